@@ -1,0 +1,69 @@
+package task
+
+import "time"
+
+// VersionWindow is how many versions a score tells apart. A version is newer than another when it is 1 to
+// VersionWindow/2-1 ahead of it, counted round the window.
+const VersionWindow = 4096
+
+// Score orders the index: the next try's Unix milliseconds plus version mod 4096 as a fraction, exact in a double up
+// to 2039. Two standings of one task are equal only when their time and version are.
+type Score float64
+
+// NoScore says that a set does not hold the member.
+const NoScore Score = -1
+
+// ScoreOf gives the score that the index must hold for the row; NoScore for a task that has ended.
+func ScoreOf(t Task) Score {
+	if t.State != Pending {
+		return NoScore
+	}
+	return Score(float64(t.RunAt.UnixMilli()) + float64(t.Version%VersionWindow)/VersionWindow)
+}
+
+// RunAt gives the score's time.
+func (s Score) RunAt() time.Time { return time.UnixMilli(int64(s)).UTC() }
+
+// Version gives the score's version, mod VersionWindow.
+func (s Score) Version() int64 {
+	return int64((float64(s) - float64(int64(s))) * VersionWindow)
+}
+
+// Entry is one member of the index as it stands there: all that dispatch needs to publish its hint.
+type Entry struct {
+	Member  string // as stored; opaque outside internal/index
+	Score   Score
+	ID      ID
+	Kind    string
+	Queue   string
+	Owner   string
+	Subject string
+	Err     error // set when the member can't be decoded; the names above are empty then
+}
+
+// Standing is what the two sorted sets of a shard hold for one member.
+type Standing struct {
+	Due   Score // of the shard's due set; NoScore if absent
+	Owner Score // of the owner's set; NoScore if absent
+}
+
+// Repair replaces exactly what was seen by what is right. It changes nothing if either set has moved on since.
+type Repair struct {
+	Task  Task // gives the member and its shard; state and version are not looked at
+	Seen  Standing
+	Right Standing
+}
+
+// Claim is what one shard answered to a claim.
+type Claim struct {
+	Fenced  int64     // > 0: refused, this newer epoch stands in the shard
+	Entries []Entry   // due within the lead, in time order; nothing was removed
+	Next    time.Time // the first entry after those; zero for none
+	Marked  bool      // the generation marker stands: the shard's memory was not lost
+}
+
+// Cursor is a place in a listing by (time, id); the next page begins after it.
+type Cursor struct {
+	At time.Time
+	ID ID
+}

@@ -1,0 +1,56 @@
+package task
+
+import (
+	"fmt"
+
+	"github.com/google/uuid"
+)
+
+// ID names a task for its whole life. It is a UUIDv7 made by the client before the row is written, so that a commit
+// whose answer was lost can be resolved by looking the id up.
+type ID [16]byte
+
+// NewID makes a new time-ordered id. It panics only when the system's random source is broken.
+func NewID() ID {
+	return ID(uuid.Must(uuid.NewV7()))
+}
+
+// ParseID reads the 36-character text form.
+func ParseID(s string) (ID, error) {
+	if len(s) != 36 {
+		return ID{}, &FieldError{Field: "task_id", Problem: "must be a UUID of 36 characters"}
+	}
+	u, err := uuid.Parse(s)
+	if err != nil {
+		return ID{}, &FieldError{Field: "task_id", Problem: "must be a UUID of 36 characters"}
+	}
+	return ID(u), nil
+}
+
+// IDFromBytes reads the 16-byte form that MySQL and the index hold.
+func IDFromBytes(b []byte) (ID, error) {
+	u, err := uuid.FromBytes(b)
+	if err != nil {
+		return ID{}, fmt.Errorf("task id of %d bytes: %w", len(b), err)
+	}
+	return ID(u), nil
+}
+
+// String gives the 36-character text form.
+func (id ID) String() string { return uuid.UUID(id).String() }
+
+// IsZero reports whether no id was set.
+func (id ID) IsZero() bool { return id == ID{} }
+
+// MarshalText gives the text form, so that JSON carries ids as strings.
+func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
+// UnmarshalText reads the text form.
+func (id *ID) UnmarshalText(b []byte) error {
+	parsed, err := ParseID(string(b))
+	if err != nil {
+		return err
+	}
+	*id = parsed
+	return nil
+}

@@ -1,0 +1,87 @@
+package task
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+)
+
+// KindInfo is what a kind says about all its tasks. The scheduling side copies Queue and MaxAttempts into each row; the
+// worker's side uses Backoff.
+type KindInfo struct {
+	Name        string
+	Queue       string  // default "default"
+	MaxAttempts int     // default 25
+	Backoff     Backoff // default DefaultBackoff
+}
+
+// Kind declares a kind of task with payload P once, for the side that schedules and for the side that runs it.
+type Kind[P any] struct {
+	info KindInfo
+}
+
+// KindOption sets what NewKind leaves at its default.
+type KindOption func(*KindInfo)
+
+// Queue puts the kind's tasks on a queue of their own: a topic and a consumer group.
+func Queue(name string) KindOption { return func(k *KindInfo) { k.Queue = name } }
+
+// MaxAttempts bounds the failures of one task before it is dead; 1 to 1000.
+func MaxAttempts(n int) KindOption { return func(k *KindInfo) { k.MaxAttempts = n } }
+
+// Retry times the tries after a failure.
+func Retry(b Backoff) KindOption { return func(k *KindInfo) { k.Backoff = b } }
+
+// NewKind declares a kind. It panics on a name, queue, or number outside the limits: kinds are declared at start, by
+// the programmer.
+func NewKind[P any](name string, opts ...KindOption) Kind[P] {
+	info := KindInfo{Name: name, Queue: "default", MaxAttempts: 25}
+	for _, o := range opts {
+		o(&info)
+	}
+	info.Backoff.Min = cmp.Or(info.Backoff.Min, DefaultBackoff.Min)
+	info.Backoff.Max = max(cmp.Or(info.Backoff.Max, DefaultBackoff.Max), info.Backoff.Min)
+	if err := info.check(); err != nil {
+		panic(fmt.Sprintf("task.NewKind(%q): %v", name, err))
+	}
+	return Kind[P]{info: info}
+}
+
+func (k KindInfo) check() error {
+	if err := checkName("kind", k.Name, MaxKind); err != nil {
+		return err
+	}
+	if err := checkName("queue", k.Queue, MaxQueue); err != nil {
+		return err
+	}
+	if k.MaxAttempts < 1 || k.MaxAttempts > maxAttempts {
+		return &FieldError{"max_attempts", fmt.Sprintf("must be 1 to %d", maxAttempts)}
+	}
+	return nil
+}
+
+// Info gives what the kind says about its tasks.
+func (k Kind[P]) Info() KindInfo { return k.info }
+
+// Name gives the kind's name.
+func (k Kind[P]) Name() string { return k.info.Name }
+
+// New prepares a task of this kind; nothing happens until it is scheduled in a transaction. Its id is made here: to
+// schedule the same Spec twice is to schedule one task. Errors of the input come out when it is scheduled.
+func (k Kind[P]) New(owner string, payload P, when When, opts ...Option) Spec {
+	s := Spec{id: NewID(), kind: k.info, owner: owner, when: when}
+	s.payload, s.err = json.Marshal(payload)
+	for _, o := range opts {
+		o(&s)
+	}
+	return s
+}
+
+// Payload decodes the payload of a task of this kind.
+func (k Kind[P]) Payload(t Task) (P, error) {
+	var p P
+	if err := json.Unmarshal(t.Payload, &p); err != nil {
+		return p, fmt.Errorf("decode payload of %s %s: %w", t.Kind, t.ID, err)
+	}
+	return p, nil
+}

@@ -1,0 +1,77 @@
+package task
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Limits of what the pipeline accepts; beyond them a call is refused with a FieldError and changes nothing.
+const (
+	MaxOwner    = 64                        // bytes
+	MaxKind     = 64                        // bytes
+	MaxQueue    = 64                        // bytes
+	MaxSubject  = 32                        // bytes
+	MaxKey      = 128                       // bytes
+	MaxPayload  = 4 << 10                   // bytes of JSON
+	MaxAhead    = 10 * 365 * 24 * time.Hour // how far off a due time may lie
+	MaxPerCall  = 1000                      // tasks in one bulk call
+	MaxError    = 1024                      // bytes of a failure's text kept in the row
+	maxUnixMs   = int64(1)<<41 - 1          // 2039: beyond it a score would not be exact
+	maxAttempts = 1000
+)
+
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9._:-]+$`)
+
+// checkName holds kinds and queues to letters that are safe in topics, metrics and command lines.
+func checkName(field, s string, limit int) error {
+	if len(s) == 0 || len(s) > limit || !namePattern.MatchString(s) {
+		return &FieldError{field, fmt.Sprintf("must be 1 to %d characters of A-Z a-z 0-9 . _ : -", limit)}
+	}
+	return nil
+}
+
+// CheckOwner tells whether s can own tasks: 1 to 64 bytes of UTF-8 without braces (they would steer Redis Cluster's
+// slots), control characters, or blanks at its ends (MySQL's comparison would ignore them).
+func CheckOwner(s string) error { return checkText("owner", s, 1, MaxOwner) }
+
+func checkText(field, s string, least, limit int) error {
+	switch {
+	case len(s) < least || len(s) > limit:
+		return &FieldError{field, fmt.Sprintf("must be %d to %d bytes", least, limit)}
+	case !utf8.ValidString(s):
+		return &FieldError{field, "must be valid UTF-8"}
+	case strings.ContainsAny(s, "{}"):
+		return &FieldError{field, "must not contain { or }"}
+	case strings.TrimSpace(s) != s:
+		return &FieldError{field, "must not begin or end with a blank"}
+	case strings.IndexFunc(s, unicode.IsControl) >= 0:
+		return &FieldError{field, "must not contain control characters"}
+	}
+	return nil
+}
+
+// clampDue brings a due time into [now, now+MaxAhead]: the past means now, too far is refused.
+func clampDue(due, now time.Time) (time.Time, error) {
+	due = ceilMs(due)
+	if due.After(now.Add(MaxAhead)) || due.UnixMilli() > maxUnixMs {
+		return time.Time{}, &FieldError{"due", "must lie within 10 years, and before September 2039"}
+	}
+	if due.Before(now) {
+		return now, nil
+	}
+	return due, nil
+}
+
+// ceilMs rounds up to the millisecond that the row holds: rounding down would fire early.
+func ceilMs(t time.Time) time.Time {
+	t = t.UTC()
+	ms := t.Truncate(time.Millisecond)
+	if ms.Before(t) {
+		ms = ms.Add(time.Millisecond)
+	}
+	return ms
+}

@@ -1,0 +1,144 @@
+package task
+
+import (
+	"fmt"
+	"time"
+)
+
+// When says when a task is due: at a moment, or so long after the database's now.
+type When struct {
+	at       time.Time
+	in       time.Duration
+	relative bool
+}
+
+// At is a fixed moment; one in the past means now.
+func At(t time.Time) When { return When{at: t} }
+
+// In is so long after the moment of the transaction, on the database's clock; d < 0 means now.
+func In(d time.Duration) When { return When{in: d, relative: true} }
+
+// Due resolves the moment, rounded up to the millisecond and not before now.
+func (w When) Due(now time.Time) (time.Time, error) {
+	if w.relative {
+		return clampDue(now.Add(w.in), now)
+	}
+	if w.at.IsZero() {
+		return time.Time{}, &FieldError{"due", "must be set"}
+	}
+	return clampDue(w.at, now)
+}
+
+// KeyMode says what scheduling does when the spec's key is taken.
+type KeyMode int
+
+// The key modes; Unkeyed has no key.
+const (
+	Unkeyed KeyMode = iota
+	KeepPending
+	MovePending
+	OnceOnly
+)
+
+// Spec is a task to be scheduled. Make it with Kind.New.
+type Spec struct {
+	id      ID
+	kind    KindInfo
+	owner   string
+	subject string
+	payload []byte
+	when    When
+	key     string
+	mode    KeyMode
+	err     error
+}
+
+// Option adds to a Spec.
+type Option func(*Spec)
+
+// Subject says what the task is about (the pet, the order): at most 32 bytes, carried through the index and shown in
+// the owner's list.
+func Subject(s string) Option { return func(spec *Spec) { spec.subject = s } }
+
+// Key makes the task unique by (owner, kind, key) while it is pending: scheduling again returns the pending task as it
+// stands. The key is free again once the task ends.
+func Key(k string) Option { return keyed(k, KeepPending) }
+
+// KeyMove is Key, but scheduling again moves the pending task to the new time.
+func KeyMove(k string) Option { return keyed(k, MovePending) }
+
+// Once makes the task unique by (owner, kind, key) for the row's whole life, until its retention ends: scheduling again
+// returns the task, whatever became of it.
+func Once(k string) Option { return keyed(k, OnceOnly) }
+
+func keyed(k string, mode KeyMode) Option {
+	return func(spec *Spec) { spec.key, spec.mode = k, mode }
+}
+
+// WithID gives the task an id chosen by the caller, as when a call is repeated after an unknown commit.
+func WithID(id ID) Option { return func(spec *Spec) { spec.id = id } }
+
+// ID gives the id that the task will have.
+func (s Spec) ID() ID { return s.id }
+
+// Mode gives what to do when the key is taken.
+func (s Spec) Mode() KeyMode { return s.mode }
+
+// Resolve makes the row to insert at this moment of the database's clock, in the state pending at version 1. The shard
+// is left to the layout. It returns a FieldError for input outside the limits.
+func (s Spec) Resolve(now time.Time) (Task, error) {
+	if err := s.check(); err != nil {
+		return Task{}, err
+	}
+	due, err := s.when.Due(now)
+	if err != nil {
+		return Task{}, err
+	}
+	return Task{
+		ID: s.id, Kind: s.kind.Name, Owner: s.owner, Subject: s.subject, Queue: s.kind.Queue,
+		State: Pending, DueAt: due, RunAt: due, Version: 1, MaxAttempts: s.kind.MaxAttempts,
+		DedupKey: s.dedupKey(), Payload: s.payload, CreatedAt: now, UpdatedAt: now,
+	}, nil
+}
+
+func (s Spec) check() error {
+	if s.err != nil {
+		return &FieldError{"payload", "must be encodable as JSON: " + s.err.Error()}
+	}
+	if err := s.kind.check(); err != nil {
+		return err
+	}
+	if err := CheckOwner(s.owner); err != nil {
+		return err
+	}
+	if err := checkText("subject", s.subject, 0, MaxSubject); err != nil {
+		return err
+	}
+	if s.mode != Unkeyed {
+		if err := checkText("key", s.key, 1, MaxKey); err != nil {
+			return err
+		}
+	}
+	if len(s.payload) > MaxPayload {
+		return &FieldError{"payload", fmt.Sprintf("must be at most %d bytes of JSON", MaxPayload)}
+	}
+	return nil
+}
+
+// dedupKey is the key as the row holds it: its first letter says how long it holds, so that the end of the task can
+// free it in SQL.
+func (s Spec) dedupKey() string {
+	switch s.mode {
+	case Unkeyed:
+		return ""
+	case OnceOnly:
+		return onceKey + s.key
+	default:
+		return pendingKey + s.key
+	}
+}
+
+const (
+	pendingKey = "k" // cleared when the task ends
+	onceKey    = "o" // stays for the row's life
+)

@@ -1,0 +1,52 @@
+package task
+
+import "fmt"
+
+// State is where a task stands in its life. The numbers are those of the column.
+type State int8
+
+// A task starts Pending and ends in exactly one of the other states, which no transition leaves (an operator's retry
+// of a dead task is a new life under a new id).
+const (
+	Pending   State = 0 // waits for its time, or for its next try
+	Done      State = 1 // its effect has committed
+	Cancelled State = 2 // taken back before its effect
+	Dead      State = 3 // attempts used up, or discarded by its handler; kept and listed
+)
+
+var stateNames = [...]string{"pending", "done", "cancelled", "dead"}
+
+// String gives the state's name in lower case.
+func (s State) String() string {
+	if s < 0 || int(s) >= len(stateNames) {
+		return fmt.Sprintf("state(%d)", int8(s))
+	}
+	return stateNames[s]
+}
+
+// ParseState reads a state's name.
+func ParseState(name string) (State, error) {
+	for i, n := range stateNames {
+		if n == name {
+			return State(i), nil
+		}
+	}
+	return 0, &FieldError{Field: "state", Problem: "must be pending, done, cancelled or dead"}
+}
+
+// MarshalText gives the state's name.
+func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// finished gives the error that answers a change of a task in this state; nil while it is pending.
+func (s State) finished() error {
+	switch s {
+	case Pending:
+		return nil
+	case Done:
+		return ErrAlreadyDone
+	case Cancelled:
+		return ErrAlreadyCancelled
+	default:
+		return ErrAlreadyDead
+	}
+}

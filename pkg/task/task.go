@@ -1,0 +1,145 @@
+package task
+
+import (
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Task is one row of the truth. Times are of the database's clock, in UTC, exact to the millisecond.
+type Task struct {
+	ID          ID
+	Kind        string
+	Owner       string // whom the task belongs to: the player
+	Subject     string // what it is about: the pet; may be empty
+	Queue       string
+	Shard       int // where it is indexed
+	State       State
+	DueAt       time.Time // the promise: only schedule and reschedule change it
+	RunAt       time.Time // the next try: DueAt until an attempt fails
+	Version     int64     // 1 at schedule, +1 at each transition
+	Attempt     int       // attempts charged so far
+	MaxAttempts int
+	DedupKey    string // as stored, with its leading letter; empty for none
+	Payload     []byte // JSON
+	LastError   string
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
+	FinishedAt  time.Time // zero while pending
+}
+
+// FiredFrom is the moment from which lag is measured: a task made after its due time can't have fired before.
+func (t Task) FiredFrom() time.Time {
+	if t.CreatedAt.After(t.DueAt) {
+		return t.CreatedAt
+	}
+	return t.DueAt
+}
+
+// Move is the transition to another due time; the past means now. It answers ErrAlreadyDone and its kin when the task
+// has ended.
+func (t Task) Move(due, now time.Time) (Task, error) {
+	if err := t.State.finished(); err != nil {
+		return t, err
+	}
+	due, err := clampDue(due, now)
+	if err != nil {
+		return t, err
+	}
+	t.DueAt, t.RunAt = due, due
+	return t.next(now), nil
+}
+
+// Shift is the transition by d. For d < 0 the new due time is min(due, max(due+d, now)): a speed-up never makes a task
+// later, and never puts it before now.
+func (t Task) Shift(d time.Duration, now time.Time) (Task, error) {
+	due := t.DueAt.Add(d)
+	if d < 0 {
+		if due.Before(now) {
+			due = now
+		}
+		if due.After(t.DueAt) {
+			due = t.DueAt
+		}
+		if err := t.State.finished(); err != nil {
+			return t, err
+		}
+		t.DueAt, t.RunAt = due, due
+		return t.next(now), nil
+	}
+	return t.Move(due, now)
+}
+
+// Cancel is the transition that takes the task back.
+func (t Task) Cancel(now time.Time) (Task, error) {
+	if err := t.State.finished(); err != nil {
+		return t, err
+	}
+	return t.end(Cancelled, now), nil
+}
+
+// Finish is the transition to done, in the transaction of the effect.
+func (t Task) Finish(now time.Time) Task { return t.end(Done, now) }
+
+// Fail charges an attempt: the next try comes after the delay, or the task is dead when its attempts are used up.
+func (t Task) Fail(cause error, delay time.Duration, now time.Time) Task {
+	t.Attempt++
+	return t.AfterCharge(cause, delay, now)
+}
+
+// AfterCharge is Fail for an attempt that was charged before its handler ran.
+func (t Task) AfterCharge(cause error, delay time.Duration, now time.Time) Task {
+	if t.Attempt >= t.MaxAttempts {
+		return t.Discard(cause, now)
+	}
+	t.LastError = errorText(cause)
+	t.RunAt = now.Add(delay.Truncate(time.Millisecond))
+	return t.next(now)
+}
+
+// Charge counts an attempt before its handler runs, so that a task that kills its process is charged all the same.
+func (t Task) Charge(now time.Time) Task {
+	t.Attempt++
+	return t.next(now)
+}
+
+// Rearm sets the next try without charging an attempt: a snooze, or a kind that no handler here knows.
+func (t Task) Rearm(delay time.Duration, now time.Time) Task {
+	t.RunAt = now.Add(max(delay, 0).Truncate(time.Millisecond))
+	return t.next(now)
+}
+
+// Discard is the transition to dead.
+func (t Task) Discard(cause error, now time.Time) Task {
+	t.LastError = errorText(cause)
+	return t.end(Dead, now)
+}
+
+func (t Task) next(now time.Time) Task {
+	t.Version++
+	t.UpdatedAt = now
+	return t
+}
+
+func (t Task) end(s State, now time.Time) Task {
+	t.State, t.FinishedAt = s, now
+	if strings.HasPrefix(t.DedupKey, pendingKey) {
+		t.DedupKey = ""
+	}
+	return t.next(now)
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	s := strings.ToValidUTF8(err.Error(), "?")
+	if len(s) <= MaxError {
+		return s
+	}
+	s = s[:MaxError]
+	for !utf8.ValidString(s) {
+		s = s[:len(s)-1]
+	}
+	return s
+}
