@@ -48,10 +48,10 @@ func NewKind[P any](name string, opts ...KindOption) Kind[P] {
 }
 
 func (k KindInfo) check() error {
-	if err := checkName("kind", k.Name, MaxKind); err != nil {
+	if err := checkKind(k.Name); err != nil {
 		return err
 	}
-	if err := checkName("queue", k.Queue, MaxQueue); err != nil {
+	if err := CheckQueue(k.Queue); err != nil {
 		return err
 	}
 	if k.MaxAttempts < 1 || k.MaxAttempts > maxAttempts {

@@ -24,12 +24,23 @@ const (
 	maxAttempts = 1000
 )
 
-var namePattern = regexp.MustCompile(`^[A-Za-z0-9._:-]+$`)
+var (
+	kindPattern  = regexp.MustCompile(`^[A-Za-z0-9._:-]+$`)
+	queuePattern = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+)
 
-// checkName holds kinds and queues to letters that are safe in topics, metrics and command lines.
-func checkName(field, s string, limit int) error {
-	if len(s) == 0 || len(s) > limit || !namePattern.MatchString(s) {
-		return &FieldError{field, fmt.Sprintf("must be 1 to %d characters of A-Z a-z 0-9 . _ : -", limit)}
+// checkKind holds kinds to letters that are safe in metrics and command lines.
+func checkKind(s string) error {
+	if len(s) > MaxKind || !kindPattern.MatchString(s) {
+		return &FieldError{"kind", fmt.Sprintf("must be 1 to %d characters of A-Z a-z 0-9 . _ : -", MaxKind)}
+	}
+	return nil
+}
+
+// CheckQueue tells whether s can name a queue. It becomes part of a topic's name, and Kafka allows no colon there.
+func CheckQueue(s string) error {
+	if len(s) > MaxQueue || !queuePattern.MatchString(s) {
+		return &FieldError{"queue", fmt.Sprintf("must be 1 to %d characters of A-Z a-z 0-9 . _ -", MaxQueue)}
 	}
 	return nil
 }
@@ -64,6 +75,16 @@ func clampDue(due, now time.Time) (time.Time, error) {
 		return now, nil
 	}
 	return due, nil
+}
+
+// nextTry is the moment so long after now, as far as a row and a score can hold it: a delay below zero means now, one
+// beyond the limits of a due time is cut to them.
+func nextTry(now time.Time, delay time.Duration) time.Time {
+	at := ceilMs(now.Add(min(max(delay, 0), MaxAhead)))
+	if at.UnixMilli() > maxUnixMs {
+		return time.UnixMilli(maxUnixMs).UTC()
+	}
+	return at
 }
 
 // ceilMs rounds up to the millisecond that the row holds: rounding down would fire early.

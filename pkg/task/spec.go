@@ -108,6 +108,9 @@ func (s Spec) check() error {
 	if err := s.kind.check(); err != nil {
 		return err
 	}
+	if s.id.IsZero() {
+		return &FieldError{"task_id", "must not be zero"}
+	}
 	if err := CheckOwner(s.owner); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"hash/crc32"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -28,6 +29,11 @@ type Task struct {
 	FinishedAt  time.Time // zero while pending
 }
 
+// Shard gives the shard of n in which an owner's new tasks are indexed. SQL computes the same as CRC32(owner) MOD n.
+func Shard(owner string, n int) int {
+	return int(crc32.ChecksumIEEE([]byte(owner)) % uint32(n)) //nolint:gosec // n is a small positive count
+}
+
 // FiredFrom is the moment from which lag is measured: a task made after its due time can't have fired before.
 func (t Task) FiredFrom() time.Time {
 	if t.CreatedAt.After(t.DueAt) {
@@ -50,24 +56,24 @@ func (t Task) Move(due, now time.Time) (Task, error) {
 	return t.next(now), nil
 }
 
-// Shift is the transition by d. For d < 0 the new due time is min(due, max(due+d, now)): a speed-up never makes a task
-// later, and never puts it before now.
+// Shift is the transition by d. For d ≤ 0 the new due time is min(due, max(due+d, now)): a speed-up never makes a task
+// later, and never puts it before now. For d > 0 it is a Move to due+d.
 func (t Task) Shift(d time.Duration, now time.Time) (Task, error) {
-	due := t.DueAt.Add(d)
-	if d < 0 {
-		if due.Before(now) {
-			due = now
-		}
-		if due.After(t.DueAt) {
-			due = t.DueAt
-		}
-		if err := t.State.finished(); err != nil {
-			return t, err
-		}
-		t.DueAt, t.RunAt = due, due
-		return t.next(now), nil
+	if d > 0 {
+		return t.Move(t.DueAt.Add(d), now)
 	}
-	return t.Move(due, now)
+	if err := t.State.finished(); err != nil {
+		return t, err
+	}
+	due := ceilMs(t.DueAt.Add(d))
+	if due.Before(now) {
+		due = now
+	}
+	if due.After(t.DueAt) {
+		due = t.DueAt
+	}
+	t.DueAt, t.RunAt = due, due
+	return t.next(now), nil
 }
 
 // Cancel is the transition that takes the task back.
@@ -78,39 +84,52 @@ func (t Task) Cancel(now time.Time) (Task, error) {
 	return t.end(Cancelled, now), nil
 }
 
-// Finish is the transition to done, in the transaction of the effect.
+// Finish is the transition to done, in the transaction of the effect. Like the transitions below, it leaves a task that
+// has ended as it is; the version then shows that there is nothing to write.
 func (t Task) Finish(now time.Time) Task { return t.end(Done, now) }
 
 // Fail charges an attempt: the next try comes after the delay, or the task is dead when its attempts are used up.
 func (t Task) Fail(cause error, delay time.Duration, now time.Time) Task {
+	if t.State != Pending {
+		return t
+	}
 	t.Attempt++
 	return t.AfterCharge(cause, delay, now)
 }
 
 // AfterCharge is Fail for an attempt that was charged before its handler ran.
 func (t Task) AfterCharge(cause error, delay time.Duration, now time.Time) Task {
-	if t.Attempt >= t.MaxAttempts {
+	if t.State != Pending || t.Attempt >= t.MaxAttempts {
 		return t.Discard(cause, now)
 	}
 	t.LastError = errorText(cause)
-	t.RunAt = now.Add(delay.Truncate(time.Millisecond))
+	t.RunAt = nextTry(now, delay)
 	return t.next(now)
 }
 
 // Charge counts an attempt before its handler runs, so that a task that kills its process is charged all the same.
 func (t Task) Charge(now time.Time) Task {
+	if t.State != Pending {
+		return t
+	}
 	t.Attempt++
 	return t.next(now)
 }
 
 // Rearm sets the next try without charging an attempt: a snooze, or a kind that no handler here knows.
 func (t Task) Rearm(delay time.Duration, now time.Time) Task {
-	t.RunAt = now.Add(max(delay, 0).Truncate(time.Millisecond))
+	if t.State != Pending {
+		return t
+	}
+	t.RunAt = nextTry(now, delay)
 	return t.next(now)
 }
 
 // Discard is the transition to dead.
 func (t Task) Discard(cause error, now time.Time) Task {
+	if t.State != Pending {
+		return t
+	}
 	t.LastError = errorText(cause)
 	return t.end(Dead, now)
 }
@@ -122,6 +141,9 @@ func (t Task) next(now time.Time) Task {
 }
 
 func (t Task) end(s State, now time.Time) Task {
+	if t.State != Pending {
+		return t
+	}
 	t.State, t.FinishedAt = s, now
 	if strings.HasPrefix(t.DedupKey, pendingKey) {
 		t.DedupKey = ""

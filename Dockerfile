@@ -1,0 +1,14 @@
+# One image with all binaries; the command picks one.
+FROM golang:1.26 AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY . .
+RUN CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o /out/ ./cmd/...
+
+FROM gcr.io/distroless/static-debian12:nonroot
+COPY --from=build /out/ /usr/local/bin/
+COPY configs/ /configs/
+USER nonroot
+WORKDIR /
+ENTRYPOINT ["/usr/local/bin/duetime"]

@@ -1,0 +1,51 @@
+# Everything that people and CI run. The scripts do the same without make.
+GOLANGCI_LINT_VERSION := v2.15.0
+GOFUMPT_VERSION := v0.12.0
+LINT := bin/golangci-lint-$(GOLANGCI_LINT_VERSION)/golangci-lint
+FUZZTIME ?= 30s
+
+.PHONY: help
+help: ## List the targets.
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
+
+.PHONY: check
+check: lint test test-cluster ## What CI runs: lint, all tests, the three-node tests.
+
+.PHONY: test
+test: ## Run every test with the race detector on real servers, installing what is missing.
+	scripts/test
+
+.PHONY: test-cluster
+test-cluster: ## Run the tests on a Redis Cluster and a ZooKeeper of three nodes.
+	scripts/test-cluster
+
+.PHONY: lint
+lint: $(LINT) ## Run golangci-lint, the import rules included.
+	$(LINT) run --build-tags cluster ./...
+
+$(LINT):
+	GOBIN=$(CURDIR)/$(@D) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+
+.PHONY: fmt
+fmt: ## Format all Go files.
+	go run mvdan.cc/gofumpt@$(GOFUMPT_VERSION) -w .
+
+.PHONY: build
+build: ## Build all commands into bin/.
+	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/...
+
+.PHONY: demo
+demo: ## Run the whole pipeline in one process for half a minute; needs only Go.
+	go run ./cmd/duetime demo
+
+.PHONY: up
+up: build ## Start real servers and all processes on this machine and print their URLs.
+	scripts/up
+
+.PHONY: down
+down: ## Stop what up started.
+	scripts/down
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME (30s).
+	scripts/fuzz $(FUZZTIME)

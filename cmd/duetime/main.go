@@ -1,0 +1,111 @@
+// Command duetime is the operator's tool: it migrates the schema, looks at tasks and changes them, verifies that nothing
+// is lost, and plays a demo of the whole pipeline in one process.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/duetime/duetime/internal/config"
+	"github.com/duetime/duetime/internal/parts"
+	"github.com/duetime/duetime/internal/store"
+)
+
+// Exit codes beyond 0 (done) and 1 (an error, or a promise that does not hold).
+const (
+	exitAway     = 2 // a server can't be reached
+	exitFinished = 3 // the task has ended already
+	exitNotFound = 4 // no such task
+)
+
+// exit carries the code with which the process ends.
+type exit struct {
+	code int
+	err  error // nil when all was said already
+}
+
+func (e exit) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e exit) Unwrap() error { return e.err }
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	t := &tool{out: os.Stdout, errs: os.Stderr}
+	err := t.root().ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	code := 1
+	var e exit
+	if errors.As(err, &e) {
+		code = e.code
+		if e.err == nil {
+			return code
+		}
+	}
+	_, _ = fmt.Fprintf(os.Stderr, "duetime: %v\n", err)
+	return code
+}
+
+// tool is what the commands share.
+type tool struct {
+	out, errs io.Writer
+	config    string
+	explicit  bool
+}
+
+func (t *tool) root() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:           "duetime",
+		Short:         "Migrate, inspect, change and verify delayed tasks",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
+			t.explicit = cmd.Flags().Changed("config")
+		},
+	}
+	cmd.SetOut(t.out)
+	cmd.SetErr(t.errs)
+	cmd.PersistentFlags().StringVar(&t.config, "config", config.DefaultPath, "configuration file; if not given, it may be missing")
+	cmd.AddCommand(t.migrate(), t.verify(), t.stats(), t.task(), t.demo())
+	return cmd
+}
+
+// open reads the configuration and makes the adapters, quietly: a tool's user reads its answer, not a log.
+func (t *tool) open() (*parts.Parts, error) {
+	cfg, err := config.Load(t.config, t.explicit, os.Environ())
+	if err != nil {
+		return nil, err
+	}
+	log := slog.New(slog.NewTextHandler(t.errs, &slog.HandlerOptions{Level: slog.LevelError}))
+	return parts.Open(cfg, log, nil, store.Options{})
+}
+
+// with runs fn on the opened parts and closes them. Trouble with a server becomes exit code 2.
+func (t *tool) with(fn func(p *parts.Parts) error) error {
+	p, err := t.open()
+	if err != nil {
+		return err
+	}
+	err = errors.Join(fn(p), p.Close(context.Background()))
+	if err != nil && p.Away(err) {
+		return exit{exitAway, err}
+	}
+	return err
+}

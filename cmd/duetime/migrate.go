@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/duetime/duetime/internal/parts"
+)
+
+func (t *tool) migrate() *cobra.Command {
+	cmd := &cobra.Command{Use: "migrate", Short: "Make or change duetime's tables, its layout and its topics"}
+	cmd.AddCommand(
+		&cobra.Command{
+			Use: "up", Short: "Bring the schema and the topics up to date; may be repeated", Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				return t.with(func(p *parts.Parts) error { return t.migrateUp(cmd.Context(), p) })
+			},
+		},
+		&cobra.Command{
+			Use: "status", Short: "Show which migrations were applied", Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				return t.with(func(p *parts.Parts) error { return t.migrateStatus(cmd.Context(), p) })
+			},
+		},
+		&cobra.Command{
+			Use: "print", Short: "Write the SQL of all migrations", Args: cobra.NoArgs,
+			RunE: func(*cobra.Command, []string) error {
+				return t.with(func(p *parts.Parts) error { return p.Store.PrintMigrations(t.out) })
+			},
+		},
+	)
+	return cmd
+}
+
+// migrateUp does both halves even when the first fails, so that one run shows all that is wrong.
+func (t *tool) migrateUp(ctx context.Context, p *parts.Parts) error {
+	schema := p.Store.Migrate(ctx, p.Config.Namespace, p.Config.Shards)
+	if schema == nil {
+		_, _ = fmt.Fprintln(t.out, "schema is up to date")
+	}
+	topics := p.Stream.Ensure(ctx)
+	if topics == nil {
+		_, _ = fmt.Fprintln(t.out, "topics are there")
+	}
+	return errors.Join(schema, topics)
+}
+
+func (t *tool) migrateStatus(ctx context.Context, p *parts.Parts) error {
+	list, err := p.Store.MigrationStatus(ctx)
+	if err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, "VERSION\tAPPLIED\tFILE")
+	for _, m := range list {
+		applied := "no"
+		if !m.Applied.IsZero() {
+			applied = m.Applied.UTC().Format(time.RFC3339)
+		}
+		_, _ = fmt.Fprintf(w, "%d\t%s\t%s\n", m.Version, applied, m.Name)
+	}
+	return w.Flush()
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/duetime/duetime/internal/parts"
+)
+
+func (t *tool) stats() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "stats", Short: "Count tasks by state and kind, and show how late they fired", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return t.with(func(p *parts.Parts) error { return t.runStats(cmd.Context(), p, asJSON) })
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write one JSON object")
+	return cmd
+}
+
+func (t *tool) runStats(ctx context.Context, p *parts.Parts, asJSON bool) error {
+	st, err := p.Store.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	type lag struct {
+		P50 float64 `json:"p50"`
+		P99 float64 `json:"p99"`
+		Max float64 `json:"max"`
+	}
+	l := lag{millis(st.LagP50), millis(st.LagP99), millis(st.LagMax)}
+	if asJSON {
+		return json.NewEncoder(t.out).Encode(struct {
+			States map[string]int64 `json:"states"`
+			Kinds  map[string]int64 `json:"kinds"`
+			LagMs  lag              `json:"lag_ms"`
+		}{st.States, st.Kinds, l})
+	}
+	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
+	for _, name := range slices.Sorted(maps.Keys(st.States)) {
+		_, _ = fmt.Fprintf(w, "state %s\t%d\n", name, st.States[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(st.Kinds)) {
+		_, _ = fmt.Fprintf(w, "kind %s\t%d\n", name, st.Kinds[name])
+	}
+	_, _ = fmt.Fprintf(w, "lag p50\t%g ms\nlag p99\t%g ms\nlag max\t%g ms\n", l.P50, l.P99, l.Max)
+	return w.Flush()
+}
+
+func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

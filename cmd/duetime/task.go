@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/duetime/duetime/internal/parts"
+	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/pkg/schedule"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+func (t *tool) task() *cobra.Command {
+	cmd := &cobra.Command{Use: "task", Short: "Look at tasks and change them"}
+	cmd.AddCommand(t.taskGet(), t.taskList(), t.taskCancel(), t.taskReschedule())
+	return cmd
+}
+
+func (t *tool) taskGet() *cobra.Command {
+	return &cobra.Command{
+		Use: "get ID", Short: "Show one task as JSON", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := task.ParseID(args[0])
+			if err != nil {
+				return err
+			}
+			return t.with(func(p *parts.Parts) error {
+				rows, err := p.Store.Get(cmd.Context(), nil, []task.ID{id})
+				if err != nil {
+					return err
+				}
+				if len(rows) == 0 {
+					return exit{exitNotFound, fmt.Errorf("task %s: %w", id, task.ErrNotFound)}
+				}
+				return writeJSON(t.out, shown(rows[0]))
+			})
+		},
+	}
+}
+
+func (t *tool) taskList() *cobra.Command {
+	var (
+		f             store.Filter
+		state, before string
+		asJSON        bool
+	)
+	cmd := &cobra.Command{
+		Use: "list", Short: "List tasks", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := parseFilter(&f, state, before); err != nil {
+				return err
+			}
+			return t.with(func(p *parts.Parts) error {
+				rows, err := p.Store.List(cmd.Context(), f)
+				if err != nil {
+					return err
+				}
+				return t.writeList(rows, asJSON)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&f.Owner, "owner", "", "only tasks of this owner")
+	cmd.Flags().StringVar(&f.Kind, "kind", "", "only tasks of this kind")
+	cmd.Flags().StringVar(&state, "state", "", "only pending, done, cancelled or dead ones")
+	cmd.Flags().StringVar(&before, "due-before", "", "only tasks due before this time (RFC 3339)")
+	cmd.Flags().IntVar(&f.Limit, "limit", 100, "most tasks to list, 1 to 100000")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
+	return cmd
+}
+
+func parseFilter(f *store.Filter, state, before string) error {
+	if state != "" {
+		s, err := task.ParseState(state)
+		if err != nil {
+			return fmt.Errorf("--state: %w", err)
+		}
+		f.State = &s
+	}
+	if before != "" {
+		at, err := time.Parse(time.RFC3339, before)
+		if err != nil {
+			return fmt.Errorf("--due-before: %w", err)
+		}
+		f.DueBefore = at
+	}
+	if f.Limit < 1 || f.Limit > 100_000 {
+		return fmt.Errorf("--limit: %d is not between 1 and 100000", f.Limit)
+	}
+	return nil
+}
+
+func (t *tool) writeList(rows []task.Task, asJSON bool) error {
+	if asJSON {
+		list := make([]view, len(rows))
+		for i, row := range rows {
+			list[i] = shown(row)
+		}
+		return writeJSON(t.out, list)
+	}
+	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, "TASK\tKIND\tOWNER\tSUBJECT\tSTATE\tDUE\tATTEMPT")
+	for _, row := range rows {
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%d/%d\n", row.ID, row.Kind, row.Owner, row.Subject, row.State,
+			row.DueAt.Format("2006-01-02T15:04:05.000Z07:00"), row.Attempt, row.MaxAttempts)
+	}
+	return w.Flush()
+}
+
+func (t *tool) taskCancel() *cobra.Command {
+	return &cobra.Command{
+		Use: "cancel ID", Short: "Take a pending task back", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.change(cmd.Context(), args[0], func(ctx context.Context, tx *schedule.Tx, id task.ID) (task.Task, error) {
+				return tx.Cancel(ctx, id)
+			})
+		},
+	}
+}
+
+func (t *tool) taskReschedule() *cobra.Command {
+	var at string
+	var by time.Duration
+	cmd := &cobra.Command{
+		Use: "reschedule ID (--at TIME | --by DURATION)", Short: "Move a pending task", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			shift := cmd.Flags().Changed("by")
+			if shift == (at != "") {
+				return errors.New("give either --at or --by")
+			}
+			var when time.Time
+			if !shift {
+				var err error
+				if when, err = time.Parse(time.RFC3339, at); err != nil {
+					return fmt.Errorf("--at: %w", err)
+				}
+			}
+			return t.change(cmd.Context(), args[0], func(ctx context.Context, tx *schedule.Tx, id task.ID) (task.Task, error) {
+				if shift {
+					return tx.Shift(ctx, id, by)
+				}
+				return tx.Reschedule(ctx, id, task.At(when))
+			})
+		},
+	}
+	cmd.Flags().StringVar(&at, "at", "", "new due time (RFC 3339); the past means now")
+	cmd.Flags().DurationVar(&by, "by", 0, "move by this much; below 0 sooner, never before now")
+	return cmd
+}
+
+type changeFunc func(ctx context.Context, tx *schedule.Tx, id task.ID) (task.Task, error)
+
+// change runs one change of one task and shows what came of it.
+func (t *tool) change(ctx context.Context, text string, fn changeFunc) error {
+	id, err := task.ParseID(text)
+	if err != nil {
+		return err
+	}
+	return t.with(func(p *parts.Parts) error {
+		client, err := p.Scheduler(nil)
+		if err != nil {
+			return err
+		}
+		defer client.Close(context.WithoutCancel(ctx))
+		var changed task.Task
+		err = client.InTx(ctx, func(tx *schedule.Tx) (err error) {
+			changed, err = fn(ctx, tx, id)
+			return err
+		})
+		switch {
+		case errors.Is(err, task.ErrFinished):
+			return exit{exitFinished, err}
+		case errors.Is(err, task.ErrNotFound):
+			return exit{exitNotFound, err}
+		case err != nil:
+			return err
+		}
+		return writeJSON(t.out, shown(changed))
+	})
+}
+
+// view is a task as the tool shows it.
+type view struct {
+	ID          task.ID         `json:"task_id"`
+	Kind        string          `json:"kind"`
+	Owner       string          `json:"owner"`
+	Subject     string          `json:"subject"`
+	Queue       string          `json:"queue"`
+	Shard       int             `json:"shard"`
+	State       task.State      `json:"state"`
+	DueAtMs     int64           `json:"due_at_ms"`
+	RunAtMs     int64           `json:"run_at_ms"`
+	Version     int64           `json:"version"`
+	Attempt     int             `json:"attempt"`
+	MaxAttempts int             `json:"max_attempts"`
+	Payload     json.RawMessage `json:"payload,omitempty"`
+	LastError   string          `json:"last_error,omitempty"`
+	CreatedAtMs int64           `json:"created_at_ms"`
+	UpdatedAtMs int64           `json:"updated_at_ms"`
+	FinishedAt  *int64          `json:"finished_at_ms,omitempty"`
+}
+
+func shown(row task.Task) view {
+	v := view{
+		ID: row.ID, Kind: row.Kind, Owner: row.Owner, Subject: row.Subject, Queue: row.Queue, Shard: row.Shard,
+		State: row.State, DueAtMs: row.DueAt.UnixMilli(), RunAtMs: row.RunAt.UnixMilli(), Version: row.Version,
+		Attempt: row.Attempt, MaxAttempts: row.MaxAttempts, LastError: row.LastError,
+		CreatedAtMs: row.CreatedAt.UnixMilli(), UpdatedAtMs: row.UpdatedAt.UnixMilli(),
+	}
+	if json.Valid(row.Payload) {
+		v.Payload = row.Payload
+	}
+	if !row.FinishedAt.IsZero() {
+		ms := row.FinishedAt.UnixMilli()
+		v.FinishedAt = &ms
+	}
+	return v
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}

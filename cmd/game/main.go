@@ -1,0 +1,54 @@
+// Command game serves the pet game's HTTP API. It needs MySQL alone to accept what players do. Run as many as the load
+// needs.
+package main
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/duetime/duetime"
+	"github.com/duetime/duetime/internal/config"
+	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/pet"
+	"github.com/duetime/duetime/internal/process"
+)
+
+func main() { os.Exit(process.Main("game", config.DefaultPath, run)) }
+
+func run(ctx context.Context, env *process.Env) error {
+	cfg, err := config.Load(env.Flags.Config, env.Flags.Explicit, os.Environ())
+	if err != nil {
+		return err
+	}
+	if err := env.SetLog(cfg.Log.Level, cfg.Log.Format); err != nil {
+		return err
+	}
+	if err := env.ServeAdmin(ctx, cfg.Game.Admin); err != nil {
+		return err
+	}
+	client, err := duetime.Open(cfg, duetime.WithLogger(env.Log()), duetime.WithMetrics(env.Registry))
+	if err != nil {
+		return err
+	}
+	env.OnStop("client", client.Close)
+	if err := client.Ready(ctx); err != nil {
+		return err
+	}
+	create := func(ctx context.Context) error { return pet.CreateTables(ctx, client.DB()) }
+	if err := process.Wait(ctx, env.Log(), "the game's tables", create); err != nil {
+		return err
+	}
+	game := pet.NewGame(pet.RulesOf(cfg.Game), client.ForUpdate())
+	api := pet.NewAPI(game, client.Client, client, env.Log())
+	if _, err := env.Serve(ctx, "game", cfg.Game.Listen, api); err != nil {
+		return err
+	}
+	env.Ready()
+	return loop.Run(ctx, loop.Config{Name: "old answers", Interval: time.Minute, Jitter: 0.5, Logger: env.Log()},
+		func(ctx context.Context) (loop.Result, error) {
+			const batch = 1000
+			n, err := pet.PurgeRequests(ctx, client.DB(), time.Now(), batch)
+			return loop.Result{More: n == batch}, err
+		})
+}

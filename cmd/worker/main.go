@@ -1,0 +1,35 @@
+// Command worker runs the pet game's effects: it ends meals, and starts those that an auto-feed card pays. Run as many as
+// the load needs.
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/duetime/duetime"
+	"github.com/duetime/duetime/internal/config"
+	"github.com/duetime/duetime/internal/pet"
+	"github.com/duetime/duetime/internal/process"
+)
+
+func main() { os.Exit(process.Main("worker", config.DefaultPath, run)) }
+
+func run(ctx context.Context, env *process.Env) error {
+	cfg, err := config.Load(env.Flags.Config, env.Flags.Explicit, os.Environ())
+	if err != nil {
+		return err
+	}
+	if err := env.SetLog(cfg.Log.Level, cfg.Log.Format); err != nil {
+		return err
+	}
+	if err := env.ServeAdmin(ctx, cfg.Worker.Admin); err != nil {
+		return err
+	}
+	client, err := duetime.Open(cfg, duetime.WithLogger(env.Log()), duetime.WithMetrics(env.Registry))
+	if err != nil {
+		return err
+	}
+	env.OnStop("client", client.Close)
+	game := pet.NewGame(pet.RulesOf(cfg.Game), client.ForUpdate())
+	return client.Work(ctx, game.Handlers(), env.Ready)
+}

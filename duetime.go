@@ -1,0 +1,157 @@
+// Package duetime is what a service imports: durable delayed tasks that are committed with the service's own data, can be
+// moved or cancelled until their effect commits, and run once.
+//
+// A service opens a Client on the same configuration as the event and daemon processes of its namespace. It schedules
+// in its own transaction (InTx, Join) and runs handlers (Work), in one process or in several. See the examples folder for
+// two whole services, and package pkg/embedded for the same in one process without Redis, Kafka and ZooKeeper.
+package duetime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/duetime/duetime/internal/config"
+	"github.com/duetime/duetime/internal/parts"
+	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/internal/stream"
+	"github.com/duetime/duetime/pkg/schedule"
+	"github.com/duetime/duetime/pkg/worker"
+)
+
+// Config is the configuration that all processes of a namespace share. The README lists its keys.
+type Config = config.Config
+
+// DefaultConfig gives every key's default.
+func DefaultConfig() Config { return config.Default() }
+
+// LoadConfig reads the file at path and the environment's DUETIME_ overrides. An empty path means configs/duetime.yaml,
+// which may be missing. An error names the key that is wrong.
+func LoadConfig(path string) (Config, error) {
+	if path == "" {
+		return config.Load(config.DefaultPath, false, os.Environ())
+	}
+	return config.Load(path, true, os.Environ())
+}
+
+// Option adds to what Open is told.
+type Option func(*options)
+
+type options struct {
+	logger  *slog.Logger
+	metrics prometheus.Registerer
+}
+
+// WithLogger sends what the client says to l; without it slog's default is used.
+func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }
+
+// WithMetrics registers the client's metrics with r; without it there are none.
+func WithMetrics(r prometheus.Registerer) Option { return func(o *options) { o.metrics = r } }
+
+// Client schedules tasks and runs them. It is safe for concurrent use. Close it, or index writes under way are left to
+// the daemon.
+type Client struct {
+	*schedule.Client
+	parts   *parts.Parts
+	metrics prometheus.Registerer
+}
+
+// Open prepares a client. It dials nothing: a server that is away shows at the first use, or in Ready. An error means
+// that the configuration can't work.
+func Open(cfg Config, opts ...Option) (*Client, error) {
+	o := options{logger: slog.Default()}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	p, err := parts.Open(cfg, o.logger, o.metrics, store.Options{})
+	if err != nil {
+		return nil, err
+	}
+	s, err := p.Scheduler(o.metrics)
+	if err != nil {
+		return nil, errors.Join(err, p.Close(context.Background()))
+	}
+	return &Client{Client: s, parts: p, metrics: o.metrics}, nil
+}
+
+// Ready waits until MySQL answers and its schema is there, whatever Redis and Kafka do. It returns at once when the
+// credentials are refused or the schema belongs to another namespace.
+func (c *Client) Ready(ctx context.Context) error { return c.parts.AwaitSchema(ctx) }
+
+// DB is the client's handle on MySQL, for the service's own statements outside of a transaction.
+func (c *Client) DB() *sqlx.DB { return c.parts.Store.DB() }
+
+// Unavailable tells whether an error says that MySQL is away.
+func (c *Client) Unavailable(err error) bool { return c.parts.Store.Unavailable(err) }
+
+// ForUpdate is the suffix of a SELECT that locks its rows until the transaction ends.
+func (c *Client) ForUpdate() string { return c.parts.Store.Dialect().ForUpdate() }
+
+// Close finishes the index writes under way, briefly, and closes all connections. Work must have returned.
+func (c *Client) Close(ctx context.Context) error {
+	c.Client.Close(ctx)
+	return c.parts.Close(ctx)
+}
+
+// Work runs the mux's handlers on due tasks until ctx ends; then it takes no more, lets running handlers finish for up to
+// 8 s, and returns nil. Any number of processes may work at once. joined, if not nil, is called once, when this process
+// is a member of the groups of all the mux's queues.
+func (c *Client) Work(ctx context.Context, mux *worker.Mux, joined func()) error {
+	if err := c.Ready(ctx); err != nil {
+		return err
+	}
+	cfg := c.parts.Config
+	// A handle of its own: a worker's locks are held for a moment, and it must not wait long for others'.
+	st, err := store.Open(cfg.MySQL.DSN, store.Options{
+		LockWait: workerLockWait, WaitTimeout: cfg.Worker.HandlerTimeout + workerIdle, MaxOpen: 4*cfg.Worker.Concurrency + 8,
+	})
+	if err != nil {
+		return fmt.Errorf("mysql.dsn: %w", err)
+	}
+	defer func() { _ = st.Close() }()
+	w, err := worker.New(worker.Config{
+		Concurrency: cfg.Worker.Concurrency, Batch: cfg.Worker.Batch, HandlerTimeout: cfg.Worker.HandlerTimeout,
+		Logger: c.parts.Log, Metrics: c.metrics,
+	}, mux, st, consumer{c.parts.Stream}, c.parts.Index, c.parts.Stream)
+	if err != nil {
+		return err
+	}
+	return c.work(ctx, w, joined)
+}
+
+func (c *Client) work(ctx context.Context, w *worker.Worker, joined func()) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return c.parts.Clock.Run(ctx) })
+	group.Go(func() error {
+		defer stop()
+		return w.Run(ctx)
+	})
+	group.Go(func() error {
+		if err := w.Joined(ctx); err == nil && joined != nil {
+			joined()
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+const (
+	workerLockWait = time.Second      // others' locks on business rows
+	workerIdle     = 15 * time.Second // beyond a handler's timeout, after which MySQL ends a silent session and frees its locks
+)
+
+// consumer narrows the stream's sessions to what a worker needs of them.
+type consumer struct{ stream *stream.Kafka }
+
+func (c consumer) Consume(ctx context.Context, queue string, fn func(ctx context.Context, s worker.Session) error) error {
+	return c.stream.Consume(ctx, queue, func(ctx context.Context, s stream.Session) error { return fn(ctx, s) })
+}

@@ -1,0 +1,123 @@
+// Package clock tells the database's time without asking the database each time: the local monotonic clock plus an
+// offset learnt from probes.
+//
+// It promises that setting the local wall clock changes nothing, that an unreachable database leaves the last offset
+// standing, and that only probes teach it: the answer of a statement that may have waited for a lock would teach an
+// offset wrong by that wait. It decides nothing: whether a task is due is decided by the row, under lock, on the
+// database's own clock.
+package clock
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/duetime/duetime/internal/loop"
+)
+
+const (
+	window = 30 * time.Second       // how long a probe counts
+	every  = time.Second            // between probes
+	gapMax = 200 * time.Millisecond // between the database's and the local clock, beyond which a line is logged
+)
+
+// Probe asks the database for its time, without waiting for anything else.
+type Probe func(ctx context.Context) (time.Time, error)
+
+// Clock is safe for concurrent use.
+type Clock struct {
+	probe  Probe
+	logger *slog.Logger
+	gap    prometheus.Gauge
+	start  time.Time // with its monotonic reading; the wall clock may be set at any moment after
+
+	mu      sync.RWMutex
+	offset  time.Duration // database − local
+	samples []sample      // of the last window
+	apart   bool          // the gap was logged
+}
+
+type sample struct {
+	at     time.Duration // since start
+	round  time.Duration
+	offset time.Duration
+}
+
+// New makes a clock that tells local time until its first probe. reg may be nil.
+func New(probe Probe, logger *slog.Logger, reg prometheus.Registerer) *Clock {
+	return &Clock{
+		probe: probe, logger: logger, start: time.Now(),
+		gap: promauto.With(reg).NewGauge(prometheus.GaugeOpts{
+			Name: "duetime_clock_gap_seconds", Help: "How far the database's clock is ahead of this machine's.",
+		}),
+	}
+}
+
+// Now gives the database's time as learnt.
+func (c *Clock) Now() time.Time {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.at(time.Since(c.start)).Add(c.offset).UTC()
+}
+
+// at is the local time so long after start, as the monotonic clock counts it.
+func (c *Clock) at(since time.Duration) time.Time { return c.start.Round(0).Add(since) }
+
+// Run probes every second until ctx ends; it returns nil.
+func (c *Clock) Run(ctx context.Context) error {
+	return loop.Run(ctx, loop.Config{Name: "clock", Interval: every, MaxBackoff: every, Logger: c.logger},
+		func(ctx context.Context) (loop.Result, error) { return loop.Result{}, c.Learn(ctx) })
+}
+
+// Learn probes once. The fastest probe of the last 30 s wins, because each knows the database's time only to within half
+// of its round trip.
+func (c *Clock) Learn(ctx context.Context) error {
+	sent := time.Since(c.start)
+	answer, err := c.probe(ctx)
+	if err != nil {
+		return fmt.Errorf("probe the database's clock: %w", err)
+	}
+	received := time.Since(c.start)
+	round := received - sent
+	c.learn(sample{at: received, round: round, offset: answer.Sub(c.at(sent + round/2))})
+	c.watchGap(ctx)
+	return nil
+}
+
+func (c *Clock) learn(s sample) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	kept := c.samples[:0]
+	for _, old := range c.samples {
+		if s.at-old.at < window {
+			kept = append(kept, old)
+		}
+	}
+	c.samples = append(kept, s)
+	best := s
+	for _, other := range c.samples {
+		if other.round < best.round {
+			best = other
+		}
+	}
+	c.offset = best.offset
+}
+
+// watchGap says once when the clocks are apart, and once when they are together again.
+func (c *Clock) watchGap(ctx context.Context) {
+	gap := c.Now().Sub(time.Now().Round(0))
+	c.gap.Set(gap.Seconds())
+	c.mu.Lock()
+	was := c.apart
+	c.apart = gap.Abs() > gapMax
+	is := c.apart
+	c.mu.Unlock()
+	if is != was {
+		c.logger.WarnContext(ctx, "clock gap", "gap", gap, "apart", is)
+	}
+}

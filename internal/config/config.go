@@ -1,0 +1,134 @@
+// Package config owns the one configuration file of all processes: its keys, their defaults and their limits.
+//
+// It promises that a Config returned by Load holds every key, that no key or override was silently ignored, and that
+// the combination can work. Each error is one line and names the key, the value and the limit.
+// It never opens a connection, never logs, and never shows a password.
+package config
+
+import "time"
+
+// DefaultPath is where a process looks for its configuration when no --config is given.
+const DefaultPath = "configs/duetime.yaml"
+
+// maxHeartbeat keeps a consumer group quick to notice a new member, however long its session is.
+const maxHeartbeat = 500 * time.Millisecond
+
+// Config is everything that can be set, one field for each key. Default gives its defaults, Load reads it.
+type Config struct {
+	Namespace string   `koanf:"namespace" doc:"prefix of Redis keys, topics, groups and znodes; one namespace is one MySQL schema"`
+	Queues    []string `koanf:"queues" doc:"queues of this deployment, one topic and one consumer group each"`
+	Shards    int      `koanf:"shards" doc:"shards of the Redis index, 1 to 1024; used by the first migrate, later a different value is ignored with a warning"`
+
+	MySQL     MySQL     `koanf:"mysql"`
+	Redis     Redis     `koanf:"redis"`
+	Kafka     Kafka     `koanf:"kafka"`
+	ZooKeeper ZooKeeper `koanf:"zookeeper"`
+	Log       Log       `koanf:"log"`
+	Event     Event     `koanf:"event"`
+	Worker    Worker    `koanf:"worker"`
+	Daemon    Daemon    `koanf:"daemon"`
+	Game      Game      `koanf:"game"`
+}
+
+// MySQL says where the truth is kept.
+type MySQL struct {
+	DSN string `koanf:"dsn" form:"dsn" doc:"user:password@tcp(host:port)/schema; the parameters that the program needs are added by it"`
+}
+
+// Redis says where the index is kept.
+type Redis struct {
+	Mode       string   `koanf:"mode" doc:"standalone, sentinel or cluster"`
+	Addrs      []string `koanf:"addrs" doc:"host:port of the server, of the sentinels, or of some nodes of the cluster"`
+	MasterName string   `koanf:"master_name" doc:"name of the master, in mode sentinel only"`
+	Username   string   `koanf:"username" doc:"ACL user; empty is Redis's default user"`
+	Password   string   `koanf:"password" form:"secret" doc:"password of the user; empty is none"`
+}
+
+// Kafka says where hints travel, and what migrate creates there.
+type Kafka struct {
+	Brokers        []string      `koanf:"brokers" doc:"host:port of some brokers"`
+	Partitions     int           `koanf:"partitions" doc:"partitions of each topic that migrate creates, 1 to 10000"`
+	Replication    int           `koanf:"replication" doc:"replicas of each topic that migrate creates, 1 to 100; 3 in production"`
+	SessionTimeout time.Duration `koanf:"session_timeout" doc:"after which a silent worker's partitions go to another, 1s to 30m; the broker has limits of its own"`
+}
+
+// Heartbeat is how often a worker tells its group that it lives: a tenth of the session, half a second at most.
+func (k Kafka) Heartbeat() time.Duration {
+	return min(k.SessionTimeout/10, maxHeartbeat)
+}
+
+// ZooKeeper says where leaders are elected.
+type ZooKeeper struct {
+	Servers        []string      `koanf:"servers" doc:"host:port of the ensemble's servers"`
+	SessionTimeout time.Duration `koanf:"session_timeout" doc:"after which a silent leader is replaced, 100ms to 10m; the server rounds it to 2 to 20 of its ticks"`
+}
+
+// Log says what a process writes to its standard error.
+type Log struct {
+	Level  string `koanf:"level" doc:"debug, info, warn or error"`
+	Format string `koanf:"format" doc:"json or text"`
+}
+
+// Event is about the process that fires.
+type Event struct {
+	Admin string        `koanf:"admin" form:"addr" doc:"host:port of /livez, /readyz and /metrics; empty is off, without a host it is loopback"`
+	Lead  time.Duration `koanf:"lead" doc:"how far ahead of its time a hint is sent, 0 (off) to 1s"`
+}
+
+// Worker is about the process that runs the effects.
+type Worker struct {
+	Admin          string        `koanf:"admin" form:"addr" doc:"as event.admin"`
+	Concurrency    int           `koanf:"concurrency" doc:"batches that run at once, one MySQL connection each, 1 to 256"`
+	Batch          int           `koanf:"batch" doc:"tasks in one transaction, 1 to 1000"`
+	HandlerTimeout time.Duration `koanf:"handler_timeout" doc:"the longest that one handler may take, 10ms to 1h"`
+}
+
+// Daemon is about the process that repairs.
+type Daemon struct {
+	Admin     string        `koanf:"admin" form:"addr" doc:"as event.admin"`
+	Lookahead time.Duration `koanf:"lookahead" doc:"rows due within this time must stand in Redis, 0 (none) to 24h"`
+	Grace     time.Duration `koanf:"grace" doc:"a pending row this long past its time is overdue, 10ms to 1h"`
+	Interval  time.Duration `koanf:"interval" doc:"time between two sweeps, 10ms to 1h"`
+	Retention time.Duration `koanf:"retention" doc:"how long finished rows are kept, 1m to 87600h"`
+}
+
+// Game is about the reference game.
+type Game struct {
+	Admin   string        `koanf:"admin" form:"addr" doc:"as event.admin"`
+	Listen  string        `koanf:"listen" form:"addr" doc:"host:port of the game's API; without a host it is loopback"`
+	Meal    time.Duration `koanf:"meal" doc:"how long a meal takes, 1ms to 87600h"`
+	Speedup time.Duration `koanf:"speedup" doc:"how much sooner a speed-up card makes it end, 1ms to 87600h"`
+	Start   Start         `koanf:"start"`
+}
+
+// Start is what a new pet has.
+type Start struct {
+	Food          int `koanf:"food" doc:"food of a new pet, 0 to 1000000"`
+	SpeedupCards  int `koanf:"speedup_cards" doc:"speed-up cards of a new pet, 0 to 1000000"`
+	AutofeedCards int `koanf:"autofeed_cards" doc:"auto-feed cards of a new pet, 0 to 1000000"`
+}
+
+// Default returns the Config of one machine with every server on its usual port. The caller owns its lists.
+func Default() Config {
+	return Config{
+		Namespace: "duetime",
+		Queues:    []string{"default"},
+		Shards:    16,
+		MySQL:     MySQL{DSN: "root@tcp(127.0.0.1:3306)/duetime"},
+		Redis:     Redis{Mode: "standalone", Addrs: []string{"127.0.0.1:6379"}},
+		Kafka: Kafka{
+			Brokers: []string{"127.0.0.1:9092"}, Partitions: 24, Replication: 1, SessionTimeout: 6 * time.Second,
+		},
+		ZooKeeper: ZooKeeper{Servers: []string{"127.0.0.1:2181"}, SessionTimeout: 6 * time.Second},
+		Log:       Log{Level: "info", Format: "json"},
+		Event:     Event{Lead: 50 * time.Millisecond},
+		Worker:    Worker{Concurrency: 4, Batch: 100, HandlerTimeout: 10 * time.Second},
+		Daemon: Daemon{
+			Lookahead: time.Minute, Grace: 2 * time.Second, Interval: 2 * time.Second, Retention: 168 * time.Hour,
+		},
+		Game: Game{
+			Listen: "127.0.0.1:8080", Meal: 4 * time.Hour, Speedup: 2 * time.Hour,
+			Start: Start{Food: 100, SpeedupCards: 10, AutofeedCards: 10},
+		},
+	}
+}

@@ -1,0 +1,152 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Forms of a text beyond its type, in the struct tag "form".
+const (
+	formAddr   = "addr"   // host:port, where the port alone is enough, even as a number
+	formDSN    = "dsn"    // holds a password
+	formSecret = "secret" // is a password
+)
+
+var durationType = reflect.TypeFor[time.Duration]()
+
+// field is one key: where it stands in a Config and what its struct tags say.
+type field struct {
+	key   string // as in the file, levels joined by dots
+	doc   string
+	form  string
+	value reflect.Value // settable, in the Config that fieldsOf was given
+}
+
+// fieldsOf lists the keys of c in the order of the struct, which is the order of every listing.
+func fieldsOf(c *Config) []field {
+	return appendFields(nil, "", reflect.ValueOf(c).Elem())
+}
+
+func appendFields(to []field, prefix string, v reflect.Value) []field {
+	for i := range v.NumField() {
+		tag, key := v.Type().Field(i).Tag, prefix+v.Type().Field(i).Tag.Get("koanf")
+		if v.Field(i).Kind() == reflect.Struct {
+			to = appendFields(to, key+".", v.Field(i))
+			continue
+		}
+		to = append(to, field{key: key, doc: tag.Get("doc"), form: tag.Get("form"), value: v.Field(i)})
+	}
+	return to
+}
+
+// schema finds a key's field, and tells a section from a key that does not exist.
+type schema struct {
+	fields   map[string]field
+	sections map[string]bool
+}
+
+func newSchema() schema {
+	c := Default()
+	s := schema{fields: map[string]field{}, sections: map[string]bool{"": true}}
+	for _, f := range fieldsOf(&c) {
+		s.fields[f.key] = f
+		for key := f.key; strings.Contains(key, "."); {
+			key = key[:strings.LastIndexByte(key, '.')]
+			s.sections[key] = true
+		}
+	}
+	return s
+}
+
+// fromYAML turns a value of the file into the field's own type. The error never repeats a text, which may be a secret.
+func (f field) fromYAML(v any) (any, error) {
+	switch {
+	case f.value.Type() == durationType:
+		if s, ok := v.(string); ok {
+			return parseDuration(s)
+		}
+		if v == 0 {
+			return time.Duration(0), nil // the one number that needs no unit, as in Go
+		}
+		return nil, fmt.Errorf("must be a duration with its unit, such as 50ms or 2h, not %s", yamlType(v))
+	case f.value.Kind() == reflect.Int:
+		if n, ok := v.(int); ok {
+			return n, nil
+		}
+		return nil, fmt.Errorf("must be a whole number, not %s", yamlType(v))
+	case f.value.Kind() == reflect.Slice:
+		return textList(v)
+	}
+	if n, ok := v.(int); ok && f.form == formAddr {
+		return strconv.Itoa(n), nil
+	}
+	if s, ok := v.(string); ok {
+		return s, nil
+	}
+	return nil, fmt.Errorf("must be a text (in quotes), not %s", yamlType(v))
+}
+
+// fromEnv turns the text of an environment variable into the field's own type.
+func (f field) fromEnv(s string) (any, error) {
+	switch {
+	case f.value.Type() == durationType:
+		return parseDuration(strings.TrimSpace(s))
+	case f.value.Kind() == reflect.Int:
+		n, err := strconv.Atoi(strings.TrimSpace(s))
+		if err != nil {
+			return nil, fmt.Errorf("must be a whole number, not %q", s)
+		}
+		return n, nil
+	case f.value.Kind() == reflect.Slice:
+		list := strings.Split(s, ",")
+		for i := range list {
+			list[i] = strings.TrimSpace(list[i])
+		}
+		return list, nil
+	}
+	return s, nil
+}
+
+func parseDuration(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return 0, fmt.Errorf("must be a duration such as 50ms or 2h, not %q", s)
+	}
+	return d, nil
+}
+
+func textList(v any) ([]string, error) {
+	items, ok := v.([]any)
+	if !ok {
+		return nil, fmt.Errorf("must be a list, not %s", yamlType(v))
+	}
+	list := make([]string, len(items))
+	for i, item := range items {
+		if list[i], ok = item.(string); !ok {
+			return nil, fmt.Errorf("item %d must be a text (in quotes), not %s", i+1, yamlType(item))
+		}
+	}
+	return list, nil
+}
+
+// yamlType names what the file holds in the words of its reader.
+func yamlType(v any) string {
+	switch v.(type) {
+	case nil:
+		return "empty"
+	case string:
+		return "a text"
+	case bool:
+		return "a boolean"
+	case int, int64, uint64, float64:
+		return "a number"
+	case []any:
+		return "a list"
+	case map[string]any, map[any]any:
+		return "a section"
+	}
+	return "a date"
+}

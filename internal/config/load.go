@@ -1,0 +1,202 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/go-viper/mapstructure/v2"
+	"github.com/knadh/koanf/providers/confmap"
+	"github.com/knadh/koanf/providers/env/v2"
+	"github.com/knadh/koanf/providers/rawbytes"
+	"github.com/knadh/koanf/v2"
+	"go.yaml.in/yaml/v3"
+)
+
+// envPrefix starts the name of every variable of ours; levelMark stands between two levels of a key in such a name.
+const (
+	envPrefix = "DUETIME_"
+	levelMark = "__"
+)
+
+// problems are all that is wrong with one source, in one line.
+type problems []string
+
+func (p problems) Error() string { return strings.Join(p, "; ") }
+
+// orNil keeps an empty list from becoming an error that is not nil.
+func (p problems) orNil() error {
+	if len(p) == 0 {
+		return nil
+	}
+	return p
+}
+
+// Load reads the file at path over the defaults, then the DUETIME_ variables of environ (as os.Environ gives them)
+// over both, and validates the result. A missing file is an error only if the path was given explicitly. The error is
+// one line that names every unknown key or variable and every wrong value, but no password.
+func Load(path string, explicit bool, environ []string) (Config, error) {
+	data, err := os.ReadFile(path) //nolint:gosec // The operator names the file.
+	if err != nil && (explicit || !errors.Is(err, fs.ErrNotExist)) {
+		return Config{}, fmt.Errorf("read config: %w", err)
+	}
+	c, err := parse(data, environ)
+	if err != nil {
+		return Config{}, fmt.Errorf("config %s: %w", path, err)
+	}
+	return c, nil
+}
+
+// parse lays the file's content and the environment over the defaults. It is Load without the file system.
+func parse(data []byte, environ []string) (Config, error) {
+	known := newSchema()
+	k := koanf.New(".")
+	if err := k.Load(confmap.Provider(known.defaults(), "."), nil); err != nil {
+		return Config{}, fmt.Errorf("load defaults: %w", err)
+	}
+	if err := k.Load(rawbytes.Provider(data), strictYAML{known}); err != nil {
+		return Config{}, err
+	}
+	if err := known.loadEnv(k, environ); err != nil {
+		return Config{}, err
+	}
+	var c Config
+	strict := koanf.UnmarshalConf{Tag: "koanf", DecoderConfig: &mapstructure.DecoderConfig{ErrorUnused: true}}
+	if err := k.UnmarshalWithConf("", &c, strict); err != nil {
+		return Config{}, fmt.Errorf("fill the struct: %w", err)
+	}
+	for _, f := range fieldsOf(&c) {
+		if f.form == formAddr {
+			f.value.SetString(Loopback(f.value.String()))
+		}
+	}
+	return c, c.Validate()
+}
+
+func (s schema) defaults() map[string]any {
+	all := make(map[string]any, len(s.fields))
+	for key, f := range s.fields {
+		all[key] = f.value.Interface()
+	}
+	return all
+}
+
+// loadEnv lays over k every variable whose name has a level mark, and the two top-level ones that may be set so. Other
+// names with our prefix are left alone: orchestrators inject such (DUETIME_SERVICE_HOST).
+func (s schema) loadEnv(k *koanf.Koanf, environ []string) error {
+	keys := map[string]string{"DUETIME_NAMESPACE": "namespace", "DUETIME_SHARDS": "shards"}
+	for key := range s.fields {
+		if strings.Contains(key, ".") {
+			keys[envPrefix+strings.ToUpper(strings.ReplaceAll(key, ".", levelMark))] = key
+		}
+	}
+	var wrong problems
+	transform := func(name, text string) (string, any) {
+		key, ok := keys[name]
+		if !ok {
+			if strings.Contains(name, levelMark) {
+				wrong = append(wrong, "unknown environment variable "+name)
+			}
+			return "", nil
+		}
+		value, err := s.fields[key].fromEnv(text)
+		if err != nil {
+			wrong = append(wrong, fmt.Sprintf("environment variable %s: %v", name, err))
+			return "", nil
+		}
+		return key, value
+	}
+	provider := env.Provider(".", env.Opt{
+		Prefix: envPrefix, TransformFunc: transform, EnvironFunc: func() []string { return environ },
+	})
+	if err := k.Load(provider, nil); err != nil {
+		return fmt.Errorf("read environment: %w", err)
+	}
+	return wrong.orNil()
+}
+
+// strictYAML is koanf's parser for the file: one document, known keys, each value of its key's type.
+type strictYAML struct{ known schema }
+
+// Unmarshal returns the nested sections of the file with every value converted.
+func (p strictYAML) Unmarshal(data []byte) (map[string]any, error) {
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var doc any
+	if err := dec.Decode(&doc); err != nil && !errors.Is(err, io.EOF) {
+		return nil, oneLine(err)
+	}
+	if err := dec.Decode(new(any)); !errors.Is(err, io.EOF) {
+		return nil, errors.New("more than one YAML document in the file")
+	}
+	var wrong problems
+	return p.section("", doc, &wrong), wrong.orNil()
+}
+
+// Marshal is there for koanf's interface only.
+func (strictYAML) Marshal(map[string]any) ([]byte, error) {
+	return nil, errors.ErrUnsupported
+}
+
+// section converts what stands under one section's key. An empty one is what remains when all its keys are comments.
+func (p strictYAML) section(at string, v any, wrong *problems) map[string]any {
+	var in map[string]any
+	switch v := v.(type) {
+	case nil:
+		return nil
+	case map[string]any:
+		in = v
+	case map[any]any:
+		in = make(map[string]any, len(v))
+		for key, value := range v {
+			in[fmt.Sprint(key)] = value
+		}
+	default:
+		*wrong = append(*wrong, fmt.Sprintf("%s: must be a section, not %s", nameOf(at), yamlType(v)))
+		return nil
+	}
+	out := make(map[string]any, len(in))
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		p.entry(out, at, name, in[name], wrong)
+	}
+	return out
+}
+
+func (p strictYAML) entry(out map[string]any, at, name string, v any, wrong *problems) {
+	key := strings.TrimPrefix(at+"."+name, ".")
+	f, leaf := p.known.fields[key]
+	switch {
+	case strings.Contains(name, ".") && (leaf || p.known.sections[key]):
+		*wrong = append(*wrong, fmt.Sprintf("%s: write it as nested sections, not with a dot", key))
+	case name != "" && p.known.sections[key]:
+		if sub := p.section(key, v, wrong); len(sub) > 0 {
+			out[name] = sub
+		}
+	case !leaf:
+		*wrong = append(*wrong, fmt.Sprintf("unknown key %q", key))
+	default:
+		value, err := f.fromYAML(v)
+		if err != nil {
+			*wrong = append(*wrong, fmt.Sprintf("%s: %v", key, err))
+			return
+		}
+		out[name] = value
+	}
+}
+
+func nameOf(section string) string {
+	if section == "" {
+		return "the file"
+	}
+	return section
+}
+
+// oneLine folds a syntax error, of which the YAML library makes several lines.
+func oneLine(err error) error {
+	return errors.New(strings.Join(strings.Fields(err.Error()), " "))
+}

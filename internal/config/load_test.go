@@ -1,0 +1,184 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const shippedFile = "../../configs/duetime.yaml"
+
+func writeFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "duetime.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestDefaultIsValid(t *testing.T) {
+	t.Parallel()
+	if err := Default().Validate(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestShippedFileIsTheDefault(t *testing.T) {
+	t.Parallel()
+	got, err := Load(shippedFile, true, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(Default(), got); diff != "" {
+		t.Errorf("configs/duetime.yaml differs from Default() (-want +got):\n%s", diff)
+	}
+	data, err := os.ReadFile(shippedFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Without each key's line the file would still equal the defaults, so look for the line itself.
+	for _, key := range Keys() {
+		name := key[strings.LastIndexByte(key, '.')+1:] + ":"
+		has := func(line string) bool { return strings.HasPrefix(strings.TrimSpace(line), name) }
+		if !slices.ContainsFunc(strings.Split(string(data), "\n"), has) {
+			t.Errorf("configs/duetime.yaml does not show %s", key)
+		}
+	}
+}
+
+func TestMissingFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "none.yaml")
+	got, err := Load(path, false, []string{"DUETIME_SHARDS=3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Default()
+	want.Shards = 3
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("default path missing (-want +got):\n%s", diff)
+	}
+	if _, err := Load(path, true, nil); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("explicit path missing: got %v, want an error that names %s", err, path)
+	}
+}
+
+func TestEnvironmentOverFileOverDefault(t *testing.T) {
+	t.Parallel()
+	path := writeFile(t, `
+namespace: file
+queues: [a, b, c]
+redis: {addrs: ["r:1"], password: "123"}
+kafka:
+  brokers: ["f:1", "f:2", "f:3"]
+worker: {admin: 9000}
+daemon: {admin: ":9001", lookahead: 0, retention: 1h30m}
+mysql: # all of its keys are comments
+`)
+	got, err := Load(path, true, []string{
+		"DUETIME_NAMESPACE=env", "DUETIME_KAFKA__BROKERS=a:1, b:2", "DUETIME_GAME__START__FOOD=7",
+		"DUETIME_WORKER__HANDLER_TIMEOUT=1m", "DUETIME_MYSQL__DSN=u:p@tcp(db:1)/game?x=y=z", "DUETIME_EVENT__ADMIN=9002",
+		"DUETIME_QUEUES=ignored", "DUETIME_PORT=tcp://10.0.0.1:1", "DUETIME_SERVICE_HOST=1", "OTHER__X=1", "DUETIME_X",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Default()
+	want.Namespace = "env"
+	want.Queues = []string{"a", "b", "c"}
+	want.Redis.Addrs, want.Redis.Password = []string{"r:1"}, "123"
+	want.Kafka.Brokers = []string{"a:1", "b:2"}
+	want.Game.Start.Food = 7
+	want.Worker.HandlerTimeout, want.Worker.Admin = time.Minute, "127.0.0.1:9000"
+	want.Daemon.Admin, want.Daemon.Lookahead, want.Daemon.Retention = "127.0.0.1:9001", 0, 90*time.Minute
+	want.MySQL.DSN, want.Event.Admin = "u:p@tcp(db:1)/game?x=y=z", "127.0.0.1:9002"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestFileErrorsNameTheKey(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"mysql: {dns: x}":                    `unknown key "mysql.dns"`,
+		"mysqll: {dsn: x}":                   `unknown key "mysqll"`,
+		"game: {start: {foods: 1}}":          `unknown key "game.start.foods"`,
+		"1: x":                               `unknown key "1"`,
+		`"": x`:                              `unknown key ""`,
+		"mysql.dsn: x":                       "mysql.dsn: write it as nested",
+		"mysql: x":                           "mysql: must be a section",
+		"- a":                                "the file: must be a section, not a list",
+		"namespace:":                         "namespace: must be a text (in quotes), not empty",
+		"namespace: 12":                      "namespace: must be a text (in quotes), not a number",
+		"log: {level: true}":                 "log.level: must be a text",
+		"redis: {username: 2024-01-01}":      "redis.username: must be a text (in quotes), not a date",
+		"shards: '16'":                       "shards: must be a whole number, not a text",
+		"shards: 1.5":                        "shards: must be a whole number, not a number",
+		"shards: 99999999999999999999":       "shards: must be a whole number",
+		"event: {lead: 50}":                  "event.lead: must be a duration with its unit",
+		"event: {lead: 50x}":                 "event.lead: must be a duration",
+		"queues: default":                    "queues: must be a list, not a text",
+		"queues: [a, 1]":                     "queues: item 2 must be a text",
+		"kafka: {brokers: {a: 1}}":           "kafka.brokers: must be a list, not a section",
+		"shards: 1\nshards: 2":               "already defined",
+		"shards: 1\n---\nshards: 2":          "more than one YAML document",
+		"shards: [":                          "yaml",
+		"shards: x\nbogus: 1\nevent: {x: 1}": `unknown key "bogus"; unknown key "event.x"; shards: must`,
+		"zookeeper: {servers: []}":           "zookeeper.servers: needs at least one",
+	} {
+		_, err := Load(writeFile(t, text), true, nil)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: got %v, want one line with %s", text, err, want)
+		}
+	}
+}
+
+func TestEnvironmentErrorsNameTheVariable(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"DUETIME_MYSQL__DNS=x":        "unknown environment variable DUETIME_MYSQL__DNS",
+		"DUETIME_mysql__dsn=x":        "unknown environment variable DUETIME_mysql__dsn",
+		"DUETIME___=x":                "unknown environment variable DUETIME___",
+		"DUETIME_GAME__START=x":       "unknown environment variable DUETIME_GAME__START",
+		"DUETIME__QUEUES=x":           "unknown environment variable DUETIME__QUEUES",
+		"DUETIME_SHARDS=many":         `DUETIME_SHARDS: must be a whole number, not "many"`,
+		"DUETIME_SHARDS=":             "DUETIME_SHARDS: must be a whole number",
+		"DUETIME_EVENT__LEAD=50":      "DUETIME_EVENT__LEAD: must be a duration",
+		"DUETIME_KAFKA__BROKERS=":     "kafka.brokers:",
+		"DUETIME_KAFKA__BROKERS=a:1,": "kafka.brokers:",
+		"DUETIME_NAMESPACE={x}":       "namespace:",
+	} {
+		_, err := Load("none.yaml", false, []string{text})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %s", text, err, want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	shipped, err := os.ReadFile(shippedFile)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(shipped, "DUETIME_MYSQL__DSN=root:hunter2@tcp(h)/d")
+	f.Add([]byte("a: &x {<<: *x}\n1: {null: ~}\nmysql: {? [a] : b}"), "DUETIME_GAME__START__FOOD=1")
+	f.Add([]byte("kafka: !!binary aGk=\n\x00"), "=")
+	f.Fuzz(func(t *testing.T, data []byte, variable string) {
+		c, err := parse(data, []string{variable})
+		if err != nil {
+			if strings.ContainsRune(err.Error(), '\n') {
+				t.Errorf("an error of several lines: %q", err)
+			}
+			return
+		}
+		if err := c.Validate(); err != nil {
+			t.Errorf("parse let pass what Validate refuses: %v", err)
+		}
+	})
+}

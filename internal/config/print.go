@@ -1,0 +1,112 @@
+package config
+
+import (
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// mask stands for a password in everything that is printed.
+const mask = "***"
+
+// Keys lists every key in the order of Table, levels joined by dots.
+func Keys() []string {
+	c := Default()
+	fields := fieldsOf(&c)
+	keys := make([]string, len(fields))
+	for i, f := range fields {
+		keys[i] = f.key
+	}
+	return keys
+}
+
+// Table renders every key with its default and its meaning as a Markdown table; the README's is compared with it.
+func Table() string {
+	c := Default()
+	var b strings.Builder
+	b.WriteString("| key | default | meaning |\n|---|---|---|\n")
+	for _, f := range fieldsOf(&c) {
+		text := "`" + f.text() + "`"
+		if text == "``" {
+			text = "empty"
+		}
+		b.WriteString("| `" + f.key + "` | " + text + " | " + f.doc + " |\n")
+	}
+	return b.String()
+}
+
+// String lists every key and its value, a line each, with the passwords masked.
+func (c Config) String() string {
+	var b strings.Builder
+	for _, f := range fieldsOf(&c) {
+		b.WriteString(f.key + ": " + f.text() + "\n")
+	}
+	return b.String()
+}
+
+// GoString masks the passwords under the verb %#v too.
+func (c Config) GoString() string { return c.String() }
+
+// LogValue masks the passwords in logs: one attribute for each key.
+func (c Config) LogValue() slog.Value {
+	fields := fieldsOf(&c)
+	attrs := make([]slog.Attr, len(fields))
+	for i, f := range fields {
+		attrs[i] = slog.String(f.key, f.text())
+	}
+	return slog.GroupValue(attrs...)
+}
+
+// text is the field's value as one would write it in the file, its password masked.
+func (f field) text() string {
+	switch v := f.value.Interface().(type) {
+	case time.Duration:
+		return formatDuration(v)
+	case int:
+		return strconv.Itoa(v)
+	case []string:
+		return "[" + strings.Join(v, ", ") + "]"
+	}
+	s := f.value.String()
+	switch {
+	case f.form == formDSN:
+		return maskDSN(s)
+	case f.form == formSecret && s != "":
+		return mask
+	}
+	return s
+}
+
+// maskDSN cuts a DSN as the driver does: the address starts after the last "@" before the last "/", the password after
+// the first ":" before that. What it can't cut it hides as a whole.
+func maskDSN(dsn string) string {
+	slash := strings.LastIndexByte(dsn, '/')
+	if slash < 0 {
+		return mask
+	}
+	at := strings.LastIndexByte(dsn[:slash], '@')
+	if at < 0 {
+		if slash == 0 {
+			return dsn
+		}
+		return mask + dsn[slash:]
+	}
+	user, _, secret := strings.Cut(dsn[:at], ":")
+	if !secret {
+		return dsn
+	}
+	return user + ":" + mask + dsn[at:]
+}
+
+// formatDuration is Duration.String without the zero units at its end: 168h, not 168h0m0s.
+func formatDuration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}

@@ -1,0 +1,201 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+var (
+	namespaceForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,32}$`)
+	queueForm     = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+	hostForm      = regexp.MustCompile(`^[A-Za-z0-9._:%-]+$`)
+)
+
+const tenYears = 87600 * time.Hour
+
+// bound is the range of one number, both ends allowed.
+type bound[T int | time.Duration] struct {
+	key           string
+	got, min, max T
+}
+
+// oneOf is a choice among a few words.
+type oneOf struct {
+	key, got string
+	words    []string
+}
+
+// Validate returns nil, or one line that names each key out of its limits, its value and the limit, and each
+// combination that cannot work. It looks at no server.
+func (c Config) Validate() error {
+	var p problems
+	c.checkNumbers(&p)
+	c.checkWords(&p)
+	c.checkNames(&p)
+	c.checkAddresses(&p)
+	c.checkRedis(&p)
+	return p.orNil()
+}
+
+func (p *problems) addf(format string, args ...any) {
+	*p = append(*p, fmt.Sprintf(format, args...))
+}
+
+func (c Config) checkNumbers(p *problems) {
+	for _, b := range []bound[int]{
+		{"shards", c.Shards, 1, 1024},
+		{"kafka.partitions", c.Kafka.Partitions, 1, 10_000},
+		{"kafka.replication", c.Kafka.Replication, 1, 100},
+		{"worker.concurrency", c.Worker.Concurrency, 1, 256},
+		{"worker.batch", c.Worker.Batch, 1, 1000},
+		{"game.start.food", c.Game.Start.Food, 0, 1_000_000},
+		{"game.start.speedup_cards", c.Game.Start.SpeedupCards, 0, 1_000_000},
+		{"game.start.autofeed_cards", c.Game.Start.AutofeedCards, 0, 1_000_000},
+	} {
+		check(p, b, strconv.Itoa)
+	}
+	for _, b := range []bound[time.Duration]{
+		{"kafka.session_timeout", c.Kafka.SessionTimeout, time.Second, 30 * time.Minute},
+		{"zookeeper.session_timeout", c.ZooKeeper.SessionTimeout, 100 * time.Millisecond, 10 * time.Minute},
+		{"event.lead", c.Event.Lead, 0, time.Second},
+		{"worker.handler_timeout", c.Worker.HandlerTimeout, 10 * time.Millisecond, time.Hour},
+		{"daemon.lookahead", c.Daemon.Lookahead, 0, 24 * time.Hour},
+		{"daemon.grace", c.Daemon.Grace, 10 * time.Millisecond, time.Hour},
+		{"daemon.interval", c.Daemon.Interval, 10 * time.Millisecond, time.Hour},
+		{"daemon.retention", c.Daemon.Retention, time.Minute, tenYears},
+		{"game.meal", c.Game.Meal, time.Millisecond, tenYears},
+		{"game.speedup", c.Game.Speedup, time.Millisecond, tenYears},
+	} {
+		check(p, b, formatDuration)
+	}
+}
+
+func check[T int | time.Duration](p *problems, b bound[T], format func(T) string) {
+	switch {
+	case b.got < b.min:
+		p.addf("%s: %s is below the limit %s", b.key, format(b.got), format(b.min))
+	case b.got > b.max:
+		p.addf("%s: %s is above the limit %s", b.key, format(b.got), format(b.max))
+	}
+}
+
+func (c Config) checkWords(p *problems) {
+	for _, w := range []oneOf{
+		{"redis.mode", c.Redis.Mode, []string{"standalone", "sentinel", "cluster"}},
+		{"log.level", c.Log.Level, []string{"debug", "info", "warn", "error"}},
+		{"log.format", c.Log.Format, []string{"json", "text"}},
+	} {
+		if !slices.Contains(w.words, w.got) {
+			p.addf("%s: %q is none of %s", w.key, w.got, strings.Join(w.words, ", "))
+		}
+	}
+}
+
+// checkNames holds what becomes part of keys, topics, groups and znodes. A brace would move a Redis key to another
+// slot than its shard's, a path of dots alone is none to ZooKeeper, and Kafka refuses two topics that differ only
+// in "." against "_".
+func (c Config) checkNames(p *problems) {
+	if !namespaceForm.MatchString(c.Namespace) || strings.Trim(c.Namespace, ".") == "" {
+		p.addf("namespace: %q is not 1 to 32 letters, digits or . _ - (and not dots alone)", c.Namespace)
+	}
+	if len(c.Queues) == 0 {
+		p.addf("queues: needs at least one queue")
+	}
+	seen := make(map[string]string, len(c.Queues))
+	for _, queue := range c.Queues {
+		if !queueForm.MatchString(queue) {
+			p.addf("queues: %q is not 1 to 64 letters, digits or . _ -", queue)
+		}
+		topic := strings.ReplaceAll(queue, ".", "_")
+		switch before, twice := seen[topic]; {
+		case twice && before == queue:
+			p.addf("queues: %q stands there twice", queue)
+		case twice:
+			p.addf("queues: %q and %q differ only in . and _, which Kafka refuses", before, queue)
+		}
+		seen[topic] = queue
+	}
+}
+
+func (c Config) checkAddresses(p *problems) {
+	// Without its "@" the driver takes user:password for the name of a network. Its error may quote the password.
+	if dsn, err := mysql.ParseDSN(c.MySQL.DSN); err != nil || dsn.DBName == "" || strings.Contains(dsn.Net, ":") {
+		p.addf("mysql.dsn: is not of the form user:password@tcp(host:port)/schema")
+	}
+	for _, list := range []struct {
+		key   string
+		addrs []string
+	}{
+		{"redis.addrs", c.Redis.Addrs}, {"kafka.brokers", c.Kafka.Brokers}, {"zookeeper.servers", c.ZooKeeper.Servers},
+	} {
+		if len(list.addrs) == 0 {
+			p.addf("%s: needs at least one host:port", list.key)
+		}
+		for _, addr := range list.addrs {
+			checkAddress(p, list.key, addr, 1)
+		}
+	}
+	for _, own := range []struct{ key, addr string }{
+		{"event.admin", c.Event.Admin},
+		{"worker.admin", c.Worker.Admin},
+		{"daemon.admin", c.Daemon.Admin},
+		{"game.admin", c.Game.Admin},
+	} {
+		if own.addr != "" {
+			checkAddress(p, own.key, Loopback(own.addr), 0)
+		}
+	}
+	checkAddress(p, "game.listen", Loopback(c.Game.Listen), 0)
+	if admin := Loopback(c.Game.Admin); admin != "" && admin == Loopback(c.Game.Listen) && !strings.HasSuffix(admin, ":0") {
+		p.addf("game.admin: %q is taken by game.listen", admin)
+	}
+}
+
+// checkAddress wants host:port. Port 0, "any free one", makes sense only for what we listen on.
+func checkAddress(p *problems, key, addr string, lowest int) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil || !hostForm.MatchString(host) {
+		p.addf("%s: %q is not of the form host:port", key, addr)
+		return
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < lowest || n > 65535 {
+		p.addf("%s: port of %q is not a number from %d to 65535", key, addr, lowest)
+	}
+}
+
+// checkRedis refuses what the client would take for something else: it tells the modes apart by these very fields,
+// and sends no user without a password.
+func (c Config) checkRedis(p *problems) {
+	r := c.Redis
+	if r.Mode == "sentinel" && r.MasterName == "" {
+		p.addf("redis.master_name: is needed with redis.mode sentinel")
+	}
+	if r.Mode != "sentinel" && r.MasterName != "" {
+		p.addf("redis.master_name: %q has no use with redis.mode %s", r.MasterName, r.Mode)
+	}
+	if r.Mode == "standalone" && len(r.Addrs) > 1 {
+		p.addf("redis.addrs: %d addresses, but redis.mode standalone has one", len(r.Addrs))
+	}
+	if r.Username != "" && r.Password == "" {
+		p.addf("redis.username: %q needs a redis.password", r.Username)
+	}
+}
+
+// Loopback completes an address to listen on that has no host ("9000", ":9000") with 127.0.0.1, so that nothing is
+// offered to the network by omission. Other values, the empty one too, come back unchanged.
+func Loopback(addr string) string {
+	if port, ok := strings.CutPrefix(addr, ":"); ok {
+		return net.JoinHostPort("127.0.0.1", port)
+	}
+	if _, err := strconv.ParseUint(addr, 10, 32); err == nil {
+		return net.JoinHostPort("127.0.0.1", addr)
+	}
+	return addr
+}

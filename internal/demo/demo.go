@@ -1,0 +1,206 @@
+// Package demo plays the pet game on the embedded pipeline, breaks the pipeline on purpose while it plays, and reports
+// what became of the promises. It needs nothing but the binary.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/duetime/duetime/internal/pet"
+	"github.com/duetime/duetime/pkg/embedded"
+)
+
+// Config says what to play.
+type Config struct {
+	For   time.Duration // how long to play; at least 10 s, default 30 s
+	Pets  int           // default 200
+	Meal  time.Duration // how long a meal takes; default 3 s
+	Serve bool          // stay up after the report, until ctx ends
+	Out   io.Writer     // the report
+	Err   io.Writer     // progress
+	JSON  bool          // the report's last line is one JSON object
+}
+
+// Limits of what Config takes.
+const (
+	leastFor  = 10 * time.Second
+	mostPets  = 5000
+	leastMeal = 100 * time.Millisecond
+)
+
+// Validate refuses what can't be played, naming the flag and the limit.
+func (c Config) Validate() error {
+	switch {
+	case c.For < leastFor || c.For > time.Hour:
+		return fmt.Errorf("--for: %v is not between %v and 1h", c.For, leastFor)
+	case c.Pets < 1 || c.Pets > mostPets:
+		return fmt.Errorf("--pets: %d is not between 1 and %d", c.Pets, mostPets)
+	case c.Meal < leastMeal || c.Meal > c.For/3:
+		return fmt.Errorf("--meal: %v is not between %v and a third of --for (%v)", c.Meal, leastMeal, c.For/3)
+	}
+	return nil
+}
+
+// ErrBroken says that the report shows a broken promise.
+var ErrBroken = errors.New("a promise was broken")
+
+// settleTime is how long after the game the last meals may take beyond their length.
+const settleTime = 5 * time.Second
+
+// stage is everything that a demo has open.
+type stage struct {
+	cfg      Config
+	pipeline *embedded.Pipeline
+	url      string
+	counts   *counts
+}
+
+// Run plays and reports. It returns ErrBroken when a promise was broken, and another error when it could not play.
+func Run(ctx context.Context, cfg Config) error {
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "duetime-demo-")
+	if err != nil {
+		return fmt.Errorf("make a folder for the demo: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	p, err := embedded.OpenSQLite(ctx, filepath.Join(dir, "demo.db"), embedded.Config{
+		Events: 2, Workers: 2, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return err
+	}
+	s := &stage{cfg: cfg, pipeline: p, counts: &counts{}}
+	return errors.Join(s.run(ctx), p.Close(context.WithoutCancel(ctx)))
+}
+
+// run has the pipeline and the API up while it plays.
+func (s *stage) run(ctx context.Context) error {
+	if err := pet.CreateTables(ctx, s.pipeline.DB()); err != nil {
+		return err
+	}
+	game := pet.NewGame(pet.Rules{
+		Meal: s.cfg.Meal, Speedup: s.cfg.Meal / 3, Food: 1000, SpeedupCards: 1000, AutofeedCards: 1000,
+	}, s.pipeline.ForUpdate())
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.pipeline.Work(ctx, game.Handlers()) })
+	if err := s.serve(ctx, group, game); err != nil {
+		stop()
+		return errors.Join(err, group.Wait())
+	}
+	group.Go(func() error {
+		defer stop()
+		return s.show(ctx)
+	})
+	return group.Wait()
+}
+
+// serve puts the game's API on a loopback port.
+func (s *stage) serve(ctx context.Context, group *errgroup.Group, game *pet.Game) error {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("serve the game: %w", err)
+	}
+	s.url = "http://" + listener.Addr().String()
+	server := &http.Server{
+		Handler:           pet.NewAPI(game, s.pipeline.Client, s.pipeline, slog.New(slog.DiscardHandler)),
+		ReadHeaderTimeout: 5 * time.Second,
+	}
+	group.Go(func() error {
+		<-ctx.Done()
+		return server.Close()
+	})
+	group.Go(func() error {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	return nil
+}
+
+// show plays, waits for the last meals, reports, and stays if asked to.
+func (s *stage) show(ctx context.Context) error {
+	_, _ = fmt.Fprintf(s.cfg.Err, "%d pets eat for %v each; the game's API is at %s\n", s.cfg.Pets, s.cfg.Meal, s.url)
+	faults, err := s.play(ctx)
+	if err != nil {
+		return err
+	}
+	r, err := s.report(ctx, faults)
+	if err != nil {
+		return err
+	}
+	if err := r.write(s.cfg.Out, s.cfg.JSON); err != nil {
+		return err
+	}
+	if s.cfg.Serve {
+		_, _ = fmt.Fprintf(s.cfg.Err, "the game goes on at %s until you interrupt it\n", s.url)
+		<-ctx.Done()
+	}
+	if r.broken() {
+		return ErrBroken
+	}
+	return nil
+}
+
+// play runs the players and the faults for the time asked, then waits until the last meals are eaten.
+func (s *stage) play(ctx context.Context) ([]fault, error) {
+	playing, stop := context.WithTimeout(ctx, s.cfg.For)
+	defer stop()
+	var faults []fault
+	group, playing := errgroup.WithContext(playing)
+	for i := range s.cfg.Pets {
+		group.Go(func() error { return s.player(i).play(playing) })
+	}
+	group.Go(func() (err error) {
+		faults, err = s.breakThings(playing)
+		return err
+	})
+	group.Go(func() error { return s.progress(playing) })
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return faults, s.settle(ctx)
+}
+
+// settle waits until nothing is pending; an armed card makes one meal more.
+func (s *stage) settle(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*s.cfg.Meal+settleTime)
+	defer cancel()
+	for {
+		// A task due at any time is overdue by less than nothing.
+		n, err := s.pipeline.Drill().Overdue(ctx, -100*365*24*time.Hour)
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		if n == 0 && err == nil || !pause(ctx, 50*time.Millisecond) {
+			return nil // what is still pending shows in the report
+		}
+	}
+}
+
+// pause sleeps; false when ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}

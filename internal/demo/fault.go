@@ -1,0 +1,91 @@
+package demo
+
+import (
+	"context"
+	"time"
+)
+
+// fault is one outage made on purpose, and the window in which tasks may have been late because of it.
+type fault struct {
+	Kind   string  `json:"kind"`
+	HealMs float64 `json:"heal_ms"`
+
+	began, healed time.Time
+}
+
+const (
+	late     = 250 * time.Millisecond // a task this long past its time shows that the fault is felt
+	lookEach = 20 * time.Millisecond
+	quiet    = time.Second // without a late task, after which the fault counts as healed
+)
+
+// breakThings flushes the index after a third of the game and deposes the leader after two thirds.
+func (s *stage) breakThings(ctx context.Context) ([]fault, error) {
+	drill := s.pipeline.Drill()
+	var faults []fault
+	for _, f := range []struct {
+		kind string
+		make func(ctx context.Context) (done func(ctx context.Context) (bool, error), err error)
+	}{
+		{"redis_flush", func(context.Context) (func(context.Context) (bool, error), error) {
+			drill.FlushIndex()
+			return drill.Marked, nil
+		}},
+		{"leader_loss", func(ctx context.Context) (func(context.Context) (bool, error), error) {
+			before, err := drill.Epoch(ctx)
+			drill.DeposeLeader()
+			return func(ctx context.Context) (bool, error) {
+				now, err := drill.Epoch(ctx)
+				return now > before, err
+			}, err
+		}},
+	} {
+		if !pause(ctx, s.cfg.For/4) {
+			return faults, nil
+		}
+		began := time.Now()
+		mended, err := f.make(ctx)
+		if err != nil {
+			return faults, unlessOver(ctx, err)
+		}
+		healed, err := s.watch(ctx, began, mended)
+		if err != nil {
+			return faults, unlessOver(ctx, err)
+		}
+		faults = append(faults, fault{
+			Kind: f.kind, HealMs: float64(healed.Sub(began).Microseconds()) / 1000, began: began, healed: healed,
+		})
+	}
+	return faults, nil
+}
+
+// watch gives the moment from which the cause is mended and no task is late: a second of quiet shows it.
+func (s *stage) watch(ctx context.Context, began time.Time, mended func(context.Context) (bool, error)) (time.Time, error) {
+	healed, whole := began, false
+	for time.Since(healed) < quiet || !whole {
+		n, err := s.pipeline.Drill().Overdue(ctx, late)
+		if err != nil {
+			return healed, err
+		}
+		if !whole {
+			if whole, err = mended(ctx); err != nil {
+				return healed, err
+			}
+			healed = time.Now()
+		}
+		if n > 0 {
+			healed = time.Now()
+		}
+		if !pause(ctx, lookEach) {
+			return healed, ctx.Err()
+		}
+	}
+	return healed, nil
+}
+
+func unlessOver(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}

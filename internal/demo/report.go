@@ -1,0 +1,108 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/duetime/duetime/internal/pet"
+)
+
+// report is what became of the game and of the promises.
+type report struct {
+	MealsFinished int64   `json:"meals_finished"`
+	Moved         int64   `json:"moved"`
+	Cancelled     int64   `json:"cancelled"`
+	AutoFed       int64   `json:"auto_fed"`
+	Failed        int64   `json:"failed_calls"`
+	Lost          int64   `json:"lost"`
+	Duplicate     int64   `json:"duplicate"`
+	Early         int64   `json:"early"`
+	Overdue       int64   `json:"overdue"`
+	Missing       int64   `json:"missing"`
+	Extra         int64   `json:"extra"`
+	LagP50        float64 `json:"lag_p50_ms"`
+	LagP99        float64 `json:"lag_p99_ms"`
+	LagMax        float64 `json:"lag_max_ms"`
+	Faults        []fault `json:"faults"`
+}
+
+func (r report) broken() bool {
+	return r.Lost+r.Duplicate+r.Early+r.Overdue+r.Missing+r.Extra > 0 || r.MealsFinished == 0 || len(r.Faults) < 2
+}
+
+func (s *stage) report(ctx context.Context, faults []fault) (report, error) {
+	r := report{Faults: faults, Failed: s.counts.failed.Load()}
+	drill := s.pipeline.Drill()
+	found, err := pet.Audit(ctx, s.pipeline.DB(), drill.Tasks)
+	if err != nil {
+		return r, err
+	}
+	r.Lost, r.Duplicate, r.Early = found.Lost, found.Duplicate, found.Early
+	if r.Missing, r.Extra, err = drill.Drift(ctx); err != nil {
+		return r, err
+	}
+	if r.Overdue, err = drill.Overdue(ctx, 2*time.Second); err != nil {
+		return r, err
+	}
+	events, err := pet.Events(ctx, s.pipeline.DB())
+	if err != nil {
+		return r, err
+	}
+	r.MealsFinished, r.Moved = events.Finished, events.SpedUp
+	r.Cancelled, r.AutoFed = events.Cancelled, events.AutoFed
+	firings, err := pet.Firings(ctx, s.pipeline.DB())
+	if err != nil {
+		return r, err
+	}
+	r.LagP50, r.LagP99, r.LagMax = lags(firings, faults)
+	return r, nil
+}
+
+// lags gives percentiles in milliseconds, of the tasks due outside of the faults' windows.
+func lags(firings []pet.Firing, faults []fault) (p50, p99, most float64) {
+	var all []time.Duration
+	for _, f := range firings {
+		if !within(f.DueAt, faults) {
+			all = append(all, f.Lag())
+		}
+	}
+	if len(all) == 0 {
+		return 0, 0, 0
+	}
+	slices.Sort(all)
+	at := func(q float64) float64 {
+		return float64(all[min(int(q*float64(len(all))), len(all)-1)]) / float64(time.Millisecond)
+	}
+	return at(0.50), at(0.99), at(1)
+}
+
+func within(due time.Time, faults []fault) bool {
+	return slices.ContainsFunc(faults, func(f fault) bool { return !due.Before(f.began) && !due.After(f.healed) })
+}
+
+func (r report) write(w io.Writer, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(r)
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, line := range []struct {
+		name  string
+		value any
+	}{
+		{"meals finished", r.MealsFinished}, {"moved", r.Moved}, {"cancelled", r.Cancelled}, {"auto-fed", r.AutoFed},
+		{"lost", r.Lost}, {"duplicate", r.Duplicate}, {"early", r.Early},
+		{"overdue", r.Overdue}, {"missing in the index", r.Missing}, {"extra in the index", r.Extra},
+	} {
+		_, _ = fmt.Fprintf(t, "%s\t%d\n", line.name, line.value)
+	}
+	for _, f := range r.Faults {
+		_, _ = fmt.Fprintf(t, "%s healed after\t%.0f ms\n", f.Kind, f.HealMs)
+	}
+	_, _ = fmt.Fprintf(t, "lag p50 / p99 / max\t%.0f / %.0f / %.0f ms\n", r.LagP50, r.LagP99, r.LagMax)
+	return t.Flush()
+}

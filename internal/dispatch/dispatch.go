@@ -1,0 +1,138 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Index is what dispatch needs of the wake-up index.
+type Index interface {
+	// Claim acknowledges acked and returns what is due before now+lead, at most limit, in one round trip.
+	Claim(ctx context.Context, shard int, epoch int64, now time.Time, lead time.Duration, limit int, acked []task.Entry) (task.Claim, error)
+	// Wakes calls fn whenever a shard got an entry earlier than all that are not yet claimed, until ctx is done.
+	Wakes(ctx context.Context, shards int, fn func(shard int, at time.Time)) error
+}
+
+// Stream is what dispatch needs of Kafka.
+type Stream interface {
+	// Publish sends a hint for each entry and waits for the acknowledgement of all in-sync replicas. It returns nil
+	// when all were taken, else an error or nil for each entry.
+	Publish(ctx context.Context, entries []task.Entry, epoch int64) []error
+	Compensate(ctx context.Context, c task.Compensation) error
+}
+
+// Term is the leadership under which a pass runs.
+type Term interface {
+	// Fenced reports the newer epoch that a shard holds.
+	Fenced(stored int64)
+	// Progress reports a completed pass; a term without one for 5 s resigns.
+	Progress()
+}
+
+// Config says how dispatch polls.
+type Config struct {
+	Lead    time.Duration // how far ahead of their time entries are claimed; 0 = not ahead
+	Limit   int           // entries a claim; default 500
+	Idle    time.Duration // longest sleep of an idle shard; default 1 s
+	Now     func() time.Time
+	Shards  func(ctx context.Context) (int, error) // shards to poll, read each term and each minute
+	Logger  *slog.Logger
+	Metrics prometheus.Registerer // nil = none
+}
+
+// ErrFenced ends a term: a shard holds a newer epoch.
+var ErrFenced = errors.New("fenced by a newer epoch")
+
+const relayout = time.Minute // how often the number of shards is read again
+
+// Dispatcher runs the passes of one process. It is safe for one term at a time.
+type Dispatcher struct {
+	cfg     Config
+	index   Index
+	stream  Stream
+	metrics *metrics
+}
+
+// New checks the configuration; Now and Shards are required.
+func New(cfg Config, index Index, stream Stream) (*Dispatcher, error) {
+	if cfg.Now == nil || cfg.Shards == nil {
+		return nil, errors.New("dispatch: Now and Shards must be set")
+	}
+	cfg.Limit = cmp.Or(cfg.Limit, 500)
+	cfg.Idle = cmp.Or(cfg.Idle, time.Second)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
+	return &Dispatcher{cfg: cfg, index: index, stream: stream, metrics: newMetrics(cfg.Metrics)}, nil
+}
+
+// Lead polls every shard under the given epoch until ctx ends or a shard answers that a newer epoch stands
+// (ErrFenced). The number of shards may have grown since the last term, and is read again each minute.
+func (d *Dispatcher) Lead(ctx context.Context, epoch int64, term Term) error {
+	for {
+		shards, err := d.cfg.Shards(ctx)
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // the term ended; the error says only that
+		}
+		if err != nil {
+			return fmt.Errorf("read the number of shards: %w", err)
+		}
+		if err := d.poll(ctx, epoch, term, shards); err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// poll runs all shards side by side until their number has changed, ctx ends, or the term is fenced.
+func (d *Dispatcher) poll(ctx context.Context, epoch int64, term Term, shards int) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	group, ctx := errgroup.WithContext(ctx)
+	health := &health{term: term}
+	wakes := make([]chan struct{}, shards)
+	for i := range wakes {
+		wakes[i] = make(chan struct{}, 1)
+		s := &shard{d: d, number: i, epoch: epoch, health: health}
+		group.Go(func() error { return s.run(ctx, wakes[i]) })
+	}
+	group.Go(func() error { return d.wake(ctx, wakes) })
+	group.Go(func() error { d.watchLayout(ctx, shards, stop); return nil })
+	return group.Wait()
+}
+
+// wake passes wake-ups on to the shards. One for an entry that the idle poll will meet in time is not needed.
+func (d *Dispatcher) wake(ctx context.Context, wakes []chan struct{}) error {
+	err := d.index.Wakes(ctx, len(wakes), func(shard int, at time.Time) {
+		if shard >= len(wakes) || at.After(d.cfg.Now().Add(d.cfg.Idle+d.cfg.Lead)) {
+			return
+		}
+		select {
+		case wakes[shard] <- struct{}{}:
+		default: // one is waiting already
+		}
+	})
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // the term ended; the subscription's error says only that
+	}
+	return err
+}
+
+// watchLayout calls stop when the number of shards is not what this poll serves. While MySQL is away it knows no better
+// and goes on.
+func (d *Dispatcher) watchLayout(ctx context.Context, shards int, stop func()) {
+	_ = loop.Run(ctx, loop.Config{Name: "layout", Interval: relayout, Logger: d.cfg.Logger}, func(ctx context.Context) (loop.Result, error) {
+		n, err := d.cfg.Shards(ctx)
+		if err == nil && n != shards {
+			stop()
+		}
+		return loop.Result{}, err
+	})
+}

@@ -1,0 +1,25 @@
+// Package dispatch turns due index entries into hints: the event process's only work. It runs no business logic,
+// decides nothing about a task, and holds nothing that a crash could lose.
+//
+// # The pass
+//
+// One goroutine per shard, all side by side, each repeating one pass:
+//
+//  1. In one round trip, acknowledge what the previous pass published (remove it from the due set only where its score
+//     is still the one claimed) and claim what is due within the lead. A claim removes nothing.
+//  2. Publish the claimed entries as hints and wait until Kafka has acknowledged them.
+//  3. Remember the acknowledged ones; they travel with the next claim, which follows at once.
+//  4. When nothing is due: sleep until the first entry comes within the lead, until a wake-up says that an earlier one
+//     was put, or for a second, whichever is first.
+//
+// # The races that shaped it
+//
+//   - A crash between 2 and 1 repeats a hint; removing before publishing would lose one.
+//   - A task moved between claim and acknowledgement has another score, so the acknowledgement leaves it alone.
+//   - A frozen leader that wakes up has an older epoch than the one its successor left in each shard: the first claim
+//     or acknowledgement answers FENCED and the term ends. What it published meanwhile are hints; the row decides.
+//   - Hints go out a lead ahead of their time. Nothing fires early: the worker holds them, and the row is checked under
+//     lock on the database's clock.
+//   - An entry that Kafka keeps refusing would sit at the head of its shard and starve the rest: it is taken out of
+//     the due set and counted. The row is still pending, so the daemon puts it again, spaced.
+package dispatch

@@ -1,0 +1,87 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+const (
+	rebuildEvery = time.Second            // a shard asks for its rebuild at most so often
+	askWithin    = 500 * time.Millisecond // how long asking may hold the shard up
+)
+
+// shard is one shard's poll. It belongs to one goroutine.
+type shard struct {
+	d        *Dispatcher
+	number   int
+	epoch    int64
+	health   *health
+	owes     bool
+	acked    []task.Entry       // published or passed over, not yet removed from the due set
+	refusals map[string]refusal // by member: what Kafka refused in the last pass
+	asked    time.Time          // when a rebuild was last asked for
+}
+
+func (s *shard) run(ctx context.Context, wake <-chan struct{}) error {
+	return loop.Run(ctx, loop.Config{
+		Name: fmt.Sprintf("dispatch shard %d", s.number), Interval: s.d.cfg.Idle,
+		MinBackoff: 20 * time.Millisecond, MaxBackoff: time.Second, Wake: wake, Logger: s.d.cfg.Logger,
+	}, s.pass)
+}
+
+// pass claims, publishes, and remembers what the next claim acknowledges.
+func (s *shard) pass(ctx context.Context) (loop.Result, error) {
+	now := s.d.cfg.Now()
+	claim, err := s.d.index.Claim(ctx, s.number, s.epoch, now, s.d.cfg.Lead, s.d.cfg.Limit, s.acked)
+	if err != nil {
+		return loop.Result{}, fmt.Errorf("claim shard %d: %w", s.number, err)
+	}
+	if claim.Fenced > 0 {
+		s.d.metrics.fenced.Inc()
+		s.d.cfg.Logger.WarnContext(ctx, "fenced", "shard", s.number, "epoch", s.epoch, "stored", claim.Fenced)
+		s.health.term.Fenced(claim.Fenced)
+		return loop.Result{}, loop.Stop(ErrFenced)
+	}
+	s.acked = s.acked[:0]
+	s.owe(len(claim.Entries) > 0)
+	if err := s.publish(ctx, claim.Entries); err != nil {
+		return loop.Result{}, fmt.Errorf("publish shard %d: %w", s.number, err)
+	}
+	s.owe(false)
+	s.health.completed(len(claim.Entries) > 0)
+	if !claim.Marked {
+		s.askRebuild(ctx, now)
+	}
+	return loop.Result{More: len(s.acked) > 0, Next: s.sleep(claim, now)}, nil
+}
+
+// sleep is the time until the first entry that was not claimed comes within the lead, at least a millisecond.
+func (s *shard) sleep(claim task.Claim, now time.Time) time.Duration {
+	if claim.Next.IsZero() {
+		return s.d.cfg.Idle
+	}
+	return min(s.d.cfg.Idle, max(claim.Next.Sub(now)-s.d.cfg.Lead, time.Millisecond))
+}
+
+// askRebuild tells the daemon that the shard lost its memory. The daemon looks by itself too, so a request that
+// doesn't come through costs a second.
+func (s *shard) askRebuild(ctx context.Context, now time.Time) {
+	if now.Sub(s.asked).Abs() < rebuildEvery {
+		return
+	}
+	s.asked = now
+	if err := s.tell(ctx); err != nil {
+		s.d.cfg.Logger.WarnContext(ctx, "rebuild not asked for", "shard", s.number, "err", err)
+	}
+}
+
+// tell sends a request that is harmless when nothing has to be rebuilt.
+func (s *shard) tell(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	return s.d.stream.Compensate(ctx, task.Compensation{Rebuild: []int{s.number}})
+}

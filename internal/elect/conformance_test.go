@@ -1,0 +1,420 @@
+package elect_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/duetime/duetime/internal/elect"
+)
+
+const office = "event"
+
+// elector is what both implementations offer.
+type elector interface {
+	Lead(ctx context.Context, name string, fn func(context.Context, *elect.Term) error) error
+	Ready(ctx context.Context) error
+	SessionTimeout() time.Duration
+	Close() error
+}
+
+var (
+	_ elector = (*elect.ZooKeeper)(nil)
+	_ elector = (*elect.Local)(nil)
+)
+
+// world is one implementation with nobody standing yet.
+type world struct {
+	open   func(t *testing.T, cfg elect.Config, epochs elect.Epochs) elector
+	depose func(t *testing.T)     // takes the first one's place away
+	count  func(t *testing.T) int // how many stand
+	dir    string                 // ZooKeeper's queue
+}
+
+// stage is a world with candidates and what they lead.
+type stage struct {
+	world
+	*index
+	epochs *counter
+	cfg    elect.Config
+}
+
+// player is one candidate: an elector of its own, as a process has.
+type player struct {
+	who     string
+	elector elector
+	cancel  context.CancelFunc
+	left    chan struct{} // closed when Lead returned
+}
+
+func newStage(w world) *stage {
+	return &stage{world: w, index: newIndex(), epochs: newCounter(), cfg: elect.Config{
+		SessionTimeout: 2 * time.Second, StallAfter: time.Second, PollEvery: 50 * time.Millisecond,
+		RetryMin: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+	}}
+}
+
+// stand opens an elector and leads.
+func (s *stage) stand(t *testing.T, who string) *player {
+	t.Helper()
+	e := s.open(t, s.cfg, s.epochs)
+	ctx, cancel := context.WithCancel(t.Context())
+	p := &player{who: who, elector: e, cancel: cancel, left: make(chan struct{})}
+	go func() {
+		defer close(p.left)
+		if err := e.Lead(ctx, office, s.lead(who)); err != nil {
+			t.Errorf("Lead of %s: %v", who, err)
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-p.left
+		if err := e.Close(); err != nil {
+			t.Errorf("Close of %s: %v", who, err)
+		}
+	})
+	return p
+}
+
+// leads waits until who's claims are accepted under an epoch above floor, and returns that epoch.
+func (s *stage) leads(t *testing.T, who string, floor int64) (epoch int64) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%s leads above epoch %d", who, floor), func() bool {
+		return read(s.index, func() bool { epoch = s.stored; return s.by == who && epoch > floor })
+	})
+	return epoch
+}
+
+// leader waits for anybody to lead above floor.
+func (s *stage) leader(t *testing.T, floor int64) (who string, epoch int64) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("somebody leads above epoch %d", floor), func() bool {
+		return read(s.index, func() bool { who, epoch = s.by, s.stored; return epoch > floor })
+	})
+	return who, epoch
+}
+
+// goesOn waits until who had n further claims accepted.
+func (s *stage) goesOn(t *testing.T, who string, n int) {
+	t.Helper()
+	from := read(s.index, func() int { return s.claims[who] })
+	eventually(t, who+" goes on", func() bool {
+		return read(s.index, func() bool { return s.claims[who] >= from+n })
+	})
+}
+
+func (s *stage) runs(who string) bool {
+	return read(s.index, func() bool { return s.running[who] > 0 })
+}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		name string
+		run  func(t *testing.T, s *stage)
+	}{
+		{"one leader at a time", oneLeaderAtATime},
+		{"fenced while first takes a higher epoch", fencedWhileFirst},
+		{"fenced without a place ends the term", fencedWithoutPlace},
+		{"a place lost and won back keeps the term", keepsTheTerm},
+		{"a stalled leader is replaced", stalledLeader},
+		{"a stalled leader without rivals starts anew", stalledAlone},
+		{"a function that returns is replaced", functionReturns},
+		{"a function that never returns is replaced", functionHangs},
+		{"no epoch, no leadership", noEpoch},
+		{"frozen between place and epoch", frozenBeforeEpoch},
+		{"an unreadable counter ends nothing", counterAway},
+		{"shutdown in every state", shutdown},
+		{"changes are told", changes},
+	}
+	for name, open := range worlds {
+		for _, tc := range cases {
+			t.Run(name+"/"+tc.name, func(t *testing.T) {
+				t.Parallel()
+				tc.run(t, newStage(open(t)))
+			})
+		}
+	}
+}
+
+func oneLeaderAtATime(t *testing.T, s *stage) {
+	players := map[string]*player{}
+	for _, who := range []string{"a", "b", "c"} {
+		players[who] = s.stand(t, who)
+	}
+	var epoch int64
+	var slowest time.Duration
+	for round := range 8 {
+		var who string
+		who, epoch = s.leader(t, epoch)
+		begin := time.Now()
+		if round%2 == 0 {
+			players[who].cancel()
+			<-players[who].left
+		} else if err := players[who].elector.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		s.leader(t, epoch)
+		slowest = max(slowest, time.Since(begin))
+		players[who+"'"] = s.stand(t, who+"'")
+	}
+	t.Logf("slowest of 8 hand-overs: %s", slowest)
+	if slowest > 2*time.Second {
+		t.Errorf("slowest hand-over %s, want milliseconds", slowest)
+	}
+	if most := read(s.index, func() int { return s.most }); most != 1 {
+		t.Errorf("functions at once: got %d, want 1", most)
+	}
+	if starts := read(s.index, func() []int64 { return slices.Clone(s.starts) }); !slices.IsSorted(starts) {
+		t.Errorf("epochs %v don't grow", starts)
+	}
+}
+
+func fencedWhileFirst(t *testing.T, s *stage) {
+	s.stand(t, "a")
+	s.leads(t, "a", 0)
+	for _, ahead := range []int64{1000, 2000} { // the index was ahead: the counter was restored from a backup
+		s.with(func() { s.stored, s.by = ahead, "nobody" })
+		if got := s.leads(t, "a", ahead); got != ahead+1 {
+			t.Errorf("epoch after a fence at %d: got %d", ahead, got)
+		}
+	}
+	if most := read(s.index, func() int { return s.most }); most != 1 {
+		t.Errorf("functions at once: got %d, want 1", most)
+	}
+}
+
+func fencedWithoutPlace(t *testing.T, s *stage) {
+	s.stand(t, "a")
+	epoch := s.leads(t, "a", 0)
+	s.stand(t, "b")
+	s.queued(t, 2)
+	s.depose(t)
+	epoch = s.leads(t, "b", epoch)
+	eventually(t, "a ends", func() bool { return !s.runs("a") })
+	s.goesOn(t, "b", 50)
+	if got := read(s.index, func() int64 { return s.stored }); got != epoch {
+		t.Errorf("epoch %d while b leads, want %d: a fenced candidate outranked it", got, epoch)
+	}
+}
+
+// queued waits until n candidates stand.
+func (s *stage) queued(t *testing.T, n int) {
+	t.Helper()
+	eventually(t, "candidates stand", func() bool { return s.count(t) == n })
+}
+
+func keepsTheTerm(t *testing.T, s *stage) {
+	s.stand(t, "a")
+	epoch := s.leads(t, "a", 0)
+	for range 3 {
+		s.depose(t)
+		s.goesOn(t, "a", 50)
+	}
+	if got := read(s.index, func() []int64 { return slices.Clone(s.starts) }); !slices.Equal(got, []int64{epoch}) {
+		t.Errorf("terms started: got %v, want only %d", got, epoch)
+	}
+}
+
+func stalledLeader(t *testing.T, s *stage) {
+	a := s.stand(t, "a")
+	epoch := s.leads(t, "a", 0)
+	s.stand(t, "b")
+	s.queued(t, 2)
+	s.with(func() { s.mute["a"] = true })
+	epoch = s.leads(t, "b", epoch)
+	eventually(t, "the counter ends a's silent term", func() bool { return !s.runs("a") })
+	s.with(func() { s.mute = map[string]bool{"b": true} })
+	s.leads(t, "a", epoch)
+	a.cancel()
+	<-a.left
+}
+
+func stalledAlone(t *testing.T, s *stage) {
+	s.stand(t, "a")
+	epoch := s.leads(t, "a", 0)
+	s.with(func() { s.mute["a"] = true })
+	eventually(t, "a second term", func() bool { return read(s.index, func() bool { return len(s.starts) > 1 }) })
+	s.with(func() { s.mute["a"] = false })
+	s.leads(t, "a", epoch)
+	if most := read(s.index, func() int { return s.most }); most != 1 {
+		t.Errorf("functions at once: got %d, want 1", most)
+	}
+}
+
+func functionReturns(t *testing.T, s *stage) {
+	s.stand(t, "a")
+	epoch := s.leads(t, "a", 0)
+	s.with(func() { s.fail["a"] = errors.New("broken") })
+	epoch = s.leads(t, "a", epoch)
+	s.stand(t, "b")
+	s.queued(t, 2)
+	s.with(func() { s.fail["a"] = errors.New("broken again") })
+	s.leads(t, "b", epoch)
+}
+
+func functionHangs(t *testing.T, s *stage) {
+	release := make(chan struct{})
+	s.with(func() { s.stuck["a"] = release })
+	s.stand(t, "a")
+	once := sync.OnceFunc(func() { close(release) })
+	t.Cleanup(once) // before the player's own clean-up, which waits for the function
+	epoch := s.leads(t, "a", 0)
+	s.stand(t, "b")
+	s.queued(t, 2)
+	s.with(func() { s.mute["a"] = true })
+	epoch = s.leads(t, "b", epoch)
+	s.with(func() { s.mute["b"] = true }) // a comes first again but can't begin: its old function hangs
+	epoch = s.leadsAfterUnmute(t, "b", epoch)
+	once()
+	s.with(func() { s.mute = map[string]bool{"b": true} })
+	s.leads(t, "a", epoch)
+	if n := read(s.index, func() int { return s.running["a"] }); n != 1 {
+		t.Errorf("functions of a: got %d, want 1", n)
+	}
+}
+
+// leadsAfterUnmute waits until who was given a further term, then lets it work.
+func (s *stage) leadsAfterUnmute(t *testing.T, who string, floor int64) int64 {
+	t.Helper()
+	eventually(t, who+" has a further term", func() bool {
+		return read(s.index, func() bool { return s.starts[len(s.starts)-1] > floor && s.running[who] > 0 })
+	})
+	s.with(func() { s.mute[who] = false })
+	return s.leads(t, who, floor)
+}
+
+func noEpoch(t *testing.T, s *stage) {
+	var mu sync.Mutex
+	var tries []time.Time
+	s.epochs.setHook(func(_ context.Context, op string) error {
+		if op == "take" {
+			mu.Lock()
+			defer mu.Unlock()
+			tries = append(tries, time.Now())
+			return errors.New("database away")
+		}
+		return nil
+	})
+	s.stand(t, "a")
+	s.stand(t, "b")
+	eventually(t, "several tries", func() bool { mu.Lock(); defer mu.Unlock(); return len(tries) >= 6 })
+	if n := read(s.index, func() int { return len(s.starts) }); n != 0 {
+		t.Errorf("terms without an epoch: %d", n)
+	}
+	hung := make(chan struct{}, 100)
+	s.epochs.setHook(func(ctx context.Context, op string) error {
+		if op == "take" { // bounded by StallAfter
+			<-ctx.Done()
+			hung <- struct{}{}
+			return ctx.Err()
+		}
+		return nil
+	})
+	<-hung
+	s.epochs.setHook(nil)
+	s.leader(t, 0)
+}
+
+func frozenBeforeEpoch(t *testing.T, s *stage) {
+	frozen, thaw := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	s.epochs.setHook(func(_ context.Context, op string) error {
+		if op == "take" {
+			mine := false
+			once.Do(func() { mine = true })
+			if mine {
+				close(frozen)
+				<-thaw
+			}
+		}
+		return nil
+	})
+	s.stand(t, "a")
+	<-frozen
+	s.stand(t, "b")
+	s.queued(t, 2)
+	s.depose(t)
+	epoch := s.leads(t, "b", 0)
+	close(thaw) // a takes the higher epoch, but has no place any more
+	eventually(t, "a took its epoch", func() bool {
+		current, _ := s.epochs.Current(t.Context(), office)
+		return current > epoch
+	})
+	s.goesOn(t, "b", 100)
+	if got := read(s.index, func() []int64 { return slices.Clone(s.starts) }); !slices.Equal(got, []int64{epoch}) {
+		t.Errorf("terms started: got %v, want only b's %d", got, epoch)
+	}
+}
+
+func counterAway(t *testing.T, s *stage) {
+	s.stand(t, "a")
+	epoch := s.leads(t, "a", 0)
+	s.epochs.setHook(func(context.Context, string) error { return errors.New("database away") })
+	s.depose(t)
+	s.goesOn(t, "a", 200)
+	if got := read(s.index, func() int64 { return s.stored }); got != epoch {
+		t.Errorf("epoch got %d, want %d", got, epoch)
+	}
+	s.epochs.setHook(nil)
+	s.goesOn(t, "a", 50)
+}
+
+func shutdown(t *testing.T, s *stage) {
+	a := s.stand(t, "a")
+	s.leads(t, "a", 0)
+	b := s.stand(t, "b")
+	s.queued(t, 2)
+	if err := b.elector.Ready(t.Context()); err != nil {
+		t.Errorf("Ready: %v", err)
+	}
+	err := a.elector.Lead(t.Context(), office, s.lead("a"))
+	if !errors.Is(err, elect.ErrCandidate) {
+		t.Errorf("second Lead for a name: got %v, want ErrCandidate", err)
+	}
+	if err := a.elector.Lead(t.Context(), "a/b", s.lead("a")); err == nil {
+		t.Error("a name with a slash was accepted")
+	}
+	for _, p := range []*player{b, a, a} { // waiting, leading, closed
+		begin := time.Now()
+		if err := p.elector.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		<-p.left
+		if took := time.Since(begin); took > 3*time.Second {
+			t.Errorf("Close of %s took %s", p.who, took)
+		}
+	}
+	if err := a.elector.Lead(t.Context(), office, nil); err != nil {
+		t.Errorf("Lead after Close: %v", err)
+	}
+}
+
+func changes(t *testing.T, s *stage) {
+	var mu sync.Mutex
+	var told []string
+	s.cfg.OnChange = func(name string, leading bool, epoch int64) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, fmt.Sprintf("%s %t %d", name, leading, epoch))
+	}
+	a := s.stand(t, "a")
+	s.leads(t, "a", 0)
+	s.with(func() { s.stored = 7 })
+	s.leads(t, "a", 7)
+	a.cancel()
+	<-a.left
+	mu.Lock()
+	defer mu.Unlock()
+	want := []string{"event true 1", "event false 1", "event true 8", "event false 8"}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,170 @@
+package elect
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+)
+
+// ErrCandidate answers a second Lead for a name that this elector already stands for: one function per name and
+// elector runs at a time.
+var ErrCandidate = errors.New("already a candidate")
+
+// Epochs is the durable counter behind each name. It must survive a wiped ZooKeeper, so it lives with the truth, in the
+// database. Every method must honour ctx and be safe for concurrent use.
+type Epochs interface {
+	// Take raises the counter by one, durably, and returns the new value.
+	Take(ctx context.Context, name string) (int64, error)
+	// TakeAbove raises the counter above both itself and stored, durably, and returns the new value.
+	TakeAbove(ctx context.Context, name string, stored int64) (int64, error)
+	// Current returns the counter as it stands; 0 when nobody has taken an epoch for name.
+	Current(ctx context.Context, name string) (int64, error)
+}
+
+// Config sets up an elector. Zero values take the defaults named at each field; Servers, SessionTimeout and Root
+// matter to ZooKeeper alone.
+type Config struct {
+	// Servers are host:port of the ensemble; the port defaults to 2181. Names are resolved again at each connection.
+	Servers []string
+	// SessionTimeout is what is asked for (default 6 s); the server clamps it to 2–20 of its ticks.
+	SessionTimeout time.Duration
+	// Root is the znode under which each name has its queue (default /duetime). It is created when missing.
+	Root string
+	// StallAfter is how long a term may go without Progress, and a new leader without an epoch (default 5 s).
+	StallAfter time.Duration
+	// PollEvery is how often a leader that is not sure of its place reads the counter (default 1 s).
+	PollEvery time.Duration
+	// RetryMin is the first wait after a resignation (default 500 ms, with jitter); it doubles with each one that follows.
+	RetryMin time.Duration
+	// RetryMax bounds that wait (default 30 s).
+	RetryMax time.Duration
+	// Logger receives the elector's lines (default slog.Default()).
+	Logger *slog.Logger
+	// OnChange is told when a term's function is about to start (leading) and when it has returned. Calls for one name
+	// never overlap. It must not block.
+	OnChange func(name string, leading bool, epoch int64)
+}
+
+func (c Config) withDefaults() Config {
+	c.SessionTimeout = cmp.Or(c.SessionTimeout, 6*time.Second)
+	c.Root = cmp.Or(c.Root, "/duetime")
+	c.StallAfter = cmp.Or(c.StallAfter, 5*time.Second)
+	c.PollEvery = cmp.Or(c.PollEvery, time.Second)
+	c.RetryMin = cmp.Or(c.RetryMin, 500*time.Millisecond)
+	c.RetryMax = cmp.Or(c.RetryMax, max(30*time.Second, c.RetryMin))
+	c.Logger = cmp.Or(c.Logger, slog.Default())
+	if c.OnChange == nil {
+		c.OnChange = func(string, bool, int64) {}
+	}
+	return c
+}
+
+// Validate refuses what can't work. It looks at the values as given, after defaults.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	for _, bound := range []struct {
+		field    string
+		got, min time.Duration
+	}{
+		{"SessionTimeout", c.SessionTimeout, time.Millisecond},
+		{"StallAfter", c.StallAfter, 10 * time.Millisecond},
+		{"PollEvery", c.PollEvery, time.Millisecond},
+		{"RetryMin", c.RetryMin, time.Millisecond},
+		{"RetryMax", c.RetryMax, c.RetryMin},
+	} {
+		if bound.got < bound.min {
+			return fmt.Errorf("%s %s: below %s", bound.field, bound.got, bound.min)
+		}
+	}
+	if !strings.HasPrefix(c.Root, "/") || c.Root == "/" || strings.HasSuffix(c.Root, "/") || strings.Contains(c.Root, "//") {
+		return fmt.Errorf("znode root %q: want an absolute znode path such as /duetime", c.Root)
+	}
+	return nil
+}
+
+// leadFunc is what leads: the caller's function.
+type leadFunc = func(ctx context.Context, term *Term) error
+
+// elector is what ZooKeeper and Local share: everything but the queue itself.
+type elector struct {
+	cfg    Config
+	epochs Epochs
+	open   func(name string, log *slog.Logger) place
+
+	closing context.Context // done once Close was called
+	close   context.CancelFunc
+	leads   sync.WaitGroup
+
+	mu     sync.Mutex
+	names  map[string]bool
+	closed bool
+}
+
+func newElector(cfg Config, epochs Epochs, open func(string, *slog.Logger) place) *elector {
+	closing, cancel := context.WithCancel(context.Background())
+	return &elector{
+		cfg: cfg, epochs: epochs, open: open,
+		closing: closing, close: cancel, names: map[string]bool{},
+	}
+}
+
+// Lead stands for name until ctx is done or the elector is closed, and calls fn once per term. fn's context ends when
+// its term must stop; losing ZooKeeper alone doesn't end it. Lead waits for fn to return before it starts another and
+// before it returns itself, so fn must heed its context. An fn that returns while its term stands resigns.
+//
+// Lead returns nil when it was stopped, by a Close that came before it too; ErrCandidate when this elector stands for name already, and an error when the
+// name can't be a znode's.
+func (e *elector) Lead(ctx context.Context, name string, fn func(ctx context.Context, term *Term) error) error {
+	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
+		return fmt.Errorf("lead %q: not a name for a znode", name)
+	}
+	if open, err := e.register(name); err != nil || !open {
+		return err
+	}
+	defer e.unregister(name)
+
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(e.closing, cancel)()
+
+	log := e.cfg.Logger.With("kind", name)
+	c := &candidate{cfg: e.cfg, epochs: e.epochs, log: log, name: name, fn: fn, place: e.open(name, log)}
+	c.run(ctx)
+	return nil
+}
+
+// register notes the candidate; open is false when there is nothing left to stand for.
+func (e *elector) register(name string) (open bool, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.closed:
+		return false, nil
+	case e.names[name]:
+		return false, fmt.Errorf("lead %q: %w", name, ErrCandidate)
+	}
+	e.names[name] = true
+	e.leads.Add(1)
+	return true, nil
+}
+
+func (e *elector) unregister(name string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.names, name)
+	e.leads.Done()
+}
+
+// stop ends every Lead and waits for them.
+func (e *elector) stop() {
+	e.mu.Lock()
+	e.closed = true
+	e.mu.Unlock()
+	e.close()
+	e.leads.Wait()
+}

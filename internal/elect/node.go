@@ -1,0 +1,320 @@
+package elect
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// everyone is the access list of all znodes; digests would go here.
+var everyone = zk.WorldACL(zk.PermAll)
+
+// sequenceLen is the width of the number that ZooKeeper appends.
+const sequenceLen = 10
+
+// node is a place kept by a protected ephemeral sequential znode: _c_<guid>-n-<sequence>. The guid stays for the
+// candidate's life, so whatever a create with an unknown outcome left behind is found and removed. (The client's own
+// CreateProtectedEphemeralSequential draws a guid that its caller can't see, and returns errors past a node it made.)
+type node struct {
+	session *session
+	log     *slog.Logger
+	dir     string // root/name
+	mark    string // _c_<guid>-
+
+	path  string // "" while no create is known to have succeeded
+	owner sessionID
+	tried bool // a create was sent since the last sweep
+}
+
+func newNode(s *session, root, name string, log *slog.Logger) *node {
+	var guid [16]byte
+	_, _ = rand.Read(guid[:]) // never fails
+	return &node{session: s, log: log, dir: root + "/" + name, mark: "_c_" + hex.EncodeToString(guid[:]) + "-"}
+}
+
+func (n *node) enter(ctx context.Context) error {
+	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		if _, err := n.session.ready(ctx); err != nil {
+			return err
+		}
+		err := n.stand(ctx)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+		n.log.DebugContext(ctx, "place not taken yet", "err", err)
+		pause(ctx, wait)
+	}
+}
+
+// stand makes one attempt to leave the old place and take the last one.
+func (n *node) stand(ctx context.Context) error {
+	if err := n.ensureDir(ctx); err != nil {
+		return err
+	}
+	if err := n.sweep(ctx); err != nil {
+		return err
+	}
+	before, _, _ := n.session.now()
+	n.tried = true
+	path, err := call(ctx, n.session, "create candidate", func(conn *zk.Conn) (string, error) {
+		return conn.Create(n.dir+"/"+n.mark+"n-", nil, zk.FlagEphemeral|zk.FlagSequence, everyone)
+	})
+	if err != nil {
+		return err
+	}
+	// The client sends what is queued under whatever session it has by then.
+	if after, _, _ := n.session.now(); after != before {
+		return errPlaceLost
+	}
+	n.path, n.owner = path, before
+	return nil
+}
+
+func (n *node) ensureDir(ctx context.Context) error {
+	for i := 1; i <= len(n.dir); i++ {
+		if i < len(n.dir) && n.dir[i] != '/' {
+			continue
+		}
+		_, err := call(ctx, n.session, "create "+n.dir[:i], func(conn *zk.Conn) (string, error) {
+			return conn.Create(n.dir[:i], nil, 0, everyone)
+		})
+		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweep removes every node with the candidate's guid, those of an earlier session included. Requests of one client
+// reach the server in order, so it also sees what an abandoned create made.
+func (n *node) sweep(ctx context.Context) error {
+	queue, err := n.queue(ctx)
+	if err != nil {
+		return err
+	}
+	for _, child := range queue {
+		if strings.HasPrefix(child, n.mark) {
+			if err := n.remove(ctx, n.dir+"/"+child); err != nil {
+				return err
+			}
+		}
+	}
+	n.path, n.tried = "", false
+	return nil
+}
+
+func (n *node) remove(ctx context.Context, path string) error {
+	_, err := call(ctx, n.session, "delete "+path, func(conn *zk.Conn) (struct{}, error) {
+		return struct{}{}, conn.Delete(path, -1)
+	})
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil
+	}
+	return err
+}
+
+// queue lists the candidates in their order; whatever else lies there is ignored.
+func (n *node) queue(ctx context.Context) ([]string, error) {
+	children, err := call(ctx, n.session, "list "+n.dir, func(conn *zk.Conn) ([]string, error) {
+		children, _, err := conn.Children(n.dir)
+		return children, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	children = slices.DeleteFunc(children, func(child string) bool {
+		_, ok := sequence(child)
+		return !ok
+	})
+	slices.SortFunc(children, func(a, b string) int {
+		x, _ := sequence(a)
+		y, _ := sequence(b)
+		return cmp.Compare(x, y)
+	})
+	return children, nil
+}
+
+// sequence is a candidate's number.
+func sequence(child string) (int64, bool) {
+	at := strings.LastIndex(child, "-n-")
+	if !strings.HasPrefix(child, "_c_") || at < 0 || len(child) < at+3+sequenceLen {
+		return 0, false
+	}
+	number, err := strconv.ParseInt(child[at+3:], 10, 64)
+	return number, err == nil
+}
+
+// await watches the candidate ahead only, so that a leader's end wakes one candidate and not all.
+func (n *node) await(ctx context.Context) error {
+	for {
+		id, up, changed := n.session.now()
+		if id != n.owner {
+			return errPlaceLost
+		}
+		if !up {
+			if err := wait(ctx, changed, nil); err != nil {
+				return err
+			}
+			continue
+		}
+		ahead, err := n.ahead(ctx)
+		if err == nil && ahead == "" {
+			return nil
+		}
+		if err == nil {
+			err = n.awaitGone(ctx, ahead, changed)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return fmt.Errorf("wait in %s: %w", n.dir, ctx.Err())
+		case errors.Is(err, errPlaceLost):
+			return err
+		case err != nil:
+			n.log.DebugContext(ctx, "waiting in the queue", "err", err)
+			pause(ctx, 50*time.Millisecond)
+		}
+	}
+}
+
+// ahead is the path of the candidate before this one, "" when there is none, errPlaceLost when this one isn't there.
+func (n *node) ahead(ctx context.Context) (string, error) {
+	queue, err := n.queue(ctx)
+	if errors.Is(err, zk.ErrNoNode) {
+		return "", errPlaceLost
+	}
+	if err != nil {
+		return "", err
+	}
+	switch i := slices.Index(queue, strings.TrimPrefix(n.path, n.dir+"/")); i {
+	case -1:
+		return "", errPlaceLost
+	case 0:
+		return "", nil
+	default:
+		return n.dir + "/" + queue[i-1], nil
+	}
+}
+
+// awaitGone waits for a change of path or of the session. The client sets its watches again after a lost connection.
+func (n *node) awaitGone(ctx context.Context, path string, changed <-chan struct{}) error {
+	events, err := n.watch(ctx, path)
+	if err != nil || events == nil {
+		return err
+	}
+	return wait(ctx, changed, events)
+}
+
+// watch returns the next event of path, nil when it doesn't exist.
+func (n *node) watch(ctx context.Context, path string) (<-chan zk.Event, error) {
+	return call(ctx, n.session, "watch "+path, func(conn *zk.Conn) (<-chan zk.Event, error) {
+		// Unlike ExistsW, GetW leaves no watch on a node that is gone.
+		_, _, events, err := conn.GetW(path)
+		if errors.Is(err, zk.ErrNoNode) {
+			return nil, nil
+		}
+		return events, err
+	})
+}
+
+// first asks the server that the leader of the ensemble has brought up to date; it waits for a connection.
+func (n *node) first(ctx context.Context) (bool, error) {
+	for {
+		if id, err := n.session.ready(ctx); err != nil {
+			return false, err
+		} else if id != n.owner {
+			return false, nil
+		}
+		if ok, err := n.isFirst(ctx); err == nil || ctx.Err() != nil {
+			return ok, err
+		}
+		pause(ctx, 50*time.Millisecond)
+	}
+}
+
+func (n *node) isFirst(ctx context.Context) (bool, error) {
+	_, err := call(ctx, n.session, "sync "+n.dir, func(conn *zk.Conn) (string, error) { return conn.Sync(n.dir) })
+	if err != nil {
+		return false, err
+	}
+	ahead, err := n.ahead(ctx)
+	if errors.Is(err, errPlaceLost) {
+		return false, nil
+	}
+	return err == nil && ahead == "", err
+}
+
+// stay watches the node itself: its session may end, and an operator may delete it.
+func (n *node) stay(ctx context.Context) {
+	for ctx.Err() == nil {
+		id, up, changed := n.session.now()
+		if id != n.owner {
+			return
+		}
+		if !up {
+			_ = wait(ctx, changed, nil)
+			continue
+		}
+		events, err := n.watch(ctx, n.path)
+		switch {
+		case err != nil:
+			pause(ctx, 50*time.Millisecond)
+		case events == nil:
+			return
+		default:
+			_ = wait(ctx, changed, events)
+		}
+	}
+}
+
+func (n *node) connected() bool {
+	id, up, _ := n.session.now()
+	return up && id == n.owner
+}
+
+// leave deletes the node. When that can't be had the whole session is given up: a place that nobody stands at would
+// hold the queue up for as long as the session is kept alive.
+func (n *node) leave(ctx context.Context) error {
+	if !n.tried {
+		return nil
+	}
+	err := n.vacate(ctx)
+	if err != nil {
+		n.session.replace("place not given up")
+	}
+	n.path, n.tried = "", false
+	return err
+}
+
+func (n *node) vacate(ctx context.Context) error {
+	if _, err := n.session.ready(ctx); err != nil {
+		return err
+	}
+	if n.path == "" {
+		return n.sweep(ctx)
+	}
+	return n.remove(ctx, n.path)
+}
+
+// wait returns at the first of the three; an error only for ctx.
+func wait(ctx context.Context, changed <-chan struct{}, events <-chan zk.Event) error {
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("wait for zookeeper: %w", ctx.Err())
+	case <-changed:
+	case <-events:
+	}
+	return nil
+}

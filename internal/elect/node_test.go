@@ -1,0 +1,67 @@
+package elect
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/duetime/duetime/internal/pipelinetest"
+)
+
+// A create whose answer is lost leaves a node that nobody knows of; it must go before the candidate queues again.
+func TestOrphansAreSwept(t *testing.T) {
+	t.Parallel()
+	cfg := Config{
+		Servers: []string{pipelinetest.ZooKeeper(t).Addr()}, Root: "/" + pipelinetest.Namespace(t),
+		Logger: slog.New(slog.DiscardHandler),
+	}.withDefaults()
+	s, err := openSession(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pipelinetest.Must(t, s.close()) })
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+
+	n := newNode(s, cfg.Root, "event", cfg.Logger)
+	pipelinetest.Must(t, n.enter(ctx))
+	for range 2 {
+		_, err := call(ctx, s, "orphan", func(conn *zk.Conn) (string, error) {
+			return conn.Create(n.dir+"/"+n.mark+"n-", nil, zk.FlagEphemeral|zk.FlagSequence, everyone)
+		})
+		pipelinetest.Must(t, err)
+	}
+	pipelinetest.Must(t, n.enter(ctx))
+	queue, err := n.queue(ctx)
+	pipelinetest.Must(t, err)
+	if diff := cmp.Diff([]string{strings.TrimPrefix(n.path, n.dir+"/")}, queue); diff != "" {
+		t.Errorf("queue (-want +got):\n%s", diff)
+	}
+
+	n.path = "" // as after a create with an unknown outcome
+	pipelinetest.Must(t, n.leave(ctx))
+	if queue, err = n.queue(ctx); err != nil || len(queue) != 0 {
+		t.Errorf("queue after leaving: got %v, %v, want none", queue, err)
+	}
+}
+
+func TestSequence(t *testing.T) {
+	t.Parallel()
+	for child, want := range map[string]int64{
+		"_c_0123-n-0000000007": 7, "_c_0123-n-2147483647": 2147483647, "_c_0123-n--2147483648": -2147483648,
+		"_c_0123-n-7": -1, "lock": -1, "_c_x-n-000000000x": -1,
+	} {
+		got, ok := sequence(child)
+		if !ok {
+			got = -1
+		}
+		if got != want {
+			t.Errorf("sequence(%q): got %d, want %d", child, got, want)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package elect
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Term is one leadership under one epoch. Its methods are safe for concurrent use, also after the term ended.
+type Term struct {
+	// Epoch goes with every write that a newer leader must be able to refuse.
+	Epoch int64
+
+	cancel     context.CancelFunc
+	outranked  chan struct{} // closed by the first Fenced that counts
+	fencedOnce sync.Once
+	stored     int64 // valid once outranked is closed
+	done       chan struct{}
+
+	progressed atomic.Bool  // since the watchdog last looked
+	latest     atomic.Int64 // age of the term at its last Progress, nanoseconds
+	began      time.Time
+
+	// Owned by the candidate's loop.
+	stalled  bool   // it resigned for a stall: to be renewed, never kept
+	credited bool   // its work was counted as an end to the resignations in a row
+	undrift  func() // stops the poll of a term without a place
+}
+
+// Fenced reports that a write was refused because the epoch stored is newer than the term's. The function's context
+// ends at once; the elector then either takes a still newer epoch (its place is first: the database fell back behind
+// the index) or queues again. A stored epoch that is not newer is ignored.
+func (t *Term) Fenced(stored int64) {
+	if stored <= t.Epoch {
+		return
+	}
+	t.fencedOnce.Do(func() {
+		t.stored = stored
+		t.cancel()
+		close(t.outranked)
+	})
+}
+
+// Progress reports a completed pass. A term without one for Config.StallAfter resigns.
+func (t *Term) Progress() {
+	t.progressed.Store(true)
+	t.latest.Store(int64(time.Since(t.began)))
+}
+
+// worked is how long the term did its work, from its start to its last completed pass.
+func (t *Term) worked() time.Duration { return time.Duration(t.latest.Load()) }
+
+// standing reports whether the term's function may still go on.
+func (t *Term) standing() bool {
+	select {
+	case <-t.done:
+		return false
+	case <-t.outranked:
+		return false
+	default:
+		return true
+	}
+}
+
+// startTerm calls fn under epoch in a goroutine of its own. ctx is the candidate's.
+func (c *candidate) startTerm(ctx context.Context, epoch int64) *Term {
+	ctx, cancel := context.WithCancel(ctx)
+	t := &Term{
+		Epoch: epoch, cancel: cancel, began: time.Now(), undrift: func() {},
+		outranked: make(chan struct{}), done: make(chan struct{}),
+	}
+	go func() {
+		defer close(t.done)
+		defer cancel()
+		c.log.InfoContext(ctx, "leading", "epoch", epoch)
+		c.cfg.OnChange(c.name, true, epoch)
+		err := c.fn(ctx, t)
+		c.cfg.OnChange(c.name, false, epoch)
+		if err != nil && ctx.Err() == nil {
+			c.log.WarnContext(ctx, "leading ended with an error", "epoch", epoch, "err", err)
+			return
+		}
+		c.log.InfoContext(ctx, "leading ended", "epoch", epoch)
+	}()
+	return t
+}
+
+// endTerm stops the running term and waits at most limit for its function; false when it is still running then.
+func (c *candidate) endTerm(limit time.Duration) bool {
+	t := c.term
+	if t == nil {
+		return true
+	}
+	t.cancel()
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	select {
+	case <-t.done:
+	case <-late.C:
+		return false
+	}
+	t.undrift()
+	c.term = nil
+	return true
+}
+
+// drift lets the running term go on without a place: until it is fenced, or the counter shows that somebody else was
+// elected. An unreadable counter says nothing, and the term goes on.
+func (c *candidate) drift(ctx context.Context) {
+	t := c.term
+	ctx, cancel := context.WithCancel(ctx)
+	gone := make(chan struct{})
+	t.undrift = func() { cancel(); <-gone }
+	go func() {
+		defer close(gone)
+		tick := time.NewTicker(c.cfg.PollEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-t.done:
+				return
+			case <-tick.C:
+				c.fenceIfOutranked(ctx, t)
+			}
+		}
+	}()
+}
+
+// fenceIfOutranked ends t when the counter is above its epoch.
+func (c *candidate) fenceIfOutranked(ctx context.Context, t *Term) {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.PollEvery)
+	defer cancel()
+	current, err := c.epochs.Current(ctx, c.name)
+	if err != nil {
+		c.log.DebugContext(ctx, "counter not readable", "epoch", t.Epoch, "err", err)
+		return
+	}
+	t.Fenced(current)
+}

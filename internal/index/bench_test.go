@@ -1,0 +1,95 @@
+package index_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// onEachSize runs the benchmark over both servers with 100 and 1000 members of many owners, and reports tasks/s.
+func onEachSize(b *testing.B, bench func(b *testing.B, x *index.Index, tasks []task.Task)) {
+	b.Helper()
+	for _, server := range []string{"redis", "miniredis"} {
+		for _, n := range []int{100, 1000} {
+			b.Run(fmt.Sprintf("%s/%d", server, n), func(b *testing.B) {
+				cfg := index.Config{Addrs: []string{pipelinetest.Redis(b).Addr()}}
+				if server == "miniredis" {
+					cfg = index.Config{Addrs: []string{miniredis.RunT(b).Addr()}, Embedded: true}
+				}
+				tasks := make([]task.Task, n)
+				for i := range tasks {
+					tasks[i] = pending(fmt.Sprintf("owner-%d", i/3), int64(i), 1)
+				}
+				bench(b, open(b, cfg), tasks)
+				b.ReportMetric(float64(n*b.N)/b.Elapsed().Seconds(), "tasks/s")
+			})
+		}
+	}
+}
+
+func BenchmarkPut(b *testing.B) {
+	onEachSize(b, func(b *testing.B, x *index.Index, tasks []task.Task) {
+		for b.Loop() {
+			for i := range tasks {
+				tasks[i].Version++
+			}
+			put(b, x, tasks...)
+		}
+	})
+}
+
+func BenchmarkDrop(b *testing.B) {
+	onEachSize(b, func(b *testing.B, x *index.Index, tasks []task.Task) {
+		gone := make([]task.Task, len(tasks))
+		for i := range tasks {
+			gone[i] = ended(tasks[i], 2)
+		}
+		for b.Loop() {
+			b.StopTimer()
+			put(b, x, tasks...)
+			b.StartTimer()
+			put(b, x, gone...)
+		}
+	})
+}
+
+func BenchmarkClaim(b *testing.B) {
+	onEachSize(b, func(b *testing.B, x *index.Index, tasks []task.Task) {
+		put(b, x, tasks...)
+		for b.Loop() {
+			claim(b, x, 1e6, len(tasks))
+		}
+	})
+}
+
+func BenchmarkAck(b *testing.B) {
+	onEachSize(b, func(b *testing.B, x *index.Index, tasks []task.Task) {
+		claimed := entries(tasks...)
+		for b.Loop() {
+			b.StopTimer()
+			put(b, x, tasks...)
+			b.StartTimer()
+			claim(b, x, 1e6, 1, claimed...)
+		}
+	})
+}
+
+// An idle pass of a big shard: nothing is due, a hundred thousand wait.
+func BenchmarkIdleClaim(b *testing.B) {
+	x := open(b, index.Config{Addrs: []string{pipelinetest.Redis(b).Addr()}})
+	for range 100 {
+		tasks := make([]task.Task, task.MaxPerCall)
+		for i := range tasks {
+			tasks[i] = pending(fmt.Sprintf("owner-%d", i), int64(1000+i), 1)
+		}
+		put(b, x, tasks...)
+	}
+	for b.Loop() {
+		claim(b, x, 0, task.MaxPerCall)
+	}
+}

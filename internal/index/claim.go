@@ -1,0 +1,116 @@
+package index
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Claim acknowledges the entries of the caller's previous claim and gives the next ones, in one round trip: at most
+// limit members that are due by now+lead, now being the database's clock as the caller knows it. It removes none of
+// those it gives. A claim whose epoch is behind the shard's does nothing and says so in Fenced; one that is ahead
+// fences all others out.
+func (x *Index) Claim(
+	ctx context.Context, shard int, epoch int64, now time.Time, lead time.Duration, limit int, acked []task.Entry,
+) (task.Claim, error) {
+	// +1: scores carry the version as a fraction, so the tasks of this very millisecond stand above its whole number.
+	bound := now.UnixMilli() + lead.Milliseconds() + 1
+	claim := &call{
+		script: x.scripts.claim, shard: shard,
+		keys: []string{x.dueKey(shard), x.epochKey(shard), x.genKey(shard), x.claimedKey(shard)},
+		args: []any{strconv.FormatInt(epoch, 10), strconv.FormatInt(bound, 10), strconv.Itoa(limit)},
+	}
+	if err := x.run(ctx, append(x.acks(shard, epoch, acked), claim)...); err != nil {
+		return task.Claim{}, err
+	}
+	answer, err := claim.reply.StringSlice()
+	if err == nil {
+		var c task.Claim
+		if c, err = readClaim(answer); err == nil {
+			return c, nil
+		}
+	}
+	return task.Claim{}, fmt.Errorf("read claim of shard %d: %w", shard, err)
+}
+
+func readClaim(answer []string) (task.Claim, error) {
+	if len(answer) < 3 || len(answer)%2 == 0 {
+		return task.Claim{}, fmt.Errorf("%d values", len(answer))
+	}
+	if answer[0] != "" {
+		stored, err := strconv.ParseInt(answer[0], 10, 64)
+		return task.Claim{Fenced: stored}, err
+	}
+	next, err := parseScore(answer[2])
+	if err != nil {
+		return task.Claim{}, err
+	}
+	c := task.Claim{Marked: strings.HasPrefix(answer[1], complete), Entries: make([]task.Entry, 0, len(answer)/2-1)}
+	if next != task.NoScore {
+		c.Next = next.RunAt()
+	}
+	for i := 3; i < len(answer); i += 2 {
+		score, err := parseScore(answer[i+1])
+		if err != nil {
+			return task.Claim{}, err
+		}
+		c.Entries = append(c.Entries, decode(answer[i], float64(score)))
+	}
+	return c, nil
+}
+
+// Ack takes published entries out of the due set, each only if it still stands at the score that was claimed: one that
+// was moved meanwhile stays. It returns the newer epoch that fences the caller, 0 if none.
+func (x *Index) Ack(ctx context.Context, shard int, epoch int64, entries []task.Entry) (int64, error) {
+	calls := x.acks(shard, epoch, entries)
+	if err := x.run(ctx, calls...); err != nil {
+		return 0, err
+	}
+	for _, c := range calls {
+		answer, err := c.reply.Text()
+		if err == nil && answer == "" {
+			continue
+		}
+		var stored int64
+		if err == nil {
+			stored, err = strconv.ParseInt(answer, 10, 64)
+		}
+		if err != nil {
+			return 0, fmt.Errorf("read ack of shard %d: %w", shard, err)
+		}
+		return stored, nil
+	}
+	return 0, nil
+}
+
+func (x *Index) acks(shard int, epoch int64, entries []task.Entry) []*call {
+	var calls []*call
+	for part := range slices.Chunk(entries, task.MaxPerCall) {
+		c := &call{
+			script: x.scripts.ack, shard: shard,
+			keys: []string{x.dueKey(shard), x.epochKey(shard)},
+			args: []any{strconv.FormatInt(epoch, 10)},
+		}
+		for _, e := range part {
+			c.args = append(c.args, e.Member, number(e.Score))
+		}
+		calls = append(calls, c)
+	}
+	return calls
+}
+
+func parseScore(s string) (task.Score, error) {
+	if s == "" {
+		return task.NoScore, nil
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		return task.NoScore, fmt.Errorf("score: %w", err)
+	}
+	return task.Score(f), nil
+}

@@ -1,0 +1,57 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// The first words, after ERR if that is there, with which Redis says what stands in the way.
+var (
+	awayWords = []string{
+		"LOADING", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "TRYAGAIN", "BUSY", "NOREPLICAS", "MOVED", "ASK",
+	}
+	refusedWords = []string{
+		"WRONGPASS", "NOAUTH", "NOPERM", "invalid password", "AUTH", "Client sent AUTH",
+		"Protocol error: unauthenticated", // what a long command gets before AUTH
+	}
+)
+
+// Away reports whether err says that Redis could not be reached, or is up but can't serve yet: worth trying again
+// later. What was sent may have run.
+func Away(err error) bool {
+	if err == nil || IsRefused(err) {
+		return false
+	}
+	var netErr net.Error
+	switch {
+	case errors.As(err, &netErr), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+		errors.Is(err, context.DeadlineExceeded), errors.Is(err, redis.ErrPoolTimeout),
+		errors.Is(err, redis.ErrPoolExhausted), errors.Is(err, errNoMaster):
+		return true
+	default:
+		return says(err, awayWords) || unnamed(err)
+	}
+}
+
+// unnamed knows the client library's own words for "nobody there", which it gives no name.
+func unnamed(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "redis: all sentinels") || strings.Contains(text, "redis: cluster has no nodes")
+}
+
+// IsRefused reports whether Redis refused the user, the password, or the right to run what was sent: no later try
+// with the same configuration will do better.
+func IsRefused(err error) bool { return says(err, refusedWords) }
+
+// IsOOM reports whether Redis is at its maxmemory and refused to take more.
+func IsOOM(err error) bool { return says(err, []string{"OOM"}) }
+
+func says(err error, words []string) bool {
+	return err != nil && slices.ContainsFunc(words, func(w string) bool { return redis.HasErrorPrefix(err, w) })
+}

@@ -1,0 +1,19 @@
+package index
+
+import (
+	"github.com/redis/go-redis/v9"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Client gives the connections, so that tests can look under the API and break things.
+func (x *Index) Client() redis.UniversalClient { return x.client }
+
+// Key gives the name of one of the shard's keys.
+func (x *Index) Key(shard int, name string) string { return x.shardKey(shard, name) }
+
+// Encode gives a task's member.
+func Encode(t task.Task) string { return encode(t) }
+
+// Decode reads a member.
+func Decode(member string, score float64) task.Entry { return decode(member, score) }

@@ -1,0 +1,135 @@
+package index
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// The ways in which Redis can be run.
+const (
+	Standalone = "standalone"
+	Sentinel   = "sentinel"
+	Cluster    = "cluster"
+)
+
+// Config says where Redis is and how long to wait for it.
+type Config struct {
+	Namespace   string        // prefix of all keys and channels; no braces
+	Mode        string        // Standalone (the default), Sentinel or Cluster
+	MasterName  string        // of the master to follow; Sentinel only
+	Addrs       []string      // host:port of the server, of the sentinels, or of some cluster nodes
+	Username    string        // empty: the default user
+	Password    string        // empty: none
+	Embedded    bool          // the server is miniredis: no script flags, no server facts
+	DialTimeout time.Duration // of one connection attempt; default 1 s
+	ReadTimeout time.Duration // of one answer, and of sending; default 500 ms
+	PoolSize    int           // connections to a node; default 10 per core
+	Logger      *slog.Logger  // gets at debug level what the client library says; nil: it stays silent
+}
+
+// Index speaks to one namespace of one Redis. Make it with Open.
+type Index struct {
+	namespace string
+	embedded  bool
+	publish   string // PUBLISH, or SPUBLISH in Cluster, where PUBLISH would visit every node
+	client    redis.UniversalClient
+	scripts   scripts
+}
+
+// Open prepares the client and dials nothing. It refuses a configuration that can't work.
+func Open(cfg Config) (*Index, error) {
+	if err := checkNamespace(cfg.Namespace); err != nil {
+		return nil, err
+	}
+	if len(cfg.Addrs) == 0 {
+		return nil, errors.New("open index: no address of Redis")
+	}
+	redis.SetLogger(clientLog{cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))})
+	client, err := dialer(cfg)
+	if err != nil {
+		return nil, err
+	}
+	x := &Index{
+		namespace: cfg.Namespace, embedded: cfg.Embedded, publish: "PUBLISH",
+		client: client, scripts: newScripts(cfg.Embedded),
+	}
+	if cfg.Mode == Cluster {
+		x.publish = "SPUBLISH"
+	}
+	return x, nil
+}
+
+func dialer(cfg Config) (redis.UniversalClient, error) {
+	o := options(cfg)
+	switch cmp.Or(cfg.Mode, Standalone) {
+	case Standalone:
+		return redis.NewClient(o.Simple()), nil
+	case Sentinel:
+		if cfg.MasterName == "" {
+			return nil, errors.New("open index: sentinel mode needs the master's name")
+		}
+		return redis.NewFailoverClient(o.Failover()), nil
+	case Cluster:
+		return redis.NewClusterClient(o.Cluster()), nil
+	default:
+		return nil, fmt.Errorf("open index: mode %q must be %s, %s or %s", cfg.Mode, Standalone, Sentinel, Cluster)
+	}
+}
+
+// options sets what a game's thread can afford to wait. A script of 1000 members takes some 5 ms, so 500 ms of silence
+// means a stalled or lost server, not a slow answer. One resend covers a connection that died while it was idle; more
+// would only pile callers up, who have the compensation topic. Contexts' deadlines cut all of it short.
+func options(cfg Config) *redis.UniversalOptions {
+	read := cmp.Or(cfg.ReadTimeout, 500*time.Millisecond)
+	return &redis.UniversalOptions{
+		Addrs: cfg.Addrs, MasterName: cfg.MasterName, Username: cfg.Username, Password: cfg.Password,
+		PoolSize:              cfg.PoolSize,
+		DialTimeout:           cmp.Or(cfg.DialTimeout, time.Second),
+		DialerRetries:         1,
+		ReadTimeout:           read,
+		WriteTimeout:          read,
+		PoolTimeout:           read,
+		MaxRetries:            1,
+		MinRetryBackoff:       2 * time.Millisecond,
+		MaxRetryBackoff:       50 * time.Millisecond,
+		MaxRedirects:          3,
+		ContextTimeoutEnabled: true,
+		// RESP2 gives scores as text, exact, and needs no greeting that an old proxy could refuse.
+		Protocol:                 2,
+		DisableIdentity:          true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+}
+
+// Close ends all connections. Calls under way fail.
+func (x *Index) Close() error {
+	if err := x.client.Close(); err != nil {
+		return fmt.Errorf("close index: %w", err)
+	}
+	return nil
+}
+
+// Ping asks whether Redis answers; in Cluster, whether some node does.
+func (x *Index) Ping(ctx context.Context) error {
+	if err := x.client.Ping(ctx).Err(); err != nil {
+		return fmt.Errorf("ping redis: %w", err)
+	}
+	return nil
+}
+
+// clientLog keeps the client library's own lines out of the process's error stream.
+type clientLog struct{ to *slog.Logger }
+
+// Printf is what the library calls.
+func (l clientLog) Printf(ctx context.Context, format string, v ...any) {
+	if l.to.Enabled(ctx, slog.LevelDebug) {
+		l.to.DebugContext(ctx, "redis client", slog.String("err", fmt.Sprintf(format, v...)))
+	}
+}

@@ -1,0 +1,38 @@
+package index
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// shardKey names a key of one shard. The braces make the shard the hash tag, so that all of its keys share a slot.
+func (x *Index) shardKey(shard int, name string) string {
+	return x.namespace + ":{" + strconv.Itoa(shard) + "}:" + name
+}
+
+func (x *Index) dueKey(shard int) string     { return x.shardKey(shard, "due") }
+func (x *Index) epochKey(shard int) string   { return x.shardKey(shard, "epoch") }
+func (x *Index) genKey(shard int) string     { return x.shardKey(shard, "gen") }
+func (x *Index) claimedKey(shard int) string { return x.shardKey(shard, "claimed") }
+func (x *Index) wakeKey(shard int) string    { return x.shardKey(shard, "wake") }
+
+func (x *Index) ownerKey(shard int, owner string) string {
+	return x.shardKey(shard, "owner:"+part(owner))
+}
+
+// ownerPattern matches the owner sets of one shard; what SCAN's patterns treat specially in the namespace is escaped.
+func (x *Index) ownerPattern(shard int) string {
+	escape := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
+	return escape.Replace(x.ownerPrefix(shard)) + "*"
+}
+
+func (x *Index) ownerPrefix(shard int) string { return x.shardKey(shard, "owner:") }
+
+// checkNamespace refuses what would move the hash tag out of its place.
+func checkNamespace(namespace string) error {
+	if namespace == "" || strings.ContainsAny(namespace, "{}") {
+		return fmt.Errorf("namespace %q of the index: must not be empty or contain { or }", namespace)
+	}
+	return nil
+}

@@ -1,0 +1,27 @@
+#!lua flags=allow-oom
+-- ack: takes published members out of due where they still stand at the score that was claimed.
+-- KEYS[1] -> due
+-- KEYS[2] -> epoch
+-- ARGV[1] -> the caller's epoch
+-- ARGV[2…] -> by member: member, claimed score
+-- returns the epoch that fences the caller; '' if none
+local fenced = fence(KEYS[2], ARGV[1])
+if fenced then
+  return fenced
+end
+local members = {}
+for i = 2, #ARGV, 2 do
+  members[#members + 1] = ARGV[i]
+end
+local standing = redis.call('ZMSCORE', KEYS[1], unpack(members))
+
+local gone = {}
+for n, member in ipairs(members) do
+  if standing[n] and tonumber(standing[n]) == tonumber(ARGV[2 * n + 1]) then
+    gone[#gone + 1] = member
+  end
+end
+if #gone > 0 then
+  redis.call('ZREM', KEYS[1], unpack(gone))
+end
+return ''

@@ -1,0 +1,27 @@
+#!lua flags=allow-oom
+-- claim: gives the members below a bound, in time order, and removes nothing. When it gives any, the last one's score
+-- becomes the horizon to which puts compare what they write.
+-- KEYS[1] -> due
+-- KEYS[2] -> epoch
+-- KEYS[3] -> gen
+-- KEYS[4] -> claimed
+-- ARGV[1] -> the caller's epoch
+-- ARGV[2] -> the bound: scores below it are due
+-- ARGV[3] -> how many at most
+-- returns the epoch that fences the caller ('' if none), the generation marker ('' if absent), the score that comes
+-- after those given ('' if none), then member, score, member, score, …
+local fenced = fence(KEYS[2], ARGV[1])
+if fenced then
+  return { fenced, '', '' }
+end
+local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '(' .. ARGV[2], 'WITHSCORES', 'LIMIT', '0', ARGV[3])
+local after = string.format('%.0f', #due / 2)
+local following = redis.call('ZRANGE', KEYS[1], after, after, 'WITHSCORES')
+if #due > 0 then
+  redis.call('SET', KEYS[4], due[#due])
+end
+local answer = { '', redis.call('GET', KEYS[3]) or '', following[2] or '' }
+for i, v in ipairs(due) do
+  answer[i + 3] = v
+end
+return answer

@@ -1,0 +1,25 @@
+#!lua flags=allow-oom
+-- drop: takes finished tasks out of due and out of their owners' sets, unless a newer version stands in either.
+-- KEYS[1] -> due
+-- KEYS[2…] -> owner sets
+-- ARGV[…] -> by member: member, place of its owner set in KEYS, version mod 4096; no member twice
+-- returns how many were not held back by a newer version
+local members = {}
+for i = 1, #ARGV, 3 do
+  members[#members + 1] = ARGV[i]
+end
+local standing = redis.call('ZMSCORE', KEYS[1], unpack(members))
+
+local gone = {}
+for n, member in ipairs(members) do
+  local owner = KEYS[tonumber(ARGV[3 * n - 1])]
+  local reference = latest(standing[n], redis.call('ZSCORE', owner, member))
+  if not reference or not newer(reference, tonumber(ARGV[3 * n])) then
+    redis.call('ZREM', owner, member)
+    gone[#gone + 1] = member
+  end
+end
+if #gone > 0 then
+  redis.call('ZREM', KEYS[1], unpack(gone))
+end
+return #gone

@@ -1,0 +1,51 @@
+-- Prepended to every script. Scores travel as strings both ways: a Lua number loses digits when it is turned into text.
+
+-- version gives the version in a score: its fraction, in 4096ths.
+local function version(score)
+  return math.floor((score - math.floor(score)) * 4096 + 0.5)
+end
+
+-- newer tells whether version a is 1 to 2047 ahead of version b, counted round 4096.
+local function newer(a, b)
+  local ahead = (a - b + 4096) % 4096
+  return ahead >= 1 and ahead <= 2047
+end
+
+-- latest gives the newer version of two standing scores (false where a set lacks the member); nil if both lack it.
+local function latest(due, owner)
+  if not due and not owner then
+    return nil
+  end
+  local d, o = due and version(tonumber(due)), owner and version(tonumber(owner))
+  if not d or (o and newer(o, d)) then
+    return o
+  end
+  return d
+end
+
+-- fence gives the stored epoch if it is above ours; otherwise ours stands in the shard from now on.
+local function fence(key, epoch)
+  local stored = redis.call('GET', key)
+  if stored and tonumber(stored) > tonumber(epoch) then
+    return stored
+  end
+  if stored ~= epoch then
+    redis.call('SET', key, epoch)
+  end
+  return nil
+end
+
+-- head gives the first score of due that no claim has returned yet; nil if there is none.
+local function head(due, claimed)
+  local horizon = redis.call('GET', claimed)
+  local first = redis.call('ZRANGEBYSCORE', due, horizon and ('(' .. horizon) or '-inf', '+inf',
+    'WITHSCORES', 'LIMIT', '0', '1')
+  return first[2] and tonumber(first[2])
+end
+
+-- wake publishes the milliseconds of the lowest score written, if it comes before the head that stood until now.
+local function wake(command, channel, lowest, before)
+  if lowest and (not before or lowest < before) then
+    redis.call(command, channel, string.format('%.0f', math.floor(lowest)))
+  end
+end

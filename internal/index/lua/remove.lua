@@ -1,0 +1,14 @@
+#!lua flags=allow-oom
+-- remove: takes one member out of each set that holds it at exactly this score.
+-- KEYS[…] -> sets
+-- ARGV[1] -> member
+-- ARGV[2] -> score
+-- returns from how many sets it was taken
+local removed = 0
+for _, key in ipairs(KEYS) do
+  local score = redis.call('ZSCORE', key, ARGV[1])
+  if score and tonumber(score) == tonumber(ARGV[2]) then
+    removed = removed + redis.call('ZREM', key, ARGV[1])
+  end
+end
+return removed

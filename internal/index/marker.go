@@ -1,0 +1,68 @@
+package index
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// The generation marker's values begin with one of these; the rest is random, so that two rebuilds are told apart and
+// the end of one can be repeated.
+const (
+	building = "building:"
+	complete = "complete:"
+)
+
+// Marked tells for each of the shards 0 … shards-1 whether its generation marker stands: if not, the shard's memory was
+// lost, or its rebuild has not ended.
+func (x *Index) Marked(ctx context.Context, shards int) ([]bool, error) {
+	p := x.client.Pipeline()
+	answers := make([]*redis.StringCmd, shards)
+	for s := range answers {
+		answers[s] = p.Get(ctx, x.genKey(s))
+	}
+	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return nil, fmt.Errorf("read generation markers: %w", err)
+	}
+	marked := make([]bool, shards)
+	for s, a := range answers {
+		value, err := a.Result()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			return nil, fmt.Errorf("read generation marker of shard %d: %w", s, err)
+		}
+		marked[s] = strings.HasPrefix(value, complete)
+	}
+	return marked, nil
+}
+
+// BeginRebuild announces a rebuild of the shard and gives its token. From here on the shard counts as not marked, and
+// a rebuild begun earlier can't end any more.
+func (x *Index) BeginRebuild(ctx context.Context, shard int) (string, error) {
+	token := rand.Text()
+	return token, x.run(ctx, &call{
+		script: x.scripts.begin, shard: shard,
+		keys: []string{x.genKey(shard)}, args: []any{building + token},
+	})
+}
+
+// EndRebuild sets the shard's generation marker if the token still stands. False means that the shard's memory was
+// lost again, or another rebuild began, while this one was under way: what it put may be gone, and it has to start
+// again.
+func (x *Index) EndRebuild(ctx context.Context, shard int, token string) (bool, error) {
+	c := &call{
+		script: x.scripts.finish, shard: shard,
+		keys: []string{x.genKey(shard)}, args: []any{building + token, complete + token},
+	}
+	if err := x.run(ctx, c); err != nil {
+		return false, err
+	}
+	n, err := c.reply.Int()
+	if err != nil {
+		return false, fmt.Errorf("read end of rebuild of shard %d: %w", shard, err)
+	}
+	return n == 1, nil
+}

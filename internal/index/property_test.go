@@ -1,0 +1,321 @@
+package index_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// model is one shard as the scripts must keep it.
+type model struct {
+	due, owner map[task.ID]task.Task // the task whose time and version stand there
+	epoch      int64
+	gen        string // a token while building, "complete" + token afterwards
+}
+
+func newModel() *model {
+	return &model{due: map[task.ID]task.Task{}, owner: map[task.ID]task.Task{}}
+}
+
+// newerThan is the order of versions, spelled out.
+func newerThan(a, b int64) bool {
+	for ahead := int64(1); ahead < task.VersionWindow/2; ahead++ {
+		if (b+ahead)%task.VersionWindow == a%task.VersionWindow {
+			return true
+		}
+	}
+	return false
+}
+
+// reference gives the newer version that stands, and whether any does.
+func (m *model) reference(id task.ID) (int64, bool) {
+	d, inDue := m.due[id]
+	o, inOwner := m.owner[id]
+	if inOwner && (!inDue || newerThan(o.Version, d.Version)) {
+		return o.Version, true
+	}
+	return d.Version, inDue
+}
+
+func (m *model) put(t task.Task) {
+	v, stands := m.reference(t.ID)
+	same := v%task.VersionWindow == t.Version%task.VersionWindow
+	switch {
+	case t.State != task.Pending:
+		if !stands || !newerThan(v, t.Version) {
+			delete(m.due, t.ID)
+			delete(m.owner, t.ID)
+		}
+	case !stands || same || newerThan(t.Version, v):
+		m.due[t.ID], m.owner[t.ID] = t, t
+	}
+}
+
+// fenced raises the epoch unless a newer one stands.
+func (m *model) fenced(epoch int64) int64 {
+	if m.epoch > epoch {
+		return m.epoch
+	}
+	m.epoch = epoch
+	return 0
+}
+
+func (m *model) ack(entries []task.Entry) {
+	for _, e := range entries {
+		if d, ok := m.due[e.ID]; ok && task.ScoreOf(d) == e.Score {
+			delete(m.due, e.ID)
+		}
+	}
+}
+
+func (m *model) claim(epoch, ms int64, most int) task.Claim {
+	if f := m.fenced(epoch); f > 0 {
+		return task.Claim{Fenced: f}
+	}
+	c := task.Claim{Marked: len(m.gen) > 8 && m.gen[:8] == "complete"}
+	for _, e := range sorted(m.due) {
+		if len(c.Entries) == most || e.Score.RunAt().After(at(ms)) {
+			c.Next = e.Score.RunAt()
+			break
+		}
+		c.Entries = append(c.Entries, e)
+	}
+	return c
+}
+
+func (m *model) standing(id task.ID) task.Standing {
+	s := absent
+	if d, ok := m.due[id]; ok {
+		s.Due = task.ScoreOf(d)
+	}
+	if o, ok := m.owner[id]; ok {
+		s.Owner = task.ScoreOf(o)
+	}
+	return s
+}
+
+// sorted gives the set as Redis orders it: by score, then by member.
+func sorted(set map[task.ID]task.Task) []task.Entry {
+	return slices.SortedFunc(maps.Values(entriesOf(set)), func(a, b task.Entry) int {
+		if a.Score != b.Score {
+			return int(min(max((a.Score-b.Score)*task.VersionWindow, -1), 1))
+		}
+		return slices.Compare([]byte(a.Member), []byte(b.Member))
+	})
+}
+
+func entriesOf(set map[task.ID]task.Task) map[task.ID]task.Entry {
+	all := map[task.ID]task.Entry{}
+	for id, t := range set {
+		all[id] = entry(t)
+	}
+	return all
+}
+
+// machine drives an Index and its model side by side.
+type machine struct {
+	x       *index.Index
+	m       *model
+	tasks   []task.Task
+	claimed []task.Entry
+	tokens  []string
+}
+
+func (c *machine) must(t *rapid.T, err error) {
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// version draws what a writer might hold: mostly near the window's wrap, so that order round it is met.
+func version() *rapid.Generator[int64] {
+	return rapid.OneOf(rapid.Int64Range(4090, 4102), rapid.Int64Range(1, 3*task.VersionWindow))
+}
+
+func (c *machine) draw(t *rapid.T) task.Task {
+	p := rapid.SampledFrom(c.tasks).Draw(t, "task")
+	p.RunAt = at(rapid.Int64Range(0, 20).Draw(t, "ms"))
+	p.Version = version().Draw(t, "version")
+	return p
+}
+
+func (c *machine) put(t *rapid.T) {
+	p := c.draw(t)
+	p.State = rapid.SampledFrom([]task.State{task.Pending, task.Pending, task.Done, task.Cancelled}).Draw(t, "state")
+	for range rapid.IntRange(1, 2).Draw(t, "times") { // a repeat changes nothing more
+		c.must(t, c.x.Put(context.Background(), []task.Task{p}))
+	}
+	c.m.put(p)
+}
+
+func (c *machine) claim(t *rapid.T) {
+	epoch, ms := rapid.Int64Range(1, 4).Draw(t, "epoch"), rapid.Int64Range(-1, 21).Draw(t, "now")
+	most := rapid.IntRange(1, 8).Draw(t, "limit")
+	var acked []task.Entry
+	if rapid.Bool().Draw(t, "with ack") {
+		acked = c.claimed
+	}
+	got, err := c.x.Claim(context.Background(), 0, epoch, at(ms), 0, most, acked)
+	c.must(t, err)
+	if epoch >= c.m.epoch {
+		c.m.ack(acked)
+	}
+	want := c.m.claim(epoch, ms, most)
+	if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
+		t.Fatalf("claim (-want +got):\n%s", d)
+	}
+	if got.Fenced == 0 {
+		c.claimed = got.Entries
+	}
+}
+
+func (c *machine) ack(t *rapid.T) {
+	epoch := rapid.Int64Range(1, 4).Draw(t, "epoch")
+	got, err := c.x.Ack(context.Background(), 0, epoch, c.claimed)
+	c.must(t, err)
+	if len(c.claimed) == 0 {
+		return
+	}
+	want := c.m.fenced(epoch)
+	if want == 0 {
+		c.m.ack(c.claimed)
+	}
+	if got != want {
+		t.Fatalf("ack fenced by %d, want %d", got, want)
+	}
+}
+
+func (c *machine) repair(t *rapid.T) {
+	p := c.draw(t)
+	stands := c.m.standing(p.ID)
+	seen := stands
+	if rapid.Bool().Draw(t, "stale") {
+		other := c.draw(t)
+		seen = rapid.SampledFrom([]task.Standing{
+			absent, both(other), {Due: task.NoScore, Owner: stands.Owner}, {Due: stands.Due, Owner: task.ScoreOf(other)},
+		}).Draw(t, "seen")
+	}
+	right := rapid.SampledFrom([]task.Standing{both(p), absent, {Due: task.NoScore, Owner: task.ScoreOf(p)}}).Draw(t, "right")
+	got, err := c.x.Repair(context.Background(), []task.Repair{{Task: p, Seen: seen, Right: right}})
+	c.must(t, err)
+	want := 0
+	if seen == stands && right != seen {
+		want = 1
+		replace(c.m.due, p, right.Due)
+		replace(c.m.owner, p, right.Owner)
+	}
+	if got != want {
+		t.Fatalf("repair changed %d, want %d", got, want)
+	}
+}
+
+func replace(set map[task.ID]task.Task, t task.Task, score task.Score) {
+	if score == task.NoScore {
+		delete(set, t.ID)
+	} else {
+		set[t.ID] = t
+	}
+}
+
+func (c *machine) begin(t *rapid.T) {
+	token, err := c.x.BeginRebuild(context.Background(), 0)
+	c.must(t, err)
+	c.tokens = append(c.tokens, token)
+	c.m.gen = token
+}
+
+func (c *machine) end(t *rapid.T) {
+	if len(c.tokens) == 0 {
+		t.Skip("no rebuild was begun")
+	}
+	token := rapid.SampledFrom(c.tokens).Draw(t, "token")
+	got, err := c.x.EndRebuild(context.Background(), 0, token)
+	c.must(t, err)
+	want := c.m.gen == token || c.m.gen == "complete"+token
+	if want {
+		c.m.gen = "complete" + token
+	}
+	if got != want {
+		t.Fatalf("end of rebuild: %v, want %v", got, want)
+	}
+}
+
+func (c *machine) flush(t *rapid.T) {
+	for _, name := range []string{"due", "epoch", "gen", "claimed"} {
+		c.must(t, c.x.Client().Del(context.Background(), c.x.Key(0, name)).Err())
+	}
+	for _, p := range c.tasks {
+		c.must(t, c.x.Client().Del(context.Background(), c.x.Key(0, "owner:"+p.Owner)).Err())
+	}
+	c.m = newModel()
+}
+
+// check compares both sets whole.
+func (c *machine) check(t *rapid.T) {
+	due, _, err := c.x.ScanDue(context.Background(), 0, 0, 100)
+	c.must(t, err)
+	var owned []task.Entry
+	for o := range owners {
+		some, err := c.x.Owner(context.Background(), 0, ownerName(o))
+		c.must(t, err)
+		owned = append(owned, some...)
+	}
+	for what, d := range map[string]string{
+		"due":    cmp.Diff(entriesOf(c.m.due), byID(due)),
+		"owners": cmp.Diff(entriesOf(c.m.owner), byID(owned)),
+	} {
+		if d != "" {
+			t.Fatalf("%s (-want +got):\n%s", what, d)
+		}
+	}
+}
+
+func byID(all []task.Entry) map[task.ID]task.Entry {
+	m := map[task.ID]task.Entry{}
+	for _, e := range all {
+		m[e.ID] = e
+	}
+	return m
+}
+
+const owners = 2
+
+func ownerName(n int) string { return "owner-" + strconv.Itoa(n) }
+
+func TestShardFollowsItsModel(t *testing.T) {
+	t.Parallel()
+	for name, cfg := range map[string]index.Config{
+		"redis":     {Addrs: []string{pipelinetest.Redis(t).Addr()}},
+		"miniredis": {Addrs: []string{miniredis.RunT(t).Addr()}, Embedded: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(rt *rapid.T) {
+				cfg.Namespace = pipelinetest.Namespace(t)
+				cfg.ReadTimeout = limit
+				x, err := index.Open(cfg)
+				pipelinetest.Must(t, err)
+				defer func() { _ = x.Close() }()
+				c := &machine{x: x, m: newModel()}
+				for i := range 5 {
+					c.tasks = append(c.tasks, pending(ownerName(i%owners), 0, 1))
+				}
+				rt.Repeat(map[string]func(*rapid.T){
+					"put": c.put, "put again": c.put, "claim": c.claim, "ack": c.ack, "repair": c.repair,
+					"begin": c.begin, "end": c.end, "flush": c.flush, "": c.check,
+				})
+			})
+		})
+	}
+}

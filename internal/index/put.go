@@ -1,0 +1,51 @@
+package index
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Put brings the index up to what the caller's committed rows say: pending tasks are added or moved, finished ones
+// dropped, each unless a newer version stands there (which is no error: a later writer was faster). All shards share
+// one round trip. It returns nil only if every shard took its part; on an error any part may have been written, and
+// the same Put can be repeated. Of one task given twice, the higher version counts.
+func (x *Index) Put(ctx context.Context, tasks []task.Task) error {
+	puts := x.batches(x.scripts.put, x.writing)
+	drops := x.batches(x.scripts.drop, x.plain)
+	for i, t := range newest(tasks) {
+		if s := task.ScoreOf(t); s != task.NoScore {
+			puts.add(t, i, number(s))
+		} else {
+			drops.add(t, i, strconv.FormatInt(t.Version%task.VersionWindow, 10))
+		}
+	}
+	return x.run(ctx, append(puts.calls, drops.calls...)...)
+}
+
+// newest keeps the highest version of each task: a script looks at what stood before its call, and calls of one
+// pipeline have no order.
+func newest(tasks []task.Task) []task.Task {
+	at := make(map[task.ID]int, len(tasks))
+	kept := make([]task.Task, 0, len(tasks))
+	for _, t := range tasks {
+		i, seen := at[t.ID]
+		switch {
+		case !seen:
+			at[t.ID] = len(kept)
+			kept = append(kept, t)
+		case t.Version > kept[i].Version:
+			kept[i] = t
+		}
+	}
+	return kept
+}
+
+// number gives the score's shortest exact text; absent is the empty string.
+func number(s task.Score) string {
+	if s == task.NoScore {
+		return ""
+	}
+	return strconv.FormatFloat(float64(s), 'f', -1, 64)
+}

@@ -1,0 +1,171 @@
+package index_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+func TestPutSpreadsPendingAndFinished(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, x *index.Index) {
+		var all []task.Task
+		for i := range 40 {
+			p := pending(fmt.Sprintf("owner-%d", i%7), int64(i), 1)
+			p.Shard = i % 7
+			all = append(all, p)
+		}
+		put(t, x, all...)
+		for i, p := range all {
+			if i%3 == 0 {
+				all[i] = ended(p, 2)
+			} else {
+				all[i] = moved(p, int64(1000+i), 2)
+			}
+		}
+		put(t, x, all...)
+
+		want := make([]task.Standing, len(all))
+		for i, p := range all {
+			want[i] = task.Standing{Due: task.ScoreOf(p), Owner: task.ScoreOf(p)}
+		}
+		diff(t, "standings", standings(t, x, all...), want)
+	})
+}
+
+func TestPutTakesMoreThanOneScriptHolds(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, x *index.Index) {
+		all := make([]task.Task, 2*task.MaxPerCall+1)
+		for i := range all {
+			all[i] = pending("busy", int64(i), 1)
+		}
+		put(t, x, all...)
+		listed, err := x.Owner(t.Context(), 0, "busy")
+		pipelinetest.Must(t, err)
+		diff(t, "owner's list", listed, entries(all...))
+
+		for i, p := range all {
+			all[i] = ended(p, 2)
+		}
+		put(t, x, all...)
+		if n := x.Client().Exists(t.Context(), x.Key(0, "due"), x.Key(0, "owner:busy")).Val(); n != 0 {
+			t.Errorf("%d sets left, want none: an empty set vanishes", n)
+		}
+	})
+}
+
+func TestPutCountsTheHigherVersionOfOneTask(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, x *index.Index) {
+		a, b := pending("o", 10, 1), pending("o", 20, 1)
+		put(t, x, a, ended(b, 2), moved(a, 30, 2), b)
+		diff(t, "standings", standings(t, x, a, b), []task.Standing{
+			{Due: task.ScoreOf(moved(a, 30, 2)), Owner: task.ScoreOf(moved(a, 30, 2))},
+			{Due: task.NoScore, Owner: task.NoScore},
+		})
+	})
+}
+
+const none = int64(-1)
+
+// guards says, for versions standing in due and in the owner's set, whether a writer's version comes through.
+var guards = []struct {
+	due, owner, version int64
+	put, drop           bool
+}{
+	{none, none, 1, true, true},
+	{1, 1, 2, true, true},
+	{2, 2, 1, false, false},
+	{2, 2, 2, true, true}, // a repeat
+	{4095, 4095, 4096, true, true},
+	{4096, 4096, 4095, false, false},
+	{4097, 4097, 4095, false, false},
+	{4095, 4095, 4097, true, true},
+	{1, 1, 2048, true, true},   // 2047 ahead
+	{1, 1, 2049, false, true},  // 2048 ahead: neither is newer
+	{1, 1, 2050, false, false}, // looks behind
+	{2048, 2048, 1, false, false},
+	{1, 2, 1, false, false}, // the owner's set is newer
+	{1, 2, 2, true, true},
+	{2, 1, 1, false, false}, // due is newer
+	{2, 1, 2, true, true},
+	{4095, 4096, 4095, false, false},
+	{none, 3, 2, false, false}, // acked meanwhile
+	{none, 3, 3, true, true},
+	{none, 3, 4, true, true},
+	{3, none, 2, false, false},
+	{3, none, 4, true, true},
+}
+
+func TestVersionGuard(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, x *index.Index) {
+		for _, g := range guards {
+			a := pending("o", 0, 1)
+			before := task.Standing{Due: scoreAt(a, 100, g.due), Owner: scoreAt(a, 200, g.owner)}
+
+			stand(t, x, a, before)
+			put(t, x, moved(a, 50, g.version))
+			want := before
+			if g.put {
+				want.Due = scoreAt(a, 50, g.version)
+				want.Owner = want.Due
+			}
+			diff(t, fmt.Sprintf("put %+v", g), standings(t, x, a), []task.Standing{want})
+
+			stand(t, x, a, before)
+			put(t, x, ended(a, g.version))
+			want = before
+			if g.drop {
+				want = task.Standing{Due: task.NoScore, Owner: task.NoScore}
+			}
+			diff(t, fmt.Sprintf("drop %+v", g), standings(t, x, a), []task.Standing{want})
+		}
+	})
+}
+
+func scoreAt(t task.Task, ms, version int64) task.Score {
+	if version == none {
+		return task.NoScore
+	}
+	return task.ScoreOf(moved(t, ms, version))
+}
+
+func TestLateWriteCannotUndoAReschedule(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, x *index.Index) {
+		a := pending("o", 1000, 1)
+		sped := moved(a, 10, 2)
+		put(t, x, sped)
+		put(t, x, a) // the first schedule's put, delayed
+		diff(t, "claim", claim(t, x, 10, 9).Entries, entries(sped))
+
+		claim(t, x, 10, 9, entries(sped)...) // acked: only the owner's set remembers version 2
+		put(t, x, a)
+		diff(t, "after ack", standings(t, x, a), []task.Standing{{Due: task.NoScore, Owner: task.ScoreOf(sped)}})
+	})
+}
+
+func TestScoresAreExact(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, x *index.Index) {
+		var all []task.Task
+		for i := range int64(600) {
+			all = append(all, moved(pending("o", 0, 1), 409_715_555*i, i*7))
+		}
+		put(t, x, all...)
+		listed, err := x.Owner(t.Context(), 0, "o")
+		pipelinetest.Must(t, err)
+		diff(t, "owner's list", listed, entries(all...))
+		diff(t, "claim", claim(t, x, 409_715_555*600, 600).Entries, entries(all...))
+		for i, e := range listed {
+			if e.Score.Version() != all[i].Version%task.VersionWindow || !e.Score.RunAt().Equal(all[i].RunAt) {
+				t.Fatalf("%v v%d came back as %v v%d", all[i].RunAt, all[i].Version, e.Score.RunAt(), e.Score.Version())
+			}
+		}
+	})
+}

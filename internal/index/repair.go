@@ -1,0 +1,82 @@
+package index
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Standings gives, for each task, what the two sets of its shard hold for it; both scores of one task are of one
+// moment. State and version of the tasks are not looked at.
+func (x *Index) Standings(ctx context.Context, tasks []task.Task) ([]task.Standing, error) {
+	b := x.batches(x.scripts.standings, x.plain)
+	for i, t := range tasks {
+		b.add(t, i)
+	}
+	if err := x.run(ctx, b.calls...); err != nil {
+		return nil, err
+	}
+	standings := make([]task.Standing, len(tasks))
+	for _, p := range b.parts {
+		answer, err := p.call.reply.StringSlice()
+		if err == nil && len(answer) != 2*len(p.items) {
+			err = fmt.Errorf("%d scores for %d members", len(answer), len(p.items))
+		}
+		for i := 0; err == nil && i < len(p.items); i++ {
+			standings[p.items[i]], err = readStanding(answer[2*i], answer[2*i+1])
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read standings of shard %d: %w", p.call.shard, err)
+		}
+	}
+	return standings, nil
+}
+
+func readStanding(due, owner string) (task.Standing, error) {
+	d, err := parseScore(due)
+	if err != nil {
+		return task.Standing{}, err
+	}
+	o, err := parseScore(owner)
+	return task.Standing{Due: d, Owner: o}, err
+}
+
+// Repair replaces, for each task, exactly the standing that was seen by the one that is right, whichever looks newer;
+// where either set has moved on since, it leaves both alone. It returns how many tasks it changed; after a timeout
+// and a resend inside, changes of the first sending are not counted.
+func (x *Index) Repair(ctx context.Context, repairs []task.Repair) (int, error) {
+	b := x.batches(x.scripts.repair, x.writing)
+	for i, r := range repairs {
+		b.add(r.Task, i, number(r.Seen.Due), number(r.Seen.Owner), number(r.Right.Due), number(r.Right.Owner))
+	}
+	err := x.run(ctx, b.calls...)
+	changed := 0
+	for _, c := range b.calls {
+		if n, e := c.reply.Int(); e == nil {
+			changed += n
+		}
+	}
+	return changed, err
+}
+
+// Remove takes a member that belongs to no task out of its shard where it still stands at exactly the score seen, and
+// reports whether it did. One that decodes leaves due and its owner's set. One that doesn't (Err) leaves only the set
+// in which it was seen: the owner's set if ScanOwners gave it, and with it the Owner, otherwise due.
+func (x *Index) Remove(ctx context.Context, shard int, e task.Entry) (bool, error) {
+	c := &call{script: x.scripts.remove, shard: shard, args: []any{e.Member, number(e.Score)}}
+	if e.Err == nil || e.Owner == "" {
+		c.keys = append(c.keys, x.dueKey(shard))
+	}
+	if e.Owner != "" {
+		c.keys = append(c.keys, x.ownerKey(shard, e.Owner))
+	}
+	if err := x.run(ctx, c); err != nil {
+		return false, err
+	}
+	n, err := c.reply.Int()
+	if err != nil {
+		return false, fmt.Errorf("read removal in shard %d: %w", shard, err)
+	}
+	return n > 0, nil
+}

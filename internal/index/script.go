@@ -1,0 +1,134 @@
+package index
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed lua/*.lua
+var sources embed.FS
+
+type scripts struct {
+	put, drop, claim, ack, repair, standings, remove, begin, finish *script
+}
+
+type script struct {
+	name, text, sha string
+}
+
+func newScripts(embedded bool) scripts {
+	load := func(name string) *script { return newScript(name, embedded) }
+	return scripts{
+		put: load("put"), drop: load("drop"), claim: load("claim"), ack: load("ack"), repair: load("repair"),
+		standings: load("standings"), remove: load("remove"), begin: load("begin"), finish: load("finish"),
+	}
+}
+
+// newScript puts the prelude behind the line of flags, which must be the first; miniredis takes no such line.
+func newScript(name string, embedded bool) *script {
+	prelude, text := source("prelude"), source(name)
+	flags := ""
+	if strings.HasPrefix(text, "#!") {
+		flags, text, _ = strings.Cut(text, "\n")
+		flags += "\n"
+	}
+	if embedded {
+		flags = ""
+	}
+	text = flags + prelude + text
+	return &script{name: name, text: text, sha: redis.NewScript(text).Hash()}
+}
+
+func source(name string) string {
+	text, err := sources.ReadFile("lua/" + name + ".lua")
+	if err != nil {
+		panic(err) // it is part of the binary
+	}
+	return string(text)
+}
+
+// call is one run of a script in one shard.
+type call struct {
+	script *script
+	shard  int
+	keys   []string
+	args   []any
+	reply  *redis.Cmd
+}
+
+func (c *call) err() error {
+	if err := c.reply.Err(); err != nil {
+		return fmt.Errorf("%s in shard %d: %w", c.script.name, c.shard, err)
+	}
+	return nil
+}
+
+// run sends all calls in one pipeline and waits for all answers. Scripts go by their hash; where the server has lost
+// them (a restart, SCRIPT FLUSH, a new node) they follow as text, once more in one pipeline. It returns the first
+// failure; each call has its own answer.
+func (x *Index) run(ctx context.Context, calls ...*call) error {
+	if len(calls) == 0 {
+		return nil
+	}
+	x.exec(ctx, calls, func(p redis.Pipeliner, c *call) *redis.Cmd {
+		return p.EvalSha(ctx, c.script.sha, c.keys, c.args...)
+	})
+	if again := x.lost(calls); len(again) > 0 {
+		x.exec(ctx, again, func(p redis.Pipeliner, c *call) *redis.Cmd {
+			return p.Eval(ctx, c.script.text, c.keys, c.args...)
+		})
+	}
+	for _, c := range calls {
+		if err := c.err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (x *Index) exec(ctx context.Context, calls []*call, send func(redis.Pipeliner, *call) *redis.Cmd) {
+	p := x.client.Pipeline()
+	for _, c := range calls {
+		c.reply = send(p, c)
+	}
+	if _, err := p.Exec(ctx); err != nil {
+		unsent(calls, err)
+	}
+}
+
+// unsent gives the pipeline's error to its calls if none has one of its own: a connection that was refused at its
+// greeting leaves the answers as they were, and they would pass for successes.
+func unsent(calls []*call, err error) {
+	if slices.ContainsFunc(calls, func(c *call) bool { return c.reply.Err() != nil }) {
+		return
+	}
+	for _, c := range calls {
+		c.reply.SetErr(err)
+	}
+}
+
+// lost gives the calls whose script the server did not know. A claim that went with a lost ack runs again too: it has
+// answered with what the ack would have removed.
+func (x *Index) lost(calls []*call) []*call {
+	first := slices.IndexFunc(calls, func(c *call) bool { return noScript(c.reply.Err()) })
+	if first < 0 {
+		return nil
+	}
+	var again []*call
+	for _, c := range calls[first:] {
+		if noScript(c.reply.Err()) || c.script == x.scripts.claim && c.reply.Err() == nil {
+			again = append(again, c)
+		}
+	}
+	return again
+}
+
+func noScript(err error) bool {
+	return errors.Is(err, redis.ErrNoScript) || redis.HasErrorPrefix(err, "NOSCRIPT")
+}

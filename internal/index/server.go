@@ -1,0 +1,96 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+)
+
+var errNoMaster = errors.New("no master known")
+
+const noEviction = "noeviction"
+
+// Identity names the servers' present lives and replication histories. When it differs from an earlier one, a server
+// was restarted or a replica took over, and recent writes may be gone.
+func (x *Index) Identity(ctx context.Context) (string, error) {
+	if x.embedded {
+		return "embedded", nil
+	}
+	facts, err := x.facts(ctx, []string{"server", "replication"}, "run_id", "master_replid")
+	if err != nil {
+		return "", fmt.Errorf("read redis identity: %w", err)
+	}
+	return strings.Join(facts, " "), nil
+}
+
+// CheckPolicy warns when Redis may throw entries out by itself once its memory is full; the warning is empty if not.
+func (x *Index) CheckPolicy(ctx context.Context) (string, error) {
+	if x.embedded {
+		return "", nil
+	}
+	policies, err := x.facts(ctx, []string{"memory"}, "maxmemory_policy")
+	if err != nil {
+		return "", fmt.Errorf("read redis memory policy: %w", err)
+	}
+	for _, p := range policies {
+		if p != noEviction {
+			return fmt.Sprintf("redis maxmemory-policy is %s: it must be %s, or a full Redis throws scheduled tasks out",
+				p, noEviction), nil
+		}
+	}
+	return "", nil
+}
+
+// facts gives the named fields of INFO from every master, sorted.
+func (x *Index) facts(ctx context.Context, sections []string, names ...string) ([]string, error) {
+	var mu sync.Mutex
+	var all []string
+	err := x.eachMaster(ctx, func(ctx context.Context, c *redis.Client) error {
+		info, err := c.Info(ctx, sections...).Result()
+		if err != nil {
+			return err
+		}
+		var values []string
+		for line := range strings.Lines(info) {
+			name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+			if slices.Contains(names, name) {
+				values = append(values, value)
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, strings.Join(values, "/"))
+		return nil
+	})
+	slices.Sort(all)
+	return all, err
+}
+
+// eachMaster runs fn for the server, or for every master of the cluster, side by side.
+func (x *Index) eachMaster(ctx context.Context, fn func(context.Context, *redis.Client) error) error {
+	switch c := x.client.(type) {
+	case *redis.ClusterClient:
+		return c.ForEachMaster(ctx, fn)
+	case *redis.Client:
+		return fn(ctx, c)
+	default:
+		return errNoMaster
+	}
+}
+
+// master gives the client of the server that holds the key.
+func (x *Index) master(ctx context.Context, key string) (*redis.Client, error) {
+	switch c := x.client.(type) {
+	case *redis.ClusterClient:
+		return c.MasterForKey(ctx, key)
+	case *redis.Client:
+		return c, nil
+	default:
+		return nil, errNoMaster
+	}
+}

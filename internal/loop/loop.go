@@ -1,0 +1,198 @@
+// Package loop owns the only ticker of the project: when a background pass runs again.
+//
+// It promises that a pass that found a full page runs again at once, that an idle one sleeps exactly as long as it
+// asked, that a wake-up during a pass is not lost, that an error makes the next try later and later, and that no pass
+// runs beside itself. It never runs a pass after its context has ended, and never spins.
+//
+// A pass does one bounded piece of work. Tests call the pass; only this package needs to test time.
+package loop
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	defaultInterval   = time.Second
+	defaultMinBackoff = 100 * time.Millisecond
+	defaultMaxBackoff = 5 * time.Second
+	// minSleep is the first sleep after a pass that says its next moment has gone by; each one in a row is twice as long.
+	minSleep = time.Millisecond
+)
+
+// Config says how a loop keeps time. Its zero value is usable.
+type Config struct {
+	// Name tells the loop apart in logs.
+	Name string
+	// Interval is the longest sleep of an idle loop. Default 1 s.
+	Interval time.Duration
+	// Jitter is the share of Interval, 0 to 1, that an idle sleep may be shorter by, so that processes started together
+	// drift apart. Default 0. A Result's Next is never jittered.
+	Jitter float64
+	// MinBackoff and MaxBackoff bound the sleep after an error, which doubles with each error in a row and is shortened
+	// at random by up to half. Defaults 100 ms and 5 s.
+	MinBackoff, MaxBackoff time.Duration
+	// Wake ends an idle sleep. It needs a capacity of 1 and a sender that doesn't block: then any number of wake-ups
+	// during a pass makes one further pass, at once. It does not cut a back-off short, but is not lost in one either.
+	// May be nil, and may be closed when nobody will wake the loop any more.
+	Wake <-chan struct{}
+	// Logger gets the errors: once for each change of text, and once when a pass succeeds again. Default none.
+	Logger *slog.Logger
+}
+
+// Result is what a pass without an error says about the next one.
+type Result struct {
+	// More asks for the next pass at once: the page was full.
+	More bool
+	// Next is the longest sleep until the next pass, exact; Interval if 0 or longer than that. A negative one says that
+	// the moment has gone by: the pass runs again within a millisecond, or later if it says so many times in a row.
+	Next time.Duration
+}
+
+// stopError carries an error out of Run.
+type stopError struct{ err error }
+
+func (e stopError) Error() string { return e.err.Error() }
+func (e stopError) Unwrap() error { return e.err }
+
+// Stop marks an error of a pass after which no further pass makes sense: Run returns what the pass returned. A pass may
+// wrap the marked error. Stop(nil) is nil.
+func Stop(err error) error {
+	if err == nil {
+		return nil
+	}
+	return stopError{err}
+}
+
+// Run calls pass again and again, the first time at once, until ctx ends: then it returns nil as soon as the pass in
+// flight has returned. Other than that it returns only what a pass marked with Stop, or an error about an impossible
+// cfg. The pass gets ctx itself.
+func Run(ctx context.Context, cfg Config, pass func(ctx context.Context) (Result, error)) error {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return err
+	}
+	r := runner{Config: cfg}
+	for ctx.Err() == nil {
+		r.drainWake()
+		res, err := pass(ctx)
+		if _, stop := errors.AsType[stopError](err); stop {
+			return err
+		}
+		if ctx.Err() != nil {
+			break // what the pass says now is only that it was interrupted
+		}
+		if err != nil {
+			sleep(ctx, r.backoff(ctx, err), nil)
+			continue
+		}
+		r.recovered(ctx)
+		if d := r.idle(res); d > 0 {
+			sleep(ctx, d, r.Wake)
+		}
+	}
+	return nil
+}
+
+func (c Config) withDefaults() (Config, error) {
+	c.Interval = cmp.Or(c.Interval, defaultInterval)
+	c.MinBackoff = cmp.Or(c.MinBackoff, min(defaultMinBackoff, cmp.Or(c.MaxBackoff, defaultMinBackoff)))
+	c.MaxBackoff = cmp.Or(c.MaxBackoff, max(defaultMaxBackoff, c.MinBackoff))
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	switch {
+	case c.Interval < 0:
+		return c, fmt.Errorf("loop %s: interval %v is below 0", c.Name, c.Interval)
+	case !(c.Jitter >= 0 && c.Jitter <= 1): // so that NaN is refused too
+		return c, fmt.Errorf("loop %s: jitter %v is not from 0 to 1", c.Name, c.Jitter)
+	case c.MinBackoff < 0 || c.MinBackoff > c.MaxBackoff:
+		return c, fmt.Errorf("loop %s: back-off from %v to %v", c.Name, c.MinBackoff, c.MaxBackoff)
+	}
+	return c, nil
+}
+
+// runner is a loop's memory from one pass to the next.
+type runner struct {
+	Config
+	errs    int    // errors in a row
+	errText string // of the last one logged
+	overdue int    // passes in a row whose next moment had gone by
+}
+
+// drainWake takes what woke the loop so far: the pass that starts now serves it.
+func (r *runner) drainWake() {
+	for {
+		select {
+		case _, open := <-r.Wake:
+			if !open {
+				r.Wake = nil // a closed channel would wake for ever
+				return
+			}
+		default:
+			return
+		}
+	}
+}
+
+// idle is the sleep after a pass without an error.
+func (r *runner) idle(res Result) time.Duration {
+	if res.More {
+		r.overdue = 0
+		return 0
+	}
+	if res.Next < 0 {
+		d := doubled(minSleep, r.Interval, r.overdue)
+		r.overdue++
+		return d
+	}
+	r.overdue = 0
+	d := r.Interval - time.Duration(rand.Float64()*r.Jitter*float64(r.Interval)) //nolint:gosec // Spreads load, guards nothing.
+	if res.Next > 0 {
+		d = min(d, res.Next)
+	}
+	return d
+}
+
+// backoff logs err if it is a new one and returns the sleep after it.
+func (r *runner) backoff(ctx context.Context, err error) time.Duration {
+	d := doubled(r.MinBackoff, r.MaxBackoff, r.errs)
+	r.errs++
+	if text := err.Error(); r.errs == 1 || text != r.errText {
+		r.errText = text
+		r.Logger.LogAttrs(ctx, slog.LevelWarn, "pass error",
+			slog.String("loop", r.Name), slog.Int("attempt", r.errs), slog.Any("err", err))
+	}
+	return d - time.Duration(rand.Float64()*float64(d)/2) //nolint:gosec // Spreads load, guards nothing.
+}
+
+func (r *runner) recovered(ctx context.Context) {
+	if r.errs == 0 {
+		return
+	}
+	r.Logger.LogAttrs(ctx, slog.LevelInfo, "pass recovered", slog.String("loop", r.Name), slog.Int("n", r.errs))
+	r.errs, r.errText = 0, ""
+}
+
+// doubled is lowest·2^times, highest at most.
+func doubled(lowest, highest time.Duration, times int) time.Duration {
+	d := lowest
+	for ; times > 0 && d < highest; times-- {
+		d *= 2
+	}
+	return min(d, highest)
+}
+
+// sleep returns after d, or earlier with a wake-up or the end of ctx.
+func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-wake:
+	}
+}

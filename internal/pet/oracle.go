@@ -1,0 +1,163 @@
+package pet
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Findings is what the journal says about the promises.
+type Findings struct {
+	Lost      int64 // meals that began and neither ended nor have a row that says why not
+	Duplicate int64 // tasks with two effects
+	Early     int64 // effects before their time, on the database's clock
+}
+
+// Rows reads tasks by id; ids without a row are absent.
+type Rows func(ctx context.Context, ids []task.ID) ([]task.Task, error)
+
+// HasJournal reports whether the game's tables stand in this schema.
+func HasJournal(ctx context.Context, db *sqlx.DB) (bool, error) {
+	query := `SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = 'pet_journal'`
+	if db.DriverName() != "mysql" {
+		query = `SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'pet_journal'`
+	}
+	var n int
+	if err := db.GetContext(ctx, &n, query); err != nil {
+		return false, fmt.Errorf("look for the journal: %w", err)
+	}
+	return n > 0, nil
+}
+
+// Audit reads the whole journal and compares it with the tasks.
+func Audit(ctx context.Context, db *sqlx.DB, rows Rows) (Findings, error) {
+	var f Findings
+	err := db.GetContext(ctx, &f.Duplicate, `SELECT COUNT(*) FROM (SELECT task_id FROM pet_journal WHERE event = 'meal_finished'
+GROUP BY task_id HAVING COUNT(*) > 1) AS twice`)
+	if err != nil {
+		return f, fmt.Errorf("count duplicates: %w", err)
+	}
+	if err := db.GetContext(ctx, &f.Early, `SELECT COUNT(*) FROM pet_journal WHERE event = 'meal_finished' AND at_ms < due_at_ms`); err != nil {
+		return f, fmt.Errorf("count early effects: %w", err)
+	}
+	f.Lost, err = lost(ctx, db, rows)
+	return f, err
+}
+
+// lost counts meals without an end and without a row that is pending, cancelled or dead. A meal that ends while we look
+// is seen at the second look.
+func lost(ctx context.Context, db *sqlx.DB, rows Rows) (int64, error) {
+	open, err := openMeals(ctx, db)
+	if err != nil {
+		return 0, err
+	}
+	suspects, err := withoutReason(ctx, rows, open)
+	if err != nil || len(suspects) == 0 {
+		return 0, err
+	}
+	still, err := openMeals(ctx, db)
+	if err != nil {
+		return 0, err
+	}
+	suspects = slices.DeleteFunc(suspects, func(id string) bool { return !slices.Contains(still, id) })
+	return int64(len(suspects)), nil
+}
+
+func openMeals(ctx context.Context, db *sqlx.DB) ([]string, error) {
+	var ids []string
+	err := db.SelectContext(ctx, &ids, `SELECT task_id FROM pet_journal GROUP BY task_id
+HAVING SUM(CASE WHEN event IN ('fed', 'auto_fed') THEN 1 ELSE 0 END) > 0
+   AND SUM(CASE WHEN event IN ('meal_finished', 'meal_cancelled') THEN 1 ELSE 0 END) = 0`)
+	if err != nil {
+		return nil, fmt.Errorf("read open meals: %w", err)
+	}
+	return ids, nil
+}
+
+func withoutReason(ctx context.Context, rows Rows, open []string) ([]string, error) {
+	var suspects []string
+	for chunk := range slices.Chunk(open, task.MaxPerCall) {
+		explained := map[string]bool{}
+		ids := make([]task.ID, 0, len(chunk))
+		for _, text := range chunk {
+			if id, err := task.ParseID(text); err == nil {
+				ids = append(ids, id)
+			}
+		}
+		found, err := rows(ctx, ids)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range found {
+			explained[t.ID.String()] = t.State != task.Done
+		}
+		for _, id := range chunk {
+			if !explained[id] {
+				suspects = append(suspects, id)
+			}
+		}
+	}
+	return suspects, nil
+}
+
+// Firing is one effect: when it was promised, when its task was made, when it came.
+type Firing struct {
+	DueAt, MadeAt, At time.Time
+}
+
+// Lag is how long after its time, or after its task was made if that was later, the effect came.
+func (f Firing) Lag() time.Duration {
+	from := f.DueAt
+	if f.MadeAt.After(from) {
+		from = f.MadeAt
+	}
+	return f.At.Sub(from)
+}
+
+// Firings reads all effects of the journal.
+func Firings(ctx context.Context, db *sqlx.DB) ([]Firing, error) {
+	var lines []struct {
+		Due  int64 `db:"due_at_ms"`
+		Made int64 `db:"made_ms"`
+		At   int64 `db:"at_ms"`
+	}
+	err := db.SelectContext(ctx, &lines, `SELECT f.due_at_ms, f.at_ms, COALESCE(m.made_ms, f.due_at_ms) AS made_ms
+FROM pet_journal f LEFT JOIN (SELECT task_id, MIN(at_ms) AS made_ms FROM pet_journal WHERE event IN ('fed', 'auto_fed') GROUP BY task_id) m
+ON m.task_id = f.task_id WHERE f.event = 'meal_finished'`)
+	if err != nil {
+		return nil, fmt.Errorf("read firings: %w", err)
+	}
+	out := make([]Firing, len(lines))
+	for i, l := range lines {
+		out[i] = Firing{DueAt: time.UnixMilli(l.Due), MadeAt: time.UnixMilli(l.Made), At: time.UnixMilli(l.At)}
+	}
+	return out, nil
+}
+
+// EventCounts counts the journal's lines.
+type EventCounts struct {
+	Finished, SpedUp, Cancelled, AutoFed int64
+}
+
+// Events counts what the journal tells.
+func Events(ctx context.Context, db *sqlx.DB) (EventCounts, error) {
+	var lines []struct {
+		Event string `db:"event"`
+		N     int64  `db:"n"`
+	}
+	if err := db.SelectContext(ctx, &lines, `SELECT event, COUNT(*) AS n FROM pet_journal GROUP BY event`); err != nil {
+		return EventCounts{}, fmt.Errorf("count events: %w", err)
+	}
+	by := make(map[string]int64, len(lines))
+	for _, l := range lines {
+		by[l.Event] = l.N
+	}
+	return EventCounts{
+		Finished: by[eventFinished], SpedUp: by[eventSpedUp], Cancelled: by[eventCancelled], AutoFed: by[eventAutoFed],
+	}, nil
+}

@@ -1,0 +1,88 @@
+package pet
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// requestLife is how long an answer is kept for its Idempotency-Key.
+const requestLife = 24 * time.Hour
+
+// answer is what a request is answered, and what a repeated one is answered again.
+type answer struct {
+	status int
+	body   []byte
+}
+
+// requestKey is what an Idempotency-Key is scoped to, and the body that it came with.
+type requestKey struct {
+	id   [sha256.Size]byte
+	body [sha256.Size]byte
+}
+
+func newRequestKey(method, path, key string, body []byte) requestKey {
+	return requestKey{
+		id:   sha256.Sum256([]byte(method + "\n" + path + "\n" + key)),
+		body: sha256.Sum256(body),
+	}
+}
+
+var errKeyReused = errors.New("the Idempotency-Key was used with another body")
+
+// claim inserts the key, so that of two requests at once the second waits for the first's commit; it then gives the
+// first's answer, to be replayed. It returns nil when the request is the first with this key in 24 h.
+func (k requestKey) claim(ctx context.Context, tx sqlx.ExtContext, forUpdate string, now time.Time) (*answer, error) {
+	insert := `INSERT INTO pet_requests (id, body_hash, at_ms) VALUES (?, ?, ?) ON DUPLICATE KEY UPDATE id = id`
+	if forUpdate == "" {
+		insert = `INSERT INTO pet_requests (id, body_hash, at_ms) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`
+	}
+	res, err := tx.ExecContext(ctx, insert, k.id[:], k.body[:], now.UnixMilli())
+	if err != nil {
+		return nil, fmt.Errorf("claim idempotency key: %w", err)
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 1 {
+		return nil, err
+	}
+	var was struct {
+		Body   []byte        `db:"body_hash"`
+		Status int           `db:"status"`
+		Answer []byte        `db:"body"`
+		AtMs   sql.NullInt64 `db:"at_ms"`
+	}
+	err = sqlx.GetContext(ctx, tx, &was, `SELECT body_hash, status, body, at_ms FROM pet_requests WHERE id = ? `+forUpdate, k.id[:])
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read idempotency key: %w", err)
+	case was.AtMs.Int64 <= now.Add(-requestLife).UnixMilli():
+		_, err = tx.ExecContext(ctx, `UPDATE pet_requests SET body_hash = ?, at_ms = ? WHERE id = ?`, k.body[:], now.UnixMilli(), k.id[:])
+		return nil, err
+	case string(was.Body) != string(k.body[:]):
+		return nil, errKeyReused
+	}
+	return &answer{status: was.Status, body: was.Answer}, nil
+}
+
+// keep stores the answer in the transaction of the change itself.
+func (k requestKey) keep(ctx context.Context, tx sqlx.ExecerContext, a answer) error {
+	_, err := tx.ExecContext(ctx, `UPDATE pet_requests SET status = ?, body = ? WHERE id = ?`, a.status, a.body, k.id[:])
+	if err != nil {
+		return fmt.Errorf("keep the answer of an idempotency key: %w", err)
+	}
+	return nil
+}
+
+// PurgeRequests forgets answers kept for over 24 h, at most limit, and tells how many.
+func PurgeRequests(ctx context.Context, db *sqlx.DB, now time.Time, limit int) (int64, error) {
+	res, err := db.ExecContext(ctx, `DELETE FROM pet_requests WHERE id IN (SELECT id FROM (SELECT id FROM pet_requests WHERE at_ms < ? ORDER BY at_ms LIMIT ?) AS old)`,
+		now.Add(-requestLife).UnixMilli(), limit)
+	if err != nil {
+		return 0, fmt.Errorf("purge kept answers: %w", err)
+	}
+	return res.RowsAffected()
+}

@@ -1,0 +1,163 @@
+// Package process owns what every long-running command does around its work: flags, signals, logs, readiness, the
+// admin HTTP server, waiting for servers that are away, and the ordered close at the end.
+//
+// It promises that a SIGTERM or SIGINT ends the process within ten seconds, whatever it waits for; that whatever was
+// opened is closed in reverse order, by name; and that a process that can't run says why in one line.
+// It knows no configuration key and no stage of ours, and starts nothing by itself.
+//
+// The exit codes: 0 after a stop that was asked for, 1 after an error, 2 after a wrong command line.
+package process
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// An orchestrator kills after ten seconds. closeWithin leaves the last moments to the end by force, which can still
+// say what hung.
+const (
+	endWithin   = 9500 * time.Millisecond
+	closeWithin = 9 * time.Second
+)
+
+const (
+	exitStopped = 0
+	exitError   = 1
+	exitUsage   = 2
+)
+
+// Main runs one command and returns its exit code. It reads the flags from os.Args, then calls run with a context that
+// ends with the first SIGTERM or SIGINT, closes what run has registered with Env.OnStop, and says in one line on
+// standard error why the process ends if run returned an error. defaultConfig is the value of --config.
+//
+// Once a signal has come, an error from run that is not marked with Fatal is logged and the exit code is 0: a server
+// that is away must not turn a stop into a crash. A second signal, or 9.5 s, end the process by force with code 1.
+func Main(name, defaultConfig string, run func(ctx context.Context, env *Env) error) int {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	defer signal.Stop(signals)
+	return program{
+		name: name, args: os.Args[1:], defaultConfig: defaultConfig,
+		stdout: os.Stdout, stderr: os.Stderr, signals: signals,
+		exit: os.Exit, adopt: slog.SetDefault, endWithin: endWithin, closeWithin: closeWithin,
+	}.main(run)
+}
+
+// program is Main with everything of the operating system given to it.
+type program struct {
+	name          string
+	args          []string
+	defaultConfig string
+	stdout        io.Writer
+	stderr        io.Writer
+	signals       <-chan os.Signal
+	exit          func(code int)            // ends by force
+	adopt         func(logger *slog.Logger) // takes over what other packages log
+	endWithin     time.Duration
+	closeWithin   time.Duration
+}
+
+func (p program) main(run func(ctx context.Context, env *Env) error) int {
+	flags, err := parseFlags(p.name, p.args, p.defaultConfig, p.stdout, p.stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return exitStopped
+	case err != nil:
+		return exitUsage // said already
+	}
+	env := newEnv(flags, p.stderr, p.adopt)
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	// The time to close counts from the stop, not from the return of run, which may have used up most of it.
+	closing, expire := context.WithCancelCause(context.Background())
+	defer expire(nil)
+	context.AfterFunc(ctx, func() {
+		env.stopping.Store(true)
+		late := time.AfterFunc(p.closeWithin, func() { expire(errCloseLate) })
+		context.AfterFunc(closing, func() { late.Stop() })
+	})
+	signaled, done := make(chan struct{}), make(chan struct{})
+	watched := make(chan struct{})
+	go func() { defer close(watched); p.watch(ctx, stop, env, signaled, done) }()
+
+	err = run(ctx, env)
+	stop()
+	env.closeAll(closing)
+	close(done)
+	<-watched
+	return p.report(env, err, signaled)
+}
+
+var errCloseLate = errors.New("took too long")
+
+// watch turns the first signal into the end of ctx, and the second one, or too long a time after the first or after
+// the return of run, into the end of the process.
+func (p program) watch(ctx context.Context, stop func(), env *Env, signaled, done chan struct{}) {
+	select {
+	case s := <-p.signals:
+		env.Log().LogAttrs(ctx, slog.LevelInfo, "stopping", slog.String("signal", s.String()))
+		close(signaled)
+		stop()
+	case <-ctx.Done():
+	}
+	late := time.NewTimer(p.endWithin)
+	defer late.Stop()
+	select {
+	case <-done:
+		return
+	case <-late.C:
+		p.sayf("stopped by force: still busy %v after the signal; open: %s", p.endWithin, env.openNames())
+	case s := <-p.signals:
+		p.sayf("stopped by force: second signal (%v); open: %s", s, env.openNames())
+	}
+	p.exit(exitError)
+}
+
+// report says what run returned and picks the exit code.
+func (p program) report(env *Env, err error, signaled <-chan struct{}) int {
+	asked := false
+	select {
+	case <-signaled:
+		asked = true
+	default:
+	}
+	ctx := context.Background()
+	switch {
+	case err == nil, asked && errors.Is(err, context.Canceled) && !IsFatal(err):
+		env.Log().LogAttrs(ctx, slog.LevelInfo, "stopped")
+		return exitStopped
+	case asked && !IsFatal(err):
+		env.Log().LogAttrs(ctx, slog.LevelWarn, "stopped", slog.Any("err", err))
+		return exitStopped
+	case env.logSet.Load():
+		env.Log().LogAttrs(ctx, slog.LevelError, "exiting", slog.Any("err", err))
+	default: // no log was configured yet: most likely its configuration is what is wrong
+		p.sayf("%v", err)
+	}
+	return exitError
+}
+
+// sayf writes one line for a human.
+func (p program) sayf(format string, args ...any) {
+	text := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")
+	_, _ = fmt.Fprintf(p.stderr, "%s: %s\n", p.name, text)
+}
+
+// newRegistry has the metrics of the Go runtime and of the process.
+func newRegistry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return r
+}

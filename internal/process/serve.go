@@ -1,0 +1,87 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Limits of every HTTP server of ours: a client that is slow or silent must not hold a connection for ever.
+const (
+	headerTimeout  = 5 * time.Second
+	readTimeout    = 10 * time.Second
+	writeTimeout   = 30 * time.Second
+	idleTimeout    = 2 * time.Minute
+	maxHeaderBytes = 64 << 10
+)
+
+// Serve answers HTTP requests on addr with h until the process stops; then requests in flight are finished first. It
+// returns the address it listens on, which tells the port where addr has port 0, or an error if it can't listen there.
+// An addr without a host is every interface of the machine: complete it before.
+func (e *Env) Serve(ctx context.Context, name, addr string, h http.Handler) (net.Addr, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("serve %s: %w", name, err)
+	}
+	server := &http.Server{
+		Handler: h, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog: slog.NewLogLogger(e.Log().Handler(), slog.LevelWarn),
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	e.OnStop(name, func(ctx context.Context) error {
+		if err := server.Shutdown(ctx); err != nil {
+			return errors.Join(err, server.Close())
+		}
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	e.Log().LogAttrs(ctx, slog.LevelInfo, "listening", slog.String("what", name), slog.String("addr", listener.Addr().String()))
+	return listener.Addr(), nil
+}
+
+// ServeAdmin serves /livez (200 while the process answers at all), /readyz (200 from Ready until the stop, else 503)
+// and /metrics on addr; an empty addr is off. Call it first, so that it is closed last and answers while the process
+// waits for its servers.
+func (e *Env) ServeAdmin(ctx context.Context, addr string) error {
+	if addr == "" {
+		return nil
+	}
+	_, err := e.Serve(ctx, "admin", addr, e.adminHandler())
+	return err
+}
+
+func (e *Env) adminHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "alive") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		switch {
+		case e.stopping.Load():
+			answer(w, http.StatusServiceUnavailable, "stopping")
+		case !e.ready.Load():
+			answer(w, http.StatusServiceUnavailable, "not ready")
+		default:
+			answer(w, http.StatusOK, "ready")
+		}
+	})
+	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(
+		e.Registry, promhttp.HandlerFor(e.Registry, promhttp.HandlerOpts{Registry: e.Registry})))
+	return mux
+}
+
+func answer(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, text+"\n")
+}

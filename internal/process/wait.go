@@ -1,0 +1,102 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+)
+
+// The waits between two tries: with its jitter the longest is just under 2 s.
+const (
+	firstWait  = 100 * time.Millisecond
+	longWait   = 1500 * time.Millisecond
+	waitJitter = 0.3
+	// A server that takes the connection and says nothing counts as away after this.
+	tryTimeout = 5 * time.Second
+	// The same trouble is said again after this, so that a log's tail always shows what a process waits for.
+	sayAgain = 10 * time.Second
+)
+
+// fatalError is an error that no waiting cures.
+type fatalError struct{ err error }
+
+func (e fatalError) Error() string { return e.err.Error() }
+func (e fatalError) Unwrap() error { return e.err }
+
+// Fatal marks err as one that no waiting cures, such as refused credentials: Wait returns it at once, and Main's exit
+// code is 1 whatever happens besides. Fatal(nil) is nil.
+func Fatal(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fatalError{err}
+}
+
+// IsFatal reports whether err was marked with Fatal or with backoff.Permanent.
+func IsFatal(err error) bool {
+	if _, ok := errors.AsType[fatalError](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[*backoff.PermanentError](err)
+	return ok
+}
+
+// Wait calls probe until it returns nil, with growing, jittered pauses of at most 2 s. It logs "waiting" with what is
+// waited for and why: at once, when the reason changes, and every 10 s. A probe has 5 s for one try and must honour its
+// context, since that is how fast the process can stop. Wait returns nil; or the probe's error if it is fatal (IsFatal);
+// or ctx's error when ctx ends.
+func Wait(ctx context.Context, logger *slog.Logger, what string, probe func(ctx context.Context) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	w := waiting{logger: logger, what: what}
+	pause := &backoff.ExponentialBackOff{
+		InitialInterval: firstWait, Multiplier: 2, MaxInterval: longWait, RandomizationFactor: waitJitter,
+	}
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		tryCtx, cancel := context.WithTimeout(ctx, tryTimeout)
+		defer cancel()
+		err := probe(tryCtx)
+		if IsFatal(err) {
+			err = backoff.Permanent(err) // as a whole: Retry cuts off what was wrapped around the mark
+		}
+		return struct{}{}, err
+	}, backoff.WithBackOff(pause), backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, _ time.Duration) {
+		w.say(ctx, err)
+	}))
+	switch {
+	case err == nil:
+		w.over(ctx)
+		return nil
+	case !IsFatal(err) && ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return err
+}
+
+// waiting remembers what was said about one wait.
+type waiting struct {
+	logger  *slog.Logger
+	what    string
+	tries   int
+	text    string
+	spokeAt time.Time
+}
+
+func (w *waiting) say(ctx context.Context, err error) {
+	w.tries++
+	if text := err.Error(); text != w.text || time.Since(w.spokeAt) >= sayAgain {
+		w.text, w.spokeAt = text, time.Now()
+		w.logger.LogAttrs(ctx, slog.LevelWarn, "waiting",
+			slog.String("what", w.what), slog.Int("attempt", w.tries), slog.Any("err", err))
+	}
+}
+
+func (w *waiting) over(ctx context.Context) {
+	if w.tries > 0 {
+		w.logger.LogAttrs(ctx, slog.LevelInfo, "waited", slog.String("what", w.what), slog.Int("attempt", w.tries+1))
+	}
+}

@@ -1,0 +1,49 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// compensate puts the rows that the messages name, and wakes the rebuild when they ask for one (which looks at the
+// markers itself, so that requests coalesce). It returns nil, so that the messages count as read, only after Redis has
+// taken every row's current state.
+func (r *Reconciler) compensate(ctx context.Context, batch []task.Compensation) error {
+	var ids []task.ID
+	for _, c := range batch {
+		ids = append(ids, c.IDs...)
+		if len(c.Rebuild) > 0 {
+			r.askRebuild()
+		}
+	}
+	for chunk := range slices.Chunk(ids, page) {
+		if err := r.putIDs(ctx, chunk); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putIDs makes the index say what the rows say. An id without a row can't be named in the index: what might stand there
+// is the audit's.
+func (r *Reconciler) putIDs(ctx context.Context, ids []task.ID) error {
+	rows, err := r.store.Get(ctx, nil, ids)
+	if err != nil {
+		return fmt.Errorf("read %d compensated rows: %w", len(ids), err)
+	}
+	now, err := r.clock(ctx)
+	if err != nil {
+		return err
+	}
+	return r.mend(ctx, "compensated", rows, now, putAlways)
+}
+
+func (r *Reconciler) askRebuild() {
+	select {
+	case r.wake <- struct{}{}:
+	default: // one is waiting already
+	}
+}

@@ -1,0 +1,32 @@
+// Package reconcile is the daemon's work: it compares the truth in MySQL with the wake-up index in Redis and mends the
+// index. It never changes a task; the only rows it removes are finished ones past their retention.
+//
+// # Mending
+//
+// All passes mend by the same steps, because each other order loses:
+//
+//  1. Read what the two sets hold for a task.
+//  2. Read the row on the primary. (Row first, index second: a stale row would overwrite a reschedule that was
+//     committed and put in between.)
+//  3. Where they differ, replace exactly what was seen in step 1 by what the row of step 2 says, newer-looking or not: a
+//     version that never committed (a put after a rollback, a lost commit, a restored backup) must not shut the true
+//     one out. If either set has moved since step 1, nothing is written.
+//  4. Read the row again. If it has moved, start again: its own put or drop may have come before ours.
+//
+// A pending row whose moment has come, or comes within the flight time, may rightly be absent from the due set: its
+// hint is under way. Only the overdue pass, a compensation, or a rebuild puts such a row again.
+//
+// # The passes, one file each
+//
+//   - compensate: ids whose index write did not succeed, told by a message; shards whose memory was lost.
+//   - lookahead: rows due soon must stand in the index with the right score.
+//   - overdue: rows past their time and not in the due set with exactly their score are put again, unless the queue's
+//     backlog explains the wait, at ages that double.
+//   - changed: rows written lately are compared in both sets, in any state: finds ghosts in owners' lists.
+//   - rebuild: a shard without its generation marker lost its memory: near-due rows first, the marker last.
+//   - audit: everything, both directions, slowly.
+//   - purge: finished rows past retention.
+//
+// Every pass first re-reads its epoch and stops when a newer daemon leads: two may overlap, which costs work, never
+// correctness.
+package reconcile

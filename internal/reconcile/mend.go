@@ -1,0 +1,170 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+const (
+	flight    = time.Second // a hint may be under way so long around its moment
+	mendTries = 4           // how often tasks that keep moving are looked at again
+)
+
+// errRestless says that some tasks moved under every try to mend them: their writers are at work.
+var errRestless = errors.New("tasks keep moving")
+
+// clock gives the database's time: the moment read when the pass began, and what went by since. A long pass must not
+// take a row whose moment has come meanwhile for one that should still stand in the due set.
+type clock func() time.Time
+
+// aim says what a pass wants of a row whose hint may be under way.
+type aim int
+
+const (
+	leaveFlying aim = iota // absence from the due set is right for a row whose moment has come
+	putAlways              // it must stand in the due set whatever its moment
+)
+
+// nowhere is the standing of a task that is in neither set.
+var nowhere = task.Standing{Due: task.NoScore, Owner: task.NoScore}
+
+// mend compares the rows with the index and makes the index right, by the steps of the package comment. The rows given
+// only name the tasks; they are read again. It answers errRestless when a task was moved under every try.
+func (r *Reconciler) mend(ctx context.Context, reason string, tasks []task.Task, now clock, want aim) error {
+	total := 0
+	defer func() { r.report(ctx, reason, total) }()
+	for range mendTries {
+		if len(tasks) == 0 {
+			return nil
+		}
+		repairs, rows, err := r.compare(ctx, tasks, now, want)
+		if err != nil || len(repairs) == 0 {
+			return err
+		}
+		n, err := r.index.Repair(ctx, repairs)
+		total += n
+		if err != nil {
+			return fmt.Errorf("repair %d entries: %w", len(repairs), err)
+		}
+		if tasks, err = r.again(ctx, repairs, n, rows); err != nil {
+			return err
+		}
+	}
+	if len(tasks) > 0 {
+		return fmt.Errorf("mend %s and %d more: %w", tasks[0].ID, len(tasks)-1, errRestless)
+	}
+	return nil
+}
+
+// settle is mend for the passes that come back anyway: tasks that keep moving are left to their writers until then.
+func (r *Reconciler) settle(ctx context.Context, reason string, tasks []task.Task, now clock, want aim) error {
+	err := r.mend(ctx, reason, tasks, now, want)
+	if errors.Is(err, errRestless) {
+		return nil
+	}
+	return err
+}
+
+// mendUnlike mends those of the rows that the index does not hold as they were just read; the others cost one round trip.
+func (r *Reconciler) mendUnlike(ctx context.Context, reason string, rows []task.Task, now clock) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	seen, err := r.index.Standings(ctx, rows)
+	if err != nil {
+		return fmt.Errorf("read %d standings: %w", len(rows), err)
+	}
+	var unlike []task.Task
+	for i, row := range rows {
+		if r.right(row, seen[i], now, leaveFlying) != seen[i] {
+			unlike = append(unlike, row)
+		}
+	}
+	return r.settle(ctx, reason, unlike, now, leaveFlying)
+}
+
+// compare reads the index, then the rows, and says what must be replaced.
+func (r *Reconciler) compare(ctx context.Context, tasks []task.Task, now clock, want aim) ([]task.Repair, map[task.ID]task.Task, error) {
+	seen, err := r.index.Standings(ctx, tasks)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read %d standings: %w", len(tasks), err)
+	}
+	rows, err := r.rows(ctx, tasks)
+	if err != nil {
+		return nil, nil, err
+	}
+	var repairs []task.Repair
+	for i, t := range tasks {
+		right := nowhere // purged, never committed, or in a shard that is not the row's: its names suffice to remove it
+		if row, found := rows[t.ID]; found && row.Shard == t.Shard {
+			right = r.right(row, seen[i], now, want)
+		}
+		if right != seen[i] {
+			repairs = append(repairs, task.Repair{Task: t, Seen: seen[i], Right: right})
+		}
+	}
+	return repairs, rows, nil
+}
+
+// right says where a row must stand.
+func (r *Reconciler) right(row task.Task, seen task.Standing, now clock, want aim) task.Standing {
+	score := task.ScoreOf(row)
+	due := score
+	flying := row.RunAt.Before(now().Add(r.cfg.Lead + flight))
+	if want == leaveFlying && flying && seen.Due == task.NoScore {
+		due = task.NoScore
+	}
+	return task.Standing{Due: due, Owner: score}
+}
+
+// again gives the tasks that must be looked at once more after a repair: those whose rows have changed since they were
+// read, or all when some standing had moved on since it was read, so that its repair did nothing.
+func (r *Reconciler) again(ctx context.Context, repairs []task.Repair, done int, before map[task.ID]task.Task) ([]task.Task, error) {
+	tasks := make([]task.Task, len(repairs))
+	for i, rep := range repairs {
+		tasks[i] = rep.Task
+	}
+	if done < len(repairs) {
+		return tasks, nil
+	}
+	after, err := r.rows(ctx, tasks)
+	if err != nil {
+		return nil, err
+	}
+	var moved []task.Task
+	for _, t := range tasks {
+		if after[t.ID].Version != before[t.ID].Version {
+			moved = append(moved, t)
+		}
+	}
+	return moved, nil
+}
+
+func (r *Reconciler) rows(ctx context.Context, tasks []task.Task) (map[task.ID]task.Task, error) {
+	ids := make([]task.ID, len(tasks))
+	for i, t := range tasks {
+		ids[i] = t.ID
+	}
+	rows, err := r.store.Get(ctx, nil, ids)
+	if err != nil {
+		return nil, fmt.Errorf("read %d rows: %w", len(ids), err)
+	}
+	byID := make(map[task.ID]task.Task, len(rows))
+	for _, row := range rows {
+		byID[row.ID] = row
+	}
+	return byID, nil
+}
+
+// report counts and logs what a pass changed; an idle pass says nothing.
+func (r *Reconciler) report(ctx context.Context, reason string, n int) {
+	if n == 0 {
+		return
+	}
+	r.metrics.repairs.WithLabelValues(reason).Add(float64(n))
+	r.cfg.Logger.InfoContext(ctx, "index repaired", "reason", reason, "n", n)
+}

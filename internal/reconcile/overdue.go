@@ -1,0 +1,165 @@
+package reconcile
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+const (
+	patience     = 10 * time.Minute // the age from which no backlog explains an overdue row any more
+	overduePages = 10               // pages judged by one look at the backlog
+	lostSteps    = 16               // how much closer the tries lie of a row whose hint is known to be lost
+)
+
+// overdue puts rows again that are past their time and don't stand in the due set with exactly their score: absent, or
+// there at another time (a speed-up that committed and was never put).
+//
+// The order of a look matters, because the event process may be publishing the very rows: the sets first, then the
+// backlog, then (in mend) the rows. A row that was absent had been published by then; its hint is in the backlog, or was
+// settled before the row is read.
+type overdue struct {
+	r    *Reconciler
+	last time.Time // the previous pass's now
+}
+
+func (o *overdue) pass(ctx context.Context, now clock) (loop.Result, error) {
+	began := now()
+	turn := turn{grace: o.r.cfg.Grace, now: began, last: o.last}
+	if o.last.IsZero() {
+		turn.last = began.Add(-o.r.cfg.Interval)
+	}
+	blind := map[string]bool{} // queues whose backlog could not be read in this pass
+	var after task.Cursor
+	for {
+		absent, next, err := o.absent(ctx, began.Add(-o.r.cfg.Grace), after, now)
+		if err != nil {
+			return loop.Result{}, err
+		}
+		if err := o.put(ctx, absent, turn, blind, now); err != nil {
+			return loop.Result{}, err
+		}
+		if next == (task.Cursor{}) {
+			o.last = began
+			return loop.Result{}, nil
+		}
+		after = next
+	}
+}
+
+// absent reads some pages of rows that are due before the moment, mends those that stand at another time, and returns
+// those that are absent from the due set. Standing at another time is wrong whatever the backlog says: no hint of the
+// row's own time was published. A zero cursor says that there are no more.
+func (o *overdue) absent(ctx context.Context, before time.Time, after task.Cursor, now clock) ([]task.Task, task.Cursor, error) {
+	var absent []task.Task
+	for range overduePages {
+		rows, err := o.r.store.Pending(ctx, time.Time{}, before, after, page)
+		if err != nil {
+			return nil, after, err
+		}
+		missing, err := o.sort(ctx, rows, now)
+		if err != nil {
+			return nil, after, err
+		}
+		absent = append(absent, missing...)
+		if len(rows) < page {
+			return absent, task.Cursor{}, nil
+		}
+		after = behind(rows)
+	}
+	return absent, after, nil
+}
+
+func (o *overdue) sort(ctx context.Context, rows []task.Task, now clock) (missing []task.Task, err error) {
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	seen, err := o.r.index.Standings(ctx, rows)
+	if err != nil {
+		return nil, err
+	}
+	var wrong []task.Task
+	for i, row := range rows {
+		if seen[i].Due == task.NoScore {
+			missing = append(missing, row)
+		}
+		if o.r.right(row, seen[i], now, leaveFlying) != seen[i] {
+			wrong = append(wrong, row)
+		}
+	}
+	return missing, o.r.settle(ctx, "overdue", wrong, now, leaveFlying)
+}
+
+// put puts those of the absent rows again whose turn has come.
+func (o *overdue) put(ctx context.Context, rows []task.Task, turn turn, blind map[string]bool, now clock) error {
+	backlogs := map[string]Backlog{}
+	var again []task.Task
+	for _, row := range rows {
+		b, asked := backlogs[row.Queue]
+		if !asked {
+			b = o.backlog(ctx, row.Queue, blind)
+			backlogs[row.Queue] = b
+		}
+		if turn.has(row, b) {
+			again = append(again, row)
+		}
+	}
+	for len(again) > 0 {
+		n := min(page, len(again))
+		if err := o.r.settle(ctx, "overdue", again[:n], now, putAlways); err != nil {
+			return err
+		}
+		again = again[n:]
+	}
+	return nil
+}
+
+// backlog is nil when it is not known.
+func (o *overdue) backlog(ctx context.Context, queue string, blind map[string]bool) Backlog {
+	if blind[queue] {
+		return nil
+	}
+	b, err := o.r.stream.Backlog(ctx, queue)
+	if err != nil {
+		blind[queue] = true
+		o.r.cfg.Logger.WarnContext(ctx, "backlog unknown", "queue", queue, "err", err)
+		return nil
+	}
+	return b
+}
+
+// turn decides whether an overdue row that is absent from the due set is put again in the pass of now.
+type turn struct {
+	grace     time.Duration
+	now, last time.Time
+}
+
+// has says so by the row's age alone, so that daemons that take over from each other don't add up.
+//
+//   - Unread hints from before the row's grace ended wait in its partition: its own may be among them, so not before
+//     patience is out.
+//   - All hints of its partition were read: its own is lost. Now, and then at ages that grow by a few per cent, so that a
+//     row whose hint can't be published doesn't come back in every pass.
+//   - Else, and when the backlog is not known, at ages that double: a long outage must not flood Kafka.
+func (t turn) has(row task.Task, b Backlog) bool {
+	age := t.now.Sub(row.RunAt)
+	if b != nil && age < patience && b.Explains(row.Owner, row.RunAt.Add(t.grace)) {
+		return false
+	}
+	steps := 1
+	if b != nil && b.Clear(row.Owner) {
+		steps = lostSteps
+	}
+	return t.step(age, steps) != t.step(age-t.now.Sub(t.last), steps)
+}
+
+// step counts how often the age, in graces, has grown by the steps-th root of two.
+func (t turn) step(age time.Duration, steps int) int {
+	if age < t.grace {
+		return -1
+	}
+	return int(float64(steps) * math.Log2(float64(age)/float64(t.grace)))
+}

@@ -1,0 +1,212 @@
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Store is what the passes need of MySQL. A nil q means a pooled connection to the primary.
+type Store interface {
+	Now(ctx context.Context, q sqlx.QueryerContext) (time.Time, error)
+	Get(ctx context.Context, q sqlx.QueryerContext, ids []task.ID) ([]task.Task, error)
+	Pending(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error)
+	Changed(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error)
+	Purge(ctx context.Context, before time.Time, limit int) (int, error)
+	Current(ctx context.Context, name string) (int64, error)
+}
+
+// Index is what the passes need of Redis.
+type Index interface {
+	Standings(ctx context.Context, tasks []task.Task) ([]task.Standing, error)
+	Repair(ctx context.Context, repairs []task.Repair) (changed int, err error)
+	Marked(ctx context.Context, shards int) ([]bool, error)
+	BeginRebuild(ctx context.Context, shard int) (token string, err error)
+	EndRebuild(ctx context.Context, shard int, token string) (bool, error)
+	ScanDue(ctx context.Context, shard int, cursor uint64, count int64) ([]task.Entry, uint64, error)
+	ScanOwners(ctx context.Context, shard int, cursor uint64, count int64) ([]task.Entry, uint64, error)
+	Remove(ctx context.Context, shard int, e task.Entry) (bool, error)
+	Identity(ctx context.Context) (string, error)
+}
+
+// Stream is what the passes need of Kafka.
+type Stream interface {
+	// Compensations delivers messages until ctx is done, and takes a batch as read only after fn returned nil.
+	Compensations(ctx context.Context, fn func(ctx context.Context, batch []task.Compensation) error) error
+	// Backlog tells what the workers of a queue have not read yet.
+	Backlog(ctx context.Context, queue string) (Backlog, error)
+}
+
+// Backlog is one queue's unread hints at one moment. Both answer false for what is not known.
+type Backlog interface {
+	// Explains reports whether the first unread hint of the owner's partition was appended at or before the moment.
+	Explains(owner string, by time.Time) bool
+	// Clear reports whether every hint of the owner's partition was read.
+	Clear(owner string) bool
+}
+
+// Term is the leadership under which the passes run.
+type Term interface {
+	Fenced(stored int64)
+	Progress()
+}
+
+// Config times the passes.
+type Config struct {
+	Name      string        // of the epoch counter: "daemon"
+	Interval  time.Duration // between passes of lookahead and overdue; default 2 s
+	Lookahead time.Duration // default 60 s
+	Grace     time.Duration // how long past its time a row is not yet overdue; default 2 s
+	Lead      time.Duration // event's lead; 0 = none
+	Retention time.Duration // of finished rows; default 168 h
+	Longest   time.Duration // longest transaction expected; default 10 s
+	AuditRate int           // rows a second, each direction; default 8000
+	Shards    func(ctx context.Context) (int, error)
+	Logger    *slog.Logger
+	Metrics   prometheus.Registerer
+}
+
+const page = 1000 // rows read at once
+
+// ErrFenced ends a term: a newer daemon leads.
+var ErrFenced = errors.New("fenced by a newer epoch")
+
+// Reconciler runs the passes of one process.
+type Reconciler struct {
+	cfg     Config
+	store   Store
+	index   Index
+	stream  Stream
+	metrics *metrics
+	wake    chan struct{} // a rebuild was asked for
+}
+
+// New checks the configuration; Shards is required.
+func New(cfg Config, store Store, index Index, stream Stream) (*Reconciler, error) {
+	if cfg.Shards == nil {
+		return nil, errors.New("reconcile: Shards must be set")
+	}
+	cfg.Name = cmp.Or(cfg.Name, "daemon")
+	cfg.Interval = cmp.Or(cfg.Interval, 2*time.Second)
+	cfg.Lookahead = cmp.Or(cfg.Lookahead, time.Minute)
+	cfg.Grace = cmp.Or(cfg.Grace, 2*time.Second)
+	cfg.Retention = cmp.Or(cfg.Retention, 168*time.Hour)
+	cfg.Longest = cmp.Or(cfg.Longest, 10*time.Second)
+	cfg.AuditRate = cmp.Or(cfg.AuditRate, 8000)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
+	return &Reconciler{
+		cfg: cfg, store: store, index: index, stream: stream,
+		metrics: newMetrics(cfg.Metrics), wake: make(chan struct{}, 1),
+	}, nil
+}
+
+// pass is one repeating job of a term.
+type pass struct {
+	name     string
+	interval time.Duration
+	wake     <-chan struct{}
+	urgent   bool // doesn't rest after a long run
+	run      func(ctx context.Context, now clock) (loop.Result, error)
+}
+
+// Lead runs all passes side by side until ctx ends or a newer daemon leads (ErrFenced).
+func (r *Reconciler) Lead(ctx context.Context, epoch int64, term Term) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, p := range r.passes() {
+		group.Go(func() error { return r.repeat(ctx, p, epoch, term) })
+	}
+	group.Go(func() error {
+		err := r.stream.Compensations(ctx, r.compensate)
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // the term ended
+		}
+		return err
+	})
+	return group.Wait()
+}
+
+func (r *Reconciler) passes() []pass {
+	return []pass{
+		{name: "lookahead", interval: r.cfg.Interval, run: (&lookahead{r: r}).pass},
+		{name: "overdue", interval: r.cfg.Interval, run: (&overdue{r: r}).pass},
+		{name: "changed", interval: 2 * r.cfg.Interval, run: (&changed{r: r}).pass},
+		{name: "rebuild", interval: time.Second, wake: r.wake, urgent: true, run: (&rebuild{r: r}).pass},
+		{name: "audit rows", interval: time.Second, run: (&auditRows{r: r}).pass},
+		{name: "audit index", interval: time.Second, run: (&auditIndex{r: r}).pass},
+		{name: "purge", interval: time.Minute, run: (&purge{r: r}).pass},
+	}
+}
+
+// restShare is how many times as long as it worked a pass rests, at least: a table with a million overdue rows must not
+// take a core for as long as the outage lasts.
+const restShare = 2
+
+// repeat runs one pass again and again. Each run begins by making sure that no newer daemon leads.
+func (r *Reconciler) repeat(ctx context.Context, p pass, epoch int64, term Term) error {
+	var rested time.Time
+	return loop.Run(ctx, loop.Config{
+		Name: "reconcile " + p.name, Interval: p.interval, Jitter: 0.1,
+		MinBackoff: 200 * time.Millisecond, MaxBackoff: 2 * time.Second, Wake: p.wake, Logger: r.cfg.Logger,
+	}, func(ctx context.Context) (loop.Result, error) {
+		began := time.Now()
+		if rest := rested.Sub(began); rest > 0 {
+			return loop.Result{Next: rest}, nil
+		}
+		res, err := r.once(ctx, p, epoch, term)
+		if err != nil || p.urgent {
+			return res, err
+		}
+		rested = began.Add((1 + restShare) * time.Since(began))
+		if res.More {
+			res = loop.Result{Next: max(time.Until(rested), time.Millisecond)}
+		}
+		return res, nil
+	})
+}
+
+func (r *Reconciler) once(ctx context.Context, p pass, epoch int64, term Term) (loop.Result, error) {
+	current, err := r.store.Current(ctx, r.cfg.Name)
+	if err != nil {
+		return loop.Result{}, fmt.Errorf("read epoch %s: %w", r.cfg.Name, err)
+	}
+	if current > epoch {
+		term.Fenced(current)
+		return loop.Result{}, loop.Stop(ErrFenced)
+	}
+	now, err := r.clock(ctx)
+	if err != nil {
+		return loop.Result{}, err
+	}
+	res, err := p.run(ctx, now)
+	if err != nil {
+		return loop.Result{}, fmt.Errorf("reconcile %s: %w", p.name, err)
+	}
+	term.Progress()
+	return res, nil
+}
+
+// clock reads the database's time once and lets it go on by the local one.
+func (r *Reconciler) clock(ctx context.Context) (clock, error) {
+	asked := time.Now()
+	now, err := r.store.Now(ctx, nil)
+	if err != nil {
+		return nil, fmt.Errorf("read the database's clock: %w", err)
+	}
+	return func() time.Time { return now.Add(time.Since(asked)) }, nil
+}
+
+// behind is the place of the next page after these rows, which were read by their next try.
+func behind(rows []task.Task) task.Cursor {
+	last := rows[len(rows)-1]
+	return task.Cursor{At: last.RunAt, ID: last.ID}
+}

@@ -1,0 +1,91 @@
+package store_test
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// One row per transaction, and a hundred; each also from many connections at once.
+func BenchmarkInsert(b *testing.B) {
+	s, _ := openMariaDB(b, store.Options{})
+	for _, n := range []int{1, 100} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			for b.Loop() {
+				inserted(b, s, newTasks(b, n)...)
+			}
+			b.ReportMetric(float64(n*b.N)/b.Elapsed().Seconds(), "tasks/s")
+		})
+		b.Run(fmt.Sprintf("%d-parallel", n), func(b *testing.B) {
+			b.SetParallelism(4)
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					inserted(b, s, newTasks(b, n)...)
+				}
+			})
+			b.ReportMetric(float64(n*b.N)/b.Elapsed().Seconds(), "tasks/s")
+		})
+	}
+}
+
+// What a worker's batch costs without its handlers: lock 100 rows, mark them done, commit.
+func BenchmarkLockFreeFinish100(b *testing.B) {
+	s, _ := openMariaDB(b, store.Options{})
+	settle := func(batch []task.Task) {
+		tx := begin(b, s)
+		rows, now, err := s.LockFree(b.Context(), tx, ids(batch))
+		must(b, err)
+		must(b, s.Finish(b.Context(), tx, rows, now))
+		must(b, tx.Commit())
+	}
+	prepare := func(b *testing.B) [][]task.Task {
+		var batches [][]task.Task
+		for range b.N {
+			batches = append(batches, inserted(b, s, newTasks(b, 100)...))
+		}
+		b.ResetTimer()
+		return batches
+	}
+	b.Run("one", func(b *testing.B) {
+		for _, batch := range prepare(b) {
+			settle(batch)
+		}
+		b.ReportMetric(float64(100*b.N)/b.Elapsed().Seconds(), "tasks/s")
+	})
+	b.Run("parallel", func(b *testing.B) {
+		batches := prepare(b)
+		var next atomic.Int64
+		b.SetParallelism(2)
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				settle(batches[next.Add(1)-1])
+			}
+		})
+		b.ReportMetric(float64(100*b.N)/b.Elapsed().Seconds(), "tasks/s")
+	})
+}
+
+// A page of the sweep in a table of 20,000 rows due within a second of each other.
+func BenchmarkPending500(b *testing.B) {
+	s, _ := openMariaDB(b, store.Options{})
+	for range 20 {
+		rows := newTasks(b, task.MaxPerCall)
+		for i := range rows {
+			rows[i].RunAt = t0.Add(time.Duration(i) * time.Millisecond)
+		}
+		inserted(b, s, slices.Clone(rows)...)
+	}
+	var after task.Cursor
+	for b.Loop() {
+		page := value[[]task.Task](b)(s.Pending(b.Context(), t0, t0.Add(time.Hour), after, 500))
+		after = task.Cursor{}
+		if len(page) == 500 {
+			after = task.Cursor{At: page[499].RunAt, ID: page[499].ID}
+		}
+	}
+}

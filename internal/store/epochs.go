@@ -1,0 +1,49 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+// Take gives the next epoch of this name: greater than every one given before, by any process. An error may have used
+// one up.
+func (s *Store) Take(ctx context.Context, name string) (int64, error) {
+	return s.TakeAbove(ctx, name, 0)
+}
+
+// TakeAbove is Take for a caller that met an epoch stored elsewhere, as after this database was restored from a
+// backup: the answer is greater than that one too.
+func (s *Store) TakeAbove(ctx context.Context, name string, stored int64) (int64, error) {
+	epoch, err := s.take(ctx, name, stored)
+	if err != nil {
+		return 0, fmt.Errorf("take epoch of %s: %w", name, err)
+	}
+	return epoch, nil
+}
+
+func (s *Store) take(ctx context.Context, name string, stored int64) (int64, error) {
+	if s.dialect == SQLite {
+		var epoch int64
+		err := s.db.QueryRowxContext(ctx, "INSERT INTO duetime_epochs (name, epoch) VALUES (?, ? + 1) "+
+			"ON CONFLICT (name) DO UPDATE SET epoch = MAX(epoch, ?) + 1 RETURNING epoch", name, stored, stored).Scan(&epoch)
+		return epoch, err
+	}
+	r, err := s.db.ExecContext(ctx, "INSERT INTO duetime_epochs (name, epoch) VALUES (?, LAST_INSERT_ID(? + 1)) "+
+		"ON DUPLICATE KEY UPDATE epoch = LAST_INSERT_ID(GREATEST(epoch, ?) + 1)", name, stored, stored)
+	if err != nil {
+		return 0, err
+	}
+	return r.LastInsertId()
+}
+
+// Current gives the newest epoch of this name; 0 if none was ever taken.
+func (s *Store) Current(ctx context.Context, name string) (int64, error) {
+	var epoch int64
+	err := s.db.QueryRowxContext(ctx, "SELECT epoch FROM duetime_epochs WHERE name = ?", name).Scan(&epoch)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return 0, fmt.Errorf("read epoch of %s: %w", name, err)
+	}
+	return epoch, nil
+}

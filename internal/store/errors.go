@@ -1,0 +1,174 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+	"modernc.org/sqlite"
+)
+
+// ErrNoSchema says that the schema has no tables of ours yet, or no layout: migrate first.
+var ErrNoSchema = errors.New("duetime's tables are missing, run migrate")
+
+// ErrNamespace says that the schema belongs to another namespace.
+var ErrNamespace = errors.New("schema belongs to another namespace")
+
+// ErrConflict matches the answer to a write over rows that are not as the caller read them. The transaction must be
+// rolled back; it may be tried again.
+var ErrConflict = errors.New("task changed in between")
+
+// conflictError is ErrConflict with its numbers.
+type conflictError struct{ got, want int64 }
+
+func (e *conflictError) Error() string {
+	return fmt.Sprintf("%v: %d of %d rows were as read", ErrConflict, e.got, e.want)
+}
+func (e *conflictError) Unwrap() error   { return ErrConflict }
+func (e *conflictError) Retryable() bool { return true }
+
+// Codes of the servers. MariaDB's differ from MySQL's only above 1900.
+var (
+	lostTx  = []uint16{1020, 1205, 1206} // record changed, lock wait timeout, lock table full; and SQLSTATE class 40
+	refused = []uint16{
+		1044, 1045, 1130, 1142, 1143, 1227, 1251, 1524, 1698, // rights, passwords, plugins
+		1820, 1862, 3118, 4151, // expired or locked accounts
+	}
+	away = []uint16{
+		1040, 1047, 1049, 1053, 1129, 1203, 1226, // connections used up, not ready, no such schema yet, stopping, blocked, limits
+		1290, 1792, 1836, // read-only
+		1927, 3032, 3169, 4031, // connection killed, offline mode, session killed, session idle for too long
+	}
+	// murky are answers to a COMMIT that may come after it took effect.
+	murky = []uint16{1053, 1180, 1317, 1927, 3169}
+)
+
+// SQLite's primary result codes.
+const (
+	sqliteBusy      = 5
+	sqliteLocked    = 6
+	sqliteNoMem     = 7
+	sqliteReadOnly  = 8
+	sqliteInterrupt = 9
+	sqliteIOErr     = 10
+	sqliteFull      = 13
+	sqliteCantOpen  = 14
+)
+
+func sqliteCode(err error) int {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		return e.Code() & 0xff
+	}
+	return -1
+}
+
+func isContext(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// endsTx tells whether the server may have rolled the transaction back with this answer, or will because the
+// connection is gone.
+func endsTx(err error) bool {
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		return slices.Contains(lostTx, e.Number) || strings.HasPrefix(string(e.SQLState[:]), "40")
+	}
+	switch sqliteCode(err) {
+	case sqliteBusy, sqliteLocked, sqliteNoMem, sqliteInterrupt, sqliteIOErr, sqliteFull:
+		return true
+	}
+	return isContext(err) || lostConn(err)
+}
+
+func lostConn(err error) bool {
+	if isContext(err) {
+		return false // context.DeadlineExceeded is a net.Error by its methods
+	}
+	_, network := errors.AsType[net.Error](err)
+	return network || errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// IsRefused reports that the server answered and will not let us in or do this with these credentials. Waiting does
+// not help.
+func IsRefused(err error) bool {
+	e, ok := errors.AsType[*mysql.MySQLError](err)
+	return ok && slices.Contains(refused, e.Number)
+}
+
+// Retryable reports that the transaction did not commit and the same transaction may succeed when run again: deadlock,
+// lock wait, ErrConflict, ErrPoisoned, or a connection lost before the COMMIT was sent. For an error of COMMIT itself
+// ask Ambiguous first.
+func (s *Store) Retryable(err error) bool {
+	if err == nil || s.ambiguousMark(err) {
+		return false
+	}
+	if r, ok := errors.AsType[interface {
+		error
+		Retryable() bool
+	}](err); ok {
+		return r.Retryable()
+	}
+	return !isContext(err) && endsTx(err) && !isDial(err)
+}
+
+func isDial(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
+}
+
+func (s *Store) ambiguousMark(err error) bool {
+	_, ok := errors.AsType[*commitError](err)
+	return ok
+}
+
+// Ambiguous reports, for an error returned by COMMIT, that nobody can tell whether it took effect. It is false only
+// where the server or the driver refused beyond doubt.
+func (s *Store) Ambiguous(err error) bool {
+	if err == nil {
+		return false
+	}
+	// database/sql returns the bare error of a context that ended before it sent anything.
+	return s.ambiguousMark(err) || !refusedCommit(err) && !isContext(err)
+}
+
+// refusedCommit tells whether a COMMIT certainly did not take effect.
+func refusedCommit(err error) bool {
+	if errors.Is(err, ErrPoisoned) || errors.Is(err, sql.ErrTxDone) || errors.Is(err, driver.ErrBadConn) {
+		return true
+	}
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		return !slices.Contains(murky, e.Number)
+	}
+	code := sqliteCode(err)
+	return code >= 0 && code != sqliteIOErr
+}
+
+// Unavailable reports that the database can't be reached or can't write now: wait and come back.
+func (s *Store) Unavailable(err error) bool {
+	if err == nil {
+		return false
+	}
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		return slices.Contains(away, e.Number)
+	}
+	switch sqliteCode(err) {
+	case sqliteReadOnly, sqliteIOErr, sqliteFull, sqliteCantOpen:
+		return true
+	}
+	return lostConn(err) || errors.Is(err, sql.ErrConnDone)
+}
+
+// noTable tells whether a statement failed because migrate has not run.
+func noTable(err error) bool {
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		return e.Number == 1146
+	}
+	return sqliteCode(err) == 1 && strings.Contains(err.Error(), "no such table")
+}

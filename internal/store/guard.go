@@ -1,0 +1,349 @@
+package store
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// The race that this file closes:
+//
+//  1. A handler, the 41st of a batch of 100 in one transaction, updates a pet that somebody else holds; the server finds
+//     a deadlock, rolls the WHOLE transaction back, and answers 1213.
+//  2. The handler logs the error and returns nil.
+//  3. The connection is no longer in a transaction. The statements of handlers 42 to 100 and "mark all 100 done" commit
+//     one by one, each for itself, and the COMMIT at the end answers OK, as it does outside any transaction.
+//  4. The effects of 1 to 40 are gone, and their tasks are done.
+//
+// So the connection itself remembers: after an error that may have ended the transaction, each further statement and the
+// COMMIT fail until the ROLLBACK, whatever anybody made of the first error. An error counts wherever it comes up: from
+// a statement, from a prepared one, while rows are read, or while unread rows are drained. A lock wait timeout (1205)
+// ends only its statement on a default server, but the whole transaction under innodb_rollback_on_timeout, so it
+// counts too. So does a statement cut off by its context: MySQL's driver closes the connection then, and SQLite rolls
+// back. SQLite also rolls back by itself when its disk is full or fails.
+
+// ErrPoisoned matches every error of a statement or COMMIT that was refused because its transaction had been lost
+// before. Nothing of the transaction is committed.
+var ErrPoisoned = errors.New("transaction was lost")
+
+// PoisonedError is the refusal; it unwraps to ErrPoisoned and to the error that lost the transaction.
+type PoisonedError struct {
+	Cause error
+}
+
+// Error names the cause.
+func (e *PoisonedError) Error() string { return fmt.Sprintf("%v before: %v", ErrPoisoned, e.Cause) }
+
+// Unwrap gives ErrPoisoned and the cause.
+func (e *PoisonedError) Unwrap() []error { return []error{ErrPoisoned, e.Cause} }
+
+// Retryable is true unless a context cut the transaction off: the same work would be cut off again.
+func (e *PoisonedError) Retryable() bool { return !isContext(e.Cause) }
+
+// commitError is an error of a COMMIT that was sent and not clearly refused.
+type commitError struct{ cause error }
+
+func (e *commitError) Error() string { return "commit without a clear answer: " + e.cause.Error() }
+func (e *commitError) Unwrap() error { return e.cause }
+
+// connector makes guarded connections and greets each new one with a statement.
+type connector struct {
+	inner    driver.Connector
+	greeting string
+}
+
+func (c *connector) Driver() driver.Driver { return c.inner.Driver() }
+
+func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+	inner, err := c.inner.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	g := &conn{Conn: inner}
+	if c.greeting == "" {
+		return g, nil
+	}
+	if _, err := g.ExecContext(ctx, c.greeting, nil); err != nil {
+		_ = inner.Close() // the greeting's error says more
+		return nil, err
+	}
+	return g, nil
+}
+
+// conn is one guarded connection. database/sql never uses a connection from two goroutines at once.
+type conn struct {
+	driver.Conn
+	inTx   bool
+	cause  error // of the poisoning; nil while the transaction stands
+	broken bool  // a lost transaction could not be rolled back
+}
+
+// refusal answers every statement of a lost transaction.
+func (c *conn) refusal() error {
+	if c.cause == nil {
+		return nil
+	}
+	return &PoisonedError{Cause: c.cause}
+}
+
+// heed passes an error on and remembers one that may have ended the transaction.
+func (c *conn) heed(err error) error {
+	if err != nil && c.inTx && c.cause == nil && endsTx(err) {
+		c.cause = err
+	}
+	return err
+}
+
+func (c *conn) alive() bool {
+	v, ok := c.Conn.(driver.Validator)
+	return !ok || v.IsValid()
+}
+
+// IsValid tells database/sql whether the connection may serve again.
+func (c *conn) IsValid() bool { return !c.broken && c.alive() }
+
+// ResetSession is called before the connection serves anew.
+func (c *conn) ResetSession(ctx context.Context) error {
+	if c.broken || c.inTx {
+		return driver.ErrBadConn
+	}
+	if r, ok := c.Conn.(driver.SessionResetter); ok {
+		return r.ResetSession(ctx)
+	}
+	return nil
+}
+
+func (c *conn) Ping(ctx context.Context) error {
+	if p, ok := c.Conn.(driver.Pinger); ok {
+		return c.heed(p.Ping(ctx))
+	}
+	return nil
+}
+
+func (c *conn) CheckNamedValue(nv *driver.NamedValue) error {
+	if n, ok := c.Conn.(driver.NamedValueChecker); ok {
+		return n.CheckNamedValue(nv)
+	}
+	return driver.ErrSkip
+}
+
+func (c *conn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
+	b, ok := c.Conn.(driver.ConnBeginTx)
+	if !ok {
+		return nil, errors.New("driver can't begin a transaction with a context")
+	}
+	inner, err := b.BeginTx(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	c.inTx, c.cause = true, nil
+	return &tx{inner: inner, conn: c}, nil
+}
+
+func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	e, ok := c.Conn.(driver.ExecerContext)
+	if !ok {
+		return nil, driver.ErrSkip
+	}
+	if err := c.refusal(); err != nil {
+		return nil, err
+	}
+	r, err := e.ExecContext(ctx, query, args)
+	return r, c.heed(err)
+}
+
+func (c *conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	q, ok := c.Conn.(driver.QueryerContext)
+	if !ok {
+		return nil, driver.ErrSkip
+	}
+	if err := c.refusal(); err != nil {
+		return nil, err
+	}
+	r, err := q.QueryContext(ctx, query, args)
+	return c.rows(r, err)
+}
+
+func (c *conn) Prepare(query string) (driver.Stmt, error) {
+	return c.PrepareContext(context.Background(), query)
+}
+
+func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
+	p, ok := c.Conn.(driver.ConnPrepareContext)
+	if !ok {
+		return nil, errors.New("driver can't prepare with a context")
+	}
+	if err := c.refusal(); err != nil {
+		return nil, err
+	}
+	s, err := p.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, c.heed(err)
+	}
+	return &stmt{Stmt: s, conn: c}, nil
+}
+
+func (c *conn) rows(r driver.Rows, err error) (driver.Rows, error) {
+	if err != nil {
+		return nil, c.heed(err)
+	}
+	return &rows{Rows: r, conn: c}, nil
+}
+
+// tx is one guarded transaction.
+type tx struct {
+	inner driver.Tx
+	conn  *conn
+}
+
+// Commit sends the COMMIT only if the transaction still stands; otherwise it rolls back what may be left of it, since
+// database/sql gives the connection to others afterwards.
+func (t *tx) Commit() error {
+	if t.conn.cause == nil && !t.conn.alive() {
+		t.conn.cause = mysql.ErrInvalidConn // cut off between two statements: the COMMIT was never sent
+	}
+	if err := t.conn.refusal(); err != nil {
+		t.conn.broken = t.Rollback() != nil
+		return err
+	}
+	t.conn.inTx = false
+	err := t.inner.Commit()
+	if err != nil && !refusedCommit(err) {
+		return &commitError{cause: err}
+	}
+	return err
+}
+
+// Rollback ends the transaction and lifts the refusal.
+func (t *tx) Rollback() error {
+	t.conn.inTx, t.conn.cause = false, nil
+	return t.inner.Rollback()
+}
+
+// stmt is one prepared statement of a guarded connection.
+type stmt struct {
+	driver.Stmt
+	conn *conn
+}
+
+func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
+	e, ok := s.Stmt.(driver.StmtExecContext)
+	if !ok {
+		return nil, errors.New("driver can't execute with a context")
+	}
+	if err := s.conn.refusal(); err != nil {
+		return nil, err
+	}
+	r, err := e.ExecContext(ctx, args)
+	return r, s.conn.heed(err)
+}
+
+func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
+	q, ok := s.Stmt.(driver.StmtQueryContext)
+	if !ok {
+		return nil, errors.New("driver can't query with a context")
+	}
+	if err := s.conn.refusal(); err != nil {
+		return nil, err
+	}
+	r, err := q.QueryContext(ctx, args)
+	return s.conn.rows(r, err)
+}
+
+func (s *stmt) CheckNamedValue(nv *driver.NamedValue) error {
+	if n, ok := s.Stmt.(driver.NamedValueChecker); ok {
+		return n.CheckNamedValue(nv)
+	}
+	return s.conn.CheckNamedValue(nv)
+}
+
+// rows is one result of a guarded connection.
+type rows struct {
+	driver.Rows
+	conn *conn
+}
+
+func (r *rows) Next(dest []driver.Value) error {
+	err := r.Rows.Next(dest)
+	if err == io.EOF { //nolint:errorlint // the driver interface wants exactly io.EOF
+		return err
+	}
+	return r.conn.heed(err)
+}
+
+// Close drains what was not read, and may find the transaction lost there.
+func (r *rows) Close() error { return r.conn.heed(r.Rows.Close()) }
+
+func (r *rows) HasNextResultSet() bool {
+	n, ok := r.Rows.(driver.RowsNextResultSet)
+	return ok && n.HasNextResultSet()
+}
+
+func (r *rows) NextResultSet() error {
+	n, ok := r.Rows.(driver.RowsNextResultSet)
+	if !ok {
+		return io.EOF
+	}
+	err := n.NextResultSet()
+	if err == io.EOF { //nolint:errorlint // the driver interface wants exactly io.EOF
+		return err
+	}
+	return r.conn.heed(err)
+}
+
+func (r *rows) ColumnTypeDatabaseTypeName(i int) string {
+	if c, ok := r.Rows.(driver.RowsColumnTypeDatabaseTypeName); ok {
+		return c.ColumnTypeDatabaseTypeName(i)
+	}
+	return ""
+}
+
+func (r *rows) ColumnTypeScanType(i int) reflect.Type {
+	if c, ok := r.Rows.(driver.RowsColumnTypeScanType); ok {
+		return c.ColumnTypeScanType(i)
+	}
+	return reflect.TypeFor[any]()
+}
+
+func (r *rows) ColumnTypeNullable(i int) (nullable, ok bool) {
+	if c, ok := r.Rows.(driver.RowsColumnTypeNullable); ok {
+		return c.ColumnTypeNullable(i)
+	}
+	return false, false
+}
+
+func (r *rows) ColumnTypeLength(i int) (int64, bool) {
+	if c, ok := r.Rows.(driver.RowsColumnTypeLength); ok {
+		return c.ColumnTypeLength(i)
+	}
+	return 0, false
+}
+
+func (r *rows) ColumnTypePrecisionScale(i int) (precision, scale int64, ok bool) {
+	if c, ok := r.Rows.(driver.RowsColumnTypePrecisionScale); ok {
+		return c.ColumnTypePrecisionScale(i)
+	}
+	return 0, 0, false
+}
+
+// What database/sql looks for in a connection and its parts.
+var (
+	_ driver.ConnBeginTx        = (*conn)(nil)
+	_ driver.ConnPrepareContext = (*conn)(nil)
+	_ driver.ExecerContext      = (*conn)(nil)
+	_ driver.QueryerContext     = (*conn)(nil)
+	_ driver.Pinger             = (*conn)(nil)
+	_ driver.SessionResetter    = (*conn)(nil)
+	_ driver.Validator          = (*conn)(nil)
+	_ driver.NamedValueChecker  = (*conn)(nil)
+	_ driver.StmtExecContext    = (*stmt)(nil)
+	_ driver.StmtQueryContext   = (*stmt)(nil)
+	_ driver.NamedValueChecker  = (*stmt)(nil)
+	_ driver.RowsNextResultSet  = (*rows)(nil)
+	_ driver.Connector          = (*connector)(nil)
+)

@@ -1,0 +1,272 @@
+package store_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/store"
+)
+
+// pets makes a table of the business with pets 1 to 200, of which 1 is what the handlers fight for.
+func pets(t *testing.T, s *store.Store) {
+	t.Helper()
+	must(t, exec(s.DB(), "CREATE TABLE pets (id INT PRIMARY KEY, meals INT NOT NULL DEFAULT 0)"))
+	must(t, exec(s.DB(), "INSERT INTO pets (id) SELECT seq FROM seq_1_to_200"))
+}
+
+func meals(t *testing.T, s *store.Store) (n int) {
+	t.Helper()
+	must(t, s.DB().GetContext(t.Context(), &n, "SELECT COALESCE(SUM(meals), 0) FROM pets"))
+	return n
+}
+
+// loseByDeadlock makes tx the victim of a deadlock: it holds pet 1, a heavier transaction holds pet 2, and each wants
+// the other's. The error comes out of lose, which the caller swallows.
+func loseByDeadlock(t *testing.T, s *store.Store, tx *sqlx.Tx, lose func() error) error {
+	t.Helper()
+	must(t, exec(tx, "UPDATE pets SET meals = meals + 1 WHERE id = 1"))
+	heavy := begin(t, s)
+	must(t, exec(heavy, "UPDATE pets SET meals = meals + 0, id = id WHERE id > 1"))
+	must(t, exec(heavy, "DELETE FROM pets WHERE id > 100"))
+	crossed := make(chan error, 1)
+	go func() { crossed <- exec(heavy, "UPDATE pets SET meals = meals WHERE id = 1") }()
+	waitForLockWait(t, s)
+	err := lose()
+	if other := <-crossed; other != nil {
+		t.Fatalf("the heavier transaction was the victim: %v", other)
+	}
+	must(t, heavy.Rollback())
+	return err
+}
+
+// waitForLockWait returns when some transaction of the server waits for a lock in this schema.
+func waitForLockWait(t *testing.T, s *store.Store) {
+	t.Helper()
+	tick := time.NewTicker(150 * time.Millisecond) // the server renews this table only if nobody read it for 100 ms
+	defer tick.Stop()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-tick.C {
+		var n int
+		must(t, s.DB().GetContext(t.Context(), &n, "SELECT COUNT(*) FROM information_schema.INNODB_TRX x "+
+			"JOIN information_schema.PROCESSLIST p ON p.ID = x.trx_mysql_thread_id "+
+			"WHERE x.trx_state = 'LOCK WAIT' AND p.DB = DATABASE()"))
+		if n > 0 {
+			return
+		}
+	}
+	t.Fatal("nobody waits for a lock")
+}
+
+func drain(r *sqlx.Rows, err error) error {
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.Close() }()
+	for r.Next() {
+		continue
+	}
+	return r.Err()
+}
+
+// A handler that swallows the error of a lost transaction must not commit what comes after it.
+func TestSwallowedLossPoisons(t *testing.T) {
+	t.Parallel()
+	const want = "SELECT id FROM pets WHERE id = 2 FOR UPDATE"
+	ways := map[string]func(ctx context.Context, tx *sqlx.Tx) error{
+		"exec": func(_ context.Context, tx *sqlx.Tx) error {
+			return exec(tx, "UPDATE pets SET meals = meals + 1 WHERE id = ?", 2)
+		},
+		"rows.Next":  func(ctx context.Context, tx *sqlx.Tx) error { return drain(tx.QueryxContext(ctx, want)) },
+		"rows.Close": closeUnread,
+		"prepared exec": func(ctx context.Context, tx *sqlx.Tx) error {
+			st, err := tx.PreparexContext(ctx, "UPDATE pets SET meals = meals + 1 WHERE id = ?")
+			if err != nil {
+				return err
+			}
+			defer func() { _ = st.Close() }()
+			_, err = st.ExecContext(ctx, 2)
+			return err
+		},
+		"prepared rows.Next": func(ctx context.Context, tx *sqlx.Tx) error {
+			st, err := tx.PreparexContext(ctx, want)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = st.Close() }()
+			return drain(st.QueryxContext(ctx))
+		},
+	}
+	for name, lose := range ways {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, _ := openMariaDB(t, store.Options{LockWait: 30 * time.Second})
+			pets(t, s)
+			tx := begin(t, s)
+			err := loseByDeadlock(t, s, tx, func() error { return lose(t.Context(), tx) })
+			if number(err) != 1213 {
+				t.Fatalf("got %v, want a deadlock", err)
+			}
+			checkPoisoned(t, s, tx)
+		})
+	}
+}
+
+// closeUnread leaves all rows unread; the error is only in what Close drains.
+func closeUnread(ctx context.Context, tx *sqlx.Tx) error {
+	r, err := tx.QueryxContext(ctx, "SELECT id FROM pets WHERE id <= 3 ORDER BY id FOR UPDATE")
+	if err != nil {
+		return err
+	}
+	return r.Close() //nolint:sqlclosecheck // the error of Close is what counts here
+}
+
+func number(err error) uint16 {
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		return e.Number
+	}
+	return 0
+}
+
+func prepare(ctx context.Context, tx *sqlx.Tx, query string) error {
+	st, err := tx.PreparexContext(ctx, query)
+	if err != nil {
+		return err
+	}
+	return st.Close() //nolint:sqlclosecheck // not used
+}
+
+// checkPoisoned goes on with a lost transaction as a careless handler would.
+func checkPoisoned(t *testing.T, s *store.Store, tx *sqlx.Tx) {
+	t.Helper()
+	ctx := t.Context()
+	for name, err := range map[string]error{
+		"exec":      exec(tx, "UPDATE pets SET meals = 1000 WHERE id = 3"),
+		"query":     drain(tx.QueryxContext(ctx, "SELECT id FROM pets")),
+		"prepare":   prepare(ctx, tx, "SELECT 1"),
+		"savepoint": exec(tx, "ROLLBACK TO SAVEPOINT a"),
+		"commit":    tx.Commit(),
+	} {
+		if !errors.Is(err, store.ErrPoisoned) || !s.Retryable(err) || s.Ambiguous(err) {
+			t.Errorf("%s: %v, want ErrPoisoned, retryable, not ambiguous", name, err)
+		}
+	}
+	if n := meals(t, s); n != 0 {
+		t.Errorf("%d meals of a lost transaction are in the table", n)
+	}
+	again := begin(t, s)
+	must(t, exec(again, "UPDATE pets SET meals = meals + 1 WHERE id = 3"))
+	must(t, again.Commit())
+	if n := meals(t, s); n != 1 {
+		t.Errorf("%d meals after a transaction that went well, want 1", n)
+	}
+}
+
+// What the guard is for: without it the same handler commits the second half of its work, and COMMIT answers OK.
+func TestWithoutGuardHalfIsCommitted(t *testing.T) {
+	t.Parallel()
+	s, dsn := openMariaDB(t, store.Options{})
+	pets(t, s)
+	bare := value[*sqlx.DB](t)(sqlx.Open("mysql", dsn))
+	t.Cleanup(func() { must(t, bare.Close()) })
+	tx := value[*sqlx.Tx](t)(bare.BeginTxx(t.Context(), nil))
+	err := loseByDeadlock(t, s, tx, func() error { return exec(tx, "UPDATE pets SET meals = meals + 1 WHERE id = 2") })
+	if number(err) != 1213 {
+		t.Fatalf("got %v, want a deadlock", err)
+	}
+	must(t, exec(tx, "UPDATE pets SET meals = meals + 1 WHERE id = 3"))
+	must(t, tx.Commit())
+	if n := meals(t, s); n != 1 {
+		t.Errorf("%d meals, want 1: the first half lost, the second committed", n)
+	}
+}
+
+func TestLockWaitPoisons(t *testing.T) {
+	t.Parallel()
+	s, _ := openMariaDB(t, store.Options{LockWait: time.Second})
+	pets(t, s)
+	holder := begin(t, s)
+	must(t, exec(holder, "UPDATE pets SET meals = 5 WHERE id = 2"))
+	tx := begin(t, s)
+	must(t, exec(tx, "UPDATE pets SET meals = 5 WHERE id = 1"))
+	if err := exec(tx, "UPDATE pets SET meals = 5 WHERE id = 2"); number(err) != 1205 || !s.Retryable(err) {
+		t.Fatalf("got %v, want a retryable lock wait timeout", err)
+	}
+	must(t, holder.Rollback())
+	checkPoisoned(t, s, tx)
+}
+
+// Errors that leave the transaction alone do no harm to it.
+func TestOrdinaryErrorsDoNotPoison(t *testing.T) {
+	t.Parallel()
+	s, _ := openMariaDB(t, store.Options{})
+	pets(t, s)
+	tx := begin(t, s)
+	must(t, exec(tx, "UPDATE pets SET meals = 1 WHERE id = 1"))
+	if err := exec(tx, "INSERT INTO pets (id) VALUES (1)"); number(err) != 1062 || s.Retryable(err) {
+		t.Errorf("got %v, want a duplicate key, not retryable", err)
+	}
+	if err := exec(tx, "SELEC 1"); number(err) != 1064 {
+		t.Errorf("got %v, want a syntax error", err)
+	}
+	must(t, tx.Commit())
+	if n := meals(t, s); n != 1 {
+		t.Errorf("%d meals, want 1", n)
+	}
+}
+
+// A connection that breaks before COMMIT is a definite no; one that breaks while COMMIT is under way is unknown.
+func TestBrokenConnection(t *testing.T) {
+	t.Parallel()
+	s, dsn := openMariaDB(t, store.Options{})
+	pets(t, s)
+	cfg := value[*mysql.Config](t)(mysql.ParseDSN(dsn))
+	open := func(t *testing.T) (*sqlx.Tx, *pipelinetest.ToxicProxy) {
+		proxy := pipelinetest.Proxy(t, cfg.Addr)
+		tx := begin(t, opened(t, strings.Replace(dsn, cfg.Addr, proxy.Addr(), 1)+"?readTimeout=1s", store.Options{}))
+		must(t, exec(tx, "UPDATE pets SET meals = 1 WHERE id = 1"))
+		return tx, proxy
+	}
+	t.Run("before", func(t *testing.T) {
+		tx, proxy := open(t)
+		proxy.Cut()
+		if err := exec(tx, "UPDATE pets SET meals = 2 WHERE id = 1"); !s.Unavailable(err) || !s.Retryable(err) {
+			t.Errorf("statement: %v, want unavailable and retryable", err)
+		}
+		proxy.Heal()
+		err := tx.Commit()
+		if !errors.Is(err, store.ErrPoisoned) || s.Ambiguous(err) || !s.Retryable(err) {
+			t.Errorf("COMMIT: %v, want ErrPoisoned, not ambiguous, retryable", err)
+		}
+	})
+	t.Run("during", func(t *testing.T) {
+		tx, proxy := open(t)
+		proxy.CutDownstream()
+		err := tx.Commit()
+		if !s.Ambiguous(err) || s.Retryable(err) || !s.Unavailable(err) {
+			t.Errorf("COMMIT: %v, want ambiguous, not retryable, unavailable", err)
+		}
+	})
+	t.Run("context", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		tx := value[*sqlx.Tx](t)(s.Begin(ctx))
+		must(t, exec(tx, "UPDATE pets SET meals = 2 WHERE id = 2"))
+		cancel()
+		if err := tx.Commit(); err == nil || s.Ambiguous(err) || s.Retryable(err) {
+			t.Errorf("COMMIT after its context ended: %v, want a definite error", err)
+		}
+	})
+	t.Run("done", func(t *testing.T) {
+		tx := begin(t, s)
+		must(t, tx.Commit())
+		if err := tx.Commit(); !errors.Is(err, sql.ErrTxDone) || s.Ambiguous(err) {
+			t.Errorf("second COMMIT: %v, want ErrTxDone, not ambiguous", err)
+		}
+	})
+}

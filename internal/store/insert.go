@@ -1,0 +1,145 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// maxInsertBytes bounds one INSERT's payloads: escaped they may take twice that, and a server accepts 16 MiB.
+const maxInsertBytes = 4 << 20
+
+// Insert writes new rows, each into its owner's shard, and gives for each the row that stands afterwards, locked: its
+// own, or the one whose id or (owner, kind, dedup_key) was taken before, also by an earlier task of this call. Call it
+// within a transaction.
+func (s *Store) Insert(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) ([]task.Task, error) {
+	layout, err := s.known(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	tasks = slices.Clone(tasks)
+	for i := range tasks {
+		tasks[i].Shard = task.Shard(tasks[i].Owner, layout.Shards)
+	}
+	allNew := true
+	for part := range insertParts(tasks) {
+		fresh, err := s.insert(ctx, q, part)
+		if err != nil {
+			return nil, fmt.Errorf("insert %d tasks, the first %s of %s: %w", len(tasks), tasks[0].ID, tasks[0].Owner, err)
+		}
+		allNew = allNew && fresh
+	}
+	if allNew {
+		return tasks, nil
+	}
+	return s.standing(ctx, q, tasks)
+}
+
+// insertParts cuts the tasks into statements, in the order in which rows are locked: by id, then those with a key by
+// key. The first of two with one key stays the first.
+func insertParts(tasks []task.Task) func(yield func([]task.Task) bool) {
+	tasks = slices.Clone(tasks)
+	slices.SortStableFunc(tasks, func(a, b task.Task) int {
+		if a.DedupKey == "" && b.DedupKey == "" {
+			return compareIDs(a.ID, b.ID)
+		}
+		return cmp.Or(cmp.Compare(a.DedupKey, b.DedupKey), cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Kind, b.Kind))
+	})
+	return func(yield func([]task.Task) bool) {
+		for len(tasks) > 0 {
+			n, size := 0, 0
+			for n < len(tasks) && n < task.MaxPerCall && size < maxInsertBytes {
+				size += len(tasks[n].Payload)
+				n++
+			}
+			if !yield(tasks[:n]) {
+				return
+			}
+			tasks = tasks[n:]
+		}
+	}
+}
+
+// insert writes one statement and tells whether all its rows are new.
+func (s *Store) insert(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) (bool, error) {
+	args := make([]any, 0, len(tasks)*columnCount)
+	for _, t := range tasks {
+		args = append(args, rowValues(t)...)
+	}
+	row := ",(" + marks(columnCount) + ")"
+	r, err := q.ExecContext(ctx, "INSERT INTO duetime_tasks ("+columns+") VALUES "+
+		strings.Repeat(row, len(tasks))[1:]+s.dialect.onTaken("id"), args...)
+	if err != nil {
+		return false, err
+	}
+	n, err := r.RowsAffected()
+	if err != nil || n != int64(len(tasks)) || s.dialect == SQLite {
+		return n == int64(len(tasks)), err
+	}
+	taken, err := r.LastInsertId()
+	return taken == 0, err
+}
+
+// standing finds for each task the row that stands under its id, or else under its key. The INSERT before has locked
+// them all, so none can vanish.
+func (s *Store) standing(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) ([]task.Task, error) {
+	found, err := s.Lock(ctx, q, idsOf(tasks))
+	if err != nil {
+		return nil, err
+	}
+	byID := make(map[task.ID]task.Task, len(found))
+	for _, t := range found {
+		byID[t.ID] = t
+	}
+	var taken []task.Task
+	for _, t := range tasks {
+		if _, ok := byID[t.ID]; !ok {
+			taken = append(taken, t)
+		}
+	}
+	byKey, err := s.lockKeys(ctx, q, taken)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]task.Task, len(tasks))
+	for i, t := range tasks {
+		var ok bool
+		if out[i], ok = byID[t.ID]; ok {
+			continue
+		}
+		if out[i], ok = byKey[keyOf(t)]; !ok {
+			return nil, fmt.Errorf("find the row that took the key of %s: %w", t.ID, &conflictError{0, 1})
+		}
+	}
+	return out, nil
+}
+
+type dedupKey struct{ owner, kind, key string }
+
+func keyOf(t task.Task) dedupKey { return dedupKey{t.Owner, t.Kind, t.DedupKey} }
+
+// lockKeys reads the rows that hold the tasks' keys.
+func (s *Store) lockKeys(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) (map[dedupKey]task.Task, error) {
+	rows := make(map[dedupKey]task.Task, len(tasks))
+	for part := range slices.Chunk(tasks, 200) {
+		var args []any
+		for _, t := range part {
+			args = append(args, t.Owner, t.Kind, t.DedupKey)
+		}
+		found, err := s.query(ctx, q, "SELECT "+columns+" FROM duetime_tasks"+s.dialect.force("duetime_tasks_dedup")+" WHERE "+
+			strings.Repeat(" OR (owner = ? AND kind = ? AND dedup_key = ?)", len(part))[len(" OR "):]+s.dialect.ForUpdate(), args)
+		if err != nil {
+			return nil, fmt.Errorf("lock %d tasks by key: %w", len(tasks), err)
+		}
+		for _, t := range found {
+			rows[keyOf(t)] = t
+		}
+	}
+	return rows, nil
+}

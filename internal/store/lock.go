@@ -1,0 +1,107 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Lock reads the rows of these ids in id order and holds each until the transaction ends, waiting for other holders up
+// to the session's lock wait. Missing ids are absent from the answer.
+func (s *Store) Lock(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, error) {
+	tasks, err := s.byID(ctx, q, ids, s.dialect.ForUpdate())
+	if err != nil {
+		return nil, fmt.Errorf("lock %d tasks: %w", len(ids), err)
+	}
+	return tasks, nil
+}
+
+// LockFree is Lock without waiting: rows that another transaction holds are absent from the answer, like missing ones,
+// and rows in any state are in it. The time is the moment of that very statement; when nothing came back, that of a
+// statement right after it.
+func (s *Store) LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, time.Time, error) {
+	// The state is not asked for here: with a second condition the optimizer may read another index, and SKIP LOCKED
+	// locks every row that it examines.
+	var ms int64
+	var tasks []task.Task
+	for part := range slices.Chunk(sorted(ids), task.MaxPerCall) {
+		found, err := s.query(ctx, q, "SELECT "+s.dialect.now()+", "+columns+" FROM duetime_tasks"+s.dialect.force("PRIMARY")+
+			" WHERE id IN ("+marks(len(part))+") ORDER BY id"+s.dialect.skipLocked(), idArgs(part), &ms)
+		if err != nil {
+			return nil, time.Time{}, fmt.Errorf("lock %d free tasks: %w", len(ids), err)
+		}
+		tasks = append(tasks, found...)
+	}
+	if len(tasks) > 0 {
+		return tasks, fromMs(ms), nil
+	}
+	now, err := s.Now(ctx, q)
+	return nil, now, err
+}
+
+// LockOwner is Lock for an owner's pending rows of a kind, or of all kinds if kind is empty; at most task.MaxPerCall+1
+// of them, so that the caller can tell too many.
+func (s *Store) LockOwner(ctx context.Context, q sqlx.ExtContext, owner, kind string) ([]task.Task, error) {
+	// Read unlocked first: locking through the owner's index would take locks in another order than everyone else.
+	found, err := s.ListOwner(ctx, q, owner, kind)
+	if err != nil {
+		return nil, err
+	}
+	tasks, err := s.Lock(ctx, q, idsOf(found))
+	if err != nil {
+		return nil, fmt.Errorf("of owner %s: %w", owner, err)
+	}
+	return slices.DeleteFunc(tasks, func(t task.Task) bool { return t.State != task.Pending }), nil
+}
+
+// Get reads the rows of these ids in id order without locking. Missing ids are absent from the answer. A nil q takes a
+// connection of the pool.
+func (s *Store) Get(ctx context.Context, q sqlx.QueryerContext, ids []task.ID) ([]task.Task, error) {
+	tasks, err := s.byID(ctx, q, ids, "")
+	if err != nil {
+		return nil, fmt.Errorf("read %d tasks: %w", len(ids), err)
+	}
+	return tasks, nil
+}
+
+func (s *Store) byID(ctx context.Context, q sqlx.QueryerContext, ids []task.ID, lock string) ([]task.Task, error) {
+	var tasks []task.Task
+	for part := range slices.Chunk(sorted(ids), task.MaxPerCall) {
+		found, err := s.query(ctx, q, "SELECT "+columns+" FROM duetime_tasks"+s.dialect.force("PRIMARY")+
+			" WHERE id IN ("+marks(len(part))+") ORDER BY id"+lock, idArgs(part))
+		if err != nil {
+			return nil, err
+		}
+		tasks = append(tasks, found...)
+	}
+	return tasks, nil
+}
+
+// ListOwner reads an owner's pending rows of a kind, or of all kinds if kind is empty, by run_at; at most
+// task.MaxPerCall+1. A nil q takes a connection of the pool.
+func (s *Store) ListOwner(ctx context.Context, q sqlx.QueryerContext, owner, kind string) ([]task.Task, error) {
+	text := "SELECT " + columns + " FROM duetime_tasks" + s.dialect.force("duetime_tasks_owner") + " WHERE owner = ? AND state = 0"
+	args := []any{owner}
+	if kind != "" {
+		text += " AND kind = ?"
+		args = append(args, kind)
+	}
+	tasks, err := s.query(ctx, q, text+" ORDER BY run_at, id LIMIT ?", append(args, task.MaxPerCall+1))
+	if err != nil {
+		return nil, fmt.Errorf("list tasks of owner %s: %w", owner, err)
+	}
+	return tasks, nil
+}
+
+func idsOf(tasks []task.Task) []task.ID {
+	ids := make([]task.ID, len(tasks))
+	for i, t := range tasks {
+		ids[i] = t.ID
+	}
+	return ids
+}

@@ -1,0 +1,337 @@
+package store_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Two workers take the same 20 ids at once: the second gets exactly what the first does not hold, on a table so small
+// that the optimizer would rather read all of it, and on a big one.
+func TestLockFreeTakesWhatIsFree(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{20, 20_000} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			t.Parallel()
+			s, _ := openMariaDB(t, store.Options{})
+			rows := filled(t, s, size)[:20]
+			one, two := begin(t, s), begin(t, s)
+			held, _, err := s.LockFree(t.Context(), one, ids(rows[5:15]))
+			must(t, err)
+			free, now, err := s.LockFree(t.Context(), two, ids(rows))
+			must(t, err)
+			if d := cmp.Diff(ids(rows[5:15]), ids(held)); d != "" {
+				t.Errorf("first (-want +got):\n%s", d)
+			}
+			want := append(ids(rows[:5]), ids(rows[15:])...)
+			if d := cmp.Diff(want, ids(free)); d != "" {
+				t.Errorf("second (-want +got):\n%s", d)
+			}
+			// Both mark done what they have, without waiting for each other.
+			must(t, s.Finish(t.Context(), one, held, now))
+			must(t, s.Finish(t.Context(), two, free, now))
+			must(t, one.Commit())
+			must(t, two.Commit())
+		})
+	}
+}
+
+// filled writes n rows, the first 20 of them last to be due.
+func filled(t testing.TB, s *store.Store, n int) []task.Task {
+	t.Helper()
+	var all []task.Task
+	for part := range slices.Chunk(newTasks(t, n), task.MaxPerCall) {
+		all = append(all, inserted(t, s, part...)...)
+	}
+	must(t, exec(s.DB(), "ANALYZE TABLE duetime_tasks"))
+	return all
+}
+
+func TestLockWaitsAndGivesUp(t *testing.T) {
+	t.Parallel()
+	s, _ := openMariaDB(t, store.Options{LockWait: time.Second})
+	rows := inserted(t, s, newTasks(t, 3)...)
+	holder := begin(t, s)
+	value[[]task.Task](t)(s.Lock(t.Context(), holder, ids(rows[1:2])))
+	if _, err := s.Lock(t.Context(), begin(t, s), ids(rows)); number(err) != 1205 || !s.Retryable(err) || s.Unavailable(err) {
+		t.Errorf("Lock of a held row: %v, want a retryable lock wait timeout", err)
+	}
+}
+
+// Two transactions schedule the same key at once: one row stands, and both are told the same one.
+func TestKeyTakenConcurrently(t *testing.T) {
+	t.Parallel()
+	s, _ := openMariaDB(t, store.Options{LockWait: 20 * time.Second})
+	one, two := begin(t, s), begin(t, s)
+	mine := newTask(t, "ann", 0, task.Key("meal"))
+	value[[]task.Task](t)(s.Insert(t.Context(), one, []task.Task{mine}))
+	got := make(chan []task.Task, 1)
+	go func() {
+		rows, err := s.Insert(t.Context(), two, []task.Task{newTask(t, "bob", 0), newTask(t, "ann", time.Hour, task.Key("meal"))})
+		if err != nil {
+			t.Error(err)
+		}
+		got <- rows
+	}()
+	waitForLockWait(t, s)
+	must(t, one.Commit())
+	rows := <-got
+	must(t, two.Commit())
+	if len(rows) != 2 || rows[1].ID != mine.ID || rows[0].Owner != "bob" {
+		t.Errorf("second: %v, want its own row and the first's", rows)
+	}
+}
+
+// Many transactions schedule overlapping keys in all orders; only retryable errors come out, and each key stands once.
+func TestKeysFromManyConnections(t *testing.T) {
+	t.Parallel()
+	s, _ := openMariaDB(t, store.Options{LockWait: 20 * time.Second})
+	var wg sync.WaitGroup
+	for worker := range 8 {
+		wg.Go(func() {
+			for round := range 10 {
+				tasks := make([]task.Task, 5)
+				for i := range tasks {
+					tasks[i] = newTask(t, "ann", 0, task.Once(fmt.Sprint((worker*3+i*7+round)%11)))
+				}
+				if err := insertRetrying(t.Context(), s, tasks); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n := len(value[[]task.Task](t)(s.List(t.Context(), store.Filter{}))); n != 11 {
+		t.Errorf("%d rows, want one per key, 11", n)
+	}
+}
+
+func insertRetrying(ctx context.Context, s *store.Store, tasks []task.Task) error {
+	for {
+		tx, err := s.Begin(ctx)
+		if err != nil {
+			return err
+		}
+		rows, err := s.Insert(ctx, tx, tasks)
+		if err == nil {
+			for i := range rows {
+				if rows[i].DedupKey != tasks[i].DedupKey {
+					err = fmt.Errorf("row of key %s for key %s", rows[i].DedupKey, tasks[i].DedupKey)
+				}
+			}
+		}
+		if err == nil {
+			return tx.Commit()
+		}
+		_ = tx.Rollback()
+		if !s.Retryable(err) {
+			return err
+		}
+	}
+}
+
+// A caller's own connection may count matched rows instead of changed ones.
+func TestInsertOnCallersConnection(t *testing.T) {
+	t.Parallel()
+	s, dsn := openMariaDB(t, store.Options{})
+	first := inserted(t, s, newTask(t, "ann", 0, task.Key("meal")))[0]
+	db := value[*sqlx.DB](t)(sqlx.Open("mysql", dsn+"?clientFoundRows=true"))
+	t.Cleanup(func() { must(t, db.Close()) })
+	tx := value[*sqlx.Tx](t)(db.BeginTxx(t.Context(), nil))
+	rows := value[[]task.Task](t)(s.Insert(t.Context(), tx, []task.Task{newTask(t, "bob", 0), newTask(t, "ann", 0, task.Key("meal"))}))
+	must(t, tx.Commit())
+	if rows[1].ID != first.ID {
+		t.Errorf("Insert answered %s, want the row that stood before, %s", rows[1].ID, first.ID)
+	}
+	if got := store.On(db).Dialect(); got != store.MySQL {
+		t.Errorf("dialect %v of a caller's handle", got)
+	}
+}
+
+// SQL of another language's service must find the same shard.
+func TestShardEqualsSQL(t *testing.T) {
+	t.Parallel()
+	s, _ := openMariaDB(t, store.Options{})
+	for _, owner := range []string{"a", "player-7", "Zoë", "猫", "🐈‍⬛", "ÄÖÜ ß", "O'Brien\\", strings.Repeat("é", 32)} {
+		row := inserted(t, s, newTask(t, owner, 0))[0]
+		for _, n := range []int{1, 7, 16, 1024} {
+			var got int
+			must(t, s.DB().GetContext(t.Context(), &got, "SELECT CRC32(owner) MOD ? FROM duetime_tasks WHERE id = ?", n, row.ID[:]))
+			if want := task.Shard(owner, n); got != want {
+				t.Errorf("%q of %d shards: SQL says %d, Go %d", owner, n, got, want)
+			}
+		}
+	}
+}
+
+// The statements that lock or page must use the index that they are written for.
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	s, _ := openMariaDB(t, store.Options{})
+	rows := filled(t, s, 3000)
+	for name, c := range map[string]struct {
+		key string
+		run func(q sqlx.ExtContext) error
+	}{
+		"lock free": {"PRIMARY", func(q sqlx.ExtContext) error {
+			_, _, err := s.LockFree(t.Context(), q, ids(rows[:100]))
+			return err
+		}},
+		"lock": {"PRIMARY", func(q sqlx.ExtContext) error {
+			_, err := s.Lock(t.Context(), q, ids(rows[:100]))
+			return err
+		}},
+		"finish": {"PRIMARY", func(q sqlx.ExtContext) error { return s.Finish(t.Context(), q, twoVersions(rows[:100]), t0) }},
+		"save":   {"PRIMARY", func(q sqlx.ExtContext) error { return s.Save(t.Context(), q, twoVersions(rows[:100])) }},
+		"owner": {"duetime_tasks_owner", func(q sqlx.ExtContext) error {
+			_, err := s.ListOwner(t.Context(), q, "owner-1", "")
+			return err
+		}},
+	} {
+		e := &explainer{DB: s.DB()}
+		if err := c.run(e); err != nil && !errors.Is(err, store.ErrConflict) {
+			t.Errorf("%s: %v", name, err)
+		}
+		e.check(t, name, c.key)
+	}
+	for name, key := range map[string]string{"pending": "duetime_tasks_due", "changed": "duetime_tasks_updated"} {
+		text, args := store.PageSQL(name == "pending", t0.Add(10*time.Second), t0.Add(time.Hour),
+			task.Cursor{At: t0.Add(20 * time.Second), ID: rows[20].ID}, 100)
+		e := &explainer{DB: s.DB()}
+		must(t, exec(e, "SELECT * FROM duetime_tasks"+text, args...))
+		e.check(t, name, key)
+	}
+}
+
+func twoVersions(rows []task.Task) []task.Task {
+	rows = slices.Clone(rows)
+	for i := range rows {
+		rows[i].Version = int64(2 + i%2)
+		rows[i].RunAt = rows[i].RunAt.Add(time.Duration(i) * time.Second)
+	}
+	return rows
+}
+
+// plan is one line of MariaDB's EXPLAIN.
+type plan struct {
+	ID           int     `db:"id"`
+	Select       string  `db:"select_type"`
+	Table        *string `db:"table"`
+	Type         *string `db:"type"`
+	PossibleKeys *string `db:"possible_keys"`
+	Key          *string `db:"key"`
+	KeyLen       *string `db:"key_len"`
+	Ref          *string `db:"ref"`
+	Rows         *int64  `db:"rows"`
+	Extra        *string `db:"Extra"`
+}
+
+// explainer explains each statement before it runs it.
+type explainer struct {
+	*sqlx.DB
+	plans []plan
+}
+
+func (e *explainer) explain(ctx context.Context, query string, args []any) {
+	if !strings.Contains(query, "duetime_tasks") {
+		return
+	}
+	var p []plan
+	if err := e.SelectContext(ctx, &p, "EXPLAIN "+query, args...); err != nil {
+		panic(err)
+	}
+	e.plans = append(e.plans, p...)
+}
+
+func (e *explainer) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	e.explain(ctx, query, args)
+	return e.DB.ExecContext(ctx, query, args...)
+}
+
+func (e *explainer) QueryxContext(ctx context.Context, query string, args ...any) (*sqlx.Rows, error) {
+	e.explain(ctx, query, args)
+	return e.DB.QueryxContext(ctx, query, args...)
+}
+
+func (e *explainer) check(t *testing.T, name, key string) {
+	t.Helper()
+	if len(e.plans) == 0 {
+		t.Errorf("%s: nothing explained", name)
+	}
+	for _, p := range e.plans {
+		if p.Key == nil || *p.Key != key || *p.Type != "range" && *p.Type != "ref" || strings.Contains(*p.Extra, "filesort") {
+			t.Errorf("%s: plan %s, want a range of %s without sorting", name, cmp.Diff(plan{}, p), key)
+		}
+	}
+}
+
+func TestRefusedAndUnavailable(t *testing.T) {
+	t.Parallel()
+	s, dsn := openMariaDB(t, store.Options{})
+	must(t, exec(s.DB(), "CREATE USER IF NOT EXISTS 'known'@'127.0.0.1' IDENTIFIED BY 'right'"))
+	ping := func(dsn string) error { return opened(t, dsn, store.Options{}).Ping(t.Context()) }
+	for name, dsn := range map[string]string{
+		"wrong password": strings.Replace(dsn, "root@", "known:wrong@", 1),
+		"unknown user":   strings.Replace(dsn, "root@", "nobody:x@", 1),
+		"no rights":      strings.Replace(dsn, "root@", "known:right@", 1),
+	} {
+		if err := ping(dsn); !store.IsRefused(err) || s.Unavailable(err) {
+			t.Errorf("%s: %v, want refused", name, err)
+		}
+	}
+	for name, dsn := range map[string]string{
+		"unknown schema": dsn + "_not",
+		"server away":    "root@tcp(127.0.0.1:1)/x",
+	} {
+		if err := ping(dsn); store.IsRefused(err) || !s.Unavailable(err) || s.Retryable(err) {
+			t.Errorf("%s: %v, want unavailable", name, err)
+		}
+	}
+	if _, err := store.Open("root@nonsense", store.Options{}); err == nil {
+		t.Error("a DSN without a slash was accepted")
+	}
+}
+
+// A server that stops under open connections is unavailable, and comes back by itself.
+func TestServerRestart(t *testing.T) {
+	t.Parallel()
+	server := pipelinetest.OwnMariaDB(t)
+	s := migrated(t, opened(t, server.NewSchema(t), store.Options{}))
+	tx := begin(t, s)
+	value[[]task.Task](t)(s.Insert(t.Context(), tx, newTasks(t, 1)))
+	must(t, server.Kill())
+	if err := s.Ping(t.Context()); !s.Unavailable(err) {
+		t.Errorf("ping: %v, want unavailable", err)
+	}
+	if err := tx.Commit(); err == nil || s.Unavailable(err) == false {
+		t.Errorf("COMMIT: %v, want unavailable", err)
+	}
+	must(t, server.Start())
+	inserted(t, s, newTasks(t, 1)...)
+}
+
+// Every session has what the promises rest on.
+func TestSession(t *testing.T) {
+	t.Parallel()
+	s, _ := openMariaDB(t, store.Options{LockWait: 1500 * time.Millisecond, WaitTimeout: 11 * time.Second})
+	var isolation, zone string
+	var lockWait, wait int
+	must(t, s.DB().QueryRowxContext(t.Context(), "SELECT @@SESSION.tx_isolation, @@SESSION.time_zone, "+
+		"@@SESSION.innodb_lock_wait_timeout, @@SESSION.wait_timeout").Scan(&isolation, &zone, &lockWait, &wait))
+	if isolation != "READ-COMMITTED" || zone != "+00:00" || lockWait != 2 || wait != 11 {
+		t.Errorf("session: %s, %s, lock wait %d s, wait %d s", isolation, zone, lockWait, wait)
+	}
+}

@@ -1,0 +1,156 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/pressly/goose/v3"
+
+	"github.com/duetime/duetime/migrations"
+)
+
+// maxShards keeps the Redis keys and the polling of one namespace within reason.
+const maxShards = 4096
+
+// Migration is one numbered change of the schema.
+type Migration struct {
+	Version int64
+	Name    string
+	Applied time.Time // zero while pending
+}
+
+// Migrate brings the schema up to date and writes the layout if there is none; an existing shard count stays. It may
+// run in several processes at once and again at any time. It answers ErrNamespace if the schema is another
+// namespace's.
+func (s *Store) Migrate(ctx context.Context, namespace string, shards int) error {
+	if shards < 1 || shards > maxShards {
+		return fmt.Errorf("migrate: shards must be 1 to %d", maxShards)
+	}
+	db, done, err := s.unhurried()
+	if err != nil {
+		return err
+	}
+	defer done()
+	unlock, err := s.lockMigrations(ctx, db)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := s.applyAll(ctx, db); err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	return s.claimLayout(ctx, namespace, shards)
+}
+
+// applyAll runs the missing migrations. SQLite has no lock that spans transactions, so a second process may have made
+// a table just before; the files don't mind, and the next try finds everything done.
+func (s *Store) applyAll(ctx context.Context, db *sqlx.DB) error {
+	var err error
+	for range 3 {
+		var p *goose.Provider
+		if p, err = s.provider(db); err != nil {
+			return err
+		}
+		if _, err = p.Up(ctx); err == nil || s.dialect == MySQL || ctx.Err() != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// MigrationStatus lists all migrations in order, applied or not. It makes goose's table if that is missing.
+func (s *Store) MigrationStatus(ctx context.Context) ([]Migration, error) {
+	db, done, err := s.unhurried()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	p, err := s.provider(db)
+	if err != nil {
+		return nil, err
+	}
+	status, err := p.Status(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read migration status: %w", err)
+	}
+	list := make([]Migration, len(status))
+	for i, st := range status {
+		list[i] = Migration{Version: st.Source.Version, Name: st.Source.Path, Applied: st.AppliedAt}
+	}
+	return list, nil
+}
+
+// PrintMigrations writes the SQL of all migrations in order, to be read or run by hand.
+func (s *Store) PrintMigrations(w io.Writer) error {
+	files, err := s.files()
+	if err != nil {
+		return err
+	}
+	return fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := fs.ReadFile(files, path)
+		if err != nil {
+			return err
+		}
+		text, _, _ := strings.Cut(string(b), "-- +goose Down")
+		text = strings.TrimPrefix(text, "-- +goose Up\n")
+		_, err = fmt.Fprintf(w, "-- %s\n%s\n", path, strings.TrimSpace(text))
+		return err
+	})
+}
+
+func (s *Store) files() (fs.FS, error) {
+	files, err := fs.Sub(migrations.Files, s.dialect.String())
+	if err != nil {
+		return nil, fmt.Errorf("open migrations of %v: %w", s.dialect, err)
+	}
+	return files, nil
+}
+
+func (s *Store) provider(db *sqlx.DB) (*goose.Provider, error) {
+	files, err := s.files()
+	if err != nil {
+		return nil, err
+	}
+	dialect := goose.DialectMySQL
+	if s.dialect == SQLite {
+		dialect = goose.DialectSQLite3
+	}
+	p, err := goose.NewProvider(dialect, db.DB, files,
+		goose.WithTableName("duetime_migrations"), goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
+	if err != nil {
+		return nil, fmt.Errorf("prepare migrations: %w", err)
+	}
+	return p, nil
+}
+
+// lockMigrations waits until no other process migrates this schema. MySQL commits each change of a table at once, so
+// two processes would trip over each other's halves.
+func (s *Store) lockMigrations(ctx context.Context, db *sqlx.DB) (unlock func(), err error) {
+	if s.dialect == SQLite {
+		return func() {}, nil
+	}
+	c, err := db.Connx(ctx) // the lock belongs to this session
+	if err != nil {
+		return nil, fmt.Errorf("wait for other migrations: %w", err)
+	}
+	const name = "CONCAT('duetime ', MD5(DATABASE()))" // names of locks are the server's, at most 64 characters
+	for got := 0; got != 1; {
+		if err := c.QueryRowxContext(ctx, "SELECT COALESCE(GET_LOCK("+name+", 5), 0)").Scan(&got); err != nil {
+			_ = c.Close() // the first error says more
+			return nil, fmt.Errorf("wait for other migrations: %w", err)
+		}
+	}
+	return func() {
+		// An error here means that the session is gone, and its lock with it.
+		_, _ = c.ExecContext(context.WithoutCancel(ctx), "DO RELEASE_LOCK("+name+")")
+		_ = c.Close()
+	}, nil
+}

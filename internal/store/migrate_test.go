@@ -1,0 +1,91 @@
+package store_test
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/store"
+)
+
+func migrationStatus(t *testing.T, s *store.Store) {
+	list := value[[]store.Migration](t)(s.MigrationStatus(t.Context()))
+	if len(list) == 0 || list[0].Version != 1 || list[0].Applied.IsZero() || list[0].Name != "00001_tasks.sql" {
+		t.Errorf("status: %+v, want 00001_tasks.sql applied", list)
+	}
+	var b strings.Builder
+	must(t, s.PrintMigrations(&b))
+	for _, part := range []string{"CREATE TABLE IF NOT EXISTS duetime_tasks", "duetime_epochs", "duetime_layout"} {
+		if !strings.Contains(b.String(), part) {
+			t.Errorf("printed migrations lack %s", part)
+		}
+	}
+}
+
+func layoutStays(t *testing.T, s *store.Store) {
+	must(t, s.Migrate(t.Context(), "test", 4))
+	want := store.Layout{Namespace: "test", Shards: shards, Ever: shards}
+	if d := cmp.Diff(want, value[store.Layout](t)(s.Layout(t.Context()))); d != "" {
+		t.Errorf("layout (-want +got):\n%s", d)
+	}
+	if got := value[int](t)(s.MaxShard(t.Context())); got != shards-1 {
+		t.Errorf("highest shard %d, want %d", got, shards-1)
+	}
+}
+
+func otherNamespace(t *testing.T, s *store.Store) {
+	if err := s.Migrate(t.Context(), "other", shards); !errors.Is(err, store.ErrNamespace) {
+		t.Errorf("migrate for another namespace: %v, want ErrNamespace", err)
+	}
+	if err := s.Migrate(t.Context(), "test", 0); err == nil {
+		t.Error("migrate with no shards: no error")
+	}
+}
+
+func TestBeforeMigration(t *testing.T) {
+	t.Parallel()
+	lite := value[*store.Store](t)(store.OpenSQLite(filepath.Join(t.TempDir(), "new.db")))
+	t.Cleanup(func() { must(t, lite.Close()) })
+	maria := opened(t, pipelinetest.MariaDB(t).NewSchema(t), store.Options{})
+	for _, s := range []*store.Store{lite, maria} {
+		if _, err := s.Layout(t.Context()); !errors.Is(err, store.ErrNoSchema) {
+			t.Errorf("%v: layout of an empty schema: %v, want ErrNoSchema", s.Dialect(), err)
+		}
+		if _, err := s.Insert(t.Context(), s.DB(), newTasks(t, 1)); !errors.Is(err, store.ErrNoSchema) {
+			t.Errorf("%v: insert into an empty schema: %v, want ErrNoSchema", s.Dialect(), err)
+		}
+	}
+}
+
+// Several processes migrate one schema at once.
+func TestConcurrentMigrations(t *testing.T) {
+	t.Parallel()
+	dsn, path := pipelinetest.MariaDB(t).NewSchema(t), filepath.Join(t.TempDir(), "new.db")
+	for name, open := range map[string]func() (*store.Store, error){
+		"mariadb": func() (*store.Store, error) { return store.Open(dsn, store.Options{}) },
+		"sqlite":  func() (*store.Store, error) { return store.OpenSQLite(path) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var wg sync.WaitGroup
+			for range 5 {
+				s := value[*store.Store](t)(open())
+				t.Cleanup(func() { must(t, s.Close()) })
+				wg.Go(func() {
+					if err := s.Migrate(t.Context(), "test", shards); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			s := migrated(t, value[*store.Store](t)(open()))
+			t.Cleanup(func() { must(t, s.Close()) })
+			inserted(t, s, newTasks(t, 1)...)
+		})
+	}
+}

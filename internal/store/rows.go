@@ -1,0 +1,119 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// columns of a task in the order in which they are inserted and read.
+const columns = "id, kind, owner, subject, queue, shard, state, due_at, run_at, version, attempt, max_attempts, " +
+	"dedup_key, payload, last_error, created_at, updated_at, finished_at"
+
+const columnCount = 18
+
+// sweepColumns leave the payload out: a sweep reads many rows and needs none.
+var sweepColumns = strings.Replace(columns, "payload", "'' AS payload", 1)
+
+// rowValues lists a task's values in the order of columns.
+func rowValues(t task.Task) []any {
+	return []any{
+		t.ID[:], t.Kind, t.Owner, t.Subject, t.Queue, t.Shard, int8(t.State), t.DueAt.UnixMilli(), t.RunAt.UnixMilli(),
+		t.Version, t.Attempt, t.MaxAttempts, nullText(t.DedupKey), string(t.Payload), t.LastError,
+		t.CreatedAt.UnixMilli(), t.UpdatedAt.UnixMilli(), nullTime(t.FinishedAt),
+	}
+}
+
+// nullText is the value of a column in which NULL stands for the empty text.
+func nullText(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// nullTime is the value of a column in which NULL stands for the zero time.
+func nullTime(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UnixMilli()
+}
+
+func fromMs(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
+
+// readTask scans the columns, after those that the caller wants first.
+func readTask(r *sqlx.Rows, first ...any) (task.Task, error) {
+	var (
+		t                          task.Task
+		id                         sql.RawBytes
+		due, run, created, updated int64
+		key                        sql.NullString
+		finished                   sql.NullInt64
+	)
+	err := r.Scan(append(first, &id, &t.Kind, &t.Owner, &t.Subject, &t.Queue, &t.Shard, &t.State, &due, &run,
+		&t.Version, &t.Attempt, &t.MaxAttempts, &key, &t.Payload, &t.LastError, &created, &updated, &finished)...)
+	if err != nil {
+		return t, fmt.Errorf("scan task: %w", err)
+	}
+	if t.ID, err = task.IDFromBytes(id); err != nil {
+		return t, fmt.Errorf("scan task: %w", err)
+	}
+	t.DueAt, t.RunAt, t.CreatedAt, t.UpdatedAt = fromMs(due), fromMs(run), fromMs(created), fromMs(updated)
+	t.DedupKey = key.String
+	if finished.Valid {
+		t.FinishedAt = fromMs(finished.Int64)
+	}
+	return t, nil
+}
+
+// query runs a SELECT of the columns. What first points to is scanned from the columns before them, in each row.
+func (s *Store) query(ctx context.Context, q sqlx.QueryerContext, text string, args []any, first ...any) ([]task.Task, error) {
+	layout, err := s.known(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.on(q).QueryxContext(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = r.Close() }() // reading to the end closed it, and an earlier error says more
+	var tasks []task.Task
+	for r.Next() {
+		t, err := readTask(r, first...)
+		if err != nil {
+			return nil, err
+		}
+		t.Shard = layout.settle(t)
+		tasks = append(tasks, t)
+	}
+	return tasks, r.Err()
+}
+
+// marks gives n placeholders.
+func marks(n int) string { return strings.Repeat(",?", n)[1:] }
+
+// sorted gives the ids in ascending order, each once: the order in which rows are locked.
+func sorted(ids []task.ID) []task.ID {
+	ids = slices.Clone(ids)
+	slices.SortFunc(ids, compareIDs)
+	return slices.Compact(ids)
+}
+
+func compareIDs(a, b task.ID) int { return bytes.Compare(a[:], b[:]) }
+
+func idArgs(ids []task.ID) []any {
+	args := make([]any, len(ids))
+	for i := range ids {
+		args[i] = ids[i][:]
+	}
+	return args
+}

@@ -1,0 +1,109 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// saveChunk bounds one statement of Save: its CASE lists are searched row by row.
+const saveChunk = 100
+
+// mutable columns and the value of each in a task after its transition; version is not among them, it grows by one.
+var mutable = []struct {
+	column string
+	value  func(task.Task) any
+}{
+	{"state", func(t task.Task) any { return int8(t.State) }},
+	{"due_at", func(t task.Task) any { return t.DueAt.UnixMilli() }},
+	{"run_at", func(t task.Task) any { return t.RunAt.UnixMilli() }},
+	{"attempt", func(t task.Task) any { return t.Attempt }},
+	{"dedup_key", func(t task.Task) any { return nullText(t.DedupKey) }},
+	{"last_error", func(t task.Task) any { return t.LastError }},
+	{"updated_at", func(t task.Task) any { return t.UpdatedAt.UnixMilli() }},
+	{"finished_at", func(t task.Task) any { return nullTime(t.FinishedAt) }},
+}
+
+// Save writes tasks as one transition of pkg/task made them out of rows that were pending, each id once. It answers
+// ErrConflict if a row is not at the version before, or has ended; the caller must roll back then.
+func (s *Store) Save(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error {
+	byID := slices.SortedFunc(slices.Values(tasks), func(a, b task.Task) int { return compareIDs(a.ID, b.ID) })
+	for part := range slices.Chunk(byID, saveChunk) {
+		set, args := assignments(part)
+		where, ids := versions(part, 1)
+		if err := s.update(ctx, q, set, append(args, ids...), where, len(part)); err != nil {
+			return fmt.Errorf("save %d tasks, the first %s: %w", len(tasks), tasks[0].ID, err)
+		}
+	}
+	return nil
+}
+
+// Finish marks tasks done at this moment. The tasks are as they were read, before the transition, each id once. It
+// answers ErrConflict if a row is not at that version, or has ended; the caller must roll back then.
+func (s *Store) Finish(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, now time.Time) error {
+	if len(tasks) == 0 {
+		return nil
+	}
+	const set = "state = 1, version = version + 1, finished_at = ?, updated_at = ?, " +
+		"dedup_key = CASE WHEN SUBSTR(dedup_key, 1, 1) = 'k' THEN NULL ELSE dedup_key END"
+	where, ids := versions(tasks, 0)
+	args := append([]any{now.UnixMilli(), now.UnixMilli()}, ids...)
+	if err := s.update(ctx, q, set, args, where, len(tasks)); err != nil {
+		return fmt.Errorf("finish %d tasks, the first %s: %w", len(tasks), tasks[0].ID, err)
+	}
+	return nil
+}
+
+func (s *Store) update(ctx context.Context, q sqlx.ExtContext, set string, args []any, where string, want int) error {
+	r, err := q.ExecContext(ctx, "UPDATE duetime_tasks"+s.dialect.force("PRIMARY")+" SET "+set+" WHERE state = 0 AND "+where, args...)
+	if err != nil {
+		return err
+	}
+	got, err := r.RowsAffected() // counts each match: the version always changes
+	if err == nil && got != int64(want) {
+		return &conflictError{got, int64(want)}
+	}
+	return err
+}
+
+// versions is the condition that each row is at its task's version less behind. Nearly all tasks of a batch have one
+// or two versions; a list of (id, version) pairs would be slower.
+func versions(tasks []task.Task, behind int64) (string, []any) {
+	groups := map[int64][]task.ID{}
+	for _, t := range tasks {
+		groups[t.Version-behind] = append(groups[t.Version-behind], t.ID)
+	}
+	conditions := make([]string, 0, len(groups))
+	var args []any
+	for _, v := range slices.Sorted(maps.Keys(groups)) {
+		conditions = append(conditions, "version = ? AND id IN ("+marks(len(groups[v]))+")")
+		args = append(append(args, v), idArgs(sorted(groups[v]))...)
+	}
+	return "(" + strings.Join(conditions, " OR ") + ")", args
+}
+
+// assignments sets the mutable columns: to one value where all tasks agree, by CASE where they differ.
+func assignments(tasks []task.Task) (string, []any) {
+	set := []string{"version = version + 1"}
+	var args []any
+	for _, m := range mutable {
+		first := m.value(tasks[0])
+		if !slices.ContainsFunc(tasks, func(t task.Task) bool { return m.value(t) != first }) {
+			set = append(set, m.column+" = ?")
+			args = append(args, first)
+			continue
+		}
+		set = append(set, m.column+" = CASE id"+strings.Repeat(" WHEN ? THEN ?", len(tasks))+" END")
+		for _, t := range tasks {
+			args = append(args, t.ID[:], m.value(t))
+		}
+	}
+	return strings.Join(set, ", "), args
+}

@@ -1,0 +1,146 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Filter chooses rows for an operator; zero fields choose all.
+type Filter struct {
+	Owner     string
+	Kind      string
+	State     *task.State
+	DueBefore time.Time // due_at before this
+	Limit     int       // most rows; default 100
+}
+
+// List reads the rows that the filter chooses, by (due_at, id).
+func (s *Store) List(ctx context.Context, f Filter) ([]task.Task, error) {
+	conditions, args := []string{"1 = 1"}, []any{}
+	add := func(condition string, arg any) {
+		conditions, args = append(conditions, condition), append(args, arg)
+	}
+	if f.Owner != "" {
+		add("owner = ?", f.Owner)
+	}
+	if f.Kind != "" {
+		add("kind = ?", f.Kind)
+	}
+	if f.State != nil {
+		add("state = ?", int8(*f.State))
+	}
+	if !f.DueBefore.IsZero() {
+		add("due_at < ?", f.DueBefore.UnixMilli())
+	}
+	tasks, err := s.query(ctx, nil, "SELECT "+columns+" FROM duetime_tasks WHERE "+strings.Join(conditions, " AND ")+
+		" ORDER BY due_at, id LIMIT ?", append(args, cmp.Or(f.Limit, 100)))
+	if err != nil {
+		return nil, fmt.Errorf("list tasks: %w", err)
+	}
+	return tasks, nil
+}
+
+// Stats are figures over all rows.
+type Stats struct {
+	States map[string]int64 // rows by the state's name; each state is there
+	Kinds  map[string]int64 // rows by kind
+	// Lag of the done rows: finished_at - max(due_at, created_at); zero when there are none.
+	LagP50, LagP99, LagMax time.Duration
+}
+
+// Counts gives the number of rows in each state; each state is there.
+func (s *Store) Counts(ctx context.Context) (map[task.State]int64, error) {
+	counts, err := counts[task.State](ctx, s.db, "SELECT state, COUNT(*) FROM duetime_tasks GROUP BY state")
+	if err != nil {
+		return nil, fmt.Errorf("count tasks by state: %w", err)
+	}
+	for st := task.Pending; st <= task.Dead; st++ {
+		counts[st] += 0
+	}
+	return counts, nil
+}
+
+// Stats reads the whole table, which takes seconds for millions of rows; nothing is locked.
+func (s *Store) Stats(ctx context.Context) (Stats, error) {
+	st := Stats{States: map[string]int64{}}
+	byState, err := s.Counts(ctx)
+	if err != nil {
+		return st, err
+	}
+	for state, n := range byState {
+		st.States[state.String()] = n
+	}
+	db, done, err := s.unhurried()
+	if err != nil {
+		return st, err
+	}
+	defer done()
+	if st.Kinds, err = counts[string](ctx, db, "SELECT kind, COUNT(*) FROM duetime_tasks GROUP BY kind"); err != nil {
+		return st, fmt.Errorf("count tasks by kind: %w", err)
+	}
+	if err := readLags(ctx, db, &st); err != nil {
+		return st, fmt.Errorf("measure lag: %w", err)
+	}
+	return st, nil
+}
+
+func counts[K comparable](ctx context.Context, db *sqlx.DB, query string) (map[K]int64, error) {
+	r, err := db.QueryxContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = r.Close() }() // reading to the end closed it, and an earlier error says more
+	m := map[K]int64{}
+	for r.Next() {
+		var key K
+		var n int64
+		if err := r.Scan(&key, &n); err != nil {
+			return nil, err
+		}
+		m[key] = n
+	}
+	return m, r.Err()
+}
+
+const (
+	lagOf   = "finished_at - CASE WHEN created_at > due_at THEN created_at ELSE due_at END"
+	lagRows = " FROM duetime_tasks WHERE state = 1 AND finished_at IS NOT NULL"
+)
+
+// readLags takes the percentiles by nearest rank from a histogram of milliseconds, which comes sorted and is read no
+// further than needed.
+func readLags(ctx context.Context, db *sqlx.DB, st *Stats) error {
+	var n, highest int64
+	err := db.QueryRowxContext(ctx, "SELECT COUNT(*), COALESCE(MAX("+lagOf+"), 0)"+lagRows).Scan(&n, &highest)
+	if err != nil || n == 0 {
+		return err
+	}
+	st.LagMax = time.Duration(highest) * time.Millisecond
+	st.LagP50, st.LagP99 = st.LagMax, st.LagMax // should rows have been purged meanwhile
+	r, err := db.QueryxContext(ctx, "SELECT "+lagOf+" AS lag, COUNT(*)"+lagRows+" GROUP BY lag ORDER BY lag")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.Close() }() // reading to the end closed it, and an earlier error says more
+	rank50, rank99, seen := (n*50+99)/100, (n*99+99)/100, int64(0)
+	for seen < rank99 && r.Next() {
+		var lag, rows int64
+		if err := r.Scan(&lag, &rows); err != nil {
+			return err
+		}
+		if seen < rank50 && seen+rows >= rank50 {
+			st.LagP50 = time.Duration(lag) * time.Millisecond
+		}
+		if seen += rows; seen >= rank99 {
+			st.LagP99 = time.Duration(lag) * time.Millisecond
+		}
+	}
+	return r.Err()
+}

@@ -1,0 +1,198 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jmoiron/sqlx"
+	"modernc.org/sqlite"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Store is the pipeline's door to one database schema.
+type Store struct {
+	db      *sqlx.DB
+	dialect Dialect
+	slow    func() (*sqlx.DB, error) // opens a handle for statements that may run for minutes
+	layout  atomic.Pointer[Layout]   // as last read
+
+	purgeMu sync.Mutex
+	purged  task.Cursor // where the last purge stopped
+}
+
+// Open prepares a store on MySQL or MariaDB. It does not dial: a server that is away shows at the first use. The DSN
+// needs only user, address and schema; what the pipeline relies on is set by OpenDB.
+func Open(dsn string, o Options) (*Store, error) {
+	db, err := OpenDB(dsn, o)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{db: db, dialect: MySQL}
+	s.slow = func() (*sqlx.DB, error) {
+		return openMySQL(dsn, Options{MaxOpen: 4}, func(cfg *mysql.Config) {
+			cfg.ReadTimeout = 0
+			cfg.ParseTime = true // goose reads times
+		})
+	}
+	return s, nil
+}
+
+// OpenSQLite prepares a store in one file, made at the first use. Its transactions take the write lock when they begin
+// and wait up to 5 s for it.
+func OpenSQLite(path string) (*Store, error) {
+	q := url.Values{}
+	q.Add("_pragma", "busy_timeout(5000)") // first: switching to WAL may itself find the file busy
+	q.Add("_pragma", "journal_mode(WAL)")
+	q.Add("_pragma", "synchronous(NORMAL)")
+	q.Add("_txlock", "immediate")
+	c, err := sqlite.NewConnector("file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode())
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	db := sqlx.NewDb(sql.OpenDB(&connector{inner: c}), "sqlite3")
+	db.SetMaxOpenConns(16)
+	db.SetMaxIdleConns(16)
+	return On(db), nil
+}
+
+// On makes a store of a handle that the caller opened and will close. Its connections are guarded against lost
+// transactions only if OpenDB opened it; its sessions must be READ COMMITTED.
+func On(db *sqlx.DB) *Store {
+	s := &Store{db: db, dialect: SQLite}
+	if _, ok := db.Driver().(*mysql.MySQLDriver); ok {
+		s.dialect = MySQL
+	}
+	return s
+}
+
+// unhurried gives a handle without read timeout, and what to do with it afterwards.
+func (s *Store) unhurried() (*sqlx.DB, func(), error) {
+	if s.slow == nil {
+		return s.db, func() {}, nil
+	}
+	db, err := s.slow()
+	if err != nil {
+		return nil, nil, err
+	}
+	return db, func() { _ = db.Close() }, nil // nothing of it is still in use
+}
+
+// DB gives the handle.
+func (s *Store) DB() *sqlx.DB { return s.db }
+
+// Dialect says which SQL the database speaks.
+func (s *Store) Dialect() Dialect { return s.dialect }
+
+// Close closes the handle after waiting for the statements that run.
+func (s *Store) Close() error { return s.db.Close() }
+
+// Ping asks the server for an answer.
+func (s *Store) Ping(ctx context.Context) error {
+	if err := s.db.PingContext(ctx); err != nil {
+		return fmt.Errorf("ping database: %w", err)
+	}
+	return nil
+}
+
+// Begin starts a transaction at READ COMMITTED. It ends with ctx.
+func (s *Store) Begin(ctx context.Context) (*sqlx.Tx, error) {
+	tx, err := s.db.BeginTxx(ctx, nil)
+	if err != nil {
+		return nil, fmt.Errorf("begin transaction: %w", err)
+	}
+	return tx, nil
+}
+
+// Now reads the database's clock, to the millisecond. A nil q takes a connection of the pool.
+func (s *Store) Now(ctx context.Context, q sqlx.QueryerContext) (time.Time, error) {
+	var ms int64
+	if err := s.on(q).QueryRowxContext(ctx, "SELECT "+s.dialect.now()).Scan(&ms); err != nil {
+		return time.Time{}, fmt.Errorf("read the database's clock: %w", err)
+	}
+	return time.UnixMilli(ms).UTC(), nil
+}
+
+func (s *Store) on(q sqlx.QueryerContext) sqlx.QueryerContext {
+	if q == nil {
+		return s.db
+	}
+	return q
+}
+
+// Options tune the sessions of a MySQL handle; zero values mean the defaults.
+type Options struct {
+	LockWait    time.Duration // longest wait for a row lock, whole seconds, at least 1 s; default 2 s
+	WaitTimeout time.Duration // after which the server ends an idle session and its transaction; default the server's
+	MaxOpen     int           // most connections; default 32
+}
+
+// readTimeout bounds the wait for an answer, so that a COMMIT to a server that froze returns; it must exceed any
+// handler timeout that a statement may use up.
+const readTimeout = 20 * time.Second
+
+// OpenDB opens a handle as the pipeline needs it, for services that want their own statements on it: sessions at READ
+// COMMITTED and in UTC, guarded against lost transactions, parameters interpolated by the driver, a server that became
+// read-only left at once. It does not dial.
+func OpenDB(dsn string, o Options) (*sqlx.DB, error) {
+	return openMySQL(dsn, o, func(*mysql.Config) {})
+}
+
+func openMySQL(dsn string, o Options, more func(*mysql.Config)) (*sqlx.DB, error) {
+	cfg, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("mysql.dsn: %w", err)
+	}
+	configure(cfg, o)
+	more(cfg)
+	c, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("mysql.dsn: %w", err)
+	}
+	db := sqlx.NewDb(sql.OpenDB(&connector{inner: c, greeting: readCommitted}), "mysql")
+	n := cmp.Or(o.MaxOpen, 32)
+	db.SetMaxOpenConns(n)
+	db.SetMaxIdleConns(n)
+	db.SetConnMaxLifetime(10 * time.Minute) // finds a moved primary behind an unchanged name
+	if o.WaitTimeout > 0 {
+		db.SetConnMaxIdleTime(o.WaitTimeout / 2) // before the server does it
+	}
+	return db, nil
+}
+
+// readCommitted is said once per connection: as an option of BeginTx it would cost a round trip per transaction, and
+// as a variable it has different names on MySQL and MariaDB.
+const readCommitted = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
+
+func configure(cfg *mysql.Config, o Options) {
+	cfg.InterpolateParams = true
+	cfg.RejectReadOnly = true
+	cfg.ClientFoundRows = false
+	cfg.MultiStatements = false
+	cfg.Loc = time.UTC
+	cfg.Timeout = cmp.Or(cfg.Timeout, 3*time.Second)
+	cfg.WriteTimeout = cmp.Or(cfg.WriteTimeout, 5*time.Second)
+	cfg.ReadTimeout = cmp.Or(cfg.ReadTimeout, readTimeout)
+	cfg.Logger = &mysql.NopLogger{} // every error it prints is returned too
+	if cfg.Params == nil {
+		cfg.Params = map[string]string{}
+	}
+	cfg.Params["innodb_lock_wait_timeout"] = seconds(cmp.Or(o.LockWait, 2*time.Second))
+	if o.WaitTimeout > 0 {
+		cfg.Params["wait_timeout"] = seconds(o.WaitTimeout)
+	}
+	if cfg.Params["time_zone"] == "" {
+		cfg.Params["time_zone"] = "'+00:00'" // what loc=UTC takes TIMESTAMP columns to be
+	}
+}
+
+func seconds(d time.Duration) string {
+	return fmt.Sprint(max(1, int64((d+time.Second-1)/time.Second)))
+}

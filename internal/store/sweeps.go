@@ -1,0 +1,78 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// sweep is a way through the table in the order of (column, id), which is that of the index.
+type sweep struct {
+	index, column string
+	where         string // a further condition, with its AND
+}
+
+var (
+	byRunAt       = sweep{index: "duetime_tasks_due", column: "run_at", where: "state = 0 AND "}
+	byChange      = sweep{index: "duetime_tasks_updated", column: "updated_at"}
+	endedByChange = sweep{index: "duetime_tasks_updated", column: "updated_at", where: "state <> 0 AND "}
+)
+
+// window is what one page may hold: times in [from, to), after the cursor if that lies in it, at most limit rows.
+type window struct {
+	from, to time.Time
+	after    task.Cursor
+	limit    int
+}
+
+// sql gives what follows the table's name. The two alternatives are two ranges of the index in its own order: nothing
+// is sorted, and rows of one millisecond before the cursor are not read again.
+func (s sweep) sql(d Dialect, w window) (string, []any) {
+	start := w.after
+	if start.At.Before(w.from) {
+		start = task.Cursor{At: w.from}
+	}
+	at, to := start.At.UnixMilli(), w.to.UnixMilli()
+	text := d.force(s.index) + " WHERE " + s.where +
+		"((COL = ? AND id > ?) OR (COL > ? AND COL < ?)) AND COL < ? ORDER BY COL, id LIMIT ?"
+	return strings.ReplaceAll(text, "COL", s.column), []any{at, start.ID[:], at, to, to, w.limit}
+}
+
+// Pending reads a page of pending rows with run_at in [from, to), by (run_at, id), beginning after the cursor; a zero
+// cursor begins at from. Payloads are not read. Fewer than limit rows mean that this was the last page.
+func (s *Store) Pending(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error) {
+	tasks, err := s.page(ctx, byRunAt, window{from, to, after, limit})
+	if err != nil {
+		return nil, fmt.Errorf("read pending tasks: %w", err)
+	}
+	return tasks, nil
+}
+
+// Changed reads a page of rows in any state with updated_at in [from, to), by (updated_at, id), beginning after the
+// cursor; a zero cursor begins at from. Payloads are not read. Fewer than limit rows mean that this was the last page.
+func (s *Store) Changed(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error) {
+	tasks, err := s.page(ctx, byChange, window{from, to, after, limit})
+	if err != nil {
+		return nil, fmt.Errorf("read changed tasks: %w", err)
+	}
+	return tasks, nil
+}
+
+func (s *Store) page(ctx context.Context, way sweep, w window) ([]task.Task, error) {
+	text, args := way.sql(s.dialect, w)
+	return s.query(ctx, nil, "SELECT "+sweepColumns+" FROM duetime_tasks"+text, args)
+}
+
+// Overdue counts the pending rows whose run_at passed more than grace ago, on the database's clock.
+func (s *Store) Overdue(ctx context.Context, grace time.Duration) (int64, error) {
+	var n int64
+	err := s.db.QueryRowxContext(ctx, "SELECT COUNT(*) FROM duetime_tasks"+s.dialect.force("duetime_tasks_due")+
+		" WHERE state = 0 AND run_at < "+s.dialect.now()+" - ?", grace.Milliseconds()).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count overdue tasks: %w", err)
+	}
+	return n, nil
+}

@@ -1,0 +1,170 @@
+package store_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+func ownerRows(t *testing.T, s *store.Store) {
+	late, early := newTask(t, "ann", time.Hour), newTask(t, "ann", time.Minute)
+	other := newTask(t, "ann", time.Second)
+	other.Kind = "other"
+	done := newTask(t, "ann", 0)
+	rows := inserted(t, s, late, early, other, done, newTask(t, "Ann", 0), newTask(t, "bob", 0))
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
+		must(t, s.Finish(ctx, tx, rows[3:4], t0))
+		all := value[[]task.Task](t)(s.LockOwner(ctx, tx, "ann", ""))
+		if d := cmp.Diff([]task.ID{late.ID, early.ID, other.ID}, ids(all)); d != "" {
+			t.Errorf("LockOwner by id (-want +got):\n%s", d)
+		}
+		one := value[[]task.Task](t)(s.LockOwner(ctx, tx, "ann", "other"))
+		if d := cmp.Diff([]task.ID{other.ID}, ids(one)); d != "" {
+			t.Errorf("LockOwner of a kind (-want +got):\n%s", d)
+		}
+	})
+	listed := value[[]task.Task](t)(s.ListOwner(t.Context(), nil, "ann", ""))
+	if d := cmp.Diff([]task.ID{other.ID, early.ID, late.ID}, ids(listed)); d != "" {
+		t.Errorf("ListOwner by time (-want +got):\n%s", d)
+	}
+	if got := value[[]task.Task](t)(s.ListOwner(t.Context(), nil, "nobody", "")); len(got) != 0 {
+		t.Errorf("ListOwner of nobody: %v", got)
+	}
+}
+
+// pages reads all pages of three rows and checks that each is full but the last.
+func pages(t *testing.T, read func(after task.Cursor) ([]task.Task, error), at func(task.Task) time.Time) []task.ID {
+	t.Helper()
+	var all []task.ID
+	var after task.Cursor
+	for {
+		page := value[[]task.Task](t)(read(after))
+		for _, row := range page {
+			if len(row.Payload) != 0 {
+				t.Fatalf("a sweep read the payload %s", row.Payload)
+			}
+		}
+		all = append(all, ids(page)...)
+		if len(page) < 3 {
+			return all
+		}
+		after = task.Cursor{At: at(page[2]), ID: page[2].ID}
+	}
+}
+
+func pagesOfPending(t *testing.T, s *store.Store) {
+	var rows []task.Task
+	for _, in := range []int{0, 1, 1, 1, 1, 1, 2, 2, 3, 4, 5} {
+		rows = append(rows, newTask(t, "ann", time.Duration(in)*time.Second))
+	}
+	rows = inserted(t, s, rows...)
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Finish(ctx, tx, rows[2:3], t0)) })
+	got := pages(t, func(after task.Cursor) ([]task.Task, error) {
+		return s.Pending(t.Context(), t0.Add(time.Second), t0.Add(5*time.Second), after, 3)
+	}, func(r task.Task) time.Time { return r.RunAt })
+	if d := cmp.Diff(ids(slices.Delete(slices.Clone(rows[1:10]), 1, 2)), got); d != "" {
+		t.Errorf("Pending (-want +got):\n%s", d)
+	}
+}
+
+func pagesOfChanged(t *testing.T, s *store.Store) {
+	rows := newTasks(t, 12)
+	for i := range rows {
+		rows[i].UpdatedAt = t0.Add(time.Duration(i/5) * time.Second)
+	}
+	rows = inserted(t, s, rows...)
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Finish(ctx, tx, rows[:1], t0.Add(2*time.Second))) })
+	got := pages(t, func(after task.Cursor) ([]task.Task, error) {
+		return s.Changed(t.Context(), t0, t0.Add(3*time.Second), after, 3)
+	}, func(r task.Task) time.Time { return r.UpdatedAt })
+	want := append(ids(rows[1:10]), append(ids(rows[:1]), ids(rows[10:])...)...)
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("Changed (-want +got):\n%s", d)
+	}
+}
+
+func purge(t *testing.T, s *store.Store) {
+	rows := inserted(t, s, newTasks(t, 10)...)
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
+		must(t, s.Finish(ctx, tx, rows[:5], t0.Add(time.Second)))
+		must(t, s.Finish(ctx, tx, rows[5:7], t0.Add(time.Hour)))
+	})
+	for _, want := range []int{3, 2, 0} {
+		if got := value[int](t)(s.Purge(t.Context(), t0.Add(time.Hour), 3)); got != want {
+			t.Errorf("purged %d, want %d", got, want)
+		}
+	}
+	// A row that a long transaction commits late, under a time that was purged before.
+	late := inserted(t, s, newTask(t, "ann", 0))
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Finish(ctx, tx, late, t0.Add(55*time.Minute))) })
+	if got := value[int](t)(s.Purge(t.Context(), t0.Add(time.Hour+time.Minute), 3)); got != 3 {
+		t.Errorf("purged %d, want the late one and the two of the hour", got)
+	}
+	if got := value[[]task.Task](t)(s.Get(t.Context(), nil, ids(rows))); len(got) != 3 {
+		t.Errorf("%d rows left, want the 3 pending ones", len(got))
+	}
+}
+
+func list(t *testing.T, s *store.Store) {
+	rows := inserted(t, s, newTask(t, "ann", 3*time.Second), newTask(t, "bob", time.Second), newTask(t, "ann", 2*time.Second))
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Finish(ctx, tx, rows[:1], t0)) })
+	done := task.Done
+	for name, c := range map[string]struct {
+		filter store.Filter
+		want   []task.ID
+	}{
+		"all":    {store.Filter{}, []task.ID{rows[1].ID, rows[2].ID, rows[0].ID}},
+		"limit":  {store.Filter{Limit: 1}, []task.ID{rows[1].ID}},
+		"owner":  {store.Filter{Owner: "ann"}, []task.ID{rows[2].ID, rows[0].ID}},
+		"state":  {store.Filter{State: &done}, []task.ID{rows[0].ID}},
+		"kind":   {store.Filter{Kind: "other"}, []task.ID{}},
+		"before": {store.Filter{DueBefore: t0.Add(2 * time.Second), Kind: "meal.done"}, []task.ID{rows[1].ID}},
+	} {
+		if d := cmp.Diff(c.want, ids(value[[]task.Task](t)(s.List(t.Context(), c.filter)))); d != "" {
+			t.Errorf("%s (-want +got):\n%s", name, d)
+		}
+	}
+}
+
+func stats(t *testing.T, s *store.Store) {
+	if got := value[store.Stats](t)(s.Stats(t.Context())); got.LagMax != 0 || got.States["dead"] != 0 || len(got.States) != 4 {
+		t.Errorf("stats of an empty table: %+v", got)
+	}
+	rows := newTasks(t, 203)
+	for i := range rows {
+		rows[i].DueAt = t0.Add(-time.Hour) // lag counts from created_at then
+	}
+	rows = inserted(t, s, rows...)
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
+		for i := range rows[:200] {
+			must(t, s.Finish(ctx, tx, rows[i:i+1], t0.Add(time.Duration(i+1)*time.Millisecond)))
+		}
+		must(t, s.Save(ctx, tx, []task.Task{value[task.Task](t)(rows[200].Cancel(t0))}))
+	})
+	want := store.Stats{
+		States: map[string]int64{"pending": 2, "done": 200, "cancelled": 1, "dead": 0},
+		Kinds:  map[string]int64{"meal.done": 203},
+		LagP50: 100 * time.Millisecond, LagP99: 198 * time.Millisecond, LagMax: 200 * time.Millisecond,
+	}
+	if d := cmp.Diff(want, value[store.Stats](t)(s.Stats(t.Context()))); d != "" {
+		t.Errorf("stats (-want +got):\n%s", d)
+	}
+}
+
+func overdue(t *testing.T, s *store.Store) {
+	rows := newTasks(t, 3)
+	now := value[time.Time](t)(s.Now(t.Context(), nil))
+	rows[0].RunAt, rows[1].RunAt, rows[2].RunAt = now.Add(-time.Hour), now.Add(-time.Hour), now.Add(-50*time.Minute)
+	rows = inserted(t, s, rows...)
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Finish(ctx, tx, rows[:1], now)) })
+	if got := value[int64](t)(s.Overdue(t.Context(), 55*time.Minute)); got != 1 {
+		t.Errorf("overdue %d, want 1", got)
+	}
+}

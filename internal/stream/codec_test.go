@@ -1,0 +1,155 @@
+package stream
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+var published = time.UnixMilli(1_800_000_000_123).UTC()
+
+func hint(owner string) task.Hint {
+	return task.Hint{
+		ID: task.NewID(), Kind: "pet.meal_finished", Owner: owner, RunAt: 1_800_000_000_000, Version: 4095, Epoch: 12,
+	}
+}
+
+func TestHintRoundTrip(t *testing.T) {
+	t.Parallel()
+	for _, owner := range []string{"player-1", "Ünï çødé", `"quoted\`, "日本", "a\u2028b", "<&>"} {
+		want := hint(owner)
+		raw := appendHint(nil, want, published)
+		got, at, err := decodeHint(raw)
+		if err != nil {
+			t.Fatalf("decode %s: %v", raw, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" || !at.Equal(published) {
+			t.Errorf("at %s, hint (-want +got): %s", at, diff)
+		}
+		var generic map[string]any
+		if err := json.Unmarshal(raw, &generic); err != nil || generic["owner"] != owner {
+			t.Errorf("%s is not the JSON that others expect: %v", raw, err)
+		}
+	}
+}
+
+func TestHintLimits(t *testing.T) {
+	t.Parallel()
+	good := string(appendHint(nil, hint("a"), published))
+	for name, raw := range map[string]string{
+		"nothing":         "",
+		"null":            "null",
+		"an array":        "[]",
+		"deep nesting":    strings.Repeat("[", 4000),
+		"no id":           `{"kind":"k","owner":"o","run_at":1,"version":1}`,
+		"no kind":         strings.Replace(good, `"pet.meal_finished"`, `""`, 1),
+		"no owner":        strings.Replace(good, `"owner":"a"`, `"owner":""`, 1),
+		"a long owner":    strings.Replace(good, `"owner":"a"`, `"owner":"`+strings.Repeat("a", 65)+`"`, 1),
+		"a braced owner":  strings.Replace(good, `"owner":"a"`, `"owner":"{a}"`, 1),
+		"bytes":           strings.Replace(good, `"owner":"a"`, "\"owner\":\"\xff\"", 1),
+		"a late run_at":   strings.Replace(good, "1800000000000", "2199023255552", 1),
+		"a version":       strings.Replace(good, `"version":4095`, `"version":4096`, 1),
+		"a fraction":      strings.Replace(good, `"version":4095`, `"version":4.5`, 1),
+		"a negative time": strings.Replace(good, `"run_at":1`, `"run_at":-1`, 1),
+		"a huge message":  good + strings.Repeat(" ", maxHint),
+	} {
+		if _, _, err := decodeHint([]byte(raw)); err == nil {
+			t.Errorf("%s: decoded", name)
+		}
+	}
+}
+
+func TestHintOfEntry(t *testing.T) {
+	t.Parallel()
+	row := task.Task{ID: task.NewID(), Kind: "k", Owner: "o", RunAt: time.UnixMilli(1_800_000_000_001), Version: 4097}
+	got := hintOf(task.Entry{ID: row.ID, Kind: row.Kind, Owner: row.Owner, Score: task.ScoreOf(row)}, 3)
+	want := task.Hint{ID: row.ID, Kind: "k", Owner: "o", RunAt: 1_800_000_000_001, Version: 1, Epoch: 3}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("hint (-want +got): %s", diff)
+	}
+}
+
+func TestDeadLetterFits(t *testing.T) {
+	t.Parallel()
+	wide := strings.Repeat("\x01", 100_000) // each byte takes six in JSON
+	for name, d := range map[string]task.DeadLetter{
+		"small":      {ID: task.NewID(), Owner: "o", Error: "cause"},
+		"everything": {Kind: wide, Owner: wide, Queue: wide, Error: wide, Raw: []byte(wide)},
+		"bytes":      {Error: strings.Repeat("\xff", 100_000)},
+		"cut rune":   {Error: strings.Repeat("日", 4000)},
+	} {
+		b, err := encodeDead(d)
+		if err != nil || len(b) > maxDead {
+			t.Errorf("%s: %d bytes, %v", name, len(b), err)
+		}
+		var back task.DeadLetter
+		if err := json.Unmarshal(b, &back); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestConfigRefusals(t *testing.T) {
+	t.Parallel()
+	for want, cfg := range map[string]Config{
+		"namespace":             {Namespace: "a b"},
+		"queues":                {Namespace: "a", Queues: []string{"x:y"}},
+		"kafka.partitions":      {Namespace: "a", Partitions: -1},
+		"kafka.replication":     {Namespace: "a", Replication: 99},
+		"kafka.session_timeout": {Namespace: "a", SessionTimeout: time.Millisecond},
+		"heartbeat":             {Namespace: "a", SessionTimeout: time.Second, Heartbeat: time.Second},
+		"kafka.brokers":         {Namespace: "a"},
+	} {
+		if _, err := NewKafka(cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v", want, err)
+		}
+	}
+}
+
+func FuzzDecodeHint(f *testing.F) {
+	f.Add(appendHint(nil, hint("player"), published))
+	f.Add([]byte(`{"id":"01890000-0000-7000-8000-000000000000","kind":"k","owner":"o","run_at":1,"version":1}`))
+	f.Add([]byte("\xff{"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		h, at, err := decodeHint(raw)
+		if err != nil {
+			return
+		}
+		if err := checkHint(h); err != nil {
+			t.Fatalf("decoded outside the limits: %v", err)
+		}
+		again, _, err := decodeHint(appendHint(nil, h, at))
+		if err != nil || again != h {
+			t.Fatalf("%+v came back as %+v: %v", h, again, err)
+		}
+	})
+}
+
+func FuzzDecodeCompensation(f *testing.F) {
+	f.Add([]byte(`{"ids":["01890000-0000-7000-8000-000000000000"],"rebuild":[1]}`))
+	f.Fuzz(func(_ *testing.T, raw []byte) { _, _ = decodeCompensation(raw) })
+}
+
+func BenchmarkEncodeHint(b *testing.B) {
+	h := hint("player-123456")
+	buf := make([]byte, 0, 256)
+	b.ReportAllocs()
+	for b.Loop() {
+		buf = appendHint(buf[:0], h, published)
+	}
+}
+
+func BenchmarkDecodeHint(b *testing.B) {
+	raw := appendHint(nil, hint("player-123456"), published)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, _, err := decodeHint(raw); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package stream
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Config is what both adapters are made from; Local looks at Namespace, Queues, Partitions, Now, Logger, and Metrics.
+type Config struct {
+	Namespace   string   // prefix of topics and groups; required
+	Queues      []string // queues whose topics Ensure creates; default [default]
+	Brokers     []string // host:port; required for Kafka
+	Partitions  int      // of a queue's topic when it is created; default 24
+	Replication int      // of a topic when it is created; default 1
+
+	SessionTimeout time.Duration // a dead consumer's partitions move after it; default 6 s
+	Heartbeat      time.Duration // default min(SessionTimeout/10, 500 ms): a new member waits about as long
+
+	// Now is the database's clock as this process knows it; each hint carries the moment of its publishing by this
+	// clock, which Backlog compares. Default time.Now.
+	Now     func() time.Time
+	Logger  *slog.Logger          // default: discards
+	Metrics prometheus.Registerer // nil: none
+}
+
+const (
+	sidePartitions = 4   // at most, of the compensate and dead topics
+	maxPartitions  = 1e4 // beyond it a configuration is a slip of the hand
+	maxName        = 120 // bytes of a namespace or queue: a topic's name may have 249
+)
+
+// topicPattern is what Kafka takes in a topic's name.
+var topicPattern = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+
+func (c Config) withDefaults() Config {
+	if len(c.Queues) == 0 {
+		c.Queues = []string{"default"}
+	}
+	c.Partitions = cmp.Or(c.Partitions, 24)
+	c.Replication = cmp.Or(c.Replication, 1)
+	c.SessionTimeout = cmp.Or(c.SessionTimeout, 6*time.Second)
+	c.Heartbeat = cmp.Or(c.Heartbeat, min(c.SessionTimeout/10, 500*time.Millisecond))
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Validate refuses what can't work, naming the key. It looks at the values after their defaults.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	errs := []error{checkName("namespace", c.Namespace)}
+	for _, q := range c.Queues {
+		errs = append(errs, checkName("queues", q))
+	}
+	for _, b := range []struct {
+		key           string
+		got, low, top int64
+	}{
+		{"kafka.partitions", int64(c.Partitions), 1, maxPartitions},
+		{"kafka.replication", int64(c.Replication), 1, 32},
+		{"kafka.session_timeout in ms", c.SessionTimeout.Milliseconds(), 100, 30 * 60 * 1000},
+		{"kafka heartbeat in ms", c.Heartbeat.Milliseconds(), 10, c.SessionTimeout.Milliseconds() / 3},
+	} {
+		if b.got < b.low || b.got > b.top {
+			errs = append(errs, fmt.Errorf("%s: %d is not within %d and %d", b.key, b.got, b.low, b.top))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func checkName(key, s string) error {
+	if len(s) > maxName || !topicPattern.MatchString(s) {
+		return fmt.Errorf("%s: %q must be 1 to %d characters of A-Z a-z 0-9 . _ - (it names a Kafka topic)", key, s, maxName)
+	}
+	return nil
+}

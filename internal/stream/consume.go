@@ -1,0 +1,197 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+const (
+	joinBackoff   = 300 * time.Millisecond
+	leaveBound    = time.Second     // how long leaving the group may take; a rebalance may be holding the connection
+	watchEvery    = 2 * time.Second // looks for partitions that came or went
+	firstBackoff  = 100 * time.Millisecond
+	lastBackoff   = 5 * time.Second
+	brokenBackoff = 250 * time.Millisecond
+	warnEvery     = 10 * time.Second
+)
+
+// Consume reads a queue's topic as a member of the queue's group: it calls fn with each session, one at a time, and
+// joins again when fn has returned, until ctx ends; then it leaves the group and returns nil. While the broker is away
+// it keeps trying. It returns a permanent error when the broker refuses the configuration.
+//
+// fn's ctx ends with the session or with Consume's ctx; fn must then return soon. While it has not, after a lost
+// session, the whole group waits for this member for at most the session timeout; then it goes on without it. An error
+// of fn is logged, and the session ends after a growing pause.
+func (k *Kafka) Consume(ctx context.Context, queue string, fn func(ctx context.Context, s Session) error) error {
+	if err := checkName("queue", queue); err != nil {
+		return permanent(err)
+	}
+	sub := k.names.queue(queue)
+	return k.consume(ctx, sub, k.queueTopic(sub.topic), func(ctx context.Context, s rawSession) error { return fn(ctx, s) })
+}
+
+// Compensations calls fn with the compensations that are there, and commits them once fn has returned nil; until then
+// the same ones are given again after a growing pause. What can't be decoded is dropped and counted. It returns nil when
+// ctx ends, and a permanent error when the broker refuses the configuration.
+func (k *Kafka) Compensations(ctx context.Context, fn func(context.Context, []task.Compensation) error) error {
+	sub := k.names.compensate()
+	c := compensator{fn: fn, metrics: k.metrics, logger: k.cfg.Logger}
+	return k.consume(ctx, sub, k.topic(sub.topic, min(k.cfg.Partitions, sidePartitions), keepHints), c.run)
+}
+
+func (k *Kafka) consume(ctx context.Context, sub subscription, topic kafka.TopicConfig,
+	fn func(context.Context, rawSession) error,
+) error {
+	if err := k.awaitEnsured(ctx, topic); err != nil || ctx.Err() != nil {
+		return err
+	}
+	group, err := k.newGroup(sub)
+	if err != nil {
+		return fmt.Errorf("join %s: %w", sub.group, err)
+	}
+	defer k.leave(group, sub)
+	m := member{k: k, sub: sub, topic: topic, group: group, fn: fn}
+	for ctx.Err() == nil {
+		gen, err := group.Next(ctx)
+		switch {
+		case err == nil:
+			m.serve(ctx, gen)
+		case ctx.Err() != nil || errors.Is(err, kafka.ErrGroupClosed):
+		case refusal(err) != nil:
+			return fmt.Errorf("join %s: %w", sub.group, refusal(err))
+		default:
+			m.warn(err)
+		}
+	}
+	return nil
+}
+
+// awaitEnsured creates the topics before the group is joined: a member of a group whose topic is missing is assigned
+// nothing.
+func (k *Kafka) awaitEnsured(ctx context.Context, topic kafka.TopicConfig) error {
+	pause := firstBackoff
+	for ctx.Err() == nil {
+		err := k.ensureSoon(ctx, topic)
+		if err == nil {
+			return nil
+		}
+		if _, seen := k.partitions(ctx, topic.Topic); seen == nil {
+			return nil // another queue's topic is the trouble
+		}
+		if p := refusal(err); p != nil || isPermanent(err) {
+			return err
+		}
+		if ctx.Err() == nil {
+			k.cfg.Logger.Warn("waiting for the topics", "queue", topic.Topic, "err", err)
+		}
+		_ = sleep(ctx, pause)
+		pause = min(2*pause, lastBackoff/2)
+	}
+	return nil
+}
+
+func (k *Kafka) newGroup(sub subscription) (*kafka.ConsumerGroup, error) {
+	return kafka.NewConsumerGroup(kafka.ConsumerGroupConfig{
+		ID: sub.group, Topics: []string{sub.topic}, Brokers: k.cfg.Brokers,
+		Dialer: &kafka.Dialer{
+			ClientID: "duetime", Timeout: callTimeout, DualStack: true,
+			DialFunc: (&net.Dialer{Timeout: callTimeout}).DialContext,
+		},
+		StartOffset:            kafka.FirstOffset,
+		SessionTimeout:         k.cfg.SessionTimeout,
+		RebalanceTimeout:       k.cfg.SessionTimeout, // a member that drains for longer holds up the others no further
+		HeartbeatInterval:      k.cfg.Heartbeat,
+		JoinGroupBackoff:       joinBackoff,
+		WatchPartitionChanges:  true,
+		PartitionWatchInterval: watchEvery,
+		Timeout:                callTimeout,
+		ErrorLogger: kafka.LoggerFunc(func(format string, args ...any) {
+			k.cfg.Logger.Debug("kafka client", "queue", sub.topic, "err", fmt.Sprintf(format, args...))
+		}),
+	})
+}
+
+// leave leaves the group so that its partitions move at once. When the broker doesn't answer in time they move after the
+// session timeout.
+func (k *Kafka) leave(group *kafka.ConsumerGroup, sub subscription) {
+	done := make(chan struct{})
+	go func() { defer close(done); _ = group.Close() }()
+	select {
+	case <-done:
+	case <-time.After(leaveBound):
+		k.cfg.Logger.Warn("leaving the group takes too long", "queue", sub.topic)
+	}
+}
+
+// member is this process's membership in one group.
+type member struct {
+	k       *Kafka
+	sub     subscription
+	topic   kafka.TopicConfig
+	group   *kafka.ConsumerGroup
+	fn      func(context.Context, rawSession) error
+	failing time.Duration // the pause after fn's last error; zero after success
+	warned  time.Time     // when a failed join was last logged
+}
+
+// warn logs that joining failed, at most every ten seconds: while the broker is away it fails three times a second.
+func (m *member) warn(err error) {
+	if time.Since(m.warned) < warnEvery {
+		return
+	}
+	m.warned = time.Now()
+	m.k.cfg.Logger.Warn("joining the group is being tried again", "queue", m.sub.topic, "err", err)
+}
+
+// serve runs fn over one generation and returns when both have ended. fn runs as a goroutine of the generation, whose
+// heartbeats then go on until it has returned.
+func (m *member) serve(ctx context.Context, gen *kafka.Generation) {
+	m.k.joins.done(m.sub.group)
+	done := make(chan struct{})
+	gen.Start(func(genCtx context.Context) {
+		defer close(done)
+		m.session(ctx, genCtx, gen)
+		if ctx.Err() == nil {
+			return
+		}
+		// Returning ends the generation and would let the group join once more: it must be closing by then.
+		go func() { _ = m.group.Close() }()
+		<-genCtx.Done()
+	})
+	<-done
+}
+
+func (m *member) session(ctx, genCtx context.Context, gen *kafka.Generation) {
+	s := newKafkaSession(m.k, m.sub.topic, gen, genCtx.Done())
+	log := m.k.cfg.Logger.With("queue", m.sub.topic, "epoch", gen.ID)
+	log.Info("session began", "n", len(s.partitions))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(genCtx, cancel)()
+	if len(s.partitions) == 0 {
+		m.ensureAgain(ctx, log)
+	}
+	err := s.run(ctx, gen.Assignments[m.sub.topic], m.fn)
+	if err == nil || ctx.Err() != nil {
+		m.failing = 0
+		return
+	}
+	m.failing = min(max(2*m.failing, brokenBackoff), lastBackoff)
+	log.Warn("session ended with an error", "err", err)
+	_ = sleep(ctx, m.failing)
+}
+
+// ensureAgain creates the topic again when nothing was assigned because it is gone (the broker's data was wiped).
+func (m *member) ensureAgain(ctx context.Context, log *slog.Logger) {
+	if err := m.k.ensureSoon(ctx, m.topic); err != nil && ctx.Err() == nil {
+		log.Warn("waiting for the topics", "err", err)
+	}
+}

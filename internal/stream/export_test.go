@@ -1,0 +1,7 @@
+package stream
+
+// Append puts a message past the codec.
+func (l *Local) Append(topic string, value []byte) error { return l.append(topic, nil, value) }
+
+// MaxInFlight is how many messages may be unanswered.
+const MaxInFlight = maxInFlight

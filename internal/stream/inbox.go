@@ -1,0 +1,120 @@
+package stream
+
+import (
+	"context"
+	"sync"
+)
+
+// roomBelow is how few records of a partition may wait in an inbox before its reader fetches more.
+const roomBelow = 500
+
+// inbox is where the readers of a session's partitions leave records and the session's one consumer takes them. A
+// reader may leave all of one fetch at once; it then waits until most of that was taken.
+type inbox struct {
+	mu     sync.Mutex
+	queues []inboxQueue
+	first  int           // which queue is served first; it goes round
+	ready  chan struct{} // holds a token when something was put
+}
+
+type inboxQueue struct {
+	records []record
+	room    chan struct{} // holds a token when something was taken
+}
+
+func newInbox(partitions int) *inbox {
+	b := &inbox{queues: make([]inboxQueue, partitions), ready: make(chan struct{}, 1)}
+	for i := range b.queues {
+		b.queues[i].room = make(chan struct{}, 1)
+	}
+	return b
+}
+
+func signal(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+// put leaves records in a queue.
+func (b *inbox) put(queue int, records []record) {
+	b.mu.Lock()
+	b.queues[queue].records = append(b.queues[queue].records, records...)
+	b.mu.Unlock()
+	signal(b.ready)
+}
+
+// awaitRoom returns once the queue is nearly empty, or with ctx's error.
+func (b *inbox) awaitRoom(ctx context.Context, queue int) error {
+	for {
+		b.mu.Lock()
+		n := len(b.queues[queue].records)
+		b.mu.Unlock()
+		if n < roomBelow {
+			return ctx.Err()
+		}
+		select {
+		case <-b.queues[queue].room:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// take returns what is there, at least one record; it waits while there is none.
+func (b *inbox) take(ctx context.Context, over <-chan struct{}, limit int) ([]record, error) {
+	for {
+		select {
+		case <-over:
+			return nil, ErrSessionOver
+		default:
+		}
+		if out := b.grab(limit); len(out) > 0 {
+			return out, nil
+		}
+		select {
+		case <-b.ready:
+		case <-over:
+			return nil, ErrSessionOver
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// grab takes an equal share of each queue first and fills up with what is left.
+func (b *inbox) grab(limit int) []record {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	waiting := 0
+	for i := range b.queues {
+		if len(b.queues[i].records) > 0 {
+			waiting++
+		}
+	}
+	if waiting == 0 {
+		return nil
+	}
+	out := b.round(nil, max(1, limit/waiting), limit)
+	out = b.round(out, limit, limit)
+	b.first = (b.first + 1) % len(b.queues)
+	return out
+}
+
+func (b *inbox) round(out []record, share, limit int) []record {
+	for i := range b.queues {
+		q := &b.queues[(b.first+i)%len(b.queues)]
+		n := min(len(q.records), share, limit-len(out))
+		if n <= 0 {
+			continue
+		}
+		out = append(out, q.records[:n]...)
+		q.records = q.records[n:]
+		if len(q.records) == 0 {
+			q.records = nil
+		}
+		signal(q.room)
+	}
+	return out
+}

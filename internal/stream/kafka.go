@@ -1,0 +1,151 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"golang.org/x/sync/semaphore"
+)
+
+const (
+	callTimeout = 3 * time.Second
+	closeBound  = 500 * time.Millisecond // a process that was told to end has drained before
+	metadataTTL = 2 * time.Second        // how stale the known leaders and topics may be
+)
+
+// Kafka is the stream on Apache Kafka. It is made without contacting a broker; every method waits a bounded time, or
+// until its ctx ends. It is safe for concurrent use.
+type Kafka struct {
+	cfg       Config
+	names     names
+	metrics   *metrics
+	transport *kafka.Transport
+	client    *kafka.Client
+	writer    *kafka.Writer
+	inFlight  *semaphore.Weighted
+	joins     joins
+	ensuring  chan struct{} // held by the one who ensures
+	ensured   ensured       // guarded by ensuring
+}
+
+// NewKafka makes a Kafka of the brokers configured; it returns an error for a configuration that can't work, or for
+// metrics whose names are taken by others.
+func NewKafka(cfg Config) (*Kafka, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if len(cfg.Brokers) == 0 {
+		return nil, errors.New("kafka.brokers: must name at least one broker")
+	}
+	m, err := newMetrics(cfg.Metrics)
+	if err != nil {
+		return nil, fmt.Errorf("register stream's metrics: %w", err)
+	}
+	k := &Kafka{
+		cfg: cfg, names: names{cfg.Namespace}, metrics: m,
+		inFlight: semaphore.NewWeighted(maxInFlight), ensuring: make(chan struct{}, 1),
+	}
+	k.transport, k.client = k.newClient()
+	k.writer = newWriter(k.client.Addr, k.transport)
+	return k, nil
+}
+
+// newClient makes a client with connections of its own.
+func (k *Kafka) newClient() (*kafka.Transport, *kafka.Client) {
+	t := &kafka.Transport{
+		Dial:        (&net.Dialer{Timeout: callTimeout}).DialContext,
+		DialTimeout: callTimeout,
+		MetadataTTL: metadataTTL,
+		ClientID:    "duetime",
+	}
+	return t, &kafka.Client{Addr: kafka.TCP(k.cfg.Brokers...), Transport: t}
+}
+
+// Close waits at most half a second for what is being written, and closes the connections. Consume and Compensations must
+// have returned.
+func (k *Kafka) Close() error {
+	done := make(chan error, 1)
+	go func() { done <- k.writer.Close() }()
+	defer k.transport.CloseIdleConnections()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(closeBound):
+		return fmt.Errorf("close kafka writer: %w", ErrOutcomeUnknown)
+	}
+}
+
+// Ping asks a broker for a sign of life, for at most three seconds.
+func (k *Kafka) Ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	res, err := k.client.ApiVersions(ctx, &kafka.ApiVersionsRequest{})
+	if err != nil && ctx.Err() == nil {
+		// The pooled connection may be one that died with the broker's last life.
+		res, err = k.client.ApiVersions(ctx, &kafka.ApiVersionsRequest{})
+	}
+	if err == nil {
+		err = res.Error
+	}
+	if err != nil {
+		return fmt.Errorf("ping kafka: %w", err)
+	}
+	return nil
+}
+
+// Joined gives a channel that is closed once this process has joined the queue's group for the first time.
+func (k *Kafka) Joined(queue string) <-chan struct{} {
+	return k.joins.of(k.names.queue(queue).group).ch
+}
+
+// partitions tells how many partitions a topic has, as of at most metadataTTL ago.
+func (k *Kafka) partitions(ctx context.Context, topic string) (int, error) {
+	res, err := k.client.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{topic}})
+	if err != nil {
+		return 0, fmt.Errorf("metadata of %s: %w", topic, err)
+	}
+	for _, t := range res.Topics {
+		switch {
+		case t.Name != topic:
+		case t.Error != nil:
+			return 0, fmt.Errorf("metadata of %s: %w", topic, t.Error)
+		case len(t.Partitions) > 0:
+			return len(t.Partitions), nil
+		}
+	}
+	return 0, fmt.Errorf("metadata of %s: %w", topic, kafka.UnknownTopicOrPartition)
+}
+
+// joins remembers which groups were joined.
+type joins struct {
+	mu sync.Mutex
+	m  map[string]*joined
+}
+
+type joined struct {
+	once sync.Once
+	ch   chan struct{}
+}
+
+func (j *joins) of(group string) *joined {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.m == nil {
+		j.m = map[string]*joined{}
+	}
+	if j.m[group] == nil {
+		j.m[group] = &joined{ch: make(chan struct{})}
+	}
+	return j.m[group]
+}
+
+func (j *joins) done(group string) {
+	g := j.of(group)
+	g.once.Do(func() { close(g.ch) })
+}

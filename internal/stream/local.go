@@ -1,0 +1,254 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+const (
+	maxLocalLog  = 100_000 // records of one partition; beyond it Publish is refused until some were committed
+	maxLocalDead = 1000    // newest dead letters kept
+)
+
+// Local is the stream within one process, in memory: the twin of Kafka for the embedded pipeline and for tests. Its
+// partitions, groups, generations, and commits behave like Kafka's; what stands in it ends with the process, which is
+// harmless since it carries hints. It is safe for concurrent use.
+type Local struct {
+	cfg     Config
+	names   names
+	metrics *metrics
+	joins   joins
+
+	mu     sync.Mutex
+	closed bool
+	topics map[string]*localTopic
+	dead   []task.DeadLetter
+}
+
+// NewLocal makes a Local. It panics on a configuration that can't work: it is the program's own.
+func NewLocal(cfg Config) *Local {
+	cfg = cfg.withDefaults()
+	if err := cfg.Validate(); err != nil {
+		panic(fmt.Sprintf("stream.NewLocal: %v", err))
+	}
+	m, err := newMetrics(cfg.Metrics)
+	if err != nil {
+		panic(fmt.Sprintf("stream.NewLocal: register metrics: %v", err))
+	}
+	return &Local{cfg: cfg, names: names{cfg.Namespace}, metrics: m, topics: map[string]*localTopic{}}
+}
+
+// Ensure makes the configured topics.
+func (l *Local) Ensure(context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, q := range l.cfg.Queues {
+		l.ensure(l.names.queue(q).topic, l.cfg.Partitions)
+	}
+	l.ensure(l.names.compensate().topic, min(l.cfg.Partitions, sidePartitions))
+	return l.open()
+}
+
+// ensure makes a topic unless it stands; mu is held.
+func (l *Local) ensure(topic string, partitions int) *localTopic {
+	if l.topics[topic] == nil {
+		l.topics[topic] = newLocalTopic(partitions, l.cfg.SessionTimeout)
+	}
+	return l.topics[topic]
+}
+
+// open gives ErrClosed after Close; mu is held.
+func (l *Local) open() error {
+	if l.closed {
+		return ErrClosed
+	}
+	return nil
+}
+
+// Ping answers nil until Close.
+func (l *Local) Ping(context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.open()
+}
+
+// Close refuses what is published from now on. Consume and Compensations must have returned.
+func (l *Local) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	return nil
+}
+
+// Joined gives a channel that is closed once the queue's group has been joined for the first time.
+func (l *Local) Joined(queue string) <-chan struct{} {
+	return l.joins.of(l.names.queue(queue).group).ch
+}
+
+// Publish appends a hint of each entry to its queue's topic. It answers nil when all were appended, else one error, or
+// nil, per entry. A permanent error concerns that entry alone: it can't be encoded, or its queue has no topic.
+func (l *Local) Publish(ctx context.Context, entries []task.Entry, epoch int64) []error {
+	if err := ctx.Err(); err != nil {
+		return same(len(entries), fmt.Errorf("publish: %w", err))
+	}
+	errs := make([]error, len(entries))
+	for i, e := range entries {
+		errs[i] = l.publish(e, epoch)
+	}
+	if !slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
+		return nil
+	}
+	return errs
+}
+
+func (l *Local) publish(e task.Entry, epoch int64) error {
+	value, err := hintValue(e, epoch, l.cfg.Now())
+	if err != nil {
+		return err
+	}
+	return l.append(l.names.queue(e.Queue).topic, []byte(e.Owner), value)
+}
+
+// append adds one record to the key's partition of a topic. An unknown topic is created if it is configured.
+func (l *Local) append(topic string, key, value []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.open(); err != nil {
+		return err
+	}
+	t := l.topics[topic]
+	if t == nil {
+		n, ours := l.configured(topic)
+		if !ours {
+			return permanent(fmt.Errorf("publish to %s: %w", topic, kafka.UnknownTopicOrPartition))
+		}
+		t = l.ensure(topic, n)
+	}
+	return t.append(key, value)
+}
+
+// configured gives the partitions of a topic that Ensure makes; mu is held.
+func (l *Local) configured(topic string) (int, bool) {
+	if topic == l.names.compensate().topic {
+		return min(l.cfg.Partitions, sidePartitions), true
+	}
+	return l.cfg.Partitions, slices.ContainsFunc(l.cfg.Queues, func(q string) bool {
+		return l.names.queue(q).topic == topic
+	})
+}
+
+// Compensate appends the request to the compensation topic, in several messages where it names many.
+func (l *Local) Compensate(ctx context.Context, c task.Compensation) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("compensate: %w", err)
+	}
+	values, err := encodeCompensation(c)
+	if err != nil {
+		return err
+	}
+	for _, v := range values {
+		if err := l.append(l.names.compensate().topic, nil, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Bury keeps dead letters, cut to at most 16 KiB each; the newest thousand stay. See Buried.
+func (l *Local) Bury(ctx context.Context, letters []task.DeadLetter) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("bury: %w", err)
+	}
+	for _, d := range letters {
+		if _, err := encodeDead(d); err != nil {
+			return err
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.open(); err != nil {
+		return err
+	}
+	l.dead = append(l.dead, letters...)
+	l.dead = slices.Clone(l.dead[max(0, len(l.dead)-maxLocalDead):])
+	return nil
+}
+
+// Buried gives the dead letters kept, oldest first.
+func (l *Local) Buried() []task.DeadLetter {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.dead)
+}
+
+// Consume reads a queue's topic as a member of the queue's group, as Kafka's Consume does.
+func (l *Local) Consume(ctx context.Context, queue string, fn func(ctx context.Context, s Session) error) error {
+	if err := checkName("queue", queue); err != nil {
+		return permanent(err)
+	}
+	sub := l.names.queue(queue)
+	return l.consume(ctx, sub, l.cfg.Partitions, func(ctx context.Context, s rawSession) error { return fn(ctx, s) })
+}
+
+// Compensations calls fn with the compensations that are there, as Kafka's Compensations does.
+func (l *Local) Compensations(ctx context.Context, fn func(context.Context, []task.Compensation) error) error {
+	c := compensator{fn: fn, metrics: l.metrics, logger: l.cfg.Logger}
+	return l.consume(ctx, l.names.compensate(), min(l.cfg.Partitions, sidePartitions), c.run)
+}
+
+func (l *Local) consume(ctx context.Context, sub subscription, partitions int,
+	fn func(context.Context, rawSession) error,
+) error {
+	l.mu.Lock()
+	if err := l.open(); err != nil {
+		l.mu.Unlock()
+		return fmt.Errorf("join %s: %w", sub.group, err)
+	}
+	t := l.ensure(sub.topic, partitions)
+	l.mu.Unlock()
+
+	m := t.join()
+	defer t.leave(m)
+	failing := time.Duration(0)
+	for {
+		s, err := t.await(ctx, m)
+		if err != nil {
+			return nil
+		}
+		l.joins.done(sub.group)
+		s.metrics = l.metrics
+		err = s.run(ctx, fn)
+		if err == nil || s.isLost() || errors.Is(err, ErrSessionOver) {
+			failing = 0
+			continue
+		}
+		failing = min(max(2*failing, brokenBackoff), lastBackoff)
+		if ctx.Err() == nil {
+			l.cfg.Logger.Warn("session ended with an error", "queue", sub.topic, "err", err)
+		}
+		select {
+		case <-time.After(failing):
+		case <-s.lost:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// Backlog tells what the queue's group has not committed yet.
+func (l *Local) Backlog(_ context.Context, queue string) (Backlog, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.topics[l.names.queue(queue).topic]
+	if t == nil {
+		return nil, fmt.Errorf("backlog of %s: %w", queue, kafka.UnknownTopicOrPartition)
+	}
+	return t.backlog(), nil
+}

@@ -1,0 +1,36 @@
+package stream
+
+import (
+	"github.com/segmentio/kafka-go"
+)
+
+// subscription is one topic as read by its one group.
+type subscription struct {
+	topic string
+	group string
+}
+
+// names spells the topics and groups of a namespace.
+type names struct{ namespace string }
+
+func (n names) queue(queue string) subscription {
+	return subscription{topic: n.namespace + ".q." + queue, group: n.namespace + "." + queue}
+}
+
+func (n names) compensate() subscription {
+	return subscription{topic: n.namespace + ".compensate", group: n.namespace + ".compensate"}
+}
+
+func (n names) dead() string { return n.namespace + ".dead" }
+
+// partitionOf places a key as the writer's balancer does, so that Backlog speaks of the partition that the writer chose.
+func partitionOf(key []byte, partitions int) int {
+	if partitions <= 1 {
+		return 0
+	}
+	ids := make([]int, partitions)
+	for i := range ids {
+		ids[i] = i
+	}
+	return (&kafka.Hash{}).Balance(kafka.Message{Key: key}, ids...)
+}

@@ -1,0 +1,287 @@
+// Package verify compares the truth with the index and counts what differs. It only reads: mending is reconcile's.
+//
+// Differences come and go while tasks are written and fired, so only one that still stands two seconds later, of a row at
+// the same version, is counted.
+package verify
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Store is what verify reads of MySQL.
+type Store interface {
+	Now(ctx context.Context, q sqlx.QueryerContext) (time.Time, error)
+	Get(ctx context.Context, q sqlx.QueryerContext, ids []task.ID) ([]task.Task, error)
+	Pending(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error)
+}
+
+// Index is what verify reads of Redis.
+type Index interface {
+	Standings(ctx context.Context, tasks []task.Task) ([]task.Standing, error)
+	ScanDue(ctx context.Context, shard int, cursor uint64, count int64) ([]task.Entry, uint64, error)
+	ScanOwners(ctx context.Context, shard int, cursor uint64, count int64) ([]task.Entry, uint64, error)
+}
+
+// Drift is how the index differs from the truth.
+type Drift struct {
+	Missing int64 // pending rows that don't stand in both sets with exactly their score
+	Extra   int64 // entries of either set whose row is absent, has ended, or has another score
+}
+
+const (
+	page    = 1000
+	recheck = 2 * time.Second
+	flight  = 500 * time.Millisecond // ahead of its moment, a row's hint may be under way
+)
+
+var farFuture = time.UnixMilli(1 << 41) // beyond every due time that a row can have
+
+// Check compares all rows and all entries of so many shards.
+func Check(ctx context.Context, store Store, index Index, shards int) (Drift, error) {
+	c := checker{store: store, index: index}
+	missing, err := c.missing(ctx)
+	if err != nil {
+		return Drift{}, err
+	}
+	extra, err := c.extra(ctx, shards)
+	if err != nil {
+		return Drift{}, err
+	}
+	if len(missing)+len(extra) == 0 {
+		return Drift{}, nil
+	}
+	select {
+	case <-ctx.Done():
+		return Drift{}, ctx.Err()
+	case <-time.After(recheck):
+	}
+	return c.again(ctx, missing, extra)
+}
+
+type checker struct {
+	store Store
+	index Index
+}
+
+// extraEntry is an entry that its row contradicts.
+type extraEntry struct {
+	shard int
+	owned bool // of an owner's set
+	task.Entry
+}
+
+func (e extraEntry) task() task.Task {
+	return task.Task{ID: e.ID, Kind: e.Kind, Queue: e.Queue, Owner: e.Owner, Subject: e.Subject, Shard: e.shard}
+}
+
+// missing walks the pending rows.
+func (c checker) missing(ctx context.Context) ([]task.Task, error) {
+	var out []task.Task
+	var after task.Cursor
+	for {
+		rows, err := c.store.Pending(ctx, time.Time{}, farFuture, after, page)
+		if err != nil {
+			return nil, err
+		}
+		unlike, err := c.unlike(ctx, rows)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, unlike...)
+		if len(rows) < page {
+			return out, nil
+		}
+		last := rows[len(rows)-1]
+		after = task.Cursor{At: last.RunAt, ID: last.ID}
+	}
+}
+
+// unlike keeps the rows that the index does not hold as they are. A row whose moment has come is right without a due
+// entry: its hint is under way, and if it stays there the row is overdue.
+func (c checker) unlike(ctx context.Context, rows []task.Task) ([]task.Task, error) {
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	now, err := c.store.Now(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	seen, err := c.index.Standings(ctx, rows)
+	if err != nil {
+		return nil, fmt.Errorf("read %d standings: %w", len(rows), err)
+	}
+	var out []task.Task
+	for i, row := range rows {
+		score := task.ScoreOf(row)
+		flying := row.RunAt.Before(now.Add(flight)) && seen[i].Due == task.NoScore
+		if seen[i].Owner != score || seen[i].Due != score && !flying {
+			out = append(out, row)
+		}
+	}
+	return out, nil
+}
+
+// extra walks both sets of every shard.
+func (c checker) extra(ctx context.Context, shards int) ([]extraEntry, error) {
+	var out []extraEntry
+	for shard := range shards {
+		for _, owned := range []bool{false, true} {
+			found, err := c.extraOf(ctx, shard, owned)
+			if err != nil {
+				return nil, fmt.Errorf("scan shard %d: %w", shard, err)
+			}
+			out = append(out, found...)
+		}
+	}
+	return out, nil
+}
+
+func (c checker) extraOf(ctx context.Context, shard int, owned bool) ([]extraEntry, error) {
+	scan := c.index.ScanDue
+	if owned {
+		scan = c.index.ScanOwners
+	}
+	var out []extraEntry
+	for cursor := uint64(0); ; {
+		entries, next, err := scan(ctx, shard, cursor, page)
+		if err != nil {
+			return nil, err
+		}
+		found := make([]extraEntry, len(entries))
+		for i, e := range entries {
+			found[i] = extraEntry{shard: shard, owned: owned, Entry: e}
+		}
+		found, err = c.contradicted(ctx, found)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, found...)
+		if cursor = next; next == 0 {
+			return out, nil
+		}
+	}
+}
+
+// contradicted keeps the entries that their rows contradict.
+func (c checker) contradicted(ctx context.Context, entries []extraEntry) ([]extraEntry, error) {
+	if len(entries) == 0 {
+		return nil, nil
+	}
+	rows, err := c.rows(ctx, entries)
+	if err != nil {
+		return nil, err
+	}
+	var out []extraEntry
+	for _, e := range entries {
+		if row, found := rows[e.ID]; e.Err != nil || !found || task.ScoreOf(row) != e.Score {
+			out = append(out, e)
+		}
+	}
+	return out, nil
+}
+
+func (c checker) rows(ctx context.Context, entries []extraEntry) (map[task.ID]task.Task, error) {
+	ids := make([]task.ID, len(entries))
+	for i, e := range entries {
+		ids[i] = e.ID
+	}
+	byID := make(map[task.ID]task.Task, len(ids))
+	for len(ids) > 0 {
+		n := min(page, len(ids))
+		rows, err := c.store.Get(ctx, nil, ids[:n])
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			byID[row.ID] = row
+		}
+		ids = ids[n:]
+	}
+	return byID, nil
+}
+
+// again looks a second time at what differed, and counts what still does.
+func (c checker) again(ctx context.Context, missing []task.Task, extra []extraEntry) (Drift, error) {
+	var d Drift
+	for len(missing) > 0 {
+		n := min(page, len(missing))
+		still, err := c.stillMissing(ctx, missing[:n])
+		if err != nil {
+			return d, err
+		}
+		d.Missing += still
+		missing = missing[n:]
+	}
+	for len(extra) > 0 {
+		n := min(page, len(extra))
+		still, err := c.stillExtra(ctx, extra[:n])
+		if err != nil {
+			return d, err
+		}
+		d.Extra += still
+		extra = extra[n:]
+	}
+	return d, nil
+}
+
+// stillMissing counts the rows that are at the version at which they differed before, and differ still.
+func (c checker) stillMissing(ctx context.Context, before []task.Task) (int64, error) {
+	versions := make(map[task.ID]int64, len(before))
+	ids := make([]task.ID, len(before))
+	for i, t := range before {
+		versions[t.ID], ids[i] = t.Version, t.ID
+	}
+	rows, err := c.store.Get(ctx, nil, ids)
+	if err != nil {
+		return 0, err
+	}
+	var same []task.Task
+	for _, row := range rows {
+		if row.State == task.Pending && row.Version == versions[row.ID] {
+			same = append(same, row)
+		}
+	}
+	unlike, err := c.unlike(ctx, same)
+	return int64(len(unlike)), err
+}
+
+// stillExtra counts the entries that stand as they stood and are contradicted still.
+func (c checker) stillExtra(ctx context.Context, before []extraEntry) (int64, error) {
+	contradicted, err := c.contradicted(ctx, before)
+	if err != nil || len(contradicted) == 0 {
+		return 0, err
+	}
+	var n int64
+	tasks := make([]task.Task, 0, len(contradicted))
+	readable := make([]extraEntry, 0, len(contradicted))
+	for _, e := range contradicted {
+		if e.Err != nil {
+			n++
+			continue
+		}
+		tasks, readable = append(tasks, e.task()), append(readable, e)
+	}
+	if len(tasks) == 0 {
+		return n, nil
+	}
+	seen, err := c.index.Standings(ctx, tasks)
+	if err != nil {
+		return 0, err
+	}
+	for i, e := range readable {
+		stands := seen[i].Due
+		if e.owned {
+			stands = seen[i].Owner
+		}
+		if stands == e.Score {
+			n++
+		}
+	}
+	return n, nil
+}

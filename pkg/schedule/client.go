@@ -1,0 +1,245 @@
+package schedule
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/jmoiron/sqlx"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Store is what a client needs of the database.
+type Store interface {
+	Rows
+	// Begin starts a transaction at READ COMMITTED, which ends with ctx. A transaction that the server has rolled back
+	// must refuse every further statement and COMMIT.
+	Begin(ctx context.Context) (*sqlx.Tx, error)
+	// Retryable tells whether the error says that the transaction did not commit and may do so when run again.
+	Retryable(err error) bool
+	// Ambiguous tells whether the error of a commit leaves open if it took effect.
+	Ambiguous(err error) bool
+}
+
+// Index is what a client needs of the wake-up index.
+type Index interface {
+	// Put makes the index hold the tasks as given, unless it knows newer versions; nil only if all were taken.
+	Put(ctx context.Context, tasks []task.Task) error
+	// Owner lists the owner's pending tasks by their next try.
+	Owner(ctx context.Context, shard int, owner string) ([]task.Entry, error)
+}
+
+// Compensator takes the ids of tasks that the daemon is to index.
+type Compensator interface {
+	Compensate(ctx context.Context, c task.Compensation) error
+}
+
+// Config tunes a client; zero values mean the defaults.
+type Config struct {
+	MaxTries   int           // of a transaction in InTx; default 10
+	IndexWait  time.Duration // how long a caller waits for the index after its commit; default 50 ms
+	PutTimeout time.Duration // of one call to the index; default 500 ms
+	Backlog    int           // most ids that wait for compensation; default 16384
+	DrainTime  time.Duration // how long Close goes on at most; default 2 s
+
+	// Shards gives the number of shards over which the layout spreads new tasks. The answer is kept for a minute. Nil:
+	// Tasks reads the database.
+	Shards func(ctx context.Context) (int, error)
+
+	Logger  *slog.Logger          // default slog.Default
+	Metrics prometheus.Registerer // nil: none
+}
+
+// Validate refuses what can't work.
+func (c Config) Validate() error {
+	if c.MaxTries < 0 || c.IndexWait < 0 || c.PutTimeout < 0 || c.Backlog < 0 || c.DrainTime < 0 {
+		return errors.New("schedule: numbers and durations must not be negative")
+	}
+	return nil
+}
+
+func (c Config) withDefaults() Config {
+	c.MaxTries = cmp.Or(c.MaxTries, 10)
+	c.IndexWait = cmp.Or(c.IndexWait, 50*time.Millisecond)
+	c.PutTimeout = cmp.Or(c.PutTimeout, 500*time.Millisecond)
+	c.Backlog = cmp.Or(c.Backlog, 16384)
+	c.DrainTime = cmp.Or(c.DrainTime, 2*time.Second)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
+	return c
+}
+
+// Client schedules and changes tasks. It is safe for concurrent use; make one per process and Close it at the end.
+type Client struct {
+	cfg     Config
+	store   Store
+	index   Index
+	indexer *indexer
+	shards  shardCount
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+}
+
+// New makes a client and starts its two goroutines, which Close ends.
+func New(cfg Config, store Store, index Index, compensator Compensator) (*Client, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if store == nil || index == nil || compensator == nil {
+		return nil, errors.New("schedule: a client needs a store, an index and a compensator")
+	}
+	cfg = cfg.withDefaults()
+	m := newMetrics(cfg.Metrics)
+	b := newBacklog(cfg, compensator, m)
+	c := &Client{cfg: cfg, store: store, index: index, indexer: newIndexer(cfg, index, b, m)}
+	c.shards.read = cfg.Shards
+	ctx, stop := context.WithCancel(context.Background())
+	c.cancel = stop
+	c.running.Go(func() { c.indexer.run(ctx) })
+	c.running.Go(func() { b.run(ctx) })
+	return c, nil
+}
+
+// Close puts and compensates what is waiting, until ctx ends or Config.DrainTime has passed, and stops. What is left then
+// is dropped and counted; the daemon's sweeps find it. Transactions after Close commit as before, but aren't put.
+func (c *Client) Close(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.DrainTime)
+	defer cancel()
+	unhook := context.AfterFunc(ctx, c.cancel)
+	defer unhook()
+	c.indexer.close()
+	c.running.Wait()
+	c.cancel()
+}
+
+// InTx runs fn in a transaction at READ COMMITTED, commits, and puts the tasks that it touched into the index. After a
+// deadlock or a lock wait it runs fn again, whole and in a new transaction, so fn must set what it returns afresh each
+// time. It returns nil exactly if the transaction committed, whatever became of the index. An error of fn rolls back and
+// comes out as it is; so does a panic. After ErrCommitUnknown, fn has run and may have committed; it is never run again
+// then. task.ErrRunning comes out at once: its try has waited for the lock already.
+//
+// tx ends with fn, and with ctx.
+func (c *Client) InTx(ctx context.Context, fn func(tx *Tx) error) error {
+	var last error
+	tries := 0
+	touched, err := backoff.Retry(ctx, func() ([]task.Task, error) {
+		tries++
+		touched, err := c.try(ctx, fn)
+		if err != nil {
+			last = err
+			if !c.again(err) {
+				return nil, backoff.Permanent(err)
+			}
+		}
+		return touched, err
+	}, backoff.WithBackOff(jitter()), backoff.WithMaxTries(uint(c.cfg.MaxTries)), backoff.WithMaxElapsedTime(0)) //nolint:gosec // validated
+	switch {
+	case err == nil:
+		c.indexer.put(ctx, touched)
+		return nil
+	case !c.again(last):
+		return last
+	case ctx.Err() != nil:
+		return fmt.Errorf("transaction given up: %w, after %w", ctx.Err(), last)
+	default:
+		return &givenUp{tries: tries, cause: last}
+	}
+}
+
+// again tells whether the whole transaction may be run once more now.
+func (c *Client) again(err error) bool {
+	if errors.Is(err, ErrCommitUnknown) || errors.Is(err, task.ErrRunning) {
+		return false
+	}
+	return IsRetryable(err) || c.store.Retryable(err)
+}
+
+// jitter spreads the tries of transactions that met in a deadlock, so that they don't meet again.
+func jitter() backoff.BackOff {
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval = 8 * time.Millisecond
+	b.RandomizationFactor = 0.9
+	b.Multiplier = 2
+	b.MaxInterval = 500 * time.Millisecond
+	return b
+}
+
+// try is one transaction from BEGIN to COMMIT; it gives what a committed try touched.
+func (c *Client) try(ctx context.Context, fn func(tx *Tx) error) ([]task.Task, error) {
+	began, err := c.store.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ended := false
+	defer func() {
+		if !ended { // also when fn panics
+			_ = began.Rollback() // the server rolls back by itself when this can't be said
+		}
+	}()
+	tx := NewTx(began, c.store)
+	if err := fn(tx); err != nil {
+		return nil, err
+	}
+	if err := tx.Err(); err != nil {
+		return nil, fmt.Errorf("commit: %w", err)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("commit: %w", err)
+	}
+	ended = true
+	return tx.Touched(), c.committed(began.Commit(), tx.Touched())
+}
+
+// committed reads the answer of a COMMIT. After a lost one the daemon is to look at the tasks.
+func (c *Client) committed(err error, touched []task.Task) error {
+	if err == nil {
+		return nil
+	}
+	if c.store.Ambiguous(err) {
+		c.indexer.backlog.add(touched)
+		return fmt.Errorf("%w: %w", ErrCommitUnknown, err)
+	}
+	return fmt.Errorf("commit: %w", err)
+}
+
+// IndexTasks puts tasks whose transaction somebody else committed, as InTx does after its commit: waiting at most
+// Config.IndexWait, with compensation behind it.
+func (c *Client) IndexTasks(ctx context.Context, tasks []task.Task) { c.indexer.put(ctx, tasks) }
+
+// Schedule is Tx.Schedule in a transaction of its own. After ErrCommitUnknown the same spec may be scheduled again: it is
+// one task.
+func (c *Client) Schedule(ctx context.Context, spec task.Spec) (task.Task, error) {
+	return inTx(ctx, c, func(tx *Tx) (task.Task, error) { return tx.Schedule(ctx, spec) })
+}
+
+// Reschedule is Tx.Reschedule in a transaction of its own.
+func (c *Client) Reschedule(ctx context.Context, id task.ID, when task.When) (task.Task, error) {
+	return inTx(ctx, c, func(tx *Tx) (task.Task, error) { return tx.Reschedule(ctx, id, when) })
+}
+
+// Shift is Tx.Shift in a transaction of its own. It is not safe to repeat after ErrCommitUnknown.
+func (c *Client) Shift(ctx context.Context, id task.ID, d time.Duration) (task.Task, error) {
+	return inTx(ctx, c, func(tx *Tx) (task.Task, error) { return tx.Shift(ctx, id, d) })
+}
+
+// Cancel is Tx.Cancel in a transaction of its own.
+func (c *Client) Cancel(ctx context.Context, id task.ID) (task.Task, error) {
+	return inTx(ctx, c, func(tx *Tx) (task.Task, error) { return tx.Cancel(ctx, id) })
+}
+
+func inTx(ctx context.Context, c *Client, change func(tx *Tx) (task.Task, error)) (out task.Task, err error) {
+	err = c.InTx(ctx, func(tx *Tx) error {
+		out, err = change(tx)
+		return err
+	})
+	if err != nil {
+		return task.Task{}, err
+	}
+	return out, nil
+}

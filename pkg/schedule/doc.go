@@ -1,0 +1,57 @@
+// Package schedule is the door for services: it makes, moves and takes back tasks in the service's own database
+// transaction, and tells the index about them after the commit.
+//
+// It promises that a task exists exactly when the transaction that scheduled it committed, and that a change which it
+// answered with yes holds. It never decides anything by the index, and never lets the index's health change an answer.
+//
+// # The protocol
+//
+//  1. A transaction begins: [Client.InTx] begins one at READ COMMITTED; [Client.Join] takes part in the caller's own.
+//  2. Each change locks the task's row (FOR UPDATE, so it reads what is committed now at any isolation), computes the
+//     transition by the pure functions of package task, and writes it: version+1. Under the lock a task is either
+//     changed before its effect, or answered with "already done": there is nothing in between.
+//  3. Tx keeps the last version of each task that this try touched. The list belongs to one try: what a rolled-back
+//     try touched is forgotten with it, for its versions never existed.
+//  4. COMMIT. This alone decides. Its answer is yes, a definite no, or lost (below).
+//  5. After a yes the touched tasks are put into the index: in one pipelined call with those of all callers who wait at
+//     that moment. The caller waits at most Config.IndexWait, then goes on: the put continues behind it.
+//  6. A put that fails is tried once more; then its ids go to the compensation topic through a bounded queue in the
+//     background, and the daemon reads the rows and indexes them. Repeated failures open a circuit breaker: the ids go
+//     to that queue at once. What doesn't fit is dropped and counted: the daemon's sweeps find the rows.
+//
+// # What is decided where
+//
+// "Now" is the database's clock, read once in each transaction. States and versions are decided by the row under its
+// lock. Uniqueness by key is decided by the row's unique index. Redis, Kafka and the clock of this process decide
+// nothing.
+//
+// # Deadlocks and lock waits
+//
+// The server answers a deadlock by rolling back the whole transaction and leaving the connection open: each later
+// statement would commit by itself. So a transaction is over after a deadlock or a lock wait, whatever the caller did
+// with the error:
+//
+//  1. In InTx the store's connection refuses every statement and the COMMIT until the ROLLBACK; InTx then runs the whole
+//     transaction again, with jitter, bounded by ctx and Config.MaxTries.
+//  2. Join has the caller's own connection, which knows nothing of this. It sets a savepoint at its first use. Before
+//     each change a savepoint set and released shows that a transaction is open (outside one, there is nothing to
+//     release); Commit releases the first one, which a rollback in between has taken away. Either answers
+//     [ErrRolledBack]. A ROLLBACK TO a savepoint that the caller set before Join's first use takes it away as well: set
+//     such savepoints after it.
+//  3. A lock wait that ends at a task's own row means that somebody works on this task for longer than the session's
+//     lock wait (an outside handler): the answer is [task.ErrRunning] at once, without another try.
+//
+// # A COMMIT whose answer is lost
+//
+// It may have committed or not. Running fn again would repeat its other writes, so InTx never does: it answers
+// [ErrCommitUnknown] and sends the touched ids to compensation, so that the tasks are indexed if they exist. A caller who
+// wants to repeat the call writes a unique operation key first in fn, and finds it there the next time. A task's id is
+// made before it is scheduled: scheduling the same Spec again is scheduling one task.
+//
+// # Lock order
+//
+// Task rows first, in id order, then business rows; a keyed task is scheduled before business rows are locked. A bulk
+// call locks in id order by itself; several calls in one transaction are the caller's to order. The worker locks in the
+// same order: the task's row, then what the handler touches. A service that knows the task only through its business row
+// reads that row unlocked, changes the task, locks the row, and checks that it still names the task.
+package schedule

@@ -1,0 +1,77 @@
+package schedule
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+var (
+	// ErrCommitUnknown says that COMMIT was sent and its answer was lost: the transaction may have committed or not.
+	// It is not retryable: look for what the transaction wrote (an operation key, a task's id) before repeating it.
+	ErrCommitUnknown = errors.New("commit sent, its answer lost")
+	// ErrRolledBack says that the server had rolled the joined transaction back, as after a deadlock whose error was
+	// passed over: nothing was committed. It is retryable, as a whole new transaction.
+	ErrRolledBack = errors.New("transaction was rolled back by the server")
+)
+
+// Error numbers of MySQL and MariaDB that this package branches on, for handles that the store doesn't wrap.
+const (
+	mysqlChanged   = 1020 // the record changed since the transaction's snapshot
+	mysqlLockWait  = 1205
+	mysqlDeadlock  = 1213
+	mysqlSavepoint = 1305 // the savepoint does not exist
+)
+
+// IsRetryable reports whether the whole transaction may be run again: nothing of it was committed, and the cause is one
+// that passes (a deadlock, a lock wait, a running task, a change by somebody else in between). After ErrCommitUnknown it
+// is false.
+func IsRetryable(err error) bool {
+	if errors.Is(err, ErrCommitUnknown) {
+		return false
+	}
+	if errors.Is(err, task.ErrRunning) || errors.Is(err, ErrRolledBack) {
+		return true
+	}
+	switch mysqlNumber(err) {
+	case mysqlChanged, mysqlLockWait, mysqlDeadlock:
+		return true
+	}
+	var r interface{ Retryable() bool }
+	return errors.As(err, &r) && r.Retryable()
+}
+
+func mysqlNumber(err error) uint16 {
+	var e *mysql.MySQLError
+	if errors.As(err, &e) {
+		return e.Number
+	}
+	return 0
+}
+
+// givenUp is the last error of a transaction that was tried often enough. It stays retryable, even where only the store
+// could tell that its cause is.
+type givenUp struct {
+	tries int
+	cause error
+}
+
+func (e *givenUp) Error() string {
+	return fmt.Sprintf("transaction given up after %d tries: %v", e.tries, e.cause)
+}
+
+func (e *givenUp) Unwrap() error { return e.cause }
+
+// Retryable tells IsRetryable that trying again later may help.
+func (e *givenUp) Retryable() bool { return true }
+
+// running turns a lock wait on a task's row into the answer that the task is being run.
+func running(err error) error {
+	if mysqlNumber(err) == mysqlLockWait {
+		return fmt.Errorf("%w: %w", task.ErrRunning, err)
+	}
+	return err
+}

@@ -1,0 +1,325 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// fakeIndex answers as told.
+type fakeIndex struct {
+	put func(ctx context.Context, tasks []task.Task) error
+}
+
+func (f fakeIndex) Put(ctx context.Context, tasks []task.Task) error { return f.put(ctx, tasks) }
+
+func (fakeIndex) Owner(context.Context, int, string) ([]task.Entry, error) {
+	return nil, errors.New("not asked here")
+}
+
+// inbox keeps what was compensated.
+type inbox struct {
+	mu   sync.Mutex
+	ids  []task.ID
+	hold func(ctx context.Context) error // nil: takes everything at once
+}
+
+func (i *inbox) Compensate(ctx context.Context, c task.Compensation) error {
+	if i.hold != nil {
+		if err := i.hold(ctx); err != nil {
+			return err
+		}
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.ids = append(i.ids, c.IDs...)
+	return nil
+}
+
+func (i *inbox) got() []task.ID {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return append([]task.ID(nil), i.ids...)
+}
+
+// rig is an indexer with its backlog, running.
+type rig struct {
+	*indexer
+	inbox *inbox
+	close func()
+}
+
+func newRig(t *testing.T, cfg Config, put func(context.Context, []task.Task) error, in *inbox) *rig {
+	t.Helper()
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	cfg = cfg.withDefaults()
+	m := newMetrics(nil)
+	b := newBacklog(cfg, in, m)
+	x := newIndexer(cfg, fakeIndex{put}, b, m)
+	c := &Client{cfg: cfg, indexer: x}
+	ctx, cancel := context.WithCancel(context.Background())
+	c.cancel = cancel
+	c.running.Go(func() { x.run(ctx) })
+	c.running.Go(func() { b.run(ctx) })
+	return &rig{indexer: x, inbox: in, close: func() { c.Close(context.Background()) }}
+}
+
+func someTasks(n int) []task.Task {
+	tasks := make([]task.Task, n)
+	for i := range tasks {
+		tasks[i] = task.Task{ID: task.NewID(), Version: 1}
+	}
+	return tasks
+}
+
+func idsOf(tasks []task.Task) []task.ID {
+	ids := make([]task.ID, len(tasks))
+	for i, t := range tasks {
+		ids[i] = t.ID
+	}
+	return ids
+}
+
+func hang(ctx context.Context, _ []task.Task) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func counterValue(t *testing.T, c prometheus.Counter) float64 {
+	t.Helper()
+	var m dto.Metric
+	if err := c.Write(&m); err != nil {
+		t.Fatal(err)
+	}
+	return m.GetCounter().GetValue()
+}
+
+func (r *rig) counted(t *testing.T, want map[string]float64) {
+	t.Helper()
+	got := map[string]float64{}
+	for _, result := range []string{resultOK, resultFailed, resultSkipped} {
+		got["put "+result] = counterValue(t, r.m.puts.WithLabelValues(result))
+	}
+	for _, result := range []string{resultOK, resultFailed, resultDropped} {
+		got["compensated "+result] = counterValue(t, r.m.compensations.WithLabelValues(result))
+	}
+	for name, n := range got {
+		if n == 0 {
+			delete(got, name)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("counters (-want +got):\n%s", diff)
+	}
+}
+
+func TestHangingIndexDelaysNobodyForLong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Config{}, hang, &inbox{})
+		tasks := someTasks(3)
+		began := time.Now()
+		r.put(t.Context(), tasks)
+		if got := time.Since(began); got != 50*time.Millisecond {
+			t.Errorf("waited %v, want 50ms", got)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if diff := cmp.Diff(idsOf(tasks), r.inbox.got()); diff != "" {
+			t.Errorf("compensated (-want +got):\n%s", diff)
+		}
+		r.close()
+		r.counted(t, map[string]float64{"put failed": 3, "compensated ok": 3})
+	})
+}
+
+func TestHangingIndexPilesNobodyUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Config{}, hang, &inbox{})
+		const callers, calls = 100, 60
+		var wg sync.WaitGroup
+		for range callers {
+			wg.Go(func() {
+				for range calls {
+					began := time.Now()
+					r.put(t.Context(), someTasks(1))
+					if got := time.Since(began); got > 50*time.Millisecond {
+						t.Errorf("waited %v, want at most 50ms", got)
+					}
+					time.Sleep(100 * time.Millisecond)
+				}
+			})
+		}
+		wg.Wait()
+		r.close()
+		if got := len(r.inbox.got()); got != callers*calls {
+			t.Errorf("compensated %d ids, want %d", got, callers*calls)
+		}
+		if counterValue(t, r.m.puts.WithLabelValues(resultSkipped)) == 0 {
+			t.Error("the breaker never opened")
+		}
+	})
+}
+
+func TestBrokenIndexIsTriedAgainAndThenLeftAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		calls, broken := 0, true
+		r := newRig(t, Config{}, func(context.Context, []task.Task) error {
+			calls++
+			if broken {
+				return errors.New("refused")
+			}
+			return nil
+		}, &inbox{})
+		for range 5 {
+			r.put(t.Context(), someTasks(1))
+		}
+		if want := breakAfter * putTries; calls != want {
+			t.Errorf("index was asked %d times, want %d", calls, want)
+		}
+		broken = false
+		time.Sleep(breakFor + time.Millisecond)
+		r.put(t.Context(), someTasks(1))
+		r.put(t.Context(), someTasks(1))
+		r.close()
+		r.counted(t, map[string]float64{"put failed": 3, "put skipped": 2, "put ok": 2, "compensated ok": 5})
+	})
+}
+
+func TestOneBriefFailureIsRetried(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		r := newRig(t, Config{}, func(context.Context, []task.Task) error {
+			calls++
+			if calls == 1 {
+				return errors.New("moved")
+			}
+			return nil
+		}, &inbox{})
+		r.put(t.Context(), someTasks(2))
+		r.close()
+		r.counted(t, map[string]float64{"put ok": 2})
+	})
+}
+
+func TestFullBacklogDropsAndCounts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		in := &inbox{hold: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
+		r := newRig(t, Config{Backlog: 10}, func(context.Context, []task.Task) error { return errors.New("refused") }, in)
+		for range 3 {
+			r.put(t.Context(), someTasks(1))
+		}
+		synctest.Wait() // one is being sent; two wait
+		began := time.Now()
+		r.put(t.Context(), someTasks(100))
+		if got := time.Since(began); got != 0 {
+			t.Errorf("waited %v for the backlog", got)
+		}
+		r.close()
+		dropped := counterValue(t, r.m.compensations.WithLabelValues(resultDropped))
+		if dropped < 90 {
+			t.Errorf("dropped %v ids, want at least 90", dropped)
+		}
+		failed := counterValue(t, r.m.compensations.WithLabelValues(resultFailed))
+		if dropped+failed != 103 {
+			t.Errorf("%v dropped and %v failed, want 103 in all", dropped, failed)
+		}
+	})
+}
+
+func TestConcurrentCallersShareOnePut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var sizes []int
+		r := newRig(t, Config{}, func(_ context.Context, tasks []task.Task) error {
+			sizes = append(sizes, len(tasks))
+			time.Sleep(10 * time.Millisecond)
+			return nil
+		}, &inbox{})
+		var wg sync.WaitGroup
+		wg.Go(func() { r.put(t.Context(), someTasks(1)) })
+		synctest.Wait() // the first put is under way
+		for range 20 {
+			wg.Go(func() { r.put(t.Context(), someTasks(2)) })
+		}
+		wg.Wait()
+		r.close()
+		if diff := cmp.Diff([]int{1, 40}, sizes); diff != "" {
+			t.Errorf("sizes of the puts (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestOnePutHoldsOnlyTheNewestVersion(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var last []task.Task
+		r := newRig(t, Config{}, func(_ context.Context, tasks []task.Task) error {
+			last = tasks
+			time.Sleep(10 * time.Millisecond)
+			return nil
+		}, &inbox{})
+		row := someTasks(1)[0]
+		var wg sync.WaitGroup
+		wg.Go(func() { r.put(t.Context(), someTasks(1)) })
+		synctest.Wait()
+		for _, version := range []int64{2, 4, 3} {
+			row.Version = version
+			moved := row
+			wg.Go(func() { r.put(t.Context(), []task.Task{moved}) })
+			synctest.Wait()
+		}
+		wg.Wait()
+		r.close()
+		if len(last) != 1 || last[0].Version != 4 {
+			t.Errorf("put %v, want the one task at version 4", last)
+		}
+	})
+}
+
+func TestCloseDrains(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		in := &inbox{hold: func(context.Context) error { time.Sleep(100 * time.Millisecond); return nil }}
+		r := newRig(t, Config{IndexWait: time.Millisecond}, func(context.Context, []task.Task) error {
+			time.Sleep(100 * time.Millisecond)
+			return errors.New("refused")
+		}, in)
+		r.put(t.Context(), someTasks(4))
+		r.close()
+		if got := len(in.got()); got != 4 {
+			t.Errorf("compensated %d ids before Close returned, want 4", got)
+		}
+		r.put(t.Context(), someTasks(1))
+		r.counted(t, map[string]float64{"put failed": 4, "put skipped": 1, "compensated ok": 4, "compensated dropped": 1})
+	})
+}
+
+func TestCloseGivesUpOnWhatHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		in := &inbox{hold: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
+		r := newRig(t, Config{PutTimeout: time.Hour}, hang, in)
+		r.put(t.Context(), someTasks(4))
+		began := time.Now()
+		r.close()
+		if got := time.Since(began); got != 2*time.Second {
+			t.Errorf("Close took %v, want 2s", got)
+		}
+		r.counted(t, map[string]float64{"put failed": 4, "compensated dropped": 4})
+	})
+}

@@ -1,0 +1,122 @@
+package schedule
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Schedule makes the task, and returns the row that stands: when the spec's key is taken that is the existing task
+// (its id isn't spec.ID()), moved or as it was, as the spec's key says. Scheduling the same Spec again returns its task,
+// whatever became of it. Input outside the limits answers a *task.FieldError, and nothing was changed.
+func (t *Tx) Schedule(ctx context.Context, spec task.Spec) (task.Task, error) {
+	rows, err := t.ScheduleMany(ctx, []task.Spec{spec})
+	if err != nil {
+		return task.Task{}, err
+	}
+	return rows[0], nil
+}
+
+// ScheduleMany is Schedule for up to task.MaxPerCall specs, in few statements and all or nothing. The rows come back in
+// the order of the specs; of two specs with one key the first makes the task, and the second finds it.
+func (t *Tx) ScheduleMany(ctx context.Context, specs []task.Spec) ([]task.Task, error) {
+	if err := checkCount(len(specs)); err != nil || len(specs) == 0 {
+		return nil, err
+	}
+	if err := t.ready(ctx); err != nil {
+		return nil, err
+	}
+	now, err := t.Now(ctx)
+	if err != nil {
+		return nil, t.spoil(err)
+	}
+	wanted, err := resolve(specs, now)
+	if err != nil {
+		return nil, err
+	}
+	standing, err := t.insert(ctx, wanted)
+	if err != nil {
+		return nil, t.spoil(fmt.Errorf("schedule %s of owner %s: %w", wanted[0].ID, wanted[0].Owner, err))
+	}
+	for i, row := range standing {
+		if row.ID == specs[i].ID() {
+			t.log = append(t.log, row)
+		}
+	}
+	return t.moveTaken(ctx, specs, wanted, standing, now)
+}
+
+func resolve(specs []task.Spec, now time.Time) ([]task.Task, error) {
+	wanted := make([]task.Task, len(specs))
+	for i, spec := range specs {
+		row, err := spec.Resolve(now)
+		if err != nil {
+			return nil, fmt.Errorf("schedule %s: %w", spec.ID(), err)
+		}
+		wanted[i] = row
+	}
+	return wanted, nil
+}
+
+// insert writes the rows in the order of their keys, so that two calls with the same keys wait for each other instead of
+// deadlocking, and gives back the rows that stand in the order of wanted.
+func (t *Tx) insert(ctx context.Context, wanted []task.Task) ([]task.Task, error) {
+	order := make([]int, len(wanted))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		x, y := wanted[a], wanted[b]
+		return cmp.Or(cmp.Compare(x.Owner, y.Owner), cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.DedupKey, y.DedupKey))
+	})
+	sorted := make([]task.Task, len(wanted))
+	for i, at := range order {
+		sorted[i] = wanted[at]
+	}
+	found, err := t.rows.Insert(ctx, t.db, sorted)
+	if err != nil {
+		return nil, running(err)
+	}
+	if len(found) != len(sorted) {
+		return nil, fmt.Errorf("store returned %d rows for %d", len(found), len(sorted))
+	}
+	standing := make([]task.Task, len(wanted))
+	for i, at := range order {
+		standing[at] = found[i]
+	}
+	return standing, nil
+}
+
+// moveTaken moves the tasks that were found under the key of a KeyMove spec, each once: to the time of its last spec.
+func (t *Tx) moveTaken(ctx context.Context, specs []task.Spec, wanted, standing []task.Task, now time.Time) (
+	[]task.Task, error,
+) {
+	moved := make(map[task.ID]task.Task)
+	for i, row := range standing {
+		if specs[i].Mode() != task.MovePending || row.ID == specs[i].ID() {
+			continue
+		}
+		next, err := row.Move(wanted[i].DueAt, now)
+		if err != nil {
+			return nil, t.spoil(fmt.Errorf("schedule by moving %s: %w", row.ID, err))
+		}
+		moved[row.ID] = next
+	}
+	if len(moved) == 0 {
+		return standing, nil
+	}
+	for i, row := range standing {
+		if next, ok := moved[row.ID]; ok {
+			standing[i] = next
+		}
+	}
+	if err := t.save(ctx, "move", slices.Collect(maps.Values(moved))); err != nil {
+		return nil, err
+	}
+	return standing, nil
+}

@@ -1,0 +1,141 @@
+package schedule
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/jmoiron/sqlx/reflectx"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// SQLTx is the caller's own transaction: a *sql.Tx or a *sqlx.Tx.
+type SQLTx interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	Commit() error
+	Rollback() error
+}
+
+// Names of the savepoints that show whether the transaction still stands; see the package's account of deadlocks.
+const (
+	joinedHere = "duetime_joined" // stays from the first use to the commit
+	openNow    = "duetime_open"   // set and released before each change
+	release    = "RELEASE SAVEPOINT "
+)
+
+// Joined is a Tx on the caller's own transaction. End it with Commit, or commit by other means and call Index; to roll
+// back, roll back the caller's transaction. It is for one goroutine at a time.
+//
+// Its session should be READ COMMITTED with an innodb_lock_wait_timeout of a few seconds: the wait for a task that is
+// being run is that of the session.
+type Joined struct {
+	*Tx
+	client *Client
+	raw    SQLTx
+	used   bool
+}
+
+// Join takes part in a transaction that the caller began on its own handle, in the schema that holds duetime's tables.
+// Nothing happens until the first change, which sets a savepoint. It panics on any other type of transaction.
+func (c *Client) Join(tx SQLTx) *Joined {
+	j := &Joined{client: c, raw: tx}
+	switch own := tx.(type) {
+	case *sqlx.Tx:
+		j.Tx = NewTx(own, c.store)
+	case *sql.Tx:
+		j.Tx = NewTx(&sqlx.Tx{Tx: own, Mapper: reflectx.NewMapperFunc("db", strings.ToLower)}, c.store)
+	default:
+		panic(fmt.Sprintf("schedule: Join(%T): must be a *sql.Tx or a *sqlx.Tx", tx))
+	}
+	j.guard = j.stands
+	return j
+}
+
+// stands checks before each change that the transaction wasn't rolled back behind our back: a change would commit by
+// itself then, without the rest.
+func (j *Joined) stands(ctx context.Context) error {
+	if !j.used {
+		if _, err := j.raw.ExecContext(ctx, "SAVEPOINT "+joinedHere); err != nil {
+			return fmt.Errorf("set savepoint: %w", err)
+		}
+		j.used = true
+	}
+	if _, err := j.raw.ExecContext(ctx, "SAVEPOINT "+openNow); err != nil {
+		return fmt.Errorf("set savepoint: %w", err)
+	}
+	return j.release(ctx, openNow)
+}
+
+func (j *Joined) release(ctx context.Context, name string) error {
+	_, err := j.raw.ExecContext(ctx, release+name)
+	if err == nil {
+		return nil
+	}
+	if mysqlNumber(err) == mysqlSavepoint || strings.Contains(err.Error(), "no such savepoint") {
+		return fmt.Errorf("%w: %w", ErrRolledBack, err)
+	}
+	return fmt.Errorf("release savepoint: %w", err)
+}
+
+// Commit commits the caller's transaction and puts the touched tasks into the index, waiting at most Config.IndexWait.
+// Where the server has rolled the transaction back, or one of the changes failed in a way that ends it, Commit rolls back
+// and returns an error; see IsRetryable. The transaction is over in every case.
+func (j *Joined) Commit(ctx context.Context) error {
+	if err := j.sound(ctx); err != nil {
+		_ = j.raw.Rollback() // the error before says more
+		return fmt.Errorf("commit: %w", err)
+	}
+	touched := j.Touched()
+	if err := j.client.committed(j.raw.Commit(), touched); err != nil {
+		return err
+	}
+	j.client.indexer.put(ctx, touched)
+	return nil
+}
+
+// sound tells whether the COMMIT would commit all that was done here.
+func (j *Joined) sound(ctx context.Context) error {
+	if err := j.Err(); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if !j.used {
+		return nil
+	}
+	return j.release(ctx, joinedHere)
+}
+
+// Index puts the touched tasks into the index after somebody else (a framework) has committed the transaction. It reads
+// the rows as they are committed, so that nothing is put of a transaction that was rolled back; it returns ErrRolledBack
+// then. Where the rows can't be read they go to compensation, and the answer is nil: the index never decides anything.
+func (j *Joined) Index(ctx context.Context) error {
+	touched := j.Touched()
+	ids := make([]task.ID, len(touched))
+	for i, t := range touched {
+		ids[i] = t.ID
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	rows, err := j.client.store.Get(ctx, nil, ids)
+	if err != nil {
+		j.client.indexer.backlog.add(touched)
+		return nil //nolint:nilerr // the daemon reads them
+	}
+	j.client.indexer.put(ctx, rows)
+	version := make(map[task.ID]int64, len(rows))
+	for _, row := range rows {
+		version[row.ID] = row.Version
+	}
+	for _, t := range touched {
+		if version[t.ID] < t.Version {
+			return fmt.Errorf("index task %s: version %d is not committed: %w", t.ID, t.Version, ErrRolledBack)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Where a list came from.
+const (
+	FromIndex = "redis"
+	FromDB    = "db"
+)
+
+var errNoShards = errors.New("number of shards is not known")
+
+// Tasks lists the owner's pending tasks, of one kind or ("") of any, by their next try, and says where the list came
+// from: the index, which may lag behind the last commit for a moment, or the database when the index is away.
+func (c *Client) Tasks(ctx context.Context, owner, kind string) (entries []task.Entry, source string, err error) {
+	if err := task.CheckOwner(owner); err != nil {
+		return nil, "", err
+	}
+	if !c.indexer.away() {
+		entries, err = c.fromIndex(ctx, owner, kind)
+		if err == nil {
+			return entries, FromIndex, nil
+		}
+	}
+	return c.TasksFromDB(ctx, owner, kind)
+}
+
+// TasksFromDB is Tasks by the database alone, as committed, up to task.MaxPerCall tasks and one more.
+func (c *Client) TasksFromDB(ctx context.Context, owner, kind string) (entries []task.Entry, source string, err error) {
+	if err := task.CheckOwner(owner); err != nil {
+		return nil, "", err
+	}
+	rows, err := c.store.ListOwner(ctx, nil, owner, kind)
+	if err != nil {
+		return nil, "", fmt.Errorf("list tasks of owner %s: %w", owner, err)
+	}
+	for _, t := range rows {
+		entries = append(entries, task.Entry{
+			Score: task.ScoreOf(t), ID: t.ID, Kind: t.Kind, Queue: t.Queue, Owner: t.Owner, Subject: t.Subject,
+		})
+	}
+	return entries, FromDB, nil
+}
+
+func (c *Client) fromIndex(ctx context.Context, owner, kind string) ([]task.Entry, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.PutTimeout)
+	defer cancel()
+	n, err := c.shards.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := c.index.Owner(ctx, task.Shard(owner, n), owner)
+	if err != nil {
+		return nil, fmt.Errorf("list owner %s from the index: %w", owner, err)
+	}
+	return slices.DeleteFunc(entries, func(e task.Entry) bool {
+		return e.Err != nil || kind != "" && e.Kind != kind
+	}), nil
+}
+
+// shardCount keeps the layout's number of shards for a minute, and for longer while it can't be read.
+type shardCount struct {
+	read func(context.Context) (int, error)
+
+	mu    sync.Mutex
+	n     int
+	until time.Time
+}
+
+func (s *shardCount) get(ctx context.Context) (int, error) {
+	if s.read == nil {
+		return 0, errNoShards
+	}
+	s.mu.Lock()
+	n, fresh := s.n, time.Now().Before(s.until)
+	if n > 0 && !fresh {
+		s.until = time.Now().Add(time.Second) // one caller asks, the others go on with what was known
+	}
+	s.mu.Unlock()
+	if fresh {
+		return n, nil
+	}
+	now, err := s.read(ctx)
+	switch {
+	case err == nil && now < 1:
+		return 0, errNoShards
+	case err != nil && n > 0:
+		return n, nil
+	case err != nil:
+		return 0, fmt.Errorf("read the number of shards: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.n, s.until = now, time.Now().Add(time.Minute)
+	return now, nil
+}

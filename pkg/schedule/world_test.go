@@ -1,0 +1,191 @@
+package schedule_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/pkg/schedule"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+const shards = 16
+
+var meal = task.NewKind[int]("meal.done")
+
+// world is a client on a real store, with an index and a compensator that keep what they get.
+type world struct {
+	*schedule.Client
+	store *store.Store
+	dsn   string // of MariaDB
+
+	mu    sync.Mutex
+	away  bool // the index refuses
+	puts  []task.Task
+	owned []task.Entry
+	asked []int // shards
+	sent  []task.ID
+}
+
+func (w *world) Put(_ context.Context, tasks []task.Task) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.away {
+		return errors.New("index is away")
+	}
+	w.puts = append(w.puts, tasks...)
+	return nil
+}
+
+func (w *world) Owner(_ context.Context, shard int, _ string) ([]task.Entry, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.away {
+		return nil, errors.New("index is away")
+	}
+	w.asked = append(w.asked, shard)
+	return slices.Clone(w.owned), nil
+}
+
+func (w *world) Compensate(_ context.Context, c task.Compensation) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sent = append(w.sent, c.IDs...)
+	return nil
+}
+
+// put gives the versions of a task that reached the index, in order.
+func (w *world) put(id task.ID) []int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var versions []int64
+	for _, t := range w.puts {
+		if t.ID == id {
+			versions = append(versions, t.Version)
+		}
+	}
+	return versions
+}
+
+func (w *world) compensated(id task.ID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Contains(w.sent, id)
+}
+
+func (w *world) row(t testing.TB, id task.ID) task.Task {
+	t.Helper()
+	rows, err := w.store.Get(t.Context(), nil, []task.ID{id})
+	pipelinetest.Must(t, err)
+	if len(rows) != 1 {
+		t.Fatalf("task %s is missing", id)
+	}
+	return rows[0]
+}
+
+func (w *world) exists(t testing.TB, id task.ID) bool {
+	t.Helper()
+	rows, err := w.store.Get(t.Context(), nil, []task.ID{id})
+	pipelinetest.Must(t, err)
+	return len(rows) == 1
+}
+
+// make schedules a meal of the owner, due in an hour.
+func (w *world) make(t testing.TB, owner string, opts ...task.Option) task.Task {
+	t.Helper()
+	row, err := w.Schedule(t.Context(), meal.New(owner, 1, task.In(time.Hour), opts...))
+	pipelinetest.Must(t, err)
+	return row
+}
+
+func (w *world) exec(t testing.TB, query string, args ...any) {
+	t.Helper()
+	_, err := w.store.DB().ExecContext(t.Context(), query, args...)
+	pipelinetest.Must(t, err)
+}
+
+func (w *world) number(t testing.TB, query string, args ...any) (n int) {
+	t.Helper()
+	pipelinetest.Must(t, w.store.DB().GetContext(t.Context(), &n, query, args...))
+	return n
+}
+
+// counters makes a business table with n rows of zero.
+func (w *world) counters(t testing.TB, n int) {
+	t.Helper()
+	w.exec(t, "CREATE TABLE counters (id INTEGER PRIMARY KEY, n INTEGER NOT NULL)")
+	for id := range n {
+		w.exec(t, "INSERT INTO counters (id, n) VALUES (?, 0)", id)
+	}
+}
+
+func add(ctx context.Context, q sqlx.ExecerContext, id int) error {
+	_, err := q.ExecContext(ctx, "UPDATE counters SET n = n + 1 WHERE id = ?", id)
+	return err
+}
+
+func newWorld(t testing.TB, s *store.Store, migrated *store.Store) *world {
+	t.Helper()
+	pipelinetest.Must(t, migrated.Migrate(t.Context(), "test", shards))
+	w := &world{store: s}
+	c, err := schedule.New(schedule.Config{
+		IndexWait: 10 * time.Second, // what was put is looked at right after
+		Logger:    slog.New(slog.DiscardHandler),
+		Shards: func(ctx context.Context) (int, error) {
+			l, err := s.Layout(ctx)
+			return l.Shards, err
+		},
+	}, s, w, w)
+	pipelinetest.Must(t, err)
+	w.Client = c
+	t.Cleanup(func() { c.Close(context.Background()) })
+	return w
+}
+
+func onMariaDB(t testing.TB) *world {
+	t.Helper()
+	dsn := pipelinetest.MariaDB(t).NewSchema(t)
+	s, err := store.Open(dsn, store.Options{})
+	pipelinetest.Must(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	w := newWorld(t, s, s)
+	w.dsn = dsn
+	return w
+}
+
+func onSQLite(t testing.TB) *world {
+	t.Helper()
+	s, err := store.OpenSQLite(filepath.Join(t.TempDir(), "test.db"))
+	pipelinetest.Must(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	return newWorld(t, s, s)
+}
+
+// onBoth runs a case on MariaDB and on SQLite.
+func onBoth(t *testing.T, run func(t *testing.T, w *world)) {
+	t.Helper()
+	t.Run("mariadb", func(t *testing.T) {
+		t.Parallel()
+		run(t, onMariaDB(t))
+	})
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		run(t, onSQLite(t))
+	})
+}
+
+func wantIs(t testing.TB, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("error is %v, want one that is %v", err, want)
+	}
+}

@@ -1,0 +1,144 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+const (
+	afterQueue   = 256         // batches waiting for the index before further ones are left to the sweeps
+	afterMost    = 2000        // tasks in one write to the index
+	afterTimeout = time.Second // of one write to the index or the dead topic
+	letterPause  = 200 * time.Millisecond
+	letterTries  = 3
+	maxRaw       = 12 << 10 // bytes of an unreadable message in a dead letter
+)
+
+// aftermath does what follows a commit and no task waits for: the index and the dead topic. Both are conveniences that
+// the rows outlive, so that a full queue is dropped and counted, never waited for.
+type aftermath struct {
+	index   Index
+	dead    Buryer
+	metrics *metrics
+	log     *slog.Logger
+	puts    chan []task.Task
+	letters chan []task.DeadLetter
+}
+
+func newAftermath(index Index, dead Buryer, m *metrics, log *slog.Logger) *aftermath {
+	return &aftermath{
+		index: index, dead: dead, metrics: m, log: log,
+		puts: make(chan []task.Task, afterQueue), letters: make(chan []task.DeadLetter, afterQueue),
+	}
+}
+
+func (a *aftermath) put(tasks []task.Task) {
+	if len(tasks) == 0 {
+		return
+	}
+	select {
+	case a.puts <- tasks:
+	default:
+		a.metrics.unindexed.Add(float64(len(tasks)))
+	}
+}
+
+func (a *aftermath) bury(letters []task.DeadLetter) {
+	if len(letters) == 0 {
+		return
+	}
+	select {
+	case a.letters <- letters:
+	default:
+		a.metrics.unburied.Add(float64(len(letters)))
+	}
+}
+
+// run works until ctx ends and both queues are empty; hurry ends the patience with servers that don't answer.
+func (a *aftermath) run(ctx, hurry context.Context) {
+	var both sync.WaitGroup
+	both.Go(func() { drain(ctx, a.puts, func(first []task.Task) { a.write(hurry, first) }) })
+	both.Go(func() { drain(ctx, a.letters, func(ls []task.DeadLetter) { a.send(hurry, ls) }) })
+	both.Wait()
+}
+
+// flush does what is waiting, on the caller's goroutine.
+func (a *aftermath) flush(ctx context.Context) {
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	drain(ended, a.puts, func(first []task.Task) { a.write(ctx, first) })
+	drain(ended, a.letters, func(ls []task.DeadLetter) { a.send(ctx, ls) })
+}
+
+func drain[T any](ctx context.Context, queue <-chan T, do func(T)) {
+	for {
+		select {
+		case x := <-queue:
+			do(x)
+			continue
+		default:
+		}
+		select {
+		case x := <-queue:
+			do(x)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// write writes the batch and all that wait behind it in one call.
+func (a *aftermath) write(ctx context.Context, tasks []task.Task) {
+	tasks = slices.Clip(tasks)
+	for more := true; more && len(tasks) < afterMost; {
+		select {
+		case next := <-a.puts:
+			tasks = append(tasks, next...)
+		default:
+			more = false
+		}
+	}
+	err := a.once(ctx, func(ctx context.Context) error { return a.index.Put(ctx, tasks) })
+	if err != nil {
+		err = a.once(ctx, func(ctx context.Context) error { return a.index.Put(ctx, tasks) })
+	}
+	if err != nil {
+		a.metrics.unindexed.Add(float64(len(tasks)))
+		a.log.WarnContext(ctx, "index write left to the sweeps", slog.Int("n", len(tasks)), slog.Any("err", err))
+	}
+}
+
+func (a *aftermath) once(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, afterTimeout)
+	defer cancel()
+	return do(ctx)
+}
+
+// send passes dead letters on. After three refusals they are passed over: the rows say dead all the same.
+func (a *aftermath) send(ctx context.Context, letters []task.DeadLetter) {
+	var errs []error
+	for range letterTries {
+		err := a.once(ctx, func(ctx context.Context) error { return a.dead.Bury(ctx, letters) })
+		if err == nil {
+			return
+		}
+		errs = append(errs, err)
+		rest(ctx, letterPause)
+	}
+	a.metrics.unburied.Add(float64(len(letters)))
+	for _, l := range letters {
+		a.log.ErrorContext(ctx, "dead letter refused", slog.String("task_id", l.ID.String()),
+			slog.String("kind", l.Kind), slog.Any("err", errors.Join(errs...)))
+	}
+}
+
+// unreadable is the dead letter of a message that can't be decoded.
+func unreadable(queue string, d task.Delivery) task.DeadLetter {
+	return task.DeadLetter{Queue: queue, Error: d.Err.Error(), Raw: d.Raw[:min(len(d.Raw), maxRaw)]}
+}

@@ -1,0 +1,60 @@
+package worker
+
+import (
+	"log/slog"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// apply makes the outcomes of a committed transaction count.
+func (t *try) apply() {
+	var puts []task.Task
+	var letters []task.DeadLetter
+	done := t.clock.now()
+	for id, m := range t.members {
+		if m.state == stateMarked {
+			row := m.row.Finish(done)
+			m.outcome.put = &row
+		}
+		if _, newer := t.touched[id]; m.outcome.put != nil && !newer {
+			puts = append(puts, *m.outcome.put)
+		}
+		if m.state == stateMarked || m.hint.unknown && m.outcome.result == resultDone {
+			t.metrics.lag.WithLabelValues(t.metrics.label(m.row.Kind)).Observe(done.Sub(m.row.FiredFrom()).Seconds())
+		}
+		if m.outcome.result == resultDead {
+			letters = append(letters, letter(m.row))
+			t.Logger.Error("task dead", slog.String("task_id", id.String()), slog.String("kind", m.row.Kind),
+				slog.Int("attempt", m.row.Attempt), slog.String("err", m.row.LastError))
+		}
+		t.settleHint(m)
+	}
+	for _, changed := range t.touched {
+		puts = append(puts, changed)
+	}
+	t.after.put(puts)
+	t.after.bury(letters)
+}
+
+// settleHint carries the outcome over to the hint.
+func (t *try) settleHint(m *member) {
+	h, o := m.hint, m.outcome
+	h.result, h.settled, h.at = o.result, o.settled, o.at
+	if o.result != "" {
+		t.metrics.count(m.row.Kind, o.result)
+	}
+	if o.letGo != "" {
+		t.metrics.letGo.WithLabelValues(o.letGo).Inc()
+	}
+	if o.settled {
+		return
+	}
+	h.lane = max(h.lane, o.lane)
+	if h.at.After(h.since) && o.result == resultEarly {
+		h.since = h.at // its patience begins with its moment
+	}
+}
+
+func letter(t task.Task) task.DeadLetter {
+	return task.DeadLetter{ID: t.ID, Kind: t.Kind, Owner: t.Owner, Queue: t.Queue, Attempt: t.Attempt, Error: t.LastError}
+}

@@ -1,0 +1,75 @@
+package worker
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Config bounds a worker. Its zero value is usable.
+type Config struct {
+	// Concurrency is how many transactions run side by side per queue: so many batches, and as many single tasks.
+	// Default 8.
+	Concurrency int
+	// Batch is the most tasks in one transaction. Default 100.
+	Batch int
+	// BatchTime is the handlers' time after which a batch takes no further task and commits, so that nobody waits long
+	// for its locks. Default 50 ms; 20 ms suits SQLite, where a transaction stops every other writer.
+	BatchTime time.Duration
+	// HandlerTimeout bounds one call of a handler. Default 10 s.
+	HandlerTimeout time.Duration
+	// Drain is how long running handlers may go on after Run's context ended; then they are rolled back, uncharged.
+	// Default 8 s.
+	Drain time.Duration
+	// Patience is how long after its moment a hint that can't be settled is kept before the sweep has to put it again.
+	// Default 5 s. A hint whose row is due later than this from now is let go at once.
+	Patience time.Duration
+	// MaxUncommitted bounds the messages fetched and not yet committed, per queue. Default 10·Batch·Concurrency, at least
+	// 10,000.
+	MaxUncommitted int
+	// Logger defaults to none.
+	Logger *slog.Logger
+	// Metrics defaults to none.
+	Metrics prometheus.Registerer
+}
+
+const (
+	retryPause  = 100 * time.Millisecond // until the next look at a row that somebody held
+	abandonAt   = 3                      // handlers abandoned before the worker gives up
+	maxTries    = 3                      // transactions of one batch rolled back before its tasks are parted
+	clockEvery  = time.Second            // between probes
+	tidyEvery   = 250 * time.Millisecond // between looks for what is stuck
+	clockGapMax = 200 * time.Millisecond // that is worth a log line
+)
+
+func (c Config) withDefaults() (Config, error) {
+	c.Concurrency = cmp.Or(c.Concurrency, 8)
+	c.Batch = cmp.Or(c.Batch, 100)
+	c.BatchTime = cmp.Or(c.BatchTime, 50*time.Millisecond)
+	c.HandlerTimeout = cmp.Or(c.HandlerTimeout, 10*time.Second)
+	c.Drain = cmp.Or(c.Drain, 8*time.Second)
+	c.Patience = cmp.Or(c.Patience, 5*time.Second)
+	c.MaxUncommitted = cmp.Or(c.MaxUncommitted, max(10*c.Batch*c.Concurrency, 10_000))
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	bounds := []struct {
+		name            string
+		v, least, limit int64
+	}{
+		{"concurrency", int64(c.Concurrency), 1, 1000},
+		{"batch", int64(c.Batch), 1, 1000},
+		{"batch time", int64(c.BatchTime), int64(time.Millisecond), int64(c.HandlerTimeout)},
+		{"handler timeout", int64(c.HandlerTimeout), int64(time.Millisecond), int64(time.Hour)},
+		{"drain", int64(c.Drain), int64(time.Millisecond), int64(time.Hour)},
+		{"patience", int64(c.Patience), int64(10 * retryPause), int64(time.Hour)},
+		{"max uncommitted", int64(c.MaxUncommitted), int64(c.Batch), 10_000_000},
+	}
+	for _, b := range bounds {
+		if b.v < b.least || b.v > b.limit {
+			return c, fmt.Errorf("worker: %s of %d is not between %d and %d", b.name, b.v, b.least, b.limit)
+		}
+	}
+	return c, nil
+}

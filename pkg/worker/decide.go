@@ -1,0 +1,120 @@
+package worker
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// decide says what is to become of a hint, by its locked row alone: the hint only told where to look.
+func (t *try) decide(h *held, row task.Task) {
+	m := &member{hint: h, row: row}
+	t.members[row.ID] = m
+	switch {
+	case row.State != task.Pending:
+		t.ended(m)
+	case row.RunAt.After(t.now):
+		t.later(m)
+	default:
+		t.due(m)
+	}
+}
+
+// ended drops a finished task from the index, where a lost drop may have left it.
+func (t *try) ended(m *member) {
+	m.outcome = outcome{result: resultAlreadyDone, settled: true, put: &m.row}
+	if m.hint.unknown && m.row.State == task.Done {
+		m.outcome.result = resultDone // the commit whose answer was lost
+	}
+}
+
+// later keeps the hint of a task that isn't due. It is never put back into the index under the version that the row
+// still has: the acknowledgement of the claim that sent it here may come after and remove it. Only a newer version is
+// put, and only a wait that is worth it is waited for; what is farther off is left to the daemon's look-ahead.
+func (t *try) later(m *member) {
+	wait := m.row.RunAt.Sub(t.now)
+	switch {
+	case m.row.Version%task.VersionWindow != m.hint.hint.Version%task.VersionWindow:
+		m.outcome = outcome{result: resultStale, settled: true, put: &m.row}
+	case wait > t.Patience:
+		m.outcome = outcome{result: resultEarly, settled: true, letGo: "far"}
+	default:
+		m.outcome = outcome{result: resultEarly, at: t.clock.now().Add(wait), lane: m.hint.lane}
+	}
+}
+
+// due sorts out what must not run in this transaction; all else waits for its turn.
+func (t *try) due(m *member) {
+	m.handler = t.mux.handlers[m.row.Kind]
+	if m.handler == nil {
+		t.transition(m, m.row.Rearm(2*time.Second+rand.N(3*time.Second), t.at()), resultUnknownKind) //nolint:gosec // As above.
+		return
+	}
+	if m.hint.failure != nil && m.hint.failed == m.row.Version {
+		row, result := m.hint.afterFailure(m.row, m.handler.info.Backoff, t.at())
+		t.transition(m, row, result)
+		return
+	}
+	m.hint.failure = nil
+	if exhausted(m.hint, m.row) {
+		t.transition(m, m.row.Discard(errKilled, t.at()), resultDead)
+		return
+	}
+	if l := laneOf(m.hint, m.row, m.handler.form == formOutside); l > m.hint.lane {
+		m.outcome = outcome{at: t.clock.now(), lane: l}
+		return
+	}
+	payload, err := m.handler.decode(m.row)
+	if err != nil { // can't get better with time
+		m.hint.failure = Discard(err)
+		row, result := m.hint.afterFailure(m.row, m.handler.info.Backoff, t.at())
+		t.transition(m, row, result)
+		return
+	}
+	m.payload, m.state = payload, stateWaiting
+}
+
+// transition notes a new row that doesn't depend on a handler's run in this transaction.
+func (t *try) transition(m *member, row task.Task, r result) {
+	m.row = row
+	m.outcome = outcome{result: r, settled: true, put: &m.row}
+	t.transitions = append(t.transitions, m)
+}
+
+// save writes the new rows of members.
+func (t *try) save(ms ...*member) error {
+	if len(ms) == 0 {
+		return nil
+	}
+	t.wrote = true
+	return t.store.Save(t.ctx, t.tx, t.rows(ms))
+}
+
+// charge counts an attempt, in a transaction of its own, for each suspect that is about to run: if the process dies of
+// it, the charge stands.
+func (t *try) charge() error {
+	var suspects []*member
+	for _, m := range t.members {
+		if m.state == stateWaiting && m.hint.suspect && !m.hint.charged {
+			suspects = append(suspects, m)
+		}
+	}
+	if len(suspects) == 0 {
+		return nil
+	}
+	sortByID(suspects)
+	for _, m := range suspects {
+		m.row = m.row.Charge(t.at())
+	}
+	if err := t.save(suspects...); err != nil {
+		return err
+	}
+	if err := t.tx.Commit(); err != nil {
+		return err
+	}
+	for _, m := range suspects {
+		m.hint.charged, m.hint.chargedAt = true, m.row.Version
+	}
+	return errAgain
+}

@@ -1,0 +1,56 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/pkg/schedule"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Store is what settling needs of MySQL: what a transaction of the schedule package needs, and the hot path.
+type Store interface {
+	schedule.Rows
+	// Begin starts a transaction at READ COMMITTED, which ends with ctx.
+	Begin(ctx context.Context) (*sqlx.Tx, error)
+	// LockFree locks those of the rows that nobody holds, in any state, without waiting, and gives the database's time
+	// of that same statement.
+	LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, time.Time, error)
+	// Finish marks tasks done, given as they were read; an error unless it changed every one of them.
+	Finish(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, now time.Time) error
+	// Retryable tells whether the error says that the transaction did not commit and may do so when run again.
+	Retryable(err error) bool
+	// Ambiguous tells whether the error of a commit leaves open if it took effect.
+	Ambiguous(err error) bool
+	// Unavailable tells whether the error says that MySQL is away.
+	Unavailable(err error) bool
+}
+
+// Session is one generation of the group's membership for one queue. Fetch waits until at least one message is there,
+// and gives what is. Commit stores the next offset to read of each partition; it refuses once the generation is over.
+// Lost is closed when that happens. It is an alias of an unnamed interface so that a stream can declare the same.
+type Session = interface {
+	Partitions() []int
+	Fetch(ctx context.Context) ([]task.Delivery, error)
+	Commit(ctx context.Context, next map[int]int64) error
+	Lost() <-chan struct{}
+}
+
+// Stream is Kafka as a member of a group sees it.
+type Stream interface {
+	// Consume joins the queue's group, calls fn once for each generation with a context that ends with it, and joins
+	// again when fn has returned, until ctx is done.
+	Consume(ctx context.Context, queue string, fn func(ctx context.Context, s Session) error) error
+}
+
+// Index takes the current state of tasks after a commit.
+type Index interface {
+	Put(ctx context.Context, tasks []task.Task) error
+}
+
+// Buryer takes what no worker will ever run.
+type Buryer interface {
+	Bury(ctx context.Context, letters []task.DeadLetter) error
+}

@@ -1,0 +1,273 @@
+package worker
+
+import (
+	"container/heap"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// heldKey makes hints one when they speak of the same version of the same task.
+type heldKey struct {
+	id      task.ID
+	version int64
+}
+
+// held is a hint on its way from Kafka to being settled. Its mutable fields belong to the hold while it waits and to the
+// runner that took it until it is given back.
+type held struct {
+	hint  task.Hint
+	at    time.Time // when to look next, on the database's clock
+	since time.Time // when it came, or its moment if that is later
+	marks []mark    // the messages that wait for it; guarded by the hold
+	seq   uint64    // order of arrival, among equals in time
+	lane  lane
+
+	suspect   bool   // may have been running when the last owner of its partition died
+	charged   bool   // an attempt was charged before its handler runs
+	chargedAt int64  // the row version that this made
+	alone     bool   // must not share a transaction any more
+	result    result // of the last look
+	tried     int    // times it was looked at without being settled
+	unknown   bool   // a commit with it was sent and never answered
+	failure   error  // of its handler, to be charged
+	failed    int64  // the row version at which it failed
+	settled   bool   // nothing more is to be done
+	gone      bool   // its messages are another worker's now; guarded by the hold
+}
+
+func (h *held) key() heldKey { return heldKey{h.hint.ID, h.hint.Version} }
+
+// hold keeps hints in time order until their moment, and hands those that are due to the runners of their lane. Hints of
+// one owner are never with two runners at once: they would lock the same business rows from two sides.
+type hold struct {
+	clock *clock
+
+	mu      sync.Mutex
+	byKey   map[heldKey]*held
+	lanes   [lanes]timeline
+	busy    map[string][]*held // owners with a runner, and the due hints that wait for it
+	wake    [lanes]chan struct{}
+	arrived uint64
+}
+
+func newHold(c *clock) *hold {
+	h := &hold{clock: c, byKey: map[heldKey]*held{}, busy: map[string][]*held{}}
+	for i := range h.wake {
+		h.wake[i] = make(chan struct{}, 1)
+	}
+	return h
+}
+
+// add takes a hint in. A second message of a hint that is held shares its fate.
+func (h *hold) add(e *held) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if same, ok := h.byKey[e.key()]; ok {
+		same.marks = append(same.marks, e.marks...)
+		same.gone = false
+		return
+	}
+	h.arrived++
+	e.seq = h.arrived
+	h.byKey[e.key()] = e
+	h.push(e)
+}
+
+func (h *hold) push(e *held) {
+	line := &h.lanes[e.lane]
+	heap.Push(line, e)
+	if (*line)[0] == e {
+		h.signal(e.lane)
+	}
+}
+
+func (h *hold) signal(l lane) {
+	select {
+	case h.wake[l] <- struct{}{}:
+	default:
+	}
+}
+
+// take waits until something of the lane is due and gives up to n of it, without lingering for more; nil when ctx ends.
+// The owners of what it gives are the caller's until release.
+func (h *hold) take(ctx context.Context, l lane, n int) []*held {
+	for ctx.Err() == nil {
+		taken, wait := h.due(l, n)
+		if len(taken) > 0 {
+			return taken
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-h.wake[l]:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+	return nil
+}
+
+// due takes what is due now, or tells how long nothing will be.
+func (h *hold) due(l lane, n int) ([]*held, time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now, line := h.clock.now(), &h.lanes[l]
+	var taken []*held
+	mine := map[string]bool{}
+	for len(*line) > 0 && len(taken) < n && !(*line)[0].at.After(now) {
+		e := heap.Pop(line).(*held) //nolint:forcetypeassert // The heap holds nothing else.
+		if waiting, busy := h.busy[e.hint.Owner]; busy && !mine[e.hint.Owner] {
+			h.busy[e.hint.Owner] = append(waiting, e)
+			continue
+		}
+		mine[e.hint.Owner] = true
+		h.busy[e.hint.Owner] = h.busy[e.hint.Owner]
+		taken = append(taken, e)
+	}
+	if len(*line) == 0 {
+		return taken, time.Hour
+	}
+	wait := (*line)[0].at.Sub(now)
+	if len(taken) > 0 && wait <= 0 {
+		h.signal(l) // another runner may have slept through the one signal
+	}
+	return taken, wait
+}
+
+// release gives back what take gave: the settled ones leave, the others wait for the time in their at. It gives those
+// that nobody here waits for any more.
+func (h *hold) release(taken []*held) []*held {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var gone []*held
+	for _, e := range taken {
+		waiting := h.busy[e.hint.Owner]
+		delete(h.busy, e.hint.Owner)
+		for _, w := range waiting {
+			h.push(w)
+		}
+		switch {
+		case e.settled:
+			h.settle(e)
+		case e.gone:
+			delete(h.byKey, e.key())
+			gone = append(gone, e)
+		default:
+			h.push(e)
+		}
+	}
+	return gone
+}
+
+func (h *hold) settle(e *held) {
+	delete(h.byKey, e.key())
+	for _, m := range e.marks {
+		m.settle()
+	}
+	e.marks = nil
+}
+
+// drop forgets the messages of a generation that is over, and the hints that no other message waits for. What is with a
+// runner stays there: the row decides whether it still counts. It gives the hints that it forgot.
+func (h *hold) drop(g *generation) []*held {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var gone []*held
+	for _, e := range h.byKey {
+		kept := e.marks[:0]
+		for _, m := range e.marks {
+			if m.gen != g {
+				kept = append(kept, m)
+			}
+		}
+		e.marks = kept
+		e.gone = len(kept) == 0
+	}
+	h.sweep(func(e *held) bool { return e.gone }, func(e *held) {
+		delete(h.byKey, e.key())
+		gone = append(gone, e)
+	})
+	return gone
+}
+
+// letGo settles, unlooked at, the waiting hints that have been stuck for longer than patience, and gives their number:
+// one of them would keep the offsets of all behind it from being committed. A hint that merely waits for a free runner
+// is not stuck.
+func (h *hold) letGo(patience time.Duration) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now, n := h.clock.now(), 0
+	h.sweep(func(e *held) bool {
+		_, blocked := h.busy[e.hint.Owner]
+		return (e.tried > 0 || blocked) && now.Sub(e.since) > patience
+	}, func(e *held) { h.settle(e); n++ })
+	return n
+}
+
+// excuse gives every waiting hint its patience anew, after a pause that was no fault of theirs.
+func (h *hold) excuse() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.clock.now()
+	for _, e := range h.byKey {
+		if e.since.Before(now) {
+			e.since = now
+		}
+	}
+}
+
+// sweep removes the waiting hints that match.
+func (h *hold) sweep(match func(*held) bool, remove func(*held)) {
+	filter := func(es []*held) []*held {
+		kept := es[:0]
+		for _, e := range es {
+			if match(e) {
+				remove(e)
+			} else {
+				kept = append(kept, e)
+			}
+		}
+		clear(es[len(kept):])
+		return kept
+	}
+	for l := range h.lanes {
+		before := len(h.lanes[l])
+		h.lanes[l] = filter(h.lanes[l])
+		if len(h.lanes[l]) != before {
+			heap.Init(&h.lanes[l])
+		}
+	}
+	for owner, waiting := range h.busy {
+		h.busy[owner] = filter(waiting)
+	}
+}
+
+// size is the number of hints held, with runners or not.
+func (h *hold) size() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.byKey)
+}
+
+// timeline is a heap of hints by time.
+type timeline []*held
+
+func (t timeline) Len() int { return len(t) }
+func (t timeline) Less(i, j int) bool {
+	if t[i].at.Equal(t[j].at) {
+		return t[i].seq < t[j].seq
+	}
+	return t[i].at.Before(t[j].at)
+}
+func (t timeline) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
+func (t *timeline) Push(x any)   { *t = append(*t, x.(*held)) } //nolint:forcetypeassert // As above.
+func (t *timeline) Pop() any {
+	old := *t
+	last := old[len(old)-1]
+	old[len(old)-1] = nil
+	*t = old[:len(old)-1]
+	return last
+}

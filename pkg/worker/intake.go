@@ -1,0 +1,144 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+const (
+	commitPause = 100 * time.Millisecond // after a commit of offsets that was refused
+	fetchPause  = 200 * time.Millisecond // after a fetch that failed
+)
+
+// queue is the work of one queue: its hints, and where they came from.
+type queue struct {
+	*Worker
+	name string
+	hold *hold
+
+	mu     sync.Mutex
+	gen    *generation   // the present one; nil between two
+	joined chan struct{} // closed when the group was joined first
+}
+
+func newQueue(w *Worker, name string) *queue {
+	return &queue{Worker: w, name: name, hold: newHold(w.clock), joined: make(chan struct{})}
+}
+
+// consume is one generation: it takes messages in until the partitions are lost or the worker stops, and commits
+// offsets until the end.
+func (q *queue) consume(ctx context.Context, s Session) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	g := q.begin(s)
+	defer q.end(g)
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	defer cancel()
+	tasks.Go(func() {
+		select {
+		case <-s.Lost():
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	tasks.Go(func() { q.commitOffsets(ctx, g) })
+	fetching, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(q.intake, stop)()
+	q.fetch(fetching, s, g)
+	<-ctx.Done() // the hints in hand may still be settled, and their offsets be committed
+	return nil
+}
+
+func (q *queue) begin(s Session) *generation {
+	g := newGeneration(s, q.clock.now())
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.gen = g
+	select {
+	case <-q.joined:
+	default:
+		close(q.joined)
+	}
+	q.Logger.Info("partitions assigned", slog.String("queue", q.name), slog.Int("n", len(s.Partitions())))
+	return g
+}
+
+func (q *queue) end(g *generation) {
+	q.mu.Lock()
+	q.gen = nil
+	q.mu.Unlock()
+	g.end()
+	q.refund(q.hold.drop(g))
+}
+
+// fetch takes in what is there until ctx ends. It pauses while too much is uncommitted, and while MySQL is away.
+func (q *queue) fetch(ctx context.Context, s Session, g *generation) {
+	for {
+		if g.waitRoom(ctx, q.MaxUncommitted) != nil || q.gate.wait(ctx) != nil {
+			return
+		}
+		ds, err := s.Fetch(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			q.Logger.WarnContext(ctx, "fetch failed", slog.String("queue", q.name), slog.Any("err", err))
+			rest(ctx, fetchPause)
+			continue
+		}
+		q.accept(g, ds)
+	}
+}
+
+// accept puts each hint on hold. What was due before this worker got the partition may have been running when the last
+// one ended, and may have been what ended it: such hints are suspects, as many as the last one can have had in hand.
+func (q *queue) accept(g *generation, ds []task.Delivery) {
+	now := q.clock.now()
+	var letters []task.DeadLetter
+	for _, d := range ds {
+		m, before := g.deliver(d.Partition, d.Offset)
+		if d.Err != nil {
+			letters = append(letters, unreadable(q.name, d))
+			m.settle()
+			continue
+		}
+		h := newHeld(d.Hint, now, q.Patience)
+		h.marks = []mark{m}
+		h.suspect = before < q.MaxUncommitted && !d.Hint.Moment().After(g.since)
+		q.hold.add(h)
+	}
+	q.after.bury(letters)
+}
+
+// newHeld makes a hint to be looked at in its moment. One that is far ahead is looked at once: its row is likely to say
+// something else, and if not, it isn't worth a place.
+func newHeld(hint task.Hint, now time.Time, patience time.Duration) *held {
+	h := &held{hint: hint, at: hint.Moment(), since: hint.Moment()}
+	if h.at.Sub(now) > patience {
+		h.at = now
+	}
+	if h.since.Before(now) || h.since.Sub(now) > patience {
+		h.since = now
+	}
+	return h
+}
+
+// commitOffsets sends what moved, one commit after the other, so that a busy time has few large ones.
+func (q *queue) commitOffsets(ctx context.Context, g *generation) {
+	for {
+		select {
+		case <-g.dirty:
+		case <-ctx.Done():
+			return
+		}
+		for g.commit(ctx) != nil && ctx.Err() == nil {
+			rest(ctx, commitPause)
+		}
+	}
+}

@@ -1,0 +1,35 @@
+package worker
+
+import "github.com/duetime/duetime/pkg/task"
+
+// lane is a row of runners with its own queue of hints, so that what is slow or dangerous delays only its like.
+type lane int
+
+const (
+	laneBatch   lane = iota // first tries, many in a transaction
+	laneSingle              // one task a transaction: outside handlers, retries, and what harmed its batch
+	laneSuspect             // one task at a time in the whole process: what may kill it
+	lanes
+)
+
+// laneOf says where the task belongs. An attempt charged here before its handler ran doesn't count as a failure yet.
+func laneOf(h *held, row task.Task, outside bool) lane {
+	failures := row.Attempt
+	if h.charged {
+		failures--
+	}
+	switch {
+	case h.suspect && (failures > 0 || row.MaxAttempts == 1):
+		return laneSuspect
+	case h.alone || outside || failures > 0:
+		return laneSingle
+	default:
+		return laneBatch
+	}
+}
+
+// exhausted tells whether the task used up its attempts by killing its process: each was charged before its handler ran,
+// and none came back to say how it ended.
+func exhausted(h *held, row task.Task) bool {
+	return h.suspect && !h.charged && row.Attempt >= row.MaxAttempts
+}

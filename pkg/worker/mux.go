@@ -1,0 +1,103 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// form is how a handler wants to be called.
+type form int
+
+const (
+	formSingle form = iota
+	formBatch
+	formOutside
+)
+
+// Task is a task as its handler sees it: the row as locked, and the decoded payload.
+type Task[P any] struct {
+	task.Task   // Payload of the row is hidden by the decoded one
+	Payload   P //nolint:govet // Hides the raw form on purpose.
+}
+
+// item is a locked row with its decoded payload.
+type item struct {
+	row     task.Task
+	payload any
+}
+
+// handler is a registered kind without its payload's type.
+type handler struct {
+	info   task.KindInfo
+	form   form
+	decode func(task.Task) (any, error)
+	call   func(ctx context.Context, tx *Tx, items []item) error
+}
+
+// Mux maps kinds to their handlers. Fill it before New; it must not be changed after.
+type Mux struct {
+	handlers map[string]*handler
+}
+
+// NewMux makes an empty one.
+func NewMux() *Mux { return &Mux{handlers: map[string]*handler{}} }
+
+// Kinds gives the registered kinds in alphabetical order.
+func (m *Mux) Kinds() []string { return slices.Sorted(maps.Keys(m.handlers)) }
+
+// Queues gives the queues of the registered kinds in alphabetical order.
+func (m *Mux) Queues() []string {
+	queues := map[string]bool{}
+	for _, h := range m.handlers {
+		queues[h.info.Queue] = true
+	}
+	return slices.Sorted(maps.Keys(queues))
+}
+
+// Handle registers a handler that is called for one task at a time. What it does through tx takes effect exactly once,
+// together with the end of the task: if it returns an error, panics, or exceeds its time, nothing of it remains and an
+// attempt is charged. Its ctx ends after Config.HandlerTimeout. tx must not be used after it returned. It panics on a
+// kind that is registered already.
+func Handle[P any](m *Mux, kind task.Kind[P], fn func(ctx context.Context, tx *Tx, t Task[P]) error) {
+	register(m, kind, formSingle, func(ctx context.Context, tx *Tx, ts []Task[P]) error {
+		return fn(ctx, tx, ts[0])
+	})
+}
+
+// HandleBatch registers a handler for effects that are one statement for many tasks. A call has at most Config.Batch
+// tasks, and at most one of an owner and subject, so that an UPDATE … WHERE id IN (…) counts each. An error makes it be
+// called again with halves of them until the failing task is alone; Snooze and Discard hold for all tasks of the call.
+func HandleBatch[P any](m *Mux, kind task.Kind[P], fn func(ctx context.Context, tx *Tx, ts []Task[P]) error) {
+	register(m, kind, formBatch, fn)
+}
+
+// HandleOutside registers a handler that acts outside MySQL: it is called before the commit, with the task's row locked,
+// and so its effect is at least once. The task's id is the idempotency key to pass on. Such a task runs alone; cancel
+// and reschedule answer "running, try again" meanwhile.
+func HandleOutside[P any](m *Mux, kind task.Kind[P], fn func(ctx context.Context, t Task[P]) error) {
+	register(m, kind, formOutside, func(ctx context.Context, _ *Tx, ts []Task[P]) error {
+		return fn(ctx, ts[0])
+	})
+}
+
+func register[P any](m *Mux, kind task.Kind[P], f form, fn func(context.Context, *Tx, []Task[P]) error) {
+	if _, ok := m.handlers[kind.Name()]; ok {
+		panic(fmt.Sprintf("worker: kind %q has two handlers", kind.Name()))
+	}
+	m.handlers[kind.Name()] = &handler{
+		info:   kind.Info(),
+		form:   f,
+		decode: func(t task.Task) (any, error) { return kind.Payload(t) },
+		call: func(ctx context.Context, tx *Tx, items []item) error {
+			ts := make([]Task[P], len(items))
+			for i, it := range items {
+				ts[i] = Task[P]{Task: it.row, Payload: it.payload.(P)} //nolint:forcetypeassert // decode made it.
+			}
+			return fn(ctx, tx, ts)
+		},
+	}
+}

@@ -1,0 +1,240 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/pkg/schedule"
+	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/pkg/worker"
+)
+
+var meal = task.NewKind[payload]("meal", task.MaxAttempts(3))
+
+var errSick = errors.New("sick")
+
+func TestDueTasksTakeEffectOnceAndAreDone(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, w *world) {
+		mux := worker.NewMux()
+		worker.Handle(mux, meal, effect)
+		wk := w.worker(mux, worker.Config{})
+		tasks := w.due(meal, 20)
+		twice := append(tasks[:20:20], tasks...)
+		w.pass(wk, twice...)
+		w.pass(wk, tasks...)
+		for _, made := range tasks {
+			want(t, "effects", w.effects(made.ID), 1)
+			row := w.row(made.ID)
+			want(t, "state", row.State, task.Done)
+			want(t, "attempt", row.Attempt, 0)
+			puts := w.index.of(made.ID)
+			want(t, "state in the index", puts[0].State, task.Done)
+			want(t, "version in the index", puts[0].Version, row.Version)
+		}
+		want(t, "done", w.settled("meal", "done"), 20)
+		want(t, "already done", w.settled("meal", "already_done") > 0, true)
+	})
+}
+
+func TestRowAloneDecides(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, w *world) {
+		mux := worker.NewMux()
+		worker.Handle(mux, meal, effect)
+		wk := w.worker(mux, worker.Config{})
+		soon := w.schedule(meal.New("a", payload{}, task.In(3*time.Second)))[0]
+		far := w.schedule(meal.New("b", payload{}, task.In(time.Hour)))[0]
+		moved := w.schedule(meal.New("c", payload{}, task.In(0)))[0]
+		stranger := w.schedule(task.NewKind[payload]("stranger").New("d", payload{}, task.In(0)))[0]
+		missing := task.Task{ID: task.NewID(), Kind: "meal", Owner: "e", Version: 1}
+		w.inTx(func(ctx context.Context, tx *schedule.Tx) error {
+			_, err := tx.Reschedule(ctx, moved.ID, task.In(time.Hour))
+			return err
+		})
+		got := w.pass(wk, soon, far, moved, stranger, missing)
+		for _, c := range []struct {
+			name    string
+			id      task.ID
+			result  string
+			settled bool
+		}{
+			{"soon", soon.ID, "early", false},
+			{"far", far.ID, "early", true},
+			{"moved", moved.ID, "stale", true},
+			{"stranger", stranger.ID, "unknown_kind", true},
+			{"missing", missing.ID, "missing", true},
+		} {
+			want(t, c.name+": result", got[c.id].Result, c.result)
+			want(t, c.name+": settled", got[c.id].Settled, c.settled)
+			want(t, c.name+": effects", w.effects(c.id), 0)
+		}
+		want(t, "puts of what the row still says", len(w.index.of(soon.ID))+len(w.index.of(far.ID)), 0)
+		want(t, "version put of the moved one", w.index.of(moved.ID)[0].Version, 2)
+		row := w.row(stranger.ID)
+		want(t, "attempts of an unknown kind", row.Attempt, 0)
+		wait := row.RunAt.Sub(row.UpdatedAt)
+		want(t, "wait of an unknown kind", wait >= 2*time.Second && wait <= 5*time.Second, true)
+		want(t, "version put of it", w.index.of(stranger.ID)[0].Version, row.Version)
+		want(t, "its label", w.settled("unknown", "unknown_kind"), 1)
+	})
+}
+
+func TestOnlyTheFailingTaskIsCharged(t *testing.T) {
+	t.Parallel()
+	fail := map[string]func(context.Context, *worker.Tx) error{
+		"error": func(context.Context, *worker.Tx) error { return errSick },
+		"panic": func(context.Context, *worker.Tx) error { panic("sick") },
+		"sql": func(ctx context.Context, tx *worker.Tx) error {
+			_, err := tx.ExecContext(ctx, "INSERT INTO nowhere VALUES (1)")
+			return err
+		},
+	}
+	for name, sick := range fail {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			databases(t, func(t *testing.T, w *world) {
+				mux := worker.NewMux()
+				worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+					if err := effect(ctx, tx, tk); err != nil {
+						return err
+					}
+					if tk.Payload.Word == "3" || tk.Payload.Word == "5" {
+						return sick(ctx, tx)
+					}
+					return nil
+				})
+				checkTwoSick(t, w, w.worker(mux, worker.Config{}))
+			})
+		})
+	}
+}
+
+func TestBatchHandlerIsHalvedUntilTheFailingTaskIsAlone(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, w *world) {
+		mux := worker.NewMux()
+		worker.HandleBatch(mux, meal, func(ctx context.Context, tx *worker.Tx, ts []worker.Task[payload]) error {
+			for _, tk := range ts {
+				if err := effect(ctx, tx, tk); err != nil {
+					return err
+				}
+			}
+			for _, tk := range ts {
+				if tk.Payload.Word == "3" || tk.Payload.Word == "5" {
+					return errSick
+				}
+			}
+			return nil
+		})
+		checkTwoSick(t, w, w.worker(mux, worker.Config{}))
+	})
+}
+
+func checkTwoSick(t *testing.T, w *world, wk *worker.Worker) {
+	t.Helper()
+	tasks := w.due(meal, 8)
+	got := w.pass(wk, tasks...)
+	for i, made := range tasks {
+		row := w.row(made.ID)
+		if i == 3 || i == 5 {
+			want(t, "result of a sick one", got[made.ID].Result, "failed")
+			want(t, "state of a sick one", row.State, task.Pending)
+			want(t, "attempts of a sick one", row.Attempt, 1)
+			want(t, "effects of a sick one", w.effects(made.ID), 0)
+			want(t, "error kept", row.LastError != "", true)
+			want(t, "later", row.RunAt.After(row.DueAt), true)
+			want(t, "promise unchanged", row.DueAt.Equal(made.DueAt), true)
+			want(t, "version in the index", w.index.of(made.ID)[0].Version, row.Version)
+			continue
+		}
+		want(t, "result", got[made.ID].Result, "done")
+		want(t, "state", row.State, task.Done)
+		want(t, "attempts", row.Attempt, 0)
+		want(t, "effects", w.effects(made.ID), 1)
+	}
+}
+
+func TestLastAttemptIsTheEnd(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, w *world) {
+		once := task.NewKind[payload]("once", task.MaxAttempts(1))
+		mux := worker.NewMux()
+		worker.Handle(mux, once, func(context.Context, *worker.Tx, worker.Task[payload]) error { return errSick })
+		wk := w.worker(mux, worker.Config{})
+		made := w.due(once, 1)[0]
+		want(t, "result", w.pass(wk, made)[made.ID].Result, "dead")
+		row := w.row(made.ID)
+		want(t, "state", row.State, task.Dead)
+		want(t, "attempt", row.Attempt, 1)
+		want(t, "error", row.LastError, "sick")
+		letters := w.log.Buried()
+		want(t, "letters", len(letters), 1)
+		want(t, "letter's error", letters[0].Error, "sick")
+	})
+}
+
+func TestSnoozeChargesNothingAndDiscardEnds(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, w *world) {
+		mux := worker.NewMux()
+		worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+			if err := effect(ctx, tx, tk); err != nil {
+				return err
+			}
+			switch tk.Payload.Word {
+			case "0":
+				return worker.Snooze(time.Minute)
+			case "1":
+				return worker.Discard(errSick)
+			}
+			return nil
+		})
+		tasks := w.due(meal, 3)
+		w.pass(w.worker(mux, worker.Config{}), tasks...)
+		snoozed, discarded := w.row(tasks[0].ID), w.row(tasks[1].ID)
+		want(t, "snoozed state", snoozed.State, task.Pending)
+		want(t, "snoozed attempt", snoozed.Attempt, 0)
+		want(t, "snoozed effects", w.effects(snoozed.ID), 0)
+		want(t, "snoozed time", snoozed.RunAt.Sub(snoozed.UpdatedAt), time.Minute)
+		want(t, "discarded state", discarded.State, task.Dead)
+		want(t, "discarded effects", w.effects(discarded.ID), 0)
+		want(t, "discarded letters", len(w.log.Buried()), 1)
+		want(t, "third", w.effects(tasks[2].ID), 1)
+	})
+}
+
+func TestUndecodablePayloadIsDeadAtOnce(t *testing.T) {
+	t.Parallel()
+	w := onSQLite(t)
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, effect)
+	numbers := task.NewKind[int]("meal")
+	made := w.schedule(numbers.New("a", 7, task.In(0)))[0]
+	want(t, "result", w.pass(w.worker(mux, worker.Config{}), made)[made.ID].Result, "dead")
+	want(t, "state", w.row(made.ID).State, task.Dead)
+}
+
+func TestBatchTimeGivesTheRestBack(t *testing.T) {
+	t.Parallel()
+	w := onSQLite(t)
+	mux := worker.NewMux()
+	var calls atomic.Int64
+	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+		want(t, "committed before", int64(w.number("SELECT COUNT(*) FROM effects")), calls.Load())
+		calls.Add(1)
+		time.Sleep(3 * time.Millisecond) // the handler's work
+		return effect(ctx, tx, tk)
+	})
+	wk := w.worker(mux, worker.Config{BatchTime: time.Millisecond})
+	tasks := w.due(meal, 4)
+	got := w.pass(wk, tasks...)
+	for _, made := range tasks {
+		want(t, "result", got[made.ID].Result, "done")
+		want(t, "effects", w.effects(made.ID), 1)
+	}
+	want(t, "calls", calls.Load(), 4)
+}

@@ -1,0 +1,79 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Outcome is what came of one hint in a Pass.
+type Outcome struct {
+	ID      task.ID
+	Result  string // as the metrics name it; empty when the row was locked by somebody, or MySQL was away
+	Settled bool   // false: it would be held, for a later look
+	Err     error  // of the handler, if it was called and failed
+}
+
+// Pass takes the hints through the worker's own transactions once, in id order, on the caller's goroutine, and returns
+// when each is settled or would have to wait. It needs neither a stream nor Run, and is meant for tests and for tools.
+// The error says only that ctx ended or that MySQL is away.
+func (w *Worker) Pass(ctx context.Context, hints []task.Hint) ([]Outcome, error) {
+	if err := w.probe(ctx); err != nil {
+		return nil, err
+	}
+	now := w.clock.now()
+	all := make([]*held, len(hints))
+	for i, hint := range hints {
+		all[i] = newHeld(hint, now, w.Patience)
+		all[i].at = now
+	}
+	for l := range lanes {
+		for open := w.open(all, l); len(open) > 0; {
+			for chunk := range slices.Chunk(open, w.room(l)) {
+				b := &batch{Worker: w, hints: chunk}
+				b.settle(ctx)
+			}
+			left := w.open(all, l)
+			if len(left) >= len(open) {
+				break // nothing moves
+			}
+			open = left
+		}
+	}
+	w.after.flush(ctx)
+	out := make([]Outcome, len(all))
+	for i, h := range all {
+		out[i] = Outcome{ID: h.hint.ID, Result: string(h.result), Settled: h.settled, Err: h.failure}
+	}
+	if closed, _ := w.gate.rest(w.clock.local()); closed {
+		w.gate.open()
+		return out, errAway
+	}
+	return out, ctx.Err()
+}
+
+var errAway = errors.New("database is away")
+
+// open gives the hints of the lane that can be looked at now, by id.
+func (w *Worker) open(all []*held, l lane) []*held {
+	var open []*held
+	now := w.clock.now()
+	for _, h := range all {
+		if !h.settled && h.lane == l && !h.at.After(now) {
+			open = append(open, h)
+		}
+	}
+	slices.SortFunc(open, func(a, b *held) int { return bytes.Compare(a.hint.ID[:], b.hint.ID[:]) })
+	return open
+}
+
+// room is how many tasks a transaction of the lane takes.
+func (w *Worker) room(l lane) int {
+	if l == laneBatch {
+		return w.Batch
+	}
+	return 1
+}

@@ -1,0 +1,296 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/pkg/schedule"
+	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/pkg/worker"
+)
+
+// A handler gets a deadlock, by which the server rolled back the effects of all before it, and swallows it.
+func TestSwallowedDeadlockDoesNotCommitHalfABatch(t *testing.T) {
+	t.Parallel()
+	w := onMariaDB(t)
+	for i := range 50 {
+		w.exec("INSERT INTO counters VALUES (?, 0)", fmt.Sprintf("other%d", i))
+	}
+	w.exec("INSERT INTO counters VALUES ('a', 0), ('b', 0)")
+	other, err := w.store.DB().BeginTxx(t.Context(), nil)
+	pipelinetest.Must(t, err)
+	_, err = other.ExecContext(t.Context(), "UPDATE counters SET n = n + 1 WHERE name LIKE 'other%' OR name = 'b'") // heavier: ours is the victim
+	pipelinetest.Must(t, err)
+
+	var once sync.Once
+	ended := make(chan error, 1)
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+		if err := effect(ctx, tx, tk); err != nil {
+			return err
+		}
+		if tk.Payload.Word != "2" {
+			return nil
+		}
+		once.Do(func() {
+			_, err := tx.ExecContext(ctx, "UPDATE counters SET n = n + 1 WHERE name = 'a'")
+			want(t, "lock a", err, nil)
+			go func() {
+				_, err := other.ExecContext(context.Background(), "UPDATE counters SET n = n + 1 WHERE name = 'a'")
+				ended <- errors.Join(err, other.Commit())
+			}()
+			eventually(t, "the other waits", func() bool {
+				return w.number("SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'") > 0
+			})
+			_, err = tx.ExecContext(ctx, "UPDATE counters SET n = n + 1 WHERE name = 'b'")
+			want(t, "deadlock", err != nil, true)
+		})
+		return nil // swallowed
+	})
+	tasks := w.due(meal, 5)
+	wk := w.worker(mux, worker.Config{})
+	w.pass(wk, tasks...)
+	pipelinetest.Must(t, <-ended)
+	eventually(t, "all done", func() bool {
+		w.pass(wk, tasks...)
+		return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == 5
+	})
+	for _, made := range tasks {
+		row := w.row(made.ID)
+		want(t, "state", row.State, task.Done)
+		want(t, "effects", w.effects(made.ID), 1)
+		want(t, "attempts", row.Attempt, 0)
+	}
+}
+
+// Of ten tasks of a batch the first cancels the second, moves the third, moves itself, and looks at what has run.
+func TestHandlerThatChangesBatchMatesAndItself(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, w *world) {
+		var tasks []task.Task
+		mux := worker.NewMux()
+		worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+			if tk.Payload.Word == "1" {
+				_, err := tx.Cancel(ctx, tasks[0].ID)
+				want(t, "cancel of one that has run", errors.Is(err, task.ErrAlreadyDone), true)
+				_, err = tx.Cancel(ctx, tasks[2].ID)
+				want(t, "cancel of one to come", err, nil)
+				_, err = tx.Reschedule(ctx, tasks[3].ID, task.In(time.Hour))
+				want(t, "move of one to come", err, nil)
+				_, err = tx.Shift(ctx, tk.ID, time.Hour)
+				want(t, "move of itself", err, nil)
+			}
+			return effect(ctx, tx, tk)
+		})
+		tasks = w.due(meal, 5)
+		got := w.pass(w.worker(mux, worker.Config{}), tasks...)
+		for i, c := range []struct {
+			state   task.State
+			effects int
+			result  string
+			version int64
+		}{
+			{task.Done, 1, "done", 2},
+			{task.Pending, 1, "done", 2},
+			{task.Cancelled, 0, "already_done", 2},
+			{task.Pending, 0, "stale", 2},
+			{task.Done, 1, "done", 2},
+		} {
+			row := w.row(tasks[i].ID)
+			want(t, fmt.Sprintf("%d: state", i), row.State, c.state)
+			want(t, fmt.Sprintf("%d: version", i), row.Version, c.version)
+			want(t, fmt.Sprintf("%d: effects", i), w.effects(row.ID), c.effects)
+			want(t, fmt.Sprintf("%d: result", i), got[row.ID].Result, c.result)
+			puts := w.index.of(row.ID)
+			want(t, fmt.Sprintf("%d: puts", i), len(puts), 1)
+			want(t, fmt.Sprintf("%d: version put", i), puts[0].Version, row.Version)
+			want(t, fmt.Sprintf("%d: state put", i), puts[0].State, row.State)
+		}
+	})
+}
+
+// What a handler changed before it failed is undone with it, and its mates run as if nothing had been.
+func TestFailingHandlerTakesItsChangesBack(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, w *world) {
+		var tasks []task.Task
+		mux := worker.NewMux()
+		worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+			if err := effect(ctx, tx, tk); err != nil {
+				return err
+			}
+			switch tk.Payload.Word {
+			case "1": // fails in the first transaction: the next one is careful
+				return errSick
+			case "2": // fails between savepoints, with changes made
+				_, err := tx.Cancel(ctx, tasks[3].ID)
+				want(t, "cancel", err, nil)
+				_, err = tx.Schedule(ctx, meal.New("x", payload{Word: "follow-up"}, task.In(time.Hour)))
+				want(t, "follow-up", err, nil)
+				return errSick
+			}
+			return nil
+		})
+		tasks = w.due(meal, 5)
+		got := w.pass(w.worker(mux, worker.Config{}), tasks...)
+		for i, result := range []string{"done", "failed", "failed", "done", "done"} {
+			want(t, fmt.Sprintf("%d: result", i), got[tasks[i].ID].Result, result)
+			want(t, fmt.Sprintf("%d: effects", i), w.effects(tasks[i].ID), map[string]int{"done": 1}[result])
+		}
+		want(t, "tasks in all", w.number("SELECT COUNT(*) FROM duetime_tasks"), 5)
+		want(t, "puts", len(w.index.puts), 5)
+	})
+}
+
+// UPDATE … WHERE name IN (p, p) counts p once.
+func TestBatchHandlerGetsOneTaskOfEachOwnerAndSubject(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, w *world) {
+		w.exec("INSERT INTO counters VALUES ('p', 0), ('q', 0)")
+		mux := worker.NewMux()
+		worker.HandleBatch(mux, meal, func(ctx context.Context, tx *worker.Tx, ts []worker.Task[payload]) error {
+			args := make([]any, len(ts))
+			marks := ""
+			for i, tk := range ts {
+				args[i] = tk.Subject
+				marks += ",?"
+			}
+			_, err := tx.ExecContext(ctx, "UPDATE counters SET n = n + 1 WHERE name IN ("+marks[1:]+")", args...) //nolint:gosec // Marks only.
+			return err
+		})
+		var specs []task.Spec
+		for range 3 {
+			specs = append(specs, meal.New("a", payload{}, task.In(0), task.Subject("p")), meal.New("a", payload{}, task.In(0), task.Subject("q")))
+		}
+		w.pass(w.worker(mux, worker.Config{}), w.schedule(specs...)...)
+		want(t, "p", w.number("SELECT n FROM counters WHERE name = 'p'"), 3)
+		want(t, "q", w.number("SELECT n FROM counters WHERE name = 'q'"), 3)
+	})
+}
+
+// The mail is on its way when the player cancels.
+func TestOutsideHandlerHoldsItsTaskAgainstCancel(t *testing.T) {
+	t.Parallel()
+	w := onMariaDB(t)
+	sending, sent := make(chan struct{}), make(chan struct{})
+	mux := worker.NewMux()
+	worker.HandleOutside(mux, meal, func(ctx context.Context, tk worker.Task[payload]) error {
+		close(sending)
+		select {
+		case <-sent:
+		case <-ctx.Done():
+		}
+		return nil
+	})
+	made := w.due(meal, 1)[0]
+	stop := w.run(w.worker(mux, worker.Config{HandlerTimeout: limit}))
+	w.publish(made)
+	<-sending
+	cancel := func(ctx context.Context, tx *schedule.Tx) error {
+		_, err := tx.Cancel(ctx, made.ID)
+		return err
+	}
+	err := w.tryTx(cancel)
+	want(t, "cancel while it runs: "+fmt.Sprint(err), errors.Is(err, task.ErrRunning), true)
+	close(sent)
+	eventually(t, "done", func() bool { return w.row(made.ID).State == task.Done })
+	err = w.tryTx(cancel)
+	want(t, "cancel after: "+fmt.Sprint(err), errors.Is(err, task.ErrAlreadyDone), true)
+	want(t, "stop", stop(), nil)
+}
+
+// The mails before a failing one are not sent again.
+func TestOutsideTasksRunAlone(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, w *world) {
+		sent := map[string]int{}
+		mux := worker.NewMux()
+		worker.HandleOutside(mux, meal, func(_ context.Context, tk worker.Task[payload]) error {
+			sent[tk.Payload.Word]++
+			if tk.Payload.Word == "2" {
+				return errSick
+			}
+			return nil
+		})
+		w.pass(w.worker(mux, worker.Config{}), w.due(meal, 5)...)
+		for word, n := range sent {
+			want(t, "mails "+word, n, 1)
+		}
+		want(t, "mails", len(sent), 5)
+	})
+}
+
+// An early hint that was put back under its version would be removed by the acknowledgement of the claim that sent it.
+func TestEarlyHintIsHeldNotPutBack(t *testing.T) {
+	t.Parallel()
+	w := onSQLite(t)
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, effect)
+	stop := w.run(w.worker(mux, worker.Config{}))
+	made := w.schedule(meal.New("a", payload{}, task.In(700*time.Millisecond)))[0]
+	early := made
+	early.RunAt = made.CreatedAt // as if the dispatcher's clock were ahead
+	w.publish(early, early)
+	eventually(t, "done", func() bool { return w.row(made.ID).State == task.Done })
+	row := w.row(made.ID)
+	want(t, "not before its time", row.FinishedAt.Before(made.DueAt), false)
+	want(t, "looked at early", w.settled("meal", "early") >= 1, true)
+	want(t, "stop", stop(), nil)
+	for _, put := range w.index.of(made.ID) {
+		want(t, "state put", put.State, task.Done)
+	}
+	want(t, "offsets left", w.explained(time.Now().Add(time.Hour)), false)
+}
+
+// Somebody holds one row; its neighbours don't wait for it, and it is tried again.
+func TestHeldRowIsSkippedAndTriedAgain(t *testing.T) {
+	t.Parallel()
+	w := onMariaDB(t)
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, effect)
+	tasks := w.due(meal, 10)
+	holder, err := w.store.Begin(t.Context())
+	pipelinetest.Must(t, err)
+	_, err = w.store.Lock(t.Context(), holder, []task.ID{tasks[4].ID})
+	pipelinetest.Must(t, err)
+	stop := w.run(w.worker(mux, worker.Config{}))
+	w.publish(tasks...)
+	eventually(t, "the neighbours are done", func() bool {
+		return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == 9
+	})
+	pipelinetest.Must(t, holder.Rollback())
+	eventually(t, "all are done", func() bool {
+		return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == 10
+	})
+	want(t, "effects", w.number("SELECT COUNT(*) FROM effects"), 10)
+	want(t, "attempts", w.number("SELECT SUM(attempt) FROM duetime_tasks"), 0)
+	want(t, "stop", stop(), nil)
+}
+
+// A frozen transaction holds one row for long: its hint must not keep the offsets behind it from being committed.
+func TestStuckHintIsLetGo(t *testing.T) {
+	t.Parallel()
+	w := onMariaDB(t)
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, effect)
+	tasks := w.due(meal, 10)
+	holder, err := w.store.Begin(t.Context())
+	pipelinetest.Must(t, err)
+	_, err = w.store.Lock(t.Context(), holder, []task.ID{tasks[4].ID})
+	pipelinetest.Must(t, err)
+	stop := w.run(w.worker(mux, worker.Config{Patience: time.Second}))
+	w.publish(tasks...)
+	eventually(t, "the offsets are committed", func() bool {
+		return w.metric("duetime_hints_let_go_total", map[string]string{"reason": "stuck"}) == 1 &&
+			!w.explained(time.Now().Add(time.Hour))
+	})
+	want(t, "stop", stop(), nil)
+	pipelinetest.Must(t, holder.Rollback())
+	want(t, "state", w.row(tasks[4].ID).State, task.Pending)
+	want(t, "attempts", w.row(tasks[4].ID).Attempt, 0)
+}

@@ -1,0 +1,153 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/pkg/schedule"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// state is where a member stands within one transaction.
+type state int
+
+const (
+	stateSettled state = iota // nothing to run: its outcome is decided
+	stateWaiting              // due; its handler has not run
+	stateRan                  // its handler has run; the row doesn't say done yet
+	stateMarked               // its row says done
+)
+
+// member is a hint with its row in one transaction, and what will come of it if that commits.
+type member struct {
+	hint    *held
+	row     task.Task
+	handler *handler
+	payload any
+	state   state
+	outcome outcome
+}
+
+// outcome is what the commit will mean for a hint.
+type outcome struct {
+	result  result // empty: nothing to count
+	settled bool
+	at      time.Time // when to look again if not settled
+	lane    lane
+	put     *task.Task // the row's state for the index
+	letGo   string     // why it is given up without being settled
+}
+
+// try is one transaction of a batch and all that it found out; nothing of it outlives a rollback but what blame notes in
+// the hints.
+type try struct {
+	*batch
+	ctx         context.Context
+	tx          *sqlx.Tx
+	changes     *schedule.Tx // what handlers change in tx
+	now         time.Time    // of the statement that locked the rows, on the database's clock
+	locked      time.Time    // when its answer came, on the local clock
+	members     map[task.ID]*member
+	transitions []*member // members whose new row is known before anything runs
+	order       []*member // what is to run, by id
+	touched     map[task.ID]task.Task
+	spent       time.Duration // by handlers
+	wrote       bool
+	abandoned   bool
+	conflict    bool // rows were not as read when marking them done
+}
+
+// open begins the transaction, locks the rows that are free, and decides by them alone.
+func (t *try) open() error {
+	tx, err := t.store.Begin(t.ctx)
+	if err != nil {
+		return fmt.Errorf("begin batch of %d: %w", len(t.hints), err)
+	}
+	t.tx, t.changes = tx, schedule.NewTx(tx, t.store)
+	if err := t.lock(); err != nil {
+		t.rollback()
+		return err
+	}
+	return nil
+}
+
+func (t *try) lock() error {
+	byID := map[task.ID][]*held{}
+	ids := make([]task.ID, 0, len(t.hints))
+	for _, h := range t.hints {
+		if byID[h.hint.ID] == nil {
+			ids = append(ids, h.hint.ID)
+		}
+		byID[h.hint.ID] = append(byID[h.hint.ID], h)
+	}
+	slices.SortFunc(ids, func(a, b task.ID) int { return bytes.Compare(a[:], b[:]) })
+	rows, now, err := t.store.LockFree(t.ctx, t.tx, ids)
+	if err != nil {
+		return fmt.Errorf("lock batch of %d: %w", len(ids), err)
+	}
+	t.now, t.locked = now, time.Now()
+	for _, row := range rows {
+		t.decide(t.first(byID, row.ID), row)
+		delete(byID, row.ID)
+	}
+	return t.absent(byID)
+}
+
+// first picks one of the hints of a task; others, of other versions, look again when this one is through.
+func (t *try) first(byID map[task.ID][]*held, id task.ID) *held {
+	hs := byID[id]
+	for _, other := range hs[1:] {
+		other.at = t.clock.now()
+	}
+	return hs[0]
+}
+
+// absent tells rows that somebody holds from rows that don't exist.
+func (t *try) absent(byID map[task.ID][]*held) error {
+	if len(byID) == 0 {
+		return nil
+	}
+	ids := make([]task.ID, 0, len(byID))
+	for id := range byID {
+		ids = append(ids, id)
+	}
+	rows, err := t.store.Get(t.ctx, t.tx, ids)
+	if err != nil {
+		return fmt.Errorf("look for %d locked tasks: %w", len(ids), err)
+	}
+	for _, row := range rows {
+		h := t.first(byID, row.ID)
+		t.members[row.ID] = &member{hint: h, row: row, outcome: outcome{at: t.clock.now().Add(retryPause), lane: h.lane}}
+		h.tried++
+		delete(byID, row.ID)
+	}
+	for id := range byID {
+		h := t.first(byID, id)
+		t.members[id] = &member{
+			hint: h, row: task.Task{ID: id, Kind: h.hint.Kind}, outcome: outcome{result: resultMissing, settled: true},
+		}
+	}
+	return nil
+}
+
+// at is the moment on the database's clock by which what happens now is stamped: never before the rows were locked.
+func (t *try) at() time.Time {
+	return t.now.Add(time.Since(t.locked).Truncate(time.Millisecond))
+}
+
+func (t *try) rows(ms []*member) []task.Task {
+	rows := make([]task.Task, len(ms))
+	for i, m := range ms {
+		rows[i] = m.row
+	}
+	return rows
+}
+
+func sortByID(ms []*member) {
+	slices.SortFunc(ms, func(a, b *member) int { return bytes.Compare(a.row.ID[:], b.row.ID[:]) })
+}

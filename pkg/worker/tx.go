@@ -1,0 +1,189 @@
+package worker
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+var errTxOver = errors.New("the handler that this transaction was for has returned")
+
+// Tx is the transaction that a handler shares with the end of its tasks, and with other tasks of the batch: whatever it
+// does takes effect with them or not at all. It has no Commit. Like the connection under it, it is for one goroutine at
+// a time, and it is over when the handler returns; every statement also ends with the handler's time, whatever context
+// it is given.
+//
+// Tasks of the batch that have run answer task.ErrAlreadyDone; tasks of the batch whose turn has not come can be moved
+// and cancelled like any other and will not run then. A handler may move its own task: it stays pending then.
+type Tx struct {
+	ctx context.Context //nolint:containedctx // Bounds what a handler does with a context of its own.
+	try *try
+
+	mu   sync.Mutex
+	over bool
+}
+
+var _ sqlx.ExtContext = (*Tx)(nil)
+
+func (t *Tx) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.over = true
+}
+
+// within makes ctx end with the handler's time, so that an abandoned handler can't keep the connection.
+func (t *Tx) within(ctx context.Context) context.Context {
+	if ctx == t.ctx {
+		return ctx
+	}
+	bounded, cancel := context.WithCancelCause(ctx)
+	context.AfterFunc(t.ctx, func() { cancel(t.ctx.Err()) })
+	return bounded
+}
+
+// sees prepares for a statement on tasks: those that have run must look done to it.
+func (t *Tx) sees(ctx context.Context) (context.Context, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over {
+		return nil, errTxOver
+	}
+	ctx = t.within(ctx)
+	return ctx, t.try.markDone(ctx)
+}
+
+// Now is the moment of this transaction on the database's clock, exact to the millisecond.
+func (t *Tx) Now(ctx context.Context) (time.Time, error) { return t.try.changes.Now(t.within(ctx)) }
+
+// Schedule makes a task, as schedule.Tx does.
+func (t *Tx) Schedule(ctx context.Context, spec task.Spec) (task.Task, error) {
+	made, err := t.ScheduleMany(ctx, []task.Spec{spec})
+	if err != nil {
+		return task.Task{}, err
+	}
+	return made[0], nil
+}
+
+// ScheduleMany makes up to task.MaxPerCall tasks, as schedule.Tx does.
+func (t *Tx) ScheduleMany(ctx context.Context, specs []task.Spec) ([]task.Task, error) {
+	if !slices.ContainsFunc(specs, func(s task.Spec) bool { return s.Mode() != task.Unkeyed }) {
+		return t.try.changes.ScheduleMany(t.within(ctx), specs) // can't meet a task that has run
+	}
+	return with(ctx, t, func(ctx context.Context) ([]task.Task, error) { return t.try.changes.ScheduleMany(ctx, specs) })
+}
+
+// Reschedule moves the task to another due time, as schedule.Tx does.
+func (t *Tx) Reschedule(ctx context.Context, id task.ID, when task.When) (task.Task, error) {
+	return with(ctx, t, func(ctx context.Context) (task.Task, error) { return t.try.changes.Reschedule(ctx, id, when) })
+}
+
+// Shift moves the task by d, as schedule.Tx does.
+func (t *Tx) Shift(ctx context.Context, id task.ID, d time.Duration) (task.Task, error) {
+	return with(ctx, t, func(ctx context.Context) (task.Task, error) { return t.try.changes.Shift(ctx, id, d) })
+}
+
+// Cancel takes the task back, as schedule.Tx does.
+func (t *Tx) Cancel(ctx context.Context, id task.ID) (task.Task, error) {
+	return with(ctx, t, func(ctx context.Context) (task.Task, error) { return t.try.changes.Cancel(ctx, id) })
+}
+
+// RescheduleMany moves up to task.MaxPerCall tasks to one due time, all or nothing.
+func (t *Tx) RescheduleMany(ctx context.Context, ids []task.ID, when task.When) ([]task.Task, error) {
+	return with(ctx, t, func(ctx context.Context) ([]task.Task, error) {
+		return t.try.changes.RescheduleMany(ctx, ids, when)
+	})
+}
+
+// ShiftMany moves up to task.MaxPerCall tasks by d, all or nothing.
+func (t *Tx) ShiftMany(ctx context.Context, ids []task.ID, d time.Duration) ([]task.Task, error) {
+	return with(ctx, t, func(ctx context.Context) ([]task.Task, error) { return t.try.changes.ShiftMany(ctx, ids, d) })
+}
+
+// CancelMany takes up to task.MaxPerCall tasks back, all or nothing.
+func (t *Tx) CancelMany(ctx context.Context, ids []task.ID) ([]task.Task, error) {
+	return with(ctx, t, func(ctx context.Context) ([]task.Task, error) { return t.try.changes.CancelMany(ctx, ids) })
+}
+
+// ShiftOwner shifts all pending tasks of the owner, of one kind or ("") of any, and returns them.
+func (t *Tx) ShiftOwner(ctx context.Context, owner, kind string, d time.Duration) ([]task.Task, error) {
+	return with(ctx, t, func(ctx context.Context) ([]task.Task, error) {
+		return t.try.changes.ShiftOwner(ctx, owner, kind, d)
+	})
+}
+
+// CancelOwner cancels all pending tasks of the owner, of one kind or ("") of any, and returns them.
+func (t *Tx) CancelOwner(ctx context.Context, owner, kind string) ([]task.Task, error) {
+	return with(ctx, t, func(ctx context.Context) ([]task.Task, error) { return t.try.changes.CancelOwner(ctx, owner, kind) })
+}
+
+// Get reads the task without locking it.
+func (t *Tx) Get(ctx context.Context, id task.ID) (task.Task, error) {
+	return with(ctx, t, func(ctx context.Context) (task.Task, error) { return t.try.changes.Get(ctx, id) })
+}
+
+// ListOwner reads the owner's pending tasks, of one kind or ("") of any, by run_at, without locking them.
+func (t *Tx) ListOwner(ctx context.Context, owner, kind string) ([]task.Task, error) {
+	return with(ctx, t, func(ctx context.Context) ([]task.Task, error) { return t.try.changes.ListOwner(ctx, owner, kind) })
+}
+
+func with[T any](ctx context.Context, t *Tx, do func(context.Context) (T, error)) (T, error) {
+	ctx, err := t.sees(ctx)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return do(ctx)
+}
+
+// ExecContext runs the handler's own statement in the transaction.
+func (t *Tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	return t.try.tx.ExecContext(t.within(ctx), query, args...)
+}
+
+// QueryContext runs the handler's own query in the transaction. Close the rows before the next statement.
+func (t *Tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	return t.try.tx.QueryContext(t.within(ctx), query, args...)
+}
+
+// QueryRowContext runs the handler's own query of one row in the transaction.
+func (t *Tx) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	return t.try.tx.QueryRowContext(t.within(ctx), query, args...)
+}
+
+// QueryxContext is QueryContext with sqlx's rows.
+func (t *Tx) QueryxContext(ctx context.Context, query string, args ...any) (*sqlx.Rows, error) {
+	return t.try.tx.QueryxContext(t.within(ctx), query, args...)
+}
+
+// QueryRowxContext is QueryRowContext with sqlx's row.
+func (t *Tx) QueryRowxContext(ctx context.Context, query string, args ...any) *sqlx.Row {
+	return t.try.tx.QueryRowxContext(t.within(ctx), query, args...)
+}
+
+// GetContext reads one row into dest; sql.ErrNoRows when there is none.
+func (t *Tx) GetContext(ctx context.Context, dest any, query string, args ...any) error {
+	return t.try.tx.GetContext(t.within(ctx), dest, query, args...)
+}
+
+// SelectContext reads all rows into the slice at dest.
+func (t *Tx) SelectContext(ctx context.Context, dest any, query string, args ...any) error {
+	return t.try.tx.SelectContext(t.within(ctx), dest, query, args...)
+}
+
+// DriverName lets sqlx's named queries run on a Tx.
+func (t *Tx) DriverName() string { return t.try.tx.DriverName() }
+
+// Rebind lets sqlx's named queries run on a Tx.
+func (t *Tx) Rebind(query string) string { return t.try.tx.Rebind(query) }
+
+// BindNamed lets sqlx's named queries run on a Tx.
+func (t *Tx) BindNamed(query string, arg any) (string, []any, error) {
+	return t.try.tx.BindNamed(query, arg)
+}

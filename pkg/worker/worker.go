@@ -1,0 +1,274 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/duetime/duetime/internal/loop"
+)
+
+const (
+	leaveTimeout = 500 * time.Millisecond // for each of the last things before the worker is gone
+)
+
+// Worker runs tasks: it consumes the queues of the kinds in its Mux until told to stop.
+type Worker struct {
+	Config
+	mux     *Mux
+	store   Store
+	stream  Stream
+	clock   *clock
+	gate    *gate
+	metrics *metrics
+	after   *aftermath
+	queues  []*queue
+	closed  chan struct{} // wakes the tidying when the gate closes
+
+	intake    context.Context //nolint:containedctx // Ends when no further message is to be taken in.
+	stop      context.CancelCauseFunc
+	abandoned atomic.Int64
+	gapped    bool      // a clock gap was logged
+	probed    time.Time // local time of the last probe
+	started   atomic.Bool
+}
+
+// New makes a worker for the kinds in mux. stream may be nil if only Pass is called.
+func New(cfg Config, mux *Mux, store Store, stream Stream, index Index, dead Buryer) (*Worker, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if len(mux.handlers) == 0 {
+		return nil, errors.New("worker: no kind has a handler")
+	}
+	m := newMetrics(cfg.Metrics, mux)
+	w := &Worker{
+		Config: cfg, mux: mux, store: store, stream: stream, clock: newClock(), gate: newGate(), metrics: m,
+		after: newAftermath(index, dead, m, cfg.Logger), closed: make(chan struct{}, 1),
+	}
+	w.intake, w.stop = context.WithCancelCause(context.Background())
+	for _, name := range mux.Queues() {
+		w.queues = append(w.queues, newQueue(w, name))
+	}
+	return w, nil
+}
+
+// Joined is closed once every queue's group was joined for the first time.
+func (w *Worker) Joined(ctx context.Context) error {
+	for _, q := range w.queues {
+		select {
+		case <-q.joined:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// Run works until ctx ends: then it takes nothing in any more, gives running handlers Config.Drain to finish, rolls back
+// the rest uncharged, commits the offsets of what was settled, leaves the groups, and returns nil. It returns an error
+// only when it can't work: ErrStuck, or what the stream gave up with. It can be called once.
+func (w *Worker) Run(ctx context.Context) error {
+	if w.started.Swap(true) {
+		return errors.New("worker: Run called twice")
+	}
+	defer context.AfterFunc(ctx, func() { w.stop(nil) })()
+	defer w.stop(nil)
+	if !w.firstProbe() {
+		return nil
+	}
+	life := newLife()
+	life.begin(w)
+	<-w.intake.Done()
+	life.end(w)
+	if err := context.Cause(w.intake); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// life holds what Run started, by the order in which it must end.
+type life struct {
+	handlers, group, tidy, after, hurry            context.Context
+	endHandlers, endGroup, endTidy, endAfter, rush context.CancelFunc
+	runners, consumers, tidying, aftermath         sync.WaitGroup
+}
+
+func newLife() *life {
+	l := &life{}
+	l.handlers, l.endHandlers = context.WithCancel(context.Background())
+	l.group, l.endGroup = context.WithCancel(context.Background())
+	l.tidy, l.endTidy = context.WithCancel(context.Background())
+	l.after, l.endAfter = context.WithCancel(context.Background())
+	l.hurry, l.rush = context.WithCancel(context.Background())
+	return l
+}
+
+func (l *life) begin(w *Worker) {
+	l.aftermath.Go(func() { w.after.run(l.after, l.hurry) })
+	l.tidying.Go(func() { w.tidy(l.tidy) })
+	for _, q := range w.queues {
+		for range w.Concurrency {
+			l.runners.Go(func() { q.run(l.handlers, laneBatch, w.Batch) })
+			l.runners.Go(func() { q.run(l.handlers, laneSingle, 1) })
+		}
+		l.runners.Go(func() { q.run(l.handlers, laneSuspect, 1) })
+		l.consumers.Go(func() {
+			if err := w.stream.Consume(l.group, q.name, q.consume); err != nil && l.group.Err() == nil {
+				w.stop(fmt.Errorf("consume queue %s: %w", q.name, err))
+			}
+		})
+	}
+}
+
+// end stops the stages in the order of the flow, each when what feeds it has ended.
+func (l *life) end(w *Worker) {
+	w.Logger.Info("worker draining")
+	timer := time.AfterFunc(w.Drain, l.endHandlers)
+	l.runners.Wait()
+	timer.Stop()
+	l.endHandlers()
+	l.endTidy()
+	l.tidying.Wait()
+	for _, q := range w.queues {
+		q.leave()
+	}
+	l.endGroup()
+	l.consumers.Wait()
+	hurry := time.AfterFunc(leaveTimeout, l.rush)
+	l.endAfter()
+	l.aftermath.Wait()
+	hurry.Stop()
+	l.rush()
+}
+
+// run is one runner: take, settle, give back.
+func (q *queue) run(ctx context.Context, l lane, n int) {
+	for q.gate.wait(q.intake) == nil {
+		taken := q.hold.take(q.intake, l, n)
+		if len(taken) == 0 {
+			return
+		}
+		b := &batch{Worker: q.Worker, hints: taken}
+		b.settle(ctx)
+		q.refund(q.hold.release(taken))
+	}
+}
+
+// leave commits what was settled, and gives back the charges of what was not.
+func (q *queue) leave() {
+	q.mu.Lock()
+	g := q.gen
+	q.mu.Unlock()
+	if g == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	defer cancel()
+	if err := g.commit(ctx); err != nil {
+		q.Logger.Warn("last offsets not committed", slog.String("queue", q.name), slog.Any("err", err))
+	}
+}
+
+// pause closes the gate: MySQL is away.
+func (w *Worker) pause(ctx context.Context, err error) {
+	if !w.gate.close(w.clock.local()) {
+		return
+	}
+	w.metrics.pauses.Inc()
+	w.Logger.WarnContext(ctx, "paused, database is away", slog.Any("err", err))
+	select {
+	case w.closed <- struct{}{}:
+	default:
+	}
+}
+
+// abandon counts a handler that ignores the end of its context; after a few of them the process is worth nothing.
+func (w *Worker) abandon(ctx context.Context) {
+	w.metrics.abandoned.Inc()
+	w.Logger.ErrorContext(ctx, "handler abandoned")
+	if w.abandoned.Add(1) >= abandonAt {
+		w.stop(ErrStuck)
+	}
+}
+
+// tidy probes the clock and opens the gate, and lets go of what is stuck.
+func (w *Worker) tidy(ctx context.Context) {
+	cfg := loop.Config{Name: "worker", Interval: tidyEvery, Wake: w.closed, Logger: w.Logger}
+	_ = loop.Run(ctx, cfg, w.tidyPass) // it ends with ctx alone
+}
+
+func (w *Worker) tidyPass(ctx context.Context) (loop.Result, error) {
+	closed, wait := w.gate.rest(w.clock.local())
+	switch {
+	case closed && wait > 0:
+		return loop.Result{Next: wait}, nil
+	case closed || w.clock.local().Sub(w.probed) >= clockEvery:
+		err := w.probe(ctx)
+		if err != nil && ctx.Err() == nil {
+			w.pause(ctx, err)
+			w.gate.again(w.clock.local())
+			return loop.Result{Next: pauseLeast}, nil
+		}
+		if closed && err == nil {
+			w.resume(ctx)
+		}
+	}
+	held := 0
+	for _, q := range w.queues {
+		if !closed {
+			w.metrics.letGo.WithLabelValues("stuck").Add(float64(q.hold.letGo(w.Patience)))
+		}
+		held += q.hold.size()
+	}
+	w.metrics.held.Set(float64(held))
+	return loop.Result{}, nil
+}
+
+func (w *Worker) resume(ctx context.Context) {
+	for _, q := range w.queues {
+		q.hold.excuse()
+	}
+	w.gate.open()
+	w.Logger.InfoContext(ctx, "resumed, database is back")
+}
+
+// probe learns the database's clock.
+func (w *Worker) probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, clockEvery)
+	defer cancel()
+	sent := w.clock.local()
+	now, err := w.store.Now(ctx, nil)
+	if err != nil {
+		return err
+	}
+	w.clock.learn(sent, w.clock.local(), now)
+	w.probed = w.clock.local()
+	gap := w.clock.gap()
+	w.metrics.clockGap.Set(gap.Seconds())
+	if far := gap.Abs() > clockGapMax; far != w.gapped {
+		w.gapped = far
+		w.Logger.WarnContext(ctx, "clock gap to the database changed", slog.Duration("gap", gap), slog.Bool("far", far))
+	}
+	return nil
+}
+
+// firstProbe waits for the database: without its clock there is no telling what is due.
+func (w *Worker) firstProbe() bool {
+	cfg := loop.Config{Name: "worker clock", MaxBackoff: pauseMost, Logger: w.Logger}
+	ctx, known := context.WithCancel(w.intake)
+	defer known()
+	_ = loop.Run(ctx, cfg, func(ctx context.Context) (loop.Result, error) { // it ends with ctx alone
+		if err := w.probe(ctx); err != nil {
+			return loop.Result{}, err
+		}
+		known()
+		return loop.Result{}, nil
+	})
+	return w.intake.Err() == nil
+}
