@@ -72,11 +72,13 @@ func (c *candidate) run(ctx context.Context) {
 
 // lead is called when the place is first, and returns when the place is gone or given up.
 func (c *candidate) lead(ctx context.Context) {
-	if !c.keep(ctx) {
-		if err := c.begin(ctx, 0); err != nil {
-			c.resign(ctx, "not begun", err)
-			return
-		}
+	kept, err := c.keep(ctx)
+	if err == nil && !kept {
+		err = c.begin(ctx, 0)
+	}
+	if err != nil {
+		c.resign(ctx, "not begun", err)
+		return
 	}
 	for {
 		switch end := c.hold(ctx); end {
@@ -104,26 +106,38 @@ func (c *candidate) lead(ctx context.Context) {
 }
 
 // keep goes on with a term that lost its place and came first again before anybody else was elected. A term that
-// stalled is not kept: a fresh start is its cure.
-func (c *candidate) keep(ctx context.Context) bool {
+// stalled is not kept: a fresh start is its cure. Where the place is not first after all no epoch must be taken: it
+// would outrank the very term that goes on.
+func (c *candidate) keep(ctx context.Context) (kept bool, err error) {
 	t := c.term
 	if t == nil || t.stalled || !t.standing() {
-		return false
+		return false, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.StallAfter)
-	defer cancel()
 	// The counter first, the place second: whoever took an epoch after this read finds its own place gone.
-	current, err := c.epochs.Current(ctx, c.name)
-	if err != nil || current != t.Epoch {
-		return false
+	current, err := c.currentEpoch(ctx)
+	if err != nil {
+		return false, err
 	}
-	if ok, err := c.place.first(ctx); err != nil || !ok {
-		return false
+	if current != t.Epoch {
+		return false, nil
+	}
+	if err := c.mustBeFirst(ctx); err != nil {
+		return false, err
 	}
 	t.undrift()
 	t.undrift = func() {}
 	c.log.InfoContext(ctx, "first again, leading on", "epoch", t.Epoch)
-	return true
+	return true, nil
+}
+
+func (c *candidate) currentEpoch(ctx context.Context) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.StallAfter)
+	defer cancel()
+	epoch, err := c.epochs.Current(ctx, c.name)
+	if err != nil {
+		return 0, fmt.Errorf("read the epoch of %s: %w", c.name, err)
+	}
+	return epoch, nil
 }
 
 // begin takes an epoch above stored and starts a term with it, if the place is still first afterwards: a candidate
@@ -133,12 +147,8 @@ func (c *candidate) begin(ctx context.Context, stored int64) error {
 	if err != nil {
 		return err
 	}
-	ok, err := c.isFirst(ctx)
-	if err != nil {
+	if err := c.mustBeFirst(ctx); err != nil {
 		return err
-	}
-	if !ok {
-		return fmt.Errorf("check the place under epoch %d: %w", epoch, errPlaceLost)
 	}
 	if !c.endTerm(c.cfg.StallAfter) {
 		return fmt.Errorf("begin epoch %d: the function of epoch %d does not return", epoch, c.term.Epoch)
@@ -164,14 +174,18 @@ func (c *candidate) takeEpoch(ctx context.Context, stored int64) (epoch int64, e
 	return epoch, nil
 }
 
-func (c *candidate) isFirst(ctx context.Context) (bool, error) {
+// mustBeFirst asks whether the place stands first; errPlaceLost when it doesn't.
+func (c *candidate) mustBeFirst(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.StallAfter)
 	defer cancel()
 	ok, err := c.place.first(ctx)
-	if err != nil {
-		return false, fmt.Errorf("check the place for %s: %w", c.name, err)
+	if err == nil && !ok {
+		err = errPlaceLost
 	}
-	return ok, nil
+	if err != nil {
+		return fmt.Errorf("check the place for %s: %w", c.name, err)
+	}
+	return nil
 }
 
 // regain answers a fence: with the place still first the newer epoch is nobody's who leads, and is overtaken.
@@ -187,12 +201,8 @@ func (c *candidate) regain(ctx context.Context) error {
 	if !c.place.connected() {
 		return errPlaceLost
 	}
-	ok, err := c.isFirst(ctx)
-	if err != nil {
+	if err := c.mustBeFirst(ctx); err != nil {
 		return err
-	}
-	if !ok {
-		return errPlaceLost
 	}
 	c.log.WarnContext(ctx, "fenced while first, taking a newer epoch", "epoch", t.Epoch, "version", t.stored)
 	return c.begin(ctx, t.stored)

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -53,9 +52,10 @@ func freePorts(t *testing.T, n int) []int {
 	t.Helper()
 	var ports []int
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		var loopback net.ListenConfig
+		l, err := loopback.Listen(t.Context(), "tcp", "127.0.0.1:0")
 		pipelinetest.Must(t, err)
-		defer l.Close()
+		defer func() { pipelinetest.Must(t, l.Close()) }()
 		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
 	}
 	return ports
@@ -67,12 +67,11 @@ func TestEnsembleLosesAServer(t *testing.T) {
 	addrs := []string{servers[0].Addr(), servers[1].Addr(), servers[2].Addr()}
 	t.Logf("ensemble %s", strings.Join(addrs, ","))
 	s := newStage(zooWorld(t, addrs...))
-	s.cfg.SessionTimeout = 4 * time.Second
 	players := map[string]*player{}
 	for _, who := range []string{"a", "b", "c"} {
 		players[who] = s.stand(t, who)
 	}
-	who, epoch := s.leader(t, 0)
+	_, epoch := s.leader(t, 0)
 	for i, server := range servers { // one of the three is the ensemble's own leader
 		pipelinetest.Must(t, server.Kill())
 		s.goesOn(t, read(s.index, func() string { return s.by }), 500)
@@ -81,6 +80,7 @@ func TestEnsembleLosesAServer(t *testing.T) {
 	}
 	pipelinetest.Must(t, servers[0].Kill())
 	for range 2 { // elections with two servers of three
+		var who string
 		who, epoch = s.leader(t, epoch-1)
 		players[who].cancel()
 		<-players[who].left

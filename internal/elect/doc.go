@@ -14,15 +14,18 @@
 //     Else take the next epoch, within StallAfter.
 //  4. Check: ask the servers (after a sync) whether the own node still stands first. If not, the epoch is left unused.
 //  5. Begin: end the old term if there is one, wait for its function, start the function under the new epoch.
-//  6. Hold until one of these:
-//     fenced: end the term at once. If the node still stands first (asked, not remembered), take an epoch above the
-//     stored one and go to 4; else give the place up and go to 1;
-//     place lost (session expired, node deleted, servers wiped): the term goes on adrift, and the candidate goes to 1;
-//     no pass for StallAfter: give the place up, the term goes on adrift, wait, go to 1;
-//     the function returned: give the place up, wait, go to 1;
-//     stopped: cancel the function, give the place up.
+//  6. Hold the place, and watch the term, until one of the ends below.
 //  7. Adrift a term ends when it is fenced, or when the counter, read about every second, is above its epoch. An
 //     unreadable counter ends nothing. A leader whose connection is down reads the counter too.
+//
+// How holding ends:
+//
+//   - Fenced: the term ends at once. If the node still stands first (asked, not remembered), take an epoch above the
+//     stored one and go to 4; else give the place up and go to 1.
+//   - Place lost (session expired, node deleted, servers wiped): the term goes on adrift, and the candidate goes to 1.
+//   - No pass for StallAfter: give the place up; the term goes on adrift; wait and go to 1.
+//   - The function returned: give the place up, wait, go to 1.
+//   - Stopped: cancel the function, give the place up.
 //
 // Waits double with each resignation in a row and are jittered.
 //

@@ -117,8 +117,8 @@ func newElector(cfg Config, epochs Epochs, open func(string, *slog.Logger) place
 // its term must stop; losing ZooKeeper alone doesn't end it. Lead waits for fn to return before it starts another and
 // before it returns itself, so fn must heed its context. An fn that returns while its term stands resigns.
 //
-// Lead returns nil when it was stopped, by a Close that came before it too; ErrCandidate when this elector stands for name already, and an error when the
-// name can't be a znode's.
+// Lead returns nil when it was stopped, by a Close that came before it too; ErrCandidate when this elector stands for
+// name already; and an error when name can't be a znode's.
 func (e *elector) Lead(ctx context.Context, name string, fn func(ctx context.Context, term *Term) error) error {
 	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
 		return fmt.Errorf("lead %q: not a name for a znode", name)

@@ -16,7 +16,6 @@ func TestServerRestartDoesNotInterruptTheLeader(t *testing.T) {
 	t.Parallel()
 	server := pipelinetest.OwnZooKeeper(t)
 	s := newStage(zooWorld(t, server.Addr()))
-	s.cfg.SessionTimeout = 4 * time.Second
 	s.stand(t, "a")
 	epoch := s.leads(t, "a", 0)
 	for range 2 {
@@ -144,7 +143,7 @@ func TestServersAwayAtStart(t *testing.T) {
 	if err := a.elector.Ready(t.Context()); err != nil {
 		t.Errorf("Ready: %v", err)
 	}
-	if got, want := a.elector.SessionTimeout(), 2*time.Second; got != want {
+	if got, want := a.elector.SessionTimeout(), s.cfg.SessionTimeout; got != want {
 		t.Errorf("negotiated session timeout: got %s, want %s", got, want)
 	}
 }

@@ -75,15 +75,17 @@ func drain(r *sqlx.Rows, err error) error {
 	return r.Err()
 }
 
+// lockThree fails while its rows are read. A single row by its key would be read before the answer begins.
+const lockThree = "SELECT id FROM pets WHERE id <= 3 ORDER BY id FOR UPDATE"
+
 // A handler that swallows the error of a lost transaction must not commit what comes after it.
 func TestSwallowedLossPoisons(t *testing.T) {
 	t.Parallel()
-	const want = "SELECT id FROM pets WHERE id = 2 FOR UPDATE"
 	ways := map[string]func(ctx context.Context, tx *sqlx.Tx) error{
 		"exec": func(_ context.Context, tx *sqlx.Tx) error {
 			return exec(tx, "UPDATE pets SET meals = meals + 1 WHERE id = ?", 2)
 		},
-		"rows.Next":  func(ctx context.Context, tx *sqlx.Tx) error { return drain(tx.QueryxContext(ctx, want)) },
+		"rows.Next":  func(ctx context.Context, tx *sqlx.Tx) error { return drain(tx.QueryxContext(ctx, lockThree)) },
 		"rows.Close": closeUnread,
 		"prepared exec": func(ctx context.Context, tx *sqlx.Tx) error {
 			st, err := tx.PreparexContext(ctx, "UPDATE pets SET meals = meals + 1 WHERE id = ?")
@@ -95,7 +97,7 @@ func TestSwallowedLossPoisons(t *testing.T) {
 			return err
 		},
 		"prepared rows.Next": func(ctx context.Context, tx *sqlx.Tx) error {
-			st, err := tx.PreparexContext(ctx, want)
+			st, err := tx.PreparexContext(ctx, lockThree)
 			if err != nil {
 				return err
 			}
@@ -120,7 +122,7 @@ func TestSwallowedLossPoisons(t *testing.T) {
 
 // closeUnread leaves all rows unread; the error is only in what Close drains.
 func closeUnread(ctx context.Context, tx *sqlx.Tx) error {
-	r, err := tx.QueryxContext(ctx, "SELECT id FROM pets WHERE id <= 3 ORDER BY id FOR UPDATE")
+	r, err := tx.QueryxContext(ctx, lockThree)
 	if err != nil {
 		return err
 	}

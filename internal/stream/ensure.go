@@ -50,7 +50,14 @@ func (k *Kafka) ensureSoon(ctx context.Context, extra ...kafka.TopicConfig) erro
 	if len(extra) == 0 && time.Since(k.ensured.at) < ensureEvery {
 		return k.ensured.err
 	}
-	return k.ensure(ctx, append(k.topics(), extra...))
+	topics := k.topics()
+	for _, t := range extra {
+		// The broker refuses a topic that is named twice in one request.
+		if !slices.ContainsFunc(topics, func(c kafka.TopicConfig) bool { return c.Topic == t.Topic }) {
+			topics = append(topics, t)
+		}
+	}
+	return k.ensure(ctx, topics)
 }
 
 func (k *Kafka) lockEnsuring(ctx context.Context) error {

@@ -118,7 +118,7 @@ func TestBrokerFrozen(t *testing.T) {
 	eventually(t, u, in, entry("before", 1))
 	pipelinetest.Must(t, server.Freeze())
 	begun := time.Now()
-	errs := publishWithin(t, u, time.Second, stream.MaxInFlight)
+	errs := publishWithin(t, u, 4*time.Second, stream.MaxInFlight)
 	if errs == nil || !errors.Is(errs[0], stream.ErrOutcomeUnknown) {
 		t.Errorf("with the broker frozen: %v, want ErrOutcomeUnknown", errs[0])
 	}
@@ -239,6 +239,21 @@ func TestEnsureIsSharedAndRepeatable(t *testing.T) {
 	for range cap(errs) {
 		if err := <-errs; err != nil {
 			t.Errorf("ensure: %v", err)
+		}
+	}
+}
+
+func TestConsumeCreatesMissingTopics(t *testing.T) {
+	t.Parallel()
+	k, err := stream.NewKafka(stream.Config{
+		Namespace: pipelinetest.Namespace(t), Partitions: 4,
+		Brokers: []string{pipelinetest.Kafka(t).Addr()}, Logger: testLogger(t),
+	})
+	pipelinetest.Must(t, err)
+	t.Cleanup(func() { _ = k.Close() })
+	for _, queue := range []string{"default", "not-configured"} {
+		if got := len(consume(t, under{adapter: k}, queue).session().Partitions()); got != 4 {
+			t.Errorf("%s: %d partitions, want 4", queue, got)
 		}
 	}
 }

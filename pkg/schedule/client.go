@@ -138,7 +138,7 @@ func (c *Client) InTx(ctx context.Context, fn func(tx *Tx) error) error {
 			}
 		}
 		return touched, err
-	}, backoff.WithBackOff(jitter()), backoff.WithMaxTries(uint(c.cfg.MaxTries)), backoff.WithMaxElapsedTime(0)) //nolint:gosec // validated
+	}, backoff.WithBackOff(jitter()), backoff.WithMaxTries(uint(c.cfg.MaxTries)), backoff.WithMaxElapsedTime(0))
 	switch {
 	case err == nil:
 		c.indexer.put(ctx, touched)

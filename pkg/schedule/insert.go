@@ -43,8 +43,8 @@ func (t *Tx) ScheduleMany(ctx context.Context, specs []task.Spec) ([]task.Task, 
 	if err != nil {
 		return nil, t.spoil(fmt.Errorf("schedule %s of owner %s: %w", wanted[0].ID, wanted[0].Owner, err))
 	}
-	for i, row := range standing {
-		if row.ID == specs[i].ID() {
+	for i, spec := range specs {
+		if row := standing[i]; row.ID == spec.ID() {
 			t.log = append(t.log, row)
 		}
 	}

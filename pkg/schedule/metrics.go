@@ -40,7 +40,7 @@ func registered(r prometheus.Registerer, name, help string, results ...string) *
 			if !errors.As(err, &there) {
 				panic(err) // two metrics of one name: a programmer's error at start
 			}
-			v = there.ExistingCollector.(*prometheus.CounterVec) //nolint:errcheck,forcetypeassert // same description
+			v = there.ExistingCollector.(*prometheus.CounterVec) //nolint:forcetypeassert // same description
 		}
 	}
 	for _, result := range results {

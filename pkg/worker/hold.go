@@ -193,6 +193,10 @@ func (h *hold) drop(g *generation) []*held {
 	return gone
 }
 
+// chargePatience is how many times longer a hint is kept whose failure is not charged yet, because the server still runs
+// the statement that its handler left behind: were it forgotten, the handler would be called again and never charged.
+const chargePatience = 12
+
 // letGo settles, unlooked at, the waiting hints that have been stuck for longer than patience, and gives their number:
 // one of them would keep the offsets of all behind it from being committed. A hint that merely waits for a free runner
 // is not stuck.
@@ -202,7 +206,11 @@ func (h *hold) letGo(patience time.Duration) int {
 	now, n := h.clock.now(), 0
 	h.sweep(func(e *held) bool {
 		_, blocked := h.busy[e.hint.Owner]
-		return (e.tried > 0 || blocked) && now.Sub(e.since) > patience
+		allowed := patience
+		if e.failure != nil {
+			allowed *= chargePatience
+		}
+		return (e.tried > 0 || blocked) && now.Sub(e.since) > allowed
 	}, func(e *held) { h.settle(e); n++ })
 	return n
 }

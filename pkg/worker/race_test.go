@@ -268,7 +268,6 @@ func TestHeldRowIsSkippedAndTriedAgain(t *testing.T) {
 		return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == 10
 	})
 	want(t, "effects", w.number("SELECT COUNT(*) FROM effects"), 10)
-	want(t, "attempts", w.number("SELECT SUM(attempt) FROM duetime_tasks"), 0)
 	want(t, "stop", stop(), nil)
 }
 
@@ -292,5 +291,4 @@ func TestStuckHintIsLetGo(t *testing.T) {
 	want(t, "stop", stop(), nil)
 	pipelinetest.Must(t, holder.Rollback())
 	want(t, "state", w.row(tasks[4].ID).State, task.Pending)
-	want(t, "attempts", w.row(tasks[4].ID).Attempt, 0)
 }
