@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -39,9 +38,9 @@ func (t *Tx) ScheduleMany(ctx context.Context, specs []task.Spec) ([]task.Task, 
 	if err != nil {
 		return nil, err
 	}
-	standing, err := t.insert(ctx, wanted)
+	standing, err := t.rows.Insert(ctx, t.db, wanted)
 	if err != nil {
-		return nil, t.spoil(fmt.Errorf("schedule %s of owner %s: %w", wanted[0].ID, wanted[0].Owner, err))
+		return nil, t.spoil(fmt.Errorf("schedule %s of owner %s: %w", wanted[0].ID, wanted[0].Owner, running(err)))
 	}
 	for i, spec := range specs {
 		if row := standing[i]; row.ID == spec.ID() {
@@ -61,35 +60,6 @@ func resolve(specs []task.Spec, now time.Time) ([]task.Task, error) {
 		wanted[i] = row
 	}
 	return wanted, nil
-}
-
-// insert writes the rows in the order of their keys, so that two calls with the same keys wait for each other instead of
-// deadlocking, and gives back the rows that stand in the order of wanted.
-func (t *Tx) insert(ctx context.Context, wanted []task.Task) ([]task.Task, error) {
-	order := make([]int, len(wanted))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		x, y := wanted[a], wanted[b]
-		return cmp.Or(cmp.Compare(x.Owner, y.Owner), cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.DedupKey, y.DedupKey))
-	})
-	sorted := make([]task.Task, len(wanted))
-	for i, at := range order {
-		sorted[i] = wanted[at]
-	}
-	found, err := t.rows.Insert(ctx, t.db, sorted)
-	if err != nil {
-		return nil, running(err)
-	}
-	if len(found) != len(sorted) {
-		return nil, fmt.Errorf("store returned %d rows for %d", len(found), len(sorted))
-	}
-	standing := make([]task.Task, len(wanted))
-	for i, at := range order {
-		standing[at] = found[i]
-	}
-	return standing, nil
 }
 
 // moveTaken moves the tasks that were found under the key of a KeyMove spec, each once: to the time of its last spec.

@@ -15,7 +15,8 @@ import (
 type Rows interface {
 	// Now reads the database's clock.
 	Now(ctx context.Context, q sqlx.QueryerContext) (time.Time, error)
-	// Insert writes new rows, and returns for each the row that stands: its own, or the one that has its id or its key.
+	// Insert writes new rows, in an order that all transactions share, and returns for each the row that stands, locked:
+	// its own, or the one that has its id or its key.
 	Insert(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) ([]task.Task, error)
 	// Lock locks rows in id order and returns those that exist.
 	Lock(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, error)

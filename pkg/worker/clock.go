@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -37,22 +38,14 @@ func (c *clock) now() time.Time {
 	return c.local().Add(c.offset).UTC()
 }
 
-// until is how long to wait for a moment of the database's clock.
-func (c *clock) until(at time.Time) time.Duration { return at.Sub(c.now()) }
-
 // learn takes the answer of one probe, which left at the local time sent and came back by received.
 func (c *clock) learn(sent, received, answer time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	round := received.Sub(sent)
 	s := sample{at: received.Sub(c.start.Round(0)), round: round, offset: answer.Sub(sent.Add(round / 2))}
-	kept := c.samples[:0]
-	for _, old := range c.samples {
-		if s.at-old.at < clockWindow {
-			kept = append(kept, old)
-		}
-	}
-	c.samples = append(kept, s)
+	c.samples = slices.DeleteFunc(c.samples, func(old sample) bool { return s.at-old.at >= clockWindow })
+	c.samples = append(c.samples, s)
 	best := s
 	for _, other := range c.samples {
 		if other.round < best.round {

@@ -123,7 +123,7 @@ func TestTaskThatKillsItsProcessIsDeadAfterItsAttempts(t *testing.T) {
 func runUntilClean(t *testing.T, path string) int {
 	t.Helper()
 	for n := range 20 {
-		cmd := exec.CommandContext(t.Context(), os.Args[0]) //nolint:gosec // This test binary.
+		cmd := exec.CommandContext(t.Context(), os.Args[0])
 		cmd.Env = append(os.Environ(), childEnv+"="+path)
 		out, err := cmd.CombinedOutput()
 		exit, died := errors.AsType[*exec.ExitError](err)

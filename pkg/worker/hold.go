@@ -124,7 +124,7 @@ func (h *hold) due(l lane, n int) ([]*held, time.Duration) {
 			continue
 		}
 		mine[e.hint.Owner] = true
-		h.busy[e.hint.Owner] = h.busy[e.hint.Owner]
+		h.busy[e.hint.Owner] = nil // nobody waited: the owner wasn't busy, or is with this very runner
 		taken = append(taken, e)
 	}
 	if len(*line) == 0 {

@@ -20,8 +20,8 @@ const (
 
 // Task is a task as its handler sees it: the row as locked, and the decoded payload.
 type Task[P any] struct {
-	task.Task   // Payload of the row is hidden by the decoded one
-	Payload   P //nolint:govet // Hides the raw form on purpose.
+	task.Task
+	Payload P // decoded; hides the raw form in the row
 }
 
 // item is a locked row with its decoded payload.

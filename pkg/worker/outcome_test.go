@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ func TestDueTasksTakeEffectOnceAndAreDone(t *testing.T) {
 		worker.Handle(mux, meal, effect)
 		wk := w.worker(mux, worker.Config{})
 		tasks := w.due(meal, 20)
-		twice := append(tasks[:20:20], tasks...)
+		twice := slices.Concat(tasks, tasks)
 		w.pass(wk, twice...)
 		w.pass(wk, tasks...)
 		for _, made := range tasks {

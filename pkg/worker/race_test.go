@@ -141,6 +141,7 @@ func TestFailingHandlerTakesItsChangesBack(t *testing.T) {
 		for i, result := range []string{"done", "failed", "failed", "done", "done"} {
 			want(t, fmt.Sprintf("%d: result", i), got[tasks[i].ID].Result, result)
 			want(t, fmt.Sprintf("%d: effects", i), w.effects(tasks[i].ID), map[string]int{"done": 1}[result])
+			want(t, fmt.Sprintf("%d: state", i), w.row(tasks[i].ID).State, map[string]task.State{"done": task.Done}[result])
 		}
 		want(t, "tasks in all", w.number("SELECT COUNT(*) FROM duetime_tasks"), 5)
 		want(t, "puts", len(w.index.puts), 5)
@@ -160,7 +161,7 @@ func TestBatchHandlerGetsOneTaskOfEachOwnerAndSubject(t *testing.T) {
 				args[i] = tk.Subject
 				marks += ",?"
 			}
-			_, err := tx.ExecContext(ctx, "UPDATE counters SET n = n + 1 WHERE name IN ("+marks[1:]+")", args...) //nolint:gosec // Marks only.
+			_, err := tx.ExecContext(ctx, "UPDATE counters SET n = n + 1 WHERE name IN ("+marks[1:]+")", args...)
 			return err
 		})
 		var specs []task.Spec
@@ -179,7 +180,7 @@ func TestOutsideHandlerHoldsItsTaskAgainstCancel(t *testing.T) {
 	w := onMariaDB(t)
 	sending, sent := make(chan struct{}), make(chan struct{})
 	mux := worker.NewMux()
-	worker.HandleOutside(mux, meal, func(ctx context.Context, tk worker.Task[payload]) error {
+	worker.HandleOutside(mux, meal, func(ctx context.Context, _ worker.Task[payload]) error {
 		close(sending)
 		select {
 		case <-sent:

@@ -47,7 +47,7 @@ type outcome struct {
 // the hints.
 type try struct {
 	*batch
-	ctx         context.Context
+	ctx         context.Context //nolint:containedctx // Of this one transaction; it ends with it.
 	tx          *sqlx.Tx
 	changes     *schedule.Tx // what handlers change in tx
 	now         time.Time    // of the statement that locked the rows, on the database's clock

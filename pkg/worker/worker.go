@@ -94,7 +94,7 @@ func (w *Worker) Run(ctx context.Context) error {
 
 // life holds what Run started, by the order in which it must end.
 type life struct {
-	handlers, group, tidy, after, hurry            context.Context
+	handlers, group, tidy, after, hurry            context.Context //nolint:containedctx // Of the stages; they end one by one.
 	endHandlers, endGroup, endTidy, endAfter, rush context.CancelFunc
 	runners, consumers, tidying, aftermath         sync.WaitGroup
 }

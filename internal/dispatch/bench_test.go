@@ -1,0 +1,42 @@
+package dispatch
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// sink takes every hint.
+type sink struct{}
+
+func (sink) Publish(context.Context, []task.Entry, int64) []error { return nil }
+func (sink) Compensate(context.Context, task.Compensation) error  { return nil }
+
+// BenchmarkPass claims, publishes to nobody and acknowledges 500 entries an operation; putting them is not measured.
+func BenchmarkPass(b *testing.B) {
+	b.Run("redis", func(b *testing.B) { benchmarkPass(b, pipelinetest.Redis(b).Addr(), false) })
+	b.Run("miniredis", func(b *testing.B) { benchmarkPass(b, miniredis.RunT(b).Addr(), true) })
+}
+
+func benchmarkPass(b *testing.B, addr string, embedded bool) {
+	w := newWorld(b, addr, embedded, Config{})
+	w.Dispatcher.stream = sink{}
+	s := w.shard(0, 1, nil)
+	tasks := make([]task.Task, 500)
+	for b.Loop() {
+		b.StopTimer()
+		for i := range tasks {
+			tasks[i] = pending("default", base.Add(-time.Duration(i)*time.Millisecond))
+		}
+		pipelinetest.Must(b, w.index.Put(b.Context(), tasks))
+		b.StartTimer()
+		pass(b, s)
+		pass(b, s)
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*len(tasks)), "µs/task")
+}

@@ -1,0 +1,157 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// lead runs a term until the test ends it; what it returns is checked by the caller of stop.
+func lead(t *testing.T, w *world, epoch int64) (stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.Lead(ctx, epoch, w.term) }()
+	t.Cleanup(cancel)
+	return func() error {
+		cancel()
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(limit):
+			t.Fatal("the term did not end")
+			return nil
+		}
+	}
+}
+
+func TestZombieIsFencedAndStops(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		pass(t, w.shard(1, 9, nil)) // the successor reached one shard
+		late := w.put(t, "default", 60_000)
+		err := w.Lead(t.Context(), 8, w.term)
+		if !errors.Is(err, ErrFenced) {
+			t.Errorf("got %v, want %v", err, ErrFenced)
+		}
+		if _, fenced := w.term.seen(); fenced != 9 {
+			t.Errorf("the term was told %d, want the stored epoch 9", fenced)
+		}
+		if w.stream.hints(late) != 0 {
+			t.Error("the zombie published")
+		}
+	})
+}
+
+func TestFencedAckLeavesTheEntry(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		due := w.put(t, "default", -10)
+		zombie := w.shard(0, 8, nil)
+		pass(t, zombie)
+		*w.now = at(-60_000) // the successor doesn't find it due
+		pass(t, w.shard(0, 9, nil))
+		if _, err := zombie.pass(t.Context()); !errors.Is(err, ErrFenced) {
+			t.Errorf("got %v, want %v", err, ErrFenced)
+		}
+		if w.stands(t, due) == task.NoScore {
+			t.Error("a fenced acknowledgement removed the entry")
+		}
+	})
+}
+
+func TestWakeUpEndsTheSleep(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, pipelinetest.Redis(t).Addr(), false, Config{Now: time.Now, Idle: time.Hour})
+	stop := lead(t, w, 1)
+	pipelinetest.Await(t, "both shards' first passes", func() bool { return passes(w.term) >= 2 })
+	// The subscription may come later than a put, so put until one is met. Without wake-ups none would be for an hour.
+	var all []task.Task
+	pipelinetest.Await(t, "a hint of an entry put during the sleep", func() bool {
+		all = append(all, w.put(t, "default", time.Since(base).Milliseconds()-int64(len(all))))
+		return slices.ContainsFunc(all, func(one task.Task) bool { return w.stream.hints(one) > 0 })
+	})
+	pipelinetest.Must(t, stop())
+}
+
+func passes(t *term) int {
+	n, _ := t.seen()
+	return n
+}
+
+func TestShardGrowthIsNoticedAtTheNextTerm(t *testing.T) {
+	t.Parallel()
+	var shards atomic.Int64
+	shards.Store(1)
+	w := newWorld(t, miniredis.RunT(t).Addr(), true, Config{
+		Now: time.Now, Shards: func(context.Context) (int, error) { return int(shards.Load()), nil },
+	})
+	grown := pending("default", time.Now())
+	grown.Shard = 3
+	pipelinetest.Must(t, w.index.Put(t.Context(), []task.Task{grown}))
+	pipelinetest.Must(t, lead(t, w, 1)())
+	shards.Store(4)
+	stop := lead(t, w, 2)
+	pipelinetest.Await(t, "a hint of the new shard", func() bool { return w.stream.hints(grown) == 1 })
+	pipelinetest.Must(t, stop())
+}
+
+func TestUnreadableLayoutEndsOnlyANewTerm(t *testing.T) {
+	t.Parallel()
+	away := errors.New("away")
+	var calls atomic.Int64
+	w := newWorld(t, miniredis.RunT(t).Addr(), true, Config{Now: time.Now, Shards: func(context.Context) (int, error) {
+		if calls.Add(1) == 1 {
+			return 1, nil
+		}
+		return 0, away
+	}})
+	stop := lead(t, w, 1)
+	one := w.put(t, "default", 0)
+	one.RunAt = time.Now()
+	one.Version++
+	pipelinetest.Must(t, w.index.Put(t.Context(), []task.Task{one}))
+	pipelinetest.Await(t, "a hint while the layout can't be read", func() bool { return w.stream.hints(one) == 1 })
+	pipelinetest.Must(t, stop())
+	if err := w.Lead(t.Context(), 2, w.term); !errors.Is(err, away) {
+		t.Errorf("got %v, want %v", err, away)
+	}
+}
+
+func TestEndOfTheContextReturnsPromptly(t *testing.T) {
+	t.Parallel()
+	for name, valve := range map[string]func(task.Entry) error{
+		"idle":    nil,
+		"failing": func(task.Entry) error { return errRefused },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, pipelinetest.Redis(t).Addr(), false, Config{Now: time.Now})
+			w.stream.refuse(valve)
+			one := pending("default", time.Now())
+			pipelinetest.Must(t, w.index.Put(t.Context(), []task.Task{one}))
+			stop := lead(t, w, 1)
+			pipelinetest.Await(t, "the shards' first passes", func() bool { return valve != nil || passes(w.term) > 2 })
+			begun := time.Now()
+			pipelinetest.Must(t, stop())
+			if took := time.Since(begun); took > 2*time.Second {
+				t.Errorf("took %v, want well below the longest sleeps", took)
+			}
+		})
+	}
+}
+
+func TestNewRefusesWhatCantWork(t *testing.T) {
+	t.Parallel()
+	if _, err := New(Config{Now: time.Now}, nil, nil); err == nil {
+		t.Error("a configuration without Shards passed")
+	}
+}

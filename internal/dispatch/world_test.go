@@ -1,0 +1,235 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/stream"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+func TestMain(m *testing.M) { os.Exit(pipelinetest.Main(m, pipelinetest.VerifyGoroutines())) }
+
+// limit is how long a test waits for what must happen: the machine may be slow and shared.
+const limit = 30 * time.Second
+
+// base is the database's now of the tests that call passes.
+var base = time.UnixMilli(1_790_000_000_000).UTC()
+
+func at(ms int64) time.Time { return base.Add(time.Duration(ms) * time.Millisecond) }
+
+// world is a dispatcher on a real index, with a stream that tests can make fail.
+type world struct {
+	*Dispatcher
+	index  *index.Index
+	raw    *redis.Client // past the index's guards
+	ns     string
+	stream *faulty
+	term   *term
+	now    *time.Time
+}
+
+// onEach runs the same case over redis-server and over miniredis.
+func onEach(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Helper()
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		test(t, newWorld(t, pipelinetest.Redis(t).Addr(), false, Config{}))
+	})
+	t.Run("miniredis", func(t *testing.T) {
+		t.Parallel()
+		test(t, newWorld(t, miniredis.RunT(t).Addr(), true, Config{}))
+	})
+}
+
+// newWorld makes a world of two shards, unless cfg says otherwise, whose clock stands at base.
+func newWorld(t testing.TB, addr string, embedded bool, cfg Config) *world {
+	t.Helper()
+	ns, now := pipelinetest.Namespace(t), base
+	x, err := index.Open(index.Config{Namespace: ns, Addrs: []string{addr}, Embedded: embedded, ReadTimeout: limit})
+	pipelinetest.Must(t, err)
+	raw := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2})
+	t.Cleanup(func() { pipelinetest.Must(t, errors.Join(raw.Close(), x.Close())) })
+	w := &world{index: x, raw: raw, ns: ns, stream: newFaulty(ns), term: &term{}, now: &now}
+	if cfg.Now == nil {
+		cfg.Now = func() time.Time { return *w.now }
+	}
+	if cfg.Shards == nil {
+		cfg.Shards = func(context.Context) (int, error) { return 2, nil }
+	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	w.Dispatcher, err = New(cfg, x, w.stream)
+	pipelinetest.Must(t, err)
+	return w
+}
+
+// shard makes the poll of shard 0 under an epoch; shards made from one health share it.
+func (w *world) shard(number int, epoch int64, h *health) *shard {
+	if h == nil {
+		h = &health{term: w.term}
+	}
+	return &shard{d: w.Dispatcher, number: number, epoch: epoch, health: h}
+}
+
+// pass runs one pass that must not fail.
+func pass(t testing.TB, s *shard) loop.Result {
+	t.Helper()
+	res, err := s.pass(t.Context())
+	pipelinetest.Must(t, err)
+	return res
+}
+
+// put writes a pending task of shard 0, due ms after base, and returns it.
+func (w *world) put(t testing.TB, queue string, ms int64) task.Task {
+	t.Helper()
+	one := pending(queue, at(ms))
+	pipelinetest.Must(t, w.index.Put(t.Context(), []task.Task{one}))
+	return one
+}
+
+func pending(queue string, due time.Time) task.Task {
+	return task.Task{
+		ID: task.NewID(), Kind: "pet.meal_finished", Queue: queue, Owner: "ann", Subject: "pet-7",
+		State: task.Pending, DueAt: due, RunAt: due, Version: 1,
+	}
+}
+
+// stands reports the task's score in the due set.
+func (w *world) stands(t testing.TB, of task.Task) task.Score {
+	t.Helper()
+	s, err := w.index.Standings(t.Context(), []task.Task{of})
+	pipelinetest.Must(t, err)
+	return s[0].Due
+}
+
+// count gives how many members the due set of shard 0 holds.
+func (w *world) count(t testing.TB) int64 {
+	t.Helper()
+	n, err := w.index.Count(t.Context(), 0)
+	pipelinetest.Must(t, err)
+	return n
+}
+
+// junk puts a member that is none of ours into the due set of shard 0, at its head.
+func (w *world) junk(t testing.TB, n int) {
+	t.Helper()
+	pipelinetest.Must(t, w.raw.ZAdd(t.Context(), w.ns+":{0}:due", redis.Z{Score: 1, Member: "junk" + strconv.Itoa(n)}).Err())
+}
+
+// faulty is the in-process stream with a valve in front of each call.
+type faulty struct {
+	*stream.Local
+
+	mu    sync.Mutex
+	valve func(e task.Entry) error // nil lets everything through
+	told  []task.Compensation
+	sent  map[task.ID]int
+}
+
+func newFaulty(ns string) *faulty {
+	return &faulty{
+		Local: stream.NewLocal(stream.Config{Namespace: ns, Queues: []string{"default", "bad"}, Partitions: 4}),
+		sent:  map[task.ID]int{},
+	}
+}
+
+func (f *faulty) refuse(valve func(e task.Entry) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.valve = valve
+}
+
+func (f *faulty) Publish(ctx context.Context, entries []task.Entry, epoch int64) []error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	errs, failed := make([]error, len(entries)), false
+	for i, e := range entries {
+		if f.valve != nil {
+			errs[i] = f.valve(e)
+		}
+		if errs[i] == nil {
+			if each := f.Local.Publish(ctx, entries[i:i+1], epoch); each != nil {
+				errs[i] = each[0]
+			}
+		}
+		if errs[i] != nil {
+			failed = true
+			continue
+		}
+		f.sent[e.ID]++
+	}
+	if failed {
+		return errs
+	}
+	return nil
+}
+
+func (f *faulty) Compensate(ctx context.Context, c task.Compensation) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.valve != nil {
+		if err := f.valve(task.Entry{}); err != nil {
+			return err
+		}
+	}
+	f.told = append(f.told, c)
+	return f.Local.Compensate(ctx, c)
+}
+
+// hints gives how often the task's hint was published.
+func (f *faulty) hints(of task.Task) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.sent[of.ID]
+}
+
+func (f *faulty) requests() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.told)
+}
+
+// term counts what a term is told.
+type term struct {
+	mu       sync.Mutex
+	progress int
+	fenced   int64
+}
+
+func (t *term) Fenced(stored int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.fenced = stored
+}
+
+func (t *term) Progress() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.progress++
+}
+
+func (t *term) seen() (progress int, fenced int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.progress, t.fenced
+}
+
+// permanent is an error that no later try can cure.
+type permanent struct{ error }
+
+func (permanent) Permanent() bool { return true }
+
+var errRefused = errors.New("refused")

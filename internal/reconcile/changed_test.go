@@ -1,0 +1,102 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+func TestGhostOfAFinishedTaskIsRemoved(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		row := w.insert(t, pending("ann", time.Hour))[0]
+		w.put(t, row)
+		w.save(t, w.cancelled(t, row)) // and its drop failed
+		w.now = base.Add(sec(2))
+		w.run(t, (&changed{r: w.Reconciler}).pass)
+		w.wantTruth(t)
+	})
+}
+
+func TestLatePutIsFoundBeforeTheRowLeavesTheWindow(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		row := w.insert(t, pending("ann", time.Hour))[0]
+		w.save(t, w.cancelled(t, row))
+		c := &changed{r: w.Reconciler}
+		w.now = base.Add(sec(2))
+		w.run(t, c.pass)
+		w.put(t, row) // was under way since before the cancel
+		for range 5 {
+			w.now = w.now.Add(sec(4))
+			w.run(t, c.pass)
+		}
+		w.wantTruth(t)
+	})
+}
+
+func TestChangedLooksAtEachVersionOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, inProcess(t), Config{})
+	row := w.insert(t, pending("ann", time.Hour))[0]
+	row = w.save(t, w.moved(t, row, 2*time.Hour))
+	w.put(t, row)
+	c := &changed{r: w.Reconciler}
+	w.now = base.Add(sec(2))
+	w.run(t, c.pass)
+	looks := 0
+	w.between(func() { looks++ })
+	w.now = base.Add(sec(6))
+	w.run(t, c.pass)
+	if looks != 0 {
+		t.Error("an unchanged row was compared again at once")
+	}
+}
+
+// elsewhere is an index whose servers were exchanged.
+type elsewhere struct {
+	Index
+	name *string
+	err  *error
+}
+
+func (e elsewhere) Identity(context.Context) (string, error) { return *e.name, *e.err }
+
+func TestChangedWindowWidens(t *testing.T) {
+	t.Parallel()
+	for name, trouble := range map[string]func(t *testing.T, w *world, c *changed, name *string, err *error){
+		"after another server took over": func(_ *testing.T, w *world, _ *changed, name *string, _ *error) {
+			*name = "replica"
+			w.now = base.Add(sec(60))
+		},
+		"after failed passes": func(t *testing.T, w *world, c *changed, _ *string, err *error) {
+			*err = errors.New("away")
+			for w.now.Before(base.Add(sec(60))) {
+				w.now = w.now.Add(sec(4))
+				if _, got := c.pass(t.Context(), w.clock); !errors.Is(got, *err) {
+					t.Fatalf("got %v, want %v", got, *err)
+				}
+			}
+			*err = nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onEach(t, func(t *testing.T, w *world) {
+				name, err := "primary", error(nil)
+				w.Reconciler.index = elsewhere{w.Reconciler.index, &name, &err}
+				c := &changed{r: w.Reconciler}
+				w.now = base.Add(-time.Hour)
+				w.run(t, c.pass)
+				w.now = base
+				row := w.insert(t, pending("ann", time.Hour))[0]
+				row = w.save(t, w.moved(t, row, 2*time.Hour))
+				w.run(t, c.pass) // the row is too fresh for this one
+				trouble(t, w, c, &name, &err)
+				w.run(t, c.pass)
+				w.wantStanding(t, "changed a minute ago", row, both(row))
+			})
+		})
+	}
+}

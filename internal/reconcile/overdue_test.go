@@ -1,0 +1,194 @@
+package reconcile
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// absentDue is the standing of a row whose hint is under way, or lost.
+func absentDue(one task.Task) task.Standing {
+	return task.Standing{Due: task.NoScore, Owner: task.ScoreOf(one)}
+}
+
+// flying inserts rows and publishes their hints, as if on time.
+func (w *world) flying(t testing.TB, tasks ...task.Task) []task.Task {
+	t.Helper()
+	rows := w.insert(t, tasks...)
+	w.put(t, rows...)
+	for _, row := range rows {
+		w.now = row.RunAt
+		w.publish(t, row)
+	}
+	return rows
+}
+
+// strangers gives two owners whose hints go to different partitions.
+func (w *world) strangers(t testing.TB) (string, string) {
+	t.Helper()
+	b, err := w.hints.Backlog(t.Context(), "default")
+	pipelinetest.Must(t, err)
+	for i := range 100 {
+		if owner := fmt.Sprint("owner", i); b.Partition(owner) != b.Partition("ann") {
+			return "ann", owner
+		}
+	}
+	t.Fatal("all owners share a partition")
+	return "", ""
+}
+
+func TestOverdueRowAtALaterTimeIsMended(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		rows := w.flying(t, pending("ann", sec(1)), pending("ann", time.Hour)) // the backlog would explain an absence
+		w.put(t, w.moved(t, rows[1], time.Hour))
+		spedUp, err := rows[1].Move(base.Add(sec(2)), base.Add(sec(2)))
+		pipelinetest.Must(t, err)
+		w.save(t, spedUp) // and its writer died before the put
+		w.now = base.Add(sec(5))
+		w.run(t, (&overdue{r: w.Reconciler}).pass)
+		w.wantStanding(t, "sped up", spedUp, both(spedUp))
+		w.wantStanding(t, "explained", rows[0], absentDue(rows[0]))
+	})
+}
+
+func TestLostHintIsPutAgainAtOnce(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		row := w.insert(t, pending("ann", sec(-60)))[0] // nothing of it in Redis or in Kafka
+		o := &overdue{r: w.Reconciler}
+		for range 3 { // a step of a minute's age takes 2.6 s
+			w.run(t, o.pass)
+			w.now = w.now.Add(sec(2))
+		}
+		w.wantStanding(t, "after three passes", row, both(row))
+	})
+}
+
+func TestBacklogOfTheOwnPartitionAloneExplains(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		ann, other := w.strangers(t)
+		waiting := w.flying(t, pending(ann, sec(1)))[0]
+		lost := w.insert(t, pending(other, sec(1)))[0]
+		w.now = base.Add(sec(3.5))
+		w.run(t, (&overdue{r: w.Reconciler}).pass)
+		w.wantStanding(t, "in the backlog", waiting, absentDue(waiting))
+		w.wantStanding(t, "lost beside a backlog", lost, both(lost))
+	})
+}
+
+func TestSteadyFreshLagDoesNotStarveALostHint(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		lost := w.insert(t, pending("ann", 0))[0]
+		w.flying(t, pending("ann", sec(3))) // always some fresh hint is unread
+		o := &overdue{r: w.Reconciler}
+		for s := 4.0; s < 9; s += 2 {
+			w.now = base.Add(sec(s))
+			w.run(t, o.pass)
+		}
+		w.wantStanding(t, "lost among fresh hints", lost, both(lost))
+	})
+}
+
+func TestOldRowIsPutAgainWhateverTheBacklog(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		row := w.flying(t, pending("ann", 0))[0] // and nobody reads it, ever
+		o := &overdue{r: w.Reconciler}
+		for w.now = base.Add(sec(2)); w.now.Before(base.Add(patience)); w.now = w.now.Add(sec(20)) {
+			w.run(t, o.pass)
+			w.wantStanding(t, "explained", row, absentDue(row))
+		}
+		for ; w.now.Before(base.Add(2 * patience)); w.now = w.now.Add(sec(20)) {
+			w.run(t, o.pass)
+		}
+		w.wantStanding(t, "after ten minutes", row, both(row))
+	})
+}
+
+// Event publishes while the pass looks. Had the backlog been read before the sets, the row would look lost.
+func TestHintPublishedDuringTheLookIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		row := w.insert(t, pending("ann", 0))[0]
+		w.put(t, row)
+		w.now = base.Add(sec(3))
+		w.between(func() { w.publish(t, row) })
+		w.run(t, (&overdue{r: w.Reconciler}).pass)
+		w.wantStanding(t, "published", row, absentDue(row))
+	})
+}
+
+// known is a backlog that answers the same for everybody.
+type known struct{ explains, clear bool }
+
+func (k known) Explains(string, time.Time) bool { return k.explains }
+func (k known) Clear(string) bool               { return k.clear }
+
+func TestSpacingIsAFunctionOfTheAge(t *testing.T) {
+	t.Parallel()
+	const every = 2 * time.Second
+	row := pending("ann", 0)
+	for name, c := range map[string]struct {
+		backlog      Backlog
+		least, most  int
+		longestUnder time.Duration // the longest wait while the row is younger than 100 s
+	}{
+		"unknown backlog": {nil, 10, 12, 70 * time.Second},
+		"fresh lag":       {known{}, 10, 12, 70 * time.Second},
+		"known lost":      {known{clear: true}, 100, 200, 6 * time.Second},
+		"explained":       {known{explains: true}, 2, 4, 100 * time.Second},
+	} {
+		var puts []time.Duration
+		last := time.Duration(0)
+		for age := every; age < time.Hour; age += every {
+			// Each look is by a daemon that has just taken over: it knows only the row's age.
+			u := turn{grace: 2 * time.Second, now: base.Add(age), last: base.Add(age - every)}
+			if !u.has(row, c.backlog) {
+				continue
+			}
+			if age < 100*time.Second && age-last > c.longestUnder {
+				t.Errorf("%s: waited from %v to %v", name, last, age)
+			}
+			puts, last = append(puts, age), age
+		}
+		if len(puts) < c.least || len(puts) > c.most {
+			t.Errorf("%s: %d puts in an hour, want %d to %d: %v", name, len(puts), c.least, c.most, puts)
+		}
+	}
+}
+
+func TestWorkersStoppedForThreeMinutesRepeatFewHints(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, inProcess(t), Config{})
+	var all []task.Task
+	for i := range 2000 {
+		all = append(all, pending(fmt.Sprint("owner", i), sec(float64(i)/100)))
+	}
+	rows := w.flying(t, all...) // hints out in time, nobody reads
+	o, l, c := &overdue{r: w.Reconciler}, &lookahead{r: w.Reconciler}, &changed{r: w.Reconciler}
+	a := &auditRows{r: w.Reconciler}
+	for w.now = base.Add(sec(20)); w.now.Before(base.Add(sec(200))); w.now = w.now.Add(sec(4)) {
+		w.run(t, o.pass)
+		w.run(t, l.pass)
+		w.run(t, c.pass)
+		w.run(t, a.pass)
+	}
+	seen, err := w.sets.Standings(t.Context(), rows)
+	pipelinetest.Must(t, err)
+	again := 0
+	for s := range slices.Values(seen) {
+		if s.Due != task.NoScore {
+			again++
+		}
+	}
+	if again > len(rows)/5 {
+		t.Errorf("%d of %d hints would be repeated, want at most a fifth", again, len(rows))
+	}
+}

@@ -1,0 +1,142 @@
+package reconcile
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// recorder notes in which order tasks are repaired, and runs a hook before each repair.
+type recorder struct {
+	Index
+	repaired []task.Task
+	before   func()
+}
+
+func (r *recorder) Repair(ctx context.Context, repairs []task.Repair) (int, error) {
+	if r.before != nil {
+		r.before()
+	}
+	for _, one := range repairs {
+		r.repaired = append(r.repaired, one.Task)
+	}
+	return r.Index.Repair(ctx, repairs)
+}
+
+// many makes tasks of several owners, the latest first.
+func many(n int) []task.Task {
+	all := make([]task.Task, n)
+	for i := range all {
+		all[i] = pending([]string{"ann", "bob", "cid", "dan", "eve"}[i%5], time.Duration(n-i)*time.Minute)
+	}
+	return all
+}
+
+func (w *world) marked(t testing.TB) bool {
+	t.Helper()
+	marks, err := w.sets.Marked(t.Context(), shards)
+	pipelinetest.Must(t, err)
+	return !slices.Contains(marks, false)
+}
+
+func TestRebuildFillsTheNearestFirstAndMarksLast(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		w.insert(t, many(300)...)
+		rec := &recorder{Index: w.Reconciler.index}
+		rec.before = func() {
+			if marks, err := w.sets.Marked(t.Context(), shards); err != nil || slices.Contains(marks, true) {
+				t.Errorf("marked %v, %v before all entries stand", marks, err)
+			}
+		}
+		w.Reconciler.index = rec
+		if res := w.run(t, (&rebuild{r: w.Reconciler}).pass); res.More || !w.marked(t) {
+			t.Errorf("got %+v and marked %v, want it done", res, w.marked(t))
+		}
+		if !slices.IsSortedFunc(rec.repaired, func(a, b task.Task) int { return a.RunAt.Compare(b.RunAt) }) {
+			t.Error("entries were not filled in the order of their time")
+		}
+		w.wantTruth(t)
+		rec.repaired = nil
+		w.run(t, (&rebuild{r: w.Reconciler}).pass)
+		if len(rec.repaired) > 0 {
+			t.Error("shards whose marker stands were rebuilt")
+		}
+	})
+}
+
+func TestSecondFlushMidwayStartsTheRebuildAgain(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		w.insert(t, many(2500)...) // three pages
+		rec := &recorder{Index: w.Reconciler.index}
+		calls := 0
+		rec.before = func() {
+			if calls++; calls == 2 {
+				w.flush(t)
+			}
+		}
+		w.Reconciler.index = rec
+		b := &rebuild{r: w.Reconciler}
+		if res := w.run(t, b.pass); !res.More || w.marked(t) {
+			t.Fatalf("got %+v and marked %v after the flush, want another pass and no marker", res, w.marked(t))
+		}
+		if res := w.run(t, b.pass); res.More || !w.marked(t) {
+			t.Errorf("got %+v and marked %v, want it done", res, w.marked(t))
+		}
+		w.wantTruth(t)
+	})
+}
+
+// Its drop found nothing to drop, and then the rebuild put what it had read before.
+func TestTaskCancelledDuringTheRebuildLeavesNoGhost(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		row := w.insert(t, pending("ann", time.Hour))[0]
+		rec := &recorder{Index: w.Reconciler.index}
+		rec.before = func() {
+			rec.before = nil
+			gone := w.save(t, w.cancelled(t, row))
+			w.put(t, gone)
+		}
+		w.Reconciler.index = rec
+		w.run(t, (&rebuild{r: w.Reconciler}).pass)
+		w.wantTruth(t)
+	})
+}
+
+func TestRebuildKeepsWhatWritersPutMeanwhile(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		row := w.insert(t, pending("ann", time.Hour))[0]
+		w.put(t, w.insert(t, pending("bob", time.Hour))...) // put after the flush, before the rebuild
+		w.between(func() { w.put(t, w.save(t, w.moved(t, row, 2*time.Hour))) })
+		w.run(t, (&rebuild{r: w.Reconciler}).pass)
+		w.wantTruth(t)
+	})
+}
+
+func TestTwoRebuildsOfOneShard(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		w.insert(t, many(10)...)
+		rec := &recorder{Index: w.Reconciler.index}
+		rec.before = func() {
+			rec.before = nil
+			other := &rebuild{r: w.Reconciler}
+			w.run(t, other.pass) // of a daemon that took over
+		}
+		w.Reconciler.index = rec
+		if res := w.run(t, (&rebuild{r: w.Reconciler}).pass); !res.More {
+			t.Error("a rebuild that was overtaken called itself done")
+		}
+		if !w.marked(t) {
+			t.Error("the overtaking rebuild's marker does not stand")
+		}
+		w.wantTruth(t)
+	})
+}

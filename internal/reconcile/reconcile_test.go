@@ -1,0 +1,267 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// lead runs a term of r until the test ends it.
+func lead(t *testing.T, r *Reconciler, epoch int64, told Term) (stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Lead(ctx, epoch, told) }()
+	t.Cleanup(cancel)
+	return func() error {
+		cancel()
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(limit):
+			t.Fatal("the term did not end")
+			return nil
+		}
+	}
+}
+
+// soon makes rows due an hour from the database's own now.
+func soon(owner string) task.Task {
+	one := pending(owner, 0)
+	one.DueAt = time.Now().Add(time.Hour).Truncate(time.Millisecond).UTC()
+	one.RunAt = one.DueAt
+	return one
+}
+
+func TestOlderDaemonStops(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		older, err := w.rows.Take(t.Context(), "daemon")
+		pipelinetest.Must(t, err)
+		newer, err := w.rows.Take(t.Context(), "daemon")
+		pipelinetest.Must(t, err)
+		w.insert(t, soon("ann"))
+		var told term
+		if err := w.Lead(t.Context(), older, &told); !errors.Is(err, ErrFenced) {
+			t.Errorf("got %v, want %v", err, ErrFenced)
+		}
+		if progress, fenced := told.seen(); progress != 0 || fenced != newer {
+			t.Errorf("got %d passes and fenced by %d, want none and %d", progress, fenced, newer)
+		}
+		if got := len(w.members(t)); got != 0 {
+			t.Errorf("the older daemon wrote %d entries", got)
+		}
+	})
+}
+
+func TestTwoDaemonsOverlapAndTheOlderEnds(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		other, err := New(w.Reconciler.cfg, w.rows, w.sets, hookStream{w.hints, w})
+		pipelinetest.Must(t, err)
+		older, err := w.rows.Take(t.Context(), "daemon")
+		pipelinetest.Must(t, err)
+		var first, second term
+		stopFirst := lead(t, w.Reconciler, older, &first)
+		for i := range 3 {
+			w.insert(t, soon("ann"), soon("bob"))
+			if i == 1 {
+				newer, err := w.rows.Take(t.Context(), "daemon")
+				pipelinetest.Must(t, err)
+				stopSecond := lead(t, other, newer, &second)
+				defer func() { pipelinetest.Must(t, stopSecond()) }()
+				pipelinetest.Await(t, "the older daemon to be fenced", func() bool { _, by := first.seen(); return by == newer })
+			}
+		}
+		if err := stopFirst(); !errors.Is(err, ErrFenced) {
+			t.Errorf("got %v, want %v", err, ErrFenced)
+		}
+		pipelinetest.Await(t, "both sets to say what the rows say", func() bool { return len(w.members(t)) == 12 })
+		w.wantTruth(t)
+	})
+}
+
+func TestEndOfTheContextReturnsPromptly(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		var told term
+		stop := lead(t, w.Reconciler, 1, &told)
+		pipelinetest.Await(t, "the first passes", func() bool { n, _ := told.seen(); return n > 5 })
+		begun := time.Now()
+		pipelinetest.Must(t, stop())
+		if took := time.Since(begun); took > 3*time.Second {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+// downStore is a database that is away while down is set.
+type downStore struct {
+	Store
+	down *atomic.Bool
+}
+
+func (d downStore) Get(ctx context.Context, q sqlx.QueryerContext, ids []task.ID) ([]task.Task, error) {
+	if d.down.Load() {
+		return nil, errors.New("mysql away")
+	}
+	return d.Store.Get(ctx, q, ids)
+}
+
+func TestCompensationWaitsWhileAServerIsAway(t *testing.T) {
+	t.Parallel()
+	b := inProcess(t)
+	mini := miniredis.RunT(t)
+	b.addr = mini.Addr()
+	w := newWorld(t, b, Config{})
+	var down atomic.Bool
+	w.Reconciler.store = downStore{w.Reconciler.store, &down}
+	row := w.insert(t, soon("ann"))[0]
+	batch := []task.Compensation{{IDs: []task.ID{row.ID, task.NewID(), row.ID}}}
+
+	mini.SetError("LOADING away")
+	if err := w.compensate(t.Context(), batch); err == nil {
+		t.Error("counted as read while Redis was away")
+	}
+	mini.SetError("")
+	down.Store(true)
+	if err := w.compensate(t.Context(), batch); err == nil {
+		t.Error("counted as read while MySQL was away")
+	}
+	down.Store(false)
+	pipelinetest.Must(t, w.compensate(t.Context(), batch))
+	w.wantStanding(t, "compensated", row, both(row))
+}
+
+func TestCompensationIsCommittedOnlyAfterTheIndexTookIt(t *testing.T) {
+	t.Parallel()
+	b := inProcess(t)
+	mini := miniredis.RunT(t)
+	b.addr = mini.Addr()
+	w := newWorld(t, b, Config{})
+	row := w.insert(t, soon("ann"))[0]
+	pipelinetest.Must(t, w.hints.Compensate(t.Context(), task.Compensation{IDs: []task.ID{row.ID}}))
+	mini.SetError("LOADING away")
+	tried := make(chan struct{}, 1000)
+	ctx, cancel := context.WithCancel(t.Context())
+	read := make(chan error, 1)
+	go func() { // a daemon that dies before Redis is back
+		read <- w.hints.Compensations(ctx, func(ctx context.Context, batch []task.Compensation) error {
+			defer func() { tried <- struct{}{} }()
+			return w.compensate(ctx, batch)
+		})
+	}()
+	<-tried
+	cancel()
+	pipelinetest.Must(t, <-read)
+	mini.SetError("")
+	var told term
+	stop := lead(t, w.Reconciler, 1, &told)
+	pipelinetest.Await(t, "the compensated entry", func() bool { return w.standing(t, row) == both(row) })
+	pipelinetest.Must(t, stop())
+}
+
+func TestRequestWakesTheRebuildOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, inProcess(t), Config{})
+	pipelinetest.Must(t, w.compensate(t.Context(), []task.Compensation{{Rebuild: []int{0}}, {Rebuild: []int{1, 2}}}))
+	if got := len(w.wake); got != 1 {
+		t.Errorf("got %d wake-ups, want 1 for all requests", got)
+	}
+}
+
+func TestPurgeKeepsRetentionAndBatches(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		w.Reconciler.cfg.Retention = time.Hour
+		rows := w.insert(t, many(purgeBatch+20)...)
+		w.now = base.Add(-2 * time.Hour)
+		for _, row := range rows[:purgeBatch+10] {
+			w.save(t, w.cancelled(t, row))
+		}
+		w.now = base.Add(-30 * time.Minute)
+		kept := w.save(t, w.cancelled(t, rows[purgeBatch+10]))
+		w.now = base
+		if res := w.run(t, (&purge{r: w.Reconciler}).pass); !res.More {
+			t.Error("a full batch did not ask for another one")
+		}
+		if got := w.left(t, rows); got != 20 {
+			t.Errorf("%d rows left after a batch of %d, want 20", got, purgeBatch)
+		}
+		w.run(t, (&purge{r: w.Reconciler}).pass)
+		if got := w.left(t, rows); got != 10 {
+			t.Errorf("%d rows left, want the 9 pending ones and the one within its retention", got)
+		}
+		if w.left(t, []task.Task{kept}) != 1 {
+			t.Error("a row within its retention was purged")
+		}
+	})
+}
+
+func (w *world) left(t testing.TB, tasks []task.Task) int {
+	t.Helper()
+	ids := make([]task.ID, len(tasks))
+	for i, one := range tasks {
+		ids[i] = one.ID
+	}
+	rows, err := w.rows.Get(t.Context(), nil, ids)
+	pipelinetest.Must(t, err)
+	return len(rows)
+}
+
+func TestLookaheadMendsWhatIsDueSoon(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		rows := w.insert(t, pending("ann", sec(3)), pending("bob", sec(30)), pending("cid", sec(90)))
+		l := &lookahead{r: w.Reconciler}
+		w.run(t, l.pass)
+		w.wantStanding(t, "due in 3 s", rows[0], both(rows[0]))
+		w.wantStanding(t, "due in 30 s", rows[1], both(rows[1]))
+		w.wantStanding(t, "due in 90 s", rows[2], nowhere)
+		w.flush(t)
+		w.now = base.Add(sec(26))
+		w.run(t, l.pass)
+		w.wantStanding(t, "due in 4 s, lost after it was looked at", rows[1], both(rows[1]))
+		w.now = base.Add(sec(32))
+		w.run(t, l.pass)
+		w.wantStanding(t, "came within the look-ahead", rows[2], both(rows[2]))
+	})
+}
+
+// A pass over a million overdue rows must not take a core for as long as the outage lasts.
+func TestLongPassRests(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, inProcess(t), Config{Logger: slog.New(slog.DiscardHandler)})
+	ctx, cancel := context.WithCancel(t.Context())
+	var runs []time.Time
+	slow := pass{name: "slow", interval: time.Millisecond, run: func(context.Context, clock) (loop.Result, error) {
+		runs = append(runs, time.Now())
+		if len(runs) == 2 {
+			cancel()
+			return loop.Result{}, nil
+		}
+		time.Sleep(50 * time.Millisecond) // the work itself
+		return loop.Result{More: true}, nil
+	}}
+	pipelinetest.Must(t, w.repeat(ctx, slow, 1, &term{}))
+	if d := runs[1].Sub(runs[0]); d < 150*time.Millisecond {
+		t.Errorf("ran again %v after a run of 50 ms began, want 150 ms or more", d)
+	}
+}
+
+func TestNewRefusesWhatCantWork(t *testing.T) {
+	t.Parallel()
+	if _, err := New(Config{}, nil, nil, nil); err == nil {
+		t.Error("a configuration without Shards passed")
+	}
+}

@@ -1,0 +1,340 @@
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	diff "github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/internal/stream"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+func TestMain(m *testing.M) { os.Exit(pipelinetest.Main(m, pipelinetest.VerifyGoroutines())) }
+
+const (
+	limit  = 30 * time.Second // how long a test waits for what must happen: the machine may be slow and shared
+	shards = 4
+)
+
+// world is a reconciler on a real database and a real index, whose clock stands where the test puts it.
+type world struct {
+	*Reconciler
+	rows   *store.Store
+	sets   *index.Index
+	hints  *stream.Local
+	raw    *redis.Client // past the index's guards
+	ns     string
+	now    time.Time
+	hooked func() // what another process does between the first two calls; nil for nothing
+}
+
+// base is the database's now when a test begins.
+var base = time.UnixMilli(1_790_000_000_000).UTC()
+
+func sec(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// onEach runs the same case over MariaDB with redis-server and over SQLite with miniredis.
+func onEach(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Helper()
+	t.Run("mariadb redis", func(t *testing.T) {
+		t.Parallel()
+		test(t, newWorld(t, servers(t), Config{}))
+	})
+	t.Run("sqlite miniredis", func(t *testing.T) {
+		t.Parallel()
+		test(t, newWorld(t, inProcess(t), Config{}))
+	})
+}
+
+// backend is where a world's rows and sets are kept.
+type backend struct {
+	store    *store.Store
+	addr     string
+	embedded bool
+}
+
+func servers(t testing.TB) backend {
+	t.Helper()
+	s, err := store.Open(pipelinetest.MariaDB(t).NewSchema(t), store.Options{})
+	pipelinetest.Must(t, err)
+	return backend{s, pipelinetest.Redis(t).Addr(), false}
+}
+
+func inProcess(t testing.TB) backend {
+	t.Helper()
+	s, err := store.OpenSQLite(filepath.Join(t.TempDir(), "db"))
+	pipelinetest.Must(t, err)
+	return backend{s, miniredis.RunT(t).Addr(), true}
+}
+
+func newWorld(t testing.TB, b backend, cfg Config) *world {
+	t.Helper()
+	w := &world{rows: b.store, ns: pipelinetest.Namespace(t), now: base}
+	t.Cleanup(func() { _ = b.store.Close() }) // a test may have closed it
+	pipelinetest.Must(t, b.store.Migrate(t.Context(), w.ns, shards))
+	var err error
+	w.sets, err = index.Open(index.Config{Namespace: w.ns, Addrs: []string{b.addr}, Embedded: b.embedded, ReadTimeout: limit})
+	pipelinetest.Must(t, err)
+	w.raw = redis.NewClient(&redis.Options{Addr: b.addr, Protocol: 2})
+	t.Cleanup(func() { _, _ = w.raw.Close(), w.sets.Close() })
+	w.hints = stream.NewLocal(stream.Config{Namespace: w.ns, Partitions: 8, Now: func() time.Time { return w.now }})
+	pipelinetest.Must(t, w.hints.Ensure(t.Context()))
+	cfg.Shards = func(context.Context) (int, error) { return shards, nil }
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	w.Reconciler, err = New(cfg, hookStore{w.rows, w}, hookIndex{w.sets, w}, hookStream{w.hints, w})
+	pipelinetest.Must(t, err)
+	return w
+}
+
+// between runs fn once, right after the first call that a pass makes from now on.
+func (w *world) between(fn func()) { w.hooked = fn }
+
+func (w *world) called() {
+	if fn := w.hooked; fn != nil {
+		w.hooked = nil
+		fn()
+	}
+}
+
+// The hooks sit behind the calls whose order matters.
+type hookStore struct {
+	*store.Store
+	w *world
+}
+
+func (h hookStore) Get(ctx context.Context, q sqlx.QueryerContext, ids []task.ID) ([]task.Task, error) {
+	defer h.w.called()
+	return h.Store.Get(ctx, q, ids)
+}
+
+type hookIndex struct {
+	*index.Index
+	w *world
+}
+
+func (h hookIndex) Standings(ctx context.Context, tasks []task.Task) ([]task.Standing, error) {
+	defer h.w.called()
+	return h.Index.Standings(ctx, tasks)
+}
+
+type hookStream struct {
+	*stream.Local
+	w *world
+}
+
+func (h hookStream) Backlog(ctx context.Context, queue string) (Backlog, error) {
+	defer h.w.called()
+	return h.Local.Backlog(ctx, queue)
+}
+
+func (w *world) clock() time.Time { return w.now }
+
+// run runs a pass once, which must not fail.
+func (w *world) run(t testing.TB, pass func(context.Context, clock) (loop.Result, error)) loop.Result {
+	t.Helper()
+	res, err := pass(t.Context(), w.clock)
+	pipelinetest.Must(t, err)
+	return res
+}
+
+// pending makes a task due so long after base.
+func pending(owner string, due time.Duration) task.Task {
+	return task.Task{
+		ID: task.NewID(), Kind: "pet.meal_finished", Queue: "default", Owner: owner, Subject: "pet-7",
+		State: task.Pending, DueAt: base.Add(due), RunAt: base.Add(due), Version: 1, MaxAttempts: 25,
+		Payload: []byte("{}"), CreatedAt: base.Add(-time.Hour), UpdatedAt: base.Add(-time.Hour),
+	}
+}
+
+// insert commits rows and puts nothing; it returns them as they stand.
+func (w *world) insert(t testing.TB, tasks ...task.Task) []task.Task {
+	t.Helper()
+	rows, err := w.rows.Insert(t.Context(), w.rows.DB(), tasks)
+	pipelinetest.Must(t, err)
+	return rows
+}
+
+// save commits a row's next version and puts nothing.
+func (w *world) save(t testing.TB, one task.Task) task.Task {
+	t.Helper()
+	pipelinetest.Must(t, w.rows.Save(t.Context(), w.rows.DB(), []task.Task{one}))
+	return one
+}
+
+// put is a writer's put after its commit.
+func (w *world) put(t testing.TB, tasks ...task.Task) {
+	t.Helper()
+	pipelinetest.Must(t, w.sets.Put(t.Context(), tasks))
+}
+
+// moved is the task's next version at another time, changed now.
+func (w *world) moved(t testing.TB, one task.Task, due time.Duration) task.Task {
+	t.Helper()
+	next, err := one.Move(base.Add(due), w.now)
+	pipelinetest.Must(t, err)
+	return next
+}
+
+func (w *world) cancelled(t testing.TB, one task.Task) task.Task {
+	t.Helper()
+	next, err := one.Cancel(w.now)
+	pipelinetest.Must(t, err)
+	return next
+}
+
+// publish is what event does with entries: hints out, entries removed.
+func (w *world) publish(t testing.TB, tasks ...task.Task) {
+	t.Helper()
+	for _, one := range tasks {
+		entries := []task.Entry{w.entry(t, one)}
+		for _, err := range w.hints.Publish(t.Context(), entries, 1) {
+			pipelinetest.Must(t, err)
+		}
+		_, err := w.sets.Ack(t.Context(), one.Shard, 1, entries)
+		pipelinetest.Must(t, err)
+	}
+}
+
+func (w *world) entry(t testing.TB, one task.Task) task.Entry {
+	t.Helper()
+	entries, err := w.sets.Owner(t.Context(), one.Shard, one.Owner)
+	pipelinetest.Must(t, err)
+	for _, e := range entries {
+		if e.ID == one.ID {
+			return e
+		}
+	}
+	t.Fatalf("%s is not in its owner's list", one.ID)
+	return task.Entry{}
+}
+
+// flush loses the index's memory of this namespace.
+func (w *world) flush(t testing.TB) {
+	t.Helper()
+	var cursor uint64
+	for {
+		keys, next, err := w.raw.Scan(t.Context(), cursor, w.ns+":*", 1000).Result()
+		pipelinetest.Must(t, err)
+		if len(keys) > 0 {
+			pipelinetest.Must(t, w.raw.Del(t.Context(), keys...).Err())
+		}
+		if cursor = next; cursor == 0 {
+			return
+		}
+	}
+}
+
+func (w *world) dueKey(shard int) string { return fmt.Sprintf("%s:{%d}:due", w.ns, shard) }
+
+func (w *world) ownerKey(shard int, owner string) string {
+	return fmt.Sprintf("%s:{%d}:owner:%s", w.ns, shard, owner)
+}
+
+// standing gives what the sets hold for one task.
+func (w *world) standing(t testing.TB, one task.Task) task.Standing {
+	t.Helper()
+	s, err := w.sets.Standings(t.Context(), []task.Task{one})
+	pipelinetest.Must(t, err)
+	return s[0]
+}
+
+func (w *world) wantStanding(t testing.TB, what string, one task.Task, want task.Standing) {
+	t.Helper()
+	if d := diff.Diff(want, w.standing(t, one)); d != "" {
+		t.Errorf("%s (-want +got):\n%s", what, d)
+	}
+}
+
+// both is the standing of a task that stands in both sets as it is.
+func both(one task.Task) task.Standing {
+	return task.Standing{Due: task.ScoreOf(one), Owner: task.ScoreOf(one)}
+}
+
+// members gives all that the sets hold: by set and task, the score.
+func (w *world) members(t testing.TB) map[string]task.Score {
+	t.Helper()
+	all := map[string]task.Score{}
+	for shard := range shards {
+		for name, scan := range map[string]func(context.Context, int, uint64, int64) ([]task.Entry, uint64, error){
+			"due": w.sets.ScanDue, "owner": w.sets.ScanOwners,
+		} {
+			cursor, more := uint64(0), true
+			for more {
+				entries, next, err := scan(t.Context(), shard, cursor, page)
+				pipelinetest.Must(t, err)
+				for _, e := range entries {
+					all[fmt.Sprintf("%d %s %s %s", shard, name, e.Owner, e.ID)] = e.Score
+				}
+				cursor, more = next, next != 0
+			}
+		}
+	}
+	return all
+}
+
+// truth gives what the sets must hold by what the rows say.
+func (w *world) truth(t testing.TB) map[string]task.Score {
+	t.Helper()
+	all := map[string]task.Score{}
+	var after task.Cursor
+	for {
+		rows, err := w.rows.Pending(t.Context(), time.Time{}, farFuture, after, page)
+		pipelinetest.Must(t, err)
+		for _, row := range rows {
+			all[fmt.Sprintf("%d due %s %s", row.Shard, row.Owner, row.ID)] = task.ScoreOf(row)
+			all[fmt.Sprintf("%d owner %s %s", row.Shard, row.Owner, row.ID)] = task.ScoreOf(row)
+		}
+		if len(rows) < page {
+			return all
+		}
+		after = behind(rows)
+	}
+}
+
+// wantTruth checks that both sets of every shard hold exactly what the rows say.
+func (w *world) wantTruth(t testing.TB) {
+	t.Helper()
+	if d := diff.Diff(w.truth(t), w.members(t)); d != "" {
+		t.Errorf("the sets against the rows (-want +got):\n%s", d)
+	}
+}
+
+// term counts what a term is told.
+type term struct {
+	mu       sync.Mutex
+	progress int
+	fenced   int64
+}
+
+func (t *term) Fenced(stored int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.fenced = stored
+}
+
+func (t *term) Progress() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.progress++
+}
+
+func (t *term) seen() (progress int, fenced int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.progress, t.fenced
+}

@@ -1,0 +1,258 @@
+package schedule_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/pkg/schedule"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// foreign opens a handle of the service's own, as a service would: without any of our guards, at the server's default
+// isolation.
+func foreign(t testing.TB, w *world) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("mysql", w.dsn)
+	pipelinetest.Must(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func begin(t testing.TB, db *sql.DB) *sql.Tx {
+	t.Helper()
+	tx, err := db.BeginTx(t.Context(), nil)
+	pipelinetest.Must(t, err)
+	t.Cleanup(func() { _ = tx.Rollback() })
+	return tx
+}
+
+func TestJoinCommitsWithTheCaller(t *testing.T) {
+	t.Parallel()
+	w := onMariaDB(t)
+	w.counters(t, 1)
+	ctx := t.Context()
+	db := foreign(t, w)
+	for name, own := range map[string]func() schedule.SQLTx{
+		"sql": func() schedule.SQLTx { return begin(t, db) },
+		"sqlx": func() schedule.SQLTx {
+			tx, err := sqlx.NewDb(db, "mysql").Beginx()
+			pipelinetest.Must(t, err)
+			return tx
+		},
+	} {
+		tx := own()
+		pipelinetest.Must(t, add(ctx, tx, 0))
+		j := w.Join(tx)
+		row, err := j.Schedule(ctx, meal.New("ann", 1, task.In(time.Hour)))
+		pipelinetest.Must(t, err)
+		_, err = j.Shift(ctx, row.ID, -time.Minute)
+		pipelinetest.Must(t, err)
+		if w.exists(t, row.ID) {
+			t.Errorf("%s: the task was there before the commit", name)
+		}
+		pipelinetest.Must(t, j.Commit(ctx))
+		if diff := cmp.Diff([]int64{2}, w.put(row.ID)); diff != "" {
+			t.Errorf("%s: versions put (-want +got):\n%s", name, diff)
+		}
+	}
+	if got := w.number(t, "SELECT n FROM counters"); got != 2 {
+		t.Errorf("counter is %d, want 2", got)
+	}
+	rolled := begin(t, db)
+	j := w.Join(rolled)
+	row, err := j.Schedule(ctx, meal.New("ann", 1, task.In(time.Hour)))
+	pipelinetest.Must(t, err)
+	pipelinetest.Must(t, rolled.Rollback())
+	wantIs(t, j.Commit(ctx), sql.ErrTxDone)
+	if len(w.put(row.ID)) > 0 {
+		t.Error("a rolled-back task was put")
+	}
+}
+
+func TestJoinOnSQLite(t *testing.T) {
+	t.Parallel()
+	w := onSQLite(t)
+	tx, err := w.store.DB().BeginTxx(t.Context(), nil)
+	pipelinetest.Must(t, err)
+	j := w.Join(tx)
+	row, err := j.Schedule(t.Context(), meal.New("ann", 1, task.In(time.Hour)))
+	pipelinetest.Must(t, err)
+	_, err = j.Cancel(t.Context(), row.ID)
+	pipelinetest.Must(t, err)
+	pipelinetest.Must(t, j.Commit(t.Context()))
+	if got := w.row(t, row.ID).State; got != task.Cancelled {
+		t.Errorf("state is %v, want cancelled", got)
+	}
+}
+
+func TestJoinReadsWhatIsCommittedNow(t *testing.T) {
+	t.Parallel()
+	w := onMariaDB(t)
+	ctx := t.Context()
+	row := w.make(t, "ann")
+	tx := begin(t, foreign(t, w)) // REPEATABLE READ
+	var n int
+	pipelinetest.Must(t, tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM duetime_tasks").Scan(&n)) // the snapshot
+	_, err := w.Cancel(ctx, row.ID)
+	pipelinetest.Must(t, err)
+	_, err = w.Join(tx).Shift(ctx, row.ID, time.Minute)
+	wantIs(t, err, task.ErrAlreadyCancelled)
+}
+
+func TestSwallowedDeadlockInJoin(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ before, after bool }{
+		"before the first change": {false, true},
+		"between two changes":     {true, true},
+		"after the last change":   {true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := onMariaDB(t)
+			w.counters(t, 40)
+			ctx := t.Context()
+			tx := begin(t, foreign(t, w))
+			j := w.Join(tx)
+			first, second := meal.New("ann", 1, task.In(time.Hour)), meal.New("ann", 2, task.In(time.Hour))
+			if test.before {
+				_, err := j.Schedule(ctx, first)
+				pipelinetest.Must(t, err)
+			}
+			lost := deadlock(t, w, func(id int) error { return add(ctx, tx, id) })
+			if !schedule.IsRetryable(lost) {
+				t.Fatalf("the deadlock came out as %v", lost)
+			}
+			if test.after {
+				_, err := j.Schedule(ctx, second) // the deadlock was swallowed
+				wantIs(t, err, schedule.ErrRolledBack)
+			}
+			err := j.Commit(ctx)
+			wantIs(t, err, schedule.ErrRolledBack)
+			if !schedule.IsRetryable(err) {
+				t.Errorf("%v is not retryable", err)
+			}
+			if w.exists(t, first.ID()) || w.exists(t, second.ID()) {
+				t.Error("a task of the lost transaction exists")
+			}
+			if len(w.put(first.ID()))+len(w.put(second.ID())) > 0 {
+				t.Error("a task of the lost transaction was put")
+			}
+		})
+	}
+}
+
+func TestFailedChangeEndsTheJoinedTransaction(t *testing.T) {
+	t.Parallel()
+	w := onMariaDB(t)
+	w.counters(t, 1)
+	ctx := t.Context()
+	row := w.make(t, "ann")
+	holder, err := w.store.Begin(ctx)
+	pipelinetest.Must(t, err)
+	defer func() { _ = holder.Rollback() }()
+	_, err = w.store.Lock(ctx, holder, []task.ID{row.ID})
+	pipelinetest.Must(t, err)
+	tx := begin(t, foreign(t, w))
+	_, err = tx.ExecContext(ctx, "SET SESSION innodb_lock_wait_timeout = 1")
+	pipelinetest.Must(t, err)
+	pipelinetest.Must(t, add(ctx, tx, 0))
+	j := w.Join(tx)
+	_, err = j.Cancel(ctx, row.ID)
+	wantIs(t, err, task.ErrRunning)
+	wantIs(t, j.Commit(ctx), task.ErrRunning) // swallowed above
+	if got := w.number(t, "SELECT n FROM counters"); got != 0 {
+		t.Errorf("counter is %d, want 0: the cancel did not happen, so nothing may", got)
+	}
+}
+
+func TestCallersSavepointsWork(t *testing.T) {
+	t.Parallel()
+	w := onMariaDB(t)
+	ctx := t.Context()
+	db := foreign(t, w)
+	tx := begin(t, db)
+	j := w.Join(tx)
+	kept, err := j.Schedule(ctx, meal.New("ann", 1, task.In(time.Hour)))
+	pipelinetest.Must(t, err)
+	_, err = tx.ExecContext(ctx, "SAVEPOINT theirs")
+	pipelinetest.Must(t, err)
+	mark := j.Mark()
+	undone, err := j.Schedule(ctx, meal.New("ann", 2, task.In(time.Hour)))
+	pipelinetest.Must(t, err)
+	_, err = tx.ExecContext(ctx, "ROLLBACK TO SAVEPOINT theirs")
+	pipelinetest.Must(t, err)
+	j.Rewind(mark)
+	pipelinetest.Must(t, j.Commit(ctx))
+	if !w.exists(t, kept.ID) || w.exists(t, undone.ID) || len(w.put(undone.ID)) > 0 {
+		t.Error("the savepoint did not hold")
+	}
+
+	tx = begin(t, db)
+	_, err = tx.ExecContext(ctx, "SAVEPOINT earlier")
+	pipelinetest.Must(t, err)
+	j = w.Join(tx)
+	lost, err := j.Schedule(ctx, meal.New("ann", 3, task.In(time.Hour)))
+	pipelinetest.Must(t, err)
+	_, err = tx.ExecContext(ctx, "ROLLBACK TO SAVEPOINT earlier")
+	pipelinetest.Must(t, err)
+	wantIs(t, j.Commit(ctx), schedule.ErrRolledBack)
+	if w.exists(t, lost.ID) || len(w.put(lost.ID)) > 0 {
+		t.Error("a task taken back exists or was put")
+	}
+}
+
+func TestIndexAfterAFrameworksCommit(t *testing.T) {
+	t.Parallel()
+	w := onMariaDB(t)
+	ctx := t.Context()
+	db := foreign(t, w)
+	schedules := func(end func(tx *sql.Tx) error) (*schedule.Joined, task.ID) {
+		tx := begin(t, db)
+		j := w.Join(tx)
+		row, err := j.Schedule(ctx, meal.New("ann", 1, task.In(time.Hour)))
+		pipelinetest.Must(t, err)
+		pipelinetest.Must(t, end(tx))
+		return j, row.ID
+	}
+	j, id := schedules((*sql.Tx).Commit)
+	pipelinetest.Must(t, j.Index(ctx))
+	if diff := cmp.Diff([]int64{1}, w.put(id)); diff != "" {
+		t.Errorf("versions put (-want +got):\n%s", diff)
+	}
+	j, id = schedules((*sql.Tx).Rollback)
+	wantIs(t, j.Index(ctx), schedule.ErrRolledBack)
+	if len(w.put(id)) > 0 {
+		t.Error("a rolled-back task was put")
+	}
+	j, id = schedules((*sql.Tx).Commit)
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	pipelinetest.Must(t, j.Index(gone)) // the rows can't be read
+	pipelinetest.Await(t, "compensation", func() bool { return w.compensated(id) })
+}
+
+func TestJoinPanicsOnOtherTypes(t *testing.T) {
+	t.Parallel()
+	w := onSQLite(t)
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic")
+		}
+	}()
+	w.Join(otherTx{})
+}
+
+type otherTx struct{}
+
+func (otherTx) ExecContext(context.Context, string, ...any) (sql.Result, error) {
+	return nil, errors.New("not called")
+}
+func (otherTx) Commit() error   { return nil }
+func (otherTx) Rollback() error { return nil }

@@ -1,0 +1,262 @@
+package task_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+var (
+	kind    = task.NewKind[map[string]int]("meal.done", task.Queue("pets"), task.MaxAttempts(3))
+	now     = time.UnixMilli(1_800_000_000_123).UTC()
+	errBoom = errors.New("boom")
+)
+
+func pending(t testing.TB, in time.Duration, opts ...task.Option) task.Task {
+	t.Helper()
+	row, err := kind.New("ann", map[string]int{"n": 1}, task.In(in), opts...).Resolve(now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return row
+}
+
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	spec := kind.New("ann", map[string]int{"n": 1}, task.In(time.Hour), task.Subject("cat"), task.Key("k"))
+	got, err := spec.Resolve(now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := task.Task{
+		ID: spec.ID(), Kind: "meal.done", Owner: "ann", Subject: "cat", Queue: "pets", State: task.Pending,
+		DueAt: now.Add(time.Hour), RunAt: now.Add(time.Hour), Version: 1, MaxAttempts: 3, DedupKey: "kk",
+		Payload: []byte(`{"n":1}`), CreatedAt: now, UpdatedAt: now,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("row (-want +got):\n%s", diff)
+	}
+	payload, err := kind.Payload(got)
+	if err != nil || payload["n"] != 1 {
+		t.Errorf("payload %v, %v", payload, err)
+	}
+}
+
+func TestEachTransition(t *testing.T) {
+	t.Parallel()
+	const hour = time.Hour
+	for name, test := range map[string]struct {
+		apply func(task.Task) task.Task
+		want  func(*task.Task) // what differs besides version and updated_at
+	}{
+		"move": {
+			func(r task.Task) task.Task { r, _ = r.Move(now.Add(2*hour), now); return r },
+			func(r *task.Task) { r.DueAt, r.RunAt = now.Add(2*hour), now.Add(2*hour) },
+		},
+		"move to the past": {
+			func(r task.Task) task.Task { r, _ = r.Move(now.Add(-hour), now); return r },
+			func(r *task.Task) { r.DueAt, r.RunAt = now, now },
+		},
+		"shift": {
+			func(r task.Task) task.Task { r, _ = r.Shift(-time.Minute, now); return r },
+			func(r *task.Task) { r.DueAt, r.RunAt = now.Add(59*time.Minute), now.Add(59*time.Minute) },
+		},
+		"shift by less than the row holds": {
+			func(r task.Task) task.Task { r, _ = r.Shift(-1500*time.Microsecond, now); return r },
+			func(r *task.Task) { r.DueAt, r.RunAt = now.Add(hour-time.Millisecond), now.Add(hour-time.Millisecond) },
+		},
+		"cancel": {
+			func(r task.Task) task.Task { r, _ = r.Cancel(now); return r },
+			func(r *task.Task) { r.State, r.FinishedAt, r.DedupKey = task.Cancelled, now, "" },
+		},
+		"finish": {
+			func(r task.Task) task.Task { return r.Finish(now) },
+			func(r *task.Task) { r.State, r.FinishedAt, r.DedupKey = task.Done, now, "" },
+		},
+		"fail": {
+			func(r task.Task) task.Task { return r.Fail(errBoom, time.Second, now) },
+			func(r *task.Task) { r.Attempt, r.RunAt, r.LastError = 1, now.Add(time.Second), "boom" },
+		},
+		"fail for the last time": {
+			func(r task.Task) task.Task { r.Attempt = 2; return r.Fail(errBoom, time.Second, now) },
+			func(r *task.Task) {
+				r.Attempt, r.State, r.FinishedAt, r.DedupKey, r.LastError = 3, task.Dead, now, "", "boom"
+			},
+		},
+		"charge": {
+			func(r task.Task) task.Task { return r.Charge(now) },
+			func(r *task.Task) { r.Attempt = 1 },
+		},
+		"after a charge": {
+			func(r task.Task) task.Task { r.Attempt = 1; return r.AfterCharge(errBoom, time.Second, now) },
+			func(r *task.Task) { r.Attempt, r.RunAt, r.LastError = 1, now.Add(time.Second), "boom" },
+		},
+		"after the last charge": {
+			func(r task.Task) task.Task { r.Attempt = 3; return r.AfterCharge(errBoom, time.Second, now) },
+			func(r *task.Task) {
+				r.Attempt, r.State, r.FinishedAt, r.DedupKey, r.LastError = 3, task.Dead, now, "", "boom"
+			},
+		},
+		"rearm": {
+			func(r task.Task) task.Task { return r.Rearm(2500*time.Microsecond, now) },
+			func(r *task.Task) { r.RunAt = now.Add(3 * time.Millisecond) },
+		},
+		"rearm into the past": {
+			func(r task.Task) task.Task { return r.Rearm(-hour, now) },
+			func(r *task.Task) { r.RunAt = now },
+		},
+		"rearm beyond all limits": {
+			func(r task.Task) task.Task { return r.Rearm(1<<63-1, now) },
+			func(r *task.Task) { r.RunAt = now.Add(task.MaxAhead) },
+		},
+		"discard": {
+			func(r task.Task) task.Task { return r.Discard(errBoom, now) },
+			func(r *task.Task) { r.State, r.FinishedAt, r.DedupKey, r.LastError = task.Dead, now, "", "boom" },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			row := pending(t, hour, task.Key("k"))
+			row.UpdatedAt = now.Add(-hour)
+			want := row
+			want.Version, want.UpdatedAt = 2, now
+			test.want(&want)
+			if diff := cmp.Diff(want, test.apply(row)); diff != "" {
+				t.Errorf("row (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOnceKeyOutlivesTheTask(t *testing.T) {
+	t.Parallel()
+	if got := pending(t, 0, task.Once("k")).Finish(now).DedupKey; got != "ok" {
+		t.Errorf("key is %q, want ok", got)
+	}
+}
+
+func TestFinishedAnswers(t *testing.T) {
+	t.Parallel()
+	row := pending(t, time.Hour)
+	cancelled, err := row.Cancel(now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, ended := range map[error]task.Task{
+		task.ErrAlreadyDone:      row.Finish(now),
+		task.ErrAlreadyCancelled: cancelled,
+		task.ErrAlreadyDead:      row.Discard(errBoom, now),
+	} {
+		for name, change := range changes {
+			got, err := change(ended, now)
+			if !errors.Is(err, want) || !errors.Is(err, task.ErrFinished) {
+				t.Errorf("%s: error is %v, want %v", name, err, want)
+			}
+			if diff := cmp.Diff(ended, got); diff != "" {
+				t.Errorf("%s changed a finished task:\n%s", name, diff)
+			}
+		}
+	}
+}
+
+// changes are what a caller may ask for; they answer with an error where they can't.
+var changes = map[string]func(task.Task, time.Time) (task.Task, error){
+	"move":        func(r task.Task, now time.Time) (task.Task, error) { return r.Move(now.Add(time.Hour), now) },
+	"shift back":  func(r task.Task, now time.Time) (task.Task, error) { return r.Shift(-time.Minute, now) },
+	"shift ahead": func(r task.Task, now time.Time) (task.Task, error) { return r.Shift(time.Minute, now) },
+	"cancel":      task.Task.Cancel,
+}
+
+// outcomes are what a worker writes.
+var outcomes = map[string]func(task.Task, time.Time) task.Task{
+	"finish":  task.Task.Finish,
+	"charge":  task.Task.Charge,
+	"fail":    func(r task.Task, now time.Time) task.Task { return r.Fail(errBoom, time.Second, now) },
+	"after":   func(r task.Task, now time.Time) task.Task { return r.AfterCharge(errBoom, time.Second, now) },
+	"rearm":   func(r task.Task, now time.Time) task.Task { return r.Rearm(time.Second, now) },
+	"discard": func(r task.Task, now time.Time) task.Task { return r.Discard(errBoom, now) },
+}
+
+func TestAnySequenceOfTransitions(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		at := now
+		row, err := kind.New("ann", nil, task.In(time.Hour), task.Key("k")).Resolve(at)
+		if err != nil {
+			r.Fatal(err)
+		}
+		steps := map[string]func(*rapid.T){"": func(r *rapid.T) { checkRow(r, row) }}
+		step := func(next func(task.Task, time.Time) task.Task) func(*rapid.T) {
+			return func(r *rapid.T) {
+				at = at.Add(time.Duration(rapid.IntRange(0, 7_200_000).Draw(r, "ms")) * time.Millisecond)
+				before := row
+				row = next(row, at)
+				switch {
+				case before.State != task.Pending:
+					if diff := cmp.Diff(before, row); diff != "" {
+						r.Fatalf("a finished task changed:\n%s", diff)
+					}
+				case row.Version != before.Version+1 || !row.UpdatedAt.Equal(at):
+					r.Fatalf("version %d after %d, updated at %v", row.Version, before.Version, row.UpdatedAt)
+				}
+			}
+		}
+		for name, change := range changes {
+			steps[name] = step(func(row task.Task, at time.Time) task.Task { row, _ = change(row, at); return row })
+		}
+		for name, outcome := range outcomes {
+			steps[name] = step(outcome)
+		}
+		r.Repeat(steps)
+	})
+}
+
+func checkRow(r *rapid.T, row task.Task) {
+	if ended := row.State != task.Pending; ended == row.FinishedAt.IsZero() || ended != (row.DedupKey == "") {
+		r.Fatalf("%v with finished_at %v and key %q", row.State, row.FinishedAt, row.DedupKey)
+	}
+	if (row.State == task.Pending) == (task.ScoreOf(row) == task.NoScore) {
+		r.Fatalf("%v with score %v", row.State, task.ScoreOf(row))
+	}
+}
+
+func TestErrorTextIsCutToWholeLetters(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{strings.Repeat("é", 2000), "a" + strings.Repeat("é", 2000), strings.Repeat("x\xff", 3000)} {
+		got := pending(t, 0).Discard(errors.New(text), now).LastError
+		if len(got) > task.MaxError || len(got) < task.MaxError-4 || !utf8.ValidString(got) {
+			t.Errorf("kept %d bytes, valid %v", len(got), utf8.ValidString(got))
+		}
+	}
+	if got := pending(t, 0).Discard(nil, now).LastError; got != "" {
+		t.Errorf("no cause gave %q", got)
+	}
+}
+
+func TestFiredFrom(t *testing.T) {
+	t.Parallel()
+	row := pending(t, time.Hour)
+	if !row.FiredFrom().Equal(row.DueAt) {
+		t.Errorf("fired from %v, want the due time", row.FiredFrom())
+	}
+	row.DueAt = now.Add(-time.Hour)
+	if !row.FiredFrom().Equal(now) {
+		t.Errorf("fired from %v, want the time when it was made", row.FiredFrom())
+	}
+}
+
+func TestShardIsSQLs(t *testing.T) {
+	t.Parallel()
+	for owner, want := range map[string]int{"123456789": 0xcbf43926 % 16, "": 0} { // CRC-32's check value
+		if got := task.Shard(owner, 16); got != want {
+			t.Errorf("shard of %q is %d, want %d", owner, got, want)
+		}
+	}
+}

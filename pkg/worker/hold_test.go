@@ -1,0 +1,204 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Whatever comes and goes: nothing is handed out before its moment, twice at once, or out of time order within a lane;
+// no owner is with two runners; and everything is handed out in the end.
+func TestHoldHandsOutEachHintOnceInItsTime(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		c := newClock()
+		h := newHold(c)
+		g := newGeneration(&session{}, c.now())
+		out := map[*held][]*held{} // by the first of each taking
+		owners := map[string]int{}
+		left := map[heldKey]bool{}
+		t.Repeat(map[string]func(*rapid.T){
+			"add": func(t *rapid.T) {
+				m, _ := g.deliver(0, int64(len(left)))
+				e := &held{
+					hint: task.Hint{
+						ID:      task.ID{byte(rapid.IntRange(0, 20).Draw(t, "id"))},
+						Version: int64(rapid.IntRange(1, 2).Draw(t, "version")),
+						Owner:   fmt.Sprint(rapid.IntRange(0, 3).Draw(t, "owner")),
+					},
+					at:    c.now().Add(time.Duration(rapid.SampledFrom([]int{-2, -1, 0, 3600}).Draw(t, "in")) * time.Second),
+					lane:  lane(rapid.IntRange(0, int(lanes)-1).Draw(t, "lane")),
+					marks: []mark{m},
+				}
+				h.add(e)
+				left[e.key()] = true
+			},
+			"take": func(t *rapid.T) {
+				l := lane(rapid.IntRange(0, int(lanes)-1).Draw(t, "lane"))
+				n := rapid.IntRange(1, 4).Draw(t, "n")
+				taken, _ := h.due(l, n)
+				if len(taken) == 0 {
+					return
+				}
+				mine := map[string]bool{}
+				for i, e := range taken {
+					if e.at.After(c.now()) {
+						t.Fatalf("handed out %v early", e.at.Sub(c.now()))
+					}
+					if i > 0 && e.at.Before(taken[i-1].at) {
+						t.Fatal("out of order")
+					}
+					mine[e.hint.Owner] = true
+				}
+				for o := range mine {
+					if owners[o]++; owners[o] > 1 {
+						t.Fatalf("owner %s is with two runners", o)
+					}
+				}
+				out[taken[0]] = taken
+			},
+			"release": func(t *rapid.T) {
+				for first, taken := range out {
+					mine := map[string]bool{}
+					for _, e := range taken {
+						mine[e.hint.Owner] = true
+						if e.settled = rapid.Bool().Draw(t, "settled"); e.settled {
+							delete(left, e.key())
+						} else {
+							e.at = c.now().Add(-time.Second)
+						}
+					}
+					for o := range mine {
+						owners[o]--
+					}
+					h.release(taken)
+					delete(out, first)
+					return
+				}
+			},
+			"": func(t *rapid.T) {
+				if h.size() != len(left) {
+					t.Fatalf("holds %d, want %d", h.size(), len(left))
+				}
+			},
+		})
+		for _, taken := range out {
+			for _, e := range taken {
+				e.settled = true
+				delete(left, e.key())
+			}
+			h.release(taken)
+		}
+		for _, e := range h.byKey {
+			e.at = time.Time{} // all moments have come
+		}
+		for l := range lanes {
+			for {
+				taken, _ := h.due(l, 3)
+				if len(taken) == 0 {
+					break
+				}
+				for _, e := range taken {
+					e.settled = true
+					delete(left, e.key())
+				}
+				h.release(taken)
+			}
+		}
+		if len(left) > 0 || h.size() > 0 {
+			t.Fatalf("%d hints are stuck", h.size())
+		}
+		if g.uncommitted != 0 {
+			t.Fatalf("%d messages unsettled", g.uncommitted)
+		}
+	})
+}
+
+func TestEqualHintsSettleTogether(t *testing.T) {
+	t.Parallel()
+	h := newHold(newClock())
+	s := &session{}
+	g := newGeneration(s, time.Now())
+	hint := task.Hint{ID: task.NewID(), Owner: "a", Version: 3}
+	for offset := range int64(4) {
+		m, _ := g.deliver(0, offset)
+		h.add(&held{hint: hint, marks: []mark{m}})
+	}
+	taken := h.take(context.Background(), laneBatch, 10)
+	if len(taken) != 1 {
+		t.Fatalf("got %d hints, want 1", len(taken))
+	}
+	taken[0].settled = true
+	h.release(taken)
+	if err := g.commit(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if s.commits[0][0] != 4 {
+		t.Errorf("committed %v, want 4", s.commits)
+	}
+}
+
+func TestOnlyStuckHintsAreLetGo(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	long := c.now().Add(-time.Minute)
+	for _, tt := range []struct {
+		name string
+		e    *held
+		want int
+	}{
+		{"waits for a runner", &held{since: long}, 0},
+		{"tried", &held{since: long, tried: 1}, 1},
+		{"tried, but young", &held{since: c.now(), tried: 1}, 0},
+		{"to be charged", &held{since: c.now().Add(-6 * time.Second), tried: 9, failure: errKilled}, 0},
+		{"never charged", &held{since: c.now().Add(-2 * time.Minute), tried: 9, failure: errKilled}, 1},
+	} {
+		h := newHold(c)
+		h.add(tt.e)
+		if got := h.letGo(5 * time.Second); got != tt.want {
+			t.Errorf("%s: let go %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestExcuseRenewsPatience(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	h := newHold(c)
+	h.add(&held{since: c.now().Add(-time.Minute), tried: 1})
+	h.excuse()
+	if got := h.letGo(5 * time.Second); got != 0 {
+		t.Errorf("let go %d after a pause, want 0", got)
+	}
+}
+
+func TestClockTakesTheFastestProbe(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	at := c.start.Round(0)
+	probe := func(sent, round, ahead time.Duration) {
+		c.learn(at.Add(sent), at.Add(sent+round), at.Add(sent+round/2+ahead))
+	}
+	for _, step := range []struct {
+		sent, round, ahead time.Duration
+		want               time.Duration
+	}{
+		{0, 10 * time.Millisecond, 500 * time.Millisecond, 500 * time.Millisecond},
+		{time.Second, time.Millisecond, 501 * time.Millisecond, 501 * time.Millisecond},
+		{2 * time.Second, 2 * time.Second, 900 * time.Millisecond, 501 * time.Millisecond}, // waited somewhere
+		{40 * time.Second, 5 * time.Millisecond, 510 * time.Millisecond, 510 * time.Millisecond},
+	} {
+		probe(step.sent, step.round, step.ahead)
+		if c.offset != step.want {
+			t.Errorf("after the probe at %v: offset %v, want %v", step.sent, c.offset, step.want)
+		}
+	}
+	if gap := c.gap(); gap < 400*time.Millisecond || gap > 600*time.Millisecond {
+		t.Errorf("gap %v, want about 510 ms", gap)
+	}
+}

@@ -1,0 +1,277 @@
+package worker_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/pkg/worker"
+)
+
+func TestStopLetsRunningHandlersFinish(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, w *world) {
+		running, stopping := make(chan struct{}), make(chan struct{})
+		mux := worker.NewMux()
+		worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+			close(running)
+			<-stopping
+			return effect(ctx, tx, tk)
+		})
+		stop := w.run(w.worker(mux, worker.Config{}))
+		made := w.due(meal, 1)[0]
+		w.publish(made)
+		<-running
+		ended := make(chan error, 1)
+		go func() { ended <- stop() }()
+		close(stopping)
+		want(t, "run", <-ended, nil)
+		want(t, "state", w.row(made.ID).State, task.Done)
+		want(t, "offsets left", w.explained(time.Now().Add(time.Hour)), false)
+	})
+}
+
+func TestStopRollsBackLateHandlersUncharged(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, w *world) {
+		single := task.NewKind[payload]("single", task.MaxAttempts(1)) // a charge that stayed would be the end of it
+		running := make(chan struct{})
+		mux := worker.NewMux()
+		worker.Handle(mux, single, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+			if err := effect(ctx, tx, tk); err != nil {
+				return err
+			}
+			close(running)
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		made := w.due(single, 1)[0]
+		w.publish(made) // before the worker joins: a suspect, charged beforehand
+		stop := w.run(w.worker(mux, worker.Config{Drain: 50 * time.Millisecond}))
+		<-running
+		want(t, "run", stop(), nil)
+		row := w.row(made.ID)
+		want(t, "state", row.State, task.Pending)
+		want(t, "attempts", row.Attempt, 0)
+		want(t, "effects", w.effects(made.ID), 0)
+		want(t, "its offset is kept", w.explained(time.Now().Add(time.Hour)), true)
+	})
+}
+
+func TestHandlerThatIgnoresItsTimeIsAbandonedAndCharged(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, w *world) {
+		free := make(chan struct{})
+		t.Cleanup(func() { close(free) })
+		mux := worker.NewMux()
+		worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+			if err := effect(ctx, tx, tk); err != nil {
+				return err
+			}
+			if tk.Payload.Word != "0" {
+				return nil
+			}
+			<-free
+			_, err := tx.Cancel(context.Background(), tk.ID) //nolint:contextcheck // A handler that ignores everything.
+			if err == nil {
+				t.Error("an abandoned handler could change a task")
+			}
+			return nil
+		})
+		wk := w.worker(mux, worker.Config{HandlerTimeout: 200 * time.Millisecond, BatchTime: 200 * time.Millisecond})
+		tasks := w.due(meal, 3)
+		eventually(t, "charged", func() bool {
+			w.pass(wk, tasks...)
+			return w.row(tasks[0].ID).Attempt == 1 && w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == 2
+		})
+		want(t, "effects", w.number("SELECT COUNT(*) FROM effects"), 2)
+		want(t, "effects of the slow one", w.effects(tasks[0].ID), 0)
+		want(t, "abandoned", w.metric("duetime_handlers_abandoned_total", nil), 1)
+	})
+}
+
+func TestWorkerGivesUpAfterThreeAbandonedHandlers(t *testing.T) {
+	t.Parallel()
+	w := onMariaDB(t)
+	free := make(chan struct{})
+	t.Cleanup(func() { close(free) })
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, func(context.Context, *worker.Tx, worker.Task[payload]) error {
+		<-free
+		return nil
+	})
+	wk := w.worker(mux, worker.Config{HandlerTimeout: 50 * time.Millisecond, BatchTime: 50 * time.Millisecond})
+	w.publish(w.due(meal, 5)...)
+	ended := make(chan error, 1)
+	go func() { ended <- wk.Run(t.Context()) }()
+	select {
+	case err := <-ended:
+		want(t, fmt.Sprintf("run: %v", err), errors.Is(err, worker.ErrStuck), true)
+	case <-time.After(limit):
+		t.Fatal("still running")
+	}
+}
+
+// A query that runs on with a context of the handler's own ends with the handler's time. The server holds the locks until
+// it notices: the failure is remembered that long, and the handler not called again.
+func TestQueryEndsWithTheHandlersTime(t *testing.T) {
+	t.Parallel()
+	w := onMariaDB(t)
+	mux := worker.NewMux()
+	var calls atomic.Int64
+	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, _ worker.Task[payload]) error {
+		calls.Add(1)
+		_, err := tx.ExecContext(context.WithoutCancel(ctx), "SELECT SLEEP(3)")
+		return err
+	})
+	cfg := worker.Config{HandlerTimeout: 100 * time.Millisecond, BatchTime: 100 * time.Millisecond, Patience: time.Second}
+	stop := w.run(w.worker(mux, cfg))
+	made := w.due(meal, 1)[0]
+	w.publish(made)
+	eventually(t, "charged", func() bool { return w.settled("meal", "failed") == 1 })
+	want(t, "attempts", w.row(made.ID).Attempt, 1)
+	want(t, "calls", calls.Load(), 1)
+	want(t, "abandoned", w.metric("duetime_handlers_abandoned_total", nil), 0)
+	want(t, "stop", stop(), nil)
+}
+
+// breakable is a store whose database can be away.
+type breakable struct {
+	worker.Store
+	away atomic.Bool
+}
+
+var errGone = errors.New("gone")
+
+func (b *breakable) Begin(ctx context.Context) (*sqlx.Tx, error) {
+	if b.away.Load() {
+		return nil, errGone
+	}
+	return b.Store.Begin(ctx)
+}
+
+func (b *breakable) Now(ctx context.Context, q sqlx.QueryerContext) (time.Time, error) {
+	if b.away.Load() {
+		return time.Time{}, errGone
+	}
+	return b.Store.Now(ctx, q)
+}
+
+func (b *breakable) Unavailable(err error) bool {
+	return errors.Is(err, errGone) || b.Store.Unavailable(err)
+}
+
+func TestDatabaseAwayPausesAndChargesNothing(t *testing.T) {
+	t.Parallel()
+	w := onSQLite(t)
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, effect)
+	b := &breakable{Store: w.store}
+	stop := w.run(w.workerOn(b, mux, worker.Config{Patience: time.Second}))
+	b.away.Store(true)
+	tasks := w.due(meal, 20)
+	w.publish(tasks...)
+	eventually(t, "paused", func() bool { return w.metric("duetime_worker_pauses_total", nil) > 0 })
+	until := time.Now().Add(1500 * time.Millisecond) // beyond the patience
+	eventually(t, "time passes", func() bool { return time.Now().After(until) })
+	want(t, "let go", w.metric("duetime_hints_let_go_total", nil), 0)
+	b.away.Store(false)
+	eventually(t, "all are done", func() bool {
+		return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == 20
+	})
+	want(t, "effects", w.number("SELECT COUNT(*) FROM effects"), 20)
+	want(t, "stop", stop(), nil)
+}
+
+// The handler of another kind can't reach its own server; that says nothing about ours.
+func TestHandlersOwnOutageIsItsFailure(t *testing.T) {
+	t.Parallel()
+	w := onSQLite(t)
+	mux := worker.NewMux()
+	worker.HandleOutside(mux, meal, func(context.Context, worker.Task[payload]) error {
+		return fmt.Errorf("send mail: %w", errGone)
+	})
+	made := w.due(meal, 1)[0]
+	got := w.pass(w.workerOn(&breakable{Store: w.store}, mux, worker.Config{}), made)
+	want(t, "result", got[made.ID].Result, "failed")
+	want(t, "attempts", w.row(made.ID).Attempt, 1)
+}
+
+// The answer to a commit is lost, after it took effect or without.
+func TestLostAnswerOfCommitIsResolvedByTheRows(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*sqlx.Tx) error{
+		"took effect": func(tx *sqlx.Tx) error { return tx.Commit() },
+		"was lost":    func(tx *sqlx.Tx) error { return tx.Rollback() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := onMariaDB(t)
+			mux := worker.NewMux()
+			worker.Handle(mux, meal, effect)
+			b := &lossy{Store: w.store, end: end}
+			stop := w.run(w.workerOn(b, mux, worker.Config{}))
+			made := w.due(meal, 1)[0]
+			w.publish(made)
+			eventually(t, "done", func() bool { return w.settled("meal", "done") == 1 })
+			want(t, "effects", w.effects(made.ID), 1)
+			want(t, "state", w.row(made.ID).State, task.Done)
+			want(t, "stop", stop(), nil)
+		})
+	}
+}
+
+// lossy is a store that ends the first transaction with done tasks behind the worker's back, so that the worker's own
+// commit gets an error that says nothing.
+type lossy struct {
+	worker.Store
+	end  func(*sqlx.Tx) error
+	lost atomic.Bool
+}
+
+func (l *lossy) Finish(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, now time.Time) error {
+	if err := l.Store.Finish(ctx, q, tasks, now); err != nil || l.lost.Swap(true) {
+		return err
+	}
+	return l.end(q.(*sqlx.Tx))
+}
+
+func (l *lossy) Ambiguous(err error) bool {
+	return errors.Is(err, sql.ErrTxDone) || l.Store.Ambiguous(err)
+}
+
+func TestPartitionsMoveBetweenWorkersWithoutLossOrRepeat(t *testing.T) {
+	t.Parallel()
+	w := onMariaDB(t)
+	mux := worker.NewMux()
+	var calls sync.Map
+	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+		calls.Store(tk.ID, true)
+		return effect(ctx, tx, tk)
+	})
+	const n = 300
+	stopFirst := w.run(w.worker(mux, worker.Config{Batch: 10}))
+	w.publish(w.due(meal, n)...)
+	second, err := worker.New(worker.Config{Batch: 10}, mux, w.store, w.log, w.index, w.log)
+	pipelinetest.Must(t, err)
+	stopSecond := w.run(second)
+	w.publish(w.due(meal, n)...)
+	want(t, "stop first", stopFirst(), nil)
+	w.publish(w.due(meal, n)...)
+	eventually(t, "all are done", func() bool {
+		return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == 3*n
+	})
+	eventually(t, "all is committed", func() bool { return !w.explained(time.Now().Add(time.Hour)) })
+	want(t, "stop second", stopSecond(), nil)
+	want(t, "effects", w.number("SELECT COUNT(*) FROM effects"), 3*n)
+	want(t, "tasks with effects", w.number("SELECT COUNT(DISTINCT task_id) FROM effects"), 3*n)
+}
