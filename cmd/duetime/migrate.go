@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/duetime/duetime/internal/parts"
+	"github.com/duetime/duetime/migrations"
 )
 
 func (t *tool) migrate() *cobra.Command {
@@ -30,7 +31,7 @@ func (t *tool) migrate() *cobra.Command {
 		&cobra.Command{
 			Use: "print", Short: "Write the SQL of all migrations", Args: cobra.NoArgs,
 			RunE: func(*cobra.Command, []string) error {
-				return t.with(func(p *parts.Parts) error { return p.Store.PrintMigrations(t.out) })
+				return t.with(func(p *parts.Parts) error { return p.Store.PrintMigrations(t.out, migrations.Files) })
 			},
 		},
 	)
@@ -39,7 +40,7 @@ func (t *tool) migrate() *cobra.Command {
 
 // migrateUp does both halves even when the first fails, so that one run shows all that is wrong.
 func (t *tool) migrateUp(ctx context.Context, p *parts.Parts) error {
-	schema := p.Store.Migrate(ctx, p.Config.Namespace, p.Config.Shards)
+	schema := p.Store.Migrate(ctx, migrations.Files, p.Config.Namespace, p.Config.Shards)
 	if schema == nil {
 		_, _ = fmt.Fprintln(t.out, "schema is up to date")
 	}
@@ -51,7 +52,7 @@ func (t *tool) migrateUp(ctx context.Context, p *parts.Parts) error {
 }
 
 func (t *tool) migrateStatus(ctx context.Context, p *parts.Parts) error {
-	list, err := p.Store.MigrationStatus(ctx)
+	list, err := p.Store.MigrationStatus(ctx, migrations.Files)
 	if err != nil {
 		return err
 	}

@@ -168,8 +168,8 @@ func TestWorkersStoppedForThreeMinutesRepeatFewHints(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, inProcess(t), Config{})
 	var all []task.Task
-	for i := range 2000 {
-		all = append(all, pending(fmt.Sprint("owner", i), sec(float64(i)/100)))
+	for i := range 400 {
+		all = append(all, pending(fmt.Sprint("owner", i), sec(float64(i)/20)))
 	}
 	rows := w.flying(t, all...) // hints out in time, nobody reads
 	o, l, c := &overdue{r: w.Reconciler}, &lookahead{r: w.Reconciler}, &changed{r: w.Reconciler}

@@ -21,6 +21,7 @@ import (
 	"github.com/duetime/duetime/internal/pipelinetest"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/stream"
+	"github.com/duetime/duetime/migrations"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -86,7 +87,7 @@ func newWorld(t testing.TB, b backend, cfg Config) *world {
 	t.Helper()
 	w := &world{rows: b.store, ns: pipelinetest.Namespace(t), now: base}
 	t.Cleanup(func() { _ = b.store.Close() }) // a test may have closed it
-	pipelinetest.Must(t, b.store.Migrate(t.Context(), w.ns, shards))
+	pipelinetest.Must(t, b.store.Migrate(t.Context(), migrations.Files, w.ns, shards))
 	var err error
 	w.sets, err = index.Open(index.Config{Namespace: w.ns, Addrs: []string{b.addr}, Embedded: b.embedded, ReadTimeout: limit})
 	pipelinetest.Must(t, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/duetime/duetime/internal/pipelinetest"
 	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/migrations"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -49,7 +50,7 @@ func openSQLite(t testing.TB) *store.Store {
 
 func migrated(t testing.TB, s *store.Store) *store.Store {
 	t.Helper()
-	must(t, s.Migrate(t.Context(), "test", shards))
+	must(t, s.Migrate(t.Context(), migrations.Files, "test", shards))
 	return s
 }
 

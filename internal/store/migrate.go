@@ -10,8 +10,6 @@ import (
 
 	"github.com/jmoiron/sqlx"
 	"github.com/pressly/goose/v3"
-
-	"github.com/duetime/duetime/migrations"
 )
 
 // maxShards keeps the Redis keys and the polling of one namespace within reason.
@@ -24,10 +22,11 @@ type Migration struct {
 	Applied time.Time // zero while pending
 }
 
-// Migrate brings the schema up to date and writes the layout if there is none; an existing shard count stays. It may
+// Migrate brings the schema up to date by the files of package migrations, and writes the layout if there is none; an
+// existing shard count stays. It may
 // run in several processes at once and again at any time. It answers ErrNamespace if the schema is another
 // namespace's.
-func (s *Store) Migrate(ctx context.Context, namespace string, shards int) error {
+func (s *Store) Migrate(ctx context.Context, files fs.FS, namespace string, shards int) error {
 	if shards < 1 || shards > maxShards {
 		return fmt.Errorf("migrate: shards must be 1 to %d", maxShards)
 	}
@@ -41,7 +40,7 @@ func (s *Store) Migrate(ctx context.Context, namespace string, shards int) error
 		return err
 	}
 	defer unlock()
-	if err := s.applyAll(ctx, db); err != nil {
+	if err := s.applyAll(ctx, db, files); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
 	return s.claimLayout(ctx, namespace, shards)
@@ -49,11 +48,11 @@ func (s *Store) Migrate(ctx context.Context, namespace string, shards int) error
 
 // applyAll runs the missing migrations. SQLite has no lock that spans transactions, so a second process may have made
 // a table just before; the files don't mind, and the next try finds everything done.
-func (s *Store) applyAll(ctx context.Context, db *sqlx.DB) error {
+func (s *Store) applyAll(ctx context.Context, db *sqlx.DB, files fs.FS) error {
 	var err error
 	for range 3 {
 		var p *goose.Provider
-		if p, err = s.provider(db); err != nil {
+		if p, err = s.provider(db, files); err != nil {
 			return err
 		}
 		if _, err = p.Up(ctx); err == nil || s.dialect == MySQL || ctx.Err() != nil {
@@ -64,13 +63,13 @@ func (s *Store) applyAll(ctx context.Context, db *sqlx.DB) error {
 }
 
 // MigrationStatus lists all migrations in order, applied or not. It makes goose's table if that is missing.
-func (s *Store) MigrationStatus(ctx context.Context) ([]Migration, error) {
+func (s *Store) MigrationStatus(ctx context.Context, files fs.FS) ([]Migration, error) {
 	db, done, err := s.unhurried()
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	p, err := s.provider(db)
+	p, err := s.provider(db, files)
 	if err != nil {
 		return nil, err
 	}
@@ -86,8 +85,8 @@ func (s *Store) MigrationStatus(ctx context.Context) ([]Migration, error) {
 }
 
 // PrintMigrations writes the SQL of all migrations in order, to be read or run by hand.
-func (s *Store) PrintMigrations(w io.Writer) error {
-	files, err := s.files()
+func (s *Store) PrintMigrations(w io.Writer, files fs.FS) error {
+	files, err := s.mine(files)
 	if err != nil {
 		return err
 	}
@@ -106,16 +105,17 @@ func (s *Store) PrintMigrations(w io.Writer) error {
 	})
 }
 
-func (s *Store) files() (fs.FS, error) {
-	files, err := fs.Sub(migrations.Files, s.dialect.String())
+// mine gives the folder of the store's dialect.
+func (s *Store) mine(files fs.FS) (fs.FS, error) {
+	files, err := fs.Sub(files, s.dialect.String())
 	if err != nil {
 		return nil, fmt.Errorf("open migrations of %v: %w", s.dialect, err)
 	}
 	return files, nil
 }
 
-func (s *Store) provider(db *sqlx.DB) (*goose.Provider, error) {
-	files, err := s.files()
+func (s *Store) provider(db *sqlx.DB, files fs.FS) (*goose.Provider, error) {
+	files, err := s.mine(files)
 	if err != nil {
 		return nil, err
 	}

@@ -11,15 +11,16 @@ import (
 
 	"github.com/duetime/duetime/internal/pipelinetest"
 	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/migrations"
 )
 
 func migrationStatus(t *testing.T, s *store.Store) {
-	list := value[[]store.Migration](t)(s.MigrationStatus(t.Context()))
+	list := value[[]store.Migration](t)(s.MigrationStatus(t.Context(), migrations.Files))
 	if len(list) == 0 || list[0].Version != 1 || list[0].Applied.IsZero() || list[0].Name != "00001_tasks.sql" {
 		t.Errorf("status: %+v, want 00001_tasks.sql applied", list)
 	}
 	var b strings.Builder
-	must(t, s.PrintMigrations(&b))
+	must(t, s.PrintMigrations(&b, migrations.Files))
 	for _, part := range []string{"CREATE TABLE IF NOT EXISTS duetime_tasks", "duetime_epochs", "duetime_layout"} {
 		if !strings.Contains(b.String(), part) {
 			t.Errorf("printed migrations lack %s", part)
@@ -28,7 +29,7 @@ func migrationStatus(t *testing.T, s *store.Store) {
 }
 
 func layoutStays(t *testing.T, s *store.Store) {
-	must(t, s.Migrate(t.Context(), "test", 4))
+	must(t, s.Migrate(t.Context(), migrations.Files, "test", 4))
 	want := store.Layout{Namespace: "test", Shards: shards, Ever: shards}
 	if d := cmp.Diff(want, value[store.Layout](t)(s.Layout(t.Context()))); d != "" {
 		t.Errorf("layout (-want +got):\n%s", d)
@@ -39,10 +40,10 @@ func layoutStays(t *testing.T, s *store.Store) {
 }
 
 func otherNamespace(t *testing.T, s *store.Store) {
-	if err := s.Migrate(t.Context(), "other", shards); !errors.Is(err, store.ErrNamespace) {
+	if err := s.Migrate(t.Context(), migrations.Files, "other", shards); !errors.Is(err, store.ErrNamespace) {
 		t.Errorf("migrate for another namespace: %v, want ErrNamespace", err)
 	}
-	if err := s.Migrate(t.Context(), "test", 0); err == nil {
+	if err := s.Migrate(t.Context(), migrations.Files, "test", 0); err == nil {
 		t.Error("migrate with no shards: no error")
 	}
 }
@@ -77,7 +78,7 @@ func TestConcurrentMigrations(t *testing.T) {
 				s := value[*store.Store](t)(open())
 				t.Cleanup(func() { must(t, s.Close()) })
 				wg.Go(func() {
-					if err := s.Migrate(t.Context(), "test", shards); err != nil {
+					if err := s.Migrate(t.Context(), migrations.Files, "test", shards); err != nil {
 						t.Error(err)
 					}
 				})

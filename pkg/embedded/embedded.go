@@ -26,6 +26,7 @@ import (
 	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/stream"
+	"github.com/duetime/duetime/migrations"
 	"github.com/duetime/duetime/pkg/schedule"
 )
 
@@ -102,7 +103,7 @@ func open(ctx context.Context, s *store.Store, cfg Config) (*Pipeline, error) {
 }
 
 func (p *Pipeline) open(ctx context.Context) error {
-	if err := p.store.Migrate(ctx, p.cfg.Namespace, p.cfg.Shards); err != nil {
+	if err := p.store.Migrate(ctx, migrations.Files, p.cfg.Namespace, p.cfg.Shards); err != nil {
 		return err
 	}
 	p.clock = clock.New(func(ctx context.Context) (time.Time, error) { return p.store.Now(ctx, nil) }, p.cfg.Logger, p.cfg.Metrics)

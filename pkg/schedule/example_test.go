@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/migrations"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -36,7 +37,7 @@ func shop() (client *schedule.Client, s *store.Store, closing func()) {
 	check(err)
 	s, err = store.OpenSQLite(filepath.Join(dir, "shop.db"))
 	check(err)
-	check(s.Migrate(ctx, "shop", 16))
+	check(s.Migrate(ctx, migrations.Files, "shop", 16))
 	_, err = s.DB().ExecContext(ctx, "CREATE TABLE orders (id INTEGER PRIMARY KEY, state TEXT, expiry BLOB)")
 	check(err)
 	client, err = schedule.New(schedule.Config{}, s, nowhere{}, nowhere{})

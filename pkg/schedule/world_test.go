@@ -14,6 +14,7 @@ import (
 
 	"github.com/duetime/duetime/internal/pipelinetest"
 	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/migrations"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -135,7 +136,7 @@ func add(ctx context.Context, q sqlx.ExecerContext, id int) error {
 
 func newWorld(t testing.TB, s *store.Store, migrated *store.Store) *world {
 	t.Helper()
-	pipelinetest.Must(t, migrated.Migrate(t.Context(), "test", shards))
+	pipelinetest.Must(t, migrated.Migrate(t.Context(), migrations.Files, "test", shards))
 	w := &world{store: s}
 	c, err := schedule.New(schedule.Config{
 		IndexWait: 10 * time.Second, // what was put is looked at right after

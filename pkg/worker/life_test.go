@@ -12,7 +12,6 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/duetime/duetime/internal/pipelinetest"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
 )
@@ -261,9 +260,7 @@ func TestPartitionsMoveBetweenWorkersWithoutLossOrRepeat(t *testing.T) {
 	const n = 300
 	stopFirst := w.run(w.worker(mux, worker.Config{Batch: 10}))
 	w.publish(w.due(meal, n)...)
-	second, err := worker.New(worker.Config{Batch: 10}, mux, w.store, w.log, w.index, w.log)
-	pipelinetest.Must(t, err)
-	stopSecond := w.run(second)
+	stopSecond := w.run(w.worker(mux, worker.Config{Batch: 10})) // shares the registry too
 	w.publish(w.due(meal, n)...)
 	want(t, "stop first", stopFirst(), nil)
 	w.publish(w.due(meal, n)...)

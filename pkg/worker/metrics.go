@@ -1,8 +1,10 @@
 package worker
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // result is how the look at one hint ended, as the metrics name it.
@@ -37,42 +39,65 @@ type metrics struct {
 	clockGap  prometheus.Gauge
 }
 
+// results are those that the settled counter shows from the start.
+var results = []result{
+	resultDone, resultEarly, resultStale, resultAlreadyDone, resultMissing, resultFailed, resultDead, resultUnknownKind, resultSnoozed,
+}
+
+var lagBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800}
+
 func newMetrics(reg prometheus.Registerer, mux *Mux) *metrics {
-	f := promauto.With(reg)
-	return &metrics{
+	m := &metrics{
 		mux: mux,
-		settled: f.NewCounterVec(prometheus.CounterOpts{
+		settled: shared(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "duetime_tasks_settled_total", Help: "Looks at a hint, by what came of them.",
-		}, []string{"kind", "result"}),
-		lag: f.NewHistogramVec(prometheus.HistogramOpts{
+		}, []string{"kind", "result"})),
+		lag: shared(reg, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "duetime_fire_lag_seconds", Help: "From the due time (or the making, if later) to the commit of the effect.",
-			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800},
-		}, []string{"kind"}),
-		letGo: f.NewCounterVec(prometheus.CounterOpts{
+			Buckets: lagBuckets,
+		}, []string{"kind"})),
+		letGo: shared(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "duetime_hints_let_go_total", Help: "Hints given up for the sweep to put again, by why.",
-		}, []string{"reason"}),
-		held: f.NewGauge(prometheus.GaugeOpts{
-			Name: "duetime_hints_held", Help: "Hints held for their moment or being worked on.",
-		}),
-		abandoned: f.NewCounter(prometheus.CounterOpts{
-			Name: "duetime_handlers_abandoned_total", Help: "Handlers that ignored the end of their context.",
-		}),
-		unburied: f.NewCounter(prometheus.CounterOpts{
-			Name: "duetime_dead_letters_lost_total", Help: "Dead letters that were refused three times and passed over.",
-		}),
-		unindexed: f.NewCounter(prometheus.CounterOpts{
-			Name: "duetime_settled_unindexed_total", Help: "Settled or scheduled tasks whose index write is left to the sweeps.",
-		}),
-		retried: f.NewCounter(prometheus.CounterOpts{
-			Name: "duetime_batches_retried_total", Help: "Transactions rolled back for a deadlock, a lock wait or a conflict.",
-		}),
-		pauses: f.NewCounter(prometheus.CounterOpts{
-			Name: "duetime_worker_pauses_total", Help: "Times that the worker paused because MySQL was away.",
-		}),
-		clockGap: f.NewGauge(prometheus.GaugeOpts{
-			Name: "duetime_clock_gap_seconds", Help: "How far the database's clock is ahead of this machine's.",
-		}),
+		}, []string{"reason"})),
+		held:      gauge(reg, "duetime_hints_held", "Hints held for their moment or being worked on."),
+		abandoned: counter(reg, "duetime_handlers_abandoned_total", "Handlers that ignored the end of their context."),
+		unburied:  counter(reg, "duetime_dead_letters_lost_total", "Dead letters that were refused three times and passed over."),
+		unindexed: counter(reg, "duetime_settled_unindexed_total", "Settled or scheduled tasks whose index write is left to the sweeps."),
+		retried:   counter(reg, "duetime_batches_retried_total", "Transactions rolled back for a deadlock, a lock wait or a conflict."),
+		pauses:    counter(reg, "duetime_worker_pauses_total", "Times that the worker paused because MySQL was away."),
+		clockGap:  gauge(reg, "duetime_clock_gap_seconds", "How far the database's clock is ahead of this machine's."),
 	}
+	for kind := range mux.handlers {
+		m.lag.WithLabelValues(kind)
+		for _, r := range results {
+			m.settled.WithLabelValues(kind, string(r))
+		}
+	}
+	return m
+}
+
+func counter(reg prometheus.Registerer, name, help string) prometheus.Counter {
+	return shared(reg, prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help}))
+}
+
+func gauge(reg prometheus.Registerer, name, help string) prometheus.Gauge {
+	return shared(reg, prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help}))
+}
+
+// shared registers a collector, or gives the one that another worker of this process has registered. It panics where
+// the name stands for something else.
+func shared[C prometheus.Collector](reg prometheus.Registerer, c C) C {
+	if reg == nil {
+		return c
+	}
+	err := reg.Register(c)
+	if before, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
+		return before.ExistingCollector.(C) //nolint:forcetypeassert // Equal descriptions are of equal types here.
+	}
+	if err != nil {
+		panic(fmt.Sprintf("worker: register metrics: %v", err))
+	}
+	return c
 }
 
 func (m *metrics) count(kind string, r result) {

@@ -58,7 +58,7 @@ func New(cfg Config, mux *Mux, store Store, stream Stream, index Index, dead Bur
 	return w, nil
 }
 
-// Joined is closed once every queue's group was joined for the first time.
+// Joined returns once every queue's group was joined for the first time, or with ctx's error.
 func (w *Worker) Joined(ctx context.Context) error {
 	for _, q := range w.queues {
 		select {

@@ -14,6 +14,7 @@ import (
 	"github.com/duetime/duetime/internal/pipelinetest"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/stream"
+	"github.com/duetime/duetime/migrations"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
@@ -91,7 +92,7 @@ func onMariaDB(t testing.TB) *world {
 func newWorld(t testing.TB, s *store.Store) *world {
 	t.Helper()
 	t.Cleanup(func() { pipelinetest.Must(t, s.Close()) })
-	pipelinetest.Must(t, s.Migrate(t.Context(), "test", 4))
+	pipelinetest.Must(t, s.Migrate(t.Context(), migrations.Files, "test", 4))
 	w := &world{
 		t: t, store: s, index: &recorder{}, reg: prometheus.NewRegistry(),
 		log: stream.NewLocal(stream.Config{Namespace: "test", Partitions: 3}),
