@@ -85,7 +85,7 @@ func (s *stage) watch(ctx context.Context, began time.Time, mended func(context.
 
 func unlessOver(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // the game is over
 	}
 	return err
 }

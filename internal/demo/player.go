@@ -121,7 +121,7 @@ func (p *player) call(ctx context.Context, method, path string, in, out any) (in
 // give drops the errors that the end of the game makes.
 func (p *player) give(ctx context.Context, err error) error {
 	if ctx.Err() != nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return nil
+		return nil //nolint:nilerr // the game is over
 	}
 	return err
 }

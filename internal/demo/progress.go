@@ -38,5 +38,5 @@ func (c *counts) String() string {
 
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd())) //nolint:gosec // a file descriptor fits
+	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -94,9 +94,16 @@ func (r report) write(w io.Writer, asJSON bool) error {
 		name  string
 		value any
 	}{
-		{"meals finished", r.MealsFinished}, {"moved", r.Moved}, {"cancelled", r.Cancelled}, {"auto-fed", r.AutoFed},
-		{"lost", r.Lost}, {"duplicate", r.Duplicate}, {"early", r.Early},
-		{"overdue", r.Overdue}, {"missing in the index", r.Missing}, {"extra in the index", r.Extra},
+		{"meals finished", r.MealsFinished},
+		{"moved", r.Moved},
+		{"cancelled", r.Cancelled},
+		{"auto-fed", r.AutoFed},
+		{"lost", r.Lost},
+		{"duplicate", r.Duplicate},
+		{"early", r.Early},
+		{"overdue", r.Overdue},
+		{"missing in the index", r.Missing},
+		{"extra in the index", r.Extra},
 	} {
 		_, _ = fmt.Fprintf(t, "%s\t%d\n", line.name, line.value)
 	}

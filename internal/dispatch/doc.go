@@ -20,6 +20,10 @@
 //     or acknowledgement answers FENCED and the term ends. What it published meanwhile are hints; the row decides.
 //   - Hints go out a lead ahead of their time. Nothing fires early: the worker holds them, and the row is checked under
 //     lock on the database's clock.
-//   - An entry that Kafka keeps refusing would sit at the head of its shard and starve the rest: it is taken out of
-//     the due set and counted. The row is still pending, so the daemon puts it again, spaced.
+//   - An entry that Kafka keeps refusing would sit at the head of its shard and starve the rest. After three refusals
+//     while Kafka took others it is taken out of the due set and counted; at once if it can't be read, or the refusal is
+//     for good. The row is still pending, so the daemon puts it again, spaced. When such entries fill a whole claim, no
+//     other can show that Kafka is well: a message on the compensation topic does.
+//   - A leader that lost Kafka must be replaced, but the passes of its idle shards go well. So while any shard owes
+//     hints that it claimed, only a pass that published counts as the term's progress.
 package dispatch

@@ -193,7 +193,7 @@ func TestNoProgressWhilePublishingFails(t *testing.T) {
 			t.Errorf("nothing due anywhere: progress %d, want 1", got)
 		}
 		due := w.put(t, "default", -10)
-		w.stream.refuse(func(e task.Entry) error {
+		w.stream.refuse(func(task.Entry) error {
 			pass(t, idle) // while the publish hangs
 			return errRefused
 		})

@@ -1,4 +1,5 @@
-// Package loop owns the only ticker of the project: when a background pass runs again.
+// Package loop owns time: the only ticker of the project, which says when a background pass runs again, and the Clock
+// that tells the database's time.
 //
 // It promises that a pass that found a full page runs again at once, that an idle one sleeps exactly as long as it
 // asked, that a wake-up during a pass is not lost, that an error makes the next try later and later, and that no pass
@@ -96,7 +97,7 @@ func Run(ctx context.Context, cfg Config, pass func(ctx context.Context) (Result
 			sleep(ctx, d, r.Wake)
 		}
 	}
-	return nil
+	return nil //nolint:nilerr // stopping is not an error
 }
 
 func (c Config) withDefaults() (Config, error) {

@@ -13,10 +13,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/duetime/duetime/internal/clock"
 	"github.com/duetime/duetime/internal/config"
 	"github.com/duetime/duetime/internal/elect"
 	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/process"
 	"github.com/duetime/duetime/internal/reconcile"
 	"github.com/duetime/duetime/internal/store"
@@ -32,7 +32,7 @@ type Parts struct {
 	Store  *store.Store
 	Index  *index.Index
 	Stream *stream.Kafka
-	Clock  *clock.Clock
+	Clock  *loop.Clock
 }
 
 // Open makes the adapters. reg may be nil. An error means that the configuration can't work.
@@ -42,7 +42,7 @@ func Open(cfg config.Config, log *slog.Logger, reg prometheus.Registerer, o stor
 	if p.Store, err = store.Open(cfg.MySQL.DSN, o); err != nil {
 		return nil, fmt.Errorf("mysql.dsn: %w", err)
 	}
-	p.Clock = clock.New(func(ctx context.Context) (time.Time, error) { return p.Store.Now(ctx, nil) }, log, nil)
+	p.Clock = loop.NewClock(func(ctx context.Context) (time.Time, error) { return p.Store.Now(ctx, nil) }, log, nil)
 	p.Index, err = index.Open(index.Config{
 		Namespace: cfg.Namespace, Mode: cfg.Redis.Mode, MasterName: cfg.Redis.MasterName, Addrs: cfg.Redis.Addrs,
 		Username: cfg.Redis.Username, Password: cfg.Redis.Password, Logger: log,

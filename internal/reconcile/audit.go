@@ -34,7 +34,7 @@ func (a *auditRows) pass(ctx context.Context, now clock) (loop.Result, error) {
 	return loop.Result{}, nil
 }
 
-// auditIndex walks all members of all sets, AuditRate a second, and mends those that the rows contradict: entries of
+// auditIndex walks all members of all sets, AuditRate a pass, and mends those that the rows contradict: entries of
 // finished, purged or never committed tasks, and members that can't be read.
 type auditIndex struct {
 	r      *Reconciler

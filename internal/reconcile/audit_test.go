@@ -53,7 +53,7 @@ func TestEntriesOfAnotherShardAreRemoved(t *testing.T) {
 func TestAuditHealsLostEntriesWithinItsRate(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
-		w.Reconciler.cfg.AuditRate = 2000
+		w.cfg.AuditRate = 2000
 		var all []task.Task
 		for i := range 5000 {
 			all = append(all, pending("ann", time.Hour+time.Duration(i)*time.Second))

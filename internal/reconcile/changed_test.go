@@ -85,7 +85,7 @@ func TestChangedWindowWidens(t *testing.T) {
 			t.Parallel()
 			onEach(t, func(t *testing.T, w *world) {
 				name, err := "primary", error(nil)
-				w.Reconciler.index = elsewhere{w.Reconciler.index, &name, &err}
+				w.index = elsewhere{w.index, &name, &err}
 				c := &changed{r: w.Reconciler}
 				w.now = base.Add(-time.Hour)
 				w.run(t, c.pass)

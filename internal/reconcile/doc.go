@@ -11,21 +11,27 @@
 //  3. Where they differ, replace exactly what was seen in step 1 by what the row of step 2 says, newer-looking or not: a
 //     version that never committed (a put after a rollback, a lost commit, a restored backup) must not shut the true
 //     one out. If either set has moved since step 1, nothing is written.
-//  4. Read the row again. If it has moved, start again: its own put or drop may have come before ours.
+//  4. Read the row again. If it has moved, start again: its own put or drop may have come before ours. If a set had
+//     moved, so that nothing was written, start again too: what came between may be a version that never commits.
 //
 // A pending row whose moment has come, or comes within the flight time, may rightly be absent from the due set: its
-// hint is under way. Only the overdue pass, a compensation, or a rebuild puts such a row again.
+// hint is under way. Only the overdue pass, a compensation, or a rebuild puts such a row again. The clock goes on during
+// a pass, so that a long one doesn't repeat what was published since it began.
 //
 // # The passes, one file each
 //
 //   - compensate: ids whose index write did not succeed, told by a message; shards whose memory was lost.
 //   - lookahead: rows due soon must stand in the index with the right score.
-//   - overdue: rows past their time and not in the due set with exactly their score are put again, unless the queue's
-//     backlog explains the wait, at ages that double.
-//   - changed: rows written lately are compared in both sets, in any state: finds ghosts in owners' lists.
+//   - overdue: rows past their time and absent from the due set are put again: at once when the queue's backlog shows
+//     that the hint is lost, not while it explains the wait, else at ages that double. Those standing at another time
+//     are mended.
+//   - changed: rows written lately are compared in both sets, in any state, and once more before they leave the window:
+//     finds ghosts in owners' lists.
 //   - rebuild: a shard without its generation marker lost its memory: near-due rows first, the marker last.
 //   - audit: everything, both directions, slowly.
 //   - purge: finished rows past retention.
+//
+// A pass rests at least twice as long as it worked, so that no table is so large that comparing it takes a core.
 //
 // Every pass first re-reads its epoch and stops when a newer daemon leads: two may overlap, which costs work, never
 // correctness.

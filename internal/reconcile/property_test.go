@@ -68,7 +68,7 @@ func (c *chaos) actions() map[string]func(*rapid.T) {
 		"finish": func(r *rapid.T) {
 			c.change(r, func(one task.Task) task.Task { return one.Finish(w.now) })
 		},
-		"late put": func(r *rapid.T) {
+		"late put": func(*rapid.T) {
 			if len(c.late) > 0 {
 				w.put(c.t, c.late[0])
 				c.late = c.late[1:]

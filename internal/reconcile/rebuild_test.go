@@ -47,13 +47,13 @@ func TestRebuildFillsTheNearestFirstAndMarksLast(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
 		w.insert(t, many(300)...)
-		rec := &recorder{Index: w.Reconciler.index}
+		rec := &recorder{Index: w.index}
 		rec.before = func() {
 			if marks, err := w.sets.Marked(t.Context(), shards); err != nil || slices.Contains(marks, true) {
 				t.Errorf("marked %v, %v before all entries stand", marks, err)
 			}
 		}
-		w.Reconciler.index = rec
+		w.index = rec
 		if res := w.run(t, (&rebuild{r: w.Reconciler}).pass); res.More || !w.marked(t) {
 			t.Errorf("got %+v and marked %v, want it done", res, w.marked(t))
 		}
@@ -73,14 +73,14 @@ func TestSecondFlushMidwayStartsTheRebuildAgain(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
 		w.insert(t, many(2500)...) // three pages
-		rec := &recorder{Index: w.Reconciler.index}
+		rec := &recorder{Index: w.index}
 		calls := 0
 		rec.before = func() {
 			if calls++; calls == 2 {
 				w.flush(t)
 			}
 		}
-		w.Reconciler.index = rec
+		w.index = rec
 		b := &rebuild{r: w.Reconciler}
 		if res := w.run(t, b.pass); !res.More || w.marked(t) {
 			t.Fatalf("got %+v and marked %v after the flush, want another pass and no marker", res, w.marked(t))
@@ -97,13 +97,13 @@ func TestTaskCancelledDuringTheRebuildLeavesNoGhost(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
 		row := w.insert(t, pending("ann", time.Hour))[0]
-		rec := &recorder{Index: w.Reconciler.index}
+		rec := &recorder{Index: w.index}
 		rec.before = func() {
 			rec.before = nil
 			gone := w.save(t, w.cancelled(t, row))
 			w.put(t, gone)
 		}
-		w.Reconciler.index = rec
+		w.index = rec
 		w.run(t, (&rebuild{r: w.Reconciler}).pass)
 		w.wantTruth(t)
 	})
@@ -124,13 +124,13 @@ func TestTwoRebuildsOfOneShard(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
 		w.insert(t, many(10)...)
-		rec := &recorder{Index: w.Reconciler.index}
+		rec := &recorder{Index: w.index}
 		rec.before = func() {
 			rec.before = nil
 			other := &rebuild{r: w.Reconciler}
 			w.run(t, other.pass) // of a daemon that took over
 		}
-		w.Reconciler.index = rec
+		w.index = rec
 		if res := w.run(t, (&rebuild{r: w.Reconciler}).pass); !res.More {
 			t.Error("a rebuild that was overtaken called itself done")
 		}
@@ -139,4 +139,27 @@ func TestTwoRebuildsOfOneShard(t *testing.T) {
 		}
 		w.wantTruth(t)
 	})
+}
+
+func TestFlushHealsWhileADaemonLeads(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, servers(t), Config{})
+	for range 5 {
+		tasks := many(page)
+		for i := range tasks {
+			tasks[i].RunAt = time.Now().Add(time.Hour + time.Duration(i)*time.Second)
+		}
+		w.put(t, w.insert(t, tasks...)...)
+	}
+	var told term
+	stop := lead(t, w.Reconciler, 1, &told)
+	pipelinetest.Await(t, "the markers", func() bool { return w.marked(t) })
+	for range 2 {
+		w.flush(t)
+		begun := time.Now()
+		pipelinetest.Await(t, "the markers after the flush", func() bool { return w.marked(t) })
+		t.Logf("healed after %v", time.Since(begun))
+		w.wantTruth(t)
+	}
+	pipelinetest.Must(t, stop())
 }

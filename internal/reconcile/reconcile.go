@@ -70,7 +70,7 @@ type Config struct {
 	Lead      time.Duration // event's lead; 0 = none
 	Retention time.Duration // of finished rows; default 168 h
 	Longest   time.Duration // longest transaction expected; default 10 s
-	AuditRate int           // rows a second, each direction; default 8000
+	AuditRate int           // rows compared a second, half as many members; default 8000
 	Shards    func(ctx context.Context) (int, error)
 	Logger    *slog.Logger
 	Metrics   prometheus.Registerer
@@ -142,7 +142,7 @@ func (r *Reconciler) passes() []pass {
 		{name: "changed", interval: 2 * r.cfg.Interval, run: (&changed{r: r}).pass},
 		{name: "rebuild", interval: time.Second, wake: r.wake, urgent: true, run: (&rebuild{r: r}).pass},
 		{name: "audit rows", interval: time.Second, run: (&auditRows{r: r}).pass},
-		{name: "audit index", interval: time.Second, run: (&auditIndex{r: r}).pass},
+		{name: "audit index", interval: 2 * time.Second, run: (&auditIndex{r: r}).pass},
 		{name: "purge", interval: time.Minute, run: (&purge{r: r}).pass},
 	}
 }

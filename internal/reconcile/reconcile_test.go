@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -67,7 +68,7 @@ func TestOlderDaemonStops(t *testing.T) {
 func TestTwoDaemonsOverlapAndTheOlderEnds(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
-		other, err := New(w.Reconciler.cfg, w.rows, w.sets, hookStream{w.hints, w})
+		other, err := New(w.cfg, w.rows, w.sets, hookStream{w.hints, w})
 		pipelinetest.Must(t, err)
 		older, err := w.rows.Take(t.Context(), "daemon")
 		pipelinetest.Must(t, err)
@@ -125,7 +126,7 @@ func TestCompensationWaitsWhileAServerIsAway(t *testing.T) {
 	b.addr = mini.Addr()
 	w := newWorld(t, b, Config{})
 	var down atomic.Bool
-	w.Reconciler.store = downStore{w.Reconciler.store, &down}
+	w.store = downStore{w.store, &down}
 	row := w.insert(t, soon("ann"))[0]
 	batch := []task.Compensation{{IDs: []task.ID{row.ID, task.NewID(), row.ID}}}
 
@@ -183,7 +184,7 @@ func TestRequestWakesTheRebuildOnce(t *testing.T) {
 func TestPurgeKeepsRetentionAndBatches(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
-		w.Reconciler.cfg.Retention = time.Hour
+		w.cfg.Retention = time.Hour
 		rows := w.insert(t, many(purgeBatch+20)...)
 		w.now = base.Add(-2 * time.Hour)
 		for _, row := range rows[:purgeBatch+10] {
@@ -264,4 +265,33 @@ func TestNewRefusesWhatCantWork(t *testing.T) {
 	if _, err := New(Config{}, nil, nil, nil); err == nil {
 		t.Error("a configuration without Shards passed")
 	}
+}
+
+// Every write is dropped for the length of an outage, of the game's, the worker's and the daemon's; nothing tells of it.
+func TestOutageOfTheIndexHeals(t *testing.T) {
+	t.Parallel()
+	b := inProcess(t)
+	mini := miniredis.RunT(t)
+	b.addr = mini.Addr()
+	w := newWorld(t, b, Config{})
+	gone := w.insert(t, soon("ann"))[0]
+	w.put(t, gone)
+	var told term
+	stop := lead(t, w.Reconciler, 1, &told)
+	pipelinetest.Await(t, "the markers", func() bool { return w.marked(t) })
+	mini.SetError("LOADING away")
+	w.now = time.Now()
+	late := soon("bob")
+	late.RunAt = time.Now().Add(-30 * time.Second).Truncate(time.Millisecond).UTC()
+	w.insert(t, soon("ann"), late)
+	w.save(t, w.cancelled(t, gone))
+	sweep := &auditRows{r: w.Reconciler}
+	if _, err := sweep.pass(t.Context(), w.clock); err == nil {
+		t.Error("a pass went well while the index was away")
+	}
+	mini.SetError("")
+	begun := time.Now()
+	pipelinetest.Await(t, "both sets to say what the rows say", func() bool { return maps.Equal(w.truth(t), w.members(t)) })
+	t.Logf("healed after %v", time.Since(begun))
+	pipelinetest.Must(t, stop())
 }

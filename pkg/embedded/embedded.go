@@ -21,9 +21,9 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/duetime/duetime/internal/clock"
 	"github.com/duetime/duetime/internal/elect"
 	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/migrations"
@@ -68,7 +68,7 @@ type Pipeline struct {
 	memory *miniredis.Miniredis
 	index  *index.Index
 	stream *stream.Local
-	clock  *clock.Clock
+	clock  *loop.Clock
 	ballot *elect.Ballot
 }
 
@@ -106,7 +106,7 @@ func (p *Pipeline) open(ctx context.Context) error {
 	if err := p.store.Migrate(ctx, migrations.Files, p.cfg.Namespace, p.cfg.Shards); err != nil {
 		return err
 	}
-	p.clock = clock.New(func(ctx context.Context) (time.Time, error) { return p.store.Now(ctx, nil) }, p.cfg.Logger, p.cfg.Metrics)
+	p.clock = loop.NewClock(func(ctx context.Context) (time.Time, error) { return p.store.Now(ctx, nil) }, p.cfg.Logger, p.cfg.Metrics)
 	if err := p.clock.Learn(ctx); err != nil {
 		return err
 	}

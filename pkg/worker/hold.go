@@ -130,11 +130,10 @@ func (h *hold) due(l lane, n int) ([]*held, time.Duration) {
 	if len(*line) == 0 {
 		return taken, time.Hour
 	}
-	wait := (*line)[0].at.Sub(now)
-	if len(taken) > 0 && wait <= 0 {
-		h.signal(l) // another runner may have slept through the one signal
+	if len(taken) > 0 {
+		h.signal(l) // the caller won't be there for the next moment: an idle runner must set its timer anew
 	}
-	return taken, wait
+	return taken, (*line)[0].at.Sub(now)
 }
 
 // release gives back what take gave: the settled ones leave, the others wait for the time in their at. It gives those

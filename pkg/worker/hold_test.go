@@ -202,3 +202,25 @@ func TestClockTakesTheFastestProbe(t *testing.T) {
 		t.Errorf("gap %v, want about 510 ms", gap)
 	}
 }
+
+// One runner sleeps since there was nothing; the other takes the first hint and is busy. Who wakes for the second?
+func TestSomebodyAlwaysWakesForTheNextMoment(t *testing.T) {
+	t.Parallel()
+	h := newHold(newClock())
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	got := make(chan []*held, 2)
+	for range 2 {
+		go func() { got <- h.take(ctx, laneBatch, 10) }()
+	}
+	time.Sleep(20 * time.Millisecond) // both are likely asleep then; if not, the test is only milder
+	for i := range 2 {
+		at := h.clock.now().Add(time.Duration(30*(i+1)) * time.Millisecond)
+		h.add(&held{hint: task.Hint{ID: task.NewID(), Owner: fmt.Sprint(i)}, at: at})
+	}
+	for range 2 {
+		if taken := <-got; len(taken) == 0 {
+			t.Fatal("a due hint was not taken by an idle runner")
+		}
+	}
+}

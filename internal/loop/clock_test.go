@@ -1,4 +1,4 @@
-package clock
+package loop
 
 import (
 	"context"
@@ -7,11 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // serverAhead answers a probe after a round trip, with a clock so far ahead of the local one.
 func serverAhead(ahead, round *time.Duration) Probe {
@@ -23,12 +19,12 @@ func serverAhead(ahead, round *time.Duration) Probe {
 	}
 }
 
-func newTest(p Probe) *Clock { return New(p, slog.New(slog.DiscardHandler), nil) }
+func newTestClock(p Probe) *Clock { return NewClock(p, slog.New(slog.DiscardHandler), nil) }
 
-func TestFastestProbeWins(t *testing.T) {
+func TestClockFastestProbeWins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ahead, round := 3*time.Second, 2*time.Millisecond
-		c := newTest(serverAhead(&ahead, &round))
+		c := newTestClock(serverAhead(&ahead, &round))
 		if err := c.Learn(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -41,34 +37,34 @@ func TestFastestProbeWins(t *testing.T) {
 		if err := c.Learn(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if got := c.Now().Sub(time.Now()); got != ahead {
+		if got := time.Until(c.Now()); got != ahead {
 			t.Errorf("ahead by %v, want %v", got, ahead)
 		}
 	})
 }
 
-func TestOldProbesAreForgotten(t *testing.T) {
+func TestClockOldProbesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ahead, round := time.Second, time.Millisecond
-		c := newTest(serverAhead(&ahead, &round))
+		c := newTestClock(serverAhead(&ahead, &round))
 		if err := c.Learn(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(window)
+		time.Sleep(probeWindow)
 		ahead, round = -time.Second, 10*time.Millisecond // the server's clock was set back
 		if err := c.Learn(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if got := c.Now().Sub(time.Now()); got != ahead {
+		if got := time.Until(c.Now()); got != ahead {
 			t.Errorf("ahead by %v, want %v", got, ahead)
 		}
 	})
 }
 
-func TestUnreachableDatabaseLeavesTheOffset(t *testing.T) {
+func TestClockUnreachableDatabaseLeavesTheOffset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ahead, round := time.Minute, time.Millisecond
-		c := newTest(serverAhead(&ahead, &round))
+		c := newTestClock(serverAhead(&ahead, &round))
 		if err := c.Learn(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -77,25 +73,25 @@ func TestUnreachableDatabaseLeavesTheOffset(t *testing.T) {
 		if err := c.Learn(t.Context()); !errors.Is(err, away) {
 			t.Errorf("Learn = %v, want %v", err, away)
 		}
-		if got := c.Now().Sub(time.Now()); got != ahead {
+		if got := time.Until(c.Now()); got != ahead {
 			t.Errorf("ahead by %v, want %v", got, ahead)
 		}
 	})
 }
 
-func TestRunStopsWithItsContext(t *testing.T) {
+func TestClockRunStopsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ahead, round := time.Hour, time.Millisecond
-		c := newTest(serverAhead(&ahead, &round))
+		c := newTestClock(serverAhead(&ahead, &round))
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- c.Run(ctx) }()
-		time.Sleep(2 * every)
+		time.Sleep(2 * probeEvery)
 		stop()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		if got := c.Now().Sub(time.Now()); got != ahead {
+		if got := time.Until(c.Now()); got != ahead {
 			t.Errorf("ahead by %v, want %v", got, ahead)
 		}
 	})

@@ -1,35 +1,32 @@
-// Package clock tells the database's time without asking the database each time: the local monotonic clock plus an
-// offset learnt from probes.
-//
-// It promises that setting the local wall clock changes nothing, that an unreachable database leaves the last offset
-// standing, and that only probes teach it: the answer of a statement that may have waited for a lock would teach an
-// offset wrong by that wait. It decides nothing: whether a task is due is decided by the row, under lock, on the
-// database's own clock.
-package clock
+package loop
 
 import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
-
-	"github.com/duetime/duetime/internal/loop"
 )
 
 const (
-	window = 30 * time.Second       // how long a probe counts
-	every  = time.Second            // between probes
-	gapMax = 200 * time.Millisecond // between the database's and the local clock, beyond which a line is logged
+	probeWindow = 30 * time.Second       // how long a probe counts
+	probeEvery  = time.Second            // between probes
+	gapMax      = 200 * time.Millisecond // between the database's and the local clock, beyond which a line is logged
 )
 
 // Probe asks the database for its time, without waiting for anything else.
 type Probe func(ctx context.Context) (time.Time, error)
 
-// Clock is safe for concurrent use.
+// Clock tells the database's time without asking the database each time: the local monotonic clock plus an offset learnt
+// from probes. Setting the local wall clock changes nothing, and while the database can't be reached the last offset
+// stands. It is safe for concurrent use.
+//
+// Only probes teach it: the answer of a statement that may have waited for a lock would teach an offset wrong by that
+// wait. It decides nothing: whether a task is due is decided by the row, under lock, on the database's own clock.
 type Clock struct {
 	probe  Probe
 	logger *slog.Logger
@@ -48,8 +45,8 @@ type sample struct {
 	offset time.Duration
 }
 
-// New makes a clock that tells local time until its first probe. reg may be nil.
-func New(probe Probe, logger *slog.Logger, reg prometheus.Registerer) *Clock {
+// NewClock makes a clock that tells local time until its first probe. reg may be nil.
+func NewClock(probe Probe, logger *slog.Logger, reg prometheus.Registerer) *Clock {
 	return &Clock{
 		probe: probe, logger: logger, start: time.Now(),
 		gap: promauto.With(reg).NewGauge(prometheus.GaugeOpts{
@@ -70,8 +67,8 @@ func (c *Clock) at(since time.Duration) time.Time { return c.start.Round(0).Add(
 
 // Run probes every second until ctx ends; it returns nil.
 func (c *Clock) Run(ctx context.Context) error {
-	return loop.Run(ctx, loop.Config{Name: "clock", Interval: every, MaxBackoff: every, Logger: c.logger},
-		func(ctx context.Context) (loop.Result, error) { return loop.Result{}, c.Learn(ctx) })
+	return Run(ctx, Config{Name: "clock", Interval: probeEvery, MaxBackoff: probeEvery, Logger: c.logger},
+		func(ctx context.Context) (Result, error) { return Result{}, c.Learn(ctx) })
 }
 
 // Learn probes once. The fastest probe of the last 30 s wins, because each knows the database's time only to within half
@@ -92,13 +89,7 @@ func (c *Clock) Learn(ctx context.Context) error {
 func (c *Clock) learn(s sample) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	kept := c.samples[:0]
-	for _, old := range c.samples {
-		if s.at-old.at < window {
-			kept = append(kept, old)
-		}
-	}
-	c.samples = append(kept, s)
+	c.samples = append(slices.DeleteFunc(c.samples, func(old sample) bool { return s.at-old.at >= probeWindow }), s)
 	best := s
 	for _, other := range c.samples {
 		if other.round < best.round {
