@@ -5,8 +5,9 @@
 // It has two uses. On the service's own MySQL it is the small-scale way, and the way of local development: one process,
 // no Redis, Kafka or ZooKeeper to run. On SQLite it needs nothing at all, for demos and tests.
 //
-// One process at a time may work on a schema this way; a second one takes over the leadership and both go on slower,
-// though nothing is lost or done twice. Its memory grows with the pending tasks, about a kilobyte each.
+// One process at a time should work on a schema this way: a second one fires the same tasks from an index of its own,
+// which costs each task a second look at its row, though nothing is lost or done twice. Its memory grows with the
+// pending tasks, about a kilobyte each.
 package embedded
 
 import (
@@ -15,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -32,18 +34,22 @@ import (
 
 // Config tunes an embedded pipeline; its zero value is usable.
 type Config struct {
-	Namespace string        // default duetime; a schema belongs to one
-	Queues    []string      // default [default]
-	Shards    int           // of a new schema; default 16
-	Events    int           // candidates that stand by for firing; default 1, more only to practise a fail-over
-	Workers   int           // workers that share the queues; default 1
-	Batch     int           // tasks in one transaction; default 100
-	Lead      time.Duration // how far ahead of its time a hint is sent; default 50 ms
-	Grace     time.Duration // after which a pending row is overdue; default 2 s
-	Interval  time.Duration // between two sweeps; default 2 s
-	Retention time.Duration // of finished rows; default 168 h
-	Logger    *slog.Logger  // default slog.Default()
-	Metrics   prometheus.Registerer
+	Namespace      string        // default duetime; a schema belongs to one
+	Queues         []string      // of the kinds that are scheduled; default [default]
+	Shards         int           // of a new schema; default 16
+	Events         int           // candidates that stand by for firing; default 1, more only to practise a fail-over
+	Workers        int           // workers that share the queues; default 1
+	Concurrency    int           // transactions side by side in each worker and queue; default 8, on SQLite always 1
+	Batch          int           // tasks in one transaction; default 100
+	HandlerTimeout time.Duration // of one call of a handler; default 10 s
+	Lead           time.Duration // how far ahead of its time a hint is sent; default 50 ms
+	Grace          time.Duration // after which a pending row is overdue; default 2 s
+	Interval       time.Duration // between two sweeps; default 2 s
+	Retention      time.Duration // of finished rows; default 168 h
+	Logger         *slog.Logger  // default slog.Default()
+
+	// Metrics takes the metrics of this one pipeline; nil for none. A second pipeline in the process needs another.
+	Metrics prometheus.Registerer
 }
 
 func (c Config) withDefaults() Config {
@@ -54,48 +60,126 @@ func (c Config) withDefaults() Config {
 	c.Shards = cmp.Or(c.Shards, 16)
 	c.Events = cmp.Or(c.Events, 1)
 	c.Workers = cmp.Or(c.Workers, 1)
+	c.Concurrency = cmp.Or(c.Concurrency, 8)
 	c.Batch = cmp.Or(c.Batch, 100)
+	c.HandlerTimeout = cmp.Or(c.HandlerTimeout, 10*time.Second)
 	c.Lead = cmp.Or(c.Lead, 50*time.Millisecond)
+	c.Grace = cmp.Or(c.Grace, 2*time.Second)
+	c.Interval = cmp.Or(c.Interval, 2*time.Second)
+	c.Retention = cmp.Or(c.Retention, 168*time.Hour)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	return c
 }
 
-// Pipeline is an open embedded pipeline. It schedules like any client; Work makes it fire. It is safe for concurrent use.
+// Validate refuses what can't work, naming the field.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	for _, bound := range []struct {
+		field            string
+		got, least, most int64
+	}{
+		{"Shards", int64(c.Shards), 1, 1024},
+		{"Events", int64(c.Events), 1, 16},
+		{"Workers", int64(c.Workers), 1, 64},
+		{"Concurrency", int64(c.Concurrency), 1, 1000},
+		{"Batch", int64(c.Batch), 1, 1000},
+		{"HandlerTimeout in ms", c.HandlerTimeout.Milliseconds(), 100, time.Hour.Milliseconds()},
+		{"Lead in ms", c.Lead.Milliseconds(), 0, 1000},
+		{"Grace in ms", c.Grace.Milliseconds(), 100, time.Hour.Milliseconds()},
+		{"Interval in ms", c.Interval.Milliseconds(), 10, time.Hour.Milliseconds()},
+		{"Retention in ms", c.Retention.Milliseconds(), 1000, 100 * 365 * 24 * time.Hour.Milliseconds()},
+	} {
+		if bound.got < bound.least || bound.got > bound.most {
+			return fmt.Errorf("embedded: %s: %d is not between %d and %d", bound.field, bound.got, bound.least, bound.most)
+		}
+	}
+	if err := c.stream().Validate(); err != nil {
+		return fmt.Errorf("embedded: %w", err)
+	}
+	return nil
+}
+
+func (c Config) stream() stream.Config {
+	return stream.Config{
+		Namespace: c.Namespace, Queues: c.Queues, Partitions: partitions, Logger: c.Logger, Metrics: c.Metrics,
+	}
+}
+
+// Errors on which a caller may branch.
+var (
+	// ErrWorked answers a second call of Work.
+	ErrWorked = errors.New("embedded: Work was called before")
+	// ErrClosed answers Work after Close.
+	ErrClosed = errors.New("embedded: the pipeline is closed")
+)
+
+// Pipeline is an open embedded pipeline. It schedules like any client; Work makes it fire: without it tasks are kept, and
+// whoever works on the schema next runs them. It is safe for concurrent use.
 type Pipeline struct {
 	*schedule.Client
 	cfg    Config
 	store  *store.Store
+	worked *store.Store // the workers' handle; the store itself on SQLite
 	memory *miniredis.Miniredis
 	index  *index.Index
 	stream *stream.Local
 	clock  *loop.Clock
 	ballot *elect.Ballot
+	epochs *epochs
+
+	mu      sync.Mutex
+	closed  bool
+	stop    context.CancelFunc // ends Work; nil before it was called
+	stopped chan struct{}      // closed when Work has returned
 }
 
 // partitions of each queue's topic in memory: enough to keep a few workers busy.
 const partitions = 8
 
+// Of the sessions of workers on MySQL: others' locks on business rows are not waited for long while a batch holds its own,
+// and a process that froze gives its locks back a little after the handlers' time.
+const (
+	workerLockWait = time.Second
+	workerIdle     = 15 * time.Second
+)
+
 // OpenMySQL opens a pipeline on a MySQL or MariaDB schema and brings duetime's tables in it up to date. The DSN needs
-// user, address and schema; the service's own tables may live beside.
+// user, address and schema; the service's own tables may live beside. The server must answer: a service that starts
+// before its database tries again.
 func OpenMySQL(ctx context.Context, dsn string, cfg Config) (*Pipeline, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
 	s, err := store.Open(dsn, store.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("open dsn: %w", err)
 	}
-	return open(ctx, s, cfg)
+	worked, err := store.Open(dsn, store.Options{
+		LockWait: workerLockWait, WaitTimeout: cfg.HandlerTimeout + workerIdle, MaxOpen: 4*cfg.Concurrency*cfg.Workers + 8,
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open dsn: %w", err), s.Close())
+	}
+	return open(ctx, s, worked, cfg)
 }
 
-// OpenSQLite opens a pipeline on one file, which is made if it is missing.
+// OpenSQLite opens a pipeline on one file, which is made if it is missing. One process at a time may have it open.
 func OpenSQLite(ctx context.Context, path string, cfg Config) (*Pipeline, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
 	s, err := store.OpenSQLite(path)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
-	return open(ctx, s, cfg)
+	cfg = cfg.withDefaults()
+	cfg.Concurrency = 1 // a transaction has the file to itself
+	return open(ctx, s, s, cfg)
 }
 
-func open(ctx context.Context, s *store.Store, cfg Config) (*Pipeline, error) {
-	p := &Pipeline{cfg: cfg.withDefaults(), store: s, ballot: elect.NewBallot()}
+func open(ctx context.Context, s, worked *store.Store, cfg Config) (*Pipeline, error) {
+	p := &Pipeline{cfg: cfg, store: s, worked: worked, ballot: elect.NewBallot(), epochs: newEpochs()}
 	if err := p.open(ctx); err != nil {
 		return nil, errors.Join(err, p.Close(ctx))
 	}
@@ -106,7 +190,8 @@ func (p *Pipeline) open(ctx context.Context) error {
 	if err := p.store.Migrate(ctx, migrations.Files, p.cfg.Namespace, p.cfg.Shards); err != nil {
 		return err
 	}
-	p.clock = loop.NewClock(func(ctx context.Context) (time.Time, error) { return p.store.Now(ctx, nil) }, p.cfg.Logger, p.cfg.Metrics)
+	// The workers' metrics have the clock's gap already.
+	p.clock = loop.NewClock(func(ctx context.Context) (time.Time, error) { return p.store.Now(ctx, nil) }, p.cfg.Logger, nil)
 	if err := p.clock.Learn(ctx); err != nil {
 		return err
 	}
@@ -120,11 +205,11 @@ func (p *Pipeline) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.stream = stream.NewLocal(stream.Config{
-		Namespace: p.cfg.Namespace, Queues: p.cfg.Queues, Partitions: partitions, Now: p.clock.Now,
-		Logger: p.cfg.Logger, Metrics: p.cfg.Metrics,
-	})
-	p.Client, err = schedule.New(schedule.Config{Shards: p.shards, Logger: p.cfg.Logger, Metrics: p.cfg.Metrics}, p.store, p.index, p.stream)
+	messages := p.cfg.stream()
+	messages.Now = p.clock.Now
+	p.stream = stream.NewLocal(messages)
+	p.Client, err = schedule.New(schedule.Config{Shards: p.newShards, Logger: p.cfg.Logger, Metrics: p.cfg.Metrics},
+		p.store, p.index, p.stream)
 	return err
 }
 
@@ -137,8 +222,11 @@ func (p *Pipeline) ForUpdate() string { return p.store.Dialect().ForUpdate() }
 // Unavailable tells whether an error says that the database is away.
 func (p *Pipeline) Unavailable(err error) bool { return p.store.Unavailable(err) }
 
-// Close closes the pipeline. Work must have returned.
+// Close ends Work if it runs, waits for it until ctx ends, and closes the pipeline. Calls after the first do nothing.
 func (p *Pipeline) Close(ctx context.Context) error {
+	if !p.end(ctx) {
+		return nil
+	}
 	var errs []error
 	if p.Client != nil {
 		p.Client.Close(ctx)
@@ -152,5 +240,27 @@ func (p *Pipeline) Close(ctx context.Context) error {
 	if p.memory != nil {
 		p.memory.Close()
 	}
+	if p.worked != p.store {
+		errs = append(errs, p.worked.Close())
+	}
 	return errors.Join(append(errs, p.store.Close())...)
+}
+
+// end bars Work, and waits for one that runs; false when the pipeline was closed before.
+func (p *Pipeline) end(ctx context.Context) bool {
+	p.mu.Lock()
+	closed, stop, stopped := p.closed, p.stop, p.stopped
+	p.closed = true
+	p.mu.Unlock()
+	if closed {
+		return false
+	}
+	if stop != nil {
+		stop()
+		select {
+		case <-stopped:
+		case <-ctx.Done():
+		}
+	}
+	return true
 }

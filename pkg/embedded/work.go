@@ -3,8 +3,8 @@ package embedded
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,73 +23,109 @@ import (
 // sqliteBatchTime is how long a batch's handlers may take on SQLite, where a transaction stops every other writer.
 const sqliteBatchTime = 20 * time.Millisecond
 
-// Work fires due tasks and runs the mux's handlers until ctx ends; then it takes no more, lets running handlers finish for
-// up to 8 s, and returns nil. Call it once.
+// Work fires due tasks and runs the mux's handlers until ctx ends or Close is called; then it takes no more, lets running
+// handlers finish for up to 8 s, and returns nil. It returns an error only when it can't work: ErrWorked at a second call,
+// ErrClosed after Close, a mux without handlers, or worker.ErrStuck.
 func (p *Pipeline) Work(ctx context.Context, mux *worker.Mux) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return p.clock.Run(ctx) })
-	for range p.cfg.Events {
-		if err := p.event(ctx, group); err != nil {
-			return errors.Join(err, abort(stop, group))
-		}
+	if mux == nil {
+		return errors.New("embedded: Work needs a mux")
 	}
-	if err := p.daemon(ctx, group); err != nil {
-		return errors.Join(err, abort(stop, group))
-	}
-	for i := range p.cfg.Workers {
-		w, err := p.worker(i, mux)
-		if err != nil {
-			return errors.Join(err, abort(stop, group))
-		}
-		group.Go(func() error { return w.Run(ctx) })
-	}
-	return group.Wait()
-}
-
-func abort(stop func(), group *errgroup.Group) error {
-	stop()
-	return group.Wait()
-}
-
-// event adds a candidate for firing.
-func (p *Pipeline) event(ctx context.Context, group *errgroup.Group) error {
-	d, err := dispatch.New(dispatch.Config{
-		Lead: p.cfg.Lead, Now: p.clock.Now, Shards: p.shards, Logger: p.cfg.Logger,
-	}, p.index, p.stream)
+	ctx, done, err := p.begin(ctx)
 	if err != nil {
 		return err
 	}
-	return p.stand(ctx, group, "event", func(ctx context.Context, term *elect.Term) error {
+	defer done()
+	stages, err := p.stages(mux)
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, stage := range stages {
+		group.Go(func() error { return stage(ctx) })
+	}
+	return group.Wait()
+}
+
+// begin notes that Work runs; done is to be called when it returns.
+func (p *Pipeline) begin(ctx context.Context) (working context.Context, done func(), err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.closed:
+		return nil, nil, ErrClosed
+	case p.stop != nil:
+		return nil, nil, ErrWorked
+	}
+	working, p.stop = context.WithCancel(ctx)
+	p.stopped = make(chan struct{})
+	return working, func() {
+		p.stop()
+		close(p.stopped)
+	}, nil
+}
+
+// stage is one of the processes that a pipeline has in one; it runs until its context ends.
+type stage func(ctx context.Context) error
+
+func (p *Pipeline) stages(mux *worker.Mux) ([]stage, error) {
+	stages := []stage{p.clock.Run}
+	for i := range p.cfg.Workers {
+		w, err := p.worker(i, mux)
+		if err != nil {
+			return nil, err
+		}
+		stages = append(stages, w.Run)
+	}
+	for i := range p.cfg.Events {
+		event, err := p.event(i)
+		if err != nil {
+			return nil, err
+		}
+		stages = append(stages, event)
+	}
+	daemon, err := p.daemon()
+	if err != nil {
+		return nil, err
+	}
+	return append(stages, daemon), nil
+}
+
+// event is a candidate for firing.
+func (p *Pipeline) event(number int) (stage, error) {
+	d, err := dispatch.New(dispatch.Config{
+		Lead: p.cfg.Lead, Now: p.clock.Now, Shards: p.shards, Logger: p.cfg.Logger, Metrics: p.metrics("event", number),
+	}, p.index, p.stream)
+	if err != nil {
+		return nil, err
+	}
+	return p.stand("event", func(ctx context.Context, term *elect.Term) error {
 		return unlessFenced(d.Lead(ctx, term.Epoch, term))
 	})
 }
 
-// daemon adds the one that repairs.
-func (p *Pipeline) daemon(ctx context.Context, group *errgroup.Group) error {
+// daemon is the one that repairs.
+func (p *Pipeline) daemon() (stage, error) {
 	r, err := reconcile.New(reconcile.Config{
 		Interval: p.cfg.Interval, Grace: p.cfg.Grace, Lead: p.cfg.Lead, Retention: p.cfg.Retention,
 		Shards: p.shards, Logger: p.cfg.Logger, Metrics: p.cfg.Metrics,
-	}, p.store, p.index, daemonStream{p.stream})
+	}, daemonStore{p.store, p.epochs}, p.index, daemonStream{p.stream})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return p.stand(ctx, group, "daemon", func(ctx context.Context, term *elect.Term) error {
+	return p.stand("daemon", func(ctx context.Context, term *elect.Term) error {
 		return unlessFenced(r.Lead(ctx, term.Epoch, term))
 	})
 }
 
-func (p *Pipeline) stand(ctx context.Context, group *errgroup.Group, name string, lead func(context.Context, *elect.Term) error) error {
-	elector, err := elect.NewLocal(elect.Config{Logger: p.cfg.Logger}, p.ballot, p.store)
+func (p *Pipeline) stand(name string, lead func(context.Context, *elect.Term) error) (stage, error) {
+	elector, err := elect.NewLocal(elect.Config{Logger: p.cfg.Logger}, p.ballot, p.epochs)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	group.Go(func() error {
-		defer func() { _ = elector.Close() }()
+	return func(ctx context.Context) error {
+		defer func() { _ = elector.Close() }() // it returns nil
 		return elector.Lead(ctx, name, lead)
-	})
-	return nil
+	}, nil
 }
 
 // unlessFenced drops the error of a fenced term: the elector was told.
@@ -101,20 +137,34 @@ func unlessFenced(err error) error {
 }
 
 func (p *Pipeline) worker(number int, mux *worker.Mux) (*worker.Worker, error) {
-	cfg := worker.Config{Batch: p.cfg.Batch, Logger: p.cfg.Logger}
+	cfg := worker.Config{
+		Concurrency: p.cfg.Concurrency, Batch: p.cfg.Batch, HandlerTimeout: p.cfg.HandlerTimeout,
+		Logger: p.cfg.Logger, Metrics: p.metrics("worker", number),
+	}
 	if p.store.Dialect() == store.SQLite {
 		cfg.BatchTime = sqliteBatchTime
-		cfg.Concurrency = 1 // a transaction has the file to itself
 	}
-	if p.cfg.Metrics != nil {
-		cfg.Metrics = prometheus.WrapRegistererWith(prometheus.Labels{"worker": fmt.Sprint(number)}, p.cfg.Metrics)
-	}
-	return worker.New(cfg, mux, p.store, consumer{p.stream}, p.index, p.stream)
+	return worker.New(cfg, mux, p.worked, consumer{p.stream}, p.index, p.stream)
 }
 
+// metrics tells the metrics of equal stages apart.
+func (p *Pipeline) metrics(stage string, number int) prometheus.Registerer {
+	if p.cfg.Metrics == nil {
+		return nil
+	}
+	return prometheus.WrapRegistererWith(prometheus.Labels{stage: strconv.Itoa(number)}, p.cfg.Metrics)
+}
+
+// shards gives how many shards must be polled: as many as there have ever been.
 func (p *Pipeline) shards(ctx context.Context) (int, error) {
 	highest, err := p.store.MaxShard(ctx)
 	return highest + 1, err
+}
+
+// newShards gives over how many shards new rows spread.
+func (p *Pipeline) newShards(ctx context.Context) (int, error) {
+	layout, err := p.store.Layout(ctx)
+	return layout.Shards, err
 }
 
 // consumer narrows the stream's sessions to what a worker needs of them.
@@ -153,7 +203,7 @@ func (d Drill) Overdue(ctx context.Context, by time.Duration) (int64, error) {
 }
 
 // Epoch gives the newest term of the firing leader.
-func (d Drill) Epoch(ctx context.Context) (int64, error) { return d.p.store.Current(ctx, "event") }
+func (d Drill) Epoch(ctx context.Context) (int64, error) { return d.p.epochs.Current(ctx, "event") }
 
 // Drift compares the index with the rows and counts what still differs after two seconds.
 func (d Drill) Drift(ctx context.Context) (missing, extra int64, err error) {

@@ -1,0 +1,48 @@
+package embedded
+
+import (
+	"context"
+	"sync"
+
+	"github.com/duetime/duetime/internal/store"
+)
+
+// epochs counts the terms of this process's leaders. The index that fences by them lives and dies with the process, and
+// so may the counter: a second pipeline on the schema has its own index and leaders, and neither outranks the other.
+type epochs struct {
+	mu   sync.Mutex
+	last map[string]int64
+}
+
+func newEpochs() *epochs { return &epochs{last: map[string]int64{}} }
+
+// Take raises the counter of name by one.
+func (e *epochs) Take(ctx context.Context, name string) (int64, error) {
+	return e.TakeAbove(ctx, name, 0)
+}
+
+// TakeAbove raises the counter of name above itself and stored.
+func (e *epochs) TakeAbove(_ context.Context, name string, stored int64) (int64, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.last[name] = max(e.last[name], stored) + 1
+	return e.last[name], nil
+}
+
+// Current gives the counter of name.
+func (e *epochs) Current(_ context.Context, name string) (int64, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.last[name], nil
+}
+
+// daemonStore is the store as reconcile needs it, with the terms of this process.
+type daemonStore struct {
+	*store.Store
+	epochs *epochs
+}
+
+// Current gives the newest term.
+func (d daemonStore) Current(ctx context.Context, name string) (int64, error) {
+	return d.epochs.Current(ctx, name)
+}
