@@ -21,8 +21,8 @@ import (
 	"github.com/duetime/duetime/internal/config"
 	"github.com/duetime/duetime/internal/parts"
 	"github.com/duetime/duetime/internal/store"
-	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/pkg/schedule"
+	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
 )
 
@@ -110,7 +110,8 @@ func (c *Client) Work(ctx context.Context, mux *worker.Mux, joined func()) error
 	cfg := c.parts.Config
 	// A handle of its own: a worker's locks are held for a moment, and it must not wait long for others'.
 	st, err := store.Open(cfg.MySQL.DSN, store.Options{
-		LockWait: workerLockWait, WaitTimeout: cfg.Worker.HandlerTimeout + workerIdle, MaxOpen: 4*cfg.Worker.Concurrency + 8,
+		LockWait: workerLockWait, WaitTimeout: cfg.Worker.HandlerTimeout + workerIdle,
+		MaxOpen: len(mux.Queues())*(2*cfg.Worker.Concurrency+1) + spareConns,
 	})
 	if err != nil {
 		return fmt.Errorf("mysql.dsn: %w", err)
@@ -119,7 +120,7 @@ func (c *Client) Work(ctx context.Context, mux *worker.Mux, joined func()) error
 	w, err := worker.New(worker.Config{
 		Concurrency: cfg.Worker.Concurrency, Batch: cfg.Worker.Batch, HandlerTimeout: cfg.Worker.HandlerTimeout,
 		Logger: c.parts.Log, Metrics: c.metrics,
-	}, mux, st, consumer{c.parts.Stream}, c.parts.Index, c.parts.Stream)
+	}, mux, st, c.parts.Stream, indexer{c.Client}, c.parts.Stream)
 	if err != nil {
 		return err
 	}
@@ -130,7 +131,6 @@ func (c *Client) work(ctx context.Context, w *worker.Worker, joined func()) erro
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return c.parts.Clock.Run(ctx) })
 	group.Go(func() error {
 		defer stop()
 		return w.Run(ctx)
@@ -146,12 +146,14 @@ func (c *Client) work(ctx context.Context, w *worker.Worker, joined func()) erro
 
 const (
 	workerLockWait = time.Second      // others' locks on business rows
+	spareConns     = 4                // beyond a connection for each of a worker's runners: the clock's probe, and look-ups
 	workerIdle     = 15 * time.Second // beyond a handler's timeout, after which MySQL ends a silent session and frees its locks
 )
 
-// consumer narrows the stream's sessions to what a worker needs of them.
-type consumer struct{ stream *stream.Kafka }
+// indexer puts what a worker committed as the client puts what it committed: compensation stands behind it.
+type indexer struct{ client *schedule.Client }
 
-func (c consumer) Consume(ctx context.Context, queue string, fn func(ctx context.Context, s worker.Session) error) error {
-	return c.stream.Consume(ctx, queue, func(ctx context.Context, s stream.Session) error { return fn(ctx, s) })
+func (x indexer) Put(ctx context.Context, tasks []task.Task) error {
+	x.client.IndexTasks(ctx, tasks)
+	return nil
 }

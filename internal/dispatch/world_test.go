@@ -152,14 +152,21 @@ func (f *faulty) refuse(valve func(e task.Entry) error) {
 	f.valve = valve
 }
 
-func (f *faulty) Publish(ctx context.Context, entries []task.Entry, epoch int64) []error {
+// try asks the valve, which may itself use the stream.
+func (f *faulty) try(e task.Entry) error {
 	f.mu.Lock()
-	defer f.mu.Unlock()
+	valve := f.valve
+	f.mu.Unlock()
+	if valve == nil {
+		return nil
+	}
+	return valve(e)
+}
+
+func (f *faulty) Publish(ctx context.Context, entries []task.Entry, epoch int64) []error {
 	errs, failed := make([]error, len(entries)), false
 	for i, e := range entries {
-		if f.valve != nil {
-			errs[i] = f.valve(e)
-		}
+		errs[i] = f.try(e)
 		if errs[i] == nil {
 			if each := f.Local.Publish(ctx, entries[i:i+1], epoch); each != nil {
 				errs[i] = each[0]
@@ -169,7 +176,9 @@ func (f *faulty) Publish(ctx context.Context, entries []task.Entry, epoch int64)
 			failed = true
 			continue
 		}
+		f.mu.Lock()
 		f.sent[e.ID]++
+		f.mu.Unlock()
 	}
 	if failed {
 		return errs
@@ -178,14 +187,12 @@ func (f *faulty) Publish(ctx context.Context, entries []task.Entry, epoch int64)
 }
 
 func (f *faulty) Compensate(ctx context.Context, c task.Compensation) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.valve != nil {
-		if err := f.valve(task.Entry{}); err != nil {
-			return err
-		}
+	if err := f.try(task.Entry{}); err != nil {
+		return err
 	}
+	f.mu.Lock()
 	f.told = append(f.told, c)
+	f.mu.Unlock()
 	return f.Local.Compensate(ctx, c)
 }
 

@@ -83,16 +83,16 @@ func (w *world) wantStats(t *testing.T, done int) {
 	t.Helper()
 	code, out := w.duetime(t, "stats", "--json")
 	var st struct {
-		States map[string]int `json:"states"`
-		Kinds  map[string]int `json:"kinds"`
-		LagMs  struct{ P50, P99, Max float64 }
+		States map[string]int     `json:"states"`
+		Kinds  map[string]int     `json:"kinds"`
+		LagMs  map[string]float64 `json:"lag_ms"`
 	}
 	if err := json.Unmarshal([]byte(out), &st); err != nil || code != 0 {
 		t.Fatalf("stats: exit code %d, %v in %s", code, err, out)
 	}
 	report(t, "stats: %s", out)
-	if st.States["done"] < done || st.Kinds["pet.meal_finished"] < done {
-		t.Errorf("stats tells of less than %d effects: %s", done, out)
+	if _, measured := st.LagMs["p99"]; !measured || st.States["done"] < done || st.Kinds["pet.meal_finished"] < done {
+		t.Errorf("stats tells of less than %d effects, or of no lag: %s", done, out)
 	}
 }
 

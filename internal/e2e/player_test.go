@@ -62,11 +62,11 @@ type animal struct {
 
 // pet is the API's answer.
 type pet struct {
-	ID   string
+	ID   string `json:"id"`
 	Meal *struct {
 		TaskID  string `json:"task_id"`
 		DueAtMs int64  `json:"due_at_ms"`
-	}
+	} `json:"meal"`
 }
 
 func newCrowd(s sizes, url string) *crowd {
@@ -219,7 +219,7 @@ func (c *crowd) visitOwner(o *owner, round int) {
 			o.acked["sped_up"] += answer.Moved
 		}
 	case n < 6:
-		var list struct{ Tasks []struct{ DueAtMs int64 } }
+		var list struct{ Tasks []any }
 		c.get("/v1/owners/"+o.name+"/tasks", &list)
 	}
 }
@@ -289,7 +289,9 @@ func (c *crowd) do(req *http.Request, out any) (int, error) {
 		return 0, err // broken off: the same as none
 	}
 	if res.StatusCode >= http.StatusMultipleChoices {
-		var refusal struct{ Error struct{ Code, Message string } }
+		var refusal struct {
+			Error struct{ Code, Message string }
+		}
 		if json.Unmarshal(text, &refusal) != nil || refusal.Error.Code == "" {
 			return res.StatusCode, fmt.Errorf("%s %s: %d without an error's code: %s", req.Method, req.URL.Path, res.StatusCode, text)
 		}

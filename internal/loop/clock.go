@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -9,7 +10,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 const (
@@ -47,20 +47,38 @@ type sample struct {
 
 // NewClock makes a clock that tells local time until its first probe. reg may be nil.
 func NewClock(probe Probe, logger *slog.Logger, reg prometheus.Registerer) *Clock {
-	return &Clock{
-		probe: probe, logger: logger, start: time.Now(),
-		gap: promauto.With(reg).NewGauge(prometheus.GaugeOpts{
-			Name: "duetime_clock_gap_seconds", Help: "How far the database's clock is ahead of this machine's.",
-		}),
+	return &Clock{probe: probe, logger: logger, start: time.Now(), gap: newGap(reg)}
+}
+
+// newGap makes the gauge, or finds the one of another clock of this process.
+func newGap(reg prometheus.Registerer) prometheus.Gauge {
+	gap := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "duetime_clock_gap_seconds", Help: "How far the database's clock is ahead of this machine's.",
+	})
+	if reg == nil {
+		return gap
 	}
+	err := reg.Register(gap)
+	if known, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
+		if gauge, ok := known.ExistingCollector.(prometheus.Gauge); ok {
+			return gauge
+		}
+	}
+	if err != nil {
+		panic(err) // the name is taken by something else: a programmer's error
+	}
+	return gap
 }
 
 // Now gives the database's time as learnt.
 func (c *Clock) Now() time.Time {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.at(time.Since(c.start)).Add(c.offset).UTC()
+	return c.Local().Add(c.offset).UTC()
 }
+
+// Local gives the local time as the monotonic clock counts it: it never jumps.
+func (c *Clock) Local() time.Time { return c.at(time.Since(c.start)) }
 
 // at is the local time so long after start, as the monotonic clock counts it.
 func (c *Clock) at(since time.Duration) time.Time { return c.start.Round(0).Add(since) }

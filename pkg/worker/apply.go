@@ -10,7 +10,7 @@ import (
 func (t *try) apply() {
 	var puts []task.Task
 	var letters []task.DeadLetter
-	done := t.clock.now()
+	done := t.clock.Now()
 	for id, m := range t.members {
 		if m.state == stateMarked {
 			row := m.row.Finish(done)

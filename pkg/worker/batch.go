@@ -65,7 +65,7 @@ func (b *batch) settle(ctx context.Context) {
 // putOff gives the hints back, to be looked at again after the delay.
 func (b *batch) putOff(delay time.Duration) {
 	for _, h := range b.hints {
-		h.at = b.clock.now().Add(delay)
+		h.at = b.clock.Now().Add(delay)
 	}
 }
 
@@ -81,7 +81,7 @@ func (b *batch) part() {
 func (b *batch) leave(h *held) {
 	h.alone, h.lane = true, max(h.lane, laneSingle)
 	h.tried++
-	h.at = b.clock.now().Add(jitter(retryPause / 2))
+	h.at = b.clock.Now().Add(jitter(retryPause / 2))
 }
 
 // without takes the hints of the members out of the batch and sends them away.

@@ -37,12 +37,11 @@ type Config struct {
 }
 
 const (
-	retryPause  = 100 * time.Millisecond // until the next look at a row that somebody held
-	abandonAt   = 3                      // handlers abandoned before the worker gives up
-	maxTries    = 3                      // transactions of one batch rolled back before its tasks are parted
-	clockEvery  = time.Second            // between probes
-	tidyEvery   = 250 * time.Millisecond // between looks for what is stuck
-	clockGapMax = 200 * time.Millisecond // that is worth a log line
+	retryPause = 100 * time.Millisecond // until the next look at a row that somebody held
+	abandonAt  = 3                      // handlers abandoned before the worker gives up
+	maxTries   = 3                      // transactions of one batch rolled back before its tasks are parted
+	clockEvery = time.Second            // between probes
+	tidyEvery  = 250 * time.Millisecond // between looks for what is stuck
 )
 
 func (c Config) withDefaults() (Config, error) {

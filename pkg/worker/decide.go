@@ -40,7 +40,7 @@ func (t *try) later(m *member) {
 	case wait > t.Patience:
 		m.outcome = outcome{result: resultEarly, settled: true, letGo: "far"}
 	default:
-		m.outcome = outcome{result: resultEarly, at: t.clock.now().Add(wait), lane: m.hint.lane}
+		m.outcome = outcome{result: resultEarly, at: t.clock.Now().Add(wait), lane: m.hint.lane}
 	}
 }
 
@@ -62,7 +62,7 @@ func (t *try) due(m *member) {
 		return
 	}
 	if l := laneOf(m.hint, m.row, m.handler.form == formOutside); l > m.hint.lane {
-		m.outcome = outcome{at: t.clock.now(), lane: l}
+		m.outcome = outcome{at: t.clock.Now(), lane: l}
 		return
 	}
 	payload, err := m.handler.decode(m.row)

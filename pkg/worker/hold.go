@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -43,7 +44,7 @@ func (h *held) key() heldKey { return heldKey{h.hint.ID, h.hint.Version} }
 // hold keeps hints in time order until their moment, and hands those that are due to the runners of their lane. Hints of
 // one owner are never with two runners at once: they would lock the same business rows from two sides.
 type hold struct {
-	clock *clock
+	clock *loop.Clock
 
 	mu      sync.Mutex
 	byKey   map[heldKey]*held
@@ -53,7 +54,7 @@ type hold struct {
 	arrived uint64
 }
 
-func newHold(c *clock) *hold {
+func newHold(c *loop.Clock) *hold {
 	h := &hold{clock: c, byKey: map[heldKey]*held{}, busy: map[string][]*held{}}
 	for i := range h.wake {
 		h.wake[i] = make(chan struct{}, 1)
@@ -114,7 +115,7 @@ func (h *hold) take(ctx context.Context, l lane, n int) []*held {
 func (h *hold) due(l lane, n int) ([]*held, time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	now, line := h.clock.now(), &h.lanes[l]
+	now, line := h.clock.Now(), &h.lanes[l]
 	var taken []*held
 	mine := map[string]bool{}
 	for len(*line) > 0 && len(taken) < n && !(*line)[0].at.After(now) {
@@ -202,7 +203,7 @@ const chargePatience = 12
 func (h *hold) letGo(patience time.Duration) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	now, n := h.clock.now(), 0
+	now, n := h.clock.Now(), 0
 	h.sweep(func(e *held) bool {
 		_, blocked := h.busy[e.hint.Owner]
 		allowed := patience
@@ -218,7 +219,7 @@ func (h *hold) letGo(patience time.Duration) int {
 func (h *hold) excuse() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	now := h.clock.now()
+	now := h.clock.Now()
 	for _, e := range h.byKey {
 		if e.since.Before(now) {
 			e.since = now

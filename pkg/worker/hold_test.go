@@ -3,11 +3,13 @@ package worker
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -16,9 +18,9 @@ import (
 func TestHoldHandsOutEachHintOnceInItsTime(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		c := newClock()
+		c := localClock()
 		h := newHold(c)
-		g := newGeneration(&session{}, c.now())
+		g := newGeneration(&session{}, c.Now())
 		out := map[*held][]*held{} // by the first of each taking
 		owners := map[string]int{}
 		left := map[heldKey]bool{}
@@ -31,7 +33,7 @@ func TestHoldHandsOutEachHintOnceInItsTime(t *testing.T) {
 						Version: int64(rapid.IntRange(1, 2).Draw(t, "version")),
 						Owner:   fmt.Sprint(rapid.IntRange(0, 3).Draw(t, "owner")),
 					},
-					at:    c.now().Add(time.Duration(rapid.SampledFrom([]int{-2, -1, 0, 3600}).Draw(t, "in")) * time.Second),
+					at:    c.Now().Add(time.Duration(rapid.SampledFrom([]int{-2, -1, 0, 3600}).Draw(t, "in")) * time.Second),
 					lane:  lane(rapid.IntRange(0, int(lanes)-1).Draw(t, "lane")),
 					marks: []mark{m},
 				}
@@ -47,8 +49,8 @@ func TestHoldHandsOutEachHintOnceInItsTime(t *testing.T) {
 				}
 				mine := map[string]bool{}
 				for i, e := range taken {
-					if e.at.After(c.now()) {
-						t.Fatalf("handed out %v early", e.at.Sub(c.now()))
+					if e.at.After(c.Now()) {
+						t.Fatalf("handed out %v early", e.at.Sub(c.Now()))
 					}
 					if i > 0 && e.at.Before(taken[i-1].at) {
 						t.Fatal("out of order")
@@ -70,7 +72,7 @@ func TestHoldHandsOutEachHintOnceInItsTime(t *testing.T) {
 						if e.settled = rapid.Bool().Draw(t, "settled"); e.settled {
 							delete(left, e.key())
 						} else {
-							e.at = c.now().Add(-time.Second)
+							e.at = c.Now().Add(-time.Second)
 						}
 					}
 					for o := range mine {
@@ -121,7 +123,7 @@ func TestHoldHandsOutEachHintOnceInItsTime(t *testing.T) {
 
 func TestEqualHintsSettleTogether(t *testing.T) {
 	t.Parallel()
-	h := newHold(newClock())
+	h := newHold(localClock())
 	s := &session{}
 	g := newGeneration(s, time.Now())
 	hint := task.Hint{ID: task.NewID(), Owner: "a", Version: 3}
@@ -145,8 +147,8 @@ func TestEqualHintsSettleTogether(t *testing.T) {
 
 func TestOnlyStuckHintsAreLetGo(t *testing.T) {
 	t.Parallel()
-	c := newClock()
-	long := c.now().Add(-time.Minute)
+	c := localClock()
+	long := c.Now().Add(-time.Minute)
 	for _, tt := range []struct {
 		name string
 		e    *held
@@ -154,9 +156,9 @@ func TestOnlyStuckHintsAreLetGo(t *testing.T) {
 	}{
 		{"waits for a runner", &held{since: long}, 0},
 		{"tried", &held{since: long, tried: 1}, 1},
-		{"tried, but young", &held{since: c.now(), tried: 1}, 0},
-		{"to be charged", &held{since: c.now().Add(-6 * time.Second), tried: 9, failure: errKilled}, 0},
-		{"never charged", &held{since: c.now().Add(-2 * time.Minute), tried: 9, failure: errKilled}, 1},
+		{"tried, but young", &held{since: c.Now(), tried: 1}, 0},
+		{"to be charged", &held{since: c.Now().Add(-6 * time.Second), tried: 9, failure: errKilled}, 0},
+		{"never charged", &held{since: c.Now().Add(-2 * time.Minute), tried: 9, failure: errKilled}, 1},
 	} {
 		h := newHold(c)
 		h.add(tt.e)
@@ -168,45 +170,19 @@ func TestOnlyStuckHintsAreLetGo(t *testing.T) {
 
 func TestExcuseRenewsPatience(t *testing.T) {
 	t.Parallel()
-	c := newClock()
+	c := localClock()
 	h := newHold(c)
-	h.add(&held{since: c.now().Add(-time.Minute), tried: 1})
+	h.add(&held{since: c.Now().Add(-time.Minute), tried: 1})
 	h.excuse()
 	if got := h.letGo(5 * time.Second); got != 0 {
 		t.Errorf("let go %d after a pause, want 0", got)
 	}
 }
 
-func TestClockTakesTheFastestProbe(t *testing.T) {
-	t.Parallel()
-	c := newClock()
-	at := c.start.Round(0)
-	probe := func(sent, round, ahead time.Duration) {
-		c.learn(at.Add(sent), at.Add(sent+round), at.Add(sent+round/2+ahead))
-	}
-	for _, step := range []struct {
-		sent, round, ahead time.Duration
-		want               time.Duration
-	}{
-		{0, 10 * time.Millisecond, 500 * time.Millisecond, 500 * time.Millisecond},
-		{time.Second, time.Millisecond, 501 * time.Millisecond, 501 * time.Millisecond},
-		{2 * time.Second, 2 * time.Second, 900 * time.Millisecond, 501 * time.Millisecond}, // waited somewhere
-		{40 * time.Second, 5 * time.Millisecond, 510 * time.Millisecond, 510 * time.Millisecond},
-	} {
-		probe(step.sent, step.round, step.ahead)
-		if c.offset != step.want {
-			t.Errorf("after the probe at %v: offset %v, want %v", step.sent, c.offset, step.want)
-		}
-	}
-	if gap := c.gap(); gap < 400*time.Millisecond || gap > 600*time.Millisecond {
-		t.Errorf("gap %v, want about 510 ms", gap)
-	}
-}
-
 // One runner sleeps since there was nothing; the other takes the first hint and is busy. Who wakes for the second?
 func TestSomebodyAlwaysWakesForTheNextMoment(t *testing.T) {
 	t.Parallel()
-	h := newHold(newClock())
+	h := newHold(localClock())
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	got := make(chan []*held, 2)
@@ -215,7 +191,7 @@ func TestSomebodyAlwaysWakesForTheNextMoment(t *testing.T) {
 	}
 	time.Sleep(20 * time.Millisecond) // both are likely asleep then; if not, the test is only milder
 	for i := range 2 {
-		at := h.clock.now().Add(time.Duration(30*(i+1)) * time.Millisecond)
+		at := h.clock.Now().Add(time.Duration(30*(i+1)) * time.Millisecond)
 		h.add(&held{hint: task.Hint{ID: task.NewID(), Owner: fmt.Sprint(i)}, at: at})
 	}
 	for range 2 {
@@ -224,3 +200,6 @@ func TestSomebodyAlwaysWakesForTheNextMoment(t *testing.T) {
 		}
 	}
 }
+
+// localClock is a clock that was taught nothing: it tells local time.
+func localClock() *loop.Clock { return loop.NewClock(nil, slog.New(slog.DiscardHandler), nil) }

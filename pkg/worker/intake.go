@@ -56,7 +56,7 @@ func (q *queue) consume(ctx context.Context, s Session) error {
 }
 
 func (q *queue) begin(s Session) *generation {
-	g := newGeneration(s, q.clock.now())
+	g := newGeneration(s, q.clock.Now())
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.gen = g
@@ -99,7 +99,7 @@ func (q *queue) fetch(ctx context.Context, s Session, g *generation) {
 // accept puts each hint on hold. What was due before this worker got the partition may have been running when the last
 // one ended, and may have been what ended it: such hints are suspects, as many as the last one can have had in hand.
 func (q *queue) accept(g *generation, ds []task.Delivery) {
-	now := q.clock.now()
+	now := q.clock.Now()
 	var letters []task.DeadLetter
 	for _, d := range ds {
 		m, before := g.deliver(d.Partition, d.Offset)

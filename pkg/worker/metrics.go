@@ -36,7 +36,6 @@ type metrics struct {
 	unindexed prometheus.Counter
 	retried   prometheus.Counter
 	pauses    prometheus.Counter
-	clockGap  prometheus.Gauge
 }
 
 // results are those that the settled counter shows from the start.
@@ -65,7 +64,6 @@ func newMetrics(reg prometheus.Registerer, mux *Mux) *metrics {
 		unindexed: counter(reg, "duetime_settled_unindexed_total", "Settled or scheduled tasks whose index write is left to the sweeps."),
 		retried:   counter(reg, "duetime_batches_retried_total", "Transactions rolled back for a deadlock, a lock wait or a conflict."),
 		pauses:    counter(reg, "duetime_worker_pauses_total", "Times that the worker paused because MySQL was away."),
-		clockGap:  gauge(reg, "duetime_clock_gap_seconds", "How far the database's clock is ahead of this machine's."),
 	}
 	for kind := range mux.handlers {
 		m.lag.WithLabelValues(kind)

@@ -24,7 +24,7 @@ func (w *Worker) Pass(ctx context.Context, hints []task.Hint) ([]Outcome, error)
 	if err := w.probe(ctx); err != nil {
 		return nil, err
 	}
-	now := w.clock.now()
+	now := w.clock.Now()
 	all := make([]*held, len(hints))
 	for i, hint := range hints {
 		all[i] = newHeld(hint, now, w.Patience)
@@ -48,7 +48,7 @@ func (w *Worker) Pass(ctx context.Context, hints []task.Hint) ([]Outcome, error)
 	for i, h := range all {
 		out[i] = Outcome{ID: h.hint.ID, Result: string(h.result), Settled: h.settled, Err: h.failure}
 	}
-	if closed, _ := w.gate.rest(w.clock.local()); closed {
+	if closed, _ := w.gate.rest(w.clock.Local()); closed {
 		w.gate.open()
 		return out, errAway
 	}
@@ -60,7 +60,7 @@ var errAway = errors.New("database is away")
 // open gives the hints of the lane that can be looked at now, by id.
 func (w *Worker) open(all []*held, l lane) []*held {
 	var open []*held
-	now := w.clock.now()
+	now := w.clock.Now()
 	for _, h := range all {
 		if !h.settled && h.lane == l && !h.at.After(now) {
 			open = append(open, h)

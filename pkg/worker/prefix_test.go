@@ -98,7 +98,7 @@ func TestPrefixCommitsNoOffsetBeforeAnUnsettledOne(t *testing.T) {
 func TestOldGenerationsResultsAreNeverCommitted(t *testing.T) {
 	t.Parallel()
 	before, after := &session{}, &session{}
-	h := newHold(newClock())
+	h := newHold(localClock())
 	hint := task.Hint{ID: task.NewID(), Owner: "a", Version: 1}
 	old := newGeneration(before, time.Now())
 	settled, _ := old.deliver(0, 8)

@@ -17,7 +17,7 @@ func (t *try) run() error {
 			continue // taken along in a call, or moved away by a handler
 		}
 		if t.spent >= t.BatchTime {
-			m.state, m.outcome = stateSettled, outcome{at: t.clock.now(), lane: m.hint.lane}
+			m.state, m.outcome = stateSettled, outcome{at: t.clock.Now(), lane: m.hint.lane}
 			continue
 		}
 		if err := t.perform(t.together(m)); err != nil {

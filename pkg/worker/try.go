@@ -102,7 +102,7 @@ func (t *try) lock() error {
 func (t *try) first(byID map[task.ID][]*held, id task.ID) *held {
 	hs := byID[id]
 	for _, other := range hs[1:] {
-		other.at = t.clock.now()
+		other.at = t.clock.Now()
 	}
 	return hs[0]
 }
@@ -122,7 +122,7 @@ func (t *try) absent(byID map[task.ID][]*held) error {
 	}
 	for _, row := range rows {
 		h := t.first(byID, row.ID)
-		t.members[row.ID] = &member{hint: h, row: row, outcome: outcome{at: t.clock.now().Add(retryPause), lane: h.lane}}
+		t.members[row.ID] = &member{hint: h, row: row, outcome: outcome{at: t.clock.Now().Add(retryPause), lane: h.lane}}
 		h.tried++
 		delete(byID, row.ID)
 	}

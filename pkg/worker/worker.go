@@ -22,7 +22,7 @@ type Worker struct {
 	mux     *Mux
 	store   Store
 	stream  Stream
-	clock   *clock
+	clock   *loop.Clock
 	gate    *gate
 	metrics *metrics
 	after   *aftermath
@@ -32,7 +32,6 @@ type Worker struct {
 	intake    context.Context //nolint:containedctx // Ends when no further message is to be taken in.
 	stop      context.CancelCauseFunc
 	abandoned atomic.Int64
-	gapped    bool      // a clock gap was logged
 	probed    time.Time // local time of the last probe
 	started   atomic.Bool
 }
@@ -47,8 +46,9 @@ func New(cfg Config, mux *Mux, store Store, stream Stream, index Index, dead Bur
 		return nil, errors.New("worker: no kind has a handler")
 	}
 	m := newMetrics(cfg.Metrics, mux)
+	probe := func(ctx context.Context) (time.Time, error) { return store.Now(ctx, nil) }
 	w := &Worker{
-		Config: cfg, mux: mux, store: store, stream: stream, clock: newClock(), gate: newGate(), metrics: m,
+		Config: cfg, mux: mux, store: store, stream: stream, clock: loop.NewClock(probe, cfg.Logger, cfg.Metrics), gate: newGate(), metrics: m,
 		after: newAftermath(index, dead, m, cfg.Logger), closed: make(chan struct{}, 1),
 	}
 	w.intake, w.stop = context.WithCancelCause(context.Background())
@@ -177,7 +177,7 @@ func (q *queue) leave() {
 
 // pause closes the gate: MySQL is away.
 func (w *Worker) pause(ctx context.Context, err error) {
-	if !w.gate.close(w.clock.local()) {
+	if !w.gate.close(w.clock.Local()) {
 		return
 	}
 	w.metrics.pauses.Inc()
@@ -204,15 +204,15 @@ func (w *Worker) tidy(ctx context.Context) {
 }
 
 func (w *Worker) tidyPass(ctx context.Context) (loop.Result, error) {
-	closed, wait := w.gate.rest(w.clock.local())
+	closed, wait := w.gate.rest(w.clock.Local())
 	switch {
 	case closed && wait > 0:
 		return loop.Result{Next: wait}, nil
-	case closed || w.clock.local().Sub(w.probed) >= clockEvery:
+	case closed || w.clock.Local().Sub(w.probed) >= clockEvery:
 		err := w.probe(ctx)
 		if err != nil && ctx.Err() == nil {
 			w.pause(ctx, err)
-			w.gate.again(w.clock.local())
+			w.gate.again(w.clock.Local())
 			return loop.Result{Next: pauseLeast}, nil
 		}
 		if closed && err == nil {
@@ -242,19 +242,10 @@ func (w *Worker) resume(ctx context.Context) {
 func (w *Worker) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, clockEvery)
 	defer cancel()
-	sent := w.clock.local()
-	now, err := w.store.Now(ctx, nil)
-	if err != nil {
+	if err := w.clock.Learn(ctx); err != nil {
 		return err
 	}
-	w.clock.learn(sent, w.clock.local(), now)
-	w.probed = w.clock.local()
-	gap := w.clock.gap()
-	w.metrics.clockGap.Set(gap.Seconds())
-	if far := gap.Abs() > clockGapMax; far != w.gapped {
-		w.gapped = far
-		w.Logger.WarnContext(ctx, "clock gap to the database changed", slog.Duration("gap", gap), slog.Bool("far", far))
-	}
+	w.probed = w.clock.Local()
 	return nil
 }
 

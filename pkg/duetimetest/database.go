@@ -1,0 +1,110 @@
+package duetimetest
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/migrations"
+	"github.com/duetime/duetime/pkg/schedule"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// DB is a *sql.DB or a *sqlx.DB on the schema that holds duetime's tables. A handle from a duetime or embedded client's
+// DB method has one thing more: after a deadlock it refuses what a handler that passed over it does next, as in
+// production.
+type DB interface {
+	BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error)
+	Driver() driver.Driver
+}
+
+const (
+	shards   = 16
+	callTime = time.Minute // bounds each call of this package, so that a lock in the test itself is not waited for without end
+)
+
+// within gives the context of a call. Unlike the test's own it serves in a cleanup too.
+func within(t testing.TB) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(t.Context()), callTime)
+}
+
+// opened gives the pipeline's statements on the test's handle.
+func opened(t testing.TB, db DB) tables {
+	t.Helper()
+	switch h := db.(type) {
+	case *sqlx.DB:
+		return on(h)
+	case *sql.DB:
+		return on(sqlx.NewDb(h, ""))
+	default:
+		t.Fatalf("duetimetest: database is a %T, want a *sql.DB or a *sqlx.DB", db)
+		return tables{}
+	}
+}
+
+// tables is the store on a handle whose sessions the test has set up, and which may be at any isolation.
+type tables struct{ *store.Store }
+
+func on(db *sqlx.DB) tables {
+	s := store.On(db)
+	if sqlx.BindType(db.DriverName()) != sqlx.UNKNOWN {
+		return tables{s}
+	}
+	name := "mysql" // sqlx must know the placeholders
+	if s.Dialect() == store.SQLite {
+		name = "sqlite3"
+	}
+	named := sqlx.NewDb(db.DB, name)
+	named.Mapper = db.Mapper
+	return tables{store.On(named)}
+}
+
+// Begin starts a transaction as the pipeline needs it.
+func (s tables) Begin(ctx context.Context) (*sqlx.Tx, error) {
+	opts := &sql.TxOptions{Isolation: sql.LevelReadCommitted}
+	if s.Dialect() == store.SQLite {
+		opts = nil // it knows only one level
+	}
+	tx, err := s.DB().BeginTxx(ctx, opts)
+	if err != nil {
+		return nil, fmt.Errorf("begin transaction: %w", err)
+	}
+	return tx, nil
+}
+
+// Migrate makes duetime's tables, or brings them up to date. It fails the test when the schema belongs to a namespace
+// other than duetime.
+func Migrate(t testing.TB, db DB) {
+	t.Helper()
+	ctx, cancel := within(t)
+	defer cancel()
+	if err := opened(t, db).Migrate(ctx, migrations.Files, "duetime", shards); err != nil {
+		t.Fatalf("duetimetest.Migrate: %v", err)
+	}
+}
+
+// Client gives a client that schedules in the database and has nothing beside it: no index, no Kafka, nobody who fires. It
+// is closed after the test.
+func Client(t testing.TB, db DB) *schedule.Client {
+	t.Helper()
+	c, err := schedule.New(schedule.Config{}, opened(t, db), nowhere{}, nowhere{})
+	if err != nil {
+		t.Fatalf("duetimetest.Client: %v", err)
+	}
+	t.Cleanup(func() { c.Close(context.Background()) })
+	return c
+}
+
+// nowhere is an index and a stream that keep nothing: Fire reads the rows.
+type nowhere struct{}
+
+func (nowhere) Put(context.Context, []task.Task) error                   { return nil }
+func (nowhere) Owner(context.Context, int, string) ([]task.Entry, error) { return nil, nil }
+func (nowhere) Compensate(context.Context, task.Compensation) error      { return nil }
+func (nowhere) Bury(context.Context, []task.DeadLetter) error            { return nil }

@@ -1,0 +1,245 @@
+package duetimetest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/pkg/worker"
+)
+
+// Results of a Fired.
+const (
+	Done    = "done"    // the handler's effect has committed
+	Failed  = "failed"  // an attempt was charged; it runs again after its backoff
+	Snoozed = "snoozed" // the handler answered worker.Snooze
+	Dead    = "dead"    // the last attempt was charged, or the handler answered worker.Discard
+)
+
+// Fired is one run of a task.
+type Fired struct {
+	task.Task           // the row after the run: its state, its attempts, its next try
+	At        time.Time // when it ran, on the clock of Fire
+	Result    string    // Done, Failed, Snoozed or Dead
+	Err       error     // what the handler answered, if it failed
+}
+
+const (
+	maxMoments = 10_000          // beyond it the tasks are taken to follow each other for ever
+	lockTime   = 5 * time.Second // for which a row may be locked by somebody
+	lockPause  = 10 * time.Millisecond
+	pageSize   = 1000
+)
+
+// Fire runs all tasks of the mux's kinds that are due by until, each at its own time on a clock that steps from one to
+// the next, and returns what ran, in that order. What becomes due by until in the course of it is run too: follow-ups
+// that a handler scheduled, failed tasks after their backoff, snoozed ones after their rest. Inside a handler
+// worker.Tx.Now and task.In go by that clock, which is never behind the database's; after Fire the rows that it wrote
+// stay as they are, and the clock is the database's again.
+//
+// Tasks of other kinds are left alone, and named in the test's log. A handler that fails doesn't fail the test: its Fired
+// says so. Fire does fail it when a task's row stays locked (a transaction that the test left open), when the database
+// does, and when there is no end to the tasks.
+//
+// Kinds with outside handlers are called as well: give the mux a stand-in for those that must not act in a test.
+func Fire(t testing.TB, db DB, mux *worker.Mux, until time.Time) []Fired {
+	t.Helper()
+	ctx, cancel := within(t)
+	defer cancel()
+	f := &firing{
+		mux: mux, kinds: mux.Kinds(), store: &ahead{tables: opened(t, db)}, until: until,
+		logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	}
+	if err := f.run(ctx); err != nil {
+		t.Fatalf("duetimetest.Fire: %v%s", err, f.story())
+	}
+	if left := f.left(ctx); len(left) > 0 {
+		t.Logf("duetimetest.Fire: left pending, no handler in the mux for kind: %s", strings.Join(left, ", "))
+	}
+	return f.fired
+}
+
+// firing is one call of Fire.
+type firing struct {
+	mux    *worker.Mux
+	kinds  []string
+	store  *ahead
+	until  time.Time
+	logger *slog.Logger
+	fired  []Fired
+}
+
+// run steps from moment to moment until nothing is due any more.
+func (f *firing) run(ctx context.Context) error {
+	for range maxMoments {
+		next, err := f.due(ctx, f.until, 1)
+		if err != nil || len(next) == 0 {
+			return err
+		}
+		if err := f.moment(ctx, next[0].RunAt); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("tasks follow each other without an end by %v", f.until)
+}
+
+// moment settles what is due at one time, and together with it what is overdue by the database's clock.
+func (f *firing) moment(ctx context.Context, at time.Time) error {
+	now, err := f.store.step(ctx, at)
+	if err != nil {
+		return err
+	}
+	if now.After(f.until) {
+		now = f.until
+	}
+	if now.After(at) {
+		at = now
+	}
+	rows, err := f.due(ctx, at, pageSize)
+	if err != nil {
+		return err
+	}
+	settled, err := f.pass(ctx, rows, len(rows))
+	if err != nil || settled > 0 {
+		return err
+	}
+	return f.singly(ctx, rows)
+}
+
+// singly is for tasks that could not be settled together, or whose rows somebody holds: each has a transaction of its
+// own, until one is settled.
+func (f *firing) singly(ctx context.Context, rows []task.Task) error {
+	for deadline := time.Now().Add(lockTime); ; {
+		settled, err := f.pass(ctx, rows, 1)
+		if err != nil || settled > 0 {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s can't be run: is its row locked by a transaction that the test left open?", describe(rows[0]))
+		}
+		select {
+		case <-time.After(lockPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// pass looks at the tasks once, so many in a transaction, and counts those that were settled.
+func (f *firing) pass(ctx context.Context, rows []task.Task, together int) (settled int, err error) {
+	for part := range slices.Chunk(rows, max(together, 1)) {
+		// A worker for each: its clock believes its fastest probe, and here clocks jump.
+		w, err := worker.New(worker.Config{Logger: f.logger}, f.mux, f.store, nil, nowhere{}, nowhere{})
+		if err != nil {
+			return settled, err
+		}
+		at, err := f.store.Now(ctx, nil)
+		if err != nil {
+			return settled, err
+		}
+		outcomes, err := w.Pass(ctx, hints(part))
+		if err != nil {
+			return settled, err
+		}
+		n, err := f.note(ctx, outcomes, at)
+		settled += n
+		if err != nil {
+			return settled, err
+		}
+	}
+	return settled, nil
+}
+
+// note keeps what ran.
+func (f *firing) note(ctx context.Context, outcomes []worker.Outcome, at time.Time) (settled int, err error) {
+	for _, o := range outcomes {
+		if o.Settled {
+			settled++
+		}
+		switch o.Result {
+		case Done, Failed, Snoozed, Dead:
+		default:
+			continue
+		}
+		rows, err := f.store.Get(ctx, nil, []task.ID{o.ID})
+		if err != nil {
+			return settled, err
+		}
+		if len(rows) == 1 { // else a handler of a later batch deleted it
+			f.fired = append(f.fired, Fired{Task: rows[0], At: at, Result: o.Result, Err: o.Err})
+		}
+	}
+	return settled, nil
+}
+
+// due gives the first pending tasks of the mux's kinds that are to run by the moment, in the order of their time.
+func (f *firing) due(ctx context.Context, by time.Time, limit int) ([]task.Task, error) {
+	var found []task.Task
+	err := f.pending(ctx, by, func(row task.Task) bool {
+		if slices.Contains(f.kinds, row.Kind) {
+			found = append(found, row)
+		}
+		return len(found) < limit
+	})
+	return found, err
+}
+
+// pending calls fn with each pending task up to the moment until it answers false.
+func (f *firing) pending(ctx context.Context, by time.Time, fn func(task.Task) bool) error {
+	end := by.Truncate(time.Millisecond).Add(time.Millisecond)
+	for after := (task.Cursor{}); ; {
+		rows, err := f.store.Pending(ctx, time.UnixMilli(0), end, after, pageSize)
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			if !fn(row) {
+				return nil
+			}
+			after = task.Cursor{At: row.RunAt, ID: row.ID}
+		}
+		if len(rows) < pageSize {
+			return nil
+		}
+	}
+}
+
+// left names the kinds of due tasks that have no handler here.
+func (f *firing) left(ctx context.Context) []string {
+	var kinds []string
+	err := f.pending(ctx, f.until, func(row task.Task) bool {
+		if !slices.Contains(kinds, row.Kind) {
+			kinds = append(kinds, row.Kind)
+		}
+		return true
+	})
+	if err != nil {
+		return []string{err.Error()}
+	}
+	return slices.DeleteFunc(kinds, func(kind string) bool { return slices.Contains(f.kinds, kind) })
+}
+
+// story tells the last runs, for the message of a failure.
+func (f *firing) story() string {
+	var b strings.Builder
+	for _, run := range f.fired[max(0, len(f.fired)-10):] {
+		fmt.Fprintf(&b, "\n  ran %s: %s", describe(run.Task), run.Result)
+		if run.Err != nil {
+			fmt.Fprintf(&b, " (%v)", run.Err)
+		}
+	}
+	return b.String()
+}
+
+func hints(rows []task.Task) []task.Hint {
+	out := make([]task.Hint, len(rows))
+	for i, row := range rows {
+		out[i] = task.Hint{ID: row.ID, Kind: row.Kind, Owner: row.Owner, RunAt: row.RunAt.UnixMilli(), Version: row.Version}
+	}
+	return out
+}

@@ -1,0 +1,214 @@
+package duetimetest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/pkg/worker"
+)
+
+// Want is something that a task must fulfil, beyond its kind and its owner.
+type Want struct {
+	text string
+	// unmet says what is wrong with the task; empty for nothing.
+	unmet func(row task.Task, now time.Time) string
+}
+
+// DueAt wants the task to be due at this moment, to the millisecond to which a task is kept.
+func DueAt(at time.Time) Want {
+	return Want{text: "due at " + clock(at), unmet: func(row task.Task, _ time.Time) string {
+		at, err := task.At(at).Due(at)
+		return unless(err == nil && row.DueAt.Equal(at), "is due at "+clock(row.DueAt))
+	}}
+}
+
+// DueIn wants the task to be due so long after the database's present time, give or take the tolerance.
+func DueIn(d, tolerance time.Duration) Want {
+	return Want{text: fmt.Sprintf("due in %v ± %v", d, tolerance), unmet: func(row task.Task, now time.Time) string {
+		in := row.DueAt.Sub(now)
+		return unless((in-d).Abs() <= tolerance, "is due in "+in.String())
+	}}
+}
+
+// DueBetween wants the task to be due within the two moments, these included.
+func DueBetween(from, to time.Time) Want {
+	return Want{text: "due between " + clock(from) + " and " + clock(to), unmet: func(row task.Task, _ time.Time) string {
+		return unless(!row.DueAt.Before(from) && !row.DueAt.After(to), "is due at "+clock(row.DueAt))
+	}}
+}
+
+// Subject wants the task to have this subject.
+func Subject(subject string) Want {
+	return Want{text: fmt.Sprintf("subject %q", subject), unmet: func(row task.Task, _ time.Time) string {
+		return unless(row.Subject == subject, fmt.Sprintf("has subject %q", row.Subject))
+	}}
+}
+
+// Payload wants the task to have this payload: the same JSON, in any order of its fields.
+func Payload[P any](payload P) Want {
+	text, err := json.Marshal(payload)
+	return Want{text: "payload " + string(text), unmet: func(row task.Task, _ time.Time) string {
+		if err != nil {
+			return "can't be compared with a payload that has no JSON: " + err.Error()
+		}
+		return unless(sameJSON(text, row.Payload), "has payload "+string(row.Payload))
+	}}
+}
+
+// Queue wants the task to be on this queue.
+func Queue(queue string) Want {
+	return Want{text: fmt.Sprintf("queue %q", queue), unmet: func(row task.Task, _ time.Time) string {
+		return unless(row.Queue == queue, fmt.Sprintf("is on queue %q", row.Queue))
+	}}
+}
+
+func unless(ok bool, problem string) string {
+	if ok {
+		return ""
+	}
+	return problem
+}
+
+func sameJSON(a, b []byte) bool {
+	var x, y any
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
+}
+
+// RequireScheduled fails the test unless the owner has a pending task of the kind that fulfils all that is wanted. It
+// returns that task, of several the one that is to run first. The failure lists the owner's pending tasks, and what is
+// wrong with each.
+func RequireScheduled[P any](t testing.TB, db DB, kind task.Kind[P], owner string, wants ...Want) worker.Task[P] {
+	t.Helper()
+	l := look(t, db, owner)
+	for _, row := range l.rows {
+		if row.Kind == kind.Name() && len(l.unmet(row, wants)) == 0 {
+			return decoded(t, kind, row)
+		}
+	}
+	t.Fatalf("duetimetest: %s has no pending %s\n%s", owner, wanted(kind.Name(), wants), l.list(kind.Name(), wants))
+	return worker.Task[P]{}
+}
+
+// RequireNotScheduled fails the test if the owner has a pending task of the kind that fulfils all that is wanted; without
+// wants, any task of the kind.
+func RequireNotScheduled[P any](t testing.TB, db DB, kind task.Kind[P], owner string, wants ...Want) {
+	t.Helper()
+	l := look(t, db, owner)
+	for _, row := range l.rows {
+		if row.Kind == kind.Name() && len(l.unmet(row, wants)) == 0 {
+			t.Fatalf("duetimetest: %s has a pending %s, want none\n%s", owner, wanted(kind.Name(), wants), l.list("", nil))
+		}
+	}
+}
+
+// Scheduled gives the owner's pending tasks of the kind, in the order in which they are to run, at most
+// task.MaxPerCall+1 of them.
+func Scheduled[P any](t testing.TB, db DB, kind task.Kind[P], owner string) []worker.Task[P] {
+	t.Helper()
+	var out []worker.Task[P]
+	for _, row := range look(t, db, owner).rows {
+		if row.Kind == kind.Name() {
+			out = append(out, decoded(t, kind, row))
+		}
+	}
+	return out
+}
+
+// listing is an owner's pending tasks of all kinds at one moment of the database's clock.
+type listing struct {
+	rows []task.Task
+	now  time.Time
+}
+
+func look(t testing.TB, db DB, owner string) listing {
+	t.Helper()
+	ctx, cancel := within(t)
+	defer cancel()
+	l, err := read(ctx, opened(t, db), owner)
+	if err != nil {
+		t.Fatalf("duetimetest: %v", err)
+	}
+	return l
+}
+
+func read(ctx context.Context, s tables, owner string) (listing, error) {
+	if err := task.CheckOwner(owner); err != nil {
+		return listing{}, err
+	}
+	rows, err := s.ListOwner(ctx, nil, owner, "")
+	if err != nil {
+		return listing{}, err
+	}
+	now, err := s.Now(ctx, nil)
+	return listing{rows: rows, now: now}, err
+}
+
+func decoded[P any](t testing.TB, kind task.Kind[P], row task.Task) worker.Task[P] {
+	t.Helper()
+	payload, err := kind.Payload(row)
+	if err != nil {
+		t.Fatalf("duetimetest: %v", err)
+	}
+	return worker.Task[P]{Task: row, Payload: payload}
+}
+
+func (l listing) unmet(row task.Task, wants []Want) []string {
+	var problems []string
+	for _, w := range wants {
+		if problem := w.unmet(row, l.now); problem != "" {
+			problems = append(problems, problem)
+		}
+	}
+	return problems
+}
+
+// list writes a line for each task, and for those of the kind what is wrong with them.
+func (l listing) list(kind string, wants []Want) string {
+	if len(l.rows) == 0 {
+		return "pending are: none"
+	}
+	var b strings.Builder
+	b.WriteString("pending are:")
+	for _, row := range l.rows {
+		fmt.Fprintf(&b, "\n  %s, in %v", describe(row), row.RunAt.Sub(l.now))
+		if row.Kind == kind {
+			fmt.Fprintf(&b, "\n    this one %s", strings.Join(l.unmet(row, wants), ", "))
+		}
+	}
+	return b.String()
+}
+
+func wanted(kind string, wants []Want) string {
+	for i, w := range wants {
+		sep := " with "
+		if i > 0 {
+			sep = ", "
+		}
+		kind += sep + w.text
+	}
+	return kind
+}
+
+// describe names a task with all that a test may have set.
+func describe(row task.Task) string {
+	s := fmt.Sprintf("%s %s of %s", row.Kind, row.ID, row.Owner)
+	if row.Subject != "" {
+		s += " about " + row.Subject
+	}
+	if len(row.Payload) > 0 {
+		s += " " + string(row.Payload)
+	}
+	s += " due at " + clock(row.DueAt)
+	if row.Attempt > 0 {
+		s += fmt.Sprintf(", attempt %d failed: %s", row.Attempt, row.LastError)
+	}
+	return s
+}
+
+func clock(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
