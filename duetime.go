@@ -20,6 +20,7 @@ import (
 
 	"github.com/duetime/duetime/internal/config"
 	"github.com/duetime/duetime/internal/parts"
+	"github.com/duetime/duetime/internal/process"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -85,6 +86,16 @@ func Open(cfg Config, opts ...Option) (*Client, error) {
 // credentials are refused or the schema belongs to another namespace.
 func (c *Client) Ready(ctx context.Context) error { return c.parts.AwaitSchema(ctx) }
 
+// AwaitIndex waits until Redis answers. It returns nil also when ctx ends first, and an error when Redis refuses the
+// credentials. Scheduling works without it; a process that runs it beside its work ends on a wrong password instead of
+// living on compensation.
+func (c *Client) AwaitIndex(ctx context.Context) error {
+	if err := c.parts.AwaitIndex(ctx); ctx.Err() == nil || process.IsFatal(err) {
+		return err
+	}
+	return nil
+}
+
 // DB is the client's handle on MySQL, for the service's own statements outside of a transaction.
 func (c *Client) DB() *sqlx.DB { return c.parts.Store.DB() }
 
@@ -135,6 +146,7 @@ func (c *Client) work(ctx context.Context, w *worker.Worker, joined func()) erro
 		defer stop()
 		return w.Run(ctx)
 	})
+	group.Go(func() error { return c.AwaitIndex(ctx) })
 	group.Go(func() error {
 		if err := w.Joined(ctx); err == nil && joined != nil {
 			joined()

@@ -4,8 +4,11 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/duetime/duetime"
 	"github.com/duetime/duetime/internal/config"
@@ -45,7 +48,15 @@ func run(ctx context.Context, env *process.Env) error {
 		return err
 	}
 	env.Ready()
-	return loop.Run(ctx, loop.Config{Name: "old answers", Interval: time.Minute, Jitter: 0.5, Logger: env.Log()},
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return client.AwaitIndex(ctx) })
+	group.Go(func() error { return forgetAnswers(ctx, client, env.Log()) })
+	return group.Wait()
+}
+
+// forgetAnswers removes what was kept for Idempotency-Keys longer than a day ago.
+func forgetAnswers(ctx context.Context, client *duetime.Client, log *slog.Logger) error {
+	return loop.Run(ctx, loop.Config{Name: "old answers", Interval: time.Minute, Jitter: 0.5, Logger: log},
 		func(ctx context.Context) (loop.Result, error) {
 			const batch = 1000
 			n, err := pet.PurgeRequests(ctx, client.DB(), time.Now(), batch)
