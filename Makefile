@@ -6,7 +6,7 @@ FUZZTIME ?= 30s
 
 .PHONY: help
 help: ## List the targets.
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
 
 .PHONY: check
 check: lint test test-cluster ## What CI runs: lint, all tests, the three-node tests.
@@ -18,6 +18,10 @@ test: ## Run every test with the race detector on real servers, installing what 
 .PHONY: test-cluster
 test-cluster: ## Run the tests on a Redis Cluster and a ZooKeeper of three nodes.
 	scripts/test-cluster
+
+.PHONY: e2e
+e2e: ## Play the full game on real servers and separate processes, then break them; prints lag and healing times.
+	DUETIME_E2E_PETS=5000 DUETIME_E2E_FOR=60s go test -count=1 -timeout 15m -v -run '^Test(Game|Faults)$$' ./internal/e2e
 
 .PHONY: lint
 lint: $(LINT) ## Run golangci-lint, the import rules included.

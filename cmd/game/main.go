@@ -42,7 +42,10 @@ func run(ctx context.Context, env *process.Env) error {
 	if err := process.Wait(ctx, env.Log(), "the game's tables", create); err != nil {
 		return err
 	}
-	game := pet.NewGame(pet.RulesOf(cfg.Game), client.ForUpdate())
+	game := pet.NewGame(pet.Rules{
+		Meal: cfg.Game.Meal, Speedup: cfg.Game.Speedup, Food: cfg.Game.Start.Food,
+		SpeedupCards: cfg.Game.Start.SpeedupCards, AutofeedCards: cfg.Game.Start.AutofeedCards,
+	}, client.ForUpdate())
 	api := pet.NewAPI(game, client.Client, client, env.Log())
 	if _, err := env.Serve(ctx, "game", cfg.Game.Listen, api); err != nil {
 		return err

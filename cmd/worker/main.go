@@ -30,6 +30,9 @@ func run(ctx context.Context, env *process.Env) error {
 		return err
 	}
 	env.OnStop("client", client.Close)
-	game := pet.NewGame(pet.RulesOf(cfg.Game), client.ForUpdate())
+	game := pet.NewGame(pet.Rules{
+		Meal: cfg.Game.Meal, Speedup: cfg.Game.Speedup, Food: cfg.Game.Start.Food,
+		SpeedupCards: cfg.Game.Start.SpeedupCards, AutofeedCards: cfg.Game.Start.AutofeedCards,
+	}, client.ForUpdate())
 	return client.Work(ctx, game.Handlers(), env.Ready)
 }

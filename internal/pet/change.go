@@ -7,94 +7,89 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
+	"github.com/go-sql-driver/mysql"
 
 	"github.com/duetime/duetime/pkg/schedule"
 )
 
-const (
-	changeLimit = 5 * time.Second // how long a change may take, retries included
-	moveTries   = 10              // how often a change begins again because the pet changed meanwhile
-)
+// timeLimit is how long a request may take, retries included: also when the database answers nothing at all.
+const timeLimit = 5 * time.Second
+
+// operation is what a request does, already checked; it may run several times, each in a transaction of its own.
+type operation func(ctx context.Context, tx *schedule.Tx) (answer, error)
+
+// prepare checks a request and says what it changes.
+type prepare func(r *http.Request, body []byte) (operation, error)
 
 // change wraps what all changes have in common: the body's limit, the Idempotency-Key, the transaction, the errors.
 func (a *API) change(prep prepare) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+		op, err := a.prepared(w, r, prep)
 		if err != nil {
 			a.fail(w, r, err)
 			return
 		}
-		key, keyed, err := idempotencyKey(r)
-		if err != nil {
-			a.fail(w, r, err)
-			return
-		}
-		op, err := prep(r, body)
-		if err != nil {
-			a.fail(w, r, err)
-			return
-		}
-		ctx, cancel := context.WithTimeout(r.Context(), changeLimit)
-		defer cancel()
-		var ans answer
-		if keyed {
-			ans, err = a.once(ctx, newRequestKey(r.Method, r.URL.Path, key, body), op)
-		} else {
-			ans, err = a.run(ctx, op)
-		}
-		if err != nil {
-			a.fail(w, r, err)
-			return
-		}
-		a.write(w, ans)
+		a.carryOut(w, r, op)
 	}
 }
 
-// idempotencyKey reads the header: 1 to 128 printable ASCII characters.
-func idempotencyKey(r *http.Request) (key string, present bool, err error) {
+func (a *API) prepared(w http.ResponseWriter, r *http.Request, prep prepare) (operation, error) {
+	body, err := readBody(w, r)
+	if err != nil {
+		return nil, err
+	}
+	key, err := idempotencyKey(r)
+	if err != nil {
+		return nil, err
+	}
+	op, err := prep(r, body)
+	if err != nil || key == "" {
+		return op, err
+	}
+	return a.once(newRequestKey(r.Method, r.URL.Path, key, body), op), nil
+}
+
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, failure{http.StatusRequestEntityTooLarge, "too_large", "the body must be at most 65536 bytes", ""}
+	case err != nil:
+		return nil, invalid("body", "must arrive whole")
+	}
+	return body, nil
+}
+
+// idempotencyKey reads the header: 1 to 128 printable ASCII characters; empty when there is none.
+func idempotencyKey(r *http.Request) (string, error) {
 	values, present := r.Header["Idempotency-Key"]
 	if !present {
-		return "", false, nil
+		return "", nil
 	}
-	key = values[0]
-	if len(values) > 1 || len(key) < 1 || len(key) > 128 {
-		return "", false, invalid("Idempotency-Key", "must be 1 to 128 printable ASCII characters")
-	}
+	key := values[0]
+	sound := len(values) == 1 && len(key) >= 1 && len(key) <= 128
 	for i := range len(key) {
-		if key[i] < ' ' || key[i] > '~' {
-			return "", false, invalid("Idempotency-Key", "must be 1 to 128 printable ASCII characters")
-		}
+		sound = sound && key[i] >= ' ' && key[i] <= '~'
 	}
-	return key, true, nil
+	if !sound {
+		return "", invalid("Idempotency-Key", "must be 1 to 128 printable ASCII characters")
+	}
+	return key, nil
 }
 
-// run carries out a change without a key.
-func (a *API) run(ctx context.Context, op operation) (answer, error) {
-	return a.again(ctx, func(tx *schedule.Tx) (answer, error) {
-		status, body, err := op(ctx, tx)
-		return answer{status, encode(body)}, err
-	})
-}
-
-// once carries out a change with a key. Its answer is kept in the same transaction, so it is there exactly when the
-// change is; a refusal by the rules is kept too, and changes nothing else: rules are looked at before anything is
-// written.
-func (a *API) once(ctx context.Context, key requestKey, op operation) (answer, error) {
-	return a.again(ctx, func(tx *schedule.Tx) (answer, error) {
-		now, err := tx.Now(ctx)
-		if err != nil {
-			return answer{}, err
-		}
-		kept, err := key.claim(ctx, tx, a.game.tables.forUpdate, now)
+// once makes a change happen once for its key. The answer is kept in the same transaction, so it is there exactly when
+// the change is; a refusal by the rules is kept too, and nothing else was written then.
+func (a *API) once(key requestKey, op operation) operation {
+	return func(ctx context.Context, tx *schedule.Tx) (answer, error) {
+		kept, err := key.claim(ctx, tx, a.game.tables.forUpdate)
 		if err != nil {
 			return answer{}, err
 		}
 		if kept != nil {
 			return *kept, nil
 		}
-		status, body, err := op(ctx, tx)
-		ans := answer{status, encode(body)}
+		ans, err := op(ctx, tx)
 		if refusal := (rule{}); errors.As(err, &refusal) {
 			ans, err = refusal.failure().answer(), nil
 		}
@@ -102,30 +97,38 @@ func (a *API) once(ctx context.Context, key requestKey, op operation) (answer, e
 			return answer{}, err
 		}
 		return ans, key.keep(ctx, tx, ans)
-	})
+	}
 }
 
-// again runs fn in a transaction, and in another one while it finds that the pet has changed between two looks.
-func (a *API) again(ctx context.Context, fn func(tx *schedule.Tx) (answer, error)) (answer, error) {
-	var busy error // the last lock wait or deadlock: when time runs out, it is why
-	ans, err := backoff.Retry(ctx, func() (answer, error) {
-		var ans answer
-		err := a.client.InTx(ctx, func(tx *schedule.Tx) (err error) {
-			ans, err = fn(tx)
-			if schedule.IsRetryable(err) {
-				busy = err
-			}
-			return err
-		})
-		if err != nil && !errors.Is(err, errMoved) {
-			err = backoff.Permanent(err)
-		}
-		return ans, err
-	}, backoff.WithMaxTries(moveTries), backoff.WithBackOff(&backoff.ExponentialBackOff{
-		InitialInterval: time.Millisecond, RandomizationFactor: 0.5, Multiplier: 2, MaxInterval: 50 * time.Millisecond,
-	}))
-	if err != nil && ctx.Err() != nil && busy != nil {
-		return ans, busy
+// carryOut runs the operation in a transaction and answers.
+func (a *API) carryOut(w http.ResponseWriter, r *http.Request, op operation) {
+	ctx, cancel := context.WithTimeout(r.Context(), timeLimit)
+	defer cancel()
+	var ans answer
+	err := a.client.InTx(ctx, func(tx *schedule.Tx) (err error) {
+		ans, err = op(ctx, tx)
+		return waited(err)
+	})
+	if err != nil {
+		a.fail(w, r, err)
+		return
 	}
-	return ans, err
+	a.write(w, ans)
 }
+
+// lockWait is MySQL's answer to a statement that waited for a row for as long as the session may, which is 2 s.
+const lockWait = 1205
+
+// waited hides a lock wait from InTx, which would begin again and wait for as long once more: whoever asked is told.
+func waited(err error) error {
+	var e *mysql.MySQLError
+	if errors.As(err, &e) && e.Number == lockWait {
+		return busyError{err.Error()}
+	}
+	return err
+}
+
+// busyError says that a row stayed locked by somebody else.
+type busyError struct{ what string }
+
+func (e busyError) Error() string { return e.what }

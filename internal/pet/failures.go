@@ -5,9 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
+	"maps"
 	"net/http"
-	"strings"
+	"slices"
 
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -45,22 +45,20 @@ func invalid(field, message string) failure {
 	return failure{http.StatusBadRequest, "invalid", message, field}
 }
 
-func (a *API) refuse(w http.ResponseWriter, f failure) { a.write(w, f.answer()) }
-
 // fail answers an error.
 func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	f := a.classify(err)
 	if f.status >= http.StatusInternalServerError {
 		a.logger.WarnContext(r.Context(), "request failed", "method", r.Method, "path", r.URL.Path, "status", f.status, "err", err)
 	}
-	a.refuse(w, f)
+	a.write(w, f.answer())
 }
 
 func (a *API) classify(err error) failure {
 	var f failure
 	var refusal rule
 	var field *task.FieldError
-	var tooLarge *http.MaxBytesError
+	var busy busyError
 	switch {
 	case errors.As(err, &f):
 		return f
@@ -68,43 +66,42 @@ func (a *API) classify(err error) failure {
 		return refusal.failure()
 	case errors.As(err, &field):
 		return invalid(field.Field, field.Problem)
-	case errors.As(err, &tooLarge):
-		return failure{http.StatusRequestEntityTooLarge, "too_large", "the body must be at most 65536 bytes", ""}
 	case errors.Is(err, errNoPet):
-		return failure{http.StatusNotFound, "not_found", "no such pet", ""}
+		return failure{http.StatusNotFound, "not_found", err.Error(), ""}
 	case errors.Is(err, errKeyReused):
 		return failure{http.StatusUnprocessableEntity, "key_reused", err.Error(), "Idempotency-Key"}
 	case errors.Is(err, schedule.ErrCommitUnknown):
 		return failure{http.StatusServiceUnavailable, "unavailable", "whether the change was made is unknown: repeat it with the same Idempotency-Key", ""}
-	case errors.Is(err, task.ErrRunning), errors.Is(err, errMoved), schedule.IsRetryable(err):
-		return failure{http.StatusServiceUnavailable, "busy", "the pet is busy, try again", ""}
-	case a.errs.Unavailable(err), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+	case a.errs.Unavailable(err): // before busy: a transaction that was begun again until it gave up may be either
 		return failure{http.StatusServiceUnavailable, "unavailable", "the database is away, try again", ""}
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return invalid("body", "must be complete")
+	case errors.As(err, &busy), schedule.IsRetryable(err):
+		return failure{http.StatusServiceUnavailable, "busy", "somebody else is at it, try again", ""}
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return failure{http.StatusServiceUnavailable, "unavailable", "the database did not answer in time, try again", ""}
 	}
 	return failure{http.StatusInternalServerError, "internal", "something is wrong here", ""}
 }
 
-// decode reads a JSON object strictly, and names the field that is wrong.
-func decode(body []byte, into any) error {
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	err := d.Decode(into)
-	if err == nil {
-		if _, more := d.Token(); !errors.Is(more, io.EOF) {
-			return invalid("body", "must be one JSON object")
+// fields are the texts that a call takes, by name.
+type fields map[string]*string
+
+// decode reads a JSON object of texts strictly, and names the field that is wrong. Names must match to the letter, which
+// encoding/json does not ask of a struct's fields.
+func decode(body []byte, into fields) error {
+	var in map[string]json.RawMessage
+	if err := json.Unmarshal(body, &in); err != nil || in == nil {
+		return invalid("body", "must be one JSON object")
+	}
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		text, known := into[name]
+		if !known {
+			return invalid(name, "is not a field of this call")
 		}
-		return nil
+		if err := json.Unmarshal(in[name], text); err != nil {
+			return invalid(name, "must be a string")
+		}
 	}
-	var wrongType *json.UnmarshalTypeError
-	if errors.As(err, &wrongType) && wrongType.Field != "" {
-		return invalid(wrongType.Field, "must be a "+wrongType.Type.String())
-	}
-	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return invalid(strings.Trim(name, `"`), "is not a field of this call")
-	}
-	return invalid("body", "must be one JSON object")
+	return nil
 }
 
 // decodeNothing accepts no body, or an object without fields.
@@ -112,5 +109,5 @@ func decodeNothing(body []byte) error {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil
 	}
-	return decode(body, &struct{}{})
+	return decode(body, nil)
 }

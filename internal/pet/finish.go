@@ -2,6 +2,8 @@ package pet
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -20,53 +22,68 @@ func (g *Game) Handlers() *worker.Mux {
 // task's subject.
 func (g *Game) finishMeals(ctx context.Context, tx *worker.Tx, meals []worker.Task[MealPayload]) error {
 	byPet := make(map[int64]task.Task, len(meals))
-	ids := make([]int64, len(meals))
-	for i, m := range meals {
-		ids[i] = m.Payload.PetID
+	for _, m := range meals {
 		byPet[m.Payload.PetID] = m.Task
 	}
-	slices.Sort(ids)
-	pets, err := g.tables.lockAll(ctx, tx, ids)
+	pets, err := g.tables.lockAll(ctx, tx, slices.Sorted(maps.Keys(byPet)))
 	if err != nil {
 		return err
+	}
+	if len(pets) < len(meals) {
+		return unfinished(len(meals), len(pets))
 	}
 	now, err := tx.Now(ctx)
 	if err != nil {
 		return err
 	}
-	ended, fed, specs, lines := g.sortMeals(pets, byPet, now)
-	if err := g.tables.finish(ctx, tx, ended); err != nil {
+	e := g.end(pets, byPet, now)
+	if err := g.tables.finish(ctx, tx, e.pets, e.meals); err != nil {
 		return err
 	}
-	if len(specs) > 0 {
-		next, err := tx.ScheduleMany(ctx, specs)
-		if err != nil {
-			return err
-		}
-		for i, t := range next {
-			lines = append(lines, line(fed[i], t, eventAutoFed, now))
-		}
-	}
-	if err := g.tables.finishAndFeed(ctx, tx, fed); err != nil {
+	next, err := tx.ScheduleMany(ctx, e.specs)
+	if err != nil {
 		return err
 	}
-	return g.tables.journal(ctx, tx, lines...)
+	for i, t := range next {
+		e.lines = append(e.lines, line(e.fed[i], t, eventAutoFed, now))
+	}
+	if err := g.tables.finishAndFeed(ctx, tx, e.fed); err != nil {
+		return err
+	}
+	return g.tables.journal(ctx, tx, e.lines...)
 }
 
-// sortMeals says which pets only end their meal and which are fed again, with the meals to schedule for the latter and
-// the journal of the ended meals.
-func (g *Game) sortMeals(pets []row, byPet map[int64]task.Task, now time.Time) (ended []int64, fed []row, specs []task.Spec, lines []journalLine) {
+// unfinished answers for meals whose pets are not all there. The worker halves the call until the meal without a pet is
+// alone; that one is dead, which an operator sees, rather than done without an effect.
+func unfinished(meals, pets int) error {
+	err := fmt.Errorf("finish %d meals of %d pets: %w", meals, pets, errNoPet)
+	if meals == 1 {
+		return worker.Discard(err)
+	}
+	return err
+}
+
+// ends is what is to be written for a call's meals.
+type ends struct {
+	pets  []int64 // that only end their meal
+	meals []string
+	fed   []row // that are fed again, as they will be
+	specs []task.Spec
+	lines []journalLine // of the ended meals
+}
+
+func (g *Game) end(pets []row, byPet map[int64]task.Task, now time.Time) (e ends) {
 	for _, r := range pets {
 		meal := byPet[r.ID]
-		lines = append(lines, line(r, meal, eventFinished, now))
+		e.lines = append(e.lines, line(r, meal, eventFinished, now))
 		if r.AutofeedArmed < 1 || r.Food < 1 || r.mealID() != meal.ID {
-			ended = append(ended, r.ID)
+			e.pets, e.meals = append(e.pets, r.ID), append(e.meals, meal.ID.String())
 			continue
 		}
 		// The next meal counts from the promise, not from when it was kept: an outage doesn't make the day shorter.
 		spec := MealFinished.New(r.Owner, MealPayload{PetID: r.ID}, task.At(meal.DueAt.Add(g.rules.Meal)), task.Subject(r.subject()))
-		specs = append(specs, spec)
-		fed = append(fed, r.startMeal(spec.ID(), byCard))
+		e.specs = append(e.specs, spec)
+		e.fed = append(e.fed, r.startMeal(spec.ID(), byCard))
 	}
-	return ended, fed, specs, lines
+	return e
 }

@@ -3,10 +3,13 @@ package pet
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
+	"path"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -14,8 +17,10 @@ import (
 
 const maxBody = 64 << 10
 
-// nameRule is what owners and names look like.
-var nameRule = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
+var (
+	nameRule = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`) // of owners and names
+	idRule   = regexp.MustCompile(`^[0-9]+$`)
+)
 
 // API serves the game over HTTP. It is safe for concurrent use.
 type API struct {
@@ -43,42 +48,39 @@ func NewAPI(game *Game, client *schedule.Client, errs Classifier, logger *slog.L
 	a.mux.HandleFunc("DELETE /v1/pets/{id}/meal", a.change(onPet(game.Cancel)))
 	a.mux.HandleFunc("GET /v1/owners/{owner}/tasks", a.tasks)
 	a.mux.HandleFunc("POST /v1/owners/{owner}/speedup", a.change(a.speedupOwner))
-	a.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		a.refuse(w, failure{http.StatusNotFound, "not_found", "no such path or method", ""})
-	})
+	a.mux.HandleFunc("/", a.unknown)
 	return a
 }
 
 // ServeHTTP answers one request.
-func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTTP(w, r) }
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// The mux would send a client that wrote // or .. elsewhere, in HTML.
+	if p := path.Clean(r.URL.Path); p != strings.TrimSuffix(r.URL.Path, "/") && p != r.URL.Path {
+		a.unknown(w, r)
+		return
+	}
+	a.mux.ServeHTTP(w, r)
+}
 
-// operation is one change, already checked; it may run several times, each in a transaction of its own.
-type operation func(ctx context.Context, tx *schedule.Tx) (status int, body any, err error)
-
-// prepare checks a request and says what it changes.
-type prepare func(r *http.Request, body []byte) (operation, error)
+func (a *API) unknown(w http.ResponseWriter, r *http.Request) {
+	a.fail(w, r, failure{http.StatusNotFound, "not_found", "no such path or method", ""})
+}
 
 func (a *API) create(_ *http.Request, body []byte) (operation, error) {
-	var in struct {
-		Owner string `json:"owner"`
-		Name  string `json:"name"`
-	}
-	if err := decode(body, &in); err != nil {
+	var owner, name string
+	if err := decode(body, fields{"owner": &owner, "name": &name}); err != nil {
 		return nil, err
 	}
-	if !nameRule.MatchString(in.Owner) {
-		return nil, invalid("owner", "must be 1 to 64 characters of A-Z a-z 0-9 . _ : -")
+	if err := errors.Join(checkName("owner", owner), checkName("name", name)); err != nil {
+		return nil, err // which is answered by its first
 	}
-	if !nameRule.MatchString(in.Name) {
-		return nil, invalid("name", "must be 1 to 64 characters of A-Z a-z 0-9 . _ : -")
-	}
-	return func(ctx context.Context, tx *schedule.Tx) (int, any, error) {
-		p, err := a.game.Create(ctx, tx, in.Owner, in.Name)
-		return http.StatusCreated, p, err
+	return func(ctx context.Context, tx *schedule.Tx) (answer, error) {
+		p, err := a.game.Create(ctx, tx, owner, name)
+		return answer{http.StatusCreated, encode(p)}, err
 	}, nil
 }
 
-// onPet makes a change of one pet, which takes no input.
+// onPet makes an operation on one pet, which takes no input.
 func onPet(act func(ctx context.Context, tx *schedule.Tx, id int64) (Pet, error)) prepare {
 	return func(r *http.Request, body []byte) (operation, error) {
 		id, err := petID(r)
@@ -88,45 +90,36 @@ func onPet(act func(ctx context.Context, tx *schedule.Tx, id int64) (Pet, error)
 		if err := decodeNothing(body); err != nil {
 			return nil, err
 		}
-		return func(ctx context.Context, tx *schedule.Tx) (int, any, error) {
+		return func(ctx context.Context, tx *schedule.Tx) (answer, error) {
 			p, err := act(ctx, tx, id)
-			return http.StatusOK, p, err
+			return answer{http.StatusOK, encode(p)}, err
 		}, nil
 	}
 }
 
 func (a *API) speedupOwner(r *http.Request, body []byte) (operation, error) {
-	owner, err := ownerOf(r)
-	if err != nil {
+	owner := r.PathValue("owner")
+	if err := checkName("owner", owner); err != nil {
 		return nil, err
 	}
 	if err := decodeNothing(body); err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, tx *schedule.Tx) (int, any, error) {
+	return func(ctx context.Context, tx *schedule.Tx) (answer, error) {
 		n, err := a.game.SpeedupOwner(ctx, tx, owner)
-		return http.StatusOK, struct {
+		return answer{http.StatusOK, encode(struct {
 			Moved int `json:"moved"`
-		}{n}, err
+		}{n})}, err
 	}, nil
 }
 
 func (a *API) get(w http.ResponseWriter, r *http.Request) {
-	id, err := petID(r)
+	op, err := onPet(a.game.Get)(r, nil)
 	if err != nil {
 		a.fail(w, r, err)
 		return
 	}
-	var p Pet
-	err = a.client.InTx(r.Context(), func(tx *schedule.Tx) (err error) {
-		p, err = a.game.Get(r.Context(), tx, id)
-		return err
-	})
-	if err != nil {
-		a.fail(w, r, err)
-		return
-	}
-	a.write(w, answer{http.StatusOK, encode(p)})
+	a.carryOut(w, r, op)
 }
 
 // ownedTask is one line of an owner's list.
@@ -138,19 +131,18 @@ type ownedTask struct {
 }
 
 func (a *API) tasks(w http.ResponseWriter, r *http.Request) {
-	owner, err := ownerOf(r)
-	if err == nil {
-		err = checkSource(r.URL.Query().Get("source"))
-	}
-	if err != nil {
+	owner, from := r.PathValue("owner"), r.URL.Query().Get("source")
+	if err := errors.Join(checkName("owner", owner), checkSource(from)); err != nil {
 		a.fail(w, r, err)
 		return
 	}
 	list := a.client.Tasks
-	if r.URL.Query().Get("source") == "db" {
+	if from == "db" {
 		list = a.client.TasksFromDB
 	}
-	tasks, source, err := list(r.Context(), owner, "")
+	ctx, cancel := context.WithTimeout(r.Context(), timeLimit)
+	defer cancel()
+	tasks, source, err := list(ctx, owner, "")
 	if err != nil {
 		a.fail(w, r, err)
 		return
@@ -172,20 +164,24 @@ func checkSource(s string) error {
 	return nil
 }
 
+// petID reads the path's id. Digits that name no number of ours name no pet.
 func petID(r *http.Request) (int64, error) {
-	id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
-	if err != nil || id < 1 || strconv.FormatInt(id, 10) != r.PathValue("id") {
-		return 0, invalid("id", "must be a decimal number above 0")
+	text := r.PathValue("id")
+	if !idRule.MatchString(text) {
+		return 0, invalid("id", "must be a decimal number")
+	}
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || strconv.FormatInt(id, 10) != text {
+		return 0, errNoPet
 	}
 	return id, nil
 }
 
-func ownerOf(r *http.Request) (string, error) {
-	owner := r.PathValue("owner")
-	if !nameRule.MatchString(owner) {
-		return "", invalid("owner", "must be 1 to 64 characters of A-Z a-z 0-9 . _ : -")
+func checkName(field, text string) error {
+	if !nameRule.MatchString(text) {
+		return invalid(field, "must be 1 to 64 characters of A-Z a-z 0-9 . _ : -")
 	}
-	return owner, nil
+	return nil
 }
 
 func encode(v any) []byte {

@@ -4,7 +4,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/duetime/duetime/internal/config"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -41,14 +40,6 @@ type Rules struct {
 	Food          int           // of a new pet, as the cards below
 	SpeedupCards  int
 	AutofeedCards int
-}
-
-// RulesOf reads the numbers from the configuration.
-func RulesOf(c config.Game) Rules {
-	return Rules{
-		Meal: c.Meal, Speedup: c.Speedup,
-		Food: c.Start.Food, SpeedupCards: c.Start.SpeedupCards, AutofeedCards: c.Start.AutofeedCards,
-	}
 }
 
 // Pet is a pet as the API shows it.
@@ -113,14 +104,14 @@ func (r row) endMeal() row {
 
 func (r row) subject() string { return strconv.FormatInt(r.ID, 10) }
 
-// view is what the API shows; meal is the task of the pet's meal, looked at only while it is pending.
+// view is what the API shows. meal is the task of the meal that is going on; any other task is not shown.
 func (r row) view(meal task.Task) Pet {
 	p := Pet{
 		ID: r.subject(), Owner: r.Owner, Name: r.Name, Food: r.Food,
 		SpeedupCards: r.SpeedupCards, AutofeedCards: r.AutofeedCards, AutofeedArmed: r.AutofeedArmed,
 		MealsEaten: r.MealsEaten, Experience: r.Experience,
 	}
-	if !meal.ID.IsZero() && meal.ID == r.mealID() && meal.State == task.Pending {
+	if eating(meal) && meal.ID == r.mealID() {
 		p.Meal = &Meal{TaskID: meal.ID, DueAtMs: meal.DueAt.UnixMilli(), Version: meal.Version}
 		if r.MealSource != nil {
 			p.Meal.Source = *r.MealSource

@@ -1,14 +1,16 @@
 package pet
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/pkg/schedule"
 )
 
 // requestLife is how long an answer is kept for its Idempotency-Key.
@@ -36,13 +38,14 @@ func newRequestKey(method, path, key string, body []byte) requestKey {
 var errKeyReused = errors.New("the Idempotency-Key was used with another body")
 
 // claim inserts the key, so that of two requests at once the second waits for the first's commit; it then gives the
-// first's answer, to be replayed. It returns nil when the request is the first with this key in 24 h.
-func (k requestKey) claim(ctx context.Context, tx sqlx.ExtContext, forUpdate string, now time.Time) (*answer, error) {
-	insert := `INSERT INTO pet_requests (id, body_hash, at_ms) VALUES (?, ?, ?) ON DUPLICATE KEY UPDATE id = id`
-	if forUpdate == "" {
-		insert = `INSERT INTO pet_requests (id, body_hash, at_ms) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`
+// first's answer, to be replayed. It returns nil when the request is the first with this key in 24 h. It asks for the
+// time after the wait: the change that follows is to happen then, not before.
+func (k requestKey) claim(ctx context.Context, tx *schedule.Tx, forUpdate string) (*answer, error) {
+	insert := `INSERT INTO pet_requests (id, body_hash, at_ms) VALUES (?, ?, 0) ON DUPLICATE KEY UPDATE id = id`
+	if tx.DriverName() != "mysql" {
+		insert = `INSERT INTO pet_requests (id, body_hash, at_ms) VALUES (?, ?, 0) ON CONFLICT DO NOTHING`
 	}
-	res, err := tx.ExecContext(ctx, insert, k.id[:], k.body[:], now.UnixMilli())
+	res, err := tx.ExecContext(ctx, insert, k.id[:], k.body[:])
 	if err != nil {
 		return nil, fmt.Errorf("claim idempotency key: %w", err)
 	}
@@ -50,37 +53,48 @@ func (k requestKey) claim(ctx context.Context, tx sqlx.ExtContext, forUpdate str
 		return nil, err
 	}
 	var was struct {
-		Body   []byte        `db:"body_hash"`
-		Status int           `db:"status"`
-		Answer []byte        `db:"body"`
-		AtMs   sql.NullInt64 `db:"at_ms"`
+		Body   []byte `db:"body_hash"`
+		Status int    `db:"status"`
+		Answer []byte `db:"body"`
+		AtMs   int64  `db:"at_ms"`
 	}
-	err = sqlx.GetContext(ctx, tx, &was, `SELECT body_hash, status, body, at_ms FROM pet_requests WHERE id = ? `+forUpdate, k.id[:])
+	if err := tx.GetContext(ctx, &was, `SELECT body_hash, status, body, at_ms FROM pet_requests WHERE id = ? `+forUpdate, k.id[:]); err != nil {
+		return nil, fmt.Errorf("read idempotency key: %w", err)
+	}
+	now, err := tx.Now(ctx)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("read idempotency key: %w", err)
-	case was.AtMs.Int64 <= now.Add(-requestLife).UnixMilli():
-		_, err = tx.ExecContext(ctx, `UPDATE pet_requests SET body_hash = ?, at_ms = ? WHERE id = ?`, k.body[:], now.UnixMilli(), k.id[:])
 		return nil, err
-	case string(was.Body) != string(k.body[:]):
+	case was.AtMs <= now.Add(-requestLife).UnixMilli():
+		return nil, nil // as good as new: keep overwrites it
+	case !bytes.Equal(was.Body, k.body[:]):
 		return nil, errKeyReused
 	}
 	return &answer{status: was.Status, body: was.Answer}, nil
 }
 
 // keep stores the answer in the transaction of the change itself.
-func (k requestKey) keep(ctx context.Context, tx sqlx.ExecerContext, a answer) error {
-	_, err := tx.ExecContext(ctx, `UPDATE pet_requests SET status = ?, body = ? WHERE id = ?`, a.status, a.body, k.id[:])
+func (k requestKey) keep(ctx context.Context, tx *schedule.Tx, a answer) error {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `UPDATE pet_requests SET body_hash = ?, status = ?, body = ?, at_ms = ? WHERE id = ?`,
+		k.body[:], a.status, a.body, now.UnixMilli(), k.id[:])
 	if err != nil {
 		return fmt.Errorf("keep the answer of an idempotency key: %w", err)
 	}
 	return nil
 }
 
-// PurgeRequests forgets answers kept for over 24 h, at most limit, and tells how many.
+// clockSlack is how far the clock of a process that purges may be ahead of the database's.
+const clockSlack = time.Hour
+
+// PurgeRequests forgets answers kept for over 24 h by the caller's clock, and some time more, at most limit, and tells how
+// many.
 func PurgeRequests(ctx context.Context, db *sqlx.DB, now time.Time, limit int) (int64, error) {
 	res, err := db.ExecContext(ctx, `DELETE FROM pet_requests WHERE id IN (SELECT id FROM (SELECT id FROM pet_requests WHERE at_ms < ? ORDER BY at_ms LIMIT ?) AS old)`,
-		now.Add(-requestLife).UnixMilli(), limit)
+		now.Add(-requestLife-clockSlack).UnixMilli(), limit)
 	if err != nil {
 		return 0, fmt.Errorf("purge kept answers: %w", err)
 	}

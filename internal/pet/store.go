@@ -105,13 +105,15 @@ func (s tables) takeCards(ctx context.Context, q sqlx.ExecerContext, ids []int64
 	return nil
 }
 
-// finish gives pets what a meal gives, and ends their meal.
-func (s tables) finish(ctx context.Context, q sqlx.ExecerContext, ids []int64) error {
+// finish gives pets what a meal gives, and ends their meal if it is one of these: a pet that was given another one since
+// goes on with it. meal_source comes first because MySQL assigns from left to right.
+func (s tables) finish(ctx context.Context, q sqlx.ExecerContext, ids []int64, meals []string) error {
 	if len(ids) == 0 {
 		return nil
 	}
 	query, args, err := sqlx.In(`UPDATE pets SET meals_eaten = meals_eaten + 1, experience = experience + ?,
-meal_task_id = NULL, meal_source = NULL WHERE id IN (?)`, experiencePerMeal, ids)
+meal_source = CASE WHEN meal_task_id IN (?) THEN NULL ELSE meal_source END,
+meal_task_id = CASE WHEN meal_task_id IN (?) THEN NULL ELSE meal_task_id END WHERE id IN (?)`, experiencePerMeal, meals, meals, ids)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ type Fired struct {
 }
 
 const (
-	maxMoments = 10_000          // beyond it the tasks are taken to follow each other for ever
+	maxMoments = 1000            // beyond it the tasks are taken to follow each other for ever
 	lockTime   = 5 * time.Second // for which a row may be locked by somebody
 	lockPause  = 10 * time.Millisecond
 	pageSize   = 1000
@@ -44,7 +44,7 @@ const (
 //
 // Tasks of other kinds are left alone, and named in the test's log. A handler that fails doesn't fail the test: its Fired
 // says so. Fire does fail it when a task's row stays locked (a transaction that the test left open), when the database
-// does, and when there is no end to the tasks.
+// does, and when there is no end to the tasks: after a thousand different due times.
 //
 // Kinds with outside handlers are called as well: give the mux a stand-in for those that must not act in a test.
 func Fire(t testing.TB, db DB, mux *worker.Mux, until time.Time) []Fired {
@@ -85,7 +85,7 @@ func (f *firing) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return fmt.Errorf("tasks follow each other without an end by %v", f.until)
+	return fmt.Errorf("tasks follow each other without an end: after %d due times some are due by %s still", maxMoments, clock(f.until))
 }
 
 // moment settles what is due at one time, and together with it what is overdue by the database's clock.

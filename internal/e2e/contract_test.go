@@ -1,0 +1,236 @@
+package e2e_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/internal/pipelinetest"
+)
+
+var commands = []string{"event", "worker", "daemon", "game"}
+
+// metricsOf are the names that each process shows from its start, before it has done anything.
+var metricsOf = map[string][]string{
+	"event":  {"duetime_leader ", "duetime_fenced_total ", "duetime_hints_published_total "},
+	"worker": {"# TYPE go_goroutines "}, // the vectors have no sample before their first label
+	"daemon": {"# TYPE go_goroutines "},
+	"game":   {"# TYPE go_goroutines "},
+}
+
+// TestWaitsThenIsReady starts each process before MySQL is there.
+func TestWaitsThenIsReady(t *testing.T) {
+	t.Parallel()
+	p := shared(t)
+	for _, name := range commands {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			gate := pipelinetest.Proxy(t, pipelinetest.MariaDB(t).Addr())
+			gate.Refuse()
+			p := p
+			p.dsn = strings.Replace(p.dsn, pipelinetest.MariaDB(t).Addr(), gate.Addr(), 1)
+			proc := p.start(t, name)
+			proc.WaitLine(t, `"msg":"waiting","what":"mysql"`)
+			proc.wantHealth(t, http.StatusServiceUnavailable)
+			_, metrics := proc.get(t, "/metrics")
+			for _, want := range metricsOf[name] {
+				if !strings.Contains(metrics, "\n"+want) {
+					t.Errorf("/metrics lacks %q", want)
+				}
+			}
+			gate.Heal()
+			proc.WaitReady(t)
+			proc.wantHealth(t, http.StatusOK)
+			proc.stop(t)
+			if n := proc.says(`"msg":"ready"`); n != 1 {
+				t.Errorf("said ready %d times, want once", n)
+			}
+		})
+	}
+}
+
+// wantHealth wants the process alive, and /readyz to answer so.
+func (p process) wantHealth(t *testing.T, ready int) {
+	t.Helper()
+	if code, _ := p.get(t, "/livez"); code != http.StatusOK {
+		t.Errorf("/livez answers %d, want 200", code)
+	}
+	if code, body := p.get(t, "/readyz"); code != ready {
+		t.Errorf("/readyz answers %d %q, want %d", code, body, ready)
+	}
+}
+
+// TestStopsWhileWaiting keeps one server away that the process can't do without: it says so, and can still be stopped.
+func TestStopsWhileWaiting(t *testing.T) {
+	t.Parallel()
+	p := shared(t)
+	for _, c := range []struct {
+		name, away string
+		ready      bool // needs no such server to be ready
+	}{
+		{"event", "MYSQL__DSN", false},
+		{"event", "ZOOKEEPER__SERVERS", false},
+		{"event", "REDIS__ADDRS", true},
+		{"worker", "MYSQL__DSN", false},
+		{"worker", "KAFKA__BROKERS", false},
+		{"daemon", "MYSQL__DSN", false},
+		{"daemon", "ZOOKEEPER__SERVERS", false},
+		{"daemon", "REDIS__ADDRS", true},
+		{"game", "MYSQL__DSN", false},
+	} {
+		t.Run(c.name+"/"+c.away, func(t *testing.T) {
+			t.Parallel()
+			nobody := pipelinetest.Proxy(t, "127.0.0.1:1")
+			nobody.Refuse()
+			value := nobody.Addr()
+			if c.away == "MYSQL__DSN" {
+				value = "root@tcp(" + value + ")/game"
+			}
+			proc := p.start(t, c.name, "DUETIME_"+c.away+"="+value)
+			proc.WaitLine(t, `"level":"WARN","msg":"waiting`)
+			want := http.StatusServiceUnavailable
+			if c.ready {
+				proc.WaitReady(t)
+				want = http.StatusOK
+			}
+			proc.wantHealth(t, want)
+			proc.stop(t)
+		})
+	}
+}
+
+// TestWaitsForTheSchema starts each process on an empty schema.
+func TestWaitsForTheSchema(t *testing.T) {
+	t.Parallel()
+	for _, name := range commands {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := shared(t)
+			p.dsn = pipelinetest.MariaDB(t).NewSchema(t)
+			proc := p.start(t, name)
+			if line := proc.WaitLine(t, `"msg":"waiting"`); !strings.Contains(line, "migrate") {
+				t.Errorf("says %s, without what to do", line)
+			}
+			p.migrate(t)
+			proc.WaitReady(t)
+			proc.stop(t)
+		})
+	}
+}
+
+// TestGameNeedsMySQLAlone plays with Redis, Kafka and ZooKeeper away.
+func TestGameNeedsMySQLAlone(t *testing.T) {
+	t.Parallel()
+	p := shared(t)
+	nobody := pipelinetest.Proxy(t, "127.0.0.1:1")
+	nobody.Refuse()
+	p.redis, p.kafka, p.zookeeper = nobody.Addr(), nobody.Addr(), nobody.Addr()
+	game := p.ready(t, "game")
+	c := newCrowd(sizes{pets: 20, meal: time.Hour}, game.url(t, "game"))
+	began := time.Now()
+	c.adopt()
+	for _, o := range c.owners {
+		for _, a := range o.pets {
+			var answer pet
+			if status := c.change(o, "fed", http.MethodPost, "/v1/pets/"+a.id+"/feed", "", &answer); status != http.StatusOK {
+				t.Errorf("feed answers %d, want 200", status)
+			}
+		}
+	}
+	c.client.CloseIdleConnections()
+	byStatus, slowest := c.answers(began, time.Now())
+	if len(byStatus) != 2 || byStatus[http.StatusCreated] != 20 || byStatus[http.StatusOK] != 20 || len(c.wrong) > 0 {
+		t.Errorf("answers by status %v, %v", byStatus, c.wrong)
+	}
+	if slowest > 2*time.Second {
+		t.Errorf("an answer took %v, want at most 1s", slowest)
+	}
+	game.stop(t)
+}
+
+// TestExitsOnWhatNoWaitingCures wants exit code 1 and one line that says what to change.
+func TestExitsOnWhatNoWaitingCures(t *testing.T) {
+	t.Parallel()
+	p := shared(t)
+	guarded := pipelinetest.OwnRedis(t, "--requirepass", "right")
+	file := filepath.Join(t.TempDir(), "duetime.yaml")
+	pipelinetest.Must(t, os.WriteFile(file, []byte("evnt:\n  lead: 1s\n"), 0o600))
+	type refusal struct {
+		title string
+		names []string // of the commands
+		env   []string
+		args  []string
+		want  []string // all in the line
+	}
+	for _, c := range []refusal{
+		{"mysql password", commands, []string{"DUETIME_MYSQL__DSN=" + strings.Replace(p.dsn, "root@", "root:wrong@", 1)}, nil, []string{"mysql.dsn", "denied"}},
+		{"redis password", []string{"event", "daemon"}, []string{"DUETIME_REDIS__ADDRS=" + guarded.Addr(), "DUETIME_REDIS__PASSWORD=wrong"}, nil, []string{"redis.password", "WRONGPASS"}},
+		{"redis without its password", []string{"event"}, []string{"DUETIME_REDIS__ADDRS=" + guarded.Addr()}, nil, []string{"redis.password", "NOAUTH"}},
+		{"unknown variable", commands, []string{"DUETIME_EVNT__LEAD=1s"}, nil, []string{"DUETIME_EVNT__LEAD"}},
+		{"bad value", commands, []string{"DUETIME_EVENT__LEAD=soon"}, nil, []string{"DUETIME_EVENT__LEAD", "duration"}},
+		{"value out of limits", commands, []string{"DUETIME_WORKER__BATCH=0"}, nil, []string{"worker.batch", "limit 1"}},
+		{"unknown key of the file", commands, nil, []string{"--config", file}, []string{file, "evnt"}},
+		{"missing file", commands, nil, []string{"--config", file + ".absent"}, []string{file + ".absent"}},
+		{"another namespace", commands, []string{"DUETIME_NAMESPACE=another"}, nil, []string{"namespace", "another", p.namespace}},
+		{"session refused by kafka", []string{"worker"}, []string{"DUETIME_KAFKA__SESSION_TIMEOUT=1s"}, nil, []string{"kafka.session_timeout"}},
+	} {
+		for _, name := range c.names {
+			t.Run(c.title+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				proc := process{pipelinetest.Run(t, pipelinetest.Build(t, "./cmd/"+name), p.env(c.env...), c.args...), name}
+				if code := proc.Wait(t, time.Minute); code != 1 {
+					t.Errorf("exit code %d, want 1", code)
+				}
+				proc.wantOneComplaint(t, c.want)
+			})
+		}
+	}
+}
+
+// wantOneComplaint wants one line that is no mere information, and in it every one of the texts.
+func (p process) wantOneComplaint(t *testing.T, want []string) {
+	t.Helper()
+	var complaints []string
+	for _, line := range p.Lines() {
+		if !strings.Contains(line, `"level":"INFO"`) {
+			complaints = append(complaints, line)
+		}
+	}
+	if len(complaints) != 1 {
+		t.Errorf("%d lines, want one:\n%s", len(complaints), strings.Join(complaints, "\n"))
+	}
+	for _, text := range want {
+		if !strings.Contains(strings.Join(complaints, "\n"), text) {
+			t.Errorf("%q is not in %s", text, strings.Join(complaints, "\n"))
+		}
+	}
+	if strings.Contains(strings.Join(complaints, "\n"), "wrong@") {
+		t.Error("the password is in the log")
+	}
+}
+
+// TestAnotherShardCountIsOneWarning starts each process with a number of shards that the schema was not made with.
+func TestAnotherShardCountIsOneWarning(t *testing.T) {
+	t.Parallel()
+	p := shared(t)
+	for _, name := range commands {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			proc := p.ready(t, name, "DUETIME_SHARDS=7")
+			proc.stop(t)
+			if n := proc.says("shards ignored"); n != 1 {
+				t.Errorf("%d warnings, want 1", n)
+			}
+		})
+	}
+}
+
+// TestUnknownSettingsOfOthersAreIgnored sets variables such as an orchestrator injects.
+func TestUnknownSettingsOfOthersAreIgnored(t *testing.T) {
+	t.Parallel()
+	p := shared(t)
+	p.ready(t, "game", "DUETIME_GAME_PORT=tcp://10.0.0.1:80", "DUETIME_SERVICE_HOST=10.0.0.1").stop(t)
+}

@@ -1,0 +1,188 @@
+package duetimetest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/pkg/duetimetest"
+	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/pkg/worker"
+)
+
+func TestFireRunsEachAtItsTime(t *testing.T) {
+	t.Parallel()
+	shops(t, func(t *testing.T, s *shop) {
+		s.schedule(
+			expire.New("ada", Expire{Order: 3}, task.At(s.now.Add(10*time.Minute))),
+			expire.New("bob", Expire{Order: 1}, task.At(s.now.Add(time.Minute))),
+			expire.New("cyd", Expire{Order: 4}, task.At(s.now.Add(11*time.Minute))),
+			expire.New("dan", Expire{Order: 2}, task.At(s.now.Add(time.Minute+time.Second))),
+		)
+		mux := worker.NewMux()
+		worker.Handle(mux, expire, effect)
+		fired := duetimetest.Fire(t, s.db, mux, s.now.Add(10*time.Minute+time.Millisecond))
+		if diff := cmp.Diff([]string{"order.expire1", "order.expire2", "order.expire3"}, s.effects()); diff != "" {
+			t.Errorf("effects (-want +got):\n%s", diff)
+		}
+		for _, f := range fired {
+			if f.Result != duetimetest.Done || f.State != task.Done || f.At.Before(f.DueAt) || f.At.Sub(f.DueAt) > 5*time.Second {
+				t.Errorf("got %s of %s at %v, due at %v", f.Result, f.Owner, f.At, f.DueAt)
+			}
+		}
+		if len(fired) != 3 {
+			t.Errorf("got %d runs, want 3", len(fired))
+		}
+		if again := duetimetest.Fire(t, s.db, mux, s.now.Add(10*time.Minute)); len(again) != 0 {
+			t.Errorf("got %d runs the second time, want none", len(again))
+		}
+		duetimetest.RequireScheduled(t, s.db, expire, "cyd")
+	})
+}
+
+func TestFireFollowsFollowUps(t *testing.T) {
+	t.Parallel()
+	shops(t, func(t *testing.T, s *shop) {
+		mux := worker.NewMux()
+		worker.Handle(mux, expire, func(ctx context.Context, tx *worker.Tx, w worker.Task[Expire]) error {
+			if err := effect(ctx, tx, w); err != nil {
+				return err
+			}
+			_, err := tx.Schedule(ctx, expire.New(w.Owner, Expire{Order: w.Payload.Order + 1}, task.In(4*time.Hour)))
+			return err
+		})
+		s.schedule(expire.New("ada", Expire{Order: 1}, task.At(s.now.Add(4*time.Hour))))
+		if fired := duetimetest.Fire(t, s.db, mux, s.now.Add(13*time.Hour)); len(fired) != 3 {
+			t.Errorf("got %d runs in 13 hours, want 3", len(fired))
+		}
+		next := duetimetest.RequireScheduled(t, s.db, expire, "ada", duetimetest.Payload(Expire{Order: 4}))
+		if in := next.DueAt.Sub(s.now); in < 16*time.Hour || in > 16*time.Hour+time.Minute {
+			t.Errorf("got the fourth in %v, want 16 h", in)
+		}
+	})
+}
+
+func TestFireRetries(t *testing.T) {
+	t.Parallel()
+	shops(t, func(t *testing.T, s *shop) {
+		mux := worker.NewMux()
+		worker.Handle(mux, expire, func(context.Context, *worker.Tx, worker.Task[Expire]) error { return errors.New("out of paper") })
+		snoozes := 0
+		worker.Handle(mux, remind, func(ctx context.Context, tx *worker.Tx, w worker.Task[Expire]) error {
+			if snoozes++; snoozes < 3 {
+				return worker.Snooze(time.Hour)
+			}
+			return effect(ctx, tx, w)
+		})
+		worker.HandleOutside(mux, mail, func(context.Context, worker.Task[Expire]) error {
+			return worker.Discard(errors.New("no such address"))
+		})
+		s.schedule(
+			expire.New("ada", Expire{Order: 1}, task.In(time.Hour)),
+			remind.New("ada", Expire{Order: 2}, task.In(2*time.Hour)),
+			mail.New("ada", Expire{Order: 3}, task.In(3*time.Hour)),
+		)
+		var got []string
+		for _, f := range duetimetest.Fire(t, s.db, mux, s.now.Add(24*time.Hour)) {
+			got = append(got, fmt.Sprintf("%s %s %d %v", f.Kind, f.Result, f.Attempt, f.Err != nil))
+		}
+		want := []string{
+			"order.expire failed 1 true", "order.expire failed 2 true", "order.expire dead 3 true",
+			"order.remind snoozed 0 true", "order.mail dead 1 true", "order.remind snoozed 0 true", "order.remind done 0 false",
+		}
+		// The snoozed one and the mail are due at about the same time.
+		want[4], want[5] = got[4], got[5]
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("runs (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestFireBatch(t *testing.T) {
+	t.Parallel()
+	shops(t, func(t *testing.T, s *shop) {
+		mux := worker.NewMux()
+		var calls []int
+		worker.HandleBatch(mux, remind, func(_ context.Context, _ *worker.Tx, ws []worker.Task[Expire]) error {
+			calls = append(calls, len(ws))
+			return nil
+		})
+		var specs []task.Spec
+		for i := range 250 {
+			specs = append(specs, remind.New(fmt.Sprint("owner", i), Expire{Order: i}, task.At(s.now.Add(time.Hour))))
+		}
+		s.schedule(specs...)
+		if fired := duetimetest.Fire(t, s.db, mux, s.now.Add(2*time.Hour)); len(fired) != 250 {
+			t.Errorf("got %d runs, want 250", len(fired))
+		}
+		if diff := cmp.Diff([]int{100, 100, 50}, calls); diff != "" {
+			t.Errorf("calls (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestFireHeedsChanges(t *testing.T) {
+	t.Parallel()
+	shops(t, func(t *testing.T, s *shop) {
+		mux := worker.NewMux()
+		worker.Handle(mux, expire, effect)
+		gone := expire.New("ada", Expire{Order: 1}, task.In(time.Minute))
+		moved := expire.New("ada", Expire{Order: 2}, task.In(time.Minute))
+		s.schedule(gone, moved, mail.New("ada", Expire{Order: 3}, task.In(time.Minute)))
+		_, err := s.client.Cancel(t.Context(), gone.ID())
+		pipelinetest.Must(t, err)
+		_, err = s.client.Shift(t.Context(), moved.ID(), time.Hour)
+		pipelinetest.Must(t, err)
+		if fired := duetimetest.Fire(t, s.db, mux, s.now.Add(30*time.Minute)); len(fired) != 0 {
+			t.Errorf("got %d runs, want none", len(fired))
+		}
+		if fired := duetimetest.Fire(t, s.db, mux, s.now.Add(2*time.Hour)); len(fired) != 1 || fired[0].ID != moved.ID() {
+			t.Errorf("got %v, want the moved task", fired)
+		}
+		duetimetest.RequireScheduled(t, s.db, mail, "ada") // no handler: left alone
+	})
+}
+
+func TestFireFailsTheTest(t *testing.T) {
+	t.Parallel()
+	shops(t, func(t *testing.T, s *shop) {
+		mux := worker.NewMux()
+		worker.Handle(mux, expire, func(ctx context.Context, tx *worker.Tx, w worker.Task[Expire]) error {
+			_, err := tx.Reschedule(ctx, w.ID, task.In(time.Millisecond))
+			return err
+		})
+		s.schedule(expire.New("ada", Expire{Order: 1}, task.In(0)))
+		got := refusal(t, func(t testing.TB) { duetimetest.Fire(t, s.db, mux, s.now.Add(1000*time.Hour)) })
+		if !strings.Contains(got, "without an end") || !strings.Contains(got, "ran order.expire") {
+			t.Errorf("got %q", got)
+		}
+	})
+}
+
+func TestFireNamesALockedRow(t *testing.T) {
+	t.Parallel()
+	shops(t, func(t *testing.T, s *shop) {
+		mux := worker.NewMux()
+		worker.Handle(mux, expire, effect)
+		spec := expire.New("ada", Expire{Order: 1}, task.In(time.Minute))
+		s.schedule(spec)
+		tx, err := s.plain.BeginTx(t.Context(), nil)
+		pipelinetest.Must(t, err)
+		_, err = s.client.Join(tx).Shift(t.Context(), spec.ID(), -time.Second)
+		pipelinetest.Must(t, err)
+		got := refusal(t, func(t testing.TB) { duetimetest.Fire(t, s.db, mux, s.now.Add(time.Hour)) })
+		if !strings.Contains(got, spec.ID().String()) || !strings.Contains(got, "locked by a transaction") {
+			t.Errorf("got %q", got)
+		}
+		pipelinetest.Must(t, tx.Rollback())
+		if fired := duetimetest.Fire(t, s.db, mux, s.now.Add(time.Hour)); len(fired) != 1 {
+			t.Errorf("got %d runs after the rollback, want 1", len(fired))
+		}
+	})
+}
