@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -352,6 +353,7 @@ func (h *run) heal() {
 	daemon, err := reconcile.New(reconcile.Config{
 		Interval: 10 * time.Millisecond, Grace: 10 * time.Millisecond, Lead: protocolLead,
 		Shards: func(context.Context) (int, error) { return protocolShards, nil },
+		Logger: slog.New(slog.DiscardHandler),
 	}, h.store, h.index, silence{})
 	h.must(err)
 	done := make(chan error, 1)
