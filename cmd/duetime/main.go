@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -59,8 +60,25 @@ func run() int {
 			return code
 		}
 	}
-	_, _ = fmt.Fprintf(os.Stderr, "duetime: %v\n", err)
+	_, _ = fmt.Fprintf(os.Stderr, "duetime: %s\n", oneLine(err))
 	return code
+}
+
+// oneLine joins the lines of an error: of several at once, of a suggestion.
+func oneLine(err error) string {
+	var parts []string
+	for line := range strings.Lines(err.Error()) {
+		if line = strings.TrimSpace(line); line != "" {
+			parts = append(parts, line)
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// needsCommand is the run of a command that only holds others: it changes nothing, and a script must not take that for
+// success.
+func needsCommand(cmd *cobra.Command, _ []string) error {
+	return fmt.Errorf("%s needs one of its commands (see %s --help)", cmd.CommandPath(), cmd.CommandPath())
 }
 
 // tool is what the commands share.

@@ -14,7 +14,9 @@ import (
 )
 
 func (t *tool) migrate() *cobra.Command {
-	cmd := &cobra.Command{Use: "migrate", Short: "Make or change duetime's tables, its layout and its topics"}
+	cmd := &cobra.Command{
+		Use: "migrate", Short: "Make or change duetime's tables, its layout and its topics", Args: cobra.NoArgs, RunE: needsCommand,
+	}
 	cmd.AddCommand(
 		&cobra.Command{
 			Use: "up", Short: "Bring the schema and the topics up to date; may be repeated", Args: cobra.NoArgs,

@@ -18,7 +18,7 @@ import (
 )
 
 func (t *tool) task() *cobra.Command {
-	cmd := &cobra.Command{Use: "task", Short: "Look at tasks and change them"}
+	cmd := &cobra.Command{Use: "task", Short: "Look at tasks and change them", Args: cobra.NoArgs, RunE: needsCommand}
 	cmd.AddCommand(t.taskGet(), t.taskList(), t.taskCancel(), t.taskReschedule())
 	return cmd
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/duetime/duetime"
 	"github.com/duetime/duetime/internal/config"
 	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/parts"
 	"github.com/duetime/duetime/internal/pet"
 	"github.com/duetime/duetime/internal/process"
 )
@@ -20,14 +21,8 @@ import (
 func main() { os.Exit(process.Main("game", config.DefaultPath, run)) }
 
 func run(ctx context.Context, env *process.Env) error {
-	cfg, err := config.Load(env.Flags.Config, env.Flags.Explicit, os.Environ())
+	cfg, err := parts.Configure(ctx, env, func(c config.Config) string { return c.Game.Admin })
 	if err != nil {
-		return err
-	}
-	if err := env.SetLog(cfg.Log.Level, cfg.Log.Format); err != nil {
-		return err
-	}
-	if err := env.ServeAdmin(ctx, cfg.Game.Admin); err != nil {
 		return err
 	}
 	client, err := duetime.Open(cfg, duetime.WithLogger(env.Log()), duetime.WithMetrics(env.Registry))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/duetime/duetime"
 	"github.com/duetime/duetime/internal/config"
+	"github.com/duetime/duetime/internal/parts"
 	"github.com/duetime/duetime/internal/pet"
 	"github.com/duetime/duetime/internal/process"
 )
@@ -15,14 +16,8 @@ import (
 func main() { os.Exit(process.Main("worker", config.DefaultPath, run)) }
 
 func run(ctx context.Context, env *process.Env) error {
-	cfg, err := config.Load(env.Flags.Config, env.Flags.Explicit, os.Environ())
+	cfg, err := parts.Configure(ctx, env, func(c config.Config) string { return c.Worker.Admin })
 	if err != nil {
-		return err
-	}
-	if err := env.SetLog(cfg.Log.Level, cfg.Log.Format); err != nil {
-		return err
-	}
-	if err := env.ServeAdmin(ctx, cfg.Worker.Admin); err != nil {
 		return err
 	}
 	client, err := duetime.Open(cfg, duetime.WithLogger(env.Log()), duetime.WithMetrics(env.Registry))

@@ -167,7 +167,7 @@ func TestExitsOnWhatNoWaitingCures(t *testing.T) {
 	}
 	for _, c := range []refusal{
 		{"mysql password", commands, []string{"DUETIME_MYSQL__DSN=" + strings.Replace(p.dsn, "root@", "root:wrong@", 1)}, nil, []string{"mysql.dsn", "denied"}},
-		{"redis password", []string{"event", "daemon"}, []string{"DUETIME_REDIS__ADDRS=" + guarded.Addr(), "DUETIME_REDIS__PASSWORD=wrong"}, nil, []string{"redis.password", "WRONGPASS"}},
+		{"redis password", commands, []string{"DUETIME_REDIS__ADDRS=" + guarded.Addr(), "DUETIME_REDIS__PASSWORD=wrong"}, nil, []string{"redis.password", "WRONGPASS"}},
 		{"redis without its password", []string{"event"}, []string{"DUETIME_REDIS__ADDRS=" + guarded.Addr()}, nil, []string{"redis.password", "NOAUTH"}},
 		{"unknown variable", commands, []string{"DUETIME_EVNT__LEAD=1s"}, nil, []string{"DUETIME_EVNT__LEAD"}},
 		{"bad value", commands, []string{"DUETIME_EVENT__LEAD=soon"}, nil, []string{"DUETIME_EVENT__LEAD", "duration"}},
@@ -175,7 +175,6 @@ func TestExitsOnWhatNoWaitingCures(t *testing.T) {
 		{"unknown key of the file", commands, nil, []string{"--config", file}, []string{file, "evnt"}},
 		{"missing file", commands, nil, []string{"--config", file + ".absent"}, []string{file + ".absent"}},
 		{"another namespace", commands, []string{"DUETIME_NAMESPACE=another"}, nil, []string{"namespace", "another", p.namespace}},
-		{"session refused by kafka", []string{"worker"}, []string{"DUETIME_KAFKA__SESSION_TIMEOUT=1s"}, nil, []string{"kafka.session_timeout"}},
 	} {
 		for _, name := range c.names {
 			t.Run(c.title+"/"+name, func(t *testing.T) {

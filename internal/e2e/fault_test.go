@@ -45,10 +45,12 @@ func TestFaults(t *testing.T) { //nolint:paralleltest // it measures time
 	d.redisFlushed(t)
 	d.redisAway(t)
 	d.replaced(t)
+	d.sessionRefused(t)
 	d.crowd.end()
 	d.settle(t)
 	d.wantClean(t)
 	meals := d.check(t, d.crowd)
+	d.stragglers(t, meals)
 	all := lags(meals, d.windows...)
 	report(t, "%d meals, %d took effect; lag outside of the faults p50 %v, p99 %v, max %v",
 		len(meals), len(lags(meals)), rank(all, 50), rank(all, 99), rank(all, 100))
@@ -157,6 +159,16 @@ func (d *drill) replaced(t *testing.T) {
 	}
 }
 
+// sessionRefused starts a worker whose session is shorter than the broker allows.
+func (d *drill) sessionRefused(t *testing.T) {
+	t.Helper()
+	short := d.start(t, "worker", "DUETIME_KAFKA__SESSION_TIMEOUT=2s")
+	if code := short.Wait(t, time.Minute); code != 1 {
+		t.Errorf("a session that the broker refuses: exit code %d, want 1", code)
+	}
+	short.wantOneComplaint(t, []string{"kafka.session_timeout"})
+}
+
 // fault breaks something, waits until no task is late any more, and prints how long that took by the journal. breaking
 // returns the moment from which to count, on the database's clock.
 func (d *drill) fault(t *testing.T, name string, promised time.Duration, breaking func() time.Time) {
@@ -165,11 +177,28 @@ func (d *drill) fault(t *testing.T, name string, promised time.Duration, breakin
 	d.becomeQuiet(t)
 	meals, _ := d.read(t).judge()
 	healed, first, worst := healing(meals, from)
-	d.windows = append(d.windows, window{from.Add(-lead), healed})
+	d.windows = append(d.windows, window{name, from.Add(-lead), healed})
 	report(t, "%s: healed after %v, first effect claimed since after %v, worst lag %v (promised: %v)",
 		name, healed.Sub(from), first, worst, promised)
 	if took := healed.Sub(from); took > promised+slack {
 		t.Errorf("%s: healed after %v, promised within %v", name, took, promised)
+	}
+}
+
+// stragglers prints what was late though no fault was on.
+func (d *drill) stragglers(t *testing.T, meals map[string]*meal) {
+	t.Helper()
+	for id, m := range meals {
+		if m.at.IsZero() || m.lag() < time.Second || slices.ContainsFunc(d.windows, func(w window) bool { return w.has(m.due) }) {
+			continue
+		}
+		before := window{name: "no fault"}
+		for _, w := range d.windows {
+			if w.from.Before(m.due) {
+				before = w
+			}
+		}
+		report(t, "task %s was late by %v, %v after the window of %s", id, m.lag(), m.due.Sub(before.to), before.name)
 	}
 }
 

@@ -192,7 +192,10 @@ func (m *meal) lag() time.Duration {
 }
 
 // window is a time in which a fault may make tasks late.
-type window struct{ from, to time.Time }
+type window struct {
+	name     string
+	from, to time.Time
+}
 
 func (w window) has(at time.Time) bool { return !at.Before(w.from) && !at.After(w.to) }
 

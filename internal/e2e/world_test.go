@@ -193,7 +193,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{sizes: sizesOf(t), redis: pipelinetest.OwnRedis(t)}
 	w.place = place{
 		dsn: pipelinetest.OwnMariaDB(t).NewSchema(t), redis: w.redis.Addr(), zookeeper: pipelinetest.OwnZooKeeper(t).Addr(),
-		kafka: pipelinetest.OwnKafka(t).Addr(), namespace: "duetime",
+		kafka: pipelinetest.OwnKafka(t, "group.min.session.timeout.ms=6000").Addr(), namespace: "duetime", // as Kafka comes
 		rules: []string{"DUETIME_GAME__MEAL=" + w.sizes.meal.String(), "DUETIME_GAME__SPEEDUP=" + w.sizes.speedup.String()},
 	}
 	var err error

@@ -14,15 +14,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/duetime/duetime/internal/config"
-	"github.com/duetime/duetime/internal/elect"
 	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/process"
-	"github.com/duetime/duetime/internal/reconcile"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/pkg/schedule"
-	"github.com/duetime/duetime/pkg/task"
 )
 
 // Parts are the adapters of one process. Nothing is dialled before it is used.
@@ -65,14 +62,6 @@ func Open(cfg config.Config, log *slog.Logger, reg prometheus.Registerer, o stor
 // Close closes all adapters.
 func (p *Parts) Close(context.Context) error {
 	return errors.Join(p.Stream.Close(), p.Index.Close(), p.Store.Close())
-}
-
-// Elector joins ZooKeeper.
-func (p *Parts) Elector(onChange func(name string, leading bool, epoch int64)) (*elect.ZooKeeper, error) {
-	return elect.NewZooKeeper(elect.Config{
-		Servers: p.Config.ZooKeeper.Servers, SessionTimeout: p.Config.ZooKeeper.SessionTimeout,
-		Root: "/" + p.Config.Namespace, Logger: p.Log, OnChange: onChange,
-	}, p.Store)
 }
 
 // AwaitSchema waits until MySQL answers and the schema is there, and learns the database's clock. Refused credentials and
@@ -151,14 +140,4 @@ func (p *Parts) newShards(ctx context.Context) (int, error) {
 func (p *Parts) Away(err error) bool {
 	var network net.Error
 	return p.Store.Unavailable(err) || index.Away(err) || errors.As(err, &network) || errors.Is(err, io.EOF)
-}
-
-// Backlog reads what the workers of a queue have not read yet.
-func (p *Parts) Backlog(ctx context.Context, queue string) (reconcile.Backlog, error) {
-	return p.Stream.Backlog(ctx, queue)
-}
-
-// Compensations delivers what the daemon is told, until ctx is done.
-func (p *Parts) Compensations(ctx context.Context, fn func(context.Context, []task.Compensation) error) error {
-	return p.Stream.Compensations(ctx, fn)
 }

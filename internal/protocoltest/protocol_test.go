@@ -90,6 +90,7 @@ func (silence) Compensations(ctx context.Context, _ func(context.Context, []task
 func (silence) Backlog(context.Context, string) (reconcile.Backlog, error) { return silence{}, nil }
 func (silence) Explains(string, time.Time) bool                            { return false }
 func (silence) Clear(string) bool                                          { return true }
+func (silence) Partition(string) int                                       { return 0 }
 func (silence) Fenced(int64)                                               {}
 func (silence) Progress()                                                  {}
 

@@ -7,6 +7,7 @@ package verify
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -237,18 +238,32 @@ func (c checker) stillMissing(ctx context.Context, before []task.Task) (int64, e
 	for i, t := range before {
 		versions[t.ID], ids[i] = t.Version, t.ID
 	}
-	rows, err := c.store.Get(ctx, nil, ids)
+	same, err := c.atVersion(ctx, ids, versions)
 	if err != nil {
 		return 0, err
 	}
-	var same []task.Task
-	for _, row := range rows {
-		if row.State == task.Pending && row.Version == versions[row.ID] {
-			same = append(same, row)
-		}
-	}
 	unlike, err := c.unlike(ctx, same)
-	return int64(len(unlike)), err
+	if err != nil || len(unlike) == 0 {
+		return 0, err
+	}
+	// The index was read after the rows: of thousands, as after a lost memory, some have been moved in between.
+	ids = ids[:0]
+	for _, t := range unlike {
+		ids = append(ids, t.ID)
+	}
+	still, err := c.atVersion(ctx, ids, versions)
+	return int64(len(still)), err
+}
+
+// atVersion reads those of the rows that are pending at the given version.
+func (c checker) atVersion(ctx context.Context, ids []task.ID, versions map[task.ID]int64) ([]task.Task, error) {
+	rows, err := c.store.Get(ctx, nil, ids)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(rows, func(row task.Task) bool {
+		return row.State != task.Pending || row.Version != versions[row.ID]
+	}), nil
 }
 
 // stillExtra counts the entries that stand as they stood and are contradicted still.

@@ -1,0 +1,205 @@
+package duetime_test
+
+import (
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/compose-spec/compose-go/v2/loader"
+	"github.com/compose-spec/compose-go/v2/types"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/duetime/duetime/internal/config"
+	"github.com/duetime/duetime/internal/pipelinetest"
+)
+
+// composed is docker-compose.yml as docker reads it.
+func composed(t *testing.T) *types.Project {
+	t.Helper()
+	project, err := loader.LoadWithContext(t.Context(), types.ConfigDetails{
+		WorkingDir: ".", ConfigFiles: []types.ConfigFile{{Filename: "docker-compose.yml"}}, Environment: types.Mapping{},
+	}, func(o *loader.Options) { o.SetProjectName("duetime", true) })
+	pipelinetest.Must(t, err)
+	return project
+}
+
+// commands gives the names of the folders of cmd.
+func commands(t *testing.T) []string {
+	t.Helper()
+	entries, err := os.ReadDir("cmd")
+	pipelinetest.Must(t, err)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func TestComposeServers(t *testing.T) {
+	t.Parallel()
+	services := composed(t).Services
+	for name, image := range map[string]string{
+		"mysql": "mysql:8.4", "redis": "redis:", "zookeeper": "zookeeper:", "kafka": "apache/kafka:",
+	} {
+		s, ok := services[name]
+		if !ok || !strings.HasPrefix(s.Image, image) {
+			t.Errorf("%s: got image %q, want %s", name, s.Image, image)
+			continue
+		}
+		if s.HealthCheck == nil || len(s.HealthCheck.Test) < 2 {
+			t.Errorf("%s has no health check", name)
+		}
+		if len(s.Volumes) == 0 {
+			t.Errorf("%s keeps no data over a restart", name)
+		}
+		for _, p := range s.Ports {
+			t.Errorf("%s publishes port %s", name, p.Published)
+		}
+	}
+	if got := services["redis"].Command; !slices.Contains(got, "noeviction") {
+		t.Errorf("redis may evict entries: %v", got)
+	}
+}
+
+func TestComposeProcesses(t *testing.T) {
+	t.Parallel()
+	services := composed(t).Services
+	var used []string
+	for name, s := range services {
+		if s.Build == nil {
+			continue
+		}
+		if name == "migrate" {
+			used = append(used, "duetime") // the image's entry point
+			want := types.ShellCommand{"migrate", "up"}
+			if diff := cmp.Diff(want, s.Command); diff != "" {
+				t.Errorf("migrate: command (-want +got):\n%s", diff)
+			}
+			for _, server := range []string{"mysql", "kafka"} {
+				if s.DependsOn[server].Condition != types.ServiceConditionHealthy {
+					t.Errorf("migrate does not wait for %s", server)
+				}
+			}
+			continue
+		}
+		if want := (types.ShellCommand{"/usr/local/bin/" + name}); !cmp.Equal(want, s.Entrypoint) {
+			t.Errorf("%s: got entry point %v, want %v", name, s.Entrypoint, want)
+		}
+		used = append(used, name)
+		if s.DependsOn["migrate"].Condition != types.ServiceConditionCompletedSuccessfully {
+			t.Errorf("%s does not wait for migrate", name)
+		}
+		if s.Restart == "" || s.Image != "duetime:local" {
+			t.Errorf("%s: got restart %q and image %q", name, s.Restart, s.Image)
+		}
+		for _, p := range s.Ports {
+			if p.HostIP != "127.0.0.1" {
+				t.Errorf("%s publishes port %s on %q, want loopback", name, p.Published, p.HostIP)
+			}
+		}
+	}
+	slices.Sort(used)
+	if diff := cmp.Diff(commands(t), used); diff != "" {
+		t.Errorf("commands without a service, and services without one (-cmd +compose):\n%s", diff)
+	}
+	for _, name := range []string{"event", "worker"} {
+		s := services[name]
+		if n := s.GetScale(); n != 2 {
+			t.Errorf("%s: got %d processes, want 2", name, n)
+		}
+	}
+}
+
+// Every variable of ours must be one that the processes know, and every address in them that of a service.
+func TestComposeEnvironment(t *testing.T) {
+	t.Parallel()
+	services := composed(t).Services
+	for name, s := range services {
+		if s.Build == nil {
+			continue
+		}
+		var environ []string
+		for key, value := range s.Environment {
+			if value == nil || !strings.HasPrefix(key, "DUETIME_") {
+				t.Errorf("%s: variable %s is not ours, or has no value", name, key)
+				continue
+			}
+			environ = append(environ, key+"="+*value)
+		}
+		cfg, err := config.Load("configs/duetime.yaml", true, environ)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		_, address, _ := strings.Cut(cfg.MySQL.DSN, "@tcp(")
+		address, _, _ = strings.Cut(address, ")")
+		addresses := slices.Concat([]string{address}, cfg.Redis.Addrs, cfg.Kafka.Brokers, cfg.ZooKeeper.Servers)
+		for _, a := range addresses {
+			host, _, err := net.SplitHostPort(a)
+			if _, ok := services[host]; err != nil || !ok {
+				t.Errorf("%s: no service %q", name, a)
+			}
+		}
+		for _, a := range []string{cfg.Event.Admin, cfg.Worker.Admin, cfg.Daemon.Admin, cfg.Game.Admin, cfg.Game.Listen} {
+			if !strings.HasPrefix(a, "0.0.0.0:") {
+				t.Errorf("%s: %q can't be reached from outside of its container", name, a)
+			}
+		}
+	}
+}
+
+// One image has all commands; its last stage has no shell and no rights.
+func TestDockerfile(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("Dockerfile")
+	pipelinetest.Must(t, err)
+	type instruction struct{ name, args string }
+	var stages [][]instruction
+	for line := range strings.Lines(string(text)) {
+		name, args, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch {
+		case name == "" || strings.HasPrefix(name, "#"):
+		case name == "FROM":
+			stages = append(stages, []instruction{{name, args}})
+		case len(stages) == 0:
+			t.Fatalf("%s before FROM", name)
+		default:
+			stages[len(stages)-1] = append(stages[len(stages)-1], instruction{name, args})
+		}
+	}
+	if len(stages) != 2 {
+		t.Fatalf("got %d stages, want 2", len(stages))
+	}
+	has := func(stage []instruction, name string, parts ...string) {
+		t.Helper()
+		if !slices.ContainsFunc(stage, func(i instruction) bool {
+			return i.name == name && !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(i.args, p) })
+		}) {
+			t.Errorf("no %s with %q", name, parts)
+		}
+	}
+	module, err := os.ReadFile("go.mod")
+	pipelinetest.Must(t, err)
+	_, version, _ := strings.Cut(string(module), "\ngo ")
+	version, _, _ = strings.Cut(version, "\n")
+	major := strings.Join(strings.Split(version, ".")[:2], ".")
+	has(stages[0], "FROM", "golang:"+major)
+	has(stages[0], "RUN", "CGO_ENABLED=0", "-o /out/", "./cmd/...")
+	has(stages[1], "FROM", "distroless/static", ":nonroot")
+	has(stages[1], "COPY", "--from=build", "/out/", "/usr/local/bin/")
+	has(stages[1], "COPY", "configs/", "/configs/")
+	has(stages[1], "USER", "nonroot")
+	has(stages[1], "ENTRYPOINT", "/usr/local/bin/duetime")
+	for _, i := range stages[1] {
+		if i.name == "RUN" {
+			t.Errorf("RUN %s needs a shell, which the image doesn't have", i.args)
+		}
+	}
+	for _, name := range commands(t) {
+		if _, err := os.Stat("cmd/" + name + "/main.go"); err != nil {
+			t.Errorf("cmd/%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,166 @@
+// Command coupons shows a service on duetime that does much at once: owners are reminded a day before their coupons end,
+// one statement for a hundred reminders. Its own code is in coupons.go; here it hands out three hundred coupons, extends
+// some, sees one owner leave, and ends by itself, with the day cut to a second.
+//
+//	go run ./examples/coupons                                          # on SQLite, in a temporary folder
+//	go run ./examples/coupons --dsn 'user:password@tcp(127.0.0.1:3306)/shop'
+//
+// It runs the whole pipeline in its own process (package embedded). On real servers duetime.Open takes the place of
+// embedded.OpenMySQL, and the rest stays as it is.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/duetime/duetime/pkg/embedded"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "coupons:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("coupons", flag.ContinueOnError)
+	dsn := flags.String("dsn", "", "MySQL schema for the coupons and the tasks; empty: SQLite in a temporary folder")
+	before := flags.Duration("before", time.Second, "how long before its end an owner is reminded of a coupon; a day in earnest")
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "coupons-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	pipeline, err := open(ctx, *dsn, filepath.Join(dir, "coupons.db"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = pipeline.Close(context.WithoutCancel(ctx)) }()
+	if err := createTable(ctx, pipeline.DB()); err != nil {
+		return err
+	}
+	s := &show{db: pipeline.DB(), out: out}
+	s.coupons = &Coupons{tasks: pipeline.Client, before: *before, called: s.count}
+	return s.play(ctx, pipeline)
+}
+
+func open(ctx context.Context, dsn, file string) (*embedded.Pipeline, error) {
+	cfg := embedded.Config{Logger: slog.New(slog.DiscardHandler), Queues: []string{CouponRemind.Info().Queue}}
+	if dsn == "" {
+		return embedded.OpenSQLite(ctx, file, cfg)
+	}
+	return embedded.OpenMySQL(ctx, dsn, cfg)
+}
+
+// createTable makes the service's own table, beside duetime's.
+func createTable(ctx context.Context, db *sqlx.DB) error {
+	_, err := db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS coupons (
+		id BIGINT PRIMARY KEY, owner VARCHAR(64) NOT NULL, ends_ms BIGINT NOT NULL, reminded INT NOT NULL)`)
+	return err
+}
+
+// show is what main plays.
+type show struct {
+	coupons *Coupons
+	db      *sqlx.DB
+	out     io.Writer
+	calls   atomic.Int64 // of the handler; some may have been rolled back and repeated
+}
+
+func (s *show) count(int) { s.calls.Add(1) }
+
+const (
+	owners = 10
+	each   = 30 // coupons of an owner
+)
+
+// play fires what is due while the coupons are handed out and changed.
+func (s *show) play(ctx context.Context, pipeline *embedded.Pipeline) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return pipeline.Work(ctx, s.coupons.Handlers()) })
+	group.Go(func() error {
+		defer stop()
+		return s.run(ctx)
+	})
+	return group.Wait()
+}
+
+func (s *show) run(ctx context.Context) error {
+	first := time.Now().UnixMilli() // so that the numbers are new in a schema that is used again
+	coupons := make([]Coupon, owners*each)
+	ends := time.Now().Add(2*time.Second + s.coupons.before)
+	for i := range coupons {
+		owner := fmt.Sprintf("owner-%d-%d", first, i%owners)
+		coupons[i] = Coupon{ID: first + int64(i), Owner: owner, EndsMs: ends.UnixMilli()}
+	}
+	if err := s.coupons.Grant(ctx, coupons); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "%d coupons handed out, to be reminded of in 2s\n", len(coupons))
+	for i := 1; i <= 5; i++ {
+		if err := s.coupons.Extend(ctx, coupons[i], time.Second); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(s.out, "5 of them extended by 1s")
+	cancelled, err := s.coupons.Leave(ctx, coupons[0].Owner)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "one owner left, %d reminders taken back\n", cancelled)
+	return s.await(ctx, first)
+}
+
+// await prints whenever more owners have been reminded, until all were.
+func (s *show) await(ctx context.Context, first int64) error {
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for last := 0; ; {
+		var n struct {
+			All   int `db:"n"`
+			Once  int `db:"once"`
+			Twice int `db:"twice"`
+		}
+		err := s.db.GetContext(ctx, &n, `SELECT COUNT(*) AS n, COALESCE(SUM(reminded > 0), 0) AS once,
+			COALESCE(SUM(reminded > 1), 0) AS twice FROM coupons WHERE id >= ?`, first)
+		if err != nil {
+			return err
+		}
+		if n.Once > last {
+			fmt.Fprintf(s.out, "reminded of %d of %d coupons\n", n.Once, n.All)
+		}
+		if last = n.Once; n.Once == n.All {
+			fmt.Fprintf(s.out, "all done in %d statements, reminded twice: %d\n", s.calls.Load(), n.Twice)
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,156 @@
+// Command orders shows a service on duetime: an order that isn't paid within ten minutes expires. Its own code is in
+// shop.go; here it plays five orders and ends by itself, with the ten minutes cut to two seconds.
+//
+//	go run ./examples/orders                                          # on SQLite, in a temporary folder
+//	go run ./examples/orders --dsn 'user:password@tcp(127.0.0.1:3306)/shop'
+//
+// It runs the whole pipeline in its own process (package embedded). On real servers duetime.Open takes the place of
+// embedded.OpenMySQL, and the shop stays as it is.
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/duetime/duetime/pkg/embedded"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "orders:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("orders", flag.ContinueOnError)
+	dsn := flags.String("dsn", "", "MySQL schema for the orders and the tasks; empty: SQLite in a temporary folder")
+	payWithin := flags.Duration("pay-within", 2*time.Second, "after which an unpaid order expires; ten minutes in earnest")
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "orders-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	pipeline, err := open(ctx, *dsn, filepath.Join(dir, "orders.db"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = pipeline.Close(context.WithoutCancel(ctx)) }()
+	if err := createTable(ctx, pipeline.DB().DB); err != nil {
+		return err
+	}
+	shop := &Shop{db: pipeline.DB().DB, tasks: pipeline.Client, payWithin: *payWithin}
+	return play(ctx, pipeline, shop, out)
+}
+
+func open(ctx context.Context, dsn, file string) (*embedded.Pipeline, error) {
+	cfg := embedded.Config{Logger: slog.New(slog.DiscardHandler)}
+	if dsn == "" {
+		return embedded.OpenSQLite(ctx, file, cfg)
+	}
+	return embedded.OpenMySQL(ctx, dsn, cfg)
+}
+
+// createTable makes the shop's own table, beside duetime's.
+func createTable(ctx context.Context, db *sql.DB) error {
+	_, err := db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS orders (
+		id BIGINT PRIMARY KEY, customer VARCHAR(64) NOT NULL, state VARCHAR(16) NOT NULL, expiry CHAR(36) NOT NULL)`)
+	return err
+}
+
+// play fires what is due while the customers order and pay.
+func play(ctx context.Context, pipeline *embedded.Pipeline, shop *Shop, out io.Writer) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return pipeline.Work(ctx, shop.Handlers()) })
+	group.Go(func() error {
+		defer stop()
+		return customers(ctx, shop, out)
+	})
+	return group.Wait()
+}
+
+// customers place five orders and pay two of them in time, and one too late.
+func customers(ctx context.Context, shop *Shop, out io.Writer) error {
+	first := time.Now().UnixMilli() // so that the numbers are new in a schema that is used again
+	for n := range int64(5) {
+		if err := shop.Place(ctx, first+n, fmt.Sprint("customer-", n)); err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "order %d placed, to be paid within %v\n", n, shop.payWithin)
+	}
+	for _, n := range []int64{1, 3} {
+		if err := shop.Pay(ctx, first+n); err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "order %d paid\n", n)
+	}
+	began := time.Now()
+	if err := awaitNoneUnpaid(ctx, shop.db, first); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "none unpaid after %v\n", time.Since(began).Round(100*time.Millisecond))
+	if err := shop.Pay(ctx, first+2); !errors.Is(err, ErrExpired) {
+		return fmt.Errorf("order 2 paid too late: got %w", err)
+	}
+	fmt.Fprintf(out, "order 2 paid too late: %v\n\n", ErrExpired)
+	return list(ctx, shop.db, first, out)
+}
+
+func awaitNoneUnpaid(ctx context.Context, db *sql.DB, first int64) error {
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		var n int
+		if err := db.QueryRowContext(ctx, "SELECT COUNT(*) FROM orders WHERE id >= ? AND state = 'unpaid'", first).Scan(&n); err != nil {
+			return err
+		}
+		if n == 0 {
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func list(ctx context.Context, db *sql.DB, first int64, out io.Writer) error {
+	rows, err := db.QueryContext(ctx, "SELECT id, customer, state FROM orders WHERE id >= ? ORDER BY id", first)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }() // reading to the end closed it
+	fmt.Fprintln(out, "order  customer    state")
+	for rows.Next() {
+		var id int64
+		var customer, state string
+		if err := rows.Scan(&id, &customer, &state); err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "%5d  %-10s  %s\n", id-first, customer, state)
+	}
+	return rows.Err()
+}

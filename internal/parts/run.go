@@ -1,0 +1,74 @@
+package parts
+
+import (
+	"context"
+	"os"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/duetime/duetime/internal/config"
+	"github.com/duetime/duetime/internal/elect"
+	"github.com/duetime/duetime/internal/process"
+)
+
+// Configure is how every process begins: it reads the configuration, sets the log up, and serves the admin address that
+// the configuration has for this process.
+func Configure(ctx context.Context, env *process.Env, admin func(config.Config) string) (config.Config, error) {
+	cfg, err := config.Load(env.Flags.Config, env.Flags.Explicit, os.Environ())
+	if err != nil {
+		return cfg, err
+	}
+	if err := env.SetLog(cfg.Log.Level, cfg.Log.Format); err != nil {
+		return cfg, err
+	}
+	return cfg, env.ServeAdmin(ctx, admin(cfg))
+}
+
+// Candidate is what an elected process stands for.
+type Candidate struct {
+	Name     string // of the election and of its epoch counter
+	Lead     func(ctx context.Context, term *elect.Term) error
+	OnChange func(leading bool) // may be nil
+}
+
+// Stand waits for the schema, joins the election, and leads whenever it is this process's turn, until ctx ends. The
+// process is ready once its ZooKeeper session stands, leader or not.
+func (p *Parts) Stand(ctx context.Context, env *process.Env, c Candidate) error {
+	if err := p.AwaitSchema(ctx); err != nil {
+		return err
+	}
+	elector, err := elect.NewZooKeeper(elect.Config{
+		Servers: p.Config.ZooKeeper.Servers, SessionTimeout: p.Config.ZooKeeper.SessionTimeout,
+		Root: "/" + p.Config.Namespace, Logger: p.Log,
+		OnChange: func(_ string, leading bool, _ int64) {
+			if c.OnChange != nil {
+				c.OnChange(leading)
+			}
+		},
+	}, p.Store)
+	if err != nil {
+		return err
+	}
+	env.OnStop("zookeeper", func(context.Context) error { return elector.Close() })
+
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return p.Clock.Run(ctx) })
+	group.Go(func() error { return unlessStopped(ctx, p.AwaitIndex(ctx)) })
+	group.Go(func() error {
+		err := elector.Ready(ctx)
+		if err == nil {
+			env.Ready()
+		}
+		return unlessStopped(ctx, err)
+	})
+	group.Go(func() error { return elector.Lead(ctx, c.Name, c.Lead) })
+	return group.Wait()
+}
+
+// unlessStopped drops an error that says only that ctx has ended.
+func unlessStopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil && !process.IsFatal(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,165 @@
+package pet_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/duetime/duetime/internal/pipelinetest"
+)
+
+func TestRequestsAreChecked(t *testing.T) {
+	t.Parallel()
+	w := onSQLite(t, start)
+	w.create("ann")
+	long := strings.Repeat("x", 65)
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+		code, field        string
+	}{
+		{"POST", "/v1/pets", `{"name":"x"}`, 400, "invalid", "owner"},
+		{"POST", "/v1/pets", `{"owner":"x"}`, 400, "invalid", "name"},
+		{"POST", "/v1/pets", `{"owner":"","name":"x"}`, 400, "invalid", "owner"},
+		{"POST", "/v1/pets", `{"owner":"` + long + `","name":"x"}`, 400, "invalid", "owner"},
+		{"POST", "/v1/pets", `{"owner":"x","name":"` + long + `"}`, 400, "invalid", "name"},
+		{"POST", "/v1/pets", `{"owner":"a b","name":"x"}`, 400, "invalid", "owner"},
+		{"POST", "/v1/pets", `{"owner":"a{b}","name":"x"}`, 400, "invalid", "owner"},
+		{"POST", "/v1/pets", `{"owner":"é","name":"x"}`, 400, "invalid", "owner"},
+		{"POST", "/v1/pets", `{"owner":"x\n","name":"x"}`, 400, "invalid", "owner"},
+		{"POST", "/v1/pets", `{"owner":7,"name":"x"}`, 400, "invalid", "owner"},
+		{"POST", "/v1/pets", `{"owner":null,"name":"x"}`, 400, "invalid", "owner"},
+		{"POST", "/v1/pets", `{"owner":"x","name":["x"]}`, 400, "invalid", "name"},
+		{"POST", "/v1/pets", `{"owner":"x","name":"x","food":1000}`, 400, "invalid", "food"},
+		{"POST", "/v1/pets", `{"Owner":"x","name":"x"}`, 400, "invalid", "Owner"},
+		{"POST", "/v1/pets", ``, 400, "invalid", "body"},
+		{"POST", "/v1/pets", `null`, 400, "invalid", "body"},
+		{"POST", "/v1/pets", `[]`, 400, "invalid", "body"},
+		{"POST", "/v1/pets", `{"owner":"x","name":"x"}{}`, 400, "invalid", "body"},
+		{"POST", "/v1/pets", `{"owner":"x","name":`, 400, "invalid", "body"},
+		{"POST", "/v1/pets/1/feed", `{"food":3}`, 400, "invalid", "food"},
+		{"POST", "/v1/pets/1/speedup", `[]`, 400, "invalid", "body"},
+		{"POST", "/v1/pets/1/autofeed", `null`, 400, "invalid", "body"},
+		{"DELETE", "/v1/pets/1/meal", `{"a":1}`, 400, "invalid", "a"},
+		{"POST", "/v1/owners/ann/speedup", `{"a":1}`, 400, "invalid", "a"},
+		{"POST", "/v1/owners/" + long + "/speedup", ``, 400, "invalid", "owner"},
+		{"GET", "/v1/owners/" + long + "/tasks", ``, 400, "invalid", "owner"},
+		{"GET", "/v1/pets/x", ``, 400, "invalid", "id"},
+		{"GET", "/v1/pets/-1", ``, 400, "invalid", "id"},
+		{"GET", "/v1/pets/+1", ``, 400, "invalid", "id"},
+		{"GET", "/v1/pets/1.0", ``, 400, "invalid", "id"},
+		{"GET", "/v1/pets/0x1", ``, 400, "invalid", "id"},
+		{"GET", "/v1/pets/%D9%A1", ``, 400, "invalid", "id"},
+		{"POST", "/v1/pets/x/feed", ``, 400, "invalid", "id"},
+		{"GET", "/v1/pets/0", ``, 404, "not_found", ""},
+		{"GET", "/v1/pets/01", ``, 404, "not_found", ""},
+		{"GET", "/v1/pets/99", ``, 404, "not_found", ""},
+		{"GET", "/v1/pets/9223372036854775807", ``, 404, "not_found", ""},
+		{"GET", "/v1/pets/9223372036854775808", ``, 404, "not_found", ""},
+		{"POST", "/v1/pets/99/feed", ``, 404, "not_found", ""},
+		{"POST", "/v1/pets/99/speedup", `{}`, 404, "not_found", ""},
+		{"POST", "/v1/pets/99/autofeed", ``, 404, "not_found", ""},
+		{"DELETE", "/v1/pets/99/meal", ``, 404, "not_found", ""},
+		{"GET", "/", ``, 404, "not_found", ""},
+		{"GET", "/v1/pets", ``, 404, "not_found", ""},
+		{"GET", "/v1/pets/", ``, 404, "not_found", ""},
+		{"GET", "/v1/pets/1/", ``, 404, "not_found", ""},
+		{"GET", "/v1//pets/1", ``, 404, "not_found", ""},
+		{"GET", "/v1/owners/../pets/1", ``, 404, "not_found", ""},
+		{"GET", "/v1/pets/1/feed", ``, 404, "not_found", ""},
+		{"PUT", "/v1/pets/1", `{}`, 404, "not_found", ""},
+		{"POST", "/v1/pets/1/dance", ``, 404, "not_found", ""},
+		{"POST", "/v1/pets", strings.Repeat(" ", 64<<10+1), 413, "too_large", ""},
+		{"POST", "/v1/pets/1/feed", strings.Repeat(" ", 64<<10+1), 413, "too_large", ""},
+		{"DELETE", "/v1/pets/1/meal", strings.Repeat(" ", 64<<10+1), 413, "too_large", ""},
+	} {
+		t.Run(c.method+" "+c.path+" "+c.body[:min(len(c.body), 30)], func(t *testing.T) {
+			world := *w
+			world.t = t
+			world.refused(world.do(c.method, c.path, c.body), c.status, c.code, c.field)
+		})
+	}
+	if lines := w.journal("1"); len(lines) != 0 {
+		t.Errorf("refused requests left lines: %+v", lines)
+	}
+}
+
+func TestRequestsAtTheLimits(t *testing.T) {
+	t.Parallel()
+	w := onSQLite(t, start)
+	all := "ABCXYZabcxyz0189._:-" + strings.Repeat("x", 44)
+	body := `{"owner":"` + all + `","name":"` + all + `"}`
+	body += strings.Repeat(" ", 64<<10-len(body))
+	if got := w.do("POST", "/v1/pets", body); got.status != http.StatusCreated {
+		t.Errorf("the longest owner, name and body: %+v", got)
+	}
+	for _, empty := range []string{"", " ", "{}", " { } "} {
+		id := w.create("ann").ID
+		if got := w.do("POST", "/v1/pets/"+id+"/feed", empty); got.status != http.StatusOK {
+			t.Errorf("body %q: %+v", empty, got)
+		}
+	}
+}
+
+// A body that breaks off is the client's fault, and nothing is done.
+func TestBrokenBody(t *testing.T) {
+	t.Parallel()
+	w := onSQLite(t, start)
+	id := w.create("ann").ID
+	server := httptest.NewServer(w.api)
+	defer server.Close()
+	for name, body := range map[string]string{
+		"bad chunk": "Transfer-Encoding: chunked\r\n\r\nnonsense\r\n",
+		"cut off":   "Content-Length: 100\r\n\r\n{}",
+	} {
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
+		pipelinetest.Must(t, err)
+		_, err = io.WriteString(conn, "POST /v1/pets/"+id+"/feed HTTP/1.1\r\nHost: game\r\n"+body)
+		pipelinetest.Must(t, err)
+		pipelinetest.Must(t, conn.(*net.TCPConn).CloseWrite())
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		pipelinetest.Must(t, err)
+		if res.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: status %d", name, res.StatusCode)
+		}
+		pipelinetest.Must(t, res.Body.Close())
+		pipelinetest.Must(t, conn.Close())
+	}
+	if p := w.see(id); p.Food != 100 {
+		t.Errorf("fed: %+v", p)
+	}
+}
+
+// FuzzAPI sends any body and key to every path that changes something: no panic, and never a 500.
+func FuzzAPI(f *testing.F) {
+	w := onSQLite(f, start)
+	id := w.create("ann").ID
+	for which := range uint8(6) {
+		f.Add(which, `{"owner":"ann","name":"tom"}`, "key")
+		f.Add(which, `{"owner":{"a":[1e999,"\ud800"]},"name":null}`, "\x00")
+		f.Add(which, ``, "")
+	}
+	paths := [][2]string{
+		{"POST", "/v1/pets"},
+		{"POST", "/v1/pets/" + id + "/feed"},
+		{"POST", "/v1/pets/" + id + "/speedup"},
+		{"POST", "/v1/pets/" + id + "/autofeed"},
+		{"DELETE", "/v1/pets/" + id + "/meal"},
+		{"POST", "/v1/owners/ann/speedup"},
+	}
+	f.Fuzz(func(t *testing.T, which uint8, body, key string) {
+		world := *w
+		world.t = t
+		to := paths[int(which)%len(paths)]
+		for range 2 { // the second may be a replay
+			got := world.do(to[0], to[1], body, "Idempotency-Key", key)
+			if got.status >= http.StatusInternalServerError || got.body == "" {
+				t.Fatalf("%s %s: %+v", to[0], to[1], got)
+			}
+		}
+	})
+}

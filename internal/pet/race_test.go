@@ -1,0 +1,163 @@
+package pet_test
+
+import (
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/internal/pet"
+	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// play lets the pipeline's own worker end meals until stop is called.
+func (w *world) play(t *testing.T) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- w.Work(ctx, w.game.Handlers()) }()
+	return sync.OnceFunc(func() {
+		cancel()
+		pipelinetest.Must(t, <-done)
+	})
+}
+
+// TestRaces has many clients change few pets while their meals end, and then holds the pets against the journal.
+func TestRaces(t *testing.T) {
+	t.Parallel()
+	rules := pet.Rules{Meal: 120 * time.Millisecond, Speedup: 40 * time.Millisecond, Food: 400, SpeedupCards: 300, AutofeedCards: 200}
+	w := onMariaDB(t, rules)
+	stop := w.play(t)
+	defer stop()
+	ids := make([]string, 4)
+	for i := range ids {
+		ids[i] = w.create("ann").ID
+	}
+	seen := &promises{due: map[task.ID]map[int64]int64{}}
+	until := time.Now().Add(6 * time.Second)
+	var clients sync.WaitGroup
+	for range 12 {
+		clients.Go(func() {
+			for time.Now().Before(until) {
+				w.step(t, ids[rand.IntN(len(ids))], seen)
+			}
+		})
+	}
+	clients.Wait()
+	pipelinetest.Await(t, "the last meals", func() bool {
+		for _, id := range ids {
+			if w.see(id).Meal != nil {
+				return false
+			}
+		}
+		return true
+	})
+	stop()
+	for _, id := range ids {
+		w.account(t, id, seen)
+	}
+	found, err := pet.Audit(t.Context(), w.DB(), w.Drill().Tasks)
+	if err != nil || found != (pet.Findings{}) {
+		t.Errorf("audit: %+v, %v", found, err)
+	}
+}
+
+// promises is what clients were answered.
+type promises struct {
+	mu  sync.Mutex
+	due map[task.ID]map[int64]int64 // due_at_ms by version
+}
+
+func (s *promises) note(m *pet.Meal) {
+	if m == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.due[m.TaskID] == nil {
+		s.due[m.TaskID] = map[int64]int64{}
+	}
+	s.due[m.TaskID][m.Version] = m.DueAtMs
+}
+
+// step makes one change, by chance, and notes what was promised.
+func (w *world) step(t *testing.T, id string, seen *promises) {
+	what := []string{"feed", "feed", "feed", "speedup", "speedup", "autofeed", "autofeed", "cancel", "owner", "get"}[rand.IntN(10)]
+	var got reply
+	switch what {
+	case "owner":
+		got = w.do("POST", "/v1/owners/ann/speedup", "")
+	case "get":
+		got = w.do("GET", "/v1/pets/"+id, "")
+	default:
+		got = w.try(id, what)
+	}
+	switch got.status {
+	case http.StatusOK:
+		var p pet.Pet
+		if err := json.Unmarshal([]byte(got.body), &p); err != nil {
+			t.Error(err)
+		}
+		seen.note(p.Meal)
+	case http.StatusConflict:
+	default:
+		t.Errorf("%s: %+v", what, got)
+	}
+}
+
+// account replays the pet's journal and compares.
+func (w *world) account(t *testing.T, id string, seen *promises) {
+	t.Helper()
+	want := pet.Pet{ID: id, Owner: "ann", Name: "tom", Food: w.rules.Food, SpeedupCards: w.rules.SpeedupCards, AutofeedCards: w.rules.AutofeedCards}
+	var eaten entry // the line of the meal's last start or move
+	for _, line := range w.journal(id) {
+		if line.Event == "fed" || line.Event == "auto_fed" {
+			if eaten.TaskID != "" {
+				t.Errorf("pet %s: %+v, while %s was going on", id, line, eaten.TaskID)
+			}
+			want.Food--
+			eaten = line
+		} else if eaten.TaskID != line.TaskID {
+			t.Errorf("pet %s: %+v, while %q was going on", id, line, eaten.TaskID)
+		}
+		switch line.Event {
+		case "auto_fed":
+			want.AutofeedArmed--
+		case "autofeed_armed":
+			want.AutofeedCards--
+			want.AutofeedArmed++
+		case "sped_up":
+			if line.Version != eaten.Version+1 || line.DueAtMs > eaten.DueAtMs {
+				t.Errorf("pet %s: %+v after %+v", id, line, eaten)
+			}
+			want.SpeedupCards--
+			eaten = line
+		case "meal_cancelled":
+			want.Food++
+			want.AutofeedCards += want.AutofeedArmed
+			want.AutofeedArmed = 0
+			eaten = entry{}
+		case "meal_finished":
+			if line.DueAtMs != eaten.DueAtMs || line.AtMs < line.DueAtMs || line.Version < eaten.Version { // a charged attempt is a version
+				t.Errorf("pet %s: %+v after %+v", id, line, eaten)
+			}
+			want.MealsEaten++
+			want.Experience += 10
+			eaten = entry{}
+		}
+		taskID, err := task.ParseID(line.TaskID)
+		pipelinetest.Must(t, err)
+		if due, told := seen.due[taskID][line.Version]; told && due != line.DueAtMs && line.Event != "meal_cancelled" {
+			t.Errorf("pet %s: %+v, and a client was told that it is due at %d", id, line, due)
+		}
+	}
+	if got := w.see(id); got != want {
+		t.Errorf("pet %s is %+v, its journal makes it %+v", id, got, want)
+	}
+	if want.MealsEaten == 0 {
+		t.Errorf("pet %s never ate", id)
+	}
+}

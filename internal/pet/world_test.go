@@ -1,0 +1,256 @@
+package pet_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/internal/pet"
+	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/pkg/embedded"
+	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/pkg/worker"
+)
+
+func TestMain(m *testing.M) { os.Exit(pipelinetest.Main(m, pipelinetest.VerifyGoroutines())) }
+
+// start is the rules of most tests: no meal ends by itself.
+var start = pet.Rules{Meal: 4 * time.Hour, Speedup: 2 * time.Hour, Food: 100, SpeedupCards: 10, AutofeedCards: 10}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// world is the game on a database, with its API and a worker that takes the meals it is told to.
+type world struct {
+	*embedded.Pipeline
+	t     testing.TB
+	rules pet.Rules
+	game  *pet.Game
+	api   http.Handler
+	store *store.Store // another handle, for what only operators and workers do
+	dsn   string       // of MariaDB
+}
+
+// onBoth runs a case on MariaDB and on SQLite.
+func onBoth(t *testing.T, rules pet.Rules, run func(t *testing.T, w *world)) {
+	t.Helper()
+	t.Run("mariadb", func(t *testing.T) {
+		t.Parallel()
+		run(t, onMariaDB(t, rules))
+	})
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		run(t, onSQLite(t, rules))
+	})
+}
+
+func onMariaDB(t testing.TB, rules pet.Rules) *world {
+	t.Helper()
+	return onMySQL(t, rules, pipelinetest.MariaDB(t).NewSchema(t))
+}
+
+func onMySQL(t testing.TB, rules pet.Rules, dsn string) *world {
+	t.Helper()
+	p, err := embedded.OpenMySQL(t.Context(), dsn, embedded.Config{Logger: quiet})
+	pipelinetest.Must(t, err)
+	s, err := store.Open(dsn, store.Options{})
+	pipelinetest.Must(t, err)
+	w := newWorld(t, rules, p, s)
+	w.dsn = dsn
+	return w
+}
+
+func onSQLite(t testing.TB, rules pet.Rules) *world {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "pet.db")
+	p, err := embedded.OpenSQLite(t.Context(), path, embedded.Config{Logger: quiet})
+	pipelinetest.Must(t, err)
+	s, err := store.OpenSQLite(path)
+	pipelinetest.Must(t, err)
+	return newWorld(t, rules, p, s)
+}
+
+func newWorld(t testing.TB, rules pet.Rules, p *embedded.Pipeline, s *store.Store) *world {
+	t.Helper()
+	t.Cleanup(func() {
+		_ = s.Close()
+		_ = p.Close(context.Background())
+	})
+	for range 2 { // repeatable
+		pipelinetest.Must(t, pet.CreateTables(t.Context(), p.DB()))
+	}
+	game := pet.NewGame(rules, p.ForUpdate())
+	return &world{Pipeline: p, t: t, rules: rules, game: game, api: pet.NewAPI(game, p.Client, p, quiet), store: s}
+}
+
+// reply is what a request was answered.
+type reply struct {
+	status int
+	body   string
+}
+
+func (w *world) do(method, path, body string, header ...string) reply {
+	r := httptest.NewRequest(method, path, strings.NewReader(body)).WithContext(w.t.Context())
+	for i := 0; i < len(header); i += 2 {
+		r.Header[header[i]] = append(r.Header[header[i]], header[i+1])
+	}
+	return w.serve(r)
+}
+
+func (w *world) serve(r *http.Request) reply {
+	rec := httptest.NewRecorder()
+	w.api.ServeHTTP(rec, r)
+	if got := rec.Header().Get("Content-Type"); got != "application/json" {
+		w.t.Errorf("%s %s: Content-Type %q", r.Method, r.URL.Path, got)
+	}
+	return reply{rec.Code, rec.Body.String()}
+}
+
+// want decodes the answer, which must have the status.
+func want[T any](w *world, got reply, status int) (v T) {
+	w.t.Helper()
+	if got.status != status {
+		w.t.Fatalf("status %d, want %d: %s", got.status, status, got.body)
+	}
+	d := json.NewDecoder(strings.NewReader(got.body))
+	d.DisallowUnknownFields()
+	pipelinetest.Must(w.t, d.Decode(&v))
+	return v
+}
+
+// refusal is an error's body.
+type refusal struct {
+	Error struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+		Field   string `json:"field"`
+	} `json:"error"`
+}
+
+func (w *world) refused(got reply, status int, code, field string) {
+	w.t.Helper()
+	if got.status != status {
+		w.t.Errorf("status %d, want %d: %s", got.status, status, got.body)
+		return
+	}
+	e := want[refusal](w, got, status).Error
+	if e.Code != code || e.Field != field || e.Message == "" {
+		w.t.Errorf("code %q, field %q, message %q; want code %q, field %q and a message", e.Code, e.Field, e.Message, code, field)
+	}
+}
+
+func (w *world) create(owner string) pet.Pet {
+	w.t.Helper()
+	return want[pet.Pet](w, w.do("POST", "/v1/pets", fmt.Sprintf(`{"owner":%q,"name":"tom"}`, owner)), http.StatusCreated)
+}
+
+// act does feed, speedup, autofeed or cancel; the answer must be 200.
+func (w *world) act(id, what string) pet.Pet {
+	w.t.Helper()
+	return want[pet.Pet](w, w.try(id, what), http.StatusOK)
+}
+
+func (w *world) try(id, what string, header ...string) reply {
+	if what == "cancel" {
+		return w.do("DELETE", "/v1/pets/"+id+"/meal", "", header...)
+	}
+	return w.do("POST", "/v1/pets/"+id+"/"+what, "", header...)
+}
+
+func (w *world) see(id string) pet.Pet {
+	w.t.Helper()
+	return want[pet.Pet](w, w.do("GET", "/v1/pets/"+id, ""), http.StatusOK)
+}
+
+func (w *world) exec(query string, args ...any) {
+	w.t.Helper()
+	_, err := w.store.DB().ExecContext(w.t.Context(), query, args...)
+	pipelinetest.Must(w.t, err)
+}
+
+func (w *world) row(id task.ID) task.Task {
+	w.t.Helper()
+	rows, err := w.store.Get(w.t.Context(), nil, []task.ID{id})
+	pipelinetest.Must(w.t, err)
+	if len(rows) != 1 {
+		w.t.Fatalf("task %s has %d rows", id, len(rows))
+	}
+	return rows[0]
+}
+
+func (w *world) now() time.Time {
+	w.t.Helper()
+	now, err := w.store.Now(w.t.Context(), nil)
+	pipelinetest.Must(w.t, err)
+	return now
+}
+
+// due makes meals due at that time, as if it had been promised.
+func (w *world) due(at time.Time, ids ...task.ID) {
+	w.t.Helper()
+	for _, id := range ids {
+		w.exec("UPDATE duetime_tasks SET due_at = ?, run_at = ? WHERE id = ?", at.UnixMilli(), at.UnixMilli(), id[:])
+	}
+}
+
+// fire takes the tasks, which must be due, through a worker's own transactions.
+func (w *world) fire(ids ...task.ID) []worker.Outcome {
+	w.t.Helper()
+	wk, err := worker.New(worker.Config{Logger: quiet}, w.game.Handlers(), w.store, nowhere{}, nowhere{}, nowhere{})
+	pipelinetest.Must(w.t, err)
+	hints := make([]task.Hint, len(ids))
+	for i, id := range ids {
+		row := w.row(id)
+		hints[i] = task.Hint{ID: id, Kind: row.Kind, Owner: row.Owner, RunAt: row.RunAt.UnixMilli(), Version: row.Version}
+	}
+	outcomes, err := wk.Pass(w.t.Context(), hints)
+	pipelinetest.Must(w.t, err)
+	return outcomes
+}
+
+// nowhere is a stream and an index that nobody looks at.
+type nowhere struct{}
+
+func (nowhere) Consume(context.Context, string, func(context.Context, worker.Session) error) error {
+	return nil
+}
+func (nowhere) Put(context.Context, []task.Task) error        { return nil }
+func (nowhere) Bury(context.Context, []task.DeadLetter) error { return nil }
+
+// entry is a line of the journal.
+type entry struct {
+	PetID   int64  `db:"pet_id"`
+	Owner   string `db:"owner"`
+	Event   string `db:"event"`
+	TaskID  string `db:"task_id"`
+	Version int64  `db:"version"`
+	DueAtMs int64  `db:"due_at_ms"`
+	AtMs    int64  `db:"at_ms"`
+}
+
+func (w *world) journal(id string) []entry {
+	w.t.Helper()
+	var lines []entry
+	pipelinetest.Must(w.t, w.store.DB().SelectContext(w.t.Context(), &lines,
+		"SELECT pet_id, owner, event, task_id, version, due_at_ms, at_ms FROM pet_journal WHERE pet_id = ? ORDER BY seq", id))
+	return lines
+}
+
+// awaitWaiting returns when that many of the schema's sessions sit in a statement, which is to wait for a lock.
+func (w *world) awaitWaiting(n int) {
+	w.t.Helper()
+	pipelinetest.Await(w.t, "statements that wait", func() bool {
+		var got int
+		pipelinetest.Must(w.t, w.store.DB().GetContext(w.t.Context(), &got, `SELECT COUNT(*) FROM information_schema.processlist
+WHERE db = DATABASE() AND command = 'Query' AND id <> CONNECTION_ID() AND time_ms > 100`))
+		return got >= n
+	})
+}
