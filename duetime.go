@@ -115,9 +115,6 @@ func (c *Client) Close(ctx context.Context) error {
 // 8 s, and returns nil. Any number of processes may work at once. joined, if not nil, is called once, when this process
 // is a member of the groups of all the mux's queues.
 func (c *Client) Work(ctx context.Context, mux *worker.Mux, joined func()) error {
-	if err := c.Ready(ctx); err != nil {
-		return err
-	}
 	cfg := c.parts.Config
 	// A handle of its own: a worker's locks are held for a moment, and it must not wait long for others'.
 	st, err := store.Open(cfg.MySQL.DSN, store.Options{
@@ -133,6 +130,10 @@ func (c *Client) Work(ctx context.Context, mux *worker.Mux, joined func()) error
 		Logger: c.parts.Log, Metrics: c.metrics,
 	}, mux, st, c.parts.Stream, indexer{c.Client}, c.parts.Stream)
 	if err != nil {
+		return err
+	}
+	// Only now, so that the worker's metrics are there while it waits.
+	if err := c.Ready(ctx); err != nil {
 		return err
 	}
 	return c.work(ctx, w, joined)

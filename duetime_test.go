@@ -91,7 +91,7 @@ func inBackground(t *testing.T, fn func(ctx context.Context) error) (stop func()
 	return stop
 }
 
-func opened(t *testing.T, cfg duetime.Config) *duetime.Client {
+func newClient(t *testing.T, cfg duetime.Config) *duetime.Client {
 	t.Helper()
 	client, err := duetime.Open(cfg, duetime.WithLogger(logger(t)), duetime.WithMetrics(prometheus.NewRegistry()))
 	pipelinetest.Must(t, err)
@@ -117,7 +117,7 @@ func newKitchen(t *testing.T) *kitchen {
 	dsn := pipelinetest.MariaDB(t).NewSchema(t)
 	cfg := configured(t, dsn)
 	event(t, migrated(t, cfg))
-	k := &kitchen{t: t, client: opened(t, cfg)}
+	k := &kitchen{t: t, client: newClient(t, cfg)}
 	pipelinetest.Must(t, k.client.Ready(t.Context()))
 	var err error
 	k.db, err = sqlx.Open("mysql", dsn)
@@ -155,7 +155,7 @@ func (k *kitchen) eaten(pet int64) int {
 // joinSQL and joinSQLX are the two ways to take part in a service's own transaction.
 func (k *kitchen) joinSQL(fn func(tx *sql.Tx, joined *schedule.Joined)) {
 	k.t.Helper()
-	tx, err := k.db.DB.BeginTx(k.t.Context(), nil)
+	tx, err := k.db.BeginTx(k.t.Context(), nil)
 	pipelinetest.Must(k.t, err)
 	defer func() { _ = tx.Rollback() }()
 	fn(tx, k.client.Join(tx))
@@ -271,25 +271,25 @@ func TestReadyIsRefused(t *testing.T) {
 
 	waiting, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if err := opened(t, cfg).Ready(waiting); !errors.Is(err, context.DeadlineExceeded) {
+	if err := newClient(t, cfg).Ready(waiting); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v before the schema is made, want it to wait", err)
 	}
 	migrated(t, cfg)
-	pipelinetest.Must(t, opened(t, cfg).Ready(t.Context()))
+	pipelinetest.Must(t, newClient(t, cfg).Ready(t.Context()))
 
 	other := cfg
 	other.Namespace = "theirs"
-	if err := opened(t, other).Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "namespace") {
+	if err := newClient(t, other).Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "namespace") {
 		t.Errorf("got %v for a schema of another namespace", err)
 	}
 	stranger := cfg
 	stranger.MySQL.DSN = strings.Replace(dsn, "root@", "stranger:secret@", 1)
-	if err := opened(t, stranger).Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "mysql.dsn") || strings.Contains(err.Error(), "secret") {
+	if err := newClient(t, stranger).Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "mysql.dsn") || strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v for refused credentials", err)
 	}
 	away := cfg
 	away.MySQL.DSN = "root@tcp(127.0.0.1:1)/x"
-	client := opened(t, away)
+	client := newClient(t, away)
 	if _, err := client.Schedule(t.Context(), MealFinished.New("ada", Meal{}, task.In(0))); !client.Unavailable(err) {
 		t.Errorf("got %v from a server that is away, want it to be unavailable", err)
 	}

@@ -23,25 +23,38 @@ type Meal struct {
 var MealFinished = task.NewKind[Meal]("pet.meal_finished", task.MaxAttempts(10))
 
 func ExampleOpen() {
-	cfg, err := duetime.LoadConfig("") // configs/duetime.yaml and the environment
-	if err != nil {
-		log.Fatal(err)
-	}
-	client, err := duetime.Open(cfg)
-	if err != nil {
-		log.Fatal(err)
-	}
 	ctx := context.Background()
-	defer func() { _ = client.Close(ctx) }()
-	if err := client.Ready(ctx); err != nil {
+	cfg, err := duetime.LoadConfig("") // configs/duetime.yaml and the environment
+	check(err)
+	client, err := duetime.Open(cfg)
+	check(err)
+	defer closing(ctx, client)
+	check(client.Ready(ctx)) // waits for MySQL
+}
+
+// opened is ExampleOpen in one word.
+func opened(ctx context.Context) *duetime.Client {
+	cfg, err := duetime.LoadConfig("")
+	check(err)
+	client, err := duetime.Open(cfg)
+	check(err)
+	check(client.Ready(ctx))
+	return client
+}
+
+func closing(ctx context.Context, client *duetime.Client) { check(client.Close(ctx)) }
+
+func check(err error) {
+	if err != nil {
 		log.Fatal(err)
 	}
 }
 
 // A meal and its end are one transaction.
 func ExampleClient_InTx() {
-	var client *duetime.Client // from Open
 	ctx := context.Background()
+	client := opened(ctx)
+	defer closing(ctx, client)
 
 	err := client.InTx(ctx, func(tx *schedule.Tx) error {
 		end, err := tx.Schedule(ctx, MealFinished.New("ada", Meal{Pet: 7}, task.In(4*time.Hour), task.Subject("7")))
@@ -58,54 +71,50 @@ func ExampleClient_InTx() {
 
 // A service that has its own transactions keeps them.
 func ExampleClient_Join() {
-	var client *duetime.Client // from Open
-	var db *sql.DB             // the service's own
 	ctx := context.Background()
+	client := opened(ctx)
+	defer closing(ctx, client)
+	db, err := sql.Open("mysql", "user:password@tcp(127.0.0.1:3306)/game") // the service's own
+	check(err)
 
 	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	defer func() { _ = tx.Rollback() }() // does nothing after the commit
 	joined := client.Join(tx)
-	if _, err := joined.Schedule(ctx, MealFinished.New("ada", Meal{Pet: 7}, task.In(4*time.Hour))); err != nil {
-		log.Fatal(err)
-	}
-	if _, err := tx.ExecContext(ctx, "UPDATE pets SET food = food - 1 WHERE id = 7"); err != nil {
-		log.Fatal(err)
-	}
-	if err := joined.Commit(ctx); err != nil { // instead of tx.Commit
-		log.Fatal(err)
-	}
+	_, err = joined.Schedule(ctx, MealFinished.New("ada", Meal{Pet: 7}, task.In(4*time.Hour)))
+	check(err)
+	_, err = tx.ExecContext(ctx, "UPDATE pets SET food = food - 1 WHERE id = 7")
+	check(err)
+	check(joined.Commit(ctx)) // instead of tx.Commit
 }
 
 // A speed-up card makes a meal end sooner, but not before now.
 func ExampleClient_Shift() {
-	var client *duetime.Client // from Open
-	var meal task.ID           // as the service noted it
+	ctx := context.Background()
+	client := opened(ctx)
+	defer closing(ctx, client)
+	meal, err := task.ParseID("01926f2c-7a1b-7def-8000-0123456789ab") // as the service noted it
+	check(err)
 
-	moved, err := client.Shift(context.Background(), meal, -2*time.Hour)
-	switch {
-	case errors.Is(err, task.ErrAlreadyDone):
+	moved, err := client.Shift(ctx, meal, -2*time.Hour)
+	if errors.Is(err, task.ErrAlreadyDone) {
 		fmt.Println("the pet has finished its meal")
-	case err != nil:
-		log.Fatal(err)
-	default:
-		fmt.Println("the meal ends at", moved.DueAt)
+		return
 	}
+	check(err)
+	fmt.Println("the meal ends at", moved.DueAt)
 }
 
 // A handler's effect commits together with the end of its task, exactly once.
 func ExampleClient_Work() {
-	var client *duetime.Client // from Open
 	ctx := context.Background()
+	client := opened(ctx)
+	defer closing(ctx, client)
 
 	mux := worker.NewMux()
 	worker.Handle(mux, MealFinished, func(ctx context.Context, tx *worker.Tx, t worker.Task[Meal]) error {
 		_, err := tx.ExecContext(ctx, "UPDATE pets SET meals_eaten = meals_eaten + 1 WHERE id = ?", t.Payload.Pet)
 		return err
 	})
-	if err := client.Work(ctx, mux, nil); err != nil { // until ctx ends
-		log.Fatal(err)
-	}
+	check(client.Work(ctx, mux, nil)) // until ctx ends
 }

@@ -15,6 +15,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -39,7 +40,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, args []string, out io.Writer) error {
+func run(ctx context.Context, args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("coupons", flag.ContinueOnError)
 	dsn := flags.String("dsn", "", "MySQL schema for the coupons and the tasks; empty: SQLite in a temporary folder")
 	before := flags.Duration("before", time.Second, "how long before its end an owner is reminded of a coupon; a day in earnest")
@@ -61,7 +62,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err := createTable(ctx, pipeline.DB()); err != nil {
 		return err
 	}
-	s := &show{db: pipeline.DB(), out: out}
+	s := &show{db: pipeline.DB(), out: log.New(stdout, "", 0)}
 	s.coupons = &Coupons{tasks: pipeline.Client, before: *before, called: s.count}
 	return s.play(ctx, pipeline)
 }
@@ -85,7 +86,7 @@ func createTable(ctx context.Context, db *sqlx.DB) error {
 type show struct {
 	coupons *Coupons
 	db      *sqlx.DB
-	out     io.Writer
+	out     *log.Logger
 	calls   atomic.Int64 // of the handler; some may have been rolled back and repeated
 }
 
@@ -120,18 +121,18 @@ func (s *show) run(ctx context.Context) error {
 	if err := s.coupons.Grant(ctx, coupons); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "%d coupons handed out, to be reminded of in 2s\n", len(coupons))
+	s.out.Printf("%d coupons handed out, to be reminded of in 2s", len(coupons))
 	for i := 1; i <= 5; i++ {
 		if err := s.coupons.Extend(ctx, coupons[i], time.Second); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintln(s.out, "5 of them extended by 1s")
+	s.out.Println("5 of them extended by 1s")
 	cancelled, err := s.coupons.Leave(ctx, coupons[0].Owner)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "one owner left, %d reminders taken back\n", cancelled)
+	s.out.Printf("one owner left, %d reminders taken back", cancelled)
 	return s.await(ctx, first)
 }
 
@@ -151,10 +152,10 @@ func (s *show) await(ctx context.Context, first int64) error {
 			return err
 		}
 		if n.Once > last {
-			fmt.Fprintf(s.out, "reminded of %d of %d coupons\n", n.Once, n.All)
+			s.out.Printf("reminded of %d of %d coupons", n.Once, n.All)
 		}
 		if last = n.Once; n.Once == n.All {
-			fmt.Fprintf(s.out, "all done in %d statements, reminded twice: %d\n", s.calls.Load(), n.Twice)
+			s.out.Printf("all done in %d statements, reminded twice: %d", s.calls.Load(), n.Twice)
 			return nil
 		}
 		select {

@@ -19,8 +19,8 @@ func report(t *testing.T, format string, args ...any) {
 	fmt.Printf("e2e: "+format+"\n", args...)
 }
 
-// TestGame plays with nothing broken: all that was promised happens, once, and in time.
-func TestGame(t *testing.T) { //nolint:paralleltest // it measures time
+// TestGame plays with nothing broken: all that was promised happens, once, and in time. It measures time, so it is alone.
+func TestGame(t *testing.T) {
 	w := newWorld(t)
 	c := newCrowd(w.sizes, w.game.url(t, "game"))
 	began := time.Now()

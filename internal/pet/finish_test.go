@@ -78,13 +78,14 @@ func TestFinishTwoOfOnePet(t *testing.T) {
 	onBoth(t, start, func(t *testing.T, w *world) {
 		id := w.create("ann").ID
 		own := w.act(id, "feed").Meal.TaskID
+		w.act(id, "autofeed")
 		first, second := w.meal(1, "a"), w.meal(1, "b")
 		for _, o := range w.fire(first, second) {
 			if o.Result != "done" {
 				t.Errorf("%+v", o)
 			}
 		}
-		if p := w.see(id); p.MealsEaten != 2 || p.Meal == nil || p.Meal.TaskID != own || p.Meal.Source != "hand" {
+		if p := w.see(id); p.MealsEaten != 2 || p.Meal == nil || p.Meal.TaskID != own || p.Meal.Source != "hand" || p.AutofeedArmed != 1 {
 			t.Errorf("%+v, meal %+v", p, p.Meal)
 		}
 	})

@@ -94,23 +94,23 @@ func TestKeyIsNotKept(t *testing.T) {
 func TestKeyIsForgotten(t *testing.T) {
 	t.Parallel()
 	onBoth(t, start, func(t *testing.T, w *world) {
-		make := func(name string) reply {
+		send := func(name string) reply {
 			return w.do("POST", "/v1/pets", `{"owner":"ann","name":"`+name+`"}`, keyHeader, "k")
 		}
-		first := make("tom")
+		first := send("tom")
 		age := func(d time.Duration) {
 			w.exec("UPDATE pet_requests SET at_ms = ?", w.now().Add(-d).UnixMilli())
 		}
 		age(24*time.Hour - time.Minute)
-		if again := make("tom"); again != first {
+		if again := send("tom"); again != first {
 			t.Errorf("within 24 h: %+v, want %+v", again, first)
 		}
 		age(24 * time.Hour)
-		second := make("tim")
+		second := send("tim")
 		if want[pet.Pet](w, second, http.StatusCreated).Name != "tim" {
 			t.Errorf("after 24 h: %+v", second)
 		}
-		if again := make("tim"); again != second {
+		if again := send("tim"); again != second {
 			t.Errorf("the new answer: %+v, want %+v", again, second)
 		}
 		age(26 * time.Hour)

@@ -17,7 +17,7 @@ import (
 
 func TestFires(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, w *world) {
+	databases(t, func(_ *testing.T, w *world) {
 		p := w.pipeline(embedded.Config{})
 		before := w.schedule(p, ring.New("ada", note{"before"}, task.In(0)))
 		w.work(p, ringing())

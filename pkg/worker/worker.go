@@ -42,7 +42,7 @@ func New(cfg Config, mux *Mux, store Store, stream Stream, index Index, dead Bur
 	if err != nil {
 		return nil, err
 	}
-	if len(mux.handlers) == 0 {
+	if mux == nil || len(mux.handlers) == 0 {
 		return nil, errors.New("worker: no kind has a handler")
 	}
 	m := newMetrics(cfg.Metrics, mux)
