@@ -25,7 +25,7 @@ func TestReadmeHasTheTable(t *testing.T) {
 	want := strings.TrimSpace(Table())
 	if os.Getenv("DUETIME_UPDATE_README") != "" {
 		text := before + "checked by a test -->\n" + want + "\n<!-- end of config table -->" + after
-		if err := os.WriteFile(readme, []byte(text), 0o644); err != nil { //nolint:gosec // a file of the repository
+		if err := os.WriteFile(readme, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return

@@ -59,7 +59,7 @@ func (s *servers) Connected() {
 // line dials for one client connection, and knows what the client doesn't tell: the negotiated session timeout, and
 // whether servers take the connection and then refuse the session.
 type line struct {
-	ctx       context.Context // the line's life: cut ends it
+	ctx       context.Context //nolint:containedctx // the line's life: cut ends it
 	cancel    context.CancelFunc
 	handshake time.Duration
 

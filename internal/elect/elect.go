@@ -96,7 +96,7 @@ type elector struct {
 	epochs Epochs
 	open   func(name string, log *slog.Logger) place
 
-	closing context.Context // done once Close was called
+	closing context.Context //nolint:containedctx // the elector's life: done once Close was called
 	close   context.CancelFunc
 	leads   sync.WaitGroup
 

@@ -45,7 +45,7 @@ func stopChild(t *testing.T, mode, line string, signals ...os.Signal) (code int,
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, self) //nolint:gosec // This very binary.
+	cmd := exec.CommandContext(ctx, self)
 	cmd.Env = append(os.Environ(), "PROCESS_TEST_CHILD="+mode)
 	out, err := cmd.StderrPipe()
 	if err != nil {
