@@ -3,7 +3,6 @@ package embedded
 import (
 	"context"
 	"errors"
-	"slices"
 	"strconv"
 	"time"
 
@@ -14,9 +13,6 @@ import (
 	"github.com/duetime/duetime/internal/elect"
 	"github.com/duetime/duetime/internal/reconcile"
 	"github.com/duetime/duetime/internal/store"
-	"github.com/duetime/duetime/internal/stream"
-	"github.com/duetime/duetime/internal/verify"
-	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
 )
 
@@ -99,7 +95,7 @@ func (p *Pipeline) event(number int) (stage, error) {
 		return nil, err
 	}
 	return p.stand("event", func(ctx context.Context, term *elect.Term) error {
-		return unlessFenced(d.Lead(ctx, term.Epoch, term))
+		return d.Lead(ctx, term.Epoch, term)
 	})
 }
 
@@ -108,12 +104,12 @@ func (p *Pipeline) daemon() (stage, error) {
 	r, err := reconcile.New(reconcile.Config{
 		Interval: p.cfg.Interval, Grace: p.cfg.Grace, Lead: p.cfg.Lead, Retention: p.cfg.Retention,
 		Shards: p.shards, Logger: p.cfg.Logger, Metrics: p.cfg.Metrics,
-	}, daemonStore{p.store, p.epochs}, p.index, daemonStream{p.stream})
+	}, daemonStore{p.store, p.epochs}, p.index, p.stream)
 	if err != nil {
 		return nil, err
 	}
 	return p.stand("daemon", func(ctx context.Context, term *elect.Term) error {
-		return unlessFenced(r.Lead(ctx, term.Epoch, term))
+		return r.Lead(ctx, term.Epoch, term)
 	})
 }
 
@@ -128,14 +124,6 @@ func (p *Pipeline) stand(name string, lead func(context.Context, *elect.Term) er
 	}, nil
 }
 
-// unlessFenced drops the error of a fenced term: the elector was told.
-func unlessFenced(err error) error {
-	if errors.Is(err, dispatch.ErrFenced) || errors.Is(err, reconcile.ErrFenced) {
-		return nil
-	}
-	return err
-}
-
 func (p *Pipeline) worker(number int, mux *worker.Mux) (*worker.Worker, error) {
 	cfg := worker.Config{
 		Concurrency: p.cfg.Concurrency, Batch: p.cfg.Batch, HandlerTimeout: p.cfg.HandlerTimeout,
@@ -144,7 +132,7 @@ func (p *Pipeline) worker(number int, mux *worker.Mux) (*worker.Worker, error) {
 	if p.store.Dialect() == store.SQLite {
 		cfg.BatchTime = sqliteBatchTime
 	}
-	return worker.New(cfg, mux, p.worked, consumer{p.stream}, p.index, p.stream)
+	return worker.New(cfg, mux, p.worked, p.stream, p.index, p.stream)
 }
 
 // metrics tells the metrics of equal stages apart.
@@ -165,67 +153,4 @@ func (p *Pipeline) shards(ctx context.Context) (int, error) {
 func (p *Pipeline) newShards(ctx context.Context) (int, error) {
 	layout, err := p.store.Layout(ctx)
 	return layout.Shards, err
-}
-
-// consumer narrows the stream's sessions to what a worker needs of them.
-type consumer struct{ stream *stream.Local }
-
-func (c consumer) Consume(ctx context.Context, queue string, fn func(ctx context.Context, s worker.Session) error) error {
-	return c.stream.Consume(ctx, queue, func(ctx context.Context, s stream.Session) error { return fn(ctx, s) })
-}
-
-// daemonStream narrows the stream to what reconcile needs.
-type daemonStream struct{ stream *stream.Local }
-
-func (d daemonStream) Backlog(ctx context.Context, queue string) (reconcile.Backlog, error) {
-	return d.stream.Backlog(ctx, queue)
-}
-
-func (d daemonStream) Compensations(ctx context.Context, fn func(context.Context, []task.Compensation) error) error {
-	return d.stream.Compensations(ctx, fn)
-}
-
-// Drill is for practising outages: it breaks the pipeline's own parts, which then heal by themselves.
-type Drill struct{ p *Pipeline }
-
-// Drill gives the drill of this pipeline.
-func (p *Pipeline) Drill() Drill { return Drill{p} }
-
-// FlushIndex empties the index, as FLUSHALL would.
-func (d Drill) FlushIndex() { d.p.memory.FlushAll() }
-
-// DeposeLeader takes the firing leader's place away, as an expired session would; false if nobody leads.
-func (d Drill) DeposeLeader() bool { return d.p.ballot.Depose("event") }
-
-// Overdue counts the pending tasks whose moment is longer ago than by, on the database's clock.
-func (d Drill) Overdue(ctx context.Context, by time.Duration) (int64, error) {
-	return d.p.store.Overdue(ctx, by)
-}
-
-// Epoch gives the newest term of the firing leader.
-func (d Drill) Epoch(ctx context.Context) (int64, error) { return d.p.epochs.Current(ctx, "event") }
-
-// Drift compares the index with the rows and counts what still differs after two seconds.
-func (d Drill) Drift(ctx context.Context) (missing, extra int64, err error) {
-	shards, err := d.p.shards(ctx)
-	if err != nil {
-		return 0, 0, err
-	}
-	drift, err := verify.Check(ctx, d.p.store, d.p.index, shards)
-	return drift.Missing, drift.Extra, err
-}
-
-// Tasks reads rows by id, finished ones too; unknown ids are absent.
-func (d Drill) Tasks(ctx context.Context, ids []task.ID) ([]task.Task, error) {
-	return d.p.store.Get(ctx, nil, ids)
-}
-
-// Marked tells whether every shard of the index is whole: filled since its memory was last lost.
-func (d Drill) Marked(ctx context.Context) (bool, error) {
-	shards, err := d.p.shards(ctx)
-	if err != nil {
-		return false, err
-	}
-	marked, err := d.p.index.Marked(ctx, shards)
-	return err == nil && !slices.Contains(marked, false), err
 }

@@ -1,0 +1,55 @@
+package embedded
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/duetime/duetime/internal/verify"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Drill is for practising outages: it breaks the pipeline's own parts, which then heal by themselves.
+type Drill struct{ p *Pipeline }
+
+// Drill gives the drill of this pipeline.
+func (p *Pipeline) Drill() Drill { return Drill{p} }
+
+// FlushIndex empties the index, as FLUSHALL would.
+func (d Drill) FlushIndex() { d.p.memory.FlushAll() }
+
+// DeposeLeader takes the firing leader's place away, as an expired session would; false if nobody leads.
+func (d Drill) DeposeLeader() bool { return d.p.ballot.Depose("event") }
+
+// Overdue counts the pending tasks whose moment is longer ago than by, on the database's clock.
+func (d Drill) Overdue(ctx context.Context, by time.Duration) (int64, error) {
+	return d.p.store.Overdue(ctx, by)
+}
+
+// Epoch gives the newest term of the firing leader.
+func (d Drill) Epoch(ctx context.Context) (int64, error) { return d.p.epochs.Current(ctx, "event") }
+
+// Drift compares the index with the rows and counts what still differs after two seconds.
+func (d Drill) Drift(ctx context.Context) (missing, extra int64, err error) {
+	shards, err := d.p.shards(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	drift, err := verify.Check(ctx, d.p.store, d.p.index, shards)
+	return drift.Missing, drift.Extra, err
+}
+
+// Tasks reads rows by id, finished ones too; unknown ids are absent.
+func (d Drill) Tasks(ctx context.Context, ids []task.ID) ([]task.Task, error) {
+	return d.p.store.Get(ctx, nil, ids)
+}
+
+// Marked tells whether every shard of the index is whole: filled since its memory was last lost.
+func (d Drill) Marked(ctx context.Context) (bool, error) {
+	shards, err := d.p.shards(ctx)
+	if err != nil {
+		return false, err
+	}
+	marked, err := d.p.index.Marked(ctx, shards)
+	return err == nil && !slices.Contains(marked, false), err
+}
