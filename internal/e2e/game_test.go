@@ -115,7 +115,7 @@ func (w *world) wantMetrics(t *testing.T) {
 		done += p.metric(t, `duetime_tasks_settled_total{kind="pet.meal_finished",result="done"}`)
 		measured += p.metric(t, `duetime_fire_lag_seconds_count{kind="pet.meal_finished"}`)
 	}
-	if done == 0 || done != measured {
+	if done == 0 || measured < done { // read later, and meals go on ending
 		t.Errorf("the workers tell of %v effects and %v lags", done, measured)
 	}
 }
