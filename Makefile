@@ -3,13 +3,14 @@ GOLANGCI_LINT_VERSION := v2.15.0
 GOFUMPT_VERSION := v0.12.0
 LINT := bin/golangci-lint-$(GOLANGCI_LINT_VERSION)/golangci-lint
 FUZZTIME ?= 30s
+BENCHTIME ?= 1x
 
 .PHONY: help
 help: ## List the targets.
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
 
 .PHONY: check
-check: lint test test-cluster ## What CI runs: lint, all tests, the three-node tests.
+check: lint test test-cluster microbench ## What CI runs: lint, all tests, the three-node tests, each benchmark once.
 
 .PHONY: test
 test: ## Run every test with the race detector on real servers, installing what is missing.
@@ -18,6 +19,10 @@ test: ## Run every test with the race detector on real servers, installing what 
 .PHONY: test-cluster
 test-cluster: ## Run the tests on a Redis Cluster and a ZooKeeper of three nodes.
 	scripts/test-cluster
+
+.PHONY: microbench
+microbench: ## Run every benchmark once, to see that it still works; for figures give BENCHTIME=1s.
+	go test -run '^$$' -bench . -benchtime $(BENCHTIME) ./internal/... ./pkg/...
 
 .PHONY: e2e
 e2e: ## Play the full game on real servers and separate processes, then break them; prints lag and healing times.
