@@ -48,6 +48,7 @@ type Option func(*options)
 type options struct {
 	logger  *slog.Logger
 	metrics prometheus.Registerer
+	joined  func()
 }
 
 // WithLogger sends what the client says to l; without it slog's default is used.
@@ -56,18 +57,23 @@ func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l 
 // WithMetrics registers the client's metrics with r; without it there are none.
 func WithMetrics(r prometheus.Registerer) Option { return func(o *options) { o.metrics = r } }
 
+// OnJoined has fn called each time that a call of Work has become a member of the groups of all its queues:
+// the process is ready to work.
+func OnJoined(fn func()) Option { return func(o *options) { o.joined = fn } }
+
 // Client schedules tasks and runs them. It is safe for concurrent use. Close it, or index writes under way are left to
 // the daemon.
 type Client struct {
 	*schedule.Client
 	parts   *parts.Parts
 	metrics prometheus.Registerer
+	joined  func()
 }
 
 // Open prepares a client. It dials nothing: a server that is away shows at the first use, or in Ready. An error means
 // that the configuration can't work.
 func Open(cfg Config, opts ...Option) (*Client, error) {
-	o := options{logger: slog.Default()}
+	o := options{logger: slog.Default(), joined: func() {}}
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -79,7 +85,7 @@ func Open(cfg Config, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, errors.Join(err, p.Close(context.Background()))
 	}
-	return &Client{Client: s, parts: p, metrics: o.metrics}, nil
+	return &Client{Client: s, parts: p, metrics: o.metrics, joined: o.joined}, nil
 }
 
 // Ready waits until MySQL answers and its schema is there, whatever Redis and Kafka do. It returns at once when the
@@ -102,6 +108,9 @@ func (c *Client) DB() *sqlx.DB { return c.parts.Store.DB() }
 // Unavailable tells whether an error says that MySQL is away.
 func (c *Client) Unavailable(err error) bool { return c.parts.Store.Unavailable(err) }
 
+// Refused tells whether an error says that MySQL refuses the credentials or the rights that go with them.
+func (c *Client) Refused(err error) bool { return store.IsRefused(err) }
+
 // ForUpdate is the suffix of a SELECT that locks its rows until the transaction ends.
 func (c *Client) ForUpdate() string { return c.parts.Store.Dialect().ForUpdate() }
 
@@ -112,9 +121,8 @@ func (c *Client) Close(ctx context.Context) error {
 }
 
 // Work runs the mux's handlers on due tasks until ctx ends; then it takes no more, lets running handlers finish for up to
-// 8 s, and returns nil. Any number of processes may work at once. joined, if not nil, is called once, when this process
-// is a member of the groups of all the mux's queues.
-func (c *Client) Work(ctx context.Context, mux *worker.Mux, joined func()) error {
+// 8 s, and returns nil. Any number of processes may work at once.
+func (c *Client) Work(ctx context.Context, mux *worker.Mux) error {
 	cfg := c.parts.Config
 	// A handle of its own: a worker's locks are held for a moment, and it must not wait long for others'.
 	st, err := store.Open(cfg.MySQL.DSN, store.Options{
@@ -136,10 +144,10 @@ func (c *Client) Work(ctx context.Context, mux *worker.Mux, joined func()) error
 	if err := c.Ready(ctx); err != nil {
 		return err
 	}
-	return c.work(ctx, w, joined)
+	return c.work(ctx, w)
 }
 
-func (c *Client) work(ctx context.Context, w *worker.Worker, joined func()) error {
+func (c *Client) work(ctx context.Context, w *worker.Worker) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	group, ctx := errgroup.WithContext(ctx)
@@ -149,8 +157,8 @@ func (c *Client) work(ctx context.Context, w *worker.Worker, joined func()) erro
 	})
 	group.Go(func() error { return c.AwaitIndex(ctx) })
 	group.Go(func() error {
-		if err := w.Joined(ctx); err == nil && joined != nil {
-			joined()
+		if err := w.Joined(ctx); err == nil {
+			c.joined()
 		}
 		return nil
 	})

@@ -91,9 +91,10 @@ func inBackground(t *testing.T, fn func(ctx context.Context) error) (stop func()
 	return stop
 }
 
-func newClient(t *testing.T, cfg duetime.Config) *duetime.Client {
+func newClient(t *testing.T, cfg duetime.Config, opts ...duetime.Option) *duetime.Client {
 	t.Helper()
-	client, err := duetime.Open(cfg, duetime.WithLogger(logger(t)), duetime.WithMetrics(prometheus.NewRegistry()))
+	opts = append(opts, duetime.WithLogger(logger(t)), duetime.WithMetrics(prometheus.NewRegistry()))
+	client, err := duetime.Open(cfg, opts...)
 	pipelinetest.Must(t, err)
 	t.Cleanup(func() { pipelinetest.Must(t, client.Close(context.Background())) })
 	return client
@@ -109,6 +110,7 @@ func eat(ctx context.Context, tx *worker.Tx, t worker.Task[Meal]) error {
 type kitchen struct {
 	t      *testing.T
 	client *duetime.Client
+	joined chan struct{} // a message for each Work that has joined its groups
 	db     *sqlx.DB
 }
 
@@ -117,7 +119,8 @@ func newKitchen(t *testing.T) *kitchen {
 	dsn := pipelinetest.MariaDB(t).NewSchema(t)
 	cfg := configured(t, dsn)
 	event(t, migrated(t, cfg))
-	k := &kitchen{t: t, client: newClient(t, cfg)}
+	k := &kitchen{t: t, joined: make(chan struct{}, 8)}
+	k.client = newClient(t, cfg, duetime.OnJoined(func() { k.joined <- struct{}{} }))
 	pipelinetest.Must(t, k.client.Ready(t.Context()))
 	var err error
 	k.db, err = sqlx.Open("mysql", dsn)
@@ -133,12 +136,9 @@ func (k *kitchen) work() (stop func() error) {
 	k.t.Helper()
 	mux := worker.NewMux()
 	worker.Handle(mux, MealFinished, eat)
-	joined := make(chan struct{})
-	stop = inBackground(k.t, func(ctx context.Context) error {
-		return k.client.Work(ctx, mux, func() { close(joined) })
-	})
+	stop = inBackground(k.t, func(ctx context.Context) error { return k.client.Work(ctx, mux) })
 	select {
-	case <-joined:
+	case <-k.joined:
 	case <-time.After(time.Minute):
 		k.t.Fatal("no group joined")
 	}

@@ -116,5 +116,5 @@ func ExampleClient_Work() {
 		_, err := tx.ExecContext(ctx, "UPDATE pets SET meals_eaten = meals_eaten + 1 WHERE id = ?", t.Payload.Pet)
 		return err
 	})
-	check(client.Work(ctx, mux, nil)) // until ctx ends
+	check(client.Work(ctx, mux)) // until ctx ends
 }

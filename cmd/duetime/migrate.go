@@ -45,12 +45,22 @@ func (t *tool) migrateUp(ctx context.Context, p *parts.Parts) error {
 	schema := p.Store.Migrate(ctx, migrations.Files, p.Config.Namespace, p.Config.Shards)
 	if schema == nil {
 		_, _ = fmt.Fprintln(t.out, "schema is up to date")
+		schema = t.warnShards(ctx, p)
 	}
 	topics := p.Stream.Ensure(ctx)
 	if topics == nil {
 		_, _ = fmt.Fprintln(t.out, "topics are there")
 	}
 	return errors.Join(schema, topics)
+}
+
+// warnShards tells that another shard count than the schema's is ignored.
+func (t *tool) warnShards(ctx context.Context, p *parts.Parts) error {
+	layout, err := p.Store.Layout(ctx)
+	if err == nil && layout.Shards != p.Config.Shards {
+		_, _ = fmt.Fprintf(t.errs, "warning: shards: %d is ignored, the schema was made with %d\n", p.Config.Shards, layout.Shards)
+	}
+	return err
 }
 
 func (t *tool) migrateStatus(ctx context.Context, p *parts.Parts) error {

@@ -33,7 +33,13 @@ func run(ctx context.Context, env *process.Env) error {
 	if err := client.Ready(ctx); err != nil {
 		return err
 	}
-	create := func(ctx context.Context) error { return pet.CreateTables(ctx, client.DB()) }
+	create := func(ctx context.Context) error {
+		err := pet.CreateTables(ctx, client.DB())
+		if client.Refused(err) {
+			return process.Fatal(err)
+		}
+		return err
+	}
 	if err := process.Wait(ctx, env.Log(), "the game's tables", create); err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ func run(ctx context.Context, env *process.Env) error {
 	if err != nil {
 		return err
 	}
-	client, err := duetime.Open(cfg, duetime.WithLogger(env.Log()), duetime.WithMetrics(env.Registry))
+	client, err := duetime.Open(cfg, duetime.WithLogger(env.Log()), duetime.WithMetrics(env.Registry), duetime.OnJoined(env.Ready))
 	if err != nil {
 		return err
 	}
@@ -29,5 +29,5 @@ func run(ctx context.Context, env *process.Env) error {
 		Meal: cfg.Game.Meal, Speedup: cfg.Game.Speedup, Food: cfg.Game.Start.Food,
 		SpeedupCards: cfg.Game.Start.SpeedupCards, AutofeedCards: cfg.Game.Start.AutofeedCards,
 	}, client.ForUpdate())
-	return client.Work(ctx, game.Handlers(), env.Ready)
+	return client.Work(ctx, game.Handlers())
 }

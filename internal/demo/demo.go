@@ -54,6 +54,9 @@ func (c Config) Validate() error {
 // ErrBroken says that the report shows a broken promise.
 var ErrBroken = errors.New("a promise was broken")
 
+// healTime is how long after the game the faults may take to heal.
+const healTime = 15 * time.Second
+
 // settleTime is how long after the game the last meals may take beyond their length.
 const settleTime = 5 * time.Second
 
@@ -156,18 +159,29 @@ func (s *stage) show(ctx context.Context) error {
 	return nil
 }
 
-// play runs the players and the faults for the time asked, then waits until the last meals are eaten.
+// play runs the players for the time asked, or longer if a fault takes so long to heal, then waits until the last meals
+// are eaten.
 func (s *stage) play(ctx context.Context) ([]fault, error) {
-	playing, stop := context.WithTimeout(ctx, s.cfg.For)
+	playing, stop := context.WithCancel(ctx)
 	defer stop()
+	breaking, cancel := context.WithTimeout(ctx, s.cfg.For+healTime)
+	defer cancel()
 	var faults []fault
 	group, playing := errgroup.WithContext(playing)
 	for i := range s.cfg.Pets {
 		group.Go(func() error { return s.player(i).play(playing) })
 	}
 	group.Go(func() (err error) {
-		faults, err = s.breakThings(playing)
-		return err
+		defer stop()
+		end := time.After(s.cfg.For)
+		if faults, err = s.breakThings(breaking); err != nil {
+			return err
+		}
+		select {
+		case <-end:
+		case <-playing.Done():
+		}
+		return nil
 	})
 	group.Go(func() error { return s.progress(playing) })
 	if err := group.Wait(); err != nil {

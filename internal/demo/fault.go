@@ -22,7 +22,7 @@ const (
 // breakThings flushes the index after a third of the game and deposes the leader after two thirds.
 func (s *stage) breakThings(ctx context.Context) ([]fault, error) {
 	drill := s.pipeline.Drill()
-	var faults []fault
+	faults := []fault{}
 	for _, f := range []struct {
 		kind string
 		make func(ctx context.Context) (done func(ctx context.Context) (bool, error), err error)
@@ -33,7 +33,9 @@ func (s *stage) breakThings(ctx context.Context) ([]fault, error) {
 		}},
 		{"leader_loss", func(ctx context.Context) (func(context.Context) (bool, error), error) {
 			before, err := drill.Epoch(ctx)
-			drill.DeposeLeader()
+			for err == nil && !drill.DeposeLeader() && pause(ctx, lookEach) {
+				continue // nobody leads at this moment
+			}
 			return func(ctx context.Context) (bool, error) {
 				now, err := drill.Epoch(ctx)
 				return now > before, err

@@ -86,9 +86,6 @@ func within(due time.Time, faults []fault) bool {
 }
 
 func (r report) write(w io.Writer, asJSON bool) error {
-	if asJSON {
-		return json.NewEncoder(w).Encode(r)
-	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, line := range []struct {
 		name  string
@@ -111,5 +108,8 @@ func (r report) write(w io.Writer, asJSON bool) error {
 		_, _ = fmt.Fprintf(t, "%s healed after\t%.0f ms\n", f.Kind, f.HealMs)
 	}
 	_, _ = fmt.Fprintf(t, "lag p50 / p99 / max\t%.0f / %.0f / %.0f ms\n", r.LagP50, r.LagP99, r.LagMax)
-	return t.Flush()
+	if err := t.Flush(); err != nil || !asJSON {
+		return err
+	}
+	return json.NewEncoder(w).Encode(r)
 }

@@ -2,6 +2,7 @@ package parts
 
 import (
 	"context"
+	"errors"
 	"os"
 
 	"golang.org/x/sync/errgroup"
@@ -32,7 +33,8 @@ type Candidate struct {
 }
 
 // Stand waits for the schema, joins the election, and leads whenever it is this process's turn, until ctx ends. The
-// process is ready once its ZooKeeper session stands, leader or not.
+// process is ready once its ZooKeeper session stands, leader or not. A term that ends with an error that no waiting
+// cures, such as a session timeout that the broker refuses, ends the process.
 func (p *Parts) Stand(ctx context.Context, env *process.Env, c Candidate) error {
 	if err := p.AwaitSchema(ctx); err != nil {
 		return err
@@ -61,7 +63,28 @@ func (p *Parts) Stand(ctx context.Context, env *process.Env, c Candidate) error 
 		}
 		return unlessStopped(ctx, err)
 	})
-	group.Go(func() error { return elector.Lead(ctx, c.Name, c.Lead) })
+	refused := make(chan error, 1)
+	group.Go(func() error {
+		return elector.Lead(ctx, c.Name, func(ctx context.Context, term *elect.Term) error {
+			err := c.Lead(ctx, term)
+			var permanent interface{ Permanent() bool }
+			if errors.As(err, &permanent) && permanent.Permanent() {
+				select {
+				case refused <- process.Fatal(err):
+				default: // said already
+				}
+			}
+			return err
+		})
+	})
+	group.Go(func() error {
+		select {
+		case err := <-refused:
+			return err
+		case <-ctx.Done():
+			return nil
+		}
+	})
 	return group.Wait()
 }
 

@@ -82,8 +82,8 @@ func (s *Store) byID(ctx context.Context, q sqlx.QueryerContext, ids []task.ID, 
 	return tasks, nil
 }
 
-// ListOwner reads an owner's pending rows of a kind, or of all kinds if kind is empty, by run_at; at most
-// task.MaxPerCall+1. A nil q takes a connection of the pool.
+// ListOwner reads all pending rows of an owner, of a kind or, if kind is empty, of any, by run_at. A nil q takes a
+// connection of the pool.
 func (s *Store) ListOwner(ctx context.Context, q sqlx.QueryerContext, owner, kind string) ([]task.Task, error) {
 	text := "SELECT " + columns + " FROM duetime_tasks" + s.dialect.force("duetime_tasks_owner") + " WHERE owner = ? AND state = 0"
 	args := []any{owner}
@@ -91,7 +91,7 @@ func (s *Store) ListOwner(ctx context.Context, q sqlx.QueryerContext, owner, kin
 		text += " AND kind = ?"
 		args = append(args, kind)
 	}
-	tasks, err := s.query(ctx, q, text+" ORDER BY run_at, id LIMIT ?", append(args, task.MaxPerCall+1))
+	tasks, err := s.query(ctx, q, text+" ORDER BY run_at, id", args)
 	if err != nil {
 		return nil, fmt.Errorf("list tasks of owner %s: %w", owner, err)
 	}

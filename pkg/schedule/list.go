@@ -34,7 +34,7 @@ func (c *Client) Tasks(ctx context.Context, owner, kind string) (entries []task.
 	return c.TasksFromDB(ctx, owner, kind)
 }
 
-// TasksFromDB is Tasks by the database alone, as committed, up to task.MaxPerCall tasks and one more.
+// TasksFromDB is Tasks by the database alone, as committed.
 func (c *Client) TasksFromDB(ctx context.Context, owner, kind string) (entries []task.Entry, source string, err error) {
 	if err := task.CheckOwner(owner); err != nil {
 		return nil, "", err

@@ -1,0 +1,88 @@
+package demo
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/duetime/duetime/internal/pet"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestDemoKeepsItsPromisesAndReports(t *testing.T) {
+	t.Parallel()
+	var out, progress bytes.Buffer
+	began := time.Now()
+	err := Run(t.Context(), Config{For: leastFor, Pets: 20, Meal: 500 * time.Millisecond, Out: &out, Err: &progress, JSON: true})
+	if err != nil {
+		t.Fatalf("Run: %v\n%s", err, out.String())
+	}
+	if took := time.Since(began); took > time.Minute {
+		t.Errorf("took %v, want at most a minute", took)
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	var r report
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Lost+r.Duplicate+r.Early != 0 || r.MealsFinished == 0 || r.Moved == 0 || r.AutoFed == 0 || len(r.Faults) != 2 {
+		t.Errorf("report %+v", r)
+	}
+	if !strings.Contains(progress.String(), "http://127.0.0.1:") {
+		t.Errorf("progress does not name the API: %s", progress.String())
+	}
+}
+
+func TestTableNamesEveryCount(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	r := report{MealsFinished: 7, Lost: 1, Faults: []fault{{Kind: "redis_flush", HealMs: 12}}}
+	if err := r.write(&out, false); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"meals finished", "moved", "cancelled", "auto-fed", "lost", "duplicate", "early", "redis_flush healed after", "lag p50 / p99 / max"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+	if !r.broken() {
+		t.Error("a lost meal does not count as a broken promise")
+	}
+}
+
+func TestLagsLeaveTheFaultsOut(t *testing.T) {
+	t.Parallel()
+	at := func(ms int64) time.Time { return time.UnixMilli(ms) }
+	p50, p99, most := lags([]pet.Firing{
+		{DueAt: at(1000), MadeAt: at(0), At: at(1010)},
+		{DueAt: at(1000), MadeAt: at(1008), At: at(1010)}, // made after it was due
+		{DueAt: at(5000), MadeAt: at(0), At: at(9000)},    // within the fault
+	}, []fault{{began: at(4900), healed: at(6000)}})
+	if p50 != 10 || p99 != 10 || most != 10 {
+		t.Errorf("lags %v %v %v, want 10 each", p50, p99, most)
+	}
+}
+
+func TestValidateNamesTheFlag(t *testing.T) {
+	t.Parallel()
+	good := Config{For: 30 * time.Second, Pets: 10, Meal: time.Second}
+	for flag, change := range map[string]func(*Config){
+		"--for":  func(c *Config) { c.For = 9 * time.Second },
+		"--pets": func(c *Config) { c.Pets = 0 },
+		"--meal": func(c *Config) { c.Meal = 11 * time.Second },
+	} {
+		c := good
+		change(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), flag) {
+			t.Errorf("Validate with a bad %s: %v", flag, err)
+		}
+	}
+	if err := good.Validate(); err != nil {
+		t.Error(err)
+	}
+}
