@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -32,6 +33,9 @@ type Candidate struct {
 	OnChange func(leading bool) // may be nil
 }
 
+// retryMax bounds how long a candidate that resigned stays out of the queue: after a long outage nobody else may be in it.
+const retryMax = 3 * time.Second
+
 // Stand waits for the schema, joins the election, and leads whenever it is this process's turn, until ctx ends. The
 // process is ready once its ZooKeeper session stands, leader or not. A term that ends with an error that no waiting
 // cures, such as a session timeout that the broker refuses, ends the process.
@@ -41,7 +45,7 @@ func (p *Parts) Stand(ctx context.Context, env *process.Env, c Candidate) error 
 	}
 	elector, err := elect.NewZooKeeper(elect.Config{
 		Servers: p.Config.ZooKeeper.Servers, SessionTimeout: p.Config.ZooKeeper.SessionTimeout,
-		Root: "/" + p.Config.Namespace, Logger: p.Log,
+		Root: "/" + p.Config.Namespace, RetryMax: retryMax, Logger: p.Log,
 		OnChange: func(_ string, leading bool, _ int64) {
 			if c.OnChange != nil {
 				c.OnChange(leading)

@@ -12,6 +12,7 @@ import (
 const (
 	patience     = 10 * time.Minute // the age from which no backlog explains an overdue row any more
 	overduePages = 10               // pages judged by one look at the backlog
+	freshLag     = time.Second      // the age of a partition's oldest unread hint that steady load alone makes
 	lostSteps    = 16               // how much closer the tries lie of a row whose hint is known to be lost
 )
 
@@ -141,8 +142,9 @@ type turn struct {
 //
 //   - Unread hints from before the row's grace ended wait in its partition: its own may be among them, so not before
 //     patience is out.
-//   - All hints of its partition were read: its own is lost. Now, and then at ages that grow by a few per cent, so that a
-//     row whose hint can't be published doesn't come back in every pass.
+//   - All hints of its partition were read, or the oldest unread one is younger than its own would be: its own is lost.
+//     Now, and then at ages that grow by a few per cent, so that a row whose hint can't be published doesn't come back in
+//     every pass.
 //   - Else, and when the backlog is not known, at ages that double: a long outage must not flood Kafka.
 func (t turn) has(row task.Task, b Backlog) bool {
 	age := t.now.Sub(row.RunAt)
@@ -150,10 +152,16 @@ func (t turn) has(row task.Task, b Backlog) bool {
 		return false
 	}
 	steps := 1
-	if b != nil && b.Clear(row.Owner) {
+	if b != nil && (b.Clear(row.Owner) || t.fresh(row.Owner, b)) {
 		steps = lostSteps
 	}
 	return t.step(age, steps) != t.step(age-t.now.Sub(t.last), steps)
+}
+
+// fresh tells whether the partition's unread hints are all of this moment: under steady load some hint is always on its
+// way, and none of them can be that of a row beyond its grace.
+func (t turn) fresh(owner string, b Backlog) bool {
+	return b.Explains(owner, t.now.Add(time.Minute)) && !b.Explains(owner, t.now.Add(-freshLag))
 }
 
 // step counts how often the age, in graces, has grown by the steps-th root of two.

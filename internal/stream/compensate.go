@@ -101,7 +101,7 @@ func (c compensator) deliver(ctx context.Context, comps []task.Compensation) boo
 	if len(comps) == 0 {
 		return true
 	}
-	for pause := firstBackoff; ; pause = min(2*pause, lastBackoff) {
+	for pause := firstBackoff; ; pause = min(2*pause, compensateBackoff) {
 		err := c.fn(ctx, comps)
 		if err == nil {
 			return true

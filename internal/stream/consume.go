@@ -14,13 +14,17 @@ import (
 )
 
 const (
-	joinBackoff   = 300 * time.Millisecond
-	leaveBound    = time.Second     // how long leaving the group may take; a rebalance may be holding the connection
-	watchEvery    = 2 * time.Second // looks for partitions that came or went
-	firstBackoff  = 100 * time.Millisecond
-	lastBackoff   = 5 * time.Second
-	brokenBackoff = 250 * time.Millisecond
-	warnEvery     = 10 * time.Second
+	joinBackoff  = 300 * time.Millisecond
+	leaveBound   = time.Second     // how long leaving the group may take; a rebalance may be holding the connection
+	watchEvery   = 2 * time.Second // looks for partitions that came or went
+	firstBackoff = 100 * time.Millisecond
+	lastBackoff  = 5 * time.Second
+	// A task whose put failed may be due at once: what is waited for must not be slept over when it comes back.
+	compensateBackoff = 500 * time.Millisecond
+	// A member that drains for longer holds up the others no further.
+	rebalanceBound = 3 * time.Second
+	brokenBackoff  = 250 * time.Millisecond
+	warnEvery      = 10 * time.Second
 )
 
 // Consume reads a queue's topic as a member of the queue's group: it calls fn with each session, one at a time, and
@@ -107,7 +111,7 @@ func (k *Kafka) newGroup(sub subscription) (*kafka.ConsumerGroup, error) {
 		},
 		StartOffset:            kafka.FirstOffset,
 		SessionTimeout:         k.cfg.SessionTimeout,
-		RebalanceTimeout:       k.cfg.SessionTimeout, // a member that drains for longer holds up the others no further
+		RebalanceTimeout:       min(k.cfg.SessionTimeout, rebalanceBound),
 		HeartbeatInterval:      k.cfg.Heartbeat,
 		JoinGroupBackoff:       joinBackoff,
 		WatchPartitionChanges:  true,

@@ -113,8 +113,11 @@ func (p *Pipeline) daemon() (stage, error) {
 	})
 }
 
+// retryMax bounds how long a candidate that resigned stays out of the queue.
+const retryMax = 3 * time.Second
+
 func (p *Pipeline) stand(name string, lead func(context.Context, *elect.Term) error) (stage, error) {
-	elector, err := elect.NewLocal(elect.Config{Logger: p.cfg.Logger}, p.ballot, p.epochs)
+	elector, err := elect.NewLocal(elect.Config{RetryMax: retryMax, Logger: p.cfg.Logger}, p.ballot, p.epochs)
 	if err != nil {
 		return nil, err
 	}

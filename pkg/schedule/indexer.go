@@ -15,10 +15,10 @@ import (
 
 const (
 	putTries     = 2
-	putPause     = 20 * time.Millisecond // between the tries of one put
-	breakAfter   = 3                     // failed puts in a row after which the index counts as away
-	breakFor     = time.Second           // then one put tries whether it is back
-	maxPutLength = 10000                 // tasks that wait for the next put; more go to the backlog
+	putPause     = 20 * time.Millisecond  // between the tries of one put
+	breakAfter   = 3                      // failed puts in a row after which the index counts as away
+	breakFor     = 250 * time.Millisecond // then one put tries whether it is back
+	maxPutLength = 10000                  // tasks that wait for the next put; more go to the backlog
 )
 
 // indexer puts committed tasks into the index. One goroutine takes everything that is waiting, puts it in one call, and

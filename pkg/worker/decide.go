@@ -57,6 +57,9 @@ func (t *try) due(m *member) {
 		return
 	}
 	m.hint.failure = nil
+	if m.hint.chargedAt == m.row.Version {
+		m.hint.charged = true // by a commit whose answer was lost
+	}
 	if exhausted(m.hint, m.row) {
 		t.transition(m, m.row.Discard(errKilled, t.at()), resultDead)
 		return
@@ -110,11 +113,14 @@ func (t *try) charge() error {
 	if err := t.save(suspects...); err != nil {
 		return err
 	}
+	for _, m := range suspects {
+		m.hint.chargedAt = m.row.Version // known before the commit, whose answer may be lost
+	}
 	if err := t.tx.Commit(); err != nil {
 		return err
 	}
 	for _, m := range suspects {
-		m.hint.charged, m.hint.chargedAt = true, m.row.Version
+		m.hint.charged = true
 	}
 	return errAgain
 }

@@ -95,5 +95,4 @@ func (g *gate) again(now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.paused = now
-	g.closes++
 }

@@ -49,13 +49,19 @@ type hold struct {
 	mu      sync.Mutex
 	byKey   map[heldKey]*held
 	lanes   [lanes]timeline
-	busy    map[string][]*held // owners with a runner, and the due hints that wait for it
+	busy    map[string]*owned // owners with a runner
 	wake    [lanes]chan struct{}
 	arrived uint64
 }
 
+// owned is an owner who is with a runner.
+type owned struct {
+	since   time.Time
+	waiting []*held // due hints of the owner that wait for the runner
+}
+
 func newHold(c *loop.Clock) *hold {
-	h := &hold{clock: c, byKey: map[heldKey]*held{}, busy: map[string][]*held{}}
+	h := &hold{clock: c, byKey: map[heldKey]*held{}, busy: map[string]*owned{}}
 	for i := range h.wake {
 		h.wake[i] = make(chan struct{}, 1)
 	}
@@ -120,12 +126,12 @@ func (h *hold) due(l lane, n int) ([]*held, time.Duration) {
 	mine := map[string]bool{}
 	for len(*line) > 0 && len(taken) < n && !(*line)[0].at.After(now) {
 		e := heap.Pop(line).(*held) //nolint:forcetypeassert // The heap holds nothing else.
-		if waiting, busy := h.busy[e.hint.Owner]; busy && !mine[e.hint.Owner] {
-			h.busy[e.hint.Owner] = append(waiting, e)
+		if o := h.busy[e.hint.Owner]; o != nil && !mine[e.hint.Owner] {
+			o.waiting = append(o.waiting, e)
 			continue
 		}
 		mine[e.hint.Owner] = true
-		h.busy[e.hint.Owner] = nil // nobody waited: the owner wasn't busy, or is with this very runner
+		h.busy[e.hint.Owner] = &owned{since: now} // nobody waited: the owner wasn't busy, or is with this very runner
 		taken = append(taken, e)
 	}
 	if len(*line) == 0 {
@@ -144,10 +150,11 @@ func (h *hold) release(taken []*held) []*held {
 	defer h.mu.Unlock()
 	var gone []*held
 	for _, e := range taken {
-		waiting := h.busy[e.hint.Owner]
-		delete(h.busy, e.hint.Owner)
-		for _, w := range waiting {
-			h.push(w)
+		if o := h.busy[e.hint.Owner]; o != nil {
+			delete(h.busy, e.hint.Owner)
+			for _, w := range o.waiting {
+				h.push(w)
+			}
 		}
 		switch {
 		case e.settled:
@@ -205,14 +212,22 @@ func (h *hold) letGo(patience time.Duration) int {
 	defer h.mu.Unlock()
 	now, n := h.clock.Now(), 0
 	h.sweep(func(e *held) bool {
-		_, blocked := h.busy[e.hint.Owner]
 		allowed := patience
 		if e.failure != nil {
 			allowed *= chargePatience
 		}
-		return (e.tried > 0 || blocked) && now.Sub(e.since) > allowed
+		return now.Sub(e.since) > allowed && h.stuck(e, now, allowed)
 	}, func(e *held) { h.settle(e); n++ })
 	return n
+}
+
+// stuck tells a hint that looks can't settle, or whose owner's runner doesn't come back, from one that waits its turn:
+// that one's moment has gone by, and nobody has looked since.
+func (h *hold) stuck(e *held, now time.Time, patience time.Duration) bool {
+	if o := h.busy[e.hint.Owner]; o != nil {
+		return now.Sub(o.since) > patience
+	}
+	return e.tried > 0 && now.Sub(e.at) < 2*retryPause
 }
 
 // excuse gives every waiting hint its patience anew, after a pause that was no fault of theirs.
@@ -248,8 +263,8 @@ func (h *hold) sweep(match func(*held) bool, remove func(*held)) {
 			heap.Init(&h.lanes[l])
 		}
 	}
-	for owner, waiting := range h.busy {
-		h.busy[owner] = filter(waiting)
+	for _, o := range h.busy {
+		o.waiting = filter(o.waiting)
 	}
 }
 

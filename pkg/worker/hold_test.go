@@ -155,15 +155,36 @@ func TestOnlyStuckHintsAreLetGo(t *testing.T) {
 		want int
 	}{
 		{"waits for a runner", &held{since: long}, 0},
-		{"tried", &held{since: long, tried: 1}, 1},
+		{"tried", &held{since: long, tried: 1, at: c.Now()}, 1},
+		{"tried, and waits for a runner", &held{since: long, tried: 1, at: long}, 0},
 		{"tried, but young", &held{since: c.Now(), tried: 1}, 0},
 		{"to be charged", &held{since: c.Now().Add(-6 * time.Second), tried: 9, failure: errKilled}, 0},
-		{"never charged", &held{since: c.Now().Add(-2 * time.Minute), tried: 9, failure: errKilled}, 1},
+		{"never charged", &held{since: c.Now().Add(-2 * time.Minute), tried: 9, failure: errKilled, at: c.Now()}, 1},
 	} {
 		h := newHold(c)
 		h.add(tt.e)
 		if got := h.letGo(5 * time.Second); got != tt.want {
 			t.Errorf("%s: let go %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestOwnersHintIsLetGoOnlyWhenItsRunnerDoesNotComeBack(t *testing.T) {
+	t.Parallel()
+	c := localClock()
+	long := c.Now().Add(-time.Minute)
+	for name, tt := range map[string]struct {
+		since time.Time // when the owner's runner took what it has
+		want  int
+	}{
+		"a moment ago": {c.Now(), 0},
+		"long ago":     {long, 1},
+	} {
+		h := newHold(c)
+		h.busy["ann"] = &owned{since: tt.since}
+		h.add(&held{hint: task.Hint{Owner: "ann"}, since: long, at: long})
+		if got := h.letGo(5 * time.Second); got != tt.want {
+			t.Errorf("%s: let go %d, want %d", name, got, tt.want)
 		}
 	}
 }

@@ -33,6 +33,7 @@ type Worker struct {
 	stop      context.CancelCauseFunc
 	abandoned atomic.Int64
 	probed    time.Time // local time of the last probe
+	late      bool      // the last probe got no answer in time
 	started   atomic.Bool
 }
 
@@ -210,6 +211,10 @@ func (w *Worker) tidyPass(ctx context.Context) (loop.Result, error) {
 		return loop.Result{Next: wait}, nil
 	case closed || w.clock.Local().Sub(w.probed) >= clockEvery:
 		err := w.probe(ctx)
+		late := !closed && !w.late && errors.Is(err, context.DeadlineExceeded)
+		if w.late = late; late {
+			return loop.Result{Next: pauseLeast}, nil // once may be a hiccup
+		}
 		if err != nil && ctx.Err() == nil {
 			w.pause(ctx, err)
 			w.gate.again(w.clock.Local())
