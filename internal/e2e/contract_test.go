@@ -189,6 +189,27 @@ func TestExitsOnWhatNoWaitingCures(t *testing.T) {
 	}
 }
 
+// TestSessionTimeoutThatTheBrokerRefuses ends those that join a group: nothing but another setting cures it.
+func TestSessionTimeoutThatTheBrokerRefuses(t *testing.T) {
+	t.Parallel()
+	p := shared(t)
+	strict := pipelinetest.OwnKafka(t, "group.min.session.timeout.ms=6000")
+	for _, name := range []string{"worker", "daemon"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := p.env("DUETIME_KAFKA__BROKERS="+strict.Addr(), "DUETIME_KAFKA__SESSION_TIMEOUT=2s")
+			proc := process{pipelinetest.Run(t, pipelinetest.Build(t, "./cmd/"+name), env), name}
+			if code := proc.Wait(t, 2*time.Minute); code != 1 {
+				t.Errorf("exit code %d, want 1", code)
+			}
+			lines := proc.Lines()
+			if last := lines[len(lines)-1]; !strings.Contains(last, "kafka.session_timeout") {
+				t.Errorf("the last line does not name the key: %s", last)
+			}
+		})
+	}
+}
+
 // wantOneComplaint wants one line that is no mere information, and in it every one of the texts.
 func (p process) wantOneComplaint(t *testing.T, want []string) {
 	t.Helper()
@@ -231,5 +252,5 @@ func TestAnotherShardCountIsOneWarning(t *testing.T) {
 func TestUnknownSettingsOfOthersAreIgnored(t *testing.T) {
 	t.Parallel()
 	p := shared(t)
-	p.ready(t, "game", "DUETIME_GAME_PORT=tcp://10.0.0.1:80", "DUETIME_SERVICE_HOST=10.0.0.1").stop(t)
+	p.ready(t, "game", "DUETIME_GAME_PORT=tcp://127.0.0.1:80", "DUETIME_SERVICE_HOST=127.0.0.1").stop(t)
 }
