@@ -84,7 +84,7 @@ mysql: # all of its keys are comments
 	got, err := Load(path, true, []string{
 		"DUETIME_NAMESPACE=env", "DUETIME_KAFKA__BROKERS=a:1, b:2", "DUETIME_GAME__START__FOOD=7",
 		"DUETIME_WORKER__HANDLER_TIMEOUT=1m", "DUETIME_MYSQL__DSN=u:p@tcp(db:1)/game?x=y=z", "DUETIME_EVENT__ADMIN=9002",
-		"DUETIME_QUEUES=ignored", "DUETIME_PORT=tcp://10.0.0.1:1", "DUETIME_SERVICE_HOST=1", "OTHER__X=1", "DUETIME_X",
+		"DUETIME_QUEUES=ignored", "DUETIME_PORT=tcp://127.0.0.1:1", "DUETIME_SERVICE_HOST=1", "OTHER__X=1", "DUETIME_X",
 	})
 	if err != nil {
 		t.Fatal(err)
