@@ -57,7 +57,7 @@ func TestTableNamesEveryCount(t *testing.T) {
 
 func TestLagsLeaveTheFaultsOut(t *testing.T) {
 	t.Parallel()
-	at := func(ms int64) time.Time { return time.UnixMilli(ms) }
+	at := time.UnixMilli
 	p50, p99, most := lags([]pet.Firing{
 		{DueAt: at(1000), MadeAt: at(0), At: at(1010)},
 		{DueAt: at(1000), MadeAt: at(1008), At: at(1010)}, // made after it was due

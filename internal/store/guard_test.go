@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -47,21 +48,29 @@ func loseByDeadlock(t *testing.T, s *store.Store, tx *sqlx.Tx, lose func() error
 	return err
 }
 
+// trx keeps the readers of INNODB_TRX apart: the server renews that table only if nobody has read it for 100 ms.
+var trx sync.Mutex
+
 // waitForLockWait returns when some transaction of the server waits for a lock in this schema.
 func waitForLockWait(t *testing.T, s *store.Store) {
 	t.Helper()
-	tick := time.NewTicker(150 * time.Millisecond) // the server renews this table only if nobody read it for 100 ms
-	defer tick.Stop()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-tick.C {
-		var n int
-		must(t, s.DB().GetContext(t.Context(), &n, "SELECT COUNT(*) FROM information_schema.INNODB_TRX x "+
-			"JOIN information_schema.PROCESSLIST p ON p.ID = x.trx_mysql_thread_id "+
-			"WHERE x.trx_state = 'LOCK WAIT' AND p.DB = DATABASE()"))
-		if n > 0 {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+		if lockWaits(t, s) > 0 {
 			return
 		}
 	}
 	t.Fatal("nobody waits for a lock")
+}
+
+func lockWaits(t *testing.T, s *store.Store) (n int) {
+	t.Helper()
+	trx.Lock()
+	defer trx.Unlock()
+	time.Sleep(150 * time.Millisecond) // see trx
+	must(t, s.DB().GetContext(t.Context(), &n, "SELECT COUNT(*) FROM information_schema.INNODB_TRX x "+
+		"JOIN information_schema.PROCESSLIST p ON p.ID = x.trx_mysql_thread_id "+
+		"WHERE x.trx_state = 'LOCK WAIT' AND p.DB = DATABASE()"))
+	return n
 }
 
 func drain(r *sqlx.Rows, err error) error {
@@ -108,7 +117,7 @@ func TestSwallowedLossPoisons(t *testing.T) {
 	for name, lose := range ways {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, _ := openMariaDB(t, store.Options{LockWait: 30 * time.Second})
+			s, _ := openMariaDB(t, store.Options{LockWait: 90 * time.Second})
 			pets(t, s)
 			tx := begin(t, s)
 			err := loseByDeadlock(t, s, tx, func() error { return lose(t.Context(), tx) })
