@@ -20,7 +20,6 @@ import (
 
 	"github.com/duetime/duetime/internal/config"
 	"github.com/duetime/duetime/internal/parts"
-	"github.com/duetime/duetime/internal/process"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -95,12 +94,7 @@ func (c *Client) Ready(ctx context.Context) error { return c.parts.AwaitSchema(c
 // AwaitIndex waits until Redis answers. It returns nil also when ctx ends first, and an error when Redis refuses the
 // credentials. Scheduling works without it; a process that runs it beside its work ends on a wrong password instead of
 // living on compensation.
-func (c *Client) AwaitIndex(ctx context.Context) error {
-	if err := c.parts.AwaitIndex(ctx); ctx.Err() == nil || process.IsFatal(err) {
-		return err
-	}
-	return nil
-}
+func (c *Client) AwaitIndex(ctx context.Context) error { return c.parts.AwaitIndex(ctx) }
 
 // DB is the client's handle on MySQL, for the service's own statements outside of a transaction.
 func (c *Client) DB() *sqlx.DB { return c.parts.Store.DB() }

@@ -95,12 +95,12 @@ func (p *Parts) check(ctx context.Context, layout store.Layout) error {
 	return nil
 }
 
-// AwaitIndex waits until Redis answers. Refused credentials are fatal; a memory policy that may evict entries is worth a
-// warning.
+// AwaitIndex waits until Redis answers, or returns nil when ctx ends first. Refused credentials are fatal; a memory policy
+// that may evict entries is worth a warning.
 func (p *Parts) AwaitIndex(ctx context.Context) error {
 	err := process.Wait(ctx, p.Log, "redis", func(ctx context.Context) error { return p.refused(p.Index.Ping(ctx)) })
 	if err != nil {
-		return err
+		return unlessStopped(ctx, err)
 	}
 	warning, err := p.Index.CheckPolicy(ctx)
 	switch {

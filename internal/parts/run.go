@@ -59,7 +59,7 @@ func (p *Parts) Stand(ctx context.Context, env *process.Env, c Candidate) error 
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return p.Clock.Run(ctx) })
-	group.Go(func() error { return unlessStopped(ctx, p.AwaitIndex(ctx)) })
+	group.Go(func() error { return p.AwaitIndex(ctx) })
 	group.Go(func() error {
 		err := elector.Ready(ctx)
 		if err == nil {
