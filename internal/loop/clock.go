@@ -16,6 +16,7 @@ const (
 	probeWindow = 30 * time.Second       // how long a probe counts
 	probeEvery  = time.Second            // between probes
 	gapMax      = 200 * time.Millisecond // between the database's and the local clock, beyond which a line is logged
+	drift       = 20 * time.Millisecond  // what two clocks may part by within the window: slewing, and whole milliseconds
 )
 
 // Probe asks the database for its time, without waiting for anything else.
@@ -90,7 +91,8 @@ func (c *Clock) Run(ctx context.Context) error {
 }
 
 // Learn probes once. The fastest probe of the last 30 s wins, because each knows the database's time only to within half
-// of its round trip.
+// of its round trip. Probes that can't both be right mean that the database's clock was set, or that another server
+// answers now: then the older ones are forgotten at once.
 func (c *Clock) Learn(ctx context.Context) error {
 	sent := time.Since(c.start)
 	answer, err := c.probe(ctx)
@@ -107,7 +109,9 @@ func (c *Clock) Learn(ctx context.Context) error {
 func (c *Clock) learn(s sample) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.samples = append(slices.DeleteFunc(c.samples, func(old sample) bool { return s.at-old.at >= probeWindow }), s)
+	c.samples = append(slices.DeleteFunc(c.samples, func(old sample) bool {
+		return s.at-old.at >= probeWindow || s.contradicts(old)
+	}), s)
 	best := s
 	for _, other := range c.samples {
 		if other.round < best.round {
@@ -115,6 +119,11 @@ func (c *Clock) learn(s sample) {
 		}
 	}
 	c.offset = best.offset
+}
+
+// contradicts tells whether the two can't have been taken of the same clock.
+func (s sample) contradicts(other sample) bool {
+	return (s.offset - other.offset).Abs() > (s.round+other.round)/2+drift
 }
 
 // watchGap says once when the clocks are apart, and once when they are together again.

@@ -1,12 +1,16 @@
 package loop
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // serverAhead answers a probe after a round trip, with a clock so far ahead of the local one.
@@ -57,6 +61,54 @@ func TestClockOldProbesAreForgotten(t *testing.T) {
 		}
 		if got := time.Until(c.Now()); got != ahead {
 			t.Errorf("ahead by %v, want %v", got, ahead)
+		}
+	})
+}
+
+// The fast probes from before must not outweigh those that know better.
+func TestClockFollowsADatabaseWhoseClockIsSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ahead, round := time.Duration(0), time.Millisecond
+		c := newTestClock(serverAhead(&ahead, &round))
+		for _, ahead = range []time.Duration{0, 30 * time.Second, -30 * time.Second, 0, 100 * time.Millisecond} {
+			round += time.Millisecond
+			if err := c.Learn(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := time.Until(c.Now()); got != ahead {
+				t.Errorf("ahead by %v, want %v", got, ahead)
+			}
+		}
+	})
+}
+
+func TestClockTellsTheGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said bytes.Buffer
+		ahead, round := time.Duration(0), time.Millisecond
+		reg := prometheus.NewRegistry()
+		c := NewClock(serverAhead(&ahead, &round), slog.New(slog.NewTextHandler(&said, nil)), reg)
+		NewClock(c.probe, c.logger, reg) // the gauge is the process's
+		for _, step := range []struct {
+			ahead time.Duration
+			lines int
+		}{{0, 0}, {190 * time.Millisecond, 0}, {-30 * time.Second, 1}, {30 * time.Second, 1}, {0, 2}, {210 * time.Millisecond, 3}} {
+			ahead = step.ahead
+			for range 2 {
+				if err := c.Learn(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			shown, err := reg.Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := shown[0].GetMetric()[0].GetGauge().GetValue(); got != ahead.Seconds() {
+				t.Errorf("%s is %v, want %v", shown[0].GetName(), got, ahead.Seconds())
+			}
+			if got := strings.Count(said.String(), `msg="clock gap" gap=`); got != step.lines {
+				t.Errorf("at %v: %d lines, want %d:\n%s", ahead, got, step.lines, said.String())
+			}
 		}
 	})
 }
