@@ -16,6 +16,7 @@ import (
 	"github.com/duetime/duetime/internal/parts"
 	"github.com/duetime/duetime/internal/pet"
 	"github.com/duetime/duetime/internal/process"
+	"github.com/duetime/duetime/pkg/schedule"
 )
 
 func main() { os.Exit(process.Main("game", config.DefaultPath, run)) }
@@ -63,7 +64,11 @@ func forgetAnswers(ctx context.Context, client *duetime.Client, log *slog.Logger
 	return loop.Run(ctx, loop.Config{Name: "old answers", Interval: time.Minute, Jitter: 0.5, Logger: log},
 		func(ctx context.Context) (loop.Result, error) {
 			const batch = 1000
-			n, err := pet.PurgeRequests(ctx, client.DB(), time.Now(), batch)
+			var n int64
+			err := client.InTx(ctx, func(tx *schedule.Tx) (err error) {
+				n, err = pet.PurgeRequests(ctx, tx, batch)
+				return err
+			})
 			return loop.Result{More: n == batch}, err
 		})
 }

@@ -2,6 +2,7 @@ package pet
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -95,7 +96,7 @@ func decode(body []byte, into fields) error {
 	for _, name := range slices.Sorted(maps.Keys(in)) {
 		text, known := into[name]
 		if !known {
-			return invalid(name, "is not a field of this call")
+			return invalid(cmp.Or(name, `""`), "is not a field of this call")
 		}
 		if err := json.Unmarshal(in[name], text); err != nil {
 			return invalid(name, "must be a string")

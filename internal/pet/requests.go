@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
 	"github.com/duetime/duetime/pkg/schedule"
 )
 
@@ -87,14 +85,14 @@ func (k requestKey) keep(ctx context.Context, tx *schedule.Tx, a answer) error {
 	return nil
 }
 
-// clockSlack is how far the clock of a process that purges may be ahead of the database's.
-const clockSlack = time.Hour
-
-// PurgeRequests forgets answers kept for over 24 h by the caller's clock, and some time more, at most limit, and tells how
-// many.
-func PurgeRequests(ctx context.Context, db *sqlx.DB, now time.Time, limit int) (int64, error) {
-	res, err := db.ExecContext(ctx, `DELETE FROM pet_requests WHERE id IN (SELECT id FROM (SELECT id FROM pet_requests WHERE at_ms < ? ORDER BY at_ms LIMIT ?) AS old)`,
-		now.Add(-requestLife-clockSlack).UnixMilli(), limit)
+// PurgeRequests forgets answers kept for over 24 h, at most limit, and tells how many.
+func PurgeRequests(ctx context.Context, tx *schedule.Tx, limit int) (int64, error) {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return 0, err
+	}
+	res, err := tx.ExecContext(ctx, `DELETE FROM pet_requests WHERE id IN (SELECT id FROM (SELECT id FROM pet_requests WHERE at_ms < ? ORDER BY at_ms LIMIT ?) AS old)`,
+		now.Add(-requestLife).UnixMilli(), limit)
 	if err != nil {
 		return 0, fmt.Errorf("purge kept answers: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/duetime/duetime/internal/pet"
 	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/pkg/schedule"
 )
 
 const keyHeader = "Idempotency-Key"
@@ -115,8 +116,11 @@ func TestKeyIsForgotten(t *testing.T) {
 		}
 		age(26 * time.Hour)
 		w.do("POST", "/v1/pets", `{"owner":"ann","name":"tom"}`, keyHeader, "young")
-		n, err := pet.PurgeRequests(t.Context(), w.DB(), w.now(), 10)
-		pipelinetest.Must(t, err)
+		var n int64
+		pipelinetest.Must(t, w.InTx(t.Context(), func(tx *schedule.Tx) (err error) {
+			n, err = pet.PurgeRequests(t.Context(), tx, 10)
+			return err
+		}))
 		if n != 1 {
 			t.Errorf("purged %d, want 1", n)
 		}
