@@ -64,7 +64,7 @@ func parse(data []byte, environ []string) (Config, error) {
 		return Config{}, err
 	}
 	if err := known.loadEnv(k, environ); err != nil {
-		return Config{}, err
+		return Config{}, oneLine(err)
 	}
 	var c Config
 	strict := koanf.UnmarshalConf{Tag: "koanf", DecoderConfig: &mapstructure.DecoderConfig{ErrorUnused: true}}
@@ -196,7 +196,8 @@ func nameOf(section string) string {
 	return section
 }
 
-// oneLine folds a syntax error, of which the YAML library makes several lines.
+// oneLine folds an error of several lines: a syntax error, as the YAML library makes it, or one that names a variable
+// whose name holds a line break.
 func oneLine(err error) error {
 	return errors.New(strings.Join(strings.Fields(err.Error()), " "))
 }

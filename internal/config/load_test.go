@@ -160,25 +160,3 @@ func TestEnvironmentErrorsNameTheVariable(t *testing.T) {
 		}
 	}
 }
-
-func FuzzParse(f *testing.F) {
-	shipped, err := os.ReadFile(shippedFile)
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(shipped, "DUETIME_MYSQL__DSN=root:hunter2@tcp(h)/d")
-	f.Add([]byte("a: &x {<<: *x}\n1: {null: ~}\nmysql: {? [a] : b}"), "DUETIME_GAME__START__FOOD=1")
-	f.Add([]byte("kafka: !!binary aGk=\n\x00"), "=")
-	f.Fuzz(func(t *testing.T, data []byte, variable string) {
-		c, err := parse(data, []string{variable})
-		if err != nil {
-			if strings.ContainsRune(err.Error(), '\n') {
-				t.Errorf("an error of several lines: %q", err)
-			}
-			return
-		}
-		if err := c.Validate(); err != nil {
-			t.Errorf("parse let pass what Validate refuses: %v", err)
-		}
-	})
-}

@@ -2,6 +2,7 @@ package protocoltest
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -16,6 +17,8 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
 )
+
+func TestMain(m *testing.M) { os.Exit(pipelinetest.Main(m, pipelinetest.VerifyGoroutines())) }
 
 // protocol is the real SQL, the real Lua and the real settling of the worker, with the wires between them in the test's
 // hands: what was claimed, what is in the log, what was never put.

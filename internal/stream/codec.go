@@ -97,8 +97,8 @@ func checkHint(h task.Hint) error {
 	switch {
 	case h.ID.IsZero():
 		return errors.New("hint has no id")
-	case h.Kind == "" || len(h.Kind) > task.MaxKind:
-		return fmt.Errorf("hint's kind must have 1 to %d bytes", task.MaxKind)
+	case h.Kind == "" || len(h.Kind) > task.MaxKind || !utf8.ValidString(h.Kind):
+		return fmt.Errorf("hint's kind must be 1 to %d bytes of UTF-8", task.MaxKind)
 	case h.RunAt < 0 || h.RunAt > maxRunAt:
 		return errors.New("hint's run_at is out of range")
 	case h.Version < 0 || h.Version >= task.VersionWindow:

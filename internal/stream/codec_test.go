@@ -111,30 +111,6 @@ func TestConfigRefusals(t *testing.T) {
 	}
 }
 
-func FuzzDecodeHint(f *testing.F) {
-	f.Add(appendHint(nil, hint("player"), published))
-	f.Add([]byte(`{"id":"01890000-0000-7000-8000-000000000000","kind":"k","owner":"o","run_at":1,"version":1}`))
-	f.Add([]byte("\xff{"))
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		h, at, err := decodeHint(raw)
-		if err != nil {
-			return
-		}
-		if err := checkHint(h); err != nil {
-			t.Fatalf("decoded outside the limits: %v", err)
-		}
-		again, _, err := decodeHint(appendHint(nil, h, at))
-		if err != nil || again != h {
-			t.Fatalf("%+v came back as %+v: %v", h, again, err)
-		}
-	})
-}
-
-func FuzzDecodeCompensation(f *testing.F) {
-	f.Add([]byte(`{"ids":["01890000-0000-7000-8000-000000000000"],"rebuild":[1]}`))
-	f.Fuzz(func(_ *testing.T, raw []byte) { _, _ = decodeCompensation(raw) })
-}
-
 func BenchmarkEncodeHint(b *testing.B) {
 	h := hint("player-123456")
 	buf := make([]byte, 0, 256)

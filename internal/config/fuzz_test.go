@@ -1,0 +1,121 @@
+package config
+
+import (
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// told checks an error of parse: one line, which names what is wrong.
+func told(t *testing.T, err error, names ...string) {
+	t.Helper()
+	if strings.ContainsAny(err.Error(), "\n\r") {
+		t.Errorf("an error of several lines: %q", err)
+	}
+	if !slices.ContainsFunc(names, func(name string) bool { return strings.Contains(err.Error(), name) }) {
+		t.Errorf("an error that doesn't say where: %q", err)
+	}
+}
+
+// FuzzParse reads any file, with one variable of any name: what comes out is within the limits, or the error names the key
+// or says what is wrong with the file as a whole.
+func FuzzParse(f *testing.F) {
+	shipped, err := os.ReadFile(shippedFile)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(shipped, "DUETIME_MYSQL__DSN=root:hunter2@tcp(h)/d")
+	f.Add([]byte("a: &x {<<: *x}\n1: {null: ~}\nmysql: {? [a] : b}"), "DUETIME_GAME__START__FOOD=1")
+	f.Add([]byte("kafka: !!binary aGk=\n\x00"), "=")
+	f.Add([]byte("queues: [a, b]\nredis: {mode: cluster, addrs: ['a:1', 'b:2']}\nevent: {lead: 0, admin: 9000}"), "DUETIME_X__\n=")
+	places := append(Keys(), "unknown key", "unknown environment variable", "yaml:", "more than one YAML document", "the file:")
+	for section := range newSchema().sections {
+		if section != "" {
+			places = append(places, section+": must be a section")
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte, variable string) {
+		c, err := parse(data, []string{variable})
+		if err != nil {
+			told(t, err, places...)
+			return
+		}
+		if err := c.Validate(); err != nil {
+			t.Errorf("parse let pass what Validate refuses: %v", err)
+		}
+	})
+}
+
+// FuzzEnvironment gives any text to any key by its variable: it is the key's value then and nothing else has changed, or the
+// error names the variable or the key, and no password.
+func FuzzEnvironment(f *testing.F) {
+	var keys []string
+	for _, key := range Keys() {
+		if key != "queues" { // stands in the file alone
+			keys = append(keys, key)
+		}
+	}
+	for i := range keys {
+		for _, text := range []string{"", "7", " 50ms ", "a:1, b:2", ":9000", "cluster", "root:p@tcp(h:1)/d", "-9223372036854775809"} {
+			f.Add(uint8(i), text)
+		}
+	}
+	fields := newSchema().fields
+	f.Fuzz(func(t *testing.T, which uint8, text string) {
+		key := keys[int(which)%len(keys)]
+		name := envPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", levelMark))
+		const secret = "hunter2"
+		hidden := fields[key].form == formDSN || fields[key].form == formSecret
+		if hidden {
+			text += secret
+		}
+		c, err := parse(nil, []string{name + "=" + text})
+		if err != nil {
+			told(t, err, name, key)
+			if hidden && strings.Contains(err.Error(), secret) {
+				t.Errorf("%s: a password in %q", key, err)
+			}
+			return
+		}
+		want := Default()
+		for _, field := range fieldsOf(&c) {
+			if field.key == key {
+				if got := reread(field, text); !cmp.Equal(got, field.value.Interface()) {
+					t.Errorf("%s = %q became %v, want %v", name, text, field.value, got)
+				}
+				field.value.Set(fields[key].value) // so that the rest can be compared
+			}
+		}
+		if diff := cmp.Diff(want, c); diff != "" {
+			t.Errorf("%s changed more than its key (-want +got):\n%s", name, diff)
+		}
+	})
+}
+
+// reread reads a text that was accepted, by the README's words.
+func reread(f field, text string) any {
+	trimmed := strings.TrimSpace(text)
+	switch f.value.Interface().(type) {
+	case int:
+		n, _ := strconv.Atoi(trimmed)
+		return n
+	case time.Duration:
+		d, _ := time.ParseDuration(trimmed)
+		return d
+	case []string:
+		items := strings.Split(text, ",")
+		for i := range items {
+			items[i] = strings.TrimSpace(items[i])
+		}
+		return items
+	}
+	if f.form == formAddr {
+		return Loopback(text)
+	}
+	return text
+}

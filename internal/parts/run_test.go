@@ -1,0 +1,99 @@
+package parts_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/internal/config"
+	"github.com/duetime/duetime/internal/elect"
+	"github.com/duetime/duetime/internal/parts"
+	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/process"
+	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/migrations"
+)
+
+func TestMain(m *testing.M) { os.Exit(pipelinetest.Main(m, pipelinetest.VerifyGoroutines())) }
+
+// refused is an error that no waiting cures.
+type refused struct{}
+
+func (refused) Error() string   { return "refused for good" }
+func (refused) Permanent() bool { return true }
+
+// TestStand runs an elected process, on real servers, in this one: TestMain sees what it leaves behind. The process's
+// signals and command line are this test's, so its cases follow each other.
+func TestStand(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		lead func(ctx context.Context, term *elect.Term) error
+		code int
+	}{
+		{"stopped while it leads", func(ctx context.Context, term *elect.Term) error {
+			term.Progress()
+			if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			return nil
+		}, 0},
+		{"stopped while it stands again", func(context.Context, *elect.Term) error {
+			return errors.Join(errors.New("fell over"), syscall.Kill(os.Getpid(), syscall.SIGTERM))
+		}, 0},
+		{"refused for good", func(context.Context, *elect.Term) error { return fmt.Errorf("lead: %w", refused{}) }, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			os.Args = []string{"event", "--config", configured(t)}
+			changes := make(chan bool, 10)
+			ended := make(chan int, 1)
+			go func() {
+				ended <- process.Main("event", config.DefaultPath, func(ctx context.Context, env *process.Env) error {
+					return stand(ctx, env, parts.Candidate{Name: "event", Lead: c.lead, OnChange: func(leading bool) { changes <- leading }})
+				})
+			}()
+			select {
+			case code := <-ended:
+				if code != c.code {
+					t.Errorf("exit code %d, want %d", code, c.code)
+				}
+			case <-time.After(time.Minute):
+				t.Fatal("not ended within a minute")
+			}
+			if !<-changes {
+				t.Error("was never told that it leads")
+			}
+		})
+	}
+}
+
+// stand is what event's and daemon's main do.
+func stand(ctx context.Context, env *process.Env, c parts.Candidate) error {
+	cfg, err := parts.Configure(ctx, env, func(c config.Config) string { return c.Event.Admin })
+	if err != nil {
+		return err
+	}
+	p, err := parts.Open(cfg, env.Log(), env.Registry, store.Options{})
+	if err != nil {
+		return err
+	}
+	env.OnStop("servers", p.Close)
+	if err := p.Store.Migrate(ctx, migrations.Files, cfg.Namespace, cfg.Shards); err != nil {
+		return err
+	}
+	return p.Stand(ctx, env, c)
+}
+
+func configured(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "duetime.yaml")
+	text := fmt.Sprintf("namespace: %s\nmysql: {dsn: %q}\nredis: {addrs: [%q]}\nzookeeper: {servers: [%q]}\nevent: {admin: 0}\n",
+		pipelinetest.Namespace(t), pipelinetest.MariaDB(t).NewSchema(t), pipelinetest.Redis(t).Addr(), pipelinetest.ZooKeeper(t).Addr())
+	pipelinetest.Must(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
