@@ -10,7 +10,7 @@ help: ## List the targets.
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
 
 .PHONY: check
-check: lint test test-cluster microbench ## What CI runs: lint, all tests, the three-node tests, each benchmark once.
+check: lint test test-cluster model-quick microbench ## What CI runs: lint, all tests, the three-node tests, the model, each benchmark once.
 
 .PHONY: test
 test: ## Run every test with the race detector on real servers, installing what is missing.
@@ -24,9 +24,25 @@ test-cluster: ## Run the tests on a Redis Cluster and a ZooKeeper of three nodes
 microbench: ## Run every benchmark once, to see that it still works; for figures give BENCHTIME=1s.
 	go test -run '^$$' -bench . -benchtime $(BENCHTIME) ./internal/... ./pkg/...
 
-.PHONY: e2e
-e2e: ## Play the full game on real servers and separate processes, then break them; prints lag and healing times.
-	DUETIME_E2E_PETS=5000 DUETIME_E2E_FOR=60s go test -count=1 -timeout 15m -v -run '^Test(Game|Faults)$$' ./internal/e2e
+.PHONY: chaos
+chaos: ## Break everything that can break while the game is played (ROWS=1,7,12 picks some); writes docs/FAULTS.md.
+	scripts/chaos rows $(or $(ROWS),all)
+
+.PHONY: soak
+soak: ## Play faults at random for DURATION (60m); writes docs/FAULTS.md.
+	scripts/chaos soak $(or $(DURATION),60m)
+
+.PHONY: chaos-selftest
+chaos-selftest: ## Take the product's rules away, one by one, in a copy: the fault suite must see it.
+	scripts/chaos selftest
+
+.PHONY: model
+model: ## Check the model of the protocol exhaustively, and that its broken variants fail.
+	scripts/model all
+
+.PHONY: model-quick
+model-quick: ## The same, bounded, as CI runs it.
+	scripts/model quick
 
 .PHONY: lint
 lint: $(LINT) ## Run golangci-lint, the import rules included.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,8 +20,8 @@ const (
 	hashSlots = 16384
 )
 
-// RedisCluster is a Redis Cluster of three masters without replicas. Nodes keep their identity and slots over stops
-// and starts, and nothing else.
+// RedisCluster is a Redis Cluster of three masters, with or without replicas. Nodes keep their identity and slots over
+// stops and starts, and nothing else.
 type RedisCluster struct{ Nodes []*RedisServer }
 
 // Addrs returns the nodes' addresses, "127.0.0.1:port".
@@ -36,11 +37,17 @@ func (c *RedisCluster) Addrs() []string {
 // lines, and returns once every node sees all slots served.
 func OwnRedisCluster(t testing.TB, args ...string) *RedisCluster {
 	t.Helper()
+	return startRedisCluster(t, nodes, args)
+}
+
+// startRedisCluster starts a cluster of count nodes, of which the first three share the slots.
+func startRedisCluster(t testing.TB, count int, args []string) *RedisCluster {
+	t.Helper()
 	c := &RedisCluster{}
-	for range nodes {
+	for range count {
 		s, err := startServer("", clusterRecipe(args))
 		Must(t, err)
-		own(t, s)
+		Own(t, s)
 		c.Nodes = append(c.Nodes, &RedisServer{s})
 	}
 	Must(t, c.join())
@@ -60,15 +67,17 @@ func clusterRecipe(args []string) recipe {
 	return r
 }
 
-// join gives each node its share of the slots, introduces the nodes and waits until all agree.
+// join gives each master its share of the slots, introduces the nodes and waits until all agree.
 func (c *RedisCluster) join() error {
 	ctx, cancel := context.WithTimeout(context.Background(), readyLimit)
 	defer cancel()
 	host := c.Nodes[0].ports
 	for i, node := range c.Nodes {
-		first, last := i*hashSlots/nodes, (i+1)*hashSlots/nodes-1
-		if err := node.do(func(r *redis.Client) error { return r.ClusterAddSlotsRange(ctx, first, last).Err() }); err != nil {
-			return fmt.Errorf("give slots to %s: %w", node.Addr(), err)
+		if i < nodes {
+			first, last := i*hashSlots/nodes, (i+1)*hashSlots/nodes-1
+			if err := node.do(func(r *redis.Client) error { return r.ClusterAddSlotsRange(ctx, first, last).Err() }); err != nil {
+				return fmt.Errorf("give slots to %s: %w", node.Addr(), err)
+			}
 		}
 		if err := node.do(func(r *redis.Client) error {
 			return r.Do(ctx, "CLUSTER", "MEET", "127.0.0.1", host[0].port, host[1].port).Err()
@@ -77,22 +86,23 @@ func (c *RedisCluster) join() error {
 		}
 	}
 	for _, node := range c.Nodes {
-		if err := node.awaitCluster(ctx); err != nil {
+		if err := node.awaitCluster(ctx, len(c.Nodes)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// awaitCluster polls until the node sees all three nodes and all slots.
-func (s *RedisServer) awaitCluster(ctx context.Context) error {
+// awaitCluster polls until the node sees all nodes and all slots.
+func (s *RedisServer) awaitCluster(ctx context.Context, count int) error {
+	all := []string{"cluster_state:ok", fmt.Sprintf("cluster_size:%d\r", nodes), fmt.Sprintf("cluster_known_nodes:%d\r", count)}
 	for {
 		var info string
 		err := s.do(func(r *redis.Client) (err error) {
 			info, err = r.ClusterInfo(ctx).Result()
 			return err
 		})
-		if err == nil && strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_size:%d\r", nodes)) {
+		if err == nil && !slices.ContainsFunc(all, func(line string) bool { return !strings.Contains(info, line) }) {
 			return nil
 		}
 		if ctx.Err() != nil {
@@ -152,7 +162,7 @@ func OwnZooKeeperEnsemble(t testing.TB, lines ...string) *ZooKeeperEnsemble {
 	for id := 1; id <= nodes; id++ {
 		s, err := newServer("", e.recipe(id, lines))
 		Must(t, err)
-		own(t, s)
+		Own(t, s)
 		e.Nodes = append(e.Nodes, &ZooKeeperServer{s})
 	}
 	Must(t, e.Start())

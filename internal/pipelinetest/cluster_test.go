@@ -3,6 +3,8 @@
 package pipelinetest_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,6 +29,52 @@ func TestClusterServesAllSlots(t *testing.T) {
 	pipelinetest.Await(t, "the cluster to serve again", func() bool {
 		return client.Set(t.Context(), "{1}a", "v", 0).Err() == nil && client.Set(t.Context(), "{3}a", "v", 0).Err() == nil
 	})
+}
+
+func TestClusterReplacesAPrimary(t *testing.T) {
+	t.Parallel()
+	cluster := pipelinetest.OwnReplicatedRedisCluster(t, 3*time.Second)
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
+	defer func() { _ = client.Close() }()
+	const key = "{1}a"
+	pipelinetest.Must(t, client.Set(t.Context(), key, "before", 0).Err())
+	pipelinetest.Must(t, client.Do(t.Context(), "WAIT", 1, 0).Err())
+	old, err := cluster.Primary(key)
+	pipelinetest.Must(t, err)
+	if !slices.Contains(cluster.Nodes[:3], old) {
+		t.Error("at first a replica is the primary")
+	}
+	pipelinetest.Must(t, old.Kill())
+	var next *pipelinetest.RedisServer
+	pipelinetest.Await(t, "a replica to take over", func() bool {
+		next, err = cluster.Primary(key)
+		return err == nil
+	})
+	if !slices.Contains(cluster.Nodes[3:], next) {
+		t.Error("no replica took over")
+	}
+	pipelinetest.Await(t, "the cluster to serve again", func() bool {
+		value, err := client.Get(t.Context(), key).Result()
+		if err == nil && value != "before" {
+			t.Fatalf("the replica has %q", value)
+		}
+		return err == nil
+	})
+	pipelinetest.Must(t, old.Start())
+	pipelinetest.Await(t, "the old primary to follow the new one", func() bool {
+		info, err := redisInfo(t, old.Addr())
+		return err == nil && strings.Contains(info, "role:slave") && strings.Contains(info, "master_link_status:up")
+	})
+	if got, err := cluster.Primary(key); err != nil || got != next {
+		t.Errorf("after the old primary's return: got %v, %v, want %s", got, err, next.Addr())
+	}
+}
+
+func redisInfo(t *testing.T, addr string) (string, error) {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer func() { _ = client.Close() }()
+	return client.Info(t.Context(), "replication").Result()
 }
 
 func TestEnsembleOutlivesItsLeader(t *testing.T) {

@@ -77,7 +77,7 @@ func sweep(base string) {
 	}
 	for _, dir := range left {
 		if held, err := lockFile(filepath.Join(dir, "lock"), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
-			_ = os.RemoveAll(dir)
+			_ = removeTree(dir)
 			unlock(held)
 		}
 	}

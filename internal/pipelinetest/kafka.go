@@ -18,6 +18,7 @@ import (
 const (
 	kafkaCluster = "MkU3OEVBNTcwNTJENDM2Qg" // any 22 characters of base64
 	kafkaNode    = "1"
+	kafkaBehind  = 2 // the first of the ports that proxies lead to; before it the clients' and the controller's
 )
 
 // KafkaServer is Apache Kafka itself, one node that is broker and controller. Topics are never made by themselves.
@@ -25,18 +26,18 @@ type KafkaServer struct{ *Server }
 
 // StartKafka starts Kafka in dir (empty: a folder of the run's own) with further lines of its server.properties.
 func StartKafka(dir string, lines ...string) (*KafkaServer, error) {
-	return startKafka(dir, "", lines)
+	return startKafka(dir, nil, lines)
 }
 
-// startKafka starts Kafka, which tells the clients of its second listener to come back by way of advertised, if that
-// is not empty.
-func startKafka(dir, advertised string, lines []string) (*KafkaServer, error) {
+// startKafka starts Kafka with a further listener for each address in fronts, whose clients are told to come back by
+// way of that address.
+func startKafka(dir string, fronts, lines []string) (*KafkaServer, error) {
 	s, err := startServer(dir, recipe{
 		name:  "kafka",
-		ports: 3, // clients, controller, clients by way of a proxy
+		ports: kafkaBehind + len(fronts),
 		fill:  func(data string, _ []*portLock) error { return fillKafka(data) },
 		command: func(data string, ports []*portLock) (*exec.Cmd, error) {
-			return kafkaCommand(data, append(kafkaProperties(data, ports, advertised), lines...))
+			return kafkaCommand(data, append(kafkaProperties(data, ports, fronts), lines...))
 		},
 		ready: kafkaReady,
 	})
@@ -47,25 +48,38 @@ func startKafka(dir, advertised string, lines []string) (*KafkaServer, error) {
 }
 
 // kafkaProperties is the smallest Kafka: every internal topic with one replica and few partitions.
-func kafkaProperties(data string, ports []*portLock, advertised string) []string {
-	client, controller, proxied := ports[0].addr(), ports[1].addr(), ports[2].addr()
-	if advertised == "" {
-		advertised = proxied
-	}
-	return []string{
-		"process.roles=broker,controller", "node.id=" + kafkaNode,
-		"controller.quorum.voters=" + kafkaNode + "@" + controller,
-		"listeners=PLAINTEXT://" + client + ",CONTROLLER://" + controller + ",PROXIED://" + proxied,
-		"advertised.listeners=PLAINTEXT://" + client + ",PROXIED://" + advertised,
+func kafkaProperties(data string, ports []*portLock, fronts []string) []string {
+	return append(kafkaListeners(ports, fronts),
+		"process.roles=broker,controller", "node.id="+kafkaNode,
+		"controller.quorum.voters="+kafkaNode+"@"+ports[1].addr(),
 		"controller.listener.names=CONTROLLER", "inter.broker.listener.name=PLAINTEXT",
-		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXIED:PLAINTEXT",
-		"log.dirs=" + data, "auto.create.topics.enable=false", "num.partitions=1", "default.replication.factor=1",
+		"log.dirs="+data, "auto.create.topics.enable=false", "num.partitions=1", "default.replication.factor=1",
 		"group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=1000",
 		"offsets.topic.replication.factor=1", "offsets.topic.num.partitions=4",
 		"transaction.state.log.replication.factor=1", "transaction.state.log.min.isr=1",
 		"share.coordinator.state.topic.replication.factor=1", "share.coordinator.state.topic.min.isr=1",
 		"log.index.size.max.bytes=1048576", "num.network.threads=2", "num.io.threads=4",
 		"log.cleaner.enable=false", "controlled.shutdown.enable=false",
+		// A batch of metadata that lingers while the clock goes back is held until it has caught up, and with it every
+		// later one, the broker's heartbeats included.
+		"controller.quorum.append.linger.ms=0",
+	)
+}
+
+// kafkaListeners names where Kafka listens and what it tells clients: each listener answers with an address of its
+// own, so a client that came by way of a proxy never learns of a way around it.
+func kafkaListeners(ports []*portLock, fronts []string) []string {
+	client := "PLAINTEXT://" + ports[0].addr()
+	listen, advertise := client+",CONTROLLER://"+ports[1].addr(), client
+	protocols := "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"
+	for i, front := range fronts {
+		name := fmt.Sprintf("PROXIED%d", i)
+		listen += "," + name + "://" + ports[kafkaBehind+i].addr()
+		advertise += "," + name + "://" + front
+		protocols += "," + name + ":PLAINTEXT"
+	}
+	return []string{
+		"listeners=" + listen, "advertised.listeners=" + advertise, "listener.security.protocol.map=" + protocols,
 	}
 }
 
@@ -87,8 +101,8 @@ func fillKafka(data string) error {
 
 func formatKafka(dir string) error {
 	logs := filepath.Join(dir, "logs")
-	ports := []*portLock{{port: 1}, {port: 2}, {port: 3}} // never listened on
-	properties, err := writeProperties(dir, kafkaProperties(logs, ports, ""))
+	ports := []*portLock{{port: 1}, {port: 2}} // never listened on
+	properties, err := writeProperties(dir, kafkaProperties(logs, ports, nil))
 	if err != nil {
 		return err
 	}

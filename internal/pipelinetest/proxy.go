@@ -41,8 +41,15 @@ func proxyAt(t testing.TB, addr, upstream string) *ToxicProxy {
 // Addr returns where clients connect instead of to the server.
 func (p *ToxicProxy) Addr() string { return p.addr }
 
+// Redirect leads new connections to another server, which may be down, and breaks those to the old one. Faults stay.
+func (p *ToxicProxy) Redirect(upstream string) {
+	p.t.Helper()
+	Must(p.t, p.tp.Update(&toxiproxy.Proxy{Listen: p.addr, Upstream: upstream, Enabled: p.enabled()}))
+}
+
 // Cut makes the network swallow everything in both directions: connections stay open, new ones are accepted, nothing
-// comes through. Heal closes the connections that lost data.
+// comes through. The end of a connection does: one that its client closes ends at the server too. Heal breaks every
+// connection that was open during the cut.
 func (p *ToxicProxy) Cut() {
 	p.t.Helper()
 	p.CutUpstream()
@@ -64,8 +71,18 @@ func (p *ToxicProxy) Latency(d time.Duration) {
 // Reset breaks every open connection; new ones are served.
 func (p *ToxicProxy) Reset() {
 	p.t.Helper()
-	p.tp.Stop()
-	Must(p.t, p.tp.Start())
+	if p.enabled() {
+		p.tp.Stop()
+		Must(p.t, p.tp.Start())
+	}
+}
+
+// ResetPeer breaks every open connection and answers the first request on each new one with a TCP reset at both ends
+// until Heal. The request is lost, and so never carried out.
+func (p *ToxicProxy) ResetPeer() {
+	p.t.Helper()
+	p.add("upstream", "reset_peer", `{"timeout":0}`)
+	p.Reset()
 }
 
 // Refuse breaks every open connection and refuses new ones until Heal.
@@ -75,12 +92,16 @@ func (p *ToxicProxy) Refuse() { p.tp.Stop() }
 func (p *ToxicProxy) Heal() {
 	p.t.Helper()
 	p.tp.Toxics.ResetToxics(context.Background())
-	p.tp.Lock()
-	up := p.tp.Enabled
-	p.tp.Unlock()
-	if !up {
+	if !p.enabled() {
 		Must(p.t, p.tp.Start())
 	}
+}
+
+// enabled says whether the proxy listens.
+func (p *ToxicProxy) enabled() bool {
+	p.tp.Lock()
+	defer p.tp.Unlock()
+	return p.tp.Enabled
 }
 
 func (p *ToxicProxy) add(direction, kind, attributes string) {

@@ -81,6 +81,28 @@ func TestKafkaBehindProxy(t *testing.T) {
 	pipelinetest.Must(t, short(time.Minute))
 }
 
+func TestKafkaBehindManyProxies(t *testing.T) {
+	t.Parallel()
+	_, proxies := pipelinetest.OwnKafkaBehindMany(t, 3)
+	short := func(proxy *pipelinetest.ToxicProxy, limit time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		return roundTrip(ctx, t, proxy.Addr())
+	}
+	for i, cut := range proxies {
+		cut.Refuse()
+		for j, proxy := range proxies {
+			if j != i {
+				pipelinetest.Must(t, short(proxy, time.Minute))
+			} else if err := short(proxy, time.Second); err == nil {
+				t.Errorf("a message came around proxy %d", i)
+			}
+		}
+		cut.Heal()
+		pipelinetest.Must(t, short(cut, time.Minute))
+	}
+}
+
 func TestSharedServers(t *testing.T) {
 	t.Parallel()
 	if a, b := pipelinetest.Redis(t), pipelinetest.Redis(t); a != b {

@@ -42,7 +42,7 @@ func redisCommand(data string, args []string) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	base := []string{"--bind", "127.0.0.1", "--dir", data, "--daemonize", "no"}
+	base := []string{"--bind", "127.0.0.1", "--dir", data, "--daemonize", "no", "--repl-diskless-sync-delay", "0"}
 	return exec.Command(path, append(base, args...)...), nil //nolint:gosec,noctx // a fixed program, ended by kill
 }
 

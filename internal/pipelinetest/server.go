@@ -39,8 +39,9 @@ type Server struct {
 	dir    string
 	ports  []*portLock
 
-	mu   sync.Mutex
-	proc *process
+	mu    sync.Mutex
+	proc  *process
+	clock *Clock // nil: the machine's
 }
 
 // startServer makes a server with its data under dir and waits until it is ready. It tries other ports where a
@@ -88,13 +89,13 @@ func newServer(dir string, r recipe) (*Server, error) {
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
-// refill leaves the data as for a first start.
+// refill leaves the data as for a first start. The data folder itself stays: it may be a disk of its own.
 func (s *Server) refill() error {
-	if err := os.RemoveAll(s.data()); err != nil {
-		return fmt.Errorf("wipe %s: %w", s.recipe.name, err)
-	}
 	if err := os.MkdirAll(s.data(), 0o700); err != nil {
 		return fmt.Errorf("make the data folder of %s: %w", s.recipe.name, err)
+	}
+	if err := empty(s.data()); err != nil {
+		return fmt.Errorf("wipe %s: %w", s.recipe.name, err)
 	}
 	if s.recipe.fill == nil {
 		return nil
@@ -137,7 +138,11 @@ func (s *Server) start() error {
 		return err
 	}
 	s.proc = proc
-	if err := s.awaitReady(); err != nil {
+	err = s.awaitReady()
+	if s.clock != nil {
+		s.clock.tidy(proc.cmd.Process.Pid)
+	}
+	if err != nil {
 		tail := logTail(s.Log())
 		err = errors.Join(fmt.Errorf("start %s at %s: %w", s.recipe.name, s.Addr(), err), proc.kill())
 		if slices.ContainsFunc([]string{"in use", "BindException"}, func(s string) bool { return strings.Contains(tail, s) }) {
@@ -160,6 +165,9 @@ func (s *Server) spawn() (*process, error) {
 	}
 	defer func() { _ = log.Close() }()
 	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, s.dir
+	if s.clock != nil {
+		cmd.Env = append(cmd.Environ(), s.clock.env()...)
+	}
 	return launch(cmd)
 }
 

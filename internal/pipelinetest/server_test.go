@@ -86,9 +86,12 @@ func TestKafka(t *testing.T) {
 // roundTrip makes a topic, writes a message and reads it in a consumer group.
 func roundTrip(ctx context.Context, t *testing.T, addr string) error {
 	t.Helper()
+	return writeAndRead(ctx, addr, pipelinetest.Namespace(t))
+}
+
+func writeAndRead(ctx context.Context, addr, topic string) error {
 	transport := &kafka.Transport{DialTimeout: time.Second}
 	defer transport.CloseIdleConnections()
-	topic := pipelinetest.Namespace(t)
 	client := &kafka.Client{Addr: kafka.TCP(addr), Transport: transport, Timeout: 3 * time.Second}
 	if _, err := client.CreateTopics(ctx, &kafka.CreateTopicsRequest{
 		Topics: []kafka.TopicConfig{{Topic: topic, NumPartitions: 1, ReplicationFactor: 1}},

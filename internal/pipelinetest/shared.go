@@ -64,7 +64,7 @@ func OwnRedis(t testing.TB, args ...string) *RedisServer {
 	t.Helper()
 	s, err := StartRedis("", args...)
 	Must(t, err)
-	own(t, s.Server)
+	Own(t, s.Server)
 	return s
 }
 
@@ -73,7 +73,7 @@ func OwnMariaDB(t testing.TB, args ...string) *MariaDBServer {
 	t.Helper()
 	s, err := StartMariaDB("", args...)
 	Must(t, err)
-	own(t, s.Server)
+	Own(t, s.Server)
 	return s
 }
 
@@ -82,7 +82,7 @@ func OwnZooKeeper(t testing.TB, lines ...string) *ZooKeeperServer {
 	t.Helper()
 	s, err := StartZooKeeper("", lines...)
 	Must(t, err)
-	own(t, s.Server)
+	Own(t, s.Server)
 	return s
 }
 
@@ -91,7 +91,7 @@ func OwnKafka(t testing.TB, lines ...string) *KafkaServer {
 	t.Helper()
 	s, err := StartKafka("", lines...)
 	Must(t, err)
-	own(t, s.Server)
+	Own(t, s.Server)
 	return s
 }
 
@@ -99,17 +99,34 @@ func OwnKafka(t testing.TB, lines ...string) *KafkaServer {
 // proxy's address, and metadata names the proxy again. The server's own Addr goes around it.
 func OwnKafkaBehind(t testing.TB, lines ...string) (*KafkaServer, *ToxicProxy) {
 	t.Helper()
-	front, err := reservePort()
-	Must(t, err)
-	t.Cleanup(func() { releasePorts([]*portLock{front}) })
-	s, err := startKafka("", front.addr(), lines)
-	Must(t, err)
-	own(t, s.Server)
-	return s, proxyAt(t, front.addr(), s.ports[2].addr())
+	s, proxies := OwnKafkaBehindMany(t, 1, lines...)
+	return s, proxies[0]
 }
 
-// own discards the server after the test, and shows the end of its log if the test failed.
-func own(t testing.TB, s *Server) {
+// OwnKafkaBehindMany is OwnKafkaBehind with n proxies: a client stays on the one that it connects to, so each process
+// under test can have a link of its own.
+func OwnKafkaBehindMany(t testing.TB, n int, lines ...string) (*KafkaServer, []*ToxicProxy) {
+	t.Helper()
+	fronts, err := reservePorts(n)
+	Must(t, err)
+	t.Cleanup(func() { releasePorts(fronts) })
+	var addrs []string
+	for _, front := range fronts {
+		addrs = append(addrs, front.addr())
+	}
+	s, err := startKafka("", addrs, lines)
+	Must(t, err)
+	Own(t, s.Server)
+	var proxies []*ToxicProxy
+	for i, addr := range addrs {
+		proxies = append(proxies, proxyAt(t, addr, s.ports[kafkaBehind+i].addr()))
+	}
+	return s, proxies
+}
+
+// Own discards a server that one of the Start functions made after the test, and shows the end of its log if the test
+// failed.
+func Own(t testing.TB, s *Server) {
 	t.Helper()
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -180,7 +197,7 @@ func stopShared() {
 	stops = nil
 	if runUsed.Load() {
 		if dir, err := runFolder(); err == nil {
-			_ = os.RemoveAll(dir)
+			_ = removeTree(dir)
 		}
 	}
 }

@@ -1,0 +1,72 @@
+// Command poison is the game's worker with further kinds of task whose handlers misbehave. The fault suite runs it in the
+// place of cmd/worker.
+//
+//	chaos.panic  panics
+//	chaos.deaf   ignores its context, for a minute
+//	chaos.slow   takes longer than a SIGTERM leaves it, then has an effect: a line in chaos_effects
+//	chaos.exit   ends the process
+package main
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/duetime/duetime"
+	"github.com/duetime/duetime/internal/config"
+	"github.com/duetime/duetime/internal/parts"
+	"github.com/duetime/duetime/internal/pet"
+	"github.com/duetime/duetime/internal/process"
+	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/pkg/worker"
+)
+
+type nothing struct{}
+
+const slow = 12 * time.Second
+
+var soon = task.Retry(task.Backoff{Min: 100 * time.Millisecond, Max: 500 * time.Millisecond})
+
+func main() { os.Exit(process.Main("worker", config.DefaultPath, run)) }
+
+func run(ctx context.Context, env *process.Env) error {
+	cfg, err := parts.Configure(ctx, env, func(c config.Config) string { return c.Worker.Admin })
+	if err != nil {
+		return err
+	}
+	client, err := duetime.Open(cfg, duetime.WithLogger(env.Log()), duetime.WithMetrics(env.Registry), duetime.OnJoined(env.Ready))
+	if err != nil {
+		return err
+	}
+	env.OnStop("client", client.Close)
+	mux := pet.NewGame(pet.Rules{
+		Meal: cfg.Game.Meal, Speedup: cfg.Game.Speedup, Food: cfg.Game.Start.Food,
+		SpeedupCards: cfg.Game.Start.SpeedupCards, AutofeedCards: cfg.Game.Start.AutofeedCards,
+	}, client.ForUpdate()).Handlers()
+	misbehave(mux)
+	return client.Work(ctx, mux)
+}
+
+func misbehave(mux *worker.Mux) {
+	handle := func(name string, run func(ctx context.Context, tx *worker.Tx, t worker.Task[nothing]) error) {
+		worker.Handle(mux, task.NewKind[nothing](name, soon), run)
+	}
+	handle("chaos.panic", func(context.Context, *worker.Tx, worker.Task[nothing]) error { panic("poison") })
+	handle("chaos.deaf", func(context.Context, *worker.Tx, worker.Task[nothing]) error {
+		time.Sleep(time.Minute)
+		return nil
+	})
+	handle("chaos.slow", func(ctx context.Context, tx *worker.Tx, t worker.Task[nothing]) error {
+		select {
+		case <-time.After(slow):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		_, err := tx.ExecContext(ctx, `INSERT INTO chaos_effects (task_id) VALUES (?)`, t.ID.String())
+		return err
+	})
+	handle("chaos.exit", func(context.Context, *worker.Tx, worker.Task[nothing]) error {
+		os.Exit(7)
+		return nil
+	})
+}

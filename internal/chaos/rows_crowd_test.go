@@ -1,0 +1,87 @@
+package chaos_test
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	atOnce  = 100_000   // tasks due at one millisecond
+	farOff  = 1_000_000 // tasks pending for a day
+	firstID = 1_000_000 // of the planted pets
+	planted = "planted-"
+)
+
+func crowdRows() []entry {
+	return []entry{{
+		n: 24, fault: "100,000 tasks due at one millisecond, 1,000,000 pending", alone: true, run: allAtOnce,
+		setup: setup{mariadb: []string{"--innodb-buffer-pool-size=512M", "--innodb-log-file-size=256M"}},
+	}}
+}
+
+// allAtOnce plants what no crowd could ask for in a minute, with SQL, and has the index rebuilt with it.
+func allAtOnce(t *testing.T, d *drill) {
+	t.Helper()
+	began := time.Now()
+	for from := 0; from < farOff; from += 100_000 {
+		d.exec(t, fmt.Sprintf(`INSERT INTO duetime_tasks (id, kind, owner, queue, shard, due_at, run_at, payload, created_at, updated_at)
+			SELECT UNHEX(REPLACE(UUID(), '-', '')), 'chaos.far', CONCAT('far-', seq), 'default', CRC32(CONCAT('far-', seq)) MOD shards,
+			       at + 86400000 + seq, at + 86400000 + seq, '{}', at, at
+			FROM duetime_layout, (SELECT CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED) AS at) AS clock, seq_%d_to_%d`, from+1, from+100_000))
+	}
+	d.note(t, "1,000,000 rows planted in %v", time.Since(began).Round(time.Second))
+	d.fault(t, "FLUSHALL with a million pending", 10*time.Second+farOff*time.Second/50_000, func() {
+		d.inRedis(t, func(r *redis.Client) error { return r.FlushAll(t.Context()).Err() })
+		d.await(t, "the rebuild", 2*time.Minute, func() bool {
+			code, v := d.Verify(t)
+			return code == 0 || v.Missing+v.Extra == 0
+		})
+	})
+	due := d.plantMeals(t)
+	d.fault(t, "100,000 at once", 15*time.Second, func() { time.Sleep(time.UnixMilli(due).Sub(d.crowd.now())) })
+	var done, last int
+	for _, m := range d.look(t).meals {
+		if strings.HasPrefix(m.owner, planted) && m.ate() && m.due == due {
+			done, last = done+1, max(last, int(m.at-due))
+		}
+	}
+	d.note(t, "%d tasks due at one millisecond took effect within %d ms", done, last)
+	if done != atOnce {
+		t.Errorf("%d of %d planted tasks took effect", done, atOnce)
+	}
+}
+
+// plantMeals makes pets that all finish their meals at the same millisecond, and writes down the calls that would have
+// made them.
+func (d *drill) plantMeals(t *testing.T) (due int64) {
+	t.Helper()
+	due = d.clock() + 20_000
+	for from := 0; from < atOnce; from += 20_000 {
+		seq := fmt.Sprintf("seq_%d_to_%d", firstID+from, firstID+from+19_999)
+		// The ids are fixed by the pet, so that three statements can name them.
+		const uuid = `CONCAT('01990000-0000-7000-8000-', LPAD(HEX(seq), 12, '0'))`
+		const owner = `CONCAT('` + planted + `', seq MOD 20000)`
+		d.exec(t, `INSERT INTO pets (id, owner, name, food, speedup_cards, autofeed_cards, meal_task_id, meal_source)
+			SELECT seq, `+owner+`, 'pet', ?, ?, ?, LOWER(`+uuid+`), 'hand' FROM `+seq, cards-1, cards, cards)
+		d.exec(t, `INSERT INTO pet_journal (pet_id, owner, event, task_id, version, due_at_ms, at_ms)
+			SELECT seq, `+owner+`, 'fed', LOWER(`+uuid+`), 1, ?, ? FROM `+seq, due, due-20_000)
+		d.exec(t, `INSERT INTO duetime_tasks (id, kind, owner, subject, queue, shard, due_at, run_at, payload, created_at, updated_at)
+			SELECT UNHEX(REPLACE(`+uuid+`, '-', '')), 'pet.meal_finished', `+owner+`, seq, 'default', CRC32(`+owner+`) MOD shards,
+			       ?, ?, JSON_OBJECT('pet_id', seq), ?, ? FROM duetime_layout, `+seq, due, due, due-20_000, due-20_000)
+	}
+	for i := range atOnce {
+		n := firstID + i
+		k := call{op: created, owner: planted + strconv.Itoa(n%20000), pet: strconv.Itoa(n), status: http.StatusCreated}
+		d.crowd.add(k)
+		k.op, k.task, k.version, k.status = fed, fmt.Sprintf("01990000-0000-7000-8000-%012x", n), 1, http.StatusOK
+		d.crowd.add(k)
+	}
+	d.planted += 2 * atOnce
+	return due
+}

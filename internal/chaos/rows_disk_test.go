@@ -1,0 +1,86 @@
+package chaos_test
+
+import (
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/duetime/duetime/internal/pipelinetest"
+)
+
+// diskSize is room for what a server needs and for what a row's game leaves there.
+const diskSize = 128 << 20
+
+// disks are the small disks of a world, each under one server.
+type disks struct{ mysql, redis, kafka *pipelinetest.Disk }
+
+// disksRow fills the disk of one server after the other. Redis keeps an append-only file here.
+func disksRow() entry {
+	var under disks
+	return entry{
+		n: 20, fault: "disk full under MySQL, Redis's append-only file, Kafka",
+		setup: setup{servers: func(t *testing.T, w *world) {
+			t.Helper()
+			under = startOnDisks(t, w)
+		}},
+		run: func(t *testing.T, d *drill) { t.Helper(); disksFull(t, d, under) },
+	}
+}
+
+func startOnDisks(t *testing.T, w *world) disks {
+	t.Helper()
+	under := disks{pipelinetest.SmallDisk(t, diskSize), pipelinetest.SmallDisk(t, diskSize), pipelinetest.SmallDisk(t, diskSize)}
+	var err error
+	w.mariadb, err = pipelinetest.StartMariaDB(under.mysql.Path())
+	pipelinetest.Must(t, err)
+	pipelinetest.Own(t, w.mariadb.Server)
+	w.redis, err = pipelinetest.StartRedis(under.redis.Path(), "--appendonly", "yes", "--appendfsync", "everysec")
+	pipelinetest.Must(t, err)
+	pipelinetest.Own(t, w.redis.Server)
+	w.kafka, err = pipelinetest.StartKafka(under.kafka.Path(), kafkaLine)
+	pipelinetest.Must(t, err)
+	pipelinetest.Own(t, w.kafka.Server)
+	return under
+}
+
+func disksFull(t *testing.T, d *drill, under disks) {
+	t.Helper()
+	d.fillUp(t, "MySQL", under.mysql, d.mariadb.Server, func() bool {
+		answers, _ := d.crowd.answers(time.Now().Add(-time.Second), time.Now())
+		return answers[http.StatusServiceUnavailable] > 0
+	})
+	d.fillUp(t, "Redis", under.redis, d.redis.Server, func() bool {
+		var info string
+		d.inRedis(t, func(r *redis.Client) (err error) {
+			info, err = r.Info(t.Context(), "persistence").Result()
+			return err
+		})
+		return strings.Contains(info, "aof_last_write_status:err")
+	})
+	d.fillUp(t, "Kafka", under.kafka, d.kafka.Server, func() bool {
+		text, err := os.ReadFile(d.kafka.Log())
+		pipelinetest.Must(t, err)
+		return strings.Contains(string(text), "No space left on device")
+	})
+}
+
+// fillUp leaves a server without room for 5 s from when it feels that, and starts it again if it stopped.
+func (d *drill) fillUp(t *testing.T, name string, disk *pipelinetest.Disk, s *pipelinetest.Server, felt func() bool) {
+	t.Helper()
+	from := time.Now()
+	stopped := false
+	d.fault(t, name, 15*time.Second, func() {
+		disk.Fill()
+		pipelinetest.Await(t, name+" to feel the full disk", felt)
+		time.Sleep(5 * time.Second)
+		stopped = !s.Running()
+		disk.Free()
+		pipelinetest.Must(t, s.Start())
+	})
+	answers, slowest := d.crowd.answers(from, time.Now())
+	d.note(t, "%s stopped by itself: %v; answers of the API by status %v, the slowest after %v", name, stopped, answers, slowest)
+}

@@ -1,0 +1,159 @@
+package pipelinetest
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Deployment says where the servers of our processes are. Its methods run our commands on them, built as a release is.
+type Deployment struct {
+	DSN, Redis, ZooKeeper, Kafka, Namespace string
+
+	Rules []string // further NAME=value of every process
+}
+
+// SharedDeployment is one of its own on the servers that the tests of this process share, migrated.
+func SharedDeployment(t testing.TB) Deployment {
+	t.Helper()
+	d := Deployment{
+		DSN: MariaDB(t).NewSchema(t), Redis: Redis(t).Addr(), ZooKeeper: ZooKeeper(t).Addr(), Kafka: Kafka(t).Addr(),
+		Namespace: Namespace(t), Rules: []string{"DUETIME_KAFKA__PARTITIONS=4"},
+	}
+	d.Migrate(t)
+	return d
+}
+
+// Env configures a process, with further NAME=value that win.
+func (d Deployment) Env(more ...string) []string {
+	env := []string{
+		"DUETIME_NAMESPACE=" + d.Namespace, "DUETIME_MYSQL__DSN=" + d.DSN, "DUETIME_REDIS__ADDRS=" + d.Redis,
+		"DUETIME_ZOOKEEPER__SERVERS=" + d.ZooKeeper, "DUETIME_KAFKA__BROKERS=" + d.Kafka, "DUETIME_GAME__LISTEN=127.0.0.1:0",
+		"DUETIME_EVENT__ADMIN=127.0.0.1:0", "DUETIME_WORKER__ADMIN=127.0.0.1:0",
+		"DUETIME_DAEMON__ADMIN=127.0.0.1:0", "DUETIME_GAME__ADMIN=127.0.0.1:0",
+	}
+	return append(append(env, d.Rules...), more...)
+}
+
+// Migrate makes the tables and the topics.
+func (d Deployment) Migrate(t testing.TB) {
+	t.Helper()
+	if code, out := d.Duetime(t, "migrate", "up"); code != 0 {
+		t.Fatalf("migrate up: exit code %d, said %s", code, out)
+	}
+}
+
+// Duetime runs the operator's tool to its end, and returns its exit code and what it wrote to stdout.
+func (d Deployment) Duetime(t testing.TB, args ...string) (int, string) {
+	t.Helper()
+	tool := Run(t, Build(t, "./cmd/duetime"), d.Env(), args...)
+	code := tool.Wait(t, time.Minute)
+	return code, tool.Stdout()
+}
+
+// Verified is what duetime verify --json answers.
+type Verified struct {
+	Pending, Done, Cancelled, Dead, Overdue, Missing, Extra, Lost, Duplicate, Early int64
+}
+
+// Verify runs duetime verify and returns its exit code too.
+func (d Deployment) Verify(t testing.TB) (int, Verified) {
+	t.Helper()
+	code, out := d.Duetime(t, "verify", "--json")
+	var v Verified
+	if code != 2 {
+		Must(t, json.Unmarshal([]byte(out), &v))
+	}
+	return code, v
+}
+
+// App is one of our commands at work.
+type App struct {
+	*Proc
+
+	Name string
+}
+
+// Start runs a command of ours: event, worker, daemon or game.
+func (d Deployment) Start(t testing.TB, name string, more ...string) App {
+	t.Helper()
+	return App{Run(t, Build(t, "./cmd/"+name), d.Env(more...)), name}
+}
+
+// Ready runs a command and waits until it says that it does its work.
+func (d Deployment) Ready(t testing.TB, name string, more ...string) App {
+	t.Helper()
+	app := d.Start(t, name, more...)
+	app.WaitReady(t)
+	return app
+}
+
+// URL returns where the process serves what ("admin", "game").
+func (a App) URL(t testing.TB, what string) string {
+	t.Helper()
+	var line struct{ Addr string }
+	Must(t, json.Unmarshal([]byte(a.WaitLine(t, `"msg":"listening","what":"`+what+`"`)), &line))
+	return "http://" + line.Addr
+}
+
+// Get asks the process's own HTTP server. A connection for each request leaves nothing behind.
+func (a App) Get(t testing.TB, path string) (status int, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, a.URL(t, "admin")+path, http.NoBody)
+	Must(t, err)
+	req.Close = true
+	res, err := http.DefaultClient.Do(req)
+	Must(t, err)
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	Must(t, err)
+	return res.StatusCode, string(text)
+}
+
+// Metric sums the samples whose name and labels begin so.
+func (a App) Metric(t testing.TB, prefix string) float64 {
+	t.Helper()
+	_, text := a.Get(t, "/metrics")
+	sum := 0.0
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, prefix) {
+			fields := strings.Fields(line)
+			n, err := strconv.ParseFloat(fields[len(fields)-1], 64)
+			Must(t, err)
+			sum += n
+		}
+	}
+	return sum
+}
+
+// Leads tells whether the event process says that it leads.
+func (a App) Leads(t testing.TB) bool { t.Helper(); return a.Metric(t, "duetime_leader ") == 1 }
+
+// Says counts the log lines that contain text.
+func (a App) Says(text string) int {
+	n := 0
+	for _, line := range a.Lines() {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// Stop ends the process as an orchestrator does, and fails the test unless it exits 0 within 10 s. It returns how long
+// that took.
+func (a App) Stop(t testing.TB) time.Duration {
+	t.Helper()
+	began := time.Now()
+	Must(t, a.Term())
+	code := a.Wait(t, time.Minute)
+	took := time.Since(began)
+	if code != 0 || took > 10*time.Second {
+		t.Errorf("%s: exit code %d after %v from SIGTERM, want 0 within 10s", a.Name, code, took)
+	}
+	return took
+}
