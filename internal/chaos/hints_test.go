@@ -15,10 +15,11 @@ const hintTopic = "duetime.q.default"
 
 // hint is one of the topic's. A leader signs its hints with its epoch.
 type hint struct {
-	ID    string `json:"id"`
-	RunAt int64  `json:"run_at"` // Unix ms
-	Epoch int64  `json:"epoch"`
-	At    int64  `json:"at"` // when its leader handed it to the writer, Unix ms
+	ID      string `json:"id"`
+	Version int64  `json:"version"`
+	RunAt   int64  `json:"run_at"` // Unix ms
+	Epoch   int64  `json:"epoch"`
+	At      int64  `json:"at"` // when its leader handed it to the writer, Unix ms
 }
 
 // ends are the partitions' ends at one moment.

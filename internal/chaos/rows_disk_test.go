@@ -1,7 +1,6 @@
 package chaos_test
 
 import (
-	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -49,10 +48,7 @@ func startOnDisks(t *testing.T, w *world) disks {
 
 func disksFull(t *testing.T, d *drill, under disks) {
 	t.Helper()
-	d.fillUp(t, "MySQL", under.mysql, d.mariadb.Server, func() bool {
-		answers, _ := d.crowd.answers(time.Now().Add(-time.Second), time.Now())
-		return answers[http.StatusServiceUnavailable] > 0
-	})
+	d.fillUp(t, "MySQL", under.mysql, d.mariadb.Server, func() bool { return d.game.Says("is full") > 0 })
 	d.fillUp(t, "Redis", under.redis, d.redis.Server, func() bool {
 		var info string
 		d.inRedis(t, func(r *redis.Client) (err error) {
@@ -75,7 +71,7 @@ func (d *drill) fillUp(t *testing.T, name string, disk *pipelinetest.Disk, s *pi
 	stopped := false
 	d.fault(t, name, 15*time.Second, func() {
 		disk.Fill()
-		pipelinetest.Await(t, name+" to feel the full disk", felt)
+		pipelinetest.Await(t, name+" to feel the full disk", func() bool { return !s.Running() || felt() })
 		time.Sleep(5 * time.Second)
 		stopped = !s.Running()
 		disk.Free()

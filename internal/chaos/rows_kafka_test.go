@@ -29,7 +29,7 @@ const (
 	hintsAgain  = 20 * time.Second // after hints were lost: the sweep puts what is beyond its grace
 	ballast     = 20_000           // more due tasks than the game has, for a leader without Kafka to cope with
 	ballastKind = "chaos.ballast"
-	mostGrowth  = 64 << 20 // bytes
+	mostGrowth  = 100 << 20 // bytes of both event processes
 )
 
 // kafkaDown takes Kafka away for a moment and for long. Nobody publishes meanwhile, however much is due, and nobody may
@@ -117,6 +117,14 @@ func kafkaForgets(t *testing.T, d *drill) {
 		pipelinetest.Must(t, d.kafka.Wipe())
 		each(thaw)
 	})
+	before := d.rewinds()
+	d.fault(t, "truncated", hintsAgain, func() {
+		each(freeze)
+		d.awaitUnread(t)
+		d.truncate(t)
+		each(thaw)
+	})
+	d.wantRewound(t, "truncated", before)
 	d.fault(t, "made anew", hintsAgain, func() {
 		each(func(s *seat) error { s.Stop(t); return nil })
 		d.awaitUnread(t)
@@ -124,6 +132,22 @@ func kafkaForgets(t *testing.T, d *drill) {
 		each(func(s *seat) error { d.start(t, s); return nil })
 	})
 	each(func(s *seat) error { s.WaitReady(t); return nil })
+	d.wantRewound(t, "made anew", 0)
+}
+
+// rewinds counts how often the present workers were refused an offset by Kafka, and went to the log's start.
+func (d *drill) rewinds() (n int) {
+	for _, s := range d.workers {
+		n += s.Says("offset is out of range")
+	}
+	return n
+}
+
+func (d *drill) wantRewound(t *testing.T, name string, before int) {
+	t.Helper()
+	if d.rewinds() <= before {
+		t.Errorf("%s: no worker's offset was refused", name)
+	}
 }
 
 // awaitUnread waits until many hints stand in the topic that the workers have not committed.
@@ -138,6 +162,26 @@ func (d *drill) awaitUnread(t *testing.T) {
 	})
 }
 
+// truncate moves the start of each partition's log to its end, so that the workers' offsets stand before it.
+func (d *drill) truncate(t *testing.T) {
+	t.Helper()
+	to, committed, ahead := d.topicEnds(t), d.committed(t), 0
+	d.eachPartition(t, func(p int, conn *kafka.Conn) error {
+		if err := d.kafka.DeleteRecords(hintTopic, p, to[p]); err != nil {
+			return err
+		}
+		first, err := conn.ReadFirstOffset()
+		if committed[p] < first {
+			ahead++
+		}
+		return err
+	})
+	if ahead == 0 {
+		t.Error("no log begins behind the offset that is committed for it")
+	}
+	d.note(t, "the logs of %d partitions were truncated under the committed offset", ahead)
+}
+
 // makeAnew deletes the topic, waits until somebody has made it again, and commits the offsets that stood before: Kafka
 // forgets them with the topic, a restored Kafka does not.
 func (d *drill) makeAnew(t *testing.T) {
@@ -147,17 +191,7 @@ func (d *drill) makeAnew(t *testing.T) {
 		res, err := c.DeleteTopics(t.Context(), &kafka.DeleteTopicsRequest{Topics: []string{hintTopic}})
 		return errors.Join(err, res.Errors[hintTopic])
 	})
-	pipelinetest.Await(t, "a new topic with hints", func() bool {
-		partitions, err := kafka.LookupPartitions(t.Context(), "tcp", d.kafka.Addr(), hintTopic)
-		if err != nil || len(partitions) < len(before) {
-			return false
-		}
-		hints := int64(0)
-		for _, end := range d.topicEnds(t) {
-			hints += end
-		}
-		return hints > 0
-	})
+	pipelinetest.Await(t, "a new topic with hints", func() bool { return d.newHints(t, len(before)) > 0 })
 	d.commit(t, before)
 	behind := 0
 	for p, end := range d.topicEnds(t) {
@@ -169,6 +203,32 @@ func (d *drill) makeAnew(t *testing.T) {
 		t.Error("no new log is shorter than the offset that is committed for it")
 	}
 	d.note(t, "the new logs of %d partitions ended before the committed offset", behind)
+}
+
+// newHints counts the hints in the topic, 0 while not all of its partitions can be read.
+func (w *world) newHints(t *testing.T, partitions int) int64 {
+	t.Helper()
+	ask := map[string][]kafka.OffsetRequest{}
+	for p := range partitions {
+		ask[hintTopic] = append(ask[hintTopic], kafka.LastOffsetOf(p))
+	}
+	hints, read := int64(0), 0
+	w.inKafka(t, func(c *kafka.Client) error {
+		res, err := c.ListOffsets(t.Context(), &kafka.ListOffsetsRequest{Topics: ask})
+		if err != nil {
+			return nil //nolint:nilerr // there is no such topic now
+		}
+		for _, p := range res.Topics[hintTopic] {
+			if p.Error == nil {
+				hints, read = hints+p.LastOffset, read+1
+			}
+		}
+		return nil
+	})
+	if read < partitions {
+		return 0
+	}
+	return hints
 }
 
 // inKafka sends requests to the broker itself, around all proxies.
@@ -240,15 +300,20 @@ func workersAway(t *testing.T, d *drill) {
 	d.wantFewRepeats(t, "until it has drained", before)
 }
 
-// wantFewRepeats wants that hardly any task has had a second hint since then.
+// wantFewRepeats wants that hardly any task has had a second hint since then. A player who moves a task causes one.
 func (d *drill) wantFewRepeats(t *testing.T, when string, since ends) {
 	t.Helper()
-	hints, tasks := d.hintsSince(t, since), map[string]bool{}
+	type schedule struct {
+		task    string
+		version int64
+	}
+	hints, tasks, schedules := d.hintsSince(t, since), map[string]bool{}, map[schedule]bool{}
 	for _, h := range hints {
-		tasks[h.ID] = true
+		tasks[h.ID], schedules[schedule{h.ID, h.Version}] = true, true
 	}
 	ratio := float64(len(hints)) / float64(max(len(tasks), 1))
-	d.note(t, "workers stopped, %s: %d hints of %d tasks, %.2f each", when, len(hints), len(tasks), ratio)
+	d.note(t, "workers stopped, %s: %d hints of %d tasks, %.2f each; %d hints were repeated without a change of the task",
+		when, len(hints), len(tasks), ratio, len(hints)-len(schedules))
 	if len(tasks) < d.setup.pets/2 || ratio > 1.2 {
 		t.Errorf("%s: %d hints of %d tasks, %.2f each, want at most 1.2", when, len(hints), len(tasks), ratio)
 	}

@@ -2,6 +2,7 @@ package chaos_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,7 +56,6 @@ func (d *drill) awaitBatch(t *testing.T) {
 // and must be refused.
 func leaderStopped(t *testing.T, d *drill) {
 	t.Helper()
-	began := d.topicEnds(t)
 	for _, at := range []struct {
 		name string
 		owe  func(t *testing.T, d *drill, leader *seat)
@@ -63,13 +63,13 @@ func leaderStopped(t *testing.T, d *drill) {
 		{"before publishing", oweHints},
 		{"before acknowledging", oweAcks},
 	} {
-		leader, next := d.leader(t)
-		epoch, fenced := d.epoch(t, "event"), fencings(t, leader)
+		leader, next := d.settled(t)
+		began, epoch, fenced := d.topicEnds(t), d.epoch(t, "event"), fencings(t, leader)
 		d.fault(t, "stopped "+at.name, zkSession+time.Second, func() {
 			at.owe(t, d, leader)
 			pipelinetest.Must(t, leader.Freeze())
 		})
-		pipelinetest.Await(t, "a successor", func() bool { return next.Leads(t) })
+		d.wantSuccessor(t, next, epoch)
 		woken := d.topicEnds(t)
 		d.fault(t, "woken "+at.name, zkSession+time.Second, func() {
 			for _, link := range leader.links.all() {
@@ -142,66 +142,90 @@ func (w *world) epoch(t *testing.T, name string) int64 {
 	return int64(w.count(t, `SELECT epoch FROM duetime_epochs WHERE name = ?`, name))
 }
 
-// uninterrupted makes a fault during which firing must go on as if nothing were broken.
-func (d *drill) uninterrupted(t *testing.T, name string, within time.Duration, inject func()) {
+// settled waits until one event process leads and the election has been at rest for a while: who has lost its place leads
+// on until its successor's first word.
+func (d *drill) settled(t *testing.T) (leads, waits *seat) {
 	t.Helper()
-	from := d.clock()
-	d.fault(t, name, within, inject)
-	d.wantOnTime(t, name, from, d.clock())
+	rest, last := time.Now(), ""
+	pipelinetest.Await(t, "the election to be at rest", func() bool {
+		leads, waits = d.leader(t)
+		now := fmt.Sprint(leads.Pid(), d.epoch(t, "event"))
+		if now != last || waits.Leads(t) {
+			rest, last = time.Now(), now
+		}
+		return time.Since(rest) > quiet
+	})
+	return leads, waits
 }
 
-// wantOnTime wants that tasks came due between two moments, and that none of them was late.
+// wantNoGap wants that tasks came due between two moments, and that none of them had to wait for somebody to fire it. It
+// returns how late they were, sorted.
+func (d *drill) wantNoGap(t *testing.T, name string, from, to int64) []time.Duration {
+	t.Helper()
+	lags := d.lagsWithin(t, from, to)
+	if len(lags) < int(to-from)/100 {
+		t.Errorf("%s: only %d tasks came due within %d ms", name, len(lags), to-from)
+	}
+	if worst := rank(lags, 100); worst > time.Second+d.slack {
+		t.Errorf("%s: of %d tasks one was late by %v, want at most 1s", name, len(lags), worst)
+	}
+	d.note(t, "%s: %d tasks came due meanwhile, lag p99 %d ms, at most %d ms", name, len(lags), rank(lags, 99).Milliseconds(), rank(lags, 100).Milliseconds())
+	return lags
+}
+
+// wantOnTime wants moreover that not one of a hundred was felt to be late.
 func (d *drill) wantOnTime(t *testing.T, name string, from, to int64) {
 	t.Helper()
-	var last *meal
-	due, behind := 0, 0
-	for _, m := range d.dueWithin(t, from, to) {
-		due++
-		if m.lag() > late+d.slack {
-			behind++
-		}
-		if last == nil || m.lag() > last.lag() {
-			last = m
-		}
+	if p99 := rank(d.wantNoGap(t, name, from, to), 99); p99 > late+d.slack {
+		t.Errorf("%s: one of a hundred tasks was late by %v, want at most %v", name, p99, late)
 	}
-	if due < int(to-from)/100 {
-		t.Fatalf("%s: only %d tasks came due within %d ms", name, due, to-from)
-	}
-	if behind > 0 {
-		t.Errorf("%s: %d of %d tasks were late; one that came due %d ms after the fault's begin by %v", name, behind, due, last.due-from, last.lag())
-	}
-	d.note(t, "%s: %d tasks came due meanwhile, the latest took effect after %d ms", name, due, last.lag().Milliseconds())
 }
 
-// dueWithin gives the tasks that came due between two moments and took effect.
-func (d *drill) dueWithin(t *testing.T, from, to int64) []*meal {
+// lagsWithin sorts the lags of the tasks that came due between two moments and took effect.
+func (d *drill) lagsWithin(t *testing.T, from, to int64) []time.Duration {
 	t.Helper()
-	var all []*meal
-	for _, m := range d.look(t).meals {
-		if at := max(m.due, m.made); m.ate() && from <= at && at < to {
-			all = append(all, m)
+	lines, err := readLines(t.Context(), d.db, from)
+	pipelinetest.Must(t, err)
+	made := map[string]int64{}
+	var lags []time.Duration
+	for _, l := range lines {
+		switch l.event {
+		case fed, "auto_fed":
+			made[l.task] = l.at
+		case "meal_finished":
+			if due := max(l.due, made[l.task]); from <= due && due < to {
+				lags = append(lags, time.Duration(l.at-due)*time.Millisecond)
+			}
 		}
 	}
-	return all
+	slices.Sort(lags)
+	return lags
 }
 
 // zooKeeperDown takes ZooKeeper away, in part and whole: it only says who polls, so nobody must notice until the leader
 // is gone too.
 func zooKeeperDown(t *testing.T, d *drill) {
 	t.Helper()
-	d.uninterrupted(t, "one of three", late, func() {
+	firing := func(name string, inject func()) {
+		from := d.clock()
+		d.fault(t, name, time.Second, inject)
+		d.wantOnTime(t, name, from, d.clock())
+	}
+	firing("one of three", func() {
 		node, err := d.ensemble.Leader()
 		pipelinetest.Must(t, err)
 		pipelinetest.Must(t, node.Kill())
 		time.Sleep(10 * time.Second)
 		pipelinetest.Must(t, node.Start())
 	})
-	d.uninterrupted(t, "all", late, func() {
+	back := d.heard(t, reconnected)
+	firing("all", func() {
 		d.killEnsemble(t)
 		time.Sleep(30 * time.Second)
 		pipelinetest.Must(t, d.ensemble.Start())
 	})
-	leader, next := d.leader(t)
+	back("all to be connected again")
+	leader, next := d.settled(t)
 	epoch := d.epoch(t, "event")
 	d.fault(t, "all, the leader killed", zkSession+time.Second, func() {
 		d.killEnsemble(t)
@@ -211,6 +235,28 @@ func zooKeeperDown(t *testing.T, d *drill) {
 	})
 	d.wantSuccessor(t, next, epoch)
 	d.restart(t, leader)
+}
+
+// What those who stand for election log when ZooKeeper answers again: with the old session or a new one, or a new one.
+const (
+	reconnected = `"state":"StateHasSession"`
+	newSession  = `"msg":"zookeeper session established"`
+)
+
+// heard notes who has logged what how often, and gives a wait until each who stands for election has logged it once more.
+func (d *drill) heard(t *testing.T, text string) (wait func(what string)) {
+	t.Helper()
+	all := append([]*seat{d.daemon}, d.events...)
+	before := map[*seat]int{}
+	for _, s := range all {
+		before[s] = s.Says(text)
+	}
+	return func(what string) {
+		t.Helper()
+		pipelinetest.Await(t, what, func() bool {
+			return !slices.ContainsFunc(all, func(s *seat) bool { return s.Says(text) <= before[s] })
+		})
+	}
 }
 
 func (d *drill) killEnsemble(t *testing.T) {
@@ -233,17 +279,18 @@ func (d *drill) wantSuccessor(t *testing.T, next *seat, before int64) {
 func zooKeeperWiped(t *testing.T, d *drill) {
 	t.Helper()
 	const within = 10 * time.Second
-	sessions := d.sessions()
+	from, back := d.clock(), d.heard(t, newSession)
 	var answers time.Time
-	d.uninterrupted(t, "wiped", within, func() {
+	d.fault(t, "wiped", within, func() {
 		pipelinetest.Must(t, d.zookeeper.Wipe())
 		answers = time.Now()
 	})
-	pipelinetest.Await(t, "all to stand for election again", func() bool { return d.sessions() >= sessions+len(d.events)+1 })
+	d.wantNoGap(t, "wiped", from, d.clock())
+	back("all to stand for election again")
 	if took := time.Since(answers); took > within+d.slack {
 		t.Errorf("all stand for election again after %v, want within %v", took, within)
 	}
-	leader, next := d.leader(t)
+	leader, next := d.settled(t)
 	epoch := d.epoch(t, "event")
 	d.fault(t, "wiped, the leader killed", within, func() {
 		pipelinetest.Must(t, leader.Kill())
@@ -253,22 +300,13 @@ func zooKeeperWiped(t *testing.T, d *drill) {
 	d.restart(t, leader)
 }
 
-// sessions counts the sessions with ZooKeeper that those who are elected have begun.
-func (d *drill) sessions() int {
-	n := d.daemon.Says("zookeeper session established")
-	for _, s := range d.events {
-		n += s.Says("zookeeper session established")
-	}
-	return n
-}
-
 // leaderWithoutZooKeeper cuts the leader off from those who elect: it leads on until its successor's epoch fences it.
 func leaderWithoutZooKeeper(t *testing.T, d *drill) {
 	t.Helper()
-	began := d.topicEnds(t)
-	leader, next := d.leader(t)
+	leader, next := d.settled(t)
+	began, from := d.topicEnds(t), d.clock()
 	epoch, fenced := d.epoch(t, "event"), fencings(t, leader)
-	d.uninterrupted(t, "cut", zkSession+time.Second, func() {
+	d.fault(t, "cut", zkSession+time.Second, func() {
 		leader.links.zookeeper.Cut()
 		cut := time.Now()
 		pipelinetest.Await(t, "a successor", func() bool { return next.Leads(t) })
@@ -278,6 +316,7 @@ func leaderWithoutZooKeeper(t *testing.T, d *drill) {
 		pipelinetest.Await(t, "the old leader to be fenced", func() bool { return fencings(t, leader) > fenced })
 		leader.links.zookeeper.Heal()
 	})
+	d.wantNoGap(t, "cut", from, d.clock())
 	d.wantSuccessor(t, next, epoch)
 	d.wantNoZombies(t, began)
 }

@@ -44,7 +44,11 @@ func workersComeAndGo(t *testing.T, d *drill) {
 		}
 		ate = d.ate(t) - ate
 	})
-	d.note(t, "workers come and go: %d effects in those 30 s; %d hints came again after their effect", ate, repeated+d.ofWorkers(t, alreadyDone))
+	repeated += d.ofWorkers(t, alreadyDone)
+	d.note(t, "workers come and go: %d effects in those 30 s; %d hints came again after their effect", ate, repeated)
+	if repeated == 0 {
+		t.Error("no worker was killed between its commit and that of the offsets")
+	}
 }
 
 // workerKilled kills a worker that has written and not committed, and one that has committed its effects and not its

@@ -111,6 +111,28 @@ func TestClockOfZooKeeper(t *testing.T) {
 	})
 }
 
+// ZooKeeper counts sessions by monotonic time, so no jump ends one.
+func TestClockKeepsMonotonicTime(t *testing.T) {
+	t.Parallel()
+	s := pipelinetest.OwnZooKeeper(t)
+	clock := pipelinetest.NewClock(t)
+	s.UseClock(clock)
+	pipelinetest.Must(t, s.Restart())
+	conn, _, err := zk.Connect([]string{s.Addr()}, 10*time.Second, zk.WithLogger(silent{}), zk.WithLogInfo(false))
+	pipelinetest.Must(t, err)
+	defer conn.Close()
+	pipelinetest.Await(t, "a session", func() bool { return conn.State() == zk.StateHasSession })
+	session := conn.SessionID()
+	for range 2 {
+		clock.Shift(30 * time.Second)
+		time.Sleep(2 * time.Second) // several of the server's ticks, at which it looks for sessions to end
+	}
+	pipelinetest.Await(t, "an answer", func() bool { _, _, err := conn.Exists("/"); return err == nil })
+	if conn.SessionID() != session {
+		t.Error("a session ended when the clock jumped")
+	}
+}
+
 func TestClockOfKafka(t *testing.T) {
 	t.Parallel()
 	s := pipelinetest.OwnKafka(t, "log.message.timestamp.type=LogAppendTime")

@@ -1,12 +1,14 @@
 package pipelinetest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
-	"strings"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -97,12 +99,12 @@ func (p *process) wait(limit time.Duration) error {
 	}
 }
 
-// freeze stops the program and returns once the kernel shows it stopped.
+// freeze stops the program and returns once the kernel shows each of its threads stopped.
 func (p *process) freeze() error {
 	if err := p.signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	return p.awaitState(func(state string) bool { return state == "T" })
+	return p.awaitThreads(func(state byte) bool { return state == 'T' })
 }
 
 // thaw lets a frozen program go on.
@@ -110,26 +112,43 @@ func (p *process) thaw() error {
 	if err := p.signal(syscall.SIGCONT); err != nil {
 		return err
 	}
-	return p.awaitState(func(state string) bool { return state != "T" })
+	return p.awaitThreads(func(state byte) bool { return state != 'T' })
 }
 
-// awaitState polls the state letter that the kernel shows for the program.
-func (p *process) awaitState(want func(state string) bool) error {
+// awaitThreads polls the state letters that the kernel shows for the program's threads until all are as wanted.
+func (p *process) awaitThreads(want func(state byte) bool) error {
 	deadline := time.Now().Add(10 * time.Second)
 	for !p.exited() {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+		states, err := p.states()
 		if err != nil {
-			return fmt.Errorf("read the state of %s: %w", p.cmd.Path, err)
+			return err
 		}
-		// The letter follows the program's name, which stands in brackets and may itself hold any.
-		_, rest, _ := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), " ")
-		if want(rest[:1]) {
+		if !slices.ContainsFunc(states, func(state byte) bool { return !want(state) }) {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%s is in state %s after a signal", p.cmd.Path, rest[:1])
+			return fmt.Errorf("%s is in states %s after a signal", p.cmd.Path, states)
 		}
 		time.Sleep(time.Millisecond)
 	}
 	return fmt.Errorf("%s has ended", p.cmd.Path)
+}
+
+// states returns the state letter of each thread.
+func (p *process) states() ([]byte, error) {
+	threads := fmt.Sprintf("/proc/%d/task", p.cmd.Process.Pid)
+	entries, err := os.ReadDir(threads)
+	if err != nil {
+		return nil, fmt.Errorf("read the state of %s: %w", p.cmd.Path, err)
+	}
+	var states []byte
+	for _, entry := range entries {
+		stat, err := os.ReadFile(filepath.Join(threads, entry.Name(), "stat")) //nolint:gosec // a file of the kernel's
+		if err != nil {
+			continue // the thread has ended
+		}
+		// The letter follows the thread's name, which stands in brackets and may itself hold any.
+		states = append(states, stat[bytes.LastIndexByte(stat, ')')+2])
+	}
+	return states, nil
 }

@@ -42,6 +42,7 @@ var (
 		1820, 1862, 3118, 4151, // expired or locked accounts
 	}
 	away = []uint16{
+		1021, 1026, 1114, // no room on the disk, by whichever layer finds out
 		1040, 1047, 1049, 1053, 1129, 1203, 1226, // connections used up, not ready, no such schema yet, stopping, blocked, limits
 		1290, 1792, 1836, // read-only
 		1927, 3032, 3169, 4031, // connection killed, offline mode, session killed, session idle for too long

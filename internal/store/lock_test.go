@@ -305,6 +305,17 @@ func TestRefusedAndUnavailable(t *testing.T) {
 	}
 }
 
+// A server without room is as good as away: it answers so too when a table in memory has reached its limit.
+func TestFullIsUnavailable(t *testing.T) {
+	t.Parallel()
+	s, _ := openMariaDB(t, store.Options{})
+	must(t, exec(s.DB(), "SET STATEMENT max_heap_table_size=16384 FOR CREATE TABLE small (text CHAR(255)) ENGINE=MEMORY"))
+	err := exec(s.DB(), "INSERT INTO small SELECT REPEAT('x', 255) FROM seq_1_to_1000")
+	if number(err) != 1114 || !s.Unavailable(err) || s.Retryable(err) || store.IsRefused(err) {
+		t.Errorf("%v, want unavailable", err)
+	}
+}
+
 // A server that stops under open connections is unavailable, and comes back by itself.
 func TestServerRestart(t *testing.T) {
 	t.Parallel()
