@@ -31,7 +31,7 @@ type form struct {
 
 // rows returns all rows of the table by number.
 func rows() []entry {
-	all := slices.Concat(leaderRows(), redisRows(), linkRows(), kafkaRows(), workerRows(), mysqlRows(), processRows(), poisonRows(), crowdRows())
+	all := slices.Concat(leaderRows(), redisRows(), linkRows(), kafkaRows(), workerRows(), mysqlRows(), processRows(), poisonRows(), crowdRows(), replicaRows())
 	slices.SortFunc(all, func(a, b entry) int { return cmp.Compare(a.n, b.n) })
 	return all
 }

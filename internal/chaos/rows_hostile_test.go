@@ -17,7 +17,8 @@ import (
 const (
 	hostileFor  = 20 * time.Second
 	hostileHold = 3 * time.Second // the longest that one transaction keeps its locks
-	grabbed     = 12              // pets and their tasks in one transaction
+	hostile     = 2               // transactions at once
+	grabbed     = 4               // pets and their tasks in one of them: a player who wants one of these waits
 )
 
 // hostileTransactions lock as nobody of ours does: pets first, from the highest, then the tasks of their meals.
@@ -31,7 +32,7 @@ func hostileTransactions(t *testing.T, d *drill) {
 	from := time.Now()
 	d.fault(t, "locks held up to 3 s", 10*time.Second, func() {
 		var g errgroup.Group
-		for range 3 {
+		for range hostile {
 			g.Go(func() error {
 				for time.Since(from) < hostileFor {
 					if err := d.grab(t.Context(), &lost); err != nil {

@@ -30,6 +30,7 @@ func mysqlKilled(t *testing.T, d *drill) {
 	d.someResolved(t, killed)
 	d.fault(t, "cut inside COMMIT", 10*time.Second, func() { d.cutCommits(t) })
 	d.someReplayed(t)
+	time.Sleep(d.setup.meal) // until what was fed meanwhile has come due
 }
 
 const lostCommit = "commit without a clear answer" // as the logs say it

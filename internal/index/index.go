@@ -77,7 +77,11 @@ func dialer(cfg Config) (redis.UniversalClient, error) {
 		}
 		return redis.NewFailoverClient(o.Failover()), nil
 	case Cluster:
-		return redis.NewClusterClient(o.Cluster()), nil
+		c := o.Cluster()
+		// Nobody tells a client that a replica took over from a primary that is silent: it has to ask, and often, or the
+		// tasks of that primary's shards wait. The library asks once a minute unless told otherwise.
+		c.ClusterStateReloadInterval = time.Second
+		return redis.NewClusterClient(c), nil
 	default:
 		return nil, fmt.Errorf("open index: mode %q must be %s, %s or %s", cfg.Mode, Standalone, Sentinel, Cluster)
 	}

@@ -3,6 +3,7 @@ package pipelinetest_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"testing"
 	"time"
 
@@ -79,10 +80,11 @@ func TestClockOfRedis(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: s.Addr()})
 	defer func() { _ = client.Close() }()
 	testClock(t, s.Server, func(ctx context.Context) (time.Time, error) {
+		// Redis sleeps by monotonic time: a server that took it for shifted would not wake up to answer.
 		start := time.Now()
-		client.BLPop(ctx, time.Second, "empty")
-		if took := time.Since(start); took < 500*time.Millisecond || took > 20*time.Second {
-			t.Errorf("a wait of 1s took %s", took)
+		err := client.BLPop(ctx, time.Second, "empty").Err()
+		if took := time.Since(start); !errors.Is(err, redis.Nil) || took < 500*time.Millisecond {
+			t.Errorf("a wait of 1s took %s and ended with %v", took, err)
 		}
 		return client.Time(ctx).Result()
 	})
@@ -109,28 +111,6 @@ func TestClockOfZooKeeper(t *testing.T) {
 		}
 		return time.UnixMilli(stat.Ctime), nil
 	})
-}
-
-// ZooKeeper counts sessions by monotonic time, so no jump ends one.
-func TestClockKeepsMonotonicTime(t *testing.T) {
-	t.Parallel()
-	s := pipelinetest.OwnZooKeeper(t)
-	clock := pipelinetest.NewClock(t)
-	s.UseClock(clock)
-	pipelinetest.Must(t, s.Restart())
-	conn, _, err := zk.Connect([]string{s.Addr()}, 10*time.Second, zk.WithLogger(silent{}), zk.WithLogInfo(false))
-	pipelinetest.Must(t, err)
-	defer conn.Close()
-	pipelinetest.Await(t, "a session", func() bool { return conn.State() == zk.StateHasSession })
-	session := conn.SessionID()
-	for range 2 {
-		clock.Shift(30 * time.Second)
-		time.Sleep(2 * time.Second) // several of the server's ticks, at which it looks for sessions to end
-	}
-	pipelinetest.Await(t, "an answer", func() bool { _, _, err := conn.Exists("/"); return err == nil })
-	if conn.SessionID() != session {
-		t.Error("a session ended when the clock jumped")
-	}
 }
 
 func TestClockOfKafka(t *testing.T) {

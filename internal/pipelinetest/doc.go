@@ -15,6 +15,10 @@
 //		pipelinetest.Must(t, redis.Start())            // same port, same data
 //	}
 //
+// What it can do to a server besides: cut, slow or redirect each client's link (Proxy, OwnKafkaBehindMany), move its
+// wall clock (NewClock), let it run out of disk (SmallDisk), put its data back to an earlier moment (Snapshot), lose
+// records (DeleteRecords), promote a replica (OwnRedisReplica, OwnReplicatedRedisCluster).
+//
 // It promises that nothing outlives the test process: servers get SIGKILL from the kernel when it ends, however it
 // ends, and the folders that a killed run left behind go when the next one starts. Any number of test processes may
 // run side by side. A server that is not installed fails the test and says what to run; it never skips.

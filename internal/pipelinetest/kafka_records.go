@@ -11,17 +11,18 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
+const deleteLimit = 30 * time.Second
+
 // DeleteRecords moves the start of a partition's log up to the offset before, and so loses every record that has a
 // lower one; -1 is the log's end. Groups keep the offsets they stand at.
 func (s *KafkaServer) DeleteRecords(topic string, partition int, before int64) error {
-	const limit = 30 * time.Second
-	conn, err := net.DialTimeout("tcp", s.Addr(), limit)
+	conn, err := net.DialTimeout("tcp", s.Addr(), deleteLimit)
 	if err != nil {
 		return fmt.Errorf("dial: %w", err)
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(limit))
-	if _, err := conn.Write(deleteRecordsRequest(topic, int32(partition), before, limit)); err != nil { //nolint:gosec // partitions are few
+	_ = conn.SetDeadline(time.Now().Add(deleteLimit))
+	if _, err := conn.Write(deleteRecordsRequest(topic, int32(partition), before)); err != nil { //nolint:gosec // partitions are few
 		return fmt.Errorf("ask to delete records of %s: %w", topic, err)
 	}
 	code, err := deleteRecordsAnswer(conn)
@@ -35,13 +36,13 @@ func (s *KafkaServer) DeleteRecords(topic string, partition int, before int64) e
 }
 
 // deleteRecordsRequest is DeleteRecords in version 1 of Kafka's protocol, for which kafka-go has no call.
-func deleteRecordsRequest(topic string, partition int32, before int64, limit time.Duration) []byte {
+func deleteRecordsRequest(topic string, partition int32, before int64) []byte {
 	const key, version, correlation, one = int16(21), int16(1), int32(1), int32(1)
 	var body bytes.Buffer
 	for _, field := range []any{
 		key, version, correlation, int16(0), // no client's name
 		one, int16(len(topic)), []byte(topic), //nolint:gosec // Kafka takes names of up to 249
-		one, partition, before, int32(limit.Milliseconds()),
+		one, partition, before, int32(deleteLimit/time.Millisecond),
 	} {
 		_ = binary.Write(&body, binary.BigEndian, field) // a buffer takes all that has a fixed size
 	}

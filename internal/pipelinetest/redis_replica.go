@@ -64,7 +64,7 @@ func (r *RedisReplica) Promote() error {
 	defer r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), readyLimit)
 	defer cancel()
-	if err := r.do(func(c *redis.Client) error { return c.SlaveOf(ctx, "NO", "ONE").Err() }); err != nil {
+	if err := r.do(func(c *redis.Client) error { return c.ReplicaOf(ctx, "NO", "ONE").Err() }); err != nil {
 		return fmt.Errorf("promote %s: %w", r.Addr(), err)
 	}
 	r.of = ""
