@@ -42,7 +42,7 @@ func deleteRecordsRequest(topic string, partition int32, before int64) []byte {
 	for _, field := range []any{
 		key, version, correlation, int16(0), // no client's name
 		one, int16(len(topic)), []byte(topic), //nolint:gosec // Kafka takes names of up to 249
-		one, partition, before, int32(deleteLimit/time.Millisecond),
+		one, partition, before, int32(deleteLimit / time.Millisecond),
 	} {
 		_ = binary.Write(&body, binary.BigEndian, field) // a buffer takes all that has a fixed size
 	}

@@ -13,6 +13,9 @@ import (
 	"time"
 )
 
+// errEnded says that there is no program any more.
+var errEnded = errors.New("it has ended")
+
 // process is one started program, reaped by the goroutine that started it.
 type process struct {
 	cmd  *exec.Cmd
@@ -107,12 +110,15 @@ func (p *process) freeze() error {
 	return p.awaitThreads(func(state byte) bool { return state == 'T' })
 }
 
-// thaw lets a frozen program go on.
+// thaw lets a frozen program go on, which may end at once by a signal that waited for it.
 func (p *process) thaw() error {
 	if err := p.signal(syscall.SIGCONT); err != nil {
 		return err
 	}
-	return p.awaitThreads(func(state byte) bool { return state != 'T' })
+	if err := p.awaitThreads(func(state byte) bool { return state != 'T' }); !errors.Is(err, errEnded) {
+		return err
+	}
+	return nil
 }
 
 // awaitThreads polls the state letters that the kernel shows for the program's threads until all are as wanted.
@@ -131,13 +137,16 @@ func (p *process) awaitThreads(want func(state byte) bool) error {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	return fmt.Errorf("%s has ended", p.cmd.Path)
+	return fmt.Errorf("%s: %w", p.cmd.Path, errEnded)
 }
 
 // states returns the state letter of each thread.
 func (p *process) states() ([]byte, error) {
 	threads := fmt.Sprintf("/proc/%d/task", p.cmd.Process.Pid)
 	entries, err := os.ReadDir(threads)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%s: %w", p.cmd.Path, errEnded)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the state of %s: %w", p.cmd.Path, err)
 	}
