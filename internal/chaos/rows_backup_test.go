@@ -25,6 +25,7 @@ func backupRestored(t *testing.T, d *drill) {
 	if after := d.epoch(t, "event"); before >= epoch || after <= epoch {
 		t.Errorf("MySQL's epoch went from %d to %d and %d, want it to fall back and rise above all", epoch, before, after)
 	}
+	time.Sleep(d.setup.meal) // until what was fed meanwhile has come due
 }
 
 // awaitPets waits until every pet is made: an id that a restored MySQL gives once more would be two players' pet.
