@@ -90,7 +90,7 @@ func (d *drill) fault(t *testing.T, name string, within time.Duration, inject fu
 	end := d.clock()
 	d.becomeQuiet(t, name, within+d.slack+30*time.Second)
 	healed := max(end, d.lastLate(t, from))
-	o := outcome{name, from - lead.Milliseconds(), healed, time.Duration(healed-end) * time.Millisecond, within}
+	o := outcome{name, from - late.Milliseconds(), healed, time.Duration(healed-end) * time.Millisecond, within}
 	d.outcomes = append(d.outcomes, o)
 	t.Logf("%s: took %v, healed %v after its end (wanted within %v)", name, time.Duration(end-from)*time.Millisecond, o.healed, within)
 	if o.healed > within+d.slack {

@@ -67,6 +67,7 @@
 // by the guid, and step 1 removes it. A create queued in the client may even run under the next session; a place
 // whose session changed meanwhile is not trusted, and step 1 runs again.
 //
-// Wiped servers refuse a client that has seen a later transaction than they have, for ever. A client whose sessions
-// are refused for longer than a session lasts is replaced by a fresh one.
+// Wiped servers refuse a client that has seen a later transaction than they have, for ever. A client that was away for
+// longer than a session lasts, and whose sessions are refused for a third of that time, is replaced by a fresh one: nodes
+// of an ensemble that have no quorum yet refuse everybody too, and must not cost a session that could still be resumed.
 package elect

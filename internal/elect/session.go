@@ -198,6 +198,7 @@ func (s *session) monitor() {
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
 	silent := 2 * time.Second
+	var refused time.Time // since when sessions have been refused
 	for {
 		select {
 		case <-s.quit:
@@ -205,16 +206,20 @@ func (s *session) monitor() {
 		case <-tick.C:
 		}
 		s.mu.Lock()
-		up, away, hopeless := s.up, time.Since(s.since), false
-		if !up && s.id.zk != 0 {
-			hopeless = s.line.refused.Load() >= refusals && away > s.timeout
+		up, away := s.up, time.Since(s.since)
+		if up || s.id.zk == 0 || s.line.refused.Load() < refusals {
+			refused = time.Time{}
+		} else if refused.IsZero() {
+			refused = time.Now()
 		}
 		s.mu.Unlock()
+		hopeless := !refused.IsZero() && time.Since(refused) > s.timeout/3 && away > s.timeout
 		switch {
 		case up:
 			silent = 2 * time.Second
 		case hopeless:
 			// Servers whose data were wiped refuse a client that has seen a later transaction than they have, for ever.
+			// Those that have no quorum yet refuse everybody, for a moment.
 			s.replace("refused")
 		case away > silent:
 			s.log.Warn("waiting for zookeeper", "n", int(away.Seconds()))

@@ -51,7 +51,7 @@ func (d Deployment) Migrate(t testing.TB) {
 func (d Deployment) Duetime(t testing.TB, args ...string) (int, string) {
 	t.Helper()
 	tool := Run(t, Build(t, "./cmd/duetime"), d.Env(), args...)
-	code := tool.Wait(t, time.Minute)
+	code := tool.Wait(t, 5*time.Minute) // with a million tasks verify takes a while
 	return code, tool.Stdout()
 }
 

@@ -84,6 +84,25 @@ func TestRowAloneDecides(t *testing.T) {
 	})
 }
 
+func TestTimeDoesNotGoBackInATransaction(t *testing.T) {
+	t.Parallel()
+	w := onMariaDB(t)
+	mux := worker.NewMux()
+	var now, due time.Time
+	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, t worker.Task[payload]) (err error) {
+		if _, err := tx.ExecContext(ctx, `SET timestamp = UNIX_TIMESTAMP() - 30`); err != nil { // the session's clock
+			return err
+		}
+		due = t.RunAt
+		now, err = tx.Now(ctx)
+		_, unset := tx.ExecContext(ctx, `SET timestamp = DEFAULT`)
+		return errors.Join(err, unset)
+	})
+	w.pass(w.worker(mux, worker.Config{}), w.due(meal, 1)...)
+	want(t, "a time before the task's own", now.Before(due), false)
+	want(t, "done", w.settled("meal", "done"), 1)
+}
+
 func TestOnlyTheFailingTaskIsCharged(t *testing.T) {
 	t.Parallel()
 	fail := map[string]func(context.Context, *worker.Tx) error{

@@ -59,8 +59,15 @@ func (t *Tx) sees(ctx context.Context) (context.Context, error) {
 	return ctx, t.try.markDone(ctx)
 }
 
-// Now is the moment of this transaction on the database's clock, exact to the millisecond.
-func (t *Tx) Now(ctx context.Context) (time.Time, error) { return t.try.changes.Now(t.within(ctx)) }
+// Now is the moment of this transaction on the database's clock, exact to the millisecond. It is never before the task's
+// own time, also when that clock is set back meanwhile.
+func (t *Tx) Now(ctx context.Context) (time.Time, error) {
+	now, err := t.try.changes.Now(t.within(ctx))
+	if locked := t.try.now; err == nil && now.Before(locked) {
+		now = locked
+	}
+	return now, err
+}
 
 // Schedule makes a task, as schedule.Tx does.
 func (t *Tx) Schedule(ctx context.Context, spec task.Spec) (task.Task, error) {
