@@ -42,7 +42,7 @@ var short = []int{0, 1, 7}
 // chosen reads DUETIME_CHAOS_ROWS: "all", or numbers with commas; without it the short form.
 func chosen(t *testing.T) ([]entry, form) {
 	t.Helper()
-	f := form{rate: 360, full: true}
+	f := form{rate: 400, full: true}
 	want := short
 	switch text := os.Getenv("DUETIME_CHAOS_ROWS"); text {
 	case "all":

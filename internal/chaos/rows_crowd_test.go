@@ -16,6 +16,7 @@ const (
 	farOff  = 1_000_000 // tasks pending for a day
 	firstID = 1_000_000 // of the planted pets
 	planted = "planted-"
+	ahead   = 60_000 // ms from the planting of the meals to their end: the daemon has to index them
 )
 
 func crowdRows() []entry {
@@ -38,9 +39,10 @@ func allAtOnce(t *testing.T, d *drill) {
 	d.note(t, "1,000,000 rows planted in %v", time.Since(began).Round(time.Second))
 	d.fault(t, "FLUSHALL with a million pending", 10*time.Second+farOff*time.Second/50_000, func() {
 		d.inRedis(t, func(r *redis.Client) error { return r.FlushAll(t.Context()).Err() })
-		d.await(t, "the rebuild", 2*time.Minute, func() bool { return d.indexed(t) >= farOff })
+		d.await(t, "the rebuild", 4*time.Minute, func() bool { return d.indexed(t) >= farOff })
 	})
 	due := d.plantMeals(t)
+	d.await(t, "the planted meals to be indexed", time.Minute, func() bool { return d.indexedAt(t, due) == atOnce })
 	d.fault(t, "100,000 at once", 15*time.Second, func() { time.Sleep(time.UnixMilli(due).Sub(d.crowd.now())) })
 	var done, last int
 	for _, m := range d.look(t).meals {
@@ -67,11 +69,24 @@ func (w *world) indexed(t *testing.T) (n int64) {
 	return n
 }
 
+// indexedAt counts the entries of one millisecond.
+func (w *world) indexedAt(t *testing.T, ms int64) (n int64) {
+	t.Helper()
+	w.inRedis(t, func(r *redis.Client) error {
+		keys, err := r.Keys(t.Context(), "*:due").Result()
+		for _, key := range keys {
+			n += r.ZCount(t.Context(), key, strconv.FormatInt(ms, 10), fmt.Sprint("(", ms+1)).Val()
+		}
+		return err
+	})
+	return n
+}
+
 // plantMeals makes pets that all finish their meals at the same millisecond, and writes down the calls that would have
 // made them.
 func (d *drill) plantMeals(t *testing.T) (due int64) {
 	t.Helper()
-	due = d.clock() + 20_000
+	due = d.clock() + ahead
 	for from := 0; from < atOnce; from += 20_000 {
 		seq := fmt.Sprintf("seq_%d_to_%d", firstID+from, firstID+from+19_999)
 		// The ids are fixed by the pet, so that three statements can name them.
@@ -80,10 +95,10 @@ func (d *drill) plantMeals(t *testing.T) (due int64) {
 		d.exec(t, `INSERT INTO pets (id, owner, name, food, speedup_cards, autofeed_cards, meal_task_id, meal_source)
 			SELECT seq, `+owner+`, 'pet', ?, ?, ?, LOWER(`+uuid+`), 'hand' FROM `+seq, cards-1, cards, cards)
 		d.exec(t, `INSERT INTO pet_journal (pet_id, owner, event, task_id, version, due_at_ms, at_ms)
-			SELECT seq, `+owner+`, 'fed', LOWER(`+uuid+`), 1, ?, ? FROM `+seq, due, due-20_000)
+			SELECT seq, `+owner+`, 'fed', LOWER(`+uuid+`), 1, ?, ? FROM `+seq, due, due-ahead)
 		d.exec(t, `INSERT INTO duetime_tasks (id, kind, owner, subject, queue, shard, due_at, run_at, payload, created_at, updated_at)
 			SELECT UNHEX(REPLACE(`+uuid+`, '-', '')), 'pet.meal_finished', `+owner+`, seq, 'default', CRC32(`+owner+`) MOD shards,
-			       ?, ?, JSON_OBJECT('pet_id', seq), ?, ? FROM duetime_layout, `+seq, due, due, due-20_000, due-20_000)
+			       ?, ?, JSON_OBJECT('pet_id', seq), ?, ? FROM duetime_layout, `+seq, due, due, due-ahead, due-ahead)
 	}
 	for i := range atOnce {
 		n := firstID + i
