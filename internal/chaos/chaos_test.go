@@ -37,7 +37,7 @@ func rows() []entry {
 }
 
 // short are the rows of a plain go test, played at half the speed.
-var short = []int{0, 1, 7}
+var short = []int{0, 1, 2, 7, 14, 16}
 
 // chosen reads DUETIME_CHAOS_ROWS: "all", or numbers with commas; without it the short form.
 func chosen(t *testing.T) ([]entry, form) {
