@@ -10,7 +10,7 @@ help: ## List the targets.
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
 
 .PHONY: check
-check: lint test test-cluster microbench ## What CI runs: lint, all tests, the three-node tests, each benchmark once.
+check: lint test test-cluster model-quick microbench ## What CI runs: lint, all tests, the three-node tests, the model, each benchmark once.
 
 .PHONY: test
 test: ## Run every test with the race detector on real servers, installing what is missing.
@@ -35,6 +35,14 @@ soak: ## Play faults at random for DURATION (60m); writes docs/FAULTS.md.
 .PHONY: chaos-selftest
 chaos-selftest: ## Take the product's rules away, one by one, in a copy: the fault suite must see it.
 	scripts/chaos selftest
+
+.PHONY: model
+model: ## Check the model of the protocol exhaustively, and that its broken variants fail.
+	scripts/model all
+
+.PHONY: model-quick
+model-quick: ## The same, bounded, as CI runs it.
+	scripts/model quick
 
 .PHONY: lint
 lint: $(LINT) ## Run golangci-lint, the import rules included.
