@@ -70,6 +70,13 @@ func (w *world) count(t *testing.T, query string, args ...any) int {
 	return n
 }
 
+// exec changes something around all proxies.
+func (w *world) exec(t *testing.T, query string, args ...any) {
+	t.Helper()
+	_, err := w.db.ExecContext(t.Context(), query, args...)
+	pipelinetest.Must(t, err)
+}
+
 // clock is the database's time in Unix ms, by what is known of it: it goes on while the database is away.
 func (d *drill) clock() int64 { return d.crowd.now().UnixMilli() }
 

@@ -39,10 +39,10 @@ func allAtOnce(t *testing.T, d *drill) {
 	d.note(t, "1,000,000 rows planted in %v", time.Since(began).Round(time.Second))
 	d.fault(t, "FLUSHALL with a million pending", 10*time.Second+farOff*time.Second/50_000, func() {
 		d.inRedis(t, func(r *redis.Client) error { return r.FlushAll(t.Context()).Err() })
-		d.await(t, "the rebuild", 4*time.Minute, func() bool { return d.indexed(t) >= farOff })
+		d.await(t, "the rebuild", 4*time.Minute, func() bool { return d.indexed(t, "-inf", "+inf") >= farOff })
 	})
 	due := d.plantMeals(t)
-	d.await(t, "the planted meals to be indexed", time.Minute, func() bool { return d.indexedAt(t, due) == atOnce })
+	d.await(t, "the planted meals to be indexed", time.Minute, func() bool { return d.indexed(t, fmt.Sprint(due), fmt.Sprint("(", due+1)) == atOnce })
 	d.fault(t, "100,000 at once", 15*time.Second, func() { time.Sleep(time.UnixMilli(due).Sub(d.crowd.now())) })
 	var done, last int
 	for _, m := range d.look(t).meals {
@@ -54,32 +54,6 @@ func allAtOnce(t *testing.T, d *drill) {
 	if done != atOnce {
 		t.Errorf("%d of %d planted tasks took effect", done, atOnce)
 	}
-}
-
-// indexed counts the entries of all due sets.
-func (w *world) indexed(t *testing.T) (n int64) {
-	t.Helper()
-	w.inRedis(t, func(r *redis.Client) error {
-		keys, err := r.Keys(t.Context(), "*:due").Result()
-		for _, key := range keys {
-			n += r.ZCard(t.Context(), key).Val()
-		}
-		return err
-	})
-	return n
-}
-
-// indexedAt counts the entries of one millisecond.
-func (w *world) indexedAt(t *testing.T, ms int64) (n int64) {
-	t.Helper()
-	w.inRedis(t, func(r *redis.Client) error {
-		keys, err := r.Keys(t.Context(), "*:due").Result()
-		for _, key := range keys {
-			n += r.ZCount(t.Context(), key, strconv.FormatInt(ms, 10), fmt.Sprint("(", ms+1)).Val()
-		}
-		return err
-	})
-	return n
 }
 
 // plantMeals makes pets that all finish their meals at the same millisecond, and writes down the calls that would have

@@ -24,8 +24,7 @@ const (
 // hostileTransactions lock as nobody of ours does: pets first, from the highest, then the tasks of their meals.
 func hostileTransactions(t *testing.T, d *drill) {
 	t.Helper()
-	_, err := d.db.ExecContext(t.Context(), `CREATE TABLE IF NOT EXISTS hostile (n INT) ENGINE=InnoDB`)
-	pipelinetest.Must(t, err)
+	d.exec(t, `CREATE TABLE IF NOT EXISTS hostile (n INT) ENGINE=InnoDB`)
 	deadlocks, waits := d.status(t, "Innodb_deadlocks"), d.status(t, "Innodb_row_lock_waits")
 	retried, failed, ate := d.ofWorkers(t, "duetime_batches_retried_total"), d.failures(t), d.ate(t)
 	var lost atomic.Int64

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/segmentio/kafka-go"
 
 	"github.com/duetime/duetime/internal/pipelinetest"
@@ -52,7 +51,7 @@ func kafkaDown(t *testing.T, d *drill) {
 			most = max(most, d.resident(t))
 			time.Sleep(500 * time.Millisecond) // between two looks
 		}
-		waiting := d.indexedUntil(t, d.clock())
+		waiting := d.indexed(t, "-inf", fmt.Sprint(d.clock()))
 		d.wantAnswered(t, "Kafka down", down)
 		d.note(t, "Kafka down with %d tasks due: both event processes together had %d MiB before and at most %d MiB", waiting, before>>20, most>>20)
 		if waiting < ballast || most > before+mostGrowth {
@@ -66,35 +65,16 @@ func kafkaDown(t *testing.T, d *drill) {
 // addBallast adds tasks of a kind that the game doesn't know, due soon, as another service would. The daemon indexes them.
 func (d *drill) addBallast(t *testing.T) {
 	t.Helper()
-	_, err := d.db.ExecContext(t.Context(), `INSERT INTO duetime_tasks (id, kind, owner, shard, due_at, run_at, payload, created_at, updated_at)
+	d.exec(t, `INSERT INTO duetime_tasks (id, kind, owner, shard, due_at, run_at, payload, created_at, updated_at)
 SELECT UNHEX(REPLACE(UUID(), '-', '')), '`+ballastKind+`', CONCAT('ballast-', seq), CRC32(CONCAT('ballast-', seq)) MOD shards, ms, ms, '{}', ms, ms
 FROM duetime_layout, seq_1_to_`+fmt.Sprint(ballast)+`, (SELECT CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED) + 5000 AS ms) AS soon`)
-	pipelinetest.Must(t, err)
-}
-
-// indexedUntil counts the entries of the index that were due by a moment.
-func (w *world) indexedUntil(t *testing.T, ms int64) (n int) {
-	t.Helper()
-	w.inRedis(t, func(r *redis.Client) error {
-		keys, err := r.Keys(t.Context(), "*:due").Result()
-		for _, key := range keys {
-			due, err := r.ZCount(t.Context(), key, "-inf", fmt.Sprint(ms)).Result()
-			if err != nil {
-				return err
-			}
-			n += int(due)
-		}
-		return err
-	})
-	return n
 }
 
 // dropBallast cancels these tasks, as another service would.
 func (d *drill) dropBallast(t *testing.T) {
 	t.Helper()
-	_, err := d.db.ExecContext(t.Context(), `UPDATE duetime_tasks SET state = 2, version = version + 1,
+	d.exec(t, `UPDATE duetime_tasks SET state = 2, version = version + 1,
 finished_at = UNIX_TIMESTAMP(NOW(3)) * 1000, updated_at = UNIX_TIMESTAMP(NOW(3)) * 1000 WHERE kind = '`+ballastKind+`' AND state = 0`)
-	pipelinetest.Must(t, err)
 }
 
 // resident is the memory that the event processes have together. Who can't publish resigns, so both get their turn.

@@ -35,12 +35,6 @@ func (w *world) plant(t *testing.T, kind, owner string, n, attempts int) {
 	}
 }
 
-func (w *world) exec(t *testing.T, query string, args ...any) {
-	t.Helper()
-	_, err := w.db.ExecContext(t.Context(), query, args...)
-	pipelinetest.Must(t, err)
-}
-
 // inState counts the tasks of a kind.
 func (w *world) inState(t *testing.T, kind string, state int) int {
 	t.Helper()

@@ -36,7 +36,7 @@ func daemonDown(t *testing.T, d *drill) {
 		time.Sleep(95 * time.Second)
 		d.wantOnTime(t, "without a daemon", from, d.clock()-time.Second.Milliseconds())
 		d.wantAnswered(t, "without a daemon", down)
-		d.loseShard(t)
+		d.inRedis(t, func(r *redis.Client) error { return removeShard(t, r, 5) })
 		d.loseWrites(t)
 		d.loseEntries(t)
 		time.Sleep(time.Until(down.Add(2 * time.Minute)))
@@ -53,18 +53,6 @@ func daemonDown(t *testing.T, d *drill) {
 func (d *drill) loseEntries(t *testing.T) {
 	t.Helper()
 	d.inRedis(t, func(r *redis.Client) error { return removeSome(t, r, 10) })
-}
-
-// loseShard takes all of a shard's memory away, its marker too.
-func (d *drill) loseShard(t *testing.T) {
-	t.Helper()
-	d.inRedis(t, func(r *redis.Client) error {
-		keys, err := r.Keys(t.Context(), "duetime:{5}:*").Result()
-		if err == nil && len(keys) > 0 {
-			err = r.Del(t.Context(), keys...).Err()
-		}
-		return err
-	})
 }
 
 // loseWrites keeps Redis silent for a moment, so that what the game writes goes to the compensation topic.

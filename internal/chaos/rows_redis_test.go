@@ -47,20 +47,41 @@ func redisForgets(t *testing.T, d *drill) {
 		d.inRedis(t, func(r *redis.Client) error { return r.FlushAll(ctx).Err() })
 	})
 	d.fault(t, "a shard", 10*time.Second, func() {
-		d.inRedis(t, func(r *redis.Client) error {
-			keys, err := r.Keys(ctx, "duetime:{3}:*").Result()
-			if err == nil && len(keys) < 2 {
-				err = fmt.Errorf("shard 3 has only the keys %v", keys)
-			}
-			if err != nil {
-				return err
-			}
-			return r.Del(ctx, keys...).Err()
-		})
+		d.inRedis(t, func(r *redis.Client) error { return removeShard(t, r, 3) })
 	})
 	d.fault(t, "a tenth", 10*time.Second, func() {
 		d.inRedis(t, func(r *redis.Client) error { return removeSome(t, r, 10) })
 	})
+}
+
+// removeShard takes all of a shard's memory away, its marker too.
+func removeShard(t *testing.T, r *redis.Client, shard int) error {
+	t.Helper()
+	keys, err := r.Keys(t.Context(), fmt.Sprintf("duetime:{%d}:*", shard)).Result()
+	if err == nil && len(keys) < 2 {
+		err = fmt.Errorf("shard %d has only the keys %v", shard, keys)
+	}
+	if err != nil {
+		return err
+	}
+	return r.Del(t.Context(), keys...).Err()
+}
+
+// indexed counts the entries of all due sets between two scores, as ZCOUNT takes them.
+func (w *world) indexed(t *testing.T, from, to string) (n int) {
+	t.Helper()
+	w.inRedis(t, func(r *redis.Client) error {
+		keys, err := r.Keys(t.Context(), "*:due").Result()
+		for _, key := range keys {
+			entries, err := r.ZCount(t.Context(), key, from, to).Result()
+			if err != nil {
+				return err
+			}
+			n += int(entries)
+		}
+		return err
+	})
+	return n
 }
 
 // removeSome takes one of every n entries out of the due sets.

@@ -113,8 +113,7 @@ AND at_ms < UNIX_TIMESTAMP(NOW(3)) * 1000 - 500 AND task_id IN (?`+strings.Repea
 func (d *drill) nameInMySQL(t *testing.T, s *seat) {
 	t.Helper()
 	for _, query := range []string{`CREATE OR REPLACE USER victim`, `GRANT ALL ON *.* TO victim`} {
-		_, err := d.db.ExecContext(t.Context(), query)
-		pipelinetest.Must(t, err)
+		d.exec(t, query)
 	}
 	const key = "DUETIME_MYSQL__DSN="
 	dsn := key + d.DSN
