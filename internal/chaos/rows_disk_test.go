@@ -77,7 +77,45 @@ func (d *drill) fillUp(t *testing.T, name string, disk *pipelinetest.Disk, s *pi
 		stopped = !s.Running()
 		disk.Free()
 		pipelinetest.Must(t, s.Start())
+		if s == d.mariadb.Server {
+			d.rebuildDamaged(t)
+		}
 	})
 	answers, slowest := d.crowd.answers(from, time.Now())
 	d.note(t, "%s stopped by itself: %v; answers of the API by status %v, the slowest after %v", name, stopped, answers, slowest)
+}
+
+// rebuildDamaged does what MariaDB's manual says to do about an index that the server itself has damaged: now and then
+// 10.11 leaves entries in one that its rows contradict, when it takes back a statement for which there was no room. The
+// rows are whole, and say so here; nothing of ours could mend the index.
+func (d *drill) rebuildDamaged(t *testing.T) {
+	t.Helper()
+	for _, table := range []string{"duetime_tasks", "pets", "pet_journal", "pet_requests"} {
+		damage := d.check(t, table)
+		if len(damage) == 0 {
+			continue
+		}
+		d.note(t, "MariaDB damaged an index by itself, and it was rebuilt: %s", strings.Join(damage, ", "))
+		d.exec(t, "ALTER TABLE "+table+" FORCE")
+		if left := d.check(t, table); len(left) > 0 {
+			t.Errorf("%s is damaged beyond its indexes: %s", table, strings.Join(left, ", "))
+		}
+	}
+}
+
+// check lists what CHECK TABLE finds wrong.
+func (w *world) check(t *testing.T, table string) (damage []string) {
+	t.Helper()
+	rows, err := w.db.QueryContext(t.Context(), "CHECK TABLE "+table)
+	pipelinetest.Must(t, err)
+	defer func() { pipelinetest.Must(t, rows.Close()) }()
+	for rows.Next() {
+		var name, op, kind, text string
+		pipelinetest.Must(t, rows.Scan(&name, &op, &kind, &text))
+		if text != "OK" {
+			damage = append(damage, text)
+		}
+	}
+	pipelinetest.Must(t, rows.Err())
+	return damage
 }

@@ -41,8 +41,8 @@ var (
 		1044, 1045, 1130, 1142, 1143, 1227, 1251, 1524, 1698, // rights, passwords, plugins
 		1820, 1862, 3118, 4151, // expired or locked accounts
 	}
+	full = []uint16{1021, 1026, 1114} // no room on the disk, by whichever layer finds out
 	away = []uint16{
-		1021, 1026, 1114, // no room on the disk, by whichever layer finds out
 		1040, 1047, 1049, 1053, 1129, 1203, 1226, // connections used up, not ready, no such schema yet, stopping, blocked, limits
 		1290, 1792, 1836, // read-only
 		1927, 3032, 3169, 4031, // connection killed, offline mode, session killed, session idle for too long
@@ -78,7 +78,7 @@ func isContext(err error) bool {
 // connection is gone.
 func endsTx(err error) bool {
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
-		return slices.Contains(lostTx, e.Number) || strings.HasPrefix(string(e.SQLState[:]), "40")
+		return slices.Contains(lostTx, e.Number) || isFull(err) || strings.HasPrefix(string(e.SQLState[:]), "40")
 	}
 	switch sqliteCode(err) {
 	case sqliteBusy, sqliteLocked, sqliteNoMem, sqliteInterrupt, sqliteIOErr, sqliteFull:
@@ -116,7 +116,13 @@ func (s *Store) Retryable(err error) bool {
 	}](err); ok {
 		return r.Retryable()
 	}
-	return !isContext(err) && endsTx(err) && !isDial(err)
+	return !isContext(err) && endsTx(err) && !isDial(err) && !isFull(err)
+}
+
+// isFull tells whether a statement found no room on the disk: trying again at once does not help.
+func isFull(err error) bool {
+	e, ok := errors.AsType[*mysql.MySQLError](err)
+	return ok && slices.Contains(full, e.Number)
 }
 
 func isDial(err error) bool {
@@ -157,7 +163,7 @@ func (s *Store) Unavailable(err error) bool {
 		return false
 	}
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
-		return slices.Contains(away, e.Number)
+		return slices.Contains(away, e.Number) || isFull(err)
 	}
 	switch sqliteCode(err) {
 	case sqliteReadOnly, sqliteIOErr, sqliteFull, sqliteCantOpen:

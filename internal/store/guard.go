@@ -24,7 +24,8 @@ import (
 // COMMIT fail until the ROLLBACK, whatever anybody made of the first error. An error counts wherever it comes up: from
 // a statement, from a prepared one, while rows are read, or while unread rows are drained. A lock wait timeout (1205)
 // ends only its statement on a default server, but the whole transaction under innodb_rollback_on_timeout, so it
-// counts too. So does a statement cut off by its context: MySQL's driver closes the connection then, and SQLite rolls
+// counts too. So does a full disk, which is nobody's fault in the transaction: the server takes back the one statement,
+// and the task whose handler ran into it would be charged. So does a statement cut off by its context: MySQL's driver closes the connection then, and SQLite rolls
 // back. SQLite also rolls back by itself when its disk is full or fails.
 
 // ErrPoisoned matches every error of a statement or COMMIT that was refused because its transaction had been lost
@@ -42,8 +43,8 @@ func (e *PoisonedError) Error() string { return fmt.Sprintf("%v before: %v", Err
 // Unwrap gives ErrPoisoned and the cause.
 func (e *PoisonedError) Unwrap() []error { return []error{ErrPoisoned, e.Cause} }
 
-// Retryable is true unless a context cut the transaction off: the same work would be cut off again.
-func (e *PoisonedError) Retryable() bool { return !isContext(e.Cause) }
+// Retryable is true unless a context cut the transaction off, or the disk is full: the same work would end so again.
+func (e *PoisonedError) Retryable() bool { return !isContext(e.Cause) && !isFull(e.Cause) }
 
 // commitError is an error of a COMMIT that was sent and not clearly refused.
 type commitError struct{ cause error }

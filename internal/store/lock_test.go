@@ -314,6 +314,17 @@ func TestFullIsUnavailable(t *testing.T) {
 	if number(err) != 1114 || !s.Unavailable(err) || s.Retryable(err) || store.IsRefused(err) {
 		t.Errorf("%v, want unavailable", err)
 	}
+	tx := begin(t, s)
+	inserted := newTasks(t, 1)
+	value[[]task.Task](t)(s.Insert(t.Context(), tx, inserted))
+	_ = exec(tx, "INSERT INTO small SELECT REPEAT('x', 255) FROM seq_1_to_1000") // passed over, as a handler may
+	err = tx.Commit()
+	if !errors.Is(err, store.ErrPoisoned) || !s.Unavailable(err) || s.Retryable(err) || s.Ambiguous(err) {
+		t.Errorf("COMMIT: %v, want it refused as unavailable", err)
+	}
+	if left := value[[]task.Task](t)(s.Get(t.Context(), nil, ids(inserted))); len(left) > 0 {
+		t.Error("what came before the full disk was committed")
+	}
 }
 
 // A server that stops under open connections is unavailable, and comes back by itself.

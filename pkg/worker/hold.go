@@ -230,6 +230,26 @@ func (h *hold) stuck(e *held, now time.Time, patience time.Duration) bool {
 	return e.tried > 0 && now.Sub(e.at) < 2*retryPause
 }
 
+// recall has those hints looked at now that would wait for longer than patience. None is ever put off so long: the
+// database's clock was set back since.
+func (h *hold) recall(patience time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.clock.Now()
+	for l, line := range h.lanes {
+		recalled := false
+		for _, e := range line {
+			if e.at.Sub(now) > patience {
+				e.at, e.since, recalled = now, now, true
+			}
+		}
+		if recalled {
+			heap.Init(&h.lanes[l])
+			h.signal(lane(l))
+		}
+	}
+}
+
 // excuse gives every waiting hint its patience anew, after a pause that was no fault of theirs.
 func (h *hold) excuse() {
 	h.mu.Lock()

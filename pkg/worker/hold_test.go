@@ -189,6 +189,32 @@ func TestOwnersHintIsLetGoOnlyWhenItsRunnerDoesNotComeBack(t *testing.T) {
 	}
 }
 
+// A look put off by the clock as it was would come by as much too late as that clock is set back.
+func TestHintsAreRecalledWhenTheClockIsSetBack(t *testing.T) {
+	t.Parallel()
+	back := time.Duration(0)
+	c := loop.NewClock(func(context.Context) (time.Time, error) { return time.Now().Add(-back), nil }, slog.New(slog.DiscardHandler), nil)
+	learn := func() {
+		if err := c.Learn(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	learn()
+	h := newHold(c)
+	put := &held{hint: task.Hint{ID: task.NewID(), Owner: "ann"}, at: c.Now().Add(3 * time.Second)}
+	h.add(put)
+	h.recall(5 * time.Second)
+	if taken, _ := h.due(laneBatch, 1); len(taken) > 0 {
+		t.Error("recalled before its moment although the clock runs on")
+	}
+	back = 30 * time.Second
+	learn()
+	h.recall(5 * time.Second)
+	if taken, _ := h.due(laneBatch, 1); len(taken) != 1 || c.Now().Sub(put.since).Abs() > time.Minute/4 {
+		t.Errorf("took %d hints, patient since %v; want it looked at now", len(taken), c.Now().Sub(put.since))
+	}
+}
+
 func TestExcuseRenewsPatience(t *testing.T) {
 	t.Parallel()
 	c := localClock()

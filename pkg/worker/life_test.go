@@ -191,6 +191,24 @@ func TestDatabaseAwayPausesAndChargesNothing(t *testing.T) {
 	want(t, "stop", stop(), nil)
 }
 
+// MySQL has no room for what a handler writes: that is no fault of the handler's, whatever it makes of the error.
+func TestFullDiskUnderAHandlerPausesAndChargesNothing(t *testing.T) {
+	t.Parallel()
+	w := onMariaDB(t)
+	w.exec("SET STATEMENT max_heap_table_size=16384 FOR CREATE TABLE small (text CHAR(255)) ENGINE=MEMORY")
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, _ worker.Task[payload]) error {
+		_, err := tx.ExecContext(ctx, "INSERT INTO small SELECT REPEAT('x', 255) FROM seq_1_to_1000")
+		return err
+	})
+	tasks := w.due(meal, 3)
+	_, err := w.worker(mux, worker.Config{}).Pass(t.Context(), hints(tasks...))
+	want(t, "the database is away", err != nil, true)
+	for _, made := range tasks {
+		want(t, "version", w.row(made.ID).Version, made.Version)
+	}
+}
+
 // The handler of another kind can't reach its own server; that says nothing about ours.
 func TestHandlersOwnOutageIsItsFailure(t *testing.T) {
 	t.Parallel()

@@ -226,6 +226,7 @@ func (w *Worker) tidyPass(ctx context.Context) (loop.Result, error) {
 	}
 	held := 0
 	for _, q := range w.queues {
+		q.hold.recall(w.Patience)
 		if !closed {
 			w.metrics.letGo.WithLabelValues("stuck").Add(float64(q.hold.letGo(w.Patience)))
 		}
