@@ -1,0 +1,169 @@
+package bench_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/bench/report"
+	"github.com/duetime/duetime/internal/pipelinetest"
+)
+
+// bench is one call of the benchmark.
+type bench struct {
+	quick   bool
+	runs    int
+	scale   float64 // of all counts; below 1 only to try the benchmark itself
+	writes  bool    // the docs
+	folder  string
+	driver  string // the binary
+	results *report.Results
+	until   time.Time // when the present work's time is up
+	left    int       // systems of the present work that have not begun yet
+}
+
+// work is one of the things that are measured.
+type work struct {
+	name string
+	// budget is the work's share of the hour. A main system always has all its runs and every other one its first;
+	// the others' further runs are made while there is time.
+	budget time.Duration
+	quick  bool // it is among the main rows
+	with   func(system) bool
+	do     func(*world)
+	opts   options
+}
+
+// works stand in the order in which they are done. Their budgets are the table of bench/README.md.
+var works = []work{
+	{name: "raw", budget: 2 * time.Minute, quick: true, do: raw},
+	{name: "accept", budget: 4 * time.Minute, quick: true, with: func(s system) bool { return s.accepts }, do: accept, opts: options{workers: 64}},
+	{name: "move", budget: 2 * time.Minute, with: func(s system) bool { return s.moves }, do: move},
+	{name: "standing", budget: 4 * time.Minute, with: func(s system) bool { return s.stands }, do: standing, opts: options{shards: idleShards}},
+	{name: "rebuild", budget: 2 * time.Minute, with: ours, do: rebuild},
+	{name: "kill", budget: 7 * time.Minute, quick: true, with: bursts, do: kill},
+	{name: "growth", budget: 12 * time.Minute, with: func(s system) bool { return s.grows || ours(s) }, do: growth},
+	{name: "burst", budget: 13 * time.Minute, quick: true, with: bursts, do: burst},
+	{name: "lag", budget: 12 * time.Minute, quick: true, with: flows, do: lag},
+	{name: "blocked", budget: time.Minute, with: func(s system) bool { return s.rabbitmq && !s.paces }, do: blocked},
+}
+
+func ours(s system) bool { return s.name == report.Duetime }
+
+// flows are all but the one whose head blocks: it would wait for what is pending far off.
+func flows(s system) bool { return !s.rabbitmq || s.paces }
+
+func bursts(s system) bool { return flows(s) && !s.lagOnly }
+
+// TestBench measures what BENCH_WHAT names (all, quick, or works) of the systems that BENCH_SYSTEMS names (default: all
+// of that work), BENCH_RUNS times (default 3; quick: 1), and prints the report. Only a call with all writes the docs.
+func TestBench(t *testing.T) {
+	what := os.Getenv("BENCH_WHAT")
+	if what == "" {
+		t.Skip("BENCH_WHAT is not set: see bench/README.md")
+	}
+	b := &bench{quick: what == "quick", runs: 3, scale: 1, results: new(report.Results)}
+	if b.quick {
+		b.runs = 1
+	}
+	fromEnv(t, "BENCH_RUNS", func(v string) (err error) { b.runs, err = strconv.Atoi(v); return err })
+	fromEnv(t, "BENCH_SCALE", func(v string) (err error) { b.scale, err = strconv.ParseFloat(v, 64); return err })
+	b.writes = what == "all" && b.scale == 1 && os.Getenv("BENCH_SYSTEMS") == ""
+	if b.writes { // known before the hour, not after it
+		_, err := os.Stat("../docs/BENCHMARKS.md")
+		pipelinetest.Must(t, err)
+	}
+	b.folder = ownFolder(t)
+	b.driver = buildDriver(t, b.folder)
+	began := time.Now()
+	b.until = began
+	for _, w := range works {
+		if slices.Contains([]string{"all", "quick"}, what) && (!b.quick || w.quick) || slices.Contains(strings.Split(what, ","), w.name) {
+			b.until = b.until.Add(w.budget)
+			b.do(t, w)
+		}
+	}
+	b.report(t, what, time.Since(began))
+}
+
+func fromEnv(t *testing.T, name string, take func(string) error) {
+	t.Helper()
+	if v := os.Getenv(name); v != "" {
+		pipelinetest.Must(t, take(v))
+	}
+}
+
+// chosen are the systems of a work.
+func (b *bench) chosen(w work) []system {
+	if w.with == nil {
+		return []system{{name: report.Raw, title: "raw", redis: true}}
+	}
+	names := os.Getenv("BENCH_SYSTEMS")
+	return slices.DeleteFunc(slices.Clone(systems), func(s system) bool {
+		switch {
+		case !w.with(s):
+			return true
+		case names != "" && names != "all":
+			return !slices.Contains(strings.Split(names, ","), s.name)
+		}
+		return b.quick && (s.spare || w.name == "kill" && !ours(s))
+	})
+}
+
+// do measures one work of one system after the other, each on servers of its own. What fails is told in the report.
+func (b *bench) do(t *testing.T, w work) {
+	t.Helper()
+	chosen := b.chosen(w)
+	for i, s := range chosen {
+		b.left = len(chosen) - i - 1
+		began := time.Now()
+		ok := t.Run(w.name+"/"+s.name, func(t *testing.T) { w.do(b.open(t, s, w.opts)) })
+		t.Logf("%s of %s: %v", w.name, s.name, time.Since(began).Round(100*time.Millisecond))
+		if !ok {
+			b.results.Failed = append(b.results.Failed, w.name+" of "+s.name)
+		}
+	}
+	pipelinetest.Must(t, b.results.Save(filepath.Join(b.folder, "results.json")))
+}
+
+// report prints the tables and, after a whole call, writes them to the docs.
+func (b *bench) report(t *testing.T, what string, took time.Duration) {
+	t.Helper()
+	b.results.Circumstances = circumstances(t, "bench/run "+what, took)
+	for _, s := range systems {
+		b.results.Systems = append(b.results.Systems, report.System{Name: s.name, Title: s.title, Settings: s.settings})
+	}
+	if b.quick || b.scale != 1 {
+		b.results.Note("A quick call, or one on a smaller scale: counts are smaller than the tables say.")
+	}
+	pipelinetest.Must(t, b.results.Save(filepath.Join(b.folder, "results.json")))
+	t.Logf("figures: %s\n\n%s", filepath.Join(b.folder, "results.json"), b.results.Markdown())
+	if b.writes {
+		pipelinetest.Must(t, b.results.Write(".."))
+	}
+}
+
+// count scales a number of jobs.
+func (b *bench) count(n int64) int64 {
+	return max(int64(float64(n)*b.scale), min(n, 100))
+}
+
+// seconds scales a duration; a quick call has a third.
+func (b *bench) seconds(d time.Duration) time.Duration {
+	if b.quick {
+		d /= 3
+	}
+	return max(time.Duration(float64(d)*b.scale), min(d, 300*time.Millisecond))
+}
+
+// pick is the number of a whole call or of a quick one.
+func (b *bench) pick(all, quick int64) int64 {
+	if b.quick {
+		return b.count(quick)
+	}
+	return b.count(all)
+}

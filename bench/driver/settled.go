@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/duetime/duetime/bench/queue"
+)
+
+const (
+	// watchEvery bounds how much later than it was a commit is seen.
+	watchEvery = 5 * time.Millisecond
+	// watchLong is how long after the last sign of life a queue is still asked. Asking costs it something, which an idle
+	// process must not pay.
+	watchLong = time.Second
+)
+
+// settled follows what a queue commits by itself.
+type settled struct {
+	queue       queue.Settler
+	count, last atomic.Int64
+}
+
+// watch asks until ctx ends, while handlers begin or effects commit.
+func (s *settled) watch(ctx context.Context, e *queue.Effects) {
+	ticks := time.NewTicker(watchEvery)
+	defer ticks.Stop()
+	var begun int64
+	var alive time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticks.C:
+			if started, _, _ := e.Seen(); started != begun {
+				begun, alive = started, now
+			}
+			if now.Sub(alive) < watchLong && s.look() {
+				alive = now
+			}
+		}
+	}
+}
+
+// look asks once and tells whether there was anything new.
+func (s *settled) look() bool {
+	n := s.queue.Settled()
+	if n == s.count.Load() {
+		return false
+	}
+	s.last.Store(time.Now().UnixMicro())
+	s.count.Store(n)
+	return true
+}

@@ -1,0 +1,89 @@
+package bench_test
+
+import (
+	"time"
+
+	"github.com/duetime/duetime/bench/report"
+)
+
+// system is one row of the tables, and what the benchmark must know to run it fairly.
+type system struct {
+	name, title, settings string
+
+	redis, postgres, rabbitmq bool // the servers that it needs beside MariaDB
+
+	inProcess bool // scheduling and working happen in one process, in its memory
+	ownRows   bool // it writes its rows itself, so none is made for it
+	paces     bool // jobs due one after the other are handed over just in time, so that making them takes as long
+	lagOnly   bool // of the works with effects it only has the lag measured
+	spare     bool // further runs only as far as the time allows
+
+	// ahead is the least time before the first due time at which jobs are made: where it says that jobs made later may
+	// be late, they are made earlier.
+	ahead time.Duration
+	// patience is how long after a kill it takes, by its own settings, until what was running is run again.
+	patience time.Duration
+
+	accepts, moves, grows, stands bool // which of these works are measured of it
+}
+
+// workers is how many handlers of each system run side by side: with as many connections MariaDB does most single
+// effects a second.
+const workers = 32
+
+// systems are all rows: duetime, then the peers, then what people build by hand.
+var systems = []system{
+	{
+		name: report.Duetime, title: "**duetime**", redis: true, ownRows: true, accepts: true, moves: true, stands: true,
+		settings: "defaults; event, worker and daemon a process each; a batch handler: the effects of a batch are one statement",
+	},
+	{
+		name: report.Asynq, title: "asynq, tuned", redis: true, patience: 105 * time.Second, accepts: true, grows: true, stands: true,
+		settings: "both polls each 1 ms instead of 1 s and 5 s; due times are whole seconds, cut off, so tasks start early",
+	},
+	{
+		name: "asynq-defaults", title: "asynq, defaults", redis: true, spare: true, lagOnly: true,
+		settings: "polls each second and each 5 s",
+	},
+	{
+		name: report.River, title: "river", postgres: true, ahead: 7 * time.Second, patience: 35 * time.Second,
+		accepts: true, grows: true, stands: true,
+		settings: "Postgres with a flush at each commit; fetches each 1 ms, 1,000 at most; rescues after 3 s instead of 1 h; jobs made " +
+			"7 s ahead at least, since its scheduler looks each 5 s",
+	},
+	{
+		name: report.BullMQ, title: "BullMQ", redis: true, patience: 95 * time.Second, accepts: true, moves: true, grows: true, stands: true,
+		settings: "one worker, addBulk of 1,000, finished jobs removed at once",
+	},
+	{
+		name: report.RabbitMQ, title: "RabbitMQ, a queue per delay", rabbitmq: true, paces: true,
+		settings: "time to live of the queue and dead-letter exchange; durable queues, persistent messages, confirms, prefetch 300; " +
+			"tasks due one after the other are published 3 s ahead. Can't move or cancel",
+	},
+	{
+		name: "rabbitmq-ttl", title: "RabbitMQ, time to live per message", rabbitmq: true,
+		settings: "one queue for all delays: only its head expires",
+	},
+	{
+		name: report.Scan, title: "table scan", ownRows: true, accepts: true, moves: true, stands: true,
+		settings: "each second, 1,000 rows at a time; the row is claimed in the effect's transaction",
+	},
+	{
+		name: "zset", title: "ZSET, polled", redis: true, spare: true, moves: true, stands: true,
+		settings: "ZRANGEBYSCORE each 50 ms, ZREM by the handler",
+	},
+	{
+		name: "buckets", title: "bucket ticker", redis: true, spare: true, moves: true, stands: true,
+		settings: "16 ZSETs with a ticker of 10 ms each, and a ready list",
+	},
+	{name: "heap", title: "min-heap in memory", inProcess: true, spare: true, settings: "a timer for the first"},
+	{name: "wheel-hashed", title: "hashed wheel in memory", inProcess: true, spare: true, settings: "65,536 slots of 1 ms"},
+	{
+		name: "wheel-hierarchical", title: "hierarchical wheel in memory", inProcess: true, spare: true,
+		settings: "six levels of 256 slots, ticks of 1 ms",
+	},
+	{
+		name: "diskwheel", title: "wheel with hourly files", inProcess: true, spare: true,
+		settings: "four files an hour, sharded by id, flushed at each call; what ran is noted each second",
+	},
+}

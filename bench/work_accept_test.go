@@ -1,0 +1,64 @@
+package bench_test
+
+import (
+	"time"
+
+	"github.com/duetime/duetime/bench/protocol"
+	"github.com/duetime/duetime/bench/report"
+	"github.com/duetime/duetime/internal/pipelinetest"
+)
+
+// bulk is how many jobs one call of a bulk makes: the most that duetime takes.
+const bulk = 1000
+
+// accept measures how fast jobs are made with a durable row each.
+func accept(w *world) {
+	w.running()
+	w.accept(64, 1, time.Second/2) // opens the connections
+	w.repeat(func(int) {
+		each := w.bench.seconds(3 * time.Second)
+		w.record(report.Accept8, w.accept(8, 1, each))
+		w.record(report.Accept64, w.accept(64, 1, each))
+		w.record(report.AcceptBulk8, w.accept(8, bulk, each))
+		w.record(report.AcceptBulk64, w.accept(64, bulk, each))
+	})
+}
+
+// accept makes jobs for so long and tells how many a second.
+func (w *world) accept(callers int, bulk int64, long time.Duration) float64 {
+	w.Helper()
+	r := w.producer.must(w, protocol.Request{
+		Op: "accept", First: w.next, Due: time.Now().Add(farOff).UnixMicro(), Callers: callers, Bulk: int(bulk), Seconds: long.Seconds(),
+	})
+	w.next += r.Jobs + int64(callers)*bulk
+	return perSecond(r)
+}
+
+func perSecond(r protocol.Response) float64 { return float64(r.Jobs) * 1e6 / float64(max(r.Micros, 1)) }
+
+// move measures how fast pending jobs get another time.
+func move(w *world) {
+	const perOwner = 100
+	w.running()
+	n := w.bench.count(100_000)
+	first := w.preload(n, perOwner)
+	long := w.bench.seconds(3 * time.Second)
+	due := time.Now().Add(2 * farOff)
+	ask := func(op string, callers int, count int64, step time.Duration) float64 {
+		due = due.Add(time.Hour)
+		r, err := w.producer.call(protocol.Request{
+			Op: op, First: first, Count: count, PerOwner: perOwner, Due: due.UnixMicro(), Step: step.Microseconds(), Callers: callers,
+			Seconds: long.Seconds(),
+		})
+		pipelinetest.Must(w, err)
+		return perSecond(r)
+	}
+	ask("move", workers, n, farStep) // opens the connections
+	w.repeat(func(int) {
+		w.record(report.Moved, ask("move", workers, n, farStep))
+		if ours(w.system) {
+			w.record(report.MovedAlone, ask("move", 1, perOwner, farStep))
+			w.record(report.MovedTogether, ask("moveowner", 1, n, time.Minute))
+		}
+	})
+}

@@ -1,0 +1,57 @@
+package bench_test
+
+import (
+	"time"
+
+	"github.com/duetime/duetime/bench/report"
+)
+
+// burst measures how long many jobs take that are due at one instant.
+func burst(w *world) {
+	n := w.bench.pick(50_000, 20_000)
+	w.work(true)
+	w.repeat(func(run int) {
+		took, samples := w.drain(n)
+		w.record(report.BurstEffect, took.Seconds())
+		w.record(report.BurstEffectRate, float64(n)/took.Seconds())
+		if run == 0 {
+			w.curve(report.PlotBurst, drained(samples))
+		}
+	})
+	if w.bench.quick {
+		return
+	}
+	if ours(w.system) {
+		w.repeat(func(int) {
+			took, _ := w.drain(4 * n)
+			w.record(report.BurstLarge, took.Seconds())
+			w.record(report.BurstLargeRate, float64(4*n)/took.Seconds())
+		})
+	}
+	w.work(false)
+	w.repeat(func(int) {
+		took, _ := w.drain(n)
+		w.record(report.BurstEmpty, took.Seconds())
+		w.record(report.BurstEmptyRate, float64(n)/took.Seconds())
+	})
+}
+
+// drain runs n jobs that are due at one instant and tells how long after it the last effect had committed.
+func (w *world) drain(n int64) (time.Duration, []sample) {
+	w.Helper()
+	j := w.soon(n, 0)
+	samples, ok := w.finish(j, 20*time.Millisecond)
+	if !ok {
+		w.Fatalf("not all of %d jobs were run", n)
+	}
+	// A system that starts early may be done before; that is told by the early starts, not by a time below zero.
+	return max(time.UnixMicro(w.seen().Last).Sub(j.due), time.Millisecond), samples
+}
+
+func drained(samples []sample) []report.Point {
+	points := make([]report.Point, 0, len(samples))
+	for _, s := range samples {
+		points = append(points, report.Point{X: s.after, Y: float64(s.done)})
+	}
+	return points
+}

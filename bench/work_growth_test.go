@@ -1,0 +1,62 @@
+package bench_test
+
+import (
+	"time"
+
+	"github.com/duetime/duetime/bench/report"
+)
+
+// levels are how many jobs are pending; the last is for duetime alone.
+var levels = []struct {
+	name    string
+	pending int64
+	x       float64
+}{
+	{"10k", 10_000, 1e4}, {"100k", 100_000, 1e5}, {"1M", 1_000_000, 1e6}, {"10M", 10_000_000, 1e7},
+}
+
+// longestLoad is what peers may take to make the jobs of a level.
+const longestLoad = time.Minute
+
+// growth measures bursts, lag and memory while more and more is pending.
+func growth(w *world) {
+	w.work(true)
+	empty := w.memory()
+	var pending int64
+	var rates, lags []report.Point
+	for _, level := range levels {
+		more := w.bench.count(level.pending) - pending
+		expected := time.Duration(float64(more) / w.rate * float64(time.Second))
+		if !ours(w.system) && (level.pending > 1_000_000 || expected > longestLoad) {
+			w.Logf("%s pending would take %v", level.name, expected)
+			break
+		}
+		w.preload(more, 1)
+		pending += more
+		row := report.At(w.system.name, level.name)
+		w.bench.results.Add(row, report.GrowthLoad, w.rate)
+		if w.redis != nil {
+			w.bench.results.Add(row, report.GrowthBytes, (w.memory()-empty)/float64(pending))
+		}
+		w.grown(row)
+		rates = append(rates, report.Point{X: level.x, Y: report.Median(w.bench.results.Runs(row, report.GrowthRate))})
+		lags = append(lags, report.Point{X: level.x, Y: report.Median(w.bench.results.Runs(row, report.GrowthLag))})
+	}
+	w.curve(report.PlotGrowthRate, rates)
+	w.curve(report.PlotGrowthLag, lags)
+}
+
+// grown measures at one level: duetime in as many runs as everywhere, others once.
+func (w *world) grown(row string) {
+	w.Helper()
+	runs, together, apart := w.bench.runs, w.bench.count(50_000), w.bench.count(5000)
+	if !ours(w.system) {
+		runs, together, apart = 1, w.bench.count(10_000), w.bench.count(2500)
+	}
+	for range runs {
+		took, _ := w.drain(together)
+		w.bench.results.Add(row, report.GrowthRate, float64(together)/took.Seconds())
+		l := w.lags(apart)
+		w.bench.results.Add(row, report.GrowthLag, report.Percentile(l.starts, 99))
+	}
+}

@@ -1,0 +1,95 @@
+package bench_test
+
+import (
+	"time"
+
+	"github.com/duetime/duetime/bench/protocol"
+	"github.com/duetime/duetime/bench/report"
+	"github.com/duetime/duetime/internal/pipelinetest"
+)
+
+const (
+	killLimit = 150 * time.Second
+	// calm is how long nothing may change before it is believed that nothing will.
+	calm = 5 * time.Second
+)
+
+// kill ends the only worker in the middle of a burst, starts it again, and counts what is lost and what is doubled.
+func kill(w *world) {
+	w.work(true)
+	n := max(w.bench.count(5000), 1000)
+	j, share := w.killed(n)
+	restarted := time.Now()
+	w.restart()
+	fed, last := w.settle(j, restarted)
+	w.record(report.KillLost, float64(fed.lost))
+	w.record(report.KillDoubled, float64(fed.doubled))
+	w.record(report.KillHealed, last.Sub(restarted).Seconds())
+	w.record(report.KillAt, 100*share)
+}
+
+// killed kills the worker when a fifth of the jobs or more is done, and tells how much was; if all was before the blow
+// fell, once more.
+func (w *world) killed(n int64) (jobs, float64) {
+	w.Helper()
+	for range 5 {
+		j := w.soon(n, 0)
+		for done := int64(0); done < n/5; done = w.seen().Done - j.before.Done {
+			if time.Now().After(j.due.Add(restLimit)) {
+				w.Fatalf("%d of %d jobs were run", done, n)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		w.worker.kill()
+		if f := w.fed(j); f.lost > 0 {
+			return j, 1 - float64(f.lost)/float64(n)
+		}
+		w.restart()
+	}
+	w.Fatalf("it was always done before the kill")
+	return jobs{}, 0
+}
+
+// restart runs the worker again.
+func (w *world) restart() {
+	w.Helper()
+	w.worker = w.start(w.role("work"))
+	if w.system.inProcess {
+		w.producer = w.worker
+	}
+	w.worker.must(w, protocol.Request{Op: "work", Effect: true})
+}
+
+// fed is what came of the effects.
+type fed struct{ lost, doubled int64 }
+
+func (w *world) fed(j jobs) fed {
+	w.Helper()
+	var f fed
+	row := w.db.QueryRowContext(w.Context(), `SELECT COALESCE(SUM(meals = 0), 0), COALESCE(SUM(meals > 1), 0) FROM bench_pets
+		WHERE id >= ? AND id < ?`, j.first, j.first+j.n)
+	pipelinetest.Must(w, row.Scan(&f.lost, &f.doubled))
+	return f
+}
+
+// settle watches until nothing changes any more, and gives what is left and when it last changed. It waits for as long
+// as the system itself takes to run again what was running; where something is lost, longer.
+func (w *world) settle(j jobs, restarted time.Time) (fed, time.Time) {
+	w.Helper()
+	before, last := w.fed(j), restarted
+	for {
+		time.Sleep(50 * time.Millisecond)
+		now := time.Now()
+		f := w.fed(j)
+		if f != before {
+			before, last = f, now
+		}
+		patience := w.system.patience
+		if f.lost > 0 {
+			patience += 2 * calm
+		}
+		if now.Sub(last) >= calm && now.Sub(restarted) >= patience || now.Sub(restarted) >= killLimit {
+			return before, last
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package bench_test
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/duetime/duetime/bench/report"
+	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// raw measures what the parts do by themselves: the limits that duetime's figures are held against.
+func raw(w *world) {
+	w.kafka()
+	s := newStatements(w)
+	p := newTopic(w)
+	long := w.bench.seconds(3 * time.Second)
+	w.fill(64, long/3, s.insert(1)) // opens the connections
+	w.repeat(func(int) {
+		w.record(report.RawInsert8, w.fill(8, long, s.insert(1)))
+		w.record(report.RawInsert64, w.fill(64, long, s.insert(1)))
+		w.record(report.RawInsert100, w.fill(8, long, s.insert(100)))
+		w.record(report.RawInsert1000, w.fill(8, long, s.insert(1000)))
+		w.record(report.RawBatch, s.batches(w, w.bench.pick(50_000, 20_000)))
+		w.record(report.RawSwap, w.fill(workers, long, s.swap(w, workers)))
+		w.record(report.RawZAdd, w.fill(4, long, w.zadd))
+		produced := w.fill(8, long, p.produce)
+		w.record(report.RawProduce, produced)
+		w.record(report.RawFetch, p.fetch(w, long))
+	})
+}
+
+// call does something once and tells how much it was.
+type call func(ctx context.Context, caller int) (int, error)
+
+// fill repeats a call for so long from so many callers, and gives how much that was a second.
+func (w *world) fill(callers int, long time.Duration, do call) float64 {
+	w.Helper()
+	var made atomic.Int64
+	group, ctx := errgroup.WithContext(w.Context())
+	began := time.Now()
+	for caller := range callers {
+		group.Go(func() error {
+			for time.Since(began) < long {
+				n, err := do(ctx, caller)
+				if err != nil {
+					return err
+				}
+				made.Add(int64(n))
+			}
+			return nil
+		})
+	}
+	pipelinetest.Must(w, group.Wait())
+	return float64(made.Load()) / time.Since(began).Seconds()
+}
+
+// zadd adds a pipeline of 100 members, as long as those of the index, to 16 sets in turn.
+func (w *world) zadd(ctx context.Context, caller int) (int, error) {
+	pipe := w.redis.Pipeline()
+	due := time.Now().Add(farOff).UnixMilli()
+	for i := range 100 {
+		id := task.NewID()
+		member := string(id[:]) + "pet.meal\x1f\x1fplayer-1234567\x1f1234567"
+		pipe.ZAdd(ctx, "bench:"+string(rune('a'+(caller*4+i)%16)), redis.Z{Score: float64(due + int64(i)), Member: member})
+	}
+	_, err := pipe.Exec(ctx)
+	return 100, err
+}
