@@ -60,6 +60,31 @@ func (x *Index) Repair(ctx context.Context, repairs []task.Repair) (int, error) 
 	return changed, err
 }
 
+// Fill adds pending tasks to shards that lost their memory: each that stands in neither set. It returns those that stand
+// in either otherwise than they should, and leaves them alone. It can be repeated.
+func (x *Index) Fill(ctx context.Context, tasks []task.Task) (otherwise []task.Task, err error) {
+	b := x.batches(x.scripts.fill, x.writing)
+	for i, t := range tasks {
+		b.add(t, i, number(task.ScoreOf(t)))
+	}
+	if err := x.run(ctx, b.calls...); err != nil {
+		return nil, err
+	}
+	for _, p := range b.parts {
+		places, err := p.call.reply.Int64Slice()
+		if err != nil {
+			return nil, fmt.Errorf("read fill of shard %d: %w", p.call.shard, err)
+		}
+		for _, n := range places {
+			if n < 1 || n > int64(len(p.items)) {
+				return nil, fmt.Errorf("read fill of shard %d: place %d of %d", p.call.shard, n, len(p.items))
+			}
+			otherwise = append(otherwise, tasks[p.items[n-1]])
+		}
+	}
+	return otherwise, nil
+}
+
 // Remove takes a member that belongs to no task out of its shard where it still stands at exactly the score seen, and
 // reports whether it did. One that decodes leaves due and its owner's set. One that doesn't (Err) leaves only the set
 // in which it was seen: the owner's set if ScanOwners gave it, and with it the Owner, otherwise due.

@@ -170,3 +170,31 @@ func TestListings(t *testing.T) {
 		diff(t, "count", n, int64(150))
 	})
 }
+
+func TestFillLeavesWhatStandsAlone(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, x *index.Index) {
+		a := pending("o", 10, 3)
+		other := moved(a, 20, 9)
+		due := task.Standing{Due: task.ScoreOf(a), Owner: task.NoScore}
+		owner := task.Standing{Due: task.NoScore, Owner: task.ScoreOf(a)}
+		for _, c := range []struct {
+			name         string
+			stands, want task.Standing
+			otherwise    []task.Task
+		}{
+			{"absent", absent, both(a), nil},
+			{"right", both(a), both(a), nil},
+			{"other", both(other), both(other), []task.Task{a}},
+			{"in due alone", due, due, []task.Task{a}},
+			{"in the owner's set alone", owner, owner, []task.Task{a}},
+		} {
+			stand(t, x, a, c.stands)
+			fresh := pending("o", 30, 1) // beside one that is absent
+			otherwise, err := x.Fill(t.Context(), []task.Task{a, fresh})
+			pipelinetest.Must(t, err)
+			diff(t, c.name+": otherwise", otherwise, c.otherwise)
+			diff(t, c.name, standings(t, x, a, fresh), []task.Standing{c.want, both(fresh)})
+		}
+	})
+}

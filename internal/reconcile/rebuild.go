@@ -3,7 +3,10 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/pkg/task"
@@ -79,59 +82,65 @@ func (b *rebuild) begin(ctx context.Context) (map[int]string, error) {
 	return tokens, nil
 }
 
+// scanPage is how many rows a rebuild reads at once: more than other passes, which go slowly on purpose.
+const scanPage = 5000
+
+// scan reads and fills side by side: MySQL finds the next page while Redis takes this one.
 func (b *rebuild) scan(ctx context.Context, tokens map[int]string, now clock) (int, error) {
-	total := 0
+	total, pages := 0, make(chan []task.Task, 1)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		defer close(pages)
+		return b.read(ctx, tokens, pages)
+	})
+	group.Go(func() error {
+		for rows := range pages {
+			if err := b.fill(ctx, rows, now); err != nil {
+				return err
+			}
+			total += len(rows)
+		}
+		return nil
+	})
+	err := group.Wait()
+	return total, err
+}
+
+// read passes on all pending rows of the missing shards, near-due first.
+func (b *rebuild) read(ctx context.Context, tokens map[int]string, pages chan<- []task.Task) error {
 	var after task.Cursor
 	for {
-		rows, err := b.r.store.Pending(ctx, time.Time{}, farFuture, after, page)
-		if err != nil {
-			return total, err
+		rows, err := b.r.store.Pending(ctx, time.Time{}, farFuture, after, scanPage)
+		if err != nil || len(rows) == 0 {
+			return err
 		}
-		var lost []task.Task
-		for _, row := range rows {
-			if _, missing := tokens[row.Shard]; missing {
-				lost = append(lost, row)
-			}
-		}
-		n, err := b.fill(ctx, lost, now)
-		total += n
-		if err != nil || len(rows) < page {
-			return total, err
-		}
+		last := len(rows) < scanPage
 		after = behind(rows)
+		lost := slices.DeleteFunc(rows, func(row task.Task) bool { _, missing := tokens[row.Shard]; return !missing })
+		select {
+		case pages <- lost:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if last {
+			return nil
+		}
 	}
 }
 
-// fill writes rows that stand in neither set as they were read: a writer's newer put replaces ours, and one that came
-// before makes ours fail. Those that stand somewhere are mended the careful way.
-func (b *rebuild) fill(ctx context.Context, rows []task.Task, now clock) (int, error) {
-	if len(rows) == 0 {
-		return 0, nil
-	}
-	seen, err := b.r.index.Standings(ctx, rows)
+// fill writes rows that stand in neither set: a writer's newer put replaces ours, and one that came before keeps ours
+// out. Those that stand otherwise than they should are mended the careful way.
+func (b *rebuild) fill(ctx context.Context, rows []task.Task, now clock) error {
+	otherwise, err := b.r.index.Fill(ctx, rows)
 	if err != nil {
-		return 0, err
+		return fmt.Errorf("fill %d entries: %w", len(rows), err)
 	}
-	var absent []task.Repair
-	var standing []task.Task
-	for i, row := range rows {
-		score := task.ScoreOf(row)
-		right := task.Standing{Due: score, Owner: score}
-		switch seen[i] {
-		case nowhere:
-			absent = append(absent, task.Repair{Task: row, Seen: nowhere, Right: right})
-		case right:
-		default:
-			standing = append(standing, row)
+	for some := range slices.Chunk(otherwise, page) {
+		if err := b.r.settle(ctx, "rebuilt", some, now, putAlways); err != nil {
+			return err
 		}
 	}
-	n := 0
-	if len(absent) > 0 {
-		if n, err = b.r.index.Repair(ctx, absent); err != nil {
-			return n, err
-		}
-	}
-	return n, b.r.settle(ctx, "rebuilt", standing, now, putAlways)
+	return nil
 }
 
 // farFuture is beyond every due time that a row can have.

@@ -10,21 +10,19 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// recorder notes in which order tasks are repaired, and runs a hook before each repair.
+// recorder notes in which order tasks are filled in, and runs a hook before each page.
 type recorder struct {
 	Index
-	repaired []task.Task
-	before   func()
+	filled []task.Task
+	before func()
 }
 
-func (r *recorder) Repair(ctx context.Context, repairs []task.Repair) (int, error) {
+func (r *recorder) Fill(ctx context.Context, tasks []task.Task) ([]task.Task, error) {
 	if r.before != nil {
 		r.before()
 	}
-	for _, one := range repairs {
-		r.repaired = append(r.repaired, one.Task)
-	}
-	return r.Index.Repair(ctx, repairs)
+	r.filled = append(r.filled, tasks...)
+	return r.Index.Fill(ctx, tasks)
 }
 
 // many makes tasks of several owners, the latest first.
@@ -57,13 +55,13 @@ func TestRebuildFillsTheNearestFirstAndMarksLast(t *testing.T) {
 		if res := w.run(t, (&rebuild{r: w.Reconciler}).pass); res.More || !w.marked(t) {
 			t.Errorf("got %+v and marked %v, want it done", res, w.marked(t))
 		}
-		if !slices.IsSortedFunc(rec.repaired, func(a, b task.Task) int { return a.RunAt.Compare(b.RunAt) }) {
+		if !slices.IsSortedFunc(rec.filled, func(a, b task.Task) int { return a.RunAt.Compare(b.RunAt) }) {
 			t.Error("entries were not filled in the order of their time")
 		}
 		w.wantTruth(t)
-		rec.repaired = nil
+		rec.filled = nil
 		w.run(t, (&rebuild{r: w.Reconciler}).pass)
-		if len(rec.repaired) > 0 {
+		if len(rec.filled) > 0 {
 			t.Error("shards whose marker stands were rebuilt")
 		}
 	})
@@ -72,7 +70,7 @@ func TestRebuildFillsTheNearestFirstAndMarksLast(t *testing.T) {
 func TestSecondFlushMidwayStartsTheRebuildAgain(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
-		w.insert(t, many(2500)...) // three pages
+		w.insert(t, many(2*scanPage+500)...) // three pages
 		rec := &recorder{Index: w.index}
 		calls := 0
 		rec.before = func() {
@@ -114,8 +112,27 @@ func TestRebuildKeepsWhatWritersPutMeanwhile(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		row := w.insert(t, pending("ann", time.Hour))[0]
 		w.put(t, w.insert(t, pending("bob", time.Hour))...) // put after the flush, before the rebuild
-		w.between(func() { w.put(t, w.save(t, w.moved(t, row, 2*time.Hour))) })
+		rec := &recorder{Index: w.index}
+		rec.before = func() {
+			rec.before = nil
+			w.put(t, w.save(t, w.moved(t, row, 2*time.Hour))) // after its row was read
+		}
+		w.index = rec
 		w.run(t, (&rebuild{r: w.Reconciler}).pass)
+		w.wantTruth(t)
+	})
+}
+
+// What a put left behind whose transaction was rolled back looks newer than the row.
+func TestRebuildReplacesWhatNeverCommitted(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		rows := w.insert(t, many(3)...)
+		w.put(t, w.moved(t, rows[1], 5*time.Hour)) // and never saved
+		w.run(t, (&rebuild{r: w.Reconciler}).pass)
+		if !w.marked(t) {
+			t.Error("the marker does not stand")
+		}
 		w.wantTruth(t)
 	})
 }

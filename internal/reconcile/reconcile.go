@@ -30,6 +30,8 @@ type Store interface {
 type Index interface {
 	Standings(ctx context.Context, tasks []task.Task) ([]task.Standing, error)
 	Repair(ctx context.Context, repairs []task.Repair) (changed int, err error)
+	// Fill adds tasks that stand in neither set, and returns those that stand otherwise than they should.
+	Fill(ctx context.Context, tasks []task.Task) (otherwise []task.Task, err error)
 	Marked(ctx context.Context, shards int) ([]bool, error)
 	BeginRebuild(ctx context.Context, shard int) (token string, err error)
 	EndRebuild(ctx context.Context, shard int, token string) (bool, error)

@@ -20,9 +20,6 @@ const columns = "id, kind, owner, subject, queue, shard, state, due_at, run_at, 
 
 const columnCount = 18
 
-// sweepColumns leave the payload out: a sweep reads many rows and needs none.
-var sweepColumns = strings.Replace(columns, "payload", "'' AS payload", 1)
-
 // rowValues lists a task's values in the order of columns.
 func rowValues(t task.Task) []any {
 	return []any{
@@ -75,8 +72,35 @@ func readTask(r *sqlx.Rows, first ...any) (task.Task, error) {
 	return t, nil
 }
 
+// entryColumns are those of which an index entry is made, and when the row was last changed.
+const entryColumns = "id, kind, owner, subject, queue, shard, state, run_at, version, updated_at"
+
+// readEntry scans the entry columns; what else the row says stays zero.
+func readEntry(r *sqlx.Rows) (task.Task, error) {
+	var (
+		t            task.Task
+		id           sql.RawBytes
+		run, updated int64
+	)
+	err := r.Scan(&id, &t.Kind, &t.Owner, &t.Subject, &t.Queue, &t.Shard, &t.State, &run, &t.Version, &updated)
+	if err != nil {
+		return t, fmt.Errorf("scan entry: %w", err)
+	}
+	if t.ID, err = task.IDFromBytes(id); err != nil {
+		return t, fmt.Errorf("scan entry: %w", err)
+	}
+	t.RunAt, t.UpdatedAt = fromMs(run), fromMs(updated)
+	return t, nil
+}
+
 // query runs a SELECT of the columns. What first points to is scanned from the columns before them, in each row.
 func (s *Store) query(ctx context.Context, q sqlx.QueryerContext, text string, args []any, first ...any) ([]task.Task, error) {
+	return s.read(ctx, q, func(r *sqlx.Rows) (task.Task, error) { return readTask(r, first...) }, text, args)
+}
+
+func (s *Store) read(ctx context.Context, q sqlx.QueryerContext, scan func(*sqlx.Rows) (task.Task, error), text string, args []any) (
+	[]task.Task, error,
+) {
 	layout, err := s.known(ctx, q)
 	if err != nil {
 		return nil, err
@@ -88,7 +112,7 @@ func (s *Store) query(ctx context.Context, q sqlx.QueryerContext, text string, a
 	defer func() { _ = r.Close() }() // reading to the end closed it, and an earlier error says more
 	var tasks []task.Task
 	for r.Next() {
-		t, err := readTask(r, first...)
+		t, err := scan(r)
 		if err != nil {
 			return nil, err
 		}

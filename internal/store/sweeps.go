@@ -42,7 +42,7 @@ func (s sweep) sql(d Dialect, w window) (string, []any) {
 }
 
 // Pending reads a page of pending rows with run_at in [from, to), by (run_at, id), beginning after the cursor; a zero
-// cursor begins at from. Payloads are not read. Fewer than limit rows mean that this was the last page.
+// cursor begins at from. Only what the index needs is read. Fewer than limit rows mean that this was the last page.
 func (s *Store) Pending(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error) {
 	tasks, err := s.page(ctx, byRunAt, window{from, to, after, limit})
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Store) Pending(ctx context.Context, from, to time.Time, after task.Curs
 }
 
 // Changed reads a page of rows in any state with updated_at in [from, to), by (updated_at, id), beginning after the
-// cursor; a zero cursor begins at from. Payloads are not read. Fewer than limit rows mean that this was the last page.
+// cursor; a zero cursor begins at from. Only what the index needs is read. Fewer than limit rows mean that this was the last page.
 func (s *Store) Changed(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error) {
 	tasks, err := s.page(ctx, byChange, window{from, to, after, limit})
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *Store) Changed(ctx context.Context, from, to time.Time, after task.Curs
 
 func (s *Store) page(ctx context.Context, way sweep, w window) ([]task.Task, error) {
 	text, args := way.sql(s.dialect, w)
-	return s.query(ctx, nil, "SELECT "+sweepColumns+" FROM duetime_tasks"+text, args)
+	return s.read(ctx, nil, readEntry, "SELECT "+entryColumns+" FROM duetime_tasks"+text, args)
 }
 
 // Overdue counts the pending rows whose run_at passed more than grace ago, on the database's clock.
