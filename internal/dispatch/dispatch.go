@@ -19,7 +19,10 @@ import (
 type Index interface {
 	// Claim acknowledges acked and returns what is due before now+lead, at most limit, in one round trip.
 	Claim(ctx context.Context, shard int, epoch int64, now time.Time, lead time.Duration, limit int, acked []task.Entry) (task.Claim, error)
-	// Wakes calls fn whenever a shard got an entry earlier than all that are not yet claimed, until ctx is done.
+	// Marked tells for each shard whether it still has its memory.
+	Marked(ctx context.Context, shards int) ([]bool, error)
+	// Wakes calls fn whenever a shard got an entry earlier than all that are not yet claimed, and for every shard when
+	// wake-ups may have been lost, until ctx is done.
 	Wakes(ctx context.Context, shards int, fn func(shard int, at time.Time)) error
 }
 
@@ -43,7 +46,7 @@ type Term interface {
 type Config struct {
 	Lead    time.Duration // how far ahead of their time entries are claimed; 0 = not ahead
 	Limit   int           // entries a claim; default 500
-	Idle    time.Duration // longest sleep of an idle shard; default 1 s
+	Idle    time.Duration // longest sleep of an idle shard; default 1 s, and more with more than 16 shards
 	Now     func() time.Time
 	Shards  func(ctx context.Context) (int, error) // shards to poll, read each term and each minute
 	Logger  *slog.Logger
@@ -53,7 +56,12 @@ type Config struct {
 // ErrFenced ends a term: a shard holds a newer epoch.
 var ErrFenced = errors.New("fenced by a newer epoch")
 
-const relayout = time.Minute // how often the number of shards is read again
+const (
+	relayout   = time.Minute // how often the number of shards is read again
+	lookEvery  = time.Second // between looks at all markers at once
+	idleShards = 16          // so many idle shards are polled a second
+	maxIdle    = 4 * time.Second
+)
 
 // Dispatcher runs the passes of one process. It is safe for one term at a time.
 type Dispatcher struct {
@@ -69,7 +77,6 @@ func New(cfg Config, index Index, stream Stream) (*Dispatcher, error) {
 		return nil, errors.New("dispatch: Now and Shards must be set")
 	}
 	cfg.Limit = cmp.Or(cfg.Limit, 500)
-	cfg.Idle = cmp.Or(cfg.Idle, time.Second)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	return &Dispatcher{cfg: cfg, index: index, stream: stream, metrics: newMetrics(cfg.Metrics)}, nil
 }
@@ -100,29 +107,59 @@ func (d *Dispatcher) poll(ctx context.Context, epoch int64, term Term, shards in
 	wakes := make([]chan struct{}, shards)
 	for i := range wakes {
 		wakes[i] = make(chan struct{}, 1)
-		s := &shard{d: d, number: i, epoch: epoch, health: health}
+		s := &shard{d: d, number: i, epoch: epoch, health: health, idle: d.idle(shards)}
 		group.Go(func() error { return s.run(ctx, wakes[i]) })
 	}
 	group.Go(func() error { return d.wake(ctx, wakes) })
+	group.Go(func() error { return d.look(ctx, wakes, health) })
 	group.Go(func() error { d.watchLayout(ctx, shards, stop); return nil })
 	return group.Wait()
+}
+
+// idle is how long a shard without anything due sleeps at most. Wake-ups tell it of what comes and look of what is lost,
+// so that many shards can be polled seldom.
+func (d *Dispatcher) idle(shards int) time.Duration {
+	if d.cfg.Idle > 0 {
+		return d.cfg.Idle
+	}
+	return min(max(time.Second, time.Second*time.Duration(shards)/idleShards), maxIdle)
+}
+
+// look reads the markers of all shards at once and wakes those that lost their memory, to ask for their rebuild.
+func (d *Dispatcher) look(ctx context.Context, wakes []chan struct{}, h *health) error {
+	return loop.Run(ctx, loop.Config{Name: "dispatch look", Interval: lookEvery, Logger: d.cfg.Logger}, func(ctx context.Context) (loop.Result, error) {
+		marked, err := d.index.Marked(ctx, len(wakes))
+		if err != nil {
+			return loop.Result{}, err
+		}
+		for shard, ok := range marked {
+			if !ok {
+				rouse(wakes[shard])
+			}
+		}
+		h.completed(false)
+		return loop.Result{}, nil
+	})
 }
 
 // wake passes wake-ups on to the shards. One for an entry that the idle poll will meet in time is not needed.
 func (d *Dispatcher) wake(ctx context.Context, wakes []chan struct{}) error {
 	err := d.index.Wakes(ctx, len(wakes), func(shard int, at time.Time) {
-		if shard >= len(wakes) || at.After(d.cfg.Now().Add(d.cfg.Idle+d.cfg.Lead)) {
-			return
-		}
-		select {
-		case wakes[shard] <- struct{}{}:
-		default: // one is waiting already
+		if shard < len(wakes) && !at.After(d.cfg.Now().Add(d.idle(len(wakes))+d.cfg.Lead)) {
+			rouse(wakes[shard])
 		}
 	})
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // the term ended; the subscription's error says only that
 	}
 	return err
+}
+
+func rouse(wake chan<- struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default: // one is waiting already
+	}
 }
 
 // watchLayout calls stop when the number of shards is not what this poll serves. While MySQL is away it knows no better

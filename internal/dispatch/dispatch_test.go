@@ -82,6 +82,39 @@ func TestWakeUpEndsTheSleep(t *testing.T) {
 	pipelinetest.Must(t, stop())
 }
 
+// The shards themselves would not look for an hour.
+func TestLostMemoryIsNoticedDuringTheSleep(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		w.cfg.Idle, w.cfg.Now = time.Hour, time.Now
+		for shard := range 2 {
+			token, err := w.index.BeginRebuild(t.Context(), shard)
+			pipelinetest.Must(t, err)
+			_, err = w.index.EndRebuild(t.Context(), shard, token)
+			pipelinetest.Must(t, err)
+		}
+		stop := lead(t, w, 1)
+		pipelinetest.Await(t, "both shards' first passes", func() bool { return passes(w.term) >= 2 })
+		if n := w.stream.requests(); n > 0 {
+			t.Errorf("%d rebuilds asked for while all markers stand", n)
+		}
+		_, err := w.index.BeginRebuild(t.Context(), 1)
+		pipelinetest.Must(t, err)
+		pipelinetest.Await(t, "the rebuild to be asked for", func() bool { return w.stream.requests() > 0 })
+		pipelinetest.Must(t, stop())
+	})
+}
+
+func TestManyIdleShardsAreLookedAtSeldom(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, miniredis.RunT(t).Addr(), true, Config{})
+	for shards, want := range map[int]time.Duration{1: time.Second, 16: time.Second, 32: 2 * time.Second, 64: 4 * time.Second, 1024: 4 * time.Second} {
+		if got := w.idle(shards); got != want {
+			t.Errorf("%d shards sleep %v, want %v", shards, got, want)
+		}
+	}
+}
+
 func passes(t *term) int {
 	n, _ := t.seen()
 	return n

@@ -20,6 +20,7 @@ type shard struct {
 	number   int
 	epoch    int64
 	health   *health
+	idle     time.Duration // longest sleep
 	owes     bool
 	acked    []task.Entry       // published or passed over, not yet removed from the due set
 	refusals map[string]refusal // by member: what Kafka refused in the last pass
@@ -28,7 +29,7 @@ type shard struct {
 
 func (s *shard) run(ctx context.Context, wake <-chan struct{}) error {
 	return loop.Run(ctx, loop.Config{
-		Name: fmt.Sprintf("dispatch shard %d", s.number), Interval: s.d.cfg.Idle,
+		Name: fmt.Sprintf("dispatch shard %d", s.number), Interval: s.idle,
 		MinBackoff: 20 * time.Millisecond, MaxBackoff: time.Second, Wake: wake, Logger: s.d.cfg.Logger,
 	}, s.pass)
 }
@@ -62,9 +63,9 @@ func (s *shard) pass(ctx context.Context) (loop.Result, error) {
 // sleep is the time until the first entry that was not claimed comes within the lead, at least a millisecond.
 func (s *shard) sleep(claim task.Claim, now time.Time) time.Duration {
 	if claim.Next.IsZero() {
-		return s.d.cfg.Idle
+		return s.idle
 	}
-	return min(s.d.cfg.Idle, max(claim.Next.Sub(now)-s.d.cfg.Lead, time.Millisecond))
+	return min(s.idle, max(claim.Next.Sub(now)-s.d.cfg.Lead, time.Millisecond))
 }
 
 // askRebuild tells the daemon that the shard lost its memory. The daemon looks by itself too, so a request that

@@ -3,7 +3,6 @@ package index
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -18,25 +17,42 @@ const (
 )
 
 // Marked tells for each of the shards 0 … shards-1 whether its generation marker stands: if not, the shard's memory was
-// lost, or its rebuild has not ended.
+// lost, or its rebuild has not ended. Outside of Cluster it is one command.
 func (x *Index) Marked(ctx context.Context, shards int) ([]bool, error) {
-	p := x.client.Pipeline()
-	answers := make([]*redis.StringCmd, shards)
-	for s := range answers {
-		answers[s] = p.Get(ctx, x.genKey(s))
-	}
-	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+	values, err := x.markers(ctx, shards)
+	if err != nil {
 		return nil, fmt.Errorf("read generation markers: %w", err)
 	}
 	marked := make([]bool, shards)
-	for s, a := range answers {
-		value, err := a.Result()
-		if err != nil && !errors.Is(err, redis.Nil) {
-			return nil, fmt.Errorf("read generation marker of shard %d: %w", s, err)
-		}
+	for s := range marked {
+		value, _ := values[s].(string) // nil where there is none
 		marked[s] = strings.HasPrefix(value, complete)
 	}
 	return marked, nil
+}
+
+// markers reads all at once where one node has them all, otherwise in one pipeline to each node.
+func (x *Index) markers(ctx context.Context, shards int) ([]any, error) {
+	keys := make([]string, shards)
+	for s := range keys {
+		keys[s] = x.genKey(s)
+	}
+	if !x.sharded() {
+		return x.client.MGet(ctx, keys...).Result()
+	}
+	p := x.client.Pipeline()
+	answers := make([]*redis.SliceCmd, shards)
+	for s, key := range keys {
+		answers[s] = p.MGet(ctx, key)
+	}
+	if _, err := p.Exec(ctx); err != nil {
+		return nil, err
+	}
+	values := make([]any, shards)
+	for s, a := range answers {
+		values[s] = a.Val()[0]
+	}
+	return values, nil
 }
 
 // BeginRebuild announces a rebuild of the shard and gives its token. From here on the shard counts as not marked, and

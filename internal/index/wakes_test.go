@@ -24,7 +24,11 @@ func wakes(t testing.TB, x *index.Index, shards int) <-chan wake {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- x.Wakes(ctx, shards, func(shard int, at time.Time) { received <- wake{shard, at} })
+		done <- x.Wakes(ctx, shards, func(shard int, at time.Time) {
+			if !at.IsZero() {
+				received <- wake{shard, at}
+			}
+		})
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -171,4 +175,31 @@ func TestWakesComeFromEveryShard(t *testing.T) {
 		}
 		diff(t, "wakes", got, want)
 	})
+}
+
+// A put may have come while nobody listened, so each shard is to be looked at.
+func TestEachConnectionWakesEveryShard(t *testing.T) {
+	t.Parallel()
+	x := open(t, index.Config{Addrs: []string{pipelinetest.OwnRedis(t).Addr()}})
+	connected := make(chan int, 1000)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- x.Wakes(ctx, 3, func(shard int, at time.Time) {
+			if at.IsZero() {
+				connected <- shard
+			}
+		})
+	}()
+	for range 2 {
+		seen := map[int]bool{}
+		for len(seen) < 3 {
+			seen[<-connected] = true
+		}
+		pipelinetest.Must(t, x.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Err())
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("wakes ended with %v, want context.Canceled", err)
+	}
 }

@@ -5,7 +5,7 @@
 -- ARGV[1] -> the caller's epoch
 -- ARGV[2…] -> by member: member, claimed score
 -- returns the epoch that fences the caller; '' if none
-local fenced = fence(KEYS[2], ARGV[1])
+local fenced = fence(redis.call('GET', KEYS[2]), KEYS[2], ARGV[1])
 if fenced then
   return fenced
 end

@@ -10,17 +10,20 @@
 -- ARGV[3] -> how many at most
 -- returns the epoch that fences the caller ('' if none), the generation marker ('' if absent), the score that comes
 -- after those given ('' if none), then member, score, member, score, …
-local fenced = fence(KEYS[2], ARGV[1])
+local stored = redis.call('MGET', KEYS[2], KEYS[3])
+local fenced = fence(stored[1], KEYS[2], ARGV[1])
 if fenced then
   return { fenced, '', '' }
 end
-local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '(' .. ARGV[2], 'WITHSCORES', 'LIMIT', '0', ARGV[3])
-local after = string.format('%.0f', #due / 2)
-local following = redis.call('ZRANGE', KEYS[1], after, after, 'WITHSCORES')
-if #due > 0 then
-  redis.call('SET', KEYS[4], due[#due])
+local first = redis.call('ZRANGE', KEYS[1], '0', '0', 'WITHSCORES')
+local answer = { '', stored[2] or '', first[2] or '' }
+if not first[2] or tonumber(first[2]) >= tonumber(ARGV[2]) then
+  return answer -- as nearly always
 end
-local answer = { '', redis.call('GET', KEYS[3]) or '', following[2] or '' }
+local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '(' .. ARGV[2], 'WITHSCORES', 'LIMIT', '0', ARGV[3])
+redis.call('SET', KEYS[4], due[#due])
+local after = string.format('%.0f', #due / 2)
+answer[3] = redis.call('ZRANGE', KEYS[1], after, after, 'WITHSCORES')[2] or ''
 for i, v in ipairs(due) do
   answer[i + 3] = v
 end

@@ -24,8 +24,7 @@ local function latest(due, owner)
 end
 
 -- fence gives the stored epoch if it is above ours; otherwise ours stands in the shard from now on.
-local function fence(key, epoch)
-  local stored = redis.call('GET', key)
+local function fence(stored, key, epoch)
   if stored and tonumber(stored) > tonumber(epoch) then
     return stored
   end

@@ -3,9 +3,13 @@
 -- KEYS[2…] -> owner sets
 -- ARGV[…] -> by member: member, place of its owner set in KEYS
 -- returns by member: its score in due, its score in the owner set ('' = absent)
-local answer = {}
+local members = {}
 for i = 1, #ARGV, 2 do
-  answer[#answer + 1] = redis.call('ZSCORE', KEYS[1], ARGV[i]) or ''
-  answer[#answer + 1] = redis.call('ZSCORE', KEYS[tonumber(ARGV[i + 1])], ARGV[i]) or ''
+  members[#members + 1] = ARGV[i]
+end
+local due, answer = redis.call('ZMSCORE', KEYS[1], unpack(members)), {}
+for n, member in ipairs(members) do
+  answer[#answer + 1] = due[n] or ''
+  answer[#answer + 1] = redis.call('ZSCORE', KEYS[tonumber(ARGV[2 * n])], member) or ''
 end
 return answer
