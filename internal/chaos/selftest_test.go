@@ -26,7 +26,7 @@ var sweepOff = change{
 
 // auditOff does the same for the slow comparison of everything.
 var auditOff = change{
-	"internal/reconcile/reconcile.go", `		{name: "audit rows", interval: time.Second, run: (&auditRows{r: r}).pass},
+	"internal/reconcile/reconcile.go", `		{name: "audit rows", interval: sampleEvery, wake: r.wakeRows, run: (&auditRows{pace: pace{r: r}}).pass},
 `, "",
 }
 

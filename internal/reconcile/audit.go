@@ -10,71 +10,130 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// auditRows walks all pending rows in time order, AuditRate a second, and mends what the index does not hold.
-type auditRows struct {
+const (
+	sampleEvery = 10 * time.Second // between two samples
+	sample      = 100              // entries in one
+	auditEvery  = time.Second      // between passes of a whole audit
+)
+
+// pace makes an audit look at a sample now and then, and, once any pass has found something to mend, at everything at
+// AuditRate, again until it finds nothing.
+type pace struct {
 	r     *Reconciler
+	seen  int64 // alarms when the present round began
+	heard int64 // alarms that a whole round has answered
+	whole bool  // the present round is one
+}
+
+// rate is how many entries this pass looks at; fresh says that it must begin a round.
+func (p *pace) rate() (n int, fresh bool) {
+	alarms := p.r.alarms.Load()
+	if alarms == p.heard {
+		return min(sample, p.r.cfg.AuditRate), false
+	}
+	if fresh = !p.whole; fresh {
+		p.whole, p.seen = true, alarms
+	}
+	return p.r.cfg.AuditRate, fresh
+}
+
+// ended says that the round has come to its end.
+func (p *pace) ended() {
+	if p.whole {
+		p.heard = p.seen
+	}
+	p.whole = false
+}
+
+// next is when the next pass is due.
+func (p *pace) next() loop.Result {
+	if p.r.alarms.Load() == p.heard {
+		return loop.Result{}
+	}
+	return loop.Result{Next: auditEvery}
+}
+
+// alarm has the audits look at everything.
+func (r *Reconciler) alarm() {
+	r.alarms.Add(1)
+	for _, wake := range []chan struct{}{r.wakeRows, r.wakeIndex} {
+		select {
+		case wake <- struct{}{}:
+		default: // woken already
+		}
+	}
+}
+
+// auditRows walks the pending rows in time order, and mends what the index does not hold.
+type auditRows struct {
+	pace
 	after task.Cursor
 }
 
 func (a *auditRows) pass(ctx context.Context, now clock) (loop.Result, error) {
-	for done := 0; done < a.r.cfg.AuditRate; done += page {
-		rows, err := a.r.store.Pending(ctx, time.Time{}, farFuture, a.after, page)
+	rate, fresh := a.rate()
+	if fresh {
+		a.after = task.Cursor{}
+	}
+	for done := 0; done < rate; done += page {
+		n := min(page, rate)
+		rows, err := a.r.store.Pending(ctx, time.Time{}, farFuture, a.after, n)
 		if err != nil {
 			return loop.Result{}, err
 		}
 		if err := a.r.mendUnlike(ctx, "audited", rows, now); err != nil {
 			return loop.Result{}, err
 		}
-		if len(rows) < page {
+		if len(rows) < n {
 			a.after = task.Cursor{}
-			return loop.Result{}, nil
+			a.ended()
+			break
 		}
 		a.after = behind(rows)
 	}
-	return loop.Result{}, nil
+	return a.next(), nil
 }
 
-// auditIndex walks all members of all sets, AuditRate a pass, and mends those that the rows contradict: entries of
-// finished, purged or never committed tasks, and members that can't be read.
+// auditIndex walks the members of all sets, and mends those that the rows contradict: entries of finished, purged or
+// never committed tasks, and members that can't be read.
 type auditIndex struct {
-	r      *Reconciler
+	pace
 	shard  int
 	owners bool // the owners' sets of the shard, after its due set
 	cursor uint64
 }
-
-// emptyPage is what a page of a scan costs at least, in members: its keys may all belong to others.
-const emptyPage = page / 20
 
 func (a *auditIndex) pass(ctx context.Context, now clock) (loop.Result, error) {
 	shards, err := a.r.cfg.Shards(ctx)
 	if err != nil {
 		return loop.Result{}, fmt.Errorf("read the number of shards: %w", err)
 	}
-	sets := 0 // walked to their end in this pass: a small index is walked once, not round and round
-	for done := 0; done < a.r.cfg.AuditRate && sets < 2*shards; {
-		n, ended, err := a.page(ctx, shards, now)
+	rate, fresh := a.rate()
+	if fresh {
+		a.shard, a.owners, a.cursor = 0, false, 0
+	}
+	count := min(page, rate)
+	// A page costs something even if its keys all belong to others; and a small index is walked once, not round and round.
+	for done, sets := 0, 0; done < rate && sets < 2*shards; {
+		n, ended, err := a.page(ctx, shards, count, now)
 		if err != nil {
 			return loop.Result{}, err
 		}
-		done += max(n, emptyPage)
+		done += max(n, count/20)
 		if ended {
 			sets++
 		}
 	}
-	return loop.Result{}, nil
+	return a.next(), nil
 }
 
 // page looks at one page of one set and moves on.
-func (a *auditIndex) page(ctx context.Context, shards int, now clock) (n int, ended bool, err error) {
-	if a.shard >= shards {
-		a.shard, a.owners, a.cursor = 0, false, 0
-	}
+func (a *auditIndex) page(ctx context.Context, shards, count int, now clock) (n int, ended bool, err error) {
 	scan := a.r.index.ScanDue
 	if a.owners {
 		scan = a.r.index.ScanOwners
 	}
-	entries, next, err := scan(ctx, a.shard, a.cursor, page)
+	entries, next, err := scan(ctx, a.shard, a.cursor, int64(count))
 	if err != nil {
 		return 0, false, fmt.Errorf("scan shard %d: %w", a.shard, err)
 	}
@@ -91,6 +150,10 @@ func (a *auditIndex) page(ctx context.Context, shards int, now clock) (n int, en
 		a.shard++
 	}
 	a.owners = !a.owners
+	if a.shard >= shards {
+		a.shard = 0
+		a.ended()
+	}
 	return len(entries), true, nil
 }
 

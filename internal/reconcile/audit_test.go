@@ -15,8 +15,8 @@ func TestGhostOfAPurgedTaskIsRemoved(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.insert(t, pending("ann", time.Hour))
 		w.put(t, pending("ann", time.Hour), pending("bob", sec(-10))) // no such rows
-		w.run(t, (&auditRows{r: w.Reconciler}).pass)
-		w.run(t, (&auditIndex{r: w.Reconciler}).pass)
+		w.run(t, w.auditRows().pass)
+		w.run(t, w.auditIndex().pass)
 		w.wantTruth(t)
 	})
 }
@@ -29,7 +29,7 @@ func TestUnreadableMembersAreRemoved(t *testing.T) {
 		for _, key := range []string{w.dueKey(0), w.ownerKey(row.Shard, "ann"), w.ownerKey(1, "nobody")} {
 			pipelinetest.Must(t, w.raw.ZAdd(t.Context(), key, redis.Z{Score: 7, Member: "junk"}).Err())
 		}
-		w.run(t, (&auditIndex{r: w.Reconciler}).pass)
+		w.run(t, w.auditIndex().pass)
 		if n, err := w.raw.Exists(t.Context(), w.ownerKey(1, "nobody")).Result(); err != nil || n != 0 {
 			t.Errorf("the set of nobody: %d, %v, want it gone", n, err)
 		}
@@ -45,7 +45,7 @@ func TestEntriesOfAnotherShardAreRemoved(t *testing.T) {
 		stray.Shard = (row.Shard + 1) % shards
 		w.put(t, row, pending("bob", time.Hour))
 		w.put(t, stray)
-		w.run(t, (&auditIndex{r: w.Reconciler}).pass)
+		w.run(t, w.auditIndex().pass)
 		w.wantTruth(t)
 	})
 }
@@ -73,10 +73,34 @@ func TestAuditHealsLostEntriesWithinItsRate(t *testing.T) {
 			}
 			pipelinetest.Must(t, w.raw.ZRem(t.Context(), key, entries[i].Member).Err())
 		}
-		a := &auditRows{r: w.Reconciler}
+		a := w.auditRows()
 		for range 3 { // 5000 rows at 2000 a pass
 			w.run(t, a.pass)
 		}
 		w.wantTruth(t)
+	})
+}
+
+// A sample finds that something is wrong, and from then on everything is looked at until a round finds nothing.
+func TestASampleThatFindsSomethingHasAllAudited(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		rows := w.insert(t, many(3*sample)...)
+		w.put(t, rows...)
+		for _, row := range []task.Task{rows[0], rows[len(rows)-1]} { // in the first sample, and in the last
+			pipelinetest.Must(t, w.raw.ZRem(t.Context(), w.dueKey(row.Shard), w.entry(t, row).Member).Err())
+		}
+		a := &auditRows{pace: pace{r: w.Reconciler}}
+		if res := w.run(t, a.pass); res.Next != auditEvery {
+			t.Errorf("the next pass comes after %v, want %v once something was found", res.Next, auditEvery)
+		}
+		if len(w.wakeRows) != 1 || len(w.wakeIndex) != 1 {
+			t.Error("the audits were not woken")
+		}
+		w.run(t, a.pass)
+		w.wantTruth(t)
+		if res := w.run(t, a.pass); res.Next != 0 {
+			t.Errorf("the next pass comes after %v although a whole round found nothing", res.Next)
+		}
 	})
 }

@@ -25,14 +25,14 @@ func BenchmarkSweep(b *testing.B) {
 	rate := func(b *testing.B) { b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*n), "µs/row") }
 	b.Run("rows", func(b *testing.B) {
 		for b.Loop() {
-			a := &auditRows{r: w.Reconciler}
+			a := w.auditRows()
 			w.run(b, a.pass)
 		}
 		rate(b)
 	})
 	b.Run("index", func(b *testing.B) {
 		for b.Loop() {
-			a := &auditIndex{r: w.Reconciler}
+			a := w.auditIndex()
 			w.run(b, a.pass)
 		}
 		rate(b)

@@ -28,7 +28,7 @@
 //   - changed: rows written lately are compared in both sets, in any state, and once more before they leave the window:
 //     finds ghosts in owners' lists.
 //   - rebuild: a shard without its generation marker lost its memory: near-due rows first, the marker last.
-//   - audit: everything, both directions, slowly.
+//   - audit: samples in both directions; everything, once any pass has found something to mend.
 //   - purge: finished rows past retention.
 //
 // A pass rests at least twice as long as it worked, so that no table is so large that comparing it takes a core.

@@ -165,6 +165,7 @@ func (r *Reconciler) report(ctx context.Context, reason string, n int) {
 	if n == 0 {
 		return
 	}
+	r.alarm()
 	r.metrics.repairs.WithLabelValues(reason).Add(float64(n))
 	r.cfg.Logger.InfoContext(ctx, "index repaired", "reason", reason, "n", n)
 }

@@ -17,7 +17,7 @@ func TestPhantomNewerVersionIsReplaced(t *testing.T) {
 		w.put(t, phantom)
 		w.put(t, row)
 		w.wantStanding(t, "a writer's put of the truth", row, both(phantom))
-		w.run(t, (&auditRows{r: w.Reconciler}).pass)
+		w.run(t, w.auditRows().pass)
 		w.wantStanding(t, "after the audit", row, both(row))
 	})
 }
@@ -31,8 +31,8 @@ func TestDatabaseRestoredBehindTheIndex(t *testing.T) {
 		w.put(t, lost)
 		w.run(t, (&lookahead{r: w.Reconciler}).pass)
 		w.wantStanding(t, "a row due soon, after the look-ahead", rows[1], both(rows[1]))
-		w.run(t, (&auditRows{r: w.Reconciler}).pass)
-		w.run(t, (&auditIndex{r: w.Reconciler}).pass)
+		w.run(t, w.auditRows().pass)
+		w.run(t, w.auditIndex().pass)
 		w.wantTruth(t)
 	})
 }
@@ -104,7 +104,7 @@ func TestFlyingHintIsLeftAlone(t *testing.T) {
 		w.put(t, rows...)
 		w.publish(t, rows...)
 		w.run(t, (&lookahead{r: w.Reconciler}).pass)
-		w.run(t, (&auditRows{r: w.Reconciler}).pass)
+		w.run(t, w.auditRows().pass)
 		w.run(t, (&changed{r: w.Reconciler}).pass)
 		for _, row := range rows {
 			w.wantStanding(t, "published", row, task.Standing{Due: task.NoScore, Owner: task.ScoreOf(row)})
@@ -122,7 +122,7 @@ func TestHintThatFlewDuringALongPassIsLeftAlone(t *testing.T) {
 			w.publish(t, row)
 			w.now = base.Add(sec(5))
 		})
-		w.run(t, (&auditRows{r: w.Reconciler}).pass)
+		w.run(t, w.auditRows().pass)
 		w.wantStanding(t, "published", row, task.Standing{Due: task.NoScore, Owner: task.ScoreOf(row)})
 	})
 }

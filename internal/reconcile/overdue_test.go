@@ -176,7 +176,7 @@ func TestWorkersStoppedForThreeMinutesRepeatFewHints(t *testing.T) {
 		rows := w.flying(t, all...) // hints out in time, nobody reads
 		hints := len(rows)
 		o, l, c := &overdue{r: w.Reconciler}, &lookahead{r: w.Reconciler}, &changed{r: w.Reconciler}
-		a := &auditRows{r: w.Reconciler}
+		a := w.auditRows()
 		for w.now = base.Add(sec(20)); w.now.Before(base.Add(sec(200))); w.now = w.now.Add(sec(4)) {
 			for _, pass := range []func(context.Context, clock) (loop.Result, error){o.pass, l.pass, c.pass, a.pass} {
 				w.run(t, pass)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -75,7 +76,7 @@ type Config struct {
 	Lead      time.Duration // event's lead; 0 = none
 	Retention time.Duration // of finished rows; default 168 h
 	Longest   time.Duration // longest transaction expected; default 10 s
-	AuditRate int           // rows compared a second, half as many members; default 8000
+	AuditRate int           // rows, and members, compared a second once something was found to mend; default 8000
 	Shards    func(ctx context.Context) (int, error)
 	Logger    *slog.Logger
 	Metrics   prometheus.Registerer
@@ -94,6 +95,9 @@ type Reconciler struct {
 	stream  Stream
 	metrics *metrics
 	wake    chan struct{} // a rebuild was asked for
+	alarms  atomic.Int64  // times that a pass found something to mend
+
+	wakeRows, wakeIndex chan struct{} // of the audits
 }
 
 // New checks the configuration; Shards is required.
@@ -112,6 +116,7 @@ func New(cfg Config, store Store, index Index, stream Stream) (*Reconciler, erro
 	return &Reconciler{
 		cfg: cfg, store: store, index: index, stream: stream,
 		metrics: newMetrics(cfg.Metrics), wake: make(chan struct{}, 1),
+		wakeRows: make(chan struct{}, 1), wakeIndex: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -146,8 +151,8 @@ func (r *Reconciler) passes() []pass {
 		{name: "overdue", interval: r.cfg.Interval, run: (&overdue{r: r}).pass},
 		{name: "changed", interval: 2 * r.cfg.Interval, run: (&changed{r: r}).pass},
 		{name: "rebuild", interval: time.Second, wake: r.wake, urgent: true, run: (&rebuild{r: r}).pass},
-		{name: "audit rows", interval: time.Second, run: (&auditRows{r: r}).pass},
-		{name: "audit index", interval: 2 * time.Second, run: (&auditIndex{r: r}).pass},
+		{name: "audit rows", interval: sampleEvery, wake: r.wakeRows, run: (&auditRows{pace: pace{r: r}}).pass},
+		{name: "audit index", interval: sampleEvery, wake: r.wakeIndex, run: (&auditIndex{pace: pace{r: r}}).pass},
 		{name: "purge", interval: time.Minute, run: (&purge{r: r}).pass},
 	}
 }

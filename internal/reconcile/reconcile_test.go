@@ -285,7 +285,7 @@ func TestOutageOfTheIndexHeals(t *testing.T) {
 	late.RunAt = time.Now().Add(-30 * time.Second).Truncate(time.Millisecond).UTC()
 	w.insert(t, soon("ann"), late)
 	w.save(t, w.cancelled(t, gone))
-	sweep := &auditRows{r: w.Reconciler}
+	sweep := w.auditRows()
 	if _, err := sweep.pass(t.Context(), w.clock); err == nil {
 		t.Error("a pass went well while the index was away")
 	}
