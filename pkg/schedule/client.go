@@ -26,6 +26,15 @@ type Store interface {
 	Retryable(err error) bool
 	// Ambiguous tells whether the error of a commit leaves open if it took effect.
 	Ambiguous(err error) bool
+
+	// InsertAlone writes the row of a new task as a transaction of its own; false if its id or key was taken.
+	InsertAlone(ctx context.Context, spec task.Spec) (task.Task, bool, error)
+	// Read reads a row without locking it, with the database's time; false if there is none.
+	Read(ctx context.Context, id task.ID) (task.Task, time.Time, bool, error)
+	// SaveAlone writes the next version of a row as a transaction of its own.
+	SaveAlone(ctx context.Context, t task.Task) error
+	// Unclear tells whether an error of these leaves open if it took effect.
+	Unclear(err error) bool
 }
 
 // Index is what a client needs of the wake-up index.
@@ -211,27 +220,6 @@ func (c *Client) committed(err error, touched []task.Task) error {
 // IndexTasks puts tasks whose transaction somebody else committed, as InTx does after its commit: waiting at most
 // Config.IndexWait, with compensation behind it.
 func (c *Client) IndexTasks(ctx context.Context, tasks []task.Task) { c.indexer.put(ctx, tasks) }
-
-// Schedule is Tx.Schedule in a transaction of its own. After ErrCommitUnknown the same spec may be scheduled again: it is
-// one task.
-func (c *Client) Schedule(ctx context.Context, spec task.Spec) (task.Task, error) {
-	return inTx(ctx, c, func(tx *Tx) (task.Task, error) { return tx.Schedule(ctx, spec) })
-}
-
-// Reschedule is Tx.Reschedule in a transaction of its own.
-func (c *Client) Reschedule(ctx context.Context, id task.ID, when task.When) (task.Task, error) {
-	return inTx(ctx, c, func(tx *Tx) (task.Task, error) { return tx.Reschedule(ctx, id, when) })
-}
-
-// Shift is Tx.Shift in a transaction of its own. It is not safe to repeat after ErrCommitUnknown.
-func (c *Client) Shift(ctx context.Context, id task.ID, d time.Duration) (task.Task, error) {
-	return inTx(ctx, c, func(tx *Tx) (task.Task, error) { return tx.Shift(ctx, id, d) })
-}
-
-// Cancel is Tx.Cancel in a transaction of its own.
-func (c *Client) Cancel(ctx context.Context, id task.ID) (task.Task, error) {
-	return inTx(ctx, c, func(tx *Tx) (task.Task, error) { return tx.Cancel(ctx, id) })
-}
 
 func inTx(ctx context.Context, c *Client, change func(tx *Tx) (task.Task, error)) (out task.Task, err error) {
 	err = c.InTx(ctx, func(tx *Tx) error {

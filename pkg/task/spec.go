@@ -81,6 +81,9 @@ func WithID(id ID) Option { return func(spec *Spec) { spec.id = id } }
 // ID gives the id that the task will have.
 func (s Spec) ID() ID { return s.id }
 
+// In gives how long after the moment of scheduling the task is due; false if the moment is fixed.
+func (s Spec) In() (time.Duration, bool) { return s.when.in, s.when.relative }
+
 // Mode gives what to do when the key is taken.
 func (s Spec) Mode() KeyMode { return s.mode }
 

@@ -1,0 +1,137 @@
+package schedule_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/pkg/schedule"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// wantRow wants the answer to be the row, and its version in the index.
+func (w *world) wantRow(t testing.TB, what string, got task.Task) {
+	t.Helper()
+	if d := cmp.Diff(w.row(t, got.ID), got); d != "" {
+		t.Errorf("%s: the answer against the row (-want +got):\n%s", what, d)
+	}
+	if put := w.put(got.ID); len(put) == 0 || put[len(put)-1] != got.Version {
+		t.Errorf("%s: versions %v were put, want %d at the end", what, put, got.Version)
+	}
+}
+
+func TestAnswerOfAChangeIsTheRow(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		for name, when := range map[string]task.When{
+			"in an hour": task.In(time.Hour), "in a while": task.In(1500*time.Microsecond + time.Second), "in the past": task.In(-time.Hour),
+			"at": task.At(time.Now().Add(time.Hour)), "at the past": task.At(time.Now().Add(-time.Hour)),
+		} {
+			made, err := w.Schedule(t.Context(), meal.New("ann", 1, when, task.Subject("pet")))
+			pipelinetest.Must(t, err)
+			w.wantRow(t, name, made)
+			if made.DueAt.Before(made.CreatedAt) || made.Version != 1 {
+				t.Errorf("%s: due %v, made %v, version %d", name, made.DueAt, made.CreatedAt, made.Version)
+			}
+			again, err := w.Reschedule(t.Context(), made.ID, when)
+			pipelinetest.Must(t, err)
+			w.wantRow(t, name+", again", again)
+			shifted, err := w.Shift(t.Context(), made.ID, time.Minute)
+			pipelinetest.Must(t, err)
+			w.wantRow(t, name+", shifted", shifted)
+			if d := shifted.DueAt.Sub(again.DueAt); d != time.Minute || shifted.Version != 3 {
+				t.Errorf("%s: shifted by %v to version %d, want a minute and 3", name, d, shifted.Version)
+			}
+			gone, err := w.Cancel(t.Context(), made.ID)
+			pipelinetest.Must(t, err)
+			w.wantRow(t, name+", cancelled", gone)
+			_, err = w.Shift(t.Context(), made.ID, time.Minute)
+			wantIs(t, err, task.ErrAlreadyCancelled)
+		}
+		_, err := w.Cancel(t.Context(), task.NewID())
+		wantIs(t, err, task.ErrNotFound)
+	})
+}
+
+func TestSpecScheduledAgainIsOneTask(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		spec := meal.New("ann", 1, task.In(time.Hour))
+		made, err := w.Schedule(t.Context(), spec)
+		pipelinetest.Must(t, err)
+		moved, err := w.Shift(t.Context(), made.ID, time.Minute)
+		pipelinetest.Must(t, err)
+		again, err := w.Schedule(t.Context(), spec)
+		pipelinetest.Must(t, err)
+		if d := cmp.Diff(moved, again); d != "" {
+			t.Errorf("the task as it stands against the answer (-want +got):\n%s", d)
+		}
+	})
+}
+
+// Each change is made of the row as the one before left it.
+func TestChangesSideBySideAllCount(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		made := w.make(t, "ann")
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				for range 10 {
+					_, err := w.Shift(t.Context(), made.ID, time.Second)
+					pipelinetest.Must(t, err)
+				}
+			})
+		}
+		all.Wait()
+		if got := w.row(t, made.ID); got.Version != 81 || got.DueAt.Sub(made.DueAt) != 80*time.Second {
+			t.Errorf("version %d, moved by %v; want 81 and 80s", got.Version, got.DueAt.Sub(made.DueAt))
+		}
+	})
+}
+
+// A statement that is its own transaction is also its own COMMIT.
+func TestLostAnswerOfAChangeIsNeverRunAgain(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		cut       func(p *pipelinetest.ToxicProxy)
+		committed bool
+	}{
+		"answer lost":  {(*pipelinetest.ToxicProxy).CutDownstream, true},
+		"request lost": {(*pipelinetest.ToxicProxy).CutUpstream, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			direct := onMariaDB(t)
+			cfg, err := mysql.ParseDSN(direct.dsn)
+			pipelinetest.Must(t, err)
+			proxy := pipelinetest.Proxy(t, cfg.Addr)
+			cfg.Addr, cfg.ReadTimeout = proxy.Addr(), time.Second
+			s, err := store.Open(cfg.FormatDSN(), store.Options{})
+			pipelinetest.Must(t, err)
+			t.Cleanup(func() { _ = s.Close() })
+			w := newWorld(t, s, direct.store)
+			w.make(t, "ann") // the layout is known and a connection open
+
+			spec := meal.New("ann", 1, task.In(time.Hour))
+			test.cut(proxy)
+			_, err = w.Schedule(t.Context(), spec)
+			wantIs(t, err, schedule.ErrCommitUnknown)
+			if schedule.IsRetryable(err) {
+				t.Error("a lost answer is called retryable")
+			}
+			if got := direct.exists(t, spec.ID()); got != test.committed {
+				t.Errorf("committed is %v, want %v", got, test.committed)
+			}
+			pipelinetest.Await(t, "compensation", func() bool { return w.compensated(spec.ID()) })
+			if put := w.put(spec.ID()); len(put) != 0 {
+				t.Errorf("versions %v were put though nobody knows whether they exist", put)
+			}
+		})
+	}
+}
