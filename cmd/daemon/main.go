@@ -28,7 +28,7 @@ func run(ctx context.Context, env *process.Env) error {
 	env.OnStop("servers", p.Close)
 	reconciler, err := reconcile.New(reconcile.Config{
 		Interval: cfg.Daemon.Interval, Lookahead: cfg.Daemon.Lookahead, Grace: cfg.Daemon.Grace,
-		Lead: cfg.Event.Lead, Retention: cfg.Daemon.Retention,
+		Retention: cfg.Daemon.Retention,
 		Shards: p.Shards, Logger: env.Log(), Metrics: env.Registry,
 	}, p.Store, p.Index, p.Stream)
 	if err != nil {

@@ -107,7 +107,7 @@ func (d *Dispatcher) poll(ctx context.Context, epoch int64, term Term, shards in
 	wakes := make([]chan struct{}, shards)
 	for i := range wakes {
 		wakes[i] = make(chan struct{}, 1)
-		s := &shard{d: d, number: i, epoch: epoch, health: health, idle: d.idle(shards)}
+		s := &shard{d: d, number: i, epoch: epoch, health: health, idle: d.idle(shards), crowd: newCrowd(d.cfg.Lead, shards)}
 		group.Go(func() error { return s.run(ctx, wakes[i]) })
 	}
 	group.Go(func() error { return d.wake(ctx, wakes) })

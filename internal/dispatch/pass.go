@@ -21,6 +21,7 @@ type shard struct {
 	epoch    int64
 	health   *health
 	idle     time.Duration // longest sleep
+	crowd    crowd
 	owes     bool
 	acked    []task.Entry       // published or passed over, not yet removed from the due set
 	refusals map[string]refusal // by member: what Kafka refused in the last pass
@@ -37,7 +38,8 @@ func (s *shard) run(ctx context.Context, wake <-chan struct{}) error {
 // pass claims, publishes, and remembers what the next claim acknowledges.
 func (s *shard) pass(ctx context.Context) (loop.Result, error) {
 	now := s.d.cfg.Now()
-	claim, err := s.d.index.Claim(ctx, s.number, s.epoch, now, s.d.cfg.Lead, s.d.cfg.Limit, s.acked)
+	lead, limit := s.crowd.reach(now, s.d.cfg)
+	claim, err := s.d.index.Claim(ctx, s.number, s.epoch, now, lead, limit, s.acked)
 	if err != nil {
 		return loop.Result{}, fmt.Errorf("claim shard %d: %w", s.number, err)
 	}
@@ -53,19 +55,27 @@ func (s *shard) pass(ctx context.Context) (loop.Result, error) {
 		return loop.Result{}, fmt.Errorf("publish shard %d: %w", s.number, err)
 	}
 	s.owe(false)
+	s.crowd.note(claim, lead, limit, now.Add(s.d.cfg.Lead))
 	s.health.completed(len(claim.Entries) > 0)
 	if !claim.Marked {
 		s.askRebuild(ctx, now)
 	}
-	return loop.Result{More: len(s.acked) > 0, Next: s.sleep(claim, now)}, nil
+	return loop.Result{More: len(s.acked) > 0 || s.crowd.follows(), Next: s.sleep(claim, now)}, nil
 }
 
-// sleep is the time until the first entry that was not claimed comes within the lead, at least a millisecond.
+// sleep is the time until the first entry that was not claimed comes within the lead, at least a millisecond; but first
+// until it can be seen whether a crowd comes with it.
 func (s *shard) sleep(claim task.Claim, now time.Time) time.Duration {
 	if claim.Next.IsZero() {
 		return s.idle
 	}
-	return min(s.idle, max(claim.Next.Sub(now)-s.d.cfg.Lead, time.Millisecond))
+	wait := claim.Next.Sub(now)
+	if s.d.cfg.Lead > 0 && wait > task.MaxLead {
+		wait -= task.MaxLead
+	} else {
+		wait -= s.d.cfg.Lead
+	}
+	return min(s.idle, max(wait, time.Millisecond))
 }
 
 // askRebuild tells the daemon that the shard lost its memory. The daemon looks by itself too, so a request that

@@ -13,17 +13,18 @@ import (
 
 // Claim acknowledges the entries of the caller's previous claim and gives the next ones, in one round trip: at most
 // limit members that are due by now+lead, now being the database's clock as the caller knows it. It removes none of
-// those it gives. A claim whose epoch is behind the shard's does nothing and says so in Fenced; one that is ahead
+// those it gives, and counts those that are due soon after. A claim whose epoch is behind the shard's does nothing and says so in Fenced; one that is ahead
 // fences all others out.
 func (x *Index) Claim(
 	ctx context.Context, shard int, epoch int64, now time.Time, lead time.Duration, limit int, acked []task.Entry,
 ) (task.Claim, error) {
 	// +1: scores carry the version as a fraction, so the tasks of this very millisecond stand above its whole number.
 	bound := now.UnixMilli() + lead.Milliseconds() + 1
+	soon := now.UnixMilli() + max(lead, task.MaxLead).Milliseconds() + 1
 	claim := &call{
 		script: x.scripts.claim, shard: shard,
 		keys: []string{x.dueKey(shard), x.epochKey(shard), x.genKey(shard), x.claimedKey(shard)},
-		args: []any{strconv.FormatInt(epoch, 10), strconv.FormatInt(bound, 10), strconv.Itoa(limit)},
+		args: []any{strconv.FormatInt(epoch, 10), strconv.FormatInt(bound, 10), strconv.Itoa(limit), strconv.FormatInt(soon, 10)},
 	}
 	if err := x.run(ctx, append(x.acks(shard, epoch, acked), claim)...); err != nil {
 		return task.Claim{}, err
@@ -39,7 +40,7 @@ func (x *Index) Claim(
 }
 
 func readClaim(answer []string) (task.Claim, error) {
-	if len(answer) < 3 || len(answer)%2 == 0 {
+	if len(answer) < 4 || len(answer)%2 != 0 {
 		return task.Claim{}, fmt.Errorf("%d values", len(answer))
 	}
 	if answer[0] != "" {
@@ -50,11 +51,15 @@ func readClaim(answer []string) (task.Claim, error) {
 	if err != nil {
 		return task.Claim{}, err
 	}
-	c := task.Claim{Marked: strings.HasPrefix(answer[1], complete), Entries: make([]task.Entry, 0, len(answer)/2-1)}
+	coming, err := strconv.Atoi(answer[3])
+	if err != nil {
+		return task.Claim{}, err
+	}
+	c := task.Claim{Marked: strings.HasPrefix(answer[1], complete), Coming: coming, Entries: make([]task.Entry, 0, len(answer)/2-2)}
 	if next != task.NoScore {
 		c.Next = next.RunAt()
 	}
-	for i := 3; i < len(answer); i += 2 {
+	for i := 4; i < len(answer); i += 2 {
 		score, err := parseScore(answer[i+1])
 		if err != nil {
 			return task.Claim{}, err

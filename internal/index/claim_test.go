@@ -28,6 +28,23 @@ func TestClaimTakesTheWholeMillisecond(t *testing.T) {
 	})
 }
 
+func TestClaimCountsWhatIsComing(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, x *index.Index) {
+		most := task.MaxLead.Milliseconds()
+		put(t, x, pending("o", 10, 1), pending("o", 60, 4095), pending("o", 61, 1), pending("o", most+10, 4095), pending("o", most+11, 1))
+		for _, c := range []struct{ now, lead, claimed, coming int64 }{
+			{-most, 0, 0, 0}, {9, 0, 0, 3}, {10, 0, 1, 3}, {10, 50, 2, 2}, {10, 51, 3, 1}, {10, most, 4, 0}, {most, 20, 5, 0}, {2 * most, 0, 5, 0},
+		} {
+			got, err := x.Claim(t.Context(), 0, 1, at(c.now), time.Duration(c.lead)*time.Millisecond, 9, nil)
+			pipelinetest.Must(t, err)
+			if int64(len(got.Entries)) != c.claimed || int64(got.Coming) != c.coming {
+				t.Errorf("at %d with a lead of %d: %d claimed and %d coming, want %d and %d", c.now, c.lead, len(got.Entries), got.Coming, c.claimed, c.coming)
+			}
+		}
+	})
+}
+
 func TestClaimIsLimitedAndAcksThePrevious(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, x *index.Index) {

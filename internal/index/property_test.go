@@ -84,12 +84,17 @@ func (m *model) claim(epoch, ms int64, most int) task.Claim {
 		return task.Claim{Fenced: f}
 	}
 	c := task.Claim{Marked: len(m.gen) > 8 && m.gen[:8] == "complete"}
-	for _, e := range sorted(m.due) {
-		if len(c.Entries) == most || e.Score.RunAt().After(at(ms)) {
-			c.Next = e.Score.RunAt()
-			break
+	for _, e := range sorted(m.due) { // all are due within a second of each other
+		switch runAt := e.Score.RunAt(); {
+		case runAt.After(at(ms)):
+			c.Coming++
+		case len(c.Entries) < most:
+			c.Entries = append(c.Entries, e)
+			continue
 		}
-		c.Entries = append(c.Entries, e)
+		if c.Next.IsZero() {
+			c.Next = e.Score.RunAt()
+		}
 	}
 	return c
 }

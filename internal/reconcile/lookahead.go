@@ -17,7 +17,7 @@ type lookahead struct {
 }
 
 func (l *lookahead) pass(ctx context.Context, now clock) (loop.Result, error) {
-	soon := now().Add(l.r.cfg.Lead + flight)
+	soon := now().Add(task.MaxLead + flight)
 	near := soon.Add(2 * l.r.cfg.Interval)
 	end := now().Add(l.r.cfg.Lookahead)
 	if err := l.r.sweep(ctx, "lookahead", soon, near, now); err != nil {

@@ -73,7 +73,6 @@ type Config struct {
 	Interval  time.Duration // between passes of lookahead and overdue; default 2 s
 	Lookahead time.Duration // default 60 s
 	Grace     time.Duration // how long past its time a row is not yet overdue; default 2 s
-	Lead      time.Duration // event's lead; 0 = none
 	Retention time.Duration // of finished rows; default 168 h
 	Longest   time.Duration // longest transaction expected; default 10 s
 	AuditRate int           // rows, and members, compared a second once something was found to mend; default 8000

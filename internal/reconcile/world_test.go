@@ -154,8 +154,15 @@ func (w *world) run(t testing.TB, pass func(context.Context, clock) (loop.Result
 }
 
 // auditRows and auditIndex look at everything, as after an alarm, and at AuditRate a pass.
-func (w *world) auditRows() *auditRows   { w.alarm(); return &auditRows{pace: pace{r: w.Reconciler}} }
-func (w *world) auditIndex() *auditIndex { w.alarm(); return &auditIndex{pace: pace{r: w.Reconciler}} }
+func (w *world) auditRows() *auditRows {
+	w.alarm()
+	return &auditRows{pace: pace{r: w.Reconciler}}
+}
+
+func (w *world) auditIndex() *auditIndex {
+	w.alarm()
+	return &auditIndex{pace: pace{r: w.Reconciler}}
+}
 
 // pending makes a task due so long after base.
 func pending(owner string, due time.Duration) task.Task {

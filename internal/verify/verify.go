@@ -38,7 +38,7 @@ type Drift struct {
 const (
 	page    = 1000
 	recheck = 2 * time.Second
-	flight  = 500 * time.Millisecond // ahead of its moment, a row's hint may be under way
+	flight  = task.MaxLead + 500*time.Millisecond // ahead of its moment, a row's hint may be under way
 )
 
 var farFuture = time.UnixMilli(1 << 41) // beyond every due time that a row can have

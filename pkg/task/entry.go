@@ -59,6 +59,7 @@ type Claim struct {
 	Fenced  int64     // > 0: refused, this newer epoch stands in the shard
 	Entries []Entry   // due within the lead, in time order; nothing was removed
 	Next    time.Time // the first entry after those; zero for none
+	Coming  int       // entries beyond the lead that are due within MaxLead
 	Marked  bool      // the generation marker stands: the shard's memory was not lost
 }
 

@@ -28,7 +28,7 @@ type Config struct {
 	// Default 5 s. A hint whose row is due later than this from now is let go at once.
 	Patience time.Duration
 	// MaxUncommitted bounds the messages fetched and not yet committed, per queue. Default 10·Batch·Concurrency, at least
-	// 10,000.
+	// 50,000, which is more than are ever sent ahead of their time: those must not keep others from being read.
 	MaxUncommitted int
 	// Logger defaults to none.
 	Logger *slog.Logger
@@ -51,7 +51,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.HandlerTimeout = cmp.Or(c.HandlerTimeout, 10*time.Second)
 	c.Drain = cmp.Or(c.Drain, 8*time.Second)
 	c.Patience = cmp.Or(c.Patience, 5*time.Second)
-	c.MaxUncommitted = cmp.Or(c.MaxUncommitted, max(10*c.Batch*c.Concurrency, 10_000))
+	c.MaxUncommitted = cmp.Or(c.MaxUncommitted, max(10*c.Batch*c.Concurrency, 50_000))
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	bounds := []struct {
 		name            string
