@@ -10,6 +10,7 @@ import (
 )
 
 const (
+	commitEvery = 50 * time.Millisecond  // between commits of offsets: what a crash repeats is looked at and found done
 	commitPause = 100 * time.Millisecond // after a commit of offsets that was refused
 	fetchPause  = 200 * time.Millisecond // after a fetch that failed
 )
@@ -129,7 +130,7 @@ func newHeld(hint task.Hint, now time.Time, patience time.Duration) *held {
 	return h
 }
 
-// commitOffsets sends what moved, one commit after the other, so that a busy time has few large ones.
+// commitOffsets sends what moved, now and then, so that a busy time has few large commits.
 func (q *queue) commitOffsets(ctx context.Context, g *generation) {
 	for {
 		select {
@@ -140,5 +141,6 @@ func (q *queue) commitOffsets(ctx context.Context, g *generation) {
 		for g.commit(ctx) != nil && ctx.Err() == nil {
 			rest(ctx, commitPause)
 		}
+		rest(ctx, commitEvery)
 	}
 }
