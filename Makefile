@@ -44,9 +44,18 @@ model: ## Check the model of the protocol exhaustively, and that its broken vari
 model-quick: ## The same, bounded, as CI runs it.
 	scripts/model quick
 
+.PHONY: bench
+bench: ## Measure duetime beside its peers, the alternatives and the raw limits, within an hour; writes docs/BENCHMARKS.md.
+	bench/run all
+
+.PHONY: bench-quick
+bench-quick: ## The main rows of it, within five minutes.
+	bench/run quick
+
 .PHONY: lint
 lint: $(LINT) ## Run golangci-lint, the import rules included.
 	$(LINT) run --build-tags cluster ./...
+	cd bench && ../$(LINT) run ./...
 
 $(LINT):
 	GOBIN=$(CURDIR)/$(@D) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)

@@ -35,7 +35,7 @@
  *                  standings, row, repair, again   internal/reconcile/mend.go Reconciler.compare, right, again;
  *                                 internal/index/lua/standings.lua, repair.lua
  *                  begin, scan, fill, recent, finish   internal/reconcile/rebuild.go rebuild.begin, scan, fill, pass,
- *                                 end; internal/index/lua/begin.lua, finish.lua
+ *                                 end; internal/index/lua/begin.lua, fill.lua, finish.lua
  *   faults.pml     what no line of ours does
  *
  * Numbers: T ticks of the database's clock; M versions that a score tells apart (4096 in the code; 4 or 8 here); a
