@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	players  = 24 // clients at once, each with one call under way
+	players  = 48 // clients at once, each with one call under way
 	litter   = 5  // pets of one owner
 	patience = 15 * time.Second
 	cards    = 1_000_000 // of each sort, and food, that a pet starts with: enough for hours

@@ -24,7 +24,9 @@ func (t *try) call(call []*member) error {
 	tx, mark := &Tx{ctx: ctx, try: t}, t.changes.Mark()
 	started := time.Now()
 	err := t.invoke(ctx, func() error { return call[0].handler.call(ctx, tx, items) })
-	t.spent += time.Since(started)
+	took := time.Since(started)
+	t.spent += took
+	call[0].handler.slow.Store(len(call) == 1 && took >= t.BatchTime)
 	tx.close()
 	if errors.Is(err, errAbandoned) {
 		return err // it may still be busy with the transaction

@@ -64,7 +64,7 @@ func (t *try) due(m *member) {
 		t.transition(m, m.row.Discard(errKilled, t.at()), resultDead)
 		return
 	}
-	if l := laneOf(m.hint, m.row, m.handler.form == formOutside); l > m.hint.lane {
+	if l := laneOf(m.hint, m.row, m.handler.form == formOutside || m.handler.slow.Load()); l > m.hint.lane {
 		m.outcome = outcome{at: t.clock.Now(), lane: l}
 		return
 	}

@@ -7,13 +7,13 @@ type lane int
 
 const (
 	laneBatch   lane = iota // first tries, many in a transaction
-	laneSingle              // one task a transaction: outside handlers, retries, and what harmed its batch
+	laneSingle              // one task a transaction: outside and slow handlers, retries, and what harmed its batch
 	laneSuspect             // one task at a time in the whole process: what may kill it
 	lanes
 )
 
 // laneOf says where the task belongs. An attempt charged here before its handler ran doesn't count as a failure yet.
-func laneOf(h *held, row task.Task, outside bool) lane {
+func laneOf(h *held, row task.Task, apart bool) lane {
 	failures := row.Attempt
 	if h.charged {
 		failures--
@@ -21,7 +21,7 @@ func laneOf(h *held, row task.Task, outside bool) lane {
 	switch {
 	case h.suspect && (failures > 0 || row.MaxAttempts == 1):
 		return laneSuspect
-	case h.alone || outside || failures > 0:
+	case h.alone || apart || failures > 0:
 		return laneSingle
 	default:
 		return laneBatch

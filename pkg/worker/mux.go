@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -36,6 +37,7 @@ type handler struct {
 	form   form
 	decode func(task.Task) (any, error)
 	call   func(ctx context.Context, tx *Tx, items []item) error
+	slow   atomic.Bool // its last call took a batch's time: its tasks run alone, or others would wait for their locks
 }
 
 // Mux maps kinds to their handlers. Fill it before New; it must not be changed after.

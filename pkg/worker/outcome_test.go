@@ -238,6 +238,31 @@ func TestUndecodablePayloadIsDeadAtOnce(t *testing.T) {
 	want(t, "state", w.row(made.ID).State, task.Dead)
 }
 
+// Whoever shared a transaction with a slow handler would keep its locks for as long.
+func TestSlowKindRunsApart(t *testing.T) {
+	t.Parallel()
+	w := onSQLite(t)
+	slow := task.NewKind[payload]("slow")
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, effect)
+	var committed []int // effects, as others see them when a slow handler runs
+	worker.Handle(mux, slow, func(_ context.Context, _ *worker.Tx, _ worker.Task[payload]) error {
+		committed = append(committed, w.number("SELECT COUNT(*) FROM effects"))
+		time.Sleep(3 * time.Millisecond) // the handler's work
+		return nil
+	})
+	wk := w.worker(mux, worker.Config{BatchTime: time.Millisecond})
+	w.pass(wk, w.due(slow, 1)...)
+	later := w.due(slow, 2)
+	w.pass(wk, append(later, w.due(meal, 3)...)...)
+	want(t, "slow calls", len(committed), 3)
+	want(t, "committed before the second", committed[1], 3)
+	want(t, "committed before the third", committed[2], 3)
+	for _, made := range later {
+		want(t, "state", w.row(made.ID).State, task.Done)
+	}
+}
+
 func TestBatchTimeGivesTheRestBack(t *testing.T) {
 	t.Parallel()
 	w := onSQLite(t)
