@@ -37,10 +37,12 @@ func allAtOnce(t *testing.T, d *drill) {
 			FROM duetime_layout, (SELECT CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED) AS at) AS clock, seq_%d_to_%d`, from+1, from+100_000))
 	}
 	d.note(t, "1,000,000 rows planted in %v", time.Since(began).Round(time.Second))
+	rebuilt := d.daemon.Says("rebuild ended")
 	d.fault(t, "FLUSHALL with a million pending", 10*time.Second+farOff*time.Second/50_000, func() {
 		d.inRedis(t, func(r *redis.Client) error { return r.FlushAll(t.Context()).Err() })
 		d.await(t, "the rebuild", 4*time.Minute, func() bool { return d.indexed(t, "-inf", "+inf") >= farOff })
 	})
+	d.await(t, "the daemon to be through with it", 4*time.Minute, func() bool { return d.daemon.Says("rebuild ended") > rebuilt })
 	due := d.plantMeals(t)
 	d.await(t, "the planted meals to be indexed", time.Minute, func() bool { return d.indexed(t, fmt.Sprint(due), fmt.Sprint("(", due+1)) == atOnce })
 	d.fault(t, "100,000 at once", 15*time.Second, func() { time.Sleep(time.UnixMilli(due).Sub(d.crowd.now())) })

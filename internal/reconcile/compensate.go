@@ -30,7 +30,7 @@ func (r *Reconciler) compensate(ctx context.Context, batch []task.Compensation) 
 // putIDs makes the index say what the rows say. An id without a row can't be named in the index: what might stand there
 // is the audit's.
 func (r *Reconciler) putIDs(ctx context.Context, ids []task.ID) error {
-	rows, err := r.store.Get(ctx, nil, ids)
+	rows, err := r.store.Entries(ctx, ids)
 	if err != nil {
 		return fmt.Errorf("read %d compensated rows: %w", len(ids), err)
 	}

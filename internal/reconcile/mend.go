@@ -78,13 +78,44 @@ func (r *Reconciler) mendUnlike(ctx context.Context, reason string, rows []task.
 	if err != nil {
 		return fmt.Errorf("read %d standings: %w", len(rows), err)
 	}
-	var unlike []task.Task
+	var absent, unlike []task.Task
 	for i, row := range rows {
-		if r.right(row, seen[i], now, leaveFlying) != seen[i] {
+		switch right := r.right(row, seen[i], now, leaveFlying); {
+		case right == seen[i]:
+		case seen[i] == nowhere && right.Due != task.NoScore:
+			absent = append(absent, row)
+		default:
 			unlike = append(unlike, row)
 		}
 	}
-	return r.settle(ctx, reason, unlike, now, leaveFlying)
+	moved, err := r.fill(ctx, reason, absent)
+	if err != nil {
+		return err
+	}
+	return r.settle(ctx, reason, append(unlike, moved...), now, leaveFlying)
+}
+
+// fill adds rows that stood in neither set, and returns those to mend: what stands there meanwhile, and what has moved
+// since it was read, whose own put or drop may have come before.
+func (r *Reconciler) fill(ctx context.Context, reason string, absent []task.Task) ([]task.Task, error) {
+	if len(absent) == 0 {
+		return nil, nil
+	}
+	otherwise, err := r.index.Fill(ctx, absent)
+	if err != nil {
+		return nil, fmt.Errorf("fill %d entries: %w", len(absent), err)
+	}
+	r.report(ctx, reason, len(absent)-len(otherwise))
+	after, err := r.rows(ctx, absent)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range absent {
+		if after[row.ID].Version != row.Version {
+			otherwise = append(otherwise, row)
+		}
+	}
+	return otherwise, nil
 }
 
 // compare reads the index, then the rows, and says what must be replaced.
@@ -149,7 +180,7 @@ func (r *Reconciler) rows(ctx context.Context, tasks []task.Task) (map[task.ID]t
 	for i, t := range tasks {
 		ids[i] = t.ID
 	}
-	rows, err := r.store.Get(ctx, nil, ids)
+	rows, err := r.store.Entries(ctx, ids)
 	if err != nil {
 		return nil, fmt.Errorf("read %d rows: %w", len(ids), err)
 	}

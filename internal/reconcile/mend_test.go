@@ -67,6 +67,20 @@ func TestRowMovedAfterTheReadsIsLookedAtAgain(t *testing.T) {
 	})
 }
 
+// Rows that stand nowhere are filled in as they were read; what became of them since is seen at the second look.
+func TestRowEndedBeforeItIsFilledInLeavesNoGhost(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		rows := w.insert(t, pending("ann", time.Hour), pending("ann", time.Hour), pending("bob", time.Hour))
+		w.between(func() { // after the standings were read
+			w.put(t, w.save(t, w.cancelled(t, rows[0]))) // drops nothing
+			w.save(t, w.moved(t, rows[1], 2*time.Hour))  // and was never put
+		})
+		pipelinetest.Must(t, w.mendUnlike(t.Context(), "tested", rows, w.clock))
+		w.wantTruth(t)
+	})
+}
+
 func TestStandingMovedSinceItWasReadIsLookedAtAgain(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {

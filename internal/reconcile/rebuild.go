@@ -27,6 +27,8 @@ func (b *rebuild) pass(ctx context.Context, now clock) (loop.Result, error) {
 	if err != nil || len(tokens) == 0 {
 		return loop.Result{}, err
 	}
+	b.r.filling.Store(true)
+	defer b.r.filling.Store(false)
 	b.r.cfg.Logger.InfoContext(ctx, "rebuild begins", "n", len(tokens))
 	began := now()
 	rows, err := b.scan(ctx, tokens, now)

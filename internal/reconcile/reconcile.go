@@ -20,7 +20,8 @@ import (
 // Store is what the passes need of MySQL. A nil q means a pooled connection to the primary.
 type Store interface {
 	Now(ctx context.Context, q sqlx.QueryerContext) (time.Time, error)
-	Get(ctx context.Context, q sqlx.QueryerContext, ids []task.ID) ([]task.Task, error)
+	// Entries reads what index entries are made of; missing ids are absent from the answer.
+	Entries(ctx context.Context, ids []task.ID) ([]task.Task, error)
 	Pending(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error)
 	Changed(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error)
 	Purge(ctx context.Context, before time.Time, limit int) (int, error)
@@ -95,6 +96,7 @@ type Reconciler struct {
 	metrics *metrics
 	wake    chan struct{} // a rebuild was asked for
 	alarms  atomic.Int64  // times that a pass found something to mend
+	filling atomic.Bool   // a rebuild is under way
 
 	wakeRows, wakeIndex chan struct{} // of the audits
 }
@@ -125,6 +127,7 @@ type pass struct {
 	interval time.Duration
 	wake     <-chan struct{}
 	urgent   bool // doesn't rest after a long run
+	yields   bool // waits while a rebuild is under way, which fills in what this pass would find missing
 	run      func(ctx context.Context, now clock) (loop.Result, error)
 }
 
@@ -148,10 +151,10 @@ func (r *Reconciler) passes() []pass {
 	return []pass{
 		{name: "lookahead", interval: r.cfg.Interval, run: (&lookahead{r: r}).pass},
 		{name: "overdue", interval: r.cfg.Interval, run: (&overdue{r: r}).pass},
-		{name: "changed", interval: 2 * r.cfg.Interval, run: (&changed{r: r}).pass},
+		{name: "changed", interval: 2 * r.cfg.Interval, yields: true, run: (&changed{r: r}).pass},
 		{name: "rebuild", interval: time.Second, wake: r.wake, urgent: true, run: (&rebuild{r: r}).pass},
-		{name: "audit rows", interval: sampleEvery, wake: r.wakeRows, run: (&auditRows{pace: pace{r: r}}).pass},
-		{name: "audit index", interval: sampleEvery, wake: r.wakeIndex, run: (&auditIndex{pace: pace{r: r}}).pass},
+		{name: "audit rows", interval: sampleEvery, wake: r.wakeRows, yields: true, run: (&auditRows{pace: pace{r: r}}).pass},
+		{name: "audit index", interval: sampleEvery, wake: r.wakeIndex, yields: true, run: (&auditIndex{pace: pace{r: r}}).pass},
 		{name: "purge", interval: time.Minute, run: (&purge{r: r}).pass},
 	}
 }
@@ -159,6 +162,8 @@ func (r *Reconciler) passes() []pass {
 // restShare is how many times as long as it worked a pass rests, at least: a table with a million overdue rows must not
 // take a core for as long as the outage lasts.
 const restShare = 2
+
+const yieldFor = 500 * time.Millisecond // until a pass looks whether the rebuild has ended
 
 // repeat runs one pass again and again. Each run begins by making sure that no newer daemon leads.
 func (r *Reconciler) repeat(ctx context.Context, p pass, epoch int64, term Term) error {
@@ -170,6 +175,9 @@ func (r *Reconciler) repeat(ctx context.Context, p pass, epoch int64, term Term)
 		began := time.Now()
 		if rest := rested.Sub(began); rest > 0 {
 			return loop.Result{Next: rest}, nil
+		}
+		if p.yields && r.filling.Load() {
+			return loop.Result{Next: yieldFor}, nil
 		}
 		res, err := r.once(ctx, p, epoch, term)
 		if err != nil || p.urgent {

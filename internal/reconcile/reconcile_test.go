@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/pipelinetest"
@@ -112,11 +111,11 @@ type downStore struct {
 	down *atomic.Bool
 }
 
-func (d downStore) Get(ctx context.Context, q sqlx.QueryerContext, ids []task.ID) ([]task.Task, error) {
+func (d downStore) Entries(ctx context.Context, ids []task.ID) ([]task.Task, error) {
 	if d.down.Load() {
 		return nil, errors.New("mysql away")
 	}
-	return d.Store.Get(ctx, q, ids)
+	return d.Store.Entries(ctx, ids)
 }
 
 func TestCompensationWaitsWhileAServerIsAway(t *testing.T) {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	diff "github.com/google/go-cmp/cmp"
-	"github.com/jmoiron/sqlx"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/duetime/duetime/internal/index"
@@ -118,9 +117,9 @@ type hookStore struct {
 	w *world
 }
 
-func (h hookStore) Get(ctx context.Context, q sqlx.QueryerContext, ids []task.ID) ([]task.Task, error) {
+func (h hookStore) Entries(ctx context.Context, ids []task.ID) ([]task.Task, error) {
 	defer h.w.called()
-	return h.Store.Get(ctx, q, ids)
+	return h.Store.Entries(ctx, ids)
 }
 
 type hookIndex struct {

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,6 +65,21 @@ func (s *Store) Changed(ctx context.Context, from, to time.Time, after task.Curs
 func (s *Store) page(ctx context.Context, way sweep, w window) ([]task.Task, error) {
 	text, args := way.sql(s.dialect, w)
 	return s.read(ctx, nil, readEntry, "SELECT "+entryColumns+" FROM duetime_tasks"+text, args)
+}
+
+// Entries reads of the rows of these ids only what the index needs, without locking. Missing ids are absent from the
+// answer.
+func (s *Store) Entries(ctx context.Context, ids []task.ID) ([]task.Task, error) {
+	var tasks []task.Task
+	for part := range slices.Chunk(sorted(ids), task.MaxPerCall) {
+		found, err := s.read(ctx, nil, readEntry, "SELECT "+entryColumns+" FROM duetime_tasks"+s.dialect.force("PRIMARY")+
+			" WHERE id IN ("+marks(len(part))+")", idArgs(part))
+		if err != nil {
+			return nil, fmt.Errorf("read %d entries: %w", len(ids), err)
+		}
+		tasks = append(tasks, found...)
+	}
+	return tasks, nil
 }
 
 // Overdue counts the pending rows whose run_at passed more than grace ago, on the database's clock.
