@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -39,7 +38,7 @@ func Open(cfg config.Config, log *slog.Logger, reg prometheus.Registerer, o stor
 	if p.Store, err = store.Open(cfg.MySQL.DSN, o); err != nil {
 		return nil, fmt.Errorf("mysql.dsn: %w", err)
 	}
-	p.Clock = loop.NewClock(func(ctx context.Context) (time.Time, error) { return p.Store.Now(ctx, nil) }, log, reg)
+	p.Clock = loop.NewClock(p.Store.Clock, log, reg)
 	p.Index, err = index.Open(index.Config{
 		Namespace: cfg.Namespace, Mode: cfg.Redis.Mode, MasterName: cfg.Redis.MasterName, Addrs: cfg.Redis.Addrs,
 		Username: cfg.Redis.Username, Password: cfg.Redis.Password, Logger: log,

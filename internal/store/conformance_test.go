@@ -305,6 +305,10 @@ func clock(t *testing.T, s *store.Store) {
 	before := time.Now().Add(-time.Millisecond)
 	var inside time.Time
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { inside = value[time.Time](t)(s.Now(ctx, tx)) })
+	least := value[time.Time](t)(s.Now(t.Context(), nil))
+	if fine, after := value[time.Time](t)(s.Clock(t.Context())), value[time.Time](t)(s.Now(t.Context(), nil)); fine.Before(least) || fine.After(after.Add(time.Millisecond)) {
+		t.Errorf("clock %v, want it between %v and %v", fine, least, after)
+	}
 	outside := value[time.Time](t)(s.Now(t.Context(), nil))
 	if inside.Before(before) || outside.Before(inside) || outside.After(time.Now().Add(time.Millisecond)) {
 		t.Errorf("clock: %v, then %v, after %v", inside, outside, before)

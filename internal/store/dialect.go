@@ -52,6 +52,14 @@ func (d Dialect) now() string {
 	return "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000"
 }
 
+// micros is the statement's moment in Unix microseconds; SQLite knows only milliseconds.
+func (d Dialect) micros() string {
+	if d == SQLite {
+		return d.now() + " * 1000"
+	}
+	return "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
+}
+
 // onTaken ends an INSERT that leaves a row alone whose key is taken. For MySQL it also tells through LAST_INSERT_ID
 // that there was one, because the number of affected rows means something else on a caller's connection opened with
 // clientFoundRows.

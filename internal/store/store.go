@@ -120,6 +120,15 @@ func (s *Store) Now(ctx context.Context, q sqlx.QueryerContext) (time.Time, erro
 	return time.UnixMilli(ms).UTC(), nil
 }
 
+// Clock reads the database's clock as finely as it tells, for who learns it.
+func (s *Store) Clock(ctx context.Context) (time.Time, error) {
+	var us int64
+	if err := s.db.QueryRowxContext(ctx, "SELECT "+s.dialect.micros()).Scan(&us); err != nil {
+		return time.Time{}, fmt.Errorf("read the database's clock: %w", err)
+	}
+	return time.UnixMicro(us).UTC(), nil
+}
+
 func (s *Store) on(q sqlx.QueryerContext) sqlx.QueryerContext {
 	if q == nil {
 		return s.db

@@ -191,7 +191,7 @@ func (p *Pipeline) open(ctx context.Context) error {
 		return err
 	}
 	// The workers' metrics have the clock's gap already.
-	p.clock = loop.NewClock(func(ctx context.Context) (time.Time, error) { return p.store.Now(ctx, nil) }, p.cfg.Logger, nil)
+	p.clock = loop.NewClock(p.store.Clock, p.cfg.Logger, nil)
 	if err := p.clock.Learn(ctx); err != nil {
 		return err
 	}

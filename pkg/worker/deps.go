@@ -15,6 +15,8 @@ type Store interface {
 	schedule.Rows
 	// Begin starts a transaction at READ COMMITTED, which ends with ctx.
 	Begin(ctx context.Context) (*sqlx.Tx, error)
+	// Clock reads the database's clock as finely as it tells.
+	Clock(ctx context.Context) (time.Time, error)
 	// LockFree locks those of the rows that nobody holds, in any state, without waiting, and gives the database's time
 	// of that same statement.
 	LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, time.Time, error)

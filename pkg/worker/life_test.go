@@ -166,6 +166,13 @@ func (b *breakable) Begin(ctx context.Context) (*sqlx.Tx, error) {
 	return b.Store.Begin(ctx)
 }
 
+func (b *breakable) Clock(ctx context.Context) (time.Time, error) {
+	if b.away.Load() {
+		return time.Time{}, errGone
+	}
+	return b.Store.Clock(ctx)
+}
+
 func (b *breakable) Now(ctx context.Context, q sqlx.QueryerContext) (time.Time, error) {
 	if b.away.Load() {
 		return time.Time{}, errGone

@@ -47,9 +47,8 @@ func New(cfg Config, mux *Mux, store Store, stream Stream, index Index, dead Bur
 		return nil, errors.New("worker: no kind has a handler")
 	}
 	m := newMetrics(cfg.Metrics, mux)
-	probe := func(ctx context.Context) (time.Time, error) { return store.Now(ctx, nil) }
 	w := &Worker{
-		Config: cfg, mux: mux, store: store, stream: stream, clock: loop.NewClock(probe, cfg.Logger, cfg.Metrics), gate: newGate(), metrics: m,
+		Config: cfg, mux: mux, store: store, stream: stream, clock: loop.NewClock(store.Clock, cfg.Logger, cfg.Metrics), gate: newGate(), metrics: m,
 		after: newAftermath(index, dead, m, cfg.Logger), closed: make(chan struct{}, 1),
 	}
 	w.intake, w.stop = context.WithCancelCause(context.Background())
