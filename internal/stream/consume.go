@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -21,7 +22,7 @@ const (
 	lastBackoff  = 5 * time.Second
 	// A task whose put failed may be due at once: what is waited for must not be slept over when it comes back.
 	compensateBackoff = 500 * time.Millisecond
-	// A member that drains for longer holds up the others no further.
+	// For so long the group waits for a member to join again, and a member for its last session to end.
 	rebalanceBound = 3 * time.Second
 	brokenBackoff  = 250 * time.Millisecond
 	warnEvery      = 10 * time.Second
@@ -32,8 +33,8 @@ const (
 // it keeps trying. It returns a permanent error when the broker refuses the configuration.
 //
 // fn's ctx ends with the session or with Consume's ctx; fn must then return soon. While it has not, after a lost
-// session, the whole group waits for this member for at most the session timeout; then it goes on without it. An error
-// of fn is logged, and the session ends after a growing pause.
+// session, its partitions wait for three seconds; then this member leaves the group until it has. An error of fn is
+// logged, and the session ends after a growing pause.
 func (k *Kafka) Consume(ctx context.Context, queue string, fn func(ctx context.Context, s Session) error) error {
 	if err := checkName("queue", queue); err != nil {
 		return permanent(err)
@@ -57,17 +58,23 @@ func (k *Kafka) consume(ctx context.Context, sub subscription, topic kafka.Topic
 	if err := k.awaitEnsured(ctx, topic); err != nil || ctx.Err() != nil {
 		return err
 	}
-	group, err := k.newGroup(sub)
-	if err != nil {
+	m := member{k: k, sub: sub, topic: topic, fn: fn}
+	var err error
+	if m.group, err = k.newGroup(sub); err != nil {
 		return fmt.Errorf("join %s: %w", sub.group, err)
 	}
-	defer k.leave(group, sub)
-	m := member{k: k, sub: sub, topic: topic, group: group, fn: fn}
+	defer func() { k.leave(m.group, sub) }()
+	defer m.await()
 	for ctx.Err() == nil {
-		gen, err := group.Next(ctx)
+		gen, err := m.group.Next(ctx)
 		switch {
-		case err == nil:
+		case err == nil && m.relieved():
 			m.serve(ctx, gen)
+		case err == nil:
+			err = m.standAside()
+			if err != nil {
+				return fmt.Errorf("join %s: %w", sub.group, err)
+			}
 		case ctx.Err() != nil || errors.Is(err, kafka.ErrGroupClosed):
 		case refusal(err) != nil:
 			return fmt.Errorf("join %s: %w", sub.group, refusal(err))
@@ -142,6 +149,7 @@ type member struct {
 	topic   kafka.TopicConfig
 	group   *kafka.ConsumerGroup
 	fn      func(context.Context, rawSession) error
+	sitting *sitting      // nil before the first generation
 	failing time.Duration // the pause after fn's last error; zero after success
 	warned  time.Time     // when a failed join was last logged
 }
@@ -155,14 +163,29 @@ func (m *member) warn(err error) {
 	m.k.cfg.Logger.Warn("joining the group is being tried again", "queue", m.sub.topic, "err", err)
 }
 
-// serve runs fn over one generation and returns when both have ended. fn runs as a goroutine of the generation, whose
-// heartbeats then go on until it has returned.
+// sitting is a session under way. It outlives its generation until the next one is there: who can't reach the group's
+// coordinator goes on with the partitions that it had. Another member may have them by then, which costs both a look at
+// rows that the other has settled.
+type sitting struct {
+	session *kafkaSession
+	over    func()        // loses the session, which fn has to notice
+	done    chan struct{} // closed when fn has returned
+}
+
+// serve runs fn over one generation, and returns when the generation has ended. While fn has not returned heartbeats go
+// on, so that it can finish in peace when ctx ends.
 func (m *member) serve(ctx context.Context, gen *kafka.Generation) {
 	m.k.joins.done(m.sub.group)
-	done := make(chan struct{})
+	m.sitting = m.sit(ctx, gen)
+	ended := make(chan struct{})
 	gen.Start(func(genCtx context.Context) {
-		defer close(done)
-		m.session(ctx, genCtx, gen)
+		defer close(ended)
+		select {
+		case <-genCtx.Done():
+			m.sitting.session.beyond.Store(true)
+			return
+		case <-m.sitting.done:
+		}
 		if ctx.Err() == nil {
 			return
 		}
@@ -170,16 +193,57 @@ func (m *member) serve(ctx context.Context, gen *kafka.Generation) {
 		go func() { _ = m.group.Close() }()
 		<-genCtx.Done()
 	})
-	<-done
+	<-ended
 }
 
-func (m *member) session(ctx, genCtx context.Context, gen *kafka.Generation) {
-	s := newKafkaSession(m.k, m.sub.topic, gen, genCtx.Done())
+// relieved ends the session that is under way, and tells whether its fn has returned in time.
+func (m *member) relieved() bool {
+	if m.sitting == nil {
+		return true
+	}
+	m.sitting.over()
+	select {
+	case <-m.sitting.done:
+		m.sitting = nil
+		return true
+	case <-time.After(rebalanceBound):
+		return false
+	}
+}
+
+// standAside leaves the group until fn has returned: a member that doesn't work must not keep its partitions from those
+// that do.
+func (m *member) standAside() (err error) {
+	m.k.leave(m.group, m.sub)
+	m.await()
+	m.group, err = m.k.newGroup(m.sub)
+	return err
+}
+
+// await ends the session that is under way and waits for its fn.
+func (m *member) await() {
+	if m.sitting != nil {
+		m.sitting.over()
+		<-m.sitting.done
+		m.sitting = nil
+	}
+}
+
+func (m *member) sit(ctx context.Context, gen *kafka.Generation) *sitting {
+	ctx, end := context.WithCancel(ctx)
+	lost := make(chan struct{})
+	s := &sitting{over: sync.OnceFunc(func() { close(lost); end() }), done: make(chan struct{})}
+	s.session = newKafkaSession(m.k, m.sub.topic, gen, lost)
+	go func() {
+		defer close(s.done)
+		m.work(ctx, s.session, gen)
+	}()
+	return s
+}
+
+func (m *member) work(ctx context.Context, s *kafkaSession, gen *kafka.Generation) {
 	log := m.k.cfg.Logger.With("queue", m.sub.topic, "epoch", gen.ID)
 	log.Info("session began", "n", len(s.partitions))
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(genCtx, cancel)()
 	if len(s.partitions) == 0 {
 		m.ensureAgain(ctx, log)
 	}

@@ -19,6 +19,7 @@ type kafkaSession struct {
 	partitions []int
 	lost       <-chan struct{}
 	inbox      *inbox
+	beyond     atomic.Bool // the generation has ended, and no other is there yet
 	over       atomic.Bool // fn has returned
 }
 
@@ -55,7 +56,7 @@ func (s *kafkaSession) run(ctx context.Context, from []kafka.PartitionAssignment
 // Partitions gives the assigned partitions.
 func (s *kafkaSession) Partitions() []int { return s.partitions }
 
-// Lost is closed when the generation ends.
+// Lost is closed when the next generation is there.
 func (s *kafkaSession) Lost() <-chan struct{} { return s.lost }
 
 // Fetch returns the deliveries that are there, at least one.
@@ -79,7 +80,7 @@ func (s *kafkaSession) Commit(ctx context.Context, next map[int]int64) error {
 	if len(next) == 0 {
 		return nil
 	}
-	if s.over.Load() {
+	if s.over.Load() || s.beyond.Load() {
 		return fmt.Errorf("commit: %w", ErrSessionOver)
 	}
 	if err := ctx.Err(); err != nil {
