@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
+	"runtime/pprof"
 
 	"github.com/duetime/duetime/bench/queue"
 )
@@ -24,6 +26,11 @@ func run(ctx context.Context) error {
 	if err := json.Unmarshal([]byte(os.Getenv("BENCH")), &env); err != nil {
 		return fmt.Errorf("read BENCH: %w", err)
 	}
+	stop, err := profile(env)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	open, ok := systems[env.System]
 	if !ok {
 		return fmt.Errorf("unknown system %q", env.System)
@@ -37,4 +44,20 @@ func run(ctx context.Context) error {
 		return err
 	}
 	return s.serve(ctx, os.Stdin, os.Stdout)
+}
+
+// profile writes where this process spends its time to the folder that BENCH_PROFILE names, if it does.
+func profile(env queue.Env) (stop func(), err error) {
+	folder := os.Getenv("BENCH_PROFILE")
+	if folder == "" {
+		return func() {}, nil
+	}
+	f, err := os.Create(filepath.Join(folder, fmt.Sprintf("%s-%s-%d.pprof", env.System, env.Role, os.Getpid())))
+	if err != nil {
+		return nil, fmt.Errorf("BENCH_PROFILE: %w", err)
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, fmt.Errorf("BENCH_PROFILE: %w", err)
+	}
+	return func() { pprof.StopCPUProfile(); _ = f.Close() }, nil
 }

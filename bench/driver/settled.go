@@ -10,7 +10,7 @@ import (
 
 const (
 	// watchEvery bounds how much later than it was a commit is seen.
-	watchEvery = 5 * time.Millisecond
+	watchEvery = 10 * time.Millisecond
 	// watchLong is how long after the last sign of life a queue is still asked. Asking costs it something, which an idle
 	// process must not pay.
 	watchLong = time.Second

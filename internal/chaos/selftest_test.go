@@ -20,13 +20,13 @@ var sweepOff = change{
 	"internal/reconcile/reconcile.go", `	return []pass{
 		{name: "lookahead", interval: r.cfg.Interval, run: (&lookahead{r: r}).pass},
 		{name: "overdue", interval: r.cfg.Interval, run: (&overdue{r: r}).pass},
-		{name: "changed", interval: 2 * r.cfg.Interval, run: (&changed{r: r}).pass},
+		{name: "changed", interval: 2 * r.cfg.Interval, idles: true, run: (&changed{r: r}).pass},
 `, "	return []pass{\n",
 }
 
 // auditOff does the same for the slow comparison of everything.
 var auditOff = change{
-	"internal/reconcile/reconcile.go", `		{name: "audit rows", interval: sampleEvery, wake: r.wakeRows, run: (&auditRows{pace: pace{r: r}}).pass},
+	"internal/reconcile/reconcile.go", `		{name: "audit rows", interval: sampleEvery, wake: r.wakeRows, idles: true, run: (&auditRows{pace: pace{r: r}}).pass},
 `, "",
 }
 

@@ -127,8 +127,9 @@ type pass struct {
 	interval time.Duration
 	wake     <-chan struct{}
 	urgent   bool // doesn't rest after a long run
-	yields   bool // waits while a rebuild is under way, which fills in what this pass would find missing
-	run      func(ctx context.Context, now clock) (loop.Result, error)
+	// idles has the pass rest longer, and wait while a rebuild is under way: it looks for what hardly ever happens.
+	idles bool
+	run   func(ctx context.Context, now clock) (loop.Result, error)
 }
 
 // Lead runs all passes side by side until ctx ends or a newer daemon leads (ErrFenced).
@@ -151,17 +152,20 @@ func (r *Reconciler) passes() []pass {
 	return []pass{
 		{name: "lookahead", interval: r.cfg.Interval, run: (&lookahead{r: r}).pass},
 		{name: "overdue", interval: r.cfg.Interval, run: (&overdue{r: r}).pass},
-		{name: "changed", interval: 2 * r.cfg.Interval, yields: true, run: (&changed{r: r}).pass},
+		{name: "changed", interval: 2 * r.cfg.Interval, idles: true, run: (&changed{r: r}).pass},
 		{name: "rebuild", interval: time.Second, wake: r.wake, urgent: true, run: (&rebuild{r: r}).pass},
-		{name: "audit rows", interval: sampleEvery, wake: r.wakeRows, yields: true, run: (&auditRows{pace: pace{r: r}}).pass},
-		{name: "audit index", interval: sampleEvery, wake: r.wakeIndex, yields: true, run: (&auditIndex{pace: pace{r: r}}).pass},
+		{name: "audit rows", interval: sampleEvery, wake: r.wakeRows, idles: true, run: (&auditRows{pace: pace{r: r}}).pass},
+		{name: "audit index", interval: sampleEvery, wake: r.wakeIndex, idles: true, run: (&auditIndex{pace: pace{r: r}}).pass},
 		{name: "purge", interval: time.Minute, run: (&purge{r: r}).pass},
 	}
 }
 
-// restShare is how many times as long as it worked a pass rests, at least: a table with a million overdue rows must not
-// take a core for as long as the outage lasts.
-const restShare = 2
+// How many times as long as it worked a pass rests, at least: a table with a million overdue rows must not take a core for
+// as long as the outage lasts, and a burst of a hundred thousand changes not a tenth of its own time.
+const (
+	restShare = 2
+	idleShare = 10
+)
 
 const yieldFor = 500 * time.Millisecond // until a pass looks whether the rebuild has ended
 
@@ -176,14 +180,18 @@ func (r *Reconciler) repeat(ctx context.Context, p pass, epoch int64, term Term)
 		if rest := rested.Sub(began); rest > 0 {
 			return loop.Result{Next: rest}, nil
 		}
-		if p.yields && r.filling.Load() {
+		if p.idles && r.filling.Load() {
 			return loop.Result{Next: yieldFor}, nil
 		}
 		res, err := r.once(ctx, p, epoch, term)
 		if err != nil || p.urgent {
 			return res, err
 		}
-		rested = began.Add((1 + restShare) * time.Since(began))
+		share := time.Duration(restShare)
+		if p.idles {
+			share = idleShare
+		}
+		rested = began.Add((1 + share) * time.Since(began))
 		if res.More {
 			res = loop.Result{Next: max(time.Until(rested), time.Millisecond)}
 		}
