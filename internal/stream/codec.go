@@ -80,9 +80,12 @@ func decodeHint(b []byte) (h task.Hint, at time.Time, err error) {
 	if !utf8.Valid(b) {
 		return h, at, errors.New("hint is not UTF-8")
 	}
-	var w wireHint
-	if err := json.Unmarshal(b, &w); err != nil {
-		return h, at, fmt.Errorf("hint is not readable: %w", err)
+	w, ours := scanHint(b)
+	if !ours {
+		w = wireHint{}
+		if err := json.Unmarshal(b, &w); err != nil {
+			return h, at, fmt.Errorf("hint is not readable: %w", err)
+		}
 	}
 	if err := checkHint(w.Hint); err != nil {
 		return h, at, err

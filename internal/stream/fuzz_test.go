@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -24,6 +25,12 @@ func FuzzDecodeHint(f *testing.F) {
 	f.Add([]byte(`{"ID":"` + someID + `","kind":"\u0000","owner":"\ud83d\ude00","run_at":2199023255551,"version":4095,"epoch":9007199254740992,"at":-1}`))
 	f.Add([]byte("\xff{"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
+		if w, ours := scanHint(raw); ours && utf8.Valid(raw) {
+			var want wireHint
+			if err := json.Unmarshal(raw, &want); err != nil || w != want {
+				t.Fatalf("%s scanned as %+v, want %+v, %v", raw, w, want, err)
+			}
+		}
 		h, at, err := decodeHint(raw)
 		if err != nil {
 			return
