@@ -29,7 +29,7 @@ func run(ctx context.Context, env *process.Env) error {
 	reconciler, err := reconcile.New(reconcile.Config{
 		Interval: cfg.Daemon.Interval, Lookahead: cfg.Daemon.Lookahead, Grace: cfg.Daemon.Grace,
 		Retention: cfg.Daemon.Retention,
-		Shards: p.Shards, Logger: env.Log(), Metrics: env.Registry,
+		Shards:    p.Shards, Logger: env.Log(), Metrics: env.Registry,
 	}, p.Store, p.Index, p.Stream)
 	if err != nil {
 		return err
