@@ -134,7 +134,7 @@ func (d *Dispatcher) look(ctx context.Context, wakes []chan struct{}, h *health)
 		}
 		for shard, ok := range marked {
 			if !ok {
-				rouse(wakes[shard])
+				loop.Rouse(wakes[shard])
 			}
 		}
 		h.completed(false)
@@ -146,20 +146,13 @@ func (d *Dispatcher) look(ctx context.Context, wakes []chan struct{}, h *health)
 func (d *Dispatcher) wake(ctx context.Context, wakes []chan struct{}) error {
 	err := d.index.Wakes(ctx, len(wakes), func(shard int, at time.Time) {
 		if shard < len(wakes) && !at.After(d.cfg.Now().Add(d.idle(len(wakes))+d.cfg.Lead)) {
-			rouse(wakes[shard])
+			loop.Rouse(wakes[shard])
 		}
 	})
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // the term ended; the subscription's error says only that
 	}
 	return err
-}
-
-func rouse(wake chan<- struct{}) {
-	select {
-	case wake <- struct{}{}:
-	default: // one is waiting already
-	}
 }
 
 // watchLayout calls stop when the number of shards is not what this poll serves. While MySQL is away it knows no better

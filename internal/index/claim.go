@@ -13,8 +13,8 @@ import (
 
 // Claim acknowledges the entries of the caller's previous claim and gives the next ones, in one round trip: at most
 // limit members that are due by now+lead, now being the database's clock as the caller knows it. It removes none of
-// those it gives, and counts those that are due soon after. A claim whose epoch is behind the shard's does nothing and says so in Fenced; one that is ahead
-// fences all others out.
+// those it gives, and counts those that are due soon after. A claim whose epoch is behind the shard's does nothing and
+// says so in Fenced; one that is ahead fences all others out.
 func (x *Index) Claim(
 	ctx context.Context, shard int, epoch int64, now time.Time, lead time.Duration, limit int, acked []task.Entry,
 ) (task.Claim, error) {

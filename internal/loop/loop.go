@@ -46,6 +46,14 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// Rouse sends a wake-up for Config.Wake, unless one is waiting already. It never blocks.
+func Rouse(wake chan<- struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
+}
+
 // Result is what a pass without an error says about the next one.
 type Result struct {
 	// More asks for the next pass at once: the page was full.

@@ -56,12 +56,8 @@ func (p *pace) next() loop.Result {
 // alarm has the audits look at everything.
 func (r *Reconciler) alarm() {
 	r.alarms.Add(1)
-	for _, wake := range []chan struct{}{r.wakeRows, r.wakeIndex} {
-		select {
-		case wake <- struct{}{}:
-		default: // woken already
-		}
-	}
+	loop.Rouse(r.wakeRows)
+	loop.Rouse(r.wakeIndex)
 }
 
 // auditRows walks the pending rows in time order, and mends what the index does not hold.

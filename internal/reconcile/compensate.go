@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -16,7 +17,7 @@ func (r *Reconciler) compensate(ctx context.Context, batch []task.Compensation) 
 	for _, c := range batch {
 		ids = append(ids, c.IDs...)
 		if len(c.Rebuild) > 0 {
-			r.askRebuild()
+			loop.Rouse(r.wake)
 		}
 	}
 	for chunk := range slices.Chunk(ids, page) {
@@ -39,11 +40,4 @@ func (r *Reconciler) putIDs(ctx context.Context, ids []task.ID) error {
 		return err
 	}
 	return r.mend(ctx, "compensated", rows, now, putAlways)
-}
-
-func (r *Reconciler) askRebuild() {
-	select {
-	case r.wake <- struct{}{}:
-	default: // one is waiting already
-	}
 }

@@ -106,16 +106,8 @@ func (r *Reconciler) fill(ctx context.Context, reason string, absent []task.Task
 		return nil, fmt.Errorf("fill %d entries: %w", len(absent), err)
 	}
 	r.report(ctx, reason, len(absent)-len(otherwise))
-	after, err := r.rows(ctx, absent)
-	if err != nil {
-		return nil, err
-	}
-	for _, row := range absent {
-		if after[row.ID].Version != row.Version {
-			otherwise = append(otherwise, row)
-		}
-	}
-	return otherwise, nil
+	moved, err := r.moved(ctx, absent)
+	return append(otherwise, moved...), err
 }
 
 // compare reads the index, then the rows, and says what must be replaced.
@@ -158,17 +150,23 @@ func (r *Reconciler) again(ctx context.Context, repairs []task.Repair, done int,
 	tasks := make([]task.Task, len(repairs))
 	for i, rep := range repairs {
 		tasks[i] = rep.Task
+		tasks[i].Version = before[rep.Task.ID].Version
 	}
 	if done < len(repairs) {
 		return tasks, nil
 	}
+	return r.moved(ctx, tasks)
+}
+
+// moved gives those of the tasks whose rows are no longer at their versions.
+func (r *Reconciler) moved(ctx context.Context, tasks []task.Task) ([]task.Task, error) {
 	after, err := r.rows(ctx, tasks)
 	if err != nil {
 		return nil, err
 	}
 	var moved []task.Task
 	for _, t := range tasks {
-		if after[t.ID].Version != before[t.ID].Version {
+		if after[t.ID].Version != t.Version {
 			moved = append(moved, t)
 		}
 	}

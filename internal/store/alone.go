@@ -43,12 +43,12 @@ func (s *Store) InsertAlone(ctx context.Context, spec task.Spec) (task.Task, boo
 	if err != nil {
 		return task.Task{}, false, err
 	}
-	text, due := insertAlone, t.DueAt.UnixMilli()
+	t.Shard = task.Shard(t.Owner, layout.Shards)
+	text, row := insertAlone, t
 	if d, relative := spec.In(); relative {
-		text, due = insertAloneIn, ceilMs(d)
+		text, row.DueAt, row.RunAt = insertAloneIn, fromMs(ceilMs(d)), fromMs(ceilMs(d))
 	}
-	r, err := s.db.ExecContext(ctx, text, t.ID[:], t.Kind, t.Owner, t.Subject, t.Queue, task.Shard(t.Owner, layout.Shards), int8(t.State),
-		due, due, t.Version, t.Attempt, t.MaxAttempts, nullText(t.DedupKey), string(t.Payload), t.LastError)
+	r, err := s.db.ExecContext(ctx, text, rowValues(row)[:columnCount-3]...) // the statement makes the last three
 	if taken, ok := errors.AsType[*mysql.MySQLError](err); ok && taken.Number == duplicateEntry {
 		return task.Task{}, false, nil
 	}
@@ -59,9 +59,9 @@ func (s *Store) InsertAlone(ctx context.Context, spec task.Spec) (task.Task, boo
 	if err != nil {
 		return t, false, err
 	}
-	t, err = spec.Resolve(fromMs(now))
-	t.Shard = task.Shard(t.Owner, layout.Shards)
-	return t, true, err
+	made, err := spec.Resolve(fromMs(now))
+	made.Shard = t.Shard
+	return made, true, err
 }
 
 // ceilMs rounds up, as due times are.

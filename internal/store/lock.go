@@ -14,7 +14,7 @@ import (
 // Lock reads the rows of these ids in id order and holds each until the transaction ends, waiting for other holders up
 // to the session's lock wait. Missing ids are absent from the answer.
 func (s *Store) Lock(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, error) {
-	tasks, err := s.byID(ctx, q, ids, s.dialect.ForUpdate())
+	tasks, err := s.byID(ctx, q, wholeRow, ids, s.dialect.ForUpdate())
 	if err != nil {
 		return nil, fmt.Errorf("lock %d tasks: %w", len(ids), err)
 	}
@@ -62,17 +62,17 @@ func (s *Store) LockOwner(ctx context.Context, q sqlx.ExtContext, owner, kind st
 // Get reads the rows of these ids in id order without locking. Missing ids are absent from the answer. A nil q takes a
 // connection of the pool.
 func (s *Store) Get(ctx context.Context, q sqlx.QueryerContext, ids []task.ID) ([]task.Task, error) {
-	tasks, err := s.byID(ctx, q, ids, "")
+	tasks, err := s.byID(ctx, q, wholeRow, ids, "")
 	if err != nil {
 		return nil, fmt.Errorf("read %d tasks: %w", len(ids), err)
 	}
 	return tasks, nil
 }
 
-func (s *Store) byID(ctx context.Context, q sqlx.QueryerContext, ids []task.ID, lock string) ([]task.Task, error) {
+func (s *Store) byID(ctx context.Context, q sqlx.QueryerContext, of selection, ids []task.ID, lock string) ([]task.Task, error) {
 	var tasks []task.Task
 	for part := range slices.Chunk(sorted(ids), task.MaxPerCall) {
-		found, err := s.query(ctx, q, "SELECT "+columns+" FROM duetime_tasks"+s.dialect.force("PRIMARY")+
+		found, err := s.read(ctx, q, of.scan, "SELECT "+of.columns+" FROM duetime_tasks"+s.dialect.force("PRIMARY")+
 			" WHERE id IN ("+marks(len(part))+") ORDER BY id"+lock, idArgs(part))
 		if err != nil {
 			return nil, err

@@ -93,6 +93,17 @@ func readEntry(r *sqlx.Rows) (task.Task, error) {
 	return t, nil
 }
 
+// selection is what a SELECT reads of a row.
+type selection struct {
+	columns string
+	scan    func(*sqlx.Rows) (task.Task, error)
+}
+
+var (
+	wholeRow = selection{columns, func(r *sqlx.Rows) (task.Task, error) { return readTask(r) }}
+	entry    = selection{entryColumns, readEntry}
+)
+
 // query runs a SELECT of the columns. What first points to is scanned from the columns before them, in each row.
 func (s *Store) query(ctx context.Context, q sqlx.QueryerContext, text string, args []any, first ...any) ([]task.Task, error) {
 	return s.read(ctx, q, func(r *sqlx.Rows) (task.Task, error) { return readTask(r, first...) }, text, args)

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -53,7 +52,8 @@ func (s *Store) Pending(ctx context.Context, from, to time.Time, after task.Curs
 }
 
 // Changed reads a page of rows in any state with updated_at in [from, to), by (updated_at, id), beginning after the
-// cursor; a zero cursor begins at from. Only what the index needs is read. Fewer than limit rows mean that this was the last page.
+// cursor; a zero cursor begins at from. Only what the index needs is read. Fewer than limit rows mean that this was the
+// last page.
 func (s *Store) Changed(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error) {
 	tasks, err := s.page(ctx, byChange, window{from, to, after, limit})
 	if err != nil {
@@ -64,20 +64,15 @@ func (s *Store) Changed(ctx context.Context, from, to time.Time, after task.Curs
 
 func (s *Store) page(ctx context.Context, way sweep, w window) ([]task.Task, error) {
 	text, args := way.sql(s.dialect, w)
-	return s.read(ctx, nil, readEntry, "SELECT "+entryColumns+" FROM duetime_tasks"+text, args)
+	return s.read(ctx, nil, entry.scan, "SELECT "+entry.columns+" FROM duetime_tasks"+text, args)
 }
 
 // Entries reads of the rows of these ids only what the index needs, without locking. Missing ids are absent from the
 // answer.
 func (s *Store) Entries(ctx context.Context, ids []task.ID) ([]task.Task, error) {
-	var tasks []task.Task
-	for part := range slices.Chunk(sorted(ids), task.MaxPerCall) {
-		found, err := s.read(ctx, nil, readEntry, "SELECT "+entryColumns+" FROM duetime_tasks"+s.dialect.force("PRIMARY")+
-			" WHERE id IN ("+marks(len(part))+")", idArgs(part))
-		if err != nil {
-			return nil, fmt.Errorf("read %d entries: %w", len(ids), err)
-		}
-		tasks = append(tasks, found...)
+	tasks, err := s.byID(ctx, nil, entry, ids, "")
+	if err != nil {
+		return nil, fmt.Errorf("read %d entries: %w", len(ids), err)
 	}
 	return tasks, nil
 }

@@ -5,11 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/duetime/duetime/internal/pipelinetest"
-	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -108,19 +106,12 @@ func TestLostAnswerOfAChangeIsNeverRunAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			direct := onMariaDB(t)
-			cfg, err := mysql.ParseDSN(direct.dsn)
-			pipelinetest.Must(t, err)
-			proxy := pipelinetest.Proxy(t, cfg.Addr)
-			cfg.Addr, cfg.ReadTimeout = proxy.Addr(), time.Second
-			s, err := store.Open(cfg.FormatDSN(), store.Options{})
-			pipelinetest.Must(t, err)
-			t.Cleanup(func() { _ = s.Close() })
-			w := newWorld(t, s, direct.store)
+			w, proxy := behindProxy(t, direct)
 			w.make(t, "ann") // the layout is known and a connection open
 
 			spec := meal.New("ann", 1, task.In(time.Hour))
 			test.cut(proxy)
-			_, err = w.Schedule(t.Context(), spec)
+			_, err := w.Schedule(t.Context(), spec)
 			wantIs(t, err, schedule.ErrCommitUnknown)
 			if schedule.IsRetryable(err) {
 				t.Error("a lost answer is called retryable")

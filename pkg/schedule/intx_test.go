@@ -163,18 +163,11 @@ func TestLostCommitIsNeverRunAgain(t *testing.T) {
 			t.Parallel()
 			direct := onMariaDB(t)
 			direct.counters(t, 1)
-			cfg, err := mysql.ParseDSN(direct.dsn)
-			pipelinetest.Must(t, err)
-			proxy := pipelinetest.Proxy(t, cfg.Addr)
-			cfg.Addr, cfg.ReadTimeout = proxy.Addr(), time.Second
-			s, err := store.Open(cfg.FormatDSN(), store.Options{})
-			pipelinetest.Must(t, err)
-			t.Cleanup(func() { _ = s.Close() })
-			w := newWorld(t, s, direct.store)
+			w, proxy := behindProxy(t, direct)
 
 			runs := 0
 			spec := meal.New("ann", 1, task.In(time.Hour))
-			err = w.InTx(t.Context(), func(tx *schedule.Tx) error {
+			err := w.InTx(t.Context(), func(tx *schedule.Tx) error {
 				runs++
 				if err := add(t.Context(), tx, 0); err != nil {
 					return err

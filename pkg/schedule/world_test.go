@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/pipelinetest"
@@ -161,6 +162,19 @@ func onMariaDB(t testing.TB) *world {
 	w := newWorld(t, s, s)
 	w.dsn = dsn
 	return w
+}
+
+// behindProxy is a second client of a world's database, whose connections can be cut; it waits a second for answers.
+func behindProxy(t testing.TB, direct *world) (*world, *pipelinetest.ToxicProxy) {
+	t.Helper()
+	cfg, err := mysql.ParseDSN(direct.dsn)
+	pipelinetest.Must(t, err)
+	proxy := pipelinetest.Proxy(t, cfg.Addr)
+	cfg.Addr, cfg.ReadTimeout = proxy.Addr(), time.Second
+	s, err := store.Open(cfg.FormatDSN(), store.Options{})
+	pipelinetest.Must(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	return newWorld(t, s, direct.store), proxy
 }
 
 func onSQLite(t testing.TB) *world {

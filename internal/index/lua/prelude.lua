@@ -1,5 +1,14 @@
 -- Prepended to every script. Scores travel as strings both ways: a Lua number loses digits when it is turned into text.
 
+-- every gives ARGV[first], ARGV[first + step], …
+local function every(first, step)
+  local some = {}
+  for i = first, #ARGV, step do
+    some[#some + 1] = ARGV[i]
+  end
+  return some
+end
+
 -- version gives the version in a score: its fraction, in 4096ths.
 local function version(score)
   return math.floor((score - math.floor(score)) * 4096 + 0.5)

@@ -7,10 +7,7 @@
 -- ARGV[2] -> wake channel
 -- ARGV[3…] -> by member: member, place of its owner set in KEYS, score; no member twice
 -- returns how many were written
-local members = {}
-for i = 3, #ARGV, 3 do
-  members[#members + 1] = ARGV[i]
-end
+local members = every(3, 3)
 local standing = redis.call('ZMSCORE', KEYS[1], unpack(members))
 local before = head(KEYS[1], KEYS[2])
 
