@@ -29,7 +29,12 @@ func (a *API) change(prep prepare) http.HandlerFunc {
 			a.fail(w, r, err)
 			return
 		}
-		a.carryOut(w, r, op)
+		ans, err := a.run(r, op)
+		if err != nil {
+			a.fail(w, r, err)
+			return
+		}
+		a.write(w, ans)
 	}
 }
 
@@ -100,20 +105,15 @@ func (a *API) once(key requestKey, op operation) operation {
 	}
 }
 
-// carryOut runs the operation in a transaction and answers.
-func (a *API) carryOut(w http.ResponseWriter, r *http.Request, op operation) {
+// run runs the operation in a transaction.
+func (a *API) run(r *http.Request, op operation) (ans answer, err error) {
 	ctx, cancel := context.WithTimeout(r.Context(), timeLimit)
 	defer cancel()
-	var ans answer
-	err := a.client.InTx(ctx, func(tx *schedule.Tx) (err error) {
+	err = a.client.InTx(ctx, func(tx *schedule.Tx) (err error) {
 		ans, err = op(ctx, tx)
 		return waited(err)
 	})
-	if err != nil {
-		a.fail(w, r, err)
-		return
-	}
-	a.write(w, ans)
+	return ans, err
 }
 
 // lockWait is MySQL's answer to a statement that waited for a row for as long as the session may, which is 2 s.

@@ -119,7 +119,12 @@ func (a *API) get(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, err)
 		return
 	}
-	a.carryOut(w, r, op)
+	ans, err := a.run(r, op)
+	if err != nil && !errors.Is(err, schedule.ErrCommitUnknown) { // there was nothing to commit
+		a.fail(w, r, err)
+		return
+	}
+	a.write(w, ans)
 }
 
 // ownedTask is one line of an owner's list.
