@@ -128,7 +128,7 @@ type pass struct {
 	wake     <-chan struct{}
 	urgent   bool // doesn't rest after a long run
 	idles    bool // rests longer always, and waits while a rebuild is under way: it looks for what hardly ever happens
-	run   func(ctx context.Context, now clock) (loop.Result, error)
+	run      func(ctx context.Context, now clock) (loop.Result, error)
 }
 
 // Lead runs all passes side by side until ctx ends or a newer daemon leads (ErrFenced).
