@@ -10,8 +10,10 @@ import (
 type system struct {
 	name, title, settings string
 
-	redis, postgres, rabbitmq bool // the servers that it needs beside MariaDB
+	redis, postgres, rabbitmq bool   // the servers that it needs beside MariaDB
+	redisHz                   string // how often Redis looks after waiting clients in a second; empty is its default, 10
 
+	node      bool // its driver is bullmq/driver.mjs
 	inProcess bool // scheduling and working happen in one process, in its memory
 	ownRows   bool // it writes its rows itself, so none is made for it
 	paces     bool // jobs due one after the other are handed over just in time, so that making them takes as long
@@ -52,8 +54,12 @@ var systems = []system{
 			"7 s ahead at least, since its scheduler looks each 5 s",
 	},
 	{
-		name: report.BullMQ, title: "BullMQ", redis: true, patience: 95 * time.Second, accepts: true, moves: true, grows: true, stands: true,
+		name: report.BullMQ, title: "BullMQ", redis: true, node: true, patience: 95 * time.Second, accepts: true, moves: true, grows: true, stands: true,
 		settings: "one worker, addBulk of 1,000, finished jobs removed at once",
+	},
+	{
+		name: "bullmq-hz", title: "BullMQ, Redis at hz 100", redis: true, node: true, redisHz: "100", spare: true, lagOnly: true,
+		settings: "its worker waits for the next delayed job inside Redis, which ends such a wait ten times a second by default",
 	},
 	{
 		name: report.RabbitMQ, title: "RabbitMQ, a queue per delay", rabbitmq: true, paces: true,

@@ -101,7 +101,8 @@ func (w *world) servers() {
 		w.exec(table)
 	}
 	if w.system.redis {
-		s, err := pipelinetest.StartRedis(w.folder("redis"), "--appendonly", "yes", "--appendfsync", "everysec")
+		s, err := pipelinetest.StartRedis(w.folder("redis"), "--appendonly", "yes", "--appendfsync", "everysec",
+			"--hz", cmp.Or(w.system.redisHz, "10"))
 		pipelinetest.Must(w, err)
 		pipelinetest.Own(w, s.Server)
 		w.env.Redis, w.deployment.Redis = s.Addr(), s.Addr()
@@ -154,9 +155,9 @@ func (w *world) start(role string) *driver {
 	env.Role = role
 	text, err := json.Marshal(env)
 	pipelinetest.Must(w, err)
-	command := []string{"node", "bullmq/driver.mjs"}
-	if w.system.name != report.BullMQ {
-		command = []string{w.bench.driver}
+	command := []string{w.bench.driver}
+	if w.system.node {
+		command = []string{"node", "bullmq/driver.mjs"}
 	}
 	more := []string{"BENCH=" + string(text)}
 	if ours(w.system) {

@@ -30,12 +30,13 @@
  *                  charge         pkg/worker/decide.go try.charge
  *                  settle         pkg/worker/apply.go try.settleHint, prefix.go generation.commit
  *   reconcile.pml  overdue        internal/reconcile/overdue.go overdue.sort, overdue.put, turn.has
- *                  sweep          lookahead.go, changed.go, audit.go: Reconciler.mendUnlike, auditIndex.check
+ *                  sweep, see     lookahead.go, changed.go, audit.go: Reconciler.mendUnlike, auditIndex.check
  *                  compensate     internal/reconcile/compensate.go Reconciler.putIDs
  *                  standings, row, repair, again   internal/reconcile/mend.go Reconciler.compare, right, again;
  *                                 internal/index/lua/standings.lua, repair.lua
- *                  begin, scan, fill, recent, finish   internal/reconcile/rebuild.go rebuild.begin, scan, fill, pass,
- *                                 end; internal/index/lua/begin.lua, fill.lua, finish.lua
+ *                  fill           mend.go Reconciler.fill and moved, rebuild.go rebuild.fill; internal/index/lua/fill.lua
+ *                  begin, scan, recent, finish   internal/reconcile/rebuild.go rebuild.begin, scan, pass, end;
+ *                                 internal/index/lua/begin.lua, finish.lua
  *   faults.pml     what no line of ours does
  *
  * Numbers: T ticks of the database's clock; M versions that a score tells apart (4096 in the code; 4 or 8 here); a

@@ -3,10 +3,11 @@
 /* Where the row must stand: a row whose hint may be under way may rightly be absent from the due set. */
 #define RIGHT_OWNER (state == PENDING -> SCORE(next, version) : 0)
 #ifdef NO_FLIGHT
-#define FLYING 0
+#define UNDER_WAY(at) 0
 #else
-#define FLYING (next <= now + LEAD)
+#define UNDER_WAY(at) ((at) <= now + LEAD)
 #endif
+#define FLYING UNDER_WAY(next)
 #define RIGHT_DUE(seen, always) \
 	(state != PENDING -> 0 : ((!(always) && FLYING && (seen) == 0) -> 0 : SCORE(next, version)))
 #define UNLIKE (RIGHT_DUE(inDue, 0) != inDue || RIGHT_OWNER != inOwner)
@@ -41,6 +42,16 @@
 /* What the two sets hold, at one moment. */
 inline standings() { seenDue = inDue; seenOwner = inOwner; step = ROW }
 
+/* A sweep reads the row, then the sets. What stands otherwise than the row says is mended, in the other order. */
+inline sweep() {
+	printf("daemon: sweeps, reads the row, version %d at %d, state %d\n", version, next, state);
+#ifdef GUARDED_PUT
+	standings()
+#else
+	read = version; rightOwner = RIGHT_OWNER; step = SEE
+#endif
+}
+
 /* What a pass remembers ends with it, or with the mending that is one part of a rebuild. */
 inline mended() {
 	printf("daemon: is through: due set %d, owner's set %d\n", inDue, inOwner);
@@ -74,15 +85,14 @@ end: do
 	}
 #endif
 #ifdef SWEEP
-     :: d_step { CALM && UNLIKE && EFFECTIVE -> standings(); printf("daemon: sweeps, reads the sets\n") }
+     :: d_step { CALM && UNLIKE && EFFECTIVE -> sweep() }
 #ifndef NO_OVERDUE
      :: d_step { CALM && OVERDUE && EFFECTIVE && hints == 0 -> step = GATE; printf("daemon: overdue and absent\n") }
 #endif
 #endif
 #ifdef EAGER
      :: d_step { /* a pass overtakes what is on the wire */
-		step == RESTING && faultsLeft -> faultsLeft--; standings();
-		printf("daemon: looks though nothing is wrong\n")
+		step == RESTING && faultsLeft -> faultsLeft--; sweep()
 	}
      :: d_step { /* an age from which no backlog explains anything, or one that can't be read */
 		step == RESTING && faultsLeft -> faultsLeft--; always = 1; standings();
@@ -132,30 +142,39 @@ end: do
 		fi
 	}
 #endif
+#ifndef GUARDED_PUT
+     :: d_step {
+		step == SEE -> printf("daemon: reads the sets\n");
+		if
+		:: NOTHING && rightOwner != 0 && !UNDER_WAY(TIME(rightOwner)) -> step = FILL
+		:: else -> rightOwner = 0; read = 0; step = LOOK
+		fi
+	}
+     :: d_step { /* fill: only where nothing stands. A sweep reads the row again; a rebuild compares later what has changed. */
+		step == FILL ->
+		if
+		:: NOTHING -> inDue = rightOwner; inOwner = rightOwner; step = AGAIN; printf("daemon: fills\n")
+		:: !NOTHING && inDue == rightOwner && inOwner == rightOwner -> step = AGAIN
+		:: else -> step = LOOK; read = 0; always = (rebuilding != 0); printf("daemon: something else stands there\n")
+		fi;
+		rightOwner = 0;
+		if
+		:: step == AGAIN && rebuilding -> mended()
+		:: else
+		fi
+	}
+#endif
 #ifdef REBUILD
      :: d_step { /* begin */
 		step == RESTING && marker != COMPLETE -> marker = token; wiped = 0; rebuilding = FILLING; step = SCAN;
 		printf("daemon: begins a rebuild\n")
 	}
-     :: d_step { /* the row, before the sets */
-		step == SCAN -> read = version; rightOwner = RIGHT_OWNER; step = SEE;
-		printf("daemon: scans the row, version %d at %d, state %d\n", version, next, state)
-	}
      :: d_step {
-		step == SEE -> printf("daemon: reads the sets\n");
+		step == SCAN -> printf("daemon: scans the row, version %d at %d, state %d\n", version, next, state);
 		if
-		:: rightOwner == 0 || inDue == rightOwner && inOwner == rightOwner -> mended()
-		:: rightOwner != 0 && NOTHING -> step = FILL
-		:: else -> always = 1; standings()
+		:: state == PENDING -> read = version; rightOwner = RIGHT_OWNER; step = FILL
+		:: else -> mended()
 		fi
-	}
-     :: d_step { /* fill: only where nothing stands */
-		step == FILL ->
-		if
-		:: NOTHING -> inDue = rightOwner; inOwner = rightOwner; printf("daemon: fills\n")
-		:: else
-		fi;
-		mended()
 	}
      :: d_step { /* recent: the rows that changed meanwhile, once more */
 		step == RECENT -> rebuilding = COMPARING; printf("daemon: compares what changed meanwhile\n");

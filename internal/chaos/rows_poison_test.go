@@ -107,8 +107,10 @@ func (d *drill) garbage(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	transport := &kafka.Transport{}
+	defer transport.CloseIdleConnections()
 	w := &kafka.Writer{
-		Addr: kafka.TCP(d.kafka.Addr()), Topic: "duetime.q.default", Balancer: &kafka.Hash{},
+		Addr: kafka.TCP(d.kafka.Addr()), Topic: hintTopic, Balancer: &kafka.Hash{}, Transport: transport,
 		RequiredAcks: kafka.RequireAll, BatchTimeout: time.Millisecond,
 	}
 	defer func() { _ = w.Close() }()

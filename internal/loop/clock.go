@@ -14,7 +14,7 @@ import (
 
 const (
 	probeWindow = 30 * time.Second       // how long a probe counts
-	probeEvery  = time.Second            // between probes
+	probeEvery  = 500 * time.Millisecond // between probes; what is due once the clock is set forward waits so long
 	gapMax      = 200 * time.Millisecond // between the database's and the local clock, beyond which a line is logged
 	drift       = 20 * time.Millisecond  // what two clocks may part by within the window: slewing, and whole milliseconds
 )
@@ -84,7 +84,7 @@ func (c *Clock) Local() time.Time { return c.at(time.Since(c.start)) }
 // at is the local time so long after start, as the monotonic clock counts it.
 func (c *Clock) at(since time.Duration) time.Time { return c.start.Round(0).Add(since) }
 
-// Run probes every second until ctx ends; it returns nil.
+// Run probes twice a second until ctx ends; it returns nil.
 func (c *Clock) Run(ctx context.Context) error {
 	return Run(ctx, Config{Name: "clock", Interval: probeEvery, MaxBackoff: probeEvery, Logger: c.logger},
 		func(ctx context.Context) (Result, error) { return Result{}, c.Learn(ctx) })

@@ -2,8 +2,10 @@ package pipelinetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -33,7 +35,7 @@ func proxyAt(t testing.TB, addr, upstream string) *ToxicProxy {
 	t.Helper()
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
 	p := &ToxicProxy{t: t, addr: addr, tp: toxiproxy.NewProxy(server, addr, addr, upstream)}
-	Must(t, p.tp.Start())
+	p.listen(p.tp.Start)
 	t.Cleanup(p.tp.Stop)
 	return p
 }
@@ -44,7 +46,8 @@ func (p *ToxicProxy) Addr() string { return p.addr }
 // Redirect leads new connections to another server, which may be down, and breaks those to the old one. Faults stay.
 func (p *ToxicProxy) Redirect(upstream string) {
 	p.t.Helper()
-	Must(p.t, p.tp.Update(&toxiproxy.Proxy{Listen: p.addr, Upstream: upstream, Enabled: p.enabled()}))
+	to := &toxiproxy.Proxy{Listen: p.addr, Upstream: upstream, Enabled: p.enabled()}
+	p.listen(func() error { return p.tp.Update(to) })
 }
 
 // Cut makes the network swallow everything in both directions: connections stay open, new ones are accepted, nothing
@@ -73,7 +76,7 @@ func (p *ToxicProxy) Reset() {
 	p.t.Helper()
 	if p.enabled() {
 		p.tp.Stop()
-		Must(p.t, p.tp.Start())
+		p.listen(p.tp.Start)
 	}
 }
 
@@ -93,8 +96,19 @@ func (p *ToxicProxy) Heal() {
 	p.t.Helper()
 	p.tp.Toxics.ResetToxics(context.Background())
 	if !p.enabled() {
-		Must(p.t, p.tp.Start())
+		p.listen(p.tp.Start)
 	}
+}
+
+// listen runs start until the port can be had, which is reserved: but a process that is being forked holds whatever listened
+// on it just before, until it has become another program.
+func (p *ToxicProxy) listen(start func() error) {
+	p.t.Helper()
+	err := start()
+	for deadline := time.Now().Add(10 * time.Second); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(deadline); err = start() {
+		time.Sleep(5 * time.Millisecond)
+	}
+	Must(p.t, err)
 }
 
 // enabled says whether the proxy listens.

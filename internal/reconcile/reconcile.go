@@ -127,9 +127,8 @@ type pass struct {
 	interval time.Duration
 	wake     <-chan struct{}
 	urgent   bool // doesn't rest after a long run
-	// idles has the pass rest longer, and wait while a rebuild is under way: it looks for what hardly ever happens.
-	idles bool
-	run   func(ctx context.Context, now clock) (loop.Result, error)
+	idles    bool // rests longer always, and waits while a rebuild is under way: it looks for what hardly ever happens
+	run      func(ctx context.Context, now clock) (loop.Result, error)
 }
 
 // Lead runs all passes side by side until ctx ends or a newer daemon leads (ErrFenced).
@@ -161,7 +160,8 @@ func (r *Reconciler) passes() []pass {
 }
 
 // How many times as long as it worked a pass rests, at least: a table with a million overdue rows must not take a core for
-// as long as the outage lasts, and a burst of a hundred thousand changes not a tenth of its own time.
+// as long as the outage lasts. One that found nothing to mend rests longer: what it sees is a burst, whose own time it would
+// take.
 const (
 	restShare = 2
 	idleShare = 10
@@ -183,12 +183,13 @@ func (r *Reconciler) repeat(ctx context.Context, p pass, epoch int64, term Term)
 		if p.idles && r.filling.Load() {
 			return loop.Result{Next: yieldFor}, nil
 		}
+		alarms := r.alarms.Load()
 		res, err := r.once(ctx, p, epoch, term)
 		if err != nil || p.urgent {
 			return res, err
 		}
 		share := time.Duration(restShare)
-		if p.idles {
+		if p.idles || !res.More && r.alarms.Load() == alarms {
 			share = idleShare
 		}
 		rested = began.Add((1 + share) * time.Since(began))
