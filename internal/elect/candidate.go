@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"time"
-
-	"github.com/duetime/duetime/internal/trust"
 )
 
 const (
@@ -79,7 +77,7 @@ func (c *candidate) run(ctx context.Context) error {
 // refused gives back a refusal, unless a term goes on: that one needs no place, and whoever mends the refusal must not
 // find it ended.
 func (c *candidate) refused(ctx context.Context, err error) error {
-	if _, refusal := errors.AsType[*trust.Refusal](err); !refusal {
+	if !isRefusal(err) {
 		return nil // ctx is done
 	}
 	if c.term == nil || !c.term.standing() {

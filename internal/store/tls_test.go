@@ -35,7 +35,7 @@ func TestTLS(t *testing.T) {
 		want  string // in the refusal; empty: it works
 	}{
 		"over TLS":                    {as("locked:right"), trusting, ""},
-		"with a certificate":          {as("certified:right"), trust.Files{ours.CAFile, own.CertFile, own.KeyFile}, ""},
+		"with a certificate":          {as("certified:right"), trust.Files{CAFile: ours.CAFile, CertFile: own.CertFile, KeyFile: own.KeyFile}, ""},
 		"without the certificate":     {as("certified:right"), trusting, "mysql.dsn: "},
 		"without TLS":                 {as("locked:right"), trust.Files{}, "mysql.dsn: "},
 		"wrong password":              {as("locked:wrong"), trusting, "mysql.dsn: "},

@@ -96,7 +96,9 @@ func TestClientShowsItsCertificate(t *testing.T) {
 	addr := serve(t, asking)
 
 	own, stranger := ours.Issue(t, "client"), theirs.Issue(t, "client")
-	files := func(c pipelinetest.Certificate) trust.Files { return trust.Files{ours.CAFile, c.CertFile, c.KeyFile} }
+	files := func(c pipelinetest.Certificate) trust.Files {
+		return trust.Files{CAFile: ours.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile}
+	}
 	if err := call(t, addr, files(own)); err != nil {
 		t.Errorf("with a certificate: %v", err)
 	}
