@@ -25,7 +25,7 @@ func newFortress(t *testing.T) *fortress {
 	t.Helper()
 	servers := pipelinetest.OwnSecuredServers(t, pipelinetest.Namespace(t))
 	f := &fortress{servers.Deploy(t), servers}
-	f.Rules = []string{"DUETIME_KAFKA__PARTITIONS=4", "DUETIME_GAME__MEAL=1s", "DUETIME_GAME__SPEEDUP=500ms"}
+	f.Rules = []string{"DUETIME_KAFKA__PARTITIONS=4", "DUETIME_GAME__MEAL=1s", "DUETIME_GAME__SPEEDUP=500ms", "DUETIME_LOG__LEVEL=debug"}
 	f.Migrate(t)
 	return f
 }

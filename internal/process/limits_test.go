@@ -113,7 +113,7 @@ func TestSlowReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	select {
-	case <-gaveUp:
+	case <-gaveUp: // by the deadline
 	case <-time.After(writeTimeout + time.Minute):
 		t.Error("the server writes for ever")
 	}

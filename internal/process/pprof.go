@@ -4,7 +4,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"net/http"
-	"net/http/pprof" //nolint:gosec // It also registers with net/http's default mux, which no server of ours serves.
+	"net/http/pprof" // also registers with the default mux, which no server of ours serves
 	"strings"
 )
 
