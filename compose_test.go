@@ -133,7 +133,7 @@ func TestComposeEnvironment(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		_, address, _ := strings.Cut(cfg.MySQL.DSN, "@tcp(")
+		_, address, _ := strings.Cut(string(cfg.MySQL.DSN), "@tcp(")
 		address, _, _ = strings.Cut(address, ")")
 		addresses := slices.Concat([]string{address}, cfg.Redis.Addrs, cfg.Kafka.Brokers, cfg.ZooKeeper.Servers)
 		for _, a := range addresses {

@@ -9,7 +9,6 @@ package duetime
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"time"
@@ -28,6 +27,12 @@ import (
 
 // Config is the configuration that all processes of a namespace share. The README lists its keys.
 type Config = config.Config
+
+// Secret is a text of a Config that nothing prints: a mask stands for it wherever it is shown.
+type Secret = config.Secret
+
+// DSN is a Config's address of MySQL; whatever prints it masks its password.
+type DSN = config.DSN
 
 // DefaultConfig gives every key's default.
 func DefaultConfig() Config { return config.Default() }
@@ -92,9 +97,13 @@ func Open(cfg Config, opts ...Option) (*Client, error) {
 func (c *Client) Ready(ctx context.Context) error { return c.parts.AwaitSchema(ctx) }
 
 // AwaitIndex waits until Redis answers. It returns nil also when ctx ends first, and an error when Redis refuses the
-// credentials. Scheduling works without it; a process that runs it beside its work ends on a wrong password instead of
+// credentials or would evict entries. Scheduling works without it; a process that runs it beside its work ends on a wrong password instead of
 // living on compensation.
 func (c *Client) AwaitIndex(ctx context.Context) error { return c.parts.AwaitIndex(ctx) }
+
+// AwaitStream waits until Kafka answers. It returns nil also when ctx ends first, and an error when Kafka refuses the
+// credentials.
+func (c *Client) AwaitStream(ctx context.Context) error { return c.parts.AwaitStream(ctx) }
 
 // DB is the client's handle on MySQL, for the service's own statements outside of a transaction.
 func (c *Client) DB() *sqlx.DB { return c.parts.Store.DB() }
@@ -119,12 +128,12 @@ func (c *Client) Close(ctx context.Context) error {
 func (c *Client) Work(ctx context.Context, mux *worker.Mux) error {
 	cfg := c.parts.Config
 	// A handle of its own: a worker's locks are held for a moment, and it must not wait long for others'.
-	st, err := store.Open(cfg.MySQL.DSN, store.Options{
+	st, err := parts.OpenStore(cfg, store.Options{
 		LockWait: workerLockWait, WaitTimeout: cfg.Worker.HandlerTimeout + workerIdle,
 		MaxOpen: len(mux.Queues())*(2*cfg.Worker.Concurrency+1) + spareConns,
 	})
 	if err != nil {
-		return fmt.Errorf("mysql.dsn: %w", err)
+		return err
 	}
 	defer func() { _ = st.Close() }()
 	w, err := worker.New(worker.Config{

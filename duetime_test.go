@@ -283,7 +283,7 @@ func TestReadyIsRefused(t *testing.T) {
 		t.Errorf("got %v for a schema of another namespace", err)
 	}
 	stranger := cfg
-	stranger.MySQL.DSN = strings.Replace(dsn, "root@", "stranger:secret@", 1)
+	stranger.MySQL.DSN = duetime.DSN(strings.Replace(dsn, "root@", "stranger:secret@", 1))
 	if err := newClient(t, stranger).Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "mysql.dsn") || strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v for refused credentials", err)
 	}

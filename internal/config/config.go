@@ -28,20 +28,25 @@ type Config struct {
 	Worker    Worker    `koanf:"worker"`
 	Daemon    Daemon    `koanf:"daemon"`
 	Game      Game      `koanf:"game"`
+	PProf     PProf     `koanf:"pprof"`
 }
 
 // MySQL says where the truth is kept.
 type MySQL struct {
-	DSN string `koanf:"dsn" form:"dsn" doc:"user:password@tcp(host:port)/schema; the parameters that the program needs are added by it"`
+	DSN          DSN    `koanf:"dsn" doc:"user:password@tcp(host:port)/schema; the parameters that the program needs are added by it"`
+	PasswordFile string `koanf:"password_file" doc:"file with the user's password, where mysql.dsn has none"`
+	TLS          TLS    `koanf:"tls"`
 }
 
 // Redis says where the index is kept.
 type Redis struct {
-	Mode       string   `koanf:"mode" doc:"standalone, sentinel or cluster"`
-	Addrs      []string `koanf:"addrs" doc:"host:port of the server, of the sentinels, or of some nodes of the cluster"`
-	MasterName string   `koanf:"master_name" doc:"name of the master, in mode sentinel only"`
-	Username   string   `koanf:"username" doc:"ACL user; empty is Redis's default user"`
-	Password   string   `koanf:"password" form:"secret" doc:"password of the user; empty is none"`
+	Mode         string   `koanf:"mode" doc:"standalone, sentinel or cluster"`
+	Addrs        []string `koanf:"addrs" doc:"host:port of the server, of the sentinels, or of some nodes of the cluster"`
+	MasterName   string   `koanf:"master_name" doc:"name of the master, in mode sentinel only"`
+	Username     string   `koanf:"username" doc:"ACL user; empty is Redis's default user"`
+	Password     Secret   `koanf:"password" doc:"password of the user; empty is none"`
+	PasswordFile string   `koanf:"password_file" doc:"file with the password, instead of redis.password"`
+	TLS          TLS      `koanf:"tls"`
 }
 
 // Kafka says where hints travel, and what migrate creates there.
@@ -50,6 +55,15 @@ type Kafka struct {
 	Partitions     int           `koanf:"partitions" doc:"partitions of each topic that migrate creates, 1 to 10000"`
 	Replication    int           `koanf:"replication" doc:"replicas of each topic that migrate creates, 1 to 100; 3 in production"`
 	SessionTimeout time.Duration `koanf:"session_timeout" doc:"after which a silent worker's partitions go to another, 1s to 30m; the broker has limits of its own"`
+	SASL           SASL          `koanf:"sasl"`
+	TLS            TLS           `koanf:"tls"`
+}
+
+// SASL says who we are to Kafka, by SCRAM-SHA-512.
+type SASL struct {
+	Username     string `koanf:"username" doc:"user of SCRAM-SHA-512; empty is no authentication"`
+	Password     Secret `koanf:"password" doc:"password of the user"`
+	PasswordFile string `koanf:"password_file" doc:"file with the password, instead of kafka.sasl.password"`
 }
 
 // Heartbeat is how often a worker tells its group that it lives: a tenth of the session, half a second at most.
@@ -61,6 +75,17 @@ func (k Kafka) Heartbeat() time.Duration {
 type ZooKeeper struct {
 	Servers        []string      `koanf:"servers" doc:"host:port of the ensemble's servers"`
 	SessionTimeout time.Duration `koanf:"session_timeout" doc:"after which a silent leader is replaced, 100ms to 10m; the server rounds it to 2 to 20 of its ticks"`
+	Username       string        `koanf:"username" doc:"user of the scheme digest, to whom alone our nodes belong; empty is none, and everybody may write them"`
+	Password       Secret        `koanf:"password" doc:"password of the user"`
+	PasswordFile   string        `koanf:"password_file" doc:"file with the password, instead of zookeeper.password"`
+	TLS            TLS           `koanf:"tls"`
+}
+
+// TLS says whom we believe on one link, and who we are there.
+type TLS struct {
+	CAFile   string `koanf:"ca_file" doc:"PEM file of the authorities that sign the server's certificate, or system for this machine's; empty is no TLS"`
+	CertFile string `koanf:"cert_file" doc:"PEM file of our own certificate, where the server wants one"`
+	KeyFile  string `koanf:"key_file" doc:"PEM file of our certificate's key"`
 }
 
 // Log says what a process writes to its standard error.
@@ -99,6 +124,12 @@ type Game struct {
 	Meal    time.Duration `koanf:"meal" doc:"how long a meal takes, 1ms to 87600h"`
 	Speedup time.Duration `koanf:"speedup" doc:"how much sooner a speed-up card makes it end, 1ms to 87600h"`
 	Start   Start         `koanf:"start"`
+}
+
+// PProf is about profiles of a running process.
+type PProf struct {
+	Token     Secret `koanf:"token" doc:"bearer token, of 16 characters or more, that opens /debug/pprof/ on the admin addresses; empty is off"`
+	TokenFile string `koanf:"token_file" doc:"file with the token, instead of pprof.token"`
 }
 
 // Start is what a new pet has.

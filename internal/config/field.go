@@ -8,12 +8,8 @@ import (
 	"time"
 )
 
-// Forms of a text beyond its type, in the struct tag "form".
-const (
-	formAddr   = "addr"   // host:port, where the port alone is enough, even as a number
-	formDSN    = "dsn"    // holds a password
-	formSecret = "secret" // is a password
-)
+// formAddr in the struct tag "form" is host:port, where the port alone is enough, even as a number.
+const formAddr = "addr"
 
 var durationType = reflect.TypeFor[time.Duration]()
 

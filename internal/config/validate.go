@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"regexp"
@@ -17,6 +18,9 @@ var (
 	queueForm     = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 	hostForm      = regexp.MustCompile(`^[A-Za-z0-9._:%-]+$`)
 )
+
+// errDSN quotes nothing: the driver's own error may quote the password.
+var errDSN = errors.New("mysql.dsn: is not of the form user:password@tcp(host:port)/schema")
 
 const tenYears = 87600 * time.Hour
 
@@ -41,6 +45,8 @@ func (c Config) Validate() error {
 	c.checkNames(&p)
 	c.checkAddresses(&p)
 	c.checkRedis(&p)
+	c.checkSecrets(&p)
+	c.checkTLS(&p)
 	return p.orNil()
 }
 
@@ -125,9 +131,9 @@ func (c Config) checkNames(p *problems) {
 }
 
 func (c Config) checkAddresses(p *problems) {
-	// Without its "@" the driver takes user:password for the name of a network. Its error may quote the password.
-	if dsn, err := mysql.ParseDSN(c.MySQL.DSN); err != nil || dsn.DBName == "" || strings.Contains(dsn.Net, ":") {
-		p.addf("mysql.dsn: is not of the form user:password@tcp(host:port)/schema")
+	// Without its "@" the driver takes user:password for the name of a network.
+	if dsn, err := mysql.ParseDSN(string(c.MySQL.DSN)); err != nil || dsn.DBName == "" || strings.Contains(dsn.Net, ":") {
+		p.addf("%v", errDSN)
 	}
 	for _, list := range []struct {
 		key   string
@@ -170,8 +176,7 @@ func checkAddress(p *problems, key, addr string, lowest int) {
 	}
 }
 
-// checkRedis refuses what the client would take for something else: it tells the modes apart by these very fields,
-// and sends no user without a password.
+// checkRedis refuses what the client would take for something else: it tells the modes apart by these very fields.
 func (c Config) checkRedis(p *problems) {
 	r := c.Redis
 	if r.Mode == "sentinel" && r.MasterName == "" {
@@ -182,9 +187,6 @@ func (c Config) checkRedis(p *problems) {
 	}
 	if r.Mode == "standalone" && len(r.Addrs) > 1 {
 		p.addf("redis.addrs: %d addresses, but redis.mode standalone has one", len(r.Addrs))
-	}
-	if r.Username != "" && r.Password == "" {
-		p.addf("redis.username: %q needs a redis.password", r.Username)
 	}
 }
 

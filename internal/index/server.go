@@ -28,7 +28,7 @@ func (x *Index) Identity(ctx context.Context) (string, error) {
 	return strings.Join(facts, " "), nil
 }
 
-// CheckPolicy warns when Redis may throw entries out by itself once its memory is full; the warning is empty if not.
+// CheckPolicy says so when Redis may throw entries out by itself once its memory is full; it is empty if not.
 func (x *Index) CheckPolicy(ctx context.Context) (string, error) {
 	if x.embedded {
 		return "", nil
@@ -39,7 +39,7 @@ func (x *Index) CheckPolicy(ctx context.Context) (string, error) {
 	}
 	for _, p := range policies {
 		if p != noEviction {
-			return fmt.Sprintf("redis maxmemory-policy is %s: it must be %s, or a full Redis throws scheduled tasks out",
+			return fmt.Sprintf("the server's maxmemory-policy is %s: it must be %s, or a full Redis throws scheduled tasks out",
 				p, noEviction), nil
 		}
 	}

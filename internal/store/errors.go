@@ -13,6 +13,8 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"modernc.org/sqlite"
+
+	"github.com/duetime/duetime/internal/trust"
 )
 
 // ErrNoSchema says that the schema has no tables of ours yet, or no layout: migrate first.
@@ -50,6 +52,9 @@ var (
 	// murky are answers to a COMMIT that may come after it took effect.
 	murky = []uint16{1053, 1180, 1317, 1927, 3169}
 )
+
+// needsTLS is what MySQL says under require_secure_transport; MariaDB says that access is denied.
+const needsTLS = 3159
 
 // SQLite's primary result codes.
 const (
@@ -96,11 +101,28 @@ func lostConn(err error) bool {
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// IsRefused reports that the server answered and will not let us in or do this with these credentials. Waiting does
-// not help.
-func IsRefused(err error) bool {
-	e, ok := errors.AsType[*mysql.MySQLError](err)
-	return ok && slices.Contains(refused, e.Number)
+// IsRefused reports that the server answered and will not let us in or do this with these credentials, or that we don't
+// believe the server. Waiting does not help.
+func IsRefused(err error) bool { return Refusal(err) != nil }
+
+// Refusal gives an error that no waiting cures with the name of the key to look at; nil for all other errors.
+func Refusal(err error) error {
+	e, answered := errors.AsType[*mysql.MySQLError](err)
+	switch {
+	case isNamed(err):
+		return err
+	case trust.Refused(err), errors.Is(err, mysql.ErrNoTLS), answered && e.Number == needsTLS:
+		return &trust.Refusal{Key: "mysql.tls.ca_file", Err: err}
+	case answered && slices.Contains(refused, e.Number):
+		return &trust.Refusal{Key: "mysql.dsn", Err: err}
+	}
+	return nil
+}
+
+// isNamed tells whether a connection was not even made, by a refusal.
+func isNamed(err error) bool {
+	_, named := errors.AsType[*trust.Refusal](err)
+	return named
 }
 
 // Retryable reports that the transaction did not commit and the same transaction may succeed when run again: deadlock,
@@ -127,7 +149,7 @@ func isFull(err error) bool {
 
 func isDial(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
-	return ok && op.Op == "dial"
+	return ok && op.Op == "dial" || isNamed(err)
 }
 
 func (s *Store) ambiguousMark(err error) bool {
@@ -169,7 +191,7 @@ func (s *Store) Unavailable(err error) bool {
 	case sqliteReadOnly, sqliteIOErr, sqliteFull, sqliteCantOpen:
 		return true
 	}
-	return lostConn(err) || errors.Is(err, sql.ErrConnDone)
+	return lostConn(err) || isNamed(err) || errors.Is(err, sql.ErrConnDone)
 }
 
 // noTable tells whether a statement failed because migrate has not run.
