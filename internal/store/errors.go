@@ -25,6 +25,9 @@ var ErrNamespace = errors.New("schema belongs to another namespace")
 // rolled back; it may be tried again.
 var ErrConflict = errors.New("task changed in between")
 
+// ErrKeyTaken says that another task has taken the key of a task that is to be pending again.
+var ErrKeyTaken = errors.New("another task has its key")
+
 // conflictError is ErrConflict with its numbers.
 type conflictError struct{ got, want int64 }
 
@@ -61,6 +64,7 @@ const (
 	sqliteIOErr     = 10
 	sqliteFull      = 13
 	sqliteCantOpen  = 14
+	sqliteUnique    = 2067 // an extended one
 )
 
 func sqliteCode(err error) int {
@@ -117,6 +121,15 @@ func (s *Store) Retryable(err error) bool {
 		return r.Retryable()
 	}
 	return !isContext(err) && endsTx(err) && !isDial(err) && !isFull(err)
+}
+
+// isDuplicate tells whether a row was refused because a unique key is taken.
+func isDuplicate(err error) bool {
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		return e.Number == duplicateEntry
+	}
+	e, ok := errors.AsType[*sqlite.Error](err)
+	return ok && e.Code() == sqliteUnique
 }
 
 // isFull tells whether a statement found no room on the disk: trying again at once does not help.
