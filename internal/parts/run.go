@@ -70,7 +70,7 @@ func (p *Parts) Stand(ctx context.Context, env *process.Env, c Candidate) error 
 	refused := make(chan error, 1)
 	group.Go(func() error {
 		return elector.Lead(ctx, c.Name, func(ctx context.Context, term *elect.Term) error {
-			err := c.Lead(ctx, term)
+			err := p.untilAsked(ctx, c, term)
 			var permanent interface{ Permanent() bool }
 			if errors.As(err, &permanent) && permanent.Permanent() {
 				select {

@@ -25,9 +25,6 @@ var ErrNamespace = errors.New("schema belongs to another namespace")
 // rolled back; it may be tried again.
 var ErrConflict = errors.New("task changed in between")
 
-// ErrKeyTaken says that another task has taken the key of a task that is to be pending again.
-var ErrKeyTaken = errors.New("another task has its key")
-
 // conflictError is ErrConflict with its numbers.
 type conflictError struct{ got, want int64 }
 

@@ -163,7 +163,7 @@ func retryTaken(t *testing.T, s *store.Store) {
 		t.Fatal("the key of a dead task was not free")
 	}
 	inserted(t, s, newTask(t, "ann", 0, task.Key("k")))
-	if err := s.SaveDead(t.Context(), s.DB(), []task.Task{again}); !errors.Is(err, store.ErrKeyTaken) {
+	if err := s.SaveDead(t.Context(), s.DB(), []task.Task{again}); !errors.Is(err, task.ErrKeyTaken) {
 		t.Errorf("the key is taken: %v", err)
 	}
 }

@@ -37,12 +37,12 @@ func (s *Store) Save(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) 
 	return s.save(ctx, q, task.Pending, tasks)
 }
 
-// SaveDead is Save for transitions out of rows that were dead. It answers ErrKeyTaken when another task has the key that
-// one of them had.
+// SaveDead is Save for transitions out of rows that were dead. It answers task.ErrKeyTaken when another task has the
+// key that one of them had.
 func (s *Store) SaveDead(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error {
 	err := s.save(ctx, q, task.Dead, tasks)
 	if isDuplicate(err) {
-		return fmt.Errorf("%w: %w", ErrKeyTaken, err)
+		return fmt.Errorf("%w: %w", task.ErrKeyTaken, err)
 	}
 	return err
 }

@@ -13,6 +13,9 @@ import (
 // ErrNotDead answers the retry or the dismissal of a task that waits for its run.
 var ErrNotDead = errors.New("task is pending, not dead")
 
+// ErrKeyTaken answers the retry of a task whose key another task has taken since it died.
+var ErrKeyTaken = errors.New("another task has its key")
+
 // Retry is an operator's transition from dead back to pending: due now, with all its attempts. It has its key again; the
 // write fails where another task has taken that meanwhile. Other states answer as for Cancel, pending ErrNotDead.
 func (t Task) Retry(now time.Time) (Task, error) {
