@@ -23,7 +23,7 @@ func (t *tool) dead() *cobra.Command {
 	}
 	cmd.AddCommand(t.deadList(), t.deadBulk(bulk{
 		use: "retry", short: "Make dead tasks pending again, due now, with all their attempts", past: "retried",
-		do: (*operate.Operator).Retry, index: true,
+		do: (*operate.Operator).Retry,
 	}), t.deadBulk(bulk{
 		use: "discard", short: "Take dead tasks off the list: they end as cancelled", past: "discarded",
 		do: (*operate.Operator).Discard,
@@ -93,7 +93,6 @@ func cut(s string, width int) string {
 type bulk struct {
 	use, short, past string
 	do               func(*operate.Operator, context.Context, []task.ID) (operate.Outcome, error)
-	index            bool // they must stand in the index afterwards
 }
 
 // bulkBatch is how many tasks change in one transaction: short locks, and little to do again.
@@ -184,9 +183,7 @@ func (t *tool) runBulk(ctx context.Context, p *parts.Parts, b bulk, ids []task.I
 		if out, err = b.do(operator, ctx, part); err != nil {
 			break
 		}
-		if b.index {
-			client.IndexTasks(ctx, out.Changed)
-		}
+		client.IndexTasks(ctx, out.Changed)
 		done += len(out.Changed)
 		sum.Taken = append(sum.Taken, out.Taken...)
 		sum.Passed += out.Passed

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -81,8 +82,12 @@ func (t *tool) topOnce(ctx context.Context, p *parts.Parts) error {
 	if !terminal {
 		width = topWidth
 	}
-	_, err = fmt.Fprintln(t.out, f.draw(width, topHeight, plain))
-	return err
+	for line := range strings.SplitSeq(f.draw(width, topHeight, plain), "\n") {
+		if _, err := fmt.Fprintln(t.out, strings.TrimRight(line, " ")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (t *tool) topLive(ctx context.Context, p *parts.Parts) error {

@@ -38,7 +38,7 @@ const late = 2 * time.Second
 func (f frame) draw(width, height int, s style) string {
 	width = max(width, 60)
 	lines := slices.Concat(
-		[]string{s.title(fit(fmt.Sprintf(" duetime top  %-*s %s ", width-38, f.namespace, f.Now.Format("2006-01-02 15:04:05 UTC")), width)), ""},
+		[]string{s.title(fit(fmt.Sprintf(" duetime top  %-*s %s ", width-39, f.namespace, f.Now.Format("2006-01-02 15:04:05 UTC")), width)), ""},
 		f.drawRates(width, s), []string{""},
 		f.drawStates(s), []string{""},
 		f.drawLeaders(s), []string{""},
@@ -53,7 +53,7 @@ func (f frame) draw(width, height int, s style) string {
 		end = []string{s.bad(cut(" figures are old: "+oneLine(f.err), width))}
 	}
 	room := height - len(lines) - len(end)
-	lines = append(lines, f.drawQueues(room, s)...)
+	lines = append(append(lines, f.drawQueues(room-1, s)...), "")
 	for len(lines) < height-len(end) && f.rest > 0 {
 		lines = append(lines, "")
 	}
@@ -137,6 +137,9 @@ func (f frame) drawLeaders(s style) []string {
 			if n < len(f.shards) {
 				at = s.bad(at)
 			}
+		}
+		if f.Epochs[name] == 0 {
+			at = s.bad("nobody has ever led")
 		}
 		lines = append(lines, fmt.Sprintf(" %-8s %5d  %s", name, f.Epochs[name], at))
 	}
