@@ -61,18 +61,10 @@ func (t *tool) writeDead(rows []task.Task, asJSON bool) error {
 	if asJSON {
 		return t.writeViews(rows)
 	}
-	w := tabwriter.NewWriter(t.out, 0, 0, 1, ' ', 0)
-	width, terminal := t.width()
-	left := width
-	if terminal {
-		const kind, died = 14, 8
-		left = max(width-idWidth-kind-died-3, 10)
-		_, _ = fmt.Fprintf(w, "%-*s %s %-*s %s\n", idWidth, "TASK", fit("KIND", kind), died, "DIED", "ERROR")
-		for _, row := range rows {
-			_, _ = fmt.Fprintf(w, "%s %s %-*s %s\n", row.ID, fit(row.Kind, kind), died, relative(time.Until(row.FinishedAt)), cut(oneLine(errors.New(row.LastError)), left))
-		}
-		return w.Flush()
+	if width, ok := t.width(); ok {
+		return t.writeNarrowDead(rows, width)
 	}
+	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(w, "TASK\tKIND\tOWNER\tDIED\tATTEMPT\tERROR")
 	for _, row := range rows {
 		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d/%d\t%s\n", row.ID, row.Kind, row.Owner,
@@ -81,12 +73,16 @@ func (t *tool) writeDead(rows []task.Task, asJSON bool) error {
 	return w.Flush()
 }
 
-// cut shortens a text to so many columns.
-func cut(s string, width int) string {
-	if letters := []rune(s); len(letters) > width {
-		return string(letters[:width-1]) + "…"
+// writeNarrowDead writes a table that fits the terminal: what the kind leaves of the line is the error's.
+func (t *tool) writeNarrowDead(rows []task.Task, width int) error {
+	const kind, died = 14, 8
+	format := fmt.Sprintf("%%-36s %%s %%-%ds %%s\n", died)
+	_, _ = fmt.Fprintf(t.out, format, "TASK", fit("KIND", kind), "DIED", "ERROR")
+	for _, row := range rows {
+		text := cut(oneLine(errors.New(row.LastError)), max(width-36-kind-died-3, leastColumn))
+		_, _ = fmt.Fprintf(t.out, format, row.ID, fit(row.Kind, kind), relative(time.Until(row.FinishedAt)), text)
 	}
-	return s
+	return nil
 }
 
 // bulk is what is done to many dead tasks.

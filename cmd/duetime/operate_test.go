@@ -156,6 +156,9 @@ func TestDeadTasksInBulk(t *testing.T) {
 	say("discarded 0 tasks\n2 were not dead (any more)\n", "dead", "discard", ann[1].ID.String(), waits.ID.String(), "--yes")
 	say("retried 250 tasks\n", "dead", "retry", "--owner", "bob", "--yes")
 	say("discarded 1 task\n", "dead", "discard", "--all", "--yes")
+	pipelinetest.Await(t, "the retried to be overdue", func() bool {
+		return decode[map[string]int](t, d.run(t, nil, "verify", "--json"))["overdue"] == 251
+	})
 	d.wantVerify(t, "the index follows", 1, map[string]int{"pending": 252, "cancelled": 2, "overdue": 251})
 }
 

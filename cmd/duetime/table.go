@@ -4,42 +4,60 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Columns of a table on a terminal; the id can't be cut, for it is what the next command needs.
-const (
-	idWidth    = 36
-	stateWidth = 9
-	whenWidth  = 8
-	triesWidth = 7
-)
+// leastColumn is how narrow a column of names may become.
+const leastColumn = 5
 
-// writeNarrow writes a table that fits the terminal: times count from now, and kind and owner share what is left.
+// writeNarrow writes a table that fits the terminal: times count from now, and kind and owner are cut as far as it takes.
+// The id can't be cut, for it is what the next command needs.
 func (t *tool) writeNarrow(rows []task.Task, width int) error {
-	left := max(width-idWidth-stateWidth-whenWidth-triesWidth-5, 12)
-	kind := left * 3 / 5
+	cells := [][]string{{"TASK", "KIND", "OWNER", "STATE", "DUE", "TRIES"}}
+	const kind, owner = 1, 2
 	now := time.Now()
-	line := func(id, k, owner, state, when, tries string) {
-		text := fmt.Sprintf("%-*s %s %s %-*s %-*s %s", idWidth, id, fit(k, kind), fit(owner, left-kind), stateWidth, state, whenWidth, when, tries)
-		_, _ = fmt.Fprintln(t.out, strings.TrimRight(text, " "))
-	}
-	line("TASK", "KIND", "OWNER", "STATE", "DUE", "ATTEMPT")
 	for _, row := range rows {
-		line(row.ID.String(), row.Kind, row.Owner, row.State.String(), relative(row.DueAt.Sub(now)),
-			fmt.Sprintf("%d/%d", row.Attempt, row.MaxAttempts))
+		cells = append(cells, []string{
+			row.ID.String(), row.Kind, row.Owner, row.State.String(), relative(row.DueAt.Sub(now)), fmt.Sprintf("%d/%d", row.Attempt, row.MaxAttempts),
+		})
+	}
+	widths, sum := make([]int, len(cells[0])), len(cells[0])-1
+	for column := range widths {
+		for _, line := range cells {
+			widths[column] = max(widths[column], utf8.RuneCountInString(line[column]))
+		}
+		sum += widths[column]
+	}
+	for ; sum > width && max(widths[kind], widths[owner]) > leastColumn; sum-- {
+		if widths[kind] > widths[owner] {
+			widths[kind]--
+		} else {
+			widths[owner]--
+		}
+	}
+	for _, line := range cells {
+		for column, cell := range line {
+			line[column] = fit(cell, widths[column])
+		}
+		_, _ = fmt.Fprintln(t.out, strings.TrimRight(strings.Join(line, " "), " "))
 	}
 	return nil
 }
 
 // fit cuts or pads a text to so many columns. A name may hold anything but control characters.
 func fit(s string, width int) string {
-	letters := []rune(s)
-	if len(letters) > width {
+	s = cut(s, width)
+	return s + strings.Repeat(" ", width-utf8.RuneCountInString(s))
+}
+
+// cut shortens a text to so many columns.
+func cut(s string, width int) string {
+	if letters := []rune(s); len(letters) > width {
 		return string(letters[:width-1]) + "…"
 	}
-	return s + strings.Repeat(" ", width-len(letters))
+	return s
 }
 
 // relative is a time from now in two letters and a few digits: 3m ago, in 2h.

@@ -11,7 +11,7 @@ import (
 // onTerminal runs the tool on a terminal.
 func (d deployment) onTerminal(t *testing.T, args ...string) *pipelinetest.Terminal {
 	t.Helper()
-	return pipelinetest.RunOnTerminal(t, nil, pipelinetest.Build(t, "./cmd/duetime"), d.env, args...)
+	return pipelinetest.RunOnTerminal(t, t.TempDir(), nil, pipelinetest.Build(t, "./cmd/duetime"), d.env, args...)
 }
 
 func TestDestructiveVerbsAskOnATerminal(t *testing.T) {
@@ -48,7 +48,7 @@ func TestTaskListFitsTheTerminal(t *testing.T) {
 	}
 	x.WaitText(t, made.ID.String())
 	lines := strings.Split(x.Text(), "\n")
-	if len(lines) != 2 || !strings.Contains(lines[1], "in 2h") || !strings.Contains(lines[1], "…") || !strings.HasSuffix(lines[1], "0/25") {
+	if row := lines[len(lines)-1]; len(lines) != 3 || !strings.Contains(row, "in 2h") || !strings.Contains(row, "…") || !strings.HasSuffix(row, "0/25") {
 		t.Errorf("the list:\n%s", x.Text())
 	}
 }

@@ -64,11 +64,11 @@ func (f frame) drawRates(width int, s style) []string {
 	const column = 24 // of the numbers on the left
 	rate := func(n int64) string { return fmt.Sprintf("%.1f/s", float64(n)/topWindow.Seconds()) }
 	oldest := "none"
-	if !f.Oldest.IsZero() {
-		oldest = span(f.Now.Sub(f.Oldest))
-	}
-	if f.Now.Sub(f.Oldest) > late && !f.Oldest.IsZero() {
-		oldest = s.bad(oldest)
+	if age, ok := f.oldest(); ok {
+		oldest = span(age)
+		if age > late {
+			oldest = s.bad(oldest)
+		}
 	}
 	chart := width - column - 22
 	return []string{
@@ -76,6 +76,16 @@ func (f frame) drawRates(width int, s style) []string {
 		fmt.Sprintf(" %s %11s %s  lag p99 %10s", s.head("scheduled "), rate(f.Scheduled), fit("", chart), span(f.LagP99)),
 		fmt.Sprintf(" %s %s %s  lag max %10s", s.head("oldest due"), right(oldest, 11), fit("", chart), span(f.LagMax)),
 	}
+}
+
+// oldest gives for how long the first task in line has been due, in the queues that are not paused; false for none.
+func (f frame) oldest() (age time.Duration, ok bool) {
+	for queue, b := range f.Backlog {
+		if _, paused := f.Paused[queue]; !paused {
+			age, ok = max(age, f.Now.Sub(b.Oldest)), true
+		}
+	}
+	return age, ok
 }
 
 // right puts a text, which may be coloured, at the right end of so many columns.

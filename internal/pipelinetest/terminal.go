@@ -1,6 +1,7 @@
 package pipelinetest
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -31,14 +32,16 @@ type Terminal struct {
 	svg    string                 // of the snapshot
 }
 
-// RunOnTerminal starts a binary on a terminal, as Run does elsewhere. Each screen that keep says yes to becomes the
-// snapshot, until the first one; keep may be nil.
-func RunOnTerminal(t testing.TB, keep func(text string) bool, binary string, env []string, args ...string) *Terminal {
+// RunOnTerminal starts a binary on a terminal, as Run does elsewhere, in the folder and below the line that a person would
+// have typed there. The first screen that keep says yes to becomes the snapshot; keep may be nil.
+func RunOnTerminal(t testing.TB, folder string, keep func(text string) bool, binary string, env []string, args ...string) *Terminal {
 	t.Helper()
 	x := &Terminal{ended: make(chan struct{}), kept: keep}
 	x.screen = vt10x.New(vt10x.WithSize(terminalColumns, terminalLines))
+	name := binary[strings.LastIndexAny(binary, "/-")+1:]
+	_, _ = fmt.Fprintf(x.screen, "$ %s\r\n", strings.Join(append([]string{name}, args...), " ")) // it takes anything
 	x.cmd = exec.Command(binary, args...) //nolint:gosec,noctx // a test's own binary, ended by the cleanup
-	x.cmd.Dir, x.cmd.Env = t.TempDir(), append(append(cleanEnv(), "TERM=xterm-256color", "COLORTERM="), env...)
+	x.cmd.Dir, x.cmd.Env = folder, append(append(cleanEnv(), "TERM=xterm-256color", "COLORTERM="), env...)
 	var err error
 	x.tty, err = pty.StartWithAttrs(x.cmd, &pty.Winsize{Rows: terminalLines, Cols: terminalColumns},
 		&syscall.SysProcAttr{Setsid: true, Setctty: true})

@@ -29,14 +29,15 @@ var palette = [16]string{
 
 const glyphBold = 1 << 2 // of vt10x's modes, which it doesn't name; it swaps the colours of reversed cells by itself
 
-// draw makes a picture of the screen, each run of equal cells a piece of text.
+// draw makes a picture of the screen down to its last line that shows something, each run of equal cells a piece of text.
 func (x *Terminal) draw() string {
 	var b strings.Builder
-	width, height := terminalColumns*cellWidth+2*margin, terminalLines*cellHeight+2*margin
+	rows := strings.Count(x.text(), "\n") + 1
+	width, height := terminalColumns*cellWidth+2*margin, rows*cellHeight+2*margin
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %d" width="%.0f" height="%d" `+
 		`font-family="DejaVu Sans Mono,Menlo,Consolas,monospace" font-size="14">`+"\n", width, height, width, height)
 	fmt.Fprintf(&b, `<rect width="100%%" height="100%%" rx="8" fill="%s"/>`+"\n", background)
-	for row := range terminalLines {
+	for row := range rows {
 		for column := 0; column < terminalColumns; {
 			column += x.drawRun(&b, column, row)
 		}

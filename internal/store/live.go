@@ -16,7 +16,6 @@ type Live struct {
 	Fired     int64 // rows done within it
 	// Lag of those; zero when there are none.
 	LagP50, LagP99, LagMax time.Duration
-	Oldest                 time.Time          // the earliest next try of a row that is due; zero for none
 	Backlog                map[string]Waiting // by queue: what is due and not done; queues without are absent
 	Paused                 map[string]time.Time
 	Epochs                 map[string]int64
@@ -77,9 +76,6 @@ func (s *Store) liveBacklog(ctx context.Context, l *Live, _ time.Duration) error
 			return err
 		}
 		l.Backlog[queue] = Waiting{n, fromMs(oldest)}
-		if l.Oldest.IsZero() || fromMs(oldest).Before(l.Oldest) {
-			l.Oldest = fromMs(oldest)
-		}
 	}
 	return r.Err()
 }
