@@ -188,8 +188,11 @@ func TestDestructiveVerbsNeedAYes(t *testing.T) {
 	d := migrated(t)
 	dead := d.die(t, d.schedule(t, "ann", 0))
 	for _, args := range [][]string{
-		{"dead", "retry", "--all"}, {"dead", "discard", dead.ID.String()}, {"shard", "rebuild", "--all"},
-		{"leader", "resign", "event"}, {"pause", "default"},
+		{"dead", "retry", "--all"},
+		{"dead", "discard", dead.ID.String()},
+		{"shard", "rebuild", "--all"},
+		{"leader", "resign", "event"},
+		{"pause", "default"},
 	} {
 		if got := d.wantCode(t, 1, args...); !strings.Contains(got.err, "--yes") || got.out != "" {
 			t.Errorf("%v said %q and %q", args, got.err, got.out)

@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/terminaltest"
 )
 
 // onTerminal runs the tool on a terminal.
-func (d deployment) onTerminal(t *testing.T, args ...string) *pipelinetest.Terminal {
+func (d deployment) onTerminal(t *testing.T, args ...string) *terminaltest.Terminal {
 	t.Helper()
-	return pipelinetest.RunOnTerminal(t, t.TempDir(), nil, pipelinetest.Build(t, "./cmd/duetime"), d.env, args...)
+	return terminaltest.Run(t, t.TempDir(), nil, pipelinetest.Build(t, "./cmd/duetime"), d.env, args...)
 }
 
 func TestDestructiveVerbsAskOnATerminal(t *testing.T) {

@@ -128,7 +128,9 @@ type (
 // mostSamples is how far back the small chart goes.
 const mostSamples = 30
 
-func restAfter(took time.Duration) time.Duration { return max(topEvery, topShare*took).Round(time.Second) }
+func restAfter(took time.Duration) time.Duration {
+	return max(topEvery, topShare*took).Round(time.Second)
+}
 
 // Init waits for the time of the second frame.
 func (s screen) Init() tea.Cmd { return s.wait() }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/terminaltest"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
@@ -147,11 +148,11 @@ func TestScreens(t *testing.T) {
 }
 
 // shot is a run of the tool on a terminal.
-type shot struct{ *pipelinetest.Terminal }
+type shot struct{ *terminaltest.Terminal }
 
 func (s *scene) shoot(t *testing.T, keep func(string) bool, args ...string) shot {
 	t.Helper()
-	return shot{pipelinetest.RunOnTerminal(t, s.folder, keep, pipelinetest.Build(t, "./cmd/duetime"), s.Env(), args...)}
+	return shot{terminaltest.Run(t, s.folder, keep, pipelinetest.Build(t, "./cmd/duetime"), s.Env(), args...)}
 }
 
 func (x shot) ends(t *testing.T) {

@@ -34,7 +34,8 @@ func TestShardsAsAnOperatorSeesThem(t *testing.T) {
 		_, err = x.BeginRebuild(t.Context(), 2)
 		pipelinetest.Must(t, err)
 		want := []index.Shard{
-			{Due: 3, Oldest: at(100), Marker: index.MarkerComplete, Epoch: 1}, none,
+			{Due: 3, Oldest: at(100), Marker: index.MarkerComplete, Epoch: 1},
+			none,
 			{Due: 1, Oldest: at(200), Marker: index.MarkerBuilding},
 		}
 		if d := cmp.Diff(want, shards()); d != "" {

@@ -165,8 +165,12 @@ func TestRetryOfOneTaskSaysWhyNot(t *testing.T) {
 			id   task.ID
 			want error
 		}{
-			{task.NewID(), task.ErrNotFound}, {waits.ID, task.ErrNotDead}, {done.ID, task.ErrAlreadyDone},
-			{taken.ID, task.ErrKeyTaken}, {dead.ID, nil}, {dead.ID, task.ErrNotDead},
+			{task.NewID(), task.ErrNotFound},
+			{waits.ID, task.ErrNotDead},
+			{done.ID, task.ErrAlreadyDone},
+			{taken.ID, task.ErrKeyTaken},
+			{dead.ID, nil},
+			{dead.ID, task.ErrNotDead},
 		} {
 			if _, err := o.RetryOne(t.Context(), c.id); !errors.Is(err, c.want) {
 				t.Errorf("error %v, want %v", err, c.want)

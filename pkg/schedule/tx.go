@@ -39,7 +39,7 @@ type Tx struct {
 	rows  Rows
 	guard func(context.Context) error // nil, or what must hold before each change
 	now   time.Time
-	log   []task.Task // every version that this try wrote, in order
+	log   []task.Task  // every version that this try wrote, in order
 	told  []task.Event // what those mean to people
 	actor string
 	err   error

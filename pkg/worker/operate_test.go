@@ -255,4 +255,3 @@ func (v *victim) Record(ctx context.Context, q sqlx.ExtContext, events []task.Ev
 	}
 	return v.Store.Record(ctx, q, events)
 }
-

@@ -1,4 +1,4 @@
-package pipelinetest
+package terminaltest
 
 import (
 	"fmt"

@@ -1,9 +1,12 @@
-package pipelinetest
+// Package terminaltest runs programs on a terminal of 80×24 for tests, which read its screen, type, and draw it. It is no part
+// of pipelinetest because that is also used where nobody needs a terminal's libraries.
+package terminaltest
 
 import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -12,6 +15,8 @@ import (
 
 	"github.com/creack/pty"
 	"github.com/hinshun/vt10x"
+
+	"github.com/duetime/duetime/internal/pipelinetest"
 )
 
 // The size of every terminal here: what a person has at least.
@@ -32,20 +37,20 @@ type Terminal struct {
 	svg    string                 // of the snapshot
 }
 
-// RunOnTerminal starts a binary on a terminal, as Run does elsewhere, in the folder and below the line that a person would
+// Run starts a binary on a terminal, as pipelinetest.Run does elsewhere, in the folder and below the line that a person would
 // have typed there. The first screen that keep says yes to becomes the snapshot; keep may be nil.
-func RunOnTerminal(t testing.TB, folder string, keep func(text string) bool, binary string, env []string, args ...string) *Terminal {
+func Run(t testing.TB, folder string, keep func(text string) bool, binary string, env []string, args ...string) *Terminal {
 	t.Helper()
 	x := &Terminal{ended: make(chan struct{}), kept: keep}
 	x.screen = vt10x.New(vt10x.WithSize(terminalColumns, terminalLines))
 	name := binary[strings.LastIndexAny(binary, "/-")+1:]
 	_, _ = fmt.Fprintf(x.screen, "$ %s\r\n", strings.Join(append([]string{name}, args...), " ")) // it takes anything
-	x.cmd = exec.Command(binary, args...) //nolint:gosec,noctx // a test's own binary, ended by the cleanup
+	x.cmd = exec.Command(binary, args...)                                                        //nolint:gosec,noctx // a test's own binary, ended by the cleanup
 	x.cmd.Dir, x.cmd.Env = folder, append(append(cleanEnv(), "TERM=xterm-256color", "COLORTERM="), env...)
 	var err error
 	x.tty, err = pty.StartWithAttrs(x.cmd, &pty.Winsize{Rows: terminalLines, Cols: terminalColumns},
 		&syscall.SysProcAttr{Setsid: true, Setctty: true})
-	Must(t, err)
+	pipelinetest.Must(t, err)
 	read := make(chan struct{})
 	go func() { defer close(read); x.read() }()
 	go func() {
@@ -85,7 +90,7 @@ func (x *Terminal) read() {
 func (x *Terminal) Type(t testing.TB, keys string) {
 	t.Helper()
 	_, err := x.tty.WriteString(keys)
-	Must(t, err)
+	pipelinetest.Must(t, err)
 }
 
 // Text gives what the screen shows, without blanks at the lines' ends and empty lines at its own.
@@ -106,7 +111,7 @@ func (x *Terminal) text() string {
 // WaitText waits until the screen shows the text.
 func (x *Terminal) WaitText(t testing.TB, text string) {
 	t.Helper()
-	Await(t, "the screen to show "+text, func() bool { return strings.Contains(x.Text(), text) })
+	pipelinetest.Await(t, "the screen to show "+text, func() bool { return strings.Contains(x.Text(), text) })
 }
 
 // Wait waits for the program's end and gives its exit code.
@@ -135,4 +140,9 @@ func (x *Terminal) SVG() string {
 		return x.svg
 	}
 	return x.draw()
+}
+
+// cleanEnv is this process's environment without what would configure duetime.
+func cleanEnv() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "DUETIME_") })
 }
