@@ -30,6 +30,7 @@ type Parts struct {
 	Index  *index.Index
 	Stream *stream.Kafka
 	Clock  *loop.Clock
+	Actor  string // who changes tasks by way of the Scheduler, in their history; a service unless set
 }
 
 // Open makes the adapters. reg may be nil. An error means that the configuration can't work.
@@ -179,7 +180,7 @@ func (p *Parts) Shards(ctx context.Context) (int, error) {
 
 // Scheduler makes the door for services on these parts. reg may be nil.
 func (p *Parts) Scheduler(reg prometheus.Registerer) (*schedule.Client, error) {
-	return schedule.New(schedule.Config{Shards: p.newShards, Logger: p.Log, Metrics: reg}, p.Store, p.Index, p.Stream)
+	return schedule.New(schedule.Config{Shards: p.newShards, Actor: p.Actor, Logger: p.Log, Metrics: reg}, p.Store, p.Index, p.Stream)
 }
 
 // newShards gives over how many shards new rows spread.

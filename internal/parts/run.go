@@ -68,7 +68,7 @@ func (p *Parts) Stand(ctx context.Context, env *process.Env, c Candidate) error 
 	refused := make(chan error, 1)
 	group.Go(func() error {
 		err := elector.Lead(ctx, c.Name, func(ctx context.Context, term *elect.Term) error {
-			err := permanently(c.Lead(ctx, term))
+			err := permanently(p.untilAsked(ctx, c, term))
 			if process.IsFatal(err) {
 				select {
 				case refused <- err:

@@ -25,6 +25,10 @@ type Store interface {
 	Pending(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error)
 	Changed(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error)
 	Purge(ctx context.Context, before time.Time, limit int) (int, error)
+	// PurgeHistory is Purge for the lines of the history.
+	PurgeHistory(ctx context.Context, before time.Time, limit int) (int, error)
+	// Paused gives the queues whose tasks an operator wants left alone, each since when.
+	Paused(ctx context.Context) (map[string]time.Time, error)
 	Current(ctx context.Context, name string) (int64, error)
 }
 

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
-
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -49,7 +47,7 @@ func (s *Store) InsertAlone(ctx context.Context, spec task.Spec) (task.Task, boo
 		text, row.DueAt, row.RunAt = insertAloneIn, fromMs(ceilMs(d)), fromMs(ceilMs(d))
 	}
 	r, err := s.db.ExecContext(ctx, text, rowValues(row)[:columnCount-3]...) // the statement makes the last three
-	if taken, ok := errors.AsType[*mysql.MySQLError](err); ok && taken.Number == duplicateEntry {
+	if isDuplicate(err) {
 		return task.Task{}, false, nil
 	}
 	if err != nil {

@@ -66,6 +66,7 @@ const (
 	sqliteIOErr     = 10
 	sqliteFull      = 13
 	sqliteCantOpen  = 14
+	sqliteUnique    = 2067 // an extended one
 )
 
 func sqliteCode(err error) int {
@@ -139,6 +140,15 @@ func (s *Store) Retryable(err error) bool {
 		return r.Retryable()
 	}
 	return !isContext(err) && endsTx(err) && !isDial(err) && !isFull(err)
+}
+
+// isDuplicate tells whether a row was refused because a unique key is taken.
+func isDuplicate(err error) bool {
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		return e.Number == duplicateEntry
+	}
+	e, ok := errors.AsType[*sqlite.Error](err)
+	return ok && e.Code() == sqliteUnique
 }
 
 // isFull tells whether a statement found no room on the disk: trying again at once does not help.

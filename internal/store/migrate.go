@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -27,6 +28,12 @@ type Migration struct {
 // run in several processes at once and again at any time. It answers ErrNamespace if the schema is another
 // namespace's.
 func (s *Store) Migrate(ctx context.Context, files fs.FS, namespace string, shards int) error {
+	return s.MigrateShowing(ctx, files, namespace, shards, func(int, int) {})
+}
+
+// MigrateShowing is Migrate for one who watches: show is told before each migration, and at the end, how many of those
+// that were missing have been run.
+func (s *Store) MigrateShowing(ctx context.Context, files fs.FS, namespace string, shards int, show func(done, missing int)) error {
 	if shards < 1 || shards > maxShards {
 		return fmt.Errorf("migrate: shards must be 1 to %d", maxShards)
 	}
@@ -40,7 +47,7 @@ func (s *Store) Migrate(ctx context.Context, files fs.FS, namespace string, shar
 		return err
 	}
 	defer unlock()
-	if err := s.applyAll(ctx, db, files); err != nil {
+	if err := s.applyAll(ctx, db, files, show); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
 	return s.claimLayout(ctx, namespace, shards)
@@ -48,18 +55,40 @@ func (s *Store) Migrate(ctx context.Context, files fs.FS, namespace string, shar
 
 // applyAll runs the missing migrations. SQLite has no lock that spans transactions, so a second process may have made
 // a table just before; the files don't mind, and the next try finds everything done.
-func (s *Store) applyAll(ctx context.Context, db *sqlx.DB, files fs.FS) error {
+func (s *Store) applyAll(ctx context.Context, db *sqlx.DB, files fs.FS, show func(done, missing int)) error {
 	var err error
 	for range 3 {
 		var p *goose.Provider
 		if p, err = s.provider(db, files); err != nil {
 			return err
 		}
-		if _, err = p.Up(ctx); err == nil || s.dialect == MySQL || ctx.Err() != nil {
+		if err = up(ctx, p, show); err == nil || s.dialect == MySQL || ctx.Err() != nil {
 			return err
 		}
 	}
 	return err
+}
+
+// up runs what is missing, one by one.
+func up(ctx context.Context, p *goose.Provider, show func(done, missing int)) error {
+	status, err := p.Status(ctx)
+	if err != nil {
+		return err
+	}
+	missing := 0
+	for _, st := range status {
+		if st.State == goose.StatePending {
+			missing++
+		}
+	}
+	for done := 0; ; done++ {
+		show(done, missing)
+		if _, err := p.UpByOne(ctx); errors.Is(err, goose.ErrNoNextVersion) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
 }
 
 // MigrationStatus lists all migrations in order, applied or not. It makes goose's table if that is missing.

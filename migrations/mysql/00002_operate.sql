@@ -27,3 +27,6 @@ SET @duetime = (SELECT IF(COUNT(*) > 0, 'DO 0',
 PREPARE duetime FROM @duetime;
 EXECUTE duetime;
 DEALLOCATE PREPARE duetime;
+
+ALTER TABLE duetime_tasks MODIFY dedup_key VARCHAR(160) NULL DEFAULT NULL
+  COMMENT 'k<key> until the task ends, o<key> for the row''s life, d<id><key> of a dead one, NULL for none';

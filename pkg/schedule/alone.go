@@ -49,6 +49,9 @@ func (c *Client) change(ctx context.Context, verb string, id task.ID, next trans
 		}
 		err = c.store.SaveAlone(ctx, changed)
 		if done, err := c.alone(ctx, &changed, err == nil, err); done {
+			if err == nil {
+				c.history.add([]task.Event{task.Changed(row, changed)})
+			}
 			return changed, err
 		}
 		if mysqlNumber(err) == mysqlLockWait {

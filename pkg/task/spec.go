@@ -145,6 +145,7 @@ func (s Spec) dedupKey() string {
 }
 
 const (
-	pendingKey = "k" // cleared when the task ends
+	pendingKey = "k" // cleared when the task is done or cancelled
 	onceKey    = "o" // stays for the row's life
+	deadKey    = "d" // was a pendingKey; with the task's id between, so that it stands in nobody's way until a retry
 )

@@ -145,8 +145,11 @@ func (t Task) end(s State, now time.Time) Task {
 		return t
 	}
 	t.State, t.FinishedAt = s, now
-	if strings.HasPrefix(t.DedupKey, pendingKey) {
+	if key, ok := strings.CutPrefix(t.DedupKey, pendingKey); ok {
 		t.DedupKey = ""
+		if s == Dead {
+			t.DedupKey = t.restingKey() + key
+		}
 	}
 	return t.next(now)
 }

@@ -140,7 +140,7 @@ func (t *try) work() error {
 	if err := t.markDone(t.ctx); err != nil {
 		return t.unmarked(err)
 	}
-	return nil
+	return t.tell()
 }
 
 // commit makes everything true at once. An answer that never came leaves it to the rows to tell.

@@ -52,6 +52,7 @@ type hold struct {
 	busy    map[string]*owned // owners with a runner
 	wake    [lanes]chan struct{}
 	arrived uint64
+	paused  bool // nothing is handed out
 }
 
 // owned is an owner who is with a runner.
@@ -121,6 +122,9 @@ func (h *hold) take(ctx context.Context, l lane, n int) []*held {
 func (h *hold) due(l lane, n int) ([]*held, time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.paused {
+		return nil, time.Hour
+	}
 	now, line := h.clock.Now(), &h.lanes[l]
 	var taken []*held
 	mine := map[string]bool{}

@@ -20,6 +20,7 @@ const (
 	resultDead        result = "dead"         // the last attempt was charged, or the task was discarded
 	resultUnknownKind result = "unknown_kind" // re-armed: no handler here
 	resultSnoozed     result = "snoozed"      // re-armed by its handler
+	resultSkipped     result = "skipped"      // cancelled: too late for its kind to be run at all
 )
 
 // unknownLabel stands for every kind that isn't registered, so that a sender can't grow the metrics.
@@ -41,6 +42,7 @@ type metrics struct {
 // results are those that the settled counter shows from the start.
 var results = []result{
 	resultDone, resultEarly, resultStale, resultAlreadyDone, resultMissing, resultFailed, resultDead, resultUnknownKind, resultSnoozed,
+	resultSkipped,
 }
 
 var lagBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800}

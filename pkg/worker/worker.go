@@ -82,6 +82,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if !w.firstProbe() {
 		return nil
 	}
+	_ = w.obey(w.intake) // a worker that starts while a queue is paused must not run its tasks; else it looks again soon
 	life := newLife()
 	life.begin(w)
 	<-w.intake.Done()
@@ -112,6 +113,7 @@ func newLife() *life {
 func (l *life) begin(w *Worker) {
 	l.aftermath.Go(func() { w.after.run(l.after, l.hurry) })
 	l.tidying.Go(func() { w.tidy(l.tidy) })
+	l.tidying.Go(func() { w.watch(l.tidy) })
 	for _, q := range w.queues {
 		for range w.Concurrency {
 			l.runners.Go(func() { q.run(l.handlers, laneBatch, w.Batch) })
@@ -226,7 +228,7 @@ func (w *Worker) tidyPass(ctx context.Context) (loop.Result, error) {
 	held := 0
 	for _, q := range w.queues {
 		q.hold.recall(w.Patience)
-		if !closed {
+		if !closed && !q.hold.isPaused() {
 			w.metrics.letGo.WithLabelValues("stuck").Add(float64(q.hold.letGo(w.Patience)))
 		}
 		held += q.hold.size()
