@@ -73,7 +73,7 @@ type service struct {
 func newService(t *testing.T, p pipelinetest.Deployment) *service {
 	t.Helper()
 	cfg := duetime.DefaultConfig()
-	cfg.Namespace, cfg.MySQL.DSN = p.Namespace, config.DSN(p.DSN)
+	cfg.Namespace, cfg.MySQL.DSN = p.Namespace, duetime.DSN(p.DSN)
 	cfg.Redis.Addrs, cfg.Kafka.Brokers = []string{p.Redis}, []string{p.Kafka}
 	s := &service{}
 	var err error
