@@ -7,11 +7,13 @@
 
 -- event: elections. It reads no task.
 GRANT SELECT ON `${SCHEMA}`.duetime_layout TO duetime_event@'%';
+GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_event@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_epochs TO duetime_event@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_event@'%';
 
 -- daemon: elections, sweeps, and the end of what is past its retention.
 GRANT SELECT ON `${SCHEMA}`.duetime_layout TO duetime_daemon@'%';
+GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_daemon@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_epochs TO duetime_daemon@'%';
 GRANT SELECT, DELETE ON `${SCHEMA}`.duetime_tasks TO duetime_daemon@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_daemon@'%';
@@ -20,12 +22,14 @@ GRANT SELECT, INSERT, DELETE ON `${SCHEMA}`.duetime_history TO duetime_daemon@'%
 -- worker: runs tasks, and schedules those that follow from them. (UPDATE is of the whole table, as an INSERT with ON
 -- DUPLICATE KEY UPDATE wants it for every column that it inserts.)
 GRANT SELECT ON `${SCHEMA}`.duetime_layout TO duetime_worker@'%';
+GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_worker@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_tasks TO duetime_worker@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_worker@'%';
 GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_history TO duetime_worker@'%';
 
 -- game, or any service: schedules, moves and cancels tasks.
 GRANT SELECT ON `${SCHEMA}`.duetime_layout TO duetime_game@'%';
+GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_game@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_tasks TO duetime_game@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_game@'%';
 GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_history TO duetime_game@'%';

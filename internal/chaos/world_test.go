@@ -25,6 +25,7 @@ const kafkaLine = "group.min.session.timeout.ms=6000"
 
 // setup says what a row's world differs in.
 type setup struct {
+	previous bool     // begins with the version before the newest migration
 	linked   bool     // each process reaches each server by a proxy of its own
 	ensemble bool     // ZooKeeper of three nodes
 	secured  bool     // every link over TLS, each process as a user of its own
@@ -82,7 +83,7 @@ const seats = 6
 
 func newWorld(t *testing.T, s setup) *world {
 	t.Helper()
-	w := &world{setup: s}
+	w := &world{setup: s, Deployment: pipelinetest.Deployment{Previous: s.previous}}
 	if s.servers != nil {
 		s.servers(t, w)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/trust"
+	"github.com/duetime/duetime/migrations"
 	"github.com/duetime/duetime/pkg/schedule"
 )
 
@@ -106,12 +107,16 @@ func (p *Parts) Close(context.Context) error {
 	return errors.Join(p.Stream.Close(), p.Index.Close(), p.Store.Close())
 }
 
-// AwaitSchema waits until MySQL answers and the schema is there, and learns the database's clock. Refused credentials, a
-// server that we don't believe, and a schema of another namespace are fatal; another shard count is worth one warning.
+// AwaitSchema waits until MySQL answers and the schema is there with every migration that this version knows, and learns
+// the database's clock. Refused credentials, a server that we don't believe, and a schema of another namespace are fatal;
+// another shard count is worth one warning.
 func (p *Parts) AwaitSchema(ctx context.Context) error {
 	var layout store.Layout
 	err := process.Wait(ctx, p.Log, "mysql", func(ctx context.Context) (err error) {
 		layout, err = p.Store.Layout(ctx)
+		if err == nil {
+			err = p.Store.CheckMigrations(ctx, migrations.Files)
+		}
 		if err == nil {
 			err = p.Clock.Learn(ctx)
 		}

@@ -14,8 +14,9 @@ import (
 type Deployment struct {
 	DSN, Redis, ZooKeeper, Kafka, Namespace string
 
-	Rules   []string // further NAME=value of every process
-	Secured *Secured // nil: links in plain text, and no users
+	Rules    []string // further NAME=value of every process
+	Secured  *Secured // nil: links in plain text, and no users
+	Previous bool     // run the commands as they were before the newest migration
 }
 
 // SharedDeployment is one of its own on the servers that the tests of this process share, migrated.
@@ -69,7 +70,7 @@ func (d Deployment) Duetime(t testing.TB, args ...string) (int, string) {
 	if args[0] == "migrate" {
 		user = "migrate"
 	}
-	tool := Run(t, Build(t, "./cmd/duetime"), d.EnvOf(user), args...)
+	tool := Run(t, d.command(t, "duetime"), d.EnvOf(user), args...)
 	code := tool.Wait(t, 5*time.Minute) // with a million tasks verify takes a while
 	return code, tool.Stdout()
 }
@@ -100,7 +101,7 @@ type App struct {
 // Start runs a command of ours: event, worker, daemon or game.
 func (d Deployment) Start(t testing.TB, name string, more ...string) App {
 	t.Helper()
-	return App{Run(t, Build(t, "./cmd/"+name), d.EnvOf(name, more...)), name}
+	return App{Run(t, d.command(t, name), d.EnvOf(name, more...)), name}
 }
 
 // Ready runs a command and waits until it says that it does its work.

@@ -18,7 +18,10 @@ import (
 )
 
 // ErrNoSchema says that the schema has no tables of ours yet, or no layout: migrate first.
-var ErrNoSchema = errors.New("duetime's tables are missing, run migrate")
+var ErrNoSchema = errors.New("duetime's tables are missing, run duetime migrate up")
+
+// ErrOldSchema matches the answer for a schema that was made by an older version than this one.
+var ErrOldSchema = errors.New("duetime's tables are older than this program, run duetime migrate up")
 
 // ErrNamespace says that the schema belongs to another namespace.
 var ErrNamespace = errors.New("schema belongs to another namespace")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,9 @@ import (
 
 // maxShards keeps the Redis keys and the polling of one namespace within reason.
 const maxShards = 4096
+
+// migrationsTable is goose's: a row for each migration that was applied.
+const migrationsTable = "duetime_migrations"
 
 // Migration is one numbered change of the schema.
 type Migration struct {
@@ -113,6 +117,43 @@ func (s *Store) MigrationStatus(ctx context.Context, files fs.FS) ([]Migration, 
 	return list, nil
 }
 
+// CheckMigrations answers ErrOldSchema if the newest of files was not applied, and ErrNoSchema if none ever was. A schema
+// that is ahead of files is fine: what a migration adds leaves the code from before it working.
+func (s *Store) CheckMigrations(ctx context.Context, files fs.FS) error {
+	want, err := s.newest(files)
+	if err != nil {
+		return err
+	}
+	var got int64
+	err = s.db.QueryRowxContext(ctx, "SELECT COALESCE(MAX(version_id), 0) FROM "+migrationsTable).Scan(&got)
+	switch {
+	case noTable(err):
+		return ErrNoSchema
+	case err != nil:
+		return fmt.Errorf("read applied migrations: %w", err)
+	case got < want:
+		return fmt.Errorf("%w: migration %d is missing, the last one applied is %d", ErrOldSchema, want, got)
+	}
+	return nil
+}
+
+// newest gives the highest version among files.
+func (s *Store) newest(files fs.FS) (int64, error) {
+	files, err := s.mine(files)
+	if err != nil {
+		return 0, err
+	}
+	names, err := fs.Glob(files, "*.sql")
+	if err != nil || len(names) == 0 {
+		return 0, errors.Join(errors.New("no migrations"), err)
+	}
+	version, err := goose.NumericComponent(slices.Max(names)) // the numbers are of one width
+	if err != nil {
+		return 0, fmt.Errorf("read migrations: %w", err)
+	}
+	return version, nil
+}
+
 // PrintMigrations writes the SQL of all migrations in order, to be read or run by hand.
 func (s *Store) PrintMigrations(w io.Writer, files fs.FS) error {
 	files, err := s.mine(files)
@@ -153,7 +194,7 @@ func (s *Store) provider(db *sqlx.DB, files fs.FS) (*goose.Provider, error) {
 		dialect = goose.DialectSQLite3
 	}
 	p, err := goose.NewProvider(dialect, db.DB, files,
-		goose.WithTableName("duetime_migrations"), goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
+		goose.WithTableName(migrationsTable), goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
 	if err != nil {
 		return nil, fmt.Errorf("prepare migrations: %w", err)
 	}
