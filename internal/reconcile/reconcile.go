@@ -131,6 +131,7 @@ type pass struct {
 	interval time.Duration
 	wake     <-chan struct{}
 	urgent   bool // doesn't rest after a long run
+	calms    bool // rests longer after a run that found nothing to mend
 	idles    bool // rests longer always, and waits while a rebuild is under way: it looks for what hardly ever happens
 	run      func(ctx context.Context, now clock) (loop.Result, error)
 }
@@ -154,7 +155,7 @@ func (r *Reconciler) Lead(ctx context.Context, epoch int64, term Term) error {
 func (r *Reconciler) passes() []pass {
 	return []pass{
 		{name: "lookahead", interval: r.cfg.Interval, run: (&lookahead{r: r}).pass},
-		{name: "overdue", interval: r.cfg.Interval, run: (&overdue{r: r}).pass},
+		{name: "overdue", interval: r.cfg.Interval, calms: true, run: (&overdue{r: r}).pass},
 		{name: "changed", interval: 2 * r.cfg.Interval, idles: true, run: (&changed{r: r}).pass},
 		{name: "rebuild", interval: time.Second, wake: r.wake, urgent: true, run: (&rebuild{r: r}).pass},
 		{name: "audit rows", interval: sampleEvery, wake: r.wakeRows, idles: true, run: (&auditRows{pace: pace{r: r}}).pass},
@@ -164,8 +165,7 @@ func (r *Reconciler) passes() []pass {
 }
 
 // How many times as long as it worked a pass rests, at least: a table with a million overdue rows must not take a core for
-// as long as the outage lasts. One that found nothing to mend rests longer: what it sees is a burst, whose own time it would
-// take.
+// as long as the outage lasts. Overdue rows without anything to mend are a burst, whose own time the pass would take.
 const (
 	restShare = 2
 	idleShare = 10
@@ -193,7 +193,7 @@ func (r *Reconciler) repeat(ctx context.Context, p pass, epoch int64, term Term)
 			return res, err
 		}
 		share := time.Duration(restShare)
-		if p.idles || !res.More && r.alarms.Load() == alarms {
+		if p.idles || p.calms && r.alarms.Load() == alarms {
 			share = idleShare
 		}
 		rested = began.Add((1 + share) * time.Since(began))
