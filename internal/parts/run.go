@@ -40,13 +40,15 @@ const retryMax = 3 * time.Second
 // process is ready once its ZooKeeper session stands, leader or not. A term that ends with an error that no waiting
 // cures, such as a session timeout that the broker refuses, ends the process.
 func (p *Parts) Stand(ctx context.Context, env *process.Env, c Candidate) error {
+	shown := newElected(env.Registry, c.Name)
 	if err := p.AwaitSchema(ctx); err != nil {
 		return err
 	}
 	elector, err := elect.NewZooKeeper(elect.Config{
 		Servers: p.Config.ZooKeeper.Servers, SessionTimeout: p.Config.ZooKeeper.SessionTimeout,
 		Root: "/" + p.Config.Namespace, RetryMax: retryMax, Logger: p.Log,
-		OnChange: func(_ string, leading bool, _ int64) {
+		OnChange: func(_ string, leading bool, epoch int64) {
+			shown.changed(leading, epoch)
 			if c.OnChange != nil {
 				c.OnChange(leading)
 			}
@@ -55,6 +57,8 @@ func (p *Parts) Stand(ctx context.Context, env *process.Env, c Candidate) error 
 	if err != nil {
 		return err
 	}
+	connected := elector.Connected
+	shown.connected.Store(&connected)
 	env.OnStop("zookeeper", func(context.Context) error { return elector.Close() })
 
 	group, ctx := errgroup.WithContext(ctx)
