@@ -10,7 +10,7 @@ help: ## List the targets.
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
 
 .PHONY: check
-check: lint test test-cluster model-quick microbench ## What CI runs: lint, all tests, the three-node tests, the model, each benchmark once.
+check: lint test test-cluster test-alerts model-quick microbench ## What CI runs: lint, all tests, the three-node tests, the alerts, the model, each benchmark once.
 
 .PHONY: test
 test: ## Run every test with the race detector on real servers, installing what is missing.
@@ -19,6 +19,10 @@ test: ## Run every test with the race detector on real servers, installing what 
 .PHONY: test-cluster
 test-cluster: ## Run the tests on a Redis Cluster and a ZooKeeper of three nodes.
 	scripts/test-cluster
+
+.PHONY: test-alerts
+test-alerts: ## Check rules and dashboard by Prometheus's own code, and make each alert's fault in a real deployment.
+	cd deploy/prometheus && go test -count=1 -timeout 20m ./...
 
 .PHONY: microbench
 microbench: ## Run every benchmark once, to see that it still works; for figures give BENCHTIME=1s.
@@ -56,6 +60,7 @@ bench-quick: ## The main rows of it, within five minutes.
 lint: $(LINT) ## Run golangci-lint, the import rules included.
 	$(LINT) run --build-tags cluster ./...
 	cd bench && ../$(LINT) run ./...
+	cd deploy/prometheus && ../../$(LINT) run ./...
 
 $(LINT):
 	GOBIN=$(CURDIR)/$(@D) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
