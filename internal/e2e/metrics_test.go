@@ -129,6 +129,11 @@ func call(t *testing.T, url, body string, want int) []byte {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
 	pipelinetest.Must(t, err)
+	return answer(t, req, want)
+}
+
+func answer(t *testing.T, req *http.Request, want int) []byte {
+	t.Helper()
 	req.Close = true
 	res, err := http.DefaultClient.Do(req)
 	pipelinetest.Must(t, err)
@@ -136,7 +141,7 @@ func call(t *testing.T, url, body string, want int) []byte {
 	text, err := io.ReadAll(res.Body)
 	pipelinetest.Must(t, err)
 	if res.StatusCode != want {
-		t.Fatalf("POST %s answers %d, want %d: %s", url, res.StatusCode, want, text)
+		t.Fatalf("%s %s answers %d, want %d: %s", req.Method, req.URL, res.StatusCode, want, text)
 	}
 	return text
 }
