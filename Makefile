@@ -21,6 +21,10 @@ test: ## Run every test with the race detector on real servers, installing what 
 test-cluster: ## Run the tests on a Redis Cluster and a ZooKeeper of three nodes.
 	scripts/test-cluster
 
+.PHONY: test-alerts
+test-alerts: ## Check rules and dashboard by Prometheus's own code, and make each alert's fault in a real deployment.
+	cd deploy/prometheus && go test -count=1 -timeout 20m ./...
+
 .PHONY: microbench
 microbench: ## Run every benchmark once, to see that it still works; for figures give BENCHTIME=1s.
 	go test -run '^$$' -bench . -benchtime $(BENCHTIME) ./internal/... ./pkg/...

@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -153,16 +152,7 @@ func call(t *testing.T, method, url, body string, want int) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	pipelinetest.Must(t, err)
-	req.Close = true
-	res, err := http.DefaultClient.Do(req)
-	pipelinetest.Must(t, err)
-	defer func() { _ = res.Body.Close() }()
-	text, err := io.ReadAll(res.Body)
-	pipelinetest.Must(t, err)
-	if res.StatusCode != want {
-		t.Fatalf("%s %s answers %d %s, want %d", method, url, res.StatusCode, text, want)
-	}
-	return string(text)
+	return string(answer(t, req, want))
 }
 
 // mostConnections is how many a process may try that is refused: it looks once or twice, and its other parts may have

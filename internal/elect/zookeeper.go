@@ -74,6 +74,12 @@ func (z *ZooKeeper) Ready(ctx context.Context) error {
 	}
 }
 
+// Connected reports whether the connection to the servers stands now. A leader leads on without it.
+func (z *ZooKeeper) Connected() bool {
+	_, up, _ := z.session.now()
+	return up
+}
+
 // SessionTimeout is the timeout that the servers granted, or the one asked for before the first session. A dead
 // leader is replaced after about as long.
 func (z *ZooKeeper) SessionTimeout() time.Duration {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -44,6 +45,26 @@ func (x *Index) CheckPolicy(ctx context.Context) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// Evicted counts the keys that the servers have thrown out for want of memory since each began: entries that were lost.
+func (x *Index) Evicted(ctx context.Context) (int64, error) {
+	if x.embedded {
+		return 0, nil
+	}
+	counts, err := x.facts(ctx, []string{"stats"}, "evicted_keys")
+	if err != nil {
+		return 0, fmt.Errorf("read redis evictions: %w", err)
+	}
+	var total int64
+	for _, c := range counts {
+		n, err := strconv.ParseInt(c, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("read redis evictions: %w", err)
+		}
+		total += n
+	}
+	return total, nil
 }
 
 // facts gives the named fields of INFO from every master, sorted.

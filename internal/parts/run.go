@@ -45,13 +45,16 @@ const retryMax = 3 * time.Second
 // process is ready once its ZooKeeper session stands, leader or not. A term that ends with an error that no waiting
 // cures, such as a session timeout that the broker refuses, ends the process.
 func (p *Parts) Stand(ctx context.Context, env *process.Env, c Candidate) error {
+	shown := newElected(env.Registry, c.Name)
 	if err := p.AwaitSchema(ctx); err != nil {
 		return err
 	}
-	elector, err := p.openElector(c)
+	elector, err := p.openElector(c, shown)
 	if err != nil {
 		return err
 	}
+	connected := elector.Connected
+	shown.connected.Store(&connected)
 	env.OnStop("zookeeper", func(context.Context) error { return elector.Close() })
 
 	group, ctx := errgroup.WithContext(ctx)
@@ -90,7 +93,7 @@ func (p *Parts) Stand(ctx context.Context, env *process.Env, c Candidate) error 
 	return group.Wait()
 }
 
-func (p *Parts) openElector(c Candidate) (*elect.ZooKeeper, error) {
+func (p *Parts) openElector(c Candidate, shown *elected) (*elect.ZooKeeper, error) {
 	cfg := p.Config.ZooKeeper
 	password, err := cfg.Secret()
 	if err != nil {
@@ -104,7 +107,8 @@ func (p *Parts) openElector(c Candidate) (*elect.ZooKeeper, error) {
 		Servers: cfg.Servers, SessionTimeout: cfg.SessionTimeout,
 		TLS: tls, Username: cfg.Username, Password: string(password),
 		Root: "/" + p.Config.Namespace, RetryMax: retryMax, Logger: p.Log,
-		OnChange: func(_ string, leading bool, _ int64) {
+		OnChange: func(_ string, leading bool, epoch int64) {
+			shown.changed(leading, epoch)
 			if c.OnChange != nil {
 				c.OnChange(leading)
 			}

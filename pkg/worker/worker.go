@@ -201,7 +201,7 @@ func (w *Worker) abandon(ctx context.Context) {
 
 // tidy probes the clock and opens the gate, and lets go of what is stuck.
 func (w *Worker) tidy(ctx context.Context) {
-	cfg := loop.Config{Name: "worker", Interval: tidyEvery, Wake: w.closed, Logger: w.Logger}
+	cfg := loop.Config{Name: "worker", Interval: tidyEvery, Wake: w.closed, Succeeded: w.metrics.tidied.SetToCurrentTime, Logger: w.Logger}
 	_ = loop.Run(ctx, cfg, w.tidyPass) // it ends with ctx alone
 }
 
