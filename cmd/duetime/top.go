@@ -104,7 +104,7 @@ func (t *tool) topLive(ctx context.Context, p *parts.Parts) error {
 	m.frame.rest = restAfter(f.took)
 	_, err = tea.NewProgram(m, tea.WithContext(ctx), tea.WithAltScreen(), tea.WithInput(t.in), tea.WithOutput(t.out)).Run()
 	if errors.Is(err, tea.ErrProgramKilled) && ctx.Err() != nil {
-		return nil // stopped by a signal
+		return nil //nolint:nilerr // stopped by a signal
 	}
 	return err
 }

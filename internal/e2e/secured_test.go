@@ -101,9 +101,18 @@ func (f *fortress) look(t *testing.T) {
 		t.Errorf("verify: exit code %d, %+v", code, v)
 	}
 	for _, args := range [][]string{
-		{"stats"}, {"task", "list", "--json"}, {"dead", "list"}, {"shard", "stat"}, {"shard", "rebuild", "--all", "--yes"},
-		{"leader", "show"}, {"leader", "resign", "daemon", "--yes"}, {"pause", "default", "--yes"}, {"resume", "default"},
-		{"top", "--once"}, {"migrate", "status"}, {"migrate", "up"},
+		{"stats"},
+		{"task", "list", "--json"},
+		{"dead", "list"},
+		{"shard", "stat"},
+		{"shard", "rebuild", "--all", "--yes"},
+		{"leader", "show"},
+		{"leader", "resign", "daemon", "--yes"},
+		{"pause", "default", "--yes"},
+		{"resume", "default"},
+		{"top", "--once"},
+		{"migrate", "status"},
+		{"migrate", "up"},
 	} {
 		if code, out := f.Duetime(t, args...); code != 0 {
 			t.Errorf("%s: exit code %d, %s", args, code, out)

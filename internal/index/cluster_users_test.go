@@ -79,5 +79,7 @@ func TestClusterUsers(t *testing.T) {
 		t.Errorf("event writes entries: %v", err)
 	}
 	cancel()
-	<-ended
+	if err := <-ended; err == nil {
+		t.Error("a cancelled subscription ends without an error")
+	}
 }

@@ -113,7 +113,10 @@ func TestSlowReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	select {
-	case <-gaveUp: // by the deadline
+	case err := <-gaveUp:
+		if err == nil {
+			t.Error("all was written to a client that reads nothing")
+		}
 	case <-time.After(writeTimeout + time.Minute):
 		t.Error("the server writes for ever")
 	}
