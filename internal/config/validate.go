@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -41,6 +42,7 @@ func (c Config) Validate() error {
 	c.checkNames(&p)
 	c.checkAddresses(&p)
 	c.checkRedis(&p)
+	c.checkTrace(&p)
 	return p.orNil()
 }
 
@@ -185,6 +187,19 @@ func (c Config) checkRedis(p *problems) {
 	}
 	if r.Username != "" && r.Password == "" {
 		p.addf("redis.username: %q needs a redis.password", r.Username)
+	}
+}
+
+func (c Config) checkTrace(p *problems) {
+	if s := c.Trace.Sample; !(s >= 0 && s <= 1) { // so that NaN is refused too
+		p.addf("trace.sample: %g is not within 0 and 1", s)
+	}
+	if c.Trace.Endpoint == "" {
+		return
+	}
+	u, err := url.Parse(c.Trace.Endpoint)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" {
+		p.addf("trace.endpoint: is not of the form http://host:port or https://host:port") // not repeated: it may hold a password
 	}
 }
 

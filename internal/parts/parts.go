@@ -11,6 +11,7 @@ import (
 	"net"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/duetime/duetime/internal/config"
 	"github.com/duetime/duetime/internal/index"
@@ -29,6 +30,7 @@ type Parts struct {
 	Index  *index.Index
 	Stream *stream.Kafka
 	Clock  *loop.Clock
+	Tracer trace.TracerProvider // nil means the global one
 }
 
 // Open makes the adapters. reg may be nil. An error means that the configuration can't work.
@@ -126,7 +128,7 @@ func (p *Parts) Shards(ctx context.Context) (int, error) {
 
 // Scheduler makes the door for services on these parts. reg may be nil.
 func (p *Parts) Scheduler(reg prometheus.Registerer) (*schedule.Client, error) {
-	return schedule.New(schedule.Config{Shards: p.newShards, Logger: p.Log, Metrics: reg}, p.Store, p.Index, p.Stream)
+	return schedule.New(schedule.Config{Shards: p.newShards, Logger: p.Log, Metrics: reg, Tracer: p.Tracer}, p.Store, p.Index, p.Stream)
 }
 
 // newShards gives over how many shards new rows spread.

@@ -11,6 +11,7 @@ import (
 	"github.com/duetime/duetime/internal/config"
 	"github.com/duetime/duetime/internal/elect"
 	"github.com/duetime/duetime/internal/process"
+	"github.com/duetime/duetime/internal/tracing"
 )
 
 // Configure is how every process begins: it reads the configuration, sets the log up, and serves the admin address that
@@ -22,6 +23,15 @@ func Configure(ctx context.Context, env *process.Env, admin func(config.Config) 
 	}
 	if err := env.SetLog(cfg.Log.Level, cfg.Log.Format); err != nil {
 		return cfg, err
+	}
+	stop, err := tracing.Start(ctx, tracing.Config{
+		Process: env.Name, Endpoint: cfg.Trace.Endpoint, Sample: cfg.Trace.Sample, Logger: env.Log(),
+	})
+	if err != nil {
+		return cfg, err
+	}
+	if stop != nil {
+		env.OnStop("traces", stop)
 	}
 	return cfg, env.ServeAdmin(ctx, admin(cfg))
 }

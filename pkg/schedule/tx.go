@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -39,6 +40,8 @@ type Tx struct {
 	now   time.Time
 	log   []task.Task // every version that this try wrote, in order
 	err   error
+
+	tracer trace.Tracer // nil: no spans; what is scheduled carries its caller's trace context all the same
 }
 
 var _ sqlx.ExtContext = (*Tx)(nil)
