@@ -15,6 +15,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/duetime/duetime/internal/config"
@@ -53,6 +54,7 @@ type options struct {
 	logger  *slog.Logger
 	metrics prometheus.Registerer
 	joined  func()
+	tracer  trace.TracerProvider
 }
 
 // WithLogger sends what the client says to l; without it slog's default is used.
@@ -60,6 +62,11 @@ func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l 
 
 // WithMetrics registers the client's metrics with r; without it there are none.
 func WithMetrics(r prometheus.Registerer) Option { return func(o *options) { o.metrics = r } }
+
+// WithTracer has the client's spans made by p; without it by OpenTelemetry's global provider, which makes none unless the
+// program has set one. A call that schedules within a trace leaves its trace context in the tasks' rows, and the span of
+// their effect links to it.
+func WithTracer(p trace.TracerProvider) Option { return func(o *options) { o.tracer = p } }
 
 // OnJoined has fn called each time that a call of Work has become a member of the groups of all its queues:
 // the process is ready to work.
@@ -85,6 +92,7 @@ func Open(cfg Config, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.Tracer = o.tracer
 	s, err := p.Scheduler(o.metrics)
 	if err != nil {
 		return nil, errors.Join(err, p.Close(context.Background()))
@@ -138,7 +146,7 @@ func (c *Client) Work(ctx context.Context, mux *worker.Mux) error {
 	defer func() { _ = st.Close() }()
 	w, err := worker.New(worker.Config{
 		Concurrency: cfg.Worker.Concurrency, Batch: cfg.Worker.Batch, HandlerTimeout: cfg.Worker.HandlerTimeout,
-		Logger: c.parts.Log, Metrics: c.metrics,
+		Logger: c.parts.Log, Metrics: c.metrics, Tracer: c.parts.Tracer,
 	}, mux, st, c.parts.Stream, indexer{c.Client}, c.parts.Stream)
 	if err != nil {
 		return err

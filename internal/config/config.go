@@ -24,6 +24,7 @@ type Config struct {
 	Kafka     Kafka     `koanf:"kafka"`
 	ZooKeeper ZooKeeper `koanf:"zookeeper"`
 	Log       Log       `koanf:"log"`
+	Trace     Trace     `koanf:"trace"`
 	Event     Event     `koanf:"event"`
 	Worker    Worker    `koanf:"worker"`
 	Daemon    Daemon    `koanf:"daemon"`
@@ -94,6 +95,12 @@ type Log struct {
 	Format string `koanf:"format" doc:"json or text"`
 }
 
+// Trace says where traces go: to an OpenTelemetry collector, by OTLP over HTTP.
+type Trace struct {
+	Endpoint string  `koanf:"endpoint" doc:"http:// or https:// and host:port of an OpenTelemetry collector that takes OTLP over HTTP; empty is off"`
+	Sample   float64 `koanf:"sample" doc:"share of the calls and hints that are traced, 0 to 1; a task that a traced call scheduled is always traced"`
+}
+
 // Event is about the process that fires.
 type Event struct {
 	Admin string        `koanf:"admin" form:"addr" doc:"host:port of /livez, /readyz and /metrics; empty is off, without a host it is loopback"`
@@ -152,6 +159,7 @@ func Default() Config {
 		},
 		ZooKeeper: ZooKeeper{Servers: []string{"127.0.0.1:2181"}, SessionTimeout: 6 * time.Second},
 		Log:       Log{Level: "info", Format: "json"},
+		Trace:     Trace{Sample: 1},
 		Event:     Event{Lead: 50 * time.Millisecond},
 		Worker:    Worker{Concurrency: 4, Batch: 100, HandlerTimeout: 10 * time.Second},
 		Daemon: Daemon{

@@ -62,6 +62,8 @@ func (f field) text() string {
 		return formatDuration(v)
 	case int:
 		return strconv.Itoa(v)
+	case float64:
+		return strconv.FormatFloat(v, 'g', -1, 64)
 	case []string:
 		return "[" + strings.Join(v, ", ") + "]"
 	case Secret:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -47,6 +48,7 @@ func (c Config) Validate() error {
 	c.checkRedis(&p)
 	c.checkSecrets(&p)
 	c.checkTLS(&p)
+	c.checkTrace(&p)
 	return p.orNil()
 }
 
@@ -187,6 +189,19 @@ func (c Config) checkRedis(p *problems) {
 	}
 	if r.Mode == "standalone" && len(r.Addrs) > 1 {
 		p.addf("redis.addrs: %d addresses, but redis.mode standalone has one", len(r.Addrs))
+	}
+}
+
+func (c Config) checkTrace(p *problems) {
+	if s := c.Trace.Sample; !(s >= 0 && s <= 1) { // so that NaN is refused too
+		p.addf("trace.sample: %g is not within 0 and 1", s)
+	}
+	if c.Trace.Endpoint == "" {
+		return
+	}
+	u, err := url.Parse(c.Trace.Endpoint)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" {
+		p.addf("trace.endpoint: is not of the form http://host:port or https://host:port") // not repeated: it may hold a password
 	}
 }
 

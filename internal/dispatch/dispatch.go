@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/duetime/duetime/internal/loop"
@@ -52,6 +53,7 @@ type Config struct {
 	Logger  *slog.Logger
 	Metrics prometheus.Registerer // nil = none
 	Loops   *loop.Successes       // nil = none
+	Tracer  trace.TracerProvider  // nil = the global one
 }
 
 // ErrFenced ends a term: a shard holds a newer epoch.
@@ -70,6 +72,7 @@ type Dispatcher struct {
 	index   Index
 	stream  Stream
 	metrics *metrics
+	tracer  trace.Tracer
 }
 
 // New checks the configuration; Now and Shards are required.
@@ -79,7 +82,7 @@ func New(cfg Config, index Index, stream Stream) (*Dispatcher, error) {
 	}
 	cfg.Limit = cmp.Or(cfg.Limit, 500)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
-	return &Dispatcher{cfg: cfg, index: index, stream: stream, metrics: newMetrics(cfg.Metrics, cfg.Now)}, nil
+	return &Dispatcher{cfg: cfg, index: index, stream: stream, metrics: newMetrics(cfg.Metrics, cfg.Now), tracer: newTracer(cfg.Tracer)}, nil
 }
 
 // Lead polls every shard under the given epoch until ctx ends or a shard answers that a newer epoch stands

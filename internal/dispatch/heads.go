@@ -22,7 +22,7 @@ type heads struct {
 }
 
 // head is the time of one shard's first unpublished entry, as far as is known: in Unix milliseconds, 0 when there is
-// none, headUnknown before the first claim.
+// none, headUnknown before the first claim. A nil one notes nothing.
 type head struct{ at atomic.Int64 }
 
 const headUnknown = -1
@@ -52,11 +52,17 @@ func (h *head) claimed(c task.Claim) {
 		h.waits(c.Next)
 		return
 	}
+	if h == nil {
+		return
+	}
 	h.at.Store(c.Entries[0].Score.RunAt().UnixMilli())
 }
 
 // waits notes that everything before this time was published; zero is nothing at all.
 func (h *head) waits(next time.Time) {
+	if h == nil {
+		return
+	}
 	if next.IsZero() {
 		h.at.Store(0)
 		return

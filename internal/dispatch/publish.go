@@ -56,7 +56,8 @@ func (s *shard) send(ctx context.Context, entries []task.Entry) (refused []task.
 		return nil, nil
 	}
 	took, began := 0, time.Now()
-	errs := s.d.stream.Publish(ctx, entries, s.epoch)
+	tracing, end := s.traced(ctx, len(entries))
+	errs := s.d.stream.Publish(tracing, entries, s.epoch)
 	s.d.metrics.publishing.Observe(time.Since(began).Seconds())
 	now := s.d.cfg.Now()
 	for i, e := range entries {
@@ -76,6 +77,7 @@ func (s *shard) send(ctx context.Context, entries []task.Entry) (refused []task.
 			refused, cause = append(refused, e), err
 		}
 	}
+	end(len(entries) - took)
 	if took > 0 {
 		s.health.taken.Add(1)
 		s.d.metrics.published.Add(float64(took))

@@ -81,7 +81,7 @@ func (w *world) shard(number int, epoch int64, h *health) *shard {
 	if h == nil {
 		h = &health{term: w.term}
 	}
-	return &shard{d: w.Dispatcher, number: number, epoch: epoch, health: h, idle: w.idle(2), crowd: newCrowd(w.cfg.Lead, 2), head: &head{}}
+	return &shard{d: w.Dispatcher, number: number, epoch: epoch, health: h, idle: w.idle(2), crowd: newCrowd(w.cfg.Lead, 2)}
 }
 
 // pass runs one pass that must not fail.

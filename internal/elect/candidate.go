@@ -222,7 +222,7 @@ func (c *candidate) regain(ctx context.Context) error {
 	if err := c.mustBeFirst(ctx); err != nil {
 		return err
 	}
-	c.log.WarnContext(ctx, "fenced while first, taking a newer epoch", "epoch", t.Epoch, "version", t.stored)
+	c.log.WarnContext(ctx, "fenced while first, taking a newer epoch", "epoch", t.Epoch, "stored", t.stored)
 	return c.begin(ctx, t.stored)
 }
 

@@ -11,6 +11,7 @@ import (
 	"net"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/duetime/duetime/internal/config"
 	"github.com/duetime/duetime/internal/index"
@@ -31,7 +32,8 @@ type Parts struct {
 	Index  *index.Index
 	Stream *stream.Kafka
 	Clock  *loop.Clock
-	Actor  string // who changes tasks by way of the Scheduler, in their history; a service unless set
+	Actor  string               // who changes tasks by way of the Scheduler, in their history; a service unless set
+	Tracer trace.TracerProvider // nil means the global one
 }
 
 // Open makes the adapters. reg may be nil. An error means that the configuration can't work.
@@ -185,7 +187,9 @@ func (p *Parts) Shards(ctx context.Context) (int, error) {
 
 // Scheduler makes the door for services on these parts. reg may be nil.
 func (p *Parts) Scheduler(reg prometheus.Registerer) (*schedule.Client, error) {
-	return schedule.New(schedule.Config{Shards: p.newShards, Actor: p.Actor, Logger: p.Log, Metrics: reg}, p.Store, p.Index, p.Stream)
+	return schedule.New(schedule.Config{
+		Shards: p.newShards, Actor: p.Actor, Logger: p.Log, Metrics: reg, Tracer: p.Tracer,
+	}, p.Store, p.Index, p.Stream)
 }
 
 // newShards gives over how many shards new rows spread.

@@ -11,6 +11,7 @@ import (
 	"github.com/duetime/duetime/internal/config"
 	"github.com/duetime/duetime/internal/elect"
 	"github.com/duetime/duetime/internal/process"
+	"github.com/duetime/duetime/internal/tracing"
 	"github.com/duetime/duetime/internal/trust"
 )
 
@@ -27,6 +28,15 @@ func Configure(ctx context.Context, env *process.Env, admin func(config.Config) 
 	token, err := cfg.PProf.Secret()
 	if err != nil {
 		return cfg, err
+	}
+	stop, err := tracing.Start(ctx, tracing.Config{
+		Process: env.Name, Endpoint: cfg.Trace.Endpoint, Sample: cfg.Trace.Sample, Logger: env.Log(),
+	})
+	if err != nil {
+		return cfg, err
+	}
+	if stop != nil {
+		env.OnStop("traces", stop)
 	}
 	return cfg, env.ServeAdmin(ctx, admin(cfg), string(token))
 }

@@ -78,6 +78,7 @@ func (p program) main(run func(ctx context.Context, env *Env) error) int {
 		return exitUsage // said already
 	}
 	env := newEnv(flags, p.stderr, p.adopt)
+	env.Name = p.name
 	env.Registry.MustRegister(buildInfo(p.name))
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()

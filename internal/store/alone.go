@@ -23,7 +23,7 @@ func aloneText(due string) string {
 	now := MySQL.now()
 	due = "GREATEST(" + now + ", " + due + ")"
 	return "INSERT INTO duetime_tasks (" + columns + ") VALUES (?, ?, ?, ?, ?, ?, ?, " + due + ", " + due +
-		", ?, ?, ?, ?, ?, ?, LAST_INSERT_ID(" + now + "), " + now + ", NULL)"
+		", ?, ?, ?, ?, ?, ?, ?, LAST_INSERT_ID(" + now + "), " + now + ", NULL)"
 }
 
 // InsertAlone writes the row of a new task as a transaction of its own, and gives it as it stands. False says that nothing

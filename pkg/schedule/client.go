@@ -12,6 +12,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"github.com/jmoiron/sqlx"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -65,6 +66,7 @@ type Config struct {
 
 	Logger  *slog.Logger          // default slog.Default
 	Metrics prometheus.Registerer // nil: none
+	Tracer  trace.TracerProvider  // nil: the global one
 }
 
 // Validate refuses what can't work.
@@ -93,6 +95,7 @@ type Client struct {
 	index   Index
 	indexer *indexer
 	history *history
+	tracer  trace.Tracer
 	shards  shardCount
 	cancel  context.CancelFunc
 	running sync.WaitGroup
@@ -109,7 +112,10 @@ func New(cfg Config, store Store, index Index, compensator Compensator) (*Client
 	cfg = cfg.withDefaults()
 	m := newMetrics(cfg.Metrics)
 	b := newBacklog(cfg, compensator, m)
-	c := &Client{cfg: cfg, store: store, index: index, indexer: newIndexer(cfg, index, b, m), history: newHistory(cfg, store, m)}
+	c := &Client{
+		cfg: cfg, store: store, index: index, indexer: newIndexer(cfg, index, b, m), history: newHistory(cfg, store, m),
+		tracer: newTracer(cfg.Tracer),
+	}
 	c.shards.read = cfg.Shards
 	ctx, stop := context.WithCancel(context.Background())
 	c.cancel = stop
@@ -199,6 +205,7 @@ func (c *Client) try(ctx context.Context, fn func(tx *Tx) error) (*Tx, error) {
 	}()
 	tx := NewTx(began, c.store)
 	tx.actor = c.cfg.Actor
+	tx.tracer = c.tracer
 	if err := fn(tx); err != nil {
 		return nil, err
 	}

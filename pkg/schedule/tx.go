@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -43,6 +44,8 @@ type Tx struct {
 	told  []task.Event // what those mean to people
 	actor string
 	err   error
+
+	tracer trace.Tracer // nil: no spans; what is scheduled carries its caller's trace context all the same
 }
 
 var _ sqlx.ExtContext = (*Tx)(nil)

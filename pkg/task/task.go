@@ -27,6 +27,7 @@ type Task struct {
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
 	FinishedAt  time.Time // zero while pending
+	Traceparent string    // W3C trace context of the call that scheduled it; empty without tracing
 }
 
 // Shard gives the shard of n in which an owner's new tasks are indexed. SQL computes the same as CRC32(owner) MOD n.

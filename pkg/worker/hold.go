@@ -26,6 +26,8 @@ type held struct {
 	seq   uint64    // order of arrival, among equals in time
 	lane  lane
 
+	traceparent string // of the call that published it; empty without tracing
+
 	suspect   bool   // may have been running when the last owner of its partition died
 	charged   bool   // an attempt was charged before its handler runs
 	chargedAt int64  // the row version that this made

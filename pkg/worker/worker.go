@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/duetime/duetime/internal/loop"
 )
 
@@ -25,6 +27,7 @@ type Worker struct {
 	clock   *loop.Clock
 	gate    *gate
 	metrics *metrics
+	tracer  trace.Tracer
 	after   *aftermath
 	queues  []*queue
 	closed  chan struct{} // wakes the tidying when the gate closes
@@ -49,7 +52,8 @@ func New(cfg Config, mux *Mux, store Store, stream Stream, index Index, dead Bur
 	m := newMetrics(cfg.Metrics, mux)
 	w := &Worker{
 		Config: cfg, mux: mux, store: store, stream: stream, clock: loop.NewClock(store.Clock, cfg.Logger, cfg.Metrics), gate: newGate(), metrics: m,
-		after: newAftermath(index, dead, m, cfg.Logger), closed: make(chan struct{}, 1),
+		tracer: newTracer(cfg.Tracer),
+		after:  newAftermath(index, dead, m, cfg.Logger), closed: make(chan struct{}, 1),
 	}
 	w.intake, w.stop = context.WithCancelCause(context.Background())
 	for _, name := range mux.Queues() {
