@@ -114,7 +114,7 @@ func (f *fortress) rightsOnRedis(t *testing.T) {
 			"ZREM " + key("owner:ann") + " x":     "worker daemon game operator",
 			"ZRANGE " + key("owner:ann") + " 0 1": "daemon game operator",
 			"SET " + key("epoch") + " 0":          "event",
-			"GET " + key("epoch"):                 "event",
+			"GET " + key("epoch"):                 "event operator",
 			"SET " + key("gen") + " x":            "event daemon",
 			"MGET " + key("gen"):                  "event daemon operator",
 			"PUBLISH " + key("wake") + " 0":       "worker daemon game operator",
@@ -127,6 +127,7 @@ func (f *fortress) rightsOnRedis(t *testing.T) {
 			"ACL LIST":                            "",
 			"KEYS *":                              "",
 			"DEL " + key("due"):                   "",
+			"DEL " + key("gen"):                   "operator",
 			"SHUTDOWN":                            "",
 		} {
 			var args []any
