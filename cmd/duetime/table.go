@@ -60,12 +60,16 @@ func cut(s string, width int) string {
 	return s
 }
 
-// relative is a time from now in two letters and a few digits: 3m ago, in 2h.
+// relative is a time from now in a few letters: 3m ago, now, in 2h.
 func relative(d time.Duration) string {
-	if d < 0 {
+	switch {
+	case d.Abs() < time.Second:
+		return "now"
+	case d < 0:
 		return short(-d) + " ago"
+	default:
+		return "in " + short(d)
 	}
-	return "in " + short(d)
 }
 
 // short is a duration in its largest unit.

@@ -102,7 +102,8 @@ func (t *tool) topLive(ctx context.Context, p *parts.Parts) error {
 	m := screen{ctx: ctx, parts: p, frame: f, width: topWidth, height: topHeight}
 	m.frame.fired = []int64{f.Fired}
 	m.frame.rest = restAfter(f.took)
-	_, err = tea.NewProgram(m, tea.WithContext(ctx), tea.WithAltScreen(), tea.WithInput(t.in), tea.WithOutput(t.out)).Run()
+	_, err = tea.NewProgram(m, tea.WithContext(ctx), tea.WithoutSignalHandler(), tea.WithAltScreen(),
+		tea.WithInput(t.in), tea.WithOutput(t.out)).Run()
 	if errors.Is(err, tea.ErrProgramKilled) && ctx.Err() != nil {
 		return nil //nolint:nilerr // stopped by a signal
 	}

@@ -57,7 +57,12 @@ func (f frame) draw(width, height int, s style) string {
 	for len(lines) < height-len(end) && f.rest > 0 {
 		lines = append(lines, "")
 	}
-	return strings.Join(append(lines, end...), "\n")
+	lines = append(lines, end...)
+	fits := lipgloss.NewStyle().MaxWidth(width)
+	for i, line := range lines {
+		lines[i] = fits.Render(line) // of a narrow terminal
+	}
+	return strings.Join(lines, "\n")
 }
 
 func (f frame) drawRates(width int, s style) []string {
@@ -217,9 +222,12 @@ func (f frame) drawQueues(room int, s style) []string {
 		_, pb := f.Paused[b]
 		return cmp.Or(-cmp.Compare(number(pa), number(pb)), -cmp.Compare(f.Backlog[a].Tasks, f.Backlog[b].Tasks))
 	})
+	if room < 2 {
+		return nil
+	}
 	lines := []string{s.head(fmt.Sprintf(" %-24s %9s  %9s", "QUEUE", "DUE NOW", "OLDEST"))}
 	for i, queue := range names {
-		if len(lines) == room-1 && i < len(names)-1 {
+		if len(lines) >= room-1 && i < len(names)-1 {
 			return append(lines, s.dim(fmt.Sprintf(" and %d more", len(names)-i)))
 		}
 		lines = append(lines, f.drawQueue(queue, s))

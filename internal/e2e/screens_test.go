@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -108,7 +109,7 @@ func TestScreens(t *testing.T) {
 		s.schedule(t, shownMeal, 1000, time.Minute, 10*time.Hour)
 		s.schedule(t, shownPush, 1000, time.Hour, 2*time.Hour)
 	}
-	s.schedule(t, shownMail, 40, 0, 30*time.Second)
+	s.schedule(t, shownMail, 14, 0, 30*time.Second)
 	_, err := s.DB().ExecContext(t.Context(), `UPDATE duetime_tasks SET state = 3, version = version + 1, attempt = 25, run_at = created_at, due_at = created_at,
 		finished_at = created_at, updated_at = created_at + 1, last_error = 'push gateway: 503 Service Unavailable' WHERE kind = 'push.expiring'`)
 	pipelinetest.Must(t, err)
@@ -126,6 +127,9 @@ func TestScreens(t *testing.T) {
 
 	list := s.shoot(t, nil, "task", "list", "--state", "pending", "--limit", "20")
 	list.ends(t)
+	if n := strings.Count(list.Text(), " 0/25"); n != 20 {
+		t.Errorf("%d lines of tasks, want 20 that are not wrapped; the screen:\n%s", n, list.Text())
+	}
 	s.picture(t, "task-list", list)
 
 	bar := regexp.MustCompile(`retry +[3-7]\d% `)

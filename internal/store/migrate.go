@@ -75,13 +75,14 @@ func (s *Store) applyAll(ctx context.Context, db *sqlx.DB, files fs.FS, show fun
 
 // up runs what is missing, one by one.
 func up(ctx context.Context, p *goose.Provider, show func(done, missing int)) error {
-	status, err := p.Status(ctx)
+	// Not by their status: that reads times, which a caller's own handle may give as text.
+	there, err := p.GetDBVersion(ctx)
 	if err != nil {
 		return err
 	}
 	missing := 0
-	for _, st := range status {
-		if st.State == goose.StatePending {
+	for _, source := range p.ListSources() {
+		if source.Version > there {
 			missing++
 		}
 	}

@@ -30,6 +30,7 @@ type Terminal struct {
 	cmd   *exec.Cmd
 	tty   *os.File
 	ended chan struct{} // closed once the program is reaped
+	shown chan struct{} // closed once all that it wrote is on the screen
 
 	mu     sync.Mutex
 	screen vt10x.Terminal
@@ -41,7 +42,7 @@ type Terminal struct {
 // have typed there. The first screen that keep says yes to becomes the snapshot; keep may be nil.
 func Run(t testing.TB, folder string, keep func(text string) bool, binary string, env []string, args ...string) *Terminal {
 	t.Helper()
-	x := &Terminal{ended: make(chan struct{}), kept: keep}
+	x := &Terminal{ended: make(chan struct{}), shown: make(chan struct{}), kept: keep}
 	x.screen = vt10x.New(vt10x.WithSize(terminalColumns, terminalLines))
 	name := binary[strings.LastIndexAny(binary, "/-")+1:]
 	_, _ = fmt.Fprintf(x.screen, "$ %s\r\n", strings.Join(append([]string{name}, args...), " ")) // it takes anything
@@ -51,8 +52,7 @@ func Run(t testing.TB, folder string, keep func(text string) bool, binary string
 	x.tty, err = pty.StartWithAttrs(x.cmd, &pty.Winsize{Rows: terminalLines, Cols: terminalColumns},
 		&syscall.SysProcAttr{Setsid: true, Setctty: true})
 	pipelinetest.Must(t, err)
-	read := make(chan struct{})
-	go func() { defer close(read); x.read() }()
+	go func() { defer close(x.shown); x.read() }()
 	go func() {
 		defer close(x.ended)
 		_ = x.cmd.Wait() // its exit status is read from ProcessState
@@ -61,7 +61,7 @@ func Run(t testing.TB, folder string, keep func(text string) bool, binary string
 		_ = x.cmd.Process.Kill() // it may have ended
 		<-x.ended
 		_ = x.tty.Close() // ends the reading, if it has not
-		<-read
+		<-x.shown
 		if t.Failed() {
 			t.Logf("the screen:\n%s", x.Text())
 		}
@@ -114,13 +114,16 @@ func (x *Terminal) WaitText(t testing.TB, text string) {
 	pipelinetest.Await(t, "the screen to show "+text, func() bool { return strings.Contains(x.Text(), text) })
 }
 
-// Wait waits for the program's end and gives its exit code.
+// Wait waits for the program's end, and until the screen shows all, and gives its exit code.
 func (x *Terminal) Wait(t testing.TB, limit time.Duration) int {
 	t.Helper()
-	select {
-	case <-x.ended:
-	case <-time.After(limit):
-		t.Fatalf("%s still runs after %v", x.cmd.Path, limit)
+	late := time.After(limit)
+	for _, done := range []chan struct{}{x.ended, x.shown} {
+		select {
+		case <-done:
+		case <-late:
+			t.Fatalf("%s still runs after %v", x.cmd.Path, limit)
+		}
 	}
 	return x.cmd.ProcessState.ExitCode()
 }
