@@ -138,6 +138,9 @@ func (l *look) metrics() []prometheus.Metric {
 	if err != nil {
 		found, up = nil, 0
 	}
+	if err != nil && l.server != "" {
+		l.next = time.Time{} // who is back is not to be taken for away
+	}
 	if l.server != "" {
 		found = append(found, gauge(upDesc, up, l.server))
 	}

@@ -204,3 +204,29 @@ func TestCountsSeldom(t *testing.T) {
 		t.Errorf("asked %+v, want %+v", *a, want)
 	}
 }
+
+// flaky is a stream whose first sign of life doesn't come.
+type flaky struct{ *asked }
+
+func (f flaky) Ping(ctx context.Context) error {
+	_ = f.asked.Ping(ctx) // it answers nil
+	if f.ping == 1 {
+		return errors.New("away")
+	}
+	return nil
+}
+
+// TestWhoIsBackIsSeenAtOnce has nobody wait for a figure that a failure has left behind.
+func TestWhoIsBackIsSeenAtOnce(t *testing.T) {
+	t.Parallel()
+	a := &asked{}
+	s := survey.New(survey.Config{Queues: []string{"q"}, Shards: fixed}, a, a, flaky{a})
+	for _, want := range []float64{0, 1, 1} {
+		if got := samples(t, s)["duetime_server_up kafka"]; got != want {
+			t.Errorf("up is %v, want %v", got, want)
+		}
+	}
+	if a.ping != 2 {
+		t.Errorf("asked %d times, want 2: a success is remembered, a failure is not", a.ping)
+	}
+}
