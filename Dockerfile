@@ -9,6 +9,7 @@ RUN CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o /out/ ./cmd/...
 FROM gcr.io/distroless/static-debian12:nonroot
 COPY --from=build /out/ /usr/local/bin/
 COPY configs/ /configs/
-USER nonroot
+# By its number: Kubernetes can't tell whether a name is root's.
+USER 65532:65532
 WORKDIR /
 ENTRYPOINT ["/usr/local/bin/duetime"]

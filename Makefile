@@ -2,6 +2,7 @@
 GOLANGCI_LINT_VERSION := v2.15.0
 GOFUMPT_VERSION := v0.12.0
 LINT := bin/golangci-lint-$(GOLANGCI_LINT_VERSION)/golangci-lint
+DEPLOY = $(shell find deploy -name go.mod -printf '%h\n')
 FUZZTIME ?= 30s
 BENCHTIME ?= 1x
 
@@ -10,7 +11,7 @@ help: ## List the targets.
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
 
 .PHONY: check
-check: lint test test-cluster model-quick microbench ## What CI runs: lint, all tests, the three-node tests, the model, each benchmark once.
+check: lint test test-cluster model-quick microbench vuln-if-reachable ## What CI runs: lint, all tests, the three-node tests, the model, each benchmark once, known vulnerabilities.
 
 .PHONY: test
 test: ## Run every test with the race detector on real servers, installing what is missing.
@@ -19,6 +20,10 @@ test: ## Run every test with the race detector on real servers, installing what 
 .PHONY: test-cluster
 test-cluster: ## Run the tests on a Redis Cluster and a ZooKeeper of three nodes.
 	scripts/test-cluster
+
+.PHONY: test-alerts
+test-alerts: ## Check rules and dashboard by Prometheus's own code, and make each alert's fault in a real deployment.
+	cd deploy/prometheus && go test -count=1 -timeout 20m ./...
 
 .PHONY: microbench
 microbench: ## Run every benchmark once, to see that it still works; for figures give BENCHTIME=1s.
@@ -53,9 +58,17 @@ bench-quick: ## The main rows of it, within five minutes.
 	bench/run quick
 
 .PHONY: lint
-lint: $(LINT) ## Run golangci-lint, the import rules included.
+lint: $(LINT) ## Run golangci-lint, gosec and the import rules included, on every module.
 	$(LINT) run --build-tags cluster ./...
-	cd bench && ../$(LINT) run ./...
+	for module in bench $(DEPLOY); do (cd $$module && $(CURDIR)/$(LINT) run ./...) || exit; done
+
+.PHONY: vuln
+vuln: ## Look for known vulnerabilities in what our code calls; fails without their database (VULNDB=file:///a/copy names another).
+	scripts/vuln
+
+.PHONY: vuln-if-reachable
+vuln-if-reachable: ## The same, but where the database can't be reached it says so and goes on.
+	scripts/vuln --if-reachable
 
 $(LINT):
 	GOBIN=$(CURDIR)/$(@D) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/compose-spec/compose-go/v2/loader"
 	"github.com/compose-spec/compose-go/v2/types"
@@ -71,6 +72,9 @@ func TestComposeProcesses(t *testing.T) {
 		if s.Build == nil {
 			continue
 		}
+		if !s.ReadOnly || !slices.Contains(s.CapDrop, "ALL") || !slices.Contains(s.SecurityOpt, "no-new-privileges:true") {
+			t.Errorf("%s has rights that it doesn't need", name)
+		}
 		if name == "migrate" {
 			used = append(used, "duetime") // the image's entry point
 			want := types.ShellCommand{"migrate", "up"}
@@ -94,6 +98,7 @@ func TestComposeProcesses(t *testing.T) {
 		if s.Restart == "" || s.Image != "duetime:local" {
 			t.Errorf("%s: got restart %q and image %q", name, s.Restart, s.Image)
 		}
+		wantHealthCheck(t, s)
 		for _, p := range s.Ports {
 			if p.HostIP != "127.0.0.1" {
 				t.Errorf("%s publishes port %s on %q, want loopback", name, p.Published, p.HostIP)
@@ -109,6 +114,26 @@ func TestComposeProcesses(t *testing.T) {
 		if n := s.GetScale(); n != 2 {
 			t.Errorf("%s: got %d processes, want 2", name, n)
 		}
+	}
+}
+
+// wantHealthCheck wants the service asked on its own admin address, by the tool that is in the image: there is no shell and
+// no curl. It must have the time to end that it takes.
+func wantHealthCheck(t *testing.T, s types.ServiceConfig) {
+	t.Helper()
+	admin := s.Environment["DUETIME_"+strings.ToUpper(s.Name)+"__ADMIN"]
+	if admin == nil || s.HealthCheck == nil {
+		t.Errorf("%s has no health check, or no admin address", s.Name)
+		return
+	}
+	want := types.HealthCheckTest{
+		"CMD", "/usr/local/bin/duetime", "healthcheck", "--admin", strings.Replace(*admin, "0.0.0.0", "127.0.0.1", 1), "--ready",
+	}
+	if diff := cmp.Diff(want, s.HealthCheck.Test); diff != "" {
+		t.Errorf("%s: health check (-want +got):\n%s", s.Name, diff)
+	}
+	if g := s.StopGracePeriod; g == nil || time.Duration(*g) <= 10*time.Second {
+		t.Errorf("%s is killed after %v, and may take 10 s to end", s.Name, g)
 	}
 }
 
@@ -133,7 +158,7 @@ func TestComposeEnvironment(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		_, address, _ := strings.Cut(cfg.MySQL.DSN, "@tcp(")
+		_, address, _ := strings.Cut(string(cfg.MySQL.DSN), "@tcp(")
 		address, _, _ = strings.Cut(address, ")")
 		addresses := slices.Concat([]string{address}, cfg.Redis.Addrs, cfg.Kafka.Brokers, cfg.ZooKeeper.Servers)
 		for _, a := range addresses {
@@ -190,7 +215,7 @@ func TestDockerfile(t *testing.T) {
 	has(stages[1], "FROM", "distroless/static", ":nonroot")
 	has(stages[1], "COPY", "--from=build", "/out/", "/usr/local/bin/")
 	has(stages[1], "COPY", "configs/", "/configs/")
-	has(stages[1], "USER", "nonroot")
+	has(stages[1], "USER", "65532:65532")
 	has(stages[1], "ENTRYPOINT", "/usr/local/bin/duetime")
 	for _, i := range stages[1] {
 		if i.name == "RUN" {

@@ -9,13 +9,13 @@ package duetime
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"time"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/duetime/duetime/internal/config"
@@ -28,6 +28,12 @@ import (
 
 // Config is the configuration that all processes of a namespace share. The README lists its keys.
 type Config = config.Config
+
+// Secret is a text of a Config that nothing prints: a mask stands for it wherever it is shown.
+type Secret = config.Secret
+
+// DSN is a Config's address of MySQL; whatever prints it masks its password.
+type DSN = config.DSN
 
 // DefaultConfig gives every key's default.
 func DefaultConfig() Config { return config.Default() }
@@ -48,6 +54,7 @@ type options struct {
 	logger  *slog.Logger
 	metrics prometheus.Registerer
 	joined  func()
+	tracer  trace.TracerProvider
 }
 
 // WithLogger sends what the client says to l; without it slog's default is used.
@@ -55,6 +62,11 @@ func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l 
 
 // WithMetrics registers the client's metrics with r; without it there are none.
 func WithMetrics(r prometheus.Registerer) Option { return func(o *options) { o.metrics = r } }
+
+// WithTracer has the client's spans made by p; without it by OpenTelemetry's global provider, which makes none unless the
+// program has set one. A call that schedules within a trace leaves its trace context in the tasks' rows, and the span of
+// their effect links to it.
+func WithTracer(p trace.TracerProvider) Option { return func(o *options) { o.tracer = p } }
 
 // OnJoined has fn called each time that a call of Work has become a member of the groups of all its queues:
 // the process is ready to work.
@@ -80,6 +92,7 @@ func Open(cfg Config, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.Tracer = o.tracer
 	s, err := p.Scheduler(o.metrics)
 	if err != nil {
 		return nil, errors.Join(err, p.Close(context.Background()))
@@ -92,9 +105,13 @@ func Open(cfg Config, opts ...Option) (*Client, error) {
 func (c *Client) Ready(ctx context.Context) error { return c.parts.AwaitSchema(ctx) }
 
 // AwaitIndex waits until Redis answers. It returns nil also when ctx ends first, and an error when Redis refuses the
-// credentials. Scheduling works without it; a process that runs it beside its work ends on a wrong password instead of
+// credentials or would evict entries. Scheduling works without it; a process that runs it beside its work ends on a wrong password instead of
 // living on compensation.
 func (c *Client) AwaitIndex(ctx context.Context) error { return c.parts.AwaitIndex(ctx) }
+
+// AwaitStream waits until Kafka answers. It returns nil also when ctx ends first, and an error when Kafka refuses the
+// credentials.
+func (c *Client) AwaitStream(ctx context.Context) error { return c.parts.AwaitStream(ctx) }
 
 // DB is the client's handle on MySQL, for the service's own statements outside of a transaction.
 func (c *Client) DB() *sqlx.DB { return c.parts.Store.DB() }
@@ -119,17 +136,17 @@ func (c *Client) Close(ctx context.Context) error {
 func (c *Client) Work(ctx context.Context, mux *worker.Mux) error {
 	cfg := c.parts.Config
 	// A handle of its own: a worker's locks are held for a moment, and it must not wait long for others'.
-	st, err := store.Open(cfg.MySQL.DSN, store.Options{
+	st, err := parts.OpenStore(cfg, store.Options{
 		LockWait: workerLockWait, WaitTimeout: cfg.Worker.HandlerTimeout + workerIdle,
 		MaxOpen: len(mux.Queues())*(2*cfg.Worker.Concurrency+1) + spareConns,
 	})
 	if err != nil {
-		return fmt.Errorf("mysql.dsn: %w", err)
+		return err
 	}
 	defer func() { _ = st.Close() }()
 	w, err := worker.New(worker.Config{
 		Concurrency: cfg.Worker.Concurrency, Batch: cfg.Worker.Batch, HandlerTimeout: cfg.Worker.HandlerTimeout,
-		Logger: c.parts.Log, Metrics: c.metrics,
+		Logger: c.parts.Log, Metrics: c.metrics, Tracer: c.parts.Tracer,
 	}, mux, st, c.parts.Stream, indexer{c.Client}, c.parts.Stream)
 	if err != nil {
 		return err

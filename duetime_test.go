@@ -63,7 +63,7 @@ func event(t *testing.T, p *parts.Parts) {
 	t.Helper()
 	pipelinetest.Must(t, p.Clock.Learn(t.Context()))
 	d, err := dispatch.New(dispatch.Config{
-		Lead: p.Config.Event.Lead, Now: p.Clock.Now, Shards: p.Shards, Logger: p.Log,
+		Lead: p.Config.Event.Lead, Now: p.Clock.Now, Shards: p.Shards, Logger: p.Log, Tracer: p.Tracer,
 	}, p.Index, p.Stream)
 	pipelinetest.Must(t, err)
 	elector, err := elect.NewLocal(elect.Config{Logger: p.Log}, elect.NewBallot(), p.Store)
@@ -283,7 +283,7 @@ func TestReadyIsRefused(t *testing.T) {
 		t.Errorf("got %v for a schema of another namespace", err)
 	}
 	stranger := cfg
-	stranger.MySQL.DSN = strings.Replace(dsn, "root@", "stranger:secret@", 1)
+	stranger.MySQL.DSN = duetime.DSN(strings.Replace(dsn, "root@", "stranger:secret@", 1))
 	if err := newClient(t, stranger).Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "mysql.dsn") || strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v for refused credentials", err)
 	}

@@ -8,10 +8,12 @@ import (
 
 	"github.com/duetime/duetime/internal/config"
 	"github.com/duetime/duetime/internal/elect"
+	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/parts"
 	"github.com/duetime/duetime/internal/process"
 	"github.com/duetime/duetime/internal/reconcile"
 	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/internal/survey"
 )
 
 func main() { os.Exit(process.Main("daemon", config.DefaultPath, run)) }
@@ -29,11 +31,12 @@ func run(ctx context.Context, env *process.Env) error {
 	reconciler, err := reconcile.New(reconcile.Config{
 		Interval: cfg.Daemon.Interval, Lookahead: cfg.Daemon.Lookahead, Grace: cfg.Daemon.Grace,
 		Retention: cfg.Daemon.Retention,
-		Shards:    p.Shards, Logger: env.Log(), Metrics: env.Registry,
+		Shards:    p.Shards, Logger: env.Log(), Metrics: env.Registry, Loops: loop.NewSuccesses(env.Registry),
 	}, p.Store, p.Index, p.Stream)
 	if err != nil {
 		return err
 	}
+	env.Registry.MustRegister(survey.New(survey.Config{Queues: cfg.Queues, Shards: p.Shards}, p.Store, p.Index, p.Stream))
 	return p.Stand(ctx, env, parts.Candidate{
 		Name: "daemon",
 		Lead: func(ctx context.Context, term *elect.Term) error { return reconciler.Lead(ctx, term.Epoch, term) },

@@ -1,5 +1,5 @@
-// Command duetime is the operator's tool: it migrates the schema, looks at tasks and changes them, verifies that nothing
-// is lost, and plays a demo of the whole pipeline in one process.
+// Command duetime is the operator's tool: it migrates the schema, looks at tasks and changes them, watches the pipeline and
+// steers it, verifies that nothing is lost, and plays a demo of the whole pipeline in one process.
 package main
 
 import (
@@ -47,7 +47,7 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	t := &tool{out: os.Stdout, errs: os.Stderr}
+	t := &tool{in: os.Stdin, out: os.Stdout, errs: os.Stderr}
 	err := t.root().ExecuteContext(ctx)
 	if err == nil {
 		return 0
@@ -83,6 +83,7 @@ func needsCommand(cmd *cobra.Command, _ []string) error {
 
 // tool is what the commands share.
 type tool struct {
+	in        io.Reader
 	out, errs io.Writer
 	config    string
 	explicit  bool
@@ -91,7 +92,7 @@ type tool struct {
 func (t *tool) root() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:           "duetime",
-		Short:         "Migrate, inspect, change and verify delayed tasks",
+		Short:         "Migrate, inspect, change, watch and verify delayed tasks",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
@@ -102,6 +103,7 @@ func (t *tool) root() *cobra.Command {
 	cmd.SetErr(t.errs)
 	cmd.PersistentFlags().StringVar(&t.config, "config", config.DefaultPath, "configuration file; if not given, it may be missing")
 	cmd.AddCommand(t.migrate(), t.verify(), t.stats(), t.task(), t.demo())
+	cmd.AddCommand(t.dead(), t.shard(), t.leader(), t.pause(), t.resume(), t.configuration(), t.top(), t.healthcheck())
 	return cmd
 }
 
@@ -112,7 +114,11 @@ func (t *tool) open() (*parts.Parts, error) {
 		return nil, err
 	}
 	log := slog.New(slog.NewTextHandler(t.errs, &slog.HandlerOptions{Level: slog.LevelError}))
-	return parts.Open(cfg, log, nil, store.Options{})
+	p, err := parts.Open(cfg, log, nil, store.Options{})
+	if err == nil {
+		p.Actor = who()
+	}
+	return p, err
 }
 
 // with runs fn on the opened parts and closes them. Trouble with a server becomes exit code 2.

@@ -84,7 +84,7 @@ func migrated(t *testing.T) deployment {
 	d := unmigrated(t)
 	d.wantCode(t, 0, "migrate", "up")
 	cfg := duetime.DefaultConfig()
-	cfg.Namespace, cfg.MySQL.DSN, cfg.Shards = d.namespace, d.dsn, 4
+	cfg.Namespace, cfg.MySQL.DSN, cfg.Shards = d.namespace, duetime.DSN(d.dsn), 4
 	cfg.Redis.Addrs, cfg.Kafka.Brokers = []string{pipelinetest.Redis(t).Addr()}, []string{pipelinetest.Kafka(t).Addr()}
 	var err error
 	d.client, err = duetime.Open(cfg, duetime.WithLogger(slog.New(slog.DiscardHandler)))

@@ -42,7 +42,18 @@ func (t *tool) migrate() *cobra.Command {
 
 // migrateUp does both halves even when the first fails, so that one run shows all that is wrong.
 func (t *tool) migrateUp(ctx context.Context, p *parts.Parts) error {
-	schema := p.Store.Migrate(ctx, migrations.Files, p.Config.Namespace, p.Config.Shards)
+	var bar *progress
+	schema := p.Store.MigrateShowing(ctx, migrations.Files, p.Config.Namespace, p.Config.Shards, func(done, missing int) {
+		if bar == nil && missing > 0 {
+			bar = t.progress("migrate", missing)
+		}
+		if bar != nil {
+			bar.set(done)
+		}
+	})
+	if bar != nil {
+		bar.end()
+	}
 	if schema == nil {
 		_, _ = fmt.Fprintln(t.out, "schema is up to date")
 		schema = t.warnShards(ctx, p)

@@ -11,21 +11,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/duetime/duetime/internal/operate"
 	"github.com/duetime/duetime/internal/parts"
-	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 func (t *tool) task() *cobra.Command {
 	cmd := &cobra.Command{Use: "task", Short: "Look at tasks and change them", Args: cobra.NoArgs, RunE: needsCommand}
-	cmd.AddCommand(t.taskGet(), t.taskList(), t.taskCancel(), t.taskReschedule())
+	cmd.AddCommand(t.taskGet(), t.taskList(), t.taskCancel(), t.taskReschedule(), t.taskRetry())
 	return cmd
 }
 
 func (t *tool) taskGet() *cobra.Command {
 	return &cobra.Command{
-		Use: "get ID", Short: "Show one task as JSON", Args: cobra.ExactArgs(1),
+		Use: "get ID", Short: "Show one task and its life as JSON", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := task.ParseID(args[0])
 			if err != nil {
@@ -39,7 +39,14 @@ func (t *tool) taskGet() *cobra.Command {
 				if len(rows) == 0 {
 					return exit{exitNotFound, fmt.Errorf("task %s: %w", id, task.ErrNotFound)}
 				}
-				return writeJSON(t.out, shown(rows[0]))
+				lines, err := p.Store.History(cmd.Context(), id, mostHistory)
+				if err != nil {
+					return err
+				}
+				return writeJSON(t.out, struct {
+					view
+					History []happened `json:"history"`
+				}{shown(rows[0]), lifeOf(rows[0], lines)})
 			})
 		},
 	}
@@ -47,18 +54,26 @@ func (t *tool) taskGet() *cobra.Command {
 
 func (t *tool) taskList() *cobra.Command {
 	var (
-		f             store.Filter
-		state, before string
-		asJSON        bool
+		f      chosen
+		state  string
+		asJSON bool
 	)
 	cmd := &cobra.Command{
 		Use: "list", Short: "List tasks", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := parseFilter(&f, state, before); err != nil {
+			filter, err := f.filter()
+			if err != nil {
 				return err
 			}
+			if state != "" {
+				s, err := task.ParseState(state)
+				if err != nil {
+					return fmt.Errorf("--state: %w", err)
+				}
+				filter.State = &s
+			}
 			return t.with(func(p *parts.Parts) error {
-				rows, err := p.Store.List(cmd.Context(), f)
+				rows, err := p.Store.List(cmd.Context(), filter)
 				if err != nil {
 					return err
 				}
@@ -66,43 +81,20 @@ func (t *tool) taskList() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&f.Owner, "owner", "", "only tasks of this owner")
-	cmd.Flags().StringVar(&f.Kind, "kind", "", "only tasks of this kind")
+	t.filterFlags(cmd, &f)
+	cmd.Flags().IntVar(&f.limit, "limit", 100, "most tasks to list, 1 to 100000")
 	cmd.Flags().StringVar(&state, "state", "", "only pending, done, cancelled or dead ones")
-	cmd.Flags().StringVar(&before, "due-before", "", "only tasks due before this time (RFC 3339)")
-	cmd.Flags().IntVar(&f.Limit, "limit", 100, "most tasks to list, 1 to 100000")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
+	complete(cmd, "state", fixed("pending", "done", "cancelled", "dead"))
 	return cmd
-}
-
-func parseFilter(f *store.Filter, state, before string) error {
-	if state != "" {
-		s, err := task.ParseState(state)
-		if err != nil {
-			return fmt.Errorf("--state: %w", err)
-		}
-		f.State = &s
-	}
-	if before != "" {
-		at, err := time.Parse(time.RFC3339, before)
-		if err != nil {
-			return fmt.Errorf("--due-before: %w", err)
-		}
-		f.DueBefore = at
-	}
-	if f.Limit < 1 || f.Limit > 100_000 {
-		return fmt.Errorf("--limit: %d is not between 1 and 100000", f.Limit)
-	}
-	return nil
 }
 
 func (t *tool) writeList(rows []task.Task, asJSON bool) error {
 	if asJSON {
-		list := make([]view, len(rows))
-		for i, row := range rows {
-			list[i] = shown(row)
-		}
-		return writeJSON(t.out, list)
+		return t.writeViews(rows)
+	}
+	if width, ok := t.width(); ok {
+		return t.writeNarrow(rows, width)
 	}
 	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(w, "TASK\tKIND\tOWNER\tSUBJECT\tSTATE\tDUE\tATTEMPT")
@@ -113,12 +105,44 @@ func (t *tool) writeList(rows []task.Task, asJSON bool) error {
 	return w.Flush()
 }
 
+func (t *tool) writeViews(rows []task.Task) error {
+	list := make([]view, len(rows))
+	for i, row := range rows {
+		list[i] = shown(row)
+	}
+	return writeJSON(t.out, list)
+}
+
 func (t *tool) taskCancel() *cobra.Command {
 	return &cobra.Command{
 		Use: "cancel ID", Short: "Take a pending task back", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return t.change(cmd.Context(), args[0], func(ctx context.Context, tx *schedule.Tx, id task.ID) (task.Task, error) {
 				return tx.Cancel(ctx, id)
+			})
+		},
+	}
+}
+
+func (t *tool) taskRetry() *cobra.Command {
+	return &cobra.Command{
+		Use: "retry ID", Short: "Make a dead task pending again, due now, with all its attempts", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := task.ParseID(args[0])
+			if err != nil {
+				return err
+			}
+			return t.with(func(p *parts.Parts) error {
+				client, err := p.Scheduler(nil)
+				if err != nil {
+					return err
+				}
+				defer client.Close(context.WithoutCancel(cmd.Context()))
+				changed, err := operate.New(p.Store, p.Actor).RetryOne(cmd.Context(), id)
+				if err == nil {
+					client.IndexTasks(cmd.Context(), []task.Task{changed})
+				}
+				return t.answer(changed, err)
 			})
 		},
 	}
@@ -170,19 +194,26 @@ func (t *tool) change(ctx context.Context, text string, fn changeFunc) error {
 		defer client.Close(context.WithoutCancel(ctx))
 		var changed task.Task
 		err = client.InTx(ctx, func(tx *schedule.Tx) (err error) {
-			changed, err = fn(ctx, tx, id)
-			return err
+			if changed, err = fn(ctx, tx, id); err != nil {
+				return err
+			}
+			return tx.Tell(ctx)
 		})
-		switch {
-		case errors.Is(err, task.ErrFinished):
-			return exit{exitFinished, err}
-		case errors.Is(err, task.ErrNotFound):
-			return exit{exitNotFound, err}
-		case err != nil:
-			return err
-		}
-		return writeJSON(t.out, shown(changed))
+		return t.answer(changed, err)
 	})
+}
+
+// answer shows a changed task, or says by the exit code why there is none.
+func (t *tool) answer(changed task.Task, err error) error {
+	switch {
+	case errors.Is(err, task.ErrFinished):
+		return exit{exitFinished, err}
+	case errors.Is(err, task.ErrNotFound):
+		return exit{exitNotFound, err}
+	case err != nil:
+		return err
+	}
+	return writeJSON(t.out, shown(changed))
 }
 
 // view is a task as the tool shows it.

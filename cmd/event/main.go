@@ -6,12 +6,10 @@ import (
 	"context"
 	"os"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
-
 	"github.com/duetime/duetime/internal/config"
 	"github.com/duetime/duetime/internal/dispatch"
 	"github.com/duetime/duetime/internal/elect"
+	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/parts"
 	"github.com/duetime/duetime/internal/process"
 	"github.com/duetime/duetime/internal/store"
@@ -31,21 +29,13 @@ func run(ctx context.Context, env *process.Env) error {
 	env.OnStop("servers", p.Close)
 	dispatcher, err := dispatch.New(dispatch.Config{
 		Lead: cfg.Event.Lead, Now: p.Clock.Now, Shards: p.Shards, Logger: env.Log(), Metrics: env.Registry,
+		Loops: loop.NewSuccesses(env.Registry),
 	}, p.Index, p.Stream)
 	if err != nil {
 		return err
 	}
-	leader := promauto.With(env.Registry).NewGauge(prometheus.GaugeOpts{
-		Name: "duetime_leader", Help: "1 while this event process leads, else 0.",
-	})
 	return p.Stand(ctx, env, parts.Candidate{
 		Name: "event",
 		Lead: func(ctx context.Context, term *elect.Term) error { return dispatcher.Lead(ctx, term.Epoch, term) },
-		OnChange: func(leading bool) {
-			leader.Set(0)
-			if leading {
-				leader.Set(1)
-			}
-		},
 	})
 }

@@ -55,6 +55,7 @@ func run(ctx context.Context, env *process.Env) error {
 	env.Ready()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return client.AwaitIndex(ctx) })
+	group.Go(func() error { return client.AwaitStream(ctx) })
 	group.Go(func() error { return forgetAnswers(ctx, client, env.Log()) })
 	return group.Wait()
 }

@@ -31,13 +31,13 @@ type form struct {
 
 // rows returns all rows of the table by number.
 func rows() []entry {
-	all := slices.Concat(leaderRows(), redisRows(), linkRows(), kafkaRows(), workerRows(), mysqlRows(), processRows(), poisonRows(), crowdRows(), replicaRows())
+	all := slices.Concat(leaderRows(), redisRows(), linkRows(), kafkaRows(), workerRows(), mysqlRows(), processRows(), poisonRows(), crowdRows(), replicaRows(), securedRows())
 	slices.SortFunc(all, func(a, b entry) int { return cmp.Compare(a.n, b.n) })
 	return all
 }
 
 // short are the rows of a plain go test, played at half the speed.
-var short = []int{0, 1, 2, 7, 14, 16}
+var short = []int{0, 1, 2, 7, 14, 16, 30}
 
 // chosen reads DUETIME_CHAOS_ROWS: "all", or numbers with commas; without it the short form.
 func chosen(t *testing.T) ([]entry, form) {

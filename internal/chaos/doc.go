@@ -13,5 +13,5 @@
 // broken histories; make chaos-selftest breaks the product itself, in a copy.
 //
 // A plain go test plays a few rows with half the calls and lenient bounds. make chaos plays all of them to the bounds that
-// docs/FAULTS.md states, and writes the table there.
+// docs/FAULTS.md states, and writes the table there. TestRollingUpgrade rolls a version out in such a world, and back.
 package chaos

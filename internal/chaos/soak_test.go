@@ -23,7 +23,9 @@ func TestSoak(t *testing.T) {
 	}
 	length, err := time.ParseDuration(text)
 	pipelinetest.Must(t, err)
-	choices := slices.DeleteFunc(rows(), func(r entry) bool { return r.alone || r.setup.servers != nil || r.setup.ensemble || r.n == 0 })
+	choices := slices.DeleteFunc(rows(), func(r entry) bool {
+		return r.alone || r.setup.servers != nil || r.setup.ensemble || r.setup.secured || r.n == 0
+	})
 	f := form{rate: 400, slack: 5 * time.Second, full: true}
 	d := newDrill(t, setup{linked: true}, f)
 	played, healed := map[int]int{}, map[int]time.Duration{}

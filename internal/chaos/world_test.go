@@ -18,13 +18,17 @@ const (
 	kafkaSession = 6 * time.Second
 )
 
+const namespace = "duetime"
+
 // kafkaLine is of server.properties, as Kafka comes: the tests' own Kafka takes shorter sessions.
 const kafkaLine = "group.min.session.timeout.ms=6000"
 
 // setup says what a row's world differs in.
 type setup struct {
+	previous bool     // begins with the version before the newest migration
 	linked   bool     // each process reaches each server by a proxy of its own
 	ensemble bool     // ZooKeeper of three nodes
+	secured  bool     // every link over TLS, each process as a user of its own
 	kafka    []string // further lines of Kafka's server.properties
 	redis    []string // further arguments of redis-server
 	mariadb  []string // further arguments of MariaDB
@@ -79,7 +83,7 @@ const seats = 6
 
 func newWorld(t *testing.T, s setup) *world {
 	t.Helper()
-	w := &world{setup: s}
+	w := &world{setup: s, Deployment: pipelinetest.Deployment{Previous: s.previous}}
 	if s.servers != nil {
 		s.servers(t, w)
 	}
@@ -107,6 +111,9 @@ func newWorld(t *testing.T, s setup) *world {
 func (w *world) openServers(t *testing.T) {
 	t.Helper()
 	s := w.setup
+	if s.secured {
+		w.secure(t)
+	}
 	if w.mariadb == nil {
 		w.mariadb = pipelinetest.OwnMariaDB(t, s.mariadb...)
 	}
@@ -128,7 +135,19 @@ func (w *world) openServers(t *testing.T) {
 	default:
 		w.kafka = pipelinetest.OwnKafka(t, lines...)
 	}
-	w.Namespace, w.DSN, w.Kafka = "duetime", w.mariadb.NewSchema(t), w.kafka.Addr()
+	if !s.secured {
+		w.address(t)
+	}
+	w.Rules = append([]string{
+		"DUETIME_GAME__MEAL=" + s.meal.String(), "DUETIME_GAME__SPEEDUP=" + (s.meal / 5).String(),
+		"DUETIME_GAME__START__FOOD=1000000", "DUETIME_GAME__START__SPEEDUP_CARDS=1000000", "DUETIME_GAME__START__AUTOFEED_CARDS=1000000",
+	}, s.rules...)
+}
+
+// address says where the servers are.
+func (w *world) address(t *testing.T) {
+	t.Helper()
+	w.Namespace, w.DSN, w.Kafka = namespace, w.mariadb.NewSchema(t), w.kafka.Addr()
 	if w.Redis == "" {
 		w.Redis = w.redis.Addr()
 	}
@@ -137,10 +156,14 @@ func (w *world) openServers(t *testing.T) {
 	} else {
 		w.ZooKeeper = w.zookeeper.Addr()
 	}
-	w.Rules = append([]string{
-		"DUETIME_GAME__MEAL=" + s.meal.String(), "DUETIME_GAME__SPEEDUP=" + (s.meal / 5).String(),
-		"DUETIME_GAME__START__FOOD=1000000", "DUETIME_GAME__START__SPEEDUP_CARDS=1000000", "DUETIME_GAME__START__AUTOFEED_CARDS=1000000",
-	}, s.rules...)
+}
+
+// secure starts servers that speak TLS and know the users.
+func (w *world) secure(t *testing.T) {
+	t.Helper()
+	servers := pipelinetest.OwnSecuredServers(t, namespace, kafkaLine)
+	w.mariadb, w.redis, w.zookeeper, w.kafka = servers.MariaDB, servers.Redis, servers.ZooKeeper, servers.Kafka
+	w.Deployment = servers.Deploy(t)
 }
 
 // seat makes a place for a process, with links of its own if the world has them; nth counts the seats of other names
@@ -178,7 +201,7 @@ func (w *world) start(t *testing.T, s *seat, more ...string) {
 	t.Helper()
 	env := append(slices.Clone(s.env), more...)
 	if s.Name == "worker" && w.setup.worker != "" {
-		s.App = pipelinetest.App{Proc: pipelinetest.Run(t, pipelinetest.Build(t, w.setup.worker), w.Env(env...)), Name: s.Name}
+		s.App = pipelinetest.App{Proc: pipelinetest.Run(t, pipelinetest.Build(t, w.setup.worker), w.EnvOf(s.Name, env...)), Name: s.Name}
 		return
 	}
 	s.App = w.Start(t, s.Name, env...)

@@ -24,24 +24,30 @@ type Config struct {
 	Kafka     Kafka     `koanf:"kafka"`
 	ZooKeeper ZooKeeper `koanf:"zookeeper"`
 	Log       Log       `koanf:"log"`
+	Trace     Trace     `koanf:"trace"`
 	Event     Event     `koanf:"event"`
 	Worker    Worker    `koanf:"worker"`
 	Daemon    Daemon    `koanf:"daemon"`
 	Game      Game      `koanf:"game"`
+	PProf     PProf     `koanf:"pprof"`
 }
 
 // MySQL says where the truth is kept.
 type MySQL struct {
-	DSN string `koanf:"dsn" form:"dsn" doc:"user:password@tcp(host:port)/schema; the parameters that the program needs are added by it"`
+	DSN          DSN    `koanf:"dsn" doc:"user:password@tcp(host:port)/schema; the parameters that the program needs are added by it"`
+	PasswordFile string `koanf:"password_file" doc:"file with the user's password, where mysql.dsn has none"`
+	TLS          TLS    `koanf:"tls"`
 }
 
 // Redis says where the index is kept.
 type Redis struct {
-	Mode       string   `koanf:"mode" doc:"standalone, sentinel or cluster"`
-	Addrs      []string `koanf:"addrs" doc:"host:port of the server, of the sentinels, or of some nodes of the cluster"`
-	MasterName string   `koanf:"master_name" doc:"name of the master, in mode sentinel only"`
-	Username   string   `koanf:"username" doc:"ACL user; empty is Redis's default user"`
-	Password   string   `koanf:"password" form:"secret" doc:"password of the user; empty is none"`
+	Mode         string   `koanf:"mode" doc:"standalone, sentinel or cluster"`
+	Addrs        []string `koanf:"addrs" doc:"host:port of the server, of the sentinels, or of some nodes of the cluster"`
+	MasterName   string   `koanf:"master_name" doc:"name of the master, in mode sentinel only"`
+	Username     string   `koanf:"username" doc:"ACL user; empty is Redis's default user"`
+	Password     Secret   `koanf:"password" doc:"password of the user; empty is none"`
+	PasswordFile string   `koanf:"password_file" doc:"file with the password, instead of redis.password"`
+	TLS          TLS      `koanf:"tls"`
 }
 
 // Kafka says where hints travel, and what migrate creates there.
@@ -50,6 +56,15 @@ type Kafka struct {
 	Partitions     int           `koanf:"partitions" doc:"partitions of each topic that migrate creates, 1 to 10000"`
 	Replication    int           `koanf:"replication" doc:"replicas of each topic that migrate creates, 1 to 100; 3 in production"`
 	SessionTimeout time.Duration `koanf:"session_timeout" doc:"after which a silent worker's partitions go to another, 1s to 30m; the broker has limits of its own"`
+	SASL           SASL          `koanf:"sasl"`
+	TLS            TLS           `koanf:"tls"`
+}
+
+// SASL says who we are to Kafka, by SCRAM-SHA-512.
+type SASL struct {
+	Username     string `koanf:"username" doc:"user of SCRAM-SHA-512; empty is no authentication"`
+	Password     Secret `koanf:"password" doc:"password of the user"`
+	PasswordFile string `koanf:"password_file" doc:"file with the password, instead of kafka.sasl.password"`
 }
 
 // Heartbeat is how often a worker tells its group that it lives: a tenth of the session, half a second at most.
@@ -61,12 +76,29 @@ func (k Kafka) Heartbeat() time.Duration {
 type ZooKeeper struct {
 	Servers        []string      `koanf:"servers" doc:"host:port of the ensemble's servers"`
 	SessionTimeout time.Duration `koanf:"session_timeout" doc:"after which a silent leader is replaced, 100ms to 10m; the server rounds it to 2 to 20 of its ticks"`
+	Username       string        `koanf:"username" doc:"user of the scheme digest, to whom alone our nodes belong; empty is none, and everybody may write them"`
+	Password       Secret        `koanf:"password" doc:"password of the user"`
+	PasswordFile   string        `koanf:"password_file" doc:"file with the password, instead of zookeeper.password"`
+	TLS            TLS           `koanf:"tls"`
+}
+
+// TLS says whom we believe on one link, and who we are there.
+type TLS struct {
+	CAFile   string `koanf:"ca_file" doc:"PEM file of the authorities that sign the server's certificate, or system for this machine's; empty is no TLS"`
+	CertFile string `koanf:"cert_file" doc:"PEM file of our own certificate, where the server wants one"`
+	KeyFile  string `koanf:"key_file" doc:"PEM file of our certificate's key"`
 }
 
 // Log says what a process writes to its standard error.
 type Log struct {
 	Level  string `koanf:"level" doc:"debug, info, warn or error"`
 	Format string `koanf:"format" doc:"json or text"`
+}
+
+// Trace says where traces go: to an OpenTelemetry collector, by OTLP over HTTP.
+type Trace struct {
+	Endpoint string  `koanf:"endpoint" doc:"http:// or https:// and host:port of an OpenTelemetry collector that takes OTLP over HTTP; empty is off"`
+	Sample   float64 `koanf:"sample" doc:"share of the calls and hints that are traced, 0 to 1; a task that a traced call scheduled is always traced"`
 }
 
 // Event is about the process that fires.
@@ -101,6 +133,12 @@ type Game struct {
 	Start   Start         `koanf:"start"`
 }
 
+// PProf is about profiles of a running process.
+type PProf struct {
+	Token     Secret `koanf:"token" doc:"bearer token, of 16 characters or more, that opens /debug/pprof/ on the admin addresses; empty is off"`
+	TokenFile string `koanf:"token_file" doc:"file with the token, instead of pprof.token"`
+}
+
 // Start is what a new pet has.
 type Start struct {
 	Food          int `koanf:"food" doc:"food of a new pet, 0 to 1000000"`
@@ -121,6 +159,7 @@ func Default() Config {
 		},
 		ZooKeeper: ZooKeeper{Servers: []string{"127.0.0.1:2181"}, SessionTimeout: 6 * time.Second},
 		Log:       Log{Level: "info", Format: "json"},
+		Trace:     Trace{Sample: 1},
 		Event:     Event{Lead: 50 * time.Millisecond},
 		Worker:    Worker{Concurrency: 4, Batch: 100, HandlerTimeout: 10 * time.Second},
 		Daemon: Daemon{

@@ -8,12 +8,8 @@ import (
 	"time"
 )
 
-// Forms of a text beyond its type, in the struct tag "form".
-const (
-	formAddr   = "addr"   // host:port, where the port alone is enough, even as a number
-	formDSN    = "dsn"    // holds a password
-	formSecret = "secret" // is a password
-)
+// formAddr in the struct tag "form" is host:port, where the port alone is enough, even as a number.
+const formAddr = "addr"
 
 var durationType = reflect.TypeFor[time.Duration]()
 
@@ -77,6 +73,14 @@ func (f field) fromYAML(v any) (any, error) {
 			return n, nil
 		}
 		return nil, fmt.Errorf("must be a whole number, not %s", yamlType(v))
+	case f.value.Kind() == reflect.Float64:
+		switch n := v.(type) {
+		case int:
+			return float64(n), nil
+		case float64:
+			return n, nil
+		}
+		return nil, fmt.Errorf("must be a number, not %s", yamlType(v))
 	case f.value.Kind() == reflect.Slice:
 		return textList(v)
 	}
@@ -98,6 +102,12 @@ func (f field) fromEnv(s string) (any, error) {
 		n, err := strconv.Atoi(strings.TrimSpace(s))
 		if err != nil {
 			return nil, fmt.Errorf("must be a whole number, not %q", s)
+		}
+		return n, nil
+	case f.value.Kind() == reflect.Float64:
+		n, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
+		if err != nil {
+			return nil, fmt.Errorf("must be a number, not %q", s)
 		}
 		return n, nil
 	case f.value.Kind() == reflect.Slice:

@@ -2,6 +2,7 @@ package config
 
 import (
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,7 +71,7 @@ func FuzzEnvironment(f *testing.F) {
 		key := keys[int(which)%len(keys)]
 		name := envPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", levelMark))
 		const secret = "hunter2"
-		hidden := fields[key].form == formDSN || fields[key].form == formSecret
+		hidden := fields[key].value.Type() == reflect.TypeFor[DSN]() || fields[key].value.Type() == reflect.TypeFor[Secret]()
 		if hidden {
 			text += secret
 		}
@@ -107,6 +108,10 @@ func reread(f field, text string) any {
 	case time.Duration:
 		d, _ := time.ParseDuration(trimmed)
 		return d
+	case Secret:
+		return Secret(text)
+	case DSN:
+		return DSN(text)
 	case []string:
 		items := strings.Split(text, ",")
 		for i := range items {

@@ -39,14 +39,18 @@ func (p problems) orNil() error {
 }
 
 // Load reads the file at path over the defaults, then the DUETIME_ variables of environ (as os.Environ gives them)
-// over both, and validates the result. A missing file is an error only if the path was given explicitly. The error is
-// one line that names every unknown key or variable and every wrong value, but no password.
+// over both, validates the result, and sees that the files that hold secrets can be read. A missing file is an error
+// only if the path was given explicitly. The error is one line that names every unknown key or variable and every wrong
+// value, but no password.
 func Load(path string, explicit bool, environ []string) (Config, error) {
 	data, err := os.ReadFile(path) //nolint:gosec // The operator names the file.
 	if err != nil && (explicit || !errors.Is(err, fs.ErrNotExist)) {
 		return Config{}, fmt.Errorf("read config: %w", err)
 	}
 	c, err := parse(data, environ)
+	if err == nil {
+		err = c.readSecrets()
+	}
 	if err != nil {
 		return Config{}, fmt.Errorf("config %s: %w", path, err)
 	}

@@ -116,6 +116,7 @@ func TestFileErrorsNameTheKey(t *testing.T) {
 		"- a":                                "the file: must be a section, not a list",
 		"namespace:":                         "namespace: must be a text (in quotes), not empty",
 		"namespace: 12":                      "namespace: must be a text (in quotes), not a number",
+		"trace: {sample: half}":              "trace.sample: must be a number",
 		"log: {level: true}":                 "log.level: must be a text",
 		"redis: {username: 2024-01-01}":      "redis.username: must be a text (in quotes), not a date",
 		"shards: '16'":                       "shards: must be a whole number, not a text",

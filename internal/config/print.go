@@ -7,9 +7,6 @@ import (
 	"time"
 )
 
-// mask stands for a password in everything that is printed.
-const mask = "***"
-
 // Keys lists every key in the order of Table, levels joined by dots.
 func Keys() []string {
 	c := Default()
@@ -45,10 +42,10 @@ func (c Config) String() string {
 	return b.String()
 }
 
-// GoString masks the passwords under the verb %#v too.
+// GoString is String under the verb %#v.
 func (c Config) GoString() string { return c.String() }
 
-// LogValue masks the passwords in logs: one attribute for each key.
+// LogValue gives one attribute for each key.
 func (c Config) LogValue() slog.Value {
 	fields := fieldsOf(&c)
 	attrs := make([]slog.Attr, len(fields))
@@ -65,38 +62,16 @@ func (f field) text() string {
 		return formatDuration(v)
 	case int:
 		return strconv.Itoa(v)
+	case float64:
+		return strconv.FormatFloat(v, 'g', -1, 64)
 	case []string:
 		return "[" + strings.Join(v, ", ") + "]"
+	case Secret:
+		return v.String()
+	case DSN:
+		return v.String()
 	}
-	s := f.value.String()
-	switch {
-	case f.form == formDSN:
-		return maskDSN(s)
-	case f.form == formSecret && s != "":
-		return mask
-	}
-	return s
-}
-
-// maskDSN cuts a DSN as the driver does: the address starts after the last "@" before the last "/", the password after
-// the first ":" before that. What it can't cut it hides as a whole.
-func maskDSN(dsn string) string {
-	slash := strings.LastIndexByte(dsn, '/')
-	if slash < 0 {
-		return mask
-	}
-	at := strings.LastIndexByte(dsn[:slash], '@')
-	if at < 0 {
-		if slash == 0 {
-			return dsn
-		}
-		return mask + dsn[slash:]
-	}
-	user, _, secret := strings.Cut(dsn[:at], ":")
-	if !secret {
-		return dsn
-	}
-	return user + ":" + mask + dsn[at:]
+	return f.value.String()
 }
 
 // formatDuration is Duration.String without the zero units at its end: 168h, not 168h0m0s.

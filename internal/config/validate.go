@@ -1,8 +1,10 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -17,6 +19,9 @@ var (
 	queueForm     = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 	hostForm      = regexp.MustCompile(`^[A-Za-z0-9._:%-]+$`)
 )
+
+// errDSN quotes nothing: the driver's own error may quote the password.
+var errDSN = errors.New("mysql.dsn: is not of the form user:password@tcp(host:port)/schema")
 
 const tenYears = 87600 * time.Hour
 
@@ -41,6 +46,9 @@ func (c Config) Validate() error {
 	c.checkNames(&p)
 	c.checkAddresses(&p)
 	c.checkRedis(&p)
+	c.checkSecrets(&p)
+	c.checkTLS(&p)
+	c.checkTrace(&p)
 	return p.orNil()
 }
 
@@ -125,9 +133,9 @@ func (c Config) checkNames(p *problems) {
 }
 
 func (c Config) checkAddresses(p *problems) {
-	// Without its "@" the driver takes user:password for the name of a network. Its error may quote the password.
-	if dsn, err := mysql.ParseDSN(c.MySQL.DSN); err != nil || dsn.DBName == "" || strings.Contains(dsn.Net, ":") {
-		p.addf("mysql.dsn: is not of the form user:password@tcp(host:port)/schema")
+	// Without its "@" the driver takes user:password for the name of a network.
+	if dsn, err := mysql.ParseDSN(string(c.MySQL.DSN)); err != nil || dsn.DBName == "" || strings.Contains(dsn.Net, ":") {
+		p.addf("%v", errDSN)
 	}
 	for _, list := range []struct {
 		key   string
@@ -170,8 +178,7 @@ func checkAddress(p *problems, key, addr string, lowest int) {
 	}
 }
 
-// checkRedis refuses what the client would take for something else: it tells the modes apart by these very fields,
-// and sends no user without a password.
+// checkRedis refuses what the client would take for something else: it tells the modes apart by these very fields.
 func (c Config) checkRedis(p *problems) {
 	r := c.Redis
 	if r.Mode == "sentinel" && r.MasterName == "" {
@@ -183,8 +190,18 @@ func (c Config) checkRedis(p *problems) {
 	if r.Mode == "standalone" && len(r.Addrs) > 1 {
 		p.addf("redis.addrs: %d addresses, but redis.mode standalone has one", len(r.Addrs))
 	}
-	if r.Username != "" && r.Password == "" {
-		p.addf("redis.username: %q needs a redis.password", r.Username)
+}
+
+func (c Config) checkTrace(p *problems) {
+	if s := c.Trace.Sample; !(s >= 0 && s <= 1) { // so that NaN is refused too
+		p.addf("trace.sample: %g is not within 0 and 1", s)
+	}
+	if c.Trace.Endpoint == "" {
+		return
+	}
+	u, err := url.Parse(c.Trace.Endpoint)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" {
+		p.addf("trace.endpoint: is not of the form http://host:port or https://host:port") // not repeated: it may hold a password
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/duetime/duetime/internal/pet"
+	"github.com/duetime/duetime/internal/process"
 	"github.com/duetime/duetime/pkg/embedded"
 )
 
@@ -118,10 +119,7 @@ func (s *stage) serve(ctx context.Context, group *errgroup.Group, game *pet.Game
 		return fmt.Errorf("serve the game: %w", err)
 	}
 	s.url = "http://" + listener.Addr().String()
-	server := &http.Server{
-		Handler:           pet.NewAPI(game, s.pipeline.Client, s.pipeline, slog.New(slog.DiscardHandler)),
-		ReadHeaderTimeout: 5 * time.Second,
-	}
+	server := process.NewServer(pet.NewAPI(game, s.pipeline.Client, s.pipeline, slog.New(slog.DiscardHandler)))
 	group.Go(func() error {
 		<-ctx.Done()
 		return server.Close()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/duetime/duetime/internal/loop"
@@ -51,6 +52,8 @@ type Config struct {
 	Shards  func(ctx context.Context) (int, error) // shards to poll, read each term and each minute
 	Logger  *slog.Logger
 	Metrics prometheus.Registerer // nil = none
+	Loops   *loop.Successes       // nil = none
+	Tracer  trace.TracerProvider  // nil = the global one
 }
 
 // ErrFenced ends a term: a shard holds a newer epoch.
@@ -69,6 +72,7 @@ type Dispatcher struct {
 	index   Index
 	stream  Stream
 	metrics *metrics
+	tracer  trace.Tracer
 }
 
 // New checks the configuration; Now and Shards are required.
@@ -78,7 +82,7 @@ func New(cfg Config, index Index, stream Stream) (*Dispatcher, error) {
 	}
 	cfg.Limit = cmp.Or(cfg.Limit, 500)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
-	return &Dispatcher{cfg: cfg, index: index, stream: stream, metrics: newMetrics(cfg.Metrics)}, nil
+	return &Dispatcher{cfg: cfg, index: index, stream: stream, metrics: newMetrics(cfg.Metrics, cfg.Now), tracer: newTracer(cfg.Tracer)}, nil
 }
 
 // Lead polls every shard under the given epoch until ctx ends or a shard answers that a newer epoch stands
@@ -105,10 +109,13 @@ func (d *Dispatcher) poll(ctx context.Context, epoch int64, term Term, shards in
 	group, ctx := errgroup.WithContext(ctx)
 	health := &health{term: term}
 	wakes := make([]chan struct{}, shards)
+	heads := d.metrics.heads.lead(shards)
+	defer d.metrics.heads.lead(0)
+	succeeded := d.cfg.Loops.Of("dispatch")
 	for i := range wakes {
 		wakes[i] = make(chan struct{}, 1)
-		s := &shard{d: d, number: i, epoch: epoch, health: health, idle: d.idle(shards), crowd: newCrowd(d.cfg.Lead, shards)}
-		group.Go(func() error { return s.run(ctx, wakes[i]) })
+		s := &shard{d: d, number: i, epoch: epoch, health: health, idle: d.idle(shards), crowd: newCrowd(d.cfg.Lead, shards), head: heads[i]}
+		group.Go(func() error { return s.run(ctx, wakes[i], succeeded) })
 	}
 	group.Go(func() error { return d.wake(ctx, wakes) })
 	group.Go(func() error { return d.look(ctx, wakes, health) })

@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
@@ -9,11 +11,25 @@ type metrics struct {
 	published  prometheus.Counter
 	passedOver prometheus.Counter
 	fenced     prometheus.Counter
+	publishing prometheus.Histogram
+	lag        prometheus.Histogram
+	heads      *heads
 }
 
-func newMetrics(reg prometheus.Registerer) *metrics {
+// publishBuckets go up to the bound of one publish; lagBuckets as far as those of the workers' lag.
+var (
+	publishBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5}
+	lagBuckets     = []float64{0, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800}
+)
+
+func newMetrics(reg prometheus.Registerer, now func() time.Time) *metrics {
 	f := promauto.With(reg)
+	h := newHeads(now)
+	if reg != nil {
+		reg.MustRegister(h)
+	}
 	return &metrics{
+		heads: h,
 		published: f.NewCounter(prometheus.CounterOpts{
 			Name: "duetime_hints_published_total", Help: "Hints that Kafka acknowledged.",
 		}),
@@ -22,6 +38,14 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 		fenced: f.NewCounter(prometheus.CounterOpts{
 			Name: "duetime_fenced_total", Help: "Claims refused because a newer epoch stands in the shard.",
+		}),
+		publishing: f.NewHistogram(prometheus.HistogramOpts{
+			Name: "duetime_publish_duration_seconds", Help: "Duration of one call that hands hints to Kafka and waits for all in-sync replicas.",
+			Buckets: publishBuckets,
+		}),
+		lag: f.NewHistogram(prometheus.HistogramOpts{
+			Name: "duetime_dispatch_lag_seconds", Help: "From a task's time to Kafka's acknowledgement of its hint; 0 for hints sent ahead of it.",
+			Buckets: lagBuckets,
 		}),
 	}
 }

@@ -22,16 +22,17 @@ type shard struct {
 	health   *health
 	idle     time.Duration // longest sleep
 	crowd    crowd
+	head     *head
 	owes     bool
 	acked    []task.Entry       // published or passed over, not yet removed from the due set
 	refusals map[string]refusal // by member: what Kafka refused in the last pass
 	asked    time.Time          // when a rebuild was last asked for
 }
 
-func (s *shard) run(ctx context.Context, wake <-chan struct{}) error {
+func (s *shard) run(ctx context.Context, wake <-chan struct{}, succeeded func()) error {
 	return loop.Run(ctx, loop.Config{
 		Name: fmt.Sprintf("dispatch shard %d", s.number), Interval: s.idle,
-		MinBackoff: 20 * time.Millisecond, MaxBackoff: time.Second, Wake: wake, Logger: s.d.cfg.Logger,
+		MinBackoff: 20 * time.Millisecond, MaxBackoff: time.Second, Wake: wake, Succeeded: succeeded, Logger: s.d.cfg.Logger,
 	}, s.pass)
 }
 
@@ -51,10 +52,12 @@ func (s *shard) pass(ctx context.Context) (loop.Result, error) {
 	}
 	s.acked = s.acked[:0]
 	s.owe(len(claim.Entries) > 0)
+	s.head.claimed(claim)
 	if err := s.publish(ctx, claim.Entries); err != nil {
 		return loop.Result{}, fmt.Errorf("publish shard %d: %w", s.number, err)
 	}
 	s.owe(false)
+	s.head.waits(claim.Next)
 	s.crowd.note(claim, lead, limit, now.Add(s.d.cfg.Lead))
 	s.health.completed(len(claim.Entries) > 0)
 	if !claim.Marked {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -54,8 +55,11 @@ func (s *shard) send(ctx context.Context, entries []task.Entry) (refused []task.
 	if len(entries) == 0 {
 		return nil, nil
 	}
-	errs := s.d.stream.Publish(ctx, entries, s.epoch)
-	took := 0
+	took, began := 0, time.Now()
+	tracing, end := s.traced(ctx, len(entries))
+	errs := s.d.stream.Publish(tracing, entries, s.epoch)
+	s.d.metrics.publishing.Observe(time.Since(began).Seconds())
+	now := s.d.cfg.Now()
 	for i, e := range entries {
 		var err error
 		if errs != nil {
@@ -66,12 +70,14 @@ func (s *shard) send(ctx context.Context, entries []task.Entry) (refused []task.
 		case err == nil:
 			took++
 			s.acked = append(s.acked, e)
+			s.d.metrics.lag.Observe(max(now.Sub(e.Score.RunAt()).Seconds(), 0))
 		case errors.As(err, &permanent) && permanent.Permanent():
 			s.passOver(ctx, e, err)
 		default:
 			refused, cause = append(refused, e), err
 		}
 	}
+	end(len(entries) - took)
 	if took > 0 {
 		s.health.taken.Add(1)
 		s.d.metrics.published.Add(float64(took))

@@ -160,7 +160,11 @@ func post(t *testing.T, url, body string, want int) {
 func TestExitsOnWhatNoWaitingCures(t *testing.T) {
 	t.Parallel()
 	p := pipelinetest.SharedDeployment(t)
-	guarded := pipelinetest.OwnRedis(t, "--requirepass", "right")
+	guarded, evicting := pipelinetest.OwnRedis(t, "--requirepass", "right"), pipelinetest.OwnRedis(t, "--maxmemory-policy", "allkeys-lru")
+	elected := []string{"event", "daemon"}
+	for _, name := range elected {
+		p.Ready(t, name).Stop(t) // which makes its election's nodes, of everybody
+	}
 	file := filepath.Join(t.TempDir(), "duetime.yaml")
 	pipelinetest.Must(t, os.WriteFile(file, []byte("evnt:\n  lead: 1s\n"), 0o600))
 	type refusal struct {
@@ -174,6 +178,8 @@ func TestExitsOnWhatNoWaitingCures(t *testing.T) {
 		{"mysql password", commands, []string{"DUETIME_MYSQL__DSN=" + strings.Replace(p.DSN, "root@", "root:wrong@", 1)}, nil, []string{"mysql.dsn", "denied"}},
 		{"redis password", commands, []string{"DUETIME_REDIS__ADDRS=" + guarded.Addr(), "DUETIME_REDIS__PASSWORD=wrong"}, nil, []string{"redis.password", "WRONGPASS"}},
 		{"redis without its password", []string{"event"}, []string{"DUETIME_REDIS__ADDRS=" + guarded.Addr()}, nil, []string{"redis.password", "NOAUTH"}},
+		{"redis that evicts", commands, []string{"DUETIME_REDIS__ADDRS=" + evicting.Addr()}, nil, []string{"redis.addrs", "maxmemory-policy is allkeys-lru", "noeviction"}},
+		{"nodes that anybody may write", elected, []string{"DUETIME_ZOOKEEPER__USERNAME=duetime", "DUETIME_ZOOKEEPER__PASSWORD=right"}, nil, []string{"zookeeper.username", "anybody may write node /" + p.Namespace}},
 		{"unknown variable", commands, []string{"DUETIME_EVNT__LEAD=1s"}, nil, []string{"DUETIME_EVNT__LEAD"}},
 		{"bad value", commands, []string{"DUETIME_EVENT__LEAD=soon"}, nil, []string{"DUETIME_EVENT__LEAD", "duration"}},
 		{"value out of limits", commands, []string{"DUETIME_WORKER__BATCH=0"}, nil, []string{"worker.batch", "limit 1"}},
@@ -192,6 +198,16 @@ func TestExitsOnWhatNoWaitingCures(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestMemoryPolicyThatMayNotBeAskedFor is worth a warning alone.
+func TestMemoryPolicyThatMayNotBeAskedFor(t *testing.T) {
+	t.Parallel()
+	p := pipelinetest.SharedDeployment(t)
+	secretive := pipelinetest.OwnRedis(t, strings.Fields("--maxmemory-policy allkeys-lru --user default off --user player on >right ~* &* +@all -info")...)
+	game := p.Ready(t, "game", "DUETIME_REDIS__ADDRS="+secretive.Addr(), "DUETIME_REDIS__USERNAME=player", "DUETIME_REDIS__PASSWORD=right")
+	game.WaitLine(t, "redis memory policy unknown")
+	game.Stop(t)
 }
 
 // TestSessionTimeoutThatTheBrokerRefuses ends those that join a group: nothing but another setting cures it.

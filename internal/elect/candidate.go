@@ -28,7 +28,7 @@ var errPlaceLost = errors.New("the place in the queue is gone")
 // place is one candidate's standing in the queue for one name; its methods are called by one goroutine at a time,
 // except connected.
 type place interface {
-	// enter gives up whatever place there was and stands last; it tries until it does, or ctx is done.
+	// enter gives up whatever place there was and stands last; it tries until it does, is refused, or ctx is done.
 	enter(ctx context.Context) error
 	// await returns nil when the place is first, errPlaceLost when it is gone, or ctx's error.
 	await(ctx context.Context) error
@@ -56,18 +56,36 @@ type candidate struct {
 	regained int   // fences in a row answered with a newer epoch and no pass done
 }
 
-// run is the candidate's life: doc.go numbers its steps.
-func (c *candidate) run(ctx context.Context) {
+// run is the candidate's life: doc.go numbers its steps. It returns nil when ctx is done, or why no place can be had.
+func (c *candidate) run(ctx context.Context) error {
 	defer c.withdraw(ctx)
 	for ctx.Err() == nil {
 		if err := c.place.enter(ctx); err != nil {
-			continue // only when ctx is done
+			if err = c.refused(ctx, err); err != nil {
+				return err
+			}
+			continue
 		}
 		if err := c.place.await(ctx); err != nil {
 			continue
 		}
 		c.lead(ctx)
 	}
+	return nil
+}
+
+// refused gives back a refusal, unless a term goes on: that one needs no place, and whoever mends the refusal must not
+// find it ended.
+func (c *candidate) refused(ctx context.Context, err error) error {
+	if !isRefusal(err) {
+		return nil // ctx is done
+	}
+	if c.term == nil || !c.term.standing() {
+		return err
+	}
+	c.log.WarnContext(ctx, "no place to be had, leading until fenced", "epoch", c.term.Epoch, "err", err)
+	pause(ctx, c.cfg.StallAfter)
+	return nil
 }
 
 // lead is called when the place is first, and returns when the place is gone or given up.
@@ -204,7 +222,7 @@ func (c *candidate) regain(ctx context.Context) error {
 	if err := c.mustBeFirst(ctx); err != nil {
 		return err
 	}
-	c.log.WarnContext(ctx, "fenced while first, taking a newer epoch", "epoch", t.Epoch, "version", t.stored)
+	c.log.WarnContext(ctx, "fenced while first, taking a newer epoch", "epoch", t.Epoch, "stored", t.stored)
 	return c.begin(ctx, t.stored)
 }
 

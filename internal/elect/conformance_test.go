@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -57,7 +58,9 @@ func TestConformance(t *testing.T) {
 		{"shutdown in every state", shutdown},
 		{"changes are told", changes},
 	}
-	for name, open := range worlds {
+	all := maps.Clone(worlds)
+	all["zookeeper with TLS and names"] = newVault(t).world
+	for name, open := range all {
 		for _, tc := range cases {
 			t.Run(name+"/"+tc.name, func(t *testing.T) {
 				t.Parallel()

@@ -2,6 +2,7 @@ package elect
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/duetime/duetime/internal/trust"
 )
 
 // servers hands the ensemble's names to the client unresolved, so that each connection resolves them anew: the
@@ -62,6 +65,8 @@ type line struct {
 	ctx       context.Context //nolint:containedctx // the line's life: cut ends it
 	cancel    context.CancelFunc
 	handshake time.Duration
+	tls       *tls.Config // nil: none
+	distrust  func(error) // told what no waiting cures about the two sides of a TLS handshake
 
 	negotiated atomic.Int64 // milliseconds
 	refused    atomic.Int32 // handshakes closed without an answer since the last one answered
@@ -70,9 +75,9 @@ type line struct {
 	conn net.Conn
 }
 
-func newLine(handshake time.Duration) *line {
+func newLine(handshake time.Duration, cfg *tls.Config, distrust func(error)) *line {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &line{ctx: ctx, cancel: cancel, handshake: handshake}
+	return &line{ctx: ctx, cancel: cancel, handshake: handshake, tls: cfg, distrust: distrust}
 }
 
 // dial is the client's zk.Dialer.
@@ -82,6 +87,17 @@ func (l *line) dial(network, address string, timeout time.Duration) (net.Conn, e
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", address, err)
 	}
+	if err := l.keep(conn); err != nil {
+		return nil, fmt.Errorf("dial %s: %w", address, err)
+	}
+	if conn, err = l.encrypt(conn, address, timeout); err != nil {
+		return nil, fmt.Errorf("dial %s: %w", address, err)
+	}
+	return &greeting{Conn: conn, line: l, until: time.Now().Add(l.handshake)}, nil
+}
+
+// keep makes conn the one that cut closes.
+func (l *line) keep(conn net.Conn) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.conn != nil {
@@ -90,9 +106,31 @@ func (l *line) dial(network, address string, timeout time.Duration) (net.Conn, e
 	l.conn = conn
 	if l.ctx.Err() != nil {
 		_ = conn.Close()
-		return nil, fmt.Errorf("dial %s: %w", address, l.ctx.Err())
 	}
-	return &greeting{Conn: conn, line: l, until: time.Now().Add(l.handshake)}, nil
+	return l.ctx.Err()
+}
+
+func (l *line) encrypt(conn net.Conn, address string, timeout time.Duration) (net.Conn, error) {
+	if l.tls == nil {
+		return conn, nil
+	}
+	ctx, cancel := context.WithTimeout(l.ctx, timeout)
+	defer cancel()
+	cfg := l.tls.Clone()
+	cfg.ServerName, _, _ = net.SplitHostPort(address) // checked when the elector was made
+	encrypted := tls.Client(conn, cfg)
+	if err := encrypted.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		l.heed(err)
+		return nil, err
+	}
+	return encrypted, nil
+}
+
+func (l *line) heed(err error) {
+	if trust.Refused(err) {
+		l.distrust(err)
+	}
 }
 
 // cut ends the connection and all dialling. The client's loop notices at once.
@@ -137,6 +175,8 @@ func (g *greeting) Read(b []byte) (int, error) {
 		g.line.refused.Store(0)
 		g.over.Store(true)
 		g.head = nil
+	case trust.Refused(err): // an alert, because the server wants another certificate of ours
+		g.line.heed(err)
 	case errors.Is(err, io.EOF) || err != nil && !errors.Is(err, os.ErrDeadlineExceeded):
 		g.line.refused.Add(1)
 	}

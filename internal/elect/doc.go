@@ -8,7 +8,9 @@
 // A candidate is away (no place), queued (a place behind others), leading (first, with a term), or adrift (a term
 // without a place). Its steps:
 //
-//  1. Enter: remove every node with the candidate's own guid, then create an ephemeral sequential one, the last.
+//  1. Enter: remove every node with the candidate's own guid, then create an ephemeral sequential one, the last. Where
+//     the nodes are not to be had, or anybody may write nodes that should be ours alone, Lead ends and says so; but not
+//     while a term goes on, which needs no place.
 //  2. Wait: watch the node ahead and no other. When it goes, look again.
 //  3. First: if a term is adrift and the counter still stands at its epoch, nobody was elected since: go on with it.
 //     Else take the next epoch, within StallAfter.

@@ -3,6 +3,7 @@ package elect
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -33,6 +34,11 @@ type Config struct {
 	Servers []string
 	// SessionTimeout is what is asked for (default 6 s); the server clamps it to 2–20 of its ticks.
 	SessionTimeout time.Duration
+	// TLS is of every connection; nil is none.
+	TLS *tls.Config
+	// Username and Password are of the scheme digest: the nodes of this elector belong to them, and to nobody else. An
+	// empty name is none: everybody may write the nodes.
+	Username, Password string
 	// Root is the znode under which each name has its queue (default /duetime). It is created when missing.
 	Root string
 	// StallAfter is how long a term may go without Progress, and a new leader without an epoch (default 5 s).
@@ -118,7 +124,8 @@ func newElector(cfg Config, epochs Epochs, open func(string, *slog.Logger) place
 // before it returns itself, so fn must heed its context. An fn that returns while its term stands resigns.
 //
 // Lead returns nil when it was stopped, by a Close that came before it too; ErrCandidate when this elector stands for
-// name already; and an error when name can't be a znode's.
+// name already; and an error when name can't be a znode's, or when the servers refuse who stands for it, which is
+// permanent.
 func (e *elector) Lead(ctx context.Context, name string, fn func(ctx context.Context, term *Term) error) error {
 	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
 		return fmt.Errorf("lead %q: not a name for a znode", name)
@@ -134,8 +141,7 @@ func (e *elector) Lead(ctx context.Context, name string, fn func(ctx context.Con
 
 	log := e.cfg.Logger.With("kind", name)
 	c := &candidate{cfg: e.cfg, epochs: e.epochs, log: log, name: name, fn: fn, place: e.open(name, log)}
-	c.run(ctx)
-	return nil
+	return c.run(ctx)
 }
 
 // register notes the candidate; open is false when there is nothing left to stand for.

@@ -16,9 +16,6 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// everyone is the access list of all znodes; digests would go here.
-var everyone = zk.WorldACL(zk.PermAll)
-
 // sequenceLen is the width of the number that ZooKeeper appends.
 const sequenceLen = 10
 
@@ -51,7 +48,7 @@ func (n *node) enter(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if ctx.Err() != nil {
+		if err = refusal(err); ctx.Err() != nil || isRefusal(err) {
 			return err
 		}
 		n.log.DebugContext(ctx, "place not taken yet", "err", err)
@@ -70,7 +67,7 @@ func (n *node) stand(ctx context.Context) error {
 	before, _, _ := n.session.now()
 	n.tried = true
 	path, err := call(ctx, n.session, "create candidate", func(conn *zk.Conn) (string, error) {
-		return conn.Create(n.dir+"/"+n.mark+"n-", nil, zk.FlagEphemeral|zk.FlagSequence, everyone)
+		return conn.Create(n.dir+"/"+n.mark+"n-", nil, zk.FlagEphemeral|zk.FlagSequence, n.session.acl())
 	})
 	if err != nil {
 		return err
@@ -89,9 +86,12 @@ func (n *node) ensureDir(ctx context.Context) error {
 			continue
 		}
 		_, err := call(ctx, n.session, "create "+n.dir[:i], func(conn *zk.Conn) (string, error) {
-			return conn.Create(n.dir[:i], nil, 0, everyone)
+			return conn.Create(n.dir[:i], nil, 0, n.session.acl())
 		})
-		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
+		if errors.Is(err, zk.ErrNodeExists) {
+			err = n.mustBeOurs(ctx, n.dir[:i])
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -32,7 +32,7 @@ func TestOrphansAreSwept(t *testing.T) {
 	pipelinetest.Must(t, n.enter(ctx))
 	for range 2 {
 		_, err := call(ctx, s, "orphan", func(conn *zk.Conn) (string, error) {
-			return conn.Create(n.dir+"/"+n.mark+"n-", nil, zk.FlagEphemeral|zk.FlagSequence, everyone)
+			return conn.Create(n.dir+"/"+n.mark+"n-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
 		})
 		pipelinetest.Must(t, err)
 	}

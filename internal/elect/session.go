@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/duetime/duetime/internal/trust"
 )
 
 const (
@@ -26,17 +28,22 @@ type session struct {
 	cfg Config
 	log *slog.Logger
 
-	mu      sync.Mutex
-	conn    *zk.Conn
-	line    *line
-	ended   <-chan zk.Event // closed when conn's loop has ended
-	id      sessionID
-	up      bool
-	since   time.Time     // of the last change of up
-	changed chan struct{} // closed and replaced at every change
-	ever    bool          // a session stood once
-	timeout time.Duration // negotiated
-	closed  bool
+	mu         sync.Mutex
+	conn       *zk.Conn
+	line       *line
+	ended      <-chan zk.Event // closed when conn's loop has ended
+	id         sessionID
+	up         bool
+	since      time.Time     // of the last change of up
+	changed    chan struct{} // closed and replaced at every change
+	ever       bool          // a session stood once
+	distrusted int           // TLS handshakes that no waiting cures
+	refusal    error         // why no session will ever stand
+	timeout    time.Duration // negotiated
+	closed     bool
+
+	vouching sync.Mutex // guards vouched
+	vouched  *zk.Conn   // has shown who we are
 
 	background sync.WaitGroup // the monitor, and closings of replaced clients
 	quit       chan struct{}
@@ -65,7 +72,7 @@ func openSession(cfg Config) (*session, error) {
 
 // connectLocked starts a client; the session comes later, by event. Events wait for mu, so they see the client.
 func (s *session) connectLocked() error {
-	line := newLine(max(time.Second, s.cfg.SessionTimeout/2))
+	line := newLine(max(time.Second, s.cfg.SessionTimeout/2), s.cfg.TLS, s.distrust)
 	generation := s.id.generation + 1
 	conn, events, err := zk.Connect(s.cfg.Servers, s.cfg.SessionTimeout,
 		zk.WithHostProvider(&servers{}), zk.WithDialer(line.dial), zk.WithLogger(quiet{s.log}),
@@ -79,6 +86,18 @@ func (s *session) connectLocked() error {
 	s.id = sessionID{generation: generation}
 	s.changeLocked(false)
 	return nil
+}
+
+// distrust notes a TLS handshake that no waiting cures. Where every server is so before a session ever stood, none will.
+func (s *session) distrust(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.distrusted++
+	if s.ever || s.distrusted < len(s.cfg.Servers) || s.refusal != nil {
+		return
+	}
+	s.refusal = &trust.Refusal{Key: "zookeeper.tls.ca_file", Err: err}
+	s.changeLocked(false)
 }
 
 func (s *session) onEvent(generation int, ev zk.Event) {
@@ -157,8 +176,11 @@ func call[T any](ctx context.Context, s *session, what string, request func(*zk.
 	}
 	answered := make(chan answer, 1)
 	go func() {
-		value, err := request(conn)
-		answered <- answer{value, err}
+		var a answer
+		if a.err = s.vouch(conn); a.err == nil {
+			a.value, a.err = request(conn)
+		}
+		answered <- a
 	}()
 	var a answer
 	select {
@@ -170,6 +192,23 @@ func call[T any](ctx context.Context, s *session, what string, request func(*zk.
 		return a.value, fmt.Errorf("%s: %w", what, a.err)
 	}
 	return a.value, nil
+}
+
+// vouch shows who we are before the client's first request; the client repeats it by itself on each new connection.
+func (s *session) vouch(conn *zk.Conn) error {
+	if s.cfg.Username == "" {
+		return nil
+	}
+	s.vouching.Lock()
+	defer s.vouching.Unlock()
+	if s.vouched == conn {
+		return nil
+	}
+	if err := conn.AddAuth("digest", []byte(s.cfg.Username+":"+s.cfg.Password)); err != nil {
+		return fmt.Errorf("show who we are: %w", err)
+	}
+	s.vouched = conn
+	return nil
 }
 
 // replace gives the client up, with its session, and starts another. The old session's nodes vanish at once where a

@@ -54,14 +54,15 @@ func addresses(servers []string) ([]string, error) {
 	return servers, nil
 }
 
-// Ready waits until a session stood once, leader or not; it stays ready when the connection is lost later.
+// Ready waits until a session stood once, leader or not; it stays ready when the connection is lost later. An error that
+// says why no session will ever stand is permanent.
 func (z *ZooKeeper) Ready(ctx context.Context) error {
 	for {
 		z.session.mu.Lock()
-		ever, changed := z.session.ever, z.session.changed
+		ever, refusal, changed := z.session.ever, z.session.refusal, z.session.changed
 		z.session.mu.Unlock()
-		if ever {
-			return nil
+		if ever || refusal != nil {
+			return refusal
 		}
 		select {
 		case <-ctx.Done():
@@ -71,6 +72,12 @@ func (z *ZooKeeper) Ready(ctx context.Context) error {
 		case <-changed:
 		}
 	}
+}
+
+// Connected reports whether the connection to the servers stands now. A leader leads on without it.
+func (z *ZooKeeper) Connected() bool {
+	_, up, _ := z.session.now()
+	return up
 }
 
 // SessionTimeout is the timeout that the servers granted, or the one asked for before the first session. A dead

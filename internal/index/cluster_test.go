@@ -194,3 +194,27 @@ func TestClusterNodeRestarts(t *testing.T) {
 		subscribed(t, x, shard, in)
 	}
 }
+
+func TestClusterShardsAsAnOperatorSeesThem(t *testing.T) {
+	t.Parallel()
+	_, x := openCluster(t)
+	all := spread()
+	put(t, x, all...)
+	for i := range all {
+		_, err := x.BeginRebuild(t.Context(), i)
+		pipelinetest.Must(t, err)
+	}
+	pipelinetest.Must(t, x.Unmark(t.Context(), []int{1, 7}))
+	shards, err := x.Shards(t.Context(), clusterShards)
+	pipelinetest.Must(t, err)
+	owners, err := x.OwnerSets(t.Context(), clusterShards)
+	pipelinetest.Must(t, err)
+	for i, p := range all {
+		want := index.Shard{Due: 1, Oldest: p.RunAt, Marker: index.MarkerBuilding}
+		if i == 1 || i == 7 {
+			want.Marker = index.MarkerAbsent
+		}
+		diff(t, fmt.Sprintf("shard %d", i), shards[i], want)
+		diff(t, fmt.Sprintf("owners of shard %d", i), owners[i], int64(1))
+	}
+}

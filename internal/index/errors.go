@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/duetime/duetime/internal/trust"
 )
 
 // The first words, after ERR if that is there, with which Redis says what stands in the way.
@@ -45,9 +47,20 @@ func unnamed(err error) bool {
 	return strings.Contains(text, "redis: all sentinels") || strings.Contains(text, "redis: cluster has no nodes")
 }
 
-// IsRefused reports whether Redis refused the user, the password, or the right to run what was sent: no later try
-// with the same configuration will do better.
-func IsRefused(err error) bool { return says(err, refusedWords) }
+// IsRefused reports whether Redis refused the user, the password, or the right to run what was sent, or we don't believe
+// the server: no later try with the same configuration will do better.
+func IsRefused(err error) bool { return Refusal(err) != nil }
+
+// Refusal gives an error that no waiting cures with the names of the keys to look at; nil for all other errors.
+func Refusal(err error) error {
+	switch {
+	case trust.Refused(err):
+		return &trust.Refusal{Key: "redis.tls.ca_file", Err: err}
+	case says(err, refusedWords):
+		return &trust.Refusal{Key: "redis.username or redis.password", Err: err}
+	}
+	return nil
+}
 
 // IsOOM reports whether Redis is at its maxmemory and refused to take more.
 func IsOOM(err error) bool { return says(err, []string{"OOM"}) }

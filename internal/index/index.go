@@ -3,6 +3,7 @@ package index
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -27,6 +28,7 @@ type Config struct {
 	Addrs       []string      // host:port of the server, of the sentinels, or of some cluster nodes
 	Username    string        // empty: the default user
 	Password    string        // empty: none
+	TLS         *tls.Config   // of every connection; nil: none
 	Embedded    bool          // the server is miniredis: no script flags, no server facts
 	DialTimeout time.Duration // of one connection attempt; default 1 s
 	ReadTimeout time.Duration // of one answer, and of sending; default 500 ms
@@ -94,6 +96,7 @@ func options(cfg Config) *redis.UniversalOptions {
 	read := cmp.Or(cfg.ReadTimeout, 500*time.Millisecond)
 	return &redis.UniversalOptions{
 		Addrs: cfg.Addrs, MasterName: cfg.MasterName, Username: cfg.Username, Password: cfg.Password,
+		TLSConfig:             cfg.TLS,
 		PoolSize:              cfg.PoolSize,
 		DialTimeout:           cmp.Or(cfg.DialTimeout, time.Second),
 		DialerRetries:         1,

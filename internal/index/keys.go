@@ -22,9 +22,13 @@ func (x *Index) ownerKey(shard int, owner string) string {
 }
 
 // ownerPattern matches the owner sets of one shard; what SCAN's patterns treat specially in the namespace is escaped.
-func (x *Index) ownerPattern(shard int) string {
-	escape := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
-	return escape.Replace(x.ownerPrefix(shard)) + "*"
+func (x *Index) ownerPattern(shard int) string { return escapePattern(x.ownerPrefix(shard)) + "*" }
+
+// ownersPattern matches the owner sets of all shards.
+func (x *Index) ownersPattern() string { return escapePattern(x.namespace) + ":{*}:owner:*" }
+
+func escapePattern(s string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(s)
 }
 
 func (x *Index) ownerPrefix(shard int) string { return x.shardKey(shard, "owner:") }

@@ -87,3 +87,20 @@ func (x *Index) Count(ctx context.Context, shard int) (int64, error) {
 	}
 	return n, nil
 }
+
+// Counts gives how many members the due set of each shard holds, in one pipeline.
+func (x *Index) Counts(ctx context.Context, shards int) ([]int64, error) {
+	p := x.client.Pipeline()
+	answers := make([]*redis.IntCmd, shards)
+	for s := range answers {
+		answers[s] = p.ZCard(ctx, x.dueKey(s))
+	}
+	if _, err := p.Exec(ctx); err != nil {
+		return nil, fmt.Errorf("count due of %d shards: %w", shards, err)
+	}
+	counts := make([]int64, shards)
+	for s, a := range answers {
+		counts[s] = a.Val()
+	}
+	return counts, nil
+}

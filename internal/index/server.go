@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -28,7 +29,7 @@ func (x *Index) Identity(ctx context.Context) (string, error) {
 	return strings.Join(facts, " "), nil
 }
 
-// CheckPolicy warns when Redis may throw entries out by itself once its memory is full; the warning is empty if not.
+// CheckPolicy says so when Redis may throw entries out by itself once its memory is full; it is empty if not.
 func (x *Index) CheckPolicy(ctx context.Context) (string, error) {
 	if x.embedded {
 		return "", nil
@@ -39,11 +40,31 @@ func (x *Index) CheckPolicy(ctx context.Context) (string, error) {
 	}
 	for _, p := range policies {
 		if p != noEviction {
-			return fmt.Sprintf("redis maxmemory-policy is %s: it must be %s, or a full Redis throws scheduled tasks out",
+			return fmt.Sprintf("the server's maxmemory-policy is %s: it must be %s, or a full Redis throws scheduled tasks out",
 				p, noEviction), nil
 		}
 	}
 	return "", nil
+}
+
+// Evicted counts the keys that the servers have thrown out for want of memory since each began: entries that were lost.
+func (x *Index) Evicted(ctx context.Context) (int64, error) {
+	if x.embedded {
+		return 0, nil
+	}
+	counts, err := x.facts(ctx, []string{"stats"}, "evicted_keys")
+	if err != nil {
+		return 0, fmt.Errorf("read redis evictions: %w", err)
+	}
+	var total int64
+	for _, c := range counts {
+		n, err := strconv.ParseInt(c, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("read redis evictions: %w", err)
+		}
+		total += n
+	}
+	return total, nil
 }
 
 // facts gives the named fields of INFO from every master, sorted.

@@ -42,6 +42,8 @@ type Config struct {
 	// during a pass makes one further pass, at once. It does not cut a back-off short, but is not lost in one either.
 	// May be nil, and may be closed when nobody will wake the loop any more.
 	Wake <-chan struct{}
+	// Succeeded is called after each pass without an error. May be nil.
+	Succeeded func()
 	// Logger gets the errors: once for each change of text, and once when a pass succeeds again. Default none.
 	Logger *slog.Logger
 }
@@ -101,6 +103,9 @@ func Run(ctx context.Context, cfg Config, pass func(ctx context.Context) (Result
 			continue
 		}
 		r.recovered(ctx)
+		if r.Succeeded != nil {
+			r.Succeeded()
+		}
 		if d := r.idle(res); d > 0 {
 			sleep(ctx, d, r.Wake)
 		}

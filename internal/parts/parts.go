@@ -11,6 +11,7 @@ import (
 	"net"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/duetime/duetime/internal/config"
 	"github.com/duetime/duetime/internal/index"
@@ -18,6 +19,8 @@ import (
 	"github.com/duetime/duetime/internal/process"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/stream"
+	"github.com/duetime/duetime/internal/trust"
+	"github.com/duetime/duetime/migrations"
 	"github.com/duetime/duetime/pkg/schedule"
 )
 
@@ -29,33 +32,76 @@ type Parts struct {
 	Index  *index.Index
 	Stream *stream.Kafka
 	Clock  *loop.Clock
+	Actor  string               // who changes tasks by way of the Scheduler, in their history; a service unless set
+	Tracer trace.TracerProvider // nil means the global one
 }
 
 // Open makes the adapters. reg may be nil. An error means that the configuration can't work.
 func Open(cfg config.Config, log *slog.Logger, reg prometheus.Registerer, o store.Options) (*Parts, error) {
 	p := &Parts{Config: cfg, Log: log}
 	var err error
-	if p.Store, err = store.Open(cfg.MySQL.DSN, o); err != nil {
-		return nil, fmt.Errorf("mysql.dsn: %w", err)
+	if p.Store, err = OpenStore(cfg, o); err != nil {
+		return nil, err
 	}
 	p.Clock = loop.NewClock(p.Store.Clock, log, reg)
-	p.Index, err = index.Open(index.Config{
-		Namespace: cfg.Namespace, Mode: cfg.Redis.Mode, MasterName: cfg.Redis.MasterName, Addrs: cfg.Redis.Addrs,
-		Username: cfg.Redis.Username, Password: cfg.Redis.Password, Logger: log,
-	})
-	if err != nil {
+	if p.Index, err = p.openIndex(); err != nil {
 		return nil, errors.Join(fmt.Errorf("redis: %w", err), p.Store.Close())
 	}
-	p.Stream, err = stream.NewKafka(stream.Config{
-		Namespace: cfg.Namespace, Queues: cfg.Queues, Brokers: cfg.Kafka.Brokers,
-		Partitions: cfg.Kafka.Partitions, Replication: cfg.Kafka.Replication,
-		SessionTimeout: cfg.Kafka.SessionTimeout, Heartbeat: cfg.Kafka.Heartbeat(),
-		Now: p.Clock.Now, Logger: log, Metrics: reg,
-	})
-	if err != nil {
+	if p.Stream, err = p.openStream(reg); err != nil {
 		return nil, errors.Join(err, p.Index.Close(), p.Store.Close())
 	}
 	return p, nil
+}
+
+// OpenStore opens a handle on MySQL.
+func OpenStore(cfg config.Config, o store.Options) (*store.Store, error) {
+	dsn, err := cfg.MySQL.Secret()
+	if err != nil {
+		return nil, err
+	}
+	if o.TLS, err = trust.Client("mysql.tls", trust.Files(cfg.MySQL.TLS)); err != nil {
+		return nil, err
+	}
+	st, err := store.Open(string(dsn), o)
+	if err != nil {
+		return nil, fmt.Errorf("mysql.dsn: %w", err)
+	}
+	return st, nil
+}
+
+func (p *Parts) openIndex() (*index.Index, error) {
+	cfg := p.Config
+	password, err := cfg.Redis.Secret()
+	if err != nil {
+		return nil, err
+	}
+	tls, err := trust.Client("redis.tls", trust.Files(cfg.Redis.TLS))
+	if err != nil {
+		return nil, err
+	}
+	return index.Open(index.Config{
+		Namespace: cfg.Namespace, Mode: cfg.Redis.Mode, MasterName: cfg.Redis.MasterName, Addrs: cfg.Redis.Addrs,
+		Username: cfg.Redis.Username, Password: string(password), TLS: tls, Logger: p.Log,
+	})
+}
+
+func (p *Parts) openStream(reg prometheus.Registerer) (*stream.Kafka, error) {
+	cfg := p.Config
+	password, err := cfg.Kafka.SASL.Secret()
+	if err != nil {
+		return nil, err
+	}
+	tls, err := trust.Client("kafka.tls", trust.Files(cfg.Kafka.TLS))
+	if err != nil {
+		return nil, err
+	}
+	return stream.NewKafka(stream.Config{
+		Namespace: cfg.Namespace, Queues: cfg.Queues, Brokers: cfg.Kafka.Brokers,
+		Partitions: cfg.Kafka.Partitions, Replication: cfg.Kafka.Replication,
+		TLS: tls, Username: cfg.Kafka.SASL.Username, Password: string(password),
+		SessionTimeout: cfg.Kafka.SessionTimeout, Heartbeat: cfg.Kafka.Heartbeat(),
+		Now: p.Clock.Now, Logger: p.Log, Metrics: reg,
+	})
 }
 
 // Close closes all adapters.
@@ -63,19 +109,20 @@ func (p *Parts) Close(context.Context) error {
 	return errors.Join(p.Stream.Close(), p.Index.Close(), p.Store.Close())
 }
 
-// AwaitSchema waits until MySQL answers and the schema is there, and learns the database's clock. Refused credentials and
-// a schema of another namespace are fatal; another shard count is worth one warning.
+// AwaitSchema waits until MySQL answers and the schema is there with every migration that this version knows, and learns
+// the database's clock. Refused credentials, a server that we don't believe, and a schema of another namespace are fatal;
+// another shard count is worth one warning.
 func (p *Parts) AwaitSchema(ctx context.Context) error {
 	var layout store.Layout
 	err := process.Wait(ctx, p.Log, "mysql", func(ctx context.Context) (err error) {
 		layout, err = p.Store.Layout(ctx)
 		if err == nil {
+			err = p.Store.CheckMigrations(ctx, migrations.Files)
+		}
+		if err == nil {
 			err = p.Clock.Learn(ctx)
 		}
-		if store.IsRefused(err) {
-			return process.Fatal(fmt.Errorf("mysql.dsn: %w", err))
-		}
-		return err
+		return fatal(store.Refusal(err), err)
 	})
 	if err != nil {
 		return err
@@ -94,26 +141,40 @@ func (p *Parts) check(ctx context.Context, layout store.Layout) error {
 	return nil
 }
 
-// AwaitIndex waits until Redis answers, or returns nil when ctx ends first. Refused credentials are fatal; a memory policy
-// that may evict entries is worth a warning.
+// AwaitIndex waits until Redis answers, or returns nil when ctx ends first. Refused credentials, a server that we don't
+// believe, and a memory policy that evicts entries are fatal; a policy that can't be asked for is worth a warning.
 func (p *Parts) AwaitIndex(ctx context.Context) error {
-	err := process.Wait(ctx, p.Log, "redis", func(ctx context.Context) error { return p.refused(p.Index.Ping(ctx)) })
+	err := process.Wait(ctx, p.Log, "redis", func(ctx context.Context) error {
+		err := p.Index.Ping(ctx)
+		return fatal(index.Refusal(err), err)
+	})
 	if err != nil {
 		return unlessStopped(ctx, err)
 	}
-	warning, err := p.Index.CheckPolicy(ctx)
+	policy, err := p.Index.CheckPolicy(ctx)
 	switch {
 	case err != nil:
 		p.Log.WarnContext(ctx, "redis memory policy unknown", "err", err)
-	case warning != "":
-		p.Log.WarnContext(ctx, "redis may lose entries", "warning", warning)
+	case policy != "":
+		return process.Fatal(fmt.Errorf("redis.addrs: %s", policy))
 	}
 	return nil
 }
 
-func (p *Parts) refused(err error) error {
-	if index.IsRefused(err) {
-		return process.Fatal(fmt.Errorf("redis.username or redis.password: %w", err))
+// AwaitStream waits until Kafka answers, or returns nil when ctx ends first. Refused credentials, and a server that we
+// don't believe, are fatal.
+func (p *Parts) AwaitStream(ctx context.Context) error {
+	err := process.Wait(ctx, p.Log, "kafka", func(ctx context.Context) error {
+		err := p.Stream.Ping(ctx)
+		return fatal(stream.Refusal(err), err)
+	})
+	return unlessStopped(ctx, err)
+}
+
+// fatal marks the refusal, if there is one, as what no waiting cures; otherwise it gives err back.
+func fatal(refusal, err error) error {
+	if refusal != nil {
+		return process.Fatal(refusal)
 	}
 	return err
 }
@@ -126,7 +187,9 @@ func (p *Parts) Shards(ctx context.Context) (int, error) {
 
 // Scheduler makes the door for services on these parts. reg may be nil.
 func (p *Parts) Scheduler(reg prometheus.Registerer) (*schedule.Client, error) {
-	return schedule.New(schedule.Config{Shards: p.newShards, Logger: p.Log, Metrics: reg}, p.Store, p.Index, p.Stream)
+	return schedule.New(schedule.Config{
+		Shards: p.newShards, Actor: p.Actor, Logger: p.Log, Metrics: reg, Tracer: p.Tracer,
+	}, p.Store, p.Index, p.Stream)
 }
 
 // newShards gives over how many shards new rows spread.
@@ -137,6 +200,9 @@ func (p *Parts) newShards(ctx context.Context) (int, error) {
 
 // Away tells whether an error says that a server can't be reached.
 func (p *Parts) Away(err error) bool {
+	if _, refused := errors.AsType[*trust.Refusal](err); refused {
+		return false
+	}
 	var network net.Error
 	return p.Store.Unavailable(err) || index.Away(err) || errors.As(err, &network) || errors.Is(err, io.EOF)
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/duetime/duetime/internal/config"
 	"github.com/duetime/duetime/internal/elect"
 	"github.com/duetime/duetime/internal/process"
+	"github.com/duetime/duetime/internal/tracing"
+	"github.com/duetime/duetime/internal/trust"
 )
 
 // Configure is how every process begins: it reads the configuration, sets the log up, and serves the admin address that
@@ -23,7 +25,20 @@ func Configure(ctx context.Context, env *process.Env, admin func(config.Config) 
 	if err := env.SetLog(cfg.Log.Level, cfg.Log.Format); err != nil {
 		return cfg, err
 	}
-	return cfg, env.ServeAdmin(ctx, admin(cfg))
+	token, err := cfg.PProf.Secret()
+	if err != nil {
+		return cfg, err
+	}
+	stop, err := tracing.Start(ctx, tracing.Config{
+		Process: env.Name, Endpoint: cfg.Trace.Endpoint, Sample: cfg.Trace.Sample, Logger: env.Log(),
+	})
+	if err != nil {
+		return cfg, err
+	}
+	if stop != nil {
+		env.OnStop("traces", stop)
+	}
+	return cfg, env.ServeAdmin(ctx, admin(cfg), string(token))
 }
 
 // Candidate is what an elected process stands for.
@@ -40,46 +55,42 @@ const retryMax = 3 * time.Second
 // process is ready once its ZooKeeper session stands, leader or not. A term that ends with an error that no waiting
 // cures, such as a session timeout that the broker refuses, ends the process.
 func (p *Parts) Stand(ctx context.Context, env *process.Env, c Candidate) error {
+	shown := newElected(env.Registry, c.Name)
 	if err := p.AwaitSchema(ctx); err != nil {
 		return err
 	}
-	elector, err := elect.NewZooKeeper(elect.Config{
-		Servers: p.Config.ZooKeeper.Servers, SessionTimeout: p.Config.ZooKeeper.SessionTimeout,
-		Root: "/" + p.Config.Namespace, RetryMax: retryMax, Logger: p.Log,
-		OnChange: func(_ string, leading bool, _ int64) {
-			if c.OnChange != nil {
-				c.OnChange(leading)
-			}
-		},
-	}, p.Store)
+	elector, err := p.openElector(c, shown)
 	if err != nil {
 		return err
 	}
+	connected := elector.Connected
+	shown.connected.Store(&connected)
 	env.OnStop("zookeeper", func(context.Context) error { return elector.Close() })
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return p.Clock.Run(ctx) })
 	group.Go(func() error { return p.AwaitIndex(ctx) })
+	group.Go(func() error { return p.AwaitStream(ctx) })
 	group.Go(func() error {
 		err := elector.Ready(ctx)
 		if err == nil {
 			env.Ready()
 		}
-		return unlessStopped(ctx, err)
+		return unlessStopped(ctx, permanently(err))
 	})
 	refused := make(chan error, 1)
 	group.Go(func() error {
-		return elector.Lead(ctx, c.Name, func(ctx context.Context, term *elect.Term) error {
-			err := c.Lead(ctx, term)
-			var permanent interface{ Permanent() bool }
-			if errors.As(err, &permanent) && permanent.Permanent() {
+		err := elector.Lead(ctx, c.Name, func(ctx context.Context, term *elect.Term) error {
+			err := permanently(p.untilAsked(ctx, c, term))
+			if process.IsFatal(err) {
 				select {
-				case refused <- process.Fatal(err):
+				case refused <- err:
 				default: // said already
 				}
 			}
 			return err
 		})
+		return permanently(err)
 	})
 	group.Go(func() error {
 		select {
@@ -90,6 +101,38 @@ func (p *Parts) Stand(ctx context.Context, env *process.Env, c Candidate) error 
 		}
 	})
 	return group.Wait()
+}
+
+func (p *Parts) openElector(c Candidate, shown *elected) (*elect.ZooKeeper, error) {
+	cfg := p.Config.ZooKeeper
+	password, err := cfg.Secret()
+	if err != nil {
+		return nil, err
+	}
+	tls, err := trust.Client("zookeeper.tls", trust.Files(cfg.TLS))
+	if err != nil {
+		return nil, err
+	}
+	return elect.NewZooKeeper(elect.Config{
+		Servers: cfg.Servers, SessionTimeout: cfg.SessionTimeout,
+		TLS: tls, Username: cfg.Username, Password: string(password),
+		Root: "/" + p.Config.Namespace, RetryMax: retryMax, Logger: p.Log,
+		OnChange: func(_ string, leading bool, epoch int64) {
+			shown.changed(leading, epoch)
+			if c.OnChange != nil {
+				c.OnChange(leading)
+			}
+		},
+	}, p.Store)
+}
+
+// permanently marks an error that says of itself that trying again can't help as what no waiting cures.
+func permanently(err error) error {
+	var p interface{ Permanent() bool }
+	if errors.As(err, &p) && p.Permanent() {
+		return process.Fatal(err)
+	}
+	return err
 }
 
 // unlessStopped drops an error that says only that ctx has ended.

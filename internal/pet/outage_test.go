@@ -139,7 +139,7 @@ func TestIndexAway(t *testing.T) {
 		t.Run(outage.name, func(t *testing.T) {
 			w := onMariaDB(t, start)
 			cfg := duetime.DefaultConfig()
-			cfg.MySQL.DSN, cfg.Redis.Addrs, cfg.Kafka.Brokers = w.dsn, []string{redis.Addr()}, []string{"127.0.0.1:1"}
+			cfg.MySQL.DSN, cfg.Redis.Addrs, cfg.Kafka.Brokers = duetime.DSN(w.dsn), []string{redis.Addr()}, []string{"127.0.0.1:1"}
 			client, err := duetime.Open(cfg, duetime.WithLogger(quiet))
 			pipelinetest.Must(t, err)
 			t.Cleanup(func() { _ = client.Close(t.Context()) })

@@ -14,7 +14,9 @@ import (
 type Deployment struct {
 	DSN, Redis, ZooKeeper, Kafka, Namespace string
 
-	Rules []string // further NAME=value of every process
+	Rules    []string // further NAME=value of every process
+	Secured  *Secured // nil: links in plain text, and no users
+	Previous bool     // run the commands as they were before the newest migration
 }
 
 // SharedDeployment is one of its own on the servers that the tests of this process share, migrated.
@@ -28,6 +30,14 @@ func SharedDeployment(t testing.TB) Deployment {
 	return d
 }
 
+// EnvOf is Env for the process of a user, whose own wins over what every process has.
+func (d Deployment) EnvOf(user string, more ...string) []string {
+	if d.Secured == nil {
+		return d.Env(more...)
+	}
+	return d.Env(append(d.Secured.env(d, user), more...)...)
+}
+
 // Env configures a process, with further NAME=value that win.
 func (d Deployment) Env(more ...string) []string {
 	env := []string{
@@ -39,18 +49,28 @@ func (d Deployment) Env(more ...string) []string {
 	return append(append(env, d.Rules...), more...)
 }
 
-// Migrate makes the tables and the topics.
+// Migrate makes the tables and the topics, and the users with their rights where there are any.
 func (d Deployment) Migrate(t testing.TB) {
 	t.Helper()
+	if d.Secured != nil {
+		d.Secured.run(t, d, "mysql/users.sql")
+	}
 	if code, out := d.Duetime(t, "migrate", "up"); code != 0 {
 		t.Fatalf("migrate up: exit code %d, said %s", code, out)
+	}
+	if d.Secured != nil {
+		d.Secured.run(t, d, "mysql/grants.sql")
 	}
 }
 
 // Duetime runs the operator's tool to its end, and returns its exit code and what it wrote to stdout.
 func (d Deployment) Duetime(t testing.TB, args ...string) (int, string) {
 	t.Helper()
-	tool := Run(t, Build(t, "./cmd/duetime"), d.Env(), args...)
+	user := "operator"
+	if args[0] == "migrate" {
+		user = "migrate"
+	}
+	tool := Run(t, d.command(t, "duetime"), d.EnvOf(user), args...)
 	code := tool.Wait(t, 5*time.Minute) // with a million tasks verify takes a while
 	return code, tool.Stdout()
 }
@@ -81,7 +101,7 @@ type App struct {
 // Start runs a command of ours: event, worker, daemon or game.
 func (d Deployment) Start(t testing.TB, name string, more ...string) App {
 	t.Helper()
-	return App{Run(t, Build(t, "./cmd/"+name), d.Env(more...)), name}
+	return App{Run(t, d.command(t, name), d.EnvOf(name, more...)), name}
 }
 
 // Ready runs a command and waits until it says that it does its work.

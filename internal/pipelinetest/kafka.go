@@ -1,6 +1,7 @@
 package pipelinetest
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -26,16 +27,26 @@ type KafkaServer struct{ *Server }
 
 // StartKafka starts Kafka in dir (empty: a folder of the run's own) with further lines of its server.properties.
 func StartKafka(dir string, lines ...string) (*KafkaServer, error) {
-	return startKafka(dir, nil, lines)
+	return startKafka(dir, kafkaFronts{}, lines)
 }
 
-// startKafka starts Kafka with a further listener for each address in fronts, whose clients are told to come back by
-// way of that address.
-func startKafka(dir string, fronts, lines []string) (*KafkaServer, error) {
+// kafkaFronts are further listeners, whose clients are told to come back by way of an address each; an empty one is the
+// listener's own.
+type kafkaFronts struct {
+	addrs  []string
+	secure *kafkaSecurity // nil: in plain text
+}
+
+// startKafka starts Kafka with further listeners.
+func startKafka(dir string, fronts kafkaFronts, lines []string) (*KafkaServer, error) {
+	fill := fillKafka
+	if fronts.secure != nil {
+		fill = fronts.secure.fill
+	}
 	s, err := startServer(dir, recipe{
 		name:  "kafka",
-		ports: kafkaBehind + len(fronts),
-		fill:  func(data string, _ []*portLock) error { return fillKafka(data) },
+		ports: kafkaBehind + len(fronts.addrs),
+		fill:  func(data string, _ []*portLock) error { return fill(data) },
 		command: func(data string, ports []*portLock) (*exec.Cmd, error) {
 			return kafkaCommand(data, append(kafkaProperties(data, ports, fronts), lines...))
 		},
@@ -48,7 +59,7 @@ func startKafka(dir string, fronts, lines []string) (*KafkaServer, error) {
 }
 
 // kafkaProperties is the smallest Kafka: every internal topic with one replica and few partitions.
-func kafkaProperties(data string, ports []*portLock, fronts []string) []string {
+func kafkaProperties(data string, ports []*portLock, fronts kafkaFronts) []string {
 	return append(kafkaListeners(ports, fronts),
 		"process.roles=broker,controller", "node.id="+kafkaNode,
 		"controller.quorum.voters="+kafkaNode+"@"+ports[1].addr(),
@@ -68,19 +79,25 @@ func kafkaProperties(data string, ports []*portLock, fronts []string) []string {
 
 // kafkaListeners names where Kafka listens and what it tells clients: each listener answers with an address of its
 // own, so a client that came by way of a proxy never learns of a way around it.
-func kafkaListeners(ports []*portLock, fronts []string) []string {
+func kafkaListeners(ports []*portLock, fronts kafkaFronts) []string {
 	client := "PLAINTEXT://" + ports[0].addr()
 	listen, advertise := client+",CONTROLLER://"+ports[1].addr(), client
 	protocols := "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"
-	for i, front := range fronts {
-		name := fmt.Sprintf("PROXIED%d", i)
-		listen += "," + name + "://" + ports[kafkaBehind+i].addr()
-		advertise += "," + name + "://" + front
-		protocols += "," + name + ":PLAINTEXT"
+	protocol, lines := "PLAINTEXT", fronts.secure.properties()
+	if fronts.secure != nil {
+		protocol = "SASL_SSL"
 	}
-	return []string{
-		"listeners=" + listen, "advertised.listeners=" + advertise, "listener.security.protocol.map=" + protocols,
+	for i, front := range fronts.addrs {
+		name, own := fmt.Sprintf("PROXIED%d", i), ports[kafkaBehind+i].addr()
+		listen += "," + name + "://" + own
+		advertise += "," + name + "://" + cmp.Or(front, own)
+		protocols += "," + name + ":" + protocol
+		if fronts.secure != nil {
+			lines = append(lines, "listener.name."+strings.ToLower(name)+scramLogin)
+		}
 	}
+	return append(lines,
+		"listeners="+listen, "advertised.listeners="+advertise, "listener.security.protocol.map="+protocols)
 }
 
 // fillKafka copies a formatted log folder; nothing in it depends on ports or paths.
@@ -101,17 +118,9 @@ func fillKafka(data string) error {
 
 func formatKafka(dir string) error {
 	logs := filepath.Join(dir, "logs")
-	ports := []*portLock{{port: 1}, {port: 2}} // never listened on
-	properties, err := writeProperties(dir, kafkaProperties(logs, ports, nil))
+	properties, err := formatKafkaAt(dir, logs)
 	if err != nil {
 		return err
-	}
-	cmd, err := kafkaJava("kafka.tools.StorageTool", "format", "-t", kafkaCluster, "-c", properties)
-	if err != nil {
-		return err
-	}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("format Kafka's log folder: %w\n%s", err, out)
 	}
 	// Only what format made is to be kept, at the folder's own top.
 	if err := os.Remove(properties); err != nil {
@@ -121,6 +130,22 @@ func formatKafka(dir string) error {
 		return fmt.Errorf("tidy the template: %w", err)
 	}
 	return os.RemoveAll(logs)
+}
+
+// formatKafkaAt formats the folder logs with further arguments, and gives the file beside it that says how.
+func formatKafkaAt(dir, logs string, args ...string) (properties string, err error) {
+	ports := []*portLock{{port: 1}, {port: 2}} // never listened on
+	if properties, err = writeProperties(dir, kafkaProperties(logs, ports, kafkaFronts{})); err != nil {
+		return "", err
+	}
+	cmd, err := kafkaJava(append([]string{"kafka.tools.StorageTool", "format", "-t", kafkaCluster, "-c", properties}, args...)...)
+	if err != nil {
+		return "", err
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("format Kafka's log folder: %w\n%s", err, out)
+	}
+	return properties, nil
 }
 
 func kafkaCommand(data string, properties []string) (*exec.Cmd, error) {

@@ -107,6 +107,11 @@ func OwnKafkaBehind(t testing.TB, lines ...string) (*KafkaServer, *ToxicProxy) {
 // under test can have a link of its own.
 func OwnKafkaBehindMany(t testing.TB, n int, lines ...string) (*KafkaServer, []*ToxicProxy) {
 	t.Helper()
+	return ownKafkaBehind(t, n, nil, lines)
+}
+
+func ownKafkaBehind(t testing.TB, n int, secure *kafkaSecurity, lines []string) (*KafkaServer, []*ToxicProxy) {
+	t.Helper()
 	fronts, err := reservePorts(n)
 	Must(t, err)
 	t.Cleanup(func() { releasePorts(fronts) })
@@ -114,7 +119,7 @@ func OwnKafkaBehindMany(t testing.TB, n int, lines ...string) (*KafkaServer, []*
 	for _, front := range fronts {
 		addrs = append(addrs, front.addr())
 	}
-	s, err := startKafka("", addrs, lines)
+	s, err := startKafka("", kafkaFronts{addrs, secure}, lines)
 	Must(t, err)
 	Own(t, s.Server)
 	var proxies []*ToxicProxy

@@ -15,6 +15,8 @@ const (
 	zooKeeperJar = "/usr/share/java/zookeeper.jar"
 	// slf4jJar makes ZooKeeper print to its log; the package libslf4j-java has it.
 	slf4jJar = "/usr/share/java/slf4j-simple.jar"
+	// nettyJars are what ZooKeeper's own jar leaves out of the Netty that it speaks TLS with.
+	nettyJars = "/usr/share/java/netty-codec.jar:/usr/share/java/netty-resolver.jar:/usr/share/java/netty-transport-native-unix-common.jar"
 	// zooKeeperTick is half a second, so that session timeouts from 1 s to 10 s are granted.
 	zooKeeperTick = 500
 )
@@ -53,7 +55,7 @@ func zooKeeperCommand(data string, lines []string) (*exec.Cmd, error) {
 	if err := os.WriteFile(path, []byte(strings.Join(cfg, "\n")+"\n"), 0o600); err != nil {
 		return nil, fmt.Errorf("write zoo.cfg: %w", err)
 	}
-	return java("-Xmx128m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", zooKeeperJar+":"+slf4jJar,
+	return java("-Xmx128m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", zooKeeperJar+":"+slf4jJar+":"+nettyJars,
 		"org.apache.zookeeper.server.quorum.QuorumPeerMain", path)
 }
 

@@ -16,6 +16,8 @@ import (
 
 // Env is what Main gives to a command's run. Its methods may be called from several goroutines.
 type Env struct {
+	// Name is the command's: event, worker, …
+	Name string
 	// Flags are the parsed command line.
 	Flags Flags
 	// Registry is what /metrics shows.

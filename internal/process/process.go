@@ -78,6 +78,8 @@ func (p program) main(run func(ctx context.Context, env *Env) error) int {
 		return exitUsage // said already
 	}
 	env := newEnv(flags, p.stderr, p.adopt)
+	env.Name = p.name
+	env.Registry.MustRegister(buildInfo(p.name))
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	// The time to close counts from the stop, not from the return of run, which may have used up most of it.

@@ -13,14 +13,24 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Limits of every HTTP server of ours: a client that is slow or silent must not hold a connection for ever.
+// Limits of every HTTP server of ours: a client that is slow or silent must not hold a connection for ever, and none may
+// fill the memory. A handler may take less of a body.
 const (
 	headerTimeout  = 5 * time.Second
 	readTimeout    = 10 * time.Second
 	writeTimeout   = 30 * time.Second
 	idleTimeout    = 2 * time.Minute
 	maxHeaderBytes = 64 << 10
+	maxBodyBytes   = 1 << 20
 )
+
+// NewServer makes a server of h within these limits.
+func NewServer(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler: http.MaxBytesHandler(h, maxBodyBytes), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout,
+		WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+	}
+}
 
 // Serve answers HTTP requests on addr with h until the process stops; then requests in flight are finished first. It
 // returns the address it listens on, which tells the port where addr has port 0, or an error if it can't listen there.
@@ -30,11 +40,8 @@ func (e *Env) Serve(ctx context.Context, name, addr string, h http.Handler) (net
 	if err != nil {
 		return nil, fmt.Errorf("serve %s: %w", name, err)
 	}
-	server := &http.Server{
-		Handler: h, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
-		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
-		ErrorLog: slog.NewLogLogger(e.Log().Handler(), slog.LevelWarn),
-	}
+	server := NewServer(h)
+	server.ErrorLog = slog.NewLogLogger(e.Log().Handler(), slog.LevelWarn)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	e.OnStop(name, func(ctx context.Context) error {
@@ -51,17 +58,17 @@ func (e *Env) Serve(ctx context.Context, name, addr string, h http.Handler) (net
 }
 
 // ServeAdmin serves /livez (200 while the process answers at all), /readyz (200 from Ready until the stop, else 503)
-// and /metrics on addr; an empty addr is off. Call it first, so that it is closed last and answers while the process
-// waits for its servers.
-func (e *Env) ServeAdmin(ctx context.Context, addr string) error {
+// and /metrics on addr, and /debug/pprof/ to who shows the token; an empty addr is off, an empty token turns the last
+// off. Call it first, so that it is closed last and answers while the process waits for its servers.
+func (e *Env) ServeAdmin(ctx context.Context, addr, token string) error {
 	if addr == "" {
 		return nil
 	}
-	_, err := e.Serve(ctx, "admin", addr, e.adminHandler())
+	_, err := e.Serve(ctx, "admin", addr, e.adminHandler(token))
 	return err
 }
 
-func (e *Env) adminHandler() http.Handler {
+func (e *Env) adminHandler(token string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "alive") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
@@ -76,6 +83,9 @@ func (e *Env) adminHandler() http.Handler {
 	})
 	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(
 		e.Registry, promhttp.HandlerFor(e.Registry, promhttp.HandlerOpts{Registry: e.Registry})))
+	if token != "" {
+		mux.Handle("/debug/pprof/", profiles(token))
+	}
 	return mux
 }
 

@@ -18,7 +18,7 @@ func TestAdmin(t *testing.T) {
 		}
 	}
 	code := h.main(func(ctx context.Context, env *Env) error {
-		addr, err := env.Serve(ctx, "admin", "127.0.0.1:0", env.adminHandler())
+		addr, err := env.Serve(ctx, "admin", "127.0.0.1:0", env.adminHandler(""))
 		if err != nil {
 			return err
 		}
@@ -80,14 +80,14 @@ func TestTakenAddressIsAnError(t *testing.T) {
 	t.Parallel()
 	h := newHarness()
 	code := h.main(func(ctx context.Context, env *Env) error {
-		if err := env.ServeAdmin(ctx, ""); err != nil {
+		if err := env.ServeAdmin(ctx, "", ""); err != nil {
 			t.Errorf("empty address: %v", err)
 		}
 		addr, err := env.Serve(ctx, "api", "127.0.0.1:0", http.NotFoundHandler())
 		if err != nil {
 			return err
 		}
-		return env.ServeAdmin(ctx, addr.String())
+		return env.ServeAdmin(ctx, addr.String(), "")
 	})
 	if said := h.err.String(); code != 1 || !strings.Contains(said, "event: serve admin: listen tcp 127.0.0.1:") {
 		t.Errorf("code %d, said %s", code, said)

@@ -192,6 +192,7 @@ func (a *auditIndex) remove(ctx context.Context, e task.Entry) error {
 		return fmt.Errorf("remove an unreadable member of shard %d: %w", a.shard, err)
 	}
 	if gone {
+		a.r.metrics.drift.WithLabelValues(unreadableKind, driftExtra).Inc()
 		a.r.report(ctx, "unreadable", 1)
 	}
 	return nil

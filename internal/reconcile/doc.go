@@ -1,5 +1,5 @@
 // Package reconcile is the daemon's work: it compares the truth in MySQL with the wake-up index in Redis and mends the
-// index. It never changes a task; the only rows it removes are finished ones past their retention.
+// index. It never changes a task; the only rows it removes are finished ones past their retention, and history as old.
 //
 // # Mending
 //
@@ -29,7 +29,7 @@
 //     finds ghosts in owners' lists.
 //   - rebuild: a shard without its generation marker lost its memory: near-due rows first, the marker last.
 //   - audit: samples in both directions; everything, once any pass has found something to mend.
-//   - purge: finished rows past retention.
+//   - purge: finished rows past retention, and lines of the history that are as old.
 //
 // A pass rests at least twice as long as it worked, so that no table is so large that comparing it takes a core.
 //

@@ -45,6 +45,9 @@ func (r *Reconciler) mend(ctx context.Context, reason string, tasks []task.Task,
 		if err != nil || len(repairs) == 0 {
 			return err
 		}
+		if want == leaveFlying {
+			r.metrics.drifted(repairs)
+		}
 		n, err := r.index.Repair(ctx, repairs)
 		total += n
 		if err != nil {
@@ -101,6 +104,7 @@ func (r *Reconciler) fill(ctx context.Context, reason string, absent []task.Task
 	if len(absent) == 0 {
 		return nil, nil
 	}
+	r.metrics.absent(absent)
 	otherwise, err := r.index.Fill(ctx, absent)
 	if err != nil {
 		return nil, fmt.Errorf("fill %d entries: %w", len(absent), err)

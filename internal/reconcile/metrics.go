@@ -1,13 +1,21 @@
 package reconcile
 
 import (
+	"sync"
+	"sync/atomic"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/duetime/duetime/pkg/task"
 )
 
 type metrics struct {
 	repairs *prometheus.CounterVec
 	purged  prometheus.Counter
+	drift   *prometheus.CounterVec
+	kinds   sync.Map // names that drift's label has taken so far
+	named   atomic.Int64
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -19,5 +27,55 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		purged: f.NewCounter(prometheus.CounterOpts{
 			Name: "duetime_tasks_purged_total", Help: "Finished rows removed after their retention.",
 		}),
+		drift: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "duetime_index_drift_total",
+			Help: "Entries that a sweep found otherwise than their rows say: missing, extra, or moved to another time. Rebuilds and repeated hints don't count.",
+		}, []string{"kind", "direction"}),
 	}
+}
+
+// Directions of drift.
+const (
+	driftMissing = "missing" // the row is pending, the index lacks it
+	driftExtra   = "extra"   // the index has what no pending row asks for
+	driftMoved   = "moved"   // both, at different times
+)
+
+const (
+	maxKinds       = 100 // names of kinds come out of rows: a sender of nonsense must not grow the metrics
+	otherKind      = "other"
+	unreadableKind = "unreadable"
+)
+
+// drifted counts repairs that a sweep is about to make.
+func (m *metrics) drifted(repairs []task.Repair) {
+	for _, r := range repairs {
+		direction := driftMoved
+		switch {
+		case r.Right == nowhere:
+			direction = driftExtra
+		case r.Seen == nowhere:
+			direction = driftMissing
+		}
+		m.drift.WithLabelValues(m.kind(r.Task.Kind), direction).Inc()
+	}
+}
+
+// absent counts rows that a sweep is about to add.
+func (m *metrics) absent(rows []task.Task) {
+	for _, row := range rows {
+		m.drift.WithLabelValues(m.kind(row.Kind), driftMissing).Inc()
+	}
+}
+
+// kind gives the label of a kind: its name, for the first hundred.
+func (m *metrics) kind(name string) string {
+	if _, known := m.kinds.Load(name); known {
+		return name
+	}
+	if m.named.Add(1) > maxKinds {
+		return otherKind
+	}
+	m.kinds.Store(name, nil)
+	return name
 }

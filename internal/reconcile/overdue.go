@@ -17,19 +17,24 @@ const (
 )
 
 // overdue puts rows again that are past their time and don't stand in the due set with exactly their score: absent, or
-// there at another time (a speed-up that committed and was never put).
+// there at another time (a speed-up that committed and was never put). It leaves the absent ones of a paused queue alone.
 //
 // The order of a look matters, because the event process may be publishing the very rows: the sets first, then the
 // backlog, then (in mend) the rows. A row that was absent had been published by then; its hint is in the backlog, or was
 // settled before the row is read.
 type overdue struct {
-	r    *Reconciler
-	last time.Time // the previous pass's now
+	r      *Reconciler
+	last   time.Time // the previous pass's now
+	paused map[string]time.Time
 }
 
 func (o *overdue) pass(ctx context.Context, now clock) (loop.Result, error) {
 	began := now()
-	turn := turn{grace: o.r.cfg.Grace, now: began, last: o.last}
+	paused, err := o.r.store.Paused(ctx)
+	if err != nil {
+		return loop.Result{}, err
+	}
+	turn := turn{grace: o.r.cfg.Grace, now: began, last: o.last, paused: paused, before: o.paused}
 	if o.last.IsZero() {
 		turn.last = began.Add(-o.r.cfg.Interval)
 	}
@@ -44,7 +49,7 @@ func (o *overdue) pass(ctx context.Context, now clock) (loop.Result, error) {
 			return loop.Result{}, err
 		}
 		if next == (task.Cursor{}) {
-			o.last = began
+			o.last, o.paused = began, paused
 			return loop.Result{}, nil
 		}
 		after = next
@@ -134,22 +139,32 @@ func (o *overdue) backlog(ctx context.Context, queue string, blind map[string]bo
 
 // turn decides whether an overdue row that is absent from the due set is put again in the pass of now.
 type turn struct {
-	grace     time.Duration
-	now, last time.Time
+	grace          time.Duration
+	now, last      time.Time
+	paused, before map[string]time.Time // queues, now and in the previous pass
 }
 
 // has says so by the row's age alone, so that daemons that take over from each other don't add up.
 //
+//   - The queue is paused: its rows wait for an operator, and their hints with them. Not now.
 //   - Unread hints from before the row's grace ended wait in its partition: its own may be among them, so not before
 //     patience is out.
+//   - Its queue was resumed since the previous pass, and its hint was lost before: now, however old it is.
 //   - All hints of its partition were read, or the oldest unread one is younger than its own would be: its own is lost.
 //     Now, and then at ages that grow by a few per cent, so that a row whose hint can't be published doesn't come back in
 //     every pass.
 //   - Else, and when the backlog is not known, at ages that double: a long outage must not flood Kafka.
 func (t turn) has(row task.Task, b Backlog) bool {
-	age := t.now.Sub(row.RunAt)
-	if b != nil && age < patience && b.Explains(row.Owner, row.RunAt.Add(t.grace)) {
+	if _, paused := t.paused[row.Queue]; paused {
 		return false
+	}
+	age := t.now.Sub(row.RunAt)
+	explained := b != nil && b.Explains(row.Owner, row.RunAt.Add(t.grace))
+	if explained && age < patience {
+		return false
+	}
+	if _, resumed := t.before[row.Queue]; resumed && b != nil && !explained {
+		return true
 	}
 	steps := 1
 	if b != nil && (b.Clear(row.Owner) || t.fresh(row.Owner, b)) {

@@ -8,11 +8,16 @@ import (
 
 const purgeBatch = 500 // rows a statement: short locks
 
-// purge removes finished rows past their retention.
+// purge removes finished rows past their retention, and lines of the history that are as old.
 type purge struct{ r *Reconciler }
 
 func (p *purge) pass(ctx context.Context, now clock) (loop.Result, error) {
-	n, err := p.r.store.Purge(ctx, now().Add(-p.r.cfg.Retention), purgeBatch)
+	before := now().Add(-p.r.cfg.Retention)
+	n, err := p.r.store.Purge(ctx, before, purgeBatch)
 	p.r.metrics.purged.Add(float64(n))
-	return loop.Result{More: n == purgeBatch}, err
+	if err != nil {
+		return loop.Result{}, err
+	}
+	lines, err := p.r.store.PurgeHistory(ctx, before, purgeBatch)
+	return loop.Result{More: n == purgeBatch || lines == purgeBatch}, err
 }

@@ -25,6 +25,10 @@ type Store interface {
 	Pending(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error)
 	Changed(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error)
 	Purge(ctx context.Context, before time.Time, limit int) (int, error)
+	// PurgeHistory is Purge for the lines of the history.
+	PurgeHistory(ctx context.Context, before time.Time, limit int) (int, error)
+	// Paused gives the queues whose tasks an operator wants left alone, each since when.
+	Paused(ctx context.Context) (map[string]time.Time, error)
 	Current(ctx context.Context, name string) (int64, error)
 }
 
@@ -80,6 +84,7 @@ type Config struct {
 	Shards    func(ctx context.Context) (int, error)
 	Logger    *slog.Logger
 	Metrics   prometheus.Registerer
+	Loops     *loop.Successes // nil = none
 }
 
 const page = 1000 // rows read at once
@@ -172,6 +177,7 @@ const yieldFor = 500 * time.Millisecond // until a pass looks whether the rebuil
 // repeat runs one pass again and again. Each run begins by making sure that no newer daemon leads.
 func (r *Reconciler) repeat(ctx context.Context, p pass, epoch int64, term Term) error {
 	var rested time.Time
+	succeeded := r.cfg.Loops.Of(p.name) // not for a pass that rests
 	return loop.Run(ctx, loop.Config{
 		Name: "reconcile " + p.name, Interval: p.interval, Jitter: 0.1,
 		MinBackoff: 200 * time.Millisecond, MaxBackoff: 2 * time.Second, Wake: p.wake, Logger: r.cfg.Logger,
@@ -185,6 +191,9 @@ func (r *Reconciler) repeat(ctx context.Context, p pass, epoch int64, term Term)
 		}
 		alarms := r.alarms.Load()
 		res, err := r.once(ctx, p, epoch, term)
+		if err == nil {
+			succeeded()
+		}
 		if err != nil || p.urgent {
 			return res, err
 		}

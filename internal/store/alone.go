@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
-
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -25,7 +23,7 @@ func aloneText(due string) string {
 	now := MySQL.now()
 	due = "GREATEST(" + now + ", " + due + ")"
 	return "INSERT INTO duetime_tasks (" + columns + ") VALUES (?, ?, ?, ?, ?, ?, ?, " + due + ", " + due +
-		", ?, ?, ?, ?, ?, ?, LAST_INSERT_ID(" + now + "), " + now + ", NULL)"
+		", ?, ?, ?, ?, ?, ?, ?, LAST_INSERT_ID(" + now + "), " + now + ", NULL)"
 }
 
 // InsertAlone writes the row of a new task as a transaction of its own, and gives it as it stands. False says that nothing
@@ -49,7 +47,7 @@ func (s *Store) InsertAlone(ctx context.Context, spec task.Spec) (task.Task, boo
 		text, row.DueAt, row.RunAt = insertAloneIn, fromMs(ceilMs(d)), fromMs(ceilMs(d))
 	}
 	r, err := s.db.ExecContext(ctx, text, rowValues(row)[:columnCount-3]...) // the statement makes the last three
-	if taken, ok := errors.AsType[*mysql.MySQLError](err); ok && taken.Number == duplicateEntry {
+	if isDuplicate(err) {
 		return task.Task{}, false, nil
 	}
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package store owns all SQL of the pipeline: the tables duetime_tasks, duetime_epochs and duetime_layout, on MySQL 8,
-// MariaDB from 10.6, and SQLite.
+// Package store owns all SQL of the pipeline: the tables duetime_tasks, duetime_epochs, duetime_layout, duetime_requests and
+// duetime_history, on MySQL 8, MariaDB from 10.6, and SQLite.
 //
 // What it promises:
 //   - Every time is the database's, in Unix milliseconds; no clock of this process is asked.

@@ -13,10 +13,15 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"modernc.org/sqlite"
+
+	"github.com/duetime/duetime/internal/trust"
 )
 
 // ErrNoSchema says that the schema has no tables of ours yet, or no layout: migrate first.
-var ErrNoSchema = errors.New("duetime's tables are missing, run migrate")
+var ErrNoSchema = errors.New("duetime's tables are missing, run duetime migrate up")
+
+// ErrOldSchema matches the answer for a schema that was made by an older version than this one.
+var ErrOldSchema = errors.New("duetime's tables are older than this program, run duetime migrate up")
 
 // ErrNamespace says that the schema belongs to another namespace.
 var ErrNamespace = errors.New("schema belongs to another namespace")
@@ -51,6 +56,9 @@ var (
 	murky = []uint16{1053, 1180, 1317, 1927, 3169}
 )
 
+// needsTLS is what MySQL says under require_secure_transport; MariaDB says that access is denied.
+const needsTLS = 3159
+
 // SQLite's primary result codes.
 const (
 	sqliteBusy      = 5
@@ -61,6 +69,7 @@ const (
 	sqliteIOErr     = 10
 	sqliteFull      = 13
 	sqliteCantOpen  = 14
+	sqliteUnique    = 2067 // an extended one
 )
 
 func sqliteCode(err error) int {
@@ -96,11 +105,28 @@ func lostConn(err error) bool {
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// IsRefused reports that the server answered and will not let us in or do this with these credentials. Waiting does
-// not help.
-func IsRefused(err error) bool {
-	e, ok := errors.AsType[*mysql.MySQLError](err)
-	return ok && slices.Contains(refused, e.Number)
+// IsRefused reports that the server answered and will not let us in or do this with these credentials, or that we don't
+// believe the server. Waiting does not help.
+func IsRefused(err error) bool { return Refusal(err) != nil }
+
+// Refusal gives an error that no waiting cures with the name of the key to look at; nil for all other errors.
+func Refusal(err error) error {
+	e, answered := errors.AsType[*mysql.MySQLError](err)
+	switch {
+	case isNamed(err):
+		return err
+	case trust.Refused(err), errors.Is(err, mysql.ErrNoTLS), answered && e.Number == needsTLS:
+		return &trust.Refusal{Key: "mysql.tls.ca_file", Err: err}
+	case answered && slices.Contains(refused, e.Number):
+		return &trust.Refusal{Key: "mysql.dsn", Err: err}
+	}
+	return nil
+}
+
+// isNamed tells whether a connection was not even made, by a refusal.
+func isNamed(err error) bool {
+	_, named := errors.AsType[*trust.Refusal](err)
+	return named
 }
 
 // Retryable reports that the transaction did not commit and the same transaction may succeed when run again: deadlock,
@@ -119,6 +145,15 @@ func (s *Store) Retryable(err error) bool {
 	return !isContext(err) && endsTx(err) && !isDial(err) && !isFull(err)
 }
 
+// isDuplicate tells whether a row was refused because a unique key is taken.
+func isDuplicate(err error) bool {
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		return e.Number == duplicateEntry
+	}
+	e, ok := errors.AsType[*sqlite.Error](err)
+	return ok && e.Code() == sqliteUnique
+}
+
 // isFull tells whether a statement found no room on the disk: trying again at once does not help.
 func isFull(err error) bool {
 	e, ok := errors.AsType[*mysql.MySQLError](err)
@@ -127,7 +162,7 @@ func isFull(err error) bool {
 
 func isDial(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
-	return ok && op.Op == "dial"
+	return ok && op.Op == "dial" || isNamed(err)
 }
 
 func (s *Store) ambiguousMark(err error) bool {
@@ -169,7 +204,7 @@ func (s *Store) Unavailable(err error) bool {
 	case sqliteReadOnly, sqliteIOErr, sqliteFull, sqliteCantOpen:
 		return true
 	}
-	return lostConn(err) || errors.Is(err, sql.ErrConnDone)
+	return lostConn(err) || isNamed(err) || errors.Is(err, sql.ErrConnDone)
 }
 
 // noTable tells whether a statement failed because migrate has not run.

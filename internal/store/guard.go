@@ -62,6 +62,9 @@ func (c *connector) Driver() driver.Driver { return c.inner.Driver() }
 
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	inner, err := c.inner.Connect(ctx)
+	if refusal := Refusal(err); refusal != nil {
+		return nil, refusal
+	}
 	if err != nil {
 		return nil, err
 	}

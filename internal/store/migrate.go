@@ -2,9 +2,11 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +16,9 @@ import (
 
 // maxShards keeps the Redis keys and the polling of one namespace within reason.
 const maxShards = 4096
+
+// migrationsTable is goose's: a row for each migration that was applied.
+const migrationsTable = "duetime_migrations"
 
 // Migration is one numbered change of the schema.
 type Migration struct {
@@ -27,6 +32,12 @@ type Migration struct {
 // run in several processes at once and again at any time. It answers ErrNamespace if the schema is another
 // namespace's.
 func (s *Store) Migrate(ctx context.Context, files fs.FS, namespace string, shards int) error {
+	return s.MigrateShowing(ctx, files, namespace, shards, func(int, int) {})
+}
+
+// MigrateShowing is Migrate for one who watches: show is told before each migration, and at the end, how many of those
+// that were missing have been run.
+func (s *Store) MigrateShowing(ctx context.Context, files fs.FS, namespace string, shards int, show func(done, missing int)) error {
 	if shards < 1 || shards > maxShards {
 		return fmt.Errorf("migrate: shards must be 1 to %d", maxShards)
 	}
@@ -40,7 +51,7 @@ func (s *Store) Migrate(ctx context.Context, files fs.FS, namespace string, shar
 		return err
 	}
 	defer unlock()
-	if err := s.applyAll(ctx, db, files); err != nil {
+	if err := s.applyAll(ctx, db, files, show); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
 	return s.claimLayout(ctx, namespace, shards)
@@ -48,18 +59,41 @@ func (s *Store) Migrate(ctx context.Context, files fs.FS, namespace string, shar
 
 // applyAll runs the missing migrations. SQLite has no lock that spans transactions, so a second process may have made
 // a table just before; the files don't mind, and the next try finds everything done.
-func (s *Store) applyAll(ctx context.Context, db *sqlx.DB, files fs.FS) error {
+func (s *Store) applyAll(ctx context.Context, db *sqlx.DB, files fs.FS, show func(done, missing int)) error {
 	var err error
 	for range 3 {
 		var p *goose.Provider
 		if p, err = s.provider(db, files); err != nil {
 			return err
 		}
-		if _, err = p.Up(ctx); err == nil || s.dialect == MySQL || ctx.Err() != nil {
+		if err = up(ctx, p, show); err == nil || s.dialect == MySQL || ctx.Err() != nil {
 			return err
 		}
 	}
 	return err
+}
+
+// up runs what is missing, one by one.
+func up(ctx context.Context, p *goose.Provider, show func(done, missing int)) error {
+	// Not by their status: that reads times, which a caller's own handle may give as text.
+	there, err := p.GetDBVersion(ctx)
+	if err != nil {
+		return err
+	}
+	missing := 0
+	for _, source := range p.ListSources() {
+		if source.Version > there {
+			missing++
+		}
+	}
+	for done := 0; ; done++ {
+		show(done, missing)
+		if _, err := p.UpByOne(ctx); errors.Is(err, goose.ErrNoNextVersion) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
 }
 
 // MigrationStatus lists all migrations in order, applied or not. It makes goose's table if that is missing.
@@ -82,6 +116,43 @@ func (s *Store) MigrationStatus(ctx context.Context, files fs.FS) ([]Migration, 
 		list[i] = Migration{Version: st.Source.Version, Name: st.Source.Path, Applied: st.AppliedAt}
 	}
 	return list, nil
+}
+
+// CheckMigrations answers ErrOldSchema if the newest of files was not applied, and ErrNoSchema if none ever was. A schema
+// that is ahead of files is fine: what a migration adds leaves the code from before it working.
+func (s *Store) CheckMigrations(ctx context.Context, files fs.FS) error {
+	want, err := s.newest(files)
+	if err != nil {
+		return err
+	}
+	var got int64
+	err = s.db.QueryRowxContext(ctx, "SELECT COALESCE(MAX(version_id), 0) FROM "+migrationsTable).Scan(&got)
+	switch {
+	case noTable(err):
+		return ErrNoSchema
+	case err != nil:
+		return fmt.Errorf("read applied migrations: %w", err)
+	case got < want:
+		return fmt.Errorf("%w: migration %d is missing, the last one applied is %d", ErrOldSchema, want, got)
+	}
+	return nil
+}
+
+// newest gives the highest version among files.
+func (s *Store) newest(files fs.FS) (int64, error) {
+	files, err := s.mine(files)
+	if err != nil {
+		return 0, err
+	}
+	names, err := fs.Glob(files, "*.sql")
+	if err != nil || len(names) == 0 {
+		return 0, errors.Join(errors.New("no migrations"), err)
+	}
+	version, err := goose.NumericComponent(slices.Max(names)) // the numbers are of one width
+	if err != nil {
+		return 0, fmt.Errorf("read migrations: %w", err)
+	}
+	return version, nil
 }
 
 // PrintMigrations writes the SQL of all migrations in order, to be read or run by hand.
@@ -124,7 +195,7 @@ func (s *Store) provider(db *sqlx.DB, files fs.FS) (*goose.Provider, error) {
 		dialect = goose.DialectSQLite3
 	}
 	p, err := goose.NewProvider(dialect, db.DB, files,
-		goose.WithTableName("duetime_migrations"), goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
+		goose.WithTableName(migrationsTable), goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
 	if err != nil {
 		return nil, fmt.Errorf("prepare migrations: %w", err)
 	}

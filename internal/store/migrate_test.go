@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -57,9 +58,33 @@ func TestBeforeMigration(t *testing.T) {
 		if _, err := s.Layout(t.Context()); !errors.Is(err, store.ErrNoSchema) {
 			t.Errorf("%v: layout of an empty schema: %v, want ErrNoSchema", s.Dialect(), err)
 		}
+		if err := s.CheckMigrations(t.Context(), migrations.Files); !errors.Is(err, store.ErrNoSchema) {
+			t.Errorf("%v: migrations of an empty schema: %v, want ErrNoSchema", s.Dialect(), err)
+		}
 		if _, err := s.Insert(t.Context(), s.DB(), newTasks(t, 1)); !errors.Is(err, store.ErrNoSchema) {
 			t.Errorf("%v: insert into an empty schema: %v, want ErrNoSchema", s.Dialect(), err)
 		}
+	}
+}
+
+// A schema may be ahead of the program, and not behind it.
+func TestCheckMigrations(t *testing.T) {
+	t.Parallel()
+	lite := value[*store.Store](t)(store.OpenSQLite(filepath.Join(t.TempDir(), "new.db")))
+	t.Cleanup(func() { must(t, lite.Close()) })
+	maria := opened(t, pipelinetest.MariaDB(t).NewSchema(t), store.Options{})
+	for _, s := range []*store.Store{lite, maria} {
+		folder := s.Dialect().String() + "/"
+		first := value[[]byte](t)(migrations.Files.ReadFile(folder + "00001_tasks.sql"))
+		before := fstest.MapFS{folder + "00001_tasks.sql": {Data: first}}
+		must(t, s.Migrate(t.Context(), before, "test", shards))
+		must(t, s.CheckMigrations(t.Context(), before))
+		if err := s.CheckMigrations(t.Context(), migrations.Files); !errors.Is(err, store.ErrOldSchema) {
+			t.Errorf("%v: migrations of an older schema: %v, want ErrOldSchema", s.Dialect(), err)
+		}
+		must(t, s.Migrate(t.Context(), migrations.Files, "test", shards))
+		must(t, s.CheckMigrations(t.Context(), migrations.Files))
+		must(t, s.CheckMigrations(t.Context(), before))
 	}
 }
 

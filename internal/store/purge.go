@@ -33,9 +33,9 @@ func (s *Store) Purge(ctx context.Context, before time.Time, limit int) (int, er
 		s.purged = task.Cursor{At: before}
 		return 0, nil
 	}
-	// Not locked so far: rows that have ended never change, and another purge may delete them first.
-	if _, err = s.db.ExecContext(ctx, "DELETE FROM duetime_tasks WHERE id IN ("+marks(len(found))+") AND state <> 0",
-		idArgs(found)...); err != nil {
+	// Not locked so far: another purge may delete them first, and an operator may have woken a dead one.
+	if _, err = s.db.ExecContext(ctx, "DELETE FROM duetime_tasks WHERE id IN ("+marks(len(found))+") AND state <> 0 AND updated_at < ?",
+		append(idArgs(found), before.UnixMilli())...); err != nil {
 		return 0, fmt.Errorf("delete %d finished tasks: %w", len(found), err)
 	}
 	s.purged = last

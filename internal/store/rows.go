@@ -16,15 +16,15 @@ import (
 
 // columns of a task in the order in which they are inserted and read.
 const columns = "id, kind, owner, subject, queue, shard, state, due_at, run_at, version, attempt, max_attempts, " +
-	"dedup_key, payload, last_error, created_at, updated_at, finished_at"
+	"dedup_key, payload, last_error, traceparent, created_at, updated_at, finished_at"
 
-const columnCount = 18
+const columnCount = 19
 
 // rowValues lists a task's values in the order of columns.
 func rowValues(t task.Task) []any {
 	return []any{
 		t.ID[:], t.Kind, t.Owner, t.Subject, t.Queue, t.Shard, int8(t.State), t.DueAt.UnixMilli(), t.RunAt.UnixMilli(),
-		t.Version, t.Attempt, t.MaxAttempts, nullText(t.DedupKey), string(t.Payload), t.LastError,
+		t.Version, t.Attempt, t.MaxAttempts, nullText(t.DedupKey), string(t.Payload), t.LastError, t.Traceparent,
 		t.CreatedAt.UnixMilli(), t.UpdatedAt.UnixMilli(), nullTime(t.FinishedAt),
 	}
 }
@@ -57,7 +57,7 @@ func readTask(r *sqlx.Rows, first ...any) (task.Task, error) {
 		finished                   sql.NullInt64
 	)
 	err := r.Scan(append(first, &id, &t.Kind, &t.Owner, &t.Subject, &t.Queue, &t.Shard, &t.State, &due, &run,
-		&t.Version, &t.Attempt, &t.MaxAttempts, &key, &t.Payload, &t.LastError, &created, &updated, &finished)...)
+		&t.Version, &t.Attempt, &t.MaxAttempts, &key, &t.Payload, &t.LastError, &t.Traceparent, &created, &updated, &finished)...)
 	if err != nil {
 		return t, fmt.Errorf("scan task: %w", err)
 	}

@@ -34,11 +34,25 @@ var mutable = []struct {
 // Save writes tasks as one transition of pkg/task made them out of rows that were pending, each id once. It answers
 // ErrConflict if a row is not at the version before, or has ended; the caller must roll back then.
 func (s *Store) Save(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error {
+	return s.save(ctx, q, task.Pending, tasks)
+}
+
+// SaveDead is Save for transitions out of rows that were dead. It answers task.ErrKeyTaken when another task has the
+// key that one of them had.
+func (s *Store) SaveDead(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error {
+	err := s.save(ctx, q, task.Dead, tasks)
+	if isDuplicate(err) {
+		return fmt.Errorf("%w: %w", task.ErrKeyTaken, err)
+	}
+	return err
+}
+
+func (s *Store) save(ctx context.Context, q sqlx.ExtContext, from task.State, tasks []task.Task) error {
 	byID := slices.SortedFunc(slices.Values(tasks), func(a, b task.Task) int { return compareIDs(a.ID, b.ID) })
 	for part := range slices.Chunk(byID, saveChunk) {
 		set, args := assignments(part)
 		where, ids := versions(part, 1)
-		if err := s.update(ctx, q, set, append(args, ids...), where, len(part)); err != nil {
+		if err := s.update(ctx, q, from, set, append(args, ids...), where, len(part)); err != nil {
 			return fmt.Errorf("save %d tasks, the first %s: %w", len(tasks), tasks[0].ID, err)
 		}
 	}
@@ -55,14 +69,15 @@ func (s *Store) Finish(ctx context.Context, q sqlx.ExtContext, tasks []task.Task
 		"dedup_key = CASE WHEN SUBSTR(dedup_key, 1, 1) = 'k' THEN NULL ELSE dedup_key END"
 	where, ids := versions(tasks, 0)
 	args := append([]any{now.UnixMilli(), now.UnixMilli()}, ids...)
-	if err := s.update(ctx, q, set, args, where, len(tasks)); err != nil {
+	if err := s.update(ctx, q, task.Pending, set, args, where, len(tasks)); err != nil {
 		return fmt.Errorf("finish %d tasks, the first %s: %w", len(tasks), tasks[0].ID, err)
 	}
 	return nil
 }
 
-func (s *Store) update(ctx context.Context, q sqlx.ExtContext, set string, args []any, where string, want int) error {
-	r, err := q.ExecContext(ctx, "UPDATE duetime_tasks"+s.dialect.force("PRIMARY")+" SET "+set+" WHERE state = 0 AND "+where, args...)
+func (s *Store) update(ctx context.Context, q sqlx.ExtContext, from task.State, set string, args []any, where string, want int) error {
+	r, err := q.ExecContext(ctx, fmt.Sprintf("UPDATE duetime_tasks%s SET %s WHERE state = %d AND %s",
+		s.dialect.force("PRIMARY"), set, from, where), args...)
 	if err != nil {
 		return err
 	}

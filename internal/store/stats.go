@@ -1,51 +1,14 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/pkg/task"
 )
-
-// Filter chooses rows for an operator; zero fields choose all.
-type Filter struct {
-	Owner     string
-	Kind      string
-	State     *task.State
-	DueBefore time.Time // due_at before this
-	Limit     int       // most rows; default 100
-}
-
-// List reads the rows that the filter chooses, by (due_at, id).
-func (s *Store) List(ctx context.Context, f Filter) ([]task.Task, error) {
-	conditions, args := []string{"1 = 1"}, []any{}
-	add := func(condition string, arg any) {
-		conditions, args = append(conditions, condition), append(args, arg)
-	}
-	if f.Owner != "" {
-		add("owner = ?", f.Owner)
-	}
-	if f.Kind != "" {
-		add("kind = ?", f.Kind)
-	}
-	if f.State != nil {
-		add("state = ?", int8(*f.State))
-	}
-	if !f.DueBefore.IsZero() {
-		add("due_at < ?", f.DueBefore.UnixMilli())
-	}
-	tasks, err := s.query(ctx, nil, "SELECT "+columns+" FROM duetime_tasks WHERE "+strings.Join(conditions, " AND ")+
-		" ORDER BY due_at, id LIMIT ?", append(args, cmp.Or(f.Limit, 100)))
-	if err != nil {
-		return nil, fmt.Errorf("list tasks: %w", err)
-	}
-	return tasks, nil
-}
 
 // Stats are figures over all rows.
 type Stats struct {
@@ -85,7 +48,7 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 	if st.Kinds, err = counts[string](ctx, db, "SELECT kind, COUNT(*) FROM duetime_tasks GROUP BY kind"); err != nil {
 		return st, fmt.Errorf("count tasks by kind: %w", err)
 	}
-	if err := readLags(ctx, db, &st); err != nil {
+	if _, err := readLags(ctx, db, &st, lagRows); err != nil {
 		return st, fmt.Errorf("measure lag: %w", err)
 	}
 	return st, nil
@@ -115,25 +78,25 @@ const (
 )
 
 // readLags takes the percentiles by nearest rank from a histogram of milliseconds, which comes sorted and is read no
-// further than needed.
-func readLags(ctx context.Context, db *sqlx.DB, st *Stats) error {
-	var n, highest int64
-	err := db.QueryRowxContext(ctx, "SELECT COUNT(*), COALESCE(MAX("+lagOf+"), 0)"+lagRows).Scan(&n, &highest)
+// further than needed. It gives the number of the rows, which are those that from says.
+func readLags(ctx context.Context, db *sqlx.DB, st *Stats, from string, args ...any) (n int64, err error) {
+	var highest int64
+	err = db.QueryRowxContext(ctx, "SELECT COUNT(*), COALESCE(MAX("+lagOf+"), 0)"+from, args...).Scan(&n, &highest)
 	if err != nil || n == 0 {
-		return err
+		return n, err
 	}
 	st.LagMax = time.Duration(highest) * time.Millisecond
 	st.LagP50, st.LagP99 = st.LagMax, st.LagMax // should rows have been purged meanwhile
-	r, err := db.QueryxContext(ctx, "SELECT "+lagOf+" AS lag, COUNT(*)"+lagRows+" GROUP BY lag ORDER BY lag")
+	r, err := db.QueryxContext(ctx, "SELECT "+lagOf+" AS lag, COUNT(*)"+from+" GROUP BY lag ORDER BY lag", args...)
 	if err != nil {
-		return err
+		return n, err
 	}
 	defer func() { _ = r.Close() }() // reading to the end closed it, and an earlier error says more
 	rank50, rank99, seen := (n*50+99)/100, (n*99+99)/100, int64(0)
 	for seen < rank99 && r.Next() {
 		var lag, rows int64
 		if err := r.Scan(&lag, &rows); err != nil {
-			return err
+			return n, err
 		}
 		if seen < rank50 && seen+rows >= rank50 {
 			st.LagP50 = time.Duration(lag) * time.Millisecond
@@ -142,5 +105,5 @@ func readLags(ctx context.Context, db *sqlx.DB, st *Stats) error {
 			st.LagP99 = time.Duration(lag) * time.Millisecond
 		}
 	}
-	return r.Err()
+	return n, r.Err()
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"database/sql"
 	"fmt"
 	"net/url"
@@ -37,7 +38,7 @@ func Open(dsn string, o Options) (*Store, error) {
 	}
 	s := &Store{db: db, dialect: MySQL}
 	s.slow = func() (*sqlx.DB, error) {
-		return openMySQL(dsn, Options{MaxOpen: 4}, func(cfg *mysql.Config) {
+		return openMySQL(dsn, Options{MaxOpen: 4, TLS: o.TLS}, func(cfg *mysql.Config) {
 			cfg.ReadTimeout = 0
 			cfg.ParseTime = true // goose reads times
 		})
@@ -141,6 +142,7 @@ type Options struct {
 	LockWait    time.Duration // longest wait for a row lock, whole seconds, at least 1 s; default 2 s
 	WaitTimeout time.Duration // after which the server ends an idle session and its transaction; default the server's
 	MaxOpen     int           // most connections; default 32
+	TLS         *tls.Config   // of every connection; nil: none, or what the DSN asks for
 }
 
 // readTimeout bounds the wait for an answer, so that a COMMIT to a server that froze returns; it must exceed any
@@ -190,6 +192,9 @@ func configure(cfg *mysql.Config, o Options) {
 	cfg.WriteTimeout = cmp.Or(cfg.WriteTimeout, 5*time.Second)
 	cfg.ReadTimeout = cmp.Or(cfg.ReadTimeout, readTimeout)
 	cfg.Logger = &mysql.NopLogger{} // every error it prints is returned too
+	if o.TLS != nil {
+		cfg.TLS, cfg.AllowFallbackToPlaintext = o.TLS, false // whoever sits on the line could say that the server has no TLS
+	}
 	if cfg.Params == nil {
 		cfg.Params = map[string]string{}
 	}

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"cmp"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,6 +19,10 @@ type Config struct {
 	Brokers     []string // host:port; required for Kafka
 	Partitions  int      // of a queue's topic when it is created; default 24
 	Replication int      // of a topic when it is created; default 1
+
+	TLS      *tls.Config // of every connection; nil: none
+	Username string      // of SCRAM-SHA-512; empty: no authentication
+	Password string
 
 	SessionTimeout time.Duration // a dead consumer's partitions move after it; default 6 s
 	Heartbeat      time.Duration // default min(SessionTimeout/10, 500 ms): a new member waits about as long

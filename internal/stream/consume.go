@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,8 +77,8 @@ func (k *Kafka) consume(ctx context.Context, sub subscription, topic kafka.Topic
 				return fmt.Errorf("join %s: %w", sub.group, err)
 			}
 		case ctx.Err() != nil || errors.Is(err, kafka.ErrGroupClosed):
-		case refusal(err) != nil:
-			return fmt.Errorf("join %s: %w", sub.group, refusal(err))
+		case Refusal(err) != nil:
+			return fmt.Errorf("join %s: %w", sub.group, Refusal(err))
 		default:
 			m.warn(err)
 		}
@@ -97,8 +98,8 @@ func (k *Kafka) awaitEnsured(ctx context.Context, topic kafka.TopicConfig) error
 		if _, seen := k.partitions(ctx, topic.Topic); seen == nil {
 			return nil // another queue's topic is the trouble
 		}
-		if p := refusal(err); p != nil || isPermanent(err) {
-			return err
+		if p := Refusal(err); p != nil || isPermanent(err) {
+			return cmp.Or(p, err)
 		}
 		if ctx.Err() == nil {
 			k.cfg.Logger.Warn("waiting for the topics", "queue", topic.Topic, "err", err)
@@ -115,6 +116,7 @@ func (k *Kafka) newGroup(sub subscription) (*kafka.ConsumerGroup, error) {
 		Dialer: &kafka.Dialer{
 			ClientID: "duetime", Timeout: callTimeout, DualStack: true,
 			DialFunc: (&net.Dialer{Timeout: callTimeout}).DialContext,
+			TLS:      k.cfg.TLS, SASLMechanism: k.sasl,
 		},
 		StartOffset:            kafka.FirstOffset,
 		SessionTimeout:         k.cfg.SessionTimeout,

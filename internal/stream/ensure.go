@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,8 @@ func (k *Kafka) Ensure(ctx context.Context) error {
 		return err
 	}
 	defer k.unlockEnsuring()
-	return k.ensure(ctx, k.topics())
+	err := k.ensure(ctx, k.topics())
+	return cmp.Or(Refusal(err), err)
 }
 
 // ensureSoon is Ensure with one more topic, unless that was done within the last second: then its outcome is answered.
@@ -82,6 +84,9 @@ func (k *Kafka) ensure(ctx context.Context, topics []kafka.TopicConfig) error {
 // create asks for all topics, those that exist too: what is known of them may be stale, the broker may have been wiped.
 func (k *Kafka) create(ctx context.Context, topics []kafka.TopicConfig) error {
 	res, err := k.client.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: topics})
+	if errors.Is(err, kafka.BrokerNotAvailable) {
+		err = cmp.Or(k.Ping(ctx), err) // the client keeps to itself why it knows no broker
+	}
 	if err != nil {
 		return fmt.Errorf("create topics: %w", err)
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/segmentio/kafka-go"
+
+	"github.com/duetime/duetime/internal/trust"
 )
 
 var (
@@ -36,17 +38,23 @@ func isPermanent(err error) bool {
 	return errors.As(err, &p) && p.Permanent()
 }
 
-// refusal turns the broker's "never" into a permanent error that names what to change; nil for all other errors.
-func refusal(err error) error {
+// Refusal turns the broker's "never" into a permanent error that names what to change; nil for all other errors.
+func Refusal(err error) error {
+	_, named := errors.AsType[*trust.Refusal](err)
 	switch {
-	case err == nil:
-		return nil
+	case named:
+		return err
 	case errors.Is(err, kafka.InvalidSessionTimeout):
 		return permanent(fmt.Errorf("kafka.session_timeout is outside the broker's group.min.session.timeout.ms and "+
 			"group.max.session.timeout.ms: %w", err))
-	case errors.Is(err, kafka.SASLAuthenticationFailed), errors.Is(err, kafka.TopicAuthorizationFailed),
-		errors.Is(err, kafka.GroupAuthorizationFailed), errors.Is(err, kafka.ClusterAuthorizationFailed):
-		return permanent(fmt.Errorf("kafka.brokers: access is refused: %w", err))
+	case trust.Refused(err):
+		return &trust.Refusal{Key: "kafka.tls.ca_file", Err: err}
+	case errors.Is(err, kafka.SASLAuthenticationFailed), errors.Is(err, kafka.UnsupportedSASLMechanism),
+		errors.Is(err, kafka.IllegalSASLState):
+		return &trust.Refusal{Key: "kafka.sasl.username or kafka.sasl.password", Err: err}
+	case errors.Is(err, kafka.TopicAuthorizationFailed), errors.Is(err, kafka.GroupAuthorizationFailed),
+		errors.Is(err, kafka.ClusterAuthorizationFailed):
+		return permanent(fmt.Errorf("kafka.sasl.username: access is refused: %w", err))
 	case errors.Is(err, kafka.InvalidTopic), errors.Is(err, kafka.InvalidGroupId):
 		return permanent(fmt.Errorf("namespace or queues: the broker refuses the name: %w", err))
 	}

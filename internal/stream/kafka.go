@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/sasl"
+	"github.com/segmentio/kafka-go/sasl/scram"
 	"golang.org/x/sync/semaphore"
 )
 
@@ -24,6 +26,7 @@ type Kafka struct {
 	cfg       Config
 	names     names
 	metrics   *metrics
+	sasl      sasl.Mechanism // nil: none
 	transport *kafka.Transport
 	client    *kafka.Client
 	writer    *kafka.Writer
@@ -51,6 +54,11 @@ func NewKafka(cfg Config) (*Kafka, error) {
 		cfg: cfg, names: names{cfg.Namespace}, metrics: m,
 		inFlight: semaphore.NewWeighted(maxInFlight), ensuring: make(chan struct{}, 1),
 	}
+	if cfg.Username != "" {
+		if k.sasl, err = scram.Mechanism(scram.SHA512, cfg.Username, cfg.Password); err != nil {
+			return nil, fmt.Errorf("kafka.sasl.username or kafka.sasl.password: %w", err)
+		}
+	}
 	k.transport, k.client = k.newClient()
 	k.writer = newWriter(k.client.Addr, k.transport)
 	return k, nil
@@ -63,6 +71,8 @@ func (k *Kafka) newClient() (*kafka.Transport, *kafka.Client) {
 		DialTimeout: callTimeout,
 		MetadataTTL: metadataTTL,
 		ClientID:    "duetime",
+		TLS:         k.cfg.TLS,
+		SASL:        k.sasl,
 	}
 	return t, &kafka.Client{Addr: kafka.TCP(k.cfg.Brokers...), Transport: t}
 }

@@ -22,15 +22,50 @@ func (k *Kafka) Backlog(ctx context.Context, queue string) (Backlog, error) {
 	if err != nil {
 		return nil, fmt.Errorf("backlog of %s: %w", queue, err)
 	}
-	from, settled, err := k.uncommitted(ctx, sub, n)
+	spans, err := k.uncommitted(ctx, sub, n)
 	if err != nil {
 		return nil, fmt.Errorf("backlog of %s: %w", queue, err)
+	}
+	from, settled := map[int]int64{}, map[int]bool{}
+	for partition, s := range spans {
+		if s.from < s.to {
+			from[partition] = s.from
+		} else {
+			settled[partition] = true
+		}
 	}
 	return &backlog{partitions: n, settled: settled, first: k.published(ctx, sub.topic, from)}, nil
 }
 
-// uncommitted gives the first uncommitted offset of each partition that has one, and the partitions that have none.
-func (k *Kafka) uncommitted(ctx context.Context, sub subscription, n int) (map[int]int64, map[int]bool, error) {
+// Lag gives how many of the queue's hints its group has not committed yet, within three seconds; an error where not
+// every partition answered.
+func (k *Kafka) Lag(ctx context.Context, queue string) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	sub := k.names.queue(queue)
+	n, err := k.partitions(ctx, sub.topic)
+	if err != nil {
+		return 0, fmt.Errorf("lag of %s: %w", queue, err)
+	}
+	spans, err := k.uncommitted(ctx, sub, n)
+	if err != nil {
+		return 0, fmt.Errorf("lag of %s: %w", queue, err)
+	}
+	if len(spans) < n {
+		return 0, fmt.Errorf("lag of %s: %d of %d partitions don't answer", queue, n-len(spans), n)
+	}
+	var lag int64
+	for _, s := range spans {
+		lag += s.to - s.from
+	}
+	return lag, nil
+}
+
+// span is what a group has not committed of a partition: offsets from up to but not including to.
+type span struct{ from, to int64 }
+
+// uncommitted gives the span of each partition that answers.
+func (k *Kafka) uncommitted(ctx context.Context, sub subscription, n int) (map[int]span, error) {
 	ids := make([]int, n)
 	for i := range ids {
 		ids[i] = i
@@ -42,17 +77,17 @@ func (k *Kafka) uncommitted(ctx context.Context, sub subscription, n int) (map[i
 		err = res.Error
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("committed offsets of %s: %w", sub.group, err)
+		return nil, fmt.Errorf("committed offsets of %s: %w", sub.group, err)
 	}
 	first, err := k.ends(ctx, sub.topic, n, kafka.FirstOffset)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	last, err := k.ends(ctx, sub.topic, n, kafka.LastOffset)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	out, settled := map[int]int64{}, map[int]bool{}
+	spans := map[int]span{}
 	for _, c := range res.Topics[sub.topic] {
 		f, okF := first[c.Partition]
 		l, okL := last[c.Partition]
@@ -63,13 +98,9 @@ func (k *Kafka) uncommitted(ctx context.Context, sub subscription, n int) (map[i
 		if from > l {
 			from = f // the log was wiped: readers start at its start
 		}
-		if from < l {
-			out[c.Partition] = from
-		} else {
-			settled[c.Partition] = true
-		}
+		spans[c.Partition] = span{from, l}
 	}
-	return out, settled, nil
+	return spans, nil
 }
 
 // ends gives the first or the last offset of each partition that answers.

@@ -101,7 +101,7 @@ func (l *Local) Publish(ctx context.Context, entries []task.Entry, epoch int64) 
 	}
 	errs := make([]error, len(entries))
 	for i, e := range entries {
-		errs[i] = l.publish(e, epoch)
+		errs[i] = l.publish(ctx, e, epoch)
 	}
 	if !slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
 		return nil
@@ -109,16 +109,20 @@ func (l *Local) Publish(ctx context.Context, entries []task.Entry, epoch int64) 
 	return errs
 }
 
-func (l *Local) publish(e task.Entry, epoch int64) error {
+func (l *Local) publish(ctx context.Context, e task.Entry, epoch int64) error {
 	value, err := hintValue(e, epoch, l.cfg.Now())
 	if err != nil {
 		return err
 	}
-	return l.append(l.names.queue(e.Queue).topic, []byte(e.Owner), value)
+	return l.appendTraced(l.names.queue(e.Queue).topic, []byte(e.Owner), value, traceparentOf(ctx))
 }
 
-// append adds one record to the key's partition of a topic. An unknown topic is created if it is configured.
 func (l *Local) append(topic string, key, value []byte) error {
+	return l.appendTraced(topic, key, value, "")
+}
+
+// appendTraced adds one record to the key's partition of a topic. An unknown topic is created if it is configured.
+func (l *Local) appendTraced(topic string, key, value []byte, traceparent string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.open(); err != nil {
@@ -132,7 +136,7 @@ func (l *Local) append(topic string, key, value []byte) error {
 		}
 		t = l.ensure(topic, n)
 	}
-	return t.append(key, value)
+	return t.append(key, value, traceparent)
 }
 
 // configured gives the partitions of a topic that Ensure makes; mu is held.

@@ -47,7 +47,7 @@ func newLocalTopic(partitions int, patience time.Duration) *localTopic {
 	return &localTopic{patience: patience, logs: make([]localLog, partitions), grown: make(chan struct{})}
 }
 
-func (t *localTopic) append(key, value []byte) error {
+func (t *localTopic) append(key, value []byte, traceparent string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := t.round % len(t.logs)
@@ -61,7 +61,7 @@ func (t *localTopic) append(key, value []byte) error {
 		return errLocalFull
 	}
 	next := log.committed + int64(len(log.records))
-	log.records = append(log.records, record{partition: p, offset: next, value: value})
+	log.records = append(log.records, record{partition: p, offset: next, value: value, traceparent: traceparent})
 	close(t.grown)
 	t.grown = make(chan struct{})
 	return nil

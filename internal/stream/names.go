@@ -17,6 +17,13 @@ func (n names) queue(queue string) subscription {
 	return subscription{topic: n.namespace + ".q." + queue, group: n.namespace + "." + queue}
 }
 
+// QueueNames spells the topic of a queue in a namespace, and the consumer group that reads it, for what is configured
+// around our processes.
+func QueueNames(namespace, queue string) (topic, group string) {
+	s := names{namespace}.queue(queue)
+	return s.topic, s.group
+}
+
 func (n names) compensate() subscription {
 	return subscription{topic: n.namespace + ".compensate", group: n.namespace + ".compensate"}
 }

@@ -54,7 +54,7 @@ func (k *Kafka) Publish(ctx context.Context, entries []task.Entry, epoch int64) 
 	ctx, cancel := context.WithTimeout(ctx, publishBound)
 	defer cancel()
 	errs := make([]error, len(entries))
-	byTopic := k.messages(entries, epoch, errs)
+	byTopic := k.messages(entries, epoch, traceHeaders(ctx), errs)
 	var wg sync.WaitGroup
 	for topic, out := range byTopic {
 		wg.Go(func() {
@@ -70,7 +70,7 @@ func (k *Kafka) Publish(ctx context.Context, entries []task.Entry, epoch int64) 
 	return errs
 }
 
-func (k *Kafka) messages(entries []task.Entry, epoch int64, errs []error) map[string]*outgoing {
+func (k *Kafka) messages(entries []task.Entry, epoch int64, headers []kafka.Header, errs []error) map[string]*outgoing {
 	now := k.cfg.Now()
 	byTopic := map[string]*outgoing{}
 	for i, e := range entries {
@@ -84,7 +84,7 @@ func (k *Kafka) messages(entries []task.Entry, epoch int64, errs []error) map[st
 			byTopic[topic] = &outgoing{}
 		}
 		o := byTopic[topic]
-		o.messages = append(o.messages, kafka.Message{Topic: topic, Key: []byte(e.Owner), Value: value})
+		o.messages = append(o.messages, kafka.Message{Topic: topic, Key: []byte(e.Owner), Value: value, Headers: headers})
 		o.of = append(o.of, i)
 	}
 	return byTopic

@@ -151,7 +151,7 @@ func readRecords(records kafka.RecordReader, partition int, offset int64) ([]rec
 			if err != nil {
 				return out, err
 			}
-			out = append(out, record{partition: partition, offset: rec.Offset, value: value})
+			out = append(out, record{partition: partition, offset: rec.Offset, value: value, traceparent: traceparentIn(rec.Headers)})
 		}
 		closeBytes(rec.Key)
 		closeBytes(rec.Value)

@@ -40,6 +40,8 @@ type record struct {
 	partition int
 	offset    int64
 	value     []byte // at most maxValue+1 bytes: one more than can be decoded
+
+	traceparent string // of the call that published it; empty without tracing
 }
 
 // rawSession is a session before its messages are understood.
@@ -58,7 +60,7 @@ const (
 func deliveries(recs []record, m *metrics) []task.Delivery {
 	out := make([]task.Delivery, len(recs))
 	for i, r := range recs {
-		d := task.Delivery{Partition: r.partition, Offset: r.offset}
+		d := task.Delivery{Partition: r.partition, Offset: r.offset, Traceparent: r.traceparent}
 		if d.Hint, _, d.Err = decodeHint(r.value); d.Err != nil {
 			d.Raw = r.value[:min(len(r.value), maxRaw)]
 			m.undecodable.WithLabelValues("queue").Inc()

@@ -19,13 +19,14 @@ const (
 	Failed  = "failed"  // an attempt was charged; it runs again after its backoff
 	Snoozed = "snoozed" // the handler answered worker.Snooze
 	Dead    = "dead"    // the last attempt was charged, or the handler answered worker.Discard
+	Skipped = "skipped" // not run: too late for the catch-up window of its kind
 )
 
 // Fired is one run of a task.
 type Fired struct {
 	task.Task           // the row after the run: its state, its attempts, its next try
 	At        time.Time // when it ran, on the clock of Fire
-	Result    string    // Done, Failed, Snoozed or Dead
+	Result    string    // Done, Failed, Snoozed, Dead or Skipped
 	Err       error     // what the handler answered, if it failed
 }
 
@@ -162,7 +163,7 @@ func (f *firing) note(ctx context.Context, outcomes []worker.Outcome, at time.Ti
 			settled++
 		}
 		switch o.Result {
-		case Done, Failed, Snoozed, Dead:
+		case Done, Failed, Snoozed, Dead, Skipped:
 		default:
 			continue
 		}

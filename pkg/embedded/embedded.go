@@ -22,6 +22,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/jmoiron/sqlx"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/duetime/duetime/internal/elect"
 	"github.com/duetime/duetime/internal/index"
@@ -50,6 +51,8 @@ type Config struct {
 
 	// Metrics takes the metrics of this one pipeline; nil for none. A second pipeline in the process needs another.
 	Metrics prometheus.Registerer
+	// Tracer makes the pipeline's spans; nil for OpenTelemetry's global one.
+	Tracer trace.TracerProvider
 }
 
 func (c Config) withDefaults() Config {
@@ -208,7 +211,7 @@ func (p *Pipeline) open(ctx context.Context) error {
 	messages := p.cfg.stream()
 	messages.Now = p.clock.Now
 	p.stream = stream.NewLocal(messages)
-	p.Client, err = schedule.New(schedule.Config{Shards: p.newShards, Logger: p.cfg.Logger, Metrics: p.cfg.Metrics},
+	p.Client, err = schedule.New(schedule.Config{Shards: p.newShards, Logger: p.cfg.Logger, Metrics: p.cfg.Metrics, Tracer: p.cfg.Tracer},
 		p.store, p.index, p.stream)
 	return err
 }

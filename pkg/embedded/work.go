@@ -89,7 +89,7 @@ func (p *Pipeline) stages(mux *worker.Mux) ([]stage, error) {
 // event is a candidate for firing.
 func (p *Pipeline) event(number int) (stage, error) {
 	d, err := dispatch.New(dispatch.Config{
-		Lead: p.cfg.Lead, Now: p.clock.Now, Shards: p.shards, Logger: p.cfg.Logger, Metrics: p.metrics("event", number),
+		Lead: p.cfg.Lead, Now: p.clock.Now, Shards: p.shards, Logger: p.cfg.Logger, Metrics: p.metrics("event", number), Tracer: p.cfg.Tracer,
 	}, p.index, p.stream)
 	if err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func (p *Pipeline) stand(name string, lead func(context.Context, *elect.Term) er
 func (p *Pipeline) worker(number int, mux *worker.Mux) (*worker.Worker, error) {
 	cfg := worker.Config{
 		Concurrency: p.cfg.Concurrency, Batch: p.cfg.Batch, HandlerTimeout: p.cfg.HandlerTimeout,
-		Logger: p.cfg.Logger, Metrics: p.metrics("worker", number),
+		Logger: p.cfg.Logger, Metrics: p.metrics("worker", number), Tracer: p.cfg.Tracer,
 	}
 	if p.store.Dialect() == store.SQLite {
 		cfg.BatchTime = sqliteBatchTime

@@ -12,12 +12,19 @@ import (
 // one task.
 func (c *Client) Schedule(ctx context.Context, spec task.Spec) (task.Task, error) {
 	if spec.Mode() == task.Unkeyed {
-		made, fresh, err := c.store.InsertAlone(ctx, spec)
-		if done, err := c.alone(ctx, &made, fresh, err); done {
+		if made, done, err := c.scheduleAlone(ctx, spec); done {
 			return made, err
 		}
 	}
 	return inTx(ctx, c, func(tx *Tx) (task.Task, error) { return tx.Schedule(ctx, spec) })
+}
+
+func (c *Client) scheduleAlone(ctx context.Context, spec task.Spec) (made task.Task, done bool, err error) {
+	ctx, specs, end := traced(ctx, c.tracer, []task.Spec{spec})
+	defer func() { end(err) }()
+	made, fresh, err := c.store.InsertAlone(ctx, specs[0])
+	done, err = c.alone(ctx, &made, fresh, err)
+	return made, done, err
 }
 
 // Reschedule is Tx.Reschedule in a transaction of its own.
@@ -49,6 +56,9 @@ func (c *Client) change(ctx context.Context, verb string, id task.ID, next trans
 		}
 		err = c.store.SaveAlone(ctx, changed)
 		if done, err := c.alone(ctx, &changed, err == nil, err); done {
+			if err == nil {
+				c.history.add([]task.Event{task.Changed(row, changed)})
+			}
 			return changed, err
 		}
 		if mysqlNumber(err) == mysqlLockWait {

@@ -186,17 +186,20 @@ func (t *Tx) apply(ctx context.Context, verb string, locked []task.Task, next tr
 			return nil, fmt.Errorf("%s %s: %w", verb, row.ID, err)
 		}
 	}
-	if err := t.save(ctx, verb, changed); err != nil {
+	if err := t.save(ctx, verb, locked, changed); err != nil {
 		return nil, err
 	}
 	return changed, nil
 }
 
-func (t *Tx) save(ctx context.Context, verb string, changed []task.Task) error {
+func (t *Tx) save(ctx context.Context, verb string, before, changed []task.Task) error {
 	if err := t.rows.Save(ctx, t.db, changed); err != nil {
 		return t.spoil(fmt.Errorf("%s %d tasks: %w", verb, len(changed), err))
 	}
 	t.log = append(t.log, changed...)
+	for i := range changed {
+		t.told = append(t.told, task.Changed(before[i], changed[i]))
+	}
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"github.com/jmoiron/sqlx"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -57,6 +58,7 @@ type Config struct {
 	PutTimeout time.Duration // of one call to the index; default 500 ms
 	Backlog    int           // most ids that wait for compensation; default 16384
 	DrainTime  time.Duration // how long Close goes on at most; default 2 s
+	Actor      string        // who changes tasks here, in their history; default task.ActorService
 
 	// Shards gives the number of shards over which the layout spreads new tasks. The answer is kept for a minute. Nil:
 	// Tasks reads the database.
@@ -64,6 +66,7 @@ type Config struct {
 
 	Logger  *slog.Logger          // default slog.Default
 	Metrics prometheus.Registerer // nil: none
+	Tracer  trace.TracerProvider  // nil: the global one
 }
 
 // Validate refuses what can't work.
@@ -80,6 +83,7 @@ func (c Config) withDefaults() Config {
 	c.PutTimeout = cmp.Or(c.PutTimeout, 500*time.Millisecond)
 	c.Backlog = cmp.Or(c.Backlog, 16384)
 	c.DrainTime = cmp.Or(c.DrainTime, 2*time.Second)
+	c.Actor = cmp.Or(c.Actor, task.ActorService)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	return c
 }
@@ -90,12 +94,14 @@ type Client struct {
 	store   Store
 	index   Index
 	indexer *indexer
+	history *history
+	tracer  trace.Tracer
 	shards  shardCount
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 }
 
-// New makes a client and starts its two goroutines, which Close ends.
+// New makes a client and starts its goroutines, which Close ends.
 func New(cfg Config, store Store, index Index, compensator Compensator) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -106,12 +112,16 @@ func New(cfg Config, store Store, index Index, compensator Compensator) (*Client
 	cfg = cfg.withDefaults()
 	m := newMetrics(cfg.Metrics)
 	b := newBacklog(cfg, compensator, m)
-	c := &Client{cfg: cfg, store: store, index: index, indexer: newIndexer(cfg, index, b, m)}
+	c := &Client{
+		cfg: cfg, store: store, index: index, indexer: newIndexer(cfg, index, b, m), history: newHistory(cfg, store, m),
+		tracer: newTracer(cfg.Tracer),
+	}
 	c.shards.read = cfg.Shards
 	ctx, stop := context.WithCancel(context.Background())
 	c.cancel = stop
 	c.running.Go(func() { c.indexer.run(ctx) })
 	c.running.Go(func() { b.run(ctx) })
+	c.running.Go(func() { c.history.run(ctx) })
 	return c, nil
 }
 
@@ -123,6 +133,7 @@ func (c *Client) Close(ctx context.Context) {
 	unhook := context.AfterFunc(ctx, c.cancel)
 	defer unhook()
 	c.indexer.close()
+	c.history.close()
 	c.running.Wait()
 	c.cancel()
 }
@@ -137,20 +148,21 @@ func (c *Client) Close(ctx context.Context) {
 func (c *Client) InTx(ctx context.Context, fn func(tx *Tx) error) error {
 	var last error
 	tries := 0
-	touched, err := backoff.Retry(ctx, func() ([]task.Task, error) {
+	tx, err := backoff.Retry(ctx, func() (*Tx, error) {
 		tries++
-		touched, err := c.try(ctx, fn)
+		tx, err := c.try(ctx, fn)
 		if err != nil {
 			last = err
 			if !c.again(err) {
 				return nil, backoff.Permanent(err)
 			}
 		}
-		return touched, err
+		return tx, err
 	}, backoff.WithBackOff(jitter()), backoff.WithMaxTries(uint(c.cfg.MaxTries)), backoff.WithMaxElapsedTime(0))
 	switch {
 	case err == nil:
-		c.indexer.put(ctx, touched)
+		c.indexer.put(ctx, tx.Touched())
+		c.history.add(tx.told)
 		return nil
 	case !c.again(last):
 		return last
@@ -179,8 +191,8 @@ func jitter() backoff.BackOff {
 	return b
 }
 
-// try is one transaction from BEGIN to COMMIT; it gives what a committed try touched.
-func (c *Client) try(ctx context.Context, fn func(tx *Tx) error) ([]task.Task, error) {
+// try is one transaction from BEGIN to COMMIT; it gives what committed.
+func (c *Client) try(ctx context.Context, fn func(tx *Tx) error) (*Tx, error) {
 	began, err := c.store.Begin(ctx)
 	if err != nil {
 		return nil, err
@@ -192,6 +204,8 @@ func (c *Client) try(ctx context.Context, fn func(tx *Tx) error) ([]task.Task, e
 		}
 	}()
 	tx := NewTx(began, c.store)
+	tx.actor = c.cfg.Actor
+	tx.tracer = c.tracer
 	if err := fn(tx); err != nil {
 		return nil, err
 	}
@@ -202,7 +216,7 @@ func (c *Client) try(ctx context.Context, fn func(tx *Tx) error) ([]task.Task, e
 		return nil, fmt.Errorf("commit: %w", err)
 	}
 	ended = true
-	return tx.Touched(), c.committed(began.Commit(), tx.Touched())
+	return tx, c.committed(began.Commit(), tx.Touched())
 }
 
 // committed reads the answer of a COMMIT. After a lost one the daemon is to look at the tasks.

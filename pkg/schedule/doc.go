@@ -19,6 +19,14 @@
 //     background, and the daemon reads the rows and indexes them. Repeated failures open a circuit breaker: the ids go
 //     to that queue at once. What doesn't fit is dropped and counted: the daemon's sweeps find the rows.
 //
+// # The history
+//
+// What a change means to people (moved by how much, cancelled) becomes a line of the history: from a bounded buffer, in bulk
+// every 200 ms and at Close, after the commit, so that a change of one task stays the one statement that it is. Lines that
+// don't fit, or that the database refuses, are dropped and counted. The history is for people: it may miss the last moment
+// before a crash, and a change whose COMMIT's answer was lost. The row is the truth. A tool that must not miss its own
+// lines writes them into the transaction, by Tx.Tell.
+//
 // # What is decided where
 //
 // "Now" is the database's clock, read once in each transaction. States and versions are decided by the row under its

@@ -66,7 +66,7 @@ func newRig(t *testing.T, cfg Config, put func(context.Context, []task.Task) err
 	m := newMetrics(nil)
 	b := newBacklog(cfg, in, m)
 	x := newIndexer(cfg, fakeIndex{put}, b, m)
-	c := &Client{cfg: cfg, indexer: x}
+	c := &Client{cfg: cfg, indexer: x, history: newHistory(cfg, nil, m)}
 	ctx, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel
 	c.running.Go(func() { x.run(ctx) })

@@ -23,7 +23,13 @@ func (t *Tx) Schedule(ctx context.Context, spec task.Spec) (task.Task, error) {
 
 // ScheduleMany is Schedule for up to task.MaxPerCall specs, in few statements and all or nothing. The rows come back in
 // the order of the specs; of two specs with one key the first makes the task, and the second finds it.
-func (t *Tx) ScheduleMany(ctx context.Context, specs []task.Spec) ([]task.Task, error) {
+func (t *Tx) ScheduleMany(ctx context.Context, specs []task.Spec) (rows []task.Task, err error) {
+	ctx, specs, end := traced(ctx, t.tracer, specs)
+	defer func() { end(err) }()
+	return t.scheduleMany(ctx, specs)
+}
+
+func (t *Tx) scheduleMany(ctx context.Context, specs []task.Spec) ([]task.Task, error) {
 	if err := checkCount(len(specs)); err != nil || len(specs) == 0 {
 		return nil, err
 	}
@@ -66,7 +72,7 @@ func resolve(specs []task.Spec, now time.Time) ([]task.Task, error) {
 func (t *Tx) moveTaken(ctx context.Context, specs []task.Spec, wanted, standing []task.Task, now time.Time) (
 	[]task.Task, error,
 ) {
-	moved := make(map[task.ID]task.Task)
+	before, moved := make(map[task.ID]task.Task), make(map[task.ID]task.Task)
 	for i, row := range standing {
 		if specs[i].Mode() != task.MovePending || row.ID == specs[i].ID() {
 			continue
@@ -75,7 +81,7 @@ func (t *Tx) moveTaken(ctx context.Context, specs []task.Spec, wanted, standing 
 		if err != nil {
 			return nil, t.spoil(fmt.Errorf("schedule by moving %s: %w", row.ID, err))
 		}
-		moved[row.ID] = next
+		before[row.ID], moved[row.ID] = row, next
 	}
 	if len(moved) == 0 {
 		return standing, nil
@@ -85,7 +91,12 @@ func (t *Tx) moveTaken(ctx context.Context, specs []task.Spec, wanted, standing 
 			standing[i] = next
 		}
 	}
-	if err := t.save(ctx, "move", slices.Collect(maps.Values(moved))); err != nil {
+	changed := slices.Collect(maps.Values(moved))
+	were := make([]task.Task, len(changed))
+	for i, row := range changed {
+		were[i] = before[row.ID]
+	}
+	if err := t.save(ctx, "move", were, changed); err != nil {
 		return nil, err
 	}
 	return standing, nil

@@ -50,7 +50,7 @@ func (c *Client) Join(tx SQLTx) *Joined {
 	default:
 		panic(fmt.Sprintf("schedule: Join(%T): must be a *sql.Tx or a *sqlx.Tx", tx))
 	}
-	j.guard = j.stands
+	j.guard, j.tracer = j.stands, c.tracer
 	return j
 }
 
@@ -93,6 +93,7 @@ func (j *Joined) Commit(ctx context.Context) error {
 		return err
 	}
 	j.client.indexer.put(ctx, touched)
+	j.client.history.add(j.told)
 	return nil
 }
 
@@ -137,5 +138,6 @@ func (j *Joined) Index(ctx context.Context) error {
 			return fmt.Errorf("index task %s: version %d is not committed: %w", t.ID, t.Version, ErrRolledBack)
 		}
 	}
+	j.client.history.add(j.told)
 	return nil
 }

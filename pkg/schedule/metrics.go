@@ -18,35 +18,46 @@ const (
 type metrics struct {
 	puts          *prometheus.CounterVec
 	compensations *prometheus.CounterVec
+	untold        prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) metrics {
 	return metrics{
-		puts: registered(r, "duetime_index_puts_total",
+		puts: byResult(r, "duetime_index_puts_total",
 			"Tasks put into the index after their commit: ok, failed, or skipped while the index is away.",
 			resultOK, resultFailed, resultSkipped),
-		compensations: registered(r, "duetime_compensations_total",
+		compensations: byResult(r, "duetime_compensations_total",
 			"Task ids handed to the daemon because their put did not succeed: ok, failed, or dropped.",
 			resultOK, resultFailed, resultDropped),
+		untold: registered(r, prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "duetime_history_dropped_total",
+			Help: "Lines of the history that were dropped: too many waited, or the database refused them.",
+		})),
 	}
 }
 
-// registered makes a counter by result, or finds the one of another client in this process.
-func registered(r prometheus.Registerer, name, help string, results ...string) *prometheus.CounterVec {
-	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"result"})
-	if r != nil {
-		if err := r.Register(v); err != nil {
-			var there prometheus.AlreadyRegisteredError
-			if !errors.As(err, &there) {
-				panic(err) // two metrics of one name: a programmer's error at start
-			}
-			v = there.ExistingCollector.(*prometheus.CounterVec) //nolint:forcetypeassert // same description
-		}
-	}
+// byResult makes a counter by result, or finds the one of another client in this process.
+func byResult(r prometheus.Registerer, name, help string, results ...string) *prometheus.CounterVec {
+	v := registered(r, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"result"}))
 	for _, result := range results {
 		v.WithLabelValues(result)
 	}
 	return v
+}
+
+// registered registers a collector, or gives the one of another client in this process.
+func registered[C prometheus.Collector](r prometheus.Registerer, c C) C {
+	if r == nil {
+		return c
+	}
+	if err := r.Register(c); err != nil {
+		var there prometheus.AlreadyRegisteredError
+		if !errors.As(err, &there) {
+			panic(err) // two metrics of one name: a programmer's error at start
+		}
+		return there.ExistingCollector.(C) //nolint:forcetypeassert // same description
+	}
+	return c
 }
 
 func count(v *prometheus.CounterVec, result string, n int) {

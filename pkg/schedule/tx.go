@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Rows is what a transaction needs of the store. q is always the transaction.
+// Rows is what a transaction needs of the store. q is the transaction.
 type Rows interface {
 	// Now reads the database's clock.
 	Now(ctx context.Context, q sqlx.QueryerContext) (time.Time, error)
@@ -28,6 +29,8 @@ type Rows interface {
 	ListOwner(ctx context.Context, q sqlx.QueryerContext, owner, kind string) ([]task.Task, error)
 	// Save writes rows whose transition was computed, each over the version before it.
 	Save(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error
+	// Record appends lines to the history; a nil q means a transaction of its own.
+	Record(ctx context.Context, q sqlx.ExtContext, events []task.Event) error
 }
 
 // Tx is one try of a transaction: the service's own statements, and the changes of tasks that commit or vanish with
@@ -37,8 +40,12 @@ type Tx struct {
 	rows  Rows
 	guard func(context.Context) error // nil, or what must hold before each change
 	now   time.Time
-	log   []task.Task // every version that this try wrote, in order
+	log   []task.Task  // every version that this try wrote, in order
+	told  []task.Event // what those mean to people
+	actor string
 	err   error
+
+	tracer trace.Tracer // nil: no spans; what is scheduled carries its caller's trace context all the same
 }
 
 var _ sqlx.ExtContext = (*Tx)(nil)
@@ -66,15 +73,15 @@ func (t *Tx) Err() error { return t.err }
 
 // Mark is a place in a try to which Rewind goes back.
 type Mark struct {
-	n   int
-	err error
+	n, told int
+	err     error
 }
 
 // Mark notes this place; take it where a SAVEPOINT is set.
-func (t *Tx) Mark() Mark { return Mark{n: len(t.log), err: t.err} }
+func (t *Tx) Mark() Mark { return Mark{n: len(t.log), told: len(t.told), err: t.err} }
 
 // Rewind forgets what was touched since the mark; call it after a ROLLBACK TO the savepoint has succeeded.
-func (t *Tx) Rewind(m Mark) { t.log, t.err = t.log[:m.n], m.err }
+func (t *Tx) Rewind(m Mark) { t.log, t.told, t.err = t.log[:m.n], t.told[:m.told], m.err }
 
 // Touched gives the last version of each task that this try wrote, in the order of first touch.
 func (t *Tx) Touched() []task.Task { return t.TouchedSince(Mark{}) }

@@ -22,6 +22,8 @@ type Delivery struct {
 	Offset    int64
 	Raw       []byte // the message's value, only when Err is set
 	Err       error  // the message can't be decoded
+
+	Traceparent string // W3C trace context of the call that published it; empty without tracing
 }
 
 // DeadLetter is what the dead topic carries about a task that is dead, or about a message that could not be read.

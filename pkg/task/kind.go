@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"time"
 )
 
 // KindInfo is what a kind says about all its tasks. The scheduling side copies Queue and MaxAttempts into each row; the
@@ -13,6 +14,9 @@ type KindInfo struct {
 	Queue       string  // default "default"
 	MaxAttempts int     // default 25
 	Backoff     Backoff // default DefaultBackoff
+
+	// CatchUpWindow is how late the first try may begin; 0, the default, sets no bound.
+	CatchUpWindow time.Duration
 }
 
 // Kind declares a kind of task with payload P once, for the side that schedules and for the side that runs it.
@@ -31,6 +35,12 @@ func MaxAttempts(n int) KindOption { return func(k *KindInfo) { k.MaxAttempts = 
 
 // Retry times the tries after a failure.
 func Retry(b Backoff) KindOption { return func(k *KindInfo) { k.Backoff = b } }
+
+// CatchUpWindow says what becomes of tasks that an outage made late: a task whose first try would begin later than its due
+// time plus d is not run, but ends as cancelled, with a last error that begins with "skipped". Without it, or with 0, all
+// are run, however late. A task that was handed to a handler once, or snoozed, is never skipped; nor is one moved by a
+// reschedule, which sets another due time.
+func CatchUpWindow(d time.Duration) KindOption { return func(k *KindInfo) { k.CatchUpWindow = d } }
 
 // NewKind declares a kind. It panics on a name, queue, or number outside the limits: kinds are declared at start, by
 // the programmer.
@@ -56,6 +66,9 @@ func (k KindInfo) check() error {
 	}
 	if k.MaxAttempts < 1 || k.MaxAttempts > maxAttempts {
 		return &FieldError{"max_attempts", fmt.Sprintf("must be 1 to %d", maxAttempts)}
+	}
+	if k.CatchUpWindow < 0 || k.CatchUpWindow > MaxAhead {
+		return &FieldError{"catch_up_window", "must be 0 (none) to 10 years"}
 	}
 	return nil
 }

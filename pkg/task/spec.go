@@ -50,6 +50,7 @@ type Spec struct {
 	when    When
 	key     string
 	mode    KeyMode
+	traced  string
 	err     error
 }
 
@@ -78,6 +79,12 @@ func keyed(k string, mode KeyMode) Option {
 // WithID gives the task an id chosen by the caller, as when a call is repeated after an unknown commit.
 func WithID(id ID) Option { return func(spec *Spec) { spec.id = id } }
 
+// Traced gives the spec with the W3C trace context of the call that schedules it, for the row to keep.
+func (s Spec) Traced(traceparent string) Spec {
+	s.traced = traceparent
+	return s
+}
+
 // ID gives the id that the task will have.
 func (s Spec) ID() ID { return s.id }
 
@@ -100,7 +107,7 @@ func (s Spec) Resolve(now time.Time) (Task, error) {
 	return Task{
 		ID: s.id, Kind: s.kind.Name, Owner: s.owner, Subject: s.subject, Queue: s.kind.Queue,
 		State: Pending, DueAt: due, RunAt: due, Version: 1, MaxAttempts: s.kind.MaxAttempts,
-		DedupKey: s.dedupKey(), Payload: s.payload, CreatedAt: now, UpdatedAt: now,
+		DedupKey: s.dedupKey(), Payload: s.payload, CreatedAt: now, UpdatedAt: now, Traceparent: s.traced,
 	}, nil
 }
 
@@ -145,6 +152,7 @@ func (s Spec) dedupKey() string {
 }
 
 const (
-	pendingKey = "k" // cleared when the task ends
+	pendingKey = "k" // cleared when the task is done or cancelled
 	onceKey    = "o" // stays for the row's life
+	deadKey    = "d" // was a pendingKey; with the task's id between, so that it stands in nobody's way until a retry
 )

@@ -5,8 +5,8 @@ import "fmt"
 // State is where a task stands in its life. The numbers are those of the column.
 type State int8
 
-// A task starts Pending and ends in exactly one of the other states, which no transition leaves (an operator's retry
-// of a dead task is a new life under a new id).
+// A task starts Pending and ends in exactly one of the other states. Done and Cancelled are final. Dead is left by an
+// operator alone: a retry makes the task Pending again, a dismissal Cancelled.
 const (
 	Pending   State = 0 // waits for its time, or for its next try
 	Done      State = 1 // its effect has committed

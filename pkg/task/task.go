@@ -27,6 +27,7 @@ type Task struct {
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
 	FinishedAt  time.Time // zero while pending
+	Traceparent string    // W3C trace context of the call that scheduled it; empty without tracing
 }
 
 // Shard gives the shard of n in which an owner's new tasks are indexed. SQL computes the same as CRC32(owner) MOD n.
@@ -145,8 +146,11 @@ func (t Task) end(s State, now time.Time) Task {
 		return t
 	}
 	t.State, t.FinishedAt = s, now
-	if strings.HasPrefix(t.DedupKey, pendingKey) {
+	if key, ok := strings.CutPrefix(t.DedupKey, pendingKey); ok {
 		t.DedupKey = ""
+		if s == Dead {
+			t.DedupKey = t.restingKey() + key
+		}
 	}
 	return t.next(now)
 }

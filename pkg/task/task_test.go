@@ -87,7 +87,7 @@ func TestEachTransition(t *testing.T) {
 		"fail for the last time": {
 			func(r task.Task) task.Task { r.Attempt = 2; return r.Fail(errBoom, time.Second, now) },
 			func(r *task.Task) {
-				r.Attempt, r.State, r.FinishedAt, r.DedupKey, r.LastError = 3, task.Dead, now, "", "boom"
+				r.Attempt, r.State, r.FinishedAt, r.DedupKey, r.LastError = 3, task.Dead, now, resting(*r, "k"), "boom"
 			},
 		},
 		"charge": {
@@ -101,7 +101,7 @@ func TestEachTransition(t *testing.T) {
 		"after the last charge": {
 			func(r task.Task) task.Task { r.Attempt = 3; return r.AfterCharge(errBoom, time.Second, now) },
 			func(r *task.Task) {
-				r.Attempt, r.State, r.FinishedAt, r.DedupKey, r.LastError = 3, task.Dead, now, "", "boom"
+				r.Attempt, r.State, r.FinishedAt, r.DedupKey, r.LastError = 3, task.Dead, now, resting(*r, "k"), "boom"
 			},
 		},
 		"rearm": {
@@ -118,7 +118,9 @@ func TestEachTransition(t *testing.T) {
 		},
 		"discard": {
 			func(r task.Task) task.Task { return r.Discard(errBoom, now) },
-			func(r *task.Task) { r.State, r.FinishedAt, r.DedupKey, r.LastError = task.Dead, now, "", "boom" },
+			func(r *task.Task) {
+				r.State, r.FinishedAt, r.DedupKey, r.LastError = task.Dead, now, resting(*r, "k"), "boom"
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -182,6 +184,7 @@ var outcomes = map[string]func(task.Task, time.Time) task.Task{
 	"after":   func(r task.Task, now time.Time) task.Task { return r.AfterCharge(errBoom, time.Second, now) },
 	"rearm":   func(r task.Task, now time.Time) task.Task { return r.Rearm(time.Second, now) },
 	"discard": func(r task.Task, now time.Time) task.Task { return r.Discard(errBoom, now) },
+	"skip":    func(r task.Task, now time.Time) task.Task { return r.Skip(2*time.Minute, time.Minute, now) },
 }
 
 func TestAnySequenceOfTransitions(t *testing.T) {
@@ -199,6 +202,7 @@ func TestAnySequenceOfTransitions(t *testing.T) {
 				before := row
 				row = next(row, at)
 				switch {
+				case before.State == task.Dead && row.State != task.Dead && row.Version == before.Version+1:
 				case before.State != task.Pending:
 					if diff := cmp.Diff(before, row); diff != "" {
 						r.Fatalf("a finished task changed:\n%s", diff)
@@ -214,12 +218,20 @@ func TestAnySequenceOfTransitions(t *testing.T) {
 		for name, outcome := range outcomes {
 			steps[name] = step(outcome)
 		}
+		for name, operate := range operators {
+			steps[name] = func(r *rapid.T) {
+				if row.State == task.Dead {
+					step(func(row task.Task, at time.Time) task.Task { row, _ = operate(row, at); return row })(r)
+				}
+			}
+		}
 		r.Repeat(steps)
 	})
 }
 
 func checkRow(r *rapid.T, row task.Task) {
-	if ended := row.State != task.Pending; ended == row.FinishedAt.IsZero() || ended != (row.DedupKey == "") {
+	key := map[task.State]string{task.Pending: "kk", task.Dead: resting(row, "k")}[row.State]
+	if ended := row.State != task.Pending; ended == row.FinishedAt.IsZero() || row.DedupKey != key {
 		r.Fatalf("%v with finished_at %v and key %q", row.State, row.FinishedAt, row.DedupKey)
 	}
 	if (row.State == task.Pending) == (task.ScoreOf(row) == task.NoScore) {

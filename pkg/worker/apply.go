@@ -20,7 +20,7 @@ func (t *try) apply() {
 			puts = append(puts, *m.outcome.put)
 		}
 		if m.state == stateMarked || m.hint.unknown && m.outcome.result == resultDone {
-			t.metrics.lag.WithLabelValues(t.metrics.label(m.row.Kind)).Observe(done.Sub(m.row.FiredFrom()).Seconds())
+			t.metrics.observe(m.row.Kind, done.Sub(m.row.FiredFrom()))
 		}
 		if m.outcome.result == resultDead {
 			letters = append(letters, letter(m.row))

@@ -106,6 +106,7 @@ func (b *batch) try(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // also ends a transaction that an abandoned handler keeps busy, as soon as it can be
 	t := &try{batch: b, ctx: ctx, members: map[task.ID]*member{}, touched: map[task.ID]task.Task{}}
+	began := time.Now()
 	if err := t.open(); err != nil {
 		return err
 	}
@@ -115,6 +116,9 @@ func (b *batch) try(ctx context.Context) error {
 	}
 	if err := t.commit(); err != nil {
 		return err
+	}
+	if t.wrote {
+		b.metrics.settling.Observe(time.Since(began).Seconds())
 	}
 	t.apply()
 	return nil
@@ -140,7 +144,7 @@ func (t *try) work() error {
 	if err := t.markDone(t.ctx); err != nil {
 		return t.unmarked(err)
 	}
-	return nil
+	return t.tell()
 }
 
 // commit makes everything true at once. An answer that never came leaves it to the rows to tell.

@@ -17,6 +17,7 @@ const abandonAfter = 500 * time.Millisecond
 func (t *try) call(call []*member) error {
 	ctx, cancel := context.WithTimeout(t.ctx, t.HandlerTimeout)
 	defer cancel()
+	ctx, end := t.traced(ctx, call)
 	items := make([]item, len(call))
 	for i, m := range call {
 		items[i] = item{row: m.row, payload: m.payload}
@@ -26,6 +27,7 @@ func (t *try) call(call []*member) error {
 	err := t.invoke(ctx, func() error { return call[0].handler.call(ctx, tx, items) })
 	took := time.Since(started)
 	t.spent += took
+	end(err)
 	call[0].handler.slow.Store(len(call) == 1 && took >= t.BatchTime)
 	tx.close()
 	if errors.Is(err, errAbandoned) {

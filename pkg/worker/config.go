@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Config bounds a worker. Its zero value is usable.
@@ -34,6 +35,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Metrics defaults to none.
 	Metrics prometheus.Registerer
+	// Tracer defaults to OpenTelemetry's global one.
+	Tracer trace.TracerProvider
 }
 
 const (

@@ -64,6 +64,10 @@ func (t *try) due(m *member) {
 		t.transition(m, m.row.Discard(errKilled, t.at()), resultDead)
 		return
 	}
+	if late, skip := m.row.Late(m.handler.info.CatchUpWindow, t.now); skip {
+		t.transition(m, m.row.Skip(late, m.handler.info.CatchUpWindow, t.at()), resultSkipped)
+		return
+	}
 	if l := laneOf(m.hint, m.row, m.handler.form == formOutside || m.handler.slow.Load()); l > m.hint.lane {
 		m.outcome = outcome{at: t.clock.Now(), lane: l}
 		return

@@ -22,6 +22,8 @@ type Store interface {
 	LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, time.Time, error)
 	// Finish marks tasks done, given as they were read; an error unless it changed every one of them.
 	Finish(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, now time.Time) error
+	// Paused gives the queues whose tasks an operator wants left alone, each since when.
+	Paused(ctx context.Context) (map[string]time.Time, error)
 	// Retryable tells whether the error says that the transaction did not commit and may do so when run again.
 	Retryable(err error) bool
 	// Ambiguous tells whether the error of a commit leaves open if it took effect.

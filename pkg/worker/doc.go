@@ -14,16 +14,18 @@
 //  1. Intake. A session delivers hints by partition. Each is noted in the prefix of its partition in this generation and
 //     held; hints of the same task and version share one place, and settle together. When too much is uncommitted
 //     fetching pauses.
-//  2. Take. When a hint's moment has come a runner takes it with all else that is due, up to a batch, without lingering;
+//  2. Take. A paused queue hands nothing out. When a hint's moment has come a runner takes it with all else that is due, up to a batch, without lingering;
 //     hints of one owner go to one runner at a time.
 //  3. Lock. One transaction locks the rows that are free, by primary key, in id order, in any state, and asks for the
 //     database's time in the same statement.
 //  4. Decide, by each row alone. Missing: settled (the daemon's audit drops the entry; the hint lacks what names it).
 //     Locked by somebody: held 100 ms. Ended: settled, and dropped from the index. Pending but later: held for the rest
-//     of its time if the row has the hint's version, else settled and the row put into the index. Due: run.
+//     of its time if the row has the hint's version, else settled and the row put into the index. Due: run, or
+//     cancelled where its first run would begin beyond its kind's window for catching up.
 //  5. Run. Handlers in id order; after Config.BatchTime of them the rest is given back. Whatever a handler moved or
 //     cancelled leaves the run.
-//  6. Mark done what ran, in one statement which must change exactly that many rows; commit.
+//  6. Mark done what ran, in one statement which must change exactly that many rows; where something did not simply fire,
+//     tell so in the history, in one statement; commit.
 //  7. Settle: offsets as a contiguous prefix per partition, the index, dead letters, metrics. Only a committed
 //     transaction's findings count.
 //

@@ -26,6 +26,8 @@ type held struct {
 	seq   uint64    // order of arrival, among equals in time
 	lane  lane
 
+	traceparent string // of the call that published it; empty without tracing
+
 	suspect   bool   // may have been running when the last owner of its partition died
 	charged   bool   // an attempt was charged before its handler runs
 	chargedAt int64  // the row version that this made
@@ -52,6 +54,7 @@ type hold struct {
 	busy    map[string]*owned // owners with a runner
 	wake    [lanes]chan struct{}
 	arrived uint64
+	paused  bool // nothing is handed out
 }
 
 // owned is an owner who is with a runner.
@@ -121,6 +124,9 @@ func (h *hold) take(ctx context.Context, l lane, n int) []*held {
 func (h *hold) due(l lane, n int) ([]*held, time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.paused {
+		return nil, time.Hour
+	}
 	now, line := h.clock.Now(), &h.lanes[l]
 	var taken []*held
 	mine := map[string]bool{}

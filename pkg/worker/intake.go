@@ -110,7 +110,7 @@ func (q *queue) accept(g *generation, ds []task.Delivery) {
 			continue
 		}
 		h := newHeld(d.Hint, now, q.Patience)
-		h.marks = []mark{m}
+		h.marks, h.traceparent = []mark{m}, d.Traceparent
 		h.suspect = before < q.MaxUncommitted && !d.Hint.Moment().After(g.since)
 		q.hold.add(h)
 	}

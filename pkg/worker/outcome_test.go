@@ -248,10 +248,10 @@ func TestSlowKindRunsApart(t *testing.T) {
 	var committed []int // effects, as others see them when a slow handler runs
 	worker.Handle(mux, slow, func(_ context.Context, _ *worker.Tx, _ worker.Task[payload]) error {
 		committed = append(committed, w.number("SELECT COUNT(*) FROM effects"))
-		time.Sleep(3 * time.Millisecond) // the handler's work
+		time.Sleep(600 * time.Millisecond) // the handler's work
 		return nil
 	})
-	wk := w.worker(mux, worker.Config{BatchTime: time.Millisecond})
+	wk := w.worker(mux, worker.Config{BatchTime: 500 * time.Millisecond}) // more than three meals take
 	w.pass(wk, w.due(slow, 1)...)
 	later := w.due(slow, 2)
 	w.pass(wk, append(later, w.due(meal, 3)...)...)

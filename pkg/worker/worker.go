@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/duetime/duetime/internal/loop"
 )
 
@@ -25,6 +27,7 @@ type Worker struct {
 	clock   *loop.Clock
 	gate    *gate
 	metrics *metrics
+	tracer  trace.Tracer
 	after   *aftermath
 	queues  []*queue
 	closed  chan struct{} // wakes the tidying when the gate closes
@@ -49,7 +52,8 @@ func New(cfg Config, mux *Mux, store Store, stream Stream, index Index, dead Bur
 	m := newMetrics(cfg.Metrics, mux)
 	w := &Worker{
 		Config: cfg, mux: mux, store: store, stream: stream, clock: loop.NewClock(store.Clock, cfg.Logger, cfg.Metrics), gate: newGate(), metrics: m,
-		after: newAftermath(index, dead, m, cfg.Logger), closed: make(chan struct{}, 1),
+		tracer: newTracer(cfg.Tracer),
+		after:  newAftermath(index, dead, m, cfg.Logger), closed: make(chan struct{}, 1),
 	}
 	w.intake, w.stop = context.WithCancelCause(context.Background())
 	for _, name := range mux.Queues() {
@@ -82,6 +86,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if !w.firstProbe() {
 		return nil
 	}
+	_ = w.obey(w.intake) // a worker that starts while a queue is paused must not run its tasks; else it looks again soon
 	life := newLife()
 	life.begin(w)
 	<-w.intake.Done()
@@ -112,6 +117,7 @@ func newLife() *life {
 func (l *life) begin(w *Worker) {
 	l.aftermath.Go(func() { w.after.run(l.after, l.hurry) })
 	l.tidying.Go(func() { w.tidy(l.tidy) })
+	l.tidying.Go(func() { w.watch(l.tidy) })
 	for _, q := range w.queues {
 		for range w.Concurrency {
 			l.runners.Go(func() { q.run(l.handlers, laneBatch, w.Batch) })
@@ -199,7 +205,7 @@ func (w *Worker) abandon(ctx context.Context) {
 
 // tidy probes the clock and opens the gate, and lets go of what is stuck.
 func (w *Worker) tidy(ctx context.Context) {
-	cfg := loop.Config{Name: "worker", Interval: tidyEvery, Wake: w.closed, Logger: w.Logger}
+	cfg := loop.Config{Name: "worker", Interval: tidyEvery, Wake: w.closed, Succeeded: w.metrics.tidied.SetToCurrentTime, Logger: w.Logger}
 	_ = loop.Run(ctx, cfg, w.tidyPass) // it ends with ctx alone
 }
 
@@ -226,7 +232,7 @@ func (w *Worker) tidyPass(ctx context.Context) (loop.Result, error) {
 	held := 0
 	for _, q := range w.queues {
 		q.hold.recall(w.Patience)
-		if !closed {
+		if !closed && !q.hold.isPaused() {
 			w.metrics.letGo.WithLabelValues("stuck").Add(float64(q.hold.letGo(w.Patience)))
 		}
 		held += q.hold.size()

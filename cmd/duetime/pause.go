@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/duetime/duetime/internal/operate"
+	"github.com/duetime/duetime/internal/parts"
+)
+
+func (t *tool) pause() *cobra.Command {
+	var list, yes, asJSON bool
+	cmd := &cobra.Command{
+		Use: "pause (QUEUE | --list)", Short: "Have all workers leave a queue's tasks alone", Args: cobra.MaximumNArgs(1),
+		Long: `Have all workers leave a queue's tasks alone.
+
+They obey within two seconds; what runs by then runs to its end. Nothing is lost or charged: tasks that come due wait, and
+run after a resume, late. A kind with a catch-up window skips those that are later than that by then.`,
+		ValidArgsFunction: first(t.queues),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if list == (len(args) > 0) {
+				return errors.New("give either a queue or --list")
+			}
+			if list {
+				return t.with(func(p *parts.Parts) error { return t.listPauses(cmd.Context(), p, asJSON) })
+			}
+			return t.with(func(p *parts.Parts) error { return t.pauseQueue(cmd.Context(), p, args[0], yes) })
+		},
+	}
+	cmd.Flags().BoolVar(&list, "list", false, "list the paused queues")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "with --list, write a JSON array")
+	yesFlag(cmd, &yes)
+	return cmd
+}
+
+func (t *tool) pauseQueue(ctx context.Context, p *parts.Parts, queue string, yes bool) error {
+	if !slices.Contains(p.Config.Queues, queue) {
+		return fmt.Errorf("queue %q is none of the configuration's: %s", queue, strings.Join(p.Config.Queues, ", "))
+	}
+	if err := t.confirm(ctx, yes, "pause queue "+queue+"?"); err != nil {
+		return err
+	}
+	changed, err := operate.New(p.Store, p.Actor).Pause(ctx, queue)
+	if err != nil {
+		return err
+	}
+	return t.say(changed, queue+" is paused", queue+" was paused already")
+}
+
+func (t *tool) resume() *cobra.Command {
+	return &cobra.Command{
+		Use: "resume QUEUE", Short: "End the pause of a queue", Args: cobra.ExactArgs(1), ValidArgsFunction: first(t.queues),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.with(func(p *parts.Parts) error {
+				changed, err := operate.New(p.Store, p.Actor).Resume(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return t.say(changed, args[0]+" goes on", args[0]+" was not paused")
+			})
+		},
+	}
+}
+
+func (t *tool) say(changed bool, so, otherwise string) error {
+	if !changed {
+		so = otherwise
+	}
+	_, err := fmt.Fprintln(t.out, so)
+	return err
+}
+
+func (t *tool) listPauses(ctx context.Context, p *parts.Parts, asJSON bool) error {
+	paused, err := p.Store.Paused(ctx)
+	if err != nil {
+		return err
+	}
+	type view struct {
+		Queue   string `json:"queue"`
+		SinceMs int64  `json:"since_ms"`
+	}
+	views := []view{}
+	for _, queue := range slices.Sorted(maps.Keys(paused)) {
+		views = append(views, view{queue, paused[queue].UnixMilli()})
+	}
+	if asJSON {
+		return writeJSON(t.out, views)
+	}
+	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, "QUEUE\tPAUSED SINCE")
+	for _, v := range views {
+		_, _ = fmt.Fprintf(w, "%s\t%s\n", v.Queue, time.UnixMilli(v.SinceMs).UTC().Format(time.RFC3339))
+	}
+	return w.Flush()
+}

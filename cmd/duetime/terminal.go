@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// who is the operator in the history: user@host.
+func who() string {
+	name := os.Getenv("SUDO_USER")
+	if name == "" {
+		name = fmt.Sprintf("uid %d", os.Getuid())
+		if u, err := user.Current(); err == nil && u.Username != "" {
+			name = u.Username
+		}
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown host"
+	}
+	return name + "@" + host
+}
+
+func isTerminal(f any) bool {
+	file, ok := f.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// width gives the columns of the terminal that the answer goes to; false if it goes elsewhere.
+func (t *tool) width() (int, bool) {
+	if !isTerminal(t.out) {
+		return 0, false
+	}
+	file, _ := t.out.(*os.File)
+	width, _, err := term.GetSize(int(file.Fd()))
+	return width, err == nil && width > 0
+}
+
+// yesFlag is for the commands that confirm asks about.
+func yesFlag(cmd *cobra.Command, yes *bool) {
+	cmd.Flags().BoolVarP(yes, "yes", "y", false, "don't ask")
+}
+
+// confirm asks whether to go on, unless that was said before. Where nobody can be asked it refuses.
+func (t *tool) confirm(ctx context.Context, yes bool, question string) error {
+	if yes {
+		return nil
+	}
+	if !isTerminal(t.in) {
+		return fmt.Errorf("%s: without a terminal to ask at this needs --yes", strings.TrimSuffix(question, "?"))
+	}
+	_, _ = fmt.Fprintf(t.errs, "%s [y/N] ", question)
+	answers := make(chan string, 1)
+	go func() {
+		line, err := bufio.NewReader(t.in).ReadString('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			line = ""
+		}
+		answers <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case answer := <-answers:
+		if answer == "y" || answer == "yes" {
+			return nil
+		}
+	case <-ctx.Done():
+		_, _ = fmt.Fprintln(t.errs)
+	}
+	return errors.New("nothing was changed")
+}
+
+// progress shows how far a long command is: a bar on a terminal, a line every few seconds elsewhere.
+type progress struct {
+	to    io.Writer
+	what  string
+	total int
+	done  int
+	said  time.Time
+	bar   *progressbar.ProgressBar
+}
+
+const (
+	sayEvery = 5 * time.Second
+	barWidth = 30
+)
+
+func (t *tool) progress(what string, total int) *progress {
+	p := &progress{to: t.errs, what: what, total: total, said: time.Now()}
+	if isTerminal(t.errs) {
+		p.bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(t.errs), progressbar.OptionSetDescription(what),
+			progressbar.OptionSetWidth(barWidth), progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true),
+			progressbar.OptionThrottle(50*time.Millisecond),
+			progressbar.OptionSetTheme(progressbar.Theme{Saucer: "█", SaucerPadding: "░", BarStart: "▐", BarEnd: "▌"}))
+	}
+	return p
+}
+
+// set says that so many are done.
+func (p *progress) set(done int) {
+	p.done = done
+	switch {
+	case p.bar != nil:
+		_ = p.bar.Set(done) // a terminal that is gone changes nothing
+	case time.Since(p.said) >= sayEvery:
+		p.said = time.Now()
+		_, _ = fmt.Fprintf(p.to, "%s: %d of %d\n", p.what, done, p.total)
+	}
+}
+
+// end leaves the bar as it stands, and goes on in the next line.
+func (p *progress) end() {
+	if p.bar != nil {
+		_, _ = fmt.Fprintln(p.to)
+	}
+}

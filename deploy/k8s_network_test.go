@@ -1,0 +1,149 @@
+package deploy_test
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"github.com/duetime/duetime/internal/config"
+)
+
+// talksTo are the servers that a process can't do without, by the key of its configuration.
+var talksTo = map[string][]string{
+	"event":   {"mysql", "redis", "kafka", "zookeeper"},
+	"daemon":  {"mysql", "redis", "kafka", "zookeeper"},
+	"worker":  {"mysql", "redis", "kafka"},
+	"game":    {"mysql", "redis", "kafka"},
+	"migrate": {"mysql", "kafka"},
+}
+
+// serversOf gives namespace:port of each server of a configuration.
+func serversOf(t *testing.T, cfg config.Config) map[string]string {
+	t.Helper()
+	at := map[string]string{"mysql": mysqlAddress, "redis": cfg.Redis.Addrs[0], "kafka": cfg.Kafka.Brokers[0], "zookeeper": cfg.ZooKeeper.Servers[0]}
+	for name, address := range at {
+		host, port, err := net.SplitHostPort(address)
+		parts := strings.Split(host, ".")
+		if err != nil || len(parts) < 2 {
+			t.Fatalf("%s: %s", name, address)
+		}
+		at[name] = parts[1] + ":" + port
+	}
+	return at
+}
+
+// Every process reaches its servers and the cluster's names, and nothing else.
+func TestPodsReachTheirServersAlone(t *testing.T) {
+	each(t, func(t *testing.T, c *cluster) {
+		for _, p := range c.pods() {
+			servers := serversOf(t, c.configOf(t, p))
+			want := map[string]bool{"kube-system:53": true}
+			for _, name := range talksTo[p.name] {
+				want[servers[name]] = true
+			}
+			if diff := cmp.Diff(want, c.egress(t, p)); diff != "" {
+				t.Errorf("%s reaches (-want +got):\n%s", p.name, diff)
+			}
+		}
+	})
+}
+
+// Whoever measures reaches the admin port; players come in by the ingress; nobody else does.
+func TestPodsAreReachedByFew(t *testing.T) {
+	each(t, func(t *testing.T, c *cluster) {
+		for _, p := range c.pods() {
+			want := map[string]bool{}
+			if hasPort(p, "admin") {
+				want["monitoring:admin"] = true
+			}
+			if hasPort(p, "api") {
+				want["ingress:api"] = true
+			}
+			if diff := cmp.Diff(want, c.ingress(t, p)); diff != "" {
+				t.Errorf("%s is reached by (-want +got):\n%s", p.name, diff)
+			}
+		}
+	})
+}
+
+// A policy that selects nothing, or that a pod is not denied without, is a mistake in its labels.
+func TestPoliciesSelectPods(t *testing.T) {
+	each(t, func(t *testing.T, c *cluster) {
+		for name, policy := range c.policies {
+			if !slices.ContainsFunc(c.pods(), func(p pod) bool { return p.matches(selectorOf(t, &policy.Spec.PodSelector)) }) {
+				t.Errorf("policy %s selects no pod", name)
+			}
+			for _, e := range policy.Spec.PodSelector.MatchExpressions {
+				for _, value := range e.Values {
+					if c.deployments[value] == nil && c.jobs[value] == nil {
+						t.Errorf("policy %s names %s, which is not there", name, value)
+					}
+				}
+			}
+		}
+		deny := c.policies["deny-all"].Spec
+		if !selectorOf(t, &deny.PodSelector).Empty() || len(deny.PolicyTypes) != 2 || len(deny.Ingress)+len(deny.Egress) > 0 {
+			t.Errorf("deny-all lets something through: %+v", deny)
+		}
+	})
+}
+
+// egress gives namespace:port of all that the policies let a pod reach.
+func (c *cluster) egress(t *testing.T, p pod) map[string]bool {
+	t.Helper()
+	open := map[string]bool{}
+	for _, spec := range c.policiesOf(t, p, networkingv1.PolicyTypeEgress) {
+		for _, rule := range spec.Egress {
+			maps.Copy(open, through(t, rule.To, rule.Ports))
+		}
+	}
+	return open
+}
+
+// ingress is egress the other way.
+func (c *cluster) ingress(t *testing.T, p pod) map[string]bool {
+	t.Helper()
+	open := map[string]bool{}
+	for _, spec := range c.policiesOf(t, p, networkingv1.PolicyTypeIngress) {
+		for _, rule := range spec.Ingress {
+			maps.Copy(open, through(t, rule.From, rule.Ports))
+		}
+	}
+	return open
+}
+
+func (c *cluster) policiesOf(t *testing.T, p pod, direction networkingv1.PolicyType) []networkingv1.NetworkPolicySpec {
+	t.Helper()
+	var all []networkingv1.NetworkPolicySpec
+	for _, policy := range c.policies {
+		if slices.Contains(policy.Spec.PolicyTypes, direction) && p.matches(selectorOf(t, &policy.Spec.PodSelector)) {
+			all = append(all, policy.Spec)
+		}
+	}
+	return all
+}
+
+// through spells a rule. One without peers or without ports would let everything through.
+func through(t *testing.T, peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort) map[string]bool {
+	t.Helper()
+	open := map[string]bool{}
+	if len(peers) == 0 || len(ports) == 0 {
+		open["everything"] = true
+	}
+	for _, peer := range peers {
+		if peer.NamespaceSelector == nil || peer.NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"] == "" {
+			t.Errorf("a peer in any namespace: %+v", peer)
+			continue
+		}
+		for _, port := range ports {
+			open[fmt.Sprintf("%s:%s", peer.NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"], port.Port)] = true
+		}
+	}
+	return open
+}

@@ -1,0 +1,260 @@
+package deploy_test
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	psa "k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+
+	"github.com/duetime/duetime/internal/config"
+	"github.com/duetime/duetime/internal/pipelinetest"
+)
+
+// endsWithin is how long a process takes to end at most, in seconds.
+const endsWithin = 10
+
+// mysqlAddress stands in a Secret, which the repository doesn't have.
+const mysqlAddress = "mysql.data.svc:3306"
+
+var secrets = map[string]string{"DUETIME_MYSQL__DSN": "user:password@tcp(" + mysqlAddress + ")/duetime"}
+
+// environ is what a pod's one container gets as its environment, of ours.
+func (c *cluster) environ(t *testing.T, p pod) map[string]string {
+	t.Helper()
+	env := map[string]string{}
+	if len(p.container().EnvFrom) != 2 {
+		t.Errorf("%s: takes its environment from %d places, want the servers' and its secrets", p.name, len(p.container().EnvFrom))
+	}
+	for _, from := range p.container().EnvFrom {
+		switch {
+		case from.ConfigMapRef != nil:
+			m := c.configs[from.ConfigMapRef.Name]
+			if m == nil {
+				t.Fatalf("%s: no ConfigMap %s", p.name, from.ConfigMapRef.Name)
+			}
+			maps.Copy(env, m.Data)
+		case from.SecretRef.Name != p.name:
+			t.Errorf("%s takes the secrets of %s", p.name, from.SecretRef.Name)
+		default:
+			maps.Copy(env, secrets)
+		}
+	}
+	return env
+}
+
+// mounted writes the ConfigMap that is mounted at /configs into a folder.
+func (c *cluster) mounted(t *testing.T, p pod) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, v := range p.Spec.Volumes {
+		m := c.configs[v.ConfigMap.Name]
+		if m == nil || !slices.Contains(p.container().VolumeMounts, corev1.VolumeMount{Name: v.Name, MountPath: "/configs", ReadOnly: true}) {
+			t.Fatalf("%s: volume %s holds no ConfigMap, or is not mounted at /configs", p.name, v.Name)
+		}
+		for name, text := range m.Data {
+			pipelinetest.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+		}
+	}
+	return dir
+}
+
+// configOf is what the pod's process makes of its file and its environment. Unknown keys and variables fail the test.
+func (c *cluster) configOf(t *testing.T, p pod) config.Config {
+	t.Helper()
+	cfg, err := config.Load(filepath.Join(c.mounted(t, p), "duetime.yaml"), true, pairs(c.environ(t, p)))
+	if err != nil {
+		t.Fatalf("%s: %v", p.name, err)
+	}
+	return cfg
+}
+
+func pairs(env map[string]string) []string {
+	var list []string
+	for name, value := range env {
+		list = append(list, name+"="+value)
+	}
+	return list
+}
+
+// adminOf is the address that the command serves its probes on.
+func adminOf(cfg config.Config, name string) string {
+	return map[string]string{"event": cfg.Event.Admin, "worker": cfg.Worker.Admin, "daemon": cfg.Daemon.Admin, "game": cfg.Game.Admin}[name]
+}
+
+func TestPodsConfigureTheirProcesses(t *testing.T) {
+	each(t, func(t *testing.T, c *cluster) {
+		for _, p := range c.pods() {
+			c.configOf(t, p)
+			command := p.container().Command
+			if _, err := os.Stat("../cmd/" + filepath.Base(command[0]) + "/main.go"); err != nil || filepath.Dir(command[0]) != "/usr/local/bin" {
+				t.Errorf("%s runs %v, which the image doesn't have", p.name, command)
+			}
+			if at := slices.Index(command, "--config"); at < 0 || command[at+1] != "/configs/duetime.yaml" {
+				t.Errorf("%s runs %v, and may miss its configuration", p.name, command)
+			}
+			if image := p.container().Image; !strings.HasPrefix(image, "duetime:") {
+				t.Errorf("%s: image %s", p.name, image)
+			}
+			for _, v := range p.container().Env {
+				if strings.HasPrefix(v.Name, "DUETIME_") {
+					t.Errorf("%s: %s belongs into a ConfigMap or a Secret", p.name, v.Name)
+				}
+			}
+		}
+	})
+}
+
+// Each process is reached at the ports that its configuration says, from outside of its pod.
+func TestPodsAreReachable(t *testing.T) {
+	each(t, func(t *testing.T, c *cluster) {
+		for name, d := range c.deployments {
+			p := pod{d.Spec.Template, name}
+			cfg := c.configOf(t, p)
+			want := map[string]string{"admin": adminOf(cfg, name)}
+			if name == "game" {
+				want["api"] = cfg.Game.Listen
+			}
+			got := map[string]string{}
+			for _, port := range p.container().Ports {
+				got[port.Name] = net.JoinHostPort("0.0.0.0", fmt.Sprint(port.ContainerPort))
+			}
+			if !maps.Equal(want, got) {
+				t.Errorf("%s: has ports %v, configured are %v", name, got, want)
+			}
+		}
+		for name, s := range c.services {
+			for _, port := range s.Spec.Ports {
+				if !slices.ContainsFunc(c.pods(), func(p pod) bool {
+					return p.matches(labels.SelectorFromSet(s.Spec.Selector)) && hasPort(p, port.TargetPort.StrVal)
+				}) {
+					t.Errorf("service %s: no pod has port %s", name, port.TargetPort.StrVal)
+				}
+			}
+		}
+	})
+}
+
+func hasPort(p pod, name string) bool {
+	return slices.ContainsFunc(p.container().Ports, func(port corev1.ContainerPort) bool { return port.Name == name })
+}
+
+// What the Pod Security Standards call restricted, and more.
+func TestPodsHaveNoRights(t *testing.T) {
+	each(t, func(t *testing.T, c *cluster) {
+		checks, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+		pipelinetest.Must(t, err)
+		restricted := psa.LevelVersion{Level: psa.LevelRestricted, Version: psa.LatestVersion()}
+		if c.namespaces[namespace].Labels["pod-security.kubernetes.io/enforce"] != string(psa.LevelRestricted) {
+			t.Errorf("the namespace takes pods with rights")
+		}
+		for _, p := range c.pods() {
+			for _, r := range checks.EvaluatePod(restricted, &p.ObjectMeta, &p.Spec) {
+				if !r.Allowed {
+					t.Errorf("%s: %s (%s)", p.name, r.ForbiddenReason, r.ForbiddenDetail)
+				}
+			}
+			if len(p.Spec.Containers) != 1 || len(p.Spec.InitContainers) > 0 {
+				t.Errorf("%s: want one container", p.name)
+			}
+			if s := p.container().SecurityContext; s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem {
+				t.Errorf("%s can write to its root", p.name)
+			}
+			if token := p.Spec.AutomountServiceAccountToken; token == nil || *token || c.accounts[p.Spec.ServiceAccountName] == nil {
+				t.Errorf("%s: account %s, its token mounted", p.name, p.Spec.ServiceAccountName)
+			}
+			checkResources(t, p)
+		}
+	})
+}
+
+func checkResources(t *testing.T, p pod) {
+	t.Helper()
+	r := p.container().Resources
+	if r.Requests.Cpu().IsZero() || r.Requests.Memory().IsZero() || r.Limits.Memory().IsZero() || r.Requests.Memory().Cmp(*r.Limits.Memory()) > 0 {
+		t.Errorf("%s: requests %v, limits %v", p.name, r.Requests, r.Limits)
+	}
+	for _, v := range p.container().Env {
+		var mib int64
+		if v.Name != "GOMEMLIMIT" {
+			continue
+		}
+		if _, err := fmt.Sscanf(v.Value, "%dMiB", &mib); err != nil || mib<<20 >= r.Limits.Memory().Value() {
+			t.Errorf("%s: GOMEMLIMIT %s with a limit of %v", p.name, v.Value, r.Limits.Memory())
+		}
+	}
+}
+
+// A process has the time that it takes to end, and stands again before its predecessor is gone.
+func TestDeploymentsRollSafely(t *testing.T) {
+	each(t, func(t *testing.T, c *cluster) {
+		for name, d := range c.deployments {
+			grace := *d.Spec.Template.Spec.TerminationGracePeriodSeconds
+			if l := d.Spec.Template.Spec.Containers[0].Lifecycle; l != nil {
+				grace -= l.PreStop.Sleep.Seconds
+			}
+			if grace <= endsWithin {
+				t.Errorf("%s: is killed %d s after its SIGTERM, and takes up to %d", name, grace, endsWithin)
+			}
+			if r := d.Spec.Strategy.RollingUpdate; r == nil || r.MaxUnavailable.IntValue() != 0 || r.MaxSurge.IntValue() != 1 {
+				t.Errorf("%s: rolls by %+v", name, r)
+			}
+			selector := selectorOf(t, d.Spec.Selector)
+			if !(pod{d.Spec.Template, name}).matches(selector) {
+				t.Errorf("%s doesn't select its own pods", name)
+			}
+			for _, s := range d.Spec.Template.Spec.TopologySpreadConstraints {
+				if s.LabelSelector.String() != d.Spec.Selector.String() {
+					t.Errorf("%s is spread against other pods", name)
+				}
+			}
+		}
+		for _, name := range []string{"event", "daemon"} {
+			d := c.deployments[name]
+			if d.Spec.Replicas == nil || *d.Spec.Replicas != 2 {
+				t.Errorf("%s: not two", name)
+			}
+			if s := d.Spec.Template.Spec.TopologySpreadConstraints[0]; s.TopologyKey != corev1.LabelHostname || s.WhenUnsatisfiable != corev1.DoNotSchedule {
+				t.Errorf("%s: two may stand on one host", name)
+			}
+		}
+	})
+}
+
+// A budget holds for the pods of one Deployment, lets one go and keeps one.
+func TestBudgets(t *testing.T) {
+	each(t, func(t *testing.T, c *cluster) {
+		for name, b := range c.budgets {
+			selector := selectorOf(t, b.Spec.Selector)
+			for _, p := range c.pods() {
+				if p.matches(selector) != (p.name == name) {
+					t.Errorf("budget %s against pod %s", name, p.name)
+				}
+			}
+			if b.Spec.MaxUnavailable.IntValue() != 1 {
+				t.Errorf("budget %s: %v", name, b.Spec.MaxUnavailable)
+			}
+		}
+		for name := range c.deployments {
+			if c.budgets[name] == nil {
+				t.Errorf("%s has no budget", name)
+			}
+		}
+	})
+}
+
+func selectorOf(t *testing.T, s *metav1.LabelSelector) labels.Selector {
+	t.Helper()
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	pipelinetest.Must(t, err)
+	return selector
+}

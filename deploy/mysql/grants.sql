@@ -1,0 +1,54 @@
+-- What each process may do, table by table. An administrator runs this after `duetime migrate up`, since rights on a table
+-- need the table; it may be repeated.
+--
+--   SCHEMA=duetime envsubst < deploy/mysql/grants.sql | mysql
+--
+-- Nobody updates or deletes a line of the history, but for the daemon, which deletes what is past its retention.
+
+-- event: elections. It reads no task.
+GRANT SELECT ON `${SCHEMA}`.duetime_layout TO duetime_event@'%';
+GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_event@'%';
+GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_epochs TO duetime_event@'%';
+GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_event@'%';
+
+-- daemon: elections, sweeps, and the end of what is past its retention.
+GRANT SELECT ON `${SCHEMA}`.duetime_layout TO duetime_daemon@'%';
+GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_daemon@'%';
+GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_epochs TO duetime_daemon@'%';
+GRANT SELECT, DELETE ON `${SCHEMA}`.duetime_tasks TO duetime_daemon@'%';
+GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_daemon@'%';
+GRANT SELECT, INSERT, DELETE ON `${SCHEMA}`.duetime_history TO duetime_daemon@'%';
+
+-- worker: runs tasks, and schedules those that follow from them. (UPDATE is of the whole table, as an INSERT with ON
+-- DUPLICATE KEY UPDATE wants it for every column that it inserts.)
+GRANT SELECT ON `${SCHEMA}`.duetime_layout TO duetime_worker@'%';
+GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_worker@'%';
+GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_tasks TO duetime_worker@'%';
+GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_worker@'%';
+GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_history TO duetime_worker@'%';
+
+-- game, or any service: schedules, moves and cancels tasks.
+GRANT SELECT ON `${SCHEMA}`.duetime_layout TO duetime_game@'%';
+GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_game@'%';
+GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_tasks TO duetime_game@'%';
+GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_game@'%';
+GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_history TO duetime_game@'%';
+
+-- operator: the tool duetime, but for migrate. It looks at everything, asks the processes for things, and changes tasks,
+-- but not what they are and whose.
+GRANT SELECT ON `${SCHEMA}`.duetime_layout TO duetime_operator@'%';
+GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_operator@'%';
+GRANT SELECT ON `${SCHEMA}`.duetime_epochs TO duetime_operator@'%';
+GRANT SELECT, UPDATE (state, due_at, run_at, version, attempt, dedup_key, last_error, updated_at, finished_at)
+  ON `${SCHEMA}`.duetime_tasks TO duetime_operator@'%';
+GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_requests TO duetime_operator@'%';
+GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_history TO duetime_operator@'%';
+
+-- The game's own tables, which it makes itself; a service of yours has others in their place. CREATE of these very names
+-- is there because a right on a table that doesn't stand yet has to include it.
+GRANT CREATE, SELECT, INSERT, UPDATE ON `${SCHEMA}`.pets TO duetime_game@'%';
+GRANT CREATE, SELECT, INSERT ON `${SCHEMA}`.pet_journal TO duetime_game@'%';
+GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.pet_requests TO duetime_game@'%';
+GRANT CREATE, SELECT, UPDATE ON `${SCHEMA}`.pets TO duetime_worker@'%';
+GRANT CREATE, SELECT, INSERT ON `${SCHEMA}`.pet_journal TO duetime_worker@'%';
+GRANT CREATE, SELECT ON `${SCHEMA}`.pet_journal TO duetime_operator@'%';

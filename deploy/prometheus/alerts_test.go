@@ -1,0 +1,134 @@
+package prometheus_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/prometheus/promql/promqltest"
+
+	"github.com/duetime/duetime/internal/pipelinetest"
+)
+
+// healthy are series of a deployment where all is well, in the notation of Prometheus's own tests: STEP is the seconds
+// between two samples, COUNT their number.
+var healthy = map[string]string{
+	`duetime_leader{instance="event-1"}`:                                               "1xCOUNT",
+	`duetime_leader{instance="event-2"}`:                                               "0xCOUNT",
+	`duetime_daemon_leader{instance="daemon-1"}`:                                       "1xCOUNT",
+	`duetime_oldest_unfinished_due_age_seconds{instance="daemon-1"}`:                   "0.2xCOUNT",
+	`duetime_server_up{instance="daemon-1",server="mysql"}`:                            "1xCOUNT",
+	`duetime_server_up{instance="daemon-1",server="redis"}`:                            "1xCOUNT",
+	`duetime_server_up{instance="daemon-1",server="kafka"}`:                            "1xCOUNT",
+	`duetime_server_up{instance="daemon-2",server="redis"}`:                            "0xCOUNT", // one that alone doesn't reach it
+	`duetime_zookeeper_connected{instance="event-1"}`:                                  "1xCOUNT",
+	`duetime_consumer_lag_hints{instance="daemon-1",queue="default"}`:                  "9000-20xCOUNT", // a burst, and the workers get through it
+	`duetime_redis_evicted_keys_total{instance="daemon-1"}`:                            "17xCOUNT",
+	`duetime_index_drift_total{instance="daemon-1",kind="k",direction="missing"}`:      "4xCOUNT",
+	`duetime_tasks_settled_total{instance="worker-1",kind="k",result="dead"}`:          "3xCOUNT",
+	`duetime_tasks_settled_total{instance="worker-1",kind="k",result="done"}`:          "0+1000xCOUNT",
+	`duetime_loop_last_success_timestamp_seconds{instance="daemon-1",loop="overdue"}`:  "0+STEPxCOUNT",
+	`duetime_loop_last_success_timestamp_seconds{instance="daemon-1",loop="purge"}`:    "-600+STEPxCOUNT",
+	`duetime_loop_last_success_timestamp_seconds{instance="event-1",loop="dispatch"}`:  "0+STEPxCOUNT",
+	`duetime_fire_lag_seconds_count{instance="worker-1",kind="k"}`:                     "0+10000xCOUNT",
+	`duetime_fire_lag_seconds_bucket{instance="worker-1",kind="k",le="1"}`:             "0+9995xCOUNT", // half of what is allowed
+	`duetime_fire_lag_seconds_bucket{instance="worker-1",kind="k",le="+Inf"}`:          "0+10000xCOUNT",
+	`duetime_build_info{instance="event-1",process="event",version="v1",revision="r"}`: "1xCOUNT",
+}
+
+const (
+	onTime = `duetime_fire_lag_seconds_bucket{instance="worker-1",kind="k",le="1"}`
+	lags   = `duetime_consumer_lag_hints{instance="daemon-1",queue="default"}`
+)
+
+// TestAlerts has each alert fire on what it is for, and no other; and none while all is well.
+func TestAlerts(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	for _, c := range []struct {
+		title  string
+		series map[string]string // in place of the healthy ones; empty: absent
+		length time.Duration     // of the history; default 1 h
+		want   []string          // what fires at its end
+	}{
+		{title: "healthy"},
+		{title: "healthy for three days", length: 3 * day},
+		{"2 % late", map[string]string{onTime: "0+9800xCOUNT"}, 3 * day, []string{
+			"DuetimeLateBurn14x", "DuetimeLateBurn1x", "DuetimeLateBurn3x", "DuetimeLateBurn6x",
+		}},
+		{"1 % late, written as newer servers do", map[string]string{
+			onTime: "", strings.Replace(onTime, `le="1"`, `le="1.0"`, 1): "0+9900xCOUNT",
+		}, 3 * day, []string{"DuetimeLateBurn1x", "DuetimeLateBurn3x", "DuetimeLateBurn6x"}},
+		{"0.4 % late", map[string]string{onTime: "0+9960xCOUNT"}, 3 * day, []string{"DuetimeLateBurn1x", "DuetimeLateBurn3x"}},
+		{"0.15 % late", map[string]string{onTime: "0+9985xCOUNT"}, 3 * day, []string{"DuetimeLateBurn1x"}},
+		// All late for the hour before the last half: the long windows say so still, the short ones know that it is over.
+		{"all late for a while, and over", map[string]string{onTime: "0+10000x4200 42000000+0x60 42000000+10000x60"}, 3 * day, []string{"DuetimeLateBurn1x", "DuetimeLateBurn3x"}},
+		{"the oldest waits", map[string]string{`duetime_oldest_unfinished_due_age_seconds{instance="daemon-1"}`: "0+STEPxCOUNT"}, 0, []string{"DuetimeOldestDueOld"}},
+		{"workers fall behind", map[string]string{lags: "0+50xCOUNT"}, 0, []string{"DuetimeConsumerLagGrowing"}},
+		{"a small lag grows", map[string]string{lags: "0+1xCOUNT"}, 0, nil},
+		{"nobody leads", map[string]string{`duetime_leader{instance="event-1"}`: "0xCOUNT"}, 0, []string{"DuetimeNoLeader"}},
+		{"no event process at all", map[string]string{`duetime_leader{instance="event-1"}`: "", `duetime_leader{instance="event-2"}`: ""}, 0, []string{"DuetimeNoLeader"}},
+		{"no daemon at all", map[string]string{`duetime_daemon_leader{instance="daemon-1"}`: ""}, 0, []string{"DuetimeNoDaemonLeader"}},
+		{"mysql away", map[string]string{
+			`duetime_server_up{instance="daemon-1",server="mysql"}`: "0xCOUNT", `duetime_oldest_unfinished_due_age_seconds{instance="daemon-1"}`: "",
+		}, 0, []string{"DuetimeMySQLLost"}},
+		{"redis away", map[string]string{`duetime_server_up{instance="daemon-1",server="redis"}`: "0xCOUNT"}, 0, []string{"DuetimeRedisLost"}},
+		{"kafka away", map[string]string{`duetime_server_up{instance="daemon-1",server="kafka"}`: "0xCOUNT"}, 0, []string{"DuetimeKafkaLost"}},
+		{"zookeeper away", map[string]string{`duetime_zookeeper_connected{instance="event-1"}`: "0xCOUNT"}, 0, []string{"DuetimeZooKeeperLost"}},
+		{"one task dies", map[string]string{`duetime_tasks_settled_total{instance="worker-1",kind="k",result="dead"}`: "3x200 4xCOUNT"}, 0, []string{"DuetimeTasksDead"}},
+		{"drift that goes on", map[string]string{`duetime_index_drift_total{instance="daemon-1",kind="k",direction="missing"}`: "0+1xCOUNT"}, 0, []string{"DuetimeDrift"}},
+		{"drift that was mended", map[string]string{`duetime_index_drift_total{instance="daemon-1",kind="k",direction="missing"}`: "4x230 9xCOUNT"}, 0, nil},
+		{"redis evicts", map[string]string{`duetime_redis_evicted_keys_total{instance="daemon-1"}`: "17x220 18xCOUNT"}, 0, []string{"DuetimeRedisEvicts"}},
+		{"a sweep stopped", map[string]string{`duetime_loop_last_success_timestamp_seconds{instance="daemon-1",loop="overdue"}`: "0+STEPx220 3300xCOUNT"}, 0, []string{"DuetimeSweepStopped"}},
+		{"the purge stopped", map[string]string{`duetime_loop_last_success_timestamp_seconds{instance="daemon-1",loop="purge"}`: "0xCOUNT"}, 0, []string{"DuetimeSweepStopped"}},
+	} {
+		t.Run(c.title, func(t *testing.T) {
+			t.Parallel()
+			series := maps.Clone(healthy)
+			maps.Copy(series, c.series)
+			got := fired(t, series, max(c.length, time.Hour))
+			if d := cmp.Diff(c.want, got); d != "" {
+				t.Errorf("fired (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+// fired plays the series, evaluates the rules each half minute of the last hour, and gives what fires at the end.
+func fired(t *testing.T, series map[string]string, length time.Duration) []string {
+	t.Helper()
+	step := 15 * time.Second
+	if length > time.Hour {
+		step = time.Minute
+	}
+	count := int(length / step)
+	fill := strings.NewReplacer("COUNT", fmt.Sprint(count), "STEP", fmt.Sprint(step.Seconds()))
+	var input strings.Builder
+	fmt.Fprintf(&input, "load %v\n", step)
+	for name, values := range series {
+		if values != "" {
+			fmt.Fprintf(&input, "  %s %s\n", name, fill.Replace(values))
+		}
+	}
+	loader, err := promqltest.NewLazyLoader(input.String(), promqltest.LazyLoaderOpts{})
+	pipelinetest.Must(t, err)
+	defer func() { _ = loader.Close() }()
+	end := time.Unix(0, 0).Add(length)
+	load := func(till time.Time) {
+		loader.WithSamplesTill(till, func(err error) { pipelinetest.Must(t, err) })
+	}
+	for at := time.Unix(0, 0); at.Before(end); at = at.Add(30 * time.Minute) {
+		load(at) // the storage takes no sample that is hours older than another
+	}
+	w := newWatch(t, loader.Storage(), 5*time.Minute)
+	for at := end.Add(-time.Hour); !at.After(end); at = at.Add(30 * time.Second) {
+		load(at)
+		w.eval(t, at)
+	}
+	_, firing := w.alerts()
+	return slices.Sorted(maps.Keys(firing))
+}

@@ -1,0 +1,115 @@
+package prometheus_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/duetime/duetime/internal/pipelinetest"
+)
+
+// TestFaultsTurnTheirAlertsTrue makes each runbook's fault in a real deployment: the alert's query must turn true on what
+// the processes show, and false again when the fault is over.
+func TestFaultsTurnTheirAlertsTrue(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	t.Run("healthy", func(t *testing.T) {
+		s.t = t
+		quiet := 0
+		for end := time.Now().Add(2 * time.Minute); quiet < 5; time.Sleep(time.Second) {
+			s.feed()
+			if active := s.look(); len(active) == 0 {
+				quiet++
+			} else if quiet = 0; time.Now().After(end) {
+				t.Fatalf("true although all is well: %v", active)
+			}
+		}
+	})
+	for _, c := range []struct {
+		alert  string
+		server *pipelinetest.Server
+	}{
+		{"DuetimeRedisLost", s.redis.Server},
+		{"DuetimeKafkaLost", s.kafka.Server},
+		{"DuetimeZooKeeperLost", s.zookeeper.Server},
+		{"DuetimeMySQLLost", s.mysql.Server},
+	} {
+		t.Run(c.alert, func(t *testing.T) {
+			s.t = t
+			pipelinetest.Must(t, c.server.Stop())
+			s.await(c.alert, true, nil)
+			pipelinetest.Must(t, c.server.Start())
+			s.await(c.alert, false, nil)
+		})
+	}
+	for alert, name := range map[string]string{"DuetimeNoLeader": "event", "DuetimeNoDaemonLeader": "daemon"} {
+		t.Run(alert, func(t *testing.T) {
+			s.t = t
+			s.stop(name)
+			s.await(alert, true, nil)
+			s.start(name)
+			s.await(alert, false, nil)
+		})
+	}
+	t.Run("DuetimeOldestDueOld, then DuetimeLateBurn14x", func(t *testing.T) {
+		s.t = t
+		s.stop("worker")
+		s.feed()
+		s.await("DuetimeOldestDueOld", true, nil)
+		s.start("worker")
+		s.await("DuetimeOldestDueOld", false, nil)
+		s.await("DuetimeLateBurn14x", true, nil)
+	})
+	t.Run("DuetimeConsumerLagGrowing", func(t *testing.T) {
+		s.t = t
+		s.stop("worker")
+		s.await("DuetimeConsumerLagGrowing", true, func() { s.insert(500, "nobody.knows", "{}") })
+		_, err := s.db.ExecContext(t.Context(), "UPDATE duetime_tasks SET state = 2, version = version + 1 WHERE kind = 'nobody.knows'")
+		pipelinetest.Must(t, err)
+		s.start("worker")
+		s.await("DuetimeConsumerLagGrowing", false, nil)
+	})
+	t.Run("DuetimeTasksDead", func(t *testing.T) {
+		s.t = t
+		s.insert(1, "pet.meal_finished", `"no meal at all"`)
+		s.await("DuetimeTasksDead", true, nil)
+	})
+	t.Run("DuetimeSweepStopped", func(t *testing.T) {
+		s.t = t
+		rename := func(from, to string) {
+			_, err := s.db.ExecContext(t.Context(), "RENAME TABLE "+from+" TO "+to)
+			pipelinetest.Must(t, err)
+		}
+		rename("duetime_epochs", "elsewhere") // no pass begins without its epoch
+		s.await("DuetimeSweepStopped", true, nil)
+		rename("elsewhere", "duetime_epochs")
+		s.await("DuetimeSweepStopped", false, nil)
+	})
+	redisClient := redis.NewClient(&redis.Options{Addr: s.redis.Addr(), Protocol: 2})
+	t.Cleanup(func() { _ = redisClient.Close() })
+	t.Run("DuetimeDrift", func(t *testing.T) {
+		s.t = t
+		junk := 0
+		s.await("DuetimeDrift", true, func() {
+			junk++
+			member := redis.Z{Score: float64(junk), Member: "junk" + strconv.Itoa(junk)}
+			pipelinetest.Must(t, redisClient.ZAdd(t.Context(), s.Namespace+":{0}:owner:nobody", member).Err())
+		})
+		s.await("DuetimeDrift", false, nil)
+	})
+	t.Run("DuetimeRedisEvicts", func(t *testing.T) {
+		s.t = t
+		for setting, value := range map[string]string{"maxmemory": "4mb", "maxmemory-policy": "allkeys-random"} {
+			pipelinetest.Must(t, redisClient.ConfigSet(t.Context(), setting, value).Err())
+		}
+		n := 0
+		s.await("DuetimeRedisEvicts", true, func() {
+			for range 100 {
+				n++
+				pipelinetest.Must(t, redisClient.Set(t.Context(), "filler"+strconv.Itoa(n), make([]byte, 10_000), 0).Err())
+			}
+		})
+	})
+}

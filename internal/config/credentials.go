@@ -1,0 +1,166 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// shortestToken is how many characters a token has that nobody guesses.
+const shortestToken = 16
+
+// secret is one that stands in a key or in the file that another key names.
+type secret struct {
+	key   string // key+"_file" names the file
+	value Secret
+	file  string
+}
+
+// named is the key that is set.
+func (s secret) named() string {
+	if s.file != "" {
+		return s.key + "_file"
+	}
+	return s.key
+}
+
+// credential is a secret and whose it is.
+type credential struct {
+	userKey, user string // empty for a token
+	needsUser     bool
+	secret
+}
+
+func (c Config) credentials() []credential {
+	return []credential{
+		{"redis.username", c.Redis.Username, false, c.Redis.secret()},
+		{"kafka.sasl.username", c.Kafka.SASL.Username, true, c.Kafka.SASL.secret()},
+		{"zookeeper.username", c.ZooKeeper.Username, true, c.ZooKeeper.secret()},
+		{"", "", false, c.PProf.secret()},
+	}
+}
+
+func (r Redis) secret() secret { return secret{"redis.password", r.Password, r.PasswordFile} }
+func (s SASL) secret() secret  { return secret{"kafka.sasl.password", s.Password, s.PasswordFile} }
+
+func (z ZooKeeper) secret() secret { return secret{"zookeeper.password", z.Password, z.PasswordFile} }
+func (p PProf) secret() secret     { return secret{"pprof.token", p.Token, p.TokenFile} }
+
+// Secret gives the password, from its file if it has one.
+func (r Redis) Secret() (Secret, error) { return r.secret().read() }
+
+// Secret gives the password, from its file if it has one.
+func (s SASL) Secret() (Secret, error) { return s.secret().read() }
+
+// Secret gives the password, from its file if it has one.
+func (z ZooKeeper) Secret() (Secret, error) { return z.secret().read() }
+
+// Secret gives the token, from its file if it has one; empty is off.
+func (p PProf) Secret() (Secret, error) {
+	token, err := p.secret().read()
+	if err == nil && p.TokenFile != "" && len(token) < shortestToken {
+		err = fmt.Errorf("pprof.token_file: holds fewer than %d characters", shortestToken)
+	}
+	return token, err
+}
+
+// Secret gives the DSN with its password, from its file if it has one.
+func (m MySQL) Secret() (DSN, error) {
+	if m.PasswordFile == "" {
+		return m.DSN, nil
+	}
+	password, err := secret{key: "mysql.password", file: m.PasswordFile}.read()
+	if err != nil {
+		return "", err
+	}
+	dsn, err := mysql.ParseDSN(string(m.DSN))
+	if err != nil {
+		return "", errDSN // the driver's own may quote the text
+	}
+	dsn.Passwd = string(password)
+	return DSN(dsn.FormatDSN()), nil
+}
+
+// read gives the text of the file without the line break at its end, or the value where there is no file.
+func (s secret) read() (Secret, error) {
+	if s.file == "" {
+		return s.value, nil
+	}
+	b, err := os.ReadFile(s.file)
+	if err != nil {
+		return "", fmt.Errorf("%s_file: %w", s.key, err)
+	}
+	text := strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r")
+	if text == "" {
+		return "", fmt.Errorf("%s_file: %s is empty", s.key, s.file)
+	}
+	return Secret(text), nil
+}
+
+// readSecrets tries every file that holds a secret, so that a missing one shows at the start.
+func (c Config) readSecrets() error {
+	var p problems
+	for _, read := range []func() error{
+		func() error { _, err := c.MySQL.Secret(); return err },
+		func() error { _, err := c.Redis.Secret(); return err },
+		func() error { _, err := c.Kafka.SASL.Secret(); return err },
+		func() error { _, err := c.ZooKeeper.Secret(); return err },
+		func() error { _, err := c.PProf.Secret(); return err },
+	} {
+		if err := read(); err != nil {
+			p.addf("%v", err)
+		}
+	}
+	return p.orNil()
+}
+
+// checkSecrets refuses a secret that is given twice or to nobody, and a user without one: clients would leave either out.
+func (c Config) checkSecrets(p *problems) {
+	for _, s := range c.credentials() {
+		given := s.value != "" || s.file != ""
+		switch {
+		case s.value != "" && s.file != "":
+			p.addf("%s_file: has no use beside %s", s.key, s.key)
+		case s.user != "" && !given:
+			p.addf("%s: %q needs a %s or a %s_file", s.userKey, s.user, s.key, s.key)
+		case s.user == "" && given && s.needsUser:
+			p.addf("%s: is needed with %s", s.userKey, s.named())
+		}
+	}
+	if strings.Contains(c.ZooKeeper.Username, ":") {
+		p.addf("zookeeper.username: %q holds a colon, which ends a name in the scheme digest", c.ZooKeeper.Username)
+	}
+	if token := c.PProf.Token; token != "" && len(token) < shortestToken {
+		p.addf("pprof.token: has fewer than %d characters", shortestToken)
+	}
+	if dsn, err := mysql.ParseDSN(string(c.MySQL.DSN)); err == nil && dsn.Passwd != "" && c.MySQL.PasswordFile != "" {
+		p.addf("mysql.password_file: has no use beside the password in mysql.dsn")
+	}
+}
+
+// checkTLS refuses certificates that nobody would ask for, and what the driver of MySQL would do instead of ours.
+func (c Config) checkTLS(p *problems) {
+	for _, link := range []struct {
+		key string
+		TLS
+	}{{"mysql", c.MySQL.TLS}, {"redis", c.Redis.TLS}, {"kafka", c.Kafka.TLS}, {"zookeeper", c.ZooKeeper.TLS}} {
+		switch {
+		case (link.CertFile == "") != (link.KeyFile == ""):
+			p.addf("%s.tls.cert_file: goes with %s.tls.key_file", link.key, link.key)
+		case link.CertFile != "" && link.CAFile == "":
+			p.addf("%s.tls.cert_file: needs a %s.tls.ca_file", link.key, link.key)
+		}
+	}
+	dsn, err := mysql.ParseDSN(string(c.MySQL.DSN))
+	if err != nil || c.MySQL.TLS.CAFile == "" {
+		return
+	}
+	if dsn.TLSConfig != "" {
+		p.addf("mysql.tls.ca_file: has no use beside the parameter tls of mysql.dsn")
+	}
+	if dsn.Net != "tcp" {
+		p.addf("mysql.tls.ca_file: has no use on mysql.dsn's %s", dsn.Net)
+	}
+}

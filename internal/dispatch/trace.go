@@ -1,0 +1,34 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+)
+
+func newTracer(p trace.TracerProvider) trace.Tracer {
+	if p == nil {
+		p = otel.GetTracerProvider()
+	}
+	return p.Tracer("github.com/duetime/duetime/internal/dispatch")
+}
+
+// traced begins the span of one call that publishes, whose context goes along with the hints; failed says how many of
+// them Kafka did not take.
+func (s *shard) traced(ctx context.Context, entries int) (_ context.Context, end func(failed int)) {
+	ctx, span := s.d.tracer.Start(ctx, "duetime.publish", trace.WithSpanKind(trace.SpanKindProducer))
+	if !span.IsRecording() {
+		return ctx, func(int) { span.End() }
+	}
+	span.SetAttributes(attribute.Int("duetime.shard", s.number), attribute.Int64("duetime.epoch", s.epoch), attribute.Int("duetime.tasks", entries))
+	return ctx, func(failed int) {
+		if failed > 0 {
+			span.SetStatus(codes.Error, fmt.Sprintf("%d hints refused", failed))
+		}
+		span.End()
+	}
+}

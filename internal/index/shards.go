@@ -1,0 +1,122 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Shard is what an operator sees of one shard.
+type Shard struct {
+	Due    int64     // entries of the due set
+	Oldest time.Time // the time of the first of them; zero for none
+	Marker Marker
+	Epoch  int64 // of the newest leader that claimed here; 0 for none
+}
+
+// Marker is the state of a shard's generation marker.
+type Marker string
+
+// The states of a marker.
+const (
+	MarkerAbsent   Marker = "absent"   // the shard's memory was lost
+	MarkerBuilding Marker = "building" // a rebuild is under way
+	MarkerComplete Marker = "complete"
+)
+
+// Shards reads the shards 0 … n-1, in one pipeline to each node.
+func (x *Index) Shards(ctx context.Context, n int) ([]Shard, error) {
+	type answers struct {
+		due        *redis.IntCmd
+		first      *redis.ZSliceCmd
+		gen, epoch *redis.StringCmd
+	}
+	p := x.client.Pipeline()
+	all := make([]answers, n)
+	for s := range all {
+		all[s] = answers{
+			p.ZCard(ctx, x.dueKey(s)), p.ZRangeWithScores(ctx, x.dueKey(s), 0, 0), p.Get(ctx, x.genKey(s)), p.Get(ctx, x.epochKey(s)),
+		}
+	}
+	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) { // a missing key is an answer here
+		return nil, fmt.Errorf("read %d shards: %w", n, err)
+	}
+	shards := make([]Shard, n)
+	for s, a := range all {
+		for _, c := range []redis.Cmder{a.due, a.first, a.gen, a.epoch} {
+			if err := c.Err(); err != nil && !errors.Is(err, redis.Nil) {
+				return nil, fmt.Errorf("read shard %d: %w", s, err)
+			}
+		}
+		shards[s] = Shard{Due: a.due.Val(), Marker: markerOf(a.gen.Val())}
+		if first := a.first.Val(); len(first) > 0 {
+			shards[s].Oldest = time.UnixMilli(int64(first[0].Score)).UTC()
+		}
+		shards[s].Epoch, _ = strconv.ParseInt(a.epoch.Val(), 10, 64) // 0 for none
+	}
+	return shards, nil
+}
+
+func markerOf(gen string) Marker {
+	switch {
+	case strings.HasPrefix(gen, complete):
+		return MarkerComplete
+	case strings.HasPrefix(gen, building):
+		return MarkerBuilding
+	default:
+		return MarkerAbsent
+	}
+}
+
+// scanCount is how many keys one step of a walk looks at.
+const scanCount = 1000
+
+// OwnerSets counts the owners' sets of the shards 0 … n-1. It walks over all keys of the servers.
+func (x *Index) OwnerSets(ctx context.Context, n int) ([]int64, error) {
+	var mu sync.Mutex
+	counts := make([]int64, n)
+	err := x.eachMaster(ctx, func(ctx context.Context, c *redis.Client) error {
+		keys := c.Scan(ctx, 0, x.ownersPattern(), scanCount).Iterator()
+		for keys.Next(ctx) {
+			shard, ok := x.shardOf(keys.Val())
+			if !ok || shard >= n {
+				continue
+			}
+			mu.Lock()
+			counts[shard]++
+			mu.Unlock()
+		}
+		return keys.Err()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count owners: %w", err)
+	}
+	return counts, nil
+}
+
+// shardOf gives the shard of an owner's key.
+func (x *Index) shardOf(key string) (int, bool) {
+	rest, ours := strings.CutPrefix(key, x.namespace+":{")
+	number, _, tagged := strings.Cut(rest, "}")
+	shard, err := strconv.Atoi(number)
+	return shard, ours && tagged && err == nil && shard >= 0
+}
+
+// Unmark takes the generation markers of the shards away, as if their memory were lost: the daemon rebuilds them. Entries
+// stay, and are claimed meanwhile as before.
+func (x *Index) Unmark(ctx context.Context, shards []int) error {
+	p := x.client.Pipeline()
+	for _, s := range shards {
+		p.Del(ctx, x.genKey(s))
+	}
+	if _, err := p.Exec(ctx); err != nil {
+		return fmt.Errorf("take the markers of %d shards away: %w", len(shards), err)
+	}
+	return nil
+}

@@ -1,0 +1,236 @@
+package operate_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/internal/operate"
+	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/migrations"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+func TestMain(m *testing.M) { os.Exit(pipelinetest.Main(m, pipelinetest.VerifyGoroutines())) }
+
+type world struct {
+	t     *testing.T
+	store *store.Store
+}
+
+func onBoth(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Helper()
+	run := func(name string, open func(t *testing.T) (*store.Store, error)) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, err := open(t)
+			pipelinetest.Must(t, err)
+			t.Cleanup(func() { _ = s.Close() })
+			pipelinetest.Must(t, s.Migrate(t.Context(), migrations.Files, "test", 4))
+			test(t, &world{t, s})
+		})
+	}
+	run("mariadb", func(t *testing.T) (*store.Store, error) {
+		return store.Open(pipelinetest.MariaDB(t).NewSchema(t), store.Options{})
+	})
+	run("sqlite", func(t *testing.T) (*store.Store, error) { return store.OpenSQLite(filepath.Join(t.TempDir(), "db")) })
+}
+
+func (w *world) inTx(fn func(ctx context.Context, tx *sqlx.Tx) error) {
+	w.t.Helper()
+	tx, err := w.store.Begin(w.t.Context())
+	pipelinetest.Must(w.t, err)
+	pipelinetest.Must(w.t, fn(w.t.Context(), tx))
+	pipelinetest.Must(w.t, tx.Commit())
+}
+
+var (
+	kind    = task.NewKind[int]("meal", task.MaxAttempts(3))
+	errSick = errors.New("sick")
+)
+
+// pending makes a task.
+func (w *world) pending(opts ...task.Option) task.Task {
+	w.t.Helper()
+	now, err := w.store.Now(w.t.Context(), nil)
+	pipelinetest.Must(w.t, err)
+	row, err := kind.New("ann", 1, task.In(time.Hour), opts...).Resolve(now)
+	pipelinetest.Must(w.t, err)
+	w.inTx(func(ctx context.Context, tx *sqlx.Tx) error {
+		made, err := w.store.Insert(ctx, tx, []task.Task{row})
+		if err == nil {
+			row = made[0]
+		}
+		return err
+	})
+	return row
+}
+
+// dead makes a dead task.
+func (w *world) dead(opts ...task.Option) task.Task {
+	w.t.Helper()
+	row := w.pending(opts...)
+	row.Attempt = 2
+	row = row.Fail(errSick, 0, row.UpdatedAt)
+	w.inTx(func(ctx context.Context, tx *sqlx.Tx) error { return w.store.Save(ctx, tx, []task.Task{row}) })
+	return row
+}
+
+func (w *world) row(id task.ID) task.Task {
+	w.t.Helper()
+	rows, err := w.store.Get(w.t.Context(), nil, []task.ID{id})
+	pipelinetest.Must(w.t, err)
+	return rows[0]
+}
+
+// life gives the lines of a task, or those of no task, as "actor event: detail".
+func (w *world) life(id task.ID) []string {
+	w.t.Helper()
+	text, args := "SELECT actor, event, detail FROM duetime_history WHERE task IS NULL ORDER BY seq", []any{}
+	if !id.IsZero() {
+		text, args = "SELECT actor, event, detail FROM duetime_history WHERE task = ? ORDER BY seq", []any{id[:]}
+	}
+	var lines []struct{ Actor, Event, Detail string }
+	pipelinetest.Must(w.t, w.store.DB().SelectContext(w.t.Context(), &lines, text, args...))
+	var out []string
+	for _, l := range lines {
+		out = append(out, l.Actor+" "+l.Event+": "+l.Detail)
+	}
+	return out
+}
+
+func diff(t *testing.T, what string, want, got any) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("%s (-want +got):\n%s", what, d)
+	}
+}
+
+func TestRetryOfDeadTasks(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		o := operate.New(w.store, "ann@host")
+		free, taken, waits := w.dead(task.Key("a")), w.dead(task.Key("b")), w.pending()
+		w.pending(task.Key("b"))
+		got, err := o.Retry(t.Context(), []task.ID{free.ID, taken.ID, waits.ID, task.NewID()})
+		pipelinetest.Must(t, err)
+		row := w.row(free.ID)
+		diff(t, "outcome", operate.Outcome{Changed: []task.Task{row}, Taken: []task.ID{taken.ID}, Passed: 2}, got)
+		if row.State != task.Pending || row.Attempt != 0 || row.Version != free.Version+1 || row.DedupKey != "ka" || row.DueAt.After(row.UpdatedAt) {
+			t.Errorf("retried: %+v", row)
+		}
+		diff(t, "left dead", taken, w.row(taken.ID))
+		diff(t, "untouched", waits, w.row(waits.ID))
+		diff(t, "history", []string{"ann@host retried: was dead after 3 attempts: sick"}, w.life(free.ID))
+		diff(t, "history of the one left dead", []string(nil), w.life(taken.ID))
+	})
+}
+
+func TestDiscardOfDeadTasks(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		o := operate.New(w.store, "ann@host")
+		one, two := w.dead(), w.dead()
+		for _, changed := range []int{2, 0} {
+			got, err := o.Discard(t.Context(), []task.ID{one.ID, two.ID})
+			pipelinetest.Must(t, err)
+			diff(t, "changed", changed, len(got.Changed))
+			diff(t, "passed", 2-changed, got.Passed)
+		}
+		row := w.row(one.ID)
+		if row.State != task.Cancelled || row.LastError != "sick" || row.FinishedAt.IsZero() {
+			t.Errorf("discarded: %+v", row)
+		}
+		diff(t, "history", []string{"ann@host discarded: was dead after 3 attempts: sick"}, w.life(one.ID))
+	})
+}
+
+func TestRetryOfOneTaskSaysWhyNot(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		o := operate.New(w.store, "ann@host")
+		waits, done, taken, dead := w.pending(), w.pending(), w.dead(task.Key("k")), w.dead()
+		w.pending(task.Key("k"))
+		w.inTx(func(ctx context.Context, tx *sqlx.Tx) error {
+			return w.store.Finish(ctx, tx, []task.Task{done}, done.UpdatedAt)
+		})
+		for _, c := range []struct {
+			id   task.ID
+			want error
+		}{
+			{task.NewID(), task.ErrNotFound},
+			{waits.ID, task.ErrNotDead},
+			{done.ID, task.ErrAlreadyDone},
+			{taken.ID, task.ErrKeyTaken},
+			{dead.ID, nil},
+			{dead.ID, task.ErrNotDead},
+		} {
+			if _, err := o.RetryOne(t.Context(), c.id); !errors.Is(err, c.want) {
+				t.Errorf("error %v, want %v", err, c.want)
+			}
+		}
+		diff(t, "lines", 1, len(w.life(dead.ID)))
+	})
+}
+
+func TestPausesAndResignationsAreWrittenDown(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		o := operate.New(w.store, "ann@host")
+		if _, err := o.Resign(t.Context(), "event"); !errors.Is(err, operate.ErrNeverLed) {
+			t.Errorf("nobody led: %v", err)
+		}
+		for range 3 {
+			_, err := w.store.Take(t.Context(), "event")
+			pipelinetest.Must(t, err)
+		}
+		for _, want := range []bool{true, false} {
+			changed, err := o.Pause(t.Context(), "mails")
+			pipelinetest.Must(t, err)
+			diff(t, "paused anew", want, changed)
+		}
+		for _, want := range []bool{true, false} {
+			changed, err := o.Resume(t.Context(), "mails")
+			pipelinetest.Must(t, err)
+			diff(t, "resumed", want, changed)
+		}
+		epoch, err := o.Resign(t.Context(), "event")
+		pipelinetest.Must(t, err)
+		diff(t, "epoch", int64(3), epoch)
+		asked, err := w.store.Resigned(t.Context(), "event")
+		pipelinetest.Must(t, err)
+		diff(t, "asked", int64(3), asked)
+		pipelinetest.Must(t, o.Note(t.Context(), task.EventRebuild, "shard 3"))
+		diff(t, "history", []string{
+			"ann@host paused: mails", "ann@host resumed: mails", "ann@host resign: event, epoch 3", "ann@host rebuild: shard 3",
+		}, w.life(task.ID{}))
+	})
+}
+
+// A change and its line of history are one: without the line there is no change.
+func TestNoChangeWithoutItsLine(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		dead := w.dead()
+		_, err := w.store.DB().ExecContext(t.Context(), "DROP TABLE duetime_history")
+		pipelinetest.Must(t, err)
+		o := operate.New(w.store, "ann@host")
+		if _, err := o.Retry(t.Context(), []task.ID{dead.ID}); err == nil {
+			t.Error("retried without a line")
+		}
+		if _, err := o.Pause(t.Context(), "mails"); err == nil {
+			t.Error("paused without a line")
+		}
+		diff(t, "row", dead, w.row(dead.ID))
+		paused, err := w.store.Paused(t.Context())
+		pipelinetest.Must(t, err)
+		diff(t, "paused", 0, len(paused))
+	})
+}

@@ -1,0 +1,55 @@
+package parts
+
+import (
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// elected shows how an elected process stands.
+type elected struct {
+	leader    prometheus.Gauge
+	epoch     prometheus.Gauge
+	terms     prometheus.Counter
+	connected atomic.Pointer[func() bool] // to ZooKeeper; nil before the elector is there
+}
+
+// leaderGauges names the gauge of each election. They are apart, so that one alert on each says all.
+var leaderGauges = map[string]string{"event": "duetime_leader", "daemon": "duetime_daemon_leader"}
+
+func newElected(reg prometheus.Registerer, name string) *elected {
+	f, label := promauto.With(reg), prometheus.Labels{"name": name}
+	e := &elected{
+		leader: f.NewGauge(prometheus.GaugeOpts{
+			Name: leaderGauges[name], Help: "1 while this " + name + " process leads, else 0.",
+		}),
+		epoch: f.NewGauge(prometheus.GaugeOpts{
+			Name: "duetime_epoch", Help: "Epoch of the newest term that this process has led; 0 before the first.", ConstLabels: label,
+		}),
+		terms: f.NewCounter(prometheus.CounterOpts{
+			Name: "duetime_leader_transitions_total", Help: "Terms that this process has begun to lead.", ConstLabels: label,
+		}),
+	}
+	f.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "duetime_zookeeper_connected", Help: "1 while this process is connected to ZooKeeper, else 0.",
+	}, e.zookeeper)
+	return e
+}
+
+func (e *elected) zookeeper() float64 {
+	if connected := e.connected.Load(); connected != nil && (*connected)() {
+		return 1
+	}
+	return 0
+}
+
+func (e *elected) changed(leading bool, epoch int64) {
+	if !leading {
+		e.leader.Set(0)
+		return
+	}
+	e.leader.Set(1)
+	e.epoch.Set(float64(epoch))
+	e.terms.Inc()
+}

@@ -1,0 +1,81 @@
+package reconcile
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	diff "github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// drift gives duetime_index_drift_total by kind and direction.
+func drift(t *testing.T, from prometheus.Gatherer) map[string]float64 {
+	t.Helper()
+	families, err := from.Gather()
+	pipelinetest.Must(t, err)
+	found := map[string]float64{}
+	for _, f := range families {
+		if f.GetName() != "duetime_index_drift_total" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			labels := map[string]string{}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			found[labels["kind"]+" "+labels["direction"]] = m.GetCounter().GetValue()
+		}
+	}
+	return found
+}
+
+func TestDriftIsCountedByKindAndDirection(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewPedanticRegistry()
+	w := newWorld(t, servers(t), Config{Metrics: registry})
+	rows := w.insert(t, pending("ann", time.Hour), pending("bob", time.Hour), pending("cid", time.Hour))
+	elsewhere := w.moved(t, rows[0], 2*time.Hour) // a version that never committed
+	w.put(t, elsewhere, rows[1], pending("dan", time.Hour))
+	pipelinetest.Must(t, w.raw.ZAdd(t.Context(), w.dueKey(0), redis.Z{Score: 7, Member: "junk"}).Err())
+	w.run(t, w.auditRows().pass)
+	w.run(t, w.auditIndex().pass)
+	w.wantTruth(t)
+	want := map[string]float64{
+		"pet.meal_finished missing": 1, "pet.meal_finished moved": 1, "pet.meal_finished extra": 1, "unreadable extra": 1,
+	}
+	if d := diff.Diff(want, drift(t, registry)); d != "" {
+		t.Errorf("drift (-want +got):\n%s", d)
+	}
+}
+
+// TestRebuildIsNoDrift loses the index's memory: that it is empty then is no news.
+func TestRebuildIsNoDrift(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewPedanticRegistry()
+	w := newWorld(t, servers(t), Config{Metrics: registry})
+	w.insert(t, pending("ann", time.Hour), pending("bob", sec(-60)))
+	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	w.wantTruth(t)
+	if got := drift(t, registry); len(got) != 0 {
+		t.Errorf("drift is %v, want none", got)
+	}
+}
+
+// TestKindsOfDriftAreBounded gives the daemon more names than any service has.
+func TestKindsOfDriftAreBounded(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewPedanticRegistry()
+	m := newMetrics(registry)
+	for i := range 3 * maxKinds {
+		m.absent([]task.Task{{Kind: "k" + strconv.Itoa(i%(2*maxKinds))}})
+	}
+	got := drift(t, registry)
+	if len(got) != maxKinds+1 || got["k0 missing"] != 2 || got["other missing"] != maxKinds {
+		t.Errorf("%d kinds, k0 %v, other %v; want %d, 2 and %d", len(got), got["k0 missing"], got["other missing"], maxKinds+1, maxKinds)
+	}
+}

@@ -1,0 +1,83 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Filter chooses rows for an operator; zero fields choose all.
+type Filter struct {
+	Owner     string
+	Kind      string
+	Queue     string
+	State     *task.State
+	DueAfter  time.Time // due_at at this moment or after it
+	DueBefore time.Time // due_at before this
+	Limit     int       // most rows; default 100
+}
+
+func (f Filter) where() (string, []any) {
+	conditions, args := []string{"1 = 1"}, []any{}
+	add := func(condition string, arg any) {
+		conditions, args = append(conditions, condition), append(args, arg)
+	}
+	if f.Owner != "" {
+		add("owner = ?", f.Owner)
+	}
+	if f.Kind != "" {
+		add("kind = ?", f.Kind)
+	}
+	if f.Queue != "" {
+		add("queue = ?", f.Queue)
+	}
+	if f.State != nil {
+		add("state = ?", int8(*f.State))
+	}
+	if !f.DueAfter.IsZero() {
+		add("due_at >= ?", f.DueAfter.UnixMilli())
+	}
+	if !f.DueBefore.IsZero() {
+		add("due_at < ?", f.DueBefore.UnixMilli())
+	}
+	return " FROM duetime_tasks WHERE " + strings.Join(conditions, " AND ") + " ORDER BY due_at, id LIMIT ?",
+		append(args, cmp.Or(f.Limit, 100))
+}
+
+// List reads the rows that the filter chooses, by (due_at, id).
+func (s *Store) List(ctx context.Context, f Filter) ([]task.Task, error) {
+	where, args := f.where()
+	tasks, err := s.query(ctx, nil, "SELECT "+columns+where, args)
+	if err != nil {
+		return nil, fmt.Errorf("list tasks: %w", err)
+	}
+	return tasks, nil
+}
+
+// ListIDs is List for the ids alone.
+func (s *Store) ListIDs(ctx context.Context, f Filter) ([]task.ID, error) {
+	where, args := f.where()
+	r, err := s.db.QueryxContext(ctx, "SELECT id, due_at"+where, args...)
+	if err != nil {
+		return nil, fmt.Errorf("list ids of tasks: %w", err)
+	}
+	defer func() { _ = r.Close() }() // reading to the end closed it, and an earlier error says more
+	ids, _, err := readCursors(r)
+	return ids, err
+}
+
+// Kinds gives the kinds of the rows that changed last, for an operator to choose from: at most as many as there are in so
+// many rows.
+func (s *Store) Kinds(ctx context.Context, rows int) ([]string, error) {
+	var kinds []string
+	err := s.db.SelectContext(ctx, &kinds, "SELECT DISTINCT kind FROM (SELECT kind FROM duetime_tasks"+
+		s.dialect.force("duetime_tasks_updated")+" ORDER BY updated_at DESC LIMIT ?) lately ORDER BY kind", rows)
+	if err != nil {
+		return nil, fmt.Errorf("list kinds: %w", err)
+	}
+	return kinds, nil
+}

@@ -1,0 +1,89 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Live is how the pipeline does at one moment, by the rows alone.
+type Live struct {
+	Now       time.Time // of the database
+	States    map[task.State]int64
+	Scheduled int64 // rows made within the window
+	Fired     int64 // rows done within it
+	// Lag of those; zero when there are none.
+	LagP50, LagP99, LagMax time.Duration
+	Backlog                map[string]Waiting // by queue: what is due and not done; queues without are absent
+	Paused                 map[string]time.Time
+	Epochs                 map[string]int64
+}
+
+// Waiting is the backlog of one queue.
+type Waiting struct {
+	Tasks  int64
+	Oldest time.Time // the earliest next try
+}
+
+// Live reads the figures of the last window. It reads what lies in it and what is overdue, and counts by an index: it
+// takes the longer the more that is.
+func (s *Store) Live(ctx context.Context, window time.Duration) (Live, error) {
+	var l Live
+	var err error
+	if l.Now, err = s.Now(ctx, nil); err != nil {
+		return l, err
+	}
+	for _, read := range []func(context.Context, *Live, time.Duration) error{s.liveStates, s.liveRates, s.liveBacklog, s.liveRequests} {
+		if err := read(ctx, &l, window); err != nil {
+			return l, fmt.Errorf("read live figures: %w", err)
+		}
+	}
+	return l, nil
+}
+
+func (s *Store) liveStates(ctx context.Context, l *Live, _ time.Duration) (err error) {
+	l.States, err = s.Counts(ctx)
+	return err
+}
+
+func (s *Store) liveRates(ctx context.Context, l *Live, window time.Duration) error {
+	from := l.Now.Add(-window).UnixMilli()
+	lately := " FROM duetime_tasks" + s.dialect.force("duetime_tasks_updated") + " WHERE updated_at >= ?"
+	err := s.db.QueryRowxContext(ctx, "SELECT COUNT(*)"+lately+" AND created_at >= ?", from, from).Scan(&l.Scheduled)
+	if err != nil {
+		return err
+	}
+	st := Stats{}
+	l.Fired, err = readLags(ctx, s.db, &st, lately+" AND state = 1 AND finished_at IS NOT NULL", from)
+	l.LagP50, l.LagP99, l.LagMax = st.LagP50, st.LagP99, st.LagMax
+	return err
+}
+
+func (s *Store) liveBacklog(ctx context.Context, l *Live, _ time.Duration) error {
+	r, err := s.db.QueryxContext(ctx, "SELECT queue, COUNT(*), MIN(run_at) FROM duetime_tasks"+s.dialect.force("duetime_tasks_due")+
+		" WHERE state = 0 AND run_at <= ? GROUP BY queue", l.Now.UnixMilli())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.Close() }() // reading to the end closed it, and an earlier error says more
+	l.Backlog = map[string]Waiting{}
+	for r.Next() {
+		var queue string
+		var n, oldest int64
+		if err := r.Scan(&queue, &n, &oldest); err != nil {
+			return err
+		}
+		l.Backlog[queue] = Waiting{n, fromMs(oldest)}
+	}
+	return r.Err()
+}
+
+func (s *Store) liveRequests(ctx context.Context, l *Live, _ time.Duration) (err error) {
+	if l.Paused, err = s.Paused(ctx); err != nil {
+		return err
+	}
+	l.Epochs, err = counts[string](ctx, s.db, "SELECT name, epoch FROM duetime_epochs")
+	return err
+}

@@ -1,0 +1,84 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// What operators ask of the processes: a row each, which the processes look for every second.
+const (
+	pauseRequest  = "pause:"  // and the queue; stands until it is resumed
+	resignRequest = "resign:" // and what is led; stays for good, for later terms have higher epochs
+)
+
+// Paused gives the queues that are paused, each with the moment since when.
+func (s *Store) Paused(ctx context.Context) (map[string]time.Time, error) {
+	r, err := s.db.QueryxContext(ctx, "SELECT name, made_at FROM duetime_requests")
+	if err != nil {
+		return nil, fmt.Errorf("read requests: %w", err)
+	}
+	defer func() { _ = r.Close() }() // reading to the end closed it, and an earlier error says more
+	paused := map[string]time.Time{}
+	for r.Next() {
+		var name string
+		var made int64
+		if err := r.Scan(&name, &made); err != nil {
+			return nil, fmt.Errorf("read requests: %w", err)
+		}
+		if queue, ok := strings.CutPrefix(name, pauseRequest); ok {
+			paused[queue] = fromMs(made)
+		}
+	}
+	return paused, r.Err()
+}
+
+// Pause asks the workers to leave the queue's tasks alone from now on; false if that was asked before.
+func (s *Store) Pause(ctx context.Context, q sqlx.ExtContext, queue string, now time.Time) (bool, error) {
+	r, err := q.ExecContext(ctx, "INSERT INTO duetime_requests (name, epoch, made_at) VALUES (?, 0, ?)"+s.dialect.onTaken("name"),
+		pauseRequest+queue, now.UnixMilli())
+	if err != nil {
+		return false, fmt.Errorf("pause queue %s: %w", queue, err)
+	}
+	n, err := r.RowsAffected()
+	return n == 1, err
+}
+
+// Resume ends a pause; false if there was none.
+func (s *Store) Resume(ctx context.Context, q sqlx.ExtContext, queue string) (bool, error) {
+	r, err := q.ExecContext(ctx, "DELETE FROM duetime_requests WHERE name = ?", pauseRequest+queue)
+	if err != nil {
+		return false, fmt.Errorf("resume queue %s: %w", queue, err)
+	}
+	n, err := r.RowsAffected()
+	return n == 1, err
+}
+
+// Resign asks the leader of this name to end its term, if its epoch is at most this one.
+func (s *Store) Resign(ctx context.Context, q sqlx.ExtContext, name string, epoch int64, now time.Time) error {
+	text := "INSERT INTO duetime_requests (name, epoch, made_at) VALUES (?, ?, ?) " +
+		"ON DUPLICATE KEY UPDATE epoch = VALUES(epoch), made_at = VALUES(made_at)"
+	if s.dialect == SQLite {
+		text = "INSERT INTO duetime_requests (name, epoch, made_at) VALUES (?, ?, ?) " +
+			"ON CONFLICT (name) DO UPDATE SET epoch = excluded.epoch, made_at = excluded.made_at"
+	}
+	if _, err := q.ExecContext(ctx, text, resignRequest+name, epoch, now.UnixMilli()); err != nil {
+		return fmt.Errorf("ask the leader of %s to resign: %w", name, err)
+	}
+	return nil
+}
+
+// Resigned gives the epoch up to which terms of this name are asked to end; 0 if none is.
+func (s *Store) Resigned(ctx context.Context, name string) (int64, error) {
+	var epoch int64
+	err := s.db.QueryRowxContext(ctx, "SELECT epoch FROM duetime_requests WHERE name = ?", resignRequest+name).Scan(&epoch)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return 0, fmt.Errorf("read requests to %s: %w", name, err)
+	}
+	return epoch, nil
+}

@@ -1,0 +1,232 @@
+package survey_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/internal/stream"
+	"github.com/duetime/duetime/internal/survey"
+	"github.com/duetime/duetime/migrations"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+func TestMain(m *testing.M) { os.Exit(pipelinetest.Main(m, pipelinetest.VerifyGoroutines())) }
+
+const shards = 4
+
+// world is real servers, each behind a link that a test can cut.
+type world struct {
+	t      *testing.T
+	store  *store.Store
+	index  *index.Index
+	stream *stream.Kafka
+
+	mysql, redis, kafka *pipelinetest.ToxicProxy
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t}
+	name, server := pipelinetest.Namespace(t), pipelinetest.MariaDB(t)
+	w.mysql, w.redis = pipelinetest.Proxy(t, server.Addr()), pipelinetest.Proxy(t, pipelinetest.Redis(t).Addr())
+	_, w.kafka = pipelinetest.OwnKafkaBehind(t)
+	var err error
+	w.store, err = store.Open(strings.Replace(server.NewSchema(t), server.Addr(), w.mysql.Addr(), 1), store.Options{})
+	pipelinetest.Must(t, err)
+	pipelinetest.Must(t, w.store.Migrate(t.Context(), migrations.Files, name, shards))
+	w.index, err = index.Open(index.Config{Namespace: name, Addrs: []string{w.redis.Addr()}})
+	pipelinetest.Must(t, err)
+	w.stream, err = stream.NewKafka(stream.Config{Namespace: name, Brokers: []string{w.kafka.Addr()}, Partitions: 3})
+	pipelinetest.Must(t, err)
+	pipelinetest.Must(t, w.stream.Ensure(t.Context()))
+	t.Cleanup(func() { _, _, _ = w.stream.Close(), w.index.Close(), w.store.Close() })
+	return w
+}
+
+// read gives every sample of a new survey, by name and label: what an old one remembers is a test of its own.
+func (w *world) read() map[string]float64 {
+	w.t.Helper()
+	return samples(w.t, survey.New(survey.Config{Queues: []string{"default"}, Shards: fixed}, w.store, w.index, w.stream))
+}
+
+func fixed(context.Context) (int, error) { return shards, nil }
+
+func samples(t *testing.T, s *survey.Survey) map[string]float64 {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(s)
+	families, err := registry.Gather()
+	pipelinetest.Must(t, err)
+	got := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			name := f.GetName()
+			for _, l := range m.GetLabel() {
+				name += " " + l.GetValue()
+			}
+			got[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+		}
+	}
+	return got
+}
+
+// insert writes rows that are due so long ago, and gives them.
+func (w *world) insert(ago ...time.Duration) []task.Task {
+	w.t.Helper()
+	now, err := w.store.Now(w.t.Context(), nil)
+	pipelinetest.Must(w.t, err)
+	kind := task.NewKind[string]("k")
+	var tasks []task.Task
+	for i, d := range ago {
+		row, err := kind.New("owner"+strconv.Itoa(i), "", task.At(now)).Resolve(now)
+		pipelinetest.Must(w.t, err)
+		row.DueAt, row.RunAt = now.Add(-d), now.Add(-d)
+		tasks = append(tasks, row)
+	}
+	tx, err := w.store.Begin(w.t.Context())
+	pipelinetest.Must(w.t, err)
+	tasks, err = w.store.Insert(w.t.Context(), tx, tasks)
+	pipelinetest.Must(w.t, errors.Join(err, tx.Commit()))
+	return tasks
+}
+
+func TestFigures(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var empty map[string]float64
+	pipelinetest.Await(t, "the group's coordinator, which a new broker makes at first", func() bool {
+		empty = w.read()
+		_, there := empty["duetime_consumer_lag_hints default"]
+		return there
+	})
+	for name, want := range map[string]float64{
+		"duetime_server_up mysql": 1, "duetime_server_up redis": 1, "duetime_server_up kafka": 1,
+		"duetime_oldest_unfinished_due_age_seconds": 0, "duetime_tasks pending": 0, "duetime_tasks dead": 0,
+		"duetime_index_entries 3": 0, "duetime_redis_evicted_keys_total": 0, "duetime_consumer_lag_hints default": 0,
+	} {
+		if got, ok := empty[name]; !ok || got != want {
+			t.Errorf("nothing there: %s is %v (%v), want %v", name, got, ok, want)
+		}
+	}
+
+	tasks := w.insert(time.Minute, -time.Hour, -time.Hour)
+	dead := tasks[1].Discard(errors.New("no use"), tasks[1].CreatedAt)
+	pipelinetest.Must(t, w.store.SaveAlone(t.Context(), dead))
+	pipelinetest.Must(t, w.index.Put(t.Context(), []task.Task{tasks[0], tasks[2]}))
+	hint := task.Entry{ID: tasks[0].ID, Kind: "k", Queue: "default", Owner: tasks[0].Owner, Score: task.ScoreOf(tasks[0])}
+	if errs := w.stream.Publish(t.Context(), []task.Entry{hint, hint}, 1); errs != nil {
+		t.Fatal(errs)
+	}
+
+	got, entries := w.read(), 0.0
+	for shard := range shards {
+		entries += got["duetime_index_entries "+strconv.Itoa(shard)]
+	}
+	for name, want := range map[string]float64{"duetime_tasks pending": 2, "duetime_tasks dead": 1, "duetime_consumer_lag_hints default": 2} {
+		if got[name] != want {
+			t.Errorf("%s is %v, want %v", name, got[name], want)
+		}
+	}
+	if age := got["duetime_oldest_unfinished_due_age_seconds"]; age < 60 || age > 600 {
+		t.Errorf("the oldest is %v s old, want 60 and a little", age)
+	}
+	if entries != 2 {
+		t.Errorf("%v entries in all shards, want 2", entries)
+	}
+	if at := time.Unix(int64(got["duetime_tasks_counted_timestamp_seconds"]), 0); time.Since(at).Abs() > time.Hour {
+		t.Errorf("counted at %v", at)
+	}
+}
+
+// TestNoFigureOutlivesItsServer takes the servers away, by silence and by refusal.
+func TestNoFigureOutlivesItsServer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, c := range []struct {
+		server string
+		link   *pipelinetest.ToxicProxy
+		gone   []string
+	}{
+		{"mysql", w.mysql, []string{"duetime_oldest_unfinished_due_age_seconds", "duetime_tasks pending"}},
+		{"redis", w.redis, []string{"duetime_index_entries 0", "duetime_redis_evicted_keys_total"}},
+		{"kafka", w.kafka, []string{"duetime_consumer_lag_hints default"}},
+	} {
+		for how, cut := range map[string]func(){"silent": c.link.Cut, "refuses": c.link.Refuse} {
+			cut()
+			got := w.read()
+			if up, ok := got["duetime_server_up "+c.server]; !ok || up != 0 {
+				t.Errorf("%s %s: up is %v (%v), want 0", c.server, how, up, ok)
+			}
+			for _, name := range c.gone {
+				if v, ok := got[name]; ok {
+					t.Errorf("%s %s: %s is still %v", c.server, how, name, v)
+				}
+			}
+			c.link.Heal()
+			pipelinetest.Await(t, c.server+" back", func() bool {
+				got := w.read()
+				_, there := got[c.gone[0]]
+				return there && got["duetime_server_up "+c.server] == 1
+			})
+		}
+	}
+}
+
+// asked counts how often each question was put to it.
+type asked struct{ oldest, count, ping, counts int }
+
+func (a *asked) Oldest(context.Context) (oldest, now time.Time, err error) { a.oldest++; return }
+func (a *asked) Count(context.Context, task.State) (int64, error)          { a.count++; return 0, nil }
+func (a *asked) Ping(context.Context) error                                { a.ping++; return nil }
+func (a *asked) Counts(context.Context, int) ([]int64, error)              { a.counts++; return nil, nil }
+func (a *asked) Evicted(context.Context) (int64, error)                    { return 0, nil }
+func (a *asked) Lag(context.Context, string) (int64, error)                { return 0, nil }
+
+// TestCountsSeldom reads the metrics in a hurry: only the oldest task, one look into an index, is asked for each time.
+func TestCountsSeldom(t *testing.T) {
+	t.Parallel()
+	a := &asked{}
+	s := survey.New(survey.Config{Queues: []string{"q"}, Shards: fixed}, a, a, a)
+	for range 5 {
+		samples(t, s)
+	}
+	if want := (asked{oldest: 5, count: 2, ping: 1, counts: 1}); *a != want {
+		t.Errorf("asked %+v, want %+v", *a, want)
+	}
+}
+
+// flaky is a stream whose first sign of life doesn't come.
+type flaky struct{ *asked }
+
+func (f flaky) Ping(ctx context.Context) error {
+	_ = f.asked.Ping(ctx) // it answers nil
+	if f.ping == 1 {
+		return errors.New("away")
+	}
+	return nil
+}
+
+// TestWhoIsBackIsSeenAtOnce has nobody wait for a figure that a failure has left behind.
+func TestWhoIsBackIsSeenAtOnce(t *testing.T) {
+	t.Parallel()
+	a := &asked{}
+	s := survey.New(survey.Config{Queues: []string{"q"}, Shards: fixed}, a, a, flaky{a})
+	for _, want := range []float64{0, 1, 1} {
+		if got := samples(t, s)["duetime_server_up kafka"]; got != want {
+			t.Errorf("up is %v, want %v", got, want)
+		}
+	}
+	if a.ping != 2 {
+		t.Errorf("asked %d times, want 2: a success is remembered, a failure is not", a.ping)
+	}
+}

@@ -1,0 +1,85 @@
+// Package trust owns whom a process believes on its links and who it is there: the TLS settings that files make, and
+// which failures of a handshake no waiting cures. What it makes always checks the server's certificate and name. It opens
+// no connection.
+package trust
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+)
+
+// System in the place of a file stands for the authorities that this machine trusts.
+const System = "system"
+
+// Files are in PEM. Without CAFile there is no TLS.
+type Files struct {
+	CAFile   string // the authorities that sign the server's certificate, or System
+	CertFile string // our own certificate, empty for none
+	KeyFile  string // our certificate's key
+}
+
+// Client makes the client's side of a link, nil for one without TLS. The server's name is for the dialler to set. An
+// error begins with the key that is wrong, the section's with one of ca_file, cert_file.
+func Client(section string, f Files) (*tls.Config, error) {
+	if f.CAFile == "" {
+		return nil, nil //nolint:nilnil // no TLS is no mistake
+	}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	if f.CAFile != System {
+		pem, err := os.ReadFile(f.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("%s.ca_file: %w", section, err)
+		}
+		if cfg.RootCAs = x509.NewCertPool(); !cfg.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s.ca_file: %s holds no certificate in PEM", section, f.CAFile)
+		}
+	}
+	if f.CertFile == "" {
+		return cfg, nil
+	}
+	if _, err := tls.LoadX509KeyPair(f.CertFile, f.KeyFile); err != nil {
+		return nil, fmt.Errorf("%s.cert_file: %w", section, err)
+	}
+	// Read again at each handshake, so that a certificate that is renewed in its file needs no restart.
+	cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(f.CertFile, f.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("%s.cert_file: %w", section, err)
+		}
+		return &pair, nil
+	}
+	return cfg, nil
+}
+
+// Refused reports whether a handshake failed by what the two sides are: we don't believe the server, it doesn't believe
+// us, or it doesn't speak TLS. No later try does better, until somebody changes a certificate.
+func Refused(err error) bool {
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	_, plain := errors.AsType[tls.RecordHeaderError](err)
+	return untrusted || plain || alerted(err)
+}
+
+// alerted tells whether the server ended the handshake with an alert, whose type crypto/tls keeps to itself.
+func alerted(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "remote error"
+}
+
+// Refusal is an error that no waiting cures: somebody has to look at the keys that it names.
+type Refusal struct {
+	Key string
+	Err error
+}
+
+// Error begins with the key.
+func (r *Refusal) Error() string { return r.Key + ": " + r.Err.Error() }
+
+// Unwrap gives what was answered.
+func (r *Refusal) Unwrap() error { return r.Err }
+
+// Permanent tells callers that trying again can't help.
+func (r *Refusal) Permanent() bool { return true }

@@ -1,0 +1,48 @@
+package task
+
+import "time"
+
+// Event is one line of the history that people read: what became of a task beyond a plain firing, or what an operator
+// asked for. Nothing is decided by it.
+type Event struct {
+	At     time.Time
+	Task   ID // zero for what concerns a queue, a shard, a leader
+	Name   string
+	Actor  string // service, worker, or user@host of an operator
+	Detail string // by how much, which error, which queue
+}
+
+// Names of events.
+const (
+	EventMoved     = "moved"
+	EventFailed    = "failed"
+	EventSnoozed   = "snoozed"
+	EventCancelled = "cancelled"
+	EventSkipped   = "skipped"
+	EventDead      = "dead"
+	EventRetried   = "retried"
+	EventDiscarded = "discarded"
+	EventPaused    = "paused"
+	EventResumed   = "resumed"
+	EventResign    = "resign"
+	EventRebuild   = "rebuild"
+)
+
+// Actors of events that no operator caused.
+const (
+	ActorService = "service"
+	ActorWorker  = "worker"
+)
+
+// Changed tells the transition of a task by a service or a handler: moved, or cancelled. The actor is left to who writes it.
+func Changed(before, after Task) Event {
+	e := Event{At: after.UpdatedAt, Task: after.ID, Name: EventCancelled}
+	if after.State == Pending {
+		e.Name = EventMoved
+		e.Detail = "by " + after.DueAt.Sub(before.DueAt).String() + " to " + after.DueAt.Format(eventTime)
+	}
+	return e
+}
+
+// eventTime is how details name a moment.
+const eventTime = "2006-01-02T15:04:05.000Z07:00"

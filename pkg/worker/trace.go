@@ -1,0 +1,63 @@
+package worker
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// maxLinks is how many links a span has at most, as OpenTelemetry's own default.
+const maxLinks = 128
+
+func newTracer(p trace.TracerProvider) trace.Tracer {
+	if p == nil {
+		p = otel.GetTracerProvider()
+	}
+	return p.Tracer("github.com/duetime/duetime/pkg/worker")
+}
+
+// traced begins the span of one call of a handler. It belongs to no other trace: the calls that scheduled its tasks may be
+// months old, and the one that published their hints served many. It links to all of them.
+func (t *try) traced(ctx context.Context, call []*member) (_ context.Context, end func(error)) {
+	ctx, span := t.tracer.Start(ctx, "duetime.run", trace.WithSpanKind(trace.SpanKindConsumer), trace.WithLinks(links(call)...))
+	if !span.IsRecording() {
+		return ctx, func(error) { span.End() }
+	}
+	first := call[0].row
+	span.SetAttributes(attribute.String("duetime.kind", first.Kind), attribute.Int("duetime.tasks", len(call)))
+	if len(call) == 1 {
+		span.SetAttributes(attribute.String("duetime.task_id", first.ID.String()), attribute.Int("duetime.attempt", first.Attempt))
+	}
+	return ctx, func(err error) {
+		if err != nil {
+			span.SetStatus(codes.Error, err.Error())
+		}
+		span.End()
+	}
+}
+
+// links leads to what scheduled the members' tasks, by their rows, and to what published their hints; each once.
+func links(call []*member) []trace.Link {
+	var found []trace.Link
+	var seen map[string]bool
+	for _, m := range call {
+		for _, parent := range [...]string{m.row.Traceparent, m.hint.traceparent} {
+			if parent == "" || seen[parent] || len(found) == maxLinks {
+				continue
+			}
+			if seen == nil {
+				seen = map[string]bool{}
+			}
+			seen[parent] = true
+			ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": parent})
+			if c := trace.SpanContextFromContext(ctx); c.IsValid() {
+				found = append(found, trace.Link{SpanContext: c})
+			}
+		}
+	}
+	return found
+}
