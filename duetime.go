@@ -105,8 +105,8 @@ func Open(cfg Config, opts ...Option) (*Client, error) {
 func (c *Client) Ready(ctx context.Context) error { return c.parts.AwaitSchema(ctx) }
 
 // AwaitIndex waits until Redis answers. It returns nil also when ctx ends first, and an error when Redis refuses the
-// credentials or would evict entries. Scheduling works without it; a process that runs it beside its work ends on a wrong password instead of
-// living on compensation.
+// credentials or would evict entries. Scheduling works without it; a process that runs it beside its work ends on a
+// wrong password instead of living on compensation.
 func (c *Client) AwaitIndex(ctx context.Context) error { return c.parts.AwaitIndex(ctx) }
 
 // AwaitStream waits until Kafka answers. It returns nil also when ctx ends first, and an error when Kafka refuses the

@@ -17,7 +17,7 @@ func securedRows() []entry {
 // securedLinks breaks every connection there is: whoever comes back has to show again who he is, and may do what he may.
 func securedLinks(t *testing.T, d *drill) {
 	t.Helper()
-	d.fault(t, "a worker", takeover, func() {
+	d.fault(t, "a worker", kafkaSession+mend, func() {
 		d.someDue(t)
 		pipelinetest.Must(t, d.workers[0].Kill())
 	})

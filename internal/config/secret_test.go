@@ -60,6 +60,9 @@ func shown(t *testing.T, v any) map[string]string {
 		}
 		all[name] = string(b)
 	}
+	if l, ok := v.(slog.LogValuer); ok {
+		all["log value"] = l.LogValue().String()
+	}
 	var logged bytes.Buffer
 	for _, h := range []slog.Handler{slog.NewJSONHandler(&logged, nil), slog.NewTextHandler(&logged, nil)} {
 		slog.New(h).Info("config", slog.Any("v", v))

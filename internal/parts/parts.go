@@ -45,7 +45,7 @@ func Open(cfg config.Config, log *slog.Logger, reg prometheus.Registerer, o stor
 	}
 	p.Clock = loop.NewClock(p.Store.Clock, log, reg)
 	if p.Index, err = p.openIndex(); err != nil {
-		return nil, errors.Join(fmt.Errorf("redis: %w", err), p.Store.Close())
+		return nil, errors.Join(err, p.Store.Close())
 	}
 	if p.Stream, err = p.openStream(reg); err != nil {
 		return nil, errors.Join(err, p.Index.Close(), p.Store.Close())
@@ -79,10 +79,14 @@ func (p *Parts) openIndex() (*index.Index, error) {
 	if err != nil {
 		return nil, err
 	}
-	return index.Open(index.Config{
+	x, err := index.Open(index.Config{
 		Namespace: cfg.Namespace, Mode: cfg.Redis.Mode, MasterName: cfg.Redis.MasterName, Addrs: cfg.Redis.Addrs,
 		Username: cfg.Redis.Username, Password: string(password), TLS: tls, Logger: p.Log,
 	})
+	if err != nil {
+		return nil, fmt.Errorf("redis: %w", err)
+	}
+	return x, nil
 }
 
 func (p *Parts) openStream(reg prometheus.Registerer) (*stream.Kafka, error) {

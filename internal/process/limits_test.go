@@ -58,13 +58,14 @@ func drip(t *testing.T, addr net.Addr, head string) time.Duration {
 	}()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
+	forever := time.After(time.Minute)
 	for {
 		select {
 		case <-gone:
 			return time.Since(began)
 		case <-tick.C:
 			_, _ = io.WriteString(conn, "a") // the server may have hung up
-		case <-time.After(2 * time.Minute):
+		case <-forever:
 			t.Fatal("the server bears it for ever")
 		}
 	}
@@ -95,11 +96,11 @@ func TestSlowClients(t *testing.T) {
 // TestSlowReader takes an answer that does not end as slowly as it can.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
-	gaveUp := make(chan error, 1)
+	gaveUp := make(chan struct{})
 	addr := hold(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		for chunk := make([]byte, 1<<20); ; {
 			if _, err := w.Write(chunk); err != nil {
-				gaveUp <- err
+				close(gaveUp)
 				return
 			}
 		}
@@ -113,10 +114,7 @@ func TestSlowReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	select {
-	case err := <-gaveUp:
-		if err == nil {
-			t.Error("all was written to a client that reads nothing")
-		}
+	case <-gaveUp:
 	case <-time.After(writeTimeout + time.Minute):
 		t.Error("the server writes for ever")
 	}

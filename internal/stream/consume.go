@@ -12,6 +12,7 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
+	"github.com/duetime/duetime/internal/trust"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -77,6 +78,8 @@ func (k *Kafka) consume(ctx context.Context, sub subscription, topic kafka.Topic
 				return fmt.Errorf("join %s: %w", sub.group, err)
 			}
 		case ctx.Err() != nil || errors.Is(err, kafka.ErrGroupClosed):
+		case trust.Refused(err): // when it began the broker was believed: what stands in its place may go again
+			m.warn(err)
 		case Refusal(err) != nil:
 			return fmt.Errorf("join %s: %w", sub.group, Refusal(err))
 		default:

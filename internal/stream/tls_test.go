@@ -86,16 +86,18 @@ func wantHints(t *testing.T, k *stream.Kafka) {
 	pipelinetest.Must(t, errors.Join(k.Publish(t.Context(), []task.Entry{entry("ann", 1)}, 1)...))
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
+	committed := false
 	err := k.Consume(ctx, "default", func(ctx context.Context, s stream.Session) error {
 		got, err := s.Fetch(ctx)
 		if err == nil && len(got) == 1 {
 			err = s.Commit(ctx, next(got))
+			committed = err == nil
 			cancel()
 		}
 		return err
 	})
-	if err != nil {
-		t.Errorf("consume: %v", err)
+	if err != nil || !committed {
+		t.Errorf("consume: %v, committed %v", err, committed)
 	}
 }
 
