@@ -2,8 +2,8 @@
 // unfinished task is, how many wait, what the index holds, how far the workers are behind.
 //
 // It promises that no figure outlives its server: who doesn't answer within a moment has no figures, and
-// duetime_server_up says 0. Counts of rows alone are remembered for longer, with the time when they were made. It asks nothing while nobody reads, and never counts rows for more than a hundredth of the
-// time. It changes nothing anywhere.
+// duetime_server_up says 0. Counts of rows alone are remembered for longer, with the time when they were made. It asks
+// nothing while nobody reads, and never counts rows for more than a hundredth of the time. It changes nothing anywhere.
 package survey
 
 import (
