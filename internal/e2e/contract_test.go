@@ -162,9 +162,7 @@ func TestExitsOnWhatNoWaitingCures(t *testing.T) {
 	p := pipelinetest.SharedDeployment(t)
 	guarded, evicting := pipelinetest.OwnRedis(t, "--requirepass", "right"), pipelinetest.OwnRedis(t, "--maxmemory-policy", "allkeys-lru")
 	elected := []string{"event", "daemon"}
-	for _, name := range elected {
-		p.Ready(t, name).Stop(t) // which makes its election's nodes, of everybody
-	}
+	makeNodes(t, p, elected)
 	file := filepath.Join(t.TempDir(), "duetime.yaml")
 	pipelinetest.Must(t, os.WriteFile(file, []byte("evnt:\n  lead: 1s\n"), 0o600))
 	type refusal struct {

@@ -164,6 +164,16 @@ func call(t *testing.T, method, url, body string, want int) string {
 	return string(answer(t, req, want))
 }
 
+// makeNodes has each process lead once: the nodes of its election belong to whom it was then.
+func makeNodes(t *testing.T, d pipelinetest.Deployment, elected []string) {
+	t.Helper()
+	for _, name := range elected {
+		app := d.Ready(t, name)
+		app.WaitLine(t, `"msg":"leading"`)
+		app.Stop(t)
+	}
+}
+
 // mostConnections is how many a process may try that is refused: it looks once or twice, and its other parts may have
 // begun.
 const mostConnections = 10
@@ -173,12 +183,11 @@ const mostConnections = 10
 func TestRefusedLinks(t *testing.T) {
 	t.Parallel()
 	f := newFortress(t)
-	f.Ready(t, "event").Stop(t) // so that the election's nodes are there
-	f.Ready(t, "daemon").Stop(t)
+	elected := []string{"event", "daemon"}
+	makeNodes(t, f.Deployment, elected)
 	wrong := filepath.Join(t.TempDir(), "wrong")
 	pipelinetest.Must(t, os.WriteFile(wrong, []byte("not the password"), 0o600))
 	stranger := pipelinetest.NewAuthority(t)
-	elected := []string{"event", "daemon"}
 	s := f.servers
 	for _, c := range []struct {
 		link, key string
