@@ -77,7 +77,7 @@ func leaderStopped(t *testing.T, d *drill) {
 			}
 			pipelinetest.Must(t, leader.Thaw())
 		})
-		d.wantNoZombies(t, began)
+		d.wantNoZombies(t, began, epoch)
 		pipelinetest.Await(t, "the woken leader to be fenced", func() bool { return fencings(t, leader) > fenced })
 		d.note(t, "stopped %s: once awake it published %d hints that it had claimed before", at.name, ofEpoch(d.hintsSince(t, woken), epoch))
 	}
@@ -318,5 +318,5 @@ func leaderWithoutZooKeeper(t *testing.T, d *drill) {
 	})
 	d.wantNoGap(t, "cut", from, d.clock())
 	d.wantSuccessor(t, next, epoch)
-	d.wantNoZombies(t, began)
+	d.wantNoZombies(t, began, epoch)
 }
