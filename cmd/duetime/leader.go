@@ -31,27 +31,14 @@ type leaderView struct {
 }
 
 func (t *tool) leaderShow() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "show", Short: "Show the newest term of event and daemon", Args: cobra.NoArgs,
 		Long: `Show the newest term of event and daemon.
 
 The epoch is that of the newest election. The event leader claims in every shard each second: as long as one works, all
 shards stand at its epoch.`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return t.with(func(p *parts.Parts) error {
-				views, err := readLeaders(cmd.Context(), p)
-				if err != nil {
-					return err
-				}
-				if asJSON {
-					return writeJSON(t.out, views)
-				}
-				return t.writeLeaders(views)
-			})
-		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
+	shows(t, cmd, readLeaders, t.writeLeaders)
 	return cmd
 }
 
@@ -68,15 +55,11 @@ func readLeaders(ctx context.Context, p *parts.Parts) ([]leaderView, error) {
 		}
 		views = append(views, leaderView{Name: name, Epoch: epoch, Resigns: epoch > 0 && asked >= epoch})
 	}
-	n, err := p.Shards(ctx)
+	shards, err := allShards(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	shards, err := p.Index.Shards(ctx, n)
-	if err != nil {
-		return nil, err
-	}
-	at := 0
+	at, n := 0, len(shards)
 	for _, s := range shards {
 		if s.Epoch == views[0].Epoch {
 			at++

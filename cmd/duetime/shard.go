@@ -34,40 +34,41 @@ type shardView struct {
 }
 
 func (t *tool) shardStat() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "stat", Short: "Show what each shard of the index holds", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return t.with(func(p *parts.Parts) error {
-				views, err := readShards(cmd.Context(), p)
-				if err != nil {
-					return err
-				}
-				if asJSON {
-					return writeJSON(t.out, views)
-				}
-				return t.writeShards(views)
-			})
-		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
+	shows(t, cmd, readShards, t.writeShards)
 	return cmd
 }
 
+// shows has the command read something, and write it as a table or, with --json, as it is.
+func shows[V any](t *tool, cmd *cobra.Command, read func(context.Context, *parts.Parts) ([]V, error), table func([]V) error) {
+	var asJSON bool
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return t.with(func(p *parts.Parts) error {
+			views, err := read(cmd.Context(), p)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(t.out, views)
+			}
+			return table(views)
+		})
+	}
+}
+
 func readShards(ctx context.Context, p *parts.Parts) ([]shardView, error) {
-	n, err := p.Shards(ctx)
+	shards, err := allShards(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	shards, err := p.Index.Shards(ctx, n)
+	owners, err := p.Index.OwnerSets(ctx, len(shards))
 	if err != nil {
 		return nil, err
 	}
-	owners, err := p.Index.OwnerSets(ctx, n)
-	if err != nil {
-		return nil, err
-	}
-	views := make([]shardView, n)
+	views := make([]shardView, len(shards))
 	for i, s := range shards {
 		views[i] = shardView{Shard: i, Due: s.Due, Owners: owners[i], Marker: s.Marker, Epoch: s.Epoch}
 		if !s.Oldest.IsZero() {
@@ -75,6 +76,14 @@ func readShards(ctx context.Context, p *parts.Parts) ([]shardView, error) {
 		}
 	}
 	return views, nil
+}
+
+func allShards(ctx context.Context, p *parts.Parts) ([]index.Shard, error) {
+	n, err := p.Shards(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return p.Index.Shards(ctx, n)
 }
 
 func (t *tool) writeShards(views []shardView) error {

@@ -59,14 +59,11 @@ func readFrame(ctx context.Context, p *parts.Parts) (frame, error) {
 	ctx, cancel := context.WithTimeout(ctx, topWithin)
 	defer cancel()
 	f := frame{namespace: p.Config.Namespace, queues: p.Config.Queues}
-	n, err := p.Shards(ctx)
-	if err != nil {
-		return f, err
-	}
+	var err error
 	if f.Live, err = p.Store.Live(ctx, topWindow); err != nil {
 		return f, err
 	}
-	if f.shards, err = p.Index.Shards(ctx, n); err != nil {
+	if f.shards, err = allShards(ctx, p); err != nil {
 		return f, err
 	}
 	f.took = time.Since(began)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
@@ -82,7 +83,10 @@ func New(cfg Config, index Index, stream Stream) (*Dispatcher, error) {
 	}
 	cfg.Limit = cmp.Or(cfg.Limit, 500)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
-	return &Dispatcher{cfg: cfg, index: index, stream: stream, metrics: newMetrics(cfg.Metrics, cfg.Now), tracer: newTracer(cfg.Tracer)}, nil
+	cfg.Tracer = cmp.Or(cfg.Tracer, otel.GetTracerProvider())
+	return &Dispatcher{
+		cfg: cfg, index: index, stream: stream, metrics: newMetrics(cfg.Metrics, cfg.Now), tracer: cfg.Tracer.Tracer(tracerName),
+	}, nil
 }
 
 // Lead polls every shard under the given epoch until ctx ends or a shard answers that a newer epoch stands

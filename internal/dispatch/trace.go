@@ -4,18 +4,13 @@ import (
 	"context"
 	"fmt"
 
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 )
 
-func newTracer(p trace.TracerProvider) trace.Tracer {
-	if p == nil {
-		p = otel.GetTracerProvider()
-	}
-	return p.Tracer("github.com/duetime/duetime/internal/dispatch")
-}
+// tracerName is the package that makes the spans.
+const tracerName = "github.com/duetime/duetime/internal/dispatch"
 
 // traced begins the span of one call that publishes, whose context goes along with the hints; failed says how many of
 // them Kafka did not take.

@@ -43,9 +43,8 @@ func Configure(ctx context.Context, env *process.Env, admin func(config.Config) 
 
 // Candidate is what an elected process stands for.
 type Candidate struct {
-	Name     string // of the election and of its epoch counter
-	Lead     func(ctx context.Context, term *elect.Term) error
-	OnChange func(leading bool) // may be nil
+	Name string // of the election and of its epoch counter
+	Lead func(ctx context.Context, term *elect.Term) error
 }
 
 // retryMax bounds how long a candidate that resigned stays out of the queue: after a long outage nobody else may be in it.
@@ -59,7 +58,7 @@ func (p *Parts) Stand(ctx context.Context, env *process.Env, c Candidate) error 
 	if err := p.AwaitSchema(ctx); err != nil {
 		return err
 	}
-	elector, err := p.openElector(c, shown)
+	elector, err := p.openElector(shown)
 	if err != nil {
 		return err
 	}
@@ -103,7 +102,7 @@ func (p *Parts) Stand(ctx context.Context, env *process.Env, c Candidate) error 
 	return group.Wait()
 }
 
-func (p *Parts) openElector(c Candidate, shown *elected) (*elect.ZooKeeper, error) {
+func (p *Parts) openElector(shown *elected) (*elect.ZooKeeper, error) {
 	cfg := p.Config.ZooKeeper
 	password, err := cfg.Secret()
 	if err != nil {
@@ -117,12 +116,7 @@ func (p *Parts) openElector(c Candidate, shown *elected) (*elect.ZooKeeper, erro
 		Servers: cfg.Servers, SessionTimeout: cfg.SessionTimeout,
 		TLS: tls, Username: cfg.Username, Password: string(password),
 		Root: "/" + p.Config.Namespace, RetryMax: retryMax, Logger: p.Log,
-		OnChange: func(_ string, leading bool, epoch int64) {
-			shown.changed(leading, epoch)
-			if c.OnChange != nil {
-				c.OnChange(leading)
-			}
-		},
+		OnChange: func(_ string, leading bool, epoch int64) { shown.changed(leading, epoch) },
 	}, p.Store)
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -50,11 +51,14 @@ func TestStand(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			os.Args = []string{"event", "--config", configured(t)}
-			changes := make(chan bool, 10)
+			var led atomic.Bool
 			ended := make(chan int, 1)
 			go func() {
 				ended <- process.Main("event", config.DefaultPath, func(ctx context.Context, env *process.Env) error {
-					return stand(ctx, env, parts.Candidate{Name: "event", Lead: c.lead, OnChange: func(leading bool) { changes <- leading }})
+					return stand(ctx, env, parts.Candidate{Name: "event", Lead: func(ctx context.Context, term *elect.Term) error {
+						led.Store(true)
+						return c.lead(ctx, term)
+					}})
 				})
 			}()
 			select {
@@ -65,8 +69,8 @@ func TestStand(t *testing.T) {
 			case <-time.After(time.Minute):
 				t.Fatal("not ended within a minute")
 			}
-			if !<-changes {
-				t.Error("was never told that it leads")
+			if !led.Load() {
+				t.Error("has never led")
 			}
 		})
 	}

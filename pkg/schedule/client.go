@@ -12,6 +12,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"github.com/jmoiron/sqlx"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/duetime/duetime/pkg/task"
@@ -85,6 +86,7 @@ func (c Config) withDefaults() Config {
 	c.DrainTime = cmp.Or(c.DrainTime, 2*time.Second)
 	c.Actor = cmp.Or(c.Actor, task.ActorService)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
+	c.Tracer = cmp.Or(c.Tracer, otel.GetTracerProvider())
 	return c
 }
 
@@ -114,7 +116,7 @@ func New(cfg Config, store Store, index Index, compensator Compensator) (*Client
 	b := newBacklog(cfg, compensator, m)
 	c := &Client{
 		cfg: cfg, store: store, index: index, indexer: newIndexer(cfg, index, b, m), history: newHistory(cfg, store, m),
-		tracer: newTracer(cfg.Tracer),
+		tracer: cfg.Tracer.Tracer(tracerName),
 	}
 	c.shards.read = cfg.Shards
 	ctx, stop := context.WithCancel(context.Background())

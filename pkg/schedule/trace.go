@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
@@ -13,12 +12,8 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-func newTracer(p trace.TracerProvider) trace.Tracer {
-	if p == nil {
-		p = otel.GetTracerProvider()
-	}
-	return p.Tracer("github.com/duetime/duetime/pkg/schedule")
-}
+// tracerName is the package that makes the spans.
+const tracerName = "github.com/duetime/duetime/pkg/schedule"
 
 // traced begins the span of a call that schedules, and gives the specs with its trace context, which their rows keep: the
 // span of their effect, perhaps months later, links to it. Where nobody traces, nothing is kept.

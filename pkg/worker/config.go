@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -56,6 +57,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.Patience = cmp.Or(c.Patience, 5*time.Second)
 	c.MaxUncommitted = cmp.Or(c.MaxUncommitted, max(10*c.Batch*c.Concurrency, 50_000))
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	c.Tracer = cmp.Or(c.Tracer, otel.GetTracerProvider())
 	bounds := []struct {
 		name            string
 		v, least, limit int64

@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
@@ -13,12 +12,8 @@ import (
 // maxLinks is how many links a span has at most, as OpenTelemetry's own default.
 const maxLinks = 128
 
-func newTracer(p trace.TracerProvider) trace.Tracer {
-	if p == nil {
-		p = otel.GetTracerProvider()
-	}
-	return p.Tracer("github.com/duetime/duetime/pkg/worker")
-}
+// tracerName is the package that makes the spans.
+const tracerName = "github.com/duetime/duetime/pkg/worker"
 
 // traced begins the span of one call of a handler. It belongs to no other trace: the calls that scheduled its tasks may be
 // months old, and the one that published their hints served many. It links to all of them.

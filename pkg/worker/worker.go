@@ -52,7 +52,7 @@ func New(cfg Config, mux *Mux, store Store, stream Stream, index Index, dead Bur
 	m := newMetrics(cfg.Metrics, mux)
 	w := &Worker{
 		Config: cfg, mux: mux, store: store, stream: stream, clock: loop.NewClock(store.Clock, cfg.Logger, cfg.Metrics), gate: newGate(), metrics: m,
-		tracer: newTracer(cfg.Tracer),
+		tracer: cfg.Tracer.Tracer(tracerName),
 		after:  newAftermath(index, dead, m, cfg.Logger), closed: make(chan struct{}, 1),
 	}
 	w.intake, w.stop = context.WithCancelCause(context.Background())
