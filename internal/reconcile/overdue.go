@@ -25,11 +25,13 @@ const (
 type overdue struct {
 	r      *Reconciler
 	last   time.Time // the previous pass's now
+	looked int       // rows in this pass
 	paused map[string]time.Time
 }
 
 func (o *overdue) pass(ctx context.Context, now clock) (loop.Result, error) {
 	began := now()
+	o.looked = 0
 	paused, err := o.r.store.Paused(ctx)
 	if err != nil {
 		return loop.Result{}, err
@@ -83,6 +85,7 @@ func (o *overdue) sort(ctx context.Context, rows []task.Task, now clock) (missin
 	if len(rows) == 0 {
 		return nil, nil
 	}
+	o.looked += len(rows)
 	seen, err := o.r.index.Standings(ctx, rows)
 	if err != nil {
 		return nil, err

@@ -134,6 +134,7 @@ type pass struct {
 	urgent   bool // doesn't rest after a long run
 	calms    bool // rests longer after a run that found nothing to mend
 	idles    bool // rests longer always, and waits while a rebuild is under way: it looks for what hardly ever happens
+	looked   *int // rows that its last run looked at; nil if it doesn't count them
 	run      func(ctx context.Context, now clock) (loop.Result, error)
 }
 
@@ -154,9 +155,10 @@ func (r *Reconciler) Lead(ctx context.Context, epoch int64, term Term) error {
 }
 
 func (r *Reconciler) passes() []pass {
+	late := &overdue{r: r}
 	return []pass{
 		{name: "lookahead", interval: r.cfg.Interval, run: (&lookahead{r: r}).pass},
-		{name: "overdue", interval: r.cfg.Interval, calms: true, run: (&overdue{r: r}).pass},
+		{name: "overdue", interval: r.cfg.Interval, calms: true, looked: &late.looked, run: late.pass},
 		{name: "changed", interval: 2 * r.cfg.Interval, idles: true, run: (&changed{r: r}).pass},
 		{name: "rebuild", interval: time.Second, wake: r.wake, urgent: true, run: (&rebuild{r: r}).pass},
 		{name: "audit rows", interval: sampleEvery, wake: r.wakeRows, idles: true, run: (&auditRows{pace: pace{r: r}}).pass},
@@ -167,9 +169,13 @@ func (r *Reconciler) passes() []pass {
 
 // How many times as long as it worked a pass rests, at least: a table with a million overdue rows must not take a core for
 // as long as the outage lasts. Overdue rows without anything to mend are a burst, whose own time the pass would take.
+//
+// What a pass waited for is no work. One that waited out an outage of seconds would rest through the very time in which it
+// is needed most, so that work is bounded by what its rows cost at most, where they are counted.
 const (
 	restShare = 2
 	idleShare = 10
+	lookCost  = 20 * time.Microsecond // of a row that is as it should be; some 6 on a quiet machine
 )
 
 const yieldFor = 500 * time.Millisecond // until a pass looks whether the rebuild has ended
@@ -197,11 +203,15 @@ func (r *Reconciler) repeat(ctx context.Context, p pass, epoch int64, term Term)
 		if err != nil || p.urgent {
 			return res, err
 		}
+		worked := time.Since(began)
+		if p.looked != nil {
+			worked = min(worked, time.Duration(*p.looked)*lookCost)
+		}
 		share := time.Duration(restShare)
 		if p.idles || p.calms && r.alarms.Load() == alarms {
 			share = idleShare
 		}
-		rested = began.Add((1 + share) * time.Since(began))
+		rested = time.Now().Add(share * worked)
 		if res.More {
 			res = loop.Result{Next: max(time.Until(rested), time.Millisecond)}
 		}
