@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/duetime/duetime/pkg/task"
@@ -15,51 +16,66 @@ import (
 
 const duplicateEntry = 1062
 
-// insertAlone writes one row at the moment that it also gives back, as LAST_INSERT_ID. The due time is a fixed one, or
-// so many milliseconds after that moment, and not before it.
-var insertAlone, insertAloneIn = aloneText("?"), aloneText(MySQL.now() + " + ?")
+// InsertAlone leaves to their defaults what is the same in each new row: the shorter a statement, the less there is to
+// parse. created_at comes first, for the others to count from it: it is the statement's moment, which comes back as
+// LAST_INSERT_ID. The due time is a fixed one, or so many milliseconds after that moment, and not before it.
+const aloneColumns = "created_at, updated_at, due_at, run_at, id, kind, owner, subject, queue, shard, max_attempts, payload, traceparent, finished_at"
 
-func aloneText(due string) string {
-	now := MySQL.now()
-	due = "GREATEST(" + now + ", " + due + ")"
-	return "INSERT INTO duetime_tasks (" + columns + ") VALUES (?, ?, ?, ?, ?, ?, ?, " + due + ", " + due +
-		", ?, ?, ?, ?, ?, ?, ?, LAST_INSERT_ID(" + now + "), " + now + ", NULL)"
+var aloneAt, aloneIn = aloneRow("?"), aloneRow("created_at + ?")
+
+func aloneRow(due string) string {
+	return ",(LAST_INSERT_ID(" + MySQL.now() + "), created_at, GREATEST(created_at, " + due + "), due_at, " + marks(9) + ", 0)"
 }
 
-// InsertAlone writes the row of a new task as a transaction of its own, and gives it as it stands. False says that nothing
-// was written: its id or key was taken, or this is SQLite, which has no round trips to save. When the outcome is open the
-// task says at least which it was.
-func (s *Store) InsertAlone(ctx context.Context, spec task.Spec) (task.Task, bool, error) {
+// InsertAlone writes the rows of new tasks in one statement, which is a transaction of its own, and gives them as they
+// stand. Nil says that nothing was written: an id was taken, or one has a key, or this is SQLite, which has no round trips
+// to save.
+func (s *Store) InsertAlone(ctx context.Context, specs []task.Spec) ([]task.Task, error) {
 	if s.dialect == SQLite {
-		return task.Task{}, false, nil
-	}
-	t, err := spec.Resolve(time.Now()) // all but its times
-	if err != nil {
-		return task.Task{}, false, err
+		return nil, nil
 	}
 	layout, err := s.known(ctx, s.db)
 	if err != nil {
-		return task.Task{}, false, err
+		return nil, err
 	}
-	t.Shard = task.Shard(t.Owner, layout.Shards)
-	text, row := insertAlone, t
-	if d, relative := spec.In(); relative {
-		text, row.DueAt, row.RunAt = insertAloneIn, fromMs(ceilMs(d)), fromMs(ceilMs(d))
+	var text strings.Builder
+	text.WriteString("INSERT INTO duetime_tasks (" + aloneColumns + ") VALUES ")
+	args := make([]any, 0, len(specs)*10)
+	for i, spec := range specs {
+		t, err := spec.Resolve(time.Now()) // all but its times
+		if err != nil || t.DedupKey != "" {
+			return nil, err
+		}
+		row, due := aloneAt, t.DueAt.UnixMilli()
+		if d, relative := spec.In(); relative {
+			row, due = aloneIn, ceilMs(d)
+		}
+		if i == 0 {
+			row = row[1:] // its comma
+		}
+		text.WriteString(row)
+		args = append(args, due, t.ID[:], t.Kind, t.Owner, t.Subject, t.Queue, task.Shard(t.Owner, layout.Shards), t.MaxAttempts,
+			string(t.Payload), t.Traceparent)
 	}
-	r, err := s.db.ExecContext(ctx, text, rowValues(row)[:columnCount-3]...) // the statement makes the last three
+	r, err := s.db.ExecContext(ctx, text.String(), args...)
 	if isDuplicate(err) {
-		return task.Task{}, false, nil
+		return nil, nil
 	}
 	if err != nil {
-		return t, false, fmt.Errorf("insert %s of %s: %w", t.ID, t.Owner, unclear(err))
+		return nil, fmt.Errorf("insert %d tasks, the first %s: %w", len(specs), specs[0].ID(), unclear(err))
 	}
 	now, err := r.LastInsertId()
 	if err != nil {
-		return t, false, err
+		return nil, err
 	}
-	made, err := spec.Resolve(fromMs(now))
-	made.Shard = t.Shard
-	return made, true, err
+	tasks := make([]task.Task, len(specs))
+	for i, spec := range specs {
+		if tasks[i], err = spec.Resolve(fromMs(now)); err != nil {
+			return nil, err
+		}
+		tasks[i].Shard = task.Shard(tasks[i].Owner, layout.Shards)
+	}
+	return tasks, nil
 }
 
 // ceilMs rounds up, as due times are.

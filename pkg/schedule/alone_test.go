@@ -107,22 +107,122 @@ func TestLostAnswerOfAChangeIsNeverRunAgain(t *testing.T) {
 			t.Parallel()
 			direct := onMariaDB(t)
 			w, proxy := behindProxy(t, direct)
-			w.make(t, "ann") // the layout is known and a connection open
+			together(50, func(int) { w.make(t, "ann") }) // the layout is known and all connections are open
 
-			spec := meal.New("ann", 1, task.In(time.Hour))
+			specs := make([]task.Spec, 10)
+			for i := range specs {
+				specs[i] = meal.New("ann", i, task.In(time.Hour))
+			}
 			test.cut(proxy)
-			_, err := w.Schedule(t.Context(), spec)
-			wantIs(t, err, schedule.ErrCommitUnknown)
-			if schedule.IsRetryable(err) {
-				t.Error("a lost answer is called retryable")
+			together(len(specs), func(i int) {
+				_, err := w.Schedule(t.Context(), specs[i])
+				wantIs(t, err, schedule.ErrCommitUnknown)
+				if schedule.IsRetryable(err) {
+					t.Error("a lost answer is called retryable")
+				}
+			})
+			committed := 0
+			for _, spec := range specs {
+				if direct.exists(t, spec.ID()) {
+					committed++
+				}
+				pipelinetest.Await(t, "compensation", func() bool { return w.compensated(spec.ID()) })
+				if put := w.put(spec.ID()); len(put) != 0 {
+					t.Errorf("versions %v were put though nobody knows whether they exist", put)
+				}
 			}
-			if got := direct.exists(t, spec.ID()); got != test.committed {
-				t.Errorf("committed is %v, want %v", got, test.committed)
-			}
-			pipelinetest.Await(t, "compensation", func() bool { return w.compensated(spec.ID()) })
-			if put := w.put(spec.ID()); len(put) != 0 {
-				t.Errorf("versions %v were put though nobody knows whether they exist", put)
+			if (committed > 0) != test.committed {
+				t.Errorf("%d of %d were committed", committed, len(specs))
 			}
 		})
 	}
+}
+
+// Callers that come together share statements; each gets its own answer all the same.
+func TestManyCallersAtOnce(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		const callers = 100
+		taken := w.make(t, "bob")
+		made := make([]task.Task, callers)
+		together(callers, func(i int) {
+			spec := meal.New("ann", i, task.In(time.Duration(i)*time.Second))
+			switch {
+			case i == callers/2:
+				spec = meal.New("ann", i, task.In(time.Hour), task.WithID(taken.ID))
+			case i%2 == 0:
+				spec = meal.New("ann", i, task.At(time.Now().Add(time.Duration(i)*time.Minute)))
+			}
+			var err error
+			made[i], err = w.Schedule(t.Context(), spec)
+			pipelinetest.Must(t, err)
+		})
+		if d := cmp.Diff(taken, made[callers/2]); d != "" {
+			t.Errorf("the task that had the id against the answer (-want +got):\n%s", d)
+		}
+		for _, m := range made {
+			w.wantRow(t, "scheduled", m)
+		}
+		together(callers, func(i int) {
+			var err error
+			switch i % 3 {
+			case 0:
+				made[i], err = w.Shift(t.Context(), made[i].ID, time.Hour)
+			case 1:
+				made[i], err = w.Reschedule(t.Context(), made[i].ID, task.In(time.Hour))
+			default:
+				made[i], err = w.Cancel(t.Context(), made[i].ID)
+			}
+			pipelinetest.Must(t, err)
+		})
+		for _, m := range made {
+			w.wantRow(t, "changed", m)
+			if m.Version != 2 {
+				t.Errorf("task %s has version %d, want 2", m.ID, m.Version)
+			}
+		}
+		together(callers, func(i int) {
+			if i%3 == 2 {
+				_, err := w.Shift(t.Context(), made[i].ID, time.Hour)
+				wantIs(t, err, task.ErrAlreadyCancelled)
+			}
+		})
+	})
+}
+
+// A row that is held all the while, as by a handler, is in nobody's way but of who changes it.
+func TestHeldRowDelaysItsCallerAlone(t *testing.T) {
+	t.Parallel()
+	w := onMariaDB(t)
+	made := make([]task.Task, 50)
+	for i := range made {
+		made[i] = w.make(t, "ann")
+	}
+	tx, err := w.store.Begin(t.Context())
+	pipelinetest.Must(t, err)
+	_, err = w.store.Lock(t.Context(), tx, []task.ID{made[7].ID})
+	pipelinetest.Must(t, err)
+	together(len(made), func(i int) {
+		_, err := w.Cancel(t.Context(), made[i].ID)
+		if i == 7 {
+			wantIs(t, err, task.ErrRunning)
+			return
+		}
+		pipelinetest.Must(t, err)
+	})
+	pipelinetest.Must(t, tx.Rollback())
+}
+
+// together calls a function from so many goroutines at once.
+func together(n int, do func(i int)) {
+	var all sync.WaitGroup
+	start := make(chan struct{})
+	for i := range n {
+		all.Go(func() {
+			<-start
+			do(i)
+		})
+	}
+	close(start)
+	all.Wait()
 }

@@ -29,8 +29,10 @@ type Store interface {
 	// Ambiguous tells whether the error of a commit leaves open if it took effect.
 	Ambiguous(err error) bool
 
-	// InsertAlone writes the row of a new task as a transaction of its own; false if its id or key was taken.
-	InsertAlone(ctx context.Context, spec task.Spec) (task.Task, bool, error)
+	// InsertAlone writes the rows of new tasks as a transaction of its own; nil if an id or a key was taken.
+	InsertAlone(ctx context.Context, specs []task.Spec) ([]task.Task, error)
+	// LockFree locks those of the rows that nobody else has locked, and gives the database's time of that moment.
+	LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, time.Time, error)
 	// Read reads a row without locking it, with the database's time; false if there is none.
 	Read(ctx context.Context, id task.ID) (task.Task, time.Time, bool, error)
 	// SaveAlone writes the next version of a row as a transaction of its own.
@@ -97,6 +99,8 @@ type Client struct {
 	index   Index
 	indexer *indexer
 	history *history
+	inserts *gather[task.Spec, wrote]
+	changes *gather[change, wrote]
 	tracer  trace.Tracer
 	shards  shardCount
 	cancel  context.CancelFunc
@@ -118,12 +122,16 @@ func New(cfg Config, store Store, index Index, compensator Compensator) (*Client
 		cfg: cfg, store: store, index: index, indexer: newIndexer(cfg, index, b, m), history: newHistory(cfg, store, m),
 		tracer: cfg.Tracer.Tracer(tracerName),
 	}
+	c.inserts = newGather(insertLanes, insertMost, c.insert)
+	c.changes = newGather(changeLanes, insertMost, c.makeChanges)
 	c.shards.read = cfg.Shards
 	ctx, stop := context.WithCancel(context.Background())
 	c.cancel = stop
 	c.running.Go(func() { c.indexer.run(ctx) })
 	c.running.Go(func() { b.run(ctx) })
 	c.running.Go(func() { c.history.run(ctx) })
+	c.running.Go(func() { c.inserts.run(ctx) })
+	c.running.Go(func() { c.changes.run(ctx) })
 	return c, nil
 }
 
@@ -134,6 +142,8 @@ func (c *Client) Close(ctx context.Context) {
 	defer cancel()
 	unhook := context.AfterFunc(ctx, c.cancel)
 	defer unhook()
+	c.inserts.close()
+	c.changes.close()
 	c.indexer.close()
 	c.history.close()
 	c.running.Wait()

@@ -19,6 +19,15 @@
 //     background, and the daemon reads the rows and indexes them. Repeated failures open a circuit breaker: the ids go
 //     to that queue at once. What doesn't fit is dropped and counted: the daemon's sweeps find the rows.
 //
+// # Calls of one change
+//
+// Client's own Schedule, Reschedule, Shift and Cancel need no transaction of their own: calls that come at the same time
+// share one. Few of these are under way at once, and the next takes all who wait, so that callers wait for no company, and
+// many of them cost the database little more than one. New rows go in one INSERT. Changes lock the rows that are free
+// (SKIP LOCKED): one that somebody holds is left to a transaction of its caller's own, so that it is in nobody else's way.
+// Each caller has its own answer; only a lost one is everybody's. A caller whose context ends while it waits in line has
+// changed nothing; later the answer is [ErrCommitUnknown].
+//
 // # The history
 //
 // What a change means to people (moved by how much, cancelled) becomes a line of the history: from a bounded buffer, in bulk

@@ -4,7 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -14,15 +15,17 @@ import (
 )
 
 const (
-	putTries     = 2
-	putPause     = 20 * time.Millisecond  // between the tries of one put
-	breakAfter   = 3                      // failed puts in a row after which the index counts as away
-	breakFor     = 250 * time.Millisecond // then one put tries whether it is back
-	maxPutLength = 10000                  // tasks that wait for the next put; more go to the backlog
+	putLanes   = 1 // puts at a time
+	putTries   = 2
+	putPause   = 20 * time.Millisecond  // between the tries of one put
+	breakAfter = 3                      // failed puts in a row after which the index counts as away
+	breakFor   = 250 * time.Millisecond // then one put tries whether it is back
+	putMost    = 256                    // callers that share one
+	maxQueued  = 10000                  // tasks that wait for a put; more go to the backlog
 )
 
-// indexer puts committed tasks into the index. One goroutine takes everything that is waiting, puts it in one call, and
-// takes what has come in meanwhile: the slower the index, the larger its calls, and nobody lingers for company.
+// indexer puts committed tasks into the index. Callers that come at the same time share puts, so that the slower the index,
+// the larger its puts.
 type indexer struct {
 	index   Index
 	backlog *backlog
@@ -30,25 +33,16 @@ type indexer struct {
 	m       metrics
 	wait    time.Duration
 	timeout time.Duration
-	wake    chan struct{} // holds one: something is waiting, or the indexer was closed
-
-	mu     sync.Mutex
-	next   *group // what the next put takes; nil if nothing is waiting
-	busy   bool   // a put is under way
-	closed bool
-}
-
-// group is the tasks of one put.
-type group struct {
-	tasks []task.Task
-	done  chan struct{} // closed when they were put, or handed to the backlog
+	puts    *gather[[]task.Task, struct{}]
+	queued  atomic.Int64 // tasks that wait for a put, or are in one
 }
 
 func newIndexer(cfg Config, index Index, b *backlog, m metrics) *indexer {
-	return &indexer{
-		index: index, backlog: b, m: m, wait: cfg.IndexWait, timeout: cfg.PutTimeout,
-		breaker: newBreaker(cfg.Logger), wake: make(chan struct{}, 1),
+	x := &indexer{
+		index: index, backlog: b, m: m, wait: cfg.IndexWait, timeout: cfg.PutTimeout, breaker: newBreaker(cfg.Logger),
 	}
+	x.puts = newGather(putLanes, putMost, x.flush)
+	return x
 }
 
 func newBreaker(logger *slog.Logger) *gobreaker.CircuitBreaker[struct{}] {
@@ -70,15 +64,30 @@ func newBreaker(logger *slog.Logger) *gobreaker.CircuitBreaker[struct{}] {
 // away reports whether the index failed so often lately that it isn't asked.
 func (x *indexer) away() bool { return x.breaker.State() == gobreaker.StateOpen }
 
+// putNow puts what several callers have committed, on this goroutine and for at most the configured time. What fails is tried
+// again behind their backs.
+func (x *indexer) putNow(ctx context.Context, tasks []task.Task) {
+	if len(tasks) == 0 {
+		return
+	}
+	if x.breaker.State() == gobreaker.StateClosed {
+		ctx, cancel := context.WithTimeout(ctx, x.wait)
+		defer cancel()
+		if _, err := x.breaker.Execute(func() (struct{}, error) { return struct{}{}, x.index.Put(ctx, tasks) }); err == nil {
+			count(x.m.puts, resultOK, len(tasks))
+			return
+		}
+	}
+	x.hand(tasks)
+}
+
 // put hands the tasks over and waits until they were put, for at most the configured time.
 func (x *indexer) put(ctx context.Context, tasks []task.Task) {
 	if len(tasks) == 0 {
 		return
 	}
-	done := x.join(tasks)
+	done := x.hand(tasks)
 	if done == nil {
-		count(x.m.puts, resultSkipped, len(tasks))
-		x.backlog.add(tasks)
 		return
 	}
 	limit := time.NewTimer(x.wait)
@@ -90,87 +99,66 @@ func (x *indexer) put(ctx context.Context, tasks []task.Task) {
 	}
 }
 
-// join adds the tasks to the next put; nil if they shouldn't wait for one.
-func (x *indexer) join(tasks []task.Task) <-chan struct{} {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.refuses(len(tasks)) {
-		return nil
+// hand adds the tasks to the next put, or to the backlog. What it gives is closed when they were put; nil if nobody need
+// wait for that.
+func (x *indexer) hand(tasks []task.Task) <-chan struct{} {
+	done := x.join(tasks)
+	if done == nil {
+		count(x.m.puts, resultSkipped, len(tasks))
+		x.backlog.add(tasks)
 	}
-	if x.next == nil {
-		x.next = &group{done: make(chan struct{})}
-		x.signal()
-	}
-	x.next.tasks = append(x.next.tasks, tasks...)
-	return x.next.done
+	return done
 }
 
-func (x *indexer) refuses(n int) bool {
-	if x.closed || x.next != nil && len(x.next.tasks)+n > maxPutLength {
+// join adds the tasks to the next put; nil if they shouldn't wait for one.
+func (x *indexer) join(tasks []task.Task) <-chan struct{} {
+	n := int64(len(tasks))
+	before := x.queued.Add(n) - n
+	if !x.refuses(before, n) {
+		if r := x.puts.enter(tasks); r != nil {
+			return r.done
+		}
+	}
+	x.queued.Add(-n)
+	return nil
+}
+
+func (x *indexer) refuses(before, n int64) bool {
+	if before > 0 && before+n > maxQueued {
 		return true
 	}
 	switch x.breaker.State() {
 	case gobreaker.StateOpen:
 		return true
 	case gobreaker.StateHalfOpen:
-		return x.busy || x.next != nil // one put finds out whether the index is back; nobody waits for its answer
+		return before > 0 // one put finds out whether the index is back; nobody waits for its answer
 	default:
 		return false
 	}
 }
 
-func (x *indexer) signal() {
-	select {
-	case x.wake <- struct{}{}:
-	default:
-	}
+// run puts until the indexer is closed, and closes the backlog then. The end of ctx makes the puts that are left fail at
+// once.
+func (x *indexer) run(ctx context.Context) {
+	defer x.backlog.close()
+	x.puts.run(ctx)
 }
 
 // close lets run end after the last put.
-func (x *indexer) close() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.closed = true
-	x.signal()
-}
+func (x *indexer) close() { x.puts.close() }
 
-// run puts group after group until the indexer is closed, and closes the backlog then. The end of ctx makes the puts
-// that are left fail at once.
-func (x *indexer) run(ctx context.Context) {
-	defer x.backlog.close()
-	for range x.wake {
-		for g := x.take(); g != nil; g = x.take() {
-			x.flush(ctx, g)
-		}
-		if x.finished() {
-			return
-		}
-	}
-}
-
-func (x *indexer) take() *group {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	g := x.next
-	x.next, x.busy = nil, g != nil
-	return g
-}
-
-func (x *indexer) finished() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.closed && x.next == nil
-}
-
-func (x *indexer) flush(ctx context.Context, g *group) {
-	defer close(g.done)
-	tasks := latest(g.tasks)
+// flush puts what some callers have committed, or hands it to the backlog.
+func (x *indexer) flush(ctx context.Context, groups [][]task.Task) ([]struct{}, error) {
+	all := slices.Concat(groups...)
+	defer x.queued.Add(-int64(len(all)))
+	tasks := latest(all)
 	if _, err := x.breaker.Execute(func() (struct{}, error) { return struct{}{}, x.tryPut(ctx, tasks) }); err != nil {
 		count(x.m.puts, resultFailed, len(tasks))
 		x.backlog.add(tasks)
-		return
+		return nil, err
 	}
 	count(x.m.puts, resultOK, len(tasks))
+	return nil, nil
 }
 
 func (x *indexer) tryPut(ctx context.Context, tasks []task.Task) error {

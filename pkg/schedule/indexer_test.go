@@ -67,6 +67,7 @@ func newRig(t *testing.T, cfg Config, put func(context.Context, []task.Task) err
 	b := newBacklog(cfg, in, m)
 	x := newIndexer(cfg, fakeIndex{put}, b, m)
 	c := &Client{cfg: cfg, indexer: x, history: newHistory(cfg, nil, m)}
+	c.inserts, c.changes = newGather[task.Spec, wrote](1, 1, nil), newGather[change, wrote](1, 1, nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel
 	c.running.Go(func() { x.run(ctx) })

@@ -115,8 +115,8 @@ func (s Spec) check() error {
 	if s.err != nil {
 		return &FieldError{"payload", "must be encodable as JSON: " + s.err.Error()}
 	}
-	if err := s.kind.check(); err != nil {
-		return err
+	if s.kind.Name == "" { // else NewKind has checked it
+		return checkKind(s.kind.Name)
 	}
 	if s.id.IsZero() {
 		return &FieldError{"task_id", "must not be zero"}
