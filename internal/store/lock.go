@@ -48,11 +48,19 @@ func (s *Store) LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) 
 // of them, so that the caller can tell too many.
 func (s *Store) LockOwner(ctx context.Context, q sqlx.ExtContext, owner, kind string) ([]task.Task, error) {
 	// Read unlocked first: locking through the owner's index would take locks in another order than everyone else.
-	found, err := s.ListOwner(ctx, q, owner, kind)
+	where, args := s.pendingOf(owner, kind)
+	var found [][]byte
+	err := sqlx.SelectContext(ctx, q, &found, "SELECT id"+where+" LIMIT ?", append(args, task.MaxPerCall+1)...)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("list tasks of owner %s: %w", owner, err)
 	}
-	tasks, err := s.Lock(ctx, q, idsOf(found))
+	ids := make([]task.ID, len(found))
+	for i, id := range found {
+		if ids[i], err = task.IDFromBytes(id); err != nil {
+			return nil, fmt.Errorf("list tasks of owner %s: %w", owner, err)
+		}
+	}
+	tasks, err := s.Lock(ctx, q, ids)
 	if err != nil {
 		return nil, fmt.Errorf("of owner %s: %w", owner, err)
 	}
@@ -85,17 +93,21 @@ func (s *Store) byID(ctx context.Context, q sqlx.QueryerContext, of selection, i
 // ListOwner reads all pending rows of an owner, of a kind or, if kind is empty, of any, by run_at. A nil q takes a
 // connection of the pool.
 func (s *Store) ListOwner(ctx context.Context, q sqlx.QueryerContext, owner, kind string) ([]task.Task, error) {
-	text := "SELECT " + columns + " FROM duetime_tasks" + s.dialect.force("duetime_tasks_owner") + " WHERE owner = ? AND state = 0"
-	args := []any{owner}
-	if kind != "" {
-		text += " AND kind = ?"
-		args = append(args, kind)
-	}
-	tasks, err := s.query(ctx, q, text+" ORDER BY run_at, id", args)
+	where, args := s.pendingOf(owner, kind)
+	tasks, err := s.query(ctx, q, "SELECT "+columns+where+" ORDER BY run_at, id", args)
 	if err != nil {
 		return nil, fmt.Errorf("list tasks of owner %s: %w", owner, err)
 	}
 	return tasks, nil
+}
+
+// pendingOf is the end of a SELECT of an owner's pending rows, of a kind or, if kind is empty, of any.
+func (s *Store) pendingOf(owner, kind string) (string, []any) {
+	where := " FROM duetime_tasks" + s.dialect.force("duetime_tasks_owner") + " WHERE owner = ? AND state = 0"
+	if kind == "" {
+		return where, []any{owner}
+	}
+	return where + " AND kind = ?", []any{owner, kind}
 }
 
 func idsOf(tasks []task.Task) []task.ID {

@@ -28,7 +28,7 @@ var mutable = []struct {
 	{"dedup_key", func(t task.Task) any { return nullText(t.DedupKey) }},
 	{"last_error", func(t task.Task) any { return t.LastError }},
 	{"updated_at", func(t task.Task) any { return t.UpdatedAt.UnixMilli() }},
-	{"finished_at", func(t task.Task) any { return nullTime(t.FinishedAt) }},
+	{"finished_at", func(t task.Task) any { return finishedMs(t) }},
 }
 
 // Save writes tasks as one transition of pkg/task made them out of rows that were pending, each id once. It answers
@@ -50,7 +50,7 @@ func (s *Store) SaveDead(ctx context.Context, q sqlx.ExtContext, tasks []task.Ta
 func (s *Store) save(ctx context.Context, q sqlx.ExtContext, from task.State, tasks []task.Task) error {
 	byID := slices.SortedFunc(slices.Values(tasks), func(a, b task.Task) int { return compareIDs(a.ID, b.ID) })
 	for part := range slices.Chunk(byID, saveChunk) {
-		set, args := assignments(part)
+		set, args := s.dialect.assignments(part)
 		where, ids := versions(part, 1)
 		if err := s.update(ctx, q, from, set, append(args, ids...), where, len(part)); err != nil {
 			return fmt.Errorf("save %d tasks, the first %s: %w", len(tasks), tasks[0].ID, err)
@@ -105,10 +105,15 @@ func versions(tasks []task.Task, behind int64) (string, []any) {
 }
 
 // assignments sets the mutable columns: to one value where all tasks agree, by CASE where they differ.
-func assignments(tasks []task.Task) (string, []any) {
+func (d Dialect) assignments(tasks []task.Task) (string, []any) {
 	set := []string{"version = version + 1"}
 	var args []any
+	same := !slices.ContainsFunc(tasks, func(t task.Task) bool { return !t.RunAt.Equal(t.DueAt) })
 	for _, m := range mutable {
+		if m.column == "run_at" && same && d == MySQL {
+			set = append(set, "run_at = due_at") // as set just before
+			continue
+		}
 		first := m.value(tasks[0])
 		if !slices.ContainsFunc(tasks, func(t task.Task) bool { return m.value(t) != first }) {
 			set = append(set, m.column+" = ?")
