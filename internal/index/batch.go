@@ -62,5 +62,10 @@ func (x *Index) writing(shard int) ([]string, []any) {
 	return []string{x.dueKey(shard), x.claimedKey(shard)}, []any{x.publish, x.wakeKey(shard)}
 }
 
+// calmly begins the calls that may write as others do, but have nobody to wake.
+func (x *Index) calmly(shard int) ([]string, []any) {
+	return []string{x.dueKey(shard), x.claimedKey(shard)}, []any{x.publish, ""}
+}
+
 // plain begins the calls that can't.
 func (x *Index) plain(shard int) ([]string, []any) { return []string{x.dueKey(shard)}, nil }

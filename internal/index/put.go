@@ -2,7 +2,9 @@ package index
 
 import (
 	"context"
+	"slices"
 	"strconv"
+	"time"
 
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -12,7 +14,11 @@ import (
 // one round trip. It returns nil only if every shard took its part; on an error any part may have been written, and
 // the same Put can be repeated. Of one task given twice, the higher version counts.
 func (x *Index) Put(ctx context.Context, tasks []task.Task) error {
-	puts := x.batches(x.scripts.put, x.writing)
+	head := x.calmly
+	if slices.ContainsFunc(tasks, soon) {
+		head = x.writing
+	}
+	puts := x.batches(x.scripts.put, head)
 	drops := x.batches(x.scripts.drop, x.plain)
 	for i, t := range newest(tasks) {
 		if s := task.ScoreOf(t); s != task.NoScore {
@@ -23,6 +29,12 @@ func (x *Index) Put(ctx context.Context, tasks []task.Task) error {
 	}
 	return x.run(ctx, append(puts.calls, drops.calls...)...)
 }
+
+// soonWithin is far more than a dispatcher ever sleeps, and than clocks differ by.
+const soonWithin = 10 * time.Minute
+
+// soon tells whether a dispatcher may have to be woken for the task.
+func soon(t task.Task) bool { return time.Until(t.RunAt) < soonWithin }
 
 // newest keeps the highest version of each task: a script looks at what stood before its call, and calls of one
 // pipeline have no order.

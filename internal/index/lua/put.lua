@@ -4,12 +4,12 @@
 -- KEYS[2] -> claimed
 -- KEYS[3…] -> owner sets
 -- ARGV[1] -> PUBLISH or SPUBLISH
--- ARGV[2] -> wake channel
+-- ARGV[2] -> wake channel; '' if none of the members can be due before the dispatcher looks by itself
 -- ARGV[3…] -> by member: member, place of its owner set in KEYS, score; no member twice
 -- returns how many were written
 local members = every(3, 3)
 local standing = redis.call('ZMSCORE', KEYS[1], unpack(members))
-local before = head(KEYS[1], KEYS[2])
+local before = ARGV[2] ~= '' and head(KEYS[1], KEYS[2])
 
 local adds, lowest = {}, nil
 for n, member in ipairs(members) do
@@ -28,5 +28,7 @@ end
 if #adds > 0 then
   redis.call('ZADD', KEYS[1], unpack(adds))
 end
-wake(ARGV[1], ARGV[2], lowest, before)
+if ARGV[2] ~= '' then
+  wake(ARGV[1], ARGV[2], lowest, before)
+end
 return #adds / 2
