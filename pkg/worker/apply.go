@@ -8,13 +8,13 @@ import (
 
 // apply makes the outcomes of a committed transaction count.
 func (t *try) apply() {
-	var puts []task.Task
+	puts := make([]task.Task, 0, len(t.members)+len(t.touched))
 	var letters []task.DeadLetter
 	done := t.clock.Now()
 	for id, m := range t.members {
 		if m.state == stateMarked {
-			row := m.row.Finish(done)
-			m.outcome.put = &row
+			m.row = m.row.Finish(done)
+			m.outcome.put = &m.row
 		}
 		if _, newer := t.touched[id]; m.outcome.put != nil && !newer {
 			puts = append(puts, *m.outcome.put)

@@ -18,13 +18,9 @@ func (t *try) call(call []*member) error {
 	ctx, cancel := context.WithTimeout(t.ctx, t.HandlerTimeout)
 	defer cancel()
 	ctx, end := t.traced(ctx, call)
-	items := make([]item, len(call))
-	for i, m := range call {
-		items[i] = item{row: m.row, payload: m.payload}
-	}
 	tx, mark := &Tx{ctx: ctx, try: t}, t.changes.Mark()
 	started := time.Now()
-	err := t.invoke(ctx, func() error { return call[0].handler.call(ctx, tx, items) })
+	err := t.invoke(ctx, func() error { return call[0].handler.call(ctx, tx, call) })
 	took := time.Since(started)
 	t.spent += took
 	end(err)

@@ -55,6 +55,8 @@ type hold struct {
 	wake    [lanes]chan struct{}
 	arrived uint64
 	paused  bool // nothing is handed out
+
+	recalled time.Time // when recall was last called
 }
 
 // owned is an owner who is with a runner.
@@ -236,12 +238,15 @@ func (h *hold) stuck(e *held, now time.Time, patience time.Duration) bool {
 	return e.tried > 0 && now.Sub(e.at) < 2*retryPause
 }
 
-// recall has those hints looked at now that would wait for longer than patience. None is ever put off so long: the
-// database's clock was set back since.
+// recall has those hints looked at now that would wait for longer than patience. None is ever put off so long, unless the
+// database's clock was set back since the last recall.
 func (h *hold) recall(patience time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	now := h.clock.Now()
+	now, last := h.clock.Now(), h.recalled
+	if h.recalled = now; !now.Before(last) {
+		return
+	}
 	for l, line := range h.lanes {
 		recalled := false
 		for _, e := range line {

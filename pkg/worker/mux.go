@@ -25,18 +25,12 @@ type Task[P any] struct {
 	Payload P // decoded; hides the raw form in the row
 }
 
-// item is a locked row with its decoded payload.
-type item struct {
-	row     task.Task
-	payload any
-}
-
 // handler is a registered kind without its payload's type.
 type handler struct {
 	info   task.KindInfo
 	form   form
 	decode func(task.Task) (any, error)
-	call   func(ctx context.Context, tx *Tx, items []item) error
+	call   func(ctx context.Context, tx *Tx, members []*member) error
 	slow   atomic.Bool // its last call took a batch's time: its tasks run alone, or others would wait for their locks
 }
 
@@ -94,10 +88,10 @@ func register[P any](m *Mux, kind task.Kind[P], f form, fn func(context.Context,
 		info:   kind.Info(),
 		form:   f,
 		decode: func(t task.Task) (any, error) { return kind.Payload(t) },
-		call: func(ctx context.Context, tx *Tx, items []item) error {
-			ts := make([]Task[P], len(items))
-			for i, it := range items {
-				ts[i] = Task[P]{Task: it.row, Payload: it.payload.(P)} //nolint:forcetypeassert // decode made it.
+		call: func(ctx context.Context, tx *Tx, members []*member) error {
+			ts := make([]Task[P], len(members))
+			for i, m := range members {
+				ts[i] = Task[P]{Task: m.row, Payload: m.payload.(P)} //nolint:forcetypeassert // decode made it.
 			}
 			return fn(ctx, tx, ts)
 		},
