@@ -54,6 +54,9 @@ func startDriver(t testing.TB, role, log string, env []string, command ...string
 	d, err := launchDriver(role, log, env, command)
 	pipelinetest.Must(t, err)
 	t.Cleanup(func() {
+		if os.Getenv("BENCH_PROFILE") != "" && !d.ended() {
+			d.stop(t) // it writes its profile
+		}
 		d.kill()
 		if t.Failed() {
 			t.Logf("log of the driver that is to %s:\n%s", role, tail(log))
@@ -165,11 +168,18 @@ func (d *driver) stop(t testing.TB) {
 	d.kill()
 }
 
+func (d *driver) ended() bool {
+	select {
+	case <-d.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // kill ends the process at once, kill -9, and waits until it is gone.
 func (d *driver) kill() {
-	select {
-	case <-d.done: // its number may be another's by now
-	default:
+	if !d.ended() { // its number may be another's by then
 		_ = syscall.Kill(-d.cmd.Process.Pid, syscall.SIGKILL)
 		<-d.done
 	}
