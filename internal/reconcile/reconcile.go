@@ -120,7 +120,7 @@ func New(cfg Config, store Store, index Index, stream Stream) (*Reconciler, erro
 	cfg.AuditRate = cmp.Or(cfg.AuditRate, 8000)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	return &Reconciler{
-		cfg: cfg, store: store, index: index, stream: stream,
+		cfg: cfg, store: bounded{store}, index: index, stream: stream,
 		metrics: newMetrics(cfg.Metrics), wake: make(chan struct{}, 1),
 		wakeRows: make(chan struct{}, 1), wakeIndex: make(chan struct{}, 1),
 	}, nil

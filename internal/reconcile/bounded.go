@@ -1,0 +1,48 @@
+package reconcile
+
+import (
+	"context"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// answerWithin bounds the small reads of the passes. A server that is there answers them within milliseconds; one that was
+// cut off meanwhile may never answer, and a pass that waits for it looks at nothing else.
+const answerWithin = 5 * time.Second
+
+// bounded is a store whose small reads end.
+type bounded struct{ Store }
+
+func within[T any](ctx context.Context, read func(ctx context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	return read(ctx)
+}
+
+func (b bounded) Now(ctx context.Context, q sqlx.QueryerContext) (time.Time, error) {
+	return within(ctx, func(ctx context.Context) (time.Time, error) { return b.Store.Now(ctx, q) })
+}
+
+func (b bounded) Current(ctx context.Context, name string) (int64, error) {
+	return within(ctx, func(ctx context.Context) (int64, error) { return b.Store.Current(ctx, name) })
+}
+
+func (b bounded) Paused(ctx context.Context) (map[string]time.Time, error) {
+	return within(ctx, b.Store.Paused)
+}
+
+func (b bounded) Entries(ctx context.Context, ids []task.ID) ([]task.Task, error) {
+	return within(ctx, func(ctx context.Context) ([]task.Task, error) { return b.Store.Entries(ctx, ids) })
+}
+
+// Pending is bounded but for the large pages of a rebuild, which a cold disk may take its time for.
+func (b bounded) Pending(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error) {
+	read := func(ctx context.Context) ([]task.Task, error) { return b.Store.Pending(ctx, from, to, after, limit) }
+	if limit > page {
+		return read(ctx)
+	}
+	return within(ctx, read)
+}
