@@ -26,15 +26,16 @@ func crowdRows() []entry {
 	}}
 }
 
-// allAtOnce plants what no crowd could ask for in a minute, with SQL, and has the index rebuilt with it.
+// allAtOnce plants what no crowd could ask for in a minute, with SQL, and has the index rebuilt with it. The million is
+// an hour old: the daemon would compare each of a million rows that changed just now.
 func allAtOnce(t *testing.T, d *drill) {
 	t.Helper()
 	began := time.Now()
 	for from := 0; from < farOff; from += 100_000 {
 		d.exec(t, fmt.Sprintf(`INSERT INTO duetime_tasks (id, kind, owner, queue, shard, due_at, run_at, payload, created_at, updated_at)
-			SELECT UNHEX(REPLACE(UUID(), '-', '')), 'chaos.far', CONCAT('far-', seq), 'default', CRC32(CONCAT('far-', seq)) MOD shards,
-			       at + 86400000 + seq, at + 86400000 + seq, '{}', at, at
-			FROM duetime_layout, (SELECT CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED) AS at) AS clock, seq_%d_to_%d`, from+1, from+100_000))
+			SELECT UNHEX(CONCAT('01980000000070008000', LPAD(HEX(seq), 12, '0'))), 'chaos.far', CONCAT('far-', seq), 'default',
+			       CRC32(CONCAT('far-', seq)) MOD shards, at + 90000000 + seq, at + 90000000 + seq, '{}', at, at
+			FROM duetime_layout, (SELECT CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED) - 3600000 AS at) AS clock, seq_%d_to_%d`, from+1, from+100_000))
 	}
 	d.note(t, "1,000,000 rows planted in %v", time.Since(began).Round(time.Second))
 	rebuilt := d.daemon.Says("rebuild ended")
