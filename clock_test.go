@@ -216,7 +216,7 @@ func (w *clockWorld) judge() {
 	pipelinetest.Must(w.t, w.db.Get(&got, `SELECT COUNT(DISTINCT made.id) AS tasks, COUNT(*) AS effects,
   SUM(done.at_ms < done.due_at) AS early,
   MAX(IF(done.due_at > made.at_ms, done.at_ms - done.due_at, 0)) AS late, MAX(IF(done.due_at > made.at_ms, 0, done.at_ms - made.at_ms)) AS found,
-  SUM(ABS(CAST(made.promised AS SIGNED) - made.at_ms - ?) > 1000 AND owner <> 'foreign') AS odd
+  SUM(ABS(CAST(made.promised AS SIGNED) - made.at_ms - ?) > 10000 AND owner <> 'foreign') AS odd
 FROM made JOIN done ON done.id = made.id JOIN duetime_tasks AS t ON t.id = made.id`, clockMeal.Milliseconds()))
 	w.t.Logf("%+v", got)
 	if got.Late > clockLag.Milliseconds() || got.Found > 2*sweeps.Milliseconds() {

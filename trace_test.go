@@ -138,11 +138,10 @@ func TestTraceFromTheCallToTheEffect(t *testing.T) {
 	if publishing.SpanKind != trace.SpanKindProducer {
 		t.Errorf("the publishing is a %v, want a producer", publishing.SpanKind)
 	}
-	next := <-last
-	if got := s.stored(next); !strings.Contains(got, run.SpanContext.SpanID().String()) {
+	s.find("duetime.run", leadsTo(run.SpanContext)) // only now the handler's transaction has surely committed
+	if got := s.stored(<-last); !strings.Contains(got, run.SpanContext.SpanID().String()) {
 		t.Errorf("what the handler scheduled keeps %q, want its run %v", got, run.SpanContext.SpanID())
 	}
-	s.find("duetime.run", leadsTo(run.SpanContext))
 }
 
 // TestEveryWayToScheduleIsTraced takes the ways around InTx.

@@ -27,8 +27,8 @@ type statements struct {
 
 const (
 	rawColumns = "id, kind, owner, subject, queue, shard, state, due_at, run_at, version, attempt, max_attempts, " +
-		"dedup_key, payload, last_error, created_at, updated_at, finished_at"
-	rawRow     = ",(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+		"dedup_key, payload, last_error, traceparent, created_at, updated_at, finished_at"
+	rawRow     = ",(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 	rawOnTaken = " ON DUPLICATE KEY UPDATE id = IF(LAST_INSERT_ID(1) = 1, id, id)"
 	rawNow     = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000"
 )
@@ -54,7 +54,7 @@ func (s *statements) row(now time.Time) (task.ID, []any) {
 	due := now.Add(farOff).UnixMilli()
 	return id, []any{
 		id[:], "pet.meal", fmt.Sprintf("player-%d", n), fmt.Sprint(n), "default", n % 16, 0, due, due, 1, 0, 25, nil,
-		fmt.Sprintf(`{"id":%d,"due":%d}`, n, due*1000), "", now.UnixMilli(), now.UnixMilli(), nil,
+		fmt.Sprintf(`{"id":%d,"due":%d}`, n, due*1000), "", "", now.UnixMilli(), now.UnixMilli(), 0,
 	}
 }
 
@@ -62,7 +62,7 @@ func (s *statements) row(now time.Time) (task.ID, []any) {
 func (s *statements) insert(rows int) call {
 	text := "INSERT INTO duetime_tasks (" + rawColumns + ") VALUES " + strings.Repeat(rawRow, rows)[1:] + rawOnTaken
 	return func(ctx context.Context, _ int) (int, error) {
-		args := make([]any, 0, 18*rows)
+		args := make([]any, 0, 19*rows)
 		now := time.Now()
 		for range rows {
 			_, values := s.row(now)
@@ -148,7 +148,7 @@ func lock(ctx context.Context, tx *sql.Tx, marks string, keys []any) error {
 		return fmt.Errorf("lock: %w", err)
 	}
 	defer func() { _ = rows.Close() }()
-	columns := make([]sql.RawBytes, 19)
+	columns := make([]sql.RawBytes, 20)
 	into := make([]any, len(columns))
 	for i := range columns {
 		into[i] = &columns[i]

@@ -35,8 +35,8 @@ func (t *tool) leaderShow() *cobra.Command {
 		Use: "show", Short: "Show the newest term of event and daemon", Args: cobra.NoArgs,
 		Long: `Show the newest term of event and daemon.
 
-The epoch is that of the newest election. The event leader claims in every shard each second: as long as one works, all
-shards stand at its epoch.`,
+The epoch is that of the newest election. The event leader claims in every shard each second, each four seconds where there
+are many: as long as one works, all shards stand at its epoch.`,
 	}
 	shows(t, cmd, readLeaders, t.writeLeaders)
 	return cmd

@@ -43,6 +43,7 @@ func main() {
 func run(ctx context.Context, args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("coupons", flag.ContinueOnError)
 	dsn := flags.String("dsn", "", "MySQL schema for the coupons and the tasks; empty: SQLite in a temporary folder")
+	in := flags.Duration("in", 2*time.Second, "from when on owners are reminded")
 	before := flags.Duration("before", time.Second, "how long before its end an owner is reminded of a coupon; a day in earnest")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return nil
@@ -62,7 +63,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	if err := createTable(ctx, pipeline.DB()); err != nil {
 		return err
 	}
-	s := &show{db: pipeline.DB(), out: log.New(stdout, "", 0)}
+	s := &show{db: pipeline.DB(), out: log.New(stdout, "", 0), in: *in}
 	s.coupons = &Coupons{tasks: pipeline.Client, before: *before, called: s.count}
 	return s.play(ctx, pipeline)
 }
@@ -87,7 +88,8 @@ type show struct {
 	coupons *Coupons
 	db      *sqlx.DB
 	out     *log.Logger
-	calls   atomic.Int64 // of the handler; some may have been rolled back and repeated
+	in      time.Duration // until the first reminder
+	calls   atomic.Int64  // of the handler; some may have been rolled back and repeated
 }
 
 func (s *show) count(int) { s.calls.Add(1) }
@@ -113,7 +115,7 @@ func (s *show) play(ctx context.Context, pipeline *embedded.Pipeline) error {
 func (s *show) run(ctx context.Context) error {
 	first := time.Now().UnixMilli() // so that the numbers are new in a schema that is used again
 	coupons := make([]Coupon, owners*each)
-	ends := time.Now().Add(2*time.Second + s.coupons.before)
+	ends := time.Now().Add(s.in + s.coupons.before)
 	for i := range coupons {
 		owner := fmt.Sprintf("owner-%d-%d", first, i%owners)
 		coupons[i] = Coupon{ID: first + int64(i), Owner: owner, EndsMs: ends.UnixMilli()}
@@ -121,7 +123,7 @@ func (s *show) run(ctx context.Context) error {
 	if err := s.coupons.Grant(ctx, coupons); err != nil {
 		return err
 	}
-	s.out.Printf("%d coupons handed out, to be reminded of in 2s", len(coupons))
+	s.out.Printf("%d coupons handed out, to be reminded of in %v", len(coupons), s.in)
 	for i := 1; i <= 5; i++ {
 		if err := s.coupons.Extend(ctx, coupons[i], time.Second); err != nil {
 			return err

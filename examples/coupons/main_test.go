@@ -21,8 +21,9 @@ func TestRun(t *testing.T) {
 		"MariaDB": {"--dsn", pipelinetest.MariaDB(t).NewSchema(t)},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			var out strings.Builder
-			pipelinetest.Must(t, run(t.Context(), args, &out))
+			pipelinetest.Must(t, run(t.Context(), append(args, "--in=10s"), &out))
 			for _, want := range []string{
 				"300 coupons handed out", "30 reminders taken back", "reminded of 270 of 270", "reminded twice: 0",
 			} {

@@ -23,8 +23,9 @@ func TestRun(t *testing.T) {
 		"MariaDB": {"--dsn", pipelinetest.MariaDB(t).NewSchema(t)},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			var out strings.Builder
-			pipelinetest.Must(t, run(t.Context(), append(args, "--pay-within=1s"), &out))
+			pipelinetest.Must(t, run(t.Context(), append(args, "--pay-within=8s"), &out))
 			for _, want := range []string{
 				"order 2 paid too late: the order has expired",
 				"0  customer-0  expired", "1  customer-1  paid", "2  customer-2  expired", "3  customer-3  paid", "4  customer-4  expired",

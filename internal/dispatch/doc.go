@@ -10,7 +10,7 @@
 //  2. Publish the claimed entries as hints and wait until Kafka has acknowledged them.
 //  3. Remember the acknowledged ones; they travel with the next claim, which follows at once.
 //  4. When nothing is due: sleep until the first entry comes within the lead, until a wake-up says that an earlier one
-//     was put, or for a second, whichever is first.
+//     was put, or for a second (up to four where there are many shards), whichever is first.
 //
 // # The races that shaped it
 //

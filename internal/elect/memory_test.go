@@ -51,15 +51,19 @@ func (c *counter) Current(ctx context.Context, name string) (int64, error) {
 	return c.raise(ctx, "current", name, 0, 0)
 }
 
+// handOver is how long the place of a leader that ends waits for its function; a machine may stand still for longer.
+const handOver = 100 * time.Millisecond
+
 // index stands for Redis: it refuses an epoch below the one stored, and remembers who was let in.
 type index struct {
 	mu      sync.Mutex
 	stored  int64
-	by      string         // who claimed last
-	claims  map[string]int // accepted, by candidate
-	running map[string]int // functions by candidate
-	most    int            // functions running at once, at most
-	starts  []int64        // epochs whose function started
+	by      string               // who claimed last
+	claims  map[string]int       // accepted, by candidate
+	running map[string]int       // functions by candidate
+	most    int                  // functions running at once, at most; without those that were told to end long ago
+	told    map[string]time.Time // when a candidate's function was told to end
+	starts  []int64              // epochs whose function started
 	mute    map[string]bool
 	stuck   map[string]chan struct{} // functions that return only when this closes
 	fail    map[string]error         // functions that return this once
@@ -67,7 +71,7 @@ type index struct {
 
 func newIndex() *index {
 	return &index{
-		claims: map[string]int{}, running: map[string]int{}, mute: map[string]bool{},
+		claims: map[string]int{}, running: map[string]int{}, told: map[string]time.Time{}, mute: map[string]bool{},
 		stuck: map[string]chan struct{}{}, fail: map[string]error{},
 	}
 }
@@ -91,8 +95,10 @@ func (x *index) started(who string, epoch int64) (hold chan struct{}) {
 	defer x.mu.Unlock()
 	x.running[who]++
 	total := 0
-	for _, n := range x.running {
-		total += n
+	for who, n := range x.running {
+		if at, told := x.told[who]; !told || time.Since(at) < handOver {
+			total += n
+		}
 	}
 	x.most = max(x.most, total)
 	x.starts = append(x.starts, epoch)

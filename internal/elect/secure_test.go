@@ -100,11 +100,11 @@ func TestNodesBelongToUsAlone(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	led := make(chan error, 1)
-	leading := make(chan struct{})
+	leading, stop := context.WithCancel(ctx)
 	go func() {
-		led <- e.Lead(ctx, office, func(ctx context.Context, _ *elect.Term) error { close(leading); <-ctx.Done(); return nil })
+		led <- e.Lead(ctx, office, func(ctx context.Context, _ *elect.Term) error { stop(); <-ctx.Done(); return nil })
 	}()
-	<-leading
+	<-leading.Done()
 	dir := cfg.Root + "/" + office
 	paths := []string{cfg.Root, dir, dir + "/" + candidates(t, conn, dir)[0]}
 	for _, path := range paths {

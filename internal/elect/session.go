@@ -245,14 +245,14 @@ func (s *session) monitor() {
 		case <-tick.C:
 		}
 		s.mu.Lock()
-		up, away := s.up, time.Since(s.since)
+		up, away, timeout := s.up, time.Since(s.since), s.timeout
 		if up || s.id.zk == 0 || s.line.refused.Load() < refusals {
 			refused = time.Time{}
 		} else if refused.IsZero() {
 			refused = time.Now()
 		}
 		s.mu.Unlock()
-		hopeless := !refused.IsZero() && time.Since(refused) > s.timeout/3 && away > s.timeout
+		hopeless := !refused.IsZero() && time.Since(refused) > timeout/3 && away > timeout
 		switch {
 		case up:
 			silent = 2 * time.Second

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -33,31 +34,32 @@ func (refused) Permanent() bool { return true }
 func TestStand(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		lead func(ctx context.Context, term *elect.Term) error
+		lead func(ctx context.Context, term *elect.Term, stop func() error) error
 		code int
 	}{
-		{"stopped while it leads", func(ctx context.Context, term *elect.Term) error {
+		{"stopped while it leads", func(ctx context.Context, term *elect.Term, stop func() error) error {
 			term.Progress()
-			if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+			if err := stop(); err != nil {
 				return err
 			}
 			<-ctx.Done()
 			return nil
 		}, 0},
-		{"stopped while it stands again", func(context.Context, *elect.Term) error {
-			return errors.Join(errors.New("fell over"), syscall.Kill(os.Getpid(), syscall.SIGTERM))
+		{"stopped while it stands again", func(_ context.Context, _ *elect.Term, stop func() error) error {
+			return errors.Join(errors.New("fell over"), stop())
 		}, 0},
-		{"refused for good", func(context.Context, *elect.Term) error { return fmt.Errorf("lead: %w", refused{}) }, 1},
+		{"refused for good", func(context.Context, *elect.Term, func() error) error { return fmt.Errorf("lead: %w", refused{}) }, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			os.Args = []string{"event", "--config", configured(t)}
 			var led atomic.Bool
+			stop := sync.OnceValue(func() error { return syscall.Kill(os.Getpid(), syscall.SIGTERM) }) // a second one ends all
 			ended := make(chan int, 1)
 			go func() {
 				ended <- process.Main("event", config.DefaultPath, func(ctx context.Context, env *process.Env) error {
 					return stand(ctx, env, parts.Candidate{Name: "event", Lead: func(ctx context.Context, term *elect.Term) error {
 						led.Store(true)
-						return c.lead(ctx, term)
+						return c.lead(ctx, term, stop)
 					}})
 				})
 			}()

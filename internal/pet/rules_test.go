@@ -1,7 +1,6 @@
 package pet_test
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -274,6 +273,10 @@ func TestOwnersTasks(t *testing.T) {
 			w.act(id, "feed")
 		}
 		sooner := w.act(ids[2], "speedup").Meal
+		pipelinetest.Await(t, "the index to show the last change", func() bool {
+			got := want[list](w, w.do("GET", "/v1/owners/ann/tasks", ""), http.StatusOK)
+			return got.Source == "redis" && len(got.Tasks) == 3 && got.Tasks[0].TaskID == sooner.TaskID
+		})
 		for query, source := range map[string]string{"": "redis", "?source=db": "db"} {
 			got := want[list](w, w.do("GET", "/v1/owners/ann/tasks"+query, ""), http.StatusOK)
 			if got.Source != source || len(got.Tasks) != 3 {
@@ -287,7 +290,8 @@ func TestOwnersTasks(t *testing.T) {
 					t.Errorf("%q: not by due_at_ms: %+v", query, got.Tasks)
 				}
 			}
-			if none := w.do("GET", "/v1/owners/nobody/tasks"+query, ""); none.body != fmt.Sprintf(`{"source":%q,"tasks":[]}`+"\n", source) {
+			// An index that no daemon has called whole may have lost them.
+			if none := w.do("GET", "/v1/owners/nobody/tasks"+query, ""); none.body != `{"source":"db","tasks":[]}`+"\n" {
 				t.Errorf("nobody's tasks: %s", none.body)
 			}
 		}

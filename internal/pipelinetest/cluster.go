@@ -176,7 +176,7 @@ func (e *ZooKeeperEnsemble) recipe(id int, lines []string) recipe {
 		ports: 3, // clients, followers, elections
 		fill:  func(data string, _ []*portLock) error { return writeMyID(data, id) },
 		command: func(data string, ports []*portLock) (*exec.Cmd, error) {
-			cfg := []string{fmt.Sprintf("clientPort=%d", ports[0].port), "initLimit=20", "syncLimit=4"}
+			cfg := []string{fmt.Sprintf("clientPort=%d", ports[0].port), "initLimit=40", "syncLimit=8"}
 			for i, node := range e.Nodes {
 				cfg = append(cfg, fmt.Sprintf("server.%d=127.0.0.1:%d:%d", i+1, node.ports[1].port, node.ports[2].port))
 			}

@@ -63,7 +63,7 @@ func installMariaDB(dir string) error {
 		return err
 	}
 	args := append([]string{"--no-defaults"}, asRoot()...)
-	args = append(args, "--datadir="+dir, "--auth-root-authentication-method=normal", "--skip-test-db",
+	args = append(args, "--datadir="+dir, "--tmpdir="+dir, "--auth-root-authentication-method=normal", "--skip-test-db",
 		"--skip-name-resolve", "--innodb-log-file-size=16M")
 	if out, err := exec.Command(path, args...).CombinedOutput(); err != nil { //nolint:gosec,noctx // a fixed program
 		return fmt.Errorf("mariadb-install-db: %w\n%s", err, out)
@@ -78,7 +78,8 @@ func mariadbCommand(data string, ports []*portLock, extra []string) (*exec.Cmd, 
 	}
 	side := filepath.Dir(data)
 	args := append([]string{"--no-defaults"}, asRoot()...)
-	args = append(args, "--datadir="+data, "--socket="+filepath.Join(side, "s.sock"), "--pid-file="+filepath.Join(side, "pid"),
+	// A tmpdir of its own: a server that starts removes what it finds there of an earlier one, or of another one.
+	args = append(args, "--datadir="+data, "--tmpdir="+side, "--socket="+filepath.Join(side, "s.sock"), "--pid-file="+filepath.Join(side, "pid"),
 		"--port="+strconv.Itoa(ports[0].port), "--bind-address=127.0.0.1", "--skip-name-resolve", "--max-connections=500",
 		"--innodb-buffer-pool-size=64M", "--innodb-log-file-size=16M", "--performance-schema=OFF", "--skip-log-bin")
 	return exec.Command(path, append(args, extra...)...), nil //nolint:gosec,noctx // a fixed program, ended by kill

@@ -69,7 +69,11 @@ func releasePorts(ports []*portLock) {
 
 func (p *portLock) addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port)) }
 
+// portFree leaves nothing behind that listens: a child process that is being made meanwhile would have a copy of the
+// listener until it runs its own program, so that none may be made.
 func portFree(port int) bool {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))) //nolint:noctx // ends at once
 	if err != nil {
 		return false

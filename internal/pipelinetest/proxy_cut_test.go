@@ -95,6 +95,14 @@ func TestProxyCutsOneDirection(t *testing.T) {
 	proxy.CutDownstream()
 	through.send("INCR n")
 	through.silence("cut downstream")
+	pipelinetest.Await(t, "the request to be carried out", func() bool {
+		around.send("GET n")
+		size, err := around.read(time.Minute)
+		pipelinetest.Must(t, err)
+		value, err := around.read(time.Minute)
+		pipelinetest.Must(t, err)
+		return size == "$1\r\n" && value == "2\r\n"
+	})
 	count("a request whose answer was lost", ":3")
 	publish()
 	listener.silence("what the server sends while downstream is cut")

@@ -17,8 +17,8 @@ const (
 	slf4jJar = "/usr/share/java/slf4j-simple.jar"
 	// nettyJars are what ZooKeeper's own jar leaves out of the Netty that it speaks TLS with.
 	nettyJars = "/usr/share/java/netty-codec.jar:/usr/share/java/netty-resolver.jar:/usr/share/java/netty-transport-native-unix-common.jar"
-	// zooKeeperTick is half a second, so that session timeouts from 1 s to 10 s are granted.
-	zooKeeperTick = 500
+	// zooKeeperTick is by how many milliseconds the end of a session may be late: it comes with a tick.
+	zooKeeperTick = 250
 )
 
 // ZooKeeperServer is a ZooKeeper of one node. Sessions of 1 s to 10 s are granted as asked.
@@ -48,7 +48,8 @@ func zooKeeperCommand(data string, lines []string) (*exec.Cmd, error) {
 		}
 	}
 	cfg := append([]string{
-		fmt.Sprintf("tickTime=%d", zooKeeperTick), "dataDir=" + data, "clientPortAddress=127.0.0.1", "maxClientCnxns=0",
+		fmt.Sprintf("tickTime=%d", zooKeeperTick), "minSessionTimeout=1000", "maxSessionTimeout=10000",
+		"dataDir=" + data, "clientPortAddress=127.0.0.1", "maxClientCnxns=0",
 		"admin.enableServer=false", "4lw.commands.whitelist=srvr,ruok,mntr",
 	}, lines...)
 	path := filepath.Join(filepath.Dir(data), "zoo.cfg")

@@ -283,7 +283,7 @@ func (h *run) check(r *rapid.T) {
 func (h *run) heal() {
 	ctx, stop := context.WithCancel(h.t.Context())
 	daemon, err := reconcile.New(reconcile.Config{
-		Interval: 10 * time.Millisecond, Grace: 10 * time.Millisecond,
+		Interval: 10 * time.Millisecond, Lookahead: time.Minute, Grace: 10 * time.Millisecond,
 		Shards: func(context.Context) (int, error) { return protocolShards, nil },
 		Logger: slog.New(slog.DiscardHandler),
 	}, h.store, h.index, silence{})

@@ -107,12 +107,7 @@ func (w *world) insert(ago ...time.Duration) []task.Task {
 func TestFigures(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	var empty map[string]float64
-	pipelinetest.Await(t, "the group's coordinator, which a new broker makes at first", func() bool {
-		empty = w.read()
-		_, there := empty["duetime_consumer_lag_hints default"]
-		return there
-	})
+	empty := w.whole()
 	for name, want := range map[string]float64{
 		"duetime_server_up mysql": 1, "duetime_server_up redis": 1, "duetime_server_up kafka": 1,
 		"duetime_oldest_unfinished_due_age_seconds": 0, "duetime_tasks pending": 0, "duetime_tasks dead": 0,
@@ -132,7 +127,7 @@ func TestFigures(t *testing.T) {
 		t.Fatal(errs)
 	}
 
-	got, entries := w.read(), 0.0
+	got, entries := w.whole(), 0.0
 	for shard := range shards {
 		entries += got["duetime_index_entries "+strconv.Itoa(shard)]
 	}
@@ -150,6 +145,18 @@ func TestFigures(t *testing.T) {
 	if at := time.Unix(int64(got["duetime_tasks_counted_timestamp_seconds"]), 0); time.Since(at).Abs() > time.Hour {
 		t.Errorf("counted at %v", at)
 	}
+}
+
+// whole reads until all servers have answered in time: a new broker makes the group's coordinator at first.
+func (w *world) whole() (got map[string]float64) {
+	w.t.Helper()
+	pipelinetest.Await(w.t, "an answer of each server", func() bool {
+		got = w.read()
+		_, lag := got["duetime_consumer_lag_hints default"]
+		_, counted := got["duetime_tasks pending"]
+		return lag && counted && got["duetime_server_up mysql"]+got["duetime_server_up redis"]+got["duetime_server_up kafka"] == 3
+	})
+	return got
 }
 
 // TestNoFigureOutlivesItsServer takes the servers away, by silence and by refusal.

@@ -3,6 +3,7 @@
 package terminaltest
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -74,15 +75,27 @@ func (x *Terminal) read() {
 	buffer := make([]byte, 4096)
 	for {
 		n, err := x.tty.Read(buffer)
-		x.mu.Lock()
-		_, _ = x.screen.Write(buffer[:n]) // it takes anything
-		if x.kept != nil && n > 0 && x.kept(x.text()) {
-			x.kept, x.svg = nil, x.draw()
+		for wrote := buffer[:n]; len(wrote) > 0; {
+			frame := wrote
+			if end := bytes.IndexAny(wrote, "\r\n"); end >= 0 {
+				frame = wrote[:end+1]
+			}
+			x.show(frame)
+			wrote = wrote[len(frame):]
 		}
-		x.mu.Unlock()
 		if err != nil {
 			return // the program's side is closed
 		}
+	}
+}
+
+// show writes what ends a frame at most, so that none is passed over when many come at once.
+func (x *Terminal) show(frame []byte) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	_, _ = x.screen.Write(frame) // it takes anything
+	if x.kept != nil && x.kept(x.text()) {
+		x.kept, x.svg = nil, x.draw()
 	}
 }
 
