@@ -43,6 +43,23 @@ func BenchmarkPut(b *testing.B) {
 	})
 }
 
+// BenchmarkMoveOwner moves all tasks of one owner by as much.
+func BenchmarkMoveOwner(b *testing.B) {
+	onEachSize(b, func(b *testing.B, x *index.Index, tasks []task.Task) {
+		for i := range tasks {
+			tasks[i] = pending("owner", int64(i), 1)
+		}
+		by := int64(0)
+		for b.Loop() {
+			by += 1000
+			for i := range tasks {
+				tasks[i] = moved(tasks[i], int64(i)+by, tasks[i].Version+1)
+			}
+			put(b, x, tasks...)
+		}
+	})
+}
+
 func BenchmarkDrop(b *testing.B) {
 	onEachSize(b, func(b *testing.B, x *index.Index, tasks []task.Task) {
 		gone := make([]task.Task, len(tasks))
