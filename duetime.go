@@ -11,7 +11,6 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"time"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/prometheus/client_golang/prometheus"
@@ -88,6 +87,9 @@ func Open(cfg Config, opts ...Option) (*Client, error) {
 	for _, opt := range opts {
 		opt(&o)
 	}
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
 	p, err := parts.Open(cfg, o.logger, o.metrics, store.Options{})
 	if err != nil {
 		return nil, err
@@ -116,8 +118,11 @@ func (c *Client) AwaitStream(ctx context.Context) error { return c.parts.AwaitSt
 // DB is the client's handle on MySQL, for the service's own statements outside of a transaction.
 func (c *Client) DB() *sqlx.DB { return c.parts.Store.DB() }
 
-// Unavailable tells whether an error says that MySQL is away.
-func (c *Client) Unavailable(err error) bool { return c.parts.Store.Unavailable(err) }
+// Unavailable tells whether an error says that MySQL is away and nothing was committed: after ErrCommitUnknown, which may have
+// the same cause, it is false.
+func (c *Client) Unavailable(err error) bool {
+	return !errors.Is(err, schedule.ErrCommitUnknown) && c.parts.Store.Unavailable(err)
+}
 
 // Refused tells whether an error says that MySQL refuses the credentials or the rights that go with them.
 func (c *Client) Refused(err error) bool { return store.IsRefused(err) }
@@ -134,12 +139,11 @@ func (c *Client) Close(ctx context.Context) error {
 // Work runs the mux's handlers on due tasks until ctx ends; then it takes no more, lets running handlers finish for up to
 // 8 s, and returns nil. Any number of processes may work at once.
 func (c *Client) Work(ctx context.Context, mux *worker.Mux) error {
+	if mux == nil {
+		return errors.New("duetime: Work needs a mux")
+	}
 	cfg := c.parts.Config
-	// A handle of its own: a worker's locks are held for a moment, and it must not wait long for others'.
-	st, err := parts.OpenStore(cfg, store.Options{
-		LockWait: workerLockWait, WaitTimeout: cfg.Worker.HandlerTimeout + workerIdle,
-		MaxOpen: len(mux.Queues())*(2*cfg.Worker.Concurrency+1) + spareConns,
-	})
+	st, err := parts.OpenStore(cfg, store.ForWorker(len(mux.Queues()), cfg.Worker.Concurrency, cfg.Worker.HandlerTimeout))
 	if err != nil {
 		return err
 	}
@@ -152,7 +156,9 @@ func (c *Client) Work(ctx context.Context, mux *worker.Mux) error {
 		return err
 	}
 	// Only now, so that the worker's metrics are there while it waits.
-	if err := c.Ready(ctx); err != nil {
+	if err := c.Ready(ctx); ctx.Err() != nil {
+		return nil // told to end before it began
+	} else if err != nil {
 		return err
 	}
 	return c.work(ctx, w)
@@ -175,12 +181,6 @@ func (c *Client) work(ctx context.Context, w *worker.Worker) error {
 	})
 	return group.Wait()
 }
-
-const (
-	workerLockWait = time.Second      // others' locks on business rows
-	spareConns     = 4                // beyond a connection for each of a worker's runners: the clock's probe, and look-ups
-	workerIdle     = 15 * time.Second // beyond a handler's timeout, after which MySQL ends a silent session and frees its locks
-)
 
 // indexer puts what a worker committed as the client puts what it committed: compensation stands behind it.
 type indexer struct{ client *schedule.Client }

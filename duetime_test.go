@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
@@ -315,5 +316,42 @@ func TestOpenIsRefused(t *testing.T) {
 	}
 	if _, err := duetime.LoadConfig(filepath.Join(t.TempDir(), "missing.yaml")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v for a file that is not there", err)
+	}
+}
+
+func TestOpenRefusesWhatCantWork(t *testing.T) {
+	t.Parallel()
+	cfg := duetime.DefaultConfig()
+	cfg.Worker.Batch = 5000
+	if _, err := duetime.Open(cfg); err == nil || !strings.Contains(err.Error(), "worker.batch") {
+		t.Errorf("got %v, want an error that names worker.batch", err)
+	}
+}
+
+func TestWorkThatIsToldToEndBeforeItBegins(t *testing.T) {
+	t.Parallel()
+	cfg := duetime.DefaultConfig()
+	cfg.MySQL.DSN, cfg.Redis.Addrs, cfg.Kafka.Brokers = "root@tcp(127.0.0.1:1)/nowhere", []string{"127.0.0.1:1"}, []string{"127.0.0.1:1"}
+	client, err := duetime.Open(cfg, duetime.WithLogger(slog.New(slog.DiscardHandler)))
+	pipelinetest.Must(t, err)
+	t.Cleanup(func() { pipelinetest.Must(t, client.Close(context.Background())) })
+	mux := worker.NewMux()
+	worker.Handle(mux, MealFinished, eat)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	pipelinetest.Must(t, client.Work(ctx, mux))
+	if err := client.Work(t.Context(), nil); err == nil {
+		t.Error("worked without a mux")
+	}
+}
+
+// A commit without an answer may have the cause that the database is away: to try again would do it twice.
+func TestUnavailableMeansThatNothingWasCommitted(t *testing.T) {
+	t.Parallel()
+	client, err := duetime.Open(duetime.DefaultConfig())
+	pipelinetest.Must(t, err)
+	t.Cleanup(func() { pipelinetest.Must(t, client.Close(context.Background())) })
+	if !client.Unavailable(mysql.ErrInvalidConn) || client.Unavailable(fmt.Errorf("%w: %w", schedule.ErrCommitUnknown, mysql.ErrInvalidConn)) {
+		t.Error("a lost connection is away, a lost answer of a commit is not")
 	}
 }

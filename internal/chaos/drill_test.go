@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	late  = 250 * time.Millisecond // a task this long past its time shows that a fault is felt
+	late  = 250 * time.Millisecond // a task this long past its time shows that a fault is felt, unless the row says otherwise
 	quiet = 2 * time.Second        // without a late task, after which a fault counts as healed
 	lead  = 50 * time.Millisecond  // event.lead: a hint may be out this long ahead
 )
@@ -28,6 +28,7 @@ type drill struct {
 	planted  int // calls that were never made, but stand for what SQL made
 	began    time.Time
 	slack    time.Duration // beyond the bounds, where the machine may be busy with something else
+	felt     time.Duration // past its time a task shows that a fault is felt
 }
 
 // outcome is one fault and how it healed.
@@ -41,7 +42,7 @@ type outcome struct {
 func newDrill(t *testing.T, s setup, f form) *drill {
 	t.Helper()
 	s.meal, s.pets = cmp.Or(s.meal, 10*time.Second), cmp.Or(s.pets, 3*f.rate)
-	d := &drill{world: newWorld(t, s), slack: f.slack}
+	d := &drill{world: newWorld(t, s), slack: f.slack, felt: cmp.Or(s.late, f.late, late)}
 	d.crowd = newCrowd(s.pets, f.rate, d.game.URL(t, "game"))
 	d.crowd.play()
 	t.Cleanup(func() {
@@ -97,7 +98,7 @@ func (d *drill) fault(t *testing.T, name string, within time.Duration, inject fu
 	end := d.clock()
 	d.becomeQuiet(t, name, within+d.slack+30*time.Second)
 	healed := max(end, d.lastLate(t, from))
-	o := outcome{name, from - late.Milliseconds(), healed, time.Duration(healed-end) * time.Millisecond, within}
+	o := outcome{name, from - d.felt.Milliseconds(), healed, time.Duration(healed-end) * time.Millisecond, within}
 	d.outcomes = append(d.outcomes, o)
 	t.Logf("%s: took %v, healed %v after its end (wanted within %v)", name, time.Duration(end-from)*time.Millisecond, o.healed, within)
 	if o.healed > within+d.slack {
@@ -111,7 +112,7 @@ func (d *drill) becomeQuiet(t *testing.T, name string, limit time.Duration) {
 	since, n := time.Now(), 0
 	for deadline := time.Now().Add(limit); time.Since(since) < quiet; time.Sleep(20 * time.Millisecond) {
 		var err error
-		if n, err = d.overdue(t.Context(), late); err != nil || n > 0 {
+		if n, err = d.overdue(t.Context(), d.felt); err != nil || n > 0 {
 			since = time.Now()
 		}
 		if time.Now().After(deadline) {
@@ -132,7 +133,7 @@ func (d *drill) lastLate(t *testing.T, from int64) int64 {
 		case fed, "auto_fed":
 			made[l.task] = l.at
 		case "meal_finished":
-			if l.due >= from-lead.Milliseconds() && l.at-max(l.due, made[l.task]) > late.Milliseconds() {
+			if l.due >= from-lead.Milliseconds() && l.at-max(l.due, made[l.task]) > d.felt.Milliseconds() {
 				last = max(last, l.at)
 			}
 		}

@@ -26,7 +26,7 @@ func clocksRow() entry {
 	var watches []watch
 	return entry{
 		n: 21, fault: "the clock of MySQL, Redis, ZooKeeper or Kafka set by 30 s", alone: true,
-		setup: setup{meal: 5 * time.Second, servers: func(t *testing.T, w *world) {
+		setup: setup{meal: 5 * time.Second, late: clockLag, servers: func(t *testing.T, w *world) {
 			t.Helper()
 			watches = windUp(t, w)
 		}},
@@ -75,7 +75,7 @@ func (d *drill) databaseJumps(t *testing.T, w watch) []span {
 	var skipped []span
 	for _, by := range []time.Duration{-clockJump, clockJump, clockJump} {
 		pipelinetest.Await(t, "nothing to be late before the jump", func() bool {
-			n, err := d.overdue(t.Context(), late)
+			n, err := d.overdue(t.Context(), d.felt)
 			return err == nil && n == 0
 		})
 		from := d.clock()

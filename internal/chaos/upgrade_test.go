@@ -11,7 +11,7 @@ import (
 // played: first the schema, then one process after the other, so that each mixture of both versions is at work for a
 // while. It measures time, so it is alone.
 func TestRollingUpgrade(t *testing.T) {
-	d := newDrill(t, setup{previous: true}, form{rate: 150, slack: 15 * time.Second})
+	d := newDrill(t, setup{previous: true}, busy)
 	began, schema := time.Now(), d.schemaVersion(t)
 
 	d.Previous = false

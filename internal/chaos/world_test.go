@@ -35,6 +35,7 @@ type setup struct {
 	rules    []string // further NAME=value of every process
 	worker   string   // the package of the workers' command; empty: cmd/worker
 	meal     time.Duration
+	late     time.Duration // past its time a task shows that a fault is felt; 0: late
 	pets     int
 
 	// servers puts other servers in the place of those that are nil.

@@ -54,7 +54,7 @@ type Redis struct {
 type Kafka struct {
 	Brokers        []string      `koanf:"brokers" doc:"host:port of some brokers"`
 	Partitions     int           `koanf:"partitions" doc:"partitions of each topic that migrate creates, 1 to 10000"`
-	Replication    int           `koanf:"replication" doc:"replicas of each topic that migrate creates, 1 to 100; 3 in production"`
+	Replication    int           `koanf:"replication" doc:"replicas of each topic that migrate creates, 1 to 32; 3 in production"`
 	SessionTimeout time.Duration `koanf:"session_timeout" doc:"after which a silent worker's partitions go to another, 1s to 30m; the broker has limits of its own"`
 	SASL           SASL          `koanf:"sasl"`
 	TLS            TLS           `koanf:"tls"`
@@ -75,7 +75,7 @@ func (k Kafka) Heartbeat() time.Duration {
 // ZooKeeper says where leaders are elected.
 type ZooKeeper struct {
 	Servers        []string      `koanf:"servers" doc:"host:port of the ensemble's servers"`
-	SessionTimeout time.Duration `koanf:"session_timeout" doc:"after which a silent leader is replaced, 100ms to 10m; the server rounds it to 2 to 20 of its ticks"`
+	SessionTimeout time.Duration `koanf:"session_timeout" doc:"after which a silent leader is replaced, 100ms to 10m; the server rounds it to 2 to 20 of its ticks, and ends it up to one tick later"`
 	Username       string        `koanf:"username" doc:"user of the scheme digest, to whom alone our nodes belong; empty is none, and everybody may write them"`
 	Password       Secret        `koanf:"password" doc:"password of the user"`
 	PasswordFile   string        `koanf:"password_file" doc:"file with the password, instead of zookeeper.password"`
@@ -110,7 +110,7 @@ type Event struct {
 // Worker is about the process that runs the effects.
 type Worker struct {
 	Admin          string        `koanf:"admin" form:"addr" doc:"as event.admin"`
-	Concurrency    int           `koanf:"concurrency" doc:"batches that run at once, one MySQL connection each, 1 to 256"`
+	Concurrency    int           `koanf:"concurrency" doc:"batches that run at once in each queue, and as many single tasks; a MySQL connection each, 1 to 256"`
 	Batch          int           `koanf:"batch" doc:"tasks in one transaction, 1 to 1000"`
 	HandlerTimeout time.Duration `koanf:"handler_timeout" doc:"the longest that one handler may take, 10ms to 1h"`
 }

@@ -60,7 +60,7 @@ func (c Config) checkNumbers(p *problems) {
 	for _, b := range []bound[int]{
 		{"shards", c.Shards, 1, 1024},
 		{"kafka.partitions", c.Kafka.Partitions, 1, 10_000},
-		{"kafka.replication", c.Kafka.Replication, 1, 100},
+		{"kafka.replication", c.Kafka.Replication, 1, 32},
 		{"worker.concurrency", c.Worker.Concurrency, 1, 256},
 		{"worker.batch", c.Worker.Batch, 1, 1000},
 		{"game.start.food", c.Game.Start.Food, 0, 1_000_000},

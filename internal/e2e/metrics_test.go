@@ -21,7 +21,7 @@ var shown = map[string][]string{
 	},
 	"worker": {
 		`duetime_tasks_settled_total{kind="pet.meal_finished",result="done"} `, `duetime_fire_lag_seconds_count{kind="pet.meal_finished"} `,
-		`duetime_fire_lag_seconds_bucket{kind="pet.meal_finished",le="1"} `, "duetime_settle_duration_seconds_count ",
+		"duetime_settle_duration_seconds_count ",
 		"duetime_worker_last_success_timestamp_seconds ", "duetime_build_info{",
 	},
 	"daemon": {
@@ -65,6 +65,15 @@ func TestMetricsOfRealProcesses(t *testing.T) {
 	owner := "player-" + pipelinetest.Namespace(t)
 	meal := play(t, procs["game"].URL(t, "game"), owner)
 	play(t, p.Ready(t, "game", "DUETIME_GAME__MEAL=1h").URL(t, "game"), owner) // a meal that stays pending
+	pipelinetest.Await(t, "a meal that ended within a second of its time", func() bool {
+		ended := func() float64 {
+			return procs["worker"].Metric(t, `duetime_fire_lag_seconds_count{kind="pet.meal_finished"} `)
+		}
+		before := ended()
+		play(t, procs["game"].URL(t, "game"), owner)
+		pipelinetest.Await(t, "its end", func() bool { return ended() > before })
+		return procs["worker"].Metric(t, `duetime_fire_lag_seconds_bucket{kind="pet.meal_finished",le="1"} `) > 0
+	})
 
 	for _, name := range commands {
 		for _, line := range shown[name] {

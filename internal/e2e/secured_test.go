@@ -24,7 +24,7 @@ func newFortress(t *testing.T) *fortress {
 	t.Helper()
 	servers := pipelinetest.OwnSecuredServers(t, pipelinetest.Namespace(t))
 	f := &fortress{servers.Deploy(t), servers}
-	f.Rules = []string{"DUETIME_KAFKA__PARTITIONS=4", "DUETIME_GAME__MEAL=1s", "DUETIME_GAME__SPEEDUP=500ms", "DUETIME_LOG__LEVEL=debug"}
+	f.Rules = []string{"DUETIME_KAFKA__PARTITIONS=4", "DUETIME_GAME__MEAL=3s", "DUETIME_GAME__SPEEDUP=1s", "DUETIME_LOG__LEVEL=debug"}
 	f.Migrate(t)
 	return f
 }
@@ -87,9 +87,9 @@ func (f *fortress) play(t *testing.T, url, owner string) {
 	awaitEaten(t, url, pet, 3)
 	call(t, http.MethodPost, at+"/feed", "", http.StatusOK)
 	for _, from := range []string{"", "?source=db"} {
-		if list := call(t, http.MethodGet, url+"/v1/owners/"+owner+"/tasks"+from, "", http.StatusOK); !strings.Contains(list, "task_id") {
-			t.Errorf("the owner's tasks%s are %s", from, list)
-		}
+		pipelinetest.Await(t, "the owner's tasks"+from, func() bool {
+			return strings.Contains(call(t, http.MethodGet, url+"/v1/owners/"+owner+"/tasks"+from, "", http.StatusOK), "task_id")
+		})
 	}
 	call(t, http.MethodDelete, at+"/meal", "", http.StatusOK)
 }

@@ -22,9 +22,11 @@ type changed struct {
 	until    time.Time         // the end of the last window that was compared whole
 	compared map[task.ID]int64 // versions compared in the last window
 	identity string            // of the Redis servers
+	looked   int               // rows in this pass
 }
 
 func (c *changed) pass(ctx context.Context, now clock) (loop.Result, error) {
+	c.looked = 0
 	identity, err := c.r.index.Identity(ctx)
 	if err != nil {
 		return loop.Result{}, err
@@ -55,6 +57,7 @@ func (c *changed) window(ctx context.Context, from, to time.Time, now clock) (ma
 		if err != nil {
 			return nil, err
 		}
+		c.looked += len(rows)
 		var fresh []task.Task
 		for _, row := range rows {
 			if c.compared[row.ID] != row.Version || row.UpdatedAt.Before(leaving) {

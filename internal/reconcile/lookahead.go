@@ -12,22 +12,24 @@ import (
 // pass; those farther off once, when they come within the look-ahead. (A row scheduled into the window later is put by
 // its writer, and compared by the changed pass.)
 type lookahead struct {
-	r    *Reconciler
-	seen time.Time // rows due before this moment have been looked at
+	r      *Reconciler
+	seen   time.Time // rows due before this moment have been looked at
+	looked int       // rows in this pass
 }
 
 func (l *lookahead) pass(ctx context.Context, now clock) (loop.Result, error) {
+	l.looked = 0
 	soon := now().Add(task.MaxLead + flight)
 	near := soon.Add(2 * l.r.cfg.Interval)
 	end := now().Add(l.r.cfg.Lookahead)
-	if err := l.r.sweep(ctx, "lookahead", soon, near, now); err != nil {
+	if err := l.sweep(ctx, soon, near, now); err != nil {
 		return loop.Result{}, err
 	}
 	from := near
 	if l.seen.After(near) {
 		from = l.seen
 	}
-	if err := l.r.sweep(ctx, "lookahead", from, end, now); err != nil {
+	if err := l.sweep(ctx, from, end, now); err != nil {
 		return loop.Result{}, err
 	}
 	l.seen = end
@@ -35,14 +37,15 @@ func (l *lookahead) pass(ctx context.Context, now clock) (loop.Result, error) {
 }
 
 // sweep mends all pending rows due in [from, to).
-func (r *Reconciler) sweep(ctx context.Context, reason string, from, to time.Time, now clock) error {
+func (l *lookahead) sweep(ctx context.Context, from, to time.Time, now clock) error {
 	var after task.Cursor
 	for from.Before(to) {
-		rows, err := r.store.Pending(ctx, from, to, after, page)
+		rows, err := l.r.store.Pending(ctx, from, to, after, page)
 		if err != nil {
 			return err
 		}
-		if err := r.mendUnlike(ctx, reason, rows, now); err != nil {
+		l.looked += len(rows)
+		if err := l.r.mendUnlike(ctx, "lookahead", rows, now); err != nil {
 			return err
 		}
 		if len(rows) < page {

@@ -76,7 +76,7 @@ type Term interface {
 type Config struct {
 	Name      string        // of the epoch counter: "daemon"
 	Interval  time.Duration // between passes of lookahead and overdue; default 2 s
-	Lookahead time.Duration // default 60 s
+	Lookahead time.Duration // 0 = no more than the next few passes
 	Grace     time.Duration // how long past its time a row is not yet overdue; default 2 s
 	Retention time.Duration // of finished rows; default 168 h
 	Longest   time.Duration // longest transaction expected; default 10 s
@@ -113,7 +113,6 @@ func New(cfg Config, store Store, index Index, stream Stream) (*Reconciler, erro
 	}
 	cfg.Name = cmp.Or(cfg.Name, "daemon")
 	cfg.Interval = cmp.Or(cfg.Interval, 2*time.Second)
-	cfg.Lookahead = cmp.Or(cfg.Lookahead, time.Minute)
 	cfg.Grace = cmp.Or(cfg.Grace, 2*time.Second)
 	cfg.Retention = cmp.Or(cfg.Retention, 168*time.Hour)
 	cfg.Longest = cmp.Or(cfg.Longest, 10*time.Second)
@@ -132,8 +131,9 @@ type pass struct {
 	interval time.Duration
 	wake     <-chan struct{}
 	urgent   bool // doesn't rest after a long run
+	yields   bool // waits while a rebuild is under way
 	calms    bool // rests longer after a run that found nothing to mend
-	idles    bool // rests longer always, and waits while a rebuild is under way: it looks for what hardly ever happens
+	idles    bool // rests longer always: it looks for what hardly ever happens
 	looked   *int // rows that its last run looked at; nil if it doesn't count them
 	run      func(ctx context.Context, now clock) (loop.Result, error)
 }
@@ -155,14 +155,14 @@ func (r *Reconciler) Lead(ctx context.Context, epoch int64, term Term) error {
 }
 
 func (r *Reconciler) passes() []pass {
-	late := &overdue{r: r}
+	soon, late, fresh := &lookahead{r: r}, &overdue{r: r}, &changed{r: r}
 	return []pass{
-		{name: "lookahead", interval: r.cfg.Interval, run: (&lookahead{r: r}).pass},
+		{name: "lookahead", interval: r.cfg.Interval, looked: &soon.looked, run: soon.pass},
 		{name: "overdue", interval: r.cfg.Interval, calms: true, looked: &late.looked, run: late.pass},
-		{name: "changed", interval: 2 * r.cfg.Interval, idles: true, run: (&changed{r: r}).pass},
+		{name: "changed", interval: 2 * r.cfg.Interval, yields: true, calms: true, looked: &fresh.looked, run: fresh.pass},
 		{name: "rebuild", interval: time.Second, wake: r.wake, urgent: true, run: (&rebuild{r: r}).pass},
-		{name: "audit rows", interval: sampleEvery, wake: r.wakeRows, idles: true, run: (&auditRows{pace: pace{r: r}}).pass},
-		{name: "audit index", interval: sampleEvery, wake: r.wakeIndex, idles: true, run: (&auditIndex{pace: pace{r: r}}).pass},
+		{name: "audit rows", interval: sampleEvery, wake: r.wakeRows, yields: true, idles: true, run: (&auditRows{pace: pace{r: r}}).pass},
+		{name: "audit index", interval: sampleEvery, wake: r.wakeIndex, yields: true, idles: true, run: (&auditIndex{pace: pace{r: r}}).pass},
 		{name: "purge", interval: time.Minute, run: (&purge{r: r}).pass},
 	}
 }
@@ -170,8 +170,9 @@ func (r *Reconciler) passes() []pass {
 // How many times as long as it worked a pass rests, at least: a table with a million overdue rows must not take a core for
 // as long as the outage lasts. Overdue rows without anything to mend are a burst, whose own time the pass would take.
 //
-// What a pass waited for is no work. One that waited out an outage of seconds would rest through the very time in which it
-// is needed most, so that work is bounded by what its rows cost at most, where they are counted.
+// Waiting is no work, and mending is none to rest from: a pass that waited out an outage, or indexed a hundred thousand rows
+// that nobody else did, would rest through the very time in which it is needed most. So work is bounded by what its rows
+// would cost at most if they were as they should be, where they are counted.
 const (
 	restShare = 2
 	idleShare = 10
@@ -192,7 +193,7 @@ func (r *Reconciler) repeat(ctx context.Context, p pass, epoch int64, term Term)
 		if rest := rested.Sub(began); rest > 0 {
 			return loop.Result{Next: rest}, nil
 		}
-		if p.idles && r.filling.Load() {
+		if p.yields && r.filling.Load() {
 			return loop.Result{Next: yieldFor}, nil
 		}
 		alarms := r.alarms.Load()

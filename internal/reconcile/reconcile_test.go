@@ -99,7 +99,7 @@ func TestEndOfTheContextReturnsPromptly(t *testing.T) {
 		pipelinetest.Await(t, "the first passes", func() bool { n, _ := told.seen(); return n > 5 })
 		begun := time.Now()
 		pipelinetest.Must(t, stop())
-		if took := time.Since(begun); took > 3*time.Second {
+		if took := time.Since(begun); took > 9*time.Second { // without an end of its own a wait takes ten and more
 			t.Errorf("took %v", took)
 		}
 	})
@@ -250,8 +250,31 @@ func TestLongPassRests(t *testing.T) {
 func TestPassThatWaitedGoesOnAtOnce(t *testing.T) {
 	t.Parallel()
 	const waited = 2 * time.Second
-	if rest := restAfter(t, waited, new(10)); rest > waited {
+	if rest := restAfter(t, waited, new(10)); rest > 5*waited { // ten times, were it work
 		t.Errorf("rested for %v after a run that waited for %v to look at 10 rows", rest, waited)
+	}
+}
+
+// A pass that indexed what nobody else had indexed must not rest for as long as that took, ten times over.
+func TestPassesOverRowsCountThem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, inProcess(t), Config{})
+	rows := []task.Task{pending("ann", -sec(30)), pending("ann", sec(8)), pending("bob", sec(30)), pending("cid", time.Hour)}
+	for i := range rows {
+		rows[i].UpdatedAt = base
+	}
+	w.insert(t, rows...)
+	w.now = base.Add(sec(2))
+	want := map[string]int{"lookahead": 2, "overdue": 1, "changed": 4}
+	for _, p := range w.passes() {
+		rows, counts := want[p.name]
+		if !counts {
+			continue
+		}
+		w.run(t, p.run)
+		if p.looked == nil || *p.looked != rows {
+			t.Errorf("pass %s looked at %v rows, want %d", p.name, p.looked, rows)
+		}
 	}
 }
 

@@ -96,6 +96,7 @@ func newWorld(t testing.TB, b backend, cfg Config) *world {
 	pipelinetest.Must(t, w.hints.Ensure(t.Context()))
 	cfg.Shards = func(context.Context) (int, error) { return shards, nil }
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	cfg.Lookahead = cmp.Or(cfg.Lookahead, time.Minute)
 	w.Reconciler, err = New(cfg, hookStore{w.rows, w}, hookIndex{w.sets, w}, hookStream{w.hints, w})
 	pipelinetest.Must(t, err)
 	return w

@@ -38,24 +38,29 @@ func (s *Store) InsertAlone(ctx context.Context, specs []task.Spec) ([]task.Task
 	if err != nil {
 		return nil, err
 	}
+	tasks, due := make([]task.Task, len(specs)), make([]int64, len(specs))
 	var text strings.Builder
 	text.WriteString("INSERT INTO duetime_tasks (" + aloneColumns + ") VALUES ")
 	args := make([]any, 0, len(specs)*10)
 	for i, spec := range specs {
-		t, err := spec.Resolve(time.Now()) // all but its times
+		t, err := spec.Resolve(time.Now()) // its limits, and all but its times: those are of the database's clock
 		if err != nil || t.DedupKey != "" {
 			return nil, err
 		}
-		row, due := aloneAt, t.DueAt.UnixMilli()
-		if d, relative := spec.In(); relative {
-			row, due = aloneIn, ceilMs(d)
+		t.Shard = task.Shard(t.Owner, layout.Shards)
+		var row string
+		if at, fixed := spec.At(); fixed {
+			row, due[i] = aloneAt, at.UnixMilli()
+		} else {
+			d, _ := spec.In()
+			row, due[i] = aloneIn, ceilMs(d)
 		}
 		if i == 0 {
 			row = row[1:] // its comma
 		}
 		text.WriteString(row)
-		args = append(args, due, t.ID[:], t.Kind, t.Owner, t.Subject, t.Queue, task.Shard(t.Owner, layout.Shards), t.MaxAttempts,
-			string(t.Payload), t.Traceparent)
+		args = append(args, due[i], t.ID[:], t.Kind, t.Owner, t.Subject, t.Queue, t.Shard, t.MaxAttempts, string(t.Payload), t.Traceparent)
+		tasks[i] = t
 	}
 	r, err := s.db.ExecContext(ctx, text.String(), args...)
 	if isDuplicate(err) {
@@ -68,12 +73,14 @@ func (s *Store) InsertAlone(ctx context.Context, specs []task.Spec) ([]task.Task
 	if err != nil {
 		return nil, err
 	}
-	tasks := make([]task.Task, len(specs))
 	for i, spec := range specs {
-		if tasks[i], err = spec.Resolve(fromMs(now)); err != nil {
-			return nil, err
+		if _, relative := spec.In(); relative {
+			due[i] += now
 		}
-		tasks[i].Shard = task.Shard(tasks[i].Owner, layout.Shards)
+		t := &tasks[i]
+		t.CreatedAt, t.UpdatedAt = fromMs(now), fromMs(now)
+		t.DueAt = fromMs(max(due[i], now))
+		t.RunAt = t.DueAt
 	}
 	return tasks, nil
 }
@@ -87,10 +94,11 @@ func ceilMs(d time.Duration) int64 {
 	return ms
 }
 
-// Read reads a row without locking it, and the database's time of that moment; false if there is no such row.
-func (s *Store) Read(ctx context.Context, id task.ID) (task.Task, time.Time, bool, error) {
+// ReadFree reads a row that nobody has locked, and the database's time of that moment; false if somebody has, or if there is
+// no such row. It doesn't wait, and keeps no lock.
+func (s *Store) ReadFree(ctx context.Context, id task.ID) (task.Task, time.Time, bool, error) {
 	var ms int64
-	rows, err := s.query(ctx, nil, "SELECT "+s.dialect.now()+", "+columns+" FROM duetime_tasks WHERE id = ?", []any{id[:]}, &ms)
+	rows, err := s.query(ctx, nil, "SELECT "+s.dialect.now()+", "+columns+" FROM duetime_tasks WHERE id = ?"+s.dialect.skipLocked(), []any{id[:]}, &ms)
 	if err != nil {
 		return task.Task{}, time.Time{}, false, fmt.Errorf("read task %s: %w", id, err)
 	}

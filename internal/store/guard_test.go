@@ -182,7 +182,7 @@ func checkPoisoned(t *testing.T, s *store.Store, tx *sqlx.Tx) {
 // What the guard is for: without it the same handler commits the second half of its work, and COMMIT answers OK.
 func TestWithoutGuardHalfIsCommitted(t *testing.T) {
 	t.Parallel()
-	s, dsn := openMariaDB(t, store.Options{})
+	s, dsn := openMariaDB(t, store.Options{LockWait: 90 * time.Second})
 	pets(t, s)
 	bare := value[*sqlx.DB](t)(sqlx.Open("mysql", dsn))
 	t.Cleanup(func() { must(t, bare.Close()) })
@@ -232,6 +232,15 @@ func TestOrdinaryErrorsDoNotPoison(t *testing.T) {
 	}
 }
 
+// A handler that may take half a minute may spend it in one statement.
+func TestLongStatementIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	s, _ := openMariaDB(t, store.Options{Longest: 30 * time.Second})
+	tx := begin(t, s)
+	must(t, exec(tx, "DO SLEEP(21)"))
+	must(t, tx.Commit())
+}
+
 // A connection that breaks before COMMIT is a definite no; one that breaks while COMMIT is under way is unknown.
 func TestBrokenConnection(t *testing.T) {
 	t.Parallel()
@@ -240,7 +249,7 @@ func TestBrokenConnection(t *testing.T) {
 	cfg := value[*mysql.Config](t)(mysql.ParseDSN(dsn))
 	open := func(t *testing.T) (*sqlx.Tx, *pipelinetest.ToxicProxy) {
 		proxy := pipelinetest.Proxy(t, cfg.Addr)
-		tx := begin(t, opened(t, strings.Replace(dsn, cfg.Addr, proxy.Addr(), 1)+"?readTimeout=1s", store.Options{}))
+		tx := begin(t, opened(t, strings.Replace(dsn, cfg.Addr, proxy.Addr(), 1)+"?readTimeout=5s", store.Options{}))
 		must(t, exec(tx, "UPDATE pets SET meals = 1 WHERE id = 1"))
 		return tx, proxy
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // maxShards keeps the Redis keys and the polling of one namespace within reason.
-const maxShards = 4096
+const maxShards = 1024
 
 // migrationsTable is goose's: a row for each migration that was applied.
 const migrationsTable = "duetime_migrations"

@@ -141,13 +141,24 @@ func (s *Store) on(q sqlx.QueryerContext) sqlx.QueryerContext {
 type Options struct {
 	LockWait    time.Duration // longest wait for a row lock, whole seconds, at least 1 s; default 2 s
 	WaitTimeout time.Duration // after which the server ends an idle session and its transaction; default the server's
+	Longest     time.Duration // that a caller's statement may take; default, and least, 10 s
 	MaxOpen     int           // most connections; default 32
 	TLS         *tls.Config   // of every connection; nil: none, or what the DSN asks for
 }
 
-// readTimeout bounds the wait for an answer, so that a COMMIT to a server that froze returns; it must exceed any
-// handler timeout that a statement may use up.
-const readTimeout = 20 * time.Second
+// ForWorker gives the options of a handle of workers' own, for so many queues and so many batches at once in each, whose
+// handlers take as long as that at most. A batch holds locks, so it doesn't wait for others' for long; a process that froze
+// gives them back a little after its handlers' time; each runner has a connection, and the clock and look-ups have some.
+func ForWorker(queues, concurrency int, longest time.Duration) Options {
+	return Options{
+		LockWait: time.Second, WaitTimeout: longest + 15*time.Second, Longest: longest, MaxOpen: queues*(2*concurrency+1) + 4,
+	}
+}
+
+// readTimeout bounds the wait for an answer, so that a COMMIT to a server that froze returns.
+func (o Options) readTimeout() time.Duration {
+	return max(o.Longest, 10*time.Second) + 10*time.Second
+}
 
 // OpenDB opens a handle as the pipeline needs it, for services that want their own statements on it: sessions at READ
 // COMMITTED and in UTC, guarded against lost transactions, parameters interpolated by the driver, a server that became
@@ -190,7 +201,7 @@ func configure(cfg *mysql.Config, o Options) {
 	cfg.Loc = time.UTC
 	cfg.Timeout = cmp.Or(cfg.Timeout, 3*time.Second)
 	cfg.WriteTimeout = cmp.Or(cfg.WriteTimeout, 5*time.Second)
-	cfg.ReadTimeout = cmp.Or(cfg.ReadTimeout, readTimeout)
+	cfg.ReadTimeout = cmp.Or(cfg.ReadTimeout, o.readTimeout())
 	cfg.Logger = &mysql.NopLogger{} // every error it prints is returned too
 	if o.TLS != nil {
 		cfg.TLS, cfg.AllowFallbackToPlaintext = o.TLS, false // whoever sits on the line could say that the server has no TLS

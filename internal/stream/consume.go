@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -61,8 +62,7 @@ func (k *Kafka) consume(ctx context.Context, sub subscription, topic kafka.Topic
 		return err
 	}
 	m := member{k: k, sub: sub, topic: topic, fn: fn}
-	var err error
-	if m.group, err = k.newGroup(sub); err != nil {
+	if err := m.enter(); err != nil {
 		return fmt.Errorf("join %s: %w", sub.group, err)
 	}
 	defer func() { k.leave(m.group, sub) }()
@@ -113,26 +113,63 @@ func (k *Kafka) awaitEnsured(ctx context.Context, topic kafka.TopicConfig) error
 	return nil
 }
 
-func (k *Kafka) newGroup(sub subscription) (*kafka.ConsumerGroup, error) {
-	return kafka.NewConsumerGroup(kafka.ConsumerGroupConfig{
-		ID: sub.group, Topics: []string{sub.topic}, Brokers: k.cfg.Brokers,
+// enter makes the group's client, which joins by itself.
+func (m *member) enter() (err error) {
+	var balancer kafka.GroupBalancer = counting{kafka.RangeGroupBalancer{}, &m.assigned}
+	if m.k.blindfold != nil {
+		balancer = m.k.blindfold(balancer)
+	}
+	m.group, err = kafka.NewConsumerGroup(kafka.ConsumerGroupConfig{
+		ID: m.sub.group, Topics: []string{m.sub.topic}, Brokers: m.k.cfg.Brokers,
 		Dialer: &kafka.Dialer{
 			ClientID: "duetime", Timeout: callTimeout, DualStack: true,
 			DialFunc: (&net.Dialer{Timeout: callTimeout}).DialContext,
-			TLS:      k.cfg.TLS, SASLMechanism: k.sasl,
+			TLS:      m.k.cfg.TLS, SASLMechanism: m.k.sasl,
 		},
-		StartOffset:            kafka.FirstOffset,
-		SessionTimeout:         k.cfg.SessionTimeout,
-		RebalanceTimeout:       min(k.cfg.SessionTimeout, rebalanceBound),
-		HeartbeatInterval:      k.cfg.Heartbeat,
-		JoinGroupBackoff:       joinBackoff,
-		WatchPartitionChanges:  true,
-		PartitionWatchInterval: watchEvery,
-		Timeout:                callTimeout,
+		GroupBalancers:    []kafka.GroupBalancer{balancer},
+		StartOffset:       kafka.FirstOffset,
+		SessionTimeout:    m.k.cfg.SessionTimeout,
+		RebalanceTimeout:  min(m.k.cfg.SessionTimeout, rebalanceBound),
+		HeartbeatInterval: m.k.cfg.Heartbeat,
+		JoinGroupBackoff:  joinBackoff,
+		Timeout:           callTimeout,
 		ErrorLogger: kafka.LoggerFunc(func(format string, args ...any) {
-			k.cfg.Logger.Debug("kafka client", "queue", sub.topic, "err", fmt.Sprintf(format, args...))
+			m.k.cfg.Logger.Debug("kafka client", "queue", m.sub.topic, "err", fmt.Sprintf(format, args...))
 		}),
 	})
+	return err
+}
+
+// counting remembers how many partitions its balancer assigned. The group's leader alone does so, for all members.
+type counting struct {
+	kafka.GroupBalancer
+	assigned *atomic.Pointer[int]
+}
+
+// AssignGroups is what the library calls while the group is joined.
+func (c counting) AssignGroups(members []kafka.GroupMember, partitions []kafka.Partition) kafka.GroupMemberAssignments {
+	c.assigned.Store(new(len(partitions)))
+	return c.GroupBalancer.AssignGroups(members, partitions)
+}
+
+// watch ends the generation once there are more or fewer partitions than this member assigned as the group's leader; the
+// leader that joins again makes all others join again. The library's own watch compares with what it finds when it
+// begins: a topic that came back between the assignment and that moment would be nobody's for ever.
+func (m *member) watch(ctx context.Context, assigned int) {
+	ticker := time.NewTicker(watchEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		n, err := m.k.partitions(ctx, m.sub.topic)
+		if n != assigned && (err == nil || errors.Is(err, kafka.UnknownTopicOrPartition)) {
+			m.k.cfg.Logger.Info("partitions changed", "queue", m.sub.topic, "n", n)
+			return
+		}
+	}
 }
 
 // leave leaves the group so that its partitions move at once. When the broker doesn't answer in time they move after the
@@ -157,6 +194,8 @@ type member struct {
 	sitting *sitting      // nil before the first generation
 	failing time.Duration // the pause after fn's last error; zero after success
 	warned  time.Time     // when a failed join was last logged
+
+	assigned atomic.Pointer[int] // partitions that this member has just assigned as the group's leader; else nil
 }
 
 // warn logs that joining failed, at most every ten seconds: while the broker is away it fails three times a second.
@@ -181,6 +220,9 @@ type sitting struct {
 // on, so that it can finish in peace when ctx ends.
 func (m *member) serve(ctx context.Context, gen *kafka.Generation) {
 	m.k.joins.done(m.sub.group)
+	if assigned := m.assigned.Swap(nil); assigned != nil {
+		gen.Start(func(ctx context.Context) { m.watch(ctx, *assigned) })
+	}
 	m.sitting = m.sit(ctx, gen)
 	ended := make(chan struct{})
 	gen.Start(func(genCtx context.Context) {
@@ -218,11 +260,10 @@ func (m *member) relieved() bool {
 
 // standAside leaves the group until fn has returned: a member that doesn't work must not keep its partitions from those
 // that do.
-func (m *member) standAside() (err error) {
+func (m *member) standAside() error {
 	m.k.leave(m.group, m.sub)
 	m.await()
-	m.group, err = m.k.newGroup(m.sub)
-	return err
+	return m.enter()
 }
 
 // await ends the session that is under way and waits for its fn.

@@ -31,6 +31,7 @@ type Kafka struct {
 	client    *kafka.Client
 	writer    *kafka.Writer
 	inFlight  *semaphore.Weighted
+	blindfold func(kafka.GroupBalancer) kafka.GroupBalancer // tests hide partitions from it; else nil
 	joins     joins
 	ensuring  chan struct{} // held by the one who ensures
 	ensured   ensured       // guarded by ensuring

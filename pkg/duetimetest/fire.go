@@ -32,6 +32,7 @@ type Fired struct {
 
 const (
 	maxMoments = 1000            // beyond it the tasks are taken to follow each other for ever
+	fireTime   = 5 * time.Minute // for all of them
 	lockTime   = 5 * time.Second // for which a row may be locked by somebody
 	lockPause  = 10 * time.Millisecond
 	pageSize   = 1000
@@ -50,11 +51,13 @@ const (
 // Kinds with outside handlers are called as well: give the mux a stand-in for those that must not act in a test.
 func Fire(t testing.TB, db DB, mux *worker.Mux, until time.Time) []Fired {
 	t.Helper()
-	ctx, cancel := within(t)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), fireTime)
 	defer cancel()
-	f := &firing{
-		mux: mux, kinds: mux.Kinds(), store: &ahead{tables: opened(t, db)}, until: until,
-		logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	f := &firing{kinds: mux.Kinds(), store: &ahead{tables: opened(t, db)}, until: until}
+	cfg := worker.Config{Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	var err error
+	if f.worker, err = worker.New(cfg, mux, f.store, nil, nowhere{}, nowhere{}); err != nil {
+		t.Fatalf("duetimetest.Fire: %v", err)
 	}
 	if err := f.run(ctx); err != nil {
 		t.Fatalf("duetimetest.Fire: %v%s", err, f.story())
@@ -67,11 +70,10 @@ func Fire(t testing.TB, db DB, mux *worker.Mux, until time.Time) []Fired {
 
 // firing is one call of Fire.
 type firing struct {
-	mux    *worker.Mux
+	worker *worker.Worker
 	kinds  []string
 	store  *ahead
 	until  time.Time
-	logger *slog.Logger
 	fired  []Fired
 }
 
@@ -134,16 +136,11 @@ func (f *firing) singly(ctx context.Context, rows []task.Task) error {
 // pass looks at the tasks once, so many in a transaction, and counts those that were settled.
 func (f *firing) pass(ctx context.Context, rows []task.Task, together int) (settled int, err error) {
 	for part := range slices.Chunk(rows, max(together, 1)) {
-		// A worker for each: its clock believes its fastest probe, and here clocks jump.
-		w, err := worker.New(worker.Config{Logger: f.logger}, f.mux, f.store, nil, nowhere{}, nowhere{})
-		if err != nil {
-			return settled, err
-		}
 		at, err := f.store.Now(ctx, nil)
 		if err != nil {
 			return settled, err
 		}
-		outcomes, err := w.Pass(ctx, hints(part))
+		outcomes, err := f.worker.Pass(ctx, hints(part))
 		if err != nil {
 			return settled, err
 		}

@@ -43,7 +43,7 @@ type Config struct {
 	Concurrency    int           // transactions side by side in each worker and queue; default 8, on SQLite always 1
 	Batch          int           // tasks in one transaction; default 100
 	HandlerTimeout time.Duration // of one call of a handler; default 10 s
-	Lead           time.Duration // how far ahead of its time a hint is sent; default 50 ms
+	Lead           time.Duration // how far ahead of its time a hint is sent; default 50 ms, 1 ns for none
 	Grace          time.Duration // after which a pending row is overdue; default 2 s
 	Interval       time.Duration // between two sweeps; default 2 s
 	Retention      time.Duration // of finished rows; default 168 h
@@ -139,13 +139,6 @@ type Pipeline struct {
 // partitions of each queue's topic in memory: enough to keep a few workers busy.
 const partitions = 8
 
-// Of the sessions of workers on MySQL: others' locks on business rows are not waited for long while a batch holds its own,
-// and a process that froze gives its locks back a little after the handlers' time.
-const (
-	workerLockWait = time.Second
-	workerIdle     = 15 * time.Second
-)
-
 // OpenMySQL opens a pipeline on a MySQL or MariaDB schema and brings duetime's tables in it up to date. The DSN needs
 // user, address and schema; the service's own tables may live beside. The server must answer: a service that starts
 // before its database tries again.
@@ -158,9 +151,7 @@ func OpenMySQL(ctx context.Context, dsn string, cfg Config) (*Pipeline, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open dsn: %w", err)
 	}
-	worked, err := store.Open(dsn, store.Options{
-		LockWait: workerLockWait, WaitTimeout: cfg.HandlerTimeout + workerIdle, MaxOpen: 4*cfg.Concurrency*cfg.Workers + 8,
-	})
+	worked, err := store.Open(dsn, store.ForWorker(cfg.Workers*len(cfg.Queues), cfg.Concurrency, cfg.HandlerTimeout))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open dsn: %w", err), s.Close())
 	}
@@ -222,8 +213,11 @@ func (p *Pipeline) DB() *sqlx.DB { return p.store.DB() }
 // ForUpdate is the suffix of a SELECT that locks its rows until the transaction ends; empty on SQLite.
 func (p *Pipeline) ForUpdate() string { return p.store.Dialect().ForUpdate() }
 
-// Unavailable tells whether an error says that the database is away.
-func (p *Pipeline) Unavailable(err error) bool { return p.store.Unavailable(err) }
+// Unavailable tells whether an error says that the database is away and nothing was committed: after ErrCommitUnknown, which
+// may have the same cause, it is false.
+func (p *Pipeline) Unavailable(err error) bool {
+	return !errors.Is(err, schedule.ErrCommitUnknown) && p.store.Unavailable(err)
+}
 
 // Close ends Work if it runs, waits for it until ctx ends, and closes the pipeline. Calls after the first do nothing.
 func (p *Pipeline) Close(ctx context.Context) error {

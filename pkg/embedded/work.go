@@ -102,7 +102,7 @@ func (p *Pipeline) event(number int) (stage, error) {
 // daemon is the one that repairs.
 func (p *Pipeline) daemon() (stage, error) {
 	r, err := reconcile.New(reconcile.Config{
-		Interval: p.cfg.Interval, Grace: p.cfg.Grace, Retention: p.cfg.Retention,
+		Interval: p.cfg.Interval, Lookahead: time.Minute, Grace: p.cfg.Grace, Retention: p.cfg.Retention,
 		Shards: p.shards, Logger: p.cfg.Logger, Metrics: p.cfg.Metrics,
 	}, daemonStore{p.store, p.epochs}, p.index, p.stream)
 	if err != nil {

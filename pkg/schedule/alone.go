@@ -152,12 +152,9 @@ func (c *Client) makeChanges(ctx context.Context, asked []change) ([]wrote, erro
 
 // makeChange reads the row and writes it where it is still the same, a statement each.
 func (c *Client) makeChange(ctx context.Context, asked change) (wrote, error) {
-	row, now, found, err := c.store.Read(ctx, asked.id)
-	if err != nil {
-		return wrote{}, err
-	}
-	if !found {
-		return asked.refused(task.ErrNotFound), nil
+	row, now, free, err := c.store.ReadFree(ctx, asked.id)
+	if err != nil || !free {
+		return wrote{}, err // a transaction of the caller's own waits for it, or says that there is none
 	}
 	out := asked.of(row, now)
 	if out.err != nil {

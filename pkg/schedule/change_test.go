@@ -338,6 +338,14 @@ func TestTasksComeFromTheIndexOrTheDatabase(t *testing.T) {
 	if diff := cmp.Diff([]int{task.Shard("ann", shards)}, w.asked); diff != "" {
 		t.Errorf("shards asked (-want +got):\n%s", diff)
 	}
+	w.owned = nil
+	if entries, source, err = w.Tasks(ctx, "ann", ""); err != nil || source != schedule.FromIndex || len(entries) != 0 {
+		t.Errorf("of an index that is whole and has none, from %s: %v, %v", source, entries, err)
+	}
+	w.flushed = true
+	if entries, source, err = w.Tasks(ctx, "ann", ""); err != nil || source != schedule.FromDB || len(entries) != 1 {
+		t.Errorf("of an index without memory, from %s: %v, %v", source, entries, err)
+	}
 	w.away = true
 	entries, source, err = w.Tasks(ctx, "ann", meal.Name())
 	pipelinetest.Must(t, err)

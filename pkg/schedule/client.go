@@ -33,8 +33,8 @@ type Store interface {
 	InsertAlone(ctx context.Context, specs []task.Spec) ([]task.Task, error)
 	// LockFree locks those of the rows that nobody else has locked, and gives the database's time of that moment.
 	LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, time.Time, error)
-	// Read reads a row without locking it, with the database's time; false if there is none.
-	Read(ctx context.Context, id task.ID) (task.Task, time.Time, bool, error)
+	// ReadFree reads a row that nobody has locked, with the database's time; false if there is none.
+	ReadFree(ctx context.Context, id task.ID) (task.Task, time.Time, bool, error)
 	// SaveAlone writes the next version of a row as a transaction of its own.
 	SaveAlone(ctx context.Context, t task.Task) error
 	// Unclear tells whether an error of these leaves open if it took effect.
@@ -47,6 +47,8 @@ type Index interface {
 	Put(ctx context.Context, tasks []task.Task) error
 	// Owner lists the owner's pending tasks by their next try.
 	Owner(ctx context.Context, shard int, owner string) ([]task.Entry, error)
+	// Whole tells whether the shard holds all that it should: false from when it lost its memory until it was rebuilt.
+	Whole(ctx context.Context, shard int) (bool, error)
 }
 
 // Compensator takes the ids of tasks that the daemon is to index.
@@ -104,7 +106,8 @@ type Client struct {
 	tracer  trace.Tracer
 	shards  shardCount
 	cancel  context.CancelFunc
-	running sync.WaitGroup
+	writing sync.WaitGroup // of those that commit; Close waits for them first
+	running sync.WaitGroup // of those that put, compensate and tell of it
 }
 
 // New makes a client and starts its goroutines, which Close ends.
@@ -127,11 +130,11 @@ func New(cfg Config, store Store, index Index, compensator Compensator) (*Client
 	c.shards.read = cfg.Shards
 	ctx, stop := context.WithCancel(context.Background())
 	c.cancel = stop
+	c.writing.Go(func() { c.inserts.run(ctx) })
+	c.writing.Go(func() { c.changes.run(ctx) })
 	c.running.Go(func() { c.indexer.run(ctx) })
 	c.running.Go(func() { b.run(ctx) })
 	c.running.Go(func() { c.history.run(ctx) })
-	c.running.Go(func() { c.inserts.run(ctx) })
-	c.running.Go(func() { c.changes.run(ctx) })
 	return c, nil
 }
 
@@ -144,6 +147,7 @@ func (c *Client) Close(ctx context.Context) {
 	defer unhook()
 	c.inserts.close()
 	c.changes.close()
+	c.writing.Wait() // what they commit is put and told
 	c.indexer.close()
 	c.history.close()
 	c.running.Wait()

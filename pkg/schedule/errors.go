@@ -28,7 +28,7 @@ const (
 
 // IsRetryable reports whether the whole transaction may be run again: nothing of it was committed, and the cause is one
 // that passes (a deadlock, a lock wait, a running task, a change by somebody else in between). After ErrCommitUnknown it
-// is false.
+// is false, and so it is while the database can't be reached: that is for Unavailable of the client to say.
 func IsRetryable(err error) bool {
 	if errors.Is(err, ErrCommitUnknown) {
 		return false

@@ -28,6 +28,7 @@ type nowhere struct{}
 
 func (nowhere) Put(context.Context, []task.Task) error                   { return nil }
 func (nowhere) Owner(context.Context, int, string) ([]task.Entry, error) { return nil, nil }
+func (nowhere) Whole(context.Context, int) (bool, error)                 { return true, nil }
 func (nowhere) Compensate(context.Context, task.Compensation) error      { return nil }
 
 // shop opens a client beside a table of orders.

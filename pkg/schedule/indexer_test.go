@@ -27,6 +27,8 @@ func (fakeIndex) Owner(context.Context, int, string) ([]task.Entry, error) {
 	return nil, errors.New("not asked here")
 }
 
+func (fakeIndex) Whole(context.Context, int) (bool, error) { return true, nil }
+
 // inbox keeps what was compensated.
 type inbox struct {
 	mu   sync.Mutex

@@ -50,7 +50,7 @@ func (c *Client) Join(tx SQLTx) *Joined {
 	default:
 		panic(fmt.Sprintf("schedule: Join(%T): must be a *sql.Tx or a *sqlx.Tx", tx))
 	}
-	j.guard, j.tracer = j.stands, c.tracer
+	j.guard, j.tracer, j.actor = j.stands, c.tracer, c.cfg.Actor
 	return j
 }
 

@@ -52,14 +52,18 @@ func TestJoinCommitsWithTheCaller(t *testing.T) {
 		j := w.Join(tx)
 		row, err := j.Schedule(ctx, meal.New("ann", 1, task.In(time.Hour)))
 		pipelinetest.Must(t, err)
-		_, err = j.Shift(ctx, row.ID, -time.Minute)
+		moved, err := j.Shift(ctx, row.ID, -time.Minute)
 		pipelinetest.Must(t, err)
+		pipelinetest.Must(t, j.Tell(ctx))
 		if w.exists(t, row.ID) {
 			t.Errorf("%s: the task was there before the commit", name)
 		}
 		pipelinetest.Must(t, j.Commit(ctx))
 		if diff := cmp.Diff([]int64{2}, w.put(row.ID)); diff != "" {
 			t.Errorf("%s: versions put (-want +got):\n%s", name, diff)
+		}
+		if diff := cmp.Diff([]string{movedBy(-time.Minute, moved)}, w.life(t, row.ID)); diff != "" {
+			t.Errorf("%s: history (-want +got):\n%s", name, diff)
 		}
 	}
 	if got := w.number(t, "SELECT n FROM counters"); got != 2 {

@@ -17,10 +17,14 @@ const (
 	FromDB    = "db"
 )
 
-var errNoShards = errors.New("number of shards is not known")
+var (
+	errNoShards = errors.New("number of shards is not known")
+	errNotWhole = errors.New("the shard has lost its memory")
+)
 
 // Tasks lists the owner's pending tasks, of one kind or ("") of any, by their next try, and says where the list came
-// from: the index, which may lag behind the last commit for a moment, or the database when the index is away.
+// from: the index, which may lag behind the last commit for a moment, or the database when the index is away. A list that is
+// empty because the index has lost its memory is read from the database.
 func (c *Client) Tasks(ctx context.Context, owner, kind string) (entries []task.Entry, source string, err error) {
 	if err := task.CheckOwner(owner); err != nil {
 		return nil, "", err
@@ -58,13 +62,26 @@ func (c *Client) fromIndex(ctx context.Context, owner, kind string) ([]task.Entr
 	if err != nil {
 		return nil, err
 	}
-	entries, err := c.index.Owner(ctx, task.Shard(owner, n), owner)
+	shard := task.Shard(owner, n)
+	entries, err := c.index.Owner(ctx, shard, owner)
+	if err == nil && len(entries) == 0 {
+		err = c.whole(ctx, shard)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list owner %s from the index: %w", owner, err)
 	}
 	return slices.DeleteFunc(entries, func(e task.Entry) bool {
 		return e.Err != nil || kind != "" && e.Kind != kind
 	}), nil
+}
+
+// whole is an error unless the shard holds all that it should.
+func (c *Client) whole(ctx context.Context, shard int) error {
+	whole, err := c.index.Whole(ctx, shard)
+	if err == nil && !whole {
+		return errNotWhole
+	}
+	return err
 }
 
 // shardCount keeps the layout's number of shards for a minute, and for longer while it can't be read.

@@ -30,12 +30,13 @@ type world struct {
 	store *store.Store
 	dsn   string // of MariaDB
 
-	mu    sync.Mutex
-	away  bool // the index refuses
-	puts  []task.Task
-	owned []task.Entry
-	asked []int // shards
-	sent  []task.ID
+	mu      sync.Mutex
+	away    bool // the index refuses
+	flushed bool // the index has lost its memory
+	puts    []task.Task
+	owned   []task.Entry
+	asked   []int // shards
+	sent    []task.ID
 }
 
 func (w *world) Put(_ context.Context, tasks []task.Task) error {
@@ -46,6 +47,12 @@ func (w *world) Put(_ context.Context, tasks []task.Task) error {
 	}
 	w.puts = append(w.puts, tasks...)
 	return nil
+}
+
+func (w *world) Whole(context.Context, int) (bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.flushed, nil
 }
 
 func (w *world) Owner(_ context.Context, shard int, _ string) ([]task.Entry, error) {
@@ -164,13 +171,13 @@ func onMariaDB(t testing.TB) *world {
 	return w
 }
 
-// behindProxy is a second client of a world's database, whose connections can be cut; it waits a second for answers.
+// behindProxy is a second client of a world's database, whose connections can be cut; it waits five seconds for answers.
 func behindProxy(t testing.TB, direct *world) (*world, *pipelinetest.ToxicProxy) {
 	t.Helper()
 	cfg, err := mysql.ParseDSN(direct.dsn)
 	pipelinetest.Must(t, err)
 	proxy := pipelinetest.Proxy(t, cfg.Addr)
-	cfg.Addr, cfg.ReadTimeout = proxy.Addr(), time.Second
+	cfg.Addr, cfg.ReadTimeout = proxy.Addr(), 5*time.Second
 	s, err := store.Open(cfg.FormatDSN(), store.Options{})
 	pipelinetest.Must(t, err)
 	t.Cleanup(func() { _ = s.Close() })

@@ -49,8 +49,8 @@ func NewKind[P any](name string, opts ...KindOption) Kind[P] {
 	for _, o := range opts {
 		o(&info)
 	}
-	info.Backoff.Min = cmp.Or(info.Backoff.Min, DefaultBackoff.Min)
-	info.Backoff.Max = max(cmp.Or(info.Backoff.Max, DefaultBackoff.Max), info.Backoff.Min)
+	info.Backoff.Max = cmp.Or(info.Backoff.Max, max(DefaultBackoff.Max, info.Backoff.Min))
+	info.Backoff.Min = cmp.Or(info.Backoff.Min, min(DefaultBackoff.Min, info.Backoff.Max))
 	if err := info.check(); err != nil {
 		panic(fmt.Sprintf("task.NewKind(%q): %v", name, err))
 	}
@@ -66,6 +66,9 @@ func (k KindInfo) check() error {
 	}
 	if k.MaxAttempts < 1 || k.MaxAttempts > maxAttempts {
 		return &FieldError{"max_attempts", fmt.Sprintf("must be 1 to %d", maxAttempts)}
+	}
+	if k.Backoff.Min < 0 || k.Backoff.Max < k.Backoff.Min {
+		return &FieldError{"retry", "must not be negative, nor its Max below its Min"}
 	}
 	if k.CatchUpWindow < 0 || k.CatchUpWindow > MaxAhead {
 		return &FieldError{"catch_up_window", "must be 0 (none) to 10 years"}

@@ -81,6 +81,19 @@ func TestNewKindPanicsOutsideTheLimits(t *testing.T) {
 	}
 }
 
+func TestRetrySetsOneBoundByTheOther(t *testing.T) {
+	for given, want := range map[task.Backoff]task.Backoff{
+		{}:                                       task.DefaultBackoff,
+		{Max: 200 * time.Millisecond}:            {Min: 200 * time.Millisecond, Max: 200 * time.Millisecond},
+		{Min: time.Hour}:                         {Min: time.Hour, Max: time.Hour},
+		{Min: time.Minute, Max: 2 * time.Minute}: {Min: time.Minute, Max: 2 * time.Minute},
+	} {
+		if got := task.NewKind[int]("k", task.Retry(given)).Info().Backoff; got != want {
+			t.Errorf("of %+v: %+v, want %+v", given, got, want)
+		}
+	}
+}
+
 func TestDueIsNeverEarlyAndWholeMilliseconds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {

@@ -88,6 +88,10 @@ func (s Spec) Traced(traceparent string) Spec {
 // ID gives the id that the task will have.
 func (s Spec) ID() ID { return s.id }
 
+// At gives the fixed moment at which the task is due, rounded up to the millisecond; false if it is so long after that of
+// scheduling.
+func (s Spec) At() (time.Time, bool) { return ceilMs(s.when.at), !s.when.relative }
+
 // In gives how long after the moment of scheduling the task is due; false if the moment is fixed.
 func (s Spec) In() (time.Duration, bool) { return s.when.in, s.when.relative }
 

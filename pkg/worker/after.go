@@ -17,7 +17,6 @@ const (
 	afterTimeout = time.Second // of one write to the index or the dead topic
 	letterPause  = 200 * time.Millisecond
 	letterTries  = 3
-	maxRaw       = 12 << 10 // bytes of an unreadable message in a dead letter
 )
 
 // aftermath does what follows a commit and no task waits for: the index and the dead topic. Both are conveniences that
@@ -140,5 +139,5 @@ func (a *aftermath) send(ctx context.Context, letters []task.DeadLetter) {
 
 // unreadable is the dead letter of a message that can't be decoded.
 func unreadable(queue string, d task.Delivery) task.DeadLetter {
-	return task.DeadLetter{Queue: queue, Error: d.Err.Error(), Raw: d.Raw[:min(len(d.Raw), maxRaw)]}
+	return task.DeadLetter{Queue: queue, Error: d.Err.Error(), Raw: d.Raw}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// ErrStuck is what Run returns after several handlers ignored the end of their context: each keeps a goroutine and
+// ErrStuck is what Run returns when several handlers at once ignore the end of their context: each keeps a goroutine and
 // perhaps a connection for ever, so that only a new process helps.
 var ErrStuck = errors.New("handlers ignore their context")
 

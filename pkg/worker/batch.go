@@ -42,8 +42,11 @@ func (b *batch) settle(ctx context.Context) {
 		case errors.Is(err, errPart):
 			b.part()
 			return
-		case ctx.Err() != nil, errors.Is(err, errLook):
+		case ctx.Err() != nil:
 			b.putOff(0)
+			return
+		case errors.Is(err, errLook):
+			b.putOff(jitter(retryPause)) // what a server answers so may not pass at once
 			return
 		case b.store.Unavailable(err):
 			b.pause(ctx, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"time"
 
@@ -93,6 +94,10 @@ func (w *Worker) invoke(ctx context.Context, fn func() error) error {
 		return err
 	case <-timer.C:
 		w.abandon(ctx)
+		go func() {
+			w.Logger.InfoContext(ctx, "abandoned handler came back", slog.Any("err", <-done))
+			w.abandoned.Add(-1)
+		}()
 		return errAbandoned
 	}
 }

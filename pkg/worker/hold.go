@@ -56,7 +56,7 @@ type hold struct {
 	arrived uint64
 	paused  bool // nothing is handed out
 
-	recalled time.Time // when recall was last called
+	followed, followedLocal time.Time // when follow was last called, by the database's clock and by the local one
 }
 
 // owned is an owner who is with a runner.
@@ -238,15 +238,28 @@ func (h *hold) stuck(e *held, now time.Time, patience time.Duration) bool {
 	return e.tried > 0 && now.Sub(e.at) < 2*retryPause
 }
 
-// recall has those hints looked at now that would wait for longer than patience. None is ever put off so long, unless the
-// database's clock was set back since the last recall.
-func (h *hold) recall(patience time.Duration) {
+// clockSet is by how much more the database's clock must have moved than the local one to have been set.
+const clockSet = time.Second
+
+// follow makes good what the setting of the database's clock since the last call would do: hints would wait for longer than
+// patience, as none is ever put off, or seem to have waited for as much longer as the clock was set on.
+func (h *hold) follow(patience time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	now, last := h.clock.Now(), h.recalled
-	if h.recalled = now; !now.Before(last) {
-		return
+	last, then := h.followed, h.followedLocal
+	h.followed, h.followedLocal = h.clock.Now(), h.clock.Local()
+	switch set := h.followed.Sub(last) - h.followedLocal.Sub(then); {
+	case last.IsZero():
+	case set > clockSet:
+		h.renew()
+	case h.followed.Before(last):
+		h.recall(patience)
 	}
+}
+
+// recall has those hints looked at now that would wait for longer than patience.
+func (h *hold) recall(patience time.Duration) {
+	now := h.clock.Now()
 	for l, line := range h.lanes {
 		recalled := false
 		for _, e := range line {
@@ -265,11 +278,24 @@ func (h *hold) recall(patience time.Duration) {
 func (h *hold) excuse() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.renew()
+}
+
+func (h *hold) renew() {
 	now := h.clock.Now()
-	for _, e := range h.byKey {
-		if e.since.Before(now) {
-			e.since = now
+	begin := func(waiting []*held) {
+		for _, e := range waiting {
+			if e.since.Before(now) {
+				e.since = now
+			}
 		}
+	}
+	for _, line := range h.lanes {
+		begin(line)
+	}
+	for _, o := range h.busy {
+		o.since = now
+		begin(o.waiting)
 	}
 }
 

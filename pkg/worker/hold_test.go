@@ -189,29 +189,59 @@ func TestOwnersHintIsLetGoOnlyWhenItsRunnerDoesNotComeBack(t *testing.T) {
 	}
 }
 
-// A look put off by the clock as it was would come by as much too late as that clock is set back.
-func TestHintsAreRecalledWhenTheClockIsSetBack(t *testing.T) {
-	t.Parallel()
-	back := time.Duration(0)
-	c := loop.NewClock(func(context.Context) (time.Time, error) { return time.Now().Add(-back), nil }, slog.New(slog.DiscardHandler), nil)
-	learn := func() {
+// setClock is the database's clock, and sets it.
+func setClock(t *testing.T) (c *loop.Clock, set func(by time.Duration)) {
+	t.Helper()
+	ahead := time.Duration(0)
+	c = loop.NewClock(func(context.Context) (time.Time, error) { return time.Now().Add(ahead), nil }, slog.New(slog.DiscardHandler), nil)
+	set = func(by time.Duration) {
+		ahead += by
 		if err := c.Learn(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	learn()
+	set(0)
+	return c, set
+}
+
+// A look put off by the clock as it was would come by as much too late as that clock is set back.
+func TestHintsAreRecalledWhenTheClockIsSetBack(t *testing.T) {
+	t.Parallel()
+	c, set := setClock(t)
 	h := newHold(c)
 	put := &held{hint: task.Hint{ID: task.NewID(), Owner: "ann"}, at: c.Now().Add(3 * time.Second)}
 	h.add(put)
-	h.recall(5 * time.Second)
+	h.follow(5 * time.Second)
 	if taken, _ := h.due(laneBatch, 1); len(taken) > 0 {
 		t.Error("recalled before its moment although the clock runs on")
 	}
-	back = 30 * time.Second
-	learn()
-	h.recall(5 * time.Second)
+	set(-30 * time.Second)
+	h.follow(5 * time.Second)
 	if taken, _ := h.due(laneBatch, 1); len(taken) != 1 || c.Now().Sub(put.since).Abs() > time.Minute/4 {
 		t.Errorf("took %d hints, patient since %v; want it looked at now", len(taken), c.Now().Sub(put.since))
+	}
+}
+
+// What waits for its owner's runner has not waited for as long as the clock is set on.
+func TestHintsAreKeptWhenTheClockIsSetOn(t *testing.T) {
+	t.Parallel()
+	c, set := setClock(t)
+	h := newHold(c)
+	h.follow(5 * time.Second)
+	h.busy["ann"] = &owned{since: c.Now()}
+	h.add(&held{hint: task.Hint{Owner: "ann"}, since: c.Now(), at: c.Now()})
+	set(30 * time.Second)
+	h.follow(5 * time.Second)
+	if got := h.letGo(5 * time.Second); got != 0 {
+		t.Errorf("let go %d hints that came a moment ago, want 0", got)
+	}
+	h.busy["ann"].since = c.Now().Add(-time.Minute)
+	for _, e := range h.byKey {
+		e.since = c.Now().Add(-time.Minute)
+	}
+	h.follow(5 * time.Second)
+	if got := h.letGo(5 * time.Second); got != 1 {
+		t.Errorf("let go %d hints that have waited for a minute, want 1", got)
 	}
 }
 

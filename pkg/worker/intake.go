@@ -12,6 +12,7 @@ import (
 const (
 	commitEvery = 50 * time.Millisecond  // between commits of offsets: what a crash repeats is looked at and found done
 	commitPause = 100 * time.Millisecond // after a commit of offsets that was refused
+	failedOften = 5                      // commits refused in a row that are worth a line; fewer come with every change of the group
 	fetchPause  = 200 * time.Millisecond // after a fetch that failed
 )
 
@@ -138,7 +139,14 @@ func (q *queue) commitOffsets(ctx context.Context, g *generation) {
 		case <-ctx.Done():
 			return
 		}
-		for g.commit(ctx) != nil && ctx.Err() == nil {
+		for failed := 1; ; failed++ {
+			err := g.commit(ctx)
+			if err == nil || ctx.Err() != nil {
+				break
+			}
+			if failed == failedOften {
+				q.Logger.WarnContext(ctx, "offsets not committed, trying on", slog.String("queue", q.name), slog.Any("err", err))
+			}
 			rest(ctx, commitPause)
 		}
 		rest(ctx, commitEvery)

@@ -34,7 +34,7 @@ type handler struct {
 	slow   atomic.Bool // its last call took a batch's time: its tasks run alone, or others would wait for their locks
 }
 
-// Mux maps kinds to their handlers. Fill it before New; it must not be changed after.
+// Mux maps kinds to their handlers; its zero value is empty. Fill it before New; it must not be changed after.
 type Mux struct {
 	handlers map[string]*handler
 }
@@ -81,6 +81,9 @@ func HandleOutside[P any](m *Mux, kind task.Kind[P], fn func(ctx context.Context
 }
 
 func register[P any](m *Mux, kind task.Kind[P], f form, fn func(context.Context, *Tx, []Task[P]) error) {
+	if m.handlers == nil {
+		m.handlers = map[string]*handler{}
+	}
 	if _, ok := m.handlers[kind.Name()]; ok {
 		panic(fmt.Sprintf("worker: kind %q has two handlers", kind.Name()))
 	}
@@ -91,7 +94,8 @@ func register[P any](m *Mux, kind task.Kind[P], f form, fn func(context.Context,
 		call: func(ctx context.Context, tx *Tx, members []*member) error {
 			ts := make([]Task[P], len(members))
 			for i, m := range members {
-				ts[i] = Task[P]{Task: m.row, Payload: m.payload.(P)} //nolint:forcetypeassert // decode made it.
+				payload, _ := m.payload.(P) // decode made it; an interface's nil is no P, and stays its zero value
+				ts[i] = Task[P]{Task: m.row, Payload: payload}
 			}
 			return fn(ctx, tx, ts)
 		},

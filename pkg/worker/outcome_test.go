@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -41,13 +42,62 @@ func TestDueTasksTakeEffectOnceAndAreDone(t *testing.T) {
 	})
 }
 
+func TestKindOfAnythingMayCarryNothing(t *testing.T) {
+	t.Parallel()
+	w := onSQLite(t)
+	nothing := task.NewKind[any]("nothing")
+	var mux worker.Mux // its zero value is usable
+	worker.Handle(&mux, nothing, func(_ context.Context, _ *worker.Tx, tk worker.Task[any]) error {
+		if tk.Payload != nil {
+			return errSick
+		}
+		return nil
+	})
+	made := w.schedule(nothing.New("a", nil, task.In(0)))[0]
+	got := w.pass(w.worker(&mux, worker.Config{}), made)
+	want(t, fmt.Sprintf("result (%v)", got[made.ID].Err), got[made.ID].Result, "done")
+}
+
+// A handler that leaves its transaction to a goroutine must not write into what its neighbours do.
+func TestTxEndsWithItsHandler(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, w *world) {
+		var leaked *worker.Tx
+		mux := worker.NewMux()
+		worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+			if leaked == nil {
+				leaked = tx
+				return effect(ctx, tx, tk)
+			}
+			own := context.Background()
+			_, err := leaked.ExecContext(own, "INSERT INTO effects (task_id, word) VALUES ('leaked', '')") //nolint:contextcheck // what must not work
+			want(t, "a statement is refused", err != nil, true)
+			_, err = leaked.Schedule(own, meal.New("leaked", payload{}, task.In(0))) //nolint:contextcheck // what must not work
+			want(t, "a task is refused", err != nil, true)
+			_, err = leaked.Now(own) //nolint:contextcheck // what must not work
+			want(t, "a look at the clock is refused", err != nil, true)
+			return effect(ctx, tx, tk)
+		})
+		tasks := w.due(meal, 3)
+		w.pass(w.worker(mux, worker.Config{}), tasks...)
+		for _, made := range tasks {
+			row := w.row(made.ID)
+			want(t, "state", row.State, task.Done)
+			want(t, "attempt", row.Attempt, 0)
+			want(t, "effects", w.effects(made.ID), 1)
+		}
+		want(t, "effects in all", w.number("SELECT COUNT(*) FROM effects"), 3)
+		want(t, "tasks", w.number("SELECT COUNT(*) FROM duetime_tasks"), 3)
+	})
+}
+
 func TestRowAloneDecides(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, w *world) {
 		mux := worker.NewMux()
 		worker.Handle(mux, meal, effect)
-		wk := w.worker(mux, worker.Config{})
-		soon := w.schedule(meal.New("a", payload{}, task.In(3*time.Second)))[0]
+		wk := w.worker(mux, worker.Config{Patience: limit})
+		soon := w.schedule(meal.New("a", payload{}, task.In(limit/2)))[0]
 		far := w.schedule(meal.New("b", payload{}, task.In(time.Hour)))[0]
 		moved := w.schedule(meal.New("c", payload{}, task.In(0)))[0]
 		stranger := w.schedule(task.NewKind[payload]("stranger").New("d", payload{}, task.In(0)))[0]

@@ -21,7 +21,7 @@ type Outcome struct {
 // when each is settled or would have to wait. It needs neither a stream nor Run, and is meant for tests and for tools.
 // The error says only that ctx ended or that MySQL is away.
 func (w *Worker) Pass(ctx context.Context, hints []task.Hint) ([]Outcome, error) {
-	if err := w.probe(ctx); err != nil {
+	if err := w.clock.Learn(ctx); err != nil { // for as long as the caller allows
 		return nil, err
 	}
 	now := w.clock.Now()

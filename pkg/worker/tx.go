@@ -38,8 +38,21 @@ func (t *Tx) close() {
 	t.over = true
 }
 
-// within makes ctx end with the handler's time, so that an abandoned handler can't keep the connection.
+// within makes ctx end with the handler's time, so that an abandoned handler can't keep the connection. Once that is over ctx
+// has ended before the statement begins, which then leaves the others' transaction alone.
 func (t *Tx) within(ctx context.Context) context.Context {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over {
+		ended, cancel := context.WithCancelCause(ctx)
+		cancel(errTxOver)
+		return ended
+	}
+	return t.bounded(ctx)
+}
+
+// bounded is within, while the handler runs.
+func (t *Tx) bounded(ctx context.Context) context.Context {
 	if ctx == t.ctx {
 		return ctx
 	}
@@ -48,14 +61,14 @@ func (t *Tx) within(ctx context.Context) context.Context {
 	return bounded
 }
 
-// sees prepares for a statement on tasks: those that have run must look done to it.
+// sees prepares for a statement on tasks: those that have run must look done to it. The handler is not over before that ended.
 func (t *Tx) sees(ctx context.Context) (context.Context, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.over {
 		return nil, errTxOver
 	}
-	ctx = t.within(ctx)
+	ctx = t.bounded(ctx)
 	return ctx, t.try.markDone(ctx)
 }
 
@@ -81,7 +94,11 @@ func (t *Tx) Schedule(ctx context.Context, spec task.Spec) (task.Task, error) {
 // ScheduleMany makes up to task.MaxPerCall tasks, as schedule.Tx does.
 func (t *Tx) ScheduleMany(ctx context.Context, specs []task.Spec) ([]task.Task, error) {
 	if !slices.ContainsFunc(specs, func(s task.Spec) bool { return s.Mode() != task.Unkeyed }) {
-		return t.try.changes.ScheduleMany(t.within(ctx), specs) // can't meet a task that has run
+		ctx = t.within(ctx)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return t.try.changes.ScheduleMany(ctx, specs) // can't meet a task that has run
 	}
 	return with(ctx, t, func(ctx context.Context) ([]task.Task, error) { return t.try.changes.ScheduleMany(ctx, specs) })
 }

@@ -231,7 +231,7 @@ func (w *Worker) tidyPass(ctx context.Context) (loop.Result, error) {
 	}
 	held := 0
 	for _, q := range w.queues {
-		q.hold.recall(w.Patience)
+		q.hold.follow(w.Patience)
 		if !closed && !q.hold.isPaused() {
 			w.metrics.letGo.WithLabelValues("stuck").Add(float64(q.hold.letGo(w.Patience)))
 		}

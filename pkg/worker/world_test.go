@@ -140,9 +140,14 @@ func (w *world) schedule(specs ...task.Spec) []task.Task {
 // due gives n tasks of the kind that are due now, each of an owner of its own.
 func (w *world) due(kind task.Kind[payload], n int) []task.Task {
 	w.t.Helper()
+	return w.dueIn(kind, n, 0)
+}
+
+func (w *world) dueIn(kind task.Kind[payload], n int, d time.Duration) []task.Task {
+	w.t.Helper()
 	specs := make([]task.Spec, n)
 	for i := range specs {
-		specs[i] = kind.New(fmt.Sprintf("owner%d", i), payload{Word: fmt.Sprint(i)}, task.In(0))
+		specs[i] = kind.New(fmt.Sprintf("owner%d", i), payload{Word: fmt.Sprint(i)}, task.In(d))
 	}
 	return w.schedule(specs...)
 }
