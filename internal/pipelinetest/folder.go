@@ -102,7 +102,12 @@ func lockFile(path string, how int) (*os.File, error) {
 	return f, nil
 }
 
-func unlock(f *os.File) { _ = f.Close() }
+// unlock says so to the system before it closes the file: a child process that is being made has a copy of each file until
+// it runs its own program, and would keep the lock until then.
+func unlock(f *os.File) {
+	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) // closing it does the same, only later
+	_ = f.Close()
+}
 
 // cacheFolder is where what is slow to make is kept between runs: Kafka's jars, a new MariaDB's data.
 // DUETIME_TEST_CACHE overrides it.
