@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -73,5 +72,5 @@ func (t *tool) kinds() []string {
 	if closed := p.Close(ctx); err != nil || closed != nil {
 		return nil
 	}
-	return slices.Clip(kinds)
+	return kinds
 }

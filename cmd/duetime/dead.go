@@ -42,7 +42,7 @@ func (t *tool) deadList() *cobra.Command {
 				return err
 			}
 			filter.State = new(task.Dead)
-			return t.with(func(p *parts.Parts) error {
+			return t.with(cmd.Context(), func(p *parts.Parts) error {
 				rows, err := p.Store.List(cmd.Context(), filter)
 				if err != nil {
 					return err
@@ -68,7 +68,7 @@ func (t *tool) writeDead(rows []task.Task, asJSON bool) error {
 	_, _ = fmt.Fprintln(w, "TASK\tKIND\tOWNER\tDIED\tATTEMPT\tERROR")
 	for _, row := range rows {
 		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d/%d\t%s\n", row.ID, row.Kind, row.Owner,
-			row.FinishedAt.Format("2006-01-02T15:04:05.000Z07:00"), row.Attempt, row.MaxAttempts, oneLine(errors.New(row.LastError)))
+			row.FinishedAt.Format(stamp), row.Attempt, row.MaxAttempts, oneLine(row.LastError))
 	}
 	return w.Flush()
 }
@@ -79,7 +79,7 @@ func (t *tool) writeNarrowDead(rows []task.Task, width int) error {
 	format := fmt.Sprintf("%%-36s %%s %%-%ds %%s\n", died)
 	_, _ = fmt.Fprintf(t.out, format, "TASK", fit("KIND", kind), "DIED", "ERROR")
 	for _, row := range rows {
-		text := cut(oneLine(errors.New(row.LastError)), max(width-36-kind-died-3, leastColumn))
+		text := cut(oneLine(row.LastError), max(width-36-kind-died-3, leastColumn))
 		_, _ = fmt.Fprintf(t.out, format, row.ID, fit(row.Kind, kind), relative(time.Until(row.FinishedAt)), text)
 	}
 	return nil
@@ -96,7 +96,7 @@ const bulkBatch = 200
 
 func (t *tool) deadBulk(b bulk) *cobra.Command {
 	var f chosen
-	var all, yes bool
+	var all bool
 	cmd := &cobra.Command{
 		Use: b.use + " [ID...]", Short: b.short,
 		Long: b.short + `.
@@ -112,20 +112,19 @@ Which: those with the ids given, or those that the filters choose, or with --all
 			if err != nil {
 				return err
 			}
-			return t.with(func(p *parts.Parts) error {
+			return t.with(cmd.Context(), func(p *parts.Parts) error {
 				if len(ids) == 0 {
 					if ids, err = p.Store.ListIDs(cmd.Context(), filter); err != nil {
 						return err
 					}
 				}
-				return t.runBulk(cmd.Context(), p, b, ids, yes)
+				return t.runBulk(cmd.Context(), p, b, ids)
 			})
 		},
 	}
 	t.filterFlags(cmd, &f)
 	cmd.Flags().IntVar(&f.limit, "limit", 0, "most tasks to change, the earliest due first")
 	cmd.Flags().BoolVar(&all, "all", false, "all dead tasks")
-	yesFlag(cmd, &yes)
 	return cmd
 }
 
@@ -157,12 +156,12 @@ func (f chosen) many(cmd *cobra.Command, ids, all bool) (store.Filter, error) {
 	return filter, f.window(&filter)
 }
 
-func (t *tool) runBulk(ctx context.Context, p *parts.Parts, b bulk, ids []task.ID, yes bool) error {
+func (t *tool) runBulk(ctx context.Context, p *parts.Parts, b bulk, ids []task.ID) error {
 	if len(ids) == 0 {
 		_, _ = fmt.Fprintf(t.out, "%s 0 tasks\n", b.past)
 		return nil
 	}
-	if err := t.confirm(ctx, yes, fmt.Sprintf("%s %s dead %s?", b.use, thousands(len(ids)), plural(len(ids), "task"))); err != nil {
+	if err := t.confirm(ctx, fmt.Sprintf("%s %s dead %s?", b.use, thousands(len(ids)), plural(len(ids), "task"))); err != nil {
 		return err
 	}
 	client, err := p.Scheduler(nil)

@@ -86,27 +86,27 @@ func (t *tool) writeLeaders(views []leaderView) error {
 }
 
 func (t *tool) leaderResign() *cobra.Command {
-	var yes bool
-	cmd := &cobra.Command{
-		Use: "resign (event | daemon)", Short: "Have the leader hand over to the next candidate", Args: cobra.ExactArgs(1),
+	return &cobra.Command{
+		Use: "resign [event | daemon]", Short: "Have the leader hand over to the next candidate", Args: cobra.MaximumNArgs(1),
 		Long: `Have the leader hand over to the next candidate.
 
 It looks each second at what is asked in MySQL, ends its term and stands last; the next one leads within milliseconds of
-that. Where it is the only candidate it leads again itself, under a new epoch.`,
+that. Where it is the only candidate it leads again itself, under a new epoch. Without a name it is the leader of event.`,
 		ValidArgsFunction: first(fixed(leaders...)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name := args[0]
+			name := leaders[0]
+			if len(args) > 0 {
+				name = args[0]
+			}
 			if name != leaders[0] && name != leaders[1] {
 				return fmt.Errorf("%q is neither event nor daemon", name)
 			}
-			if err := t.confirm(cmd.Context(), yes, "have the leader of "+name+" resign?"); err != nil {
+			if err := t.confirm(cmd.Context(), "have the leader of "+name+" resign?"); err != nil {
 				return err
 			}
-			return t.with(func(p *parts.Parts) error { return t.resign(cmd.Context(), p, name) })
+			return t.with(cmd.Context(), func(p *parts.Parts) error { return t.resign(cmd.Context(), p, name) })
 		},
 	}
-	yesFlag(cmd, &yes)
-	return cmd
 }
 
 const resignWithin = 20 * time.Second // a look each second, a hand-over, and a session's timeout to spare

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -25,7 +26,7 @@ func lifeOf(row task.Task, lines []task.Event) []happened {
 		life = append(life, happened{e.At.UnixMilli(), e.Name, e.Actor, e.Detail})
 	}
 	// A change whose transaction began before a failed attempt may have been written after it.
-	slices.SortStableFunc(life[1:], func(a, b happened) int { return int(a.AtMs - b.AtMs) })
+	slices.SortStableFunc(life[1:], func(a, b happened) int { return cmp.Compare(a.AtMs, b.AtMs) })
 	if end, ok := endOf(row); ok && !slices.ContainsFunc(lines, func(e task.Event) bool { return ends(e, row) }) {
 		life = append(life, end)
 	}

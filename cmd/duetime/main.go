@@ -60,14 +60,14 @@ func run() int {
 			return code
 		}
 	}
-	_, _ = fmt.Fprintf(os.Stderr, "duetime: %s\n", oneLine(err))
+	_, _ = fmt.Fprintf(os.Stderr, "duetime: %s\n", oneLine(err.Error()))
 	return code
 }
 
-// oneLine joins the lines of an error: of several at once, of a suggestion.
-func oneLine(err error) string {
+// oneLine joins the lines of a text, such as an error's: of several at once, of a suggestion.
+func oneLine(text string) string {
 	var parts []string
-	for line := range strings.Lines(err.Error()) {
+	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line != "" {
 			parts = append(parts, line)
 		}
@@ -87,6 +87,7 @@ type tool struct {
 	out, errs io.Writer
 	config    string
 	explicit  bool
+	yes       bool // answers what would be asked
 }
 
 func (t *tool) root() *cobra.Command {
@@ -102,6 +103,7 @@ func (t *tool) root() *cobra.Command {
 	cmd.SetOut(t.out)
 	cmd.SetErr(t.errs)
 	cmd.PersistentFlags().StringVar(&t.config, "config", config.DefaultPath, "configuration file; if not given, it may be missing")
+	cmd.PersistentFlags().BoolVarP(&t.yes, "yes", "y", false, "don't ask")
 	cmd.AddCommand(t.migrate(), t.verify(), t.stats(), t.task(), t.demo())
 	cmd.AddCommand(t.dead(), t.shard(), t.leader(), t.pause(), t.resume(), t.configuration(), t.top(), t.healthcheck())
 	return cmd
@@ -121,8 +123,19 @@ func (t *tool) open() (*parts.Parts, error) {
 	return p, err
 }
 
-// with runs fn on the opened parts and closes them. Trouble with a server becomes exit code 2.
-func (t *tool) with(fn func(p *parts.Parts) error) error {
+// with is on for what concerns tasks: a schema of another namespace than the configuration's is refused.
+func (t *tool) with(ctx context.Context, fn func(p *parts.Parts) error) error {
+	return t.on(func(p *parts.Parts) error {
+		layout, err := p.Store.Layout(ctx)
+		if err == nil && layout.Namespace != p.Config.Namespace {
+			return fmt.Errorf("namespace: is %q, but the %w: %q", p.Config.Namespace, store.ErrNamespace, layout.Namespace)
+		}
+		return fn(p) // whatever else is wrong with MySQL it will find out
+	})
+}
+
+// on runs fn on the opened parts and closes them. Trouble with a server becomes exit code 2.
+func (t *tool) on(fn func(p *parts.Parts) error) error {
 	p, err := t.open()
 	if err != nil {
 		return err

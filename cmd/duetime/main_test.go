@@ -165,6 +165,29 @@ func TestMigrateKeepsTheLayout(t *testing.T) {
 	}
 }
 
+func TestAnotherNamespacesSchemaIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	d := migrated(t)
+	made := d.schedule(t, "ann", time.Hour)
+	for _, args := range [][]string{
+		{"task", "get", made.ID.String()},
+		{"task", "cancel", made.ID.String()},
+		{"task", "list"},
+		{"pause", "default"},
+		{"stats"},
+		{"verify"},
+		{"shard", "stat"},
+	} {
+		got := d.run(t, []string{"DUETIME_NAMESPACE=another"}, args...)
+		if got.code != 1 || !strings.Contains(got.err, d.namespace) || !strings.Contains(got.err, "another") {
+			t.Errorf("%v: exit code %d, said %s", args, got.code, got.err)
+		}
+	}
+	if got := decode[shown](t, d.wantCode(t, 0, "task", "get", made.ID.String())); got.State != "pending" {
+		t.Errorf("the task is %s", got.State)
+	}
+}
+
 func TestMigratePrintNeedsNoServer(t *testing.T) {
 	t.Parallel()
 	d := deployment{env: away(t, "MYSQL__DSN", "REDIS__ADDRS", "KAFKA__BROKERS")}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/duetime/duetime/internal/parts"
+	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/migrations"
 )
 
@@ -21,19 +22,19 @@ func (t *tool) migrate() *cobra.Command {
 		&cobra.Command{
 			Use: "up", Short: "Bring the schema and the topics up to date; may be repeated", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				return t.with(func(p *parts.Parts) error { return t.migrateUp(cmd.Context(), p) })
+				return t.on(func(p *parts.Parts) error { return t.migrateUp(cmd.Context(), p) })
 			},
 		},
 		&cobra.Command{
 			Use: "status", Short: "Show which migrations were applied", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				return t.with(func(p *parts.Parts) error { return t.migrateStatus(cmd.Context(), p) })
+				return t.on(func(p *parts.Parts) error { return t.migrateStatus(cmd.Context(), p) })
 			},
 		},
 		&cobra.Command{
 			Use: "print", Short: "Write the SQL of all migrations", Args: cobra.NoArgs,
 			RunE: func(*cobra.Command, []string) error {
-				return t.with(func(p *parts.Parts) error { return p.Store.PrintMigrations(t.out, migrations.Files) })
+				return t.on(func(p *parts.Parts) error { return p.Store.PrintMigrations(t.out, migrations.Files) })
 			},
 		},
 	)
@@ -57,6 +58,9 @@ func (t *tool) migrateUp(ctx context.Context, p *parts.Parts) error {
 	if schema == nil {
 		_, _ = fmt.Fprintln(t.out, "schema is up to date")
 		schema = t.warnShards(ctx, p)
+	}
+	if errors.Is(schema, store.ErrNamespace) {
+		return schema // and nothing else in that namespace's name either
 	}
 	topics := p.Stream.Ensure(ctx)
 	if topics == nil {

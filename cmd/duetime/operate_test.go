@@ -192,7 +192,7 @@ func TestDestructiveVerbsNeedAYes(t *testing.T) {
 		{"dead", "discard", dead.ID.String()},
 		{"shard", "rebuild", "--all"},
 		{"leader", "resign", "event"},
-		{"pause", "default"},
+		{"leader", "resign"},
 	} {
 		if got := d.wantCode(t, 1, args...); !strings.Contains(got.err, "--yes") || got.out != "" {
 			t.Errorf("%v said %q and %q", args, got.err, got.out)
@@ -216,7 +216,7 @@ func TestPauseAndResume(t *testing.T) {
 		}
 		return names
 	}
-	d.wantCode(t, 0, "pause", "default", "--yes")
+	d.wantCode(t, 0, "pause", "default")
 	if diff := cmp.Diff([]string{"default"}, paused()); diff != "" {
 		t.Errorf("paused (-want +got):\n%s", diff)
 	}

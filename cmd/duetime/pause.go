@@ -17,7 +17,7 @@ import (
 )
 
 func (t *tool) pause() *cobra.Command {
-	var list, yes, asJSON bool
+	var list, asJSON bool
 	cmd := &cobra.Command{
 		Use: "pause (QUEUE | --list)", Short: "Have all workers leave a queue's tasks alone", Args: cobra.MaximumNArgs(1),
 		Long: `Have all workers leave a queue's tasks alone.
@@ -30,23 +30,19 @@ run after a resume, late. A kind with a catch-up window skips those that are lat
 				return errors.New("give either a queue or --list")
 			}
 			if list {
-				return t.with(func(p *parts.Parts) error { return t.listPauses(cmd.Context(), p, asJSON) })
+				return t.with(cmd.Context(), func(p *parts.Parts) error { return t.listPauses(cmd.Context(), p, asJSON) })
 			}
-			return t.with(func(p *parts.Parts) error { return t.pauseQueue(cmd.Context(), p, args[0], yes) })
+			return t.with(cmd.Context(), func(p *parts.Parts) error { return t.pauseQueue(cmd.Context(), p, args[0]) })
 		},
 	}
 	cmd.Flags().BoolVar(&list, "list", false, "list the paused queues")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "with --list, write a JSON array")
-	yesFlag(cmd, &yes)
 	return cmd
 }
 
-func (t *tool) pauseQueue(ctx context.Context, p *parts.Parts, queue string, yes bool) error {
+func (t *tool) pauseQueue(ctx context.Context, p *parts.Parts, queue string) error {
 	if !slices.Contains(p.Config.Queues, queue) {
 		return fmt.Errorf("queue %q is none of the configuration's: %s", queue, strings.Join(p.Config.Queues, ", "))
-	}
-	if err := t.confirm(ctx, yes, "pause queue "+queue+"?"); err != nil {
-		return err
 	}
 	changed, err := operate.New(p.Store, p.Actor).Pause(ctx, queue)
 	if err != nil {
@@ -59,7 +55,7 @@ func (t *tool) resume() *cobra.Command {
 	return &cobra.Command{
 		Use: "resume QUEUE", Short: "End the pause of a queue", Args: cobra.ExactArgs(1), ValidArgsFunction: first(t.queues),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.with(func(p *parts.Parts) error {
+			return t.with(cmd.Context(), func(p *parts.Parts) error {
 				changed, err := operate.New(p.Store, p.Actor).Resume(cmd.Context(), args[0])
 				if err != nil {
 					return err

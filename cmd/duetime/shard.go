@@ -46,7 +46,7 @@ func shows[V any](t *tool, cmd *cobra.Command, read func(context.Context, *parts
 	var asJSON bool
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return t.with(func(p *parts.Parts) error {
+		return t.with(cmd.Context(), func(p *parts.Parts) error {
 			views, err := read(cmd.Context(), p)
 			if err != nil {
 				return err
@@ -101,7 +101,7 @@ func (t *tool) writeShards(views []shardView) error {
 }
 
 func (t *tool) shardRebuild() *cobra.Command {
-	var all, yes bool
+	var all bool
 	cmd := &cobra.Command{
 		Use: "rebuild (SHARD... | --all)", Short: "Have the daemon rebuild shards of the index from the rows",
 		Long: `Have the daemon rebuild shards of the index from the rows.
@@ -112,12 +112,12 @@ tasks of the shards again, and sets the markers at the end. Tasks fire meanwhile
 			if all == (len(args) > 0) {
 				return errors.New("give either shards or --all")
 			}
-			return t.with(func(p *parts.Parts) error {
+			return t.with(cmd.Context(), func(p *parts.Parts) error {
 				shards, err := whichShards(cmd.Context(), p, args)
 				if err != nil {
 					return err
 				}
-				if err := t.confirm(cmd.Context(), yes, "rebuild "+shardNames(shards)+"?"); err != nil {
+				if err := t.confirm(cmd.Context(), "rebuild "+shardNames(shards)+"?"); err != nil {
 					return err
 				}
 				return t.rebuild(cmd.Context(), p, shards)
@@ -125,7 +125,6 @@ tasks of the shards again, and sets the markers at the end. Tasks fire meanwhile
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "all shards")
-	yesFlag(cmd, &yes)
 	return cmd
 }
 

@@ -19,7 +19,7 @@ func (t *tool) stats() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "stats", Short: "Count tasks by state and kind, and show how late they fired", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return t.with(func(p *parts.Parts) error { return t.runStats(cmd.Context(), p, asJSON) })
+			return t.with(cmd.Context(), func(p *parts.Parts) error { return t.runStats(cmd.Context(), p, asJSON) })
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write one JSON object")

@@ -2,12 +2,17 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"text/tabwriter"
 	"time"
 	"unicode/utf8"
 
 	"github.com/duetime/duetime/pkg/task"
 )
+
+// stamp is RFC 3339 to the millisecond.
+const stamp = "2006-01-02T15:04:05.000Z07:00"
 
 // leastColumn is how narrow a column of names may become.
 const leastColumn = 5
@@ -92,4 +97,50 @@ func thousands[N ~int | ~int64](n N) string {
 		s = s[:i] + "," + s[i:]
 	}
 	return s
+}
+
+// writeTask writes what one task is, line by line.
+func (t *tool) writeTask(row task.Task) error {
+	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
+	now := time.Now()
+	moment := func(at time.Time) string {
+		return fmt.Sprintf("%s (%s)", at.Format(stamp), relative(at.Sub(now)))
+	}
+	line := func(name, text string) {
+		if text != "" {
+			_, _ = fmt.Fprintf(w, "%s\t%s\n", name, oneLine(text))
+		}
+	}
+	line("task", row.ID.String())
+	line("kind", row.Kind)
+	line("owner", row.Owner)
+	line("subject", row.Subject)
+	line("queue", row.Queue)
+	line("shard", strconv.Itoa(row.Shard))
+	line("state", row.State.String())
+	line("due", moment(row.DueAt))
+	if !row.RunAt.Equal(row.DueAt) {
+		line("next try", moment(row.RunAt))
+	}
+	if !row.FinishedAt.IsZero() {
+		line("finished", moment(row.FinishedAt))
+	}
+	line("attempts", fmt.Sprintf("%d of %d", row.Attempt, row.MaxAttempts))
+	line("version", strconv.FormatInt(row.Version, 10))
+	line("payload", string(row.Payload))
+	line("last error", row.LastError)
+	return w.Flush()
+}
+
+// writeLife writes what one task is, and what became of it.
+func (t *tool) writeLife(row task.Task, life []happened) error {
+	if err := t.writeTask(row); err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintln(t.out)
+	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
+	for _, h := range life {
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", time.UnixMilli(h.AtMs).UTC().Format(stamp), h.Event, h.Actor, oneLine(h.Detail))
+	}
+	return w.Flush()
 }

@@ -24,33 +24,48 @@ func (t *tool) task() *cobra.Command {
 }
 
 func (t *tool) taskGet() *cobra.Command {
-	return &cobra.Command{
-		Use: "get ID", Short: "Show one task and its life as JSON", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := task.ParseID(args[0])
+	cmd := &cobra.Command{
+		Use: "get ID", Short: "Show one task and its life", Args: cobra.ExactArgs(1),
+		Long: "Show one task and its life: to a terminal for people, anywhere else as JSON.",
+	}
+	asJSON := jsonFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		id, err := task.ParseID(args[0])
+		if err != nil {
+			return err
+		}
+		return t.with(cmd.Context(), func(p *parts.Parts) error {
+			rows, err := p.Store.Get(cmd.Context(), nil, []task.ID{id})
 			if err != nil {
 				return err
 			}
-			return t.with(func(p *parts.Parts) error {
-				rows, err := p.Store.Get(cmd.Context(), nil, []task.ID{id})
-				if err != nil {
-					return err
-				}
-				if len(rows) == 0 {
-					return exit{exitNotFound, fmt.Errorf("task %s: %w", id, task.ErrNotFound)}
-				}
-				lines, err := p.Store.History(cmd.Context(), id, mostHistory)
-				if err != nil {
-					return err
-				}
-				return writeJSON(t.out, struct {
-					view
-					History []happened `json:"history"`
-				}{shown(rows[0]), lifeOf(rows[0], lines)})
-			})
-		},
+			if len(rows) == 0 {
+				return exit{exitNotFound, fmt.Errorf("task %s: %w", id, task.ErrNotFound)}
+			}
+			lines, err := p.Store.History(cmd.Context(), id, mostHistory)
+			if err != nil {
+				return err
+			}
+			life := lifeOf(rows[0], lines)
+			if t.forPeople(*asJSON) {
+				return t.writeLife(rows[0], life)
+			}
+			return writeJSON(t.out, struct {
+				view
+				History []happened `json:"history"`
+			}{shown(rows[0]), life})
+		})
 	}
+	return cmd
 }
+
+// jsonFlag is for the commands that show one task.
+func jsonFlag(cmd *cobra.Command) *bool {
+	return cmd.Flags().Bool("json", false, "write JSON to a terminal too")
+}
+
+// forPeople tells whether an answer is read by somebody, who did not ask for JSON.
+func (t *tool) forPeople(asJSON bool) bool { return !asJSON && isTerminal(t.out) }
 
 func (t *tool) taskList() *cobra.Command {
 	var (
@@ -72,7 +87,7 @@ func (t *tool) taskList() *cobra.Command {
 				}
 				filter.State = &s
 			}
-			return t.with(func(p *parts.Parts) error {
+			return t.with(cmd.Context(), func(p *parts.Parts) error {
 				rows, err := p.Store.List(cmd.Context(), filter)
 				if err != nil {
 					return err
@@ -100,7 +115,7 @@ func (t *tool) writeList(rows []task.Task, asJSON bool) error {
 	_, _ = fmt.Fprintln(w, "TASK\tKIND\tOWNER\tSUBJECT\tSTATE\tDUE\tATTEMPT")
 	for _, row := range rows {
 		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%d/%d\n", row.ID, row.Kind, row.Owner, row.Subject, row.State,
-			row.DueAt.Format("2006-01-02T15:04:05.000Z07:00"), row.Attempt, row.MaxAttempts)
+			row.DueAt.Format(stamp), row.Attempt, row.MaxAttempts)
 	}
 	return w.Flush()
 }
@@ -114,38 +129,45 @@ func (t *tool) writeViews(rows []task.Task) error {
 }
 
 func (t *tool) taskCancel() *cobra.Command {
-	return &cobra.Command{
-		Use: "cancel ID", Short: "Take a pending task back", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.change(cmd.Context(), args[0], func(ctx context.Context, tx *schedule.Tx, id task.ID) (task.Task, error) {
-				return tx.Cancel(ctx, id)
-			})
-		},
+	cmd := &cobra.Command{Use: "cancel ID", Short: "Take a pending task back; asks on a terminal", Args: cobra.ExactArgs(1)}
+	asJSON := jsonFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if isTerminal(t.in) { // a script means the one that it names
+			if err := t.confirm(cmd.Context(), "cancel task "+args[0]+"?"); err != nil {
+				return err
+			}
+		}
+		return t.change(cmd.Context(), args[0], *asJSON, func(ctx context.Context, tx *schedule.Tx, id task.ID) (task.Task, error) {
+			return tx.Cancel(ctx, id)
+		})
 	}
+	return cmd
 }
 
 func (t *tool) taskRetry() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use: "retry ID", Short: "Make a dead task pending again, due now, with all its attempts", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := task.ParseID(args[0])
+	}
+	asJSON := jsonFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		id, err := task.ParseID(args[0])
+		if err != nil {
+			return err
+		}
+		return t.with(cmd.Context(), func(p *parts.Parts) error {
+			client, err := p.Scheduler(nil)
 			if err != nil {
 				return err
 			}
-			return t.with(func(p *parts.Parts) error {
-				client, err := p.Scheduler(nil)
-				if err != nil {
-					return err
-				}
-				defer client.Close(context.WithoutCancel(cmd.Context()))
-				changed, err := operate.New(p.Store, p.Actor).RetryOne(cmd.Context(), id)
-				if err == nil {
-					client.IndexTasks(cmd.Context(), []task.Task{changed})
-				}
-				return t.answer(changed, err)
-			})
-		},
+			defer client.Close(context.WithoutCancel(cmd.Context()))
+			changed, err := operate.New(p.Store, p.Actor).RetryOne(cmd.Context(), id)
+			if err == nil {
+				client.IndexTasks(cmd.Context(), []task.Task{changed})
+			}
+			return t.answer(changed, err, *asJSON)
+		})
 	}
+	return cmd
 }
 
 func (t *tool) taskReschedule() *cobra.Command {
@@ -153,25 +175,26 @@ func (t *tool) taskReschedule() *cobra.Command {
 	var by time.Duration
 	cmd := &cobra.Command{
 		Use: "reschedule ID (--at TIME | --by DURATION)", Short: "Move a pending task", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			shift := cmd.Flags().Changed("by")
-			if shift == (at != "") {
-				return errors.New("give either --at or --by")
+	}
+	asJSON := jsonFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		shift := cmd.Flags().Changed("by")
+		if shift == (at != "") {
+			return errors.New("give either --at or --by")
+		}
+		var when time.Time
+		if !shift {
+			var err error
+			if when, err = time.Parse(time.RFC3339, at); err != nil {
+				return fmt.Errorf("--at: %w", err)
 			}
-			var when time.Time
-			if !shift {
-				var err error
-				if when, err = time.Parse(time.RFC3339, at); err != nil {
-					return fmt.Errorf("--at: %w", err)
-				}
+		}
+		return t.change(cmd.Context(), args[0], *asJSON, func(ctx context.Context, tx *schedule.Tx, id task.ID) (task.Task, error) {
+			if shift {
+				return tx.Shift(ctx, id, by)
 			}
-			return t.change(cmd.Context(), args[0], func(ctx context.Context, tx *schedule.Tx, id task.ID) (task.Task, error) {
-				if shift {
-					return tx.Shift(ctx, id, by)
-				}
-				return tx.Reschedule(ctx, id, task.At(when))
-			})
-		},
+			return tx.Reschedule(ctx, id, task.At(when))
+		})
 	}
 	cmd.Flags().StringVar(&at, "at", "", "new due time (RFC 3339); the past means now")
 	cmd.Flags().DurationVar(&by, "by", 0, "move by this much; below 0 sooner, never before now")
@@ -181,12 +204,12 @@ func (t *tool) taskReschedule() *cobra.Command {
 type changeFunc func(ctx context.Context, tx *schedule.Tx, id task.ID) (task.Task, error)
 
 // change runs one change of one task and shows what came of it.
-func (t *tool) change(ctx context.Context, text string, fn changeFunc) error {
+func (t *tool) change(ctx context.Context, text string, asJSON bool, fn changeFunc) error {
 	id, err := task.ParseID(text)
 	if err != nil {
 		return err
 	}
-	return t.with(func(p *parts.Parts) error {
+	return t.with(ctx, func(p *parts.Parts) error {
 		client, err := p.Scheduler(nil)
 		if err != nil {
 			return err
@@ -199,12 +222,12 @@ func (t *tool) change(ctx context.Context, text string, fn changeFunc) error {
 			}
 			return tx.Tell(ctx)
 		})
-		return t.answer(changed, err)
+		return t.answer(changed, err, asJSON)
 	})
 }
 
 // answer shows a changed task, or says by the exit code why there is none.
-func (t *tool) answer(changed task.Task, err error) error {
+func (t *tool) answer(changed task.Task, err error, asJSON bool) error {
 	switch {
 	case errors.Is(err, task.ErrFinished):
 		return exit{exitFinished, err}
@@ -212,6 +235,9 @@ func (t *tool) answer(changed task.Task, err error) error {
 		return exit{exitNotFound, err}
 	case err != nil:
 		return err
+	}
+	if t.forPeople(asJSON) {
+		return t.writeTask(changed)
 	}
 	return writeJSON(t.out, shown(changed))
 }

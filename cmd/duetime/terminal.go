@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/schollz/progressbar/v3"
-	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
 
@@ -47,14 +46,9 @@ func (t *tool) width() (int, bool) {
 	return width, err == nil && width > 0
 }
 
-// yesFlag is for the commands that confirm asks about.
-func yesFlag(cmd *cobra.Command, yes *bool) {
-	cmd.Flags().BoolVarP(yes, "yes", "y", false, "don't ask")
-}
-
 // confirm asks whether to go on, unless that was said before. Where nobody can be asked it refuses.
-func (t *tool) confirm(ctx context.Context, yes bool, question string) error {
-	if yes {
+func (t *tool) confirm(ctx context.Context, question string) error {
+	if t.yes {
 		return nil
 	}
 	if !isTerminal(t.in) {

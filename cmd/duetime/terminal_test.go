@@ -18,19 +18,23 @@ func (d deployment) onTerminal(t *testing.T, args ...string) *terminaltest.Termi
 func TestDestructiveVerbsAskOnATerminal(t *testing.T) {
 	t.Parallel()
 	d := migrated(t)
+	dead, waits := d.die(t, d.schedule(t, "ann", 0)).ID.String(), d.schedule(t, "ann", time.Hour).ID.String()
 	for _, c := range []struct {
 		answer string
 		code   int
 		says   string
+		asked  string
+		args   []string
 	}{
-		{"n\n", 1, "nothing was changed"},
-		{"\n", 1, "nothing was changed"},
-		{"\x03", 1, "nothing was changed"}, // Ctrl-C
-		{"y\n", 0, "default is paused"},
-		{"yes\n", 0, "default was paused already"},
+		{"n\n", 1, "nothing was changed", "discard 1 dead task? [y/N]", []string{"dead", "discard", dead}},
+		{"\n", 1, "nothing was changed", "discard 1 dead task? [y/N]", []string{"dead", "discard", dead}},
+		{"\x03", 1, "nothing was changed", "discard 1 dead task? [y/N]", []string{"dead", "discard", dead}}, // Ctrl-C
+		{"y\n", 0, "discarded 1 task", "discard 1 dead task? [y/N]", []string{"dead", "discard", dead}},
+		{"n\n", 1, "nothing was changed", "cancel task " + waits + "? [y/N]", []string{"task", "cancel", waits}},
+		{"yes\n", 0, "cancelled", "cancel task " + waits + "? [y/N]", []string{"task", "cancel", waits}},
 	} {
-		x := d.onTerminal(t, "pause", "default")
-		x.WaitText(t, "pause queue default? [y/N]")
+		x := d.onTerminal(t, c.args...)
+		x.WaitText(t, c.asked)
 		x.Type(t, c.answer)
 		if code := x.Wait(t, time.Minute); code != c.code {
 			t.Errorf("answered %q: exit code %d, want %d", c.answer, code, c.code)
@@ -52,6 +56,22 @@ func TestTaskListFitsTheTerminal(t *testing.T) {
 	if row := lines[len(lines)-1]; len(lines) != 3 || !strings.Contains(row, "in 2h") || !strings.Contains(row, "…") || !strings.HasSuffix(row, "0/25") {
 		t.Errorf("the list:\n%s", x.Text())
 	}
+}
+
+func TestTaskOnATerminal(t *testing.T) {
+	t.Parallel()
+	d := migrated(t)
+	id := d.schedule(t, "ann", 3*time.Hour).ID.String()
+	d.wantCode(t, 0, "task", "reschedule", id, "--by", "-1h", "--json", "--yes")
+	x := d.onTerminal(t, "task", "get", id)
+	if code := x.Wait(t, time.Minute); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	for _, want := range []string{id, "ann", "pending", "in 1h", "0 of 25", "scheduled", "moved", "-1h"} {
+		x.WaitText(t, want)
+	}
+	x = d.onTerminal(t, "task", "get", id, "--json")
+	x.WaitText(t, `"history": [`)
 }
 
 func TestTopOnATerminal(t *testing.T) {

@@ -30,7 +30,7 @@ func (t *tool) top() *cobra.Command {
 		Use: "top", Short: "Watch the pipeline: rates, lag, leaders, backlog", Args: cobra.NoArgs,
 		Long: `Watch the pipeline: rates, lag, leaders, backlog, as MySQL and Redis tell. It asks no process of the pipeline. Keys: q ends.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return t.with(func(p *parts.Parts) error {
+			return t.with(cmd.Context(), func(p *parts.Parts) error {
 				if once {
 					return t.topOnce(cmd.Context(), p)
 				}

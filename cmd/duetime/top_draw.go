@@ -50,7 +50,7 @@ func (f frame) draw(width, height int, s style) string {
 	}
 	end := []string{s.dim(cut(foot, width))}
 	if f.err != nil {
-		end = []string{s.bad(cut(" figures are old: "+oneLine(f.err), width))}
+		end = []string{s.bad(cut(" figures are old: "+oneLine(f.err.Error()), width))}
 	}
 	room := height - len(lines) - len(end)
 	lines = append(append(lines, f.drawQueues(room-1, s)...), "")
@@ -189,9 +189,9 @@ func (f frame) drawShards(width int, s style) []string {
 		state = s.bad(fmt.Sprintf("%d of %d whole", stand, len(f.shards)))
 	}
 	return []string{
-		fmt.Sprintf(" %s %s  %s entries, %s to %s a shard", s.head("shards "), fit(firstOf(bars(entries), strip), strip),
+		fmt.Sprintf(" %s %s  %s entries, %s to %s a shard", s.head("shards "), fit(cut(bars(entries), strip), strip),
 			thousands(total), thousands(max(least, 0)), thousands(most)),
-		fmt.Sprintf(" %s %s  %s", s.head("markers"), fit(firstOf(marks.String(), strip), strip), state),
+		fmt.Sprintf(" %s %s  %s", s.head("markers"), fit(cut(marks.String(), strip), strip), state),
 	}
 }
 
@@ -202,9 +202,6 @@ func bars(values []int64) string {
 	}
 	return sparks(values, len(values))
 }
-
-// firstOf cuts a strip, and says so.
-func firstOf(strip string, width int) string { return cut(strip, width) }
 
 // drawQueues shows the queues that have something to say first, as many as there is room for.
 func (f frame) drawQueues(room int, s style) []string {

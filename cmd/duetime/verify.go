@@ -41,7 +41,7 @@ overdue: pending beyond daemon.grace. missing, extra: entries that Redis lacks, 
 after 2 s. lost, duplicate, early: what the pet game's journal shows, where that table is. Exit code 1 if any of these is
 above 0, 2 if a server can't be reached.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return t.with(func(p *parts.Parts) error { return t.runVerify(cmd.Context(), p, asJSON) })
+			return t.with(cmd.Context(), func(p *parts.Parts) error { return t.runVerify(cmd.Context(), p, asJSON) })
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write one JSON object")
