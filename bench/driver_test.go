@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -80,7 +81,7 @@ func launchDriver(role, log string, env, command []string) (*driver, error) {
 	}
 	d.cmd = exec.Command(command[0], command[1:]...) //nolint:noctx // it ends with the test
 	d.cmd.Stdin, d.cmd.Stdout, d.cmd.Stderr = theirs[0], theirs[1], file
-	d.cmd.Env = append(os.Environ(), env...)
+	d.cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "DUETIME_") }), env...)
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	d.in, d.out, d.dec = ours[0], ours[1], json.NewDecoder(ours[1])
 	started := make(chan error, 1)

@@ -47,9 +47,10 @@ func TestChosen(t *testing.T) {
 	}{
 		{"all", "burst", "", append(main, alternatives...)},
 		{"all", "burst", "heap,river", []string{"river", "heap"}},
-		{"all", "blocked", "all", []string{"rabbitmq-ttl"}},
+		{"all", "blocked", "", []string{"rabbitmq-ttl"}},
 		{"all", "rebuild", "", []string{"duetime"}},
-		{"quick", "burst", "", main},
+		{"quick", "burst", "", []string{"duetime", "bullmq", "rabbitmq"}},
+		{"quick", "raw", "", []string{"raw"}},
 		{"quick", "kill", "", []string{"duetime"}},
 	} {
 		t.Setenv("BENCH_SYSTEMS", c.systems)

@@ -1,6 +1,7 @@
 package bench_test
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -16,6 +17,7 @@ const (
 	farStep   = time.Millisecond
 	warmUp    = 500
 	restLimit = 3 * time.Minute // for what is overdue: beyond it a system is taken to have lost it
+	stalled   = time.Minute     // without one more done: the same. asynq runs again what failed after 15 to 45 s
 )
 
 // jobs are some that are due soon, step apart.
@@ -82,7 +84,7 @@ func (w *world) preload(n, perOwner int64) int64 {
 // warm runs some jobs, so that connections are open, and groups joined, before anything is measured.
 func (w *world) warm() {
 	w.Helper()
-	j := jobs{first: w.take(warmUp), n: warmUp, due: time.Now().Add(max(w.system.ahead, time.Second)), before: w.seen()}
+	j := jobs{first: w.take(warmUp), n: warmUp, due: time.Now().Add(max(w.system.ahead, time.Second)), before: w.seen(true)}
 	w.load(j.first, j.n, j.due, 0, 1)
 	if _, ok := w.finish(j, 10*time.Millisecond); !ok {
 		w.Fatalf("not all of %d jobs were run", warmUp)
@@ -95,7 +97,7 @@ func (w *world) soon(n int64, step time.Duration) jobs {
 	w.Helper()
 	ahead := max(w.system.ahead, 1500*time.Millisecond)
 	for loading := time.Duration(1.5 * float64(n) / w.rate * float64(time.Second)); ; loading = 2*loading + time.Second {
-		j := jobs{first: w.take(n), n: n, step: step, before: w.seen()}
+		j := jobs{first: w.take(n), n: n, step: step, before: w.seen(true)}
 		j.due = time.Now().Add(ahead + loading + time.Second).Truncate(time.Second)
 		if w.system.paces && step > 0 {
 			j.paced = new(errgroup.Group)
@@ -113,9 +115,10 @@ func (w *world) soon(n int64, step time.Duration) jobs {
 	}
 }
 
-func (w *world) seen() protocol.Response {
+// seen is what the worker has done so far; with its histogram of lags, where it has one, if asked.
+func (w *world) seen(lag bool) protocol.Response {
 	w.Helper()
-	return w.worker.must(w, protocol.Request{Op: "seen"})
+	return w.worker.must(w, protocol.Request{Op: "seen", Lag: lag})
 }
 
 // finish polls until all jobs are done, and returns how many were when, in s after the due time. False: after a long
@@ -123,13 +126,18 @@ func (w *world) seen() protocol.Response {
 func (w *world) finish(j jobs, every time.Duration) ([]sample, bool) {
 	w.Helper()
 	var samples []sample
+	var before int64
+	alive := j.last()
 	for limit := j.last().Add(restLimit); ; time.Sleep(every) {
 		now := time.Now()
-		done := w.seen().Done - j.before.Done
+		done := w.seen(false).Done - j.before.Done
+		if done != before && now.After(alive) {
+			before, alive = done, now
+		}
 		if after := now.Sub(j.due); after > 0 {
 			samples = append(samples, sample{after.Seconds(), done})
 		}
-		if done >= j.n || now.After(limit) {
+		if done >= j.n || now.After(limit) || now.Sub(alive) > stalled {
 			if j.paced != nil {
 				pipelinetest.Must(w, j.paced.Wait())
 			}
@@ -150,8 +158,9 @@ func (w *world) repeat(do func(run int)) {
 	began := time.Now()
 	for run := range w.bench.runs {
 		do(run)
+		w.first = cmp.Or(w.first, time.Since(w.opened)) // its start included
 		once := time.Since(began) / time.Duration(run+1)
-		need := time.Duration(w.bench.left+1) * once
+		need := once + time.Duration(w.bench.left)*w.first
 		if w.system.spare && time.Now().Add(need).After(w.bench.until) {
 			return
 		}

@@ -20,9 +20,19 @@ func circumstances(t *testing.T, command string, took time.Duration) string {
 	t.Helper()
 	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	pipelinetest.Must(t, err)
-	return fmt.Sprintf("%s, `%s`, %v, on %d cores of %s, %s of memory, Linux %s. Servers: %s. Libraries: %s, %s.",
-		time.Now().UTC().Format("2006-01-02"), command, took.Round(time.Second), runtime.NumCPU(), processor(t), memory(t),
+	return fmt.Sprintf("%s, `%s` of %s, %v, on %d cores of %s, %s of memory, Linux %s. Servers: %s. Libraries: %s, %s.",
+		time.Now().UTC().Format("2006-01-02"), command, commit(t), took.Round(time.Second), runtime.NumCPU(), processor(t), memory(t),
 		strings.TrimSpace(string(kernel)), strings.Join(servers(t), ", "), strings.Join(libraries(t), ", "), runtime.Version())
+}
+
+// commit is that of the sources; a plus says that they have been changed since.
+func commit(t *testing.T) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "git", "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*").Output()
+	if err != nil {
+		return "an unknown commit"
+	}
+	return strings.TrimSpace(string(out))
 }
 
 func processor(t *testing.T) string {
@@ -87,6 +97,7 @@ func libraries(t *testing.T) []string {
 	for _, l := range []struct{ name, module string }{
 		{"asynq", "github.com/hibiken/asynq"},
 		{"river", "github.com/riverqueue/river"},
+		{"pgx", "github.com/jackc/pgx/v5"},
 		{"amqp091-go", "github.com/rabbitmq/amqp091-go"},
 		{"go-redis", "github.com/redis/go-redis/v9"},
 		{"go-sql-driver", "github.com/go-sql-driver/mysql"},

@@ -14,7 +14,7 @@ const pace = 2 * time.Millisecond // 500 a second
 // lag measures how late jobs begin that are due one after the other, while many more are pending for later.
 func lag(w *world) {
 	w.work(true)
-	w.preload(w.bench.pick(100_000, 20_000), 1)
+	w.stand(w.bench.pick(100_000, 20_000))
 	var all []float64
 	w.repeat(func(int) {
 		l := w.lags(w.bench.pick(10_000, 2_500))
@@ -44,7 +44,7 @@ func (w *world) lags(n int64) lagged {
 	if _, ok := w.finish(j, 100*time.Millisecond); !ok {
 		w.Logf("not all of %d jobs were run", n)
 	}
-	after := w.seen()
+	after := w.seen(true)
 	l := lagged{lost: max(n-(after.Done-j.before.Done), 0)}
 	var effects []float64
 	for _, m := range w.worker.must(w, protocol.Request{Op: "marks", First: j.first, Count: n}).Marks {
@@ -91,7 +91,7 @@ func grown(before, after []protocol.Bucket, i int) uint64 {
 func blocked(w *world) {
 	const behind = 12 * time.Second
 	w.work(true)
-	head := jobs{first: w.take(1), n: 1, due: time.Now().Add(behind), before: w.seen()}
+	head := jobs{first: w.take(1), n: 1, due: time.Now().Add(behind), before: w.seen(false)}
 	pipelinetest.Must(w, w.schedule(head.first, 1, head.due, 0, 1))
 	n := w.bench.count(1000)
 	l := w.lags(n)

@@ -60,7 +60,10 @@ func (s *statements) row(now time.Time) (task.ID, []any) {
 
 // insert writes so many rows in a statement, which commits by itself.
 func (s *statements) insert(rows int) call {
-	text := "INSERT INTO duetime_tasks (" + rawColumns + ") VALUES " + strings.Repeat(rawRow, rows)[1:] + rawOnTaken
+	text := "INSERT INTO duetime_tasks (" + rawColumns + ") VALUES " + strings.Repeat(rawRow, rows)[1:]
+	if rows > 1 {
+		text += rawOnTaken
+	}
 	return func(ctx context.Context, _ int) (int, error) {
 		args := make([]any, 0, 19*rows)
 		now := time.Now()

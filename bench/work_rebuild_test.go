@@ -13,8 +13,7 @@ import (
 func rebuild(w *world) {
 	w.work(true)
 	n := w.bench.count(1_000_000)
-	w.preload(n, 1)
-	w.awaitWhole()
+	w.stand(n)
 	w.repeat(func(int) {
 		j := w.soon(w.bench.count(1000), 0)
 		keys := w.keys()
@@ -29,25 +28,52 @@ func rebuild(w *world) {
 		if _, ok := w.finish(j, 10*time.Millisecond); !ok {
 			w.Errorf("not all of what was due was run")
 		}
-		w.record(report.RebuildFire, time.UnixMicro(w.seen().Last).Sub(flushed).Seconds())
+		w.record(report.RebuildFire, time.UnixMicro(w.seen(false).Last).Sub(flushed).Seconds())
 		if again := w.keys(); again < keys-float64(j.n) {
 			w.Errorf("%.0f keys after the rebuild, %.0f before", again, keys)
 		}
 	})
 }
 
-// awaitWhole waits until each shard's generation marker stands.
-func (w *world) awaitWhole() {
+// ask has fn do something with duetime's index.
+func (w *world) ask(fn func(x *index.Index, shards int)) {
 	w.Helper()
 	x, err := index.Open(index.Config{Namespace: w.deployment.Namespace, Addrs: []string{w.env.Redis}})
 	pipelinetest.Must(w, err)
 	defer func() { pipelinetest.Must(w, x.Close()) }()
-	shards := w.shards()
-	w.await(restLimit, "the index to be whole", func() bool {
-		marked, err := x.Marked(w.Context(), shards)
-		pipelinetest.Must(w, err)
-		return !slices.Contains(marked, false)
+	fn(x, w.shards())
+}
+
+// awaitWhole waits until each shard's generation marker stands.
+func (w *world) awaitWhole() {
+	w.Helper()
+	w.ask(func(x *index.Index, shards int) {
+		w.await(wholeLimit, "the index to be whole", func() bool {
+			marked, err := x.Marked(w.Context(), shards)
+			pipelinetest.Must(w, err)
+			return !slices.Contains(marked, false)
+		})
 	})
+}
+
+// wholeLimit is for ten million rows.
+const wholeLimit = 10 * time.Minute
+
+// indexed counts what can fire, and waits until it is as much as wanted.
+func (w *world) indexed(want int64) (n int64) {
+	w.Helper()
+	w.ask(func(x *index.Index, shards int) {
+		w.await(restLimit, "the index to have what was made", func() bool {
+			all, err := x.Shards(w.Context(), shards)
+			pipelinetest.Must(w, err)
+			n = 0
+			for _, s := range all {
+				n += s.Due
+			}
+			return n >= want
+		})
+	})
+	return n
 }
 
 // shards reads how many there are.

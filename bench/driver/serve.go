@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/duetime/duetime/bench/protocol"
 	"github.com/duetime/duetime/bench/queue"
@@ -25,7 +27,7 @@ type server struct {
 	settled *settled       // nil if the handlers' own count is the truth
 	stop    context.CancelFunc
 	working sync.WaitGroup
-	failed  error // of the work; read after working
+	failed  atomic.Pointer[error] // why the work has ended
 }
 
 func newServer(q queue.Queue, env queue.Env) (*server, error) {
@@ -82,7 +84,7 @@ func (s *server) answer(ctx context.Context, r protocol.Request) (protocol.Respo
 		s.work(ctx, r.Effect)
 		return protocol.Response{}, nil
 	case "seen":
-		return s.seen()
+		return s.seen(r)
 	case "marks":
 		return s.marks(r)
 	case "stop":
@@ -99,7 +101,12 @@ func (s *server) work(ctx context.Context, effect bool) {
 	}
 	s.effects = queue.NewEffects(db)
 	ctx, s.stop = context.WithCancel(ctx)
-	s.working.Go(func() { s.failed = s.queue.Work(ctx, s.effects) })
+	s.working.Go(func() {
+		if err := s.queue.Work(ctx, s.effects); err != nil {
+			fmt.Fprintln(os.Stderr, "driver: work:", err)
+			s.failed.Store(&err)
+		}
+	})
 	if q, ok := s.queue.(queue.Settler); ok {
 		s.settled = &settled{queue: q}
 		s.working.Go(func() { s.settled.watch(ctx, s.effects) })
@@ -108,7 +115,7 @@ func (s *server) work(ctx context.Context, effect bool) {
 
 var errNoWork = errors.New("the work has not begun")
 
-func (s *server) seen() (protocol.Response, error) {
+func (s *server) seen(ask protocol.Request) (protocol.Response, error) {
 	if s.effects == nil {
 		return protocol.Response{}, errNoWork
 	}
@@ -117,10 +124,18 @@ func (s *server) seen() (protocol.Response, error) {
 	if s.settled != nil {
 		r.Done, r.Last = s.settled.count.Load(), s.settled.last.Load()
 	}
-	if l, ok := s.queue.(queue.Lagger); ok {
+	if l, ok := s.queue.(queue.Lagger); ok && ask.Lag {
 		r.Lag = buckets(l.Lags())
 	}
-	return r, nil
+	return r, s.failure()
+}
+
+// failure is why the work has ended before it was told to.
+func (s *server) failure() error {
+	if err := s.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // buckets puts a histogram in order. JSON knows no infinity.
@@ -153,5 +168,5 @@ func (s *server) close() error {
 		s.stop()
 		s.working.Wait()
 	}
-	return errors.Join(s.failed, s.queue.Close())
+	return errors.Join(s.failure(), s.queue.Close())
 }

@@ -11,9 +11,10 @@ import (
 const (
 	// watchEvery bounds how much later than it was a commit is seen.
 	watchEvery = 10 * time.Millisecond
-	// watchLong is how long after the last sign of life a queue is still asked. Asking costs it something, which an idle
-	// process must not pay.
+	// watchLong is how long after the last sign of life a queue is still asked so often, and watchIdle how often it is
+	// looked for signs then: an idle process must not pay for being measured.
 	watchLong = time.Second
+	watchIdle = 250 * time.Millisecond
 )
 
 // settled follows what a queue commits by itself.
@@ -24,21 +25,26 @@ type settled struct {
 
 // watch asks until ctx ends, while handlers begin or effects commit.
 func (s *settled) watch(ctx context.Context, e *queue.Effects) {
-	ticks := time.NewTicker(watchEvery)
-	defer ticks.Stop()
+	next := time.NewTimer(watchEvery)
+	defer next.Stop()
 	var begun int64
 	var alive time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case now := <-ticks.C:
+		case now := <-next.C:
 			if started, _, _ := e.Seen(); started != begun {
 				begun, alive = started, now
 			}
-			if now.Sub(alive) < watchLong && s.look() {
+			if now.Sub(alive) > watchLong {
+				next.Reset(watchIdle)
+				continue
+			}
+			if s.look() {
 				alive = now
 			}
+			next.Reset(watchEvery)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import "github.com/duetime/duetime/bench/queue"
 //	move       moves the Count jobs to Due and later, for Seconds from Callers, one by one answers Jobs, Micros
 //	moveowner  moves the Count jobs by Step, for Seconds from Callers, an owner's at once answers Jobs, Micros
 //	work       begins to run what is due; Effect: write to MariaDB                        answers at once
-//	seen       answers Started, Done, Last, Lag
+//	seen       answers Started, Done, Last, if asked Lag; or why the work has ended
 //	marks      answers Marks, with a Count those of its jobs at least
 //	stop       ends the work gracefully and the process
 type Request struct {
@@ -25,6 +25,7 @@ type Request struct {
 	Seconds  float64 `json:"seconds"`
 	Bulk     int     `json:"bulk"`
 	Effect   bool    `json:"effect"`
+	Lag      bool    `json:"lag"`
 }
 
 // Response is one line from a driver; Error says why it could not be done.

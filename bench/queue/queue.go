@@ -68,4 +68,6 @@ type Env struct {
 	AMQP     string `json:"amqp"`
 	// Workers is how many handlers may run side by side; each system gets the same.
 	Workers int `json:"workers"`
+	// Rescue asks for settings by which what a killed worker was running is run again soon.
+	Rescue bool `json:"rescue"`
 }

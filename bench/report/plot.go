@@ -51,13 +51,13 @@ func (r *Results) draw(dir string) ([]drawing, error) {
 	for _, d := range drawings {
 		p, legend, err := r.plot(d)
 		if err != nil {
-			return nil, fmt.Errorf("draw %s: %w", d.file, err)
+			return drawn, fmt.Errorf("draw %s: %w", d.file, err)
 		}
 		if p == nil {
 			continue
 		}
 		if err := save(p, legend, filepath.Join(dir, d.file)); err != nil {
-			return nil, fmt.Errorf("draw %s: %w", d.file, err)
+			return drawn, fmt.Errorf("draw %s: %w", d.file, err)
 		}
 		drawn = append(drawn, d)
 	}
@@ -104,7 +104,7 @@ func (r *Results) plot(d drawing) (*plot.Plot, plot.Legend, error) {
 			line.Color, line.Dashes, line.Width = color.Black, nil, vg.Points(2.5)
 		}
 		p.Add(line)
-		legend.Add(strings.Trim(r.title(c.Row), "*"), line)
+		legend.Add(strings.Trim(r.title(c.Row), "*")+early(c.Points), line)
 		some = true
 	}
 	if !some {
@@ -114,6 +114,20 @@ func (r *Results) plot(d drawing) (*plot.Plot, plot.Legend, error) {
 	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, named{plot.LogTicks{}}
 	p.Y.Tick.Marker = named{plot.DefaultTicks{}}
 	return p, legend, nil
+}
+
+// early says how much of a distribution lies before the due time, where the axis has no place for it.
+func early(of []Point) string {
+	share := 0.0
+	for _, p := range of {
+		if p.X < 0 {
+			share = p.Y
+		}
+	}
+	if share < 1 {
+		return ""
+	}
+	return fmt.Sprintf(" (%.0f %% early)", share)
 }
 
 func points(of []Point, leastX float64) plotter.XYs {

@@ -15,7 +15,8 @@ type Results struct {
 	Figures       []Figure
 	Curves        []Curve
 	Notes         []string
-	Failed        []string // works and systems that could not be measured, and why
+	Failed        []string // works of systems that failed: what there is of their figures is incomplete
+	Whole         bool     // all works of all systems were asked for
 }
 
 // System is one row of the tables.
@@ -105,6 +106,28 @@ func (r *Results) title(row string) string {
 		name = r.Systems[i].Title
 	}
 	return name + level
+}
+
+// Worst is the largest of the runs; false if there was none.
+func (r *Results) Worst(row string, m Metric) (float64, bool) {
+	runs := r.Runs(row, m)
+	if len(runs) == 0 {
+		return 0, false
+	}
+	return slices.Max(runs), true
+}
+
+// Load reads what Save wrote.
+func Load(path string) (*Results, error) {
+	text, err := os.ReadFile(path) //nolint:gosec // the caller's own
+	if err != nil {
+		return nil, fmt.Errorf("load the results: %w", err)
+	}
+	r := new(Results)
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, fmt.Errorf("load the results: %w", err)
+	}
+	return r, nil
 }
 
 // Save writes all figures as JSON.

@@ -22,7 +22,7 @@ func (r *Results) Markdown() string {
 		fmt.Fprintf(&b, "\n%s\n", note)
 	}
 	for _, failure := range r.Failed {
-		fmt.Fprintf(&b, "\nNot measured: %s.\n", failure)
+		fmt.Fprintf(&b, "\nFailed, so that its figures are missing or incomplete: %s.\n", failure)
 	}
 	return b.String()
 }

@@ -58,6 +58,7 @@ type Queue struct {
 	pool    *pgxpool.Pool
 	client  *riverqueue.Client[pgx.Tx]
 	workers int
+	rescue  time.Duration // 0: River's defaults, a minute and an hour
 }
 
 // River's job is itself the durable row, so a service needs no other.
@@ -75,6 +76,9 @@ func Open(ctx context.Context, env queue.Env) (queue.Queue, error) {
 		return nil, fmt.Errorf("open postgres: %w", err)
 	}
 	q := &Queue{pool: pool, workers: env.Workers}
+	if env.Rescue {
+		q.rescue = rescueAfter
+	}
 	if err := migrate(ctx, pool); err != nil {
 		pool.Close()
 		return nil, err
@@ -145,8 +149,8 @@ func (q *Queue) Work(ctx context.Context, e *queue.Effects) error {
 		Workers:              workers,
 		FetchCooldown:        fetchInterval,
 		FetchPollInterval:    fetchInterval,
-		JobTimeout:           rescueAfter,
-		RescueStuckJobsAfter: rescueAfter,
+		JobTimeout:           q.rescue,
+		RescueStuckJobsAfter: q.rescue,
 		SoftStopTimeout:      stopLimit,
 		Logger:               logger(),
 	})

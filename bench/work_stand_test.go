@@ -1,0 +1,58 @@
+package bench_test
+
+import (
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/pipelinetest"
+)
+
+// stand has n more jobs stand far off, while the system already works. duetime's rows are as if they had been made an hour
+// ago, and its index is rebuilt with them: its daemon compares whatever was made within the last minutes, which is not
+// what is measured. Systems whose queues a bulk has kept busy come to rest.
+func (w *world) stand(n int64) {
+	w.Helper()
+	if !ours(w.system) {
+		w.preload(n, 1)
+	} else {
+		w.plant(n)
+		w.ask(func(x *index.Index, shards int) {
+			all := make([]int, shards)
+			for i := range all {
+				all[i] = i
+			}
+			pipelinetest.Must(w, x.Unmark(w.Context(), all))
+		})
+		w.awaitWhole()
+	}
+	if w.redis != nil {
+		w.await(restLimit, "Redis to have rewritten its log", func() bool { return w.info("persistence", "aof_rewrite_in_progress") == 0 })
+	}
+}
+
+// plant writes rows as a service would have written them an hour ago.
+func (w *world) plant(n int64) {
+	w.Helper()
+	const connections, part = 2, 50_000
+	var group errgroup.Group
+	group.SetLimit(connections)
+	for first, end := w.next, w.next+n; first < end; first += part {
+		numbers := fmt.Sprintf("seq_%d_to_%d", first, min(first+part, end)-1)
+		group.Go(func() error {
+			_, err := w.db.ExecContext(w.Context(), fmt.Sprintf(`
+				INSERT INTO duetime_tasks (id, kind, owner, subject, queue, shard, due_at, run_at, payload, created_at, updated_at, finished_at)
+				SELECT UNHEX(CONCAT('01970000000070008', LPAD(HEX(seq), 15, '0'))), 'pet.meal', CONCAT('player-', seq), seq, 'default',
+				       CRC32(CONCAT('player-', seq)) MOD shards, now + %[2]d + seq, now + %[2]d + seq,
+				       CONCAT('{"id":', seq, ',"due":', (now + %[2]d + seq) * 1000, '}'), now - 3600000, now - 3600000, 0
+				FROM duetime_layout, (SELECT `+rawNow+` AS now) AS clock, %[1]s`, numbers, farOff.Milliseconds()))
+			return err
+		})
+	}
+	began := time.Now()
+	pipelinetest.Must(w, group.Wait())
+	w.next += n
+	w.Logf("%d rows planted in %v", n, time.Since(began).Round(100*time.Millisecond))
+}
