@@ -25,6 +25,10 @@ test-cluster: ## Run the tests on a Redis Cluster and a ZooKeeper of three nodes
 test-alerts: ## Check rules and dashboard by Prometheus's own code, and make each alert's fault in a real deployment.
 	cd deploy/prometheus && go test -count=1 -timeout 20m ./...
 
+.PHONY: drill
+drill: ## Try the runbooks on what make up runs: make each fault, wait for its alert, type the page's commands.
+	scripts/drill
+
 .PHONY: microbench
 microbench: ## Run every benchmark once, to see that it still works; for figures give BENCHTIME=1s.
 	go test -run '^$$' -bench . -benchtime $(BENCHTIME) ./internal/... ./pkg/...
