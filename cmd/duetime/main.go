@@ -127,8 +127,10 @@ func (t *tool) open() (*parts.Parts, error) {
 func (t *tool) with(ctx context.Context, fn func(p *parts.Parts) error) error {
 	return t.on(func(p *parts.Parts) error {
 		layout, err := p.Store.Layout(ctx)
-		if err == nil && layout.Namespace != p.Config.Namespace {
-			return fmt.Errorf("namespace: is %q, but the %w: %q", p.Config.Namespace, store.ErrNamespace, layout.Namespace)
+		if err == nil {
+			if err := p.CheckNamespace(layout); err != nil {
+				return err
+			}
 		}
 		return fn(p) // whatever else is wrong with MySQL it will find out
 	})

@@ -30,11 +30,7 @@ func (t *tool) taskGet() *cobra.Command {
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		id, err := task.ParseID(args[0])
-		if err != nil {
-			return err
-		}
-		return t.with(cmd.Context(), func(p *parts.Parts) error {
+		return t.withTask(cmd.Context(), args[0], func(p *parts.Parts, id task.ID) error {
 			rows, err := p.Store.Get(cmd.Context(), nil, []task.ID{id})
 			if err != nil {
 				return err
@@ -150,11 +146,7 @@ func (t *tool) taskRetry() *cobra.Command {
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		id, err := task.ParseID(args[0])
-		if err != nil {
-			return err
-		}
-		return t.with(cmd.Context(), func(p *parts.Parts) error {
+		return t.withTask(cmd.Context(), args[0], func(p *parts.Parts, id task.ID) error {
 			client, err := p.Scheduler(nil)
 			if err != nil {
 				return err
@@ -201,15 +193,20 @@ func (t *tool) taskReschedule() *cobra.Command {
 	return cmd
 }
 
-type changeFunc func(ctx context.Context, tx *schedule.Tx, id task.ID) (task.Task, error)
-
-// change runs one change of one task and shows what came of it.
-func (t *tool) change(ctx context.Context, text string, asJSON bool, fn changeFunc) error {
+// withTask is with for what concerns one task.
+func (t *tool) withTask(ctx context.Context, text string, fn func(p *parts.Parts, id task.ID) error) error {
 	id, err := task.ParseID(text)
 	if err != nil {
 		return err
 	}
-	return t.with(ctx, func(p *parts.Parts) error {
+	return t.with(ctx, func(p *parts.Parts) error { return fn(p, id) })
+}
+
+type changeFunc func(ctx context.Context, tx *schedule.Tx, id task.ID) (task.Task, error)
+
+// change runs one change of one task and shows what came of it.
+func (t *tool) change(ctx context.Context, text string, asJSON bool, fn changeFunc) error {
+	return t.withTask(ctx, text, func(p *parts.Parts, id task.ID) error {
 		client, err := p.Scheduler(nil)
 		if err != nil {
 			return err

@@ -134,9 +134,17 @@ func (p *Parts) AwaitSchema(ctx context.Context) error {
 	return p.check(ctx, layout)
 }
 
-func (p *Parts) check(ctx context.Context, layout store.Layout) error {
+// CheckNamespace is an error if the schema is another namespace's than the configuration's.
+func (p *Parts) CheckNamespace(layout store.Layout) error {
 	if layout.Namespace != p.Config.Namespace {
-		return process.Fatal(fmt.Errorf("namespace: is %q, but the schema belongs to namespace %q", p.Config.Namespace, layout.Namespace))
+		return fmt.Errorf("namespace: is %q, but the schema belongs to namespace %q", p.Config.Namespace, layout.Namespace)
+	}
+	return nil
+}
+
+func (p *Parts) check(ctx context.Context, layout store.Layout) error {
+	if err := p.CheckNamespace(layout); err != nil {
+		return process.Fatal(err)
 	}
 	if layout.Shards != p.Config.Shards {
 		p.Log.WarnContext(ctx, "shards ignored: the schema was made with another number",
