@@ -39,6 +39,7 @@ type work struct {
 	with   func(system) bool
 	do     func(*world)
 	opts   options
+	apart  bool // no part of a whole call
 }
 
 // works stand in the order in which they are done. Their budgets are the table of bench/README.md.
@@ -56,6 +57,7 @@ var works = []work{
 	{name: "batches", budget: time.Minute / 2, quick: []string{report.Raw}, do: batches},
 	{name: "burst", budget: 13 * time.Minute, quick: []string{report.Duetime, report.BullMQ, report.RabbitMQ}, with: bursts, do: burst},
 	{name: "lag", budget: 12 * time.Minute, quick: []string{report.Duetime, report.River, report.BullMQ}, with: flows, do: lag},
+	{name: "observed", budget: 3 * time.Minute, with: ours, do: observed, apart: true},
 	{name: "blocked", budget: time.Minute, with: func(s system) bool { return s.rabbitmq && !s.paces }, do: blocked},
 }
 
@@ -111,7 +113,7 @@ func (b *bench) todo(t *testing.T) (todo []work) {
 	}
 	switch b.what {
 	case "all":
-		return works
+		return slices.DeleteFunc(slices.Clone(works), func(w work) bool { return w.apart })
 	case "quick":
 		return slices.DeleteFunc(slices.Clone(works), func(w work) bool { return w.quick == nil })
 	}

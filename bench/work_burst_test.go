@@ -42,10 +42,15 @@ func burst(w *world) {
 // drain runs n jobs that are due at one instant and tells how long after it the last effect had committed.
 func (w *world) drain(n int64) (time.Duration, []sample) {
 	w.Helper()
-	j := w.soon(n, 0)
+	return w.took(w.soon(n, 0))
+}
+
+// took waits for the jobs and tells how long after their due time the last effect had committed.
+func (w *world) took(j jobs) (time.Duration, []sample) {
+	w.Helper()
 	samples, ok := w.finish(j, 20*time.Millisecond)
 	if !ok {
-		w.Fatalf("not all of %d jobs were run", n)
+		w.Fatalf("not all of %d jobs were run", j.n)
 	}
 	// A system that starts early may be done before; that is told by the early starts, not by a time below zero.
 	return max(time.UnixMicro(w.seen(false).Last).Sub(j.due), time.Millisecond), samples

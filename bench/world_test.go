@@ -43,6 +43,7 @@ type world struct {
 	deployment pipelinetest.Deployment // of duetime
 	event      *pipelinetest.App       // of duetime, once they run
 	daemon     *pipelinetest.App
+	programs   string // folder of duetime's programs and their driver; empty: as released
 
 	producer, worker *driver
 	opened           time.Time
@@ -169,6 +170,9 @@ func (w *world) start(role string) *driver {
 	text, err := json.Marshal(env)
 	pipelinetest.Must(w, err)
 	command := []string{w.bench.driver}
+	if w.programs != "" {
+		command = []string{filepath.Join(w.programs, "driver")}
+	}
 	if w.system.node {
 		command = []string{"node", "bullmq/driver.mjs"}
 	}
@@ -208,7 +212,12 @@ func (w *world) running() {
 }
 
 func (w *world) ready(name string) *pipelinetest.App {
-	app := w.deployment.Ready(w, name)
+	if w.programs == "" {
+		app := w.deployment.Ready(w, name)
+		return &app
+	}
+	app := pipelinetest.App{Proc: pipelinetest.Run(w, filepath.Join(w.programs, name), w.deployment.Env()), Name: name}
+	app.WaitReady(w)
 	return &app
 }
 

@@ -37,6 +37,9 @@ var (
 	BurstLarge      = Metric{"burst", "four times as many, effect each", "s"}
 	BurstLargeRate  = Metric{"burst", "four times as many, tasks", "/s"}
 
+	ObservedRate = Metric{"observed", "with metrics and history, tasks", "/s"}
+	SilentRate   = Metric{"observed", "without both, tasks", "/s"}
+
 	Accept8      = Metric{"accept", "one by one, 8 callers", "/s"}
 	Accept64     = Metric{"accept", "one by one, 64 callers", "/s"}
 	AcceptBulk8  = Metric{"accept", "in bulk, 8 callers", "/s"}
@@ -101,6 +104,11 @@ var sections = []section{
 		"burst", "Burst",
 		"50,000 tasks due at one instant: from there to the last effect's commit, and with a handler that does nothing.",
 		[]Metric{BurstEffect, BurstEffectRate, BurstEmpty, BurstEmptyRate, BurstLarge, BurstLargeRate},
+	},
+	{
+		"observed", "The cost of being seen",
+		"Bursts of 50,000 with an effect each, in turns: with metrics, read once in the middle of each, and history, and by a build without both.",
+		[]Metric{ObservedRate, SilentRate},
 	},
 	{
 		"accept", "Accepting",
