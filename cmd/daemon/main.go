@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 
+	"github.com/duetime/duetime/internal/command"
 	"github.com/duetime/duetime/internal/config"
 	"github.com/duetime/duetime/internal/elect"
 	"github.com/duetime/duetime/internal/loop"
@@ -19,7 +20,7 @@ import (
 func main() { os.Exit(process.Main("daemon", config.DefaultPath, run)) }
 
 func run(ctx context.Context, env *process.Env) error {
-	cfg, err := parts.Configure(ctx, env, func(c config.Config) string { return c.Daemon.Admin })
+	cfg, err := command.Configure(ctx, env, func(c config.Config) string { return c.Daemon.Admin })
 	if err != nil {
 		return err
 	}
@@ -37,7 +38,7 @@ func run(ctx context.Context, env *process.Env) error {
 		return err
 	}
 	env.Registry.MustRegister(survey.New(survey.Config{Queues: cfg.Queues, Shards: p.Shards}, p.Store, p.Index, p.Stream))
-	return p.Stand(ctx, env, parts.Candidate{
+	return command.Stand(ctx, env, p, command.Candidate{
 		Name: "daemon",
 		Lead: func(ctx context.Context, term *elect.Term) error { return reconciler.Lead(ctx, term.Epoch, term) },
 	})

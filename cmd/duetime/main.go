@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/duetime/duetime/internal/config"
+	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/parts"
 	"github.com/duetime/duetime/internal/store"
 )
@@ -47,6 +48,7 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	index.LogTo(slog.New(slog.DiscardHandler)) // answers say what is wrong with Redis
 	t := &tool{in: os.Stdin, out: os.Stdout, errs: os.Stderr}
 	err := t.root().ExecuteContext(ctx)
 	if err == nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 
+	"github.com/duetime/duetime/internal/command"
 	"github.com/duetime/duetime/internal/config"
 	"github.com/duetime/duetime/internal/dispatch"
 	"github.com/duetime/duetime/internal/elect"
@@ -18,7 +19,7 @@ import (
 func main() { os.Exit(process.Main("event", config.DefaultPath, run)) }
 
 func run(ctx context.Context, env *process.Env) error {
-	cfg, err := parts.Configure(ctx, env, func(c config.Config) string { return c.Event.Admin })
+	cfg, err := command.Configure(ctx, env, func(c config.Config) string { return c.Event.Admin })
 	if err != nil {
 		return err
 	}
@@ -34,7 +35,7 @@ func run(ctx context.Context, env *process.Env) error {
 	if err != nil {
 		return err
 	}
-	return p.Stand(ctx, env, parts.Candidate{
+	return command.Stand(ctx, env, p, command.Candidate{
 		Name: "event",
 		Lead: func(ctx context.Context, term *elect.Term) error { return dispatcher.Lead(ctx, term.Epoch, term) },
 	})

@@ -11,18 +11,19 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/duetime/duetime"
+	"github.com/duetime/duetime/internal/command"
 	"github.com/duetime/duetime/internal/config"
 	"github.com/duetime/duetime/internal/loop"
-	"github.com/duetime/duetime/internal/parts"
 	"github.com/duetime/duetime/internal/pet"
 	"github.com/duetime/duetime/internal/process"
+	"github.com/duetime/duetime/internal/wait"
 	"github.com/duetime/duetime/pkg/schedule"
 )
 
 func main() { os.Exit(process.Main("game", config.DefaultPath, run)) }
 
 func run(ctx context.Context, env *process.Env) error {
-	cfg, err := parts.Configure(ctx, env, func(c config.Config) string { return c.Game.Admin })
+	cfg, err := command.Configure(ctx, env, func(c config.Config) string { return c.Game.Admin })
 	if err != nil {
 		return err
 	}
@@ -37,11 +38,11 @@ func run(ctx context.Context, env *process.Env) error {
 	create := func(ctx context.Context) error {
 		err := pet.CreateTables(ctx, client.DB())
 		if client.Refused(err) {
-			return process.Fatal(err)
+			return wait.Fatal(err)
 		}
 		return err
 	}
-	if err := process.Wait(ctx, env.Log(), "the game's tables", create); err != nil {
+	if err := wait.For(ctx, env.Log(), "the game's tables", create); err != nil {
 		return err
 	}
 	game := pet.NewGame(pet.Rules{

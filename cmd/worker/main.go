@@ -7,8 +7,8 @@ import (
 	"os"
 
 	"github.com/duetime/duetime"
+	"github.com/duetime/duetime/internal/command"
 	"github.com/duetime/duetime/internal/config"
-	"github.com/duetime/duetime/internal/parts"
 	"github.com/duetime/duetime/internal/pet"
 	"github.com/duetime/duetime/internal/process"
 )
@@ -16,7 +16,7 @@ import (
 func main() { os.Exit(process.Main("worker", config.DefaultPath, run)) }
 
 func run(ctx context.Context, env *process.Env) error {
-	cfg, err := parts.Configure(ctx, env, func(c config.Config) string { return c.Worker.Admin })
+	cfg, err := command.Configure(ctx, env, func(c config.Config) string { return c.Worker.Admin })
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ type line struct {
 	cancel    context.CancelFunc
 	handshake time.Duration
 	tls       *tls.Config // nil: none
-	distrust  func(error) // told what no waiting cures about the two sides of a TLS handshake
+	distrust  func(error) // told what retrying cannot fix about the two sides of a TLS handshake
 
 	negotiated atomic.Int64 // milliseconds
 	refused    atomic.Int32 // handshakes closed without an answer since the last one answered

@@ -37,7 +37,7 @@ type session struct {
 	since      time.Time     // of the last change of up
 	changed    chan struct{} // closed and replaced at every change
 	ever       bool          // a session stood once
-	distrusted int           // TLS handshakes that no waiting cures
+	distrusted int           // TLS handshakes that retrying cannot fix
 	refusal    error         // why no session will ever stand
 	timeout    time.Duration // negotiated
 	closed     bool
@@ -88,7 +88,7 @@ func (s *session) connectLocked() error {
 	return nil
 }
 
-// distrust notes a TLS handshake that no waiting cures. Where every server is so before a session ever stood, none will.
+// distrust notes a TLS handshake that retrying cannot fix. Where every server is so before a session ever stood, none will.
 func (s *session) distrust(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

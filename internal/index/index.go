@@ -30,10 +30,7 @@ type Config struct {
 	Password    string        // empty: none
 	TLS         *tls.Config   // of every connection; nil: none
 	Embedded    bool          // the server is miniredis: no script flags, no server facts
-	DialTimeout time.Duration // of one connection attempt; default 1 s
 	ReadTimeout time.Duration // of one answer, and of sending; default 500 ms
-	PoolSize    int           // connections to a node; default 10 per core
-	Logger      *slog.Logger  // gets at debug level what the client library says; nil: it stays silent
 }
 
 // Index speaks to one namespace of one Redis. Make it with Open.
@@ -53,7 +50,6 @@ func Open(cfg Config) (*Index, error) {
 	if len(cfg.Addrs) == 0 {
 		return nil, errors.New("open index: no address of Redis")
 	}
-	redis.SetLogger(clientLog{cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))})
 	client, err := dialer(cfg)
 	if err != nil {
 		return nil, err
@@ -97,8 +93,7 @@ func options(cfg Config) *redis.UniversalOptions {
 	return &redis.UniversalOptions{
 		Addrs: cfg.Addrs, MasterName: cfg.MasterName, Username: cfg.Username, Password: cfg.Password,
 		TLSConfig:             cfg.TLS,
-		PoolSize:              cfg.PoolSize,
-		DialTimeout:           cmp.Or(cfg.DialTimeout, time.Second),
+		DialTimeout:           time.Second,
 		DialerRetries:         1,
 		ReadTimeout:           read,
 		WriteTimeout:          read,
@@ -131,7 +126,10 @@ func (x *Index) Ping(ctx context.Context) error {
 	return nil
 }
 
-// clientLog keeps the client library's own lines out of the process's error stream.
+// LogTo sends what the client library says of itself to l, at debug level, instead of to the process's error stream. The
+// library has one log for the whole process, so this is for programs of ours, at their start, and not for Open.
+func LogTo(l *slog.Logger) { redis.SetLogger(clientLog{l}) }
+
 type clientLog struct{ to *slog.Logger }
 
 // Printf is what the library calls.

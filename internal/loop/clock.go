@@ -2,7 +2,6 @@ package loop
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -10,6 +9,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/duetime/duetime/internal/metric"
 )
 
 const (
@@ -51,24 +52,10 @@ func NewClock(probe Probe, logger *slog.Logger, reg prometheus.Registerer) *Cloc
 	return &Clock{probe: probe, logger: logger, start: time.Now(), gap: newGap(reg)}
 }
 
-// newGap makes the gauge, or finds the one of another clock of this process.
 func newGap(reg prometheus.Registerer) prometheus.Gauge {
-	gap := prometheus.NewGauge(prometheus.GaugeOpts{
+	return metric.Shared(reg, prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "duetime_clock_gap_seconds", Help: "How far the database's clock is ahead of this machine's.",
-	})
-	if reg == nil {
-		return gap
-	}
-	err := reg.Register(gap)
-	if known, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
-		if gauge, ok := known.ExistingCollector.(prometheus.Gauge); ok {
-			return gauge
-		}
-	}
-	if err != nil {
-		panic(err) // the name is taken by something else: a programmer's error
-	}
-	return gap
+	}))
 }
 
 // Now gives the database's time as learnt.

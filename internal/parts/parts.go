@@ -16,10 +16,10 @@ import (
 	"github.com/duetime/duetime/internal/config"
 	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/loop"
-	"github.com/duetime/duetime/internal/process"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/trust"
+	"github.com/duetime/duetime/internal/wait"
 	"github.com/duetime/duetime/migrations"
 	"github.com/duetime/duetime/pkg/schedule"
 )
@@ -81,7 +81,7 @@ func (p *Parts) openIndex() (*index.Index, error) {
 	}
 	x, err := index.Open(index.Config{
 		Namespace: cfg.Namespace, Mode: cfg.Redis.Mode, MasterName: cfg.Redis.MasterName, Addrs: cfg.Redis.Addrs,
-		Username: cfg.Redis.Username, Password: string(password), TLS: tls, Logger: p.Log,
+		Username: cfg.Redis.Username, Password: string(password), TLS: tls,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
@@ -118,7 +118,7 @@ func (p *Parts) Close(context.Context) error {
 // another shard count is worth one warning.
 func (p *Parts) AwaitSchema(ctx context.Context) error {
 	var layout store.Layout
-	err := process.Wait(ctx, p.Log, "mysql", func(ctx context.Context) (err error) {
+	err := wait.For(ctx, p.Log, "mysql", func(ctx context.Context) (err error) {
 		layout, err = p.Store.Layout(ctx)
 		if err == nil {
 			err = p.Store.CheckMigrations(ctx, migrations.Files)
@@ -144,7 +144,7 @@ func (p *Parts) CheckNamespace(layout store.Layout) error {
 
 func (p *Parts) check(ctx context.Context, layout store.Layout) error {
 	if err := p.CheckNamespace(layout); err != nil {
-		return process.Fatal(err)
+		return wait.Fatal(err)
 	}
 	if layout.Shards != p.Config.Shards {
 		p.Log.WarnContext(ctx, "shards ignored: the schema was made with another number",
@@ -156,19 +156,19 @@ func (p *Parts) check(ctx context.Context, layout store.Layout) error {
 // AwaitIndex waits until Redis answers, or returns nil when ctx ends first. Refused credentials, a server that we don't
 // believe, and a memory policy that evicts entries are fatal; a policy that can't be asked for is worth a warning.
 func (p *Parts) AwaitIndex(ctx context.Context) error {
-	err := process.Wait(ctx, p.Log, "redis", func(ctx context.Context) error {
+	err := wait.For(ctx, p.Log, "redis", func(ctx context.Context) error {
 		err := p.Index.Ping(ctx)
 		return fatal(index.Refusal(err), err)
 	})
 	if err != nil {
-		return unlessStopped(ctx, err)
+		return wait.UnlessStopped(ctx, err)
 	}
 	policy, err := p.Index.CheckPolicy(ctx)
 	switch {
 	case err != nil:
 		p.Log.WarnContext(ctx, "redis memory policy unknown", "err", err)
 	case policy != "":
-		return process.Fatal(fmt.Errorf("redis.addrs: %s", policy))
+		return wait.Fatal(fmt.Errorf("redis.addrs: %s", policy))
 	}
 	return nil
 }
@@ -176,17 +176,17 @@ func (p *Parts) AwaitIndex(ctx context.Context) error {
 // AwaitStream waits until Kafka answers, or returns nil when ctx ends first. Refused credentials, and a server that we
 // don't believe, are fatal.
 func (p *Parts) AwaitStream(ctx context.Context) error {
-	err := process.Wait(ctx, p.Log, "kafka", func(ctx context.Context) error {
+	err := wait.For(ctx, p.Log, "kafka", func(ctx context.Context) error {
 		err := p.Stream.Ping(ctx)
 		return fatal(stream.Refusal(err), err)
 	})
-	return unlessStopped(ctx, err)
+	return wait.UnlessStopped(ctx, err)
 }
 
-// fatal marks the refusal, if there is one, as what no waiting cures; otherwise it gives err back.
+// fatal marks the refusal, if there is one, as one that retrying cannot fix; otherwise it returns err.
 func fatal(refusal, err error) error {
 	if refusal != nil {
-		return process.Fatal(refusal)
+		return wait.Fatal(refusal)
 	}
 	return err
 }

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/duetime/duetime/internal/wait"
 )
 
 // child is a real process around Main, run by the tests below in this very binary.
@@ -23,7 +25,7 @@ func child(mode string) int {
 		slog.Info("wired") // goes through the configured logger
 		switch mode {
 		case "wait":
-			return Wait(ctx, env.Log(), "mysql", func(context.Context) error { return errors.New("away") })
+			return wait.For(ctx, env.Log(), "mysql", func(context.Context) error { return errors.New("away") })
 		case "hang":
 			env.OnStop("kafka", func(context.Context) error { select {} })
 			env.Ready()

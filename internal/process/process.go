@@ -1,5 +1,5 @@
 // Package process owns what every long-running command does around its work: flags, signals, logs, readiness, the
-// admin HTTP server, waiting for servers that are away, and the ordered close at the end.
+// admin HTTP server, and the ordered close at the end.
 //
 // It promises that a SIGTERM or SIGINT ends the process within ten seconds, whatever it waits for; that whatever was
 // opened is closed in reverse order, by name; and that a process that can't run says why in one line.
@@ -23,6 +23,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/duetime/duetime/internal/wait"
 )
 
 // An orchestrator kills after ten seconds. closeWithin leaves the last moments to the end by force, which can still
@@ -137,10 +139,10 @@ func (p program) report(env *Env, err error, signaled <-chan struct{}) int {
 	}
 	ctx := context.Background()
 	switch {
-	case err == nil, asked && errors.Is(err, context.Canceled) && !IsFatal(err):
+	case err == nil, asked && errors.Is(err, context.Canceled) && !wait.IsFatal(err):
 		env.Log().LogAttrs(ctx, slog.LevelInfo, "stopped")
 		return exitStopped
-	case asked && !IsFatal(err):
+	case asked && !wait.IsFatal(err):
 		env.Log().LogAttrs(ctx, slog.LevelWarn, "stopped", slog.Any("err", err))
 		return exitStopped
 	case env.logSet.Load():

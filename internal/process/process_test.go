@@ -17,6 +17,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+
+	"github.com/duetime/duetime/internal/wait"
 )
 
 func TestMain(m *testing.M) {
@@ -110,7 +112,7 @@ func TestErrorIsOneClearLine(t *testing.T) {
 		if err := env.SetLog("error", "text"); err != nil {
 			return err
 		}
-		return fmt.Errorf("open mysql: %w", Fatal(errors.New("access denied")))
+		return fmt.Errorf("open mysql: %w", wait.Fatal(errors.New("access denied")))
 	})
 	if got := h.err.String(); code != 1 || strings.Count(got, "\n") != 1 || !strings.Contains(got, `level=ERROR msg=exiting err="open mysql: access denied"`) {
 		t.Errorf("code %d, said %q", code, got)
@@ -149,7 +151,7 @@ func TestCodeAfterASignal(t *testing.T) {
 		"clean":       {nil, 0},
 		"cancelled":   {context.Canceled, 0},
 		"server away": {errors.New("bad connection"), 0},
-		"fatal":       {fmt.Errorf("open: %w", Fatal(errors.New("access denied"))), 1},
+		"fatal":       {fmt.Errorf("open: %w", wait.Fatal(errors.New("access denied"))), 1},
 	} {
 		h := newHarness()
 		code := h.main(func(ctx context.Context, _ *Env) error {

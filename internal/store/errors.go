@@ -109,7 +109,7 @@ func lostConn(err error) bool {
 // believe the server. Waiting does not help.
 func IsRefused(err error) bool { return Refusal(err) != nil }
 
-// Refusal gives an error that no waiting cures with the name of the key to look at; nil for all other errors.
+// Refusal gives an error that retrying cannot fix with the name of the key to look at; nil for all other errors.
 func Refusal(err error) error {
 	e, answered := errors.AsType[*mysql.MySQLError](err)
 	switch {

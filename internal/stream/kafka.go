@@ -37,8 +37,7 @@ type Kafka struct {
 	ensured   ensured       // guarded by ensuring
 }
 
-// NewKafka makes a Kafka of the brokers configured; it returns an error for a configuration that can't work, or for
-// metrics whose names are taken by others.
+// NewKafka makes a Kafka of the brokers configured; it returns an error for a configuration that can't work.
 func NewKafka(cfg Config) (*Kafka, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -47,15 +46,12 @@ func NewKafka(cfg Config) (*Kafka, error) {
 	if len(cfg.Brokers) == 0 {
 		return nil, errors.New("kafka.brokers: must name at least one broker")
 	}
-	m, err := newMetrics(cfg.Metrics)
-	if err != nil {
-		return nil, fmt.Errorf("register stream's metrics: %w", err)
-	}
 	k := &Kafka{
-		cfg: cfg, names: names{cfg.Namespace}, metrics: m,
+		cfg: cfg, names: names{cfg.Namespace}, metrics: newMetrics(cfg.Metrics),
 		inFlight: semaphore.NewWeighted(maxInFlight), ensuring: make(chan struct{}, 1),
 	}
 	if cfg.Username != "" {
+		var err error
 		if k.sasl, err = scram.Mechanism(scram.SHA512, cfg.Username, cfg.Password); err != nil {
 			return nil, fmt.Errorf("kafka.sasl.username or kafka.sasl.password: %w", err)
 		}

@@ -39,11 +39,7 @@ func NewLocal(cfg Config) *Local {
 	if err := cfg.Validate(); err != nil {
 		panic(fmt.Sprintf("stream.NewLocal: %v", err))
 	}
-	m, err := newMetrics(cfg.Metrics)
-	if err != nil {
-		panic(fmt.Sprintf("stream.NewLocal: register metrics: %v", err))
-	}
-	return &Local{cfg: cfg, names: names{cfg.Namespace}, metrics: m, topics: map[string]*localTopic{}}
+	return &Local{cfg: cfg, names: names{cfg.Namespace}, metrics: newMetrics(cfg.Metrics), topics: map[string]*localTopic{}}
 }
 
 // Ensure makes the configured topics.

@@ -1,9 +1,9 @@
 package stream
 
 import (
-	"errors"
-
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/duetime/duetime/internal/metric"
 )
 
 type metrics struct {
@@ -12,39 +12,19 @@ type metrics struct {
 	skipped     prometheus.Counter
 }
 
-func newMetrics(r prometheus.Registerer) (*metrics, error) {
-	m := &metrics{
-		undecodable: prometheus.NewCounterVec(prometheus.CounterOpts{
+func newMetrics(r prometheus.Registerer) *metrics {
+	return &metrics{
+		undecodable: metric.Shared(r, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "duetime_stream_undecodable_total",
 			Help: "Messages that could not be decoded, by what they were read as.",
-		}, []string{"what"}),
-		remade: prometheus.NewCounter(prometheus.CounterOpts{
+		}, []string{"what"})),
+		remade: metric.Shared(r, prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "duetime_stream_readers_remade_total",
 			Help: "Partition readers given a new connection pool because they made no progress.",
-		}),
-		skipped: prometheus.NewCounter(prometheus.CounterOpts{
+		})),
+		skipped: metric.Shared(r, prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "duetime_stream_skipped_total",
 			Help: "Offsets stepped over because the broker serves no record there.",
-		}),
+		})),
 	}
-	if r == nil {
-		return m, nil
-	}
-	err := errors.Join(register(r, &m.undecodable), register(r, &m.remade), register(r, &m.skipped))
-	return m, err
-}
-
-// register takes over the collector that stands already: two adapters in one process count together.
-func register[C prometheus.Collector](r prometheus.Registerer, c *C) error {
-	err := r.Register(*c)
-	var already prometheus.AlreadyRegisteredError
-	if !errors.As(err, &already) {
-		return err
-	}
-	standing, ok := already.ExistingCollector.(C)
-	if !ok {
-		return err
-	}
-	*c = standing
-	return nil
 }

@@ -1,5 +1,5 @@
 // Package trust owns whom a process believes on its links and who it is there: the TLS settings that files make, and
-// which failures of a handshake no waiting cures. What it makes always checks the server's certificate and name. It opens
+// which failures of a handshake retrying cannot fix. What it makes always checks the server's certificate and name. It opens
 // no connection.
 package trust
 
@@ -69,7 +69,7 @@ func alerted(err error) bool {
 	return ok && op.Op == "remote error"
 }
 
-// Refusal is an error that no waiting cures: somebody has to look at the keys that it names.
+// Refusal is an error that retrying cannot fix: somebody has to look at the keys that it names.
 type Refusal struct {
 	Key string
 	Err error

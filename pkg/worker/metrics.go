@@ -1,11 +1,11 @@
 package worker
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/duetime/duetime/internal/metric"
 )
 
 // result is how the look at one hint ended, as the metrics name it.
@@ -63,14 +63,14 @@ var settleBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1,
 func newMetrics(reg prometheus.Registerer, mux *Mux) *metrics {
 	m := &metrics{
 		mux: mux,
-		settled: shared(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
+		settled: metric.Shared(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "duetime_tasks_settled_total", Help: "Looks at a hint, by what came of them.",
 		}, []string{"kind", "result"})),
-		lag: shared(reg, prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		lag: metric.Shared(reg, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "duetime_fire_lag_seconds", Help: "From the due time (or the making, if later) to the commit of the effect.",
 			Buckets: lagBuckets,
 		}, []string{"kind"})),
-		letGo: shared(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
+		letGo: metric.Shared(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "duetime_hints_let_go_total", Help: "Hints given up for the sweep to put again, by why.",
 		}, []string{"reason"})),
 		held:      gauge(reg, "duetime_hints_held", "Hints held for their moment or being worked on."),
@@ -79,7 +79,7 @@ func newMetrics(reg prometheus.Registerer, mux *Mux) *metrics {
 		unindexed: counter(reg, "duetime_settled_unindexed_total", "Settled or scheduled tasks whose index write is left to the sweeps."),
 		retried:   counter(reg, "duetime_batches_retried_total", "Transactions rolled back for a deadlock, a lock wait or a conflict."),
 		pauses:    counter(reg, "duetime_worker_pauses_total", "Times that the worker paused because MySQL was away."),
-		settling: shared(reg, prometheus.NewHistogram(prometheus.HistogramOpts{
+		settling: metric.Shared(reg, prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "duetime_settle_duration_seconds", Help: "Duration of one batch's transaction that committed, handlers included.",
 			Buckets: settleBuckets,
 		})),
@@ -102,27 +102,11 @@ func (m *metrics) ofKind(label string) *kindMetrics {
 }
 
 func counter(reg prometheus.Registerer, name, help string) prometheus.Counter {
-	return shared(reg, prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help}))
+	return metric.Shared(reg, prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help}))
 }
 
 func gauge(reg prometheus.Registerer, name, help string) prometheus.Gauge {
-	return shared(reg, prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help}))
-}
-
-// shared registers a collector, or gives the one that another worker of this process has registered. It panics where
-// the name stands for something else.
-func shared[C prometheus.Collector](reg prometheus.Registerer, c C) C {
-	if reg == nil {
-		return c
-	}
-	err := reg.Register(c)
-	if before, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
-		return before.ExistingCollector.(C) //nolint:forcetypeassert // Equal descriptions are of equal types here.
-	}
-	if err != nil {
-		panic(fmt.Sprintf("worker: register metrics: %v", err))
-	}
-	return c
+	return metric.Shared(reg, prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help}))
 }
 
 func (m *metrics) count(kind string, r result) {

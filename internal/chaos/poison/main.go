@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/duetime/duetime"
+	"github.com/duetime/duetime/internal/command"
 	"github.com/duetime/duetime/internal/config"
-	"github.com/duetime/duetime/internal/parts"
 	"github.com/duetime/duetime/internal/pet"
 	"github.com/duetime/duetime/internal/process"
 	"github.com/duetime/duetime/pkg/task"
@@ -30,7 +30,7 @@ var soon = task.Retry(task.Backoff{Min: 100 * time.Millisecond, Max: 500 * time.
 func main() { os.Exit(process.Main("worker", config.DefaultPath, run)) }
 
 func run(ctx context.Context, env *process.Env) error {
-	cfg, err := parts.Configure(ctx, env, func(c config.Config) string { return c.Worker.Admin })
+	cfg, err := command.Configure(ctx, env, func(c config.Config) string { return c.Worker.Admin })
 	if err != nil {
 		return err
 	}

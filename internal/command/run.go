@@ -1,4 +1,6 @@
-package parts
+// Package command is how the commands begin: their configuration, log, traces and admin address, and, for the elected ones,
+// standing for election on servers that may be away. It owns no protocol; what a command does is wired in its main.
+package command
 
 import (
 	"context"
@@ -10,9 +12,12 @@ import (
 
 	"github.com/duetime/duetime/internal/config"
 	"github.com/duetime/duetime/internal/elect"
+	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/parts"
 	"github.com/duetime/duetime/internal/process"
 	"github.com/duetime/duetime/internal/tracing"
 	"github.com/duetime/duetime/internal/trust"
+	"github.com/duetime/duetime/internal/wait"
 )
 
 // Configure is how every process begins: it reads the configuration, sets the log up, and serves the admin address that
@@ -25,6 +30,7 @@ func Configure(ctx context.Context, env *process.Env, admin func(config.Config) 
 	if err := env.SetLog(cfg.Log.Level, cfg.Log.Format); err != nil {
 		return cfg, err
 	}
+	index.LogTo(env.Log())
 	token, err := cfg.PProf.Secret()
 	if err != nil {
 		return cfg, err
@@ -51,14 +57,14 @@ type Candidate struct {
 const retryMax = 3 * time.Second
 
 // Stand waits for the schema, joins the election, and leads whenever it is this process's turn, until ctx ends. The
-// process is ready once its ZooKeeper session stands, leader or not. A term that ends with an error that no waiting
-// cures, such as a session timeout that the broker refuses, ends the process.
-func (p *Parts) Stand(ctx context.Context, env *process.Env, c Candidate) error {
+// process is ready once its ZooKeeper session stands, leader or not. A term that ends with an error that retrying cannot
+// fix, such as a session timeout that the broker refuses, ends the process.
+func Stand(ctx context.Context, env *process.Env, p *parts.Parts, c Candidate) error {
 	shown := newElected(env.Registry, c.Name)
 	if err := p.AwaitSchema(ctx); err != nil {
 		return err
 	}
-	elector, err := p.openElector(shown)
+	elector, err := openElector(p, shown)
 	if err != nil {
 		return err
 	}
@@ -75,34 +81,27 @@ func (p *Parts) Stand(ctx context.Context, env *process.Env, c Candidate) error 
 		if err == nil {
 			env.Ready()
 		}
-		return unlessStopped(ctx, permanently(err))
+		return wait.UnlessStopped(ctx, permanently(err))
 	})
-	refused := make(chan error, 1)
 	group.Go(func() error {
+		ctx, giveUp := context.WithCancelCause(ctx)
+		defer giveUp(nil)
 		err := elector.Lead(ctx, c.Name, func(ctx context.Context, term *elect.Term) error {
-			err := permanently(p.untilAsked(ctx, c, term))
-			if process.IsFatal(err) {
-				select {
-				case refused <- err:
-				default: // said already
-				}
+			err := permanently(untilAsked(ctx, p, c, term))
+			if wait.IsFatal(err) {
+				giveUp(err)
 			}
 			return err
 		})
-		return permanently(err)
-	})
-	group.Go(func() error {
-		select {
-		case err := <-refused:
-			return err
-		case <-ctx.Done():
-			return nil
+		if cause := context.Cause(ctx); wait.IsFatal(cause) {
+			return cause
 		}
+		return permanently(err)
 	})
 	return group.Wait()
 }
 
-func (p *Parts) openElector(shown *elected) (*elect.ZooKeeper, error) {
+func openElector(p *parts.Parts, shown *elected) (*elect.ZooKeeper, error) {
 	cfg := p.Config.ZooKeeper
 	password, err := cfg.Secret()
 	if err != nil {
@@ -120,19 +119,11 @@ func (p *Parts) openElector(shown *elected) (*elect.ZooKeeper, error) {
 	}, p.Store)
 }
 
-// permanently marks an error that says of itself that trying again can't help as what no waiting cures.
+// permanently marks an error that says of itself that trying again can't help as fatal.
 func permanently(err error) error {
 	var p interface{ Permanent() bool }
 	if errors.As(err, &p) && p.Permanent() {
-		return process.Fatal(err)
-	}
-	return err
-}
-
-// unlessStopped drops an error that says only that ctx has ended.
-func unlessStopped(ctx context.Context, err error) error {
-	if ctx.Err() != nil && !process.IsFatal(err) {
-		return nil
+		return wait.Fatal(err)
 	}
 	return err
 }

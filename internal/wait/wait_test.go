@@ -1,4 +1,4 @@
-package process
+package wait
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ func TestWaitRetriesAndSaysSoSparingly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		start, last, longest := time.Now(), time.Now(), time.Duration(0)
-		err := Wait(t.Context(), slog.New(slog.NewTextHandler(&out, nil)), "mysql", func(context.Context) error {
+		err := For(t.Context(), slog.New(slog.NewTextHandler(&out, nil)), "mysql", func(context.Context) error {
 			longest = max(longest, time.Since(last))
 			last = time.Now()
 			switch d := time.Since(start); {
@@ -50,7 +50,7 @@ func TestWaitRetriesAndSaysSoSparingly(t *testing.T) {
 func TestWaitThatFindsItsServerSaysNothing(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	err := Wait(t.Context(), slog.New(slog.NewTextHandler(&out, nil)), "redis", func(context.Context) error { return nil })
+	err := For(t.Context(), slog.New(slog.NewTextHandler(&out, nil)), "redis", func(context.Context) error { return nil })
 	if err != nil || out.Len() > 0 {
 		t.Errorf("got %v, said %q", err, out.String())
 	}
@@ -63,7 +63,7 @@ func TestWaitReturnsAFatalErrorAtOnce(t *testing.T) {
 		"fatal": fmt.Errorf("ping: %w", Fatal(denied)), "permanent": fmt.Errorf("ping: %w", backoff.Permanent(denied)),
 	} {
 		tries := 0
-		got := Wait(t.Context(), slog.New(slog.DiscardHandler), "mysql", func(context.Context) error { tries++; return err })
+		got := For(t.Context(), slog.New(slog.DiscardHandler), "mysql", func(context.Context) error { tries++; return err })
 		if tries != 1 || !errors.Is(got, denied) || !IsFatal(got) || !strings.HasPrefix(got.Error(), "ping: ") {
 			t.Errorf("%s: got %v after %d tries", name, got, tries)
 		}
@@ -83,11 +83,11 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			start := time.Now()
 			time.AfterFunc(time.Minute, cancel)
-			err := Wait(ctx, slog.New(slog.DiscardHandler), "mysql", probe)
+			err := For(ctx, slog.New(slog.DiscardHandler), "mysql", probe)
 			if !errors.Is(err, context.Canceled) || time.Since(start) != time.Minute {
 				t.Errorf("%s: got %v after %v, want it cancelled after 1m", name, err, time.Since(start))
 			}
-			if err := Wait(ctx, slog.New(slog.DiscardHandler), "mysql", nil); !errors.Is(err, context.Canceled) {
+			if err := For(ctx, slog.New(slog.DiscardHandler), "mysql", nil); !errors.Is(err, context.Canceled) {
 				t.Errorf("%s: got %v from a context that has ended", name, err)
 			}
 		})
@@ -98,7 +98,7 @@ func TestWaitGivesEachTryItsTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0
-		err := Wait(t.Context(), slog.New(slog.DiscardHandler), "mysql", func(ctx context.Context) error {
+		err := For(t.Context(), slog.New(slog.DiscardHandler), "mysql", func(ctx context.Context) error {
 			if tries++; tries == 3 {
 				return nil
 			}

@@ -1,4 +1,4 @@
-package parts
+package command
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/duetime/duetime/internal/elect"
 	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/parts"
 )
 
 const resignEvery = time.Second // between a leader's looks at what operators ask
@@ -15,7 +16,7 @@ const resignEvery = time.Second // between a leader's looks at what operators as
 // untilAsked leads until an operator asks terms up to this one to end: by a row in MySQL, so that no port of a process
 // changes anything. The term ends as when its function gives up: its place goes to the next in the queue at once, and
 // this process stands last, after a rest.
-func (p *Parts) untilAsked(ctx context.Context, c Candidate, term *elect.Term) error {
+func untilAsked(ctx context.Context, p *parts.Parts, c Candidate, term *elect.Term) error {
 	ctx, end := context.WithCancel(ctx)
 	var looking sync.WaitGroup
 	defer looking.Wait()

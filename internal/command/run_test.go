@@ -1,4 +1,4 @@
-package parts_test
+package command_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/command"
 	"github.com/duetime/duetime/internal/config"
 	"github.com/duetime/duetime/internal/elect"
 	"github.com/duetime/duetime/internal/parts"
@@ -23,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(pipelinetest.Main(m, pipelinetest.VerifyGoroutines())) }
 
-// refused is an error that no waiting cures.
+// refused is an error that retrying cannot fix.
 type refused struct{}
 
 func (refused) Error() string   { return "refused for good" }
@@ -57,7 +58,7 @@ func TestStand(t *testing.T) {
 			ended := make(chan int, 1)
 			go func() {
 				ended <- process.Main("event", config.DefaultPath, func(ctx context.Context, env *process.Env) error {
-					return stand(ctx, env, parts.Candidate{Name: "event", Lead: func(ctx context.Context, term *elect.Term) error {
+					return stand(ctx, env, command.Candidate{Name: "event", Lead: func(ctx context.Context, term *elect.Term) error {
 						led.Store(true)
 						return c.lead(ctx, term, stop)
 					}})
@@ -79,8 +80,8 @@ func TestStand(t *testing.T) {
 }
 
 // stand is what event's and daemon's main do.
-func stand(ctx context.Context, env *process.Env, c parts.Candidate) error {
-	cfg, err := parts.Configure(ctx, env, func(c config.Config) string { return c.Event.Admin })
+func stand(ctx context.Context, env *process.Env, c command.Candidate) error {
+	cfg, err := command.Configure(ctx, env, func(c config.Config) string { return c.Event.Admin })
 	if err != nil {
 		return err
 	}
@@ -92,7 +93,7 @@ func stand(ctx context.Context, env *process.Env, c parts.Candidate) error {
 	if err := p.Store.Migrate(ctx, migrations.Files, cfg.Namespace, cfg.Shards); err != nil {
 		return err
 	}
-	return p.Stand(ctx, env, c)
+	return command.Stand(ctx, env, p, c)
 }
 
 func configured(t *testing.T) string {

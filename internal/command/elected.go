@@ -1,4 +1,4 @@
-package parts
+package command
 
 import (
 	"sync/atomic"

@@ -1,4 +1,5 @@
-package process
+// Package wait waits for servers that a process can't do without, and tells those errors apart that waiting can't end.
+package wait
 
 import (
 	"context"
@@ -20,14 +21,14 @@ const (
 	sayAgain = 10 * time.Second
 )
 
-// fatalError is an error that no waiting cures.
+// fatalError is an error that retrying cannot fix.
 type fatalError struct{ err error }
 
 func (e fatalError) Error() string { return e.err.Error() }
 func (e fatalError) Unwrap() error { return e.err }
 
-// Fatal marks err as one that no waiting cures, such as refused credentials: Wait returns it at once, and Main's exit
-// code is 1 whatever happens besides. Fatal(nil) is nil.
+// Fatal marks err as one that retrying cannot fix, such as refused credentials: For returns it at once, and a process ends
+// with exit code 1 whatever happens besides. Fatal(nil) is nil.
 func Fatal(err error) error {
 	if err == nil {
 		return nil
@@ -44,11 +45,19 @@ func IsFatal(err error) bool {
 	return ok
 }
 
-// Wait calls probe until it returns nil, with growing, jittered pauses of at most 2 s. It logs "waiting" with what is
+// UnlessStopped drops an error that says only that ctx has ended.
+func UnlessStopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil && !IsFatal(err) {
+		return nil
+	}
+	return err
+}
+
+// For calls probe until it returns nil, with growing, jittered pauses of at most 2 s. It logs "waiting" with what is
 // waited for and why: at once, when the reason changes, and every 10 s. A probe has 5 s for one try and must honour its
-// context, since that is how fast the process can stop. Wait returns nil; or the probe's error if it is fatal (IsFatal);
+// context, since that is how fast the process can stop. For returns nil; or the probe's error if it is fatal (IsFatal);
 // or ctx's error when ctx ends.
-func Wait(ctx context.Context, logger *slog.Logger, what string, probe func(ctx context.Context) error) error {
+func For(ctx context.Context, logger *slog.Logger, what string, probe func(ctx context.Context) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
