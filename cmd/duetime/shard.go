@@ -79,7 +79,7 @@ func readShards(ctx context.Context, p *parts.Parts) ([]shardView, error) {
 }
 
 func allShards(ctx context.Context, p *parts.Parts) ([]index.Shard, error) {
-	n, err := p.Shards(ctx)
+	n, err := p.Store.ShardsEver(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ tasks of the shards again, and sets the markers at the end. Tasks fire meanwhile
 
 // whichShards reads the arguments; none are all.
 func whichShards(ctx context.Context, p *parts.Parts, args []string) ([]int, error) {
-	n, err := p.Shards(ctx)
+	n, err := p.Store.ShardsEver(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -76,7 +76,7 @@ early      %d
 
 func examine(ctx context.Context, p *parts.Parts) (verified, error) {
 	var v verified
-	shards, err := p.Shards(ctx)
+	shards, err := p.Store.ShardsEver(ctx)
 	if err != nil {
 		return v, err
 	}

@@ -1,5 +1,4 @@
-// Package loop owns time: the only ticker of the project, which says when a background pass runs again, and the Clock
-// that tells the database's time.
+// Package loop owns the rhythm of background work: when a pass runs again, and the Clock that tells the database's time.
 //
 // It promises that a pass that found a full page runs again at once, that an idle one sleeps exactly as long as it
 // asked, that a wake-up during a pass is not lost, that an error makes the next try later and later, and that no pass

@@ -191,23 +191,11 @@ func fatal(refusal, err error) error {
 	return err
 }
 
-// Shards gives how many shards must be polled: as many as there have ever been, since older rows stay where they are.
-func (p *Parts) Shards(ctx context.Context) (int, error) {
-	highest, err := p.Store.MaxShard(ctx)
-	return highest + 1, err
-}
-
 // Scheduler makes the door for services on these parts. reg may be nil.
 func (p *Parts) Scheduler(reg prometheus.Registerer) (*schedule.Client, error) {
 	return schedule.New(schedule.Config{
-		Shards: p.newShards, Actor: p.Actor, Logger: p.Log, Metrics: reg, Tracer: p.Tracer,
+		Shards: p.Store.Shards, Actor: p.Actor, Logger: p.Log, Metrics: reg, Tracer: p.Tracer,
 	}, p.Store, p.Index, p.Stream)
-}
-
-// newShards gives over how many shards new rows spread.
-func (p *Parts) newShards(ctx context.Context) (int, error) {
-	layout, err := p.Store.Layout(ctx)
-	return layout.Shards, err
 }
 
 // Away tells whether an error says that a server can't be reached.

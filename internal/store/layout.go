@@ -30,10 +30,16 @@ func (l Layout) settle(t task.Task) int {
 // Layout reads the layout afresh. It answers ErrNoSchema before the first migration.
 func (s *Store) Layout(ctx context.Context) (Layout, error) { return s.readLayout(ctx, s.db) }
 
-// MaxShard gives the highest shard in which a row may be indexed.
-func (s *Store) MaxShard(ctx context.Context) (int, error) {
+// Shards returns over how many shards new rows spread.
+func (s *Store) Shards(ctx context.Context) (int, error) {
 	l, err := s.Layout(ctx)
-	return l.Ever - 1, err
+	return l.Shards, err
+}
+
+// ShardsEver returns how many shards must be polled: as many as there have ever been, since older rows stay where they are.
+func (s *Store) ShardsEver(ctx context.Context) (int, error) {
+	l, err := s.Layout(ctx)
+	return l.Ever, err
 }
 
 // known gives the layout as last read, at the first need through q, since a caller in a transaction may hold the

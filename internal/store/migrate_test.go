@@ -35,8 +35,8 @@ func layoutStays(t *testing.T, s *store.Store) {
 	if d := cmp.Diff(want, value[store.Layout](t)(s.Layout(t.Context()))); d != "" {
 		t.Errorf("layout (-want +got):\n%s", d)
 	}
-	if got := value[int](t)(s.MaxShard(t.Context())); got != shards-1 {
-		t.Errorf("highest shard %d, want %d", got, shards-1)
+	if got := value[int](t)(s.ShardsEver(t.Context())); got != shards {
+		t.Errorf("%d shards to poll, want %d", got, shards)
 	}
 }
 

@@ -17,12 +17,12 @@
 //  1. The member joins; the group's leader splits the partitions; Consume calls fn with the session. One goroutine per
 //     partition reads ahead from the group's committed offset (from the log's start where there is none).
 //  2. fn fetches and commits. Commit takes the next offset to read, per partition.
-//  3. A member comes or goes, or the broker is lost: Lost is closed and fn's ctx ends. fn finishes what is at hand and
-//     returns; its last commits are still sent, under the old generation's number, and count if the group has not
-//     moved on.
-//  4. The member joins again only after fn has returned. The other members wait for it as long as the session timeout;
-//     after that the broker goes on without it, its later commits are refused, and what it had not committed is
-//     delivered again to others.
+//  3. A member comes or goes, or the coordinator can't be reached: the generation is over and the member joins again. Until
+//     it has, fn goes on with the partitions that it had: its commits are still sent, under the old generation's number,
+//     and count if the group has not moved on.
+//  4. When the next generation is there, Lost is closed and fn's ctx ends; fn returns, and is called with the next session.
+//     If it has not returned within three seconds, the member leaves the group until it has, so that others get its
+//     partitions. What was not committed is delivered again.
 //  5. When Consume's own ctx ends, fn's ctx ends but the membership stays alive until fn returned, so that a drain can
 //     commit. Then the member leaves, and its partitions move at once.
 package stream

@@ -31,7 +31,7 @@ func (d Drill) Epoch(ctx context.Context) (int64, error) { return d.p.epochs.Cur
 
 // Drift compares the index with the rows and counts what still differs after two seconds.
 func (d Drill) Drift(ctx context.Context) (missing, extra int64, err error) {
-	shards, err := d.p.shards(ctx)
+	shards, err := d.p.store.ShardsEver(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -46,7 +46,7 @@ func (d Drill) Tasks(ctx context.Context, ids []task.ID) ([]task.Task, error) {
 
 // Marked tells whether every shard of the index is whole: filled since its memory was last lost.
 func (d Drill) Marked(ctx context.Context) (bool, error) {
-	shards, err := d.p.shards(ctx)
+	shards, err := d.p.store.ShardsEver(ctx)
 	if err != nil {
 		return false, err
 	}

@@ -89,7 +89,7 @@ func (p *Pipeline) stages(mux *worker.Mux) ([]stage, error) {
 // event is a candidate for firing.
 func (p *Pipeline) event(number int) (stage, error) {
 	d, err := dispatch.New(dispatch.Config{
-		Lead: p.cfg.Lead, Now: p.clock.Now, Shards: p.shards, Logger: p.cfg.Logger, Metrics: p.metrics("event", number), Tracer: p.cfg.Tracer,
+		Lead: p.cfg.Lead, Now: p.clock.Now, Shards: p.store.ShardsEver, Logger: p.cfg.Logger, Metrics: p.metrics("event", number), Tracer: p.cfg.Tracer,
 	}, p.index, p.stream)
 	if err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (p *Pipeline) event(number int) (stage, error) {
 func (p *Pipeline) daemon() (stage, error) {
 	r, err := reconcile.New(reconcile.Config{
 		Interval: p.cfg.Interval, Lookahead: time.Minute, Grace: p.cfg.Grace, Retention: p.cfg.Retention,
-		Shards: p.shards, Logger: p.cfg.Logger, Metrics: p.cfg.Metrics,
+		Shards: p.store.ShardsEver, Logger: p.cfg.Logger, Metrics: p.cfg.Metrics,
 	}, daemonStore{p.store, p.epochs}, p.index, p.stream)
 	if err != nil {
 		return nil, err
@@ -144,16 +144,4 @@ func (p *Pipeline) metrics(stage string, number int) prometheus.Registerer {
 		return nil
 	}
 	return prometheus.WrapRegistererWith(prometheus.Labels{stage: strconv.Itoa(number)}, p.cfg.Metrics)
-}
-
-// shards gives how many shards must be polled: as many as there have ever been.
-func (p *Pipeline) shards(ctx context.Context) (int, error) {
-	highest, err := p.store.MaxShard(ctx)
-	return highest + 1, err
-}
-
-// newShards gives over how many shards new rows spread.
-func (p *Pipeline) newShards(ctx context.Context) (int, error) {
-	layout, err := p.store.Layout(ctx)
-	return layout.Shards, err
 }

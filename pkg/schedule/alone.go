@@ -146,7 +146,7 @@ func (c *Client) makeChanges(ctx context.Context, asked []change) ([]wrote, erro
 		return nil, err
 	}
 	c.indexer.putNow(ctx, tx.Touched())
-	c.history.add(tx.told)
+	c.history.add(tx.Events())
 	return outs, nil
 }
 

@@ -178,7 +178,7 @@ func (c *Client) InTx(ctx context.Context, fn func(tx *Tx) error) error {
 	switch {
 	case err == nil:
 		c.indexer.put(ctx, tx.Touched())
-		c.history.add(tx.told)
+		c.history.add(tx.Events())
 		return nil
 	case !c.again(last):
 		return last

@@ -18,16 +18,17 @@ const (
 	historyTimeout = 2 * time.Second        // of one write
 )
 
-// Events gives what the changes of this try mean to people, in their order and without an actor.
-func (t *Tx) Events() []task.Event { return t.told }
+// Events returns what the changes of this try mean to people, in their order and without an actor, but for those that Tell
+// has written.
+func (t *Tx) Events() []task.Event { return t.told[t.wrote:] }
 
 // Tell writes the history of the changes so far into the transaction itself, instead of after its commit: it is written
 // exactly if they are. It costs a statement.
 func (t *Tx) Tell(ctx context.Context) error {
-	if err := t.rows.Record(ctx, t.db, by(t.actor, t.told)); err != nil {
-		return t.spoil(fmt.Errorf("tell of %d changes: %w", len(t.told), err))
+	if err := t.rows.Record(ctx, t.db, by(t.actor, t.Events())); err != nil {
+		return t.spoil(fmt.Errorf("tell of %d changes: %w", len(t.Events()), err))
 	}
-	t.told = nil
+	t.wrote = len(t.told)
 	return nil
 }
 

@@ -93,6 +93,34 @@ func TestHistoryComesByItself(t *testing.T) {
 	pipelinetest.Await(t, "the line", func() bool { return len(w.life(t, made.ID)) == 1 })
 }
 
+func TestToldBehindASavepointThatIsTakenBack(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		before, behind := w.make(t, "ann"), w.make(t, "bob")
+		pipelinetest.Must(t, w.InTx(t.Context(), func(tx *schedule.Tx) error {
+			_, err := tx.Cancel(t.Context(), before.ID)
+			pipelinetest.Must(t, err)
+			_, err = tx.ExecContext(t.Context(), "SAVEPOINT one")
+			pipelinetest.Must(t, err)
+			mark := tx.Mark()
+			_, err = tx.Cancel(t.Context(), behind.ID)
+			pipelinetest.Must(t, err)
+			pipelinetest.Must(t, tx.Tell(t.Context()))
+			_, err = tx.ExecContext(t.Context(), "ROLLBACK TO SAVEPOINT one")
+			pipelinetest.Must(t, err)
+			tx.Rewind(mark)
+			return nil
+		}))
+		w.Close(t.Context())
+		if d := cmp.Diff([]string{"service cancelled "}, w.life(t, before.ID)); d != "" {
+			t.Errorf("what was changed before the savepoint (-want +got):\n%s", d)
+		}
+		if got := w.life(t, behind.ID); len(got) > 0 {
+			t.Errorf("what the savepoint took back left %v", got)
+		}
+	})
+}
+
 func TestToldInTheTransactionIsToldOnce(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {

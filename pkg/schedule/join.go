@@ -93,7 +93,7 @@ func (j *Joined) Commit(ctx context.Context) error {
 		return err
 	}
 	j.client.indexer.put(ctx, touched)
-	j.client.history.add(j.told)
+	j.client.history.add(j.Events())
 	return nil
 }
 
@@ -138,6 +138,6 @@ func (j *Joined) Index(ctx context.Context) error {
 			return fmt.Errorf("index task %s: version %d is not committed: %w", t.ID, t.Version, ErrRolledBack)
 		}
 	}
-	j.client.history.add(j.told)
+	j.client.history.add(j.Events())
 	return nil
 }

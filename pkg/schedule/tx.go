@@ -42,6 +42,7 @@ type Tx struct {
 	now   time.Time
 	log   []task.Task  // every version that this try wrote, in order
 	told  []task.Event // what those mean to people
+	wrote int          // how many of told the transaction itself has written
 	actor string
 	err   error
 
@@ -73,15 +74,17 @@ func (t *Tx) Err() error { return t.err }
 
 // Mark is a place in a try to which Rewind goes back.
 type Mark struct {
-	n, told int
-	err     error
+	n, told, wrote int
+	err            error
 }
 
 // Mark notes this place; take it where a SAVEPOINT is set.
-func (t *Tx) Mark() Mark { return Mark{n: len(t.log), told: len(t.told), err: t.err} }
+func (t *Tx) Mark() Mark { return Mark{n: len(t.log), told: len(t.told), wrote: t.wrote, err: t.err} }
 
 // Rewind forgets what was touched since the mark; call it after a ROLLBACK TO the savepoint has succeeded.
-func (t *Tx) Rewind(m Mark) { t.log, t.told, t.err = t.log[:m.n], t.told[:m.told], m.err }
+func (t *Tx) Rewind(m Mark) {
+	t.log, t.told, t.wrote, t.err = t.log[:m.n], t.told[:m.told], m.wrote, m.err
+}
 
 // Touched gives the last version of each task that this try wrote, in the order of first touch.
 func (t *Tx) Touched() []task.Task { return t.TouchedSince(Mark{}) }

@@ -21,7 +21,7 @@ func (t *try) call(call []*member) error {
 	ctx, end := t.traced(ctx, call)
 	tx, mark := &Tx{ctx: ctx, try: t}, t.changes.Mark()
 	started := time.Now()
-	err := t.invoke(ctx, func() error { return call[0].handler.call(ctx, tx, call) })
+	err := t.invoke(ctx, call[0].row.Kind, func() error { return call[0].handler.call(ctx, tx, call) })
 	took := time.Since(started)
 	t.spent += took
 	end(err)
@@ -70,7 +70,7 @@ func (t *try) note(changed task.Task) {
 }
 
 // invoke runs fn on a goroutine of its own, so that one which ignores the end of ctx can be left behind.
-func (w *Worker) invoke(ctx context.Context, fn func() error) error {
+func (w *Worker) invoke(ctx context.Context, kind string, fn func() error) error {
 	done := make(chan error, 1)
 	go func() {
 		err := errExited
@@ -93,9 +93,9 @@ func (w *Worker) invoke(ctx context.Context, fn func() error) error {
 	case err := <-done:
 		return err
 	case <-timer.C:
-		w.abandon(ctx)
+		w.abandon(ctx, kind)
 		go func() {
-			w.Logger.InfoContext(ctx, "abandoned handler came back", slog.Any("err", <-done))
+			w.Logger.InfoContext(ctx, "abandoned handler came back", slog.String("kind", kind), slog.Any("err", <-done))
 			w.abandoned.Add(-1)
 		}()
 		return errAbandoned

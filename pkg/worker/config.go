@@ -19,7 +19,7 @@ type Config struct {
 	// Batch is the most tasks in one transaction. Default 100.
 	Batch int
 	// BatchTime is the handlers' time after which a batch takes no further task and commits, so that nobody waits long
-	// for its locks. Default 50 ms; 20 ms suits SQLite, where a transaction stops every other writer.
+	// for its locks. Default 50 ms, or HandlerTimeout if that is shorter; 20 ms suits SQLite, where a transaction stops every other writer.
 	BatchTime time.Duration
 	// HandlerTimeout bounds one call of a handler. Default 10 s.
 	HandlerTimeout time.Duration
@@ -51,29 +51,28 @@ const (
 func (c Config) withDefaults() (Config, error) {
 	c.Concurrency = cmp.Or(c.Concurrency, 8)
 	c.Batch = cmp.Or(c.Batch, 100)
-	c.BatchTime = cmp.Or(c.BatchTime, 50*time.Millisecond)
 	c.HandlerTimeout = cmp.Or(c.HandlerTimeout, 10*time.Second)
+	c.BatchTime = cmp.Or(c.BatchTime, min(50*time.Millisecond, c.HandlerTimeout))
 	c.Drain = cmp.Or(c.Drain, 8*time.Second)
 	c.Patience = cmp.Or(c.Patience, 5*time.Second)
 	c.MaxUncommitted = cmp.Or(c.MaxUncommitted, max(10*c.Batch*c.Concurrency, 50_000))
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	c.Tracer = cmp.Or(c.Tracer, otel.GetTracerProvider())
-	bounds := []struct {
-		name            string
-		v, least, limit int64
-	}{
-		{"concurrency", int64(c.Concurrency), 1, 1000},
-		{"batch", int64(c.Batch), 1, 1000},
-		{"batch time", int64(c.BatchTime), int64(time.Millisecond), int64(c.HandlerTimeout)},
-		{"handler timeout", int64(c.HandlerTimeout), int64(time.Millisecond), int64(time.Hour)},
-		{"drain", int64(c.Drain), int64(time.Millisecond), int64(time.Hour)},
-		{"patience", int64(c.Patience), int64(10 * retryPause), int64(time.Hour)},
-		{"max uncommitted", int64(c.MaxUncommitted), int64(c.Batch), 10_000_000},
+	return c, cmp.Or(
+		within("Concurrency", c.Concurrency, 1, 1000),
+		within("Batch", c.Batch, 1, 1000),
+		within("HandlerTimeout", c.HandlerTimeout, time.Millisecond, time.Hour),
+		within("BatchTime", c.BatchTime, time.Millisecond, c.HandlerTimeout),
+		within("Drain", c.Drain, time.Millisecond, time.Hour),
+		within("Patience", c.Patience, 10*retryPause, time.Hour),
+		within("MaxUncommitted", c.MaxUncommitted, c.Batch, 10_000_000),
+	)
+}
+
+// within refuses a value beyond its limits.
+func within[T int | time.Duration](name string, v, least, most T) error {
+	if v < least || v > most {
+		return fmt.Errorf("worker: %s: %v is not between %v and %v", name, v, least, most)
 	}
-	for _, b := range bounds {
-		if b.v < b.least || b.v > b.limit {
-			return c, fmt.Errorf("worker: %s of %d is not between %d and %d", b.name, b.v, b.least, b.limit)
-		}
-	}
-	return c, nil
+	return nil
 }

@@ -14,9 +14,7 @@ import (
 	"github.com/duetime/duetime/internal/loop"
 )
 
-const (
-	leaveTimeout = 500 * time.Millisecond // for each of the last things before the worker is gone
-)
+const leaveTimeout = 500 * time.Millisecond // for each of the last things before the worker is gone
 
 // Worker runs tasks: it consumes the queues of the kinds in its Mux until told to stop.
 type Worker struct {
@@ -99,58 +97,69 @@ func (w *Worker) Run(ctx context.Context) error {
 
 // life holds what Run started, by the order in which it must end.
 type life struct {
-	handlers, group, tidy, after, hurry            context.Context //nolint:containedctx // Of the stages; they end one by one.
-	endHandlers, endGroup, endTidy, endAfter, rush context.CancelFunc
-	runners, consumers, tidying, aftermath         sync.WaitGroup
+	runners, tidying, consumers, aftermath *stage
+	hurry                                  *stage // has no goroutine: its end has the aftermath finish without delay
+}
+
+// stage is some goroutines that end together.
+type stage struct {
+	sync.WaitGroup
+
+	ctx context.Context //nolint:containedctx // What its goroutines end by.
+	end context.CancelFunc
+}
+
+func newStage() *stage {
+	s := &stage{}
+	s.ctx, s.end = context.WithCancel(context.Background())
+	return s
+}
+
+// stop ends the goroutines and waits for them.
+func (s *stage) stop() {
+	s.end()
+	s.Wait()
 }
 
 func newLife() *life {
-	l := &life{}
-	l.handlers, l.endHandlers = context.WithCancel(context.Background())
-	l.group, l.endGroup = context.WithCancel(context.Background())
-	l.tidy, l.endTidy = context.WithCancel(context.Background())
-	l.after, l.endAfter = context.WithCancel(context.Background())
-	l.hurry, l.rush = context.WithCancel(context.Background())
-	return l
+	return &life{runners: newStage(), tidying: newStage(), consumers: newStage(), aftermath: newStage(), hurry: newStage()}
 }
 
 func (l *life) begin(w *Worker) {
-	l.aftermath.Go(func() { w.after.run(l.after, l.hurry) })
-	l.tidying.Go(func() { w.tidy(l.tidy) })
-	l.tidying.Go(func() { w.watch(l.tidy) })
+	l.aftermath.Go(func() { w.after.run(l.aftermath.ctx, l.hurry.ctx) })
+	l.tidying.Go(func() { w.tidy(l.tidying.ctx) })
+	l.tidying.Go(func() { w.watch(l.tidying.ctx) })
 	for _, q := range w.queues {
 		for range w.Concurrency {
-			l.runners.Go(func() { q.run(l.handlers, laneBatch, w.Batch) })
-			l.runners.Go(func() { q.run(l.handlers, laneSingle, 1) })
+			l.runners.Go(func() { q.run(l.runners.ctx, laneBatch, w.Batch) })
+			l.runners.Go(func() { q.run(l.runners.ctx, laneSingle, 1) })
 		}
-		l.runners.Go(func() { q.run(l.handlers, laneSuspect, 1) })
+		l.runners.Go(func() { q.run(l.runners.ctx, laneSuspect, 1) })
 		l.consumers.Go(func() {
-			if err := w.stream.Consume(l.group, q.name, q.consume); err != nil && l.group.Err() == nil {
+			if err := w.stream.Consume(l.consumers.ctx, q.name, q.consume); err != nil && l.consumers.ctx.Err() == nil {
 				w.stop(fmt.Errorf("consume queue %s: %w", q.name, err))
 			}
 		})
 	}
 }
 
-// end stops the stages in the order of the flow, each when what feeds it has ended.
+// end stops the stages in the order of the flow, each when what feeds it has ended. The runners end by themselves; those
+// that have not after Config.Drain are told.
 func (l *life) end(w *Worker) {
 	w.Logger.Info("worker draining")
-	timer := time.AfterFunc(w.Drain, l.endHandlers)
+	late := time.AfterFunc(w.Drain, l.runners.end)
 	l.runners.Wait()
-	timer.Stop()
-	l.endHandlers()
-	l.endTidy()
-	l.tidying.Wait()
+	late.Stop()
+	l.runners.stop()
+	l.tidying.stop()
 	for _, q := range w.queues {
 		q.leave()
 	}
-	l.endGroup()
-	l.consumers.Wait()
-	hurry := time.AfterFunc(leaveTimeout, l.rush)
-	l.endAfter()
-	l.aftermath.Wait()
-	hurry.Stop()
-	l.rush()
+	l.consumers.stop()
+	late = time.AfterFunc(leaveTimeout, l.hurry.end)
+	l.aftermath.stop()
+	late.Stop()
+	l.hurry.stop()
 }
 
 // run is one runner: take, settle, give back.
@@ -195,11 +204,11 @@ func (w *Worker) pause(ctx context.Context, err error) {
 }
 
 // abandon counts a handler that ignores the end of its context; after a few of them the process is worth nothing.
-func (w *Worker) abandon(ctx context.Context) {
+func (w *Worker) abandon(ctx context.Context, kind string) {
 	w.metrics.abandoned.Inc()
-	w.Logger.ErrorContext(ctx, "handler abandoned")
+	w.Logger.ErrorContext(ctx, "handler abandoned", slog.String("kind", kind))
 	if w.abandoned.Add(1) >= abandonAt {
-		w.stop(ErrStuck)
+		w.stop(fmt.Errorf("%w: the last one was of kind %s", ErrStuck, kind))
 	}
 }
 
