@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	namespaceForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,32}$`)
+	namespaceForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 	queueForm     = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 	hostForm      = regexp.MustCompile(`^[A-Za-z0-9._:%-]+$`)
 )
@@ -77,7 +77,7 @@ func (c Config) checkNumbers(p *problems) {
 		{"daemon.lookahead", c.Daemon.Lookahead, 0, 24 * time.Hour},
 		{"daemon.grace", c.Daemon.Grace, 10 * time.Millisecond, time.Hour},
 		{"daemon.interval", c.Daemon.Interval, 10 * time.Millisecond, time.Hour},
-		{"daemon.retention", c.Daemon.Retention, time.Minute, tenYears},
+		{"daemon.retention", c.Daemon.Retention, time.Second, tenYears},
 		{"game.meal", c.Game.Meal, time.Millisecond, tenYears},
 		{"game.speedup", c.Game.Speedup, time.Millisecond, tenYears},
 	} {
@@ -111,7 +111,7 @@ func (c Config) checkWords(p *problems) {
 // in "." against "_".
 func (c Config) checkNames(p *problems) {
 	if !namespaceForm.MatchString(c.Namespace) || strings.Trim(c.Namespace, ".") == "" {
-		p.addf("namespace: %q is not 1 to 32 letters, digits or . _ - (and not dots alone)", c.Namespace)
+		p.addf("namespace: %q is not 1 to 64 letters, digits or . _ - (and not dots alone)", c.Namespace)
 	}
 	if len(c.Queues) == 0 {
 		p.addf("queues: needs at least one queue")
@@ -120,6 +120,9 @@ func (c Config) checkNames(p *problems) {
 	for _, queue := range c.Queues {
 		if !queueForm.MatchString(queue) {
 			p.addf("queues: %q is not 1 to 64 letters, digits or . _ -", queue)
+		}
+		if queue == "compensate" {
+			p.addf("queues: %q is the daemon's own consumer group", queue)
 		}
 		topic := strings.ReplaceAll(queue, ".", "_")
 		switch before, twice := seen[topic]; {

@@ -52,7 +52,7 @@ func TestClusterConformance(t *testing.T) {
 		diff(t, "standing", s, both(all[i]))
 		diff(t, "due", scanDue(t, x, i), entries(all[i]))
 		diff(t, "owners", scanOwners(t, x, i), entries(all[i]))
-		listed, err := x.Owner(t.Context(), i, all[i].Owner)
+		listed, _, err := x.Owner(t.Context(), i, all[i].Owner)
 		pipelinetest.Must(t, err)
 		diff(t, "owner", listed, entries(all[i]))
 		token, err := x.BeginRebuild(t.Context(), i)

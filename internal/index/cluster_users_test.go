@@ -68,7 +68,7 @@ func TestClusterUsers(t *testing.T) {
 		_, err = daemon.EndRebuild(ctx, i, token)
 		pipelinetest.Must(t, err)
 		diff(t, "owners", scanOwners(t, daemon, i), entries(p))
-		if _, err := game.Owner(ctx, i, p.Owner); err != nil {
+		if _, _, err := game.Owner(ctx, i, p.Owner); err != nil {
 			t.Error(err)
 		}
 	}

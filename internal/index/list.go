@@ -2,6 +2,7 @@ package index
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -10,13 +11,16 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Owner lists the owner's pending tasks by their next try. An owner without any has an empty list.
-func (x *Index) Owner(ctx context.Context, shard int, owner string) ([]task.Entry, error) {
-	members, err := x.client.ZRangeWithScores(ctx, x.ownerKey(shard, owner), 0, -1).Result()
-	if err != nil {
-		return nil, fmt.Errorf("list owner in shard %d: %w", shard, err)
+// Owner lists the owner's pending tasks by their next try. An owner without any has an empty list. Whole is false from when
+// the shard lost its memory until it was rebuilt: the list may lack tasks then.
+func (x *Index) Owner(ctx context.Context, shard int, owner string) (entries []task.Entry, whole bool, err error) {
+	p := x.client.Pipeline()
+	members := p.ZRangeWithScores(ctx, x.ownerKey(shard, owner), 0, -1)
+	marker := p.Get(ctx, x.genKey(shard)) // after the list: it stands only once all is there
+	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return nil, false, fmt.Errorf("list owner in shard %d: %w", shard, err)
 	}
-	return owned(part(owner), members), nil
+	return owned(part(owner), members.Val()), strings.HasPrefix(marker.Val(), complete), nil
 }
 
 // ScanDue walks the shard's due set, about count members a page; cursor 0 begins, a returned 0 ends. Members that

@@ -3,7 +3,6 @@ package index
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -30,15 +29,6 @@ func (x *Index) Marked(ctx context.Context, shards int) ([]bool, error) {
 		marked[s] = strings.HasPrefix(value, complete)
 	}
 	return marked, nil
-}
-
-// Whole tells whether the shard's generation marker stands.
-func (x *Index) Whole(ctx context.Context, shard int) (bool, error) {
-	value, err := x.client.Get(ctx, x.genKey(shard)).Result()
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return false, fmt.Errorf("read generation marker of shard %d: %w", shard, err)
-	}
-	return strings.HasPrefix(value, complete), nil
 }
 
 // markers reads all at once where one node has them all, otherwise in one pipeline to each node.

@@ -272,7 +272,7 @@ func (c *machine) check(t *rapid.T) {
 	c.must(t, err)
 	var owned []task.Entry
 	for o := range owners {
-		some, err := c.x.Owner(context.Background(), 0, ownerName(o))
+		some, _, err := c.x.Owner(context.Background(), 0, ownerName(o))
 		c.must(t, err)
 		owned = append(owned, some...)
 	}

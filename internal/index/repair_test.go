@@ -159,7 +159,7 @@ func TestListings(t *testing.T) {
 		check("owners", scanOwners(t, x, 1))
 		var listed []task.Entry
 		for _, o := range owners {
-			some, err := x.Owner(t.Context(), 1, o)
+			some, _, err := x.Owner(t.Context(), 1, o)
 			pipelinetest.Must(t, err)
 			diff(t, "of "+o, len(some), 25)
 			listed = append(listed, some...)

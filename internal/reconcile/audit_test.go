@@ -64,7 +64,7 @@ func TestAuditHealsLostEntriesWithinItsRate(t *testing.T) {
 			all = all[1000:]
 		}
 		w.put(t, rows...)
-		entries, err := w.sets.Owner(t.Context(), rows[0].Shard, "ann")
+		entries, _, err := w.sets.Owner(t.Context(), rows[0].Shard, "ann")
 		pipelinetest.Must(t, err)
 		for i := 0; i < len(entries); i += 10 {
 			key := w.dueKey(rows[0].Shard)

@@ -163,7 +163,7 @@ func (r *Reconciler) passes() []pass {
 		{name: "rebuild", interval: time.Second, wake: r.wake, urgent: true, run: (&rebuild{r: r}).pass},
 		{name: "audit rows", interval: sampleEvery, wake: r.wakeRows, yields: true, idles: true, run: (&auditRows{pace: pace{r: r}}).pass},
 		{name: "audit index", interval: sampleEvery, wake: r.wakeIndex, yields: true, idles: true, run: (&auditIndex{pace: pace{r: r}}).pass},
-		{name: "purge", interval: time.Minute, run: (&purge{r: r}).pass},
+		{name: "purge", interval: min(time.Minute, r.cfg.Retention), run: (&purge{r: r}).pass},
 	}
 }
 

@@ -224,7 +224,7 @@ func (w *world) publish(t testing.TB, tasks ...task.Task) {
 
 func (w *world) entry(t testing.TB, one task.Task) task.Entry {
 	t.Helper()
-	entries, err := w.sets.Owner(t.Context(), one.Shard, one.Owner)
+	entries, _, err := w.sets.Owner(t.Context(), one.Shard, one.Owner)
 	pipelinetest.Must(t, err)
 	for _, e := range entries {
 		if e.ID == one.ID {

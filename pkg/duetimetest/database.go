@@ -104,8 +104,10 @@ func Client(t testing.TB, db DB) *schedule.Client {
 // nowhere is an index and a stream that keep nothing: Fire and Tasks read the rows.
 type nowhere struct{}
 
-func (nowhere) Put(context.Context, []task.Task) error                   { return nil }
-func (nowhere) Owner(context.Context, int, string) ([]task.Entry, error) { return nil, nil }
-func (nowhere) Whole(context.Context, int) (bool, error)                 { return false, nil }
-func (nowhere) Compensate(context.Context, task.Compensation) error      { return nil }
-func (nowhere) Bury(context.Context, []task.DeadLetter) error            { return nil }
+func (nowhere) Put(context.Context, []task.Task) error              { return nil }
+func (nowhere) Compensate(context.Context, task.Compensation) error { return nil }
+func (nowhere) Bury(context.Context, []task.DeadLetter) error       { return nil }
+
+func (nowhere) Owner(context.Context, int, string) ([]task.Entry, bool, error) {
+	return nil, false, nil
+}

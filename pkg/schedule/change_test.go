@@ -342,7 +342,7 @@ func TestTasksComeFromTheIndexOrTheDatabase(t *testing.T) {
 	if entries, source, err = w.Tasks(ctx, "ann", ""); err != nil || source != schedule.FromIndex || len(entries) != 0 {
 		t.Errorf("of an index that is whole and has none, from %s: %v, %v", source, entries, err)
 	}
-	w.flushed = true
+	w.flushed, w.owned = true, []task.Entry{{Kind: "other.kind"}} // what came after the flush
 	if entries, source, err = w.Tasks(ctx, "ann", ""); err != nil || source != schedule.FromDB || len(entries) != 1 {
 		t.Errorf("of an index without memory, from %s: %v, %v", source, entries, err)
 	}

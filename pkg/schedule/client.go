@@ -45,10 +45,9 @@ type Store interface {
 type Index interface {
 	// Put makes the index hold the tasks as given, unless it knows newer versions; nil only if all were taken.
 	Put(ctx context.Context, tasks []task.Task) error
-	// Owner lists the owner's pending tasks by their next try.
-	Owner(ctx context.Context, shard int, owner string) ([]task.Entry, error)
-	// Whole tells whether the shard holds all that it should: false from when it lost its memory until it was rebuilt.
-	Whole(ctx context.Context, shard int) (bool, error)
+	// Owner lists the owner's pending tasks by their next try. Whole is false from when the shard lost its memory until it
+	// was rebuilt.
+	Owner(ctx context.Context, shard int, owner string) (entries []task.Entry, whole bool, err error)
 }
 
 // Compensator takes the ids of tasks that the daemon is to index.

@@ -26,10 +26,10 @@ var OrderExpire = task.NewKind[Expire]("order.expire", task.MaxAttempts(10))
 // nowhere is an index and a compensator that keep nothing.
 type nowhere struct{}
 
-func (nowhere) Put(context.Context, []task.Task) error                   { return nil }
-func (nowhere) Owner(context.Context, int, string) ([]task.Entry, error) { return nil, nil }
-func (nowhere) Whole(context.Context, int) (bool, error)                 { return true, nil }
-func (nowhere) Compensate(context.Context, task.Compensation) error      { return nil }
+func (nowhere) Put(context.Context, []task.Task) error              { return nil }
+func (nowhere) Compensate(context.Context, task.Compensation) error { return nil }
+
+func (nowhere) Owner(context.Context, int, string) ([]task.Entry, bool, error) { return nil, true, nil }
 
 // shop opens a client beside a table of orders.
 func shop() (client *schedule.Client, s *store.Store, closing func()) {

@@ -23,11 +23,9 @@ type fakeIndex struct {
 
 func (f fakeIndex) Put(ctx context.Context, tasks []task.Task) error { return f.put(ctx, tasks) }
 
-func (fakeIndex) Owner(context.Context, int, string) ([]task.Entry, error) {
-	return nil, errors.New("not asked here")
+func (fakeIndex) Owner(context.Context, int, string) ([]task.Entry, bool, error) {
+	return nil, false, errors.New("not asked here")
 }
-
-func (fakeIndex) Whole(context.Context, int) (bool, error) { return true, nil }
 
 // inbox keeps what was compensated.
 type inbox struct {

@@ -23,8 +23,8 @@ var (
 )
 
 // Tasks lists the owner's pending tasks, of one kind or ("") of any, by their next try, and says where the list came
-// from: the index, which may lag behind the last commit for a moment, or the database when the index is away. A list that is
-// empty because the index has lost its memory is read from the database.
+// from: the index, which may lag behind the last commit for a moment, or the database when the index is away or has lost its
+// memory.
 func (c *Client) Tasks(ctx context.Context, owner, kind string) (entries []task.Entry, source string, err error) {
 	if err := task.CheckOwner(owner); err != nil {
 		return nil, "", err
@@ -62,10 +62,9 @@ func (c *Client) fromIndex(ctx context.Context, owner, kind string) ([]task.Entr
 	if err != nil {
 		return nil, err
 	}
-	shard := task.Shard(owner, n)
-	entries, err := c.index.Owner(ctx, shard, owner)
-	if err == nil && len(entries) == 0 {
-		err = c.whole(ctx, shard)
+	entries, whole, err := c.index.Owner(ctx, task.Shard(owner, n), owner)
+	if err == nil && !whole {
+		err = errNotWhole
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list owner %s from the index: %w", owner, err)
@@ -73,15 +72,6 @@ func (c *Client) fromIndex(ctx context.Context, owner, kind string) ([]task.Entr
 	return slices.DeleteFunc(entries, func(e task.Entry) bool {
 		return e.Err != nil || kind != "" && e.Kind != kind
 	}), nil
-}
-
-// whole is an error unless the shard holds all that it should.
-func (c *Client) whole(ctx context.Context, shard int) error {
-	whole, err := c.index.Whole(ctx, shard)
-	if err == nil && !whole {
-		return errNotWhole
-	}
-	return err
 }
 
 // shardCount keeps the layout's number of shards for a minute, and for longer while it can't be read.

@@ -49,20 +49,14 @@ func (w *world) Put(_ context.Context, tasks []task.Task) error {
 	return nil
 }
 
-func (w *world) Whole(context.Context, int) (bool, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return !w.flushed, nil
-}
-
-func (w *world) Owner(_ context.Context, shard int, _ string) ([]task.Entry, error) {
+func (w *world) Owner(_ context.Context, shard int, _ string) ([]task.Entry, bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.away {
-		return nil, errors.New("index is away")
+		return nil, false, errors.New("index is away")
 	}
 	w.asked = append(w.asked, shard)
-	return slices.Clone(w.owned), nil
+	return slices.Clone(w.owned), !w.flushed, nil
 }
 
 func (w *world) Compensate(_ context.Context, c task.Compensation) error {
