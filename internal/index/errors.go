@@ -62,9 +62,6 @@ func Refusal(err error) error {
 	return nil
 }
 
-// IsOOM reports whether Redis is at its maxmemory and refused to take more.
-func IsOOM(err error) bool { return says(err, []string{"OOM"}) }
-
 func says(err error, words []string) bool {
 	return err != nil && slices.ContainsFunc(words, func(w string) bool { return redis.HasErrorPrefix(err, w) })
 }

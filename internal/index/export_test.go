@@ -12,6 +12,9 @@ func (x *Index) Client() redis.UniversalClient { return x.client }
 // Key gives the name of one of the shard's keys.
 func (x *Index) Key(shard int, name string) string { return x.shardKey(shard, name) }
 
+// IsOOM reports whether Redis is at its maxmemory and refused to take more.
+func IsOOM(err error) bool { return says(err, []string{"OOM"}) }
+
 // Encode gives a task's member.
 func Encode(t task.Task) string { return encode(t) }
 

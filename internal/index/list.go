@@ -83,15 +83,6 @@ func owned(owner string, members []redis.Z) []task.Entry {
 	return entries
 }
 
-// Count gives how many members the shard's due set holds.
-func (x *Index) Count(ctx context.Context, shard int) (int64, error) {
-	n, err := x.client.ZCard(ctx, x.dueKey(shard)).Result()
-	if err != nil {
-		return 0, fmt.Errorf("count due of shard %d: %w", shard, err)
-	}
-	return n, nil
-}
-
 // Counts gives how many members the due set of each shard holds, in one pipeline.
 func (x *Index) Counts(ctx context.Context, shards int) ([]int64, error) {
 	p := x.client.Pipeline()

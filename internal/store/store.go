@@ -30,9 +30,9 @@ type Store struct {
 }
 
 // Open prepares a store on MySQL or MariaDB. It does not dial: a server that is away shows at the first use. The DSN
-// needs only user, address and schema; what the pipeline relies on is set by OpenDB.
+// needs only user, address and schema; what the pipeline relies on is set by openDB.
 func Open(dsn string, o Options) (*Store, error) {
-	db, err := OpenDB(dsn, o)
+	db, err := openDB(dsn, o)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func OpenSQLite(path string) (*Store, error) {
 }
 
 // On makes a store of a handle that the caller opened and will close. Its connections are guarded against lost
-// transactions only if OpenDB opened it; its sessions must be READ COMMITTED.
+// transactions only if Open opened it; its sessions must be READ COMMITTED.
 func On(db *sqlx.DB) *Store {
 	s := &Store{db: db, dialect: SQLite}
 	if _, ok := db.Driver().(*mysql.MySQLDriver); ok {
@@ -160,10 +160,9 @@ func (o Options) readTimeout() time.Duration {
 	return max(o.Longest, 10*time.Second) + 10*time.Second
 }
 
-// OpenDB opens a handle as the pipeline needs it, for services that want their own statements on it: sessions at READ
-// COMMITTED and in UTC, guarded against lost transactions, parameters interpolated by the driver, a server that became
-// read-only left at once. It does not dial.
-func OpenDB(dsn string, o Options) (*sqlx.DB, error) {
+// openDB opens a handle as the pipeline needs it: sessions at READ COMMITTED and in UTC, guarded against lost transactions,
+// parameters interpolated by the driver, a server that became read-only left at once. It does not dial.
+func openDB(dsn string, o Options) (*sqlx.DB, error) {
 	return openMySQL(dsn, o, func(*mysql.Config) {})
 }
 

@@ -26,8 +26,10 @@ func benchmarkKafka(b *testing.B, addr string, n int) {
 	defer func() { _ = k.Close() }()
 	ctx, cancel := context.WithCancel(b.Context())
 	got, done := make(chan int, 1000), make(chan error, 1)
+	joined, isJoined := context.WithCancel(ctx)
 	go func() {
 		done <- k.Consume(ctx, "default", func(ctx context.Context, s stream.Session) error {
+			isJoined()
 			for {
 				ds, err := s.Fetch(ctx)
 				if err != nil {
@@ -39,7 +41,7 @@ func benchmarkKafka(b *testing.B, addr string, n int) {
 		})
 	}()
 	defer func() { cancel(); <-done }() //nolint:errcheck // a benchmark
-	<-k.Joined("default")
+	<-joined.Done()
 	entries := make([]task.Entry, n)
 	for i := range entries {
 		entries[i] = entry(fmt.Sprintf("owner-%d", i), i)

@@ -219,7 +219,6 @@ type sitting struct {
 // serve runs fn over one generation, and returns when the generation has ended. While fn has not returned heartbeats go
 // on, so that it can finish in peace when ctx ends.
 func (m *member) serve(ctx context.Context, gen *kafka.Generation) {
-	m.k.joins.done(m.sub.group)
 	if assigned := m.assigned.Swap(nil); assigned != nil {
 		gen.Start(func(ctx context.Context) { m.watch(ctx, *assigned) })
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -32,9 +31,8 @@ type Kafka struct {
 	writer    *kafka.Writer
 	inFlight  *semaphore.Weighted
 	blindfold func(kafka.GroupBalancer) kafka.GroupBalancer // tests hide partitions from it; else nil
-	joins     joins
-	ensuring  chan struct{} // held by the one who ensures
-	ensured   ensured       // guarded by ensuring
+	ensuring  chan struct{}                                 // held by the one who ensures
+	ensured   ensured                                       // guarded by ensuring
 }
 
 // NewKafka makes a Kafka of the brokers configured; it returns an error for a configuration that can't work.
@@ -106,11 +104,6 @@ func (k *Kafka) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Joined gives a channel that is closed once this process has joined the queue's group for the first time.
-func (k *Kafka) Joined(queue string) <-chan struct{} {
-	return k.joins.of(k.names.queue(queue).group).ch
-}
-
 // partitions tells how many partitions a topic has, as of at most metadataTTL ago.
 func (k *Kafka) partitions(ctx context.Context, topic string) (int, error) {
 	res, err := k.client.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{topic}})
@@ -127,32 +120,4 @@ func (k *Kafka) partitions(ctx context.Context, topic string) (int, error) {
 		}
 	}
 	return 0, fmt.Errorf("metadata of %s: %w", topic, kafka.UnknownTopicOrPartition)
-}
-
-// joins remembers which groups were joined.
-type joins struct {
-	mu sync.Mutex
-	m  map[string]*joined
-}
-
-type joined struct {
-	once sync.Once
-	ch   chan struct{}
-}
-
-func (j *joins) of(group string) *joined {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.m == nil {
-		j.m = map[string]*joined{}
-	}
-	if j.m[group] == nil {
-		j.m[group] = &joined{ch: make(chan struct{})}
-	}
-	return j.m[group]
-}
-
-func (j *joins) done(group string) {
-	g := j.of(group)
-	g.once.Do(func() { close(g.ch) })
 }

@@ -25,7 +25,6 @@ type Local struct {
 	cfg     Config
 	names   names
 	metrics *metrics
-	joins   joins
 
 	mu     sync.Mutex
 	closed bool
@@ -82,11 +81,6 @@ func (l *Local) Close() error {
 	defer l.mu.Unlock()
 	l.closed = true
 	return nil
-}
-
-// Joined gives a channel that is closed once the queue's group has been joined for the first time.
-func (l *Local) Joined(queue string) <-chan struct{} {
-	return l.joins.of(l.names.queue(queue).group).ch
 }
 
 // Publish appends a hint of each entry to its queue's topic. It answers nil when all were appended, else one error, or
@@ -223,7 +217,6 @@ func (l *Local) consume(ctx context.Context, sub subscription, partitions int,
 		if err != nil {
 			return nil
 		}
-		l.joins.done(sub.group)
 		s.metrics = l.metrics
 		err = s.run(ctx, fn)
 		if err == nil || s.isLost() || errors.Is(err, ErrSessionOver) {
