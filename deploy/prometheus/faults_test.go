@@ -75,6 +75,10 @@ func TestFaultsTurnTheirAlertsTrue(t *testing.T) {
 		s.t = t
 		s.insert(1, "pet.meal_finished", `"no meal at all"`)
 		s.await("DuetimeTasksDead", true, nil)
+		if code, out := s.Duetime(t, "dead", "discard", "--kind", "pet.meal_finished", "--yes"); code != 0 {
+			t.Fatalf("exit code %d: %s", code, out)
+		}
+		s.await("DuetimeTasksDead", false, nil)
 	})
 	t.Run("DuetimeSweepStopped", func(t *testing.T) {
 		s.t = t
