@@ -26,7 +26,7 @@ func composed(t *testing.T) *types.Project {
 	return project
 }
 
-// commands gives the names of the folders of cmd.
+// commands returns the names of the folders of cmd.
 func commands(t *testing.T) []string {
 	t.Helper()
 	entries, err := os.ReadDir("cmd")

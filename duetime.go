@@ -34,7 +34,7 @@ type Secret = config.Secret
 // DSN is a Config's address of MySQL; whatever prints it masks its password.
 type DSN = config.DSN
 
-// DefaultConfig gives every key's default.
+// DefaultConfig returns every key's default.
 func DefaultConfig() Config { return config.Default() }
 
 // LoadConfig reads the file at path and the environment's DUETIME_ overrides. An empty path means configs/duetime.yaml,
@@ -118,13 +118,13 @@ func (c *Client) AwaitStream(ctx context.Context) error { return c.parts.AwaitSt
 // DB is the client's handle on MySQL, for the service's own statements outside of a transaction.
 func (c *Client) DB() *sqlx.DB { return c.parts.Store.DB() }
 
-// Unavailable tells whether an error says that MySQL is away and nothing was committed: after ErrCommitUnknown, which may have
+// Unavailable reports whether an error says that MySQL is away and nothing was committed: after ErrCommitUnknown, which may have
 // the same cause, it is false.
 func (c *Client) Unavailable(err error) bool {
 	return !errors.Is(err, schedule.ErrCommitUnknown) && c.parts.Store.Unavailable(err)
 }
 
-// Refused tells whether an error says that MySQL refuses the credentials or the rights that go with them.
+// Refused reports whether an error says that MySQL refuses the credentials or the rights that go with them.
 func (c *Client) Refused(err error) bool { return store.IsRefused(err) }
 
 // ForUpdate is the suffix of a SELECT that locks its rows until the transaction ends.

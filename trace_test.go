@@ -56,7 +56,7 @@ func newTraced(t *testing.T, mux *worker.Mux) *traced {
 	return s
 }
 
-// find gives the ended spans of a name that the condition holds for, once there is one.
+// find returns the ended spans of a name that the condition holds for, once there is one.
 func (s *traced) find(name string, is func(tracetest.SpanStub) bool) tracetest.SpanStub {
 	s.t.Helper()
 	var found tracetest.SpanStub
@@ -79,7 +79,7 @@ func (s *traced) stored(id task.ID) string {
 	return parent
 }
 
-// about tells whether the span is of the one task.
+// about reports whether the span is of the one task.
 func about(id task.ID) func(tracetest.SpanStub) bool {
 	return func(span tracetest.SpanStub) bool {
 		return slices.ContainsFunc(span.Attributes, func(a attribute.KeyValue) bool {
@@ -88,7 +88,7 @@ func about(id task.ID) func(tracetest.SpanStub) bool {
 	}
 }
 
-// leadsTo tells whether the span links to another.
+// leadsTo reports whether the span links to another.
 func leadsTo(to trace.SpanContext) func(tracetest.SpanStub) bool {
 	return func(span tracetest.SpanStub) bool {
 		return slices.ContainsFunc(span.Links, func(l sdk.Link) bool {

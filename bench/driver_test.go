@@ -89,7 +89,7 @@ func launchDriver(role, log string, env, command []string) (*driver, error) {
 	return d, <-started
 }
 
-// pipes gives our ends and the driver's of its standard input and output.
+// pipes returns our ends and the driver's of its standard input and output.
 func pipes(d *driver) (ours, theirs []*os.File, err error) {
 	theirIn, ourIn, err := os.Pipe()
 	if err != nil {

@@ -48,7 +48,7 @@ func (p pod) container() *corev1.Container { return &p.Spec.Containers[0] }
 
 func (p pod) matches(s labels.Selector) bool { return s.Matches(labels.Set(p.Labels)) }
 
-// pods gives all templates.
+// pods returns all templates.
 func (c *cluster) pods() []pod {
 	var all []pod
 	for name, d := range c.deployments {

@@ -23,7 +23,7 @@ var talksTo = map[string][]string{
 	"migrate": {"mysql", "kafka"},
 }
 
-// serversOf gives namespace:port of each server of a configuration.
+// serversOf returns namespace:port of each server of a configuration.
 func serversOf(t *testing.T, cfg config.Config) map[string]string {
 	t.Helper()
 	at := map[string]string{"mysql": mysqlAddress, "redis": cfg.Redis.Addrs[0], "kafka": cfg.Kafka.Brokers[0], "zookeeper": cfg.ZooKeeper.Servers[0]}
@@ -94,7 +94,7 @@ func TestPoliciesSelectPods(t *testing.T) {
 	})
 }
 
-// egress gives namespace:port of all that the policies let a pod reach.
+// egress returns namespace:port of all that the policies let a pod reach.
 func (c *cluster) egress(t *testing.T, p pod) map[string]bool {
 	t.Helper()
 	open := map[string]bool{}

@@ -14,7 +14,7 @@ import (
 
 var errNotAble = errors.New("this system can't do that")
 
-// job gives the n-th job of a request. With a Count, the numbers go round while the due times go on: a job that is moved
+// job returns the n-th job of a request. With a Count, the numbers go round while the due times go on: a job that is moved
 // again gets another time.
 func job(r protocol.Request, n int64) queue.Job {
 	id := r.First + n

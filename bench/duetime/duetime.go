@@ -126,7 +126,7 @@ func (q *Queue) Accept(ctx context.Context, jobs []queue.Job) error {
 	})
 }
 
-// Move gives one pending task another time.
+// Move returns one pending task another time.
 func (q *Queue) Move(ctx context.Context, j queue.Job) error {
 	_, err := q.client.Reschedule(ctx, idOf(j.ID), task.At(j.At()))
 	return err
@@ -185,7 +185,7 @@ func (q *Queue) Settled() int64 {
 	return int64(n)
 }
 
-// Lags gives the worker's own histogram: from the due time to the commit of the effect.
+// Lags returns the worker's own histogram: from the due time to the commit of the effect.
 func (q *Queue) Lags() map[float64]uint64 {
 	lags := map[float64]uint64{}
 	for _, m := range family(q.metrics, "duetime_fire_lag_seconds") {

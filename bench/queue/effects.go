@@ -39,7 +39,7 @@ func (e *Effects) Do(ctx context.Context, j Job) error {
 	return nil
 }
 
-// Real tells whether an effect has to be written to the database.
+// Real reports whether an effect has to be written to the database.
 func (e *Effects) Real() bool { return e.db != nil }
 
 // DB is where effects are written; nil if they are not.
@@ -58,12 +58,12 @@ func (e *Effects) Done(j Job, start time.Time) {
 	e.last.Store(now)
 }
 
-// Seen gives how many handlers began, how many effects committed, and when the last one did (Unix µs).
+// Seen returns how many handlers began, how many effects committed, and when the last one did (Unix µs).
 func (e *Effects) Seen() (started, done, last int64) {
 	return e.started.Load(), e.done.Load(), e.last.Load()
 }
 
-// Marks gives the record so far.
+// Marks returns the record so far.
 func (e *Effects) Marks() []Mark {
 	e.mu.Lock()
 	defer e.mu.Unlock()

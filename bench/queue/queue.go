@@ -30,7 +30,7 @@ type Queue interface {
 
 // Mover is a Queue whose pending jobs can be moved.
 type Mover interface {
-	// Move gives the pending job another due time.
+	// Move returns the pending job another due time.
 	Move(ctx context.Context, j Job) error
 }
 
@@ -53,7 +53,7 @@ type Settler interface {
 
 // Lagger is a Queue that measures by itself how long after the due time effects commit.
 type Lagger interface {
-	// Lags gives for each bound in seconds how many effects committed within it.
+	// Lags returns for each bound in seconds how many effects committed within it.
 	Lags() map[float64]uint64
 }
 

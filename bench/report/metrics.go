@@ -5,7 +5,7 @@ import "strings"
 // Metric is one thing that is measured of a row.
 type Metric struct{ Work, Name, Unit string }
 
-// rate tells whether more is better.
+// rate reports whether more is better.
 func (m Metric) rate() bool { return strings.HasSuffix(m.Unit, "/s") }
 
 // The rows that targets speak of.

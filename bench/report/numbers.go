@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Median gives the middle one, the mean of the middle two, or 0 of none.
+// Median returns the middle one, the mean of the middle two, or 0 of none.
 func Median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0
@@ -16,7 +16,7 @@ func Median(values []float64) float64 {
 	return (s[(n-1)/2] + s[n/2]) / 2
 }
 
-// Percentile gives the smallest value that at least p percent of the sorted values don't exceed; 0 of none.
+// Percentile returns the smallest value that at least p percent of the sorted values don't exceed; 0 of none.
 func Percentile(sorted []float64, p float64) float64 {
 	if len(sorted) == 0 {
 		return 0
@@ -25,7 +25,7 @@ func Percentile(sorted []float64, p float64) float64 {
 	return sorted[min(max(rank, 1), len(sorted))-1]
 }
 
-// Distribution gives the curve of a distribution: how many percent are at most so large.
+// Distribution returns the curve of a distribution: how many percent are at most so large.
 func Distribution(sorted []float64) []Point {
 	const points = 200
 	if len(sorted) == 0 {

@@ -54,7 +54,7 @@ func (r *Results) Add(row string, m Metric, value float64) {
 	r.Figures = append(r.Figures, Figure{row, m, []float64{value}})
 }
 
-// Runs gives the figures of all runs, in their order.
+// Runs returns the figures of all runs, in their order.
 func (r *Results) Runs(row string, m Metric) []float64 {
 	for _, f := range r.Figures {
 		if f.Row == row && f.Metric == m {
@@ -64,7 +64,7 @@ func (r *Results) Runs(row string, m Metric) []float64 {
 	return nil
 }
 
-// Median gives the median of the runs; false if there was none.
+// Median returns the median of the runs; false if there was none.
 func (r *Results) Median(row string, m Metric) (float64, bool) {
 	runs := r.Runs(row, m)
 	return Median(runs), len(runs) > 0

@@ -13,7 +13,7 @@ import (
 	"github.com/duetime/duetime/internal/store"
 )
 
-// words gives what may stand at a place of the command line, for the shell to offer. A configuration or a server that does
+// words returns what may stand at a place of the command line, for the shell to offer. A configuration or a server that does
 // not answer means nothing to offer, never an error.
 type words = func() []string
 

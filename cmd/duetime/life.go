@@ -47,7 +47,7 @@ func endOf(row task.Task) (happened, bool) {
 	return end, true
 }
 
-// ends tells whether a line is that of the row's end.
+// ends reports whether a line is that of the row's end.
 func ends(e task.Event, row task.Task) bool {
 	return e.At.Equal(row.FinishedAt) && slices.Contains(
 		[]string{task.EventCancelled, task.EventSkipped, task.EventDead, task.EventDiscarded}, e.Name)

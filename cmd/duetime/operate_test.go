@@ -27,7 +27,7 @@ type lived struct {
 	} `json:"history"`
 }
 
-// life gives the lines of a task as the tool shows them: "actor event detail", the operator's name being "operator".
+// life returns the lines of a task as the tool shows them: "actor event detail", the operator's name being "operator".
 func (d deployment) life(t *testing.T, id task.ID) []string {
 	t.Helper()
 	var lines []string

@@ -60,7 +60,7 @@ func jsonFlag(cmd *cobra.Command) *bool {
 	return cmd.Flags().Bool("json", false, "write JSON to a terminal too")
 }
 
-// forPeople tells whether an answer is read by somebody, who did not ask for JSON.
+// forPeople reports whether an answer is read by somebody, who did not ask for JSON.
 func (t *tool) forPeople(asJSON bool) bool { return !asJSON && isTerminal(t.out) }
 
 func (t *tool) taskList() *cobra.Command {

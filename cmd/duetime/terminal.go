@@ -36,7 +36,7 @@ func isTerminal(f any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// width gives the columns of the terminal that the answer goes to; false if it goes elsewhere.
+// width returns the columns of the terminal that the answer goes to; false if it goes elsewhere.
 func (t *tool) width() (int, bool) {
 	if !isTerminal(t.out) {
 		return 0, false

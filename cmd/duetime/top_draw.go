@@ -83,7 +83,7 @@ func (f frame) drawRates(width int, s style) []string {
 	}
 }
 
-// oldest gives for how long the first task in line has been due, in the queues that are not paused; false for none.
+// oldest returns for how long the first task in line has been due, in the queues that are not paused; false for none.
 func (f frame) oldest() (age time.Duration, ok bool) {
 	for queue, b := range f.Backlog {
 		if _, paused := f.Paused[queue]; !paused {

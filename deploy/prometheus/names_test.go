@@ -58,7 +58,7 @@ var rare = map[string][]string{
 	"duetime_hints_let_go_total":  {"reason"},
 }
 
-// unknown gives what queries ask for and nobody shows.
+// unknown returns what queries ask for and nobody shows.
 func unknown(t *testing.T, queries []query, labels map[string][]string, recorded map[string]bool) []string {
 	t.Helper()
 	var missing []string

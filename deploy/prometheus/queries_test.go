@@ -37,7 +37,7 @@ func ruleFile(t *testing.T) *rulefmt.RuleGroups {
 	return groups
 }
 
-// ruleQueries gives the expressions of the rules, and the names that they record.
+// ruleQueries returns the expressions of the rules, and the names that they record.
 func ruleQueries(t *testing.T) (queries []query, recorded map[string]bool) {
 	t.Helper()
 	recorded = map[string]bool{}
@@ -77,7 +77,7 @@ func readDashboard(t *testing.T) dashboard {
 	return d
 }
 
-// dashboardQueries gives the expressions of the dashboard, with Grafana's own variables filled in.
+// dashboardQueries returns the expressions of the dashboard, with Grafana's own variables filled in.
 func dashboardQueries(t *testing.T) []query {
 	t.Helper()
 	d := readDashboard(t)
@@ -94,7 +94,7 @@ func dashboardQueries(t *testing.T) []query {
 	return queries
 }
 
-// selectors gives the metrics that a query asks for.
+// selectors returns the metrics that a query asks for.
 func selectors(t *testing.T, q query) []*parser.VectorSelector {
 	t.Helper()
 	expr, err := parser.ParseExpr(q.expr)

@@ -99,7 +99,7 @@ func (s *scene) look() map[string]bool {
 	return active
 }
 
-// samples gives those of one metric, as the text form has them.
+// samples returns those of one metric, as the text form has them.
 func samples(f *dto.MetricFamily, m *dto.Metric, each func(name string, extra []string, value float64)) {
 	name := f.GetName()
 	switch f.GetType() {

@@ -54,7 +54,7 @@ func (w *watch) eval(t *testing.T, at time.Time) {
 	}
 }
 
-// alerts gives the alerts whose query is true; those for longer than they wait are firing.
+// alerts returns the alerts whose query is true; those for longer than they wait are firing.
 func (w *watch) alerts() (active, firing map[string]bool) {
 	active, firing = map[string]bool{}, map[string]bool{}
 	for _, g := range w.groups {

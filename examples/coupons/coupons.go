@@ -37,7 +37,7 @@ type Coupons struct {
 	called func(n int) // after each batch of reminders; for the show
 }
 
-// reminder gives the task of a coupon. The coupon's number is its key: to schedule it again is to move it.
+// reminder returns the task of a coupon. The coupon's number is its key: to schedule it again is to move it.
 func (c *Coupons) reminder(coupon Coupon) task.Spec {
 	number := strconv.FormatInt(coupon.ID, 10)
 	at := time.UnixMilli(coupon.EndsMs).Add(-c.before)
@@ -85,7 +85,7 @@ func (c *Coupons) Leave(ctx context.Context, owner string) (cancelled int, err e
 	return cancelled, err
 }
 
-// Handlers gives what is done when reminders are due.
+// Handlers returns what is done when reminders are due.
 func (c *Coupons) Handlers() *worker.Mux {
 	mux := worker.NewMux()
 	worker.HandleBatch(mux, CouponRemind, c.remind)

@@ -80,7 +80,7 @@ func expiryOf(ctx context.Context, tx *sql.Tx, id int64) (task.ID, error) {
 	return task.ParseID(text)
 }
 
-// Handlers gives what the shop does when a task is due.
+// Handlers returns what the shop does when a task is due.
 func (s *Shop) Handlers() *worker.Mux {
 	mux := worker.NewMux()
 	worker.Handle(mux, OrderExpire, s.expire)

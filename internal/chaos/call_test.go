@@ -37,10 +37,10 @@ type call struct {
 	moved   int   // of hurried
 }
 
-// acked tells whether the change was acknowledged.
+// acked reports whether the change was acknowledged.
 func (c call) acked() bool { return c.status == http.StatusOK || c.status == http.StatusCreated }
 
-// open tells whether the change may have happened or not.
+// open reports whether the change may have happened or not.
 func (c call) open() bool { return c.status == 0 || c.status == http.StatusServiceUnavailable }
 
 // petAnswer is what the game answers of a pet.

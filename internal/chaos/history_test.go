@@ -122,5 +122,5 @@ type meal struct {
 // lag is how long after its time the meal's effect came: from its due time, or from when it was made if that is later.
 func (m *meal) lag() time.Duration { return time.Duration(m.at-max(m.due, m.made)) * time.Millisecond }
 
-// ate tells whether the effect came.
+// ate reports whether the effect came.
 func (m *meal) ate() bool { return m.over && !m.cancelled }

@@ -236,7 +236,7 @@ func (w *world) inKafka(t *testing.T, do func(c *kafka.Client) error) {
 	pipelinetest.Must(t, do(&kafka.Client{Addr: kafka.TCP(w.kafka.Addr()), Transport: transport, Timeout: time.Minute}))
 }
 
-// committed gives the workers' offsets in the hints topic, -1 where there is none.
+// committed returns the workers' offsets in the hints topic, -1 where there is none.
 func (w *world) committed(t *testing.T) ends {
 	t.Helper()
 	now := ends{}

@@ -48,16 +48,16 @@ func (s SASL) secret() secret  { return secret{"kafka.sasl.password", s.Password
 func (z ZooKeeper) secret() secret { return secret{"zookeeper.password", z.Password, z.PasswordFile} }
 func (p PProf) secret() secret     { return secret{"pprof.token", p.Token, p.TokenFile} }
 
-// Secret gives the password, from its file if it has one.
+// Secret returns the password, from its file if it has one.
 func (r Redis) Secret() (Secret, error) { return r.secret().read() }
 
-// Secret gives the password, from its file if it has one.
+// Secret returns the password, from its file if it has one.
 func (s SASL) Secret() (Secret, error) { return s.secret().read() }
 
-// Secret gives the password, from its file if it has one.
+// Secret returns the password, from its file if it has one.
 func (z ZooKeeper) Secret() (Secret, error) { return z.secret().read() }
 
-// Secret gives the token, from its file if it has one; empty is off.
+// Secret returns the token, from its file if it has one; empty is off.
 func (p PProf) Secret() (Secret, error) {
 	token, err := p.secret().read()
 	if err == nil && p.TokenFile != "" && len(token) < shortestToken {
@@ -66,7 +66,7 @@ func (p PProf) Secret() (Secret, error) {
 	return token, err
 }
 
-// Secret gives the DSN with its password, from its file if it has one.
+// Secret returns the DSN with its password, from its file if it has one.
 func (m MySQL) Secret() (DSN, error) {
 	if m.PasswordFile == "" {
 		return m.DSN, nil
@@ -83,7 +83,7 @@ func (m MySQL) Secret() (DSN, error) {
 	return DSN(dsn.FormatDSN()), nil
 }
 
-// read gives the text of the file without the line break at its end, or the value where there is no file.
+// read returns the text of the file without the line break at its end, or the value where there is no file.
 func (s secret) read() (Secret, error) {
 	if s.file == "" {
 		return s.value, nil

@@ -45,7 +45,7 @@ func (c Config) String() string {
 // GoString is String under the verb %#v.
 func (c Config) GoString() string { return c.String() }
 
-// LogValue gives one attribute for each key.
+// LogValue returns one attribute for each key.
 func (c Config) LogValue() slog.Value {
 	fields := fieldsOf(&c)
 	attrs := make([]slog.Attr, len(fields))

@@ -14,7 +14,7 @@ const mask = "***"
 // string(s) is the text itself.
 type Secret string
 
-// String gives the mask.
+// String returns the mask.
 func (s Secret) String() string {
 	if s == "" {
 		return ""
@@ -22,16 +22,16 @@ func (s Secret) String() string {
 	return mask
 }
 
-// GoString gives the mask.
+// GoString returns the mask.
 func (s Secret) GoString() string { return s.String() }
 
 // Format writes the mask under every verb: fmt asks neither String nor GoString under a verb that is not of a text.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
 
-// MarshalText gives the mask to JSON, YAML and others.
+// MarshalText returns the mask to JSON, YAML and others.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// LogValue gives the mask to logs.
+// LogValue returns the mask to logs.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
 // DSN is user:password@tcp(host:port)/schema. Whatever prints, logs or encodes it shows a mask in the password's place;

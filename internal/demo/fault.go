@@ -61,7 +61,7 @@ func (s *stage) breakThings(ctx context.Context) ([]fault, error) {
 	return faults, nil
 }
 
-// watch gives the moment from which the cause is mended and no task is late: a second of quiet shows it.
+// watch returns the moment from which the cause is mended and no task is late: a second of quiet shows it.
 func (s *stage) watch(ctx context.Context, began time.Time, mended func(context.Context) (bool, error)) (time.Time, error) {
 	healed, whole := began, false
 	for time.Since(healed) < quiet || !whole {

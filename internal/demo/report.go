@@ -63,7 +63,7 @@ func (s *stage) report(ctx context.Context, faults []fault) (report, error) {
 	return r, nil
 }
 
-// lags gives percentiles in milliseconds, of the tasks due outside of the faults' windows.
+// lags returns percentiles in milliseconds, of the tasks due outside of the faults' windows.
 func lags(firings []pet.Firing, faults []fault) (p50, p99, most float64) {
 	var all []time.Duration
 	for _, f := range firings {

@@ -38,7 +38,7 @@ func (c *crowd) reach(now time.Time, cfg Config) (lead time.Duration, limit int)
 	return task.MaxLead, min(cfg.Limit, c.room-c.ahead)
 }
 
-// follows tells whether the next claim goes beyond the lead.
+// follows reports whether the next claim goes beyond the lead.
 func (c *crowd) follows() bool { return c.there && c.ahead < c.room }
 
 // note takes in what a claim up to a lead and a limit gave. within is the moment up to which entries are claimed anyway.

@@ -11,7 +11,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// measured gives the samples of one metric by its first label, or by "" without labels.
+// measured returns the samples of one metric by its first label, or by "" without labels.
 func measured(t *testing.T, from prometheus.Gatherer, name string) map[string]*dto.Metric {
 	t.Helper()
 	families, err := from.Gather()

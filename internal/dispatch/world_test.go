@@ -115,7 +115,7 @@ func (w *world) stands(t testing.TB, of task.Task) task.Score {
 	return s[0].Due
 }
 
-// count gives how many members the due set of shard 0 holds.
+// count returns how many members the due set of shard 0 holds.
 func (w *world) count(t testing.TB) int64 {
 	t.Helper()
 	counts, err := w.index.Counts(t.Context(), 1)
@@ -196,7 +196,7 @@ func (f *faulty) Compensate(ctx context.Context, c task.Compensation) error {
 	return f.Local.Compensate(ctx, c)
 }
 
-// hints gives how often the task's hint was published.
+// hints returns how often the task's hint was published.
 func (f *faulty) hints(of task.Task) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

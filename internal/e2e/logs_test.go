@@ -76,7 +76,7 @@ func TestLogKeysAreDocumented(t *testing.T) {
 	}
 }
 
-// keysIn gives the keys of all log lines of a file; what is no literal where a key must be comes as "not a literal".
+// keysIn returns the keys of all log lines of a file; what is no literal where a key must be comes as "not a literal".
 func keysIn(file *ast.File) []string {
 	var keys []string
 	ast.Inspect(file, func(n ast.Node) bool {

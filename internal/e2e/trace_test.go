@@ -59,7 +59,7 @@ func (r *received) take(req *http.Request) error {
 	return err
 }
 
-// find gives a span of the service that the condition holds for; nil while there is none.
+// find returns a span of the service that the condition holds for; nil while there is none.
 func (r *received) find(service, name string, is func(*traces.Span) bool) *traces.Span {
 	r.mu.Lock()
 	defer r.mu.Unlock()

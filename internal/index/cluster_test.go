@@ -23,7 +23,7 @@ func openCluster(t *testing.T) (*pipelinetest.RedisCluster, *index.Index) {
 	return servers, open(t, index.Config{Mode: index.Cluster, Addrs: servers.Addrs()})
 }
 
-// spread gives one task per shard, due in the shard's number of milliseconds.
+// spread returns one task per shard, due in the shard's number of milliseconds.
 func spread() []task.Task {
 	var all []task.Task
 	for s := range clusterShards {
@@ -146,7 +146,7 @@ func TestClusterFollowsAMovedSlot(t *testing.T) {
 	}
 }
 
-// migrate gives the shard's slot, with its keys, to the next node.
+// migrate returns the shard's slot, with its keys, to the next node.
 func migrate(t *testing.T, x *index.Index, servers *pipelinetest.RedisCluster, shard int) {
 	t.Helper()
 	ctx := t.Context()

@@ -51,7 +51,7 @@ func unnamed(err error) bool {
 // the server: no later try with the same configuration will do better.
 func IsRefused(err error) bool { return Refusal(err) != nil }
 
-// Refusal gives an error that retrying cannot fix with the names of the keys to look at; nil for all other errors.
+// Refusal returns an error that retrying cannot fix with the names of the keys to look at; nil for all other errors.
 func Refusal(err error) error {
 	switch {
 	case trust.Refused(err):

@@ -6,16 +6,16 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Client gives the connections, so that tests can look under the API and break things.
+// Client returns the connections, so that tests can look under the API and break things.
 func (x *Index) Client() redis.UniversalClient { return x.client }
 
-// Key gives the name of one of the shard's keys.
+// Key returns the name of one of the shard's keys.
 func (x *Index) Key(shard int, name string) string { return x.shardKey(shard, name) }
 
 // IsOOM reports whether Redis is at its maxmemory and refused to take more.
 func IsOOM(err error) bool { return says(err, []string{"OOM"}) }
 
-// Encode gives a task's member.
+// Encode returns a task's member.
 func Encode(t task.Task) string { return encode(t) }
 
 // Decode reads a member.

@@ -83,7 +83,7 @@ func owned(owner string, members []redis.Z) []task.Entry {
 	return entries
 }
 
-// Counts gives how many members the due set of each shard holds, in one pipeline.
+// Counts returns how many members the due set of each shard holds, in one pipeline.
 func (x *Index) Counts(ctx context.Context, shards int) ([]int64, error) {
 	p := x.client.Pipeline()
 	answers := make([]*redis.IntCmd, shards)

@@ -17,7 +17,7 @@ const (
 
 var errMember = errors.New("not a member of the index")
 
-// encode gives the task's member: its 16 id bytes, then kind, queue, owner and subject. It does not change during the
+// encode returns the task's member: its 16 id bytes, then kind, queue, owner and subject. It does not change during the
 // task's life.
 func encode(t task.Task) string {
 	queue := t.Queue

@@ -38,7 +38,7 @@ func newerThan(a, b int64) bool {
 	return false
 }
 
-// reference gives the newer version that stands, and whether any does.
+// reference returns the newer version that stands, and whether any does.
 func (m *model) reference(id task.ID) (int64, bool) {
 	d, inDue := m.due[id]
 	o, inOwner := m.owner[id]
@@ -110,7 +110,7 @@ func (m *model) standing(id task.ID) task.Standing {
 	return s
 }
 
-// sorted gives the set as Redis orders it: by score, then by member.
+// sorted returns the set as Redis orders it: by score, then by member.
 func sorted(set map[task.ID]task.Task) []task.Entry {
 	return slices.SortedFunc(maps.Values(entriesOf(set)), func(a, b task.Entry) int {
 		if a.Score != b.Score {

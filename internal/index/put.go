@@ -33,7 +33,7 @@ func (x *Index) Put(ctx context.Context, tasks []task.Task) error {
 // soonWithin is far more than a dispatcher ever sleeps, and than clocks differ by.
 const soonWithin = 10 * time.Minute
 
-// soon tells whether a dispatcher may have to be woken for the task.
+// soon reports whether a dispatcher may have to be woken for the task.
 func soon(t task.Task) bool { return time.Until(t.RunAt) < soonWithin }
 
 // newest keeps the highest version of each task: a script looks at what stood before its call, and calls of one
@@ -54,7 +54,7 @@ func newest(tasks []task.Task) []task.Task {
 	return kept
 }
 
-// number gives the score's shortest exact text; absent is the empty string.
+// number returns the score's shortest exact text; absent is the empty string.
 func number(s task.Score) string {
 	if s == task.NoScore {
 		return ""

@@ -7,7 +7,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Standings gives, for each task, what the two sets of its shard hold for it; both scores of one task are of one
+// Standings returns, for each task, what the two sets of its shard hold for it; both scores of one task are of one
 // moment. State and version of the tasks are not looked at.
 func (x *Index) Standings(ctx context.Context, tasks []task.Task) ([]task.Standing, error) {
 	b := x.batches(x.scripts.standings, x.plain)

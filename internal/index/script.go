@@ -102,7 +102,7 @@ func (x *Index) exec(ctx context.Context, calls []*call, send func(redis.Pipelin
 	}
 }
 
-// unsent gives the pipeline's error to its calls if none has one of its own: a connection that was refused at its
+// unsent returns the pipeline's error to its calls if none has one of its own: a connection that was refused at its
 // greeting leaves the answers as they were, and they would pass for successes.
 func unsent(calls []*call, err error) {
 	if slices.ContainsFunc(calls, func(c *call) bool { return c.reply.Err() != nil }) {
@@ -113,7 +113,7 @@ func unsent(calls []*call, err error) {
 	}
 }
 
-// lost gives the calls whose script the server did not know. A claim that went with a lost ack runs again too: it has
+// lost returns the calls whose script the server did not know. A claim that went with a lost ack runs again too: it has
 // answered with what the ack would have removed.
 func (x *Index) lost(calls []*call) []*call {
 	first := slices.IndexFunc(calls, func(c *call) bool { return noScript(c.reply.Err()) })

@@ -67,7 +67,7 @@ func (x *Index) Evicted(ctx context.Context) (int64, error) {
 	return total, nil
 }
 
-// facts gives the named fields of INFO from every master, sorted.
+// facts returns the named fields of INFO from every master, sorted.
 func (x *Index) facts(ctx context.Context, sections []string, names ...string) ([]string, error) {
 	var mu sync.Mutex
 	var all []string
@@ -104,7 +104,7 @@ func (x *Index) eachMaster(ctx context.Context, fn func(context.Context, *redis.
 	}
 }
 
-// master gives the client of the server that holds the key.
+// master returns the client of the server that holds the key.
 func (x *Index) master(ctx context.Context, key string) (*redis.Client, error) {
 	switch c := x.client.(type) {
 	case *redis.ClusterClient:

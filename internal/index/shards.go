@@ -100,7 +100,7 @@ func (x *Index) OwnerSets(ctx context.Context, n int) ([]int64, error) {
 	return counts, nil
 }
 
-// shardOf gives the shard of an owner's key.
+// shardOf returns the shard of an owner's key.
 func (x *Index) shardOf(key string) (int, bool) {
 	rest, ours := strings.CutPrefix(key, x.namespace+":{")
 	number, _, tagged := strings.Cut(rest, "}")

@@ -14,9 +14,9 @@ const resubscribePause = 200 * time.Millisecond
 
 // Wakes calls fn for every entry that became the first one not yet claimed in its shard, of the shards 0 … shards-1,
 // with the entry's time. It subscribes until ctx is done, again after every loss of the connection, and then returns
-// ctx's error. Wake-ups published while it was not connected are lost; each time that it is, it calls fn for every shard
-// with the zero time. fn must return quickly and be safe for
-// concurrent calls: in Cluster every shard has a connection of its own, since shards may live on different nodes.
+// ctx's error. Wake-ups published while it was not connected are lost; each time that it is, it calls fn for every
+// shard with the zero time. fn must return quickly and be safe for concurrent calls: in Cluster every shard has a
+// connection of its own, since shards may live on different nodes.
 func (x *Index) Wakes(ctx context.Context, shards int, fn func(shard int, at time.Time)) error {
 	of := make(map[string]int, shards)
 	for s := range shards {

@@ -58,14 +58,14 @@ func newGap(reg prometheus.Registerer) prometheus.Gauge {
 	}))
 }
 
-// Now gives the database's time as learnt.
+// Now returns the database's time as learnt.
 func (c *Clock) Now() time.Time {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.Local().Add(c.offset).UTC()
 }
 
-// Local gives the local time as the monotonic clock counts it: it never jumps.
+// Local returns the local time as the monotonic clock counts it: it never jumps.
 func (c *Clock) Local() time.Time { return c.at(time.Since(c.start)) }
 
 // at is the local time so long after start, as the monotonic clock counts it.
@@ -108,7 +108,7 @@ func (c *Clock) learn(s sample) {
 	c.offset = best.offset
 }
 
-// contradicts tells whether the two can't have been taken of the same clock.
+// contradicts reports whether the two can't have been taken of the same clock.
 func (s sample) contradicts(other sample) bool {
 	return (s.offset - other.offset).Abs() > (s.round+other.round)/2+drift
 }

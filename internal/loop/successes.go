@@ -21,7 +21,7 @@ func NewSuccesses(reg prometheus.Registerer) *Successes {
 	return s
 }
 
-// Of gives what a loop calls after a pass that went well: Config.Succeeded. A nil s notes nothing.
+// Of returns what a loop calls after a pass that went well: Config.Succeeded. A nil s notes nothing.
 func (s *Successes) Of(loop string) func() {
 	if s == nil {
 		return func() {}

@@ -90,7 +90,7 @@ func (w *world) row(id task.ID) task.Task {
 	return rows[0]
 }
 
-// life gives the lines of a task, or those of no task, as "actor event: detail".
+// life returns the lines of a task, or those of no task, as "actor event: detail".
 func (w *world) life(id task.ID) []string {
 	w.t.Helper()
 	text, args := "SELECT actor, event, detail FROM duetime_history WHERE task IS NULL ORDER BY seq", []any{}

@@ -198,7 +198,7 @@ func (p *Parts) Scheduler(reg prometheus.Registerer) (*schedule.Client, error) {
 	}, p.Store, p.Index, p.Stream)
 }
 
-// Away tells whether an error says that a server can't be reached.
+// Away reports whether an error says that a server can't be reached.
 func (p *Parts) Away(err error) bool {
 	if _, refused := errors.AsType[*trust.Refusal](err); refused {
 		return false

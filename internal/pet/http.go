@@ -33,7 +33,7 @@ type API struct {
 
 // Classifier tells what kind of trouble a database error is.
 type Classifier interface {
-	// Unavailable tells whether the database is away.
+	// Unavailable reports whether the database is away.
 	Unavailable(err error) bool
 }
 

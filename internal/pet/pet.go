@@ -79,7 +79,7 @@ type row struct {
 	MealSource    *string `db:"meal_source"`
 }
 
-// mealID gives the task of the pet's latest meal; zero when it has none.
+// mealID returns the task of the pet's latest meal; zero when it has none.
 func (r row) mealID() task.ID {
 	if r.MealTaskID == nil {
 		return task.ID{}

@@ -37,12 +37,12 @@ func (s tables) insert(ctx context.Context, q sqlx.ExecerContext, r row) (int64,
 	return res.LastInsertId()
 }
 
-// read gives a pet without locking it; errNoPet when there is none.
+// read returns a pet without locking it; errNoPet when there is none.
 func (s tables) read(ctx context.Context, q sqlx.QueryerContext, id int64) (row, error) {
 	return s.one(ctx, q, id, "")
 }
 
-// lock gives a pet and keeps others from changing it until the transaction ends.
+// lock returns a pet and keeps others from changing it until the transaction ends.
 func (s tables) lock(ctx context.Context, q sqlx.QueryerContext, id int64) (row, error) {
 	return s.one(ctx, q, id, s.forUpdate)
 }
@@ -72,7 +72,7 @@ func (s tables) lockAll(ctx context.Context, q sqlx.QueryerContext, ids []int64)
 	return rows, nil
 }
 
-// fast gives the owner's pets that have had a meal and have a speed-up card, without locking them.
+// fast returns the owner's pets that have had a meal and have a speed-up card, without locking them.
 func (s tables) fast(ctx context.Context, q sqlx.QueryerContext, owner string) ([]row, error) {
 	var rows []row
 	err := sqlx.SelectContext(ctx, q, &rows, `SELECT `+petColumns+` FROM pets
@@ -105,7 +105,7 @@ func (s tables) takeCards(ctx context.Context, q sqlx.ExecerContext, ids []int64
 	return nil
 }
 
-// finish gives pets what a meal gives, and ends their meal if it is one of these: a pet that was given another one since
+// finish returns pets what a meal gives, and ends their meal if it is one of these: a pet that was given another one since
 // goes on with it. meal_source comes first because MySQL assigns from left to right.
 func (s tables) finish(ctx context.Context, q sqlx.ExecerContext, ids []int64, meals []string) error {
 	if len(ids) == 0 {
@@ -123,7 +123,7 @@ meal_task_id = CASE WHEN meal_task_id IN (?) THEN NULL ELSE meal_task_id END WHE
 	return nil
 }
 
-// finishAndFeed gives pets what a meal gives, and starts the meal that an armed card pays.
+// finishAndFeed returns pets what a meal gives, and starts the meal that an armed card pays.
 func (s tables) finishAndFeed(ctx context.Context, q sqlx.ExecerContext, next []row) error {
 	if len(next) == 0 {
 		return nil

@@ -150,7 +150,7 @@ func (a App) Metric(t testing.TB, prefix string) float64 {
 	return sum
 }
 
-// Leads tells whether the event process says that it leads.
+// Leads reports whether the event process says that it leads.
 func (a App) Leads(t testing.TB) bool { t.Helper(); return a.Metric(t, "duetime_leader ") == 1 }
 
 // Says counts the log lines that contain text.

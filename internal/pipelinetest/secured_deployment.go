@@ -62,10 +62,10 @@ func OwnSecuredServers(t testing.TB, namespace string, kafkaLines ...string) *Se
 
 func (s *Secured) file(user string) string { return filepath.Join(s.dir, user+".password") }
 
-// Password gives a user's, which is the same on each server.
+// Password returns a user's, which is the same on each server.
 func (s *Secured) Password(user string) string { return s.password[user] }
 
-// filled gives the text of a file in deploy with its variables filled in.
+// filled returns the text of a file in deploy with its variables filled in.
 func (s *Secured) filled(t testing.TB, path string, more map[string]string) string {
 	t.Helper()
 	root, err := moduleRoot()

@@ -26,7 +26,7 @@ func profiles(token string) http.Handler {
 	})
 }
 
-// bears tells whether the request shows the token, in a time that tells nothing of how much of it is right, nor of how
+// bears reports whether the request shows the token, in a time that tells nothing of how much of it is right, nor of how
 // long it is: sums of one length are compared.
 func bears(r *http.Request, token string) bool {
 	scheme, shown, _ := strings.Cut(r.Header.Get("Authorization"), " ")

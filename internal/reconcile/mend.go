@@ -17,7 +17,7 @@ const (
 // errRestless says that some tasks moved under every try to mend them: their writers are at work.
 var errRestless = errors.New("tasks keep moving")
 
-// clock gives the database's time: the moment read when the pass began, and what went by since. A long pass must not
+// clock returns the database's time: the moment read when the pass began, and what went by since. A long pass must not
 // take a row whose moment has come meanwhile for one that should still stand in the due set.
 type clock func() time.Time
 
@@ -148,7 +148,7 @@ func (r *Reconciler) right(row task.Task, seen task.Standing, now clock, want ai
 	return task.Standing{Due: due, Owner: score}
 }
 
-// again gives the tasks that must be looked at once more after a repair: those whose rows have changed since they were
+// again returns the tasks that must be looked at once more after a repair: those whose rows have changed since they were
 // read, or all when some standing had moved on since it was read, so that its repair did nothing.
 func (r *Reconciler) again(ctx context.Context, repairs []task.Repair, done int, before map[task.ID]task.Task) ([]task.Task, error) {
 	tasks := make([]task.Task, len(repairs))
@@ -162,7 +162,7 @@ func (r *Reconciler) again(ctx context.Context, repairs []task.Repair, done int,
 	return r.moved(ctx, tasks)
 }
 
-// moved gives those of the tasks whose rows are no longer at their versions.
+// moved returns those of the tasks whose rows are no longer at their versions.
 func (r *Reconciler) moved(ctx context.Context, tasks []task.Task) ([]task.Task, error) {
 	after, err := r.rows(ctx, tasks)
 	if err != nil {

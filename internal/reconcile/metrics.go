@@ -68,7 +68,7 @@ func (m *metrics) absent(rows []task.Task) {
 	}
 }
 
-// kind gives the label of a kind: its name, for the first hundred.
+// kind returns the label of a kind: its name, for the first hundred.
 func (m *metrics) kind(name string) string {
 	if _, known := m.kinds.Load(name); known {
 		return name

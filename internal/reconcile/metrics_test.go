@@ -13,7 +13,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// drift gives duetime_index_drift_total by kind and direction.
+// drift returns duetime_index_drift_total by kind and direction.
 func drift(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := from.Gather()
@@ -66,7 +66,7 @@ func TestRebuildIsNoDrift(t *testing.T) {
 	}
 }
 
-// TestKindsOfDriftAreBounded gives the daemon more names than any service has.
+// TestKindsOfDriftAreBounded returns the daemon more names than any service has.
 func TestKindsOfDriftAreBounded(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewPedanticRegistry()

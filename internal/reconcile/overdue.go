@@ -176,7 +176,7 @@ func (t turn) has(row task.Task, b Backlog) bool {
 	return t.step(age, steps) != t.step(age-t.now.Sub(t.last), steps)
 }
 
-// fresh tells whether the partition's unread hints are all of this moment: under steady load some hint is always on its
+// fresh reports whether the partition's unread hints are all of this moment: under steady load some hint is always on its
 // way, and none of them can be that of a row beyond its grace.
 func (t turn) fresh(owner string, b Backlog) bool {
 	return b.Explains(owner, t.now.Add(time.Minute)) && !b.Explains(owner, t.now.Add(-freshLag))

@@ -28,7 +28,7 @@ func (w *world) flying(t testing.TB, tasks ...task.Task) []task.Task {
 	return rows
 }
 
-// strangers gives two owners whose hints go to different partitions.
+// strangers returns two owners whose hints go to different partitions.
 func (w *world) strangers(t testing.TB) (string, string) {
 	t.Helper()
 	b, err := w.hints.Backlog(t.Context(), "default")

@@ -27,7 +27,7 @@ type Store interface {
 	Purge(ctx context.Context, before time.Time, limit int) (int, error)
 	// PurgeHistory is Purge for the lines of the history.
 	PurgeHistory(ctx context.Context, before time.Time, limit int) (int, error)
-	// Paused gives the queues whose tasks an operator wants left alone, each since when.
+	// Paused returns the queues whose tasks an operator wants left alone, each since when.
 	Paused(ctx context.Context) (map[string]time.Time, error)
 	Current(ctx context.Context, name string) (int64, error)
 }
@@ -62,7 +62,7 @@ type Backlog = interface {
 	Explains(owner string, by time.Time) bool
 	// Clear reports whether every hint of the owner's partition was read.
 	Clear(owner string) bool
-	// Partition gives the owner's partition.
+	// Partition returns the owner's partition.
 	Partition(owner string) int
 }
 

@@ -257,7 +257,7 @@ func (w *world) ownerKey(shard int, owner string) string {
 	return fmt.Sprintf("%s:{%d}:owner:%s", w.ns, shard, owner)
 }
 
-// standing gives what the sets hold for one task.
+// standing returns what the sets hold for one task.
 func (w *world) standing(t testing.TB, one task.Task) task.Standing {
 	t.Helper()
 	s, err := w.sets.Standings(t.Context(), []task.Task{one})
@@ -277,7 +277,7 @@ func both(one task.Task) task.Standing {
 	return task.Standing{Due: task.ScoreOf(one), Owner: task.ScoreOf(one)}
 }
 
-// members gives all that the sets hold: by set and task, the score.
+// members returns all that the sets hold: by set and task, the score.
 func (w *world) members(t testing.TB) map[string]task.Score {
 	t.Helper()
 	all := map[string]task.Score{}
@@ -299,7 +299,7 @@ func (w *world) members(t testing.TB) map[string]task.Score {
 	return all
 }
 
-// truth gives what the sets must hold by what the rows say.
+// truth returns what the sets must hold by what the rows say.
 func (w *world) truth(t testing.TB) map[string]task.Score {
 	t.Helper()
 	all := map[string]task.Score{}

@@ -9,7 +9,7 @@ const (
 	SQLite
 )
 
-// String gives the name of the dialect, which is also the name of its folder of migrations.
+// String returns the name of the dialect, which is also the name of its folder of migrations.
 func (d Dialect) String() string {
 	if d == SQLite {
 		return "sqlite"

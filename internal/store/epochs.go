@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// Take gives the next epoch of this name: greater than every one given before, by any process. An error may have used
+// Take returns the next epoch of this name: greater than every one given before, by any process. An error may have used
 // one up.
 func (s *Store) Take(ctx context.Context, name string) (int64, error) {
 	return s.TakeAbove(ctx, name, 0)
@@ -38,7 +38,7 @@ func (s *Store) take(ctx context.Context, name string, stored int64) (int64, err
 	return r.LastInsertId()
 }
 
-// Current gives the newest epoch of this name; 0 if none was ever taken.
+// Current returns the newest epoch of this name; 0 if none was ever taken.
 func (s *Store) Current(ctx context.Context, name string) (int64, error) {
 	var epoch int64
 	err := s.db.QueryRowxContext(ctx, "SELECT epoch FROM duetime_epochs WHERE name = ?", name).Scan(&epoch)

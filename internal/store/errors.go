@@ -83,7 +83,7 @@ func isContext(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// endsTx tells whether the server may have rolled the transaction back with this answer, or will because the
+// endsTx reports whether the server may have rolled the transaction back with this answer, or will because the
 // connection is gone.
 func endsTx(err error) bool {
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
@@ -109,7 +109,7 @@ func lostConn(err error) bool {
 // believe the server. Waiting does not help.
 func IsRefused(err error) bool { return Refusal(err) != nil }
 
-// Refusal gives an error that retrying cannot fix with the name of the key to look at; nil for all other errors.
+// Refusal returns an error that retrying cannot fix with the name of the key to look at; nil for all other errors.
 func Refusal(err error) error {
 	e, answered := errors.AsType[*mysql.MySQLError](err)
 	switch {
@@ -123,7 +123,7 @@ func Refusal(err error) error {
 	return nil
 }
 
-// isNamed tells whether a connection was not even made, by a refusal.
+// isNamed reports whether a connection was not even made, by a refusal.
 func isNamed(err error) bool {
 	_, named := errors.AsType[*trust.Refusal](err)
 	return named
@@ -145,7 +145,7 @@ func (s *Store) Retryable(err error) bool {
 	return !isContext(err) && endsTx(err) && !isDial(err) && !isFull(err)
 }
 
-// isDuplicate tells whether a row was refused because a unique key is taken.
+// isDuplicate reports whether a row was refused because a unique key is taken.
 func isDuplicate(err error) bool {
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		return e.Number == duplicateEntry
@@ -154,7 +154,7 @@ func isDuplicate(err error) bool {
 	return ok && e.Code() == sqliteUnique
 }
 
-// isFull tells whether a statement found no room on the disk: trying again at once does not help.
+// isFull reports whether a statement found no room on the disk: trying again at once does not help.
 func isFull(err error) bool {
 	e, ok := errors.AsType[*mysql.MySQLError](err)
 	return ok && slices.Contains(full, e.Number)
@@ -180,7 +180,7 @@ func (s *Store) Ambiguous(err error) bool {
 	return s.ambiguousMark(err) || !refusedCommit(err) && !isContext(err)
 }
 
-// refusedCommit tells whether a COMMIT certainly did not take effect.
+// refusedCommit reports whether a COMMIT certainly did not take effect.
 func refusedCommit(err error) bool {
 	if errors.Is(err, ErrPoisoned) || errors.Is(err, sql.ErrTxDone) || errors.Is(err, driver.ErrBadConn) {
 		return true
@@ -207,7 +207,7 @@ func (s *Store) Unavailable(err error) bool {
 	return lostConn(err) || isNamed(err) || errors.Is(err, sql.ErrConnDone)
 }
 
-// noTable tells whether a statement failed because migrate has not run.
+// noTable reports whether a statement failed because migrate has not run.
 func noTable(err error) bool {
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		return e.Number == 1146

@@ -20,13 +20,13 @@ import (
 //     one by one, each for itself, and the COMMIT at the end answers OK, as it does outside any transaction.
 //  4. The effects of 1 to 40 are gone, and their tasks are done.
 //
-// So the connection itself remembers: after an error that may have ended the transaction, each further statement and the
-// COMMIT fail until the ROLLBACK, whatever anybody made of the first error. An error counts wherever it comes up: from
-// a statement, from a prepared one, while rows are read, or while unread rows are drained. A lock wait timeout (1205)
-// ends only its statement on a default server, but the whole transaction under innodb_rollback_on_timeout, so it
+// So the connection itself remembers: after an error that may have ended the transaction, each further statement and
+// the COMMIT fail until the ROLLBACK, whatever anybody made of the first error. An error counts wherever it comes up:
+// from a statement, from a prepared one, while rows are read, or while unread rows are drained. A lock wait timeout
+// (1205) ends only its statement on a default server, but the whole transaction under innodb_rollback_on_timeout, so it
 // counts too. So does a full disk, which is nobody's fault in the transaction: the server takes back the one statement,
-// and the task whose handler ran into it would be charged. So does a statement cut off by its context: MySQL's driver closes the connection then, and SQLite rolls
-// back. SQLite also rolls back by itself when its disk is full or fails.
+// and the task whose handler ran into it would be charged. So does a statement cut off by its context: MySQL's driver
+// closes the connection then, and SQLite rolls back. SQLite also rolls back by itself when its disk is full or fails.
 
 // ErrPoisoned matches every error of a statement or COMMIT that was refused because its transaction had been lost
 // before. Nothing of the transaction is committed.
@@ -40,7 +40,7 @@ type PoisonedError struct {
 // Error names the cause.
 func (e *PoisonedError) Error() string { return fmt.Sprintf("%v before: %v", ErrPoisoned, e.Cause) }
 
-// Unwrap gives ErrPoisoned and the cause.
+// Unwrap returns ErrPoisoned and the cause.
 func (e *PoisonedError) Unwrap() []error { return []error{ErrPoisoned, e.Cause} }
 
 // Retryable is true unless a context cut the transaction off, or the disk is full: the same work would end so again.

@@ -18,7 +18,7 @@ type Layout struct {
 	Ever      int // the most shards that there have ever been: rows of that time are indexed there still
 }
 
-// settle gives the shard in which a row is indexed: its own, or its owner's if no process polls that one, as when
+// settle returns the shard in which a row is indexed: its own, or its owner's if no process polls that one, as when
 // another language's service took a wrong number.
 func (l Layout) settle(t task.Task) int {
 	if t.Shard >= 0 && t.Shard < l.Ever {
@@ -42,7 +42,7 @@ func (s *Store) ShardsEver(ctx context.Context) (int, error) {
 	return l.Ever, err
 }
 
-// known gives the layout as last read, at the first need through q, since a caller in a transaction may hold the
+// known returns the layout as last read, at the first need through q, since a caller in a transaction may hold the
 // pool's only connection. An old count is harmless: the row says where it is indexed.
 func (s *Store) known(ctx context.Context, q sqlx.QueryerContext) (Layout, error) {
 	if l := s.layout.Load(); l != nil {

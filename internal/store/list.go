@@ -70,7 +70,7 @@ func (s *Store) ListIDs(ctx context.Context, f Filter) ([]task.ID, error) {
 	return ids, err
 }
 
-// Kinds gives the kinds of the rows that changed last, for an operator to choose from: at most as many as there are in so
+// Kinds returns the kinds of the rows that changed last, for an operator to choose from: at most as many as there are in so
 // many rows.
 func (s *Store) Kinds(ctx context.Context, rows int) ([]string, error) {
 	var kinds []string

@@ -25,7 +25,7 @@ const shards = 16
 // t0 is a moment of no importance.
 var t0 = time.UnixMilli(1_800_000_000_000).UTC()
 
-// openMariaDB gives a migrated store in a schema of its own, and its DSN.
+// openMariaDB returns a migrated store in a schema of its own, and its DSN.
 func openMariaDB(t testing.TB, o store.Options) (*store.Store, string) {
 	t.Helper()
 	dsn := pipelinetest.MariaDB(t).NewSchema(t)
@@ -75,7 +75,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// value gives the first of two results, and fails on the error.
+// value returns the first of two results, and fails on the error.
 func value[T any](t testing.TB) func(T, error) T {
 	return func(v T, err error) T {
 		t.Helper()

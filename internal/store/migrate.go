@@ -28,9 +28,8 @@ type Migration struct {
 }
 
 // Migrate brings the schema up to date by the files of package migrations, and writes the layout if there is none; an
-// existing shard count stays. It may
-// run in several processes at once and again at any time. It answers ErrNamespace if the schema is another
-// namespace's.
+// existing shard count stays. It may run in several processes at once and again at any time. It answers ErrNamespace if
+// the schema is another namespace's.
 func (s *Store) Migrate(ctx context.Context, files fs.FS, namespace string, shards int) error {
 	return s.MigrateShowing(ctx, files, namespace, shards, func(int, int) {})
 }
@@ -138,7 +137,7 @@ func (s *Store) CheckMigrations(ctx context.Context, files fs.FS) error {
 	return nil
 }
 
-// newest gives the highest version among files.
+// newest returns the highest version among files.
 func (s *Store) newest(files fs.FS) (int64, error) {
 	files, err := s.mine(files)
 	if err != nil {
@@ -176,7 +175,7 @@ func (s *Store) PrintMigrations(w io.Writer, files fs.FS) error {
 	})
 }
 
-// mine gives the folder of the store's dialect.
+// mine returns the folder of the store's dialect.
 func (s *Store) mine(files fs.FS) (fs.FS, error) {
 	files, err := fs.Sub(files, s.dialect.String())
 	if err != nil {

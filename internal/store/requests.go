@@ -17,7 +17,7 @@ const (
 	resignRequest = "resign:" // and what is led; stays for good, for later terms have higher epochs
 )
 
-// Paused gives the queues that are paused, each with the moment since when.
+// Paused returns the queues that are paused, each with the moment since when.
 func (s *Store) Paused(ctx context.Context) (map[string]time.Time, error) {
 	r, err := s.db.QueryxContext(ctx, "SELECT name, made_at FROM duetime_requests")
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *Store) Resign(ctx context.Context, q sqlx.ExtContext, name string, epoc
 	return nil
 }
 
-// Resigned gives the epoch up to which terms of this name are asked to end; 0 if none is.
+// Resigned returns the epoch up to which terms of this name are asked to end; 0 if none is.
 func (s *Store) Resigned(ctx context.Context, name string) (int64, error) {
 	var epoch int64
 	err := s.db.QueryRowxContext(ctx, "SELECT epoch FROM duetime_requests WHERE name = ?", resignRequest+name).Scan(&epoch)

@@ -137,10 +137,10 @@ func (s *Store) read(ctx context.Context, q sqlx.QueryerContext, scan func(*sqlx
 	return tasks, r.Err()
 }
 
-// marks gives n placeholders.
+// marks returns n placeholders.
 func marks(n int) string { return strings.Repeat(",?", n)[1:] }
 
-// sorted gives the ids in ascending order, each once: the order in which rows are locked.
+// sorted returns the ids in ascending order, each once: the order in which rows are locked.
 func sorted(ids []task.ID) []task.ID {
 	ids = slices.Clone(ids)
 	slices.SortFunc(ids, compareIDs)

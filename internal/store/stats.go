@@ -18,7 +18,7 @@ type Stats struct {
 	LagP50, LagP99, LagMax time.Duration
 }
 
-// Counts gives the number of rows in each state; each state is there.
+// Counts returns the number of rows in each state; each state is there.
 func (s *Store) Counts(ctx context.Context) (map[task.State]int64, error) {
 	counts, err := counts[task.State](ctx, s.db, "SELECT state, COUNT(*) FROM duetime_tasks GROUP BY state")
 	if err != nil {

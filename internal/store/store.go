@@ -74,7 +74,7 @@ func On(db *sqlx.DB) *Store {
 	return s
 }
 
-// unhurried gives a handle without read timeout, and what to do with it afterwards.
+// unhurried returns a handle without read timeout, and what to do with it afterwards.
 func (s *Store) unhurried() (*sqlx.DB, func(), error) {
 	if s.slow == nil {
 		return s.db, func() {}, nil
@@ -86,7 +86,7 @@ func (s *Store) unhurried() (*sqlx.DB, func(), error) {
 	return db, func() { _ = db.Close() }, nil // nothing of it is still in use
 }
 
-// DB gives the handle.
+// DB returns the handle.
 func (s *Store) DB() *sqlx.DB { return s.db }
 
 // Dialect says which SQL the database speaks.
@@ -146,7 +146,7 @@ type Options struct {
 	TLS         *tls.Config   // of every connection; nil: none, or what the DSN asks for
 }
 
-// ForWorker gives the options of a handle of workers' own, for so many queues and so many batches at once in each, whose
+// ForWorker returns the options of a handle of workers' own, for so many queues and so many batches at once in each, whose
 // handlers take as long as that at most. A batch holds locks, so it doesn't wait for others' for long; a process that froze
 // gives them back a little after its handlers' time; each runner has a connection, and the clock and look-ups have some.
 func ForWorker(queues, concurrency int, longest time.Duration) Options {

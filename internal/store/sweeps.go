@@ -28,7 +28,7 @@ type window struct {
 	limit    int
 }
 
-// sql gives what follows the table's name. The two alternatives are two ranges of the index in its own order: nothing
+// sql returns what follows the table's name. The two alternatives are two ranges of the index in its own order: nothing
 // is sorted, and rows of one millisecond before the cursor are not read again.
 func (s sweep) sql(d Dialect, w window) (string, []any) {
 	start := w.after

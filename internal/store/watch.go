@@ -9,7 +9,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Oldest gives the earliest next try of all pending rows, zero when there is none, and the database's time of that same
+// Oldest returns the earliest next try of all pending rows, zero when there is none, and the database's time of that same
 // statement. It reads one entry of an index.
 func (s *Store) Oldest(ctx context.Context) (oldest, now time.Time, err error) {
 	var at sql.NullInt64
@@ -25,7 +25,7 @@ func (s *Store) Oldest(ctx context.Context) (oldest, now time.Time, err error) {
 	return oldest, fromMs(ms), nil
 }
 
-// Count gives the number of rows in a state. It reads as many entries of an index: seconds for tens of millions.
+// Count returns the number of rows in a state. It reads as many entries of an index: seconds for tens of millions.
 func (s *Store) Count(ctx context.Context, state task.State) (int64, error) {
 	var n int64
 	err := s.db.QueryRowxContext(ctx, "SELECT COUNT(*) FROM duetime_tasks"+s.dialect.force("duetime_tasks_due")+

@@ -116,7 +116,7 @@ func (c compensator) deliver(ctx context.Context, comps []task.Compensation) boo
 	}
 }
 
-// after gives the next offset to read of each partition.
+// after returns the next offset to read of each partition.
 func after(recs []record) map[int]int64 {
 	next := map[int]int64{}
 	for _, r := range recs {

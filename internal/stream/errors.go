@@ -21,10 +21,10 @@ var (
 // permanentError marks what trying again can't mend.
 type permanentError struct{ err error }
 
-// Error gives the cause's text.
+// Error returns the cause's text.
 func (e *permanentError) Error() string { return e.err.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *permanentError) Unwrap() error { return e.err }
 
 // Permanent tells callers that trying again can't help.

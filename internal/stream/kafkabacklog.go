@@ -37,7 +37,7 @@ func (k *Kafka) Backlog(ctx context.Context, queue string) (Backlog, error) {
 	return &backlog{partitions: n, settled: settled, first: k.published(ctx, sub.topic, from)}, nil
 }
 
-// Lag gives how many of the queue's hints its group has not committed yet, within three seconds; an error where not
+// Lag returns how many of the queue's hints its group has not committed yet, within three seconds; an error where not
 // every partition answered.
 func (k *Kafka) Lag(ctx context.Context, queue string) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
@@ -64,7 +64,7 @@ func (k *Kafka) Lag(ctx context.Context, queue string) (int64, error) {
 // span is what a group has not committed of a partition: offsets from up to but not including to.
 type span struct{ from, to int64 }
 
-// uncommitted gives the span of each partition that answers.
+// uncommitted returns the span of each partition that answers.
 func (k *Kafka) uncommitted(ctx context.Context, sub subscription, n int) (map[int]span, error) {
 	ids := make([]int, n)
 	for i := range ids {
@@ -103,7 +103,7 @@ func (k *Kafka) uncommitted(ctx context.Context, sub subscription, n int) (map[i
 	return spans, nil
 }
 
-// ends gives the first or the last offset of each partition that answers.
+// ends returns the first or the last offset of each partition that answers.
 func (k *Kafka) ends(ctx context.Context, topic string, n int, which int64) (map[int]int64, error) {
 	reqs := make([]kafka.OffsetRequest, n)
 	for i := range reqs {

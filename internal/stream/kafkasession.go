@@ -53,7 +53,7 @@ func (s *kafkaSession) run(ctx context.Context, from []kafka.PartitionAssignment
 	return fn(ctx, s)
 }
 
-// Partitions gives the assigned partitions.
+// Partitions returns the assigned partitions.
 func (s *kafkaSession) Partitions() []int { return s.partitions }
 
 // Lost is closed when the next generation is there.

@@ -60,7 +60,7 @@ func (l *Local) ensure(topic string, partitions int) *localTopic {
 	return l.topics[topic]
 }
 
-// open gives ErrClosed after Close; mu is held.
+// open returns ErrClosed after Close; mu is held.
 func (l *Local) open() error {
 	if l.closed {
 		return ErrClosed
@@ -129,7 +129,7 @@ func (l *Local) appendTraced(topic string, key, value []byte, traceparent string
 	return t.append(key, value, traceparent)
 }
 
-// configured gives the partitions of a topic that Ensure makes; mu is held.
+// configured returns the partitions of a topic that Ensure makes; mu is held.
 func (l *Local) configured(topic string) (int, bool) {
 	if topic == l.names.compensate().topic {
 		return min(l.cfg.Partitions, sidePartitions), true
@@ -176,7 +176,7 @@ func (l *Local) Bury(ctx context.Context, letters []task.DeadLetter) error {
 	return nil
 }
 
-// Buried gives the dead letters kept, oldest first.
+// Buried returns the dead letters kept, oldest first.
 func (l *Local) Buried() []task.DeadLetter {
 	l.mu.Lock()
 	defer l.mu.Unlock()

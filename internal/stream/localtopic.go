@@ -93,7 +93,7 @@ func (t *localTopic) join() *localMember {
 	return m
 }
 
-// await gives the member's next session once fn of the last one has returned.
+// await returns the member's next session once fn of the last one has returned.
 func (t *localTopic) await(ctx context.Context, m *localMember) (*localSession, error) {
 	t.mu.Lock()
 	if !m.waiting && len(m.given) == 0 {
@@ -223,7 +223,7 @@ func (s *localSession) run(ctx context.Context, fn func(context.Context, rawSess
 	return fn(ctx, s)
 }
 
-// Partitions gives the assigned partitions.
+// Partitions returns the assigned partitions.
 func (s *localSession) Partitions() []int { return s.partitions }
 
 // Lost is closed when the generation ends.

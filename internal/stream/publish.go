@@ -48,8 +48,8 @@ type outgoing struct {
 
 // Publish sends a hint of each entry to its queue's topic, keyed by its owner, and waits for the acknowledgement of all
 // in-sync replicas. It answers nil when all have it, else one error, or nil, per entry. A permanent error concerns that
-// entry alone (it can't be encoded, or its queue is not configured and has no topic); any other error means unknown: publish it again. It
-// takes at most five seconds. Topics don't wait for each other.
+// entry alone (it can't be encoded, or its queue is not configured and has no topic); any other error means unknown:
+// publish it again. It takes at most five seconds. Topics don't wait for each other.
 func (k *Kafka) Publish(ctx context.Context, entries []task.Entry, epoch int64) []error {
 	ctx, cancel := context.WithTimeout(ctx, publishBound)
 	defer cancel()

@@ -10,7 +10,7 @@ import (
 // Session is one generation of a consumer group as its member sees it (see the package's doc). It is an alias of an
 // unnamed interface so that a stage can declare the same without importing this package.
 //
-// Partitions gives the assigned partitions, perhaps none. Fetch returns the deliveries that are there, at least one and
+// Partitions returns the assigned partitions, perhaps none. Fetch returns the deliveries that are there, at least one and
 // at most 1,000, in offset order within a partition, and waits only while there is none; it returns ErrSessionOver once
 // the session was lost, or ctx's error. Commit stores the next offset to read of each partition given; it answers
 // ErrSessionOver once the group has moved on, and takes at most three seconds. Lost is closed when the session ends: on
@@ -86,5 +86,5 @@ func (b *backlog) Explains(owner string, by time.Time) bool {
 // Clear reports whether everything in the owner's partition is committed.
 func (b *backlog) Clear(owner string) bool { return b.settled[b.Partition(owner)] }
 
-// Partition gives the owner's partition.
+// Partition returns the owner's partition.
 func (b *backlog) Partition(owner string) int { return partitionOf([]byte(owner), b.partitions) }

@@ -13,7 +13,7 @@ const traceKey = "traceparent"
 
 const maxTraceparent = 55 // bytes, in the only version there is
 
-// traceparentOf gives the trace context of a call; empty where nobody traces it.
+// traceparentOf returns the trace context of a call; empty where nobody traces it.
 func traceparentOf(ctx context.Context) string {
 	if !trace.SpanContextFromContext(ctx).IsValid() {
 		return ""
@@ -23,7 +23,7 @@ func traceparentOf(ctx context.Context) string {
 	return carrier.Get(traceKey)
 }
 
-// traceHeaders gives the headers of all messages of one call: none where nobody traces it.
+// traceHeaders returns the headers of all messages of one call: none where nobody traces it.
 func traceHeaders(ctx context.Context) []kafka.Header {
 	parent := traceparentOf(ctx)
 	if parent == "" {

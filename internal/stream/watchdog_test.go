@@ -72,7 +72,7 @@ func (w *watched) read(own *kafka.Transport, client *kafka.Client) (in *inbox, s
 	return in, stop
 }
 
-// next gives the owner of the next hint.
+// next returns the owner of the next hint.
 func (w *watched) next(in *inbox) string {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)

@@ -20,14 +20,14 @@ import (
 
 // Store is what a survey needs of MySQL.
 type Store interface {
-	// Oldest gives the earliest next try of all pending rows, zero for none, and the database's time.
+	// Oldest returns the earliest next try of all pending rows, zero for none, and the database's time.
 	Oldest(ctx context.Context) (oldest, now time.Time, err error)
 	Count(ctx context.Context, state task.State) (int64, error)
 }
 
 // Index is what a survey needs of Redis.
 type Index interface {
-	// Counts gives how many entries each shard holds.
+	// Counts returns how many entries each shard holds.
 	Counts(ctx context.Context, shards int) ([]int64, error)
 	// Evicted counts the entries that Redis has thrown out.
 	Evicted(ctx context.Context) (int64, error)
@@ -36,7 +36,7 @@ type Index interface {
 // Stream is what a survey needs of Kafka.
 type Stream interface {
 	Ping(ctx context.Context) error
-	// Lag gives how many of a queue's hints its workers have not committed.
+	// Lag returns how many of a queue's hints its workers have not committed.
 	Lag(ctx context.Context, queue string) (int64, error)
 }
 

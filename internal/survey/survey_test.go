@@ -53,7 +53,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// read gives every sample of a new survey, by name and label: what an old one remembers is a test of its own.
+// read returns every sample of a new survey, by name and label: what an old one remembers is a test of its own.
 func (w *world) read() map[string]float64 {
 	w.t.Helper()
 	return samples(w.t, w.survey())

@@ -106,7 +106,7 @@ func (x *Terminal) Type(t testing.TB, keys string) {
 	pipelinetest.Must(t, err)
 }
 
-// Text gives what the screen shows, without blanks at the lines' ends and empty lines at its own.
+// Text returns what the screen shows, without blanks at the lines' ends and empty lines at its own.
 func (x *Terminal) Text() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -141,7 +141,7 @@ func (x *Terminal) Wait(t testing.TB, limit time.Duration) int {
 	return x.cmd.ProcessState.ExitCode()
 }
 
-// Kept tells whether there is a snapshot.
+// Kept reports whether there is a snapshot.
 func (x *Terminal) Kept() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()

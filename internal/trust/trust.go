@@ -63,7 +63,7 @@ func Refused(err error) bool {
 	return untrusted || plain || alerted(err)
 }
 
-// alerted tells whether the server ended the handshake with an alert, whose type crypto/tls keeps to itself.
+// alerted reports whether the server ended the handshake with an alert, whose type crypto/tls keeps to itself.
 func alerted(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "remote error"
@@ -78,7 +78,7 @@ type Refusal struct {
 // Error begins with the key.
 func (r *Refusal) Error() string { return r.Key + ": " + r.Err.Error() }
 
-// Unwrap gives what was answered.
+// Unwrap returns what was answered.
 func (r *Refusal) Unwrap() error { return r.Err }
 
 // Permanent tells callers that trying again can't help.

@@ -29,12 +29,12 @@ const (
 	callTime = time.Minute // bounds each call of this package, so that a lock in the test itself is not waited for without end
 )
 
-// within gives the context of a call. Unlike the test's own it serves in a cleanup too.
+// within returns the context of a call. Unlike the test's own it serves in a cleanup too.
 func within(t testing.TB) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(t.Context()), callTime)
 }
 
-// opened gives the pipeline's statements on the test's handle.
+// opened returns the pipeline's statements on the test's handle.
 func opened(t testing.TB, db DB) tables {
 	t.Helper()
 	switch h := db.(type) {
@@ -89,7 +89,7 @@ func Migrate(t testing.TB, db DB) {
 	}
 }
 
-// Client gives a client that schedules in the database and has nothing beside it: no index, no Kafka, nobody who fires. It
+// Client returns a client that schedules in the database and has nothing beside it: no index, no Kafka, nobody who fires. It
 // is closed after the test.
 func Client(t testing.TB, db DB) *schedule.Client {
 	t.Helper()

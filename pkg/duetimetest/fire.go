@@ -175,7 +175,7 @@ func (f *firing) note(ctx context.Context, outcomes []worker.Outcome, at time.Ti
 	return settled, nil
 }
 
-// due gives the first pending tasks of the mux's kinds that are to run by the moment, in the order of their time.
+// due returns the first pending tasks of the mux's kinds that are to run by the moment, in the order of their time.
 func (f *firing) due(ctx context.Context, by time.Time, limit int) ([]task.Task, error) {
 	var found []task.Task
 	err := f.pending(ctx, by, func(row task.Task) bool {

@@ -107,7 +107,7 @@ func RequireNotScheduled[P any](t testing.TB, db DB, kind task.Kind[P], owner st
 	}
 }
 
-// Scheduled gives the owner's pending tasks of the kind, in the order in which they are to run, at most
+// Scheduled returns the owner's pending tasks of the kind, in the order in which they are to run, at most
 // task.MaxPerCall+1 of them.
 func Scheduled[P any](t testing.TB, db DB, kind task.Kind[P], owner string) []worker.Task[P] {
 	t.Helper()

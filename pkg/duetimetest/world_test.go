@@ -90,7 +90,7 @@ func effect(ctx context.Context, tx *worker.Tx, t worker.Task[Expire]) error {
 	return err
 }
 
-// effects gives the words written, in order.
+// effects returns the words written, in order.
 func (s *shop) effects() []string {
 	s.t.Helper()
 	rows, err := s.plain.QueryContext(s.t.Context(), "SELECT word FROM effects ORDER BY seq")

@@ -12,7 +12,7 @@ import (
 // Drill is for practising outages: it breaks the pipeline's own parts, which then heal by themselves.
 type Drill struct{ p *Pipeline }
 
-// Drill gives the drill of this pipeline.
+// Drill returns the drill of this pipeline.
 func (p *Pipeline) Drill() Drill { return Drill{p} }
 
 // FlushIndex empties the index, as FLUSHALL would.
@@ -26,7 +26,7 @@ func (d Drill) Overdue(ctx context.Context, by time.Duration) (int64, error) {
 	return d.p.store.Overdue(ctx, by)
 }
 
-// Epoch gives the newest term of the firing leader.
+// Epoch returns the newest term of the firing leader.
 func (d Drill) Epoch(ctx context.Context) (int64, error) { return d.p.epochs.Current(ctx, "event") }
 
 // Drift compares the index with the rows and counts what still differs after two seconds.
@@ -44,7 +44,7 @@ func (d Drill) Tasks(ctx context.Context, ids []task.ID) ([]task.Task, error) {
 	return d.p.store.Get(ctx, nil, ids)
 }
 
-// Marked tells whether every shard of the index is whole: filled since its memory was last lost.
+// Marked reports whether every shard of the index is whole: filled since its memory was last lost.
 func (d Drill) Marked(ctx context.Context) (bool, error) {
 	shards, err := d.p.store.ShardsEver(ctx)
 	if err != nil {

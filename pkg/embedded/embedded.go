@@ -211,7 +211,7 @@ func (p *Pipeline) DB() *sqlx.DB { return p.store.DB() }
 // ForUpdate is the suffix of a SELECT that locks its rows until the transaction ends; empty on SQLite.
 func (p *Pipeline) ForUpdate() string { return p.store.Dialect().ForUpdate() }
 
-// Unavailable tells whether an error says that the database is away and nothing was committed: after ErrCommitUnknown, which
+// Unavailable reports whether an error says that the database is away and nothing was committed: after ErrCommitUnknown, which
 // may have the same cause, it is false.
 func (p *Pipeline) Unavailable(err error) bool {
 	return !errors.Is(err, schedule.ErrCommitUnknown) && p.store.Unavailable(err)

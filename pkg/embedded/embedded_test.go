@@ -59,7 +59,7 @@ func TestMovesAndCancels(t *testing.T) {
 	})
 }
 
-// cancelled gives a task that was cancelled, and how long before its time; on a slow machine the first may fire before.
+// cancelled returns a task that was cancelled, and how long before its time; on a slow machine the first may fire before.
 func (w *world) cancelled(p *embedded.Pipeline) (task.Task, time.Duration) {
 	w.t.Helper()
 	for delay := 200 * time.Millisecond; ; delay *= 4 {

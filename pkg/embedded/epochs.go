@@ -29,7 +29,7 @@ func (e *epochs) TakeAbove(_ context.Context, name string, stored int64) (int64,
 	return e.last[name], nil
 }
 
-// Current gives the counter of name.
+// Current returns the counter of name.
 func (e *epochs) Current(_ context.Context, name string) (int64, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -42,7 +42,7 @@ type daemonStore struct {
 	epochs *epochs
 }
 
-// Current gives the newest term.
+// Current returns the newest term.
 func (d daemonStore) Current(ctx context.Context, name string) (int64, error) {
 	return d.epochs.Current(ctx, name)
 }

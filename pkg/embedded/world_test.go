@@ -79,7 +79,7 @@ func effect(ctx context.Context, tx *worker.Tx, t worker.Task[note]) error {
 	return err
 }
 
-// ringing gives a mux whose handlers note their tasks.
+// ringing returns a mux whose handlers note their tasks.
 func ringing() *worker.Mux {
 	mux := worker.NewMux()
 	worker.Handle(mux, ring, effect)

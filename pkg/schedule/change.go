@@ -210,7 +210,7 @@ func checkCount(n int) error {
 	return nil
 }
 
-// inOrder gives each id once, in the order in which all transactions lock.
+// inOrder returns each id once, in the order in which all transactions lock.
 func inOrder(ids []task.ID) []task.ID {
 	sorted := slices.Clone(ids)
 	slices.SortFunc(sorted, func(a, b task.ID) int { return bytes.Compare(a[:], b[:]) })

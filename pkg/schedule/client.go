@@ -24,9 +24,9 @@ type Store interface {
 	// Begin starts a transaction at READ COMMITTED, which ends with ctx. A transaction that the server has rolled back
 	// must refuse every further statement and COMMIT.
 	Begin(ctx context.Context) (*sqlx.Tx, error)
-	// Retryable tells whether the error says that the transaction did not commit and may do so when run again.
+	// Retryable reports whether the error says that the transaction did not commit and may do so when run again.
 	Retryable(err error) bool
-	// Ambiguous tells whether the error of a commit leaves open if it took effect.
+	// Ambiguous reports whether the error of a commit leaves open if it took effect.
 	Ambiguous(err error) bool
 
 	// InsertAlone writes the rows of new tasks as a transaction of its own; nil if an id or a key was taken.
@@ -37,7 +37,7 @@ type Store interface {
 	ReadFree(ctx context.Context, id task.ID) (task.Task, time.Time, bool, error)
 	// SaveAlone writes the next version of a row as a transaction of its own.
 	SaveAlone(ctx context.Context, t task.Task) error
-	// Unclear tells whether an error of these leaves open if it took effect.
+	// Unclear reports whether an error of these leaves open if it took effect.
 	Unclear(err error) bool
 }
 
@@ -64,7 +64,7 @@ type Config struct {
 	DrainTime  time.Duration // how long Close goes on at most; default 2 s
 	Actor      string        // who changes tasks here, in their history; default task.ActorService
 
-	// Shards gives the number of shards over which the layout spreads new tasks. The answer is kept for a minute. Nil:
+	// Shards returns the number of shards over which the layout spreads new tasks. The answer is kept for a minute. Nil:
 	// Tasks reads the database.
 	Shards func(ctx context.Context) (int, error)
 
@@ -188,7 +188,7 @@ func (c *Client) InTx(ctx context.Context, fn func(tx *Tx) error) error {
 	}
 }
 
-// again tells whether the whole transaction may be run once more now.
+// again reports whether the whole transaction may be run once more now.
 func (c *Client) again(err error) bool {
 	if errors.Is(err, ErrCommitUnknown) || errors.Is(err, task.ErrRunning) {
 		return false

@@ -29,7 +29,7 @@ func (d *doubled) call(_ context.Context, ins []int) ([]int, error) {
 	return outs, d.err
 }
 
-// made gives the calls so far, sorted.
+// made returns the calls so far, sorted.
 func (d *doubled) made() [][]int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// life gives the lines of a task's history as "actor event detail".
+// life returns the lines of a task's history as "actor event detail".
 func (w *world) life(t testing.TB, id task.ID) []string {
 	t.Helper()
 	events, err := w.store.History(t.Context(), id, 100)

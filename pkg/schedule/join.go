@@ -97,7 +97,7 @@ func (j *Joined) Commit(ctx context.Context) error {
 	return nil
 }
 
-// sound tells whether the COMMIT would commit all that was done here.
+// sound reports whether the COMMIT would commit all that was done here.
 func (j *Joined) sound(ctx context.Context) error {
 	if err := j.Err(); err != nil {
 		return err

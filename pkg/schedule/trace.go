@@ -48,7 +48,7 @@ func finish(span trace.Span, err error) {
 	span.End()
 }
 
-// traceparent gives the W3C form of the call's trace context; empty where nobody traces it.
+// traceparent returns the W3C form of the call's trace context; empty where nobody traces it.
 func traceparent(ctx context.Context) string {
 	if !trace.SpanContextFromContext(ctx).IsValid() {
 		return ""

@@ -68,7 +68,7 @@ func (t *Tx) Now(ctx context.Context) (time.Time, error) {
 	return now, nil
 }
 
-// Err gives the first failure of this try after which it must not commit, though the caller may have passed over the
+// Err returns the first failure of this try after which it must not commit, though the caller may have passed over the
 // error: a deadlock, a lock wait, or a change that was written in part. Nil while the try is sound.
 func (t *Tx) Err() error { return t.err }
 
@@ -86,7 +86,7 @@ func (t *Tx) Rewind(m Mark) {
 	t.log, t.told, t.wrote, t.err = t.log[:m.n], t.told[:m.told], m.wrote, m.err
 }
 
-// Touched gives the last version of each task that this try wrote, in the order of first touch.
+// Touched returns the last version of each task that this try wrote, in the order of first touch.
 func (t *Tx) Touched() []task.Task { return t.TouchedSince(Mark{}) }
 
 // TouchedSince is Touched for what was written after the mark.

@@ -66,7 +66,7 @@ func (w *world) Compensate(_ context.Context, c task.Compensation) error {
 	return nil
 }
 
-// put gives the versions of a task that reached the index, in order.
+// put returns the versions of a task that reached the index, in order.
 func (w *world) put(id task.ID) []int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()

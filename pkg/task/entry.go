@@ -13,7 +13,7 @@ type Score float64
 // NoScore says that a set does not hold the member.
 const NoScore Score = -1
 
-// ScoreOf gives the score that the index must hold for the row; NoScore for a task that has ended.
+// ScoreOf returns the score that the index must hold for the row; NoScore for a task that has ended.
 func ScoreOf(t Task) Score {
 	if t.State != Pending {
 		return NoScore
@@ -21,10 +21,10 @@ func ScoreOf(t Task) Score {
 	return Score(float64(t.RunAt.UnixMilli()) + float64(t.Version%VersionWindow)/VersionWindow)
 }
 
-// RunAt gives the score's time.
+// RunAt returns the score's time.
 func (s Score) RunAt() time.Time { return time.UnixMilli(int64(s)).UTC() }
 
-// Version gives the score's version, mod VersionWindow.
+// Version returns the score's version, mod VersionWindow.
 func (s Score) Version() int64 {
 	return int64((float64(s) - float64(int64(s))) * VersionWindow)
 }

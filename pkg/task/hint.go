@@ -12,7 +12,7 @@ type Hint struct {
 	Epoch   int64  `json:"epoch,omitempty"` // of the publishing term, for diagnosis
 }
 
-// Moment gives the time of the try that the hint speaks of.
+// Moment returns the time of the try that the hint speaks of.
 func (h Hint) Moment() time.Time { return time.UnixMilli(h.RunAt).UTC() }
 
 // Delivery is one message of a queue's topic as a worker received it.

@@ -36,13 +36,13 @@ func IDFromBytes(b []byte) (ID, error) {
 	return ID(u), nil
 }
 
-// String gives the 36-character text form.
+// String returns the 36-character text form.
 func (id ID) String() string { return uuid.UUID(id).String() }
 
 // IsZero reports whether no id was set.
 func (id ID) IsZero() bool { return id == ID{} }
 
-// MarshalText gives the text form, so that JSON carries ids as strings.
+// MarshalText returns the text form, so that JSON carries ids as strings.
 func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
 
 // UnmarshalText reads the text form.

@@ -76,10 +76,10 @@ func (k KindInfo) check() error {
 	return nil
 }
 
-// Info gives what the kind says about its tasks.
+// Info returns what the kind says about its tasks.
 func (k Kind[P]) Info() KindInfo { return k.info }
 
-// Name gives the kind's name.
+// Name returns the kind's name.
 func (k Kind[P]) Name() string { return k.info.Name }
 
 // New prepares a task of this kind; nothing happens until it is scheduled in a transaction. Its id is made here: to

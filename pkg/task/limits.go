@@ -38,7 +38,7 @@ func checkKind(s string) error {
 	return nil
 }
 
-// CheckQueue tells whether s can name a queue. It becomes part of a topic's name, and Kafka allows no colon there.
+// CheckQueue reports whether s can name a queue. It becomes part of a topic's name, and Kafka allows no colon there.
 func CheckQueue(s string) error {
 	if len(s) > MaxQueue || !queuePattern.MatchString(s) {
 		return &FieldError{"queue", fmt.Sprintf("must be 1 to %d characters of A-Z a-z 0-9 . _ -", MaxQueue)}
@@ -46,7 +46,7 @@ func CheckQueue(s string) error {
 	return nil
 }
 
-// CheckOwner tells whether s can own tasks: 1 to 64 bytes of UTF-8 without braces (they would steer Redis Cluster's
+// CheckOwner reports whether s can own tasks: 1 to 64 bytes of UTF-8 without braces (they would steer Redis Cluster's
 // slots), control characters, or blanks at its ends (MySQL's comparison would ignore them).
 func CheckOwner(s string) error { return checkText("owner", s, 1, MaxOwner) }
 

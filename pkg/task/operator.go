@@ -57,7 +57,7 @@ func (t Task) mustBeDead() error {
 // restingKey is what the key of a dead task begins with.
 func (t Task) restingKey() string { return deadKey + base64.RawURLEncoding.EncodeToString(t.ID[:]) }
 
-// Late gives by how much a first try that began now would miss the window that its kind has for catching up; false for a
+// Late returns by how much a first try that began now would miss the window that its kind has for catching up; false for a
 // task that would not. Whether it is the first try is told by the row: each failure and each rest sets another time.
 func (t Task) Late(window time.Duration, now time.Time) (time.Duration, bool) {
 	late := now.Sub(t.DueAt)

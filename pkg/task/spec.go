@@ -76,26 +76,26 @@ func keyed(k string, mode KeyMode) Option {
 	return func(spec *Spec) { spec.key, spec.mode = k, mode }
 }
 
-// WithID gives the task an id chosen by the caller, as when a call is repeated after an unknown commit.
+// WithID returns the task an id chosen by the caller, as when a call is repeated after an unknown commit.
 func WithID(id ID) Option { return func(spec *Spec) { spec.id = id } }
 
-// Traced gives the spec with the W3C trace context of the call that schedules it, for the row to keep.
+// Traced returns the spec with the W3C trace context of the call that schedules it, for the row to keep.
 func (s Spec) Traced(traceparent string) Spec {
 	s.traced = traceparent
 	return s
 }
 
-// ID gives the id that the task will have.
+// ID returns the id that the task will have.
 func (s Spec) ID() ID { return s.id }
 
-// At gives the fixed moment at which the task is due, rounded up to the millisecond; false if it is so long after that of
+// At returns the fixed moment at which the task is due, rounded up to the millisecond; false if it is so long after that of
 // scheduling.
 func (s Spec) At() (time.Time, bool) { return ceilMs(s.when.at), !s.when.relative }
 
-// In gives how long after the moment of scheduling the task is due; false if the moment is fixed.
+// In returns how long after the moment of scheduling the task is due; false if the moment is fixed.
 func (s Spec) In() (time.Duration, bool) { return s.when.in, s.when.relative }
 
-// Mode gives what to do when the key is taken.
+// Mode returns what to do when the key is taken.
 func (s Spec) Mode() KeyMode { return s.mode }
 
 // Resolve makes the row to insert at this moment of the database's clock, in the state pending at version 1. The shard

@@ -16,7 +16,7 @@ const (
 
 var stateNames = [...]string{"pending", "done", "cancelled", "dead"}
 
-// String gives the state's name in lower case.
+// String returns the state's name in lower case.
 func (s State) String() string {
 	if s < 0 || int(s) >= len(stateNames) {
 		return fmt.Sprintf("state(%d)", int8(s))
@@ -34,10 +34,10 @@ func ParseState(name string) (State, error) {
 	return 0, &FieldError{Field: "state", Problem: "must be pending, done, cancelled or dead"}
 }
 
-// MarshalText gives the state's name.
+// MarshalText returns the state's name.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// finished gives the error that answers a change of a task in this state; nil while it is pending.
+// finished returns the error that answers a change of a task in this state; nil while it is pending.
 func (s State) finished() error {
 	switch s {
 	case Pending:

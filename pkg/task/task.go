@@ -30,7 +30,7 @@ type Task struct {
 	Traceparent string    // W3C trace context of the call that scheduled it; empty without tracing
 }
 
-// Shard gives the shard of n in which an owner's new tasks are indexed. SQL computes the same as CRC32(owner) MOD n.
+// Shard returns the shard of n in which an owner's new tasks are indexed. SQL computes the same as CRC32(owner) MOD n.
 func Shard(owner string, n int) int {
 	return int(crc32.ChecksumIEEE([]byte(owner)) % uint32(n)) //nolint:gosec // n is a small positive count
 }

@@ -22,13 +22,13 @@ type Store interface {
 	LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, time.Time, error)
 	// Finish marks tasks done, given as they were read; an error unless it changed every one of them.
 	Finish(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, now time.Time) error
-	// Paused gives the queues whose tasks an operator wants left alone, each since when.
+	// Paused returns the queues whose tasks an operator wants left alone, each since when.
 	Paused(ctx context.Context) (map[string]time.Time, error)
-	// Retryable tells whether the error says that the transaction did not commit and may do so when run again.
+	// Retryable reports whether the error says that the transaction did not commit and may do so when run again.
 	Retryable(err error) bool
-	// Ambiguous tells whether the error of a commit leaves open if it took effect.
+	// Ambiguous reports whether the error of a commit leaves open if it took effect.
 	Ambiguous(err error) bool
-	// Unavailable tells whether the error says that MySQL is away.
+	// Unavailable reports whether the error says that MySQL is away.
 	Unavailable(err error) bool
 }
 

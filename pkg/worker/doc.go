@@ -14,8 +14,8 @@
 //  1. Intake. A session delivers hints by partition. Each is noted in the prefix of its partition in this generation and
 //     held; hints of the same task and version share one place, and settle together. When too much is uncommitted
 //     fetching pauses.
-//  2. Take. A paused queue hands nothing out. When a hint's moment has come a runner takes it with all else that is due, up to a batch, without lingering;
-//     hints of one owner go to one runner at a time.
+//  2. Take. A paused queue hands nothing out. When a hint's moment has come a runner takes it with all else that is
+//     due, up to a batch, without lingering; hints of one owner go to one runner at a time.
 //  3. Lock. One transaction locks the rows that are free, by primary key, in id order, in any state, and asks for the
 //     database's time in the same statement.
 //  4. Decide, by each row alone. Missing: settled (the daemon's audit drops the entry; the hint lacks what names it).

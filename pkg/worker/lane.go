@@ -28,7 +28,7 @@ func laneOf(h *held, row task.Task, apart bool) lane {
 	}
 }
 
-// exhausted tells whether the task used up its attempts by killing its process: each was charged before its handler ran,
+// exhausted reports whether the task used up its attempts by killing its process: each was charged before its handler ran,
 // and none came back to say how it ended.
 func exhausted(h *held, row task.Task) bool {
 	return h.suspect && !h.charged && row.Attempt >= row.MaxAttempts

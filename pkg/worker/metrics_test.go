@@ -10,7 +10,7 @@ import (
 	"github.com/duetime/duetime/pkg/worker"
 )
 
-// histogram gives the one of the name, of any labels.
+// histogram returns the one of the name, of any labels.
 func (w *world) histogram(name string) *dto.Histogram {
 	w.t.Helper()
 	families, err := w.reg.Gather()

@@ -42,10 +42,10 @@ type Mux struct {
 // NewMux makes an empty one.
 func NewMux() *Mux { return &Mux{handlers: map[string]*handler{}} }
 
-// Kinds gives the registered kinds in alphabetical order.
+// Kinds returns the registered kinds in alphabetical order.
 func (m *Mux) Kinds() []string { return slices.Sorted(maps.Keys(m.handlers)) }
 
-// Queues gives the queues of the registered kinds in alphabetical order.
+// Queues returns the queues of the registered kinds in alphabetical order.
 func (m *Mux) Queues() []string {
 	queues := map[string]bool{}
 	for _, h := range m.handlers {

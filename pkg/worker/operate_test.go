@@ -20,7 +20,7 @@ import (
 	"github.com/duetime/duetime/pkg/worker"
 )
 
-// life gives the lines of a task's history as "actor event: detail".
+// life returns the lines of a task's history as "actor event: detail".
 func (w *world) life(id task.ID) []string {
 	w.t.Helper()
 	events, err := w.store.History(w.t.Context(), id, 100)

@@ -57,7 +57,7 @@ func (w *Worker) Pass(ctx context.Context, hints []task.Hint) ([]Outcome, error)
 
 var errAway = errors.New("database is away")
 
-// open gives the hints of the lane that can be looked at now, by id.
+// open returns the hints of the lane that can be looked at now, by id.
 func (w *Worker) open(all []*held, l lane) []*held {
 	var open []*held
 	now := w.clock.Now()

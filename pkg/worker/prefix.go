@@ -131,7 +131,7 @@ func (g *generation) end() {
 	g.over = true
 }
 
-// progress gives the offsets that moved since they were last committed.
+// progress returns the offsets that moved since they were last committed.
 func (g *generation) progress() map[int]int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()

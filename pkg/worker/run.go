@@ -27,7 +27,7 @@ func (t *try) run() error {
 	return nil
 }
 
-// together gives the members to be called with m: for a batch handler all that wait, but one of each owner and subject,
+// together returns the members to be called with m: for a batch handler all that wait, but one of each owner and subject,
 // because a statement counts a row once however often it is named.
 func (t *try) together(m *member) []*member {
 	if m.handler.form != formBatch {

@@ -137,7 +137,7 @@ func (w *world) schedule(specs ...task.Spec) []task.Task {
 	return made
 }
 
-// due gives n tasks of the kind that are due now, each of an owner of its own.
+// due returns n tasks of the kind that are due now, each of an owner of its own.
 func (w *world) due(kind task.Kind[payload], n int) []task.Task {
 	w.t.Helper()
 	return w.dueIn(kind, n, 0)

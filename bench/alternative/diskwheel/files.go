@@ -103,7 +103,7 @@ func (fs *files) write(jobs []queue.Job, now time.Time) ([]queue.Job, error) {
 	return due, nil
 }
 
-// load gives the jobs of all hours up to through that are not loaded yet.
+// load returns the jobs of all hours up to through that are not loaded yet.
 func (fs *files) load(through int64) ([]queue.Job, error) {
 	var jobs []queue.Job
 	for _, s := range fs.begin(through) {

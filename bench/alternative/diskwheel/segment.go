@@ -70,7 +70,7 @@ func (s *segment) write(jobs []queue.Job) (loaded bool, err error) {
 	return s.loaded, nil
 }
 
-// load gives the jobs that did not run.
+// load returns the jobs that did not run.
 func (s *segment) load() ([]queue.Job, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
