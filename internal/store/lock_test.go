@@ -156,9 +156,6 @@ func TestInsertOnCallersConnection(t *testing.T) {
 	if rows[1].ID != first.ID {
 		t.Errorf("Insert answered %s, want the row that stood before, %s", rows[1].ID, first.ID)
 	}
-	if got := store.On(db).Dialect(); got != store.MySQL {
-		t.Errorf("dialect %v of a caller's handle", got)
-	}
 }
 
 // SQL of another language's service must find the same shard.

@@ -61,18 +61,12 @@ func OpenSQLite(path string) (*Store, error) {
 	db := sqlx.NewDb(sql.OpenDB(&connector{inner: c}), "sqlite3")
 	db.SetMaxOpenConns(16)
 	db.SetMaxIdleConns(16)
-	return On(db), nil
+	return On(db, SQLite), nil
 }
 
 // On makes a store of a handle that the caller opened and will close. Its connections are guarded against lost
 // transactions only if Open opened it; its sessions must be READ COMMITTED.
-func On(db *sqlx.DB) *Store {
-	s := &Store{db: db, dialect: SQLite}
-	if _, ok := db.Driver().(*mysql.MySQLDriver); ok {
-		s.dialect = MySQL
-	}
-	return s
-}
+func On(db *sqlx.DB, d Dialect) *Store { return &Store{db: db, dialect: d} }
 
 // unhurried returns a handle without read timeout, and what to do with it afterwards.
 func (s *Store) unhurried() (*sqlx.DB, func(), error) {

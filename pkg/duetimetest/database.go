@@ -37,33 +37,39 @@ func within(t testing.TB) (context.Context, context.CancelFunc) {
 // opened returns the pipeline's statements on the test's handle.
 func opened(t testing.TB, db DB) tables {
 	t.Helper()
+	var plain *sql.DB
 	switch h := db.(type) {
 	case *sqlx.DB:
-		return on(h)
+		plain = h.DB
 	case *sql.DB:
-		return on(sqlx.NewDb(h, ""))
+		plain = h
 	default:
 		t.Fatalf("duetimetest: database is a %T, want a *sql.DB or a *sqlx.DB", db)
-		return tables{}
 	}
+	if isMySQL(t, plain) {
+		return tables{store.On(sqlx.NewDb(plain, "mysql"), store.MySQL)}
+	}
+	return tables{store.On(sqlx.NewDb(plain, "sqlite3"), store.SQLite)}
+}
+
+// isMySQL asks the server itself: a driver may be wrapped.
+func isMySQL(t testing.TB, db *sql.DB) bool {
+	t.Helper()
+	ctx, cancel := within(t)
+	defer cancel()
+	var version string
+	errMySQL := db.QueryRowContext(ctx, "SELECT VERSION()").Scan(&version)
+	if errMySQL == nil {
+		return true
+	}
+	if err := db.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version); err != nil {
+		t.Fatalf("duetimetest: database is neither MySQL (%v) nor SQLite (%v)", errMySQL, err)
+	}
+	return false
 }
 
 // tables is the store on a handle whose sessions the test has set up, and which may be at any isolation.
 type tables struct{ *store.Store }
-
-func on(db *sqlx.DB) tables {
-	s := store.On(db)
-	if sqlx.BindType(db.DriverName()) != sqlx.UNKNOWN {
-		return tables{s}
-	}
-	name := "mysql" // sqlx must know the placeholders
-	if s.Dialect() == store.SQLite {
-		name = "sqlite3"
-	}
-	named := sqlx.NewDb(db.DB, name)
-	named.Mapper = db.Mapper
-	return tables{store.On(named)}
-}
 
 // Begin starts a transaction as the pipeline needs it.
 func (s tables) Begin(ctx context.Context) (*sqlx.Tx, error) {

@@ -3,6 +3,7 @@ package duetimetest_test
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
 	_ "modernc.org/sqlite" // as a service would import it
 
@@ -36,6 +38,11 @@ var (
 	mail   = task.NewKind[Expire]("order.mail")
 )
 
+// traced stands for what wraps a driver to watch its statements.
+type traced struct{ driver.Driver }
+
+func init() { sql.Register("traced", traced{&mysql.MySQLDriver{}}) }
+
 // shop is a service under test, on the handle that it opened itself.
 type shop struct {
 	t      *testing.T
@@ -51,6 +58,12 @@ func shops(t *testing.T, test func(t *testing.T, s *shop)) {
 	t.Run("MariaDB", func(t *testing.T) {
 		t.Parallel()
 		db, err := sql.Open("mysql", pipelinetest.MariaDB(t).NewSchema(t))
+		pipelinetest.Must(t, err)
+		test(t, newShop(t, db, db))
+	})
+	t.Run("MariaDB, traced", func(t *testing.T) {
+		t.Parallel()
+		db, err := sql.Open("traced", pipelinetest.MariaDB(t).NewSchema(t))
 		pipelinetest.Must(t, err)
 		test(t, newShop(t, db, db))
 	})
