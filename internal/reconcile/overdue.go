@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/duetime/duetime/internal/loop"
@@ -116,12 +117,10 @@ func (o *overdue) put(ctx context.Context, rows []task.Task, turn turn, blind ma
 			again = append(again, row)
 		}
 	}
-	for len(again) > 0 {
-		n := min(page, len(again))
-		if err := o.r.settle(ctx, "overdue", again[:n], now, putAlways); err != nil {
+	for part := range slices.Chunk(again, page) {
+		if err := o.r.settle(ctx, "overdue", part, now, putAlways); err != nil {
 			return err
 		}
-		again = again[n:]
 	}
 	return nil
 }

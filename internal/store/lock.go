@@ -62,7 +62,7 @@ func (s *Store) LockOwner(ctx context.Context, q sqlx.ExtContext, owner, kind st
 	}
 	tasks, err := s.Lock(ctx, q, ids)
 	if err != nil {
-		return nil, fmt.Errorf("of owner %s: %w", owner, err)
+		return nil, err
 	}
 	return slices.DeleteFunc(tasks, func(t task.Task) bool { return t.State != task.Pending }), nil
 }

@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -179,5 +178,5 @@ func deadKey(d task.DeadLetter) []byte {
 	if d.Owner == "" {
 		return nil
 	}
-	return bytes.Clone([]byte(cut(d.Owner, maxName)))
+	return []byte(cut(d.Owner, maxName))
 }

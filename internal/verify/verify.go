@@ -193,16 +193,14 @@ func (c checker) rows(ctx context.Context, entries []extraEntry) (map[task.ID]ta
 		ids[i] = e.ID
 	}
 	byID := make(map[task.ID]task.Task, len(ids))
-	for len(ids) > 0 {
-		n := min(page, len(ids))
-		rows, err := c.store.Get(ctx, nil, ids[:n])
+	for part := range slices.Chunk(ids, page) {
+		rows, err := c.store.Get(ctx, nil, part)
 		if err != nil {
 			return nil, err
 		}
 		for _, row := range rows {
 			byID[row.ID] = row
 		}
-		ids = ids[n:]
 	}
 	return byID, nil
 }
@@ -210,23 +208,19 @@ func (c checker) rows(ctx context.Context, entries []extraEntry) (map[task.ID]ta
 // again looks a second time at what differed, and counts what still does.
 func (c checker) again(ctx context.Context, missing []task.Task, extra []extraEntry) (Drift, error) {
 	var d Drift
-	for len(missing) > 0 {
-		n := min(page, len(missing))
-		still, err := c.stillMissing(ctx, missing[:n])
+	for part := range slices.Chunk(missing, page) {
+		still, err := c.stillMissing(ctx, part)
 		if err != nil {
 			return d, err
 		}
 		d.Missing += still
-		missing = missing[n:]
 	}
-	for len(extra) > 0 {
-		n := min(page, len(extra))
-		still, err := c.stillExtra(ctx, extra[:n])
+	for part := range slices.Chunk(extra, page) {
+		still, err := c.stillExtra(ctx, part)
 		if err != nil {
 			return d, err
 		}
 		d.Extra += still
-		extra = extra[n:]
 	}
 	return d, nil
 }
