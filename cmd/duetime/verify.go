@@ -103,7 +103,7 @@ func journaled(ctx context.Context, p *parts.Parts, v verified) (verified, error
 	if err != nil || !there {
 		return v, err
 	}
-	found, err := pet.Audit(ctx, p.Store.DB(), func(ctx context.Context, ids []task.ID) ([]task.Task, error) {
+	found, err := pet.Audit(ctx, p.Store.DB(), p.Config.Daemon.Retention, func(ctx context.Context, ids []task.ID) ([]task.Task, error) {
 		return p.Store.Get(ctx, nil, ids)
 	})
 	v.Lost, v.Duplicate, v.Early = found.Lost, found.Duplicate, found.Early

@@ -38,7 +38,7 @@ func (r report) broken() bool {
 func (s *stage) report(ctx context.Context, faults []fault) (report, error) {
 	r := report{Faults: faults, Failed: s.counts.failed.Load()}
 	drill := s.pipeline.Drill()
-	found, err := pet.Audit(ctx, s.pipeline.DB(), drill.Tasks)
+	found, err := pet.Audit(ctx, s.pipeline.DB(), time.Hour, drill.Tasks)
 	if err != nil {
 		return r, err
 	}

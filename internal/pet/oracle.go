@@ -13,7 +13,7 @@ import (
 
 // Findings is what the journal says about the promises.
 type Findings struct {
-	Lost      int64 // meals that began and neither ended nor have a row that says why not
+	Lost      int64 // meals that began and neither ended nor have, or may have had, a row that says why not
 	Duplicate int64 // tasks with two effects
 	Early     int64 // effects before their time, on the database's clock
 }
@@ -34,8 +34,9 @@ func HasJournal(ctx context.Context, db *sqlx.DB) (bool, error) {
 	return n > 0, nil
 }
 
-// Audit reads the whole journal and compares it with the tasks.
-func Audit(ctx context.Context, db *sqlx.DB, rows Rows) (Findings, error) {
+// Audit reads the whole journal and compares it with the tasks. Rows of ended tasks are kept for so long: a meal that has no
+// row, and of which nothing was heard for longer, may have been cancelled or be dead, and is not counted as lost.
+func Audit(ctx context.Context, db *sqlx.DB, kept time.Duration, rows Rows) (Findings, error) {
 	var f Findings
 	err := db.GetContext(ctx, &f.Duplicate, `SELECT COUNT(*) FROM (SELECT task_id FROM pet_journal WHERE event = 'meal_finished'
 GROUP BY task_id HAVING COUNT(*) > 1) AS twice`)
@@ -45,18 +46,22 @@ GROUP BY task_id HAVING COUNT(*) > 1) AS twice`)
 	if err := db.GetContext(ctx, &f.Early, `SELECT COUNT(*) FROM pet_journal WHERE event = 'meal_finished' AND at_ms < due_at_ms`); err != nil {
 		return f, fmt.Errorf("count early effects: %w", err)
 	}
-	f.Lost, err = lost(ctx, db, rows)
+	f.Lost, err = lost(ctx, db, time.Now().Add(clockSlack-kept), rows)
 	return f, err
 }
 
-// lost counts meals without an end and without a row that is pending, cancelled or dead. A meal that ends while we look
-// is seen at the second look.
-func lost(ctx context.Context, db *sqlx.DB, rows Rows) (int64, error) {
+// clockSlack is what this machine's clock may be behind the database's.
+const clockSlack = time.Minute
+
+// lost counts meals without an end and without a row that is pending, cancelled or dead; of those whose last line in the
+// journal is from before purged, a row must say that they are done. A meal that ends while we look is seen at the second
+// look.
+func lost(ctx context.Context, db *sqlx.DB, purged time.Time, rows Rows) (int64, error) {
 	open, err := openMeals(ctx, db)
 	if err != nil {
 		return 0, err
 	}
-	suspects, err := withoutReason(ctx, rows, open)
+	suspects, err := withoutReason(ctx, rows, open, purged)
 	if err != nil || len(suspects) == 0 {
 		return 0, err
 	}
@@ -64,28 +69,39 @@ func lost(ctx context.Context, db *sqlx.DB, rows Rows) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	suspects = slices.DeleteFunc(suspects, func(id string) bool { return !slices.Contains(still, id) })
-	return int64(len(suspects)), nil
+	n := int64(0)
+	for _, m := range still {
+		if suspects[m.TaskID] {
+			n++
+		}
+	}
+	return n, nil
 }
 
-func openMeals(ctx context.Context, db *sqlx.DB) ([]string, error) {
-	var ids []string
-	err := db.SelectContext(ctx, &ids, `SELECT task_id FROM pet_journal GROUP BY task_id
+// openMeal is one that began and has not ended.
+type openMeal struct {
+	TaskID string `db:"task_id"`
+	LastMs int64  `db:"last_ms"` // its last line
+}
+
+func openMeals(ctx context.Context, db *sqlx.DB) ([]openMeal, error) {
+	var open []openMeal
+	err := db.SelectContext(ctx, &open, `SELECT task_id, MAX(at_ms) AS last_ms FROM pet_journal GROUP BY task_id
 HAVING SUM(CASE WHEN event IN ('fed', 'auto_fed') THEN 1 ELSE 0 END) > 0
    AND SUM(CASE WHEN event IN ('meal_finished', 'meal_cancelled') THEN 1 ELSE 0 END) = 0`)
 	if err != nil {
 		return nil, fmt.Errorf("read open meals: %w", err)
 	}
-	return ids, nil
+	return open, nil
 }
 
-func withoutReason(ctx context.Context, rows Rows, open []string) ([]string, error) {
-	var suspects []string
+func withoutReason(ctx context.Context, rows Rows, open []openMeal, purged time.Time) (map[string]bool, error) {
+	suspects := map[string]bool{}
 	for chunk := range slices.Chunk(open, task.MaxPerCall) {
-		explained := map[string]bool{}
+		states := map[string]task.State{}
 		ids := make([]task.ID, 0, len(chunk))
-		for _, text := range chunk {
-			if id, err := task.ParseID(text); err == nil {
+		for _, m := range chunk {
+			if id, err := task.ParseID(m.TaskID); err == nil {
 				ids = append(ids, id)
 			}
 		}
@@ -94,11 +110,12 @@ func withoutReason(ctx context.Context, rows Rows, open []string) ([]string, err
 			return nil, err
 		}
 		for _, t := range found {
-			explained[t.ID.String()] = t.State != task.Done
+			states[t.ID.String()] = t.State
 		}
-		for _, id := range chunk {
-			if !explained[id] {
-				suspects = append(suspects, id)
+		for _, m := range chunk {
+			state, there := states[m.TaskID]
+			if state == task.Done || !there && m.LastMs >= purged.UnixMilli() {
+				suspects[m.TaskID] = true
 			}
 		}
 	}
