@@ -81,7 +81,8 @@ type Client struct {
 }
 
 // Open prepares a client. It dials nothing: a server that is away shows at the first use, or in Ready. An error means
-// that the configuration can't work.
+// that the configuration can't work. It panics where the registry of WithMetrics has one of the metrics' names for something
+// else.
 func Open(cfg Config, opts ...Option) (*Client, error) {
 	o := options{logger: slog.Default(), joined: func() {}}
 	for _, opt := range opts {

@@ -119,7 +119,14 @@ func newKitchen(t *testing.T) *kitchen {
 	t.Helper()
 	dsn := pipelinetest.MariaDB(t).NewSchema(t)
 	cfg := configured(t, dsn)
-	event(t, migrated(t, cfg))
+	p := migrated(t, cfg)
+	for shard := range cfg.Shards { // no daemon runs here to call the index whole
+		token, err := p.Index.BeginRebuild(t.Context(), shard)
+		pipelinetest.Must(t, err)
+		_, err = p.Index.EndRebuild(t.Context(), shard, token)
+		pipelinetest.Must(t, err)
+	}
+	event(t, p)
 	k := &kitchen{t: t, joined: make(chan struct{}, 8)}
 	k.client = newClient(t, cfg, duetime.OnJoined(func() { k.joined <- struct{}{} }))
 	pipelinetest.Must(t, k.client.Ready(t.Context()))

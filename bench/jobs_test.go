@@ -32,7 +32,7 @@ type jobs struct {
 // last is the due time of the last one.
 func (j jobs) last() time.Time { return j.due.Add(time.Duration(j.n-1) * j.step) }
 
-// take returns out n job numbers, and prepares what their effects write to.
+// take gives out n job numbers, and prepares what their effects write to.
 func (w *world) take(n int64) int64 {
 	w.Helper()
 	first := w.next

@@ -112,28 +112,41 @@ func (w *world) build(name, overlay string) string {
 	return folder
 }
 
+// moduleDir is where a module's sources lie.
+func (w *world) moduleDir(module string) string {
+	w.Helper()
+	out, err := exec.CommandContext(w.Context(), "go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	pipelinetest.Must(w, err)
+	return strings.TrimSpace(string(out))
+}
+
 // overlay writes the silenced files and the list that has the compiler take them for the real ones.
 func (w *world) overlay() string {
 	w.Helper()
-	dir, texts := w.folder("overlay"), map[string]string{}
-	for _, s := range silenced {
-		root, err := exec.CommandContext(w.Context(), "go", "list", "-m", "-f", "{{.Dir}}", s.module).Output()
+	dir, metrics, replace := w.folder("overlay"), w.folder("metrics"), map[string]string{}
+	pipelinetest.Must(w, os.CopyFS(metrics, os.DirFS(w.moduleDir(metricsModule)))) // go overlays nothing in its module cache
+	for name, path := range map[string]string{"bench.mod": "go.mod", "root.mod": "../go.mod"} {
+		text, err := os.ReadFile(path)
 		pipelinetest.Must(w, err)
-		path := filepath.Join(strings.TrimSpace(string(root)), s.file)
-		if texts[path] == "" {
-			text, err := os.ReadFile(path)
-			pipelinetest.Must(w, err)
-			texts[path] = string(text)
+		mod, err := filepath.Abs(path)
+		pipelinetest.Must(w, err)
+		replace[mod] = filepath.Join(dir, name)
+		pipelinetest.Must(w, os.WriteFile(replace[mod], append(text, "\nreplace "+metricsModule+" => "+metrics+"\n"...), 0o600))
+	}
+	for _, s := range silenced {
+		from := filepath.Join(metrics, s.file)
+		to := from
+		if s.module != metricsModule {
+			from, to = filepath.Join(w.moduleDir(s.module), s.file), filepath.Join(dir, filepath.Base(s.file))
+			replace[from] = to
 		}
-		if n := strings.Count(texts[path], s.function); n != 1 {
+		text, err := os.ReadFile(from)
+		pipelinetest.Must(w, err)
+		if n := strings.Count(string(text), s.function); n != 1 {
 			w.Fatalf("%s has %d places like %q, want one: what is silenced has to follow it", s.file, n, s.function)
 		}
-		texts[path] = strings.Replace(texts[path], s.function, s.function+"\n"+s.instead, 1)
-	}
-	replace := map[string]string{}
-	for path, text := range texts {
-		replace[path] = filepath.Join(dir, filepath.Base(path))
-		pipelinetest.Must(w, os.WriteFile(replace[path], []byte(text), 0o600))
+		silent := strings.Replace(string(text), s.function, s.function+"\n"+s.instead, 1)
+		pipelinetest.Must(w, os.WriteFile(to, []byte(silent), 0o600))
 	}
 	list, err := json.Marshal(map[string]any{"Replace": replace})
 	pipelinetest.Must(w, err)

@@ -126,7 +126,7 @@ func (q *Queue) Accept(ctx context.Context, jobs []queue.Job) error {
 	})
 }
 
-// Move returns one pending task another time.
+// Move gives one pending task another time.
 func (q *Queue) Move(ctx context.Context, j queue.Job) error {
 	_, err := q.client.Reschedule(ctx, idOf(j.ID), task.At(j.At()))
 	return err

@@ -30,7 +30,7 @@ type Queue interface {
 
 // Mover is a Queue whose pending jobs can be moved.
 type Mover interface {
-	// Move returns the pending job another due time.
+	// Move gives the pending job another due time.
 	Move(ctx context.Context, j Job) error
 }
 

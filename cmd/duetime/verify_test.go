@@ -107,10 +107,11 @@ func TestVerifyReadsTheJournal(t *testing.T) {
 	d := migrated(t)
 	pipelinetest.Must(t, pet.CreateTables(t.Context(), d.db))
 	pending := d.schedule(t, "ann", time.Hour).ID.String()
-	write := func(event, id string, due, at int) {
+	now := time.Now().UnixMilli()
+	write := func(event, id string, due, at int) { // in ms
 		t.Helper()
 		_, err := d.db.Exec(`INSERT INTO pet_journal (pet_id, owner, event, task_id, version, due_at_ms, at_ms) VALUES (1, 'ann', ?, ?, 1, ?, ?)`,
-			event, id, due, at)
+			event, id, now+int64(due), now+int64(at))
 		pipelinetest.Must(t, err)
 	}
 	id := func(n string) string { return "01900000-0000-7000-8000-00000000000" + n }

@@ -20,7 +20,7 @@ type watch struct {
 	clock *pipelinetest.Clock
 }
 
-// clocksRow returns each server a clock of its own. MySQL's comes last: it is the one that everybody goes by, and it ends
+// clocksRow gives each server a clock of its own. MySQL's comes last: it is the one that everybody goes by, and it ends
 // ahead of the others.
 func clocksRow() entry {
 	var watches []watch

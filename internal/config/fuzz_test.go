@@ -52,7 +52,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzEnvironment returns any text to any key by its variable: it is the key's value then and nothing else has changed, or the
+// FuzzEnvironment gives any text to any key by its variable: it is the key's value then and nothing else has changed, or the
 // error names the variable or the key, and no password.
 func FuzzEnvironment(f *testing.F) {
 	var keys []string

@@ -28,10 +28,10 @@ func (s Secret) GoString() string { return s.String() }
 // Format writes the mask under every verb: fmt asks neither String nor GoString under a verb that is not of a text.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
 
-// MarshalText returns the mask to JSON, YAML and others.
+// MarshalText shows the mask to JSON, YAML and others.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// LogValue returns the mask to logs.
+// LogValue shows the mask to logs.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
 // DSN is user:password@tcp(host:port)/schema. Whatever prints, logs or encodes it shows a mask in the password's place;

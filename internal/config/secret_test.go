@@ -106,7 +106,7 @@ func with(key, path string) []string {
 	return environ
 }
 
-// TestSecretsFromFiles returns each secret by its file, as orchestrators do, and wants every file key to be tried here.
+// TestSecretsFromFiles sets each secret by its file, as orchestrators do, and wants every file key to be tried here.
 func TestSecretsFromFiles(t *testing.T) {
 	t.Parallel()
 	const password = `p@ss:w/rd'"` + "\\ with 16"

@@ -73,7 +73,7 @@ func (h *head) waits(next time.Time) {
 // Describe names the gauge.
 func (h *heads) Describe(ch chan<- *prometheus.Desc) { ch <- h.desc }
 
-// Collect returns the ages as of now.
+// Collect sends the ages as of now.
 func (h *heads) Collect(ch chan<- prometheus.Metric) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

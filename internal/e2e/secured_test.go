@@ -178,7 +178,7 @@ func makeNodes(t *testing.T, d pipelinetest.Deployment, elected []string) {
 // begun.
 const mostConnections = 10
 
-// TestRefusedLinks returns processes wrong credentials and other authorities, link by link: each ends with code 1 and one
+// TestRefusedLinks gives processes wrong credentials and other authorities, link by link: each ends with code 1 and one
 // complaint that names the key, and has not hammered the server.
 func TestRefusedLinks(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"database/sql"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -55,23 +56,23 @@ func TestShardsAreChangedWhileEverythingIsStopped(t *testing.T) {
 		return code == 0 && v.Pending == 11
 	})
 	for owner, want := range map[string]int{"ann": 6, "bob": 5} {
-		if n := listed(t, procs["game"], owner); n != want {
-			t.Errorf("%s has %d tasks in the index, want %d", owner, n, want)
-		}
+		pipelinetest.Await(t, fmt.Sprintf("the index to list %s's %d tasks", owner, want), func() bool {
+			return listed(t, procs["game"], owner) == want
+		})
 	}
 	if n := procs["event"].Says("shards ignored"); n != 0 {
 		t.Error("event takes the new number for a wrong one")
 	}
 }
 
-// listed counts the owner's tasks as the game lists them from Redis.
+// listed counts the owner's tasks as the game lists them from Redis; -1 while it lists them from MySQL.
 func listed(t *testing.T, game pipelinetest.App, owner string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, game.URL(t, "game")+"/v1/owners/"+owner+"/tasks", http.NoBody)
 	pipelinetest.Must(t, err)
 	text := string(answer(t, req, http.StatusOK))
 	if !strings.Contains(text, `"source":"redis"`) {
-		t.Errorf("the list doesn't come from redis: %s", text)
+		return -1
 	}
 	return strings.Count(text, `"task_id"`)
 }

@@ -45,6 +45,30 @@ func TestClaimCountsWhatIsComing(t *testing.T) {
 	})
 }
 
+func TestOwnersListSaysWhetherItIsWhole(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, x *index.Index) {
+		one := pending("o", 1, 1)
+		put(t, x, one)
+		want := func(when string, want bool) {
+			t.Helper()
+			listed, whole, err := x.Owner(t.Context(), 0, "o")
+			pipelinetest.Must(t, err)
+			diff(t, "listed "+when, listed, entries(one))
+			diff(t, "whole "+when, whole, want)
+		}
+		want("before any rebuild", false)
+		token, err := x.BeginRebuild(t.Context(), 0)
+		pipelinetest.Must(t, err)
+		want("during the rebuild", false)
+		_, err = x.EndRebuild(t.Context(), 0, token)
+		pipelinetest.Must(t, err)
+		want("after it", true)
+		pipelinetest.Must(t, x.Client().Del(t.Context(), x.Key(0, "gen")).Err())
+		want("after a loss of memory", false)
+	})
+}
+
 func TestClaimIsLimitedAndAcksThePrevious(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, x *index.Index) {

@@ -146,7 +146,7 @@ func TestClusterFollowsAMovedSlot(t *testing.T) {
 	}
 }
 
-// migrate returns the shard's slot, with its keys, to the next node.
+// migrate moves the shard's slot, with its keys, to the next node.
 func migrate(t *testing.T, x *index.Index, servers *pipelinetest.RedisCluster, shard int) {
 	t.Helper()
 	ctx := t.Context()

@@ -102,7 +102,7 @@ func (x *Index) exec(ctx context.Context, calls []*call, send func(redis.Pipelin
 	}
 }
 
-// unsent returns the pipeline's error to its calls if none has one of its own: a connection that was refused at its
+// unsent sets the pipeline's error on its calls if none has one of its own: a connection that was refused at its
 // greeting leaves the answers as they were, and they would pass for successes.
 func unsent(calls []*call, err error) {
 	if slices.ContainsFunc(calls, func(c *call) bool { return c.reply.Err() != nil }) {

@@ -150,7 +150,7 @@ func (g *Game) Cancel(ctx context.Context, tx *schedule.Tx, id int64) (Pet, erro
 }
 
 // look reads a pet and its meal without locking them. These are two reads: where the meal is over at the second, a third
-// one reports whether the pet went on to its next meal in between.
+// one tells whether the pet went on to its next meal in between.
 func (g *Game) look(ctx context.Context, tx *schedule.Tx, id int64) (row, task.Task, error) {
 	r, err := g.tables.read(ctx, tx, id)
 	if err != nil {

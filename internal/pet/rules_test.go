@@ -273,6 +273,7 @@ func TestOwnersTasks(t *testing.T) {
 			w.act(id, "feed")
 		}
 		sooner := w.act(ids[2], "speedup").Meal
+		defer w.play(t)() // its daemon calls the index whole
 		pipelinetest.Await(t, "the index to show the last change", func() bool {
 			got := want[list](w, w.do("GET", "/v1/owners/ann/tasks", ""), http.StatusOK)
 			return got.Source == "redis" && len(got.Tasks) == 3 && got.Tasks[0].TaskID == sooner.TaskID
@@ -290,8 +291,7 @@ func TestOwnersTasks(t *testing.T) {
 					t.Errorf("%q: not by due_at_ms: %+v", query, got.Tasks)
 				}
 			}
-			// An index that no daemon has called whole may have lost them.
-			if none := w.do("GET", "/v1/owners/nobody/tasks"+query, ""); none.body != `{"source":"db","tasks":[]}`+"\n" {
+			if none := w.do("GET", "/v1/owners/nobody/tasks"+query, ""); none.body != `{"source":"`+source+`","tasks":[]}`+"\n" {
 				t.Errorf("nobody's tasks: %s", none.body)
 			}
 		}

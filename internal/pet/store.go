@@ -105,7 +105,7 @@ func (s tables) takeCards(ctx context.Context, q sqlx.ExecerContext, ids []int64
 	return nil
 }
 
-// finish returns pets what a meal gives, and ends their meal if it is one of these: a pet that was given another one since
+// finish gives pets what a meal gives, and ends their meal if it is one of these: a pet that was given another one since
 // goes on with it. meal_source comes first because MySQL assigns from left to right.
 func (s tables) finish(ctx context.Context, q sqlx.ExecerContext, ids []int64, meals []string) error {
 	if len(ids) == 0 {
@@ -123,7 +123,7 @@ meal_task_id = CASE WHEN meal_task_id IN (?) THEN NULL ELSE meal_task_id END WHE
 	return nil
 }
 
-// finishAndFeed returns pets what a meal gives, and starts the meal that an armed card pays.
+// finishAndFeed gives pets what a meal gives, and starts the meal that an armed card pays.
 func (s tables) finishAndFeed(ctx context.Context, q sqlx.ExecerContext, next []row) error {
 	if len(next) == 0 {
 		return nil

@@ -67,7 +67,7 @@ func clusterRecipe(args []string) recipe {
 	return r
 }
 
-// join returns each master its share of the slots, introduces the nodes and waits until all agree.
+// join gives each master its share of the slots, introduces the nodes and waits until all agree.
 func (c *RedisCluster) join() error {
 	ctx, cancel := context.WithTimeout(context.Background(), readyLimit)
 	defer cancel()

@@ -233,7 +233,7 @@ func (h *run) ack(r *rapid.T) {
 	h.claimed = slices.Delete(h.claimed, i, i+1)
 }
 
-// deliver returns the worker some messages, which may come again.
+// deliver gives the worker some messages, which may come again.
 func (h *run) deliver(r *rapid.T) {
 	if len(h.log) == 0 {
 		r.Skip("the log is empty")

@@ -66,7 +66,7 @@ func TestRebuildIsNoDrift(t *testing.T) {
 	}
 }
 
-// TestKindsOfDriftAreBounded returns the daemon more names than any service has.
+// TestKindsOfDriftAreBounded gives the daemon more names than any service has.
 func TestKindsOfDriftAreBounded(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewPedanticRegistry()

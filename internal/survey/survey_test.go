@@ -224,6 +224,25 @@ func TestCountsSeldom(t *testing.T) {
 	}
 }
 
+// swamped is a database with more pending rows than can be counted in time.
+type swamped struct{ *asked }
+
+func (s swamped) Count(_ context.Context, state task.State) (int64, error) {
+	if state == task.Pending {
+		return 0, context.DeadlineExceeded
+	}
+	return 7, nil
+}
+
+func TestTheDeadAreToldWithoutThePending(t *testing.T) {
+	t.Parallel()
+	a := &asked{}
+	got := samples(t, survey.New(survey.Config{Queues: []string{"q"}, Shards: fixed}, swamped{a}, a, a))
+	if _, pending := got["duetime_tasks pending"]; pending || got["duetime_tasks dead"] != 7 {
+		t.Errorf("told of %v", got)
+	}
+}
+
 // flaky is a stream whose first sign of life doesn't come.
 type flaky struct{ *asked }
 

@@ -58,7 +58,7 @@ func isMySQL(t testing.TB, db *sql.DB) bool {
 	ctx, cancel := within(t)
 	defer cancel()
 	var version string
-	errMySQL := db.QueryRowContext(ctx, "SELECT VERSION()").Scan(&version)
+	errMySQL := db.QueryRowContext(ctx, "SELECT @@version_comment").Scan(&version)
 	if errMySQL == nil {
 		return true
 	}

@@ -76,7 +76,7 @@ func keyed(k string, mode KeyMode) Option {
 	return func(spec *Spec) { spec.key, spec.mode = k, mode }
 }
 
-// WithID returns the task an id chosen by the caller, as when a call is repeated after an unknown commit.
+// WithID sets the task's id, one chosen by the caller, as when a call is repeated after an unknown commit.
 func WithID(id ID) Option { return func(spec *Spec) { spec.id = id } }
 
 // Traced returns the spec with the W3C trace context of the call that schedules it, for the row to keep.

@@ -19,7 +19,8 @@ type Config struct {
 	// Batch is the most tasks in one transaction. Default 100.
 	Batch int
 	// BatchTime is the handlers' time after which a batch takes no further task and commits, so that nobody waits long
-	// for its locks. Default 50 ms, or HandlerTimeout if that is shorter; 20 ms suits SQLite, where a transaction stops every other writer.
+	// for its locks. Default 50 ms, or HandlerTimeout if that is shorter; 20 ms suits SQLite, where a transaction stops every
+	// other writer.
 	BatchTime time.Duration
 	// HandlerTimeout bounds one call of a handler. Default 10 s.
 	HandlerTimeout time.Duration

@@ -274,7 +274,7 @@ func (h *hold) recall(patience time.Duration) {
 	}
 }
 
-// excuse returns every waiting hint its patience anew, after a pause that was no fault of theirs.
+// excuse gives every waiting hint its patience anew, after a pause that was no fault of theirs.
 func (h *hold) excuse() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

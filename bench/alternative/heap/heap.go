@@ -43,7 +43,7 @@ func (q *Queue) Schedule(_ context.Context, jobs []queue.Job) error {
 	return nil
 }
 
-// Move returns a pending job another place.
+// Move gives a pending job another place.
 func (q *Queue) Move(_ context.Context, j queue.Job) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -84,7 +84,7 @@ func (q *Queue) declare() error {
 	return q.wait.declare(ch)
 }
 
-// channel returns a publishing channel to one caller.
+// channel lends a publishing channel to one caller.
 func (q *Queue) channel() (*amqp.Channel, error) {
 	select {
 	case ch := <-q.idle:
@@ -101,7 +101,7 @@ func (q *Queue) channel() (*amqp.Channel, error) {
 	return ch, nil
 }
 
-// release returns the channel to whom it may concern next.
+// release passes the channel to whom it may concern next.
 func (q *Queue) release(ch *amqp.Channel) {
 	select {
 	case q.idle <- ch:
