@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bytes"
 	"container/heap"
 	"context"
 	"sync"
@@ -23,7 +24,6 @@ type held struct {
 	at    time.Time // when to look next, on the database's clock
 	since time.Time // when it came, or its moment if that is later
 	marks []mark    // the messages that wait for it; guarded by the hold
-	seq   uint64    // order of arrival, among equals in time
 	lane  lane
 
 	traceparent string // of the call that published it; empty without tracing
@@ -48,13 +48,12 @@ func (h *held) key() heldKey { return heldKey{h.hint.ID, h.hint.Version} }
 type hold struct {
 	clock *loop.Clock
 
-	mu      sync.Mutex
-	byKey   map[heldKey]*held
-	lanes   [lanes]timeline
-	busy    map[string]*owned // owners with a runner
-	wake    [lanes]chan struct{}
-	arrived uint64
-	paused  bool // nothing is handed out
+	mu     sync.Mutex
+	byKey  map[heldKey]*held
+	lanes  [lanes]timeline
+	busy   map[string]*owned // owners with a runner
+	wake   [lanes]chan struct{}
+	paused bool // nothing is handed out
 
 	followed, followedLocal time.Time // when follow was last called, by the database's clock and by the local one
 }
@@ -82,8 +81,6 @@ func (h *hold) add(e *held) {
 		same.gone = false
 		return
 	}
-	h.arrived++
-	e.seq = h.arrived
 	h.byKey[e.key()] = e
 	h.push(e)
 }
@@ -332,15 +329,16 @@ func (h *hold) size() int {
 	return len(h.byKey)
 }
 
-// timeline is a heap of hints by time.
+// timeline is a heap of hints by time, and by id where many are due at once: those that are taken together are neighbours in
+// the table then, and lock and change few of its pages.
 type timeline []*held
 
 func (t timeline) Len() int { return len(t) }
 func (t timeline) Less(i, j int) bool {
-	if t[i].at.Equal(t[j].at) {
-		return t[i].seq < t[j].seq
+	if c := t[i].at.Compare(t[j].at); c != 0 {
+		return c < 0
 	}
-	return t[i].at.Before(t[j].at)
+	return bytes.Compare(t[i].hint.ID[:], t[j].hint.ID[:]) < 0
 }
 func (t timeline) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
 func (t *timeline) Push(x any)   { *t = append(*t, x.(*held)) } //nolint:forcetypeassert // As above.
