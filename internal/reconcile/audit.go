@@ -77,7 +77,7 @@ func (a *auditRows) pass(ctx context.Context, now clock) (loop.Result, error) {
 		if err != nil {
 			return loop.Result{}, err
 		}
-		if err := a.r.mendUnlike(ctx, "audited", rows, now); err != nil {
+		if err := a.r.mendUnlike(ctx, "audited", rows, now, leaveFresh); err != nil {
 			return loop.Result{}, err
 		}
 		if len(rows) < n {
@@ -182,7 +182,7 @@ func (a *auditIndex) check(ctx context.Context, entries []task.Entry, now clock)
 			unlike = append(unlike, t)
 		}
 	}
-	return a.r.settle(ctx, "audited", unlike, now, leaveFlying)
+	return a.r.settle(ctx, "audited", unlike, now, leaveFresh)
 }
 
 // remove takes out a member that can't be read: no row can be found for it.

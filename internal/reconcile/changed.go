@@ -22,11 +22,11 @@ type changed struct {
 	until    time.Time         // the end of the last window that was compared whole
 	compared map[task.ID]int64 // versions compared in the last window
 	identity string            // of the Redis servers
-	looked   int               // rows in this pass
+	breath
 }
 
 func (c *changed) pass(ctx context.Context, now clock) (loop.Result, error) {
-	c.looked = 0
+	c.breath = c.r.breath()
 	identity, err := c.r.index.Identity(ctx)
 	if err != nil {
 		return loop.Result{}, err
@@ -39,6 +39,7 @@ func (c *changed) pass(ctx context.Context, now clock) (loop.Result, error) {
 	if identity != c.identity {
 		c.compared = nil
 		from = from.Add(-wide)
+		c.alarms = nil // much may be missing
 	}
 	compared, err := c.window(ctx, from, to, now)
 	if err != nil {
@@ -65,11 +66,14 @@ func (c *changed) window(ctx context.Context, from, to time.Time, now clock) (ma
 			}
 			compared[row.ID] = row.Version
 		}
-		if err := c.r.mendUnlike(ctx, "changed", fresh, now); err != nil {
+		if err := c.r.mendUnlike(ctx, "changed", fresh, now, leaveFlying); err != nil {
 			return nil, err
 		}
 		if len(rows) < page {
 			return compared, nil
+		}
+		if err := c.rest(ctx); err != nil {
+			return nil, err
 		}
 		last := rows[len(rows)-1]
 		after = task.Cursor{At: last.UpdatedAt, ID: last.ID}

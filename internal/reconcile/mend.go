@@ -26,6 +26,7 @@ type aim int
 
 const (
 	leaveFlying aim = iota // absence from the due set is right for a row whose moment has come
+	leaveFresh             // and so is what the index has not heard of a change within settleTime; the changed pass asks later
 	putAlways              // it must stand in the due set whatever its moment
 )
 
@@ -45,7 +46,7 @@ func (r *Reconciler) mend(ctx context.Context, reason string, tasks []task.Task,
 		if err != nil || len(repairs) == 0 {
 			return err
 		}
-		if want == leaveFlying {
+		if want != putAlways {
 			r.metrics.drifted(repairs)
 		}
 		n, err := r.index.Repair(ctx, repairs)
@@ -73,7 +74,7 @@ func (r *Reconciler) settle(ctx context.Context, reason string, tasks []task.Tas
 }
 
 // mendUnlike mends those of the rows that the index does not hold as they were just read; the others cost one round trip.
-func (r *Reconciler) mendUnlike(ctx context.Context, reason string, rows []task.Task, now clock) error {
+func (r *Reconciler) mendUnlike(ctx context.Context, reason string, rows []task.Task, now clock, want aim) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -83,7 +84,7 @@ func (r *Reconciler) mendUnlike(ctx context.Context, reason string, rows []task.
 	}
 	var absent, unlike []task.Task
 	for i, row := range rows {
-		switch right := r.right(row, seen[i], now, leaveFlying); {
+		switch right := r.right(row, seen[i], now, want); {
 		case right == seen[i]:
 		case seen[i] == nowhere && right.Due != task.NoScore:
 			absent = append(absent, row)
@@ -95,7 +96,10 @@ func (r *Reconciler) mendUnlike(ctx context.Context, reason string, rows []task.
 	if err != nil {
 		return err
 	}
-	return r.settle(ctx, reason, append(unlike, moved...), now, leaveFlying)
+	if err := r.settle(ctx, reason, moved, now, leaveFlying); err != nil {
+		return err
+	}
+	return r.settle(ctx, reason, unlike, now, want)
 }
 
 // fill adds rows that stood in neither set, and returns those to mend: what stands there meanwhile, and what has moved
@@ -139,10 +143,13 @@ func (r *Reconciler) compare(ctx context.Context, tasks []task.Task, now clock, 
 
 // right says where a row must stand.
 func (r *Reconciler) right(row task.Task, seen task.Standing, now clock, want aim) task.Standing {
+	if want == leaveFresh && row.UpdatedAt.After(now().Add(-settleTime)) {
+		return seen
+	}
 	score := task.ScoreOf(row)
 	due := score
 	flying := row.RunAt.Before(now().Add(task.MaxLead + flight))
-	if want == leaveFlying && flying && seen.Due == task.NoScore {
+	if want != putAlways && flying && seen.Due == task.NoScore {
 		due = task.NoScore
 	}
 	return task.Standing{Due: due, Owner: score}
@@ -193,12 +200,15 @@ func (r *Reconciler) rows(ctx context.Context, tasks []task.Task) (map[task.ID]t
 	return byID, nil
 }
 
-// report counts and logs what a pass changed; an idle pass says nothing.
+// report counts and logs what a pass changed; an idle pass says nothing. What a message told of is no reason to look for
+// more.
 func (r *Reconciler) report(ctx context.Context, reason string, n int) {
 	if n == 0 {
 		return
 	}
-	r.alarm()
+	if reason != compensated {
+		r.alarm()
+	}
 	r.metrics.repairs.WithLabelValues(reason).Add(float64(n))
 	r.cfg.Logger.InfoContext(ctx, "index repaired", "reason", reason, "n", n)
 }

@@ -26,13 +26,13 @@ const (
 type overdue struct {
 	r      *Reconciler
 	last   time.Time // the previous pass's now
-	looked int       // rows in this pass
 	paused map[string]time.Time
+	breath
 }
 
 func (o *overdue) pass(ctx context.Context, now clock) (loop.Result, error) {
 	began := now()
-	o.looked = 0
+	o.breath = o.r.breath()
 	paused, err := o.r.store.Paused(ctx)
 	if err != nil {
 		return loop.Result{}, err
@@ -54,6 +54,9 @@ func (o *overdue) pass(ctx context.Context, now clock) (loop.Result, error) {
 		if next == (task.Cursor{}) {
 			o.last, o.paused = began, paused
 			return loop.Result{}, nil
+		}
+		if err := o.rest(ctx); err != nil {
+			return loop.Result{}, err
 		}
 		after = next
 	}
@@ -96,11 +99,11 @@ func (o *overdue) sort(ctx context.Context, rows []task.Task, now clock) (missin
 		if seen[i].Due == task.NoScore {
 			missing = append(missing, row)
 		}
-		if o.r.right(row, seen[i], now, leaveFlying) != seen[i] {
+		if o.r.right(row, seen[i], now, leaveFresh) != seen[i] {
 			wrong = append(wrong, row)
 		}
 	}
-	return missing, o.r.settle(ctx, "overdue", wrong, now, leaveFlying)
+	return missing, o.r.settle(ctx, "overdue", wrong, now, leaveFresh)
 }
 
 // put puts those of the absent rows again whose turn has come.

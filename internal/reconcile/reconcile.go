@@ -132,9 +132,9 @@ type pass struct {
 	wake     <-chan struct{}
 	urgent   bool // doesn't rest after a long run
 	yields   bool // waits while a rebuild is under way
-	calms    bool // rests longer after a run that found nothing to mend
+	calms    bool // rests longer as long as it finds nothing to mend
 	idles    bool // rests longer always: it looks for what hardly ever happens
-	looked   *int // rows that its last run looked at; nil if it doesn't count them
+	looked   *int // rows that its last run looked at since it rested; nil if it doesn't count them
 	run      func(ctx context.Context, now clock) (loop.Result, error)
 }
 
@@ -178,6 +178,33 @@ const (
 	idleShare = 10
 	lookCost  = 20 * time.Microsecond // of a row that is as it should be; some 6 on a quiet machine
 )
+
+// breath lets a long run rest between its pages as well. The zero breath never rests.
+type breath struct {
+	alarms *atomic.Int64
+	calm   int64     // alarms when the run began
+	since  time.Time // the run began, or the last rest ended
+	looked int       // rows since then
+}
+
+func (r *Reconciler) breath() breath {
+	return breath{alarms: &r.alarms, calm: r.alarms.Load(), since: time.Now()}
+}
+
+// rest is for where another page follows. Once something was found to mend, what else there is can't wait. A newer daemon
+// ends the rest too, through the passes that begin meanwhile.
+func (b *breath) rest(ctx context.Context) error {
+	if b.alarms == nil || b.alarms.Load() != b.calm {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(idleShare * min(time.Since(b.since), time.Duration(b.looked)*lookCost)):
+	}
+	b.since, b.looked = time.Now(), 0
+	return nil
+}
 
 const yieldFor = 500 * time.Millisecond // until a pass looks whether the rebuild has ended
 

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -244,6 +245,31 @@ func TestLongPassRests(t *testing.T) {
 	if rest := restAfter(t, 50*time.Millisecond, nil); rest < 100*time.Millisecond {
 		t.Errorf("rested for %v after a run of 50 ms, want 100 ms or more", rest)
 	}
+}
+
+// A burst has overdue rows by the hundred thousand with nothing wrong about them.
+func TestLongCalmRunRestsBetweenItsPages(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := &Reconciler{}
+		b := r.breath()
+		rest := func() time.Duration {
+			time.Sleep(10 * time.Millisecond)
+			b.looked = page
+			began := time.Now()
+			pipelinetest.Must(t, b.rest(t.Context()))
+			return time.Since(began)
+		}
+		for range 2 {
+			if got, want := rest(), idleShare*10*time.Millisecond; got != want {
+				t.Errorf("rested for %v after 10 ms, want %v", got, want)
+			}
+		}
+		r.alarms.Add(1)
+		if got := rest(); got != 0 {
+			t.Errorf("rested for %v once something was found to mend", got)
+		}
+	})
 }
 
 // What a pass waited for, as for a database that is away, was no work.

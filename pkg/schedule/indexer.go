@@ -21,7 +21,7 @@ const (
 	breakAfter = 3                      // failed puts in a row after which the index counts as away
 	breakFor   = 250 * time.Millisecond // then one put tries whether it is back
 	putMost    = 256                    // callers that share one
-	maxQueued  = 10000                  // tasks that wait for a put; more go to the backlog
+	maxQueued  = 30000                  // tasks that wait for a put; more go to the backlog
 )
 
 // indexer puts committed tasks into the index. Callers that come at the same time share puts, so that the slower the index,

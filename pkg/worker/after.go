@@ -12,9 +12,10 @@ import (
 )
 
 const (
-	afterQueue   = 256         // batches waiting for the index before further ones are left to the sweeps
-	afterMost    = 2000        // tasks in one write to the index
-	afterTimeout = time.Second // of one write to the index or the dead topic
+	afterQueue   = 256                   // batches waiting for the index before further ones are left to the sweeps
+	afterMost    = 2000                  // tasks in one write to the index
+	afterTimeout = time.Second           // of one write to the index or the dead topic
+	afterPause   = 50 * time.Millisecond // between writes of tasks that ended: the more in one, the less each costs Redis
 	letterPause  = 200 * time.Millisecond
 	letterTries  = 3
 )
@@ -62,7 +63,14 @@ func (a *aftermath) bury(letters []task.DeadLetter) {
 // run works until ctx ends and both queues are empty; hurry ends the patience with servers that don't answer.
 func (a *aftermath) run(ctx, hurry context.Context) {
 	var both sync.WaitGroup
-	both.Go(func() { drain(ctx, a.puts, func(first []task.Task) { a.write(hurry, first) }) })
+	var written time.Time
+	both.Go(func() {
+		drain(ctx, a.puts, func(first []task.Task) {
+			tasks := a.gather(first, afterPause-time.Since(written))
+			written = time.Now()
+			a.write(hurry, tasks)
+		})
+	})
 	both.Go(func() { drain(ctx, a.letters, func(ls []task.DeadLetter) { a.send(hurry, ls) }) })
 	both.Wait()
 }
@@ -71,7 +79,7 @@ func (a *aftermath) run(ctx, hurry context.Context) {
 func (a *aftermath) flush(ctx context.Context) {
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	drain(ended, a.puts, func(first []task.Task) { a.write(ctx, first) })
+	drain(ended, a.puts, func(first []task.Task) { a.write(ctx, a.gather(first, 0)) })
 	drain(ended, a.letters, func(ls []task.DeadLetter) { a.send(ctx, ls) })
 }
 
@@ -92,17 +100,24 @@ func drain[T any](ctx context.Context, queue <-chan T, do func(T)) {
 	}
 }
 
-// write writes the batch and all that wait behind it in one call.
-func (a *aftermath) write(ctx context.Context, tasks []task.Task) {
-	tasks = slices.Clip(tasks)
-	for more := true; more && len(tasks) < afterMost; {
-		select {
-		case next := <-a.puts:
-			tasks = append(tasks, next...)
-		default:
-			more = false
+// gather adds to the batch what waits behind it, up to what one write takes. Tasks that ended wait for more until the pause
+// is over: no dispatcher looks at them any more, and the sweeps don't yet.
+func (a *aftermath) gather(first []task.Task, pause time.Duration) []task.Task {
+	tasks := slices.Clip(first)
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for len(tasks) < afterMost {
+		more := a.next(slices.ContainsFunc(tasks, pending), timer.C)
+		if more == nil {
+			break
 		}
+		tasks = append(tasks, more...)
 	}
+	return tasks
+}
+
+// write tells the index of the tasks, in one call.
+func (a *aftermath) write(ctx context.Context, tasks []task.Task) {
 	err := a.once(ctx, func(ctx context.Context) error { return a.index.Put(ctx, tasks) })
 	if err != nil {
 		err = a.once(ctx, func(ctx context.Context) error { return a.index.Put(ctx, tasks) })
@@ -112,6 +127,26 @@ func (a *aftermath) write(ctx context.Context, tasks []task.Task) {
 		a.log.WarnContext(ctx, "index write left to the sweeps", slog.Int("n", len(tasks)), slog.Any("err", err))
 	}
 }
+
+// next gives a batch that waits for the index; nil if none comes until the pause is over, or if that is too long.
+func (a *aftermath) next(urgent bool, pause <-chan time.Time) []task.Task {
+	select {
+	case tasks := <-a.puts:
+		return tasks
+	default:
+	}
+	if urgent {
+		return nil
+	}
+	select {
+	case tasks := <-a.puts:
+		return tasks
+	case <-pause:
+		return nil
+	}
+}
+
+func pending(t task.Task) bool { return t.State == task.Pending }
 
 func (a *aftermath) once(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, afterTimeout)

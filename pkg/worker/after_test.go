@@ -1,0 +1,72 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// puts is an index that notes how many tasks came in each write.
+type puts struct {
+	mu    sync.Mutex
+	sizes []int
+}
+
+func (p *puts) Put(_ context.Context, tasks []task.Task) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sizes = append(p.sizes, len(tasks))
+	return nil
+}
+
+func (p *puts) noted() []int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.sizes)
+}
+
+// Under load many batches end in each pause, and Redis is told of all of them at once; what comes alone, or is to fire
+// again, waits for nothing.
+func TestTasksThatEndedAreDroppedTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var index puts
+		a := newAftermath(&index, nil, newMetrics(nil, NewMux()), slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		go a.run(ctx, ctx)
+		expect := func(when string, want ...int) {
+			t.Helper()
+			synctest.Wait()
+			if got := index.noted(); !slices.Equal(got, want) {
+				t.Errorf("%s: writes of %v tasks, want %v", when, got, want)
+			}
+		}
+		ended := slices.Repeat([]task.Task{{State: task.Done}}, 10)
+		a.put(ended)
+		expect("the first", 10)
+		for range 5 {
+			a.put(ended)
+			time.Sleep(time.Millisecond)
+		}
+		expect("right behind it", 10)
+		time.Sleep(afterPause)
+		expect("after the pause", 10, 50)
+		a.put(ended)
+		a.put([]task.Task{{State: task.Pending}})
+		expect("with one that fires again", 10, 50, 11)
+		time.Sleep(afterPause)
+		a.put(ended)
+		expect("alone", 10, 50, 11, 10)
+		for range afterMost / 10 {
+			a.put(ended)
+		}
+		expect("as many as one write takes", 10, 50, 11, 10, afterMost)
+		cancel()
+	})
+}
