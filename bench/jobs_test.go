@@ -152,6 +152,14 @@ type sample struct {
 	done  int64
 }
 
+// often is how many runs there are of what takes long and is about duetime: the others' is shown once.
+func (w *world) often() int {
+	if ours(w.system) {
+		return w.bench.runs
+	}
+	return 1
+}
+
 // repeat calls do for each run. Systems that are no main ones stop early when the rest of the work would not get its
 // time: one run for each that is still to come.
 func (w *world) repeat(do func(run int)) {

@@ -77,9 +77,8 @@ func move(w *world) {
 	}
 	const perOwner = 100
 	many := pending{w.preload(n/10, perOwner), n / 10, perOwner}
-	one := pending{many.first, perOwner, perOwner}
 	w.repeat(func(int) {
-		w.record(report.MovedAlone, ask("move", one, 1, farStep))
+		w.record(report.MovedAlone, ask("move", many, 1, farStep))
 		w.record(report.MovedTogether, ask("moveowner", many, 1, time.Minute))
 	})
 }

@@ -52,14 +52,14 @@ func growth(w *world) {
 	}
 }
 
-// grown measures at one level: duetime in as many runs as everywhere, others once.
+// grown measures at one level.
 func (w *world) grown(row string) {
 	w.Helper()
-	runs, together, apart := w.bench.runs, w.bench.count(50_000), w.bench.count(2500)
+	together, apart := w.bench.count(50_000), w.bench.count(2500)
 	if !ours(w.system) {
-		runs, together = 1, w.bench.count(10_000)
+		together = w.bench.count(10_000)
 	}
-	for range runs {
+	for range w.often() {
 		took, _ := w.drain(together)
 		w.bench.results.Add(row, report.GrowthRate, float64(together)/took.Seconds())
 		l := w.lags(apart)

@@ -17,11 +17,7 @@ const (
 // kill ends the only worker in the middle of a burst, starts it again, and counts what is lost and what is doubled.
 func kill(w *world) {
 	w.work(true)
-	runs := 1
-	if ours(w.system) {
-		runs = w.bench.runs
-	}
-	for range runs {
+	for range w.often() {
 		j, share := w.killed(max(w.bench.count(5000), 1000))
 		restarted := time.Now()
 		w.restart()

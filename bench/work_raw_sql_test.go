@@ -117,30 +117,27 @@ func (s *statements) batches(w *world, n int64) float64 {
 
 // batch locks the rows, marks them done and feeds their pets, in one transaction.
 func (s *statements) batch(ctx context.Context, ids []task.ID, pet int64) error {
-	tx, err := s.db.BeginTx(ctx, nil)
-	if err != nil {
-		return fmt.Errorf("begin: %w", err)
-	}
-	defer func() { _ = tx.Rollback() }() // does nothing after the commit
 	keys, pets := make([]any, len(ids)), make([]any, len(ids))
 	for i := range ids {
 		keys[i], pets[i] = ids[i][:], pet+int64(i)
 	}
 	marks := "(" + strings.Repeat(",?", len(ids))[1:] + ")"
-	if err := lock(ctx, tx, marks, keys); err != nil {
-		return err
-	}
-	now := time.Now().UnixMilli()
-	_, err = tx.ExecContext(ctx, "UPDATE duetime_tasks FORCE INDEX (PRIMARY) SET state = 1, version = version + 1, finished_at = ?, "+
-		"updated_at = ?, dedup_key = CASE WHEN SUBSTR(dedup_key, 1, 1) = 'k' THEN NULL ELSE dedup_key END "+
-		"WHERE state = 0 AND (version = ? AND id IN "+marks+")", append([]any{now, now, 1}, keys...)...)
-	if err != nil {
-		return fmt.Errorf("mark done: %w", err)
-	}
-	if _, err := tx.ExecContext(ctx, "UPDATE bench_pets SET meals = meals + 1 WHERE id IN "+marks, pets...); err != nil {
-		return fmt.Errorf("feed: %w", err)
-	}
-	return tx.Commit()
+	return s.inTx(ctx, func(tx *sql.Tx) error {
+		if err := lock(ctx, tx, marks, keys); err != nil {
+			return err
+		}
+		now := time.Now().UnixMilli()
+		_, err := tx.ExecContext(ctx, "UPDATE duetime_tasks FORCE INDEX (PRIMARY) SET state = 1, version = version + 1, finished_at = ?, "+
+			"updated_at = ?, dedup_key = CASE WHEN SUBSTR(dedup_key, 1, 1) = 'k' THEN NULL ELSE dedup_key END "+
+			"WHERE state = 0 AND (version = ? AND id IN "+marks+")", append([]any{now, now, 1}, keys...)...)
+		if err != nil {
+			return fmt.Errorf("mark done: %w", err)
+		}
+		if _, err := tx.ExecContext(ctx, "UPDATE bench_pets SET meals = meals + 1 WHERE id IN "+marks, pets...); err != nil {
+			return fmt.Errorf("feed: %w", err)
+		}
+		return nil
+	})
 }
 
 // lock reads all columns of the rows, as the worker does.
@@ -166,6 +163,44 @@ func lock(ctx context.Context, tx *sql.Tx, marks string, keys []any) error {
 		return fmt.Errorf("locked %d rows of %d: %w", n, len(keys), err)
 	}
 	return nil
+}
+
+// shift locks a hundred rows and moves them together, again and again in turn: an owner's tasks in one call.
+func (s *statements) shift(w *world) call {
+	w.Helper()
+	const size, parts = 100, 100
+	ids, _ := s.known(w, size*parts)
+	marks := "(" + strings.Repeat(",?", size)[1:] + ")"
+	turn := int64(0)
+	return func(ctx context.Context, _ int) (int, error) {
+		keys := make([]any, size)
+		for i := range keys {
+			keys[i] = ids[turn%parts*size+int64(i)][:]
+		}
+		version := 1 + turn/parts
+		turn++
+		return size, s.inTx(ctx, func(tx *sql.Tx) error {
+			if err := lock(ctx, tx, marks, keys); err != nil {
+				return err
+			}
+			_, err := tx.ExecContext(ctx, "UPDATE duetime_tasks FORCE INDEX (PRIMARY) SET version = version + 1, due_at = due_at + 60000, "+
+				"run_at = due_at, updated_at = ? WHERE state = 0 AND (version = ? AND id IN "+marks+")",
+				append([]any{time.Now().UnixMilli(), version}, keys...)...)
+			return err
+		})
+	}
+}
+
+func (s *statements) inTx(ctx context.Context, do func(*sql.Tx) error) error {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	defer func() { _ = tx.Rollback() }() // does nothing after the commit
+	if err := do(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
 }
 
 // swap moves a row of the caller's own to another time by compare-and-set, again and again in turn.

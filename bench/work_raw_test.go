@@ -23,6 +23,10 @@ func raw(w *world) {
 	w.repeat(func(int) { w.record(report.RawInsert8, w.fill(8, long, s.insert(1))) })
 	w.repeat(func(int) { w.record(report.RawInsert64, w.fill(64, long, s.insert(1))) })
 	w.repeat(func(int) { w.record(report.RawSwap, w.fill(workers, long, s.swap(w, workers))) })
+	w.repeat(func(int) {
+		w.record(report.RawSwapAlone, w.fill(1, long, s.swap(w, 1)))
+		w.record(report.RawShift, w.fill(1, long, s.shift(w)))
+	})
 	w.repeat(func(int) { w.record(report.RawZAdd, w.fill(4, long, w.zadd)) })
 	w.repeat(func(int) {
 		w.record(report.RawProduce, w.fill(8, long, p.produce))

@@ -28,9 +28,7 @@ func standing(w *world) {
 	} else {
 		w.preload(n, 1)
 	}
-	runs := 1
 	if ours(w.system) {
-		runs = w.bench.runs
 		w.exec("TRUNCATE TABLE duetime_tasks")
 		pipelinetest.Must(w, w.redis.FlushAll(w.Context()).Err())
 		w.work(true)
@@ -39,7 +37,7 @@ func standing(w *world) {
 		w.work(true)
 	}
 	time.Sleep(w.bench.seconds(3 * time.Second)) // what follows the start, sweeps and rebuilds, is no idle time
-	for range runs {
+	for range w.often() {
 		w.idle()
 	}
 }

@@ -72,6 +72,8 @@ var (
 	RawInsert100  = Metric{"raw", "MariaDB: insert 100, 8 connections, rows", "/s"}
 	RawInsert1000 = Metric{"raw", "MariaDB: insert 1,000, 8 connections, rows", "/s"}
 	RawSwap       = Metric{"raw", "MariaDB: compare-and-set, 32 connections", "/s"}
+	RawSwapAlone  = Metric{"raw", "MariaDB: compare-and-set, 1 connection", "/s"}
+	RawShift      = Metric{"raw", "MariaDB: lock and move 100, 1 connection, rows", "/s"}
 	RawZAdd       = Metric{"raw", "Redis: ZADD in pipelines of 100, 4 connections", "/s"}
 	RawProduce    = Metric{"raw", "Kafka: produce, 100 a call, 8 callers, messages", "/s"}
 	RawFetch      = Metric{"raw", "Kafka: fetch by a group's consumer, messages", "/s"}
@@ -138,7 +140,7 @@ var sections = []section{
 	},
 	{
 		"raw", "Raw limits", "What the parts themselves do on this machine, in the same call.",
-		[]Metric{RawBatch, RawInsert8, RawInsert64, RawInsert100, RawInsert1000, RawSwap, RawZAdd, RawProduce, RawFetch},
+		[]Metric{RawBatch, RawInsert8, RawInsert64, RawInsert100, RawInsert1000, RawSwap, RawSwapAlone, RawShift, RawZAdd, RawProduce, RawFetch},
 	},
 }
 

@@ -76,6 +76,8 @@ func (r *Results) limits() table {
 		{"accepting one by one, 64 callers: inserting one row", of(Duetime, Accept64), of(Raw, RawInsert64)},
 		{"accepting in bulk: inserting many rows", bulk(Duetime), rawBulk},
 		{"moving: compare-and-set of one row", of(Duetime, Moved), of(Raw, RawSwap)},
+		{"moving an owner's 100 one by one: compare-and-set of one row", of(Duetime, MovedAlone), of(Raw, RawSwapAlone)},
+		{"moving an owner's 100 in one call: locking and moving 100 rows", of(Duetime, MovedTogether), of(Raw, RawShift)},
 		{"rebuild, rows/s, two ZADD each: ZADD in pipelines", of(Duetime, RebuildRate), of(Raw, RawZAdd)},
 		{"burst with an empty handler, tasks/s: Kafka, produce", of(Duetime, BurstEmptyRate), of(Raw, RawProduce)},
 		{"burst with an empty handler, tasks/s: Kafka, fetch", of(Duetime, BurstEmptyRate), of(Raw, RawFetch)},
