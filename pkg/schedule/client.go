@@ -58,7 +58,7 @@ type Compensator interface {
 // Config tunes a client; zero values mean the defaults.
 type Config struct {
 	MaxTries   int           // of a transaction in InTx; default 10
-	IndexWait  time.Duration // how long a caller waits for the index after its commit; default 50 ms
+	IndexWait  time.Duration // how long a caller waits for the index after its commit, and again for each 100 tasks; default 50 ms
 	PutTimeout time.Duration // of one call to the index; default 500 ms
 	Backlog    int           // most ids that wait for compensation; default 16384
 	DrainTime  time.Duration // how long Close goes on at most; default 2 s
@@ -247,7 +247,7 @@ func (c *Client) committed(err error, touched []task.Task) error {
 }
 
 // IndexTasks puts tasks whose transaction somebody else committed, as InTx does after its commit: waiting at most
-// Config.IndexWait, with compensation behind it.
+// Config.IndexWait, and that again for each 100 tasks, with compensation behind it.
 func (c *Client) IndexTasks(ctx context.Context, tasks []task.Task) { c.indexer.put(ctx, tasks) }
 
 func inTx(ctx context.Context, c *Client, change func(tx *Tx) (task.Task, error)) (out task.Task, err error) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/sony/gobreaker/v2"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -21,7 +22,9 @@ const (
 	breakAfter = 3                      // failed puts in a row after which the index counts as away
 	breakFor   = 250 * time.Millisecond // then one put tries whether it is back
 	putMost    = 256                    // callers that share one
-	maxQueued  = 30000                  // tasks that wait for a put; more go to the backlog
+	putTasks   = 5000                   // tasks in one call to the index: fast enough for its timeout on a busy machine
+	maxQueued  = 30000                  // tasks that wait for a put or are in one; for more there is no room
+	waitTasks  = 100                    // tasks of one caller for which it waits once more
 )
 
 // indexer puts committed tasks into the index. Callers that come at the same time share puts, so that the slower the index,
@@ -35,11 +38,13 @@ type indexer struct {
 	timeout time.Duration
 	puts    *gather[[]task.Task, struct{}]
 	queued  atomic.Int64 // tasks that wait for a put, or are in one
+	room    *semaphore.Weighted
 }
 
 func newIndexer(cfg Config, index Index, b *backlog, m metrics) *indexer {
 	x := &indexer{
 		index: index, backlog: b, m: m, wait: cfg.IndexWait, timeout: cfg.PutTimeout, breaker: newBreaker(cfg.Logger),
+		room: semaphore.NewWeighted(maxQueued),
 	}
 	x.puts = newGather(putLanes, putMost, x.flush)
 	return x
@@ -78,19 +83,32 @@ func (x *indexer) putNow(ctx context.Context, tasks []task.Task) {
 			return
 		}
 	}
-	x.hand(tasks)
+	if done := x.join(tasks, x.room.TryAcquire); done == nil {
+		x.skip(tasks)
+	}
 }
 
-// put hands the tasks over and waits until they were put, for at most the configured time.
+// put hands the tasks over and waits until they were put, for at most the configured time, and for that time again for each
+// hundred; as long it may wait for room before. Who makes more than the index takes is slowed down by that, or the daemon
+// would have to read it all again.
 func (x *indexer) put(ctx context.Context, tasks []task.Task) {
 	if len(tasks) == 0 {
 		return
 	}
-	done := x.hand(tasks)
+	wait := x.wait * time.Duration(1+len(tasks)/waitTasks)
+	done := x.join(tasks, func(n int64) bool {
+		if x.room.TryAcquire(n) { // also for a ctx that has ended
+			return true
+		}
+		ctx, cancel := context.WithTimeout(ctx, wait)
+		defer cancel()
+		return x.room.Acquire(ctx, n) == nil
+	})
 	if done == nil {
+		x.skip(tasks)
 		return
 	}
-	limit := time.NewTimer(x.wait)
+	limit := time.NewTimer(wait)
 	defer limit.Stop()
 	select {
 	case <-done:
@@ -99,39 +117,41 @@ func (x *indexer) put(ctx context.Context, tasks []task.Task) {
 	}
 }
 
-// hand adds the tasks to the next put, or to the backlog. What it gives is closed when they were put; nil if nobody need
-// wait for that.
-func (x *indexer) hand(tasks []task.Task) <-chan struct{} {
-	done := x.join(tasks)
-	if done == nil {
-		count(x.m.puts, resultSkipped, len(tasks))
-		x.backlog.add(tasks)
-	}
-	return done
+// skip leaves the tasks to the daemon.
+func (x *indexer) skip(tasks []task.Task) {
+	count(x.m.puts, resultSkipped, len(tasks))
+	x.backlog.add(tasks)
 }
 
-// join adds the tasks to the next put; nil if they shouldn't wait for one.
-func (x *indexer) join(tasks []task.Task) <-chan struct{} {
-	n := int64(len(tasks))
-	before := x.queued.Add(n) - n
-	if !x.refuses(before, n) {
-		if r := x.puts.enter(tasks); r != nil {
-			return r.done
-		}
+// join adds the tasks to the next put, once there is room. What it returns is closed when they were put; it is nil if they
+// shouldn't wait for that.
+func (x *indexer) join(tasks []task.Task, room func(int64) bool) <-chan struct{} {
+	if x.refuses() || !room(weight(tasks)) {
+		return nil
 	}
-	x.queued.Add(-n)
+	x.queued.Add(int64(len(tasks)))
+	if r := x.puts.enter(tasks); r != nil {
+		return r.done
+	}
+	x.leave(tasks)
 	return nil
 }
 
-func (x *indexer) refuses(before, n int64) bool {
-	if before > 0 && before+n > maxQueued {
-		return true
-	}
+// leave makes room again.
+func (x *indexer) leave(tasks []task.Task) {
+	x.queued.Add(-int64(len(tasks)))
+	x.room.Release(weight(tasks))
+}
+
+// weight is what the tasks take of the room: a transaction of more than fits takes all of it.
+func weight(tasks []task.Task) int64 { return int64(min(len(tasks), maxQueued)) }
+
+func (x *indexer) refuses() bool {
 	switch x.breaker.State() {
 	case gobreaker.StateOpen:
 		return true
 	case gobreaker.StateHalfOpen:
-		return before > 0 // one put finds out whether the index is back; nobody waits for its answer
+		return x.queued.Load() > 0 // one put finds out whether the index is back; nobody waits for its answer
 	default:
 		return false
 	}
@@ -149,16 +169,36 @@ func (x *indexer) close() { x.puts.close() }
 
 // flush puts what some callers have committed, or hands it to the backlog.
 func (x *indexer) flush(ctx context.Context, groups [][]task.Task) ([]struct{}, error) {
-	all := slices.Concat(groups...)
-	defer x.queued.Add(-int64(len(all)))
-	tasks := latest(all)
+	var failed error
+	for first := 0; first < len(groups); {
+		end, n := first, 0
+		for end < len(groups) && (n == 0 || n+len(groups[end]) <= putTasks) {
+			n += len(groups[end])
+			end++
+		}
+		if err := x.flushSome(ctx, groups[first:end]); err != nil {
+			failed = err
+		}
+		first = end
+	}
+	return nil, failed
+}
+
+// flushSome is flush in one call to the index.
+func (x *indexer) flushSome(ctx context.Context, groups [][]task.Task) error {
+	defer func() {
+		for _, tasks := range groups {
+			x.leave(tasks)
+		}
+	}()
+	tasks := latest(slices.Concat(groups...))
 	if _, err := x.breaker.Execute(func() (struct{}, error) { return struct{}{}, x.tryPut(ctx, tasks) }); err != nil {
 		count(x.m.puts, resultFailed, len(tasks))
 		x.backlog.add(tasks)
-		return nil, err
+		return err
 	}
 	count(x.m.puts, resultOK, len(tasks))
-	return nil, nil
+	return nil
 }
 
 func (x *indexer) tryPut(ctx context.Context, tasks []task.Task) error {

@@ -265,6 +265,47 @@ func TestConcurrentCallersShareOnePut(t *testing.T) {
 	})
 }
 
+// Many who make much at once are slowed down to what the index takes, in calls of bounded size; nothing is left to the daemon.
+func TestCallersInBulkWaitForRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		most := 0
+		r := newRig(t, Config{}, func(_ context.Context, tasks []task.Task) error {
+			most = max(most, len(tasks))
+			time.Sleep(time.Duration(len(tasks)) * 10 * time.Microsecond) // 100,000 a second
+			return nil
+		}, &inbox{})
+		const callers, calls, tasks = 64, 5, 1000
+		var wg sync.WaitGroup
+		for range callers {
+			wg.Go(func() {
+				for range calls {
+					r.put(t.Context(), someTasks(tasks))
+				}
+			})
+		}
+		wg.Wait()
+		r.close()
+		r.counted(t, map[string]float64{"put ok": callers * calls * tasks})
+		if most > putTasks {
+			t.Errorf("one call had %d tasks, want at most %d", most, putTasks)
+		}
+	})
+}
+
+// A transaction of more tasks than there is ever room for has all the room.
+func TestMoreThanThereIsRoomFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Config{}, func(context.Context, []task.Task) error { return nil }, &inbox{})
+		for range 2 {
+			r.put(t.Context(), someTasks(maxQueued+1))
+		}
+		r.close()
+		r.counted(t, map[string]float64{"put ok": 2 * (maxQueued + 1)})
+	})
+}
+
 func TestOnePutHoldsOnlyTheNewestVersion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
