@@ -121,7 +121,7 @@ type Daemon struct {
 	Lookahead time.Duration `koanf:"lookahead" doc:"rows due within this time must stand in Redis, 0 (none) to 24h"`
 	Grace     time.Duration `koanf:"grace" doc:"a pending row this long past its time is overdue, 10ms to 1h"`
 	Interval  time.Duration `koanf:"interval" doc:"time between two sweeps, 10ms to 1h"`
-	Retention time.Duration `koanf:"retention" doc:"how long finished rows are kept, 1s to 87600h"`
+	Retention time.Duration `koanf:"retention" doc:"how long finished rows are kept, 1s to 87600h; never less than half a minute"`
 }
 
 // Game is about the reference game.

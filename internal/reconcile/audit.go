@@ -16,8 +16,8 @@ const (
 	auditEvery  = time.Second      // between passes of a whole audit
 )
 
-// pace makes an audit look at a sample now and then, and, once any pass has found something to mend, at everything at
-// AuditRate, again until it finds nothing.
+// pace makes an audit look at a sample now and then, and, once any pass has found drift, at everything at AuditRate, again
+// until it finds none.
 type pace struct {
 	r     *Reconciler
 	seen  int64 // alarms when the present round began
@@ -77,7 +77,7 @@ func (a *auditRows) pass(ctx context.Context, now clock) (loop.Result, error) {
 		if err != nil {
 			return loop.Result{}, err
 		}
-		if err := a.r.mendUnlike(ctx, "audited", rows, now, leaveFresh); err != nil {
+		if err := a.r.mendUnlike(ctx, "audited", rows, now); err != nil {
 			return loop.Result{}, err
 		}
 		if len(rows) < n {
@@ -182,7 +182,7 @@ func (a *auditIndex) check(ctx context.Context, entries []task.Entry, now clock)
 			unlike = append(unlike, t)
 		}
 	}
-	return a.r.settle(ctx, "audited", unlike, now, leaveFresh)
+	return a.r.settle(ctx, "audited", unlike, now, leaveFlying)
 }
 
 // remove takes out a member that can't be read: no row can be found for it.
@@ -193,6 +193,7 @@ func (a *auditIndex) remove(ctx context.Context, e task.Entry) error {
 	}
 	if gone {
 		a.r.metrics.drift.WithLabelValues(unreadableKind, driftExtra).Inc()
+		a.r.alarm()
 		a.r.report(ctx, "unreadable", 1)
 	}
 	return nil

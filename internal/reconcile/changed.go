@@ -39,7 +39,7 @@ func (c *changed) pass(ctx context.Context, now clock) (loop.Result, error) {
 	if identity != c.identity {
 		c.compared = nil
 		from = from.Add(-wide)
-		c.alarms = nil // much may be missing
+		c.breath = breath{} // much may be missing
 	}
 	compared, err := c.window(ctx, from, to, now)
 	if err != nil {
@@ -59,14 +59,14 @@ func (c *changed) window(ctx context.Context, from, to time.Time, now clock) (ma
 			return nil, err
 		}
 		c.looked += len(rows)
-		var fresh []task.Task
+		var news []task.Task
 		for _, row := range rows {
 			if c.compared[row.ID] != row.Version || row.UpdatedAt.Before(leaving) {
-				fresh = append(fresh, row)
+				news = append(news, row)
 			}
 			compared[row.ID] = row.Version
 		}
-		if err := c.r.mendUnlike(ctx, "changed", fresh, now, leaveFlying); err != nil {
+		if err := c.r.mendUnlike(ctx, "changed", news, now); err != nil {
 			return nil, err
 		}
 		if len(rows) < page {

@@ -9,8 +9,6 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-const compensated = "compensated" // why an entry was repaired
-
 // compensate puts the rows that the messages name, and wakes the rebuild when they ask for one (which looks at the
 // markers itself, so that requests coalesce). It returns nil, so that the messages count as read, only after Redis has
 // taken every row's current state.
@@ -41,5 +39,5 @@ func (r *Reconciler) putIDs(ctx context.Context, ids []task.ID) error {
 	if err != nil {
 		return err
 	}
-	return r.mend(ctx, compensated, rows, now, putAlways)
+	return r.mend(ctx, "compensated", rows, now, putAlways)
 }

@@ -18,8 +18,8 @@
 // hint is under way. Only the overdue pass, a compensation, or a rebuild puts such a row again. The clock goes on during
 // a pass, so that a long one doesn't repeat what was published since it began.
 //
-// Nor is it drift that a set doesn't know yet of a change within the last second: in a burst that is so of some row at any
-// moment. The audits and the overdue pass leave it alone; the changed pass compares each change once that second is over.
+// That a set doesn't know yet of a change within the last second is mended like everything, but counts as no drift: in a
+// burst it is so of some row at any moment.
 //
 // # The passes, one file each
 //
@@ -31,11 +31,13 @@
 //   - changed: rows written lately are compared in both sets, in any state, and once more before they leave the window:
 //     finds ghosts in owners' lists.
 //   - rebuild: a shard without its generation marker lost its memory: near-due rows first, the marker last.
-//   - audit: samples in both directions; everything, once any pass has found something to mend of which no message told.
+//   - audit: samples in both directions; everything, once any pass has found drift or a lost hint. What a message told of
+//     is neither.
 //   - purge: finished rows past retention, and lines of the history that are as old.
 //
-// A pass rests at least twice as long as it worked, so that no table is so large that comparing it takes a core. Where it
-// finds nothing to mend it rests ten times as long, between its pages already: a burst needs the servers for itself.
+// A pass but the rebuild rests at least twice as long as it worked, so that no table is so large that comparing it takes a
+// core. The audits rest ten times as long; so do overdue and changed as long as nothing is found to mend, between their pages
+// already: a burst needs the servers for itself.
 //
 // Every pass first re-reads its epoch and stops when a newer daemon leads: two may overlap, which costs work, never
 // correctness.

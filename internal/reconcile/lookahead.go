@@ -45,7 +45,7 @@ func (l *lookahead) sweep(ctx context.Context, from, to time.Time, now clock) er
 			return err
 		}
 		l.looked += len(rows)
-		if err := l.r.mendUnlike(ctx, "lookahead", rows, now, leaveFlying); err != nil {
+		if err := l.r.mendUnlike(ctx, "lookahead", rows, now); err != nil {
 			return err
 		}
 		if len(rows) < page {

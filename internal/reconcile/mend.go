@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/duetime/duetime/pkg/task"
@@ -26,7 +27,6 @@ type aim int
 
 const (
 	leaveFlying aim = iota // absence from the due set is right for a row whose moment has come
-	leaveFresh             // and so is what the index has not heard of a change within settleTime; the changed pass asks later
 	putAlways              // it must stand in the due set whatever its moment
 )
 
@@ -46,8 +46,8 @@ func (r *Reconciler) mend(ctx context.Context, reason string, tasks []task.Task,
 		if err != nil || len(repairs) == 0 {
 			return err
 		}
-		if want != putAlways {
-			r.metrics.drifted(repairs)
+		if want == leaveFlying {
+			r.drifted(repairs, rows, now)
 		}
 		n, err := r.index.Repair(ctx, repairs)
 		total += n
@@ -74,7 +74,7 @@ func (r *Reconciler) settle(ctx context.Context, reason string, tasks []task.Tas
 }
 
 // mendUnlike mends those of the rows that the index does not hold as they were just read; the others cost one round trip.
-func (r *Reconciler) mendUnlike(ctx context.Context, reason string, rows []task.Task, now clock, want aim) error {
+func (r *Reconciler) mendUnlike(ctx context.Context, reason string, rows []task.Task, now clock) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -84,7 +84,7 @@ func (r *Reconciler) mendUnlike(ctx context.Context, reason string, rows []task.
 	}
 	var absent, unlike []task.Task
 	for i, row := range rows {
-		switch right := r.right(row, seen[i], now, want); {
+		switch right := r.right(row, seen[i], now, leaveFlying); {
 		case right == seen[i]:
 		case seen[i] == nowhere && right.Due != task.NoScore:
 			absent = append(absent, row)
@@ -92,23 +92,20 @@ func (r *Reconciler) mendUnlike(ctx context.Context, reason string, rows []task.
 			unlike = append(unlike, row)
 		}
 	}
-	moved, err := r.fill(ctx, reason, absent)
+	moved, err := r.fill(ctx, reason, absent, now)
 	if err != nil {
 		return err
 	}
-	if err := r.settle(ctx, reason, moved, now, leaveFlying); err != nil {
-		return err
-	}
-	return r.settle(ctx, reason, unlike, now, want)
+	return r.settle(ctx, reason, append(unlike, moved...), now, leaveFlying)
 }
 
 // fill adds rows that stood in neither set, and returns those to mend: what stands there meanwhile, and what has moved
 // since it was read, whose own put or drop may have come before.
-func (r *Reconciler) fill(ctx context.Context, reason string, absent []task.Task) ([]task.Task, error) {
+func (r *Reconciler) fill(ctx context.Context, reason string, absent []task.Task, now clock) ([]task.Task, error) {
 	if len(absent) == 0 {
 		return nil, nil
 	}
-	r.metrics.absent(absent)
+	r.missing(absent, now)
 	otherwise, err := r.index.Fill(ctx, absent)
 	if err != nil {
 		return nil, fmt.Errorf("fill %d entries: %w", len(absent), err)
@@ -143,13 +140,10 @@ func (r *Reconciler) compare(ctx context.Context, tasks []task.Task, now clock, 
 
 // right says where a row must stand.
 func (r *Reconciler) right(row task.Task, seen task.Standing, now clock, want aim) task.Standing {
-	if want == leaveFresh && row.UpdatedAt.After(now().Add(-settleTime)) {
-		return seen
-	}
 	score := task.ScoreOf(row)
 	due := score
 	flying := row.RunAt.Before(now().Add(task.MaxLead + flight))
-	if want != putAlways && flying && seen.Due == task.NoScore {
+	if want == leaveFlying && flying && seen.Due == task.NoScore {
 		due = task.NoScore
 	}
 	return task.Standing{Due: due, Owner: score}
@@ -200,14 +194,33 @@ func (r *Reconciler) rows(ctx context.Context, tasks []task.Task) (map[task.ID]t
 	return byID, nil
 }
 
-// report counts and logs what a pass changed; an idle pass says nothing. What a message told of is no reason to look for
-// more.
+// drifted takes note of repairs that a sweep is about to make.
+func (r *Reconciler) drifted(repairs []task.Repair, rows map[task.ID]task.Task, now clock) {
+	r.noted(r.metrics.drifted(slices.DeleteFunc(slices.Clone(repairs), func(rep task.Repair) bool {
+		row, found := rows[rep.Task.ID]
+		return found && fresh(row, now)
+	})))
+}
+
+// missing takes note of rows that a sweep is about to add.
+func (r *Reconciler) missing(rows []task.Task, now clock) {
+	r.noted(r.metrics.absent(slices.DeleteFunc(slices.Clone(rows), func(row task.Task) bool { return fresh(row, now) })))
+}
+
+func (r *Reconciler) noted(drift int) {
+	if drift > 0 {
+		r.alarm()
+	}
+}
+
+// fresh reports whether the row changed so lately that its writer may still be at the index: in a burst that is so of some
+// row at any moment, and no drift. A row in the future was written before the database's clock was set back.
+func fresh(row task.Task, now clock) bool { return now().Sub(row.UpdatedAt).Abs() < settleTime }
+
+// report counts and logs what a pass changed; an idle pass says nothing.
 func (r *Reconciler) report(ctx context.Context, reason string, n int) {
 	if n == 0 {
 		return
-	}
-	if reason != compensated {
-		r.alarm()
 	}
 	r.metrics.repairs.WithLabelValues(reason).Add(float64(n))
 	r.cfg.Logger.InfoContext(ctx, "index repaired", "reason", reason, "n", n)

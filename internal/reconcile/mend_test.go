@@ -76,7 +76,7 @@ func TestRowEndedBeforeItIsFilledInLeavesNoGhost(t *testing.T) {
 			w.put(t, w.save(t, w.cancelled(t, rows[0]))) // drops nothing
 			w.save(t, w.moved(t, rows[1], 2*time.Hour))  // and was never put
 		})
-		pipelinetest.Must(t, w.mendUnlike(t.Context(), "tested", rows, w.clock, leaveFlying))
+		pipelinetest.Must(t, w.mendUnlike(t.Context(), "tested", rows, w.clock))
 		w.wantTruth(t)
 	})
 }

@@ -29,7 +29,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 		drift: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "duetime_index_drift_total",
-			Help: "Entries that a sweep found otherwise than their rows say: missing, extra, or moved to another time. Rebuilds and repeated hints don't count.",
+			Help: "Entries that a sweep found otherwise than their rows say: missing, extra, or moved to another time. Rebuilds, repeated hints and changes of the last second don't count.",
 		}, []string{"kind", "direction"}),
 	}
 }
@@ -47,8 +47,8 @@ const (
 	unreadableKind = "unreadable"
 )
 
-// drifted counts repairs that a sweep is about to make.
-func (m *metrics) drifted(repairs []task.Repair) {
+// drifted counts repairs that a sweep is about to make, and returns how many they are.
+func (m *metrics) drifted(repairs []task.Repair) int {
 	for _, r := range repairs {
 		direction := driftMoved
 		switch {
@@ -59,13 +59,15 @@ func (m *metrics) drifted(repairs []task.Repair) {
 		}
 		m.drift.WithLabelValues(m.kind(r.Task.Kind), direction).Inc()
 	}
+	return len(repairs)
 }
 
-// absent counts rows that a sweep is about to add.
-func (m *metrics) absent(rows []task.Task) {
+// absent counts rows that a sweep is about to add, and returns how many they are.
+func (m *metrics) absent(rows []task.Task) int {
 	for _, row := range rows {
 		m.drift.WithLabelValues(m.kind(row.Kind), driftMissing).Inc()
 	}
+	return len(rows)
 }
 
 // kind returns the label of a kind: its name, for the first hundred.

@@ -33,17 +33,18 @@ type overdue struct {
 func (o *overdue) pass(ctx context.Context, now clock) (loop.Result, error) {
 	began := now()
 	o.breath = o.r.breath()
-	paused, err := o.r.store.Paused(ctx)
-	if err != nil {
-		return loop.Result{}, err
-	}
-	turn := turn{grace: o.r.cfg.Grace, now: began, last: o.last, paused: paused, before: o.paused}
+	turn := turn{grace: o.r.cfg.Grace, now: began, last: o.last, before: o.paused}
 	if o.last.IsZero() {
 		turn.last = began.Add(-o.r.cfg.Interval)
 	}
 	blind := map[string]bool{} // queues whose backlog could not be read in this pass
 	var after task.Cursor
 	for {
+		var err error
+		if turn.paused, err = o.r.store.Paused(ctx); err != nil { // each time: between pages the pass may rest
+			return loop.Result{}, err
+		}
+		turn.look = now()
 		absent, next, err := o.absent(ctx, began.Add(-o.r.cfg.Grace), after, now)
 		if err != nil {
 			return loop.Result{}, err
@@ -52,7 +53,7 @@ func (o *overdue) pass(ctx context.Context, now clock) (loop.Result, error) {
 			return loop.Result{}, err
 		}
 		if next == (task.Cursor{}) {
-			o.last, o.paused = began, paused
+			o.last, o.paused = began, turn.paused
 			return loop.Result{}, nil
 		}
 		if err := o.rest(ctx); err != nil {
@@ -99,11 +100,11 @@ func (o *overdue) sort(ctx context.Context, rows []task.Task, now clock) (missin
 		if seen[i].Due == task.NoScore {
 			missing = append(missing, row)
 		}
-		if o.r.right(row, seen[i], now, leaveFresh) != seen[i] {
+		if o.r.right(row, seen[i], now, leaveFlying) != seen[i] {
 			wrong = append(wrong, row)
 		}
 	}
-	return missing, o.r.settle(ctx, "overdue", wrong, now, leaveFresh)
+	return missing, o.r.settle(ctx, "overdue", wrong, now, leaveFlying)
 }
 
 // put puts those of the absent rows again whose turn has come.
@@ -119,6 +120,9 @@ func (o *overdue) put(ctx context.Context, rows []task.Task, turn turn, blind ma
 		if turn.has(row, b) {
 			again = append(again, row)
 		}
+	}
+	if len(again) > 0 {
+		o.r.alarm()
 	}
 	for part := range slices.Chunk(again, page) {
 		if err := o.r.settle(ctx, "overdue", part, now, putAlways); err != nil {
@@ -145,7 +149,8 @@ func (o *overdue) backlog(ctx context.Context, queue string, blind map[string]bo
 // turn decides whether an overdue row that is absent from the due set is put again in the pass of now.
 type turn struct {
 	grace          time.Duration
-	now, last      time.Time
+	now, last      time.Time            // when this pass began, and the one before
+	look           time.Time            // when the backlog was read
 	paused, before map[string]time.Time // queues, now and in the previous pass
 }
 
@@ -181,7 +186,7 @@ func (t turn) has(row task.Task, b Backlog) bool {
 // fresh reports whether the partition's unread hints are all of this moment: under steady load some hint is always on its
 // way, and none of them can be that of a row beyond its grace.
 func (t turn) fresh(owner string, b Backlog) bool {
-	return b.Explains(owner, t.now.Add(time.Minute)) && !b.Explains(owner, t.now.Add(-freshLag))
+	return b.Explains(owner, t.look.Add(time.Minute)) && !b.Explains(owner, t.look.Add(-freshLag))
 }
 
 // step counts how often the age, in graces, has grown by the steps-th root of two.

@@ -12,7 +12,8 @@ const purgeBatch = 500 // rows a statement: short locks
 type purge struct{ r *Reconciler }
 
 func (p *purge) pass(ctx context.Context, now clock) (loop.Result, error) {
-	before := now().Add(-p.r.cfg.Retention)
+	// Not before the changed pass has compared a row for the last time, or its owner's list could keep a ghost of it.
+	before := now().Add(-max(p.r.cfg.Retention, p.r.cfg.Longest+2*margin))
 	n, err := p.r.store.Purge(ctx, before, purgeBatch)
 	p.r.metrics.purged.Add(float64(n))
 	if err != nil {

@@ -100,7 +100,7 @@ type Reconciler struct {
 	stream  Stream
 	metrics *metrics
 	wake    chan struct{} // a rebuild was asked for
-	alarms  atomic.Int64  // times that a pass found something to mend
+	alarms  atomic.Int64  // times that a pass found drift, or lost hints
 	filling atomic.Bool   // a rebuild is under way
 
 	wakeRows, wakeIndex chan struct{} // of the audits
@@ -132,7 +132,7 @@ type pass struct {
 	wake     <-chan struct{}
 	urgent   bool // doesn't rest after a long run
 	yields   bool // waits while a rebuild is under way
-	calms    bool // rests longer as long as it finds nothing to mend
+	calms    bool // rests longer as long as nothing is found to mend
 	idles    bool // rests longer always: it looks for what hardly ever happens
 	looked   *int // rows that its last run looked at since it rested; nil if it doesn't count them
 	run      func(ctx context.Context, now clock) (loop.Result, error)
@@ -182,19 +182,19 @@ const (
 // breath lets a long run rest between its pages as well. The zero breath never rests.
 type breath struct {
 	alarms *atomic.Int64
-	calm   int64     // alarms when the run began
+	before int64     // alarms when the run began
 	since  time.Time // the run began, or the last rest ended
 	looked int       // rows since then
 }
 
 func (r *Reconciler) breath() breath {
-	return breath{alarms: &r.alarms, calm: r.alarms.Load(), since: time.Now()}
+	return breath{alarms: &r.alarms, before: r.alarms.Load(), since: time.Now()}
 }
 
 // rest is for where another page follows. Once something was found to mend, what else there is can't wait. A newer daemon
 // ends the rest too, through the passes that begin meanwhile.
 func (b *breath) rest(ctx context.Context) error {
-	if b.alarms == nil || b.alarms.Load() != b.calm {
+	if b.alarms == nil || b.alarms.Load() != b.before {
 		return nil
 	}
 	select {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -142,6 +143,9 @@ func TestCompensationWaitsWhileAServerIsAway(t *testing.T) {
 	down.Store(false)
 	pipelinetest.Must(t, w.compensate(t.Context(), batch))
 	w.wantStanding(t, "compensated", row, both(row))
+	if w.alarms.Load() != 0 {
+		t.Error("what a message told of had everything audited")
+	}
 }
 
 func TestCompensationIsCommittedOnlyAfterTheIndexTookIt(t *testing.T) {
@@ -209,6 +213,25 @@ func TestPurgeKeepsRetentionAndBatches(t *testing.T) {
 	})
 }
 
+func TestPurgeWaitsForTheLastComparison(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		w.cfg.Retention = time.Second
+		row := w.insert(t, pending("ann", time.Hour))[0]
+		w.save(t, w.cancelled(t, row))
+		w.now = base.Add(w.cfg.Longest + margin) // where the changed pass still looks
+		w.run(t, (&purge{r: w.Reconciler}).pass)
+		if w.left(t, []task.Task{row}) != 1 {
+			t.Error("purged while it was still to be compared")
+		}
+		w.now = w.now.Add(2 * margin)
+		w.run(t, (&purge{r: w.Reconciler}).pass)
+		if w.left(t, []task.Task{row}) != 0 {
+			t.Error("kept beyond its retention")
+		}
+	})
+}
+
 func (w *world) left(t testing.TB, tasks []task.Task) int {
 	t.Helper()
 	ids := make([]task.ID, len(tasks))
@@ -270,6 +293,45 @@ func TestLongCalmRunRestsBetweenItsPages(t *testing.T) {
 			t.Errorf("rested for %v once something was found to mend", got)
 		}
 	})
+}
+
+func TestCalmPassesRestBetweenTheirPages(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, inProcess(t), Config{})
+	rows := make([]task.Task, page+100)
+	for i := range rows {
+		rows[i] = pending("ann", time.Hour)
+		rows[i].UpdatedAt = base
+	}
+	for part := range slices.Chunk(rows, page) {
+		w.put(t, w.insert(t, part...)...)
+	}
+	expect := func(when string, c *changed, want int) {
+		t.Helper()
+		w.now = base.Add(sec(2))
+		w.run(t, c.pass)
+		if c.looked != want {
+			t.Errorf("%s: %d rows since the last rest, want %d", when, c.looked, want)
+		}
+	}
+	unknown := &changed{r: w.Reconciler}
+	expect("another Redis, where much may be missing", unknown, len(rows))
+	expect("nothing to mend", &changed{r: w.Reconciler, identity: unknown.identity}, 100)
+	w.between(w.alarm)
+	expect("something was found", &changed{r: w.Reconciler, identity: unknown.identity}, len(rows))
+
+	late := make([]task.Task, overduePages*page+1)
+	for i := range late {
+		late[i] = pending("bob", -time.Minute)
+	}
+	for part := range slices.Chunk(late, page) {
+		w.put(t, w.insert(t, part...)...)
+	}
+	o := &overdue{r: w.Reconciler}
+	w.run(t, o.pass)
+	if o.looked != 1 {
+		t.Errorf("overdue: %d rows since the last rest, want 1", o.looked)
+	}
 }
 
 // What a pass waited for, as for a database that is away, was no work.

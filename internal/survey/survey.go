@@ -167,7 +167,7 @@ func (s *Survey) readTasks(ctx context.Context) ([]prometheus.Metric, error) {
 	for _, state := range []task.State{task.Dead, task.Pending} {
 		n, err := s.store.Count(ctx, state)
 		if err != nil && len(found) > 0 {
-			return found, nil
+			break
 		}
 		if err != nil {
 			return nil, err

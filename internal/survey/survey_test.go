@@ -238,7 +238,8 @@ func TestTheDeadAreToldWithoutThePending(t *testing.T) {
 	t.Parallel()
 	a := &asked{}
 	got := samples(t, survey.New(survey.Config{Queues: []string{"q"}, Shards: fixed}, swamped{a}, a, a))
-	if _, pending := got["duetime_tasks pending"]; pending || got["duetime_tasks dead"] != 7 {
+	_, counted := got["duetime_tasks_counted_timestamp_seconds"]
+	if _, pending := got["duetime_tasks pending"]; pending || got["duetime_tasks dead"] != 7 || !counted {
 		t.Errorf("told of %v", got)
 	}
 }
