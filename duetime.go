@@ -56,7 +56,8 @@ type options struct {
 	tracer  trace.TracerProvider
 }
 
-// WithLogger sends what the client says to l; without it slog's default is used.
+// WithLogger sends what the client says to l; without it slog's default is used. What the Redis library says by itself goes
+// where the process has sent it (redis.SetLogger).
 func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }
 
 // WithMetrics registers the client's metrics with r; without it there are none.

@@ -1,7 +1,12 @@
 package bench_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -70,19 +75,36 @@ func observed(w *world) {
 func (w *world) glanced(n int64) time.Duration {
 	w.Helper()
 	j := w.soon(n, 0)
-	read := make(chan struct{})
+	urls := []string{w.event.URL(w, "admin"), w.daemon.URL(w, "admin")}
+	read := make(chan error, 1)
 	go func() {
-		defer close(read)
 		time.Sleep(time.Until(j.due.Add(glance)))
-		for _, app := range []*pipelinetest.App{w.event, w.daemon} {
-			if status, _ := app.Get(w, "/metrics"); status != 200 {
-				w.Errorf("%s: /metrics answered %d", app.Name, status)
-			}
-		}
+		read <- readMetrics(w.Context(), urls)
 	}()
 	took, _ := w.took(j)
-	<-read
+	pipelinetest.Must(w, <-read)
 	return took
+}
+
+func readMetrics(ctx context.Context, urls []string) error {
+	for _, url := range urls {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/metrics", http.NoBody)
+		if err != nil {
+			return err
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, res.Body)
+		if err = errors.Join(err, res.Body.Close()); err != nil {
+			return err
+		}
+		if res.StatusCode != http.StatusOK {
+			return fmt.Errorf("%s answered %s", req.URL, res.Status)
+		}
+	}
+	return nil
 }
 
 // switchTo runs duetime by the programs in a folder from now on.

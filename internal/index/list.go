@@ -15,12 +15,13 @@ import (
 // the shard lost its memory until it was rebuilt: the list may lack tasks then.
 func (x *Index) Owner(ctx context.Context, shard int, owner string) (entries []task.Entry, whole bool, err error) {
 	p := x.client.Pipeline()
+	before := p.Get(ctx, x.genKey(shard))
 	members := p.ZRangeWithScores(ctx, x.ownerKey(shard, owner), 0, -1)
-	marker := p.Get(ctx, x.genKey(shard)) // after the list: it stands only once all is there
+	after := p.Get(ctx, x.genKey(shard)) // each rebuild has a marker of its own: none ended meanwhile, and no memory was lost
 	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return nil, false, fmt.Errorf("list owner in shard %d: %w", shard, err)
 	}
-	return owned(part(owner), members.Val()), strings.HasPrefix(marker.Val(), complete), nil
+	return owned(part(owner), members.Val()), strings.HasPrefix(after.Val(), complete) && before.Val() == after.Val(), nil
 }
 
 // ScanDue walks the shard's due set, about count members a page; cursor 0 begins, a returned 0 ends. Members that

@@ -66,7 +66,7 @@ func (a *aftermath) run(ctx, hurry context.Context) {
 	var written time.Time
 	both.Go(func() {
 		drain(ctx, a.puts, func(first []task.Task) {
-			tasks := a.gather(first, afterPause-time.Since(written))
+			tasks := a.gather(ctx, first, afterPause-time.Since(written))
 			written = time.Now()
 			a.write(hurry, tasks)
 		})
@@ -79,7 +79,7 @@ func (a *aftermath) run(ctx, hurry context.Context) {
 func (a *aftermath) flush(ctx context.Context) {
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	drain(ended, a.puts, func(first []task.Task) { a.write(ctx, a.gather(first, 0)) })
+	drain(ended, a.puts, func(first []task.Task) { a.write(ctx, a.gather(ended, first, 0)) })
 	drain(ended, a.letters, func(ls []task.DeadLetter) { a.send(ctx, ls) })
 }
 
@@ -101,13 +101,13 @@ func drain[T any](ctx context.Context, queue <-chan T, do func(T)) {
 }
 
 // gather adds to the batch what waits behind it, up to what one write takes. Tasks that ended wait for more until the pause
-// is over: no dispatcher looks at them any more, and the sweeps don't yet.
-func (a *aftermath) gather(first []task.Task, pause time.Duration) []task.Task {
+// is over or ctx ends: at most a hint too many is sent of one that a handler cancelled, and the sweeps don't look yet.
+func (a *aftermath) gather(ctx context.Context, first []task.Task, pause time.Duration) []task.Task {
 	tasks := slices.Clip(first)
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	for len(tasks) < afterMost {
-		more := a.next(slices.ContainsFunc(tasks, pending), timer.C)
+		more := a.next(ctx, slices.ContainsFunc(tasks, pending), timer.C)
 		if more == nil {
 			break
 		}
@@ -128,8 +128,8 @@ func (a *aftermath) write(ctx context.Context, tasks []task.Task) {
 	}
 }
 
-// next gives a batch that waits for the index; nil if none comes until the pause is over, or if that is too long.
-func (a *aftermath) next(urgent bool, pause <-chan time.Time) []task.Task {
+// next returns a batch that waits for the index; nil if none comes until the pause is over, or if none is there and it is urgent.
+func (a *aftermath) next(ctx context.Context, urgent bool, pause <-chan time.Time) []task.Task {
 	select {
 	case tasks := <-a.puts:
 		return tasks
@@ -143,6 +143,8 @@ func (a *aftermath) next(urgent bool, pause <-chan time.Time) []task.Task {
 		return tasks
 	case <-pause:
 		return nil
+	case <-ctx.Done():
+		return nil // no more comes
 	}
 }
 

@@ -67,6 +67,10 @@ func TestTasksThatEndedAreDroppedTogether(t *testing.T) {
 			a.put(ended)
 		}
 		expect("as many as one write takes", 10, 50, 11, 10, afterMost)
+		time.Sleep(afterPause / 2)
+		a.put(ended)
+		synctest.Wait()
 		cancel()
+		expect("when the worker stops", 10, 50, 11, 10, afterMost, 10)
 	})
 }
