@@ -52,7 +52,7 @@ func newTopic(w *world) *topic {
 func (p *topic) produce(ctx context.Context, caller int) (int, error) {
 	messages := make([]kafka.Message, 100)
 	for i := range messages {
-		owner := fmt.Sprintf("player-%d", caller*100+i)
+		owner := fmt.Sprint(caller*100 + i)
 		messages[i] = kafka.Message{Key: []byte(owner), Value: fmt.Appendf(nil,
 			`{"id":"%s","kind":"pet.meal","owner":"%s","run_at":%d,"version":1}`, task.NewID(), owner, time.Now().UnixMilli())}
 	}

@@ -77,7 +77,7 @@ func (w *world) zadd(ctx context.Context, caller int) (int, error) {
 	due := time.Now().Add(farOff).UnixMilli()
 	for i := range 100 {
 		id := task.NewID()
-		member := string(id[:]) + "pet.meal\x1f\x1fplayer-1234567\x1f1234567"
+		member := string(id[:]) + "pet.meal\x1f\x1f1234567\x1f1234567"
 		pipe.ZAdd(ctx, "bench:"+string(rune('a'+(caller*4+i)%16)), redis.Z{Score: float64(due + int64(i)), Member: member})
 	}
 	_, err := pipe.Exec(ctx)

@@ -213,7 +213,7 @@ func spec(j queue.Job) task.Spec {
 	return kind.New(ownerOf(j.Owner), meal{j.ID, j.Due}, task.At(j.At()), task.WithID(idOf(j.ID)), task.Subject(strconv.FormatInt(j.ID, 10)))
 }
 
-func ownerOf(n int64) string { return "player-" + strconv.FormatInt(n, 10) }
+func ownerOf(n int64) string { return strconv.FormatInt(n, 10) }
 
 // idOf makes a UUIDv7 out of a job's number, so that the job can be found again. Like real ones they grow with time.
 func idOf(job int64) (id task.ID) {
