@@ -22,7 +22,7 @@ const delay = (due, now) => Math.max(0, Math.ceil(due / 1000) - now);
 
 function entry(job) {
   const timestamp = Date.now();
-  return { name: 'feed', data: job, opts: { jobId: jobId(job.id), timestamp, delay: delay(job.due, timestamp) } };
+  return { name: 'pet.meal', data: job, opts: { jobId: jobId(job.id), timestamp, delay: delay(job.due, timestamp) } };
 }
 
 function* chunks(jobs) {
@@ -57,7 +57,7 @@ export class Delayed {
 
   // move needs the id alone: fetching the job first would cost another round trip.
   async move(job) {
-    await new Job(this.queue, 'feed', job, {}, jobId(job.id)).changeDelay(delay(job.due, Date.now()));
+    await new Job(this.queue, 'pet.meal', job, {}, jobId(job.id)).changeDelay(delay(job.due, Date.now()));
   }
 
   // work runs handle for each job that becomes due, until close.

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	kind = "feed"
+	kind = "pet.meal"
 	// connections to Redis, and how many tasks of a bulk are enqueued side by side: go-redis would open 10 a core.
 	connections = 64
 	// interval of both polls. They default to 1 s for pending tasks and 5 s for scheduled ones; the Config type's

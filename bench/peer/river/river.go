@@ -51,7 +51,7 @@ const (
 type feed queue.Job
 
 // Kind names the job; River takes names of two characters and more.
-func (feed) Kind() string { return "feed" }
+func (feed) Kind() string { return "pet.meal" }
 
 // Queue is a client that inserts and, while it works, one that fetches.
 type Queue struct {
