@@ -83,9 +83,7 @@ func (x *indexer) putNow(ctx context.Context, tasks []task.Task) {
 			return
 		}
 	}
-	if done := x.join(tasks, x.room.TryAcquire); done == nil {
-		x.skip(tasks)
-	}
+	x.hand(tasks, x.room.TryAcquire)
 }
 
 // put hands the tasks over and waits until they were put, for at most the configured time, and for that time again for each
@@ -96,7 +94,7 @@ func (x *indexer) put(ctx context.Context, tasks []task.Task) {
 		return
 	}
 	wait := x.wait * time.Duration(1+len(tasks)/waitTasks)
-	done := x.join(tasks, func(n int64) bool {
+	done := x.hand(tasks, func(n int64) bool {
 		if x.room.TryAcquire(n) { // also for a ctx that has ended
 			return true
 		}
@@ -105,7 +103,6 @@ func (x *indexer) put(ctx context.Context, tasks []task.Task) {
 		return x.room.Acquire(ctx, n) == nil
 	})
 	if done == nil {
-		x.skip(tasks)
 		return
 	}
 	limit := time.NewTimer(wait)
@@ -117,14 +114,18 @@ func (x *indexer) put(ctx context.Context, tasks []task.Task) {
 	}
 }
 
-// skip leaves the tasks to the daemon.
-func (x *indexer) skip(tasks []task.Task) {
-	count(x.m.puts, resultSkipped, len(tasks))
-	x.backlog.add(tasks)
+// hand adds the tasks to the next put, or to the backlog. What it returns is closed when they were put; nil if nobody need
+// wait for that.
+func (x *indexer) hand(tasks []task.Task, room func(int64) bool) <-chan struct{} {
+	done := x.join(tasks, room)
+	if done == nil {
+		count(x.m.puts, resultSkipped, len(tasks))
+		x.backlog.add(tasks)
+	}
+	return done
 }
 
-// join adds the tasks to the next put, once there is room. What it returns is closed when they were put; it is nil if they
-// shouldn't wait for that.
+// join adds the tasks to the next put once there is room; nil if they shouldn't wait for one.
 func (x *indexer) join(tasks []task.Task, room func(int64) bool) <-chan struct{} {
 	if x.refuses() || !room(weight(tasks)) {
 		return nil
