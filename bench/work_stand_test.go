@@ -37,6 +37,7 @@ func (w *world) stand(n int64) {
 func (w *world) plant(n int64) {
 	w.Helper()
 	const connections, part = 2, 50_000
+	began := time.Now()
 	var group errgroup.Group
 	group.SetLimit(connections)
 	for first, end := w.next, w.next+n; first < end; first += part {
@@ -51,7 +52,6 @@ func (w *world) plant(n int64) {
 			return err
 		})
 	}
-	began := time.Now()
 	pipelinetest.Must(w, group.Wait())
 	w.next += n
 	w.Logf("%d rows planted in %v", n, time.Since(began).Round(100*time.Millisecond))

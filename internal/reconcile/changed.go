@@ -26,7 +26,7 @@ type changed struct {
 }
 
 func (c *changed) pass(ctx context.Context, now clock) (loop.Result, error) {
-	c.breath = c.r.breath()
+	c.breath = c.r.breath(true)
 	identity, err := c.r.index.Identity(ctx)
 	if err != nil {
 		return loop.Result{}, err
@@ -39,7 +39,7 @@ func (c *changed) pass(ctx context.Context, now clock) (loop.Result, error) {
 	if identity != c.identity {
 		c.compared = nil
 		from = from.Add(-wide)
-		c.breath = breath{} // much may be missing
+		c.breath.alarms = -1 // much may be missing: it doesn't rest
 	}
 	compared, err := c.window(ctx, from, to, now)
 	if err != nil {

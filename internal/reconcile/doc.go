@@ -36,8 +36,8 @@
 //   - purge: finished rows past retention, and lines of the history that are as old.
 //
 // A pass but the rebuild rests at least twice as long as it worked, so that no table is so large that comparing it takes a
-// core. The audits rest ten times as long; so do overdue and changed as long as nothing is found to mend, between their pages
-// already: a burst needs the servers for itself.
+// core. The audits rest ten times as long; so do overdue and changed for the first seconds of a run, between their pages
+// already, as long as nothing is found to mend: a burst needs the servers for itself.
 //
 // Every pass first re-reads its epoch and stops when a newer daemon leads: two may overlap, which costs work, never
 // correctness.

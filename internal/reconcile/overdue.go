@@ -32,7 +32,7 @@ type overdue struct {
 
 func (o *overdue) pass(ctx context.Context, now clock) (loop.Result, error) {
 	began := now()
-	o.breath = o.r.breath()
+	o.breath = o.r.breath(false)
 	turn := turn{grace: o.r.cfg.Grace, now: began, last: o.last, before: o.paused}
 	if o.last.IsZero() {
 		turn.last = began.Add(-o.r.cfg.Interval)

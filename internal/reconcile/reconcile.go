@@ -168,7 +168,8 @@ func (r *Reconciler) passes() []pass {
 }
 
 // How many times as long as it worked a pass rests, at least: a table with a million overdue rows must not take a core for
-// as long as the outage lasts. Overdue rows without anything to mend are a burst, whose own time the pass would take.
+// as long as the outage lasts. Overdue rows without anything to mend are a burst, whose own time the pass would take: for
+// some seconds it rests much longer, but no longer than lets it keep up with what services and workers change.
 //
 // Waiting is no work, and mending is none to rest from: a pass that waited out an outage, or indexed a hundred thousand rows
 // that nobody else did, would rest through the very time in which it is needed most. So work is bounded by what its rows
@@ -176,37 +177,61 @@ func (r *Reconciler) passes() []pass {
 const (
 	restShare = 2
 	idleShare = 10
+	idleMost  = 10 * time.Second      // of the longer rests of one run between its pages, and of the one after it
 	lookCost  = 20 * time.Microsecond // of a row that is as it should be; some 6 on a quiet machine
 )
 
-// breath lets a long run rest between its pages as well. The zero breath never rests.
-type breath struct {
-	alarms *atomic.Int64
-	before int64     // alarms when the run began
-	since  time.Time // the run began, or the last rest ended
-	looked int       // rows since then
+// calmRest is how long to rest after work that found nothing to mend, when most may still be spent on longer rests.
+func calmRest(worked, most time.Duration) time.Duration {
+	return max(restShare*worked, min(idleShare*worked, most))
 }
 
-func (r *Reconciler) breath() breath {
-	return breath{alarms: &r.alarms, before: r.alarms.Load(), since: time.Now()}
+// breath lets a long run rest between its pages as well. The zero breath never rests.
+type breath struct {
+	of     *Reconciler
+	yields bool          // waits while a rebuild is under way
+	alarms int64         // when the run began
+	left   time.Duration // for longer rests
+	since  time.Time     // the run began, or the last rest ended
+	looked int           // rows since then
+}
+
+func (r *Reconciler) breath(yields bool) breath {
+	return breath{of: r, yields: yields, alarms: r.alarms.Load(), left: idleMost, since: time.Now()}
 }
 
 // rest is for where another page follows. Once something was found to mend, what else there is can't wait. A newer daemon
 // ends the rest too, through the passes that begin meanwhile.
 func (b *breath) rest(ctx context.Context) error {
-	if b.alarms == nil || b.alarms.Load() != b.before {
+	if b.of == nil {
 		return nil
 	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(idleShare * min(time.Since(b.since), time.Duration(b.looked)*lookCost)):
+	for b.yields && b.of.filling.Load() {
+		if err := sleep(ctx, yieldFor); err != nil {
+			return err
+		}
 	}
-	b.since, b.looked = time.Now(), 0
+	if b.of.alarms.Load() != b.alarms {
+		return nil
+	}
+	d := calmRest(min(time.Since(b.since), time.Duration(b.looked)*lookCost), b.left)
+	if err := sleep(ctx, d); err != nil {
+		return err
+	}
+	b.since, b.looked, b.left = time.Now(), 0, b.left-d
 	return nil
 }
 
 const yieldFor = 500 * time.Millisecond // until a pass looks whether the rebuild has ended
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
 
 // repeat runs one pass again and again. Each run begins by making sure that no newer daemon leads.
 func (r *Reconciler) repeat(ctx context.Context, p pass, epoch int64, term Term) error {
@@ -235,11 +260,14 @@ func (r *Reconciler) repeat(ctx context.Context, p pass, epoch int64, term Term)
 		if p.looked != nil {
 			worked = min(worked, time.Duration(*p.looked)*lookCost)
 		}
-		share := time.Duration(restShare)
-		if p.idles || p.calms && r.alarms.Load() == alarms {
-			share = idleShare
+		rest := restShare * worked
+		switch {
+		case p.idles:
+			rest = idleShare * worked
+		case p.calms && r.alarms.Load() == alarms:
+			rest = calmRest(worked, idleMost)
 		}
-		rested = time.Now().Add(share * worked)
+		rested = time.Now().Add(rest)
 		if res.More {
 			res = loop.Result{Next: max(time.Until(rested), time.Millisecond)}
 		}

@@ -275,7 +275,7 @@ func TestLongCalmRunRestsBetweenItsPages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := &Reconciler{}
-		b := r.breath()
+		b := r.breath(true)
 		rest := func() time.Duration {
 			time.Sleep(10 * time.Millisecond)
 			b.looked = page
@@ -288,7 +288,18 @@ func TestLongCalmRunRestsBetweenItsPages(t *testing.T) {
 				t.Errorf("rested for %v after 10 ms, want %v", got, want)
 			}
 		}
+		b.left = 25 * time.Millisecond
+		for _, want := range []time.Duration{25 * time.Millisecond, restShare * 10 * time.Millisecond} {
+			if got := rest(); got != want {
+				t.Errorf("rested for %v at the end of its longer rests, want %v", got, want)
+			}
+		}
+		r.filling.Store(true)
+		time.AfterFunc(10*yieldFor+1, func() { r.filling.Store(false) })
 		r.alarms.Add(1)
+		if got := rest(); got < 10*yieldFor {
+			t.Errorf("went on %v after a rebuild began, want 5 s: as long as it took", got)
+		}
 		if got := rest(); got != 0 {
 			t.Errorf("rested for %v once something was found to mend", got)
 		}

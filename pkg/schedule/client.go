@@ -60,7 +60,7 @@ type Config struct {
 	MaxTries   int           // of a transaction in InTx; default 10
 	IndexWait  time.Duration // how long a caller waits for the index after its commit, and again for each 100 tasks; default 50 ms
 	PutTimeout time.Duration // of one call to the index; default 500 ms
-	Backlog    int           // most ids that wait for compensation; default 16384
+	Backlog    int           // most ids that wait for compensation; default 131072
 	DrainTime  time.Duration // how long Close goes on at most; default 2 s
 	Actor      string        // who changes tasks here, in their history; default task.ActorService
 
@@ -85,7 +85,7 @@ func (c Config) withDefaults() Config {
 	c.MaxTries = cmp.Or(c.MaxTries, 10)
 	c.IndexWait = cmp.Or(c.IndexWait, 50*time.Millisecond)
 	c.PutTimeout = cmp.Or(c.PutTimeout, 500*time.Millisecond)
-	c.Backlog = cmp.Or(c.Backlog, 16384)
+	c.Backlog = cmp.Or(c.Backlog, 1<<17)
 	c.DrainTime = cmp.Or(c.DrainTime, 2*time.Second)
 	c.Actor = cmp.Or(c.Actor, task.ActorService)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
@@ -247,7 +247,8 @@ func (c *Client) committed(err error, touched []task.Task) error {
 }
 
 // IndexTasks puts tasks whose transaction somebody else committed, as InTx does after its commit: waiting at most
-// Config.IndexWait, and that again for each 100 tasks, with compensation behind it.
+// Config.IndexWait, and that again for each 100 tasks, with compensation behind it; and before, while others in bulk make
+// more than the index takes, for its turn: at most IndexWait, and that again for each 10.
 func (c *Client) IndexTasks(ctx context.Context, tasks []task.Task) { c.indexer.put(ctx, tasks) }
 
 func inTx(ctx context.Context, c *Client, change func(tx *Tx) (task.Task, error)) (out task.Task, err error) {

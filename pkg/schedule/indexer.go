@@ -25,6 +25,7 @@ const (
 	putTasks   = 5000                   // tasks in one call to the index: fast enough for its timeout on a busy machine
 	maxQueued  = 30000                  // tasks that wait for a put or are in one; for more there is no room
 	waitTasks  = 100                    // tasks of one caller for which it waits once more
+	roomTasks  = 10                     // the same, for room: it gets some as long as puts end, be it that they fail
 )
 
 // indexer puts committed tasks into the index. Callers that come at the same time share puts, so that the slower the index,
@@ -87,25 +88,24 @@ func (x *indexer) putNow(ctx context.Context, tasks []task.Task) {
 }
 
 // put hands the tasks over and waits until they were put, for at most the configured time, and for that time again for each
-// hundred; as long it may wait for room before. Who makes more than the index takes is slowed down by that, or the daemon
-// would have to read it all again.
+// hundred. Before, it may wait for room, and longer: who makes more than the index takes is slowed down by that, or the
+// daemon would have to read it all again.
 func (x *indexer) put(ctx context.Context, tasks []task.Task) {
 	if len(tasks) == 0 {
 		return
 	}
-	wait := x.wait * time.Duration(1+len(tasks)/waitTasks)
 	done := x.hand(tasks, func(n int64) bool {
 		if x.room.TryAcquire(n) { // also for a ctx that has ended
 			return true
 		}
-		ctx, cancel := context.WithTimeout(ctx, wait)
+		ctx, cancel := context.WithTimeout(ctx, x.wait*time.Duration(1+len(tasks)/roomTasks))
 		defer cancel()
 		return x.room.Acquire(ctx, n) == nil
 	})
 	if done == nil {
 		return
 	}
-	limit := time.NewTimer(wait)
+	limit := time.NewTimer(x.wait * time.Duration(1+len(tasks)/waitTasks))
 	defer limit.Stop()
 	select {
 	case <-done:

@@ -272,7 +272,7 @@ func TestCallersInBulkWaitForRoom(t *testing.T) {
 		most := 0
 		r := newRig(t, Config{}, func(_ context.Context, tasks []task.Task) error {
 			most = max(most, len(tasks))
-			time.Sleep(time.Duration(len(tasks)) * 10 * time.Microsecond) // 100,000 a second
+			time.Sleep(time.Duration(len(tasks)) * 50 * time.Microsecond) // 20,000 a second
 			return nil
 		}, &inbox{})
 		const callers, calls, tasks = 64, 5, 1000
