@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -84,28 +85,33 @@ func (b *rebuild) begin(ctx context.Context) (map[int]string, error) {
 	return tokens, nil
 }
 
-// scanPage is how many rows a rebuild reads at once: more than other passes, which go slowly on purpose.
-const scanPage = 5000
+const (
+	scanPage = 5000 // rows that a rebuild reads at once: more than other passes, which go slowly on purpose
+	fillers  = 2    // pages under way to Redis, so that it needn't wait for the next
+)
 
-// scan reads and fills side by side: MySQL finds the next page while Redis takes this one.
+// scan reads and fills side by side: MySQL finds the next page while Redis takes others.
 func (b *rebuild) scan(ctx context.Context, tokens map[int]string, now clock) (int, error) {
-	total, pages := 0, make(chan []task.Task, 1)
+	var total atomic.Int64
+	pages := make(chan []task.Task, 1)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		defer close(pages)
 		return b.read(ctx, tokens, pages)
 	})
-	group.Go(func() error {
-		for rows := range pages {
-			if err := b.fill(ctx, rows, now); err != nil {
-				return err
+	for range fillers {
+		group.Go(func() error {
+			for rows := range pages {
+				if err := b.fill(ctx, rows, now); err != nil {
+					return err
+				}
+				total.Add(int64(len(rows)))
 			}
-			total += len(rows)
-		}
-		return nil
-	})
+			return nil
+		})
+	}
 	err := group.Wait()
-	return total, err
+	return int(total.Load()), err
 }
 
 // read passes on all pending rows of the missing shards, near-due first.
