@@ -39,7 +39,7 @@ func (c *changed) pass(ctx context.Context, now clock) (loop.Result, error) {
 	if identity != c.identity {
 		c.compared = nil
 		from = from.Add(-wide)
-		c.breath.alarms = -1 // much may be missing: it doesn't rest
+		c.alarms = -1 // much may be missing: it doesn't rest
 	}
 	compared, err := c.window(ctx, from, to, now)
 	if err != nil {
