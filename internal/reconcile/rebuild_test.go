@@ -3,6 +3,8 @@ package reconcile
 import (
 	"context"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -10,18 +12,22 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// recorder notes in which order tasks are filled in, and runs a hook before each page.
+// recorder notes in which order tasks are filled in, and runs a hook before each page: side by side where there are several.
 type recorder struct {
 	Index
-	filled []task.Task
 	before func()
+
+	mu     sync.Mutex
+	filled []task.Task
 }
 
 func (r *recorder) Fill(ctx context.Context, tasks []task.Task) ([]task.Task, error) {
 	if r.before != nil {
 		r.before()
 	}
+	r.mu.Lock()
 	r.filled = append(r.filled, tasks...)
+	r.mu.Unlock()
 	return r.Index.Fill(ctx, tasks)
 }
 
@@ -72,9 +78,9 @@ func TestSecondFlushMidwayStartsTheRebuildAgain(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.insert(t, many(2*scanPage+500)...) // three pages
 		rec := &recorder{Index: w.index}
-		calls := 0
+		var calls atomic.Int64
 		rec.before = func() {
-			if calls++; calls == 2 {
+			if calls.Add(1) == 2 {
 				w.flush(t)
 			}
 		}
