@@ -50,9 +50,18 @@ func (x *Index) ScanOwners(ctx context.Context, shard int, cursor uint64, count 
 	if err != nil {
 		return nil, 0, fmt.Errorf("scan owners of shard %d: %w", shard, err)
 	}
-	keys, next, err := client.Scan(ctx, cursor, x.ownerPattern(shard), count).Result()
-	if err != nil {
-		return nil, 0, fmt.Errorf("scan owners of shard %d: %w", shard, err)
+	var keys []string
+	next := cursor
+	for ; count > 0; count -= scanCount {
+		var some []string
+		some, next, err = client.Scan(ctx, next, x.ownerPattern(shard), min(count, scanCount)).Result()
+		if err != nil {
+			return nil, 0, fmt.Errorf("scan owners of shard %d: %w", shard, err)
+		}
+		keys = append(keys, some...)
+		if next == 0 {
+			break
+		}
 	}
 	sets := make([]*redis.ZSliceCmd, len(keys))
 	p := x.client.Pipeline()

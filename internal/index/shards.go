@@ -74,8 +74,9 @@ func markerOf(gen string) Marker {
 	}
 }
 
-// scanCount is how many keys one step of a walk looks at.
-const scanCount = 1000
+// scanCount is how many keys one step of a walk looks at: of ten million, a thousand take Redis 10 ms, in which it answers
+// nobody else.
+const scanCount = 100
 
 // OwnerSets counts the owners' sets of the shards 0 … n-1. It walks over all keys of the servers.
 func (x *Index) OwnerSets(ctx context.Context, n int) ([]int64, error) {
