@@ -12,12 +12,14 @@ import (
 
 // stand has n more jobs stand far off, while the system already works. duetime's rows are as if they had been made an hour
 // ago, and its index is rebuilt with them: its daemon compares whatever was made within the last minutes, which is not
-// what is measured. Systems whose queues a bulk has kept busy come to rest.
+// what is measured. Nor should it take them for drift, and audit everything beside what is measured: it is away until all
+// are there. Systems whose queues a bulk has kept busy come to rest.
 func (w *world) stand(n int64) {
 	w.Helper()
 	if !ours(w.system) {
 		w.preload(n, 1)
 	} else {
+		w.daemon.Stop(w)
 		w.plant(n)
 		w.ask(func(x *index.Index, shards int) {
 			all := make([]int, shards)
@@ -26,6 +28,7 @@ func (w *world) stand(n int64) {
 			}
 			pipelinetest.Must(w, x.Unmark(w.Context(), all))
 		})
+		w.daemon = w.ready("daemon")
 		w.awaitWhole()
 	}
 	if w.redis != nil {
