@@ -38,9 +38,9 @@ func rows() []entry {
 }
 
 // busy is for a machine on which other tests run too: a second is nothing there.
-var busy = form{rate: 150, slack: 15 * time.Second, late: 2 * time.Second}
+var busy = form{rate: 100, slack: 45 * time.Second, late: 2 * time.Second}
 
-// short are the rows of a plain go test, played at half the speed.
+// short are the rows of a plain go test, played at a quarter of the speed.
 var short = []int{0, 1, 2, 7, 14, 16, 30}
 
 // chosen reads DUETIME_CHAOS_ROWS: "all", or numbers with commas; without it the short form.

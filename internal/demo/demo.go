@@ -56,7 +56,7 @@ func (c Config) Validate() error {
 var ErrBroken = errors.New("a promise was broken")
 
 // healTime is how long after the game the faults may take to heal.
-const healTime = 15 * time.Second
+const healTime = 30 * time.Second
 
 // settleTime is how long after the game the last meals may take beyond their length.
 const settleTime = 5 * time.Second
@@ -151,8 +151,11 @@ func (s *stage) show(ctx context.Context) error {
 		_, _ = fmt.Fprintf(s.cfg.Err, "the game goes on at %s until you interrupt it\n", s.url)
 		<-ctx.Done()
 	}
-	if r.broken() {
+	switch {
+	case r.broken():
 		return ErrBroken
+	case len(faults) < faultsMade:
+		return fmt.Errorf("%w: tasks were late until the end, and %d of %d faults were seen to heal", ErrBroken, len(faults), faultsMade)
 	}
 	return nil
 }

@@ -17,6 +17,8 @@ const (
 	late     = 250 * time.Millisecond // a task this long past its time shows that the fault is felt
 	lookEach = 20 * time.Millisecond
 	quiet    = time.Second // without a late task, after which the fault counts as healed
+
+	faultsMade = 2
 )
 
 // breakThings flushes the index after a third of the game and deposes the leader after two thirds.

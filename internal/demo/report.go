@@ -32,7 +32,7 @@ type report struct {
 }
 
 func (r report) broken() bool {
-	return r.Lost+r.Duplicate+r.Early+r.Overdue+r.Missing+r.Extra > 0 || r.MealsFinished == 0 || len(r.Faults) < 2
+	return r.Lost+r.Duplicate+r.Early+r.Overdue+r.Missing+r.Extra > 0 || r.MealsFinished == 0
 }
 
 func (s *stage) report(ctx context.Context, faults []fault) (report, error) {
