@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/duetime/duetime/internal/precise"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -25,6 +26,7 @@ var errLook = errors.New("commit without an answer")
 type batch struct {
 	*Worker
 	hints   []*held
+	sleeper *precise.Sleeper // of the runner; nil for none
 	careful bool             // a savepoint for each call: something failed
 	split   map[task.ID]bool // the tasks of a call that failed as a whole
 }
@@ -109,7 +111,6 @@ func (b *batch) try(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // also ends a transaction that an abandoned handler keeps busy, as soon as it can be
 	t := &try{batch: b, ctx: ctx, members: map[task.ID]*member{}, touched: map[task.ID]task.Task{}}
-	began := time.Now()
 	if err := t.open(); err != nil {
 		return err
 	}
@@ -121,7 +122,7 @@ func (b *batch) try(ctx context.Context) error {
 		return err
 	}
 	if t.wrote {
-		b.metrics.settling.Observe(time.Since(began).Seconds())
+		b.metrics.settling.Observe(time.Since(t.began).Seconds())
 	}
 	t.apply()
 	return nil

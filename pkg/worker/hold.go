@@ -43,6 +43,13 @@ type held struct {
 
 func (h *held) key() heldKey { return heldKey{h.hint.ID, h.hint.Version} }
 
+// How long before their moment hints are handed out, since a timer may be a millisecond late; and when their transaction
+// begins, which takes about as long, and from then on keeps all others from writing to SQLite.
+const (
+	lead      = 1500 * time.Microsecond
+	beginning = 300 * time.Microsecond
+)
+
 // hold keeps hints in time order until their moment, and hands those that are due to the runners of their lane. Hints of
 // one owner are never with two runners at once: they would lock the same business rows from two sides.
 type hold struct {
@@ -100,8 +107,8 @@ func (h *hold) signal(l lane) {
 	}
 }
 
-// take waits until something of the lane is due and gives up to n of it, without lingering for more; nil when ctx ends.
-// The owners of what it gives are the caller's until release.
+// take waits until something of the lane is due but for lead, and gives up to n of it, without lingering for more; nil
+// when ctx ends. The owners of what it gives are the caller's until release.
 func (h *hold) take(ctx context.Context, l lane, n int) []*held {
 	for ctx.Err() == nil {
 		taken, wait := h.due(l, n)
@@ -119,7 +126,7 @@ func (h *hold) take(ctx context.Context, l lane, n int) []*held {
 	return nil
 }
 
-// due takes what is due now, or tells how long nothing will be.
+// due takes what is due but for lead, or tells how long nothing will be.
 func (h *hold) due(l lane, n int) ([]*held, time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -127,9 +134,15 @@ func (h *hold) due(l lane, n int) ([]*held, time.Duration) {
 		return nil, time.Hour
 	}
 	now, line := h.clock.Now(), &h.lanes[l]
+	until := now
+	if len(*line) > 0 {
+		if next := (*line)[0].at; next.After(now) && !next.After(now.Add(lead)) {
+			until = next // and nothing after it, for which it would have to wait
+		}
+	}
 	var taken []*held
 	mine := map[string]bool{}
-	for len(*line) > 0 && len(taken) < n && !(*line)[0].at.After(now) {
+	for len(*line) > 0 && len(taken) < n && !(*line)[0].at.After(until) {
 		e := heap.Pop(line).(*held) //nolint:forcetypeassert // The heap holds nothing else.
 		if o := h.busy[e.hint.Owner]; o != nil && !mine[e.hint.Owner] {
 			o.waiting = append(o.waiting, e)
@@ -145,7 +158,7 @@ func (h *hold) due(l lane, n int) ([]*held, time.Duration) {
 	if len(taken) > 0 {
 		h.signal(l) // the caller won't be there for the next moment: an idle runner must set its timer anew
 	}
-	return taken, (*line)[0].at.Sub(now)
+	return taken, (*line)[0].at.Sub(now.Add(lead))
 }
 
 // release gives back what take gave: the settled ones leave, the others wait for the time in their at. It gives those

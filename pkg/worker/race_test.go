@@ -255,6 +255,30 @@ func TestEarlyHintIsHeldNotPutBack(t *testing.T) {
 	want(t, "offsets left", w.explained(time.Now().Add(time.Hour)), false)
 }
 
+// A runner takes hints a little before their moment; it must not look before it, only to come back a millisecond later.
+func TestRunnersLookAtTheMoment(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, w *world) {
+		const n = 40
+		mux := worker.NewMux()
+		worker.Handle(mux, meal, effect)
+		stop := w.run(w.worker(mux, worker.Config{}))
+		specs := make([]task.Spec, n)
+		for i := range specs {
+			specs[i] = meal.New(fmt.Sprintf("owner%d", i), payload{}, task.In(time.Second+time.Duration(i)*17*time.Millisecond))
+		}
+		w.publish(w.schedule(specs...)...)
+		eventually(t, "all are done", func() bool {
+			return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == n
+		})
+		want(t, "stop", stop(), nil)
+		// Some may be: the worker knows the database's clock only to within a part of a round trip.
+		if early := w.settled("meal", "early"); early > n/2 {
+			t.Errorf("%v of %d were looked at too early", early, n)
+		}
+	})
+}
+
 // Somebody holds one row; its neighbours don't wait for it, and it is tried again.
 func TestHeldRowIsSkippedAndTriedAgain(t *testing.T) {
 	t.Parallel()

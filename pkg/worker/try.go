@@ -51,6 +51,7 @@ type try struct {
 	tx          *sqlx.Tx
 	changes     *schedule.Tx // what handlers change in tx
 	now         time.Time    // of the statement that locked the rows, on the database's clock
+	began       time.Time    // when the hints' moment had come, on the local clock
 	locked      time.Time    // when its answer came, on the local clock
 	members     map[task.ID]*member
 	transitions []*member // members whose new row is known before anything runs
@@ -62,18 +63,27 @@ type try struct {
 	conflict    bool // rows were not as read when marking them done
 }
 
-// open begins the transaction, locks the rows that are free, and decides by them alone.
+// open begins the transaction just before the hints' moment, at it locks the rows that are free, and decides by them alone.
 func (t *try) open() error {
+	t.sleepUntil(beginning)
 	tx, err := t.store.Begin(t.ctx)
 	if err != nil {
 		return fmt.Errorf("begin batch of %d: %w", len(t.hints), err)
 	}
 	t.tx, t.changes = tx, schedule.NewTx(tx, t.store)
+	t.sleepUntil(0)
+	t.began = time.Now()
 	if err := t.lock(); err != nil {
 		t.rollback()
 		return err
 	}
 	return nil
+}
+
+// sleepUntil sleeps until so long before the hints' moment: the first one's, since the others are due with it, or all of
+// them already.
+func (t *try) sleepUntil(before time.Duration) {
+	t.sleeper.Sleep(min(t.hints[0].at.Sub(t.clock.Now()), lead) - before)
 }
 
 func (t *try) lock() error {

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/precise"
 )
 
 const leaveTimeout = 500 * time.Millisecond // for each of the last things before the worker is gone
@@ -164,12 +165,14 @@ func (l *life) end(w *Worker) {
 
 // run is one runner: take, settle, give back.
 func (q *queue) run(ctx context.Context, l lane, n int) {
+	sleeper := precise.New()
+	defer sleeper.Close()
 	for q.gate.wait(q.intake) == nil {
 		taken := q.hold.take(q.intake, l, n)
 		if len(taken) == 0 {
 			return
 		}
-		b := &batch{Worker: q.Worker, hints: taken}
+		b := &batch{Worker: q.Worker, hints: taken, sleeper: sleeper}
 		b.settle(ctx)
 		q.refund(q.hold.release(taken))
 	}

@@ -1,0 +1,15 @@
+//go:build !linux
+
+package precise
+
+import (
+	"errors"
+	"time"
+)
+
+// alarm is of Linux alone.
+type alarm struct{}
+
+func newAlarm() (*alarm, error)         { return nil, errors.ErrUnsupported }
+func (*alarm) wait(time.Duration) error { return errors.ErrUnsupported }
+func (*alarm) close() error             { return nil }

@@ -1,0 +1,60 @@
+package precise
+
+import (
+	"runtime"
+	"testing"
+	"time"
+)
+
+// Whatever sleeps: it is never over too soon, also right after a shorter or a longer one.
+func TestSleepIsNeverShort(t *testing.T) {
+	t.Parallel()
+	open, closed := New(), New()
+	defer open.Close()
+	closed.Close()
+	for name, s := range map[string]*Sleeper{"open": open, "closed": closed, "nil": nil} {
+		for _, d := range []time.Duration{
+			-time.Second, 0, 1, time.Microsecond, 10 * time.Millisecond, 300 * time.Microsecond, 1500 * time.Microsecond,
+		} {
+			began := time.Now()
+			s.Sleep(d)
+			if took := time.Since(began); took < d {
+				t.Errorf("%s: slept %v instead of %v", name, took, d)
+			}
+		}
+	}
+}
+
+func TestLinuxHasAlarms(t *testing.T) {
+	t.Parallel()
+	s := New()
+	defer s.Close()
+	if got, want := s.alarm != nil, runtime.GOOS == "linux"; got != want {
+		t.Fatalf("an alarm on %s: %v, want %v", runtime.GOOS, got, want)
+	}
+	if s.alarm != nil {
+		if err := s.alarm.wait(time.Microsecond); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// BenchmarkSleep shows by how much sleeps of a millisecond and less are too long.
+func BenchmarkSleep(b *testing.B) {
+	alarmed := New()
+	defer alarmed.Close()
+	for name, s := range map[string]*Sleeper{"alarm": alarmed, "timer": nil} {
+		b.Run(name, func(b *testing.B) {
+			var late time.Duration
+			n := 0
+			for b.Loop() {
+				d := time.Duration(100+n*37%900) * time.Microsecond
+				began := time.Now()
+				s.Sleep(d)
+				late += time.Since(began) - d
+				n++
+			}
+			b.ReportMetric(float64(late.Microseconds())/float64(n), "late-µs/op")
+		})
+	}
+}
