@@ -33,7 +33,7 @@ func (c *crowd) reach(now time.Time, cfg Config) (lead time.Duration, limit int)
 		c.ahead = 0
 	}
 	if !c.follows() {
-		return cfg.Lead, cfg.Limit
+		return cfg.reach(now), cfg.Limit
 	}
 	return task.MaxLead, min(cfg.Limit, c.room-c.ahead)
 }

@@ -63,11 +63,15 @@ func (s *shard) pass(ctx context.Context) (loop.Result, error) {
 	if !claim.Marked {
 		s.askRebuild(ctx, now)
 	}
-	return loop.Result{More: len(s.acked) > 0 || s.crowd.follows(), Next: s.sleep(claim, now)}, nil
+	next, full := s.sleep(claim, now), len(claim.Entries) == limit || s.crowd.follows()
+	if len(s.acked) > 0 {
+		next = min(next, s.d.cfg.Lead)
+	}
+	return loop.Result{More: full || next <= 0, Next: next}, nil
 }
 
-// sleep is the time until the first entry that was not claimed comes within the lead, at least a millisecond; but first
-// until it can be seen whether a crowd comes with it.
+// sleep is the time until the first entry that was not claimed is to be, at least a millisecond; but first until it can
+// be seen whether a crowd comes with it.
 func (s *shard) sleep(claim task.Claim, now time.Time) time.Duration {
 	if claim.Next.IsZero() {
 		return s.idle
@@ -76,9 +80,18 @@ func (s *shard) sleep(claim task.Claim, now time.Time) time.Duration {
 	if s.d.cfg.Lead > 0 && wait > task.MaxLead {
 		wait -= task.MaxLead
 	} else {
-		wait -= s.d.cfg.Lead
+		wait = claim.Next.Add(-s.d.cfg.Lead).Truncate(s.d.cfg.tick()).Sub(now)
 	}
 	return min(s.idle, max(wait, time.Millisecond))
+}
+
+// tick is the rhythm in which shards claim what comes one by one, all at the same moments of the clock: fewer claims take
+// as much, and their hints go to Kafka together.
+func (c Config) tick() time.Duration { return min(c.Lead, task.MaxLead-c.Lead) }
+
+// reach is how far ahead of now a claim goes, so that at the next tick nothing is nearer than the lead.
+func (c Config) reach(now time.Time) time.Duration {
+	return now.Truncate(c.tick()).Add(c.tick() + c.Lead).Sub(now)
 }
 
 // askRebuild tells the daemon that the shard lost its memory. The daemon looks by itself too, so a request that
