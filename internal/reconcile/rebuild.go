@@ -25,10 +25,13 @@ type rebuild struct{ r *Reconciler }
 
 func (b *rebuild) pass(ctx context.Context, now clock) (loop.Result, error) {
 	tokens, err := b.begin(ctx)
-	if err != nil || len(tokens) == 0 {
+	if err != nil {
 		return loop.Result{}, err
 	}
-	b.r.filling.Store(true)
+	b.r.filling.Store(len(tokens) > 0)
+	if len(tokens) == 0 {
+		return loop.Result{}, nil
+	}
 	defer b.r.filling.Store(false)
 	b.r.cfg.Logger.InfoContext(ctx, "rebuild begins", "n", len(tokens))
 	began := now()

@@ -164,6 +164,33 @@ func TestTwoRebuildsOfOneShard(t *testing.T) {
 	})
 }
 
+// unhurried is an index that takes its time to tell of the markers.
+type unhurried struct{ Index }
+
+func (u unhurried) Marked(ctx context.Context, shards int) ([]bool, error) {
+	time.Sleep(200 * time.Millisecond)
+	return u.Index.Marked(ctx, shards)
+}
+
+func TestLostIndexIsNoDriftToATermThatBegins(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, servers(t), Config{})
+	var rows []task.Task
+	for range 10 {
+		rows = append(rows, soon("ann"))
+	}
+	w.insert(t, rows...)
+	w.flush(t)
+	w.index = unhurried{w.index}
+	stop := lead(t, w.Reconciler, 1, &term{})
+	pipelinetest.Await(t, "the markers", func() bool { return w.marked(t) })
+	w.wantTruth(t)
+	if n := w.alarms.Load(); n != 0 {
+		t.Errorf("%d alarms, each of which has everything audited; want the rebuild alone to put what was lost", n)
+	}
+	pipelinetest.Must(t, stop())
+}
+
 func TestFlushHealsWhileADaemonLeads(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, servers(t), Config{})

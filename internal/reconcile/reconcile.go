@@ -101,7 +101,7 @@ type Reconciler struct {
 	metrics *metrics
 	wake    chan struct{} // a rebuild was asked for
 	alarms  atomic.Int64  // times that a pass found drift, or lost hints
-	filling atomic.Bool   // a rebuild is under way
+	filling atomic.Bool   // a rebuild is under way, or a term has not seen yet whether one is needed
 
 	wakeRows, wakeIndex chan struct{} // of the audits
 }
@@ -131,7 +131,7 @@ type pass struct {
 	interval time.Duration
 	wake     <-chan struct{}
 	urgent   bool // doesn't rest after a long run
-	yields   bool // waits while a rebuild is under way
+	yields   bool // waits while a rebuild is under way, or may be needed
 	calms    bool // rests longer as long as nothing is found to mend
 	idles    bool // rests longer always: it looks for what hardly ever happens
 	looked   *int // rows that its last run looked at since it rested; nil if it doesn't count them
@@ -140,6 +140,7 @@ type pass struct {
 
 // Lead runs all passes side by side until ctx ends or a newer daemon leads (ErrFenced).
 func (r *Reconciler) Lead(ctx context.Context, epoch int64, term Term) error {
+	r.filling.Store(true) // an audit that overtakes the first look at the markers takes all that is to be rebuilt for drift
 	group, ctx := errgroup.WithContext(ctx)
 	for _, p := range r.passes() {
 		group.Go(func() error { return r.repeat(ctx, p, epoch, term) })
