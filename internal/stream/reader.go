@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	fetchWait  = 500 * time.Millisecond // how long the broker holds a fetch that finds nothing; an append ends it at once
+	fetchWait  = time.Second // how long the broker holds a fetch that finds nothing; an append ends it at once
 	fetchBytes = 1 << 20
 	stallAfter = 5 * time.Second
 )
