@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +52,7 @@ func newDrill(t *testing.T, s setup, f form) *drill {
 		}
 	})
 	pipelinetest.Await(t, "meals to end", func() bool { return d.count(t, `SELECT COUNT(*) FROM duetime_tasks WHERE state = 1`) > s.pets/4 })
+	d.becomeQuiet(t, "the first meals", time.Minute) // cold processes are slow: a fault is to be felt, not they
 	d.began = time.Now()
 	return d
 }
@@ -97,12 +99,14 @@ func (d *drill) fault(t *testing.T, name string, within time.Duration, inject fu
 	inject()
 	end := d.clock()
 	d.becomeQuiet(t, name, within+d.slack+30*time.Second)
-	healed := max(end, d.lastLate(t, from))
+	last := d.lastLate(t, from)
+	healed := max(end, last.at)
 	o := outcome{name, from - d.felt.Milliseconds(), healed, time.Duration(healed-end) * time.Millisecond, within}
 	d.outcomes = append(d.outcomes, o)
 	t.Logf("%s: took %v, healed %v after its end (wanted within %v)", name, time.Duration(end-from)*time.Millisecond, o.healed, within)
 	if o.healed > within+d.slack {
-		t.Errorf("%s: healed %v after its end, want within %v", name, o.healed, within)
+		t.Errorf("%s: healed %v after its end, want within %v; the last late task, in ms after the fault's begin:%s",
+			name, o.healed, within, d.story(t, last.task, from))
 	}
 }
 
@@ -122,23 +126,37 @@ func (d *drill) becomeQuiet(t *testing.T, name string, limit time.Duration) {
 	}
 }
 
-// lastLate returns when the last late effect came of the tasks that were due from a moment on; 0 without one.
-func (d *drill) lastLate(t *testing.T, from int64) int64 {
+// lastLate returns the last late effect of the tasks that were due from a moment on; none is the zero line.
+func (d *drill) lastLate(t *testing.T, from int64) (last line) {
 	t.Helper()
 	lines, err := readLines(t.Context(), d.db, from-lead.Milliseconds())
 	pipelinetest.Must(t, err)
-	made, last := map[string]int64{}, int64(0)
+	made := map[string]int64{}
 	for _, l := range lines {
 		switch l.event {
 		case fed, "auto_fed":
 			made[l.task] = l.at
 		case "meal_finished":
-			if l.due >= from-lead.Milliseconds() && l.at-max(l.due, made[l.task]) > d.felt.Milliseconds() {
-				last = max(last, l.at)
+			if l.due >= from-lead.Milliseconds() && l.at-max(l.due, made[l.task]) > d.felt.Milliseconds() && l.at > last.at {
+				last = l
 			}
 		}
 	}
 	return last
+}
+
+// story is all that the journal says about a task, to find out why it was late.
+func (d *drill) story(t *testing.T, task string, from int64) string {
+	t.Helper()
+	lines, err := readLines(t.Context(), d.db, 0)
+	pipelinetest.Must(t, err)
+	var text strings.Builder
+	for _, l := range lines {
+		if l.task == task {
+			fmt.Fprintf(&text, "\n  %d: %s, version %d, due %d", l.at-from, l.event, l.version, l.due-from)
+		}
+	}
+	return text.String()
 }
 
 // look reads the world as it is now.
