@@ -14,7 +14,7 @@ import (
 
 const (
 	late  = 250 * time.Millisecond // a task this long past its time shows that a fault is felt, unless the row says otherwise
-	quiet = 2 * time.Second        // without a late task, after which a fault counts as healed
+	quiet = time.Second            // without a late task, after which a fault counts as healed
 	lead  = 50 * time.Millisecond  // event.lead: a hint may be out this long ahead
 )
 

@@ -153,7 +153,7 @@ func (d *drill) settled(t *testing.T) (leads, waits *seat) {
 		if now != last || waits.Leads(t) {
 			rest, last = time.Now(), now
 		}
-		return time.Since(rest) > quiet
+		return time.Since(rest) > 2*time.Second
 	})
 	return leads, waits
 }
