@@ -18,14 +18,14 @@ func leaderRows() []entry {
 		{n: 1, fault: "leader killed, idle and in the middle of a batch", run: leaderKilled},
 		{
 			n: 2, fault: "leader stopped past its session, between claim and publish, and between publish and acknowledgement; woken",
-			setup: setup{linked: true}, run: leaderStopped,
+			setup: setup{linked: []string{"redis", "kafka"}}, run: leaderStopped,
 		},
 		{
 			n: 3, fault: "ZooKeeper: one of three down, all down for 30 s, the leader killed while all are down",
 			setup: setup{ensemble: true}, run: zooKeeperDown,
 		},
 		{n: 4, fault: "ZooKeeper's data wiped, also with the leader killed", run: zooKeeperWiped},
-		{n: 5, fault: "the leader cut from ZooKeeper only", setup: setup{linked: true}, run: leaderWithoutZooKeeper},
+		{n: 5, fault: "the leader cut from ZooKeeper only", setup: setup{linked: []string{"zookeeper"}}, run: leaderWithoutZooKeeper},
 	}
 }
 

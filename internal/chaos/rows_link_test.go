@@ -8,7 +8,7 @@ import (
 )
 
 func linkRows() []entry {
-	return []entry{{n: 22, fault: "each pair of components cut for 10 s: requests lost, answers lost, both", setup: setup{linked: true}, run: pairsCut}}
+	return []entry{{n: 22, fault: "each pair of components cut for 10 s: requests lost, answers lost, both", setup: setup{linked: everyServer}, run: pairsCut}}
 }
 
 // pairsCut cuts every way from a component to a server, in each direction and in both. Ways that don't wait for each

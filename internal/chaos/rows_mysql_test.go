@@ -11,7 +11,7 @@ import (
 
 func mysqlRows() []entry {
 	return slices.Concat(machineRows(), []entry{
-		{n: 16, fault: "MySQL killed and restarted; connections cut inside COMMIT", setup: setup{linked: true}, run: mysqlKilled},
+		{n: 16, fault: "MySQL killed and restarted; connections cut inside COMMIT", setup: setup{linked: []string{"mysql"}}, run: mysqlKilled},
 		{n: 17, fault: "a hostile transaction on pets and their tasks", run: hostileTransactions},
 		{n: 28, fault: "MySQL restored to what it was 5 s before", run: backupRestored},
 	})

@@ -17,7 +17,7 @@ func redisRows() []entry {
 	return []entry{
 		{n: 6, fault: "Redis killed, back empty", run: redisKilled},
 		{n: 7, fault: "FLUSHALL, a shard deleted, a tenth of the entries removed", run: redisForgets},
-		{n: 8, fault: "Redis unreachable for 60 s, 500 ms slow, connections reset", setup: setup{linked: true}, run: redisFarAway},
+		{n: 8, fault: "Redis unreachable for 60 s, 500 ms slow, connections reset", setup: setup{linked: []string{"redis"}}, run: redisFarAway},
 		{n: 9, fault: "Redis full", run: redisFull},
 	}
 }

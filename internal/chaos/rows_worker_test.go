@@ -16,7 +16,7 @@ func workerRows() []entry {
 		{n: 13, fault: "a worker killed and another one added every 3 s", run: workersComeAndGo},
 		{
 			n: 14, fault: "worker killed before its commit, and between the commit and that of the offsets",
-			setup: setup{linked: true}, run: workerKilled,
+			setup: setup{linked: []string{"kafka"}}, run: workerKilled,
 		},
 		{n: 15, fault: "worker stopped inside a transaction, past its Kafka session, and past its MySQL session; woken", run: workerStopped},
 	}

@@ -27,7 +27,7 @@ func TestSoak(t *testing.T) {
 		return r.alone || r.setup.servers != nil || r.setup.ensemble || r.setup.secured || r.n == 0
 	})
 	f := form{rate: 400, slack: 5 * time.Second, full: true}
-	d := newDrill(t, setup{linked: true}, f)
+	d := newDrill(t, setup{linked: everyServer}, f)
 	played, healed := map[int]int{}, map[int]time.Duration{}
 	for began := time.Now(); time.Since(began) < length && !t.Failed(); {
 		r := choices[rand.IntN(len(choices))]

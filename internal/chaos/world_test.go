@@ -26,7 +26,7 @@ const kafkaLine = "group.min.session.timeout.ms=6000"
 // setup says what a row's world differs in.
 type setup struct {
 	previous bool     // begins with the version before the newest migration
-	linked   bool     // each process reaches each server by a proxy of its own
+	linked   []string // the servers that each process reaches by a proxy of its own: everyServer, or some
 	ensemble bool     // ZooKeeper of three nodes
 	secured  bool     // every link over TLS, each process as a user of its own
 	kafka    []string // further lines of Kafka's server.properties
@@ -42,6 +42,10 @@ type setup struct {
 	servers func(t *testing.T, w *world)
 }
 
+// linksTo says whether a server is reached by proxies. They cost as much as the game itself, so that a row has those that
+// it cuts.
+func (s setup) linksTo(server string) bool { return slices.Contains(s.linked, server) }
+
 // world is a deployment on servers of its own with all its processes: two event, two worker, a daemon and a game.
 type world struct {
 	pipelinetest.Deployment
@@ -52,7 +56,7 @@ type world struct {
 	zookeeper *pipelinetest.ZooKeeperServer // nil with an ensemble
 	ensemble  *pipelinetest.ZooKeeperEnsemble
 	kafka     *pipelinetest.KafkaServer
-	kafkas    []*pipelinetest.ToxicProxy // when linked: one for each process, in the order of seats
+	kafkas    []*pipelinetest.ToxicProxy // when linked to it: one for each process, in the order of seats
 
 	db      *sql.DB // around all proxies
 	events  []*seat
@@ -69,15 +73,16 @@ type seat struct {
 	env   []string
 }
 
+// everyServer names the servers that a process can be linked to.
+var everyServer = []string{"mysql", "redis", "zookeeper", "kafka"}
+
 // links are a process's own ways to the servers; nil where the world is not linked.
 type links struct{ mysql, redis, zookeeper, kafka *pipelinetest.ToxicProxy }
 
 // all returns the links there are.
 func (l links) all() []*pipelinetest.ToxicProxy {
-	if l.mysql == nil {
-		return nil
-	}
-	return []*pipelinetest.ToxicProxy{l.mysql, l.redis, l.zookeeper, l.kafka}
+	all := []*pipelinetest.ToxicProxy{l.mysql, l.redis, l.zookeeper, l.kafka}
+	return slices.DeleteFunc(all, func(p *pipelinetest.ToxicProxy) bool { return p == nil })
 }
 
 const seats = 6
@@ -131,7 +136,7 @@ func (w *world) openServers(t *testing.T) {
 	lines := append([]string{kafkaLine}, s.kafka...)
 	switch {
 	case w.kafka != nil:
-	case s.linked:
+	case s.linksTo("kafka"):
 		w.kafka, w.kafkas = pipelinetest.OwnKafkaBehindMany(t, seats, lines...)
 	default:
 		w.kafka = pipelinetest.OwnKafka(t, lines...)
@@ -172,23 +177,27 @@ func (w *world) secure(t *testing.T) {
 func (w *world) seat(t *testing.T, name string, nth int) *seat {
 	t.Helper()
 	s := &seat{App: pipelinetest.App{Name: name}}
-	if !w.setup.linked {
-		return s
-	}
 	switch name {
 	case "event":
 		nth += len(w.events)
 	case "worker":
 		nth += len(w.workers)
 	}
-	s.links = links{
-		mysql: pipelinetest.Proxy(t, w.mariadb.Addr()), redis: pipelinetest.Proxy(t, w.redis.Addr()),
-		zookeeper: pipelinetest.Proxy(t, w.zookeeper.Addr()), kafka: w.kafkas[nth],
+	if w.setup.linksTo("mysql") {
+		s.links.mysql = pipelinetest.Proxy(t, w.mariadb.Addr())
+		s.env = append(s.env, "DUETIME_MYSQL__DSN="+strings.Replace(w.DSN, w.mariadb.Addr(), s.links.mysql.Addr(), 1))
 	}
-	s.env = []string{
-		"DUETIME_MYSQL__DSN=" + strings.Replace(w.DSN, w.mariadb.Addr(), s.links.mysql.Addr(), 1),
-		"DUETIME_REDIS__ADDRS=" + s.links.redis.Addr(), "DUETIME_ZOOKEEPER__SERVERS=" + s.links.zookeeper.Addr(),
-		"DUETIME_KAFKA__BROKERS=" + s.links.kafka.Addr(),
+	if w.setup.linksTo("redis") {
+		s.links.redis = pipelinetest.Proxy(t, w.redis.Addr())
+		s.env = append(s.env, "DUETIME_REDIS__ADDRS="+s.links.redis.Addr())
+	}
+	if w.setup.linksTo("zookeeper") {
+		s.links.zookeeper = pipelinetest.Proxy(t, w.zookeeper.Addr())
+		s.env = append(s.env, "DUETIME_ZOOKEEPER__SERVERS="+s.links.zookeeper.Addr())
+	}
+	if w.setup.linksTo("kafka") {
+		s.links.kafka = w.kafkas[nth]
+		s.env = append(s.env, "DUETIME_KAFKA__BROKERS="+s.links.kafka.Addr())
 	}
 	return s
 }
