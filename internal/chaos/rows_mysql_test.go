@@ -36,7 +36,7 @@ func mysqlKilled(t *testing.T, d *drill) {
 	}
 	d.note(t, "%d calls without an answer were acknowledged when repeated", resolved)
 	d.fault(t, "cut inside COMMIT", 10*time.Second, func() { d.cutCommits(t) })
-	time.Sleep(d.setup.meal) // until what was fed meanwhile has come due
+	time.Sleep(2 * d.setup.meal) // until what was fed meanwhile has come due, and most seconds had a MySQL to call
 }
 
 const lostCommit = "commit without a clear answer" // as the logs say it
