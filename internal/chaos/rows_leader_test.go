@@ -230,7 +230,7 @@ func zooKeeperDown(t *testing.T, d *drill) {
 	d.fault(t, "all, the leader killed", zkSession+time.Second, func() {
 		d.killEnsemble(t)
 		pipelinetest.Must(t, leader.Kill())
-		time.Sleep(5 * time.Second)
+		time.Sleep(time.Second) // the bound is the election's: what comes due meanwhile is to be caught up with inside it
 		pipelinetest.Must(t, d.ensemble.Start())
 	})
 	d.wantSuccessor(t, next, epoch)
