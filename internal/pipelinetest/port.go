@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"syscall"
 )
 
@@ -69,9 +70,18 @@ func releasePorts(ports []*portLock) {
 
 func (p *portLock) addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port)) }
 
+// tryPidfd lets Go find out whether the kernel has pidfds, which it does once, before it first handles a process: with a
+// child that it makes without ForkLock.
+var tryPidfd = sync.OnceFunc(func() {
+	if p, err := os.FindProcess(os.Getpid()); err == nil {
+		_ = p.Release() // nothing was asked of it
+	}
+})
+
 // portFree leaves nothing behind that listens: a child process that is being made meanwhile would have a copy of the
 // listener until it runs its own program, so that none may be made.
 func portFree(port int) bool {
+	tryPidfd()
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))) //nolint:noctx // ends at once
