@@ -20,33 +20,28 @@ func accept(w *world) {
 	w.repeat(func(int) { w.record(report.Accept8, w.accept(8, 1, each)) })
 	w.repeat(func(int) { w.record(report.Accept64, w.accept(64, 1, each)) })
 	w.repeat(func(int) {
-		w.record(report.AcceptBulk8, w.acceptBulk(8, each))
-		w.record(report.AcceptBulk64, w.acceptBulk(64, each))
+		w.record(report.AcceptBulk8, w.accept(8, bulk, each))
+		w.record(report.AcceptBulk64, w.accept(64, bulk, each))
 	})
 }
 
-// accept makes jobs for so long and tells how many a second.
+// accept makes jobs for so long and tells how many a second, until the last one can fire: duetime answers once the rows have
+// committed, and its index may follow.
 func (w *world) accept(callers int, bulk int64, long time.Duration) float64 {
 	w.Helper()
+	before, began := int64(0), time.Now()
+	if ours(w.system) {
+		before, began = w.indexed(0), time.Now()
+	}
 	r := w.producer.must(w, protocol.Request{
 		Op: "accept", First: w.next, Due: time.Now().Add(farOff).UnixMicro(), Callers: callers, Bulk: int(bulk), Seconds: long.Seconds(),
 	})
-	w.next += r.Jobs + int64(callers)*bulk
-	return perSecond(r)
-}
-
-// acceptBulk makes jobs in bulk for so long and tells how many a second, until the last one can fire: duetime answers once
-// the rows have committed, and its index may follow.
-func (w *world) acceptBulk(callers int, long time.Duration) float64 {
-	w.Helper()
+	w.next += r.Jobs + int64(callers)*bulk // as many numbers are left free
 	if !ours(w.system) {
-		return w.accept(callers, bulk, long)
+		return perSecond(r)
 	}
-	before, first, began := w.indexed(0), w.next, time.Now()
-	w.accept(callers, bulk, long)
-	made := w.next - first - int64(callers)*bulk // it leaves as many numbers free
-	w.indexed(before + made)
-	return float64(made) / time.Since(began).Seconds()
+	w.indexed(before + r.Jobs)
+	return float64(r.Jobs) / time.Since(began).Seconds()
 }
 
 func perSecond(r protocol.Response) float64 { return float64(r.Jobs) * 1e6 / float64(max(r.Micros, 1)) }
@@ -61,24 +56,35 @@ func move(w *world) {
 	few := pending{w.preload(n, 2), n, 2} // as many as a player has
 	long := w.bench.seconds(3 * time.Second)
 	due := time.Now().Add(2 * farOff)
-	ask := func(op string, of pending, callers int, step time.Duration) float64 {
+	ask := func(op string, of pending, callers int, step, long time.Duration) protocol.Response {
 		due = due.Add(time.Hour)
 		r, err := w.producer.call(protocol.Request{
 			Op: op, First: of.first, Count: of.n, PerOwner: of.perOwner, Due: due.UnixMicro(), Step: step.Microseconds(), Callers: callers,
 			Seconds: long.Seconds(),
 		})
 		pipelinetest.Must(w, err)
-		return perSecond(r)
+		return r
 	}
-	ask("move", few, workers, farStep) // opens the connections
-	w.repeat(func(int) { w.record(report.Moved, ask("move", few, workers, farStep)) })
+	ask("move", few, workers, farStep, long) // opens the connections
+	w.repeat(func(int) { w.record(report.Moved, perSecond(ask("move", few, workers, farStep, long))) })
 	if !ours(w.system) {
 		return
 	}
 	const perOwner = 100
 	many := pending{w.preload(n/10, perOwner), n / 10, perOwner}
 	w.repeat(func(int) {
-		w.record(report.MovedAlone, ask("move", many, 1, farStep))
-		w.record(report.MovedTogether, ask("moveowner", many, 1, time.Minute))
+		var alone, together protocol.Response
+		const turns = 6 // a machine whose speed changes must not favour either
+		for range turns {
+			alone = plus(alone, ask("move", many, 1, farStep, long/turns))
+			together = plus(together, ask("moveowner", many, 1, time.Minute, long/turns))
+		}
+		w.record(report.MovedAlone, perSecond(alone))
+		w.record(report.MovedTogether, perSecond(together))
 	})
+}
+
+// plus is what two requests did together, one after the other.
+func plus(a, b protocol.Response) protocol.Response {
+	return protocol.Response{Jobs: a.Jobs + b.Jobs, Micros: a.Micros + b.Micros}
 }

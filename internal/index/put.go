@@ -20,7 +20,7 @@ func (x *Index) Put(ctx context.Context, tasks []task.Task) error {
 	}
 	puts := x.batches(x.scripts.put, head)
 	drops := x.batches(x.scripts.drop, x.plain)
-	for i, t := range newest(tasks) {
+	for i, t := range latestFirst(newest(tasks)) {
 		if s := task.ScoreOf(t); s != task.NoScore {
 			puts.add(t, i, number(s))
 		} else {
@@ -52,6 +52,12 @@ func newest(tasks []task.Task) []task.Task {
 		}
 	}
 	return kept
+}
+
+// latestFirst sorts tasks as the script that puts them likes it best.
+func latestFirst(tasks []task.Task) []task.Task {
+	slices.SortFunc(tasks, func(a, b task.Task) int { return b.RunAt.Compare(a.RunAt) })
+	return tasks
 }
 
 // number returns the score's shortest exact text; absent is the empty string.

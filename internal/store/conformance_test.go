@@ -28,6 +28,7 @@ func TestConformance(t *testing.T) {
 		"save":                            save,
 		"save over another version":       saveConflict,
 		"save many that differ":           saveMany,
+		"save many that moved alike":      saveShifted,
 		"finish":                          finish,
 		"finish over another version":     finishConflict,
 		"lock":                            lock,
@@ -193,6 +194,28 @@ func saveMany(t *testing.T, s *store.Store) {
 	got := value[[]task.Task](t)(s.Get(t.Context(), nil, ids(rows)))
 	if d := cmp.Diff(rows, got); d != "" {
 		t.Errorf("after Save (-want +got):\n%s", d)
+	}
+}
+
+func saveShifted(t *testing.T, s *store.Store) {
+	rows := inserted(t, s, newTasks(t, 250)...)
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
+		for i := range rows[:120] { // their next try is not at their due time; they move all the same
+			rows[i] = rows[i].Fail(errors.New("no"), time.Duration(i)*time.Second, t0)
+		}
+		must(t, s.Save(ctx, tx, rows[:120]))
+	})
+	for _, by := range []time.Duration{time.Minute, -time.Second, 0} {
+		for i := range rows {
+			rows[i] = value[task.Task](t)(rows[i].Shift(by, t0.Add(-time.Hour)))
+		}
+		inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.SaveShifted(ctx, tx, rows, by)) })
+		if d := cmp.Diff(rows, value[[]task.Task](t)(s.Get(t.Context(), nil, ids(rows)))); d != "" {
+			t.Errorf("after SaveShifted by %v (-want +got):\n%s", by, d)
+		}
+	}
+	if err := s.SaveShifted(t.Context(), begin(t, s), rows, time.Minute); !errors.Is(err, store.ErrConflict) {
+		t.Errorf("SaveShifted of a version that stands: %v, want ErrConflict", err)
 	}
 }
 

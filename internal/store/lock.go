@@ -45,26 +45,33 @@ func (s *Store) LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) 
 }
 
 // LockOwner is Lock for an owner's pending rows of a kind, or of all kinds if kind is empty; at most task.MaxPerCall+1
-// of them, so that the caller can tell too many.
-func (s *Store) LockOwner(ctx context.Context, q sqlx.ExtContext, owner, kind string) ([]task.Task, error) {
+// of them, so that the caller can tell too many. The time is the moment just before the locks were asked for; zero when
+// there is no such row.
+func (s *Store) LockOwner(ctx context.Context, q sqlx.ExtContext, owner, kind string) ([]task.Task, time.Time, error) {
 	// Read unlocked first: locking through the owner's index would take locks in another order than everyone else.
 	where, args := s.pendingOf(owner, kind)
-	var found [][]byte
-	err := sqlx.SelectContext(ctx, q, &found, "SELECT id"+where+" LIMIT ?", append(args, task.MaxPerCall+1)...)
+	var found []struct {
+		Now int64
+		ID  []byte
+	}
+	err := sqlx.SelectContext(ctx, q, &found, "SELECT "+s.dialect.now()+" AS now, id"+where+" LIMIT ?", append(args, task.MaxPerCall+1)...)
 	if err != nil {
-		return nil, fmt.Errorf("list tasks of owner %s: %w", owner, err)
+		return nil, time.Time{}, fmt.Errorf("list tasks of owner %s: %w", owner, err)
+	}
+	if len(found) == 0 {
+		return nil, time.Time{}, nil
 	}
 	ids := make([]task.ID, len(found))
-	for i, id := range found {
-		if ids[i], err = task.IDFromBytes(id); err != nil {
-			return nil, fmt.Errorf("list tasks of owner %s: %w", owner, err)
+	for i, f := range found {
+		if ids[i], err = task.IDFromBytes(f.ID); err != nil {
+			return nil, time.Time{}, fmt.Errorf("list tasks of owner %s: %w", owner, err)
 		}
 	}
 	tasks, err := s.Lock(ctx, q, ids)
 	if err != nil {
-		return nil, err
+		return nil, time.Time{}, err
 	}
-	return slices.DeleteFunc(tasks, func(t task.Task) bool { return t.State != task.Pending }), nil
+	return slices.DeleteFunc(tasks, func(t task.Task) bool { return t.State != task.Pending }), fromMs(found[0].Now), nil
 }
 
 // Get reads the rows of these ids in id order without locking. Missing ids are absent from the answer. A nil q takes a

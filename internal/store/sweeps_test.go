@@ -21,11 +21,16 @@ func ownerRows(t *testing.T, s *store.Store) {
 	rows := inserted(t, s, late, early, other, done, newTask(t, "Ann", 0), newTask(t, "bob", 0))
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
 		must(t, s.Finish(ctx, tx, rows[3:4], t0))
-		all := value[[]task.Task](t)(s.LockOwner(ctx, tx, "ann", ""))
+		all, now, err := s.LockOwner(ctx, tx, "ann", "")
+		must(t, err)
+		if since := value[time.Time](t)(s.Now(ctx, tx)).Sub(now); since < 0 || since > time.Minute {
+			t.Errorf("LockOwner's time is %v ago, want that of its first statement", since)
+		}
 		if d := cmp.Diff([]task.ID{late.ID, early.ID, other.ID}, ids(all)); d != "" {
 			t.Errorf("LockOwner by id (-want +got):\n%s", d)
 		}
-		one := value[[]task.Task](t)(s.LockOwner(ctx, tx, "ann", "other"))
+		one, _, err := s.LockOwner(ctx, tx, "ann", "other")
+		must(t, err)
 		if d := cmp.Diff([]task.ID{other.ID}, ids(one)); d != "" {
 			t.Errorf("LockOwner of a kind (-want +got):\n%s", d)
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	insertLanes = 3  // statements of Schedule at a time
+	insertLanes = 2  // statements of Schedule at a time: each more has fewer rows, and waits for the others' flushes
 	changeLanes = 3  // transactions of Reschedule, Shift and Cancel
 	insertMost  = 64 // rows in one; their payloads stay below what a server accepts
 )
@@ -22,8 +22,8 @@ type wrote struct {
 	err  error
 }
 
-// Schedule is Tx.Schedule in a transaction of its own. After ErrCommitUnknown the same spec may be scheduled again: it is
-// one task.
+// Schedule is Tx.Schedule in a transaction of its own. It answers as soon as that has committed; the entry follows at once,
+// and Tasks of this client waits for it. After ErrCommitUnknown the same spec may be scheduled again: it is one task.
 func (c *Client) Schedule(ctx context.Context, spec task.Spec) (task.Task, error) {
 	if spec.Mode() == task.Unkeyed {
 		if made, done, err := c.scheduleAlone(ctx, spec); done {
@@ -45,13 +45,13 @@ func (c *Client) scheduleAlone(ctx context.Context, spec task.Spec) (made task.T
 	return out.task, done, err
 }
 
-// insert writes and indexes the rows of several callers.
+// insert writes the rows of several callers, and has them indexed behind their backs: they need the database's answer alone.
 func (c *Client) insert(ctx context.Context, specs []task.Spec) ([]wrote, error) {
 	made, err := c.store.InsertAlone(ctx, specs)
 	if err != nil || made == nil {
 		return nil, err
 	}
-	c.indexer.putNow(ctx, made)
+	c.indexer.send(ctx, made)
 	outs := make([]wrote, len(made))
 	for i, t := range made {
 		outs[i].task = t

@@ -21,6 +21,8 @@ func (w *world) wantRow(t testing.TB, what string, got task.Task) {
 	if d := cmp.Diff(w.row(t, got.ID), got); d != "" {
 		t.Errorf("%s: the answer against the row (-want +got):\n%s", what, d)
 	}
+	_, _, err := w.Tasks(t.Context(), got.Owner, "") // waits for what is being put
+	pipelinetest.Must(t, err)
 	if put := w.put(got.ID); len(put) == 0 || put[len(put)-1] != got.Version {
 		t.Errorf("%s: versions %v were put, want %d at the end", what, put, got.Version)
 	}

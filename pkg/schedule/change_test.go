@@ -325,6 +325,7 @@ func TestTasksComeFromTheIndexOrTheDatabase(t *testing.T) {
 	w := onSQLite(t)
 	ctx := t.Context()
 	row := w.make(t, "ann", task.Subject("cat"))
+	w.asked = nil
 	w.owned = []task.Entry{
 		{ID: row.ID, Kind: meal.Name(), Owner: "ann", Score: task.ScoreOf(row)},
 		{Kind: "other.kind"},

@@ -71,9 +71,14 @@ func newBreaker(logger *slog.Logger) *gobreaker.CircuitBreaker[struct{}] {
 func (x *indexer) away() bool { return x.breaker.State() == gobreaker.StateOpen }
 
 // putNow puts what several callers have committed, on this goroutine and for at most the configured time. What fails is tried
-// again behind their backs.
+// again behind their backs. Where puts are waiting it goes with them: one of them may be that of a task's making, and must not
+// come after the drop of its cancel.
 func (x *indexer) putNow(ctx context.Context, tasks []task.Task) {
 	if len(tasks) == 0 {
+		return
+	}
+	if x.queued.Load() > 0 {
+		x.put(ctx, tasks)
 		return
 	}
 	if x.breaker.State() == gobreaker.StateClosed {
@@ -88,13 +93,18 @@ func (x *indexer) putNow(ctx context.Context, tasks []task.Task) {
 }
 
 // put hands the tasks over and waits until they were put, for at most the configured time, and for that time again for each
-// hundred. Before, it may wait for room, and longer: who makes more than the index takes is slowed down by that, or the
-// daemon would have to read it all again.
+// hundred.
 func (x *indexer) put(ctx context.Context, tasks []task.Task) {
+	x.await(ctx, x.send(ctx, tasks), len(tasks))
+}
+
+// send hands the tasks over. It may wait for room, and longer than put does: who makes more than the index takes is slowed
+// down by that, or the daemon would have to read it all again. What it returns is that of hand.
+func (x *indexer) send(ctx context.Context, tasks []task.Task) <-chan struct{} {
 	if len(tasks) == 0 {
-		return
+		return nil
 	}
-	done := x.hand(tasks, func(n int64) bool {
+	return x.hand(tasks, func(n int64) bool {
 		if x.room.TryAcquire(n) { // also for a ctx that has ended
 			return true
 		}
@@ -102,10 +112,24 @@ func (x *indexer) put(ctx context.Context, tasks []task.Task) {
 		defer cancel()
 		return x.room.Acquire(ctx, n) == nil
 	})
+}
+
+// settle waits until all that was handed over so far was put, for at most the configured time.
+func (x *indexer) settle(ctx context.Context) {
+	if x.queued.Load() == 0 {
+		return
+	}
+	if r := x.puts.enter(nil); r != nil { // there is one lane: who comes to an end before it came before
+		x.await(ctx, r.done, 0)
+	}
+}
+
+// await waits until done is closed, if it isn't nil, as long as the caller of so many tasks should wait.
+func (x *indexer) await(ctx context.Context, done <-chan struct{}, tasks int) {
 	if done == nil {
 		return
 	}
-	limit := time.NewTimer(x.wait * time.Duration(1+len(tasks)/waitTasks))
+	limit := time.NewTimer(x.wait * time.Duration(1+tasks/waitTasks))
 	defer limit.Stop()
 	select {
 	case <-done:
@@ -193,6 +217,9 @@ func (x *indexer) flushSome(ctx context.Context, groups [][]task.Task) error {
 		}
 	}()
 	tasks := latest(slices.Concat(groups...))
+	if len(tasks) == 0 {
+		return nil // somebody waited for those before
+	}
 	if _, err := x.breaker.Execute(func() (struct{}, error) { return struct{}{}, x.tryPut(ctx, tasks) }); err != nil {
 		count(x.m.puts, resultFailed, len(tasks))
 		x.backlog.add(tasks)

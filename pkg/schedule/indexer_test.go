@@ -265,6 +265,61 @@ func TestConcurrentCallersShareOnePut(t *testing.T) {
 	})
 }
 
+// A task is answered before it was put; a change of it comes after that put all the same, or a cancelled one would stand there.
+func TestChangeComesAfterThePutOfTheMaking(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var versions []int64
+		r := newRig(t, Config{}, func(_ context.Context, tasks []task.Task) error {
+			time.Sleep(10 * time.Millisecond)
+			for _, made := range tasks {
+				versions = append(versions, made.Version)
+			}
+			return nil
+		}, &inbox{})
+		made := someTasks(1)
+		began := time.Now()
+		r.send(t.Context(), made)
+		if took := time.Since(began); took > 0 {
+			t.Errorf("the making was answered after %v, want at once", took)
+		}
+		synctest.Wait() // the put is under way
+		made[0].Version, made[0].State = 2, task.Cancelled
+		r.putNow(t.Context(), made)
+		r.close()
+		if diff := cmp.Diff([]int64{1, 2}, versions); diff != "" {
+			t.Errorf("versions in the order of their puts (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// Who lists tasks sees those whose making was answered before, unless the index hangs.
+func TestListWaitsForThePutsBefore(t *testing.T) {
+	t.Parallel()
+	for took, want := range map[time.Duration]time.Duration{10 * time.Millisecond: 10 * time.Millisecond, time.Minute: 50 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, Config{}, func(ctx context.Context, _ []task.Task) error {
+				select {
+				case <-time.After(took):
+				case <-ctx.Done():
+				}
+				return ctx.Err()
+			}, &inbox{})
+			r.send(t.Context(), someTasks(1))
+			began := time.Now()
+			r.settle(t.Context())
+			if waited := time.Since(began); waited != want {
+				t.Errorf("waited %v for a put of %v, want %v", waited, took, want)
+			}
+			r.close()
+			began = time.Now()
+			if r.settle(t.Context()); time.Since(began) > 0 {
+				t.Errorf("waited %v for nothing", time.Since(began))
+			}
+		})
+	}
+}
+
 // Many who make much at once are slowed down to what the index takes, in calls of bounded size; nothing is left to the daemon.
 func TestCallersInBulkWaitForRoom(t *testing.T) {
 	t.Parallel()

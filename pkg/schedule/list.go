@@ -23,13 +23,14 @@ var (
 )
 
 // Tasks lists the owner's pending tasks, of one kind or ("") of any, by their next try, and says where the list came
-// from: the index, which may lag behind the last commit for a moment, or the database when the index is away or has lost its
-// memory.
+// from: the index, or the database when the index is away or has lost its memory. The index may lag behind other clients'
+// commits for a moment; what this one has committed is waited for as long as a put may take a caller.
 func (c *Client) Tasks(ctx context.Context, owner, kind string) (entries []task.Entry, source string, err error) {
 	if err := task.CheckOwner(owner); err != nil {
 		return nil, "", err
 	}
 	if !c.indexer.away() {
+		c.indexer.settle(ctx)
 		entries, err = c.fromIndex(ctx, owner, kind)
 		if err == nil {
 			return entries, FromIndex, nil

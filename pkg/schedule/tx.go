@@ -21,14 +21,17 @@ type Rows interface {
 	Insert(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) ([]task.Task, error)
 	// Lock locks rows in id order and returns those that exist.
 	Lock(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, error)
-	// LockOwner locks the owner's pending rows ("" kind: of any kind), at most task.MaxPerCall+1, in id order.
-	LockOwner(ctx context.Context, q sqlx.ExtContext, owner, kind string) ([]task.Task, error)
+	// LockOwner locks the owner's pending rows ("" kind: of any kind), at most task.MaxPerCall+1, in id order. The time is
+	// that of the database just before; zero if there are none.
+	LockOwner(ctx context.Context, q sqlx.ExtContext, owner, kind string) ([]task.Task, time.Time, error)
 	// Get reads rows without locking.
 	Get(ctx context.Context, q sqlx.QueryerContext, ids []task.ID) ([]task.Task, error)
 	// ListOwner reads the owner's pending rows without locking, by run_at.
 	ListOwner(ctx context.Context, q sqlx.QueryerContext, owner, kind string) ([]task.Task, error)
 	// Save writes rows whose transition was computed, each over the version before it.
 	Save(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error
+	// SaveShifted is Save for rows whose due times have all moved by the same.
+	SaveShifted(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, by time.Duration) error
 	// Record appends lines to the history; a nil q means a transaction of its own.
 	Record(ctx context.Context, q sqlx.ExtContext, events []task.Event) error
 }

@@ -107,6 +107,8 @@ func (w *world) make(t testing.TB, owner string, opts ...task.Option) task.Task 
 	t.Helper()
 	row, err := w.Schedule(t.Context(), meal.New(owner, 1, task.In(time.Hour), opts...))
 	pipelinetest.Must(t, err)
+	_, _, err = w.Tasks(t.Context(), owner, "") // once it was put
+	pipelinetest.Must(t, err)
 	return row
 }
 

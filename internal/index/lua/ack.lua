@@ -9,7 +9,7 @@ local fenced = fence(redis.call('GET', KEYS[2]), KEYS[2], ARGV[1])
 if fenced then
   return fenced
 end
-local members = every(2, 2)
+local members = every(ARGV, 2, 2)
 local standing = redis.call('ZMSCORE', KEYS[1], unpack(members))
 
 local gone = {}

@@ -4,7 +4,7 @@
 -- KEYS[2…] -> owner sets
 -- ARGV[…] -> by member: member, place of its owner set in KEYS, version mod 4096; no member twice
 -- returns how many were not held back by a newer version
-local members = every(1, 3)
+local members = every(ARGV, 1, 3)
 local standing = redis.call('ZMSCORE', KEYS[1], unpack(members))
 
 local gone = {}

@@ -7,7 +7,7 @@
 -- ARGV[2] -> wake channel
 -- ARGV[3…] -> by member: member, place of its owner set in KEYS, score; no member twice
 -- returns the numbers, from 1, of the members that stand otherwise than they should
-local members = every(3, 3)
+local members = every(ARGV, 3, 3)
 local standing = redis.call('ZMSCORE', KEYS[1], unpack(members))
 local before = head(KEYS[1], KEYS[2])
 

@@ -1,10 +1,12 @@
 -- Prepended to every script. Scores travel as strings both ways: a Lua number loses digits when it is turned into text.
 
--- every gives ARGV[first], ARGV[first + step], …
-local function every(first, step)
+local KEYS, ARGV, redis, tonumber, floor = KEYS, ARGV, redis, tonumber, math.floor -- globals are looked up at each use
+
+-- every gives values[first], values[first + step], …
+local function every(values, first, step)
   local some = {}
-  for i = first, #ARGV, step do
-    some[#some + 1] = ARGV[i]
+  for i = first, #values, step do
+    some[#some + 1] = values[i]
   end
   return some
 end
@@ -20,7 +22,7 @@ end
 
 -- version gives the version in a score: its fraction, in 4096ths.
 local function version(score)
-  return math.floor((score - math.floor(score)) * 4096 + 0.5)
+  return floor((score - floor(score)) * 4096 + 0.5)
 end
 
 -- newer tells whether version a is 1 to 2047 ahead of version b, counted round 4096.
@@ -63,6 +65,6 @@ end
 -- wake publishes the milliseconds of the lowest score written, if it comes before the head that stood until now.
 local function wake(command, channel, lowest, before)
   if lowest and (not before or lowest < before) then
-    redis.call(command, channel, string.format('%.0f', math.floor(lowest)))
+    redis.call(command, channel, string.format('%.0f', floor(lowest)))
   end
 end
