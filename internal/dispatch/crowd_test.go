@@ -63,10 +63,10 @@ func TestACrowdIsSentAheadOfItsLead(t *testing.T) {
 			t.Errorf("sent %d and %d, then sleeps %v; want all the room filled, the first due first", w.sent(few), w.sent(many), wait)
 		}
 		*w.now = at(900)
-		if wait := rush(t, s); w.sent(many) != 1100 || wait != 550*time.Millisecond {
+		if wait := rush(t, s); w.sent(many) != 1100 || wait != 500*time.Millisecond {
 			t.Errorf("sent %d, then sleeps %v; want no more until these are due", w.sent(many), wait)
 		}
-		*w.now = at(1450)
+		*w.now = at(1400)
 		rush(t, s)
 		if pass(t, s); w.sent(many) != 3000 || w.count(t) != 0 {
 			t.Errorf("sent %d within the lead and left %d, want all", w.sent(many), w.count(t))

@@ -46,7 +46,7 @@ type Term interface {
 
 // Config says how dispatch polls.
 type Config struct {
-	Lead    time.Duration // how far ahead of their time entries are claimed, up to twice as far; 0 = not ahead
+	Lead    time.Duration // how far ahead of their time entries are claimed, up to three times as far; 0 = not ahead
 	Limit   int           // entries a claim; default 500
 	Idle    time.Duration // longest sleep of an idle shard; default 1 s, and more with more than 16 shards
 	Now     func() time.Time

@@ -9,7 +9,7 @@
 //     is still the one claimed) and claim what is due within the lead. A claim removes nothing.
 //  2. Publish the claimed entries as hints and wait until Kafka has acknowledged them.
 //  3. Remember the acknowledged ones; they travel with the next claim, which follows at once when this one was full, and
-//     a lead later at most.
+//     a tick later at most.
 //  4. When nothing is due: sleep until the tick after which the first entry comes within the lead, until a wake-up says
 //     that an earlier one was put, or for a second (up to four where there are many shards), whichever is first.
 //

@@ -65,7 +65,7 @@ func (s *shard) pass(ctx context.Context) (loop.Result, error) {
 	}
 	next, full := s.sleep(claim, now), len(claim.Entries) == limit || s.crowd.follows()
 	if len(s.acked) > 0 {
-		next = min(next, s.d.cfg.Lead)
+		next = min(next, s.d.cfg.tick())
 	}
 	return loop.Result{More: full || next <= 0, Next: next}, nil
 }
@@ -87,7 +87,7 @@ func (s *shard) sleep(claim task.Claim, now time.Time) time.Duration {
 
 // tick is the rhythm in which shards claim what comes one by one, all at the same moments of the clock: fewer claims take
 // as much, and their hints go to Kafka together.
-func (c Config) tick() time.Duration { return min(c.Lead, task.MaxLead-c.Lead) }
+func (c Config) tick() time.Duration { return min(2*c.Lead, task.MaxLead-c.Lead) }
 
 // reach is how far ahead of now a claim goes, so that at the next tick nothing is nearer than the lead.
 func (c Config) reach(now time.Time) time.Duration {

@@ -80,8 +80,8 @@ func TestSleepsUntilTheNextEntryComesWithinTheLead(t *testing.T) {
 			t.Errorf("entry in 450 ms: got %+v, want a sleep of 400 ms", got)
 		}
 		near := w.put(t, "default", 50)
-		if got := pass(t, s); got.More || got.Next != 50*time.Millisecond || w.stream.hints(near) != 1 {
-			t.Errorf("entry at the lead: got %+v and %d hints, want it claimed, and acknowledged a lead later", got, w.stream.hints(near))
+		if got := pass(t, s); got.More || got.Next != 100*time.Millisecond || w.stream.hints(near) != 1 {
+			t.Errorf("entry at the lead: got %+v and %d hints, want it claimed, and acknowledged a tick later", got, w.stream.hints(near))
 		}
 		if w.stream.hints(far) != 0 {
 			t.Error("an entry beyond the lead was published")
@@ -95,15 +95,15 @@ func TestEntriesGatherUntilTheTick(t *testing.T) {
 		w.cfg.Lead = 50 * time.Millisecond
 		*w.now = at(10)
 		s := w.shard(0, 1, nil)
-		first, second, third := w.put(t, "default", 40), w.put(t, "default", 99), w.put(t, "default", 120)
-		if got := pass(t, s); got.More || got.Next != 40*time.Millisecond {
-			t.Errorf("got %+v, want a sleep until the tick at 50 ms", got)
+		first, second, third := w.put(t, "default", 90), w.put(t, "default", 149), w.put(t, "default", 170)
+		if got := pass(t, s); got.More || got.Next != 90*time.Millisecond {
+			t.Errorf("got %+v, want a sleep until the tick at 100 ms", got)
 		}
 		if w.stream.hints(first) != 1 || w.stream.hints(second) != 1 || w.stream.hints(third) != 0 {
 			t.Error("want the hints of all that have less than a lead left at the next tick, and of none else")
 		}
-		*w.now = at(50)
-		if got := pass(t, s); got.More || got.Next != 50*time.Millisecond || w.stream.hints(third) != 1 {
+		*w.now = at(100)
+		if got := pass(t, s); got.More || got.Next != 100*time.Millisecond || w.stream.hints(third) != 1 {
 			t.Errorf("got %+v and %d hints, want the third claimed at the tick", got, w.stream.hints(third))
 		}
 		if w.count(t) != 1 || w.stands(t, third) == task.NoScore {

@@ -90,7 +90,7 @@ func (b *rebuild) begin(ctx context.Context) (map[int]string, error) {
 
 const (
 	scanPage = 5000 // rows that a rebuild reads at once: more than other passes, which go slowly on purpose
-	fillers  = 2    // pages under way to Redis, so that it needn't wait for the next
+	fillers  = 3    // pages under way to Redis, so that it needn't wait for the next
 )
 
 // scan reads and fills side by side: MySQL finds the next page while Redis takes others.

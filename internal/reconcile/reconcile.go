@@ -178,7 +178,7 @@ func (r *Reconciler) passes() []pass {
 const (
 	restShare = 2
 	idleShare = 10
-	idleMost  = 10 * time.Second      // of the longer rests of one run between its pages, and of the one after it
+	idleMost  = 30 * time.Second      // of the longer rests of one run between its pages, and of the one after it
 	lookCost  = 20 * time.Microsecond // of a row that is as it should be; some 6 on a quiet machine
 )
 

@@ -28,7 +28,7 @@ type Kafka struct {
 	sasl      sasl.Mechanism // nil: none
 	transport *kafka.Transport
 	client    *kafka.Client
-	writer    *kafka.Writer
+	producer  *producer
 	inFlight  *semaphore.Weighted
 	blindfold func(kafka.GroupBalancer) kafka.GroupBalancer // tests hide partitions from it; else nil
 	ensuring  chan struct{}                                 // held by the one who ensures
@@ -55,7 +55,7 @@ func NewKafka(cfg Config) (*Kafka, error) {
 		}
 	}
 	k.transport, k.client = k.newClient()
-	k.writer = newWriter(k.client.Addr, k.transport)
+	k.producer = newProducer(k.transport, k.client)
 	return k, nil
 }
 
@@ -75,15 +75,14 @@ func (k *Kafka) newClient() (*kafka.Transport, *kafka.Client) {
 // Close waits at most half a second for what is being written, and closes the connections. Consume and Compensations must
 // have returned.
 func (k *Kafka) Close() error {
-	done := make(chan error, 1)
-	go func() { done <- k.writer.Close() }()
 	defer k.transport.CloseIdleConnections()
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(closeBound):
-		return fmt.Errorf("close kafka writer: %w", ErrOutcomeUnknown)
+	ctx, cancel := context.WithTimeout(context.Background(), closeBound)
+	defer cancel()
+	if err := k.inFlight.Acquire(ctx, maxInFlight); err != nil {
+		return fmt.Errorf("close kafka: %w", ErrOutcomeUnknown)
 	}
+	k.inFlight.Release(maxInFlight)
+	return nil
 }
 
 // Ping asks a broker for a sign of life, for at most three seconds.
@@ -106,7 +105,11 @@ func (k *Kafka) Ping(ctx context.Context) error {
 
 // partitions tells how many partitions a topic has, as of at most metadataTTL ago.
 func (k *Kafka) partitions(ctx context.Context, topic string) (int, error) {
-	res, err := k.client.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{topic}})
+	return countPartitions(ctx, k.client, topic)
+}
+
+func countPartitions(ctx context.Context, c *kafka.Client, topic string) (int, error) {
+	res, err := c.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{topic}})
 	if err != nil {
 		return 0, fmt.Errorf("metadata of %s: %w", topic, err)
 	}

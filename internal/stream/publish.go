@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"sync"
 	"time"
@@ -16,29 +15,8 @@ import (
 
 const (
 	publishBound = 5 * time.Second
-	maxInFlight  = 20_000 // messages handed to the writer and not answered yet
+	maxInFlight  = 20_000 // messages handed to the producer and not answered yet
 )
-
-// newWriter makes the one writer. Its zero values would lose messages (no acknowledgement is waited for) or make each
-// write wait a second for a fuller batch.
-func newWriter(addr net.Addr, t *kafka.Transport) *kafka.Writer {
-	w := &kafka.Writer{
-		Addr: addr, Transport: t,
-		Balancer:     &kafka.Hash{},
-		RequiredAcks: kafka.RequireAll,
-		BatchTimeout: time.Millisecond,
-		BatchSize:    200, // a batch allocates its whole size at once; concurrent publishers rarely fill more
-		BatchBytes:   512 << 10,
-		MaxAttempts:  3, WriteBackoffMin: 50 * time.Millisecond, WriteBackoffMax: 250 * time.Millisecond,
-		ReadTimeout: callTimeout, WriteTimeout: callTimeout,
-		AllowAutoTopicCreation: false,
-		Async:                  false,
-	}
-	if w.RequiredAcks != kafka.RequireAll || w.Async {
-		panic("stream: the writer must wait for all replicas")
-	}
-	return w
-}
 
 // outgoing are the messages of one topic and whose they are.
 type outgoing struct {
@@ -154,9 +132,9 @@ func (k *Kafka) isOurs(topic string) bool {
 	return slices.ContainsFunc(k.topics(), func(t kafka.TopicConfig) bool { return t.Topic == topic })
 }
 
-// try hands messages to the writer and waits for its answer. When ctx ends first the messages are still on their way
-// (kafka-go takes none back): they count as in flight until the writer has answered, so that callers that give up and
-// call again can't pile up messages without end.
+// try hands messages to the producer and waits for its answer. When ctx ends first the messages are still on their way
+// (none is taken back): they count as in flight until the producer has answered, so that callers that give up and call
+// again can't pile up messages without end.
 func (k *Kafka) try(ctx context.Context, topic string, messages []kafka.Message) []error {
 	if _, err := k.partitions(ctx, topic); err != nil {
 		return same(len(messages), fmt.Errorf("publish to %s: %w", topic, err))
@@ -165,40 +143,37 @@ func (k *Kafka) try(ctx context.Context, topic string, messages []kafka.Message)
 	if err := k.inFlight.Acquire(ctx, n); err != nil {
 		return same(len(messages), fmt.Errorf("publish to %s: too much in flight: %w", topic, err))
 	}
-	answer := make(chan error, 1)
+	answer := make(chan []error, 1)
 	go func() {
 		defer k.inFlight.Release(n)
-		answer <- k.writer.WriteMessages(context.WithoutCancel(ctx), messages...)
+		answer <- k.producer.write(context.WithoutCancel(ctx), topic, messages)
 	}()
 	select {
-	case err := <-answer:
-		return perMessage(topic, len(messages), err)
+	case errs := <-answer:
+		return told(topic, errs)
 	case <-ctx.Done():
 		return same(len(messages), fmt.Errorf("publish to %s: %w: %w", topic, ErrOutcomeUnknown, ctx.Err()))
 	}
 }
 
-// perMessage spreads the writer's answer. A message that is too large is so for good only when it was alone: others may
-// have filled the batch with it.
-func perMessage(topic string, n int, err error) []error {
-	var each kafka.WriteErrors
-	switch {
-	case err == nil:
-		return nil
-	case !errors.As(err, &each) || len(each) != n:
-		each = same(n, err)
-	}
-	out := make([]error, n)
-	for i, err := range each {
+// told says of what the errors are, nil if there is none. A message that is too large is so for good only when it was
+// alone: others may have filled the batch with it.
+func told(topic string, errs []error) []error {
+	failed := false
+	for i, err := range errs {
 		if err == nil {
 			continue
 		}
-		out[i] = fmt.Errorf("publish to %s: %w", topic, err)
-		if n == 1 && errors.Is(err, kafka.MessageSizeTooLarge) {
-			out[i] = permanent(out[i])
+		failed = true
+		errs[i] = fmt.Errorf("publish to %s: %w", topic, err)
+		if len(errs) == 1 && errors.Is(err, kafka.MessageSizeTooLarge) {
+			errs[i] = permanent(errs[i])
 		}
 	}
-	return out
+	if !failed {
+		return nil
+	}
+	return errs
 }
 
 func same(n int, err error) []error {

@@ -1,0 +1,296 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/produce"
+)
+
+const (
+	gatherFor       = time.Millisecond // how long messages wait for those of other callers
+	produceTries    = 3
+	producePause    = 50 * time.Millisecond // before the second try, and twice as long before each further one
+	maxBatchBytes   = 512 << 10             // of one partition in one request; a broker takes 1 MiB
+	maxRequestBytes = 8 << 20
+	overheadBytes   = 128 // of a record beside its key and value, at most
+)
+
+// producer sends what comes within a millisecond in one request to each broker, whatever the partitions. The library's own
+// writer makes a request of each partition's messages; where few are due at a time that is nearly one of each message, and
+// each costs the broker as much as many together. All in-sync replicas acknowledge what it calls taken.
+type producer struct {
+	transport *kafka.Transport
+	client    *kafka.Client
+	balancer  kafka.Balancer
+
+	mu      sync.Mutex
+	waiting []*parcel
+}
+
+// parcel are the messages of one caller.
+type parcel struct {
+	topic    string
+	messages []kafka.Message
+	errs     []error // per message
+	done     chan struct{}
+}
+
+// batch are the messages of one partition in one request, and whose they are.
+type batch struct {
+	topic     string
+	partition int
+	messages  []*kafka.Message
+	errs      []*error
+	bytes     int
+	err       error
+}
+
+func newProducer(t *kafka.Transport, c *kafka.Client) *producer {
+	return &producer{transport: t, client: c, balancer: &kafka.Hash{}}
+}
+
+// write returns when each message was taken or refused, with one error or nil per message. It goes on when its caller has
+// gone: none that may be under way is taken back.
+func (p *producer) write(ctx context.Context, topic string, messages []kafka.Message) []error {
+	own := &parcel{topic: topic, messages: messages, errs: make([]error, len(messages)), done: make(chan struct{})}
+	p.mu.Lock()
+	if p.waiting = append(p.waiting, own); len(p.waiting) == 1 {
+		time.AfterFunc(gatherFor, func() { p.flush(ctx) })
+	}
+	p.mu.Unlock()
+	<-own.done
+	return own.errs
+}
+
+// flush sends what is waiting, again where that may help.
+func (p *producer) flush(ctx context.Context) {
+	p.mu.Lock()
+	parcels := p.waiting
+	p.waiting = nil
+	p.mu.Unlock()
+	batches := p.pack(ctx, parcels)
+	pause := producePause
+	for try := 1; ; try++ {
+		p.send(ctx, batches)
+		batches = again(batches)
+		if len(batches) == 0 || try == produceTries {
+			break
+		}
+		time.Sleep(pause)
+		pause *= 2
+	}
+	for _, own := range parcels {
+		close(own.done)
+	}
+}
+
+// pack sorts messages into batches by their keys. Those of a topic that isn't there are refused.
+func (p *producer) pack(ctx context.Context, parcels []*parcel) []*batch {
+	type place struct {
+		topic     string
+		partition int
+	}
+	var batches []*batch
+	open, counts := map[place]*batch{}, map[string][]int{}
+	for _, own := range parcels {
+		partitions, known := counts[own.topic]
+		if !known {
+			n, err := countPartitions(ctx, p.client, own.topic)
+			if err != nil {
+				copy(own.errs, same(len(own.errs), err))
+				continue
+			}
+			for i := range n {
+				partitions = append(partitions, i)
+			}
+			counts[own.topic] = partitions
+		}
+		for i, m := range own.messages {
+			at := place{own.topic, p.balancer.Balance(m, partitions...)}
+			b, size := open[at], len(m.Key)+len(m.Value)+overheadBytes
+			if b == nil || b.bytes+size > maxBatchBytes {
+				b = &batch{topic: at.topic, partition: at.partition}
+				open[at] = b
+				batches = append(batches, b)
+			}
+			b.messages = append(b.messages, &own.messages[i])
+			b.errs = append(b.errs, &own.errs[i])
+			b.bytes += size
+		}
+	}
+	return batches
+}
+
+// records are made anew for each request, which reads them to their ends.
+func (b *batch) records() []kafka.Record {
+	now := time.Now()
+	records := make([]kafka.Record, len(b.messages))
+	for i, m := range b.messages {
+		records[i] = kafka.Record{Time: now, Key: bytesOf(m.Key), Value: bytesOf(m.Value), Headers: m.Headers}
+	}
+	return records
+}
+
+func bytesOf(b []byte) kafka.Bytes {
+	if b == nil {
+		return nil
+	}
+	return kafka.NewBytes(b)
+}
+
+// again sets the errors of the batches' messages, and returns the batches to send once more.
+func again(batches []*batch) []*batch {
+	var left []*batch
+	for _, b := range batches {
+		for _, err := range b.errs {
+			*err = b.err
+		}
+		if b.err == nil {
+			continue
+		}
+		var refused kafka.Error
+		if !errors.As(b.err, &refused) || refused.Temporary() {
+			left = append(left, b)
+		}
+	}
+	return left
+}
+
+// send makes a request of all batches for one broker, or more where there is too much for one, and waits for their answers.
+func (p *producer) send(ctx context.Context, batches []*batch) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	var requests sync.WaitGroup
+	for _, load := range p.loads(ctx, batches) {
+		requests.Go(func() { p.request(ctx, load) })
+	}
+	requests.Wait()
+}
+
+// loads says what goes together: to one broker, each partition once, and not too much. A batch whose partition has no
+// leader gets an error instead.
+func (p *producer) loads(ctx context.Context, batches []*batch) [][]*batch {
+	leaders := map[string]map[int]int{}
+	filling := map[int]*load{} // by broker
+	var full [][]*batch
+	for _, b := range batches {
+		if leaders[b.topic] == nil {
+			leaders[b.topic] = p.leaders(ctx, b.topic)
+		}
+		broker, led := leaders[b.topic][b.partition]
+		if !led {
+			b.err = kafka.LeaderNotAvailable
+			continue
+		}
+		l := filling[broker]
+		if l == nil || !l.takes(b) {
+			if l != nil {
+				full = append(full, l.batches)
+			}
+			l = &load{has: map[string]map[int]bool{}}
+			filling[broker] = l
+		}
+		l.add(b)
+	}
+	for _, l := range filling {
+		full = append(full, l.batches)
+	}
+	return full
+}
+
+// load is what one request will have.
+type load struct {
+	batches []*batch
+	has     map[string]map[int]bool // partitions, by topic
+	bytes   int
+}
+
+func (l *load) takes(b *batch) bool {
+	return !l.has[b.topic][b.partition] && l.bytes+b.bytes <= maxRequestBytes
+}
+
+func (l *load) add(b *batch) {
+	if l.has[b.topic] == nil {
+		l.has[b.topic] = map[int]bool{}
+	}
+	l.has[b.topic][b.partition] = true
+	l.batches = append(l.batches, b)
+	l.bytes += b.bytes
+}
+
+// leaders returns the broker that leads each partition which has one.
+func (p *producer) leaders(ctx context.Context, topic string) map[int]int {
+	of := map[int]int{}
+	res, err := p.client.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{topic}})
+	if err != nil {
+		return of
+	}
+	for _, t := range res.Topics {
+		for _, partition := range t.Partitions {
+			if t.Name == topic && partition.Error == nil {
+				of[partition.ID] = partition.Leader.ID
+			}
+		}
+	}
+	return of
+}
+
+// request sends the batches and sets their errors.
+func (p *producer) request(ctx context.Context, batches []*batch) {
+	byTopic := map[string][]*batch{}
+	for _, b := range batches {
+		b.err = errNotAnswered
+		byTopic[b.topic] = append(byTopic[b.topic], b)
+	}
+	req := &produce.Request{Acks: int16(kafka.RequireAll), Timeout: int32(callTimeout / time.Millisecond)}
+	for topic, of := range byTopic {
+		t := produce.RequestTopic{Topic: topic}
+		for _, b := range of {
+			t.Partitions = append(t.Partitions, produce.RequestPartition{
+				Partition: int32(b.partition), //nolint:gosec // at most 10,000
+				RecordSet: protocol.RecordSet{Records: kafka.NewRecordReader(b.records()...)},
+			})
+		}
+		req.Topics = append(req.Topics, t)
+	}
+	answer, err := p.transport.RoundTrip(ctx, p.client.Addr, req)
+	res, ours := answer.(*produce.Response)
+	if err == nil && !ours {
+		err = errNotAnswered
+	}
+	if err != nil {
+		for _, b := range batches {
+			b.err = err
+		}
+		return
+	}
+	for _, t := range res.Topics {
+		for _, partition := range t.Partitions {
+			for _, b := range byTopic[t.Topic] {
+				if b.partition == int(partition.Partition) {
+					b.err = refusal(partition)
+				}
+			}
+		}
+	}
+}
+
+// errNotAnswered is for a batch of which the broker's answer says nothing.
+var errNotAnswered = errors.New("the broker's answer lacks the partition")
+
+func refusal(p produce.ResponsePartition) error {
+	switch {
+	case p.ErrorCode == 0:
+		return nil
+	case p.ErrorMessage != "":
+		return fmt.Errorf("%w: %s", kafka.Error(p.ErrorCode), p.ErrorMessage)
+	default:
+		return kafka.Error(p.ErrorCode)
+	}
+}
