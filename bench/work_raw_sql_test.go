@@ -53,7 +53,7 @@ func (s *statements) row(now time.Time) (task.ID, []any) {
 	id := task.NewID()
 	due := now.Add(farOff).UnixMilli()
 	return id, []any{
-		id[:], "pet.meal", fmt.Sprint(n), fmt.Sprint(n), "default", n % 16, 0, due, due, 1, 0, 25, nil,
+		id[:], "pet.meal", fmt.Sprint(n), "", "default", n % 16, 0, due, due, 1, 0, 25, nil,
 		fmt.Sprintf(`{"id":%d,"due":%d}`, n, due*1000), "", "", now.UnixMilli(), now.UnixMilli(), 0,
 	}
 }

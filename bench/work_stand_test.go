@@ -47,8 +47,8 @@ func (w *world) plant(n int64) {
 		numbers := fmt.Sprintf("seq_%d_to_%d", first, min(first+part, end)-1)
 		group.Go(func() error {
 			_, err := w.db.ExecContext(w.Context(), fmt.Sprintf(`
-				INSERT INTO duetime_tasks (id, kind, owner, subject, queue, shard, due_at, run_at, payload, created_at, updated_at, finished_at)
-				SELECT UNHEX(CONCAT('01970000000070008', LPAD(HEX(seq), 15, '0'))), 'pet.meal', seq, seq, 'default',
+				INSERT INTO duetime_tasks (id, kind, owner, queue, shard, due_at, run_at, payload, created_at, updated_at, finished_at)
+				SELECT UNHEX(CONCAT('01970000000070008', LPAD(HEX(seq), 15, '0'))), 'pet.meal', seq, 'default',
 				       CRC32(seq) MOD shards, now + %[2]d + seq, now + %[2]d + seq,
 				       CONCAT('{"id":', seq, ',"due":', (now + %[2]d + seq) * 1000, '}'), now - 3600000, now - 3600000, 0
 				FROM duetime_layout, (SELECT `+rawNow+` AS now) AS clock, %[1]s`, numbers, farOff.Milliseconds()))

@@ -209,8 +209,13 @@ func family(of prometheus.Gatherer, name string) []*dto.Metric {
 	return nil
 }
 
+// spec names the pet as the task's subject, unless the task's owner is the pet itself.
 func spec(j queue.Job) task.Spec {
-	return kind.New(ownerOf(j.Owner), meal{j.ID, j.Due}, task.At(j.At()), task.WithID(idOf(j.ID)), task.Subject(strconv.FormatInt(j.ID, 10)))
+	options := []task.Option{task.WithID(idOf(j.ID))}
+	if j.Owner != j.ID {
+		options = append(options, task.Subject(strconv.FormatInt(j.ID, 10)))
+	}
+	return kind.New(ownerOf(j.Owner), meal{j.ID, j.Due}, task.At(j.At()), options...)
 }
 
 func ownerOf(n int64) string { return strconv.FormatInt(n, 10) }

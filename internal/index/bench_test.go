@@ -2,6 +2,7 @@ package index_test
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
@@ -94,6 +95,25 @@ func BenchmarkAck(b *testing.B) {
 			claim(b, x, 1e6, 1, claimed...)
 		}
 	})
+}
+
+// BenchmarkFill puts a page of a rebuild into an empty index: each task another owner's.
+func BenchmarkFill(b *testing.B) {
+	x := open(b, index.Config{Addrs: []string{pipelinetest.Redis(b).Addr()}})
+	tasks := make([]task.Task, 5*task.MaxPerCall)
+	for n := int64(0); b.Loop(); {
+		b.StopTimer()
+		for i := range tasks {
+			n++
+			tasks[i] = pending(strconv.FormatInt(n, 10), n, 1)
+			tasks[i].Shard = i % 16
+		}
+		b.StartTimer()
+		if _, err := x.Fill(b.Context(), tasks); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N*len(tasks))/b.Elapsed().Seconds(), "tasks/s")
 }
 
 // An idle pass of a big shard: nothing is due, a hundred thousand wait.

@@ -56,6 +56,7 @@ func (e *commitError) Unwrap() error { return e.cause }
 type connector struct {
 	inner    driver.Connector
 	greeting string
+	chains   bool // see chain
 }
 
 func (c *connector) Driver() driver.Driver { return c.inner.Driver() }
@@ -68,7 +69,7 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &conn{Conn: inner}
+	g := &conn{Conn: inner, chain: chain{on: c.chains}}
 	if c.greeting == "" {
 		return g, nil
 	}
@@ -85,6 +86,7 @@ type conn struct {
 	inTx   bool
 	cause  error // of the poisoning; nil while the transaction stands
 	broken bool  // a lost transaction could not be rolled back
+	chain  chain
 }
 
 // refusal answers every statement of a lost transaction.
@@ -137,6 +139,10 @@ func (c *conn) CheckNamedValue(nv *driver.NamedValue) error {
 }
 
 func (c *conn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
+	if c.chain.take(o) {
+		c.inTx, c.cause = true, nil
+		return &tx{inner: statements{c}, conn: c}, nil
+	}
 	b, ok := c.Conn.(driver.ConnBeginTx)
 	if !ok {
 		return nil, errors.New("driver can't begin a transaction with a context")
@@ -154,7 +160,7 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 	if !ok {
 		return nil, driver.ErrSkip
 	}
-	if err := c.refusal(); err != nil {
+	if err := c.ready(ctx); err != nil {
 		return nil, err
 	}
 	r, err := e.ExecContext(ctx, query, args)
@@ -166,7 +172,7 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 	if !ok {
 		return nil, driver.ErrSkip
 	}
-	if err := c.refusal(); err != nil {
+	if err := c.ready(ctx); err != nil {
 		return nil, err
 	}
 	r, err := q.QueryContext(ctx, query, args)
@@ -182,7 +188,7 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 	if !ok {
 		return nil, errors.New("driver can't prepare with a context")
 	}
-	if err := c.refusal(); err != nil {
+	if err := c.ready(ctx); err != nil {
 		return nil, err
 	}
 	s, err := p.PrepareContext(ctx, query)
@@ -216,7 +222,7 @@ func (t *tx) Commit() error {
 		return err
 	}
 	t.conn.inTx = false
-	err := t.inner.Commit()
+	err := t.commit()
 	if err != nil && !refusedCommit(err) {
 		return &commitError{cause: err}
 	}
@@ -240,7 +246,7 @@ func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (drive
 	if !ok {
 		return nil, errors.New("driver can't execute with a context")
 	}
-	if err := s.conn.refusal(); err != nil {
+	if err := s.conn.ready(ctx); err != nil {
 		return nil, err
 	}
 	r, err := e.ExecContext(ctx, args)
@@ -252,7 +258,7 @@ func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driv
 	if !ok {
 		return nil, errors.New("driver can't query with a context")
 	}
-	if err := s.conn.refusal(); err != nil {
+	if err := s.conn.ready(ctx); err != nil {
 		return nil, err
 	}
 	r, err := q.QueryContext(ctx, args)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -115,17 +116,20 @@ func TestSwallowedLossPoisons(t *testing.T) {
 		},
 	}
 	for name, lose := range ways {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, _ := openMariaDB(t, store.Options{LockWait: 90 * time.Second})
-			pets(t, s)
-			tx := begin(t, s)
-			err := loseByDeadlock(t, s, tx, func() error { return lose(t.Context(), tx) })
-			if number(err) != 1213 {
-				t.Fatalf("got %v, want a deadlock", err)
-			}
-			checkPoisoned(t, s, tx)
-		})
+		for _, chain := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, chain %v", name, chain), func(t *testing.T) {
+				t.Parallel()
+				s, _ := openMariaDB(t, store.Options{LockWait: 90 * time.Second, Chain: chain})
+				pets(t, s)
+				inTx(t, s, func(context.Context, *sqlx.Tx) {}) // the next one may be chained to it
+				tx := begin(t, s)
+				err := loseByDeadlock(t, s, tx, func() error { return lose(t.Context(), tx) })
+				if number(err) != 1213 {
+					t.Fatalf("got %v, want a deadlock", err)
+				}
+				checkPoisoned(t, s, tx)
+			})
+		}
 	}
 }
 

@@ -54,14 +54,16 @@ func migrated(t testing.TB, s *store.Store) *store.Store {
 	return s
 }
 
-// onBoth runs a case on MariaDB and on SQLite.
+// onBoth runs a case on MariaDB, as services and as workers use it, and on SQLite.
 func onBoth(t *testing.T, run func(t *testing.T, s *store.Store)) {
 	t.Helper()
-	t.Run("mariadb", func(t *testing.T) {
-		t.Parallel()
-		s, _ := openMariaDB(t, store.Options{})
-		run(t, s)
-	})
+	for name, o := range map[string]store.Options{"mariadb": {}, "mariadb in a chain": {Chain: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, _ := openMariaDB(t, o)
+			run(t, s)
+		})
+	}
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
 		run(t, openSQLite(t))

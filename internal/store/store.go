@@ -137,6 +137,7 @@ type Options struct {
 	WaitTimeout time.Duration // after which the server ends an idle session and its transaction; default the server's
 	Longest     time.Duration // that a caller's statement may take; default, and least, 10 s
 	MaxOpen     int           // most connections; default 32
+	Chain       bool          // begin the next transaction with each commit; see chain
 	TLS         *tls.Config   // of every connection; nil: none, or what the DSN asks for
 }
 
@@ -146,6 +147,7 @@ type Options struct {
 func ForWorker(queues, concurrency int, longest time.Duration) Options {
 	return Options{
 		LockWait: time.Second, WaitTimeout: longest + 15*time.Second, Longest: longest, MaxOpen: queues*(2*concurrency+1) + 4,
+		Chain: true,
 	}
 }
 
@@ -171,7 +173,7 @@ func openMySQL(dsn string, o Options, more func(*mysql.Config)) (*sqlx.DB, error
 	if err != nil {
 		return nil, fmt.Errorf("mysql.dsn: %w", err)
 	}
-	db := sqlx.NewDb(sql.OpenDB(&connector{inner: c, greeting: readCommitted}), "mysql")
+	db := sqlx.NewDb(sql.OpenDB(&connector{inner: c, greeting: readCommitted, chains: o.Chain}), "mysql")
 	n := cmp.Or(o.MaxOpen, 32)
 	db.SetMaxOpenConns(n)
 	db.SetMaxIdleConns(n)
