@@ -13,9 +13,10 @@ import (
 )
 
 const (
-	late  = 250 * time.Millisecond // a task this long past its time shows that a fault is felt, unless the row says otherwise
-	quiet = time.Second            // without a late task, after which a fault counts as healed
-	lead  = 50 * time.Millisecond  // event.lead: a hint may be out this long ahead
+	late     = 250 * time.Millisecond // a task this long past its time shows that a fault is felt, unless the row says otherwise
+	quiet    = time.Second            // without a late task, after which a fault counts as healed
+	lead     = 50 * time.Millisecond  // event.lead: a hint is out this long ahead at least
+	leadMost = 3 * lead               // and at most, where there is no crowd
 )
 
 // drill breaks a world while it is played in, and remembers when.

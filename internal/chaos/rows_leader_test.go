@@ -88,7 +88,7 @@ func leaderStopped(t *testing.T, d *drill) {
 func oweHints(t *testing.T, d *drill, leader *seat) {
 	t.Helper()
 	leader.links.kafka.CutUpstream()
-	cut := d.clock() + 2*lead.Milliseconds()
+	cut := d.clock() + leadMost.Milliseconds()
 	pipelinetest.Await(t, "claimed entries", func() bool { return d.claimedSince(t, cut) > 5 })
 }
 
@@ -120,7 +120,7 @@ func (w *world) claimedSince(t *testing.T, ms int64) int {
 func oweAcks(t *testing.T, d *drill, leader *seat) {
 	t.Helper()
 	leader.links.kafka.Latency(300 * time.Millisecond)
-	slow := d.clock() + 2*lead.Milliseconds()
+	slow := d.clock() + leadMost.Milliseconds()
 	pipelinetest.Await(t, "hints under way", func() bool { return d.claimedSince(t, slow) > 5 })
 	leader.links.redis.CutUpstream()
 	before := leader.Metric(t, published)
