@@ -111,11 +111,12 @@ func (d *drill) fault(t *testing.T, name string, within time.Duration, inject fu
 	}
 }
 
-// becomeQuiet waits until no task was late for a while. A world that never heals is left to the oracle.
+// becomeQuiet waits until no task was late for a while: for longer than it takes until a fault that goes on is felt. A world
+// that never heals is left to the oracle.
 func (d *drill) becomeQuiet(t *testing.T, name string, limit time.Duration) {
 	t.Helper()
 	since, n := time.Now(), 0
-	for deadline := time.Now().Add(limit); time.Since(since) < quiet; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(limit); time.Since(since) < quiet+d.felt-late; time.Sleep(20 * time.Millisecond) {
 		var err error
 		if n, err = d.overdue(t.Context(), d.felt); err != nil || n > 0 {
 			since = time.Now()

@@ -55,7 +55,7 @@ func NewKafka(cfg Config) (*Kafka, error) {
 		}
 	}
 	k.transport, k.client = k.newClient()
-	k.producer = newProducer(k.transport, k.client)
+	k.producer = newProducer(k.client)
 	return k, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -13,8 +14,8 @@ import (
 )
 
 const (
-	gatherFor       = time.Millisecond // how long messages wait for those of other callers
-	produceTries    = 3
+	gatherFor       = time.Millisecond      // how long messages wait for those of other callers
+	produceTries    = 4                     // a topic that was just made has no leader for a moment
 	producePause    = 50 * time.Millisecond // before the second try, and twice as long before each further one
 	maxBatchBytes   = 512 << 10             // of one partition in one request; a broker takes 1 MiB
 	maxRequestBytes = 8 << 20
@@ -25,20 +26,26 @@ const (
 // writer makes a request of each partition's messages; where few are due at a time that is nearly one of each message, and
 // each costs the broker as much as many together. All in-sync replicas acknowledge what it calls taken.
 type producer struct {
-	transport *kafka.Transport
-	client    *kafka.Client
-	balancer  kafka.Balancer
+	client   *kafka.Client
+	balancer kafka.Balancer
 
 	mu      sync.Mutex
 	waiting []*parcel
 }
 
-// parcel are the messages of one caller.
+// parcel are the messages of one caller. It is done when all batches that they are in are, whatever becomes of others.
 type parcel struct {
 	topic    string
 	messages []kafka.Message
 	errs     []error // per message
+	left     atomic.Int32
 	done     chan struct{}
+}
+
+func (own *parcel) settled() {
+	if own.left.Add(-1) == 0 {
+		close(own.done)
+	}
 }
 
 // batch are the messages of one partition in one request, and whose they are.
@@ -47,13 +54,22 @@ type batch struct {
 	partition int
 	messages  []*kafka.Message
 	errs      []*error
+	of        []*parcel
 	bytes     int
 	err       error
 }
 
-func newProducer(t *kafka.Transport, c *kafka.Client) *producer {
-	return &producer{transport: t, client: c, balancer: &kafka.Hash{}}
+func (b *batch) add(own *parcel, i, size int) {
+	b.messages = append(b.messages, &own.messages[i])
+	b.errs = append(b.errs, &own.errs[i])
+	b.bytes += size
+	if len(b.of) == 0 || b.of[len(b.of)-1] != own {
+		b.of = append(b.of, own)
+		own.left.Add(1)
+	}
 }
+
+func newProducer(c *kafka.Client) *producer { return &producer{client: c, balancer: &kafka.Hash{}} }
 
 // write returns when each message was taken or refused, with one error or nil per message. It goes on when its caller has
 // gone: none that may be under way is taken back.
@@ -68,26 +84,13 @@ func (p *producer) write(ctx context.Context, topic string, messages []kafka.Mes
 	return own.errs
 }
 
-// flush sends what is waiting, again where that may help.
+// flush sends what is waiting.
 func (p *producer) flush(ctx context.Context) {
 	p.mu.Lock()
 	parcels := p.waiting
 	p.waiting = nil
 	p.mu.Unlock()
-	batches := p.pack(ctx, parcels)
-	pause := producePause
-	for try := 1; ; try++ {
-		p.send(ctx, batches)
-		batches = again(batches)
-		if len(batches) == 0 || try == produceTries {
-			break
-		}
-		time.Sleep(pause)
-		pause *= 2
-	}
-	for _, own := range parcels {
-		close(own.done)
-	}
+	p.deliver(ctx, p.pack(ctx, parcels), 1)
 }
 
 // pack sorts messages into batches by their keys. Those of a topic that isn't there are refused.
@@ -97,34 +100,75 @@ func (p *producer) pack(ctx context.Context, parcels []*parcel) []*batch {
 		partition int
 	}
 	var batches []*batch
-	open, counts := map[place]*batch{}, map[string][]int{}
+	open, topics := map[place]*batch{}, map[string][]int{}
 	for _, own := range parcels {
-		partitions, known := counts[own.topic]
-		if !known {
+		own.left.Store(1) // until it is packed
+	}
+	for _, own := range parcels {
+		if _, known := topics[own.topic]; !known {
 			n, err := countPartitions(ctx, p.client, own.topic)
 			if err != nil {
 				copy(own.errs, same(len(own.errs), err))
 				continue
 			}
 			for i := range n {
-				partitions = append(partitions, i)
+				topics[own.topic] = append(topics[own.topic], i)
 			}
-			counts[own.topic] = partitions
 		}
 		for i, m := range own.messages {
-			at := place{own.topic, p.balancer.Balance(m, partitions...)}
+			at := place{own.topic, p.balancer.Balance(m, topics[own.topic]...)}
 			b, size := open[at], len(m.Key)+len(m.Value)+overheadBytes
 			if b == nil || b.bytes+size > maxBatchBytes {
 				b = &batch{topic: at.topic, partition: at.partition}
 				open[at] = b
 				batches = append(batches, b)
 			}
-			b.messages = append(b.messages, &own.messages[i])
-			b.errs = append(b.errs, &own.errs[i])
-			b.bytes += size
+			b.add(own, i, size)
 		}
 	}
+	for _, own := range parcels {
+		own.settled()
+	}
 	return batches
+}
+
+// deliver makes a request of all batches for one broker, or more where there is too much for one. Those that another try may
+// help are sent again, apart from the others.
+func (p *producer) deliver(ctx context.Context, batches []*batch, try int) {
+	loads, leaderless := p.loads(ctx, batches)
+	for _, load := range loads {
+		go func() {
+			p.request(ctx, load)
+			p.settle(ctx, load, try)
+		}()
+	}
+	p.settle(ctx, leaderless, try)
+}
+
+// settle ends what was taken or refused, and has the rest tried again.
+func (p *producer) settle(ctx context.Context, batches []*batch, try int) {
+	var again []*batch
+	for _, b := range batches {
+		if try < produceTries && mayPass(b.err) {
+			again = append(again, b)
+			continue
+		}
+		for _, err := range b.errs {
+			*err = b.err
+		}
+		for _, own := range b.of {
+			own.settled()
+		}
+	}
+	if len(again) > 0 {
+		time.AfterFunc(producePause<<(try-1), func() { p.deliver(ctx, again, try+1) })
+	}
+}
+
+// mayPass reports whether the same batch may be taken a little later.
+func mayPass(err error) bool {
+	var refused kafka.Error
+	return err != nil && (!errors.As(err, &refused) || refused.Temporary())
 }
 
 // records are made anew for each request, which reads them to their ends.
@@ -144,41 +188,11 @@ func bytesOf(b []byte) kafka.Bytes {
 	return kafka.NewBytes(b)
 }
 
-// again sets the errors of the batches' messages, and returns the batches to send once more.
-func again(batches []*batch) []*batch {
-	var left []*batch
-	for _, b := range batches {
-		for _, err := range b.errs {
-			*err = b.err
-		}
-		if b.err == nil {
-			continue
-		}
-		var refused kafka.Error
-		if !errors.As(b.err, &refused) || refused.Temporary() {
-			left = append(left, b)
-		}
-	}
-	return left
-}
-
-// send makes a request of all batches for one broker, or more where there is too much for one, and waits for their answers.
-func (p *producer) send(ctx context.Context, batches []*batch) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	var requests sync.WaitGroup
-	for _, load := range p.loads(ctx, batches) {
-		requests.Go(func() { p.request(ctx, load) })
-	}
-	requests.Wait()
-}
-
-// loads says what goes together: to one broker, each partition once, and not too much. A batch whose partition has no
-// leader gets an error instead.
-func (p *producer) loads(ctx context.Context, batches []*batch) [][]*batch {
+// loads says what goes together: to one broker, each partition once, and not too much; and which batches have no leader to go
+// to.
+func (p *producer) loads(ctx context.Context, batches []*batch) (full [][]*batch, leaderless []*batch) {
 	leaders := map[string]map[int]int{}
 	filling := map[int]*load{} // by broker
-	var full [][]*batch
 	for _, b := range batches {
 		if leaders[b.topic] == nil {
 			leaders[b.topic] = p.leaders(ctx, b.topic)
@@ -186,6 +200,7 @@ func (p *producer) loads(ctx context.Context, batches []*batch) [][]*batch {
 		broker, led := leaders[b.topic][b.partition]
 		if !led {
 			b.err = kafka.LeaderNotAvailable
+			leaderless = append(leaderless, b)
 			continue
 		}
 		l := filling[broker]
@@ -201,7 +216,7 @@ func (p *producer) loads(ctx context.Context, batches []*batch) [][]*batch {
 	for _, l := range filling {
 		full = append(full, l.batches)
 	}
-	return full
+	return full, leaderless
 }
 
 // load is what one request will have.
@@ -243,6 +258,8 @@ func (p *producer) leaders(ctx context.Context, topic string) map[int]int {
 
 // request sends the batches and sets their errors.
 func (p *producer) request(ctx context.Context, batches []*batch) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	byTopic := map[string][]*batch{}
 	for _, b := range batches {
 		b.err = errNotAnswered
@@ -259,7 +276,7 @@ func (p *producer) request(ctx context.Context, batches []*batch) {
 		}
 		req.Topics = append(req.Topics, t)
 	}
-	answer, err := p.transport.RoundTrip(ctx, p.client.Addr, req)
+	answer, err := p.client.Transport.RoundTrip(ctx, p.client.Addr, req)
 	res, ours := answer.(*produce.Response)
 	if err == nil && !ours {
 		err = errNotAnswered

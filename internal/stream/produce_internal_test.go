@@ -1,0 +1,173 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/metadata"
+	"github.com/segmentio/kafka-go/protocol/produce"
+)
+
+// brokers are some that lead a partition each of any topic, and answer as told.
+type brokers struct {
+	n      int
+	answer func(topic string, broker int) error // a kafka.Error, or that of the connection
+
+	mu       sync.Mutex
+	requests []string
+}
+
+func (b *brokers) RoundTrip(_ context.Context, _ net.Addr, r kafka.Request) (kafka.Response, error) {
+	switch r := r.(type) {
+	case *metadata.Request:
+		return b.describe(r), nil
+	case *produce.Request:
+		return b.take(r)
+	default:
+		return nil, fmt.Errorf("not asked for: %T", r)
+	}
+}
+
+func (b *brokers) describe(r *metadata.Request) *metadata.Response {
+	res := &metadata.Response{}
+	for _, name := range r.TopicNames {
+		t := metadata.ResponseTopic{Name: name}
+		for i := range int32(b.n) {
+			t.Partitions = append(t.Partitions, metadata.ResponsePartition{PartitionIndex: i, LeaderID: i})
+		}
+		res.Topics = append(res.Topics, t)
+	}
+	for i := range int32(b.n) {
+		res.Brokers = append(res.Brokers, metadata.ResponseBroker{NodeID: i, Host: "127.0.0.1", Port: 1})
+	}
+	return res
+}
+
+func (b *brokers) take(r *produce.Request) (*produce.Response, error) {
+	res := &produce.Response{}
+	what := ""
+	for _, t := range r.Topics {
+		out := produce.ResponseTopic{Topic: t.Topic}
+		for _, p := range t.Partitions {
+			what += fmt.Sprintf(" %s/%d", t.Topic, p.Partition)
+			err := b.answer(t.Topic, int(p.Partition))
+			var code kafka.Error
+			if err != nil && !errors.As(err, &code) {
+				return nil, err
+			}
+			out.Partitions = append(out.Partitions, produce.ResponsePartition{Partition: p.Partition, ErrorCode: int16(code)})
+		}
+		res.Topics = append(res.Topics, out)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.requests = append(b.requests, what)
+	return res, nil
+}
+
+// messages are ten of each of these partitions of so many.
+func messages(of int, partitions ...int) (out []kafka.Message) {
+	all := make([]int, of)
+	for i := range all {
+		all[i] = i
+	}
+	var balancer kafka.Hash
+	count := map[int]int{}
+	for key := byte(0); len(out) < 10*len(partitions); key++ {
+		m := kafka.Message{Key: []byte{key}, Value: []byte("v")}
+		if at := balancer.Balance(m, all...); slices.Contains(partitions, at) && count[at] < 10 {
+			count[at]++
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// Who shares a request with what is refused, or comes when a broker is gone, waits for neither.
+func TestNobodyWaitsForAnothersTries(t *testing.T) {
+	t.Parallel()
+	gone := errors.New("connection refused")
+	for name, answer := range map[string]func(topic string, broker int) error{
+		"topic": func(topic string, _ int) error {
+			if topic == "sick" {
+				return kafka.NotEnoughReplicas
+			}
+			return nil
+		},
+		"broker": func(_ string, broker int) error {
+			if broker == 0 {
+				return gone
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := &brokers{n: 2, answer: answer}
+				p := newProducer(&kafka.Client{Addr: kafka.TCP("127.0.0.1:1"), Transport: b})
+				began := time.Now()
+				took := map[string]time.Duration{}
+				errs := map[string]error{}
+				var mu sync.Mutex
+				var all sync.WaitGroup
+				for topic, partitions := range map[string][]int{"sick": {0, 1}, "well": {1}} {
+					all.Go(func() {
+						err := errors.Join(p.write(t.Context(), topic, messages(2, partitions...))...)
+						mu.Lock()
+						defer mu.Unlock()
+						took[topic], errs[topic] = time.Since(began), err
+					})
+				}
+				all.Wait()
+				if errs["well"] != nil || took["well"] != gatherFor {
+					t.Errorf("the well one: %v after %v, want it taken after %v", errs["well"], took["well"], gatherFor)
+				}
+				if want := gatherFor + 7*producePause; errs["sick"] == nil || took["sick"] != want {
+					t.Errorf("the sick one: %v after %v, want four tries in %v", errs["sick"], took["sick"], want)
+				}
+			})
+		})
+	}
+}
+
+// What comes together is one request to each broker, and what passes is tried again alone.
+func TestRequestsAreFew(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		failed := false
+		b := &brokers{n: 1, answer: func(topic string, _ int) error {
+			if topic == "b" && !failed {
+				failed = true
+				return kafka.NotLeaderForPartition
+			}
+			return nil
+		}}
+		p := newProducer(&kafka.Client{Addr: kafka.TCP("127.0.0.1:1"), Transport: b})
+		var all sync.WaitGroup
+		for range 10 {
+			for _, topic := range []string{"a", "b"} {
+				all.Go(func() {
+					if err := errors.Join(p.write(t.Context(), topic, messages(1, 0))...); err != nil {
+						t.Errorf("write to %s: %v", topic, err)
+					}
+				})
+			}
+		}
+		all.Wait()
+		if len(b.requests) != 2 || b.requests[1] != " b/0" {
+			t.Errorf("requests of %v, want both topics in one, and the refused one again", b.requests)
+		}
+		if first := b.requests[0]; first != " a/0 b/0" && first != " b/0 a/0" {
+			t.Errorf("the first request had%s, want each topic once", first)
+		}
+	})
+}
