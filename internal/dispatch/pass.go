@@ -12,6 +12,7 @@ import (
 const (
 	rebuildEvery = time.Second            // a shard asks for its rebuild at most so often
 	askWithin    = 500 * time.Millisecond // how long asking may hold the shard up
+	ackWithin    = 100 * time.Millisecond // the longest that published entries wait for the next claim where there is no tick
 )
 
 // shard is one shard's poll. It belongs to one goroutine.
@@ -65,7 +66,7 @@ func (s *shard) pass(ctx context.Context) (loop.Result, error) {
 	}
 	next, full := s.sleep(claim, now), len(claim.Entries) == limit || s.crowd.follows()
 	if len(s.acked) > 0 {
-		next = min(next, s.d.cfg.tick())
+		next = min(next, max(s.d.cfg.tick(), min(s.d.cfg.Lead, ackWithin)))
 	}
 	return loop.Result{More: full || next <= 0, Next: next}, nil
 }

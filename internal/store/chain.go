@@ -9,7 +9,8 @@ import (
 // chain saves a busy session the BEGIN of its transactions, one statement of five in a worker's batch: COMMIT AND CHAIN
 // begins the next one too. That one is empty: it has no snapshot and no lock until its first statement. If it isn't taken
 // soon, or before a statement of its own, the session ends it and goes on as any other, so that nothing runs in it by
-// accident, and a connection that died meanwhile is found out by BEGIN, which can be tried again on another one.
+// accident, and a connection that died meanwhile is found out by BEGIN, which can be tried again on another one. A session
+// of which nobody knows whether it has ended serves nobody any more.
 type chain struct {
 	on    bool
 	began time.Time // of the transaction that is open and empty; zero for none
@@ -17,19 +18,32 @@ type chain struct {
 
 const chainFor = time.Second
 
-// take reports whether the transaction that is open serves one that is asked for.
-func (c *chain) take(o driver.TxOptions) bool {
-	took := !c.began.IsZero() && time.Since(c.began) < chainFor && o == (driver.TxOptions{})
-	c.began = time.Time{} // if it isn't taken, BEGIN ends it
-	return took
+// open reports whether the session is in an empty transaction.
+func (c *chain) open() bool { return !c.began.IsZero() }
+
+// begin takes the transaction that is open, or begins one.
+func (c *conn) begin(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
+	if o != (driver.TxOptions{}) { // which the driver says before its BEGIN
+		if err := c.unchain(ctx); err != nil {
+			return nil, err
+		}
+	}
+	open, fresh := c.chain.open(), time.Since(c.chain.began) < chainFor
+	c.chain.began = time.Time{}
+	if open && fresh {
+		return statements{c}, nil
+	}
+	inner, err := c.beginTx(ctx, o) // ends the one that is open
+	c.broken = c.broken || open && err != nil
+	return inner, err
 }
 
 // commit ends the transaction, and begins the next one where connections chain.
 func (t *tx) commit() error {
-	if !t.conn.chain.on {
+	if !t.chains {
 		return t.inner.Commit()
 	}
-	if err := t.conn.say("COMMIT AND CHAIN"); err != nil {
+	if err := t.conn.say(context.Background(), "COMMIT AND CHAIN"); err != nil {
 		return err
 	}
 	t.conn.chain.began = time.Now()
@@ -38,34 +52,38 @@ func (t *tx) commit() error {
 
 // ready makes sure that a statement runs where its caller thinks: not in a lost transaction, and not in the empty one.
 func (c *conn) ready(ctx context.Context) error {
-	if err := c.refusal(); err != nil {
+	if err := c.refusal(); err != nil || c.inTx {
 		return err
 	}
-	if c.inTx || c.chain.began.IsZero() {
+	return c.unchain(ctx)
+}
+
+// unchain ends the empty transaction, if one is open.
+func (c *conn) unchain(ctx context.Context) error {
+	if !c.chain.open() {
 		return nil
 	}
 	c.chain.began = time.Time{}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return c.say("ROLLBACK")
+	err := c.say(ctx, "ROLLBACK")
+	c.broken = c.broken || err != nil
+	return err
 }
 
 // say sends a statement as it is.
-func (c *conn) say(statement string) error {
+func (c *conn) say(ctx context.Context, statement string) error {
 	e, ok := c.Conn.(driver.ExecerContext)
 	if !ok {
 		return driver.ErrSkip
 	}
-	_, err := e.ExecContext(context.Background(), statement, nil)
+	_, err := e.ExecContext(ctx, statement, nil)
 	return err
 }
 
 // statements end a transaction that the driver doesn't know of.
 type statements struct{ conn *conn }
 
-// Commit is what database/sql never calls of it: the guard around it does it.
-func (s statements) Commit() error { return s.conn.say("COMMIT") }
+// Commit makes the transaction's changes last.
+func (s statements) Commit() error { return s.conn.say(context.Background(), "COMMIT") }
 
 // Rollback undoes the transaction.
-func (s statements) Rollback() error { return s.conn.say("ROLLBACK") }
+func (s statements) Rollback() error { return s.conn.say(context.Background(), "ROLLBACK") }

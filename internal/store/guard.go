@@ -139,20 +139,20 @@ func (c *conn) CheckNamedValue(nv *driver.NamedValue) error {
 }
 
 func (c *conn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
-	if c.chain.take(o) {
-		c.inTx, c.cause = true, nil
-		return &tx{inner: statements{c}, conn: c}, nil
-	}
-	b, ok := c.Conn.(driver.ConnBeginTx)
-	if !ok {
-		return nil, errors.New("driver can't begin a transaction with a context")
-	}
-	inner, err := b.BeginTx(ctx, o)
+	inner, err := c.begin(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	c.inTx, c.cause = true, nil
-	return &tx{inner: inner, conn: c}, nil
+	return &tx{inner: inner, conn: c, chains: c.chain.on && o == (driver.TxOptions{})}, nil
+}
+
+func (c *conn) beginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
+	b, ok := c.Conn.(driver.ConnBeginTx)
+	if !ok {
+		return nil, errors.New("driver can't begin a transaction with a context")
+	}
+	return b.BeginTx(ctx, o)
 }
 
 func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
@@ -207,8 +207,9 @@ func (c *conn) rows(r driver.Rows, err error) (driver.Rows, error) {
 
 // tx is one guarded transaction.
 type tx struct {
-	inner driver.Tx
-	conn  *conn
+	inner  driver.Tx
+	conn   *conn
+	chains bool // its commit begins another one
 }
 
 // Commit sends the COMMIT only if the transaction still stands; otherwise it rolls back what may be left of it, since

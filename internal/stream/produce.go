@@ -19,7 +19,8 @@ const (
 	producePause    = 50 * time.Millisecond // before the second try, and twice as long before each further one
 	maxBatchBytes   = 512 << 10             // of one partition in one request; a broker takes 1 MiB
 	maxRequestBytes = 8 << 20
-	overheadBytes   = 128 // of a record beside its key and value, at most
+	replicateWithin = callTimeout / 2 // a broker whose replicas are slow answers then, for each partition, and not for none
+	overheadBytes   = 128             // of a record beside its key and value, at most
 )
 
 // producer sends what comes within a millisecond in one request to each broker, whatever the partitions. The library's own
@@ -153,6 +154,9 @@ func (p *producer) settle(ctx context.Context, batches []*batch, try int) {
 			again = append(again, b)
 			continue
 		}
+		if len(b.messages) == 1 && errors.Is(b.err, kafka.MessageSizeTooLarge) {
+			b.err = permanent(b.err) // of several, others may have filled the batch
+		}
 		for _, err := range b.errs {
 			*err = b.err
 		}
@@ -248,7 +252,7 @@ func (p *producer) leaders(ctx context.Context, topic string) map[int]int {
 	}
 	for _, t := range res.Topics {
 		for _, partition := range t.Partitions {
-			if t.Name == topic && partition.Error == nil {
+			if t.Name == topic && partition.Error == nil && partition.Leader.Host != "" {
 				of[partition.ID] = partition.Leader.ID
 			}
 		}
@@ -265,7 +269,7 @@ func (p *producer) request(ctx context.Context, batches []*batch) {
 		b.err = errNotAnswered
 		byTopic[b.topic] = append(byTopic[b.topic], b)
 	}
-	req := &produce.Request{Acks: int16(kafka.RequireAll), Timeout: int32(callTimeout / time.Millisecond)}
+	req := &produce.Request{Acks: int16(kafka.RequireAll), Timeout: int32(replicateWithin / time.Millisecond)}
 	for topic, of := range byTopic {
 		t := produce.RequestTopic{Topic: topic}
 		for _, b := range of {

@@ -156,8 +156,7 @@ func (k *Kafka) try(ctx context.Context, topic string, messages []kafka.Message)
 	}
 }
 
-// told says of what the errors are, nil if there is none. A message that is too large is so for good only when it was
-// alone: others may have filled the batch with it.
+// told says of what the errors are, nil if there is none.
 func told(topic string, errs []error) []error {
 	failed := false
 	for i, err := range errs {
@@ -166,9 +165,6 @@ func told(topic string, errs []error) []error {
 		}
 		failed = true
 		errs[i] = fmt.Errorf("publish to %s: %w", topic, err)
-		if len(errs) == 1 && errors.Is(err, kafka.MessageSizeTooLarge) {
-			errs[i] = permanent(errs[i])
-		}
 	}
 	if !failed {
 		return nil

@@ -22,8 +22,9 @@ type wrote struct {
 	err  error
 }
 
-// Schedule is Tx.Schedule in a transaction of its own. It answers as soon as that has committed; the entry follows at once,
-// and Tasks of this client waits for it. After ErrCommitUnknown the same spec may be scheduled again: it is one task.
+// Schedule is Tx.Schedule in a transaction of its own. It answers as soon as that has committed, unless the index is so far
+// behind that its callers are slowed down; the entry follows at once, and Tasks of this client waits for it. After
+// ErrCommitUnknown the same spec may be scheduled again: it is one task.
 func (c *Client) Schedule(ctx context.Context, spec task.Spec) (task.Task, error) {
 	if spec.Mode() == task.Unkeyed {
 		if made, done, err := c.scheduleAlone(ctx, spec); done {

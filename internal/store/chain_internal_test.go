@@ -1,0 +1,102 @@
+package store
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// session is a driver's connection that notes what it is told.
+type session struct{ said []string }
+
+func (s *session) tell(ctx context.Context, statement string) error {
+	if ctx.Err() == nil {
+		s.said = append(s.said, statement)
+	}
+	return ctx.Err()
+}
+
+func (s *session) Prepare(string) (driver.Stmt, error) { return nil, errors.New("not asked for") }
+func (s *session) Close() error                        { return nil }
+func (s *session) Begin() (driver.Tx, error)           { return nil, errors.New("not asked for") }
+
+func (s *session) BeginTx(ctx context.Context, _ driver.TxOptions) (driver.Tx, error) {
+	return sessionTx{s}, s.tell(ctx, "BEGIN")
+}
+
+func (s *session) ExecContext(ctx context.Context, query string, _ []driver.NamedValue) (driver.Result, error) {
+	return nil, s.tell(ctx, query)
+}
+
+type sessionTx struct{ of *session }
+
+func (t sessionTx) Commit() error   { return t.of.tell(context.Background(), "COMMIT") }
+func (t sessionTx) Rollback() error { return t.of.tell(context.Background(), "ROLLBACK") }
+
+// inChain is a connection with an empty transaction that was begun so long ago.
+func inChain(ago time.Duration) (*conn, *session) {
+	s := &session{}
+	return &conn{Conn: s, chain: chain{on: true, began: time.Now().Add(-ago)}}, s
+}
+
+func TestChain(t *testing.T) {
+	t.Parallel()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	work := func(c *conn, o driver.TxOptions) error {
+		tx, err := c.BeginTx(context.Background(), o)
+		if err != nil {
+			return err
+		}
+		if _, err := c.ExecContext(context.Background(), "work", nil); err != nil {
+			return err
+		}
+		return tx.Commit()
+	}
+	for name, c := range map[string]struct {
+		ago    time.Duration
+		do     func(c *conn) error
+		said   string
+		fails  bool
+		broken bool
+		open   bool
+	}{
+		"a fresh one is taken":        {0, func(c *conn) error { return work(c, driver.TxOptions{}) }, "work, COMMIT AND CHAIN", false, false, true},
+		"an old one is not":           {chainFor, func(c *conn) error { return work(c, driver.TxOptions{}) }, "BEGIN, work, COMMIT AND CHAIN", false, false, true},
+		"one with options is its own": {0, func(c *conn) error { return work(c, driver.TxOptions{ReadOnly: true}) }, "ROLLBACK, BEGIN, work, COMMIT", false, false, false},
+		"a statement of its own": {0, func(c *conn) error {
+			_, err := c.ExecContext(context.Background(), "work", nil)
+			return err
+		}, "ROLLBACK, work", false, false, false},
+		"a statement whose caller has left": {0, func(c *conn) error {
+			_, err := c.ExecContext(ended, "work", nil)
+			return err
+		}, "", true, true, false},
+		"a BEGIN whose caller has left": {chainFor, func(c *conn) error {
+			_, err := c.BeginTx(ended, driver.TxOptions{})
+			return err
+		}, "", true, true, false},
+		"a rollback": {0, func(c *conn) error {
+			tx, err := c.BeginTx(context.Background(), driver.TxOptions{})
+			if err != nil {
+				return err
+			}
+			return tx.Rollback()
+		}, "ROLLBACK", false, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn, s := inChain(c.ago)
+			err := c.do(conn)
+			if got := strings.Join(s.said, ", "); got != c.said || (err != nil) != c.fails {
+				t.Errorf("said %q and answered %v, want %q and an error: %v", got, err, c.said, c.fails)
+			}
+			if conn.IsValid() == c.broken || conn.chain.open() != c.open {
+				t.Errorf("serves on: %v, in an empty transaction: %v; want %v, %v", conn.IsValid(), conn.chain.open(), !c.broken, c.open)
+			}
+		})
+	}
+}
