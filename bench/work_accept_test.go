@@ -29,10 +29,11 @@ func accept(w *world) {
 // committed, and its index may follow.
 func (w *world) accept(callers int, bulk int64, long time.Duration) float64 {
 	w.Helper()
-	before, began := int64(0), time.Now()
+	var before int64
 	if ours(w.system) {
-		before, began = w.indexed(0), time.Now()
+		before = w.indexed(0)
 	}
+	began := time.Now()
 	r := w.producer.must(w, protocol.Request{
 		Op: "accept", First: w.next, Due: time.Now().Add(farOff).UnixMicro(), Callers: callers, Bulk: int(bulk), Seconds: long.Seconds(),
 	})

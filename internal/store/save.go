@@ -34,31 +34,29 @@ var mutable = []struct {
 // Save writes tasks as one transition of pkg/task made them out of rows that were pending, each id once. It answers
 // ErrConflict if a row is not at the version before, or has ended; the caller must roll back then.
 func (s *Store) Save(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error {
-	return s.save(ctx, q, task.Pending, tasks, s.dialect.assignments)
+	return s.save(ctx, q, task.Pending, tasks, nil)
 }
 
 // SaveShifted is Save for tasks whose due times have all moved by the same: one sum instead of a list of times that is
 // searched for each row.
 func (s *Store) SaveShifted(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, by time.Duration) error {
-	return s.save(ctx, q, task.Pending, tasks, func(part []task.Task) (string, []any) { return s.dialect.shifts(part, by) })
+	return s.save(ctx, q, task.Pending, tasks, &by)
 }
 
 // SaveDead is Save for transitions out of rows that were dead. It answers task.ErrKeyTaken when another task has the
 // key that one of them had.
 func (s *Store) SaveDead(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error {
-	err := s.save(ctx, q, task.Dead, tasks, s.dialect.assignments)
+	err := s.save(ctx, q, task.Dead, tasks, nil)
 	if isDuplicate(err) {
 		return fmt.Errorf("%w: %w", task.ErrKeyTaken, err)
 	}
 	return err
 }
 
-func (s *Store) save(
-	ctx context.Context, q sqlx.ExtContext, from task.State, tasks []task.Task, assign func([]task.Task) (string, []any),
-) error {
+func (s *Store) save(ctx context.Context, q sqlx.ExtContext, from task.State, tasks []task.Task, by *time.Duration) error {
 	byID := slices.SortedFunc(slices.Values(tasks), func(a, b task.Task) int { return compareIDs(a.ID, b.ID) })
 	for part := range slices.Chunk(byID, saveChunk) {
-		set, args := assign(part)
+		set, args := s.dialect.assignments(part, by)
 		where, ids := versions(part, 1)
 		if err := s.update(ctx, q, from, set, append(args, ids...), where, len(part)); err != nil {
 			return fmt.Errorf("save %d tasks, the first %s: %w", len(tasks), tasks[0].ID, err)
@@ -112,15 +110,9 @@ func versions(tasks []task.Task, behind int64) (string, []any) {
 	return "(" + strings.Join(conditions, " OR ") + ")", args
 }
 
-// assignments sets the mutable columns: to one value where all tasks agree, by CASE where they differ.
-func (d Dialect) assignments(tasks []task.Task) (string, []any) { return d.assign(tasks, nil) }
-
-// shifts is assignments where every due_at grew by as much.
-func (d Dialect) shifts(tasks []task.Task, by time.Duration) (string, []any) {
-	return d.assign(tasks, &by)
-}
-
-func (d Dialect) assign(tasks []task.Task, by *time.Duration) (string, []any) {
+// assignments sets the mutable columns: to one value where all tasks agree, by CASE where they differ; due_at by a sum where
+// by says how far all have moved.
+func (d Dialect) assignments(tasks []task.Task, by *time.Duration) (string, []any) {
 	set := []string{"version = version + 1"}
 	var args []any
 	same := !slices.ContainsFunc(tasks, func(t task.Task) bool { return !t.RunAt.Equal(t.DueAt) })

@@ -49,15 +49,20 @@ func (own *parcel) settled() {
 	}
 }
 
-// batch are the messages of one partition in one request, and whose they are.
-type batch struct {
+// place is where a message goes.
+type place struct {
 	topic     string
 	partition int
-	messages  []*kafka.Message
-	errs      []*error
-	of        []*parcel
-	bytes     int
-	err       error
+}
+
+// batch are the messages of one partition in one request, and whose they are.
+type batch struct {
+	place
+	messages []*kafka.Message
+	errs     []*error
+	of       []*parcel
+	bytes    int
+	err      error
 }
 
 func (b *batch) add(own *parcel, i, size int) {
@@ -96,10 +101,6 @@ func (p *producer) flush(ctx context.Context) {
 
 // pack sorts messages into batches by their keys. Those of a topic that isn't there are refused.
 func (p *producer) pack(ctx context.Context, parcels []*parcel) []*batch {
-	type place struct {
-		topic     string
-		partition int
-	}
 	var batches []*batch
 	open, topics := map[place]*batch{}, map[string][]int{}
 	for _, own := range parcels {
@@ -120,7 +121,7 @@ func (p *producer) pack(ctx context.Context, parcels []*parcel) []*batch {
 			at := place{own.topic, p.balancer.Balance(m, topics[own.topic]...)}
 			b, size := open[at], len(m.Key)+len(m.Value)+overheadBytes
 			if b == nil || b.bytes+size > maxBatchBytes {
-				b = &batch{topic: at.topic, partition: at.partition}
+				b = &batch{place: at}
 				open[at] = b
 				batches = append(batches, b)
 			}
@@ -212,7 +213,7 @@ func (p *producer) loads(ctx context.Context, batches []*batch) (full [][]*batch
 			if l != nil {
 				full = append(full, l.batches)
 			}
-			l = &load{has: map[string]map[int]bool{}}
+			l = &load{has: map[place]bool{}}
 			filling[broker] = l
 		}
 		l.add(b)
@@ -226,19 +227,16 @@ func (p *producer) loads(ctx context.Context, batches []*batch) (full [][]*batch
 // load is what one request will have.
 type load struct {
 	batches []*batch
-	has     map[string]map[int]bool // partitions, by topic
+	has     map[place]bool
 	bytes   int
 }
 
 func (l *load) takes(b *batch) bool {
-	return !l.has[b.topic][b.partition] && l.bytes+b.bytes <= maxRequestBytes
+	return !l.has[b.place] && l.bytes+b.bytes <= maxRequestBytes
 }
 
 func (l *load) add(b *batch) {
-	if l.has[b.topic] == nil {
-		l.has[b.topic] = map[int]bool{}
-	}
-	l.has[b.topic][b.partition] = true
+	l.has[b.place] = true
 	l.batches = append(l.batches, b)
 	l.bytes += b.bytes
 }
@@ -264,9 +262,9 @@ func (p *producer) leaders(ctx context.Context, topic string) map[int]int {
 func (p *producer) request(ctx context.Context, batches []*batch) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	byTopic := map[string][]*batch{}
+	byTopic, sent := map[string][]*batch{}, map[place]*batch{}
 	for _, b := range batches {
-		b.err = errNotAnswered
+		b.err, sent[b.place] = errNotAnswered, b
 		byTopic[b.topic] = append(byTopic[b.topic], b)
 	}
 	req := &produce.Request{Acks: int16(kafka.RequireAll), Timeout: int32(replicateWithin / time.Millisecond)}
@@ -293,10 +291,8 @@ func (p *producer) request(ctx context.Context, batches []*batch) {
 	}
 	for _, t := range res.Topics {
 		for _, partition := range t.Partitions {
-			for _, b := range byTopic[t.Topic] {
-				if b.partition == int(partition.Partition) {
-					b.err = refusal(partition)
-				}
+			if b := sent[place{t.Topic, int(partition.Partition)}]; b != nil {
+				b.err = refusal(partition)
 			}
 		}
 	}
