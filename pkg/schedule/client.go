@@ -58,7 +58,7 @@ type Compensator interface {
 // Config tunes a client; zero values mean the defaults.
 type Config struct {
 	MaxTries   int           // of a transaction in InTx; default 10
-	IndexWait  time.Duration // how long a caller waits for the index after its commit, and again for each 100 tasks; default 50 ms
+	IndexWait  time.Duration // how long a change of one task, a list and IndexTasks wait for puts; default 50 ms
 	PutTimeout time.Duration // of one call to the index; default 500 ms
 	Backlog    int           // most ids that wait for compensation; default 131072
 	DrainTime  time.Duration // how long Close goes on at most; default 2 s
@@ -153,10 +153,11 @@ func (c *Client) Close(ctx context.Context) {
 	c.cancel()
 }
 
-// InTx runs fn in a transaction at READ COMMITTED, commits, and puts the tasks that it touched into the index. After a
-// deadlock or a lock wait it runs fn again, whole and in a new transaction, so fn must set what it returns afresh each
-// time. It returns nil exactly if the transaction committed, whatever became of the index. An error of fn rolls back and
-// comes out as it is; so does a panic. After ErrCommitUnknown, fn has run and may have committed; it is never run again
+// InTx runs fn in a transaction at READ COMMITTED and commits. The tasks that it touched are put into the index behind the
+// caller's back, unless others in bulk make more than the index takes: then it waits for its turn, as IndexTasks does.
+// After a deadlock or a lock wait it runs fn again, whole and in a new transaction, so fn must set what it returns afresh
+// each time. It returns nil exactly if the transaction committed, whatever became of the index. An error of fn rolls back
+// and comes out as it is; so does a panic. After ErrCommitUnknown, fn has run and may have committed; it is never run again
 // then. task.ErrRunning comes out at once: its try has waited for the lock already.
 //
 // tx ends with fn, and with ctx.
@@ -176,7 +177,7 @@ func (c *Client) InTx(ctx context.Context, fn func(tx *Tx) error) error {
 	}, backoff.WithBackOff(jitter()), backoff.WithMaxTries(uint(c.cfg.MaxTries)), backoff.WithMaxElapsedTime(0))
 	switch {
 	case err == nil:
-		c.indexer.put(ctx, tx.Touched())
+		c.indexer.send(ctx, tx.Touched())
 		c.history.add(tx.Events())
 		return nil
 	case !c.again(last):
@@ -246,9 +247,9 @@ func (c *Client) committed(err error, touched []task.Task) error {
 	return fmt.Errorf("commit: %w", err)
 }
 
-// IndexTasks puts tasks whose transaction somebody else committed, as InTx does after its commit: waiting at most
-// Config.IndexWait, and that again for each 100 tasks, with compensation behind it; and before, while others in bulk make
-// more than the index takes, for its turn: at most IndexWait, and that again for each 10.
+// IndexTasks puts tasks whose transaction somebody else committed, and waits for that at most Config.IndexWait, and that again
+// for each 100 tasks, with compensation behind it; and before, while others in bulk make more than the index takes, for its
+// turn: at most IndexWait, and that again for each 10.
 func (c *Client) IndexTasks(ctx context.Context, tasks []task.Task) { c.indexer.put(ctx, tasks) }
 
 func inTx(ctx context.Context, c *Client, change func(tx *Tx) (task.Task, error)) (out task.Task, err error) {

@@ -14,9 +14,9 @@
 //     try touched is forgotten with it, for its versions never existed.
 //  4. COMMIT. This alone decides. Its answer is yes, a definite no, or lost (below).
 //  5. After a yes the touched tasks are put into the index: in one pipelined call with those of all callers who wait at
-//     that moment. The caller waits at most Config.IndexWait (and again for each hundred tasks; in bulk also for its turn:
-//     who makes more than the index takes is slowed down), then goes on: the put continues behind it. A single new task is
-//     answered without waiting: nobody has seen another version of it. A list of tasks waits for the puts before it.
+//     that moment. The caller is answered meanwhile, for the index decides nothing; only who makes more than it takes is
+//     slowed down. A change of one task by Client waits for its put, and a list for the puts before it, for at most
+//     Config.IndexWait.
 //  6. A put that fails is tried once more; then its ids go to the compensation topic through a bounded queue in the
 //     background, and the daemon reads the rows and indexes them. Repeated failures open a circuit breaker: the ids go
 //     to that queue at once. What doesn't fit is dropped and counted: the daemon's sweeps find the rows.

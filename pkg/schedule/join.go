@@ -80,7 +80,7 @@ func (j *Joined) release(ctx context.Context, name string) error {
 	return fmt.Errorf("release savepoint: %w", err)
 }
 
-// Commit commits the caller's transaction and puts the touched tasks into the index, waiting at most Config.IndexWait.
+// Commit commits the caller's transaction and has the touched tasks put into the index, as InTx does.
 // Where the server has rolled the transaction back, or one of the changes failed in a way that ends it, Commit rolls back
 // and returns an error; see IsRetryable. The transaction is over in every case.
 func (j *Joined) Commit(ctx context.Context) error {
@@ -92,7 +92,7 @@ func (j *Joined) Commit(ctx context.Context) error {
 	if err := j.client.committed(j.raw.Commit(), touched); err != nil {
 		return err
 	}
-	j.client.indexer.put(ctx, touched)
+	j.client.indexer.send(ctx, touched)
 	j.client.history.add(j.Events())
 	return nil
 }

@@ -66,8 +66,9 @@ func (w *world) Compensate(_ context.Context, c task.Compensation) error {
 	return nil
 }
 
-// put returns the versions of a task that reached the index, in order.
+// put returns the versions of a task that reached the index, in order, once those on their way are there.
 func (w *world) put(id task.ID) []int64 {
+	_, _, _ = w.Tasks(context.Background(), "nobody", "") // waits for them, whatever it finds
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var versions []int64
