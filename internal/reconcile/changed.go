@@ -54,7 +54,8 @@ func (c *changed) window(ctx context.Context, from, to time.Time, now clock) (ma
 	compared := map[task.ID]int64{}
 	var after task.Cursor
 	for {
-		rows, err := c.r.store.Changed(ctx, from, to, after, page)
+		n := c.page()
+		rows, err := c.r.store.Changed(ctx, from, to, after, n)
 		if err != nil {
 			return nil, err
 		}
@@ -69,7 +70,7 @@ func (c *changed) window(ctx context.Context, from, to time.Time, now clock) (ma
 		if err := c.r.mendUnlike(ctx, "changed", news, now); err != nil {
 			return nil, err
 		}
-		if len(rows) < page {
+		if len(rows) < n {
 			return compared, nil
 		}
 		if err := c.rest(ctx); err != nil {

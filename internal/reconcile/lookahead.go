@@ -12,13 +12,14 @@ import (
 // pass; those farther off once, when they come within the look-ahead. (A row scheduled into the window later is put by
 // its writer, and compared by the changed pass.)
 type lookahead struct {
-	r      *Reconciler
-	seen   time.Time // rows due before this moment have been looked at
-	looked int       // rows in this pass
+	r    *Reconciler
+	seen time.Time // rows due before this moment have been looked at
+	breath
 }
 
 func (l *lookahead) pass(ctx context.Context, now clock) (loop.Result, error) {
-	l.looked = 0
+	l.breath = l.r.breath(false)
+	l.left = 0 // what it looks at is due soon
 	soon := now().Add(task.MaxLead + flight)
 	near := soon.Add(2 * l.r.cfg.Interval)
 	end := now().Add(l.r.cfg.Lookahead)
@@ -40,7 +41,8 @@ func (l *lookahead) pass(ctx context.Context, now clock) (loop.Result, error) {
 func (l *lookahead) sweep(ctx context.Context, from, to time.Time, now clock) error {
 	var after task.Cursor
 	for from.Before(to) {
-		rows, err := l.r.store.Pending(ctx, from, to, after, page)
+		n := l.page()
+		rows, err := l.r.store.Pending(ctx, from, to, after, n)
 		if err != nil {
 			return err
 		}
@@ -48,8 +50,11 @@ func (l *lookahead) sweep(ctx context.Context, from, to time.Time, now clock) er
 		if err := l.r.mendUnlike(ctx, "lookahead", rows, now); err != nil {
 			return err
 		}
-		if len(rows) < page {
+		if len(rows) < n {
 			return nil
+		}
+		if err := l.rest(ctx); err != nil {
+			return err
 		}
 		after = behind(rows)
 	}

@@ -87,7 +87,10 @@ type Config struct {
 	Loops     *loop.Successes // nil = none
 }
 
-const page = 1000 // rows read at once
+const (
+	page     = 1000 // rows read at once
+	calmPage = 200  // as long as nothing is found to mend: a task that becomes due meanwhile finds a core sooner
+)
 
 // ErrFenced ends a term: a newer daemon leads.
 var ErrFenced = errors.New("fenced by a newer epoch")
@@ -221,6 +224,14 @@ func (b *breath) rest(ctx context.Context) error {
 	}
 	b.since, b.looked, b.left = time.Now(), 0, b.left-d
 	return nil
+}
+
+// page is how many rows to read at once.
+func (b *breath) page() int {
+	if b.of == nil || b.of.alarms.Load() != b.alarms {
+		return page
+	}
+	return calmPage
 }
 
 const yieldFor = 500 * time.Millisecond // until a pass looks whether the rebuild has ended

@@ -331,6 +331,17 @@ func TestCalmPassesRestBetweenTheirPages(t *testing.T) {
 	w.between(w.alarm)
 	expect("something was found", &changed{r: w.Reconciler, identity: unknown.identity}, len(rows))
 
+	soon := make([]task.Task, 2*calmPage+1)
+	for i := range soon {
+		soon[i] = pending("bob", sec(6))
+	}
+	w.put(t, w.insert(t, soon...)...)
+	l := &lookahead{r: w.Reconciler}
+	w.run(t, l.pass)
+	if l.looked != 1 {
+		t.Errorf("lookahead: %d rows since the last rest, want 1", l.looked)
+	}
+
 	late := make([]task.Task, overduePages*page+1)
 	for i := range late {
 		late[i] = pending("bob", -time.Minute)
