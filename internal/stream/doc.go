@@ -15,7 +15,8 @@
 // A session is one generation of the consumer group as one member sees it.
 //
 //  1. The member joins; the group's leader splits the partitions; Consume calls fn with the session. One goroutine per
-//     partition reads ahead from the group's committed offset (from the log's start where there is none).
+//     partition reads ahead from the group's committed offset (from the log's start where there is none); they share
+//     requests, one to each broker.
 //  2. fn fetches and commits. Commit takes the next offset to read, per partition.
 //  3. A member comes or goes, or the coordinator can't be reached: the generation is over and the member joins again. Until
 //     it has, fn goes on with the partitions that it had: its commits are still sent, under the old generation's number,

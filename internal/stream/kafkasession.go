@@ -38,13 +38,15 @@ func newKafkaSession(k *Kafka, topic string, gen *kafka.Generation, lost <-chan 
 func (s *kafkaSession) run(ctx context.Context, from []kafka.PartitionAssignment,
 	fn func(context.Context, rawSession) error,
 ) error {
+	f := &fetcher{k: s.k, topic: s.topic, client: s.k.client}
+	defer f.close()
 	var readers sync.WaitGroup
 	defer readers.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for i, a := range from {
 		r := &reader{
-			k: s.k, topic: s.topic, partition: a.ID, offset: a.Offset, client: s.k.client,
+			k: s.k, fetcher: f, partition: a.ID, offset: a.Offset,
 			inbox: s.inbox, queue: i, log: s.k.cfg.Logger.With("queue", s.topic, "partition", a.ID),
 		}
 		readers.Go(func() { r.run(ctx) })

@@ -196,14 +196,14 @@ func bytesOf(b []byte) kafka.Bytes {
 // loads says what goes together: to one broker, each partition once, and not too much; and which batches have no leader to go
 // to.
 func (p *producer) loads(ctx context.Context, batches []*batch) (full [][]*batch, leaderless []*batch) {
-	leaders := map[string]map[int]int{}
+	led := map[string]map[int]int{}
 	filling := map[int]*load{} // by broker
 	for _, b := range batches {
-		if leaders[b.topic] == nil {
-			leaders[b.topic] = p.leaders(ctx, b.topic)
+		if led[b.topic] == nil {
+			led[b.topic], _ = leaders(ctx, p.client, b.topic) // without an answer nobody is
 		}
-		broker, led := leaders[b.topic][b.partition]
-		if !led {
+		broker, ok := led[b.topic][b.partition]
+		if !ok {
 			b.err = kafka.LeaderNotAvailable
 			leaderless = append(leaderless, b)
 			continue
@@ -239,23 +239,6 @@ func (l *load) add(b *batch) {
 	l.has[b.place] = true
 	l.batches = append(l.batches, b)
 	l.bytes += b.bytes
-}
-
-// leaders returns the broker that leads each partition which has one.
-func (p *producer) leaders(ctx context.Context, topic string) map[int]int {
-	of := map[int]int{}
-	res, err := p.client.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{topic}})
-	if err != nil {
-		return of
-	}
-	for _, t := range res.Topics {
-		for _, partition := range t.Partitions {
-			if t.Name == topic && partition.Error == nil && partition.Leader.Host != "" {
-				of[partition.ID] = partition.Leader.ID
-			}
-		}
-	}
-	return of
 }
 
 // request sends the batches and sets their errors.

@@ -19,6 +19,7 @@ import (
 // brokers are some that lead a partition each of any topic, and answer as told.
 type brokers struct {
 	n      int
+	one    bool                                 // leads all partitions
 	answer func(topic string, broker int) error // a kafka.Error, or that of the connection
 
 	mu       sync.Mutex
@@ -41,7 +42,11 @@ func (b *brokers) describe(r *metadata.Request) *metadata.Response {
 	for _, name := range r.TopicNames {
 		t := metadata.ResponseTopic{Name: name}
 		for i := range int32(b.n) {
-			t.Partitions = append(t.Partitions, metadata.ResponsePartition{PartitionIndex: i, LeaderID: i})
+			p := metadata.ResponsePartition{PartitionIndex: i, LeaderID: i}
+			if b.one {
+				p.LeaderID = 0
+			}
+			t.Partitions = append(t.Partitions, p)
 		}
 		res.Topics = append(res.Topics, t)
 	}

@@ -11,22 +11,16 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-const (
-	fetchWait  = time.Second // how long the broker holds a fetch that finds nothing; an append ends it at once
-	fetchBytes = 1 << 20
-	stallAfter = 5 * time.Second
-)
+const stallAfter = 5 * time.Second
 
-// reader reads one partition for the length of a session and leaves the records in the session's inbox. Each fetch has a
-// deadline of its own, so none can hang for ever; a reader that gets no good answer for five seconds although it asks
-// takes a new connection pool with a new view of the cluster. While its inbox is full it does not ask, which is no stall.
+// reader reads one partition for the length of a session and leaves the records in the session's inbox. Each fetch ends, so
+// none can hang for ever; a reader that gets no good answer for five seconds although it asks has the session's fetcher take
+// a new connection pool with a new view of the cluster. While its inbox is full it does not ask, which is no stall.
 type reader struct {
 	k         *Kafka
-	topic     string
+	fetcher   *fetcher
 	partition int
 	offset    int64 // of the next record; kafka.FirstOffset until it is known
-	client    *kafka.Client
-	own       *kafka.Transport // of client, once the shared one was given up
 	inbox     *inbox
 	queue     int
 	log       *slog.Logger
@@ -35,7 +29,6 @@ type reader struct {
 }
 
 func (r *reader) run(ctx context.Context) {
-	defer r.closeOwn()
 	r.good = time.Now()
 	pause := firstBackoff
 	for {
@@ -60,30 +53,22 @@ func (r *reader) run(ctx context.Context) {
 
 // fetch asks once for what comes at the offset. An error means that nothing was gained.
 func (r *reader) fetch(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, fetchWait+callTimeout)
-	defer cancel()
 	if r.offset < 0 {
-		first, err := r.k.firstOffset(ctx, r.client, r.topic, r.partition)
+		first, err := r.fetcher.firstOffset(ctx, r.partition)
 		if err != nil {
 			return err
 		}
 		r.offset = first
 	}
-	res, err := r.client.Fetch(ctx, &kafka.FetchRequest{
-		Topic: r.topic, Partition: r.partition, Offset: r.offset,
-		MinBytes: 1, MaxBytes: fetchBytes, MaxWait: fetchWait,
-	})
-	if err == nil {
-		err = res.Error
-	}
+	records, highWatermark, err := r.fetcher.fetch(ctx, r.partition, r.offset)
 	if err != nil {
 		return fmt.Errorf("fetch offset %d: %w", r.offset, err)
 	}
-	recs, err := readRecords(res.Records, r.partition, r.offset)
+	recs, err := readRecords(records, r.partition, r.offset)
 	if err != nil && len(recs) == 0 {
 		return fmt.Errorf("read records at offset %d: %w", r.offset, err)
 	}
-	if len(recs) == 0 && r.offset < res.HighWatermark {
+	if len(recs) == 0 && r.offset < highWatermark {
 		return errNothingServed
 	}
 	if len(recs) > 0 {
@@ -112,25 +97,13 @@ func (r *reader) remedy(ctx context.Context, err error) {
 		return
 	}
 	r.log.Warn("partition makes no progress, making its reader anew", "offset", r.offset, "err", err)
+	r.fetcher.remake(r.good)
 	r.good = time.Now()
 	r.stalls++
-	r.remake()
 	if errors.Is(err, errNothingServed) && r.stalls > 1 {
 		// What stands there is no record (a transaction's marker, say), and never will be one.
 		r.k.metrics.skipped.Inc()
 		r.offset++
-	}
-}
-
-func (r *reader) remake() {
-	r.closeOwn()
-	r.k.metrics.remade.Inc()
-	r.own, r.client = r.k.newClient()
-}
-
-func (r *reader) closeOwn() {
-	if r.own != nil {
-		r.own.CloseIdleConnections()
 	}
 }
 
@@ -171,24 +144,4 @@ func closeBytes(b kafka.Bytes) {
 	if b != nil {
 		_ = b.Close()
 	}
-}
-
-// firstOffset asks for the log's start.
-func (k *Kafka) firstOffset(ctx context.Context, c *kafka.Client, topic string, partition int) (int64, error) {
-	res, err := c.ListOffsets(ctx, &kafka.ListOffsetsRequest{
-		Topics: map[string][]kafka.OffsetRequest{topic: {kafka.FirstOffsetOf(partition)}},
-	})
-	if err != nil {
-		return 0, fmt.Errorf("first offset of %s/%d: %w", topic, partition, err)
-	}
-	for _, p := range res.Topics[topic] {
-		if p.Partition != partition {
-			continue
-		}
-		if p.Error != nil {
-			return 0, fmt.Errorf("first offset of %s/%d: %w", topic, partition, p.Error)
-		}
-		return p.FirstOffset, nil
-	}
-	return 0, fmt.Errorf("first offset of %s/%d: %w", topic, partition, kafka.UnknownTopicOrPartition)
 }

@@ -60,14 +60,12 @@ func (w *watched) publish(owner string) {
 func (w *watched) read(own *kafka.Transport, client *kafka.Client) (in *inbox, stop func() int64) {
 	w.t.Helper()
 	in = newInbox(1)
-	r := &reader{
-		k: w.Kafka, topic: w.names.queue("default").topic, offset: kafka.FirstOffset,
-		client: client, own: own, inbox: in, log: w.cfg.Logger,
-	}
+	f := &fetcher{k: w.Kafka, topic: w.names.queue("default").topic, client: client, own: own}
+	r := &reader{k: w.Kafka, fetcher: f, offset: kafka.FirstOffset, inbox: in, log: w.cfg.Logger}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	done := make(chan struct{})
 	go func() { defer close(done); r.run(ctx) }()
-	stop = func() int64 { cancel(); <-done; return r.offset }
+	stop = func() int64 { cancel(); <-done; f.close(); return r.offset }
 	w.t.Cleanup(func() { stop() })
 	return in, stop
 }

@@ -1,0 +1,139 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/fetch"
+)
+
+// logs are brokers that hold each fetch for as long as it may wait, and give as the high watermark the offset asked for.
+type logs struct {
+	brokers
+	refuse map[int]kafka.Error // partitions whose fetches end at once with it
+	mute   map[int]bool        // partitions that answers leave out
+
+	mu    sync.Mutex
+	asked [][]int // partitions of each request
+}
+
+func (l *logs) RoundTrip(ctx context.Context, addr net.Addr, r kafka.Request) (kafka.Response, error) {
+	req, ours := r.(*fetch.Request)
+	if !ours {
+		return l.brokers.RoundTrip(ctx, addr, r)
+	}
+	res := &fetch.Response{Topics: []fetch.ResponseTopic{{Topic: req.Topics[0].Topic}}}
+	wait := time.Duration(req.MaxWaitTime) * time.Millisecond
+	var partitions []int
+	for _, p := range req.Topics[0].Partitions {
+		partitions = append(partitions, int(p.Partition))
+		code := l.refuse[int(p.Partition)]
+		if code != 0 {
+			wait = 0
+		}
+		if !l.mute[int(p.Partition)] {
+			res.Topics[0].Partitions = append(res.Topics[0].Partitions, fetch.ResponsePartition{
+				Partition: p.Partition, ErrorCode: int16(code), HighWatermark: p.FetchOffset,
+			})
+		}
+	}
+	l.mu.Lock()
+	l.asked = append(l.asked, partitions)
+	l.mu.Unlock()
+	select {
+	case <-time.After(wait):
+		return res, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// requests counts those so far.
+func (l *logs) requests() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.asked)
+}
+
+func newFetcher(l *logs) *fetcher {
+	return &fetcher{topic: "t", client: &kafka.Client{Addr: kafka.TCP("127.0.0.1:1"), Transport: l}}
+}
+
+// Readers that ask at different times meet in one request at the next full second, and stay together.
+func TestReadersShareRequests(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const partitions, apart = 8, 10 * time.Millisecond
+		l := &logs{brokers: brokers{n: partitions, one: true}}
+		f := newFetcher(l)
+		ctx, stop := context.WithCancel(t.Context())
+		var readers sync.WaitGroup
+		for p := range partitions {
+			readers.Go(func() {
+				time.Sleep(time.Duration(p) * apart)
+				for ctx.Err() == nil {
+					if _, mark, err := f.fetch(ctx, p, int64(p)); mark != int64(p) && ctx.Err() == nil {
+						t.Errorf("partition %d: mark %d, %v", p, mark, err)
+					}
+				}
+			})
+		}
+		time.Sleep(partitions*apart + fetchWait)
+		synctest.Wait()
+		before := l.requests()
+		time.Sleep(10 * fetchWait)
+		synctest.Wait()
+		if n := l.requests() - before; before != partitions+1 || n > 11 {
+			t.Errorf("%d requests until they met, want 9; then %d in ten seconds, want one each", before, n)
+		}
+		stop()
+		readers.Wait()
+	})
+}
+
+// Each broker is asked for what it leads, and each reader has its own partition's answer.
+func TestFetchesOfSeveralBrokers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := &logs{brokers: brokers{n: 3}, refuse: map[int]kafka.Error{1: kafka.OffsetOutOfRange}, mute: map[int]bool{2: true}}
+		f := newFetcher(l)
+		got := make([]error, 4)
+		var readers sync.WaitGroup
+		for p := range got {
+			readers.Go(func() { _, _, got[p] = f.fetch(t.Context(), p, 0) })
+		}
+		readers.Wait()
+		if n := l.requests(); n != 3 {
+			t.Errorf("%d requests, want 3", n)
+		}
+		for p, want := range []error{nil, kafka.OffsetOutOfRange, errNotAnswered, kafka.LeaderNotAvailable} {
+			if !errors.Is(got[p], want) {
+				t.Errorf("partition %d: %v, want %v", p, got[p], want)
+			}
+		}
+	})
+}
+
+// However many readers stall, one of them makes the new connections.
+func TestFetcherIsRemadeOnce(t *testing.T) {
+	t.Parallel()
+	w := newWatched(t)
+	f := &fetcher{k: w.Kafka, client: w.client}
+	t.Cleanup(f.close)
+	stalled := time.Now()
+	for range 3 {
+		f.remake(stalled)
+	}
+	if f.client == w.client {
+		t.Error("the client is the old one")
+	}
+	if got := w.counter("duetime_stream_readers_remade_total"); got != 1 {
+		t.Errorf("made anew %v times, want once", got)
+	}
+}
