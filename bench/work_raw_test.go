@@ -13,30 +13,40 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// raw measures what the parts do by themselves: the limits that duetime's figures are held against.
+// raw measures what Redis and Kafka do by themselves. Such limits, which duetime's figures are held against, have the works
+// of those figures measure of MariaDB.
 func raw(w *world) {
 	w.kafka()
-	s := newStatements(w)
 	p := newTopic(w)
 	long := w.bench.seconds(3 * time.Second)
-	w.fill(64, long/3, s.insert(1)) // opens the connections
-	w.repeat(func(int) { w.record(report.RawInsert8, w.fill(8, long, s.insert(1))) })
-	w.repeat(func(int) { w.record(report.RawInsert64, w.fill(64, long, s.insert(1))) })
-	w.repeat(func(int) { w.record(report.RawSwap, w.fill(workers, long, s.swap(w, workers))) })
-	w.repeat(func(int) {
-		w.record(report.RawSwapAlone, w.fill(1, long, s.swap(w, 1)))
-		w.record(report.RawShift, w.fill(1, long, s.shift(w)))
-	})
 	w.repeat(func(int) { w.record(report.RawZAdd, w.fill(4, long, w.zadd)) })
 	w.repeat(func(int) {
 		w.record(report.RawProduce, w.fill(8, long, p.produce))
 		w.record(report.RawFetch, p.fetch(w, long))
 	})
+}
+
+// rawInserts measures how fast rows are written.
+func rawInserts(w *world) {
+	s := newStatements(w)
+	long := w.bench.seconds(2 * time.Second)
+	w.fill(64, long/3, s.insert(1)) // opens the connections
+	w.record(report.RawInsert8, w.fill(8, long, s.insert(1)))
+	w.record(report.RawInsert64, w.fill(64, long, s.insert(1)))
 	// The most rows come last: the server writes their pages behind the callers' backs for a while.
-	w.repeat(func(int) {
-		w.record(report.RawInsert100, w.fill(8, long, s.insert(100)))
-		w.record(report.RawInsert1000, w.fill(8, long, s.insert(1000)))
-	})
+	w.record(report.RawInsert100, w.fill(8, long, s.insert(100)))
+	w.record(report.RawInsert1000, w.fill(8, long, s.insert(1000)))
+}
+
+// rawUpdates measures how fast rows are moved, out of as many as duetime's are.
+func rawUpdates(w *world) {
+	s := newStatements(w)
+	long := w.bench.seconds(3 * time.Second)
+	swap, shift := s.swap(w, workers), s.shift(w)
+	w.fill(workers, long/3, swap) // opens the connections
+	w.record(report.RawSwap, w.fill(workers, long, swap))
+	w.record(report.RawSwapAlone, w.fill(1, long, s.swap(w, 1)))
+	w.record(report.RawShift, w.fill(1, long, shift))
 }
 
 // batches measures what MariaDB does of a worker's batches, right before the bursts that are held against it.

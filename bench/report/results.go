@@ -70,6 +70,17 @@ func (r *Results) Median(row string, m Metric) (float64, bool) {
 	return Median(runs), len(runs) > 0
 }
 
+// only is what was measured in one run, counted from 0.
+func (r *Results) only(run int) *Results {
+	one := new(Results)
+	for _, f := range r.Figures {
+		if run < len(f.Runs) {
+			one.Add(f.Row, f.Metric, f.Runs[run])
+		}
+	}
+	return one
+}
+
 // Note adds a remark that is printed once below the tables.
 func (r *Results) Note(format string, args ...any) {
 	if note := fmt.Sprintf(format, args...); !slices.Contains(r.Notes, note) {
