@@ -10,6 +10,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/sony/gobreaker/v2"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/duetime/duetime/pkg/task"
@@ -22,8 +23,9 @@ const (
 	breakAfter = 3                      // failed puts in a row after which the index counts as away
 	breakFor   = 250 * time.Millisecond // then one put tries whether it is back
 	putMost    = 256                    // callers that share one
-	putTasks   = 5000                   // tasks in one call to the index: fast enough for its timeout on a busy machine
-	maxQueued  = 30000                  // tasks that wait for a put or are in one; for more there is no room
+	putTasks   = 2000                   // tasks in one call to the index: fast enough for its timeout on a busy machine
+	putCalls   = 2                      // calls to the index at a time
+	maxQueued  = 10000                  // tasks that wait for a put or are in one; for more there is no room
 	waitTasks  = 100                    // tasks of one caller for which it waits once more
 	roomTasks  = 10                     // the same, for room: it gets some as long as puts end, be it that they fail
 )
@@ -192,21 +194,22 @@ func (x *indexer) run(ctx context.Context) {
 // close lets run end after the last put.
 func (x *indexer) close() { x.puts.close() }
 
-// flush puts what some callers have committed, or hands it to the backlog.
+// flush puts what some callers have committed, or hands it to the backlog. Where that takes several calls to the index, one is
+// made while it takes another.
 func (x *indexer) flush(ctx context.Context, groups [][]task.Task) ([]struct{}, error) {
-	var failed error
+	var calls errgroup.Group
+	calls.SetLimit(putCalls)
 	for first := 0; first < len(groups); {
 		end, n := first, 0
 		for end < len(groups) && (n == 0 || n+len(groups[end]) <= putTasks) {
 			n += len(groups[end])
 			end++
 		}
-		if err := x.flushSome(ctx, groups[first:end]); err != nil {
-			failed = err
-		}
+		some := groups[first:end]
+		calls.Go(func() error { return x.flushSome(ctx, some) })
 		first = end
 	}
-	return nil, failed
+	return nil, calls.Wait()
 }
 
 // flushSome is flush in one call to the index.

@@ -324,9 +324,12 @@ func TestListWaitsForThePutsBefore(t *testing.T) {
 func TestCallersInBulkWaitForRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		most := 0
 		r := newRig(t, Config{}, func(_ context.Context, tasks []task.Task) error {
+			mu.Lock()
 			most = max(most, len(tasks))
+			mu.Unlock()
 			time.Sleep(time.Duration(len(tasks)) * 50 * time.Microsecond) // 20,000 a second
 			return nil
 		}, &inbox{})
