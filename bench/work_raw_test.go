@@ -38,7 +38,7 @@ func rawInserts(w *world) {
 	w.record(report.RawInsert1000, w.fill(8, long, s.insert(1000)))
 }
 
-// rawUpdates measures how fast rows are moved, out of as many as duetime's are.
+// rawUpdates measures how fast rows are moved: of each caller's, a thousand in turn.
 func rawUpdates(w *world) {
 	s := newStatements(w)
 	long := w.bench.seconds(3 * time.Second)

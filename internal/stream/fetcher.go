@@ -22,12 +22,12 @@ const (
 type fetcher struct {
 	k     *Kafka
 	topic string
+	asks  gathering[*ask]
 
-	mu      sync.Mutex
-	waiting []*ask
-	client  *kafka.Client
-	own     *kafka.Transport // of client, once the shared one was given up
-	made    time.Time        // client was
+	mu     sync.Mutex
+	client *kafka.Client
+	own    *kafka.Transport // of client, once the shared one was given up
+	made   time.Time        // client was
 }
 
 // ask is what one reader wants.
@@ -47,22 +47,17 @@ type answer struct {
 // the session.
 func (f *fetcher) fetch(ctx context.Context, partition int, offset int64) (kafka.RecordReader, int64, error) {
 	own := &ask{partition, offset, make(chan answer, 1)}
-	f.mu.Lock()
-	if f.waiting = append(f.waiting, own); len(f.waiting) == 1 {
-		time.AfterFunc(gatherFor, func() { f.flush(ctx) })
-	}
-	f.mu.Unlock()
+	f.asks.add(own, func(all []*ask) { f.send(ctx, all) })
 	a := <-own.answer
 	return a.records, a.highWatermark, a.err
 }
 
-// flush asks what is waiting.
-func (f *fetcher) flush(ctx context.Context) {
-	f.mu.Lock()
-	asks, client := f.waiting, f.client
-	f.waiting = nil
-	f.mu.Unlock()
-	led, err := f.leaders(ctx, client)
+// send asks the leaders.
+func (f *fetcher) send(ctx context.Context, asks []*ask) {
+	client := f.present()
+	lookUp, cancel := context.WithTimeout(ctx, callTimeout)
+	led, err := leaders(lookUp, client, f.topic)
+	cancel()
 	together := map[int][]*ask{} // by broker
 	for _, a := range asks {
 		broker, ok := led[a.partition]
@@ -80,10 +75,11 @@ func (f *fetcher) flush(ctx context.Context) {
 	}
 }
 
-func (f *fetcher) leaders(ctx context.Context, client *kafka.Client) (map[int]int, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return leaders(ctx, client, f.topic)
+// present is the client of now.
+func (f *fetcher) present() *kafka.Client {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.client
 }
 
 // request asks one broker, and answers all.
@@ -131,20 +127,18 @@ func read(p fetch.ResponsePartition) answer {
 	if p.ErrorCode != 0 {
 		return answer{err: kafka.Error(p.ErrorCode)}
 	}
-	if p.RecordSet.Records == nil {
-		return answer{records: kafka.NewRecordReader(), highWatermark: p.HighWatermark}
+	a := answer{records: p.RecordSet.Records, highWatermark: p.HighWatermark}
+	if a.records == nil {
+		a.records = kafka.NewRecordReader()
 	}
-	return answer{records: p.RecordSet.Records, highWatermark: p.HighWatermark}
+	return a
 }
 
 // firstOffset asks for the log's start.
 func (f *fetcher) firstOffset(ctx context.Context, partition int) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	f.mu.Lock()
-	client := f.client
-	f.mu.Unlock()
-	res, err := client.ListOffsets(ctx, &kafka.ListOffsetsRequest{
+	res, err := f.present().ListOffsets(ctx, &kafka.ListOffsetsRequest{
 		Topics: map[string][]kafka.OffsetRequest{f.topic: {kafka.FirstOffsetOf(partition)}},
 	})
 	if err != nil {
@@ -190,22 +184,14 @@ func (f *fetcher) closeOwn() {
 
 // leaders returns the broker that leads each partition of a topic which has one.
 func leaders(ctx context.Context, c *kafka.Client, topic string) (map[int]int, error) {
-	res, err := c.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{topic}})
+	t, err := describe(ctx, c, topic)
 	if err != nil {
-		return nil, fmt.Errorf("metadata of %s: %w", topic, err)
+		return nil, err
 	}
 	of := map[int]int{}
-	for _, t := range res.Topics {
-		if t.Name != topic {
-			continue
-		}
-		if t.Error != nil {
-			return nil, fmt.Errorf("metadata of %s: %w", topic, t.Error)
-		}
-		for _, p := range t.Partitions {
-			if p.Error == nil && p.Leader.Host != "" {
-				of[p.ID] = p.Leader.ID
-			}
+	for _, p := range t.Partitions {
+		if p.Error == nil && p.Leader.Host != "" {
+			of[p.ID] = p.Leader.ID
 		}
 	}
 	return of, nil

@@ -109,18 +109,24 @@ func (k *Kafka) partitions(ctx context.Context, topic string) (int, error) {
 }
 
 func countPartitions(ctx context.Context, c *kafka.Client, topic string) (int, error) {
+	t, err := describe(ctx, c, topic)
+	return len(t.Partitions), err
+}
+
+// describe tells what the client knows of a topic; kafka.UnknownTopicOrPartition if that has no partitions.
+func describe(ctx context.Context, c *kafka.Client, topic string) (kafka.Topic, error) {
 	res, err := c.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{topic}})
 	if err != nil {
-		return 0, fmt.Errorf("metadata of %s: %w", topic, err)
+		return kafka.Topic{}, fmt.Errorf("metadata of %s: %w", topic, err)
 	}
 	for _, t := range res.Topics {
 		switch {
 		case t.Name != topic:
 		case t.Error != nil:
-			return 0, fmt.Errorf("metadata of %s: %w", topic, t.Error)
+			return kafka.Topic{}, fmt.Errorf("metadata of %s: %w", topic, t.Error)
 		case len(t.Partitions) > 0:
-			return len(t.Partitions), nil
+			return t, nil
 		}
 	}
-	return 0, fmt.Errorf("metadata of %s: %w", topic, kafka.UnknownTopicOrPartition)
+	return kafka.Topic{}, fmt.Errorf("metadata of %s: %w", topic, kafka.UnknownTopicOrPartition)
 }

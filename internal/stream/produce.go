@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 )
 
 const (
-	gatherFor       = time.Millisecond      // how long messages wait for those of other callers
 	produceTries    = 4                     // a topic that was just made has no leader for a moment
 	producePause    = 50 * time.Millisecond // before the second try, and twice as long before each further one
 	maxBatchBytes   = 512 << 10             // of one partition in one request; a broker takes 1 MiB
@@ -29,9 +27,7 @@ const (
 type producer struct {
 	client   *kafka.Client
 	balancer kafka.Balancer
-
-	mu      sync.Mutex
-	waiting []*parcel
+	parcels  gathering[*parcel]
 }
 
 // parcel are the messages of one caller. It is done when all batches that they are in are, whatever becomes of others.
@@ -81,22 +77,9 @@ func newProducer(c *kafka.Client) *producer { return &producer{client: c, balanc
 // gone: none that may be under way is taken back.
 func (p *producer) write(ctx context.Context, topic string, messages []kafka.Message) []error {
 	own := &parcel{topic: topic, messages: messages, errs: make([]error, len(messages)), done: make(chan struct{})}
-	p.mu.Lock()
-	if p.waiting = append(p.waiting, own); len(p.waiting) == 1 {
-		time.AfterFunc(gatherFor, func() { p.flush(ctx) })
-	}
-	p.mu.Unlock()
+	p.parcels.add(own, func(all []*parcel) { p.deliver(ctx, p.pack(ctx, all), 1) })
 	<-own.done
 	return own.errs
-}
-
-// flush sends what is waiting.
-func (p *producer) flush(ctx context.Context) {
-	p.mu.Lock()
-	parcels := p.waiting
-	p.waiting = nil
-	p.mu.Unlock()
-	p.deliver(ctx, p.pack(ctx, parcels), 1)
 }
 
 // pack sorts messages into batches by their keys. Those of a topic that isn't there are refused.
