@@ -97,10 +97,23 @@ func BenchmarkAck(b *testing.B) {
 	})
 }
 
-// BenchmarkFill puts a page of a rebuild into an empty index: each task another owner's.
+// BenchmarkFill puts a page of a rebuild into an empty index.
 func BenchmarkFill(b *testing.B) {
+	onNew(b, func(x *index.Index, tasks []task.Task) error {
+		_, err := x.Fill(b.Context(), tasks)
+		return err
+	})
+}
+
+func BenchmarkPutNew(b *testing.B) {
+	onNew(b, func(x *index.Index, tasks []task.Task) error { return x.Put(b.Context(), tasks) })
+}
+
+// onNew runs the benchmark with new tasks over 16 shards, each another owner's.
+func onNew(b *testing.B, bench func(*index.Index, []task.Task) error) {
+	b.Helper()
 	x := open(b, index.Config{Addrs: []string{pipelinetest.Redis(b).Addr()}})
-	tasks := make([]task.Task, 5*task.MaxPerCall)
+	tasks := make([]task.Task, 2*task.MaxPerCall)
 	for n := int64(0); b.Loop(); {
 		b.StopTimer()
 		for i := range tasks {
@@ -109,7 +122,7 @@ func BenchmarkFill(b *testing.B) {
 			tasks[i].Shard = i % 16
 		}
 		b.StartTimer()
-		if _, err := x.Fill(b.Context(), tasks); err != nil {
+		if err := bench(x, tasks); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -11,15 +11,6 @@ local function every(values, first, step)
   return some
 end
 
--- pick gives the values at these places.
-local function pick(values, places)
-  local some = {}
-  for i, place in ipairs(places) do
-    some[i] = values[place]
-  end
-  return some
-end
-
 -- version gives the version in a score: its fraction, in 4096ths.
 local function version(score)
   return floor((score - floor(score)) * 4096 + 0.5)

@@ -5,57 +5,73 @@
 -- KEYS[3…] -> owner sets
 -- ARGV[1] -> PUBLISH or SPUBLISH
 -- ARGV[2] -> wake channel; '' if none of the members can be due before the dispatcher looks by itself
--- ARGV[3…] -> by member: member, place of its owner set in KEYS, score; no member twice; the latest first is the fastest
+-- ARGV[3…] -> by member: member, place of its owner set in KEYS, score; no member twice; the latest comes first
 -- returns how many were written
 local members = every(ARGV, 3, 3)
 local standing = redis.call('ZMSCORE', KEYS[1], unpack(members))
 local before = ARGV[2] ~= '' and head(KEYS[1], KEYS[2])
 
-local owned = {} -- numbers of members by the place of their owner's set
-for n = 1, #members do
+local owned, known = {}, {} -- by the place of an owner's set: score, member, score, …; scores in due of those that it holds
+for n, member in ipairs(members) do
   local place = ARGV[3 * n + 1]
-  local numbers = owned[place]
-  if numbers then
-    numbers[#numbers + 1] = n
-  else
-    owned[place] = { n }
+  local own = owned[place]
+  if not own then
+    own = {}
+    owned[place] = own
+  end
+  own[#own + 1], own[#own + 2] = ARGV[3 * n + 2], member
+  if standing[n] then
+    known[place] = known[place] or {}
+    known[place][#own / 2] = standing[n]
   end
 end
 
-local adds, lowest, sets = {}, nil, {} -- sets: what to write, by the place of an owner's set
-for place, numbers in pairs(owned) do
-  local kept = redis.call('ZMSCORE', KEYS[tonumber(place)], unpack(pick(members, numbers)))
-  local own = {}
-  for i, n in ipairs(numbers) do
-    local text = ARGV[3 * n + 2]
-    local score = tonumber(text)
-    local reference = latest(standing[n], kept[i])
-    local ours = reference and version(score)
+-- allowed leaves out what a newer version keeps from being written.
+local function allowed(key, own, due)
+  local some, top = {}, 0
+  for i, kept in ipairs(redis.call('ZMSCORE', key, unpack(every(own, 2, 2)))) do
+    local text = own[2 * i - 1]
+    local reference = latest(due[i], kept)
+    local ours = reference and version(tonumber(text))
     if not reference or reference == ours or newer(ours, reference) then
-      adds[#adds + 1], adds[#adds + 2] = text, members[n]
-      own[#own + 1], own[#own + 2] = text, members[n]
-      if not lowest or score < lowest then
-        lowest = score
-      end
+      some[top + 1], some[top + 2] = text, own[2 * i]
+      top = top + 2
     end
   end
-  sets[place] = own
-end
-if #adds > 0 then
-  redis.call('ZADD', KEYS[1], unpack(adds)) -- first: where Redis is full this is refused before anything is written
+  return some
 end
 
 -- A set of up to 128 is a list in which each step of a ZADD goes from the lowest score on, so that moving many members of
 -- one owner would cost the square of their number. Taken out, and put back from the highest on, as they come, each goes to
 -- the front. For a few that is not worth a call more.
-for place, own in pairs(sets) do
-  local key = KEYS[tonumber(place)]
+local function write(key, own)
   if #own > 2 * 8 and #own <= 2 * 128 then
     redis.call('ZREM', key, unpack(every(own, 2, 2)))
   end
   if #own > 0 then
     redis.call('ZADD', key, unpack(own))
   end
+end
+
+local adds, lowest = {}, nil
+for place, own in pairs(owned) do
+  local key = KEYS[tonumber(place)]
+  -- What is new stands in neither set, and needs no look. If some of it stood there after all, what is there now decides.
+  if known[place] or redis.call('ZADD', key, 'NX', unpack(own)) < #own / 2 then
+    own = allowed(key, own, known[place] or {})
+    write(key, own)
+  end
+  local top = #adds
+  for i, v in ipairs(own) do
+    adds[top + i] = v
+  end
+  local last = tonumber(own[#own - 1])
+  if last and (not lowest or last < lowest) then
+    lowest = last
+  end
+end
+if #adds > 0 then
+  redis.call('ZADD', KEYS[1], unpack(adds))
 end
 if ARGV[2] ~= '' then
   wake(ARGV[1], ARGV[2], lowest, before)
