@@ -19,9 +19,10 @@ func accept(w *world) {
 	// The most rows come last: they keep servers busy behind the callers' backs for a while.
 	w.repeat(func(int) { w.record(report.Accept8, w.accept(8, 1, each)) })
 	w.repeat(func(int) { w.record(report.Accept64, w.accept(64, 1, each)) })
+	long := 2 * each // what was begun by its end counts less
 	w.repeat(func(int) {
-		w.record(report.AcceptBulk8, w.accept(8, bulk, each))
-		w.record(report.AcceptBulk64, w.accept(64, bulk, each))
+		w.record(report.AcceptBulk8, w.accept(8, bulk, long))
+		w.record(report.AcceptBulk64, w.accept(64, bulk, long))
 	})
 }
 

@@ -19,7 +19,7 @@ import (
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	for name, run := range map[string]func(t *testing.T, s *store.Store){
-		"insert reads back":               insertReadsBack,
+		"insert and save read back":       insertReadsBack,
 		"a thousand in one call":          insertThousand,
 		"taken id":                        takenID,
 		"taken key":                       takenKey,
@@ -58,7 +58,7 @@ func TestConformance(t *testing.T) {
 
 func insertReadsBack(t *testing.T, s *store.Store) {
 	full := newTask(t, "Zoë 🐈", time.Hour, task.Subject("pet 9"), task.Once("k€y"))
-	full.Attempt, full.LastError, full.RunAt = 3, "it's \\ \"over\"\x00", t0.Add(2*time.Hour)
+	full.RunAt = t0.Add(2 * time.Hour)
 	plain := newTask(t, "ann", 0)
 	got := inserted(t, s, full, plain)
 	full.Shard, plain.Shard = task.Shard(full.Owner, shards), task.Shard("ann", shards)
@@ -66,6 +66,8 @@ func insertReadsBack(t *testing.T, s *store.Store) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("Insert answered (-want +got):\n%s", d)
 	}
+	want[0].Version, want[0].Attempt, want[0].LastError = 2, 3, "it's \\ \"over\"\x00"
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Save(ctx, tx, want[:1])) })
 	for _, q := range []sqlx.QueryerContext{nil, s.DB()} {
 		got = value[[]task.Task](t)(s.Get(t.Context(), q, []task.ID{plain.ID, task.NewID(), full.ID, plain.ID}))
 		if d := cmp.Diff(want, got); d != "" {

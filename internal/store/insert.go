@@ -15,9 +15,9 @@ import (
 // maxInsertBytes bounds one INSERT's payloads: escaped they may take twice that, and a server accepts 16 MiB.
 const maxInsertBytes = 4 << 20
 
-// Insert writes new rows, each into its owner's shard, and gives for each the row that stands afterwards, locked: its
-// own, or the one whose id or (owner, kind, dedup_key) was taken before, also by an earlier task of this call. Call it
-// within a transaction.
+// Insert writes the rows of new tasks, pending and of version 1, each into its owner's shard, and gives for each the row that
+// stands afterwards, locked: its own, or the one whose id or (owner, kind, dedup_key) was taken before, also by an earlier
+// task of this call. Call it within a transaction.
 func (s *Store) Insert(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) ([]task.Task, error) {
 	layout, err := s.known(ctx, q)
 	if err != nil {
@@ -44,13 +44,16 @@ func (s *Store) Insert(ctx context.Context, q sqlx.ExtContext, tasks []task.Task
 // insertParts cuts the tasks into statements, in the order in which rows are locked: by id, then those with a key by
 // key. The first of two with one key stays the first.
 func insertParts(tasks []task.Task) func(yield func([]task.Task) bool) {
-	tasks = slices.Clone(tasks)
-	slices.SortStableFunc(tasks, func(a, b task.Task) int {
+	compare := func(a, b task.Task) int {
 		if a.DedupKey == "" && b.DedupKey == "" {
 			return compareIDs(a.ID, b.ID)
 		}
 		return cmp.Or(cmp.Compare(a.DedupKey, b.DedupKey), cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Kind, b.Kind))
-	})
+	}
+	if !slices.IsSortedFunc(tasks, compare) { // ids that were made one after the other are
+		tasks = slices.Clone(tasks)
+		slices.SortStableFunc(tasks, compare)
+	}
 	return func(yield func([]task.Task) bool) {
 		for len(tasks) > 0 {
 			n, size := 0, 0
@@ -68,13 +71,12 @@ func insertParts(tasks []task.Task) func(yield func([]task.Task) bool) {
 
 // insert writes one statement and tells whether all its rows are new.
 func (s *Store) insert(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) (bool, error) {
-	args := make([]any, 0, len(tasks)*columnCount)
+	args := make([]any, 0, len(tasks)*strings.Count(newValues, "?"))
 	for _, t := range tasks {
-		args = append(args, rowValues(t)...)
+		args = appendNew(args, t)
 	}
-	row := ",(" + marks(columnCount) + ")"
-	r, err := q.ExecContext(ctx, "INSERT INTO duetime_tasks ("+columns+") VALUES "+
-		strings.Repeat(row, len(tasks))[1:]+s.dialect.onTaken("id"), args...)
+	r, err := q.ExecContext(ctx, "INSERT INTO duetime_tasks ("+newColumns+") VALUES "+
+		strings.Repeat(","+newValues, len(tasks))[1:]+s.dialect.onTaken("id"), args...)
 	if err != nil {
 		return false, err
 	}

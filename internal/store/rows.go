@@ -14,19 +14,21 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// columns of a task in the order in which they are inserted and read.
+// columns of a task in the order in which they are read.
 const columns = "id, kind, owner, subject, queue, shard, state, due_at, run_at, version, attempt, max_attempts, " +
 	"dedup_key, payload, last_error, traceparent, created_at, updated_at, finished_at"
 
-const columnCount = 19
+// newColumns are those of a new row; the others have their defaults: the shorter a statement, the less there is to parse.
+const newColumns = "id, kind, owner, subject, queue, shard, due_at, run_at, max_attempts, dedup_key, payload, traceparent, " +
+	"created_at, updated_at, finished_at"
 
-// rowValues lists a task's values in the order of columns.
-func rowValues(t task.Task) []any {
-	return []any{
-		t.ID[:], t.Kind, t.Owner, t.Subject, t.Queue, t.Shard, int8(t.State), t.DueAt.UnixMilli(), t.RunAt.UnixMilli(),
-		t.Version, t.Attempt, t.MaxAttempts, nullText(t.DedupKey), string(t.Payload), t.LastError, t.Traceparent,
-		t.CreatedAt.UnixMilli(), t.UpdatedAt.UnixMilli(), finishedMs(t),
-	}
+const newValues = "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,0)"
+
+// appendNew appends a new task's values in the order of newColumns.
+func appendNew(args []any, t task.Task) []any {
+	return append(args,
+		t.ID[:], t.Kind, t.Owner, t.Subject, t.Queue, t.Shard, t.DueAt.UnixMilli(), t.RunAt.UnixMilli(),
+		t.MaxAttempts, nullText(t.DedupKey), string(t.Payload), t.Traceparent, t.CreatedAt.UnixMilli(), t.UpdatedAt.UnixMilli())
 }
 
 // nullText is the value of a column in which NULL stands for the empty text.

@@ -43,7 +43,8 @@ type Store interface {
 
 // Index is what a client needs of the wake-up index.
 type Index interface {
-	// Put makes the index hold the tasks as given, unless it knows newer versions; nil only if all were taken.
+	// Put makes the index hold the tasks as given, unless it knows newer versions; nil only if all were taken. Of one task
+	// given twice, the higher version counts.
 	Put(ctx context.Context, tasks []task.Task) error
 	// Owner lists the owner's pending tasks by their next try. Whole is false from when the shard lost its memory until it
 	// was rebuilt.

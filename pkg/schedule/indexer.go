@@ -219,7 +219,7 @@ func (x *indexer) flushSome(ctx context.Context, groups [][]task.Task) error {
 			x.leave(tasks)
 		}
 	}()
-	tasks := latest(slices.Concat(groups...))
+	tasks := slices.Concat(groups...)
 	if len(tasks) == 0 {
 		return nil // somebody waited for those before
 	}

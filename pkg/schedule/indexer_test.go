@@ -364,33 +364,6 @@ func TestMoreThanThereIsRoomFor(t *testing.T) {
 	})
 }
 
-func TestOnePutHoldsOnlyTheNewestVersion(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var last []task.Task
-		r := newRig(t, Config{}, func(_ context.Context, tasks []task.Task) error {
-			last = tasks
-			time.Sleep(10 * time.Millisecond)
-			return nil
-		}, &inbox{})
-		row := someTasks(1)[0]
-		var wg sync.WaitGroup
-		wg.Go(func() { r.put(t.Context(), someTasks(1)) })
-		synctest.Wait()
-		for _, version := range []int64{2, 4, 3} {
-			row.Version = version
-			moved := row
-			wg.Go(func() { r.put(t.Context(), []task.Task{moved}) })
-			synctest.Wait()
-		}
-		wg.Wait()
-		r.close()
-		if len(last) != 1 || last[0].Version != 4 {
-			t.Errorf("put %v, want the one task at version 4", last)
-		}
-	})
-}
-
 func TestCloseDrains(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
