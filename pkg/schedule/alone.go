@@ -11,7 +11,7 @@ import (
 
 const (
 	insertLanes = 2  // statements of Schedule at a time: each more has fewer rows, and waits for the others' flushes
-	changeLanes = 3  // transactions of Reschedule, Shift and Cancel
+	changeLanes = 2  // transactions of Reschedule, Shift and Cancel
 	insertMost  = 64 // rows in one; their payloads stay below what a server accepts
 )
 

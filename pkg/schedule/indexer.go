@@ -23,6 +23,8 @@ const (
 	breakAfter = 3                      // failed puts in a row after which the index counts as away
 	breakFor   = 250 * time.Millisecond // then one put tries whether it is back
 	putMost    = 256                    // callers that share one
+	putRest    = 3 * time.Millisecond   // from one put to the next, if that is of few tasks and nobody waits for it
+	restMost   = 100                    // few are fewer
 	putTasks   = 2000                   // tasks in one call to the index: fast enough for its timeout on a busy machine
 	putCalls   = 2                      // calls to the index at a time
 	maxQueued  = 10000                  // tasks that wait for a put or are in one; for more there is no room
@@ -40,14 +42,17 @@ type indexer struct {
 	wait    time.Duration
 	timeout time.Duration
 	puts    *gather[[]task.Task, struct{}]
-	queued  atomic.Int64 // tasks that wait for a put, or are in one
+	waiting atomic.Int64  // callers that wait for a put
+	hurry   chan struct{} // one has come
+	ended   time.Time     // the last put; known to the lane
+	queued  atomic.Int64  // tasks that wait for a put, or are in one
 	room    *semaphore.Weighted
 }
 
 func newIndexer(cfg Config, index Index, b *backlog, m metrics) *indexer {
 	x := &indexer{
 		index: index, backlog: b, m: m, wait: cfg.IndexWait, timeout: cfg.PutTimeout, breaker: newBreaker(cfg.Logger),
-		room: semaphore.NewWeighted(maxQueued),
+		room: semaphore.NewWeighted(maxQueued), hurry: make(chan struct{}, 1),
 	}
 	x.puts = newGather(putLanes, putMost, x.flush)
 	return x
@@ -131,6 +136,12 @@ func (x *indexer) await(ctx context.Context, done <-chan struct{}, tasks int) {
 	if done == nil {
 		return
 	}
+	x.waiting.Add(1)
+	defer x.waiting.Add(-1)
+	select {
+	case x.hurry <- struct{}{}:
+	default:
+	}
 	limit := time.NewTimer(x.wait * time.Duration(1+tasks/waitTasks))
 	defer limit.Stop()
 	select {
@@ -197,6 +208,8 @@ func (x *indexer) close() { x.puts.close() }
 // flush puts what some callers have committed, or hands it to the backlog. Where that takes several calls to the index, one is
 // made while it takes another.
 func (x *indexer) flush(ctx context.Context, groups [][]task.Task) ([]struct{}, error) {
+	x.rest(groups)
+	defer func() { x.ended = time.Now() }()
 	var calls errgroup.Group
 	calls.SetLimit(putCalls)
 	for first := 0; first < len(groups); {
@@ -210,6 +223,21 @@ func (x *indexer) flush(ctx context.Context, groups [][]task.Task) ([]struct{}, 
 		first = end
 	}
 	return nil, calls.Wait()
+}
+
+// rest has puts of few tasks begin apart, so that each is shared by more: what it costs both sides is mostly the call.
+func (x *indexer) rest(groups [][]task.Task) {
+	few := restMost
+	for _, tasks := range groups {
+		few -= len(tasks)
+	}
+	if few <= 0 || x.waiting.Load() > 0 {
+		return
+	}
+	select {
+	case <-x.hurry:
+	case <-time.After(putRest - time.Since(x.ended)):
+	}
 }
 
 // flushSome is flush in one call to the index.

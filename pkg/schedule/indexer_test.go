@@ -293,6 +293,40 @@ func TestChangeComesAfterThePutOfTheMaking(t *testing.T) {
 	})
 }
 
+// Puts of few tasks that nobody waits for begin apart.
+func TestPutsRestUnlessSomebodyWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var puts []time.Duration
+		r := newRig(t, Config{}, func(context.Context, []task.Task) error {
+			puts = append(puts, time.Since(began))
+			return nil
+		}, &inbox{})
+		at := func(after time.Duration) {
+			time.Sleep(time.Until(began.Add(after)))
+			synctest.Wait()
+		}
+		const ms = time.Millisecond
+		at(10 * ms)
+		r.send(t.Context(), someTasks(1)) // at once
+		at(11 * ms)
+		r.send(t.Context(), someTasks(1)) // at 13
+		at(12 * ms)
+		r.send(t.Context(), someTasks(1)) // at 16, if nobody waited
+		at(14 * ms)
+		r.put(t.Context(), someTasks(1))
+		if took := time.Since(began); took != 14*ms {
+			t.Errorf("who waited for a put was answered at %v, want at once", took)
+		}
+		at(20 * ms)
+		r.close()
+		if diff := cmp.Diff([]time.Duration{10 * ms, 13 * ms, 14 * ms, 14 * ms}, puts); diff != "" {
+			t.Errorf("puts (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // Who lists tasks sees those whose making was answered before, unless the index hangs.
 func TestListWaitsForThePutsBefore(t *testing.T) {
 	t.Parallel()

@@ -85,6 +85,7 @@ func TestDeadlocksEndAllDoneExactlyOnce(t *testing.T) {
 	if got := w.number(t, "SELECT COUNT(*) FROM duetime_tasks"); got != workers*rounds {
 		t.Errorf("%d tasks, want %d", got, workers*rounds)
 	}
+	w.Close(t.Context()) // after the last put
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.puts) != workers*rounds {
