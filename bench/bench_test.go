@@ -40,30 +40,30 @@ type work struct {
 	do     func(*world)
 	opts   options
 	apart  bool // no part of a whole call
-	// turns are systems of which each run is on servers of its own and follows the others', the parts alone first: a
-	// machine's speed changes from minute to minute, and no ratio of theirs should compare one minute with another.
-	turns []string
-	parts func(*world) // measures the parts alone; nil without turns
+	// steps are what a work is made of whose systems take turns: those named, and the parts alone, whose steps are the
+	// limits. They run side by side, on servers of their own, and all but one have nothing to do at a time.
+	steps, parts func(*world) [][]step
+	turns        []string
 }
 
 // works stand in the order in which they are done. Their budgets are the table of bench/README.md.
 var works = []work{
 	{name: "raw", budget: time.Minute, quick: []string{report.Raw}, do: raw},
 	{
-		name: "accept", budget: 5 * time.Minute, quick: []string{report.Duetime, report.Asynq}, with: func(s system) bool { return s.accepts }, do: accept,
-		opts: options{workers: 64}, turns: []string{report.Duetime, report.Asynq, report.BullMQ}, parts: rawInserts,
+		name: "accept", budget: 6 * time.Minute, quick: []string{report.Duetime, report.Asynq}, with: func(s system) bool { return s.accepts },
+		opts: options{workers: 64}, steps: acceptSteps, parts: rawInserts, turns: []string{report.Duetime, report.Asynq, report.BullMQ},
 	},
 	{
-		name: "move", budget: 3 * time.Minute, with: func(s system) bool { return s.moves }, do: move,
-		turns: []string{report.Duetime}, parts: rawUpdates,
+		name: "move", budget: 3 * time.Minute, with: func(s system) bool { return s.moves },
+		steps: moveSteps, parts: rawUpdates, turns: []string{report.Duetime},
 	},
 	{name: "standing", budget: 4 * time.Minute, with: func(s system) bool { return s.stands }, do: standing, opts: options{shards: idleShards}},
 	{name: "rebuild", budget: 2 * time.Minute, with: ours, do: rebuild},
 	{name: "kill", budget: 8 * time.Minute, quick: []string{report.Duetime}, with: bursts, do: kill, opts: options{rescue: true}},
 	{name: "growth", budget: 21 * time.Minute / 2, with: func(s system) bool { return s.grows || ours(s) }, do: growth},
 	{name: "batches", budget: time.Minute / 2, quick: []string{report.Raw}, do: batches},
-	{name: "burst", budget: 12 * time.Minute, quick: []string{report.Duetime, report.BullMQ, report.RabbitMQ}, with: bursts, do: burst},
-	{name: "lag", budget: 12 * time.Minute, quick: []string{report.Duetime, report.River, report.BullMQ}, with: flows, do: lag},
+	{name: "burst", budget: 23 * time.Minute / 2, quick: []string{report.Duetime, report.BullMQ, report.RabbitMQ}, with: bursts, do: burst},
+	{name: "lag", budget: 23 * time.Minute / 2, quick: []string{report.Duetime, report.River, report.BullMQ}, with: flows, do: lag},
 	{name: "observed", budget: 3 * time.Minute, with: ours, do: observed, apart: true},
 	{name: "blocked", budget: time.Minute, with: func(s system) bool { return s.rabbitmq && !s.paces }, do: blocked},
 }
@@ -170,24 +170,23 @@ func (b *bench) chosen(w work) []system {
 // parts are what duetime is made of.
 var parts = system{name: report.Raw, title: "raw", redis: true}
 
-// do measures one work of one system after the other, each on servers of its own: first those that take turns.
+// do measures one work: first of the systems that take turns, then of one after the other.
 func (b *bench) do(t *testing.T, w work) {
 	t.Helper()
 	chosen := b.chosen(w)
-	takeTurns := func(s system) bool { return slices.Contains(w.turns, s.name) }
-	if slices.ContainsFunc(chosen, takeTurns) {
-		runs := b.runs
-		b.runs, b.left = 1, 0
-		for range runs {
-			b.measure(t, w.name, parts, w.parts, w.opts)
-			for _, s := range chosen {
-				if takeTurns(s) {
-					b.measure(t, w.name, s, w.do, w.opts)
-				}
+	if w.steps != nil {
+		rest := slices.DeleteFunc(slices.Clone(chosen), func(s system) bool { return slices.Contains(w.turns, s.name) })
+		if len(rest) < len(chosen) {
+			inTurns := slices.DeleteFunc(chosen, func(s system) bool { return !slices.Contains(w.turns, s.name) })
+			for range b.runs {
+				b.inTurns(t, w, inTurns)
 			}
 		}
-		b.runs = runs
-		chosen = slices.DeleteFunc(chosen, takeTurns)
+		chosen = rest
+		w.do = func(one *world) {
+			steps := w.steps(one)
+			one.repeat(func(int) { takeTurns(steps) })
+		}
 	}
 	for i, s := range chosen {
 		b.left = len(chosen) - i - 1
@@ -195,19 +194,31 @@ func (b *bench) do(t *testing.T, w work) {
 			b.results.Note("For want of time not measured: %s of %s.", w.name, s.title)
 			continue
 		}
-		b.measure(t, w.name, s, w.do, w.opts)
+		b.measure(t, w.name+"/"+s.name, w.name+" of "+s.name, func(t *testing.T) { w.do(b.open(t, s, w.opts)) })
 	}
 	b.save(t)
 }
 
-// measure has one system do something on fresh servers. What fails is told in the report.
-func (b *bench) measure(t *testing.T, work string, s system, do func(*world), opts options) {
+// inTurns is one run of systems that take turns, beside the parts alone.
+func (b *bench) inTurns(t *testing.T, w work, systems []system) {
+	t.Helper()
+	b.measure(t, w.name+"/in turns", w.name+" in turns", func(t *testing.T) {
+		all := [][][]step{w.parts(b.open(t, parts, w.opts))}
+		for _, s := range systems {
+			all = append(all, w.steps(b.open(t, s, w.opts)))
+		}
+		takeTurns(all...)
+	})
+}
+
+// measure does something on fresh servers. What fails is told in the report.
+func (b *bench) measure(t *testing.T, name, title string, do func(*testing.T)) {
 	t.Helper()
 	began := time.Now()
-	ok := t.Run(work+"/"+s.name, func(t *testing.T) { do(b.open(t, s, opts)) })
-	t.Logf("%s of %s: %v", work, s.name, time.Since(began).Round(100*time.Millisecond))
-	if failed := work + " of " + s.name; !ok && !slices.Contains(b.results.Failed, failed) {
-		b.results.Failed = append(b.results.Failed, failed)
+	ok := t.Run(name, do)
+	t.Logf("%s: %v", title, time.Since(began).Round(100*time.Millisecond))
+	if !ok && !slices.Contains(b.results.Failed, title) {
+		b.results.Failed = append(b.results.Failed, title)
 	}
 }
 

@@ -5,30 +5,31 @@ import (
 
 	"github.com/duetime/duetime/bench/protocol"
 	"github.com/duetime/duetime/bench/report"
-	"github.com/duetime/duetime/internal/pipelinetest"
 )
 
 // bulk is how many jobs one call of a bulk makes: the most that duetime takes.
 const bulk = 1000
 
-// accept measures how fast jobs are made with a durable row each.
-func accept(w *world) {
+// acceptSteps measure how fast jobs are made with a durable row each.
+func acceptSteps(w *world) [][]step {
 	w.running()
 	w.accept(64, 1, time.Second/2) // opens the connections
-	each := w.bench.seconds(2 * time.Second)
-	// The most rows come last: they keep servers busy behind the callers' backs for a while.
-	w.repeat(func(int) { w.record(report.Accept8, w.accept(8, 1, each)) })
-	w.repeat(func(int) { w.record(report.Accept64, w.accept(64, 1, each)) })
-	long := 2 * each // what was begun by its end counts less
-	w.repeat(func(int) {
-		w.record(report.AcceptBulk8, w.accept(8, bulk, long))
-		w.record(report.AcceptBulk64, w.accept(64, bulk, long))
-	})
+	of := func(m report.Metric, callers int, many int64, turns int, long time.Duration) []step {
+		return []step{{w, m, turns, w.bench.seconds(long), func(long time.Duration) amount { return w.accept(callers, many, long) }}}
+	}
+	return [][]step{
+		of(report.Accept8, 8, 1, 3, time.Second),
+		of(report.Accept64, 64, 1, 3, time.Second),
+		// The most rows come last: they keep servers busy behind the callers' backs for a while. What was begun by the end of
+		// a turn counts less in a long one.
+		of(report.AcceptBulk8, 8, bulk, 2, 3*time.Second),
+		of(report.AcceptBulk64, 64, bulk, 1, 3*time.Second),
+	}
 }
 
-// accept makes jobs for so long and tells how many a second, until the last one can fire: duetime answers once the rows have
-// committed, and its index may follow.
-func (w *world) accept(callers int, bulk int64, long time.Duration) float64 {
+// accept makes jobs for so long, until the last one can fire: duetime answers once the rows have committed, and its index may
+// follow.
+func (w *world) accept(callers int, bulk int64, long time.Duration) amount {
 	w.Helper()
 	var before int64
 	if ours(w.system) {
@@ -40,53 +41,43 @@ func (w *world) accept(callers int, bulk int64, long time.Duration) float64 {
 	})
 	w.next += r.Jobs + int64(callers)*bulk // as many numbers are left free
 	if !ours(w.system) {
-		return perSecond(r)
+		return amountOf(r)
 	}
 	w.indexed(before + r.Jobs)
-	return float64(r.Jobs) / time.Since(began).Seconds()
+	return amount{r.Jobs, time.Since(began)}
 }
-
-func perSecond(r protocol.Response) float64 { return float64(r.Jobs) * 1e6 / float64(max(r.Micros, 1)) }
 
 // pending are jobs that wait to be moved.
 type pending struct{ first, n, perOwner int64 }
 
-// move measures how fast pending jobs get another time.
-func move(w *world) {
+// moveSteps measure how fast pending jobs get another time.
+func moveSteps(w *world) [][]step {
 	w.running()
 	n := w.bench.count(100_000)
 	few := pending{w.preload(n, 2), n, 2} // as many as a player has
-	long := w.bench.seconds(3 * time.Second)
 	due := time.Now().Add(2 * farOff)
-	ask := func(op string, of pending, callers int, step, long time.Duration) protocol.Response {
-		due = due.Add(time.Hour)
-		r, err := w.producer.call(protocol.Request{
-			Op: op, First: of.first, Count: of.n, PerOwner: of.perOwner, Due: due.UnixMicro(), Step: step.Microseconds(), Callers: callers,
-			Seconds: long.Seconds(),
-		})
-		pipelinetest.Must(w, err)
-		return r
+	of := func(m report.Metric, op string, of pending, callers, turns int, apart, long time.Duration) step {
+		return step{w, m, turns, w.bench.seconds(long), func(long time.Duration) amount {
+			due = due.Add(time.Hour)
+			return amountOf(w.producer.must(w, protocol.Request{
+				Op: op, First: of.first, Count: of.n, PerOwner: of.perOwner, Due: due.UnixMicro(), Step: apart.Microseconds(), Callers: callers,
+				Seconds: long.Seconds(),
+			}))
+		}}
 	}
-	ask("move", few, workers, farStep, long) // opens the connections
-	w.repeat(func(int) { w.record(report.Moved, perSecond(ask("move", few, workers, farStep, long))) })
+	moved := of(report.Moved, "move", few, workers, 3, farStep, time.Second)
+	moved.do(time.Second) // opens the connections
 	if !ours(w.system) {
-		return
+		return [][]step{{moved}}
 	}
 	const perOwner = 100
 	many := pending{w.preload(n/10, perOwner), n / 10, perOwner}
-	w.repeat(func(int) {
-		var alone, together protocol.Response
-		const turns = 6 // a machine whose speed changes must not favour either
-		for range turns {
-			alone = plus(alone, ask("move", many, 1, farStep, long/turns))
-			together = plus(together, ask("moveowner", many, 1, time.Minute, long/turns))
-		}
-		w.record(report.MovedAlone, perSecond(alone))
-		w.record(report.MovedTogether, perSecond(together))
-	})
+	return [][]step{{moved}, {
+		of(report.MovedAlone, "move", many, 1, 6, farStep, time.Second/2),
+		of(report.MovedTogether, "moveowner", many, 1, 6, time.Minute, time.Second/2),
+	}}
 }
 
-// plus is what two requests did together, one after the other.
-func plus(a, b protocol.Response) protocol.Response {
-	return protocol.Response{Jobs: a.Jobs + b.Jobs, Micros: a.Micros + b.Micros}
+func amountOf(r protocol.Response) amount {
+	return amount{r.Jobs, time.Duration(r.Micros) * time.Microsecond}
 }

@@ -19,34 +19,38 @@ func raw(w *world) {
 	w.kafka()
 	p := newTopic(w)
 	long := w.bench.seconds(3 * time.Second)
-	w.repeat(func(int) { w.record(report.RawZAdd, w.fill(4, long, w.zadd)) })
+	w.repeat(func(int) { w.record(report.RawZAdd, w.fill(4, long, w.zadd).rate()) })
 	w.repeat(func(int) {
-		w.record(report.RawProduce, w.fill(8, long, p.produce))
+		w.record(report.RawProduce, w.fill(8, long, p.produce).rate())
 		w.record(report.RawFetch, p.fetch(w, long))
 	})
 }
 
-// rawInserts measures how fast rows are written.
-func rawInserts(w *world) {
+// rawInserts measure how fast rows are written.
+func rawInserts(w *world) [][]step {
 	s := newStatements(w)
-	long := w.bench.seconds(2 * time.Second)
-	w.fill(64, long/3, s.insert(1)) // opens the connections
-	w.record(report.RawInsert8, w.fill(8, long, s.insert(1)))
-	w.record(report.RawInsert64, w.fill(64, long, s.insert(1)))
-	// The most rows come last: the server writes their pages behind the callers' backs for a while.
-	w.record(report.RawInsert100, w.fill(8, long, s.insert(100)))
-	w.record(report.RawInsert1000, w.fill(8, long, s.insert(1000)))
+	w.fill(64, w.bench.seconds(time.Second/2), s.insert(1)) // opens the connections
+	return [][]step{
+		{w.limit(report.RawInsert8, 8, 3, s.insert(1))},
+		{w.limit(report.RawInsert64, 64, 3, s.insert(1))},
+		{w.limit(report.RawInsert100, 8, 2, s.insert(100)), w.limit(report.RawInsert1000, 8, 2, s.insert(1000))},
+	}
 }
 
-// rawUpdates measures how fast rows are moved: of each caller's, a thousand in turn.
-func rawUpdates(w *world) {
+// rawUpdates measure how fast rows are moved: of each caller's, a thousand in turn.
+func rawUpdates(w *world) [][]step {
 	s := newStatements(w)
-	long := w.bench.seconds(3 * time.Second)
-	swap, shift := s.swap(w, workers), s.shift(w)
-	w.fill(workers, long/3, swap) // opens the connections
-	w.record(report.RawSwap, w.fill(workers, long, swap))
-	w.record(report.RawSwapAlone, w.fill(1, long, s.swap(w, 1)))
-	w.record(report.RawShift, w.fill(1, long, shift))
+	swap := s.swap(w, workers)
+	w.fill(workers, w.bench.seconds(time.Second), swap) // opens the connections
+	return [][]step{
+		{w.limit(report.RawSwap, workers, 3, swap)},
+		{w.limit(report.RawSwapAlone, 1, 2, s.swap(w, 1)), w.limit(report.RawShift, 1, 2, s.shift(w))},
+	}
+}
+
+// limit is a step that repeats a call in turns of a second.
+func (w *world) limit(m report.Metric, callers, turns int, do call) step {
+	return step{w, m, turns, w.bench.seconds(time.Second), func(long time.Duration) amount { return w.fill(callers, long, do) }}
 }
 
 // batches measures what MariaDB does of a worker's batches, right before the bursts that are held against it.
@@ -59,8 +63,8 @@ func batches(w *world) {
 // call does something once and tells how much it was.
 type call func(ctx context.Context, caller int) (int, error)
 
-// fill repeats a call for so long from so many callers, and gives how much that was a second.
-func (w *world) fill(callers int, long time.Duration, do call) float64 {
+// fill repeats a call for so long from so many callers.
+func (w *world) fill(callers int, long time.Duration, do call) amount {
 	w.Helper()
 	var made atomic.Int64
 	group, ctx := errgroup.WithContext(w.Context())
@@ -78,7 +82,7 @@ func (w *world) fill(callers int, long time.Duration, do call) float64 {
 		})
 	}
 	pipelinetest.Must(w, group.Wait())
-	return float64(made.Load()) / time.Since(began).Seconds()
+	return amount{made.Load(), time.Since(began)}
 }
 
 // zadd adds a pipeline of 100 members, as long as those of the index, to 16 sets in turn.

@@ -40,6 +40,8 @@ type world struct {
 	env        queue.Env
 	db         *sql.DB
 	redis      *redis.Client
+	own        []freezer               // servers
+	frozen     bool                    // they and duetime's processes stand still
 	deployment pipelinetest.Deployment // of duetime
 	event      *pipelinetest.App       // of duetime, once they run
 	daemon     *pipelinetest.App
@@ -102,7 +104,7 @@ func (w *world) servers() {
 	mariadb, err := pipelinetest.StartMariaDB(w.folder("mariadb"), "--innodb-flush-log-at-trx-commit=1",
 		"--innodb-buffer-pool-size="+buffer, "--innodb-log-file-size="+log)
 	pipelinetest.Must(w, err)
-	pipelinetest.Own(w, mariadb.Server)
+	w.owns(mariadb.Server)
 	w.deployment.DSN = mariadb.NewSchema(w)
 	w.env.MySQL = w.deployment.DSN + "?interpolateParams=true" // one round trip a statement instead of two
 	w.db, err = sql.Open("mysql", w.env.MySQL)
@@ -118,7 +120,7 @@ func (w *world) servers() {
 		s, err := pipelinetest.StartRedis(w.folder("redis"), "--appendonly", "yes", "--appendfsync", "everysec",
 			"--hz", cmp.Or(w.system.redisHz, "10"))
 		pipelinetest.Must(w, err)
-		pipelinetest.Own(w, s.Server)
+		w.owns(s.Server)
 		w.env.Redis, w.deployment.Redis = s.Addr(), s.Addr()
 		w.redis = redis.NewClient(&redis.Options{Addr: s.Addr()})
 		w.Cleanup(func() { _ = w.redis.Close() })
@@ -131,12 +133,18 @@ func (w *world) servers() {
 	}
 }
 
+// owns removes the server after the test.
+func (w *world) owns(s *pipelinetest.Server) {
+	pipelinetest.Own(w, s)
+	w.own = append(w.own, s)
+}
+
 // kafka starts Kafka.
 func (w *world) kafka() {
 	w.Helper()
 	s, err := pipelinetest.StartKafka(w.folder("kafka"))
 	pipelinetest.Must(w, err)
-	pipelinetest.Own(w, s.Server)
+	w.owns(s.Server)
 	w.deployment.Kafka = s.Addr()
 }
 
@@ -146,7 +154,7 @@ func (w *world) deploy() {
 	w.kafka()
 	s, err := pipelinetest.StartZooKeeper(w.folder("zookeeper"))
 	pipelinetest.Must(w, err)
-	pipelinetest.Own(w, s.Server)
+	w.owns(s.Server)
 	w.deployment.ZooKeeper, w.deployment.Namespace = s.Addr(), "bench"
 	if n := w.options.shards; n > 0 {
 		w.deployment.Rules = append(w.deployment.Rules, "DUETIME_SHARDS="+strconv.Itoa(n))
