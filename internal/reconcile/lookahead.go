@@ -20,7 +20,7 @@ type lookahead struct {
 func (l *lookahead) pass(ctx context.Context, now clock) (loop.Result, error) {
 	l.breath = l.r.breath(false)
 	l.left = 0 // what it looks at is due soon
-	soon := now().Add(task.MaxLead + flight)
+	soon := landing(now)
 	near := soon.Add(2 * l.r.cfg.Interval)
 	end := now().Add(l.r.cfg.Lookahead)
 	if err := l.sweep(ctx, soon, near, now); err != nil {
@@ -37,10 +37,22 @@ func (l *lookahead) pass(ctx context.Context, now clock) (loop.Result, error) {
 	return loop.Result{}, nil
 }
 
-// sweep mends all pending rows due in [from, to).
+// landing is the moment before which a row's hint may be under way: then it rightly stands nowhere.
+func landing(now clock) time.Time { return now().Add(task.MaxLead + flight) }
+
+// sweep mends all pending rows due in [from, to), but for those whose hint may be under way when their page comes.
 func (l *lookahead) sweep(ctx context.Context, from, to time.Time, now clock) error {
 	var after task.Cursor
-	for from.Before(to) {
+	for {
+		if soon := landing(now); from.Before(soon) {
+			from = soon
+		}
+		if !from.Before(to) {
+			return nil
+		}
+		if after.At.Before(from) {
+			after = task.Cursor{}
+		}
 		n := l.page()
 		rows, err := l.r.store.Pending(ctx, from, to, after, n)
 		if err != nil {
@@ -58,5 +70,4 @@ func (l *lookahead) sweep(ctx context.Context, from, to time.Time, now clock) er
 		}
 		after = behind(rows)
 	}
-	return nil
 }

@@ -341,6 +341,13 @@ func TestCalmPassesRestBetweenTheirPages(t *testing.T) {
 	if l.looked != 1 {
 		t.Errorf("lookahead: %d rows since the last rest, want 1", l.looked)
 	}
+	was := w.now
+	w.between(func() { w.now = was.Add(time.Minute) })
+	w.run(t, l.pass)
+	if l.looked != 0 {
+		t.Errorf("lookahead: %d rows after a rest in which they became due, want none", l.looked)
+	}
+	w.now = was
 
 	late := make([]task.Task, overduePages*page+1)
 	for i := range late {
