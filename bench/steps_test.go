@@ -14,8 +14,7 @@ type step struct {
 	world  *world
 	metric report.Metric
 	turns  int
-	long   time.Duration // of a turn
-	do     func(long time.Duration) amount
+	do     func() amount // one turn
 }
 
 // amount is what was done in some time.
@@ -63,7 +62,7 @@ func alternate(worlds []*world, steps []step) {
 		for _, i := range order {
 			if s := steps[i]; turn < s.turns {
 				alone(worlds, s.world)
-				amounts[i] = amounts[i].plus(s.do(s.long))
+				amounts[i] = amounts[i].plus(s.do())
 			}
 		}
 		slices.Reverse(order)
@@ -86,10 +85,11 @@ func alone(worlds []*world, one *world) {
 // freeze stops all processes of the world but those that make and run jobs, which have nothing to do.
 func (w *world) freeze() {
 	w.Helper()
+	if w.frozen {
+		return
+	}
 	for _, p := range w.processes() {
-		if !w.frozen {
-			pipelinetest.Must(w, p.Freeze())
-		}
+		pipelinetest.Must(w, p.Freeze())
 	}
 	w.frozen = true
 }

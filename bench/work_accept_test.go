@@ -15,7 +15,7 @@ func acceptSteps(w *world) [][]step {
 	w.running()
 	w.accept(64, 1, time.Second/2) // opens the connections
 	of := func(m report.Metric, callers int, many int64, turns int, long time.Duration) []step {
-		return []step{{w, m, turns, w.bench.seconds(long), func(long time.Duration) amount { return w.accept(callers, many, long) }}}
+		return []step{{w, m, turns, func() amount { return w.accept(callers, many, w.bench.seconds(long)) }}}
 	}
 	return [][]step{
 		of(report.Accept8, 8, 1, 3, time.Second),
@@ -57,16 +57,16 @@ func moveSteps(w *world) [][]step {
 	few := pending{w.preload(n, 2), n, 2} // as many as a player has
 	due := time.Now().Add(2 * farOff)
 	of := func(m report.Metric, op string, of pending, callers, turns int, apart, long time.Duration) step {
-		return step{w, m, turns, w.bench.seconds(long), func(long time.Duration) amount {
+		return step{w, m, turns, func() amount {
 			due = due.Add(time.Hour)
 			return amountOf(w.producer.must(w, protocol.Request{
 				Op: op, First: of.first, Count: of.n, PerOwner: of.perOwner, Due: due.UnixMicro(), Step: apart.Microseconds(), Callers: callers,
-				Seconds: long.Seconds(),
+				Seconds: w.bench.seconds(long).Seconds(),
 			}))
 		}}
 	}
 	moved := of(report.Moved, "move", few, workers, 3, farStep, time.Second)
-	moved.do(time.Second) // opens the connections
+	moved.do() // opens the connections
 	if !ours(w.system) {
 		return [][]step{{moved}}
 	}

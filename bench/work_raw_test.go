@@ -50,7 +50,7 @@ func rawUpdates(w *world) [][]step {
 
 // limit is a step that repeats a call in turns of a second.
 func (w *world) limit(m report.Metric, callers, turns int, do call) step {
-	return step{w, m, turns, w.bench.seconds(time.Second), func(long time.Duration) amount { return w.fill(callers, long, do) }}
+	return step{w, m, turns, func() amount { return w.fill(callers, w.bench.seconds(time.Second), do) }}
 }
 
 // batches measures what MariaDB does of a worker's batches, right before the bursts that are held against it.
