@@ -66,13 +66,7 @@ func workerKilled(t *testing.T, d *drill) {
 	d.awaitCalm(t)
 	before := other.Metric(t, alreadyDone)
 	d.fault(t, "before the offsets' commit", takeover, func() {
-		cut := d.clock()
-		victim.links.kafka.CutUpstream()
-		var ahead int
-		pipelinetest.Await(t, "effects whose offsets are not committed", func() bool {
-			ahead = d.effectsAhead(t, cut)
-			return ahead > 0
-		})
+		ahead := d.cutUntilAhead(t, victim)
 		pipelinetest.Must(t, victim.Kill())
 		victim.links.kafka.Heal()
 		d.note(t, "worker killed with %d effects committed and their offsets not", ahead)
@@ -82,6 +76,26 @@ func workerKilled(t *testing.T, d *drill) {
 	})
 	d.restart(t, victim)
 	d.awaitCalm(t)
+}
+
+// cutUntilAhead cuts the worker off from Kafka, upstream, until it has effects whose offsets are not committed, and tells how
+// many. The cut lets one fetch be answered; that one is empty where nothing became due just then, and the worker is cut
+// off once more, after a while in which it kept its session.
+func (d *drill) cutUntilAhead(t *testing.T, s *seat) (ahead int) {
+	t.Helper()
+	pipelinetest.Await(t, "effects whose offsets are not committed", func() bool {
+		cut := d.clock()
+		s.links.kafka.CutUpstream()
+		for end := time.Now().Add(kafkaSession / 2); ahead == 0 && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+			ahead = d.effectsAhead(t, cut)
+		}
+		if ahead == 0 {
+			s.links.kafka.Heal()
+			d.awaitCalm(t)
+		}
+		return ahead > 0
+	})
+	return ahead
 }
 
 // awaitCalm waits until no task is late any more.
