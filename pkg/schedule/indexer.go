@@ -23,7 +23,7 @@ const (
 	breakAfter = 3                      // failed puts in a row after which the index counts as away
 	breakFor   = 250 * time.Millisecond // then one put tries whether it is back
 	putMost    = 256                    // callers that share one
-	putRest    = 3 * time.Millisecond   // from one put to the next, if that is of few tasks and nobody waits for it
+	putRest    = 5 * time.Millisecond   // from one put to the next, if that is of few tasks and nobody waits for it
 	restMost   = 100                    // few are fewer
 	putTasks   = 2000                   // tasks in one call to the index: fast enough for its timeout on a busy machine
 	putCalls   = 2                      // calls to the index at a time

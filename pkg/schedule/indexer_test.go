@@ -311,17 +311,17 @@ func TestPutsRestUnlessSomebodyWaits(t *testing.T) {
 		at(10 * ms)
 		r.send(t.Context(), someTasks(1)) // at once
 		at(11 * ms)
-		r.send(t.Context(), someTasks(1)) // at 13
-		at(12 * ms)
-		r.send(t.Context(), someTasks(1)) // at 16, if nobody waited
-		at(14 * ms)
+		r.send(t.Context(), someTasks(1)) // at 15
+		at(16 * ms)
+		r.send(t.Context(), someTasks(1)) // at 20, if nobody waited
+		at(18 * ms)
 		r.put(t.Context(), someTasks(1))
-		if took := time.Since(began); took != 14*ms {
+		if took := time.Since(began); took != 18*ms {
 			t.Errorf("who waited for a put was answered at %v, want at once", took)
 		}
-		at(20 * ms)
+		at(30 * ms)
 		r.close()
-		if diff := cmp.Diff([]time.Duration{10 * ms, 13 * ms, 14 * ms, 14 * ms}, puts); diff != "" {
+		if diff := cmp.Diff([]time.Duration{10 * ms, 15 * ms, 18 * ms, 18 * ms}, puts); diff != "" {
 			t.Errorf("puts (-want +got):\n%s", diff)
 		}
 	})
