@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"container/heap"
 	"context"
+	"encoding/binary"
+	"slices"
 	"sync"
 	"time"
 
@@ -95,7 +97,7 @@ func (h *hold) add(e *held) {
 func (h *hold) push(e *held) {
 	line := &h.lanes[e.lane]
 	heap.Push(line, e)
-	if (*line)[0] == e {
+	if (*line)[0].held == e {
 		h.signal(e.lane)
 	}
 }
@@ -136,13 +138,13 @@ func (h *hold) due(l lane, n int) ([]*held, time.Duration) {
 	now, line := h.clock.Now(), &h.lanes[l]
 	until := now
 	if len(*line) > 0 {
-		if next := (*line)[0].at; next.After(now) && !next.After(now.Add(lead)) {
+		if next := line.next(); next.After(now) && !next.After(now.Add(lead)) {
 			until = next // and nothing after it, for which it would have to wait
 		}
 	}
 	var taken []*held
 	mine := map[string]bool{}
-	for len(*line) > 0 && len(taken) < n && !(*line)[0].at.After(until) {
+	for len(*line) > 0 && len(taken) < n && !line.next().After(until) {
 		e := heap.Pop(line).(*held) //nolint:forcetypeassert // The heap holds nothing else.
 		if o := h.busy[e.hint.Owner]; o != nil && !mine[e.hint.Owner] {
 			o.waiting = append(o.waiting, e)
@@ -158,7 +160,7 @@ func (h *hold) due(l lane, n int) ([]*held, time.Duration) {
 	if len(taken) > 0 {
 		h.signal(l) // the caller won't be there for the next moment: an idle runner must set its timer anew
 	}
-	return taken, (*line)[0].at.Sub(now.Add(lead))
+	return taken, line.next().Sub(now.Add(lead))
 }
 
 // release gives back what take gave: the settled ones leave, the others wait for the time in their at. It gives those
@@ -272,9 +274,10 @@ func (h *hold) recall(patience time.Duration) {
 	now := h.clock.Now()
 	for l, line := range h.lanes {
 		recalled := false
-		for _, e := range line {
-			if e.at.Sub(now) > patience {
-				e.at, e.since, recalled = now, now, true
+		for i, s := range line {
+			if s.at.Sub(now) > patience {
+				s.at, s.since, recalled = now, now, true
+				line[i] = turnOf(s.held)
 			}
 		}
 		if recalled {
@@ -293,45 +296,42 @@ func (h *hold) excuse() {
 
 func (h *hold) renew() {
 	now := h.clock.Now()
-	begin := func(waiting []*held) {
-		for _, e := range waiting {
-			if e.since.Before(now) {
-				e.since = now
-			}
+	begin := func(e *held) {
+		if e.since.Before(now) {
+			e.since = now
 		}
 	}
 	for _, line := range h.lanes {
-		begin(line)
+		for _, s := range line {
+			begin(s.held)
+		}
 	}
 	for _, o := range h.busy {
 		o.since = now
-		begin(o.waiting)
+		for _, e := range o.waiting {
+			begin(e)
+		}
 	}
 }
 
 // sweep removes the waiting hints that match.
 func (h *hold) sweep(match func(*held) bool, remove func(*held)) {
-	filter := func(es []*held) []*held {
-		kept := es[:0]
-		for _, e := range es {
-			if match(e) {
-				remove(e)
-			} else {
-				kept = append(kept, e)
-			}
+	removed := func(e *held) bool {
+		if !match(e) {
+			return false
 		}
-		clear(es[len(kept):])
-		return kept
+		remove(e)
+		return true
 	}
 	for l := range h.lanes {
 		before := len(h.lanes[l])
-		h.lanes[l] = filter(h.lanes[l])
+		h.lanes[l] = slices.DeleteFunc(h.lanes[l], func(s turn) bool { return removed(s.held) })
 		if len(h.lanes[l]) != before {
 			heap.Init(&h.lanes[l])
 		}
 	}
 	for _, o := range h.busy {
-		o.waiting = filter(o.waiting)
+		o.waiting = slices.DeleteFunc(o.waiting, removed)
 	}
 }
 
@@ -344,21 +344,41 @@ func (h *hold) size() int {
 
 // timeline is a heap of hints by time, and by id where many are due at once: those that are taken together are neighbours in
 // the table then, and lock and change few of its pages.
-type timeline []*held
+type timeline []turn
+
+// turn has what a hint is ordered by beside it, since looking at the hints themselves takes a burst's runner longer than all
+// else that it does here.
+type turn struct {
+	*held
+
+	nano int64  // of at
+	head uint64 // of the id
+}
+
+func turnOf(e *held) turn {
+	return turn{held: e, nano: e.at.UnixNano(), head: binary.BigEndian.Uint64(e.hint.ID[:])}
+}
+
+// next is when the first hint is to be looked at.
+func (t timeline) next() time.Time { return t[0].at }
 
 func (t timeline) Len() int { return len(t) }
 func (t timeline) Less(i, j int) bool {
-	if c := t[i].at.Compare(t[j].at); c != 0 {
-		return c < 0
+	a, b := &t[i], &t[j]
+	switch {
+	case a.nano != b.nano:
+		return a.nano < b.nano
+	case a.head != b.head:
+		return a.head < b.head
 	}
-	return bytes.Compare(t[i].hint.ID[:], t[j].hint.ID[:]) < 0
+	return bytes.Compare(a.hint.ID[:], b.hint.ID[:]) < 0
 }
 func (t timeline) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
-func (t *timeline) Push(x any)   { *t = append(*t, x.(*held)) } //nolint:forcetypeassert // As above.
+func (t *timeline) Push(x any)   { *t = append(*t, turnOf(x.(*held))) } //nolint:forcetypeassert // As above.
 func (t *timeline) Pop() any {
 	old := *t
-	last := old[len(old)-1]
-	old[len(old)-1] = nil
+	last := old[len(old)-1].held
+	old[len(old)-1] = turn{}
 	*t = old[:len(old)-1]
 	return last
 }
