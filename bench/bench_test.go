@@ -27,6 +27,8 @@ type bench struct {
 	began   time.Time
 	until   time.Time // when the present work's time is up
 	left    int       // systems of the present work that have not begun yet
+	repeats int       // runs that a world makes by itself: all, or one of a round
+	round   int       // rounds that were made before
 }
 
 // work is one of the things that are measured.
@@ -44,14 +46,17 @@ type work struct {
 	// limits. They run side by side, on servers of their own, and all but one have nothing to do at a time.
 	steps, parts func(*world) [][]step
 	turns        []string
+	// rounds are the systems, of a work without steps, that all make one run before any makes the next, on fresh servers
+	// each time: too much for turns, and yet to be compared.
+	rounds []string
 }
 
 // works stand in the order in which they are done. Their budgets are the table of bench/README.md.
 var works = []work{
-	{name: "raw", budget: time.Minute, quick: []string{report.Raw}, do: raw},
+	{name: "raw", budget: time.Minute, quick: []string{report.Raw}, with: limits, do: raw},
 	{
 		name: "accept", budget: 6 * time.Minute, quick: []string{report.Duetime, report.Asynq}, with: func(s system) bool { return s.accepts },
-		opts: options{workers: 64}, steps: acceptSteps, parts: rawInserts, turns: []string{report.Duetime, report.Asynq, report.BullMQ},
+		opts: options{workers: 64}, steps: acceptSteps, parts: rawInserts, turns: []string{report.Duetime, report.Asynq},
 	},
 	{
 		name: "move", budget: 3 * time.Minute, with: func(s system) bool { return s.moves },
@@ -61,14 +66,18 @@ var works = []work{
 	{name: "rebuild", budget: 2 * time.Minute, with: ours, do: rebuild},
 	{name: "kill", budget: 8 * time.Minute, with: bursts, do: kill, opts: options{rescue: true}},
 	{name: "growth", budget: 21 * time.Minute / 2, with: func(s system) bool { return s.grows || ours(s) }, do: growth},
-	{name: "batches", budget: time.Minute / 2, quick: []string{report.Raw}, do: batches},
-	{name: "burst", budget: 23 * time.Minute / 2, quick: []string{report.Duetime, report.BullMQ}, with: bursts, do: burst},
+	{
+		name: "burst", budget: 12 * time.Minute, quick: []string{report.Raw, report.Duetime, report.BullMQ},
+		with: func(s system) bool { return limits(s) || bursts(s) }, do: burst,
+		rounds: []string{report.Raw, report.Duetime, report.River, report.RabbitMQ, report.Scan},
+	},
 	{name: "lag", budget: 23 * time.Minute / 2, quick: []string{report.Duetime, report.River, report.BullMQ}, with: flows, do: lag},
 	{name: "observed", budget: 3 * time.Minute, with: ours, do: observed, apart: true},
 	{name: "blocked", budget: time.Minute, with: func(s system) bool { return s.rabbitmq && !s.paces }, do: blocked},
 }
 
-func ours(s system) bool { return s.name == report.Duetime }
+func ours(s system) bool   { return s.name == report.Duetime }
+func limits(s system) bool { return s.name == report.Raw }
 
 // flows are all but the one whose head blocks: it would wait for what is pending far off.
 func flows(s system) bool { return !s.rabbitmq || s.paces }
@@ -152,15 +161,12 @@ func fromEnv(t *testing.T, name string, take func(string) error) {
 
 // chosen are the systems of a work.
 func (b *bench) chosen(w work) []system {
-	if w.with == nil {
-		return []system{parts}
-	}
 	names := os.Getenv("BENCH_SYSTEMS")
-	return slices.DeleteFunc(slices.Clone(systems), func(s system) bool {
+	return slices.DeleteFunc(append([]system{parts}, systems...), func(s system) bool {
 		switch {
 		case !w.with(s):
 			return true
-		case names != "":
+		case names != "" && !limits(s):
 			return !slices.Contains(strings.Split(names, ","), s.name)
 		}
 		return b.quick && !slices.Contains(w.quick, s.name)
@@ -170,33 +176,52 @@ func (b *bench) chosen(w work) []system {
 // parts are what duetime is made of.
 var parts = system{name: report.Raw, title: "raw", redis: true}
 
-// do measures one work: first of the systems that take turns, then of one after the other.
+// do measures one work: first of the systems that take turns or go round, then of one after the other.
 func (b *bench) do(t *testing.T, w work) {
 	t.Helper()
 	chosen := b.chosen(w)
+	together := func(s system) bool { return slices.Contains(w.turns, s.name) || slices.Contains(w.rounds, s.name) }
+	rest := slices.DeleteFunc(slices.Clone(chosen), together)
+	if len(rest) < len(chosen) {
+		b.together(t, w, slices.DeleteFunc(chosen, func(s system) bool { return !together(s) }))
+	}
 	if w.steps != nil {
-		rest := slices.DeleteFunc(slices.Clone(chosen), func(s system) bool { return slices.Contains(w.turns, s.name) })
-		if len(rest) < len(chosen) {
-			inTurns := slices.DeleteFunc(chosen, func(s system) bool { return !slices.Contains(w.turns, s.name) })
-			for range b.runs {
-				b.inTurns(t, w, inTurns)
-			}
-		}
-		chosen = rest
 		w.do = func(one *world) {
 			steps := w.steps(one)
 			one.repeat(func(int) { takeTurns(steps) })
 		}
 	}
-	for i, s := range chosen {
-		b.left = len(chosen) - i - 1
+	b.repeats, b.round = b.runs, 0
+	for i, s := range rest {
+		b.left = len(rest) - i - 1
 		if s.spare && time.Since(b.began) > longest {
 			b.results.Note("For want of time not measured: %s of %s.", w.name, s.title)
 			continue
 		}
-		b.measure(t, w.name+"/"+s.name, w.name+" of "+s.name, func(t *testing.T) { w.do(b.open(t, s, w.opts)) })
+		b.single(t, w, s)
 	}
 	b.save(t)
+}
+
+// together makes all runs of systems that take turns or go round.
+func (b *bench) together(t *testing.T, w work, systems []system) {
+	t.Helper()
+	b.repeats = 1
+	for b.round = range b.runs {
+		if w.steps != nil {
+			b.inTurns(t, w, systems)
+			continue
+		}
+		for _, s := range systems {
+			b.single(t, w, s)
+		}
+	}
+}
+
+// single measures a work of one system on fresh servers.
+func (b *bench) single(t *testing.T, w work, s system) {
+	t.Helper()
+	b.measure(t, w.name+"/"+s.name, w.name+" of "+s.name, func(t *testing.T) { w.do(b.open(t, s, w.opts)) })
 }
 
 // inTurns is one run of systems that take turns, beside the parts alone.

@@ -2,6 +2,7 @@ package bench_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -45,11 +46,11 @@ func TestChosen(t *testing.T) {
 		what, work, systems string
 		want                []string
 	}{
-		{"all", "burst", "", append(main, alternatives...)},
-		{"all", "burst", "heap,river", []string{"river", "heap"}},
+		{"all", "burst", "", slices.Concat([]string{"raw"}, main, alternatives)},
+		{"all", "burst", "heap,river", []string{"raw", "river", "heap"}},
 		{"all", "blocked", "", []string{"rabbitmq-ttl"}},
 		{"all", "rebuild", "", []string{"duetime"}},
-		{"quick", "burst", "", []string{"duetime", "bullmq"}},
+		{"quick", "burst", "", []string{"raw", "duetime", "bullmq"}},
 		{"quick", "raw", "", []string{"raw"}},
 		{"quick", "lag", "", []string{"duetime", "river", "bullmq"}},
 	} {

@@ -164,8 +164,8 @@ func (w *world) often() int {
 // time: one run for each that is still to come.
 func (w *world) repeat(do func(run int)) {
 	began := time.Now()
-	for run := range w.bench.runs {
-		do(run)
+	for run := range w.bench.repeats {
+		do(w.bench.round + run)
 		w.first = cmp.Or(w.first, time.Since(w.opened)) // its start included
 		once := time.Since(began) / time.Duration(run+1)
 		need := once + time.Duration(w.bench.left)*w.first

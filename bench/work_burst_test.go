@@ -6,9 +6,13 @@ import (
 	"github.com/duetime/duetime/bench/report"
 )
 
-// burst measures how long many jobs take that are due at one instant.
+// burst measures how long many jobs take that are due at one instant, and what MariaDB alone does of a worker's batches.
 func burst(w *world) {
 	n := w.bench.pick(50_000, 20_000)
+	if limits(w.system) {
+		batches(w, n)
+		return
+	}
 	w.work(true)
 	w.repeat(func(run int) {
 		took, samples := w.drain(n)

@@ -53,11 +53,11 @@ func (w *world) limit(m report.Metric, callers, turns int, do call) step {
 	return step{w, m, turns, func() amount { return w.fill(callers, w.bench.seconds(time.Second), do) }}
 }
 
-// batches measures what MariaDB does of a worker's batches, right before the bursts that are held against it.
-func batches(w *world) {
+// batches measures what MariaDB does of a worker's batches.
+func batches(w *world, n int64) {
 	s := newStatements(w)
 	s.batches(w, warmUp)
-	w.repeat(func(int) { w.record(report.RawBatch, s.batches(w, w.bench.pick(50_000, 20_000))) })
+	w.repeat(func(int) { w.record(report.RawBatch, s.batches(w, n)) })
 }
 
 // call does something once and tells how much it was.
