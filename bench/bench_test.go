@@ -71,7 +71,7 @@ var works = []work{
 		with: func(s system) bool { return limits(s) || bursts(s) }, do: burst,
 		rounds: []string{report.Raw, report.Duetime, report.River, report.RabbitMQ, report.Scan},
 	},
-	{name: "lag", budget: 23 * time.Minute / 2, quick: []string{report.Duetime, report.River, report.BullMQ}, with: flows, do: lag},
+	{name: "lag", budget: 23 * time.Minute / 2, quick: []string{report.Duetime, report.BullMQ}, with: flows, do: lag},
 	{name: "observed", budget: 3 * time.Minute, with: ours, do: observed, apart: true},
 	{name: "blocked", budget: time.Minute, with: func(s system) bool { return s.rabbitmq && !s.paces }, do: blocked},
 }

@@ -52,7 +52,7 @@ func TestChosen(t *testing.T) {
 		{"all", "rebuild", "", []string{"duetime"}},
 		{"quick", "burst", "", []string{"raw", "duetime", "bullmq"}},
 		{"quick", "raw", "", []string{"raw"}},
-		{"quick", "lag", "", []string{"duetime", "river", "bullmq"}},
+		{"quick", "lag", "", []string{"duetime", "bullmq"}},
 	} {
 		t.Setenv("BENCH_SYSTEMS", c.systems)
 		if diff := cmp.Diff(c.want, names(bench{quick: c.what == "quick"}, c.work)); diff != "" {
