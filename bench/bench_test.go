@@ -53,7 +53,7 @@ type work struct {
 
 // works stand in the order in which they are done. Their budgets are the table of bench/README.md.
 var works = []work{
-	{name: "raw", budget: time.Minute, quick: []string{report.Raw}, with: limits, do: raw},
+	{name: "raw", budget: time.Minute, quick: []string{report.Raw}, do: raw},
 	{
 		name: "accept", budget: 6 * time.Minute, quick: []string{report.Duetime, report.Asynq}, with: func(s system) bool { return s.accepts },
 		opts: options{workers: 64}, steps: acceptSteps, parts: rawInserts, turns: []string{report.Duetime, report.Asynq},
@@ -67,17 +67,15 @@ var works = []work{
 	{name: "kill", budget: 8 * time.Minute, with: bursts, do: kill, opts: options{rescue: true}},
 	{name: "growth", budget: 21 * time.Minute / 2, with: func(s system) bool { return s.grows || ours(s) }, do: growth},
 	{
-		name: "burst", budget: 12 * time.Minute, quick: []string{report.Raw, report.Duetime, report.BullMQ},
-		with: func(s system) bool { return limits(s) || bursts(s) }, do: burst,
-		rounds: []string{report.Raw, report.Duetime, report.River, report.RabbitMQ, report.Scan},
+		name: "burst", budget: 12 * time.Minute, quick: []string{report.Duetime, report.BullMQ}, with: bursts, do: burst,
+		rounds: []string{report.Duetime, report.River, report.RabbitMQ, report.Scan},
 	},
 	{name: "lag", budget: 23 * time.Minute / 2, quick: []string{report.Duetime, report.BullMQ}, with: flows, do: lag},
 	{name: "observed", budget: 3 * time.Minute, with: ours, do: observed, apart: true},
 	{name: "blocked", budget: time.Minute, with: func(s system) bool { return s.rabbitmq && !s.paces }, do: blocked},
 }
 
-func ours(s system) bool   { return s.name == report.Duetime }
-func limits(s system) bool { return s.name == report.Raw }
+func ours(s system) bool { return s.name == report.Duetime }
 
 // flows are all but the one whose head blocks: it would wait for what is pending far off.
 func flows(s system) bool { return !s.rabbitmq || s.paces }
@@ -161,12 +159,15 @@ func fromEnv(t *testing.T, name string, take func(string) error) {
 
 // chosen are the systems of a work.
 func (b *bench) chosen(w work) []system {
+	if w.with == nil {
+		return []system{parts}
+	}
 	names := os.Getenv("BENCH_SYSTEMS")
-	return slices.DeleteFunc(append([]system{parts}, systems...), func(s system) bool {
+	return slices.DeleteFunc(slices.Clone(systems), func(s system) bool {
 		switch {
 		case !w.with(s):
 			return true
-		case names != "" && !limits(s):
+		case names != "":
 			return !slices.Contains(strings.Split(names, ","), s.name)
 		}
 		return b.quick && !slices.Contains(w.quick, s.name)

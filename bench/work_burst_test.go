@@ -6,21 +6,25 @@ import (
 	"github.com/duetime/duetime/bench/report"
 )
 
-// burst measures how long many jobs take that are due at one instant, and what MariaDB alone does of a worker's batches.
+// burst measures how long many jobs take that are due at one instant; around each of duetime's also what MariaDB alone does
+// of a worker's batches.
 func burst(w *world) {
 	n := w.bench.pick(50_000, 20_000)
-	if limits(w.system) {
-		batches(w, n)
-		return
+	alone := func() {}
+	if ours(w.system) {
+		alone = batches(w.bench.open(w.TB, parts, w.options), n)
 	}
 	w.work(true)
 	w.repeat(func(run int) {
+		alone()
 		took, samples := w.drain(n)
 		w.record(report.BurstEffect, took.Seconds())
 		w.record(report.BurstEffectRate, float64(n)/took.Seconds())
 		if run == 0 {
 			w.curve(report.PlotBurst, drained(samples))
 		}
+		time.Sleep(w.bench.seconds(3 * time.Second)) // the index still drops what was done
+		alone()
 	})
 	if w.bench.quick {
 		return

@@ -53,11 +53,20 @@ func (w *world) limit(m report.Metric, callers, turns int, do call) step {
 	return step{w, m, turns, func() amount { return w.fill(callers, w.bench.seconds(time.Second), do) }}
 }
 
-// batches measures what MariaDB does of a worker's batches.
-func batches(w *world, n int64) {
+// batches measures what MariaDB does of a worker's batches: each second call records what it and the one before did.
+func batches(w *world, n int64) func() {
 	s := newStatements(w)
 	s.batches(w, warmUp)
-	w.repeat(func(int) { w.record(report.RawBatch, s.batches(w, n)) })
+	before := 0.0
+	return func() {
+		rate := s.batches(w, n)
+		if before == 0 {
+			before = rate
+			return
+		}
+		w.record(report.RawBatch, (before+rate)/2)
+		before = 0
+	}
 }
 
 // call does something once and tells how much it was.
