@@ -10,21 +10,20 @@ import (
 // of a worker's batches.
 func burst(w *world) {
 	n := w.bench.pick(50_000, 20_000)
-	alone := func() {}
+	beside := func(do func()) { do() }
 	if ours(w.system) {
-		alone = batches(w.bench.open(w.TB, parts, w.options), n)
+		beside = batches(w.bench.open(w.TB, parts, w.options), n)
 	}
 	w.work(true)
 	w.repeat(func(run int) {
-		alone()
-		took, samples := w.drain(n)
+		var took time.Duration
+		var samples []sample
+		beside(func() { took, samples = w.drain(n) })
 		w.record(report.BurstEffect, took.Seconds())
 		w.record(report.BurstEffectRate, float64(n)/took.Seconds())
 		if run == 0 {
 			w.curve(report.PlotBurst, drained(samples))
 		}
-		time.Sleep(w.bench.seconds(3 * time.Second)) // the index still drops what was done
-		alone()
 	})
 	if w.bench.quick {
 		return

@@ -53,19 +53,15 @@ func (w *world) limit(m report.Metric, callers, turns int, do call) step {
 	return step{w, m, turns, func() amount { return w.fill(callers, w.bench.seconds(time.Second), do) }}
 }
 
-// batches measures what MariaDB does of a worker's batches: each second call records what it and the one before did.
-func batches(w *world, n int64) func() {
+// batches measures what MariaDB does of a worker's batches before and after something else.
+func batches(w *world, n int64) func(do func()) {
 	s := newStatements(w)
 	s.batches(w, warmUp)
-	before := 0.0
-	return func() {
-		rate := s.batches(w, n)
-		if before == 0 {
-			before = rate
-			return
-		}
-		w.record(report.RawBatch, (before+rate)/2)
-		before = 0
+	return func(do func()) {
+		before := s.batches(w, n)
+		do()
+		time.Sleep(w.bench.seconds(3 * time.Second)) // an index still drops what was done
+		w.record(report.RawBatch, (before+s.batches(w, n))/2)
 	}
 }
 

@@ -142,7 +142,7 @@ func (r *Reconciler) compare(ctx context.Context, tasks []task.Task, now clock, 
 func (r *Reconciler) right(row task.Task, seen task.Standing, now clock, want aim) task.Standing {
 	score := task.ScoreOf(row)
 	due := score
-	flying := row.RunAt.Before(now().Add(task.MaxLead + flight))
+	flying := row.RunAt.Before(landing(now))
 	if want == leaveFlying && flying && seen.Due == task.NoScore {
 		due = task.NoScore
 	}
