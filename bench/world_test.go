@@ -91,7 +91,8 @@ func (w *world) folder(name string) string {
 const serversNote = "Servers: MariaDB with a flush at each commit, a buffer pool of 4 GB and a log of 1 GB; Postgres with a flush at each " +
 	"commit, shared buffers and a WAL of 4 GB; Redis with its append-only file flushed each second; RabbitMQ with durable queues, " +
 	"persistent messages and confirms; one Kafka broker, 24 partitions, acknowledged by all replicas; one ZooKeeper. 32 handlers run " +
-	"side by side in each peer, with as many connections to MariaDB; duetime runs 4 batches of up to 100 on 4 connections."
+	"side by side in each peer, with as many connections to MariaDB; duetime runs 4 batches of up to 100 on 4 connections. All " +
+	"processes in Go have GOGC at 400."
 
 // servers starts what the system needs, with its data on disk: MariaDB with a flush at each commit, Redis with its log
 // flushed each second.

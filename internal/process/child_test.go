@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,6 +27,8 @@ func child(mode string) int {
 		switch mode {
 		case "wait":
 			return wait.For(ctx, env.Log(), "mysql", func(context.Context) error { return errors.New("away") })
+		case "garbage":
+			slog.Info("set", "percent", debug.SetGCPercent(-1))
 		case "hang":
 			env.OnStop("kafka", func(context.Context) error { select {} })
 			env.Ready()
@@ -99,5 +102,14 @@ func TestSecondSigtermEndsAProcessThatHangs(t *testing.T) {
 	code, took, said := stopChild(t, "hang", `"msg":"ready"`, syscall.SIGTERM, syscall.SIGTERM)
 	if code != 1 || took > 5*time.Second || !strings.Contains(said, "open: kafka") {
 		t.Errorf("code %d after %v: %s", code, took, said)
+	}
+}
+
+func TestTheEnvironmentSaysHowOftenGarbageIsCollected(t *testing.T) {
+	for gogc, want := range map[string]string{"": `"percent":400}`, "50": `"percent":50}`, "off": `"percent":-1}`} {
+		t.Setenv("GOGC", gogc)
+		if _, _, said := stopChild(t, "garbage", `"msg":"ready"`, syscall.SIGTERM); !strings.Contains(said, want) {
+			t.Errorf("GOGC=%q: %s, want %s", gogc, said, want)
+		}
 	}
 }
