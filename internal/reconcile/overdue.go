@@ -121,15 +121,29 @@ func (o *overdue) put(ctx context.Context, rows []task.Task, turn turn, blind ma
 			again = append(again, row)
 		}
 	}
-	if len(again) > 0 {
-		o.r.alarm()
-	}
 	for part := range slices.Chunk(again, page) {
-		if err := o.r.settle(ctx, "overdue", part, now, putAlways); err != nil {
+		lost, err := o.waiting(ctx, part)
+		if err != nil {
+			return err
+		}
+		if len(lost) > 0 {
+			o.r.alarm()
+		}
+		if err := o.r.settle(ctx, "overdue", lost, now, putAlways); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// waiting returns those of the rows that still stand at their versions. In a burst most of those that look lost were settled
+// between the look at them and the one at the backlog.
+func (o *overdue) waiting(ctx context.Context, rows []task.Task) ([]task.Task, error) {
+	now, err := o.r.rows(ctx, rows)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(rows, func(row task.Task) bool { return now[row.ID].Version != row.Version }), nil
 }
 
 // backlog is nil when it is not known.

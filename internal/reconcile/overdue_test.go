@@ -126,6 +126,33 @@ func TestHintPublishedDuringTheLookIsNotRepeated(t *testing.T) {
 	})
 }
 
+func TestTasksSettledDuringTheLookAreNoAlarm(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		read := func() task.Task { // its hint
+			row := w.insert(t, pending("ann", 0))[0]
+			w.put(t, row)
+			_, err := w.sets.Ack(t.Context(), row.Shard, 1, []task.Entry{w.entry(t, row)})
+			pipelinetest.Must(t, err)
+			return row
+		}
+		w.now = base.Add(sec(3))
+		alarmed := func(want int64) {
+			t.Helper()
+			w.run(t, (&overdue{r: w.Reconciler}).pass)
+			if n := w.alarms.Load(); n != want {
+				t.Errorf("%d alarms, want %d", n, want)
+			}
+		}
+		settled := read()
+		w.between(func() { w.save(t, w.cancelled(t, settled)) })
+		alarmed(0)
+		lost := read()
+		alarmed(1)
+		w.wantStanding(t, "lost", lost, both(lost))
+	})
+}
+
 // known is a backlog that answers the same for everybody.
 type known struct{ explains, clear bool }
 
