@@ -53,9 +53,10 @@ func (p *pace) next() loop.Result {
 	return loop.Result{Next: auditEvery}
 }
 
-// alarm has the audits look at everything.
-func (r *Reconciler) alarm() {
+// alarm has the audits look at everything. It tells which pass found n tasks otherwise than they should be.
+func (r *Reconciler) alarm(ctx context.Context, reason string, n int) {
 	r.alarms.Add(1)
+	r.cfg.Logger.InfoContext(ctx, "drift found, all is audited", "reason", reason, "n", n)
 	loop.Rouse(r.wakeRows)
 	loop.Rouse(r.wakeIndex)
 }
@@ -193,7 +194,7 @@ func (a *auditIndex) remove(ctx context.Context, e task.Entry) error {
 	}
 	if gone {
 		a.r.metrics.drift.WithLabelValues(unreadableKind, driftExtra).Inc()
-		a.r.alarm()
+		a.r.alarm(ctx, "unreadable", 1)
 		a.r.report(ctx, "unreadable", 1)
 	}
 	return nil

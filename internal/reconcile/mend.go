@@ -47,7 +47,7 @@ func (r *Reconciler) mend(ctx context.Context, reason string, tasks []task.Task,
 			return err
 		}
 		if want == leaveFlying {
-			r.drifted(repairs, rows, now)
+			r.drifted(ctx, reason, repairs, rows, now)
 		}
 		n, err := r.index.Repair(ctx, repairs)
 		total += n
@@ -105,7 +105,7 @@ func (r *Reconciler) fill(ctx context.Context, reason string, absent []task.Task
 	if len(absent) == 0 {
 		return nil, nil
 	}
-	r.missing(absent, now)
+	r.missing(ctx, reason, absent, now)
 	otherwise, err := r.index.Fill(ctx, absent)
 	if err != nil {
 		return nil, fmt.Errorf("fill %d entries: %w", len(absent), err)
@@ -195,21 +195,21 @@ func (r *Reconciler) rows(ctx context.Context, tasks []task.Task) (map[task.ID]t
 }
 
 // drifted takes note of repairs that a sweep is about to make.
-func (r *Reconciler) drifted(repairs []task.Repair, rows map[task.ID]task.Task, now clock) {
-	r.noted(r.metrics.drifted(slices.DeleteFunc(slices.Clone(repairs), func(rep task.Repair) bool {
+func (r *Reconciler) drifted(ctx context.Context, reason string, repairs []task.Repair, rows map[task.ID]task.Task, now clock) {
+	r.noted(ctx, reason, r.metrics.drifted(slices.DeleteFunc(slices.Clone(repairs), func(rep task.Repair) bool {
 		row, found := rows[rep.Task.ID]
 		return found && fresh(row, now)
 	})))
 }
 
 // missing takes note of rows that a sweep is about to add.
-func (r *Reconciler) missing(rows []task.Task, now clock) {
-	r.noted(r.metrics.absent(slices.DeleteFunc(slices.Clone(rows), func(row task.Task) bool { return fresh(row, now) })))
+func (r *Reconciler) missing(ctx context.Context, reason string, rows []task.Task, now clock) {
+	r.noted(ctx, reason, r.metrics.absent(slices.DeleteFunc(slices.Clone(rows), func(row task.Task) bool { return fresh(row, now) })))
 }
 
-func (r *Reconciler) noted(drift int) {
+func (r *Reconciler) noted(ctx context.Context, reason string, drift int) {
 	if drift > 0 {
-		r.alarm()
+		r.alarm(ctx, reason, drift)
 	}
 }
 

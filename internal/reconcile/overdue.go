@@ -127,7 +127,7 @@ func (o *overdue) put(ctx context.Context, rows []task.Task, turn turn, blind ma
 			return err
 		}
 		if len(lost) > 0 {
-			o.r.alarm()
+			o.r.alarm(ctx, "overdue", len(lost))
 		}
 		if err := o.r.settle(ctx, "overdue", lost, now, putAlways); err != nil {
 			return err

@@ -328,7 +328,7 @@ func TestCalmPassesRestBetweenTheirPages(t *testing.T) {
 	unknown := &changed{r: w.Reconciler}
 	expect("another Redis, where much may be missing", unknown, len(rows))
 	expect("nothing to mend", &changed{r: w.Reconciler, identity: unknown.identity}, 100)
-	w.between(w.alarm)
+	w.between(func() { w.alarm(t.Context(), "tested", 1) })
 	expect("something was found", &changed{r: w.Reconciler, identity: unknown.identity}, len(rows))
 
 	soon := make([]task.Task, 2*calmPage+1)

@@ -155,12 +155,12 @@ func (w *world) run(t testing.TB, pass func(context.Context, clock) (loop.Result
 
 // auditRows and auditIndex look at everything, as after an alarm, and at AuditRate a pass.
 func (w *world) auditRows() *auditRows {
-	w.alarm()
+	w.alarm(context.Background(), "tested", 1)
 	return &auditRows{pace: pace{r: w.Reconciler}}
 }
 
 func (w *world) auditIndex() *auditIndex {
-	w.alarm()
+	w.alarm(context.Background(), "tested", 1)
 	return &auditIndex{pace: pace{r: w.Reconciler}}
 }
 
