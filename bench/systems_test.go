@@ -71,7 +71,7 @@ var systems = []system{
 		settings: "one queue for all delays: only its head expires",
 	},
 	{
-		name: report.Scan, title: "table scan", ownRows: true, accepts: true, moves: true, stands: true,
+		name: report.Scan, title: "table scan", ownRows: true, spare: true, accepts: true, moves: true, stands: true,
 		settings: "each second, 1,000 rows at a time; the row is claimed in the effect's transaction",
 	},
 	{

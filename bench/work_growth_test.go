@@ -16,7 +16,7 @@ var levels = []struct {
 }
 
 // longestLoad is what peers may take to make the jobs of a level.
-const longestLoad = 30 * time.Second
+const longestLoad = 10 * time.Second
 
 // growth measures bursts, lag and memory while more and more is pending.
 func growth(w *world) {
