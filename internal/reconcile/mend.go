@@ -165,17 +165,24 @@ func (r *Reconciler) again(ctx context.Context, repairs []task.Repair, done int,
 
 // moved returns those of the tasks whose rows are no longer at their versions.
 func (r *Reconciler) moved(ctx context.Context, tasks []task.Task) ([]task.Task, error) {
+	_, moved, err := r.reread(ctx, tasks)
+	return moved, err
+}
+
+// reread parts the tasks into those whose rows are still at their versions, and the others.
+func (r *Reconciler) reread(ctx context.Context, tasks []task.Task) (still, moved []task.Task, err error) {
 	after, err := r.rows(ctx, tasks)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var moved []task.Task
 	for _, t := range tasks {
-		if after[t.ID].Version != t.Version {
+		if after[t.ID].Version == t.Version {
+			still = append(still, t)
+		} else {
 			moved = append(moved, t)
 		}
 	}
-	return moved, nil
+	return still, moved, nil
 }
 
 func (r *Reconciler) rows(ctx context.Context, tasks []task.Task) (map[task.ID]task.Task, error) {

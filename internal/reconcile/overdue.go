@@ -122,7 +122,7 @@ func (o *overdue) put(ctx context.Context, rows []task.Task, turn turn, blind ma
 		}
 	}
 	for part := range slices.Chunk(again, page) {
-		lost, err := o.waiting(ctx, part)
+		lost, _, err := o.r.reread(ctx, part) // in a burst most were settled between the look at them and the one at the backlog
 		if err != nil {
 			return err
 		}
@@ -134,16 +134,6 @@ func (o *overdue) put(ctx context.Context, rows []task.Task, turn turn, blind ma
 		}
 	}
 	return nil
-}
-
-// waiting returns those of the rows that still stand at their versions. In a burst most of those that look lost were settled
-// between the look at them and the one at the backlog.
-func (o *overdue) waiting(ctx context.Context, rows []task.Task) ([]task.Task, error) {
-	now, err := o.r.rows(ctx, rows)
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(rows, func(row task.Task) bool { return now[row.ID].Version != row.Version }), nil
 }
 
 // backlog is nil when it is not known.
