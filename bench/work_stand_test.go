@@ -1,9 +1,11 @@
 package bench_test
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/duetime/duetime/internal/index"
@@ -13,7 +15,7 @@ import (
 // stand has n more jobs stand far off, while the system already works. duetime's rows are as if they had been made an hour
 // ago, and its index is rebuilt with them: its daemon compares whatever was made within the last minutes, which is not
 // what is measured. Nor should it take them for drift, and audit everything beside what is measured: it is away until all
-// are there. Systems whose queues a bulk has kept busy come to rest.
+// are there. Systems whose queues a bulk has kept busy come to rest, and databases have written it.
 func (w *world) stand(n int64) {
 	w.Helper()
 	if !ours(w.system) {
@@ -31,9 +33,30 @@ func (w *world) stand(n int64) {
 		w.daemon = w.ready("daemon")
 		w.awaitWhole()
 	}
+	w.written()
 	if w.redis != nil {
 		w.await(restLimit, "Redis to have rewritten its log", func() bool { return w.info("persistence", "aof_rewrite_in_progress") == 0 })
 	}
+}
+
+// written has the databases write what a bulk has left in their memory. That of an hour ago would long be written; here it
+// would fill their logs, and be written in the middle of what is measured next.
+func (w *world) written() {
+	w.Helper()
+	if w.env.Postgres != "" {
+		db, err := pgx.Connect(w.Context(), w.env.Postgres)
+		pipelinetest.Must(w, err)
+		_, err = db.Exec(w.Context(), "CHECKPOINT")
+		pipelinetest.Must(w, errors.Join(err, db.Close(w.Context())))
+	}
+	w.exec("SET GLOBAL innodb_io_capacity_max = 20000, GLOBAL innodb_io_capacity = 20000, GLOBAL innodb_max_dirty_pages_pct = 0")
+	w.await(wholeLimit, "MariaDB to have written all", func() bool {
+		var name string
+		var dirty int
+		pipelinetest.Must(w, w.db.QueryRowContext(w.Context(), "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_dirty'").Scan(&name, &dirty))
+		return dirty < 500 // some change all the time
+	})
+	w.exec("SET GLOBAL innodb_max_dirty_pages_pct = DEFAULT, GLOBAL innodb_io_capacity = DEFAULT, GLOBAL innodb_io_capacity_max = DEFAULT")
 }
 
 // plant writes rows as a service would have written them an hour ago.

@@ -88,7 +88,7 @@ func (w *world) folder(name string) string {
 }
 
 // serversNote tells how the servers are set.
-const serversNote = "Servers: MariaDB with a flush at each commit, a buffer pool of 4 GB and a log of 1 GB; Postgres with a flush at each " +
+const serversNote = "Servers: MariaDB with a flush at each commit, a buffer pool of 4 GB and a log of 2 GB; Postgres with a flush at each " +
 	"commit, shared buffers and a WAL of 4 GB; Redis with its append-only file flushed each second; RabbitMQ with durable queues, " +
 	"persistent messages and confirms; one Kafka broker, 24 partitions, acknowledged by all replicas; one ZooKeeper. 32 handlers run " +
 	"side by side in each peer, with as many connections to MariaDB; duetime runs 4 batches of up to 100 on 4 connections. All " +
@@ -98,7 +98,7 @@ const serversNote = "Servers: MariaDB with a flush at each commit, a buffer pool
 // flushed each second.
 func (w *world) servers() {
 	w.Helper()
-	buffer, log := "4G", "1G"
+	buffer, log := "4G", "2G"
 	if w.bench.scale < 1 {
 		buffer, log = "256M", "64M"
 	}
