@@ -89,3 +89,30 @@ func BenchmarkPending500(b *testing.B) {
 		}
 	}
 }
+
+// What it costs to move an owner's hundred tasks together: find them, lock them, write them, commit.
+func BenchmarkShiftOwner100(b *testing.B) {
+	s, _ := openMariaDB(b, store.Options{})
+	const owners = 100
+	for i := range owners {
+		rows := newTasks(b, 100)
+		for j := range rows {
+			rows[j].Owner = fmt.Sprint("player-", i)
+		}
+		inserted(b, s, rows...)
+	}
+	n := 0
+	for b.Loop() {
+		n++
+		tx := begin(b, s)
+		rows, now, err := s.LockOwner(b.Context(), tx, fmt.Sprint("player-", n%owners), "")
+		must(b, err)
+		for i := range rows {
+			rows[i], err = rows[i].Shift(time.Minute, now)
+			must(b, err)
+		}
+		must(b, s.SaveShifted(b.Context(), tx, rows, time.Minute))
+		must(b, tx.Commit())
+	}
+	b.ReportMetric(float64(100*b.N)/b.Elapsed().Seconds(), "tasks/s")
+}

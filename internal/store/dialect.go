@@ -43,6 +43,14 @@ func (d Dialect) force(index string) string {
 	return " FORCE INDEX (" + index + ")"
 }
 
+// inTurn is a join that goes through its left side in the order in which that stands, whatever the optimizer thinks.
+func (d Dialect) inTurn() string {
+	if d == SQLite {
+		return " CROSS JOIN "
+	}
+	return " STRAIGHT_JOIN "
+}
+
 // now is the statement's moment in Unix milliseconds, a whole number. MySQL's UTC_TIMESTAMP does not depend on the
 // session's time zone, whereas UNIX_TIMESTAMP(NOW(3)) would jump by an hour when a zone leaves summer time.
 func (d Dialect) now() string {

@@ -48,30 +48,19 @@ func (s *Store) LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) 
 // of them, so that the caller can tell too many. The time is the moment just before the locks were asked for; zero when
 // there is no such row.
 func (s *Store) LockOwner(ctx context.Context, q sqlx.ExtContext, owner, kind string) ([]task.Task, time.Time, error) {
-	// Read unlocked first: locking through the owner's index would take locks in another order than everyone else.
+	// Found without locks, then locked by id, one after the other: locking through the owner's index would take locks in
+	// another order than everyone else.
 	where, args := s.pendingOf(owner, kind)
-	var found []struct {
-		Now int64
-		ID  []byte
-	}
-	err := sqlx.SelectContext(ctx, q, &found, "SELECT "+s.dialect.now()+" AS now, id"+where+" LIMIT ?", append(args, task.MaxPerCall+1)...)
+	var ms int64
+	tasks, err := s.query(ctx, q, "SELECT "+s.dialect.now()+", "+columns+" FROM (SELECT id AS found"+where+" ORDER BY id LIMIT ?) AS owned"+
+		s.dialect.inTurn()+"duetime_tasks"+s.dialect.force("PRIMARY")+" ON id = found"+s.dialect.ForUpdate(), append(args, task.MaxPerCall+1), &ms)
 	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("list tasks of owner %s: %w", owner, err)
+		return nil, time.Time{}, fmt.Errorf("lock tasks of owner %s: %w", owner, err)
 	}
-	if len(found) == 0 {
+	if len(tasks) == 0 {
 		return nil, time.Time{}, nil
 	}
-	ids := make([]task.ID, len(found))
-	for i, f := range found {
-		if ids[i], err = task.IDFromBytes(f.ID); err != nil {
-			return nil, time.Time{}, fmt.Errorf("list tasks of owner %s: %w", owner, err)
-		}
-	}
-	tasks, err := s.Lock(ctx, q, ids)
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	return slices.DeleteFunc(tasks, func(t task.Task) bool { return t.State != task.Pending }), fromMs(found[0].Now), nil
+	return slices.DeleteFunc(tasks, func(t task.Task) bool { return t.State != task.Pending }), fromMs(ms), nil
 }
 
 // Get reads the rows of these ids in id order without locking. Missing ids are absent from the answer. A nil q takes a

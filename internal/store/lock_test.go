@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -210,6 +211,45 @@ func TestPlans(t *testing.T) {
 		e := &explainer{DB: s.DB()}
 		must(t, exec(e, "SELECT * FROM duetime_tasks"+text, args...))
 		e.check(t, name, key)
+	}
+}
+
+// An owner's tasks are locked by id, in the order in which everyone locks, and no other row is, nor the owner's index.
+func TestOwnerIsLockedInTurn(t *testing.T) {
+	t.Parallel()
+	s, _ := openMariaDB(t, store.Options{})
+	filled(t, s, 3000)
+	mine := newTasks(t, 100)
+	for i := range mine {
+		mine[i].Owner = "ann"
+		mine[i].RunAt = t0.Add(-time.Duration(i) * time.Minute)
+	}
+	inserted(t, s, mine...)
+
+	e := &explainer{DB: s.DB()}
+	_, _, err := s.LockOwner(t.Context(), e, "ann", "")
+	must(t, err)
+	var steps []string
+	for _, p := range e.plans {
+		steps = append(steps, fmt.Sprint(p.Select, " ", *p.Type))
+		if p.Key != nil {
+			steps = append(steps, *p.Key)
+		}
+	}
+	if d := cmp.Diff([]string{"PRIMARY ALL", "PRIMARY eq_ref", "PRIMARY", "DERIVED ref", "duetime_tasks_owner"}, steps); d != "" {
+		t.Errorf("plan: what was found first, then its rows by id (-want +got):\n%s", d)
+	}
+
+	tx := begin(t, s)
+	rows, _, err := s.LockOwner(t.Context(), tx, "ann", "")
+	must(t, err)
+	if !slices.IsSortedFunc(rows, func(a, b task.Task) int { return bytes.Compare(a.ID[:], b.ID[:]) }) {
+		t.Error("not in id order")
+	}
+	var locked int
+	must(t, tx.GetContext(t.Context(), &locked, "SELECT trx_rows_locked FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = CONNECTION_ID()"))
+	if len(rows) != len(mine) || locked != len(mine) {
+		t.Errorf("%d rows read and %d locks, want %d of both", len(rows), locked, len(mine))
 	}
 }
 
