@@ -29,26 +29,44 @@ func kill(w *world) {
 	}
 }
 
-// killed kills the worker when a fifth of the jobs or more is done, and tells how much was; if all was before the blow
-// fell, once more.
+// killed kills the worker when a fifth of the jobs or more is done, and tells how much was. A burst may be over before that
+// is seen: the next one is then struck at half the time after it was due, or half as much later if that was too soon.
 func (w *world) killed(n int64) (jobs, float64) {
 	w.Helper()
-	for range 5 {
+	var after time.Duration
+	for range 10 {
 		j := w.soon(n, 0)
-		for done := int64(0); done < n/5; done = w.seen(false).Done - j.before.Done {
-			if time.Now().After(j.due.Add(restLimit)) {
-				w.Fatalf("%d of %d jobs were run", done, n)
-			}
-			time.Sleep(time.Millisecond)
+		if after == 0 {
+			w.awaitDone(j, n/5)
+			after = time.Since(j.due)
+		} else {
+			time.Sleep(time.Until(j.due.Add(after)))
 		}
 		w.worker.kill()
-		if f := w.fed(j); f.lost > 0 {
+		switch f := w.fed(j); f.lost {
+		case 0:
+			after /= 2
+		case n:
+			after += after / 2
+		default:
 			return j, 1 - float64(f.lost)/float64(n)
 		}
 		w.restart()
+		w.warm()
 	}
-	w.Fatalf("it was always done before the kill")
+	w.Fatalf("it was never killed in the middle")
 	return jobs{}, 0
+}
+
+// awaitDone waits until so many of the jobs are done.
+func (w *world) awaitDone(j jobs, n int64) {
+	w.Helper()
+	for done := int64(0); done < n; done = w.seen(false).Done - j.before.Done {
+		if time.Now().After(j.due.Add(restLimit)) {
+			w.Fatalf("%d of %d jobs were run", done, n)
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // restart runs the worker again.
