@@ -10,15 +10,15 @@ import (
 // of a worker's batches.
 func burst(w *world) {
 	n := w.bench.pick(50_000, 20_000)
-	beside := func(do func()) { do() }
+	around, alone := func(do func()) { do() }, func() {}
 	if ours(w.system) {
-		beside = batches(w.bench.open(w.TB, parts, w.options), n)
+		around, alone = beside(w.bench.open(w.TB, parts, w.options), n)
 	}
 	w.work(true)
 	w.repeat(func(run int) {
 		var took time.Duration
 		var samples []sample
-		beside(func() { took, samples = w.drain(n) })
+		around(func() { took, samples = w.drain(n) })
 		w.record(report.BurstEffect, took.Seconds())
 		w.record(report.BurstEffectRate, float64(n)/took.Seconds())
 		if run == 0 {
@@ -33,6 +33,7 @@ func burst(w *world) {
 			took, _ := w.drain(4 * n)
 			w.record(report.BurstLarge, took.Seconds())
 			w.record(report.BurstLargeRate, float64(4*n)/took.Seconds())
+			alone()
 		})
 	}
 	// What an empty handler costs is compared with BullMQ's; of the others one run has to do, for the hour's sake.

@@ -53,16 +53,24 @@ func (w *world) limit(m report.Metric, callers, turns int, do call) step {
 	return step{w, m, turns, func() amount { return w.fill(callers, w.bench.seconds(time.Second), do) }}
 }
 
-// batches measures what MariaDB does of a worker's batches before and after something else.
-func batches(w *world, n int64) func(do func()) {
+// beside has MariaDB alone do a worker's batches, as many and four times as many. A call of the first one measures it before
+// and after something else.
+func beside(w *world, n int64) (around func(do func()), large func()) {
 	s := newStatements(w)
 	s.batches(w, warmUp)
-	return func(do func()) {
+	rest := func() { time.Sleep(w.bench.seconds(3 * time.Second)) } // an index still drops what was done
+	around = func(do func()) {
 		before := s.batches(w, n)
 		do()
-		time.Sleep(w.bench.seconds(3 * time.Second)) // an index still drops what was done
+		rest()
 		w.record(report.RawBatch, (before+s.batches(w, n))/2)
 	}
+	large = func() {
+		rest()
+		w.record(report.RawBatchLarge, s.batches(w, 4*n))
+		rest()
+	}
+	return around, large
 }
 
 // call does something once and tells how much it was.

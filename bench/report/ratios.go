@@ -72,6 +72,7 @@ func (r *Results) limits() table {
 		limit quantity
 	}{
 		{"burst with effects, tasks/s: the same statements in batches of 100", of(Duetime, BurstEffectRate), of(Raw, RawBatch)},
+		{"burst of four times as many, tasks/s: the same statements", of(Duetime, BurstLargeRate), of(Raw, RawBatchLarge)},
 		{"accepting one by one, 8 callers: inserting one row", of(Duetime, Accept8), of(Raw, RawInsert8)},
 		{"accepting one by one, 64 callers: inserting one row", of(Duetime, Accept64), of(Raw, RawInsert64)},
 		{"accepting in bulk: inserting many rows", bulk(Duetime), rawBulk},
