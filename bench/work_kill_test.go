@@ -29,8 +29,8 @@ func kill(w *world) {
 	}
 }
 
-// killed kills the worker when a fifth of the jobs or more is done, and tells how much was. A burst may be over before that
-// is seen: the next one is then struck at half the time after it was due, or half as much later if that was too soon.
+// killed kills the worker when a fifth of the jobs or more is done, and tells how much was. A burst may be nearly over before
+// that is seen: the next one is then struck at half the time after it was due, or half as much later if that was too soon.
 func (w *world) killed(n int64) (jobs, float64) {
 	w.Helper()
 	var after time.Duration
@@ -43,10 +43,10 @@ func (w *world) killed(n int64) (jobs, float64) {
 			time.Sleep(time.Until(j.due.Add(after)))
 		}
 		w.worker.kill()
-		switch f := w.fed(j); f.lost {
-		case 0:
+		switch f := w.fed(j); {
+		case f.lost < n/4:
 			after /= 2
-		case n:
+		case f.lost == n:
 			after += after / 2
 		default:
 			return j, 1 - float64(f.lost)/float64(n)
