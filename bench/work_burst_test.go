@@ -10,9 +10,9 @@ import (
 // of a worker's batches.
 func burst(w *world) {
 	n := w.bench.pick(50_000, 20_000)
-	around, alone := func(do func()) { do() }, func() {}
+	around, large := func(do func()) { do() }, func() {}
 	if ours(w.system) {
-		around, alone = beside(w.bench.open(w.TB, parts, w.options), n)
+		around, large = beside(w.bench.open(w.TB, parts, w.options), n)
 	}
 	w.work(true)
 	w.repeat(func(run int) {
@@ -33,7 +33,7 @@ func burst(w *world) {
 			took, _ := w.drain(4 * n)
 			w.record(report.BurstLarge, took.Seconds())
 			w.record(report.BurstLargeRate, float64(4*n)/took.Seconds())
-			alone()
+			large()
 		})
 	}
 	// What an empty handler costs is compared with BullMQ's; of the others one run has to do, for the hour's sake.

@@ -37,7 +37,9 @@ func (w *world) killed(n int64) (jobs, float64) {
 	for range 10 {
 		j := w.soon(n, 0)
 		if after == 0 {
-			w.awaitDone(j, n/5)
+			w.await(time.Until(j.due)+restLimit, "a fifth of the jobs to be done", func() bool {
+				return w.seen(false).Done-j.before.Done >= n/5
+			})
 			after = time.Since(j.due)
 		} else {
 			time.Sleep(time.Until(j.due.Add(after)))
@@ -56,17 +58,6 @@ func (w *world) killed(n int64) (jobs, float64) {
 	}
 	w.Fatalf("it was never killed in the middle")
 	return jobs{}, 0
-}
-
-// awaitDone waits until so many of the jobs are done.
-func (w *world) awaitDone(j jobs, n int64) {
-	w.Helper()
-	for done := int64(0); done < n; done = w.seen(false).Done - j.before.Done {
-		if time.Now().After(j.due.Add(restLimit)) {
-			w.Fatalf("%d of %d jobs were run", done, n)
-		}
-		time.Sleep(time.Millisecond)
-	}
 }
 
 // restart runs the worker again.

@@ -123,8 +123,8 @@ var sections = []section{
 		[]Metric{Moved, MovedAlone, MovedTogether},
 	},
 	{
-		"growth", "Growth", "A burst and then 10 s at 500/s, with an effect each, while so much is pending for later: duetime's bursts are of 50,000; the " +
-			"others' are of 10,000, and 5 s follow.",
+		"growth", "Growth", "A burst and then 5 s at 500/s, with an effect each, while so much is pending for later: duetime's bursts are of 50,000; the " +
+			"others' are of 10,000.",
 		[]Metric{GrowthRate, GrowthLag, GrowthBytes, GrowthLoad},
 	},
 	{

@@ -63,14 +63,19 @@ func waitForLockWait(t *testing.T, s *store.Store) {
 	t.Fatal("nobody waits for a lock")
 }
 
-func lockWaits(t *testing.T, s *store.Store) (n int) {
+func lockWaits(t *testing.T, s *store.Store) int {
+	t.Helper()
+	return fromTrx(t, s.DB(), "COUNT(*)", "JOIN information_schema.PROCESSLIST p ON p.ID = x.trx_mysql_thread_id "+
+		"WHERE x.trx_state = 'LOCK WAIT' AND p.DB = DATABASE()")
+}
+
+// fromTrx reads a number from INNODB_TRX as it is now.
+func fromTrx(t *testing.T, q sqlx.QueryerContext, what, where string) (n int) {
 	t.Helper()
 	trx.Lock()
 	defer trx.Unlock()
 	time.Sleep(150 * time.Millisecond) // see trx
-	must(t, s.DB().GetContext(t.Context(), &n, "SELECT COUNT(*) FROM information_schema.INNODB_TRX x "+
-		"JOIN information_schema.PROCESSLIST p ON p.ID = x.trx_mysql_thread_id "+
-		"WHERE x.trx_state = 'LOCK WAIT' AND p.DB = DATABASE()"))
+	must(t, sqlx.GetContext(t.Context(), q, &n, "SELECT "+what+" FROM information_schema.INNODB_TRX x "+where))
 	return n
 }
 
