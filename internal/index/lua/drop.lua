@@ -7,16 +7,19 @@
 local members = every(ARGV, 1, 3)
 local standing = redis.call('ZMSCORE', KEYS[1], unpack(members))
 
-local gone = {}
+local gone, dropped = {}, 0
 for n, member in ipairs(members) do
   local owner = KEYS[tonumber(ARGV[3 * n - 1])]
   local reference = latest(standing[n], redis.call('ZSCORE', owner, member))
   if not reference or not newer(reference, tonumber(ARGV[3 * n])) then
     redis.call('ZREM', owner, member)
-    gone[#gone + 1] = member
+    dropped = dropped + 1
+    if standing[n] then -- seldom: mostly ack was there before
+      gone[#gone + 1] = member
+    end
   end
 end
 if #gone > 0 then
   redis.call('ZREM', KEYS[1], unpack(gone))
 end
-return #gone
+return dropped
