@@ -18,9 +18,19 @@ var levels = []struct {
 // longestLoad is what peers may take to make the jobs of a level.
 const longestLoad = 10 * time.Second
 
+// besideFrom is how much is pending where duetime's bursts are compared with those at the lowest level: these are repeated
+// around each, by a second deployment that has stayed there, because a machine is not the same a few minutes later.
+const besideFrom = 1_000_000
+
 // growth measures bursts, lag and memory while more and more is pending.
 func growth(w *world) {
 	w.work(true)
+	var small *world
+	if ours(w.system) {
+		small = w.bench.open(w.TB, w.system, w.options)
+		small.work(true)
+		small.stand(w.bench.count(levels[0].pending))
+	}
 	empty := w.memory()
 	var pending int64
 	var rates, lags []report.Point
@@ -46,22 +56,39 @@ func growth(w *world) {
 		if w.redis != nil {
 			w.bench.results.Add(row, report.GrowthBytes, (w.memory()-empty)/float64(pending))
 		}
-		w.grown(row)
+		if level.pending < besideFrom {
+			w.grown(row, nil)
+		} else {
+			w.grown(row, small)
+		}
 		rates = append(rates, report.Point{X: level.x, Y: report.Median(w.bench.results.Runs(row, report.GrowthRate))})
 		lags = append(lags, report.Point{X: level.x, Y: report.Median(w.bench.results.Runs(row, report.GrowthLag))})
 	}
 }
 
-// grown measures at one level.
-func (w *world) grown(row string) {
+// grown measures at one level; around each burst also one of the small deployment, if there is one.
+func (w *world) grown(row string, small *world) {
 	w.Helper()
 	together, apart := w.bench.count(50_000), w.bench.count(2500)
 	if !ours(w.system) {
 		together = w.bench.count(10_000)
 	}
-	for range w.often() {
+	rate := func(w *world) float64 {
 		took, _ := w.drain(together)
-		w.bench.results.Add(row, report.GrowthRate, float64(together)/took.Seconds())
+		return float64(together) / took.Seconds()
+	}
+	if small != nil {
+		small.warm() // it has long had nothing to do
+	}
+	for range w.often() {
+		var before float64
+		if small != nil {
+			before = rate(small)
+		}
+		w.bench.results.Add(row, report.GrowthRate, rate(w))
+		if small != nil {
+			w.bench.results.Add(row, report.GrowthSmall, (before+rate(small))/2)
+		}
 		l := w.lags(apart)
 		if l.lost > 0 {
 			w.Errorf("%d of %d jobs were not run", l.lost, apart)

@@ -50,6 +50,7 @@ var (
 	MovedTogether = Metric{"move", "an owner's 100 in one call, 1 caller", "/s"}
 
 	GrowthRate  = Metric{"growth", "burst, tasks", "/s"}
+	GrowthSmall = Metric{"growth", "beside it, with 10k pending: burst, tasks", "/s"}
 	GrowthLag   = Metric{"growth", "start p99", "ms"}
 	GrowthBytes = Metric{"growth", "Redis per pending task", "B"}
 	GrowthLoad  = Metric{"growth", "loading, tasks", "/s"}
@@ -124,8 +125,8 @@ var sections = []section{
 	},
 	{
 		"growth", "Growth", "A burst and then 5 s at 500/s, with an effect each, while so much is pending for later: duetime's bursts are of 50,000; the " +
-			"others' are of 10,000.",
-		[]Metric{GrowthRate, GrowthLag, GrowthBytes, GrowthLoad},
+			"others' are of 10,000. Around each of duetime's at 1M and 10M, bursts of a second deployment, which has 10k pending.",
+		[]Metric{GrowthRate, GrowthSmall, GrowthLag, GrowthBytes, GrowthLoad},
 	},
 	{
 		"standing", "Standing cost", "100,000 tasks pending; then nothing happens for 10 s (duetime with 64 shards).",
