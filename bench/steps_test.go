@@ -72,6 +72,17 @@ func alternate(worlds []*world, steps []step) {
 	}
 }
 
+// amid measures something twice, and before, between and after that something else, and gives both means.
+func amid(it, other func() float64) (mean, around float64) {
+	const times = 2
+	around = other()
+	for range times {
+		mean += it()
+		around += other()
+	}
+	return mean / times, around / (times + 1)
+}
+
 // alone lets one world go on.
 func alone(worlds []*world, one *world) {
 	for _, w := range worlds {

@@ -73,21 +73,17 @@ func (w *world) grown(row string, small *world) {
 	if !ours(w.system) {
 		together = w.bench.count(10_000)
 	}
-	rate := func(w *world) float64 {
-		took, _ := w.drain(together)
-		return float64(together) / took.Seconds()
-	}
 	if small != nil {
 		small.warm() // it has long had nothing to do
 	}
 	for range w.often() {
-		var before float64
-		if small != nil {
-			before = rate(small)
-		}
-		w.bench.results.Add(row, report.GrowthRate, rate(w))
-		if small != nil {
-			w.bench.results.Add(row, report.GrowthSmall, (before+rate(small))/2)
+		many := func() float64 { return w.drained(together) }
+		if small == nil {
+			w.bench.results.Add(row, report.GrowthRate, many())
+		} else {
+			rate, around := amid(many, func() float64 { return small.drained(together) })
+			w.bench.results.Add(row, report.GrowthRate, rate)
+			w.bench.results.Add(row, report.GrowthSmall, around)
 		}
 		l := w.lags(apart)
 		if l.lost > 0 {

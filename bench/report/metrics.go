@@ -36,6 +36,7 @@ var (
 	BurstEmptyRate  = Metric{"burst", "empty handler, tasks", "/s"}
 	BurstLarge      = Metric{"burst", "four times as many, effect each", "s"}
 	BurstLargeRate  = Metric{"burst", "four times as many, tasks", "/s"}
+	BurstAround     = Metric{"burst", "effect each, around those, tasks", "/s"}
 
 	ObservedRate = Metric{"observed", "with metrics and history, tasks", "/s"}
 	SilentRate   = Metric{"observed", "without both, tasks", "/s"}
@@ -107,7 +108,7 @@ var sections = []section{
 	{
 		"burst", "Burst",
 		"50,000 tasks due at one instant: from there to the last effect's commit, and with a handler that does nothing.",
-		[]Metric{BurstEffect, BurstEffectRate, BurstEmpty, BurstEmptyRate, BurstLarge, BurstLargeRate},
+		[]Metric{BurstEffect, BurstEffectRate, BurstEmpty, BurstEmptyRate, BurstLarge, BurstLargeRate, BurstAround},
 	},
 	{
 		"observed", "The cost of being seen",
@@ -125,7 +126,7 @@ var sections = []section{
 	},
 	{
 		"growth", "Growth", "A burst and then 5 s at 500/s, with an effect each, while so much is pending for later: duetime's bursts are of 50,000; the " +
-			"others' are of 10,000. Around each of duetime's at 1M and 10M, bursts of a second deployment, which has 10k pending.",
+			"others' are of 10,000. Beside duetime's at 1M and 10M, a second deployment, which has 10k pending, makes bursts in turn with it.",
 		[]Metric{GrowthRate, GrowthSmall, GrowthLag, GrowthBytes, GrowthLoad},
 	},
 	{

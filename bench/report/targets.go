@@ -118,7 +118,7 @@ func allTargets() []target {
 		atMost("burst with effects ÷ the table scan's", inTurns(over(of(Duetime, BurstEffect), of(Scan, BurstEffect))), 0.3),
 		atLeast("burst with effects, rate ÷ raw batches", inTurns(over(of(Duetime, BurstEffectRate), of(Raw, RawBatch))), 0.55),
 		atMost("burst with an empty handler ÷ BullMQ's", inTurns(over(of(Duetime, BurstEmpty), of(BullMQ, BurstEmpty))), 0.7),
-		atLeast("burst of four times as many, rate ÷ the burst's", inTurns(over(of(Duetime, BurstLargeRate), of(Duetime, BurstEffectRate))), 0.85),
+		atLeast("burst of four times as many, rate ÷ the burst's", inTurns(over(of(Duetime, BurstLargeRate), of(Duetime, BurstAround))), 0.85),
 		atLeast("accepting one by one, 8 callers ÷ raw insert", inTurns(over(of(Duetime, Accept8), of(Raw, RawInsert8))), 0.8),
 		atLeast("accepting one by one, 64 callers ÷ raw insert", inTurns(over(of(Duetime, Accept64), of(Raw, RawInsert64))), 0.8),
 		atLeast("accepting one by one, 8 callers ÷ the better of asynq and BullMQ", written(Accept8), 1.1),
