@@ -6,17 +6,22 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// aheadMost is how many hints, over all shards, may be on their way to the workers beyond the lead. A worker holds more
-// than that, or what is sent ahead would keep it from reading what is due before.
-const aheadMost = 32_000
+const (
+	// aheadMost is how many hints, over all shards, may be on their way to the workers beyond the lead. A worker holds more
+	// than that, or what is sent ahead would keep it from reading what is due before.
+	aheadMost = 200_000
+	// crowdLeast is how many, over all shards, are worth sending ahead when they are due within task.MaxLead.
+	crowdLeast = 16_000
+)
 
-// crowd sends many hints that are due within the same second ahead of their lead, so that Redis and Kafka are through
-// with them when their moment comes and only MySQL is left with work to do.
+// crowd sends many hints that are due within task.MaxLead ahead of their lead, so that Redis and Kafka are through with
+// them when their moment comes and only MySQL is left with work to do.
 type crowd struct {
 	room  int       // hints of this shard that may be ahead; 0: never ahead of the lead
+	least int       // coming ones that are worth it
 	ahead int       // sent beyond the lead and not yet within it
 	until time.Time // when the last of these is due
-	there bool      // enough are coming to be worth it
+	there bool      // so many are coming
 }
 
 // newCrowd shares the room out among the shards.
@@ -24,7 +29,7 @@ func newCrowd(lead time.Duration, shards int) crowd {
 	if lead == 0 {
 		return crowd{}
 	}
-	return crowd{room: max(aheadMost/shards, 1)}
+	return crowd{room: max(aheadMost/shards, 1), least: max(crowdLeast/shards, 1)}
 }
 
 // reach is how far ahead the next claim goes, and how much it takes.
@@ -44,7 +49,7 @@ func (c *crowd) follows() bool { return c.there && c.ahead < c.room }
 // note takes in what a claim up to a lead and a limit gave. within is the moment up to which entries are claimed anyway.
 func (c *crowd) note(claim task.Claim, lead time.Duration, limit int, within time.Time) {
 	n := len(claim.Entries)
-	c.there = claim.Coming > 0 && claim.Coming >= c.room/4 || lead == task.MaxLead && n == limit
+	c.there = claim.Coming >= c.least || lead == task.MaxLead && n == limit
 	for i := n - 1; i >= 0 && claim.Entries[i].Score.RunAt().After(within); i-- {
 		c.ahead++
 		if at := claim.Entries[i].Score.RunAt(); at.After(c.until) {

@@ -49,30 +49,30 @@ func TestACrowdIsSentAheadOfItsLead(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.cfg.Lead = 50 * time.Millisecond
 		s := w.shard(0, 1, nil)
-		s.crowd.room = 1200
-		few, many := w.crowdOf(t, 100, 800), w.crowdOf(t, 3000, 1500)
+		s.crowd.room, s.crowd.least = 1200, 300
+		few, many := w.crowdOf(t, 100, 1800), w.crowdOf(t, 3000, 2500)
 		if rush(t, s); w.sent(few) != 0 {
 			t.Errorf("%d of a few were sent ahead of the lead", w.sent(few))
 		}
 		*w.now = at(450)
 		if rush(t, s); w.sent(many) != 0 {
-			t.Errorf("%d were sent more than a second ahead", w.sent(many))
+			t.Errorf("%d were sent more than two seconds ahead", w.sent(many))
 		}
 		*w.now = at(600)
 		if wait := rush(t, s); w.sent(few)+w.sent(many) != 1200 || w.sent(few) != 100 {
 			t.Errorf("sent %d and %d, then sleeps %v; want all the room filled, the first due first", w.sent(few), w.sent(many), wait)
 		}
-		*w.now = at(900)
+		*w.now = at(1900)
 		if wait := rush(t, s); w.sent(many) != 1100 || wait != 500*time.Millisecond {
 			t.Errorf("sent %d, then sleeps %v; want no more until these are due", w.sent(many), wait)
 		}
-		*w.now = at(1400)
+		*w.now = at(2400)
 		rush(t, s)
 		if pass(t, s); w.sent(many) != 3000 || w.count(t) != 0 {
 			t.Errorf("sent %d within the lead and left %d, want all", w.sent(many), w.count(t))
 		}
-		next := w.crowdOf(t, 2000, 3000)
-		*w.now = at(2100)
+		next := w.crowdOf(t, 2000, 5000)
+		*w.now = at(3100)
 		if rush(t, s); w.sent(next) != 1200 {
 			t.Errorf("sent %d of the next crowd ahead, want 1200", w.sent(next))
 		}

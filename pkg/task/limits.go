@@ -18,7 +18,7 @@ const (
 	MaxKey      = 128                       // bytes
 	MaxPayload  = 4 << 10                   // bytes of JSON
 	MaxAhead    = 10 * 365 * 24 * time.Hour // how far off a due time may lie
-	MaxLead     = time.Second               // how far ahead of its time a hint is sent at most
+	MaxLead     = 2 * time.Second           // how far ahead of its time a hint is sent at most
 	MaxPerCall  = 1000                      // tasks in one bulk call
 	MaxError    = 1024                      // bytes of a failure's text kept in the row
 	maxUnixMs   = int64(1)<<41 - 1          // 2039: beyond it a score would not be exact

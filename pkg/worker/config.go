@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/duetime/duetime/pkg/task"
 )
 
 // Config bounds a worker. Its zero value is usable.
@@ -31,7 +33,7 @@ type Config struct {
 	// Default 5 s. A hint whose row is due later than this from now is let go at once.
 	Patience time.Duration
 	// MaxUncommitted bounds the messages fetched and not yet committed, per queue. Default 10·Batch·Concurrency, at least
-	// 50,000, which is more than are ever sent ahead of their time: those must not keep others from being read.
+	// 250,000, which is more than are ever sent ahead of their time: those must not keep others from being read.
 	MaxUncommitted int
 	// Logger defaults to none.
 	Logger *slog.Logger
@@ -56,7 +58,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.BatchTime = cmp.Or(c.BatchTime, min(50*time.Millisecond, c.HandlerTimeout))
 	c.Drain = cmp.Or(c.Drain, 8*time.Second)
 	c.Patience = cmp.Or(c.Patience, 5*time.Second)
-	c.MaxUncommitted = cmp.Or(c.MaxUncommitted, max(10*c.Batch*c.Concurrency, 50_000))
+	c.MaxUncommitted = cmp.Or(c.MaxUncommitted, max(10*c.Batch*c.Concurrency, 250_000))
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	c.Tracer = cmp.Or(c.Tracer, otel.GetTracerProvider())
 	return c, cmp.Or(
@@ -65,7 +67,7 @@ func (c Config) withDefaults() (Config, error) {
 		within("HandlerTimeout", c.HandlerTimeout, time.Millisecond, time.Hour),
 		within("BatchTime", c.BatchTime, time.Millisecond, c.HandlerTimeout),
 		within("Drain", c.Drain, time.Millisecond, time.Hour),
-		within("Patience", c.Patience, 10*retryPause, time.Hour),
+		within("Patience", c.Patience, task.MaxLead+time.Second, time.Hour),
 		within("MaxUncommitted", c.MaxUncommitted, c.Batch, 10_000_000),
 	)
 }

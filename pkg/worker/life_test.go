@@ -168,10 +168,10 @@ func TestQueryEndsWithTheHandlersTime(t *testing.T) {
 	var calls atomic.Int64
 	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, _ worker.Task[payload]) error {
 		calls.Add(1)
-		_, err := tx.ExecContext(context.WithoutCancel(ctx), "SELECT SLEEP(3)")
+		_, err := tx.ExecContext(context.WithoutCancel(ctx), "SELECT SLEEP(5)")
 		return err
 	})
-	cfg := worker.Config{HandlerTimeout: 100 * time.Millisecond, BatchTime: 100 * time.Millisecond, Patience: time.Second}
+	cfg := worker.Config{HandlerTimeout: 100 * time.Millisecond, BatchTime: 100 * time.Millisecond, Patience: impatient}
 	stop := w.run(w.worker(mux, cfg))
 	made := w.due(meal, 1)[0]
 	w.publish(made)
@@ -221,12 +221,12 @@ func TestDatabaseAwayPausesAndChargesNothing(t *testing.T) {
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, effect)
 	b := &breakable{Store: w.store}
-	stop := w.run(w.workerOn(b, mux, worker.Config{Patience: time.Second}))
+	stop := w.run(w.workerOn(b, mux, worker.Config{Patience: impatient}))
 	b.away.Store(true)
 	tasks := w.due(meal, 20)
 	w.publish(tasks...)
 	eventually(t, "paused", func() bool { return w.metric("duetime_worker_pauses_total", nil) > 0 })
-	until := time.Now().Add(1500 * time.Millisecond) // beyond the patience
+	until := time.Now().Add(impatient + 500*time.Millisecond)
 	eventually(t, "time passes", func() bool { return time.Now().After(until) })
 	want(t, "let go", w.metric("duetime_hints_let_go_total", nil), 0)
 	b.away.Store(false)

@@ -177,12 +177,12 @@ func TestPausedQueueWaitsAndGoesOn(t *testing.T) {
 			return time.Since(began)
 		}
 		pause()
-		stop := w.run(w.worker(mux, worker.Config{Patience: time.Second, Logger: logger}))
+		stop := w.run(w.worker(mux, worker.Config{Patience: impatient, Logger: logger}))
 		obeys(true)
 		w.publish(w.dueIn(mail, 3, time.Second)...) // after the join: what was due before may have been running then, and is charged
 		w.publish(w.dueIn(meal, 3, time.Second)...)
 		eventually(t, "the other queue works", func() bool { return w.settled("meal", "done") == 3 })
-		until := time.Now().Add(2500 * time.Millisecond) // some looks, and beyond the patience
+		until := time.Now().Add(impatient + 1500*time.Millisecond) // some looks, and beyond the moment's patience
 		eventually(t, "time passes", func() bool { return time.Now().After(until) })
 		want(t, "run though paused before the start", w.settled("mail", "done"), 0)
 

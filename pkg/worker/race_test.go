@@ -314,7 +314,7 @@ func TestStuckHintIsLetGo(t *testing.T) {
 	pipelinetest.Must(t, err)
 	_, err = w.store.Lock(t.Context(), holder, []task.ID{tasks[4].ID})
 	pipelinetest.Must(t, err)
-	stop := w.run(w.worker(mux, worker.Config{Patience: time.Second}))
+	stop := w.run(w.worker(mux, worker.Config{Patience: impatient}))
 	w.publish(tasks...)
 	eventually(t, "the offsets are committed", func() bool {
 		return w.metric("duetime_hints_let_go_total", map[string]string{"reason": "stuck"}) == 1 &&

@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 // limit is generous because the machine may be slow and shared.
 const limit = 30 * time.Second
 
+// impatient is the least patience that a worker takes.
+const impatient = task.MaxLead + time.Second
+
 type payload struct {
 	Word string `json:"word"`
 }
