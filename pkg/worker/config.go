@@ -30,7 +30,8 @@ type Config struct {
 	// Default 8 s.
 	Drain time.Duration
 	// Patience is how long after its moment a hint that can't be settled is kept before the sweep has to put it again.
-	// Default 5 s. A hint whose row is due later than this from now is let go at once.
+	// Default 5 s, at least 3 s: a hint whose row is due later than this from now is let go at once, and hints come up to 2 s
+	// ahead.
 	Patience time.Duration
 	// MaxUncommitted bounds the messages fetched and not yet committed, per queue. Default 10·Batch·Concurrency, at least
 	// 250,000, which is more than are ever sent ahead of their time: those must not keep others from being read.
