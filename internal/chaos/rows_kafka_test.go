@@ -27,9 +27,9 @@ const (
 	hintGroup   = "duetime.default" // the workers'
 	kafkaBack   = 15 * time.Second
 	hintsAgain  = 20 * time.Second // after hints were lost: the sweep puts what is beyond its grace
-	ballast     = 20_000           // more due tasks than the game has, for a leader without Kafka to cope with
+	ballast     = 100_000          // more due tasks than the game has, for a leader without Kafka to cope with
 	ballastKind = "chaos.ballast"
-	mostGrowth  = 100 << 20 // bytes of both event processes
+	mostGrowth  = 200 << 20 // bytes of both event processes: what the claims of a pass take, and four times as much garbage
 )
 
 // kafkaDown takes Kafka away for a moment and for long. Nobody publishes meanwhile, however much is due, and nobody may
