@@ -92,7 +92,7 @@ const serversNote = "Servers: MariaDB with a flush at each commit, a buffer pool
 	"commit, shared buffers and a WAL of 4 GB; Redis with its append-only file flushed each second; RabbitMQ with durable queues, " +
 	"persistent messages and confirms; one Kafka broker, 24 partitions, acknowledged by all replicas; one ZooKeeper. 32 handlers run " +
 	"side by side in each peer, with as many connections to MariaDB; duetime runs 4 batches of up to 100 on 4 connections. All " +
-	"processes in Go have GOGC at 400."
+	"processes in Go have GOGC at 200."
 
 // servers starts what the system needs, with its data on disk: MariaDB with a flush at each commit, Redis with its log
 // flushed each second.

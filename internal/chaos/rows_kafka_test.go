@@ -29,7 +29,7 @@ const (
 	hintsAgain  = 20 * time.Second // after hints were lost: the sweep puts what is beyond its grace
 	ballast     = 100_000          // more due tasks than the game has, for a leader without Kafka to cope with
 	ballastKind = "chaos.ballast"
-	mostGrowth  = 200 << 20 // bytes of both event processes: what the claims of a pass take, and four times as much garbage
+	mostGrowth  = 100 << 20 // bytes of both event processes
 )
 
 // kafkaDown takes Kafka away for a moment and for long. Nobody publishes meanwhile, however much is due, and nobody may

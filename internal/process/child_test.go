@@ -106,7 +106,7 @@ func TestSecondSigtermEndsAProcessThatHangs(t *testing.T) {
 }
 
 func TestTheEnvironmentSaysHowOftenGarbageIsCollected(t *testing.T) {
-	for gogc, want := range map[string]string{"": `"percent":400}`, "50": `"percent":50}`, "off": `"percent":-1}`} {
+	for gogc, want := range map[string]string{"": `"percent":200}`, "50": `"percent":50}`, "off": `"percent":-1}`} {
 		t.Setenv("GOGC", gogc)
 		if _, _, said := stopChild(t, "garbage", `"msg":"ready"`, syscall.SIGTERM); !strings.Contains(said, want) {
 			t.Errorf("GOGC=%q: %s, want %s", gogc, said, want)
