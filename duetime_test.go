@@ -117,7 +117,7 @@ type kitchen struct {
 
 func newKitchen(t *testing.T) *kitchen {
 	t.Helper()
-	dsn := pipelinetest.MariaDB(t).NewSchema(t)
+	dsn := pipelinetest.MySQL(t).NewSchema(t)
 	cfg := configured(t, dsn)
 	p := migrated(t, cfg)
 	for shard := range cfg.Shards { // no daemon runs here to call the index whole
@@ -274,7 +274,7 @@ func TestSeveralWork(t *testing.T) {
 
 func TestReadyIsRefused(t *testing.T) {
 	t.Parallel()
-	dsn := pipelinetest.MariaDB(t).NewSchema(t)
+	dsn := pipelinetest.MySQL(t).NewSchema(t)
 	cfg := configured(t, dsn)
 
 	waiting, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)

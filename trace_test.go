@@ -36,7 +36,7 @@ func newTraced(t *testing.T, mux *worker.Mux) *traced {
 	s := &traced{t: t, spans: tracetest.NewInMemoryExporter()}
 	provider := sdk.NewTracerProvider(sdk.WithSyncer(s.spans))
 	s.tracer = provider.Tracer("test")
-	dsn := pipelinetest.MariaDB(t).NewSchema(t)
+	dsn := pipelinetest.MySQL(t).NewSchema(t)
 	s.cfg = configured(t, dsn)
 	p := migrated(t, s.cfg)
 	p.Tracer = provider

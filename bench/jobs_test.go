@@ -2,7 +2,6 @@ package bench_test
 
 import (
 	"cmp"
-	"fmt"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -38,7 +37,7 @@ func (w *world) take(n int64) int64 {
 	first := w.next
 	w.next += n
 	if w.effect {
-		numbers := fmt.Sprintf("seq_%d_to_%d", first, w.next-1) // a table that MariaDB makes up
+		numbers := pipelinetest.Numbers(first, w.next-1)
 		w.exec("INSERT INTO bench_pets (id) SELECT seq FROM " + numbers)
 		if !w.system.ownRows {
 			w.exec("INSERT INTO bench_tasks (id, due_at) SELECT seq, 0 FROM " + numbers)

@@ -41,7 +41,7 @@ func newStatements(w *world) *statements {
 	pipelinetest.Must(w, err)
 	pipelinetest.Must(w, s.Migrate(w.Context(), migrations.Files, "bench", 16))
 	pipelinetest.Must(w, s.Close())
-	db, err := sql.Open("mysql", w.env.MySQL+"&tx_isolation=%27READ-COMMITTED%27")
+	db, err := sql.Open("mysql", w.env.MySQL+"&"+pipelinetest.IsolationVariable(w)+"=%27READ-COMMITTED%27")
 	pipelinetest.Must(w, err)
 	db.SetMaxOpenConns(64)
 	db.SetMaxIdleConns(64)
@@ -104,7 +104,7 @@ func (s *statements) batches(w *world, n int64) float64 {
 	w.Helper()
 	const size, connections = 100, 4
 	ids, first := s.known(w, n)
-	w.exec(fmt.Sprintf("INSERT INTO bench_pets (id) SELECT seq FROM seq_%d_to_%d", first, first+n-1))
+	w.exec("INSERT INTO bench_pets (id) SELECT seq FROM " + pipelinetest.Numbers(first, first+n-1))
 	var group errgroup.Group
 	group.SetLimit(connections)
 	began := time.Now()

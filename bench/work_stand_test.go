@@ -67,7 +67,7 @@ func (w *world) plant(n int64) {
 	var group errgroup.Group
 	group.SetLimit(connections)
 	for first, end := w.next, w.next+n; first < end; first += part {
-		numbers := fmt.Sprintf("seq_%d_to_%d", first, min(first+part, end)-1)
+		numbers := pipelinetest.Numbers(first, min(first+part, end)-1)
 		group.Go(func() error {
 			_, err := w.db.ExecContext(w.Context(), fmt.Sprintf(`
 				INSERT INTO duetime_tasks (id, kind, owner, queue, shard, due_at, run_at, payload, created_at, updated_at, finished_at)

@@ -102,7 +102,7 @@ func (w *world) servers() {
 	if w.bench.scale < 1 {
 		buffer, log = "256M", "64M"
 	}
-	mariadb, err := pipelinetest.StartMariaDB(w.folder("mariadb"), "--innodb-flush-log-at-trx-commit=1",
+	mariadb, err := pipelinetest.StartMySQL(w.folder("mariadb"), "--innodb-flush-log-at-trx-commit=1",
 		"--innodb-buffer-pool-size="+buffer, "--innodb-log-file-size="+log)
 	pipelinetest.Must(w, err)
 	w.owns(mariadb.Server)

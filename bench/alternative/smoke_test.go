@@ -86,7 +86,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{t: t, env: queue.Env{
 		Dir:     t.TempDir(),
 		Redis:   pipelinetest.OwnRedis(t).Addr(),
-		MySQL:   pipelinetest.MariaDB(t).NewSchema(t) + "?interpolateParams=true",
+		MySQL:   pipelinetest.MySQL(t).NewSchema(t) + "?interpolateParams=true",
 		Workers: workers,
 	}}
 	db, err := sql.Open("mysql", w.env.MySQL)
@@ -95,7 +95,7 @@ func newWorld(t *testing.T) *world {
 	w.db = db
 	w.exec(`CREATE TABLE bench_tasks (id BIGINT PRIMARY KEY, due_at BIGINT NOT NULL, state TINYINT NOT NULL DEFAULT 0, KEY (state, due_at))`)
 	w.exec(`CREATE TABLE bench_pets (id BIGINT PRIMARY KEY, meals INT NOT NULL DEFAULT 0)`)
-	w.exec(`INSERT INTO bench_pets (id) SELECT seq FROM seq_0_to_999`)
+	w.exec("INSERT INTO bench_pets (id) SELECT seq FROM " + pipelinetest.Numbers(0, 999))
 	return w
 }
 

@@ -28,7 +28,7 @@ const (
 func TestDriverRunsEachJobOnce(t *testing.T) {
 	t.Parallel()
 	env := queue.Env{Redis: pipelinetest.OwnRedis(t).Addr(), Workers: 8}
-	env.MySQL = pipelinetest.OwnMariaDB(t).NewSchema(t) + "?interpolateParams=true"
+	env.MySQL = pipelinetest.OwnMySQL(t).NewSchema(t) + "?interpolateParams=true"
 	db := openTables(t, env.MySQL)
 	producer, worker := start(t, env), start(t, env)
 
@@ -83,7 +83,7 @@ func openTables(t *testing.T, dsn string) *sql.DB {
 	for _, statement := range []string{
 		`CREATE TABLE bench_tasks (id BIGINT PRIMARY KEY, due_at BIGINT NOT NULL, state TINYINT NOT NULL DEFAULT 0, KEY (state, due_at))`,
 		`CREATE TABLE bench_pets (id BIGINT PRIMARY KEY, meals INT NOT NULL DEFAULT 0)`,
-		`INSERT INTO bench_pets (id) SELECT seq FROM seq_0_to_99999`,
+		"INSERT INTO bench_pets (id) SELECT seq FROM " + pipelinetest.Numbers(0, 99_999),
 	} {
 		_, err := db.ExecContext(t.Context(), statement)
 		pipelinetest.Must(t, err)

@@ -64,7 +64,7 @@ func (d deployment) wantCode(t *testing.T, want int, args ...string) answer {
 // unmigrated is a deployment whose schema is empty.
 func unmigrated(t *testing.T) deployment {
 	t.Helper()
-	d := deployment{namespace: pipelinetest.Namespace(t), dsn: pipelinetest.MariaDB(t).NewSchema(t)}
+	d := deployment{namespace: pipelinetest.Namespace(t), dsn: pipelinetest.MySQL(t).NewSchema(t)}
 	d.env = []string{
 		"DUETIME_NAMESPACE=" + d.namespace, "DUETIME_MYSQL__DSN=" + d.dsn, "DUETIME_REDIS__ADDRS=" + pipelinetest.Redis(t).Addr(),
 		"DUETIME_KAFKA__BROKERS=" + pipelinetest.Kafka(t).Addr(), "DUETIME_KAFKA__PARTITIONS=2", "DUETIME_SHARDS=4",

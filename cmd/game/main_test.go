@@ -63,7 +63,7 @@ func TestStopLeavesNothing(t *testing.T) {
 
 func configured(t *testing.T, redis, kafka string) string {
 	t.Helper()
-	dsn, namespace := pipelinetest.MariaDB(t).NewSchema(t), pipelinetest.Namespace(t)
+	dsn, namespace := pipelinetest.MySQL(t).NewSchema(t), pipelinetest.Namespace(t)
 	s, err := store.Open(dsn, store.Options{})
 	pipelinetest.Must(t, err)
 	defer func() { pipelinetest.Must(t, s.Close()) }()

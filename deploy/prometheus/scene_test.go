@@ -29,7 +29,7 @@ type scene struct {
 	t         *testing.T // of the fault that is played
 	storage   storage.Storage
 	db        *sql.DB
-	mysql     *pipelinetest.MariaDBServer
+	mysql     *pipelinetest.MySQLServer
 	redis     *pipelinetest.RedisServer
 	zookeeper *pipelinetest.ZooKeeperServer
 	kafka     *pipelinetest.KafkaServer
@@ -42,7 +42,7 @@ const fresh = 5 * time.Second
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{
-		whole: t, t: t, mysql: pipelinetest.OwnMariaDB(t), redis: pipelinetest.OwnRedis(t), zookeeper: pipelinetest.OwnZooKeeper(t),
+		whole: t, t: t, mysql: pipelinetest.OwnMySQL(t), redis: pipelinetest.OwnRedis(t), zookeeper: pipelinetest.OwnZooKeeper(t),
 		kafka: pipelinetest.OwnKafka(t), storage: teststorage.New(t), apps: map[string]pipelinetest.App{},
 	}
 	t.Cleanup(func() { _ = s.storage.Close() })
@@ -167,11 +167,10 @@ func (s *scene) post(url, body string) []byte {
 // insert writes so many rows that are due now, as a service in another language would.
 func (s *scene) insert(n int, kind, payload string) {
 	s.t.Helper()
-	const text = `INSERT INTO duetime_tasks (id, kind, owner, queue, shard, due_at, run_at, payload, created_at, updated_at)
+	text := `INSERT INTO duetime_tasks (id, kind, owner, queue, shard, due_at, run_at, payload, created_at, updated_at)
 		SELECT UNHEX(REPLACE(UUID(), '-', '')), ?, CONCAT('o', seq), 'default', CRC32(CONCAT('o', seq)) MOD shards,
 		       now, now, ?, now, now
-		FROM duetime_layout, (SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000 AS now) t, seq_1_to_100000
-		WHERE seq <= ?`
-	_, err := s.db.ExecContext(s.t.Context(), text, kind, payload, n)
+		FROM duetime_layout, (SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000 AS now) t, ` + pipelinetest.Numbers(1, n)
+	_, err := s.db.ExecContext(s.t.Context(), text, kind, payload)
 	pipelinetest.Must(s.t, err)
 }

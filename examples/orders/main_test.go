@@ -20,7 +20,7 @@ func TestRun(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
 		"SQLite":  nil,
-		"MariaDB": {"--dsn", pipelinetest.MariaDB(t).NewSchema(t)},
+		"MySQL": {"--dsn", pipelinetest.MySQL(t).NewSchema(t)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -48,7 +48,7 @@ func (d *drill) awaitPets(t *testing.T) {
 func (d *drill) fallBack(t *testing.T) int64 {
 	t.Helper()
 	taken := time.Now() // what was answered before stands in the backup
-	backup, err := d.mariadb.Snapshot()
+	backup, err := d.mysql.Snapshot()
 	pipelinetest.Must(t, err)
 	for range 2 {
 		leader, _ := d.leader(t)
@@ -58,9 +58,9 @@ func (d *drill) fallBack(t *testing.T) int64 {
 	time.Sleep(time.Until(taken.Add(backupAge)))
 	now, epoch := d.clock(), d.epoch(t, "event")
 	ate := d.ateBefore(t, now)
-	pipelinetest.Must(t, d.mariadb.Kill())
+	pipelinetest.Must(t, d.mysql.Kill())
 	gone := d.forget(taken, time.Now()) // what is asked for from now on meets the old state
-	pipelinetest.Must(t, d.mariadb.Restore(backup))
+	pipelinetest.Must(t, d.mysql.Restore(backup))
 	ate -= d.ateBefore(t, now)
 	d.note(t, "the restore took back %d acknowledged calls and %d effects", gone, ate)
 	if gone == 0 || ate == 0 {

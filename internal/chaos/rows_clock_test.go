@@ -36,13 +36,13 @@ func clocksRow() entry {
 
 func windUp(t *testing.T, w *world) []watch {
 	t.Helper()
-	w.mariadb, w.redis, w.zookeeper = pipelinetest.OwnMariaDB(t), pipelinetest.OwnRedis(t), pipelinetest.OwnZooKeeper(t)
+	w.mysql, w.redis, w.zookeeper = pipelinetest.OwnMySQL(t), pipelinetest.OwnRedis(t), pipelinetest.OwnZooKeeper(t)
 	w.kafka = pipelinetest.OwnKafka(t, kafkaLine)
 	var watches []watch
 	for _, s := range []struct {
 		name   string
 		server *pipelinetest.Server
-	}{{"Redis", w.redis.Server}, {"ZooKeeper", w.zookeeper.Server}, {"Kafka", w.kafka.Server}, {"MySQL", w.mariadb.Server}} {
+	}{{"Redis", w.redis.Server}, {"ZooKeeper", w.zookeeper.Server}, {"Kafka", w.kafka.Server}, {"MySQL", w.mysql.Server}} {
 		c := watch{s.name, pipelinetest.NewClock(t)}
 		s.server.UseClock(c.clock)
 		pipelinetest.Must(t, s.server.Restart())

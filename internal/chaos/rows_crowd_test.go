@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/duetime/duetime/internal/pipelinetest"
 )
 
 const (
@@ -23,7 +25,7 @@ func crowdRows() []entry {
 	return []entry{{
 		n: 24, fault: "100,000 tasks due at one millisecond, 1,000,000 pending", alone: true, run: allAtOnce,
 		// Room for its million rows, and for the redo of a minute: with less it stops again and again to write pages.
-		setup: setup{mariadb: []string{"--innodb-buffer-pool-size=2G", "--innodb-log-file-size=2G"}},
+		setup: setup{mysql: []string{"--innodb-buffer-pool-size=2G", "--innodb-log-file-size=2G"}},
 	}}
 }
 
@@ -33,10 +35,11 @@ func allAtOnce(t *testing.T, d *drill) {
 	t.Helper()
 	began := time.Now()
 	for from := 0; from < farOff; from += 100_000 {
-		d.exec(t, fmt.Sprintf(`INSERT INTO duetime_tasks (id, kind, owner, queue, shard, due_at, run_at, payload, created_at, updated_at)
+		d.exec(t, `INSERT INTO duetime_tasks (id, kind, owner, queue, shard, due_at, run_at, payload, created_at, updated_at)
 			SELECT UNHEX(CONCAT('01980000000070008000', LPAD(HEX(seq), 12, '0'))), 'chaos.far', CONCAT('far-', seq), 'default',
 			       CRC32(CONCAT('far-', seq)) MOD shards, at + 90000000 + seq, at + 90000000 + seq, '{}', at, at
-			FROM duetime_layout, (SELECT CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED) - 3600000 AS at) AS clock, seq_%d_to_%d`, from+1, from+100_000))
+			FROM duetime_layout, (SELECT CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED) - 3600000 AS at) AS clock, `+
+			pipelinetest.Numbers(from+1, from+100_000))
 	}
 	d.note(t, "1,000,000 rows planted in %v", time.Since(began).Round(time.Second))
 	rebuilt := d.daemon.Says("rebuild ended")
@@ -67,7 +70,7 @@ func (d *drill) plantMeals(t *testing.T) (due int64) {
 	began := time.Now()
 	due = d.clock() + ahead
 	for from := 0; from < atOnce; from += 20_000 {
-		seq := fmt.Sprintf("seq_%d_to_%d", firstID+from, firstID+from+19_999)
+		seq := pipelinetest.Numbers(firstID+from, firstID+from+19_999)
 		now := d.clock() // as a service would write it: the daemon looks for changes by it
 		// The ids are fixed by the pet, so that three statements can name them.
 		const uuid = `CONCAT('01990000-0000-7000-8000-', LPAD(HEX(seq), 12, '0'))`

@@ -36,9 +36,9 @@ func startOnDisks(t *testing.T, w *world) disks {
 	under := disks{pipelinetest.SmallDisk(t, diskSize), pipelinetest.SmallDisk(t, diskSize), pipelinetest.SmallDisk(t, diskSize)}
 	var err error
 	// By itself MariaDB takes 64 MB at once, and so finds a disk full that is not.
-	w.mariadb, err = pipelinetest.StartMariaDB(under.mysql.Path(), "--innodb-autoextend-increment=1")
+	w.mysql, err = pipelinetest.StartMySQL(under.mysql.Path(), "--innodb-autoextend-increment=1")
 	pipelinetest.Must(t, err)
-	pipelinetest.Own(t, w.mariadb.Server)
+	pipelinetest.Own(t, w.mysql.Server)
 	w.redis, err = pipelinetest.StartRedis(under.redis.Path(), "--appendonly", "yes", "--appendfsync", "everysec")
 	pipelinetest.Must(t, err)
 	pipelinetest.Own(t, w.redis.Server)
@@ -50,7 +50,7 @@ func startOnDisks(t *testing.T, w *world) disks {
 
 func disksFull(t *testing.T, d *drill, under disks) {
 	t.Helper()
-	d.fillUp(t, "MySQL", under.mysql, d.mariadb.Server, func() bool { return d.game.Says("is full") > 0 })
+	d.fillUp(t, "MySQL", under.mysql, d.mysql.Server, func() bool { return d.game.Says("is full") > 0 })
 	d.fillUp(t, "Redis", under.redis, d.redis.Server, func() bool {
 		var info string
 		d.inRedis(t, func(r *redis.Client) (err error) {
@@ -78,7 +78,7 @@ func (d *drill) fillUp(t *testing.T, name string, disk *pipelinetest.Disk, s *pi
 		stopped = !s.Running()
 		disk.Free()
 		pipelinetest.Must(t, s.Start())
-		if s == d.mariadb.Server {
+		if s == d.mysql.Server {
 			d.rebuildDamaged(t, s)
 		}
 	})

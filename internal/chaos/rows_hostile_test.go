@@ -73,7 +73,7 @@ func (d *drill) grab(ctx context.Context, lost *atomic.Int64) error {
 	hold := rand.N(hostileHold / 2)
 	if rand.IntN(4) > 0 {
 		// The server ends the transaction that has written less: this one is not to be it.
-		if _, err := tx.ExecContext(ctx, `INSERT INTO hostile SELECT seq FROM seq_1_to_500`); err != nil {
+		if _, err := tx.ExecContext(ctx, "INSERT INTO hostile SELECT seq FROM "+pipelinetest.Numbers(1, 500)); err != nil {
 			return err
 		}
 	}

@@ -67,7 +67,7 @@ func (d *drill) addBallast(t *testing.T) {
 	t.Helper()
 	d.exec(t, `INSERT INTO duetime_tasks (id, kind, owner, shard, due_at, run_at, payload, created_at, updated_at)
 SELECT UNHEX(REPLACE(UUID(), '-', '')), '`+ballastKind+`', CONCAT('ballast-', seq), CRC32(CONCAT('ballast-', seq)) MOD shards, ms, ms, '{}', ms, ms
-FROM duetime_layout, seq_1_to_`+fmt.Sprint(ballast)+`, (SELECT CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED) + 5000 AS ms) AS soon`)
+FROM duetime_layout, `+pipelinetest.Numbers(1, ballast)+`, (SELECT CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED) + 5000 AS ms) AS soon`)
 }
 
 // dropBallast cancels these tasks, as another service would.

@@ -28,9 +28,9 @@ func mysqlKilled(t *testing.T, d *drill) {
 		}
 		d.fault(t, "MySQL killed", 10*time.Second, func() {
 			d.someDue(t)
-			pipelinetest.Must(t, d.mariadb.Kill())
+			pipelinetest.Must(t, d.mysql.Kill())
 			time.Sleep(3 * time.Second) // longer than the programs wait in silence
-			pipelinetest.Must(t, d.mariadb.Start())
+			pipelinetest.Must(t, d.mysql.Start())
 		})
 		resolved = d.resolved(killed)
 	}

@@ -131,7 +131,7 @@ func everythingKilled(t *testing.T, d *drill) {
 // killEverything sends all ends before it waits for any.
 func (d *drill) killEverything(t *testing.T) {
 	t.Helper()
-	kills := []func() error{d.mariadb.Kill, d.redis.Kill, d.zookeeper.Kill, d.kafka.Kill}
+	kills := []func() error{d.mysql.Kill, d.redis.Kill, d.zookeeper.Kill, d.kafka.Kill}
 	for _, p := range d.all() {
 		kills = append(kills, p.Kill)
 	}
@@ -153,7 +153,7 @@ func (d *drill) startEverything(t *testing.T, welcomed *sync.WaitGroup) (order s
 		do   func() error
 	}
 	starts := []start{
-		{"MariaDB", d.mariadb.Start}, {"Redis", d.redis.Start}, {"ZooKeeper", d.zookeeper.Start}, {"Kafka", d.kafka.Start},
+		{"MariaDB", d.mysql.Start}, {"Redis", d.redis.Start}, {"ZooKeeper", d.zookeeper.Start}, {"Kafka", d.kafka.Start},
 	}
 	for _, p := range d.all() {
 		starts = append(starts, start{p.Name, func() error { d.start(t, p); return nil }})

@@ -27,7 +27,7 @@ func securedLinks(t *testing.T, d *drill) {
 		within time.Duration
 		*pipelinetest.Server
 	}{
-		{"MySQL", 10 * time.Second, d.mariadb.Server},
+		{"MySQL", 10 * time.Second, d.mysql.Server},
 		{"Redis", mend, d.redis.Server},
 		{"Kafka", kafkaBack, d.kafka.Server},
 		{"ZooKeeper", zkSession, d.zookeeper.Server},

@@ -31,7 +31,7 @@ type setup struct {
 	secured  bool     // every link over TLS, each process as a user of its own
 	kafka    []string // further lines of Kafka's server.properties
 	redis    []string // further arguments of redis-server
-	mariadb  []string // further arguments of MariaDB
+	mysql    []string // further arguments of MariaDB
 	rules    []string // further NAME=value of every process
 	worker   string   // the package of the workers' command; empty: cmd/worker
 	meal     time.Duration
@@ -51,7 +51,7 @@ type world struct {
 	pipelinetest.Deployment
 
 	setup     setup
-	mariadb   *pipelinetest.MariaDBServer
+	mysql     *pipelinetest.MySQLServer
 	redis     *pipelinetest.RedisServer
 	zookeeper *pipelinetest.ZooKeeperServer // nil with an ensemble
 	ensemble  *pipelinetest.ZooKeeperEnsemble
@@ -120,8 +120,8 @@ func (w *world) openServers(t *testing.T) {
 	if s.secured {
 		w.secure(t)
 	}
-	if w.mariadb == nil {
-		w.mariadb = pipelinetest.OwnMariaDB(t, s.mariadb...)
+	if w.mysql == nil {
+		w.mysql = pipelinetest.OwnMySQL(t, s.mysql...)
 	}
 	if w.Redis == "" && w.redis == nil {
 		w.redis = pipelinetest.OwnRedis(t, s.redis...)
@@ -153,7 +153,7 @@ func (w *world) openServers(t *testing.T) {
 // address says where the servers are.
 func (w *world) address(t *testing.T) {
 	t.Helper()
-	w.Namespace, w.DSN, w.Kafka = namespace, w.mariadb.NewSchema(t), w.kafka.Addr()
+	w.Namespace, w.DSN, w.Kafka = namespace, w.mysql.NewSchema(t), w.kafka.Addr()
 	if w.Redis == "" {
 		w.Redis = w.redis.Addr()
 	}
@@ -168,7 +168,7 @@ func (w *world) address(t *testing.T) {
 func (w *world) secure(t *testing.T) {
 	t.Helper()
 	servers := pipelinetest.OwnSecuredServers(t, namespace, kafkaLine)
-	w.mariadb, w.redis, w.zookeeper, w.kafka = servers.MariaDB, servers.Redis, servers.ZooKeeper, servers.Kafka
+	w.mysql, w.redis, w.zookeeper, w.kafka = servers.MySQL, servers.Redis, servers.ZooKeeper, servers.Kafka
 	w.Deployment = servers.Deploy(t)
 }
 
@@ -184,8 +184,8 @@ func (w *world) seat(t *testing.T, name string, nth int) *seat {
 		nth += len(w.workers)
 	}
 	if w.setup.linksTo("mysql") {
-		s.links.mysql = pipelinetest.Proxy(t, w.mariadb.Addr())
-		s.env = append(s.env, "DUETIME_MYSQL__DSN="+strings.Replace(w.DSN, w.mariadb.Addr(), s.links.mysql.Addr(), 1))
+		s.links.mysql = pipelinetest.Proxy(t, w.mysql.Addr())
+		s.env = append(s.env, "DUETIME_MYSQL__DSN="+strings.Replace(w.DSN, w.mysql.Addr(), s.links.mysql.Addr(), 1))
 	}
 	if w.setup.linksTo("redis") {
 		s.links.redis = pipelinetest.Proxy(t, w.redis.Addr())

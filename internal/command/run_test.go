@@ -100,7 +100,7 @@ func configured(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "duetime.yaml")
 	text := fmt.Sprintf("namespace: %s\nmysql: {dsn: %q}\nredis: {addrs: [%q]}\nzookeeper: {servers: [%q]}\nevent: {admin: 0}\n",
-		pipelinetest.Namespace(t), pipelinetest.MariaDB(t).NewSchema(t), pipelinetest.Redis(t).Addr(), pipelinetest.ZooKeeper(t).Addr())
+		pipelinetest.Namespace(t), pipelinetest.MySQL(t).NewSchema(t), pipelinetest.Redis(t).Addr(), pipelinetest.ZooKeeper(t).Addr())
 	pipelinetest.Must(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }

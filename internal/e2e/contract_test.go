@@ -30,10 +30,10 @@ func TestWaitsThenIsReady(t *testing.T) {
 	for _, name := range commands {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			gate := pipelinetest.Proxy(t, pipelinetest.MariaDB(t).Addr())
+			gate := pipelinetest.Proxy(t, pipelinetest.MySQL(t).Addr())
 			gate.Refuse()
 			p := p
-			p.DSN = strings.Replace(p.DSN, pipelinetest.MariaDB(t).Addr(), gate.Addr(), 1)
+			p.DSN = strings.Replace(p.DSN, pipelinetest.MySQL(t).Addr(), gate.Addr(), 1)
 			proc := p.Start(t, name)
 			proc.WaitLine(t, `"msg":"waiting","what":"mysql"`)
 			wantHealth(t, proc, http.StatusServiceUnavailable)
@@ -111,7 +111,7 @@ func TestWaitsForTheSchema(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := pipelinetest.SharedDeployment(t)
-			p.DSN = pipelinetest.MariaDB(t).NewSchema(t)
+			p.DSN = pipelinetest.MySQL(t).NewSchema(t)
 			proc := p.Start(t, name)
 			if line := proc.WaitLine(t, `"msg":"waiting"`); !strings.Contains(line, "migrate") {
 				t.Errorf("says %s, without what to do", line)

@@ -205,9 +205,9 @@ func wantLines(t *testing.T, proc pipelinetest.App, allowed []string, secrets ..
 }
 
 // guardedDeployment has servers that ask for a password.
-func guardedDeployment(t *testing.T, password string) (pipelinetest.Deployment, *pipelinetest.MariaDBServer, *pipelinetest.RedisServer) {
+func guardedDeployment(t *testing.T, password string) (pipelinetest.Deployment, *pipelinetest.MySQLServer, *pipelinetest.RedisServer) {
 	t.Helper()
-	mysql, redis := pipelinetest.OwnMariaDB(t), pipelinetest.OwnRedis(t, "--requirepass", password)
+	mysql, redis := pipelinetest.OwnMySQL(t), pipelinetest.OwnRedis(t, "--requirepass", password)
 	dsn := mysql.NewSchema(t)
 	db, err := sql.Open("mysql", dsn)
 	pipelinetest.Must(t, err)

@@ -36,7 +36,7 @@ type scene struct {
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{Deployment: pipelinetest.Deployment{
-		DSN: pipelinetest.MariaDB(t).NewSchema(t), Redis: pipelinetest.Redis(t).Addr(), ZooKeeper: pipelinetest.ZooKeeper(t).Addr(),
+		DSN: pipelinetest.MySQL(t).NewSchema(t), Redis: pipelinetest.Redis(t).Addr(), ZooKeeper: pipelinetest.ZooKeeper(t).Addr(),
 		Kafka: pipelinetest.Kafka(t).Addr(), Namespace: "pets", Rules: []string{"DUETIME_KAFKA__PARTITIONS=4"},
 	}}
 	s.folder = t.TempDir()

@@ -197,8 +197,8 @@ func TestRefusedLinks(t *testing.T) {
 		value     string
 		want      string
 	}{
-		{"mysql", "DSN", commands, s.MariaDB.Addr(), "PASSWORD_FILE", wrong, "mysql.dsn: "},
-		{"mysql", "DSN", commands, s.MariaDB.Addr(), "TLS__CA_FILE", stranger.CAFile, "mysql.tls.ca_file: "},
+		{"mysql", "DSN", commands, s.MySQL.Addr(), "PASSWORD_FILE", wrong, "mysql.dsn: "},
+		{"mysql", "DSN", commands, s.MySQL.Addr(), "TLS__CA_FILE", stranger.CAFile, "mysql.tls.ca_file: "},
 		{"redis", "ADDRS", commands, s.Redis.Addr(), "PASSWORD_FILE", wrong, "redis.username or redis.password: "},
 		{"redis", "ADDRS", commands, s.Redis.Addr(), "TLS__CA_FILE", stranger.CAFile, "redis.tls.ca_file: "},
 		{"kafka", "BROKERS", commands, s.Kafka.SecureAddr(), "SASL__PASSWORD_FILE", wrong, "kafka.sasl.username or kafka.sasl.password: "},

@@ -16,7 +16,7 @@ func TestWaitsForItsMigration(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := pipelinetest.SharedDeployment(t)
-			p.DSN, p.Previous = pipelinetest.MariaDB(t).NewSchema(t), true
+			p.DSN, p.Previous = pipelinetest.MySQL(t).NewSchema(t), true
 			p.Migrate(t)
 			p.Previous = false
 			proc := p.Start(t, name)

@@ -37,8 +37,8 @@ func onBoth(t *testing.T, test func(t *testing.T, w *world)) {
 			test(t, &world{t, s})
 		})
 	}
-	run("mariadb", func(t *testing.T) (*store.Store, error) {
-		return store.Open(pipelinetest.MariaDB(t).NewSchema(t), store.Options{})
+	run("mysql", func(t *testing.T) (*store.Store, error) {
+		return store.Open(pipelinetest.MySQL(t).NewSchema(t), store.Options{})
 	})
 	run("sqlite", func(t *testing.T) (*store.Store, error) { return store.OpenSQLite(filepath.Join(t.TempDir(), "db")) })
 }

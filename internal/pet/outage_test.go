@@ -37,8 +37,8 @@ func (w *world) everyPath(id, key string, limit time.Duration) map[string]reply 
 
 func TestMySQLAway(t *testing.T) {
 	t.Parallel()
-	server := pipelinetest.OwnMariaDB(t)
-	w := onMySQL(t, start, server.NewSchema(t))
+	server := pipelinetest.OwnMySQL(t)
+	w := onSchema(t, start, server.NewSchema(t))
 	id := w.create("ann").ID
 	w.act(id, "feed")
 	unavailable := func(answers map[string]reply) {
@@ -77,7 +77,7 @@ func TestMySQLAway(t *testing.T) {
 
 func TestBusy(t *testing.T) {
 	t.Parallel()
-	w := onMariaDB(t, start)
+	w := onMySQL(t, start)
 	whats := []string{"feed", "speedup", "autofeed", "cancel"}
 	ids := make([]string, len(whats))
 	for i := range whats {
@@ -122,7 +122,7 @@ func TestBusy(t *testing.T) {
 // The task's own row may be held too, by a worker or an operator.
 func TestBusyTask(t *testing.T) {
 	t.Parallel()
-	w := onMariaDB(t, start)
+	w := onMySQL(t, start)
 	id := w.create("ann").ID
 	meal := w.act(id, "feed").Meal
 	tx, err := w.store.DB().BeginTxx(t.Context(), nil)
@@ -146,7 +146,7 @@ func TestIndexAway(t *testing.T) {
 		begin func() error
 	}{{"frozen", redis.Freeze}, {"gone", redis.Kill}} {
 		t.Run(outage.name, func(t *testing.T) {
-			w := onMariaDB(t, start)
+			w := onMySQL(t, start)
 			cfg := duetime.DefaultConfig()
 			cfg.MySQL.DSN, cfg.Redis.Addrs, cfg.Kafka.Brokers = duetime.DSN(w.dsn), []string{redis.Addr()}, []string{"127.0.0.1:1"}
 			client, err := duetime.Open(cfg, duetime.WithLogger(quiet))

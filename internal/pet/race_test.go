@@ -30,7 +30,7 @@ func (w *world) play(t *testing.T) (stop func()) {
 func TestRaces(t *testing.T) {
 	t.Parallel()
 	rules := pet.Rules{Meal: 120 * time.Millisecond, Speedup: 40 * time.Millisecond, Food: 400, SpeedupCards: 300, AutofeedCards: 200}
-	w := onMariaDB(t, rules)
+	w := onMySQL(t, rules)
 	stop := w.play(t)
 	defer stop()
 	ids := make([]string, 4)

@@ -154,7 +154,7 @@ func TestKeyAtOnce(t *testing.T) {
 // The second waits while the first holds its key, and then replays: it does not answer anything of its own before.
 func TestKeyWaits(t *testing.T) {
 	t.Parallel()
-	w := onMariaDB(t, start)
+	w := onMySQL(t, start)
 	id := w.create("ann").ID
 	tx, err := w.store.DB().BeginTxx(t.Context(), nil)
 	pipelinetest.Must(t, err)

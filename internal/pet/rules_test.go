@@ -355,7 +355,7 @@ func TestOwnersSpeedup(t *testing.T) {
 // More pets than one call of the library takes. It runs alone: a request has 5 s, also beside other tests on a slow machine.
 func TestOwnersSpeedupInParts(t *testing.T) {
 	const n = task.MaxPerCall + 10
-	w := onMariaDB(t, start)
+	w := onMySQL(t, start)
 	specs := make([]task.Spec, n)
 	values, args := make([]string, n), make([]any, n)
 	for i := range specs {

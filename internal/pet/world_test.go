@@ -36,15 +36,15 @@ type world struct {
 	game  *pet.Game
 	api   http.Handler
 	store *store.Store // another handle, for what only operators and workers do
-	dsn   string       // of MariaDB
+	dsn   string       // of MySQL
 }
 
-// onBoth runs a case on MariaDB and on SQLite.
+// onBoth runs a case on MySQL and on SQLite.
 func onBoth(t *testing.T, rules pet.Rules, run func(t *testing.T, w *world)) {
 	t.Helper()
-	t.Run("mariadb", func(t *testing.T) {
+	t.Run("mysql", func(t *testing.T) {
 		t.Parallel()
-		run(t, onMariaDB(t, rules))
+		run(t, onMySQL(t, rules))
 	})
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
@@ -52,12 +52,12 @@ func onBoth(t *testing.T, rules pet.Rules, run func(t *testing.T, w *world)) {
 	})
 }
 
-func onMariaDB(t testing.TB, rules pet.Rules) *world {
+func onMySQL(t testing.TB, rules pet.Rules) *world {
 	t.Helper()
-	return onMySQL(t, rules, pipelinetest.MariaDB(t).NewSchema(t))
+	return onSchema(t, rules, pipelinetest.MySQL(t).NewSchema(t))
 }
 
-func onMySQL(t testing.TB, rules pet.Rules, dsn string) *world {
+func onSchema(t testing.TB, rules pet.Rules, dsn string) *world {
 	t.Helper()
 	p, err := embedded.OpenMySQL(t.Context(), dsn, embedded.Config{Logger: quiet})
 	pipelinetest.Must(t, err)

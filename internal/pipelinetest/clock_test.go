@@ -42,9 +42,9 @@ func testClock(t *testing.T, s *pipelinetest.Server, now func(context.Context) (
 	}
 }
 
-func TestClockOfMariaDB(t *testing.T) {
+func TestClockOfMySQL(t *testing.T) {
 	t.Parallel()
-	s := pipelinetest.OwnMariaDB(t)
+	s := pipelinetest.OwnMySQL(t)
 	db := openDB(t, s.NewSchema(t))
 	defer func() { _ = db.Close() }()
 	_, err := db.ExecContext(t.Context(), "CREATE TABLE held (id INT PRIMARY KEY)")
@@ -62,13 +62,18 @@ func TestClockOfMariaDB(t *testing.T) {
 // lockWait fails the test unless a wait for a locked row ends after the second that it may last.
 func lockWait(ctx context.Context, t *testing.T, db *sql.DB) {
 	t.Helper()
+	waiting, err := db.Conn(ctx)
+	pipelinetest.Must(t, err)
+	defer func() { _ = waiting.Close() }()
+	_, err = waiting.ExecContext(ctx, "SET innodb_lock_wait_timeout = 1")
+	pipelinetest.Must(t, err)
 	holder, err := db.BeginTx(ctx, nil)
 	pipelinetest.Must(t, err)
 	defer func() { _ = holder.Rollback() }()
-	const lock = " id FROM held WHERE id = 1 FOR UPDATE"
-	pipelinetest.Must(t, holder.QueryRowContext(ctx, "SELECT"+lock).Scan(new(int)))
+	const lock = "SELECT id FROM held WHERE id = 1 FOR UPDATE"
+	pipelinetest.Must(t, holder.QueryRowContext(ctx, lock).Scan(new(int)))
 	start := time.Now()
-	err = db.QueryRowContext(ctx, "SET STATEMENT innodb_lock_wait_timeout=1 FOR SELECT"+lock).Scan(new(int))
+	err = waiting.QueryRowContext(ctx, lock).Scan(new(int))
 	if took := time.Since(start); err == nil || took < 500*time.Millisecond || took > 20*time.Second {
 		t.Errorf("a lock wait of 1s took %s and ended with %v", took, err)
 	}

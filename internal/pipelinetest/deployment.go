@@ -23,7 +23,7 @@ type Deployment struct {
 func SharedDeployment(t testing.TB) Deployment {
 	t.Helper()
 	d := Deployment{
-		DSN: MariaDB(t).NewSchema(t), Redis: Redis(t).Addr(), ZooKeeper: ZooKeeper(t).Addr(), Kafka: Kafka(t).Addr(),
+		DSN: MySQL(t).NewSchema(t), Redis: Redis(t).Addr(), ZooKeeper: ZooKeeper(t).Addr(), Kafka: Kafka(t).Addr(),
 		Namespace: Namespace(t), Rules: []string{"DUETIME_KAFKA__PARTITIONS=4"},
 	}
 	d.Migrate(t)

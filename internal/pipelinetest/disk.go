@@ -29,7 +29,7 @@ func SmallDisk(t testing.TB, bytes int64) *Disk {
 	return &Disk{t: t, dir: dir}
 }
 
-// Path returns the folder to start one server in, by StartMariaDB and its like. The server's data are on the disk, its
+// Path returns the folder to start one server in, by StartMySQL and its like. The server's data are on the disk, its
 // log is beside it.
 func (d *Disk) Path() string { return d.dir }
 

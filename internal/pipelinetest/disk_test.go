@@ -62,7 +62,7 @@ func testFullDisk(
 func TestFullDiskUnderMariaDB(t *testing.T) {
 	t.Parallel()
 	disk := pipelinetest.SmallDisk(t, 64<<20)
-	s, err := pipelinetest.StartMariaDB(disk.Path())
+	s, err := pipelinetest.StartMySQL(disk.Path())
 	pipelinetest.Must(t, err)
 	pipelinetest.Own(t, s.Server)
 	db := openDB(t, s.NewSchema(t))

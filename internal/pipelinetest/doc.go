@@ -1,4 +1,4 @@
-// Package pipelinetest gives tests the real servers: redis-server, MariaDB, ZooKeeper and Apache Kafka, each on a
+// Package pipelinetest gives tests the real servers: redis-server, MySQL or MariaDB, ZooKeeper and Apache Kafka, each on a
 // loopback port of its own with its data in a folder of its own, besides a proxy that breaks connections and our own
 // binaries as separate processes.
 //
@@ -7,7 +7,7 @@
 //	func TestMain(m *testing.M) { os.Exit(pipelinetest.Main(m, pipelinetest.VerifyGoroutines())) }
 //
 //	func TestStore(t *testing.T) {
-//		dsn := pipelinetest.MariaDB(t).NewSchema(t)    // one server per test process, one schema per test
+//		dsn := pipelinetest.MySQL(t).NewSchema(t)    // one server per test process, one schema per test
 //		redis := pipelinetest.OwnRedis(t)              // this test's own server, which it may kill
 //		prefix := pipelinetest.Namespace(t)            // keeps tests apart on shared servers
 //		...

@@ -108,7 +108,7 @@ func TestSharedServers(t *testing.T) {
 	if a, b := pipelinetest.Redis(t), pipelinetest.Redis(t); a != b {
 		t.Error("two callers got two servers")
 	}
-	m := pipelinetest.MariaDB(t)
+	m := pipelinetest.MySQL(t)
 	if a, b := m.NewSchema(t), m.NewSchema(t); a == b {
 		t.Error("two schemas have one name")
 	}

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// SecureMariaDB is the further arguments of a MariaDB that offers TLS with a certificate of the authority's.
-func (a *Authority) SecureMariaDB(t testing.TB) []string {
+// SecureMySQL is the further arguments of a MariaDB that offers TLS with a certificate of the authority's.
+func (a *Authority) SecureMySQL(t testing.TB) []string {
 	t.Helper()
 	c := a.Issue(t, "mariadb")
 	return []string{"--ssl-ca=" + a.CAFile, "--ssl-cert=" + c.CertFile, "--ssl-key=" + c.KeyFile}

@@ -31,7 +31,7 @@ type Secured struct {
 type SecuredServers struct {
 	*Secured
 
-	MariaDB   *MariaDBServer
+	MySQL     *MySQLServer
 	Redis     *RedisServer
 	ZooKeeper *ZooKeeperServer
 	Kafka     *KafkaServer
@@ -53,7 +53,7 @@ func OwnSecuredServers(t testing.TB, namespace string, kafkaLines ...string) *Se
 	}
 	return &SecuredServers{
 		Secured: s, namespace: namespace,
-		MariaDB:   OwnMariaDB(t, a.SecureMariaDB(t)...),
+		MySQL:     OwnMySQL(t, a.SecureMySQL(t)...),
 		Redis:     OwnSecureRedis(t, a, "--aclfile", s.accessList(t, namespace)),
 		ZooKeeper: OwnSecureZooKeeper(t, a),
 		Kafka:     OwnSecureKafka(t, a, kafkaUsers, kafkaLines...),
@@ -96,7 +96,7 @@ func (s *Secured) accessList(t testing.TB, namespace string) string {
 func (s *SecuredServers) Deploy(t testing.TB) Deployment {
 	t.Helper()
 	d := Deployment{
-		DSN: s.MariaDB.NewSchema(t), Redis: s.Redis.Addr(), ZooKeeper: s.ZooKeeper.SecureAddr(), Kafka: s.Kafka.SecureAddr(),
+		DSN: s.MySQL.NewSchema(t), Redis: s.Redis.Addr(), ZooKeeper: s.ZooKeeper.SecureAddr(), Kafka: s.Kafka.SecureAddr(),
 		Namespace: s.namespace, Secured: s.Secured,
 	}
 	s.allow(t)

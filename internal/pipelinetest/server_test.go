@@ -28,7 +28,7 @@ func TestRedis(t *testing.T) {
 
 func TestMariaDB(t *testing.T) {
 	t.Parallel()
-	s := pipelinetest.OwnMariaDB(t)
+	s := pipelinetest.OwnMySQL(t)
 	dsn := s.NewSchema(t)
 	exec := func(ctx context.Context, statement string) error {
 		db := openDB(t, dsn)

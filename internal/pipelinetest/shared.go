@@ -15,7 +15,7 @@ import (
 // The shared servers of this test process, each started by the first test that asks.
 var (
 	sharedRedis     = once(func() (*RedisServer, error) { return StartRedis("") })
-	sharedMariaDB   = once(func() (*MariaDBServer, error) { return StartMariaDB("") })
+	sharedMySQL     = once(func() (*MySQLServer, error) { return StartMySQL("") })
 	sharedZooKeeper = once(func() (*ZooKeeperServer, error) { return StartZooKeeper("") })
 	sharedKafka     = once(func() (*KafkaServer, error) { return StartKafka("") })
 
@@ -40,9 +40,9 @@ func once[S interface{ discard() }](start func() (S, error)) func() (S, error) {
 // reconfigure it: take OwnRedis for that.
 func Redis(t testing.TB) *RedisServer { t.Helper(); return need(t, sharedRedis) }
 
-// MariaDB returns the server that the tests of this process share. Work in a schema from NewSchema; take OwnMariaDB to
+// MySQL returns the server that the tests of this process share. Work in a schema from NewSchema; take OwnMySQL to
 // stop it.
-func MariaDB(t testing.TB) *MariaDBServer { t.Helper(); return need(t, sharedMariaDB) }
+func MySQL(t testing.TB) *MySQLServer { t.Helper(); return need(t, sharedMySQL) }
 
 // ZooKeeper returns the ZooKeeper that the tests of this process share. Use nodes under Namespace; take OwnZooKeeper
 // to stop it.
@@ -68,10 +68,10 @@ func OwnRedis(t testing.TB, args ...string) *RedisServer {
 	return s
 }
 
-// OwnMariaDB starts a MariaDB for this test alone, with further arguments of its command line.
-func OwnMariaDB(t testing.TB, args ...string) *MariaDBServer {
+// OwnMySQL starts a MariaDB for this test alone, with further arguments of its command line.
+func OwnMySQL(t testing.TB, args ...string) *MySQLServer {
 	t.Helper()
-	s, err := StartMariaDB("", args...)
+	s, err := StartMySQL("", args...)
 	Must(t, err)
 	Own(t, s.Server)
 	return s

@@ -10,7 +10,7 @@ import (
 
 func TestSnapshot(t *testing.T) {
 	t.Parallel()
-	s := pipelinetest.OwnMariaDB(t)
+	s := pipelinetest.OwnMySQL(t)
 	db := openDB(t, s.NewSchema(t))
 	defer func() { _ = db.Close() }()
 	_, err := db.ExecContext(t.Context(), "CREATE TABLE kept (id INT PRIMARY KEY)")

@@ -48,10 +48,10 @@ var base = time.UnixMilli(1_790_000_000_000).UTC()
 
 func sec(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// onEach runs the same case over MariaDB with redis-server and over SQLite with miniredis.
+// onEach runs the same case over MySQL with redis-server and over SQLite with miniredis.
 func onEach(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
-	t.Run("mariadb redis", func(t *testing.T) {
+	t.Run("mysql redis", func(t *testing.T) {
 		t.Parallel()
 		test(t, newWorld(t, servers(t), Config{}))
 	})
@@ -70,7 +70,7 @@ type backend struct {
 
 func servers(t testing.TB) backend {
 	t.Helper()
-	s, err := store.Open(pipelinetest.MariaDB(t).NewSchema(t), store.Options{})
+	s, err := store.Open(pipelinetest.MySQL(t).NewSchema(t), store.Options{})
 	pipelinetest.Must(t, err)
 	return backend{s, pipelinetest.Redis(t).Addr(), false}
 }

@@ -13,7 +13,7 @@ import (
 
 // One row per transaction, and a hundred; each also from many connections at once.
 func BenchmarkInsert(b *testing.B) {
-	s, _ := openMariaDB(b, store.Options{})
+	s, _ := openMySQLStore(b, store.Options{})
 	for _, n := range []int{1, 100} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			for b.Loop() {
@@ -35,7 +35,7 @@ func BenchmarkInsert(b *testing.B) {
 
 // What a worker's batch costs without its handlers: lock 100 rows, mark them done, commit.
 func BenchmarkLockFreeFinish100(b *testing.B) {
-	s, _ := openMariaDB(b, store.Options{})
+	s, _ := openMySQLStore(b, store.Options{})
 	settle := func(batch []task.Task) {
 		tx := begin(b, s)
 		rows, now, err := s.LockFree(b.Context(), tx, ids(batch))
@@ -72,7 +72,7 @@ func BenchmarkLockFreeFinish100(b *testing.B) {
 
 // A page of the sweep in a table of 20,000 rows due within a second of each other.
 func BenchmarkPending500(b *testing.B) {
-	s, _ := openMariaDB(b, store.Options{})
+	s, _ := openMySQLStore(b, store.Options{})
 	for range 20 {
 		rows := newTasks(b, task.MaxPerCall)
 		for i := range rows {
@@ -92,7 +92,7 @@ func BenchmarkPending500(b *testing.B) {
 
 // What it costs to move an owner's hundred tasks together: find them, lock them, write them, commit.
 func BenchmarkShiftOwner100(b *testing.B) {
-	s, _ := openMariaDB(b, store.Options{})
+	s, _ := openMySQLStore(b, store.Options{})
 	const owners = 100
 	for i := range owners {
 		rows := newTasks(b, 100)

@@ -13,7 +13,7 @@ import (
 // chained is a store of one connection, with a table of pets, and another store that sees what was committed.
 func chained(t *testing.T) (s, other *store.Store) {
 	t.Helper()
-	s, dsn := openMariaDB(t, store.Options{Chain: true, MaxOpen: 1})
+	s, dsn := openMySQLStore(t, store.Options{Chain: true, MaxOpen: 1})
 	other = opened(t, dsn, store.Options{})
 	pets(t, other)
 	return s, other

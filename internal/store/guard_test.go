@@ -21,7 +21,7 @@ import (
 func pets(t *testing.T, s *store.Store) {
 	t.Helper()
 	must(t, exec(s.DB(), "CREATE TABLE pets (id INT PRIMARY KEY, meals INT NOT NULL DEFAULT 0)"))
-	must(t, exec(s.DB(), "INSERT INTO pets (id) SELECT seq FROM seq_1_to_200"))
+	must(t, exec(s.DB(), "INSERT INTO pets (id) SELECT seq FROM "+pipelinetest.Numbers(1, 200)))
 }
 
 func meals(t *testing.T, s *store.Store) (n int) {
@@ -124,7 +124,7 @@ func TestSwallowedLossPoisons(t *testing.T) {
 		for _, chain := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, chain %v", name, chain), func(t *testing.T) {
 				t.Parallel()
-				s, _ := openMariaDB(t, store.Options{LockWait: 90 * time.Second, Chain: chain})
+				s, _ := openMySQLStore(t, store.Options{LockWait: 90 * time.Second, Chain: chain})
 				pets(t, s)
 				inTx(t, s, func(context.Context, *sqlx.Tx) {}) // the next one may be chained to it
 				tx := begin(t, s)
@@ -191,7 +191,7 @@ func checkPoisoned(t *testing.T, s *store.Store, tx *sqlx.Tx) {
 // What the guard is for: without it the same handler commits the second half of its work, and COMMIT answers OK.
 func TestWithoutGuardHalfIsCommitted(t *testing.T) {
 	t.Parallel()
-	s, dsn := openMariaDB(t, store.Options{LockWait: 90 * time.Second})
+	s, dsn := openMySQLStore(t, store.Options{LockWait: 90 * time.Second})
 	pets(t, s)
 	bare := value[*sqlx.DB](t)(sqlx.Open("mysql", dsn))
 	t.Cleanup(func() { must(t, bare.Close()) })
@@ -209,7 +209,7 @@ func TestWithoutGuardHalfIsCommitted(t *testing.T) {
 
 func TestLockWaitPoisons(t *testing.T) {
 	t.Parallel()
-	s, _ := openMariaDB(t, store.Options{LockWait: time.Second})
+	s, _ := openMySQLStore(t, store.Options{LockWait: time.Second})
 	pets(t, s)
 	holder := begin(t, s)
 	must(t, exec(holder, "UPDATE pets SET meals = 5 WHERE id = 2"))
@@ -225,7 +225,7 @@ func TestLockWaitPoisons(t *testing.T) {
 // Errors that leave the transaction alone do no harm to it.
 func TestOrdinaryErrorsDoNotPoison(t *testing.T) {
 	t.Parallel()
-	s, _ := openMariaDB(t, store.Options{})
+	s, _ := openMySQLStore(t, store.Options{})
 	pets(t, s)
 	tx := begin(t, s)
 	must(t, exec(tx, "UPDATE pets SET meals = 1 WHERE id = 1"))
@@ -244,7 +244,7 @@ func TestOrdinaryErrorsDoNotPoison(t *testing.T) {
 // A handler that may take half a minute may spend it in one statement.
 func TestLongStatementIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	s, _ := openMariaDB(t, store.Options{Longest: 30 * time.Second})
+	s, _ := openMySQLStore(t, store.Options{Longest: 30 * time.Second})
 	tx := begin(t, s)
 	must(t, exec(tx, "DO SLEEP(21)"))
 	must(t, tx.Commit())
@@ -253,7 +253,7 @@ func TestLongStatementIsWaitedFor(t *testing.T) {
 // A connection that breaks before COMMIT is a definite no; one that breaks while COMMIT is under way is unknown.
 func TestBrokenConnection(t *testing.T) {
 	t.Parallel()
-	s, dsn := openMariaDB(t, store.Options{})
+	s, dsn := openMySQLStore(t, store.Options{})
 	pets(t, s)
 	cfg := value[*mysql.Config](t)(mysql.ParseDSN(dsn))
 	open := func(t *testing.T) (*sqlx.Tx, *pipelinetest.ToxicProxy) {

@@ -25,10 +25,10 @@ const shards = 16
 // t0 is a moment of no importance.
 var t0 = time.UnixMilli(1_800_000_000_000).UTC()
 
-// openMariaDB returns a migrated store in a schema of its own, and its DSN.
-func openMariaDB(t testing.TB, o store.Options) (*store.Store, string) {
+// openMySQLStore returns a migrated store in a schema of its own, and its DSN.
+func openMySQLStore(t testing.TB, o store.Options) (*store.Store, string) {
 	t.Helper()
-	dsn := pipelinetest.MariaDB(t).NewSchema(t)
+	dsn := pipelinetest.MySQL(t).NewSchema(t)
 	return migrated(t, opened(t, dsn, o)), dsn
 }
 
@@ -54,13 +54,13 @@ func migrated(t testing.TB, s *store.Store) *store.Store {
 	return s
 }
 
-// onBoth runs a case on MariaDB, as services and as workers use it, and on SQLite.
+// onBoth runs a case on MySQL, as services and as workers use it, and on SQLite.
 func onBoth(t *testing.T, run func(t *testing.T, s *store.Store)) {
 	t.Helper()
-	for name, o := range map[string]store.Options{"mariadb": {}, "mariadb in a chain": {Chain: true}} {
+	for name, o := range map[string]store.Options{"mysql": {}, "mysql in a chain": {Chain: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, _ := openMariaDB(t, o)
+			s, _ := openMySQLStore(t, o)
 			run(t, s)
 		})
 	}

@@ -211,7 +211,7 @@ func (s *Store) lockMigrations(ctx context.Context, db *sqlx.DB) (unlock func(),
 	if err != nil {
 		return nil, fmt.Errorf("wait for other migrations: %w", err)
 	}
-	const name = "CONCAT('duetime ', MD5(DATABASE()))" // names of locks are the server's, at most 64 characters
+	const name = "CONCAT('duetime ', LEFT(SHA2(DATABASE(), 256), 32))" // a lock's name is of the whole server, and has at most 64 characters
 	for got := 0; got != 1; {
 		if err := c.QueryRowxContext(ctx, "SELECT COALESCE(GET_LOCK("+name+", 5), 0)").Scan(&got); err != nil {
 			_ = c.Close() // the first error says more

@@ -53,7 +53,7 @@ func TestBeforeMigration(t *testing.T) {
 	t.Parallel()
 	lite := value[*store.Store](t)(store.OpenSQLite(filepath.Join(t.TempDir(), "new.db")))
 	t.Cleanup(func() { must(t, lite.Close()) })
-	maria := opened(t, pipelinetest.MariaDB(t).NewSchema(t), store.Options{})
+	maria := opened(t, pipelinetest.MySQL(t).NewSchema(t), store.Options{})
 	for _, s := range []*store.Store{lite, maria} {
 		if _, err := s.Layout(t.Context()); !errors.Is(err, store.ErrNoSchema) {
 			t.Errorf("%v: layout of an empty schema: %v, want ErrNoSchema", s.Dialect(), err)
@@ -72,7 +72,7 @@ func TestCheckMigrations(t *testing.T) {
 	t.Parallel()
 	lite := value[*store.Store](t)(store.OpenSQLite(filepath.Join(t.TempDir(), "new.db")))
 	t.Cleanup(func() { must(t, lite.Close()) })
-	maria := opened(t, pipelinetest.MariaDB(t).NewSchema(t), store.Options{})
+	maria := opened(t, pipelinetest.MySQL(t).NewSchema(t), store.Options{})
 	for _, s := range []*store.Store{lite, maria} {
 		folder := s.Dialect().String() + "/"
 		first := value[[]byte](t)(migrations.Files.ReadFile(folder + "00001_tasks.sql"))
@@ -91,9 +91,9 @@ func TestCheckMigrations(t *testing.T) {
 // Several processes migrate one schema at once.
 func TestConcurrentMigrations(t *testing.T) {
 	t.Parallel()
-	dsn, path := pipelinetest.MariaDB(t).NewSchema(t), filepath.Join(t.TempDir(), "new.db")
+	dsn, path := pipelinetest.MySQL(t).NewSchema(t), filepath.Join(t.TempDir(), "new.db")
 	for name, open := range map[string]func() (*store.Store, error){
-		"mariadb": func() (*store.Store, error) { return store.Open(dsn, store.Options{}) },
+		"mysql": func() (*store.Store, error) { return store.Open(dsn, store.Options{}) },
 		"sqlite":  func() (*store.Store, error) { return store.OpenSQLite(path) },
 	} {
 		t.Run(name, func(t *testing.T) {

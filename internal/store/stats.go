@@ -87,7 +87,7 @@ func readLags(ctx context.Context, db *sqlx.DB, st *Stats, from string, args ...
 	}
 	st.LagMax = time.Duration(highest) * time.Millisecond
 	st.LagP50, st.LagP99 = st.LagMax, st.LagMax // should rows have been purged meanwhile
-	r, err := db.QueryxContext(ctx, "SELECT "+lagOf+" AS lag, COUNT(*)"+from+" GROUP BY lag ORDER BY lag", args...)
+	r, err := db.QueryxContext(ctx, "SELECT "+lagOf+" AS behind, COUNT(*)"+from+" GROUP BY behind ORDER BY behind", args...)
 	if err != nil {
 		return n, err
 	}

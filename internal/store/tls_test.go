@@ -14,9 +14,9 @@ import (
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	ours, theirs := pipelinetest.NewAuthority(t), pipelinetest.NewAuthority(t)
-	server := pipelinetest.OwnMariaDB(t, ours.SecureMariaDB(t)...)
+	server := pipelinetest.OwnMySQL(t, ours.SecureMySQL(t)...)
 	own, root := ours.Issue(t, "client"), server.NewSchema(t)
-	plain := pipelinetest.MariaDB(t).NewSchema(t)
+	plain := pipelinetest.MySQL(t).NewSchema(t)
 	admin, err := sql.Open("mysql", root)
 	pipelinetest.Must(t, err)
 	defer func() { _ = admin.Close() }()

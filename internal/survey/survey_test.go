@@ -37,7 +37,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t}
-	name, server := pipelinetest.Namespace(t), pipelinetest.MariaDB(t)
+	name, server := pipelinetest.Namespace(t), pipelinetest.MySQL(t)
 	w.mysql, w.redis = pipelinetest.Proxy(t, server.Addr()), pipelinetest.Proxy(t, pipelinetest.Redis(t).Addr())
 	_, w.kafka = pipelinetest.OwnKafkaBehind(t)
 	var err error

@@ -55,15 +55,15 @@ type shop struct {
 // shops runs the test on both databases, with both kinds of handles.
 func shops(t *testing.T, test func(t *testing.T, s *shop)) {
 	t.Helper()
-	t.Run("MariaDB", func(t *testing.T) {
+	t.Run("MySQL", func(t *testing.T) {
 		t.Parallel()
-		db, err := sql.Open("mysql", pipelinetest.MariaDB(t).NewSchema(t))
+		db, err := sql.Open("mysql", pipelinetest.MySQL(t).NewSchema(t))
 		pipelinetest.Must(t, err)
 		test(t, newShop(t, db, db))
 	})
-	t.Run("MariaDB, traced", func(t *testing.T) {
+	t.Run("MySQL, traced", func(t *testing.T) {
 		t.Parallel()
-		db, err := sql.Open("traced", pipelinetest.MariaDB(t).NewSchema(t))
+		db, err := sql.Open("traced", pipelinetest.MySQL(t).NewSchema(t))
 		pipelinetest.Must(t, err)
 		test(t, newShop(t, db, db))
 	})

@@ -254,7 +254,7 @@ func TestConfigIsRefused(t *testing.T) {
 func TestOpenFails(t *testing.T) {
 	t.Parallel()
 	w := &world{t: t}
-	dsn := pipelinetest.MariaDB(t).NewSchema(t)
+	dsn := pipelinetest.MySQL(t).NewSchema(t)
 	w.open = func(ctx context.Context, cfg embedded.Config) (*embedded.Pipeline, error) {
 		return embedded.OpenMySQL(ctx, dsn, cfg)
 	}

@@ -45,9 +45,9 @@ func databases(t *testing.T, test func(t *testing.T, w *world)) {
 			return embedded.OpenSQLite(ctx, path, cfg)
 		}})
 	})
-	t.Run("MariaDB", func(t *testing.T) {
+	t.Run("MySQL", func(t *testing.T) {
 		t.Parallel()
-		dsn := pipelinetest.MariaDB(t).NewSchema(t)
+		dsn := pipelinetest.MySQL(t).NewSchema(t)
 		test(t, &world{t: t, open: func(ctx context.Context, cfg embedded.Config) (*embedded.Pipeline, error) {
 			return embedded.OpenMySQL(ctx, dsn, cfg)
 		}})

@@ -80,7 +80,7 @@ func TestSpecScheduledAgainIsOneTask(t *testing.T) {
 // Here the database's clock stands years behind this process's: what is past, and what isn't, goes by it alone.
 func TestFixedMomentGoesByTheDatabasesClock(t *testing.T) {
 	t.Parallel()
-	direct := onMariaDB(t)
+	direct := onMySQL(t)
 	s, err := store.Open(direct.dsn+"?timestamp=1577836800", store.Options{})
 	pipelinetest.Must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
@@ -99,7 +99,7 @@ func TestFixedMomentGoesByTheDatabasesClock(t *testing.T) {
 // Callers who wait for rows that somebody has locked leave room for all others.
 func TestLockedTasksHoldUpNobodyElse(t *testing.T) {
 	t.Parallel()
-	direct := onMariaDB(t)
+	direct := onMySQL(t)
 	s, err := store.Open(direct.dsn, store.Options{LockWait: 90 * time.Second})
 	pipelinetest.Must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
@@ -172,7 +172,7 @@ func TestLostAnswerOfAChangeIsNeverRunAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			direct := onMariaDB(t)
+			direct := onMySQL(t)
 			w, proxy := behindProxy(t, direct)
 			together(50, func(int) { w.make(t, "ann") }) // the layout is known and all connections are open
 
@@ -266,7 +266,7 @@ func TestManyCallersAtOnce(t *testing.T) {
 // A row that is held all the while, as by a handler, is in nobody's way but of who changes it.
 func TestHeldRowDelaysItsCallerAlone(t *testing.T) {
 	t.Parallel()
-	w := onMariaDB(t)
+	w := onMySQL(t)
 	made := make([]task.Task, 50)
 	for i := range made {
 		made[i] = w.make(t, "ann")

@@ -46,7 +46,7 @@ func TestIsRetryable(t *testing.T) {
 
 func TestDeadlocksEndAllDoneExactlyOnce(t *testing.T) {
 	t.Parallel()
-	w := onMariaDB(t)
+	w := onMySQL(t)
 	w.counters(t, 4)
 	const workers, rounds = 8, 10
 	var mu sync.Mutex
@@ -117,7 +117,7 @@ func deadlock(t testing.TB, w *world, victim func(id int) error) error {
 
 func TestSwallowedDeadlockIsRunAgain(t *testing.T) {
 	t.Parallel()
-	w := onMariaDB(t)
+	w := onMySQL(t)
 	w.counters(t, 40)
 	tries := 0
 	specs := []task.Spec{meal.New("ann", 1, task.In(time.Hour)), meal.New("ann", 2, task.In(time.Hour))}
@@ -164,7 +164,7 @@ func TestLostCommitIsNeverRunAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			direct := onMariaDB(t)
+			direct := onMySQL(t)
 			direct.counters(t, 1)
 			w, proxy := behindProxy(t, direct)
 
@@ -253,7 +253,7 @@ func TestIndexAwayChangesNoAnswer(t *testing.T) {
 
 func TestLockedTaskIsRunning(t *testing.T) {
 	t.Parallel()
-	w := onMariaDB(t)
+	w := onMySQL(t)
 	row := w.make(t, "ann", task.Key("k"))
 	holder, err := w.store.Begin(t.Context())
 	pipelinetest.Must(t, err)

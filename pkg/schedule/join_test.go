@@ -35,7 +35,7 @@ func begin(t testing.TB, db *sql.DB) *sql.Tx {
 
 func TestJoinCommitsWithTheCaller(t *testing.T) {
 	t.Parallel()
-	w := onMariaDB(t)
+	w := onMySQL(t)
 	w.counters(t, 1)
 	ctx := t.Context()
 	db := foreign(t, w)
@@ -98,7 +98,7 @@ func TestJoinOnSQLite(t *testing.T) {
 
 func TestJoinReadsWhatIsCommittedNow(t *testing.T) {
 	t.Parallel()
-	w := onMariaDB(t)
+	w := onMySQL(t)
 	ctx := t.Context()
 	row := w.make(t, "ann")
 	tx := begin(t, foreign(t, w)) // REPEATABLE READ
@@ -119,7 +119,7 @@ func TestSwallowedDeadlockInJoin(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := onMariaDB(t)
+			w := onMySQL(t)
 			w.counters(t, 40)
 			ctx := t.Context()
 			tx := begin(t, foreign(t, w))
@@ -154,7 +154,7 @@ func TestSwallowedDeadlockInJoin(t *testing.T) {
 
 func TestFailedChangeEndsTheJoinedTransaction(t *testing.T) {
 	t.Parallel()
-	w := onMariaDB(t)
+	w := onMySQL(t)
 	w.counters(t, 1)
 	ctx := t.Context()
 	row := w.make(t, "ann")
@@ -178,7 +178,7 @@ func TestFailedChangeEndsTheJoinedTransaction(t *testing.T) {
 
 func TestCallersSavepointsWork(t *testing.T) {
 	t.Parallel()
-	w := onMariaDB(t)
+	w := onMySQL(t)
 	ctx := t.Context()
 	db := foreign(t, w)
 	tx := begin(t, db)
@@ -214,7 +214,7 @@ func TestCallersSavepointsWork(t *testing.T) {
 
 func TestIndexAfterAFrameworksCommit(t *testing.T) {
 	t.Parallel()
-	w := onMariaDB(t)
+	w := onMySQL(t)
 	ctx := t.Context()
 	db := foreign(t, w)
 	schedules := func(end func(tx *sql.Tx) error) (*schedule.Joined, task.ID) {

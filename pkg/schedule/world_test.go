@@ -28,7 +28,7 @@ var meal = task.NewKind[int]("meal.done")
 type world struct {
 	*schedule.Client
 	store *store.Store
-	dsn   string // of MariaDB
+	dsn   string // of MySQL
 
 	mu      sync.Mutex
 	away    bool // the index refuses
@@ -157,9 +157,9 @@ func newWorld(t testing.TB, s *store.Store, migrated *store.Store) *world {
 	return w
 }
 
-func onMariaDB(t testing.TB) *world {
+func onMySQL(t testing.TB) *world {
 	t.Helper()
-	dsn := pipelinetest.MariaDB(t).NewSchema(t)
+	dsn := pipelinetest.MySQL(t).NewSchema(t)
 	s, err := store.Open(dsn, store.Options{})
 	pipelinetest.Must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
@@ -189,12 +189,12 @@ func onSQLite(t testing.TB) *world {
 	return newWorld(t, s, s)
 }
 
-// onBoth runs a case on MariaDB and on SQLite.
+// onBoth runs a case on MySQL and on SQLite.
 func onBoth(t *testing.T, run func(t *testing.T, w *world)) {
 	t.Helper()
-	t.Run("mariadb", func(t *testing.T) {
+	t.Run("mysql", func(t *testing.T) {
 		t.Parallel()
-		run(t, onMariaDB(t))
+		run(t, onMySQL(t))
 	})
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()

@@ -23,7 +23,7 @@ func BenchmarkSettle(b *testing.B) {
 	})
 	for name, mux := range map[string]*worker.Mux{"single": single, "batch": batch} {
 		b.Run(name, func(b *testing.B) {
-			w := onMariaDB(b)
+			w := onMySQL(b)
 			wk := w.worker(mux, worker.Config{})
 			b.ResetTimer()
 			for b.Loop() {

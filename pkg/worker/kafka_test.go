@@ -13,7 +13,7 @@ import (
 
 func TestOverKafkaWithAJoiningAndALeavingWorker(t *testing.T) {
 	t.Parallel()
-	w := onMariaDB(t)
+	w := onMySQL(t)
 	k, err := stream.NewKafka(stream.Config{
 		Namespace: pipelinetest.Namespace(t), Brokers: []string{pipelinetest.Kafka(t).Addr()}, Partitions: 6,
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/pipelinetest"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
 )
@@ -110,7 +111,7 @@ func TestHandlerThatIgnoresItsTimeIsAbandonedAndCharged(t *testing.T) {
 
 func TestWorkerGivesUpAfterThreeAbandonedHandlers(t *testing.T) {
 	t.Parallel()
-	w := onMariaDB(t)
+	w := onMySQL(t)
 	free := make(chan struct{})
 	t.Cleanup(func() { close(free) })
 	mux := worker.NewMux()
@@ -133,7 +134,7 @@ func TestWorkerGivesUpAfterThreeAbandonedHandlers(t *testing.T) {
 // Handlers that come back late are charged, but hold nothing any more.
 func TestWorkerOutlivesHandlersThatComeBackLate(t *testing.T) {
 	t.Parallel()
-	w := onMariaDB(t)
+	w := onMySQL(t)
 	slow := task.NewKind[payload]("slow", task.MaxAttempts(1))
 	var back atomic.Int64
 	mux := worker.NewMux()
@@ -163,7 +164,7 @@ func TestWorkerOutlivesHandlersThatComeBackLate(t *testing.T) {
 // it notices: the failure is remembered that long, and the handler not called again.
 func TestQueryEndsWithTheHandlersTime(t *testing.T) {
 	t.Parallel()
-	w := onMariaDB(t)
+	w := onMySQL(t)
 	mux := worker.NewMux()
 	var calls atomic.Int64
 	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, _ worker.Task[payload]) error {
@@ -240,11 +241,11 @@ func TestDatabaseAwayPausesAndChargesNothing(t *testing.T) {
 // MySQL has no room for what a handler writes: that is no fault of the handler's, whatever it makes of the error.
 func TestFullDiskUnderAHandlerPausesAndChargesNothing(t *testing.T) {
 	t.Parallel()
-	w := onMariaDB(t)
-	w.exec("SET STATEMENT max_heap_table_size=16384 FOR CREATE TABLE small (text CHAR(255)) ENGINE=MEMORY")
+	w := onMySQL(t)
+	w.exec("CREATE TABLE small (text CHAR(255)) ENGINE=MEMORY MAX_ROWS=100")
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, _ worker.Task[payload]) error {
-		_, err := tx.ExecContext(ctx, "INSERT INTO small SELECT REPEAT('x', 255) FROM seq_1_to_1000")
+		_, err := tx.ExecContext(ctx, "INSERT INTO small SELECT REPEAT('x', 255) FROM "+pipelinetest.Numbers(1, 1000))
 		return err
 	})
 	tasks := w.due(meal, 3)
@@ -278,7 +279,7 @@ func TestLostAnswerOfCommitIsResolvedByTheRows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := onMariaDB(t)
+			w := onMySQL(t)
 			mux := worker.NewMux()
 			worker.Handle(mux, meal, effect)
 			b := &lossy{Store: w.store, end: end}
@@ -314,7 +315,7 @@ func (l *lossy) Ambiguous(err error) bool {
 
 func TestPartitionsMoveBetweenWorkersWithoutLossOrRepeat(t *testing.T) {
 	t.Parallel()
-	w := onMariaDB(t)
+	w := onMySQL(t)
 	mux := worker.NewMux()
 	var calls sync.Map
 	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {

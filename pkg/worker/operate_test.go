@@ -218,7 +218,7 @@ func TestPausedQueueWaitsAndGoesOn(t *testing.T) {
 // The statements of a plain firing, the same as before there was a history: BEGIN, lock, effect, done, COMMIT.
 func TestPlainFiringHasNoFurtherStatement(t *testing.T) {
 	t.Parallel()
-	s, err := store.Open(pipelinetest.MariaDB(t).NewSchema(t), store.Options{MaxOpen: 1}) // whose session counts all
+	s, err := store.Open(pipelinetest.MySQL(t).NewSchema(t), store.Options{MaxOpen: 1}) // whose session counts all
 	pipelinetest.Must(t, err)
 	w := newWorld(t, s)
 	mux := worker.NewMux()
@@ -265,7 +265,7 @@ func TestLostHistoryCostsNothingElse(t *testing.T) {
 // A deadlock at the history is one of the transaction.
 func TestDeadlockAtTheHistoryRunsTheBatchAgain(t *testing.T) {
 	t.Parallel()
-	w := onMariaDB(t)
+	w := onMySQL(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
 		return errors.Join(effect(ctx, tx, tk), errSick)

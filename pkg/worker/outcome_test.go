@@ -136,7 +136,7 @@ func TestRowAloneDecides(t *testing.T) {
 
 func TestTimeDoesNotGoBackInATransaction(t *testing.T) {
 	t.Parallel()
-	w := onMariaDB(t)
+	w := onMySQL(t)
 	mux := worker.NewMux()
 	var now, due time.Time
 	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, t worker.Task[payload]) (err error) {

@@ -17,7 +17,7 @@ import (
 // A handler gets a deadlock, by which the server rolled back the effects of all before it, and swallows it.
 func TestSwallowedDeadlockDoesNotCommitHalfABatch(t *testing.T) {
 	t.Parallel()
-	w := onMariaDB(t)
+	w := onMySQL(t)
 	for i := range 50 {
 		w.exec("INSERT INTO counters VALUES (?, 0)", fmt.Sprintf("other%d", i))
 	}
@@ -179,7 +179,7 @@ func TestBatchHandlerGetsOneTaskOfEachOwnerAndSubject(t *testing.T) {
 // The mail is on its way when the player cancels.
 func TestOutsideHandlerHoldsItsTaskAgainstCancel(t *testing.T) {
 	t.Parallel()
-	w := onMariaDB(t)
+	w := onMySQL(t)
 	sending, sent := make(chan struct{}), make(chan struct{})
 	mux := worker.NewMux()
 	worker.HandleOutside(mux, meal, func(ctx context.Context, _ worker.Task[payload]) error {
@@ -282,7 +282,7 @@ func TestRunnersLookAtTheMoment(t *testing.T) {
 // Somebody holds one row; its neighbours don't wait for it, and it is tried again.
 func TestHeldRowIsSkippedAndTriedAgain(t *testing.T) {
 	t.Parallel()
-	w := onMariaDB(t)
+	w := onMySQL(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, effect)
 	tasks := w.due(meal, 10)
@@ -306,7 +306,7 @@ func TestHeldRowIsSkippedAndTriedAgain(t *testing.T) {
 // A frozen transaction holds one row for long: its hint must not keep the offsets behind it from being committed.
 func TestStuckHintIsLetGo(t *testing.T) {
 	t.Parallel()
-	w := onMariaDB(t)
+	w := onMySQL(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, effect)
 	tasks := w.due(meal, 10)

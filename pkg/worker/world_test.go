@@ -75,7 +75,7 @@ func (r *recorder) of(id task.ID) []task.Task {
 func databases(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	t.Run("SQLite", func(t *testing.T) { t.Parallel(); test(t, onSQLite(t)) })
-	t.Run("MariaDB", func(t *testing.T) { t.Parallel(); test(t, onMariaDB(t)) })
+	t.Run("MySQL", func(t *testing.T) { t.Parallel(); test(t, onMySQL(t)) })
 }
 
 func onSQLite(t testing.TB) *world {
@@ -85,9 +85,9 @@ func onSQLite(t testing.TB) *world {
 	return newWorld(t, s)
 }
 
-func onMariaDB(t testing.TB) *world {
+func onMySQL(t testing.TB) *world {
 	t.Helper()
-	s, err := store.Open(pipelinetest.MariaDB(t).NewSchema(t), store.Options{LockWait: time.Second})
+	s, err := store.Open(pipelinetest.MySQL(t).NewSchema(t), store.Options{LockWait: time.Second})
 	pipelinetest.Must(t, err)
 	return newWorld(t, s)
 }
