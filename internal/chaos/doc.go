@@ -1,5 +1,5 @@
 // Package chaos is the fault suite: it breaks one thing after the other in a whole deployment while a game is played in
-// it, and proves that nothing is lost, doubled, early or stale. Real MariaDB, Redis, ZooKeeper and Kafka, our binaries as
+// it, and proves that nothing is lost, doubled, early or stale. Real MySQL, Redis, ZooKeeper and Kafka, our binaries as
 // separate processes, links that can be cut. It holds tests only.
 //
 //	world    the servers, the processes (each has a seat) and, when linked, a proxy for each way from a seat to a server

@@ -25,7 +25,7 @@ func crowdRows() []entry {
 	return []entry{{
 		n: 24, fault: "100,000 tasks due at one millisecond, 1,000,000 pending", alone: true, run: allAtOnce,
 		// Room for its million rows, and for the redo of a minute: with less it stops again and again to write pages.
-		setup: setup{mysql: []string{"--innodb-buffer-pool-size=2G", "--innodb-log-file-size=2G"}},
+		setup: setup{mysql: []string{"--innodb-buffer-pool-size=2G"}, redoLog: "2G"},
 	}}
 }
 

@@ -35,7 +35,7 @@ func startOnDisks(t *testing.T, w *world) disks {
 	t.Helper()
 	under := disks{pipelinetest.SmallDisk(t, diskSize), pipelinetest.SmallDisk(t, diskSize), pipelinetest.SmallDisk(t, diskSize)}
 	var err error
-	// By itself MariaDB takes 64 MB at once, and so finds a disk full that is not.
+	// By itself the server takes 64 MB at once, and so finds a disk full that is not.
 	w.mysql, err = pipelinetest.StartMySQL(under.mysql.Path(), "--innodb-autoextend-increment=1")
 	pipelinetest.Must(t, err)
 	pipelinetest.Own(t, w.mysql.Server)

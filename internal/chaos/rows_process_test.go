@@ -153,7 +153,7 @@ func (d *drill) startEverything(t *testing.T, welcomed *sync.WaitGroup) (order s
 		do   func() error
 	}
 	starts := []start{
-		{"MariaDB", d.mysql.Start}, {"Redis", d.redis.Start}, {"ZooKeeper", d.zookeeper.Start}, {"Kafka", d.kafka.Start},
+		{"MySQL", d.mysql.Start}, {"Redis", d.redis.Start}, {"ZooKeeper", d.zookeeper.Start}, {"Kafka", d.kafka.Start},
 	}
 	for _, p := range d.all() {
 		starts = append(starts, start{p.Name, func() error { d.start(t, p); return nil }})

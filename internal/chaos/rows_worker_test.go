@@ -141,14 +141,14 @@ func (d *drill) nameInMySQL(t *testing.T, s *seat) {
 	d.awaitCalm(t)
 }
 
-// stopInside stops the worker at a moment in which transactions of its have written and not committed, and tells how many
-// rows they have locked, which are few. MySQL has heard all that the worker said, and waits for its next word.
+// stopInside stops the worker at a moment in which transactions of its are under way, and tells how many rows they have
+// locked, which are few. MySQL has heard all that the worker said, and waits for its next word.
 func (d *drill) stopInside(t *testing.T, victim *seat) (locked int) {
 	t.Helper()
 	for range 200 {
 		pipelinetest.Must(t, victim.Freeze())
-		time.Sleep(250 * time.Millisecond) // what was on its way is through, and INNODB_TRX, which is kept for 100 ms, is of now
-		if locked = d.lockedByVictim(t); locked > 0 && locked <= fewLocks {
+		time.Sleep(250 * time.Millisecond) // what was on its way is through
+		if locked = pipelinetest.IdleLocks(t, d.db, "victim"); locked > 0 && locked <= fewLocks {
 			return locked
 		}
 		pipelinetest.Must(t, victim.Thaw())
@@ -156,14 +156,6 @@ func (d *drill) stopInside(t *testing.T, victim *seat) (locked int) {
 	}
 	t.Fatal("the worker was never met inside a transaction")
 	return 0
-}
-
-// lockedByVictim counts the rows that are locked by transactions that have written and wait for the worker's next word.
-func (d *drill) lockedByVictim(t *testing.T) int {
-	t.Helper()
-	return d.count(t, `SELECT COALESCE(SUM(x.trx_rows_locked), 0) FROM information_schema.INNODB_TRX x
-JOIN information_schema.PROCESSLIST p ON p.ID = x.trx_mysql_thread_id
-WHERE p.USER = 'victim' AND p.COMMAND = 'Sleep' AND x.trx_rows_modified > 0`)
 }
 
 // workerStopped freezes a worker that holds locks. While they stand their tasks must wait; all others go to the other
@@ -177,7 +169,7 @@ func workerStopped(t *testing.T, d *drill) {
 	d.fault(t, "past its Kafka session", takeover, func() {
 		locked := d.stopInside(t, victim)
 		d.wantOthersServed(t)
-		if now := d.lockedByVictim(t); now < locked {
+		if now := pipelinetest.IdleLocks(t, d.db, "victim"); now < locked {
 			t.Errorf("the stopped worker had %d rows locked and has %d", locked, now)
 		}
 		d.note(t, "worker woken with %d rows locked", locked)
@@ -195,7 +187,7 @@ func workerStopped(t *testing.T, d *drill) {
 		if took, most := time.Since(stopped), workerIdle+10*time.Second+d.slack; took > most {
 			t.Errorf("the stopped worker's tasks took effect after %v, want at most %v", took, most)
 		}
-		if locked := d.lockedByVictim(t); locked > 0 {
+		if locked := pipelinetest.IdleLocks(t, d.db, "victim"); locked > 0 {
 			t.Errorf("the stopped worker has %d rows locked, its tasks can't have been run by others", locked)
 		}
 		d.note(t, "tasks locked by a stopped worker were free and took effect after %.1f s", time.Since(stopped).Seconds())

@@ -31,7 +31,8 @@ type setup struct {
 	secured  bool     // every link over TLS, each process as a user of its own
 	kafka    []string // further lines of Kafka's server.properties
 	redis    []string // further arguments of redis-server
-	mysql    []string // further arguments of MariaDB
+	mysql    []string // further arguments of MySQL
+	redoLog  string   // the size of its redo log; empty: the default
 	rules    []string // further NAME=value of every process
 	worker   string   // the package of the workers' command; empty: cmd/worker
 	meal     time.Duration
@@ -121,7 +122,11 @@ func (w *world) openServers(t *testing.T) {
 		w.secure(t)
 	}
 	if w.mysql == nil {
-		w.mysql = pipelinetest.OwnMySQL(t, s.mysql...)
+		args := slices.Clone(s.mysql)
+		if s.redoLog != "" {
+			args = append(args, pipelinetest.RedoLog(t, s.redoLog))
+		}
+		w.mysql = pipelinetest.OwnMySQL(t, args...)
 	}
 	if w.Redis == "" && w.redis == nil {
 		w.redis = pipelinetest.OwnRedis(t, s.redis...)

@@ -38,7 +38,7 @@ func circumstances(t *testing.T, command string, took time.Duration) string {
 	pom, err := os.ReadFile("../../scripts/kafka/pom.xml")
 	pipelinetest.Must(t, err)
 	kafka := regexp.MustCompile(`kafka_\S+</artifactId>\s*<version>([^<]+)<`).FindSubmatch(pom)
-	versions := []string{versionOf(t, "mariadbd"), versionOf(t, "redis-server"), "Apache Kafka " + string(kafka[1])}
+	versions := []string{pipelinetest.MySQL(t).Version(t), versionOf(t, "redis-server"), "Apache Kafka " + string(kafka[1])}
 	jars, err := filepath.Glob("/usr/share/java/zookeeper-[0-9]*.jar")
 	pipelinetest.Must(t, err)
 	for _, path := range jars {

@@ -244,13 +244,8 @@ func (w *world) journal(id string) []entry {
 	return lines
 }
 
-// awaitWaiting returns when that many of the schema's sessions sit in a statement, which is to wait for a lock.
+// awaitWaiting returns when that many of the schema's transactions wait for a lock.
 func (w *world) awaitWaiting(n int) {
 	w.t.Helper()
-	pipelinetest.Await(w.t, "statements that wait", func() bool {
-		var got int
-		pipelinetest.Must(w.t, w.store.DB().GetContext(w.t.Context(), &got, `SELECT COUNT(*) FROM information_schema.processlist
-WHERE db = DATABASE() AND command = 'Query' AND id <> CONNECTION_ID() AND time_ms > 100`))
-		return got >= n
-	})
+	pipelinetest.Await(w.t, "statements that wait", func() bool { return pipelinetest.LockWaits(w.t, w.store.DB()) >= n })
 }

@@ -79,7 +79,8 @@ func (p product) command(data string, ports []*portLock, extra []string) (*exec.
 	// A tmpdir of its own: a server that starts removes what it finds there of an earlier one, or of another one.
 	args = append(args, "--datadir="+data, "--tmpdir="+side, "--socket="+filepath.Join(side, "s.sock"), "--pid-file="+filepath.Join(side, "pid"),
 		"--port="+strconv.Itoa(ports[0].port), "--bind-address=127.0.0.1", "--skip-name-resolve", "--max-connections=500",
-		"--innodb-buffer-pool-size=64M", "--performance-schema=OFF", "--skip-log-bin")
+		"--innodb-buffer-pool-size=64M", "--performance-schema-instrument=%=OFF", "--skip-log-bin")
+	args = append(args, p.noTLS...)
 	return exec.Command(path, append(args, extra...)...), nil //nolint:gosec,noctx // a fixed program, ended by kill
 }
 
@@ -121,7 +122,7 @@ func (m *MySQLServer) NewSchema(t testing.TB) string {
 	return "root@tcp(" + m.Addr() + ")/" + name
 }
 
-// Version returns what the server says that it is.
+// Version returns the server's name and version, such as "MySQL 9.7.4" or "MariaDB 10.11.14".
 func (m *MySQLServer) Version(t testing.TB) string {
 	t.Helper()
 	db, err := openAdmin(m.Addr())
@@ -129,7 +130,11 @@ func (m *MySQLServer) Version(t testing.TB) string {
 	defer func() { _ = db.Close() }()
 	var version string
 	Must(t, db.QueryRowContext(t.Context(), "SELECT VERSION()").Scan(&version))
-	return version
+	number, rest, _ := strings.Cut(version, "-")
+	if strings.Contains(rest, "MariaDB") {
+		return "MariaDB " + number
+	}
+	return "MySQL " + number
 }
 
 // admin runs statements on a connection of its own.

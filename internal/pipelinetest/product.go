@@ -11,34 +11,53 @@ import (
 
 // product is one of the SQL servers that the tests run on.
 type product struct {
-	name      string                                             // as DUETIME_TEST_SQL names it
-	program   func() (string, error)                             // the server's path
-	first     []string                                           // arguments that must come first
-	redoLog   string                                             // the argument that sets the size of the redo log
-	isolation string                                             // the variable with the isolation level of a session
-	install   func(path string, args []string, dir string) error // fills an empty data folder
+	name                           string                                             // as DUETIME_TEST_SQL names it
+	program                        func() (string, error)                             // the server's path
+	first                          []string                                           // arguments that must come first
+	redoLog                        string                                             // the argument that sets the size of the redo log
+	isolation                      string                                             // the variable with the isolation level of a session
+	noTLS, withTLS                 []string                                           // arguments of a server without and with encrypted links
+	lockWaits, rowLocks, idleLocks string                                             // see locks.go
+	install                        func(path string, args []string, dir string) error // fills an empty data folder
 }
 
 var products = map[string]product{
-	"mysql9":  {program: fetched("sid-mysql-server-core"), redoLog: "--innodb-redo-log-capacity=", isolation: "transaction_isolation", install: initialize},
-	"mysql8":  {program: fetched("mysql-8.0.15"), redoLog: "--innodb-log-file-size=", isolation: "transaction_isolation", install: initialize},
-	"mariadb": {program: installed("mariadbd"), first: []string{"--no-defaults"}, redoLog: "--innodb-log-file-size=", isolation: "tx_isolation", install: installMariaDB},
+	"mysql9": {
+		program: fetched("sid-mysql-server-core"), install: initialize,
+		redoLog: "--innodb-redo-log-capacity=", isolation: "transaction_isolation",
+		noTLS: []string{"--tls-version="}, withTLS: []string{"--tls-version=TLSv1.2,TLSv1.3"},
+		lockWaits: mysqlWaits, rowLocks: mysqlLocks, idleLocks: mysqlIdle,
+	},
+	"mysql8": {
+		program: fetched("mysql-8.0.15"), install: initialize,
+		redoLog: "--innodb-log-file-size=", isolation: "transaction_isolation",
+		noTLS: []string{"--ssl=OFF"}, withTLS: []string{"--ssl=ON"},
+		lockWaits: mysqlWaits, rowLocks: mysqlLocks, idleLocks: mysqlIdle,
+	},
+	"mariadb": {
+		program: installed("mariadbd"), first: []string{"--no-defaults"}, install: installMariaDB,
+		redoLog: "--innodb-log-file-size=", isolation: "tx_isolation",
+		lockWaits: mariadbWaits, rowLocks: mariadbLocks, idleLocks: mariadbIdle,
+	},
 }
 
 // RedoLog is the argument of StartMySQL and OwnMySQL that sets the size of the redo log, such as 2G.
 func RedoLog(t testing.TB, size string) string {
 	t.Helper()
-	p, err := chosenProduct()
-	Must(t, err)
-	return p.redoLog + size
+	return chosen(t).redoLog + size
 }
 
 // IsolationVariable names the variable with the isolation level of a session, which MariaDB calls as MySQL did before 8.0.
 func IsolationVariable(t testing.TB) string {
 	t.Helper()
+	return chosen(t).isolation
+}
+
+func chosen(t testing.TB) product {
+	t.Helper()
 	p, err := chosenProduct()
 	Must(t, err)
-	return p.isolation
+	return p
 }
 
 // chosenProduct is the server that DUETIME_TEST_SQL names, or else today's MySQL, or else the oldest one that we support.

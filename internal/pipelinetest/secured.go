@@ -8,15 +8,16 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"testing"
 )
 
-// SecureMySQL is the further arguments of a MariaDB that offers TLS with a certificate of the authority's.
+// SecureMySQL is the further arguments of a MySQL that offers TLS with a certificate of the authority's.
 func (a *Authority) SecureMySQL(t testing.TB) []string {
 	t.Helper()
-	c := a.Issue(t, "mariadb")
-	return []string{"--ssl-ca=" + a.CAFile, "--ssl-cert=" + c.CertFile, "--ssl-key=" + c.KeyFile}
+	c := a.Issue(t, "mysql")
+	return append(slices.Clone(chosen(t).withTLS), "--ssl-ca="+a.CAFile, "--ssl-cert="+c.CertFile, "--ssl-key="+c.KeyFile)
 }
 
 // OwnSecureRedis starts a redis-server for this test alone that speaks TLS and nothing else, with further arguments of

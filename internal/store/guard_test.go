@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -49,34 +48,15 @@ func loseByDeadlock(t *testing.T, s *store.Store, tx *sqlx.Tx, lose func() error
 	return err
 }
 
-// trx keeps the readers of INNODB_TRX apart: the server renews that table only if nobody has read it for 100 ms.
-var trx sync.Mutex
-
 // waitForLockWait returns when some transaction of the server waits for a lock in this schema.
 func waitForLockWait(t *testing.T, s *store.Store) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
-		if lockWaits(t, s) > 0 {
+		if pipelinetest.LockWaits(t, s.DB()) > 0 {
 			return
 		}
 	}
 	t.Fatal("nobody waits for a lock")
-}
-
-func lockWaits(t *testing.T, s *store.Store) int {
-	t.Helper()
-	return fromTrx(t, s.DB(), "COUNT(*)", "JOIN information_schema.PROCESSLIST p ON p.ID = x.trx_mysql_thread_id "+
-		"WHERE x.trx_state = 'LOCK WAIT' AND p.DB = DATABASE()")
-}
-
-// fromTrx reads a number from INNODB_TRX as it is now.
-func fromTrx(t *testing.T, q sqlx.QueryerContext, what, where string) (n int) {
-	t.Helper()
-	trx.Lock()
-	defer trx.Unlock()
-	time.Sleep(150 * time.Millisecond) // see trx
-	must(t, sqlx.GetContext(t.Context(), q, &n, "SELECT "+what+" FROM information_schema.INNODB_TRX x "+where))
-	return n
 }
 
 func drain(r *sqlx.Rows, err error) error {

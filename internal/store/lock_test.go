@@ -242,7 +242,7 @@ func TestOwnerIsLockedInTurn(t *testing.T) {
 	if d := cmp.Diff(ids(mine), ids(rows)); d != "" { // newer ids are greater
 		t.Errorf("the owner's tasks in id order (-want +got):\n%s", d)
 	}
-	if locked := fromTrx(t, tx, "x.trx_rows_locked", "WHERE x.trx_mysql_thread_id = CONNECTION_ID()"); locked != len(mine) {
+	if locked := pipelinetest.RowLocks(t, tx); locked != len(mine) {
 		t.Errorf("%d locks, want %d", locked, len(mine))
 	}
 }

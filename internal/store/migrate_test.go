@@ -93,8 +93,8 @@ func TestConcurrentMigrations(t *testing.T) {
 	t.Parallel()
 	dsn, path := pipelinetest.MySQL(t).NewSchema(t), filepath.Join(t.TempDir(), "new.db")
 	for name, open := range map[string]func() (*store.Store, error){
-		"mysql": func() (*store.Store, error) { return store.Open(dsn, store.Options{}) },
-		"sqlite":  func() (*store.Store, error) { return store.OpenSQLite(path) },
+		"mysql":  func() (*store.Store, error) { return store.Open(dsn, store.Options{}) },
+		"sqlite": func() (*store.Store, error) { return store.OpenSQLite(path) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -123,7 +123,7 @@ func TestLockedTasksHoldUpNobodyElse(t *testing.T) {
 			moved.Add(1)
 		})
 		pipelinetest.Await(t, "one more to wait", func() bool {
-			return direct.number(t, "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() AND info LIKE '%duetime_tasks%'") == i+2
+			return pipelinetest.LockWaits(t, direct.store.DB()) == i+1
 		})
 	}
 	free := w.make(t, "bob")
