@@ -97,6 +97,12 @@ func TestBench(t *testing.T) {
 	b := &bench{what: what, quick: what == "quick", runs: 3, scale: 1, began: time.Now(), results: new(report.Results)}
 	fromEnv(t, "BENCH_RUNS", func(v string) (err error) { b.runs, err = strconv.Atoi(v); return err })
 	fromEnv(t, "BENCH_SCALE", func(v string) (err error) { b.scale, err = strconv.ParseFloat(v, 64); return err })
+	if what == onServers {
+		b.folder = ownFolder(t)
+		b.driver = buildDriver(t, b.folder)
+		b.compareServers(t)
+		return
+	}
 	todo := b.todo(t)
 	b.results.Whole = what == "all" && os.Getenv("BENCH_SYSTEMS") == ""
 	b.writes = (b.results.Whole || b.quick) && b.scale == 1 && b.runs == 3

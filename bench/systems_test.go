@@ -10,7 +10,7 @@ import (
 type system struct {
 	name, title, settings string
 
-	redis, postgres, rabbitmq bool   // the servers that it needs beside MariaDB
+	redis, postgres, rabbitmq bool   // the servers that it needs beside MySQL
 	redisHz                   string // how often Redis looks after waiting clients in a second; empty is its default, 10
 
 	node      bool // its driver is bullmq/driver.mjs
@@ -29,7 +29,7 @@ type system struct {
 	accepts, moves, grows, stands bool // which of these works are measured of it
 }
 
-// workers is how many handlers of each system run side by side: with as many connections MariaDB does most single
+// workers is how many handlers of each system run side by side: with as many connections MySQL does most single
 // effects a second.
 const workers = 32
 

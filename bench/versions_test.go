@@ -54,9 +54,10 @@ func memory(t *testing.T) string {
 // servers are those that this machine has, with their versions.
 func servers(t *testing.T) []string {
 	t.Helper()
-	versions := []string{"Apache Kafka " + found(t, "../scripts/kafka/pom.xml", `kafka_\S+</artifactId>\s*<version>([^<]+)<`)}
+	versions := []string{
+		pipelinetest.MySQL(t).Version(t), "Apache Kafka " + found(t, "../scripts/kafka/pom.xml", `kafka_\S+</artifactId>\s*<version>([^<]+)<`),
+	}
 	for _, s := range []struct{ name, command, version string }{
-		{"MariaDB", "mariadbd", `Ver (\S+)`},
 		{"Redis", "redis-server", `v=(\S+)`},
 		{"PostgreSQL", "/usr/lib/postgresql/*/bin/postgres", `\) (\S+)`},
 		{"Node.js", "node", `v(\S+)`},

@@ -6,7 +6,7 @@ import (
 	"github.com/duetime/duetime/bench/report"
 )
 
-// burst measures how long many jobs take that are due at one instant; around each of duetime's also what MariaDB alone does
+// burst measures how long many jobs take that are due at one instant; around each of duetime's also what MySQL alone does
 // of a worker's batches.
 func burst(w *world) {
 	n := w.bench.pick(50_000, 20_000)

@@ -14,7 +14,7 @@ import (
 )
 
 // raw measures what Redis and Kafka do by themselves. Such limits, which duetime's figures are held against, have the works
-// of those figures measure of MariaDB.
+// of those figures measure of MySQL.
 func raw(w *world) {
 	w.kafka()
 	p := newTopic(w)
@@ -53,7 +53,7 @@ func (w *world) limit(m report.Metric, callers, turns int, do call) step {
 	return step{w, m, turns, func() amount { return w.fill(callers, w.bench.seconds(time.Second), do) }}
 }
 
-// beside has MariaDB alone do a worker's batches, as many and four times as many. A call of the first one measures it before
+// beside has MySQL alone do a worker's batches, as many and four times as many. A call of the first one measures it before
 // and after something else.
 func beside(w *world, n int64) (around func(do func()), large func()) {
 	s := newStatements(w)

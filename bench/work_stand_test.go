@@ -50,7 +50,7 @@ func (w *world) written() {
 		pipelinetest.Must(w, errors.Join(err, db.Close(w.Context())))
 	}
 	w.exec("SET GLOBAL innodb_io_capacity_max = 20000, GLOBAL innodb_io_capacity = 20000, GLOBAL innodb_max_dirty_pages_pct = 0")
-	w.await(wholeLimit, "MariaDB to have written all", func() bool {
+	w.await(wholeLimit, "MySQL to have written all", func() bool {
 		var name string
 		var dirty int
 		pipelinetest.Must(w, w.db.QueryRowContext(w.Context(), "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_dirty'").Scan(&name, &dirty))

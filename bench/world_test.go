@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,7 +24,7 @@ import (
 
 // options of a world.
 type options struct {
-	workers int  // handlers, and connections to MariaDB; default workers
+	workers int  // handlers, and connections to MySQL; default workers
 	shards  int  // of duetime; default its own
 	rescue  bool // a system that takes long to notice a dead worker is set to notice it soon
 }
@@ -88,13 +89,13 @@ func (w *world) folder(name string) string {
 }
 
 // serversNote tells how the servers are set.
-const serversNote = "Servers: MariaDB with a flush at each commit, a buffer pool of 4 GB and a log of 2 GB; Postgres with a flush at each " +
+const serversNote = "Servers: MySQL with a flush at each commit, a buffer pool of 4 GB and a log of 2 GB; Postgres with a flush at each " +
 	"commit, shared buffers and a WAL of 4 GB; Redis with its append-only file flushed each second; RabbitMQ with durable queues, " +
 	"persistent messages and confirms; one Kafka broker, 24 partitions, acknowledged by all replicas; one ZooKeeper. 32 handlers run " +
-	"side by side in each peer, with as many connections to MariaDB; duetime runs 4 batches of up to 100 on 4 connections. All " +
+	"side by side in each peer, with as many connections to MySQL; duetime runs 4 batches of up to 100 on 4 connections. All " +
 	"processes in Go have GOGC at 200."
 
-// servers starts what the system needs, with its data on disk: MariaDB with a flush at each commit, Redis with its log
+// servers starts what the system needs, with its data on disk: MySQL with a flush at each commit, Redis with its log
 // flushed each second.
 func (w *world) servers() {
 	w.Helper()
@@ -102,11 +103,11 @@ func (w *world) servers() {
 	if w.bench.scale < 1 {
 		buffer, log = "256M", "64M"
 	}
-	mariadb, err := pipelinetest.StartMySQL(w.folder("mariadb"), "--innodb-flush-log-at-trx-commit=1",
-		"--innodb-buffer-pool-size="+buffer, "--innodb-log-file-size="+log)
+	args := []string{"--innodb-flush-log-at-trx-commit=1", "--innodb-buffer-pool-size=" + buffer, pipelinetest.RedoLog(w, log)}
+	mysql, err := pipelinetest.StartMySQL(w.folder("mysql"), append(args, strings.Fields(os.Getenv("BENCH_SQL_ARGS"))...)...)
 	pipelinetest.Must(w, err)
-	w.owns(mariadb.Server)
-	w.deployment.DSN = mariadb.NewSchema(w)
+	w.owns(mysql.Server)
+	w.deployment.DSN = mysql.NewSchema(w)
 	w.env.MySQL = w.deployment.DSN + "?interpolateParams=true" // one round trip a statement instead of two
 	w.db, err = sql.Open("mysql", w.env.MySQL)
 	pipelinetest.Must(w, err)

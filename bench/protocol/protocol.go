@@ -10,7 +10,7 @@ import "github.com/duetime/duetime/bench/queue"
 //	accept     makes jobs for Seconds from Callers, Bulk at a time, a durable row first   answers Jobs, Micros
 //	move       moves the Count jobs to Due and later, for Seconds from Callers, one by one answers Jobs, Micros
 //	moveowner  moves the Count jobs by Step, for Seconds from Callers, an owner's at once answers Jobs, Micros
-//	work       begins to run what is due; Effect: write to MariaDB                        answers at once
+//	work       begins to run what is due; Effect: write to MySQL                        answers at once
 //	seen       answers Started, Done, Last, if asked Lag; or why the work has ended
 //	marks      answers Marks, with a Count those of its jobs at least
 //	stop       ends the work gracefully and the process

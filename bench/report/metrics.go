@@ -68,15 +68,15 @@ var (
 	RebuildTook = Metric{"rebuild", "whole", "s"}
 	RebuildFire = Metric{"rebuild", "due at the flush, last effect after it", "s"}
 
-	RawBatch      = Metric{"raw", "MariaDB: lock, done, effect of 100, 4 connections, tasks", "/s"}
-	RawBatchLarge = Metric{"raw", "MariaDB: the same, four times as many", "/s"}
-	RawInsert8    = Metric{"raw", "MariaDB: insert one, 8 connections", "/s"}
-	RawInsert64   = Metric{"raw", "MariaDB: insert one, 64 connections", "/s"}
-	RawInsert100  = Metric{"raw", "MariaDB: insert 100, 8 connections, rows", "/s"}
-	RawInsert1000 = Metric{"raw", "MariaDB: insert 1,000, 8 connections, rows", "/s"}
-	RawSwap       = Metric{"raw", "MariaDB: compare-and-set, 32 connections", "/s"}
-	RawSwapAlone  = Metric{"raw", "MariaDB: compare-and-set, 1 connection", "/s"}
-	RawShift      = Metric{"raw", "MariaDB: lock and move 100, 1 connection, rows", "/s"}
+	RawBatch      = Metric{"raw", "SQL: lock, done, effect of 100, 4 connections, tasks", "/s"}
+	RawBatchLarge = Metric{"raw", "SQL: the same, four times as many", "/s"}
+	RawInsert8    = Metric{"raw", "SQL: insert one, 8 connections", "/s"}
+	RawInsert64   = Metric{"raw", "SQL: insert one, 64 connections", "/s"}
+	RawInsert100  = Metric{"raw", "SQL: insert 100, 8 connections, rows", "/s"}
+	RawInsert1000 = Metric{"raw", "SQL: insert 1,000, 8 connections, rows", "/s"}
+	RawSwap       = Metric{"raw", "SQL: compare-and-set, 32 connections", "/s"}
+	RawSwapAlone  = Metric{"raw", "SQL: compare-and-set, 1 connection", "/s"}
+	RawShift      = Metric{"raw", "SQL: lock and move 100, 1 connection, rows", "/s"}
 	RawZAdd       = Metric{"raw", "Redis: ZADD in pipelines of 100, 4 connections", "/s"}
 	RawProduce    = Metric{"raw", "Kafka: produce, 100 a call, 8 callers, messages", "/s"}
 	RawFetch      = Metric{"raw", "Kafka: fetch by a group's consumer, messages", "/s"}
@@ -97,7 +97,7 @@ var sections = []section{
 	{
 		"lag", "Firing lag",
 		"Tasks due evenly at 500/s for 20 s, while 100,000 more are pending for later; each effect is a row marked done and a " +
-			"pet fed in one MariaDB transaction. `start` is from the due time to the handler's begin.",
+			"pet fed in one MySQL transaction. `start` is from the due time to the handler's begin.",
 		[]Metric{LagP50, LagP99, LagMax, LagEffect, LagEarly, LagLost},
 	},
 	{
@@ -117,7 +117,7 @@ var sections = []section{
 	},
 	{
 		"accept", "Accepting",
-		"Tasks made with a durable row: duetime's row is its own, the others' is one in MariaDB that is written first.",
+		"Tasks made with a durable row: duetime's row is its own, the others' is one in MySQL that is written first.",
 		[]Metric{Accept8, Accept64, AcceptBulk8, AcceptBulk64},
 	},
 	{

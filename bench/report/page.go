@@ -1,6 +1,7 @@
 package report
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,19 +21,27 @@ func (r *Results) Write(root string) error {
 	if err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}
-	head, rest, found := strings.Cut(string(old), begin)
-	_, tail, closed := strings.Cut(rest, end)
-	if !found || !closed {
-		return fmt.Errorf("write the report: %s has no place for it", page)
-	}
 	plots, undrawn := r.draw(filepath.Join(root, "docs", "benchmarks")) // the tables are worth more
 	var pictures strings.Builder
 	for _, p := range plots {
 		fmt.Fprintf(&pictures, "\n![%s](benchmarks/%s)\n", p.title, p.file)
 	}
-	text := head + begin + r.Markdown() + pictures.String() + end + tail
+	text, err := between(string(old), begin, end, r.Markdown()+pictures.String())
+	if err != nil {
+		return fmt.Errorf("write the report: %s %w", page, err)
+	}
 	if err := os.WriteFile(page, []byte(text), 0o600); err != nil { //nolint:gosec // the page that was read
 		return fmt.Errorf("write the report: %w", err)
 	}
 	return undrawn
+}
+
+// between replaces what stands between two marks of a page.
+func between(page, begin, end, text string) (string, error) {
+	head, rest, found := strings.Cut(page, begin)
+	_, tail, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		return "", errors.New("has no place for it")
+	}
+	return head + begin + text + end + tail, nil
 }

@@ -35,7 +35,7 @@ func OwnPostgres(t testing.TB, dir string) string {
 		"listen_addresses=127.0.0.1",
 		"unix_socket_directories=", // reached by TCP, as every other server of the benchmark
 		"fsync=on", "synchronous_commit=on",
-		"shared_buffers=4GB", "max_wal_size=4GB", // no less than MariaDB has
+		"shared_buffers=4GB", "max_wal_size=4GB", // no less than MySQL has
 		"max_connections=200", // producer and worker with 64 each
 	} {
 		args = append(args, "-c", setting)
