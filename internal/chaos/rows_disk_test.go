@@ -13,7 +13,7 @@ import (
 )
 
 // diskSize is room for what a server needs and for what a row's game leaves there.
-const diskSize = 256 << 20
+const diskSize = 384 << 20
 
 // disks are the small disks of a world, each under one server.
 type disks struct{ mysql, redis, kafka *pipelinetest.Disk }

@@ -18,7 +18,7 @@ type Disk struct {
 }
 
 // SmallDisk mounts a disk of so many bytes that is gone after the test, which takes the right to mount: root. To run on
-// it MariaDB needs 64 MiB, Redis 4 MiB, Kafka 16 MiB, and what their data takes.
+// it MySQL needs 160 MiB, Redis 4 MiB, Kafka 16 MiB, and what their data takes.
 func SmallDisk(t testing.TB, bytes int64) *Disk {
 	t.Helper()
 	base, err := runFolder()

@@ -59,9 +59,9 @@ func testFullDisk(
 	writes("after a start without room")
 }
 
-func TestFullDiskUnderMariaDB(t *testing.T) {
+func TestFullDiskUnderMySQL(t *testing.T) {
 	t.Parallel()
-	disk := pipelinetest.SmallDisk(t, 64<<20)
+	disk := pipelinetest.SmallDisk(t, 192<<20)
 	s, err := pipelinetest.StartMySQL(disk.Path())
 	pipelinetest.Must(t, err)
 	pipelinetest.Own(t, s.Server)

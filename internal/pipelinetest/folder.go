@@ -14,7 +14,7 @@ import (
 const (
 	runPrefix = "duetime-test-"
 	// runSpace is the free room, in bytes, that makes a memory file system worth using: a container's default
-	// /dev/shm of 64 MB doesn't hold one MariaDB.
+	// /dev/shm of 64 MB doesn't hold one MySQL.
 	runSpace = 1 << 30
 )
 
@@ -38,7 +38,7 @@ func runFolder() (string, error) {
 	return f.path, err
 }
 
-// runBase is memory where there is enough of it: a fresh MariaDB is five times faster there.
+// runBase is memory where there is enough of it: a fresh MySQL is several times faster there.
 func runBase() string {
 	var fs syscall.Statfs_t
 	const shm = "/dev/shm"
@@ -109,7 +109,7 @@ func unlock(f *os.File) {
 	_ = f.Close()
 }
 
-// cacheFolder is where what is slow to make is kept between runs: Kafka's jars, a new MariaDB's data.
+// cacheFolder is where what is slow to make is kept between runs: Kafka's jars, a new MySQL's data.
 // DUETIME_TEST_CACHE overrides it.
 func cacheFolder() (string, error) {
 	dir := os.Getenv("DUETIME_TEST_CACHE")

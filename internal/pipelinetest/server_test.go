@@ -26,7 +26,7 @@ func TestRedis(t *testing.T) {
 	testServer(t, s.Server, pong)
 }
 
-func TestMariaDB(t *testing.T) {
+func TestMySQL(t *testing.T) {
 	t.Parallel()
 	s := pipelinetest.OwnMySQL(t)
 	dsn := s.NewSchema(t)

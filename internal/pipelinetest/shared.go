@@ -68,7 +68,7 @@ func OwnRedis(t testing.TB, args ...string) *RedisServer {
 	return s
 }
 
-// OwnMySQL starts a MariaDB for this test alone, with further arguments of its command line.
+// OwnMySQL starts a MySQL (see MySQLServer) for this test alone, with further arguments of its command line.
 func OwnMySQL(t testing.TB, args ...string) *MySQLServer {
 	t.Helper()
 	s, err := StartMySQL("", args...)
