@@ -212,8 +212,10 @@ func guardedDeployment(t *testing.T, password string) (pipelinetest.Deployment, 
 	db, err := sql.Open("mysql", dsn)
 	pipelinetest.Must(t, err)
 	defer func() { _ = db.Close() }()
-	_, err = db.ExecContext(t.Context(), "GRANT ALL ON *.* TO 'app'@'%' IDENTIFIED BY '"+password+"'")
-	pipelinetest.Must(t, err)
+	for _, statement := range []string{"CREATE USER app@'%' IDENTIFIED BY '" + password + "'", "GRANT ALL ON *.* TO app@'%'"} {
+		_, err = db.ExecContext(t.Context(), statement)
+		pipelinetest.Must(t, err)
+	}
 	p := pipelinetest.Deployment{
 		DSN: strings.Replace(dsn, "root@", "app:"+password+"@", 1), Redis: redis.Addr(), Namespace: pipelinetest.Namespace(t),
 		ZooKeeper: pipelinetest.ZooKeeper(t).Addr(), Kafka: pipelinetest.Kafka(t).Addr(),
