@@ -47,7 +47,12 @@ type Redis struct {
 	Username     string   `koanf:"username" doc:"ACL user; empty is Redis's default user"`
 	Password     Secret   `koanf:"password" doc:"password of the user; empty is none"`
 	PasswordFile string   `koanf:"password_file" doc:"file with the password, instead of redis.password"`
-	TLS          TLS      `koanf:"tls"`
+
+	SentinelUsername     string `koanf:"sentinel_username" doc:"ACL user at the sentinels, who have users of their own, in mode sentinel only; empty is their default user"`
+	SentinelPassword     Secret `koanf:"sentinel_password" doc:"password of that user; empty is none"`
+	SentinelPasswordFile string `koanf:"sentinel_password_file" doc:"file with the password, instead of redis.sentinel_password"`
+
+	TLS TLS `koanf:"tls"`
 }
 
 // Kafka says where hints travel, and what migrate creates there.

@@ -36,6 +36,7 @@ type credential struct {
 func (c Config) credentials() []credential {
 	return []credential{
 		{"redis.username", c.Redis.Username, false, c.Redis.secret()},
+		{"redis.sentinel_username", c.Redis.SentinelUsername, false, c.Redis.sentinelSecret()},
 		{"kafka.sasl.username", c.Kafka.SASL.Username, true, c.Kafka.SASL.secret()},
 		{"zookeeper.username", c.ZooKeeper.Username, true, c.ZooKeeper.secret()},
 		{"", "", false, c.PProf.secret()},
@@ -43,13 +44,19 @@ func (c Config) credentials() []credential {
 }
 
 func (r Redis) secret() secret { return secret{"redis.password", r.Password, r.PasswordFile} }
-func (s SASL) secret() secret  { return secret{"kafka.sasl.password", s.Password, s.PasswordFile} }
+func (r Redis) sentinelSecret() secret {
+	return secret{"redis.sentinel_password", r.SentinelPassword, r.SentinelPasswordFile}
+}
+func (s SASL) secret() secret { return secret{"kafka.sasl.password", s.Password, s.PasswordFile} }
 
 func (z ZooKeeper) secret() secret { return secret{"zookeeper.password", z.Password, z.PasswordFile} }
 func (p PProf) secret() secret     { return secret{"pprof.token", p.Token, p.TokenFile} }
 
 // Secret returns the password, from its file if it has one.
 func (r Redis) Secret() (Secret, error) { return r.secret().read() }
+
+// SentinelSecret returns the password for the sentinels, from its file if it has one.
+func (r Redis) SentinelSecret() (Secret, error) { return r.sentinelSecret().read() }
 
 // Secret returns the password, from its file if it has one.
 func (s SASL) Secret() (Secret, error) { return s.secret().read() }
@@ -105,6 +112,7 @@ func (c Config) readSecrets() error {
 	for _, read := range []func() error{
 		func() error { _, err := c.MySQL.Secret(); return err },
 		func() error { _, err := c.Redis.Secret(); return err },
+		func() error { _, err := c.Redis.SentinelSecret(); return err },
 		func() error { _, err := c.Kafka.SASL.Secret(); return err },
 		func() error { _, err := c.ZooKeeper.Secret(); return err },
 		func() error { _, err := c.PProf.Secret(); return err },

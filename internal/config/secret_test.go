@@ -87,11 +87,12 @@ func TestSecretsAreShownToBeThere(t *testing.T) {
 
 // fileKeys are the keys that name a file with a secret, and what gives the secret to who uses it.
 var fileKeys = map[string]func(Config) (string, error){
-	"mysql.password_file":      func(c Config) (string, error) { s, err := c.MySQL.Secret(); return string(s), err },
-	"redis.password_file":      func(c Config) (string, error) { s, err := c.Redis.Secret(); return string(s), err },
-	"kafka.sasl.password_file": func(c Config) (string, error) { s, err := c.Kafka.SASL.Secret(); return string(s), err },
-	"zookeeper.password_file":  func(c Config) (string, error) { s, err := c.ZooKeeper.Secret(); return string(s), err },
-	"pprof.token_file":         func(c Config) (string, error) { s, err := c.PProf.Secret(); return string(s), err },
+	"mysql.password_file":          func(c Config) (string, error) { s, err := c.MySQL.Secret(); return string(s), err },
+	"redis.password_file":          func(c Config) (string, error) { s, err := c.Redis.Secret(); return string(s), err },
+	"redis.sentinel_password_file": func(c Config) (string, error) { s, err := c.Redis.SentinelSecret(); return string(s), err },
+	"kafka.sasl.password_file":     func(c Config) (string, error) { s, err := c.Kafka.SASL.Secret(); return string(s), err },
+	"zookeeper.password_file":      func(c Config) (string, error) { s, err := c.ZooKeeper.Secret(); return string(s), err },
+	"pprof.token_file":             func(c Config) (string, error) { s, err := c.PProf.Secret(); return string(s), err },
 }
 
 // with sets a key that names a file, and the user that its secret needs.
@@ -102,6 +103,9 @@ func with(key, path string) []string {
 	environ := []string{variable(key) + path}
 	if user := strings.TrimSuffix(key, "password_file") + "username"; newSchema().fields[user].key != "" {
 		environ = append(environ, variable(user)+"u")
+	}
+	if strings.HasPrefix(key, "redis.sentinel_") {
+		environ = append(environ, variable("redis.mode")+"sentinel", variable("redis.master_name")+"m")
 	}
 	return environ
 }
@@ -166,7 +170,11 @@ func TestCredentialsThatCannotWork(t *testing.T) {
 	for want, change := range map[string]func(*Config){
 		"mysql.password_file: has no use beside": func(c *Config) { c.MySQL.DSN, c.MySQL.PasswordFile = "u:hunter2@tcp(h)/d", "f" },
 		"redis.password_file: has no use beside": func(c *Config) { c.Redis.Password, c.Redis.PasswordFile = "hunter2", "f" },
-		"kafka.sasl.password_file: has no use":   func(c *Config) { c.Kafka.SASL = SASL{"u", "hunter2", "f"} },
+		"redis.sentinel_password_file: has no use beside": func(c *Config) {
+			c.Redis.Mode, c.Redis.MasterName, c.Redis.SentinelPassword, c.Redis.SentinelPasswordFile = "sentinel", "m", "hunter2", "f"
+		},
+		"redis.sentinel_password: has no use with redis.mode standalone": func(c *Config) { c.Redis.SentinelPassword = "hunter2" },
+		"kafka.sasl.password_file: has no use":                           func(c *Config) { c.Kafka.SASL = SASL{"u", "hunter2", "f"} },
 		"zookeeper.password_file: has no use": func(c *Config) {
 			c.ZooKeeper.Username, c.ZooKeeper.Password, c.ZooKeeper.PasswordFile = "u", "hunter2", "f"
 		},

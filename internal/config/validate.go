@@ -190,6 +190,12 @@ func (c Config) checkRedis(p *problems) {
 	if r.Mode != "sentinel" && r.MasterName != "" {
 		p.addf("redis.master_name: %q has no use with redis.mode %s", r.MasterName, r.Mode)
 	}
+	if r.Mode != "sentinel" && r.SentinelUsername != "" {
+		p.addf("redis.sentinel_username: %q has no use with redis.mode %s", r.SentinelUsername, r.Mode)
+	}
+	if s := r.sentinelSecret(); r.Mode != "sentinel" && (s.value != "" || s.file != "") {
+		p.addf("%s: has no use with redis.mode %s", s.named(), r.Mode)
+	}
 	if r.Mode == "standalone" && len(r.Addrs) > 1 {
 		p.addf("redis.addrs: %d addresses, but redis.mode standalone has one", len(r.Addrs))
 	}

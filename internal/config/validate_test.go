@@ -43,15 +43,18 @@ func TestValidateNamesKeyValueAndLimit(t *testing.T) {
 		`redis.master_name: "m" has no use`:                                        func(c *Config) { c.Redis.MasterName = "m" },
 		"redis.addrs: 2 addresses":                                                 func(c *Config) { c.Redis.Addrs = []string{"a:1", "b:1"} },
 		`redis.username: "u" needs a redis.password or`:                            func(c *Config) { c.Redis.Username = "u" },
-		`redis.addrs: "localhost" is not`:                                          func(c *Config) { c.Redis.Addrs = []string{"localhost"} },
-		`kafka.brokers: port of "a:0"`:                                             func(c *Config) { c.Kafka.Brokers = []string{"a:0"} },
-		`zookeeper.servers: port of "a:65536"`:                                     func(c *Config) { c.ZooKeeper.Servers = []string{"a:65536"} },
-		`zookeeper.servers: ":2181" is not`:                                        func(c *Config) { c.ZooKeeper.Servers = []string{":2181"} },
-		`event.admin: "localhost" is not`:                                          func(c *Config) { c.Event.Admin = "localhost" },
-		`daemon.admin: port of "127.0.0.1:70000"`:                                  func(c *Config) { c.Daemon.Admin = ":70000" },
-		`game.listen: "" is not`:                                                   func(c *Config) { c.Game.Listen = "" },
-		`game.admin: "127.0.0.1:8080" is taken`:                                    func(c *Config) { c.Game.Admin = ":8080" },
-		"mysql.dsn: is not of the form":                                            func(c *Config) { c.MySQL.DSN = "root:hunter2(h)/x" },
+		`redis.sentinel_username: "u" needs a redis.sentinel_password or`: func(c *Config) {
+			c.Redis.Mode, c.Redis.MasterName, c.Redis.SentinelUsername = "sentinel", "m", "u"
+		},
+		`redis.addrs: "localhost" is not`:         func(c *Config) { c.Redis.Addrs = []string{"localhost"} },
+		`kafka.brokers: port of "a:0"`:            func(c *Config) { c.Kafka.Brokers = []string{"a:0"} },
+		`zookeeper.servers: port of "a:65536"`:    func(c *Config) { c.ZooKeeper.Servers = []string{"a:65536"} },
+		`zookeeper.servers: ":2181" is not`:       func(c *Config) { c.ZooKeeper.Servers = []string{":2181"} },
+		`event.admin: "localhost" is not`:         func(c *Config) { c.Event.Admin = "localhost" },
+		`daemon.admin: port of "127.0.0.1:70000"`: func(c *Config) { c.Daemon.Admin = ":70000" },
+		`game.listen: "" is not`:                  func(c *Config) { c.Game.Listen = "" },
+		`game.admin: "127.0.0.1:8080" is taken`:   func(c *Config) { c.Game.Admin = ":8080" },
+		"mysql.dsn: is not of the form":           func(c *Config) { c.MySQL.DSN = "root:hunter2(h)/x" },
 	} {
 		c := Default()
 		change(&c)

@@ -17,6 +17,8 @@ import (
 var (
 	awayWords = []string{
 		"LOADING", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "TRYAGAIN", "BUSY", "NOREPLICAS", "MOVED", "ASK",
+		"MISCONF", // writes are refused for as long as snapshots fail
+		"max number of clients reached",
 	}
 	refusedWords = []string{
 		"WRONGPASS", "NOAUTH", "NOPERM", "invalid password", "AUTH", "Client sent AUTH",
@@ -44,7 +46,7 @@ func Away(err error) bool {
 // unnamed knows the client library's own words for "nobody there", which it gives no name.
 func unnamed(err error) bool {
 	text := err.Error()
-	return strings.Contains(text, "redis: all sentinels") || strings.Contains(text, "redis: cluster has no nodes")
+	return strings.Contains(text, "redis: cluster has no nodes")
 }
 
 // IsRefused reports whether Redis refused the user, the password, or the right to run what was sent, or we don't believe
@@ -57,7 +59,11 @@ func Refusal(err error) error {
 	case trust.Refused(err):
 		return &trust.Refusal{Key: "redis.tls.ca_file", Err: err}
 	case says(err, refusedWords):
-		return &trust.Refusal{Key: "redis.username or redis.password", Err: err}
+		key := "redis.username or redis.password"
+		if _, ok := errors.AsType[*sentinelError](err); ok {
+			key = "redis.sentinel_username or redis.sentinel_password"
+		}
+		return &trust.Refusal{Key: key, Err: err}
 	}
 	return nil
 }

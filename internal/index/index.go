@@ -22,15 +22,17 @@ const (
 
 // Config says where Redis is and how long to wait for it.
 type Config struct {
-	Namespace   string        // prefix of all keys and channels; no braces
-	Mode        string        // Standalone (the default), Sentinel or Cluster
-	MasterName  string        // of the master to follow; Sentinel only
-	Addrs       []string      // host:port of the server, of the sentinels, or of some cluster nodes
-	Username    string        // empty: the default user
-	Password    string        // empty: none
-	TLS         *tls.Config   // of every connection; nil: none
-	Embedded    bool          // the server is miniredis: no script flags, no server facts
-	ReadTimeout time.Duration // of one answer, and of sending; default 500 ms
+	Namespace  string      // prefix of all keys and channels; no braces
+	Mode       string      // Standalone (the default), Sentinel or Cluster
+	MasterName string      // of the master to follow; Sentinel only
+	Addrs      []string    // host:port of the server, of the sentinels, or of some cluster nodes
+	Username   string      // empty: the default user
+	Password   string      // empty: none
+	TLS        *tls.Config // of every connection; nil: none
+	// SentinelUsername and SentinelPassword are for the sentinels, which have users of their own; empty: none.
+	SentinelUsername, SentinelPassword string
+	Embedded                           bool          // the server is miniredis: no script flags, no server facts
+	ReadTimeout                        time.Duration // of one answer, and of sending; default 500 ms
 }
 
 // Index speaks to one namespace of one Redis. Make it with Open.
@@ -39,6 +41,7 @@ type Index struct {
 	embedded  bool
 	publish   string // PUBLISH, or SPUBLISH in Cluster, where PUBLISH would visit every node
 	client    redis.UniversalClient
+	sentinels *sentinels // nil: the mode is another
 	scripts   scripts
 }
 
@@ -50,39 +53,38 @@ func Open(cfg Config) (*Index, error) {
 	if len(cfg.Addrs) == 0 {
 		return nil, errors.New("open index: no address of Redis")
 	}
-	client, err := dialer(cfg)
-	if err != nil {
+	x := &Index{namespace: cfg.Namespace, embedded: cfg.Embedded, publish: "PUBLISH", scripts: newScripts(cfg.Embedded)}
+	if err := x.connect(cfg); err != nil {
 		return nil, err
-	}
-	x := &Index{
-		namespace: cfg.Namespace, embedded: cfg.Embedded, publish: "PUBLISH",
-		client: client, scripts: newScripts(cfg.Embedded),
-	}
-	if cfg.Mode == Cluster {
-		x.publish = "SPUBLISH"
 	}
 	return x, nil
 }
 
-func dialer(cfg Config) (redis.UniversalClient, error) {
+// connect makes the client of the mode.
+func (x *Index) connect(cfg Config) error {
 	o := options(cfg)
 	switch cmp.Or(cfg.Mode, Standalone) {
 	case Standalone:
-		return redis.NewClient(o.Simple()), nil
+		x.client = redis.NewClient(o.Simple())
 	case Sentinel:
 		if cfg.MasterName == "" {
-			return nil, errors.New("open index: sentinel mode needs the master's name")
+			return errors.New("open index: sentinel mode needs the master's name")
 		}
-		return redis.NewFailoverClient(o.Failover()), nil
+		simple := o.Simple()
+		x.sentinels = newSentinels(cfg, simple)
+		simple.Addr, simple.Dialer = cfg.MasterName, x.sentinels.dial
+		x.client = redis.NewClient(simple)
 	case Cluster:
+		x.publish = "SPUBLISH"
 		c := o.Cluster()
 		// Nobody tells a client that a replica took over from a primary that is silent: it has to ask, and often, or the
 		// tasks of that primary's shards wait. The library asks once a minute unless told otherwise.
 		c.ClusterStateReloadInterval = time.Second
-		return redis.NewClusterClient(c), nil
+		x.client = redis.NewClusterClient(c)
 	default:
-		return nil, fmt.Errorf("open index: mode %q must be %s, %s or %s", cfg.Mode, Standalone, Sentinel, Cluster)
+		return fmt.Errorf("open index: mode %q must be %s, %s or %s", cfg.Mode, Standalone, Sentinel, Cluster)
 	}
+	return nil
 }
 
 // options sets what a game's thread can afford to wait. A script of 1000 members takes some 5 ms, so 500 ms of silence
@@ -91,7 +93,7 @@ func dialer(cfg Config) (redis.UniversalClient, error) {
 func options(cfg Config) *redis.UniversalOptions {
 	read := cmp.Or(cfg.ReadTimeout, 500*time.Millisecond)
 	return &redis.UniversalOptions{
-		Addrs: cfg.Addrs, MasterName: cfg.MasterName, Username: cfg.Username, Password: cfg.Password,
+		Addrs: cfg.Addrs, Username: cfg.Username, Password: cfg.Password,
 		TLSConfig:             cfg.TLS,
 		DialTimeout:           time.Second,
 		DialerRetries:         1,
@@ -112,7 +114,11 @@ func options(cfg Config) *redis.UniversalOptions {
 
 // Close ends all connections. Calls under way fail.
 func (x *Index) Close() error {
-	if err := x.client.Close(); err != nil {
+	err := x.client.Close()
+	if x.sentinels != nil {
+		err = errors.Join(err, x.sentinels.close())
+	}
+	if err != nil {
 		return fmt.Errorf("close index: %w", err)
 	}
 	return nil

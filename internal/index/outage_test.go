@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -197,12 +198,36 @@ func TestCheckPolicyWarns(t *testing.T) {
 	}
 }
 
+// A server whose snapshots fail refuses all writes until one succeeds.
+func TestServerWhoseSnapshotsFailIsAway(t *testing.T) {
+	t.Parallel()
+	server := pipelinetest.OwnRedis(t, "--enable-protected-configs", "yes", "--save", "3600 1")
+	x := open(t, index.Config{Addrs: []string{server.Addr()}})
+	a := pending("o", 1, 1)
+	put(t, x, a)
+	gone, err := os.MkdirTemp(t.TempDir(), "gone")
+	pipelinetest.Must(t, err)
+	pipelinetest.Must(t, x.Client().ConfigSet(t.Context(), "dir", gone).Err())
+	pipelinetest.Must(t, os.Remove(gone))
+	pipelinetest.Must(t, x.Client().BgSave(t.Context()).Err())
+	eventually(t, "a refused put", func(ctx context.Context) bool {
+		err = x.Put(ctx, []task.Task{moved(a, 2, 2)})
+		return err != nil
+	})
+	if !index.Away(err) || index.IsRefused(err) || !strings.Contains(err.Error(), "MISCONF") {
+		t.Errorf("put: %v, want MISCONF, and the server to be away", err)
+	}
+}
+
 func TestErrorsAreTold(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
 		"LOADING Redis is loading the dataset in memory": true,
 		"CLUSTERDOWN The cluster is down":                true,
 		"READONLY You can't write against a read only":   true,
+		"MISCONF Redis is configured to save snapshots":  true,
+		"TRYAGAIN Multiple keys request during rehash":   true,
+		"ERR max number of clients reached":              true,
 		"ERR unknown command":                            false,
 		"WRONGTYPE Operation against a key":              false,
 	} {

@@ -75,6 +75,10 @@ func (p *Parts) openIndex() (*index.Index, error) {
 	if err != nil {
 		return nil, err
 	}
+	sentinelPassword, err := cfg.Redis.SentinelSecret()
+	if err != nil {
+		return nil, err
+	}
 	tls, err := trust.Client("redis.tls", trust.Files(cfg.Redis.TLS))
 	if err != nil {
 		return nil, err
@@ -82,6 +86,7 @@ func (p *Parts) openIndex() (*index.Index, error) {
 	x, err := index.Open(index.Config{
 		Namespace: cfg.Namespace, Mode: cfg.Redis.Mode, MasterName: cfg.Redis.MasterName, Addrs: cfg.Redis.Addrs,
 		Username: cfg.Redis.Username, Password: string(password), TLS: tls,
+		SentinelUsername: cfg.Redis.SentinelUsername, SentinelPassword: string(sentinelPassword),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("redis: %w", err)

@@ -23,13 +23,13 @@ type product struct {
 
 var products = map[string]product{
 	"mysql9": {
-		program: fetched("sid-mysql-server-core"), install: initialize,
+		program: fetched("sid-mysql-server-core", "mysqld"), install: initialize,
 		redoLog: "--innodb-redo-log-capacity=", isolation: "transaction_isolation",
 		noTLS: []string{"--tls-version="}, withTLS: []string{"--tls-version=TLSv1.2,TLSv1.3"},
 		lockWaits: mysqlWaits, rowLocks: mysqlLocks, idleLocks: mysqlIdle,
 	},
 	"mysql8": {
-		program: fetched("mysql-8.0.15"), install: initialize,
+		program: fetched("mysql-8.0.15", "mysqld"), install: initialize,
 		redoLog: "--innodb-log-file-size=", isolation: "transaction_isolation",
 		noTLS: []string{"--ssl=OFF"}, withTLS: []string{"--ssl=ON"},
 		lockWaits: mysqlWaits, rowLocks: mysqlLocks, idleLocks: mysqlIdle,
@@ -90,14 +90,14 @@ func installed(name string) func() (string, error) {
 	return func() (string, error) { return program(name) }
 }
 
-// fetched finds a server that scripts/mysql/fetch put into the cache.
-func fetched(folder string) func() (string, error) {
+// fetched finds a server that scripts/mysql/fetch or scripts/sid/fetch put into the cache.
+func fetched(folder, name string) func() (string, error) {
 	return func() (string, error) {
 		cache, err := cacheFolder()
 		if err != nil {
 			return "", err
 		}
-		path := filepath.Join(cache, folder, "mysqld")
+		path := filepath.Join(cache, folder, name)
 		if _, err := os.Stat(path); err != nil { //nolint:gosec // whoever runs the tests names the cache
 			return "", fmt.Errorf("%s is not fetched: run ./scripts/test (or ./scripts/install)", folder)
 		}

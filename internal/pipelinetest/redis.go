@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -38,12 +39,29 @@ func redisRecipe(args []string) recipe {
 }
 
 func redisCommand(data string, args []string) (*exec.Cmd, error) {
-	path, err := program("redis-server")
+	path, err := redisProgram()
 	if err != nil {
 		return nil, err
 	}
 	base := []string{"--bind", "127.0.0.1", "--dir", data, "--daemonize", "no", "--repl-diskless-sync-delay", "0"}
 	return exec.Command(path, append(base, args...)...), nil //nolint:gosec,noctx // a fixed program, ended by kill
+}
+
+// redisPrograms are the servers that DUETIME_TEST_REDIS names.
+var redisPrograms = map[string]func() (string, error){
+	"":       installed("redis-server"),
+	"redis8": fetched("sid-redis-server", "redis-server"),
+	"valkey": fetched("sid-valkey-server", "valkey-server"),
+}
+
+// redisProgram is the server that DUETIME_TEST_REDIS names, or else the installed redis-server.
+func redisProgram() (string, error) {
+	name := os.Getenv("DUETIME_TEST_REDIS")
+	find, known := redisPrograms[name]
+	if !known {
+		return "", fmt.Errorf("DUETIME_TEST_REDIS is %q, and must be redis8 or valkey", name)
+	}
+	return find()
 }
 
 // redisReady takes the server as ready when it answers PING, also where it asks for a password first.
