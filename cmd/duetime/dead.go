@@ -1,12 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,23 +38,10 @@ func (t *tool) deadList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List dead tasks with their last error", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			filter, err := f.filter()
-			if err != nil {
-				return err
-			}
-			filter.State = new(task.Dead)
-			return t.with(cmd.Context(), func(p *parts.Parts) error {
-				rows, err := p.Store.List(cmd.Context(), filter)
-				if err != nil {
-					return err
-				}
-				return t.writeDead(rows, asJSON)
-			})
+			return t.listed(cmd.Context(), f, new(task.Dead), func(rows []task.Task) error { return t.writeDead(rows, asJSON) })
 		},
 	}
-	t.filterFlags(cmd, &f)
-	cmd.Flags().IntVar(&f.limit, "limit", 100, "most tasks to list, 1 to 100000")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
+	t.listFlags(cmd, &f, &asJSON)
 	return cmd
 }
 
@@ -64,23 +52,31 @@ func (t *tool) writeDead(rows []task.Task, asJSON bool) error {
 	if width, ok := t.width(); ok {
 		return t.writeNarrowDead(rows, width)
 	}
-	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "TASK\tKIND\tOWNER\tDIED\tATTEMPT\tERROR")
+	lines := [][]string{{"TASK", "KIND", "OWNER", "DIED", "ATTEMPT", "ERROR"}}
 	for _, row := range rows {
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d/%d\t%s\n", row.ID, row.Kind, row.Owner,
-			row.FinishedAt.Format(stamp), row.Attempt, row.MaxAttempts, oneLine(row.LastError))
+		died := "unknown" // to a row that another program wrote
+		if !row.FinishedAt.IsZero() {
+			died = t.stamped(row.FinishedAt)
+		}
+		lines = append(lines, []string{
+			row.ID.String(), row.Kind, row.Owner, died, fmt.Sprintf("%d/%d", row.Attempt, row.MaxAttempts), oneLine(row.LastError),
+		})
 	}
-	return w.Flush()
+	return writeColumns(t.out, lines)
 }
 
 // writeNarrowDead writes a table that fits the terminal: what the kind leaves of the line is the error's.
 func (t *tool) writeNarrowDead(rows []task.Task, width int) error {
-	const kind, died = 14, 8
-	format := fmt.Sprintf("%%-36s %%s %%-%ds %%s\n", died)
+	const kind, diedWidth = 14, 8
+	format := fmt.Sprintf("%%-36s %%s %%-%ds %%s\n", diedWidth)
 	_, _ = fmt.Fprintf(t.out, format, "TASK", fit("KIND", kind), "DIED", "ERROR")
 	for _, row := range rows {
-		text := cut(oneLine(row.LastError), max(width-36-kind-died-3, leastColumn))
-		_, _ = fmt.Fprintf(t.out, format, row.ID, fit(row.Kind, kind), relative(time.Until(row.FinishedAt)), text)
+		text := cut(printable(oneLine(row.LastError)), max(width-36-kind-diedWidth-3, leastColumn))
+		died := "unknown" // to a row that another program wrote
+		if !row.FinishedAt.IsZero() {
+			died = relative(time.Until(row.FinishedAt))
+		}
+		_, _ = fmt.Fprintf(t.out, format, row.ID, fit(printable(row.Kind), kind), died, text)
 	}
 	return nil
 }
@@ -108,17 +104,18 @@ Which: those with the ids given, or those that the filters choose, or with --all
 			if err != nil {
 				return err
 			}
-			filter, err := f.many(cmd, len(ids) > 0, all)
+			filter, err := f.many(cmd, t.now(), len(ids) > 0, all)
 			if err != nil {
 				return err
 			}
+			named := len(ids) > 0
 			return t.with(cmd.Context(), func(p *parts.Parts) error {
-				if len(ids) == 0 {
+				if !named {
 					if ids, err = p.Store.ListIDs(cmd.Context(), filter); err != nil {
 						return err
 					}
 				}
-				return t.runBulk(cmd.Context(), p, b, ids)
+				return t.runBulk(cmd.Context(), p, b, ids, named)
 			})
 		},
 	}
@@ -129,18 +126,21 @@ Which: those with the ids given, or those that the filters choose, or with --all
 }
 
 func parseIDs(args []string) ([]task.ID, error) {
-	ids := make([]task.ID, len(args))
-	for i, arg := range args {
-		var err error
-		if ids[i], err = task.ParseID(arg); err != nil {
+	ids := make([]task.ID, 0, len(args))
+	for _, arg := range args {
+		id, err := task.ParseID(arg)
+		if err != nil {
 			return nil, err
+		}
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
 		}
 	}
 	return ids, nil
 }
 
 // many is the filter of a command that changes many tasks: that all are meant must be said.
-func (f chosen) many(cmd *cobra.Command, ids, all bool) (store.Filter, error) {
+func (f chosen) many(cmd *cobra.Command, now time.Time, ids, all bool) (store.Filter, error) {
 	limited := cmd.Flags().Changed("limit")
 	filter := store.Filter{Owner: f.owner, Kind: f.kind, Queue: f.queue, State: new(task.Dead), Limit: cmp.Or(f.limit, mostChanged)}
 	switch {
@@ -153,10 +153,12 @@ func (f chosen) many(cmd *cobra.Command, ids, all bool) (store.Filter, error) {
 	case !ids && !all && f.empty():
 		return filter, errors.New("give ids, a filter, or --all")
 	}
-	return filter, f.window(&filter)
+	return filter, f.window(&filter, now)
 }
 
-func (t *tool) runBulk(ctx context.Context, p *parts.Parts, b bulk, ids []task.ID) error {
+// runBulk changes the tasks. Where an operator named them, one that is left as it was is an error; where a filter chose them,
+// one that is no longer dead is as good as not chosen.
+func (t *tool) runBulk(ctx context.Context, p *parts.Parts, b bulk, ids []task.ID, named bool) error {
 	if len(ids) == 0 {
 		_, _ = fmt.Fprintf(t.out, "%s 0 tasks\n", b.past)
 		return nil
@@ -172,31 +174,91 @@ func (t *tool) runBulk(ctx context.Context, p *parts.Parts, b bulk, ids []task.I
 	operator := operate.New(p.Store, p.Actor)
 	bar := t.progress(b.use, len(ids))
 	var sum operate.Outcome
-	done := 0
+	left := map[task.ID]bool{}
 	for part := range slices.Chunk(ids, bulkBatch) {
 		var out operate.Outcome
 		if out, err = b.do(operator, ctx, part); err != nil {
 			break
 		}
 		client.IndexTasks(ctx, out.Changed)
-		done += len(out.Changed)
+		sum.Changed = append(sum.Changed, out.Changed...)
 		sum.Taken = append(sum.Taken, out.Taken...)
 		sum.Passed += out.Passed
-		bar.set(done + len(sum.Taken) + sum.Passed)
+		if named {
+			note(left, part, out)
+		}
+		bar.set(len(sum.Changed) + len(sum.Taken) + sum.Passed)
 	}
 	bar.end()
-	return errors.Join(t.sayBulk(b, done, sum), err)
+	if err == nil && len(left) > 0 {
+		err = whyLeft(ctx, p, left)
+	}
+	return errors.Join(t.sayBulk(b, sum, named), err)
 }
 
-func (t *tool) sayBulk(b bulk, done int, sum operate.Outcome) error {
-	_, _ = fmt.Fprintf(t.out, "%s %d %s\n", b.past, done, plural(done, "task"))
-	if sum.Passed > 0 {
-		_, _ = fmt.Fprintf(t.out, "%d %s not dead (any more)\n", sum.Passed, map[bool]string{true: "was", false: "were"}[sum.Passed == 1])
+// note keeps those of the tasks that were neither changed nor are told of as taken.
+func note(left map[task.ID]bool, ids []task.ID, out operate.Outcome) {
+	for _, id := range ids {
+		left[id] = !slices.Contains(out.Taken, id)
+	}
+	for _, row := range out.Changed {
+		delete(left, row.ID)
+	}
+	maps.DeleteFunc(left, func(_ task.ID, stays bool) bool { return !stays })
+}
+
+// whyLeft says of the tasks that were not dead what they are, with the exit code that all of them have in common.
+func whyLeft(ctx context.Context, p *parts.Parts, left map[task.ID]bool) error {
+	ids := slices.SortedFunc(maps.Keys(left), func(a, b task.ID) int { return bytes.Compare(a[:], b[:]) })
+	rows, err := p.Store.Get(ctx, nil, ids)
+	if err != nil {
+		return err
+	}
+	reasons := make(map[task.ID]error, len(rows))
+	for _, row := range rows {
+		_, reasons[row.ID] = row.Retry(row.UpdatedAt)
+	}
+	codes := map[int]bool{}
+	for _, id := range ids {
+		if _, found := reasons[id]; !found {
+			reasons[id] = task.ErrNotFound
+		}
+		codes[codeOf(withCode(reasons[id]))] = true
+	}
+	code := 1
+	if len(codes) == 1 {
+		code = codeOf(withCode(reasons[ids[0]]))
+	}
+	return exit{code, fmt.Errorf("%d %s left alone, the first %s: %w", len(ids), was(len(ids)), ids[0],
+		cmp.Or(reasons[ids[0]], errMoved))}
+}
+
+// errMoved says of a task that it has died since it was left alone.
+var errMoved = errors.New("task was not dead when it was looked at")
+
+func codeOf(err error) int {
+	if e, ok := errors.AsType[exit](err); ok {
+		return e.code
+	}
+	return 1
+}
+
+func (t *tool) sayBulk(b bulk, sum operate.Outcome, named bool) error {
+	_, _ = fmt.Fprintf(t.out, "%s %d %s\n", b.past, len(sum.Changed), plural(len(sum.Changed), "task"))
+	if sum.Passed > 0 && !named {
+		_, _ = fmt.Fprintf(t.out, "%d %s not dead any more\n", sum.Passed, was(sum.Passed))
 	}
 	if len(sum.Taken) > 0 {
 		return fmt.Errorf("%d %s left dead, for %w now, the first %s", len(sum.Taken), plural(len(sum.Taken), "task"), task.ErrKeyTaken, sum.Taken[0])
 	}
 	return nil
+}
+
+func was(n int) string {
+	if n == 1 {
+		return "was"
+	}
+	return "were"
 }
 
 func plural(n int, one string) string {

@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"text/tabwriter"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -70,8 +70,7 @@ func readLeaders(ctx context.Context, p *parts.Parts) ([]leaderView, error) {
 }
 
 func (t *tool) writeLeaders(views []leaderView) error {
-	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "LEADER\tEPOCH\tSHARDS AT IT\tASKED TO RESIGN")
+	lines := [][]string{{"LEADER", "EPOCH", "SHARDS AT IT", "ASKED TO RESIGN"}}
 	for _, v := range views {
 		shards, asked := "-", "no"
 		if v.Shards != nil {
@@ -80,9 +79,9 @@ func (t *tool) writeLeaders(views []leaderView) error {
 		if v.Resigns {
 			asked = "yes"
 		}
-		_, _ = fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", v.Name, v.Epoch, shards, asked)
+		lines = append(lines, []string{v.Name, strconv.FormatInt(v.Epoch, 10), shards, asked})
 	}
-	return w.Flush()
+	return writeColumns(t.out, lines)
 }
 
 func (t *tool) leaderResign() *cobra.Command {

@@ -62,7 +62,7 @@ func run() int {
 			return code
 		}
 	}
-	_, _ = fmt.Fprintf(os.Stderr, "duetime: %s\n", oneLine(err.Error()))
+	_, _ = fmt.Fprintf(os.Stderr, "duetime: %s\n", printable(oneLine(err.Error())))
 	return code
 }
 
@@ -90,6 +90,7 @@ type tool struct {
 	config    string
 	explicit  bool
 	yes       bool // answers what would be asked
+	zone      zone // of times
 }
 
 func (t *tool) root() *cobra.Command {
@@ -106,6 +107,7 @@ func (t *tool) root() *cobra.Command {
 	cmd.SetErr(t.errs)
 	cmd.PersistentFlags().StringVar(&t.config, "config", config.DefaultPath, "configuration file; if not given, it may be missing")
 	cmd.PersistentFlags().BoolVarP(&t.yes, "yes", "y", false, "don't ask")
+	cmd.PersistentFlags().Var(&t.zone, "tz", "zone of times that are given without one, and of those that are shown")
 	cmd.AddCommand(t.migrate(), t.verify(), t.stats(), t.task(), t.demo())
 	cmd.AddCommand(t.dead(), t.shard(), t.leader(), t.pause(), t.resume(), t.configuration(), t.top(), t.healthcheck())
 	return cmd
@@ -145,7 +147,12 @@ func (t *tool) on(fn func(p *parts.Parts) error) error {
 		return err
 	}
 	err = errors.Join(fn(p), p.Close(context.Background()))
-	if err != nil && p.Away(err) {
+	switch {
+	case err == nil:
+		return nil
+	case store.IsNoDatabase(err):
+		return fmt.Errorf("mysql.dsn: create this schema, then run duetime migrate up: %w", err)
+	case p.Away(err):
 		return exit{exitAway, err}
 	}
 	return err

@@ -183,7 +183,7 @@ func TestAnotherNamespacesSchemaIsLeftAlone(t *testing.T) {
 			t.Errorf("%v: exit code %d, said %s", args, got.code, got.err)
 		}
 	}
-	if got := decode[shown](t, d.wantCode(t, 0, "task", "get", made.ID.String())); got.State != "pending" {
+	if got := decode[shown](t, d.wantCode(t, 0, "task", "get", made.ID.String(), "--json")); got.State != "pending" {
 		t.Errorf("the task is %s", got.State)
 	}
 }
@@ -241,6 +241,18 @@ func TestServersAway(t *testing.T) {
 	// What the row says is what counts: without Redis a change is made all the same.
 	if got := d.run(t, away(t, "REDIS__ADDRS"), "task", "cancel", made.ID.String()); got.code != 0 {
 		t.Errorf("cancel without Redis: exit code %d, said %q", got.code, got.err)
+	}
+}
+
+// A server that answers is not away: what it lacks has to be made by somebody.
+func TestUnknownDatabaseIsNoServerAway(t *testing.T) {
+	t.Parallel()
+	d := unmigrated(t)
+	for _, args := range [][]string{{"task", "list"}, {"verify"}, {"migrate", "up"}, {"top", "--once"}, {"stats", "--json"}} {
+		got := d.run(t, []string{"DUETIME_MYSQL__DSN=" + d.dsn + "_absent"}, args...)
+		if got.code != 1 || !strings.Contains(got.err, "create this schema") || !strings.Contains(got.err, "_absent") {
+			t.Errorf("%v: exit code %d, want 1; said %q", args, got.code, got.err)
+		}
 	}
 }
 

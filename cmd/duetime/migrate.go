@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"text/tabwriter"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -83,14 +83,13 @@ func (t *tool) migrateStatus(ctx context.Context, p *parts.Parts) error {
 	if err != nil {
 		return err
 	}
-	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "VERSION\tAPPLIED\tFILE")
+	lines := [][]string{{"VERSION", "APPLIED", "FILE"}}
 	for _, m := range list {
 		applied := "no"
 		if !m.Applied.IsZero() {
-			applied = m.Applied.UTC().Format(time.RFC3339)
+			applied = m.Applied.In(t.location()).Format(time.RFC3339)
 		}
-		_, _ = fmt.Fprintf(w, "%d\t%s\t%s\n", m.Version, applied, m.Name)
+		lines = append(lines, []string{strconv.FormatInt(m.Version, 10), applied, m.Name})
 	}
-	return w.Flush()
+	return writeColumns(t.out, lines)
 }

@@ -32,7 +32,7 @@ func (d deployment) life(t *testing.T, id task.ID) []string {
 	t.Helper()
 	var lines []string
 	last := int64(0)
-	for _, e := range decode[lived](t, d.wantCode(t, 0, "task", "get", id.String())).History {
+	for _, e := range decode[lived](t, d.wantCode(t, 0, "task", "get", id.String(), "--json")).History {
 		if e.AtMs < last {
 			t.Errorf("%s at %d comes after %d", e.Event, e.AtMs, last)
 		}
@@ -83,7 +83,7 @@ func TestTaskRetry(t *testing.T) {
 	d := migrated(t)
 	made := d.die(t, d.schedule(t, "ann", 0))
 	began := time.Now().Add(-time.Second)
-	got := decode[shown](t, d.wantCode(t, 0, "task", "retry", made.ID.String()))
+	got := decode[shown](t, d.wantCode(t, 0, "task", "retry", made.ID.String(), "--json"))
 	if got.State != "pending" || got.Attempt != 0 || got.Version != 3 || time.UnixMilli(got.DueAtMs).Before(began) || got.Finished != nil {
 		t.Errorf("retried: %+v", got)
 	}
@@ -153,7 +153,20 @@ func TestDeadTasksInBulk(t *testing.T) {
 	say("retried 0 tasks\n", "dead", "retry", "--kind", "other", "--yes")
 	say("retried 1 task\n", "dead", "retry", "--owner", "ann", "--limit", "1", "--yes")
 	say("discarded 1 task\n", "dead", "discard", ann[1].ID.String(), "--yes")
-	say("discarded 0 tasks\n2 were not dead (any more)\n", "dead", "discard", ann[1].ID.String(), waits.ID.String(), "--yes")
+	for _, c := range []struct {
+		code int
+		why  string
+		args []string
+	}{
+		{1, "1 was left alone, the first " + waits.ID.String() + ": task is pending, not dead", []string{"dead", "retry", waits.ID.String()}},
+		{3, "1 was left alone, the first " + ann[1].ID.String() + ": task already finished: already cancelled", []string{"dead", "discard", ann[1].ID.String(), ann[1].ID.String()}},
+		{4, "task not found", []string{"dead", "retry", nobody}},
+		{1, "2 were left alone", []string{"dead", "discard", ann[1].ID.String(), waits.ID.String()}},
+	} {
+		if got := d.wantCode(t, c.code, append(c.args, "--yes")...); !strings.Contains(got.err, c.why) {
+			t.Errorf("%v said %q, want %q", c.args, got.err, c.why)
+		}
+	}
 	say("retried 250 tasks\n", "dead", "retry", "--owner", "bob", "--yes")
 	say("discarded 1 task\n", "dead", "discard", "--all", "--yes")
 	pipelinetest.Await(t, "the retried to be overdue", func() bool {

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -90,10 +89,9 @@ func (t *tool) listPauses(ctx context.Context, p *parts.Parts, asJSON bool) erro
 	if asJSON {
 		return writeJSON(t.out, views)
 	}
-	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "QUEUE\tPAUSED SINCE")
+	lines := [][]string{{"QUEUE", "PAUSED SINCE"}}
 	for _, v := range views {
-		_, _ = fmt.Fprintf(w, "%s\t%s\n", v.Queue, time.UnixMilli(v.SinceMs).UTC().Format(time.RFC3339))
+		lines = append(lines, []string{v.Queue, time.UnixMilli(v.SinceMs).In(t.location()).Format(time.RFC3339)})
 	}
-	return w.Flush()
+	return writeColumns(t.out, lines)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -87,17 +86,18 @@ func allShards(ctx context.Context, p *parts.Parts) ([]index.Shard, error) {
 }
 
 func (t *tool) writeShards(views []shardView) error {
-	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "SHARD\tDUE SET\tOLDEST\tOWNERS\tMARKER\tEPOCH")
+	lines := [][]string{{"SHARD", "DUE SET", "OLDEST", "OWNERS", "MARKER", "EPOCH"}}
 	now := time.Now()
 	for _, v := range views {
 		oldest := "-"
 		if v.OldestMs != nil {
 			oldest = relative(time.UnixMilli(*v.OldestMs).Sub(now))
 		}
-		_, _ = fmt.Fprintf(w, "%d\t%d\t%s\t%d\t%s\t%d\n", v.Shard, v.Due, oldest, v.Owners, v.Marker, v.Epoch)
+		lines = append(lines, []string{
+			strconv.Itoa(v.Shard), fmt.Sprint(v.Due), oldest, fmt.Sprint(v.Owners), string(v.Marker), fmt.Sprint(v.Epoch),
+		})
 	}
-	return w.Flush()
+	return writeColumns(t.out, lines)
 }
 
 func (t *tool) shardRebuild() *cobra.Command {

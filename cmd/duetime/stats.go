@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -44,15 +43,20 @@ func (t *tool) runStats(ctx context.Context, p *parts.Parts, asJSON bool) error 
 			LagMs  lag              `json:"lag_ms"`
 		}{st.States, st.Kinds, l})
 	}
-	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
+	var lines [][]string
 	for _, name := range slices.Sorted(maps.Keys(st.States)) {
-		_, _ = fmt.Fprintf(w, "state %s\t%d\n", name, st.States[name])
+		lines = append(lines, []string{"state " + name, fmt.Sprint(st.States[name])})
 	}
 	for _, name := range slices.Sorted(maps.Keys(st.Kinds)) {
-		_, _ = fmt.Fprintf(w, "kind %s\t%d\n", name, st.Kinds[name])
+		lines = append(lines, []string{"kind " + name, fmt.Sprint(st.Kinds[name])})
 	}
-	_, _ = fmt.Fprintf(w, "lag p50\t%g ms\nlag p99\t%g ms\nlag max\t%g ms\n", l.P50, l.P99, l.Max)
-	return w.Flush()
+	for _, part := range []struct {
+		name string
+		ms   float64
+	}{{"p50", l.P50}, {"p99", l.P99}, {"max", l.Max}} {
+		lines = append(lines, []string{"lag " + part.name, fmt.Sprintf("%g ms", part.ms)})
+	}
+	return writeColumns(t.out, lines)
 }
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

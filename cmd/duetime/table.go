@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
-	"unicode/utf8"
 
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -28,41 +26,23 @@ func (t *tool) writeNarrow(rows []task.Task, width int) error {
 			row.ID.String(), row.Kind, row.Owner, row.State.String(), relative(row.DueAt.Sub(now)), fmt.Sprintf("%d/%d", row.Attempt, row.MaxAttempts),
 		})
 	}
-	widths, sum := make([]int, len(cells[0])), len(cells[0])-1
-	for column := range widths {
-		for _, line := range cells {
-			widths[column] = max(widths[column], utf8.RuneCountInString(line[column]))
+	cells = aligned(cells, func(widths []int) {
+		sum := len(widths) - 1
+		for _, w := range widths {
+			sum += w
 		}
-		sum += widths[column]
-	}
-	for ; sum > width && max(widths[kind], widths[owner]) > leastColumn; sum-- {
-		if widths[kind] > widths[owner] {
-			widths[kind]--
-		} else {
-			widths[owner]--
+		for ; sum > width && max(widths[kind], widths[owner]) > leastColumn; sum-- {
+			if widths[kind] > widths[owner] {
+				widths[kind]--
+			} else {
+				widths[owner]--
+			}
 		}
-	}
+	})
 	for _, line := range cells {
-		for column, cell := range line {
-			line[column] = fit(cell, widths[column])
-		}
 		_, _ = fmt.Fprintln(t.out, strings.TrimRight(strings.Join(line, " "), " "))
 	}
 	return nil
-}
-
-// fit cuts or pads a text to so many columns. A name may hold anything but control characters.
-func fit(s string, width int) string {
-	s = cut(s, width)
-	return s + strings.Repeat(" ", width-utf8.RuneCountInString(s))
-}
-
-// cut shortens a text to so many columns.
-func cut(s string, width int) string {
-	if letters := []rune(s); len(letters) > width {
-		return string(letters[:width-1]) + "…"
-	}
-	return s
 }
 
 // relative is a time from now in a few letters: 3m ago, now, in 2h.
@@ -101,14 +81,14 @@ func thousands[N ~int | ~int64](n N) string {
 
 // writeTask writes what one task is, line by line.
 func (t *tool) writeTask(row task.Task) error {
-	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
 	now := time.Now()
 	moment := func(at time.Time) string {
-		return fmt.Sprintf("%s (%s)", at.Format(stamp), relative(at.Sub(now)))
+		return fmt.Sprintf("%s (%s)", t.stamped(at), relative(at.Sub(now)))
 	}
+	var lines [][]string
 	line := func(name, text string) {
 		if text != "" {
-			_, _ = fmt.Fprintf(w, "%s\t%s\n", name, oneLine(text))
+			lines = append(lines, []string{name, oneLine(text)})
 		}
 	}
 	line("task", row.ID.String())
@@ -129,7 +109,7 @@ func (t *tool) writeTask(row task.Task) error {
 	line("version", strconv.FormatInt(row.Version, 10))
 	line("payload", string(row.Payload))
 	line("last error", row.LastError)
-	return w.Flush()
+	return writeColumns(t.out, lines)
 }
 
 // writeLife writes what one task is, and what became of it.
@@ -138,9 +118,9 @@ func (t *tool) writeLife(row task.Task, life []happened) error {
 		return err
 	}
 	_, _ = fmt.Fprintln(t.out)
-	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
-	for _, h := range life {
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", time.UnixMilli(h.AtMs).UTC().Format(stamp), h.Event, h.Actor, oneLine(h.Detail))
+	lines := make([][]string, len(life))
+	for i, h := range life {
+		lines[i] = []string{t.stamped(time.UnixMilli(h.AtMs)), h.Event, h.Actor, oneLine(h.Detail)}
 	}
-	return w.Flush()
+	return writeColumns(t.out, lines)
 }

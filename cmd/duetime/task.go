@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,7 +24,6 @@ func (t *tool) task() *cobra.Command {
 func (t *tool) taskGet() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "get ID", Short: "Show one task and its life", Args: cobra.ExactArgs(1),
-		Long: "Show one task and its life: to a terminal for people, anywhere else as JSON.",
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -43,13 +40,13 @@ func (t *tool) taskGet() *cobra.Command {
 				return err
 			}
 			life := lifeOf(rows[0], lines)
-			if t.forPeople(*asJSON) {
-				return t.writeLife(rows[0], life)
+			if *asJSON {
+				return writeJSON(t.out, struct {
+					view
+					History []happened `json:"history"`
+				}{shown(rows[0]), life})
 			}
-			return writeJSON(t.out, struct {
-				view
-				History []happened `json:"history"`
-			}{shown(rows[0]), life})
+			return t.writeLife(rows[0], life)
 		})
 	}
 	return cmd
@@ -57,11 +54,8 @@ func (t *tool) taskGet() *cobra.Command {
 
 // jsonFlag is for the commands that show one task.
 func jsonFlag(cmd *cobra.Command) *bool {
-	return cmd.Flags().Bool("json", false, "write JSON to a terminal too")
+	return cmd.Flags().Bool("json", false, "write one JSON object")
 }
-
-// forPeople reports whether an answer is read by somebody, who did not ask for JSON.
-func (t *tool) forPeople(asJSON bool) bool { return !asJSON && isTerminal(t.out) }
 
 func (t *tool) taskList() *cobra.Command {
 	var (
@@ -72,30 +66,19 @@ func (t *tool) taskList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List tasks", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			filter, err := f.filter()
-			if err != nil {
-				return err
-			}
+			var only *task.State
 			if state != "" {
 				s, err := task.ParseState(state)
 				if err != nil {
 					return fmt.Errorf("--state: %w", err)
 				}
-				filter.State = &s
+				only = &s
 			}
-			return t.with(cmd.Context(), func(p *parts.Parts) error {
-				rows, err := p.Store.List(cmd.Context(), filter)
-				if err != nil {
-					return err
-				}
-				return t.writeList(rows, asJSON)
-			})
+			return t.listed(cmd.Context(), f, only, func(rows []task.Task) error { return t.writeList(rows, asJSON) })
 		},
 	}
-	t.filterFlags(cmd, &f)
-	cmd.Flags().IntVar(&f.limit, "limit", 100, "most tasks to list, 1 to 100000")
+	t.listFlags(cmd, &f, &asJSON)
 	cmd.Flags().StringVar(&state, "state", "", "only pending, done, cancelled or dead ones")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
 	complete(cmd, "state", fixed("pending", "done", "cancelled", "dead"))
 	return cmd
 }
@@ -107,13 +90,13 @@ func (t *tool) writeList(rows []task.Task, asJSON bool) error {
 	if width, ok := t.width(); ok {
 		return t.writeNarrow(rows, width)
 	}
-	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "TASK\tKIND\tOWNER\tSUBJECT\tSTATE\tDUE\tATTEMPT")
+	lines := [][]string{{"TASK", "KIND", "OWNER", "SUBJECT", "STATE", "DUE", "ATTEMPT"}}
 	for _, row := range rows {
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%d/%d\n", row.ID, row.Kind, row.Owner, row.Subject, row.State,
-			row.DueAt.Format(stamp), row.Attempt, row.MaxAttempts)
+		lines = append(lines, []string{
+			row.ID.String(), row.Kind, row.Owner, row.Subject, row.State.String(), t.stamped(row.DueAt), fmt.Sprintf("%d/%d", row.Attempt, row.MaxAttempts),
+		})
 	}
-	return w.Flush()
+	return writeColumns(t.out, lines)
 }
 
 func (t *tool) writeViews(rows []task.Task) error {
@@ -163,34 +146,46 @@ func (t *tool) taskRetry() *cobra.Command {
 }
 
 func (t *tool) taskReschedule() *cobra.Command {
-	var at string
-	var by time.Duration
+	var at, by string
 	cmd := &cobra.Command{
 		Use: "reschedule ID (--at TIME | --by DURATION)", Short: "Move a pending task", Args: cobra.ExactArgs(1),
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		shift := cmd.Flags().Changed("by")
-		if shift == (at != "") {
+		if (by != "") == (at != "") {
 			return errors.New("give either --at or --by")
 		}
-		var when time.Time
-		if !shift {
-			var err error
-			if when, err = time.Parse(time.RFC3339, at); err != nil {
-				return fmt.Errorf("--at: %w", err)
-			}
+		move, err := t.mover(at, by)
+		if err != nil {
+			return err
 		}
-		return t.change(cmd.Context(), args[0], *asJSON, func(ctx context.Context, tx *schedule.Tx, id task.ID) (task.Task, error) {
-			if shift {
-				return tx.Shift(ctx, id, by)
-			}
-			return tx.Reschedule(ctx, id, task.At(when))
-		})
+		return t.change(cmd.Context(), args[0], *asJSON, move)
 	}
-	cmd.Flags().StringVar(&at, "at", "", "new due time (RFC 3339); the past means now")
-	cmd.Flags().DurationVar(&by, "by", 0, "move by this much; below 0 sooner, never before now")
+	cmd.Flags().StringVar(&at, "at", "", "new due time: "+timeForms+"; the past means now, and an hour alone its next coming")
+	cmd.Flags().StringVar(&by, "by", "", "move by this much, such as -2h or 1d12h; below 0 sooner, never before now")
 	return cmd
+}
+
+// mover reads the flags of reschedule, of which one is given.
+func (t *tool) mover(at, by string) (changeFunc, error) {
+	if by != "" {
+		d, err := parseSpan(by)
+		if err != nil {
+			return nil, fmt.Errorf("--by: %w", err)
+		}
+		return func(ctx context.Context, tx *schedule.Tx, id task.ID) (task.Task, error) { return tx.Shift(ctx, id, d) }, nil
+	}
+	m, err := parseMoment(at, t.now(), next)
+	if err != nil {
+		return nil, fmt.Errorf("--at: %w", err)
+	}
+	due := task.At(m.at)
+	if m.at.IsZero() {
+		due = task.In(max(m.from, 0)) // on the database's clock
+	}
+	return func(ctx context.Context, tx *schedule.Tx, id task.ID) (task.Task, error) {
+		return tx.Reschedule(ctx, id, due)
+	}, nil
 }
 
 // withTask is with for what concerns one task.
@@ -223,20 +218,26 @@ func (t *tool) change(ctx context.Context, text string, asJSON bool, fn changeFu
 	})
 }
 
-// answer shows a changed task, or says by the exit code why there is none.
-func (t *tool) answer(changed task.Task, err error, asJSON bool) error {
+// withCode gives an error about a task the exit code that says what became of it.
+func withCode(err error) error {
 	switch {
 	case errors.Is(err, task.ErrFinished):
 		return exit{exitFinished, err}
 	case errors.Is(err, task.ErrNotFound):
 		return exit{exitNotFound, err}
-	case err != nil:
-		return err
 	}
-	if t.forPeople(asJSON) {
-		return t.writeTask(changed)
+	return err
+}
+
+// answer shows a changed task, or says by the exit code why there is none.
+func (t *tool) answer(changed task.Task, err error, asJSON bool) error {
+	if err != nil {
+		return withCode(err)
 	}
-	return writeJSON(t.out, shown(changed))
+	if asJSON {
+		return writeJSON(t.out, shown(changed))
+	}
+	return t.writeTask(changed)
 }
 
 // view is a task as the tool shows it.

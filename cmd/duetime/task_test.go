@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +33,7 @@ func TestTaskGet(t *testing.T) {
 	t.Parallel()
 	d := migrated(t)
 	made := d.schedule(t, "ann", time.Hour)
-	got := decode[shown](t, d.wantCode(t, 0, "task", "get", made.ID.String()))
+	got := decode[shown](t, d.wantCode(t, 0, "task", "get", made.ID.String(), "--json"))
 	want := shown{
 		ID: made.ID.String(), Kind: "test.remind", Owner: "ann", Subject: "cat", State: "pending",
 		DueAtMs: made.DueAt.UnixMilli(), RunAtMs: made.DueAt.UnixMilli(), Version: 1, Payload: map[string]any{"text": "hello"},
@@ -83,11 +84,96 @@ func TestTaskList(t *testing.T) {
 	}
 }
 
+// A list is gone on with from where it ended, also between tasks that are due at the same moment, and whatever became of the
+// task there.
+func TestListsGoOnBehindACursor(t *testing.T) {
+	t.Parallel()
+	d := migrated(t)
+	want := map[string]bool{}
+	for range 5 {
+		made := d.die(t, d.schedule(t, "ann", time.Hour))
+		want[made.ID.String()] = true
+	}
+	_, err := d.db.Exec(`UPDATE duetime_tasks SET due_at = 1900000000000`)
+	pipelinetest.Must(t, err)
+	for _, verb := range []string{"task", "dead"} {
+		var got []string
+		for args, more := []string{verb, "list", "--limit", "2", "--json"}, true; more; {
+			a := d.wantCode(t, 0, args...)
+			for _, v := range decode[[]shown](t, a) {
+				got = append(got, v.ID)
+			}
+			var cursor string
+			_, cursor, more = strings.Cut(a.err, "there are more: go on with --after ")
+			args = []string{verb, "list", "--limit", "2", "--json", "--after", cursor}
+		}
+		if len(got) != len(want) || !slices.IsSorted(got) || !want[got[0]] {
+			t.Errorf("%s list in pages of two: %v, want each of %v once", verb, got, want)
+		}
+		if whole := d.wantCode(t, 0, verb, "list", "--limit", "5"); whole.err != "" || strings.Count(whole.out, "\n") != 6 {
+			t.Errorf("%s list of all says %q", verb, whole.err)
+		}
+		if got := d.wantCode(t, 1, verb, "list", "--after", "7"); !strings.Contains(got.err, "--after") {
+			t.Errorf("a wrong cursor: %s", got.err)
+		}
+	}
+}
+
+func TestTimesAndZones(t *testing.T) {
+	t.Parallel()
+	d := migrated(t)
+	id := d.schedule(t, "ann", 5*time.Hour).ID.String()
+	moved := func(args ...string) time.Time {
+		t.Helper()
+		got := decode[shown](t, d.wantCode(t, 0, append([]string{"task", "reschedule", id, "--json"}, args...)...))
+		return time.UnixMilli(got.DueAtMs).UTC()
+	}
+	if got, want := moved("--at", "2031-07-01 14:00", "--tz", "Asia/Shanghai"), time.Date(2031, 7, 1, 6, 0, 0, 0, time.UTC); !got.Equal(want) {
+		t.Errorf("14:00 in Shanghai is %v, want %v", got, want)
+	}
+	if got := time.Until(moved("--at", "+2h")); got < 119*time.Minute || got > 121*time.Minute {
+		t.Errorf("+2h is in %v", got)
+	}
+	if got := moved("--at", "14:00", "--tz", "-03:00"); got.Hour() != 17 || got.Minute() != 0 || time.Until(got) < 0 || time.Until(got) > 24*time.Hour {
+		t.Errorf("14:00 at -03:00 is %v", got)
+	}
+	if got := moved("--by", "1d"); time.Until(got) < 24*time.Hour {
+		t.Errorf("a day later is %v", got)
+	}
+	moved("--at", "2031-07-01T06:00:00Z")
+	for _, args := range [][]string{{"task", "list"}, {"task", "get", id}} {
+		if got := d.wantCode(t, 0, append(args, "--tz", "Asia/Shanghai")...); !strings.Contains(got.out, "2031-07-01T14:00:00.000+08:00") {
+			t.Errorf("%v in Shanghai:\n%s", args, got.out)
+		}
+	}
+	for bound, n := range map[string]int{"2031-07-01 14:00": 1, "2031-07-01 14:00:01": 0, "+1d": 1, "now": 1} {
+		got := decode[[]shown](t, d.wantCode(t, 0, "task", "list", "--due-after", bound, "--tz", "+08:00", "--json"))
+		if len(got) != n {
+			t.Errorf("due after %s: %d tasks, want %d", bound, len(got), n)
+		}
+	}
+	d.wantCode(t, 1, "task", "list", "--tz", "Mars/Base")
+}
+
+// What is written to a pipe is what a terminal is shown, but for its width: JSON is for who asks for it.
+func TestPipesGetTablesUnlessJSONIsAskedFor(t *testing.T) {
+	t.Parallel()
+	d := migrated(t)
+	id := d.schedule(t, "ann", time.Hour).ID.String()
+	for _, args := range [][]string{
+		{"task", "get", id}, {"task", "reschedule", id, "--by", "1h"}, {"task", "list"}, {"task", "cancel", id}, {"dead", "list"},
+	} {
+		if got := d.wantCode(t, 0, args...).out; strings.HasPrefix(got, "{") || strings.HasPrefix(got, "[") || got == "" {
+			t.Errorf("%v wrote %q", args, got)
+		}
+	}
+}
+
 func TestTaskCancel(t *testing.T) {
 	t.Parallel()
 	d := migrated(t)
 	made := d.schedule(t, "ann", time.Hour)
-	got := decode[shown](t, d.wantCode(t, 0, "task", "cancel", made.ID.String()))
+	got := decode[shown](t, d.wantCode(t, 0, "task", "cancel", made.ID.String(), "--json"))
 	if got.State != "cancelled" || got.Version != 2 || got.Finished == nil {
 		t.Errorf("cancelled: %+v", got)
 	}
@@ -101,27 +187,27 @@ func TestTaskReschedule(t *testing.T) {
 	d := migrated(t)
 	made := d.schedule(t, "ann", 5*time.Hour)
 	id := made.ID.String()
-	by := decode[shown](t, d.wantCode(t, 0, "task", "reschedule", id, "--by", "-2h"))
+	by := decode[shown](t, d.wantCode(t, 0, "task", "reschedule", id, "--by", "-2h", "--json"))
 	if want := made.DueAt.Add(-2 * time.Hour).UnixMilli(); by.DueAtMs != want || by.RunAtMs != want || by.Version != 2 || by.State != "pending" {
 		t.Errorf("--by -2h: %+v, want due %d", by, want)
 	}
-	later := decode[shown](t, d.wantCode(t, 0, "task", "reschedule", id, "--by", "30m"))
+	later := decode[shown](t, d.wantCode(t, 0, "task", "reschedule", id, "--by", "30m", "--json"))
 	if want := by.DueAtMs + (30 * time.Minute).Milliseconds(); later.DueAtMs != want {
 		t.Errorf("--by 30m: %+v, want due %d", later, want)
 	}
 	at := time.Now().Add(48 * time.Hour).UTC().Truncate(time.Second)
-	moved := decode[shown](t, d.wantCode(t, 0, "task", "reschedule", id, "--at", at.Format(time.RFC3339)))
+	moved := decode[shown](t, d.wantCode(t, 0, "task", "reschedule", id, "--at", at.Format(time.RFC3339), "--json"))
 	if moved.DueAtMs != at.UnixMilli() || moved.Version != 4 {
 		t.Errorf("--at %v: %+v", at, moved)
 	}
 	d.wantVerify(t, "the index follows", 0, map[string]int{"pending": 1})
 
 	began := time.Now().Add(-time.Second)
-	now := decode[shown](t, d.wantCode(t, 0, "task", "reschedule", id, "--by=-1000h"))
+	now := decode[shown](t, d.wantCode(t, 0, "task", "reschedule", id, "--by=-1000h", "--json"))
 	if due := time.UnixMilli(now.DueAtMs); due.Before(began) || due.After(time.Now().Add(time.Second)) {
 		t.Errorf("--by -1000h is due at %v, want now", due)
 	}
-	past := decode[shown](t, d.wantCode(t, 0, "task", "reschedule", id, "--at", "2001-01-01T00:00:00Z"))
+	past := decode[shown](t, d.wantCode(t, 0, "task", "reschedule", id, "--at", "2001-01-01T00:00:00Z", "--json"))
 	if due := time.UnixMilli(past.DueAtMs); due.Before(began) || due.After(time.Now().Add(time.Second)) {
 		t.Errorf("--at the past is due at %v, want now", due)
 	}

@@ -205,7 +205,7 @@ func (p *Parts) Scheduler(reg prometheus.Registerer) (*schedule.Client, error) {
 
 // Away reports whether an error says that a server can't be reached.
 func (p *Parts) Away(err error) bool {
-	if _, refused := errors.AsType[*trust.Refusal](err); refused {
+	if _, refused := errors.AsType[*trust.Refusal](err); refused || store.IsNoDatabase(err) {
 		return false
 	}
 	var network net.Error

@@ -207,6 +207,13 @@ func (s *Store) Unavailable(err error) bool {
 	return lostConn(err) || isNamed(err) || errors.Is(err, sql.ErrConnDone)
 }
 
+// IsNoDatabase reports that the server answered, and has no schema of the name that the DSN says. Processes wait for it, as
+// for one that is about to be made.
+func IsNoDatabase(err error) bool {
+	e, answered := errors.AsType[*mysql.MySQLError](err)
+	return answered && e.Number == 1049
+}
+
 // noTable reports whether a statement failed because migrate has not run.
 func noTable(err error) bool {
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {

@@ -16,9 +16,10 @@ type Filter struct {
 	Kind      string
 	Queue     string
 	State     *task.State
-	DueAfter  time.Time // due_at at this moment or after it
-	DueBefore time.Time // due_at before this
-	Limit     int       // most rows; default 100
+	DueAfter  time.Time   // due_at at this moment or after it
+	DueBefore time.Time   // due_at before this
+	After     task.Cursor // only what comes behind this place in the order of the list; zero: from its beginning
+	Limit     int         // most rows; default 100
 }
 
 func (f Filter) where() (string, []any) {
@@ -43,6 +44,11 @@ func (f Filter) where() (string, []any) {
 	}
 	if !f.DueBefore.IsZero() {
 		add("due_at < ?", f.DueBefore.UnixMilli())
+	}
+	if f.After != (task.Cursor{}) {
+		due := f.After.At.UnixMilli()
+		conditions = append(conditions, "(due_at > ? OR due_at = ? AND id > ?)")
+		args = append(args, due, due, f.After.ID[:])
 	}
 	return " FROM duetime_tasks WHERE " + strings.Join(conditions, " AND ") + " ORDER BY due_at, id LIMIT ?",
 		append(args, cmp.Or(f.Limit, 100))
