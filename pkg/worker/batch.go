@@ -29,6 +29,7 @@ type batch struct {
 	sleeper *precise.Sleeper // of the runner; nil for none
 	careful bool             // a savepoint for each call: something failed
 	split   map[task.ID]bool // the tasks of a call that failed as a whole
+	called  bool             // a handler was called in the present transaction
 }
 
 // settle returns when each hint is settled or has a later time at which to look again.
@@ -51,9 +52,9 @@ func (b *batch) settle(ctx context.Context) {
 			b.putOff(jitter(retryPause)) // what a server answers so may not pass at once
 			return
 		case b.store.Unavailable(err):
-			b.pause(ctx, err)
-			b.putOff(0)
-			return
+			if !b.lostConnection(ctx, err) {
+				return
+			}
 		case b.store.Retryable(err) && rollbacks < maxTries-1:
 			rollbacks++
 			b.metrics.retried.Inc()
@@ -110,6 +111,7 @@ func (b *batch) without(ms []*member) {
 func (b *batch) try(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // also ends a transaction that an abandoned handler keeps busy, as soon as it can be
+	b.begun()
 	t := &try{batch: b, ctx: ctx, members: map[task.ID]*member{}, touched: map[task.ID]task.Task{}}
 	if err := t.open(); err != nil {
 		return err
@@ -126,6 +128,14 @@ func (b *batch) try(ctx context.Context) error {
 	}
 	t.apply()
 	return nil
+}
+
+// begun forgets which handlers an earlier transaction called.
+func (b *batch) begun() {
+	b.called = false
+	for _, h := range b.hints {
+		h.called = 0
+	}
 }
 
 // work is what happens between the locks and the commit.

@@ -20,6 +20,10 @@ func (t *try) call(call []*member) error {
 	defer cancel()
 	ctx, end := t.traced(ctx, call)
 	tx, mark := &Tx{ctx: ctx, try: t}, t.changes.Mark()
+	t.batch.called = true
+	for _, m := range call {
+		m.hint.called, m.hint.outside = m.row.Version, m.handler.form == formOutside
+	}
 	started := time.Now()
 	err := t.invoke(ctx, call[0].row.Kind, func() error { return call[0].handler.call(ctx, tx, call) })
 	took := time.Since(started)

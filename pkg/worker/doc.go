@@ -38,7 +38,8 @@
 //   - A handler runs only while its transaction holds the row lock, and the row said pending and due under that lock.
 //   - At the commit every row whose handler ran is marked done, or was moved by the handler itself.
 //   - An offset is committed only when every message before it was settled in the same generation.
-//   - An attempt is charged only for an answer of the handler, for its timeout, or to a suspect beforehand.
+//   - An attempt is charged only for an answer of the handler, for its timeout, for connections that it loses alone while
+//     MySQL answers others, or to a suspect beforehand.
 //
 // # Races that shaped it
 //
@@ -69,4 +70,8 @@
 //  10. A commit whose answer was lost may have taken effect. The hints are looked at again: the rows tell.
 //  11. A handler that ignores its context keeps its connection. Every statement through its Tx ends with its context;
 //     if it does not return it is left behind, its transaction is lost, and after three of them Run gives up.
+//  12. A handler whose statement ends its connection looks like MySQL going away: the gate would close for all queues, and
+//     its batch would come again, uncharged, without end. A probe that writes on another connection decides. If it
+//     succeeds, each hint whose handler was called counts the loss: after the second they run alone, after the fourth the
+//     task is charged. An outside handler is charged at the first: it has acted already.
 package worker

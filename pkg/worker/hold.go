@@ -39,6 +39,9 @@ type held struct {
 	unknown   bool   // a commit with it was sent and never answered
 	failure   error  // of its handler, to be charged
 	failed    int64  // the row version at which it failed
+	called    int64  // the row version with which its handler was called in the present transaction; 0 for not yet
+	outside   bool   // the handler that was called acts outside the transaction
+	losses    int    // times its connection ended after its handler was called, although MySQL was there
 	settled   bool   // nothing more is to be done
 	gone      bool   // its messages are another worker's now; guarded by the hold
 }
@@ -221,7 +224,8 @@ func (h *hold) drop(g *generation) []*held {
 }
 
 // chargePatience is how many times longer a hint is kept whose failure is not charged yet, because the server still runs
-// the statement that its handler left behind: were it forgotten, the handler would be called again and never charged.
+// the statement that its handler left behind, or because its connection was lost and it is tried again: were it forgotten,
+// the handler would be called again and never charged.
 const chargePatience = 12
 
 // letGo settles, unlooked at, the waiting hints that have been stuck for longer than patience, and gives their number:
@@ -233,7 +237,7 @@ func (h *hold) letGo(patience time.Duration) int {
 	now, n := h.clock.Now(), 0
 	h.sweep(func(e *held) bool {
 		allowed := patience
-		if e.failure != nil {
+		if e.failure != nil || e.losses > 0 {
 			allowed *= chargePatience
 		}
 		return now.Sub(e.since) > allowed && h.stuck(e, now, allowed)

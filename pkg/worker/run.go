@@ -181,7 +181,7 @@ func (t *try) blame(call []*member, cause error) error {
 	case errors.Is(cause, errTimeout):
 		return t.lost(call, cause)
 	case t.store.Unavailable(err):
-		return err
+		return fmt.Errorf("after a handler's %q: %w", cause, err)
 	case t.store.Retryable(err):
 		t.metrics.retried.Inc()
 		t.without(call)
