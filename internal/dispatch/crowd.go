@@ -49,7 +49,7 @@ func (c *crowd) follows() bool { return c.there && c.ahead < c.room }
 // note takes in what a claim up to a lead and a limit gave. within is the moment up to which entries are claimed anyway.
 func (c *crowd) note(claim task.Claim, lead time.Duration, limit int, within time.Time) {
 	n := len(claim.Entries)
-	c.there = claim.Coming >= c.least || lead == task.MaxLead && n == limit
+	c.there = claim.Coming >= c.least || lead == task.MaxLead && n >= limit
 	for i := n - 1; i >= 0 && claim.Entries[i].Score.RunAt().After(within); i-- {
 		c.ahead++
 		if at := claim.Entries[i].Score.RunAt(); at.After(c.until) {

@@ -122,7 +122,7 @@ func (d *Dispatcher) poll(ctx context.Context, epoch int64, term Term, shards in
 		group.Go(func() error { return s.run(ctx, wakes[i], succeeded) })
 	}
 	group.Go(func() error { return d.wake(ctx, wakes) })
-	group.Go(func() error { return d.look(ctx, wakes, health) })
+	group.Go(func() error { return d.look(ctx, wakes) })
 	group.Go(func() error { d.watchLayout(ctx, shards, stop); return nil })
 	return group.Wait()
 }
@@ -136,8 +136,9 @@ func (d *Dispatcher) idle(shards int) time.Duration {
 	return min(max(time.Second, time.Second*time.Duration(shards)/idleShards), maxIdle)
 }
 
-// look reads the markers of all shards at once and wakes those that lost their memory, to ask for their rebuild.
-func (d *Dispatcher) look(ctx context.Context, wakes []chan struct{}, h *health) error {
+// look reads the markers of all shards at once and wakes those that lost their memory, to ask for their rebuild. It is no
+// progress of the term: reading markers works where claims fail.
+func (d *Dispatcher) look(ctx context.Context, wakes []chan struct{}) error {
 	return loop.Run(ctx, loop.Config{Name: "dispatch look", Interval: lookEvery, Logger: d.cfg.Logger}, func(ctx context.Context) (loop.Result, error) {
 		marked, err := d.index.Marked(ctx, len(wakes))
 		if err != nil {
@@ -148,7 +149,6 @@ func (d *Dispatcher) look(ctx context.Context, wakes []chan struct{}, h *health)
 				loop.Rouse(wakes[shard])
 			}
 		}
-		h.completed(false)
 		return loop.Result{}, nil
 	})
 }

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/duetime/duetime/internal/loop"
@@ -13,6 +14,9 @@ const (
 	rebuildEvery = time.Second            // a shard asks for its rebuild at most so often
 	askWithin    = 500 * time.Millisecond // how long asking may hold the shard up
 	ackWithin    = 100 * time.Millisecond // the longest that published entries wait for the next claim where there is no tick
+	windows      = 4                      // how many times its limit a claim takes at most, to reach behind what waits
+	stuckFor     = 200 * time.Millisecond // between claims that give nothing but what waits
+	quietFor     = time.Second            // without an answer of Kafka's, until it is asked
 )
 
 // shard is one shard's poll. It belongs to one goroutine.
@@ -25,12 +29,22 @@ type shard struct {
 	crowd    crowd
 	head     *head
 	owes     bool
-	acked    []task.Entry       // published or passed over, not yet removed from the due set
-	refusals map[string]refusal // by member: what Kafka refused in the last pass
-	asked    time.Time          // when a rebuild was last asked for
+	acked    []task.Entry          // published or passed over, not yet removed from the due set
+	calls    []*call               // that Kafka has not answered yet
+	flying   map[string]task.Score // the entries of calls, by member
+	held     map[string]attempt    // by member: entries that wait for their next try
+	waiting  int                   // entries that wait because Kafka refused others of their lane
+	slow     bool                  // entries wait for the answer to a call that is under way
+	trouble  map[string]time.Time  // by queue: when Kafka last refused a hint of it while it took others
+	refusing map[lane]bool         // lanes whose last call was refused
+	answers  sync.WaitGroup        // of calls
+	rouse    func()                // ends the sleep; nil in tests that call passes
+	asked    time.Time             // when a rebuild was last asked for
 }
 
-func (s *shard) run(ctx context.Context, wake <-chan struct{}, succeeded func()) error {
+func (s *shard) run(ctx context.Context, wake chan struct{}, succeeded func()) error {
+	s.rouse = func() { loop.Rouse(wake) }
+	defer s.answers.Wait()
 	return loop.Run(ctx, loop.Config{
 		Name: fmt.Sprintf("dispatch shard %d", s.number), Interval: s.idle,
 		MinBackoff: 20 * time.Millisecond, MaxBackoff: time.Second, Wake: wake, Succeeded: succeeded, Logger: s.d.cfg.Logger,
@@ -39,9 +53,15 @@ func (s *shard) run(ctx context.Context, wake <-chan struct{}, succeeded func())
 
 // pass claims, publishes, and remembers what the next claim acknowledges.
 func (s *shard) pass(ctx context.Context) (loop.Result, error) {
+	s.ready()
+	before, err := s.gather(ctx) // what was answered since goes along with the claim
+	if err != nil {
+		return loop.Result{}, fmt.Errorf("publish shard %d: %w", s.number, err)
+	}
 	now := s.d.cfg.Now()
 	lead, limit := s.crowd.reach(now, s.d.cfg)
-	claim, err := s.d.index.Claim(ctx, s.number, s.epoch, now, lead, limit, s.acked)
+	window := s.window(limit)
+	claim, err := s.d.index.Claim(ctx, s.number, s.epoch, now, lead, window, s.acked)
 	if err != nil {
 		return loop.Result{}, fmt.Errorf("claim shard %d: %w", s.number, err)
 	}
@@ -52,23 +72,61 @@ func (s *shard) pass(ctx context.Context) (loop.Result, error) {
 		return loop.Result{}, loop.Stop(ErrFenced)
 	}
 	s.acked = s.acked[:0]
+	s.forget(claim.Entries)
 	s.owe(len(claim.Entries) > 0)
 	s.head.claimed(claim)
-	if err := s.publish(ctx, claim.Entries); err != nil {
-		return loop.Result{}, fmt.Errorf("publish shard %d: %w", s.number, err)
+	sent, took, err := s.publish(ctx, claim.Entries, now)
+	if err != nil {
+		return loop.Result{}, err
 	}
-	s.owe(false)
-	s.head.waits(claim.Next)
+	s.noteWaiting(ctx, claim)
+	s.health.completed(took || before)
+	full := len(claim.Entries) == window
+	claim.Entries = sent
 	s.crowd.note(claim, lead, limit, now.Add(s.d.cfg.Lead))
-	s.health.completed(len(claim.Entries) > 0)
 	if !claim.Marked {
 		s.askRebuild(ctx, now)
 	}
-	next, full := s.sleep(claim, now), len(claim.Entries) == limit || s.crowd.follows()
+	return s.next(claim, now, full), nil
+}
+
+// ready makes the maps of a shard that has none yet.
+func (s *shard) ready() {
+	if s.flying == nil {
+		s.flying, s.held = map[string]task.Score{}, map[string]attempt{}
+		s.trouble, s.refusing = map[string]time.Time{}, map[lane]bool{}
+	}
+}
+
+// window is how many entries to claim so that there is room for limit behind those that stand in the due set unpublished.
+func (s *shard) window(limit int) int {
+	return min(limit+len(s.flying)+len(s.held)+s.waiting, windows*s.d.cfg.Limit)
+}
+
+// noteWaiting says what is not published yet. Where calls are not answered and nothing else shows whether Kafka is well, it
+// is asked, or a term whose only traffic is refused would seem to stand still.
+func (s *shard) noteWaiting(ctx context.Context, claim task.Claim) {
+	waits := len(s.flying)+len(s.held)+s.waiting > 0 || s.slow
+	s.owe(waits)
+	if !waits {
+		s.head.waits(claim.Next)
+		return
+	}
+	if len(s.calls) > 0 && !s.health.within(quietFor) && s.health.ask(ctx, quietFor, s.tell) {
+		s.health.term.Progress()
+	}
+}
+
+// next says when the next pass is to run.
+func (s *shard) next(claim task.Claim, now time.Time, full bool) loop.Result {
+	next := s.retry(now, s.sleep(claim, now))
 	if len(s.acked) > 0 {
 		next = min(next, max(s.d.cfg.tick(), min(s.d.cfg.Lead, ackWithin)))
 	}
-	return loop.Result{More: full || next <= 0, Next: next}, nil
+	if full && len(s.acked) == 0 {
+		return loop.Result{Next: max(next, stuckFor)} // an answer ends the sleep
+	}
+	return loop.Result{More: full || s.crowd.follows() || next <= 0, Next: next}
 }
 
 // sleep is the time until the first entry that was not claimed is to be, at least a millisecond; but first until it can

@@ -2,119 +2,128 @@ package dispatch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// maxRefusals is how often Kafka may refuse an entry, while it takes others, until the entry is passed over.
-const maxRefusals = 3
+const (
+	// maxRefusals is how often Kafka may refuse an entry, while it takes others, until the entry is passed over.
+	maxRefusals = 3
+	// firstRetry and laterRetry are how long a refused entry waits for its second and for each further try.
+	firstRetry = 200 * time.Millisecond
+	laterRetry = time.Second
+	// maxTrouble bounds what is remembered of queues and lanes in trouble: rows of others can name any queue.
+	maxTrouble = 10_000
+)
 
-// refusal counts how often an entry was refused while Kafka took others.
-type refusal struct {
-	count int
-	taken int64 // health's count when it was last refused
+// attempt is what is known of an entry that Kafka refused while it took others.
+type attempt struct {
+	score task.Score // a task that was moved begins anew
+	count int        // refusals
+	again time.Time  // when to try next, on the database's clock
 }
 
-// publish sends the hints, and sorts the entries into those to acknowledge and those to try again. It returns an error
-// when any is left to try again, so that the shard backs off; the others are acknowledged all the same.
-//
-// What was refused before goes without the others, so that it can't take them down with it (one message can fail the
-// whole batch that it is in).
-func (s *shard) publish(ctx context.Context, entries []task.Entry) error {
-	before := s.health.taken.Load()
-	var fresh, suspect []task.Entry
-	for _, e := range entries {
-		switch _, refused := s.refusals[e.Member]; {
-		case e.Err != nil:
-			s.passOver(ctx, e, e.Err)
-		case refused:
-			suspect = append(suspect, e)
-		default:
-			fresh = append(fresh, e)
-		}
+// room is how many refused entries a shard keeps to try again; the rest is left to the daemon.
+func (s *shard) room() int { return max(s.d.cfg.Limit/2, 1) }
+
+// isTurn reports whether an entry may be sent now. A clock that was set back makes nobody wait.
+func (s *shard) isTurn(e task.Entry, now time.Time) bool {
+	a, refused := s.held[e.Member]
+	if !refused || a.score != e.Score {
+		return true
 	}
-	refused, cause := s.send(ctx, fresh)
-	again, why := s.send(ctx, suspect)
-	if why != nil {
-		cause = why
-	}
-	refused = append(refused, again...)
-	if len(refused) >= s.d.cfg.Limit && s.tell(ctx) == nil {
-		// They fill the claim, so nothing behind them can show that Kafka takes others; this message did.
-		s.health.taken.Add(1)
-	}
-	return s.refuse(ctx, refused, before, cause)
+	wait := a.again.Sub(now)
+	return wait <= 0 || wait > laterRetry
 }
 
-// send publishes the entries in one call. It notes those that Kafka took, passes over those that it refuses for good,
-// and returns the rest.
-func (s *shard) send(ctx context.Context, entries []task.Entry) (refused []task.Entry, cause error) {
-	if len(entries) == 0 {
-		return nil, nil
+// refuse decides what becomes of entries that Kafka refused. While it takes others each gets a time of its own to be tried
+// again, so that nothing else waits for them; after the third refusal, or where too many wait, they are passed over. When
+// Kafka takes nothing it is Kafka's fault: nobody is counted, and the error makes the shard back off.
+func (s *shard) refuse(ctx context.Context, c *call, entries []task.Entry, cause error) (well bool, err error) {
+	v := s.health.judge(ctx, c.before, s.tell)
+	if v == kafkaAway {
+		return false, fmt.Errorf("%d of the claimed hints refused: %w", len(entries), cause)
 	}
-	took, began := 0, time.Now()
-	tracing, end := s.traced(ctx, len(entries))
-	errs := s.d.stream.Publish(tracing, entries, s.epoch)
-	s.d.metrics.publishing.Observe(time.Since(began).Seconds())
+	s.refusing[c.lane] = true
+	s.noteTrouble(ctx, c.lane.queue, len(entries), cause)
 	now := s.d.cfg.Now()
-	for i, e := range entries {
-		var err error
-		if errs != nil {
-			err = errs[i]
-		}
-		var permanent interface{ Permanent() bool }
-		switch {
-		case err == nil:
-			took++
-			s.acked = append(s.acked, e)
-			s.d.metrics.lag.Observe(max(now.Sub(e.Score.RunAt()).Seconds(), 0))
-		case errors.As(err, &permanent) && permanent.Permanent():
-			s.passOver(ctx, e, err)
-		default:
-			refused, cause = append(refused, e), err
-		}
-	}
-	end(len(entries) - took)
-	if took > 0 {
-		s.health.taken.Add(1)
-		s.d.metrics.published.Add(float64(took))
-	}
-	return refused, cause
-}
-
-// refuse counts the refusals of entries while Kafka takes others, and passes over those that had too many. When Kafka
-// takes nothing it is Kafka's fault, and nobody is counted. before is health's count when the pass began to publish.
-func (s *shard) refuse(ctx context.Context, entries []task.Entry, before int64, cause error) error {
-	earlier := s.refusals
-	s.refusals = make(map[string]refusal, len(entries))
-	taken := s.health.taken.Load()
+	var over []task.Entry
 	for _, e := range entries {
-		r, known := earlier[e.Member]
-		if !known {
-			r.taken = before
+		a := s.held[e.Member]
+		if a.score != e.Score {
+			a = attempt{score: e.Score}
 		}
-		if taken > r.taken {
-			r = refusal{count: r.count + 1, taken: taken}
+		if v == kafkaWell {
+			a.count++
 		}
-		if r.count >= maxRefusals {
-			s.passOver(ctx, e, cause)
-			continue
+		_, kept := s.held[e.Member]
+		switch full := !kept && len(s.held) >= s.room(); {
+		case a.count >= maxRefusals, full && v == kafkaWell:
+			over = append(over, e)
+		case !full:
+			a.again = now.Add(laterRetry)
+			if a.count <= 1 {
+				a.again = now.Add(firstRetry)
+			}
+			s.held[e.Member] = a
 		}
-		s.refusals[e.Member] = r
 	}
-	if len(s.refusals) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%d of the claimed hints refused: %w", len(s.refusals), cause)
+	s.passOver(ctx, over, cause)
+	return v == kafkaWell, nil
 }
 
-// passOver takes an entry out of the due set without having published it.
-func (s *shard) passOver(ctx context.Context, e task.Entry, cause error) {
-	s.d.metrics.passedOver.Inc()
+// noteTrouble remembers that Kafka refuses hints of a queue, or doesn't answer them, and says so once.
+func (s *shard) noteTrouble(ctx context.Context, queue string, n int, cause error) {
+	if _, known := s.trouble[queue]; !known {
+		s.d.cfg.Logger.WarnContext(ctx, "queue in trouble", "shard", s.number, "queue", queue, "n", n, "err", cause)
+	}
+	if len(s.trouble) >= maxTrouble || len(s.refusing) >= maxTrouble {
+		clear(s.trouble)
+		clear(s.refusing)
+	}
+	s.trouble[queue] = time.Now()
+}
+
+// forget drops what is known of entries that the due set doesn't give any more.
+func (s *shard) forget(claimed []task.Entry) {
+	if len(s.held) == 0 {
+		return
+	}
+	stands := make(map[string]bool, len(claimed))
+	for _, e := range claimed {
+		stands[e.Member] = true
+	}
+	for member := range s.held {
+		if _, flies := s.flying[member]; !flies && !stands[member] {
+			delete(s.held, member)
+		}
+	}
+}
+
+// retry is how long until the first refused entry is to be tried again; most if none is before.
+func (s *shard) retry(now time.Time, most time.Duration) time.Duration {
+	for member, a := range s.held {
+		if _, flies := s.flying[member]; !flies {
+			most = min(most, max(a.again.Sub(now), time.Millisecond))
+		}
+	}
+	return most
+}
+
+// passOver takes entries out of the due set without having published them. Their rows are pending still, so the daemon
+// puts them again.
+func (s *shard) passOver(ctx context.Context, entries []task.Entry, cause error) {
+	if len(entries) == 0 {
+		return
+	}
+	s.d.metrics.passedOver.Add(float64(len(entries)))
+	e := entries[0]
 	s.d.cfg.Logger.WarnContext(ctx, "hint passed over",
-		"shard", s.number, "task_id", e.ID, "kind", e.Kind, "queue", e.Queue, "err", cause)
-	s.acked = append(s.acked, e)
+		"shard", s.number, "task_id", e.ID, "kind", e.Kind, "queue", e.Queue, "n", len(entries), "err", cause)
+	for _, e := range entries {
+		delete(s.held, e.Member)
+		s.acked = append(s.acked, e)
+	}
 }

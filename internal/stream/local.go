@@ -83,6 +83,11 @@ func (l *Local) Close() error {
 	return nil
 }
 
+// Partition tells to which partition of a queue's topic an owner's hints go.
+func (l *Local) Partition(_ context.Context, _, owner string) int {
+	return partitionOf([]byte(owner), l.cfg.Partitions)
+}
+
 // Publish appends a hint of each entry to its queue's topic. It answers nil when all were appended, else one error, or
 // nil, per entry. A permanent error concerns that entry alone: it can't be encoded, or its queue has no topic.
 func (l *Local) Publish(ctx context.Context, entries []task.Entry, epoch int64) []error {

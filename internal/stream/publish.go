@@ -68,6 +68,16 @@ func (k *Kafka) messages(entries []task.Entry, epoch int64, headers []kafka.Head
 	return byTopic
 }
 
+// Partition tells to which partition of a queue's topic an owner's hints go, as of what is known without asking the broker;
+// 0 where the topic is not known.
+func (k *Kafka) Partition(ctx context.Context, queue, owner string) int {
+	n, err := k.partitions(ctx, k.names.queue(queue).topic)
+	if err != nil {
+		return 0
+	}
+	return partitionOf([]byte(owner), n)
+}
+
 // hintValue encodes the hint of an entry, or says for good why it can't be.
 func hintValue(e task.Entry, epoch int64, now time.Time) ([]byte, error) {
 	if e.Err != nil {

@@ -1,0 +1,206 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// putNow writes a task that is due at this moment of the real clock.
+func (w *world) putNow(t testing.TB, queue, owner string) task.Task {
+	t.Helper()
+	one := pending(queue, time.Now())
+	one.Owner = owner
+	pipelinetest.Must(t, w.index.Put(t.Context(), []task.Task{one}))
+	return one
+}
+
+func realWorld(t *testing.T) *world {
+	t.Helper()
+	return newWorld(t, miniredis.RunT(t).Addr(), true, Config{Now: time.Now, Idle: 20 * time.Millisecond})
+}
+
+// A queue that Kafka doesn't answer must not keep other queues of its shards waiting, be it for a moment or for good.
+func TestUnansweredQueueHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	w := realWorld(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	w.stream.refuse(func(e task.Entry) error {
+		if e.Queue == "bad" {
+			<-ctx.Done()
+			return errRefused
+		}
+		return nil
+	})
+	stop := lead(t, w, 1)
+	for range 5 {
+		w.putNow(t, "bad", "ann")
+		good := w.putNow(t, "default", "ann")
+		pipelinetest.Await(t, "the hint of the other queue", func() bool { return w.stream.hints(good) == 1 })
+	}
+	cancel()
+	pipelinetest.Must(t, stop())
+}
+
+// An owner's hints share a partition: that one is refused, then not answered at all, and the queue's others go on.
+func TestRefusedPartitionHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	w := realWorld(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var asked atomic.Int64
+	w.stream.refuse(func(e task.Entry) error {
+		if e.Owner != "ann" {
+			return nil
+		}
+		if asked.Add(1) > 1 {
+			<-ctx.Done()
+		}
+		return errRefused
+	})
+	stop := lead(t, w, 1)
+	w.putNow(t, "default", "ann")
+	pipelinetest.Await(t, "a refusal and a call without an answer", func() bool { return asked.Load() > 1 })
+	for _, owner := range []string{"bob", "eve", "joe", "kim"} {
+		if w.stream.Partition(t.Context(), "default", owner) == w.stream.Partition(t.Context(), "default", "ann") {
+			continue
+		}
+		good := w.putNow(t, "default", owner)
+		pipelinetest.Await(t, "the hint of "+owner, func() bool { return w.stream.hints(good) == 1 })
+	}
+	cancel()
+	pipelinetest.Must(t, stop())
+}
+
+// While Kafka takes others, a refused entry makes neither an error of its pass nor a pause of its shard.
+func TestRefusedEntryIsTriedAgainAtItsOwnTime(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		w.stream.refuse(func(e task.Entry) error { return onBad(e, errRefused) })
+		bad, s := w.put(t, "bad", -100), w.shard(0, 1, nil)
+		if got := pass(t, s); got.More || got.Next != firstRetry {
+			t.Errorf("got %+v, want a sleep until its second try", got)
+		}
+		good := w.put(t, "default", -10)
+		pass(t, s)
+		w.stream.refuse(nil)
+		if pass(t, s); w.stream.hints(good) != 1 || w.stream.hints(bad) != 0 {
+			t.Errorf("%d and %d hints before the time of the second try, want 1 and 0", w.stream.hints(good), w.stream.hints(bad))
+		}
+		*w.now = at(firstRetry.Milliseconds())
+		pass(t, s)
+		if pass(t, s); w.stream.hints(bad) != 1 || w.count(t) != 0 {
+			t.Errorf("%d hints at its time, %d entries left, want 1 and 0", w.stream.hints(bad), w.count(t))
+		}
+	})
+}
+
+// A term is well while Kafka takes anything, whatever it refuses: another leader would have no more taken.
+func TestRefusedQueueIsNoStall(t *testing.T) {
+	t.Parallel()
+	for name, valve := range map[string]func(task.Entry) error{
+		"refused":      func(e task.Entry) error { return onBad(e, errRefused) },
+		"refused late": func(e task.Entry) error { time.Sleep(300 * time.Millisecond); return onBad(e, errRefused) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := realWorld(t)
+			w.stream.refuse(valve)
+			stop := lead(t, w, 1)
+			for range 3 { // nothing but what is refused is due
+				before := passes(w.term)
+				w.putNow(t, "bad", "ann")
+				pipelinetest.Await(t, "progress", func() bool { return passes(w.term) > before+1 })
+			}
+			pipelinetest.Must(t, stop())
+		})
+	}
+}
+
+// unclaimable answers all but claims.
+type unclaimable struct {
+	Index
+	looks atomic.Int64
+}
+
+var errUnclaimable = errors.New("no claims")
+
+func (u *unclaimable) Claim(context.Context, int, int64, time.Time, time.Duration, int, []task.Entry) (task.Claim, error) {
+	return task.Claim{}, errUnclaimable
+}
+
+func (u *unclaimable) Marked(ctx context.Context, shards int) ([]bool, error) {
+	u.looks.Add(1)
+	return u.Index.Marked(ctx, shards)
+}
+
+// A leader whose claims all fail must be replaced, though it can read the markers.
+func TestLookAtTheMarkersIsNoProgress(t *testing.T) {
+	t.Parallel()
+	w := realWorld(t)
+	u := &unclaimable{Index: w.index}
+	w.Dispatcher.index = u
+	stop := lead(t, w, 1)
+	pipelinetest.Await(t, "two looks at the markers", func() bool { return u.looks.Load() > 1 })
+	if n := passes(w.term); n > 0 {
+		t.Errorf("progress %d without a claim", n)
+	}
+	pipelinetest.Must(t, stop())
+}
+
+// What is refused and what waits for it may not grow with what is due.
+func TestRefusedQueueIsBounded(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		w.cfg.Limit = 10
+		w.stream.refuse(func(e task.Entry) error { return onBad(e, errRefused) })
+		s := w.shard(0, 1, nil)
+		for n := range 200 {
+			w.put(t, "bad", int64(n-1000))
+			if n%10 == 0 {
+				*w.now = w.now.Add(50 * time.Millisecond)
+				pass(t, s)
+			}
+			if len(s.held) > 10 || len(s.flying) > 20 || len(s.acked) > 40 {
+				t.Fatalf("%d entries wait for their next try, %d for an answer, %d to be removed", len(s.held), len(s.flying), len(s.acked))
+			}
+		}
+		good := w.put(t, "default", -10)
+		for range 20 {
+			pass(t, s)
+		}
+		if w.stream.hints(good) != 1 {
+			t.Error("the entry behind them was not published")
+		}
+	})
+}
+
+// Hints that Kafka answers late are no repeats' cause: who waits for the answer is not sent again.
+func TestLateAnswersRepeatNothing(t *testing.T) {
+	t.Parallel()
+	w := realWorld(t)
+	w.stream.refuse(func(task.Entry) error { time.Sleep(2 * patience); return nil })
+	stop := lead(t, w, 1)
+	var all []task.Task
+	for range 4 {
+		all = append(all, w.putNow(t, "default", "ann"))
+	}
+	pipelinetest.Await(t, "all hints and an empty index", func() bool {
+		return !slices.ContainsFunc(all, func(one task.Task) bool { return w.stream.hints(one) == 0 }) && w.count(t) == 0
+	})
+	for i, one := range all {
+		if n := w.stream.hints(one); n != 1 {
+			t.Errorf("entry %d: %d hints, want 1", i, n)
+		}
+	}
+	pipelinetest.Must(t, stop())
+}
