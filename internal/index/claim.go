@@ -117,5 +117,18 @@ func parseScore(s string) (task.Score, error) {
 	if err != nil {
 		return task.NoScore, fmt.Errorf("score: %w", err)
 	}
-	return task.Score(f), nil
+	return scoreOf(f), nil
+}
+
+// lastScore is above the scores of all tasks: see task.Score.
+const lastScore = 1 << 41
+
+// scoreOf reads a score as it stands in a set. Others than tasks' (a foreign hand wrote them: +inf, or less than nothing)
+// are bounded: to whoever computes with them, +inf lies in the distant past, and -1 says that nothing stands there. The
+// scripts compare with the same bounds.
+func scoreOf(f float64) task.Score {
+	if !(f >= 0) { // NaN too
+		return 0
+	}
+	return task.Score(min(f, lastScore))
 }

@@ -33,7 +33,7 @@ func part(s string) string { return strings.ReplaceAll(s, separator, "?") }
 
 // decode reads a member as it stands in a set; Err is set, and the names are empty, if it is none of ours.
 func decode(member string, score float64) task.Entry {
-	e := task.Entry{Member: member, Score: task.Score(score)}
+	e := task.Entry{Member: member, Score: scoreOf(score)}
 	parts := strings.SplitN(member[min(idBytes, len(member)):], separator, 4)
 	if len(parts) != 4 || len(member) > maxMember || parts[0] == "" || parts[1] == defaultQueue || parts[2] == "" {
 		e.Err = fmt.Errorf("%q: %w", member[:min(len(member), 64)], errMember)

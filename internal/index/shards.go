@@ -56,7 +56,7 @@ func (x *Index) Shards(ctx context.Context, n int) ([]Shard, error) {
 		}
 		shards[s] = Shard{Due: a.due.Val(), Marker: markerOf(a.gen.Val())}
 		if first := a.first.Val(); len(first) > 0 {
-			shards[s].Oldest = time.UnixMilli(int64(first[0].Score)).UTC()
+			shards[s].Oldest = scoreOf(first[0].Score).RunAt()
 		}
 		shards[s].Epoch, _ = strconv.ParseInt(a.epoch.Val(), 10, 64) // 0 for none
 	}

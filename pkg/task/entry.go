@@ -18,7 +18,8 @@ func ScoreOf(t Task) Score {
 	if t.State != Pending {
 		return NoScore
 	}
-	return Score(float64(t.RunAt.UnixMilli()) + float64(t.Version%VersionWindow)/VersionWindow)
+	ms := min(max(t.RunAt.UnixMilli(), 0), maxUnixMs) // rows of other programs may have any time
+	return Score(float64(ms) + float64(t.Version%VersionWindow)/VersionWindow)
 }
 
 // RunAt returns the score's time.

@@ -14,7 +14,7 @@ local standing = redis.call('ZMSCORE', KEYS[1], unpack(members))
 
 local gone = {}
 for n, member in ipairs(members) do
-  if standing[n] and tonumber(standing[n]) == tonumber(ARGV[2 * n + 1]) then
+  if standing[n] and number(standing[n]) == tonumber(ARGV[2 * n + 1]) then
     gone[#gone + 1] = member
   end
 end

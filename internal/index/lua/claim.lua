@@ -18,11 +18,11 @@ if fenced then
 end
 local first = redis.call('ZRANGE', KEYS[1], '0', '0', 'WITHSCORES')
 local answer = { '', stored[2] or '', first[2] or '', '0' }
-if not first[2] or tonumber(first[2]) >= tonumber(ARGV[4]) then
+if not first[2] or number(first[2]) >= tonumber(ARGV[4]) then
   return answer -- as nearly always
 end
 answer[4] = string.format('%.0f', redis.call('ZCOUNT', KEYS[1], ARGV[2], '(' .. ARGV[4]))
-if tonumber(first[2]) >= tonumber(ARGV[2]) then
+if number(first[2]) >= tonumber(ARGV[2]) then
   return answer
 end
 local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '(' .. ARGV[2], 'WITHSCORES', 'LIMIT', '0', ARGV[3])

@@ -13,7 +13,7 @@ local before = head(KEYS[1], KEYS[2])
 
 local function right(n, score)
   local owner = redis.call('ZSCORE', KEYS[tonumber(ARGV[3 * n + 1])], members[n])
-  return owner and tonumber(owner) == score and tonumber(standing[n]) == score
+  return owner and number(owner) == score and number(standing[n]) == score
 end
 
 local adds, lowest, otherwise = {}, nil, {}

@@ -1,6 +1,7 @@
 -- Prepended to every script. Scores travel as strings both ways: a Lua number loses digits when it is turned into text.
 
 local KEYS, ARGV, redis, tonumber, floor = KEYS, ARGV, redis, tonumber, math.floor -- globals are looked up at each use
+local LAST = 2199023255552 -- 2^41: all scores of tasks lie below
 
 -- every gives values[first], values[first + step], …
 local function every(values, first, step)
@@ -9,6 +10,15 @@ local function every(values, first, step)
     some[#some + 1] = values[i]
   end
   return some
+end
+
+-- number gives a score that stands in a set; what no task of ours can have (inf, less than nothing) is bounded as in Go.
+local function number(text)
+  local score = tonumber(text)
+  if not score then -- miniredis's Lua reads neither inf nor 1e+300
+    return text:sub(1, 1) == '-' and 0 or LAST
+  end
+  return score < 0 and 0 or score < LAST and score or LAST
 end
 
 -- version gives the version in a score: its fraction, in 4096ths.
@@ -22,12 +32,15 @@ local function newer(a, b)
   return ahead >= 1 and ahead <= 2047
 end
 
--- latest gives the newer version of two standing scores (false where a set lacks the member); nil if both lack it.
+-- versionAt gives the version of a score that stands in a set; nil where none stands, or one that no task can have.
+local function versionAt(text)
+  local score = text and tonumber(text)
+  return score and score >= 0 and score < LAST and version(score) or nil
+end
+
+-- latest gives the newer version of two standing scores (false where a set lacks the member); nil if neither has one.
 local function latest(due, owner)
-  if not due and not owner then
-    return nil
-  end
-  local d, o = due and version(tonumber(due)), owner and version(tonumber(owner))
+  local d, o = versionAt(due), versionAt(owner)
   if not d or (o and newer(o, d)) then
     return o
   end
@@ -50,7 +63,7 @@ local function head(due, claimed)
   local horizon = redis.call('GET', claimed)
   local first = redis.call('ZRANGEBYSCORE', due, horizon and ('(' .. horizon) or '-inf', '+inf',
     'WITHSCORES', 'LIMIT', '0', '1')
-  return first[2] and tonumber(first[2])
+  return first[2] and number(first[2])
 end
 
 -- wake publishes the milliseconds of the lowest score written, if it comes before the head that stood until now.

@@ -7,7 +7,7 @@
 local removed = 0
 for _, key in ipairs(KEYS) do
   local score = redis.call('ZSCORE', key, ARGV[1])
-  if score and tonumber(score) == tonumber(ARGV[2]) then
+  if score and number(score) == tonumber(ARGV[2]) then
     removed = removed + redis.call('ZREM', key, ARGV[1])
   end
 end

@@ -15,7 +15,7 @@ local function stands(key, member, seen)
   if not score or seen == '' then
     return not score and seen == ''
   end
-  return tonumber(score) == tonumber(seen)
+  return number(score) == tonumber(seen)
 end
 
 local function replace(key, member, seen, right)
