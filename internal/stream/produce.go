@@ -71,6 +71,27 @@ func (b *batch) add(own *parcel, i, size int) {
 	}
 }
 
+// halves are two batches of the same messages, in place of b.
+func (b *batch) halves() []*batch {
+	middle := len(b.messages) / 2
+	both := []*batch{
+		{place: b.place, messages: b.messages[:middle], errs: b.errs[:middle], of: b.of},
+		{place: b.place, messages: b.messages[middle:], errs: b.errs[middle:], of: b.of},
+	}
+	for _, half := range both {
+		for _, m := range half.messages {
+			half.bytes += sizeOf(*m)
+		}
+	}
+	for _, own := range b.of {
+		own.left.Add(1) // two halves for one batch
+	}
+	return both
+}
+
+// sizeOf is how many bytes a message takes at most.
+func sizeOf(m kafka.Message) int { return len(m.Key) + len(m.Value) + overheadBytes }
+
 func newProducer(c *kafka.Client) *producer { return &producer{client: c, balancer: &kafka.Hash{}} }
 
 // write returns when each message was taken or refused, with one error or nil per message. It goes on when its caller has
@@ -102,7 +123,7 @@ func (p *producer) pack(ctx context.Context, parcels []*parcel) []*batch {
 		}
 		for i, m := range own.messages {
 			at := place{own.topic, p.balancer.Balance(m, topics[own.topic]...)}
-			b, size := open[at], len(m.Key)+len(m.Value)+overheadBytes
+			b, size := open[at], sizeOf(m)
 			if b == nil || b.bytes+size > maxBatchBytes {
 				b = &batch{place: at}
 				open[at] = b
@@ -134,12 +155,16 @@ func (p *producer) deliver(ctx context.Context, batches []*batch, try int) {
 func (p *producer) settle(ctx context.Context, batches []*batch, try int) {
 	var again []*batch
 	for _, b := range batches {
+		if len(b.messages) > 1 && errors.Is(b.err, kafka.MessageSizeTooLarge) {
+			go p.deliver(ctx, b.halves(), try) // the topic may take less at once than others, or refuse one message alone
+			continue
+		}
 		if try < produceTries && mayPass(b.err) {
 			again = append(again, b)
 			continue
 		}
-		if len(b.messages) == 1 && errors.Is(b.err, kafka.MessageSizeTooLarge) {
-			b.err = permanent(b.err) // of several, others may have filled the batch
+		if errors.Is(b.err, kafka.MessageSizeTooLarge) {
+			b.err = permanent(b.err)
 		}
 		for _, err := range b.errs {
 			*err = b.err
