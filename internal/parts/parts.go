@@ -119,12 +119,14 @@ func (p *Parts) Close(context.Context) error {
 }
 
 // AwaitSchema waits until MySQL answers and the schema is there with every migration that this version knows, and learns
-// the database's clock. Refused credentials, a server that we don't believe, and a schema of another namespace are fatal;
-// another shard count is worth one warning.
+// the database's clock. Refused credentials, a server that we don't believe, settings with which no promise holds, and a
+// schema of another namespace are fatal; another shard count is worth one warning.
 func (p *Parts) AwaitSchema(ctx context.Context) error {
 	var layout store.Layout
 	err := wait.For(ctx, p.Log, "mysql", func(ctx context.Context) (err error) {
-		layout, err = p.Store.Layout(ctx)
+		if err = p.CheckMySQL(ctx); err == nil {
+			layout, err = p.Store.Layout(ctx)
+		}
 		if err == nil {
 			err = p.Store.CheckMigrations(ctx, migrations.Files)
 		}
@@ -137,6 +139,16 @@ func (p *Parts) AwaitSchema(ctx context.Context) error {
 		return err
 	}
 	return p.check(ctx, layout)
+}
+
+// CheckMySQL asks MySQL whether a connection has the settings on which the promises rest. Those that it hasn't are fatal:
+// waiting does not change them.
+func (p *Parts) CheckMySQL(ctx context.Context) error {
+	err := p.Store.CheckSession(ctx)
+	if _, wrong := errors.AsType[*store.SettingError](err); wrong {
+		return wait.Fatal(err)
+	}
+	return err
 }
 
 // CheckNamespace is an error if the schema is another namespace's than the configuration's.

@@ -147,7 +147,8 @@ func (m *MySQLServer) admin(statements ...string) error {
 	db.SetMaxOpenConns(1) // they are one session's
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	for _, statement := range statements {
+	// A test may have made the server's defaults hostile.
+	for _, statement := range append([]string{"SET SESSION TRANSACTION READ WRITE", "SET autocommit = 1"}, statements...) {
 		if _, err := db.ExecContext(ctx, statement); err != nil {
 			return fmt.Errorf("%s: %w", statement, err)
 		}

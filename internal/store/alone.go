@@ -118,7 +118,7 @@ func (s *Store) Unclear(err error) bool { return s.ambiguousMark(err) }
 
 // unclear marks the error of a statement that was its own transaction, unless it certainly did not take effect.
 func unclear(err error) error {
-	if err == nil || errors.Is(err, ErrConflict) || refusedCommit(err) || isDial(err) {
+	if err == nil || errors.Is(err, ErrConflict) || refusedAlone(err) || isDial(err) {
 		return err
 	}
 	return &commitError{cause: err}

@@ -3,7 +3,10 @@ package store
 import (
 	"context"
 	"database/sql/driver"
+	"errors"
 	"time"
+
+	"github.com/go-sql-driver/mysql"
 )
 
 // chain saves a busy session the BEGIN of its transactions, one statement of five in a worker's batch: COMMIT AND CHAIN
@@ -11,12 +14,20 @@ import (
 // soon, or before a statement of its own, the session ends it and goes on as any other, so that nothing runs in it by
 // accident, and a connection that died meanwhile is found out by BEGIN, which can be tried again on another one. A session
 // of which nobody knows whether it has ended serves nobody any more.
+//
+// A server, or a proxy before it, that ignores AND CHAIN would run the next batch statement by statement, each committed by
+// itself. So each connection is asked once, after its first COMMIT AND CHAIN, whether a transaction is open: a savepoint that
+// was set can be released within one only. If none is, the connection begins all its transactions by BEGIN.
 type chain struct {
 	on    bool
+	sure  bool      // that a COMMIT AND CHAIN begins a transaction
 	began time.Time // of the transaction that is open and empty; zero for none
 }
 
-const chainFor = time.Second
+const (
+	chainFor = time.Second
+	chained  = "duetime_chained" // the savepoint
+)
 
 // open reports whether the session is in an empty transaction.
 func (c *chain) open() bool { return !c.began.IsZero() }
@@ -31,12 +42,39 @@ func (c *conn) begin(ctx context.Context, o driver.TxOptions) (driver.Tx, error)
 	open, fresh := c.chain.open(), time.Since(c.chain.began) < chainFor
 	c.chain.began = time.Time{}
 	if open && fresh {
-		return statements{c}, nil
+		stands, err := c.stands(ctx)
+		if err != nil {
+			c.broken = true
+			return nil, driver.ErrBadConn // nothing of the caller's was sent
+		}
+		if stands {
+			return statements{c}, nil
+		}
 	}
 	inner, err := c.beginTx(ctx, o) // ends the one that is open
 	c.broken = c.broken || open && err != nil
 	return inner, err
 }
+
+// stands reports whether the transaction that should be open is, and has the connection chain no more if it isn't.
+func (c *conn) stands(ctx context.Context) (bool, error) {
+	if c.chain.sure {
+		return true, nil
+	}
+	if err := c.say(ctx, "SAVEPOINT "+chained); err != nil {
+		return false, err
+	}
+	err := c.say(ctx, "RELEASE SAVEPOINT "+chained)
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok && e.Number == noSavepoint {
+		c.chain.on = false
+		return false, nil
+	}
+	c.chain.sure = err == nil
+	return c.chain.sure, err
+}
+
+// noSavepoint is MySQL's answer where the savepoint does not exist.
+const noSavepoint = 1305
 
 // commit ends the transaction, and begins the next one where connections chain.
 func (t *tx) commit() error {

@@ -52,8 +52,14 @@ var (
 		1290, 1792, 1836, // read-only
 		1927, 3032, 3169, 4031, // connection killed, offline mode, session killed, session idle for too long
 	}
-	// murky are answers to a COMMIT that may come after it took effect.
-	murky = []uint16{1053, 1180, 1317, 1927, 3169}
+	// undone are answers to a COMMIT with which the server says that it has rolled back: record changed, lock wait timeout, lock
+	// table full, read-only, and a cluster's refusal before the commit; and SQLSTATE class 40. All others, also those of a
+	// proxy, may come after the commit took effect.
+	undone = []uint16{1020, 1205, 1206, 1290, 1792, 1836, 3100, 3101}
+	// unmade are answers to a statement that was its own transaction with which the server says that it did nothing: it could
+	// not be understood, or its values or the caller's rights did not do. The classes of SQLSTATE in unmadeClasses say so too.
+	unmade        = []uint16{1021, 1114, 1153, 1175, 1364, 1366, 1526, 1665, 1969, 3024, 3819}
+	unmadeClasses = []string{"21", "22", "23", "42"}
 )
 
 // needsTLS is what MySQL says under require_secure_transport; MariaDB says that access is denied.
@@ -180,16 +186,24 @@ func (s *Store) Ambiguous(err error) bool {
 	return s.ambiguousMark(err) || !refusedCommit(err) && !isContext(err)
 }
 
-// refusedCommit reports whether a COMMIT certainly did not take effect.
+// refusedCommit reports whether a COMMIT certainly did not take effect. What isn't known as a refusal is none.
 func refusedCommit(err error) bool {
 	if errors.Is(err, ErrPoisoned) || errors.Is(err, sql.ErrTxDone) || errors.Is(err, driver.ErrBadConn) {
 		return true
 	}
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
-		return !slices.Contains(murky, e.Number)
+		return slices.Contains(undone, e.Number) || strings.HasPrefix(string(e.SQLState[:]), "40")
 	}
 	code := sqliteCode(err)
 	return code >= 0 && code != sqliteIOErr
+}
+
+// refusedAlone is refusedCommit for a statement that was its own transaction.
+func refusedAlone(err error) bool {
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		return refusedCommit(err) || slices.Contains(unmade, e.Number) || slices.Contains(unmadeClasses, string(e.SQLState[:2]))
+	}
+	return refusedCommit(err)
 }
 
 // Unavailable reports that the database can't be reached or can't write now: wait and come back.

@@ -1,7 +1,11 @@
 package store
 
 import (
+	"database/sql/driver"
 	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -13,4 +17,21 @@ func PageSQL(pending bool, from, to time.Time, after task.Cursor, limit int) (st
 		way = byRunAt
 	}
 	return way.sql(MySQL, window{from, to, after, limit})
+}
+
+// OpenThrough is Open with something between the driver and the guard, such as a proxy would be.
+func OpenThrough(dsn string, o Options, wrap func(driver.Connector) driver.Connector) (*Store, error) {
+	cfg, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		return nil, err
+	}
+	configure(cfg, o)
+	hello := greeting(cfg, o)
+	c, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{db: handle(wrap(c), hello, o), dialect: MySQL, tableWait: o.tableWait()}
+	s.slow = func() (*sqlx.DB, error) { return openMySQL(dsn, o, func(*mysql.Config) {}) }
+	return s, nil
 }

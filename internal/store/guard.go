@@ -52,11 +52,11 @@ type commitError struct{ cause error }
 func (e *commitError) Error() string { return "commit without a clear answer: " + e.cause.Error() }
 func (e *commitError) Unwrap() error { return e.cause }
 
-// connector makes guarded connections and greets each new one with a statement.
+// connector makes guarded connections and greets each new one with statements.
 type connector struct {
 	inner    driver.Connector
-	greeting string
-	chains   bool // see chain
+	greeting []string // see greeting
+	chains   bool     // see chain
 }
 
 func (c *connector) Driver() driver.Driver { return c.inner.Driver() }
@@ -69,13 +69,10 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &conn{Conn: inner, chain: chain{on: c.chains}}
-	if c.greeting == "" {
-		return g, nil
-	}
-	if _, err := g.ExecContext(ctx, c.greeting, nil); err != nil {
+	g := &conn{Conn: inner, greeting: c.greeting, chain: chain{on: c.chains}}
+	if err := g.greet(ctx); err != nil {
 		_ = inner.Close() // the greeting's error says more
-		return nil, err
+		return nil, fmt.Errorf("set up the session: %w", err)
 	}
 	return g, nil
 }
@@ -83,10 +80,13 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 // conn is one guarded connection. database/sql never uses a connection from two goroutines at once.
 type conn struct {
 	driver.Conn
-	inTx   bool
-	cause  error // of the poisoning; nil while the transaction stands
-	broken bool  // a lost transaction could not be rolled back
-	chain  chain
+	greeting []string
+	inTx     bool
+	cause    error // of the poisoning; nil while the transaction stands
+	broken   bool  // a transaction did not end as it was told, or nobody knows whether it did
+	changed  bool  // a caller has SET something
+	left     bool  // a caller has left something behind that can't be taken back
+	chain    chain
 }
 
 // refusal answers every statement of a lost transaction.
@@ -111,7 +111,7 @@ func (c *conn) alive() bool {
 }
 
 // IsValid tells database/sql whether the connection may serve again.
-func (c *conn) IsValid() bool { return !c.broken && c.alive() }
+func (c *conn) IsValid() bool { return !c.broken && !c.left && c.alive() }
 
 // ResetSession is called before the connection serves anew.
 func (c *conn) ResetSession(ctx context.Context) error {
@@ -119,9 +119,11 @@ func (c *conn) ResetSession(ctx context.Context) error {
 		return driver.ErrBadConn
 	}
 	if r, ok := c.Conn.(driver.SessionResetter); ok {
-		return r.ResetSession(ctx)
+		if err := r.ResetSession(ctx); err != nil {
+			return err
+		}
 	}
-	return nil
+	return c.renew(ctx)
 }
 
 func (c *conn) Ping(ctx context.Context) error {
@@ -163,6 +165,7 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 	if err := c.ready(ctx); err != nil {
 		return nil, err
 	}
+	c.note(query)
 	r, err := e.ExecContext(ctx, query, args)
 	return r, c.heed(err)
 }
@@ -175,6 +178,7 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 	if err := c.ready(ctx); err != nil {
 		return nil, err
 	}
+	c.note(query)
 	r, err := q.QueryContext(ctx, query, args)
 	return c.rows(r, err)
 }
@@ -191,6 +195,7 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 	if err := c.ready(ctx); err != nil {
 		return nil, err
 	}
+	c.note(query)
 	s, err := p.PrepareContext(ctx, query)
 	if err != nil {
 		return nil, c.heed(err)
@@ -219,11 +224,11 @@ func (t *tx) Commit() error {
 		t.conn.cause = mysql.ErrInvalidConn // cut off between two statements: the COMMIT was never sent
 	}
 	if err := t.conn.refusal(); err != nil {
-		t.conn.broken = t.Rollback() != nil
+		_ = t.Rollback() // the refusal says more
 		return err
 	}
 	t.conn.inTx = false
-	err := t.commit()
+	err := t.ended(t.commit())
 	if err != nil && !refusedCommit(err) {
 		return &commitError{cause: err}
 	}
@@ -233,7 +238,14 @@ func (t *tx) Commit() error {
 // Rollback ends the transaction and lifts the refusal.
 func (t *tx) Rollback() error {
 	t.conn.inTx, t.conn.cause = false, nil
-	return t.inner.Rollback()
+	return t.ended(t.inner.Rollback())
+}
+
+// ended lets nobody use the connection of a transaction that could not be ended: where the server, or a proxy, refused the
+// COMMIT or the ROLLBACK and kept the connection, the transaction may still be open, and the next BEGIN would commit it.
+func (t *tx) ended(err error) error {
+	t.conn.broken = t.conn.broken || err != nil
+	return err
 }
 
 // stmt is one prepared statement of a guarded connection.

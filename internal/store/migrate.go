@@ -40,6 +40,9 @@ func (s *Store) MigrateShowing(ctx context.Context, files fs.FS, namespace strin
 	if shards < 1 || shards > maxShards {
 		return fmt.Errorf("migrate: shards must be 1 to %d", maxShards)
 	}
+	if err := s.CheckSession(ctx); err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
 	db, done, err := s.unhurried()
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"database/sql"
+	"database/sql/driver"
 	"fmt"
 	"net/url"
 	"sync"
@@ -23,7 +24,9 @@ type Store struct {
 	db      *sqlx.DB
 	dialect Dialect
 	slow    func() (*sqlx.DB, error) // opens a handle for statements that may run for minutes
-	layout  atomic.Pointer[Layout]   // as last read
+	// tableWait is the lock_wait_timeout of the handle's sessions, as the server shows it.
+	tableWait string
+	layout    atomic.Pointer[Layout] // as last read
 
 	purgeMu sync.Mutex
 	purged  task.Cursor // where the last purge stopped
@@ -36,7 +39,7 @@ func Open(dsn string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, dialect: MySQL}
+	s := &Store{db: db, dialect: MySQL, tableWait: o.tableWait()}
 	s.slow = func() (*sqlx.DB, error) {
 		return openMySQL(dsn, Options{MaxOpen: 4, TLS: o.TLS}, func(cfg *mysql.Config) {
 			cfg.ReadTimeout = 0
@@ -133,7 +136,7 @@ func (s *Store) on(q sqlx.QueryerContext) sqlx.QueryerContext {
 
 // Options tune the sessions of a MySQL handle; zero values mean the defaults.
 type Options struct {
-	LockWait    time.Duration // longest wait for a row lock, whole seconds, at least 1 s; default 2 s
+	LockWait    time.Duration // longest wait for a row lock, whole seconds, at least 1 s; default 2 s, which is also the least for a table's
 	WaitTimeout time.Duration // after which the server ends an idle session and its transaction; default the server's
 	Longest     time.Duration // that a caller's statement may take; default, and least, 10 s
 	MaxOpen     int           // most connections; default 32
@@ -169,11 +172,17 @@ func openMySQL(dsn string, o Options, more func(*mysql.Config)) (*sqlx.DB, error
 	}
 	configure(cfg, o)
 	more(cfg)
+	hello := greeting(cfg, o)
 	c, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("mysql.dsn: %w", err)
 	}
-	db := sqlx.NewDb(sql.OpenDB(&connector{inner: c, greeting: readCommitted, chains: o.Chain}), "mysql")
+	return handle(c, hello, o), nil
+}
+
+// handle makes a pool of guarded connections that are greeted with these statements.
+func handle(inner driver.Connector, hello []string, o Options) *sqlx.DB {
+	db := sqlx.NewDb(sql.OpenDB(&connector{inner: inner, greeting: hello, chains: o.Chain}), "mysql")
 	n := cmp.Or(o.MaxOpen, 32)
 	db.SetMaxOpenConns(n)
 	db.SetMaxIdleConns(n)
@@ -181,12 +190,8 @@ func openMySQL(dsn string, o Options, more func(*mysql.Config)) (*sqlx.DB, error
 	if o.WaitTimeout > 0 {
 		db.SetConnMaxIdleTime(o.WaitTimeout / 2) // before the server does it
 	}
-	return db, nil
+	return db
 }
-
-// readCommitted is said once per connection: as an option of BeginTx it would cost a round trip per transaction, and
-// as a variable it has different names on MySQL and MariaDB.
-const readCommitted = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
 
 func configure(cfg *mysql.Config, o Options) {
 	cfg.InterpolateParams = true

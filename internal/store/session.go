@@ -1,0 +1,241 @@
+package store
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// A promise can rest on a session variable whose default an administrator has changed: with autocommit=0 an acknowledged
+// task is never committed, with completion_type=CHAIN the statement after each COMMIT isn't, with sql_select_limit=10 every
+// page of a sweep looks like its last one. So each new connection is told, before it serves, what this package relies on,
+// and CheckSession reads it back. What this package doesn't need stays as the server, the DSN and the caller have it.
+
+// isolation is said once per connection: as an option of BeginTx it would cost a round trip per transaction, and as a
+// variable it has different names on MySQL and MariaDB.
+const isolation = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE"
+
+// variable is one that this package relies on.
+type variable struct {
+	name, value string
+	shown       string // by SHOW VARIABLES; empty: not read back
+}
+
+const utf8mb4 = "utf8mb4"
+
+// relied are the variables that have the same value on every connection.
+var relied = []variable{
+	{"autocommit", "1", "ON"},              // a statement of its own is a transaction
+	{"completion_type", "0", "NO_CHAIN"},   // a COMMIT ends the transaction, begins none, and keeps the connection
+	{"unique_checks", "1", "ON"},           // a key is taken once
+	{"sql_select_limit", noLimit, noLimit}, // a page ends where the rows do
+	{"sql_big_selects", "1", "ON"},         // sweeps and counts may read a table of any size
+	{"sql_safe_updates", "0", "OFF"},       // so may statements that change rows
+	{"character_set_client", utf8mb4, utf8mb4},
+	{"character_set_results", utf8mb4, utf8mb4},
+	{"collation_connection", "IF(@@character_set_connection = '" + utf8mb4 + "', @@collation_connection, '" + utf8mb4 + "_general_ci')", ""},
+}
+
+const noLimit = "18446744073709551615"
+
+// unneededModes are modes of MariaDB that give the SQL of this package another meaning: an empty subject would be NULL, and
+// "due_at = ?, run_at = due_at" would set run_at to the time before.
+var unneededModes = []string{"EMPTY_STRING_IS_NULL", "SIMULTANEOUS_ASSIGNMENT"}
+
+// ofOneProduct are variables that only one of MySQL and MariaDB has, each in a comment that only that one executes: limits
+// of a statement's time, and how long a list of ids may be before rows are looked for, and locked, elsewhere than in the
+// primary key. A limit of time that the DSN names stays.
+var ofOneProduct = []struct{ name, comment string }{
+	{"max_execution_time", "/*!50708 max_execution_time = 0, */"},
+	{"max_statement_time", "/*M!100100 max_statement_time = 0, */"},
+	{"range_optimizer_max_mem_size", "/*!50709 range_optimizer_max_mem_size = 0, */"},
+	{"in_predicate_conversion_threshold", "/*M!100318 in_predicate_conversion_threshold = 0, */"},
+}
+
+// greeting takes the parameters out of the driver's configuration, and returns the statements that greet a new connection:
+// the parameters and what this package relies on are set in one of them, by one round trip. What comes last counts.
+func greeting(cfg *mysql.Config, o Options) []string {
+	var set strings.Builder
+	set.WriteString("SET ")
+	named := map[string]bool{}
+	mode := "@@sql_mode"
+	for _, name := range slices.Sorted(maps.Keys(cfg.Params)) {
+		value := cfg.Params[name]
+		bare := bareName(name)
+		if bare == "sql_mode" {
+			mode = value
+			continue
+		}
+		named[bare] = true
+		set.WriteString(name + " = " + value + ", ")
+	}
+	for _, v := range ofOneProduct {
+		if !named[v.name] {
+			set.WriteString(v.comment + " ")
+		}
+	}
+	for _, m := range unneededModes {
+		mode = "REPLACE(" + mode + ", '" + m + "', '')"
+	}
+	set.WriteString("sql_mode = " + mode + ", lock_wait_timeout = " + o.tableWait())
+	for _, v := range relied {
+		set.WriteString(", " + v.name + " = " + v.value)
+	}
+	cfg.Params = nil
+	return []string{isolation, set.String()}
+}
+
+// bareName is a variable's name without what may stand before it.
+func bareName(name string) string {
+	name = strings.ToLower(strings.TrimSpace(name))
+	for _, prefix := range []string{"@@", "session.", "local.", "session ", "local "} {
+		name = strings.TrimSpace(strings.TrimPrefix(name, prefix))
+	}
+	return strings.Trim(name, "`")
+}
+
+// tableWait is how many seconds a statement waits for a table that somebody has locked: a backup, or a change of the table.
+// MySQL would wait for a year, and keep the connection for that long although its caller has left.
+func (o Options) tableWait() string { return seconds(max(o.LockWait, 2*time.Second)) }
+
+// greet tells a connection what this package relies on.
+func (c *conn) greet(ctx context.Context) error {
+	for _, statement := range c.greeting {
+		if err := c.say(ctx, statement); err != nil {
+			return err
+		}
+	}
+	c.changed = false
+	return nil
+}
+
+// renew greets a session again whose caller has set something, before it serves the next one.
+func (c *conn) renew(ctx context.Context) error {
+	if !c.changed {
+		return nil
+	}
+	if err := c.unchain(ctx); err != nil {
+		return driver.ErrBadConn
+	}
+	if err := c.greet(ctx); err != nil {
+		c.broken = true
+		return driver.ErrBadConn
+	}
+	return nil
+}
+
+// note remembers what a statement does to the session beyond its transaction. One that was only SET something is greeted
+// again; one that was given locks, another schema or a transaction of its own, which can't be seen from here, serves nobody
+// else.
+func (c *conn) note(query string) {
+	switch verb := firstWord(query); verb {
+	case "SET", "/*!", "/*M!":
+		c.changed = true
+	case "USE", "LOCK", "FLUSH", "BEGIN", "START", "XA", "HANDLER":
+		c.left = true
+	}
+}
+
+// firstWord is the verb of a statement in capitals, or the beginning of a comment that the server executes.
+func firstWord(query string) string {
+	for {
+		query = strings.TrimLeft(query, " \t\r\n(;")
+		switch {
+		case strings.HasPrefix(query, "/*!"):
+			return "/*!"
+		case strings.HasPrefix(query, "/*M!"):
+			return "/*M!"
+		case strings.HasPrefix(query, "/*"):
+			_, query, _ = strings.Cut(query, "*/")
+		case strings.HasPrefix(query, "#"), strings.HasPrefix(query, "-- "), strings.HasPrefix(query, "--\n"):
+			_, query, _ = strings.Cut(query, "\n")
+		default:
+			end := strings.IndexFunc(query, func(r rune) bool { return (r|0x20) < 'a' || (r|0x20) > 'z' })
+			if end < 0 {
+				end = len(query)
+			}
+			return strings.ToUpper(query[:min(end, len("HANDLER"))])
+		}
+	}
+}
+
+// SettingError says that the server, or the DSN, has a setting with which the pipeline can't keep its promises.
+type SettingError struct {
+	Name, Value string // as SHOW VARIABLES has them
+	Want        string // what it must be instead
+}
+
+// Error names the setting.
+func (e *SettingError) Error() string {
+	return fmt.Sprintf("mysql: %s is %s, and must be %s", e.Name, e.Value, e.Want)
+}
+
+// readBack are the variables that CheckSession compares: what each connection was told, under the names of both products,
+// and what only an administrator may set.
+func (s *Store) readBack() map[string]string {
+	want := map[string]string{
+		"transaction_isolation": "READ-COMMITTED", "tx_isolation": "READ-COMMITTED",
+		"transaction_read_only": "OFF", "tx_read_only": "OFF",
+		"character_set_connection": utf8mb4, "sql_log_bin": "ON", "lock_wait_timeout": s.tableWait,
+	}
+	for _, v := range relied {
+		if v.shown != "" {
+			want[v.name] = v.shown
+		}
+	}
+	return want
+}
+
+// CheckSession answers a *SettingError if a connection of the pool does not have the settings on which the pipeline's
+// promises rest, because the server, the DSN or a proxy between them has others. It is nil for SQLite, and for a handle that
+// this package did not open.
+func (s *Store) CheckSession(ctx context.Context) error {
+	if s.slow == nil {
+		return nil
+	}
+	want := s.readBack()
+	names := slices.Sorted(maps.Keys(want))
+	have, err := s.variables(ctx, append(names, "sql_mode", "log_bin", "binlog_format"))
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if value, there := have[name]; there && !strings.EqualFold(value, want[name]) {
+			return &SettingError{name, value, want[name]}
+		}
+	}
+	for _, mode := range unneededModes {
+		if strings.Contains(have["sql_mode"], mode) {
+			return &SettingError{"sql_mode", have["sql_mode"], "without " + mode}
+		}
+	}
+	// The server refuses every change at READ COMMITTED then, with an error that does not say why it is so.
+	if have["log_bin"] == "ON" && have["binlog_format"] == "STATEMENT" {
+		return &SettingError{"binlog_format", "STATEMENT", "ROW or MIXED"}
+	}
+	return nil
+}
+
+// variables reads those of the session's variables that the server has.
+func (s *Store) variables(ctx context.Context, names []string) (map[string]string, error) {
+	r, err := s.db.QueryxContext(ctx, "SHOW SESSION VARIABLES WHERE Variable_name IN ('"+strings.Join(names, "','")+"')")
+	if err != nil {
+		return nil, fmt.Errorf("read the session's settings: %w", err)
+	}
+	defer func() { _ = r.Close() }() // reading to the end closed it, and an earlier error says more
+	have := map[string]string{}
+	for r.Next() {
+		var name, value string
+		if err := r.Scan(&name, &value); err != nil {
+			return nil, fmt.Errorf("read the session's settings: %w", err)
+		}
+		have[name] = value
+	}
+	return have, r.Err()
+}

@@ -1,0 +1,194 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/migrations"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// hostile are defaults of a server under which a promise would not hold, or nothing would run at all. Those that only one
+// product has are set where it has them.
+var hostile = []string{
+	"autocommit = 0", "completion_type = 1", "transaction_isolation = 'REPEATABLE-READ'", "tx_isolation = 'SERIALIZABLE'",
+	"transaction_read_only = 1", "tx_read_only = 1", "sql_select_limit = 2", "sql_big_selects = 0", "max_join_size = 1",
+	"sql_safe_updates = 1", "unique_checks = 0", "max_execution_time = 1", "max_statement_time = 0.001",
+	"range_optimizer_max_mem_size = 10", "in_predicate_conversion_threshold = 2", "innodb_lock_wait_timeout = 1000",
+	"lock_wait_timeout = 1000000", "character_set_client = latin1", "character_set_connection = latin1", "character_set_results = latin1",
+	"group_concat_max_len = 4", "big_tables = 1", "sql_auto_is_null = 1", "time_zone = '+05:45'",
+	"sql_mode = 'ANSI_QUOTES,PIPES_AS_CONCAT,IGNORE_SPACE,NO_BACKSLASH_ESCAPES,HIGH_NOT_PRECEDENCE,NO_UNSIGNED_SUBTRACTION,PAD_CHAR_TO_FULL_LENGTH'",
+	"sql_mode = CONCAT(@@global.sql_mode, ',EMPTY_STRING_IS_NULL,SIMULTANEOUS_ASSIGNMENT')",
+}
+
+// hostileServer is a server of the test's own with those defaults.
+func hostileServer(t *testing.T) *pipelinetest.MySQLServer {
+	t.Helper()
+	server := pipelinetest.OwnMySQL(t, "--loose-character-set-client-handshake=OFF")
+	admin := value[*sqlx.DB](t)(sqlx.Open("mysql", server.NewSchema(t)))
+	t.Cleanup(func() { must(t, admin.Close()) })
+	for _, setting := range hostile {
+		err := exec(admin, "SET GLOBAL "+setting)
+		if n := number(err); n != 0 && n != 1193 && n != 1231 { // no such variable, no such value
+			t.Fatalf("SET GLOBAL %s: %v", setting, err)
+		}
+	}
+	return server
+}
+
+// Nothing of the pipeline rests on a server's defaults.
+func TestHostileDefaults(t *testing.T) {
+	t.Parallel()
+	dsn := hostileServer(t).NewSchema(t)
+	for name, o := range map[string]store.Options{"a service's": {}, "a worker's": {Chain: true, MaxOpen: 2}} {
+		s := opened(t, dsn, o)
+		migrated(t, s)
+		must(t, s.CheckSession(t.Context()))
+		must(t, s.CheckMigrations(t.Context(), migrations.Files))
+		other := opened(t, dsn, store.Options{})
+
+		specs := make([]task.Spec, 5)
+		for i := range specs {
+			specs[i] = kind.New("ann é 喂", i, task.At(t0))
+		}
+		alone := value[[]task.Task](t)(s.InsertAlone(t.Context(), specs))
+		if got := value[[]task.Task](t)(other.Get(t.Context(), nil, ids(alone))); len(got) != 5 || got[0].Owner != "ann é 喂" {
+			t.Fatalf("%s: %d rows of 5 inserted are there for others, of owner %q", name, len(got), got[0].Owner)
+		}
+		moved := value[task.Task](t)(alone[0].Move(t0.Add(1e9), t0))
+		must(t, s.SaveAlone(t.Context(), moved))
+		if got := value[[]task.Task](t)(other.Get(t.Context(), nil, ids(alone[:1]))); !got[0].RunAt.Equal(moved.RunAt) || got[0].Version != 2 {
+			t.Errorf("%s: moved to %v, and reads %v of version %d", name, moved.RunAt, got[0].RunAt, got[0].Version)
+		}
+
+		inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
+			rows, now, err := s.LockFree(ctx, tx, ids(alone))
+			must(t, err)
+			must(t, s.Finish(ctx, tx, rows, now))
+		})
+		must(t, exec(s.DB(), "UPDATE duetime_tasks SET last_error = 'after a commit' WHERE state = 1")) // begins no transaction
+		for _, row := range value[[]task.Task](t)(other.Get(t.Context(), nil, ids(alone))) {
+			if row.State != task.Done || row.LastError == "" {
+				t.Errorf("%s: %s is %v with error %q, want it done and told", name, row.ID, row.State, row.LastError)
+			}
+		}
+		if n := value[int](t)(s.Purge(t.Context(), t0.AddDate(100, 0, 0), 100)); n != 5 {
+			t.Errorf("%s: %d rows purged, want 5", name, n)
+		}
+		value[store.Live](t)(s.Live(t.Context(), 1e9))
+	}
+}
+
+// The store's conformance suite holds on such a server too.
+func TestConformanceUnderHostileDefaults(t *testing.T) {
+	t.Parallel()
+	server := hostileServer(t)
+	t.Run("cases", func(t *testing.T) {
+		for name, run := range conformance {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				run(t, migrated(t, opened(t, server.NewSchema(t), store.Options{})))
+			})
+		}
+	})
+}
+
+// What a DSN says of these variables doesn't count, whatever it calls them, and what it says of others does.
+func TestDSNDoesNotUndoTheSession(t *testing.T) {
+	t.Parallel()
+	dsn := pipelinetest.MySQL(t).NewSchema(t)
+	s := opened(t, dsn+"?autocommit=0&@@session.completion_type=1&SQL_SELECT_LIMIT=3&sort_buffer_size=65536&charset=latin1"+
+		"&sql_mode=%27PIPES_AS_CONCAT%27", store.Options{})
+	must(t, s.CheckSession(t.Context()))
+	var size int
+	var joined string
+	must(t, s.DB().QueryRowxContext(t.Context(), "SELECT @@sort_buffer_size, 'a' || 'b'").Scan(&size, &joined))
+	if size != 65536 || joined != "ab" {
+		t.Errorf("sort_buffer_size is %d and 'a' || 'b' is %s, want what the DSN says", size, joined)
+	}
+}
+
+// What a handler sets in its session ends with its turn.
+func TestSessionIsRenewedAfterACallersSet(t *testing.T) {
+	t.Parallel()
+	for name, o := range map[string]store.Options{"plain": {MaxOpen: 1}, "chain": {MaxOpen: 1, Chain: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, dsn := openMySQLStore(t, o)
+			other := opened(t, dsn, store.Options{})
+			pets(t, other)
+			for _, set := range []string{
+				"SET autocommit = 0", " set session completion_type = 1", "/* why */ SET SESSION TRANSACTION READ ONLY", "SET sql_select_limit = 1",
+				"SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", "USE information_schema", "BEGIN", "LOCK TABLES pets READ",
+			} {
+				if strings.HasPrefix(set, "SET T") || set == "BEGIN" || strings.HasPrefix(set, "LOCK") {
+					must(t, exec(s.DB(), set)) // in a transaction it would be refused, or end it
+				} else {
+					inTx(t, s, func(_ context.Context, tx *sqlx.Tx) { must(t, exec(tx, set)) })
+				}
+				must(t, s.CheckSession(t.Context()))
+				before := meals(t, other)
+				must(t, exec(s.DB(), "UPDATE pets SET meals = meals + 1 WHERE id = 1"))
+				inTx(t, s, func(_ context.Context, tx *sqlx.Tx) {
+					must(t, exec(tx, "UPDATE pets SET meals = meals + 1 WHERE id = 2"))
+				})
+				if got := meals(t, other) - before; got != 2 {
+					t.Errorf("after %s: %d of 2 updates are there for others", set, got)
+				}
+			}
+		})
+	}
+}
+
+func TestSettingThatCanNotBeSet(t *testing.T) {
+	t.Parallel()
+	server := pipelinetest.OwnMySQL(t, "--log-bin=bin", "--server-id=1", "--binlog-format=STATEMENT")
+	s := opened(t, server.NewSchema(t), store.Options{})
+	for what, err := range map[string]error{
+		"check": s.CheckSession(t.Context()), "migrate": s.Migrate(t.Context(), migrations.Files, "test", shards),
+	} {
+		wrong, ok := errors.AsType[*store.SettingError](err)
+		if !ok || wrong.Name != "binlog_format" || !strings.Contains(err.Error(), "binlog_format is STATEMENT") {
+			t.Errorf("%s: %v, want a SettingError that names binlog_format", what, err)
+		}
+	}
+}
+
+// A statement whose caller has left gives its connection back to the server within seconds, though a table is locked.
+func TestLockedTableKeepsNoConnections(t *testing.T) {
+	t.Parallel()
+	s, dsn := openMySQLStore(t, store.Options{})
+	holder := value[*sqlx.DB](t)(sqlx.Open("mysql", dsn))
+	t.Cleanup(func() { must(t, holder.Close()) })
+	lock := value[*sqlx.Conn](t)(holder.Connx(t.Context()))
+	defer func() { _ = lock.Close() }()
+	must(t, exec(lock, "LOCK TABLES duetime_tasks WRITE"))
+	for range 5 {
+		ctx, leave := context.WithTimeout(t.Context(), 50e6)
+		_, err := s.DB().ExecContext(ctx, "UPDATE duetime_tasks SET version = 1")
+		leave()
+		if err == nil {
+			t.Fatal("changed a locked table")
+		}
+	}
+	cfg := value[*mysql.Config](t)(mysql.ParseDSN(dsn))
+	pipelinetest.Await(t, "the server to end what its callers have left", func() bool {
+		var n int
+		must(t, lock.GetContext(t.Context(), &n, "SELECT COUNT(*) FROM information_schema.PROCESSLIST "+
+			"WHERE DB = ? AND COMMAND = 'Query' AND ID <> CONNECTION_ID()", cfg.DBName))
+		return n == 0
+	})
+	err := exec(s.DB(), "UPDATE duetime_tasks SET version = 1")
+	if number(err) != 1205 || !s.Retryable(err) {
+		t.Errorf("a change of a locked table answers %v, want a lock wait timeout that is retryable", err)
+	}
+	must(t, exec(lock, "UNLOCK TABLES"))
+	inserted(t, s, newTasks(t, 1)...)
+}
