@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/duetime/duetime/internal/dsn"
 )
 
 var (
@@ -137,8 +139,10 @@ func (c Config) checkNames(p *problems) {
 
 func (c Config) checkAddresses(p *problems) {
 	// Without its "@" the driver takes user:password for the name of a network.
-	if dsn, err := mysql.ParseDSN(string(c.MySQL.DSN)); err != nil || dsn.DBName == "" || strings.Contains(dsn.Net, ":") {
+	if parsed, err := mysql.ParseDSN(string(c.MySQL.DSN)); err != nil || parsed.DBName == "" || strings.Contains(parsed.Net, ":") {
 		p.addf("%v", errDSN)
+	} else if err := dsn.Check(string(c.MySQL.DSN)); err != nil {
+		p.addf("mysql.dsn: %v", err)
 	}
 	for _, list := range []struct {
 		key   string

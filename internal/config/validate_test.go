@@ -10,6 +10,9 @@ import (
 func TestValidateNamesKeyValueAndLimit(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*Config){
+		"mysql.dsn: parameter autocommit: ":                                     func(c *Config) { c.MySQL.DSN += "?autocommit=0" },
+		"mysql.dsn: parameter charset: \"latin1\" can't be, it must be utf8mb4": func(c *Config) { c.MySQL.DSN += "?loc=Local&charset=latin1" },
+
 		`namespace: "a{b}"`:                                    func(c *Config) { c.Namespace = "a{b}" },
 		`namespace: ""`:                                        func(c *Config) { c.Namespace = "" },
 		`namespace: ".."`:                                      func(c *Config) { c.Namespace = ".." },

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/duetime/duetime/internal/config"
+	"github.com/duetime/duetime/internal/dsn"
 	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/store"
@@ -43,6 +44,9 @@ func Open(cfg config.Config, log *slog.Logger, reg prometheus.Registerer, o stor
 	if p.Store, err = OpenStore(cfg, o); err != nil {
 		return nil, err
 	}
+	for _, name := range dsn.Unused(string(cfg.MySQL.DSN)) {
+		log.Warn("mysql.dsn: this parameter has no effect, duetime sets it itself", slog.String("configured", name))
+	}
 	p.Clock = loop.NewClock(p.Store.Clock, log, reg)
 	if p.Index, err = p.openIndex(); err != nil {
 		return nil, errors.Join(err, p.Store.Close())
@@ -55,14 +59,14 @@ func Open(cfg config.Config, log *slog.Logger, reg prometheus.Registerer, o stor
 
 // OpenStore opens a handle on MySQL.
 func OpenStore(cfg config.Config, o store.Options) (*store.Store, error) {
-	dsn, err := cfg.MySQL.Secret()
+	secret, err := cfg.MySQL.Secret()
 	if err != nil {
 		return nil, err
 	}
 	if o.TLS, err = trust.Client("mysql.tls", trust.Files(cfg.MySQL.TLS)); err != nil {
 		return nil, err
 	}
-	st, err := store.Open(string(dsn), o)
+	st, err := store.Open(string(secret), o)
 	if err != nil {
 		return nil, fmt.Errorf("mysql.dsn: %w", err)
 	}

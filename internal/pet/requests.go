@@ -39,7 +39,9 @@ var errKeyReused = errors.New("the Idempotency-Key was used with another body")
 // first's answer, to be replayed. It returns nil when the request is the first with this key in 24 h. It asks for the
 // time after the wait: the change that follows is to happen then, not before.
 func (k requestKey) claim(ctx context.Context, tx *schedule.Tx, forUpdate string) (*answer, error) {
-	insert := `INSERT INTO pet_requests (id, body_hash, at_ms) VALUES (?, ?, 0) ON DUPLICATE KEY UPDATE id = id`
+	// The number of affected rows doesn't tell a new row from one that stood before where the DSN has clientFoundRows.
+	insert := `INSERT INTO pet_requests (id, body_hash, at_ms) VALUES (?, ?, 0)
+		ON DUPLICATE KEY UPDATE id = IF(LAST_INSERT_ID(1) = 1, id, id)`
 	if tx.DriverName() != "mysql" {
 		insert = `INSERT INTO pet_requests (id, body_hash, at_ms) VALUES (?, ?, 0) ON CONFLICT DO NOTHING`
 	}
@@ -47,7 +49,9 @@ func (k requestKey) claim(ctx context.Context, tx *schedule.Tx, forUpdate string
 	if err != nil {
 		return nil, fmt.Errorf("claim idempotency key: %w", err)
 	}
-	if n, err := res.RowsAffected(); err != nil || n == 1 {
+	if n, err := res.RowsAffected(); err != nil {
+		return nil, err
+	} else if taken, err := res.LastInsertId(); err != nil || n == 1 && (taken == 0 || tx.DriverName() != "mysql") {
 		return nil, err
 	}
 	var was struct {

@@ -33,48 +33,54 @@ func TestKeyForm(t *testing.T) {
 
 func TestKeyReplays(t *testing.T) {
 	t.Parallel()
-	onBoth(t, start, func(t *testing.T, w *world) {
-		made := w.do("POST", "/v1/pets", `{"owner":"ann","name":"tom"}`, keyHeader, "k")
-		id := want[pet.Pet](w, made, http.StatusCreated).ID
-		if again := w.do("POST", "/v1/pets", `{"owner":"ann","name":"tom"}`, keyHeader, "k"); again != made {
-			t.Errorf("replayed %+v, want %+v", again, made)
-		}
-		w.refused(w.do("POST", "/v1/pets", `{"owner":"ann","name":"tim"}`, keyHeader, "k"), http.StatusUnprocessableEntity, "key_reused", keyHeader)
-
-		// Scoped to method and path: the same key is another one on each of these.
-		refused := w.try(id, "speedup", keyHeader, "k")
-		w.refused(refused, http.StatusConflict, "not_eating", "")
-		fed := w.try(id, "feed", keyHeader, "k")
-		want[pet.Pet](w, fed, http.StatusOK)
-		if other := w.try(w.create("ann").ID, "feed", keyHeader, "k"); other == fed || other.status != http.StatusOK {
-			t.Errorf("another pet's: %+v", other)
-		}
-		if again := w.try(id, "speedup", keyHeader, "k"); again != refused {
-			t.Errorf("a 409 was answered anew: %+v", again)
-		}
-		sped := w.try(id, "speedup", keyHeader, "k2")
-		armed := w.try(id, "autofeed", keyHeader, "k")
-		owner := w.do("POST", "/v1/owners/ann/speedup", "", keyHeader, "k")
-		cancelled := w.try(id, "cancel", keyHeader, "k")
-		for what, first := range map[string]reply{"feed": fed, "autofeed": armed, "cancel": cancelled} {
-			if again := w.try(id, what, keyHeader, "k"); again != first || first.status != http.StatusOK {
-				t.Errorf("%s: replayed %+v, want %+v", what, again, first)
-			}
-		}
-		if again := w.try(id, "speedup", keyHeader, "k2"); again != sped || sped.status != http.StatusOK {
-			t.Errorf("speedup: replayed %+v, want %+v", again, sped)
-		}
-		if again := w.do("POST", "/v1/owners/ann/speedup", "", keyHeader, "k"); again != owner || owner.status != http.StatusOK {
-			t.Errorf("owner: replayed %+v, want %+v", again, owner)
-		}
-		var events []string
-		for _, line := range w.journal(id) {
-			events = append(events, line.Event)
-		}
-		if got := fmt.Sprint(events); got != "[fed sped_up autofeed_armed sped_up meal_cancelled]" {
-			t.Errorf("journal: %v", got)
-		}
+	onBoth(t, start, keyReplays)
+	t.Run("rows found", func(t *testing.T) {
+		t.Parallel()
+		keyReplays(t, onSchema(t, start, pipelinetest.MySQL(t).NewSchema(t)+"?clientFoundRows=true"))
 	})
+}
+
+func keyReplays(t *testing.T, w *world) {
+	made := w.do("POST", "/v1/pets", `{"owner":"ann","name":"tom"}`, keyHeader, "k")
+	id := want[pet.Pet](w, made, http.StatusCreated).ID
+	if again := w.do("POST", "/v1/pets", `{"owner":"ann","name":"tom"}`, keyHeader, "k"); again != made {
+		t.Errorf("replayed %+v, want %+v", again, made)
+	}
+	w.refused(w.do("POST", "/v1/pets", `{"owner":"ann","name":"tim"}`, keyHeader, "k"), http.StatusUnprocessableEntity, "key_reused", keyHeader)
+
+	// Scoped to method and path: the same key is another one on each of these.
+	refused := w.try(id, "speedup", keyHeader, "k")
+	w.refused(refused, http.StatusConflict, "not_eating", "")
+	fed := w.try(id, "feed", keyHeader, "k")
+	want[pet.Pet](w, fed, http.StatusOK)
+	if other := w.try(w.create("ann").ID, "feed", keyHeader, "k"); other == fed || other.status != http.StatusOK {
+		t.Errorf("another pet's: %+v", other)
+	}
+	if again := w.try(id, "speedup", keyHeader, "k"); again != refused {
+		t.Errorf("a 409 was answered anew: %+v", again)
+	}
+	sped := w.try(id, "speedup", keyHeader, "k2")
+	armed := w.try(id, "autofeed", keyHeader, "k")
+	owner := w.do("POST", "/v1/owners/ann/speedup", "", keyHeader, "k")
+	cancelled := w.try(id, "cancel", keyHeader, "k")
+	for what, first := range map[string]reply{"feed": fed, "autofeed": armed, "cancel": cancelled} {
+		if again := w.try(id, what, keyHeader, "k"); again != first || first.status != http.StatusOK {
+			t.Errorf("%s: replayed %+v, want %+v", what, again, first)
+		}
+	}
+	if again := w.try(id, "speedup", keyHeader, "k2"); again != sped || sped.status != http.StatusOK {
+		t.Errorf("speedup: replayed %+v, want %+v", again, sped)
+	}
+	if again := w.do("POST", "/v1/owners/ann/speedup", "", keyHeader, "k"); again != owner || owner.status != http.StatusOK {
+		t.Errorf("owner: replayed %+v, want %+v", again, owner)
+	}
+	var events []string
+	for _, line := range w.journal(id) {
+		events = append(events, line.Event)
+	}
+	if got := fmt.Sprint(events); got != "[fed sped_up autofeed_armed sped_up meal_cancelled]" {
+		t.Errorf("journal: %v", got)
+	}
 }
 
 // What is refused for its form, or for a pet that isn't there, may be sent again under the key.

@@ -69,8 +69,8 @@ func (d Dialect) micros() string {
 }
 
 // onTaken ends an INSERT that leaves a row alone whose key is taken. For MySQL it also tells through LAST_INSERT_ID
-// that there was one, because the number of affected rows means something else on a caller's connection opened with
-// clientFoundRows.
+// that there was one, because the number of affected rows means something else on a connection opened with
+// clientFoundRows, which is the caller's choice.
 func (d Dialect) onTaken(key string) string {
 	if d == SQLite {
 		return " ON CONFLICT DO NOTHING"

@@ -66,6 +66,9 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if refusal := Refusal(err); refusal != nil {
 		return nil, refusal
 	}
+	if refusal := misset(err); refusal != nil {
+		return nil, refusal
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
@@ -80,9 +81,14 @@ func (s *Store) insert(ctx context.Context, q sqlx.ExtContext, tasks []task.Task
 	if err != nil {
 		return false, err
 	}
-	n, err := r.RowsAffected()
-	if err != nil || n != int64(len(tasks)) || s.dialect == SQLite {
-		return n == int64(len(tasks)), err
+	return s.allNew(r, len(tasks))
+}
+
+// allNew reports whether an INSERT of n rows that ends with onTaken met none that stood before.
+func (s *Store) allNew(r sql.Result, n int) (bool, error) {
+	got, err := r.RowsAffected()
+	if err != nil || got != int64(n) || s.dialect == SQLite {
+		return got == int64(n), err
 	}
 	taken, err := r.LastInsertId()
 	return taken == 0, err

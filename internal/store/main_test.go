@@ -54,7 +54,10 @@ func migrated(t testing.TB, s *store.Store) *store.Store {
 	return s
 }
 
-// onBoth runs a case on MySQL, as services and as workers use it, and on SQLite.
+// callers are parameters that a service may have in its DSN for its own statements.
+const callers = "?clientFoundRows=true&multiStatements=true&parseTime=true&loc=Asia%2FShanghai&time_zone=%27%2B08%3A00%27"
+
+// onBoth runs a case on MySQL, as services and as workers use it, also with parameters of the service's, and on SQLite.
 func onBoth(t *testing.T, run func(t *testing.T, s *store.Store)) {
 	t.Helper()
 	for name, o := range map[string]store.Options{"mysql": {}, "mysql in a chain": {Chain: true}} {
@@ -64,6 +67,10 @@ func onBoth(t *testing.T, run func(t *testing.T, s *store.Store)) {
 			run(t, s)
 		})
 	}
+	t.Run("mysql as a service has it", func(t *testing.T) {
+		t.Parallel()
+		run(t, migrated(t, opened(t, pipelinetest.MySQL(t).NewSchema(t)+callers, store.Options{})))
+	})
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
 		run(t, openSQLite(t))

@@ -45,8 +45,7 @@ func (s *Store) Pause(ctx context.Context, q sqlx.ExtContext, queue string, now 
 	if err != nil {
 		return false, fmt.Errorf("pause queue %s: %w", queue, err)
 	}
-	n, err := r.RowsAffected()
-	return n == 1, err
+	return s.allNew(r, 1)
 }
 
 // Resume ends a pause; false if there was none.

@@ -33,7 +33,8 @@ type Store struct {
 }
 
 // Open prepares a store on MySQL or MariaDB. It does not dial: a server that is away shows at the first use. The DSN
-// needs only user, address and schema; what the pipeline relies on is set by openDB.
+// needs only user, address and schema; what the pipeline relies on is set by openDB, and all else in the DSN holds as it
+// does on a handle that the caller opens, since the caller's own statements run here too.
 func Open(dsn string, o Options) (*Store, error) {
 	db, err := openDB(dsn, o)
 	if err != nil {
@@ -43,7 +44,8 @@ func Open(dsn string, o Options) (*Store, error) {
 	s.slow = func() (*sqlx.DB, error) {
 		return openMySQL(dsn, Options{MaxOpen: 4, TLS: o.TLS}, func(cfg *mysql.Config) {
 			cfg.ReadTimeout = 0
-			cfg.ParseTime = true // goose reads times
+			cfg.ParseTime = true // goose reads times, and nobody else uses this handle
+			cfg.Loc, cfg.Params["time_zone"] = time.UTC, "'+00:00'"
 		})
 	}
 	return s, nil
@@ -159,7 +161,7 @@ func (o Options) readTimeout() time.Duration {
 	return max(o.Longest, 10*time.Second) + 10*time.Second
 }
 
-// openDB opens a handle as the pipeline needs it: sessions at READ COMMITTED and in UTC, guarded against lost transactions,
+// openDB opens a handle as the pipeline needs it: sessions at READ COMMITTED, guarded against lost transactions,
 // parameters interpolated by the driver, a server that became read-only left at once. It does not dial.
 func openDB(dsn string, o Options) (*sqlx.DB, error) {
 	return openMySQL(dsn, o, func(*mysql.Config) {})
@@ -193,12 +195,16 @@ func handle(inner driver.Connector, hello []string, o Options) *sqlx.DB {
 	return db
 }
 
+// sameZone leaves a session in the server's zone. It only calls a system clock of UTC by the name that costs the server
+// no system call: with SYSTEM it asks its C library about each TIMESTAMP, one session at a time.
+const sameZone = "IF(@@time_zone = 'SYSTEM' AND @@system_time_zone = 'UTC', '+00:00', @@time_zone)"
+
+// configure sets what the pipeline needs. It leaves alone how times, zones and counts of rows reach the caller (loc,
+// parseTime, time_zone, clientFoundRows): our own times are numbers of UTC_TIMESTAMP, and our own statements count rows in
+// ways that clientFoundRows doesn't change. Package dsn tells the caller of every parameter that is set here.
 func configure(cfg *mysql.Config, o Options) {
 	cfg.InterpolateParams = true
 	cfg.RejectReadOnly = true
-	cfg.ClientFoundRows = false
-	cfg.MultiStatements = false
-	cfg.Loc = time.UTC
 	cfg.Timeout = cmp.Or(cfg.Timeout, 3*time.Second)
 	cfg.WriteTimeout = cmp.Or(cfg.WriteTimeout, 5*time.Second)
 	cfg.ReadTimeout = cmp.Or(cfg.ReadTimeout, o.readTimeout())
@@ -214,7 +220,7 @@ func configure(cfg *mysql.Config, o Options) {
 		cfg.Params["wait_timeout"] = seconds(o.WaitTimeout)
 	}
 	if cfg.Params["time_zone"] == "" {
-		cfg.Params["time_zone"] = "'+00:00'" // what loc=UTC takes TIMESTAMP columns to be
+		cfg.Params["time_zone"] = sameZone
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/duetime/duetime/internal/dsn"
 	"github.com/duetime/duetime/internal/elect"
 	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/loop"
@@ -139,19 +140,27 @@ type Pipeline struct {
 // partitions of each queue's topic in memory: enough to keep a few workers busy.
 const partitions = 8
 
-// OpenMySQL opens a pipeline on a MySQL or MariaDB schema and brings duetime's tables in it up to date. The DSN needs
-// user, address and schema; the service's own tables may live beside. The server must answer: a service that starts
-// before its database tries again.
-func OpenMySQL(ctx context.Context, dsn string, cfg Config) (*Pipeline, error) {
+// OpenMySQL opens a pipeline on a MySQL or MariaDB schema and brings duetime's tables in it up to date. The address is a
+// DSN of go-sql-driver/mysql with user, address and schema; the service's own tables may live beside. Its parameters hold
+// for the service's statements too (loc, parseTime, time_zone, clientFoundRows and the like); one that duetime can't work
+// with is an error that names it, and one without effect is told in the log. The server must answer: a service that
+// starts before its database tries again.
+func OpenMySQL(ctx context.Context, address string, cfg Config) (*Pipeline, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	s, err := store.Open(dsn, store.Options{})
+	if err := dsn.Check(address); err != nil {
+		return nil, fmt.Errorf("open dsn: %w", err)
+	}
+	for _, name := range dsn.Unused(address) {
+		cfg.Logger.WarnContext(ctx, "dsn: this parameter has no effect, duetime sets it itself", slog.String("configured", name))
+	}
+	s, err := store.Open(address, store.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("open dsn: %w", err)
 	}
-	worked, err := store.Open(dsn, store.ForWorker(cfg.Workers*len(cfg.Queues), cfg.Concurrency, cfg.HandlerTimeout))
+	worked, err := store.Open(address, store.ForWorker(cfg.Workers*len(cfg.Queues), cfg.Concurrency, cfg.HandlerTimeout))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open dsn: %w", err), s.Close())
 	}

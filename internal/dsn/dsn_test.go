@@ -1,0 +1,76 @@
+package dsn_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/duetime/duetime/internal/dsn"
+)
+
+const address = "duetime:se/c?ret@tcp(db:3306)/game"
+
+func TestCallersParametersPass(t *testing.T) {
+	t.Parallel()
+	for _, parameters := range []string{
+		"", "?", "?parseTime=true&loc=Asia%2FShanghai&time_zone=%27%2B08%3A00%27", "?clientFoundRows=true&multiStatements=true",
+		"?charset=utf8mb4,utf8&collation=utf8mb4_0900_ai_ci", "?charset=UTF8MB4", "?sql_mode=%27ANSI%27&readTimeout=5s&compress=true",
+		"?transaction_isolation=%27READ-COMMITTED%27&autocommit=1&unique_checks=ON&timestamp=DEFAULT", "?x=y=z",
+		"?sql_select_limit=DEFAULT&completion_type=NO_CHAIN&tx_read_only=0&character_set_results=utf8mb4", "?loc",
+	} {
+		if err := dsn.Check(address + parameters); err != nil {
+			t.Errorf("%s: got %v, want none", parameters, err)
+		}
+		if unused := dsn.Unused(address + parameters); len(unused) > 0 {
+			t.Errorf("%s: got %v without effect, want none", parameters, unused)
+		}
+	}
+	if err := dsn.Check("no dsn at all"); err != nil {
+		t.Errorf("no DSN: got %v, want none: the driver says what is wrong", err)
+	}
+}
+
+func TestOthersAreRefusedByName(t *testing.T) {
+	t.Parallel()
+	for parameter, name := range map[string]string{
+		"charset=latin1":                                 "charset",
+		"charset=utf8,utf8mb4":                           "charset",
+		"collation=latin1_swedish_ci":                    "collation",
+		"collation_connection=utf8mb3_bin":               "collation_connection",
+		"character_set_client=gbk":                       "character_set_client",
+		"character_set_results=latin1":                   "character_set_results",
+		"transaction_isolation=%27REPEATABLE-READ%27":    "transaction_isolation",
+		"tx_isolation=%22SERIALIZABLE%22":                "tx_isolation",
+		"TRANSACTION_ISOLATION='read-uncommitted'":       "TRANSACTION_ISOLATION",
+		"transaction_read_only=1":                        "transaction_read_only",
+		"autocommit=0":                                   "autocommit",
+		"completion_type=CHAIN":                          "completion_type",
+		"unique_checks=off":                              "unique_checks",
+		"sql_select_limit=10":                            "sql_select_limit",
+		"timestamp=1577836800":                           "timestamp",
+		"parseTime=true&autocommit=OFF&loc=Asia%2FTokyo": "autocommit",
+	} {
+		err := dsn.Check(address + "?" + parameter)
+		if err == nil || !strings.HasPrefix(err.Error(), "parameter "+name+": ") || strings.Contains(err.Error(), "ret@") {
+			t.Errorf("%s: got %v, want a refusal of %s", parameter, err, name)
+		}
+	}
+	err := dsn.Check(address + "?charset=latin1&autocommit=0")
+	if err == nil || !strings.Contains(err.Error(), "charset") || !strings.Contains(err.Error(), "autocommit") {
+		t.Errorf("got %v, want both refused", err)
+	}
+}
+
+func TestWithoutEffect(t *testing.T) {
+	t.Parallel()
+	got := dsn.Unused(address + "?wait_timeout=60&interpolateParams=false&rejectReadOnly=0&innodb_lock_wait_timeout=50&loc=UTC")
+	slices.Sort(got)
+	if diff := cmp.Diff([]string{"innodb_lock_wait_timeout", "interpolateParams", "rejectReadOnly", "wait_timeout"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := dsn.Unused(address + "?interpolateParams=true&rejectReadOnly=1"); len(got) > 0 {
+		t.Errorf("got %v without effect, want none", got)
+	}
+}
