@@ -1,10 +1,12 @@
 package main_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +22,7 @@ import (
 type lived struct {
 	shown
 
+	Queue     string `json:"queue"`
 	LastError string `json:"last_error"`
 	History   []struct {
 		AtMs                 int64 `json:"at_ms"`
@@ -216,6 +219,51 @@ func TestDestructiveVerbsNeedAYes(t *testing.T) {
 	if n != 0 {
 		t.Errorf("%d rows were written", n)
 	}
+}
+
+// withQueues has the tool's configuration list these queues.
+func (d deployment) withQueues(t *testing.T, list string) []string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "duetime.yaml")
+	pipelinetest.Must(t, os.WriteFile(file, []byte("queues: ["+list+"]\n"), 0o600))
+	return []string{"--config", file}
+}
+
+func TestRequeue(t *testing.T) {
+	t.Parallel()
+	d := migrated(t)
+	queues := d.withQueues(t, "default, mails")
+	var all []task.Task
+	for i := range 450 { // more than two transactions take
+		all = append(all, d.schedule(t, fmt.Sprint("owner ", i%3), time.Duration(i+1)*time.Hour))
+	}
+	ended := all[7]
+	_, err := d.client.Cancel(t.Context(), ended.ID)
+	pipelinetest.Must(t, err)
+	requeue := func(args ...string) []string { return slices.Concat([]string{"task", "requeue"}, queues, args) }
+	if got := d.wantCode(t, 1, requeue("--kind", "test.remind", "--to", "mails")...); !strings.Contains(got.err, "--yes") {
+		t.Errorf("unasked: %s", got.err)
+	}
+	if got := d.wantCode(t, 1, requeue("--kind", "test.remind", "--to", "mials", "--yes")...); !strings.Contains(got.err, "mials") {
+		t.Errorf("an unknown queue: %s", got.err)
+	}
+	for _, c := range []struct{ kind, says string }{
+		{"test.other", "moved 0 tasks to mails\n"}, {"test.remind", "moved 449 tasks to mails\n"}, {"test.remind", "moved 0 tasks to mails\n"},
+	} {
+		if got := d.wantCode(t, 0, requeue("--kind", c.kind, "--to", "mails", "--yes")...); got.out != c.says || got.err != "" {
+			t.Errorf("%s: said %q and %q, want %q", c.kind, got.out, got.err, c.says)
+		}
+	}
+	d.wantVerify(t, "each stands once, in its new queue", 0, map[string]int{"pending": 449, "cancelled": 1})
+	got := decode[lived](t, d.wantCode(t, 0, "task", "get", all[0].ID.String(), "--json"))
+	if got.Queue != "mails" || got.Version != 2 || got.DueAtMs != all[0].DueAt.UnixMilli() {
+		t.Errorf("moved: %+v", got)
+	}
+	if diff := cmp.Diff([]string{"service scheduled", "operator requeued from default to mails"}, d.life(t, all[0].ID)); diff != "" {
+		t.Errorf("its life (-want +got):\n%s", diff)
+	}
+	d.wantCode(t, 0, "task", "reschedule", all[0].ID.String(), "--by", "1h") // the version is the row's
+	d.wantVerify(t, "the index follows", 0, map[string]int{"pending": 449, "cancelled": 1})
 }
 
 func TestPauseAndResume(t *testing.T) {

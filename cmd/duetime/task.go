@@ -17,7 +17,7 @@ import (
 
 func (t *tool) task() *cobra.Command {
 	cmd := &cobra.Command{Use: "task", Short: "Look at tasks and change them", Args: cobra.NoArgs, RunE: needsCommand}
-	cmd.AddCommand(t.taskGet(), t.taskList(), t.taskCancel(), t.taskReschedule(), t.taskRetry())
+	cmd.AddCommand(t.taskGet(), t.taskList(), t.taskCancel(), t.taskReschedule(), t.taskRetry(), t.taskRequeue())
 	return cmd
 }
 

@@ -35,11 +35,11 @@ GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_game@'%';
 GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_history TO duetime_game@'%';
 
 -- operator: the tool duetime, but for migrate. It looks at everything, asks the processes for things, and changes tasks,
--- but not what they are and whose.
+-- but not what they are and whose: of what a task is, the queue alone.
 GRANT SELECT ON `${SCHEMA}`.duetime_layout TO duetime_operator@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_operator@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_epochs TO duetime_operator@'%';
-GRANT SELECT, UPDATE (state, due_at, run_at, version, attempt, dedup_key, last_error, updated_at, finished_at)
+GRANT SELECT, UPDATE (queue, state, due_at, run_at, version, attempt, dedup_key, last_error, updated_at, finished_at)
   ON `${SCHEMA}`.duetime_tasks TO duetime_operator@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_requests TO duetime_operator@'%';
 GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_history TO duetime_operator@'%';

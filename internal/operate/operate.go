@@ -1,7 +1,7 @@
-// Package operate is what an operator changes beyond what any service may: dead tasks are retried or dismissed, queues
-// paused and resumed, leaders asked to resign. It promises that each change commits together with the line of history that
-// says who made it, or not at all. It never touches a task that is pending, and writes nothing to the index: that is for
-// the caller to do, or for the daemon.
+// Package operate is what an operator changes beyond what any service may: dead tasks are retried or dismissed, tasks moved to
+// another queue, queues paused and resumed, leaders asked to resign. It promises that each change commits together with the line of history that
+// says who made it, or not at all. Of a pending task it changes nothing but the queue, and it writes nothing to the index: that
+// is for the caller to do, or for the daemon.
 package operate
 
 import (
@@ -22,6 +22,10 @@ type Store interface {
 	Lock(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, error)
 	// SaveDead writes transitions out of rows that were dead; task.ErrKeyTaken if another task has the key of one.
 	SaveDead(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error
+	// LockFree leaves rows alone that others hold; the time is that of the statement.
+	LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, time.Time, error)
+	// SaveQueue writes transitions of pending rows to another queue.
+	SaveQueue(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error
 	Record(ctx context.Context, q sqlx.ExtContext, events []task.Event) error
 	Pause(ctx context.Context, q sqlx.ExtContext, queue string, now time.Time) (bool, error)
 	Resume(ctx context.Context, q sqlx.ExtContext, queue string) (bool, error)

@@ -180,6 +180,72 @@ func TestRetryOfOneTaskSaysWhyNot(t *testing.T) {
 	})
 }
 
+func TestRequeue(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		o := operate.New(w.store, "ann@host")
+		waits, there, done, dead := w.pending(task.Key("a")), w.pending(), w.pending(), w.dead()
+		_, err := o.Requeue(t.Context(), []task.ID{there.ID}, kind.Name(), "mails")
+		pipelinetest.Must(t, err)
+		there = w.row(there.ID)
+		w.inTx(func(ctx context.Context, tx *sqlx.Tx) error {
+			return w.store.Finish(ctx, tx, []task.Task{done}, done.UpdatedAt)
+		})
+		done = w.row(done.ID)
+		ids := []task.ID{waits.ID, there.ID, done.ID, dead.ID, task.NewID()}
+		for _, want := range []int{0, 1, 0} { // of another kind, of this one, again
+			name := kind.Name()
+			if want == 0 && w.row(waits.ID).Queue != "mails" {
+				name = "other"
+			}
+			got, err := o.Requeue(t.Context(), ids, name, "mails")
+			pipelinetest.Must(t, err)
+			if len(got.Changed) != want || len(got.Before) != want || got.Held != 1 {
+				t.Fatalf("requeued: %+v, want %d", got, want)
+			}
+			if want == 1 {
+				diff(t, "before", waits, got.Before[0])
+				diff(t, "changed", w.row(waits.ID), got.Changed[0])
+			}
+		}
+		moved := waits
+		moved.Queue, moved.Version, moved.UpdatedAt = "mails", waits.Version+1, w.row(waits.ID).UpdatedAt
+		diff(t, "row", moved, w.row(waits.ID))
+		for _, row := range []task.Task{there, done, dead} {
+			diff(t, "untouched", row, w.row(row.ID))
+		}
+		diff(t, "history", []string{"ann@host requeued: from default to mails"}, w.life(waits.ID))
+	})
+}
+
+// A worker that is at it has the row: what it makes of it stands, and nobody waits.
+func TestRequeueLeavesRunningTasksAlone(t *testing.T) {
+	t.Parallel()
+	s, err := store.Open(pipelinetest.MySQL(t).NewSchema(t), store.Options{})
+	pipelinetest.Must(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	pipelinetest.Must(t, s.Migrate(t.Context(), migrations.Files, "test", 4))
+	w := &world{t, s}
+	held, free := w.pending(), w.pending()
+	o := operate.New(s, "ann@host")
+	w.inTx(func(ctx context.Context, tx *sqlx.Tx) error {
+		if _, _, err := s.LockFree(ctx, tx, []task.ID{held.ID}); err != nil {
+			return err
+		}
+		got, err := o.Requeue(ctx, []task.ID{held.ID, free.ID}, kind.Name(), "mails")
+		if len(got.Changed) != 1 || got.Held != 1 {
+			t.Errorf("requeued beside a worker: %+v, want one, and one held", got)
+		}
+		if err != nil {
+			return err
+		}
+		return s.Finish(ctx, tx, []task.Task{held}, held.UpdatedAt)
+	})
+	if row := w.row(held.ID); row.State != task.Done || row.Queue != "default" {
+		t.Errorf("the one that ran: %+v", row)
+	}
+}
+
 func TestPausesAndResignationsAreWrittenDown(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {

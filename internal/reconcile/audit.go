@@ -179,7 +179,8 @@ func (a *auditIndex) check(ctx context.Context, entries []task.Entry, now clock)
 	}
 	var unlike []task.Task
 	for i, t := range tasks {
-		if row, found := rows[t.ID]; !found || row.Shard != t.Shard || task.ScoreOf(row) != scores[i] {
+		row, found := rows[t.ID]
+		if !found || row.Shard != t.Shard || !task.SameQueue(row, t) || task.ScoreOf(row) != scores[i] {
 			unlike = append(unlike, t)
 		}
 	}

@@ -50,6 +50,25 @@ func TestEntriesOfAnotherShardAreRemoved(t *testing.T) {
 	})
 }
 
+// Who moves a task to another queue may die before it drops the entry of the old one, whose member names that queue.
+func TestEntriesOfAnotherQueueAreRemoved(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		row := w.insert(t, pending("ann", time.Hour))[0]
+		before, alike := row, row
+		before.Queue, alike.Queue = "before", "alike"
+		before.Version--
+		w.put(t, row)
+		w.put(t, before)
+		w.put(t, alike)
+		w.run(t, w.auditIndex().pass)
+		w.run(t, w.auditRows().pass)
+		w.wantStanding(t, "an older version's entry", before, nowhere)
+		w.wantStanding(t, "an entry like the row's", alike, nowhere)
+		w.wantStanding(t, "the row's entry", row, both(row))
+	})
+}
+
 func TestAuditHealsLostEntriesWithinItsRate(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {

@@ -127,8 +127,8 @@ func (r *Reconciler) compare(ctx context.Context, tasks []task.Task, now clock, 
 	}
 	var repairs []task.Repair
 	for i, t := range tasks {
-		right := nowhere // purged, never committed, or in a shard that is not the row's: its names suffice to remove it
-		if row, found := rows[t.ID]; found && row.Shard == t.Shard {
+		right := nowhere // purged, never committed, or in a shard or queue that is not the row's: its names suffice to remove it
+		if row, found := rows[t.ID]; found && row.Shard == t.Shard && task.SameQueue(row, t) {
 			right = r.right(row, seen[i], now, want)
 		}
 		if right != seen[i] {

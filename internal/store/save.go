@@ -65,6 +65,21 @@ func (s *Store) save(ctx context.Context, q sqlx.ExtContext, from task.State, ta
 	return nil
 }
 
+// SaveQueue writes tasks as task.Task.Requeue made them, all at one moment and to one queue, each id once. Its errors are those
+// of Save.
+func (s *Store) SaveQueue(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error {
+	if len(tasks) == 0 {
+		return nil
+	}
+	const set = "queue = ?, version = version + 1, updated_at = ?"
+	where, ids := versions(tasks, 1)
+	args := append([]any{tasks[0].Queue, tasks[0].UpdatedAt.UnixMilli()}, ids...)
+	if err := s.update(ctx, q, task.Pending, set, args, where, len(tasks)); err != nil {
+		return fmt.Errorf("requeue %d tasks, the first %s: %w", len(tasks), tasks[0].ID, err)
+	}
+	return nil
+}
+
 // Finish marks tasks done at this moment. The tasks are as they were read, before the transition, each id once. It
 // answers ErrConflict if a row is not at that version, or has ended; the caller must roll back then.
 func (s *Store) Finish(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, now time.Time) error {

@@ -180,7 +180,8 @@ func (c checker) contradicted(ctx context.Context, entries []extraEntry) ([]extr
 	}
 	var out []extraEntry
 	for _, e := range entries {
-		if row, found := rows[e.ID]; e.Err != nil || !found || task.ScoreOf(row) != e.Score {
+		row, found := rows[e.ID]
+		if e.Err != nil || !found || task.ScoreOf(row) != e.Score || !task.SameQueue(row, e.task()) {
 			out = append(out, e)
 		}
 	}

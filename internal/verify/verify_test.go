@@ -78,6 +78,10 @@ func TestCheck(t *testing.T) {
 		"ended at the second look": {func(w *world) {
 			w.looked = w.onLook(2, func() { w.row.State = task.Done })
 		}, verify.Drift{}},
+		"left in another queue": {func(w *world) {
+			w.indexed = true
+			w.entries = []task.Entry{{ID: w.row.ID, Score: task.ScoreOf(w.row), Queue: "before"}}
+		}, verify.Drift{Extra: 1}},
 		"ghost": {func(w *world) {
 			w.entries = []task.Entry{{ID: w.row.ID, Score: task.ScoreOf(w.row)}}
 			w.row.State = task.Cancelled

@@ -1,6 +1,10 @@
 package task
 
-import "time"
+import (
+	"cmp"
+	"strings"
+	"time"
+)
 
 // VersionWindow is how many versions a score tells apart. A version is newer than another when it is 1 to
 // VersionWindow/2-1 ahead of it, counted round the window.
@@ -40,6 +44,17 @@ type Entry struct {
 	Owner   string
 	Subject string
 	Err     error // set when the member can't be decoded; the names above are empty then
+}
+
+// SameQueue reports whether the members of two tasks that have the same id name the same queue: a member that does not name
+// its row's queue is left over from before the task was requeued. Members have the default queue's name in the place of an
+// empty one, and a question mark in that of their separator, which rows of other programs may hold.
+func SameQueue(a, b Task) bool {
+	return a.Queue == b.Queue || memberQueue(a) == memberQueue(b)
+}
+
+func memberQueue(t Task) string {
+	return strings.ReplaceAll(cmp.Or(t.Queue, "default"), "\x1f", "?")
 }
 
 // Standing is what the two sorted sets of a shard hold for one member.

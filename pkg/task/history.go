@@ -22,6 +22,7 @@ const (
 	EventDead      = "dead"
 	EventRetried   = "retried"
 	EventDiscarded = "discarded"
+	EventRequeued  = "requeued"
 	EventPaused    = "paused"
 	EventResumed   = "resumed"
 	EventResign    = "resign"

@@ -43,6 +43,20 @@ func (t Task) Dismiss(now time.Time) (Task, error) {
 	return t.next(now), nil
 }
 
+// Requeue is an operator's transition of a pending task to another queue, where the workers are that know its kind now. It
+// stays due when it was, with the attempts that it has had. A task that is there already is returned as it is; one that has
+// ended answers as for Cancel.
+func (t Task) Requeue(queue string, now time.Time) (Task, error) {
+	if err := t.State.finished(); err != nil {
+		return t, err
+	}
+	if t.Queue == queue {
+		return t, nil
+	}
+	t.Queue = queue
+	return t.next(now), nil
+}
+
 func (t Task) mustBeDead() error {
 	switch t.State {
 	case Dead:
