@@ -32,15 +32,15 @@ func shift(d time.Duration) transition {
 
 func cancel(t task.Task, now time.Time) (task.Task, error) { return t.Cancel(now) }
 
-// Reschedule moves the task to another due time and returns it as moved. A task that has ended answers
+// Reschedule moves the task to another due time, which is then also that of its next try, and returns it as moved. A task that has ended answers
 // task.ErrAlreadyDone, ErrAlreadyCancelled or ErrAlreadyDead, an unknown id task.ErrNotFound, and one that is being run
 // by an outside handler task.ErrRunning, after which the transaction can't commit.
 func (t *Tx) Reschedule(ctx context.Context, id task.ID, when task.When) (task.Task, error) {
 	return t.one(ctx, "reschedule", id, move(when))
 }
 
-// Shift moves the task by d and returns it as moved: for d < 0 to min(due, max(due+d, now)). Its errors are those of
-// Reschedule.
+// Shift moves the task by d and returns it as moved: for d < 0 to min(due, max(due+d, now)). The next try of a task that waits
+// for a retry, or rests, moves by d too: for d ≥ 0 it never comes nearer. Its errors are those of Reschedule.
 func (t *Tx) Shift(ctx context.Context, id task.ID, d time.Duration) (task.Task, error) {
 	return t.one(ctx, "shift", id, shift(d))
 }
@@ -188,6 +188,7 @@ func (t *Tx) apply(ctx context.Context, verb string, locked []task.Task, next tr
 		if changed[i], err = next(row, now); err != nil {
 			return nil, fmt.Errorf("%s %s: %w", verb, row.ID, err)
 		}
+		changed[i] = t.renew(changed[i])
 	}
 	if err := t.save(ctx, verb, locked, changed); err != nil {
 		return nil, err

@@ -81,7 +81,7 @@ func (t *Tx) moveTaken(ctx context.Context, specs []task.Spec, wanted, standing 
 		if err != nil {
 			return nil, t.spoil(fmt.Errorf("schedule by moving %s: %w", row.ID, err))
 		}
-		before[row.ID], moved[row.ID] = row, next
+		before[row.ID], moved[row.ID] = row, t.renew(next)
 	}
 	if len(moved) == 0 {
 		return standing, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -49,6 +50,8 @@ type Tx struct {
 	actor string
 	err   error
 
+	renewed []task.ID // whose moves begin their attempts anew
+
 	tracer trace.Tracer // nil: no spans; what is scheduled carries its caller's trace context all the same
 }
 
@@ -69,6 +72,18 @@ func (t *Tx) Now(ctx context.Context) (time.Time, error) {
 	}
 	t.now = now
 	return now, nil
+}
+
+// Renew names the tasks whose moves, from now on, begin their attempts anew: the worker names those whose handler is at work,
+// because a task that moves itself has succeeded. It replaces what it named before.
+func (t *Tx) Renew(ids []task.ID) { t.renewed = ids }
+
+// renew is what becomes of a task that was moved.
+func (t *Tx) renew(moved task.Task) task.Task {
+	if moved.State == task.Pending && slices.Contains(t.renewed, moved.ID) {
+		moved.Attempt = 0
+	}
+	return moved
 }
 
 // Err returns the first failure of this try after which it must not commit, though the caller may have passed over the

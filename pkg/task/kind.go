@@ -38,8 +38,9 @@ func Retry(b Backoff) KindOption { return func(k *KindInfo) { k.Backoff = b } }
 
 // CatchUpWindow says what becomes of tasks that an outage made late: a task whose first try would begin later than its due
 // time plus d is not run, but ends as cancelled, with a last error that begins with "skipped". Without it, or with 0, all
-// are run, however late. A task that was handed to a handler once, or snoozed, is never skipped; nor is one moved by a
-// reschedule, which sets another due time.
+// are run, however late. A task whose handler was called once, or snoozed it, is never skipped; nor is one moved by a
+// reschedule, which sets another due time. A worker that does not know the kind, or that stopped before the handler had
+// answered, has not tried the task.
 func CatchUpWindow(d time.Duration) KindOption { return func(k *KindInfo) { k.CatchUpWindow = d } }
 
 // NewKind declares a kind. It panics on a name, queue, or number outside the limits: kinds are declared at start, by

@@ -72,10 +72,11 @@ func (t Task) mustBeDead() error {
 func (t Task) restingKey() string { return deadKey + base64.RawURLEncoding.EncodeToString(t.ID[:]) }
 
 // Late returns by how much a first try that began now would miss the window that its kind has for catching up; false for a
-// task that would not. Whether it is the first try is told by the row: each failure and each rest sets another time.
+// task that would not. Whether it is the first try is told by the row: each failure charges an attempt, and each rest that a
+// handler asked for sets another time. What a worker without a handler did to the task does not count.
 func (t Task) Late(window time.Duration, now time.Time) (time.Duration, bool) {
 	late := now.Sub(t.DueAt)
-	return late, window > 0 && late > window && t.Attempt == 0 && t.RunAt.Equal(t.DueAt)
+	return late, window > 0 && late > window && t.Attempt == 0 && (t.RunAt.Equal(t.DueAt) || t.unrun())
 }
 
 // Skip is the transition of a task that is too late to be run at all.

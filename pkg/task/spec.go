@@ -62,10 +62,13 @@ type Option func(*Spec)
 func Subject(s string) Option { return func(spec *Spec) { spec.subject = s } }
 
 // Key makes the task unique by (owner, kind, key) while it is pending: scheduling again returns the pending task as it
-// stands. The key is free again once the task ends.
+// stands. The key is free again once the task ends, which is after its handler has returned: a handler that gives a follow-up
+// the key of its own task is answered worker.ErrOwnKey.
 func Key(k string) Option { return keyed(k, KeepPending) }
 
-// KeyMove is Key, but scheduling again moves the pending task to the new time.
+// KeyMove is Key, but scheduling again moves the pending task to the new time. Only its times change: it keeps the id, payload,
+// subject, queue, attempts and maximum of attempts that it was first scheduled with, whatever the later spec says. To replace
+// those, cancel the task and schedule another in one transaction.
 func KeyMove(k string) Option { return keyed(k, MovePending) }
 
 // Once makes the task unique by (owner, kind, key) for the row's whole life, until its retention ends: scheduling again

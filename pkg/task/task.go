@@ -53,28 +53,49 @@ func (t Task) Move(due, now time.Time) (Task, error) {
 	if err != nil {
 		return t, err
 	}
+	if t.Waits() {
+		t.LastError = "" // of a time that is over
+	}
 	t.DueAt, t.RunAt = due, due
 	return t.next(now), nil
 }
 
-// Shift is the transition by d. For d ≤ 0 the new due time is min(due, max(due+d, now)): a speed-up never makes a task
-// later, and never puts it before now. For d > 0 it is a Move to due+d.
+// Shift is the transition by d of the due time, and of the next try with it. For d < 0 each becomes min(t, max(t+d, now)): a
+// speed-up never makes a task later, and never puts it before now. For d > 0 the due time is that of a Move to due+d. A task
+// that waits for a retry, or rests, goes on waiting: its next try moves by d too, so that putting it off, also by 0, never
+// brings it nearer.
 func (t Task) Shift(d time.Duration, now time.Time) (Task, error) {
-	if d > 0 {
-		return t.Move(t.DueAt.Add(d), now)
-	}
 	if err := t.State.finished(); err != nil {
 		return t, err
 	}
-	due := ceilMs(t.DueAt.Add(d))
-	if due.Before(now) {
-		due = now
+	due, run := sooner(t.DueAt, d, now), sooner(t.RunAt, d, now)
+	if d > 0 {
+		var err error
+		if due, err = clampDue(t.DueAt.Add(d), now); err != nil {
+			return t, err
+		}
+		run = latest(due, t.RunAt, nextTry(t.RunAt, d))
 	}
-	if due.After(t.DueAt) {
-		due = t.DueAt
-	}
-	t.DueAt, t.RunAt = due, due
+	t.DueAt, t.RunAt = due, run
 	return t.next(now), nil
+}
+
+// sooner is a moment that was moved by d ≤ 0, but not to before now.
+func sooner(at time.Time, d time.Duration, now time.Time) time.Time {
+	moved := latest(ceilMs(at.Add(d)), now)
+	if moved.After(at) {
+		return at
+	}
+	return moved
+}
+
+func latest(first time.Time, others ...time.Time) time.Time {
+	for _, t := range others {
+		if t.After(first) {
+			first = t
+		}
+	}
+	return first
 }
 
 // Cancel is the transition that takes the task back.
@@ -117,12 +138,25 @@ func (t Task) Charge(now time.Time) Task {
 	return t.next(now)
 }
 
-// Rearm sets the next try without charging an attempt: a snooze, or a kind that no handler here knows.
+// Rearm sets the next try without charging an attempt, because the task's handler asked for it.
 func (t Task) Rearm(delay time.Duration, now time.Time) Task {
 	if t.State != Pending {
 		return t
 	}
+	if t.unrun() {
+		t.LastError = "" // it has been with a handler now
+	}
 	t.RunAt = nextTry(now, delay)
+	return t.next(now)
+}
+
+// Refund takes back an attempt that was charged before its handler ran, which then was not run to an end. The next try stays
+// where it was: nothing has been tried.
+func (t Task) Refund(now time.Time) Task {
+	if t.State != Pending || t.Attempt == 0 {
+		return t
+	}
+	t.Attempt--
 	return t.next(now)
 }
 

@@ -19,7 +19,8 @@ func (t *try) call(call []*member) error {
 	ctx, cancel := context.WithTimeout(t.ctx, t.HandlerTimeout)
 	defer cancel()
 	ctx, end := t.traced(ctx, call)
-	tx, mark := &Tx{ctx: ctx, try: t}, t.changes.Mark()
+	tx, mark := &Tx{ctx: ctx, try: t, call: call}, t.changes.Mark()
+	t.changes.Renew(idsOf(call)) // a handler that moves its own task has succeeded
 	t.batch.called = true
 	for _, m := range call {
 		m.hint.called, m.hint.outside = m.row.Version, m.handler.form == formOutside
@@ -51,6 +52,14 @@ func (t *try) call(call []*member) error {
 		t.note(changed)
 	}
 	return nil
+}
+
+func idsOf(ms []*member) []task.ID {
+	ids := make([]task.ID, len(ms))
+	for i, m := range ms {
+		ids[i] = m.row.ID
+	}
+	return ids
 }
 
 // note remembers a task that a handler changed. A member that was changed leaves the run, if its turn has not come, and

@@ -1,9 +1,6 @@
 package worker
 
 import (
-	"math/rand/v2"
-	"time"
-
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -48,7 +45,7 @@ func (t *try) later(m *member) {
 func (t *try) due(m *member) {
 	m.handler = t.mux.handlers[m.row.Kind]
 	if m.handler == nil {
-		t.transition(m, m.row.Rearm(2*time.Second+rand.N(3*time.Second), t.at()), resultUnknownKind) //nolint:gosec // As above.
+		t.transition(m, m.row.Await(t.at()), resultUnknownKind)
 		return
 	}
 	if m.hint.failure != nil && m.hint.failed == m.row.Version {
@@ -73,8 +70,9 @@ func (t *try) due(m *member) {
 		return
 	}
 	payload, err := m.handler.decode(m.row)
-	if err != nil { // can't get better with time
-		m.hint.failure = Discard(err)
+	if err != nil { // a worker of another version may understand it
+		m.hint.failure = err
+		t.logFailure(m, err)
 		row, result := m.hint.afterFailure(m.row, m.handler.info.Backoff, t.at())
 		t.transition(m, row, result)
 		return

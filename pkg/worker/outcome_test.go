@@ -277,17 +277,6 @@ func TestSnoozeChargesNothingAndDiscardEnds(t *testing.T) {
 	})
 }
 
-func TestUndecodablePayloadIsDeadAtOnce(t *testing.T) {
-	t.Parallel()
-	w := onSQLite(t)
-	mux := worker.NewMux()
-	worker.Handle(mux, meal, effect)
-	numbers := task.NewKind[int]("meal")
-	made := w.schedule(numbers.New("a", 7, task.In(0)))[0]
-	want(t, "result", w.pass(w.worker(mux, worker.Config{}), made)[made.ID].Result, "dead")
-	want(t, "state", w.row(made.ID).State, task.Dead)
-}
-
 // Whoever shared a transaction with a slow handler would keep its locks for as long.
 func TestSlowKindRunsApart(t *testing.T) {
 	t.Parallel()

@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"log/slog"
-	"time"
 
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -43,8 +42,7 @@ func (w *Worker) refundRows(ctx context.Context, ids []task.ID, charged map[task
 	var back []task.Task
 	for _, row := range rows {
 		if row.State == task.Pending && row.Version == charged[row.ID] {
-			row.Attempt--
-			back = append(back, row.Rearm(max(row.RunAt.Sub(now), time.Duration(0)), now))
+			back = append(back, row.Refund(now))
 		}
 	}
 	if len(back) == 0 {

@@ -21,10 +21,12 @@ var errTxOver = errors.New("the handler that this transaction was for has return
 // it is given.
 //
 // Tasks of the batch that have run answer task.ErrAlreadyDone; tasks of the batch whose turn has not come can be moved
-// and cancelled like any other and will not run then. A handler may move its own task: it stays pending then.
+// and cancelled like any other and will not run then. A handler may move its own task: it stays pending then, and since it
+// has succeeded its attempts begin anew.
 type Tx struct {
-	ctx context.Context //nolint:containedctx // Bounds what a handler does with a context of its own.
-	try *try
+	ctx  context.Context //nolint:containedctx // Bounds what a handler does with a context of its own.
+	try  *try
+	call []*member // whose handler this is
 
 	mu   sync.Mutex
 	over bool
@@ -82,7 +84,9 @@ func (t *Tx) Now(ctx context.Context) (time.Time, error) {
 	return now, err
 }
 
-// Schedule makes a task, as schedule.Tx does.
+// Schedule makes a task, as schedule.Tx does. A follow-up under the key of the task that is being run, whose key is free only
+// when it has ended, answers ErrOwnKey and changes nothing: move the task instead, or give each follow-up a key of its own.
+// KeyMove with that key moves the task.
 func (t *Tx) Schedule(ctx context.Context, spec task.Spec) (task.Task, error) {
 	made, err := t.ScheduleMany(ctx, []task.Spec{spec})
 	if err != nil {
@@ -91,16 +95,21 @@ func (t *Tx) Schedule(ctx context.Context, spec task.Spec) (task.Task, error) {
 	return made[0], nil
 }
 
-// ScheduleMany makes up to task.MaxPerCall tasks, as schedule.Tx does.
+// ScheduleMany makes up to task.MaxPerCall tasks, as schedule.Tx does. Its error is ErrOwnKey where that would make none.
 func (t *Tx) ScheduleMany(ctx context.Context, specs []task.Spec) ([]task.Task, error) {
-	if !slices.ContainsFunc(specs, func(s task.Spec) bool { return s.Mode() != task.Unkeyed }) {
+	if !slices.ContainsFunc(specs, t.mayMeet) {
 		ctx = t.within(ctx)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		return t.try.changes.ScheduleMany(ctx, specs) // can't meet a task that has run
 	}
-	return with(ctx, t, func(ctx context.Context) ([]task.Task, error) { return t.try.changes.ScheduleMany(ctx, specs) })
+	return with(ctx, t, func(ctx context.Context) ([]task.Task, error) {
+		if err := t.refuseOwnKeys(ctx, specs); err != nil {
+			return nil, err
+		}
+		return t.try.changes.ScheduleMany(ctx, specs)
+	})
 }
 
 // Reschedule moves the task to another due time, as schedule.Tx does.

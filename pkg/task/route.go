@@ -1,0 +1,70 @@
+package task
+
+import (
+	"fmt"
+	"hash/crc32"
+	"strconv"
+	"time"
+)
+
+// Which partition a hint goes to. The hints of an owner share one, so that one worker at a time has the owner's tasks. But a
+// task that waits for a worker which knows its kind must not come back to the one that does not: its hint goes on to another
+// partition with each version. All that the publisher knows of a task is its entry, so that the time says so.
+
+// movingOn is the part of a second by which the next try of a task tells that its hint goes on, in milliseconds. Another task
+// may have it by chance: its hint then goes to another partition than its owner's, which costs nothing but company.
+const movingOn = 787
+
+// routeSeparator parts the owner from the version in a key; no owner of ours has it.
+const routeSeparator = "\x1f"
+
+// onTheMove is the first moment from t on that has movingOn.
+func onTheMove(t time.Time) time.Time {
+	ms := t.UnixMilli()
+	ms += (movingOn - ms%1000 + 1000) % 1000
+	if ms > maxUnixMs {
+		return t
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
+// RouteKey is the key by which a hint of the owner's task with this score finds its partition: the owner, or the owner and a
+// number that says how many partitions on. SplitRoute reads it.
+func RouteKey(owner string, s Score) string {
+	key := HintOwner(owner)
+	if v := s.Version(); v > 1 && s.RunAt().UnixMilli()%1000 == movingOn {
+		key += routeSeparator + strconv.FormatInt(v, 10)
+	}
+	return key
+}
+
+// SplitRoute parts a key into the owner and how many partitions on from the owner's the hint goes.
+func SplitRoute(key []byte) (owner []byte, on int) {
+	for i := len(key) - 1; i > 0 && len(key)-i <= 5; i-- {
+		if key[i] == routeSeparator[0] {
+			on, err := strconv.Atoi(string(key[i+1:]))
+			if err != nil || on < 0 {
+				return key, 0
+			}
+			return key[:i], on
+		}
+	}
+	return key, 0
+}
+
+// HintOwner is the owner as a hint carries it: as the row has it, or, for an owner that CheckOwner refuses and another program
+// has written all the same, a short stand-in. The row decides, so that the hint need not name the owner.
+func HintOwner(owner string) string {
+	if CheckOwner(owner) == nil {
+		return owner
+	}
+	return fmt.Sprintf("~%08x", crc32.ChecksumIEEE([]byte(owner)))
+}
+
+// HintKind is the kind as a hint carries it: as the row has it, or a stand-in for one that no worker can know.
+func HintKind(kind string) string {
+	if checkKind(kind) == nil {
+		return kind
+	}
+	return "~"
+}

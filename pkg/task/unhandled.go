@@ -1,0 +1,54 @@
+package task
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// What becomes of a due task whose kind the worker that took it does not know: it waits for one that does.
+
+// Unhandled begins the last error of a task that waits for a worker which knows its kind. A task whose handler was called
+// before says Unknown instead: the two differ for CatchUpWindow.
+const (
+	Unhandled = "never run: "
+	Unknown   = "not run: "
+)
+
+const (
+	unhandledLeast = 2 * time.Second // a rolling deployment takes seconds
+	unhandledMost  = 5 * time.Minute // twice that, with the jitter, is how long a kind that comes back may go unnoticed
+	unhandledShare = 3               // of the task's age
+)
+
+// Await is the transition of a due task of a kind that no handler here knows. It charges no attempt, says why in the last
+// error, and counts as no try for CatchUpWindow. The older the task, the longer the wait: a kind that nobody handles any more
+// must not load the pipeline for ever. The time of the next try makes its hint go to another partition than the last one, and
+// so perhaps to a worker that knows the kind: see RouteKey.
+func (t Task) Await(now time.Time) Task {
+	if t.State != Pending {
+		return t
+	}
+	mark := Unknown
+	if t.Attempt == 0 && (t.RunAt.Equal(t.DueAt) || t.unrun()) {
+		mark = Unhandled
+	}
+	t.LastError = fmt.Sprintf("%sno worker that took it from queue %q handles kind %q", mark, t.Queue, t.Kind)
+	t.RunAt = onTheMove(nextTry(now, awaitDelay(now.Sub(t.DueAt))))
+	return t.next(now)
+}
+
+// awaitDelay draws how long a task of this age waits for a worker that knows its kind.
+func awaitDelay(age time.Duration) time.Duration {
+	least := min(max(age/unhandledShare, unhandledLeast), unhandledMost)
+	return least + rand.N(least) //nolint:gosec // jitter needs no secrecy
+}
+
+// unrun reports whether no handler was ever called for the task, though its next try was put off.
+func (t Task) unrun() bool { return strings.HasPrefix(t.LastError, Unhandled) }
+
+// Waits reports whether the task waits for a worker that knows its kind.
+func (t Task) Waits() bool {
+	return t.State == Pending && (t.unrun() || strings.HasPrefix(t.LastError, Unknown))
+}
