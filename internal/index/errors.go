@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/duetime/duetime/internal/trust"
+	"github.com/duetime/duetime/pkg/task"
 )
 
 // The first words, after ERR if that is there, with which Redis says what stands in the way.
@@ -27,10 +29,13 @@ var (
 )
 
 // Away reports whether err says that Redis could not be reached, or is up but can't serve yet: worth trying again
-// later. What was sent may have run.
+// later. What was sent may have run. Of several shards' errors each must say so.
 func Away(err error) bool {
 	if err == nil || IsRefused(err) {
 		return false
+	}
+	if shards, ok := task.FailedShards(err); ok {
+		return !slices.ContainsFunc(slices.Collect(maps.Values(shards)), func(err error) bool { return !Away(err) })
 	}
 	var netErr net.Error
 	switch {
@@ -55,6 +60,14 @@ func IsRefused(err error) bool { return Refusal(err) != nil }
 
 // Refusal returns an error that retrying cannot fix with the names of the keys to look at; nil for all other errors.
 func Refusal(err error) error {
+	if shards, ok := task.FailedShards(err); ok {
+		for _, err := range shards {
+			if refusal := Refusal(err); refusal != nil {
+				return refusal
+			}
+		}
+		return nil
+	}
 	switch {
 	case trust.Refused(err):
 		return &trust.Refusal{Key: "redis.tls.ca_file", Err: err}

@@ -11,8 +11,8 @@ import (
 
 // Put brings the index up to what the caller's committed rows say: pending tasks are added or moved, finished ones
 // dropped, each unless a newer version stands there (which is no error: a later writer was faster). All shards share
-// one round trip. It returns nil only if every shard took its part; on an error any part may have been written, and
-// the same Put can be repeated. Of one task given twice, the higher version counts.
+// one round trip. It returns nil only if every shard took its part; a task.ShardsError names those that did not. On an
+// error any part may have been written, and the same Put can be repeated. Of one task given twice, the higher version counts.
 func (x *Index) Put(ctx context.Context, tasks []task.Task) error {
 	head := x.calmly
 	if slices.ContainsFunc(tasks, soon) {

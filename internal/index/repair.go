@@ -8,17 +8,22 @@ import (
 )
 
 // Standings returns, for each task, what the two sets of its shard hold for it; both scores of one task are of one
-// moment. State and version of the tasks are not looked at.
+// moment. State and version of the tasks are not looked at. With a task.ShardsError the standings of the other shards'
+// tasks are right.
 func (x *Index) Standings(ctx context.Context, tasks []task.Task) ([]task.Standing, error) {
 	b := x.batches(x.scripts.standings, x.plain)
 	for i, t := range tasks {
 		b.add(t, i)
 	}
-	if err := x.run(ctx, b.calls...); err != nil {
-		return nil, err
+	failed := x.run(ctx, b.calls...)
+	if _, partial := task.FailedShards(failed); failed != nil && !partial {
+		return nil, failed
 	}
 	standings := make([]task.Standing, len(tasks))
 	for _, p := range b.parts {
+		if p.call.reply.Err() != nil {
+			continue
+		}
 		answer, err := p.call.reply.StringSlice()
 		if err == nil && len(answer) != 2*len(p.items) {
 			err = fmt.Errorf("%d scores for %d members", len(answer), len(p.items))
@@ -30,7 +35,7 @@ func (x *Index) Standings(ctx context.Context, tasks []task.Task) ([]task.Standi
 			return nil, fmt.Errorf("read standings of shard %d: %w", p.call.shard, err)
 		}
 	}
-	return standings, nil
+	return standings, failed
 }
 
 func readStanding(due, owner string) (task.Standing, error) {
@@ -61,16 +66,21 @@ func (x *Index) Repair(ctx context.Context, repairs []task.Repair) (int, error) 
 }
 
 // Fill adds pending tasks to shards that lost their memory: each that stands in neither set. It returns those that stand
-// in either otherwise than they should, and leaves them alone. It can be repeated.
+// in either otherwise than they should, and leaves them alone. It can be repeated. With a task.ShardsError the answer is
+// that of the other shards.
 func (x *Index) Fill(ctx context.Context, tasks []task.Task) (otherwise []task.Task, err error) {
 	b := x.batches(x.scripts.fill, x.writing)
 	for i, t := range tasks {
 		b.add(t, i, number(task.ScoreOf(t)))
 	}
-	if err := x.run(ctx, b.calls...); err != nil {
-		return nil, err
+	failed := x.run(ctx, b.calls...)
+	if _, partial := task.FailedShards(failed); failed != nil && !partial {
+		return nil, failed
 	}
 	for _, p := range b.parts {
+		if p.call.reply.Err() != nil {
+			continue
+		}
 		places, err := p.call.reply.Int64Slice()
 		if err != nil {
 			return nil, fmt.Errorf("read fill of shard %d: %w", p.call.shard, err)
@@ -82,7 +92,7 @@ func (x *Index) Fill(ctx context.Context, tasks []task.Task) (otherwise []task.T
 			otherwise = append(otherwise, tasks[p.items[n-1]])
 		}
 	}
-	return otherwise, nil
+	return otherwise, failed
 }
 
 // Remove takes a member that belongs to no task out of its shard where it still stands at exactly the score seen, and

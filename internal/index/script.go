@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -9,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/duetime/duetime/pkg/task"
 )
 
 //go:embed lua/*.lua
@@ -70,8 +73,8 @@ func (c *call) err() error {
 }
 
 // run sends all calls in one pipeline and waits for all answers. Scripts go by their hash; where the server has lost
-// them (a restart, SCRIPT FLUSH, a new node) they follow as text, once more in one pipeline. It returns the first
-// failure; each call has its own answer.
+// them (a restart, SCRIPT FLUSH, a new node) they follow as text, once more in one pipeline. Each call has its own answer; a
+// task.ShardsError says which shards' calls failed, where others may have succeeded.
 func (x *Index) run(ctx context.Context, calls ...*call) error {
 	if len(calls) == 0 {
 		return nil
@@ -84,12 +87,33 @@ func (x *Index) run(ctx context.Context, calls ...*call) error {
 			return p.Eval(ctx, c.script.text, c.keys, c.args...)
 		})
 	}
+	return x.failure(calls)
+}
+
+// failure returns what went wrong: with the server as a whole, or with some shards.
+func (x *Index) failure(calls []*call) error {
+	var first error
+	shards := map[int]error{}
+	whole := !x.sharded() // all shards are on one server
 	for _, c := range calls {
-		if err := c.err(); err != nil {
-			return err
+		err := c.err()
+		whole = whole && err != nil && !ofShard(err)
+		if err == nil || shards[c.shard] != nil {
+			continue
 		}
+		shards[c.shard] = err
+		first = cmp.Or(first, err)
 	}
-	return nil
+	if first == nil || whole {
+		return first
+	}
+	return &task.ShardsError{Shards: shards}
+}
+
+// ofShard reports whether what the server answered is about the shard's keys, and not about the server or about us.
+func ofShard(err error) bool {
+	_, answered := errors.AsType[redis.Error](err)
+	return answered && !Away(err) && !IsRefused(err) && !says(err, []string{"OOM"})
 }
 
 func (x *Index) exec(ctx context.Context, calls []*call, send func(redis.Pipeliner, *call) *redis.Cmd) {
