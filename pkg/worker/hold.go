@@ -1,11 +1,8 @@
 package worker
 
 import (
-	"bytes"
 	"container/heap"
 	"context"
-	"encoding/binary"
-	"slices"
 	"sync"
 	"time"
 
@@ -55,6 +52,10 @@ const (
 	beginning = 300 * time.Microsecond
 )
 
+// parkAtOnce is how many due hints of owners who are with a runner are put aside before the lock is given to others: less
+// than a millisecond's work.
+const parkAtOnce = 1000
+
 // hold keeps hints in time order until their moment, and hands those that are due to the runners of their lane. Hints of
 // one owner are never with two runners at once: they would lock the same business rows from two sides.
 type hold struct {
@@ -63,17 +64,11 @@ type hold struct {
 	mu     sync.Mutex
 	byKey  map[heldKey]*held
 	lanes  [lanes]timeline
-	busy   map[string]*owned // owners with a runner
+	busy   map[string]*owned // owners with a runner, or with hints that wait for their turn behind another
 	wake   [lanes]chan struct{}
 	paused bool // nothing is handed out
 
 	followed, followedLocal time.Time // when follow was last called, by the database's clock and by the local one
-}
-
-// owned is an owner who is with a runner.
-type owned struct {
-	since   time.Time
-	waiting []*held // due hints of the owner that wait for the runner
 }
 
 func newHold(c *loop.Clock) *hold {
@@ -94,6 +89,10 @@ func (h *hold) add(e *held) {
 		return
 	}
 	h.byKey[e.key()] = e
+	if o := h.busy[e.hint.Owner]; o != nil && !o.free {
+		o.park(e, e.lane)
+		return
+	}
 	h.push(e)
 }
 
@@ -147,14 +146,18 @@ func (h *hold) due(l lane, n int) ([]*held, time.Duration) {
 	}
 	var taken []*held
 	mine := map[string]bool{}
-	for len(*line) > 0 && len(taken) < n && !line.next().After(until) {
-		e := heap.Pop(line).(*held) //nolint:forcetypeassert // The heap holds nothing else.
-		if o := h.busy[e.hint.Owner]; o != nil && !mine[e.hint.Owner] {
-			o.waiting = append(o.waiting, e)
+	for parked := 0; len(*line) > 0 && len(taken) < n && !line.next().After(until); {
+		e := pop(line)
+		o := h.busy[e.hint.Owner]
+		if o != nil && !o.free && !mine[e.hint.Owner] {
+			o.park(e, l)
+			if parked++; parked == parkAtOnce {
+				break // others want the lock too
+			}
 			continue
 		}
 		mine[e.hint.Owner] = true
-		h.busy[e.hint.Owner] = &owned{since: now} // nobody waited: the owner wasn't busy, or is with this very runner
+		h.occupy(o, e.hint.Owner, l, now)
 		taken = append(taken, e)
 	}
 	if len(*line) == 0 {
@@ -173,12 +176,7 @@ func (h *hold) release(taken []*held) []*held {
 	defer h.mu.Unlock()
 	var gone []*held
 	for _, e := range taken {
-		if o := h.busy[e.hint.Owner]; o != nil {
-			delete(h.busy, e.hint.Owner)
-			for _, w := range o.waiting {
-				h.push(w)
-			}
-		}
+		h.vacate(e.hint.Owner)
 		switch {
 		case e.settled:
 			h.settle(e)
@@ -248,8 +246,8 @@ func (h *hold) letGo(patience time.Duration) int {
 // stuck tells a hint that looks can't settle, or whose owner's runner doesn't come back, from one that waits its turn:
 // that one's moment has gone by, and nobody has looked since.
 func (h *hold) stuck(e *held, now time.Time, patience time.Duration) bool {
-	if o := h.busy[e.hint.Owner]; o != nil {
-		return now.Sub(o.since) > patience
+	if h.isBusy(e.hint.Owner) {
+		return now.Sub(h.busy[e.hint.Owner].since) > patience
 	}
 	return e.tried > 0 && now.Sub(e.at) < 2*retryPause
 }
@@ -276,19 +274,21 @@ func (h *hold) follow(patience time.Duration) {
 // recall has those hints looked at now that would wait for longer than patience.
 func (h *hold) recall(patience time.Duration) {
 	now := h.clock.Now()
-	for l, line := range h.lanes {
+	h.lines(func(line *timeline, l lane, taken bool) {
 		recalled := false
-		for i, s := range line {
+		for i, s := range *line {
 			if s.at.Sub(now) > patience {
 				s.at, s.since, recalled = now, now, true
-				line[i] = turnOf(s.held)
+				(*line)[i] = turnOf(s.held)
 			}
 		}
 		if recalled {
-			heap.Init(&h.lanes[l])
-			h.signal(lane(l))
+			heap.Init(line)
 		}
-	}
+		if recalled && taken {
+			h.signal(l)
+		}
+	})
 }
 
 // excuse gives every waiting hint its patience anew, after a pause that was no fault of theirs.
@@ -300,42 +300,15 @@ func (h *hold) excuse() {
 
 func (h *hold) renew() {
 	now := h.clock.Now()
-	begin := func(e *held) {
-		if e.since.Before(now) {
-			e.since = now
+	h.lines(func(line *timeline, _ lane, _ bool) {
+		for _, s := range *line {
+			if s.since.Before(now) {
+				s.since = now
+			}
 		}
-	}
-	for _, line := range h.lanes {
-		for _, s := range line {
-			begin(s.held)
-		}
-	}
+	})
 	for _, o := range h.busy {
 		o.since = now
-		for _, e := range o.waiting {
-			begin(e)
-		}
-	}
-}
-
-// sweep removes the waiting hints that match.
-func (h *hold) sweep(match func(*held) bool, remove func(*held)) {
-	removed := func(e *held) bool {
-		if !match(e) {
-			return false
-		}
-		remove(e)
-		return true
-	}
-	for l := range h.lanes {
-		before := len(h.lanes[l])
-		h.lanes[l] = slices.DeleteFunc(h.lanes[l], func(s turn) bool { return removed(s.held) })
-		if len(h.lanes[l]) != before {
-			heap.Init(&h.lanes[l])
-		}
-	}
-	for _, o := range h.busy {
-		o.waiting = slices.DeleteFunc(o.waiting, removed)
 	}
 }
 
@@ -344,45 +317,4 @@ func (h *hold) size() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.byKey)
-}
-
-// timeline is a heap of hints by time, and by id where many are due at once: those that are taken together are neighbours in
-// the table then, and lock and change few of its pages.
-type timeline []turn
-
-// turn has what a hint is ordered by beside it, since looking at the hints themselves takes a burst's runner longer than all
-// else that it does here.
-type turn struct {
-	*held
-
-	nano int64  // of at
-	head uint64 // of the id
-}
-
-func turnOf(e *held) turn {
-	return turn{held: e, nano: e.at.UnixNano(), head: binary.BigEndian.Uint64(e.hint.ID[:])}
-}
-
-// next is when the first hint is to be looked at.
-func (t timeline) next() time.Time { return t[0].at }
-
-func (t timeline) Len() int { return len(t) }
-func (t timeline) Less(i, j int) bool {
-	a, b := &t[i], &t[j]
-	switch {
-	case a.nano != b.nano:
-		return a.nano < b.nano
-	case a.head != b.head:
-		return a.head < b.head
-	}
-	return bytes.Compare(a.hint.ID[:], b.hint.ID[:]) < 0
-}
-func (t timeline) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
-func (t *timeline) Push(x any)   { *t = append(*t, turnOf(x.(*held))) } //nolint:forcetypeassert // As above.
-func (t *timeline) Pop() any {
-	old := *t
-	last := old[len(old)-1].held
-	old[len(old)-1] = turn{}
-	*t = old[:len(old)-1]
-	return last
 }

@@ -1,0 +1,81 @@
+package worker
+
+import (
+	"encoding/binary"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// BenchmarkHoldBatch is what one batch of 100 costs under the lock of the hold: two runners take, the first gives back. All
+// hints are due, and belong to one owner or to an owner each.
+func BenchmarkHoldBatch(b *testing.B) {
+	for _, c := range []struct{ owners, hints int }{{1, 1_000}, {1, 200_000}, {200_000, 200_000}} {
+		b.Run(fmt.Sprintf("owners=%d/hints=%d", c.owners, c.hints), func(b *testing.B) {
+			h := filled(c.owners, c.hints)
+			for b.Loop() {
+				first, _ := h.due(laneBatch, 100)
+				second, _ := h.due(laneBatch, 100)
+				h.release(first)
+				h.release(second)
+			}
+		})
+	}
+}
+
+// BenchmarkHoldAdd is what a hint costs on its way in and out.
+func BenchmarkHoldAdd(b *testing.B) {
+	h, n := newHold(localClock()), uint64(0)
+	at := h.clock.Now().Add(-time.Second)
+	for b.Loop() {
+		n++
+		h.add(numbered(n, fmt.Sprint(n), at))
+		if n%100 == 0 {
+			taken, _ := h.due(laneBatch, 100)
+			for _, e := range taken {
+				e.settled = true
+			}
+			h.release(taken)
+		}
+	}
+}
+
+func filled(owners, hints int) *hold {
+	h := newHold(localClock())
+	at := h.clock.Now().Add(-time.Minute)
+	for i := range hints {
+		h.add(numbered(uint64(i), fmt.Sprint(i%owners), at)) //nolint:gosec // never negative
+	}
+	return h
+}
+
+func numbered(n uint64, owner string, at time.Time) *held {
+	var id task.ID
+	binary.BigEndian.PutUint64(id[8:], n)
+	return &held{hint: task.Hint{ID: id, Version: 1, Owner: owner}, at: at, since: at}
+}
+
+// However many hints an owner has here, a batch costs about the same under the lock that all runners share.
+func TestCrowdedOwnerCostsNoMoreABatch(t *testing.T) {
+	t.Parallel()
+	few, many := filled(1, 1_000), filled(1, 100_000)
+	least := func(h *hold) time.Duration {
+		shortest := time.Hour
+		for range 30 {
+			began := time.Now()
+			first, _ := h.due(laneBatch, 100)
+			second, _ := h.due(laneBatch, 100)
+			h.release(first)
+			h.release(second)
+			shortest = min(shortest, time.Since(began))
+		}
+		return shortest
+	}
+	small, large := least(few), least(many)
+	t.Logf("a batch takes %v with 1,000 hints of one owner, %v with 100,000", small, large)
+	if large > 20*small {
+		t.Errorf("a batch takes %v with 1,000 hints of one owner, %v with 100,000", small, large)
+	}
+}
