@@ -151,7 +151,7 @@ type Options struct {
 // gives them back a little after its handlers' time; each runner has a connection, and the clock and look-ups have some.
 func ForWorker(queues, concurrency int, longest time.Duration) Options {
 	return Options{
-		LockWait: time.Second, WaitTimeout: longest + 15*time.Second, Longest: longest, MaxOpen: queues*(2*concurrency+1) + 4,
+		LockWait: time.Second, WaitTimeout: longest + 15*time.Second, Longest: longest, MaxOpen: queues*(2*concurrency+(concurrency+1)/2+1) + 4,
 		Chain: true,
 	}
 }

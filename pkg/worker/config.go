@@ -15,8 +15,8 @@ import (
 
 // Config bounds a worker. Its zero value is usable.
 type Config struct {
-	// Concurrency is how many transactions run side by side per queue: so many batches, and as many single tasks.
-	// Default 8.
+	// Concurrency is how many transactions run side by side per queue: so many batches, as many single tasks, and half as
+	// many retries. Default 8.
 	Concurrency int
 	// Batch is the most tasks in one transaction. Default 100.
 	Batch int

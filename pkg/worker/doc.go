@@ -31,7 +31,8 @@
 //
 // When a handler fails, its transaction is rolled back, and the others are run again with a savepoint for each call; the
 // failing task is charged an attempt in that transaction without being run again. A batch handler's call is halved,
-// between savepoints, until the failing task is alone. Tasks that failed before have a lane of their own.
+// between savepoints, until the failing task is alone. Tasks that failed before have a lane and runners of their own: however many fail, who is well does not wait for
+// them.
 //
 // # Invariants
 //

@@ -7,7 +7,8 @@ type lane int
 
 const (
 	laneBatch   lane = iota // first tries, many in a transaction
-	laneSingle              // one task a transaction: outside and slow handlers, retries, and what harmed its batch
+	laneSingle              // one task a transaction: outside and slow handlers, and what harmed its batch
+	laneRetry               // one task a transaction: what has failed before; half as many runners, so that who is well does not wait for it
 	laneSuspect             // one task at a time in the whole process: what may kill it
 	lanes
 )
@@ -21,7 +22,9 @@ func laneOf(h *held, row task.Task, apart bool) lane {
 	switch {
 	case h.suspect && (failures > 0 || row.MaxAttempts == 1):
 		return laneSuspect
-	case h.alone || apart || failures > 0:
+	case failures > 0:
+		return laneRetry
+	case h.alone || apart:
 		return laneSingle
 	default:
 		return laneBatch

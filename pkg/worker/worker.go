@@ -135,6 +135,9 @@ func (l *life) begin(w *Worker) {
 			l.runners.Go(func() { q.run(l.runners.ctx, laneBatch, w.Batch) })
 			l.runners.Go(func() { q.run(l.runners.ctx, laneSingle, 1) })
 		}
+		for range (w.Concurrency + 1) / 2 {
+			l.runners.Go(func() { q.run(l.runners.ctx, laneRetry, 1) })
+		}
 		l.runners.Go(func() { q.run(l.runners.ctx, laneSuspect, 1) })
 		l.consumers.Go(func() {
 			if err := w.stream.Consume(l.consumers.ctx, q.name, q.consume); err != nil && l.consumers.ctx.Err() == nil {
