@@ -176,22 +176,26 @@ func TestUndecodableMembers(t *testing.T) {
 
 func scanOwners(t testing.TB, x *index.Index, shard int) []task.Entry {
 	t.Helper()
-	return scan(t, func(cursor uint64) ([]task.Entry, uint64, error) { return x.ScanOwners(t.Context(), shard, cursor, 50) })
+	return scan(t, func(cursor task.ScanCursor) ([]task.Entry, task.ScanCursor, error) {
+		return x.ScanOwners(t.Context(), shard, cursor, 50)
+	})
 }
 
 func scanDue(t testing.TB, x *index.Index, shard int) []task.Entry {
 	t.Helper()
-	return scan(t, func(cursor uint64) ([]task.Entry, uint64, error) { return x.ScanDue(t.Context(), shard, cursor, 50) })
+	return scan(t, func(cursor task.ScanCursor) ([]task.Entry, task.ScanCursor, error) {
+		return x.ScanDue(t.Context(), shard, cursor, 50)
+	})
 }
 
-func scan(t testing.TB, page func(uint64) ([]task.Entry, uint64, error)) []task.Entry {
+func scan(t testing.TB, page func(task.ScanCursor) ([]task.Entry, task.ScanCursor, error)) []task.Entry {
 	t.Helper()
 	var all []task.Entry
-	for cursor := uint64(0); ; {
+	for cursor := (task.ScanCursor{}); ; {
 		some, next, err := page(cursor)
 		pipelinetest.Must(t, err)
 		all = append(all, some...)
-		if cursor = next; cursor == 0 {
+		if cursor = next; cursor.Done() {
 			return all
 		}
 	}

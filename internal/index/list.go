@@ -24,58 +24,121 @@ func (x *Index) Owner(ctx context.Context, shard int, owner string) (entries []t
 	return owned(part(owner), members.Val()), strings.HasPrefix(after.Val(), complete) && before.Val() == after.Val(), nil
 }
 
-// ScanDue walks the shard's due set, about count members a page; cursor 0 begins, a returned 0 ends. Members that
-// stand there during the whole walk come at least once; some may come twice.
-func (x *Index) ScanDue(ctx context.Context, shard int, cursor uint64, count int64) ([]task.Entry, uint64, error) {
-	page, next, err := x.client.ZScan(ctx, x.dueKey(shard), cursor, "", count).Result()
+// ScanDue walks the shard's due set, about count members a page. Members that stand there during the whole walk come at
+// least once; some may come twice.
+func (x *Index) ScanDue(ctx context.Context, shard int, cursor task.ScanCursor, count int64) ([]task.Entry, task.ScanCursor, error) {
+	members, next, err := x.scan(ctx, x.dueKey(shard), cursor.Keys, count)
 	if err != nil {
-		return nil, 0, fmt.Errorf("scan due of shard %d: %w", shard, err)
+		return nil, task.ScanCursor{}, fmt.Errorf("scan due of shard %d: %w", shard, err)
 	}
-	entries := make([]task.Entry, 0, len(page)/2)
+	entries := make([]task.Entry, 0, len(members))
+	for _, z := range members {
+		member, _ := z.Member.(string)
+		entries = append(entries, decode(member, z.Score))
+	}
+	return entries, task.ScanCursor{Keys: next}, nil
+}
+
+// scan gives about count members of a sorted set: Redis takes a fraction of a millisecond for a thousand, however large the
+// set is.
+func (x *Index) scan(ctx context.Context, key string, cursor uint64, count int64) ([]redis.Z, uint64, error) {
+	page, next, err := x.client.ZScan(ctx, key, cursor, "", count).Result()
+	if err != nil {
+		return nil, 0, err
+	}
+	members := make([]redis.Z, 0, len(page)/2)
 	for i := 0; i+1 < len(page); i += 2 {
 		score, err := parseScore(page[i+1])
 		if err != nil {
-			return nil, 0, fmt.Errorf("scan due of shard %d: %w", shard, err)
+			return nil, 0, err
 		}
-		entries = append(entries, decode(page[i], float64(score)))
+		members = append(members, redis.Z{Member: page[i], Score: float64(score)})
+	}
+	return members, next, nil
+}
+
+// ScanOwners walks the shard's owner sets, about count members a page: each looks at about count of the server's keys (most
+// may be of other shards, so pages can be empty), or goes on in a set that is larger than a page. The entries have the scores
+// of those sets. Owner is always that of the set, also of a member that can't be decoded or belongs elsewhere (Err says
+// which).
+func (x *Index) ScanOwners(ctx context.Context, shard int, cursor task.ScanCursor, count int64) ([]task.Entry, task.ScanCursor, error) {
+	scan := x.scanKeys
+	if len(cursor.Large) > 0 {
+		scan = x.scanLarge
+	}
+	entries, next, err := scan(ctx, shard, cursor, count)
+	if err != nil {
+		return nil, task.ScanCursor{}, fmt.Errorf("scan owners of shard %d: %w", shard, err)
 	}
 	return entries, next, nil
 }
 
-// ScanOwners walks the shard's owner sets: each page looks at about count of the server's keys (most may be of other
-// shards, so pages can be empty) and gives all members of the owner sets among them, with the scores of those sets.
-// Owner is always that of the set, also of a member that can't be decoded or belongs elsewhere (Err says which).
-func (x *Index) ScanOwners(ctx context.Context, shard int, cursor uint64, count int64) ([]task.Entry, uint64, error) {
+// scanLarge gives the next page of a large set.
+func (x *Index) scanLarge(ctx context.Context, shard int, cursor task.ScanCursor, count int64) ([]task.Entry, task.ScanCursor, error) {
+	key := cursor.Large[0]
+	members, next, err := x.scan(ctx, key, cursor.Members, count)
+	if err != nil {
+		return nil, cursor, err
+	}
+	cursor.Members = next
+	if next == 0 {
+		cursor.Large = cursor.Large[1:]
+	}
+	return owned(strings.TrimPrefix(key, x.ownerPrefix(shard)), members), cursor, nil
+}
+
+// scanKeys looks at the next keys and reads the sets that fit into the page as a whole. The others come next.
+func (x *Index) scanKeys(ctx context.Context, shard int, cursor task.ScanCursor, count int64) ([]task.Entry, task.ScanCursor, error) {
+	keys, next, err := x.ownerKeys(ctx, shard, cursor.Keys, count)
+	if err != nil {
+		return nil, cursor, err
+	}
+	sizes := make([]*redis.IntCmd, len(keys))
+	p := x.client.Pipeline()
+	for i, key := range keys {
+		sizes[i] = p.ZCard(ctx, key)
+	}
+	if _, err := p.Exec(ctx); err != nil {
+		return nil, cursor, err
+	}
+	cursor = task.ScanCursor{Keys: next}
+	sets, room := map[string]*redis.ZSliceCmd{}, count
+	for i, key := range keys {
+		if room -= sizes[i].Val(); room < 0 {
+			room += sizes[i].Val()
+			cursor.Large = append(cursor.Large, key)
+			continue
+		}
+		sets[key] = p.ZRangeWithScores(ctx, key, 0, count-1) // it may have grown meanwhile: the next walk sees more
+	}
+	if _, err := p.Exec(ctx); err != nil {
+		return nil, cursor, err
+	}
+	var entries []task.Entry
+	for key, set := range sets {
+		entries = append(entries, owned(strings.TrimPrefix(key, x.ownerPrefix(shard)), set.Val())...)
+	}
+	return entries, cursor, nil
+}
+
+// ownerKeys walks the keys of the shard's server for owners' sets.
+func (x *Index) ownerKeys(ctx context.Context, shard int, cursor uint64, count int64) (keys []string, next uint64, err error) {
 	client, err := x.master(ctx, x.dueKey(shard))
 	if err != nil {
-		return nil, 0, fmt.Errorf("scan owners of shard %d: %w", shard, err)
+		return nil, 0, err
 	}
-	var keys []string
-	next := cursor
-	for ; count > 0; count -= scanCount {
+	for next = cursor; count > 0; count -= scanCount {
 		var some []string
 		some, next, err = client.Scan(ctx, next, x.ownerPattern(shard), min(count, scanCount)).Result()
 		if err != nil {
-			return nil, 0, fmt.Errorf("scan owners of shard %d: %w", shard, err)
+			return nil, 0, err
 		}
 		keys = append(keys, some...)
 		if next == 0 {
 			break
 		}
 	}
-	sets := make([]*redis.ZSliceCmd, len(keys))
-	p := x.client.Pipeline()
-	for i, key := range keys {
-		sets[i] = p.ZRangeWithScores(ctx, key, 0, -1)
-	}
-	if _, err := p.Exec(ctx); err != nil {
-		return nil, 0, fmt.Errorf("read owners of shard %d: %w", shard, err)
-	}
-	var entries []task.Entry
-	for i, set := range sets {
-		entries = append(entries, owned(strings.TrimPrefix(keys[i], x.ownerPrefix(shard)), set.Val())...)
-	}
-	return entries, next, nil
+	return keys, next, nil
 }
 
 // owned decodes the members of an owner's set.

@@ -268,7 +268,7 @@ func (c *machine) flush(t *rapid.T) {
 
 // check compares both sets whole.
 func (c *machine) check(t *rapid.T) {
-	due, _, err := c.x.ScanDue(context.Background(), 0, 0, 100)
+	due, _, err := c.x.ScanDue(context.Background(), 0, task.ScanCursor{}, 100)
 	c.must(t, err)
 	var owned []task.Entry
 	for o := range owners {

@@ -17,13 +17,14 @@ var errNoMaster = errors.New("no master known")
 const noEviction = "noeviction"
 
 // Identity names the servers' present lives and replication histories. When it differs from an earlier one, a server
-// was restarted or a replica took over, and recent writes may be gone.
+// was restarted or a replica took over, and recent writes may be gone. Servers of a cluster that don't answer have no name in
+// it.
 func (x *Index) Identity(ctx context.Context) (string, error) {
 	if x.embedded {
 		return "embedded", nil
 	}
 	facts, err := x.facts(ctx, []string{"server", "replication"}, "run_id", "master_replid")
-	if err != nil {
+	if err != nil && len(facts) == 0 {
 		return "", fmt.Errorf("read redis identity: %w", err)
 	}
 	return strings.Join(facts, " "), nil
@@ -67,7 +68,7 @@ func (x *Index) Evicted(ctx context.Context) (int64, error) {
 	return total, nil
 }
 
-// facts returns the named fields of INFO from every master, sorted.
+// facts returns the named fields of INFO from every master, sorted; with an error, of those that answered.
 func (x *Index) facts(ctx context.Context, sections []string, names ...string) ([]string, error) {
 	var mu sync.Mutex
 	var all []string

@@ -326,9 +326,9 @@ func (h *run) step() {
 // empty reports whether no set holds anything.
 func (h *run) empty() bool {
 	for shard := range protocolShards {
-		due, _, err := h.index.ScanDue(h.t.Context(), shard, 0, 1000)
+		due, _, err := h.index.ScanDue(h.t.Context(), shard, task.ScanCursor{}, 1000)
 		h.must(err)
-		owned, _, err := h.index.ScanOwners(h.t.Context(), shard, 0, 1000)
+		owned, _, err := h.index.ScanOwners(h.t.Context(), shard, task.ScanCursor{}, 1000)
 		h.must(err)
 		if len(due)+len(owned) > 0 {
 			return false

@@ -65,6 +65,7 @@ func (r *Reconciler) alarm(ctx context.Context, reason string, n int) {
 type auditRows struct {
 	pace
 	after task.Cursor
+	gone  gaps
 }
 
 func (a *auditRows) pass(ctx context.Context, now clock) (loop.Result, error) {
@@ -72,13 +73,15 @@ func (a *auditRows) pass(ctx context.Context, now clock) (loop.Result, error) {
 	if fresh {
 		a.after = task.Cursor{}
 	}
+	a.gone = gaps{}
 	for done := 0; done < rate; done += page {
 		n := min(page, rate)
 		rows, err := a.r.store.Pending(ctx, time.Time{}, farFuture, a.after, n)
 		if err != nil {
 			return loop.Result{}, err
 		}
-		if err := a.r.mendUnlike(ctx, "audited", rows, now); err != nil {
+		err = a.gone.take(a.r.mendUnlike(ctx, "audited", a.gone.sound(rows), now), rows)
+		if _, partial := task.FailedShards(err); err != nil && !partial {
 			return loop.Result{}, err
 		}
 		if len(rows) < n {
@@ -88,16 +91,19 @@ func (a *auditRows) pass(ctx context.Context, now clock) (loop.Result, error) {
 		}
 		a.after = behind(rows)
 	}
-	return a.next(), nil
+	return a.next(), a.gone.err()
 }
 
 // auditIndex walks the members of all sets, and mends those that the rows contradict: entries of finished, purged or
-// never committed tasks, and members that can't be read.
+// never committed tasks, and members that can't be read. It leaves out what fails, until the next round: what can't be read
+// must not keep it from all that follows.
 type auditIndex struct {
 	pace
 	shard  int
 	owners bool // the owners' sets of the shard, after its due set
-	cursor uint64
+	cursor task.ScanCursor
+	gone   gaps
+	failed int // shards in a row that could not be looked at
 }
 
 func (a *auditIndex) pass(ctx context.Context, now clock) (loop.Result, error) {
@@ -107,42 +113,46 @@ func (a *auditIndex) pass(ctx context.Context, now clock) (loop.Result, error) {
 	}
 	rate, fresh := a.rate()
 	if fresh {
-		a.shard, a.owners, a.cursor = 0, false, 0
+		a.shard, a.owners, a.cursor = 0, false, task.ScanCursor{}
 	}
+	a.gone, a.failed = gaps{}, 0
 	count := min(page, rate)
 	// A page costs something even if its keys all belong to others; and a small index is walked once, not round and round.
 	for done, sets := 0, 0; done < rate && sets < 2*shards; {
-		n, ended, err := a.page(ctx, shards, count, now)
-		if err != nil {
+		n, err := a.page(ctx, count, now)
+		if err := a.skip(ctx, err); err != nil {
 			return loop.Result{}, err
 		}
 		done += max(n, count/20)
-		if ended {
+		if a.cursor.Done() {
 			sets++
+			a.turn(shards)
 		}
 	}
-	return a.next(), nil
+	return a.next(), a.gone.err()
 }
 
-// page looks at one page of one set and moves on.
-func (a *auditIndex) page(ctx context.Context, shards, count int, now clock) (n int, ended bool, err error) {
-	scan := a.r.index.ScanDue
-	if a.owners {
-		scan = a.r.index.ScanOwners
+// skip passes over the present set if the index failed there, unless nothing can be looked at any more.
+func (a *auditIndex) skip(ctx context.Context, err error) error {
+	failed, partial := task.FailedShards(err)
+	if !partial {
+		a.failed = 0
+		return err
 	}
-	entries, next, err := scan(ctx, a.shard, a.cursor, int64(count))
-	if err != nil {
-		return 0, false, fmt.Errorf("scan shard %d: %w", a.shard, err)
+	a.cursor = task.ScanCursor{}
+	if a.failed++; ctx.Err() != nil || a.failed >= fruitless {
+		return failed[a.shard]
 	}
-	for some := range slices.Chunk(entries, page) {
-		if err := a.check(ctx, some, now); err != nil {
-			return 0, false, err
-		}
-	}
-	a.cursor = next
-	if next != 0 {
-		return len(entries), false, nil
-	}
+	return a.gone.take(err, nil)
+}
+
+// here says that the index failed in the present shard.
+func (a *auditIndex) here(err error) error {
+	return &task.ShardsError{Shards: map[int]error{a.shard: err}}
+}
+
+// turn goes on to the next set.
+func (a *auditIndex) turn(shards int) {
 	if a.owners {
 		a.shard++
 	}
@@ -151,7 +161,25 @@ func (a *auditIndex) page(ctx context.Context, shards, count int, now clock) (n 
 		a.shard = 0
 		a.ended()
 	}
-	return len(entries), true, nil
+}
+
+// page looks at one page of the present set and moves the cursor.
+func (a *auditIndex) page(ctx context.Context, count int, now clock) (n int, err error) {
+	scan := a.r.index.ScanDue
+	if a.owners {
+		scan = a.r.index.ScanOwners
+	}
+	entries, next, err := scan(ctx, a.shard, a.cursor, int64(count))
+	if err != nil {
+		return 0, a.here(fmt.Errorf("scan: %w", err))
+	}
+	for some := range slices.Chunk(entries, page) {
+		if err := a.check(ctx, some, now); err != nil {
+			return 0, err
+		}
+	}
+	a.cursor = next
+	return len(entries), nil
 }
 
 // check mends the members that the rows contradict.
@@ -191,7 +219,7 @@ func (a *auditIndex) check(ctx context.Context, entries []task.Entry, now clock)
 func (a *auditIndex) remove(ctx context.Context, e task.Entry) error {
 	gone, err := a.r.index.Remove(ctx, a.shard, e)
 	if err != nil {
-		return fmt.Errorf("remove an unreadable member of shard %d: %w", a.shard, err)
+		return a.here(fmt.Errorf("remove an unreadable member: %w", err))
 	}
 	if gone {
 		a.r.metrics.drift.WithLabelValues(unreadableKind, driftExtra).Inc()

@@ -2,6 +2,8 @@ package reconcile
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/duetime/duetime/internal/loop"
@@ -17,16 +19,20 @@ const (
 // changed compares rows written lately with both sets, in any state. A row's updated_at may lie in the past by its
 // transaction's length when it becomes visible, so windows overlap by the longest one. What was compared before at the
 // same version is passed over, but compared once more before it leaves the window: a late put may have come meanwhile.
+//
+// A shard that fails is in arrears: its rows changed since then are compared once it takes its part again. The other shards'
+// window doesn't grow meanwhile.
 type changed struct {
 	r        *Reconciler
 	until    time.Time         // the end of the last window that was compared whole
-	compared map[task.ID]int64 // versions compared in the last window
+	compared map[task.ID]int64 // versions compared in the last window, of rows that the next one may hold
 	identity string            // of the Redis servers
 	breath
 }
 
 func (c *changed) pass(ctx context.Context, now clock) (loop.Result, error) {
 	c.breath = c.r.breath(true)
+	var gone gaps
 	identity, err := c.r.index.Identity(ctx)
 	if err != nil {
 		return loop.Result{}, err
@@ -41,17 +47,48 @@ func (c *changed) pass(ctx context.Context, now clock) (loop.Result, error) {
 		from = from.Add(-wide)
 		c.alarms = -1 // much may be missing: it doesn't rest
 	}
-	compared, err := c.window(ctx, from, to, now)
-	if err != nil {
+	compared, err := c.window(ctx, from, to, now, nil)
+	if err := gone.take(err, nil); err != nil {
 		return loop.Result{}, err
 	}
 	c.until, c.compared, c.identity = to, compared, identity
-	return loop.Result{}, nil
+	for shard := range gone.shards {
+		c.r.arrears.owe(shard, from)
+	}
+	if err := gone.take(c.catchUp(ctx, to, now, gone), nil); err != nil {
+		return loop.Result{}, err
+	}
+	return loop.Result{}, gone.err()
 }
 
-func (c *changed) window(ctx context.Context, from, to time.Time, now clock) (map[task.ID]int64, error) {
-	leaving := to.Add(-c.r.cfg.Longest - margin/2)
+// catchUp compares what has changed, in shards that failed before, since they did.
+func (c *changed) catchUp(ctx context.Context, to time.Time, now clock, gone gaps) error {
+	since := c.r.arrears.all()
+	maps.DeleteFunc(since, func(shard int, _ time.Time) bool { return gone.shards[shard] != nil })
+	if len(since) == 0 {
+		return nil
+	}
+	from := slices.MinFunc(slices.Collect(maps.Values(since)), time.Time.Compare)
+	whole := &changed{r: c.r, breath: c.breath}
+	_, err := whole.window(ctx, from, to, now, func(shard int) bool { _, ok := since[shard]; return ok })
+	failed, partial := task.FailedShards(err)
+	if err != nil && !partial {
+		return err
+	}
+	for shard, at := range since {
+		if failed[shard] == nil {
+			c.r.arrears.paid(shard, at)
+		}
+	}
+	return err
+}
+
+// window compares the rows that changed in [from, to), of some shards or (nil) of all. A task.ShardsError names the shards
+// whose rows were left out. It ends early when none of the shards takes its part.
+func (c *changed) window(ctx context.Context, from, to time.Time, now clock, of func(shard int) bool) (map[task.ID]int64, error) {
+	leaving, next := to.Add(-c.r.cfg.Longest-margin/2), to.Add(-c.r.cfg.Longest-margin)
 	compared := map[task.ID]int64{}
+	var gone gaps
 	var after task.Cursor
 	for {
 		n := c.page()
@@ -62,16 +99,23 @@ func (c *changed) window(ctx context.Context, from, to time.Time, now clock) (ma
 		c.looked += len(rows)
 		var news []task.Task
 		for _, row := range rows {
+			if of != nil && !of(row.Shard) {
+				continue
+			}
 			if c.compared[row.ID] != row.Version || row.UpdatedAt.Before(leaving) {
 				news = append(news, row)
 			}
-			compared[row.ID] = row.Version
 		}
-		if err := c.r.mendUnlike(ctx, "changed", news, now); err != nil {
-			return nil, err
+		if err := gone.take(c.r.mendUnlike(ctx, "changed", gone.sound(news), now), news); err != nil {
+			return compared, err
+		}
+		for _, row := range rows {
+			if !row.UpdatedAt.Before(next) && !gone.has(row) {
+				compared[row.ID] = row.Version
+			}
 		}
 		if len(rows) < n {
-			return compared, nil
+			return compared, gone.err()
 		}
 		if err := c.rest(ctx); err != nil {
 			return nil, err

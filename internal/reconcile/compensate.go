@@ -11,7 +11,8 @@ import (
 
 // compensate puts the rows that the messages name, and wakes the rebuild when they ask for one (which looks at the
 // markers itself, so that requests coalesce). It returns nil, so that the messages count as read, only after Redis has
-// taken every row's current state.
+// taken every row's current state. Rows of shards that fail are left to the changed pass: other shards' messages must not
+// wait for a node that is away.
 func (r *Reconciler) compensate(ctx context.Context, batch []task.Compensation) error {
 	var ids []task.ID
 	for _, c := range batch {
@@ -39,5 +40,16 @@ func (r *Reconciler) putIDs(ctx context.Context, ids []task.ID) error {
 	if err != nil {
 		return err
 	}
-	return r.mend(ctx, "compensated", rows, now, putAlways)
+	owing := r.arrears.all()
+	var gone gaps
+	tried := slices.DeleteFunc(slices.Clone(rows), func(row task.Task) bool { _, owes := owing[row.Shard]; return owes })
+	if err := gone.take(r.mend(ctx, "compensated", tried, now, putAlways), nil); err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if _, owes := owing[row.Shard]; owes || gone.has(row) {
+			r.arrears.owe(row.Shard, row.UpdatedAt)
+		}
+	}
+	return nil
 }

@@ -14,11 +14,13 @@ import (
 type lookahead struct {
 	r    *Reconciler
 	seen time.Time // rows due before this moment have been looked at
+	gone gaps
 	breath
 }
 
 func (l *lookahead) pass(ctx context.Context, now clock) (loop.Result, error) {
 	l.breath = l.r.breath(false)
+	l.gone = gaps{}
 	l.left = 0 // what it looks at is due soon
 	soon := landing(now)
 	near := soon.Add(2 * l.r.cfg.Interval)
@@ -34,7 +36,7 @@ func (l *lookahead) pass(ctx context.Context, now clock) (loop.Result, error) {
 		return loop.Result{}, err
 	}
 	l.seen = end
-	return loop.Result{}, nil
+	return loop.Result{}, l.gone.err()
 }
 
 // landing is the moment before which a row's hint may be under way: then it rightly stands nowhere.
@@ -59,7 +61,7 @@ func (l *lookahead) sweep(ctx context.Context, from, to time.Time, now clock) er
 			return err
 		}
 		l.looked += len(rows)
-		if err := l.r.mendUnlike(ctx, "lookahead", rows, now); err != nil {
+		if err := l.gone.take(l.r.mendUnlike(ctx, "lookahead", l.gone.sound(rows), now), rows); err != nil {
 			return err
 		}
 		if len(rows) < n {

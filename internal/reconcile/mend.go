@@ -34,34 +34,40 @@ const (
 var nowhere = task.Standing{Due: task.NoScore, Owner: task.NoScore}
 
 // mend compares the rows with the index and makes the index right, by the steps of the package comment. The rows given
-// only name the tasks; they are read again. It answers errRestless when a task was moved under every try.
+// only name the tasks; they are read again. It answers errRestless when a task was moved under every try, and with a
+// task.ShardsError once it has mended all but the tasks of those shards.
 func (r *Reconciler) mend(ctx context.Context, reason string, tasks []task.Task, now clock, want aim) error {
 	total := 0
 	defer func() { r.report(ctx, reason, total) }()
+	var gone gaps
 	for range mendTries {
 		if len(tasks) == 0 {
-			return nil
+			return gone.err()
 		}
 		repairs, rows, err := r.compare(ctx, tasks, now, want)
-		if err != nil || len(repairs) == 0 {
+		if err := gone.take(err, tasks); err != nil {
 			return err
+		}
+		if len(repairs) == 0 {
+			return gone.err()
 		}
 		if want == leaveFlying {
 			r.drifted(ctx, reason, repairs, rows, now)
 		}
 		n, err := r.index.Repair(ctx, repairs)
 		total += n
-		if err != nil {
+		if err := gone.take(err, tasks); err != nil {
 			return fmt.Errorf("repair %d entries: %w", len(repairs), err)
 		}
+		repairs = slices.DeleteFunc(repairs, func(rep task.Repair) bool { return gone.has(rep.Task) })
 		if tasks, err = r.again(ctx, repairs, n, rows); err != nil {
 			return err
 		}
 	}
-	if len(tasks) > 0 {
+	if len(tasks) > 0 && gone.err() == nil { // tasks of failed shards are tried again anyway
 		return fmt.Errorf("mend %s and %d more: %w", tasks[0].ID, len(tasks)-1, errRestless)
 	}
-	return nil
+	return gone.err()
 }
 
 // settle is mend for the passes that come back anyway: tasks that keep moving are left to their writers until then.
@@ -73,17 +79,22 @@ func (r *Reconciler) settle(ctx context.Context, reason string, tasks []task.Tas
 	return err
 }
 
-// mendUnlike mends those of the rows that the index does not hold as they were just read; the others cost one round trip.
+// mendUnlike mends those of the rows that the index does not hold as they were just read; the others cost one round trip. A
+// task.ShardsError names the shards whose rows were left out.
 func (r *Reconciler) mendUnlike(ctx context.Context, reason string, rows []task.Task, now clock) error {
 	if len(rows) == 0 {
 		return nil
 	}
+	var gone gaps
 	seen, err := r.index.Standings(ctx, rows)
-	if err != nil {
+	if err := gone.take(err, rows); err != nil {
 		return fmt.Errorf("read %d standings: %w", len(rows), err)
 	}
 	var absent, unlike []task.Task
 	for i, row := range rows {
+		if gone.has(row) {
+			continue
+		}
 		switch right := r.right(row, seen[i], now, leaveFlying); {
 		case right == seen[i]:
 		case seen[i] == nowhere && right.Due != task.NoScore:
@@ -93,10 +104,14 @@ func (r *Reconciler) mendUnlike(ctx context.Context, reason string, rows []task.
 		}
 	}
 	moved, err := r.fill(ctx, reason, absent, now)
-	if err != nil {
+	if err := gone.take(err, absent); err != nil {
 		return err
 	}
-	return r.settle(ctx, reason, append(unlike, moved...), now, leaveFlying)
+	unlike = append(unlike, moved...)
+	if err := gone.take(r.settle(ctx, reason, unlike, now, leaveFlying), unlike); err != nil {
+		return err
+	}
+	return gone.err()
 }
 
 // fill adds rows that stood in neither set, and returns those to mend: what stands there meanwhile, and what has moved
@@ -106,19 +121,26 @@ func (r *Reconciler) fill(ctx context.Context, reason string, absent []task.Task
 		return nil, nil
 	}
 	r.missing(ctx, reason, absent, now)
+	var gone gaps
 	otherwise, err := r.index.Fill(ctx, absent)
-	if err != nil {
+	if err := gone.take(err, absent); err != nil {
 		return nil, fmt.Errorf("fill %d entries: %w", len(absent), err)
 	}
+	absent = slices.DeleteFunc(absent, gone.has)
 	r.report(ctx, reason, len(absent)-len(otherwise))
 	moved, err := r.moved(ctx, absent)
-	return append(otherwise, moved...), err
+	if err != nil {
+		return nil, err
+	}
+	return append(otherwise, moved...), gone.err()
 }
 
-// compare reads the index, then the rows, and says what must be replaced.
+// compare reads the index, then the rows, and says what must be replaced. With a task.ShardsError it has compared all but
+// the tasks of those shards.
 func (r *Reconciler) compare(ctx context.Context, tasks []task.Task, now clock, want aim) ([]task.Repair, map[task.ID]task.Task, error) {
+	var gone gaps
 	seen, err := r.index.Standings(ctx, tasks)
-	if err != nil {
+	if err := gone.take(err, tasks); err != nil {
 		return nil, nil, fmt.Errorf("read %d standings: %w", len(tasks), err)
 	}
 	rows, err := r.rows(ctx, tasks)
@@ -127,6 +149,9 @@ func (r *Reconciler) compare(ctx context.Context, tasks []task.Task, now clock, 
 	}
 	var repairs []task.Repair
 	for i, t := range tasks {
+		if gone.has(t) {
+			continue
+		}
 		right := nowhere // purged, never committed, or in a shard or queue that is not the row's: its names suffice to remove it
 		if row, found := rows[t.ID]; found && row.Shard == t.Shard && task.SameQueue(row, t) {
 			right = r.right(row, seen[i], now, want)
@@ -135,7 +160,7 @@ func (r *Reconciler) compare(ctx context.Context, tasks []task.Task, now clock, 
 			repairs = append(repairs, task.Repair{Task: t, Seen: seen[i], Right: right})
 		}
 	}
-	return repairs, rows, nil
+	return repairs, rows, gone.err()
 }
 
 // right says where a row must stand.
@@ -157,7 +182,7 @@ func (r *Reconciler) again(ctx context.Context, repairs []task.Repair, done int,
 		tasks[i] = rep.Task
 		tasks[i].Version = before[rep.Task.ID].Version
 	}
-	if done < len(repairs) {
+	if done < len(repairs) || len(tasks) == 0 {
 		return tasks, nil
 	}
 	return r.moved(ctx, tasks)

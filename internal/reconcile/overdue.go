@@ -27,12 +27,13 @@ type overdue struct {
 	r      *Reconciler
 	last   time.Time // the previous pass's now
 	paused map[string]time.Time
+	gone   gaps
 	breath
 }
 
 func (o *overdue) pass(ctx context.Context, now clock) (loop.Result, error) {
 	began := now()
-	o.breath = o.r.breath(false)
+	o.breath, o.gone = o.r.breath(false), gaps{}
 	turn := turn{grace: o.r.cfg.Grace, now: began, last: o.last, before: o.paused}
 	if o.last.IsZero() {
 		turn.last = began.Add(-o.r.cfg.Interval)
@@ -54,7 +55,7 @@ func (o *overdue) pass(ctx context.Context, now clock) (loop.Result, error) {
 		}
 		if next == (task.Cursor{}) {
 			o.last, o.paused = began, turn.paused
-			return loop.Result{}, nil
+			return loop.Result{}, o.gone.err()
 		}
 		if err := o.rest(ctx); err != nil {
 			return loop.Result{}, err
@@ -91,12 +92,16 @@ func (o *overdue) sort(ctx context.Context, rows []task.Task, now clock) (missin
 		return nil, nil
 	}
 	o.looked += len(rows)
-	seen, err := o.r.index.Standings(ctx, rows)
-	if err != nil {
+	sound := o.gone.sound(rows)
+	seen, err := o.r.index.Standings(ctx, sound)
+	if err := o.gone.take(err, rows); err != nil {
 		return nil, err
 	}
 	var wrong []task.Task
-	for i, row := range rows {
+	for i, row := range sound {
+		if o.gone.has(row) {
+			continue
+		}
 		if seen[i].Due == task.NoScore {
 			missing = append(missing, row)
 		}
@@ -104,7 +109,7 @@ func (o *overdue) sort(ctx context.Context, rows []task.Task, now clock) (missin
 			wrong = append(wrong, row)
 		}
 	}
-	return missing, o.r.settle(ctx, "overdue", wrong, now, leaveFlying)
+	return missing, o.gone.take(o.r.settle(ctx, "overdue", wrong, now, leaveFlying), wrong)
 }
 
 // put puts those of the absent rows again whose turn has come.
@@ -129,7 +134,7 @@ func (o *overdue) put(ctx context.Context, rows []task.Task, turn turn, blind ma
 		if len(lost) > 0 {
 			o.r.alarm(ctx, "overdue", len(lost))
 		}
-		if err := o.r.settle(ctx, "overdue", lost, now, putAlways); err != nil {
+		if err := o.gone.take(o.r.settle(ctx, "overdue", lost, now, putAlways), lost); err != nil {
 			return err
 		}
 	}

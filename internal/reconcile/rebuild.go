@@ -3,7 +3,9 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,49 +23,55 @@ import (
 //     have come before ours.
 //  4. Set the marker, only where the token still stands: a second flush midway took it away, and the next pass starts
 //     again.
+//
+// A shard that fails on the way is left to the next pass, with its token: the others' rebuild goes on.
 type rebuild struct{ r *Reconciler }
 
 func (b *rebuild) pass(ctx context.Context, now clock) (loop.Result, error) {
+	var gone gaps
 	tokens, err := b.begin(ctx)
-	if err != nil {
+	if err := gone.take(err, nil); err != nil {
 		return loop.Result{}, err
 	}
 	b.r.filling.Store(len(tokens) > 0)
 	if len(tokens) == 0 {
-		return loop.Result{}, nil
+		return loop.Result{}, gone.err()
 	}
 	defer b.r.filling.Store(false)
 	b.r.cfg.Logger.InfoContext(ctx, "rebuild begins", "n", len(tokens))
 	began := now()
 	rows, err := b.scan(ctx, tokens, now)
 	b.r.metrics.repairs.WithLabelValues("rebuilt").Add(float64(rows))
-	if err != nil {
+	if err := gone.take(err, nil); err != nil {
 		return loop.Result{}, err
 	}
 	recent := &changed{r: b.r}
-	if _, err := recent.window(ctx, began.Add(-b.r.cfg.Longest), now().Add(time.Millisecond), now); err != nil {
+	_, err = recent.window(ctx, began.Add(-b.r.cfg.Longest), now().Add(time.Millisecond), now, nil)
+	if err := gone.take(err, nil); err != nil {
 		return loop.Result{}, err
 	}
+	maps.DeleteFunc(tokens, func(shard int, _ string) bool { return gone.shards[shard] != nil })
 	broken, err := b.end(ctx, tokens)
-	if err != nil {
+	if err := gone.take(err, nil); err != nil {
 		return loop.Result{}, err
 	}
 	b.r.cfg.Logger.InfoContext(ctx, "rebuild ended", "n", rows, "broken", broken)
-	return loop.Result{More: broken > 0}, nil
+	return loop.Result{More: broken > 0}, gone.err()
 }
 
 // end sets the markers and counts the shards whose memory was lost again meanwhile.
 func (b *rebuild) end(ctx context.Context, tokens map[int]string) (broken int, err error) {
+	var gone gaps
 	for shard, token := range tokens {
 		stood, err := b.r.index.EndRebuild(ctx, shard, token)
-		if err != nil {
+		if err := gone.take(err, nil); err != nil {
 			return broken, fmt.Errorf("mark shard %d: %w", shard, err)
 		}
-		if !stood {
+		if err == nil && !stood {
 			broken++
 		}
 	}
-	return broken, nil
+	return broken, gone.err()
 }
 
 // begin claims the shards without a marker; those that another rebuild left half done are among them.
@@ -72,8 +80,9 @@ func (b *rebuild) begin(ctx context.Context) (map[int]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the number of shards: %w", err)
 	}
+	var gone gaps
 	marked, err := b.r.index.Marked(ctx, shards)
-	if err != nil {
+	if err := gone.take(err, nil); err != nil {
 		return nil, fmt.Errorf("read the generation markers: %w", err)
 	}
 	tokens := map[int]string{}
@@ -81,11 +90,15 @@ func (b *rebuild) begin(ctx context.Context) (map[int]string, error) {
 		if ok {
 			continue
 		}
-		if tokens[shard], err = b.r.index.BeginRebuild(ctx, shard); err != nil {
+		token, err := b.r.index.BeginRebuild(ctx, shard)
+		if err := gone.take(err, nil); err != nil {
 			return nil, fmt.Errorf("begin rebuild of shard %d: %w", shard, err)
 		}
+		if err == nil {
+			tokens[shard] = token
+		}
 	}
-	return tokens, nil
+	return tokens, gone.err()
 }
 
 const (
@@ -96,6 +109,13 @@ const (
 // scan reads and fills side by side: MySQL finds the next page while Redis takes others.
 func (b *rebuild) scan(ctx context.Context, tokens map[int]string, now clock) (int, error) {
 	var total atomic.Int64
+	var mu sync.Mutex
+	var gone gaps
+	take := func(err error, rows []task.Task) error {
+		mu.Lock()
+		defer mu.Unlock()
+		return gone.take(err, rows)
+	}
 	pages := make(chan []task.Task, 1)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
@@ -105,7 +125,10 @@ func (b *rebuild) scan(ctx context.Context, tokens map[int]string, now clock) (i
 	for range fillers {
 		group.Go(func() error {
 			for rows := range pages {
-				if err := b.fill(ctx, rows, now); err != nil {
+				mu.Lock()
+				sound := gone.sound(rows)
+				mu.Unlock()
+				if err := take(b.fill(ctx, sound, now), rows); err != nil {
 					return err
 				}
 				total.Add(int64(len(rows)))
@@ -114,6 +137,9 @@ func (b *rebuild) scan(ctx context.Context, tokens map[int]string, now clock) (i
 		})
 	}
 	err := group.Wait()
+	if err == nil {
+		err = gone.err()
+	}
 	return int(total.Load()), err
 }
 
@@ -142,16 +168,17 @@ func (b *rebuild) read(ctx context.Context, tokens map[int]string, pages chan<- 
 // fill writes rows that stand in neither set: a writer's newer put replaces ours, and one that came before keeps ours
 // out. Those that stand otherwise than they should are mended the careful way.
 func (b *rebuild) fill(ctx context.Context, rows []task.Task, now clock) error {
+	var gone gaps
 	otherwise, err := b.r.index.Fill(ctx, rows)
-	if err != nil {
+	if err := gone.take(err, rows); err != nil {
 		return fmt.Errorf("fill %d entries: %w", len(rows), err)
 	}
 	for some := range slices.Chunk(otherwise, page) {
-		if err := b.r.settle(ctx, "rebuilt", some, now, putAlways); err != nil {
+		if err := gone.take(b.r.settle(ctx, "rebuilt", some, now, putAlways), some); err != nil {
 			return err
 		}
 	}
-	return nil
+	return gone.err()
 }
 
 // farFuture is beyond every due time that a row can have.

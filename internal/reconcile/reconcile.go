@@ -41,8 +41,8 @@ type Index interface {
 	Marked(ctx context.Context, shards int) ([]bool, error)
 	BeginRebuild(ctx context.Context, shard int) (token string, err error)
 	EndRebuild(ctx context.Context, shard int, token string) (bool, error)
-	ScanDue(ctx context.Context, shard int, cursor uint64, count int64) ([]task.Entry, uint64, error)
-	ScanOwners(ctx context.Context, shard int, cursor uint64, count int64) ([]task.Entry, uint64, error)
+	ScanDue(ctx context.Context, shard int, cursor task.ScanCursor, count int64) ([]task.Entry, task.ScanCursor, error)
+	ScanOwners(ctx context.Context, shard int, cursor task.ScanCursor, count int64) ([]task.Entry, task.ScanCursor, error)
 	Remove(ctx context.Context, shard int, e task.Entry) (bool, error)
 	Identity(ctx context.Context) (string, error)
 }
@@ -104,7 +104,8 @@ type Reconciler struct {
 	metrics *metrics
 	wake    chan struct{} // a rebuild was asked for
 	alarms  atomic.Int64  // times that a pass found drift, or lost hints
-	filling atomic.Bool   // a rebuild is under way, or a term has not seen yet whether one is needed
+	arrears arrears
+	filling atomic.Bool // a rebuild is under way, or a term has not seen yet whether one is needed
 
 	wakeRows, wakeIndex chan struct{} // of the audits
 }
@@ -234,6 +235,8 @@ func (b *breath) page() int {
 	return calmPage
 }
 
+const tellEvery = 30 * time.Second // of shards that fail in every pass
+
 const yieldFor = 500 * time.Millisecond // until a pass looks whether the rebuild has ended
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -247,7 +250,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // repeat runs one pass again and again. Each run begins by making sure that no newer daemon leads.
 func (r *Reconciler) repeat(ctx context.Context, p pass, epoch int64, term Term) error {
-	var rested time.Time
+	var rested, told time.Time
 	succeeded := r.cfg.Loops.Of(p.name) // not for a pass that rests
 	return loop.Run(ctx, loop.Config{
 		Name: "reconcile " + p.name, Interval: p.interval, Jitter: 0.1,
@@ -262,8 +265,16 @@ func (r *Reconciler) repeat(ctx context.Context, p pass, epoch int64, term Term)
 		}
 		alarms := r.alarms.Load()
 		res, err := r.once(ctx, p, epoch, term)
-		if err == nil {
+		failed, partial := task.FailedShards(err)
+		switch {
+		case err == nil:
 			succeeded()
+		case partial: // it did what it could, and rests as after any run
+			if began.Sub(told) > tellEvery {
+				told = began
+				r.cfg.Logger.WarnContext(ctx, "pass went on without some shards", "pass", p.name, "n", len(failed), "err", err)
+			}
+			err = nil
 		}
 		if err != nil || p.urgent {
 			return res, err
@@ -301,10 +312,12 @@ func (r *Reconciler) once(ctx context.Context, p pass, epoch int64, term Term) (
 		return loop.Result{}, err
 	}
 	res, err := p.run(ctx, now)
-	if err != nil {
-		return loop.Result{}, fmt.Errorf("reconcile %s: %w", p.name, err)
+	if _, partial := task.FailedShards(err); err == nil || partial {
+		term.Progress()
 	}
-	term.Progress()
+	if err != nil {
+		return res, fmt.Errorf("reconcile %s: %w", p.name, err)
+	}
 	return res, nil
 }
 

@@ -282,17 +282,17 @@ func (w *world) members(t testing.TB) map[string]task.Score {
 	t.Helper()
 	all := map[string]task.Score{}
 	for shard := range shards {
-		for name, scan := range map[string]func(context.Context, int, uint64, int64) ([]task.Entry, uint64, error){
+		for name, scan := range map[string]func(context.Context, int, task.ScanCursor, int64) ([]task.Entry, task.ScanCursor, error){
 			"due": w.sets.ScanDue, "owner": w.sets.ScanOwners,
 		} {
-			cursor, more := uint64(0), true
+			cursor, more := task.ScanCursor{}, true
 			for more {
 				entries, next, err := scan(t.Context(), shard, cursor, page)
 				pipelinetest.Must(t, err)
 				for _, e := range entries {
 					all[fmt.Sprintf("%d %s %s %s", shard, name, e.Owner, e.ID)] = e.Score
 				}
-				cursor, more = next, next != 0
+				cursor, more = next, !next.Done()
 			}
 		}
 	}

@@ -25,8 +25,8 @@ type Store interface {
 // Index is what verify reads of Redis.
 type Index interface {
 	Standings(ctx context.Context, tasks []task.Task) ([]task.Standing, error)
-	ScanDue(ctx context.Context, shard int, cursor uint64, count int64) ([]task.Entry, uint64, error)
-	ScanOwners(ctx context.Context, shard int, cursor uint64, count int64) ([]task.Entry, uint64, error)
+	ScanDue(ctx context.Context, shard int, cursor task.ScanCursor, count int64) ([]task.Entry, task.ScanCursor, error)
+	ScanOwners(ctx context.Context, shard int, cursor task.ScanCursor, count int64) ([]task.Entry, task.ScanCursor, error)
 }
 
 // Drift is how the index differs from the truth.
@@ -149,7 +149,7 @@ func (c checker) extraOf(ctx context.Context, shard int, owned bool) ([]extraEnt
 		scan = c.index.ScanOwners
 	}
 	var out []extraEntry
-	for cursor := uint64(0); ; {
+	for cursor := (task.ScanCursor{}); ; {
 		entries, next, err := scan(ctx, shard, cursor, page)
 		if err != nil {
 			return nil, err
@@ -163,7 +163,7 @@ func (c checker) extraOf(ctx context.Context, shard int, owned bool) ([]extraEnt
 			return nil, err
 		}
 		out = append(out, found...)
-		if cursor = next; next == 0 {
+		if cursor = next; next.Done() {
 			return out, nil
 		}
 	}

@@ -53,12 +53,12 @@ func (w *world) Standings(_ context.Context, tasks []task.Task) ([]task.Standing
 	return out, nil
 }
 
-func (w *world) ScanDue(context.Context, int, uint64, int64) ([]task.Entry, uint64, error) {
-	return w.entries, 0, nil
+func (w *world) ScanDue(context.Context, int, task.ScanCursor, int64) ([]task.Entry, task.ScanCursor, error) {
+	return w.entries, task.ScanCursor{}, nil
 }
 
-func (w *world) ScanOwners(context.Context, int, uint64, int64) ([]task.Entry, uint64, error) {
-	return nil, 0, nil
+func (w *world) ScanOwners(context.Context, int, task.ScanCursor, int64) ([]task.Entry, task.ScanCursor, error) {
+	return nil, task.ScanCursor{}, nil
 }
 
 func TestCheck(t *testing.T) {

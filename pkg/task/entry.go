@@ -79,6 +79,16 @@ type Claim struct {
 	Marked  bool      // the generation marker stands: the shard's memory was not lost
 }
 
+// ScanCursor is a place in a walk over a shard's sets. The zero one begins the walk, and comes back at its end.
+type ScanCursor struct {
+	Keys    uint64   // where the walk over keys, or over the members of a single set, goes on
+	Large   []string // names of sets that are too large for one page, of which the first is walked now
+	Members uint64   // where the walk over its members goes on
+}
+
+// Done reports whether the walk has ended.
+func (c ScanCursor) Done() bool { return c.Keys == 0 && len(c.Large) == 0 }
+
 // Cursor is a place in a listing by (time, id); the next page begins after it.
 type Cursor struct {
 	At time.Time

@@ -1,0 +1,257 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// torn is an index of which one shard fails, as with a slot under migration or a node that is away.
+type torn struct {
+	Index
+	shard int
+	on    *bool
+}
+
+var errTorn = errors.New("TRYAGAIN")
+
+// part leaves out the tasks of the shard, and returns the error that names it.
+func (i torn) part(tasks []task.Task) ([]task.Task, error) {
+	var sound []task.Task
+	var err error
+	for _, t := range tasks {
+		if *i.on && t.Shard == i.shard {
+			err = i.fails(t.Shard)
+			continue
+		}
+		sound = append(sound, t)
+	}
+	return sound, err
+}
+
+func (i torn) fails(shard int) error {
+	if !*i.on || shard != i.shard {
+		return nil
+	}
+	return &task.ShardsError{Shards: map[int]error{shard: errTorn}}
+}
+
+func (i torn) Standings(ctx context.Context, tasks []task.Task) ([]task.Standing, error) {
+	all, err := i.Index.Standings(ctx, tasks)
+	if err != nil {
+		return nil, err
+	}
+	_, err = i.part(tasks)
+	for n, t := range tasks {
+		if err != nil && t.Shard == i.shard {
+			all[n] = task.Standing{}
+		}
+	}
+	return all, err
+}
+
+func (i torn) Repair(ctx context.Context, repairs []task.Repair) (int, error) {
+	var sound []task.Repair
+	var failed error
+	for _, r := range repairs {
+		if err := i.fails(r.Task.Shard); err != nil {
+			failed = err
+			continue
+		}
+		sound = append(sound, r)
+	}
+	n, err := i.Index.Repair(ctx, sound)
+	return n, errors.Join(err, failed)
+}
+
+func (i torn) Fill(ctx context.Context, tasks []task.Task) ([]task.Task, error) {
+	sound, failed := i.part(tasks)
+	otherwise, err := i.Index.Fill(ctx, sound)
+	return otherwise, errors.Join(err, failed)
+}
+
+func (i torn) Marked(ctx context.Context, shards int) ([]bool, error) {
+	marked, err := i.Index.Marked(ctx, shards)
+	if err == nil && *i.on {
+		marked[i.shard] = true
+	}
+	return marked, errors.Join(err, i.fails(i.shard))
+}
+
+func (i torn) ScanDue(ctx context.Context, shard int, cursor task.ScanCursor, count int64) ([]task.Entry, task.ScanCursor, error) {
+	if i.fails(shard) != nil {
+		return nil, cursor, errTorn
+	}
+	return i.Index.ScanDue(ctx, shard, cursor, count)
+}
+
+func (i torn) ScanOwners(ctx context.Context, shard int, cursor task.ScanCursor, count int64) ([]task.Entry, task.ScanCursor, error) {
+	if i.fails(shard) != nil {
+		return nil, cursor, errTorn
+	}
+	return i.Index.ScanOwners(ctx, shard, cursor, count)
+}
+
+// ofEach makes a task for each shard.
+func ofEach(due time.Duration) []task.Task {
+	var all []task.Task
+	for n, seen := 0, map[int]bool{}; len(seen) < shards; n++ {
+		one := pending(fmt.Sprint("owner-", n), due)
+		if one.Shard = task.Shard(one.Owner, shards); !seen[one.Shard] {
+			seen[one.Shard] = true
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// Every pass does its work in the shards that answer, and makes good for the other once it answers again.
+func TestPassesGoOnWithoutAFailingShard(t *testing.T) {
+	t.Parallel()
+	const failing = 1
+	for name, c := range map[string]struct {
+		due  time.Duration
+		pass func(w *world) func(context.Context) error
+	}{
+		"lookahead": {sec(30), func(w *world) func(context.Context) error {
+			p := &lookahead{r: w.Reconciler}
+			return func(ctx context.Context) error { _, err := p.pass(ctx, w.clock); return err }
+		}},
+		"overdue": {-time.Hour, func(w *world) func(context.Context) error {
+			return func(ctx context.Context) error {
+				_, err := (&overdue{r: w.Reconciler, last: base.Add(-time.Hour)}).pass(ctx, w.clock)
+				return err
+			}
+		}},
+		"rebuild": {time.Hour, func(w *world) func(context.Context) error {
+			p := &rebuild{r: w.Reconciler}
+			return func(ctx context.Context) error { _, err := p.pass(ctx, w.clock); return err }
+		}},
+		"audit rows": {time.Hour, func(w *world) func(context.Context) error {
+			return func(ctx context.Context) error { _, err := w.auditRows().pass(ctx, w.clock); return err }
+		}},
+		"changed": {time.Hour, func(w *world) func(context.Context) error {
+			p := &changed{r: w.Reconciler}
+			return func(ctx context.Context) error { _, err := p.pass(ctx, w.clock); return err }
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onEach(t, func(t *testing.T, w *world) {
+				on := true
+				w.index = torn{w.index, failing, &on}
+				w.cfg.Lookahead = time.Minute
+				var rows []task.Task
+				for _, one := range ofEach(c.due) {
+					one.UpdatedAt = base.Add(sec(-2))
+					rows = append(rows, w.insert(t, one)...)
+				}
+				if name == "changed" {
+					for i, row := range rows {
+						w.now = base.Add(sec(-2))
+						rows[i] = w.save(t, w.moved(t, row, c.due+time.Minute))
+					}
+					w.now = base
+				}
+				pass := c.pass(w)
+				err := pass(t.Context())
+				if failed, ok := task.FailedShards(err); !ok || len(failed) != 1 || !errors.Is(failed[failing], errTorn) {
+					t.Errorf("the pass ended with %v, want it to name shard %d", err, failing)
+				}
+				for _, row := range rows {
+					want := both(row)
+					if row.Shard == failing {
+						want = nowhere
+					}
+					w.wantStanding(t, fmt.Sprint("shard ", row.Shard), row, want)
+				}
+				w.now = base.Add(5 * time.Minute) // beyond each window
+				if name == "lookahead" {
+					w.now = base.Add(sec(26)) // it is near now
+				}
+				on = false
+				for range 2 {
+					pipelinetest.Must(t, pass(t.Context()))
+				}
+				for _, row := range rows {
+					w.wantStanding(t, fmt.Sprint("healed shard ", row.Shard), row, both(row))
+				}
+			})
+		})
+	}
+}
+
+// A compensation for a shard that fails doesn't hold up those behind it.
+func TestCompensationsOfAFailingShardAreMadeGoodLater(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		on := true
+		w.index = torn{w.index, 1, &on}
+		var ids []task.ID
+		var rows []task.Task
+		for _, one := range ofEach(time.Hour) {
+			rows = append(rows, w.insert(t, one)...)
+			ids = append(ids, one.ID)
+		}
+		pipelinetest.Must(t, w.compensate(t.Context(), []task.Compensation{{IDs: ids}}))
+		for _, row := range rows {
+			if row.Shard != 1 {
+				w.wantStanding(t, "compensated", row, both(row))
+			}
+		}
+		on = false
+		w.run(t, (&changed{r: w.Reconciler}).pass)
+		w.wantTruth(t)
+	})
+}
+
+// The walk over the index passes over what can't be read, and reads what follows.
+func TestAuditGoesOnBehindAPlaceThatFails(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		on := true
+		w.index = torn{w.index, 1, &on}
+		ghosts := ofEach(time.Hour)
+		w.put(t, ghosts...)
+		a := w.auditIndex()
+		if _, err := a.pass(t.Context(), w.clock); !errors.Is(err, errTorn) {
+			t.Errorf("got %v, want it to tell of what failed", err)
+		}
+		for _, one := range ghosts {
+			want := nowhere
+			if one.Shard == 1 {
+				want = both(one)
+			}
+			w.wantStanding(t, fmt.Sprint("shard ", one.Shard), one, want)
+		}
+	})
+}
+
+// What the changed pass remembers is of its window, however long the passes before failed.
+func TestChangedRemembersNoMoreThanItsWindow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, inProcess(t), Config{})
+	name, away := "primary", error(nil)
+	w.index = elsewhere{w.index, &name, &away}
+	c := &changed{r: w.Reconciler}
+	w.run(t, c.pass)
+	away = errors.New("away")
+	for i := range 200 {
+		w.now = base.Add(sec(float64(3 * i)))
+		w.save(t, w.moved(t, w.insert(t, pending("ann", time.Hour))[0], 2*time.Hour))
+		if _, err := c.pass(t.Context(), w.clock); !errors.Is(err, away) {
+			t.Fatalf("got %v", err)
+		}
+	}
+	away, w.now = nil, w.now.Add(sec(2))
+	w.run(t, c.pass)
+	if n := len(c.compared); n > 10 { // one every 3 s, in a window of 20 s
+		t.Errorf("%d rows are remembered", n)
+	}
+	w.wantTruth(t)
+}
