@@ -18,7 +18,7 @@ import (
 func counts(some map[string]int) map[string]int {
 	all := map[string]int{
 		"pending": 0, "done": 0, "cancelled": 0, "dead": 0, "overdue": 0,
-		"missing": 0, "extra": 0, "lost": 0, "duplicate": 0, "early": 0,
+		"missing": 0, "extra": 0, "stuck": 0, "premature": 0, "invalid": 0, "lost": 0, "duplicate": 0, "early": 0,
 	}
 	for key, n := range some {
 		all[key] = n
@@ -127,4 +127,79 @@ func TestVerifyReadsTheJournal(t *testing.T) {
 	d.wantVerify(t, "an effect before its time", 1, map[string]int{"pending": 1, "early": 1})
 	write("meal_finished", id("3"), 100, 120)
 	d.wantVerify(t, "and a second one", 1, map[string]int{"pending": 1, "early": 1, "duplicate": 1})
+}
+
+// What was not looked at is said to be so: a 0 would be a promise.
+func TestVerifySaysWhatItCannotSee(t *testing.T) {
+	t.Parallel()
+	d := migrated(t)
+	wantUnchecked := func(what, why string, env []string) {
+		t.Helper()
+		got := d.run(t, env, "verify", "--json")
+		for _, key := range []string{"lost", "duplicate", "early"} {
+			if n := decode[map[string]*int](t, got)[key]; n != nil || got.code != 0 {
+				t.Errorf("%s: %s is %d, want null; exit code %d", what, key, *n, got.code)
+			}
+		}
+		plain := d.run(t, env, "verify")
+		if n := strings.Count(plain.out, "not checked"); n != 3 || strings.Count(plain.out, why) != 3 || plain.code != 0 {
+			t.Errorf("%s: exit code %d, want three times %q in\n%s", what, plain.code, why, plain.out)
+		}
+	}
+	wantUnchecked("without a journal", "no pet_journal in this schema, or no right to see it", nil)
+
+	pipelinetest.Must(t, pet.CreateTables(t.Context(), d.db))
+	_, name, _ := strings.Cut(d.dsn, ")/")
+	user := "u_" + name[2:12]
+	exec := func(statement string) {
+		t.Helper()
+		_, err := d.db.ExecContext(t.Context(), statement)
+		pipelinetest.Must(t, err)
+	}
+	exec("CREATE USER " + user + "@'%' IDENTIFIED BY 'x'")
+	t.Cleanup(func() { _, _ = d.db.Exec("DROP USER " + user + "@'%'") }) // the server ends with the run
+	for _, table := range []string{"tasks", "layout", "requests", "history", "epochs", "migrations"} {
+		exec("GRANT SELECT ON " + name + ".duetime_" + table + " TO " + user + "@'%'")
+	}
+	env := []string{"DUETIME_MYSQL__DSN=" + strings.Replace(d.dsn, "root@", user+":x@", 1)}
+	wantUnchecked("without a right", "no right to see it", env)
+	exec("GRANT INSERT ON " + name + ".pet_journal TO " + user + "@'%'")
+	wantUnchecked("without the right to read", "no right to read pet_journal", env)
+	exec("GRANT SELECT ON " + name + ".pet_journal TO " + user + "@'%'")
+	got := decode[map[string]*int](t, d.run(t, env, "verify", "--json"))
+	if n := got["lost"]; n == nil || *n != 0 {
+		t.Errorf("with the right: %v", n)
+	}
+}
+
+// The rows of any kind tell by themselves what can't be right.
+func TestVerifyAuditsTheRowsThemselves(t *testing.T) {
+	t.Parallel()
+	d := migrated(t)
+	for _, c := range []struct {
+		key     string
+		columns string
+		want    map[string]int
+	}{
+		{"premature", "state = 1, version = 2, finished_at = due_at - 1", map[string]int{"done": 1, "premature": 1}},
+		{"invalid", "state = 3, version = 2, attempt = 26, finished_at = due_at", map[string]int{"dead": 1, "invalid": 1}},
+		{"stuck", "due_at = due_at - 90000000, run_at = due_at", map[string]int{"pending": 1, "stuck": 1, "overdue": 1}},
+	} {
+		made := d.schedule(t, "ann", 24*time.Hour)
+		d.wantVerify(t, "before", 0, map[string]int{"pending": 1})
+		_, err := d.db.Exec("UPDATE duetime_tasks SET "+c.columns+" WHERE id = ?", made.ID[:])
+		pipelinetest.Must(t, err)
+		due, owner := d.keys(made)
+		pipelinetest.Must(t, d.redis.Del(t.Context(), due, owner).Err())
+		if c.key == "stuck" {
+			c.want["missing"] = 1
+		}
+		d.wantVerify(t, c.key, 1, c.want)
+		plain := d.run(t, nil, "verify")
+		if said := strings.Contains(plain.out, "the first "+made.ID.String()); said == (c.key == "stuck") {
+			t.Errorf("%s:\n%s", c.key, plain.out)
+		}
+		_, err = d.db.Exec("DELETE FROM duetime_tasks")
+		pipelinetest.Must(t, err)
+	}
 }

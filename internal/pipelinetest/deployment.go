@@ -77,7 +77,7 @@ func (d Deployment) Duetime(t testing.TB, args ...string) (int, string) {
 
 // Verified is what duetime verify --json answers.
 type Verified struct {
-	Pending, Done, Cancelled, Dead, Overdue, Missing, Extra, Lost, Duplicate, Early int64
+	Pending, Done, Cancelled, Dead, Overdue, Missing, Extra, Stuck, Premature, Invalid, Lost, Duplicate, Early int64
 }
 
 // Verify runs duetime verify and returns its exit code too.

@@ -28,6 +28,9 @@ func TestOperateConformance(t *testing.T) {
 		"purge spares the retried": purgeRetried,
 		"filters":                  filters,
 		"kinds":                    kinds,
+		"suspects":                 suspects,
+		"stuck":                    stuck,
+		"list behind a cursor":     listBehind,
 		"live figures":             live,
 	} {
 		t.Run(name, func(t *testing.T) {
