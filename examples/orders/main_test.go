@@ -19,8 +19,8 @@ func TestMain(m *testing.M) { os.Exit(pipelinetest.Main(m, pipelinetest.VerifyGo
 func TestRun(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
-		"SQLite":  nil,
-		"MySQL": {"--dsn", pipelinetest.MySQL(t).NewSchema(t)},
+		"SQLite": nil,
+		"MySQL":  {"--dsn", pipelinetest.MySQL(t).NewSchema(t)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

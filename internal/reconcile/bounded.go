@@ -26,8 +26,12 @@ func (b bounded) Now(ctx context.Context, q sqlx.QueryerContext) (time.Time, err
 	return within(ctx, func(ctx context.Context) (time.Time, error) { return b.Store.Now(ctx, q) })
 }
 
-func (b bounded) Current(ctx context.Context, name string) (int64, error) {
-	return within(ctx, func(ctx context.Context) (int64, error) { return b.Store.Current(ctx, name) })
+func (b bounded) Moment(ctx context.Context, name string) (now time.Time, epoch int64, err error) {
+	now, err = within(ctx, func(ctx context.Context) (now time.Time, err error) {
+		now, epoch, err = b.Store.Moment(ctx, name)
+		return now, err
+	})
+	return now, epoch, err
 }
 
 func (b bounded) Paused(ctx context.Context) (map[string]time.Time, error) {

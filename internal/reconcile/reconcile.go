@@ -17,7 +17,9 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Store is what the passes need of MySQL. A nil q means a pooled connection to the primary.
+// Store is what the passes need of MySQL. Its rows, its time and its epochs are those of a server that may be written: after a
+// switch-over an open connection may lead to the old primary, whose rows would make the index wrong. A nil q means a pooled
+// connection.
 type Store interface {
 	Now(ctx context.Context, q sqlx.QueryerContext) (time.Time, error)
 	// Entries reads what index entries are made of; missing ids are absent from the answer.
@@ -29,7 +31,8 @@ type Store interface {
 	PurgeHistory(ctx context.Context, before time.Time, limit int) (int, error)
 	// Paused returns the queues whose tasks an operator wants left alone, each since when.
 	Paused(ctx context.Context) (map[string]time.Time, error)
-	Current(ctx context.Context, name string) (int64, error)
+	// Moment returns the database's time and the newest epoch of this name, from a server that may be written.
+	Moment(ctx context.Context, name string) (now time.Time, epoch int64, err error)
 }
 
 // Index is what the passes need of Redis.
@@ -299,19 +302,16 @@ func (r *Reconciler) repeat(ctx context.Context, p pass, epoch int64, term Term)
 }
 
 func (r *Reconciler) once(ctx context.Context, p pass, epoch int64, term Term) (loop.Result, error) {
-	current, err := r.store.Current(ctx, r.cfg.Name)
+	asked := time.Now()
+	now, current, err := r.store.Moment(ctx, r.cfg.Name)
 	if err != nil {
-		return loop.Result{}, fmt.Errorf("read epoch %s: %w", r.cfg.Name, err)
+		return loop.Result{}, err
 	}
 	if current > epoch {
 		term.Fenced(current)
 		return loop.Result{}, loop.Stop(ErrFenced)
 	}
-	now, err := r.clock(ctx)
-	if err != nil {
-		return loop.Result{}, err
-	}
-	res, err := p.run(ctx, now)
+	res, err := p.run(ctx, since(now, asked))
 	if _, partial := task.FailedShards(err); err == nil || partial {
 		term.Progress()
 	}
@@ -328,7 +328,12 @@ func (r *Reconciler) clock(ctx context.Context) (clock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the database's clock: %w", err)
 	}
-	return func() time.Time { return now.Add(time.Since(asked)) }, nil
+	return since(now, asked), nil
+}
+
+// since lets the database's time go on by the local one from when it was asked for.
+func since(now, asked time.Time) clock {
+	return func() time.Time { return now.Add(time.Since(asked)) }
 }
 
 // behind is the place of the next page after these rows, which were read by their next try.

@@ -98,7 +98,8 @@ func ceilMs(d time.Duration) int64 {
 // no such row. It doesn't wait, and keeps no lock.
 func (s *Store) ReadFree(ctx context.Context, id task.ID) (task.Task, time.Time, bool, error) {
 	var ms int64
-	rows, err := s.query(ctx, nil, "SELECT "+s.dialect.now()+", "+columns+" FROM duetime_tasks WHERE id = ?"+s.dialect.skipLocked(), []any{id[:]}, &ms)
+	rows, err := s.query(ctx, nil, "SELECT "+s.dialect.state()+", "+s.dialect.now()+", "+columns+" FROM duetime_tasks WHERE id = ?"+
+		s.dialect.skipLocked(), []any{id[:]}, writable{}, &ms)
 	if err != nil {
 		return task.Task{}, time.Time{}, false, fmt.Errorf("read task %s: %w", id, err)
 	}

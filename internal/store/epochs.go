@@ -2,9 +2,8 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
+	"time"
 )
 
 // Take returns the next epoch of this name: greater than every one given before, by any process. An error may have used
@@ -40,10 +39,17 @@ func (s *Store) take(ctx context.Context, name string, stored int64) (int64, err
 
 // Current returns the newest epoch of this name; 0 if none was ever taken.
 func (s *Store) Current(ctx context.Context, name string) (int64, error) {
-	var epoch int64
-	err := s.db.QueryRowxContext(ctx, "SELECT epoch FROM duetime_epochs WHERE name = ?", name).Scan(&epoch)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return 0, fmt.Errorf("read epoch of %s: %w", name, err)
+	_, epoch, err := s.Moment(ctx, name)
+	return epoch, err
+}
+
+// Moment returns the database's time, to the millisecond, and the newest epoch of this name, both of one statement and from
+// a server that may be written.
+func (s *Store) Moment(ctx context.Context, name string) (now time.Time, epoch int64, err error) {
+	var ms int64
+	err = s.truth(ctx, nil, s.dialect.now()+", COALESCE((SELECT epoch FROM duetime_epochs WHERE name = ?), 0)", []any{name}, &ms, &epoch)
+	if err != nil {
+		return time.Time{}, 0, fmt.Errorf("read epoch of %s: %w", name, err)
 	}
-	return epoch, nil
+	return fromMs(ms), epoch, nil
 }

@@ -99,7 +99,7 @@ func endsTx(err error) bool {
 	case sqliteBusy, sqliteLocked, sqliteNoMem, sqliteInterrupt, sqliteIOErr, sqliteFull:
 		return true
 	}
-	return isContext(err) || lostConn(err)
+	return isContext(err) || lostConn(err) || errors.Is(err, errReadOnly)
 }
 
 func lostConn(err error) bool {
@@ -166,6 +166,12 @@ func isFull(err error) bool {
 	return ok && slices.Contains(full, e.Number)
 }
 
+// isReadOnly reports whether the server refused a statement because it can only be read, whatever the transaction is.
+func isReadOnly(err error) bool {
+	e, ok := errors.AsType[*mysql.MySQLError](err)
+	return ok && (e.Number == 1836 || e.Number == 1290 && strings.Contains(e.Message, "read-only"))
+}
+
 func isDial(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "dial" || isNamed(err)
@@ -218,7 +224,7 @@ func (s *Store) Unavailable(err error) bool {
 	case sqliteReadOnly, sqliteIOErr, sqliteFull, sqliteCantOpen:
 		return true
 	}
-	return lostConn(err) || isNamed(err) || errors.Is(err, sql.ErrConnDone)
+	return lostConn(err) || isNamed(err) || errors.Is(err, errReadOnly) || errors.Is(err, sql.ErrConnDone)
 }
 
 // IsNoDatabase reports that the server answered, and has no schema of the name that the DSN says. Processes wait for it, as

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"database/sql/driver"
 	"time"
 
@@ -34,4 +35,14 @@ func OpenThrough(dsn string, o Options, wrap func(driver.Connector) driver.Conne
 	s := &Store{db: handle(wrap(c), hello, o), dialect: MySQL, tableWait: o.tableWait()}
 	s.slow = func() (*sqlx.DB, error) { return openMySQL(dsn, o, func(*mysql.Config) {}) }
 	return s, nil
+}
+
+// Forsake has all connections of a handle closed as they are taken from the pool.
+func (s *Store) Forsake() {
+	c, err := s.db.Connx(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	_ = c.Raw(func(dc any) error { dc.(*conn).forsake(); return nil })
+	_ = c.Close()
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"strings"
+	"sync/atomic"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -57,11 +59,14 @@ type connector struct {
 	inner    driver.Connector
 	greeting []string // see greeting
 	chains   bool     // see chain
+
+	era atomic.Int64 // raised when a server was found to be read-only: connections of earlier ones are closed
 }
 
 func (c *connector) Driver() driver.Driver { return c.inner.Driver() }
 
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+	era := c.era.Load()
 	inner, err := c.inner.Connect(ctx)
 	if refusal := Refusal(err); refusal != nil {
 		return nil, refusal
@@ -72,7 +77,7 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &conn{Conn: inner, greeting: c.greeting, chain: chain{on: c.chains}}
+	g := &conn{Conn: inner, of: c, era: era, greeting: c.greeting, chain: chain{on: c.chains}}
 	if err := g.greet(ctx); err != nil {
 		_ = inner.Close() // the greeting's error says more
 		return nil, fmt.Errorf("set up the session: %w", err)
@@ -83,6 +88,8 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 // conn is one guarded connection. database/sql never uses a connection from two goroutines at once.
 type conn struct {
 	driver.Conn
+	of       *connector
+	era      int64
 	greeting []string
 	inTx     bool
 	cause    error // of the poisoning; nil while the transaction stands
@@ -102,6 +109,11 @@ func (c *conn) refusal() error {
 
 // heed passes an error on and remembers one that may have ended the transaction.
 func (c *conn) heed(err error) error {
+	if isReadOnly(err) {
+		c.forsake()
+		_ = c.Close() // as who refuses to write is of no use
+		err = driver.ErrBadConn
+	}
 	if err != nil && c.inTx && c.cause == nil && endsTx(err) {
 		c.cause = err
 	}
@@ -118,7 +130,7 @@ func (c *conn) IsValid() bool { return !c.broken && !c.left && c.alive() }
 
 // ResetSession is called before the connection serves anew.
 func (c *conn) ResetSession(ctx context.Context) error {
-	if c.broken || c.inTx {
+	if c.broken || c.inTx || c.era != c.of.era.Load() {
 		return driver.ErrBadConn
 	}
 	if r, ok := c.Conn.(driver.SessionResetter); ok {
@@ -183,6 +195,9 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 	}
 	c.note(query)
 	r, err := q.QueryContext(ctx, query, args)
+	if err == nil && strings.HasPrefix(query, checkedPrefix) {
+		return &rows{Rows: r, conn: c, checks: true}, nil
+	}
 	return c.rows(r, err)
 }
 
@@ -247,6 +262,9 @@ func (t *tx) Rollback() error {
 // ended lets nobody use the connection of a transaction that could not be ended: where the server, or a proxy, refused the
 // COMMIT or the ROLLBACK and kept the connection, the transaction may still be open, and the next BEGIN would commit it.
 func (t *tx) ended(err error) error {
+	if isReadOnly(err) {
+		t.conn.forsake()
+	}
 	t.conn.broken = t.conn.broken || err != nil
 	return err
 }
@@ -291,7 +309,8 @@ func (s *stmt) CheckNamedValue(nv *driver.NamedValue) error {
 // rows is one result of a guarded connection.
 type rows struct {
 	driver.Rows
-	conn *conn
+	conn   *conn
+	checks bool // the first row begins with the server's state
 }
 
 func (r *rows) Next(dest []driver.Value) error {
@@ -299,7 +318,19 @@ func (r *rows) Next(dest []driver.Value) error {
 	if err == io.EOF { //nolint:errorlint // the driver interface wants exactly io.EOF
 		return err
 	}
+	if err == nil && r.checks {
+		r.checks = false
+		if err = (writable{}).Scan(dest[0]); err != nil {
+			r.conn.forsake()
+		}
+	}
 	return r.conn.heed(err)
+}
+
+// forsake has this connection, and all others that were made before, serve nobody any more.
+func (c *conn) forsake() {
+	c.broken = true
+	c.of.era.Add(1)
 }
 
 // Close drains what was not read, and may find the transaction lost there.

@@ -97,7 +97,7 @@ func (s *Store) allNew(r sql.Result, n int) (bool, error) {
 // standing finds for each task the row that stands under its id, or else under its key. The INSERT before has locked
 // them all, so none can vanish.
 func (s *Store) standing(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) ([]task.Task, error) {
-	found, err := s.Lock(ctx, q, idsOf(tasks))
+	found, err := s.byID(ctx, q, idsOf(tasks), s.dialect.ForUpdate())
 	if err != nil {
 		return nil, err
 	}

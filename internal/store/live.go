@@ -32,9 +32,11 @@ type Waiting struct {
 func (s *Store) Live(ctx context.Context, window time.Duration) (Live, error) {
 	var l Live
 	var err error
-	if l.Now, err = s.Now(ctx, nil); err != nil {
-		return l, err
+	var ms int64
+	if err = s.db.QueryRowxContext(ctx, "SELECT "+s.dialect.now()).Scan(&ms); err != nil { // of whatever server this is
+		return l, fmt.Errorf("read the database's clock: %w", err)
 	}
+	l.Now = fromMs(ms)
 	for _, read := range []func(context.Context, *Live, time.Duration) error{s.liveStates, s.liveRates, s.liveBacklog, s.liveRequests} {
 		if err := read(ctx, &l, window); err != nil {
 			return l, fmt.Errorf("read live figures: %w", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -14,7 +15,10 @@ import (
 // Lock reads the rows of these ids in id order and holds each until the transaction ends, waiting for other holders up
 // to the session's lock wait. Missing ids are absent from the answer.
 func (s *Store) Lock(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, error) {
-	tasks, err := s.byID(ctx, q, wholeRow, ids, s.dialect.ForUpdate())
+	tasks, err := s.byID(ctx, q, ids, s.dialect.ForUpdate())
+	if err == nil && len(tasks) < len(ids) {
+		err = s.sure(ctx, q)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("lock %d tasks: %w", len(ids), err)
 	}
@@ -30,8 +34,8 @@ func (s *Store) LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) 
 	var ms int64
 	var tasks []task.Task
 	for part := range slices.Chunk(sorted(ids), task.MaxPerCall) {
-		found, err := s.query(ctx, q, "SELECT "+s.dialect.now()+", "+columns+" FROM duetime_tasks"+s.dialect.force("PRIMARY")+
-			" WHERE id IN ("+marks(len(part))+") ORDER BY id"+s.dialect.skipLocked(), idArgs(part), &ms)
+		found, err := s.query(ctx, q, "SELECT "+s.dialect.state()+", "+s.dialect.now()+", "+columns+" FROM duetime_tasks"+s.dialect.force("PRIMARY")+
+			" WHERE id IN ("+marks(len(part))+") ORDER BY id"+s.dialect.skipLocked(), idArgs(part), writable{}, &ms)
 		if err != nil {
 			return nil, time.Time{}, fmt.Errorf("lock %d free tasks: %w", len(ids), err)
 		}
@@ -52,32 +56,50 @@ func (s *Store) LockOwner(ctx context.Context, q sqlx.ExtContext, owner, kind st
 	// another order than everyone else.
 	where, args := s.pendingOf(owner, kind)
 	var ms int64
-	tasks, err := s.query(ctx, q, "SELECT "+s.dialect.now()+", "+columns+" FROM (SELECT id AS found"+where+" ORDER BY id LIMIT ?) AS owned"+
-		s.dialect.inTurn()+"duetime_tasks"+s.dialect.force("PRIMARY")+" ON id = found"+s.dialect.ForUpdate(), append(args, task.MaxPerCall+1), &ms)
+	tasks, err := s.query(ctx, q, "SELECT "+s.dialect.state()+", "+s.dialect.now()+", "+columns+" FROM (SELECT id AS found"+where+" ORDER BY id LIMIT ?) AS owned"+
+		s.dialect.inTurn()+"duetime_tasks"+s.dialect.force("PRIMARY")+" ON id = found"+s.dialect.ForUpdate(), append(args, task.MaxPerCall+1), writable{}, &ms)
+	if err == nil && len(tasks) == 0 {
+		return nil, time.Time{}, s.sure(ctx, q)
+	}
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("lock tasks of owner %s: %w", owner, err)
-	}
-	if len(tasks) == 0 {
-		return nil, time.Time{}, nil
 	}
 	return slices.DeleteFunc(tasks, func(t task.Task) bool { return t.State != task.Pending }), fromMs(ms), nil
 }
 
 // Get reads the rows of these ids in id order without locking. Missing ids are absent from the answer. A nil q takes a
-// connection of the pool.
+// connection of the pool, to a server that may be written.
 func (s *Store) Get(ctx context.Context, q sqlx.QueryerContext, ids []task.ID) ([]task.Task, error) {
-	tasks, err := s.byID(ctx, q, wholeRow, ids, "")
+	read := func() ([]task.Task, error) { return s.byID(ctx, q, ids, "") }
+	if q == nil {
+		read = func() ([]task.Task, error) { return s.truthByID(ctx, wholeRow, ids) }
+	}
+	tasks, err := read()
 	if err != nil {
 		return nil, fmt.Errorf("read %d tasks: %w", len(ids), err)
 	}
 	return tasks, nil
 }
 
-func (s *Store) byID(ctx context.Context, q sqlx.QueryerContext, of selection, ids []task.ID, lock string) ([]task.Task, error) {
+func (s *Store) byID(ctx context.Context, q sqlx.QueryerContext, ids []task.ID, lock string) ([]task.Task, error) {
 	var tasks []task.Task
 	for part := range slices.Chunk(sorted(ids), task.MaxPerCall) {
-		found, err := s.read(ctx, q, of.scan, "SELECT "+of.columns+" FROM duetime_tasks"+s.dialect.force("PRIMARY")+
-			" WHERE id IN ("+marks(len(part))+") ORDER BY id"+lock, idArgs(part))
+		found, err := s.query(ctx, q, "SELECT "+s.dialect.state()+", "+columns+" FROM duetime_tasks"+s.dialect.force("PRIMARY")+
+			" WHERE id IN ("+marks(len(part))+") ORDER BY id"+lock, idArgs(part), writable{})
+		if err != nil {
+			return nil, err
+		}
+		tasks = append(tasks, found...)
+	}
+	return tasks, nil
+}
+
+// truthByID is byID without locks, on a connection of the pool, and sure of what is missing too.
+func (s *Store) truthByID(ctx context.Context, of selection, ids []task.ID) ([]task.Task, error) {
+	var tasks []task.Task
+	for part := range slices.Chunk(sorted(ids), task.MaxPerCall) {
+		found, err := s.readTruth(ctx, of, " FROM duetime_tasks"+s.dialect.force("PRIMARY")+
+			" WHERE id IN ("+marks(len(part))+") ORDER BY id LIMIT "+strconv.Itoa(len(part)), idArgs(part))
 		if err != nil {
 			return nil, err
 		}
@@ -90,7 +112,12 @@ func (s *Store) byID(ctx context.Context, q sqlx.QueryerContext, of selection, i
 // connection of the pool.
 func (s *Store) ListOwner(ctx context.Context, q sqlx.QueryerContext, owner, kind string) ([]task.Task, error) {
 	where, args := s.pendingOf(owner, kind)
-	tasks, err := s.query(ctx, q, "SELECT "+columns+where+" ORDER BY run_at, id", args)
+	where += " ORDER BY run_at, id LIMIT 9223372036854775807" // without a limit a part of a UNION has no order
+	read := func() ([]task.Task, error) { return s.query(ctx, q, "SELECT "+columns+where, args) }
+	if q == nil {
+		read = func() ([]task.Task, error) { return s.readTruth(ctx, wholeRow, where, args) }
+	}
+	tasks, err := read()
 	if err != nil {
 		return nil, fmt.Errorf("list tasks of owner %s: %w", owner, err)
 	}

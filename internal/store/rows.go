@@ -132,7 +132,7 @@ func (s *Store) read(ctx context.Context, q sqlx.QueryerContext, scan func(*sqlx
 		}
 		t.Shard = layout.settle(t)
 		if tasks == nil {
-			tasks = make([]task.Task, 0, len(args)) // a look by ids finds no more
+			tasks = make([]task.Task, 0, len(args)+1) // a look by ids finds no more, and the server's state
 		}
 		tasks = append(tasks, t)
 	}

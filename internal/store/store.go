@@ -111,19 +111,19 @@ func (s *Store) Begin(ctx context.Context) (*sqlx.Tx, error) {
 	return tx, nil
 }
 
-// Now reads the database's clock, to the millisecond. A nil q takes a connection of the pool.
+// Now reads the database's clock, to the millisecond, from a server that may be written. A nil q takes a connection of the pool.
 func (s *Store) Now(ctx context.Context, q sqlx.QueryerContext) (time.Time, error) {
 	var ms int64
-	if err := s.on(q).QueryRowxContext(ctx, "SELECT "+s.dialect.now()).Scan(&ms); err != nil {
+	if err := s.truth(ctx, q, s.dialect.now(), nil, &ms); err != nil {
 		return time.Time{}, fmt.Errorf("read the database's clock: %w", err)
 	}
 	return time.UnixMilli(ms).UTC(), nil
 }
 
-// Clock reads the database's clock as finely as it tells, for who learns it.
+// Clock reads the database's clock as finely as it tells, for who learns it, from a server that may be written.
 func (s *Store) Clock(ctx context.Context) (time.Time, error) {
 	var us int64
-	if err := s.db.QueryRowxContext(ctx, "SELECT "+s.dialect.micros()).Scan(&us); err != nil {
+	if err := s.truth(ctx, nil, s.dialect.micros(), nil, &us); err != nil {
 		return time.Time{}, fmt.Errorf("read the database's clock: %w", err)
 	}
 	return time.UnixMicro(us).UTC(), nil
@@ -204,7 +204,7 @@ const sameZone = "IF(@@time_zone = 'SYSTEM' AND @@system_time_zone = 'UTC', '+00
 // ways that clientFoundRows doesn't change. Package dsn tells the caller of every parameter that is set here.
 func configure(cfg *mysql.Config, o Options) {
 	cfg.InterpolateParams = true
-	cfg.RejectReadOnly = true
+	cfg.RejectReadOnly = false // guard does it, and for the other connections too
 	cfg.Timeout = cmp.Or(cfg.Timeout, 3*time.Second)
 	cfg.WriteTimeout = cmp.Or(cfg.WriteTimeout, 5*time.Second)
 	cfg.ReadTimeout = cmp.Or(cfg.ReadTimeout, o.readTimeout())

@@ -64,13 +64,13 @@ func (s *Store) Changed(ctx context.Context, from, to time.Time, after task.Curs
 
 func (s *Store) page(ctx context.Context, way sweep, w window) ([]task.Task, error) {
 	text, args := way.sql(s.dialect, w)
-	return s.read(ctx, nil, entry.scan, "SELECT "+entry.columns+" FROM duetime_tasks"+text, args)
+	return s.readTruth(ctx, entry, " FROM duetime_tasks"+text, args)
 }
 
 // Entries reads of the rows of these ids only what the index needs, without locking. Missing ids are absent from the
 // answer.
 func (s *Store) Entries(ctx context.Context, ids []task.ID) ([]task.Task, error) {
-	tasks, err := s.byID(ctx, nil, entry, ids, "")
+	tasks, err := s.truthByID(ctx, entry, ids)
 	if err != nil {
 		return nil, fmt.Errorf("read %d entries: %w", len(ids), err)
 	}

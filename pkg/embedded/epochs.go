@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/duetime/duetime/internal/store"
 )
@@ -42,7 +43,11 @@ type daemonStore struct {
 	epochs *epochs
 }
 
-// Current returns the newest term.
-func (d daemonStore) Current(ctx context.Context, name string) (int64, error) {
-	return d.epochs.Current(ctx, name)
+// Moment returns the database's time and the newest term.
+func (d daemonStore) Moment(ctx context.Context, name string) (now time.Time, epoch int64, err error) {
+	if now, err = d.Now(ctx, nil); err != nil {
+		return now, 0, err
+	}
+	epoch, err = d.epochs.Current(ctx, name)
+	return now, epoch, err
 }

@@ -1,0 +1,71 @@
+package reconcile
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// After a switch-over the daemon's connections lead to the old primary, which can still be read. Its rows are not the truth
+// any more: what services that are connected to the new one put into the index stays.
+func TestOldPrimaryRepairsNothing(t *testing.T) {
+	t.Parallel()
+	server := pipelinetest.OwnMySQL(t)
+	dsn := server.NewSchema(t)
+	s, err := store.Open(dsn, store.Options{})
+	pipelinetest.Must(t, err)
+	w := newWorld(t, backend{s, pipelinetest.Redis(t).Addr(), false}, Config{})
+	admin, err := sqlx.Open("mysql", dsn)
+	pipelinetest.Must(t, err)
+	defer func() { _ = admin.Close() }()
+
+	rows := w.insert(t, pending("ann", time.Hour), pending("bob", sec(20)), pending("cid", -time.Minute))
+	w.put(t, rows...)
+	_, err = admin.ExecContext(t.Context(), "SET GLOBAL read_only = ON")
+	pipelinetest.Must(t, err)
+	moved := make([]task.Task, len(rows)) // on the new primary alone
+	for i, row := range rows {
+		moved[i] = w.moved(t, row, 2*time.Hour)
+	}
+	made := pending("dan", time.Minute)
+	w.put(t, append(moved, made)...)
+
+	term := &term{}
+	for _, p := range w.passes() {
+		if _, err := w.once(t.Context(), p, 1, term); err == nil || !s.Unavailable(err) {
+			t.Errorf("%s: %v, want unavailable", p.name, err)
+		}
+		if _, err := p.run(t.Context(), w.clock); err != nil && !s.Unavailable(err) { // as if it had begun before
+			t.Errorf("%s: %v, want unavailable", p.name, err)
+		}
+	}
+	for _, pass := range []func() error{
+		func() error { _, err := w.auditRows().pass(t.Context(), w.clock); return err },
+		func() error { _, err := w.auditIndex().pass(t.Context(), w.clock); return err },
+		func() error {
+			return w.compensate(t.Context(), []task.Compensation{{IDs: []task.ID{rows[0].ID, made.ID}}})
+		},
+	} {
+		if err := pass(); err == nil || !s.Unavailable(err) {
+			t.Errorf("a pass on the old primary answers %v, want unavailable", err)
+		}
+	}
+	for _, row := range append(moved, made) {
+		w.wantStanding(t, row.Owner, row, both(row))
+	}
+	if n, _ := term.seen(); n > 0 {
+		t.Errorf("%d passes counted as progress", n)
+	}
+
+	_, err = admin.ExecContext(t.Context(), "SET GLOBAL read_only = OFF")
+	pipelinetest.Must(t, err)
+	for _, p := range w.passes() {
+		_, err = w.once(t.Context(), p, 1, term)
+		pipelinetest.Must(t, err)
+	}
+}

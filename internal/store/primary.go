@@ -1,0 +1,97 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// The race that this file closes:
+//
+//  1. The primary is switched over: it becomes read-only and lives on, another server is promoted, and the name in the DSN
+//     points to that one.
+//  2. The connections of a pool stay with the server to which they were made. Writes fail there, and the driver hangs up;
+//     but whoever only reads goes on reading rows that no longer change.
+//  3. The daemon "repairs" the index by them, a worker drops the hint of a task whose row it does not see, and an index
+//     after a commit is told that nothing was committed.
+//
+// So a statement by which something is decided reads in the same round trip whether its server may be written. Where it may
+// not, the answer is errReadOnly, and all connections made until then are closed as they are taken from the pool: the next
+// ones are made to whatever the name points to now.
+
+// errReadOnly says that the rows of this server are not the truth, or will not be for long.
+var errReadOnly = errors.New("server is read-only: a replica, or a primary that was replaced")
+
+// state is the expression of a server's state, which is read in the first column; guard knows a statement that begins so.
+// MariaDB has a word instead of a number from version 12 on. A server whose InnoDB is read-only is a replica of Aurora.
+func (d Dialect) state() string {
+	if d == SQLite {
+		return "'00'"
+	}
+	return "CONCAT(@@global.read_only, @@global.innodb_read_only)"
+}
+
+var checkedPrefix = "SELECT " + MySQL.state()
+
+// writable is scanned from the state.
+type writable struct{}
+
+// Scan answers errReadOnly unless the server may be written.
+func (writable) Scan(state any) error {
+	var text string
+	switch s := state.(type) {
+	case []byte:
+		text = string(s)
+	case string:
+		text = s
+	}
+	switch text {
+	case "00", "OFF0", "OFFOFF":
+		return nil
+	}
+	return errReadOnly
+}
+
+// truth reads one row of a SELECT from a server that may be written. What is the list of expressions.
+func (s *Store) truth(ctx context.Context, q sqlx.QueryerContext, what string, args []any, dest ...any) error {
+	return s.on(q).QueryRowxContext(ctx, "SELECT "+s.dialect.state()+", "+what, args...).Scan(append([]any{writable{}}, dest...)...)
+}
+
+// readTruth is read for a SELECT with a LIMIT, whose rows come from a server that may be written: also where there are none.
+// The state comes before them, as a row of its own.
+func (s *Store) readTruth(ctx context.Context, of selection, text string, args []any) ([]task.Task, error) {
+	if s.dialect == SQLite {
+		return s.read(ctx, nil, of.scan, "SELECT "+of.columns+text, args)
+	}
+	checked := false
+	scan := func(r *sqlx.Rows) (task.Task, error) {
+		if checked {
+			return of.scan(r)
+		}
+		checked = true
+		state, err := r.SliceScan()
+		if err == nil {
+			err = writable{}.Scan(state[0])
+		}
+		return task.Task{}, err
+	}
+	nothing := strings.Repeat(", NULL", strings.Count(of.columns, ","))
+	tasks, err := s.read(ctx, nil, scan, checkedPrefix+nothing+" UNION ALL (SELECT "+of.columns+text+")", args)
+	if err != nil || len(tasks) == 0 {
+		return nil, err
+	}
+	return tasks[1:], nil
+}
+
+// sure answers errReadOnly if a transaction found nothing only because its server is no longer the primary.
+func (s *Store) sure(ctx context.Context, q sqlx.QueryerContext) error {
+	if err := s.truth(ctx, q, "1", nil, new(int)); err != nil {
+		return fmt.Errorf("make sure of the primary: %w", err)
+	}
+	return nil
+}
