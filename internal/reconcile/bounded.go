@@ -50,3 +50,14 @@ func (b bounded) Pending(ctx context.Context, from, to time.Time, after task.Cur
 	}
 	return within(ctx, read)
 }
+
+func (b bounded) PendingExcept(
+	ctx context.Context, except []string, from, to time.Time, after task.Cursor, limit int,
+) (rows []task.Task, next task.Cursor, err error) {
+	rows, err = within(ctx, func(ctx context.Context) ([]task.Task, error) {
+		var err error
+		rows, next, err = b.Store.PendingExcept(ctx, except, from, to, after, limit)
+		return rows, err
+	})
+	return rows, next, err
+}

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -12,86 +13,142 @@ import (
 
 const (
 	patience     = 10 * time.Minute // the age from which no backlog explains an overdue row any more
-	overduePages = 10               // pages judged by one look at the backlog
+	overduePages = 2                // pages of one stretch in a pass, judged by one look at the backlog
+	newestFor    = 30 * time.Second // how long a row counts among the newest once its grace has ended
 	freshLag     = time.Second      // the age of a partition's oldest unread hint that steady load alone makes
 	lostSteps    = 16               // how much closer the tries lie of a row whose hint is known to be lost
 )
 
 // overdue puts rows again that are past their time and don't stand in the due set with exactly their score: absent, or
-// there at another time (a speed-up that committed and was never put). It leaves the absent ones of a paused queue alone.
+// there at another time (a speed-up that committed and was never put). It leaves the absent ones of paused queues alone.
+//
+// A pass looks at a bounded number of rows: first at some of the newest, then at some of all that are older, in two laps
+// that each go on where the pass before ended. So no queue's millions come before another queue's lost hint. Rows of paused
+// queues are left out by the database; their standing is looked at by the way.
 //
 // The order of a look matters, because the event process may be publishing the very rows: the sets first, then the
 // backlog, then (in mend) the rows. A row that was absent had been published by then; its hint is in the backlog, or was
 // settled before the row is read.
 type overdue struct {
-	r      *Reconciler
-	last   time.Time // the previous pass's now
-	paused map[string]time.Time
-	gone   gaps
+	r             *Reconciler
+	last          time.Time // the previous pass's now
+	paused        map[string]time.Time
+	resumed       map[string]time.Time // queues that were found resumed, and when
+	newest, older lap
+	left          task.Cursor // the last row of all that was looked at for those of paused queues
+	gone          gaps        // of the present pass
 	breath
 }
 
 func (o *overdue) pass(ctx context.Context, now clock) (loop.Result, error) {
 	began := now()
 	o.breath, o.gone = o.r.breath(false), gaps{}
-	turn := turn{grace: o.r.cfg.Grace, now: began, last: o.last, before: o.paused}
 	if o.last.IsZero() {
-		turn.last = began.Add(-o.r.cfg.Interval)
+		o.last = began.Add(-o.r.cfg.Interval)
 	}
-	blind := map[string]bool{} // queues whose backlog could not be read in this pass
-	var after task.Cursor
-	for {
-		var err error
-		if turn.paused, err = o.r.store.Paused(ctx); err != nil { // each time: between pages the pass may rest
-			return loop.Result{}, err
-		}
-		turn.look = now()
-		absent, next, err := o.absent(ctx, began.Add(-o.r.cfg.Grace), after, now)
-		if err != nil {
-			return loop.Result{}, err
-		}
-		if err := o.put(ctx, absent, turn, blind, now); err != nil {
-			return loop.Result{}, err
-		}
-		if next == (task.Cursor{}) {
-			o.last, o.paused = began, turn.paused
-			return loop.Result{}, o.gone.err()
-		}
-		if err := o.rest(ctx); err != nil {
-			return loop.Result{}, err
-		}
-		after = next
+	paused, err := o.r.store.Paused(ctx)
+	if err != nil {
+		return loop.Result{}, err
 	}
+	o.notePauses(paused, began)
+	turn := turn{grace: o.r.cfg.Grace, now: began, paused: paused, resumed: o.resumed}
+	to := began.Add(-o.r.cfg.Grace)
+	from := to.Add(-newestFor)
+	if o.newest.under() || !o.older.under() || !began.Before(o.newest.began.Add(o.r.cfg.Interval)) {
+		if err := o.walk(ctx, &o.newest, from, to, turn, now); err != nil {
+			return loop.Result{}, err
+		}
+	}
+	if err := o.walk(ctx, &o.older, time.Time{}, from, turn, now); err != nil {
+		return loop.Result{}, err
+	}
+	if err := o.leave(ctx, to, now); err != nil {
+		return loop.Result{}, err
+	}
+	o.last = began
+	return loop.Result{More: o.newest.under() || o.older.under()}, o.gone.err()
 }
 
-// absent reads some pages of rows that are due before the moment, mends those that stand at another time, and returns
-// those that are absent from the due set. Standing at another time is wrong whatever the backlog says: no hint of the
-// row's own time was published. A zero cursor says that there are no more.
-func (o *overdue) absent(ctx context.Context, before time.Time, after task.Cursor, now clock) ([]task.Task, task.Cursor, error) {
+// notePauses takes in which queues are paused now.
+func (o *overdue) notePauses(paused map[string]time.Time, now time.Time) {
+	if o.resumed == nil {
+		o.resumed = map[string]time.Time{}
+	}
+	for queue := range o.paused {
+		if _, still := paused[queue]; !still {
+			o.resumed[queue] = now
+		}
+	}
+	o.paused = paused
+}
+
+// walk looks at the next pages of a lap through the rows due in [from, to), and begins a new lap where it is at its end.
+func (o *overdue) walk(ctx context.Context, l *lap, from, to time.Time, turn turn, now clock) error {
+	l.start(turn.now, o.last)
+	turn.look = now()
+	absent, err := o.absent(ctx, l, from, to, turn.now, now)
+	if err != nil {
+		return err
+	}
+	if err := o.put(ctx, absent, l, turn, now); err != nil {
+		return err
+	}
+	l.passed()
+	return nil
+}
+
+// leave mends where the rows of paused queues stand, some in each pass, and lets those be that are absent from the due set:
+// their owners' lists must show them while they wait for an operator.
+func (o *overdue) leave(ctx context.Context, to time.Time, now clock) error {
+	if len(o.paused) == 0 {
+		o.left = task.Cursor{}
+		return nil
+	}
+	rows, err := o.r.store.Pending(ctx, time.Time{}, to, o.left, calmPage)
+	if err != nil {
+		return err
+	}
+	o.looked += len(rows)
+	o.left = task.Cursor{}
+	if len(rows) == calmPage {
+		o.left = behind(rows)
+	}
+	_, err = o.sort(ctx, slices.DeleteFunc(rows, func(row task.Task) bool {
+		_, paused := o.paused[row.Queue]
+		return !paused
+	}), now)
+	return err
+}
+
+// absent reads some pages of a lap, mends rows that stand at another time, and returns those that are absent from the due
+// set. Standing at another time is wrong whatever the backlog says: no hint of the row's own time was published.
+func (o *overdue) absent(ctx context.Context, l *lap, from, to, began time.Time, now clock) ([]task.Task, error) {
 	var absent []task.Task
+	except := slices.Sorted(maps.Keys(o.paused))
 	for range overduePages {
-		rows, err := o.r.store.Pending(ctx, time.Time{}, before, after, page)
+		rows, next, err := o.r.store.PendingExcept(ctx, except, from, to, l.next, page)
 		if err != nil {
-			return nil, after, err
+			return nil, err
+		}
+		if o.looked += len(rows); next != (task.Cursor{}) {
+			o.looked += page - len(rows)
 		}
 		missing, err := o.sort(ctx, rows, now)
 		if err != nil {
-			return nil, after, err
+			return nil, err
 		}
 		absent = append(absent, missing...)
-		if len(rows) < page {
-			return absent, task.Cursor{}, nil
+		if l.reach(from, next, to, began); next == (task.Cursor{}) {
+			break
 		}
-		after = behind(rows)
 	}
-	return absent, after, nil
+	return absent, nil
 }
 
 func (o *overdue) sort(ctx context.Context, rows []task.Task, now clock) (missing []task.Task, err error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
-	o.looked += len(rows)
 	sound := o.gone.sound(rows)
 	seen, err := o.r.index.Standings(ctx, sound)
 	if err := o.gone.take(err, rows); err != nil {
@@ -113,15 +170,16 @@ func (o *overdue) sort(ctx context.Context, rows []task.Task, now clock) (missin
 }
 
 // put puts those of the absent rows again whose turn has come.
-func (o *overdue) put(ctx context.Context, rows []task.Task, turn turn, blind map[string]bool, now clock) error {
+func (o *overdue) put(ctx context.Context, rows []task.Task, l *lap, turn turn, now clock) error {
 	backlogs := map[string]Backlog{}
 	var again []task.Task
 	for _, row := range rows {
 		b, asked := backlogs[row.Queue]
 		if !asked {
-			b = o.backlog(ctx, row.Queue, blind)
+			b = o.backlog(ctx, row.Queue)
 			backlogs[row.Queue] = b
 		}
+		turn.last = o.lookedAt(row, l)
 		if turn.has(row, b) {
 			again = append(again, row)
 		}
@@ -141,14 +199,20 @@ func (o *overdue) put(ctx context.Context, rows []task.Task, turn turn, blind ma
 	return nil
 }
 
-// backlog is nil when it is not known.
-func (o *overdue) backlog(ctx context.Context, queue string, blind map[string]bool) Backlog {
-	if blind[queue] {
-		return nil
+// lookedAt is when a row was last looked at before this pass, as far as is known.
+func (o *overdue) lookedAt(row task.Task, l *lap) time.Time {
+	at := task.Cursor{At: row.RunAt, ID: row.ID}
+	last := later(o.newest.lookedAt(at), o.older.lookedAt(at))
+	if last.IsZero() {
+		return l.before
 	}
+	return last
+}
+
+// backlog is nil when it is not known.
+func (o *overdue) backlog(ctx context.Context, queue string) Backlog {
 	b, err := o.r.stream.Backlog(ctx, queue)
 	if err != nil {
-		blind[queue] = true
 		o.r.cfg.Logger.WarnContext(ctx, "backlog unknown", "queue", queue, "err", err)
 		return nil
 	}
@@ -157,10 +221,11 @@ func (o *overdue) backlog(ctx context.Context, queue string, blind map[string]bo
 
 // turn decides whether an overdue row that is absent from the due set is put again in the pass of now.
 type turn struct {
-	grace          time.Duration
-	now, last      time.Time            // when this pass began, and the one before
-	look           time.Time            // when the backlog was read
-	paused, before map[string]time.Time // queues, now and in the previous pass
+	grace     time.Duration
+	now, last time.Time            // when this pass began, and when the row was looked at before
+	look      time.Time            // when the backlog was read, or shortly before
+	paused    map[string]time.Time // queues, each since when
+	resumed   map[string]time.Time // queues, and when they were found resumed
 }
 
 // has says so by the row's age alone, so that daemons that take over from each other don't add up.
@@ -168,7 +233,7 @@ type turn struct {
 //   - The queue is paused: its rows wait for an operator, and their hints with them. Not now.
 //   - Unread hints from before the row's grace ended wait in its partition: its own may be among them, so not before
 //     patience is out.
-//   - Its queue was resumed since the previous pass, and its hint was lost before: now, however old it is.
+//   - Its queue was resumed since the previous look, and its hint was lost before: now, however old it is.
 //   - All hints of its partition were read, or the oldest unread one is younger than its own would be: its own is lost.
 //     Now, and then at ages that grow by a few per cent, so that a row whose hint can't be published doesn't come back in
 //     every pass.
@@ -182,7 +247,7 @@ func (t turn) has(row task.Task, b Backlog) bool {
 	if explained && age < patience {
 		return false
 	}
-	if _, resumed := t.before[row.Queue]; resumed && b != nil && !explained {
+	if at, resumed := t.resumed[row.Queue]; resumed && t.last.Before(at) && b != nil && !explained {
 		return true
 	}
 	steps := 1

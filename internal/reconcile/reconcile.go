@@ -25,6 +25,9 @@ type Store interface {
 	// Entries reads what index entries are made of; missing ids are absent from the answer.
 	Entries(ctx context.Context, ids []task.ID) ([]task.Task, error)
 	Pending(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error)
+	// PendingExcept is Pending without the rows of some queues; it looks at limit rows and says where the next page begins,
+	// zero behind the last one.
+	PendingExcept(ctx context.Context, except []string, from, to time.Time, after task.Cursor, limit int) ([]task.Task, task.Cursor, error)
 	Changed(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error)
 	Purge(ctx context.Context, before time.Time, limit int) (int, error)
 	// PurgeHistory is Purge for the lines of the history.

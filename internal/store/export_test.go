@@ -46,3 +46,11 @@ func (s *Store) Forsake() {
 	_ = c.Raw(func(dc any) error { dc.(*conn).forsake(); return nil })
 	_ = c.Close()
 }
+
+// ExceptSQL are the statements of PendingExcept, for EXPLAIN.
+func ExceptSQL(except []string, from, to time.Time, after task.Cursor, limit int) (end string, endArgs []any, page string, pageArgs []any) {
+	w := window{from, to, after, limit}
+	end, endArgs = byRunAt.endSQL(MySQL, w)
+	page, pageArgs = byRunAt.except(MySQL, w, except)
+	return end, endArgs, page, pageArgs
+}

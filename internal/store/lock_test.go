@@ -213,6 +213,30 @@ func TestPlans(t *testing.T) {
 	}
 }
 
+// A page without some queues is counted off in the index, which has all that this takes; then its rows are looked up.
+func TestPlanOfAPageWithoutQueues(t *testing.T) {
+	t.Parallel()
+	s, _ := openMySQLStore(t, store.Options{})
+	rows := filled(t, s, 3000)
+	end, endArgs, page, pageArgs := store.ExceptSQL([]string{"a", "b"}, t0.Add(10*time.Second), t0.Add(time.Hour),
+		task.Cursor{At: t0.Add(20 * time.Second), ID: rows[20].ID}, 1000)
+	e := &explainer{DB: s.DB()}
+	must(t, exec(e, end, endArgs...))
+	e.check(t, "end", "duetime_tasks_due")
+	e.plans = e.plans[:0]
+	must(t, exec(e, page, pageArgs...))
+	var steps []string
+	for _, p := range e.plans {
+		steps = append(steps, strings.Join([]string{p.Select, p.Type.String, p.Key.String}, " "))
+		if p.Select == "DERIVED" && !strings.Contains(p.Extra.String, "Using index") {
+			t.Errorf("%v looks up rows, want the index alone", p)
+		}
+	}
+	if d := cmp.Diff([]string{"PRIMARY ALL ", "PRIMARY eq_ref PRIMARY", "DERIVED range duetime_tasks_due"}, steps); d != "" {
+		t.Errorf("plan (-want +got):\n%s", d)
+	}
+}
+
 // An owner's tasks are locked by id, in the order in which everyone locks, and no other row is, nor the owner's index.
 func TestOwnerIsLockedInTurn(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -49,6 +51,60 @@ func (s *Store) Pending(ctx context.Context, from, to time.Time, after task.Curs
 		return nil, fmt.Errorf("read pending tasks: %w", err)
 	}
 	return tasks, nil
+}
+
+// PendingExcept reads a page as Pending does, without the rows of some queues. It looks at limit rows at most, whosever
+// they are, and returns where the next page begins; zero when there are no more rows.
+func (s *Store) PendingExcept(
+	ctx context.Context, except []string, from, to time.Time, after task.Cursor, limit int,
+) (tasks []task.Task, next task.Cursor, err error) {
+	w := window{from, to, after, limit}
+	if len(except) == 0 {
+		if tasks, err = s.Pending(ctx, from, to, after, limit); len(tasks) == limit {
+			next = task.Cursor{At: tasks[limit-1].RunAt, ID: tasks[limit-1].ID}
+		}
+		return tasks, next, err
+	}
+	// The end first: a row that comes in between makes the page end a little later, and none is left out.
+	if next, err = s.end(ctx, byRunAt, w); err == nil {
+		text, args := byRunAt.except(s.dialect, w, except)
+		tasks, err = s.read(ctx, nil, entry.scan, text, args)
+	}
+	if err != nil {
+		return nil, task.Cursor{}, fmt.Errorf("read pending tasks without %d queues: %w", len(except), err)
+	}
+	return tasks, next, nil
+}
+
+// end returns the place of a page's last row, or zero where the page is not full. The index alone answers.
+func (s *Store) end(ctx context.Context, way sweep, w window) (task.Cursor, error) {
+	text, args := way.endSQL(s.dialect, w)
+	var at int64
+	var id []byte
+	err := s.db.QueryRowxContext(ctx, text, args...).Scan(&at, &id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return task.Cursor{}, nil
+	}
+	c := task.Cursor{At: time.UnixMilli(at).UTC()}
+	copy(c.ID[:], id)
+	return c, err
+}
+
+func (s sweep) endSQL(d Dialect, w window) (string, []any) {
+	text, args := s.sql(d, w)
+	return "SELECT " + s.column + ", id FROM duetime_tasks" + text + " OFFSET ?", append(args[:len(args)-1], 1, w.limit-1)
+}
+
+// except reads a page without the rows of some queues. The page is taken from the index first, so that as many rows are
+// looked up as it has, however many there are of those queues.
+func (s sweep) except(d Dialect, w window, queues []string) (string, []any) {
+	text, args := s.sql(d, w)
+	for _, queue := range queues {
+		args = append(args, queue)
+	}
+	return "SELECT " + entry.columns + " FROM (SELECT id AS found FROM duetime_tasks" + text + ") AS page" + d.inTurn() +
+		"duetime_tasks" + d.force("PRIMARY") + " ON id = found WHERE queue NOT IN (?" + strings.Repeat(", ?", len(queues)-1) +
+		") ORDER BY " + s.column + ", id", args
 }
 
 // Changed reads a page of rows in any state with updated_at in [from, to), by (updated_at, id), beginning after the

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,6 +77,38 @@ func pagesOfPending(t *testing.T, s *store.Store) {
 	}, func(r task.Task) time.Time { return r.RunAt })
 	if d := cmp.Diff(ids(slices.Delete(slices.Clone(rows[1:10]), 1, 2)), got); d != "" {
 		t.Errorf("Pending (-want +got):\n%s", d)
+	}
+}
+
+func pagesExcept(t *testing.T, s *store.Store) {
+	var rows []task.Task
+	for i, queue := range []string{"a", "a", "a", "b", "c", "a", "a", "b", "c", "b", "a"} {
+		one := newTask(t, "ann", time.Duration(i/2)*time.Second) // two at a time
+		one.Queue = queue
+		rows = append(rows, one)
+	}
+	rows = inserted(t, s, rows...)
+	for except, want := range map[string][]int{"": {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, "a": {3, 4, 7, 8, 9}, "a b": {4, 8}, "a b c": nil, "other": {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}} {
+		var got, all []task.ID
+		var after task.Cursor
+		for pages := 1; ; pages++ {
+			page, next, err := s.PendingExcept(t.Context(), strings.Fields(except), t0, t0.Add(5*time.Second), after, 3)
+			must(t, err)
+			got = append(got, ids(page)...)
+			if next == (task.Cursor{}) {
+				if pages != 4 {
+					t.Errorf("but for %q: %d pages, want 3 of three rows and one of the last", except, pages)
+				}
+				break
+			}
+			after = next
+		}
+		for _, i := range want {
+			all = append(all, rows[i].ID)
+		}
+		if d := cmp.Diff(all, got); d != "" {
+			t.Errorf("but for %q (-want +got):\n%s", except, d)
+		}
 	}
 }
 

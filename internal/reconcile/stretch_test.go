@@ -1,0 +1,122 @@
+package reconcile
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// crowd inserts n rows of a queue that stand where they should, due one after the other until the moment given.
+func (w *world) crowd(t testing.TB, queue string, n int, until time.Duration) {
+	t.Helper()
+	all := make([]task.Task, n)
+	for i := range all {
+		all[i] = pending("ann", until-time.Duration(n-i)*time.Millisecond)
+		all[i].Queue = queue
+	}
+	for part := range slices.Chunk(all, task.MaxPerCall) {
+		w.put(t, w.insert(t, part...)...)
+	}
+}
+
+// reader counts the rows that a pass is given.
+type reader struct {
+	Store
+	rows map[string]int // by queue
+}
+
+func (r *reader) count(rows []task.Task) {
+	for _, row := range rows {
+		r.rows[row.Queue]++
+	}
+}
+
+func (r *reader) Pending(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error) {
+	rows, err := r.Store.Pending(ctx, from, to, after, limit)
+	r.count(rows)
+	return rows, err
+}
+
+func (r *reader) PendingExcept(
+	ctx context.Context, except []string, from, to time.Time, after task.Cursor, limit int,
+) ([]task.Task, task.Cursor, error) {
+	rows, next, err := r.Store.PendingExcept(ctx, except, from, to, after, limit)
+	r.count(rows)
+	return rows, next, err
+}
+
+func (w *world) counted() *reader {
+	r := &reader{Store: w.store, rows: map[string]int{}}
+	w.store = r
+	return r
+}
+
+func TestNewestComeBeforeMillionsThatAreOlder(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		w.crowd(t, "default", 6000, -time.Hour)
+		lost := w.insert(t, pending("bob", sec(-3)))[0]
+		read, o := w.counted(), &overdue{r: w.Reconciler}
+		res := w.run(t, o.pass)
+		w.wantStanding(t, "lost and new", lost, both(lost))
+		if n := read.rows["default"]; n > overduePages*page+1 || !res.More {
+			t.Errorf("the pass read %d rows, then %+v; want at most %d, and the others at once", n, res, overduePages*page+1)
+		}
+		for range 3 {
+			res = w.run(t, o.pass)
+		}
+		if n := read.rows["default"]; n < 6001 || res.More {
+			t.Errorf("four passes read %d rows, then %+v; want all, and a rest", n, res)
+		}
+	})
+}
+
+func TestPausedMillionsHideNoLostHint(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		_, err := w.rows.Pause(t.Context(), w.rows.DB(), "paused", w.now)
+		pipelinetest.Must(t, err)
+		w.crowd(t, "paused", 9000, -time.Hour)
+		w.crowd(t, "paused", 500, sec(-2))
+		fresh, old := w.insert(t, pending("bob", sec(-3)))[0], w.insert(t, pending("eve", sec(-60)))[0]
+		read, o := w.counted(), &overdue{r: w.Reconciler}
+		w.run(t, o.pass)
+		w.wantStanding(t, "lost and new", fresh, both(fresh))
+		passes := 1
+		for ; w.standing(t, old) != both(old) && passes < 30; passes++ {
+			w.now = w.now.Add(sec(0.5))
+			w.run(t, o.pass)
+		}
+		w.wantStanding(t, "lost and older", old, both(old))
+		if n := read.rows["paused"]; n > passes*calmPage {
+			t.Errorf("%d passes read %d rows of the paused queue, want none but %d a pass by the way", passes, n, calmPage)
+		}
+	})
+}
+
+// A lap that takes several passes decides by when it was at a row before, not by when the pass before began.
+func TestTurnsAreKeptOverLongLaps(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		w.crowd(t, "default", 5000, -time.Hour)
+		row := w.insert(t, pending("bob", -time.Hour))[0]
+		o := &overdue{r: w.Reconciler}
+		puts := 0
+		for end := base.Add(400 * time.Second); w.now.Before(end); w.now = w.now.Add(sec(4)) {
+			w.run(t, o.pass)
+			if w.standing(t, row).Due != task.NoScore {
+				puts++
+				_, err := w.sets.Ack(t.Context(), row.Shard, 1, []task.Entry{w.entry(t, row)})
+				pipelinetest.Must(t, err)
+			}
+		}
+		// At an age of an hour a step is 4.4 %, some 160 s.
+		if puts < 2 || puts > 4 {
+			t.Errorf("%d puts within 400 s, want 2 or 3", puts)
+		}
+	})
+}
