@@ -218,7 +218,7 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 	if err != nil {
 		return nil, c.heed(err)
 	}
-	return &stmt{Stmt: s, conn: c}, nil
+	return &stmt{Stmt: s, conn: c, ends: statementEnds(ctx)}, nil
 }
 
 func (c *conn) rows(r driver.Rows, err error) (driver.Rows, error) {
@@ -267,43 +267,6 @@ func (t *tx) ended(err error) error {
 	}
 	t.conn.broken = t.conn.broken || err != nil
 	return err
-}
-
-// stmt is one prepared statement of a guarded connection.
-type stmt struct {
-	driver.Stmt
-	conn *conn
-}
-
-func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
-	e, ok := s.Stmt.(driver.StmtExecContext)
-	if !ok {
-		return nil, errors.New("driver can't execute with a context")
-	}
-	if err := s.conn.ready(ctx); err != nil {
-		return nil, err
-	}
-	r, err := e.ExecContext(ctx, args)
-	return r, s.conn.heed(err)
-}
-
-func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
-	q, ok := s.Stmt.(driver.StmtQueryContext)
-	if !ok {
-		return nil, errors.New("driver can't query with a context")
-	}
-	if err := s.conn.ready(ctx); err != nil {
-		return nil, err
-	}
-	r, err := q.QueryContext(ctx, args)
-	return s.conn.rows(r, err)
-}
-
-func (s *stmt) CheckNamedValue(nv *driver.NamedValue) error {
-	if n, ok := s.Stmt.(driver.NamedValueChecker); ok {
-		return n.CheckNamedValue(nv)
-	}
-	return s.conn.CheckNamedValue(nv)
 }
 
 // rows is one result of a guarded connection.

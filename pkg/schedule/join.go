@@ -7,12 +7,11 @@ import (
 	"strings"
 
 	"github.com/jmoiron/sqlx"
-	"github.com/jmoiron/sqlx/reflectx"
 
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// SQLTx is the caller's own transaction: a *sql.Tx or a *sqlx.Tx.
+// SQLTx is the caller's own transaction: a *sql.Tx, or one of a library that holds a *sql.Tx. See Client.Join.
 type SQLTx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	Commit() error
@@ -34,21 +33,27 @@ const (
 type Joined struct {
 	*Tx
 	client *Client
-	raw    SQLTx
+	raw    SQLTx // what ends the transaction; nil where there is none
 	used   bool
 }
 
 // Join takes part in a transaction that the caller began on its own handle, in the schema that holds duetime's tables.
-// Nothing happens until the first change, which sets a savepoint. It panics on any other type of transaction.
-func (c *Client) Join(tx SQLTx) *Joined {
-	j := &Joined{client: c, raw: tx}
-	switch own := tx.(type) {
-	case *sqlx.Tx:
-		j.Tx = NewTx(own, c.store)
-	case *sql.Tx:
-		j.Tx = NewTx(&sqlx.Tx{Tx: own, Mapper: reflectx.NewMapperFunc("db", strings.ToLower)}, c.store)
-	default:
-		panic(fmt.Sprintf("schedule: Join(%T): must be a *sql.Tx or a *sqlx.Tx", tx))
+// Nothing happens until the first change, which sets a savepoint.
+//
+// The transaction is a *sql.Tx, a *sqlx.Tx, a bun.Tx, or what GORM has as Statement.ConnPool within a transaction, with
+// prepared statements or without: any type whose exported field Tx holds one of these. With everything else, a handle
+// outside of a transaction included, each call of the Joined answers an error that names the type; nothing is changed, and
+// what the caller has begun is the caller's to roll back.
+func (c *Client) Join(tx Joinable) *Joined {
+	j := &Joined{client: c}
+	own, mapper, err := unwrap(tx)
+	if err != nil {
+		j.Tx = &Tx{db: newRefusal(err), rows: c.store, err: err}
+		return j
+	}
+	j.Tx = NewTx(&sqlx.Tx{Tx: own, Mapper: mapper}, c.store)
+	if j.raw, _ = tx.(SQLTx); j.raw == nil {
+		j.raw = own
 	}
 	j.guard, j.tracer, j.actor = j.stands, c.tracer, c.cfg.Actor
 	return j
@@ -58,19 +63,19 @@ func (c *Client) Join(tx SQLTx) *Joined {
 // itself then, without the rest.
 func (j *Joined) stands(ctx context.Context) error {
 	if !j.used {
-		if _, err := j.raw.ExecContext(ctx, "SAVEPOINT "+joinedHere); err != nil {
+		if _, err := j.db.ExecContext(ctx, "SAVEPOINT "+joinedHere); err != nil {
 			return fmt.Errorf("set savepoint: %w", err)
 		}
 		j.used = true
 	}
-	if _, err := j.raw.ExecContext(ctx, "SAVEPOINT "+openNow); err != nil {
+	if _, err := j.db.ExecContext(ctx, "SAVEPOINT "+openNow); err != nil {
 		return fmt.Errorf("set savepoint: %w", err)
 	}
 	return j.release(ctx, openNow)
 }
 
 func (j *Joined) release(ctx context.Context, name string) error {
-	_, err := j.raw.ExecContext(ctx, release+name)
+	_, err := j.db.ExecContext(ctx, release+name)
 	if err == nil {
 		return nil
 	}
@@ -85,7 +90,9 @@ func (j *Joined) release(ctx context.Context, name string) error {
 // and returns an error; see IsRetryable. The transaction is over in every case.
 func (j *Joined) Commit(ctx context.Context) error {
 	if err := j.sound(ctx); err != nil {
-		_ = j.raw.Rollback() // the error before says more
+		if j.raw != nil {
+			_ = j.raw.Rollback() // the error before says more
+		}
 		return fmt.Errorf("commit: %w", err)
 	}
 	touched := j.Touched()

@@ -3,7 +3,6 @@ package schedule_test
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"testing"
 	"time"
 
@@ -241,22 +240,3 @@ func TestIndexAfterAFrameworksCommit(t *testing.T) {
 	pipelinetest.Must(t, j.Index(gone)) // the rows can't be read
 	pipelinetest.Await(t, "compensation", func() bool { return w.compensated(id) })
 }
-
-func TestJoinPanicsOnOtherTypes(t *testing.T) {
-	t.Parallel()
-	w := onSQLite(t)
-	defer func() {
-		if recover() == nil {
-			t.Error("no panic")
-		}
-	}()
-	w.Join(otherTx{})
-}
-
-type otherTx struct{}
-
-func (otherTx) ExecContext(context.Context, string, ...any) (sql.Result, error) {
-	return nil, errors.New("not called")
-}
-func (otherTx) Commit() error   { return nil }
-func (otherTx) Rollback() error { return nil }

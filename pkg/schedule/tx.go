@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/duetime/duetime/internal/savepoint"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -40,7 +41,7 @@ type Rows interface {
 // Tx is one try of a transaction: the service's own statements, and the changes of tasks that commit or vanish with
 // them. Like the connection under it, it is for one goroutine at a time, and ends with the function that got it.
 type Tx struct {
-	db    *sqlx.Tx
+	db    handle
 	rows  Rows
 	guard func(context.Context) error // nil, or what must hold before each change
 	now   time.Time
@@ -49,6 +50,7 @@ type Tx struct {
 	wrote int          // how many of told the transaction itself has written
 	actor string
 	err   error
+	marks map[string]Mark // of the savepoints that the service has set through this Tx, by their names
 
 	renewed []task.ID // whose moves begin their attempts anew
 
@@ -56,6 +58,18 @@ type Tx struct {
 }
 
 var _ sqlx.ExtContext = (*Tx)(nil)
+
+// handle is what a Tx asks of the transaction under it: a *sqlx.Tx, or a refusal to every statement.
+type handle interface {
+	sqlx.ExtContext
+	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	GetContext(ctx context.Context, dest any, query string, args ...any) error
+	SelectContext(ctx context.Context, dest any, query string, args ...any) error
+	DriverName() string
+	Rebind(query string) string
+	BindNamed(query string, arg any) (string, []any, error)
+}
 
 // NewTx wraps a transaction that its caller begins, commits and rolls back, as the worker does.
 func NewTx(tx *sqlx.Tx, rows Rows) *Tx { return &Tx{db: tx, rows: rows} }
@@ -149,9 +163,34 @@ func (t *Tx) spoil(err error) error {
 	return err
 }
 
-// ExecContext runs the service's own statement in the transaction.
+// ExecContext runs the service's own statement in the transaction. With a ROLLBACK TO a savepoint that was set here too,
+// as in nested transactions, this Tx forgets the tasks that it has touched since.
 func (t *Tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	return t.db.ExecContext(ctx, query, args...)
+	r, err := t.db.ExecContext(ctx, query, args...)
+	if err == nil {
+		t.follow(savepoint.Read(query))
+	}
+	return r, err
+}
+
+// follow notes what a statement did to a savepoint, if it is about one.
+func (t *Tx) follow(name string, back bool) {
+	mark, set := t.marks[name]
+	switch {
+	case name == "":
+	case back && set:
+		t.Rewind(mark)
+	case !back && t.marks == nil:
+		t.marks = map[string]Mark{name: t.Mark()}
+	case !back:
+		t.marks[name] = t.Mark()
+	}
+}
+
+// PrepareContext prepares the service's own statement in the transaction, as the interfaces of sqlc, GORM and others ask.
+// The statement ends with the transaction. A statement that runs once is cheaper without: preparing is a round trip more.
+func (t *Tx) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error) {
+	return t.db.PrepareContext(ctx, query)
 }
 
 // QueryContext runs the service's own query in the transaction. Close the rows before the next statement.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/savepoint"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -28,8 +29,11 @@ type Tx struct {
 	try  *try
 	call []*member // whose handler this is
 
-	mu   sync.Mutex
-	over bool
+	mu     sync.Mutex
+	over   bool
+	points map[string]checkpoint // of the savepoints that the handler has set, by their names
+	end    context.CancelFunc    // ends prepared statements; nil while there are none
+	ends   context.Context       //nolint:containedctx // Of prepared statements: over when the handler has returned.
 }
 
 var _ sqlx.ExtContext = (*Tx)(nil)
@@ -38,6 +42,9 @@ func (t *Tx) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.over = true
+	if t.end != nil {
+		t.end()
+	}
 }
 
 // within makes ctx end with the handler's time, so that an abandoned handler can't keep the connection. Once that is over ctx
@@ -175,10 +182,66 @@ func with[T any](ctx context.Context, t *Tx, do func(context.Context) (T, error)
 	return do(ctx)
 }
 
-// ExecContext runs the handler's own statement in the transaction.
+// ExecContext runs the handler's own statement in the transaction. A ROLLBACK TO a savepoint that the handler has set, as in
+// nested transactions, also takes back the changes of tasks since.
 func (t *Tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	return t.try.tx.ExecContext(t.within(ctx), query, args...)
+	r, err := t.try.tx.ExecContext(t.within(ctx), query, args...)
+	if err == nil {
+		t.follow(savepoint.Read(query))
+	}
+	return r, err
 }
+
+// follow notes what a statement did to a savepoint, if it is about one. Tasks that were marked done since are to be marked
+// again: a handler's look at tasks causes the marking, and a savepoint of its own must not undo what others have done.
+func (t *Tx) follow(name string, back bool) {
+	if name == "" {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	point, set := t.points[name]
+	switch {
+	case t.over:
+	case back && set:
+		t.try.rewind(point)
+	case !back && t.points == nil:
+		t.points = map[string]checkpoint{name: t.try.checkpoint()}
+	case !back:
+		t.points[name] = t.try.checkpoint()
+	}
+}
+
+// PrepareContext prepares the handler's own statement in the transaction, as the interfaces of sqlc, GORM and others ask.
+// The statement is over when the handler returns, and each of its runs ends with the handler's time, whatever context
+// it is given. A statement that runs once is cheaper without: preparing is a round trip more.
+func (t *Tx) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error) {
+	return t.try.tx.PrepareContext(statementContext{t.within(ctx), t.statements()}, query)
+}
+
+// statements returns the context with which all prepared statements end.
+func (t *Tx) statements() context.Context {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ends == nil {
+		t.ends, t.end = context.WithCancel(t.ctx)
+	}
+	if t.over {
+		t.end()
+	}
+	return t.ends
+}
+
+// statementContext tells the store's connection when the statement that is prepared under it ends: database/sql hands a
+// statement's runs only the contexts of those who run it.
+type statementContext struct {
+	context.Context
+
+	ends context.Context //nolint:containedctx // It is what this carries.
+}
+
+// StatementEnds returns the context of the statement's life.
+func (c statementContext) StatementEnds() context.Context { return c.ends }
 
 // QueryContext runs the handler's own query in the transaction. Close the rows before the next statement.
 func (t *Tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {

@@ -1,0 +1,75 @@
+package store
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+)
+
+// stmt is one prepared statement of a guarded connection.
+type stmt struct {
+	driver.Stmt
+	conn *conn
+	ends context.Context //nolint:containedctx // Of the statement's life; nil: that of its transaction.
+}
+
+// statementEnds returns the context that bounds all runs of a statement, if the one under which it is prepared carries such a
+// context. A run has only the context of whoever runs it, which may outlive the handler for which it was prepared.
+func statementEnds(ctx context.Context) context.Context {
+	if c, ok := ctx.(interface{ StatementEnds() context.Context }); ok {
+		return c.StatementEnds()
+	}
+	return nil
+}
+
+// within makes ctx end with the statement's life. It answers an error, and the transaction is left alone, once that is over.
+func (s *stmt) within(ctx context.Context) (context.Context, error) {
+	if s.ends == nil {
+		return ctx, nil
+	}
+	if err := s.ends.Err(); err != nil {
+		return nil, err
+	}
+	bounded, cancel := context.WithCancelCause(ctx)
+	context.AfterFunc(s.ends, func() { cancel(context.Cause(s.ends)) })
+	return bounded, nil
+}
+
+func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
+	e, ok := s.Stmt.(driver.StmtExecContext)
+	if !ok {
+		return nil, errors.New("driver can't execute with a context")
+	}
+	ctx, err := s.within(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.conn.ready(ctx); err != nil {
+		return nil, err
+	}
+	r, err := e.ExecContext(ctx, args)
+	return r, s.conn.heed(err)
+}
+
+func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
+	q, ok := s.Stmt.(driver.StmtQueryContext)
+	if !ok {
+		return nil, errors.New("driver can't query with a context")
+	}
+	ctx, err := s.within(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.conn.ready(ctx); err != nil {
+		return nil, err
+	}
+	r, err := q.QueryContext(ctx, args)
+	return s.conn.rows(r, err)
+}
+
+func (s *stmt) CheckNamedValue(nv *driver.NamedValue) error {
+	if n, ok := s.Stmt.(driver.NamedValueChecker); ok {
+		return n.CheckNamedValue(nv)
+	}
+	return s.conn.CheckNamedValue(nv)
+}
