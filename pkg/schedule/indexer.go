@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,7 +38,10 @@ const (
 type indexer struct {
 	index   Index
 	backlog *backlog
-	breaker *gobreaker.CircuitBreaker[struct{}]
+	breaker *gobreaker.CircuitBreaker[[]task.Task] // of the index as a whole
+	doubts  doubts                                 // about single shards
+	trial   *semaphore.Weighted                    // one put of doubted shards at a time
+	trials  sync.WaitGroup
 	m       metrics
 	wait    time.Duration
 	timeout time.Duration
@@ -53,13 +57,14 @@ func newIndexer(cfg Config, index Index, b *backlog, m metrics) *indexer {
 	x := &indexer{
 		index: index, backlog: b, m: m, wait: cfg.IndexWait, timeout: cfg.PutTimeout, breaker: newBreaker(cfg.Logger),
 		room: semaphore.NewWeighted(maxQueued), hurry: make(chan struct{}, 1),
+		doubts: doubts{logger: cfg.Logger}, trial: semaphore.NewWeighted(1),
 	}
 	x.puts = newGather(putLanes, putMost, x.flush)
 	return x
 }
 
-func newBreaker(logger *slog.Logger) *gobreaker.CircuitBreaker[struct{}] {
-	return gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+func newBreaker(logger *slog.Logger) *gobreaker.CircuitBreaker[[]task.Task] {
+	return gobreaker.NewCircuitBreaker[[]task.Task](gobreaker.Settings{
 		Name:        "index",
 		Timeout:     breakFor,
 		ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= breakAfter },
@@ -74,8 +79,10 @@ func newBreaker(logger *slog.Logger) *gobreaker.CircuitBreaker[struct{}] {
 	})
 }
 
-// away reports whether the index failed so often lately that it isn't asked.
-func (x *indexer) away() bool { return x.breaker.State() == gobreaker.StateOpen }
+// away reports whether the index, or the shard, failed so lately that it isn't asked.
+func (x *indexer) away(shard int) bool {
+	return x.breaker.State() == gobreaker.StateOpen || x.doubts.away(shard)
+}
 
 // putNow puts what several callers have committed, on this goroutine and for at most the configured time. What fails is tried
 // again behind their backs. Where puts are waiting it goes with them: one of them may be that of a task's making, and must not
@@ -88,12 +95,14 @@ func (x *indexer) putNow(ctx context.Context, tasks []task.Task) {
 		x.put(ctx, tasks)
 		return
 	}
-	if x.breaker.State() == gobreaker.StateClosed {
+	if _, doubted := x.doubts.part(tasks); len(doubted) == 0 && x.breaker.State() == gobreaker.StateClosed {
 		ctx, cancel := context.WithTimeout(ctx, x.wait)
 		defer cancel()
-		if _, err := x.breaker.Execute(func() (struct{}, error) { return struct{}{}, x.index.Put(ctx, tasks) }); err == nil {
-			count(x.m.puts, resultOK, len(tasks))
-			return
+		if failed, err := x.breaker.Execute(func() ([]task.Task, error) { return x.putSound(ctx, tasks) }); err == nil {
+			count(x.m.puts, resultOK, len(tasks)-len(failed))
+			if tasks = failed; len(tasks) == 0 {
+				return
+			}
 		}
 	}
 	x.hand(tasks, x.room.TryAcquire)
@@ -200,6 +209,7 @@ func (x *indexer) refuses() bool {
 func (x *indexer) run(ctx context.Context) {
 	defer x.backlog.close()
 	x.puts.run(ctx)
+	x.trials.Wait()
 }
 
 // close lets run end after the last put.
@@ -212,6 +222,7 @@ func (x *indexer) flush(ctx context.Context, groups [][]task.Task) ([]struct{}, 
 	defer func() { x.ended = time.Now() }()
 	var calls errgroup.Group
 	calls.SetLimit(putCalls)
+	stale := superseded(groups)
 	for first := 0; first < len(groups); {
 		end, n := first, 0
 		for end < len(groups) && (n == 0 || n+len(groups[end]) <= putTasks) {
@@ -219,7 +230,7 @@ func (x *indexer) flush(ctx context.Context, groups [][]task.Task) ([]struct{}, 
 			end++
 		}
 		some := groups[first:end]
-		calls.Go(func() error { return x.flushSome(ctx, some) })
+		calls.Go(func() error { return x.flushSome(ctx, some, stale) })
 		first = end
 	}
 	return nil, calls.Wait()
@@ -240,34 +251,58 @@ func (x *indexer) rest(groups [][]task.Task) {
 	}
 }
 
-// flushSome is flush in one call to the index.
-func (x *indexer) flushSome(ctx context.Context, groups [][]task.Task) error {
+// superseded tells which tasks of a flush come once more in a newer version. Calls of one flush have no order: a drop could
+// overtake the put of its task's making.
+func superseded(groups [][]task.Task) func(task.Task) bool {
+	total := 0
+	for _, tasks := range groups {
+		total += len(tasks)
+	}
+	if total <= putTasks {
+		return func(task.Task) bool { return false } // in one call the index takes the newest by itself
+	}
+	newest := make(map[task.ID]int64, total)
+	for _, tasks := range groups {
+		for _, t := range tasks {
+			newest[t.ID] = max(newest[t.ID], t.Version)
+		}
+	}
+	return func(t task.Task) bool { return t.Version < newest[t.ID] }
+}
+
+// flushSome is flush in one call to the index, of what is not stale.
+func (x *indexer) flushSome(ctx context.Context, groups [][]task.Task, stale func(task.Task) bool) error {
 	defer func() {
 		for _, tasks := range groups {
 			x.leave(tasks)
 		}
 	}()
-	tasks := slices.Concat(groups...)
+	all := slices.Concat(groups...)
+	tasks, doubted := x.doubts.part(slices.DeleteFunc(all, stale))
+	x.putDoubted(ctx, doubted)
 	if len(tasks) == 0 {
 		return nil // somebody waited for those before
 	}
-	if _, err := x.breaker.Execute(func() (struct{}, error) { return struct{}{}, x.tryPut(ctx, tasks) }); err != nil {
+	failed, err := x.breaker.Execute(func() ([]task.Task, error) { return x.tryPut(ctx, tasks) })
+	if err != nil {
 		count(x.m.puts, resultFailed, len(tasks))
 		x.backlog.add(tasks)
 		return err
 	}
-	count(x.m.puts, resultOK, len(tasks))
+	x.putDoubted(ctx, failed)
+	count(x.m.puts, resultOK, len(tasks)-len(failed))
 	return nil
 }
 
-func (x *indexer) tryPut(ctx context.Context, tasks []task.Task) error {
-	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+// tryPut returns the tasks of shards that failed while others did not: nobody else waits for their second try.
+func (x *indexer) tryPut(ctx context.Context, tasks []task.Task) ([]task.Task, error) {
+	failed, err := backoff.Retry(ctx, func() ([]task.Task, error) {
 		ctx, cancel := context.WithTimeout(ctx, x.timeout)
 		defer cancel()
-		return struct{}{}, x.index.Put(ctx, tasks)
+		return x.putSound(ctx, tasks)
 	}, backoff.WithBackOff(backoff.NewConstantBackOff(putPause)), backoff.WithMaxTries(putTries))
 	if err != nil {
-		return fmt.Errorf("put %d tasks: %w", len(tasks), err)
+		return nil, fmt.Errorf("put %d tasks: %w", len(tasks), err)
 	}
-	return nil
+	return failed, nil
 }

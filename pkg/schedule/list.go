@@ -29,7 +29,7 @@ func (c *Client) Tasks(ctx context.Context, owner, kind string) (entries []task.
 	if err := task.CheckOwner(owner); err != nil {
 		return nil, "", err
 	}
-	if !c.indexer.away() {
+	if n, err := c.shards.get(ctx); err == nil && !c.indexer.away(task.Shard(owner, n)) {
 		c.indexer.settle(ctx)
 		entries, err = c.fromIndex(ctx, owner, kind)
 		if err == nil {
