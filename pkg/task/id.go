@@ -1,6 +1,7 @@
 package task
 
 import (
+	"database/sql/driver"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -53,4 +54,41 @@ func (id *ID) UnmarshalText(b []byte) error {
 	}
 	*id = parsed
 	return nil
+}
+
+// Value stores the id in a column of the service's own as its 36-character text, NULL for the zero id. For a BINARY(16)
+// column store id[:] instead.
+func (id ID) Value() (driver.Value, error) {
+	if id.IsZero() {
+		return nil, nil
+	}
+	return id.String(), nil
+}
+
+// Scan reads the id from a column that holds its 36-character text or its 16 bytes; NULL is the zero id. On an error the id
+// is left as it was.
+func (id *ID) Scan(src any) error {
+	var b []byte
+	switch v := src.(type) {
+	case nil:
+		*id = ID{}
+		return nil
+	case string:
+		b = []byte(v)
+	case []byte:
+		b = v
+	default:
+		return &FieldError{Field: "task_id", Problem: fmt.Sprintf("can't be read from %T", src)}
+	}
+	if len(b) == len(id) {
+		return id.set(IDFromBytes(b))
+	}
+	return id.set(ParseID(string(b)))
+}
+
+func (id *ID) set(read ID, err error) error {
+	if err == nil {
+		*id = read
+	}
+	return err
 }
