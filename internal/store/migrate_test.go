@@ -13,6 +13,7 @@ import (
 	"github.com/duetime/duetime/internal/pipelinetest"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/migrations"
+	"github.com/duetime/duetime/pkg/task"
 )
 
 func migrationStatus(t *testing.T, s *store.Store) {
@@ -85,6 +86,33 @@ func TestCheckMigrations(t *testing.T) {
 		must(t, s.Migrate(t.Context(), migrations.Files, "test", shards))
 		must(t, s.CheckMigrations(t.Context(), migrations.Files))
 		must(t, s.CheckMigrations(t.Context(), before))
+	}
+}
+
+// A subject of before stays, and the longest ones fit, those of other services' too, which count in letters.
+func TestSubjectIsWidened(t *testing.T) {
+	t.Parallel()
+	lite := value[*store.Store](t)(store.OpenSQLite(filepath.Join(t.TempDir(), "new.db")))
+	t.Cleanup(func() { must(t, lite.Close()) })
+	maria := opened(t, pipelinetest.MySQL(t).NewSchema(t), store.Options{})
+	for _, s := range []*store.Store{lite, maria} {
+		folder := s.Dialect().String() + "/"
+		before := fstest.MapFS{}
+		for _, name := range []string{"00001_tasks.sql", "00002_operate.sql"} {
+			before[folder+name] = &fstest.MapFile{Data: value[[]byte](t)(migrations.Files.ReadFile(folder + name))}
+		}
+		must(t, s.Migrate(t.Context(), before, "test", shards))
+		old := inserted(t, s, newTask(t, "ann", 0, task.Subject(strings.Repeat("s", 32))))[0]
+		must(t, s.Migrate(t.Context(), migrations.Files, "test", shards))
+		uuid := inserted(t, s, newTask(t, "ann", 0, task.Subject(old.ID.String())))[0]
+		longest := inserted(t, s, newTask(t, "ann", 0, task.Subject(strings.Repeat("s", task.MaxSubject))))[0]
+		must(t, exec(s.DB(), "UPDATE duetime_tasks SET subject = ? WHERE id = ?", strings.Repeat("🐈", 63), longest.ID[:]))
+		rows := value[[]task.Task](t)(s.Get(t.Context(), nil, ids([]task.Task{old, uuid, longest})))
+		for i, want := range []string{strings.Repeat("s", 32), old.ID.String(), strings.Repeat("🐈", 63)} {
+			if rows[i].Subject != want {
+				t.Errorf("%v: subject is %q, want %q", s.Dialect(), rows[i].Subject, want)
+			}
+		}
 	}
 }
 

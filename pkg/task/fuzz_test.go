@@ -49,7 +49,7 @@ func FuzzResolve(f *testing.F) {
 			sound := func(s string, limit int) bool {
 				return len(s) <= limit && utf8.ValidString(s) && !strings.ContainsAny(s, "{}") && strings.TrimSpace(s) == s && strings.IndexFunc(s, unicode.IsControl) < 0
 			}
-			if got.Owner != owner || owner == "" || !sound(owner, 64) || got.Subject != subject || !sound(subject, 32) ||
+			if got.Owner != owner || owner == "" || !sound(owner, 64) || got.Subject != subject || !sound(subject, 63) ||
 				!sound(got.DedupKey, 129) || len(got.Payload) > 4096 || !utf8.Valid(got.Payload) {
 				t.Fatalf("outside the limits: %+v", got)
 			}

@@ -14,7 +14,7 @@ const (
 	MaxOwner    = 64                        // bytes
 	MaxKind     = 64                        // bytes
 	MaxQueue    = 64                        // bytes
-	MaxSubject  = 32                        // bytes
+	MaxSubject  = 63                        // bytes: a UUID as text and more; the column grew to it without a copy of the table
 	MaxKey      = 128                       // bytes
 	MaxPayload  = 4 << 10                   // bytes of JSON
 	MaxAhead    = 10 * 365 * 24 * time.Hour // how far off a due time may lie

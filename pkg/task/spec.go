@@ -57,7 +57,7 @@ type Spec struct {
 // Option adds to a Spec.
 type Option func(*Spec)
 
-// Subject says what the task is about (the pet, the order): at most 32 bytes, carried through the index and shown in
+// Subject says what the task is about (the pet, the order): at most 63 bytes, carried through the index and shown in
 // the owner's list.
 func Subject(s string) Option { return func(spec *Spec) { spec.subject = s } }
 
