@@ -26,6 +26,7 @@ GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_worker@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_tasks TO duetime_worker@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_worker@'%';
 GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_history TO duetime_worker@'%';
+GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_handovers TO duetime_worker@'%';
 
 -- game, or any service: schedules, moves and cancels tasks.
 GRANT SELECT ON `${SCHEMA}`.duetime_layout TO duetime_game@'%';

@@ -54,8 +54,8 @@ func (t *try) due(m *member) {
 		return
 	}
 	m.hint.failure = nil
-	if m.hint.chargedAt == m.row.Version {
-		m.hint.charged = true // by a commit whose answer was lost
+	if m.hint.chargedAt == m.row.Version || chargedBefore(m.hint, m.row) {
+		m.hint.charged = true // by a commit whose answer was lost, or by another worker
 	}
 	if exhausted(m.hint, m.row) {
 		t.transition(m, m.row.Discard(errKilled, t.at()), resultDead)
@@ -110,7 +110,7 @@ func (t *try) charge() error {
 	}
 	sortByID(suspects)
 	for _, m := range suspects {
-		m.row = m.row.Charge(t.at())
+		m.row = chargeBefore(m.row, t.holder, t.at())
 	}
 	if err := t.save(suspects...); err != nil {
 		return err

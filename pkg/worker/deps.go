@@ -24,6 +24,11 @@ type Store interface {
 	Finish(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, now time.Time) error
 	// Paused returns the queues whose tasks an operator wants left alone, each since when.
 	Paused(ctx context.Context) (map[string]time.Time, error)
+	// TakeOver makes the run of a worker the holder of the queue's partitions, and returns those that their last holder left
+	// with nothing running.
+	TakeOver(ctx context.Context, queue, holder string, parts []int) ([]int, error)
+	// HandOver notes that the holder left those of the partitions that are still its own, with nothing running.
+	HandOver(ctx context.Context, queue, holder string, parts []int, now time.Time) error
 	// Retryable reports whether the error says that the transaction did not commit and may do so when run again.
 	Retryable(err error) bool
 	// Ambiguous reports whether the error of a commit leaves open if it took effect.

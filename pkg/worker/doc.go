@@ -31,8 +31,8 @@
 //
 // When a handler fails, its transaction is rolled back, and the others are run again with a savepoint for each call; the
 // failing task is charged an attempt in that transaction without being run again. A batch handler's call is halved,
-// between savepoints, until the failing task is alone. Tasks that failed before have a lane and runners of their own: however many fail, who is well does not wait for
-// them.
+// between savepoints, until the failing task is alone. Tasks that failed before have a lane and runners of their own: however
+// many fail, who is well does not wait for them.
 //
 // # Invariants
 //
@@ -58,7 +58,9 @@
 //     time it may share a batch all the same, which makes a rebalance cost one statement per batch. Those that have been
 //     charged before run one at a time, so that of the innocent ones none is charged twice by one culprit. One whose
 //     attempts are used up is dead without being run. What was charged and not run to an end is given back if the worker
-//     stops.
+//     stops. A worker that leaves a partition with nothing running says so in a row that names it as the holder, and the
+//     next one has no suspects there; a crash says nothing. A task is not dead of charges alone while it may be that no
+//     charge was ever followed by a run: its last attempt is then begun once more, which its row says, with by whom.
 //  6. A commit of offsets from before a rebalance is accepted by Kafka and rewinds the group or skips records. Prefixes
 //     live and die with their generation.
 //  7. The acknowledgement that follows a claim removes the entry with the score that was claimed. An early hint that was

@@ -41,6 +41,7 @@ type held struct {
 	losses    int    // times its connection ended after its handler was called, although MySQL was there
 	settled   bool   // nothing more is to be done
 	gone      bool   // its messages are another worker's now; guarded by the hold
+	parts     []int  // the partitions of those; guarded by the hold
 }
 
 func (h *held) key() heldKey { return heldKey{h.hint.ID, h.hint.Version} }
@@ -201,14 +202,21 @@ func (h *hold) settle(e *held) {
 // drop forgets the messages of a generation that is over, and the hints that no other message waits for. What is with a
 // runner stays there: the row decides whether it still counts. It gives the hints that it forgot.
 func (h *hold) drop(g *generation) []*held {
+	gone, _ := h.forget(g)
+	return gone
+}
+
+// forget is drop, and tells the partitions of which something is still with a runner.
+func (h *hold) forget(g *generation) (gone []*held, inHand map[int]bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var gone []*held
 	for _, e := range h.byKey {
 		kept := e.marks[:0]
 		for _, m := range e.marks {
 			if m.gen != g {
 				kept = append(kept, m)
+			} else {
+				e.parts = append(e.parts, m.partition)
 			}
 		}
 		e.marks = kept
@@ -218,7 +226,13 @@ func (h *hold) drop(g *generation) []*held {
 		delete(h.byKey, e.key())
 		gone = append(gone, e)
 	})
-	return gone
+	inHand = map[int]bool{}
+	for _, e := range h.byKey {
+		for _, part := range e.parts {
+			inHand[part] = true
+		}
+	}
+	return gone, inHand
 }
 
 // chargePatience is how many times longer a hint is kept whose failure is not charged yet, because the server still runs

@@ -59,6 +59,7 @@ func (q *queue) consume(ctx context.Context, s Session) error {
 
 func (q *queue) begin(s Session) *generation {
 	g := newGeneration(s, q.clock.Now())
+	g.clean = q.takeOver(s.Partitions())
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.gen = g
@@ -76,7 +77,9 @@ func (q *queue) end(g *generation) {
 	q.gen = nil
 	q.mu.Unlock()
 	g.end()
-	q.refund(q.hold.drop(g))
+	gone, inHand := q.hold.forget(g)
+	q.refund(gone)
+	q.handOver(g.session.Partitions(), inHand)
 }
 
 // fetch takes in what is there until ctx ends. It pauses while too much is uncommitted, and while MySQL is away.
@@ -99,7 +102,8 @@ func (q *queue) fetch(ctx context.Context, s Session, g *generation) {
 }
 
 // accept puts each hint on hold. What was due before this worker got the partition may have been running when the last
-// one ended, and may have been what ended it: such hints are suspects, as many as the last one can have had in hand.
+// one ended, and may have been what ended it: such hints are suspects, as many as the last one can have had in hand. Where
+// that one left in good order none is.
 func (q *queue) accept(g *generation, ds []task.Delivery) {
 	now := q.clock.Now()
 	var letters []task.DeadLetter
@@ -112,7 +116,7 @@ func (q *queue) accept(g *generation, ds []task.Delivery) {
 		}
 		h := newHeld(d.Hint, now, q.Patience)
 		h.marks, h.traceparent = []mark{m}, d.Traceparent
-		h.suspect = before < q.MaxUncommitted && !d.Hint.Moment().After(g.since)
+		h.suspect = !g.clean[d.Partition] && before < q.MaxUncommitted && !d.Hint.Moment().After(g.since)
 		q.hold.add(h)
 	}
 	q.after.bury(letters)

@@ -54,7 +54,8 @@ type mark struct {
 // generation tracks what one session delivered. Once it is over nothing of it is committed any more: the partitions are
 // somebody else's, and a late commit could rewind their group or skip what they are working on.
 type generation struct {
-	since time.Time // of the database's clock: what was due before may have been running when the last owner died
+	since time.Time    // of the database's clock: what was due before may have been running when the last owner died
+	clean map[int]bool // partitions that their last owner left with nothing running; never changed
 	dirty chan struct{}
 
 	sending     sync.Mutex // held while a commit is under way

@@ -42,7 +42,7 @@ func (w *Worker) refundRows(ctx context.Context, ids []task.ID, charged map[task
 	var back []task.Task
 	for _, row := range rows {
 		if row.State == task.Pending && row.Version == charged[row.ID] {
-			back = append(back, row.Refund(now))
+			back = append(back, takeBack(row, now))
 		}
 	}
 	if len(back) == 0 {

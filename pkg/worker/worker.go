@@ -13,6 +13,7 @@ import (
 
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/precise"
+	"github.com/duetime/duetime/pkg/task"
 )
 
 const leaveTimeout = 500 * time.Millisecond // for each of the last things before the worker is gone
@@ -26,6 +27,7 @@ type Worker struct {
 	clock   *loop.Clock
 	gate    *gate
 	metrics *metrics
+	holder  string // names this run where partitions are handed over, and in what it charges
 	tracer  trace.Tracer
 	after   *aftermath
 	queues  []*queue
@@ -51,8 +53,8 @@ func New(cfg Config, mux *Mux, store Store, stream Stream, index Index, dead Bur
 	m := newMetrics(cfg.Metrics, mux)
 	w := &Worker{
 		Config: cfg, mux: mux, store: store, stream: stream, clock: loop.NewClock(store.Clock, cfg.Logger, cfg.Metrics), gate: newGate(), metrics: m,
-		tracer: cfg.Tracer.Tracer(tracerName),
-		after:  newAftermath(index, dead, m, cfg.Logger), closed: make(chan struct{}, 1),
+		tracer: cfg.Tracer.Tracer(tracerName), holder: task.NewID().String(),
+		after: newAftermath(index, dead, m, cfg.Logger), closed: make(chan struct{}, 1),
 	}
 	w.intake, w.stop = context.WithCancelCause(context.Background())
 	for _, name := range mux.Queues() {

@@ -1,0 +1,161 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/pkg/worker"
+)
+
+// closing is a store in which, once closed, somebody else has all rows locked, and which may forget what a worker says when it
+// leaves.
+type closing struct {
+	worker.Store
+	closed   atomic.Bool
+	deaf     bool // to what a worker says when it leaves
+	attempts atomic.Int64
+}
+
+func (c *closing) LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, time.Time, error) {
+	rows, now, err := c.Store.LockFree(ctx, q, ids)
+	if c.closed.Load() {
+		c.attempts.Add(1)
+		return nil, now, err
+	}
+	return rows, now, err
+}
+
+// Save closes behind the first charge.
+func (c *closing) Save(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error {
+	c.closed.Store(true)
+	return c.Store.Save(ctx, q, tasks)
+}
+
+func (c *closing) HandOver(ctx context.Context, queue, holder string, parts []int, now time.Time) error {
+	if c.deaf {
+		return errGone
+	}
+	return c.Store.HandOver(ctx, queue, holder, parts, now)
+}
+
+// A suspect with one attempt is charged, the worker stops before it runs, and can't take the charge back: the task must run
+// all the same, and if it fails be dead after that one attempt.
+func TestLastAttemptThatWasChargedAndNeverRanIsRun(t *testing.T) {
+	t.Parallel()
+	single := task.NewKind[payload]("single", task.MaxAttempts(1))
+	for name, c := range map[string]struct{ deaf, sick bool }{
+		"left in good order":                  {},
+		"left in good order, sick":            {sick: true},
+		"MySQL was away at the end":           {deaf: true},
+		"MySQL was away at the end, and sick": {deaf: true, sick: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			databases(t, func(t *testing.T, w *world) {
+				var calls atomic.Int64
+				mux := worker.NewMux()
+				worker.Handle(mux, single, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+					calls.Add(1)
+					if c.sick {
+						return errSick
+					}
+					return effect(ctx, tx, tk)
+				})
+				made := w.due(single, 1)[0]
+				w.publish(made) // before the worker joins: a suspect
+				s := &closing{Store: w.store, deaf: c.deaf}
+				stop := w.run(w.workerOn(s, mux, worker.Config{}))
+				eventually(t, "charged, and then locked by somebody", func() bool { return s.attempts.Load() > 0 })
+				want(t, "stop", stop(), nil)
+				want(t, "state", w.row(made.ID).State, task.Pending)
+				want(t, "attempt that nobody took back", w.row(made.ID).Attempt, 1)
+				want(t, "calls before", calls.Load(), 0)
+				stop = w.run(w.worker(mux, worker.Config{}))
+				eventually(t, "it ended", func() bool { return w.row(made.ID).State != task.Pending })
+				want(t, "stop", stop(), nil)
+				row := w.row(made.ID)
+				want(t, "attempts", row.Attempt, 1)
+				want(t, "calls", calls.Load(), 1)
+				if c.sick {
+					want(t, "state", row.State, task.Dead)
+					want(t, "error", row.LastError, errSick.Error())
+				} else {
+					want(t, "state", row.State, task.Done)
+				}
+			})
+		})
+	}
+}
+
+// After a worker left in good order nothing is a suspect: no charge beforehand, and retries side by side. After a crash all
+// that is due is.
+func TestCleanRestartLeavesNoSuspects(t *testing.T) {
+	t.Parallel()
+	for name, crash := range map[string]bool{"left in good order": false, "crashed": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			databases(t, func(t *testing.T, w *world) {
+				const n = 30
+				var running, most atomic.Int64
+				mux := worker.NewMux()
+				worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+					most.Store(max(most.Load(), running.Add(1)))
+					defer running.Add(-1)
+					return effect(ctx, tx, tk)
+				})
+				s := &closing{Store: w.store, deaf: crash}
+				stop := w.run(w.workerOn(s, mux, worker.Config{}))
+				want(t, "stop", stop(), nil)
+				tasks := w.due(meal, n)
+				w.exec("UPDATE duetime_tasks SET attempt = 1") // they have failed once
+				w.publish(tasks...)
+				stop = w.run(w.worker(mux, worker.Config{}))
+				eventually(t, "all are done", func() bool { return w.settled("meal", "done") == n })
+				want(t, "stop", stop(), nil)
+				charged := 0
+				if crash {
+					charged = n
+				}
+				want(t, "charged beforehand", w.number("SELECT COUNT(*) FROM duetime_tasks WHERE attempt = 2"), charged)
+				t.Logf("%d retries side by side at most", most.Load())
+			})
+		})
+	}
+}
+
+// A partition is lost while a handler runs: that may yet end the process, so whoever gets the partition has suspects.
+func TestPartitionThatIsLostWithAHandlerRunningIsSuspect(t *testing.T) {
+	t.Parallel()
+	w := onMySQL(t)
+	running, go1 := make(chan struct{}), make(chan struct{})
+	mux := worker.NewMux()
+	worker.HandleOutside(mux, meal, func(_ context.Context, tk worker.Task[payload]) error {
+		if tk.Payload.Word == "0" {
+			close(running)
+			<-go1
+		}
+		return nil
+	})
+	slow := w.dueIn(meal, 1, 500*time.Millisecond)
+	stop := w.run(w.worker(mux, worker.Config{HandlerTimeout: limit}))
+	w.publish(slow...)
+	<-running
+	holders := func() int {
+		return w.number("SELECT COUNT(*) FROM duetime_handovers WHERE left_at > 0")
+	}
+	want(t, "left", holders(), 0)
+	stopSecond := w.run(w.worker(mux, worker.Config{})) // partitions move
+	eventually(t, "partitions have two holders", func() bool {
+		return w.number("SELECT COUNT(DISTINCT holder) FROM duetime_handovers") == 2
+	})
+	want(t, "left with nothing running, and not taken", holders(), 0)
+	close(go1)
+	want(t, "stop", errors.Join(stopSecond(), stop()), nil)
+	eventually(t, "all are left", func() bool { return holders() == 3 })
+}
