@@ -13,10 +13,12 @@ import (
 
 const (
 	patience     = 10 * time.Minute // the age from which no backlog explains an overdue row any more
-	overduePages = 2                // pages of one stretch in a pass, judged by one look at the backlog
-	newestFor    = 30 * time.Second // how long a row counts among the newest once its grace has ended
-	freshLag     = time.Second      // the age of a partition's oldest unread hint that steady load alone makes
-	lostSteps    = 16               // how much closer the tries lie of a row whose hint is known to be lost
+	overduePages = 2                // pages of one stretch judged by one look at the backlog
+	// overdueRounds is how often a pass looks at some of the newest rows and some of the older ones.
+	overdueRounds = 2
+	newestFor     = 30 * time.Second // how long a row counts among the newest once its grace has ended
+	freshLag      = time.Second      // the age of a partition's oldest unread hint that steady load alone makes
+	lostSteps     = 16               // how much closer the tries lie of a row whose hint is known to be lost
 )
 
 // overdue puts rows again that are past their time and don't stand in the due set with exactly their score: absent, or
@@ -54,16 +56,24 @@ func (o *overdue) pass(ctx context.Context, now clock) (loop.Result, error) {
 	turn := turn{grace: o.r.cfg.Grace, now: began, paused: paused, resumed: o.resumed}
 	to := began.Add(-o.r.cfg.Grace)
 	from := to.Add(-newestFor)
-	if o.newest.under() || !o.older.under() || !began.Before(o.newest.began.Add(o.r.cfg.Interval)) {
-		if err := o.walk(ctx, &o.newest, from, to, turn, now); err != nil {
-			return loop.Result{}, err
-		}
-	}
-	if err := o.walk(ctx, &o.older, time.Time{}, from, turn, now); err != nil {
-		return loop.Result{}, err
-	}
 	if err := o.leave(ctx, to, now); err != nil {
 		return loop.Result{}, err
+	}
+	for range overdueRounds {
+		if o.newest.under() || !o.older.under() || !began.Before(o.newest.began.Add(o.r.cfg.Interval)) {
+			if err := o.walk(ctx, &o.newest, from, to, turn, now); err != nil {
+				return loop.Result{}, err
+			}
+		}
+		if err := o.walk(ctx, &o.older, time.Time{}, from, turn, now); err != nil {
+			return loop.Result{}, err
+		}
+		if !o.newest.under() && !o.older.under() {
+			break
+		}
+		if err := o.rest(ctx); err != nil {
+			return loop.Result{}, err
+		}
 	}
 	o.last = began
 	return loop.Result{More: o.newest.under() || o.older.under()}, o.gone.err()
