@@ -67,7 +67,7 @@ func (s *shard) answer(ctx context.Context, c *call) {
 	defer close(c.done)
 	began := time.Now()
 	tracing, end := s.traced(ctx, len(c.entries))
-	c.errs = s.d.stream.Publish(tracing, c.entries, s.epoch)
+	c.errs = s.send(tracing, c.entries)
 	s.d.metrics.publishing.Observe(time.Since(began).Seconds())
 	failed := 0
 	for _, err := range c.errs {
@@ -145,14 +145,13 @@ func (s *shard) settle(ctx context.Context, c *call) (took bool, err error) {
 		if c.errs != nil {
 			err = c.errs[i]
 		}
-		var permanent interface{ Permanent() bool }
 		switch {
 		case err == nil:
 			n++
 			delete(s.held, e.Member)
 			s.acked = append(s.acked, e)
 			s.d.metrics.lag.Observe(max(now.Sub(e.Score.RunAt()).Seconds(), 0))
-		case errors.As(err, &permanent) && permanent.Permanent():
+		case isPermanent(err):
 			hopeless, why = append(hopeless, e), err
 		default:
 			refused, cause = append(refused, e), err
@@ -222,7 +221,7 @@ func (s *shard) laneOf(ctx context.Context, e task.Entry) lane {
 			delete(s.trouble, e.Queue)
 			s.d.cfg.Logger.InfoContext(ctx, "queue recovered", "shard", s.number, "queue", e.Queue)
 		case ok:
-			return lane{e.Queue, p.Partition(ctx, e.Queue, e.Owner)}
+			return lane{e.Queue, p.Partition(ctx, e.Queue, task.RouteKey(e.Owner, e.Score))}
 		}
 	}
 	return lane{e.Queue, wholeQueue}

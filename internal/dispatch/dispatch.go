@@ -51,6 +51,7 @@ type Config struct {
 	Idle    time.Duration // longest sleep of an idle shard; default 1 s, and more with more than 16 shards
 	Now     func() time.Time
 	Shards  func(ctx context.Context) (int, error) // shards to poll, read each term and each minute
+	Queues  []string                               // those that have topics: hints of other queues go there; default: to none
 	Logger  *slog.Logger
 	Metrics prometheus.Registerer // nil = none
 	Loops   *loop.Successes       // nil = none

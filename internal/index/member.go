@@ -20,16 +20,21 @@ var errMember = errors.New("not a member of the index")
 // encode returns the task's member: its 16 id bytes, then kind, queue, owner and subject. It does not change during the
 // task's life.
 func encode(t task.Task) string {
-	queue := t.Queue
-	if queue == defaultQueue {
-		queue = ""
+	queue := ""
+	if t.Queue != "" && t.Queue != defaultQueue { // another program's row with none has the default one
+		queue = part(t.Queue)
 	}
-	return string(t.ID[:]) + strings.Join([]string{part(t.Kind), part(queue), part(t.Owner), t.Subject}, separator)
+	return string(t.ID[:]) + strings.Join([]string{part(t.Kind), queue, part(t.Owner), t.Subject}, separator)
 }
 
-// part keeps a separator out of a part that another follows. Rows that other programs insert may hold one; their
-// tasks have to be indexed all the same. The subject comes last and needs no care.
-func part(s string) string { return strings.ReplaceAll(s, separator, "?") }
+// part keeps a separator out of a part that another follows, and stands for an empty kind or owner. Rows that other programs
+// insert may hold either; their tasks have to be indexed all the same. The subject comes last and needs no care.
+func part(s string) string {
+	if s == "" {
+		return "?"
+	}
+	return strings.ReplaceAll(s, separator, "?")
+}
 
 // decode reads a member as it stands in a set; Err is set, and the names are empty, if it is none of ours.
 func decode(member string, score float64) task.Entry {

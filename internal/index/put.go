@@ -24,7 +24,7 @@ func (x *Index) Put(ctx context.Context, tasks []task.Task) error {
 		if s := task.ScoreOf(t); s != task.NoScore {
 			puts.add(t, i, number(s))
 		} else {
-			drops.add(t, i, strconv.FormatInt(t.Version%task.VersionWindow, 10))
+			drops.add(t, i, strconv.FormatInt(task.WindowedVersion(t.Version), 10))
 		}
 	}
 	return x.run(ctx, append(puts.calls, drops.calls...)...)

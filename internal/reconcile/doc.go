@@ -14,8 +14,8 @@
 //  4. Read the row again. If it has moved, start again: its own put or drop may have come before ours. If a set had
 //     moved, so that nothing was written, start again too: what came between may be a version that never commits.
 //
-// A pending row whose moment has come, or comes within the flight time, may rightly be absent from the due set: its
-// hint is under way. Only the overdue pass, a compensation, or a rebuild puts such a row again. The clock goes on during
+// A pending row whose moment has come, or comes within the flight time, may rightly be absent from the due set, if it stands in
+// its owner's: its hint is under way. Only the overdue pass, a compensation, or a rebuild puts such a row again. The clock goes on during
 // a pass, so that a long one doesn't repeat what was published since it began.
 //
 // That a set doesn't know yet of a change within the last second is mended like everything, but counts as no drift: in a

@@ -27,6 +27,7 @@ type aim int
 
 const (
 	leaveFlying aim = iota // absence from the due set is right for a row whose moment has come
+	putUnknown             // so it is if the row stands in the owner's set: else nobody has ever put it
 	putAlways              // it must stand in the due set whatever its moment
 )
 
@@ -51,7 +52,7 @@ func (r *Reconciler) mend(ctx context.Context, reason string, tasks []task.Task,
 		if len(repairs) == 0 {
 			return gone.err()
 		}
-		if want == leaveFlying {
+		if want != putAlways {
 			r.drifted(ctx, reason, repairs, rows, now)
 		}
 		n, err := r.index.Repair(ctx, repairs)
@@ -79,7 +80,9 @@ func (r *Reconciler) settle(ctx context.Context, reason string, tasks []task.Tas
 	return err
 }
 
-// mendUnlike mends those of the rows that the index does not hold as they were just read; the others cost one round trip. A
+// mendUnlike mends those of the rows that the index does not hold as they were just read; the others cost one round trip. A row
+// that stands nowhere was put by nobody, as when another program has inserted it for a moment that had come: no hint of it is
+// under way. A
 // task.ShardsError names the shards whose rows were left out.
 func (r *Reconciler) mendUnlike(ctx context.Context, reason string, rows []task.Task, now clock) error {
 	if len(rows) == 0 {
@@ -95,9 +98,9 @@ func (r *Reconciler) mendUnlike(ctx context.Context, reason string, rows []task.
 		if gone.has(row) {
 			continue
 		}
-		switch right := r.right(row, seen[i], now, leaveFlying); {
+		switch right := r.right(row, seen[i], now, putUnknown); {
 		case right == seen[i]:
-		case seen[i] == nowhere && right.Due != task.NoScore:
+		case seen[i] == nowhere && right.Due != task.NoScore && !flying(row, now): // one that flies may have ended since
 			absent = append(absent, row)
 		default:
 			unlike = append(unlike, row)
@@ -108,7 +111,7 @@ func (r *Reconciler) mendUnlike(ctx context.Context, reason string, rows []task.
 		return err
 	}
 	unlike = append(unlike, moved...)
-	if err := gone.take(r.settle(ctx, reason, unlike, now, leaveFlying), unlike); err != nil {
+	if err := gone.take(r.settle(ctx, reason, unlike, now, putUnknown), unlike); err != nil {
 		return err
 	}
 	return gone.err()
@@ -163,12 +166,15 @@ func (r *Reconciler) compare(ctx context.Context, tasks []task.Task, now clock, 
 	return repairs, rows, gone.err()
 }
 
+// flying reports whether the row's hint may be under way.
+func flying(row task.Task, now clock) bool { return row.RunAt.Before(landing(now)) }
+
 // right says where a row must stand.
 func (r *Reconciler) right(row task.Task, seen task.Standing, now clock, want aim) task.Standing {
 	score := task.ScoreOf(row)
 	due := score
-	flying := row.RunAt.Before(landing(now))
-	if want == leaveFlying && flying && seen.Due == task.NoScore {
+	left := want == leaveFlying || want == putUnknown && seen.Owner != task.NoScore
+	if left && flying(row, now) && seen.Due == task.NoScore {
 		due = task.NoScore
 	}
 	return task.Standing{Due: due, Owner: score}

@@ -252,8 +252,8 @@ func (t turn) has(row task.Task, b Backlog) bool {
 	if _, paused := t.paused[row.Queue]; paused {
 		return false
 	}
-	age := t.now.Sub(row.RunAt)
-	explained := b != nil && b.Explains(row.Owner, row.RunAt.Add(t.grace))
+	age, key := t.now.Sub(row.RunAt), task.RouteKey(row.Owner, task.ScoreOf(row))
+	explained := b != nil && b.Explains(key, row.RunAt.Add(t.grace))
 	if explained && age < patience {
 		return false
 	}
@@ -261,7 +261,7 @@ func (t turn) has(row task.Task, b Backlog) bool {
 		return true
 	}
 	steps := 1
-	if b != nil && (b.Clear(row.Owner) || t.fresh(row.Owner, b)) {
+	if b != nil && (b.Clear(key) || t.fresh(key, b)) {
 		steps = lostSteps
 	}
 	return t.step(age, steps) != t.step(age-t.now.Sub(t.last), steps)
@@ -273,10 +273,17 @@ func (t turn) fresh(owner string, b Backlog) bool {
 	return b.Explains(owner, t.look.Add(time.Minute)) && !b.Explains(owner, t.look.Add(-freshLag))
 }
 
-// step counts how often the age, in graces, has grown by the steps-th root of two.
+// aged is the age from which the tries no longer lie farther and farther apart: a row of another program may be due since 1970.
+const aged = 24 * time.Hour
+
+// step counts how often the age, in graces, has grown by the steps-th root of two; beyond aged, how many steps-ths of its
+// twenty-fourth have gone by.
 func (t turn) step(age time.Duration, steps int) int {
 	if age < t.grace {
 		return -1
+	}
+	if age > aged {
+		return t.step(aged, steps) + int((age-aged)/(aged/24)*time.Duration(steps)/lostSteps)
 	}
 	return int(float64(steps) * math.Log2(float64(age)/float64(t.grace)))
 }

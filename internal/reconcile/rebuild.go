@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -182,4 +183,4 @@ func (b *rebuild) fill(ctx context.Context, rows []task.Task, now clock) error {
 }
 
 // farFuture is beyond every due time that a row can have.
-var farFuture = time.UnixMilli(1 << 41)
+var farFuture = time.UnixMilli(math.MaxInt64)

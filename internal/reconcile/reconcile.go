@@ -61,8 +61,9 @@ type Stream interface {
 	Backlog(ctx context.Context, queue string) (Backlog, error)
 }
 
-// Backlog is one queue's unread hints at one moment. Explains and Clear answer false for what is not known. It is an alias
-// of an unnamed interface, so that the stream's answer is one without importing this package.
+// Backlog is one queue's unread hints at one moment. Explains and Clear answer false for what is not known. An owner here is
+// what task.RouteKey gives. It is an alias of an unnamed interface, so that the stream's answer is one without importing this
+// package.
 type Backlog = interface {
 	// Explains reports whether the first unread hint of the owner's partition was appended at or before the moment.
 	Explains(owner string, by time.Time) bool

@@ -72,7 +72,7 @@ func readTask(r *sqlx.Rows, first ...any) (task.Task, error) {
 	if finished.Int64 > 0 {
 		t.FinishedAt = fromMs(finished.Int64)
 	}
-	return t, nil
+	return t.Sane(), nil
 }
 
 // entryColumns are those of which an index entry is made, and when the row was last changed.

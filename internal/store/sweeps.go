@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -23,7 +24,8 @@ var (
 	endedByChange = sweep{index: "duetime_tasks_updated", column: "updated_at", where: "state <> 0 AND "}
 )
 
-// window is what one page may hold: times in [from, to), after the cursor if that lies in it, at most limit rows.
+// window is what one page may hold: times in [from, to), after the cursor if that lies in it, at most limit rows. A zero from
+// is before all times.
 type window struct {
 	from, to time.Time
 	after    task.Cursor
@@ -33,11 +35,14 @@ type window struct {
 // sql returns what follows the table's name. The two alternatives are two ranges of the index in its own order: nothing
 // is sorted, and rows of one millisecond before the cursor are not read again.
 func (s sweep) sql(d Dialect, w window) (string, []any) {
-	start := w.after
-	if start.At.Before(w.from) {
-		start = task.Cursor{At: w.from}
+	start, at := w.after, w.after.At.UnixMilli()
+	switch {
+	case w.from.IsZero() && start.At.IsZero():
+		at = math.MinInt64 // another program's row may have any time
+	case !w.from.IsZero() && start.At.Before(w.from):
+		start, at = task.Cursor{At: w.from}, w.from.UnixMilli()
 	}
-	at, to := start.At.UnixMilli(), w.to.UnixMilli()
+	to := w.to.UnixMilli()
 	text := d.force(s.index) + " WHERE " + s.where +
 		"((COL = ? AND id > ?) OR (COL > ? AND COL < ?)) AND COL < ? ORDER BY COL, id LIMIT ?"
 	return strings.ReplaceAll(text, "COL", s.column), []any{at, start.ID[:], at, to, to, w.limit}

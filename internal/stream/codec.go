@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +22,8 @@ const (
 	maxRunAt   = int64(1)<<41 - 1 // a score is exact up to here
 	deadErrLen = 4 << 10
 )
+
+var zeroID = []byte(task.ID{}.String())
 
 // wireHint is a hint as the topic carries it. At is when it was published, by the publisher's view of the database's
 // clock, in Unix milliseconds: the record's own timestamp would be on yet another clock.
@@ -85,6 +88,9 @@ func decodeHint(b []byte) (h task.Hint, at time.Time, err error) {
 		if err := json.Unmarshal(b, &w); err != nil {
 			return h, at, fmt.Errorf("hint is not readable: %w", err)
 		}
+		if w.ID.IsZero() && !bytes.Contains(b, zeroID) { // another program's row may have it
+			return h, at, errors.New("hint has no id")
+		}
 	}
 	if err := checkHint(w.Hint); err != nil {
 		return h, at, err
@@ -97,8 +103,6 @@ func decodeHint(b []byte) (h task.Hint, at time.Time, err error) {
 
 func checkHint(h task.Hint) error {
 	switch {
-	case h.ID.IsZero():
-		return errors.New("hint has no id")
 	case h.Kind == "" || len(h.Kind) > task.MaxKind || !utf8.ValidString(h.Kind):
 		return fmt.Errorf("hint's kind must be 1 to %d bytes of UTF-8", task.MaxKind)
 	case h.RunAt < 0 || h.RunAt > maxRunAt:

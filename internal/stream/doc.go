@@ -4,7 +4,8 @@
 //
 // It promises that what Publish, Compensate or Bury answered nil for is in the log of every in-sync replica; that a
 // message is delivered at least once after its append, in order within its partition, to the group's member that owns
-// the partition; that an owner's messages share a partition; and that a commit can't rewind or skip another
+// the partition; that an owner's messages share a partition, but for those of tasks which wait for a worker that knows their
+// kind and go on from partition to partition; and that a commit can't rewind or skip another
 // generation's work: it carries the number of its own generation, and the broker refuses it once a newer one stands.
 //
 // It never decides anything about a task: losing, repeating or delaying a message is harmless. An error of Publish,

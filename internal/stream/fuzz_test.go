@@ -35,7 +35,7 @@ func FuzzDecodeHint(f *testing.F) {
 		if err != nil {
 			return
 		}
-		inLimits := len(raw) <= maxHint && !h.ID.IsZero() && len(h.Kind) >= 1 && len(h.Kind) <= task.MaxKind &&
+		inLimits := len(raw) <= maxHint && len(h.Kind) >= 1 && len(h.Kind) <= task.MaxKind &&
 			task.CheckOwner(h.Owner) == nil && h.Version >= 0 && h.Version < task.VersionWindow &&
 			h.RunAt >= 0 && h.RunAt < 1<<41 && h.Epoch >= 0 && h.Epoch <= 1<<53 &&
 			(at.IsZero() || at.After(time.UnixMilli(0)) && at.UnixMilli() < 1<<41) // by it the daemon judges a backlog

@@ -109,7 +109,7 @@ func (l *Local) publish(ctx context.Context, e task.Entry, epoch int64) error {
 	if err != nil {
 		return err
 	}
-	return l.appendTraced(l.names.queue(e.Queue).topic, []byte(e.Owner), value, traceparentOf(ctx))
+	return l.appendTraced(l.names.queue(e.Queue).topic, []byte(task.RouteKey(e.Owner, e.Score)), value, traceparentOf(ctx))
 }
 
 func (l *Local) append(topic string, key, value []byte) error {

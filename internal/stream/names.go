@@ -30,7 +30,7 @@ func (n names) compensate() subscription {
 
 func (n names) dead() string { return n.namespace + ".dead" }
 
-// partitionOf places a key as the writer's balancer does, so that Backlog speaks of the partition that the writer chose.
+// partitionOf places a key as the producer does, so that Backlog speaks of the partition that the producer chose.
 func partitionOf(key []byte, partitions int) int {
 	if partitions <= 1 {
 		return 0
@@ -39,5 +39,5 @@ func partitionOf(key []byte, partitions int) int {
 	for i := range ids {
 		ids[i] = i
 	}
-	return (&kafka.Hash{}).Balance(kafka.Message{Key: key}, ids...)
+	return (&router{}).Balance(kafka.Message{Key: key}, ids...)
 }

@@ -92,7 +92,7 @@ func (b *batch) halves() []*batch {
 // sizeOf is how many bytes a message takes at most.
 func sizeOf(m kafka.Message) int { return len(m.Key) + len(m.Value) + overheadBytes }
 
-func newProducer(c *kafka.Client) *producer { return &producer{client: c, balancer: &kafka.Hash{}} }
+func newProducer(c *kafka.Client) *producer { return &producer{client: c, balancer: &router{}} }
 
 // write returns when each message was taken or refused, with one error or nil per message. It goes on when its caller has
 // gone: none that may be under way is taken back.

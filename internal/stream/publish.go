@@ -24,7 +24,7 @@ type outgoing struct {
 	of       []int // index of each message's entry in the caller's slice
 }
 
-// Publish sends a hint of each entry to its queue's topic, keyed by its owner, and waits for the acknowledgement of all
+// Publish sends a hint of each entry to its queue's topic, keyed by task.RouteKey, and waits for the acknowledgement of all
 // in-sync replicas. It answers nil when all have it, else one error, or nil, per entry. A permanent error concerns that
 // entry alone (it can't be encoded, or its queue is not configured and has no topic); any other error means unknown:
 // publish it again. It takes at most five seconds. Topics don't wait for each other.
@@ -62,7 +62,7 @@ func (k *Kafka) messages(entries []task.Entry, epoch int64, headers []kafka.Head
 			byTopic[topic] = &outgoing{}
 		}
 		o := byTopic[topic]
-		o.messages = append(o.messages, kafka.Message{Topic: topic, Key: []byte(e.Owner), Value: value, Headers: headers})
+		o.messages = append(o.messages, kafka.Message{Topic: topic, Key: []byte(task.RouteKey(e.Owner, e.Score)), Value: value, Headers: headers})
 		o.of = append(o.of, i)
 	}
 	return byTopic

@@ -86,5 +86,5 @@ func (b *backlog) Explains(owner string, by time.Time) bool {
 // Clear reports whether everything in the owner's partition is committed.
 func (b *backlog) Clear(owner string) bool { return b.settled[b.Partition(owner)] }
 
-// Partition returns the owner's partition.
+// Partition returns the partition of the owner, or of any task.RouteKey.
 func (b *backlog) Partition(owner string) int { return partitionOf([]byte(owner), b.partitions) }

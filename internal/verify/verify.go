@@ -7,6 +7,7 @@ package verify
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -41,7 +42,7 @@ const (
 	flight  = task.MaxLead + 500*time.Millisecond // ahead of its moment, a row's hint may be under way
 )
 
-var farFuture = time.UnixMilli(1 << 41) // beyond every due time that a row can have
+var farFuture = time.UnixMilli(math.MaxInt64) // beyond every due time that a row can have
 
 // Check compares all rows and all entries of so many shards.
 func Check(ctx context.Context, store Store, index Index, shards int) (Drift, error) {

@@ -90,6 +90,7 @@ func (p *Pipeline) stages(mux *worker.Mux) ([]stage, error) {
 func (p *Pipeline) event(number int) (stage, error) {
 	d, err := dispatch.New(dispatch.Config{
 		Lead: p.cfg.Lead, Now: p.clock.Now, Shards: p.store.ShardsEver, Logger: p.cfg.Logger, Metrics: p.metrics("event", number), Tracer: p.cfg.Tracer,
+		Queues: p.cfg.Queues,
 	}, p.index, p.stream)
 	if err != nil {
 		return nil, err

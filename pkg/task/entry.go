@@ -17,13 +17,24 @@ type Score float64
 // NoScore says that a set does not hold the member.
 const NoScore Score = -1
 
-// ScoreOf returns the score that the index must hold for the row; NoScore for a task that has ended.
+// ScoreOf returns the score that the index must hold for the row; NoScore for a task that has ended. A next try that no score
+// can hold, in a row of another program, stands at 1970: a worker is to look at once, and runs the task whose time is long past,
+// or ends the one whose time cannot come (Task.Impossible).
 func ScoreOf(t Task) Score {
 	if t.State != Pending {
 		return NoScore
 	}
-	ms := min(max(t.RunAt.UnixMilli(), 0), maxUnixMs) // rows of other programs may have any time
-	return Score(float64(ms) + float64(t.Version%VersionWindow)/VersionWindow)
+	ms := t.RunAt.UnixMilli()
+	if ms < 0 || ms > maxUnixMs {
+		ms = 0
+	}
+	return Score(float64(ms) + float64(WindowedVersion(t.Version))/VersionWindow)
+}
+
+// WindowedVersion is the version as scores and hints carry it: 0 to VersionWindow-1, also of a row to which another program
+// gave a version below zero.
+func WindowedVersion(version int64) int64 {
+	return (version%VersionWindow + VersionWindow) % VersionWindow
 }
 
 // RunAt returns the score's time.

@@ -183,7 +183,7 @@ func (t Task) end(s State, now time.Time) Task {
 	if key, ok := strings.CutPrefix(t.DedupKey, pendingKey); ok {
 		t.DedupKey = ""
 		if s == Dead {
-			t.DedupKey = t.restingKey() + key
+			t.DedupKey = storedKey(t.restingKey() + key)
 		}
 	}
 	return t.next(now)

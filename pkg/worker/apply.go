@@ -22,6 +22,9 @@ func (t *try) apply() {
 		if m.state == stateMarked || m.hint.unknown && m.outcome.result == resultDone {
 			t.metrics.observe(m.row.Kind, done.Sub(m.row.FiredFrom()))
 		}
+		if m.outcome.result == resultUnknownKind {
+			t.unknown.note(t.ctx, m.row, done)
+		}
 		if m.outcome.result == resultDead {
 			letters = append(letters, letter(m.row))
 			t.Logger.Error("task dead", slog.String("task_id", id.String()), slog.String("kind", m.row.Kind),

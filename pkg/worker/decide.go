@@ -11,8 +11,12 @@ func (t *try) decide(h *held, row task.Task) {
 	switch {
 	case row.State != task.Pending:
 		t.ended(m)
+	case row.Impossible() != nil:
+		t.transition(m, row.Discard(row.Impossible(), t.at()), resultDead)
 	case row.RunAt.After(t.now):
 		t.later(m)
+	case row.DueAt.After(t.now):
+		t.transition(m, row.Promised(t.at()), resultEarly)
 	default:
 		t.due(m)
 	}
@@ -32,7 +36,7 @@ func (t *try) ended(m *member) {
 func (t *try) later(m *member) {
 	wait := m.row.RunAt.Sub(t.now)
 	switch {
-	case m.row.Version%task.VersionWindow != m.hint.hint.Version%task.VersionWindow:
+	case task.WindowedVersion(m.row.Version) != task.WindowedVersion(m.hint.hint.Version):
 		m.outcome = outcome{result: resultStale, settled: true, put: &m.row}
 	case wait > t.Patience:
 		m.outcome = outcome{result: resultEarly, settled: true, letGo: "far"}

@@ -30,6 +30,7 @@ type Worker struct {
 	holder  string // names this run where partitions are handed over, and in what it charges
 	tracer  trace.Tracer
 	after   *aftermath
+	unknown *unhandled
 	queues  []*queue
 	closed  chan struct{} // wakes the tidying when the gate closes
 
@@ -55,6 +56,7 @@ func New(cfg Config, mux *Mux, store Store, stream Stream, index Index, dead Bur
 		Config: cfg, mux: mux, store: store, stream: stream, clock: loop.NewClock(store.Clock, cfg.Logger, cfg.Metrics), gate: newGate(), metrics: m,
 		tracer: cfg.Tracer.Tracer(tracerName), holder: task.NewID().String(),
 		after: newAftermath(index, dead, m, cfg.Logger), closed: make(chan struct{}, 1),
+		unknown: newUnhandled(cfg.Metrics, cfg.Logger),
 	}
 	w.intake, w.stop = context.WithCancelCause(context.Background())
 	for _, name := range mux.Queues() {

@@ -1,0 +1,72 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/duetime/duetime/internal/metric"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+const (
+	unhandledEvery = time.Minute // between two warnings of one kind and queue
+	unhandledKinds = 100         // kinds with a metric of their own: rows of other programs could have any number
+	otherKinds     = "other"
+)
+
+// unhandled tells people of kinds that this worker has tasks of and no handler for: a mistyped name, a service of its own on
+// the same queue, a kind that was removed before its tasks were done.
+type unhandled struct {
+	log   *slog.Logger
+	total *prometheus.CounterVec
+
+	mu   sync.Mutex
+	seen map[unhandledKind]*unhandledSeen
+}
+
+type unhandledKind struct{ queue, kind string }
+
+type unhandledSeen struct {
+	told time.Time
+	n    int // since then
+}
+
+func newUnhandled(reg prometheus.Registerer, log *slog.Logger) *unhandled {
+	return &unhandled{
+		log: log, seen: map[unhandledKind]*unhandledSeen{},
+		total: metric.Shared(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "duetime_tasks_unhandled_total",
+			Help: "Times that a task was put off because the worker that took it has no handler for its kind.",
+		}, []string{"queue", "kind"})),
+	}
+}
+
+// note counts a task of the queue and kind, and warns if that was not done within the last minute.
+func (u *unhandled) note(ctx context.Context, t task.Task, now time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	of := unhandledKind{t.Queue, t.Kind}
+	s := u.seen[of]
+	if s == nil {
+		if len(u.seen) >= unhandledKinds {
+			of = unhandledKind{otherKinds, otherKinds}
+			s = u.seen[of]
+		}
+		if s == nil {
+			s = &unhandledSeen{}
+			u.seen[of] = s
+		}
+	}
+	u.total.WithLabelValues(of.queue, of.kind).Inc()
+	s.n++
+	if !s.told.IsZero() && now.Sub(s.told) < unhandledEvery {
+		return
+	}
+	u.log.WarnContext(ctx, "no handler for kind, tasks put off", slog.String("queue", t.Queue), slog.String("kind", t.Kind),
+		slog.Int("n", s.n), slog.String("task_id", t.ID.String()))
+	s.told, s.n = now, 0
+}
