@@ -151,7 +151,7 @@ func (c *Client) Work(ctx context.Context, mux *worker.Mux) error {
 	}
 	defer func() { _ = st.Close() }()
 	w, err := worker.New(worker.Config{
-		Concurrency: cfg.Worker.Concurrency, Batch: cfg.Worker.Batch, HandlerTimeout: cfg.Worker.HandlerTimeout,
+		Concurrency: cfg.Worker.Concurrency, Batch: cfg.Worker.Batch, HandlerTimeout: cfg.Worker.HandlerTimeout, Drain: cfg.Worker.Drain,
 		Logger: c.parts.Log, Metrics: c.metrics, Tracer: c.parts.Tracer,
 	}, mux, st, c.parts.Stream, indexer{c.Client}, c.parts.Stream)
 	if err != nil {

@@ -118,6 +118,7 @@ type Worker struct {
 	Concurrency    int           `koanf:"concurrency" doc:"batches that run at once in each queue, and as many single tasks; a MySQL connection each, 1 to 256"`
 	Batch          int           `koanf:"batch" doc:"tasks in one transaction, 1 to 1000"`
 	HandlerTimeout time.Duration `koanf:"handler_timeout" doc:"the longest that one handler may take, 10ms to 1h"`
+	Drain          time.Duration `koanf:"drain" doc:"how long running handlers may go on after a SIGTERM before they are rolled back, worker.handler_timeout to 1h; 0s is 8s, whatever that is. The process needs up to 2s more"`
 }
 
 // Daemon is about the process that repairs.

@@ -83,7 +83,7 @@ mysql: # all of its keys are comments
 `)
 	got, err := Load(path, true, []string{
 		"DUETIME_NAMESPACE=env", "DUETIME_KAFKA__BROKERS=a:1, b:2", "DUETIME_GAME__START__FOOD=7",
-		"DUETIME_WORKER__HANDLER_TIMEOUT=1m", "DUETIME_MYSQL__DSN=u:p@tcp(db:1)/game?x=y=z", "DUETIME_EVENT__ADMIN=9002",
+		"DUETIME_WORKER__HANDLER_TIMEOUT=1m", "DUETIME_WORKER__DRAIN=90s", "DUETIME_MYSQL__DSN=u:p@tcp(db:1)/game?x=y=z", "DUETIME_EVENT__ADMIN=9002",
 		"DUETIME_QUEUES=ignored", "DUETIME_PORT=tcp://127.0.0.1:1", "DUETIME_SERVICE_HOST=1", "OTHER__X=1", "DUETIME_X",
 	})
 	if err != nil {
@@ -96,6 +96,7 @@ mysql: # all of its keys are comments
 	want.Kafka.Brokers = []string{"a:1", "b:2"}
 	want.Game.Start.Food = 7
 	want.Worker.HandlerTimeout, want.Worker.Admin = time.Minute, "127.0.0.1:9000"
+	want.Worker.Drain = 90 * time.Second
 	want.Daemon.Admin, want.Daemon.Lookahead, want.Daemon.Retention = "127.0.0.1:9001", 0, 90*time.Minute
 	want.MySQL.DSN, want.Event.Admin = "u:p@tcp(db:1)/game?x=y=z", "127.0.0.1:9002"
 	if diff := cmp.Diff(want, got); diff != "" {

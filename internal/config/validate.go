@@ -76,6 +76,7 @@ func (c Config) checkNumbers(p *problems) {
 		{"zookeeper.session_timeout", c.ZooKeeper.SessionTimeout, 100 * time.Millisecond, 10 * time.Minute},
 		{"event.lead", c.Event.Lead, 0, time.Second},
 		{"worker.handler_timeout", c.Worker.HandlerTimeout, 10 * time.Millisecond, time.Hour},
+		{"worker.drain", c.Worker.Drain, 0, time.Hour},
 		{"daemon.lookahead", c.Daemon.Lookahead, 0, 24 * time.Hour},
 		{"daemon.grace", c.Daemon.Grace, 10 * time.Millisecond, time.Hour},
 		{"daemon.interval", c.Daemon.Interval, 10 * time.Millisecond, time.Hour},
@@ -84,6 +85,16 @@ func (c Config) checkNumbers(p *problems) {
 		{"game.speedup", c.Game.Speedup, time.Millisecond, tenYears},
 	} {
 		check(p, b, formatDuration)
+	}
+	c.checkDrain(p)
+}
+
+// checkDrain refuses a drain that was set and would roll back handlers that are within their time, at each stop.
+func (c Config) checkDrain(p *problems) {
+	drain, longest := c.Worker.Drain, c.Worker.HandlerTimeout
+	if drain > 0 && drain < longest {
+		p.addf("worker.drain: %s is below worker.handler_timeout %s: each stop would roll back handlers that are within their time",
+			formatDuration(drain), formatDuration(longest))
 	}
 }
 

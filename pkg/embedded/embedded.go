@@ -44,6 +44,7 @@ type Config struct {
 	Concurrency    int           // transactions side by side in each worker and queue; default 8, on SQLite always 1
 	Batch          int           // tasks in one transaction; default 100
 	HandlerTimeout time.Duration // of one call of a handler; default 10 s
+	Drain          time.Duration // of running handlers when Run's context ends; default 8 s, else no less than HandlerTimeout
 	Lead           time.Duration // how far ahead of its time a hint is sent; default 50 ms, 1 ns for none
 	Grace          time.Duration // after which a pending row is overdue; default 2 s
 	Interval       time.Duration // between two sweeps; default 2 s
@@ -88,6 +89,7 @@ func (c Config) Validate() error {
 		{"Concurrency", int64(c.Concurrency), 1, 1000},
 		{"Batch", int64(c.Batch), 1, 1000},
 		{"HandlerTimeout in ms", c.HandlerTimeout.Milliseconds(), 100, time.Hour.Milliseconds()},
+		{"Drain in ms", c.Drain.Milliseconds(), 0, time.Hour.Milliseconds()},
 		{"Lead in ms", c.Lead.Milliseconds(), 0, 1000},
 		{"Grace in ms", c.Grace.Milliseconds(), 100, time.Hour.Milliseconds()},
 		{"Interval in ms", c.Interval.Milliseconds(), 10, time.Hour.Milliseconds()},
@@ -96,6 +98,9 @@ func (c Config) Validate() error {
 		if bound.got < bound.least || bound.got > bound.most {
 			return fmt.Errorf("embedded: %s: %d is not between %d and %d", bound.field, bound.got, bound.least, bound.most)
 		}
+	}
+	if c.Drain > 0 && c.Drain < c.HandlerTimeout {
+		return fmt.Errorf("embedded: Drain: %v is below HandlerTimeout %v", c.Drain, c.HandlerTimeout)
 	}
 	if err := c.stream().Validate(); err != nil {
 		return fmt.Errorf("embedded: %w", err)

@@ -237,6 +237,8 @@ func TestConfigIsRefused(t *testing.T) {
 		"Batch: -5":            {Batch: -5},
 		"Concurrency":          {Concurrency: -1},
 		"HandlerTimeout":       {HandlerTimeout: -time.Second},
+		"Drain: 1s is below":   {Drain: time.Second},
+		"Drain in ms: -1000":   {Drain: -time.Second},
 		"Lead in ms: -1":       {Lead: -time.Millisecond},
 		"Retention":            {Retention: -time.Hour},
 		"namespace":            {Namespace: "{x}"},

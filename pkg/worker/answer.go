@@ -13,8 +13,9 @@ import (
 var ErrStuck = errors.New("handlers ignore their context")
 
 var (
-	errTimeout   = errors.New("handler exceeded its time")
-	errAbandoned = errors.New("handler ignored the end of its context and was abandoned")
+	errTimeout   = errors.New("handler exceeded worker.handler_timeout (Config.HandlerTimeout)")
+	errAbandoned = errors.New("handler ignored the end of its context, after worker.handler_timeout or worker.drain, and was abandoned")
+	errDrained   = errors.New("handler is rolled back: it exceeded worker.drain (Config.Drain)")
 	errExited    = errors.New("handler ended its goroutine")
 	errKilled    = errors.New("the process ended in each attempt")
 )

@@ -16,7 +16,7 @@ const abandonAfter = 500 * time.Millisecond
 
 // call runs one handler for the members, and takes note of the tasks that it changed.
 func (t *try) call(call []*member) error {
-	ctx, cancel := context.WithTimeout(t.ctx, t.HandlerTimeout)
+	ctx, cancel := context.WithTimeoutCause(t.ctx, t.HandlerTimeout, fmt.Errorf("%w of %v", errTimeout, t.HandlerTimeout))
 	defer cancel()
 	ctx, end := t.traced(ctx, call)
 	tx, mark := &Tx{ctx: ctx, try: t, call: call}, t.changes.Mark()

@@ -26,8 +26,8 @@ type Config struct {
 	BatchTime time.Duration
 	// HandlerTimeout bounds one call of a handler. Default 10 s.
 	HandlerTimeout time.Duration
-	// Drain is how long running handlers may go on after Run's context ended; then they are rolled back, uncharged.
-	// Default 8 s.
+	// Drain is how long running handlers may go on after Run's context ended; then they are rolled back, uncharged, and the
+	// cause of their context's end names worker.drain. Default 8 s, whatever HandlerTimeout is.
 	Drain time.Duration
 	// Patience is how long after its moment a hint that can't be settled is kept before the sweep has to put it again.
 	// Default 5 s, at least 3 s: a hint whose row is due later than this from now is let go at once, and hints come up to 2 s

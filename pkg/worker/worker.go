@@ -110,13 +110,16 @@ type life struct {
 type stage struct {
 	sync.WaitGroup
 
-	ctx context.Context //nolint:containedctx // What its goroutines end by.
-	end context.CancelFunc
+	ctx   context.Context //nolint:containedctx // What its goroutines end by.
+	cause context.CancelCauseFunc
 }
+
+// end ends the goroutines.
+func (s *stage) end() { s.cause(nil) }
 
 func newStage() *stage {
 	s := &stage{}
-	s.ctx, s.end = context.WithCancel(context.Background())
+	s.ctx, s.cause = context.WithCancelCause(context.Background())
 	return s
 }
 
@@ -155,7 +158,11 @@ func (l *life) begin(w *Worker) {
 // that have not after Config.Drain are told.
 func (l *life) end(w *Worker) {
 	w.Logger.Info("worker draining")
-	late := time.AfterFunc(w.Drain, l.runners.end)
+	late := time.AfterFunc(w.Drain, func() {
+		over := fmt.Errorf("%w of %v after the stop", errDrained, w.Drain)
+		w.Logger.Warn("running handlers are rolled back, uncharged", slog.Any("err", over))
+		l.runners.cause(over)
+	})
 	l.runners.Wait()
 	late.Stop()
 	l.runners.stop()
