@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -19,7 +20,7 @@ import (
 var (
 	namespaceForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 	queueForm     = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
-	hostForm      = regexp.MustCompile(`^[A-Za-z0-9._:%-]+$`)
+	hostForm      = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_.])?$`)
 )
 
 // errDSN quotes nothing: the driver's own error may quote the password.
@@ -121,10 +122,13 @@ func (c Config) checkWords(p *problems) {
 
 // checkNames holds what becomes part of keys, topics, groups and znodes. A brace would move a Redis key to another
 // slot than its shard's, a path of dots alone is none to ZooKeeper, and Kafka refuses two topics that differ only
-// in "." against "_".
+// in "." against "_". Names are joined by dots, and a part "q" stands between a namespace and a queue: a namespace that has
+// one, as "shop.q.mail", could mean the topics of namespace "shop".
 func (c Config) checkNames(p *problems) {
 	if !namespaceForm.MatchString(c.Namespace) || strings.Trim(c.Namespace, ".") == "" {
 		p.addf("namespace: %q is not 1 to 64 letters, digits or . _ - (and not dots alone)", c.Namespace)
+	} else if strings.Contains(c.Namespace, ".") && slices.Contains(strings.Split(c.Namespace, "."), "q") {
+		p.addf("namespace: %q has a part q, so that its topics could be those of the namespace before it", c.Namespace)
 	}
 	if len(c.Queues) == 0 {
 		p.addf("queues: needs at least one queue")
@@ -184,16 +188,52 @@ func (c Config) checkAddresses(p *problems) {
 	}
 }
 
-// checkAddress wants host:port. Port 0, "any free one", makes sense only for what we listen on.
+// checkAddress wants host:port and nothing else. Port 0, "any free one", makes sense only for what we listen on. What other
+// programs take in such a list, and ours would wait for in vain, is named.
 func checkAddress(p *problems, key, addr string, lowest int) {
+	if why := notAddress(addr); why != "" {
+		at := strings.LastIndex(addr, "@") + 1 // before it may be a password
+		p.addf("%s: %q is not of the form host:port: %s", key, addr[at:], why)
+		return
+	}
 	host, port, err := net.SplitHostPort(addr)
-	if err != nil || !hostForm.MatchString(host) {
+	if err != nil || !isHost(host) {
 		p.addf("%s: %q is not of the form host:port", key, addr)
 		return
 	}
-	if n, err := strconv.Atoi(port); err != nil || n < lowest || n > 65535 {
+	if n, err := strconv.ParseUint(port, 10, 32); err != nil || int(n) < lowest || n > 65535 {
 		p.addf("%s: port of %q is not a number from %d to 65535", key, addr, lowest)
 	}
+}
+
+// notAddress says what is wrong with an address by the marks that it has, or nothing.
+func notAddress(addr string) string {
+	switch {
+	case strings.Contains(addr, "://"):
+		return "write it without a scheme, TLS is set by the tls keys"
+	case strings.Contains(addr, "@"):
+		return "write it without a user, the credentials have keys of their own"
+	case strings.ContainsAny(addr, " \t\r\n"):
+		return "it has a space"
+	case strings.ContainsAny(addr, ",;"):
+		return "each address is an item of the list"
+	case strings.Contains(addr, "/"):
+		return "it has a path (there is no chroot, the namespace keeps our nodes apart)"
+	case addr != "" && !strings.Contains(addr, ":"), strings.HasSuffix(addr, ":"), strings.HasPrefix(addr, "[") && strings.HasSuffix(addr, "]"):
+		return "it has no port"
+	case strings.Count(addr, ":") > 1 && !strings.HasPrefix(addr, "["):
+		return "write an IPv6 address in brackets"
+	}
+	return ""
+}
+
+// isHost reports whether a name or an IP address can be one; resolving is the servers' matter.
+func isHost(host string) bool {
+	if strings.Contains(host, ":") {
+		_, err := netip.ParseAddr(host)
+		return err == nil
+	}
+	return hostForm.MatchString(host)
 }
 
 // checkRedis refuses what the client would take for something else: it tells the modes apart by these very fields.

@@ -17,6 +17,9 @@ func TestValidateNamesKeyValueAndLimit(t *testing.T) {
 		`namespace: ""`:                                                            func(c *Config) { c.Namespace = "" },
 		`namespace: ".."`:                                                          func(c *Config) { c.Namespace = ".." },
 		`namespace: "xxx`:                                                          func(c *Config) { c.Namespace = strings.Repeat("x", 65) },
+		`namespace: "shop.q.mail" has a part q`:                                    func(c *Config) { c.Namespace = "shop.q.mail" },
+		`namespace: "shop.q" has a part q`:                                         func(c *Config) { c.Namespace = "shop.q" },
+		`namespace: "q.shop" has a part q`:                                         func(c *Config) { c.Namespace = "q.shop" },
 		"queues: needs":                                                            func(c *Config) { c.Queues = nil },
 		`queues: "a b"`:                                                            func(c *Config) { c.Queues = []string{"a b"} },
 		`queues: "a" stands`:                                                       func(c *Config) { c.Queues = []string{"a", "b", "a"} },
@@ -84,6 +87,9 @@ func TestValidateAllows(t *testing.T) {
 		"sentinel":    func(c *Config) { c.Redis = Redis{Mode: "sentinel", MasterName: "m", Addrs: []string{"a:1", "b:2"}} },
 		"cluster":     func(c *Config) { c.Redis = Redis{Mode: "cluster", Addrs: []string{"a:1", "b:2", "c:3"}} },
 		"acl user":    func(c *Config) { c.Redis.Username, c.Redis.Password = "u", "p" },
+		"a name q":    func(c *Config) { c.Namespace, c.Queues = "q", []string{"q", "q.a", "a.q.b"} },
+		"dots":        func(c *Config) { c.Namespace, c.Queues = "prod.shop", []string{"mail.high", "dead"} },
+		"root's dot":  func(c *Config) { c.ZooKeeper.Servers = []string{"zk.example.:2181", "zoo_1:2181", "10.0.0.1:2181"} },
 		"lead off":    func(c *Config) { c.Event.Lead = 0 },
 		"ipv6":        func(c *Config) { c.Game.Listen = "[::1]:8080"; c.Kafka.Brokers = []string{"[fe80::1%eth0]:9092"} },
 		"free ports":  func(c *Config) { c.Game.Listen, c.Game.Admin = ":0", ":0" },
@@ -93,6 +99,51 @@ func TestValidateAllows(t *testing.T) {
 		change(&c)
 		if err := c.Validate(); err != nil {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestAddressesSayWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	for key, set := range map[string]func(*Config, string){
+		"redis.addrs":       func(c *Config, a string) { c.Redis.Addrs = []string{a} },
+		"kafka.brokers":     func(c *Config, a string) { c.Kafka.Brokers = []string{a} },
+		"zookeeper.servers": func(c *Config, a string) { c.ZooKeeper.Servers = []string{a} },
+	} {
+		for addr, want := range map[string]string{
+			"host:2181/chroot":        "it has a path",
+			"host:2181/":              "it has a path",
+			"a:2181,b:2181/app":       "each address is an item",
+			"a:1;b:2":                 "each address is an item",
+			"a:1 b:2":                 "it has a space",
+			" a:1":                    "it has a space",
+			"a:1\n":                   "it has a space",
+			"redis://a:6379":          "without a scheme",
+			"SASL_SSL://a:9092":       "without a scheme",
+			"redis://:hunter2@a:6379": "without a scheme",
+			"root:hunter2@a:1":        "without a user",
+			"root@a:1":                "without a user",
+			"a":                       "it has no port",
+			"a:":                      "it has no port",
+			"[::1]":                   "it has no port",
+			"::1":                     "in brackets",
+			"::1:2181":                "in brackets",
+			"a:2181x":                 "port of",
+			"a:+80":                   "port of",
+			"a:-1":                    "port of",
+			"a:٢":                     "port of",
+			"[a]b:1":                  "is not of the form",
+			"[::1%]:1":                "is not of the form",
+			"a%20b:1":                 "is not of the form",
+			"-a:1":                    "is not of the form",
+			"...:1":                   "is not of the form",
+		} {
+			c := Default()
+			set(&c, addr)
+			err := c.Validate()
+			if err == nil || !strings.HasPrefix(err.Error(), key+": ") || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("%s: %q: got %v, want %s", key, addr, err, want)
+			}
 		}
 	}
 }

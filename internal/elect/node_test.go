@@ -3,6 +3,7 @@ package elect
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,5 +64,18 @@ func TestSequence(t *testing.T) {
 		if got != want {
 			t.Errorf("sequence(%q): got %d, want %d", child, got, want)
 		}
+	}
+}
+
+func TestServersAreHostAndPort(t *testing.T) {
+	t.Parallel()
+	for _, server := range []string{"a:2181/chroot", "a/chroot", "a:2181,b:2181", "a:x", "a:0", "a:", "a: 2181", "zk://a:2181"} {
+		if got, err := addresses([]string{"b:2181", server}); err == nil {
+			t.Errorf("%q was taken as %v", server, got)
+		}
+	}
+	got, err := addresses([]string{"a", "b:1", "[::1]:2181"})
+	if err != nil || !slices.Equal(got, []string{"a:2181", "b:1", "[::1]:2181"}) {
+		t.Errorf("got %v, %v", got, err)
 	}
 }

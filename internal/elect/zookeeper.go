@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -46,8 +47,12 @@ func addresses(servers []string) ([]string, error) {
 		if !strings.Contains(server, ":") {
 			server = net.JoinHostPort(server, "2181")
 		}
-		if _, _, err := net.SplitHostPort(server); err != nil {
+		_, port, err := net.SplitHostPort(server)
+		if err != nil {
 			return nil, fmt.Errorf("server %q: %w", server, err)
+		}
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || strings.ContainsAny(server, "/ ,") {
+			return nil, fmt.Errorf("server %q is not of the form host:port; there is no chroot", server)
 		}
 		servers[i] = server
 	}

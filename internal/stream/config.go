@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -64,6 +66,9 @@ func (c Config) withDefaults() Config {
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	errs := []error{checkName("namespace", c.Namespace)}
+	if parts := strings.Split(c.Namespace, "."); len(parts) > 1 && slices.Contains(parts, "q") {
+		errs = append(errs, fmt.Errorf("namespace: %q has a part q, so that its topics could be those of the namespace before it", c.Namespace))
+	}
 	for _, q := range c.Queues {
 		errs = append(errs, checkName("queues", q))
 	}

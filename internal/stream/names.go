@@ -1,6 +1,8 @@
 package stream
 
 import (
+	"strings"
+
 	"github.com/segmentio/kafka-go"
 )
 
@@ -13,8 +15,15 @@ type subscription struct {
 // names spells the topics and groups of a namespace.
 type names struct{ namespace string }
 
+// queue joins the names by dots, which both may have themselves. A queue's topic is told from all others by the first part
+// "q", which no namespace has (but for the whole namespace "q"). So is the group of a queue with dots: namespace "shop" with
+// queue "mail.high" and namespace "shop.mail" with queue "high" would else share one.
 func (n names) queue(queue string) subscription {
-	return subscription{topic: n.namespace + ".q." + queue, group: n.namespace + "." + queue}
+	s := subscription{topic: n.namespace + ".q." + queue, group: n.namespace + "." + queue}
+	if strings.Contains(queue, ".") {
+		s.group = s.topic
+	}
+	return s
 }
 
 // QueueNames spells the topic of a queue in a namespace, and the consumer group that reads it, for what is configured
