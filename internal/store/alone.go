@@ -119,6 +119,7 @@ func (s *Store) Unclear(err error) bool { return s.ambiguousMark(err) }
 
 // unclear marks the error of a statement that was its own transaction, unless it certainly did not take effect.
 func unclear(err error) error {
+	err = closed(err)
 	if err == nil || errors.Is(err, ErrConflict) || refusedAlone(err) || isDial(err) {
 		return err
 	}

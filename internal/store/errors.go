@@ -15,6 +15,7 @@ import (
 	"modernc.org/sqlite"
 
 	"github.com/duetime/duetime/internal/trust"
+	"github.com/duetime/duetime/pkg/task"
 )
 
 // ErrNoSchema says that the schema has no tables of ours yet, or no layout: migrate first.
@@ -172,6 +173,14 @@ func isReadOnly(err error) bool {
 	return ok && (e.Number == 1836 || e.Number == 1290 && strings.Contains(e.Message, "read-only"))
 }
 
+// closed names the error of a handle that was closed before anything was sent: database/sql has only a text for it.
+func closed(err error) error {
+	if err == nil || !strings.Contains(err.Error(), "sql: database is closed") {
+		return err
+	}
+	return fmt.Errorf("%w: %w", task.ErrClosed, err)
+}
+
 func isDial(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "dial" || isNamed(err)
@@ -194,7 +203,8 @@ func (s *Store) Ambiguous(err error) bool {
 
 // refusedCommit reports whether a COMMIT certainly did not take effect. What isn't known as a refusal is none.
 func refusedCommit(err error) bool {
-	if errors.Is(err, ErrPoisoned) || errors.Is(err, sql.ErrTxDone) || errors.Is(err, driver.ErrBadConn) {
+	if errors.Is(err, ErrPoisoned) || errors.Is(err, sql.ErrTxDone) || errors.Is(err, driver.ErrBadConn) ||
+		errors.Is(err, task.ErrClosed) {
 		return true
 	}
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {

@@ -121,7 +121,7 @@ func (s *Store) read(ctx context.Context, q sqlx.QueryerContext, scan func(*sqlx
 	}
 	r, err := s.on(q).QueryxContext(ctx, text, args...)
 	if err != nil {
-		return nil, err
+		return nil, closed(err)
 	}
 	defer func() { _ = r.Close() }() // reading to the end closed it, and an earlier error says more
 	var tasks []task.Task

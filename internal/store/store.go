@@ -106,7 +106,7 @@ func (s *Store) Ping(ctx context.Context) error {
 func (s *Store) Begin(ctx context.Context) (*sqlx.Tx, error) {
 	tx, err := s.db.BeginTxx(ctx, nil)
 	if err != nil {
-		return nil, fmt.Errorf("begin transaction: %w", err)
+		return nil, fmt.Errorf("begin transaction: %w", closed(err))
 	}
 	return tx, nil
 }

@@ -299,3 +299,31 @@ func together(n int, do func(i int)) {
 	close(start)
 	all.Wait()
 }
+
+// After Close of the client and its handle nothing is left open: nothing was sent.
+func TestCallsAfterClose(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		row := w.make(t, "ann")
+		w.Client.Close(ctx)
+		pipelinetest.Must(t, w.store.Close())
+		for name, call := range map[string]func() error{
+			"schedule": func() error { _, err := w.Schedule(ctx, meal.New("ann", 1, task.In(time.Hour))); return err },
+			"keyed": func() error {
+				_, err := w.Schedule(ctx, meal.New("ann", 1, task.In(time.Hour), task.Key("k")))
+				return err
+			},
+			"reschedule": func() error { _, err := w.Reschedule(ctx, row.ID, task.In(time.Hour)); return err },
+			"shift":      func() error { _, err := w.Shift(ctx, row.ID, time.Hour); return err },
+			"cancel":     func() error { _, err := w.Cancel(ctx, row.ID); return err },
+			"in tx":      func() error { return w.InTx(ctx, func(*schedule.Tx) error { return nil }) },
+			"list":       func() error { _, _, err := w.TasksFromDB(ctx, "ann", ""); return err },
+		} {
+			err := call()
+			if !errors.Is(err, task.ErrClosed) || errors.Is(err, schedule.ErrCommitUnknown) || schedule.IsRetryable(err) {
+				t.Errorf("%s: %v, want ErrClosed, neither unknown nor retryable", name, err)
+			}
+		}
+	})
+}

@@ -14,7 +14,7 @@ var (
 	// It is not retryable: look for what the transaction wrote (an operation key, a task's id) before repeating it.
 	ErrCommitUnknown = errors.New("commit sent, its answer lost")
 	// ErrRolledBack says that the server had rolled the joined transaction back, as after a deadlock whose error was
-	// passed over: nothing was committed. It is retryable, as a whole new transaction.
+	// passed over: nothing was committed. It is retryable, as a whole new transaction, but for the one that Index returns.
 	ErrRolledBack = errors.New("transaction was rolled back by the server")
 )
 
@@ -30,7 +30,7 @@ const (
 // that passes (a deadlock, a lock wait, a running task, a change by somebody else in between). After ErrCommitUnknown it
 // is false, and so it is while the database can't be reached: that is for Unavailable of the client to say.
 func IsRetryable(err error) bool {
-	if errors.Is(err, ErrCommitUnknown) {
+	if errors.Is(err, ErrCommitUnknown) || errors.Is(err, errNothingStands) {
 		return false
 	}
 	if errors.Is(err, task.ErrRunning) || errors.Is(err, ErrRolledBack) {

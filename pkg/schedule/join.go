@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jmoiron/sqlx"
@@ -119,8 +120,12 @@ func (j *Joined) sound(ctx context.Context) error {
 }
 
 // Index puts the touched tasks into the index after somebody else (a framework) has committed the transaction. It reads
-// the rows as they are committed, so that nothing is put of a transaction that was rolled back; it returns ErrRolledBack
-// then. Where the rows can't be read they go to compensation, and the answer is nil: the index never decides anything.
+// the rows as they are committed, so that nothing is put of what was rolled back, by the server or to a savepoint of the
+// caller's. Where the rows can't be read they go to compensation, and the answer is nil: the index never decides anything.
+//
+// It returns ErrRolledBack if none of the changes stands. That is not retryable here, other than from Commit: a transaction
+// whose every change was rolled back to a savepoint has committed the rest, which a retry would do twice. Whoever wants to
+// retry looks first for something else that the transaction wrote.
 func (j *Joined) Index(ctx context.Context) error {
 	touched := j.Touched()
 	ids := make([]task.ID, len(touched))
@@ -140,11 +145,20 @@ func (j *Joined) Index(ctx context.Context) error {
 	for _, row := range rows {
 		version[row.ID] = row.Version
 	}
+	if !slices.ContainsFunc(j.log, func(t task.Task) bool { return version[t.ID] >= t.Version }) {
+		return fmt.Errorf("index task %s and %d more: %w", touched[0].ID, len(touched)-1, errNothingStands)
+	}
 	for _, t := range touched {
-		if version[t.ID] < t.Version {
-			return fmt.Errorf("index task %s: version %d is not committed: %w", t.ID, t.Version, ErrRolledBack)
+		if version[t.ID] < t.Version { // rolled back to a savepoint: what is told of the task may not have been so
+			delete(version, t.ID)
 		}
 	}
-	j.client.history.add(j.Events())
+	j.client.history.add(slices.DeleteFunc(slices.Clone(j.Events()), func(e task.Event) bool {
+		_, stands := version[e.Task]
+		return !stands
+	}))
 	return nil
 }
+
+// errNothingStands is ErrRolledBack from Index, which can't tell whether the rest of the transaction was committed.
+var errNothingStands = fmt.Errorf("none of its changes is committed: %w", ErrRolledBack)

@@ -3,6 +3,7 @@ package schedule_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"testing"
 	"time"
 
@@ -239,4 +240,65 @@ func TestIndexAfterAFrameworksCommit(t *testing.T) {
 	cancel()
 	pipelinetest.Must(t, j.Index(gone)) // the rows can't be read
 	pipelinetest.Await(t, "compensation", func() bool { return w.compensated(id) })
+}
+
+// What a framework's inner transaction took back to its savepoint says nothing about the outer one, which is committed.
+func TestIndexAfterAnInnerRollback(t *testing.T) {
+	t.Parallel()
+	w := onMySQL(t)
+	ctx := t.Context()
+	db := foreign(t, w)
+	run := func(tx *sql.Tx, statement string) {
+		_, err := tx.ExecContext(ctx, statement)
+		pipelinetest.Must(t, err)
+	}
+	for name, c := range map[string]struct {
+		before, after, moves bool
+		lost                 bool
+	}{
+		"one before":                {before: true},
+		"one after":                 {after: true},
+		"the same one moved":        {moves: true},
+		"nothing else of duetime's": {lost: true},
+	} {
+		tx := begin(t, db)
+		j := w.Join(tx)
+		schedules := func() task.ID {
+			row, err := j.Schedule(ctx, meal.New("ann", 1, task.In(time.Hour)))
+			pipelinetest.Must(t, err)
+			return row.ID
+		}
+		var kept []task.ID
+		if c.before || c.moves {
+			kept = append(kept, schedules())
+		}
+		run(tx, "SAVEPOINT inner_one")
+		var undone task.ID
+		if c.moves {
+			_, err := j.Shift(ctx, kept[0], time.Minute)
+			pipelinetest.Must(t, err)
+		} else {
+			undone = schedules()
+		}
+		run(tx, "ROLLBACK TO SAVEPOINT inner_one")
+		if c.after {
+			kept = append(kept, schedules())
+		}
+		pipelinetest.Must(t, tx.Commit())
+		err := j.Index(ctx)
+		if schedule.IsRetryable(err) || errors.Is(err, schedule.ErrRolledBack) != c.lost || (err != nil) != c.lost {
+			t.Errorf("%s: Index answers %v, retryable %v", name, err, schedule.IsRetryable(err))
+		}
+		for _, id := range kept {
+			if diff := cmp.Diff([]int64{1}, w.put(id)); diff != "" {
+				t.Errorf("%s: versions put (-want +got):\n%s", name, diff)
+			}
+			if got := w.life(t, id); len(got) > 0 {
+				t.Errorf("%s: told of a change that was taken back: %v", name, got)
+			}
+		}
+		if !undone.IsZero() && len(w.put(undone)) > 0 {
+			t.Errorf("%s: a task that was taken back was put", name)
+		}
+	}
 }

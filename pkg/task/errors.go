@@ -9,6 +9,8 @@ import (
 var (
 	// ErrNotFound says that no task has this id (or it was purged after its retention).
 	ErrNotFound = errors.New("task not found")
+	// ErrClosed says that the client, or the handle on the database under it, was closed before: nothing was done.
+	ErrClosed = errors.New("client is closed")
 	// ErrFinished is what ErrAlreadyDone, ErrAlreadyCancelled and ErrAlreadyDead have in common: the task has ended
 	// and can't be changed.
 	ErrFinished = errors.New("task already finished")
