@@ -28,3 +28,13 @@ func TestForeignRowsAreIndexedAllTheSame(t *testing.T) {
 		Member: index.Encode(a), Score: 1, ID: a.ID, Kind: "k?", Queue: "q?", Owner: "x?y", Subject: "\x1fs\x1f",
 	})
 }
+
+func TestRowsWithoutNamesAreIndexedAllTheSame(t *testing.T) {
+	t.Parallel()
+	a := pending("", 5, 1)
+	a.Kind, a.Queue, a.Subject = "", "", ""
+	e := index.Decode(index.Encode(a), 1)
+	diff(t, "entry", e, task.Entry{Member: index.Encode(a), Score: 1, ID: a.ID, Kind: "?", Queue: "default", Owner: "?"})
+	again := task.Task{ID: e.ID, Kind: e.Kind, Queue: e.Queue, Owner: e.Owner}
+	diff(t, "member of the entry", index.Encode(again), index.Encode(a))
+}

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -205,4 +206,31 @@ func overdue(t *testing.T, s *store.Store) {
 	if got := value[int64](t)(s.Overdue(t.Context(), 55*time.Minute)); got != 1 {
 		t.Errorf("overdue %d, want 1", got)
 	}
+}
+
+// Rows of other programs may be due at any time that the column holds.
+func TestPendingReadsEveryTime(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, s *store.Store) {
+		var want []task.ID
+		for _, ms := range []int64{-1 << 62, -1 << 47, -1, 0, 1 << 41, 1 << 62} {
+			row := inserted(t, s, newTask(t, "ann", 0))[0]
+			_, err := s.DB().ExecContext(t.Context(), "UPDATE duetime_tasks SET due_at = ?, run_at = ? WHERE id = ?", ms, ms, row.ID[:])
+			must(t, err)
+			want = append(want, row.ID)
+		}
+		var got []task.ID
+		var after task.Cursor
+		for range len(want) + 1 {
+			page := value[[]task.Task](t)(s.Pending(t.Context(), time.Time{}, time.UnixMilli(math.MaxInt64), after, 2))
+			got = append(got, ids(page)...)
+			if len(page) < 2 {
+				break
+			}
+			after = task.Cursor{At: page[1].RunAt, ID: page[1].ID}
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("(-want +got):\n%s", d)
+		}
+	})
 }

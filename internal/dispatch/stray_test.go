@@ -1,0 +1,65 @@
+package dispatch
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Rows of other programs have names that no hint can carry, or a queue that has no topic: their hints go out all the same.
+func TestForeignEntriesArePublishedAllTheSame(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, miniredis.RunT(t).Addr(), true, Config{Queues: []string{"default", "bad"}})
+	var rows []task.Task
+	for _, change := range []func(*task.Task){
+		func(r *task.Task) { r.Owner = "{6F9619FF-8B86-D011-B42D-00CF4FC964FF}" },
+		func(r *task.Task) { r.Owner = strings.Repeat("玩", 64) },
+		func(r *task.Task) { r.Owner = "" },
+		func(r *task.Task) { r.Owner = " a\x1fb\n" },
+		func(r *task.Task) { r.Kind = strings.Repeat("餐", 64) },
+		func(r *task.Task) { r.Kind = "" },
+		func(r *task.Task) { r.Queue = "" },
+		func(r *task.Task) { r.Queue = "no such:queue" },
+		func(r *task.Task) { r.Queue = "unheard-of" },
+		func(r *task.Task) { r.ID = task.ID{} },
+		func(r *task.Task) { r.Version = -1 },
+		func(r *task.Task) { r.RunAt = r.RunAt.AddDate(-100, 0, 0) },
+		func(r *task.Task) { r.RunAt = r.RunAt.AddDate(5000, 0, 0) }, // a worker is to end it
+	} {
+		row := pending("default", at(-10))
+		change(&row)
+		rows = append(rows, row)
+	}
+	pipelinetest.Must(t, w.index.Put(t.Context(), rows))
+	s := w.shard(0, 1, nil)
+	for range 3 {
+		pass(t, s)
+	}
+	for i, row := range rows {
+		if n := w.stream.hints(row); n != 1 {
+			t.Errorf("row %d: %d hints", i, n)
+		}
+	}
+	if n := w.count(t); n != 0 {
+		t.Errorf("%d entries were not acknowledged", n)
+	}
+}
+
+// The next version of a task of a queue that is none goes to another of ours.
+func TestStrayGoesToAnotherQueueEachTime(t *testing.T) {
+	t.Parallel()
+	cfg := Config{Queues: []string{"a", "b", "c"}}
+	seen := map[string]bool{}
+	for version := range int64(3) {
+		row := pending("unheard-of", base)
+		row.Version = version
+		seen[cfg.another(task.Entry{Score: task.ScoreOf(row)})] = true
+	}
+	if len(seen) != 3 {
+		t.Errorf("it came by %v", seen)
+	}
+}
