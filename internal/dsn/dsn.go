@@ -63,7 +63,7 @@ func Unused(text string) []string {
 	var unused []string
 	for _, p := range parameters(text) {
 		switch p.name {
-		case "innodb_lock_wait_timeout", "wait_timeout":
+		case "innodb_lock_wait_timeout", "wait_timeout", "lock_wait_timeout", "sql_big_selects", "sql_safe_updates":
 			unused = append(unused, p.name)
 		case "interpolateParams", "rejectReadOnly":
 			if !slices.Contains([]string{"1", "TRUE"}, strings.ToUpper(p.value)) {

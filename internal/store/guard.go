@@ -80,6 +80,9 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	g := &conn{Conn: inner, of: c, era: era, greeting: c.greeting, chain: chain{on: c.chains}}
 	if err := g.greet(ctx); err != nil {
 		_ = inner.Close() // the greeting's error says more
+		if refusal := misset(err); refusal != nil {
+			return nil, refusal
+		}
 		return nil, fmt.Errorf("set up the session: %w", err)
 	}
 	return g, nil
@@ -94,8 +97,7 @@ type conn struct {
 	inTx     bool
 	cause    error // of the poisoning; nil while the transaction stands
 	broken   bool  // a transaction did not end as it was told, or nobody knows whether it did
-	changed  bool  // a caller has SET something
-	left     bool  // a caller has left something behind that can't be taken back
+	left     bool  // a caller has left something in the session, which would meet the next one
 	chain    chain
 }
 
@@ -134,11 +136,9 @@ func (c *conn) ResetSession(ctx context.Context) error {
 		return driver.ErrBadConn
 	}
 	if r, ok := c.Conn.(driver.SessionResetter); ok {
-		if err := r.ResetSession(ctx); err != nil {
-			return err
-		}
+		return r.ResetSession(ctx)
 	}
-	return c.renew(ctx)
+	return nil
 }
 
 func (c *conn) Ping(ctx context.Context) error {

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql/driver"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/duetime/duetime/internal/statement"
 )
 
 // A promise can rest on a session variable whose default an administrator has changed: with autocommit=0 an acknowledged
@@ -111,59 +112,13 @@ func (c *conn) greet(ctx context.Context) error {
 			return err
 		}
 	}
-	c.changed = false
 	return nil
 }
 
-// renew greets a session again whose caller has set something, before it serves the next one.
-func (c *conn) renew(ctx context.Context) error {
-	if !c.changed {
-		return nil
-	}
-	if err := c.unchain(ctx); err != nil {
-		return driver.ErrBadConn
-	}
-	if err := c.greet(ctx); err != nil {
-		c.broken = true
-		return driver.ErrBadConn
-	}
-	return nil
-}
-
-// note remembers what a statement does to the session beyond its transaction. One that was only SET something is greeted
-// again; one that was given locks, another schema or a transaction of its own, which can't be seen from here, serves nobody
-// else.
-func (c *conn) note(query string) {
-	switch verb := firstWord(query); verb {
-	case "SET", "/*!", "/*M!":
-		c.changed = true
-	case "USE", "LOCK", "FLUSH", "BEGIN", "START", "XA", "HANDLER":
-		c.left = true
-	}
-}
-
-// firstWord is the verb of a statement in capitals, or the beginning of a comment that the server executes.
-func firstWord(query string) string {
-	for {
-		query = strings.TrimLeft(query, " \t\r\n(;")
-		switch {
-		case strings.HasPrefix(query, "/*!"):
-			return "/*!"
-		case strings.HasPrefix(query, "/*M!"):
-			return "/*M!"
-		case strings.HasPrefix(query, "/*"):
-			_, query, _ = strings.Cut(query, "*/")
-		case strings.HasPrefix(query, "#"), strings.HasPrefix(query, "-- "), strings.HasPrefix(query, "--\n"):
-			_, query, _ = strings.Cut(query, "\n")
-		default:
-			end := strings.IndexFunc(query, func(r rune) bool { return (r|0x20) < 'a' || (r|0x20) > 'z' })
-			if end < 0 {
-				end = len(query)
-			}
-			return strings.ToUpper(query[:min(end, len("HANDLER"))])
-		}
-	}
-}
+// note remembers that a statement left something in the session. The connection serves nobody else then: what it was told in
+// its greeting may hold no more, and what was left (a limit of time, another zone, a table that hides the real one) would meet
+// the next caller.
+func (c *conn) note(query string) { c.left = c.left || statement.LeavesTrace(query) }
 
 // SettingError says that the server, or the DSN, has a setting with which the pipeline can't keep its promises.
 type SettingError struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/duetime/duetime/internal/savepoint"
+	"github.com/duetime/duetime/internal/statement"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -168,7 +168,7 @@ func (t *Tx) spoil(err error) error {
 func (t *Tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	r, err := t.db.ExecContext(ctx, query, args...)
 	if err == nil {
-		t.follow(savepoint.Read(query))
+		t.follow(statement.Savepoint(query))
 	}
 	return r, err
 }

@@ -35,6 +35,10 @@ func (t *try) call(call []*member) error {
 	if errors.Is(err, errAbandoned) {
 		return err // it may still be busy with the transaction
 	}
+	if !t.stands() {
+		t.overEarly = true
+		return errors.Join(errEnded, err)
+	}
 	if err == nil {
 		err = t.changes.Err() // passed over by the handler
 	}

@@ -171,6 +171,8 @@ func (t *try) blame(call []*member, cause error) error {
 		return t.ctx.Err() // the worker stops
 	case t.abandoned:
 		return t.lost(call, cause)
+	case t.overEarly:
+		return t.over(call, cause)
 	case t.conflict:
 		return t.unmarked(cause)
 	}
@@ -189,6 +191,15 @@ func (t *try) blame(call []*member, cause error) error {
 	default: // cut off by a context of the handler's own
 		return t.lost(call, cause)
 	}
+}
+
+// over blames a call that ended the transaction. What had run before it is marked done, and that may have committed: the rows
+// tell.
+func (t *try) over(call []*member, cause error) error {
+	for _, h := range t.hints {
+		h.unknown = true
+	}
+	return t.lost(call, cause)
 }
 
 // lost blames a call that took the transaction with it: one task is charged in the next transaction, several come back

@@ -61,6 +61,8 @@ type try struct {
 	wrote       bool
 	abandoned   bool
 	conflict    bool // rows were not as read when marking them done
+	watched     bool // a statement ran of which nobody knows whether it ends the transaction
+	overEarly   bool // one did
 }
 
 // open begins the transaction just before the hints' moment, at it locks the rows that are free, and decides by them alone.

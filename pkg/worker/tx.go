@@ -10,14 +10,15 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/duetime/duetime/internal/savepoint"
+	"github.com/duetime/duetime/internal/statement"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 var errTxOver = errors.New("the handler that this transaction was for has returned")
 
 // Tx is the transaction that a handler shares with the end of its tasks, and with other tasks of the batch: whatever it
-// does takes effect with them or not at all. It has no Commit. Like the connection under it, it is for one goroutine at
+// does takes effect with them or not at all. It has no Commit, and refuses statements that would end it: COMMIT, ROLLBACK,
+// LOCK TABLES, DDL but for temporary tables, SET autocommit. Like the connection under it, it is for one goroutine at
 // a time, and it is over when the handler returns; every statement also ends with the handler's time, whatever context
 // it is given.
 //
@@ -185,9 +186,13 @@ func with[T any](ctx context.Context, t *Tx, do func(context.Context) (T, error)
 // ExecContext runs the handler's own statement in the transaction. A ROLLBACK TO a savepoint that the handler has set, as in
 // nested transactions, also takes back the changes of tasks since.
 func (t *Tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	r, err := t.try.tx.ExecContext(t.within(ctx), query, args...)
+	ctx, err := t.admit(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	r, err := t.try.tx.ExecContext(ctx, query, args...)
 	if err == nil {
-		t.follow(savepoint.Read(query))
+		t.follow(statement.Savepoint(query))
 	}
 	return r, err
 }
@@ -216,7 +221,11 @@ func (t *Tx) follow(name string, back bool) {
 // The statement is over when the handler returns, and each of its runs ends with the handler's time, whatever context
 // it is given. A statement that runs once is cheaper without: preparing is a round trip more.
 func (t *Tx) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error) {
-	return t.try.tx.PrepareContext(statementContext{t.within(ctx), t.statements()}, query)
+	ctx, err := t.admit(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return t.try.tx.PrepareContext(statementContext{ctx, t.statements()}, query)
 }
 
 // statements returns the context with which all prepared statements end.
@@ -245,32 +254,48 @@ func (c statementContext) StatementEnds() context.Context { return c.ends }
 
 // QueryContext runs the handler's own query in the transaction. Close the rows before the next statement.
 func (t *Tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	return t.try.tx.QueryContext(t.within(ctx), query, args...)
+	ctx, err := t.admit(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return t.try.tx.QueryContext(ctx, query, args...)
 }
 
 // QueryRowContext runs the handler's own query of one row in the transaction.
 func (t *Tx) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	return t.try.tx.QueryRowContext(t.within(ctx), query, args...)
+	return t.try.tx.QueryRowContext(t.admitted(ctx, query), query, args...)
 }
 
 // QueryxContext is QueryContext with sqlx's rows.
 func (t *Tx) QueryxContext(ctx context.Context, query string, args ...any) (*sqlx.Rows, error) {
-	return t.try.tx.QueryxContext(t.within(ctx), query, args...)
+	ctx, err := t.admit(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return t.try.tx.QueryxContext(ctx, query, args...)
 }
 
 // QueryRowxContext is QueryRowContext with sqlx's row.
 func (t *Tx) QueryRowxContext(ctx context.Context, query string, args ...any) *sqlx.Row {
-	return t.try.tx.QueryRowxContext(t.within(ctx), query, args...)
+	return t.try.tx.QueryRowxContext(t.admitted(ctx, query), query, args...)
 }
 
 // GetContext reads one row into dest; sql.ErrNoRows when there is none.
 func (t *Tx) GetContext(ctx context.Context, dest any, query string, args ...any) error {
-	return t.try.tx.GetContext(t.within(ctx), dest, query, args...)
+	ctx, err := t.admit(ctx, query)
+	if err != nil {
+		return err
+	}
+	return t.try.tx.GetContext(ctx, dest, query, args...)
 }
 
 // SelectContext reads all rows into the slice at dest.
 func (t *Tx) SelectContext(ctx context.Context, dest any, query string, args ...any) error {
-	return t.try.tx.SelectContext(t.within(ctx), dest, query, args...)
+	ctx, err := t.admit(ctx, query)
+	if err != nil {
+		return err
+	}
+	return t.try.tx.SelectContext(ctx, dest, query, args...)
 }
 
 // DriverName lets sqlx's named queries run on a Tx.

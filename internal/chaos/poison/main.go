@@ -5,6 +5,11 @@
 //	chaos.deaf   ignores its context, for a minute
 //	chaos.slow   takes longer than a SIGTERM leaves it, then has an effect: a line in chaos_effects
 //	chaos.exit   ends the process
+//	chaos.cut    ends its own connection
+//	chaos.full   fills a table in memory of its own
+//	chaos.long   runs a statement beyond the server's limit
+//	chaos.idle   leaves its transaction idle beyond the server's limit
+//	chaos.mail   acts outside, a line in chaos_mails, and ends its own transaction from there
 package main
 
 import (
@@ -44,6 +49,7 @@ func run(ctx context.Context, env *process.Env) error {
 		SpeedupCards: cfg.Game.Start.SpeedupCards, AutofeedCards: cfg.Game.Start.AutofeedCards,
 	}, client.ForUpdate()).Handlers()
 	misbehave(mux)
+	provoke(mux, client.DB())
 	return client.Work(ctx, mux)
 }
 

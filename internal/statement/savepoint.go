@@ -1,14 +1,11 @@
-// Package savepoint reads from the text of a statement whether it sets a savepoint or goes back to one, as the nested
-// transactions of GORM, bun and others do. What a transaction remembers beside the database must go back with it.
-//
-// It owns no memory and sends nothing.
-package savepoint
+package statement
 
 import "strings"
 
-// Read returns the name that SAVEPOINT name sets, or to which ROLLBACK TO name goes back, in small letters, as the server
-// compares them. The name is empty for every other statement.
-func Read(statement string) (name string, back bool) {
+// Savepoint returns the name that SAVEPOINT name sets, or to which ROLLBACK TO name goes back, in small letters, as the server
+// compares them. The name is empty for every other statement. Nested transactions of GORM, bun and others are made of the
+// two; what a transaction remembers beside the database must go back with it.
+func Savepoint(statement string) (name string, back bool) {
 	words := strings.Fields(strings.TrimRight(bare(statement), "; \t\r\n"))
 	if len(words) == 2 && strings.EqualFold(words[0], "SAVEPOINT") {
 		return plain(words[1]), false

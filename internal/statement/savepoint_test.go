@@ -1,14 +1,14 @@
-package savepoint_test
+package statement_test
 
 import (
 	"testing"
 
-	"github.com/duetime/duetime/internal/savepoint"
+	"github.com/duetime/duetime/internal/statement"
 )
 
-func TestRead(t *testing.T) {
+func TestSavepoint(t *testing.T) {
 	t.Parallel()
-	for statement, want := range map[string]struct {
+	for text, want := range map[string]struct {
 		name string
 		back bool
 	}{
@@ -34,8 +34,8 @@ func TestRead(t *testing.T) {
 		"UPDATE savepoint SET a = 1":                   {},
 		"select /* ROLLBACK TO x */ 1, 2 from t order b": {},
 	} {
-		if name, back := savepoint.Read(statement); name != want.name || back != want.back {
-			t.Errorf("%q: got %q, back %v, want %q, %v", statement, name, back, want.name, want.back)
+		if name, back := statement.Savepoint(text); name != want.name || back != want.back {
+			t.Errorf("%q: got %q, back %v, want %q, %v", text, name, back, want.name, want.back)
 		}
 	}
 }

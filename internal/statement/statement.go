@@ -1,0 +1,48 @@
+// Package statement reads from the text of a SQL statement what it may do to its transaction and its session beyond its
+// rows. It owns no memory and sends nothing.
+package statement
+
+import "strings"
+
+// FirstWord returns a statement's first word in capitals, and what follows the word. Comments are passed over, but for what
+// a server runs out of one.
+func FirstWord(text string) (word, rest string) {
+	text = skipBlank(text)
+	end := strings.IndexFunc(text, func(r rune) bool { return (r|0x20 < 'a' || r|0x20 > 'z') && r != '_' })
+	if end < 0 {
+		end = len(text)
+	}
+	return strings.ToUpper(text[:end]), text[end:]
+}
+
+// StartsWith reports whether a word, in capitals, is a statement's first.
+func StartsWith(text, word string) bool {
+	first, _ := FirstWord(text)
+	return first == word
+}
+
+func skipBlank(text string) string {
+	for {
+		text = strings.TrimLeft(text, " \t\r\n\f\v(;")
+		switch {
+		case strings.HasPrefix(text, "/*!"), strings.HasPrefix(text, "/*M!"):
+			text = strings.TrimLeft(text[strings.Index(text, "!")+1:], "0123456789")
+		case strings.HasPrefix(text, "/*"):
+			_, text, _ = strings.Cut(text, "*/")
+		case strings.HasPrefix(text, "-- "), strings.HasPrefix(text, "--\n"), strings.HasPrefix(text, "#"):
+			_, text, _ = strings.Cut(text, "\n")
+		default:
+			return text
+		}
+	}
+}
+
+// LeavesTrace reports whether a statement leaves something in its session that the end of its transaction does not undo: a
+// variable, a temporary table, a lock, the schema in use, a prepared statement, a transaction of its own.
+func LeavesTrace(text string) bool {
+	switch word, _ := FirstWord(text); word {
+	case "SET", "USE", "PREPARE", "HANDLER", "CREATE", "LOCK", "FLUSH", "BEGIN", "START", "XA":
+		return true
+	}
+	return false
+}
