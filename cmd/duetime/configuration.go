@@ -1,28 +1,44 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/duetime/duetime/internal/config"
+	"github.com/duetime/duetime/internal/parts"
 )
+
+const serverAnswers = 5 * time.Second // each, or it counts as away
 
 func (t *tool) configuration() *cobra.Command {
 	cmd := &cobra.Command{Use: "config", Short: "Check and print the configuration", Args: cobra.NoArgs, RunE: needsCommand}
 	load := func() (config.Config, error) { return config.Load(t.config, t.explicit, os.Environ()) }
-	cmd.AddCommand(
-		&cobra.Command{
-			Use: "check", Short: "Read the file and the environment, and say what is wrong; asks no server", Args: cobra.NoArgs,
-			RunE: func(*cobra.Command, []string) error {
-				if _, err := load(); err != nil {
-					return err
-				}
-				_, err := fmt.Fprintln(t.out, "configuration is right")
+	var servers bool
+	check := &cobra.Command{
+		Use: "check [--servers]", Short: "Read the file and the environment, and say what is wrong; asks no server without --servers", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := load()
+			if err != nil {
 				return err
-			},
+			}
+			if host := parts.Cleartext(cfg); host != "" {
+				_, _ = fmt.Fprintf(t.errs, "warning: mysql.dsn: the password travels to %s without TLS, set mysql.tls.ca_file\n", host)
+			}
+			if servers {
+				return t.on(func(p *parts.Parts) error { return t.checkServers(cmd.Context(), p) })
+			}
+			_, err = fmt.Fprintln(t.out, "configuration is right")
+			return err
 		},
+	}
+	check.Flags().BoolVar(&servers, "servers", false, "also ask MySQL, Redis and Kafka whether they are there and set up so that the promises hold")
+	cmd.AddCommand(
+		check,
 		&cobra.Command{
 			Use: "print", Short: "Print every key with the value that is in force, secrets masked", Args: cobra.NoArgs,
 			RunE: func(*cobra.Command, []string) error {
@@ -36,4 +52,45 @@ func (t *tool) configuration() *cobra.Command {
 		},
 	)
 	return cmd
+}
+
+// checkServers asks all servers even when the first is away, so that one run shows all that is wrong.
+func (t *tool) checkServers(ctx context.Context, p *parts.Parts) error {
+	var wrong []error
+	for _, server := range []struct {
+		name string
+		ask  func(ctx context.Context) error
+	}{
+		{"mysql", func(ctx context.Context) error {
+			if err := p.CheckMySQL(ctx); err != nil {
+				return err
+			}
+			_, err := p.Store.Clock(ctx)
+			return err
+		}},
+		{"redis", func(ctx context.Context) error {
+			if err := p.Index.Ping(ctx); err != nil {
+				return err
+			}
+			policy, err := p.Index.CheckPolicy(ctx)
+			if err == nil && policy != "" {
+				err = errors.New("redis.addrs: " + policy)
+			}
+			return err
+		}},
+		{"kafka", p.Stream.Ping},
+	} {
+		if err := within(ctx, server.ask); err != nil {
+			wrong = append(wrong, err)
+			continue
+		}
+		_, _ = fmt.Fprintln(t.out, server.name+" is right")
+	}
+	return errors.Join(wrong...)
+}
+
+func within(ctx context.Context, ask func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, serverAnswers)
+	defer cancel()
+	return ask(ctx)
 }

@@ -187,7 +187,7 @@ func TestCredentialsThatCannotWork(t *testing.T) {
 		"mysql.tls.cert_file: goes with mysql.tls.key_file": func(c *Config) { c.MySQL.TLS = TLS{CAFile: "a", CertFile: "c"} },
 		"redis.tls.cert_file: goes with redis.tls.key_file": func(c *Config) { c.Redis.TLS = TLS{CAFile: "a", KeyFile: "k"} },
 		"kafka.tls.cert_file: needs a kafka.tls.ca_file":    func(c *Config) { c.Kafka.TLS = TLS{CertFile: "c", KeyFile: "k"} },
-		"beside the parameter tls of mysql.dsn":             func(c *Config) { c.MySQL.DSN, c.MySQL.TLS.CAFile = "u:hunter2@tcp(h)/d?tls=skip-verify", "a" },
+		"beside the parameter tls of mysql.dsn":             func(c *Config) { c.MySQL.DSN, c.MySQL.TLS.CAFile = "u:hunter2@tcp(h)/d?tls=true", "a" },
 		"mysql.tls.ca_file: has no use on mysql.dsn's unix": func(c *Config) { c.MySQL.DSN, c.MySQL.TLS.CAFile = "u:hunter2@unix(/s)/d", "a" },
 	} {
 		c := Default()

@@ -11,6 +11,7 @@ package dsn
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -40,6 +41,19 @@ var needs = map[string]need{
 	"character_set_connection": {[]string{"UTF8MB4"}, letters},
 }
 
+// weakens are the driver's parameters that open a link to whoever sits on it, and the values that do.
+var weakens = map[string]struct {
+	values    []string // in capitals
+	want, why string
+}{
+	"tls":                      {[]string{"SKIP-VERIFY", "PREFERRED"}, "true, or mysql.tls.ca_file set instead", "certificates are always checked"},
+	"allowFallbackToPlaintext": {yes, "left out", "whoever sits on the line could say that the server has no TLS"},
+	"allowOldPasswords":        {yes, "left out", "the password could be read from the line"},
+}
+
+// yes are the driver's words for it.
+var yes = []string{"1", "TRUE"}
+
 // letters is why a charset or a collation is refused.
 const letters = "owners and payloads are of any letters"
 
@@ -66,12 +80,47 @@ func Unused(text string) []string {
 		case "innodb_lock_wait_timeout", "wait_timeout", "lock_wait_timeout", "sql_big_selects", "sql_safe_updates":
 			unused = append(unused, p.name)
 		case "interpolateParams", "rejectReadOnly":
-			if !slices.Contains([]string{"1", "TRUE"}, strings.ToUpper(p.value)) {
+			if !slices.Contains(yes, strings.ToUpper(p.value)) {
 				unused = append(unused, p.name)
 			}
 		}
 	}
 	return unused
+}
+
+// Cleartext returns the host to which a password would travel in the clear: one that is not this machine, over TCP, without
+// TLS by the DSN. It is empty where none would. Whether TLS is asked for elsewhere is for the caller to know.
+func Cleartext(text string) string {
+	address := text[:max(0, strings.LastIndexByte(text, '/'))]
+	account, server, found := cutLast(address, "@")
+	_, password, _ := strings.Cut(account, ":")
+	host, tcp := strings.CutPrefix(server, "tcp(")
+	if !found || !tcp || password == "" {
+		return ""
+	}
+	for _, p := range parameters(text) {
+		if p.name == "tls" && !slices.Contains([]string{"0", "FALSE"}, strings.ToUpper(p.value)) {
+			return ""
+		}
+	}
+	host = strings.TrimSuffix(host, ")")
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.Trim(host, "[]")
+	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
+		return ""
+	}
+	return host
+}
+
+// cutLast cuts at the last separator.
+func cutLast(text, separator string) (before, after string, found bool) {
+	i := strings.LastIndex(text, separator)
+	if i < 0 {
+		return text, "", false
+	}
+	return text[:i], text[i+len(separator):], true
 }
 
 // parameter is one of a DSN's, with its value as the server gets it, but for quotes.
@@ -102,6 +151,9 @@ func (p parameter) problem() string {
 		return p.unless(strings.EqualFold(first, "utf8mb4"), "utf8mb4", letters)
 	case "collation", "collation_connection":
 		return p.unless(strings.HasPrefix(strings.ToLower(p.value), "utf8mb4_"), "one of utf8mb4", letters)
+	}
+	if weak, known := weakens[p.name]; known {
+		return p.unless(!slices.Contains(weak.values, strings.ToUpper(p.value)), weak.want, weak.why)
 	}
 	n, known := needs[strings.ToLower(p.name)]
 	if !known {

@@ -50,6 +50,10 @@ func TestOthersAreRefusedByName(t *testing.T) {
 		"unique_checks=off":                              "unique_checks",
 		"sql_select_limit=10":                            "sql_select_limit",
 		"timestamp=1577836800":                           "timestamp",
+		"tls=skip-verify":                                "tls",
+		"tls=Preferred":                                  "tls",
+		"tls=true&allowFallbackToPlaintext=true":         "allowFallbackToPlaintext",
+		"allowOldPasswords=1":                            "allowOldPasswords",
 		"parseTime=true&autocommit=OFF&loc=Asia%2FTokyo": "autocommit",
 	} {
 		err := dsn.Check(address + "?" + parameter)
@@ -72,5 +76,28 @@ func TestWithoutEffect(t *testing.T) {
 	}
 	if got := dsn.Unused(address + "?interpolateParams=true&rejectReadOnly=1"); len(got) > 0 {
 		t.Errorf("got %v without effect, want none", got)
+	}
+}
+
+func TestCleartext(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"game:secret@tcp(db.example:3306)/game":             "db.example",
+		"game:secret@tcp(10.0.0.7:3306)/game?tls=false":     "10.0.0.7",
+		"game:se@c/ret@tcp([2001:db8::1]:3306)/game":        "2001:db8::1",
+		"game:secret@tcp(db)/game":                          "db",
+		"game:secret@tcp(db.example:3306)/game?tls=true":    "",
+		"game:secret@tcp(db.example:3306)/game?tls=company": "",
+		"game@tcp(db.example:3306)/game":                    "",
+		"game:secret@tcp(127.0.0.1:3306)/game":              "",
+		"game:secret@tcp([::1]:3306)/game":                  "",
+		"game:secret@tcp(localhost:3306)/game":              "",
+		"game:secret@unix(/run/mysqld.sock)/game":           "",
+		"game:secret@/game":                                 "",
+		"no dsn":                                            "",
+	} {
+		if got := dsn.Cleartext(text); got != want {
+			t.Errorf("%s: got %q, want %q", text, got, want)
+		}
 	}
 }

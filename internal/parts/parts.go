@@ -47,6 +47,9 @@ func Open(cfg config.Config, log *slog.Logger, reg prometheus.Registerer, o stor
 	for _, name := range dsn.Unused(string(cfg.MySQL.DSN)) {
 		log.Warn("mysql.dsn: this parameter has no effect, duetime sets it itself", slog.String("configured", name))
 	}
+	if host := Cleartext(cfg); host != "" {
+		log.Warn("mysql.dsn: the password travels without TLS, set mysql.tls.ca_file", slog.String("configured", host))
+	}
 	p.Clock = loop.NewClock(p.Store.Clock, log, reg)
 	if p.Index, err = p.openIndex(); err != nil {
 		return nil, errors.Join(err, p.Store.Close())
@@ -55,6 +58,15 @@ func Open(cfg config.Config, log *slog.Logger, reg prometheus.Registerer, o stor
 		return nil, errors.Join(err, p.Index.Close(), p.Store.Close())
 	}
 	return p, nil
+}
+
+// Cleartext returns the host to which MySQL's password would travel without TLS; empty if it would to none.
+func Cleartext(cfg config.Config) string {
+	secret, err := cfg.MySQL.Secret()
+	if err != nil || cfg.MySQL.TLS.CAFile != "" {
+		return ""
+	}
+	return dsn.Cleartext(string(secret))
 }
 
 // OpenStore opens a handle on MySQL.

@@ -172,6 +172,9 @@ func openMySQL(dsn string, o Options, more func(*mysql.Config)) (*sqlx.DB, error
 	if err != nil {
 		return nil, fmt.Errorf("mysql.dsn: %w", err)
 	}
+	if t := cfg.TLS; o.TLS == nil && t != nil && t.InsecureSkipVerify && t.VerifyConnection == nil && t.VerifyPeerCertificate == nil {
+		return nil, fmt.Errorf("mysql.dsn: tls=%s does not check the server's certificate", cfg.TLSConfig)
+	}
 	configure(cfg, o)
 	more(cfg)
 	hello := greeting(cfg, o)
