@@ -49,6 +49,9 @@ func (b *batch) settle(ctx context.Context) {
 			b.putOff(0)
 			return
 		case errors.Is(err, errLook):
+			if b.noteLoss(ctx, err) {
+				continue
+			}
 			b.putOff(jitter(retryPause)) // what a server answers so may not pass at once
 			return
 		case b.store.Unavailable(err):
@@ -61,6 +64,9 @@ func (b *batch) settle(ctx context.Context) {
 			b.Logger.DebugContext(ctx, "batch rolled back", slog.Int("n", len(b.hints)), slog.Any("err", err))
 			rest(ctx, jitter(5*time.Millisecond))
 		default:
+			if !b.store.Retryable(err) && b.noteLoss(ctx, err) {
+				continue
+			}
 			b.Logger.WarnContext(ctx, "batch given back", slog.Int("n", len(b.hints)), slog.Any("err", err))
 			b.part()
 			return

@@ -32,22 +32,35 @@ func (b *batch) lostConnection(ctx context.Context, cause error) (again bool) {
 		b.putOff(0)
 		return false
 	}
-	b.metrics.retried.Inc()
+	b.Logger.DebugContext(ctx, "connection lost in a batch", slog.Int("n", len(b.hints)), slog.Any("err", cause))
+	if b.noteLoss(ctx, cause) {
+		return true
+	}
+	b.putOff(jitter(retryPause))
+	return false
+}
+
+// noteLoss counts that the transaction could not be brought to its end after handlers were called, though MySQL was there. It
+// reports whether the batch goes on at once: the culprit is to be charged, or those are gone that may be it. A charge commits
+// only where others' transactions do.
+func (b *batch) noteLoss(ctx context.Context, cause error) (again bool) {
 	called := b.countLoss()
-	b.Logger.DebugContext(ctx, "connection lost in a batch", slog.Int("n", len(called)), slog.Any("err", cause))
 	switch {
-	case len(b.hints) == 1 && called[0].chargeable():
+	case len(called) == 0:
+		return false
+	case len(b.hints) > 1:
+		b.metrics.retried.Inc()
+		b.partLost(called)
+		rest(ctx, jitter(5*time.Millisecond))
+		return true
+	case called[0].chargeable():
 		h := called[0]
 		h.failure, h.failed = lossError{h.losses, cause}, h.called
 		b.Logger.WarnContext(ctx, "handler failed", slog.String("task_id", h.hint.ID.String()), slog.String("kind", h.hint.Kind), slog.Any("err", h.failure))
 		return true
-	case len(b.hints) == 1:
-		called[0].tried++
-		b.putOff(jitter(retryPause))
-		return false
 	default:
-		b.partLost(called)
-		rest(ctx, jitter(5*time.Millisecond))
+		b.metrics.retried.Inc()
+		rest(ctx, jitter(retryPause/4))
 		return true
 	}
 }
@@ -122,14 +135,14 @@ func (w *Worker) writes(ctx context.Context, n int) error {
 	return w.store.Record(ctx, tx, events)
 }
 
-// lossError is the failure of a handler whose connection ended in each of its runs.
+// lossError is the failure of a handler whose transaction was lost in each of its runs.
 type lossError struct {
 	runs  int
 	cause error
 }
 
 func (e lossError) Error() string {
-	return fmt.Sprintf("connection to the database ended in each of %d runs while the database answered others: %v", e.runs, e.cause)
+	return fmt.Sprintf("its transaction was lost in each of %d runs while the database answered others: %v", e.runs, e.cause)
 }
 
 func (e lossError) Unwrap() error { return e.cause }

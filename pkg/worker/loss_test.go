@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
 	"github.com/duetime/duetime/internal/pipelinetest"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
@@ -40,6 +42,10 @@ var cutOff = map[string]func(ctx context.Context, tx *worker.Tx) error{
 	"idle for too long": func(ctx context.Context, tx *worker.Tx) error {
 		_, err := tx.ExecContext(ctx, "SET SESSION wait_timeout = 1")
 		time.Sleep(1500 * time.Millisecond) // what it does wrong
+		return err
+	},
+	"rows left open": func(ctx context.Context, tx *worker.Tx) error {
+		_, err := tx.QueryContext(ctx, "SELECT seq FROM "+pipelinetest.Numbers(1, 1000)) //nolint:sqlclosecheck,rowserrcheck // what it does wrong
 		return err
 	},
 	"an error that says so": func(ctx context.Context, tx *worker.Tx) error {
@@ -170,10 +176,13 @@ func (w *world) killOthers() {
 // One task loses its connection in each call while 200 others a second become due: their lag must not suffer.
 func TestNeighboursOfALostConnectionAreOnTime(t *testing.T) {
 	t.Parallel()
-	healthy := lagBeside(t, 0)
-	beside := lagBeside(t, 1)
+	var healthy, beside time.Duration
+	t.Run("at the same time", func(t *testing.T) {
+		t.Run("alone", func(t *testing.T) { t.Parallel(); healthy = lagBeside(t, 0) })
+		t.Run("beside", func(t *testing.T) { t.Parallel(); beside = lagBeside(t, 1) })
+	})
 	t.Logf("lag p99 of 200 tasks a second: %v alone, %v beside a handler that kills its connection", healthy, beside)
-	if most := 2*healthy + 250*time.Millisecond; beside > most { // slack for a machine that does other things
+	if most := 2*healthy + time.Second; beside > most { // slack for a machine that does other things
 		t.Errorf("lag p99 %v beside a handler that kills its connection, %v without", beside, healthy)
 	}
 }
@@ -213,4 +222,36 @@ func lagBeside(t *testing.T, poisoned int) time.Duration {
 	want(t, "done", len(lags), 990)
 	slices.Sort(lags)
 	return time.Duration(lags[len(lags)*99/100]) * time.Millisecond
+}
+
+// A handler writes what its server refuses with each COMMIT, in words that leave open whether it took effect.
+func TestHandlerWhoseCommitIsNeverClearIsCharged(t *testing.T) {
+	t.Parallel()
+	w := onMySQL(t)
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, effect)
+	worker.Handle(mux, poison, effect)
+	wk := w.workerOn(&refusing{lossy{Store: w.store}}, mux, worker.Config{})
+	tasks := w.schedule(poison.New("poison", payload{}, task.In(0)), meal.New("a", payload{}, task.In(0)), meal.New("b", payload{}, task.In(0)))
+	eventually(t, "the poison is dead", func() bool {
+		w.pass(wk, w.row(tasks[0].ID), tasks[1], tasks[2])
+		return w.row(tasks[0].ID).State == task.Dead
+	})
+	want(t, "attempts", w.row(tasks[0].ID).Attempt, 3)
+	want(t, "its effects", w.effects(tasks[0].ID), 0)
+	for _, made := range tasks[1:] {
+		want(t, "state", w.row(made.ID).State, task.Done)
+		want(t, "attempts of a neighbour", w.row(made.ID).Attempt, 0)
+		want(t, "effects", w.effects(made.ID), 1)
+	}
+}
+
+// refusing is a store that loses each transaction in which a poisoned task is done.
+type refusing struct{ lossy }
+
+func (r *refusing) Finish(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, now time.Time) error {
+	if err := r.Store.Finish(ctx, q, tasks, now); err != nil || !slices.ContainsFunc(tasks, func(t task.Task) bool { return t.Kind == "poison" }) {
+		return err
+	}
+	return q.(*sqlx.Tx).Rollback()
 }
