@@ -139,7 +139,8 @@ func (c *Client) Close(ctx context.Context) error {
 }
 
 // Work runs the mux's handlers on due tasks until ctx ends; then it takes no more, lets running handlers finish for up to
-// 8 s, and returns nil. Any number of processes may work at once.
+// 8 s, and returns nil. Any number of processes may work at once. It returns an error at once when a kind's queue is none of
+// the configuration's, or when the mux is empty.
 func (c *Client) Work(ctx context.Context, mux *worker.Mux) error {
 	if mux == nil {
 		return errors.New("duetime: Work needs a mux")
@@ -152,7 +153,7 @@ func (c *Client) Work(ctx context.Context, mux *worker.Mux) error {
 	defer func() { _ = st.Close() }()
 	w, err := worker.New(worker.Config{
 		Concurrency: cfg.Worker.Concurrency, Batch: cfg.Worker.Batch, HandlerTimeout: cfg.Worker.HandlerTimeout, Drain: cfg.Worker.Drain,
-		Logger: c.parts.Log, Metrics: c.metrics, Tracer: c.parts.Tracer,
+		Kinds: c.parts.Kinds, Logger: c.parts.Log, Metrics: c.metrics, Tracer: c.parts.Tracer,
 	}, mux, st, c.parts.Stream, indexer{c.Client}, c.parts.Stream)
 	if err != nil {
 		return err

@@ -35,11 +35,12 @@ type Parts struct {
 	Clock  *loop.Clock
 	Actor  string               // who changes tasks by way of the Scheduler, in their history; a service unless set
 	Tracer trace.TracerProvider // nil means the global one
+	Kinds  *schedule.Kinds      // of the configuration's queues
 }
 
 // Open makes the adapters. reg may be nil. An error means that the configuration can't work.
 func Open(cfg config.Config, log *slog.Logger, reg prometheus.Registerer, o store.Options) (*Parts, error) {
-	p := &Parts{Config: cfg, Log: log}
+	p := &Parts{Config: cfg, Log: log, Kinds: schedule.NewKinds(cfg.Queues)}
 	var err error
 	if p.Store, err = OpenStore(cfg, o); err != nil {
 		return nil, err
@@ -227,7 +228,7 @@ func fatal(refusal, err error) error {
 // Scheduler makes the door for services on these parts. reg may be nil.
 func (p *Parts) Scheduler(reg prometheus.Registerer) (*schedule.Client, error) {
 	return schedule.New(schedule.Config{
-		Shards: p.Store.Shards, Actor: p.Actor, Logger: p.Log, Metrics: reg, Tracer: p.Tracer,
+		Shards: p.Store.Shards, Kinds: p.Kinds, Actor: p.Actor, Logger: p.Log, Metrics: reg, Tracer: p.Tracer,
 	}, p.Store, p.Index, p.Stream)
 }
 

@@ -90,7 +90,7 @@ func (c Config) Validate() error {
 
 func checkName(key, s string) error {
 	if len(s) > maxName || !topicPattern.MatchString(s) {
-		return fmt.Errorf("%s: %q must be 1 to %d characters of A-Z a-z 0-9 . _ - (it names a Kafka topic)", key, s, maxName)
+		return fmt.Errorf("%s: %q must be 1 to %d characters of A-Z a-z 0-9 . _ -", key, s, maxName)
 	}
 	return nil
 }

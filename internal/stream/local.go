@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/segmentio/kafka-go"
-
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -127,7 +125,7 @@ func (l *Local) appendTraced(topic string, key, value []byte, traceparent string
 	if t == nil {
 		n, ours := l.configured(topic)
 		if !ours {
-			return permanent(fmt.Errorf("publish to %s: %w", topic, kafka.UnknownTopicOrPartition))
+			return permanent(fmt.Errorf("publish to %s: %w", topic, errNoQueue))
 		}
 		t = l.ensure(topic, n)
 	}
@@ -246,7 +244,7 @@ func (l *Local) Backlog(_ context.Context, queue string) (Backlog, error) {
 	defer l.mu.Unlock()
 	t := l.topics[l.names.queue(queue).topic]
 	if t == nil {
-		return nil, fmt.Errorf("backlog of %s: %w", queue, kafka.UnknownTopicOrPartition)
+		return nil, fmt.Errorf("backlog of %s: %w", queue, errNoQueue)
 	}
 	return t.backlog(), nil
 }

@@ -13,6 +13,7 @@ import (
 )
 
 var (
+	errNoQueue    = errors.New("there is no such queue in this process's configuration")
 	errLocalFull  = errors.New("partition is full: nobody commits")
 	errNotOfGroup = errors.New("partition is not assigned to this session")
 )

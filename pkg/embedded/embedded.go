@@ -37,7 +37,7 @@ import (
 // Config tunes an embedded pipeline; its zero value is usable.
 type Config struct {
 	Namespace      string        // default duetime; a schema belongs to one
-	Queues         []string      // of the kinds that are scheduled; default [default]
+	Queues         []string      // of the kinds; others are refused, without any from Work on; default [default]
 	Shards         int           // of a new schema; default 16
 	Events         int           // candidates that stand by for firing; default 1, more only to practise a fail-over
 	Workers        int           // workers that share the queues; default 1
@@ -55,11 +55,13 @@ type Config struct {
 	Metrics prometheus.Registerer
 	// Tracer makes the pipeline's spans; nil for OpenTelemetry's global one.
 	Tracer trace.TracerProvider
+
+	named []string // Queues before the default
 }
 
 func (c Config) withDefaults() Config {
 	c.Namespace = cmp.Or(c.Namespace, "duetime")
-	if len(c.Queues) == 0 {
+	if c.named = c.Queues; len(c.Queues) == 0 {
 		c.Queues = []string{"default"}
 	}
 	c.Shards = cmp.Or(c.Shards, 16)
@@ -135,6 +137,7 @@ type Pipeline struct {
 	clock  *loop.Clock
 	ballot *elect.Ballot
 	epochs *epochs
+	kinds  *schedule.Kinds
 
 	mu      sync.Mutex
 	closed  bool
@@ -187,7 +190,7 @@ func OpenSQLite(ctx context.Context, path string, cfg Config) (*Pipeline, error)
 }
 
 func open(ctx context.Context, s, worked *store.Store, cfg Config) (*Pipeline, error) {
-	p := &Pipeline{cfg: cfg, store: s, worked: worked, ballot: elect.NewBallot(), epochs: newEpochs()}
+	p := &Pipeline{cfg: cfg, store: s, worked: worked, ballot: elect.NewBallot(), epochs: newEpochs(), kinds: schedule.NewKinds(cfg.named)}
 	if err := p.open(ctx); err != nil {
 		return nil, errors.Join(err, p.Close(ctx))
 	}
@@ -214,7 +217,7 @@ func (p *Pipeline) open(ctx context.Context) error {
 	messages := p.cfg.stream()
 	messages.Now = p.clock.Now
 	p.stream = stream.NewLocal(messages)
-	p.Client, err = schedule.New(schedule.Config{Shards: p.store.Shards, Logger: p.cfg.Logger, Metrics: p.cfg.Metrics, Tracer: p.cfg.Tracer},
+	p.Client, err = schedule.New(schedule.Config{Shards: p.store.Shards, Kinds: p.kinds, Logger: p.cfg.Logger, Metrics: p.cfg.Metrics, Tracer: p.cfg.Tracer},
 		p.store, p.index, p.stream)
 	return err
 }

@@ -41,6 +41,9 @@ func (c *Client) scheduleAlone(ctx context.Context, spec task.Spec) (made task.T
 	if _, err := spec.Resolve(time.Now()); err != nil {
 		return task.Task{}, true, err // before it could spoil the others' statement
 	}
+	if err := c.cfg.Kinds.check(specs); err != nil {
+		return task.Task{}, true, err
+	}
 	out, err := c.inserts.ask(ctx, specs[0])
 	done, err = c.alone(spec.ID(), out, err)
 	return out.task, done, err

@@ -69,6 +69,9 @@ type Config struct {
 	// Tasks reads the database.
 	Shards func(ctx context.Context) (int, error)
 
+	// Kinds refuses what nobody would run; nil: nothing is refused.
+	Kinds *Kinds
+
 	Logger  *slog.Logger          // default slog.Default
 	Metrics prometheus.Registerer // nil: none
 	Tracer  trace.TracerProvider  // nil: the global one
@@ -221,7 +224,7 @@ func (c *Client) try(ctx context.Context, fn func(tx *Tx) error) (*Tx, error) {
 		}
 	}()
 	tx := NewTx(began, c.store)
-	tx.actor = c.cfg.Actor
+	tx.actor, tx.kinds = c.cfg.Actor, c.cfg.Kinds
 	tx.tracer = c.tracer
 	if err := fn(tx); err != nil {
 		return nil, err

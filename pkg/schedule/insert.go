@@ -33,6 +33,9 @@ func (t *Tx) scheduleMany(ctx context.Context, specs []task.Spec) ([]task.Task, 
 	if err := checkCount(len(specs)); err != nil || len(specs) == 0 {
 		return nil, err
 	}
+	if err := t.kinds.check(specs); err != nil {
+		return nil, err
+	}
 	if err := t.ready(ctx); err != nil {
 		return nil, err
 	}

@@ -56,7 +56,7 @@ func (c *Client) Join(tx Joinable) *Joined {
 	if j.raw, _ = tx.(SQLTx); j.raw == nil {
 		j.raw = own
 	}
-	j.guard, j.tracer, j.actor = j.stands, c.tracer, c.cfg.Actor
+	j.guard, j.tracer, j.actor, j.kinds = j.stands, c.tracer, c.cfg.Actor, c.cfg.Kinds
 	return j
 }
 

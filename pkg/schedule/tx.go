@@ -50,6 +50,7 @@ type Tx struct {
 	wrote int          // how many of told the transaction itself has written
 	actor string
 	err   error
+	kinds *Kinds          // that may be scheduled; nil: all
 	marks map[string]Mark // of the savepoints that the service has set through this Tx, by their names
 
 	renewed []task.ID // whose moves begin their attempts anew
@@ -73,6 +74,12 @@ type handle interface {
 
 // NewTx wraps a transaction that its caller begins, commits and rolls back, as the worker does.
 func NewTx(tx *sqlx.Tx, rows Rows) *Tx { return &Tx{db: tx, rows: rows} }
+
+// Only has the transaction refuse to schedule what these kinds refuse; nil refuses nothing. Call it before the first change.
+func (t *Tx) Only(kinds *Kinds) *Tx {
+	t.kinds = kinds
+	return t
+}
 
 // Now is the moment of this transaction on the database's clock, exact to the millisecond: read at the first call or
 // the first change that needs it, and the same from then on.

@@ -88,6 +88,9 @@ func (s Spec) Traced(traceparent string) Spec {
 	return s
 }
 
+// Kind returns what the task's kind says.
+func (s Spec) Kind() KindInfo { return s.kind }
+
 // ID returns the id that the task will have.
 func (s Spec) ID() ID { return s.id }
 

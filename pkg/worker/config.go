@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -36,6 +37,8 @@ type Config struct {
 	// MaxUncommitted bounds the messages fetched and not yet committed, per queue. Default 10·Batch·Concurrency, at least
 	// 250,000, which is more than are ever sent ahead of their time: those must not keep others from being read.
 	MaxUncommitted int
+	// Kinds refuses handlers, and tasks that handlers schedule, which nobody would run. Default: it refuses nothing.
+	Kinds *schedule.Kinds
 	// Logger defaults to none.
 	Logger *slog.Logger
 	// Metrics defaults to none.

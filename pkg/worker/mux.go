@@ -45,6 +45,15 @@ func NewMux() *Mux { return &Mux{handlers: map[string]*handler{}} }
 // Kinds returns the registered kinds in alphabetical order.
 func (m *Mux) Kinds() []string { return slices.Sorted(maps.Keys(m.handlers)) }
 
+// infos returns what the registered kinds say, in alphabetical order of their names.
+func (m *Mux) infos() []task.KindInfo {
+	infos := make([]task.KindInfo, 0, len(m.handlers))
+	for _, name := range m.Kinds() {
+		infos = append(infos, m.handlers[name].info)
+	}
+	return infos
+}
+
 // Queues returns the queues of the registered kinds in alphabetical order.
 func (m *Mux) Queues() []string {
 	queues := map[string]bool{}
@@ -57,8 +66,9 @@ func (m *Mux) Queues() []string {
 // Handle registers a handler that is called for one task at a time. What it does through tx takes effect exactly once,
 // together with the end of the task: if it returns an error, panics, or exceeds its time, nothing of it remains and an
 // attempt is charged. Its ctx ends after Config.HandlerTimeout. tx must not be used after it returned. It panics on a
-// kind that is registered already.
+// kind that is registered already, on one that NewKind hasn't made, and on a nil fn, as the other forms do.
 func Handle[P any](m *Mux, kind task.Kind[P], fn func(ctx context.Context, tx *Tx, t Task[P]) error) {
+	check(m, kind, fn == nil)
 	register(m, kind, formSingle, func(ctx context.Context, tx *Tx, ts []Task[P]) error {
 		return fn(ctx, tx, ts[0])
 	})
@@ -68,6 +78,7 @@ func Handle[P any](m *Mux, kind task.Kind[P], fn func(ctx context.Context, tx *T
 // tasks, and at most one of an owner and subject, so that an UPDATE … WHERE id IN (…) counts each. An error makes it be
 // called again with halves of them until the failing task is alone; Snooze and Discard hold for all tasks of the call.
 func HandleBatch[P any](m *Mux, kind task.Kind[P], fn func(ctx context.Context, tx *Tx, ts []Task[P]) error) {
+	check(m, kind, fn == nil)
 	register(m, kind, formBatch, fn)
 }
 
@@ -75,17 +86,30 @@ func HandleBatch[P any](m *Mux, kind task.Kind[P], fn func(ctx context.Context, 
 // and so its effect is at least once. The task's id is the idempotency key to pass on. Such a task runs alone; cancel
 // and reschedule answer "running, try again" meanwhile.
 func HandleOutside[P any](m *Mux, kind task.Kind[P], fn func(ctx context.Context, t Task[P]) error) {
+	check(m, kind, fn == nil)
 	register(m, kind, formOutside, func(ctx context.Context, _ *Tx, ts []Task[P]) error {
 		return fn(ctx, ts[0])
 	})
 }
 
+// check panics on what could only fail when the first task is due.
+func check[P any](m *Mux, kind task.Kind[P], none bool) {
+	switch before := m.handlers[kind.Name()]; {
+	case kind.Name() == "":
+		panic("worker: a handler's kind has no name: make it by task.NewKind")
+	case none:
+		panic(fmt.Sprintf("worker: kind %q has nil for a handler", kind.Name()))
+	case before != nil && before.info.Queue != kind.Info().Queue:
+		panic(fmt.Sprintf("worker: kind %q has two handlers: it is declared for queue %q and for queue %q",
+			kind.Name(), before.info.Queue, kind.Info().Queue))
+	case before != nil:
+		panic(fmt.Sprintf("worker: kind %q has two handlers", kind.Name()))
+	}
+}
+
 func register[P any](m *Mux, kind task.Kind[P], f form, fn func(context.Context, *Tx, []Task[P]) error) {
 	if m.handlers == nil {
 		m.handlers = map[string]*handler{}
-	}
-	if _, ok := m.handlers[kind.Name()]; ok {
-		panic(fmt.Sprintf("worker: kind %q has two handlers", kind.Name()))
 	}
 	m.handlers[kind.Name()] = &handler{
 		info:   kind.Info(),

@@ -72,7 +72,7 @@ func (t *try) open() error {
 	if err != nil {
 		return fmt.Errorf("begin batch of %d: %w", len(t.hints), err)
 	}
-	t.tx, t.changes = tx, schedule.NewTx(tx, t.store)
+	t.tx, t.changes = tx, schedule.NewTx(tx, t.store).Only(t.Kinds)
 	t.sleepUntil(0)
 	t.began = time.Now()
 	if err := t.lock(); err != nil {

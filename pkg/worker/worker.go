@@ -51,6 +51,9 @@ func New(cfg Config, mux *Mux, store Store, stream Stream, index Index, dead Bur
 	if mux == nil || len(mux.handlers) == 0 {
 		return nil, errors.New("worker: no kind has a handler")
 	}
+	if err := cfg.Kinds.Handle(mux.infos()); err != nil {
+		return nil, fmt.Errorf("worker: %w", err)
+	}
 	m := newMetrics(cfg.Metrics, mux)
 	w := &Worker{
 		Config: cfg, mux: mux, store: store, stream: stream, clock: loop.NewClock(store.Clock, cfg.Logger, cfg.Metrics), gate: newGate(), metrics: m,
