@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/duetime/duetime/internal/config"
+	"github.com/duetime/duetime/internal/metric"
 	"github.com/duetime/duetime/internal/parts"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/pkg/schedule"
@@ -60,7 +61,7 @@ type options struct {
 // where the process has sent it (redis.SetLogger).
 func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }
 
-// WithMetrics registers the client's metrics with r; without it there are none.
+// WithMetrics registers the client's metrics with r, with the label namespace; without it there are none.
 func WithMetrics(r prometheus.Registerer) Option { return func(o *options) { o.metrics = r } }
 
 // WithTracer has the client's spans made by p; without it by OpenTelemetry's global provider, which makes none unless the
@@ -92,6 +93,7 @@ func Open(cfg Config, opts ...Option) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	o.metrics = metric.In(cfg.Namespace, o.metrics)
 	p, err := parts.Open(cfg, o.logger, o.metrics, store.Options{})
 	if err != nil {
 		return nil, err

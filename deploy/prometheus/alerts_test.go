@@ -100,6 +100,11 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
+// in is the series of a deployment.
+func in(namespace, series string) string {
+	return strings.Replace(series, "{", `{namespace="`+namespace+`",`, 1)
+}
+
 // fired plays the series, evaluates the rules each half minute of the last hour, and gives what fires at the end.
 func fired(t *testing.T, series map[string]string, length time.Duration) []string {
 	t.Helper()
@@ -113,8 +118,11 @@ func fired(t *testing.T, series map[string]string, length time.Duration) []strin
 	fmt.Fprintf(&input, "load %v\n", step)
 	for name, values := range series {
 		if values != "" {
-			fmt.Fprintf(&input, "  %s %s\n", name, fill.Replace(values))
+			fmt.Fprintf(&input, "  %s %s\n", in("shop", name), fill.Replace(values))
 		}
+	}
+	for name, values := range healthy { // another deployment beside it, which must hide nothing
+		fmt.Fprintf(&input, "  %s %s\n", in("other", name), fill.Replace(values))
 	}
 	loader, err := promqltest.NewLazyLoader(input.String(), promqltest.LazyLoaderOpts{})
 	pipelinetest.Must(t, err)

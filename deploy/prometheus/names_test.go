@@ -53,9 +53,9 @@ func note(labels map[string][]string, f *dto.MetricFamily) {
 
 // rare are metrics without a sample before the first event of their kind: their labels stand in the code alone.
 var rare = map[string][]string{
-	"duetime_index_drift_total":   {"kind", "direction"},
-	"duetime_index_repairs_total": {"reason"},
-	"duetime_hints_let_go_total":  {"reason"},
+	"duetime_index_drift_total":   {"kind", "direction", "namespace"},
+	"duetime_index_repairs_total": {"reason", "namespace"},
+	"duetime_hints_let_go_total":  {"reason", "namespace"},
 }
 
 // unknown returns what queries ask for and nobody shows.

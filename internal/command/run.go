@@ -27,6 +27,7 @@ func Configure(ctx context.Context, env *process.Env, admin func(config.Config) 
 	if err != nil {
 		return cfg, err
 	}
+	env.Namespace = cfg.Namespace
 	if err := env.SetLog(cfg.Log.Level, cfg.Log.Format); err != nil {
 		return cfg, err
 	}

@@ -37,7 +37,7 @@ func TestWaitsThenIsReady(t *testing.T) {
 			proc := p.Start(t, name)
 			proc.WaitLine(t, `"msg":"waiting","what":"mysql"`)
 			wantHealth(t, proc, http.StatusServiceUnavailable)
-			_, metrics := proc.Get(t, "/metrics")
+			metrics := proc.Metrics(t)
 			for _, want := range metricsOf[name] {
 				if !strings.Contains(metrics, "\n"+want) {
 					t.Errorf("/metrics lacks %q", want)

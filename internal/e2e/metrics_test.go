@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	dto "github.com/prometheus/client_model/go"
+
 	"github.com/duetime/duetime/internal/pipelinetest"
 )
 
@@ -51,7 +53,7 @@ var there = map[string][]string{
 // labels are all that samples of ours may have: none that grows with players or tasks.
 var labels = []string{
 	"kind", "result", "reason", "direction", "shard", "state", "queue", "server", "loop", "name", "what",
-	"process", "version", "revision", "goversion",
+	"process", "version", "revision", "goversion", "namespace",
 }
 
 // TestMetricsOfRealProcesses plays a little and reads what each process shows then.
@@ -79,7 +81,7 @@ func TestMetricsOfRealProcesses(t *testing.T) {
 		for _, line := range shown[name] {
 			pipelinetest.Await(t, name+" to show "+line, func() bool { return procs[name].Metric(t, line) > 0 })
 		}
-		_, text := procs[name].Get(t, "/metrics")
+		text := procs[name].Metrics(t)
 		for _, line := range there[name] {
 			if !strings.Contains(text, "\n"+line) {
 				t.Errorf("%s doesn't show %s", name, line)
@@ -90,12 +92,12 @@ func TestMetricsOfRealProcesses(t *testing.T) {
 				t.Errorf("%s shows %s, which grows with the players", name, secret)
 			}
 		}
-		wantLabels(t, procs[name])
+		wantLabels(t, procs[name], p.Namespace)
 	}
 }
 
-// wantLabels wants our metrics to have our prefix, a help, and labels of the list.
-func wantLabels(t *testing.T, p pipelinetest.App) {
+// wantLabels wants our metrics to have our prefix, a help, the deployment's namespace, and labels of the list.
+func wantLabels(t *testing.T, p pipelinetest.App, namespace string) {
 	t.Helper()
 	for name, family := range p.Scrape(t) {
 		ours := strings.HasPrefix(name, "duetime_")
@@ -106,6 +108,11 @@ func wantLabels(t *testing.T, p pipelinetest.App) {
 			t.Errorf("%s shows %s without a help", p.Name, name)
 		}
 		for _, m := range family.GetMetric() {
+			if ours && !slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool {
+				return l.GetName() == "namespace" && l.GetValue() == namespace
+			}) {
+				t.Errorf("%s shows %s without the namespace %s: %v", p.Name, name, namespace, m.GetLabel())
+			}
 			for _, l := range m.GetLabel() {
 				if ours && !slices.Contains(labels, l.GetName()) {
 					t.Errorf("%s shows %s with the label %s", p.Name, name, l.GetName())

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -137,9 +138,8 @@ func (a App) Get(t testing.TB, path string) (status int, body string) {
 // Metric sums the samples whose name and labels begin so.
 func (a App) Metric(t testing.TB, prefix string) float64 {
 	t.Helper()
-	_, text := a.Get(t, "/metrics")
 	sum := 0.0
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(a.Metrics(t)) {
 		if strings.HasPrefix(line, prefix) {
 			fields := strings.Fields(line)
 			n, err := strconv.ParseFloat(fields[len(fields)-1], 64)
@@ -149,6 +149,20 @@ func (a App) Metric(t testing.TB, prefix string) float64 {
 	}
 	return sum
 }
+
+// Metrics returns what the process shows, without the label that all its metrics share.
+func (a App) Metrics(t testing.TB) string {
+	t.Helper()
+	_, text := a.Get(t, "/metrics")
+	return alone.ReplaceAllString(first.ReplaceAllString(among.ReplaceAllString(text, "$1"), "$1{"), "$1 ")
+}
+
+// The label namespace in a line of metrics: by itself, first, or after others.
+var (
+	alone = regexp.MustCompile(`(?m)^(duetime_\w+)\{namespace="[^"]*"\} `)
+	first = regexp.MustCompile(`(?m)^(duetime_\w+)\{namespace="[^"]*",`)
+	among = regexp.MustCompile(`(?m)^(duetime_\w+\{.+),namespace="[^"]*"`)
+)
 
 // Leads reports whether the event process says that it leads.
 func (a App) Leads(t testing.TB) bool { t.Helper(); return a.Metric(t, "duetime_leader ") == 1 }

@@ -22,6 +22,8 @@ type Env struct {
 	Flags Flags
 	// Registry is what /metrics shows.
 	Registry *prometheus.Registry
+	// Namespace is the deployment's, which /metrics shows as a label of our metrics. Set it before ServeAdmin.
+	Namespace string
 
 	stderr io.Writer
 	adopt  func(logger *slog.Logger)

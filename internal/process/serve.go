@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/duetime/duetime/internal/metric"
 )
 
 // Limits of every HTTP server of ours: a client that is slow or silent must not hold a connection for ever, and none may
@@ -81,8 +83,8 @@ func (e *Env) adminHandler(token string) http.Handler {
 			answer(w, http.StatusOK, "ready")
 		}
 	})
-	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(
-		e.Registry, promhttp.HandlerFor(e.Registry, promhttp.HandlerOpts{Registry: e.Registry})))
+	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(e.Registry, promhttp.HandlerFor(
+		metric.GatherIn(e.Namespace, e.Registry), promhttp.HandlerOpts{Registry: e.Registry})))
 	if token != "" {
 		mux.Handle("/debug/pprof/", profiles(token))
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/duetime/duetime/internal/elect"
 	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/metric"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/migrations"
@@ -51,7 +52,8 @@ type Config struct {
 	Retention      time.Duration // of finished rows; default 168 h
 	Logger         *slog.Logger  // default slog.Default()
 
-	// Metrics takes the metrics of this one pipeline; nil for none. A second pipeline in the process needs another.
+	// Metrics takes the metrics of this one pipeline, with the label namespace; nil for none. A second pipeline of the same
+	// namespace in the process needs another.
 	Metrics prometheus.Registerer
 	// Tracer makes the pipeline's spans; nil for OpenTelemetry's global one.
 	Tracer trace.TracerProvider
@@ -158,6 +160,7 @@ func OpenMySQL(ctx context.Context, address string, cfg Config) (*Pipeline, erro
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
+	cfg.Metrics = metric.In(cfg.Namespace, cfg.Metrics)
 	if err := dsn.Check(address); err != nil {
 		return nil, fmt.Errorf("open dsn: %w", err)
 	}
@@ -185,6 +188,7 @@ func OpenSQLite(ctx context.Context, path string, cfg Config) (*Pipeline, error)
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
 	cfg = cfg.withDefaults()
+	cfg.Metrics = metric.In(cfg.Namespace, cfg.Metrics)
 	cfg.Concurrency = 1 // a transaction has the file to itself
 	return open(ctx, s, s, cfg)
 }
