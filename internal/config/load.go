@@ -91,21 +91,17 @@ func (s schema) defaults() map[string]any {
 	return all
 }
 
-// loadEnv lays over k every variable whose name has a level mark, and the two top-level ones that may be set so. Other
-// names with our prefix are left alone: orchestrators inject such (DUETIME_SERVICE_HOST).
+// loadEnv lays over k every variable whose name has a level mark, and the two top-level ones that may be set so. A name
+// that is nearly one of those is refused. Other names with our prefix are left alone: orchestrators inject such
+// (DUETIME_SERVICE_HOST), and tests have their own (DUETIME_TEST_SQL).
 func (s schema) loadEnv(k *koanf.Koanf, environ []string) error {
-	keys := map[string]string{"DUETIME_NAMESPACE": "namespace", "DUETIME_SHARDS": "shards"}
-	for key := range s.fields {
-		if strings.Contains(key, ".") {
-			keys[envPrefix+strings.ToUpper(strings.ReplaceAll(key, ".", levelMark))] = key
-		}
-	}
+	keys := s.variables()
 	var wrong problems
 	transform := func(name, text string) (string, any) {
 		key, ok := keys[name]
 		if !ok {
-			if strings.Contains(name, levelMark) {
-				wrong = append(wrong, "unknown environment variable "+name)
+			if problem := s.misnamed(name, keys); problem != "" {
+				wrong = append(wrong, problem)
 			}
 			return "", nil
 		}
@@ -117,12 +113,19 @@ func (s schema) loadEnv(k *koanf.Koanf, environ []string) error {
 		return key, value
 	}
 	provider := env.Provider(".", env.Opt{
-		Prefix: envPrefix, TransformFunc: transform, EnvironFunc: func() []string { return environ },
+		TransformFunc: transform, EnvironFunc: func() []string { return ours(environ) },
 	})
 	if err := k.Load(provider, nil); err != nil {
 		return fmt.Errorf("read environment: %w", err)
 	}
 	return wrong.orNil()
+}
+
+// ours are the variables with our prefix, in capitals or not.
+func ours(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(entry string) bool {
+		return len(entry) < len(envPrefix) || !strings.EqualFold(entry[:len(envPrefix)], envPrefix)
+	})
 }
 
 // strictYAML is koanf's parser for the file: one document, known keys, each value of its key's type.
@@ -182,7 +185,11 @@ func (p strictYAML) entry(out map[string]any, at, name string, v any, wrong *pro
 			out[name] = sub
 		}
 	case !leaf:
-		*wrong = append(*wrong, fmt.Sprintf("unknown key %q", key))
+		problem := fmt.Sprintf("unknown key %q", key)
+		if near := p.known.nearKey(key); near != "" {
+			problem += fmt.Sprintf(", did you mean %q?", near)
+		}
+		*wrong = append(*wrong, problem)
 	default:
 		value, err := f.fromYAML(v)
 		if err != nil {

@@ -84,7 +84,9 @@ mysql: # all of its keys are comments
 	got, err := Load(path, true, []string{
 		"DUETIME_NAMESPACE=env", "DUETIME_KAFKA__BROKERS=a:1, b:2", "DUETIME_GAME__START__FOOD=7",
 		"DUETIME_WORKER__HANDLER_TIMEOUT=1m", "DUETIME_WORKER__DRAIN=90s", "DUETIME_MYSQL__DSN=u:p@tcp(db:1)/game?x=y=z", "DUETIME_EVENT__ADMIN=9002",
-		"DUETIME_QUEUES=ignored", "DUETIME_PORT=tcp://127.0.0.1:1", "DUETIME_SERVICE_HOST=1", "OTHER__X=1", "DUETIME_X",
+		"DUETIME_PORT=tcp://127.0.0.1:1", "DUETIME_SERVICE_HOST=1", "OTHER__X=1", "DUETIME_X", "DUETIME_TEST_SQL=mysql8",
+		"DUETIME_PORT_9090_TCP_ADDR=10.0.0.1", "DUETIME_MYSQL_SERVICE_PORT=3306", "DUETIME_EVENT_PORT=tcp://10.0.0.1:9090",
+		"DUETIME_GAME_SERVICE_PORT_HTTP=8080", "DUETIME_SHARD_SERVICE_HOST=10.0.0.1", "DUETIME_HOME=/opt", "DUETIME_CONFIG=x", "DUETIME_=x",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -107,8 +109,13 @@ mysql: # all of its keys are comments
 func TestFileErrorsNameTheKey(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"mysql: {dns: x}":                    `unknown key "mysql.dns"`,
-		"mysqll: {dsn: x}":                   `unknown key "mysqll"`,
+		"mysql: {dns: x}":                    `unknown key "mysql.dns", did you mean "mysql.dsn"?`,
+		"mysqll: {dsn: x}":                   `unknown key "mysqll", did you mean "mysql"?`,
+		"Namespace: x":                       `unknown key "Namespace", did you mean "namespace"?`,
+		"worker: {handlerTimeout: 1s}":       `did you mean "worker.handler_timeout"?`,
+		"worker: {handler-timeout: 1s}":      `did you mean "worker.handler_timeout"?`,
+		"handler_timeout: 1s":                `did you mean "worker.handler_timeout"?`,
+		"queue: [a]":                         `did you mean "queues"?`,
 		"game: {start: {foods: 1}}":          `unknown key "game.start.foods"`,
 		"1: x":                               `unknown key "1"`,
 		`"": x`:                              `unknown key ""`,
@@ -144,17 +151,32 @@ func TestFileErrorsNameTheKey(t *testing.T) {
 func TestEnvironmentErrorsNameTheVariable(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"DUETIME_MYSQL__DNS=x":        "unknown environment variable DUETIME_MYSQL__DNS",
-		"DUETIME_mysql__dsn=x":        "unknown environment variable DUETIME_mysql__dsn",
-		"DUETIME___=x":                "unknown environment variable DUETIME___",
-		"DUETIME_GAME__START=x":       "unknown environment variable DUETIME_GAME__START",
-		"DUETIME__QUEUES=x":           "unknown environment variable DUETIME__QUEUES",
-		"DUETIME_SHARDS=many":         `DUETIME_SHARDS: must be a whole number, not "many"`,
-		"DUETIME_SHARDS=":             "DUETIME_SHARDS: must be a whole number",
-		"DUETIME_EVENT__LEAD=50":      "DUETIME_EVENT__LEAD: must be a duration",
-		"DUETIME_KAFKA__BROKERS=":     "kafka.brokers:",
-		"DUETIME_KAFKA__BROKERS=a:1,": "kafka.brokers:",
-		"DUETIME_NAMESPACE={x}":       "namespace:",
+		"DUETIME_MYSQL__DNS=x":              "unknown environment variable DUETIME_MYSQL__DNS, did you mean DUETIME_MYSQL__DSN?",
+		"DUETIME_mysql__dsn=x":              "unknown environment variable DUETIME_mysql__dsn, did you mean DUETIME_MYSQL__DSN?",
+		"duetime_shards=3":                  "unknown environment variable duetime_shards, did you mean DUETIME_SHARDS?",
+		"DUETIME_MYSQL_DSN=x":               "unknown environment variable DUETIME_MYSQL_DSN, did you mean DUETIME_MYSQL__DSN?",
+		"DUETIME_MYSQL.DSN=x":               "DUETIME_MYSQL__DSN",
+		"DUETIME_MYSQLDSN=x":                "DUETIME_MYSQL__DSN",
+		"DUETIME_MYSQL_DNS=x":               "DUETIME_MYSQL__DSN",
+		"DUETIME_KAFKA_BROKERS=a:1":         "DUETIME_KAFKA__BROKERS",
+		"DUETIME_KAFKA_BROKER=a:1":          "DUETIME_KAFKA__BROKERS",
+		"DUETIME_GAME_START_FOOD=1":         "DUETIME_GAME__START__FOOD",
+		"DUETIME_HANDLER_TIMEOUT__=1":       "unknown environment variable DUETIME_HANDLER_TIMEOUT__",
+		"DUETIME_WORKER__HANDLERTIMEOUT=1s": "DUETIME_WORKER__HANDLER_TIMEOUT",
+		"DUETIME_SHARD=3":                   "did you mean DUETIME_SHARDS?",
+		"DUETIME_NAMSPACE=x":                "did you mean DUETIME_NAMESPACE?",
+		"DUETIME_QUEUES=a,b":                "environment variable DUETIME_QUEUES: queues can be set in the file only",
+		"DUETIME_QUEUE=a":                   "environment variable DUETIME_QUEUE: queues can be set in the file only",
+		"DUETIME___=x":                      "unknown environment variable DUETIME___",
+		"DUETIME_GAME__START=x":             "unknown environment variable DUETIME_GAME__START",
+		"DUETIME__QUEUES=x":                 "environment variable DUETIME__QUEUES: queues can be set in the file only",
+		"DUETIME__NAMESPACE=x":              "unknown environment variable DUETIME__NAMESPACE, did you mean DUETIME_NAMESPACE?",
+		"DUETIME_SHARDS=many":               `DUETIME_SHARDS: must be a whole number, not "many"`,
+		"DUETIME_SHARDS=":                   "DUETIME_SHARDS: must be a whole number",
+		"DUETIME_EVENT__LEAD=50":            "DUETIME_EVENT__LEAD: must be a duration",
+		"DUETIME_KAFKA__BROKERS=":           "kafka.brokers:",
+		"DUETIME_KAFKA__BROKERS=a:1,":       "kafka.brokers:",
+		"DUETIME_NAMESPACE={x}":             "namespace:",
 	} {
 		_, err := Load("none.yaml", false, []string{text})
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -1,0 +1,102 @@
+package config
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A name that is nearly one of ours is a mistake, and what it sets would be missed without a word. A name is near when it is
+// the same but for dots, dashes, underscores and capitals, or when one letter is missing, too many, wrong or swapped.
+
+// linked are the names that orchestrators give to what they link to a process, such as DUETIME_SERVICE_HOST and
+// DUETIME_WORKER_PORT_9090_TCP_ADDR: they say where a service named duetime is, and are never meant for us.
+var linked = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+
+// letters is a name without what separates its words, in small letters.
+func letters(name string) string {
+	return strings.ToLower(strings.NewReplacer("_", "", ".", "", "-", "").Replace(name))
+}
+
+// nearest returns the candidate that is near the name; empty if none is.
+func nearest(name string, candidates []string) string {
+	plain := letters(name)
+	for _, c := range candidates {
+		if letters(c) == plain {
+			return c
+		}
+	}
+	for _, c := range candidates {
+		if other := letters(c); len(other) > 3 && oneOff(plain, other) {
+			return c
+		}
+	}
+	return ""
+}
+
+// oneOff reports whether one letter is missing, too many, wrong or swapped with the next one.
+func oneOff(a, b string) bool {
+	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	if len(a)+len(b) == 1 || len(a) == 1 && len(b) == 1 {
+		return true
+	}
+	return len(a) == 2 && len(b) == 2 && a[0] == b[1] && a[1] == b[0]
+}
+
+// nearKey returns the key or section that an unknown key of the file is near, or the only one that ends in its name.
+func (s schema) nearKey(key string) string {
+	all := slices.Sorted(maps.Keys(s.fields))
+	for _, section := range slices.Sorted(maps.Keys(s.sections)) {
+		if section != "" && !strings.HasPrefix(key, section+".") {
+			all = append(all, section)
+		}
+	}
+	if near := nearest(key, all); near != "" {
+		return near
+	}
+	var found string
+	for _, known := range all {
+		if strings.HasSuffix(known, "."+key) && key != "" {
+			if found != "" {
+				return ""
+			}
+			found = known
+		}
+	}
+	return found
+}
+
+// variables are the names by which the environment sets a key, each with its key. Only queues has none.
+func (s schema) variables() map[string]string {
+	names := map[string]string{"DUETIME_NAMESPACE": "namespace", "DUETIME_SHARDS": "shards"}
+	for key := range s.fields {
+		if strings.Contains(key, ".") {
+			names[envPrefix+strings.ToUpper(strings.ReplaceAll(key, ".", levelMark))] = key
+		}
+	}
+	return names
+}
+
+// misnamed says what is wrong with a variable of our prefix that sets no key: an unknown name with a level mark, or one that
+// is near a known one. Empty is a name that is somebody else's.
+func (s schema) misnamed(name string, known map[string]string) string {
+	if linked.MatchString(name) {
+		return ""
+	}
+	near := nearest(name, append(slices.Sorted(maps.Keys(known)), envPrefix+"QUEUES"))
+	switch {
+	case near == envPrefix+"QUEUES":
+		return "environment variable " + name + ": queues can be set in the file only"
+	case near != "":
+		return "unknown environment variable " + name + ", did you mean " + near + "?"
+	case strings.Contains(name, levelMark):
+		return "unknown environment variable " + name
+	}
+	return ""
+}
