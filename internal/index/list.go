@@ -2,7 +2,6 @@ package index
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -10,19 +9,6 @@ import (
 
 	"github.com/duetime/duetime/pkg/task"
 )
-
-// Owner lists the owner's pending tasks by their next try. An owner without any has an empty list. Whole is false from when
-// the shard lost its memory until it was rebuilt: the list may lack tasks then.
-func (x *Index) Owner(ctx context.Context, shard int, owner string) (entries []task.Entry, whole bool, err error) {
-	p := x.client.Pipeline()
-	before := p.Get(ctx, x.genKey(shard))
-	members := p.ZRangeWithScores(ctx, x.ownerKey(shard, owner), 0, -1)
-	after := p.Get(ctx, x.genKey(shard)) // each rebuild has a marker of its own: none ended meanwhile, and no memory was lost
-	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return nil, false, fmt.Errorf("list owner in shard %d: %w", shard, err)
-	}
-	return owned(part(owner), members.Val()), strings.HasPrefix(after.Val(), complete) && before.Val() == after.Val(), nil
-}
 
 // ScanDue walks the shard's due set, about count members a page. Members that stand there during the whole walk come at
 // least once; some may come twice.
@@ -146,14 +132,18 @@ func owned(owner string, members []redis.Z) []task.Entry {
 	entries := make([]task.Entry, 0, len(members))
 	for _, z := range members {
 		member, _ := z.Member.(string)
-		e := decode(member, z.Score)
-		if e.Err == nil && e.Owner != owner {
-			e = task.Entry{Member: e.Member, Score: e.Score, Err: fmt.Errorf("of owner %q: %w of %q", e.Owner, errMember, owner)}
-		}
-		e.Owner = owner
-		entries = append(entries, e)
+		entries = append(entries, ofOwner(owner, decode(member, z.Score)))
 	}
 	return entries
+}
+
+// ofOwner is an entry of an owner's set.
+func ofOwner(owner string, e task.Entry) task.Entry {
+	if e.Err == nil && e.Owner != owner {
+		e = task.Entry{Member: e.Member, Score: e.Score, Err: fmt.Errorf("of owner %q: %w of %q", e.Owner, errMember, owner)}
+	}
+	e.Owner = owner
+	return e
 }
 
 // Counts returns how many members the due set of each shard holds, in one pipeline.

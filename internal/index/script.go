@@ -18,7 +18,7 @@ import (
 var sources embed.FS
 
 type scripts struct {
-	put, drop, claim, ack, fill, repair, standings, remove, begin, finish *script
+	put, drop, claim, ack, fill, repair, standings, remove, begin, finish, page *script
 }
 
 type script struct {
@@ -29,7 +29,7 @@ func newScripts(embedded bool) scripts {
 	load := func(name string) *script { return newScript(name, embedded) }
 	return scripts{
 		put: load("put"), drop: load("drop"), claim: load("claim"), ack: load("ack"), fill: load("fill"),
-		repair: load("repair"), standings: load("standings"), remove: load("remove"), begin: load("begin"), finish: load("finish"),
+		repair: load("repair"), standings: load("standings"), remove: load("remove"), begin: load("begin"), finish: load("finish"), page: load("page"),
 	}
 }
 

@@ -136,18 +136,20 @@ type ownedTask struct {
 }
 
 func (a *API) tasks(w http.ResponseWriter, r *http.Request) {
-	owner, from := r.PathValue("owner"), r.URL.Query().Get("source")
-	if err := errors.Join(checkName("owner", owner), checkSource(from)); err != nil {
+	owner, query := r.PathValue("owner"), r.URL.Query()
+	from := query.Get("source")
+	limit, err := pageLimit(query.Get("limit"))
+	if err := errors.Join(checkName("owner", owner), checkSource(from), err); err != nil {
 		a.fail(w, r, err)
 		return
 	}
-	list := a.client.Tasks
+	list := a.client.TasksPage
 	if from == "db" {
-		list = a.client.TasksFromDB
+		list = a.client.TasksPageFromDB
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeLimit)
 	defer cancel()
-	tasks, source, err := list(ctx, owner, "")
+	page, err := list(ctx, owner, "", schedule.Page{Limit: limit, After: query.Get("cursor")})
 	if err != nil {
 		a.fail(w, r, err)
 		return
@@ -155,11 +157,24 @@ func (a *API) tasks(w http.ResponseWriter, r *http.Request) {
 	out := struct {
 		Source string      `json:"source"`
 		Tasks  []ownedTask `json:"tasks"`
-	}{Source: source, Tasks: make([]ownedTask, 0, len(tasks))}
-	for _, t := range tasks {
+		Next   string      `json:"next,omitempty"` // cursor of the next page; absent on the last one
+	}{Source: page.Source, Tasks: make([]ownedTask, 0, len(page.Entries)), Next: page.Next}
+	for _, t := range page.Entries {
 		out.Tasks = append(out.Tasks, ownedTask{TaskID: t.ID, Kind: t.Kind, PetID: t.Subject, DueAtMs: t.Score.RunAt().UnixMilli()})
 	}
 	a.write(w, answer{http.StatusOK, encode(out)})
+}
+
+// pageLimit reads how many tasks are wanted at once.
+func pageLimit(text string) (int, error) {
+	if text == "" {
+		return task.MaxPerCall, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > task.MaxPerCall {
+		return 0, invalid("limit", "must be a number from 1 to "+strconv.Itoa(task.MaxPerCall))
+	}
+	return n, nil
 }
 
 func checkSource(s string) error {

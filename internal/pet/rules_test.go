@@ -265,6 +265,7 @@ func TestOwnersTasks(t *testing.T) {
 			PetID   string  `json:"pet_id"`
 			DueAtMs int64   `json:"due_at_ms"`
 		} `json:"tasks"`
+		Next string `json:"next"`
 	}
 	onBoth(t, start, func(t *testing.T, w *world) {
 		w.act(w.create("bob").ID, "feed")
@@ -292,9 +293,18 @@ func TestOwnersTasks(t *testing.T) {
 					t.Errorf("%q: not by due_at_ms: %+v", query, got.Tasks)
 				}
 			}
+			pageOf := "/v1/owners/ann/tasks?limit=2" + strings.Replace(query, "?", "&", 1)
+			first := want[list](w, w.do("GET", pageOf, ""), http.StatusOK)
+			rest := want[list](w, w.do("GET", pageOf+"&cursor="+first.Next, ""), http.StatusOK)
+			if paged := append(first.Tasks, rest.Tasks...); first.Next == "" || rest.Next != "" || !slices.Equal(paged, got.Tasks) {
+				t.Errorf("%q: by pages %+v, want %+v", query, paged, got.Tasks)
+			}
 			if none := w.do("GET", "/v1/owners/nobody/tasks"+query, ""); none.body != `{"source":"`+source+`","tasks":[]}`+"\n" {
 				t.Errorf("nobody's tasks: %s", none.body)
 			}
+		}
+		for field, value := range map[string]string{"limit": "0", "cursor": "x"} {
+			w.refused(w.do("GET", "/v1/owners/ann/tasks?"+field+"="+value, ""), http.StatusBadRequest, "invalid", field)
 		}
 		w.refused(w.do("GET", "/v1/owners/ann/tasks?source=kafka", ""), http.StatusBadRequest, "invalid", "source")
 		w.refused(w.do("GET", "/v1/owners/a%20b/tasks", ""), http.StatusBadRequest, "invalid", "owner")

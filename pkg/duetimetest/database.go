@@ -114,6 +114,6 @@ func (nowhere) Put(context.Context, []task.Task) error              { return nil
 func (nowhere) Compensate(context.Context, task.Compensation) error { return nil }
 func (nowhere) Bury(context.Context, []task.DeadLetter) error       { return nil }
 
-func (nowhere) Owner(context.Context, int, string) ([]task.Entry, bool, error) {
-	return nil, false, nil
+func (nowhere) OwnerPage(context.Context, int, string, string, string, int) ([]task.Entry, string, string, error) {
+	return nil, "", "", nil
 }

@@ -68,13 +68,14 @@ func (t *Tx) CancelMany(ctx context.Context, ids []task.ID) ([]task.Task, error)
 }
 
 // ShiftOwner shifts all pending tasks of the owner, of one kind or ("") of any, and returns them. An owner with more than
-// task.MaxPerCall of them is refused with a FieldError; nothing was changed then.
+// task.MaxPerCall of them is refused with a FieldError; nothing was changed then: list them by Client.TasksPage, and shift
+// them by ShiftMany, a page in each transaction.
 func (t *Tx) ShiftOwner(ctx context.Context, owner, kind string, d time.Duration) ([]task.Task, error) {
 	return t.whole(ctx, "shift", owner, kind, shift(d))
 }
 
 // CancelOwner cancels all pending tasks of the owner, of one kind or ("") of any, and returns them. Its limit is that of
-// ShiftOwner.
+// ShiftOwner; Client.CancelOwner has none.
 func (t *Tx) CancelOwner(ctx context.Context, owner, kind string) ([]task.Task, error) {
 	return t.whole(ctx, "cancel", owner, kind, cancel)
 }
@@ -171,10 +172,20 @@ func (t *Tx) whole(ctx context.Context, verb, owner, kind string, next transitio
 	if t.now.IsZero() {
 		t.now = now
 	}
-	if err := checkCount(len(locked)); err != nil || len(locked) == 0 {
-		return nil, err
+	if len(locked) == 0 {
+		return nil, nil
+	}
+	if len(locked) > task.MaxPerCall {
+		return nil, &task.FieldError{Field: "tasks", Problem: fmt.Sprintf("must be at most %d in one transaction: %s",
+			task.MaxPerCall, wayOut[verb])}
 	}
 	return t.apply(ctx, verb, locked, next)
+}
+
+// wayOut is what to do instead of changing all of an owner's tasks in one transaction.
+var wayOut = map[string]string{
+	"cancel": "Client.CancelOwner goes on in pages",
+	"shift":  "list them by Client.TasksPage and use ShiftMany for each page",
 }
 
 // apply writes the transition of locked rows, all of them or none.

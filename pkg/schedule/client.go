@@ -37,6 +37,8 @@ type Store interface {
 	ReadFree(ctx context.Context, id task.ID) (task.Task, time.Time, bool, error)
 	// SaveAlone writes the next version of a row as a transaction of its own.
 	SaveAlone(ctx context.Context, t task.Task) error
+	// ListOwnerPage reads a page of the owner's pending rows by (run_at, id), after the cursor; fewer than limit are the last.
+	ListOwnerPage(ctx context.Context, owner string, after task.Cursor, limit int) ([]task.Task, error)
 	// Unclear reports whether an error of these leaves open if it took effect.
 	Unclear(err error) bool
 }
@@ -46,9 +48,11 @@ type Index interface {
 	// Put makes the index hold the tasks as given, unless it knows newer versions; nil only if all were taken. Of one task
 	// given twice, the higher version counts.
 	Put(ctx context.Context, tasks []task.Task) error
-	// Owner lists the owner's pending tasks by their next try. Whole is false from when the shard lost its memory until it
-	// was rebuilt.
-	Owner(ctx context.Context, shard int, owner string) (entries []task.Entry, whole bool, err error)
+	// OwnerPage lists up to limit of the owner's pending tasks, of a kind or ("") of any, by their next try, from a place on
+	// that an answer before has given as its next one; "" begins and ends. Generation names the memory that the answer is of;
+	// it is empty from when the shard lost it until it was rebuilt.
+	OwnerPage(ctx context.Context, shard int, owner, kind, place string, limit int) (
+		entries []task.Entry, next, generation string, err error)
 }
 
 // Compensator takes the ids of tasks that the daemon is to index.

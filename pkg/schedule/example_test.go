@@ -29,7 +29,9 @@ type nowhere struct{}
 func (nowhere) Put(context.Context, []task.Task) error              { return nil }
 func (nowhere) Compensate(context.Context, task.Compensation) error { return nil }
 
-func (nowhere) Owner(context.Context, int, string) ([]task.Entry, bool, error) { return nil, true, nil }
+func (nowhere) OwnerPage(context.Context, int, string, string, string, int) ([]task.Entry, string, string, error) {
+	return nil, "", "", nil // it has no memory: lists come from the database
+}
 
 // shop opens a client beside a table of orders.
 func shop() (client *schedule.Client, s *store.Store, closing func()) {

@@ -23,8 +23,8 @@ type fakeIndex struct {
 
 func (f fakeIndex) Put(ctx context.Context, tasks []task.Task) error { return f.put(ctx, tasks) }
 
-func (fakeIndex) Owner(context.Context, int, string) ([]task.Entry, bool, error) {
-	return nil, false, errors.New("not asked here")
+func (fakeIndex) OwnerPage(context.Context, int, string, string, string, int) ([]task.Entry, string, string, error) {
+	return nil, "", "", errors.New("not asked here")
 }
 
 // inbox keeps what was compensated.

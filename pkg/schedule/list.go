@@ -20,18 +20,21 @@ const (
 var (
 	errNoShards = errors.New("number of shards is not known")
 	errNotWhole = errors.New("the shard has lost its memory")
+	errAway     = errors.New("the index is away")
 )
 
 // Tasks lists the owner's pending tasks, of one kind or ("") of any, by their next try, and says where the list came
 // from: the index, or the database when the index is away or has lost its memory. The index may lag behind other clients'
 // commits for a moment; what this one has committed is waited for as long as a put may take a caller.
+//
+// It lists all of them, a thousand at a time. For owners who may have many more, TasksPage is kinder to everybody.
 func (c *Client) Tasks(ctx context.Context, owner, kind string) (entries []task.Entry, source string, err error) {
 	if err := task.CheckOwner(owner); err != nil {
 		return nil, "", err
 	}
 	if n, err := c.shards.get(ctx); err == nil && !c.indexer.away(task.Shard(owner, n)) {
 		c.indexer.settle(ctx)
-		entries, err = c.fromIndex(ctx, owner, kind)
+		entries, err = c.fromIndex(ctx, task.Shard(owner, n), owner, kind)
 		if err == nil {
 			return entries, FromIndex, nil
 		}
@@ -49,30 +52,56 @@ func (c *Client) TasksFromDB(ctx context.Context, owner, kind string) (entries [
 		return nil, "", fmt.Errorf("list tasks of owner %s: %w", owner, err)
 	}
 	for _, t := range rows {
-		entries = append(entries, task.Entry{
-			Score: task.ScoreOf(t), ID: t.ID, Kind: t.Kind, Queue: t.Queue, Owner: t.Owner, Subject: t.Subject,
-		})
+		entries = append(entries, entryOf(t))
 	}
 	return entries, FromDB, nil
 }
 
-func (c *Client) fromIndex(ctx context.Context, owner, kind string) ([]task.Entry, error) {
+// entryOf is the index's entry of a pending row, but for its member.
+func entryOf(t task.Task) task.Entry {
+	return task.Entry{
+		Score: task.ScoreOf(t), ID: t.ID, Kind: t.Kind, Queue: t.Queue, Owner: t.Owner, Subject: t.Subject,
+	}
+}
+
+// fromIndex lists all, each window within the time of a put. What moves between two windows comes once.
+func (c *Client) fromIndex(ctx context.Context, shard int, owner, kind string) (all []task.Entry, err error) {
+	var first, place string
+	for windows := 0; windows == 0 || place != ""; windows++ {
+		entries, next, generation, err := c.window(ctx, shard, owner, kind, place)
+		if windows == 0 {
+			first = generation
+		}
+		if err == nil && (generation == "" || generation != first) {
+			err = errNotWhole
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list owner %s from the index: %w", owner, err)
+		}
+		all, place = append(all, entries...), next
+	}
+	if len(all) <= task.MaxPerCall {
+		return readable(all), nil
+	}
+	return once(readable(all)), nil
+}
+
+func (c *Client) window(ctx context.Context, shard int, owner, kind, place string) (
+	entries []task.Entry, next, generation string, err error,
+) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.PutTimeout)
 	defer cancel()
-	n, err := c.shards.get(ctx)
-	if err != nil {
-		return nil, err
+	return c.index.OwnerPage(ctx, shard, owner, kind, place, task.MaxPerCall)
+}
+
+// once keeps the last entry of each task.
+func once(entries []task.Entry) []task.Entry {
+	last := make(map[task.ID]int, len(entries))
+	for i, e := range entries {
+		last[e.ID] = i
 	}
-	entries, whole, err := c.index.Owner(ctx, task.Shard(owner, n), owner)
-	if err == nil && !whole {
-		err = errNotWhole
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list owner %s from the index: %w", owner, err)
-	}
-	return slices.DeleteFunc(entries, func(e task.Entry) bool {
-		return e.Err != nil || kind != "" && e.Kind != kind
-	}), nil
+	i := -1
+	return slices.DeleteFunc(entries, func(e task.Entry) bool { i++; return last[e.ID] != i })
 }
 
 // shardCount keeps the layout's number of shards for a minute, and for longer while it can't be read.

@@ -49,14 +49,18 @@ func (w *world) Put(_ context.Context, tasks []task.Task) error {
 	return nil
 }
 
-func (w *world) Owner(_ context.Context, shard int, _ string) ([]task.Entry, bool, error) {
+func (w *world) OwnerPage(_ context.Context, shard int, _, kind, _ string, _ int) ([]task.Entry, string, string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.away {
-		return nil, false, errors.New("index is away")
+		return nil, "", "", errors.New("index is away")
 	}
 	w.asked = append(w.asked, shard)
-	return slices.Clone(w.owned), !w.flushed, nil
+	some := slices.DeleteFunc(slices.Clone(w.owned), func(e task.Entry) bool { return kind != "" && e.Kind != kind })
+	if w.flushed {
+		return some, "", "", nil
+	}
+	return some, "", "complete", nil
 }
 
 func (w *world) Compensate(_ context.Context, c task.Compensation) error {
