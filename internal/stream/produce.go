@@ -28,6 +28,7 @@ type producer struct {
 	client   *kafka.Client
 	balancer kafka.Balancer
 	parcels  gathering[*parcel]
+	narrow   narrow
 }
 
 // parcel are the messages of one caller. It is done when all batches that they are in are, whatever becomes of others.
@@ -90,7 +91,13 @@ func (b *batch) halves() []*batch {
 }
 
 // sizeOf is how many bytes a message takes at most.
-func sizeOf(m kafka.Message) int { return len(m.Key) + len(m.Value) + overheadBytes }
+func sizeOf(m kafka.Message) int {
+	n := len(m.Key) + len(m.Value) + overheadBytes
+	for _, h := range m.Headers {
+		n += len(h.Key) + len(h.Value)
+	}
+	return n
+}
 
 func newProducer(c *kafka.Client) *producer { return &producer{client: c, balancer: &router{}} }
 
@@ -121,10 +128,15 @@ func (p *producer) pack(ctx context.Context, parcels []*parcel) []*batch {
 				topics[own.topic] = append(topics[own.topic], i)
 			}
 		}
+		takes := p.narrow.of(own.topic)
 		for i, m := range own.messages {
 			at := place{own.topic, p.balancer.Balance(m, topics[own.topic]...)}
 			b, size := open[at], sizeOf(m)
-			if b == nil || b.bytes+size > maxBatchBytes {
+			if takes.refuses(size) {
+				own.errs[i] = permanent(kafka.MessageSizeTooLarge)
+				continue
+			}
+			if b == nil || b.bytes+size > takes.most() {
 				b = &batch{place: at}
 				open[at] = b
 				batches = append(batches, b)
@@ -155,6 +167,9 @@ func (p *producer) deliver(ctx context.Context, batches []*batch, try int) {
 func (p *producer) settle(ctx context.Context, batches []*batch, try int) {
 	var again []*batch
 	for _, b := range batches {
+		if errors.Is(b.err, kafka.MessageSizeTooLarge) {
+			p.narrow.refused(b)
+		}
 		if len(b.messages) > 1 && errors.Is(b.err, kafka.MessageSizeTooLarge) {
 			go p.deliver(ctx, b.halves(), try) // the topic may take less at once than others, or refuse one message alone
 			continue

@@ -176,3 +176,36 @@ func TestRequestsAreFew(t *testing.T) {
 		}
 	})
 }
+
+// What a topic refuses as too large is not sent to it again for a while: each such request costs Kafka as much as a good one.
+func TestTooLargeIsAskedOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := &brokers{n: 1, answer: func(string, int) error { return kafka.MessageSizeTooLarge }}
+		p := newProducer(&kafka.Client{Addr: kafka.TCP("127.0.0.1:1"), Transport: b})
+		refused := func() (requests int) {
+			before := len(b.requests)
+			for _, err := range p.write(t.Context(), "narrow", messages(1, 0)) {
+				if !isPermanent(err) || !errors.Is(err, kafka.MessageSizeTooLarge) {
+					t.Errorf("got %v, want it refused for good", err)
+				}
+			}
+			return len(b.requests) - before
+		}
+		if n := refused(); n != 19 { // ten messages, and what they were parted from
+			t.Errorf("%d requests until it is known, want 19", n)
+		}
+		if n := refused(); n != 0 {
+			t.Errorf("%d requests once it is known, want none", n)
+		}
+		time.Sleep(narrowFor + time.Second)
+		if n := refused(); n == 0 {
+			t.Error("never asked again")
+		}
+		time.Sleep(narrowFor + time.Second)
+		b.answer = func(string, int) error { return nil }
+		if err := errors.Join(p.write(t.Context(), "narrow", messages(1, 0))...); err != nil {
+			t.Errorf("%v from a topic that was widened", err)
+		}
+	})
+}
