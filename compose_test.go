@@ -42,7 +42,7 @@ func TestComposeServers(t *testing.T) {
 	t.Parallel()
 	services := composed(t).Services
 	for name, image := range map[string]string{
-		"mysql": "mysql:8.4", "redis": "redis:", "zookeeper": "zookeeper:", "kafka": "apache/kafka:",
+		"mysql": "mysql:9.7", "redis": "valkey/valkey:", "zookeeper": "zookeeper:", "kafka": "apache/kafka:",
 	} {
 		s, ok := services[name]
 		if !ok || !strings.HasPrefix(s.Image, image) {
