@@ -109,7 +109,7 @@ type Trace struct {
 // Event is about the process that fires.
 type Event struct {
 	Admin string        `koanf:"admin" form:"addr" doc:"host:port of /livez, /readyz and /metrics; empty is off, without a host it is loopback"`
-	Lead  time.Duration `koanf:"lead" doc:"how far ahead of its time a hint is sent, 0 (off) to 1s; up to three times as far to send it with others, and up to 1s where many are due at once"`
+	Lead  time.Duration `koanf:"lead" doc:"how far ahead of its time a hint is sent, 0 (off) to 1s; up to three times as far to send it with others, and up to 2s where many are due at once"`
 }
 
 // Worker is about the process that runs the effects.

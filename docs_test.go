@@ -1,0 +1,147 @@
+package duetime_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/internal/config"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// TestDocsSayWhatTheCodeDoes holds figures in the docs against the constants that they are about. A figure that is not in
+// this table is nobody's: who writes one into the docs adds it.
+func TestDocsSayWhatTheCodeDoes(t *testing.T) {
+	t.Parallel()
+	const readme, architecture = "README.md", "docs/ARCHITECTURE.md"
+	cfg := config.Default()
+	put := source{t, "pkg/schedule/indexer.go"}
+	wait := source{t, "pkg/schedule/client.go"}.span(`cmp\.Or\(c\.IndexWait, (.+?)\)`)
+	for _, c := range []struct{ doc, says string }{
+		{architecture, fmt.Sprintf("waits for its put for at most %s, and %s again for each %d tasks", wait, wait, put.number("waitTasks"))},
+		{architecture, fmt.Sprintf("Where %s tasks wait to be put, callers in bulk first wait for room, for at most %s, and %s again for each %d tasks",
+			grouped(put.number("maxQueued")), wait, wait, put.number("roomTasks"))},
+		{architecture, fmt.Sprintf("within the lead (%s to thrice that; of a crowd, within %s)", spelt(cfg.Event.Lead), spelt(task.MaxLead))},
+		{architecture, fmt.Sprintf("A hint published up to %s early", spelt(3*cfg.Event.Lead))},
+		{architecture, fmt.Sprintf("Where many are due within %s, their hints leave as early, up to %s:", spelt(task.MaxLead),
+			grouped(source{t, "internal/dispatch/crowd.go"}.number("aheadMost")))},
+		{architecture, fmt.Sprintf("the session's lock wait (%s)", source{t, "internal/store/store.go"}.span(`cmp\.Or\(o\.LockWait, (.+?)\)`))},
+		{readme, fmt.Sprintf("up to %s where many are due at once", task.MaxLead)},
+		{readme, fmt.Sprintf("| payload | %d KiB of JSON |", task.MaxPayload>>10)},
+		{readme, fmt.Sprintf("| owner, kind, queue | %d bytes |", same(t, task.MaxOwner, task.MaxKind, task.MaxQueue))},
+		{readme, fmt.Sprintf("| subject | %d bytes |", task.MaxSubject)},
+		{readme, fmt.Sprintf("| key | %d bytes |", task.MaxKey)},
+		{readme, fmt.Sprintf("| due | at most %d years ahead", task.MaxAhead/(365*24*time.Hour))},
+		{readme, fmt.Sprintf("| tasks in one call | %s |", grouped(task.MaxPerCall))},
+		{readme, fmt.Sprintf("Each verb has a `…Many` for up to %s tasks", grouped(task.MaxPerCall))},
+		{readme, fmt.Sprintf("default %d |", task.NewKind[int]("test").Info().MaxAttempts)},
+		{readme, fmt.Sprintf("the %d attempts that a kind has", task.NewKind[int]("test").Info().MaxAttempts)},
+		{readme, fmt.Sprintf("of up to %s, 2 s, 4 s … %s", spelt(task.DefaultBackoff.Min), spelt(task.DefaultBackoff.Max))},
+		{readme, fmt.Sprintf("within its interval (%s)", spelt(cfg.Daemon.Interval))},
+		{readme, fmt.Sprintf("between MySQL and Redis after %s", source{t, "internal/verify/verify.go"}.span(`recheck\s+= (.+)`))},
+		{readme, fmt.Sprintf("overdue for more than %s", source{t, "cmd/duetime/verify.go"}.span(`stuckAfter = (.+)`))},
+	} {
+		text, err := os.ReadFile(c.doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(strings.Join(strings.Fields(string(text)), " "), c.says) {
+			t.Errorf("%s does not say, as the code has it: %s", c.doc, c.says)
+		}
+	}
+}
+
+// source is a file of ours, from which a figure is read that no package exports.
+type source struct {
+	t    *testing.T
+	file string
+}
+
+// number evaluates the constant of this name.
+func (s source) number(constant string) int64 {
+	s.t.Helper()
+	return s.find(`(?m)^\s*(?:const )?` + constant + `\s+= (.+?)(?:\s*//.*)?$`)
+}
+
+// span evaluates what the pattern's group matches, and writes it as the docs do.
+func (s source) span(pattern string) string {
+	s.t.Helper()
+	return spelt(time.Duration(s.find("(?m)" + pattern)))
+}
+
+func (s source) find(pattern string) int64 {
+	s.t.Helper()
+	text, err := os.ReadFile(s.file)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	m := regexp.MustCompile(pattern).FindSubmatch(text)
+	if m == nil {
+		s.t.Fatalf("%s has no %s", s.file, pattern)
+	}
+	e, err := parser.ParseExpr(string(m[1]))
+	if err != nil {
+		s.t.Fatalf("%s: %s: %v", s.file, m[1], err)
+	}
+	return s.value(e)
+}
+
+// value evaluates products of numbers and units of time.
+func (s source) value(e ast.Expr) int64 {
+	s.t.Helper()
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		if n, err := strconv.ParseInt(e.Value, 0, 64); err == nil {
+			return n
+		}
+	case *ast.SelectorExpr:
+		if d, known := map[string]time.Duration{"Millisecond": time.Millisecond, "Second": time.Second, "Minute": time.Minute}[e.Sel.Name]; known {
+			return int64(d)
+		}
+	case *ast.BinaryExpr:
+		if e.Op == token.MUL {
+			return s.value(e.X) * s.value(e.Y)
+		}
+	}
+	s.t.Fatalf("%s: %T can't be evaluated", s.file, e)
+	return 0
+}
+
+// spelt is a duration as the docs write it: 50 ms, 2 s, 10 min.
+func spelt(d time.Duration) string {
+	switch {
+	case d%time.Minute == 0:
+		return fmt.Sprintf("%d min", d/time.Minute)
+	case d%time.Second == 0:
+		return fmt.Sprintf("%d s", d/time.Second)
+	default:
+		return fmt.Sprintf("%d ms", d/time.Millisecond)
+	}
+}
+
+// grouped is a number as the docs write it: 10,000.
+func grouped(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// same wants all limits that one line of the docs tells to be equal.
+func same(t *testing.T, limits ...int) int {
+	t.Helper()
+	for _, l := range limits {
+		if l != limits[0] {
+			t.Errorf("limits %v are told in one line", limits)
+		}
+	}
+	return limits[0]
+}
