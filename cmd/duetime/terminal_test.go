@@ -1,9 +1,14 @@
 package main_test
 
 import (
+	"errors"
+	"io"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/creack/pty"
 
 	"github.com/duetime/duetime/internal/pipelinetest"
 	"github.com/duetime/duetime/internal/terminaltest"
@@ -72,6 +77,29 @@ func TestTaskOnATerminal(t *testing.T) {
 	}
 	x = d.onTerminal(t, "task", "get", id, "--json")
 	x.WaitText(t, `"history": [`)
+}
+
+// A terminal that is asked for its colours answers into the input of whoever comes next, and a slow one holds up the verb:
+// only what draws may talk to it.
+func TestPlainVerbsAskTheTerminalNothing(t *testing.T) {
+	t.Parallel()
+	d := migrated(t)
+	id := d.schedule(t, "ann", time.Hour).ID.String()
+	for _, args := range [][]string{
+		{"config", "check"}, {"task", "list"}, {"task", "get", id}, {"top", "--once"}, {"migrate", "up"}, {"--help"},
+	} {
+		cmd := exec.Command(pipelinetest.Build(t, "./cmd/duetime"), args...)
+		cmd.Dir, cmd.Env = t.TempDir(), append([]string{"TERM=xterm-256color", "HOME=/"}, d.env...)
+		tty, err := pty.Start(cmd)
+		pipelinetest.Must(t, err)
+		wrote, _ := io.ReadAll(tty) // ends with an error when the tool does
+		if err := errors.Join(cmd.Wait(), tty.Close()); err != nil || len(wrote) == 0 {
+			t.Errorf("%v: %v, wrote %q", args, err, wrote)
+		}
+		if strings.ContainsRune(string(wrote), '\x1b') {
+			t.Errorf("%v wrote %q", args, wrote)
+		}
+	}
 }
 
 func TestTopOnATerminal(t *testing.T) {

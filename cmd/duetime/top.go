@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
+	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/duetime/duetime/internal/index"
@@ -99,7 +99,7 @@ func (t *tool) topLive(ctx context.Context, p *parts.Parts) error {
 	m := screen{ctx: ctx, parts: p, frame: f, width: topWidth, height: topHeight}
 	m.frame.fired = []int64{f.Fired}
 	m.frame.rest = restAfter(f.took)
-	_, err = tea.NewProgram(m, tea.WithContext(ctx), tea.WithoutSignalHandler(), tea.WithAltScreen(),
+	_, err = tea.NewProgram(m, tea.WithContext(ctx), tea.WithoutSignalHandler(),
 		tea.WithInput(t.in), tea.WithOutput(t.out)).Run()
 	if errors.Is(err, tea.ErrProgramKilled) && ctx.Err() != nil {
 		return nil //nolint:nilerr // stopped by a signal
@@ -140,7 +140,7 @@ func (s screen) wait() tea.Cmd {
 // Update takes one event.
 func (s screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
-	case tea.KeyMsg:
+	case tea.KeyPressMsg:
 		switch msg.String() {
 		case "q", "esc", "ctrl+c":
 			return s, tea.Quit
@@ -167,4 +167,8 @@ func (s screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 }
 
 // View draws the frame.
-func (s screen) View() string { return s.frame.draw(s.width, s.height, coloured) }
+func (s screen) View() tea.View {
+	v := tea.NewView(s.frame.draw(s.width, s.height, coloured))
+	v.AltScreen = true
+	return v
+}

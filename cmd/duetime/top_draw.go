@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/charmbracelet/lipgloss"
+	"charm.land/lipgloss/v2"
 
 	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/pkg/task"
