@@ -2,7 +2,7 @@
 GOLANGCI_LINT_VERSION := v2.15.0
 GOFUMPT_VERSION := v0.12.0
 LINT := bin/golangci-lint-$(GOLANGCI_LINT_VERSION)/golangci-lint
-DEPLOY = $(shell find deploy -name go.mod -printf '%h\n')
+MODULES = $(shell find deploy examples -name go.mod -printf '%h\n')
 FUZZTIME ?= 30s
 BENCHTIME ?= 1x
 
@@ -64,7 +64,7 @@ bench-quick: ## The main rows of it, within five minutes.
 .PHONY: lint
 lint: $(LINT) ## Run golangci-lint, gosec and the import rules included, on every module.
 	$(LINT) run --build-tags cluster ./...
-	for module in bench $(DEPLOY); do (cd $$module && $(CURDIR)/$(LINT) run ./...) || exit; done
+	for module in bench $(MODULES); do (cd $$module && $(CURDIR)/$(LINT) run ./...) || exit; done
 
 .PHONY: vuln
 vuln: ## Look for known vulnerabilities in what our code calls; fails without their database (VULNDB=file:///a/copy names another).
