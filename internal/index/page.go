@@ -3,9 +3,12 @@ package index
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -31,17 +34,18 @@ func (x *Index) OwnerPage(
 		look = max(limit, window)
 	}
 	c := &call{
-		script: x.scripts.page, shard: shard, keys: []string{x.ownerKey(shard, owner), x.genKey(shard)},
+		script: x.scripts.page, shard: shard, keys: []string{x.ownerKey(shard, owner)},
 		args: []any{score, id, kind, strconv.Itoa(limit), strconv.Itoa(look)},
 	}
-	if err := x.run(ctx, c); err != nil {
+	generation, err = x.readPage(ctx, c)
+	if err != nil {
 		return nil, "", "", err
 	}
 	answer, err := c.reply.StringSlice()
-	if err == nil && (len(answer) < 3 || len(answer)%2 == 0) {
+	if err == nil && (len(answer) < 2 || len(answer)%2 != 0) {
 		err = fmt.Errorf("%d values", len(answer))
 	}
-	for i := 3; err == nil && i < len(answer); i += 2 {
+	for i := 2; err == nil && i < len(answer); i += 2 {
 		var s task.Score
 		s, err = parseScore(answer[i+1])
 		entries = append(entries, ofOwner(part(owner), decode(answer[i], float64(s))))
@@ -49,10 +53,31 @@ func (x *Index) OwnerPage(
 	if err != nil {
 		return nil, "", "", fmt.Errorf("read page of an owner in shard %d: %w", shard, err)
 	}
-	if strings.HasPrefix(answer[0], complete) {
-		generation = answer[0]
+	return entries, writePlace(answer[0], answer[1]), generation, nil
+}
+
+// readPage runs the script between two looks at the generation marker, which services may only read, and scripts' keys must be
+// written by who runs them. Each rebuild has a marker of its own: where both looks see the same one, none ended meanwhile, and
+// no memory was lost.
+func (x *Index) readPage(ctx context.Context, c *call) (generation string, err error) {
+	gen := x.genKey(c.shard)
+	read := func(send func(redis.Pipeliner) *redis.Cmd) {
+		p := x.client.Pipeline()
+		before := p.Get(ctx, gen)
+		c.reply = send(p)
+		after := p.Get(ctx, gen)
+		if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+			unsent([]*call{c}, err)
+		}
+		if generation = after.Val(); generation != before.Val() || !strings.HasPrefix(generation, complete) {
+			generation = ""
+		}
 	}
-	return entries, writePlace(answer[1], answer[2]), generation, nil
+	read(func(p redis.Pipeliner) *redis.Cmd { return p.EvalSha(ctx, c.script.sha, c.keys, c.args...) })
+	if noScript(c.reply.Err()) {
+		read(func(p redis.Pipeliner) *redis.Cmd { return p.Eval(ctx, c.script.text, c.keys, c.args...) })
+	}
+	return generation, x.failure([]*call{c})
 }
 
 // writePlace makes the place of a member in a list.

@@ -1,14 +1,12 @@
 #!lua flags=no-writes
 -- page: lists an owner's set from a place on, and writes nothing. The place is a score and an id, that need not stand there.
 -- KEYS[1] -> owner set
--- KEYS[2] -> gen
 -- ARGV[1] -> score of the last member before; '' = from the beginning
 -- ARGV[2] -> its id
 -- ARGV[3] -> kind; '' = any
 -- ARGV[4] -> how many to return at most
 -- ARGV[5] -> how many to look at at most
--- returns the generation marker ('' if absent), score and member of the last one looked at ('' at the end of the set), then
--- member, score, member, score, …
+-- returns score and member of the last one looked at ('' at the end of the set), then member, score, member, score, …
 
 -- behind tells whether the member at a place in the set has a larger id. Locales order texts otherwise than Redis does.
 local function behind(place)
@@ -38,14 +36,14 @@ end
 
 local look, limit = tonumber(ARGV[5]), tonumber(ARGV[4])
 local members = redis.call('ZRANGE', KEYS[1], string.format('%.0f', first), string.format('%.0f', first + look - 1), 'WITHSCORES')
-local answer, wanted = { redis.call('GET', KEYS[2]) or '', '', '' }, ARGV[3] .. '\31'
+local answer, wanted = { '', '' }, ARGV[3] .. '\31'
 for i = 1, #members, 2 do
   if ARGV[3] == '' or members[i]:sub(17, 16 + #wanted) == wanted then
     answer[#answer + 1] = members[i]
     answer[#answer + 1] = members[i + 1]
   end
-  if #answer >= 2 * limit + 3 or i == 2 * look - 1 then
-    answer[2], answer[3] = members[i + 1], members[i]
+  if #answer >= 2 * limit + 2 or i == 2 * look - 1 then
+    answer[1], answer[2] = members[i + 1], members[i]
     break
   end
 end
