@@ -81,6 +81,26 @@ func TestTaskGetShowsItsLife(t *testing.T) {
 	}
 }
 
+// A life that is cut says so.
+func TestTaskGetSaysThatALifeIsLonger(t *testing.T) {
+	t.Parallel()
+	d := migrated(t)
+	made := d.schedule(t, "ann", time.Hour)
+	write := func(from, to int) {
+		t.Helper()
+		_, err := d.db.Exec("INSERT INTO duetime_history (at, task, event) SELECT seq, ?, 'snoozed' FROM "+pipelinetest.Numbers(from, to), made.ID[:])
+		pipelinetest.Must(t, err)
+	}
+	write(1, 10_000)
+	if got := d.wantCode(t, 0, "task", "get", made.ID.String()); got.err != "" || strings.Count(got.out, "snoozed") != 10_000 {
+		t.Errorf("of 10,000 lines: said %q", got.err)
+	}
+	write(10_001, 10_001)
+	if got := d.wantCode(t, 0, "task", "get", made.ID.String()); !strings.Contains(got.err, "the newest 10,000 lines") || strings.Count(got.out, "snoozed") != 10_000 {
+		t.Errorf("of 10,001 lines: said %q", got.err)
+	}
+}
+
 func TestTaskRetry(t *testing.T) {
 	t.Parallel()
 	d := migrated(t)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/duetime/duetime/internal/parts"
+	"github.com/duetime/duetime/pkg/task"
 )
 
 func (t *tool) stats() *cobra.Command {
@@ -54,7 +55,11 @@ func (t *tool) runStats(ctx context.Context, p *parts.Parts, asJSON bool) error 
 		name string
 		ms   float64
 	}{{"p50", l.P50}, {"p99", l.P99}, {"max", l.Max}} {
-		lines = append(lines, []string{"lag " + part.name, fmt.Sprintf("%g ms", part.ms)})
+		lag := fmt.Sprintf("%g ms", part.ms)
+		if st.States[task.Done.String()] == 0 {
+			lag = "none was done" // 0 ms would be praise
+		}
+		lines = append(lines, []string{"lag " + part.name, lag})
 	}
 	return writeColumns(t.out, lines)
 }

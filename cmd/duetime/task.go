@@ -35,9 +35,13 @@ func (t *tool) taskGet() *cobra.Command {
 			if len(rows) == 0 {
 				return exit{exitNotFound, fmt.Errorf("task %s: %w", id, task.ErrNotFound)}
 			}
-			lines, err := p.Store.History(cmd.Context(), id, mostHistory)
+			lines, err := p.Store.History(cmd.Context(), id, mostHistory+1)
 			if err != nil {
 				return err
+			}
+			if len(lines) > mostHistory {
+				lines = lines[1:]
+				_, _ = fmt.Fprintf(t.errs, "its life is longer: these are the newest %s lines\n", thousands(mostHistory))
 			}
 			life := lifeOf(rows[0], lines)
 			if *asJSON {

@@ -228,6 +228,9 @@ func TestStats(t *testing.T) {
 	if diff := cmp.Diff(want, decode[stats](t, d.wantCode(t, 0, "stats", "--json"))); diff != "" {
 		t.Errorf("of nothing (-want +got):\n%s", diff)
 	}
+	if plain := d.wantCode(t, 0, "stats"); strings.Count(plain.out, "none was done") != 3 {
+		t.Errorf("of nothing: %s", plain.out)
+	}
 	for i, lag := range []int{1, 2, 30} {
 		made := d.schedule(t, "ann", time.Duration(i+1)*time.Hour)
 		_, err := d.db.Exec(`UPDATE duetime_tasks SET state = 1, finished_at = due_at + ? WHERE id = ?`, lag, made.ID[:])

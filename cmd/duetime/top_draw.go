@@ -75,11 +75,17 @@ func (f frame) drawRates(width int, s style) []string {
 			oldest = s.bad(oldest)
 		}
 	}
+	lag := func(d time.Duration) string {
+		if f.Fired == 0 {
+			return "-" // 0 ms would be praise
+		}
+		return span(d)
+	}
 	chart := width - column - 22
 	return []string{
-		fmt.Sprintf(" %s %11s %s  lag p50 %10s", s.head("fired     "), rate(f.Fired), fit(" "+sparks(f.fired, chart-1), chart), span(f.LagP50)),
-		fmt.Sprintf(" %s %11s %s  lag p99 %10s", s.head("scheduled "), rate(f.Scheduled), fit("", chart), span(f.LagP99)),
-		fmt.Sprintf(" %s %s %s  lag max %10s", s.head("oldest due"), right(oldest, 11), fit("", chart), span(f.LagMax)),
+		fmt.Sprintf(" %s %11s %s  lag p50 %10s", s.head("fired     "), rate(f.Fired), fit(" "+sparks(f.fired, chart-1), chart), lag(f.LagP50)),
+		fmt.Sprintf(" %s %11s %s  lag p99 %10s", s.head("scheduled "), rate(f.Scheduled), fit("", chart), lag(f.LagP99)),
+		fmt.Sprintf(" %s %s %s  lag max %10s", s.head("oldest due"), right(oldest, 11), fit("", chart), lag(f.LagMax)),
 	}
 }
 
