@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
+	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
 	"github.com/pressly/goose/v3"
 )
@@ -90,13 +92,41 @@ func up(ctx context.Context, p *goose.Provider, show func(done, missing int)) er
 	}
 	for done := 0; ; done++ {
 		show(done, missing)
-		if _, err := p.UpByOne(ctx); errors.Is(err, goose.ErrNoNextVersion) {
+		if err := upByOne(ctx, p); errors.Is(err, goose.ErrNoNextVersion) {
 			return nil
 		} else if err != nil {
 			return err
 		}
 	}
 }
+
+// A change of a table waits for the transactions that have used it, and whoever comes later waits behind the change. So it
+// gives up before those would, lets them pass for longer than it has held them up, and tries again.
+const (
+	migrationWait  = time.Second      // of one try; less than other statements wait for a table
+	migrationPause = 2 * time.Second  // between two tries
+	migrationTries = 10 * time.Minute // until the operator is told
+)
+
+// upByOne runs the next migration. One that found a table in use has changed nothing, or what it finds done at the next try.
+func upByOne(ctx context.Context, p *goose.Provider) error {
+	busy := false
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		_, err := p.UpByOne(ctx)
+		e, answered := errors.AsType[*mysql.MySQLError](err)
+		if busy = answered && e.Number == lockWaitTimeout; err != nil && !busy {
+			err = backoff.Permanent(err)
+		}
+		return struct{}{}, err
+	}, backoff.WithBackOff(backoff.NewConstantBackOff(migrationPause)), backoff.WithMaxElapsedTime(migrationTries))
+	if busy {
+		return fmt.Errorf("a table is in use by a transaction or a lock that does not end: %w", err)
+	}
+	return err
+}
+
+// lockWaitTimeout is MySQL's answer where a lock of a row or a table was waited for in vain.
+const lockWaitTimeout = 1205
 
 // MigrationStatus lists all migrations in order, applied or not. It makes goose's table if that is missing.
 func (s *Store) MigrationStatus(ctx context.Context, files fs.FS) ([]Migration, error) {

@@ -1,12 +1,15 @@
 package store_test
 
 import (
+	"crypto/rand"
 	"errors"
+	"io/fs"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -141,5 +144,56 @@ func TestConcurrentMigrations(t *testing.T) {
 			t.Cleanup(func() { must(t, s.Close()) })
 			inserted(t, s, newTasks(t, 1)...)
 		})
+	}
+}
+
+// A migration waits for who reads the table, and nobody waits behind it for long.
+func TestMigrationBesideReadersAndWriters(t *testing.T) {
+	t.Parallel()
+	dsn := pipelinetest.MySQL(t).NewSchema(t)
+	s := opened(t, dsn, store.Options{})
+	first := value[[]byte](t)(migrations.Files.ReadFile("mysql/00001_tasks.sql"))
+	must(t, s.Migrate(t.Context(), fstest.MapFS{"mysql/00001_tasks.sql": {Data: first}}, "test", shards))
+	const write = "INSERT INTO duetime_tasks (id, kind, owner, due_at, run_at, payload, created_at, updated_at) VALUES (?, 'k', 'o', 1, 1, '', 1, 1)"
+	must(t, exec(s.DB(), write, rand.Text()[:16]))
+
+	reader := begin(t, s)
+	var n int
+	must(t, reader.QueryRowxContext(t.Context(), "SELECT COUNT(*) FROM duetime_tasks").Scan(&n))
+	migrating := make(chan error, 1)
+	go func() { migrating <- s.Migrate(t.Context(), migrations.Files, "test", shards) }()
+	var longest time.Duration
+	for began := time.Now(); time.Since(began) < 6*time.Second; {
+		asked := time.Now()
+		must(t, exec(s.DB(), write, rand.Text()[:16]))
+		longest = max(longest, time.Since(asked))
+	}
+	select {
+	case err := <-migrating:
+		t.Fatalf("migrated beside an open reader: %v", err)
+	default:
+	}
+	if longest > 4*time.Second {
+		t.Errorf("a writer waited %v behind the migration, want some 1 s", longest)
+	}
+	if longest < 100*time.Millisecond {
+		t.Errorf("no writer met the migration: the longest wait was %v", longest)
+	}
+	must(t, reader.Rollback())
+	must(t, <-migrating)
+	must(t, s.CheckMigrations(t.Context(), migrations.Files))
+}
+
+// Each change of a table says what it may cost, so that a server that can't do it so refuses it instead of copying the table.
+func TestEveryAlterSaysWhatItCosts(t *testing.T) {
+	t.Parallel()
+	files := value[[]string](t)(fs.Glob(migrations.Files, "mysql/*.sql"))
+	for _, file := range files {
+		text, _, _ := strings.Cut(string(value[[]byte](t)(migrations.Files.ReadFile(file))), "-- +goose Down")
+		for _, statement := range strings.Split(text, ";\n") {
+			if strings.Contains(statement, "ALTER TABLE") && !(strings.Contains(statement, "ALGORITHM = ") && strings.Contains(statement, "LOCK = ")) {
+				t.Errorf("%s: without ALGORITHM and LOCK:\n%s", file, statement)
+			}
+		}
 	}
 }

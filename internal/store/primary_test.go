@@ -89,6 +89,10 @@ func TestOldPrimaryAnswersNothing(t *testing.T) {
 		"missing entry": {1, func(ctx context.Context) (int64, error) { return versions(s.Entries(ctx, both[1:])) }},
 		"rows":          {3, func(ctx context.Context) (int64, error) { return versions(s.Get(ctx, nil, both)) }},
 		"pending":       {3, func(ctx context.Context) (int64, error) { return versions(s.Pending(ctx, t0, far, task.Cursor{}, 10)) }},
+		"pending but a queue's": {3, func(ctx context.Context) (int64, error) {
+			rows, _, err := s.PendingExcept(ctx, []string{"other"}, t0, far, task.Cursor{}, 10)
+			return versions(rows, err)
+		}},
 		"changed": {3, func(ctx context.Context) (int64, error) {
 			return versions(s.Changed(ctx, time.Time{}, far, task.Cursor{}, 10))
 		}},

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -103,7 +104,9 @@ func bareName(name string) string {
 
 // tableWait is how many seconds a statement waits for a table that somebody has locked: a backup, or a change of the table.
 // MySQL would wait for a year, and keep the connection for that long although its caller has left.
-func (o Options) tableWait() string { return seconds(max(o.LockWait, 2*time.Second)) }
+func (o Options) tableWait() string {
+	return seconds(cmp.Or(o.TableWait, max(o.LockWait, 2*time.Second)))
+}
 
 // greet tells a connection what this package relies on.
 func (c *conn) greet(ctx context.Context) error {

@@ -42,7 +42,7 @@ func Open(dsn string, o Options) (*Store, error) {
 	}
 	s := &Store{db: db, dialect: MySQL, tableWait: o.tableWait()}
 	s.slow = func() (*sqlx.DB, error) {
-		return openMySQL(dsn, Options{MaxOpen: 4, TLS: o.TLS}, func(cfg *mysql.Config) {
+		return openMySQL(dsn, Options{MaxOpen: 4, TLS: o.TLS, TableWait: migrationWait}, func(cfg *mysql.Config) {
 			cfg.ReadTimeout = 0
 			cfg.ParseTime = true // goose reads times, and nobody else uses this handle
 			cfg.Loc, cfg.Params["time_zone"] = time.UTC, "'+00:00'"
@@ -138,7 +138,8 @@ func (s *Store) on(q sqlx.QueryerContext) sqlx.QueryerContext {
 
 // Options tune the sessions of a MySQL handle; zero values mean the defaults.
 type Options struct {
-	LockWait    time.Duration // longest wait for a row lock, whole seconds, at least 1 s; default 2 s, which is also the least for a table's
+	LockWait    time.Duration // longest wait for a row lock, whole seconds, at least 1 s; default 2 s
+	TableWait   time.Duration // longest wait for a table that somebody has locked, whole seconds; default LockWait, at least 2 s
 	WaitTimeout time.Duration // after which the server ends an idle session and its transaction; default the server's
 	Longest     time.Duration // that a caller's statement may take; default, and least, 10 s
 	MaxOpen     int           // most connections; default 32

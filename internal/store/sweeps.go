@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -73,7 +74,8 @@ func (s *Store) PendingExcept(
 	// The end first: a row that comes in between makes the page end a little later, and none is left out.
 	if next, err = s.end(ctx, byRunAt, w); err == nil {
 		text, args := byRunAt.except(s.dialect, w, except)
-		tasks, err = s.read(ctx, nil, entry.scan, text, args)
+		text = strings.TrimPrefix(text, "SELECT "+entry.columns) + " LIMIT " + strconv.Itoa(limit) // a part of a UNION has no order without
+		tasks, err = s.readTruth(ctx, entry, text, args)
 	}
 	if err != nil {
 		return nil, task.Cursor{}, fmt.Errorf("read pending tasks without %d queues: %w", len(except), err)

@@ -22,11 +22,11 @@ CREATE TABLE IF NOT EXISTS duetime_history (
 
 -- MySQL has no ADD COLUMN IF NOT EXISTS, and a process may die between a change of a table and its mark in the table of migrations.
 SET @duetime = (SELECT IF(COUNT(*) > 0, 'DO 0',
-  'ALTER TABLE duetime_tasks ADD COLUMN traceparent VARCHAR(55) NOT NULL DEFAULT '''' COMMENT ''W3C trace context of the call that scheduled it; empty without tracing''')
+  'ALTER TABLE duetime_tasks ADD COLUMN traceparent VARCHAR(55) NOT NULL DEFAULT '''' COMMENT ''W3C trace context of the call that scheduled it; empty without tracing'', ALGORITHM = INSTANT, LOCK = DEFAULT')
   FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = 'duetime_tasks' AND column_name = 'traceparent');
 PREPARE duetime FROM @duetime;
 EXECUTE duetime;
 DEALLOCATE PREPARE duetime;
 
 ALTER TABLE duetime_tasks MODIFY dedup_key VARCHAR(160) NULL DEFAULT NULL
-  COMMENT 'k<key> until the task ends, o<key> for the row''s life, d<id><key> of a dead one, NULL for none';
+  COMMENT 'k<key> until the task ends, o<key> for the row''s life, d<id><key> of a dead one, NULL for none', ALGORITHM = INPLACE, LOCK = NONE;
