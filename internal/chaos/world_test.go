@@ -53,6 +53,7 @@ type world struct {
 
 	setup     setup
 	mysql     *pipelinetest.MySQLServer
+	front     string // where the processes find MySQL; empty: at its own address
 	redis     *pipelinetest.RedisServer
 	zookeeper *pipelinetest.ZooKeeperServer // nil with an ensemble
 	ensemble  *pipelinetest.ZooKeeperEnsemble
@@ -96,7 +97,7 @@ func newWorld(t *testing.T, s setup) *world {
 	}
 	w.openServers(t)
 	var err error
-	w.db, err = sql.Open("mysql", w.DSN)
+	w.db, err = sql.Open("mysql", w.DSN+"?autocommit=1&completion_type=0") // the oracle's own sessions are as usual
 	pipelinetest.Must(t, err)
 	t.Cleanup(func() { _ = w.db.Close() })
 	w.Migrate(t)
@@ -159,6 +160,9 @@ func (w *world) openServers(t *testing.T) {
 func (w *world) address(t *testing.T) {
 	t.Helper()
 	w.Namespace, w.DSN, w.Kafka = namespace, w.mysql.NewSchema(t), w.kafka.Addr()
+	if w.front != "" {
+		w.DSN = strings.Replace(w.DSN, w.mysql.Addr(), w.front, 1)
+	}
 	if w.Redis == "" {
 		w.Redis = w.redis.Addr()
 	}

@@ -66,6 +66,7 @@ func (p product) fill(data string) error {
 	if err := os.CopyFS(data, os.DirFS(template)); err != nil {
 		return fmt.Errorf("copy the template: %w", err)
 	}
+	_ = os.Remove(filepath.Join(data, "auto.cnf")) // the server's own name, which must differ from a replica's
 	return nil
 }
 

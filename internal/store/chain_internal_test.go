@@ -39,7 +39,7 @@ func (t sessionTx) Rollback() error { return t.of.tell(context.Background(), "RO
 // inChain is a connection with an empty transaction that was begun so long ago.
 func inChain(ago time.Duration) (*conn, *session) {
 	s := &session{}
-	return &conn{Conn: s, chain: chain{on: true, sure: true, began: time.Now().Add(-ago)}}, s
+	return &conn{Conn: s, of: &connector{}, chain: chain{on: true, sure: true, began: time.Now().Add(-ago)}}, s
 }
 
 func TestChain(t *testing.T) {

@@ -59,6 +59,7 @@ type connector struct {
 	inner    driver.Connector
 	greeting []string // see greeting
 	chains   bool     // see chain
+	keeps    bool     // refuses statements that would end a transaction; see note
 
 	era atomic.Int64 // raised when a server was found to be read-only: connections of earlier ones are closed
 }
@@ -180,7 +181,9 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 	if err := c.ready(ctx); err != nil {
 		return nil, err
 	}
-	c.note(query)
+	if err := c.note(query); err != nil {
+		return nil, err
+	}
 	r, err := e.ExecContext(ctx, query, args)
 	return r, c.heed(err)
 }
@@ -193,7 +196,9 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 	if err := c.ready(ctx); err != nil {
 		return nil, err
 	}
-	c.note(query)
+	if err := c.note(query); err != nil {
+		return nil, err
+	}
 	r, err := q.QueryContext(ctx, query, args)
 	if err == nil && strings.HasPrefix(query, checkedPrefix) {
 		return &rows{Rows: r, conn: c, checks: true}, nil
@@ -213,7 +218,9 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 	if err := c.ready(ctx); err != nil {
 		return nil, err
 	}
-	c.note(query)
+	if err := c.note(query); err != nil {
+		return nil, err
+	}
 	s, err := p.PrepareContext(ctx, query)
 	if err != nil {
 		return nil, c.heed(err)

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -118,10 +119,21 @@ func (c *conn) greet(ctx context.Context) error {
 	return nil
 }
 
-// note remembers that a statement left something in the session. The connection serves nobody else then: what it was told in
-// its greeting may hold no more, and what was left (a limit of time, another zone, a table that hides the real one) would meet
-// the next caller.
-func (c *conn) note(query string) { c.left = c.left || statement.LeavesTrace(query) }
+// ErrEndsTransaction answers a statement that would have ended the transaction in which it was said: what came before it
+// would be committed by itself, and what comes after it statement by statement. It was not sent.
+var ErrEndsTransaction = errors.New("statement would end the transaction")
+
+// note refuses a statement that would end a transaction behind its owner's back, and remembers one that leaves something in
+// the session. The connection serves nobody else then: what it was told in its greeting may hold no more, and what was left (a
+// limit of time, another zone, a table that hides the real one) would meet the next caller.
+func (c *conn) note(query string) error {
+	if c.inTx && c.of.keeps && statement.EffectOf(query) == statement.Ends {
+		word, _ := statement.FirstWord(query)
+		return fmt.Errorf("%w: %s", ErrEndsTransaction, word)
+	}
+	c.left = c.left || statement.LeavesTrace(query)
+	return nil
+}
 
 // SettingError says that the server, or the DSN, has a setting with which the pipeline can't keep its promises.
 type SettingError struct {

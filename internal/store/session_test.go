@@ -192,3 +192,32 @@ func TestLockedTableKeepsNoConnections(t *testing.T) {
 	must(t, exec(lock, "UNLOCK TABLES"))
 	inserted(t, s, newTasks(t, 1)...)
 }
+
+// A handler can't commit half a batch by a statement of its own.
+func TestStatementThatWouldEndItsTransaction(t *testing.T) {
+	t.Parallel()
+	s, dsn := openMySQLStore(t, store.Options{})
+	other := opened(t, dsn, store.Options{})
+	pets(t, other)
+	tx := begin(t, s)
+	must(t, exec(tx, "UPDATE pets SET meals = 1000 WHERE id = 1"))
+	for _, statement := range []string{
+		"COMMIT", "rollback", "ROLLBACK WORK", "BEGIN", " start transaction", "/* a */ CREATE TABLE toys (id INT)", "ALTER TABLE pets COMMENT 'x'",
+		"TRUNCATE TABLE pets", "DROP TABLE pets", "CREATE OR REPLACE VIEW v AS SELECT 1", "LOCK TABLES pets WRITE", "-- x\nRENAME TABLE pets TO p",
+	} {
+		if err := exec(tx, statement); !errors.Is(err, store.ErrEndsTransaction) || s.Retryable(err) || s.Unavailable(err) {
+			t.Errorf("%s: %v, want ErrEndsTransaction", statement, err)
+		}
+	}
+	for _, statement := range []string{
+		"SAVEPOINT a", "ROLLBACK TO SAVEPOINT a", "ROLLBACK WORK TO a", "RELEASE SAVEPOINT a", "CREATE TEMPORARY TABLE mine (id INT)",
+		"DROP TEMPORARY TABLE mine",
+	} {
+		must(t, exec(tx, statement))
+	}
+	must(t, tx.Rollback())
+	if n := meals(t, other); n != 0 {
+		t.Errorf("%d meals of a transaction that was rolled back", n)
+	}
+	must(t, exec(s.DB(), "CREATE TABLE toys (id INT)")) // in no transaction
+}

@@ -42,7 +42,7 @@ func Open(dsn string, o Options) (*Store, error) {
 	}
 	s := &Store{db: db, dialect: MySQL, tableWait: o.tableWait()}
 	s.slow = func() (*sqlx.DB, error) {
-		return openMySQL(dsn, Options{MaxOpen: 4, TLS: o.TLS, TableWait: migrationWait}, func(cfg *mysql.Config) {
+		return openMySQL(dsn, Options{MaxOpen: 4, TLS: o.TLS, TableWait: migrationWait, changesTables: true}, func(cfg *mysql.Config) {
 			cfg.ReadTimeout = 0
 			cfg.ParseTime = true // goose reads times, and nobody else uses this handle
 			cfg.Loc, cfg.Params["time_zone"] = time.UTC, "'+00:00'"
@@ -145,6 +145,8 @@ type Options struct {
 	MaxOpen     int           // most connections; default 32
 	Chain       bool          // begin the next transaction with each commit; see chain
 	TLS         *tls.Config   // of every connection; nil: none, or what the DSN asks for
+
+	changesTables bool // migrations, whose transactions end with each change
 }
 
 // ForWorker returns the options of a handle of workers' own, for so many queues and so many batches at once in each, whose
@@ -188,7 +190,7 @@ func openMySQL(dsn string, o Options, more func(*mysql.Config)) (*sqlx.DB, error
 
 // handle makes a pool of guarded connections that are greeted with these statements.
 func handle(inner driver.Connector, hello []string, o Options) *sqlx.DB {
-	db := sqlx.NewDb(sql.OpenDB(&connector{inner: inner, greeting: hello, chains: o.Chain}), "mysql")
+	db := sqlx.NewDb(sql.OpenDB(&connector{inner: inner, greeting: hello, chains: o.Chain, keeps: !o.changesTables}), "mysql")
 	n := cmp.Or(o.MaxOpen, 32)
 	db.SetMaxOpenConns(n)
 	db.SetMaxIdleConns(n)

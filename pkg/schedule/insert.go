@@ -49,7 +49,10 @@ func (t *Tx) scheduleMany(ctx context.Context, specs []task.Spec) ([]task.Task, 
 	}
 	standing, err := t.rows.Insert(ctx, t.db, wanted)
 	if err != nil {
-		return nil, t.spoil(fmt.Errorf("schedule %s of owner %s: %w", wanted[0].ID, wanted[0].Owner, running(err)))
+		if slices.ContainsFunc(specs, func(s task.Spec) bool { return s.Mode() != task.Unkeyed }) {
+			err = running(err) // the task that has the key; a new row waits for a locked table only
+		}
+		return nil, t.spoil(fmt.Errorf("schedule %s of owner %s: %w", wanted[0].ID, wanted[0].Owner, err))
 	}
 	for i, spec := range specs {
 		if row := standing[i]; row.ID == spec.ID() {

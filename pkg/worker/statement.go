@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/duetime/duetime/internal/statement"
 )
@@ -26,61 +25,12 @@ var errEnds = errors.New("worker: this statement would end the transaction that 
 // errEnded is the failure of a handler that ended the transaction.
 var errEnded = errors.New("worker: the handler ended the transaction that it shares with other tasks")
 
-// class says what a statement may do to the transaction.
-type class int
-
-const (
-	classPlain  class = iota // nothing that a rollback would not undo
-	classEnds                // it ends it
-	classOpaque              // its text does not tell
-)
-
-// classes of statements by their first word; those that are not here are opaque.
-var classes = map[string]class{
-	"SELECT": classPlain, "INSERT": classPlain, "UPDATE": classPlain, "DELETE": classPlain, "REPLACE": classPlain,
-	"WITH": classPlain, "VALUES": classPlain, "TABLE": classPlain, "DO": classPlain, "SHOW": classPlain, "EXPLAIN": classPlain,
-	"DESCRIBE": classPlain, "DESC": classPlain, "SIGNAL": classPlain, "KILL": classPlain, "SAVEPOINT": classPlain,
-	"RELEASE": classPlain, "USE": classPlain, "PREPARE": classPlain, "DEALLOCATE": classPlain, "HANDLER": classPlain,
-	"LOAD": classPlain, "PRAGMA": classPlain,
-
-	"COMMIT": classEnds, "BEGIN": classEnds, "START": classEnds, "END": classEnds, "XA": classEnds, "LOCK": classEnds,
-	"UNLOCK": classEnds, "ALTER": classEnds, "TRUNCATE": classEnds, "RENAME": classEnds, "GRANT": classEnds,
-	"REVOKE": classEnds, "ANALYZE": classEnds, "OPTIMIZE": classEnds, "REPAIR": classEnds, "CHECK": classEnds,
-	"FLUSH": classEnds, "RESET": classEnds, "INSTALL": classEnds, "UNINSTALL": classEnds, "IMPORT": classEnds, "CACHE": classEnds,
-}
-
-// classify tells by its text what a statement may do to the transaction.
-func classify(query string) class {
-	word, rest := statement.FirstWord(query)
-	switch word {
-	case "ROLLBACK":
-		if next, more := statement.FirstWord(rest); next == "TO" || next == "WORK" && statement.StartsWith(more, "TO") {
-			return classPlain
-		}
-		return classEnds
-	case "CREATE", "DROP":
-		if statement.StartsWith(rest, "TEMPORARY") || statement.StartsWith(rest, "OR") && strings.Contains(strings.ToUpper(rest), "TEMPORARY") {
-			return classPlain
-		}
-		return classEnds
-	case "SET":
-		if upper := strings.ToUpper(rest); strings.Contains(upper, "AUTOCOMMIT") || strings.Contains(upper, "PASSWORD") {
-			return classEnds
-		}
-		return classPlain
-	}
-	if c, ok := classes[word]; ok {
-		return c
-	}
-	return classOpaque
-}
-
 // admit makes ctx end with the handler's time, as within does, and refuses a statement that ends the transaction.
 func (t *Tx) admit(ctx context.Context, query string) (context.Context, error) {
-	switch classify(query) {
-	case classPlain:
+	switch statement.EffectOf(query) {
+	case statement.Plain:
 		return t.within(ctx), nil
-	case classEnds:
+	case statement.Ends:
 		word, _ := statement.FirstWord(query)
 		return nil, fmt.Errorf("%w: %s", errEnds, word)
 	default:

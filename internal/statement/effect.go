@@ -1,0 +1,53 @@
+package statement
+
+import "strings"
+
+// Effect is what a statement may do to the transaction in which it is said.
+type Effect int
+
+// The effects.
+const (
+	Plain  Effect = iota // nothing that a rollback would not undo
+	Ends                 // it ends it
+	Opaque               // its text does not tell
+)
+
+// effects of statements by their first word; those that are not here are opaque.
+var effects = map[string]Effect{
+	"SELECT": Plain, "INSERT": Plain, "UPDATE": Plain, "DELETE": Plain, "REPLACE": Plain,
+	"WITH": Plain, "VALUES": Plain, "TABLE": Plain, "DO": Plain, "SHOW": Plain, "EXPLAIN": Plain,
+	"DESCRIBE": Plain, "DESC": Plain, "SIGNAL": Plain, "KILL": Plain, "SAVEPOINT": Plain,
+	"RELEASE": Plain, "USE": Plain, "PREPARE": Plain, "DEALLOCATE": Plain, "HANDLER": Plain,
+	"LOAD": Plain, "PRAGMA": Plain,
+
+	"COMMIT": Ends, "BEGIN": Ends, "START": Ends, "END": Ends, "XA": Ends, "LOCK": Ends,
+	"UNLOCK": Ends, "ALTER": Ends, "TRUNCATE": Ends, "RENAME": Ends, "GRANT": Ends,
+	"REVOKE": Ends, "ANALYZE": Ends, "OPTIMIZE": Ends, "REPAIR": Ends, "CHECK": Ends,
+	"FLUSH": Ends, "RESET": Ends, "INSTALL": Ends, "UNINSTALL": Ends, "IMPORT": Ends, "CACHE": Ends,
+}
+
+// EffectOf tells by its text what a statement may do to its transaction.
+func EffectOf(query string) Effect {
+	word, rest := FirstWord(query)
+	switch word {
+	case "ROLLBACK":
+		if next, more := FirstWord(rest); next == "TO" || next == "WORK" && StartsWith(more, "TO") {
+			return Plain
+		}
+		return Ends
+	case "CREATE", "DROP":
+		if StartsWith(rest, "TEMPORARY") || StartsWith(rest, "OR") && strings.Contains(strings.ToUpper(rest), "TEMPORARY") {
+			return Plain
+		}
+		return Ends
+	case "SET":
+		if upper := strings.ToUpper(rest); strings.Contains(upper, "AUTOCOMMIT") || strings.Contains(upper, "PASSWORD") {
+			return Ends
+		}
+		return Plain
+	}
+	if e, ok := effects[word]; ok {
+		return e
+	}
+	return Opaque
+}
