@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
@@ -220,4 +221,46 @@ func TestStatementThatWouldEndItsTransaction(t *testing.T) {
 		t.Errorf("%d meals of a transaction that was rolled back", n)
 	}
 	must(t, exec(s.DB(), "CREATE TABLE toys (id INT)")) // in no transaction
+}
+
+// None of it takes more rights than the tables' own.
+func TestSessionOfAnOrdinaryUser(t *testing.T) {
+	t.Parallel()
+	s, dsn := openMySQLStore(t, store.Options{})
+	cfg := value[*mysql.Config](t)(mysql.ParseDSN(dsn))
+	user := "u" + cfg.DBName[2:14]
+	must(t, exec(s.DB(), "CREATE USER '"+user+"'@'%' IDENTIFIED BY 'secret'"))
+	t.Cleanup(func() { _, _ = s.DB().Exec("DROP USER '" + user + "'@'%'") })
+	must(t, exec(s.DB(), "GRANT SELECT, INSERT, UPDATE, DELETE ON "+cfg.DBName+".* TO '"+user+"'@'%'"))
+	for name, o := range map[string]store.Options{"a service's": {}, "a worker's": store.ForWorker(1, 2, time.Second)} {
+		own := opened(t, strings.Replace(dsn, "root@", user+":secret@", 1), o)
+		if err := own.CheckSession(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		inserted(t, own, newTasks(t, 2)...)
+	}
+}
+
+// A COMMIT that waits for a lock of the whole server, as of a backup, is told apart from one that nobody knows of.
+func TestCommitUnderAGlobalReadLock(t *testing.T) {
+	t.Parallel()
+	server := pipelinetest.OwnMySQL(t)
+	dsn := server.NewSchema(t)
+	s := migrated(t, opened(t, dsn, store.Options{}))
+	pets(t, s)
+	holder := value[*sqlx.DB](t)(sqlx.Open("mysql", dsn))
+	t.Cleanup(func() { must(t, holder.Close()) })
+	lock := value[*sqlx.Conn](t)(holder.Connx(t.Context()))
+	defer func() { _ = lock.Close() }()
+	tx := begin(t, s)
+	must(t, exec(tx, "UPDATE pets SET meals = 1 WHERE id = 1"))
+	must(t, exec(lock, "FLUSH TABLES WITH READ LOCK"))
+	err := tx.Commit()
+	if err == nil || s.Ambiguous(err) || !s.Retryable(err) {
+		t.Errorf("COMMIT: %v, want a retryable refusal", err)
+	}
+	must(t, exec(lock, "UNLOCK TABLES"))
+	if n := meals(t, s); n != 0 {
+		t.Errorf("%d meals of a COMMIT that was refused", n)
+	}
 }
