@@ -44,7 +44,9 @@ type shard struct {
 
 func (s *shard) run(ctx context.Context, wake chan struct{}, succeeded func()) error {
 	s.rouse = func() { loop.Rouse(wake) }
+	ctx, cancel := context.WithCancel(ctx)
 	defer s.answers.Wait()
+	defer cancel() // a fenced term waits for no answer
 	return loop.Run(ctx, loop.Config{
 		Name: fmt.Sprintf("dispatch shard %d", s.number), Interval: s.idle,
 		MinBackoff: 20 * time.Millisecond, MaxBackoff: time.Second, Wake: wake, Succeeded: succeeded, Logger: s.d.cfg.Logger,

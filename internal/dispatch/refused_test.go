@@ -204,3 +204,43 @@ func TestLateAnswersRepeatNothing(t *testing.T) {
 	}
 	pipelinetest.Must(t, stop())
 }
+
+// deaf answers no hint until it is told to end.
+type deaf struct {
+	Stream
+	called chan struct{}
+}
+
+func (d deaf) Publish(ctx context.Context, entries []task.Entry, _ int64) []error {
+	select {
+	case d.called <- struct{}{}:
+	default:
+	}
+	<-ctx.Done()
+	return make([]error, len(entries))
+}
+
+// A term that is fenced ends at once, whatever Kafka has not answered yet.
+func TestFencedTermWaitsForNoAnswer(t *testing.T) {
+	t.Parallel()
+	w := realWorld(t)
+	d := deaf{w.stream, make(chan struct{}, 1)}
+	w.Dispatcher.stream = d
+	w.putNow(t, "default", "ann")
+	ended := make(chan error, 1)
+	go func() { ended <- w.Lead(t.Context(), 8, w.term) }()
+	<-d.called
+	claim, err := w.index.Claim(t.Context(), 0, 9, time.Now(), 0, 1, nil) // by its successor
+	pipelinetest.Must(t, err)
+	if claim.Fenced > 0 {
+		t.Fatalf("the successor is fenced by %d", claim.Fenced)
+	}
+	select {
+	case err := <-ended:
+		if !errors.Is(err, ErrFenced) {
+			t.Errorf("got %v, want %v", err, ErrFenced)
+		}
+	case <-time.After(limit):
+		t.Error("the term did not end")
+	}
+}
