@@ -52,6 +52,9 @@ func (f frame) draw(width, height int, s style) string {
 	if f.err != nil {
 		end = []string{s.bad(cut(" figures are old: "+oneLine(f.err.Error()), width))}
 	}
+	if note := unhandledNote(f.Unhandled); note != "" {
+		end = append([]string{s.bad(cut(" no handler for "+note, width))}, end...)
+	}
 	room := height - len(lines) - len(end)
 	lines = append(append(lines, f.drawQueues(room-1, s)...), "")
 	for len(lines) < height-len(end) && f.rest > 0 {

@@ -34,7 +34,9 @@ type verified struct {
 	Lost      *int64 `json:"lost"`
 	Duplicate *int64 `json:"duplicate"`
 	Early     *int64 `json:"early"`
+	Unhandled int64  `json:"unhandled,omitempty"`
 
+	unhandled []store.Unhandled
 	suspects  store.Suspects
 	unchecked string // why the journal was not looked at
 }
@@ -48,7 +50,7 @@ type count struct {
 }
 
 func (v verified) counts() []count {
-	return []count{
+	counts := []count{
 		{name: "pending", n: &v.Pending},
 		{name: "done", n: &v.Done},
 		{name: "cancelled", n: &v.Cancelled},
@@ -63,6 +65,10 @@ func (v verified) counts() []count {
 		{name: "duplicate", n: v.Duplicate, bad: true, note: v.unchecked},
 		{name: "early", n: v.Early, bad: true, note: v.unchecked},
 	}
+	if v.Unhandled > 0 {
+		counts = append(counts, count{name: "unhandled", n: &v.Unhandled, note: unhandledNote(v.unhandled)})
+	}
+	return counts
 }
 
 func firstOf(id task.ID) string {
@@ -97,7 +103,10 @@ with more attempts than it may have, or ended without an end.
 The journal of the pet game. lost, duplicate, early: what it shows, where that table is and may be read; otherwise they are
 "not checked" (null in JSON), which leaves the exit code alone.
 
-Exit code 1 if any of these is above 0, 2 if a server can't be reached. It reads all rows, in short statements that lock none.`,
+unhandled, if there are any: pending tasks of kinds that no worker which took them knows. They wait, and leave the exit code
+alone.
+
+Exit code 1 if any of the others is above 0, 2 if a server can't be reached. It reads all rows, in short statements that lock none.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return t.with(cmd.Context(), func(p *parts.Parts) error { return t.runVerify(cmd.Context(), p, asJSON) })
 		},
@@ -155,6 +164,12 @@ func examine(ctx context.Context, p *parts.Parts) (verified, error) {
 		return v, err
 	}
 	v.Premature, v.Invalid = v.suspects.Premature, v.suspects.Invalid
+	if v.unhandled, err = p.Store.Unhandled(ctx, 0); err != nil {
+		return v, err
+	}
+	for _, u := range v.unhandled {
+		v.Unhandled += u.Tasks
+	}
 	counts, err := p.Store.Counts(ctx)
 	if err != nil {
 		return v, err

@@ -74,11 +74,19 @@ func TestFaultsTurnTheirAlertsTrue(t *testing.T) {
 	t.Run("DuetimeTasksDead", func(t *testing.T) {
 		s.t = t
 		s.insert(1, "pet.meal_finished", `"no meal at all"`)
+		_, err := s.db.ExecContext(t.Context(), `UPDATE duetime_tasks SET max_attempts = attempt + 1 WHERE state = 0 AND payload = '"no meal at all"'`)
+		pipelinetest.Must(t, err)
 		s.await("DuetimeTasksDead", true, nil)
 		if code, out := s.Duetime(t, "dead", "discard", "--kind", "pet.meal_finished", "--yes"); code != 0 {
 			t.Fatalf("exit code %d: %s", code, out)
 		}
 		s.await("DuetimeTasksDead", false, nil)
+	})
+	t.Run("DuetimeUnknownKind", func(t *testing.T) {
+		s.t = t
+		s.await("DuetimeUnknownKind", true, func() { s.insert(1, "nobody.knows", "{}") })
+		_, err := s.db.ExecContext(t.Context(), "UPDATE duetime_tasks SET state = 2, version = version + 1 WHERE kind = 'nobody.knows' AND state = 0")
+		pipelinetest.Must(t, err)
 	})
 	t.Run("DuetimeSweepStopped", func(t *testing.T) {
 		s.t = t

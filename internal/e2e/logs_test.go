@@ -229,8 +229,8 @@ func guardedDeployment(t *testing.T, password string) (pipelinetest.Deployment, 
 func insertRow(t *testing.T, db *sql.DB, kind, payload string) {
 	t.Helper()
 	_, err := db.ExecContext(t.Context(), `INSERT INTO duetime_tasks
-		(id, kind, owner, queue, shard, due_at, run_at, payload, created_at, updated_at)
-		SELECT UNHEX(REPLACE(UUID(), '-', '')), ?, 'ann', 'default', CRC32('ann') MOD shards, now, now, ?, now, now
+		(id, kind, owner, queue, shard, due_at, run_at, max_attempts, payload, created_at, updated_at)
+		SELECT UNHEX(REPLACE(UUID(), '-', '')), ?, 'ann', 'default', CRC32('ann') MOD shards, now, now, 1, ?, now, now
 		FROM duetime_layout, (SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000 AS now) t`, kind, payload)
 	pipelinetest.Must(t, err)
 }

@@ -19,7 +19,11 @@ type Live struct {
 	Backlog                map[string]Waiting // by queue: what is due and not done; queues without are absent
 	Paused                 map[string]time.Time
 	Epochs                 map[string]int64
+	Unhandled              []Unhandled // among the tasks whose next try comes first: what waits for a worker that knows its kind
 }
+
+// liveUnhandled is among how many tasks Live looks for those whose kind nobody knows.
+const liveUnhandled = 5000
 
 // Waiting is the backlog of one queue.
 type Waiting struct {
@@ -84,6 +88,9 @@ func (s *Store) liveBacklog(ctx context.Context, l *Live, _ time.Duration) error
 
 func (s *Store) liveRequests(ctx context.Context, l *Live, _ time.Duration) (err error) {
 	if l.Paused, err = s.Paused(ctx); err != nil {
+		return err
+	}
+	if l.Unhandled, err = s.Unhandled(ctx, liveUnhandled); err != nil {
 		return err
 	}
 	l.Epochs, err = counts[string](ctx, s.db, "SELECT name, epoch FROM duetime_epochs")

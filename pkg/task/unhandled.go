@@ -12,9 +12,11 @@ import (
 // Unhandled begins the last error of a task that waits for a worker which knows its kind. A task whose handler was called
 // before says Unknown instead: the two differ for CatchUpWindow.
 const (
-	Unhandled = "never run: "
-	Unknown   = "not run: "
+	Unhandled = "never run: " + unhandledReason
+	Unknown   = "not run: " + unhandledReason
 )
+
+const unhandledReason = "no worker that took it from queue "
 
 const (
 	unhandledLeast = 2 * time.Second // a rolling deployment takes seconds
@@ -34,7 +36,7 @@ func (t Task) Await(now time.Time) Task {
 	if t.Attempt == 0 && (t.RunAt.Equal(t.DueAt) || t.unrun()) {
 		mark = Unhandled
 	}
-	t.LastError = fmt.Sprintf("%sno worker that took it from queue %q handles kind %q", mark, t.Queue, t.Kind)
+	t.LastError = fmt.Sprintf("%s%q handles kind %q", mark, t.Queue, t.Kind)
 	t.RunAt = onTheMove(nextTry(now, awaitDelay(now.Sub(t.DueAt))))
 	return t.next(now)
 }
