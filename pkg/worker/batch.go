@@ -19,6 +19,9 @@ var errAgain = errors.New("again")
 // errPart ends a transaction in which the tasks of a batch can't be together.
 var errPart = errors.New("part")
 
+// errCut ends a transaction that a context of one of its handlers cut off; nobody knows of which.
+var errCut = errors.New("transaction cut off by a handler's context")
+
 // errLook ends a transaction whose commit was never answered: the rows tell.
 var errLook = errors.New("commit without an answer")
 
@@ -48,6 +51,8 @@ func (b *batch) settle(ctx context.Context) {
 		case ctx.Err() != nil:
 			b.putOff(0)
 			return
+		case errors.Is(err, errCut) && b.noteLoss(ctx, err):
+			continue
 		case errors.Is(err, errLook):
 			if b.noteLoss(ctx, err) {
 				continue

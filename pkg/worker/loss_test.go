@@ -46,7 +46,8 @@ var cutOff = map[string]func(ctx context.Context, tx *worker.Tx) error{
 	},
 	"rows left open": func(ctx context.Context, tx *worker.Tx) error {
 		_, err := tx.QueryContext(ctx, "SELECT seq FROM "+pipelinetest.Numbers(1, 1000)) //nolint:sqlclosecheck,rowserrcheck // what it does wrong
-		return err
+		_, next := tx.ExecContext(ctx, "DO 1")
+		return errors.Join(err, next)
 	},
 	"an error that says so": func(ctx context.Context, tx *worker.Tx) error {
 		_, err := tx.ExecContext(ctx, "SIGNAL SQLSTATE '08S01' SET MYSQL_ERRNO = 1053")
@@ -99,6 +100,65 @@ func TestHandlerThatLosesItsConnectionIsCharged(t *testing.T) {
 			want(t, "effects", w.number("SELECT COUNT(*) FROM effects"), 40)
 			want(t, "charged neighbours", w.number("SELECT COUNT(*) FROM duetime_tasks WHERE kind = 'meal' AND attempt > 0"), 0)
 		})
+	}
+}
+
+// Results that a handler leaves open are closed with it: the end of its context would cut off its neighbours' transaction.
+func TestRowsLeftOpenHarmNobody(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, w *world) {
+		mux := worker.NewMux()
+		worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+			if err := effect(ctx, tx, tk); err != nil {
+				return err
+			}
+			switch query := "SELECT 1 UNION ALL SELECT 2"; tk.Payload.Word {
+			case "1":
+				_, _ = tx.QueryContext(ctx, query) //nolint:sqlclosecheck,rowserrcheck // what it does wrong
+			case "2":
+				_ = tx.QueryRowContext(ctx, query)
+			case "3":
+				_, _ = tx.QueryxContext(ctx, query) //nolint:sqlclosecheck,rowserrcheck // as above
+			case "4":
+				_ = tx.QueryRowxContext(ctx, query)
+			}
+			return nil
+		})
+		wk := w.worker(mux, worker.Config{})
+		tasks := w.due(meal, 6)
+		got := w.pass(wk, tasks...)
+		for _, made := range tasks {
+			want(t, fmt.Sprintf("result (%v)", got[made.ID].Err), got[made.ID].Result, "done")
+		}
+		want(t, "batches tried again", w.metric("duetime_batches_retried_total", nil), 0)
+	})
+}
+
+// A handler's own context cuts the transaction off, and it passes that over: the neighbour that finds out is not charged.
+func TestOwnContextOfAHandlerIsItsOwnFault(t *testing.T) {
+	t.Parallel()
+	w := onMySQL(t)
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+		if tk.Payload.Word == "1" {
+			short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+			defer cancel()
+			_, _ = tx.ExecContext(short, "DO SLEEP(1)") // the server goes on with it, and holds the locks
+			return nil
+		}
+		return effect(ctx, tx, tk)
+	})
+	stop := w.run(w.worker(mux, worker.Config{}))
+	tasks := w.dueIn(meal, 5, time.Second)
+	w.publish(tasks...)
+	eventually(t, "all are settled", func() bool { return w.settled("meal", "done") == 4 && w.settled("meal", "failed") == 1 })
+	want(t, "stop", stop(), nil)
+	for i, made := range tasks {
+		attempt := 0
+		if i == 1 {
+			attempt = 1
+		}
+		want(t, fmt.Sprintf("%d: attempt", i), w.row(made.ID).Attempt, attempt)
 	}
 }
 

@@ -37,7 +37,7 @@ func (f *feeding) Put(ctx context.Context, tasks []task.Task) error {
 func TestWhoIsWellDoesNotWaitForWhoFails(t *testing.T) {
 	t.Parallel()
 	w := onMySQL(t)
-	const failing, mails = 6000, 100
+	const failing, mails = 3000, 100
 	failed := task.NewKind[payload]("failing", task.MaxAttempts(1000), task.Retry(task.Backoff{Min: 100 * time.Millisecond, Max: 500 * time.Millisecond}))
 	mail := task.NewKind[payload]("mail", task.MaxAttempts(3))
 	var retries atomic.Int64

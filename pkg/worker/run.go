@@ -188,9 +188,23 @@ func (t *try) blame(call []*member, cause error) error {
 		t.metrics.retried.Inc()
 		t.without(call)
 		return errAgain
-	default: // cut off by a context of the handler's own
+	default: // cut off by a context of the handler's own, or by one of a handler before that passed it over
+		if t.calledBefore(call) {
+			return fmt.Errorf("%w, noticed after a handler's %q: %w", errCut, cause, err)
+		}
 		return t.lost(call, cause)
 	}
+}
+
+// calledBefore reports whether other handlers than those of the call ran in this transaction.
+func (t *try) calledBefore(call []*member) bool {
+	n := 0
+	for _, h := range t.hints {
+		if h.called != 0 {
+			n++
+		}
+	}
+	return n > len(call)
 }
 
 // over blames a call that ended the transaction. What had run before it is marked done, and that may have committed: the rows

@@ -32,21 +32,38 @@ type Tx struct {
 
 	mu     sync.Mutex
 	over   bool
-	points map[string]checkpoint // of the savepoints that the handler has set, by their names
-	end    context.CancelFunc    // ends prepared statements; nil while there are none
-	ends   context.Context       //nolint:containedctx // Of prepared statements: over when the handler has returned.
+	points map[string]checkpoint        // of the savepoints that the handler has set, by their names
+	end    context.CancelFunc           // ends prepared statements; nil while there are none
+	ends   context.Context              //nolint:containedctx // Of prepared statements: over when the handler has returned.
+	read   []interface{ Close() error } // results that the handler may have left open
 }
 
 var _ sqlx.ExtContext = (*Tx)(nil)
 
 func (t *Tx) close() {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.over = true
-	if t.end != nil {
-		t.end()
+	read, end := t.read, t.end
+	t.over, t.read = true, nil
+	t.mu.Unlock()
+	if end != nil {
+		end()
+	}
+	for _, r := range read {
+		_ = r.Close() // of no use to anybody; a lost connection is found out by the next statement
 	}
 }
+
+// leave remembers a result that is to be closed with the handler: the end of its context would close the connection.
+func (t *Tx) leave(r interface{ Close() error }) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.read = append(t.read, r)
+}
+
+// row closes a result of one row that nobody has scanned.
+type row struct{ scan func(...any) error }
+
+func (r row) Close() error { return r.scan() }
 
 // within makes ctx end with the handler's time, so that an abandoned handler can't keep the connection. Once that is over ctx
 // has ended before the statement begins, which then leaves the others' transaction alone.
@@ -252,18 +269,25 @@ type statementContext struct {
 // StatementEnds returns the context of the statement's life.
 func (c statementContext) StatementEnds() context.Context { return c.ends }
 
-// QueryContext runs the handler's own query in the transaction. Close the rows before the next statement.
+// QueryContext runs the handler's own query in the transaction. Close the rows before the next statement; they end with the
+// handler.
 func (t *Tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	ctx, err := t.admit(ctx, query)
 	if err != nil {
 		return nil, err
 	}
-	return t.try.tx.QueryContext(ctx, query, args...)
+	rows, err := t.try.tx.QueryContext(ctx, query, args...)
+	if err == nil {
+		t.leave(rows)
+	}
+	return rows, err
 }
 
 // QueryRowContext runs the handler's own query of one row in the transaction.
 func (t *Tx) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	return t.try.tx.QueryRowContext(t.admitted(ctx, query), query, args...)
+	found := t.try.tx.QueryRowContext(t.admitted(ctx, query), query, args...)
+	t.leave(row{found.Scan})
+	return found
 }
 
 // QueryxContext is QueryContext with sqlx's rows.
@@ -272,12 +296,18 @@ func (t *Tx) QueryxContext(ctx context.Context, query string, args ...any) (*sql
 	if err != nil {
 		return nil, err
 	}
-	return t.try.tx.QueryxContext(ctx, query, args...)
+	rows, err := t.try.tx.QueryxContext(ctx, query, args...)
+	if err == nil {
+		t.leave(rows)
+	}
+	return rows, err
 }
 
 // QueryRowxContext is QueryRowContext with sqlx's row.
 func (t *Tx) QueryRowxContext(ctx context.Context, query string, args ...any) *sqlx.Row {
-	return t.try.tx.QueryRowxContext(t.admitted(ctx, query), query, args...)
+	found := t.try.tx.QueryRowxContext(t.admitted(ctx, query), query, args...)
+	t.leave(row{found.Scan})
+	return found
 }
 
 // GetContext reads one row into dest; sql.ErrNoRows when there is none.
