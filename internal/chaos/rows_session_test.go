@@ -88,7 +88,7 @@ func replicated(t *testing.T) (primary, replica *pipelinetest.MySQLServer) {
 	pipelinetest.Must(t, err)
 	run(t, admin(t, replica), "SET GLOBAL super_read_only = ON",
 		fmt.Sprintf("CHANGE REPLICATION SOURCE TO SOURCE_HOST = '%s', SOURCE_PORT = %s, SOURCE_USER = 'root', SOURCE_AUTO_POSITION = 1, "+
-			"GET_SOURCE_PUBLIC_KEY = 1", host, port), "START REPLICA")
+			"GET_SOURCE_PUBLIC_KEY = 1, SOURCE_SSL = 0, SOURCE_CONNECT_RETRY = 1", host, port), "START REPLICA")
 	p := admin(t, primary)
 	pipelinetest.Await(t, "the replica", func() bool {
 		var name string
