@@ -75,9 +75,15 @@ func (c *changed) catchUp(ctx context.Context, to time.Time, now clock, gone gap
 	if err != nil && !partial {
 		return err
 	}
+	var ids []task.ID
 	for shard, at := range since {
 		if failed[shard] == nil {
-			c.r.arrears.paid(shard, at)
+			ids = append(ids, c.r.arrears.paid(shard, at)...)
+		}
+	}
+	for some := range slices.Chunk(ids, page) {
+		if err := c.r.putIDs(ctx, some); err != nil {
+			return err
 		}
 	}
 	return err

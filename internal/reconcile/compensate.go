@@ -48,7 +48,7 @@ func (r *Reconciler) putIDs(ctx context.Context, ids []task.ID) error {
 	}
 	for _, row := range rows {
 		if _, owes := owing[row.Shard]; owes || gone.has(row) {
-			r.arrears.owe(row.Shard, row.UpdatedAt)
+			r.arrears.oweRow(row)
 		}
 	}
 	return nil

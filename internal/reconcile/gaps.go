@@ -62,7 +62,11 @@ func (g *gaps) has(t task.Task) bool { return g.shards[t.Shard] != nil }
 type arrears struct {
 	mu    sync.Mutex
 	since map[int]time.Time // rows changed from this moment on have not been compared
+	ids   map[int][]task.ID // rows to be put whatever their moment: messages told of them
+	n     int               // ids
 }
+
+const mostOwed = 100_000 // ids; what doesn't fit is the sweeps'
 
 // owe notes that a shard's rows changed from a moment on have not been compared.
 func (a *arrears) owe(shard int, since time.Time) {
@@ -84,11 +88,30 @@ func (a *arrears) all() map[int]time.Time {
 	return maps.Clone(a.since)
 }
 
-// paid forgets a shard, unless more has come to be owed since.
-func (a *arrears) paid(shard int, since time.Time) {
+// oweRow is owe for a row that a message told of.
+func (a *arrears) oweRow(row task.Task) {
+	a.owe(row.Shard, row.UpdatedAt)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.n == mostOwed {
+		return
+	}
+	if a.ids == nil {
+		a.ids = map[int][]task.ID{}
+	}
+	a.ids[row.Shard] = append(a.ids[row.Shard], row.ID)
+	a.n++
+}
+
+// paid forgets a shard, unless more has come to be owed since, and returns the rows that are to be put now.
+func (a *arrears) paid(shard int, since time.Time) []task.ID {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.since[shard].Equal(since) {
 		delete(a.since, shard)
 	}
+	ids := a.ids[shard]
+	delete(a.ids, shard)
+	a.n -= len(ids)
+	return ids
 }
