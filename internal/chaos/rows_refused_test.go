@@ -16,7 +16,7 @@ const (
 	refusedKind  = "chaos.refused"
 	refusedFor   = 25 * time.Second
 	refusedRate  = 100 // tasks a second that Kafka refuses
-	mostShift    = 30 * time.Millisecond
+	mostShift    = 75 * time.Millisecond
 	anonymous    = "User:ANONYMOUS"
 )
 
