@@ -36,7 +36,7 @@ type sentinels struct {
 	tls     *tls.Config
 
 	watching sync.Once
-	ctx      context.Context // ends with close
+	start    func() // of the watch
 	stop     context.CancelFunc
 	running  sync.WaitGroup
 
@@ -75,7 +75,8 @@ func newSentinels(cfg Config, master *redis.Options) *sentinels {
 		},
 		named: cfg.Addrs, clients: map[string]*redis.SentinelClient{}, conns: map[*masterConn]string{},
 	}
-	s.ctx, s.stop = context.WithCancel(context.Background())
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop, s.start = stop, func() { s.running.Go(func() { s.watch(ctx) }) }
 	return s
 }
 
@@ -95,7 +96,7 @@ func (s *sentinels) close() error {
 
 // dial connects to the master.
 func (s *sentinels) dial(ctx context.Context, network, _ string) (net.Conn, error) {
-	s.watching.Do(func() { s.running.Go(s.watch) })
+	s.watching.Do(s.start)
 	addr, err := s.address(ctx)
 	if err != nil {
 		return nil, err
@@ -132,12 +133,12 @@ func (s *sentinels) address(ctx context.Context) (string, error) {
 }
 
 // watch asks again and again until close.
-func (s *sentinels) watch() {
-	for s.ctx.Err() == nil {
+func (s *sentinels) watch(ctx context.Context) {
+	for ctx.Err() == nil {
 		s.asking.Lock()
-		_, _ = s.ask(s.ctx)
+		_, _ = s.ask(ctx)
 		s.asking.Unlock()
-		pause(s.ctx, watchInterval)
+		pause(ctx, watchInterval)
 	}
 }
 
