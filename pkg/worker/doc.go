@@ -77,4 +77,9 @@
 //     its batch would come again, uncharged, without end. A probe that writes on another connection decides. If it
 //     succeeds, each hint whose handler was called counts the loss: after the second they run alone, after the fourth the
 //     task is charged. An outside handler is charged at the first: it has acted already.
+//  13. A handler's context ends under a result that it left open, or under a statement that it passes over: the driver closes
+//     the connection, and the neighbour whose statement notices would be charged. Results are closed with their handler; and
+//     where several handlers were called before the cut, it counts as in 12.
+//  14. A handler says COMMIT: all before it lasts without the word done, and what follows commits one by one. Such statements
+//     are refused; before one that may hide a COMMIT what has run is marked done, and a savepoint tells whether it did.
 package worker
