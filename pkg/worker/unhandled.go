@@ -36,13 +36,15 @@ type unhandledSeen struct {
 }
 
 func newUnhandled(reg prometheus.Registerer, log *slog.Logger) *unhandled {
-	return &unhandled{
+	u := &unhandled{
 		log: log, seen: map[unhandledKind]*unhandledSeen{},
 		total: metric.Shared(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "duetime_tasks_unhandled_total",
 			Help: "Times that a task was put off because the worker that took it has no handler for its kind.",
 		}, []string{"queue", "kind"})),
 	}
+	u.total.WithLabelValues(otherKinds, otherKinds) // so that the metric is there before it counts
+	return u
 }
 
 // note counts a task of the queue and kind, and warns if that was not done within the last minute.
