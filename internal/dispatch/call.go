@@ -12,7 +12,7 @@ import (
 
 const (
 	// patience is how long a pass waits for the answers to its hints before it goes on without them.
-	patience = 250 * time.Millisecond
+	patience = 500 * time.Millisecond
 	// suspectPatience is patience with queues in trouble: others must not wait for them.
 	suspectPatience = 10 * time.Millisecond
 	// troubleFor is how long after its last refusal a queue counts as in trouble.
@@ -186,7 +186,7 @@ func (s *shard) lanes(ctx context.Context, entries []task.Entry, now time.Time) 
 		}
 		l := s.laneOf(ctx, e)
 		switch refused := s.refusing[l]; {
-		case l.partition != wholeQueue && len(s.flying) >= 2*s.d.cfg.Limit:
+		case l.partition != wholeQueue && len(s.flying) >= s.d.cfg.Limit:
 			s.slow = true // enough is under way
 		case !busy[l] && !(refused && len(send[l]) >= samples):
 			if send[l] == nil {

@@ -23,7 +23,7 @@
 //     lock on the database's clock.
 //   - Kafka may refuse the hints of one queue or partition, or not answer them, and take all others. Each queue's hints
 //     are handed over by a call of their own, each partition's where the queue is in trouble. A pass waits for the answers
-//     250 ms at most (10 ms in trouble) and takes in later ones when they come; what is under way is not sent again. A
+//     500 ms at most (10 ms in trouble) and takes in later ones when they come; what is under way is not sent again. A
 //     refused entry is tried again at a time of its own, while the shard goes on.
 //   - An entry that Kafka keeps refusing would sit at the head of its shard and starve the rest. After three refusals
 //     while Kafka took others it is taken out of the due set and counted; at once if it can't be read, if the refusal is

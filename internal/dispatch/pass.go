@@ -14,7 +14,7 @@ const (
 	rebuildEvery = time.Second            // a shard asks for its rebuild at most so often
 	askWithin    = 500 * time.Millisecond // how long asking may hold the shard up
 	ackWithin    = 100 * time.Millisecond // the longest that published entries wait for the next claim where there is no tick
-	windows      = 4                      // how many times its limit a claim takes at most, to reach behind what waits
+	windows      = 3                      // how many times its limit a claim takes at most, to reach behind what waits
 	stuckFor     = 200 * time.Millisecond // between claims that give nothing but what waits
 	quietFor     = time.Second            // without an answer of Kafka's, until it is asked
 )
@@ -102,6 +102,9 @@ func (s *shard) ready() {
 
 // window is how many entries to claim so that there is room for limit behind those that stand in the due set unpublished.
 func (s *shard) window(limit int) int {
+	if s.health.away.Load() {
+		return limit // nothing gets by while Kafka takes nothing
+	}
 	return min(limit+len(s.flying)+len(s.held)+s.waiting, windows*s.d.cfg.Limit)
 }
 

@@ -44,6 +44,7 @@ func (s *shard) isTurn(e task.Entry, now time.Time) bool {
 func (s *shard) refuse(ctx context.Context, c *call, entries []task.Entry, cause error) (well bool, err error) {
 	v := s.health.judge(ctx, c.before, s.tell)
 	if v == kafkaAway {
+		s.startOver()
 		return false, fmt.Errorf("%d of the claimed hints refused: %w", len(entries), cause)
 	}
 	s.refusing[c.lane] = true
@@ -72,6 +73,15 @@ func (s *shard) refuse(ctx context.Context, c *call, entries []task.Entry, cause
 	}
 	s.passOver(ctx, over, cause)
 	return v == kafkaWell, nil
+}
+
+// startOver drops what is known of refusals once Kafka takes nothing: it says nothing of a queue, and nothing may gather
+// while Kafka is away.
+func (s *shard) startOver() {
+	clear(s.held)
+	clear(s.trouble)
+	clear(s.refusing)
+	s.waiting = 0
 }
 
 // noteTrouble remembers that Kafka refuses hints of a queue, or doesn't answer them, and says so once.
