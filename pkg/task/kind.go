@@ -94,11 +94,12 @@ func (k Kind[P]) New(owner string, payload P, when When, opts ...Option) Spec {
 	return s
 }
 
-// Payload decodes the payload of a task of this kind.
+// Payload decodes the payload of a task of this kind. An error often means that the task was scheduled by a version of the
+// service with another payload; docs/CHANGING.md says how to change one while tasks wait.
 func (k Kind[P]) Payload(t Task) (P, error) {
 	var p P
 	if err := json.Unmarshal(t.Payload, &p); err != nil {
-		return p, fmt.Errorf("decode payload of %s %s: %w", t.Kind, t.ID, err)
+		return p, fmt.Errorf("decode payload of %s %s, scheduled by another version? see docs/CHANGING.md: %w", t.Kind, t.ID, err)
 	}
 	return p, nil
 }

@@ -272,3 +272,13 @@ func TestShardIsSQLs(t *testing.T) {
 		}
 	}
 }
+
+// A payload of another version says where to read what to do about it.
+func TestPayloadOfAnotherVersion(t *testing.T) {
+	t.Parallel()
+	row := pending(t, time.Hour)
+	row.Payload = []byte(`{"n":"one"}`)
+	if _, err := kind.Payload(row); err == nil || !strings.Contains(err.Error(), "docs/CHANGING.md") || !strings.Contains(err.Error(), "meal.done") {
+		t.Errorf("got %v, want an error that names the kind and the page", err)
+	}
+}
