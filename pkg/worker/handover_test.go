@@ -133,29 +133,40 @@ func TestCleanRestartLeavesNoSuspects(t *testing.T) {
 func TestPartitionThatIsLostWithAHandlerRunningIsSuspect(t *testing.T) {
 	t.Parallel()
 	w := onMySQL(t)
-	running, go1 := make(chan struct{}), make(chan struct{})
+	running, proceed := make(chan struct{}), make(chan struct{})
 	mux := worker.NewMux()
 	worker.HandleOutside(mux, meal, func(_ context.Context, tk worker.Task[payload]) error {
 		if tk.Payload.Word == "0" {
 			close(running)
-			<-go1
+			<-proceed
 		}
 		return nil
 	})
 	slow := w.dueIn(meal, 1, 500*time.Millisecond)
-	stop := w.run(w.worker(mux, worker.Config{HandlerTimeout: limit}))
+	heard := &listening{Store: w.store}
+	stop := w.run(w.workerOn(heard, mux, worker.Config{HandlerTimeout: limit}))
 	w.publish(slow...)
 	<-running
-	holders := func() int {
-		return w.number("SELECT COUNT(*) FROM duetime_handovers WHERE left_at > 0")
-	}
-	want(t, "left", holders(), 0)
-	stopSecond := w.run(w.worker(mux, worker.Config{})) // partitions move
-	eventually(t, "partitions have two holders", func() bool {
-		return w.number("SELECT COUNT(DISTINCT holder) FROM duetime_handovers") == 2
-	})
-	want(t, "left with nothing running, and not taken", holders(), 0)
-	close(go1)
+	want(t, "left before", heard.left.Load(), 0)
+	stopSecond := w.run(w.workerOn(heard, mux, worker.Config{})) // partitions move
+	eventually(t, "all three partitions are taken anew", func() bool { return heard.taken.Load() == 6 })
+	want(t, "left with nothing running", heard.left.Load(), 2)
+	close(proceed)
 	want(t, "stop", errors.Join(stopSecond(), stop()), nil)
-	eventually(t, "all are left", func() bool { return holders() == 3 })
+	eventually(t, "all are left", func() bool {
+		return w.number("SELECT COUNT(*) FROM duetime_handovers WHERE left_at > 0") == 3
+	})
+}
+
+// listening is a store that counts the partitions that workers take over, and those that were left in good order.
+type listening struct {
+	worker.Store
+	taken, left atomic.Int64
+}
+
+func (l *listening) TakeOver(ctx context.Context, queue, holder string, parts []int) ([]int, error) {
+	left, err := l.Store.TakeOver(ctx, queue, holder, parts)
+	l.left.Add(int64(len(left)))
+	l.taken.Add(int64(len(parts)))
+	return left, err
 }
