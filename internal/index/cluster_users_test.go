@@ -71,6 +71,13 @@ func TestClusterUsers(t *testing.T) {
 		if _, _, err := game.Owner(ctx, i, p.Owner); err != nil {
 			t.Error(err)
 		}
+		_, place, generation, err := game.OwnerPage(ctx, i, p.Owner, "", "", 1)
+		if err != nil || place == "" || generation == "" {
+			t.Errorf("first page: goes on at %q in %q, %v", place, generation, err)
+		}
+		if _, _, _, err := game.OwnerPage(ctx, i, p.Owner, "", place, 1); err != nil {
+			t.Errorf("second page: %v", err)
+		}
 	}
 	_, err = daemon.Identity(ctx)
 	pipelinetest.Must(t, err)

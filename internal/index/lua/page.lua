@@ -8,11 +8,20 @@
 -- ARGV[5] -> how many to look at at most
 -- returns score and member of the last one looked at ('' at the end of the set), then member, score, member, score, …
 
--- behind tells whether the member at a place in the set has a larger id. Locales order texts otherwise than Redis does.
+-- behind tells whether the member at a place in the set, if there is one, comes after the one before. Of those at the same score
+-- the ids decide; locales order texts otherwise than Redis does.
 local function behind(place)
-  local member = redis.call('ZRANGE', KEYS[1], place, place)[1]
+  place = string.format('%.0f', place)
+  local found = redis.call('ZRANGE', KEYS[1], place, place, 'WITHSCORES')
+  if not found[1] then
+    return true
+  end
+  local score, before = tonumber(found[2]) or number(found[2]), tonumber(ARGV[1]) or number(ARGV[1])
+  if score ~= before then
+    return score > before
+  end
   for i = 1, 16 do
-    local a, b = member:byte(i) or 0, ARGV[2]:byte(i)
+    local a, b = found[1]:byte(i) or 0, ARGV[2]:byte(i)
     if a ~= b then
       return a > b
     end
@@ -20,13 +29,16 @@ local function behind(place)
   return false
 end
 
+-- The place is searched for with ZRANGE alone: services have no right to count.
 local first = 0
 if ARGV[1] ~= '' then
-  first = redis.call('ZCOUNT', KEYS[1], '-inf', '(' .. ARGV[1])
-  local last = redis.call('ZCOUNT', KEYS[1], '-inf', ARGV[1])
-  while first < last do -- of those at the same score, in the order of their ids
+  local last = 1000
+  while not behind(last) do
+    first, last = last + 1, last * 2
+  end
+  while first < last do
     local middle = floor((first + last) / 2)
-    if behind(string.format('%.0f', middle)) then
+    if behind(middle) then
       last = middle
     else
       first = middle + 1
