@@ -108,8 +108,8 @@ func whale(t *testing.T, d *drill) {
 // firstMeal is the member of a due set whose loss the sweeps notice first: one of a meal, some seconds ahead.
 func (d *drill) firstMeal(t *testing.T, r *redis.Client, due string) string {
 	t.Helper()
-	members, err := r.ZRangeByScore(t.Context(), due, &redis.ZRangeBy{
-		Min: fmt.Sprint(d.clock() + 3000), Max: "+inf", Count: 1,
+	members, err := r.ZRangeArgs(t.Context(), redis.ZRangeArgs{
+		Key: due, ByScore: true, Start: fmt.Sprint(d.clock() + 3000), Stop: "+inf", Count: 1,
 	}).Result()
 	pipelinetest.Must(t, err)
 	return members[0]

@@ -188,7 +188,7 @@ func (s *shard) lanes(ctx context.Context, entries []task.Entry, now time.Time) 
 		switch refused := s.refusing[l]; {
 		case l.partition != wholeQueue && len(s.flying) >= s.d.cfg.Limit:
 			s.slow = true // enough is under way
-		case !busy[l] && !(refused && len(send[l]) >= samples):
+		case !busy[l] && (!refused || len(send[l]) < samples):
 			if send[l] == nil {
 				order = append(order, l)
 			}

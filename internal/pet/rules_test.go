@@ -296,7 +296,7 @@ func TestOwnersTasks(t *testing.T) {
 			pageOf := "/v1/owners/ann/tasks?limit=2" + strings.Replace(query, "?", "&", 1)
 			first := want[list](w, w.do("GET", pageOf, ""), http.StatusOK)
 			rest := want[list](w, w.do("GET", pageOf+"&cursor="+first.Next, ""), http.StatusOK)
-			if paged := append(first.Tasks, rest.Tasks...); first.Next == "" || rest.Next != "" || !slices.Equal(paged, got.Tasks) {
+			if paged := slices.Concat(first.Tasks, rest.Tasks); first.Next == "" || rest.Next != "" || !slices.Equal(paged, got.Tasks) {
 				t.Errorf("%q: by pages %+v, want %+v", query, paged, got.Tasks)
 			}
 			if none := w.do("GET", "/v1/owners/nobody/tasks"+query, ""); none.body != `{"source":"`+source+`","tasks":[]}`+"\n" {

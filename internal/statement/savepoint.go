@@ -27,8 +27,8 @@ func Savepoint(statement string) (name string, back bool) {
 }
 
 // skip leaves out the first word if it is one of these.
-func skip(words []string, any ...string) []string {
-	for _, word := range any {
+func skip(words []string, of ...string) []string {
+	for _, word := range of {
 		if strings.EqualFold(words[0], word) {
 			return words[1:]
 		}

@@ -136,7 +136,7 @@ func TestOldPrimaryAnswersNothing(t *testing.T) {
 			setReadOnly(t, old, "ON")
 			to.Store(there)
 			// Where the old one refuses to lock, the pool tries another connection by itself.
-			if got, err := c.read(t.Context()); err == nil && got != c.want || err != nil && !(s.Unavailable(err) && s.Retryable(err)) {
+			if got, err := c.read(t.Context()); err == nil && got != c.want || err != nil && (!s.Unavailable(err) || !s.Retryable(err)) {
 				t.Fatalf("the old primary answers %d and %v, want unavailable and retryable", got, err)
 			}
 			for range 5 {

@@ -306,7 +306,7 @@ func TestCallsAfterClose(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
 		ctx := t.Context()
 		row := w.make(t, "ann")
-		w.Client.Close(ctx)
+		w.Close(ctx)
 		pipelinetest.Must(t, w.store.Close())
 		for name, call := range map[string]func() error{
 			"schedule": func() error { _, err := w.Schedule(ctx, meal.New("ann", 1, task.In(time.Hour))); return err },

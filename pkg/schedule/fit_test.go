@@ -75,7 +75,7 @@ func (p *preparedTX) PrepareContext(ctx context.Context, query string) (*sql.Stm
 }
 
 func (p *preparedTX) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	s, err := p.Tx.PrepareContext(ctx, query)
+	s, err := p.Tx.PrepareContext(ctx, query) //nolint:sqlclosecheck // it ends with the transaction
 	if err != nil {
 		return nil, err
 	}
@@ -94,8 +94,7 @@ func (p *preparedTX) Rollback() error { return p.Tx.Rollback() }
 
 // bunTx is bun.Tx: it has a transaction of database/sql in it.
 type bunTx struct {
-	ctx  context.Context
-	name string
+	ctx context.Context
 	*sql.Tx
 }
 
@@ -229,8 +228,8 @@ func TestJoinRefusesOtherTypes(t *testing.T) {
 			"Schedule": func() error { _, err := j.Schedule(ctx, meal.New("ann", 1, task.In(time.Hour))); return err },
 			"Cancel":   func() error { _, err := j.Cancel(ctx, row.ID); return err },
 			"Exec":     func() error { _, err := j.ExecContext(ctx, "DELETE FROM duetime_tasks"); return err },
-			"Query":    func() error { _, err := j.QueryContext(ctx, "SELECT 1"); return err }, //nolint:rowserrcheck,sqlclosecheck // there are none
-			"Prepare":  func() error { _, err := j.PrepareContext(ctx, "SELECT 1"); return err },
+			"Query":    func() error { _, err := j.QueryContext(ctx, "SELECT 1"); return err },   //nolint:rowserrcheck,sqlclosecheck // there are none
+			"Prepare":  func() error { _, err := j.PrepareContext(ctx, "SELECT 1"); return err }, //nolint:sqlclosecheck // there is none
 			"Get":      func() error { return j.GetContext(ctx, &number, "SELECT 1") },
 			"Commit":   func() error { return j.Commit(ctx) },
 		} {

@@ -21,7 +21,7 @@ func (t *try) call(call []*member) error {
 	ctx, end := t.traced(ctx, call)
 	tx, mark := &Tx{ctx: ctx, try: t, call: call}, t.changes.Mark()
 	t.changes.Renew(idsOf(call)) // a handler that moves its own task has succeeded
-	t.batch.called = true
+	t.called = true
 	for _, m := range call {
 		m.hint.called, m.hint.outside = m.row.Version, m.handler.form == formOutside
 	}

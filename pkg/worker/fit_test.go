@@ -27,7 +27,7 @@ func TestPreparedStatementInHandler(t *testing.T) {
 	databases(t, func(t *testing.T, w *world) {
 		mux := worker.NewMux()
 		worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
-			s, err := tx.PrepareContext(ctx, "INSERT INTO effects (task_id, word) VALUES (?, ?)")
+			s, err := tx.PrepareContext(ctx, "INSERT INTO effects (task_id, word) VALUES (?, ?)") //nolint:sqlclosecheck // it ends with the handler
 			if err != nil {
 				return err
 			}
@@ -52,7 +52,7 @@ func TestPreparedStatementEndsWithItsHandler(t *testing.T) {
 		mux := worker.NewMux()
 		worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
 			if tk.Payload.Word == "0" {
-				s, err := tx.PrepareContext(ctx, "INSERT INTO effects (task_id, word) VALUES ('late', ?)")
+				s, err := tx.PrepareContext(ctx, "INSERT INTO effects (task_id, word) VALUES ('late', ?)") //nolint:sqlclosecheck // it ends with the handler
 				left = s
 				return errors.Join(err, effect(ctx, tx, tk))
 			}
@@ -79,7 +79,7 @@ func TestPreparedStatementEndsWithTheHandlersTime(t *testing.T) {
 	w := onMySQL(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, _ worker.Task[payload]) error {
-		s, err := tx.PrepareContext(ctx, "SELECT SLEEP(?)")
+		s, err := tx.PrepareContext(ctx, "SELECT SLEEP(?)") //nolint:sqlclosecheck // it ends with the handler
 		if err != nil {
 			return err
 		}

@@ -46,7 +46,7 @@ func filled(owners, hints int) *hold {
 	h := newHold(localClock())
 	at := h.clock.Now().Add(-time.Minute)
 	for i := range hints {
-		h.add(numbered(uint64(i), fmt.Sprint(i%owners), at)) //nolint:gosec // never negative
+		h.add(numbered(uint64(i), fmt.Sprint(i%owners), at))
 	}
 	return h
 }

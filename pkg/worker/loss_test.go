@@ -45,7 +45,7 @@ var cutOff = map[string]func(ctx context.Context, tx *worker.Tx) error{
 		return err
 	},
 	"rows left open": func(ctx context.Context, tx *worker.Tx) error {
-		_, err := tx.QueryContext(ctx, "SELECT seq FROM "+pipelinetest.Numbers(1, 1000)) //nolint:sqlclosecheck,rowserrcheck // what it does wrong
+		_, err := tx.QueryContext(ctx, "SELECT seq FROM "+pipelinetest.Numbers(1, 1000))
 		_, next := tx.ExecContext(ctx, "DO 1")
 		return errors.Join(err, next)
 	},
@@ -114,11 +114,11 @@ func TestRowsLeftOpenHarmNobody(t *testing.T) {
 			}
 			switch query := "SELECT 1 UNION ALL SELECT 2"; tk.Payload.Word {
 			case "1":
-				_, _ = tx.QueryContext(ctx, query) //nolint:sqlclosecheck,rowserrcheck // what it does wrong
+				_, _ = tx.QueryContext(ctx, query) //nolint:rowserrcheck,sqlclosecheck // what it does wrong
 			case "2":
 				_ = tx.QueryRowContext(ctx, query)
 			case "3":
-				_, _ = tx.QueryxContext(ctx, query) //nolint:sqlclosecheck,rowserrcheck // as above
+				_, _ = tx.QueryxContext(ctx, query) //nolint:sqlclosecheck // what it does wrong
 			case "4":
 				_ = tx.QueryRowxContext(ctx, query)
 			}

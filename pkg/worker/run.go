@@ -183,14 +183,14 @@ func (t *try) blame(call []*member, cause error) error {
 	case errors.Is(cause, errTimeout):
 		return t.lost(call, cause)
 	case t.store.Unavailable(err):
-		return fmt.Errorf("after a handler's %q: %w", cause, err)
+		return fmt.Errorf("after a handler's %q: %w", cause.Error(), err)
 	case t.store.Retryable(err):
 		t.metrics.retried.Inc()
 		t.without(call)
 		return errAgain
 	default: // cut off by a context of the handler's own, or by one of a handler before that passed it over
 		if t.calledBefore(call) {
-			return fmt.Errorf("%w, noticed after a handler's %q: %w", errCut, cause, err)
+			return fmt.Errorf("%w, noticed after a handler's %q: %w", errCut, cause.Error(), err)
 		}
 		return t.lost(call, cause)
 	}

@@ -261,7 +261,7 @@ func (t *Tx) statements() context.Context {
 // statementContext tells the store's connection when the statement that is prepared under it ends: database/sql hands a
 // statement's runs only the contexts of those who run it.
 type statementContext struct {
-	context.Context
+	context.Context //nolint:containedctx // It is this context, with one thing more to tell.
 
 	ends context.Context //nolint:containedctx // It is what this carries.
 }
