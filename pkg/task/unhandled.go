@@ -22,11 +22,13 @@ const (
 	unhandledLeast = 2 * time.Second // a rolling deployment takes seconds
 	unhandledMost  = 5 * time.Minute // twice that, with the jitter, is how long a kind that comes back may go unnoticed
 	unhandledShare = 3               // of the task's age
+
+	firstUnhandledMost = 20 * time.Second // a row that is old when it is first met, as after an outage, meets other workers soon
 )
 
 // Await is the transition of a due task of a kind that no handler here knows. It charges no attempt, says why in the last
-// error, and counts as no try for CatchUpWindow. The older the task, the longer the wait: a kind that nobody handles any more
-// must not load the pipeline for ever. The time of the next try makes its hint go to another partition than the last one, and
+// error, and counts as no try for CatchUpWindow. The older the task, the longer the wait, up to three times the wait before it: a
+// kind that nobody handles any more must not load the pipeline for ever. The time of the next try makes its hint go to another partition than the last one, and
 // so perhaps to a worker that knows the kind: see RouteKey.
 func (t Task) Await(now time.Time) Task {
 	if t.State != Pending {
@@ -36,14 +38,20 @@ func (t Task) Await(now time.Time) Task {
 	if t.Attempt == 0 && (t.RunAt.Equal(t.DueAt) || t.unrun()) {
 		mark = Unhandled
 	}
-	t.LastError = fmt.Sprintf("%s%q handles kind %q", mark, t.Queue, t.Kind)
-	t.RunAt = onTheMove(nextTry(now, awaitDelay(now.Sub(t.DueAt))))
+	reason := fmt.Sprintf("%s%q handles kind %q", mark, t.Queue, t.Kind)
+	var before time.Duration
+	if t.Waits() {
+		before = t.RunAt.Sub(t.UpdatedAt)
+	}
+	t.LastError = reason
+	t.RunAt = onTheMove(nextTry(now, awaitDelay(now.Sub(t.DueAt), before)))
 	return t.next(now)
 }
 
-// awaitDelay draws how long a task of this age waits for a worker that knows its kind.
-func awaitDelay(age time.Duration) time.Duration {
-	least := min(max(age/unhandledShare, unhandledLeast), unhandledMost)
+// awaitDelay draws how long a task of this age waits for a worker that knows its kind, after the wait before.
+func awaitDelay(age, before time.Duration) time.Duration {
+	most := min(max(3*before, firstUnhandledMost), unhandledMost)
+	least := min(max(age/unhandledShare, unhandledLeast), most)
 	return least + rand.N(least) //nolint:gosec // jitter needs no secrecy
 }
 
