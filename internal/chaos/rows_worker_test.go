@@ -126,7 +126,7 @@ AND at_ms < UNIX_TIMESTAMP(NOW(3)) * 1000 - 2000 AND task_id IN (?`+strings.Repe
 // nameInMySQL starts the worker anew as a user of MySQL's of its own, by whom its sessions can be told from others.
 func (d *drill) nameInMySQL(t *testing.T, s *seat) {
 	t.Helper()
-	for _, query := range []string{`CREATE OR REPLACE USER victim`, `GRANT ALL ON *.* TO victim`} {
+	for _, query := range []string{`DROP USER IF EXISTS victim`, `CREATE USER victim`, `GRANT ALL ON *.* TO victim`} {
 		d.exec(t, query)
 	}
 	const key = "DUETIME_MYSQL__DSN="

@@ -82,9 +82,11 @@ type service struct {
 	log strings.Builder
 }
 
-func newService(t *testing.T, p pipelinetest.Deployment) *service {
+// newService opens a client of the deployment, with further queues.
+func newService(t *testing.T, p pipelinetest.Deployment, queues ...string) *service {
 	t.Helper()
 	cfg := duetime.DefaultConfig()
+	cfg.Queues = append(cfg.Queues, queues...)
 	cfg.Namespace, cfg.MySQL.DSN = p.Namespace, duetime.DSN(p.DSN)
 	cfg.Redis.Addrs, cfg.Kafka.Brokers = []string{p.Redis}, []string{p.Kafka}
 	s := &service{}

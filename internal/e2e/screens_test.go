@@ -46,7 +46,7 @@ func newScene(t *testing.T) *scene {
 	for _, name := range []string{"event", "daemon"} {
 		pipelinetest.Run(t, pipelinetest.Build(t, "./cmd/"+name), s.Env(), "--config", s.config()).WaitReady(t)
 	}
-	s.service = newService(t, s.Deployment)
+	s.service = newService(t, s.Deployment, "mails")
 	mux := worker.NewMux()
 	for _, kind := range []task.Kind[int]{shownMeal, shownMail, shownPush} {
 		worker.Handle(mux, kind, func(context.Context, *worker.Tx, worker.Task[int]) error { return nil })

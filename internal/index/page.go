@@ -28,9 +28,9 @@ func (x *Index) OwnerPage(
 	if err != nil {
 		return nil, "", "", err
 	}
-	kind = part(kind)
 	look := limit
-	if kind != "" {
+	if kind != "" { // else of any kind
+		kind = part(kind)
 		look = max(limit, window)
 	}
 	c := &call{

@@ -279,7 +279,7 @@ func (r *Reconciler) repeat(ctx context.Context, p pass, epoch int64, term Term)
 		case partial: // it did what it could, and rests as after any run
 			if began.Sub(told) > tellEvery {
 				told = began
-				r.cfg.Logger.WarnContext(ctx, "pass went on without some shards", "pass", p.name, "n", len(failed), "err", err)
+				r.cfg.Logger.WarnContext(ctx, "pass went on without some shards", "loop", p.name, "n", len(failed), "err", err)
 			}
 			err = nil
 		}

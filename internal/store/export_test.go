@@ -33,6 +33,7 @@ func OpenThrough(dsn string, o Options, wrap func(driver.Connector) driver.Conne
 		return nil, err
 	}
 	s := &Store{db: handle(wrap(c), hello, o), dialect: MySQL, tableWait: o.tableWait()}
+	o.changesTables = true
 	s.slow = func() (*sqlx.DB, error) { return openMySQL(dsn, o, func(*mysql.Config) {}) }
 	return s, nil
 }

@@ -219,7 +219,7 @@ func TestPlanOfAPageWithoutQueues(t *testing.T) {
 	s, _ := openMySQLStore(t, store.Options{})
 	rows := filled(t, s, 3000)
 	end, endArgs, page, pageArgs := store.ExceptSQL([]string{"a", "b"}, t0.Add(10*time.Second), t0.Add(time.Hour),
-		task.Cursor{At: t0.Add(20 * time.Second), ID: rows[20].ID}, 1000)
+		task.Cursor{At: t0.Add(2500 * time.Second), ID: rows[2500].ID}, 100) // where it pays to begin in the middle
 	e := &explainer{DB: s.DB()}
 	must(t, exec(e, end, endArgs...))
 	e.check(t, "end", "duetime_tasks_due")
