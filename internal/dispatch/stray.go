@@ -53,7 +53,7 @@ func (s *shard) send(ctx context.Context, entries []task.Entry) []error {
 		return errs
 	}
 	first := entries[at[0]]
-	s.d.cfg.Logger.WarnContext(ctx, "queue has no topic, another carries its hints",
+	s.d.cfg.Logger.WarnContext(ctx, "queue takes no hints, another carries them",
 		"shard", s.number, "n", len(moved), "task_id", first.ID, "kind", first.Kind, "queue", first.Queue)
 	again := s.d.stream.Publish(ctx, s.d.cfg.hints(moved), s.epoch)
 	for i, j := range at {
