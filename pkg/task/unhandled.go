@@ -23,14 +23,14 @@ const (
 	unhandledMost  = 5 * time.Minute // twice that, with the jitter, is how long a kind that comes back may go unnoticed
 	unhandledShare = 3               // of the task's age
 
-	unhandledOld       = time.Hour        // a row of this age may be met for the first time: after an outage, or with a time long past
-	firstUnhandledMost = 20 * time.Second // the longest first wait of such a row, so that it meets other workers soon
+	unhandledOld       = time.Hour       // a row of this age may be met for the first time: after an outage, or with a time long past
+	firstUnhandledMost = 5 * time.Second // the longest first wait of such a row, so that it meets other workers soon
 )
 
 // Await is the transition of a due task of a kind that no handler here knows. It charges no attempt, says why in the last
 // error, and counts as no try for CatchUpWindow. The older the task, the longer the wait: a kind that nobody handles any more
-// must not load the pipeline for ever. A row that is old already begins with a short wait, and each wait is at most three times
-// the one before. The time of the next try makes its hint go to another partition than the last one, and
+// must not load the pipeline for ever. A row that is old already begins with a short wait, and each wait is at most twice the
+// one before. The time of the next try makes its hint go to another partition than the last one, and
 // so perhaps to a worker that knows the kind: see RouteKey.
 func (t Task) Await(now time.Time) Task {
 	if t.State != Pending {
@@ -54,7 +54,7 @@ func (t Task) Await(now time.Time) Task {
 func awaitDelay(age, before time.Duration) time.Duration {
 	least := min(max(age/unhandledShare, unhandledLeast), unhandledMost)
 	if age > unhandledOld {
-		least = min(least, max(3*before, firstUnhandledMost))
+		least = min(least, max(before, firstUnhandledMost))
 	}
 	return least + rand.N(least) //nolint:gosec // jitter needs no secrecy
 }
