@@ -74,6 +74,14 @@ func (w *world) count(t *testing.T, query string, args ...any) int {
 	return n
 }
 
+// text reads one string around all proxies.
+func (w *world) text(t *testing.T, query string) string {
+	t.Helper()
+	var s string
+	pipelinetest.Must(t, w.db.QueryRowContext(t.Context(), query).Scan(&s))
+	return s
+}
+
 // exec changes something around all proxies.
 func (w *world) exec(t *testing.T, query string, args ...any) {
 	t.Helper()

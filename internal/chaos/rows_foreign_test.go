@@ -81,7 +81,9 @@ func unliked(t *testing.T, d *drill) {
 		d.await(t, "an end of each", 2*time.Minute, func() bool { return d.unlikedIn(t, "state = 3 AND last_error <> ''") == planted })
 	})
 	if n := d.unlikedIn(t, "state = 0"); n > 0 {
-		t.Errorf("%d of %d rows never fired and did not end", n, planted)
+		t.Errorf("%d of %d rows never fired and did not end: %s", n, planted, d.text(t, `SELECT COALESCE(GROUP_CONCAT(CONCAT_WS(' ',
+			HEX(id), QUOTE(kind), QUOTE(queue), QUOTE(owner), due_at, run_at, attempt, version, updated_at, QUOTE(last_error)) SEPARATOR '; '), '')
+			FROM duetime_tasks WHERE state = 0 AND kind IN ('chaos.panic', 'Mahlzeit beendet!', '')`))
 	}
 }
 

@@ -3,39 +3,50 @@ package worker
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
+	"time"
 
 	"github.com/duetime/duetime/pkg/task"
 )
 
+// refundEvery is how often a stopping worker looks again at rows that are still locked.
+const refundEvery = 10 * time.Millisecond
+
 // refund takes back the attempts of suspects that were charged beforehand and then didn't run to an end here, because
-// the worker stops or lost their partition: no handler failed. It does what it can in a short time; a charge that stays
-// costs the task one attempt.
+// the worker stops or lost their partition: no handler failed. It does what it can in leaveTimeout; a charge that stays
+// costs the task one attempt. The transaction of a cancelled handler is rolled back beside us, so its rows may be locked
+// for a moment longer: they are looked at again.
 func (w *Worker) refund(hints []*held) {
 	charged := map[task.ID]int64{}
-	var ids []task.ID
 	for _, h := range hints {
 		if h.charged && !h.unknown {
 			charged[h.hint.ID] = h.chargedAt
-			ids = append(ids, h.hint.ID)
 		}
-	}
-	if len(ids) == 0 {
-		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
-	if err := w.refundRows(ctx, ids, charged); err != nil {
-		w.Logger.WarnContext(ctx, "attempts not given back", slog.Int("n", len(ids)), slog.Any("err", err))
+	for len(charged) > 0 {
+		err := w.refundRows(ctx, charged)
+		if err == nil && len(charged) > 0 {
+			rest(ctx, refundEvery)
+			err = ctx.Err()
+		}
+		if err != nil {
+			w.Logger.WarnContext(ctx, "attempts not given back", slog.Int("n", len(charged)), slog.Any("err", err))
+			return
+		}
 	}
 }
 
-func (w *Worker) refundRows(ctx context.Context, ids []task.ID, charged map[task.ID]int64) error {
+// refundRows takes back the charges of the rows that nobody has locked, and leaves the others in charged.
+func (w *Worker) refundRows(ctx context.Context, charged map[task.ID]int64) error {
 	tx, err := w.store.Begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // after the commit it does nothing
-	rows, now, err := w.store.LockFree(ctx, tx, ids)
+	rows, now, err := w.store.LockFree(ctx, tx, slices.Collect(maps.Keys(charged)))
 	if err != nil {
 		return err
 	}
@@ -45,15 +56,17 @@ func (w *Worker) refundRows(ctx context.Context, ids []task.ID, charged map[task
 			back = append(back, takeBack(row, now))
 		}
 	}
-	if len(back) == 0 {
-		return nil
+	if len(back) > 0 {
+		if err := w.store.Save(ctx, tx, back); err != nil {
+			return err
+		}
+		if err := tx.Commit(); err != nil {
+			return err
+		}
+		w.after.put(back)
 	}
-	if err := w.store.Save(ctx, tx, back); err != nil {
-		return err
+	for _, row := range rows {
+		delete(charged, row.ID)
 	}
-	if err := tx.Commit(); err != nil {
-		return err
-	}
-	w.after.put(back)
 	return nil
 }
