@@ -49,3 +49,25 @@ func TestVeryOldRowsComeAgain(t *testing.T) {
 		turn.now, turn.last = turn.now.Add(2*time.Second), turn.now
 	}
 }
+
+// A row whose time was past when it was inserted was never looked at, however old its time is.
+func TestRowsWrittenWithATimeLongPastAreDueFromTheirWrite(t *testing.T) {
+	t.Parallel()
+	const grace, every = 2 * time.Second, 20 * time.Second
+	for _, behind := range []time.Duration{3 * time.Hour, 24 * time.Hour, 64 * 365 * 24 * time.Hour} {
+		row := task.Task{Owner: "ann", RunAt: base.Add(-behind), UpdatedAt: base}
+		if turn := (turn{grace: grace, now: base.Add(every / 2), last: base.Add(-every / 2)}); !turn.has(row, nil) {
+			t.Errorf("%v behind its write: not put in the first pass after it", behind)
+		}
+		row.UpdatedAt = base.Add(time.Hour) // another program's clock: its time alone counts
+		again := 0
+		for at := base; at.Before(base.Add(time.Minute)); at = at.Add(every) {
+			if (turn{grace: grace, now: at, last: at.Add(-every)}).has(row, nil) {
+				again++
+			}
+		}
+		if again > 1 {
+			t.Errorf("%v behind, written in the future: put %d times in a minute", behind, again)
+		}
+	}
+}

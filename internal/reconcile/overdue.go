@@ -238,7 +238,7 @@ type turn struct {
 	resumed   map[string]time.Time // queues, and when they were found resumed
 }
 
-// has says so by the row's age alone, so that daemons that take over from each other don't add up.
+// has says so by the row's age since dueSince alone, so that daemons that take over from each other don't add up.
 //
 //   - The queue is paused: its rows wait for an operator, and their hints with them. Not now.
 //   - Unread hints from before the row's grace ended wait in its partition: its own may be among them, so not before
@@ -252,8 +252,9 @@ func (t turn) has(row task.Task, b Backlog) bool {
 	if _, paused := t.paused[row.Queue]; paused {
 		return false
 	}
-	age, key := t.now.Sub(row.RunAt), task.RouteKey(row.Owner, task.ScoreOf(row))
-	explained := b != nil && b.Explains(key, row.RunAt.Add(t.grace))
+	since, key := t.dueSince(row), task.RouteKey(row.Owner, task.ScoreOf(row))
+	age := t.now.Sub(since)
+	explained := b != nil && b.Explains(key, since.Add(t.grace))
 	if explained && age < patience {
 		return false
 	}
@@ -265,6 +266,14 @@ func (t turn) has(row task.Task, b Backlog) bool {
 		steps = lostSteps
 	}
 	return t.step(age, steps) != t.step(age-t.now.Sub(t.last), steps)
+}
+
+// dueSince is the moment from which the row could be found due: its time, or when it was written with a time already past.
+func (t turn) dueSince(row task.Task) time.Time {
+	if row.UpdatedAt.After(t.now) {
+		return row.RunAt // another program's clock
+	}
+	return later(row.RunAt, row.UpdatedAt)
 }
 
 // fresh reports whether the partition's unread hints are all of this moment: under steady load some hint is always on its
