@@ -104,7 +104,7 @@ func (s *statements) batches(w *world, n int64) float64 {
 	w.Helper()
 	const size, connections = 100, 4
 	ids, first := s.known(w, n)
-	w.exec("INSERT INTO bench_pets (id) SELECT seq FROM " + pipelinetest.Numbers(first, first+n-1))
+	w.exec("INSERT INTO bench_pets (id) SELECT seq FROM " + pipelinetest.Numbers(first, first+n-1) + " ORDER BY seq")
 	var group errgroup.Group
 	group.SetLimit(connections)
 	began := time.Now()

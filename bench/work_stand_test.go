@@ -74,7 +74,7 @@ func (w *world) plant(n int64) {
 				SELECT UNHEX(CONCAT('01970000000070008', LPAD(HEX(seq), 15, '0'))), 'pet.meal', seq, 'default',
 				       CRC32(seq) MOD shards, now + %[2]d + seq, now + %[2]d + seq,
 				       CONCAT('{"id":', seq, ',"due":', (now + %[2]d + seq) * 1000, '}'), now - 3600000, now - 3600000, 0
-				FROM duetime_layout, (SELECT `+rawNow+` AS now) AS clock, %[1]s`, numbers, farOff.Milliseconds()))
+				FROM duetime_layout, (SELECT `+rawNow+` AS now) AS clock, %[1]s ORDER BY seq`, numbers, farOff.Milliseconds()))
 			return err
 		})
 	}
