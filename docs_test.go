@@ -20,7 +20,13 @@ import (
 // this table is nobody's: who writes one into the docs adds it.
 func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 	t.Parallel()
-	const readme, architecture = "README.md", "docs/ARCHITECTURE.md"
+	const (
+		architecture = "docs/ARCHITECTURE.md"
+		configPage      = "docs/CONFIG.md"
+		contract     = "docs/SQL-CONTRACT.md"
+		guide        = "docs/GUIDE.md"
+		operating    = "docs/OPERATING.md"
+	)
 	cfg := config.Default()
 	put := source{t, "pkg/schedule/indexer.go"}
 	wait := source{t, "pkg/schedule/client.go"}.span(`cmp\.Or\(c\.IndexWait, (.+?)\)`)
@@ -33,20 +39,20 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 		{architecture, fmt.Sprintf("Where many are due within %s, their hints leave as early, up to %s:", spelt(task.MaxLead),
 			grouped(source{t, "internal/dispatch/crowd.go"}.number("aheadMost")))},
 		{architecture, fmt.Sprintf("the session's lock wait (%s)", source{t, "internal/store/store.go"}.span(`cmp\.Or\(o\.LockWait, (.+?)\)`))},
-		{readme, fmt.Sprintf("up to %s where many are due at once", task.MaxLead)},
-		{readme, fmt.Sprintf("| payload | %d KiB of JSON |", task.MaxPayload>>10)},
-		{readme, fmt.Sprintf("| owner, kind, queue | %d bytes |", same(t, task.MaxOwner, task.MaxKind, task.MaxQueue))},
-		{readme, fmt.Sprintf("| subject | %d bytes |", task.MaxSubject)},
-		{readme, fmt.Sprintf("| key | %d bytes |", task.MaxKey)},
-		{readme, fmt.Sprintf("| due | at most %d years ahead", task.MaxAhead/(365*24*time.Hour))},
-		{readme, fmt.Sprintf("| tasks in one call | %s |", grouped(task.MaxPerCall))},
-		{readme, fmt.Sprintf("Each verb has a `…Many` for up to %s tasks", grouped(task.MaxPerCall))},
-		{readme, fmt.Sprintf("default %d |", task.NewKind[int]("test").Info().MaxAttempts)},
-		{readme, fmt.Sprintf("the %d attempts that a kind has", task.NewKind[int]("test").Info().MaxAttempts)},
-		{readme, fmt.Sprintf("of up to %s, 2 s, 4 s … %s", spelt(task.DefaultBackoff.Min), spelt(task.DefaultBackoff.Max))},
-		{readme, fmt.Sprintf("within its interval (%s)", spelt(cfg.Daemon.Interval))},
-		{readme, fmt.Sprintf("between MySQL and Redis after %s", source{t, "internal/verify/verify.go"}.span(`recheck\s+= (.+)`))},
-		{readme, fmt.Sprintf("overdue for more than %s", source{t, "cmd/duetime/verify.go"}.span(`stuckAfter = (.+)`))},
+		{configPage, fmt.Sprintf("up to %s where many are due at once", task.MaxLead)},
+		{guide, fmt.Sprintf("| payload | %d KiB of JSON |", task.MaxPayload>>10)},
+		{guide, fmt.Sprintf("| owner, kind, queue | %d bytes |", same(t, task.MaxOwner, task.MaxKind, task.MaxQueue))},
+		{guide, fmt.Sprintf("| subject | %d bytes |", task.MaxSubject)},
+		{guide, fmt.Sprintf("| key | %d bytes |", task.MaxKey)},
+		{guide, fmt.Sprintf("| due | at most %d years ahead", task.MaxAhead/(365*24*time.Hour))},
+		{guide, fmt.Sprintf("| tasks in one call | %s |", grouped(task.MaxPerCall))},
+		{guide, fmt.Sprintf("Each verb has a `…Many` for up to %s tasks", grouped(task.MaxPerCall))},
+		{guide, fmt.Sprintf("default %d |", task.NewKind[int]("test").Info().MaxAttempts)},
+		{guide, fmt.Sprintf("the %d attempts that a kind has", task.NewKind[int]("test").Info().MaxAttempts)},
+		{guide, fmt.Sprintf("of up to %s, 2 s, 4 s … %s", spelt(task.DefaultBackoff.Min), spelt(task.DefaultBackoff.Max))},
+		{contract, fmt.Sprintf("within its interval (%s)", spelt(cfg.Daemon.Interval))},
+		{operating, fmt.Sprintf("between MySQL and Redis after %s", source{t, "internal/verify/verify.go"}.span(`recheck\s+= (.+)`))},
+		{operating, fmt.Sprintf("overdue for more than %s", source{t, "cmd/duetime/verify.go"}.span(`stuckAfter = (.+)`))},
 	} {
 		text, err := os.ReadFile(c.doc)
 		if err != nil {

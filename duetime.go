@@ -26,7 +26,7 @@ import (
 	"github.com/duetime/duetime/pkg/worker"
 )
 
-// Config is the configuration that all processes of a namespace share. The README lists its keys.
+// Config is the configuration that all processes of a namespace share. docs/CONFIG.md lists its keys.
 type Config = config.Config
 
 // Secret is a text of a Config that nothing prints: a mask stands for it wherever it is shown.

@@ -98,7 +98,7 @@ func FuzzEnvironment(f *testing.F) {
 	})
 }
 
-// reread reads a text that was accepted, by the README's words.
+// reread reads a text that was accepted, by docs/CONFIG.md's words.
 func reread(f field, text string) any {
 	trimmed := strings.TrimSpace(text)
 	switch f.value.Interface().(type) {

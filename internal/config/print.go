@@ -18,7 +18,7 @@ func Keys() []string {
 	return keys
 }
 
-// Table renders every key with its default and its meaning as a Markdown table; the README's is compared with it.
+// Table renders every key with its default and its meaning as a Markdown table; docs/CONFIG.md's is compared with it.
 func Table() string {
 	c := Default()
 	var b strings.Builder

@@ -20,7 +20,7 @@ var documented = map[int][]string{
 	http.StatusUnprocessableEntity:   {"key_reused"},
 }
 
-// sound checks that an answer is one of those that the README lists. A refusal of the input names the field.
+// sound checks that an answer is one of those that cmd/game/README.md lists. A refusal of the input names the field.
 func (w *world) sound(t *testing.T, got reply) (field string) {
 	t.Helper()
 	here := *w
