@@ -22,7 +22,7 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 	t.Parallel()
 	const (
 		architecture = "docs/ARCHITECTURE.md"
-		configPage      = "docs/CONFIG.md"
+		configPage   = "docs/CONFIG.md"
 		contract     = "docs/SQL-CONTRACT.md"
 		guide        = "docs/GUIDE.md"
 		operating    = "docs/OPERATING.md"
