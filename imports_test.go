@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
 // TestImportingRegistersNoProfiles holds the libraries to what a service may expect of an import: no profiles on net/http's

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/bench/report"
-	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
 // bench is one call of the benchmark.

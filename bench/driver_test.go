@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/bench/protocol"
-	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
 // callLimit is beyond what the slowest request takes: a hundred thousand jobs in bulk, or 20 s of paced ones.

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
 func folderName() string { return fmt.Sprintf("/var/tmp/duetime-bench-%d", os.Getuid()) }

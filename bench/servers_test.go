@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/bench/report"
-	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
 // onServers is what BENCH_WHAT says to have duetime measured on several SQL servers in one call.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/bench/report"
-	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
 // step is a figure that is measured in some turns: a machine's speed changes from one second to the next, and what is

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
 // circumstances tell when, with what and on which machine the figures were made.

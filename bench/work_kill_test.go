@@ -5,7 +5,7 @@ import (
 
 	"github.com/duetime/duetime/bench/protocol"
 	"github.com/duetime/duetime/bench/report"
-	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
 const (

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/bench/report"
-	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
 // silenced are the functions that count, time and write history, each with what it does instead in a build without them. One

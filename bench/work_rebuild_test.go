@@ -6,7 +6,7 @@ import (
 
 	"github.com/duetime/duetime/bench/report"
 	"github.com/duetime/duetime/internal/index"
-	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
 // rebuild measures how long the index is away after Redis lost all, and how late what becomes due meanwhile is.

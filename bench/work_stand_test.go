@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/duetime/duetime/internal/index"
-	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
 // stand has n more jobs stand far off, while the system already works. duetime's rows are as if they had been made an hour

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/bench/report"
-	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
 // idleShards is how many duetime has when its idle cost is measured: more than most need, and each costs something.

@@ -19,7 +19,7 @@ import (
 	"github.com/duetime/duetime/bench/queue"
 	"github.com/duetime/duetime/bench/report"
 	"github.com/duetime/duetime/bench/server"
-	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
 // options of a world.

@@ -17,7 +17,7 @@ import (
 	"k8s.io/pod-security-admission/policy"
 
 	"github.com/duetime/duetime/internal/config"
-	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
 // endsWithin is how long a process takes to end at most, in seconds.

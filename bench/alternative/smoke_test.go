@@ -16,7 +16,7 @@ import (
 	"github.com/duetime/duetime/bench/alternative/wheel"
 	"github.com/duetime/duetime/bench/alternative/zset"
 	"github.com/duetime/duetime/bench/queue"
-	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
 func TestMain(m *testing.M) { os.Exit(pipelinetest.Main(m, pipelinetest.VerifyGoroutines())) }

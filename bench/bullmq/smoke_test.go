@@ -15,7 +15,7 @@ import (
 
 	"github.com/duetime/duetime/bench/protocol"
 	"github.com/duetime/duetime/bench/queue"
-	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
 func TestMain(m *testing.M) { os.Exit(pipelinetest.Main(m, pipelinetest.VerifyGoroutines())) }

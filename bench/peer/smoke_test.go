@@ -12,7 +12,7 @@ import (
 	"github.com/duetime/duetime/bench/peer/river"
 	"github.com/duetime/duetime/bench/queue"
 	"github.com/duetime/duetime/bench/server"
-	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
 func TestMain(m *testing.M) { os.Exit(pipelinetest.Main(m)) }

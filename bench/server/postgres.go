@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/duetime/duetime/internal/pipelinetest" //nolint:depguard // only tests call this package
+	"github.com/duetime/duetime/internal/test/pipelinetest" //nolint:depguard // only tests call this package
 )
 
 // OwnPostgres starts a Postgres for this test alone, with its data in dir on disk and a flush at each commit, and

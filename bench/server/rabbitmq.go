@@ -11,7 +11,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/duetime/duetime/internal/pipelinetest" //nolint:depguard // only tests call this package
+	"github.com/duetime/duetime/internal/test/pipelinetest" //nolint:depguard // only tests call this package
 )
 
 // OwnRabbitMQ starts a RabbitMQ for this test alone, with its data in dir and no plugins, and returns its AMQP URL.

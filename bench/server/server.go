@@ -1,5 +1,5 @@
 // Package server starts the servers of the benchmark's peers, each for one test, on a free port of this machine; those
-// that duetime itself needs are in internal/pipelinetest. A server ends with its test, and with the test's process
+// that duetime itself needs are in internal/test/pipelinetest. A server ends with its test, and with the test's process
 // however that ends.
 package server
 
@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/duetime/duetime/internal/pipelinetest" //nolint:depguard // only tests call this package
+	"github.com/duetime/duetime/internal/test/pipelinetest" //nolint:depguard // only tests call this package
 )
 
 // freePort finds a port that nobody uses. It lies below those that Linux gives to outgoing connections (from 32768), so

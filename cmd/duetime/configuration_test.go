@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
 func TestConfigCheckServers(t *testing.T) {

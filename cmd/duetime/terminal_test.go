@@ -10,8 +10,8 @@ import (
 
 	"github.com/creack/pty"
 
-	"github.com/duetime/duetime/internal/pipelinetest"
-	"github.com/duetime/duetime/internal/terminaltest"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/terminaltest"
 )
 
 // onTerminal runs the tool on a terminal.

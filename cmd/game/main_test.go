@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/config"
-	"github.com/duetime/duetime/internal/pipelinetest"
 	"github.com/duetime/duetime/internal/process"
 	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/migrations"
 )
 

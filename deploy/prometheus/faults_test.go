@@ -7,7 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
 // TestFaultsTurnTheirAlertsTrue makes each runbook's fault in a real deployment: the alert's query must turn true on what

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
 // TestRunbooksNameCommandsThatExist asks the tool for the help of each command that a runbook gives, with its flags: one

@@ -13,7 +13,7 @@ import (
 	_ "time/tzdata"
 
 	"github.com/duetime/duetime/examples/sqlc/query"
-	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/duetimetest"
 	"github.com/duetime/duetime/pkg/embedded"
 )

@@ -16,8 +16,8 @@ import (
 
 	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/loop"
-	"github.com/duetime/duetime/internal/pipelinetest"
 	"github.com/duetime/duetime/internal/stream"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/task"
 )
 

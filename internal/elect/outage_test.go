@@ -9,7 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/duetime/duetime/internal/elect"
-	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
 func TestServerRestartDoesNotInterruptTheLeader(t *testing.T) {

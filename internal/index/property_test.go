@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/duetime/duetime/internal/index"
-	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/task"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/index"
-	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/trust"
 	"github.com/duetime/duetime/pkg/task"
 )

@@ -9,7 +9,7 @@ import (
 
 	"github.com/duetime/duetime"
 	"github.com/duetime/duetime/internal/pet"
-	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
 // everyPath asks each path once, with a key where that is possible, and fails the test for an answer that is late.

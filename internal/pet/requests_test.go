@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/pet"
-	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/schedule"
 )
 

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/duetime/duetime/internal/pipelinetest"
 	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
 // A parameter that the server doesn't take is not waited for: the answer names the key.

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
 func TestMain(m *testing.M) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/duetime/duetime/internal/pipelinetest"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/trust"
 )
 

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/duetime/duetime/internal/pipelinetest"
 	"github.com/duetime/duetime/internal/stream"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
 )

@@ -1,0 +1,153 @@
+package chaos_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/duetime/duetime/internal/test/pipelinetest"
+)
+
+// shardRows are about one shard, or one owner, of which the others must not notice anything.
+func shardRows() []entry {
+	return []entry{
+		migrationRow(),
+		{
+			n: 61, fault: "an owner of a million tasks", alone: true, run: whale,
+			setup: setup{mysql: []string{"--innodb-buffer-pool-size=2G"}},
+		},
+	}
+}
+
+// migrationRow moves a shard's slot to another node, and stays half-way: its due set is there, its owners' sets are not.
+func migrationRow() entry {
+	var cluster *pipelinetest.RedisCluster
+	return entry{
+		n: 60, fault: "a slot under migration while a game is played",
+		setup: setup{rules: []string{"DUETIME_REDIS__MODE=cluster"}, servers: func(t *testing.T, w *world) {
+			t.Helper()
+			cluster = pipelinetest.OwnRedisCluster(t)
+			w.Redis = strings.Join(cluster.Addrs(), ",")
+		}},
+		run: func(t *testing.T, d *drill) {
+			t.Helper()
+			d.fault(t, "slot under migration", 15*time.Second, func() {
+				migration, err := cluster.BeginMigration("duetime:{0}:due", func(key string) bool { return strings.HasSuffix(key, ":due") })
+				pipelinetest.Must(t, err)
+				time.Sleep(10 * time.Second) // the length of the migration
+				const waiting = `SELECT COUNT(*) FROM duetime_tasks WHERE state = 0 AND run_at < UNIX_TIMESTAMP(NOW(3)) * 1000 - 2000 AND shard `
+				d.note(t, "%d tasks of the slot's shard waited when it had moved", d.count(t, waiting+`= 0`))
+				if n := d.count(t, waiting+`<> 0`); n > 0 && d.slack == 0 {
+					t.Errorf("%d tasks of other shards are more than 2 s late", n)
+				}
+				pipelinetest.Must(t, migration.End())
+			})
+		},
+	}
+}
+
+const (
+	whaleOwner = "whale"
+	whaleTasks = 1_000_000
+)
+
+// whale plants an owner with a million tasks, has the index rebuilt with it, takes some of it away, and wants neither lists nor
+// audits of it to hold anybody up.
+func whale(t *testing.T, d *drill) {
+	t.Helper()
+	for from := 0; from < whaleTasks; from += 100_000 {
+		d.exec(t, `INSERT INTO duetime_tasks (id, kind, owner, queue, shard, due_at, run_at, payload, created_at, updated_at)
+			SELECT UNHEX(CONCAT('01981000000070008000', LPAD(HEX(seq), 12, '0'))), 'chaos.far', '`+whaleOwner+`', 'default',
+			       CRC32('`+whaleOwner+`') MOD shards, at + 90000000 + seq, at + 90000000 + seq, '{}', at, at
+			FROM duetime_layout, (SELECT CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED) - 3600000 AS at) AS clock, `+
+			pipelinetest.Numbers(from+1, from+100_000))
+	}
+	rebuilt := d.daemon.Says("rebuild ended")
+	d.fault(t, "FLUSHALL with the owner's million pending", 10*time.Second+whaleTasks*time.Second/50_000, func() {
+		d.inRedis(t, func(r *redis.Client) error { return r.FlushAll(t.Context()).Err() })
+		d.await(t, "the rebuild", 4*time.Minute, func() bool { return d.indexed(t, "-inf", "+inf") >= whaleTasks })
+	})
+	d.await(t, "the daemon to be through with it", 4*time.Minute, func() bool { return d.daemon.Says("rebuild ended") > rebuilt })
+	slow := func(r *redis.Client) error { return r.ConfigSet(t.Context(), "slowlog-log-slower-than", "20000").Err() }
+	d.inRedis(t, slow)
+	d.inRedis(t, func(r *redis.Client) error { return r.SlowLogReset(t.Context()).Err() })
+	d.listWhale(t)
+	shard := d.count(t, `SELECT CRC32('`+whaleOwner+`') MOD shards FROM duetime_layout`)
+	due, owned := fmt.Sprintf("duetime:{%d}:due", shard), fmt.Sprintf("duetime:{%d}:owner:%s", shard, whaleOwner)
+	d.fault(t, "entries of the owner taken away", 10*time.Second, func() {
+		d.inRedis(t, func(r *redis.Client) error {
+			return r.ZRemRangeByRank(t.Context(), owned, whaleTasks/2, whaleTasks/2+100).Err()
+		})
+		d.inRedis(t, func(r *redis.Client) error { return r.ZRem(t.Context(), due, d.firstMeal(t, r, due)).Err() }) // a sweep finds it, and has all audited
+	})
+	d.await(t, "the audit to mend the owner's list", 5*time.Minute, func() (whole bool) {
+		d.inRedis(t, func(r *redis.Client) error {
+			n, err := r.ZCard(t.Context(), owned).Result()
+			whole = n == whaleTasks
+			return err
+		})
+		return whole
+	})
+	d.inRedis(t, func(r *redis.Client) error {
+		log, err := r.SlowLogGet(t.Context(), 100).Result()
+		for _, one := range log {
+			d.note(t, "%v took Redis %v", one.Args[:min(len(one.Args), 3)], one.Duration)
+		}
+		if len(log) > 10 && d.slack == 0 {
+			t.Errorf("%d commands took Redis more than 20 ms", len(log))
+		}
+		return err
+	})
+}
+
+// firstMeal is the member of a due set whose loss the sweeps notice first: one of a meal, some seconds ahead.
+func (d *drill) firstMeal(t *testing.T, r *redis.Client, due string) string {
+	t.Helper()
+	members, err := r.ZRangeArgs(t.Context(), redis.ZRangeArgs{
+		Key: due, ByScore: true, Start: fmt.Sprint(d.clock() + 3000), Stop: "+inf", Count: 1,
+	}).Result()
+	pipelinetest.Must(t, err)
+	return members[0]
+}
+
+// listWhale reads pages of the owner's list through the game.
+func (d *drill) listWhale(t *testing.T) {
+	t.Helper()
+	url, cursor, slowest := d.game.URL(t, "game")+"/v1/owners/"+whaleOwner+"/tasks?limit=100", "", time.Duration(0)
+	for range 50 {
+		began := time.Now()
+		var page struct {
+			Source string `json:"source"`
+			Tasks  []any  `json:"tasks"`
+			Next   string `json:"next"`
+		}
+		getJSON(t, url+"&cursor="+cursor, &page)
+		slowest = max(slowest, time.Since(began))
+		if page.Source != "redis" || len(page.Tasks) != 100 || page.Next == "" {
+			t.Fatalf("a page from %s of %d tasks, the next one at %q", page.Source, len(page.Tasks), page.Next)
+		}
+		cursor = page.Next
+	}
+	d.note(t, "the slowest of 50 pages of the owner's list took %v", slowest.Round(time.Millisecond))
+	if limit := 50*time.Millisecond + d.slack; slowest > limit+200*time.Millisecond { // beside a game, on the same cores
+		t.Errorf("a page took %v, want %v", slowest, limit)
+	}
+}
+
+func getJSON(t *testing.T, url string, into any) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	pipelinetest.Must(t, err)
+	resp, err := http.DefaultClient.Do(r)
+	pipelinetest.Must(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s", url, resp.Status)
+	}
+	pipelinetest.Must(t, json.NewDecoder(resp.Body).Decode(into))
+}

@@ -1,0 +1,195 @@
+package e2e_test
+
+import (
+	"crypto/tls"
+	"database/sql"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/redis/go-redis/v9"
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/sasl/scram"
+
+	"github.com/duetime/duetime/internal/test/pipelinetest"
+)
+
+// TestRights does as each user what its process does not, and a few things that it does.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	f := newFortress(t)
+	f.Ready(t, "game").Stop(t) // which makes the game's tables
+	t.Run("mysql", func(t *testing.T) { f.rightsOnMySQL(t) })
+	t.Run("redis", func(t *testing.T) { f.rightsOnRedis(t) })
+	t.Run("kafka", func(t *testing.T) { f.rightsOnKafka(t) })
+}
+
+const everybody = "event worker daemon game operator"
+
+const noDefault = 1364 // a column that an INSERT leaves out
+
+func (f *fortress) rightsOnMySQL(t *testing.T) {
+	dbs := map[string]*sql.DB{}
+	for _, user := range pipelinetest.Users {
+		cfg, err := mysql.ParseDSN(strings.Replace(f.DSN, "root@", "duetime_"+user+"@", 1))
+		pipelinetest.Must(t, err)
+		cfg.Passwd, cfg.TLS, cfg.InterpolateParams = f.Secured.Password(user), f.Secured.Authority.Client(t), true
+		dbs[user] = connect(t, cfg)
+		cfg.TLS, cfg.Logger = nil, &mysql.NopLogger{}
+		if err := connect(t, cfg).PingContext(t.Context()); err == nil {
+			t.Errorf("%s comes in without TLS", user)
+		}
+	}
+	for statement, may := range map[string]string{
+		"SELECT id FROM duetime_tasks LIMIT 1":                                            "worker daemon game operator migrate",
+		"SELECT id FROM duetime_tasks WHERE id = '' FOR UPDATE":                           "worker game operator migrate daemon",
+		"INSERT INTO duetime_tasks (id) SELECT '' FROM DUAL WHERE 1 = 0":                  "worker game migrate",
+		"UPDATE duetime_tasks SET state = 1 WHERE id = ''":                                "worker game operator migrate",
+		"UPDATE duetime_tasks SET owner = 'me' WHERE id = ''":                             "worker game migrate",
+		"UPDATE duetime_tasks SET payload = '{}' WHERE id = ''":                           "worker game migrate",
+		"DELETE FROM duetime_tasks WHERE id = ''":                                         "daemon",
+		"TRUNCATE duetime_history":                                                        "",
+		"SELECT epoch FROM duetime_epochs":                                                "event daemon operator migrate",
+		"UPDATE duetime_epochs SET epoch = epoch WHERE name = ''":                         "event daemon migrate",
+		"DELETE FROM duetime_epochs WHERE name = ''":                                      "",
+		"SELECT shards FROM duetime_layout":                                               everybody + " migrate",
+		"UPDATE duetime_layout SET shards = 1 WHERE 1 = 0":                                "migrate",
+		"SELECT name FROM duetime_requests":                                               everybody + " migrate",
+		"DELETE FROM duetime_requests WHERE name = ''":                                    "operator",
+		"INSERT INTO duetime_requests (name, made_at) SELECT '', 0 FROM DUAL WHERE 1 = 0": "operator migrate",
+		"INSERT INTO duetime_history (at, event) SELECT 0, '' FROM DUAL WHERE 1 = 0":      "worker daemon game operator migrate",
+		"UPDATE duetime_history SET actor = '' WHERE seq = 0":                             "migrate",
+		"DELETE FROM duetime_history WHERE seq = 0":                                       "daemon",
+		"UPDATE pets SET food = food WHERE id = 0":                                        "worker game migrate",
+		"INSERT INTO pets (owner) SELECT '' FROM DUAL WHERE 1 = 0":                        "game migrate",
+		"DELETE FROM pet_journal WHERE seq = 0":                                           "",
+		"SELECT seq FROM pet_journal LIMIT 1":                                             "worker game operator migrate",
+		"DROP TABLE duetime_tasks":                                                        "",
+		"CREATE TABLE mine (id INT)":                                                      "migrate",
+		"SELECT user FROM mysql.user":                                                     "",
+	} {
+		for _, user := range pipelinetest.Users {
+			_, err := dbs[user].ExecContext(t.Context(), statement)
+			if answer, ok := errors.AsType[*mysql.MySQLError](err); ok && answer.Number == noDefault {
+				err = nil // it was let in
+			}
+			wantRight(t, user, statement, may, err)
+		}
+	}
+}
+
+func connect(t *testing.T, cfg *mysql.Config) *sql.DB {
+	t.Helper()
+	connector, err := mysql.NewConnector(cfg)
+	pipelinetest.Must(t, err)
+	db := sql.OpenDB(connector)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// wantRight wants no error if the user is among those who may, and one otherwise.
+func wantRight(t *testing.T, user, what, may string, err error) {
+	t.Helper()
+	allowed := false
+	for _, name := range strings.Fields(may) {
+		allowed = allowed || name == user
+	}
+	if allowed != (err == nil) {
+		t.Errorf("%s: %s: %v, want it to be allowed: %v", user, what, err, allowed)
+	}
+}
+
+func (f *fortress) rightsOnRedis(t *testing.T) {
+	key := func(name string) string { return f.Namespace + ":{3}:" + name }
+	for _, user := range strings.Fields(everybody) {
+		client := redis.NewClient(&redis.Options{
+			Addr: f.Redis, Username: "duetime_" + user, Password: f.Secured.Password(user), TLSConfig: f.Secured.Authority.Client(t), Protocol: 2,
+		})
+		for command, may := range map[string]string{
+			"PING": everybody, "INFO": everybody,
+			"ZADD " + key("due") + " 1 x":         "worker daemon game operator",
+			"ZREM " + key("due") + " x":           everybody,
+			"ZADD " + key("owner:ann") + " 1 x":   "worker daemon game operator",
+			"ZREM " + key("owner:ann") + " x":     "worker daemon game operator",
+			"ZRANGE " + key("owner:ann") + " 0 1": "daemon game operator",
+			"SET " + key("epoch") + " 0":          "event",
+			"GET " + key("epoch"):                 "event operator",
+			"SET " + key("gen") + " x":            "event daemon",
+			"MGET " + key("gen"):                  "event daemon operator",
+			"PUBLISH " + key("wake") + " 0":       "worker daemon game operator",
+			"PUBLISH other 0":                     "",
+			"GET " + f.Namespace + "2:{3}:due":    "",
+			"GET other":                           "",
+			"SCAN 0":                              "daemon operator",
+			"FLUSHALL":                            "",
+			"CONFIG GET *":                        "",
+			"ACL LIST":                            "",
+			"KEYS *":                              "",
+			"DEL " + key("due"):                   "",
+			"DEL " + key("gen"):                   "operator",
+			"SHUTDOWN":                            "",
+		} {
+			var args []any
+			for _, word := range strings.Fields(command) {
+				args = append(args, word)
+			}
+			err := client.Do(t.Context(), args...).Err()
+			if errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "WRONGTYPE") {
+				err = nil // it was let in
+			}
+			wantRight(t, user, command, may, err)
+		}
+		pipelinetest.Must(t, client.Close())
+	}
+	stranger := redis.NewClient(&redis.Options{Addr: f.Redis, TLSConfig: f.Secured.Authority.Client(t), Protocol: 2})
+	defer func() { _ = stranger.Close() }()
+	if err := stranger.Ping(t.Context()).Err(); err == nil {
+		t.Error("Redis answers a stranger")
+	}
+}
+
+func (f *fortress) rightsOnKafka(t *testing.T) {
+	for _, user := range strings.Fields(everybody) {
+		mechanism, err := scram.Mechanism(scram.SHA512, "duetime_"+user, f.Secured.Password(user))
+		pipelinetest.Must(t, err)
+		transport := &kafka.Transport{SASL: mechanism, TLS: f.Secured.Authority.Client(t)}
+		for topic, may := range map[string]struct{ read, write string }{
+			f.Namespace + ".q.default":  {"worker daemon", "event"},
+			f.Namespace + ".compensate": {"daemon", "event worker game operator"},
+			f.Namespace + ".dead":       {"", "worker"},
+		} {
+			wantRight(t, user, "write "+topic, may.write, produce(t, f.Kafka, transport, topic))
+			wantRight(t, user, "read "+topic, may.read, fetch(t, f.Kafka, transport, topic))
+		}
+		transport.CloseIdleConnections()
+	}
+	stranger := &kafka.Transport{TLS: &tls.Config{RootCAs: f.Secured.Authority.Client(t).RootCAs}}
+	defer stranger.CloseIdleConnections()
+	if err := fetch(t, f.Kafka, stranger, f.Namespace+".q.default"); err == nil {
+		t.Error("Kafka answers a stranger")
+	}
+}
+
+// produce appends a record that nobody takes for a hint.
+func produce(t *testing.T, addr string, transport *kafka.Transport, topic string) error {
+	t.Helper()
+	client := &kafka.Client{Addr: kafka.TCP(addr), Transport: transport}
+	res, err := client.Produce(t.Context(), &kafka.ProduceRequest{
+		Topic: topic, RequiredAcks: kafka.RequireAll, Records: kafka.NewRecordReader(kafka.Record{Value: kafka.NewBytes([]byte("x"))}),
+	})
+	if err != nil {
+		return err
+	}
+	return res.Error
+}
+
+func fetch(t *testing.T, addr string, transport *kafka.Transport, topic string) error {
+	t.Helper()
+	client := &kafka.Client{Addr: kafka.TCP(addr), Transport: transport}
+	res, err := client.Fetch(t.Context(), &kafka.FetchRequest{Topic: topic, Offset: 0, MinBytes: 0, MaxBytes: 1 << 10})
+	if err != nil {
+		return err
+	}
+	return res.Error
+}

@@ -1,0 +1,12 @@
+package pipelinetest_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/duetime/duetime/internal/test/pipelinetest"
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(pipelinetest.Main(m, pipelinetest.VerifyGoroutines()))
+}

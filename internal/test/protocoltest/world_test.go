@@ -1,0 +1,84 @@
+package protocoltest
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/reconcile"
+	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/migrations"
+	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/pkg/worker"
+)
+
+func TestMain(m *testing.M) { os.Exit(pipelinetest.Main(m, pipelinetest.VerifyGoroutines())) }
+
+// protocol is the real SQL, the real Lua and the real settling of the worker, with the wires between them in the test's
+// hands: what was claimed, what is in the log, what was never put.
+type protocol struct {
+	t      *testing.T
+	store  *store.Store
+	memory *miniredis.Miniredis
+	index  *index.Index
+	worker *worker.Worker
+}
+
+func newProtocol(t *testing.T) *protocol {
+	p := &protocol{t: t, memory: miniredis.RunT(t)}
+	var err error
+	p.store, err = store.OpenSQLite(filepath.Join(t.TempDir(), "protocol.db"))
+	pipelinetest.Must(t, err)
+	t.Cleanup(func() { pipelinetest.Must(t, p.store.Close()) })
+	pipelinetest.Must(t, p.store.Migrate(t.Context(), migrations.Files, "protocol", protocolShards))
+	_, err = p.store.DB().ExecContext(t.Context(), `CREATE TABLE effects (task_id TEXT NOT NULL, due_ms INTEGER NOT NULL, at_ms INTEGER NOT NULL)`)
+	pipelinetest.Must(t, err)
+	p.index, err = index.Open(index.Config{Namespace: "protocol", Addrs: []string{p.memory.Addr()}, Embedded: true, ReadTimeout: healLimit})
+	pipelinetest.Must(t, err)
+	t.Cleanup(func() { pipelinetest.Must(t, p.index.Close()) })
+	p.restartWorker()
+	return p
+}
+
+// restartWorker forgets all that a worker remembers.
+func (p *protocol) restartWorker() {
+	mux := worker.NewMux()
+	worker.Handle(mux, bell, func(ctx context.Context, tx *worker.Tx, t worker.Task[struct{}]) error {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `INSERT INTO effects (task_id, due_ms, at_ms) VALUES (?, ?, ?)`,
+			t.ID.String(), t.DueAt.UnixMilli(), now.UnixMilli())
+		return err
+	})
+	w, err := worker.New(worker.Config{}, mux, p.store, nil, p.index, nobody{})
+	pipelinetest.Must(p.t, err)
+	p.worker = w
+}
+
+// nobody takes dead letters.
+type nobody struct{}
+
+func (nobody) Bury(context.Context, []task.DeadLetter) error { return nil }
+
+// silence is a stream on which the daemon hears nothing and every hint was read.
+type silence struct{}
+
+func (silence) Compensations(ctx context.Context, _ func(context.Context, []task.Compensation) error) error {
+	<-ctx.Done()
+	return nil
+}
+
+func (silence) Backlog(context.Context, string) (reconcile.Backlog, error) { return silence{}, nil }
+func (silence) Explains(string, time.Time) bool                            { return false }
+func (silence) Clear(string) bool                                          { return true }
+func (silence) Partition(string) int                                       { return 0 }
+func (silence) Fenced(int64)                                               {}
+func (silence) Progress()                                                  {}
