@@ -41,7 +41,7 @@ func main() {
 func run(ctx context.Context, args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("orders", flag.ContinueOnError)
 	dsn := flags.String("dsn", "", "MySQL schema for the orders and the tasks; empty: SQLite in a temporary folder")
-	payWithin := flags.Duration("pay-within", 2*time.Second, "after which an unpaid order expires; ten minutes in earnest")
+	paymentTimeout := flags.Duration("pay-within", 2*time.Second, "after which an unpaid order expires; ten minutes in earnest")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return nil
 	} else if err != nil {
@@ -60,7 +60,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	if err := createTable(ctx, pipeline.DB().DB); err != nil {
 		return err
 	}
-	shop := &Shop{db: pipeline.DB().DB, tasks: pipeline.Client, payWithin: *payWithin}
+	shop := &Shop{db: pipeline.DB().DB, tasks: pipeline.Client, paymentTimeout: *paymentTimeout}
 	return play(ctx, pipeline, shop, log.New(stdout, "", 0))
 }
 
@@ -99,7 +99,7 @@ func customers(ctx context.Context, shop *Shop, out *log.Logger) error {
 		if err := shop.Place(ctx, first+n, fmt.Sprint("customer-", n)); err != nil {
 			return err
 		}
-		out.Printf("order %d placed, to be paid within %v", n, shop.payWithin)
+		out.Printf("order %d placed, to be paid within %v", n, shop.paymentTimeout)
 	}
 	for _, n := range []int64{1, 3} {
 		if err := shop.Pay(ctx, first+n); err != nil {

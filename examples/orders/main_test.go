@@ -47,7 +47,7 @@ func TestUnpaidOrderExpires(t *testing.T) {
 	defer func() { pipelinetest.Must(t, pipeline.Close(ctx)) }()
 	db := pipeline.DB()
 	pipelinetest.Must(t, createTable(ctx, db.DB))
-	shop := &Shop{db: db.DB, tasks: pipeline.Client, payWithin: 10 * time.Minute}
+	shop := &Shop{db: db.DB, tasks: pipeline.Client, paymentTimeout: 10 * time.Minute}
 
 	pipelinetest.Must(t, shop.Place(ctx, 1, "ada"))
 	pipelinetest.Must(t, shop.Place(ctx, 2, "ada"))

@@ -23,9 +23,9 @@ var OrderExpire = task.NewKind[Expire]("order.expire", task.MaxAttempts(10))
 
 // Shop takes orders and payments. An order that isn't paid in time expires.
 type Shop struct {
-	db        *sql.DB
-	tasks     *schedule.Client
-	payWithin time.Duration
+	db             *sql.DB
+	tasks          *schedule.Client
+	paymentTimeout time.Duration
 }
 
 // Errors of Pay.
@@ -38,7 +38,7 @@ var (
 func (s *Shop) Place(ctx context.Context, id int64, customer string) error {
 	return s.inTx(ctx, func(tx *sql.Tx, tasks *schedule.Joined) error {
 		number := strconv.FormatInt(id, 10)
-		expiry, err := tasks.Schedule(ctx, OrderExpire.New(customer, Expire{Order: id}, task.In(s.payWithin),
+		expiry, err := tasks.Schedule(ctx, OrderExpire.New(customer, Expire{Order: id}, task.In(s.paymentTimeout),
 			task.Key("order "+number), task.Subject(number)))
 		if err != nil {
 			return err

@@ -34,20 +34,20 @@ type Config struct {
 
 // Limits of what Config takes.
 const (
-	leastFor  = 10 * time.Second
-	mostPets  = 5000
-	leastMeal = 100 * time.Millisecond
+	minDuration = 10 * time.Second
+	maxPets     = 5000
+	minMeal     = 100 * time.Millisecond
 )
 
 // Validate refuses what can't be played, naming the flag and the limit.
 func (c Config) Validate() error {
 	switch {
-	case c.For < leastFor || c.For > time.Hour:
-		return fmt.Errorf("--for: %v is not between %v and 1h", c.For, leastFor)
-	case c.Pets < 1 || c.Pets > mostPets:
-		return fmt.Errorf("--pets: %d is not between 1 and %d", c.Pets, mostPets)
-	case c.Meal < leastMeal || c.Meal > c.For/3:
-		return fmt.Errorf("--meal: %v is not between %v and a third of --for (%v)", c.Meal, leastMeal, c.For/3)
+	case c.For < minDuration || c.For > time.Hour:
+		return fmt.Errorf("--for: %v is not between %v and 1h", c.For, minDuration)
+	case c.Pets < 1 || c.Pets > maxPets:
+		return fmt.Errorf("--pets: %d is not between 1 and %d", c.Pets, maxPets)
+	case c.Meal < minMeal || c.Meal > c.For/3:
+		return fmt.Errorf("--meal: %v is not between %v and a third of --for (%v)", c.Meal, minMeal, c.For/3)
 	}
 	return nil
 }

@@ -181,7 +181,7 @@ func (s *shard) lanes(ctx context.Context, entries []task.Entry, now time.Time) 
 			unreadable, why = append(unreadable, e), e.Err
 			continue
 		}
-		if score, flies := s.flying[e.Member]; flies && score == e.Score || !s.isTurn(e, now) {
+		if score, flies := s.flying[e.Member]; flies && score == e.Score || !s.isDue(e, now) {
 			continue
 		}
 		l := s.laneOf(ctx, e)
@@ -195,7 +195,7 @@ func (s *shard) lanes(ctx context.Context, entries []task.Entry, now time.Time) 
 			send[l] = append(send[l], e)
 		case !refused:
 			s.slow = true
-		case s.waiting >= s.room() && s.health.within(takenLately):
+		case s.waiting >= s.room() && s.health.maxSilence(takenLately):
 			excess = append(excess, e)
 		default:
 			s.waiting++
@@ -246,7 +246,7 @@ func (s *shard) publish(ctx context.Context, entries []task.Entry, now time.Time
 		}
 	}
 	for _, c := range s.await(ctx, calls, patience) {
-		s.noteTrouble(ctx, c.lane.queue, len(c.entries), errUnanswered)
+		s.recordTrouble(ctx, c.lane.queue, len(c.entries), errUnanswered)
 	}
 	s.await(ctx, suspect, suspectPatience)
 	took, err = s.gather(ctx)

@@ -51,19 +51,19 @@ func (h *health) took() {
 	h.away.Store(false)
 }
 
-// within reports whether Kafka took something so recently.
-func (h *health) within(d time.Duration) bool {
+// maxSilence reports whether Kafka took something so recently.
+func (h *health) maxSilence(d time.Duration) bool {
 	last := h.last.Load()
 	return last > 0 && time.Since(time.Unix(0, last)) < d
 }
 
 // judge says what it means that Kafka refused hints that were handed to it when taken stood at before. Where nothing
 // else shows whether Kafka is well, a message of tell's does; all shards share its outcome.
-func (h *health) judge(ctx context.Context, before int64, tell func(context.Context) error) verdict {
+func (h *health) judge(ctx context.Context, before int64, probe func(context.Context) error) verdict {
 	switch {
-	case h.taken.Load() > before, h.within(takenFresh), h.ask(ctx, takenFresh, tell):
+	case h.taken.Load() > before, h.maxSilence(takenFresh), h.ask(ctx, takenFresh, probe):
 		return kafkaWell
-	case h.within(takenLately):
+	case h.maxSilence(takenLately):
 		return kafkaUnsure
 	}
 	h.away.Store(true)
@@ -71,15 +71,15 @@ func (h *health) judge(ctx context.Context, before int64, tell func(context.Cont
 }
 
 // ask sends a message, unless somebody did within the last d or does now, and reports whether Kafka took one.
-func (h *health) ask(ctx context.Context, d time.Duration, tell func(context.Context) error) bool {
+func (h *health) ask(ctx context.Context, d time.Duration, probe func(context.Context) error) bool {
 	if !h.mu.TryLock() {
 		return false
 	}
 	defer h.mu.Unlock()
 	if time.Since(h.asked) < d {
-		return h.within(d)
+		return h.maxSilence(d)
 	}
-	err := tell(ctx)
+	err := probe(ctx)
 	h.asked = time.Now()
 	if err != nil {
 		return false

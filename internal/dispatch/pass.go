@@ -12,8 +12,8 @@ import (
 
 const (
 	rebuildEvery = time.Second            // a shard asks for its rebuild at most so often
-	askWithin    = 500 * time.Millisecond // how long asking may hold the shard up
-	ackWithin    = 100 * time.Millisecond // the longest that published entries wait for the next claim where there is no tick
+	claimTimeout = 500 * time.Millisecond // how long asking may hold the shard up
+	ackTimeout   = 100 * time.Millisecond // the longest that published entries wait for the next claim where there is no tick
 	windows      = 3                      // how many times its limit a claim takes at most, to reach behind what waits
 	stuckFor     = 200 * time.Millisecond // between claims that give nothing but what waits
 	quietFor     = time.Second            // without an answer of Kafka's, until it is asked
@@ -81,11 +81,11 @@ func (s *shard) pass(ctx context.Context) (loop.Result, error) {
 	if err != nil {
 		return loop.Result{}, err
 	}
-	s.noteWaiting(ctx, claim)
+	s.recordWaiting(ctx, claim)
 	s.health.completed(took || before)
 	full := len(claim.Entries) == window
 	claim.Entries = sent
-	s.crowd.note(claim, lead, limit, now.Add(s.d.cfg.Lead))
+	s.crowd.record(claim, lead, limit, now.Add(s.d.cfg.Lead))
 	if !claim.Marked {
 		s.askRebuild(ctx, now)
 	}
@@ -108,16 +108,16 @@ func (s *shard) window(limit int) int {
 	return min(limit+len(s.flying)+len(s.held)+s.waiting, windows*s.d.cfg.Limit)
 }
 
-// noteWaiting says what is not published yet. Where calls are not answered and nothing else shows whether Kafka is well, it
+// recordWaiting says what is not published yet. Where calls are not answered and nothing else shows whether Kafka is well, it
 // is asked, or a term whose only traffic is refused would seem to stand still.
-func (s *shard) noteWaiting(ctx context.Context, claim task.Claim) {
+func (s *shard) recordWaiting(ctx context.Context, claim task.Claim) {
 	waits := len(s.flying)+len(s.held)+s.waiting > 0 || s.slow
 	s.owe(waits)
 	if !waits {
 		s.head.waits(claim.Next)
 		return
 	}
-	if len(s.calls) > 0 && !s.health.within(quietFor) && s.health.ask(ctx, quietFor, s.tell) {
+	if len(s.calls) > 0 && !s.health.maxSilence(quietFor) && s.health.ask(ctx, quietFor, s.probeKafka) {
 		s.health.term.Progress()
 	}
 }
@@ -126,7 +126,7 @@ func (s *shard) noteWaiting(ctx context.Context, claim task.Claim) {
 func (s *shard) next(claim task.Claim, now time.Time, full bool) loop.Result {
 	next := s.retry(now, s.sleep(claim, now))
 	if len(s.acked) > 0 {
-		next = min(next, max(s.d.cfg.tick(), min(s.d.cfg.Lead, ackWithin)))
+		next = min(next, max(s.d.cfg.tick(), min(s.d.cfg.Lead, ackTimeout)))
 	}
 	if full && len(s.acked) == 0 {
 		return loop.Result{Next: max(next, stuckFor)} // an answer ends the sleep
@@ -165,14 +165,14 @@ func (s *shard) askRebuild(ctx context.Context, now time.Time) {
 		return
 	}
 	s.asked = now
-	if err := s.tell(ctx); err != nil {
+	if err := s.probeKafka(ctx); err != nil {
 		s.d.cfg.Logger.WarnContext(ctx, "rebuild not asked for", "shard", s.number, "err", err)
 	}
 }
 
-// tell sends a request that is harmless when nothing has to be rebuilt.
-func (s *shard) tell(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
+// probeKafka sends a request that is harmless when nothing has to be rebuilt.
+func (s *shard) probeKafka(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
 	return s.d.stream.Compensate(ctx, task.Compensation{Rebuild: []int{s.number}})
 }

@@ -20,21 +20,21 @@ const (
 
 // attempt is what is known of an entry that Kafka refused while it took others.
 type attempt struct {
-	score task.Score // a task that was moved begins anew
-	count int        // refusals
-	again time.Time  // when to try next, on the database's clock
+	score   task.Score // a task that was moved begins anew
+	count   int        // refusals
+	nextTry time.Time  // when to try next, on the database's clock
 }
 
 // room is how many refused entries a shard keeps to try again; the rest is left to the daemon.
 func (s *shard) room() int { return max(s.d.cfg.Limit/2, 1) }
 
-// isTurn reports whether an entry may be sent now. A clock that was set back makes nobody wait.
-func (s *shard) isTurn(e task.Entry, now time.Time) bool {
+// isDue reports whether an entry may be sent now. A clock that was set back makes nobody wait.
+func (s *shard) isDue(e task.Entry, now time.Time) bool {
 	a, refused := s.held[e.Member]
 	if !refused || a.score != e.Score {
 		return true
 	}
-	wait := a.again.Sub(now)
+	wait := a.nextTry.Sub(now)
 	return wait <= 0 || wait > laterRetry
 }
 
@@ -42,13 +42,13 @@ func (s *shard) isTurn(e task.Entry, now time.Time) bool {
 // again, so that nothing else waits for them; after the third refusal, or where too many wait, they are passed over. When
 // Kafka takes nothing it is Kafka's fault: nobody is counted, and the error makes the shard back off.
 func (s *shard) refuse(ctx context.Context, c *call, entries []task.Entry, cause error) (well bool, err error) {
-	v := s.health.judge(ctx, c.before, s.tell)
+	v := s.health.judge(ctx, c.before, s.probeKafka)
 	if v == kafkaAway {
 		s.startOver()
 		return false, fmt.Errorf("%d of the claimed hints refused: %w", len(entries), cause)
 	}
 	s.refusing[c.lane] = true
-	s.noteTrouble(ctx, c.lane.queue, len(entries), cause)
+	s.recordTrouble(ctx, c.lane.queue, len(entries), cause)
 	now := s.d.cfg.Now()
 	var over []task.Entry
 	for _, e := range entries {
@@ -64,9 +64,9 @@ func (s *shard) refuse(ctx context.Context, c *call, entries []task.Entry, cause
 		case a.count >= maxRefusals, full && v == kafkaWell:
 			over = append(over, e)
 		case !full:
-			a.again = now.Add(laterRetry)
+			a.nextTry = now.Add(laterRetry)
 			if a.count <= 1 {
-				a.again = now.Add(firstRetry)
+				a.nextTry = now.Add(firstRetry)
 			}
 			s.held[e.Member] = a
 		}
@@ -84,8 +84,8 @@ func (s *shard) startOver() {
 	s.waiting = 0
 }
 
-// noteTrouble remembers that Kafka refuses hints of a queue, or doesn't answer them, and says so once.
-func (s *shard) noteTrouble(ctx context.Context, queue string, n int, cause error) {
+// recordTrouble remembers that Kafka refuses hints of a queue, or doesn't answer them, and says so once.
+func (s *shard) recordTrouble(ctx context.Context, queue string, n int, cause error) {
 	if _, known := s.trouble[queue]; !known {
 		s.d.cfg.Logger.WarnContext(ctx, "queue in trouble", "shard", s.number, "queue", queue, "n", n, "err", cause)
 	}
@@ -113,13 +113,13 @@ func (s *shard) forget(claimed []task.Entry) {
 }
 
 // retry is how long until the first refused entry is to be tried again; most if none is before.
-func (s *shard) retry(now time.Time, most time.Duration) time.Duration {
+func (s *shard) retry(now time.Time, limit time.Duration) time.Duration {
 	for member, a := range s.held {
 		if _, flies := s.flying[member]; !flies {
-			most = min(most, max(a.again.Sub(now), time.Millisecond))
+			limit = min(limit, max(a.nextTry.Sub(now), time.Millisecond))
 		}
 	}
-	return most
+	return limit
 }
 
 // passOver takes entries out of the due set without having published them. Their rows are pending still, so the daemon

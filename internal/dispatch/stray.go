@@ -55,11 +55,11 @@ func (s *shard) send(ctx context.Context, entries []task.Entry) []error {
 	first := entries[at[0]]
 	s.d.cfg.Logger.WarnContext(ctx, "queue takes no hints, another carries them",
 		"shard", s.number, "n", len(moved), "task_id", first.ID, "kind", first.Kind, "queue", first.Queue)
-	again := s.d.stream.Publish(ctx, s.d.cfg.hints(moved), s.epoch)
+	refused := s.d.stream.Publish(ctx, s.d.cfg.hints(moved), s.epoch)
 	for i, j := range at {
 		errs[j] = nil
-		if again != nil {
-			errs[j] = again[i]
+		if refused != nil {
+			errs[j] = refused[i]
 		}
 	}
 	return errs

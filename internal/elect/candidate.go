@@ -13,8 +13,8 @@ const (
 	// handOver is how long a stopping leader's function may take before its place is given up regardless: the
 	// successor's epoch protects what still runs.
 	handOver = 100 * time.Millisecond
-	// leaveWithin bounds giving up a place, so that a server that is away can't hold up a shutdown.
-	leaveWithin = 500 * time.Millisecond
+	// leaveTimeout bounds giving up a place, so that a server that is away can't hold up a shutdown.
+	leaveTimeout = 500 * time.Millisecond
 	// stallTicks is how often the watchdog looks in Config.StallAfter. It counts looks, not time: a process that was
 	// frozen wakes to one tick, and has not stalled.
 	stallTicks = 5
@@ -246,7 +246,7 @@ func (c *candidate) resign(ctx context.Context, state string, err error) {
 }
 
 func (c *candidate) giveUp(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
 	if err := c.place.leave(ctx); err != nil {
 		c.log.WarnContext(ctx, "place not given up, left to expire", "err", err)

@@ -17,7 +17,7 @@ type Ballot struct {
 }
 
 // seat is one place in a queue; gone is closed when it is no longer there.
-type seat struct{ gone chan struct{} }
+type seat struct{ left chan struct{} }
 
 // NewBallot returns an empty ballot.
 func NewBallot() *Ballot { return &Ballot{queues: map[string][]*seat{}} }
@@ -44,7 +44,7 @@ func (b *Ballot) Candidates(name string) int {
 func (b *Ballot) add(name string) *seat {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := &seat{gone: make(chan struct{})}
+	s := &seat{left: make(chan struct{})}
 	b.queues[name] = append(b.queues[name], s)
 	return s
 }
@@ -61,7 +61,7 @@ func (b *Ballot) removeLocked(name string, s *seat) {
 		return
 	}
 	b.queues[name] = slices.Delete(b.queues[name], i, i+1)
-	close(s.gone)
+	close(s.left)
 }
 
 // before returns the seat ahead of s, nil when s is first, and whether s is there at all.
@@ -128,8 +128,8 @@ func (p *localPlace) await(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("wait in the queue for %s: %w", p.name, ctx.Err())
-		case <-p.seat.gone:
-		case <-ahead.gone:
+		case <-p.seat.left:
+		case <-ahead.left:
 		}
 	}
 }
@@ -142,7 +142,7 @@ func (p *localPlace) first(context.Context) (bool, error) {
 func (p *localPlace) stay(ctx context.Context) {
 	select {
 	case <-ctx.Done():
-	case <-p.seat.gone:
+	case <-p.seat.left:
 	}
 }
 

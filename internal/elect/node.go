@@ -175,7 +175,7 @@ func (n *node) await(ctx context.Context) error {
 			return nil
 		}
 		if err == nil {
-			err = n.awaitGone(ctx, ahead, changed)
+			err = n.awaitDeletion(ctx, ahead, changed)
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -208,8 +208,8 @@ func (n *node) ahead(ctx context.Context) (string, error) {
 	}
 }
 
-// awaitGone waits for a change of path or of the session. The client sets its watches again after a lost connection.
-func (n *node) awaitGone(ctx context.Context, path string, changed <-chan struct{}) error {
+// awaitDeletion waits for a change of path or of the session. The client sets its watches again after a lost connection.
+func (n *node) awaitDeletion(ctx context.Context, path string, changed <-chan struct{}) error {
 	events, err := n.watch(ctx, path)
 	if err != nil || events == nil {
 		return err

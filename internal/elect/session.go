@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// callWithin bounds one request to ZooKeeper; the client's calls take no context.
-	callWithin = 2 * time.Second
-	// closeWithin bounds closing a session whose server doesn't answer.
-	closeWithin = 1200 * time.Millisecond
+	// callTimeout bounds one request to ZooKeeper; the client's calls take no context.
+	callTimeout = 2 * time.Second
+	// closeTimeout bounds closing a session whose server doesn't answer.
+	closeTimeout = 1200 * time.Millisecond
 	// refusals is how many sessions in a row servers must refuse before the connection is thought hopeless.
 	refusals = 3
 )
@@ -165,7 +165,7 @@ func (s *session) ready(ctx context.Context) (sessionID, error) {
 
 // call runs one request, and leaves it behind when ctx ends or it takes too long: its effect is then unknown.
 func call[T any](ctx context.Context, s *session, what string, request func(*zk.Conn) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	s.mu.Lock()
 	conn := s.conn
@@ -285,15 +285,15 @@ func (s *session) close() error {
 
 // shut closes a client and waits for its loop. Where no session stands there is nobody to tell.
 func shut(conn *zk.Conn, line *line, ended <-chan zk.Event) error {
-	told := conn.State() == zk.StateHasSession
+	reported := conn.State() == zk.StateHasSession
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
 		conn.Close()
 	}()
-	limit := time.NewTimer(closeWithin)
+	limit := time.NewTimer(closeTimeout)
 	defer limit.Stop()
-	if told {
+	if reported {
 		select {
 		case <-closed:
 		case <-limit.C:

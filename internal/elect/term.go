@@ -110,10 +110,10 @@ func (c *candidate) endTerm(limit time.Duration) bool {
 func (c *candidate) drift(ctx context.Context) {
 	t := c.term
 	ctx, cancel := context.WithCancel(ctx)
-	gone := make(chan struct{})
-	t.undrift = func() { cancel(); <-gone }
+	stopped := make(chan struct{})
+	t.undrift = func() { cancel(); <-stopped }
 	go func() {
-		defer close(gone)
+		defer close(stopped)
 		tick := time.NewTicker(c.cfg.PollEvery)
 		defer tick.Stop()
 		for {

@@ -30,11 +30,11 @@ func (x *Index) Put(ctx context.Context, tasks []task.Task) error {
 	return x.run(ctx, append(puts.calls, drops.calls...)...)
 }
 
-// soonWithin is far more than a dispatcher ever sleeps, and than clocks differ by.
-const soonWithin = 10 * time.Minute
+// wakeHorizon is far more than a dispatcher ever sleeps, and than clocks differ by.
+const wakeHorizon = 10 * time.Minute
 
 // soon reports whether a dispatcher may have to be woken for the task.
-func soon(t task.Task) bool { return time.Until(t.RunAt) < soonWithin }
+func soon(t task.Task) bool { return time.Until(t.RunAt) < wakeHorizon }
 
 // newest keeps the highest version of each task: a script looks at what stood before its call, and calls of one
 // pipeline have no order.

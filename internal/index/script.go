@@ -82,8 +82,8 @@ func (x *Index) run(ctx context.Context, calls ...*call) error {
 	x.exec(ctx, calls, func(p redis.Pipeliner, c *call) *redis.Cmd {
 		return p.EvalSha(ctx, c.script.sha, c.keys, c.args...)
 	})
-	if again := x.lost(calls); len(again) > 0 {
-		x.exec(ctx, again, func(p redis.Pipeliner, c *call) *redis.Cmd {
+	if unknown := x.lost(calls); len(unknown) > 0 {
+		x.exec(ctx, unknown, func(p redis.Pipeliner, c *call) *redis.Cmd {
 			return p.Eval(ctx, c.script.text, c.keys, c.args...)
 		})
 	}
@@ -144,13 +144,13 @@ func (x *Index) lost(calls []*call) []*call {
 	if first < 0 {
 		return nil
 	}
-	var again []*call
+	var unknown []*call
 	for _, c := range calls[first:] {
 		if noScript(c.reply.Err()) || c.script == x.scripts.claim && c.reply.Err() == nil {
-			again = append(again, c)
+			unknown = append(unknown, c)
 		}
 	}
-	return again
+	return unknown
 }
 
 func noScript(err error) bool {

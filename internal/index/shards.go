@@ -103,8 +103,8 @@ func (x *Index) OwnerSets(ctx context.Context, n int) ([]int64, error) {
 
 // shardOf returns the shard of an owner's key.
 func (x *Index) shardOf(key string) (int, bool) {
-	rest, ours := strings.CutPrefix(key, x.namespace+":{")
-	number, _, tagged := strings.Cut(rest, "}")
+	unanswered, ours := strings.CutPrefix(key, x.namespace+":{")
+	number, _, tagged := strings.Cut(unanswered, "}")
 	shard, err := strconv.Atoi(number)
 	return shard, ours && tagged && err == nil && shard >= 0
 }

@@ -160,11 +160,11 @@ func (g *Game) look(ctx context.Context, tx *schedule.Tx, id int64) (row, task.T
 	if err != nil || eating(meal) {
 		return r, meal, err
 	}
-	again, err := g.tables.read(ctx, tx, id)
-	if err == nil && !again.mealID().IsZero() && again.mealID() != r.mealID() {
+	repeated, err := g.tables.read(ctx, tx, id)
+	if err == nil && !repeated.mealID().IsZero() && repeated.mealID() != r.mealID() {
 		err = errMoved
 	}
-	return again, task.Task{}, err
+	return repeated, task.Task{}, err
 }
 
 // lock locks a pet and reads its meal, which can't end by itself then: its worker needs the pet.

@@ -28,11 +28,11 @@ import (
 	"github.com/duetime/duetime/internal/wait"
 )
 
-// An orchestrator kills after ten seconds. closeWithin leaves the last moments to the end by force, which can still
+// An orchestrator kills after ten seconds. closeTimeout leaves the last moments to the end by force, which can still
 // say what hung.
 const (
-	endWithin   = 9500 * time.Millisecond
-	closeWithin = 9 * time.Second
+	stopTimeout  = 9500 * time.Millisecond
+	closeTimeout = 9 * time.Second
 )
 
 const (
@@ -62,7 +62,7 @@ func Main(name, defaultConfig string, run func(ctx context.Context, env *Env) er
 	return program{
 		name: name, args: os.Args[1:], defaultConfig: defaultConfig,
 		stdout: os.Stdout, stderr: os.Stderr, signals: signals,
-		exit: os.Exit, adopt: slog.SetDefault, endWithin: endWithin, closeWithin: closeWithin,
+		exit: os.Exit, adopt: slog.SetDefault, stopTimeout: stopTimeout, closeTimeout: closeTimeout,
 	}.main(run)
 }
 
@@ -76,8 +76,8 @@ type program struct {
 	signals       <-chan os.Signal
 	exit          func(code int)            // ends by force
 	adopt         func(logger *slog.Logger) // takes over what other packages log
-	endWithin     time.Duration
-	closeWithin   time.Duration
+	stopTimeout   time.Duration
+	closeTimeout  time.Duration
 }
 
 func (p program) main(run func(ctx context.Context, env *Env) error) int {
@@ -98,7 +98,7 @@ func (p program) main(run func(ctx context.Context, env *Env) error) int {
 	defer expire(nil)
 	context.AfterFunc(ctx, func() {
 		env.stopping.Store(true)
-		late := time.AfterFunc(p.closeWithin, func() { expire(errCloseLate) })
+		late := time.AfterFunc(p.closeTimeout, func() { expire(errCloseLate) })
 		context.AfterFunc(closing, func() { late.Stop() })
 	})
 	signaled, done := make(chan struct{}), make(chan struct{})
@@ -125,13 +125,13 @@ func (p program) watch(ctx context.Context, stop func(), env *Env, signaled, don
 		stop()
 	case <-ctx.Done():
 	}
-	late := time.NewTimer(p.endWithin)
+	late := time.NewTimer(p.stopTimeout)
 	defer late.Stop()
 	select {
 	case <-done:
 		return
 	case <-late.C:
-		p.sayf("stopped by force: still busy %v after the signal; open: %s", p.endWithin, env.openNames())
+		p.sayf("stopped by force: still busy %v after the signal; open: %s", p.stopTimeout, env.openNames())
 	case s := <-p.signals:
 		p.sayf("stopped by force: second signal (%v); open: %s", s, env.openNames())
 	}

@@ -58,7 +58,7 @@ func newHarness(args ...string) *harness {
 	h := &harness{out: &stderr{}, err: &stderr{}, signals: make(chan os.Signal, 2), forced: make(chan int, 1)}
 	h.program = program{
 		name: "event", args: args, defaultConfig: "configs/duetime.yaml", stdout: h.out, stderr: h.err, signals: h.signals,
-		exit: func(code int) { h.forced <- code }, adopt: func(*slog.Logger) {}, endWithin: time.Minute, closeWithin: time.Minute,
+		exit: func(code int) { h.forced <- code }, adopt: func(*slog.Logger) {}, stopTimeout: time.Minute, closeTimeout: time.Minute,
 	}
 	return h
 }
@@ -189,7 +189,7 @@ func TestTooLongForces(t *testing.T) {
 	t.Parallel()
 	for name, signal := range map[string]bool{"after a signal": true, "after an error": false} {
 		h := newHarness()
-		h.endWithin, h.closeWithin = 20*time.Millisecond, time.Millisecond
+		h.stopTimeout, h.closeTimeout = 20*time.Millisecond, time.Millisecond
 		h.main(func(ctx context.Context, env *Env) error {
 			env.OnStop("kafka", func(ctx context.Context) error {
 				<-ctx.Done() // ends first, so that a well-behaved closer never meets the force

@@ -64,8 +64,8 @@ func (r *Reconciler) alarm(ctx context.Context, reason string, n int) {
 // auditRows walks the pending rows in time order, and mends what the index does not hold.
 type auditRows struct {
 	pace
-	after task.Cursor
-	gone  gaps
+	after   task.Cursor
+	skipped skippedShards
 }
 
 func (a *auditRows) pass(ctx context.Context, now clock) (loop.Result, error) {
@@ -73,14 +73,14 @@ func (a *auditRows) pass(ctx context.Context, now clock) (loop.Result, error) {
 	if fresh {
 		a.after = task.Cursor{}
 	}
-	a.gone = gaps{}
+	a.skipped = skippedShards{}
 	for done := 0; done < rate; done += page {
 		n := min(page, rate)
 		rows, err := a.r.store.Pending(ctx, time.Time{}, farFuture, a.after, n)
 		if err != nil {
 			return loop.Result{}, err
 		}
-		err = a.gone.take(a.r.mendUnlike(ctx, "audited", a.gone.sound(rows), now), rows)
+		err = a.skipped.collect(a.r.mendUnlike(ctx, "audited", a.skipped.reachable(rows), now), rows)
 		if _, partial := task.FailedShards(err); err != nil && !partial {
 			return loop.Result{}, err
 		}
@@ -91,7 +91,7 @@ func (a *auditRows) pass(ctx context.Context, now clock) (loop.Result, error) {
 		}
 		a.after = behind(rows)
 	}
-	return a.next(), a.gone.err()
+	return a.next(), a.skipped.err()
 }
 
 // auditIndex walks the members of all sets, and mends those that the rows contradict: entries of finished, purged or
@@ -99,11 +99,11 @@ func (a *auditRows) pass(ctx context.Context, now clock) (loop.Result, error) {
 // must not keep it from all that follows.
 type auditIndex struct {
 	pace
-	shard  int
-	owners bool // the owners' sets of the shard, after its due set
-	cursor task.ScanCursor
-	gone   gaps
-	failed int // shards in a row that could not be looked at
+	shard   int
+	owners  bool // the owners' sets of the shard, after its due set
+	cursor  task.ScanCursor
+	skipped skippedShards
+	failed  int // shards in a row that could not be looked at
 }
 
 func (a *auditIndex) pass(ctx context.Context, now clock) (loop.Result, error) {
@@ -115,7 +115,7 @@ func (a *auditIndex) pass(ctx context.Context, now clock) (loop.Result, error) {
 	if fresh {
 		a.shard, a.owners, a.cursor = 0, false, task.ScanCursor{}
 	}
-	a.gone, a.failed = gaps{}, 0
+	a.skipped, a.failed = skippedShards{}, 0
 	count := min(page, rate)
 	// A page costs something even if its keys all belong to others; and a small index is walked once, not round and round.
 	for done, sets := 0, 0; done < rate && sets < 2*shards; {
@@ -126,10 +126,10 @@ func (a *auditIndex) pass(ctx context.Context, now clock) (loop.Result, error) {
 		done += max(n, count/20)
 		if a.cursor.Done() {
 			sets++
-			a.turn(shards)
+			a.nextSet(shards)
 		}
 	}
-	return a.next(), a.gone.err()
+	return a.next(), a.skipped.err()
 }
 
 // skip passes over the present set if the index failed there, unless nothing can be looked at any more.
@@ -140,10 +140,10 @@ func (a *auditIndex) skip(ctx context.Context, err error) error {
 		return err
 	}
 	a.cursor = task.ScanCursor{}
-	if a.failed++; ctx.Err() != nil || a.failed >= fruitless {
+	if a.failed++; ctx.Err() != nil || a.failed >= maxFailedPages {
 		return failed[a.shard]
 	}
-	return a.gone.take(err, nil)
+	return a.skipped.collect(err, nil)
 }
 
 // here says that the index failed in the present shard.
@@ -151,8 +151,8 @@ func (a *auditIndex) here(err error) error {
 	return &task.ShardsError{Shards: map[int]error{a.shard: err}}
 }
 
-// turn goes on to the next set.
-func (a *auditIndex) turn(shards int) {
+// nextSet goes on to the next set.
+func (a *auditIndex) nextSet(shards int) {
 	if a.owners {
 		a.shard++
 	}
@@ -217,11 +217,11 @@ func (a *auditIndex) check(ctx context.Context, entries []task.Entry, now clock)
 
 // remove takes out a member that can't be read: no row can be found for it.
 func (a *auditIndex) remove(ctx context.Context, e task.Entry) error {
-	gone, err := a.r.index.Remove(ctx, a.shard, e)
+	skipped, err := a.r.index.Remove(ctx, a.shard, e)
 	if err != nil {
 		return a.here(fmt.Errorf("remove an unreadable member: %w", err))
 	}
-	if gone {
+	if skipped {
 		a.r.metrics.drift.WithLabelValues(unreadableKind, driftExtra).Inc()
 		a.r.alarm(ctx, "unreadable", 1)
 		a.r.report(ctx, "unreadable", 1)

@@ -9,25 +9,25 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// answerWithin bounds the small reads of the passes. A server that is there answers them within milliseconds; one that was
+// readTimeout bounds the small reads of the passes. A server that is there answers them within milliseconds; one that was
 // cut off meanwhile may never answer, and a pass that waits for it looks at nothing else.
-const answerWithin = 5 * time.Second
+const readTimeout = 5 * time.Second
 
 // bounded is a store whose small reads end.
 type bounded struct{ Store }
 
-func within[T any](ctx context.Context, read func(ctx context.Context) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+func withTimeout[T any](ctx context.Context, read func(ctx context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	return read(ctx)
 }
 
 func (b bounded) Now(ctx context.Context, q sqlx.QueryerContext) (time.Time, error) {
-	return within(ctx, func(ctx context.Context) (time.Time, error) { return b.Store.Now(ctx, q) })
+	return withTimeout(ctx, func(ctx context.Context) (time.Time, error) { return b.Store.Now(ctx, q) })
 }
 
 func (b bounded) Moment(ctx context.Context, name string) (now time.Time, epoch int64, err error) {
-	now, err = within(ctx, func(ctx context.Context) (now time.Time, err error) {
+	now, err = withTimeout(ctx, func(ctx context.Context) (now time.Time, err error) {
 		now, epoch, err = b.Store.Moment(ctx, name)
 		return now, err
 	})
@@ -35,11 +35,11 @@ func (b bounded) Moment(ctx context.Context, name string) (now time.Time, epoch 
 }
 
 func (b bounded) Paused(ctx context.Context) (map[string]time.Time, error) {
-	return within(ctx, b.Store.Paused)
+	return withTimeout(ctx, b.Store.Paused)
 }
 
 func (b bounded) Entries(ctx context.Context, ids []task.ID) ([]task.Task, error) {
-	return within(ctx, func(ctx context.Context) ([]task.Task, error) { return b.Store.Entries(ctx, ids) })
+	return withTimeout(ctx, func(ctx context.Context) ([]task.Task, error) { return b.Store.Entries(ctx, ids) })
 }
 
 // Pending is bounded but for the large pages of a rebuild, which a cold disk may take its time for.
@@ -48,13 +48,13 @@ func (b bounded) Pending(ctx context.Context, from, to time.Time, after task.Cur
 	if limit > page {
 		return read(ctx)
 	}
-	return within(ctx, read)
+	return withTimeout(ctx, read)
 }
 
 func (b bounded) PendingExcept(
 	ctx context.Context, except []string, from, to time.Time, after task.Cursor, limit int,
 ) (rows []task.Task, next task.Cursor, err error) {
-	rows, err = within(ctx, func(ctx context.Context) ([]task.Task, error) {
+	rows, err = withTimeout(ctx, func(ctx context.Context) ([]task.Task, error) {
 		var err error
 		rows, next, err = b.Store.PendingExcept(ctx, except, from, to, after, limit)
 		return rows, err

@@ -24,7 +24,7 @@ func TestReadWithoutAnAnswerEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		_, err := bounded{deaf{}}.Pending(t.Context(), began, began, task.Cursor{}, page)
-		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != answerWithin {
+		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != readTimeout {
 			t.Errorf("ended after %v with %v", took, err)
 		}
 	})

@@ -27,12 +27,12 @@ type changed struct {
 	until    time.Time         // the end of the last window that was compared whole
 	compared map[task.ID]int64 // versions compared in the last window, of rows that the next one may hold
 	identity string            // of the Redis servers
-	breath
+	throttle
 }
 
 func (c *changed) pass(ctx context.Context, now clock) (loop.Result, error) {
-	c.breath = c.r.breath(true)
-	var gone gaps
+	c.throttle = c.r.throttle(true)
+	var skipped skippedShards
 	identity, err := c.r.index.Identity(ctx)
 	if err != nil {
 		return loop.Result{}, err
@@ -48,28 +48,28 @@ func (c *changed) pass(ctx context.Context, now clock) (loop.Result, error) {
 		c.alarms = -1 // much may be missing: it doesn't rest
 	}
 	compared, err := c.window(ctx, from, to, now, nil)
-	if err := gone.take(err, nil); err != nil {
+	if err := skipped.collect(err, nil); err != nil {
 		return loop.Result{}, err
 	}
 	c.until, c.compared, c.identity = to, compared, identity
-	for shard := range gone.shards {
+	for shard := range skipped.shards {
 		c.r.arrears.owe(shard, from)
 	}
-	if err := gone.take(c.catchUp(ctx, to, now, gone), nil); err != nil {
+	if err := skipped.collect(c.catchUp(ctx, to, now, skipped), nil); err != nil {
 		return loop.Result{}, err
 	}
-	return loop.Result{}, gone.err()
+	return loop.Result{}, skipped.err()
 }
 
 // catchUp compares what has changed, in shards that failed before, since they did.
-func (c *changed) catchUp(ctx context.Context, to time.Time, now clock, gone gaps) error {
+func (c *changed) catchUp(ctx context.Context, to time.Time, now clock, skipped skippedShards) error {
 	since := c.r.arrears.all()
-	maps.DeleteFunc(since, func(shard int, _ time.Time) bool { return gone.shards[shard] != nil })
+	maps.DeleteFunc(since, func(shard int, _ time.Time) bool { return skipped.shards[shard] != nil })
 	if len(since) == 0 {
 		return nil
 	}
 	from := slices.MinFunc(slices.Collect(maps.Values(since)), time.Time.Compare)
-	whole := &changed{r: c.r, breath: c.breath}
+	whole := &changed{r: c.r, throttle: c.throttle}
 	_, err := whole.window(ctx, from, to, now, func(shard int) bool { _, ok := since[shard]; return ok })
 	failed, partial := task.FailedShards(err)
 	if err != nil && !partial {
@@ -94,7 +94,7 @@ func (c *changed) catchUp(ctx context.Context, to time.Time, now clock, gone gap
 func (c *changed) window(ctx context.Context, from, to time.Time, now clock, of func(shard int) bool) (map[task.ID]int64, error) {
 	leaving, next := to.Add(-c.r.cfg.Longest-margin/2), to.Add(-c.r.cfg.Longest-margin)
 	compared := map[task.ID]int64{}
-	var gone gaps
+	var skipped skippedShards
 	var after task.Cursor
 	for {
 		n := c.page()
@@ -112,18 +112,18 @@ func (c *changed) window(ctx context.Context, from, to time.Time, now clock, of 
 				news = append(news, row)
 			}
 		}
-		if err := gone.take(c.r.mendUnlike(ctx, "changed", gone.sound(news), now), news); err != nil {
+		if err := skipped.collect(c.r.mendUnlike(ctx, "changed", skipped.reachable(news), now), news); err != nil {
 			return compared, err
 		}
 		for _, row := range rows {
-			if !row.UpdatedAt.Before(next) && !gone.has(row) {
+			if !row.UpdatedAt.Before(next) && !skipped.has(row) {
 				compared[row.ID] = row.Version
 			}
 		}
 		if len(rows) < n {
-			return compared, gone.err()
+			return compared, skipped.err()
 		}
-		if err := c.rest(ctx); err != nil {
+		if err := c.wait(ctx); err != nil {
 			return nil, err
 		}
 		last := rows[len(rows)-1]

@@ -41,13 +41,13 @@ func (r *Reconciler) putIDs(ctx context.Context, ids []task.ID) error {
 		return err
 	}
 	owing := r.arrears.all()
-	var gone gaps
+	var skipped skippedShards
 	tried := slices.DeleteFunc(slices.Clone(rows), func(row task.Task) bool { _, owes := owing[row.Shard]; return owes })
-	if err := gone.take(r.mend(ctx, "compensated", tried, now, putAlways), nil); err != nil {
+	if err := skipped.collect(r.mend(ctx, "compensated", tried, now, putAlways), nil); err != nil {
 		return err
 	}
 	for _, row := range rows {
-		if _, owes := owing[row.Shard]; owes || gone.has(row) {
+		if _, owes := owing[row.Shard]; owes || skipped.has(row) {
 			r.arrears.oweRow(row)
 		}
 	}

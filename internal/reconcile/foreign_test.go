@@ -40,13 +40,13 @@ func (w *world) wantStands(t *testing.T, row task.Task) {
 func TestVeryOldRowsComeAgain(t *testing.T) {
 	t.Parallel()
 	now := base
-	turn := turn{grace: 2 * time.Second, now: now, last: now.Add(-2 * time.Second)}
+	check := overdueCheck{grace: 2 * time.Second, now: now, last: now.Add(-2 * time.Second)}
 	row := task.Task{Owner: "ann", RunAt: time.UnixMilli(0)}
-	for waited := time.Duration(0); !turn.has(row, nil); waited += 2 * time.Second {
+	for waited := time.Duration(0); !check.mustPut(row, nil); waited += 2 * time.Second {
 		if waited > 24*time.Hour {
 			t.Fatal("not within a day")
 		}
-		turn.now, turn.last = turn.now.Add(2*time.Second), turn.now
+		check.now, check.last = check.now.Add(2*time.Second), check.now
 	}
 }
 
@@ -56,13 +56,13 @@ func TestRowsWrittenWithATimeLongPastAreDueFromTheirWrite(t *testing.T) {
 	const grace, every = 2 * time.Second, 20 * time.Second
 	for _, behind := range []time.Duration{3 * time.Hour, 24 * time.Hour, 64 * 365 * 24 * time.Hour} {
 		row := task.Task{Owner: "ann", RunAt: base.Add(-behind), UpdatedAt: base}
-		if turn := (turn{grace: grace, now: base.Add(every / 2), last: base.Add(-every / 2)}); !turn.has(row, nil) {
+		if check := (overdueCheck{grace: grace, now: base.Add(every / 2), last: base.Add(-every / 2)}); !check.mustPut(row, nil) {
 			t.Errorf("%v behind its write: not put in the first pass after it", behind)
 		}
 		row.UpdatedAt = base.Add(time.Hour) // another program's clock: its time alone counts
 		again := 0
 		for at := base; at.Before(base.Add(time.Minute)); at = at.Add(every) {
-			if (turn{grace: grace, now: at, last: at.Add(-every)}).has(row, nil) {
+			if (overdueCheck{grace: grace, now: at, last: at.Add(-every)}).mustPut(row, nil) {
 				again++
 			}
 		}

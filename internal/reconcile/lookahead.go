@@ -12,16 +12,16 @@ import (
 // pass; those farther off once, when they come within the look-ahead. (A row scheduled into the window later is put by
 // its writer, and compared by the changed pass.)
 type lookahead struct {
-	r    *Reconciler
-	seen time.Time // rows due before this moment have been looked at
-	gone gaps
-	breath
+	r       *Reconciler
+	seen    time.Time // rows due before this moment have been looked at
+	skipped skippedShards
+	throttle
 }
 
 func (l *lookahead) pass(ctx context.Context, now clock) (loop.Result, error) {
-	l.breath = l.r.breath(false)
-	l.gone = gaps{}
-	l.left = 0 // what it looks at is due soon
+	l.throttle = l.r.throttle(false)
+	l.skipped = skippedShards{}
+	l.extra = 0 // what it looks at is due soon
 	soon := landing(now)
 	near := soon.Add(2 * l.r.cfg.Interval)
 	end := now().Add(l.r.cfg.Lookahead)
@@ -36,7 +36,7 @@ func (l *lookahead) pass(ctx context.Context, now clock) (loop.Result, error) {
 		return loop.Result{}, err
 	}
 	l.seen = end
-	return loop.Result{}, l.gone.err()
+	return loop.Result{}, l.skipped.err()
 }
 
 // landing is the moment before which a row's hint may be under way: then it rightly stands nowhere.
@@ -61,13 +61,13 @@ func (l *lookahead) sweep(ctx context.Context, from, to time.Time, now clock) er
 			return err
 		}
 		l.looked += len(rows)
-		if err := l.gone.take(l.r.mendUnlike(ctx, "lookahead", l.gone.sound(rows), now), rows); err != nil {
+		if err := l.skipped.collect(l.r.mendUnlike(ctx, "lookahead", l.skipped.reachable(rows), now), rows); err != nil {
 			return err
 		}
 		if len(rows) < n {
 			return nil
 		}
-		if err := l.rest(ctx); err != nil {
+		if err := l.wait(ctx); err != nil {
 			return err
 		}
 		after = behind(rows)

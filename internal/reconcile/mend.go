@@ -15,8 +15,8 @@ const (
 	mendTries = 4           // how often tasks that keep moving are looked at again
 )
 
-// errRestless says that some tasks moved under every try to mend them: their writers are at work.
-var errRestless = errors.New("tasks keep moving")
+// errStillMoving says that some tasks moved under every try to mend them: their writers are at work.
+var errStillMoving = errors.New("tasks keep moving")
 
 // clock returns the database's time: the moment read when the pass began, and what went by since. A long pass must not
 // take a row whose moment has come meanwhile for one that should still stand in the due set.
@@ -35,46 +35,46 @@ const (
 var nowhere = task.Standing{Due: task.NoScore, Owner: task.NoScore}
 
 // mend compares the rows with the index and makes the index right, by the steps of the package comment. The rows given
-// only name the tasks; they are read again. It answers errRestless when a task was moved under every try, and with a
+// only name the tasks; they are read again. It answers errStillMoving when a task was moved under every try, and with a
 // task.ShardsError once it has mended all but the tasks of those shards.
 func (r *Reconciler) mend(ctx context.Context, reason string, tasks []task.Task, now clock, want aim) error {
 	total := 0
 	defer func() { r.report(ctx, reason, total) }()
-	var gone gaps
+	var skipped skippedShards
 	for range mendTries {
 		if len(tasks) == 0 {
-			return gone.err()
+			return skipped.err()
 		}
 		repairs, rows, err := r.compare(ctx, tasks, now, want)
-		if err := gone.take(err, tasks); err != nil {
+		if err := skipped.collect(err, tasks); err != nil {
 			return err
 		}
 		if len(repairs) == 0 {
-			return gone.err()
+			return skipped.err()
 		}
 		if want != putAlways {
 			r.drifted(ctx, reason, repairs, rows, now)
 		}
 		n, err := r.index.Repair(ctx, repairs)
 		total += n
-		if err := gone.take(err, tasks); err != nil {
+		if err := skipped.collect(err, tasks); err != nil {
 			return fmt.Errorf("repair %d entries: %w", len(repairs), err)
 		}
-		repairs = slices.DeleteFunc(repairs, func(rep task.Repair) bool { return gone.has(rep.Task) })
-		if tasks, err = r.again(ctx, repairs, n, rows); err != nil {
+		repairs = slices.DeleteFunc(repairs, func(rep task.Repair) bool { return skipped.has(rep.Task) })
+		if tasks, err = r.stillMoving(ctx, repairs, n, rows); err != nil {
 			return err
 		}
 	}
-	if len(tasks) > 0 && gone.err() == nil { // tasks of failed shards are tried again anyway
-		return fmt.Errorf("mend %s and %d more: %w", tasks[0].ID, len(tasks)-1, errRestless)
+	if len(tasks) > 0 && skipped.err() == nil { // tasks of failed shards are tried again anyway
+		return fmt.Errorf("mend %s and %d more: %w", tasks[0].ID, len(tasks)-1, errStillMoving)
 	}
-	return gone.err()
+	return skipped.err()
 }
 
 // settle is mend for the passes that come back anyway: tasks that keep moving are left to their writers until then.
 func (r *Reconciler) settle(ctx context.Context, reason string, tasks []task.Task, now clock, want aim) error {
 	err := r.mend(ctx, reason, tasks, now, want)
-	if errors.Is(err, errRestless) {
+	if errors.Is(err, errStillMoving) {
 		return nil
 	}
 	return err
@@ -88,14 +88,14 @@ func (r *Reconciler) mendUnlike(ctx context.Context, reason string, rows []task.
 	if len(rows) == 0 {
 		return nil
 	}
-	var gone gaps
+	var skipped skippedShards
 	seen, err := r.index.Standings(ctx, rows)
-	if err := gone.take(err, rows); err != nil {
+	if err := skipped.collect(err, rows); err != nil {
 		return fmt.Errorf("read %d standings: %w", len(rows), err)
 	}
 	var absent, unlike []task.Task
 	for i, row := range rows {
-		if gone.has(row) {
+		if skipped.has(row) {
 			continue
 		}
 		switch right := r.right(row, seen[i], now, putUnknown); {
@@ -107,14 +107,14 @@ func (r *Reconciler) mendUnlike(ctx context.Context, reason string, rows []task.
 		}
 	}
 	moved, err := r.fill(ctx, reason, absent, now)
-	if err := gone.take(err, absent); err != nil {
+	if err := skipped.collect(err, absent); err != nil {
 		return err
 	}
 	unlike = append(unlike, moved...)
-	if err := gone.take(r.settle(ctx, reason, unlike, now, putUnknown), unlike); err != nil {
+	if err := skipped.collect(r.settle(ctx, reason, unlike, now, putUnknown), unlike); err != nil {
 		return err
 	}
-	return gone.err()
+	return skipped.err()
 }
 
 // fill adds rows that stood in neither set, and returns those to mend: what stands there meanwhile, and what has moved
@@ -124,26 +124,26 @@ func (r *Reconciler) fill(ctx context.Context, reason string, absent []task.Task
 		return nil, nil
 	}
 	r.missing(ctx, reason, absent, now)
-	var gone gaps
+	var skipped skippedShards
 	otherwise, err := r.index.Fill(ctx, absent)
-	if err := gone.take(err, absent); err != nil {
+	if err := skipped.collect(err, absent); err != nil {
 		return nil, fmt.Errorf("fill %d entries: %w", len(absent), err)
 	}
-	absent = slices.DeleteFunc(absent, gone.has)
+	absent = slices.DeleteFunc(absent, skipped.has)
 	r.report(ctx, reason, len(absent)-len(otherwise))
 	moved, err := r.moved(ctx, absent)
 	if err != nil {
 		return nil, err
 	}
-	return append(otherwise, moved...), gone.err()
+	return append(otherwise, moved...), skipped.err()
 }
 
 // compare reads the index, then the rows, and says what must be replaced. With a task.ShardsError it has compared all but
 // the tasks of those shards.
 func (r *Reconciler) compare(ctx context.Context, tasks []task.Task, now clock, want aim) ([]task.Repair, map[task.ID]task.Task, error) {
-	var gone gaps
+	var skipped skippedShards
 	seen, err := r.index.Standings(ctx, tasks)
-	if err := gone.take(err, tasks); err != nil {
+	if err := skipped.collect(err, tasks); err != nil {
 		return nil, nil, fmt.Errorf("read %d standings: %w", len(tasks), err)
 	}
 	rows, err := r.rows(ctx, tasks)
@@ -152,7 +152,7 @@ func (r *Reconciler) compare(ctx context.Context, tasks []task.Task, now clock, 
 	}
 	var repairs []task.Repair
 	for i, t := range tasks {
-		if gone.has(t) {
+		if skipped.has(t) {
 			continue
 		}
 		right := nowhere // purged, never committed, or in a shard or queue that is not the row's: its names suffice to remove it
@@ -163,7 +163,7 @@ func (r *Reconciler) compare(ctx context.Context, tasks []task.Task, now clock, 
 			repairs = append(repairs, task.Repair{Task: t, Seen: seen[i], Right: right})
 		}
 	}
-	return repairs, rows, gone.err()
+	return repairs, rows, skipped.err()
 }
 
 // flying reports whether the row's hint may be under way.
@@ -180,9 +180,9 @@ func (r *Reconciler) right(row task.Task, seen task.Standing, now clock, want ai
 	return task.Standing{Due: due, Owner: score}
 }
 
-// again returns the tasks that must be looked at once more after a repair: those whose rows have changed since they were
+// stillMoving returns the tasks that must be looked at once more after a repair: those whose rows have changed since they were
 // read, or all when some standing had moved on since it was read, so that its repair did nothing.
-func (r *Reconciler) again(ctx context.Context, repairs []task.Repair, done int, before map[task.ID]task.Task) ([]task.Task, error) {
+func (r *Reconciler) stillMoving(ctx context.Context, repairs []task.Repair, done int, before map[task.ID]task.Task) ([]task.Task, error) {
 	tasks := make([]task.Task, len(repairs))
 	for i, rep := range repairs {
 		tasks[i] = rep.Task

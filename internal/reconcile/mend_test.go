@@ -104,8 +104,8 @@ func TestRestlessTaskIsNotCalledMended(t *testing.T) {
 		}
 		w.between(stir)
 		err := w.mend(t.Context(), "tested", []task.Task{row}, w.clock, putAlways)
-		if !errors.Is(err, errRestless) {
-			t.Errorf("got %v, want %v", err, errRestless)
+		if !errors.Is(err, errStillMoving) {
+			t.Errorf("got %v, want %v", err, errStillMoving)
 		}
 		w.hooked = nil
 	})

@@ -37,14 +37,14 @@ type overdue struct {
 	paused        map[string]time.Time
 	resumed       map[string]time.Time // queues that were found resumed, and when
 	newest, older lap
-	left          task.Cursor // the last row of all that was looked at for those of paused queues
-	gone          gaps        // of the present pass
-	breath
+	left          task.Cursor   // the last row of all that was looked at for those of paused queues
+	skipped       skippedShards // of the present pass
+	throttle
 }
 
 func (o *overdue) pass(ctx context.Context, now clock) (loop.Result, error) {
 	began := now()
-	o.breath, o.gone = o.r.breath(false), gaps{}
+	o.throttle, o.skipped = o.r.throttle(false), skippedShards{}
 	if o.last.IsZero() {
 		o.last = began.Add(-o.r.cfg.Interval)
 	}
@@ -52,8 +52,8 @@ func (o *overdue) pass(ctx context.Context, now clock) (loop.Result, error) {
 	if err != nil {
 		return loop.Result{}, err
 	}
-	o.notePauses(paused, began)
-	turn := turn{grace: o.r.cfg.Grace, now: began, paused: paused, resumed: o.resumed}
+	o.trackPauses(paused, began)
+	check := overdueCheck{grace: o.r.cfg.Grace, now: began, paused: paused, resumed: o.resumed}
 	to := began.Add(-o.r.cfg.Grace)
 	from := to.Add(-newestFor)
 	if err := o.leave(ctx, to, now); err != nil {
@@ -61,26 +61,26 @@ func (o *overdue) pass(ctx context.Context, now clock) (loop.Result, error) {
 	}
 	for range overdueRounds {
 		if o.newest.under() || !o.older.under() || !began.Before(o.newest.began.Add(o.r.cfg.Interval)) {
-			if err := o.walk(ctx, &o.newest, from, to, turn, now); err != nil {
+			if err := o.walk(ctx, &o.newest, from, to, check, now); err != nil {
 				return loop.Result{}, err
 			}
 		}
-		if err := o.walk(ctx, &o.older, time.Time{}, from, turn, now); err != nil {
+		if err := o.walk(ctx, &o.older, time.Time{}, from, check, now); err != nil {
 			return loop.Result{}, err
 		}
 		if !o.newest.under() && !o.older.under() {
 			break
 		}
-		if err := o.rest(ctx); err != nil {
+		if err := o.wait(ctx); err != nil {
 			return loop.Result{}, err
 		}
 	}
 	o.last = began
-	return loop.Result{More: o.newest.under() || o.older.under()}, o.gone.err()
+	return loop.Result{More: o.newest.under() || o.older.under()}, o.skipped.err()
 }
 
-// notePauses takes in which queues are paused now.
-func (o *overdue) notePauses(paused map[string]time.Time, now time.Time) {
+// trackPauses takes in which queues are paused now.
+func (o *overdue) trackPauses(paused map[string]time.Time, now time.Time) {
 	if o.resumed == nil {
 		o.resumed = map[string]time.Time{}
 	}
@@ -93,14 +93,14 @@ func (o *overdue) notePauses(paused map[string]time.Time, now time.Time) {
 }
 
 // walk looks at the next pages of a lap through the rows due in [from, to), and begins a new lap where it is at its end.
-func (o *overdue) walk(ctx context.Context, l *lap, from, to time.Time, turn turn, now clock) error {
-	l.start(turn.now, o.last)
-	turn.look = now()
-	absent, err := o.absent(ctx, l, from, to, turn.now, now)
+func (o *overdue) walk(ctx context.Context, l *lap, from, to time.Time, check overdueCheck, now clock) error {
+	l.start(check.now, o.last)
+	check.look = now()
+	absent, err := o.absent(ctx, l, from, to, check.now, now)
 	if err != nil {
 		return err
 	}
-	if err := o.put(ctx, absent, l, turn, now); err != nil {
+	if err := o.put(ctx, absent, l, check, now); err != nil {
 		return err
 	}
 	l.passed()
@@ -159,14 +159,14 @@ func (o *overdue) sort(ctx context.Context, rows []task.Task, now clock) (missin
 	if len(rows) == 0 {
 		return nil, nil
 	}
-	sound := o.gone.sound(rows)
+	sound := o.skipped.reachable(rows)
 	seen, err := o.r.index.Standings(ctx, sound)
-	if err := o.gone.take(err, rows); err != nil {
+	if err := o.skipped.collect(err, rows); err != nil {
 		return nil, err
 	}
 	var wrong []task.Task
 	for i, row := range sound {
-		if o.gone.has(row) {
+		if o.skipped.has(row) {
 			continue
 		}
 		if seen[i].Due == task.NoScore {
@@ -176,25 +176,25 @@ func (o *overdue) sort(ctx context.Context, rows []task.Task, now clock) (missin
 			wrong = append(wrong, row)
 		}
 	}
-	return missing, o.gone.take(o.r.settle(ctx, "overdue", wrong, now, leaveFlying), wrong)
+	return missing, o.skipped.collect(o.r.settle(ctx, "overdue", wrong, now, leaveFlying), wrong)
 }
 
-// put puts those of the absent rows again whose turn has come.
-func (o *overdue) put(ctx context.Context, rows []task.Task, l *lap, turn turn, now clock) error {
+// put puts those of the absent rows again that the check lets through.
+func (o *overdue) put(ctx context.Context, rows []task.Task, l *lap, check overdueCheck, now clock) error {
 	backlogs := map[string]Backlog{}
-	var again []task.Task
+	var due []task.Task
 	for _, row := range rows {
 		b, asked := backlogs[row.Queue]
 		if !asked {
 			b = o.backlog(ctx, row.Queue)
 			backlogs[row.Queue] = b
 		}
-		turn.last = o.lookedAt(row, l)
-		if turn.has(row, b) {
-			again = append(again, row)
+		check.last = o.lookedAt(row, l)
+		if check.mustPut(row, b) {
+			due = append(due, row)
 		}
 	}
-	for part := range slices.Chunk(again, page) {
+	for part := range slices.Chunk(due, page) {
 		lost, _, err := o.r.reread(ctx, part) // in a burst most were settled between the look at them and the one at the backlog
 		if err != nil {
 			return err
@@ -202,7 +202,7 @@ func (o *overdue) put(ctx context.Context, rows []task.Task, l *lap, turn turn, 
 		if len(lost) > 0 {
 			o.r.alarm(ctx, "overdue", len(lost))
 		}
-		if err := o.gone.take(o.r.settle(ctx, "overdue", lost, now, putAlways), lost); err != nil {
+		if err := o.skipped.collect(o.r.settle(ctx, "overdue", lost, now, putAlways), lost); err != nil {
 			return err
 		}
 	}
@@ -229,8 +229,8 @@ func (o *overdue) backlog(ctx context.Context, queue string) Backlog {
 	return b
 }
 
-// turn decides whether an overdue row that is absent from the due set is put again in the pass of now.
-type turn struct {
+// overdueCheck decides whether an overdue row that is absent from the due set is put again in the pass of now.
+type overdueCheck struct {
 	grace     time.Duration
 	now, last time.Time            // when this pass began, and when the row was looked at before
 	look      time.Time            // when the backlog was read, or shortly before
@@ -238,7 +238,7 @@ type turn struct {
 	resumed   map[string]time.Time // queues, and when they were found resumed
 }
 
-// has says so by the row's age since dueSince alone, so that daemons that take over from each other don't add up.
+// mustPut decides by the row's age since dueSince alone, so that daemons that take over from each other don't add up.
 //
 //   - The queue is paused: its rows wait for an operator, and their hints with them. Not now.
 //   - Unread hints from before the row's grace ended wait in its partition: its own may be among them, so not before
@@ -248,7 +248,7 @@ type turn struct {
 //     Now, and then at ages that grow by a few per cent, so that a row whose hint can't be published doesn't come back in
 //     every pass.
 //   - Else, and when the backlog is not known, at ages that double: a long outage must not flood Kafka.
-func (t turn) has(row task.Task, b Backlog) bool {
+func (t overdueCheck) mustPut(row task.Task, b Backlog) bool {
 	if _, paused := t.paused[row.Queue]; paused {
 		return false
 	}
@@ -269,7 +269,7 @@ func (t turn) has(row task.Task, b Backlog) bool {
 }
 
 // dueSince is the moment from which the row could be found due: its time, or when it was written with a time already past.
-func (t turn) dueSince(row task.Task) time.Time {
+func (t overdueCheck) dueSince(row task.Task) time.Time {
 	if row.UpdatedAt.After(t.now) {
 		return row.RunAt // another program's clock
 	}
@@ -278,7 +278,7 @@ func (t turn) dueSince(row task.Task) time.Time {
 
 // fresh reports whether the partition's unread hints are all of this moment: under steady load some hint is always on its
 // way, and none of them can be that of a row beyond its grace.
-func (t turn) fresh(owner string, b Backlog) bool {
+func (t overdueCheck) fresh(owner string, b Backlog) bool {
 	return b.Explains(owner, t.look.Add(time.Minute)) && !b.Explains(owner, t.look.Add(-freshLag))
 }
 
@@ -287,7 +287,7 @@ const aged = 24 * time.Hour
 
 // step counts how often the age, in graces, has grown by the steps-th root of two; beyond aged, how many steps-ths of its
 // twenty-fourth have gone by.
-func (t turn) step(age time.Duration, steps int) int {
+func (t overdueCheck) step(age time.Duration, steps int) int {
 	if age < t.grace {
 		return -1
 	}

@@ -177,8 +177,8 @@ func TestSpacingIsAFunctionOfTheAge(t *testing.T) {
 		last := time.Duration(0)
 		for age := every; age < time.Hour; age += every {
 			// Each look is by a daemon that has just taken over: it knows only the row's age.
-			u := turn{grace: 2 * time.Second, now: base.Add(age), last: base.Add(age - every)}
-			if !u.has(row, c.backlog) {
+			u := overdueCheck{grace: 2 * time.Second, now: base.Add(age), last: base.Add(age - every)}
+			if !u.mustPut(row, c.backlog) {
 				continue
 			}
 			if age < 100*time.Second && age-last > c.longestUnder {

@@ -29,50 +29,50 @@ import (
 type rebuild struct{ r *Reconciler }
 
 func (b *rebuild) pass(ctx context.Context, now clock) (loop.Result, error) {
-	var gone gaps
+	var skipped skippedShards
 	tokens, err := b.begin(ctx)
-	if err := gone.take(err, nil); err != nil {
+	if err := skipped.collect(err, nil); err != nil {
 		return loop.Result{}, err
 	}
 	b.r.filling.Store(len(tokens) > 0)
 	if len(tokens) == 0 {
-		return loop.Result{}, gone.err()
+		return loop.Result{}, skipped.err()
 	}
 	defer b.r.filling.Store(false)
 	b.r.cfg.Logger.InfoContext(ctx, "rebuild begins", "n", len(tokens))
 	began := now()
 	rows, err := b.scan(ctx, tokens, now)
 	b.r.metrics.repairs.WithLabelValues("rebuilt").Add(float64(rows))
-	if err := gone.take(err, nil); err != nil {
+	if err := skipped.collect(err, nil); err != nil {
 		return loop.Result{}, err
 	}
 	recent := &changed{r: b.r}
 	_, err = recent.window(ctx, began.Add(-b.r.cfg.Longest), now().Add(time.Millisecond), now, nil)
-	if err := gone.take(err, nil); err != nil {
+	if err := skipped.collect(err, nil); err != nil {
 		return loop.Result{}, err
 	}
-	maps.DeleteFunc(tokens, func(shard int, _ string) bool { return gone.shards[shard] != nil })
+	maps.DeleteFunc(tokens, func(shard int, _ string) bool { return skipped.shards[shard] != nil })
 	broken, err := b.end(ctx, tokens)
-	if err := gone.take(err, nil); err != nil {
+	if err := skipped.collect(err, nil); err != nil {
 		return loop.Result{}, err
 	}
 	b.r.cfg.Logger.InfoContext(ctx, "rebuild ended", "n", rows, "broken", broken)
-	return loop.Result{More: broken > 0}, gone.err()
+	return loop.Result{More: broken > 0}, skipped.err()
 }
 
 // end sets the markers and counts the shards whose memory was lost again meanwhile.
 func (b *rebuild) end(ctx context.Context, tokens map[int]string) (broken int, err error) {
-	var gone gaps
+	var skipped skippedShards
 	for shard, token := range tokens {
 		stood, err := b.r.index.EndRebuild(ctx, shard, token)
-		if err := gone.take(err, nil); err != nil {
+		if err := skipped.collect(err, nil); err != nil {
 			return broken, fmt.Errorf("mark shard %d: %w", shard, err)
 		}
 		if err == nil && !stood {
 			broken++
 		}
 	}
-	return broken, gone.err()
+	return broken, skipped.err()
 }
 
 // begin claims the shards without a marker; those that another rebuild left half done are among them.
@@ -81,9 +81,9 @@ func (b *rebuild) begin(ctx context.Context) (map[int]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the number of shards: %w", err)
 	}
-	var gone gaps
+	var skipped skippedShards
 	marked, err := b.r.index.Marked(ctx, shards)
-	if err := gone.take(err, nil); err != nil {
+	if err := skipped.collect(err, nil); err != nil {
 		return nil, fmt.Errorf("read the generation markers: %w", err)
 	}
 	tokens := map[int]string{}
@@ -92,14 +92,14 @@ func (b *rebuild) begin(ctx context.Context) (map[int]string, error) {
 			continue
 		}
 		token, err := b.r.index.BeginRebuild(ctx, shard)
-		if err := gone.take(err, nil); err != nil {
+		if err := skipped.collect(err, nil); err != nil {
 			return nil, fmt.Errorf("begin rebuild of shard %d: %w", shard, err)
 		}
 		if err == nil {
 			tokens[shard] = token
 		}
 	}
-	return tokens, gone.err()
+	return tokens, skipped.err()
 }
 
 const (
@@ -111,11 +111,11 @@ const (
 func (b *rebuild) scan(ctx context.Context, tokens map[int]string, now clock) (int, error) {
 	var total atomic.Int64
 	var mu sync.Mutex
-	var gone gaps
+	var skipped skippedShards
 	take := func(err error, rows []task.Task) error {
 		mu.Lock()
 		defer mu.Unlock()
-		return gone.take(err, rows)
+		return skipped.collect(err, rows)
 	}
 	pages := make(chan []task.Task, 1)
 	group, ctx := errgroup.WithContext(ctx)
@@ -127,7 +127,7 @@ func (b *rebuild) scan(ctx context.Context, tokens map[int]string, now clock) (i
 		group.Go(func() error {
 			for rows := range pages {
 				mu.Lock()
-				sound := gone.sound(rows)
+				sound := skipped.reachable(rows)
 				mu.Unlock()
 				if err := take(b.fill(ctx, sound, now), rows); err != nil {
 					return err
@@ -139,7 +139,7 @@ func (b *rebuild) scan(ctx context.Context, tokens map[int]string, now clock) (i
 	}
 	err := group.Wait()
 	if err == nil {
-		err = gone.err()
+		err = skipped.err()
 	}
 	return int(total.Load()), err
 }
@@ -169,17 +169,17 @@ func (b *rebuild) read(ctx context.Context, tokens map[int]string, pages chan<- 
 // fill writes rows that stand in neither set: a writer's newer put replaces ours, and one that came before keeps ours
 // out. Those that stand otherwise than they should are mended the careful way.
 func (b *rebuild) fill(ctx context.Context, rows []task.Task, now clock) error {
-	var gone gaps
+	var skipped skippedShards
 	otherwise, err := b.r.index.Fill(ctx, rows)
-	if err := gone.take(err, rows); err != nil {
+	if err := skipped.collect(err, rows); err != nil {
 		return fmt.Errorf("fill %d entries: %w", len(rows), err)
 	}
 	for some := range slices.Chunk(otherwise, page) {
-		if err := gone.take(b.r.settle(ctx, "rebuilt", some, now, putAlways), some); err != nil {
+		if err := skipped.collect(b.r.settle(ctx, "rebuilt", some, now, putAlways), some); err != nil {
 			return err
 		}
 	}
-	return gone.err()
+	return skipped.err()
 }
 
 // farFuture is beyond every due time that a row can have.

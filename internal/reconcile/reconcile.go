@@ -145,7 +145,7 @@ type pass struct {
 	yields   bool // waits while a rebuild is under way, or may be needed
 	calms    bool // rests longer as long as nothing is found to mend
 	idles    bool // rests longer always: it looks for what hardly ever happens
-	looked   *int // rows that its last run looked at since it rested; nil if it doesn't count them
+	looked   *int // rows that its last run looked at since it sleepsUntil; nil if it doesn't count them
 	run      func(ctx context.Context, now clock) (loop.Result, error)
 }
 
@@ -179,70 +179,70 @@ func (r *Reconciler) passes() []pass {
 	}
 }
 
-// How many times as long as it worked a pass rests, at least: a table with a million overdue rows must not take a core for
-// as long as the outage lasts. Overdue rows without anything to mend are a burst, whose own time the pass would take: for
-// some seconds it rests much longer, but no longer than lets it keep up with what services and workers change.
+// After work a pass sleeps for a multiple of the time that the work took: a table with a million overdue rows must not take
+// a core for as long as the outage lasts. Overdue rows without anything to mend are a burst, which needs the database for
+// itself. During a burst a pass sleeps much longer for some seconds, but not so long that it falls behind the changes that
+// services and workers make.
 //
-// Waiting is no work, and mending is none to rest from: a pass that waited out an outage, or indexed a hundred thousand rows
-// that nobody else did, would rest through the very time in which it is needed most. So work is bounded by what its rows
-// would cost at most if they were as they should be, where they are counted.
+// Only the cost of looking counts as work. A pass that waited out an outage, or indexed a hundred thousand rows, must not
+// sleep when it is needed most. So the work is bounded by lookCost for each row, where rows are counted.
 const (
-	restShare = 2
-	idleShare = 10
-	idleMost  = 30 * time.Second      // of the longer rests of one run between its pages, and of the one after it
-	lookCost  = 20 * time.Microsecond // of a row that is as it should be; some 6 on a quiet machine
+	sleepShare    = 2
+	idleShare     = 10
+	maxExtraSleep = 30 * time.Second      // of the longer sleeps between one run's pages, and of the sleep after the run
+	lookCost      = 20 * time.Microsecond // of a row that is as it should be; some 6 on a quiet machine
 )
 
-// calmRest is how long to rest after work that found nothing to mend, when most may still be spent on longer rests.
-func calmRest(worked, most time.Duration) time.Duration {
-	return max(restShare*worked, min(idleShare*worked, most))
+// sleepAfter is how long to sleep after work that found nothing to mend; extra is what is left for longer sleeps.
+func sleepAfter(worked, extra time.Duration) time.Duration {
+	return max(sleepShare*worked, min(idleShare*worked, extra))
 }
 
-// breath lets a long run rest between its pages as well. The zero breath never rests.
-type breath struct {
+// throttle lets a long run sleep between its pages as well. The zero throttle never sleeps.
+type throttle struct {
 	of     *Reconciler
 	yields bool          // waits while a rebuild is under way
 	alarms int64         // when the run began
-	left   time.Duration // for longer rests
-	since  time.Time     // the run began, or the last rest ended
+	extra  time.Duration // left for longer sleeps
+	since  time.Time     // the run began, or the last sleep ended
 	looked int           // rows since then
 }
 
-func (r *Reconciler) breath(yields bool) breath {
-	return breath{of: r, yields: yields, alarms: r.alarms.Load(), left: idleMost, since: time.Now()}
+func (r *Reconciler) throttle(yields bool) throttle {
+	return throttle{of: r, yields: yields, alarms: r.alarms.Load(), extra: maxExtraSleep, since: time.Now()}
 }
 
-// rest is for where another page follows. Once something was found to mend, what else there is can't wait. A newer daemon
-// ends the rest too, through the passes that begin meanwhile.
-func (b *breath) rest(ctx context.Context) error {
-	if b.of == nil {
+// wait is called between two pages. It returns at once when something was found to mend since the run began. A newer daemon
+// ends the sleep too, through the passes that begin meanwhile.
+func (t *throttle) wait(ctx context.Context) error {
+	if t.of == nil {
 		return nil
 	}
-	for b.yields && b.of.filling.Load() {
+	for t.yields && t.of.filling.Load() {
 		if err := sleep(ctx, yieldFor); err != nil {
 			return err
 		}
 	}
-	if b.of.alarms.Load() != b.alarms {
+	if t.of.alarms.Load() != t.alarms {
 		return nil
 	}
-	d := calmRest(min(time.Since(b.since), time.Duration(b.looked)*lookCost), b.left)
+	d := sleepAfter(min(time.Since(t.since), time.Duration(t.looked)*lookCost), t.extra)
 	if err := sleep(ctx, d); err != nil {
 		return err
 	}
-	b.since, b.looked, b.left = time.Now(), 0, b.left-d
+	t.since, t.looked, t.extra = time.Now(), 0, t.extra-d
 	return nil
 }
 
 // page is how many rows to read at once.
-func (b *breath) page() int {
-	if b.of == nil || b.of.alarms.Load() != b.alarms {
+func (t *throttle) page() int {
+	if t.of == nil || t.of.alarms.Load() != t.alarms {
 		return page
 	}
 	return calmPage
 }
 
-const tellEvery = 30 * time.Second // of shards that fail in every pass
+const failedShardsLogInterval = 30 * time.Second // of shards that fail in every pass
 
 const yieldFor = 500 * time.Millisecond // until a pass looks whether the rebuild has ended
 
@@ -257,15 +257,15 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // repeat runs one pass again and again. Each run begins by making sure that no newer daemon leads.
 func (r *Reconciler) repeat(ctx context.Context, p pass, epoch int64, term Term) error {
-	var rested, told time.Time
-	succeeded := r.cfg.Loops.Of(p.name) // not for a pass that rests
+	var sleepsUntil, logged time.Time
+	succeeded := r.cfg.Loops.Of(p.name) // not called while a pass sleeps
 	return loop.Run(ctx, loop.Config{
 		Name: "reconcile " + p.name, Interval: p.interval, Jitter: 0.1,
 		MinBackoff: 200 * time.Millisecond, MaxBackoff: 2 * time.Second, Wake: p.wake, Logger: r.cfg.Logger,
 	}, func(ctx context.Context) (loop.Result, error) {
 		began := time.Now()
-		if rest := rested.Sub(began); rest > 0 {
-			return loop.Result{Next: rest}, nil
+		if wait := sleepsUntil.Sub(began); wait > 0 {
+			return loop.Result{Next: wait}, nil
 		}
 		if p.yields && r.filling.Load() {
 			return loop.Result{Next: yieldFor}, nil
@@ -276,9 +276,9 @@ func (r *Reconciler) repeat(ctx context.Context, p pass, epoch int64, term Term)
 		switch {
 		case err == nil:
 			succeeded()
-		case partial: // it did what it could, and rests as after any run
-			if began.Sub(told) > tellEvery {
-				told = began
+		case partial: // it did what it could, and sleeps as after any run
+			if began.Sub(logged) > failedShardsLogInterval {
+				logged = began
 				r.cfg.Logger.WarnContext(ctx, "pass went on without some shards", "loop", p.name, "n", len(failed), "err", err)
 			}
 			err = nil
@@ -290,16 +290,16 @@ func (r *Reconciler) repeat(ctx context.Context, p pass, epoch int64, term Term)
 		if p.looked != nil {
 			worked = min(worked, time.Duration(*p.looked)*lookCost)
 		}
-		rest := restShare * worked
+		wait := sleepShare * worked
 		switch {
 		case p.idles:
-			rest = idleShare * worked
+			wait = idleShare * worked
 		case p.calms && r.alarms.Load() == alarms:
-			rest = calmRest(worked, idleMost)
+			wait = sleepAfter(worked, maxExtraSleep)
 		}
-		rested = time.Now().Add(rest)
+		sleepsUntil = time.Now().Add(wait)
 		if res.More {
-			res = loop.Result{Next: max(time.Until(rested), time.Millisecond)}
+			res = loop.Result{Next: max(time.Until(sleepsUntil), time.Millisecond)}
 		}
 		return res, nil
 	})

@@ -266,7 +266,7 @@ func TestLookaheadMendsWhatIsDueSoon(t *testing.T) {
 func TestLongPassRests(t *testing.T) {
 	t.Parallel()
 	if rest := restAfter(t, 50*time.Millisecond, nil); rest < 100*time.Millisecond {
-		t.Errorf("rested for %v after a run of 50 ms, want 100 ms or more", rest)
+		t.Errorf("sleepsUntil for %v after a run of 50 ms, want 100 ms or more", rest)
 	}
 }
 
@@ -275,23 +275,23 @@ func TestLongCalmRunRestsBetweenItsPages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := &Reconciler{}
-		b := r.breath(true)
+		b := r.throttle(true)
 		rest := func() time.Duration {
 			time.Sleep(10 * time.Millisecond)
 			b.looked = page
 			began := time.Now()
-			pipelinetest.Must(t, b.rest(t.Context()))
+			pipelinetest.Must(t, b.wait(t.Context()))
 			return time.Since(began)
 		}
 		for range 2 {
 			if got, want := rest(), idleShare*10*time.Millisecond; got != want {
-				t.Errorf("rested for %v after 10 ms, want %v", got, want)
+				t.Errorf("sleepsUntil for %v after 10 ms, want %v", got, want)
 			}
 		}
-		b.left = 25 * time.Millisecond
-		for _, want := range []time.Duration{25 * time.Millisecond, restShare * 10 * time.Millisecond} {
+		b.extra = 25 * time.Millisecond
+		for _, want := range []time.Duration{25 * time.Millisecond, sleepShare * 10 * time.Millisecond} {
 			if got := rest(); got != want {
-				t.Errorf("rested for %v at the end of its longer rests, want %v", got, want)
+				t.Errorf("sleepsUntil for %v at the end of its longer rests, want %v", got, want)
 			}
 		}
 		r.filling.Store(true)
@@ -301,7 +301,7 @@ func TestLongCalmRunRestsBetweenItsPages(t *testing.T) {
 			t.Errorf("went on %v after a rebuild began, want 5 s: as long as it took", got)
 		}
 		if got := rest(); got != 0 {
-			t.Errorf("rested for %v once something was found to mend", got)
+			t.Errorf("sleepsUntil for %v once something was found to mend", got)
 		}
 	})
 }
@@ -368,7 +368,7 @@ func TestPassThatWaitedGoesOnAtOnce(t *testing.T) {
 	t.Parallel()
 	const waited = 2 * time.Second
 	if rest := restAfter(t, waited, new(10)); rest > 5*waited { // ten times, were it work
-		t.Errorf("rested for %v after a run that waited for %v to look at 10 rows", rest, waited)
+		t.Errorf("sleepsUntil for %v after a run that waited for %v to look at 10 rows", rest, waited)
 	}
 }
 
@@ -395,7 +395,7 @@ func TestPassesOverRowsCountThem(t *testing.T) {
 	}
 }
 
-// restAfter runs a calm pass that takes so long twice, and tells how long it rested between.
+// restAfter runs a calm pass that takes so long twice, and tells how long it sleepsUntil between.
 func restAfter(t *testing.T, long time.Duration, looked *int) time.Duration {
 	t.Helper()
 	w := newWorld(t, inProcess(t), Config{Logger: slog.New(slog.DiscardHandler)})

@@ -28,20 +28,20 @@ var effects = map[string]Effect{
 
 // EffectOf tells by its text what a statement may do to its transaction.
 func EffectOf(query string) Effect {
-	word, rest := FirstWord(query)
+	word, after := FirstWord(query)
 	switch word {
 	case "ROLLBACK":
-		if next, more := FirstWord(rest); next == "TO" || next == "WORK" && StartsWith(more, "TO") {
+		if next, more := FirstWord(after); next == "TO" || next == "WORK" && StartsWith(more, "TO") {
 			return Plain
 		}
 		return Ends
 	case "CREATE", "DROP":
-		if StartsWith(rest, "TEMPORARY") || StartsWith(rest, "OR") && strings.Contains(strings.ToUpper(rest), "TEMPORARY") {
+		if StartsWith(after, "TEMPORARY") || StartsWith(after, "OR") && strings.Contains(strings.ToUpper(after), "TEMPORARY") {
 			return Plain
 		}
 		return Ends
 	case "SET":
-		if upper := strings.ToUpper(rest); strings.Contains(upper, "AUTOCOMMIT") || strings.Contains(upper, "PASSWORD") {
+		if upper := strings.ToUpper(after); strings.Contains(upper, "AUTOCOMMIT") || strings.Contains(upper, "PASSWORD") {
 			return Ends
 		}
 		return Plain

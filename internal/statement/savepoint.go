@@ -44,8 +44,8 @@ func bare(statement string) string {
 		return ""
 	}
 	for {
-		before, rest, found := strings.Cut(statement, "/*")
-		_, after, closed := strings.Cut(rest, "*/")
+		before, from, found := strings.Cut(statement, "/*")
+		_, after, closed := strings.Cut(from, "*/")
 		if !found || !closed {
 			return statement
 		}

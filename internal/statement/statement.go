@@ -6,7 +6,7 @@ import "strings"
 
 // FirstWord returns a statement's first word in capitals, and what follows the word. Comments are passed over, but for what
 // a server runs out of one.
-func FirstWord(text string) (word, rest string) {
+func FirstWord(text string) (word, after string) {
 	text = skipBlank(text)
 	end := strings.IndexFunc(text, func(r rune) bool { return (r|0x20 < 'a' || r|0x20 > 'z') && r != '_' })
 	if end < 0 {

@@ -47,7 +47,7 @@ type Config struct {
 }
 
 const (
-	within  = 2 * time.Second  // a server answers, or has no figures
+	timeout = 2 * time.Second  // a server answers, or has no figures
 	counted = 5 * time.Second  // the same for counts of rows
 	rarely  = 10 * time.Second // between two looks at what moves slowly
 )
@@ -81,10 +81,10 @@ type Survey struct {
 func New(cfg Config, store Store, index Index, stream Stream) *Survey {
 	s := &Survey{cfg: cfg, store: store, index: index, stream: stream}
 	s.looks = []*look{
-		{server: "mysql", within: within, read: s.readOldest},
-		{within: counted, every: rarely, share: 100, read: s.readTasks},
-		{server: "redis", within: within, every: rarely, read: s.readIndex},
-		{server: "kafka", within: within, every: rarely, read: s.readLag},
+		{server: "mysql", timeout: timeout, read: s.readOldest},
+		{timeout: counted, every: rarely, share: 100, read: s.readTasks},
+		{server: "redis", timeout: timeout, every: rarely, read: s.readIndex},
+		{server: "kafka", timeout: timeout, every: rarely, read: s.readLag},
 	}
 	return s
 }
@@ -111,11 +111,11 @@ func (s *Survey) Collect(ch chan<- prometheus.Metric) {
 
 // look is what is asked of one server at once.
 type look struct {
-	server string        // in duetime_server_up; empty: another look tells
-	within time.Duration // the answer
-	every  time.Duration // at most
-	share  time.Duration // how many times as long as a look took its server is left alone
-	read   func(ctx context.Context) ([]prometheus.Metric, error)
+	server  string        // in duetime_server_up; empty: another look tells
+	timeout time.Duration // the answer
+	every   time.Duration // at most
+	share   time.Duration // how many times as long as a look took its server is left alone
+	read    func(ctx context.Context) ([]prometheus.Metric, error)
 
 	mu    sync.Mutex
 	next  time.Time // not before
@@ -129,7 +129,7 @@ func (l *look) metrics() []prometheus.Metric {
 	if time.Now().Before(l.next) {
 		return l.found
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), l.within)
+	ctx, cancel := context.WithTimeout(context.Background(), l.timeout)
 	defer cancel()
 	began := time.Now()
 	found, err := l.read(ctx)

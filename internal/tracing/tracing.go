@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	exportWithin = 5 * time.Second
-	closeWithin  = 2 * time.Second // a process that is told to end has better to do than to wait for a collector
-	sayEvery     = time.Minute     // between two lines about a collector that is away
+	exportTimeout = 5 * time.Second
+	closeTimeout  = 2 * time.Second // a process that is told to end has better to do than to wait for a collector
+	sayEvery      = time.Minute     // between two lines about a collector that is away
 )
 
 // Config says where spans go.
@@ -41,7 +41,7 @@ func Start(ctx context.Context, cfg Config) (stop func(context.Context) error, e
 	if cfg.Endpoint == "" {
 		return nil, nil
 	}
-	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(cfg.Endpoint), otlptracehttp.WithTimeout(exportWithin))
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(cfg.Endpoint), otlptracehttp.WithTimeout(exportTimeout))
 	if err != nil {
 		return nil, fmt.Errorf("trace.endpoint: %w", err)
 	}
@@ -54,7 +54,7 @@ func Start(ctx context.Context, cfg Config) (stop func(context.Context) error, e
 	otel.SetTracerProvider(provider)
 	otel.SetErrorHandler(&quiet{log: cfg.Logger})
 	return func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, closeWithin)
+		ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 		defer cancel()
 		return provider.Shutdown(ctx)
 	}, nil

@@ -63,7 +63,7 @@ func Check(ctx context.Context, store Store, index Index, shards int) (Drift, er
 		return Drift{}, ctx.Err()
 	case <-time.After(recheck):
 	}
-	return c.again(ctx, missing, extra)
+	return c.recheckRows(ctx, missing, extra)
 }
 
 type checker struct {
@@ -207,8 +207,8 @@ func (c checker) rows(ctx context.Context, entries []extraEntry) (map[task.ID]ta
 	return byID, nil
 }
 
-// again looks a second time at what differed, and counts what still does.
-func (c checker) again(ctx context.Context, missing []task.Task, extra []extraEntry) (Drift, error) {
+// recheckRows looks a second time at what differed, and counts what still does.
+func (c checker) recheckRows(ctx context.Context, missing []task.Task, extra []extraEntry) (Drift, error) {
 	var d Drift
 	for part := range slices.Chunk(missing, page) {
 		still, err := c.stillMissing(ctx, part)

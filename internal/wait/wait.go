@@ -18,7 +18,7 @@ const (
 	// A server that takes the connection and says nothing counts as away after this.
 	tryTimeout = 5 * time.Second
 	// The same trouble is said again after this, so that a log's tail always shows what a process waits for.
-	sayAgain = 10 * time.Second
+	logInterval = 10 * time.Second
 )
 
 // fatalError is an error that retrying cannot fix.
@@ -97,7 +97,7 @@ type waiting struct {
 
 func (w *waiting) say(ctx context.Context, err error) {
 	w.tries++
-	if text := err.Error(); text != w.text || time.Since(w.spokeAt) >= sayAgain {
+	if text := err.Error(); text != w.text || time.Since(w.spokeAt) >= logInterval {
 		w.text, w.spokeAt = text, time.Now()
 		w.logger.LogAttrs(ctx, slog.LevelWarn, "waiting",
 			slog.String("what", w.what), slog.Int("attempt", w.tries), slog.Any("err", err))

@@ -29,8 +29,8 @@ const (
 	callTime = time.Minute // bounds each call of this package, so that a lock in the test itself is not waited for without end
 )
 
-// within returns the context of a call. Unlike the test's own it serves in a cleanup too.
-func within(t testing.TB) (context.Context, context.CancelFunc) {
+// inDeadline returns the context of a call. Unlike the test's own it serves in a cleanup too.
+func inDeadline(t testing.TB) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(t.Context()), callTime)
 }
 
@@ -55,7 +55,7 @@ func opened(t testing.TB, db DB) tables {
 // isMySQL asks the server itself: a driver may be wrapped.
 func isMySQL(t testing.TB, db *sql.DB) bool {
 	t.Helper()
-	ctx, cancel := within(t)
+	ctx, cancel := inDeadline(t)
 	defer cancel()
 	var version string
 	errMySQL := db.QueryRowContext(ctx, "SELECT @@version_comment").Scan(&version)
@@ -88,7 +88,7 @@ func (s tables) Begin(ctx context.Context) (*sqlx.Tx, error) {
 // other than duetime.
 func Migrate(t testing.TB, db DB) {
 	t.Helper()
-	ctx, cancel := within(t)
+	ctx, cancel := inDeadline(t)
 	defer cancel()
 	if err := opened(t, db).Migrate(ctx, migrations.Files, "duetime", shards); err != nil {
 		t.Fatalf("duetimetest.Migrate: %v", err)

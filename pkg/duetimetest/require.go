@@ -128,7 +128,7 @@ type listing struct {
 
 func look(t testing.TB, db DB, owner string) listing {
 	t.Helper()
-	ctx, cancel := within(t)
+	ctx, cancel := inDeadline(t)
 	defer cancel()
 	l, err := read(ctx, opened(t, db), owner)
 	if err != nil {

@@ -84,8 +84,8 @@ func (c Config) withDefaults() Config {
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	for _, bound := range []struct {
-		field            string
-		got, least, most int64
+		field         string
+		got, min, max int64
 	}{
 		{"Shards", int64(c.Shards), 1, 1024},
 		{"Events", int64(c.Events), 1, 16},
@@ -99,8 +99,8 @@ func (c Config) Validate() error {
 		{"Interval in ms", c.Interval.Milliseconds(), 10, time.Hour.Milliseconds()},
 		{"Retention in ms", c.Retention.Milliseconds(), 1000, 100 * 365 * 24 * time.Hour.Milliseconds()},
 	} {
-		if bound.got < bound.least || bound.got > bound.most {
-			return fmt.Errorf("embedded: %s: %d is not between %d and %d", bound.field, bound.got, bound.least, bound.most)
+		if bound.got < bound.min || bound.got > bound.max {
+			return fmt.Errorf("embedded: %s: %d is not between %d and %d", bound.field, bound.got, bound.min, bound.max)
 		}
 	}
 	if c.Drain > 0 && c.Drain < c.HandlerTimeout {

@@ -50,10 +50,10 @@ func CheckQueue(s string) error {
 // slots), control characters, or blanks at its ends (MySQL's comparison would ignore them).
 func CheckOwner(s string) error { return checkText("owner", s, 1, MaxOwner) }
 
-func checkText(field, s string, least, limit int) error {
+func checkText(field, s string, minBytes, limit int) error {
 	switch {
-	case len(s) < least || len(s) > limit:
-		return &FieldError{field, fmt.Sprintf("must be %d to %d bytes", least, limit)}
+	case len(s) < minBytes || len(s) > limit:
+		return &FieldError{field, fmt.Sprintf("must be %d to %d bytes", minBytes, limit)}
 	case !utf8.ValidString(s):
 		return &FieldError{field, "must be valid UTF-8"}
 	case strings.ContainsAny(s, "{}"):

@@ -19,12 +19,12 @@ const (
 const unhandledReason = "no worker that took it from queue "
 
 const (
-	unhandledLeast = 2 * time.Second // a rolling deployment takes seconds
-	unhandledMost  = 5 * time.Minute // twice that, with the jitter, is how long a kind that comes back may go unnoticed
-	unhandledShare = 3               // of the task's age
+	minUnhandledDelay = 2 * time.Second // a rolling deployment takes seconds
+	maxUnhandledDelay = 5 * time.Minute // twice that, with the jitter, is how long a kind that comes back may go unnoticed
+	unhandledShare    = 3               // of the task's age
 
-	unhandledOld       = time.Hour       // a row of this age may be met for the first time: after an outage, or with a time long past
-	firstUnhandledMost = 5 * time.Second // the longest first wait of such a row, so that it meets other workers soon
+	unhandledOld           = time.Hour       // a row of this age may be met for the first time: after an outage, or with a time long past
+	maxFirstUnhandledDelay = 5 * time.Second // the longest first wait of such a row, so that it meets other workers soon
 )
 
 // Await is the transition of a due task of a kind that no handler here knows. It charges no attempt, says why in the last
@@ -52,11 +52,11 @@ func (t Task) Await(now time.Time) Task {
 
 // awaitDelay draws how long a task of this age waits for a worker that knows its kind, after the wait before.
 func awaitDelay(age, before time.Duration) time.Duration {
-	least := min(max(age/unhandledShare, unhandledLeast), unhandledMost)
+	delay := min(max(age/unhandledShare, minUnhandledDelay), maxUnhandledDelay)
 	if age > unhandledOld {
-		least = min(least, max(before, firstUnhandledMost))
+		delay = min(delay, max(before, maxFirstUnhandledDelay))
 	}
-	return least + rand.N(least) //nolint:gosec // jitter needs no secrecy
+	return delay + rand.N(delay) //nolint:gosec // jitter needs no secrecy
 }
 
 // unrun reports whether no handler was ever called for the task, though its next try was put off.

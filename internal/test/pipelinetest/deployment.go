@@ -154,14 +154,14 @@ func (a App) Metric(t testing.TB, prefix string) float64 {
 func (a App) Metrics(t testing.TB) string {
 	t.Helper()
 	_, text := a.Get(t, "/metrics")
-	return alone.ReplaceAllString(first.ReplaceAllString(among.ReplaceAllString(text, "$1"), "$1{"), "$1 ")
+	return unshared.ReplaceAllString(first.ReplaceAllString(among.ReplaceAllString(text, "$1"), "$1{"), "$1 ")
 }
 
 // The label namespace in a line of metrics: by itself, first, or after others.
 var (
-	alone = regexp.MustCompile(`(?m)^(duetime_\w+)\{namespace="[^"]*"\} `)
-	first = regexp.MustCompile(`(?m)^(duetime_\w+)\{namespace="[^"]*",`)
-	among = regexp.MustCompile(`(?m)^(duetime_\w+\{.+),namespace="[^"]*"`)
+	unshared = regexp.MustCompile(`(?m)^(duetime_\w+)\{namespace="[^"]*"\} `)
+	first    = regexp.MustCompile(`(?m)^(duetime_\w+)\{namespace="[^"]*",`)
+	among    = regexp.MustCompile(`(?m)^(duetime_\w+\{.+),namespace="[^"]*"`)
 )
 
 // Leads reports whether the event process says that it leads.

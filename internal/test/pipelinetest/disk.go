@@ -80,7 +80,7 @@ func removeTree(dir string) error {
 	}
 	for line := range strings.Lines(string(mounts)) {
 		// The fifth field is where; a space in it would be escaped, and our folders have none.
-		if fields := strings.Fields(line); len(fields) > 4 && within(fields[4], dir) {
+		if fields := strings.Fields(line); len(fields) > 4 && holds(fields[4], dir) {
 			if err := syscall.Unmount(fields[4], syscall.MNT_DETACH); err != nil {
 				return fmt.Errorf("unmount %s: %w", fields[4], err)
 			}
@@ -98,4 +98,4 @@ func empty(dir string) error {
 	return err
 }
 
-func within(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
+func holds(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }

@@ -131,8 +131,8 @@ func (m *MySQLServer) Version(t testing.TB) string {
 	defer func() { _ = db.Close() }()
 	var version string
 	Must(t, db.QueryRowContext(t.Context(), "SELECT VERSION()").Scan(&version))
-	number, rest, _ := strings.Cut(version, "-")
-	if strings.Contains(rest, "MariaDB") {
+	number, product, _ := strings.Cut(version, "-")
+	if strings.Contains(product, "MariaDB") {
 		return "MariaDB " + number
 	}
 	return "MySQL " + number

@@ -138,14 +138,14 @@ func (s *SecuredServers) allow(t testing.TB) {
 	root, err := moduleRoot()
 	Must(t, err)
 	bin := t.TempDir()
-	told := filepath.Join(bin, "told")
+	recorded := filepath.Join(bin, "told")
 	Must(t, os.WriteFile(filepath.Join(bin, "kafka-acls.sh"), []byte("#!/bin/sh\necho \"$*\" >>\"$TOLD\"\n"), 0o700)) //nolint:gosec // it is run
 	cmd := exec.CommandContext(t.Context(), filepath.Join(root, "deploy", "kafka", "acls.sh"))                        //nolint:gosec // our own script
-	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "TOLD="+told, "BOOTSTRAP="+s.Kafka.Addr(), "ADMIN=none", "NAMESPACE="+s.namespace)
+	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "TOLD="+recorded, "BOOTSTRAP="+s.Kafka.Addr(), "ADMIN=none", "NAMESPACE="+s.namespace)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("deploy/kafka/acls.sh: %v\n%s", err, out)
 	}
-	text, err := os.ReadFile(told) //nolint:gosec // the stand-in's
+	text, err := os.ReadFile(recorded) //nolint:gosec // the stand-in's
 	Must(t, err)
 	var acls []kafka.ACLEntry
 	for line := range strings.Lines(string(text)) {

@@ -9,53 +9,54 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// fruitless is after how many pages in a row of failed shards alone a pass gives up.
-const fruitless = 8
+// maxFailedPages is how many pages in a row may meet failed shards alone before a pass gives up.
+const maxFailedPages = 8
 
-// gaps are the shards that did not take their part in a pass: it goes on with the others, and tells at its end.
-type gaps struct {
-	shards map[int]error
-	dry    int // pages in a row of failed shards alone
+// skippedShards are the shards whose Redis node failed during a pass. The pass goes on with the other shards, and returns the
+// failures at its end.
+type skippedShards struct {
+	shards      map[int]error
+	failedPages int // pages in a row that met failed shards alone
 }
 
-// take notes the shards in which a call for a page of tasks failed. It returns the errors that end a pass.
-func (g *gaps) take(err error, page []task.Task) error {
+// collect records the shards in which a call for a page of tasks failed. It returns the errors that end a pass.
+func (s *skippedShards) collect(err error, page []task.Task) error {
 	failed, partial := task.FailedShards(err)
 	switch {
 	case err != nil && !partial:
 		return err
-	case partial && g.shards == nil:
-		g.shards = map[int]error{}
+	case partial && s.shards == nil:
+		s.shards = map[int]error{}
 	}
-	maps.Copy(g.shards, failed)
-	if len(page) == 0 || slices.ContainsFunc(page, func(t task.Task) bool { return !g.has(t) }) {
-		g.dry = 0
+	maps.Copy(s.shards, failed)
+	if len(page) == 0 || slices.ContainsFunc(page, func(t task.Task) bool { return !s.has(t) }) {
+		s.failedPages = 0
 		return nil
 	}
-	if g.dry++; g.dry >= fruitless {
-		return g.err()
+	if s.failedPages++; s.failedPages >= maxFailedPages {
+		return s.err()
 	}
 	return nil
 }
 
-// sound leaves out the tasks of failed shards: a call that waits for a lost node holds the others' up.
-func (g *gaps) sound(tasks []task.Task) []task.Task {
-	if len(g.shards) == 0 {
+// reachable leaves out the tasks of failed shards: a call that waits for a lost node delays the other shards' tasks.
+func (s *skippedShards) reachable(tasks []task.Task) []task.Task {
+	if len(s.shards) == 0 {
 		return tasks
 	}
-	return slices.DeleteFunc(slices.Clone(tasks), g.has)
+	return slices.DeleteFunc(slices.Clone(tasks), s.has)
 }
 
-// err tells of the gaps; nil if there are none.
-func (g *gaps) err() error {
-	if len(g.shards) == 0 {
+// err returns the failures of all skipped shards; nil if there are none.
+func (s *skippedShards) err() error {
+	if len(s.shards) == 0 {
 		return nil
 	}
-	return &task.ShardsError{Shards: g.shards}
+	return &task.ShardsError{Shards: s.shards}
 }
 
-// has reports whether the task's shard is one of the gaps.
-func (g *gaps) has(t task.Task) bool { return g.shards[t.Shard] != nil }
+// has reports whether the task's shard is skipped.
+func (s *skippedShards) has(t task.Task) bool { return s.shards[t.Shard] != nil }
 
 // arrears are shards that answered to nobody for some time: what changed in their rows meanwhile is compared once they
 // answer again.
@@ -66,7 +67,7 @@ type arrears struct {
 	n     int               // ids
 }
 
-const mostOwed = 100_000 // ids; what doesn't fit is the sweeps'
+const maxOwedIDs = 100_000 // ids; what doesn't fit is the sweeps'
 
 // owe notes that a shard's rows changed from a moment on have not been compared.
 func (a *arrears) owe(shard int, since time.Time) {
@@ -93,7 +94,7 @@ func (a *arrears) oweRow(row task.Task) {
 	a.owe(row.Shard, row.UpdatedAt)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.n == mostOwed {
+	if a.n == maxOwedIDs {
 		return
 	}
 	if a.ids == nil {
