@@ -11,7 +11,11 @@ help: ## List the targets.
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
 
 .PHONY: check
-check: lint test test-cluster model-quick microbench vuln-if-reachable ## What CI runs: lint, all tests, the three-node tests, the model, each benchmark once, known vulnerabilities.
+check: commits lint test test-cluster model-quick microbench vuln-if-reachable ## What CI runs: commit subjects, lint, all tests, the three-node tests, the model, each benchmark once, known vulnerabilities.
+
+.PHONY: commits
+commits: ## Check the subjects of commits.
+	scripts/commits
 
 .PHONY: test
 test: ## Run every test with the race detector on real servers, installing what is missing.
