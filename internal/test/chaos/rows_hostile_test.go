@@ -25,7 +25,7 @@ const (
 func hostileTransactions(t *testing.T, d *drill) {
 	t.Helper()
 	d.exec(t, `CREATE TABLE IF NOT EXISTS hostile (n INT) ENGINE=InnoDB`)
-	deadlocks, waits := d.status(t, "Innodb_deadlocks"), d.status(t, "Innodb_row_lock_waits")
+	deadlocks, waits := d.innodb(t, "lock_deadlocks"), d.innodb(t, "lock_row_lock_waits")
 	retried, failed, ate := d.ofWorkers(t, "duetime_batches_retried_total"), d.failures(t), d.ate(t)
 	var lost atomic.Int64
 	from := time.Now()
@@ -44,7 +44,7 @@ func hostileTransactions(t *testing.T, d *drill) {
 		pipelinetest.Must(t, g.Wait())
 		ate = d.ate(t) - ate
 	})
-	deadlocks, waits = d.status(t, "Innodb_deadlocks")-deadlocks, d.status(t, "Innodb_row_lock_waits")-waits
+	deadlocks, waits = d.innodb(t, "lock_deadlocks")-deadlocks, d.innodb(t, "lock_row_lock_waits")-waits
 	retried = d.ofWorkers(t, "duetime_batches_retried_total") - retried
 	d.note(t, "%d deadlocks, %d of them lost by the hostile side; %d waits for locks; %d batches run again; %d effects meanwhile",
 		deadlocks, lost.Load(), waits, retried, ate)
@@ -112,10 +112,10 @@ func (d *drill) soonest(ctx context.Context) (pets, tasks []any, err error) {
 	return pets, tasks, rows.Err()
 }
 
-// status reads a counter of MySQL's.
-func (d *drill) status(t *testing.T, name string) int {
+// innodb reads one of InnoDB's counters.
+func (d *drill) innodb(t *testing.T, name string) int {
 	t.Helper()
-	return d.count(t, `SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = ?`, name)
+	return d.count(t, "SELECT `COUNT` FROM information_schema.INNODB_METRICS WHERE NAME = ?", name)
 }
 
 // ofWorkers sums a metric over the workers.
