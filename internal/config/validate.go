@@ -155,7 +155,11 @@ func (c Config) checkNames(p *problems) {
 func (c Config) checkAddresses(p *problems) {
 	// Without its "@" the driver takes user:password for the name of a network.
 	if parsed, err := mysql.ParseDSN(string(c.MySQL.DSN)); err != nil || parsed.DBName == "" || strings.Contains(parsed.Net, ":") {
-		p.addf("%v", errDSN)
+		if reason := dsn.Unreadable(string(c.MySQL.DSN)); reason != "" {
+			p.addf("mysql.dsn: %s", reason)
+		} else {
+			p.addf("%v", errDSN)
+		}
 	} else if err := dsn.Check(string(c.MySQL.DSN)); err != nil {
 		p.addf("mysql.dsn: %v", err)
 	}

@@ -64,6 +64,12 @@ func TestValidateNamesKeyValueAndLimit(t *testing.T) {
 		`game.listen: "" is not`:                  func(c *Config) { c.Game.Listen = "" },
 		`game.admin: "127.0.0.1:8080" is taken`:   func(c *Config) { c.Game.Admin = ":8080" },
 		"mysql.dsn: is not of the form":           func(c *Config) { c.MySQL.DSN = "root:hunter2(h)/x" },
+		"parameter loc: a slash in a value is written %2F, as in loc=Asia%2FShanghai": func(c *Config) {
+			c.MySQL.DSN = "root:hunter2@tcp(127.0.0.1:3306)/duetime?loc=Asia/Shanghai&parseTime=true"
+		},
+		`mysql.dsn: parameter loc: "Asia/Shanghay" is no time zone that this machine knows`: func(c *Config) {
+			c.MySQL.DSN = "root:hunter2@tcp(127.0.0.1:3306)/duetime?loc=Asia%2FShanghay"
+		},
 	} {
 		c := Default()
 		change(&c)

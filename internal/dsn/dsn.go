@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 )
 
 // need is a parameter on which one of duetime's promises rests, and the values with which the promise holds.
@@ -70,6 +71,28 @@ func Check(text string) error {
 		return nil
 	}
 	return errors.New(strings.Join(wrong, "; "))
+}
+
+// Unreadable says why the driver can't read a DSN, where that is a slip in its zones; empty otherwise. The driver takes the
+// last slash for the one before the schema.
+func Unreadable(text string) string {
+	if start := strings.IndexByte(text, '?'); start >= 0 && strings.LastIndexByte(text, '/') > start {
+		for _, name := range []string{"loc", "time_zone"} {
+			_, value, found := strings.Cut(text[start:], name+"=")
+			value, _, _ = strings.Cut(value, "&")
+			if found && strings.Contains(value, "/") {
+				return fmt.Sprintf("parameter %s: a slash in a value is written %%2F, as in loc=Asia%%2FShanghai", name)
+			}
+		}
+	}
+	for _, p := range parameters(text) {
+		if p.name == "loc" {
+			if _, err := time.LoadLocation(p.value); err != nil {
+				return fmt.Sprintf("parameter loc: %q is no time zone that this machine knows", p.value)
+			}
+		}
+	}
+	return ""
 }
 
 // Unused lists the parameters that have no effect, because duetime sets them on all its connections, or on its workers'.

@@ -169,6 +169,9 @@ func OpenMySQL(ctx context.Context, address string, cfg Config) (*Pipeline, erro
 	}
 	s, err := store.Open(address, store.Options{})
 	if err != nil {
+		if reason := dsn.Unreadable(address); reason != "" {
+			err = errors.New(reason)
+		}
 		return nil, fmt.Errorf("open dsn: %w", err)
 	}
 	worked, err := store.Open(address, store.ForWorker(cfg.Workers*len(cfg.Queues), cfg.Concurrency, cfg.HandlerTimeout))
