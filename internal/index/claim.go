@@ -95,7 +95,7 @@ func (x *Index) Ack(ctx context.Context, shard int, epoch int64, entries []task.
 
 func (x *Index) acks(shard int, epoch int64, entries []task.Entry) []*call {
 	var calls []*call
-	for part := range slices.Chunk(entries, task.MaxPerCall) {
+	for part := range slices.Chunk(entries, maxCallMembers) {
 		c := &call{
 			script: x.scripts.ack, shard: shard,
 			keys: []string{x.dueKey(shard), x.epochKey(shard)},
