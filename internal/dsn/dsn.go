@@ -111,6 +111,40 @@ func Unused(text string) []string {
 	return unused
 }
 
+// Zones says how NOW(), TIMESTAMP columns and defaults of the service's own tables differ from the times that the driver writes;
+// empty where they agree, or where only the server knows. loc is the driver's zone, time_zone the session's.
+func Zones(text string) string {
+	loc, zone := "UTC", ""
+	for _, p := range parameters(text) {
+		switch p.name {
+		case "loc":
+			loc = p.value
+		case "time_zone":
+			zone = p.value
+		}
+	}
+	at, err := time.LoadLocation(loc)
+	_, offset := time.Now().In(at).Zone()
+	switch {
+	case err != nil, loc == zone, loc == "Local", zone == "" && loc == "UTC", strings.EqualFold(zone, "SYSTEM"):
+		return ""
+	case zone == "":
+		return "loc without time_zone: NOW() and TIMESTAMP columns are in the server's zone, times of Go in " + loc
+	case strings.ContainsAny(zone[:1], "+-") && zone == offsetText(offset):
+		return ""
+	}
+	return fmt.Sprintf("loc is %s and time_zone is %s: NOW() and times of Go differ", loc, zone)
+}
+
+// offsetText writes seconds east of UTC as MySQL does: +08:00.
+func offsetText(seconds int) string {
+	sign := '+'
+	if seconds < 0 {
+		sign, seconds = '-', -seconds
+	}
+	return fmt.Sprintf("%c%02d:%02d", sign, seconds/3600, seconds/60%60)
+}
+
 // Cleartext returns the host to which a password would travel in the clear: one that is not this machine, over TCP, without
 // TLS by the DSN. It is empty where none would. Whether TLS is asked for elsewhere is for the caller to know.
 func Cleartext(text string) string {
@@ -146,8 +180,11 @@ func cutLast(text, separator string) (before, after string, found bool) {
 	return text[:i], text[i+len(separator):], true
 }
 
-// parameter is one of a DSN's, with its value as the server gets it, but for quotes.
-type parameter struct{ name, value string }
+// parameter is one of a DSN's, with its value as the server gets it, without its quotes.
+type parameter struct {
+	name, value string
+	quoted      bool
+}
 
 // parameters reads what follows the question mark after the schema's name.
 func parameters(text string) []parameter {
@@ -161,7 +198,7 @@ func parameters(text string) []parameter {
 		if plain, err := url.QueryUnescape(value); err == nil {
 			value = plain
 		}
-		list = append(list, parameter{name, strings.Trim(value, `'" `)})
+		list = append(list, parameter{name, strings.Trim(value, `'" `), strings.HasPrefix(value, "'") || strings.HasPrefix(value, `"`)})
 	}
 	return list
 }
@@ -174,6 +211,9 @@ func (p parameter) problem() string {
 		return p.unless(strings.EqualFold(first, "utf8mb4"), "utf8mb4", letters)
 	case "collation", "collation_connection":
 		return p.unless(strings.HasPrefix(strings.ToLower(p.value), "utf8mb4_"), "one of utf8mb4", letters)
+	}
+	if p.name == "time_zone" && !p.quoted && p.value != "" && strings.ContainsAny(p.value, "+-/:") {
+		return "parameter time_zone: an offset or a name must stand in quotes, as in time_zone=%27%2B08:00%27"
 	}
 	if weak, known := weakens[p.name]; known {
 		return p.unless(!slices.Contains(weak.values, strings.ToUpper(p.value)), weak.want, weak.why)

@@ -55,6 +55,8 @@ func TestOthersAreRefusedByName(t *testing.T) {
 		"tls=true&allowFallbackToPlaintext=true":         "allowFallbackToPlaintext",
 		"allowOldPasswords=1":                            "allowOldPasswords",
 		"parseTime=true&autocommit=OFF&loc=Asia%2FTokyo": "autocommit",
+		"time_zone=+08:00":                               "time_zone",
+		"time_zone=Asia%2FShanghai":                      "time_zone",
 	} {
 		err := dsn.Check(address + "?" + parameter)
 		if err == nil || !strings.HasPrefix(err.Error(), "parameter "+name+": ") || strings.Contains(err.Error(), "ret@") {
@@ -64,6 +66,28 @@ func TestOthersAreRefusedByName(t *testing.T) {
 	err := dsn.Check(address + "?charset=latin1&autocommit=0")
 	if err == nil || !strings.Contains(err.Error(), "charset") || !strings.Contains(err.Error(), "autocommit") {
 		t.Errorf("got %v, want both refused", err)
+	}
+}
+
+func TestZones(t *testing.T) {
+	t.Parallel()
+	for parameters, want := range map[string]string{
+		"":                                "",
+		"?parseTime=true":                 "",
+		"?loc=UTC":                        "",
+		"?loc=Asia%2FShanghai":            "loc without time_zone: NOW() and TIMESTAMP columns are in the server's zone, times of Go in Asia/Shanghai",
+		"?time_zone=%27%2B08:00%27":       "loc is UTC and time_zone is +08:00: NOW() and times of Go differ",
+		"?time_zone=SYSTEM&loc=UTC":       "",
+		"?loc=Local":                      "",
+		"?time_zone=%27%2B00:00%27":       "",
+		"?loc=UTC&time_zone=%27-03:30%27": "loc is UTC and time_zone is -03:30: NOW() and times of Go differ",
+		"?loc=Asia%2FShanghai&time_zone=%27%2B08:00%27":        "",
+		"?loc=Asia%2FShanghai&time_zone=%27Asia%2FShanghai%27": "",
+		"?loc=Asia%2FShanghai&time_zone=%27Asia%2FTokyo%27":    "loc is Asia/Shanghai and time_zone is Asia/Tokyo: NOW() and times of Go differ",
+	} {
+		if got := dsn.Zones(address + parameters); got != want {
+			t.Errorf("%s: got %q, want %q", parameters, got, want)
+		}
 	}
 }
 

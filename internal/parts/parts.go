@@ -48,6 +48,9 @@ func Open(cfg config.Config, log *slog.Logger, reg prometheus.Registerer, o stor
 	for _, name := range dsn.Unused(string(cfg.MySQL.DSN)) {
 		log.Warn("mysql.dsn: this parameter has no effect, duetime sets it itself", slog.String("configured", name))
 	}
+	if zones := dsn.Zones(string(cfg.MySQL.DSN)); zones != "" {
+		log.Warn("mysql.dsn: two zones are in use", slog.String("warning", zones))
+	}
 	if host := Cleartext(cfg); host != "" {
 		log.Warn("mysql.dsn: the password travels without TLS, set mysql.tls.ca_file", slog.String("configured", host))
 	}

@@ -167,6 +167,9 @@ func OpenMySQL(ctx context.Context, address string, cfg Config) (*Pipeline, erro
 	for _, name := range dsn.Unused(address) {
 		cfg.Logger.WarnContext(ctx, "dsn: this parameter has no effect, duetime sets it itself", slog.String("configured", name))
 	}
+	if zones := dsn.Zones(address); zones != "" {
+		cfg.Logger.WarnContext(ctx, "dsn: two zones are in use", slog.String("warning", zones))
+	}
 	s, err := store.Open(address, store.Options{})
 	if err != nil {
 		if reason := dsn.Unreadable(address); reason != "" {

@@ -50,6 +50,7 @@ type Spec struct {
 	when    When
 	key     string
 	mode    KeyMode
+	keys    int // options that gave one
 	traced  string
 	err     error
 }
@@ -76,7 +77,10 @@ func KeyMove(k string) Option { return keyed(k, MovePending) }
 func Once(k string) Option { return keyed(k, OnceOnly) }
 
 func keyed(k string, mode KeyMode) Option {
-	return func(spec *Spec) { spec.key, spec.mode = k, mode }
+	return func(spec *Spec) {
+		spec.keys++
+		spec.key, spec.mode = k, mode
+	}
 }
 
 // WithID sets the task's id, one chosen by the caller, as when a call is repeated after an unknown commit.
@@ -137,13 +141,16 @@ func (s Spec) check() error {
 	if err := checkText("subject", s.subject, 0, MaxSubject); err != nil {
 		return err
 	}
+	if s.keys > 1 {
+		return &FieldError{"key", "must be given once: by Key, KeyMove or Once"}
+	}
 	if s.mode != Unkeyed {
 		if err := checkText("key", s.key, 1, MaxKey); err != nil {
 			return err
 		}
 	}
 	if len(s.payload) > MaxPayload {
-		return &FieldError{"payload", fmt.Sprintf("must be at most %d bytes of JSON", MaxPayload)}
+		return &FieldError{"payload", fmt.Sprintf("must be at most %d bytes of JSON, and has %d", MaxPayload, len(s.payload))}
 	}
 	return nil
 }
