@@ -70,11 +70,12 @@ const (
 
 // Dispatcher runs the passes of one process. It is safe for one term at a time.
 type Dispatcher struct {
-	cfg     Config
-	index   Index
-	stream  Stream
-	metrics *metrics
-	tracer  trace.Tracer
+	cfg      Config
+	index    Index
+	stream   Stream
+	metrics  *metrics
+	tracer   trace.Tracer
+	unlisted *unlisted
 }
 
 // New checks the configuration; Now and Shards are required.
@@ -87,6 +88,7 @@ func New(cfg Config, index Index, stream Stream) (*Dispatcher, error) {
 	cfg.Tracer = cmp.Or(cfg.Tracer, otel.GetTracerProvider())
 	return &Dispatcher{
 		cfg: cfg, index: index, stream: stream, metrics: newMetrics(cfg.Metrics, cfg.Now), tracer: cfg.Tracer.Tracer(tracerName),
+		unlisted: &unlisted{cfg: cfg, warned: map[string]time.Time{}},
 	}, nil
 }
 

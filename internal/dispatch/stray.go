@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -49,6 +51,7 @@ func (s *shard) send(ctx context.Context, entries []task.Entry) []error {
 			at, moved = append(at, i), append(moved, e)
 		}
 	}
+	s.d.unlisted.warn(ctx, entries)
 	if len(moved) == 0 {
 		return errs
 	}
@@ -63,6 +66,41 @@ func (s *shard) send(ctx context.Context, entries []task.Entry) []error {
 		}
 	}
 	return errs
+}
+
+const (
+	unlistedInterval  = time.Minute // between two warnings about one queue
+	maxUnlistedQueues = 100         // rows of other programs may name any number
+)
+
+// unlisted warns of queues that have a topic and are not in this process's configuration: their tasks run, but nobody watches
+// their lag.
+type unlisted struct {
+	cfg Config
+
+	mu     sync.Mutex
+	warned map[string]time.Time // by queue
+}
+
+func (u *unlisted) warn(ctx context.Context, entries []task.Entry) {
+	for _, e := range entries {
+		if !u.cfg.strays(e) || !u.isNew(e.Queue, time.Now()) {
+			continue
+		}
+		u.cfg.Logger.WarnContext(ctx, "queue is not in the configuration of this process: add it under queues, and restart",
+			"queue", e.Queue, "task_id", e.ID, "kind", e.Kind)
+	}
+}
+
+// isNew reports whether the queue was not warned of within the last interval.
+func (u *unlisted) isNew(queue string, now time.Time) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if last, known := u.warned[queue]; known && now.Sub(last) < unlistedInterval || !known && len(u.warned) >= maxUnlistedQueues {
+		return false
+	}
+	u.warned[queue] = now
+	return true
 }
 
 // isPermanent reports whether the error concerns an entry alone, and will again.

@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"bytes"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -61,5 +63,30 @@ func TestStrayGoesToAnotherQueueEachTime(t *testing.T) {
 	}
 	if len(seen) != 3 {
 		t.Errorf("it came by %v", seen)
+	}
+}
+
+// A queue that only its service's configuration has runs all the same. The log says, once a minute, that nobody watches its lag.
+func TestQueueOutsideTheConfigurationIsNamed(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	w := newWorld(t, miniredis.RunT(t).Addr(), true, Config{
+		Queues: []string{"default"}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	row := pending("bad", at(-10)) // the stream of these tests has it
+	pipelinetest.Must(t, w.index.Put(t.Context(), []task.Task{row}))
+	s := w.shard(0, 1, nil)
+	for range 3 {
+		pass(t, s)
+	}
+	if n := w.stream.hints(row); n != 1 {
+		t.Errorf("%d hints, want 1", n)
+	}
+	if n := strings.Count(log.String(), "queue is not in the configuration of this process"); n != 1 {
+		t.Errorf("%d warnings, want 1:\n%s", n, log.String())
+	}
+	w.unlisted.warn(t.Context(), []task.Entry{{Queue: "bad"}, {Queue: "default"}})
+	if n := strings.Count(log.String(), "queue is not in the configuration of this process"); n != 1 {
+		t.Errorf("%d warnings within a minute, want 1:\n%s", n, log.String())
 	}
 }
