@@ -290,7 +290,7 @@ func (m *member) work(ctx context.Context, s *kafkaSession, gen *kafka.Generatio
 	log := m.k.cfg.Logger.With("queue", m.sub.topic, "epoch", gen.ID)
 	log.Info("session began", "n", len(s.partitions))
 	if len(s.partitions) == 0 {
-		m.ensureAgain(ctx, log)
+		m.recreate(ctx, log)
 	}
 	err := s.run(ctx, gen.Assignments[m.sub.topic], m.fn)
 	if err == nil || ctx.Err() != nil {
@@ -302,8 +302,8 @@ func (m *member) work(ctx context.Context, s *kafkaSession, gen *kafka.Generatio
 	_ = sleep(ctx, m.failing)
 }
 
-// ensureAgain creates the topic again when nothing was assigned because it is gone (the broker's data was wiped).
-func (m *member) ensureAgain(ctx context.Context, log *slog.Logger) {
+// recreate creates the topic again when nothing was assigned because it is gone (the broker's data was wiped).
+func (m *member) recreate(ctx context.Context, log *slog.Logger) {
 	if err := m.k.ensureSoon(ctx, m.topic); err != nil && ctx.Err() == nil {
 		log.Warn("waiting for the topics", "err", err)
 	}

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	fetchWait  = time.Second // how long the broker holds a fetch that finds nothing, at most; an append ends it at once
-	fetchBytes = 1 << 20     // of one partition in one answer
-	fetchMost  = 64 << 20    // of one answer
+	fetchWait         = time.Second // how long the broker holds a fetch that finds nothing, at most; an append ends it at once
+	maxPartitionBytes = 1 << 20     // of one partition in one answer
+	maxAnswerBytes    = 64 << 20    // of one answer
 )
 
 // fetcher asks each broker for what the readers of a session want of it in one request. Each of its own would cost the broker,
@@ -92,11 +92,11 @@ func (f *fetcher) request(ctx context.Context, client *kafka.Client, asks []*ask
 		sent[a.partition] = a
 		topic.Partitions = append(topic.Partitions, fetch.RequestPartition{
 			Partition: int32(a.partition), CurrentLeaderEpoch: -1, FetchOffset: a.offset, LogStartOffset: -1, //nolint:gosec // at most 10,000
-			PartitionMaxBytes: fetchBytes,
+			PartitionMaxBytes: maxPartitionBytes,
 		})
 	}
 	got, err := client.Transport.RoundTrip(ctx, client.Addr, &fetch.Request{
-		ReplicaID: -1, SessionID: -1, SessionEpoch: -1, MinBytes: 1, MaxBytes: int32(min(fetchBytes*len(asks), fetchMost)),
+		ReplicaID: -1, SessionID: -1, SessionEpoch: -1, MinBytes: 1, MaxBytes: int32(min(maxPartitionBytes*len(asks), maxAnswerBytes)),
 		MaxWaitTime: int32(now.Truncate(fetchWait).Add(fetchWait).Sub(now) / time.Millisecond), //nolint:gosec // at most 1000
 		Topics:      []fetch.RequestTopic{topic},
 	})

@@ -270,9 +270,9 @@ func (s *localSession) grab(limit int) ([]record, <-chan struct{}) {
 			p := s.partitions[(s.first+i)%n]
 			log := t.logs[p]
 			s.next[p] = max(s.next[p], log.committed)
-			rest := log.records[min(s.next[p]-log.committed, int64(len(log.records))):]
-			take := max(0, min(share, len(rest), limit-len(out)))
-			out = append(out, rest[:take]...)
+			unread := log.records[min(s.next[p]-log.committed, int64(len(log.records))):]
+			take := max(0, min(share, len(unread), limit-len(out)))
+			out = append(out, unread[:take]...)
 			s.next[p] += int64(take)
 		}
 	}

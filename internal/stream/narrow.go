@@ -56,8 +56,8 @@ func (n *narrow) of(topic string) limits {
 // refuses reports whether the topic would refuse a message of this size: it refused one that was no larger.
 func (l limits) refuses(size int) bool { return l.message > 0 && size >= l.message }
 
-// most is how many bytes a batch may have: half of the smallest that the topic refused.
-func (l limits) most() int {
+// maxBatch is how many bytes a batch may have: half of the smallest that the topic refused.
+func (l limits) maxBatch() int {
 	if l.batch > 0 {
 		return l.batch / 2
 	}

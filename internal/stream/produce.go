@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	produceTries    = 4                     // a topic that was just made has no leader for a moment
-	producePause    = 50 * time.Millisecond // before the second try, and twice as long before each further one
-	maxBatchBytes   = 512 << 10             // of one partition in one request; a broker takes 1 MiB
-	maxRequestBytes = 8 << 20
-	replicateWithin = callTimeout / 2 // a broker whose replicas are slow answers then, for each partition, and not for none
-	overheadBytes   = 128             // of a record beside its key and value, at most
+	produceTries       = 4                     // a topic that was just made has no leader for a moment
+	producePause       = 50 * time.Millisecond // before the second try, and twice as long before each further one
+	maxBatchBytes      = 512 << 10             // of one partition in one request; a broker takes 1 MiB
+	maxRequestBytes    = 8 << 20
+	replicationTimeout = callTimeout / 2 // a broker whose replicas are slow answers then, for each partition, and not for none
+	overheadBytes      = 128             // of a record beside its key and value, at most
 )
 
 // producer sends what comes within a millisecond in one request to each broker, whatever the partitions. The library's own
@@ -40,7 +40,7 @@ type parcel struct {
 	done     chan struct{}
 }
 
-func (own *parcel) settled() {
+func (own *parcel) batchDone() {
 	if own.left.Add(-1) == 0 {
 		close(own.done)
 	}
@@ -136,7 +136,7 @@ func (p *producer) pack(ctx context.Context, parcels []*parcel) []*batch {
 				own.errs[i] = permanent(kafka.MessageSizeTooLarge)
 				continue
 			}
-			if b == nil || b.bytes+size > takes.most() {
+			if b == nil || b.bytes+size > takes.maxBatch() {
 				b = &batch{place: at}
 				open[at] = b
 				batches = append(batches, b)
@@ -145,7 +145,7 @@ func (p *producer) pack(ctx context.Context, parcels []*parcel) []*batch {
 		}
 	}
 	for _, own := range parcels {
-		own.settled()
+		own.batchDone()
 	}
 	return batches
 }
@@ -157,15 +157,15 @@ func (p *producer) deliver(ctx context.Context, batches []*batch, try int) {
 	for _, load := range loads {
 		go func() {
 			p.request(ctx, load)
-			p.settle(ctx, load, try)
+			p.conclude(ctx, load, try)
 		}()
 	}
-	p.settle(ctx, leaderless, try)
+	p.conclude(ctx, leaderless, try)
 }
 
-// settle ends what was taken or refused, and has the rest tried again.
-func (p *producer) settle(ctx context.Context, batches []*batch, try int) {
-	var again []*batch
+// conclude ends batches that were taken or refused for good, and sends the others again.
+func (p *producer) conclude(ctx context.Context, batches []*batch, try int) {
+	var retried []*batch
 	for _, b := range batches {
 		if errors.Is(b.err, kafka.MessageSizeTooLarge) {
 			p.narrow.refused(b)
@@ -175,7 +175,7 @@ func (p *producer) settle(ctx context.Context, batches []*batch, try int) {
 			continue
 		}
 		if try < produceTries && mayPass(b.err) {
-			again = append(again, b)
+			retried = append(retried, b)
 			continue
 		}
 		if errors.Is(b.err, kafka.MessageSizeTooLarge) {
@@ -185,11 +185,11 @@ func (p *producer) settle(ctx context.Context, batches []*batch, try int) {
 			*err = b.err
 		}
 		for _, own := range b.of {
-			own.settled()
+			own.batchDone()
 		}
 	}
-	if len(again) > 0 {
-		time.AfterFunc(producePause<<(try-1), func() { p.deliver(ctx, again, try+1) })
+	if len(retried) > 0 {
+		time.AfterFunc(producePause<<(try-1), func() { p.deliver(ctx, retried, try+1) })
 	}
 }
 
@@ -273,7 +273,7 @@ func (p *producer) request(ctx context.Context, batches []*batch) {
 		b.err, sent[b.place] = errNotAnswered, b
 		byTopic[b.topic] = append(byTopic[b.topic], b)
 	}
-	req := &produce.Request{Acks: int16(kafka.RequireAll), Timeout: int32(replicateWithin / time.Millisecond)}
+	req := &produce.Request{Acks: int16(kafka.RequireAll), Timeout: int32(replicationTimeout / time.Millisecond)}
 	for topic, of := range byTopic {
 		t := produce.RequestTopic{Topic: topic}
 		for _, b := range of {

@@ -97,23 +97,23 @@ func hintValue(e task.Entry, epoch int64, now time.Time) ([]byte, error) {
 // is then and no configured queue has it, the error is permanent. It answers nil, or one error or nil per message.
 func (k *Kafka) write(ctx context.Context, topic string, messages []kafka.Message) []error {
 	errs := k.try(ctx, topic, messages)
-	again := unknownTopic(errs)
-	if len(again) == 0 {
+	missed := unknownTopic(errs)
+	if len(missed) == 0 {
 		return errs
 	}
 	ours := k.isOurs(topic)
 	if err := k.ensureSoon(ctx); err != nil && ours {
-		for _, i := range again {
+		for _, i := range missed {
 			errs[i] = fmt.Errorf("publish to %s: %w", topic, err)
 		}
 		return errs
 	}
-	retry := make([]kafka.Message, len(again))
-	for i, at := range again {
+	retry := make([]kafka.Message, len(missed))
+	for i, at := range missed {
 		retry[i] = messages[at]
 	}
 	second := k.try(ctx, topic, retry)
-	for i, at := range again {
+	for i, at := range missed {
 		if second == nil {
 			errs[at] = nil
 			continue
@@ -160,14 +160,14 @@ func (k *Kafka) try(ctx context.Context, topic string, messages []kafka.Message)
 	}()
 	select {
 	case errs := <-answer:
-		return told(topic, errs)
+		return named(topic, errs)
 	case <-ctx.Done():
 		return same(len(messages), fmt.Errorf("publish to %s: %w: %w", topic, ErrOutcomeUnknown, ctx.Err()))
 	}
 }
 
-// told says of what the errors are, nil if there is none.
-func told(topic string, errs []error) []error {
+// named says of what the errors are, nil if there is none.
+func named(topic string, errs []error) []error {
 	failed := false
 	for i, err := range errs {
 		if err == nil {

@@ -10,17 +10,17 @@ import (
 // scanHint reads a hint in exactly the form that appendHint gives it; false for any other, which may be JSON all the same.
 // encoding/json would take ten times as long, an eighth of what a worker does with a hint.
 func scanHint(b []byte) (w wireHint, ok bool) {
-	s := scanner{rest: b}
+	s := scanner{unread: b}
 	id := s.text(`{"id":"`)
 	w.Kind = s.text(`,"kind":"`)
 	w.Owner = s.text(`,"owner":"`)
 	w.RunAt = s.number(`,"run_at":`)
 	w.Version = s.number(`,"version":`)
-	if bytes.HasPrefix(s.rest, []byte(`,"epoch":`)) {
+	if bytes.HasPrefix(s.unread, []byte(`,"epoch":`)) {
 		w.Epoch = s.number(`,"epoch":`)
 	}
 	w.At = s.number(`,"at":`)
-	if s.failed || string(s.rest) != "}" {
+	if s.failed || string(s.unread) != "}" {
 		return w, false
 	}
 	var err error
@@ -30,32 +30,32 @@ func scanHint(b []byte) (w wireHint, ok bool) {
 
 // scanner takes one part after the other off the front.
 type scanner struct {
-	rest   []byte
+	unread []byte
 	failed bool
 }
 
 func (s *scanner) literal(l string) {
-	if !bytes.HasPrefix(s.rest, []byte(l)) {
-		s.failed, s.rest = true, nil
+	if !bytes.HasPrefix(s.unread, []byte(l)) {
+		s.failed, s.unread = true, nil
 		return
 	}
-	s.rest = s.rest[len(l):]
+	s.unread = s.unread[len(l):]
 }
 
 // text takes what stands between the literal and the next quote, if nothing in it is or must be escaped.
 func (s *scanner) text(before string) string {
 	s.literal(before)
-	for i, c := range s.rest {
+	for i, c := range s.unread {
 		if c == '"' {
-			t := string(s.rest[:i])
-			s.rest = s.rest[i+1:]
+			t := string(s.unread[:i])
+			s.unread = s.unread[i+1:]
 			return t
 		}
 		if c == '\\' || c < ' ' {
 			break
 		}
 	}
-	s.failed, s.rest = true, nil
+	s.failed, s.unread = true, nil
 	return ""
 }
 
@@ -63,14 +63,14 @@ func (s *scanner) text(before string) string {
 func (s *scanner) number(before string) int64 {
 	s.literal(before)
 	n := 0
-	for n < len(s.rest) && s.rest[n] >= '0' && s.rest[n] <= '9' {
+	for n < len(s.unread) && s.unread[n] >= '0' && s.unread[n] <= '9' {
 		n++
 	}
-	v, err := strconv.ParseInt(string(s.rest[:n]), 10, 64)
-	if err != nil || n > 1 && s.rest[0] == '0' {
-		s.failed, s.rest = true, nil
+	v, err := strconv.ParseInt(string(s.unread[:n]), 10, 64)
+	if err != nil || n > 1 && s.unread[0] == '0' {
+		s.failed, s.unread = true, nil
 		return 0
 	}
-	s.rest = s.rest[n:]
+	s.unread = s.unread[n:]
 	return v
 }
