@@ -62,23 +62,21 @@ func (t *tool) writeDead(rows []task.Task, asJSON bool) error {
 			row.ID.String(), row.Kind, row.Owner, died, fmt.Sprintf("%d/%d", row.Attempt, row.MaxAttempts), oneLine(row.LastError),
 		})
 	}
-	return writeColumns(t.out, lines)
+	return writeTable(t.out, lines)
 }
 
 // writeNarrowDead writes a table that fits the terminal: what the kind leaves of the line is the error's.
 func (t *tool) writeNarrowDead(rows []task.Task, width int) error {
-	const kind, diedWidth = 14, 8
-	format := fmt.Sprintf("%%-36s %%s %%-%ds %%s\n", diedWidth)
-	_, _ = fmt.Fprintf(t.out, format, "TASK", fit("KIND", kind), "DIED", "ERROR")
+	const kindWidth, errorColumn = 14, 3
+	lines := [][]string{{"TASK", "KIND", "DIED", "ERROR"}}
 	for _, row := range rows {
-		text := cut(printable(oneLine(row.LastError)), max(width-36-kind-diedWidth-3, leastColumn))
 		died := "unknown" // to a row that another program wrote
 		if !row.FinishedAt.IsZero() {
 			died = relative(time.Until(row.FinishedAt))
 		}
-		_, _ = fmt.Fprintf(t.out, format, row.ID, fit(printable(row.Kind), kind), died, text)
+		lines = append(lines, []string{row.ID.String(), cut(printable(row.Kind), kindWidth), died, oneLine(row.LastError)})
 	}
-	return nil
+	return writeFittedTable(t.out, lines, width, errorColumn)
 }
 
 // bulk is what is done to many dead tasks.
@@ -252,18 +250,4 @@ func (t *tool) sayBulk(b bulk, sum operate.Outcome, named bool) error {
 		return fmt.Errorf("%d %s left dead, for %w now, the first %s", len(sum.Taken), plural(len(sum.Taken), "task"), task.ErrKeyTaken, sum.Taken[0])
 	}
 	return nil
-}
-
-func was(n int) string {
-	if n == 1 {
-		return "was"
-	}
-	return "were"
-}
-
-func plural(n int, one string) string {
-	if n == 1 {
-		return one
-	}
-	return one + "s"
 }

@@ -81,7 +81,7 @@ func (t *tool) writeLeaders(views []leaderView) error {
 		}
 		lines = append(lines, []string{v.Name, strconv.FormatInt(v.Epoch, 10), shards, asked})
 	}
-	return writeColumns(t.out, lines)
+	return writeTable(t.out, lines)
 }
 
 func (t *tool) leaderResign() *cobra.Command {

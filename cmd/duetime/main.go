@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -64,17 +63,6 @@ func run() int {
 	}
 	_, _ = fmt.Fprintf(os.Stderr, "duetime: %s\n", printable(oneLine(err.Error())))
 	return code
-}
-
-// oneLine joins the lines of a text, such as an error's: of several at once, of a suggestion.
-func oneLine(text string) string {
-	var parts []string
-	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line != "" {
-			parts = append(parts, line)
-		}
-	}
-	return strings.Join(parts, "; ")
 }
 
 // needsCommand is the run of a command that only holds others: it changes nothing, and a script must not take that for

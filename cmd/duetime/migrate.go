@@ -91,5 +91,5 @@ func (t *tool) migrateStatus(ctx context.Context, p *parts.Parts) error {
 		}
 		lines = append(lines, []string{strconv.FormatInt(m.Version, 10), applied, m.Name})
 	}
-	return writeColumns(t.out, lines)
+	return writeTable(t.out, lines)
 }

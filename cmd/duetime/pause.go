@@ -93,5 +93,5 @@ func (t *tool) listPauses(ctx context.Context, p *parts.Parts, asJSON bool) erro
 	for _, v := range views {
 		lines = append(lines, []string{v.Queue, time.UnixMilli(v.SinceMs).In(t.location()).Format(time.RFC3339)})
 	}
-	return writeColumns(t.out, lines)
+	return writeTable(t.out, lines)
 }

@@ -97,7 +97,7 @@ func (t *tool) writeShards(views []shardView) error {
 			strconv.Itoa(v.Shard), fmt.Sprint(v.Due), oldest, fmt.Sprint(v.Owners), string(v.Marker), fmt.Sprint(v.Epoch),
 		})
 	}
-	return writeColumns(t.out, lines)
+	return writeTable(t.out, lines)
 }
 
 func (t *tool) shardRebuild() *cobra.Command {

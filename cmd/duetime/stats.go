@@ -61,7 +61,7 @@ func (t *tool) runStats(ctx context.Context, p *parts.Parts, asJSON bool) error 
 		}
 		lines = append(lines, []string{"lag " + part.name, lag})
 	}
-	return writeColumns(t.out, lines)
+	return writeTable(t.out, lines)
 }
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

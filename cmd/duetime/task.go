@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -100,7 +102,21 @@ func (t *tool) writeList(rows []task.Task, asJSON bool) error {
 			row.ID.String(), row.Kind, row.Owner, row.Subject, row.State.String(), t.stamped(row.DueAt), fmt.Sprintf("%d/%d", row.Attempt, row.MaxAttempts),
 		})
 	}
-	return writeColumns(t.out, lines)
+	return writeTable(t.out, lines)
+}
+
+// writeNarrow writes a table that fits the terminal: times count from now, and kind and owner are cut as far as it takes.
+// The id can't be cut, for it is what the next command needs.
+func (t *tool) writeNarrow(rows []task.Task, width int) error {
+	const kindColumn, ownerColumn = 1, 2
+	lines := [][]string{{"TASK", "KIND", "OWNER", "STATE", "DUE", "TRIES"}}
+	now := time.Now()
+	for _, row := range rows {
+		lines = append(lines, []string{
+			row.ID.String(), row.Kind, row.Owner, row.State.String(), relative(row.DueAt.Sub(now)), fmt.Sprintf("%d/%d", row.Attempt, row.MaxAttempts),
+		})
+	}
+	return writeFittedTable(t.out, lines, width, kindColumn, ownerColumn)
 }
 
 func (t *tool) writeViews(rows []task.Task) error {
@@ -286,4 +302,50 @@ func writeJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
+}
+
+// writeTask writes what one task is, line by line.
+func (t *tool) writeTask(row task.Task) error {
+	now := time.Now()
+	moment := func(at time.Time) string {
+		return fmt.Sprintf("%s (%s)", t.stamped(at), relative(at.Sub(now)))
+	}
+	var lines [][]string
+	line := func(name, text string) {
+		if text != "" {
+			lines = append(lines, []string{name, oneLine(text)})
+		}
+	}
+	line("task", row.ID.String())
+	line("kind", row.Kind)
+	line("owner", row.Owner)
+	line("subject", row.Subject)
+	line("queue", row.Queue)
+	line("shard", strconv.Itoa(row.Shard))
+	line("state", row.State.String())
+	line("due", moment(row.DueAt))
+	if !row.RunAt.Equal(row.DueAt) {
+		line("next try", moment(row.RunAt))
+	}
+	if !row.FinishedAt.IsZero() {
+		line("finished", moment(row.FinishedAt))
+	}
+	line("attempts", fmt.Sprintf("%d of %d", row.Attempt, row.MaxAttempts))
+	line("version", strconv.FormatInt(row.Version, 10))
+	line("payload", string(row.Payload))
+	line("last error", row.LastError)
+	return writeTable(t.out, lines)
+}
+
+// writeLife writes what one task is, and what became of it.
+func (t *tool) writeLife(row task.Task, life []happened) error {
+	if err := t.writeTask(row); err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintln(t.out)
+	lines := make([][]string, len(life))
+	for i, h := range life {
+		lines[i] = []string{t.stamped(time.UnixMilli(h.AtMs)), h.Event, h.Actor, oneLine(h.Detail)}
+	}
+	return writeTable(t.out, lines)
 }

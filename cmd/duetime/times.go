@@ -9,6 +9,9 @@ import (
 	_ "time/tzdata" // an image without zones must not keep an operator from naming one
 )
 
+// stamp is RFC 3339 to the millisecond.
+const stamp = "2006-01-02T15:04:05.000Z07:00"
+
 // timeForms is what the help says about times.
 const timeForms = "2026-03-01T14:00:00+08:00, \"2026-03-01 14:00\", 2026-03-01, 14:00, +2h, -30m, +1d or now; where no zone is given, that of --tz"
 

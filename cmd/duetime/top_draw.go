@@ -88,7 +88,7 @@ func (f frame) drawRates(width int, s style) []string {
 	return []string{
 		fmt.Sprintf(" %s %11s %s  lag p50 %10s", s.head("fired     "), rate(f.Fired), fit(" "+sparks(f.fired, chart-1), chart), lag(f.LagP50)),
 		fmt.Sprintf(" %s %11s %s  lag p99 %10s", s.head("scheduled "), rate(f.Scheduled), fit("", chart), lag(f.LagP99)),
-		fmt.Sprintf(" %s %s %s  lag max %10s", s.head("oldest due"), right(oldest, 11), fit("", chart), lag(f.LagMax)),
+		fmt.Sprintf(" %s %s %s  lag max %10s", s.head("oldest due"), lipgloss.PlaceHorizontal(11, lipgloss.Right, oldest), fit("", chart), lag(f.LagMax)),
 	}
 }
 
@@ -100,11 +100,6 @@ func (f frame) oldest() (age time.Duration, ok bool) {
 		}
 	}
 	return age, ok
-}
-
-// right puts a text, which may be coloured, at the right end of so many columns.
-func right(text string, width int) string {
-	return strings.Repeat(" ", max(0, width-lipgloss.Width(text))) + text
 }
 
 // span is a duration with a digit behind the point, where that says something.

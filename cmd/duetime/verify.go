@@ -140,7 +140,7 @@ func (t *tool) writeVerified(v verified) error {
 		}
 		lines = append(lines, []string{c.name, n, c.note})
 	}
-	return writeColumns(t.out, lines)
+	return writeTable(t.out, lines)
 }
 
 func examine(ctx context.Context, p *parts.Parts) (verified, error) {

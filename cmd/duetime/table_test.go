@@ -22,7 +22,7 @@ func TestColumnsAreAlignedWhateverStandsInThem(t *testing.T) {
 		lines = append(lines, []string{name, "pending", "soon"})
 	}
 	var out bytes.Buffer
-	if err := writeColumns(&out, lines); err != nil {
+	if err := writeTable(&out, lines); err != nil {
 		t.Fatal(err)
 	}
 	wantColumn(t, out.String(), "pending", 64+columnGap)

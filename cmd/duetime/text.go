@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
+	"github.com/dustin/go-humanize"
+)
+
+// printable replaces what a terminal would obey instead of showing. Rows that other programs insert, and the texts of
+// errors, may hold escape sequences and marks that turn the direction of writing.
+func printable(s string) string {
+	const joiner = '\u200d' // keeps the parts of one emoji together
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) && r != joiner {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// oneLine joins the lines of a text, such as an error's: of several at once, of a suggestion.
+func oneLine(text string) string {
+	var parts []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			parts = append(parts, line)
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// cut shortens a text to a width, between two characters.
+func cut(s string, width int) string { return ansi.Truncate(s, width, "…") }
+
+// fit cuts or pads a text to a width.
+func fit(s string, width int) string {
+	return lipgloss.PlaceHorizontal(width, lipgloss.Left, cut(s, width))
+}
+
+// relative is a time from now in a few letters: 3m ago, now, in 2h.
+func relative(d time.Duration) string {
+	switch {
+	case d.Abs() < time.Second:
+		return "now"
+	case d < 0:
+		return short(-d) + " ago"
+	default:
+		return "in " + short(d)
+	}
+}
+
+// short is a duration in its largest unit.
+func short(d time.Duration) string {
+	for _, unit := range []struct {
+		size time.Duration
+		name string
+	}{{365 * 24 * time.Hour, "y"}, {24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}} {
+		if d >= unit.size {
+			return fmt.Sprintf("%d%s", d/unit.size, unit.name)
+		}
+	}
+	return fmt.Sprintf("%dms", d.Milliseconds())
+}
+
+// thousands groups the digits of a number.
+func thousands[N ~int | ~int64](n N) string { return humanize.Comma(int64(n)) }
+
+func plural(n int, one string) string {
+	if n == 1 {
+		return one
+	}
+	return one + "s"
+}
+
+func was(n int) string {
+	if n == 1 {
+		return "was"
+	}
+	return "were"
+}
