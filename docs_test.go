@@ -51,8 +51,8 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 		{guide, fmt.Sprintf("the %d attempts that a kind has", task.NewKind[int]("test").Info().MaxAttempts)},
 		{guide, fmt.Sprintf("of up to %s, 2 s, 4 s … %s", spelt(task.DefaultBackoff.Min), spelt(task.DefaultBackoff.Max))},
 		{contract, fmt.Sprintf("within its interval (%s)", spelt(cfg.Daemon.Interval))},
-		{operating, fmt.Sprintf("between MySQL and Redis after %s", source{t, "internal/verify/verify.go"}.span(`recheck\s+= (.+)`))},
-		{operating, fmt.Sprintf("overdue for more than %s", source{t, "cmd/duetime/verify.go"}.span(`stuckAfter = (.+)`))},
+		{operating, fmt.Sprintf("between MySQL and Redis after %s", source{t, "internal/console/drift.go"}.span(`recheckDelay\s+= (.+?)\s+//`))},
+		{operating, fmt.Sprintf("overdue for more than %s", source{t, "internal/console/verify.go"}.span(`stuckAfter = (.+)`))},
 	} {
 		text, err := os.ReadFile(c.doc)
 		if err != nil {

@@ -52,8 +52,8 @@ func (t *tool) queues() []string {
 }
 
 const (
-	kindsWithin = 500 * time.Millisecond // a shell waits for it
-	kindsAmong  = 1000                   // rows that changed last
+	kindsTimeout = 500 * time.Millisecond // a shell waits for it
+	kindsRows    = 1000                   // that changed last
 )
 
 // kinds reads the kinds of the tasks that changed last.
@@ -66,9 +66,9 @@ func (t *tool) kinds() []string {
 	if err != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), kindsWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), kindsTimeout)
 	defer cancel()
-	kinds, err := p.Store.Kinds(ctx, kindsAmong)
+	kinds, err := p.Store.Kinds(ctx, kindsRows)
 	if closed := p.Close(ctx); err != nil || closed != nil {
 		return nil
 	}

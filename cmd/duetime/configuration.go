@@ -13,7 +13,7 @@ import (
 	"github.com/duetime/duetime/internal/parts"
 )
 
-const serverAnswers = 5 * time.Second // each, or it counts as away
+const serverTimeout = 5 * time.Second // each, or it counts as away
 
 func (t *tool) configuration() *cobra.Command {
 	cmd := &cobra.Command{Use: "config", Short: "Check and print the configuration", Args: cobra.NoArgs, RunE: needsCommand}
@@ -80,7 +80,7 @@ func (t *tool) checkServers(ctx context.Context, p *parts.Parts) error {
 		}},
 		{"kafka", p.Stream.Ping},
 	} {
-		if err := within(ctx, server.ask); err != nil {
+		if err := askServer(ctx, server.ask); err != nil {
 			wrong = append(wrong, err)
 			continue
 		}
@@ -89,8 +89,8 @@ func (t *tool) checkServers(ctx context.Context, p *parts.Parts) error {
 	return errors.Join(wrong...)
 }
 
-func within(ctx context.Context, ask func(ctx context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, serverAnswers)
+func askServer(ctx context.Context, ask func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 	defer cancel()
 	return ask(ctx)
 }

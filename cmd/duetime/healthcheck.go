@@ -12,7 +12,7 @@ import (
 	"github.com/duetime/duetime/internal/config"
 )
 
-const healthWithin = 3 * time.Second
+const healthTimeout = 3 * time.Second
 
 func (t *tool) healthcheck() *cobra.Command {
 	var admin string
@@ -36,7 +36,7 @@ func (t *tool) healthcheck() *cobra.Command {
 }
 
 func health(ctx context.Context, url string) error {
-	ctx, cancel := context.WithTimeout(ctx, healthWithin)
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {

@@ -15,9 +15,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/duetime/duetime/internal/config"
+	"github.com/duetime/duetime/internal/console"
 	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/parts"
 	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/pkg/task"
 )
 
 // Exit codes beyond 0 (done) and 1 (an error, or a promise that does not hold).
@@ -48,21 +50,29 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	index.LogTo(slog.New(slog.DiscardHandler)) // answers say what is wrong with Redis
-	t := &tool{in: os.Stdin, out: os.Stdout, errs: os.Stderr}
+	t := &tool{in: os.Stdin, out: os.Stdout, errs: os.Stderr, audits: []console.Audit{journalAudit()}}
 	err := t.root().ExecuteContext(ctx)
 	if err == nil {
 		return 0
 	}
-	code := 1
-	var e exit
-	if errors.As(err, &e) {
-		code = e.code
-		if e.err == nil {
-			return code
-		}
+	if silent, ok := errors.AsType[exit](err); !ok || silent.err != nil {
+		_, _ = fmt.Fprintf(os.Stderr, "duetime: %s\n", printable(oneLine(err.Error())))
 	}
-	_, _ = fmt.Fprintf(os.Stderr, "duetime: %s\n", printable(oneLine(err.Error())))
-	return code
+	return exitCode(err)
+}
+
+// exitCode is the code with which the process ends for an error.
+func exitCode(err error) int {
+	e, ok := errors.AsType[exit](err)
+	switch {
+	case ok:
+		return e.code
+	case errors.Is(err, task.ErrFinished):
+		return exitFinished
+	case errors.Is(err, task.ErrNotFound):
+		return exitNotFound
+	}
+	return 1
 }
 
 // needsCommand is the run of a command that only holds others: it changes nothing, and a script must not take that for
@@ -79,6 +89,7 @@ type tool struct {
 	explicit  bool
 	yes       bool // answers what would be asked
 	zone      zone // of times
+	audits    []console.Audit
 }
 
 func (t *tool) root() *cobra.Command {
@@ -115,16 +126,24 @@ func (t *tool) open() (*parts.Parts, error) {
 	return p, err
 }
 
-// with is on for what concerns tasks: a schema of another namespace than the configuration's is refused.
-func (t *tool) with(ctx context.Context, fn func(p *parts.Parts) error) error {
+// with runs fn on a console, for what concerns tasks: a schema of another namespace than the configuration's is refused.
+func (t *tool) with(ctx context.Context, fn func(c *console.Console) error) error {
 	return t.on(func(p *parts.Parts) error {
 		layout, err := p.Store.Layout(ctx)
 		if err == nil {
 			if err := p.CheckNamespace(layout); err != nil {
 				return err
 			}
+		} // whatever else is wrong with MySQL fn will find out
+		client, err := p.Scheduler(nil)
+		if err != nil {
+			return err
 		}
-		return fn(p) // whatever else is wrong with MySQL it will find out
+		defer client.Close(context.WithoutCancel(ctx))
+		return fn(console.New(console.Config{
+			Namespace: p.Config.Namespace, Queues: p.Config.Queues, Grace: p.Config.Daemon.Grace, Retention: p.Config.Daemon.Retention,
+			Actor: p.Actor, Audits: t.audits,
+		}, p.Store, p.Index, client))
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rivo/uniseg"
 
+	"github.com/duetime/duetime/internal/console"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -41,12 +42,14 @@ func wantColumn(t *testing.T, table, text string, want int) {
 
 func TestListFitsTheTerminalWhateverTheNames(t *testing.T) {
 	t.Parallel()
-	var rows []task.Task
+	var rows []console.Task
 	for _, name := range names {
-		rows = append(rows, task.Task{Kind: "餐.完成", Owner: name, DueAt: time.Now().Add(150 * time.Minute), FinishedAt: time.Now(), MaxAttempts: 25})
+		rows = append(rows, console.TaskOf(task.Task{
+			Kind: "餐.完成", Owner: name, DueAt: time.Now().Add(150 * time.Minute), FinishedAt: time.Now(), MaxAttempts: 25,
+		}))
 	}
 	var list, dead bytes.Buffer
-	if err := (&tool{out: &list}).writeNarrow(rows, 80); err != nil {
+	if err := (&tool{out: &list}).writeNarrowTasks(rows, 80); err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(list.String()) {
@@ -82,12 +85,12 @@ func TestCut(t *testing.T) {
 func TestTablesHoldNothingThatATerminalObeys(t *testing.T) {
 	t.Parallel()
 	evil := "a\x1b[2J\u202eb\x07\u009bc"
-	row := task.Task{Kind: evil, Owner: evil, Subject: evil, Queue: evil, LastError: evil, Payload: []byte(evil), MaxAttempts: 1}
+	row := console.TaskOf(task.Task{Kind: evil, Owner: evil, Subject: evil, Queue: evil, LastError: evil, Payload: []byte(evil), MaxAttempts: 1})
 	var out bytes.Buffer
 	x := &tool{out: &out}
 	for _, err := range []error{
-		x.writeTask(row), x.writeList([]task.Task{row}, false), x.writeDead([]task.Task{row}, false),
-		x.writeNarrow([]task.Task{row}, 80), x.writeNarrowDead([]task.Task{row}, 80),
+		x.writeTask(row), x.writeTasks([]console.Task{row}), x.writeDead([]console.Task{row}),
+		x.writeNarrowTasks([]console.Task{row}, 80), x.writeNarrowDead([]console.Task{row}, 80),
 	} {
 		if err != nil {
 			t.Error(err)

@@ -42,6 +42,9 @@ func fit(s string, width int) string {
 	return lipgloss.PlaceHorizontal(width, lipgloss.Left, cut(s, width))
 }
 
+// sinceNow is relative for a moment in Unix milliseconds.
+func sinceNow(ms int64) string { return relative(time.Until(time.UnixMilli(ms))) }
+
 // relative is a time from now in a few letters: 3m ago, now, in 2h.
 func relative(d time.Duration) string {
 	switch {

@@ -108,19 +108,19 @@ func fromNow(text string) (time.Duration, bool) {
 // parseSpan is time.ParseDuration with days of 24 hours: 1d, -2d12h.
 func parseSpan(text string) (time.Duration, error) {
 	unsigned := strings.TrimLeft(text, "+-")
-	number, rest, found := strings.Cut(unsigned, "d")
+	number, hours, found := strings.Cut(unsigned, "d")
 	if !found || len(text)-len(unsigned) > 1 {
 		return time.ParseDuration(text)
 	}
-	const mostDays = 100_000 // beyond every limit of a task, and far from an overflow
+	const maxDays = 100_000 // beyond every limit of a task, and far from an overflow
 	days, err := strconv.Atoi(number)
-	if err != nil || days < 0 || days > mostDays || strings.HasPrefix(number, "+") {
+	if err != nil || days < 0 || days > maxDays || strings.HasPrefix(number, "+") {
 		return 0, fmt.Errorf("%q is no duration", text)
 	}
 	d := time.Duration(days) * 24 * time.Hour
-	if rest != "" {
-		more, err := time.ParseDuration(rest)
-		if err != nil || more < 0 || rest[0] == '+' {
+	if hours != "" {
+		more, err := time.ParseDuration(hours)
+		if err != nil || more < 0 || hours[0] == '+' {
 			return 0, fmt.Errorf("%q is no duration", text)
 		}
 		d += more
@@ -170,5 +170,5 @@ func (t *tool) location() *time.Location {
 // now is the operator's.
 func (t *tool) now() time.Time { return time.Now().In(t.location()) }
 
-// stamped writes a time for people.
-func (t *tool) stamped(at time.Time) string { return at.In(t.location()).Format(stamp) }
+// stamped writes a moment in Unix milliseconds for people.
+func (t *tool) stamped(ms int64) string { return time.UnixMilli(ms).In(t.location()).Format(stamp) }

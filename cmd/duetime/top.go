@@ -3,25 +3,20 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/cobra"
 
-	"github.com/duetime/duetime/internal/index"
-	"github.com/duetime/duetime/internal/parts"
-	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/internal/console"
 )
 
 const (
-	topWindow = 10 * time.Second // over which rates and lag are taken
-	topEvery  = 2 * time.Second  // between frames, at least
-	topShare  = 5                // how many times as long as it read a frame's reader rests: a large table is not read all day
-	topWithin = 15 * time.Second // for one frame
-	topWidth  = 80               // of a frame that goes to no terminal
-	topHeight = 24
+	topInterval = 2 * time.Second // between frames, at least
+	topShare    = 5               // how many times as long as reading a frame took nothing is read: a large table is not read all day
+	topWidth    = 80              // of a frame that goes to no terminal
+	topHeight   = 24
 )
 
 func (t *tool) top() *cobra.Command {
@@ -30,11 +25,11 @@ func (t *tool) top() *cobra.Command {
 		Use: "top", Short: "Watch the pipeline: rates, lag, leaders, backlog", Args: cobra.NoArgs,
 		Long: `Watch the pipeline: rates, lag, leaders, backlog, as MySQL and Redis tell. It asks no process of the pipeline. Keys: q ends.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return t.with(cmd.Context(), func(p *parts.Parts) error {
+			return t.with(cmd.Context(), func(c *console.Console) error {
 				if once {
-					return t.topOnce(cmd.Context(), p)
+					return t.topOnce(cmd.Context(), c)
 				}
-				return t.topLive(cmd.Context(), p)
+				return t.topLive(cmd.Context(), c)
 			})
 		},
 	}
@@ -42,36 +37,17 @@ func (t *tool) top() *cobra.Command {
 	return cmd
 }
 
-// frame is all that one picture shows.
-type frame struct {
-	store.Live
-	namespace string
-	queues    []string // of the configuration
-	shards    []index.Shard
-	took      time.Duration
-	rest      time.Duration // until the next; 0 for the only one
-	err       error         // why the figures are old
-	fired     []int64       // of this frame and those before it
+// picture is a frame with what the frames before it leave.
+type picture struct {
+	console.Frame
+
+	interval time.Duration // until the next frame; 0 for the only one
+	err      error         // why the figures are old
+	fired    []int64       // of this frame and those before it
 }
 
-func readFrame(ctx context.Context, p *parts.Parts) (frame, error) {
-	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, topWithin)
-	defer cancel()
-	f := frame{namespace: p.Config.Namespace, queues: p.Config.Queues}
-	var err error
-	if f.Live, err = p.Store.Live(ctx, topWindow); err != nil {
-		return f, err
-	}
-	if f.shards, err = allShards(ctx, p); err != nil {
-		return f, err
-	}
-	f.took = time.Since(began)
-	return f, nil
-}
-
-func (t *tool) topOnce(ctx context.Context, p *parts.Parts) error {
-	f, err := readFrame(ctx, p)
+func (t *tool) topOnce(ctx context.Context, c *console.Console) error {
+	f, err := c.Frame(ctx)
 	if err != nil {
 		return err
 	}
@@ -79,26 +55,20 @@ func (t *tool) topOnce(ctx context.Context, p *parts.Parts) error {
 	if !terminal {
 		width = topWidth
 	}
-	for line := range strings.SplitSeq(f.draw(width, topHeight, plain), "\n") {
-		if _, err := fmt.Fprintln(t.out, strings.TrimRight(line, " ")); err != nil {
-			return err
-		}
-	}
-	return nil
+	return writeLines(t.out, picture{Frame: f}.draw(width, topHeight, plain))
 }
 
-func (t *tool) topLive(ctx context.Context, p *parts.Parts) error {
+func (t *tool) topLive(ctx context.Context, c *console.Console) error {
 	if !isTerminal(t.out) || !isTerminal(t.in) {
 		return errors.New("top needs a terminal; --once writes one frame anywhere")
 	}
 	// The first frame outside: a server that is away must be told by the exit code, not on a screen.
-	f, err := readFrame(ctx, p)
+	f, err := c.Frame(ctx)
 	if err != nil {
 		return err
 	}
-	m := screen{ctx: ctx, parts: p, frame: f, width: topWidth, height: topHeight}
-	m.frame.fired = []int64{f.Fired}
-	m.frame.rest = restAfter(f.took)
+	m := screen{ctx: ctx, console: c, width: topWidth, height: topHeight}
+	m.picture = m.picture.followedBy(f)
 	_, err = tea.NewProgram(m, tea.WithContext(ctx), tea.WithoutSignalHandler(),
 		tea.WithInput(t.in), tea.WithOutput(t.out)).Run()
 	if errors.Is(err, tea.ErrProgramKilled) && ctx.Err() != nil {
@@ -110,31 +80,36 @@ func (t *tool) topLive(ctx context.Context, p *parts.Parts) error {
 // screen is the live view as bubbletea runs it.
 type screen struct {
 	ctx           context.Context //nolint:containedctx // Of the program, which gives none to its commands.
-	parts         *parts.Parts
-	frame         frame
+	console       *console.Console
+	picture       picture
 	width, height int
 }
 
 type (
-	due  struct{} // the next frame is to be read
-	read struct {
-		frame frame
+	frameDue  struct{} // the next frame is to be read
+	frameRead struct {
+		frame console.Frame
 		err   error
 	}
 )
 
-// mostSamples is how far back the small chart goes.
-const mostSamples = 30
+// maxSamples is how far back the small chart goes.
+const maxSamples = 30
 
-func restAfter(took time.Duration) time.Duration {
-	return max(topEvery, topShare*took).Round(time.Second)
+// followedBy returns the picture of the next frame.
+func (p picture) followedBy(f console.Frame) picture {
+	fired := append(slices.Clone(p.fired), f.Fired)
+	took := time.Duration(f.TookMs) * time.Millisecond
+	return picture{
+		Frame: f, interval: max(topInterval, topShare*took).Round(time.Second), fired: fired[max(0, len(fired)-maxSamples):],
+	}
 }
 
 // Init waits for the time of the second frame.
 func (s screen) Init() tea.Cmd { return s.wait() }
 
 func (s screen) wait() tea.Cmd {
-	return tea.Tick(s.frame.rest, func(time.Time) tea.Msg { return due{} })
+	return tea.Tick(s.picture.interval, func(time.Time) tea.Msg { return frameDue{} })
 }
 
 // Update takes one event.
@@ -147,28 +122,25 @@ func (s screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		}
 	case tea.WindowSizeMsg:
 		s.width, s.height = msg.Width, msg.Height
-	case due:
+	case frameDue:
 		return s, func() tea.Msg {
-			f, err := readFrame(s.ctx, s.parts)
-			return read{f, err}
+			f, err := s.console.Frame(s.ctx)
+			return frameRead{f, err}
 		}
-	case read:
+	case frameRead:
 		if msg.err != nil {
-			s.frame.err = msg.err // the last good figures stay
-			return s, s.wait()
+			s.picture.err = msg.err // the last good figures stay
+		} else {
+			s.picture = s.picture.followedBy(msg.frame)
 		}
-		fired := append(s.frame.fired, msg.frame.Fired) //nolint:gocritic // the old frame is not used any more
-		s.frame = msg.frame
-		s.frame.fired = fired[max(0, len(fired)-mostSamples):]
-		s.frame.rest = restAfter(msg.frame.took)
 		return s, s.wait()
 	}
 	return s, nil
 }
 
-// View draws the frame.
+// View draws the picture.
 func (s screen) View() tea.View {
-	v := tea.NewView(s.frame.draw(s.width, s.height, coloured))
+	v := tea.NewView(s.picture.draw(s.width, s.height, coloured))
 	v.AltScreen = true
 	return v
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +8,7 @@ import (
 
 	"charm.land/lipgloss/v2"
 
+	"github.com/duetime/duetime/internal/console"
 	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -31,33 +31,33 @@ var (
 
 func join(parts ...string) string { return strings.Join(parts, " ") }
 
-// late is from when on an oldest due task is shown as bad: the daemon's default grace is as long.
-const late = 2 * time.Second
+// lateAge is from when on an oldest due task is shown as bad: the daemon's default grace is as long.
+const lateAge = 2 * time.Second
 
-// draw makes the frame's text: as many lines as the height, none longer than the width, at least 60 columns.
-func (f frame) draw(width, height int, s style) string {
+// draw makes the text: as many lines as the height, none longer than the width, at least 60 columns.
+func (p picture) draw(width, height int, s style) string {
 	width = max(width, 60)
 	lines := slices.Concat(
-		[]string{s.title(fit(fmt.Sprintf(" duetime top  %-*s %s ", width-39, f.namespace, f.Now.Format("2006-01-02 15:04:05 UTC")), width)), ""},
-		f.drawRates(width, s), []string{""},
-		f.drawStates(s), []string{""},
-		f.drawLeaders(s), []string{""},
-		f.drawShards(width, s), []string{""},
+		[]string{s.title(fit(fmt.Sprintf(" duetime top  %-*s %s ", width-39, p.Namespace, time.UnixMilli(p.NowMs).UTC().Format("2006-01-02 15:04:05 UTC")), width)), ""},
+		p.drawRates(width, s), []string{""},
+		p.drawStates(s), []string{""},
+		p.drawLeaders(s), []string{""},
+		p.drawShards(width, s), []string{""},
 	)
-	foot := fmt.Sprintf(" rates and lag of the last %v, read in %v", topWindow, f.took.Round(time.Millisecond))
-	if f.rest > 0 {
-		foot += fmt.Sprintf(", again each %v   q ends", f.rest)
+	foot := fmt.Sprintf(" rates and lag of the last %v, read in %v", millis(p.WindowMs), millis(p.TookMs))
+	if p.interval > 0 {
+		foot += fmt.Sprintf(", again each %v   q ends", p.interval)
 	}
 	end := []string{s.dim(cut(foot, width))}
-	if f.err != nil {
-		end = []string{s.bad(cut(" figures are old: "+oneLine(f.err.Error()), width))}
+	if p.err != nil {
+		end = []string{s.bad(cut(" figures are old: "+oneLine(p.err.Error()), width))}
 	}
-	if note := unhandledNote(f.Unhandled); note != "" {
-		end = append([]string{s.bad(cut(" no handler for "+note, width))}, end...)
+	if waiting := console.UnhandledText(p.Unhandled); waiting != "" {
+		end = append([]string{s.bad(cut(" no handler for "+printable(waiting), width))}, end...)
 	}
 	room := height - len(lines) - len(end)
-	lines = append(append(lines, f.drawQueues(room-1, s)...), "")
-	for len(lines) < height-len(end) && f.rest > 0 {
+	lines = append(append(lines, p.drawQueues(room-1, s)...), "")
+	for len(lines) < height-len(end) && p.interval > 0 {
 		lines = append(lines, "")
 	}
 	lines = append(lines, end...)
@@ -68,39 +68,44 @@ func (f frame) draw(width, height int, s style) string {
 	return strings.Join(lines, "\n")
 }
 
-func (f frame) drawRates(width int, s style) []string {
+func (p picture) drawRates(width int, s style) []string {
 	const column = 24 // of the numbers on the left
-	rate := func(n int64) string { return fmt.Sprintf("%.1f/s", float64(n)/topWindow.Seconds()) }
+	rate := func(n int64) string { return fmt.Sprintf("%.1f/s", float64(n)/millis(p.WindowMs).Seconds()) }
 	oldest := "none"
-	if age, ok := f.oldest(); ok {
+	if age, ok := p.oldest(); ok {
 		oldest = span(age)
-		if age > late {
+		if age > lateAge {
 			oldest = s.bad(oldest)
 		}
 	}
-	lag := func(d time.Duration) string {
-		if f.Fired == 0 {
+	lag := func(ms float64) string {
+		if p.Fired == 0 {
 			return "-" // 0 ms would be praise
 		}
-		return span(d)
+		return span(millis(ms))
 	}
 	chart := width - column - 22
 	return []string{
-		fmt.Sprintf(" %s %11s %s  lag p50 %10s", s.head("fired     "), rate(f.Fired), fit(" "+sparks(f.fired, chart-1), chart), lag(f.LagP50)),
-		fmt.Sprintf(" %s %11s %s  lag p99 %10s", s.head("scheduled "), rate(f.Scheduled), fit("", chart), lag(f.LagP99)),
-		fmt.Sprintf(" %s %s %s  lag max %10s", s.head("oldest due"), lipgloss.PlaceHorizontal(11, lipgloss.Right, oldest), fit("", chart), lag(f.LagMax)),
+		fmt.Sprintf(" %s %11s %s  lag p50 %10s", s.head("fired     "), rate(p.Fired), fit(" "+sparks(p.fired, chart-1), chart), lag(p.LagMs.P50)),
+		fmt.Sprintf(" %s %11s %s  lag p99 %10s", s.head("scheduled "), rate(p.Scheduled), fit("", chart), lag(p.LagMs.P99)),
+		fmt.Sprintf(" %s %s %s  lag max %10s", s.head("oldest due"), lipgloss.PlaceHorizontal(11, lipgloss.Right, oldest), fit("", chart), lag(p.LagMs.Max)),
 	}
 }
 
 // oldest returns for how long the first task in line has been due, in the queues that are not paused; false for none.
-func (f frame) oldest() (age time.Duration, ok bool) {
-	for queue, b := range f.Backlog {
-		if _, paused := f.Paused[queue]; !paused {
-			age, ok = max(age, f.Now.Sub(b.Oldest)), true
+func (p picture) oldest() (age time.Duration, ok bool) {
+	for _, q := range p.Queues {
+		if q.PausedMs == nil && q.OldestMs != nil {
+			age, ok = max(age, p.since(*q.OldestMs)), true
 		}
 	}
 	return age, ok
 }
+
+// since is how long a moment is past, on the database's clock.
+func (p picture) since(ms int64) time.Duration { return millis(p.NowMs - ms) }
+
+func millis[N int64 | float64](n N) time.Duration { return time.Duration(n * N(time.Millisecond)) }
 
 // span is a duration with a digit behind the point, where that says something.
 func span(d time.Duration) string {
@@ -129,57 +134,47 @@ func sparks(values []int64, width int) string {
 	return b.String()
 }
 
-func (f frame) drawStates(s style) []string {
+func (p picture) drawStates(s style) []string {
 	line := ""
-	for _, st := range []task.State{task.Pending, task.Done, task.Cancelled, task.Dead} {
-		n := thousands(f.States[st])
-		if st == task.Dead && f.States[st] > 0 {
+	for state := task.Pending; state <= task.Dead; state++ {
+		n := thousands(p.States[state.String()])
+		if state == task.Dead && p.States[state.String()] > 0 {
 			n = s.bad(n)
 		}
-		line += fmt.Sprintf(" %s %s  ", s.head(st.String()), n)
+		line += fmt.Sprintf(" %s %s  ", s.head(state.String()), n)
 	}
 	return []string{line}
 }
 
-func (f frame) drawLeaders(s style) []string {
+func (p picture) drawLeaders(s style) []string {
 	lines := []string{s.head(" LEADER   EPOCH  SHARDS AT IT")}
-	for _, name := range leaders {
+	for _, l := range p.Leaders {
 		at := ""
-		if name == leaders[0] {
-			n := 0
-			for _, sh := range f.shards {
-				if sh.Epoch == f.Epochs[name] {
-					n++
-				}
-			}
-			at = fmt.Sprintf("%d of %d", n, len(f.shards))
-			if n < len(f.shards) {
+		if l.Shards != nil {
+			at = fmt.Sprintf("%d of %d", *l.Shards, *l.Of)
+			if *l.Shards < *l.Of {
 				at = s.bad(at)
 			}
 		}
-		if f.Epochs[name] == 0 {
+		if l.Epoch == 0 {
 			at = s.bad("nobody has ever led")
 		}
-		lines = append(lines, fmt.Sprintf(" %-8s %5d  %s", name, f.Epochs[name], at))
+		lines = append(lines, fmt.Sprintf(" %-8s %5d  %s", l.Name, l.Epoch, at))
 	}
 	return lines
 }
 
-func (f frame) drawShards(width int, s style) []string {
-	var total, most int64
-	least := int64(-1)
-	stand := 0
+func (p picture) drawShards(width int, s style) []string {
+	var total, lowest, highest int64
+	whole := 0
 	var marks strings.Builder
-	entries := make([]int64, len(f.shards))
-	for i, sh := range f.shards {
+	entries := make([]int64, len(p.Shards))
+	for i, sh := range p.Shards {
 		entries[i] = sh.Due
-		total, most = total+sh.Due, max(most, sh.Due)
-		if least < 0 || sh.Due < least {
-			least = sh.Due
-		}
+		total += sh.Due
 		switch sh.Marker {
 		case index.MarkerComplete:
-			stand++
+			whole++
 			marks.WriteString("■")
 		case index.MarkerBuilding:
 			marks.WriteString("◪")
@@ -187,14 +182,17 @@ func (f frame) drawShards(width int, s style) []string {
 			marks.WriteString("□")
 		}
 	}
-	strip := max(min(len(f.shards), width-62), 8)
+	if len(entries) > 0 {
+		lowest, highest = slices.Min(entries), slices.Max(entries)
+	}
+	strip := max(min(len(p.Shards), width-62), 8)
 	state := s.good("all whole")
-	if stand < len(f.shards) {
-		state = s.bad(fmt.Sprintf("%d of %d whole", stand, len(f.shards)))
+	if whole < len(p.Shards) {
+		state = s.bad(fmt.Sprintf("%d of %d whole", whole, len(p.Shards)))
 	}
 	return []string{
 		fmt.Sprintf(" %s %s  %s entries, %s to %s a shard", s.head("shards "), fit(cut(bars(entries), strip), strip),
-			thousands(total), thousands(max(least, 0)), thousands(most)),
+			thousands(total), thousands(lowest), thousands(highest)),
 		fmt.Sprintf(" %s %s  %s", s.head("markers"), fit(cut(marks.String(), strip), strip), state),
 	}
 }
@@ -207,50 +205,29 @@ func bars(values []int64) string {
 	return sparks(values, len(values))
 }
 
-// drawQueues shows the queues that have something to say first, as many as there is room for.
-func (f frame) drawQueues(room int, s style) []string {
-	names := slices.Clone(f.queues)
-	for queue := range f.Backlog {
-		names = append(names, queue)
-	}
-	for queue := range f.Paused {
-		names = append(names, queue)
-	}
-	slices.Sort(names)
-	names = slices.Compact(names)
-	slices.SortStableFunc(names, func(a, b string) int {
-		_, pa := f.Paused[a]
-		_, pb := f.Paused[b]
-		return cmp.Or(-cmp.Compare(number(pa), number(pb)), -cmp.Compare(f.Backlog[a].Tasks, f.Backlog[b].Tasks))
-	})
+// drawQueues shows the queues, as many as there is room for.
+func (p picture) drawQueues(room int, s style) []string {
 	if room < 2 {
 		return nil
 	}
 	lines := []string{s.head(fmt.Sprintf(" %-24s %9s  %9s", "QUEUE", "DUE NOW", "OLDEST"))}
-	for i, queue := range names {
-		if len(lines) >= room-1 && i < len(names)-1 {
-			return append(lines, s.dim(fmt.Sprintf(" and %d more", len(names)-i)))
+	for i, q := range p.Queues {
+		if len(lines) >= room-1 && i < len(p.Queues)-1 {
+			return append(lines, s.dim(fmt.Sprintf(" and %d more", len(p.Queues)-i)))
 		}
-		lines = append(lines, f.drawQueue(queue, s))
+		lines = append(lines, p.drawQueue(q, s))
 	}
 	return lines
 }
 
-func (f frame) drawQueue(queue string, s style) string {
-	b, oldest := f.Backlog[queue], "-"
-	if b.Tasks > 0 {
-		oldest = span(f.Now.Sub(b.Oldest))
+func (p picture) drawQueue(q console.Queue, s style) string {
+	oldest := "-"
+	if q.OldestMs != nil {
+		oldest = span(p.since(*q.OldestMs))
 	}
-	line := fmt.Sprintf(" %s %9s  %9s", fit(queue, 24), thousands(b.Tasks), oldest)
-	if since, paused := f.Paused[queue]; paused {
-		line += s.bad("  paused for " + short(f.Now.Sub(since)))
+	line := fmt.Sprintf(" %s %9s  %9s", fit(printable(q.Queue), 24), thousands(q.Due), oldest)
+	if q.PausedMs != nil {
+		line += s.bad("  paused for " + short(p.since(*q.PausedMs)))
 	}
 	return line
-}
-
-func number(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }

@@ -9,31 +9,34 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/duetime/duetime/internal/console"
 	"github.com/duetime/duetime/internal/index"
-	"github.com/duetime/duetime/internal/store"
-	"github.com/duetime/duetime/pkg/task"
 )
 
-// busy is a frame with much to show.
-func busy(queues, shards int) frame {
-	now := time.Date(2026, 11, 21, 14, 0, 0, 0, time.UTC)
-	f := frame{
-		Live: store.Live{
-			Now:       now,
-			States:    map[task.State]int64{task.Pending: 1234567, task.Done: 9_876_543_210, task.Cancelled: 12, task.Dead: 3},
-			Scheduled: 123_456, Fired: 98_765, LagP50: 3 * time.Millisecond, LagP99: 1234 * time.Millisecond, LagMax: 2 * time.Hour,
-			Backlog: map[string]store.Waiting{"queue-1": {Tasks: 7, Oldest: now.Add(-5 * time.Second)}},
-			Paused:  map[string]time.Time{"queue-0": now.Add(-2 * time.Hour)}, Epochs: map[string]int64{"event": 7},
+// busy is a picture with much to show.
+func busy(queues, shards int) picture {
+	now := time.Date(2026, 11, 21, 14, 0, 0, 0, time.UTC).UnixMilli()
+	p := picture{
+		Frame: console.Frame{
+			NowMs:    now,
+			States:   map[string]int64{"pending": 1234567, "done": 9_876_543_210, "cancelled": 12, "dead": 3},
+			WindowMs: 10_000, Scheduled: 123_456, Fired: 98_765, LagMs: console.Lag{P50: 3, P99: 1234, Max: 2 * 3600 * 1000},
+			Leaders:   []console.Leader{{Name: "event", Epoch: 7, Shards: new(shards), Of: new(shards)}, {Name: "daemon"}},
+			Namespace: "pets", TookMs: 12,
 		},
-		namespace: "pets", took: 12 * time.Millisecond, rest: 2 * time.Second, fired: []int64{1, 2, 3, 4, 5, 6, 7, 98_765},
+		interval: 2 * time.Second, fired: []int64{1, 2, 3, 4, 5, 6, 7, 98_765},
 	}
 	for i := range queues {
-		f.queues = append(f.queues, fmt.Sprint("queue-", i))
+		p.Queues = append(p.Queues, console.Queue{Queue: fmt.Sprint("queue-", i)})
+	}
+	if queues > 1 {
+		p.Queues[0].PausedMs = new(now - 2*3600*1000)
+		p.Queues[1].Due, p.Queues[1].OldestMs = 7, new(now-5000)
 	}
 	for i := range shards {
-		f.shards = append(f.shards, index.Shard{Due: int64(i), Marker: index.MarkerComplete, Epoch: 7})
+		p.Shards = append(p.Shards, console.Shard{Due: int64(i), Marker: index.MarkerComplete, Epoch: 7})
 	}
-	return f
+	return p
 }
 
 func TestFrameFitsWhateverItShows(t *testing.T) {
@@ -60,7 +63,7 @@ func TestFrameFitsWhateverItShows(t *testing.T) {
 func TestFrame(t *testing.T) {
 	t.Parallel()
 	f := busy(9, 4)
-	f.shards[2].Marker, f.shards[3].Marker, f.shards[3].Epoch = index.MarkerBuilding, index.MarkerAbsent, 6
+	f.Shards[2].Marker, f.Shards[3].Marker, f.Leaders[0].Shards = index.MarkerBuilding, index.MarkerAbsent, new(3)
 	want := ` duetime top  pets                                      2026-11-21 14:00:00 UTC
 
  fired         9876.5/s  ▁▁▁▁▁▁▁█                           lag p50       3 ms
@@ -94,5 +97,19 @@ func TestFrame(t *testing.T) {
 	f.err = errors.New("mysql is\naway")
 	if text := f.draw(80, 24, plain); !strings.HasSuffix(text, "\n figures are old: mysql is; away") {
 		t.Errorf("without figures:\n%s", text)
+	}
+}
+
+func TestTopNamesKindsThatNobodyHandles(t *testing.T) {
+	t.Parallel()
+	f := picture{Frame: console.Frame{Unhandled: []console.Unhandled{
+		{Queue: "default", Kind: "pet.meel", Tasks: 12}, {Queue: "a", Kind: "b", Tasks: 1}, {Queue: "a", Kind: "c", Tasks: 1}, {Queue: "a", Kind: "d", Tasks: 1},
+	}}}
+	if got := f.draw(160, 24, plain); !strings.Contains(got, "no handler for pet.meel in queue default: 12 waiting") || !strings.Contains(got, "and 1 more kinds") {
+		t.Errorf("got\n%s", got)
+	}
+	f.Unhandled = nil
+	if got := f.draw(160, 24, plain); strings.Contains(got, "no handler") {
+		t.Errorf("got\n%s", got)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/duetime/duetime/internal/verify"
+	"github.com/duetime/duetime/internal/console"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -35,7 +35,7 @@ func (d Drill) Drift(ctx context.Context) (missing, extra int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	drift, err := verify.Check(ctx, d.p.store, d.p.index, shards)
+	drift, err := console.CheckDrift(ctx, d.p.store, d.p.index, shards)
 	return drift.Missing, drift.Extra, err
 }
 

@@ -1,4 +1,4 @@
-package operate_test
+package console
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
-	"github.com/duetime/duetime/internal/operate"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/migrations"
@@ -41,6 +40,11 @@ func onBoth(t *testing.T, test func(t *testing.T, w *world)) {
 		return store.Open(pipelinetest.MySQL(t).NewSchema(t), store.Options{})
 	})
 	run("sqlite", func(t *testing.T) (*store.Store, error) { return store.OpenSQLite(filepath.Join(t.TempDir(), "db")) })
+}
+
+// console is one without an index: its tests are about rows.
+func (w *world) console() *Console {
+	return New(Config{Actor: "ann@host", Queues: []string{"default", "mails"}}, w.store, nil, nil)
 }
 
 func (w *world) inTx(fn func(ctx context.Context, tx *sqlx.Tx) error) {
@@ -116,13 +120,16 @@ func diff(t *testing.T, what string, want, got any) {
 func TestRetryOfDeadTasks(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
-		o := operate.New(w.store, "ann@host")
+		o := w.console()
 		free, taken, waits := w.dead(task.Key("a")), w.dead(task.Key("b")), w.pending()
 		w.pending(task.Key("b"))
-		got, err := o.Retry(t.Context(), []task.ID{free.ID, taken.ID, waits.ID, task.NewID()})
+		absent := task.NewID()
+		got, err := o.changeDeadBatch(t.Context(), []task.ID{free.ID, taken.ID, waits.ID, absent}, retry)
 		pipelinetest.Must(t, err)
 		row := w.row(free.ID)
-		diff(t, "outcome", operate.Outcome{Changed: []task.Task{row}, Taken: []task.ID{taken.ID}, Passed: 2}, got)
+		diff(t, "changed", []task.Task{row}, got.changed)
+		diff(t, "left dead for their keys", []task.ID{taken.ID}, got.keyTaken)
+		diff(t, "left", []task.ID{waits.ID, absent}, got.left)
 		if row.State != task.Pending || row.Attempt != 0 || row.Version != free.Version+1 || row.DedupKey != "ka" || row.DueAt.After(row.UpdatedAt) {
 			t.Errorf("retried: %+v", row)
 		}
@@ -136,13 +143,13 @@ func TestRetryOfDeadTasks(t *testing.T) {
 func TestDiscardOfDeadTasks(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
-		o := operate.New(w.store, "ann@host")
+		o := w.console()
 		one, two := w.dead(), w.dead()
 		for _, changed := range []int{2, 0} {
-			got, err := o.Discard(t.Context(), []task.ID{one.ID, two.ID})
+			got, err := o.changeDeadBatch(t.Context(), []task.ID{one.ID, two.ID}, discard)
 			pipelinetest.Must(t, err)
-			diff(t, "changed", changed, len(got.Changed))
-			diff(t, "passed", 2-changed, got.Passed)
+			diff(t, "changed", changed, len(got.changed))
+			diff(t, "left", 2-changed, len(got.left))
 		}
 		row := w.row(one.ID)
 		if row.State != task.Cancelled || row.LastError != "sick" || row.FinishedAt.IsZero() {
@@ -155,7 +162,7 @@ func TestDiscardOfDeadTasks(t *testing.T) {
 func TestRetryOfOneTaskSaysWhyNot(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
-		o := operate.New(w.store, "ann@host")
+		o := w.console()
 		waits, done, taken, dead := w.pending(), w.pending(), w.dead(task.Key("k")), w.dead()
 		w.pending(task.Key("k"))
 		w.inTx(func(ctx context.Context, tx *sqlx.Tx) error {
@@ -172,7 +179,7 @@ func TestRetryOfOneTaskSaysWhyNot(t *testing.T) {
 			{dead.ID, nil},
 			{dead.ID, task.ErrNotDead},
 		} {
-			if _, err := o.RetryOne(t.Context(), c.id); !errors.Is(err, c.want) {
+			if _, err := o.retryOne(t.Context(), c.id); !errors.Is(err, c.want) {
 				t.Errorf("error %v, want %v", err, c.want)
 			}
 		}
@@ -183,9 +190,9 @@ func TestRetryOfOneTaskSaysWhyNot(t *testing.T) {
 func TestRequeue(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
-		o := operate.New(w.store, "ann@host")
+		o := w.console()
 		waits, there, done, dead := w.pending(task.Key("a")), w.pending(), w.pending(), w.dead()
-		_, err := o.Requeue(t.Context(), []task.ID{there.ID}, kind.Name(), "mails")
+		_, err := o.requeueBatch(t.Context(), []task.ID{there.ID}, kind.Name(), "mails")
 		pipelinetest.Must(t, err)
 		there = w.row(there.ID)
 		w.inTx(func(ctx context.Context, tx *sqlx.Tx) error {
@@ -198,14 +205,14 @@ func TestRequeue(t *testing.T) {
 			if want == 0 && w.row(waits.ID).Queue != "mails" {
 				name = "other"
 			}
-			got, err := o.Requeue(t.Context(), ids, name, "mails")
+			got, err := o.requeueBatch(t.Context(), ids, name, "mails")
 			pipelinetest.Must(t, err)
-			if len(got.Changed) != want || len(got.Before) != want || got.Held != 1 {
+			if len(got.changed) != want || len(got.before) != want || got.held != 1 {
 				t.Fatalf("requeued: %+v, want %d", got, want)
 			}
 			if want == 1 {
-				diff(t, "before", waits, got.Before[0])
-				diff(t, "changed", w.row(waits.ID), got.Changed[0])
+				diff(t, "before", waits, got.before[0])
+				diff(t, "changed", w.row(waits.ID), got.changed[0])
 			}
 		}
 		moved := waits
@@ -227,13 +234,13 @@ func TestRequeueLeavesRunningTasksAlone(t *testing.T) {
 	pipelinetest.Must(t, s.Migrate(t.Context(), migrations.Files, "test", 4))
 	w := &world{t, s}
 	held, free := w.pending(), w.pending()
-	o := operate.New(s, "ann@host")
+	o := w.console()
 	w.inTx(func(ctx context.Context, tx *sqlx.Tx) error {
 		if _, _, err := s.LockFree(ctx, tx, []task.ID{held.ID}); err != nil {
 			return err
 		}
-		got, err := o.Requeue(ctx, []task.ID{held.ID, free.ID}, kind.Name(), "mails")
-		if len(got.Changed) != 1 || got.Held != 1 {
+		got, err := o.requeueBatch(ctx, []task.ID{held.ID, free.ID}, kind.Name(), "mails")
+		if len(got.changed) != 1 || got.held != 1 {
 			t.Errorf("requeued beside a worker: %+v, want one, and one held", got)
 		}
 		if err != nil {
@@ -249,8 +256,8 @@ func TestRequeueLeavesRunningTasksAlone(t *testing.T) {
 func TestPausesAndResignationsAreWrittenDown(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
-		o := operate.New(w.store, "ann@host")
-		if _, err := o.Resign(t.Context(), "event"); !errors.Is(err, operate.ErrNeverLed) {
+		o := w.console()
+		if _, err := o.askToResign(t.Context(), "event"); !errors.Is(err, ErrNeverLed) {
 			t.Errorf("nobody led: %v", err)
 		}
 		for range 3 {
@@ -267,13 +274,15 @@ func TestPausesAndResignationsAreWrittenDown(t *testing.T) {
 			pipelinetest.Must(t, err)
 			diff(t, "resumed", want, changed)
 		}
-		epoch, err := o.Resign(t.Context(), "event")
+		epoch, err := o.askToResign(t.Context(), "event")
 		pipelinetest.Must(t, err)
 		diff(t, "epoch", int64(3), epoch)
 		asked, err := w.store.Resigned(t.Context(), "event")
 		pipelinetest.Must(t, err)
 		diff(t, "asked", int64(3), asked)
-		pipelinetest.Must(t, o.Note(t.Context(), task.EventRebuild, "shard 3"))
+		pipelinetest.Must(t, o.inTx(t.Context(), func(tx *sqlx.Tx, now time.Time) error {
+			return o.record(t.Context(), tx, now, task.EventRebuild, "shard 3")
+		}))
 		diff(t, "history", []string{
 			"ann@host paused: mails", "ann@host resumed: mails", "ann@host resign: event, epoch 3", "ann@host rebuild: shard 3",
 		}, w.life(task.ID{}))
@@ -287,8 +296,8 @@ func TestNoChangeWithoutItsLine(t *testing.T) {
 		dead := w.dead()
 		_, err := w.store.DB().ExecContext(t.Context(), "DROP TABLE duetime_history")
 		pipelinetest.Must(t, err)
-		o := operate.New(w.store, "ann@host")
-		if _, err := o.Retry(t.Context(), []task.ID{dead.ID}); err == nil {
+		o := w.console()
+		if _, err := o.changeDeadBatch(t.Context(), []task.ID{dead.ID}, retry); err == nil {
 			t.Error("retried without a line")
 		}
 		if _, err := o.Pause(t.Context(), "mails"); err == nil {

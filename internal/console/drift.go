@@ -1,8 +1,4 @@
-// Package verify compares the truth with the index and counts what differs. It only reads: mending is reconcile's.
-//
-// Differences come and go while tasks are written and fired, so only one that still stands two seconds later, of a row at
-// the same version, is counted.
-package verify
+package console
 
 import (
 	"context"
@@ -16,15 +12,15 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Store is what verify reads of MySQL.
-type Store interface {
+// DriftRows is what CheckDrift reads of the database.
+type DriftRows interface {
 	Now(ctx context.Context, q sqlx.QueryerContext) (time.Time, error)
 	Get(ctx context.Context, q sqlx.QueryerContext, ids []task.ID) ([]task.Task, error)
 	Pending(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error)
 }
 
-// Index is what verify reads of Redis.
-type Index interface {
+// DriftIndex is what CheckDrift reads of the index.
+type DriftIndex interface {
 	Standings(ctx context.Context, tasks []task.Task) ([]task.Standing, error)
 	ScanDue(ctx context.Context, shard int, cursor task.ScanCursor, count int64) ([]task.Entry, task.ScanCursor, error)
 	ScanOwners(ctx context.Context, shard int, cursor task.ScanCursor, count int64) ([]task.Entry, task.ScanCursor, error)
@@ -37,16 +33,18 @@ type Drift struct {
 }
 
 const (
-	page    = 1000
-	recheck = 2 * time.Second
-	flight  = task.MaxLead + 500*time.Millisecond // ahead of its moment, a row's hint may be under way
+	driftPage    = 1000                                // rows, or entries, looked at by one call
+	recheckDelay = 2 * time.Second                     // before a difference is looked at a second time
+	flight       = task.MaxLead + 500*time.Millisecond // ahead of its moment, a row's hint may be under way
 )
 
-var farFuture = time.UnixMilli(math.MaxInt64) // beyond every due time that a row can have
+var farFuture = time.UnixMilli(math.MaxInt64) // beyond every due time, also of a row that another program wrote
 
-// Check compares all rows and all entries of so many shards.
-func Check(ctx context.Context, store Store, index Index, shards int) (Drift, error) {
-	c := checker{store: store, index: index}
+// CheckDrift compares the truth with the index, all rows and all entries of this number of shards, and counts what differs. It
+// only reads: mending is reconcile's. Differences come and go while tasks are written and fired, so only one that still
+// stands two seconds later, of a row at the same version, is counted.
+func CheckDrift(ctx context.Context, rows DriftRows, index DriftIndex, shards int) (Drift, error) {
+	c := driftCheck{store: rows, index: index}
 	missing, err := c.missing(ctx)
 	if err != nil {
 		return Drift{}, err
@@ -61,14 +59,14 @@ func Check(ctx context.Context, store Store, index Index, shards int) (Drift, er
 	select {
 	case <-ctx.Done():
 		return Drift{}, ctx.Err()
-	case <-time.After(recheck):
+	case <-time.After(recheckDelay):
 	}
-	return c.recheckRows(ctx, missing, extra)
+	return c.recheck(ctx, missing, extra)
 }
 
-type checker struct {
-	store Store
-	index Index
+type driftCheck struct {
+	store DriftRows
+	index DriftIndex
 }
 
 // extraEntry is an entry that its row contradicts.
@@ -83,11 +81,11 @@ func (e extraEntry) task() task.Task {
 }
 
 // missing walks the pending rows.
-func (c checker) missing(ctx context.Context) ([]task.Task, error) {
+func (c driftCheck) missing(ctx context.Context) ([]task.Task, error) {
 	var out []task.Task
 	var after task.Cursor
 	for {
-		rows, err := c.store.Pending(ctx, time.Time{}, farFuture, after, page)
+		rows, err := c.store.Pending(ctx, time.Time{}, farFuture, after, driftPage)
 		if err != nil {
 			return nil, err
 		}
@@ -96,7 +94,7 @@ func (c checker) missing(ctx context.Context) ([]task.Task, error) {
 			return nil, err
 		}
 		out = append(out, unlike...)
-		if len(rows) < page {
+		if len(rows) < driftPage {
 			return out, nil
 		}
 		last := rows[len(rows)-1]
@@ -106,7 +104,7 @@ func (c checker) missing(ctx context.Context) ([]task.Task, error) {
 
 // unlike keeps the rows that the index does not hold as they are. A row whose moment has come is right without a due
 // entry: its hint is under way, and if it stays there the row is overdue.
-func (c checker) unlike(ctx context.Context, rows []task.Task) ([]task.Task, error) {
+func (c driftCheck) unlike(ctx context.Context, rows []task.Task) ([]task.Task, error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
@@ -130,7 +128,7 @@ func (c checker) unlike(ctx context.Context, rows []task.Task) ([]task.Task, err
 }
 
 // extra walks both sets of every shard.
-func (c checker) extra(ctx context.Context, shards int) ([]extraEntry, error) {
+func (c driftCheck) extra(ctx context.Context, shards int) ([]extraEntry, error) {
 	var out []extraEntry
 	for shard := range shards {
 		for _, owned := range []bool{false, true} {
@@ -144,14 +142,14 @@ func (c checker) extra(ctx context.Context, shards int) ([]extraEntry, error) {
 	return out, nil
 }
 
-func (c checker) extraOf(ctx context.Context, shard int, owned bool) ([]extraEntry, error) {
+func (c driftCheck) extraOf(ctx context.Context, shard int, owned bool) ([]extraEntry, error) {
 	scan := c.index.ScanDue
 	if owned {
 		scan = c.index.ScanOwners
 	}
 	var out []extraEntry
 	for cursor := (task.ScanCursor{}); ; {
-		entries, next, err := scan(ctx, shard, cursor, page)
+		entries, next, err := scan(ctx, shard, cursor, driftPage)
 		if err != nil {
 			return nil, err
 		}
@@ -171,7 +169,7 @@ func (c checker) extraOf(ctx context.Context, shard int, owned bool) ([]extraEnt
 }
 
 // contradicted keeps the entries that their rows contradict.
-func (c checker) contradicted(ctx context.Context, entries []extraEntry) ([]extraEntry, error) {
+func (c driftCheck) contradicted(ctx context.Context, entries []extraEntry) ([]extraEntry, error) {
 	if len(entries) == 0 {
 		return nil, nil
 	}
@@ -189,13 +187,13 @@ func (c checker) contradicted(ctx context.Context, entries []extraEntry) ([]extr
 	return out, nil
 }
 
-func (c checker) rows(ctx context.Context, entries []extraEntry) (map[task.ID]task.Task, error) {
+func (c driftCheck) rows(ctx context.Context, entries []extraEntry) (map[task.ID]task.Task, error) {
 	ids := make([]task.ID, len(entries))
 	for i, e := range entries {
 		ids[i] = e.ID
 	}
 	byID := make(map[task.ID]task.Task, len(ids))
-	for part := range slices.Chunk(ids, page) {
+	for part := range slices.Chunk(ids, driftPage) {
 		rows, err := c.store.Get(ctx, nil, part)
 		if err != nil {
 			return nil, err
@@ -207,17 +205,17 @@ func (c checker) rows(ctx context.Context, entries []extraEntry) (map[task.ID]ta
 	return byID, nil
 }
 
-// recheckRows looks a second time at what differed, and counts what still does.
-func (c checker) recheckRows(ctx context.Context, missing []task.Task, extra []extraEntry) (Drift, error) {
+// recheck looks a second time at what differed, and counts what still does.
+func (c driftCheck) recheck(ctx context.Context, missing []task.Task, extra []extraEntry) (Drift, error) {
 	var d Drift
-	for part := range slices.Chunk(missing, page) {
+	for part := range slices.Chunk(missing, driftPage) {
 		still, err := c.stillMissing(ctx, part)
 		if err != nil {
 			return d, err
 		}
 		d.Missing += still
 	}
-	for part := range slices.Chunk(extra, page) {
+	for part := range slices.Chunk(extra, driftPage) {
 		still, err := c.stillExtra(ctx, part)
 		if err != nil {
 			return d, err
@@ -228,7 +226,7 @@ func (c checker) recheckRows(ctx context.Context, missing []task.Task, extra []e
 }
 
 // stillMissing counts the rows that are at the version at which they differed before, and differ still.
-func (c checker) stillMissing(ctx context.Context, before []task.Task) (int64, error) {
+func (c driftCheck) stillMissing(ctx context.Context, before []task.Task) (int64, error) {
 	versions := make(map[task.ID]int64, len(before))
 	ids := make([]task.ID, len(before))
 	for i, t := range before {
@@ -252,7 +250,7 @@ func (c checker) stillMissing(ctx context.Context, before []task.Task) (int64, e
 }
 
 // atVersion reads those of the rows that are pending at the given version.
-func (c checker) atVersion(ctx context.Context, ids []task.ID, versions map[task.ID]int64) ([]task.Task, error) {
+func (c driftCheck) atVersion(ctx context.Context, ids []task.ID, versions map[task.ID]int64) ([]task.Task, error) {
 	rows, err := c.store.Get(ctx, nil, ids)
 	if err != nil {
 		return nil, err
@@ -263,7 +261,7 @@ func (c checker) atVersion(ctx context.Context, ids []task.ID, versions map[task
 }
 
 // stillExtra counts the entries that stand as they stood and are contradicted still.
-func (c checker) stillExtra(ctx context.Context, before []extraEntry) (int64, error) {
+func (c driftCheck) stillExtra(ctx context.Context, before []extraEntry) (int64, error) {
 	contradicted, err := c.contradicted(ctx, before)
 	if err != nil || len(contradicted) == 0 {
 		return 0, err

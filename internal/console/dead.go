@@ -1,0 +1,205 @@
+package console
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// BulkBatch is how many tasks change in one transaction: short locks, and little to do again.
+const BulkBatch = 200
+
+// deadVerb is what is done with dead tasks.
+type deadVerb struct {
+	event string
+	next  func(task.Task, time.Time) (task.Task, error)
+}
+
+var (
+	retry   = deadVerb{task.EventRetried, task.Task.Retry}
+	discard = deadVerb{task.EventDiscarded, task.Task.Dismiss}
+)
+
+// Bulk is what came of a change of many dead tasks.
+type Bulk struct {
+	Changed  int       `json:"changed"`
+	KeyTaken []task.ID `json:"key_taken,omitempty"` // left dead: another task has their key
+	Left     []task.ID `json:"left,omitempty"`      // no longer dead, or deleted
+}
+
+func (b Bulk) done() int { return b.Changed + len(b.KeyTaken) + len(b.Left) }
+
+// RetryDead makes those of the tasks pending that are dead: due now, with all their attempts. They change in transactions of
+// BulkBatch; progress is called after each with how many tasks are done. An error leaves the rest for another call.
+func (c *Console) RetryDead(ctx context.Context, ids []task.ID, progress func(done int)) (Bulk, error) {
+	return c.changeDead(ctx, ids, retry, progress)
+}
+
+// DiscardDead takes those of the tasks off the dead list that are on it, as RetryDead does: they end as cancelled, kept until
+// their retention.
+func (c *Console) DiscardDead(ctx context.Context, ids []task.ID, progress func(done int)) (Bulk, error) {
+	return c.changeDead(ctx, ids, discard, progress)
+}
+
+func (c *Console) changeDead(ctx context.Context, ids []task.ID, v deadVerb, progress func(done int)) (Bulk, error) {
+	var sum Bulk
+	for part := range slices.Chunk(ids, BulkBatch) {
+		out, err := c.changeDeadBatch(ctx, part, v)
+		if err != nil {
+			return sum, err
+		}
+		c.client.IndexTasks(ctx, out.changed)
+		sum.Changed += len(out.changed)
+		sum.KeyTaken = append(sum.KeyTaken, out.keyTaken...)
+		sum.Left = append(sum.Left, out.left...)
+		progress(sum.done())
+	}
+	return sum, nil
+}
+
+// RetryOne is RetryDead for one task, which says why it could not: task.ErrNotFound, task.ErrNotDead, one that is
+// task.ErrFinished, or task.ErrKeyTaken.
+func (c *Console) RetryOne(ctx context.Context, id task.ID) (Task, error) {
+	changed, err := c.retryOne(ctx, id)
+	if err != nil {
+		return Task{}, err
+	}
+	c.client.IndexTasks(ctx, []task.Task{changed})
+	return TaskOf(changed), nil
+}
+
+func (c *Console) retryOne(ctx context.Context, id task.ID) (task.Task, error) {
+	var changed task.Task
+	err := c.inTx(ctx, func(tx *sqlx.Tx, now time.Time) error {
+		rows, err := c.store.Lock(ctx, tx, []task.ID{id})
+		if err != nil {
+			return err
+		}
+		if len(rows) == 0 {
+			return task.ErrNotFound
+		}
+		if changed, err = rows[0].Retry(now); err != nil {
+			return err
+		}
+		return c.saveDead(ctx, tx, retry, rows, []task.Task{changed})
+	})
+	if err != nil {
+		return task.Task{}, fmt.Errorf("retry %s: %w", id, err)
+	}
+	return changed, nil
+}
+
+// deadOutcome is what came of one batch.
+type deadOutcome struct {
+	changed  []task.Task // as they stand now
+	keyTaken []task.ID
+	left     []task.ID
+}
+
+// changeDeadBatch changes the tasks in one transaction, or each in its own where one of them can't have its key.
+func (c *Console) changeDeadBatch(ctx context.Context, ids []task.ID, v deadVerb) (deadOutcome, error) {
+	out, err := c.changeDeadTogether(ctx, ids, v)
+	if !errors.Is(err, task.ErrKeyTaken) {
+		return out, err
+	}
+	var all deadOutcome
+	for _, id := range ids {
+		out, err := c.changeDeadTogether(ctx, []task.ID{id}, v)
+		if errors.Is(err, task.ErrKeyTaken) {
+			all.keyTaken = append(all.keyTaken, id)
+			continue
+		}
+		if err != nil {
+			return all, err
+		}
+		all.changed = append(all.changed, out.changed...)
+		all.left = append(all.left, out.left...)
+	}
+	return all, nil
+}
+
+func (c *Console) changeDeadTogether(ctx context.Context, ids []task.ID, v deadVerb) (deadOutcome, error) {
+	var out deadOutcome
+	err := c.inTx(ctx, func(tx *sqlx.Tx, now time.Time) error {
+		rows, err := c.store.Lock(ctx, tx, ids)
+		if err != nil {
+			return err
+		}
+		out = deadOutcome{}
+		changed := map[task.ID]bool{}
+		for _, row := range rows {
+			if next, err := v.next(row, now); err == nil {
+				out.changed = append(out.changed, next)
+				changed[row.ID] = true
+			}
+		}
+		for _, id := range ids {
+			if !changed[id] {
+				out.left = append(out.left, id)
+			}
+		}
+		return c.saveDead(ctx, tx, v, rows, out.changed)
+	})
+	if err != nil {
+		return deadOutcome{}, err
+	}
+	return out, nil
+}
+
+// saveDead writes the changed rows and their history.
+func (c *Console) saveDead(ctx context.Context, tx *sqlx.Tx, v deadVerb, before, changed []task.Task) error {
+	if len(changed) == 0 {
+		return nil
+	}
+	attempts := make(map[task.ID]int, len(before))
+	for _, row := range before {
+		attempts[row.ID] = row.Attempt
+	}
+	events := make([]task.Event, len(changed))
+	for i, row := range changed {
+		events[i] = task.Event{
+			At: row.UpdatedAt, Task: row.ID, Name: v.event, Actor: c.cfg.Actor,
+			Detail: fmt.Sprintf("was dead after %d attempts: %s", attempts[row.ID], row.LastError),
+		}
+	}
+	if err := c.store.SaveDead(ctx, tx, changed); err != nil {
+		return err
+	}
+	return c.store.Record(ctx, tx, events)
+}
+
+// LeftTask is a task that was left as it was, and why.
+type LeftTask struct {
+	ID     task.ID
+	Reason error // task.ErrNotFound, task.ErrNotDead, one that is task.ErrFinished, or ErrDiedSince
+}
+
+// ErrDiedSince says of a task that it has died since it was left as it was.
+var ErrDiedSince = errors.New("task was not dead when it was looked at")
+
+// WhyLeft says why a bulk change left the tasks as they were, in the order of their ids.
+func (c *Console) WhyLeft(ctx context.Context, ids []task.ID) ([]LeftTask, error) {
+	ids = slices.SortedFunc(slices.Values(ids), func(a, b task.ID) int { return bytes.Compare(a[:], b[:]) })
+	rows, err := c.store.Get(ctx, nil, ids)
+	if err != nil {
+		return nil, err
+	}
+	reasons := make(map[task.ID]error, len(rows))
+	for _, row := range rows {
+		_, err := row.Retry(row.UpdatedAt)
+		reasons[row.ID] = cmp.Or(err, ErrDiedSince)
+	}
+	left := make([]LeftTask, len(ids))
+	for i, id := range ids {
+		left[i] = LeftTask{id, cmp.Or(reasons[id], task.ErrNotFound)}
+	}
+	return left, nil
+}

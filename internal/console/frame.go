@@ -1,0 +1,91 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/duetime/duetime/internal/store"
+)
+
+const (
+	frameWindow  = 10 * time.Second // over which rates and lag are taken
+	frameTimeout = 15 * time.Second // for reading one frame
+)
+
+// Frame is how the pipeline does at one moment, as MySQL and Redis have it: one picture of top.
+type Frame struct {
+	Namespace string           `json:"namespace"`
+	NowMs     int64            `json:"now_ms"` // of the database
+	States    map[string]int64 `json:"states"`
+	WindowMs  int64            `json:"window_ms"` // to which the next three belong
+	Scheduled int64            `json:"scheduled"` // rows made
+	Fired     int64            `json:"fired"`     // rows done
+	LagMs     Lag              `json:"lag_ms"`    // of the rows done; zero when there are none
+	Queues    []Queue          `json:"queues"`    // paused ones first, then those with most tasks due
+	Leaders   []Leader         `json:"leaders"`
+	Shards    []Shard          `json:"shards"`
+	Unhandled []Unhandled      `json:"unhandled"` // among the tasks whose next try comes first
+	TookMs    int64            `json:"took_ms"`   // to read all this
+}
+
+// Queue is what waits in a queue.
+type Queue struct {
+	Queue    string `json:"queue"`
+	Due      int64  `json:"due"`                       // due and not done
+	OldestMs *int64 `json:"oldest_due_ms,omitempty"`   // the earliest next try of those
+	PausedMs *int64 `json:"paused_since_ms,omitempty"` // absent if it is not paused
+}
+
+// Frame reads a frame. It takes the longer the more tasks are overdue.
+func (c *Console) Frame(ctx context.Context) (Frame, error) {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, frameTimeout)
+	defer cancel()
+	live, err := c.store.Live(ctx, frameWindow)
+	if err != nil {
+		return Frame{}, err
+	}
+	shards, err := c.indexShards(ctx)
+	if err != nil {
+		return Frame{}, err
+	}
+	f := Frame{
+		Namespace: c.cfg.Namespace, NowMs: live.Now.UnixMilli(), States: map[string]int64{},
+		WindowMs: frameWindow.Milliseconds(), Scheduled: live.Scheduled, Fired: live.Fired,
+		LagMs:  lagOf(live.LagP50, live.LagP99, live.LagMax),
+		Queues: queuesOf(c.cfg.Queues, live), Leaders: leadersOf(live.Epochs, shards), Shards: shardsOf(shards),
+		Unhandled: unhandledOf(live.Unhandled), TookMs: time.Since(began).Milliseconds(),
+	}
+	for state, n := range live.States {
+		f.States[state.String()] = n
+	}
+	return f, nil
+}
+
+// queuesOf lists the configuration's queues and all others that are paused or have tasks due.
+func queuesOf(configured []string, live store.Live) []Queue {
+	names := slices.Concat(configured, slices.Collect(maps.Keys(live.Backlog)), slices.Collect(maps.Keys(live.Paused)))
+	slices.Sort(names)
+	var queues []Queue
+	for _, name := range slices.Compact(names) {
+		waiting := live.Backlog[name]
+		queues = append(queues, Queue{name, waiting.Tasks, unixMs(waiting.Oldest), unixMs(live.Paused[name])})
+	}
+	slices.SortStableFunc(queues, func(a, b Queue) int {
+		return cmp.Or(comparePaused(a, b), -cmp.Compare(a.Due, b.Due))
+	})
+	return queues
+}
+
+func comparePaused(a, b Queue) int {
+	switch {
+	case (a.PausedMs != nil) == (b.PausedMs != nil):
+		return 0
+	case a.PausedMs != nil:
+		return -1
+	}
+	return 1
+}

@@ -1,0 +1,31 @@
+package console
+
+import (
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/store"
+)
+
+func TestQueuesWithSomethingToSayComeFirst(t *testing.T) {
+	t.Parallel()
+	now := time.UnixMilli(1_000_000)
+	got := queuesOf([]string{"b", "a", "idle"}, store.Live{
+		Backlog: map[string]store.Waiting{"a": {Tasks: 1, Oldest: now}, "b": {Tasks: 7, Oldest: now}, "stray": {Tasks: 2, Oldest: now}},
+		Paused:  map[string]time.Time{"stopped": now, "a": now},
+	})
+	diff(t, "queues", []Queue{
+		{"a", 1, new(int64(1_000_000)), new(int64(1_000_000))},
+		{"stopped", 0, nil, new(int64(1_000_000))},
+		{"b", 7, new(int64(1_000_000)), nil},
+		{"stray", 2, new(int64(1_000_000)), nil},
+		{"idle", 0, nil, nil},
+	}, got)
+}
+
+func TestLeadersSayHowManyShardsFollow(t *testing.T) {
+	t.Parallel()
+	got := leadersOf(map[string]int64{"event": 7}, []index.Shard{{Epoch: 7}, {Epoch: 7}, {Epoch: 6}, {Epoch: 7}})
+	diff(t, "leaders", []Leader{{Name: "event", Epoch: 7, Shards: new(3), Of: new(4)}, {Name: "daemon"}}, got)
+}

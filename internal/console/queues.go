@@ -1,0 +1,57 @@
+package console
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Pause is a queue that is paused.
+type Pause struct {
+	Queue   string `json:"queue"`
+	SinceMs int64  `json:"since_ms"`
+}
+
+// Pauses reads which queues are paused, by name.
+func (c *Console) Pauses(ctx context.Context) ([]Pause, error) {
+	paused, err := c.store.Paused(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pauses := []Pause{}
+	for _, queue := range slices.Sorted(maps.Keys(paused)) {
+		pauses = append(pauses, Pause{queue, paused[queue].UnixMilli()})
+	}
+	return pauses, nil
+}
+
+// Pause asks all workers to leave the queue's tasks alone; false if that was asked before. The queue is one of the
+// configuration's.
+func (c *Console) Pause(ctx context.Context, queue string) (changed bool, err error) {
+	if err := c.CheckQueue(queue); err != nil {
+		return false, err
+	}
+	err = c.inTx(ctx, func(tx *sqlx.Tx, now time.Time) error {
+		if changed, err = c.store.Pause(ctx, tx, queue, now); err != nil || !changed {
+			return err
+		}
+		return c.record(ctx, tx, now, task.EventPaused, queue)
+	})
+	return changed, err
+}
+
+// Resume ends a pause; false if there was none.
+func (c *Console) Resume(ctx context.Context, queue string) (changed bool, err error) {
+	err = c.inTx(ctx, func(tx *sqlx.Tx, now time.Time) error {
+		if changed, err = c.store.Resume(ctx, tx, queue); err != nil || !changed {
+			return err
+		}
+		return c.record(ctx, tx, now, task.EventResumed, queue)
+	})
+	return changed, err
+}

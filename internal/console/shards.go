@@ -1,0 +1,132 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Shard is a shard of the index.
+type Shard struct {
+	Shard    int          `json:"shard"`
+	Due      int64        `json:"due"` // entries of the due set
+	OldestMs *int64       `json:"oldest_due_ms,omitempty"`
+	Owners   *int64       `json:"owners,omitempty"` // sets; a Frame does not count them
+	Marker   index.Marker `json:"marker"`
+	Epoch    int64        `json:"epoch"` // of the newest leader that claimed here; 0 for none
+}
+
+// Shards reads what each shard of the index holds.
+func (c *Console) Shards(ctx context.Context) ([]Shard, error) {
+	read, err := c.indexShards(ctx)
+	if err != nil {
+		return nil, err
+	}
+	owners, err := c.index.OwnerSets(ctx, len(read))
+	if err != nil {
+		return nil, err
+	}
+	shards := shardsOf(read)
+	for i := range shards {
+		shards[i].Owners = &owners[i]
+	}
+	return shards, nil
+}
+
+func shardsOf(read []index.Shard) []Shard {
+	shards := make([]Shard, len(read))
+	for i, s := range read {
+		shards[i] = Shard{Shard: i, Due: s.Due, OldestMs: unixMs(s.Oldest), Marker: s.Marker, Epoch: s.Epoch}
+	}
+	return shards
+}
+
+func (c *Console) indexShards(ctx context.Context) ([]index.Shard, error) {
+	n, err := c.ShardCount(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.index.Shards(ctx, n)
+}
+
+// ShardCount reads how many shards there have been at most: rows may stand in any of them.
+func (c *Console) ShardCount(ctx context.Context) (int, error) { return c.store.ShardsEver(ctx) }
+
+// ShardNames names a handful of shards, and counts more.
+func ShardNames(shards []int) string {
+	const maxNamed = 5
+	if len(shards) > maxNamed {
+		return fmt.Sprintf("%d shards", len(shards))
+	}
+	name := "shard"
+	if len(shards) != 1 {
+		name += "s"
+	}
+	for i, s := range shards {
+		if i > 0 {
+			name += ","
+		}
+		name += " " + strconv.Itoa(s)
+	}
+	return name
+}
+
+const (
+	rebuildPoll  = 200 * time.Millisecond // between looks at the markers
+	rebuildStart = 30 * time.Second       // for a daemon to take notice; the markers stay away, and a later daemon does
+)
+
+// RebuildSteps is how many steps each shard of a rebuild has: building, and complete.
+const RebuildSteps = 2
+
+// Rebuild has the daemon rebuild the shards from the rows: it takes their markers away, as if Redis had lost them, and waits
+// until all stand again. It calls progress with the steps that are done.
+func (c *Console) Rebuild(ctx context.Context, shards []int, progress func(done int)) error {
+	err := c.inTx(ctx, func(tx *sqlx.Tx, now time.Time) error {
+		return c.record(ctx, tx, now, task.EventRebuild, ShardNames(shards))
+	})
+	if err != nil {
+		return err
+	}
+	if err := c.index.Unmark(ctx, shards); err != nil {
+		return err
+	}
+	for began := time.Now(); ; {
+		done, err := c.rebuilt(ctx, shards)
+		if err != nil {
+			return err
+		}
+		progress(done)
+		if done == RebuildSteps*len(shards) {
+			return nil
+		}
+		if done == 0 && time.Since(began) > rebuildStart {
+			return fmt.Errorf("no daemon has begun within %v: is one running? (it will, once it runs)", rebuildStart)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting given up, the rebuild goes on: %w", ctx.Err())
+		case <-time.After(rebuildPoll):
+		}
+	}
+}
+
+// rebuilt counts the steps done.
+func (c *Console) rebuilt(ctx context.Context, shards []int) (int, error) {
+	all, err := c.index.Shards(ctx, slices.Max(shards)+1)
+	if err != nil {
+		return 0, err
+	}
+	done := 0
+	for _, s := range shards {
+		done += map[index.Marker]int{index.MarkerBuilding: 1, index.MarkerComplete: RebuildSteps}[all[s].Marker]
+	}
+	return done, nil
+}

@@ -1,0 +1,65 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/duetime/duetime/internal/store"
+)
+
+// Stats counts all rows.
+type Stats struct {
+	States map[string]int64 `json:"states"` // each state is there
+	Kinds  map[string]int64 `json:"kinds"`
+	LagMs  Lag              `json:"lag_ms"` // of the done rows; zero when there are none
+}
+
+// Lag is how late tasks fired, in milliseconds.
+type Lag struct {
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+func lagOf(p50, p99, highest time.Duration) Lag {
+	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+	return Lag{ms(p50), ms(p99), ms(highest)}
+}
+
+// Stats reads the whole table, which takes seconds for millions of rows; nothing is locked.
+func (c *Console) Stats(ctx context.Context) (Stats, error) {
+	st, err := c.store.Stats(ctx)
+	return Stats{st.States, st.Kinds, lagOf(st.LagP50, st.LagP99, st.LagMax)}, err
+}
+
+// Unhandled is how many pending tasks of a queue and kind wait for a worker that knows the kind.
+type Unhandled struct {
+	Queue string `json:"queue"`
+	Kind  string `json:"kind"`
+	Tasks int64  `json:"tasks"`
+}
+
+func unhandledOf(read []store.Unhandled) []Unhandled {
+	all := make([]Unhandled, len(read))
+	for i, u := range read {
+		all[i] = Unhandled(u)
+	}
+	return all
+}
+
+const maxNamedKinds = 3 // in one line
+
+// UnhandledText names the kinds that have most tasks waiting for a worker that knows them; empty if none has.
+func UnhandledText(all []Unhandled) string {
+	var names []string
+	for i, u := range all {
+		if i == maxNamedKinds {
+			names = append(names, fmt.Sprintf("and %d more kinds", len(all)-i))
+			break
+		}
+		names = append(names, fmt.Sprintf("%s in queue %s: %d waiting", u.Kind, u.Queue, u.Tasks))
+	}
+	return strings.Join(names, ", ")
+}

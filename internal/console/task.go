@@ -1,0 +1,131 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Task is a task as operators see it.
+type Task struct {
+	ID          task.ID         `json:"task_id"`
+	Kind        string          `json:"kind"`
+	Owner       string          `json:"owner"`
+	Subject     string          `json:"subject"`
+	Queue       string          `json:"queue"`
+	Shard       int             `json:"shard"`
+	State       task.State      `json:"state"`
+	DueAtMs     int64           `json:"due_at_ms"`
+	RunAtMs     int64           `json:"run_at_ms"`
+	Version     int64           `json:"version"`
+	Attempt     int             `json:"attempt"`
+	MaxAttempts int             `json:"max_attempts"`
+	Payload     json.RawMessage `json:"payload,omitempty"` // absent if it is no JSON
+	LastError   string          `json:"last_error,omitempty"`
+	CreatedAtMs int64           `json:"created_at_ms"`
+	UpdatedAtMs int64           `json:"updated_at_ms"`
+	FinishedAt  *int64          `json:"finished_at_ms,omitempty"`
+
+	PayloadText string `json:"-"` // as the row has it, JSON or not
+}
+
+// TaskOf returns the task of a row.
+func TaskOf(row task.Task) Task {
+	t := Task{
+		ID: row.ID, Kind: row.Kind, Owner: row.Owner, Subject: row.Subject, Queue: row.Queue, Shard: row.Shard,
+		State: row.State, DueAtMs: row.DueAt.UnixMilli(), RunAtMs: row.RunAt.UnixMilli(), Version: row.Version,
+		Attempt: row.Attempt, MaxAttempts: row.MaxAttempts, LastError: row.LastError,
+		CreatedAtMs: row.CreatedAt.UnixMilli(), UpdatedAtMs: row.UpdatedAt.UnixMilli(),
+		FinishedAt: unixMs(row.FinishedAt), PayloadText: string(row.Payload),
+	}
+	if json.Valid(row.Payload) {
+		t.Payload = row.Payload
+	}
+	return t
+}
+
+// unixMs returns nil for the zero time.
+func unixMs(at time.Time) *int64 {
+	if at.IsZero() {
+		return nil
+	}
+	return new(at.UnixMilli())
+}
+
+// TaskLife is a task and what became of it.
+type TaskLife struct {
+	Task
+
+	History []Happened `json:"history"`
+	Cut     bool       `json:"-"` // the history has older lines, which are left out
+}
+
+// Happened is one line of a task's life.
+type Happened struct {
+	AtMs   int64  `json:"at_ms"`
+	Event  string `json:"event"`
+	Actor  string `json:"actor"`
+	Detail string `json:"detail"`
+}
+
+// MaxHistory is how many lines of one task's history are shown.
+const MaxHistory = 10_000
+
+// Task reads a task and its life; task.ErrNotFound if there is none.
+func (c *Console) Task(ctx context.Context, id task.ID) (TaskLife, error) {
+	rows, err := c.store.Get(ctx, nil, []task.ID{id})
+	if err != nil {
+		return TaskLife{}, err
+	}
+	if len(rows) == 0 {
+		return TaskLife{}, fmt.Errorf("task %s: %w", id, task.ErrNotFound)
+	}
+	lines, err := c.store.History(ctx, id, MaxHistory+1)
+	if err != nil {
+		return TaskLife{}, err
+	}
+	longer := len(lines) > MaxHistory
+	if longer {
+		lines = lines[1:]
+	}
+	return TaskLife{Task: TaskOf(rows[0]), History: lifeOf(rows[0], lines), Cut: longer}, nil
+}
+
+// lifeOf puts the lines between what the row itself says: when the task was made, and how it ended.
+func lifeOf(row task.Task, lines []task.Event) []Happened {
+	life := []Happened{{AtMs: row.CreatedAt.UnixMilli(), Event: "scheduled", Actor: task.ActorService}}
+	for _, e := range lines {
+		life = append(life, Happened{e.At.UnixMilli(), e.Name, e.Actor, e.Detail})
+	}
+	// A change whose transaction began before a failed attempt may have been written after it.
+	slices.SortStableFunc(life[1:], func(a, b Happened) int { return cmp.Compare(a.AtMs, b.AtMs) })
+	if end, ok := endOf(row); ok && !slices.ContainsFunc(lines, func(e task.Event) bool { return ends(e, row) }) {
+		life = append(life, end)
+	}
+	return life
+}
+
+// endOf is the end as the row has it.
+func endOf(row task.Task) (Happened, bool) {
+	end := Happened{AtMs: row.FinishedAt.UnixMilli(), Event: row.State.String(), Detail: row.LastError}
+	switch row.State {
+	case task.Done:
+		end.Actor = task.ActorWorker
+		end.Detail = row.FinishedAt.Sub(row.FiredFrom()).Round(time.Millisecond).String() + " after it was due"
+	case task.Cancelled, task.Dead:
+	default:
+		return end, false
+	}
+	return end, true
+}
+
+// ends reports whether a line is that of the row's end.
+func ends(e task.Event, row task.Task) bool {
+	return e.At.Equal(row.FinishedAt) && slices.Contains(
+		[]string{task.EventCancelled, task.EventSkipped, task.EventDead, task.EventDiscarded}, e.Name)
+}

@@ -1,0 +1,152 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// stuckAfter is how long a task may wait for its worker without being stuck: by then its hint has been put again several
+// times.
+const stuckAfter = 10 * time.Minute
+
+// Count is one figure of Verify.
+type Count struct {
+	Name   string
+	Number *int64 // nil: not checked
+	Broken bool   // above 0 a promise is broken
+	Remark string // which task is the first, or why the figure was not checked
+}
+
+// Verified is what Verify found. As JSON it is an object of the names and numbers.
+type Verified []Count
+
+// Broken reports whether a promise is broken.
+func (v Verified) Broken() bool {
+	for _, c := range v {
+		if c.Broken && c.Number != nil && *c.Number > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// MarshalJSON writes the counts in their order; null for what was not checked.
+func (v Verified) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	for i, c := range v {
+		pair, err := json.Marshal(map[string]*int64{c.Name: c.Number})
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.Write(bytes.Trim(pair, "{}"))
+	}
+	return append(append([]byte("{"), b.Bytes()...), '}'), nil
+}
+
+// Audit is a service's own check of its data, which Verify makes with its own.
+type Audit struct {
+	Subject string   // what it looks at, for the help
+	Help    string   // what its counts mean
+	Counts  []string // their names
+	// Run returns the counts, or why its data can't be looked at.
+	Run func(ctx context.Context, on AuditSource) (counts []int64, unchecked string, err error)
+}
+
+// AuditSource is what an audit may read.
+type AuditSource struct {
+	DB        *sqlx.DB
+	Retention time.Duration                                                 // of finished rows
+	Tasks     func(ctx context.Context, ids []task.ID) ([]task.Task, error) // rows by id; ids without a row are absent
+}
+
+// Verify compares MySQL, Redis and what the audits look at. It reads all rows, in short statements that lock none.
+func (c *Console) Verify(ctx context.Context) (Verified, error) {
+	shards, err := c.ShardCount(ctx)
+	if err != nil {
+		return nil, err
+	}
+	drift, err := CheckDrift(ctx, c.store, c.index, shards)
+	if err != nil {
+		return nil, err
+	}
+	overdue, err := c.store.Overdue(ctx, c.cfg.Grace)
+	if err != nil {
+		return nil, err
+	}
+	stuck, err := c.store.Stuck(ctx, stuckAfter)
+	if err != nil {
+		return nil, err
+	}
+	suspects, err := c.store.Suspects(ctx)
+	if err != nil {
+		return nil, err
+	}
+	unhandled, err := c.store.Unhandled(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	states, err := c.store.Counts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var v Verified
+	for state := task.Pending; state <= task.Dead; state++ {
+		v = append(v, Count{Name: state.String(), Number: new(states[state])})
+	}
+	v = append(v,
+		Count{"overdue", &overdue, true, ""},
+		Count{"missing", &drift.Missing, true, ""},
+		Count{"extra", &drift.Extra, true, ""},
+		Count{"stuck", &stuck, true, ""},
+		Count{"premature", &suspects.Premature, true, firstOf(suspects.FirstPremature)},
+		Count{"invalid", &suspects.Invalid, true, firstOf(suspects.FirstInvalid)},
+	)
+	for _, a := range c.cfg.Audits {
+		if v, err = c.audit(ctx, a, v); err != nil {
+			return nil, err
+		}
+	}
+	waiting := int64(0)
+	for _, u := range unhandled {
+		waiting += u.Tasks
+	}
+	if waiting > 0 {
+		v = append(v, Count{Name: "unhandled", Number: &waiting, Remark: UnhandledText(unhandledOf(unhandled))})
+	}
+	return v, nil
+}
+
+// audit appends the counts of one audit.
+func (c *Console) audit(ctx context.Context, a Audit, to Verified) (Verified, error) {
+	counts, unchecked, err := a.Run(ctx, AuditSource{
+		DB: c.store.DB(), Retention: c.cfg.Retention,
+		Tasks: func(ctx context.Context, ids []task.ID) ([]task.Task, error) { return c.store.Get(ctx, nil, ids) },
+	})
+	if err != nil {
+		return to, err
+	}
+	for i, name := range a.Counts {
+		count := Count{Name: name, Broken: true, Remark: unchecked}
+		if unchecked == "" {
+			count.Number = &counts[i]
+		}
+		to = append(to, count)
+	}
+	return to, nil
+}
+
+func firstOf(id task.ID) string {
+	if id.IsZero() {
+		return ""
+	}
+	return "the first " + id.String()
+}
