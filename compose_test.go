@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/duetime/duetime/internal/config"
+	"github.com/duetime/duetime/internal/pet"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
@@ -153,7 +154,8 @@ func TestComposeEnvironment(t *testing.T) {
 			}
 			environ = append(environ, key+"="+*value)
 		}
-		cfg, err := config.Load("configs/duetime.yaml", true, environ)
+		game := pet.DefaultSettings()
+		cfg, err := config.Load("configs/duetime.yaml", true, environ, game)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -167,7 +169,7 @@ func TestComposeEnvironment(t *testing.T) {
 				t.Errorf("%s: no service %q", name, a)
 			}
 		}
-		for _, a := range []string{cfg.Event.Admin, cfg.Worker.Admin, cfg.Daemon.Admin, cfg.Game.Admin, cfg.Game.Listen} {
+		for _, a := range []string{cfg.Event.Admin, cfg.Worker.Admin, cfg.Daemon.Admin, game.Admin, game.Listen} {
 			if !strings.HasPrefix(a, "0.0.0.0:") {
 				t.Errorf("%s: %q can't be reached from outside of its container", name, a)
 			}

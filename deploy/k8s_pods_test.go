@@ -17,6 +17,7 @@ import (
 	"k8s.io/pod-security-admission/policy"
 
 	"github.com/duetime/duetime/internal/config"
+	"github.com/duetime/duetime/internal/pet"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
@@ -71,11 +72,19 @@ func (c *cluster) mounted(t *testing.T, p pod) string {
 // configOf is what the pod's process makes of its file and its environment. Unknown keys and variables fail the test.
 func (c *cluster) configOf(t *testing.T, p pod) config.Config {
 	t.Helper()
-	cfg, err := config.Load(filepath.Join(c.mounted(t, p), "duetime.yaml"), true, pairs(c.environ(t, p)))
+	cfg, _ := c.load(t, p)
+	return cfg
+}
+
+// load is configOf with the game's section.
+func (c *cluster) load(t *testing.T, p pod) (config.Config, *pet.Settings) {
+	t.Helper()
+	game := pet.DefaultSettings()
+	cfg, err := config.Load(filepath.Join(c.mounted(t, p), "duetime.yaml"), true, pairs(c.environ(t, p)), game)
 	if err != nil {
 		t.Fatalf("%s: %v", p.name, err)
 	}
-	return cfg
+	return cfg, game
 }
 
 func pairs(env map[string]string) []string {
@@ -87,8 +96,8 @@ func pairs(env map[string]string) []string {
 }
 
 // adminOf is the address that the command serves its probes on.
-func adminOf(cfg config.Config, name string) string {
-	return map[string]string{"event": cfg.Event.Admin, "worker": cfg.Worker.Admin, "daemon": cfg.Daemon.Admin, "game": cfg.Game.Admin}[name]
+func adminOf(cfg config.Config, game *pet.Settings, name string) string {
+	return map[string]string{"event": cfg.Event.Admin, "worker": cfg.Worker.Admin, "daemon": cfg.Daemon.Admin, "game": game.Admin}[name]
 }
 
 func TestPodsConfigureTheirProcesses(t *testing.T) {
@@ -119,10 +128,10 @@ func TestPodsAreReachable(t *testing.T) {
 	each(t, func(t *testing.T, c *cluster) {
 		for name, d := range c.deployments {
 			p := pod{d.Spec.Template, name}
-			cfg := c.configOf(t, p)
-			want := map[string]string{"admin": adminOf(cfg, name)}
+			cfg, game := c.load(t, p)
+			want := map[string]string{"admin": adminOf(cfg, game, name)}
 			if name == "game" {
-				want["api"] = cfg.Game.Listen
+				want["api"] = game.Listen
 			}
 			got := map[string]string{}
 			for _, port := range p.container().Ports {

@@ -3,12 +3,10 @@ package main
 import (
 	"context"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/duetime/duetime/internal/config"
 	"github.com/duetime/duetime/internal/parts"
 	"github.com/duetime/duetime/internal/store"
 )
@@ -44,7 +42,7 @@ func first(all words) cobra.CompletionFunc {
 }
 
 func (t *tool) queues() []string {
-	cfg, err := config.Load(t.config, false, os.Environ())
+	cfg, err := t.load()
 	if err != nil {
 		return nil
 	}
@@ -58,7 +56,7 @@ const (
 
 // kinds reads the kinds of the tasks that changed last.
 func (t *tool) kinds() []string {
-	cfg, err := config.Load(t.config, false, os.Environ())
+	cfg, err := t.load()
 	if err != nil {
 		return nil
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,12 +16,11 @@ const serverTimeout = 5 * time.Second // each, or it counts as away
 
 func (t *tool) configuration() *cobra.Command {
 	cmd := &cobra.Command{Use: "config", Short: "Check and print the configuration", Args: cobra.NoArgs, RunE: needsCommand}
-	load := func() (config.Config, error) { return config.Load(t.config, t.explicit, os.Environ()) }
 	var servers bool
 	check := &cobra.Command{
 		Use: "check [--servers]", Short: "Read the file and the environment, and say what is wrong; asks no server without --servers", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := load()
+			cfg, err := t.load()
 			if err != nil {
 				return err
 			}
@@ -42,11 +40,11 @@ func (t *tool) configuration() *cobra.Command {
 		&cobra.Command{
 			Use: "print", Short: "Print every key with the value that is in force, secrets masked", Args: cobra.NoArgs,
 			RunE: func(*cobra.Command, []string) error {
-				cfg, err := load()
+				cfg, err := t.load()
 				if err != nil {
 					return err
 				}
-				_, err = fmt.Fprint(t.out, cfg.String())
+				_, err = fmt.Fprint(t.out, config.Print(cfg, t.sections...))
 				return err
 			},
 		},

@@ -13,7 +13,11 @@ import (
 	"github.com/duetime/duetime/internal/store"
 )
 
-// What the tool knows of the pet game is in this file.
+// addGame adds what the tool knows of the pet game, which is in this file, but for its command.
+func (t *tool) addGame() {
+	t.sections = append(t.sections, pet.DefaultSettings())
+	t.audits = append(t.audits, journalAudit())
+}
 
 // journalAudit adds to verify what the game's journal says about the promises.
 func journalAudit() console.Audit {

@@ -50,7 +50,8 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	index.LogTo(slog.New(slog.DiscardHandler)) // answers say what is wrong with Redis
-	t := &tool{in: os.Stdin, out: os.Stdout, errs: os.Stderr, audits: []console.Audit{journalAudit()}}
+	t := &tool{in: os.Stdin, out: os.Stdout, errs: os.Stderr}
+	t.addGame()
 	err := t.root().ExecuteContext(ctx)
 	if err == nil {
 		return 0
@@ -87,9 +88,10 @@ type tool struct {
 	out, errs io.Writer
 	config    string
 	explicit  bool
-	yes       bool // answers what would be asked
-	zone      zone // of times
-	audits    []console.Audit
+	yes       bool             // answers what would be asked
+	zone      zone             // of times
+	sections  []config.Section // of programs that share the configuration
+	audits    []console.Audit  // of their data
 }
 
 func (t *tool) root() *cobra.Command {
@@ -112,9 +114,13 @@ func (t *tool) root() *cobra.Command {
 	return cmd
 }
 
+func (t *tool) load() (config.Config, error) {
+	return config.Load(t.config, t.explicit, os.Environ(), t.sections...)
+}
+
 // open reads the configuration and makes the adapters, quietly: a tool's user reads its answer, not a log.
 func (t *tool) open() (*parts.Parts, error) {
-	cfg, err := config.Load(t.config, t.explicit, os.Environ())
+	cfg, err := t.load()
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,8 @@ import (
 func main() { os.Exit(process.Main("game", config.DefaultPath, run)) }
 
 func run(ctx context.Context, env *process.Env) error {
-	cfg, err := command.Configure(ctx, env, func(c config.Config) string { return c.Game.Admin })
+	settings := pet.DefaultSettings()
+	cfg, err := command.Configure(ctx, env, func(config.Config) string { return settings.Admin }, settings)
 	if err != nil {
 		return err
 	}
@@ -45,12 +46,9 @@ func run(ctx context.Context, env *process.Env) error {
 	if err := wait.For(ctx, env.Log(), "the game's tables", create); err != nil {
 		return err
 	}
-	game := pet.NewGame(pet.Rules{
-		Meal: cfg.Game.Meal, Speedup: cfg.Game.Speedup, Food: cfg.Game.Start.Food,
-		SpeedupCards: cfg.Game.Start.SpeedupCards, AutofeedCards: cfg.Game.Start.AutofeedCards,
-	}, client.ForUpdate())
+	game := pet.NewGame(settings.Rules(), client.ForUpdate())
 	api := pet.NewAPI(game, client.Client, client, env.Log())
-	if _, err := env.Serve(ctx, "game", cfg.Game.Listen, api); err != nil {
+	if _, err := env.Serve(ctx, "game", settings.Listen, api); err != nil {
 		return err
 	}
 	env.Ready()

@@ -16,7 +16,8 @@ import (
 func main() { os.Exit(process.Main("worker", config.DefaultPath, run)) }
 
 func run(ctx context.Context, env *process.Env) error {
-	cfg, err := command.Configure(ctx, env, func(c config.Config) string { return c.Worker.Admin })
+	settings := pet.DefaultSettings()
+	cfg, err := command.Configure(ctx, env, func(c config.Config) string { return c.Worker.Admin }, settings)
 	if err != nil {
 		return err
 	}
@@ -25,9 +26,6 @@ func run(ctx context.Context, env *process.Env) error {
 		return err
 	}
 	env.OnStop("client", client.Close)
-	game := pet.NewGame(pet.Rules{
-		Meal: cfg.Game.Meal, Speedup: cfg.Game.Speedup, Food: cfg.Game.Start.Food,
-		SpeedupCards: cfg.Game.Start.SpeedupCards, AutofeedCards: cfg.Game.Start.AutofeedCards,
-	}, client.ForUpdate())
+	game := pet.NewGame(settings.Rules(), client.ForUpdate())
 	return client.Work(ctx, game.Handlers())
 }

@@ -21,9 +21,11 @@ import (
 )
 
 // Configure is how every process begins: it reads the configuration, sets the log up, and serves the admin address that
-// the configuration has for this process.
-func Configure(ctx context.Context, env *process.Env, admin func(config.Config) string) (config.Config, error) {
-	cfg, err := config.Load(env.Flags.Config, env.Flags.Explicit, os.Environ())
+// the configuration has for this process. The sections are the process's own part of the configuration.
+func Configure(
+	ctx context.Context, env *process.Env, admin func(config.Config) string, sections ...config.Section,
+) (config.Config, error) {
+	cfg, err := config.Load(env.Flags.Config, env.Flags.Explicit, os.Environ(), sections...)
 	if err != nil {
 		return cfg, err
 	}

@@ -13,7 +13,8 @@ const DefaultPath = "configs/duetime.yaml"
 // maxHeartbeat keeps a consumer group quick to notice a new member, however long its session is.
 const maxHeartbeat = 500 * time.Millisecond
 
-// Config is everything that can be set, one field for each key. Default gives its defaults, Load reads it.
+// Config is everything that can be set of duetime, one field for each key. Default gives its defaults, Load reads it. A
+// program's own keys stand in a Section.
 type Config struct {
 	Namespace string   `koanf:"namespace" doc:"prefix of Redis keys, topics, groups and znodes; one namespace is one MySQL schema"`
 	Queues    []string `koanf:"queues" doc:"queues of this deployment, one topic and one consumer group each"`
@@ -28,7 +29,6 @@ type Config struct {
 	Event     Event     `koanf:"event"`
 	Worker    Worker    `koanf:"worker"`
 	Daemon    Daemon    `koanf:"daemon"`
-	Game      Game      `koanf:"game"`
 	PProf     PProf     `koanf:"pprof"`
 }
 
@@ -130,26 +130,10 @@ type Daemon struct {
 	Retention time.Duration `koanf:"retention" doc:"how long finished rows are kept, 1s to 87600h; never less than half a minute"`
 }
 
-// Game is about the reference game.
-type Game struct {
-	Admin   string        `koanf:"admin" form:"addr" doc:"as event.admin"`
-	Listen  string        `koanf:"listen" form:"addr" doc:"host:port of the game's API; without a host it is loopback"`
-	Meal    time.Duration `koanf:"meal" doc:"how long a meal takes, 1ms to 87600h"`
-	Speedup time.Duration `koanf:"speedup" doc:"how much sooner a speed-up card makes it end, 1ms to 87600h"`
-	Start   Start         `koanf:"start"`
-}
-
 // PProf is about profiles of a running process.
 type PProf struct {
 	Token     Secret `koanf:"token" doc:"bearer token, of 16 characters or more, that opens /debug/pprof/ on the admin addresses; empty is off"`
 	TokenFile string `koanf:"token_file" doc:"file with the token, instead of pprof.token"`
-}
-
-// Start is what a new pet has.
-type Start struct {
-	Food          int `koanf:"food" doc:"food of a new pet, 0 to 1000000"`
-	SpeedupCards  int `koanf:"speedup_cards" doc:"speed-up cards of a new pet, 0 to 1000000"`
-	AutofeedCards int `koanf:"autofeed_cards" doc:"auto-feed cards of a new pet, 0 to 1000000"`
 }
 
 // Default returns the Config of one machine with every server on its usual port. The caller owns its lists.
@@ -170,10 +154,6 @@ func Default() Config {
 		Worker:    Worker{Concurrency: 4, Batch: 100, HandlerTimeout: 10 * time.Second},
 		Daemon: Daemon{
 			Lookahead: time.Minute, Grace: 2 * time.Second, Interval: 2 * time.Second, Retention: 168 * time.Hour,
-		},
-		Game: Game{
-			Listen: "127.0.0.1:8080", Meal: 4 * time.Hour, Speedup: 2 * time.Hour,
-			Start: Start{Food: 100, SpeedupCards: 10, AutofeedCards: 10},
 		},
 	}
 }

@@ -108,7 +108,7 @@ func (s secret) read() (Secret, error) {
 
 // readSecrets tries every file that holds a secret, so that a missing one shows at the start.
 func (c Config) readSecrets() error {
-	var p problems
+	var p Problems
 	for _, read := range []func() error{
 		func() error { _, err := c.MySQL.Secret(); return err },
 		func() error { _, err := c.Redis.Secret(); return err },
@@ -118,47 +118,47 @@ func (c Config) readSecrets() error {
 		func() error { _, err := c.PProf.Secret(); return err },
 	} {
 		if err := read(); err != nil {
-			p.addf("%v", err)
+			p.Addf("%v", err)
 		}
 	}
 	return p.orNil()
 }
 
 // checkSecrets refuses a secret that is given twice or to nobody, and a user without one: clients would leave either out.
-func (c Config) checkSecrets(p *problems) {
+func (c Config) checkSecrets(p *Problems) {
 	for _, s := range c.credentials() {
 		given := s.value != "" || s.file != ""
 		switch {
 		case s.value != "" && s.file != "":
-			p.addf("%s_file: has no use beside %s", s.key, s.key)
+			p.Addf("%s_file: has no use beside %s", s.key, s.key)
 		case s.user != "" && !given:
-			p.addf("%s: %q needs a %s or a %s_file", s.userKey, s.user, s.key, s.key)
+			p.Addf("%s: %q needs a %s or a %s_file", s.userKey, s.user, s.key, s.key)
 		case s.user == "" && given && s.needsUser:
-			p.addf("%s: is needed with %s", s.userKey, s.named())
+			p.Addf("%s: is needed with %s", s.userKey, s.named())
 		}
 	}
 	if strings.Contains(c.ZooKeeper.Username, ":") {
-		p.addf("zookeeper.username: %q holds a colon, which ends a name in the scheme digest", c.ZooKeeper.Username)
+		p.Addf("zookeeper.username: %q holds a colon, which ends a name in the scheme digest", c.ZooKeeper.Username)
 	}
 	if token := c.PProf.Token; token != "" && len(token) < shortestToken {
-		p.addf("pprof.token: has fewer than %d characters", shortestToken)
+		p.Addf("pprof.token: has fewer than %d characters", shortestToken)
 	}
 	if dsn, err := mysql.ParseDSN(string(c.MySQL.DSN)); err == nil && dsn.Passwd != "" && c.MySQL.PasswordFile != "" {
-		p.addf("mysql.password_file: has no use beside the password in mysql.dsn")
+		p.Addf("mysql.password_file: has no use beside the password in mysql.dsn")
 	}
 }
 
 // checkTLS refuses certificates that nobody would ask for, and what the driver of MySQL would do instead of ours.
-func (c Config) checkTLS(p *problems) {
+func (c Config) checkTLS(p *Problems) {
 	for _, link := range []struct {
 		key string
 		TLS
 	}{{"mysql", c.MySQL.TLS}, {"redis", c.Redis.TLS}, {"kafka", c.Kafka.TLS}, {"zookeeper", c.ZooKeeper.TLS}} {
 		switch {
 		case (link.CertFile == "") != (link.KeyFile == ""):
-			p.addf("%s.tls.cert_file: goes with %s.tls.key_file", link.key, link.key)
+			p.Addf("%s.tls.cert_file: goes with %s.tls.key_file", link.key, link.key)
 		case link.CertFile != "" && link.CAFile == "":
-			p.addf("%s.tls.cert_file: needs a %s.tls.ca_file", link.key, link.key)
+			p.Addf("%s.tls.cert_file: needs a %s.tls.ca_file", link.key, link.key)
 		}
 	}
 	dsn, err := mysql.ParseDSN(string(c.MySQL.DSN))
@@ -166,9 +166,9 @@ func (c Config) checkTLS(p *problems) {
 		return
 	}
 	if dsn.TLSConfig != "" {
-		p.addf("mysql.tls.ca_file: has no use beside the parameter tls of mysql.dsn")
+		p.Addf("mysql.tls.ca_file: has no use beside the parameter tls of mysql.dsn")
 	}
 	if dsn.Net != "tcp" {
-		p.addf("mysql.tls.ca_file: has no use on mysql.dsn's %s", dsn.Net)
+		p.Addf("mysql.tls.ca_file: has no use on mysql.dsn's %s", dsn.Net)
 	}
 }

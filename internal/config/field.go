@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"strconv"
 	"strings"
@@ -21,11 +22,6 @@ type field struct {
 	value reflect.Value // settable, in the Config that fieldsOf was given
 }
 
-// fieldsOf lists the keys of c in the order of the struct, which is the order of every listing.
-func fieldsOf(c *Config) []field {
-	return appendFields(nil, "", reflect.ValueOf(c).Elem())
-}
-
 func appendFields(to []field, prefix string, v reflect.Value) []field {
 	for i := range v.NumField() {
 		tag, key := v.Type().Field(i).Tag, prefix+v.Type().Field(i).Tag.Get("koanf")
@@ -42,12 +38,19 @@ func appendFields(to []field, prefix string, v reflect.Value) []field {
 type schema struct {
 	fields   map[string]field
 	sections map[string]bool
+	foreign  map[string]bool // sections of other programs
 }
 
-func newSchema() schema {
+func newSchema(sections ...Section) schema {
 	c := Default()
-	s := schema{fields: map[string]field{}, sections: map[string]bool{"": true}}
-	for _, f := range fieldsOf(&c) {
+	s := schema{fields: map[string]field{}, sections: map[string]bool{"": true}, foreign: maps.Clone(programSections)}
+	for _, section := range sections {
+		delete(s.foreign, section.Name())
+	}
+	for name := range s.foreign {
+		s.sections[name] = true
+	}
+	for _, f := range fieldsOf(&c, sections...) {
 		s.fields[f.key] = f
 		for key := f.key; strings.Contains(key, "."); {
 			key = key[:strings.LastIndexByte(key, '.')]

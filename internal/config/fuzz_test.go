@@ -23,10 +23,32 @@ func told(t *testing.T, err error, names ...string) {
 	}
 }
 
+// shop is a program's own section, under the one name that such a section may have, with the keys of the shipped file.
+type shop struct {
+	Admin   string        `koanf:"admin" form:"addr"`
+	Listen  string        `koanf:"listen" form:"addr"`
+	Meal    time.Duration `koanf:"meal"`
+	Speedup time.Duration `koanf:"speedup"`
+	Start   struct {
+		Food          int `koanf:"food"`
+		SpeedupCards  int `koanf:"speedup_cards"`
+		AutofeedCards int `koanf:"autofeed_cards"`
+	} `koanf:"start"`
+}
+
+func (*shop) Name() string { return "game" }
+
+func (s *shop) Validate(p *Problems) {
+	p.CheckAdmin("game.admin", s.Admin)
+	p.CheckAdmin("game.listen", s.Listen)
+	p.CheckDuration("game.meal", s.Meal, 0, 100*time.Hour)
+	p.CheckInt("game.start.food", s.Start.Food, 0, 1_000_000)
+}
+
 // FuzzParse reads any file, with one variable of any name: what comes out is within the limits, or the error names the key
 // or says what is wrong with the file as a whole.
 func FuzzParse(f *testing.F) {
-	shipped, err := os.ReadFile(shippedFile)
+	shipped, err := os.ReadFile("../../configs/duetime.yaml")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -34,19 +56,20 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("a: &x {<<: *x}\n1: {null: ~}\nmysql: {? [a] : b}"), "DUETIME_GAME__START__FOOD=1")
 	f.Add([]byte("kafka: !!binary aGk=\n\x00"), "=")
 	f.Add([]byte("queues: [a, b]\nredis: {mode: cluster, addrs: ['a:1', 'b:2']}\nevent: {lead: 0, admin: 9000}"), "DUETIME_X__\n=")
-	places := append(Keys(), "unknown key", "unknown environment variable", "yaml:", "more than one YAML document", "the file:")
-	for section := range newSchema().sections {
+	places := append(Keys(&shop{}), "unknown key", "unknown environment variable", "yaml:", "more than one YAML document", "the file:")
+	for section := range newSchema(&shop{}).sections {
 		if section != "" {
 			places = append(places, section+": must be a section")
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte, variable string) {
-		c, err := parse(data, []string{variable})
+		section := &shop{}
+		c, err := parse(data, []string{variable}, section)
 		if err != nil {
 			told(t, err, places...)
 			return
 		}
-		if err := c.Validate(); err != nil {
+		if err := c.validate(section); err != nil {
 			t.Errorf("parse let pass what Validate refuses: %v", err)
 		}
 	})
@@ -56,7 +79,7 @@ func FuzzParse(f *testing.F) {
 // error names the variable or the key, and no password.
 func FuzzEnvironment(f *testing.F) {
 	var keys []string
-	for _, key := range Keys() {
+	for _, key := range Keys(&shop{}) {
 		if key != "queues" { // stands in the file alone
 			keys = append(keys, key)
 		}
@@ -66,7 +89,7 @@ func FuzzEnvironment(f *testing.F) {
 			f.Add(uint8(i), text)
 		}
 	}
-	fields := newSchema().fields
+	fields := newSchema(&shop{}).fields
 	f.Fuzz(func(t *testing.T, which uint8, text string) {
 		key := keys[int(which)%len(keys)]
 		name := envPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", levelMark))
@@ -75,7 +98,8 @@ func FuzzEnvironment(f *testing.F) {
 		if hidden {
 			text += secret
 		}
-		c, err := parse(nil, []string{name + "=" + text})
+		section := &shop{}
+		c, err := parse(nil, []string{name + "=" + text}, section)
 		if err != nil {
 			told(t, err, name, key)
 			if hidden && strings.Contains(err.Error(), secret) {
@@ -84,7 +108,7 @@ func FuzzEnvironment(f *testing.F) {
 			return
 		}
 		want := Default()
-		for _, field := range fieldsOf(&c) {
+		for _, field := range fieldsOf(&c, section) {
 			if field.key == key {
 				if got := reread(field, text); !cmp.Equal(got, field.value.Interface()) {
 					t.Errorf("%s = %q became %v, want %v", name, text, field.value, got)
@@ -92,7 +116,7 @@ func FuzzEnvironment(f *testing.F) {
 				field.value.Set(fields[key].value) // so that the rest can be compared
 			}
 		}
-		if diff := cmp.Diff(want, c); diff != "" {
+		if diff := cmp.Diff(want, c) + cmp.Diff(&shop{}, section); diff != "" {
 			t.Errorf("%s changed more than its key (-want +got):\n%s", name, diff)
 		}
 	})

@@ -25,13 +25,13 @@ const (
 	levelMark = "__"
 )
 
-// problems are all that is wrong with one source, in one line.
-type problems []string
+// Problems are all that is wrong with one source, in one line.
+type Problems []string
 
-func (p problems) Error() string { return strings.Join(p, "; ") }
+func (p Problems) Error() string { return strings.Join(p, "; ") }
 
 // orNil keeps an empty list from becoming an error that is not nil.
-func (p problems) orNil() error {
+func (p Problems) orNil() error {
 	if len(p) == 0 {
 		return nil
 	}
@@ -40,14 +40,14 @@ func (p problems) orNil() error {
 
 // Load reads the file at path over the defaults, then the DUETIME_ variables of environ (as os.Environ gives them)
 // over both, validates the result, and sees that the files that hold secrets can be read. A missing file is an error
-// only if the path was given explicitly. The error is one line that names every unknown key or variable and every wrong
-// value, but no password.
-func Load(path string, explicit bool, environ []string) (Config, error) {
+// only if the path was given explicitly. The sections are filled and validated too. The error is one line that names every
+// unknown key or variable and every wrong value, but no password.
+func Load(path string, explicit bool, environ []string, sections ...Section) (Config, error) {
 	data, err := os.ReadFile(path) //nolint:gosec // The operator names the file.
 	if err != nil && (explicit || !errors.Is(err, fs.ErrNotExist)) {
 		return Config{}, fmt.Errorf("read config: %w", err)
 	}
-	c, err := parse(data, environ)
+	c, err := parse(data, environ, sections...)
 	if err == nil {
 		err = c.readSecrets()
 	}
@@ -58,8 +58,8 @@ func Load(path string, explicit bool, environ []string) (Config, error) {
 }
 
 // parse lays the file's content and the environment over the defaults. It is Load without the file system.
-func parse(data []byte, environ []string) (Config, error) {
-	known := newSchema()
+func parse(data []byte, environ []string, sections ...Section) (Config, error) {
+	known := newSchema(sections...)
 	k := koanf.New(".")
 	if err := k.Load(confmap.Provider(known.defaults(), "."), nil); err != nil {
 		return Config{}, fmt.Errorf("load defaults: %w", err)
@@ -70,17 +70,31 @@ func parse(data []byte, environ []string) (Config, error) {
 	if err := known.loadEnv(k, environ); err != nil {
 		return Config{}, oneLine(err)
 	}
-	var c Config
-	strict := koanf.UnmarshalConf{Tag: "koanf", DecoderConfig: &mapstructure.DecoderConfig{ErrorUnused: true}}
-	if err := k.UnmarshalWithConf("", &c, strict); err != nil {
-		return Config{}, fmt.Errorf("fill the struct: %w", err)
+	for _, s := range sections {
+		if err := fill(k, s.Name(), s); err != nil {
+			return Config{}, err
+		}
+		k.Delete(s.Name())
 	}
-	for _, f := range fieldsOf(&c) {
+	var c Config
+	if err := fill(k, "", &c); err != nil {
+		return Config{}, err
+	}
+	for _, f := range fieldsOf(&c, sections...) {
 		if f.form == formAddr {
 			f.value.SetString(Loopback(f.value.String()))
 		}
 	}
-	return c, c.Validate()
+	return c, c.validate(sections...)
+}
+
+// fill sets every field of a struct from the keys below a section's, "" for all.
+func fill(k *koanf.Koanf, section string, to any) error {
+	strict := koanf.UnmarshalConf{Tag: "koanf", DecoderConfig: &mapstructure.DecoderConfig{ErrorUnused: true}}
+	if err := k.UnmarshalWithConf(section, to, strict); err != nil {
+		return fmt.Errorf("fill the struct: %w", err)
+	}
+	return nil
 }
 
 func (s schema) defaults() map[string]any {
@@ -96,7 +110,7 @@ func (s schema) defaults() map[string]any {
 // (DUETIME_SERVICE_HOST), and tests have their own (DUETIME_TEST_SQL).
 func (s schema) loadEnv(k *koanf.Koanf, environ []string) error {
 	keys := s.variables()
-	var wrong problems
+	var wrong Problems
 	transform := func(name, text string) (string, any) {
 		key, ok := keys[name]
 		if !ok {
@@ -141,7 +155,7 @@ func (p strictYAML) Unmarshal(data []byte) (map[string]any, error) {
 	if err := dec.Decode(new(any)); !errors.Is(err, io.EOF) {
 		return nil, errors.New("more than one YAML document in the file")
 	}
-	var wrong problems
+	var wrong Problems
 	return p.section("", doc, &wrong), wrong.orNil()
 }
 
@@ -151,7 +165,7 @@ func (strictYAML) Marshal(map[string]any) ([]byte, error) {
 }
 
 // section converts what stands under one section's key. An empty one is what remains when all its keys are comments.
-func (p strictYAML) section(at string, v any, wrong *problems) map[string]any {
+func (p strictYAML) section(at string, v any, wrong *Problems) map[string]any {
 	var in map[string]any
 	switch v := v.(type) {
 	case nil:
@@ -167,6 +181,9 @@ func (p strictYAML) section(at string, v any, wrong *problems) map[string]any {
 		*wrong = append(*wrong, fmt.Sprintf("%s: must be a section, not %s", nameOf(at), yamlType(v)))
 		return nil
 	}
+	if p.known.foreign[at] {
+		return nil
+	}
 	out := make(map[string]any, len(in))
 	for _, name := range slices.Sorted(maps.Keys(in)) {
 		p.entry(out, at, name, in[name], wrong)
@@ -174,7 +191,7 @@ func (p strictYAML) section(at string, v any, wrong *problems) map[string]any {
 	return out
 }
 
-func (p strictYAML) entry(out map[string]any, at, name string, v any, wrong *problems) {
+func (p strictYAML) entry(out map[string]any, at, name string, v any, wrong *Problems) {
 	key := strings.TrimPrefix(at+"."+name, ".")
 	f, leaf := p.known.fields[key]
 	switch {

@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"os"
@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/duetime/duetime/internal/config"
+	"github.com/duetime/duetime/internal/pet"
 )
 
 const shippedFile = "../../configs/duetime.yaml"
@@ -24,26 +27,27 @@ func writeFile(t *testing.T, text string) string {
 
 func TestDefaultIsValid(t *testing.T) {
 	t.Parallel()
-	if err := Default().Validate(); err != nil {
+	if err := config.Default().Validate(); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestShippedFileIsTheDefault(t *testing.T) {
 	t.Parallel()
-	got, err := Load(shippedFile, true, nil)
+	game := pet.DefaultSettings()
+	got, err := config.Load(shippedFile, true, nil, game)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(Default(), got); diff != "" {
-		t.Errorf("configs/duetime.yaml differs from Default() (-want +got):\n%s", diff)
+	if diff := cmp.Diff(config.Default(), got) + cmp.Diff(pet.DefaultSettings(), game); diff != "" {
+		t.Errorf("configs/duetime.yaml differs from the defaults (-want +got):\n%s", diff)
 	}
 	data, err := os.ReadFile(shippedFile)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Without each key's line the file would still equal the defaults, so look for the line itself.
-	for _, key := range Keys() {
+	for _, key := range config.Keys(game) {
 		name := key[strings.LastIndexByte(key, '.')+1:] + ":"
 		has := func(line string) bool { return strings.HasPrefix(strings.TrimSpace(line), name) }
 		if !slices.ContainsFunc(strings.Split(string(data), "\n"), has) {
@@ -55,16 +59,16 @@ func TestShippedFileIsTheDefault(t *testing.T) {
 func TestMissingFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "none.yaml")
-	got, err := Load(path, false, []string{"DUETIME_SHARDS=3"})
+	got, err := config.Load(path, false, []string{"DUETIME_SHARDS=3"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Default()
+	want := config.Default()
 	want.Shards = 3
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("default path missing (-want +got):\n%s", diff)
 	}
-	if _, err := Load(path, true, nil); err == nil || !strings.Contains(err.Error(), path) {
+	if _, err := config.Load(path, true, nil); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("explicit path missing: got %v, want an error that names %s", err, path)
 	}
 }
@@ -81,27 +85,28 @@ worker: {admin: 9000}
 daemon: {admin: ":9001", lookahead: 0, retention: 1h30m}
 mysql: # all of its keys are comments
 `)
-	got, err := Load(path, true, []string{
+	game, wantGame := pet.DefaultSettings(), pet.DefaultSettings()
+	got, err := config.Load(path, true, []string{
 		"DUETIME_NAMESPACE=env", "DUETIME_KAFKA__BROKERS=a:1, b:2", "DUETIME_GAME__START__FOOD=7",
 		"DUETIME_WORKER__HANDLER_TIMEOUT=1m", "DUETIME_WORKER__DRAIN=90s", "DUETIME_MYSQL__DSN=u:p@tcp(db:1)/game?x=y=z", "DUETIME_EVENT__ADMIN=9002",
 		"DUETIME_PORT=tcp://127.0.0.1:1", "DUETIME_SERVICE_HOST=1", "OTHER__X=1", "DUETIME_X", "DUETIME_TEST_SQL=mysql8",
 		"DUETIME_PORT_9090_TCP_ADDR=10.0.0.1", "DUETIME_MYSQL_SERVICE_PORT=3306", "DUETIME_EVENT_PORT=tcp://10.0.0.1:9090",
 		"DUETIME_GAME_SERVICE_PORT_HTTP=8080", "DUETIME_SHARD_SERVICE_HOST=10.0.0.1", "DUETIME_HOME=/opt", "DUETIME_CONFIG=x", "DUETIME_=x",
-	})
+	}, game)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Default()
+	want := config.Default()
 	want.Namespace = "env"
 	want.Queues = []string{"a", "b", "c"}
 	want.Redis.Addrs, want.Redis.Password = []string{"r:1"}, "123"
 	want.Kafka.Brokers = []string{"a:1", "b:2"}
-	want.Game.Start.Food = 7
+	wantGame.Start.Food = 7
 	want.Worker.HandlerTimeout, want.Worker.Admin = time.Minute, "127.0.0.1:9000"
 	want.Worker.Drain = 90 * time.Second
 	want.Daemon.Admin, want.Daemon.Lookahead, want.Daemon.Retention = "127.0.0.1:9001", 0, 90*time.Minute
 	want.MySQL.DSN, want.Event.Admin = "u:p@tcp(db:1)/game?x=y=z", "127.0.0.1:9002"
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got) + cmp.Diff(wantGame, game); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -141,7 +146,7 @@ func TestFileErrorsNameTheKey(t *testing.T) {
 		"shards: x\nbogus: 1\nevent: {x: 1}": `unknown key "bogus"; unknown key "event.x"; shards: must`,
 		"zookeeper: {servers: []}":           "zookeeper.servers: needs at least one",
 	} {
-		_, err := Load(writeFile(t, text), true, nil)
+		_, err := config.Load(writeFile(t, text), true, nil, pet.DefaultSettings())
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: got %v, want one line with %s", text, err, want)
 		}
@@ -178,9 +183,29 @@ func TestEnvironmentErrorsNameTheVariable(t *testing.T) {
 		"DUETIME_KAFKA__BROKERS=a:1,":       "kafka.brokers:",
 		"DUETIME_NAMESPACE={x}":             "namespace:",
 	} {
-		_, err := Load("none.yaml", false, []string{text})
+		_, err := config.Load("none.yaml", false, []string{text}, pet.DefaultSettings())
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %s", text, err, want)
+		}
+	}
+}
+
+// A process that has not registered a program's section shares the file and the environment with the program all the same.
+func TestSectionOfAnotherProgramIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	path := writeFile(t, "shards: 3\ngame: {meal: 1h, anything: [1, {a: b}]}\n")
+	got, err := config.Load(path, true, []string{"DUETIME_GAME__START__FOOD=7", "DUETIME_GAME__ANYTHING=x", "DUETIME_NAMESPACE=shop"})
+	want := config.Default()
+	want.Shards, want.Namespace = 3, "shop"
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v, (-want +got):\n%s", err, diff)
+	}
+	if _, err := config.Load(path, true, nil, pet.DefaultSettings()); err == nil || !strings.Contains(err.Error(), `unknown key "game.anything"`) {
+		t.Errorf("its own program: %v", err)
+	}
+	for text, says := range map[string]string{"game: 7": "game: must be a section", "gama: {meal: 1h}": `did you mean "game"?`, "shop: {a: 1}": `unknown key "shop"`} {
+		if _, err := config.Load(writeFile(t, text), true, nil); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: got %v, want %s", text, err, says)
 		}
 	}
 }

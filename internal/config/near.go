@@ -89,6 +89,11 @@ func (s schema) misnamed(name string, known map[string]string) string {
 	if linked.MatchString(name) {
 		return ""
 	}
+	for section := range s.foreign {
+		if strings.HasPrefix(name, envPrefix+strings.ToUpper(section)+levelMark) {
+			return ""
+		}
+	}
 	near := nearest(name, append(slices.Sorted(maps.Keys(known)), envPrefix+"QUEUES"))
 	switch {
 	case near == envPrefix+"QUEUES":

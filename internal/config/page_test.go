@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"os"
@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/duetime/duetime/internal/config"
+	"github.com/duetime/duetime/internal/pet"
 )
 
 const page = "../../docs/CONFIG.md"
@@ -22,7 +25,7 @@ func TestPageHasTheTable(t *testing.T) {
 	if !found || !ended {
 		t.Fatal("docs/CONFIG.md has no config table")
 	}
-	want := strings.TrimSpace(Table())
+	want := strings.TrimSpace(config.Table(pet.DefaultSettings()))
 	if os.Getenv("DUETIME_UPDATE_CONFIG") != "" {
 		text := before + "checked by a test -->\n" + want + "\n<!-- end of config table -->" + after
 		if err := os.WriteFile(page, []byte(text), 0o644); err != nil {

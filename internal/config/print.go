@@ -8,9 +8,9 @@ import (
 )
 
 // Keys lists every key in the order of Table, levels joined by dots.
-func Keys() []string {
+func Keys(sections ...Section) []string {
 	c := Default()
-	fields := fieldsOf(&c)
+	fields := fieldsOf(&c, sections...)
 	keys := make([]string, len(fields))
 	for i, f := range fields {
 		keys[i] = f.key
@@ -19,11 +19,11 @@ func Keys() []string {
 }
 
 // Table renders every key with its default and its meaning as a Markdown table; docs/CONFIG.md's is compared with it.
-func Table() string {
+func Table(sections ...Section) string {
 	c := Default()
 	var b strings.Builder
 	b.WriteString("| key | default | meaning |\n|---|---|---|\n")
-	for _, f := range fieldsOf(&c) {
+	for _, f := range fieldsOf(&c, sections...) {
 		text := "`" + f.text() + "`"
 		if text == "``" {
 			text = "empty"
@@ -34,9 +34,12 @@ func Table() string {
 }
 
 // String lists every key and its value, a line each, with the passwords masked.
-func (c Config) String() string {
+func (c Config) String() string { return Print(c) }
+
+// Print is String with the keys of sections too.
+func Print(c Config, sections ...Section) string {
 	var b strings.Builder
-	for _, f := range fieldsOf(&c) {
+	for _, f := range fieldsOf(&c, sections...) {
 		b.WriteString(f.key + ": " + f.text() + "\n")
 	}
 	return b.String()

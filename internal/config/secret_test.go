@@ -15,6 +15,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
+func writeFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "duetime.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // armed is a Config with a secret, hunter2, in every key that can hold one.
 func armed(dsn string) Config {
 	c := Default()

@@ -28,12 +28,6 @@ var errDSN = errors.New("mysql.dsn: is not of the form user:password@tcp(host:po
 
 const tenYears = 87600 * time.Hour
 
-// bound is the range of one number, both ends allowed.
-type bound[T int | time.Duration] struct {
-	key           string
-	got, min, max T
-}
-
 // oneOf is a choice among a few words.
 type oneOf struct {
 	key, got string
@@ -42,8 +36,10 @@ type oneOf struct {
 
 // Validate returns nil, or one line that names each key out of its limits, its value and the limit, and each
 // combination that cannot work. It looks at no server.
-func (c Config) Validate() error {
-	var p problems
+func (c Config) Validate() error { return c.validate() }
+
+func (c Config) validate(sections ...Section) error {
+	var p Problems
 	c.checkNumbers(&p)
 	c.checkWords(&p)
 	c.checkNames(&p)
@@ -52,70 +48,81 @@ func (c Config) Validate() error {
 	c.checkSecrets(&p)
 	c.checkTLS(&p)
 	c.checkTrace(&p)
+	for _, s := range sections {
+		s.Validate(&p)
+	}
 	return p.orNil()
 }
 
-func (p *problems) addf(format string, args ...any) {
+// Addf adds a problem.
+func (p *Problems) Addf(format string, args ...any) {
 	*p = append(*p, fmt.Sprintf(format, args...))
 }
 
-func (c Config) checkNumbers(p *problems) {
-	for _, b := range []bound[int]{
-		{"shards", c.Shards, 1, 1024},
-		{"kafka.partitions", c.Kafka.Partitions, 1, 10_000},
-		{"kafka.replication", c.Kafka.Replication, 1, 32},
-		{"worker.concurrency", c.Worker.Concurrency, 1, 256},
-		{"worker.batch", c.Worker.Batch, 1, 1000},
-		{"game.start.food", c.Game.Start.Food, 0, 1_000_000},
-		{"game.start.speedup_cards", c.Game.Start.SpeedupCards, 0, 1_000_000},
-		{"game.start.autofeed_cards", c.Game.Start.AutofeedCards, 0, 1_000_000},
-	} {
-		check(p, b, strconv.Itoa)
+// CheckInt wants a number within a range, both ends allowed.
+func (p *Problems) CheckInt(key string, got, lowest, highest int) {
+	checkBounds(p, key, got, lowest, highest, strconv.Itoa)
+}
+
+// CheckDuration wants a duration within a range, both ends allowed.
+func (p *Problems) CheckDuration(key string, got, lowest, highest time.Duration) {
+	checkBounds(p, key, got, lowest, highest, formatDuration)
+}
+
+// CheckListen wants an address to listen on.
+func (p *Problems) CheckListen(key, addr string) { checkAddress(p, key, Loopback(addr), 0) }
+
+// CheckAdmin wants an address to listen on, or none.
+func (p *Problems) CheckAdmin(key, addr string) {
+	if addr != "" {
+		p.CheckListen(key, addr)
 	}
-	for _, b := range []bound[time.Duration]{
-		{"kafka.session_timeout", c.Kafka.SessionTimeout, time.Second, 30 * time.Minute},
-		{"zookeeper.session_timeout", c.ZooKeeper.SessionTimeout, 100 * time.Millisecond, 10 * time.Minute},
-		{"event.lead", c.Event.Lead, 0, time.Second},
-		{"worker.handler_timeout", c.Worker.HandlerTimeout, 10 * time.Millisecond, time.Hour},
-		{"worker.drain", c.Worker.Drain, 0, time.Hour},
-		{"daemon.lookahead", c.Daemon.Lookahead, 0, 24 * time.Hour},
-		{"daemon.grace", c.Daemon.Grace, 10 * time.Millisecond, time.Hour},
-		{"daemon.interval", c.Daemon.Interval, 10 * time.Millisecond, time.Hour},
-		{"daemon.retention", c.Daemon.Retention, time.Second, tenYears},
-		{"game.meal", c.Game.Meal, time.Millisecond, tenYears},
-		{"game.speedup", c.Game.Speedup, time.Millisecond, tenYears},
-	} {
-		check(p, b, formatDuration)
+}
+
+func checkBounds[T int | time.Duration](p *Problems, key string, got, lowest, highest T, format func(T) string) {
+	switch {
+	case got < lowest:
+		p.Addf("%s: %s is below the limit %s", key, format(got), format(lowest))
+	case got > highest:
+		p.Addf("%s: %s is above the limit %s", key, format(got), format(highest))
 	}
+}
+
+func (c Config) checkNumbers(p *Problems) {
+	p.CheckInt("shards", c.Shards, 1, 1024)
+	p.CheckInt("kafka.partitions", c.Kafka.Partitions, 1, 10_000)
+	p.CheckInt("kafka.replication", c.Kafka.Replication, 1, 32)
+	p.CheckInt("worker.concurrency", c.Worker.Concurrency, 1, 256)
+	p.CheckInt("worker.batch", c.Worker.Batch, 1, 1000)
+	p.CheckDuration("kafka.session_timeout", c.Kafka.SessionTimeout, time.Second, 30*time.Minute)
+	p.CheckDuration("zookeeper.session_timeout", c.ZooKeeper.SessionTimeout, 100*time.Millisecond, 10*time.Minute)
+	p.CheckDuration("event.lead", c.Event.Lead, 0, time.Second)
+	p.CheckDuration("worker.handler_timeout", c.Worker.HandlerTimeout, 10*time.Millisecond, time.Hour)
+	p.CheckDuration("worker.drain", c.Worker.Drain, 0, time.Hour)
+	p.CheckDuration("daemon.lookahead", c.Daemon.Lookahead, 0, 24*time.Hour)
+	p.CheckDuration("daemon.grace", c.Daemon.Grace, 10*time.Millisecond, time.Hour)
+	p.CheckDuration("daemon.interval", c.Daemon.Interval, 10*time.Millisecond, time.Hour)
+	p.CheckDuration("daemon.retention", c.Daemon.Retention, time.Second, tenYears)
 	c.checkDrain(p)
 }
 
 // checkDrain refuses a drain that was set and would roll back handlers that are within their time, at each stop.
-func (c Config) checkDrain(p *problems) {
+func (c Config) checkDrain(p *Problems) {
 	drain, longest := c.Worker.Drain, c.Worker.HandlerTimeout
 	if drain > 0 && drain < longest {
-		p.addf("worker.drain: %s is below worker.handler_timeout %s: each stop would roll back handlers that are within their time",
+		p.Addf("worker.drain: %s is below worker.handler_timeout %s: each stop would roll back handlers that are within their time",
 			formatDuration(drain), formatDuration(longest))
 	}
 }
 
-func check[T int | time.Duration](p *problems, b bound[T], format func(T) string) {
-	switch {
-	case b.got < b.min:
-		p.addf("%s: %s is below the limit %s", b.key, format(b.got), format(b.min))
-	case b.got > b.max:
-		p.addf("%s: %s is above the limit %s", b.key, format(b.got), format(b.max))
-	}
-}
-
-func (c Config) checkWords(p *problems) {
+func (c Config) checkWords(p *Problems) {
 	for _, w := range []oneOf{
 		{"redis.mode", c.Redis.Mode, []string{"standalone", "sentinel", "cluster"}},
 		{"log.level", c.Log.Level, []string{"debug", "info", "warn", "error"}},
 		{"log.format", c.Log.Format, []string{"json", "text"}},
 	} {
 		if !slices.Contains(w.words, w.got) {
-			p.addf("%s: %q is none of %s", w.key, w.got, strings.Join(w.words, ", "))
+			p.Addf("%s: %q is none of %s", w.key, w.got, strings.Join(w.words, ", "))
 		}
 	}
 }
@@ -124,44 +131,44 @@ func (c Config) checkWords(p *problems) {
 // slot than its shard's, a path of dots alone is none to ZooKeeper, and Kafka refuses two topics that differ only
 // in "." against "_". Names are joined by dots, and a part "q" stands between a namespace and a queue: a namespace that has
 // one, as "shop.q.mail", could mean the topics of namespace "shop".
-func (c Config) checkNames(p *problems) {
+func (c Config) checkNames(p *Problems) {
 	if !namespaceForm.MatchString(c.Namespace) || strings.Trim(c.Namespace, ".") == "" {
-		p.addf("namespace: %q is not 1 to 64 letters, digits or . _ - (and not dots alone)", c.Namespace)
+		p.Addf("namespace: %q is not 1 to 64 letters, digits or . _ - (and not dots alone)", c.Namespace)
 	} else if strings.Contains(c.Namespace, ".") && slices.Contains(strings.Split(c.Namespace, "."), "q") {
-		p.addf("namespace: %q has a part q, so that its topics could be those of the namespace before it", c.Namespace)
+		p.Addf("namespace: %q has a part q, so that its topics could be those of the namespace before it", c.Namespace)
 	}
 	if len(c.Queues) == 0 {
-		p.addf("queues: needs at least one queue")
+		p.Addf("queues: needs at least one queue")
 	}
 	seen := make(map[string]string, len(c.Queues))
 	for _, queue := range c.Queues {
 		if !queueForm.MatchString(queue) {
-			p.addf("queues: %q is not 1 to 64 letters, digits or . _ -", queue)
+			p.Addf("queues: %q is not 1 to 64 letters, digits or . _ -", queue)
 		}
 		if queue == "compensate" {
-			p.addf("queues: %q is the daemon's own consumer group", queue)
+			p.Addf("queues: %q is the daemon's own consumer group", queue)
 		}
 		topic := strings.ReplaceAll(queue, ".", "_")
 		switch before, twice := seen[topic]; {
 		case twice && before == queue:
-			p.addf("queues: %q stands there twice", queue)
+			p.Addf("queues: %q stands there twice", queue)
 		case twice:
-			p.addf("queues: %q and %q differ only in . and _, which Kafka refuses", before, queue)
+			p.Addf("queues: %q and %q differ only in . and _, which Kafka refuses", before, queue)
 		}
 		seen[topic] = queue
 	}
 }
 
-func (c Config) checkAddresses(p *problems) {
+func (c Config) checkAddresses(p *Problems) {
 	// Without its "@" the driver takes user:password for the name of a network.
 	if parsed, err := mysql.ParseDSN(string(c.MySQL.DSN)); err != nil || parsed.DBName == "" || strings.Contains(parsed.Net, ":") {
 		if reason := dsn.Unreadable(string(c.MySQL.DSN)); reason != "" {
-			p.addf("mysql.dsn: %s", reason)
+			p.Addf("mysql.dsn: %s", reason)
 		} else {
-			p.addf("%v", errDSN)
+			p.Addf("%v", errDSN)
 		}
 	} else if err := dsn.Check(string(c.MySQL.DSN)); err != nil {
-		p.addf("mysql.dsn: %v", err)
+		p.Addf("mysql.dsn: %v", err)
 	}
 	for _, list := range []struct {
 		key   string
@@ -170,43 +177,32 @@ func (c Config) checkAddresses(p *problems) {
 		{"redis.addrs", c.Redis.Addrs}, {"kafka.brokers", c.Kafka.Brokers}, {"zookeeper.servers", c.ZooKeeper.Servers},
 	} {
 		if len(list.addrs) == 0 {
-			p.addf("%s: needs at least one host:port", list.key)
+			p.Addf("%s: needs at least one host:port", list.key)
 		}
 		for _, addr := range list.addrs {
 			checkAddress(p, list.key, addr, 1)
 		}
 	}
-	for _, own := range []struct{ key, addr string }{
-		{"event.admin", c.Event.Admin},
-		{"worker.admin", c.Worker.Admin},
-		{"daemon.admin", c.Daemon.Admin},
-		{"game.admin", c.Game.Admin},
-	} {
-		if own.addr != "" {
-			checkAddress(p, own.key, Loopback(own.addr), 0)
-		}
-	}
-	checkAddress(p, "game.listen", Loopback(c.Game.Listen), 0)
-	if admin := Loopback(c.Game.Admin); admin != "" && admin == Loopback(c.Game.Listen) && !strings.HasSuffix(admin, ":0") {
-		p.addf("game.admin: %q is taken by game.listen", admin)
-	}
+	p.CheckAdmin("event.admin", c.Event.Admin)
+	p.CheckAdmin("worker.admin", c.Worker.Admin)
+	p.CheckAdmin("daemon.admin", c.Daemon.Admin)
 }
 
 // checkAddress wants host:port and nothing else. Port 0, "any free one", makes sense only for what we listen on. What other
 // programs take in such a list, and ours would wait for in vain, is named.
-func checkAddress(p *problems, key, addr string, lowest int) {
+func checkAddress(p *Problems, key, addr string, lowest int) {
 	if why := notAddress(addr); why != "" {
 		at := strings.LastIndex(addr, "@") + 1 // before it may be a password
-		p.addf("%s: %q is not of the form host:port: %s", key, addr[at:], why)
+		p.Addf("%s: %q is not of the form host:port: %s", key, addr[at:], why)
 		return
 	}
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil || !isHost(host) {
-		p.addf("%s: %q is not of the form host:port", key, addr)
+		p.Addf("%s: %q is not of the form host:port", key, addr)
 		return
 	}
 	if n, err := strconv.ParseUint(port, 10, 32); err != nil || int(n) < lowest || n > 65535 {
-		p.addf("%s: port of %q is not a number from %d to 65535", key, addr, lowest)
+		p.Addf("%s: port of %q is not a number from %d to 65535", key, addr, lowest)
 	}
 }
 
@@ -241,35 +237,35 @@ func isHost(host string) bool {
 }
 
 // checkRedis refuses what the client would take for something else: it tells the modes apart by these very fields.
-func (c Config) checkRedis(p *problems) {
+func (c Config) checkRedis(p *Problems) {
 	r := c.Redis
 	if r.Mode == "sentinel" && r.MasterName == "" {
-		p.addf("redis.master_name: is needed with redis.mode sentinel")
+		p.Addf("redis.master_name: is needed with redis.mode sentinel")
 	}
 	if r.Mode != "sentinel" && r.MasterName != "" {
-		p.addf("redis.master_name: %q has no use with redis.mode %s", r.MasterName, r.Mode)
+		p.Addf("redis.master_name: %q has no use with redis.mode %s", r.MasterName, r.Mode)
 	}
 	if r.Mode != "sentinel" && r.SentinelUsername != "" {
-		p.addf("redis.sentinel_username: %q has no use with redis.mode %s", r.SentinelUsername, r.Mode)
+		p.Addf("redis.sentinel_username: %q has no use with redis.mode %s", r.SentinelUsername, r.Mode)
 	}
 	if s := r.sentinelSecret(); r.Mode != "sentinel" && (s.value != "" || s.file != "") {
-		p.addf("%s: has no use with redis.mode %s", s.named(), r.Mode)
+		p.Addf("%s: has no use with redis.mode %s", s.named(), r.Mode)
 	}
 	if r.Mode == "standalone" && len(r.Addrs) > 1 {
-		p.addf("redis.addrs: %d addresses, but redis.mode standalone has one", len(r.Addrs))
+		p.Addf("redis.addrs: %d addresses, but redis.mode standalone has one", len(r.Addrs))
 	}
 }
 
-func (c Config) checkTrace(p *problems) {
+func (c Config) checkTrace(p *Problems) {
 	if s := c.Trace.Sample; !(s >= 0 && s <= 1) { // so that NaN is refused too
-		p.addf("trace.sample: %g is not within 0 and 1", s)
+		p.Addf("trace.sample: %g is not within 0 and 1", s)
 	}
 	if c.Trace.Endpoint == "" {
 		return
 	}
 	u, err := url.Parse(c.Trace.Endpoint)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" {
-		p.addf("trace.endpoint: is not of the form http://host:port or https://host:port") // not repeated: it may hold a password
+		p.Addf("trace.endpoint: is not of the form http://host:port or https://host:port") // not repeated: it may hold a password
 	}
 }
 

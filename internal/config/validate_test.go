@@ -40,8 +40,6 @@ func TestValidateNamesKeyValueAndLimit(t *testing.T) {
 		"kafka.replication: 0 is below":                                            func(c *Config) { c.Kafka.Replication = 0 },
 		"kafka.session_timeout: 31m is above the limit 30m":                        func(c *Config) { c.Kafka.SessionTimeout = 31 * time.Minute },
 		"zookeeper.session_timeout: 1h is above the limit 10m":                     func(c *Config) { c.ZooKeeper.SessionTimeout = time.Hour },
-		"game.start.food: -1 is below the limit 0":                                 func(c *Config) { c.Game.Start.Food = -1 },
-		"game.meal: 0s is below":                                                   func(c *Config) { c.Game.Meal = 0 },
 		"trace.sample: 1.5 is not within 0 and 1":                                  func(c *Config) { c.Trace.Sample = 1.5 },
 		"trace.sample: NaN is not within 0 and 1":                                  func(c *Config) { c.Trace.Sample = math.NaN() },
 		"trace.endpoint: is not of the form http://host:port or https://host:port": func(c *Config) { c.Trace.Endpoint = "127.0.0.1:4318" },
@@ -61,8 +59,6 @@ func TestValidateNamesKeyValueAndLimit(t *testing.T) {
 		`zookeeper.servers: ":2181" is not`:       func(c *Config) { c.ZooKeeper.Servers = []string{":2181"} },
 		`event.admin: "localhost" is not`:         func(c *Config) { c.Event.Admin = "localhost" },
 		`daemon.admin: port of "127.0.0.1:70000"`: func(c *Config) { c.Daemon.Admin = ":70000" },
-		`game.listen: "" is not`:                  func(c *Config) { c.Game.Listen = "" },
-		`game.admin: "127.0.0.1:8080" is taken`:   func(c *Config) { c.Game.Admin = ":8080" },
 		"mysql.dsn: is not of the form":           func(c *Config) { c.MySQL.DSN = "root:hunter2(h)/x" },
 		"parameter loc: a slash in a value is written %2F, as in loc=Asia%2FShanghai": func(c *Config) {
 			c.MySQL.DSN = "root:hunter2@tcp(127.0.0.1:3306)/duetime?loc=Asia/Shanghai&parseTime=true"
@@ -97,8 +93,8 @@ func TestValidateAllows(t *testing.T) {
 		"dots":        func(c *Config) { c.Namespace, c.Queues = "prod.shop", []string{"mail.high", "dead"} },
 		"root's dot":  func(c *Config) { c.ZooKeeper.Servers = []string{"zk.example.:2181", "zoo_1:2181", "10.0.0.1:2181"} },
 		"lead off":    func(c *Config) { c.Event.Lead = 0 },
-		"ipv6":        func(c *Config) { c.Game.Listen = "[::1]:8080"; c.Kafka.Brokers = []string{"[fe80::1%eth0]:9092"} },
-		"free ports":  func(c *Config) { c.Game.Listen, c.Game.Admin = ":0", ":0" },
+		"ipv6":        func(c *Config) { c.Event.Admin = "[::1]:8080"; c.Kafka.Brokers = []string{"[fe80::1%eth0]:9092"} },
+		"free ports":  func(c *Config) { c.Event.Admin, c.Daemon.Admin = ":0", ":0" },
 		"unix socket": func(c *Config) { c.MySQL.DSN = "root:a@b/c:d@unix(/run/s.sock)/game" },
 	} {
 		c := Default()

@@ -35,7 +35,8 @@ var soon = task.Retry(task.Backoff{Min: 100 * time.Millisecond, Max: 500 * time.
 func main() { os.Exit(process.Main("worker", config.DefaultPath, run)) }
 
 func run(ctx context.Context, env *process.Env) error {
-	cfg, err := command.Configure(ctx, env, func(c config.Config) string { return c.Worker.Admin })
+	settings := pet.DefaultSettings()
+	cfg, err := command.Configure(ctx, env, func(c config.Config) string { return c.Worker.Admin }, settings)
 	if err != nil {
 		return err
 	}
@@ -44,10 +45,7 @@ func run(ctx context.Context, env *process.Env) error {
 		return err
 	}
 	env.OnStop("client", client.Close)
-	mux := pet.NewGame(pet.Rules{
-		Meal: cfg.Game.Meal, Speedup: cfg.Game.Speedup, Food: cfg.Game.Start.Food,
-		SpeedupCards: cfg.Game.Start.SpeedupCards, AutofeedCards: cfg.Game.Start.AutofeedCards,
-	}, client.ForUpdate()).Handlers()
+	mux := pet.NewGame(settings.Rules(), client.ForUpdate()).Handlers()
 	misbehave(mux)
 	provoke(mux, client.DB())
 	return client.Work(ctx, mux)

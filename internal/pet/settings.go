@@ -1,0 +1,58 @@
+package pet
+
+import (
+	"strings"
+	"time"
+
+	"github.com/duetime/duetime/internal/config"
+)
+
+// Settings are the game's own section of the configuration: a config.Section.
+type Settings struct {
+	Admin   string        `koanf:"admin" form:"addr" doc:"as event.admin"`
+	Listen  string        `koanf:"listen" form:"addr" doc:"host:port of the game's API; without a host it is loopback"`
+	Meal    time.Duration `koanf:"meal" doc:"how long a meal takes, 1ms to 87600h"`
+	Speedup time.Duration `koanf:"speedup" doc:"how much sooner a speed-up card makes it end, 1ms to 87600h"`
+	Start   Start         `koanf:"start"`
+}
+
+// Start is what a new pet has.
+type Start struct {
+	Food          int `koanf:"food" doc:"food of a new pet, 0 to 1000000"`
+	SpeedupCards  int `koanf:"speedup_cards" doc:"speed-up cards of a new pet, 0 to 1000000"`
+	AutofeedCards int `koanf:"autofeed_cards" doc:"auto-feed cards of a new pet, 0 to 1000000"`
+}
+
+// DefaultSettings returns the game on one machine.
+func DefaultSettings() *Settings {
+	return &Settings{
+		Listen: "127.0.0.1:8080", Meal: 4 * time.Hour, Speedup: 2 * time.Hour,
+		Start: Start{Food: 100, SpeedupCards: 10, AutofeedCards: 10},
+	}
+}
+
+// Rules returns the rules that the settings make.
+func (s *Settings) Rules() Rules {
+	return Rules{
+		Meal: s.Meal, Speedup: s.Speedup, Food: s.Start.Food,
+		SpeedupCards: s.Start.SpeedupCards, AutofeedCards: s.Start.AutofeedCards,
+	}
+}
+
+// Name is that of the section.
+func (*Settings) Name() string { return "game" }
+
+// Validate adds each key that is out of its limits.
+func (s *Settings) Validate(p *config.Problems) {
+	const maxStart, tenYears = 1_000_000, 87600 * time.Hour
+	p.CheckInt("game.start.food", s.Start.Food, 0, maxStart)
+	p.CheckInt("game.start.speedup_cards", s.Start.SpeedupCards, 0, maxStart)
+	p.CheckInt("game.start.autofeed_cards", s.Start.AutofeedCards, 0, maxStart)
+	p.CheckDuration("game.meal", s.Meal, time.Millisecond, tenYears)
+	p.CheckDuration("game.speedup", s.Speedup, time.Millisecond, tenYears)
+	p.CheckAdmin("game.admin", s.Admin)
+	p.CheckListen("game.listen", s.Listen)
+	if admin := config.Loopback(s.Admin); admin != "" && admin == config.Loopback(s.Listen) && !strings.HasSuffix(admin, ":0") {
+		p.Addf("game.admin: %q is taken by game.listen", admin)
+	}
+}
