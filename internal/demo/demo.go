@@ -34,16 +34,16 @@ type Config struct {
 
 // Limits of what Config takes.
 const (
-	minDuration = 10 * time.Second
-	maxPets     = 5000
-	minMeal     = 100 * time.Millisecond
+	minFor  = 10 * time.Second
+	maxPets = 5000
+	minMeal = 100 * time.Millisecond
 )
 
 // Validate refuses what can't be played, naming the flag and the limit.
 func (c Config) Validate() error {
 	switch {
-	case c.For < minDuration || c.For > time.Hour:
-		return fmt.Errorf("--for: %v is not between %v and 1h", c.For, minDuration)
+	case c.For < minFor || c.For > time.Hour:
+		return fmt.Errorf("--for: %v is not between %v and 1h", c.For, minFor)
 	case c.Pets < 1 || c.Pets > maxPets:
 		return fmt.Errorf("--pets: %d is not between 1 and %d", c.Pets, maxPets)
 	case c.Meal < minMeal || c.Meal > c.For/3:

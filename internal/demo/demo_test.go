@@ -18,7 +18,7 @@ func TestDemoKeepsItsPromisesAndReports(t *testing.T) {
 	t.Parallel()
 	var out, progress bytes.Buffer
 	began := time.Now()
-	err := Run(t.Context(), Config{For: minDuration, Pets: 8, Meal: 500 * time.Millisecond, Out: &out, Err: &progress, JSON: true})
+	err := Run(t.Context(), Config{For: minFor, Pets: 8, Meal: 500 * time.Millisecond, Out: &out, Err: &progress, JSON: true})
 	if err != nil {
 		t.Fatalf("Run: %v\n%s", err, out.String())
 	}

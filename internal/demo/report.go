@@ -64,10 +64,10 @@ func (s *stage) report(ctx context.Context, faults []fault) (report, error) {
 }
 
 // lags returns percentiles in milliseconds, of the tasks due outside of the faults' windows.
-func lags(firings []pet.Firing, faults []fault) (p50, p99, maximum float64) {
+func lags(firings []pet.Firing, faults []fault) (p50, p99, highest float64) {
 	var all []time.Duration
 	for _, f := range firings {
-		if !checkBounds(f.DueAt, faults) {
+		if !duringFault(f.DueAt, faults) {
 			all = append(all, f.Lag())
 		}
 	}
@@ -81,7 +81,7 @@ func lags(firings []pet.Firing, faults []fault) (p50, p99, maximum float64) {
 	return at(0.50), at(0.99), at(1)
 }
 
-func checkBounds(due time.Time, faults []fault) bool {
+func duringFault(due time.Time, faults []fault) bool {
 	return slices.ContainsFunc(faults, func(f fault) bool { return !due.Before(f.began) && !due.After(f.healed) })
 }
 

@@ -160,11 +160,11 @@ func (g *Game) look(ctx context.Context, tx *schedule.Tx, id int64) (row, task.T
 	if err != nil || eating(meal) {
 		return r, meal, err
 	}
-	repeated, err := g.tables.read(ctx, tx, id)
-	if err == nil && !repeated.mealID().IsZero() && repeated.mealID() != r.mealID() {
+	reread, err := g.tables.read(ctx, tx, id)
+	if err == nil && !reread.mealID().IsZero() && reread.mealID() != r.mealID() {
 		err = errMoved
 	}
-	return repeated, task.Task{}, err
+	return reread, task.Task{}, err
 }
 
 // lock locks a pet and reads its meal, which can't end by itself then: its worker needs the pet.

@@ -47,9 +47,9 @@ type Config struct {
 }
 
 const (
-	timeout = 2 * time.Second  // a server answers, or has no figures
-	counted = 5 * time.Second  // the same for counts of rows
-	rarely  = 10 * time.Second // between two looks at what moves slowly
+	lookTimeout  = 2 * time.Second  // a server answers, or has no figures
+	countTimeout = 5 * time.Second  // the same for counts of rows
+	slowInterval = 10 * time.Second // between two looks at what moves slowly
 )
 
 var (
@@ -81,10 +81,10 @@ type Survey struct {
 func New(cfg Config, store Store, index Index, stream Stream) *Survey {
 	s := &Survey{cfg: cfg, store: store, index: index, stream: stream}
 	s.looks = []*look{
-		{server: "mysql", timeout: timeout, read: s.readOldest},
-		{timeout: counted, every: rarely, share: 100, read: s.readTasks},
-		{server: "redis", timeout: timeout, every: rarely, read: s.readIndex},
-		{server: "kafka", timeout: timeout, every: rarely, read: s.readLag},
+		{server: "mysql", timeout: lookTimeout, read: s.readOldest},
+		{timeout: countTimeout, every: slowInterval, share: 100, read: s.readTasks},
+		{server: "redis", timeout: lookTimeout, every: slowInterval, read: s.readIndex},
+		{server: "kafka", timeout: lookTimeout, every: slowInterval, read: s.readLag},
 	}
 	return s
 }
@@ -112,7 +112,7 @@ func (s *Survey) Collect(ch chan<- prometheus.Metric) {
 // look is what is asked of one server at once.
 type look struct {
 	server  string        // in duetime_server_up; empty: another look tells
-	timeout time.Duration // the answer
+	timeout time.Duration // of the answer
 	every   time.Duration // at most
 	share   time.Duration // how many times as long as a look took its server is left alone
 	read    func(ctx context.Context) ([]prometheus.Metric, error)
