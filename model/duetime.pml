@@ -28,7 +28,7 @@
  *                                 internal/store/save.go Store.Finish
  *                  fail, discard  pkg/worker/answer.go held.afterFailure, pkg/task/task.go Task.Fail and Discard
  *                  charge         pkg/worker/decide.go try.charge
- *                  settle         pkg/worker/apply.go try.settleHint, prefix.go generation.commit
+ *                  settle         pkg/worker/apply.go try.settleHint, internal/offsets/commit.go Generation.Commit
  *   reconcile.pml  overdue        internal/reconcile/overdue.go overdue.sort, overdue.put, turn.has
  *                  sweep, see     lookahead.go, changed.go, audit.go: Reconciler.mendUnlike, auditIndex.check
  *                  compensate     internal/reconcile/compensate.go Reconciler.putIDs

@@ -199,6 +199,9 @@ func doubled(lowest, highest time.Duration, times int) time.Duration {
 	return min(d, highest)
 }
 
+// Sleep returns after d, or when ctx ends.
+func Sleep(ctx context.Context, d time.Duration) { sleep(ctx, d, nil) }
+
 // sleep returns after d, or earlier with a wake-up or the end of ctx.
 func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
 	timer := time.NewTimer(d)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/offsets"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -20,9 +21,9 @@ type heldKey struct {
 // runner that took it until it is given back.
 type held struct {
 	hint  task.Hint
-	at    time.Time // when to look next, on the database's clock
-	since time.Time // when it came, or its moment if that is later
-	marks []mark    // the messages that wait for it; guarded by the hold
+	at    time.Time      // when to look next, on the database's clock
+	since time.Time      // when it came, or its moment if that is later
+	marks []offsets.Mark // the messages that wait for it; guarded by the hold
 	lane  lane
 
 	traceparent string // of the call that published it; empty without tracing
@@ -194,29 +195,24 @@ func (h *hold) release(taken []*held) []*held {
 func (h *hold) settle(e *held) {
 	delete(h.byKey, e.key())
 	for _, m := range e.marks {
-		m.settle()
+		m.Settle()
 	}
 	e.marks = nil
 }
 
-// drop forgets the messages of a generation that is over, and the hints that no other message waits for. What is with a
-// runner stays there: the row decides whether it still counts. It gives the hints that it forgot.
-func (h *hold) drop(g *generation) []*held {
-	gone, _ := h.forget(g)
-	return gone
-}
-
-// forget is drop, and tells the partitions of which something is still with a runner.
-func (h *hold) forget(g *generation) (gone []*held, inHand map[int]bool) {
+// forget gives up the messages of a generation that is over, and the hints that no other message waits for. What is with a
+// runner stays there: the row decides whether it still counts. It gives the hints that it forgot, and the partitions of which
+// something is still with a runner.
+func (h *hold) forget(g *offsets.Generation) (gone []*held, inHand map[int]bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range h.byKey {
 		kept := e.marks[:0]
 		for _, m := range e.marks {
-			if m.gen != g {
+			if m.Generation() != g {
 				kept = append(kept, m)
 			} else {
-				e.parts = append(e.parts, m.partition)
+				e.parts = append(e.parts, m.Partition())
 			}
 		}
 		e.marks = kept

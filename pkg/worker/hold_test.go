@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/offsets"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -20,13 +22,13 @@ func TestHoldHandsOutEachHintOnceInItsTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := localClock()
 		h := newHold(c)
-		g := newGeneration(&session{}, c.Now())
+		g := offsets.NewGeneration(&session{})
 		out := map[*held][]*held{} // by the first of each taking
 		owners := map[string]int{}
 		left := map[heldKey]bool{}
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
-				m, _ := g.deliver(0, int64(len(left)))
+				m, _ := g.Deliver(0, int64(len(left)))
 				e := &held{
 					hint: task.Hint{
 						ID:      task.ID{byte(rapid.IntRange(0, 20).Draw(t, "id"))},
@@ -35,7 +37,7 @@ func TestHoldHandsOutEachHintOnceInItsTime(t *testing.T) {
 					},
 					at:    c.Now().Add(time.Duration(rapid.SampledFrom([]int{-2000, -1000, 0, 1, 2, 3600_000}).Draw(t, "in")) * time.Millisecond),
 					lane:  lane(rapid.IntRange(0, int(lanes)-1).Draw(t, "lane")),
-					marks: []mark{m},
+					marks: []offsets.Mark{m},
 				}
 				h.add(e)
 				left[e.key()] = true
@@ -117,8 +119,8 @@ func TestHoldHandsOutEachHintOnceInItsTime(t *testing.T) {
 		if len(left) > 0 || h.size() > 0 {
 			t.Fatalf("%d hints are stuck", h.size())
 		}
-		if g.uncommitted != 0 {
-			t.Fatalf("%d messages unsettled", g.uncommitted)
+		if g.Uncommitted() != 0 {
+			t.Fatalf("%d messages unsettled", g.Uncommitted())
 		}
 	})
 }
@@ -127,11 +129,11 @@ func TestEqualHintsSettleTogether(t *testing.T) {
 	t.Parallel()
 	h := newHold(localClock())
 	s := &session{}
-	g := newGeneration(s, time.Now())
+	g := offsets.NewGeneration(s)
 	hint := task.Hint{ID: task.NewID(), Owner: "a", Version: 3}
 	for offset := range int64(4) {
-		m, _ := g.deliver(0, offset)
-		h.add(&held{hint: hint, marks: []mark{m}})
+		m, _ := g.Deliver(0, offset)
+		h.add(&held{hint: hint, marks: []offsets.Mark{m}})
 	}
 	taken := h.take(context.Background(), laneBatch, 10)
 	if len(taken) != 1 {
@@ -139,7 +141,7 @@ func TestEqualHintsSettleTogether(t *testing.T) {
 	}
 	taken[0].settled = true
 	h.release(taken)
-	if err := g.commit(context.Background()); err != nil {
+	if err := g.Commit(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if s.commits[0][0] != 4 {
@@ -278,6 +280,62 @@ func TestSomebodyAlwaysWakesForTheNextMoment(t *testing.T) {
 			t.Fatal("a due hint was not taken by an idle runner")
 		}
 	}
+}
+
+// A batch ends after its partitions were given to another worker: its offsets must never be committed, neither by the
+// old generation nor by the new one, which has read its own messages from the committed offset on.
+func TestOldGenerationsResultsAreNeverCommitted(t *testing.T) {
+	t.Parallel()
+	before, after := &session{}, &session{}
+	h := newHold(localClock())
+	hint := task.Hint{ID: task.NewID(), Owner: "a", Version: 1}
+	old := offsets.NewGeneration(before)
+	settled, _ := old.Deliver(0, 8)
+	settled.Settle() // and not yet committed
+	first, _ := old.Deliver(0, 10)
+	h.add(&held{hint: hint, marks: []offsets.Mark{first}})
+	taken := h.take(context.Background(), laneBatch, 10)
+
+	old.End()
+	h.forget(old)
+	fresh := offsets.NewGeneration(after)
+	lower, _ := fresh.Deliver(0, 9) // another task, before it in the log
+	again, _ := fresh.Deliver(0, 10)
+	h.add(&held{hint: task.Hint{ID: task.NewID(), Owner: "b", Version: 1}, marks: []offsets.Mark{lower}})
+	h.add(&held{hint: hint, marks: []offsets.Mark{again}})
+
+	taken[0].settled = true
+	if gone := h.release(taken); len(gone) != 0 {
+		t.Errorf("%d hints gone that somebody waits for", len(gone))
+	}
+	for _, g := range []*offsets.Generation{old, fresh} {
+		if err := g.Commit(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(before.commits) != 0 {
+		t.Errorf("old generation committed %v", before.commits)
+	}
+	if len(after.commits) != 0 {
+		t.Errorf("new generation committed %v over an unsettled message", after.commits)
+	}
+	rest := h.take(context.Background(), laneBatch, 10)
+	rest[0].settled = true
+	h.release(rest)
+	if err := fresh.Commit(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if len(after.commits) != 1 || after.commits[0][0] != 11 {
+		t.Errorf("new generation committed %v, want 11", after.commits)
+	}
+}
+
+// session records what is committed.
+type session struct{ commits []map[int]int64 }
+
+func (s *session) Commit(_ context.Context, next map[int]int64) error {
+	s.commits = append(s.commits, maps.Clone(next))
+	return nil
 }
 
 // localClock is a clock that was taught nothing: it tells local time.

@@ -6,15 +6,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/offsets"
 	"github.com/duetime/duetime/pkg/task"
 )
 
-const (
-	commitEvery = 50 * time.Millisecond  // between commits of offsets: what a crash repeats is looked at and found done
-	commitPause = 100 * time.Millisecond // after a commit of offsets that was refused
-	failedOften = 5                      // commits refused in a row that are worth a line; fewer come with every change of the group
-	fetchPause  = 200 * time.Millisecond // after a fetch that failed
-)
+const fetchRetryInterval = 200 * time.Millisecond // after a fetch that failed
 
 // queue is the work of one queue: its hints, and where they came from.
 type queue struct {
@@ -25,6 +22,14 @@ type queue struct {
 	mu     sync.Mutex
 	gen    *generation   // the present one; nil between two
 	joined chan struct{} // closed when the group was joined first
+}
+
+// generation is one membership of the queue's group: its session, the offsets of what that delivers, and what tells suspects.
+type generation struct {
+	session Session
+	offsets *offsets.Generation
+	since   time.Time    // of the database's clock: what was due before may have been running when the last owner died
+	clean   map[int]bool // partitions that their last owner left with nothing running; never changed
 }
 
 func newQueue(w *Worker, name string) *queue {
@@ -48,7 +53,11 @@ func (q *queue) consume(ctx context.Context, s Session) error {
 		case <-ctx.Done():
 		}
 	})
-	tasks.Go(func() { q.commitOffsets(ctx, g) })
+	tasks.Go(func() {
+		g.offsets.CommitLoop(ctx, func(err error) {
+			q.Logger.WarnContext(ctx, "offsets not committed, trying on", slog.String("queue", q.name), slog.Any("err", err))
+		})
+	})
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
 	defer context.AfterFunc(q.intake, stop)()
@@ -58,8 +67,7 @@ func (q *queue) consume(ctx context.Context, s Session) error {
 }
 
 func (q *queue) begin(s Session) *generation {
-	g := newGeneration(s, q.clock.Now())
-	g.clean = q.takeOver(s.Partitions())
+	g := &generation{session: s, offsets: offsets.NewGeneration(s), since: q.clock.Now(), clean: q.takeOver(s.Partitions())}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.gen = g
@@ -76,8 +84,8 @@ func (q *queue) end(g *generation) {
 	q.mu.Lock()
 	q.gen = nil
 	q.mu.Unlock()
-	g.end()
-	gone, inHand := q.hold.forget(g)
+	g.offsets.End()
+	gone, inHand := q.hold.forget(g.offsets)
 	q.refund(gone)
 	q.handOver(g.session.Partitions(), inHand)
 }
@@ -85,7 +93,7 @@ func (q *queue) end(g *generation) {
 // fetch takes in what is there until ctx ends. It pauses while too much is uncommitted, and while MySQL is away.
 func (q *queue) fetch(ctx context.Context, s Session, g *generation) {
 	for {
-		if g.waitRoom(ctx, q.MaxUncommitted) != nil || q.gate.wait(ctx) != nil {
+		if g.offsets.WaitRoom(ctx, q.MaxUncommitted) != nil || q.gate.wait(ctx) != nil {
 			return
 		}
 		ds, err := s.Fetch(ctx)
@@ -94,7 +102,7 @@ func (q *queue) fetch(ctx context.Context, s Session, g *generation) {
 		}
 		if err != nil {
 			q.Logger.WarnContext(ctx, "fetch failed", slog.String("queue", q.name), slog.Any("err", err))
-			rest(ctx, fetchPause)
+			loop.Sleep(ctx, fetchRetryInterval)
 			continue
 		}
 		q.accept(g, ds)
@@ -108,14 +116,14 @@ func (q *queue) accept(g *generation, ds []task.Delivery) {
 	now := q.clock.Now()
 	var letters []task.DeadLetter
 	for _, d := range ds {
-		m, before := g.deliver(d.Partition, d.Offset)
+		m, before := g.offsets.Deliver(d.Partition, d.Offset)
 		if d.Err != nil {
 			letters = append(letters, unreadable(q.name, d))
-			m.settle()
+			m.Settle()
 			continue
 		}
 		h := newHeld(d.Hint, now, q.Patience)
-		h.marks, h.traceparent = []mark{m}, d.Traceparent
+		h.marks, h.traceparent = []offsets.Mark{m}, d.Traceparent
 		h.suspect = !g.clean[d.Partition] && before < q.MaxUncommitted && !d.Hint.Moment().After(g.since)
 		q.hold.add(h)
 	}
@@ -133,26 +141,4 @@ func newHeld(hint task.Hint, now time.Time, patience time.Duration) *held {
 		h.since = now
 	}
 	return h
-}
-
-// commitOffsets sends what moved, now and then, so that a busy time has few large commits.
-func (q *queue) commitOffsets(ctx context.Context, g *generation) {
-	for {
-		select {
-		case <-g.dirty:
-		case <-ctx.Done():
-			return
-		}
-		for failed := 1; ; failed++ {
-			err := g.commit(ctx)
-			if err == nil || ctx.Err() != nil {
-				break
-			}
-			if failed == failedOften {
-				q.Logger.WarnContext(ctx, "offsets not committed, trying on", slog.String("queue", q.name), slog.Any("err", err))
-			}
-			rest(ctx, commitPause)
-		}
-		rest(ctx, commitEvery)
-	}
 }

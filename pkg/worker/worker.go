@@ -205,7 +205,7 @@ func (q *queue) leave() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
-	if err := g.commit(ctx); err != nil {
+	if err := g.offsets.Commit(ctx); err != nil {
 		q.Logger.Warn("last offsets not committed", slog.String("queue", q.name), slog.Any("err", err))
 	}
 }
