@@ -18,15 +18,15 @@
  *                  ack            internal/index/claim.go Index.acks, internal/index/lua/ack.lua
  *                  fenced         prelude.lua fence; pass.go shard.pass, internal/elect/candidate.go candidate.regain
  *                  elect          internal/elect/candidate.go candidate.begin, internal/store/epochs.go Store.TakeAbove
- *   worker.pml     fetch          pkg/worker/intake.go queue.accept and newHeld, hold.go hold.add
- *                  look           pkg/worker/hold.go hold.due, batch.go batch.try, try.go try.lock
+ *   worker.pml     fetch          pkg/worker/intake.go queue.accept, internal/hold/hold.go Hold.Add
+ *                  look           internal/hold/hold.go Hold.due, pkg/worker/batch.go batch.try, try.go try.lock
  *                  missing        pkg/worker/try.go try.absent
  *                  ended          pkg/worker/decide.go try.ended
  *                  stale, far, early   pkg/worker/decide.go try.later
  *                  due            pkg/worker/decide.go try.due
  *                  commit         pkg/worker/run.go try.markDone, batch.go try.commit,
  *                                 internal/store/save.go Store.Finish
- *                  fail, discard  pkg/worker/answer.go held.afterFailure, pkg/task/task.go Task.Fail and Discard
+ *                  fail, discard  pkg/worker/answer.go afterFailure, pkg/task/task.go Task.Fail and Discard
  *                  charge         pkg/worker/decide.go try.charge
  *                  settle         pkg/worker/apply.go try.settleHint, internal/offsets/commit.go Generation.Commit
  *   reconcile.pml  overdue        internal/reconcile/overdue.go overdue.sort, overdue.put, turn.has

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/duetime/duetime/internal/hold"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -45,24 +46,24 @@ type panicError struct {
 func (e panicError) Error() string { return fmt.Sprintf("handler panicked: %v", e.value) }
 
 // afterFailure is the transition that the answer of a handler asks for.
-func (h *held) afterFailure(row task.Task, backoff task.Backoff, now time.Time) (task.Task, result) {
+func afterFailure(h *hold.Hint, row task.Task, backoff task.Backoff, now time.Time) (task.Task, result) {
 	var snooze snoozeError
 	var discard discardError
 	switch {
-	case errors.As(h.failure, &snooze):
-		if h.charged {
+	case errors.As(h.Failure.Err, &snooze):
+		if h.Charge.State == hold.Charged {
 			row.Attempt--
 		}
 		return row.Rearm(snooze.delay, now), resultSnoozed
-	case errors.As(h.failure, &discard):
-		if !h.charged {
+	case errors.As(h.Failure.Err, &discard):
+		if h.Charge.State != hold.Charged {
 			row.Attempt++
 		}
 		row = row.Discard(discard.cause, now)
-	case h.charged:
-		row = row.AfterCharge(h.failure, backoff.Delay(row.Attempt), now)
+	case h.Charge.State == hold.Charged:
+		row = row.AfterCharge(h.Failure.Err, backoff.Delay(row.Attempt), now)
 	default:
-		row = row.Fail(h.failure, backoff.Delay(row.Attempt+1), now)
+		row = row.Fail(h.Failure.Err, backoff.Delay(row.Attempt+1), now)
 	}
 	if row.State == task.Dead {
 		return row, resultDead

@@ -19,7 +19,7 @@ func (t *try) apply() {
 		if _, newer := t.touched[id]; m.outcome.put != nil && !newer {
 			puts = append(puts, *m.outcome.put)
 		}
-		if m.state == stateMarked || m.hint.unknown && m.outcome.result == resultDone {
+		if m.state == stateMarked || m.hint.CommitUnknown && m.outcome.result == resultDone {
 			t.metrics.observe(m.row.Kind, done.Sub(m.row.FiredFrom()))
 		}
 		if m.outcome.result == resultUnknownKind {
@@ -42,7 +42,7 @@ func (t *try) apply() {
 // settleHint carries the outcome over to the hint.
 func (t *try) settleHint(m *member) {
 	h, o := m.hint, m.outcome
-	h.result, h.settled, h.at = o.result, o.settled, o.at
+	h.Result, h.Settled, h.LookAt = string(o.result), o.settled, o.at
 	if o.result != "" {
 		t.metrics.count(m.row.Kind, o.result)
 	}
@@ -52,9 +52,9 @@ func (t *try) settleHint(m *member) {
 	if o.settled {
 		return
 	}
-	h.lane = max(h.lane, o.lane)
-	if h.at.After(h.since) && o.result == resultEarly {
-		h.since = h.at // its patience begins with its moment
+	h.Lane = max(h.Lane, o.lane)
+	if h.LookAt.After(h.PatientSince) && o.result == resultEarly {
+		h.PatientSince = h.LookAt // its patience begins with its moment
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/duetime/duetime/internal/hold"
 	"github.com/duetime/duetime/internal/precise"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -28,7 +29,7 @@ var errLook = errors.New("commit without an answer")
 // batch takes some hints to their ends, in one transaction if nothing goes wrong and in as many as it takes otherwise.
 type batch struct {
 	*Worker
-	hints   []*held
+	hints   []*hold.Hint
 	sleeper *precise.Sleeper // of the runner; nil for none
 	careful bool             // a savepoint for each call: something failed
 	split   map[task.ID]bool // the tasks of a call that failed as a whole
@@ -57,7 +58,7 @@ func (b *batch) settle(ctx context.Context) {
 			if b.noteLoss(ctx, err) {
 				continue
 			}
-			b.putOff(jitter(retryPause)) // what a server answers so may not pass at once
+			b.putOff(jitter(hold.RetryInterval)) // what a server answers so may not pass at once
 			return
 		case b.store.Unavailable(err):
 			if !b.lostConnection(ctx, err) {
@@ -82,7 +83,7 @@ func (b *batch) settle(ctx context.Context) {
 // putOff gives the hints back, to be looked at again after the delay.
 func (b *batch) putOff(delay time.Duration) {
 	for _, h := range b.hints {
-		h.at = b.clock.Now().Add(delay)
+		h.LookAt = b.clock.Now().Add(delay)
 	}
 }
 
@@ -95,15 +96,15 @@ func (b *batch) part() {
 }
 
 // leave sends a hint away to come back alone.
-func (b *batch) leave(h *held) {
-	h.alone, h.lane = true, max(h.lane, laneSingle)
-	h.tried++
-	h.at = b.clock.Now().Add(jitter(retryPause / 2))
+func (b *batch) leave(h *hold.Hint) {
+	h.Lane = max(h.Lane, hold.LaneSingle)
+	h.Looks++
+	h.LookAt = b.clock.Now().Add(jitter(hold.RetryInterval / 2))
 }
 
 // without takes the hints of the members out of the batch and sends them away.
 func (b *batch) without(ms []*member) {
-	gone := map[*held]bool{}
+	gone := map[*hold.Hint]bool{}
 	for _, m := range ms {
 		gone[m.hint] = true
 		b.leave(m.hint)
@@ -145,7 +146,7 @@ func (b *batch) try(ctx context.Context) error {
 func (b *batch) begun() {
 	b.called = false
 	for _, h := range b.hints {
-		h.called = 0
+		h.Call.Version = 0
 	}
 }
 
@@ -184,8 +185,8 @@ func (t *try) commit() error {
 	}
 	if t.store.Ambiguous(err) {
 		for _, h := range t.hints {
-			h.unknown = true
-			h.tried++
+			h.CommitUnknown = true
+			h.Looks++
 		}
 	}
 	if t.store.Ambiguous(err) && !t.store.Unavailable(err) {

@@ -23,7 +23,7 @@ func (t *try) call(call []*member) error {
 	t.changes.Renew(idsOf(call)) // a handler that moves its own task has succeeded
 	t.called = true
 	for _, m := range call {
-		m.hint.called, m.hint.outside = m.row.Version, m.handler.form == formOutside
+		m.hint.Call.Version, m.hint.Call.Outside = m.row.Version, m.handler.form == formOutside
 	}
 	started := time.Now()
 	err := t.invoke(ctx, call[0].row.Kind, func() error { return call[0].handler.call(ctx, tx, call) })

@@ -48,7 +48,6 @@ type Config struct {
 }
 
 const (
-	retryPause = 100 * time.Millisecond // until the next look at a row that somebody held
 	abandonAt  = 3                      // handlers abandoned before the worker gives up
 	maxTries   = 3                      // transactions of one batch rolled back before its tasks are parted
 	clockEvery = time.Second            // between probes

@@ -1,11 +1,12 @@
 package worker
 
 import (
+	"github.com/duetime/duetime/internal/hold"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 // decide says what is to become of a hint, by its locked row alone: the hint only told where to look.
-func (t *try) decide(h *held, row task.Task) {
+func (t *try) decide(h *hold.Hint, row task.Task) {
 	m := &member{hint: h, row: row}
 	t.members[row.ID] = m
 	switch {
@@ -25,7 +26,7 @@ func (t *try) decide(h *held, row task.Task) {
 // ended drops a finished task from the index, where a lost drop may have left it.
 func (t *try) ended(m *member) {
 	m.outcome = outcome{result: resultAlreadyDone, settled: true, put: &m.row}
-	if m.hint.unknown && m.row.State == task.Done {
+	if m.hint.CommitUnknown && m.row.State == task.Done {
 		m.outcome.result = resultDone // the commit whose answer was lost
 	}
 }
@@ -36,12 +37,12 @@ func (t *try) ended(m *member) {
 func (t *try) later(m *member) {
 	wait := m.row.RunAt.Sub(t.now)
 	switch {
-	case task.WindowedVersion(m.row.Version) != task.WindowedVersion(m.hint.hint.Version):
+	case task.WindowedVersion(m.row.Version) != task.WindowedVersion(m.hint.Version):
 		m.outcome = outcome{result: resultStale, settled: true, put: &m.row}
 	case wait > t.Patience:
 		m.outcome = outcome{result: resultEarly, settled: true, letGo: "far"}
 	default:
-		m.outcome = outcome{result: resultEarly, at: t.clock.Now().Add(wait), lane: m.hint.lane}
+		m.outcome = outcome{result: resultEarly, at: t.clock.Now().Add(wait), lane: m.hint.Lane}
 	}
 }
 
@@ -52,14 +53,14 @@ func (t *try) due(m *member) {
 		t.transition(m, m.row.Await(t.at()), resultUnknownKind)
 		return
 	}
-	if m.hint.failure != nil && m.hint.failed == m.row.Version {
-		row, result := m.hint.afterFailure(m.row, m.handler.info.Backoff, t.at())
+	if m.hint.Failure.Err != nil && m.hint.Failure.Version == m.row.Version {
+		row, result := afterFailure(m.hint, m.row, m.handler.info.Backoff, t.at())
 		t.transition(m, row, result)
 		return
 	}
-	m.hint.failure = nil
-	if m.hint.chargedAt == m.row.Version || chargedBefore(m.hint, m.row) {
-		m.hint.charged = true // by a commit whose answer was lost, or by another worker
+	m.hint.Failure.Err = nil
+	if m.hint.Charge.Version == m.row.Version || chargedBefore(m.hint, m.row) {
+		m.hint.Charge.State = hold.Charged // by a commit whose answer was lost, or by another worker
 	}
 	if exhausted(m.hint, m.row) {
 		t.transition(m, m.row.Discard(errKilled, t.at()), resultDead)
@@ -69,15 +70,15 @@ func (t *try) due(m *member) {
 		t.transition(m, m.row.Skip(late, m.handler.info.CatchUpWindow, t.at()), resultSkipped)
 		return
 	}
-	if l := laneOf(m.hint, m.row, m.handler.form == formOutside || m.handler.slow.Load()); l > m.hint.lane {
+	if l := laneOf(m.hint, m.row, m.handler.form == formOutside || m.handler.slow.Load()); l > m.hint.Lane {
 		m.outcome = outcome{at: t.clock.Now(), lane: l}
 		return
 	}
 	payload, err := m.handler.decode(m.row)
 	if err != nil { // a worker of another version may understand it
-		m.hint.failure = err
+		m.hint.Failure.Err = err
 		t.logFailure(m, err)
-		row, result := m.hint.afterFailure(m.row, m.handler.info.Backoff, t.at())
+		row, result := afterFailure(m.hint, m.row, m.handler.info.Backoff, t.at())
 		t.transition(m, row, result)
 		return
 	}
@@ -105,7 +106,7 @@ func (t *try) save(ms ...*member) error {
 func (t *try) charge() error {
 	var suspects []*member
 	for _, m := range t.members {
-		if m.state == stateWaiting && m.hint.suspect && !m.hint.charged {
+		if m.state == stateWaiting && m.hint.Suspect && m.hint.Charge.State != hold.Charged {
 			suspects = append(suspects, m)
 		}
 	}
@@ -120,13 +121,13 @@ func (t *try) charge() error {
 		return err
 	}
 	for _, m := range suspects {
-		m.hint.chargedAt = m.row.Version // known before the commit, whose answer may be lost
+		m.hint.Charge.Version = m.row.Version // known before the commit, whose answer may be lost
 	}
 	if err := t.tx.Commit(); err != nil {
 		return err
 	}
 	for _, m := range suspects {
-		m.hint.charged = true
+		m.hint.Charge.State = hold.Charged
 	}
 	return errAgain
 }

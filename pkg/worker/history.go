@@ -45,7 +45,7 @@ func (m *member) event() (task.Event, bool) {
 	case resultSkipped:
 		e.Name, e.Detail = task.EventSkipped, m.row.LastError
 	case resultSnoozed:
-		snooze, _ := errors.AsType[snoozeError](m.hint.failure)
+		snooze, _ := errors.AsType[snoozeError](m.hint.Failure.Err)
 		e.Name, e.Detail = task.EventSnoozed, "for "+snooze.delay.String()
 	default:
 		return e, false

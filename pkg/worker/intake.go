@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/duetime/duetime/internal/hold"
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/offsets"
 	"github.com/duetime/duetime/pkg/task"
@@ -17,7 +18,7 @@ const fetchRetryInterval = 200 * time.Millisecond // after a fetch that failed
 type queue struct {
 	*Worker
 	name string
-	hold *hold
+	hold *hold.Hold
 
 	mu     sync.Mutex
 	gen    *generation   // the present one; nil between two
@@ -33,7 +34,7 @@ type generation struct {
 }
 
 func newQueue(w *Worker, name string) *queue {
-	return &queue{Worker: w, name: name, hold: newHold(w.clock), joined: make(chan struct{})}
+	return &queue{Worker: w, name: name, hold: hold.New(w.clock), joined: make(chan struct{})}
 }
 
 // consume is one generation: it takes messages in until the partitions are lost or the worker stops, and commits
@@ -85,7 +86,7 @@ func (q *queue) end(g *generation) {
 	q.gen = nil
 	q.mu.Unlock()
 	g.offsets.End()
-	gone, inHand := q.hold.forget(g.offsets)
+	gone, inHand := q.hold.Revoke(g.offsets)
 	q.refund(gone)
 	q.handOver(g.session.Partitions(), inHand)
 }
@@ -122,23 +123,10 @@ func (q *queue) accept(g *generation, ds []task.Delivery) {
 			m.Settle()
 			continue
 		}
-		h := newHeld(d.Hint, now, q.Patience)
-		h.marks, h.traceparent = []offsets.Mark{m}, d.Traceparent
-		h.suspect = !g.clean[d.Partition] && before < q.MaxUncommitted && !d.Hint.Moment().After(g.since)
-		q.hold.add(h)
+		h := hold.NewHint(d.Hint, now, q.Patience, m)
+		h.Traceparent = d.Traceparent
+		h.Suspect = !g.clean[d.Partition] && before < q.MaxUncommitted && !d.Hint.Moment().After(g.since)
+		q.hold.Add(h)
 	}
 	q.after.bury(letters)
-}
-
-// newHeld makes a hint to be looked at in its moment. One that is far ahead is looked at once: its row is likely to say
-// something else, and if not, it isn't worth a place.
-func newHeld(hint task.Hint, now time.Time, patience time.Duration) *held {
-	h := &held{hint: hint, at: hint.Moment(), since: hint.Moment()}
-	if h.at.Sub(now) > patience {
-		h.at = now
-	}
-	if h.since.Before(now) || h.since.Sub(now) > patience {
-		h.since = now
-	}
-	return h
 }

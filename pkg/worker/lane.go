@@ -4,43 +4,33 @@ import (
 	"strings"
 	"time"
 
+	"github.com/duetime/duetime/internal/hold"
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// lane is a row of runners with its own queue of hints, so that what is slow or dangerous delays only its like.
-type lane int
-
-const (
-	laneBatch   lane = iota // first tries, many in a transaction
-	laneSingle              // one task a transaction: outside and slow handlers, and what harmed its batch
-	laneRetry               // one task a transaction: what has failed before; half as many runners, so that who is well does not wait for it
-	laneSuspect             // one task at a time in the whole process: what may kill it
-	lanes
-)
-
 // laneOf says where the task belongs. An attempt charged here before its handler ran doesn't count as a failure yet.
-func laneOf(h *held, row task.Task, apart bool) lane {
+func laneOf(h *hold.Hint, row task.Task, apart bool) hold.Lane {
 	failures := row.Attempt
-	if h.charged {
+	if h.Charge.State == hold.Charged {
 		failures--
 	}
 	switch {
-	case h.suspect && (failures > 0 || row.MaxAttempts == 1):
-		return laneSuspect
+	case h.Suspect && (failures > 0 || row.MaxAttempts == 1):
+		return hold.LaneSuspect
 	case failures > 0:
-		return laneRetry
-	case h.alone || apart:
-		return laneSingle
+		return hold.LaneRetry
+	case apart:
+		return hold.LaneSingle
 	default:
-		return laneBatch
+		return hold.LaneBatch
 	}
 }
 
 // exhausted reports whether the task used up its attempts by killing its process: each was charged before its handler ran,
 // and none came back to say how it ended. The last attempt is begun twice before that is believed: it may be that each of its
 // charges was made by a worker that ended before the handler ran, and could not take the charge back.
-func exhausted(h *held, row task.Task) bool {
-	return h.suspect && !h.charged && row.Attempt >= row.MaxAttempts && strings.HasPrefix(row.LastError, lastBegun)
+func exhausted(h *hold.Hint, row task.Task) bool {
+	return h.Suspect && h.Charge.State != hold.Charged && row.Attempt >= row.MaxAttempts && strings.HasPrefix(row.LastError, lastBegun)
 }
 
 // On the row of a suspect whose last attempt is begun once more stands by whom, and what stood there before.
@@ -72,4 +62,6 @@ func takeBack(row task.Task, now time.Time) task.Task {
 
 // chargedBefore reports whether a worker that left in good order charged the task's last attempt before its handler ran, and
 // then neither ran it nor took the charge back: for whoever runs it now it is charged already.
-func chargedBefore(h *held, row task.Task) bool { return !h.suspect && row.Attempt >= row.MaxAttempts }
+func chargedBefore(h *hold.Hint, row task.Task) bool {
+	return !h.Suspect && row.Attempt >= row.MaxAttempts
+}

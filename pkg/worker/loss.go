@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/duetime/duetime/internal/hold"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -36,7 +37,7 @@ func (b *batch) lostConnection(ctx context.Context, cause error) (again bool) {
 	if b.noteLoss(ctx, cause) {
 		return true
 	}
-	b.putOff(jitter(retryPause))
+	b.putOff(jitter(hold.RetryInterval))
 	return false
 }
 
@@ -53,24 +54,24 @@ func (b *batch) noteLoss(ctx context.Context, cause error) (again bool) {
 		b.partLost(called)
 		rest(ctx, jitter(5*time.Millisecond))
 		return true
-	case called[0].chargeable():
+	case chargeable(called[0]):
 		h := called[0]
-		h.failure, h.failed = lossError{h.losses, cause}, h.called
-		b.Logger.WarnContext(ctx, "handler failed", slog.String("task_id", h.hint.ID.String()), slog.String("kind", h.hint.Kind), slog.Any("err", h.failure))
+		h.Failure.Err, h.Failure.Version = lossError{h.Losses, cause}, h.Call.Version
+		b.Logger.WarnContext(ctx, "handler failed", slog.String("task_id", h.ID.String()), slog.String("kind", h.Kind), slog.Any("err", h.Failure.Err))
 		return true
 	default:
 		b.metrics.retried.Inc()
-		rest(ctx, jitter(retryPause/4))
+		rest(ctx, jitter(hold.RetryInterval/4))
 		return true
 	}
 }
 
 // countLoss counts the loss for each hint whose handler was called since the transaction began, and returns those hints.
-func (b *batch) countLoss() []*held {
-	var called []*held
+func (b *batch) countLoss() []*hold.Hint {
+	var called []*hold.Hint
 	for _, h := range b.hints {
-		if h.called != 0 {
-			h.losses++
+		if h.Call.Version != 0 {
+			h.Losses++
 			called = append(called, h)
 		}
 	}
@@ -78,12 +79,12 @@ func (b *batch) countLoss() []*held {
 }
 
 // partLost sends those hints away to run alone that have lost their connection together often enough.
-func (b *batch) partLost(called []*held) {
-	apart := map[*held]bool{}
+func (b *batch) partLost(called []*hold.Hint) {
+	apart := map[*hold.Hint]bool{}
 	for _, h := range called {
-		if h.losses >= partAtLoss {
+		if h.Losses >= partAtLoss {
 			b.leave(h)
-			h.at = b.clock.Now() // its neighbours have waited long enough
+			h.LookAt = b.clock.Now() // its neighbours have waited long enough
 			apart[h] = true
 		}
 	}
@@ -98,12 +99,12 @@ func (b *batch) partLost(called []*held) {
 
 // chargeable reports whether the batch is one hint that the next loss would charge.
 func (b *batch) chargeable() bool {
-	return len(b.hints) == 1 && (b.hints[0].outside || b.hints[0].losses+1 >= chargeAtLoss)
+	return len(b.hints) == 1 && (b.hints[0].Call.Outside || b.hints[0].Losses+1 >= chargeAtLoss)
 }
 
 // chargeable reports whether the hint, which ran alone, has lost its connection too often. An outside handler has acted
 // already: it is not called again without a charge.
-func (h *held) chargeable() bool { return h.outside || h.losses >= chargeAtLoss }
+func chargeable(h *hold.Hint) bool { return h.Call.Outside || h.Losses >= chargeAtLoss }
 
 // answers reports whether MySQL takes a transaction that writes; a server that is read-only, or whose disk is full, does not.
 // What it writes is rolled back. thoroughly writes as much as a server with a full disk has no room for: an attempt is to be

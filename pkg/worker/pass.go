@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/duetime/duetime/internal/hold"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -25,12 +26,12 @@ func (w *Worker) Pass(ctx context.Context, hints []task.Hint) ([]Outcome, error)
 		return nil, err
 	}
 	now := w.clock.Now()
-	all := make([]*held, len(hints))
+	all := make([]*hold.Hint, len(hints))
 	for i, hint := range hints {
-		all[i] = newHeld(hint, now, w.Patience)
-		all[i].at = now
+		all[i] = hold.NewHint(hint, now, w.Patience)
+		all[i].LookAt = now
 	}
-	for l := range lanes {
+	for l := range hold.Lanes {
 		for open := w.open(all, l); len(open) > 0; {
 			for chunk := range slices.Chunk(open, w.room(l)) {
 				b := &batch{Worker: w, hints: chunk}
@@ -46,7 +47,7 @@ func (w *Worker) Pass(ctx context.Context, hints []task.Hint) ([]Outcome, error)
 	w.after.flush(ctx)
 	out := make([]Outcome, len(all))
 	for i, h := range all {
-		out[i] = Outcome{ID: h.hint.ID, Result: string(h.result), Settled: h.settled, Err: h.failure}
+		out[i] = Outcome{ID: h.ID, Result: string(h.Result), Settled: h.Settled, Err: h.Failure.Err}
 	}
 	if closed, _ := w.gate.rest(w.clock.Local()); closed {
 		w.gate.open()
@@ -58,21 +59,21 @@ func (w *Worker) Pass(ctx context.Context, hints []task.Hint) ([]Outcome, error)
 var errAway = errors.New("database is away")
 
 // open returns the hints of the lane that can be looked at now, by id.
-func (w *Worker) open(all []*held, l lane) []*held {
-	var open []*held
+func (w *Worker) open(all []*hold.Hint, l hold.Lane) []*hold.Hint {
+	var open []*hold.Hint
 	now := w.clock.Now()
 	for _, h := range all {
-		if !h.settled && h.lane == l && !h.at.After(now) {
+		if !h.Settled && h.Lane == l && !h.LookAt.After(now) {
 			open = append(open, h)
 		}
 	}
-	slices.SortFunc(open, func(a, b *held) int { return bytes.Compare(a.hint.ID[:], b.hint.ID[:]) })
+	slices.SortFunc(open, func(a, b *hold.Hint) int { return bytes.Compare(a.ID[:], b.ID[:]) })
 	return open
 }
 
 // room is how many tasks a transaction of the lane takes.
-func (w *Worker) room(l lane) int {
-	if l == laneBatch {
+func (w *Worker) room(l hold.Lane) int {
+	if l == hold.LaneBatch {
 		return w.Batch
 	}
 	return 1

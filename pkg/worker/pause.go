@@ -28,33 +28,13 @@ func (w *Worker) obey(ctx context.Context) error {
 	}
 	for _, q := range w.queues {
 		_, asked := paused[q.name]
-		if !q.hold.pause(asked) {
+		if !q.hold.Pause(asked) {
 			continue
 		}
 		if !asked {
-			q.hold.excuse()
+			q.hold.ResetPatience()
 		}
 		w.Logger.InfoContext(ctx, "pause of a queue", slog.String("queue", q.name), slog.Bool("paused", asked))
 	}
 	return nil
-}
-
-// pause stops the handing out of hints, or starts it again; false if it was so already.
-func (h *hold) pause(paused bool) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.paused == paused {
-		return false
-	}
-	h.paused = paused
-	for l := range h.wake {
-		h.signal(lane(l))
-	}
-	return true
-}
-
-func (h *hold) isPaused() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.paused
 }

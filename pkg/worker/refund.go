@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/duetime/duetime/internal/hold"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -17,11 +18,11 @@ const refundEvery = 10 * time.Millisecond
 // the worker stops or lost their partition: no handler failed. It does what it can in leaveTimeout; a charge that stays
 // costs the task one attempt. The transaction of a cancelled handler is rolled back beside us, so its rows may be locked
 // for a moment longer: they are looked at again.
-func (w *Worker) refund(hints []*held) {
+func (w *Worker) refund(hints []*hold.Hint) {
 	charged := map[task.ID]int64{}
 	for _, h := range hints {
-		if h.charged && !h.unknown {
-			charged[h.hint.ID] = h.chargedAt
+		if h.Charge.State == hold.Charged && !h.CommitUnknown {
+			charged[h.ID] = h.Charge.Version
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)

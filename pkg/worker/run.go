@@ -17,7 +17,7 @@ func (t *try) run() error {
 			continue // taken along in a call, or moved away by a handler
 		}
 		if t.spent >= t.BatchTime {
-			m.state, m.outcome = stateSettled, outcome{at: t.clock.Now(), lane: m.hint.lane}
+			m.state, m.outcome = stateSettled, outcome{at: t.clock.Now(), lane: m.hint.Lane}
 			continue
 		}
 		if err := t.perform(t.together(m)); err != nil {
@@ -125,7 +125,7 @@ func (t *try) guarded(call []*member) error {
 		return t.halve(call)
 	}
 	for _, m := range call {
-		row, result := m.hint.afterFailure(m.row, m.handler.info.Backoff, t.at())
+		row, result := afterFailure(m.hint, m.row, m.handler.info.Backoff, t.at())
 		t.transition(m, row, result)
 		m.state = stateSettled
 	}
@@ -200,7 +200,7 @@ func (t *try) blame(call []*member, cause error) error {
 func (t *try) calledBefore(call []*member) bool {
 	n := 0
 	for _, h := range t.hints {
-		if h.called != 0 {
+		if h.Call.Version != 0 {
 			n++
 		}
 	}
@@ -211,7 +211,7 @@ func (t *try) calledBefore(call []*member) bool {
 // tell.
 func (t *try) over(call []*member, cause error) error {
 	for _, h := range t.hints {
-		h.unknown = true
+		h.CommitUnknown = true
 	}
 	return t.lost(call, cause)
 }
@@ -234,7 +234,7 @@ func (t *try) accuse(call []*member, cause error) bool {
 		return false
 	}
 	for _, m := range call {
-		m.hint.failure, m.hint.failed = cause, m.row.Version
+		m.hint.Failure.Err, m.hint.Failure.Version = cause, m.row.Version
 		if !snooze {
 			t.logFailure(m, cause)
 		}
@@ -291,7 +291,7 @@ func (t *try) unmarked(cause error) error {
 		return errPart
 	}
 	for _, m := range t.members {
-		m.hint.failure, m.hint.failed = cause, m.row.Version
+		m.hint.Failure.Err, m.hint.Failure.Version = cause, m.row.Version
 		t.logFailure(m, cause)
 	}
 	return errAgain

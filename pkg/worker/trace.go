@@ -40,7 +40,7 @@ func links(call []*member) []trace.Link {
 	var found []trace.Link
 	var seen map[string]bool
 	for _, m := range call {
-		for _, parent := range [...]string{m.row.Traceparent, m.hint.traceparent} {
+		for _, parent := range [...]string{m.row.Traceparent, m.hint.Traceparent} {
 			if parent == "" || seen[parent] || len(found) == maxLinks {
 				continue
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/hold"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -25,7 +26,7 @@ const (
 
 // member is a hint with its row in one transaction, and what will come of it if that commits.
 type member struct {
-	hint    *held
+	hint    *hold.Hint
 	row     task.Task
 	handler *handler
 	payload any
@@ -38,7 +39,7 @@ type outcome struct {
 	result  result // empty: nothing to count
 	settled bool
 	at      time.Time // when to look again if not settled
-	lane    lane
+	lane    hold.Lane
 	put     *task.Task // the row's state for the index
 	letGo   string     // why it is given up without being settled
 }
@@ -65,6 +66,10 @@ type try struct {
 	overEarly   bool // one did
 }
 
+// beginning is how long before the hints' moment their transaction begins: that takes about as long, and from then on keeps
+// all others from writing to SQLite.
+const beginning = 300 * time.Microsecond
+
 // open begins the transaction just before the hints' moment, at it locks the rows that are free, and decides by them alone.
 func (t *try) open() error {
 	t.sleepUntil(beginning)
@@ -85,17 +90,17 @@ func (t *try) open() error {
 // sleepUntil sleeps until so long before the hints' moment: the first one's, since the others are due with it, or all of
 // them already.
 func (t *try) sleepUntil(before time.Duration) {
-	t.sleeper.Sleep(min(t.hints[0].at.Sub(t.clock.Now()), lead) - before)
+	t.sleeper.Sleep(min(t.hints[0].LookAt.Sub(t.clock.Now()), hold.TakeAhead) - before)
 }
 
 func (t *try) lock() error {
-	byID := map[task.ID][]*held{}
+	byID := map[task.ID][]*hold.Hint{}
 	ids := make([]task.ID, 0, len(t.hints))
 	for _, h := range t.hints {
-		if byID[h.hint.ID] == nil {
-			ids = append(ids, h.hint.ID)
+		if byID[h.ID] == nil {
+			ids = append(ids, h.ID)
 		}
-		byID[h.hint.ID] = append(byID[h.hint.ID], h)
+		byID[h.ID] = append(byID[h.ID], h)
 	}
 	slices.SortFunc(ids, func(a, b task.ID) int { return bytes.Compare(a[:], b[:]) })
 	rows, now, err := t.store.LockFree(t.ctx, t.tx, ids)
@@ -111,16 +116,16 @@ func (t *try) lock() error {
 }
 
 // first picks one of the hints of a task; others, of other versions, look again when this one is through.
-func (t *try) first(byID map[task.ID][]*held, id task.ID) *held {
+func (t *try) first(byID map[task.ID][]*hold.Hint, id task.ID) *hold.Hint {
 	hs := byID[id]
 	for _, other := range hs[1:] {
-		other.at = t.clock.Now()
+		other.LookAt = t.clock.Now()
 	}
 	return hs[0]
 }
 
 // absent tells rows that somebody holds from rows that don't exist.
-func (t *try) absent(byID map[task.ID][]*held) error {
+func (t *try) absent(byID map[task.ID][]*hold.Hint) error {
 	if len(byID) == 0 {
 		return nil
 	}
@@ -134,14 +139,14 @@ func (t *try) absent(byID map[task.ID][]*held) error {
 	}
 	for _, row := range rows {
 		h := t.first(byID, row.ID)
-		t.members[row.ID] = &member{hint: h, row: row, outcome: outcome{at: t.clock.Now().Add(retryPause), lane: h.lane}}
-		h.tried++
+		t.members[row.ID] = &member{hint: h, row: row, outcome: outcome{at: t.clock.Now().Add(hold.RetryInterval), lane: h.Lane}}
+		h.Looks++
 		delete(byID, row.ID)
 	}
 	for id := range byID {
 		h := t.first(byID, id)
 		t.members[id] = &member{
-			hint: h, row: task.Task{ID: id, Kind: h.hint.Kind}, outcome: outcome{result: resultMissing, settled: true},
+			hint: h, row: task.Task{ID: id, Kind: h.Kind}, outcome: outcome{result: resultMissing, settled: true},
 		}
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/duetime/duetime/internal/hold"
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/precise"
 	"github.com/duetime/duetime/pkg/task"
@@ -142,13 +143,13 @@ func (l *life) begin(w *Worker) {
 	l.tidying.Go(func() { w.watch(l.tidying.ctx) })
 	for _, q := range w.queues {
 		for range w.Concurrency {
-			l.runners.Go(func() { q.run(l.runners.ctx, laneBatch, w.Batch) })
-			l.runners.Go(func() { q.run(l.runners.ctx, laneSingle, 1) })
+			l.runners.Go(func() { q.run(l.runners.ctx, hold.LaneBatch, w.Batch) })
+			l.runners.Go(func() { q.run(l.runners.ctx, hold.LaneSingle, 1) })
 		}
 		for range (w.Concurrency + 1) / 2 {
-			l.runners.Go(func() { q.run(l.runners.ctx, laneRetry, 1) })
+			l.runners.Go(func() { q.run(l.runners.ctx, hold.LaneRetry, 1) })
 		}
-		l.runners.Go(func() { q.run(l.runners.ctx, laneSuspect, 1) })
+		l.runners.Go(func() { q.run(l.runners.ctx, hold.LaneSuspect, 1) })
 		l.consumers.Go(func() {
 			if err := w.stream.Consume(l.consumers.ctx, q.name, q.consume); err != nil && l.consumers.ctx.Err() == nil {
 				w.stop(fmt.Errorf("consume queue %s: %w", q.name, err))
@@ -181,17 +182,17 @@ func (l *life) end(w *Worker) {
 }
 
 // run is one runner: take, settle, give back.
-func (q *queue) run(ctx context.Context, l lane, n int) {
+func (q *queue) run(ctx context.Context, l hold.Lane, n int) {
 	sleeper := precise.New()
 	defer sleeper.Close()
 	for q.gate.wait(q.intake) == nil {
-		taken := q.hold.take(q.intake, l, n)
+		taken := q.hold.Take(q.intake, l, n)
 		if len(taken) == 0 {
 			return
 		}
 		b := &batch{Worker: q.Worker, hints: taken, sleeper: sleeper}
 		b.settle(ctx)
-		q.refund(q.hold.release(taken))
+		q.refund(q.hold.Release(taken))
 	}
 }
 
@@ -260,11 +261,11 @@ func (w *Worker) tidyPass(ctx context.Context) (loop.Result, error) {
 	}
 	held := 0
 	for _, q := range w.queues {
-		q.hold.follow(w.Patience)
-		if !closed && !q.hold.isPaused() {
-			w.metrics.letGo.WithLabelValues("stuck").Add(float64(q.hold.letGo(w.Patience)))
+		q.hold.AdjustForClockStep(w.Patience)
+		if !closed && !q.hold.Paused() {
+			w.metrics.letGo.WithLabelValues("stuck").Add(float64(q.hold.Expire(w.Patience)))
 		}
-		held += q.hold.size()
+		held += q.hold.Len()
 	}
 	w.metrics.held.Set(float64(held))
 	return loop.Result{}, nil
@@ -272,7 +273,7 @@ func (w *Worker) tidyPass(ctx context.Context) (loop.Result, error) {
 
 func (w *Worker) resume(ctx context.Context) {
 	for _, q := range w.queues {
-		q.hold.excuse()
+		q.hold.ResetPatience()
 	}
 	w.gate.open()
 	w.Logger.InfoContext(ctx, "resumed, database is back")

@@ -1,7 +1,8 @@
-package worker
+package hold
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -21,29 +22,29 @@ func TestHoldHandsOutEachHintOnceInItsTime(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		c := localClock()
-		h := newHold(c)
+		h := New(c)
 		g := offsets.NewGeneration(&session{})
-		out := map[*held][]*held{} // by the first of each taking
+		out := map[*Hint][]*Hint{} // by the first of each taking
 		owners := map[string]int{}
-		left := map[heldKey]bool{}
+		left := map[sharedKey]bool{}
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
 				m, _ := g.Deliver(0, int64(len(left)))
-				e := &held{
-					hint: task.Hint{
+				e := &Hint{
+					Hint: task.Hint{
 						ID:      task.ID{byte(rapid.IntRange(0, 20).Draw(t, "id"))},
 						Version: int64(rapid.IntRange(1, 2).Draw(t, "version")),
 						Owner:   fmt.Sprint(rapid.IntRange(0, 3).Draw(t, "owner")),
 					},
-					at:    c.Now().Add(time.Duration(rapid.SampledFrom([]int{-2000, -1000, 0, 1, 2, 3600_000}).Draw(t, "in")) * time.Millisecond),
-					lane:  lane(rapid.IntRange(0, int(lanes)-1).Draw(t, "lane")),
-					marks: []offsets.Mark{m},
+					LookAt: c.Now().Add(time.Duration(rapid.SampledFrom([]int{-2000, -1000, 0, 1, 2, 3600_000}).Draw(t, "in")) * time.Millisecond),
+					Lane:   Lane(rapid.IntRange(0, int(Lanes)-1).Draw(t, "lane")),
+					marks:  []offsets.Mark{m},
 				}
-				h.add(e)
+				h.Add(e)
 				left[e.key()] = true
 			},
 			"take": func(t *rapid.T) {
-				l := lane(rapid.IntRange(0, int(lanes)-1).Draw(t, "lane"))
+				l := Lane(rapid.IntRange(0, int(Lanes)-1).Draw(t, "lane"))
 				n := rapid.IntRange(1, 4).Draw(t, "n")
 				taken, _ := h.due(l, n)
 				if len(taken) == 0 {
@@ -51,15 +52,15 @@ func TestHoldHandsOutEachHintOnceInItsTime(t *testing.T) {
 				}
 				mine := map[string]bool{}
 				for i, e := range taken {
-					if early := e.at.Sub(c.Now()); early > lead {
+					if early := e.LookAt.Sub(c.Now()); early > TakeAhead {
 						t.Fatalf("handed out %v early", early)
-					} else if early > 0 && !e.at.Equal(taken[0].at) {
-						t.Fatalf("a hint that is due in %v would keep one waiting that is due in %v", early, taken[0].at.Sub(c.Now()))
+					} else if early > 0 && !e.LookAt.Equal(taken[0].LookAt) {
+						t.Fatalf("a hint that is due in %v would keep one waiting that is due in %v", early, taken[0].LookAt.Sub(c.Now()))
 					}
-					if i > 0 && e.at.Before(taken[i-1].at) {
+					if i > 0 && e.LookAt.Before(taken[i-1].LookAt) {
 						t.Fatal("out of order")
 					}
-					mine[e.hint.Owner] = true
+					mine[e.Owner] = true
 				}
 				for o := range mine {
 					if owners[o]++; owners[o] > 1 {
@@ -72,52 +73,52 @@ func TestHoldHandsOutEachHintOnceInItsTime(t *testing.T) {
 				for first, taken := range out {
 					mine := map[string]bool{}
 					for _, e := range taken {
-						mine[e.hint.Owner] = true
-						if e.settled = rapid.Bool().Draw(t, "settled"); e.settled {
+						mine[e.Owner] = true
+						if e.Settled = rapid.Bool().Draw(t, "settled"); e.Settled {
 							delete(left, e.key())
 						} else {
-							e.at = c.Now().Add(-time.Second)
+							e.LookAt = c.Now().Add(-time.Second)
 						}
 					}
 					for o := range mine {
 						owners[o]--
 					}
-					h.release(taken)
+					h.Release(taken)
 					delete(out, first)
 					return
 				}
 			},
 			"": func(t *rapid.T) {
-				if h.size() != len(left) {
-					t.Fatalf("holds %d, want %d", h.size(), len(left))
+				if h.Len() != len(left) {
+					t.Fatalf("holds %d, want %d", h.Len(), len(left))
 				}
 			},
 		})
 		for _, taken := range out {
 			for _, e := range taken {
-				e.settled = true
+				e.Settled = true
 				delete(left, e.key())
 			}
-			h.release(taken)
+			h.Release(taken)
 		}
 		for _, e := range h.byKey {
-			e.at = time.Time{} // all moments have come
+			e.LookAt = time.Time{} // all moments have come
 		}
-		for l := range lanes {
+		for l := range Lanes {
 			for {
 				taken, _ := h.due(l, 3)
 				if len(taken) == 0 {
 					break
 				}
 				for _, e := range taken {
-					e.settled = true
+					e.Settled = true
 					delete(left, e.key())
 				}
-				h.release(taken)
+				h.Release(taken)
 			}
 		}
-		if len(left) > 0 || h.size() > 0 {
-			t.Fatalf("%d hints are stuck", h.size())
+		if len(left) > 0 || h.Len() > 0 {
+			t.Fatalf("%d hints are stuck", h.Len())
 		}
 		if g.Uncommitted() != 0 {
 			t.Fatalf("%d messages unsettled", g.Uncommitted())
@@ -127,20 +128,20 @@ func TestHoldHandsOutEachHintOnceInItsTime(t *testing.T) {
 
 func TestEqualHintsSettleTogether(t *testing.T) {
 	t.Parallel()
-	h := newHold(localClock())
+	h := New(localClock())
 	s := &session{}
 	g := offsets.NewGeneration(s)
 	hint := task.Hint{ID: task.NewID(), Owner: "a", Version: 3}
 	for offset := range int64(4) {
 		m, _ := g.Deliver(0, offset)
-		h.add(&held{hint: hint, marks: []offsets.Mark{m}})
+		h.Add(&Hint{Hint: hint, marks: []offsets.Mark{m}})
 	}
-	taken := h.take(context.Background(), laneBatch, 10)
+	taken := h.Take(context.Background(), LaneBatch, 10)
 	if len(taken) != 1 {
 		t.Fatalf("got %d hints, want 1", len(taken))
 	}
-	taken[0].settled = true
-	h.release(taken)
+	taken[0].Settled = true
+	h.Release(taken)
 	if err := g.Commit(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -155,19 +156,19 @@ func TestOnlyStuckHintsAreLetGo(t *testing.T) {
 	long := c.Now().Add(-time.Minute)
 	for _, tt := range []struct {
 		name string
-		e    *held
+		e    *Hint
 		want int
 	}{
-		{"waits for a runner", &held{since: long}, 0},
-		{"tried", &held{since: long, tried: 1, at: c.Now()}, 1},
-		{"tried, and waits for a runner", &held{since: long, tried: 1, at: long}, 0},
-		{"tried, but young", &held{since: c.Now(), tried: 1}, 0},
-		{"to be charged", &held{since: c.Now().Add(-6 * time.Second), tried: 9, failure: errKilled}, 0},
-		{"never charged", &held{since: c.Now().Add(-2 * time.Minute), tried: 9, failure: errKilled, at: c.Now()}, 1},
+		{"waits for a runner", &Hint{PatientSince: long}, 0},
+		{"tried", &Hint{PatientSince: long, Looks: 1, LookAt: c.Now()}, 1},
+		{"tried, and waits for a runner", &Hint{PatientSince: long, Looks: 1, LookAt: long}, 0},
+		{"tried, but young", &Hint{PatientSince: c.Now(), Looks: 1}, 0},
+		{"to be charged", &Hint{PatientSince: c.Now().Add(-6 * time.Second), Looks: 9, Failure: Failure{Err: errAnswer}}, 0},
+		{"never charged", &Hint{PatientSince: c.Now().Add(-2 * time.Minute), Looks: 9, Failure: Failure{Err: errAnswer}, LookAt: c.Now()}, 1},
 	} {
-		h := newHold(c)
-		h.add(tt.e)
-		if got := h.letGo(5 * time.Second); got != tt.want {
+		h := New(c)
+		h.Add(tt.e)
+		if got := h.Expire(5 * time.Second); got != tt.want {
 			t.Errorf("%s: let go %d, want %d", tt.name, got, tt.want)
 		}
 	}
@@ -184,10 +185,10 @@ func TestOwnersHintIsLetGoOnlyWhenItsRunnerDoesNotComeBack(t *testing.T) {
 		"a moment ago": {c.Now(), 0},
 		"long ago":     {long, 1},
 	} {
-		h := newHold(c)
-		h.busy["ann"] = &owned{since: tt.since}
-		h.add(&held{hint: task.Hint{Owner: "ann"}, since: long, at: long})
-		if got := h.letGo(5 * time.Second); got != tt.want {
+		h := New(c)
+		h.owners["ann"] = &owner{since: tt.since}
+		h.Add(&Hint{Hint: task.Hint{Owner: "ann"}, PatientSince: long, LookAt: long})
+		if got := h.Expire(5 * time.Second); got != tt.want {
 			t.Errorf("%s: let go %d, want %d", name, got, tt.want)
 		}
 	}
@@ -212,17 +213,17 @@ func setClock(t *testing.T) (c *loop.Clock, set func(by time.Duration)) {
 func TestHintsAreRecalledWhenTheClockIsSetBack(t *testing.T) {
 	t.Parallel()
 	c, set := setClock(t)
-	h := newHold(c)
-	put := &held{hint: task.Hint{ID: task.NewID(), Owner: "ann"}, at: c.Now().Add(3 * time.Second)}
-	h.add(put)
-	h.follow(5 * time.Second)
-	if taken, _ := h.due(laneBatch, 1); len(taken) > 0 {
+	h := New(c)
+	put := &Hint{Hint: task.Hint{ID: task.NewID(), Owner: "ann"}, LookAt: c.Now().Add(3 * time.Second)}
+	h.Add(put)
+	h.AdjustForClockStep(5 * time.Second)
+	if taken, _ := h.due(LaneBatch, 1); len(taken) > 0 {
 		t.Error("recalled before its moment although the clock runs on")
 	}
 	set(-30 * time.Second)
-	h.follow(5 * time.Second)
-	if taken, _ := h.due(laneBatch, 1); len(taken) != 1 || c.Now().Sub(put.since).Abs() > time.Minute/4 {
-		t.Errorf("took %d hints, patient since %v; want it looked at now", len(taken), c.Now().Sub(put.since))
+	h.AdjustForClockStep(5 * time.Second)
+	if taken, _ := h.due(LaneBatch, 1); len(taken) != 1 || c.Now().Sub(put.PatientSince).Abs() > time.Minute/4 {
+		t.Errorf("took %d hints, patient since %v; want it looked at now", len(taken), c.Now().Sub(put.PatientSince))
 	}
 }
 
@@ -230,32 +231,32 @@ func TestHintsAreRecalledWhenTheClockIsSetBack(t *testing.T) {
 func TestHintsAreKeptWhenTheClockIsSetOn(t *testing.T) {
 	t.Parallel()
 	c, set := setClock(t)
-	h := newHold(c)
-	h.follow(5 * time.Second)
-	h.busy["ann"] = &owned{since: c.Now()}
-	h.add(&held{hint: task.Hint{Owner: "ann"}, since: c.Now(), at: c.Now()})
+	h := New(c)
+	h.AdjustForClockStep(5 * time.Second)
+	h.owners["ann"] = &owner{since: c.Now()}
+	h.Add(&Hint{Hint: task.Hint{Owner: "ann"}, PatientSince: c.Now(), LookAt: c.Now()})
 	set(30 * time.Second)
-	h.follow(5 * time.Second)
-	if got := h.letGo(5 * time.Second); got != 0 {
+	h.AdjustForClockStep(5 * time.Second)
+	if got := h.Expire(5 * time.Second); got != 0 {
 		t.Errorf("let go %d hints that came a moment ago, want 0", got)
 	}
-	h.busy["ann"].since = c.Now().Add(-time.Minute)
+	h.owners["ann"].since = c.Now().Add(-time.Minute)
 	for _, e := range h.byKey {
-		e.since = c.Now().Add(-time.Minute)
+		e.PatientSince = c.Now().Add(-time.Minute)
 	}
-	h.follow(5 * time.Second)
-	if got := h.letGo(5 * time.Second); got != 1 {
+	h.AdjustForClockStep(5 * time.Second)
+	if got := h.Expire(5 * time.Second); got != 1 {
 		t.Errorf("let go %d hints that have waited for a minute, want 1", got)
 	}
 }
 
-func TestExcuseRenewsPatience(t *testing.T) {
+func TestPatienceIsResetAfterAPause(t *testing.T) {
 	t.Parallel()
 	c := localClock()
-	h := newHold(c)
-	h.add(&held{since: c.Now().Add(-time.Minute), tried: 1})
-	h.excuse()
-	if got := h.letGo(5 * time.Second); got != 0 {
+	h := New(c)
+	h.Add(&Hint{PatientSince: c.Now().Add(-time.Minute), Looks: 1})
+	h.ResetPatience()
+	if got := h.Expire(5 * time.Second); got != 0 {
 		t.Errorf("let go %d after a pause, want 0", got)
 	}
 }
@@ -263,17 +264,17 @@ func TestExcuseRenewsPatience(t *testing.T) {
 // One runner sleeps since there was nothing; the other takes the first hint and is busy. Who wakes for the second?
 func TestSomebodyAlwaysWakesForTheNextMoment(t *testing.T) {
 	t.Parallel()
-	h := newHold(localClock())
+	h := New(localClock())
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	got := make(chan []*held, 2)
+	got := make(chan []*Hint, 2)
 	for range 2 {
-		go func() { got <- h.take(ctx, laneBatch, 10) }()
+		go func() { got <- h.Take(ctx, LaneBatch, 10) }()
 	}
 	time.Sleep(20 * time.Millisecond) // both are likely asleep then; if not, the test is only milder
 	for i := range 2 {
 		at := h.clock.Now().Add(time.Duration(30*(i+1)) * time.Millisecond)
-		h.add(&held{hint: task.Hint{ID: task.NewID(), Owner: fmt.Sprint(i)}, at: at})
+		h.Add(&Hint{Hint: task.Hint{ID: task.NewID(), Owner: fmt.Sprint(i)}, LookAt: at})
 	}
 	for range 2 {
 		if taken := <-got; len(taken) == 0 {
@@ -287,25 +288,25 @@ func TestSomebodyAlwaysWakesForTheNextMoment(t *testing.T) {
 func TestOldGenerationsResultsAreNeverCommitted(t *testing.T) {
 	t.Parallel()
 	before, after := &session{}, &session{}
-	h := newHold(localClock())
+	h := New(localClock())
 	hint := task.Hint{ID: task.NewID(), Owner: "a", Version: 1}
 	old := offsets.NewGeneration(before)
 	settled, _ := old.Deliver(0, 8)
 	settled.Settle() // and not yet committed
 	first, _ := old.Deliver(0, 10)
-	h.add(&held{hint: hint, marks: []offsets.Mark{first}})
-	taken := h.take(context.Background(), laneBatch, 10)
+	h.Add(&Hint{Hint: hint, marks: []offsets.Mark{first}})
+	taken := h.Take(context.Background(), LaneBatch, 10)
 
 	old.End()
-	h.forget(old)
+	h.Revoke(old)
 	fresh := offsets.NewGeneration(after)
 	lower, _ := fresh.Deliver(0, 9) // another task, before it in the log
 	again, _ := fresh.Deliver(0, 10)
-	h.add(&held{hint: task.Hint{ID: task.NewID(), Owner: "b", Version: 1}, marks: []offsets.Mark{lower}})
-	h.add(&held{hint: hint, marks: []offsets.Mark{again}})
+	h.Add(&Hint{Hint: task.Hint{ID: task.NewID(), Owner: "b", Version: 1}, marks: []offsets.Mark{lower}})
+	h.Add(&Hint{Hint: hint, marks: []offsets.Mark{again}})
 
-	taken[0].settled = true
-	if gone := h.release(taken); len(gone) != 0 {
+	taken[0].Settled = true
+	if gone := h.Release(taken); len(gone) != 0 {
 		t.Errorf("%d hints gone that somebody waits for", len(gone))
 	}
 	for _, g := range []*offsets.Generation{old, fresh} {
@@ -319,9 +320,9 @@ func TestOldGenerationsResultsAreNeverCommitted(t *testing.T) {
 	if len(after.commits) != 0 {
 		t.Errorf("new generation committed %v over an unsettled message", after.commits)
 	}
-	rest := h.take(context.Background(), laneBatch, 10)
-	rest[0].settled = true
-	h.release(rest)
+	rest := h.Take(context.Background(), LaneBatch, 10)
+	rest[0].Settled = true
+	h.Release(rest)
 	if err := fresh.Commit(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -337,6 +338,8 @@ func (s *session) Commit(_ context.Context, next map[int]int64) error {
 	s.commits = append(s.commits, maps.Clone(next))
 	return nil
 }
+
+var errAnswer = errors.New("the answer of a handler")
 
 // localClock is a clock that was taught nothing: it tells local time.
 func localClock() *loop.Clock { return loop.NewClock(nil, slog.New(slog.DiscardHandler), nil) }

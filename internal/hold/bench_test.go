@@ -1,4 +1,4 @@
-package worker
+package hold
 
 import (
 	"encoding/binary"
@@ -16,10 +16,10 @@ func BenchmarkHoldBatch(b *testing.B) {
 		b.Run(fmt.Sprintf("owners=%d/hints=%d", c.owners, c.hints), func(b *testing.B) {
 			h := filled(c.owners, c.hints)
 			for b.Loop() {
-				first, _ := h.due(laneBatch, 100)
-				second, _ := h.due(laneBatch, 100)
-				h.release(first)
-				h.release(second)
+				first, _ := h.due(LaneBatch, 100)
+				second, _ := h.due(LaneBatch, 100)
+				h.Release(first)
+				h.Release(second)
 			}
 		})
 	}
@@ -27,48 +27,48 @@ func BenchmarkHoldBatch(b *testing.B) {
 
 // BenchmarkHoldAdd is what a hint costs on its way in and out.
 func BenchmarkHoldAdd(b *testing.B) {
-	h, n := newHold(localClock()), uint64(0)
+	h, n := New(localClock()), uint64(0)
 	at := h.clock.Now().Add(-time.Second)
 	for b.Loop() {
 		n++
-		h.add(numbered(n, fmt.Sprint(n), at))
+		h.Add(numbered(n, fmt.Sprint(n), at))
 		if n%100 == 0 {
-			taken, _ := h.due(laneBatch, 100)
+			taken, _ := h.due(LaneBatch, 100)
 			for _, e := range taken {
-				e.settled = true
+				e.Settled = true
 			}
-			h.release(taken)
+			h.Release(taken)
 		}
 	}
 }
 
-func filled(owners, hints int) *hold {
-	h := newHold(localClock())
+func filled(owners, hints int) *Hold {
+	h := New(localClock())
 	at := h.clock.Now().Add(-time.Minute)
 	for i := range hints {
-		h.add(numbered(uint64(i), fmt.Sprint(i%owners), at))
+		h.Add(numbered(uint64(i), fmt.Sprint(i%owners), at))
 	}
 	return h
 }
 
-func numbered(n uint64, owner string, at time.Time) *held {
+func numbered(n uint64, owner string, at time.Time) *Hint {
 	var id task.ID
 	binary.BigEndian.PutUint64(id[8:], n)
-	return &held{hint: task.Hint{ID: id, Version: 1, Owner: owner}, at: at, since: at}
+	return &Hint{Hint: task.Hint{ID: id, Version: 1, Owner: owner}, LookAt: at, PatientSince: at}
 }
 
 // However many hints an owner has here, a batch costs about the same under the lock that all runners share.
 func TestCrowdedOwnerCostsNoMoreABatch(t *testing.T) {
 	t.Parallel()
 	few, many := filled(1, 1_000), filled(1, 100_000)
-	least := func(h *hold) time.Duration {
+	least := func(h *Hold) time.Duration {
 		shortest := time.Hour
 		for range 300 { // in the first ones all that is due is put aside behind the owner
 			began := time.Now()
-			first, _ := h.due(laneBatch, 100)
-			second, _ := h.due(laneBatch, 100)
-			h.release(first)
-			h.release(second)
+			first, _ := h.due(LaneBatch, 100)
+			second, _ := h.due(LaneBatch, 100)
+			h.Release(first)
+			h.Release(second)
 			shortest = min(shortest, time.Since(began))
 		}
 		return shortest

@@ -1,4 +1,4 @@
-package worker
+package hold
 
 import (
 	"bytes"
@@ -9,23 +9,23 @@ import (
 
 // timeline is a heap of hints by time, and by id where many are due at once: those that are taken together are neighbours in
 // the table then, and lock and change few of its pages.
-type timeline []turn
+type timeline []heapItem
 
-// turn has what a hint is ordered by beside it, since looking at the hints themselves takes a burst's runner longer than all
+// heapItem has what a hint is ordered by beside it. Looking at the hints themselves takes a burst's runner longer than all
 // else that it does here.
-type turn struct {
-	*held
+type heapItem struct {
+	*Hint
 
-	nano int64  // of at
+	nano int64  // of LookAt
 	head uint64 // of the id
 }
 
-func turnOf(e *held) turn {
-	return turn{held: e, nano: e.at.UnixNano(), head: binary.BigEndian.Uint64(e.hint.ID[:])}
+func itemOf(e *Hint) heapItem {
+	return heapItem{Hint: e, nano: e.LookAt.UnixNano(), head: binary.BigEndian.Uint64(e.ID[:])}
 }
 
 // next is when the first hint is to be looked at.
-func (t timeline) next() time.Time { return t[0].at }
+func (t timeline) next() time.Time { return t[0].LookAt }
 
 func (t timeline) Len() int { return len(t) }
 func (t timeline) Less(i, j int) bool {
@@ -36,17 +36,17 @@ func (t timeline) Less(i, j int) bool {
 	case a.head != b.head:
 		return a.head < b.head
 	}
-	return bytes.Compare(a.hint.ID[:], b.hint.ID[:]) < 0
+	return bytes.Compare(a.ID[:], b.ID[:]) < 0
 }
 func (t timeline) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
-func (t *timeline) Push(x any)   { *t = append(*t, turnOf(x.(*held))) } //nolint:forcetypeassert // As above.
+func (t *timeline) Push(x any)   { *t = append(*t, itemOf(x.(*Hint))) } //nolint:forcetypeassert // The heap holds nothing else.
 func (t *timeline) Pop() any {
 	old := *t
-	last := old[len(old)-1].held
-	old[len(old)-1] = turn{}
+	last := old[len(old)-1].Hint
+	old[len(old)-1] = heapItem{}
 	*t = old[:len(old)-1]
 	return last
 }
 
 // pop takes the first hint out.
-func pop(t *timeline) *held { return heap.Pop(t).(*held) } //nolint:forcetypeassert // The heap holds nothing else.
+func pop(t *timeline) *Hint { return heap.Pop(t).(*Hint) } //nolint:forcetypeassert // The heap holds nothing else.
