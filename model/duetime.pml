@@ -18,17 +18,17 @@
  *                  ack            internal/index/claim.go Index.acks, internal/index/lua/ack.lua
  *                  fenced         prelude.lua fence; pass.go shard.pass, internal/elect/candidate.go candidate.regain
  *                  elect          internal/elect/candidate.go candidate.begin, internal/store/epochs.go Store.TakeAbove
- *   worker.pml     fetch          pkg/worker/intake.go queue.accept, internal/hold/hold.go Hold.Add
- *                  look           internal/hold/hold.go Hold.due, pkg/worker/batch.go batch.try, try.go try.lock
- *                  missing        pkg/worker/try.go try.absent
- *                  ended          pkg/worker/decide.go try.ended
- *                  stale, far, early   pkg/worker/decide.go try.later
- *                  due            pkg/worker/decide.go try.due
- *                  commit         pkg/worker/run.go try.markDone, batch.go try.commit,
+ *   worker.pml     fetch          pkg/worker/queue.go queue.accept, internal/hold/hold.go Hold.Add
+ *                  look           internal/hold/hold.go Hold.due, internal/settle/transaction.go batch.transact, transaction.lock
+ *                  missing        internal/settle/transaction.go transaction.absent
+ *                  ended          internal/settle/decide.go decide
+ *                  stale, far, early   internal/settle/decide.go verdict.later
+ *                  due            internal/settle/decide.go verdict.due
+ *                  commit         internal/settle/transaction.go transaction.markDone, commit,
  *                                 internal/store/save.go Store.Finish
- *                  fail, discard  pkg/worker/answer.go afterFailure, pkg/task/task.go Task.Fail and Discard
- *                  charge         pkg/worker/decide.go try.charge
- *                  settle         pkg/worker/apply.go try.settleHint, internal/offsets/commit.go Generation.Commit
+ *                  fail, discard  internal/settle/charge.go chargeFailure, pkg/task/task.go Task.Fail and Discard
+ *                  charge         internal/settle/charge.go transaction.chargeSuspects
+ *                  settle         internal/settle/apply.go transaction.apply, internal/offsets/commit.go Generation.Commit
  *   reconcile.pml  overdue        internal/reconcile/overdue.go overdue.sort, overdue.put, turn.has
  *                  sweep, see     lookahead.go, changed.go, audit.go: Reconciler.mendUnlike, auditIndex.check
  *                  compensate     internal/reconcile/compensate.go Reconciler.putIDs

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -38,7 +39,8 @@ func newAftermath(index Index, dead Buryer, m *metrics, log *slog.Logger) *after
 	}
 }
 
-func (a *aftermath) put(tasks []task.Task) {
+// Put hands the tasks to the index. Where too many wait, they are counted and left to the sweeps.
+func (a *aftermath) Put(tasks []task.Task) {
 	if len(tasks) == 0 {
 		return
 	}
@@ -49,7 +51,8 @@ func (a *aftermath) put(tasks []task.Task) {
 	}
 }
 
-func (a *aftermath) bury(letters []task.DeadLetter) {
+// Bury hands the letters to the dead topic. Where too many wait, they are counted and dropped.
+func (a *aftermath) Bury(letters []task.DeadLetter) {
 	if len(letters) == 0 {
 		return
 	}
@@ -60,18 +63,18 @@ func (a *aftermath) bury(letters []task.DeadLetter) {
 	}
 }
 
-// run works until ctx ends and both queues are empty; hurry ends the patience with servers that don't answer.
-func (a *aftermath) run(ctx, hurry context.Context) {
+// run works until ctx ends and both queues are empty; the end of calls cancels those in flight.
+func (a *aftermath) run(ctx, calls context.Context) {
 	var both sync.WaitGroup
 	var written time.Time
 	both.Go(func() {
 		drain(ctx, a.puts, func(first []task.Task) {
 			tasks := a.gather(ctx, first, afterPause-time.Since(written))
 			written = time.Now()
-			a.write(hurry, tasks)
+			a.write(calls, tasks)
 		})
 	})
-	both.Go(func() { drain(ctx, a.letters, func(ls []task.DeadLetter) { a.send(hurry, ls) }) })
+	both.Go(func() { drain(ctx, a.letters, func(ls []task.DeadLetter) { a.send(calls, ls) }) })
 	both.Wait()
 }
 
@@ -165,7 +168,7 @@ func (a *aftermath) send(ctx context.Context, letters []task.DeadLetter) {
 			return
 		}
 		errs = append(errs, err)
-		rest(ctx, letterPause)
+		loop.Sleep(ctx, letterPause)
 	}
 	a.metrics.unburied.Add(float64(len(letters)))
 	for _, l := range letters {

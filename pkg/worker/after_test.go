@@ -37,7 +37,7 @@ func TestTasksThatEndedAreDroppedTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var index puts
-		a := newAftermath(&index, nil, newMetrics(nil, NewMux()), slog.New(slog.DiscardHandler))
+		a := newAftermath(&index, nil, newMetrics(nil), slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		go a.run(ctx, ctx)
 		expect := func(when string, want ...int) {
@@ -48,27 +48,27 @@ func TestTasksThatEndedAreDroppedTogether(t *testing.T) {
 			}
 		}
 		ended := slices.Repeat([]task.Task{{State: task.Done}}, 10)
-		a.put(ended)
+		a.Put(ended)
 		expect("the first", 10)
 		for range 5 {
-			a.put(ended)
+			a.Put(ended)
 			time.Sleep(time.Millisecond)
 		}
 		expect("right behind it", 10)
 		time.Sleep(afterPause)
 		expect("after the pause", 10, 50)
-		a.put(ended)
-		a.put([]task.Task{{State: task.Pending}})
+		a.Put(ended)
+		a.Put([]task.Task{{State: task.Pending}})
 		expect("with one that fires again", 10, 50, 11)
 		time.Sleep(afterPause)
-		a.put(ended)
+		a.Put(ended)
 		expect("alone", 10, 50, 11, 10)
 		for range afterMost / 10 {
-			a.put(ended)
+			a.Put(ended)
 		}
 		expect("as many as one write takes", 10, 50, 11, 10, afterMost)
 		time.Sleep(afterPause / 2)
-		a.put(ended)
+		a.Put(ended)
 		synctest.Wait()
 		cancel()
 		expect("when the worker stops", 10, 50, 11, 10, afterMost, 10)

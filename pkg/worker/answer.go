@@ -2,71 +2,23 @@ package worker
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
-	"github.com/duetime/duetime/internal/hold"
-	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/internal/settle"
 )
 
 // ErrStuck is what Run returns when several handlers at once ignore the end of their context: each keeps a goroutine and
 // perhaps a connection for ever, so that only a new process helps.
-var ErrStuck = errors.New("handlers ignore their context")
+var ErrStuck = settle.ErrStuck
 
-var (
-	errTimeout   = errors.New("handler exceeded worker.handler_timeout (Config.HandlerTimeout)")
-	errAbandoned = errors.New("handler ignored the end of its context, after worker.handler_timeout or worker.drain, and was abandoned")
-	errDrained   = errors.New("handler is rolled back: it exceeded worker.drain (Config.Drain)")
-	errExited    = errors.New("handler ended its goroutine")
-	errKilled    = errors.New("the process ended in each attempt")
-)
-
-type snoozeError struct{ delay time.Duration }
-
-func (e snoozeError) Error() string { return fmt.Sprintf("snoozed for %v", e.delay) }
+// ErrOwnKey is what scheduling answers to a handler that gives a follow-up the key, or the id, of the very task that it runs:
+// that task still has it, and would be the answer, so that nothing would follow. Nothing was changed.
+var ErrOwnKey = errors.New("the task that is being run has this key itself, and nothing would follow: reschedule it, or use another key")
 
 // Snooze is the answer of a handler that wants to be called again after d, without an attempt being charged. What it did
 // through its Tx is undone.
-func Snooze(d time.Duration) error { return snoozeError{d} }
-
-type discardError struct{ cause error }
-
-func (e discardError) Error() string { return fmt.Sprintf("discarded: %v", e.cause) }
-func (e discardError) Unwrap() error { return e.cause }
+func Snooze(d time.Duration) error { return settle.SnoozeError{Delay: d} }
 
 // Discard is the answer of a handler that knows that no further attempt can help: the task is dead at once. What the
 // handler did through its Tx is undone.
-func Discard(err error) error { return discardError{err} }
-
-type panicError struct {
-	value any
-	stack []byte
-}
-
-func (e panicError) Error() string { return fmt.Sprintf("handler panicked: %v", e.value) }
-
-// afterFailure is the transition that the answer of a handler asks for.
-func afterFailure(h *hold.Hint, row task.Task, backoff task.Backoff, now time.Time) (task.Task, result) {
-	var snooze snoozeError
-	var discard discardError
-	switch {
-	case errors.As(h.Failure.Err, &snooze):
-		if h.Charge.State == hold.Charged {
-			row.Attempt--
-		}
-		return row.Rearm(snooze.delay, now), resultSnoozed
-	case errors.As(h.Failure.Err, &discard):
-		if h.Charge.State != hold.Charged {
-			row.Attempt++
-		}
-		row = row.Discard(discard.cause, now)
-	case h.Charge.State == hold.Charged:
-		row = row.AfterCharge(h.Failure.Err, backoff.Delay(row.Attempt), now)
-	default:
-		row = row.Fail(h.Failure.Err, backoff.Delay(row.Attempt+1), now)
-	}
-	if row.State == task.Dead {
-		return row, resultDead
-	}
-	return row, resultFailed
-}
+func Discard(err error) error { return settle.DiscardError{Cause: err} }

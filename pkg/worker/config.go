@@ -47,13 +47,6 @@ type Config struct {
 	Tracer trace.TracerProvider
 }
 
-const (
-	abandonAt  = 3                      // handlers abandoned before the worker gives up
-	maxTries   = 3                      // transactions of one batch rolled back before its tasks are parted
-	clockEvery = time.Second            // between probes
-	tidyEvery  = 250 * time.Millisecond // between looks for what is stuck
-)
-
 func (c Config) withDefaults() (Config, error) {
 	c.Concurrency = cmp.Or(c.Concurrency, 8)
 	c.Batch = cmp.Or(c.Batch, 100)
@@ -65,20 +58,20 @@ func (c Config) withDefaults() (Config, error) {
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	c.Tracer = cmp.Or(c.Tracer, otel.GetTracerProvider())
 	return c, cmp.Or(
-		within("Concurrency", c.Concurrency, 1, 1000),
-		within("Batch", c.Batch, 1, 1000),
-		within("HandlerTimeout", c.HandlerTimeout, time.Millisecond, time.Hour),
-		within("BatchTime", c.BatchTime, time.Millisecond, c.HandlerTimeout),
-		within("Drain", c.Drain, time.Millisecond, time.Hour),
-		within("Patience", c.Patience, task.MaxLead+time.Second, time.Hour),
-		within("MaxUncommitted", c.MaxUncommitted, c.Batch, 10_000_000),
+		between("Concurrency", c.Concurrency, 1, 1000),
+		between("Batch", c.Batch, 1, 1000),
+		between("HandlerTimeout", c.HandlerTimeout, time.Millisecond, time.Hour),
+		between("BatchTime", c.BatchTime, time.Millisecond, c.HandlerTimeout),
+		between("Drain", c.Drain, time.Millisecond, time.Hour),
+		between("Patience", c.Patience, task.MaxLead+time.Second, time.Hour),
+		between("MaxUncommitted", c.MaxUncommitted, c.Batch, 10_000_000),
 	)
 }
 
-// within refuses a value beyond its limits.
-func within[T int | time.Duration](name string, v, least, most T) error {
-	if v < least || v > most {
-		return fmt.Errorf("worker: %s: %v is not between %v and %v", name, v, least, most)
+// between refuses a value beyond its limits.
+func between[T int | time.Duration](name string, v, lowest, highest T) error {
+	if v < lowest || v > highest {
+		return fmt.Errorf("worker: %s: %v is not between %v and %v", name, v, lowest, highest)
 	}
 	return nil
 }

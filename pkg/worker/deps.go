@@ -4,37 +4,32 @@ import (
 	"context"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
-	"github.com/duetime/duetime/pkg/schedule"
+	"github.com/duetime/duetime/internal/settle"
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Store is what settling needs of MySQL: what a transaction of the schedule package needs, and the hot path.
+// Store is what a worker needs of MySQL: the hot path, the clock, the handovers of partitions, and what operators ask.
 type Store interface {
-	schedule.Rows
-	// Begin starts a transaction at READ COMMITTED, which ends with ctx.
-	Begin(ctx context.Context) (*sqlx.Tx, error)
+	settle.Store
+	handovers
+	requests
 	// Clock reads the database's clock as finely as it tells.
 	Clock(ctx context.Context) (time.Time, error)
-	// LockFree locks those of the rows that nobody holds, in any state, without waiting, and gives the database's time
-	// of that same statement.
-	LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, time.Time, error)
-	// Finish marks tasks done, given as they were read; an error unless it changed every one of them.
-	Finish(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, now time.Time) error
-	// Paused returns the queues whose tasks an operator wants left alone, each since when.
-	Paused(ctx context.Context) (map[string]time.Time, error)
+}
+
+// handovers say which partitions were left with nothing running.
+type handovers interface {
 	// TakeOver makes the run of a worker the holder of the queue's partitions, and returns those that their last holder left
 	// with nothing running.
 	TakeOver(ctx context.Context, queue, holder string, parts []int) ([]int, error)
-	// HandOver notes that the holder left those of the partitions that are still its own, with nothing running.
+	// HandOver records that the holder left those of the partitions that are still its own, with nothing running.
 	HandOver(ctx context.Context, queue, holder string, parts []int, now time.Time) error
-	// Retryable reports whether the error says that the transaction did not commit and may do so when run again.
-	Retryable(err error) bool
-	// Ambiguous reports whether the error of a commit leaves open if it took effect.
-	Ambiguous(err error) bool
-	// Unavailable reports whether the error says that MySQL is away.
-	Unavailable(err error) bool
+}
+
+// requests are what operators ask of workers.
+type requests interface {
+	// Paused returns the queues whose tasks an operator wants left alone, each since when.
+	Paused(ctx context.Context) (map[string]time.Time, error)
 }
 
 // Session is one generation of the group's membership for one queue. Fetch waits until at least one message is there,

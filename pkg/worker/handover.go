@@ -3,19 +3,22 @@ package worker
 import (
 	"context"
 	"log/slog"
+	"time"
 )
 
-// takeOver notes that the partitions are this worker's, before anything of them runs, and returns those that the last worker
-// left with nothing running. Where that can't be told, none is.
+const takeOverTimeout = time.Second
+
+// takeOver records that the partitions are this worker's, before anything of them runs, and returns those that the last worker
+// left with nothing running. If the database doesn't answer, it returns none.
 func (q *queue) takeOver(parts []int) map[int]bool {
 	if len(parts) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(q.intake, clockEvery)
+	ctx, cancel := context.WithTimeout(q.worker.intake, takeOverTimeout)
 	defer cancel()
-	left, err := q.store.TakeOver(ctx, q.name, q.holder, parts)
+	left, err := q.handovers.TakeOver(ctx, q.name, q.holder, parts)
 	if err != nil {
-		q.Logger.WarnContext(ctx, "all that is due is suspect", slog.String("queue", q.name), slog.Int("n", len(parts)), slog.Any("err", err))
+		q.log.WarnContext(ctx, "all that is due is suspect", slog.Int("n", len(parts)), slog.Any("err", err))
 		return nil
 	}
 	clean := map[int]bool{}
@@ -25,21 +28,21 @@ func (q *queue) takeOver(parts []int) map[int]bool {
 	return clean
 }
 
-// handOver notes that the partitions are left in good order, but for those of which something is in hand: that may yet end
-// the process. So may a handler that was left behind, of whichever partition.
-func (q *queue) handOver(parts []int, inHand map[int]bool) {
+// handOver records that the partitions are left in good order, but for busy ones: what is in hand may yet end the process. So
+// may a handler that was left behind, of whichever partition.
+func (q *queue) handOver(parts []int, busy map[int]bool) {
 	var left []int
 	for _, part := range parts {
-		if !inHand[part] {
+		if !busy[part] {
 			left = append(left, part)
 		}
 	}
-	if len(left) == 0 || q.abandoned.Load() > 0 {
+	if len(left) == 0 || q.worker.settler.HasAbandoned() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
-	if err := q.store.HandOver(ctx, q.name, q.holder, left, q.clock.Now()); err != nil {
-		q.Logger.WarnContext(ctx, "partitions not handed over", slog.String("queue", q.name), slog.Int("n", len(left)), slog.Any("err", err))
+	if err := q.handovers.HandOver(ctx, q.name, q.holder, left, q.worker.clock.Now()); err != nil {
+		q.log.WarnContext(ctx, "partitions not handed over", slog.Int("n", len(left)), slog.Any("err", err))
 	}
 }

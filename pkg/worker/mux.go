@@ -5,18 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync/atomic"
 
+	"github.com/duetime/duetime/internal/settle"
 	"github.com/duetime/duetime/pkg/task"
-)
-
-// form is how a handler wants to be called.
-type form int
-
-const (
-	formSingle form = iota
-	formBatch
-	formOutside
 )
 
 // Task is a task as its handler sees it: the row as locked, and the decoded payload.
@@ -25,22 +16,13 @@ type Task[P any] struct {
 	Payload P // decoded; hides the raw form in the row
 }
 
-// handler is a registered kind without its payload's type.
-type handler struct {
-	info   task.KindInfo
-	form   form
-	decode func(task.Task) (any, error)
-	call   func(ctx context.Context, tx *Tx, members []*member) error
-	slow   atomic.Bool // its last call took a batch's time: its tasks run alone, or others would wait for their locks
-}
-
 // Mux maps kinds to their handlers; its zero value is empty. Fill it before New; it must not be changed after.
 type Mux struct {
-	handlers map[string]*handler
+	handlers map[string]*settle.Handler
 }
 
 // NewMux makes an empty one.
-func NewMux() *Mux { return &Mux{handlers: map[string]*handler{}} }
+func NewMux() *Mux { return &Mux{handlers: map[string]*settle.Handler{}} }
 
 // Kinds returns the registered kinds in alphabetical order.
 func (m *Mux) Kinds() []string { return slices.Sorted(maps.Keys(m.handlers)) }
@@ -49,7 +31,7 @@ func (m *Mux) Kinds() []string { return slices.Sorted(maps.Keys(m.handlers)) }
 func (m *Mux) infos() []task.KindInfo {
 	infos := make([]task.KindInfo, 0, len(m.handlers))
 	for _, name := range m.Kinds() {
-		infos = append(infos, m.handlers[name].info)
+		infos = append(infos, m.handlers[name].Info)
 	}
 	return infos
 }
@@ -58,7 +40,7 @@ func (m *Mux) infos() []task.KindInfo {
 func (m *Mux) Queues() []string {
 	queues := map[string]bool{}
 	for _, h := range m.handlers {
-		queues[h.info.Queue] = true
+		queues[h.Info.Queue] = true
 	}
 	return slices.Sorted(maps.Keys(queues))
 }
@@ -69,7 +51,7 @@ func (m *Mux) Queues() []string {
 // kind that is registered already, on one that NewKind hasn't made, and on a nil fn, as the other forms do.
 func Handle[P any](m *Mux, kind task.Kind[P], fn func(ctx context.Context, tx *Tx, t Task[P]) error) {
 	check(m, kind, fn == nil)
-	register(m, kind, formSingle, func(ctx context.Context, tx *Tx, ts []Task[P]) error {
+	register(m, kind, settle.Single, func(ctx context.Context, tx *Tx, ts []Task[P]) error {
 		return fn(ctx, tx, ts[0])
 	})
 }
@@ -79,7 +61,7 @@ func Handle[P any](m *Mux, kind task.Kind[P], fn func(ctx context.Context, tx *T
 // called again with halves of them until the failing task is alone; Snooze and Discard hold for all tasks of the call.
 func HandleBatch[P any](m *Mux, kind task.Kind[P], fn func(ctx context.Context, tx *Tx, ts []Task[P]) error) {
 	check(m, kind, fn == nil)
-	register(m, kind, formBatch, fn)
+	register(m, kind, settle.Batch, fn)
 }
 
 // HandleOutside registers a handler that acts outside MySQL: it is called before the commit, with the task's row locked,
@@ -87,7 +69,7 @@ func HandleBatch[P any](m *Mux, kind task.Kind[P], fn func(ctx context.Context, 
 // and reschedule answer "running, try again" meanwhile.
 func HandleOutside[P any](m *Mux, kind task.Kind[P], fn func(ctx context.Context, t Task[P]) error) {
 	check(m, kind, fn == nil)
-	register(m, kind, formOutside, func(ctx context.Context, _ *Tx, ts []Task[P]) error {
+	register(m, kind, settle.Outside, func(ctx context.Context, _ *Tx, ts []Task[P]) error {
 		return fn(ctx, ts[0])
 	})
 }
@@ -99,29 +81,30 @@ func check[P any](m *Mux, kind task.Kind[P], none bool) {
 		panic("worker: a handler's kind has no name: make it by task.NewKind")
 	case none:
 		panic(fmt.Sprintf("worker: kind %q has nil for a handler", kind.Name()))
-	case before != nil && before.info.Queue != kind.Info().Queue:
+	case before != nil && before.Info.Queue != kind.Info().Queue:
 		panic(fmt.Sprintf("worker: kind %q has two handlers: it is declared for queue %q and for queue %q",
-			kind.Name(), before.info.Queue, kind.Info().Queue))
+			kind.Name(), before.Info.Queue, kind.Info().Queue))
 	case before != nil:
 		panic(fmt.Sprintf("worker: kind %q has two handlers", kind.Name()))
 	}
 }
 
-func register[P any](m *Mux, kind task.Kind[P], f form, fn func(context.Context, *Tx, []Task[P]) error) {
+func register[P any](m *Mux, kind task.Kind[P], f settle.Form, fn func(context.Context, *Tx, []Task[P]) error) {
 	if m.handlers == nil {
-		m.handlers = map[string]*handler{}
+		m.handlers = map[string]*settle.Handler{}
 	}
-	m.handlers[kind.Name()] = &handler{
-		info:   kind.Info(),
-		form:   f,
-		decode: func(t task.Task) (any, error) { return kind.Payload(t) },
-		call: func(ctx context.Context, tx *Tx, members []*member) error {
-			ts := make([]Task[P], len(members))
-			for i, m := range members {
-				payload, _ := m.payload.(P) // decode made it; an interface's nil is no P, and stays its zero value
-				ts[i] = Task[P]{Task: m.row, Payload: payload}
+	m.handlers[kind.Name()] = &settle.Handler{
+		Info:   kind.Info(),
+		Form:   f,
+		Decode: func(t task.Task) (any, error) { return kind.Payload(t) },
+		Run: func(ctx context.Context, call *settle.Call) error {
+			ts := make([]Task[P], call.Len())
+			for i := range ts {
+				row, decoded := call.Task(i)
+				payload, _ := decoded.(P) // Decode made it; an interface's nil is no P, and stays its zero value
+				ts[i] = Task[P]{Task: row, Payload: payload}
 			}
-			return fn(ctx, tx, ts)
+			return fn(ctx, &Tx{call}, ts)
 		},
 	}
 }

@@ -28,14 +28,13 @@ func (w *Worker) Pass(ctx context.Context, hints []task.Hint) ([]Outcome, error)
 	now := w.clock.Now()
 	all := make([]*hold.Hint, len(hints))
 	for i, hint := range hints {
-		all[i] = hold.NewHint(hint, now, w.Patience)
+		all[i] = hold.NewHint(hint, now, w.cfg.Patience)
 		all[i].LookAt = now
 	}
 	for l := range hold.Lanes {
 		for open := w.open(all, l); len(open) > 0; {
 			for chunk := range slices.Chunk(open, w.room(l)) {
-				b := &batch{Worker: w, hints: chunk}
-				b.settle(ctx)
+				w.settler.Settle(ctx, chunk, nil)
 			}
 			left := w.open(all, l)
 			if len(left) >= len(open) {
@@ -47,10 +46,10 @@ func (w *Worker) Pass(ctx context.Context, hints []task.Hint) ([]Outcome, error)
 	w.after.flush(ctx)
 	out := make([]Outcome, len(all))
 	for i, h := range all {
-		out[i] = Outcome{ID: h.ID, Result: string(h.Result), Settled: h.Settled, Err: h.Failure.Err}
+		out[i] = Outcome{ID: h.ID, Result: h.Result, Settled: h.Settled, Err: h.Failure.Err}
 	}
-	if closed, _ := w.gate.rest(w.clock.Local()); closed {
-		w.gate.open()
+	if closed, _ := w.gate.NextProbe(); closed {
+		w.gate.Open()
 		return out, errAway
 	}
 	return out, ctx.Err()
@@ -74,7 +73,7 @@ func (w *Worker) open(all []*hold.Hint, l hold.Lane) []*hold.Hint {
 // room is how many tasks a transaction of the lane takes.
 func (w *Worker) room(l hold.Lane) int {
 	if l == hold.LaneBatch {
-		return w.Batch
+		return w.cfg.Batch
 	}
 	return 1
 }

@@ -6,23 +6,24 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/settle"
 )
 
-const obeyEvery = time.Second // between looks at what operators ask
+const pauseInterval = time.Second // between looks at what operators ask
 
-// watch looks for pauses until ctx ends.
-func (w *Worker) watch(ctx context.Context) {
-	cfg := loop.Config{Name: "worker pauses", Interval: obeyEvery, MaxBackoff: pauseMost, Logger: w.Logger}
-	_ = loop.Run(ctx, cfg, func(ctx context.Context) (loop.Result, error) { return loop.Result{}, w.obey(ctx) }) // it ends with ctx alone
+// watchPauses looks for pauses until ctx ends.
+func (w *Worker) watchPauses(ctx context.Context) {
+	cfg := loop.Config{Name: "worker pauses", Interval: pauseInterval, MaxBackoff: settle.MaxProbeInterval, Logger: w.cfg.Logger}
+	_ = loop.Run(ctx, cfg, func(ctx context.Context) (loop.Result, error) { return loop.Result{}, w.applyPauses(ctx) }) // it ends with ctx alone
 }
 
-// obey pauses and resumes queues as operators ask. A paused queue keeps its membership and its hints, takes in further
+// applyPauses pauses and resumes queues as operators ask. A paused queue keeps its membership and its hints, takes in further
 // ones up to the bound, and hands none out; what runs already runs to its end. Where the answer is not to be had all goes
 // on as before.
-func (w *Worker) obey(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, obeyEvery)
+func (w *Worker) applyPauses(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, pauseInterval)
 	defer cancel()
-	paused, err := w.store.Paused(ctx)
+	paused, err := w.requests.Paused(ctx)
 	if err != nil {
 		return err
 	}
@@ -34,7 +35,7 @@ func (w *Worker) obey(ctx context.Context) error {
 		if !asked {
 			q.hold.ResetPatience()
 		}
-		w.Logger.InfoContext(ctx, "pause of a queue", slog.String("queue", q.name), slog.Bool("paused", asked))
+		q.log.InfoContext(ctx, "pause of a queue", slog.Bool("paused", asked))
 	}
 	return nil
 }

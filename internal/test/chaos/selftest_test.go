@@ -38,7 +38,7 @@ func TestSabotage(t *testing.T) {
 		want    string // in the output
 	}{
 		{"the row check removed", []change{
-			{"pkg/worker/decide.go", "case row.State != task.Pending:", "case false:"},
+			{"internal/settle/decide.go", "case row.State != task.Pending:", "case false:"},
 			{"internal/store/save.go", `SET %s WHERE state = %d AND %s"`, `SET %s WHERE state >= 0 * %d AND %s"`},
 		}, "13", `(?m)^ +\S+_test.go:\d+: duplicate: task \S+: took effect again`},
 		{"the sweep off", []change{sweepOff}, "7", `(?m)^ +\S+_test.go:\d+: lost: task \S+: due for`},

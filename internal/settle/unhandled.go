@@ -1,4 +1,4 @@
-package worker
+package settle
 
 import (
 	"context"
@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	unhandledEvery = time.Minute // between two warnings of one kind and queue
-	unhandledKinds = 100         // kinds with a metric of their own: rows of other programs could have any number
-	otherKinds     = "other"
+	warnInterval = time.Minute // between two warnings of one kind and queue
+	maxKinds     = 100         // kinds with a metric of their own: rows of other programs could have any number
+	otherKinds   = "other"
 )
 
-// unhandled tells people of kinds that this worker has tasks of and no handler for: a mistyped name, a service of its own on
-// the same queue, a kind that was removed before its tasks were done.
+// unhandled warns of kinds that this worker has tasks of and no handler for: a mistyped name, a service of its own on the
+// same queue, a kind that was removed before its tasks were done.
 type unhandled struct {
 	log   *slog.Logger
 	total *prometheus.CounterVec
@@ -31,8 +31,8 @@ type unhandled struct {
 type unhandledKind struct{ queue, kind string }
 
 type unhandledSeen struct {
-	told time.Time
-	n    int // since then
+	warned time.Time
+	n      int // since then
 }
 
 func newUnhandled(reg prometheus.Registerer, log *slog.Logger) *unhandled {
@@ -47,14 +47,14 @@ func newUnhandled(reg prometheus.Registerer, log *slog.Logger) *unhandled {
 	return u
 }
 
-// note counts a task of the queue and kind, and warns if that was not done within the last minute.
-func (u *unhandled) note(ctx context.Context, t task.Task, now time.Time) {
+// count counts a task of the queue and kind, and warns if it has not warned within the last minute.
+func (u *unhandled) count(ctx context.Context, t task.Task, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	of := unhandledKind{t.Queue, t.Kind}
 	s := u.seen[of]
 	if s == nil {
-		if len(u.seen) >= unhandledKinds {
+		if len(u.seen) >= maxKinds {
 			of = unhandledKind{otherKinds, otherKinds}
 			s = u.seen[of]
 		}
@@ -65,10 +65,10 @@ func (u *unhandled) note(ctx context.Context, t task.Task, now time.Time) {
 	}
 	u.total.WithLabelValues(of.queue, of.kind).Inc()
 	s.n++
-	if !s.told.IsZero() && now.Sub(s.told) < unhandledEvery {
+	if !s.warned.IsZero() && now.Sub(s.warned) < warnInterval {
 		return
 	}
 	u.log.WarnContext(ctx, "no handler for kind, tasks put off", slog.String("queue", t.Queue), slog.String("kind", t.Kind),
 		slog.Int("n", s.n), slog.String("task_id", t.ID.String()))
-	s.told, s.n = now, 0
+	s.warned, s.n = now, 0
 }

@@ -1,4 +1,4 @@
-package worker
+package settle
 
 import (
 	"context"
@@ -12,13 +12,10 @@ import (
 // maxLinks is how many links a span has at most, as OpenTelemetry's own default.
 const maxLinks = 128
 
-// tracerName is the package that makes the spans.
-const tracerName = "github.com/duetime/duetime/pkg/worker"
-
 // traced begins the span of one call of a handler. It belongs to no other trace: the calls that scheduled its tasks may be
 // months old, and the one that published their hints served many. It links to all of them.
-func (t *try) traced(ctx context.Context, call []*member) (_ context.Context, end func(error)) {
-	ctx, span := t.tracer.Start(ctx, "duetime.run", trace.WithSpanKind(trace.SpanKindConsumer), trace.WithLinks(links(call)...))
+func (s *Settler) traced(ctx context.Context, call []*member) (_ context.Context, end func(error)) {
+	ctx, span := s.cfg.Tracer.Start(ctx, "duetime.run", trace.WithSpanKind(trace.SpanKindConsumer), trace.WithLinks(links(call)...))
 	if !span.IsRecording() {
 		return ctx, func(error) { span.End() }
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/duetime/duetime/internal/hold"
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/offsets"
+	"github.com/duetime/duetime/internal/precise"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -16,9 +17,12 @@ const fetchRetryInterval = 200 * time.Millisecond // after a fetch that failed
 
 // queue is the work of one queue: its hints, and where they came from.
 type queue struct {
-	*Worker
-	name string
-	hold *hold.Hold
+	worker    *Worker
+	name      string
+	log       *slog.Logger
+	hold      *hold.Hold
+	handovers handovers
+	holder    string // names this run of the worker where partitions are handed over
 
 	mu     sync.Mutex
 	gen    *generation   // the present one; nil between two
@@ -33,8 +37,26 @@ type generation struct {
 	clean   map[int]bool // partitions that their last owner left with nothing running; never changed
 }
 
-func newQueue(w *Worker, name string) *queue {
-	return &queue{Worker: w, name: name, hold: hold.New(w.clock), joined: make(chan struct{})}
+func newQueue(w *Worker, name string, handovers handovers, holder string) *queue {
+	return &queue{
+		worker: w, name: name, log: w.cfg.Logger.With(slog.String("queue", name)), hold: hold.New(w.clock),
+		handovers: handovers, holder: holder, joined: make(chan struct{}),
+	}
+}
+
+// run is one runner: take, settle, release.
+func (q *queue) run(ctx context.Context, l hold.Lane, n int) {
+	sleeper := precise.New()
+	defer sleeper.Close()
+	w := q.worker
+	for w.gate.Wait(w.intake) == nil {
+		taken := q.hold.Take(w.intake, l, n)
+		if len(taken) == 0 {
+			return
+		}
+		w.settler.Settle(ctx, taken, sleeper)
+		w.settler.Refund(q.hold.Release(taken))
+	}
 }
 
 // consume is one generation: it takes messages in until the partitions are lost or the worker stops, and commits
@@ -42,8 +64,8 @@ func newQueue(w *Worker, name string) *queue {
 func (q *queue) consume(ctx context.Context, s Session) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	g := q.begin(s)
-	defer q.end(g)
+	g := q.beginGeneration(s)
+	defer q.endGeneration(g)
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
 	defer cancel()
@@ -56,19 +78,19 @@ func (q *queue) consume(ctx context.Context, s Session) error {
 	})
 	tasks.Go(func() {
 		g.offsets.CommitLoop(ctx, func(err error) {
-			q.Logger.WarnContext(ctx, "offsets not committed, trying on", slog.String("queue", q.name), slog.Any("err", err))
+			q.log.WarnContext(ctx, "offsets not committed, trying on", slog.Any("err", err))
 		})
 	})
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
-	defer context.AfterFunc(q.intake, stop)()
-	q.fetch(fetching, s, g)
+	defer context.AfterFunc(q.worker.intake, stop)()
+	q.fetch(fetching, g)
 	<-ctx.Done() // the hints in hand may still be settled, and their offsets be committed
 	return nil
 }
 
-func (q *queue) begin(s Session) *generation {
-	g := &generation{session: s, offsets: offsets.NewGeneration(s), since: q.clock.Now(), clean: q.takeOver(s.Partitions())}
+func (q *queue) beginGeneration(s Session) *generation {
+	g := &generation{session: s, offsets: offsets.NewGeneration(s), since: q.worker.clock.Now(), clean: q.takeOver(s.Partitions())}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.gen = g
@@ -77,32 +99,47 @@ func (q *queue) begin(s Session) *generation {
 	default:
 		close(q.joined)
 	}
-	q.Logger.Info("partitions assigned", slog.String("queue", q.name), slog.Int("n", len(s.Partitions())))
+	q.log.Info("partitions assigned", slog.Int("n", len(s.Partitions())))
 	return g
 }
 
-func (q *queue) end(g *generation) {
+func (q *queue) endGeneration(g *generation) {
 	q.mu.Lock()
 	q.gen = nil
 	q.mu.Unlock()
 	g.offsets.End()
-	gone, inHand := q.hold.Revoke(g.offsets)
-	q.refund(gone)
-	q.handOver(g.session.Partitions(), inHand)
+	forgotten, busy := q.hold.Revoke(g.offsets)
+	q.worker.settler.Refund(forgotten)
+	q.handOver(g.session.Partitions(), busy)
+}
+
+// commitLast commits the offsets of what was settled until the worker stopped.
+func (q *queue) commitLast() {
+	q.mu.Lock()
+	g := q.gen
+	q.mu.Unlock()
+	if g == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	defer cancel()
+	if err := g.offsets.Commit(ctx); err != nil {
+		q.log.Warn("last offsets not committed", slog.Any("err", err))
+	}
 }
 
 // fetch takes in what is there until ctx ends. It pauses while too much is uncommitted, and while MySQL is away.
-func (q *queue) fetch(ctx context.Context, s Session, g *generation) {
+func (q *queue) fetch(ctx context.Context, g *generation) {
 	for {
-		if g.offsets.WaitRoom(ctx, q.MaxUncommitted) != nil || q.gate.wait(ctx) != nil {
+		if g.offsets.WaitRoom(ctx, q.worker.cfg.MaxUncommitted) != nil || q.worker.gate.Wait(ctx) != nil {
 			return
 		}
-		ds, err := s.Fetch(ctx)
+		ds, err := g.session.Fetch(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		if err != nil {
-			q.Logger.WarnContext(ctx, "fetch failed", slog.String("queue", q.name), slog.Any("err", err))
+			q.log.WarnContext(ctx, "fetch failed", slog.Any("err", err))
 			loop.Sleep(ctx, fetchRetryInterval)
 			continue
 		}
@@ -114,7 +151,7 @@ func (q *queue) fetch(ctx context.Context, s Session, g *generation) {
 // one ended, and may have been what ended it: such hints are suspects, as many as the last one can have had in hand. Where
 // that one left in good order none is.
 func (q *queue) accept(g *generation, ds []task.Delivery) {
-	now := q.clock.Now()
+	now, cfg := q.worker.clock.Now(), q.worker.cfg
 	var letters []task.DeadLetter
 	for _, d := range ds {
 		m, before := g.offsets.Deliver(d.Partition, d.Offset)
@@ -123,10 +160,10 @@ func (q *queue) accept(g *generation, ds []task.Delivery) {
 			m.Settle()
 			continue
 		}
-		h := hold.NewHint(d.Hint, now, q.Patience, m)
+		h := hold.NewHint(d.Hint, now, cfg.Patience, m)
 		h.Traceparent = d.Traceparent
-		h.Suspect = !g.clean[d.Partition] && before < q.MaxUncommitted && !d.Hint.Moment().After(g.since)
+		h.Suspect = !g.clean[d.Partition] && before < cfg.MaxUncommitted && !d.Hint.Moment().After(g.since)
 		q.hold.Add(h)
 	}
-	q.after.bury(letters)
+	q.worker.after.Bury(letters)
 }

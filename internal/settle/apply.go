@@ -1,0 +1,87 @@
+package settle
+
+import (
+	"log/slog"
+
+	"github.com/duetime/duetime/internal/hold"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Verdicts take effect in this file alone: judge within the transaction, apply after its commit.
+
+// judge makes the hint a member of the transaction by what its locked row says.
+func (t *transaction) judge(h *hold.Hint, row task.Task) {
+	m := &member{hint: h, row: row, handler: t.settler.handlers[row.Kind]}
+	m.verdict = decide(question{
+		hint: h, row: row, handler: m.handler,
+		lockedAt: t.lockedAt, stamp: t.stamp(), now: t.settler.clock.Now(), patience: t.settler.cfg.Patience,
+	})
+	h.Charge, h.Failure = m.verdict.charge, m.verdict.failure
+	t.members[row.ID] = m
+	switch v := &m.verdict; {
+	case v.run:
+		m.stage, m.payload = stageWaiting, v.payload
+	case v.next != nil:
+		m.row = *v.next
+		t.transitions = append(t.transitions, m)
+	}
+	if m.verdict.undecodable {
+		t.logFailure(m.hint, row, h.Failure.Err)
+	}
+}
+
+// apply makes the verdicts of a committed transaction count.
+func (t *transaction) apply() {
+	s := t.settler
+	puts := make([]task.Task, 0, len(t.members)+len(t.touched))
+	var letters []task.DeadLetter
+	done := s.clock.Now()
+	for id, m := range t.members {
+		if m.stage == stageMarked {
+			m.row, m.verdict.put = m.row.Finish(done), true
+		}
+		if _, newer := t.touched[id]; m.verdict.put && !newer {
+			puts = append(puts, m.row)
+		}
+		if m.stage == stageMarked || m.hint.CommitUnknown && m.verdict.result == resultDone {
+			s.metrics.observeLag(m.row.Kind, done.Sub(m.row.FiredFrom()))
+		}
+		if m.verdict.result == resultUnknownKind {
+			s.unhandled.count(t.ctx, m.row, done)
+		}
+		if m.verdict.result == resultDead {
+			letters = append(letters, letter(m.row))
+			s.log.Error("task dead", slog.String("task_id", id.String()), slog.String("kind", m.row.Kind),
+				slog.Int("attempt", m.row.Attempt), slog.String("err", m.row.LastError))
+		}
+		t.applyToHint(m)
+	}
+	for _, changed := range t.touched {
+		puts = append(puts, changed)
+	}
+	s.after.Put(puts)
+	s.after.Bury(letters)
+}
+
+// applyToHint carries the verdict over to the hint.
+func (t *transaction) applyToHint(m *member) {
+	h, v := m.hint, &m.verdict
+	h.Result, h.Settled, h.LookAt = string(v.result), v.settled, v.lookAt
+	if v.result != "" {
+		t.settler.metrics.count(m.row.Kind, v.result)
+	}
+	if v.far {
+		t.settler.metrics.expired.WithLabelValues("far").Inc()
+	}
+	if v.settled {
+		return
+	}
+	h.Lane = max(h.Lane, v.lane)
+	if h.LookAt.After(h.PatientSince) && v.result == resultEarly {
+		h.PatientSince = h.LookAt // its patience begins with its moment
+	}
+}
+
+func letter(t task.Task) task.DeadLetter {
+	return task.DeadLetter{ID: t.ID, Kind: t.Kind, Owner: t.Owner, Queue: t.Queue, Attempt: t.Attempt, Error: t.LastError}
+}

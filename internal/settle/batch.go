@@ -1,0 +1,97 @@
+package settle
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/duetime/duetime/internal/hold"
+	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/precise"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+const (
+	maxRollbacks     = 3                    // transactions of one batch rolled back before its tasks are split
+	rollbackInterval = 5 * time.Millisecond // until a transaction that was rolled back runs again
+)
+
+// batch takes some hints to their ends, in one transaction if nothing goes wrong and in as many as it takes otherwise.
+type batch struct {
+	settler *Settler
+	hints   []*hold.Hint
+	sleeper *precise.Sleeper // of the runner; nil for none
+	careful bool             // a savepoint for each call: something failed
+	halved  map[task.ID]bool // the tasks of a call that failed as a whole
+	called  bool             // a handler was called in the present transaction
+}
+
+// settle returns when each hint is settled or has a later time at which to look again.
+func (b *batch) settle(ctx context.Context) {
+	s := b.settler
+	for rollbacks := 0; len(b.hints) > 0; {
+		err := b.transact(ctx)
+		switch {
+		case err == nil:
+			s.gate.committed()
+			return
+		case errors.Is(err, errRetryNow):
+			continue
+		case errors.Is(err, errSplit):
+			b.sendAway(b.hints...)
+			return
+		case ctx.Err() != nil:
+			b.putOff(0)
+			return
+		case errors.Is(err, errCountLoss) && b.chargeLoss(ctx, err):
+			continue
+		case errors.Is(err, errAskRows):
+			if b.chargeLoss(ctx, err) {
+				continue
+			}
+			b.putOff(jitter(hold.RetryInterval)) // what a server answers so may not pass at once
+			return
+		case s.store.Unavailable(err):
+			if !b.lostConnection(ctx, err) {
+				return
+			}
+		case s.store.Retryable(err) && rollbacks < maxRollbacks-1:
+			rollbacks++
+			s.metrics.retried.Inc()
+			s.log.DebugContext(ctx, "batch rolled back", slog.Int("n", len(b.hints)), slog.Any("err", err))
+			loop.Sleep(ctx, jitter(rollbackInterval))
+		default:
+			if !s.store.Retryable(err) && b.chargeLoss(ctx, err) {
+				continue
+			}
+			s.log.WarnContext(ctx, "batch given back", slog.Int("n", len(b.hints)), slog.Any("err", err))
+			b.sendAway(b.hints...)
+			return
+		}
+	}
+}
+
+// putOff gives the hints back, to be looked at again after the delay.
+func (b *batch) putOff(delay time.Duration) {
+	for _, h := range b.hints {
+		h.LookAt = b.settler.clock.Now().Add(delay)
+	}
+}
+
+// sendAway takes hints out of the batch, each to come back for a transaction of its own.
+func (b *batch) sendAway(hints ...*hold.Hint) {
+	for _, h := range hints {
+		h.Lane = max(h.Lane, hold.LaneSingle)
+		h.Looks++
+		h.LookAt = b.settler.clock.Now().Add(jitter(hold.RetryInterval / 2))
+	}
+	b.hints = slices.DeleteFunc(slices.Clone(b.hints), func(h *hold.Hint) bool { return slices.Contains(hints, h) })
+}
+
+// jitter spreads a delay over its single to threefold.
+func jitter(d time.Duration) time.Duration {
+	return d + rand.N(2*d) //nolint:gosec // Spreads load, guards nothing.
+}

@@ -1,0 +1,108 @@
+package settle
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/duetime/duetime/internal/hold"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// blame finds out whose fault the error of a call was. It answers nil when it was the handler's and the transaction is
+// sound. It never judges by the text or type of what the handler returned, which may have swallowed what matters or may
+// speak of another server: it asks the transaction whether it still stands.
+func (t *transaction) blame(call []*member, cause error) error {
+	s := t.settler
+	t.abandoned = errors.Is(cause, errAbandoned)
+	switch {
+	case t.ctx.Err() != nil:
+		return t.ctx.Err() // the worker stops
+	case t.abandoned:
+		return t.blameForLoss(call, cause)
+	case t.endedEarly:
+		for _, h := range t.batch.hints {
+			h.CommitUnknown = true // what had run before is marked done, and that may have committed
+		}
+		return t.blameForLoss(call, cause)
+	case t.conflict:
+		return t.blameUnmarked(cause)
+	}
+	_, err := s.store.Now(t.ctx, t.tx)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(cause, errTimeout):
+		return t.blameForLoss(call, cause)
+	case s.store.Unavailable(err):
+		return fmt.Errorf("after a handler's %q: %w", cause.Error(), err)
+	case s.store.Retryable(err):
+		s.metrics.retried.Inc()
+		t.batch.sendAway(hintsOf(call)...)
+		return errRetryNow
+	default: // cut off by a context of the handler's own, or by one of a handler before that passed it over
+		if len(t.batch.calledHints()) > len(call) {
+			return fmt.Errorf("%w, noticed after a handler's %q: %w", errCountLoss, cause.Error(), err)
+		}
+		return t.blameForLoss(call, cause)
+	}
+}
+
+// blameForLoss blames a call that took the transaction with it: one task is charged in the next transaction, several come
+// back one by one, because to halve them could hang as often.
+func (t *transaction) blameForLoss(call []*member, cause error) error {
+	t.batch.careful = true
+	if !t.accuse(call, cause) {
+		t.batch.sendAway(hintsOf(call)...)
+	}
+	return errRetryNow
+}
+
+// blameUnmarked finds out why tasks could not be marked done. If the transaction stands, their rows are not as they were
+// read under lock: a handler changed them behind our back. Nobody can tell which one, so each task runs by itself; there it
+// is charged.
+func (t *transaction) blameUnmarked(cause error) error {
+	s := t.settler
+	if t.ctx.Err() != nil {
+		return t.ctx.Err()
+	}
+	if _, err := s.store.Now(t.ctx, t.tx); err != nil && (s.store.Unavailable(err) || s.store.Retryable(err)) {
+		return err
+	}
+	if len(t.batch.hints) > 1 {
+		s.metrics.retried.Inc()
+		return errSplit
+	}
+	for _, m := range t.members {
+		m.hint.Failure = hold.Failure{Err: cause, Version: m.row.Version}
+		t.logFailure(m.hint, m.row, cause)
+	}
+	return errRetryNow
+}
+
+// accuse records the failure with the hints that it holds for; false when it is one of several and nobody knows which.
+func (t *transaction) accuse(call []*member, cause error) bool {
+	_, snooze := errors.AsType[SnoozeError](cause)
+	_, discard := errors.AsType[DiscardError](cause)
+	if len(call) > 1 && !snooze && !discard {
+		return false
+	}
+	for _, m := range call {
+		m.hint.Failure = hold.Failure{Err: cause, Version: m.row.Version}
+		if !snooze {
+			t.logFailure(m.hint, m.row, cause)
+		}
+	}
+	return true
+}
+
+func (t *transaction) logFailure(h *hold.Hint, row task.Task, cause error) {
+	attrs := []slog.Attr{
+		slog.String("task_id", h.ID.String()), slog.String("kind", row.Kind),
+		slog.Int("attempt", row.Attempt), slog.Any("err", cause),
+	}
+	if p, ok := errors.AsType[panicError](cause); ok {
+		attrs = append(attrs, slog.String("stack", string(p.stack)))
+	}
+	t.settler.log.LogAttrs(t.ctx, slog.LevelWarn, "handler failed", attrs...)
+}

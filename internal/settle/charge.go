@@ -1,0 +1,168 @@
+package settle
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/duetime/duetime/internal/hold"
+	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Everything that changes a row's attempts is in this file: a failure is charged, a suspect is charged before its handler
+// runs, and such a charge is refunded if the handler did not run to an end.
+
+// chargeFailure is the transition that the answer of a handler asks for.
+func chargeFailure(row task.Task, failure error, charge hold.Charge, backoff task.Backoff, now time.Time) (task.Task, Result) {
+	charged := charge.State == hold.Charged
+	snooze, snoozed := errors.AsType[SnoozeError](failure)
+	discard, discarded := errors.AsType[DiscardError](failure)
+	switch {
+	case snoozed:
+		if charged {
+			row.Attempt--
+		}
+		return row.Rearm(snooze.Delay, now), resultSnoozed
+	case discarded:
+		if !charged {
+			row.Attempt++
+		}
+		row = row.Discard(discard.Cause, now)
+	case charged:
+		row = row.AfterCharge(failure, backoff.Delay(row.Attempt), now)
+	default:
+		row = row.Fail(failure, backoff.Delay(row.Attempt+1), now)
+	}
+	if row.State == task.Dead {
+		return row, resultDead
+	}
+	return row, resultFailed
+}
+
+// chargeSuspects counts an attempt, in a transaction of its own, for each suspect that is about to run: if the process dies of
+// it, the charge stands.
+func (t *transaction) chargeSuspects() error {
+	var suspects []*member
+	for _, m := range t.members {
+		if m.stage == stageWaiting && m.hint.Suspect && m.hint.Charge.State != hold.Charged {
+			suspects = append(suspects, m)
+		}
+	}
+	if len(suspects) == 0 {
+		return nil
+	}
+	sortByID(suspects)
+	for _, m := range suspects {
+		m.row = chargeBeforehand(m.row, t.settler.cfg.Holder, t.stamp())
+	}
+	if err := t.save(suspects...); err != nil {
+		return err
+	}
+	for _, m := range suspects { // known before the commit, whose answer may be lost
+		m.hint.Charge = hold.Charge{State: hold.ChargeSent, Version: m.row.Version}
+	}
+	if err := t.tx.Commit(); err != nil {
+		return err
+	}
+	for _, m := range suspects {
+		m.hint.Charge.State = hold.Charged
+	}
+	return errRetryNow
+}
+
+// On the row of a suspect whose last attempt is begun once more stands by whom, and what stood there before.
+const (
+	lastBegun     = "last attempt begun once more, not answered yet, by worker "
+	errBefore     = "; before that: "
+	maxErrorBytes = 800 // kept of what stood there before: the column has room for 1024
+)
+
+// chargeBeforehand charges an attempt to a suspect. The last one is begun once more without a further charge.
+func chargeBeforehand(row task.Task, holder string, now time.Time) task.Task {
+	if row.Attempt >= row.MaxAttempts {
+		before := strings.ToValidUTF8(row.LastError[:min(len(row.LastError), maxErrorBytes)], "")
+		row.LastError = lastBegun + holder + errBefore + before
+		row.Attempt--
+	}
+	return row.Charge(now)
+}
+
+// refund undoes chargeBeforehand.
+func refund(row task.Task, now time.Time) task.Task {
+	if strings.HasPrefix(row.LastError, lastBegun) {
+		_, row.LastError, _ = strings.Cut(row.LastError, errBefore)
+		row.Attempt++ // beginning it once more was no charge
+	}
+	return row.Refund(now)
+}
+
+const (
+	refundTimeout  = 500 * time.Millisecond // it is one of the last things before a worker ends
+	refundInterval = 10 * time.Millisecond  // between looks at rows that are still locked
+)
+
+// Refund takes back the attempts that were charged beforehand to hints which then didn't run to an end here, because the
+// worker stops or lost their partition: no handler failed. It does what it can in half a second; a charge that stays costs
+// the task one attempt. The transaction of a cancelled handler is rolled back beside us, so its rows may be locked for a
+// moment longer: they are looked at again.
+func (s *Settler) Refund(hints []*hold.Hint) {
+	charged := map[task.ID]int64{}
+	for _, h := range hints {
+		if h.Charge.State == hold.Charged && !h.CommitUnknown {
+			charged[h.ID] = h.Charge.Version
+		}
+	}
+	if len(charged) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), refundTimeout)
+	defer cancel()
+	for len(charged) > 0 {
+		err := s.refundRows(ctx, charged)
+		if err == nil && len(charged) > 0 {
+			loop.Sleep(ctx, refundInterval)
+			err = ctx.Err()
+		}
+		if err != nil {
+			s.log.WarnContext(ctx, "attempts not given back", slog.Int("n", len(charged)), slog.Any("err", err))
+			return
+		}
+	}
+}
+
+// refundRows takes back the charges of the rows that nobody has locked, and leaves the others in charged.
+func (s *Settler) refundRows(ctx context.Context, charged map[task.ID]int64) error {
+	tx, err := s.store.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // after the commit it does nothing
+	rows, now, err := s.store.LockFree(ctx, tx, slices.Collect(maps.Keys(charged)))
+	if err != nil {
+		return err
+	}
+	var refunded []task.Task
+	for _, row := range rows {
+		if row.State == task.Pending && row.Version == charged[row.ID] {
+			refunded = append(refunded, refund(row, now))
+		}
+	}
+	if len(refunded) > 0 {
+		if err := s.store.Save(ctx, tx, refunded); err != nil {
+			return err
+		}
+		if err := tx.Commit(); err != nil {
+			return err
+		}
+		s.after.Put(refunded)
+	}
+	for _, row := range rows {
+		delete(charged, row.ID)
+	}
+	return nil
+}

@@ -1,0 +1,135 @@
+package settle
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/internal/hold"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+var (
+	locked   = time.UnixMilli(1_800_000_000_000).UTC() // when the row was locked
+	errMeal  = errors.New("no food")
+	patience = 5 * time.Second
+)
+
+// meal is a row that is due, of version 3, with 2 attempts.
+func meal(change ...func(*task.Task)) task.Task {
+	row := task.Task{
+		ID: task.ID{1}, Kind: "meal", Owner: "ann", State: task.Pending, Version: 3, MaxAttempts: 2,
+		DueAt: locked.Add(-time.Millisecond), RunAt: locked.Add(-time.Millisecond), CreatedAt: locked.Add(-time.Hour),
+	}
+	for _, c := range change {
+		c(&row)
+	}
+	return row
+}
+
+func attempts(n int) func(*task.Task)          { return func(r *task.Task) { r.Attempt = n } }
+func state(s task.State) func(*task.Task)      { return func(r *task.Task) { r.State = s } }
+func runIn(d time.Duration) func(*task.Task)   { return func(r *task.Task) { r.RunAt = locked.Add(d) } }
+func dueIn(d time.Duration) func(*task.Task)   { return func(r *task.Task) { r.DueAt = locked.Add(d) } }
+func version(v int64) func(*task.Task)         { return func(r *task.Task) { r.Version = v } }
+func lastError(text string) func(r *task.Task) { return func(r *task.Task) { r.LastError = text } }
+
+// A verdict depends on the row under lock, on what earlier transactions found out, and on nothing else.
+func TestVerdict(t *testing.T) {
+	t.Parallel()
+	single, slow := &Handler{Decode: decoded}, &Handler{Decode: decoded}
+	slow.slow.Store(true)
+	outside := &Handler{Form: Outside, Decode: decoded}
+	window := &Handler{Info: task.KindInfo{CatchUpWindow: time.Minute}, Decode: decoded}
+	older := &Handler{Decode: func(task.Task) (any, error) { return nil, errMeal }}
+	fails := func(at int64) hold.Failure { return hold.Failure{Err: errMeal, Version: at} }
+	beforehand := func(v int64) hold.Charge { return hold.Charge{State: hold.ChargeSent, Version: v} }
+	for _, tt := range []struct {
+		name    string
+		hint    hold.Hint
+		row     task.Task
+		handler *Handler
+		want    string // result, what follows, and the row's next state with its attempts
+	}{
+		{"due", hold.Hint{}, meal(), single, "run"},
+		{"done before", hold.Hint{}, meal(state(task.Done)), single, "already_done settled put"},
+		{"done by a commit without an answer", hold.Hint{CommitUnknown: true}, meal(state(task.Done)), single, "done settled put"},
+		{"cancelled after such a commit", hold.Hint{CommitUnknown: true}, meal(state(task.Cancelled)), single, "already_done settled put"},
+		{"no handler here", hold.Hint{}, meal(), nil, "unknown_kind settled put pending/0"},
+
+		{"later, same version", hold.Hint{}, meal(runIn(time.Second)), single, "early held 1s"},
+		{"later, moved since", hold.Hint{}, meal(runIn(time.Second), version(4)), single, "stale settled put"},
+		{"later than patience", hold.Hint{}, meal(runIn(time.Minute)), single, "early settled far"},
+		{"promised for later than its run", hold.Hint{}, meal(dueIn(time.Second)), single, "early settled put pending/0"},
+
+		{"failed at this version", hold.Hint{Failure: fails(3)}, meal(), single, "failed settled put pending/1"},
+		{"failed for the last time", hold.Hint{Failure: fails(3)}, meal(attempts(1)), single, "dead settled put dead/2"},
+		{"failed at another version", hold.Hint{Failure: fails(2)}, meal(), single, "run"},
+		{"failed, charged beforehand", hold.Hint{Failure: fails(3), Charge: hold.Charge{State: hold.Charged}}, meal(attempts(1)), single, "failed settled put pending/1"},
+		{"snoozed", hold.Hint{Failure: hold.Failure{Err: SnoozeError{time.Hour}, Version: 3}}, meal(), single, "snoozed settled put pending/0"},
+		{"snoozed, charged beforehand", hold.Hint{Failure: hold.Failure{Err: SnoozeError{time.Hour}, Version: 3}, Charge: beforehand(9), Suspect: true}, meal(attempts(1)), single, "snoozed settled put pending/1"},
+		{"discarded", hold.Hint{Failure: hold.Failure{Err: DiscardError{errMeal}, Version: 3}}, meal(), single, "dead settled put dead/1"},
+
+		{"failed before", hold.Hint{}, meal(attempts(1)), single, "held in lane 2"},
+		{"failed before, in its lane", hold.Hint{Lane: hold.LaneRetry}, meal(attempts(1)), single, "run"},
+		{"slow handler", hold.Hint{}, meal(), slow, "held in lane 1"},
+		{"outside handler", hold.Hint{}, meal(), outside, "held in lane 1"},
+		{"outside handler, sent away", hold.Hint{Lane: hold.LaneSingle}, meal(), outside, "run"},
+
+		{"suspect, never charged", hold.Hint{Suspect: true}, meal(), single, "run"},
+		{"suspect, charged before", hold.Hint{Suspect: true}, meal(attempts(1)), single, "held in lane 3"},
+		{"suspect with one attempt", hold.Hint{Suspect: true}, meal(func(r *task.Task) { r.MaxAttempts = 1 }), single, "held in lane 3"},
+		{"suspect, its charge took effect", hold.Hint{Suspect: true, Charge: beforehand(3)}, meal(attempts(1)), single, "run charged"},
+		{"suspect, its charge did not", hold.Hint{Suspect: true, Charge: beforehand(4)}, meal(), single, "run"},
+		{"suspect, used up once", hold.Hint{Suspect: true, Lane: hold.LaneSuspect}, meal(attempts(2)), single, "run"},
+		{"suspect, used up twice", hold.Hint{Suspect: true}, meal(attempts(2), lastError(lastBegun+"w")), single, "dead settled put dead/2"},
+		{"charged by a worker that left", hold.Hint{Lane: hold.LaneRetry}, meal(attempts(2)), single, "run charged"},
+
+		{"too late to catch up", hold.Hint{}, meal(runIn(-time.Hour), dueIn(-time.Hour)), window, "skipped settled put cancelled/0"},
+		{"late within the window", hold.Hint{}, meal(runIn(-time.Second), dueIn(-time.Second)), window, "run"},
+		{"payload of another version", hold.Hint{}, meal(), older, "failed settled put pending/1"},
+	} {
+		tt.hint.Version = 3
+		before := tt.hint
+		v := decide(question{
+			hint: &tt.hint, row: tt.row, handler: tt.handler, lockedAt: locked, stamp: locked, now: locked, patience: patience,
+		})
+		if got := said(v, tt.hint); got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+		if tt.hint.Charge != before.Charge || tt.hint.Failure != before.Failure || tt.hint.Lane != before.Lane {
+			t.Errorf("%s: the hint was changed", tt.name)
+		}
+		if v.undecodable != (tt.handler == older) {
+			t.Errorf("%s: undecodable is %v", tt.name, v.undecodable)
+		}
+	}
+}
+
+func decoded(task.Task) (any, error) { return "food", nil }
+
+// said puts a verdict into words.
+func said(v verdict, h hold.Hint) string {
+	var words []string
+	add := func(word string, holds bool) {
+		if holds {
+			words = append(words, word)
+		}
+	}
+	add(string(v.result), v.result != "")
+	add("settled", v.settled)
+	add("run", v.run && v.payload == "food")
+	add("charged", v.run && v.charge.State == hold.Charged)
+	add("held", !v.settled && !v.run)
+	if !v.settled && !v.run {
+		add(v.lookAt.Sub(locked).String(), v.lookAt.After(locked))
+		add("in lane "+string('0'+rune(v.lane)), v.lane != h.Lane)
+	}
+	add("put", v.put)
+	add("far", v.far)
+	if v.next != nil {
+		add(v.next.State.String()+"/"+string('0'+rune(v.next.Attempt)), true)
+	}
+	return strings.Join(words, " ")
+}

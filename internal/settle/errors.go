@@ -1,0 +1,70 @@
+package settle
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrStuck says that several handlers at once ignore the end of their context.
+var ErrStuck = errors.New("handlers ignore their context")
+
+// Errors that end a transaction, named by what follows.
+var (
+	// errRetryNow: the transaction taught the batch something, such as whom to charge. The next one begins at once.
+	errRetryNow = errors.New("run again at once")
+	// errSplit: the tasks of the batch can't be in one transaction. Each comes back for one of its own.
+	errSplit = errors.New("run each task by itself")
+	// errCountLoss: a context of one of the handlers cut the transaction off; nobody knows of which.
+	errCountLoss = errors.New("transaction cut off by a handler's context")
+	// errAskRows: the commit was never answered, so that the rows are looked at again.
+	errAskRows = errors.New("commit without an answer")
+)
+
+// Errors that a task is charged for.
+var (
+	errTimeout   = errors.New("handler exceeded worker.handler_timeout (Config.HandlerTimeout)")
+	errAbandoned = errors.New("handler ignored the end of its context, after worker.handler_timeout or worker.drain, and was abandoned")
+	errExited    = errors.New("handler ended its goroutine")
+	errKilled    = errors.New("the process ended in each attempt")
+	errEnded     = errors.New("worker: the handler ended the transaction that it shares with other tasks")
+)
+
+// Errors that a handler's statement gets.
+var (
+	errCallOver = errors.New("the handler that this transaction was for has returned")
+	errEnds     = errors.New("worker: this statement would end the transaction that the handler shares with other tasks")
+)
+
+// SnoozeError is the answer of a handler that wants to be called again after Delay, uncharged.
+type SnoozeError struct{ Delay time.Duration }
+
+func (e SnoozeError) Error() string { return fmt.Sprintf("snoozed for %v", e.Delay) }
+
+// DiscardError is the answer of a handler that wants its task dead at once.
+type DiscardError struct{ Cause error }
+
+func (e DiscardError) Error() string { return fmt.Sprintf("discarded: %v", e.Cause) }
+
+// Unwrap returns the cause.
+func (e DiscardError) Unwrap() error { return e.Cause }
+
+// panicError is the failure of a handler that panicked.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e panicError) Error() string { return fmt.Sprintf("handler panicked: %v", e.value) }
+
+// lossError is the failure of a handler whose transaction was lost in each of its runs.
+type lossError struct {
+	runs  int
+	cause error
+}
+
+func (e lossError) Error() string {
+	return fmt.Sprintf("its transaction was lost in each of %d runs while the database answered others: %v", e.runs, e.cause)
+}
+
+func (e lossError) Unwrap() error { return e.cause }

@@ -1,0 +1,299 @@
+package settle
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/internal/hold"
+	"github.com/duetime/duetime/pkg/schedule"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// beginAhead is how long before the hints' moment their transaction begins. That takes about as long, and from then on keeps
+// all others from writing to SQLite.
+const beginAhead = 300 * time.Microsecond
+
+// stage is where a member stands within one transaction.
+type stage int
+
+const (
+	stageDecided stage = iota // nothing to run: its verdict is known
+	stageWaiting              // due; its handler has not run
+	stageRan                  // its handler has run; the row doesn't say done yet
+	stageMarked               // its row says done
+)
+
+// member is a hint with its row in one transaction, and what will come of it if that commits.
+type member struct {
+	hint    *hold.Hint
+	row     task.Task // as locked, or as the transaction has changed it
+	handler *Handler
+	payload any // decoded
+	stage   stage
+	verdict verdict
+}
+
+// transaction is one try of a batch and all that it found out. Nothing of it outlives a rollback but what blame records in
+// the hints.
+type transaction struct {
+	settler *Settler
+	batch   *batch
+	ctx     context.Context //nolint:containedctx // Of this one transaction; it ends with it.
+	tx      *sqlx.Tx
+	changes *schedule.Tx // what handlers change in tx
+
+	began    time.Time // when the hints' moment had come, on the local clock
+	lockedAt time.Time // of the statement that locked the rows, on the database's clock
+	answered time.Time // when its answer came, on the local clock
+
+	members     map[task.ID]*member
+	transitions []*member // members whose new row is known before anything runs
+	order       []*member // what is to run, by id
+	touched     map[task.ID]task.Task
+	spent       time.Duration // by handlers
+
+	wrote      bool
+	abandoned  bool // a handler that was left behind may keep the connection busy
+	conflict   bool // rows were not as read when marking them done
+	watched    bool // a statement ran that may have ended the transaction
+	endedEarly bool // one did
+}
+
+// transact is one transaction: lock the rows, charge and save what is known beforehand, run what is due, mark it done,
+// commit. What it found out about the hints counts only after the commit.
+func (b *batch) transact(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // also ends a transaction that an abandoned handler keeps busy, as soon as it can be
+	b.forgetCalls()
+	t := &transaction{
+		settler: b.settler, batch: b, ctx: ctx, members: map[task.ID]*member{}, touched: map[task.ID]task.Task{},
+	}
+	if err := t.begin(); err != nil {
+		return err
+	}
+	if err := t.work(); err != nil {
+		t.rollback()
+		return err
+	}
+	if err := t.commit(); err != nil {
+		return err
+	}
+	if t.wrote {
+		b.settler.metrics.settling.Observe(time.Since(t.began).Seconds())
+	}
+	t.apply()
+	return nil
+}
+
+// forgetCalls forgets which handlers an earlier transaction called.
+func (b *batch) forgetCalls() {
+	b.called = false
+	for _, h := range b.hints {
+		h.Call.Version = 0
+	}
+}
+
+// begin opens the transaction just before the hints' moment; at it begin locks the rows that are free, and decides by them.
+func (t *transaction) begin() error {
+	t.sleepUntil(beginAhead)
+	tx, err := t.settler.store.Begin(t.ctx)
+	if err != nil {
+		return fmt.Errorf("begin batch of %d: %w", len(t.batch.hints), err)
+	}
+	t.tx, t.changes = tx, schedule.NewTx(tx, t.settler.store).Only(t.settler.cfg.Kinds)
+	t.sleepUntil(0)
+	t.began = time.Now()
+	if err := t.lock(); err != nil {
+		t.rollback()
+		return err
+	}
+	return nil
+}
+
+// sleepUntil sleeps until a time before the hints' moment: the first one's, since the others are due with it, or all of
+// them already.
+func (t *transaction) sleepUntil(before time.Duration) {
+	untilMoment := t.batch.hints[0].LookAt.Sub(t.settler.clock.Now())
+	t.batch.sleeper.Sleep(min(untilMoment, hold.TakeAhead) - before)
+}
+
+// lock locks the rows that are free, in id order, and decides by each.
+func (t *transaction) lock() error {
+	byID := map[task.ID][]*hold.Hint{}
+	ids := make([]task.ID, 0, len(t.batch.hints))
+	for _, h := range t.batch.hints {
+		if byID[h.ID] == nil {
+			ids = append(ids, h.ID)
+		}
+		byID[h.ID] = append(byID[h.ID], h)
+	}
+	slices.SortFunc(ids, func(a, b task.ID) int { return bytes.Compare(a[:], b[:]) })
+	rows, now, err := t.settler.store.LockFree(t.ctx, t.tx, ids)
+	if err != nil {
+		return fmt.Errorf("lock batch of %d: %w", len(ids), err)
+	}
+	t.lockedAt, t.answered = now, time.Now()
+	for _, row := range rows {
+		t.judge(t.pick(byID, row.ID), row)
+		delete(byID, row.ID)
+	}
+	return t.absent(byID)
+}
+
+// pick takes one of the hints of a task. The others, of other versions, look again when this one is through.
+func (t *transaction) pick(byID map[task.ID][]*hold.Hint, id task.ID) *hold.Hint {
+	hs := byID[id]
+	for _, other := range hs[1:] {
+		other.LookAt = t.settler.clock.Now()
+	}
+	return hs[0]
+}
+
+// absent tells rows that somebody holds from rows that don't exist.
+func (t *transaction) absent(byID map[task.ID][]*hold.Hint) error {
+	if len(byID) == 0 {
+		return nil
+	}
+	ids := make([]task.ID, 0, len(byID))
+	for id := range byID {
+		ids = append(ids, id)
+	}
+	rows, err := t.settler.store.Get(t.ctx, t.tx, ids)
+	if err != nil {
+		return fmt.Errorf("look for %d locked tasks: %w", len(ids), err)
+	}
+	for _, row := range rows {
+		m := &member{hint: t.pick(byID, row.ID), row: row}
+		m.verdict.lookLater(t.settler.clock.Now().Add(hold.RetryInterval), m.hint.Lane)
+		m.hint.Looks++
+		t.members[row.ID] = m
+		delete(byID, row.ID)
+	}
+	for id := range byID {
+		h := t.pick(byID, id)
+		m := &member{hint: h, row: task.Task{ID: id, Kind: h.Kind}}
+		m.verdict.settle(resultMissing)
+		t.members[id] = m
+	}
+	return nil
+}
+
+// stamp is the moment on the database's clock that what happens now bears: never before the rows were locked.
+func (t *transaction) stamp() time.Time {
+	return t.lockedAt.Add(time.Since(t.answered).Truncate(time.Millisecond))
+}
+
+// work is what happens between the locks and the commit.
+func (t *transaction) work() error {
+	if err := t.chargeSuspects(); err != nil {
+		return err
+	}
+	if err := t.save(t.transitions...); err != nil {
+		return err
+	}
+	for _, m := range t.members {
+		if m.stage == stageWaiting {
+			t.order = append(t.order, m)
+		}
+	}
+	sortByID(t.order)
+	if err := t.run(); err != nil {
+		return err
+	}
+	if err := t.markDone(t.ctx); err != nil {
+		return t.blameUnmarked(err)
+	}
+	return t.recordHistory()
+}
+
+// save writes the new rows of members.
+func (t *transaction) save(ms ...*member) error {
+	if len(ms) == 0 {
+		return nil
+	}
+	t.wrote = true
+	return t.settler.store.Save(t.ctx, t.tx, rowsOf(ms))
+}
+
+// markDone marks the rows of what has run so far done, in one statement. A handler that is about to look at or change tasks
+// causes it too: whoever has run answers "already done" from then on, although nothing has committed yet.
+func (t *transaction) markDone(ctx context.Context) error {
+	var ran []*member
+	for _, m := range t.order {
+		if m.stage == stageRan {
+			ran = append(ran, m)
+		}
+	}
+	if len(ran) == 0 {
+		return nil
+	}
+	t.wrote = true
+	if err := t.settler.store.Finish(ctx, t.tx, rowsOf(ran), t.stamp()); err != nil {
+		t.conflict = true
+		return fmt.Errorf("mark %d tasks done: %w", len(ran), err)
+	}
+	for _, m := range ran {
+		m.stage = stageMarked
+	}
+	return nil
+}
+
+// commit makes everything true at once. An answer that never came leaves it to the rows to tell.
+func (t *transaction) commit() error {
+	if !t.wrote {
+		t.rollback()
+		return nil
+	}
+	err := t.tx.Commit()
+	if err == nil || !t.settler.store.Ambiguous(err) {
+		return err
+	}
+	for _, h := range t.batch.hints {
+		h.CommitUnknown = true
+		h.Looks++
+	}
+	if t.settler.store.Unavailable(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errAskRows, err)
+}
+
+// rollback leaves nothing of the transaction. An abandoned handler may keep it busy: then it ends with its context.
+func (t *transaction) rollback() {
+	if !t.abandoned {
+		_ = t.tx.Rollback() // there is nothing to undo that the server would not undo by itself
+	}
+}
+
+func rowsOf(ms []*member) []task.Task {
+	rows := make([]task.Task, len(ms))
+	for i, m := range ms {
+		rows[i] = m.row
+	}
+	return rows
+}
+
+func idsOf(ms []*member) []task.ID {
+	ids := make([]task.ID, len(ms))
+	for i, m := range ms {
+		ids[i] = m.row.ID
+	}
+	return ids
+}
+
+func hintsOf(ms []*member) []*hold.Hint {
+	hints := make([]*hold.Hint, len(ms))
+	for i, m := range ms {
+		hints[i] = m.hint
+	}
+	return hints
+}
+
+func sortByID(ms []*member) {
+	slices.SortFunc(ms, func(a, b *member) int { return bytes.Compare(a.row.ID[:], b.row.ID[:]) })
+}

@@ -1,0 +1,107 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/duetime/duetime/internal/hold"
+)
+
+// What becomes of a hint after the stop (SIGTERM), by where it is:
+//
+//   - in Kafka: nothing fetches it any more (queue.fetch ends with the intake).
+//   - waiting in the hold: no runner takes it any more (queue.run). It is forgotten when the group is left (queue.endGeneration),
+//     its offset stays uncommitted, and whoever has the partition next reads it again.
+//   - in hand of a runner: its handler has Config.Drain to finish. If its transaction commits, its offset is committed
+//     (queue.commitLast). Else the transaction is rolled back, uncharged, and a charge beforehand is refunded (queue.run).
+//   - settled: its offset is committed, and index and dead letters are written without delay (aftermath).
+//
+// Then the partitions are handed over with nothing running (queue.handOver), but for those of which something is in hand.
+
+// errDrained is the cause with which handlers end that took longer than the drain.
+var errDrained = errors.New("handler is rolled back: it exceeded worker.drain (Config.Drain)")
+
+const leaveTimeout = 500 * time.Millisecond // for each of the last things before the worker ends
+
+// lifecycle holds what Run started, by the order in which it must end.
+type lifecycle struct {
+	runners, tidying, consumers, aftermath *stage
+	calls                                  *stage // has no goroutine: its end cancels the aftermath's calls in flight
+}
+
+// stage is some goroutines that end together.
+type stage struct {
+	sync.WaitGroup
+
+	ctx   context.Context //nolint:containedctx // What its goroutines end by.
+	cause context.CancelCauseFunc
+}
+
+func newStage() *stage {
+	s := &stage{}
+	s.ctx, s.cause = context.WithCancelCause(context.Background())
+	return s
+}
+
+// end ends the goroutines.
+func (s *stage) end() { s.cause(nil) }
+
+// stop ends the goroutines and waits for them.
+func (s *stage) stop() {
+	s.end()
+	s.Wait()
+}
+
+func newLifecycle() *lifecycle {
+	return &lifecycle{
+		runners: newStage(), tidying: newStage(), consumers: newStage(), aftermath: newStage(), calls: newStage(),
+	}
+}
+
+func (l *lifecycle) begin(w *Worker) {
+	l.aftermath.Go(func() { w.after.run(l.aftermath.ctx, l.calls.ctx) })
+	l.tidying.Go(func() { w.tidy(l.tidying.ctx) })
+	l.tidying.Go(func() { w.watchPauses(l.tidying.ctx) })
+	for _, q := range w.queues {
+		for range w.cfg.Concurrency {
+			l.runners.Go(func() { q.run(l.runners.ctx, hold.LaneBatch, w.cfg.Batch) })
+			l.runners.Go(func() { q.run(l.runners.ctx, hold.LaneSingle, 1) })
+		}
+		for range (w.cfg.Concurrency + 1) / 2 {
+			l.runners.Go(func() { q.run(l.runners.ctx, hold.LaneRetry, 1) })
+		}
+		l.runners.Go(func() { q.run(l.runners.ctx, hold.LaneSuspect, 1) })
+		l.consumers.Go(func() {
+			if err := w.stream.Consume(l.consumers.ctx, q.name, q.consume); err != nil && l.consumers.ctx.Err() == nil {
+				w.stop(fmt.Errorf("consume queue %s: %w", q.name, err))
+			}
+		})
+	}
+}
+
+// end stops the stages in the order of the flow, each when what feeds it has ended. The runners end by themselves; those
+// that have not after Config.Drain are cancelled.
+func (l *lifecycle) end(w *Worker) {
+	w.cfg.Logger.Info("worker draining")
+	late := time.AfterFunc(w.cfg.Drain, func() {
+		over := fmt.Errorf("%w of %v after the stop", errDrained, w.cfg.Drain)
+		w.cfg.Logger.Warn("running handlers are rolled back, uncharged", slog.Any("err", over))
+		l.runners.cause(over)
+	})
+	l.runners.Wait()
+	late.Stop()
+	l.runners.stop()
+	l.tidying.stop()
+	for _, q := range w.queues {
+		q.commitLast()
+	}
+	l.consumers.stop()
+	late = time.AfterFunc(leaveTimeout, l.calls.end)
+	l.aftermath.stop()
+	late.Stop()
+	l.calls.stop()
+}
