@@ -38,7 +38,7 @@ func (t *transaction) blame(call []*member, cause error) error {
 		return fmt.Errorf("after a handler's %q: %w", cause.Error(), err)
 	case s.store.Retryable(err):
 		s.metrics.retried.Inc()
-		t.batch.sendAway(hintsOf(call)...)
+		t.batch.sendAway(of(call, hintOf)...)
 		return errRetryNow
 	default: // cut off by a context of the handler's own, or by one of a handler before that passed it over
 		if len(t.batch.calledHints()) > len(call) {
@@ -53,7 +53,7 @@ func (t *transaction) blame(call []*member, cause error) error {
 func (t *transaction) blameForLoss(call []*member, cause error) error {
 	t.batch.careful = true
 	if !t.accuse(call, cause) {
-		t.batch.sendAway(hintsOf(call)...)
+		t.batch.sendAway(of(call, hintOf)...)
 	}
 	return errRetryNow
 }

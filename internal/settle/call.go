@@ -54,7 +54,7 @@ func (c *Call) Runs(id task.ID) bool {
 
 // OwnTasks returns the call's tasks as they stand in the transaction.
 func (c *Call) OwnTasks() []task.Task {
-	own := rowsOf(c.members)
+	own := of(c.members, rowOf)
 	for _, changed := range c.tx.changes.Touched() {
 		for i := range own {
 			if own[i].ID == changed.ID {

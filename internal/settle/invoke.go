@@ -23,7 +23,7 @@ func (t *transaction) call(members []*member) error {
 	defer cancel()
 	ctx, end := s.traced(ctx, members)
 	c, mark := &Call{ctx: ctx, tx: t, members: members}, t.changes.Mark()
-	t.changes.Renew(idsOf(members)) // a handler that moves its own task has succeeded
+	t.changes.Renew(of(members, idOf)) // a handler that moves its own task has succeeded
 	t.batch.called = true
 	for _, m := range members {
 		m.hint.Call.Version, m.hint.Call.Outside = m.row.Version, handler.Form == Outside

@@ -3,6 +3,7 @@ package settle
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,23 +79,12 @@ func (b *batch) nextLossCharges() bool {
 
 // calledHints returns the hints whose handler was called since the transaction began.
 func (b *batch) calledHints() []*hold.Hint {
-	var called []*hold.Hint
-	for _, h := range b.hints {
-		if h.Call.Version != 0 {
-			called = append(called, h)
-		}
-	}
-	return called
+	return slices.DeleteFunc(slices.Clone(b.hints), func(h *hold.Hint) bool { return h.Call.Version == 0 })
 }
 
 // splitLost sends those hints away that have lost their connection together often enough.
 func (b *batch) splitLost(called []*hold.Hint) {
-	var lost []*hold.Hint
-	for _, h := range called {
-		if h.Losses >= splitAtLoss {
-			lost = append(lost, h)
-		}
-	}
+	lost := slices.DeleteFunc(called, func(h *hold.Hint) bool { return h.Losses < splitAtLoss })
 	b.sendAway(lost...)
 	for _, h := range lost {
 		h.LookAt = b.settler.clock.Now() // its neighbours have waited long enough

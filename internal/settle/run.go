@@ -2,6 +2,7 @@ package settle
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -69,30 +70,17 @@ func (t *transaction) perform(call []*member) error {
 // performCarefully runs one call between savepoints. If it fails, only its own effects are undone; a single task is
 // charged in this same transaction, several are tried in halves.
 func (t *transaction) performCarefully(call []*member) error {
-	if len(call) > 1 && t.failedTogether(call) {
-		return t.halve(call)
+	unblamed := func(m *member) bool { return !t.batch.halved[m.row.ID] }
+	if len(call) > 1 && !slices.ContainsFunc(call, unblamed) {
+		return t.halve(call) // they failed together
 	}
 	return t.guarded(call)
-}
-
-func (t *transaction) failedTogether(call []*member) bool {
-	for _, m := range call {
-		if !t.batch.halved[m.row.ID] {
-			return false
-		}
-	}
-	return true
 }
 
 func (t *transaction) halve(call []*member) error {
 	half := len(call) / 2
 	for _, part := range [][]*member{call[:half], call[half:]} {
-		waiting := part[:0:0]
-		for _, m := range part {
-			if m.stage == stageWaiting {
-				waiting = append(waiting, m)
-			}
-		}
+		waiting := slices.DeleteFunc(slices.Clone(part), func(m *member) bool { return m.stage != stageWaiting })
 		if len(waiting) == 0 {
 			continue
 		}

@@ -217,7 +217,7 @@ func (t *transaction) save(ms ...*member) error {
 		return nil
 	}
 	t.wrote = true
-	return t.settler.store.Save(t.ctx, t.tx, rowsOf(ms))
+	return t.settler.store.Save(t.ctx, t.tx, of(ms, rowOf))
 }
 
 // markDone marks the rows of what has run so far done, in one statement. A handler that is about to look at or change tasks
@@ -233,7 +233,7 @@ func (t *transaction) markDone(ctx context.Context) error {
 		return nil
 	}
 	t.wrote = true
-	if err := t.settler.store.Finish(ctx, t.tx, rowsOf(ran), t.stamp()); err != nil {
+	if err := t.settler.store.Finish(ctx, t.tx, of(ran, rowOf), t.stamp()); err != nil {
 		t.conflict = true
 		return fmt.Errorf("mark %d tasks done: %w", len(ran), err)
 	}
@@ -270,29 +270,18 @@ func (t *transaction) rollback() {
 	}
 }
 
-func rowsOf(ms []*member) []task.Task {
-	rows := make([]task.Task, len(ms))
+// of gives one thing of each member.
+func of[T any](ms []*member, what func(*member) T) []T {
+	all := make([]T, len(ms))
 	for i, m := range ms {
-		rows[i] = m.row
+		all[i] = what(m)
 	}
-	return rows
+	return all
 }
 
-func idsOf(ms []*member) []task.ID {
-	ids := make([]task.ID, len(ms))
-	for i, m := range ms {
-		ids[i] = m.row.ID
-	}
-	return ids
-}
-
-func hintsOf(ms []*member) []*hold.Hint {
-	hints := make([]*hold.Hint, len(ms))
-	for i, m := range ms {
-		hints[i] = m.hint
-	}
-	return hints
-}
+func rowOf(m *member) task.Task   { return m.row }
+func idOf(m *member) task.ID      { return m.row.ID }
+func hintOf(m *member) *hold.Hint { return m.hint }
 
 func sortByID(ms []*member) {
 	slices.SortFunc(ms, func(a, b *member) int { return bytes.Compare(a.row.ID[:], b.row.ID[:]) })

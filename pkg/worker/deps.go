@@ -11,14 +11,14 @@ import (
 // Store is what a worker needs of MySQL: the hot path, the clock, the handovers of partitions, and what operators ask.
 type Store interface {
 	settle.Store
-	handovers
-	requests
+	Handovers
+	Requests
 	// Clock reads the database's clock as finely as it tells.
 	Clock(ctx context.Context) (time.Time, error)
 }
 
-// handovers say which partitions were left with nothing running.
-type handovers interface {
+// Handovers say which partitions were left with nothing running.
+type Handovers interface {
 	// TakeOver makes the run of a worker the holder of the queue's partitions, and returns those that their last holder left
 	// with nothing running.
 	TakeOver(ctx context.Context, queue, holder string, parts []int) ([]int, error)
@@ -26,8 +26,8 @@ type handovers interface {
 	HandOver(ctx context.Context, queue, holder string, parts []int, now time.Time) error
 }
 
-// requests are what operators ask of workers.
-type requests interface {
+// Requests are what operators ask of workers.
+type Requests interface {
 	// Paused returns the queues whose tasks an operator wants left alone, each since when.
 	Paused(ctx context.Context) (map[string]time.Time, error)
 }

@@ -21,7 +21,7 @@ type queue struct {
 	name      string
 	log       *slog.Logger
 	hold      *hold.Hold
-	handovers handovers
+	handovers Handovers
 	holder    string // names this run of the worker where partitions are handed over
 
 	mu     sync.Mutex
@@ -37,7 +37,7 @@ type generation struct {
 	clean   map[int]bool // partitions that their last owner left with nothing running; never changed
 }
 
-func newQueue(w *Worker, name string, handovers handovers, holder string) *queue {
+func newQueue(w *Worker, name string, handovers Handovers, holder string) *queue {
 	return &queue{
 		worker: w, name: name, log: w.cfg.Logger.With(slog.String("queue", name)), hold: hold.New(w.clock),
 		handovers: handovers, holder: holder, joined: make(chan struct{}),

@@ -19,7 +19,7 @@ const tracerName = "github.com/duetime/duetime/pkg/worker"
 type Worker struct {
 	cfg      Config
 	stream   Stream
-	requests requests
+	requests Requests
 	clock    *loop.Clock
 	settler  *settle.Settler
 	gate     *settle.Gate
