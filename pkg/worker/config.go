@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/duetime/duetime/internal/hold"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -66,6 +67,21 @@ func (c Config) withDefaults() (Config, error) {
 		between("Patience", c.Patience, task.MaxLead+time.Second, time.Hour),
 		between("MaxUncommitted", c.MaxUncommitted, c.Batch, 10_000_000),
 	)
+}
+
+// runners returns how many runners a queue has in each lane.
+func (c Config) runners() [hold.Lanes]int {
+	return [hold.Lanes]int{
+		hold.LaneBatch: c.Concurrency, hold.LaneSingle: c.Concurrency, hold.LaneRetry: (c.Concurrency + 1) / 2, hold.LaneSuspect: 1,
+	}
+}
+
+// batch returns how many tasks a transaction of the lane has at most.
+func (c Config) batch(l hold.Lane) int {
+	if l == hold.LaneBatch {
+		return c.Batch
+	}
+	return 1
 }
 
 // between refuses a value beyond its limits.

@@ -32,11 +32,11 @@ func (w *Worker) Pass(ctx context.Context, hints []task.Hint) ([]Outcome, error)
 		all[i].LookAt = now
 	}
 	for l := range hold.Lanes {
-		for open := w.open(all, l); len(open) > 0; {
-			for chunk := range slices.Chunk(open, w.room(l)) {
+		for open := w.ready(all, l); len(open) > 0; {
+			for chunk := range slices.Chunk(open, w.cfg.batch(l)) {
 				w.settler.Settle(ctx, chunk, nil)
 			}
-			left := w.open(all, l)
+			left := w.ready(all, l)
 			if len(left) >= len(open) {
 				break // nothing moves
 			}
@@ -57,8 +57,8 @@ func (w *Worker) Pass(ctx context.Context, hints []task.Hint) ([]Outcome, error)
 
 var errAway = errors.New("database is away")
 
-// open returns the hints of the lane that can be looked at now, by id.
-func (w *Worker) open(all []*hold.Hint, l hold.Lane) []*hold.Hint {
+// ready returns the hints of the lane that can be looked at now, by id.
+func (w *Worker) ready(all []*hold.Hint, l hold.Lane) []*hold.Hint {
 	var open []*hold.Hint
 	now := w.clock.Now()
 	for _, h := range all {
@@ -68,12 +68,4 @@ func (w *Worker) open(all []*hold.Hint, l hold.Lane) []*hold.Hint {
 	}
 	slices.SortFunc(open, func(a, b *hold.Hint) int { return bytes.Compare(a.ID[:], b.ID[:]) })
 	return open
-}
-
-// room is how many tasks a transaction of the lane takes.
-func (w *Worker) room(l hold.Lane) int {
-	if l == hold.LaneBatch {
-		return w.cfg.Batch
-	}
-	return 1
 }

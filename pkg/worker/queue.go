@@ -45,12 +45,12 @@ func newQueue(w *Worker, name string, handovers Handovers, holder string) *queue
 }
 
 // run is one runner: take, settle, release.
-func (q *queue) run(ctx context.Context, l hold.Lane, n int) {
+func (q *queue) run(ctx context.Context, l hold.Lane) {
 	sleeper := precise.New()
 	defer sleeper.Close()
 	w := q.worker
 	for w.gate.Wait(w.intake) == nil {
-		taken := q.hold.Take(w.intake, l, n)
+		taken := q.hold.Take(w.intake, l, w.cfg.batch(l))
 		if len(taken) == 0 {
 			return
 		}

@@ -67,14 +67,11 @@ func (l *lifecycle) begin(w *Worker) {
 	l.tidying.Go(func() { w.tidy(l.tidying.ctx) })
 	l.tidying.Go(func() { w.watchPauses(l.tidying.ctx) })
 	for _, q := range w.queues {
-		for range w.cfg.Concurrency {
-			l.runners.Go(func() { q.run(l.runners.ctx, hold.LaneBatch, w.cfg.Batch) })
-			l.runners.Go(func() { q.run(l.runners.ctx, hold.LaneSingle, 1) })
+		for lane, n := range w.cfg.runners() {
+			for range n {
+				l.runners.Go(func() { q.run(l.runners.ctx, hold.Lane(lane)) })
+			}
 		}
-		for range (w.cfg.Concurrency + 1) / 2 {
-			l.runners.Go(func() { q.run(l.runners.ctx, hold.LaneRetry, 1) })
-		}
-		l.runners.Go(func() { q.run(l.runners.ctx, hold.LaneSuspect, 1) })
 		l.consumers.Go(func() {
 			if err := w.stream.Consume(l.consumers.ctx, q.name, q.consume); err != nil && l.consumers.ctx.Err() == nil {
 				w.stop(fmt.Errorf("consume queue %s: %w", q.name, err))
