@@ -28,12 +28,13 @@ func meal(change ...func(*task.Task)) task.Task {
 	return row
 }
 
-func attempts(n int) func(*task.Task)          { return func(r *task.Task) { r.Attempt = n } }
-func state(s task.State) func(*task.Task)      { return func(r *task.Task) { r.State = s } }
-func runIn(d time.Duration) func(*task.Task)   { return func(r *task.Task) { r.RunAt = locked.Add(d) } }
-func dueIn(d time.Duration) func(*task.Task)   { return func(r *task.Task) { r.DueAt = locked.Add(d) } }
-func version(v int64) func(*task.Task)         { return func(r *task.Task) { r.Version = v } }
-func lastError(text string) func(r *task.Task) { return func(r *task.Task) { r.LastError = text } }
+func attempts(n int) func(*task.Task)        { return func(r *task.Task) { r.Attempt = n } }
+func state(s task.State) func(*task.Task)    { return func(r *task.Task) { r.State = s } }
+func runIn(d time.Duration) func(*task.Task) { return func(r *task.Task) { r.RunAt = locked.Add(d) } }
+
+func dueIn(d time.Duration) func(*task.Task) { return func(r *task.Task) { r.DueAt = locked.Add(d) } }
+func version(v int64) func(*task.Task)       { return func(r *task.Task) { r.Version = v } }
+func lastError(text string) func(*task.Task) { return func(r *task.Task) { r.LastError = text } }
 
 // A verdict depends on the row under lock, on what earlier transactions found out, and on nothing else.
 func TestVerdict(t *testing.T) {
