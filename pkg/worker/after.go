@@ -14,7 +14,7 @@ import (
 
 const (
 	afterQueue   = 256                   // batches waiting for the index before further ones are left to the sweeps
-	afterMost    = 2000                  // tasks in one write to the index
+	maxPutTasks  = 2000                  // tasks in one write to the index
 	afterTimeout = time.Second           // of one write to the index or the dead topic
 	afterPause   = 50 * time.Millisecond // between writes of tasks that ended: the more in one, the less each costs Redis
 	letterPause  = 200 * time.Millisecond
@@ -109,7 +109,7 @@ func (a *aftermath) gather(ctx context.Context, first []task.Task, pause time.Du
 	tasks := slices.Clip(first)
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
-	for len(tasks) < afterMost {
+	for len(tasks) < maxPutTasks {
 		more := a.next(ctx, slices.ContainsFunc(tasks, pending), timer.C)
 		if more == nil {
 			break

@@ -63,14 +63,14 @@ func TestTasksThatEndedAreDroppedTogether(t *testing.T) {
 		time.Sleep(afterPause)
 		a.Put(ended)
 		expect("alone", 10, 50, 11, 10)
-		for range afterMost / 10 {
+		for range maxPutTasks / 10 {
 			a.Put(ended)
 		}
-		expect("as many as one write takes", 10, 50, 11, 10, afterMost)
+		expect("as many as one write takes", 10, 50, 11, 10, maxPutTasks)
 		time.Sleep(afterPause / 2)
 		a.Put(ended)
 		synctest.Wait()
 		cancel()
-		expect("when the worker stops", 10, 50, 11, 10, afterMost, 10)
+		expect("when the worker stops", 10, 50, 11, 10, maxPutTasks, 10)
 	})
 }
