@@ -97,6 +97,9 @@ func (t *tool) list(ctx context.Context, f filterFlags, state *task.State, asJSO
 		if err != nil {
 			return err
 		}
+		if err := c.CheckQueue(f.queue); f.queue != "" && len(page.Tasks) == 0 && err != nil {
+			_, _ = fmt.Fprintln(t.errs, err) // a slip of the hand, or a queue that is no more and has no tasks left
+		}
 		if asJSON {
 			err = writeJSON(t.out, page.Tasks)
 		} else {

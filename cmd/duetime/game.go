@@ -55,7 +55,7 @@ func (t *tool) demo() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().DurationVar(&cfg.For, "for", 30*time.Second, "how long to play, at least 10s")
+	cmd.Flags().DurationVar(&cfg.For, "for", 30*time.Second, "how long to play, 10s to 1h")
 	cmd.Flags().IntVar(&cfg.Pets, "pets", 200, "how many pets play")
 	cmd.Flags().DurationVar(&cfg.Meal, "meal", 3*time.Second, "how long a meal takes")
 	cmd.Flags().BoolVar(&cfg.Serve, "serve", false, "stay up after the report, with the game's API at the URL printed")

@@ -217,7 +217,7 @@ func (t *tool) writeTask(row console.Task) error {
 	line("shard", strconv.Itoa(row.Shard))
 	line("state", row.State.String())
 	line("due", moment(row.DueAtMs))
-	if row.RunAtMs != row.DueAtMs {
+	if row.State == task.Pending && row.RunAtMs != row.DueAtMs {
 		line("next try", moment(row.RunAtMs))
 	}
 	if row.FinishedAt != nil {

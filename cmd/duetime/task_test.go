@@ -78,6 +78,9 @@ func TestTaskList(t *testing.T) {
 	if empty := d.wantCode(t, 0, "task", "list", "--owner", "nobody", "--json"); strings.TrimSpace(empty.out) != "[]" {
 		t.Errorf("an empty list is %q", empty.out)
 	}
+	if mistyped := d.wantCode(t, 0, "task", "list", "--queue", "defualt"); !strings.Contains(mistyped.err, `queue "defualt" is none of`) {
+		t.Errorf("a queue that is none: %q", mistyped.err)
+	}
 	table := d.wantCode(t, 0, "task", "list")
 	if lines := strings.Split(strings.TrimSpace(table.out), "\n"); len(lines) != 4 || !strings.Contains(lines[1], sooner.ID.String()) {
 		t.Errorf("the table:\n%s", table.out)

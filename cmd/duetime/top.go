@@ -43,7 +43,8 @@ type picture struct {
 
 	interval time.Duration // until the next frame; 0 for the only one
 	err      error         // why the figures are old
-	fired    []int64       // of this frame and those before it
+	zone     *time.Location
+	fired    []int64 // of this frame and those before it
 }
 
 func (t *tool) topOnce(ctx context.Context, c *console.Console) error {
@@ -55,7 +56,7 @@ func (t *tool) topOnce(ctx context.Context, c *console.Console) error {
 	if !terminal {
 		width = topWidth
 	}
-	return writeLines(t.out, picture{Frame: f}.draw(width, topHeight, plain))
+	return writeLines(t.out, picture{Frame: f, zone: t.location()}.draw(width, topHeight, plain))
 }
 
 func (t *tool) topLive(ctx context.Context, c *console.Console) error {
@@ -67,7 +68,7 @@ func (t *tool) topLive(ctx context.Context, c *console.Console) error {
 	if err != nil {
 		return err
 	}
-	m := screen{ctx: ctx, console: c, width: topWidth, height: topHeight}
+	m := screen{ctx: ctx, console: c, width: topWidth, height: topHeight, picture: picture{zone: t.location()}}
 	m.picture = m.picture.followedBy(f)
 	_, err = tea.NewProgram(m, tea.WithContext(ctx), tea.WithoutSignalHandler(),
 		tea.WithInput(t.in), tea.WithOutput(t.out)).Run()
@@ -101,7 +102,7 @@ func (p picture) followedBy(f console.Frame) picture {
 	fired := append(slices.Clone(p.fired), f.Fired)
 	took := time.Duration(f.TookMs) * time.Millisecond
 	return picture{
-		Frame: f, interval: max(topInterval, topShare*took).Round(time.Second), fired: fired[max(0, len(fired)-maxSamples):],
+		Frame: f, zone: p.zone, interval: max(topInterval, topShare*took).Round(time.Second), fired: fired[max(0, len(fired)-maxSamples):],
 	}
 }
 

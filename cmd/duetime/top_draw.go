@@ -34,11 +34,14 @@ func join(parts ...string) string { return strings.Join(parts, " ") }
 // lateAge is from when on an oldest due task is shown as bad: the daemon's default grace is as long.
 const lateAge = 2 * time.Second
 
+const titleFrame = len(" duetime top  ") + len("  ")
+
 // draw makes the text: as many lines as the height, none longer than the width, at least 60 columns.
 func (p picture) draw(width, height int, s style) string {
+	moment := p.moment()
 	width = max(width, 60)
 	lines := slices.Concat(
-		[]string{s.title(fit(fmt.Sprintf(" duetime top  %-*s %s ", width-39, p.Namespace, time.UnixMilli(p.NowMs).UTC().Format("2006-01-02 15:04:05 UTC")), width)), ""},
+		[]string{s.title(fit(fmt.Sprintf(" duetime top  %-*s %s ", max(width-titleFrame-len(moment), 0), p.Namespace, moment), width)), ""},
 		p.drawRates(width, s), []string{""},
 		p.drawStates(s), []string{""},
 		p.drawLeaders(s), []string{""},
@@ -103,6 +106,15 @@ func (p picture) oldest() (age time.Duration, ok bool) {
 }
 
 // since is how long a moment is past, on the database's clock.
+// moment is when the frame was read, in the zone of the operator.
+func (p picture) moment() string {
+	at := time.UnixMilli(p.NowMs).UTC()
+	if p.zone != nil {
+		at = at.In(p.zone)
+	}
+	return at.Format("2006-01-02 15:04:05 MST")
+}
+
 func (p picture) since(ms int64) time.Duration { return millis(p.NowMs - ms) }
 
 func millis[N int64 | float64](n N) time.Duration { return time.Duration(n * N(time.Millisecond)) }

@@ -113,3 +113,17 @@ func TestTopNamesKindsThatNobodyHandles(t *testing.T) {
 		t.Errorf("got\n%s", got)
 	}
 }
+
+func TestFrameIsInTheOperatorsZone(t *testing.T) {
+	t.Parallel()
+	p := busy(1, 1)
+	for zone, want := range map[*time.Location]string{
+		nil: "2026-11-21 14:00:00 UTC", time.FixedZone("CST", 8*3600): "2026-11-21 22:00:00 CST", time.FixedZone("", -12600): "2026-11-21 10:30:00 -0330",
+	} {
+		p.zone = zone
+		head, _, _ := strings.Cut(p.draw(80, 24, plain), "\n")
+		if !strings.HasSuffix(strings.TrimSpace(head), want) || len(head) > 80 {
+			t.Errorf("%v: %q, want it to end with %s within 80", zone, head, want)
+		}
+	}
+}
