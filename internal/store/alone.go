@@ -16,15 +16,19 @@ import (
 
 const duplicateEntry = 1062
 
-// InsertAlone leaves to their defaults what is the same in each new row: the shorter a statement, the less there is to
-// parse. created_at comes first, for the others to count from it: it is the statement's moment, which comes back as
-// LAST_INSERT_ID. The due time is a fixed one, or so many milliseconds after that moment, and not before it.
-const aloneColumns = "created_at, updated_at, due_at, run_at, id, kind, owner, subject, queue, shard, max_attempts, payload, traceparent, finished_at"
+// created_at comes first, for the other times to count from it: it is the statement's moment, which comes back as
+// LAST_INSERT_ID. The due time is a fixed moment, or a number of milliseconds after created_at, and not before created_at. The
+// key's column has its default: tasks with a key are not inserted here.
+var (
+	aloneTimes = []string{"created_at", "updated_at", "due_at", "run_at"}
+	aloneRow   = having(inserted, append(aloneTimes, "dedup_key")...)
+	aloneInto  = "INSERT INTO duetime_tasks (" + strings.Join(aloneTimes, ", ") + ", " + names(aloneRow) + ") VALUES "
+	aloneAt    = aloneMarks("?")
+	aloneIn    = aloneMarks("created_at + ?")
+)
 
-var aloneAt, aloneIn = aloneRow("?"), aloneRow("created_at + ?")
-
-func aloneRow(due string) string {
-	return ",(LAST_INSERT_ID(" + MySQL.now() + "), created_at, GREATEST(created_at, " + due + "), due_at, " + marks(9) + ", 0)"
+func aloneMarks(due string) string {
+	return ",(LAST_INSERT_ID(" + MySQL.now() + "), created_at, GREATEST(created_at, " + due + "), due_at, " + marks(len(aloneRow)) + ")"
 }
 
 // InsertAlone writes the rows of new tasks in one statement, which is a transaction of its own, and gives them as they
@@ -40,8 +44,8 @@ func (s *Store) InsertAlone(ctx context.Context, specs []task.Spec) ([]task.Task
 	}
 	tasks, due := make([]task.Task, len(specs)), make([]int64, len(specs))
 	var text strings.Builder
-	text.WriteString("INSERT INTO duetime_tasks (" + aloneColumns + ") VALUES ")
-	args := make([]any, 0, len(specs)*10)
+	text.WriteString(aloneInto)
+	args := make([]any, 0, len(specs)*(1+len(aloneRow)))
 	for i, spec := range specs {
 		t, err := spec.Resolve(time.Now()) // its limits, and all but its times: those are of the database's clock
 		if err != nil || t.DedupKey != "" {
@@ -59,8 +63,8 @@ func (s *Store) InsertAlone(ctx context.Context, specs []task.Spec) ([]task.Task
 			row = row[1:] // its comma
 		}
 		text.WriteString(row)
-		args = append(args, due[i], t.ID[:], t.Kind, t.Owner, t.Subject, t.Queue, t.Shard, t.MaxAttempts, string(t.Payload), t.Traceparent)
 		tasks[i] = t
+		args = appendValues(append(args, due[i]), aloneRow, &tasks[i])
 	}
 	r, err := s.db.ExecContext(ctx, text.String(), args...)
 	if isDuplicate(err) {
@@ -98,7 +102,7 @@ func ceilMs(d time.Duration) int64 {
 // no such row. It doesn't wait, and keeps no lock.
 func (s *Store) ReadFree(ctx context.Context, id task.ID) (task.Task, time.Time, bool, error) {
 	var ms int64
-	rows, err := s.query(ctx, nil, "SELECT "+s.dialect.state()+", "+s.dialect.now()+", "+columns+" FROM duetime_tasks WHERE id = ?"+
+	rows, err := s.query(ctx, nil, "SELECT "+s.dialect.state()+", "+s.dialect.now()+", "+wholeRow.list+" FROM duetime_tasks WHERE id = ?"+
 		s.dialect.skipLocked(), []any{id[:]}, writable{}, &ms)
 	if err != nil {
 		return task.Task{}, time.Time{}, false, fmt.Errorf("read task %s: %w", id, err)

@@ -57,7 +57,7 @@ func (f Filter) where() (string, []any) {
 // List reads the rows that the filter chooses, by (due_at, id).
 func (s *Store) List(ctx context.Context, f Filter) ([]task.Task, error) {
 	where, args := f.where()
-	tasks, err := s.query(ctx, nil, "SELECT "+columns+where, args)
+	tasks, err := s.query(ctx, nil, "SELECT "+wholeRow.list+where, args)
 	if err != nil {
 		return nil, fmt.Errorf("list tasks: %w", err)
 	}

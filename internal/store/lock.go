@@ -34,7 +34,7 @@ func (s *Store) LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) 
 	var ms int64
 	var tasks []task.Task
 	for part := range slices.Chunk(sorted(ids), task.MaxPerCall) {
-		found, err := s.query(ctx, q, "SELECT "+s.dialect.state()+", "+s.dialect.now()+", "+columns+" FROM duetime_tasks"+s.dialect.force("PRIMARY")+
+		found, err := s.query(ctx, q, "SELECT "+s.dialect.state()+", "+s.dialect.now()+", "+wholeRow.list+" FROM duetime_tasks"+s.dialect.force("PRIMARY")+
 			" WHERE id IN ("+marks(len(part))+") ORDER BY id"+s.dialect.skipLocked(), idArgs(part), writable{}, &ms)
 		if err != nil {
 			return nil, time.Time{}, fmt.Errorf("lock %d free tasks: %w", len(ids), err)
@@ -56,7 +56,7 @@ func (s *Store) LockOwner(ctx context.Context, q sqlx.ExtContext, owner, kind st
 	// another order than everyone else.
 	where, args := s.pendingOf(owner, kind)
 	var ms int64
-	tasks, err := s.query(ctx, q, "SELECT "+s.dialect.state()+", "+s.dialect.now()+", "+columns+" FROM (SELECT id AS found"+where+" ORDER BY id LIMIT ?) AS owned"+
+	tasks, err := s.query(ctx, q, "SELECT "+s.dialect.state()+", "+s.dialect.now()+", "+wholeRow.list+" FROM (SELECT id AS found"+where+" ORDER BY id LIMIT ?) AS owned"+
 		s.dialect.inTurn()+"duetime_tasks"+s.dialect.force("PRIMARY")+" ON id = found"+s.dialect.ForUpdate(), append(args, task.MaxPerCall+1), writable{}, &ms)
 	if err == nil && len(tasks) == 0 {
 		return nil, time.Time{}, s.sure(ctx, q)
@@ -84,7 +84,7 @@ func (s *Store) Get(ctx context.Context, q sqlx.QueryerContext, ids []task.ID) (
 func (s *Store) byID(ctx context.Context, q sqlx.QueryerContext, ids []task.ID, lock string) ([]task.Task, error) {
 	var tasks []task.Task
 	for part := range slices.Chunk(sorted(ids), task.MaxPerCall) {
-		found, err := s.query(ctx, q, "SELECT "+s.dialect.state()+", "+columns+" FROM duetime_tasks"+s.dialect.force("PRIMARY")+
+		found, err := s.query(ctx, q, "SELECT "+s.dialect.state()+", "+wholeRow.list+" FROM duetime_tasks"+s.dialect.force("PRIMARY")+
 			" WHERE id IN ("+marks(len(part))+") ORDER BY id"+lock, idArgs(part), writable{})
 		if err != nil {
 			return nil, err
@@ -113,7 +113,7 @@ func (s *Store) truthByID(ctx context.Context, of selection, ids []task.ID) ([]t
 func (s *Store) ListOwner(ctx context.Context, q sqlx.QueryerContext, owner, kind string) ([]task.Task, error) {
 	where, args := s.pendingOf(owner, kind)
 	where += " ORDER BY run_at, id LIMIT 9223372036854775807" // without a limit a part of a UNION has no order
-	read := func() ([]task.Task, error) { return s.query(ctx, q, "SELECT "+columns+where, args) }
+	read := func() ([]task.Task, error) { return s.query(ctx, q, "SELECT "+wholeRow.list+where, args) }
 	if q == nil {
 		read = func() ([]task.Task, error) { return s.readTruth(ctx, wholeRow, where, args) }
 	}

@@ -66,12 +66,12 @@ func (s *Store) truth(ctx context.Context, q sqlx.QueryerContext, what string, a
 // The state comes before them, as a row of its own.
 func (s *Store) readTruth(ctx context.Context, of selection, text string, args []any) ([]task.Task, error) {
 	if s.dialect == SQLite {
-		return s.read(ctx, nil, of.scan, "SELECT "+of.columns+text, args)
+		return s.read(ctx, nil, of.scanner(), "SELECT "+of.list+text, args)
 	}
-	checked := false
+	checked, scanRow := false, of.scanner()
 	scan := func(r *sqlx.Rows) (task.Task, error) {
 		if checked {
-			return of.scan(r)
+			return scanRow(r)
 		}
 		checked = true
 		state, err := r.SliceScan()
@@ -80,8 +80,8 @@ func (s *Store) readTruth(ctx context.Context, of selection, text string, args [
 		}
 		return task.Task{}, err
 	}
-	nothing := strings.Repeat(", NULL", strings.Count(of.columns, ","))
-	tasks, err := s.read(ctx, nil, scan, checkedPrefix+nothing+" UNION ALL (SELECT "+of.columns+text+")", args)
+	nothing := strings.Repeat(", NULL", len(of.columns)-1)
+	tasks, err := s.read(ctx, nil, scan, checkedPrefix+nothing+" UNION ALL (SELECT "+of.list+text+")", args)
 	if err != nil || len(tasks) == 0 {
 		return nil, err
 	}

@@ -16,20 +16,8 @@ import (
 // saveChunk bounds one statement of Save: its CASE lists are searched row by row.
 const saveChunk = 100
 
-// mutable columns and the value of each in a task after its transition; version is not among them, it grows by one.
-var mutable = []struct {
-	column string
-	value  func(task.Task) any
-}{
-	{"state", func(t task.Task) any { return int8(t.State) }},
-	{"due_at", func(t task.Task) any { return t.DueAt.UnixMilli() }},
-	{"run_at", func(t task.Task) any { return t.RunAt.UnixMilli() }},
-	{"attempt", func(t task.Task) any { return t.Attempt }},
-	{"dedup_key", func(t task.Task) any { return nullText(t.DedupKey) }},
-	{"last_error", func(t task.Task) any { return t.LastError }},
-	{"updated_at", func(t task.Task) any { return t.UpdatedAt.UnixMilli() }},
-	{"finished_at", func(t task.Task) any { return finishedMs(t) }},
-}
+// changing are the columns that a transition may change; version is not among them, it grows by one in SQL.
+var changing = having(saved)
 
 // Save writes tasks as one transition of pkg/task made them out of rows that were pending, each id once. It answers
 // ErrConflict if a row is not at the version before, or has ended; the caller must roll back then.
@@ -125,32 +113,39 @@ func versions(tasks []task.Task, behind int64) (string, []any) {
 	return "(" + strings.Join(conditions, " OR ") + ")", args
 }
 
-// assignments sets the mutable columns: to one value where all tasks agree, by CASE where they differ; due_at by a sum where
-// by says how far all have moved.
+// assignments sets the columns that may have changed: to one value where all tasks agree, by CASE where they differ; due_at by
+// a sum where by says how far all have moved.
 func (d Dialect) assignments(tasks []task.Task, by *time.Duration) (string, []any) {
 	set := []string{"version = version + 1"}
 	var args []any
 	same := !slices.ContainsFunc(tasks, func(t task.Task) bool { return !t.RunAt.Equal(t.DueAt) })
-	for _, m := range mutable {
-		if m.column == "run_at" && same && d == MySQL {
+	for _, c := range changing {
+		first := c.value(&tasks[0])
+		switch {
+		case c.name == "run_at" && same && d == MySQL:
 			set = append(set, "run_at = due_at") // as set just before
-			continue
-		}
-		if m.column == "due_at" && by != nil {
+		case c.name == "due_at" && by != nil:
 			set = append(set, "due_at = due_at + ?")
 			args = append(args, by.Milliseconds())
-			continue
-		}
-		first := m.value(tasks[0])
-		if !slices.ContainsFunc(tasks, func(t task.Task) bool { return m.value(t) != first }) {
-			set = append(set, m.column+" = ?")
+		case c.agree(tasks, first):
+			set = append(set, c.name+" = ?")
 			args = append(args, first)
-			continue
-		}
-		set = append(set, m.column+" = CASE id"+strings.Repeat(" WHEN ? THEN ?", len(tasks))+" END")
-		for _, t := range tasks {
-			args = append(args, t.ID[:], m.value(t))
+		default:
+			set = append(set, c.name+" = CASE id"+strings.Repeat(" WHEN ? THEN ?", len(tasks))+" END")
+			for i := range tasks {
+				args = append(args, tasks[i].ID[:], c.value(&tasks[i]))
+			}
 		}
 	}
 	return strings.Join(set, ", "), args
+}
+
+// agree reports whether all tasks have this value in the column.
+func (c column) agree(tasks []task.Task, value any) bool {
+	for i := range tasks {
+		if c.value(&tasks[i]) != value {
+			return false
+		}
+	}
+	return true
 }

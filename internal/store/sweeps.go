@@ -74,7 +74,7 @@ func (s *Store) PendingExcept(
 	// The end first: a row that comes in between makes the page end a little later, and none is left out.
 	if next, err = s.end(ctx, byRunAt, w); err == nil {
 		text, args := byRunAt.except(s.dialect, w, except)
-		text = strings.TrimPrefix(text, "SELECT "+entry.columns) + " LIMIT " + strconv.Itoa(limit) // a part of a UNION has no order without
+		text = strings.TrimPrefix(text, "SELECT "+entry.list) + " LIMIT " + strconv.Itoa(limit) // a part of a UNION has no order without
 		tasks, err = s.readTruth(ctx, entry, text, args)
 	}
 	if err != nil {
@@ -109,7 +109,7 @@ func (s sweep) except(d Dialect, w window, queues []string) (string, []any) {
 	for _, queue := range queues {
 		args = append(args, queue)
 	}
-	return "SELECT " + entry.columns + " FROM (SELECT id AS found FROM duetime_tasks" + text + ") AS page" + d.inTurn() +
+	return "SELECT " + entry.list + " FROM (SELECT id AS found FROM duetime_tasks" + text + ") AS page" + d.inTurn() +
 		"duetime_tasks" + d.force("PRIMARY") + " ON id = found WHERE queue NOT IN (?" + strings.Repeat(", ?", len(queues)-1) +
 		") ORDER BY " + s.column + ", id", args
 }

@@ -42,17 +42,13 @@ const (
 
 // Spec is a task to be scheduled. Make it with Kind.New.
 type Spec struct {
-	id      ID
-	kind    KindInfo
-	owner   string
-	subject string
-	payload []byte
-	when    When
-	key     string
-	mode    KeyMode
-	keys    int // options that gave one
-	traced  string
-	err     error
+	row  Task // what the row will have from its first moment; Resolve adds the rest
+	kind KindInfo
+	when When
+	key  string
+	mode KeyMode
+	keys int // options that gave one
+	err  error
 }
 
 // Option adds to a Spec.
@@ -60,7 +56,7 @@ type Option func(*Spec)
 
 // Subject says what the task is about (the pet, the order): at most 63 bytes, carried through the index and shown in
 // the owner's list.
-func Subject(s string) Option { return func(spec *Spec) { spec.subject = s } }
+func Subject(s string) Option { return func(spec *Spec) { spec.row.Subject = s } }
 
 // Key makes the task unique by (owner, kind, key) while it is pending: scheduling again returns the pending task as it
 // stands. The key is free again once the task ends, which is after its handler has returned: a handler that gives a follow-up
@@ -84,11 +80,11 @@ func keyed(k string, mode KeyMode) Option {
 }
 
 // WithID sets the task's id, one chosen by the caller, as when a call is repeated after an unknown commit.
-func WithID(id ID) Option { return func(spec *Spec) { spec.id = id } }
+func WithID(id ID) Option { return func(spec *Spec) { spec.row.ID = id } }
 
 // Traced returns the spec with the W3C trace context of the call that schedules it, for the row to keep.
 func (s Spec) Traced(traceparent string) Spec {
-	s.traced = traceparent
+	s.row.Traceparent = traceparent
 	return s
 }
 
@@ -96,7 +92,7 @@ func (s Spec) Traced(traceparent string) Spec {
 func (s Spec) Kind() KindInfo { return s.kind }
 
 // ID returns the id that the task will have.
-func (s Spec) ID() ID { return s.id }
+func (s Spec) ID() ID { return s.row.ID }
 
 // At returns the fixed moment at which the task is due, rounded up to the millisecond; false if it is so long after that of
 // scheduling.
@@ -118,11 +114,11 @@ func (s Spec) Resolve(now time.Time) (Task, error) {
 	if err != nil {
 		return Task{}, err
 	}
-	return Task{
-		ID: s.id, Kind: s.kind.Name, Owner: s.owner, Subject: s.subject, Queue: s.kind.Queue,
-		State: Pending, DueAt: due, RunAt: due, Version: 1, MaxAttempts: s.kind.MaxAttempts,
-		DedupKey: s.dedupKey(), Payload: s.payload, CreatedAt: now, UpdatedAt: now, Traceparent: s.traced,
-	}, nil
+	t := s.row
+	t.Kind, t.Queue, t.MaxAttempts = s.kind.Name, s.kind.Queue, s.kind.MaxAttempts
+	t.DueAt, t.RunAt, t.CreatedAt, t.UpdatedAt = due, due, now, now
+	t.State, t.Version, t.DedupKey = Pending, 1, s.dedupKey()
+	return t, nil
 }
 
 func (s Spec) check() error {
@@ -132,13 +128,13 @@ func (s Spec) check() error {
 	if s.kind.Name == "" { // else NewKind has checked it
 		return checkKind(s.kind.Name)
 	}
-	if s.id.IsZero() {
+	if s.row.ID.IsZero() {
 		return &FieldError{"task_id", "must not be zero"}
 	}
-	if err := CheckOwner(s.owner); err != nil {
+	if err := CheckOwner(s.row.Owner); err != nil {
 		return err
 	}
-	if err := checkText("subject", s.subject, 0, MaxSubject); err != nil {
+	if err := checkText("subject", s.row.Subject, 0, MaxSubject); err != nil {
 		return err
 	}
 	if s.keys > 1 {
@@ -149,8 +145,8 @@ func (s Spec) check() error {
 			return err
 		}
 	}
-	if len(s.payload) > MaxPayload {
-		return &FieldError{"payload", fmt.Sprintf("must be at most %d bytes of JSON, and has %d", MaxPayload, len(s.payload))}
+	if len(s.row.Payload) > MaxPayload {
+		return &FieldError{"payload", fmt.Sprintf("must be at most %d bytes of JSON, and has %d", MaxPayload, len(s.row.Payload))}
 	}
 	return nil
 }

@@ -1,0 +1,193 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// columns declares what this package reads and writes of a task: every list of columns in its SQL, every list of values and
+// every scan is made from it. A column that is not here does not exist for the pipeline.
+//
+// The order is that of all lists. due_at stands before run_at, because "run_at = due_at" in an UPDATE reads the value that was
+// set just before.
+var columns = []column{
+	binaryID("id", func(t *task.Task) *task.ID { return &t.ID }, inserted|indexed),
+	text("kind", func(t *task.Task) *string { return &t.Kind }, inserted|indexed),
+	text("owner", func(t *task.Task) *string { return &t.Owner }, inserted|indexed),
+	text("subject", func(t *task.Task) *string { return &t.Subject }, inserted|indexed),
+	text("queue", func(t *task.Task) *string { return &t.Queue }, inserted|indexed),
+	number("shard", func(t *task.Task) *int { return &t.Shard }, inserted|indexed),
+	number("state", func(t *task.Task) *task.State { return &t.State }, saved|indexed),
+	moment("due_at", func(t *task.Task) *time.Time { return &t.DueAt }, inserted|saved),
+	moment("run_at", func(t *task.Task) *time.Time { return &t.RunAt }, inserted|saved|indexed),
+	number("version", func(t *task.Task) *int64 { return &t.Version }, indexed), // each write raises it in SQL
+	number("attempt", func(t *task.Task) *int { return &t.Attempt }, saved),
+	number("max_attempts", func(t *task.Task) *int { return &t.MaxAttempts }, inserted),
+	nullable("dedup_key", func(t *task.Task) *string { return &t.DedupKey }, inserted|saved),
+	{"payload", func(t *task.Task) any { return &t.Payload }, func(t *task.Task) any { return string(t.Payload) }, inserted},
+	text("last_error", func(t *task.Task) *string { return &t.LastError }, saved),
+	text("traceparent", func(t *task.Task) *string { return &t.Traceparent }, inserted),
+	moment("created_at", func(t *task.Task) *time.Time { return &t.CreatedAt }, inserted),
+	moment("updated_at", func(t *task.Task) *time.Time { return &t.UpdatedAt }, inserted|saved|indexed),
+	ending("finished_at", func(t *task.Task) *time.Time { return &t.FinishedAt }, inserted|saved),
+}
+
+// column is one column of duetime_tasks.
+type column struct {
+	name  string
+	into  func(*task.Task) any // where a SELECT puts the value: it is scanned straight into the task
+	value func(*task.Task) any // what INSERT and UPDATE write
+	uses  use
+}
+
+// use says which statements have a column, besides the SELECT of a whole row, which has all.
+type use int
+
+const (
+	inserted use = 1 << iota // written with a new row; the others begin with the schema's default
+	saved                    // written by Save
+	indexed                  // read by sweeps and lists: an index entry is made of it
+)
+
+// having returns the columns of one use, without the names that follow.
+func having(u use, without ...string) []column {
+	return slices.DeleteFunc(slices.Clone(columns), func(c column) bool { return c.uses&u == 0 || slices.Contains(without, c.name) })
+}
+
+// names joins the columns' names for a statement.
+func names(of []column) string {
+	all := make([]string, len(of))
+	for i, c := range of {
+		all[i] = c.name
+	}
+	return strings.Join(all, ", ")
+}
+
+// appendValues appends what the columns of a task have.
+func appendValues(args []any, of []column, t *task.Task) []any {
+	for _, c := range of {
+		args = append(args, c.value(t))
+	}
+	return args
+}
+
+func text(name string, field func(*task.Task) *string, uses use) column {
+	return column{name, func(t *task.Task) any { return field(t) }, func(t *task.Task) any { return *field(t) }, uses}
+}
+
+// nullable is a text for which NULL stands where it is empty.
+func nullable(name string, field func(*task.Task) *string, uses use) column {
+	return column{name, func(t *task.Task) any { return nullableText{field(t)} }, func(t *task.Task) any {
+		if s := *field(t); s != "" {
+			return s
+		}
+		return nil
+	}, uses}
+}
+
+func number[N integer](name string, field func(*task.Task) *N, uses use) column {
+	return column{name, func(t *task.Task) any { return whole[N]{field(t)} }, func(t *task.Task) any { return int64(*field(t)) }, uses}
+}
+
+func binaryID(name string, field func(*task.Task) *task.ID, uses use) column {
+	return column{name, func(t *task.Task) any { return idBytes{field(t)} }, func(t *task.Task) any { return field(t)[:] }, uses}
+}
+
+func moment(name string, field func(*task.Task) *time.Time, uses use) column {
+	return column{name, func(t *task.Task) any { return unixMs{field(t)} }, func(t *task.Task) any { return field(t).UnixMilli() }, uses}
+}
+
+// ending is a moment that is 0 until it comes. NULL in the row means the same, but takes no place, and a row that grows when its
+// task ends is moved within its page: MariaDB would mark a quarter fewer tasks done in the same time.
+func ending(name string, field func(*task.Task) *time.Time, uses use) column {
+	return column{name, func(t *task.Task) any { return endMs{field(t)} }, func(t *task.Task) any {
+		if at := *field(t); !at.IsZero() {
+			return at.UnixMilli()
+		}
+		return int64(0)
+	}, uses}
+}
+
+// What follows are destinations of a scan. Each is one pointer, so that making it into an interface allocates nothing, and has
+// its own Scan, so that database/sql needs no reflection.
+
+type integer interface{ ~int | ~int8 | ~int64 }
+
+type whole[N integer] struct{ to *N }
+
+func (d whole[N]) Scan(src any) error {
+	n, err := toInt64(src)
+	if err != nil {
+		return err
+	}
+	if *d.to = N(n); int64(*d.to) != n {
+		return fmt.Errorf("%d is out of range", n)
+	}
+	return nil
+}
+
+type unixMs struct{ to *time.Time }
+
+func (d unixMs) Scan(src any) error {
+	ms, err := toInt64(src)
+	*d.to = fromMs(ms)
+	return err
+}
+
+type endMs struct{ to *time.Time }
+
+func (d endMs) Scan(src any) error {
+	*d.to = time.Time{}
+	if src == nil {
+		return nil
+	}
+	ms, err := toInt64(src)
+	if ms > 0 {
+		*d.to = fromMs(ms)
+	}
+	return err
+}
+
+type nullableText struct{ to *string }
+
+func (d nullableText) Scan(src any) error {
+	switch s := src.(type) {
+	case nil:
+		*d.to = ""
+	case []byte:
+		*d.to = string(s)
+	case string:
+		*d.to = s
+	default:
+		return fmt.Errorf("a text was expected, not %T", src)
+	}
+	return nil
+}
+
+type idBytes struct{ to *task.ID }
+
+func (d idBytes) Scan(src any) (err error) {
+	b, _ := src.([]byte)
+	*d.to, err = task.IDFromBytes(b)
+	return err
+}
+
+// toInt64 takes a whole number as drivers give it.
+func toInt64(src any) (int64, error) {
+	switch v := src.(type) {
+	case int64:
+		return v, nil
+	case []byte:
+		return strconv.ParseInt(string(v), 10, 64)
+	case string:
+		return strconv.ParseInt(v, 10, 64)
+	}
+	return 0, fmt.Errorf("a whole number was expected, not %T", src)
+}
+
+func fromMs(ms int64) time.Time { return time.UnixMilli(ms).UTC() }

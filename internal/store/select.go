@@ -1,0 +1,95 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// selection is what a SELECT reads of a row.
+type selection struct {
+	list    string
+	columns []column
+	after   func(task.Task) task.Task // what becomes of a row that was read
+}
+
+var (
+	wholeRow = selection{names(columns), columns, task.Task.Sane}
+	// entry has what an index entry is made of, and when the row was last changed. What else the row says stays zero.
+	entry = selection{names(having(indexed)), having(indexed), func(t task.Task) task.Task { return t }}
+)
+
+// scanner reads the rows of a SELECT of the selection. What first points to is scanned from the columns before it, in each
+// row. All rows are scanned into one task, which is copied: the list of destinations is made once.
+func (sel selection) scanner(first ...any) func(*sqlx.Rows) (task.Task, error) {
+	t := new(task.Task)
+	dest := make([]any, 0, len(first)+len(sel.columns))
+	dest = append(dest, first...)
+	for _, c := range sel.columns {
+		dest = append(dest, c.into(t))
+	}
+	return func(r *sqlx.Rows) (task.Task, error) {
+		if err := r.Scan(dest...); err != nil {
+			return task.Task{}, fmt.Errorf("scan task: %w", err)
+		}
+		return sel.after(*t), nil
+	}
+}
+
+// query runs a SELECT of whole rows. What first points to is scanned from the columns before them, in each row.
+func (s *Store) query(ctx context.Context, q sqlx.QueryerContext, text string, args []any, first ...any) ([]task.Task, error) {
+	return s.read(ctx, q, wholeRow.scanner(first...), text, args)
+}
+
+func (s *Store) read(ctx context.Context, q sqlx.QueryerContext, scan func(*sqlx.Rows) (task.Task, error), text string, args []any) (
+	[]task.Task, error,
+) {
+	layout, err := s.known(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.on(q).QueryxContext(ctx, text, args...)
+	if err != nil {
+		return nil, closed(err)
+	}
+	defer func() { _ = r.Close() }() // reading to the end closed it, and an earlier error says more
+	var tasks []task.Task
+	for r.Next() {
+		t, err := scan(r)
+		if err != nil {
+			return nil, err
+		}
+		t.Shard = layout.settle(t)
+		if tasks == nil {
+			tasks = make([]task.Task, 0, len(args)+1) // a SELECT by ids finds no more, and the server's state
+		}
+		tasks = append(tasks, t)
+	}
+	return tasks, r.Err()
+}
+
+// marks returns n placeholders.
+func marks(n int) string { return strings.Repeat(",?", n)[1:] }
+
+// sorted returns the ids in ascending order, each once: the order in which rows are locked.
+func sorted(ids []task.ID) []task.ID {
+	ids = slices.Clone(ids)
+	slices.SortFunc(ids, compareIDs)
+	return slices.Compact(ids)
+}
+
+func compareIDs(a, b task.ID) int { return bytes.Compare(a[:], b[:]) }
+
+func idArgs(ids []task.ID) []any {
+	args := make([]any, len(ids))
+	for i := range ids {
+		args[i] = ids[i][:]
+	}
+	return args
+}
