@@ -129,7 +129,7 @@ func (c *Client) Unavailable(err error) bool {
 }
 
 // Refused reports whether an error says that MySQL refuses the credentials or the rights that go with them.
-func (c *Client) Refused(err error) bool { return store.IsRefused(err) }
+func (c *Client) Refused(err error) bool { return store.Classify(err).Refused() }
 
 // ForUpdate is the suffix of a SELECT that locks its rows until the transaction ends.
 func (c *Client) ForUpdate() string { return c.parts.Store.Dialect().ForUpdate() }

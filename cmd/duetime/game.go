@@ -35,7 +35,7 @@ func journalAudit() console.Audit {
 				return nil, "no pet_journal in this schema, or no right to see it", nil
 			}
 			found, err := pet.Audit(ctx, on.DB, on.Retention, on.Tasks)
-			if store.IsRefused(err) {
+			if store.Classify(err).Refused() {
 				return nil, "no right to read pet_journal", nil
 			}
 			return []int64{found.Lost, found.Duplicate, found.Early}, "", err

@@ -163,7 +163,7 @@ func (t *tool) on(fn func(p *parts.Parts) error) error {
 	switch {
 	case err == nil:
 		return nil
-	case store.IsNoDatabase(err):
+	case store.Classify(err) == store.NoDatabase:
 		return fmt.Errorf("mysql.dsn: create this schema, then run duetime migrate up: %w", err)
 	case p.Away(err):
 		return exit{exitAway, err}

@@ -237,7 +237,7 @@ func (p *Parts) Scheduler(reg prometheus.Registerer) (*schedule.Client, error) {
 
 // Away reports whether an error says that a server can't be reached.
 func (p *Parts) Away(err error) bool {
-	if _, refused := errors.AsType[*trust.Refusal](err); refused || store.IsNoDatabase(err) {
+	if _, refused := errors.AsType[*trust.Refusal](err); refused || store.Classify(err) == store.NoDatabase {
 		return false
 	}
 	var network net.Error

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -13,8 +12,6 @@ import (
 // A change of one task needs no BEGIN and no COMMIT: a statement outside of a transaction is one. What is lost with it
 // is a clear answer. A COMMIT's error says by itself whether it was sent; here a context that ended, or a connection that
 // broke, leaves open whether the statement took effect, and the error says so to Unclear.
-
-const duplicateEntry = 1062
 
 // created_at comes first, for the other times to count from it: it is the statement's moment, which comes back as
 // LAST_INSERT_ID. The due time is a fixed moment, or a number of milliseconds after created_at, and not before created_at. The
@@ -67,11 +64,11 @@ func (s *Store) InsertAlone(ctx context.Context, specs []task.Spec) ([]task.Task
 		args = appendValues(append(args, due[i]), aloneRow, &tasks[i])
 	}
 	r, err := s.db.ExecContext(ctx, text.String(), args...)
-	if isDuplicate(err) {
+	if Classify(err) == Duplicate {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("insert %d tasks, the first %s: %w", len(specs), specs[0].ID(), unclear(err))
+		return nil, fmt.Errorf("insert %d tasks, the first %s: %w", len(specs), specs[0].ID(), markUnlessRefused(err))
 	}
 	now, err := r.LastInsertId()
 	if err != nil {
@@ -115,17 +112,5 @@ func (s *Store) ReadFree(ctx context.Context, id task.ID) (task.Task, time.Time,
 
 // SaveAlone is Save of one task as a transaction of its own.
 func (s *Store) SaveAlone(ctx context.Context, t task.Task) error {
-	return unclear(s.Save(ctx, s.db, []task.Task{t}))
-}
-
-// Unclear reports, for an error of InsertAlone or SaveAlone, that nobody can tell whether it took effect.
-func (s *Store) Unclear(err error) bool { return s.ambiguousMark(err) }
-
-// unclear marks the error of a statement that was its own transaction, unless it certainly did not take effect.
-func unclear(err error) error {
-	err = closed(err)
-	if err == nil || errors.Is(err, ErrConflict) || refusedAlone(err) || isDial(err) {
-		return err
-	}
-	return &commitError{cause: err}
+	return markUnlessRefused(s.Save(ctx, s.db, []task.Task{t}))
 }

@@ -3,10 +3,7 @@ package store
 import (
 	"context"
 	"database/sql/driver"
-	"errors"
 	"time"
-
-	"github.com/go-sql-driver/mysql"
 )
 
 // chain saves a busy session the BEGIN of its transactions, one statement of five in a worker's batch: COMMIT AND CHAIN
@@ -65,7 +62,7 @@ func (c *conn) stands(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	err := c.say(ctx, "RELEASE SAVEPOINT "+chained)
-	if e, ok := errors.AsType[*mysql.MySQLError](err); ok && e.Number == noSavepoint {
+	if serverNumber(err) == noSavepoint {
 		c.chain.on = false
 		return false, nil
 	}

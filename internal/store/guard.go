@@ -30,30 +30,6 @@ import (
 // and the task whose handler ran into it would be charged. So does a statement cut off by its context: MySQL's driver
 // closes the connection then, and SQLite rolls back. SQLite also rolls back by itself when its disk is full or fails.
 
-// ErrPoisoned matches every error of a statement or COMMIT that was refused because its transaction had been lost
-// before. Nothing of the transaction is committed.
-var ErrPoisoned = errors.New("transaction was lost")
-
-// PoisonedError is the refusal; it unwraps to ErrPoisoned and to the error that lost the transaction.
-type PoisonedError struct {
-	Cause error
-}
-
-// Error names the cause.
-func (e *PoisonedError) Error() string { return fmt.Sprintf("%v before: %v", ErrPoisoned, e.Cause) }
-
-// Unwrap returns ErrPoisoned and the cause.
-func (e *PoisonedError) Unwrap() []error { return []error{ErrPoisoned, e.Cause} }
-
-// Retryable is true unless a context cut the transaction off, or the disk is full: the same work would end so again.
-func (e *PoisonedError) Retryable() bool { return !isContext(e.Cause) && !isFull(e.Cause) }
-
-// commitError is an error of a COMMIT that was sent and not clearly refused.
-type commitError struct{ cause error }
-
-func (e *commitError) Error() string { return "commit without a clear answer: " + e.cause.Error() }
-func (e *commitError) Unwrap() error { return e.cause }
-
 // connector makes guarded connections and greets each new one with statements.
 type connector struct {
 	inner    driver.Connector
@@ -69,20 +45,14 @@ func (c *connector) Driver() driver.Driver { return c.inner.Driver() }
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	era := c.era.Load()
 	inner, err := c.inner.Connect(ctx)
-	if refusal := Refusal(err); refusal != nil {
-		return nil, refusal
-	}
-	if refusal := misset(err); refusal != nil {
-		return nil, refusal
-	}
 	if err != nil {
-		return nil, err
+		return nil, refusedConnection(err)
 	}
 	g := &conn{Conn: inner, of: c, era: era, greeting: c.greeting, chain: chain{on: c.chains}}
 	if err := g.greet(ctx); err != nil {
 		_ = inner.Close() // the greeting's error says more
-		if refusal := misset(err); refusal != nil {
-			return nil, refusal
+		if Classify(err) == BadSetting {
+			return nil, refusedConnection(err)
 		}
 		return nil, fmt.Errorf("set up the session: %w", err)
 	}
@@ -112,12 +82,16 @@ func (c *conn) refusal() error {
 
 // heed passes an error on and remembers one that may have ended the transaction.
 func (c *conn) heed(err error) error {
-	if isReadOnly(err) {
-		c.forsake()
-		_ = c.Close() // as who refuses to write is of no use
-		err = driver.ErrBadConn
+	if err == nil {
+		return nil
 	}
-	if err != nil && c.inTx && c.cause == nil && endsTx(err) {
+	class := classOf(err)
+	if class == ReadOnly {
+		c.forsake()
+		_ = c.Close() // a server that refuses to write is of no use
+		err, class = driver.ErrBadConn, Lost
+	}
+	if c.inTx && c.cause == nil && class.endsTx() {
 		c.cause = err
 	}
 	return err
@@ -254,8 +228,8 @@ func (t *tx) Commit() error {
 	}
 	t.conn.inTx = false
 	err := t.ended(t.commit())
-	if err != nil && !refusedCommit(err) {
-		return &commitError{cause: err}
+	if err != nil && !provesNoEffect(err, ofEveryCommit) {
+		return &ambiguousError{cause: err}
 	}
 	return err
 }
@@ -269,7 +243,7 @@ func (t *tx) Rollback() error {
 // ended lets nobody use the connection of a transaction that could not be ended: where the server, or a proxy, refused the
 // COMMIT or the ROLLBACK and kept the connection, the transaction may still be open, and the next BEGIN would commit it.
 func (t *tx) ended(err error) error {
-	if isReadOnly(err) {
+	if classOf(err) == ReadOnly {
 		t.conn.forsake()
 	}
 	t.conn.broken = t.conn.broken || err != nil

@@ -55,7 +55,7 @@ func (s *Store) readLayout(ctx context.Context, q sqlx.QueryerContext) (Layout, 
 	var l Layout
 	err := q.QueryRowxContext(ctx, "SELECT namespace, shards, shards_ever FROM duetime_layout WHERE only_row = 1").
 		Scan(&l.Namespace, &l.Shards, &l.Ever)
-	if errors.Is(err, sql.ErrNoRows) || noTable(err) {
+	if errors.Is(err, sql.ErrNoRows) || Classify(err) == NoTable {
 		return l, ErrNoSchema
 	}
 	if err != nil {

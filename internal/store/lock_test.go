@@ -337,7 +337,7 @@ func TestRefusedAndUnavailable(t *testing.T) {
 		"unknown user":   strings.Replace(dsn, "root@", "nobody:x@", 1),
 		"no rights":      strings.Replace(dsn, "root@", "known:right@", 1),
 	} {
-		if err := ping(dsn); !store.IsRefused(err) || s.Unavailable(err) {
+		if err := ping(dsn); !store.Classify(err).Refused() || s.Unavailable(err) {
 			t.Errorf("%s: %v, want refused", name, err)
 		}
 	}
@@ -345,7 +345,7 @@ func TestRefusedAndUnavailable(t *testing.T) {
 		"unknown schema": dsn + "_not",
 		"server away":    "root@tcp(127.0.0.1:1)/x",
 	} {
-		if err := ping(dsn); store.IsRefused(err) || !s.Unavailable(err) || s.Retryable(err) {
+		if err := ping(dsn); store.Classify(err).Refused() || !s.Unavailable(err) || s.Retryable(err) {
 			t.Errorf("%s: %v, want unavailable", name, err)
 		}
 	}
@@ -360,7 +360,7 @@ func TestFullIsUnavailable(t *testing.T) {
 	s, _ := openMySQLStore(t, store.Options{})
 	must(t, exec(s.DB(), "CREATE TABLE small (text CHAR(255)) ENGINE=MEMORY MAX_ROWS=100"))
 	err := exec(s.DB(), "INSERT INTO small SELECT REPEAT('x', 255) FROM "+pipelinetest.Numbers(1, 1000))
-	if number(err) != 1114 || !s.Unavailable(err) || s.Retryable(err) || store.IsRefused(err) {
+	if number(err) != 1114 || !s.Unavailable(err) || s.Retryable(err) || store.Classify(err).Refused() {
 		t.Errorf("%v, want unavailable", err)
 	}
 	tx := begin(t, s)

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
-	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
 	"github.com/pressly/goose/v3"
 )
@@ -113,8 +112,7 @@ func upByOne(ctx context.Context, p *goose.Provider) error {
 	busy := false
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
 		_, err := p.UpByOne(ctx)
-		e, answered := errors.AsType[*mysql.MySQLError](err)
-		if busy = answered && e.Number == lockWaitTimeout; err != nil && !busy {
+		if busy = serverNumber(err) == lockWaitTimeout; err != nil && !busy {
 			err = backoff.Permanent(err)
 		}
 		return struct{}{}, err
@@ -160,7 +158,7 @@ func (s *Store) CheckMigrations(ctx context.Context, files fs.FS) error {
 	var got int64
 	err = s.db.QueryRowxContext(ctx, "SELECT COALESCE(MAX(version_id), 0) FROM "+migrationsTable).Scan(&got)
 	switch {
-	case noTable(err):
+	case Classify(err) == NoTable:
 		return ErrNoSchema
 	case err != nil:
 		return fmt.Errorf("read applied migrations: %w", err)

@@ -35,7 +35,7 @@ func (s *Store) SaveShifted(ctx context.Context, q sqlx.ExtContext, tasks []task
 // key that one of them had.
 func (s *Store) SaveDead(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error {
 	err := s.save(ctx, q, task.Dead, tasks, nil)
-	if isDuplicate(err) {
+	if Classify(err) == Duplicate {
 		return fmt.Errorf("%w: %w", task.ErrKeyTaken, err)
 	}
 	return err
