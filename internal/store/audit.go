@@ -4,27 +4,26 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Suspects are rows that something is wrong with, whatever the index and other tables say.
+// Suspects are rows that are wrong by themselves, whatever the index and other tables say.
 type Suspects struct {
 	Rows           int64   // looked at
 	Premature      int64   // done before they were due
 	FirstPremature task.ID // zero for none
-	Invalid        int64   // what no transition leaves behind
+	Invalid        int64   // against a condition that every transition keeps
 	FirstInvalid   task.ID // zero for none
 }
 
-// suspectPage is how many rows one statement looks at: some ten milliseconds, so that nothing waits for an audit of millions.
+// suspectPage is how many rows one statement reads: it takes some ten milliseconds, so that nothing waits for an audit of millions.
 const suspectPage = 20_000
 
 // premature is a done row that took effect before its promise, on the database's clock at both times.
 const premature = "state = 1 AND finished_at > 0 AND finished_at < due_at"
 
-// invalid are the marks of rows that a program other than ours wrote or changed, or that a fault of ours did.
+// invalid are conditions that no transition of ours leaves: another program wrote the row, or a fault of ours did.
 var invalid = strings.Join([]string{
 	"state NOT IN (0, 1, 2, 3)",
 	"version < 1",
@@ -35,7 +34,7 @@ var invalid = strings.Join([]string{
 	"state = 0 AND run_at >= 2199023255552", // 2^41: the index can't hold it, and no sweep reads it
 	"state = 0 AND finished_at > 0",
 	"state <> 0 AND COALESCE(finished_at, 0) <= 0",
-	"state <> 0 AND SUBSTR(dedup_key, 1, 1) = 'k'", // it would keep its key from others for as long as it is kept
+	"state <> 0 AND SUBSTR(dedup_key, 1, 1) = 'k'", // the row would keep its key from others until it is purged
 }, " OR ")
 
 const suspectColumns = "id, state, due_at, run_at, version, attempt, max_attempts, dedup_key, finished_at"
@@ -68,41 +67,14 @@ func (a *Suspects) add(page Suspects) {
 }
 
 func (s *Store) suspectPage(ctx context.Context, from string, args []any) (page Suspects, last []byte, err error) {
-	tell := func(condition string) string {
+	countAndFirst := func(condition string) string {
 		return "COALESCE(SUM(CASE WHEN " + condition + " THEN 1 ELSE 0 END), 0), MIN(CASE WHEN " + condition + " THEN id END)"
 	}
 	var firstPremature, firstInvalid []byte
-	err = s.db.QueryRowxContext(ctx, "SELECT COUNT(*), MAX(id), "+tell(premature)+", "+tell(invalid)+" FROM (SELECT "+suspectColumns+
+	err = s.db.QueryRowxContext(ctx, "SELECT COUNT(*), MAX(id), "+countAndFirst(premature)+", "+countAndFirst(invalid)+" FROM (SELECT "+suspectColumns+
 		" FROM duetime_tasks"+s.dialect.force("PRIMARY")+from+" ORDER BY id LIMIT ?) AS page", args...).
 		Scan(&page.Rows, &last, &page.Premature, &firstPremature, &page.Invalid, &firstInvalid)
 	copy(page.FirstPremature[:], firstPremature)
 	copy(page.FirstInvalid[:], firstInvalid)
 	return page, last, err
-}
-
-// Stuck counts the pending rows that have been due for longer than this, on the database's clock, and whose queues are not
-// paused: whatever a worker does with a task moves its time or ends it, so nobody has worked on these.
-func (s *Store) Stuck(ctx context.Context, longer time.Duration) (int64, error) {
-	paused, err := s.Paused(ctx)
-	if err != nil {
-		return 0, err
-	}
-	where, args := " WHERE state = 0 AND run_at < "+s.dialect.now()+" - ?", []any{longer.Milliseconds()}
-	if len(paused) > 0 { // without this an index tells
-		where += " AND queue NOT IN (" + marks(len(paused)) + ")"
-	}
-	for queue := range paused {
-		args = append(args, queue)
-	}
-	db, done, err := s.unhurried()
-	if err != nil {
-		return 0, err
-	}
-	defer done()
-	var n int64
-	err = db.QueryRowxContext(ctx, "SELECT COUNT(*) FROM duetime_tasks"+s.dialect.force("duetime_tasks_due")+where, args...).Scan(&n)
-	if err != nil {
-		return 0, fmt.Errorf("count stuck tasks: %w", err)
-	}
-	return n, nil
 }

@@ -93,9 +93,9 @@ func insertThousand(t *testing.T, s *store.Store) {
 
 func takenID(t *testing.T, s *store.Store) {
 	first := inserted(t, s, newTask(t, "ann", time.Minute))[0]
-	again := newTask(t, "bob", time.Hour, task.WithID(first.ID))
+	sameID := newTask(t, "bob", time.Hour, task.WithID(first.ID))
 	other := newTask(t, "eve", time.Hour)
-	got := inserted(t, s, other, again)
+	got := inserted(t, s, other, sameID)
 	other.Shard = task.Shard("eve", shards)
 	if d := cmp.Diff([]task.Task{other, first}, got); d != "" {
 		t.Errorf("Insert answered (-want +got):\n%s", d)
@@ -135,12 +135,12 @@ func keyAfterEnd(t *testing.T, s *store.Store) {
 		must(t, err)
 		must(t, s.Save(ctx, tx, []task.Task{cancelled}))
 	})
-	again := inserted(t, s, newTask(t, "ann", 0, task.Key("a")), newTask(t, "ann", 0, task.Once("b")), newTask(t, "ann", 0, task.Key("c")))
-	if again[0].ID == rows[0].ID || again[2].ID == rows[2].ID {
+	second := inserted(t, s, newTask(t, "ann", 0, task.Key("a")), newTask(t, "ann", 0, task.Once("b")), newTask(t, "ann", 0, task.Key("c")))
+	if second[0].ID == rows[0].ID || second[2].ID == rows[2].ID {
 		t.Error("the key of an ended task is still taken")
 	}
-	if again[1].ID != rows[1].ID || again[1].State != task.Done {
-		t.Errorf("once: got %v, want the done task", again[1])
+	if second[1].ID != rows[1].ID || second[1].State != task.Done {
+		t.Errorf("once: got %v, want the done task", second[1])
 	}
 }
 
@@ -333,9 +333,9 @@ func clock(t *testing.T, s *store.Store) {
 	before := time.Now().Add(-time.Millisecond)
 	var inside time.Time
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { inside = value[time.Time](t)(s.Now(ctx, tx)) })
-	least := value[time.Time](t)(s.Now(t.Context(), nil))
-	if fine, after := value[time.Time](t)(s.Clock(t.Context())), value[time.Time](t)(s.Now(t.Context(), nil)); fine.Before(least) || fine.After(after.Add(time.Millisecond)) {
-		t.Errorf("clock %v, want it between %v and %v", fine, least, after)
+	earlier := value[time.Time](t)(s.Now(t.Context(), nil))
+	if fine, after := value[time.Time](t)(s.Clock(t.Context())), value[time.Time](t)(s.Now(t.Context(), nil)); fine.Before(earlier) || fine.After(after.Add(time.Millisecond)) {
+		t.Errorf("clock %v, want it between %v and %v", fine, earlier, after)
 	}
 	outside := value[time.Time](t)(s.Now(t.Context(), nil))
 	if inside.Before(before) || outside.Before(inside) || outside.After(time.Now().Add(time.Millisecond)) {

@@ -1,5 +1,10 @@
 package store
 
+import (
+	"fmt"
+	"strings"
+)
+
 // Dialect says which SQL the database speaks.
 type Dialect int
 
@@ -26,7 +31,7 @@ func (d Dialect) ForUpdate() string {
 	return " FOR UPDATE"
 }
 
-// skipLocked is ForUpdate for rows that nobody else holds.
+// skipLocked is ForUpdate for the rows that no other transaction holds.
 func (d Dialect) skipLocked() string {
 	if d == SQLite {
 		return ""
@@ -34,8 +39,8 @@ func (d Dialect) skipLocked() string {
 	return " FOR UPDATE SKIP LOCKED"
 }
 
-// force pins a statement to one index. Without it the optimizer reads a small table through any index it likes, and a
-// locking read locks every row that it looks at.
+// force pins a statement to one index. Without it the optimizer reads a small table through any index, and a locking read locks
+// every row that it reads.
 func (d Dialect) force(index string) string {
 	if d == SQLite {
 		return ""
@@ -43,8 +48,8 @@ func (d Dialect) force(index string) string {
 	return " FORCE INDEX (" + index + ")"
 }
 
-// inTurn is a join that goes through its left side in the order in which that stands, whatever the optimizer thinks.
-func (d Dialect) inTurn() string {
+// leftFirst is a join that goes through its left side in the order of that side, whatever the optimizer prefers.
+func (d Dialect) leftFirst() string {
 	if d == SQLite {
 		return " CROSS JOIN "
 	}
@@ -60,7 +65,7 @@ func (d Dialect) now() string {
 	return "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000"
 }
 
-// micros is the statement's moment in Unix microseconds; SQLite knows only milliseconds.
+// micros is the statement's moment in Unix microseconds; SQLite has only milliseconds.
 func (d Dialect) micros() string {
 	if d == SQLite {
 		return d.now() + " * 1000"
@@ -68,12 +73,23 @@ func (d Dialect) micros() string {
 	return "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 }
 
-// onTaken ends an INSERT that leaves a row alone whose key is taken. For MySQL it also tells through LAST_INSERT_ID
-// that there was one, because the number of affected rows means something else on a connection opened with
-// clientFoundRows, which is the caller's choice.
-func (d Dialect) onTaken(key string) string {
+// ignoreTaken ends an INSERT that does not change a row whose key is taken. For MySQL, LAST_INSERT_ID then says that there was such
+// a row: the number of affected rows has another meaning on a connection that the caller opened with clientFoundRows.
+func (d Dialect) ignoreTaken(key string) string {
 	if d == SQLite {
 		return " ON CONFLICT DO NOTHING"
 	}
 	return " ON DUPLICATE KEY UPDATE " + key + " = IF(LAST_INSERT_ID(1) = 1, " + key + ", " + key + ")"
+}
+
+// overwrite ends an INSERT that gives these columns their new values where a row has the key.
+func (d Dialect) overwrite(key string, columns ...string) string {
+	set, value := " ON DUPLICATE KEY UPDATE ", "VALUES(%[1]s)"
+	if d == SQLite {
+		set, value = " ON CONFLICT ("+key+") DO UPDATE SET ", "excluded.%[1]s"
+	}
+	for i, column := range columns {
+		columns[i] = fmt.Sprintf("%[1]s = "+value, column)
+	}
+	return set + strings.Join(columns, ", ")
 }

@@ -1,14 +1,14 @@
-// Package store owns all SQL of the pipeline: the tables duetime_tasks, duetime_epochs, duetime_layout, duetime_requests and
-// duetime_history, on MySQL 8, MariaDB from 10.6, and SQLite.
+// Package store owns all SQL of the pipeline: the tables duetime_tasks, duetime_epochs, duetime_layout, duetime_requests,
+// duetime_history and duetime_handovers, on MySQL 8, MariaDB from 10.6, and SQLite.
 //
 // What it promises:
 //   - Every time is the database's, in Unix milliseconds; no clock of this process is asked.
 //   - Every session is READ COMMITTED. Rows are locked through the primary key, in id order, so two transactions of
 //     this package never wait for each other in a ring.
-//   - LockFree never waits. What it skipped and what is missing look alike; Get tells them apart.
-//   - A transition is written only over the version it was computed from: Save and Finish answer ErrConflict otherwise,
+//   - LockFree never waits. A skipped row and a missing row are both absent from its answer; Get tells which it was.
+//   - A transition is written only over the version from which it was computed: Save and Finish return ErrConflict otherwise,
 //     and the caller rolls back.
-//   - A transaction that the server has given up can't be committed by anyone who overlooked it (guard.go).
+//   - A transaction that the server has given up can't be committed by a caller who overlooked the error (conn_tx.go).
 //
 // It never decides a transition (that is pkg/task), never retries, and never starts a goroutine.
 //
@@ -17,4 +17,18 @@
 //
 // All methods are safe for concurrent use. An argument q is a *sqlx.Tx, *sqlx.Conn or *sqlx.DB; where it says so, nil
 // means a connection of the pool.
+//
+// Where is what, by table:
+//   - duetime_tasks, one row or many by id: columns.go declares the columns, from which every list of them is made.
+//     insert.go, autocommit.go (statements that are transactions of their own), get.go, lock.go, save.go (transitions, Finish).
+//   - duetime_tasks, ranges: pages.go (what sweeps read), owner.go (one owner's rows), list.go (what operators filter),
+//     purge.go.
+//   - duetime_tasks, figures: counts.go, stats.go, stats_live.go (what duetime top shows), audit.go (rows that are wrong).
+//   - duetime_layout: layout.go. duetime_epochs: epochs.go. duetime_requests: requests.go. duetime_history: history.go.
+//     duetime_handovers: handover.go. Migrations: migrate.go.
+//
+// And what is no table's: store.go and open.go make a handle, session.go sets up its sessions. conn.go guards a connection, with
+// conn_tx.go (lost transactions), conn_chain.go (COMMIT AND CHAIN), conn_rows.go and conn_stmt.go. primary.go reads from a server
+// that may be written. classify.go and answers.go say what an error means, errors.go has the errors that callers match.
+// select.go runs SELECTs, dialect.go has what MySQL and SQLite spell differently.
 package store

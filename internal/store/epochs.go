@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// Take returns the next epoch of this name: greater than every one given before, by any process. An error may have used
-// one up.
+// Take returns the next epoch of this name: greater than every epoch that any process was given before. A call that fails may have
+// used an epoch up.
 func (s *Store) Take(ctx context.Context, name string) (int64, error) {
 	return s.TakeAbove(ctx, name, 0)
 }
 
-// TakeAbove is Take for a caller that met an epoch stored elsewhere, as after this database was restored from a
-// backup: the answer is greater than that one too.
+// TakeAbove is Take for a caller that found an epoch stored elsewhere, as after this database was restored from a backup: the
+// answer is greater than the stored epoch too.
 func (s *Store) TakeAbove(ctx context.Context, name string, stored int64) (int64, error) {
-	epoch, err := s.take(ctx, name, stored)
+	epoch, err := s.nextEpoch(ctx, name, stored)
 	if err != nil {
 		return 0, fmt.Errorf("take epoch of %s: %w", name, err)
 	}
 	return epoch, nil
 }
 
-func (s *Store) take(ctx context.Context, name string, stored int64) (int64, error) {
+func (s *Store) nextEpoch(ctx context.Context, name string, stored int64) (int64, error) {
 	if s.dialect == SQLite {
 		var epoch int64
 		err := s.db.QueryRowxContext(ctx, "INSERT INTO duetime_epochs (name, epoch) VALUES (?, ? + 1) "+
@@ -43,11 +43,11 @@ func (s *Store) Current(ctx context.Context, name string) (int64, error) {
 	return epoch, err
 }
 
-// Moment returns the database's time, to the millisecond, and the newest epoch of this name, both of one statement and from
-// a server that may be written.
+// Moment returns the database's time, to the millisecond, and the newest epoch of this name, both of one statement on a server that
+// may be written.
 func (s *Store) Moment(ctx context.Context, name string) (now time.Time, epoch int64, err error) {
 	var ms int64
-	err = s.truth(ctx, nil, s.dialect.now()+", COALESCE((SELECT epoch FROM duetime_epochs WHERE name = ?), 0)", []any{name}, &ms, &epoch)
+	err = s.queryPrimary(ctx, nil, s.dialect.now()+", COALESCE((SELECT epoch FROM duetime_epochs WHERE name = ?), 0)", []any{name}, &ms, &epoch)
 	if err != nil {
 		return time.Time{}, 0, fmt.Errorf("read epoch of %s: %w", name, err)
 	}

@@ -13,11 +13,11 @@ import (
 
 // PageSQL is what Pending or Changed says after the table, for EXPLAIN.
 func PageSQL(pending bool, from, to time.Time, after task.Cursor, limit int) (string, []any) {
-	way := byChange
+	order := byChange
 	if pending {
-		way = byRunAt
+		order = byRunAt
 	}
-	return way.sql(MySQL, window{from, to, after, limit})
+	return order.sql(MySQL, window{from, to, after, limit})
 }
 
 // OpenThrough is Open with something between the driver and the guard, such as a proxy would be.
@@ -27,24 +27,24 @@ func OpenThrough(dsn string, o Options, wrap func(driver.Connector) driver.Conne
 		return nil, err
 	}
 	configure(cfg, o)
-	hello := greeting(cfg, o)
+	settings := sessionSettings(cfg, o)
 	c, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: handle(wrap(c), hello, o), dialect: MySQL, tableWait: o.tableWait()}
+	s := &Store{db: newPool(wrap(c), settings, o), dialect: MySQL, tableWait: o.tableWait()}
 	o.changesTables = true
-	s.slow = func() (*sqlx.DB, error) { return openMySQL(dsn, o, func(*mysql.Config) {}) }
+	s.openPatient = func() (*sqlx.DB, error) { return openMySQL(dsn, o, func(*mysql.Config) {}) }
 	return s, nil
 }
 
-// Forsake has all connections of a handle closed as they are taken from the pool.
-func (s *Store) Forsake() {
+// RetirePool has all connections of a handle closed as they are taken from the pool.
+func (s *Store) RetirePool() {
 	c, err := s.db.Connx(context.Background())
 	if err != nil {
 		panic(err)
 	}
-	_ = c.Raw(func(dc any) error { dc.(*conn).forsake(); return nil })
+	_ = c.Raw(func(dc any) error { dc.(*conn).retirePool(); return nil })
 	_ = c.Close()
 }
 
@@ -52,6 +52,6 @@ func (s *Store) Forsake() {
 func ExceptSQL(except []string, from, to time.Time, after task.Cursor, limit int) (end string, endArgs []any, page string, pageArgs []any) {
 	w := window{from, to, after, limit}
 	end, endArgs = byRunAt.endSQL(MySQL, w)
-	page, pageArgs = byRunAt.except(MySQL, w, except)
+	page, pageArgs = byRunAt.exceptSQL(MySQL, w, except)
 	return end, endArgs, page, pageArgs
 }

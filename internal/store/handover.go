@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// A worker that gets a partition wants to know how the last one left it: with handlers running that may have ended the
-// process, or in good order. Each partition has a row that names its holder. A holder that has nothing running any more says
-// when it left; one that crashes, or that lost the partition to another in the meantime, says nothing.
+// A worker that gets a partition needs to know how the last holder left it: in good order, or with handlers running that may
+// have ended the process. Each partition has a row that names its holder. A holder that has nothing running any more writes when
+// it left. A holder that crashes, or that lost the partition to another, writes nothing.
 
 // handoverChunk is the most partitions in one statement.
 const handoverChunk = 1000
@@ -20,11 +20,11 @@ const handoverChunk = 1000
 func (s *Store) TakeOver(ctx context.Context, queue, holder string, parts []int) ([]int, error) {
 	var left []int
 	for chunk := range slices.Chunk(parts, handoverChunk) {
-		some, err := s.takeOver(ctx, queue, holder, chunk)
+		leftInChunk, err := s.takeOver(ctx, queue, holder, chunk)
 		if err != nil {
 			return nil, fmt.Errorf("take over %d partitions of queue %s: %w", len(parts), queue, err)
 		}
-		left = append(left, some...)
+		left = append(left, leftInChunk...)
 	}
 	return left, nil
 }
@@ -47,19 +47,16 @@ func (s *Store) takeOver(ctx context.Context, queue, holder string, parts []int)
 	if err != nil {
 		return nil, err
 	}
-	update := " ON DUPLICATE KEY UPDATE holder = VALUES(holder), left_at = 0"
-	if s.dialect == SQLite {
-		update = " ON CONFLICT (queue, part) DO UPDATE SET holder = excluded.holder, left_at = 0"
-	}
-	_, err = tx.ExecContext(ctx, "INSERT INTO duetime_handovers (queue, part, holder) VALUES "+strings.Repeat(",(?,?,?)", len(parts))[1:]+update, rows...)
+	_, err = tx.ExecContext(ctx, "INSERT INTO duetime_handovers (queue, part, holder, left_at) VALUES "+
+		strings.Repeat(",(?,?,?,0)", len(parts))[1:]+s.dialect.overwrite("queue, part", "holder", "left_at"), rows...)
 	if err != nil {
 		return nil, err
 	}
 	return left, tx.Commit()
 }
 
-// HandOver notes that the run of a worker has left the partitions with nothing running. Those that are somebody else's by now
-// are left alone.
+// HandOver records that the run of a worker has left the partitions with nothing running. Partitions that another run holds by now
+// do not change.
 func (s *Store) HandOver(ctx context.Context, queue, holder string, parts []int, now time.Time) error {
 	for chunk := range slices.Chunk(parts, handoverChunk) {
 		args := []any{now.UnixMilli(), queue, holder}

@@ -20,8 +20,8 @@ const (
 	historyChunk = 500
 )
 
-// Record appends lines to the history, in one statement up to historyChunk of them. A nil q takes a connection of the
-// pool. Texts that are too long are cut.
+// Record appends lines to the history, up to historyChunk lines in one statement. A nil q takes a connection of the pool. Texts
+// that are too long are cut.
 func (s *Store) Record(ctx context.Context, q sqlx.ExtContext, events []task.Event) error {
 	if q == nil {
 		q = s.db
@@ -44,7 +44,7 @@ func (s *Store) Record(ctx context.Context, q sqlx.ExtContext, events []task.Eve
 	return nil
 }
 
-// cut shortens a text to so many bytes, by whole letters.
+// cut shortens a text to limit bytes, by whole letters.
 func cut(s string, limit int) string {
 	s = strings.ToValidUTF8(s, "?")
 	if len(s) <= limit {
@@ -57,47 +57,35 @@ func cut(s string, limit int) string {
 
 // History reads the lines of a task's life in the order in which they were written, the newest limit of them.
 func (s *Store) History(ctx context.Context, id task.ID, limit int) ([]task.Event, error) {
-	r, err := s.db.QueryxContext(ctx,
-		"SELECT at, event, actor, detail FROM duetime_history WHERE task = ? ORDER BY seq DESC LIMIT ?", id[:], limit)
+	var events []task.Event
+	var at int64
+	e := task.Event{Task: id}
+	err := forEach(ctx, s.db, "SELECT at, event, actor, detail FROM duetime_history WHERE task = ? ORDER BY seq DESC LIMIT ?", []any{id[:], limit},
+		[]any{&at, &e.Name, &e.Actor, &e.Detail}, func() {
+			e.At = fromMs(at)
+			events = append(events, e)
+		})
 	if err != nil {
 		return nil, fmt.Errorf("read history of %s: %w", id, err)
 	}
-	defer func() { _ = r.Close() }() // reading to the end closed it, and an earlier error says more
-	var events []task.Event
-	for r.Next() {
-		var at int64
-		e := task.Event{Task: id}
-		if err := r.Scan(&at, &e.Name, &e.Actor, &e.Detail); err != nil {
-			return nil, fmt.Errorf("read history of %s: %w", id, err)
-		}
-		e.At = fromMs(at)
-		events = append(events, e)
-	}
 	slices.Reverse(events)
-	return events, r.Err()
+	return events, nil
 }
 
 // PurgeHistory deletes up to limit lines from before the moment and gives their number; fewer than limit mean that none is
 // left.
 func (s *Store) PurgeHistory(ctx context.Context, before time.Time, limit int) (int, error) {
 	var seqs []any
-	r, err := s.db.QueryxContext(ctx, "SELECT seq FROM duetime_history"+s.dialect.force("duetime_history_at")+
-		" WHERE at < ? ORDER BY at LIMIT ?", before.UnixMilli(), limit)
+	var seq int64
+	err := forEach(ctx, s.db, "SELECT seq FROM duetime_history"+s.dialect.force("duetime_history_at")+" WHERE at < ? ORDER BY at LIMIT ?",
+		[]any{before.UnixMilli(), limit}, []any{&seq}, func() { seqs = append(seqs, seq) })
 	if err != nil {
 		return 0, fmt.Errorf("find old history: %w", err)
 	}
-	defer func() { _ = r.Close() }() // reading to the end closed it, and an earlier error says more
-	for r.Next() {
-		var seq int64
-		if err := r.Scan(&seq); err != nil {
-			return 0, fmt.Errorf("find old history: %w", err)
-		}
-		seqs = append(seqs, seq)
+	if len(seqs) == 0 {
+		return 0, nil
 	}
-	if err := r.Err(); err != nil || len(seqs) == 0 {
-		return 0, err
-	}
-	if _, err := s.db.ExecContext(ctx, "DELETE FROM duetime_history WHERE seq IN ("+marks(len(seqs))+")", seqs...); err != nil {
+	if _, err = s.db.ExecContext(ctx, "DELETE FROM duetime_history WHERE seq IN ("+marks(len(seqs))+")", seqs...); err != nil {
 		return 0, fmt.Errorf("delete %d lines of history: %w", len(seqs), err)
 	}
 	return len(seqs), nil

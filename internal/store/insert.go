@@ -16,6 +16,9 @@ import (
 // maxInsertBytes bounds one INSERT's payloads: escaped they may take twice that, and a server accepts 16 MiB.
 const maxInsertBytes = 4 << 20
 
+// keysPerLock bounds one statement of lockKeys: its conditions are joined by OR.
+const keysPerLock = 200
+
 // A new row leaves the other columns to their defaults: a shorter statement takes the server less time to parse.
 var (
 	newRow      = having(inserted)
@@ -23,11 +26,11 @@ var (
 	newRowMarks = "(" + marks(len(newRow)) + ")"
 )
 
-// Insert writes the rows of new tasks, pending and of version 1, each into its owner's shard, and gives for each the row that
-// stands afterwards, locked: its own, or the one whose id or (owner, kind, dedup_key) was taken before, also by an earlier
-// task of this call. Call it within a transaction.
+// Insert writes the rows of new tasks, pending and of version 1, each into its owner's shard. For each task it returns the row
+// that exists afterwards, locked: the task's own, or the one that had its id or (owner, kind, dedup_key) before, also by an
+// earlier task of this call. Call it within a transaction.
 func (s *Store) Insert(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) ([]task.Task, error) {
-	layout, err := s.known(ctx, q)
+	layout, err := s.cachedLayout(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -37,20 +40,20 @@ func (s *Store) Insert(ctx context.Context, q sqlx.ExtContext, tasks []task.Task
 	}
 	allNew := true
 	for part := range insertParts(tasks) {
-		fresh, err := s.insert(ctx, q, part)
+		partNew, err := s.insert(ctx, q, part)
 		if err != nil {
 			return nil, fmt.Errorf("insert %d tasks, the first %s of %s: %w", len(tasks), tasks[0].ID, tasks[0].Owner, err)
 		}
-		allNew = allNew && fresh
+		allNew = allNew && partNew
 	}
 	if allNew {
 		return tasks, nil
 	}
-	return s.standing(ctx, q, tasks)
+	return s.existing(ctx, q, tasks)
 }
 
-// insertParts cuts the tasks into statements, in the order in which rows are locked: by id, then those with a key by
-// key. The first of two with one key stays the first.
+// insertParts cuts the tasks into statements, in the order in which rows are locked: by id, then the tasks with a key by key. Of
+// two tasks with the same key, the first stays the first.
 func insertParts(tasks []task.Task) func(yield func([]task.Task) bool) {
 	compare := func(a, b task.Task) int {
 		if a.DedupKey == "" && b.DedupKey == "" {
@@ -58,7 +61,7 @@ func insertParts(tasks []task.Task) func(yield func([]task.Task) bool) {
 		}
 		return cmp.Or(cmp.Compare(a.DedupKey, b.DedupKey), cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Kind, b.Kind))
 	}
-	if !slices.IsSortedFunc(tasks, compare) { // ids that were made one after the other are
+	if !slices.IsSortedFunc(tasks, compare) { // ids that were made one after the other are sorted
 		tasks = slices.Clone(tasks)
 		slices.SortStableFunc(tasks, compare)
 	}
@@ -77,20 +80,20 @@ func insertParts(tasks []task.Task) func(yield func([]task.Task) bool) {
 	}
 }
 
-// insert writes one statement and tells whether all its rows are new.
+// insert runs one statement and reports whether all its rows are new.
 func (s *Store) insert(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) (bool, error) {
 	args := make([]any, 0, len(tasks)*len(newRow))
 	for i := range tasks {
 		args = appendValues(args, newRow, &tasks[i])
 	}
-	r, err := q.ExecContext(ctx, insertInto+strings.Repeat(","+newRowMarks, len(tasks))[1:]+s.dialect.onTaken("id"), args...)
+	r, err := q.ExecContext(ctx, insertInto+strings.Repeat(","+newRowMarks, len(tasks))[1:]+s.dialect.ignoreTaken("id"), args...)
 	if err != nil {
 		return false, err
 	}
 	return s.allNew(r, len(tasks))
 }
 
-// allNew reports whether an INSERT of n rows that ends with onTaken met none that stood before.
+// allNew reports whether an INSERT of n rows that ends with ignoreTaken met none that stood before.
 func (s *Store) allNew(r sql.Result, n int) (bool, error) {
 	got, err := r.RowsAffected()
 	if err != nil || got != int64(n) || s.dialect == SQLite {
@@ -100,9 +103,9 @@ func (s *Store) allNew(r sql.Result, n int) (bool, error) {
 	return taken == 0, err
 }
 
-// standing finds for each task the row that stands under its id, or else under its key. The INSERT before has locked
-// them all, so none can vanish.
-func (s *Store) standing(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) ([]task.Task, error) {
+// existing finds for each task the row that has its id, or else the row that has its key. The INSERT before has locked all these
+// rows, so none can vanish.
+func (s *Store) existing(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) ([]task.Task, error) {
 	found, err := s.byID(ctx, q, idsOf(tasks), s.dialect.ForUpdate())
 	if err != nil {
 		return nil, err
@@ -137,23 +140,3 @@ func (s *Store) standing(ctx context.Context, q sqlx.ExtContext, tasks []task.Ta
 type dedupKey struct{ owner, kind, key string }
 
 func keyOf(t task.Task) dedupKey { return dedupKey{t.Owner, t.Kind, t.DedupKey} }
-
-// lockKeys reads the rows that hold the tasks' keys.
-func (s *Store) lockKeys(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) (map[dedupKey]task.Task, error) {
-	rows := make(map[dedupKey]task.Task, len(tasks))
-	for part := range slices.Chunk(tasks, 200) {
-		var args []any
-		for _, t := range part {
-			args = append(args, t.Owner, t.Kind, t.DedupKey)
-		}
-		found, err := s.query(ctx, q, "SELECT "+wholeRow.list+" FROM duetime_tasks"+s.dialect.force("duetime_tasks_dedup")+" WHERE "+
-			strings.Repeat(" OR (owner = ? AND kind = ? AND dedup_key = ?)", len(part))[len(" OR "):]+s.dialect.ForUpdate(), args)
-		if err != nil {
-			return nil, fmt.Errorf("lock %d tasks by key: %w", len(tasks), err)
-		}
-		for _, t := range found {
-			rows[keyOf(t)] = t
-		}
-	}
-	return rows, nil
-}

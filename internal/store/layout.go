@@ -42,13 +42,13 @@ func (s *Store) ShardsEver(ctx context.Context) (int, error) {
 	return l.Ever, err
 }
 
-// known returns the layout as last read, at the first need through q, since a caller in a transaction may hold the
+// cachedLayout returns the layout as last read, at the first need through q, since a caller in a transaction may hold the
 // pool's only connection. An old count is harmless: the row says where it is indexed.
-func (s *Store) known(ctx context.Context, q sqlx.QueryerContext) (Layout, error) {
+func (s *Store) cachedLayout(ctx context.Context, q sqlx.QueryerContext) (Layout, error) {
 	if l := s.layout.Load(); l != nil {
 		return *l, nil
 	}
-	return s.readLayout(ctx, s.on(q))
+	return s.readLayout(ctx, s.handle(q))
 }
 
 func (s *Store) readLayout(ctx context.Context, q sqlx.QueryerContext) (Layout, error) {
@@ -68,7 +68,7 @@ func (s *Store) readLayout(ctx context.Context, q sqlx.QueryerContext) (Layout, 
 // claimLayout writes the layout if there is none, and checks whose it is.
 func (s *Store) claimLayout(ctx context.Context, namespace string, shards int) error {
 	_, err := s.db.ExecContext(ctx, "INSERT INTO duetime_layout (only_row, namespace, shards, shards_ever) VALUES (1, ?, ?, ?)"+
-		s.dialect.onTaken("only_row"), namespace, shards, shards)
+		s.dialect.ignoreTaken("only_row"), namespace, shards, shards)
 	if err != nil {
 		return fmt.Errorf("write layout: %w", err)
 	}

@@ -18,7 +18,7 @@ type Filter struct {
 	State     *task.State
 	DueAfter  time.Time   // due_at at this moment or after it
 	DueBefore time.Time   // due_at before this
-	After     task.Cursor // only what comes behind this place in the order of the list; zero: from its beginning
+	After     task.Cursor // only rows behind this place in the order of the list; zero: from its beginning
 	Limit     int         // most rows; default 100
 }
 
@@ -67,17 +67,14 @@ func (s *Store) List(ctx context.Context, f Filter) ([]task.Task, error) {
 // ListIDs is List for the ids alone.
 func (s *Store) ListIDs(ctx context.Context, f Filter) ([]task.ID, error) {
 	where, args := f.where()
-	r, err := s.db.QueryxContext(ctx, "SELECT id, due_at"+where, args...)
+	ids, _, err := s.readCursors(ctx, "SELECT id, due_at"+where, args)
 	if err != nil {
 		return nil, fmt.Errorf("list ids of tasks: %w", err)
 	}
-	defer func() { _ = r.Close() }() // reading to the end closed it, and an earlier error says more
-	ids, _, err := readCursors(r)
-	return ids, err
+	return ids, nil
 }
 
-// Kinds returns the kinds of the rows that changed last, for an operator to choose from: at most as many as there are in so
-// many rows.
+// Kinds returns the kinds of the rows that changed last, for an operator to choose from; rows is how many rows it looks at.
 func (s *Store) Kinds(ctx context.Context, rows int) ([]string, error) {
 	var kinds []string
 	err := s.db.SelectContext(ctx, &kinds, "SELECT DISTINCT kind FROM (SELECT kind FROM duetime_tasks"+

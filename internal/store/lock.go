@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -17,7 +17,7 @@ import (
 func (s *Store) Lock(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, error) {
 	tasks, err := s.byID(ctx, q, ids, s.dialect.ForUpdate())
 	if err == nil && len(tasks) < len(ids) {
-		err = s.sure(ctx, q)
+		err = s.checkPrimary(ctx, q)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lock %d tasks: %w", len(ids), err)
@@ -34,7 +34,7 @@ func (s *Store) LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) 
 	var ms int64
 	var tasks []task.Task
 	for part := range slices.Chunk(sorted(ids), task.MaxPerCall) {
-		found, err := s.query(ctx, q, "SELECT "+s.dialect.state()+", "+s.dialect.now()+", "+wholeRow.list+" FROM duetime_tasks"+s.dialect.force("PRIMARY")+
+		found, err := s.query(ctx, q, s.dialect.stateThen(s.dialect.now()+", "+wholeRow.list)+" FROM duetime_tasks"+s.dialect.force("PRIMARY")+
 			" WHERE id IN ("+marks(len(part))+") ORDER BY id"+s.dialect.skipLocked(), idArgs(part), writable{}, &ms)
 		if err != nil {
 			return nil, time.Time{}, fmt.Errorf("lock %d free tasks: %w", len(ids), err)
@@ -53,13 +53,13 @@ func (s *Store) LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) 
 // there is no such row.
 func (s *Store) LockOwner(ctx context.Context, q sqlx.ExtContext, owner, kind string) ([]task.Task, time.Time, error) {
 	// Found without locks, then locked by id, one after the other: locking through the owner's index would take locks in
-	// another order than everyone else.
+	// another order than every other statement.
 	where, args := s.pendingOf(owner, kind)
 	var ms int64
-	tasks, err := s.query(ctx, q, "SELECT "+s.dialect.state()+", "+s.dialect.now()+", "+wholeRow.list+" FROM (SELECT id AS found"+where+" ORDER BY id LIMIT ?) AS owned"+
-		s.dialect.inTurn()+"duetime_tasks"+s.dialect.force("PRIMARY")+" ON id = found"+s.dialect.ForUpdate(), append(args, task.MaxPerCall+1), writable{}, &ms)
+	tasks, err := s.query(ctx, q, s.dialect.stateThen(s.dialect.now()+", "+wholeRow.list)+" FROM (SELECT id AS found"+where+" ORDER BY id LIMIT ?) AS owned"+
+		s.dialect.leftFirst()+"duetime_tasks"+s.dialect.force("PRIMARY")+" ON id = found"+s.dialect.ForUpdate(), append(args, task.MaxPerCall+1), writable{}, &ms)
 	if err == nil && len(tasks) == 0 {
-		return nil, time.Time{}, s.sure(ctx, q)
+		return nil, time.Time{}, s.checkPrimary(ctx, q)
 	}
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("lock tasks of owner %s: %w", owner, err)
@@ -67,76 +67,22 @@ func (s *Store) LockOwner(ctx context.Context, q sqlx.ExtContext, owner, kind st
 	return slices.DeleteFunc(tasks, func(t task.Task) bool { return t.State != task.Pending }), fromMs(ms), nil
 }
 
-// Get reads the rows of these ids in id order without locking. Missing ids are absent from the answer. A nil q takes a
-// connection of the pool, to a server that may be written.
-func (s *Store) Get(ctx context.Context, q sqlx.QueryerContext, ids []task.ID) ([]task.Task, error) {
-	read := func() ([]task.Task, error) { return s.byID(ctx, q, ids, "") }
-	if q == nil {
-		read = func() ([]task.Task, error) { return s.truthByID(ctx, wholeRow, ids) }
-	}
-	tasks, err := read()
-	if err != nil {
-		return nil, fmt.Errorf("read %d tasks: %w", len(ids), err)
-	}
-	return tasks, nil
-}
-
-func (s *Store) byID(ctx context.Context, q sqlx.QueryerContext, ids []task.ID, lock string) ([]task.Task, error) {
-	var tasks []task.Task
-	for part := range slices.Chunk(sorted(ids), task.MaxPerCall) {
-		found, err := s.query(ctx, q, "SELECT "+s.dialect.state()+", "+wholeRow.list+" FROM duetime_tasks"+s.dialect.force("PRIMARY")+
-			" WHERE id IN ("+marks(len(part))+") ORDER BY id"+lock, idArgs(part), writable{})
-		if err != nil {
-			return nil, err
+// lockKeys reads and locks the rows that hold the tasks' keys.
+func (s *Store) lockKeys(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) (map[dedupKey]task.Task, error) {
+	rows := make(map[dedupKey]task.Task, len(tasks))
+	for part := range slices.Chunk(tasks, keysPerLock) {
+		var args []any
+		for _, t := range part {
+			args = append(args, t.Owner, t.Kind, t.DedupKey)
 		}
-		tasks = append(tasks, found...)
-	}
-	return tasks, nil
-}
-
-// truthByID is byID without locks, on a connection of the pool, and sure of what is missing too.
-func (s *Store) truthByID(ctx context.Context, of selection, ids []task.ID) ([]task.Task, error) {
-	var tasks []task.Task
-	for part := range slices.Chunk(sorted(ids), task.MaxPerCall) {
-		found, err := s.readTruth(ctx, of, " FROM duetime_tasks"+s.dialect.force("PRIMARY")+
-			" WHERE id IN ("+marks(len(part))+") ORDER BY id LIMIT "+strconv.Itoa(len(part)), idArgs(part))
+		found, err := s.query(ctx, q, "SELECT "+wholeRow.list+" FROM duetime_tasks"+s.dialect.force("duetime_tasks_dedup")+" WHERE "+
+			strings.Repeat(" OR (owner = ? AND kind = ? AND dedup_key = ?)", len(part))[len(" OR "):]+s.dialect.ForUpdate(), args)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("lock %d tasks by key: %w", len(tasks), err)
 		}
-		tasks = append(tasks, found...)
+		for _, t := range found {
+			rows[keyOf(t)] = t
+		}
 	}
-	return tasks, nil
-}
-
-// ListOwner reads all pending rows of an owner, of a kind or, if kind is empty, of any, by run_at. A nil q takes a
-// connection of the pool.
-func (s *Store) ListOwner(ctx context.Context, q sqlx.QueryerContext, owner, kind string) ([]task.Task, error) {
-	where, args := s.pendingOf(owner, kind)
-	where += " ORDER BY run_at, id LIMIT 9223372036854775807" // without a limit a part of a UNION has no order
-	read := func() ([]task.Task, error) { return s.query(ctx, q, "SELECT "+wholeRow.list+where, args) }
-	if q == nil {
-		read = func() ([]task.Task, error) { return s.readTruth(ctx, wholeRow, where, args) }
-	}
-	tasks, err := read()
-	if err != nil {
-		return nil, fmt.Errorf("list tasks of owner %s: %w", owner, err)
-	}
-	return tasks, nil
-}
-
-// pendingOf is the end of a SELECT of an owner's pending rows, of a kind or, if kind is empty, of any.
-func (s *Store) pendingOf(owner, kind string) (string, []any) {
-	where := " FROM duetime_tasks" + s.dialect.force("duetime_tasks_owner") + " WHERE owner = ? AND state = 0"
-	if kind == "" {
-		return where, []any{owner}
-	}
-	return where + " AND kind = ?", []any{owner, kind}
-}
-
-func idsOf(tasks []task.Task) []task.ID {
-	ids := make([]task.ID, len(tasks))
-	for i, t := range tasks {
-		ids[i] = t.ID
-	}
-	return ids
+	return rows, nil
 }

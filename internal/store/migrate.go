@@ -35,8 +35,8 @@ func (s *Store) Migrate(ctx context.Context, files fs.FS, namespace string, shar
 	return s.MigrateShowing(ctx, files, namespace, shards, func(int, int) {})
 }
 
-// MigrateShowing is Migrate for one who watches: show is told before each migration, and at the end, how many of those
-// that were missing have been run.
+// MigrateShowing is Migrate with progress: show is called before each migration, and at the end, with the number of missing
+// migrations and how many of them have been run.
 func (s *Store) MigrateShowing(ctx context.Context, files fs.FS, namespace string, shards int, show func(done, missing int)) error {
 	if shards < 1 || shards > maxShards {
 		return fmt.Errorf("migrate: shards must be 1 to %d", maxShards)
@@ -44,7 +44,7 @@ func (s *Store) MigrateShowing(ctx context.Context, files fs.FS, namespace strin
 	if err := s.CheckSession(ctx); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	db, done, err := s.unhurried()
+	db, done, err := s.patient()
 	if err != nil {
 		return err
 	}
@@ -60,8 +60,8 @@ func (s *Store) MigrateShowing(ctx context.Context, files fs.FS, namespace strin
 	return s.claimLayout(ctx, namespace, shards)
 }
 
-// applyAll runs the missing migrations. SQLite has no lock that spans transactions, so a second process may have made
-// a table just before; the files don't mind, and the next try finds everything done.
+// applyAll runs the missing migrations. SQLite has no lock that spans transactions, so a second process may have made a change just
+// before. The next try finds everything done.
 func (s *Store) applyAll(ctx context.Context, db *sqlx.DB, files fs.FS, show func(done, missing int)) error {
 	var err error
 	for range 3 {
@@ -76,16 +76,16 @@ func (s *Store) applyAll(ctx context.Context, db *sqlx.DB, files fs.FS, show fun
 	return err
 }
 
-// up runs what is missing, one by one.
+// up runs the missing migrations one by one.
 func up(ctx context.Context, p *goose.Provider, show func(done, missing int)) error {
-	// Not by their status: that reads times, which a caller's own handle may give as text.
-	there, err := p.GetDBVersion(ctx)
+	// The status of migrations is not asked: it reads times, which a caller's own handle may give as text.
+	version, err := p.GetDBVersion(ctx)
 	if err != nil {
 		return err
 	}
 	missing := 0
 	for _, source := range p.ListSources() {
-		if source.Version > there {
+		if source.Version > version {
 			missing++
 		}
 	}
@@ -99,15 +99,15 @@ func up(ctx context.Context, p *goose.Provider, show func(done, missing int)) er
 	}
 }
 
-// A change of a table waits for the transactions that have used it, and whoever comes later waits behind the change. So it
-// gives up before those would, lets them pass for longer than it has held them up, and tries again.
+// A change of a table waits for the transactions that have used the table, and every later statement waits behind the change. So
+// the change gives up before those statements would, lets them pass for longer than it has held them up, and tries again.
 const (
 	migrationWait  = time.Second      // of one try; less than other statements wait for a table
 	migrationPause = 2 * time.Second  // between two tries
-	migrationTries = 10 * time.Minute // until the operator is told
+	migrationTries = 10 * time.Minute // until migrate fails
 )
 
-// upByOne runs the next migration. One that found a table in use has changed nothing, or what it finds done at the next try.
+// upByOne runs the next migration. A migration that found a table in use is tried again: it skips what it had already changed.
 func upByOne(ctx context.Context, p *goose.Provider) error {
 	busy := false
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
@@ -123,12 +123,12 @@ func upByOne(ctx context.Context, p *goose.Provider) error {
 	return err
 }
 
-// lockWaitTimeout is MySQL's answer where a lock of a row or a table was waited for in vain.
+// lockWaitTimeout is MySQL's answer to a wait for the lock of a row or a table that took too long.
 const lockWaitTimeout = 1205
 
 // MigrationStatus lists all migrations in order, applied or not. It makes goose's table if that is missing.
 func (s *Store) MigrationStatus(ctx context.Context, files fs.FS) ([]Migration, error) {
-	db, done, err := s.unhurried()
+	db, done, err := s.patient()
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +170,7 @@ func (s *Store) CheckMigrations(ctx context.Context, files fs.FS) error {
 
 // newest returns the highest version among files.
 func (s *Store) newest(files fs.FS) (int64, error) {
-	files, err := s.mine(files)
+	files, err := s.ofDialect(files)
 	if err != nil {
 		return 0, err
 	}
@@ -187,7 +187,7 @@ func (s *Store) newest(files fs.FS) (int64, error) {
 
 // PrintMigrations writes the SQL of all migrations in order, to be read or run by hand.
 func (s *Store) PrintMigrations(w io.Writer, files fs.FS) error {
-	files, err := s.mine(files)
+	files, err := s.ofDialect(files)
 	if err != nil {
 		return err
 	}
@@ -206,8 +206,8 @@ func (s *Store) PrintMigrations(w io.Writer, files fs.FS) error {
 	})
 }
 
-// mine returns the folder of the store's dialect.
-func (s *Store) mine(files fs.FS) (fs.FS, error) {
+// ofDialect returns the folder of the store's dialect.
+func (s *Store) ofDialect(files fs.FS) (fs.FS, error) {
 	files, err := fs.Sub(files, s.dialect.String())
 	if err != nil {
 		return nil, fmt.Errorf("open migrations of %v: %w", s.dialect, err)
@@ -216,7 +216,7 @@ func (s *Store) mine(files fs.FS) (fs.FS, error) {
 }
 
 func (s *Store) provider(db *sqlx.DB, files fs.FS) (*goose.Provider, error) {
-	files, err := s.mine(files)
+	files, err := s.ofDialect(files)
 	if err != nil {
 		return nil, err
 	}
@@ -242,7 +242,7 @@ func (s *Store) lockMigrations(ctx context.Context, db *sqlx.DB) (unlock func(),
 	if err != nil {
 		return nil, fmt.Errorf("wait for other migrations: %w", err)
 	}
-	const name = "CONCAT('duetime ', LEFT(SHA2(DATABASE(), 256), 32))" // a lock's name is of the whole server, and has at most 64 characters
+	const name = "CONCAT('duetime ', LEFT(SHA2(DATABASE(), 256), 32))" // all schemas of a server share the names of locks, of at most 64 characters
 	for got := 0; got != 1; {
 		if err := c.QueryRowxContext(ctx, "SELECT COALESCE(GET_LOCK("+name+", 5), 0)").Scan(&got); err != nil {
 			_ = c.Close() // the first error says more
@@ -250,7 +250,7 @@ func (s *Store) lockMigrations(ctx context.Context, db *sqlx.DB) (unlock func(),
 		}
 	}
 	return func() {
-		// An error here means that the session is gone, and its lock with it.
+		// An error here means that the session ended, and its lock with it.
 		_, _ = c.ExecContext(context.WithoutCancel(ctx), "DO RELEASE_LOCK("+name+")")
 		_ = c.Close()
 	}, nil

@@ -146,36 +146,36 @@ func retryDead(t *testing.T, s *store.Store) {
 	if got := value[[]task.Task](t)(s.Get(t.Context(), nil, []task.ID{row.ID})); cmp.Diff([]task.Task{row}, got) != "" {
 		t.Errorf("dead: %s", cmp.Diff([]task.Task{row}, got))
 	}
-	again, err := row.Retry(t0.Add(time.Hour))
+	retried, err := row.Retry(t0.Add(time.Hour))
 	must(t, err)
-	must(t, s.SaveDead(t.Context(), s.DB(), []task.Task{again}))
-	if got := value[[]task.Task](t)(s.Get(t.Context(), nil, []task.ID{row.ID})); cmp.Diff([]task.Task{again}, got) != "" {
-		t.Errorf("retried: %s", cmp.Diff([]task.Task{again}, got))
+	must(t, s.SaveDead(t.Context(), s.DB(), []task.Task{retried}))
+	if got := value[[]task.Task](t)(s.Get(t.Context(), nil, []task.ID{row.ID})); cmp.Diff([]task.Task{retried}, got) != "" {
+		t.Errorf("retried: %s", cmp.Diff([]task.Task{retried}, got))
 	}
-	if err := s.SaveDead(t.Context(), s.DB(), []task.Task{again}); !errors.Is(err, store.ErrConflict) {
+	if err := s.SaveDead(t.Context(), s.DB(), []task.Task{retried}); !errors.Is(err, store.ErrConflict) {
 		t.Errorf("over a pending row: %v", err)
 	}
 }
 
 func retryTaken(t *testing.T, s *store.Store) {
 	row := dead(t, s, task.Key("k"))
-	again, err := row.Retry(t0)
+	retried, err := row.Retry(t0)
 	must(t, err)
 	second := dead(t, s, task.Key("k")) // of the same key, in nobody's way
 	if second.ID == row.ID {
 		t.Fatal("the key of a dead task was not free")
 	}
 	inserted(t, s, newTask(t, "ann", 0, task.Key("k")))
-	if err := s.SaveDead(t.Context(), s.DB(), []task.Task{again}); !errors.Is(err, task.ErrKeyTaken) {
+	if err := s.SaveDead(t.Context(), s.DB(), []task.Task{retried}); !errors.Is(err, task.ErrKeyTaken) {
 		t.Errorf("the key is taken: %v", err)
 	}
 }
 
 func purgeRetried(t *testing.T, s *store.Store) {
 	row := dead(t, s)
-	again, err := row.Retry(t0.Add(time.Hour))
+	retried, err := row.Retry(t0.Add(time.Hour))
 	must(t, err)
-	must(t, s.SaveDead(t.Context(), s.DB(), []task.Task{again}))
+	must(t, s.SaveDead(t.Context(), s.DB(), []task.Task{retried}))
 	if n := value[int](t)(s.Purge(t.Context(), t0.Add(time.Minute), 10)); n != 0 {
 		t.Errorf("purged %d rows", n)
 	}

@@ -14,21 +14,22 @@ import (
 // The race that this file closes:
 //
 //  1. The primary is switched over: it becomes read-only and lives on, another server is promoted, and the name in the DSN
-//     points to that one.
-//  2. The connections of a pool stay with the server to which they were made. Writes fail there, and the driver hangs up;
-//     but whoever only reads goes on reading rows that no longer change.
-//  3. The daemon "repairs" the index by them, a worker drops the hint of a task whose row it does not see, and an index
-//     after a commit is told that nothing was committed.
+//     points to the new primary.
+//  2. The connections of a pool stay with the server to which they were made. Writes fail there, and the driver hangs up; but a
+//     caller that only reads goes on reading rows that no longer change.
+//  3. The daemon "repairs" the index by those rows, a worker drops the hint of a task whose row it does not see, and an index
+//     write after a commit is told that nothing was committed.
 //
-// So a statement by which something is decided reads in the same round trip whether its server may be written. Where it may
-// not, the answer is errReadOnly, and all connections made until then are closed as they are taken from the pool: the next
-// ones are made to whatever the name points to now.
+// So a statement by which something is decided reads in the same round trip whether its server may be written. Where it may not,
+// the answer is errReadOnly, and all connections made until then are closed as they are taken from the pool: the next ones are
+// made to whatever the name points to now.
 
 // errReadOnly says that the rows of this server are not the truth, or will not be for long.
 var errReadOnly = errors.New("server is read-only: a replica, or a primary that was replaced")
 
-// state is the expression of a server's state, which is read in the first column; guard knows a statement that begins so.
-// MariaDB has a word instead of a number from version 12 on. A server whose InnoDB is read-only is a replica of Aurora.
+// state is the expression of a server's state, which is read in the first column; conn.QueryContext recognizes a statement that
+// begins with it. MariaDB has a word instead of a number from version 12 on. A server whose InnoDB is read-only is a replica of
+// Aurora.
 func (d Dialect) state() string {
 	if d == SQLite {
 		return "'00'"
@@ -36,12 +37,15 @@ func (d Dialect) state() string {
 	return "CONCAT(@@global.read_only, @@global.innodb_read_only)"
 }
 
-var checkedPrefix = "SELECT " + MySQL.state()
+var statePrefix = "SELECT " + MySQL.state()
+
+// stateThen begins a SELECT whose first column is the server's state.
+func (d Dialect) stateThen(columns string) string { return "SELECT " + d.state() + ", " + columns }
 
 // writable is scanned from the state.
 type writable struct{}
 
-// Scan answers errReadOnly unless the server may be written.
+// Scan returns errReadOnly unless the server may be written.
 func (writable) Scan(state any) error {
 	var text string
 	switch s := state.(type) {
@@ -57,18 +61,27 @@ func (writable) Scan(state any) error {
 	return errReadOnly
 }
 
-// truth reads one row of a SELECT from a server that may be written. What is the list of expressions.
-func (s *Store) truth(ctx context.Context, q sqlx.QueryerContext, what string, args []any, dest ...any) error {
-	return s.on(q).QueryRowxContext(ctx, "SELECT "+s.dialect.state()+", "+what, args...).Scan(append([]any{writable{}}, dest...)...)
+// queryPrimary reads one row of a SELECT of these expressions from a server that may be written.
+func (s *Store) queryPrimary(ctx context.Context, q sqlx.QueryerContext, expressions string, args []any, dest ...any) error {
+	return s.handle(q).QueryRowxContext(ctx, s.dialect.stateThen(expressions), args...).Scan(append([]any{writable{}}, dest...)...)
 }
 
-// readTruth is read for a SELECT with a LIMIT, whose rows come from a server that may be written: also where there are none.
-// The state comes before them, as a row of its own.
-func (s *Store) readTruth(ctx context.Context, of selection, text string, args []any) ([]task.Task, error) {
-	if s.dialect == SQLite {
-		return s.read(ctx, nil, of.scanner(), "SELECT "+of.list+text, args)
+// checkPrimary returns errReadOnly if a transaction found nothing only because its server is no longer the primary.
+func (s *Store) checkPrimary(ctx context.Context, q sqlx.QueryerContext) error {
+	if err := s.queryPrimary(ctx, q, "1", nil, new(int)); err != nil {
+		return fmt.Errorf("check that this is the primary: %w", err)
 	}
-	checked, scanRow := false, of.scanner()
+	return nil
+}
+
+// readPrimary reads the rows of a SELECT with a LIMIT from a server that may be written. The server's state comes before them, as
+// a row of its own: it is checked also where there are no rows.
+func (s *Store) readPrimary(ctx context.Context, of selection, text string, args []any) ([]task.Task, error) {
+	scanRow := of.scanner()
+	if s.dialect == SQLite {
+		return s.read(ctx, nil, scanRow, "SELECT "+of.list+text, args)
+	}
+	checked := false
 	scan := func(r *sqlx.Rows) (task.Task, error) {
 		if checked {
 			return scanRow(r)
@@ -80,18 +93,10 @@ func (s *Store) readTruth(ctx context.Context, of selection, text string, args [
 		}
 		return task.Task{}, err
 	}
-	nothing := strings.Repeat(", NULL", len(of.columns)-1)
-	tasks, err := s.read(ctx, nil, scan, checkedPrefix+nothing+" UNION ALL (SELECT "+of.list+text+")", args)
+	nulls := strings.Repeat(", NULL", len(of.columns)-1)
+	tasks, err := s.read(ctx, nil, scan, statePrefix+nulls+" UNION ALL (SELECT "+of.list+text+")", args)
 	if err != nil || len(tasks) == 0 {
 		return nil, err
 	}
 	return tasks[1:], nil
-}
-
-// sure answers errReadOnly if a transaction found nothing only because its server is no longer the primary.
-func (s *Store) sure(ctx context.Context, q sqlx.QueryerContext) error {
-	if err := s.truth(ctx, q, "1", nil, new(int)); err != nil {
-		return fmt.Errorf("make sure of the primary: %w", err)
-	}
-	return nil
 }

@@ -144,7 +144,7 @@ func TestOldPrimaryAnswersNothing(t *testing.T) {
 					t.Errorf("read %d, want the promoted server's %d", got, c.want)
 				}
 			}
-			s.Forsake() // back to the old one for the next case
+			s.RetirePool() // back to the old one for the next case
 		})
 	}
 }

@@ -11,36 +11,31 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// What operators ask of the processes: a row each, which the processes look for every second.
+// Names of what operators ask of the processes. Each request is a row, and the processes read the rows every second.
 const (
-	pauseRequest  = "pause:"  // and the queue; stands until it is resumed
-	resignRequest = "resign:" // and what is led; stays for good, for later terms have higher epochs
+	pauseRequest  = "pause:"  // and the queue; the row stays until the queue is resumed
+	resignRequest = "resign:" // and what is led; the row stays for good, since later terms have higher epochs
 )
 
-// Paused returns the queues that are paused, each with the moment since when.
+// Paused returns the queues that are paused, each with the moment at which it was.
 func (s *Store) Paused(ctx context.Context) (map[string]time.Time, error) {
-	r, err := s.db.QueryxContext(ctx, "SELECT name, made_at FROM duetime_requests")
-	if err != nil {
-		return nil, fmt.Errorf("read requests: %w", err)
-	}
-	defer func() { _ = r.Close() }() // reading to the end closed it, and an earlier error says more
+	var name string
+	var made int64
 	paused := map[string]time.Time{}
-	for r.Next() {
-		var name string
-		var made int64
-		if err := r.Scan(&name, &made); err != nil {
-			return nil, fmt.Errorf("read requests: %w", err)
-		}
+	err := forEach(ctx, s.db, "SELECT name, made_at FROM duetime_requests", nil, []any{&name, &made}, func() {
 		if queue, ok := strings.CutPrefix(name, pauseRequest); ok {
 			paused[queue] = fromMs(made)
 		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read requests: %w", err)
 	}
-	return paused, r.Err()
+	return paused, nil
 }
 
-// Pause asks the workers to leave the queue's tasks alone from now on; false if that was asked before.
+// Pause asks the workers to run none of the queue's tasks from now on; false if the queue was paused before.
 func (s *Store) Pause(ctx context.Context, q sqlx.ExtContext, queue string, now time.Time) (bool, error) {
-	r, err := q.ExecContext(ctx, "INSERT INTO duetime_requests (name, epoch, made_at) VALUES (?, 0, ?)"+s.dialect.onTaken("name"),
+	r, err := q.ExecContext(ctx, "INSERT INTO duetime_requests (name, epoch, made_at) VALUES (?, 0, ?)"+s.dialect.ignoreTaken("name"),
 		pauseRequest+queue, now.UnixMilli())
 	if err != nil {
 		return false, fmt.Errorf("pause queue %s: %w", queue, err)
@@ -60,12 +55,7 @@ func (s *Store) Resume(ctx context.Context, q sqlx.ExtContext, queue string) (bo
 
 // Resign asks the leader of this name to end its term, if its epoch is at most this one.
 func (s *Store) Resign(ctx context.Context, q sqlx.ExtContext, name string, epoch int64, now time.Time) error {
-	text := "INSERT INTO duetime_requests (name, epoch, made_at) VALUES (?, ?, ?) " +
-		"ON DUPLICATE KEY UPDATE epoch = VALUES(epoch), made_at = VALUES(made_at)"
-	if s.dialect == SQLite {
-		text = "INSERT INTO duetime_requests (name, epoch, made_at) VALUES (?, ?, ?) " +
-			"ON CONFLICT (name) DO UPDATE SET epoch = excluded.epoch, made_at = excluded.made_at"
-	}
+	text := "INSERT INTO duetime_requests (name, epoch, made_at) VALUES (?, ?, ?)" + s.dialect.overwrite("name", "epoch", "made_at")
 	if _, err := q.ExecContext(ctx, text, resignRequest+name, epoch, now.UnixMilli()); err != nil {
 		return fmt.Errorf("ask the leader of %s to resign: %w", name, err)
 	}

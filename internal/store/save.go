@@ -13,26 +13,25 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// saveChunk bounds one statement of Save: its CASE lists are searched row by row.
+// saveChunk bounds one statement of Save: the server searches its CASE lists for each row.
 const saveChunk = 100
 
 // changing are the columns that a transition may change; version is not among them, it grows by one in SQL.
 var changing = having(saved)
 
-// Save writes tasks as one transition of pkg/task made them out of rows that were pending, each id once. It answers
-// ErrConflict if a row is not at the version before, or has ended; the caller must roll back then.
+// Save writes tasks as one transition of pkg/task made them from pending rows, each id once. It returns ErrConflict if a row is not
+// at the version before, or has ended; the caller must roll back then.
 func (s *Store) Save(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error {
 	return s.save(ctx, q, task.Pending, tasks, nil)
 }
 
-// SaveShifted is Save for tasks whose due times have all moved by the same: one sum instead of a list of times that is
-// searched for each row.
+// SaveShifted is Save for tasks whose due times have all moved by the same duration: the server adds it, instead of searching a
+// list of times for each row.
 func (s *Store) SaveShifted(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, by time.Duration) error {
 	return s.save(ctx, q, task.Pending, tasks, &by)
 }
 
-// SaveDead is Save for transitions out of rows that were dead. It answers task.ErrKeyTaken when another task has the
-// key that one of them had.
+// SaveDead is Save for transitions of dead rows. It returns task.ErrKeyTaken when another task has the key that one of them had.
 func (s *Store) SaveDead(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error {
 	err := s.save(ctx, q, task.Dead, tasks, nil)
 	if Classify(err) == Duplicate {
@@ -53,8 +52,8 @@ func (s *Store) save(ctx context.Context, q sqlx.ExtContext, from task.State, ta
 	return nil
 }
 
-// SaveQueue writes tasks as task.Task.Requeue made them, all at one moment and to one queue, each id once. Its errors are those
-// of Save.
+// SaveQueue writes tasks as task.Task.Requeue made them, all at one moment and to one queue, each id once. Its errors are those of
+// Save.
 func (s *Store) SaveQueue(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error {
 	if len(tasks) == 0 {
 		return nil
@@ -68,8 +67,8 @@ func (s *Store) SaveQueue(ctx context.Context, q sqlx.ExtContext, tasks []task.T
 	return nil
 }
 
-// Finish marks tasks done at this moment. The tasks are as they were read, before the transition, each id once. It
-// answers ErrConflict if a row is not at that version, or has ended; the caller must roll back then.
+// Finish marks tasks done at this moment. The tasks are as they were read, before the transition, each id once. It returns
+// ErrConflict if a row is not at that version, or has ended; the caller must roll back then.
 func (s *Store) Finish(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, now time.Time) error {
 	if len(tasks) == 0 {
 		return nil
@@ -97,8 +96,8 @@ func (s *Store) update(ctx context.Context, q sqlx.ExtContext, from task.State, 
 	return err
 }
 
-// versions is the condition that each row is at its task's version less behind. Nearly all tasks of a batch have one
-// or two versions; a list of (id, version) pairs would be slower.
+// versions is the condition that each row is at its task's version minus behind. Nearly all tasks of a batch have one of two
+// versions; a list of (id, version) pairs would be slower.
 func versions(tasks []task.Task, behind int64) (string, []any) {
 	groups := map[int64][]task.ID{}
 	for _, t := range tasks {

@@ -50,11 +50,11 @@ func (s *Store) query(ctx context.Context, q sqlx.QueryerContext, text string, a
 func (s *Store) read(ctx context.Context, q sqlx.QueryerContext, scan func(*sqlx.Rows) (task.Task, error), text string, args []any) (
 	[]task.Task, error,
 ) {
-	layout, err := s.known(ctx, q)
+	layout, err := s.cachedLayout(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.on(q).QueryxContext(ctx, text, args...)
+	r, err := s.handle(q).QueryxContext(ctx, text, args...)
 	if err != nil {
 		return nil, closed(err)
 	}
@@ -72,6 +72,22 @@ func (s *Store) read(ctx context.Context, q sqlx.QueryerContext, scan func(*sqlx
 		tasks = append(tasks, t)
 	}
 	return tasks, r.Err()
+}
+
+// forEach runs a SELECT of other things than tasks, scans each row into dest, and calls fn after each.
+func forEach(ctx context.Context, q sqlx.QueryerContext, query string, args, dest []any, fn func()) error {
+	r, err := q.QueryxContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.Close() }() // reading to the end closed it, and an earlier error says more
+	for r.Next() {
+		if err := r.Scan(dest...); err != nil {
+			return err
+		}
+		fn()
+	}
+	return r.Err()
 }
 
 // marks returns n placeholders.
@@ -92,4 +108,12 @@ func idArgs(ids []task.ID) []any {
 		args[i] = ids[i][:]
 	}
 	return args
+}
+
+func idsOf(tasks []task.Task) []task.ID {
+	ids := make([]task.ID, len(tasks))
+	for i, t := range tasks {
+		ids[i] = t.ID
+	}
+	return ids
 }

@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,30 +10,28 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
-
-	"github.com/duetime/duetime/internal/statement"
 )
 
-// A promise can rest on a session variable whose default an administrator has changed: with autocommit=0 an acknowledged
-// task is never committed, with completion_type=CHAIN the statement after each COMMIT isn't, with sql_select_limit=10 every
-// page of a sweep looks like its last one. So each new connection is told, before it serves, what this package relies on,
-// and CheckSession reads it back. What this package doesn't need stays as the server, the DSN and the caller have it.
+// A promise can rest on a session variable whose default an administrator has changed: with autocommit=0 an acknowledged task is
+// never committed, with completion_type=CHAIN the statement after each COMMIT isn't, with sql_select_limit=10 every page of a
+// sweep looks like its last one. So each new connection sets the variables on which this package relies before it serves, and
+// CheckSession reads them back. Other variables stay as the server, the DSN and the caller have them.
 
-// isolation is said once per connection: as an option of BeginTx it would cost a round trip per transaction, and as a
-// variable it has different names on MySQL and MariaDB.
+// isolation is set once per connection: as an option of BeginTx it would cost a round trip per transaction, and as a variable it
+// has different names on MySQL and MariaDB.
 const isolation = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE"
 
-// variable is one that this package relies on.
+// variable is a session variable on which this package relies.
 type variable struct {
 	name, value string
-	shown       string // by SHOW VARIABLES; empty: not read back
+	shown       string // what SHOW VARIABLES answers; empty: not read back
 }
 
 const utf8mb4 = "utf8mb4"
 
-// relied are the variables that have the same value on every connection.
-var relied = []variable{
-	{"autocommit", "1", "ON"},              // a statement of its own is a transaction
+// requiredVariables have the same value on every connection.
+var requiredVariables = []variable{
+	{"autocommit", "1", "ON"},              // an autocommit statement is a transaction
 	{"completion_type", "0", "NO_CHAIN"},   // a COMMIT ends the transaction, begins none, and keeps the connection
 	{"unique_checks", "1", "ON"},           // a key is taken once
 	{"sql_select_limit", noLimit, noLimit}, // a page ends where the rows do
@@ -47,23 +44,23 @@ var relied = []variable{
 
 const noLimit = "18446744073709551615"
 
-// unneededModes are modes of MariaDB that give the SQL of this package another meaning: an empty subject would be NULL, and
+// removedModes are modes of MariaDB that give the SQL of this package another meaning: an empty subject would be NULL, and
 // "due_at = ?, run_at = due_at" would set run_at to the time before.
-var unneededModes = []string{"EMPTY_STRING_IS_NULL", "SIMULTANEOUS_ASSIGNMENT"}
+var removedModes = []string{"EMPTY_STRING_IS_NULL", "SIMULTANEOUS_ASSIGNMENT"}
 
-// ofOneProduct are variables that only one of MySQL and MariaDB has, each in a comment that only that one executes: limits
-// of a statement's time, and how long a list of ids may be before rows are looked for, and locked, elsewhere than in the
-// primary key. A limit of time that the DSN names stays.
-var ofOneProduct = []struct{ name, comment string }{
+// productVariables are variables that only one of MySQL and MariaDB has, each in a comment that only that product executes.
+// They limit a statement's time, and the length of a list of ids: with a longer list the server looks for rows, and locks them,
+// elsewhere than in the primary key. A time limit that the DSN names stays.
+var productVariables = []struct{ name, comment string }{
 	{"max_execution_time", "/*!50708 max_execution_time = 0, */"},
 	{"max_statement_time", "/*M!100100 max_statement_time = 0, */"},
 	{"range_optimizer_max_mem_size", "/*!50709 range_optimizer_max_mem_size = 0, */"},
 	{"in_predicate_conversion_threshold", "/*M!100318 in_predicate_conversion_threshold = 0, */"},
 }
 
-// greeting takes the parameters out of the driver's configuration, and returns the statements that greet a new connection:
-// the parameters and what this package relies on are set in one of them, by one round trip. What comes last counts.
-func greeting(cfg *mysql.Config, o Options) []string {
+// sessionSettings takes the parameters out of the driver's configuration, and returns the statements that set up a new
+// connection. One of them sets the parameters and what this package relies on, in one round trip. The last value counts.
+func sessionSettings(cfg *mysql.Config, o Options) []string {
 	var set strings.Builder
 	set.WriteString("SET ")
 	named := map[string]bool{}
@@ -78,16 +75,16 @@ func greeting(cfg *mysql.Config, o Options) []string {
 		named[bare] = true
 		set.WriteString(name + " = " + value + ", ")
 	}
-	for _, v := range ofOneProduct {
+	for _, v := range productVariables {
 		if !named[v.name] {
 			set.WriteString(v.comment + " ")
 		}
 	}
-	for _, m := range unneededModes {
+	for _, m := range removedModes {
 		mode = "REPLACE(" + mode + ", '" + m + "', '')"
 	}
 	set.WriteString("sql_mode = " + mode + ", lock_wait_timeout = " + o.tableWait())
-	for _, v := range relied {
+	for _, v := range requiredVariables {
 		set.WriteString(", " + v.name + " = " + v.value)
 	}
 	cfg.Params = nil
@@ -103,36 +100,10 @@ func bareName(name string) string {
 	return strings.Trim(name, "`")
 }
 
-// tableWait is how many seconds a statement waits for a table that somebody has locked: a backup, or a change of the table.
-// MySQL would wait for a year, and keep the connection for that long although its caller has left.
+// tableWait is how many seconds a statement waits for a table that a backup, or a change of the table, has locked. MySQL would
+// wait for a year, and keep the connection for that long although its caller has left.
 func (o Options) tableWait() string {
 	return seconds(cmp.Or(o.TableWait, max(o.LockWait, 2*time.Second)))
-}
-
-// greet tells a connection what this package relies on.
-func (c *conn) greet(ctx context.Context) error {
-	for _, statement := range c.greeting {
-		if err := c.say(ctx, statement); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// ErrEndsTransaction answers a statement that would have ended the transaction in which it was said: what came before it
-// would be committed by itself, and what comes after it statement by statement. It was not sent.
-var ErrEndsTransaction = errors.New("statement would end the transaction")
-
-// note refuses a statement that would end a transaction behind its owner's back, and remembers one that leaves something in
-// the session. The connection serves nobody else then: what it was told in its greeting may hold no more, and what was left (a
-// limit of time, another zone, a table that hides the real one) would meet the next caller.
-func (c *conn) note(query string) error {
-	if c.inTx && c.of.keeps && statement.EffectOf(query) == statement.Ends {
-		word, _ := statement.FirstWord(query)
-		return fmt.Errorf("%w: %s", ErrEndsTransaction, word)
-	}
-	c.left = c.left || statement.LeavesTrace(query)
-	return nil
 }
 
 // SettingError says that the server, or the DSN, has a setting with which the pipeline can't keep its promises.
@@ -146,15 +117,15 @@ func (e *SettingError) Error() string {
 	return fmt.Sprintf("mysql: %s is %s, and must be %s", e.Name, e.Value, e.Want)
 }
 
-// readBack are the variables that CheckSession compares: what each connection was told, under the names of both products,
-// and what only an administrator may set.
-func (s *Store) readBack() map[string]string {
+// expectedVariables are what CheckSession compares: what each connection has set, under the names of both products, and what
+// only an administrator may set.
+func (s *Store) expectedVariables() map[string]string {
 	want := map[string]string{
 		"transaction_isolation": "READ-COMMITTED", "tx_isolation": "READ-COMMITTED",
 		"transaction_read_only": "OFF", "tx_read_only": "OFF",
 		"character_set_connection": utf8mb4, "sql_log_bin": "ON", "lock_wait_timeout": s.tableWait,
 	}
-	for _, v := range relied {
+	for _, v := range requiredVariables {
 		if v.shown != "" {
 			want[v.name] = v.shown
 		}
@@ -162,14 +133,14 @@ func (s *Store) readBack() map[string]string {
 	return want
 }
 
-// CheckSession answers a *SettingError if a connection of the pool does not have the settings on which the pipeline's
-// promises rest, because the server, the DSN or a proxy between them has others. It is nil for SQLite, and for a handle that
-// this package did not open.
+// CheckSession returns a *SettingError if a connection of the pool lacks a setting on which the pipeline's promises rest, because
+// the server, the DSN or a proxy between them has another. It is nil for SQLite, and for a handle that this package did not
+// open.
 func (s *Store) CheckSession(ctx context.Context) error {
-	if s.slow == nil {
+	if s.openPatient == nil {
 		return nil
 	}
-	want := s.readBack()
+	want := s.expectedVariables()
 	names := slices.Sorted(maps.Keys(want))
 	have, err := s.variables(ctx, append(names, "sql_mode", "log_bin", "binlog_format"))
 	if err != nil {
@@ -180,7 +151,7 @@ func (s *Store) CheckSession(ctx context.Context) error {
 			return &SettingError{name, value, want[name]}
 		}
 	}
-	for _, mode := range unneededModes {
+	for _, mode := range removedModes {
 		if strings.Contains(have["sql_mode"], mode) {
 			return &SettingError{"sql_mode", have["sql_mode"], "without " + mode}
 		}
@@ -192,20 +163,14 @@ func (s *Store) CheckSession(ctx context.Context) error {
 	return nil
 }
 
-// variables reads those of the session's variables that the server has.
+// variables reads the session's variables of these names, as far as the server has them.
 func (s *Store) variables(ctx context.Context, names []string) (map[string]string, error) {
-	r, err := s.db.QueryxContext(ctx, "SHOW SESSION VARIABLES WHERE Variable_name IN ('"+strings.Join(names, "','")+"')")
+	var name, value string
+	have := map[string]string{}
+	err := forEach(ctx, s.db, "SHOW SESSION VARIABLES WHERE Variable_name IN ('"+strings.Join(names, "','")+"')", nil,
+		[]any{&name, &value}, func() { have[name] = value })
 	if err != nil {
 		return nil, fmt.Errorf("read the session's settings: %w", err)
 	}
-	defer func() { _ = r.Close() }() // reading to the end closed it, and an earlier error says more
-	have := map[string]string{}
-	for r.Next() {
-		var name, value string
-		if err := r.Scan(&name, &value); err != nil {
-			return nil, fmt.Errorf("read the session's settings: %w", err)
-		}
-		have[name] = value
-	}
-	return have, r.Err()
+	return have, nil
 }

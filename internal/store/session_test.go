@@ -59,23 +59,23 @@ func TestHostileDefaults(t *testing.T) {
 		for i := range specs {
 			specs[i] = kind.New("ann é 喂", i, task.At(t0))
 		}
-		alone := value[[]task.Task](t)(s.InsertAlone(t.Context(), specs))
-		if got := value[[]task.Task](t)(other.Get(t.Context(), nil, ids(alone))); len(got) != 5 || got[0].Owner != "ann é 喂" {
+		made := value[[]task.Task](t)(s.InsertAutocommit(t.Context(), specs))
+		if got := value[[]task.Task](t)(other.Get(t.Context(), nil, ids(made))); len(got) != 5 || got[0].Owner != "ann é 喂" {
 			t.Fatalf("%s: %d rows of 5 inserted are there for others, of owner %q", name, len(got), got[0].Owner)
 		}
-		moved := value[task.Task](t)(alone[0].Move(t0.Add(1e9), t0))
-		must(t, s.SaveAlone(t.Context(), moved))
-		if got := value[[]task.Task](t)(other.Get(t.Context(), nil, ids(alone[:1]))); !got[0].RunAt.Equal(moved.RunAt) || got[0].Version != 2 {
+		moved := value[task.Task](t)(made[0].Move(t0.Add(1e9), t0))
+		must(t, s.SaveAutocommit(t.Context(), moved))
+		if got := value[[]task.Task](t)(other.Get(t.Context(), nil, ids(made[:1]))); !got[0].RunAt.Equal(moved.RunAt) || got[0].Version != 2 {
 			t.Errorf("%s: moved to %v, and reads %v of version %d", name, moved.RunAt, got[0].RunAt, got[0].Version)
 		}
 
 		inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
-			rows, now, err := s.LockFree(ctx, tx, ids(alone))
+			rows, now, err := s.LockFree(ctx, tx, ids(made))
 			must(t, err)
 			must(t, s.Finish(ctx, tx, rows, now))
 		})
 		must(t, exec(s.DB(), "UPDATE duetime_tasks SET last_error = 'after a commit' WHERE state = 1")) // begins no transaction
-		for _, row := range value[[]task.Task](t)(other.Get(t.Context(), nil, ids(alone))) {
+		for _, row := range value[[]task.Task](t)(other.Get(t.Context(), nil, ids(made))) {
 			if row.State != task.Done || row.LastError == "" {
 				t.Errorf("%s: %s is %v with error %q, want it done and told", name, row.ID, row.State, row.LastError)
 			}
@@ -262,5 +262,18 @@ func TestCommitUnderAGlobalReadLock(t *testing.T) {
 	must(t, exec(lock, "UNLOCK TABLES"))
 	if n := meals(t, s); n != 0 {
 		t.Errorf("%d meals of a COMMIT that was refused", n)
+	}
+}
+
+// Every session has what the promises rest on.
+func TestSession(t *testing.T) {
+	t.Parallel()
+	s, _ := openMySQLStore(t, store.Options{LockWait: 1500 * time.Millisecond, WaitTimeout: 11 * time.Second})
+	var isolation, zone string
+	var lockWait, wait int
+	must(t, s.DB().QueryRowxContext(t.Context(), "SELECT @@SESSION."+pipelinetest.IsolationVariable(t)+", @@SESSION.time_zone, "+
+		"@@SESSION.innodb_lock_wait_timeout, @@SESSION.wait_timeout").Scan(&isolation, &zone, &lockWait, &wait))
+	if isolation != "READ-COMMITTED" || zone != "+00:00" || lockWait != 2 || wait != 11 {
+		t.Errorf("session: %s, %s, lock wait %d s, wait %d s", isolation, zone, lockWait, wait)
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
-
-	"github.com/duetime/duetime/pkg/task"
 )
 
 // Stats are figures over all rows.
@@ -16,18 +14,6 @@ type Stats struct {
 	Kinds  map[string]int64 // rows by kind
 	// Lag of the done rows: finished_at - max(due_at, created_at); zero when there are none.
 	LagP50, LagP99, LagMax time.Duration
-}
-
-// Counts returns the number of rows in each state; each state is there.
-func (s *Store) Counts(ctx context.Context) (map[task.State]int64, error) {
-	counts, err := counts[task.State](ctx, s.db, "SELECT state, COUNT(*) FROM duetime_tasks GROUP BY state")
-	if err != nil {
-		return nil, fmt.Errorf("count tasks by state: %w", err)
-	}
-	for st := task.Pending; st <= task.Dead; st++ {
-		counts[st] += 0
-	}
-	return counts, nil
 }
 
 // Stats reads the whole table, which takes seconds for millions of rows; nothing is locked.
@@ -40,7 +26,7 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 	for state, n := range byState {
 		st.States[state.String()] = n
 	}
-	db, done, err := s.unhurried()
+	db, done, err := s.patient()
 	if err != nil {
 		return st, err
 	}
@@ -54,31 +40,13 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 	return st, nil
 }
 
-func counts[K comparable](ctx context.Context, db *sqlx.DB, query string) (map[K]int64, error) {
-	r, err := db.QueryxContext(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = r.Close() }() // reading to the end closed it, and an earlier error says more
-	m := map[K]int64{}
-	for r.Next() {
-		var key K
-		var n int64
-		if err := r.Scan(&key, &n); err != nil {
-			return nil, err
-		}
-		m[key] = n
-	}
-	return m, r.Err()
-}
-
 const (
 	lagOf   = "finished_at - CASE WHEN created_at > due_at THEN created_at ELSE due_at END"
 	lagRows = " FROM duetime_tasks WHERE state = 1 AND finished_at IS NOT NULL"
 )
 
-// readLags takes the percentiles by nearest rank from a histogram of milliseconds, which comes sorted and is read no
-// further than needed. It gives the number of the rows, which are those that from says.
+// readLags takes the percentiles by nearest rank from a histogram of milliseconds, which comes sorted and is read no further than
+// the 99th percentile. It returns the number of the rows that from names.
 func readLags(ctx context.Context, db *sqlx.DB, st *Stats, from string, args ...any) (n int64, err error) {
 	var highest int64
 	err = db.QueryRowxContext(ctx, "SELECT COUNT(*), COALESCE(MAX("+lagOf+"), 0)"+from, args...).Scan(&n, &highest)

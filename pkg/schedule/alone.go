@@ -51,7 +51,7 @@ func (c *Client) scheduleAlone(ctx context.Context, spec task.Spec) (made task.T
 
 // insert writes the rows of several callers, and has them indexed behind their backs: they need the database's answer alone.
 func (c *Client) insert(ctx context.Context, specs []task.Spec) ([]wrote, error) {
-	made, err := c.store.InsertAlone(ctx, specs)
+	made, err := c.store.InsertAutocommit(ctx, specs)
 	if err != nil || made == nil {
 		return nil, err
 	}
@@ -164,7 +164,7 @@ func (c *Client) makeChange(ctx context.Context, asked change) (wrote, error) {
 	if out.err != nil {
 		return out, nil //nolint:nilerr // it is the caller's own
 	}
-	if err := c.store.SaveAlone(ctx, out.task); err != nil {
+	if err := c.store.SaveAutocommit(ctx, out.task); err != nil {
 		if mysqlNumber(err) == mysqlLockWait {
 			return asked.refused(fmt.Errorf("lock: %w", running(err))), nil
 		}

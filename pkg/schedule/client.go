@@ -29,14 +29,14 @@ type Store interface {
 	// Ambiguous reports whether the error of a commit leaves open if it took effect.
 	Ambiguous(err error) bool
 
-	// InsertAlone writes the rows of new tasks as a transaction of its own; nil if an id or a key was taken.
-	InsertAlone(ctx context.Context, specs []task.Spec) ([]task.Task, error)
+	// InsertAutocommit writes the rows of new tasks as a transaction of its own; nil if an id or a key was taken.
+	InsertAutocommit(ctx context.Context, specs []task.Spec) ([]task.Task, error)
 	// LockFree locks those of the rows that nobody else has locked, and gives the database's time of that moment.
 	LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, time.Time, error)
 	// ReadFree reads a row that nobody has locked, with the database's time; false if there is none.
 	ReadFree(ctx context.Context, id task.ID) (task.Task, time.Time, bool, error)
-	// SaveAlone writes the next version of a row as a transaction of its own.
-	SaveAlone(ctx context.Context, t task.Task) error
+	// SaveAutocommit writes the next version of a row as a transaction of its own.
+	SaveAutocommit(ctx context.Context, t task.Task) error
 	// ListOwnerPage reads a page of the owner's pending rows by (run_at, id), after the cursor; fewer than limit are the last.
 	ListOwnerPage(ctx context.Context, owner string, after task.Cursor, limit int) ([]task.Task, error)
 	// Unclear reports whether an error of these leaves open if it took effect.

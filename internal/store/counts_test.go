@@ -16,7 +16,7 @@ func TestUnhandledCountsWhatWaitsForAWorker(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, s *store.Store) {
 		var specs []task.Task
-		for i, kind := range []string{"gone", "gone", "typo", "known"} {
+		for i, kind := range []string{"removed", "removed", "typo", "known"} {
 			row := newTask(t, "ann", time.Duration(i)*time.Second)
 			row.Kind = kind
 			specs = append(specs, row)
@@ -27,7 +27,7 @@ func TestUnhandledCountsWhatWaitsForAWorker(t *testing.T) {
 			must(t, s.Save(ctx, tx, []task.Task{rows[0].Await(t0), snoozed, rows[2].Await(t0)}))
 			must(t, s.Save(ctx, tx, []task.Task{snoozed.Await(t0)}))
 		})
-		want := []store.Unhandled{{Queue: "default", Kind: "gone", Tasks: 2}, {Queue: "default", Kind: "typo", Tasks: 1}}
+		want := []store.Unhandled{{Queue: "default", Kind: "removed", Tasks: 2}, {Queue: "default", Kind: "typo", Tasks: 1}}
 		for _, among := range []int{0, 100} {
 			if d := cmp.Diff(want, value[[]store.Unhandled](t)(s.Unhandled(t.Context(), among))); d != "" {
 				t.Errorf("among %d (-want +got):\n%s", among, d)

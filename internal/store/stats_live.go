@@ -8,7 +8,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Live is how the pipeline does at one moment, by the rows alone.
+// Live are figures of the pipeline at one moment, by the rows alone.
 type Live struct {
 	Now       time.Time // of the database
 	States    map[task.State]int64
@@ -19,10 +19,10 @@ type Live struct {
 	Backlog                map[string]Waiting // by queue: what is due and not done; queues without are absent
 	Paused                 map[string]time.Time
 	Epochs                 map[string]int64
-	Unhandled              []Unhandled // among the tasks whose next try comes first: what waits for a worker that knows its kind
+	Unhandled              []Unhandled // tasks that wait for a worker that knows their kind, among those whose next try comes first
 }
 
-// liveUnhandled is among how many tasks Live looks for those whose kind nobody knows.
+// liveUnhandled is how many tasks Live looks through for those that wait for a worker of their kind.
 const liveUnhandled = 5000
 
 // Waiting is the backlog of one queue.
@@ -31,13 +31,13 @@ type Waiting struct {
 	Oldest time.Time // the earliest next try
 }
 
-// Live reads the figures of the last window. It reads what lies in it and what is overdue, and counts by an index: it
-// takes the longer the more that is.
+// Live reads the figures of the last window. It reads the rows of the window and the overdue rows by an index: with more of these
+// rows it takes longer.
 func (s *Store) Live(ctx context.Context, window time.Duration) (Live, error) {
 	var l Live
 	var err error
 	var ms int64
-	if err = s.db.QueryRowxContext(ctx, "SELECT "+s.dialect.now()).Scan(&ms); err != nil { // of whatever server this is
+	if err = s.db.QueryRowxContext(ctx, "SELECT "+s.dialect.now()).Scan(&ms); err != nil { // a replica may answer too
 		return l, fmt.Errorf("read the database's clock: %w", err)
 	}
 	l.Now = fromMs(ms)
@@ -56,34 +56,24 @@ func (s *Store) liveStates(ctx context.Context, l *Live, _ time.Duration) (err e
 
 func (s *Store) liveRates(ctx context.Context, l *Live, window time.Duration) error {
 	from := l.Now.Add(-window).UnixMilli()
-	lately := " FROM duetime_tasks" + s.dialect.force("duetime_tasks_updated") + " WHERE updated_at >= ?"
-	err := s.db.QueryRowxContext(ctx, "SELECT COUNT(*)"+lately+" AND created_at >= ?", from, from).Scan(&l.Scheduled)
+	changed := " FROM duetime_tasks" + s.dialect.force("duetime_tasks_updated") + " WHERE updated_at >= ?"
+	err := s.db.QueryRowxContext(ctx, "SELECT COUNT(*)"+changed+" AND created_at >= ?", from, from).Scan(&l.Scheduled)
 	if err != nil {
 		return err
 	}
 	st := Stats{}
-	l.Fired, err = readLags(ctx, s.db, &st, lately+" AND state = 1 AND finished_at IS NOT NULL", from)
+	l.Fired, err = readLags(ctx, s.db, &st, changed+" AND state = 1 AND finished_at IS NOT NULL", from)
 	l.LagP50, l.LagP99, l.LagMax = st.LagP50, st.LagP99, st.LagMax
 	return err
 }
 
 func (s *Store) liveBacklog(ctx context.Context, l *Live, _ time.Duration) error {
-	r, err := s.db.QueryxContext(ctx, "SELECT queue, COUNT(*), MIN(run_at) FROM duetime_tasks"+s.dialect.force("duetime_tasks_due")+
-		" WHERE state = 0 AND run_at <= ? GROUP BY queue", l.Now.UnixMilli())
-	if err != nil {
-		return err
-	}
-	defer func() { _ = r.Close() }() // reading to the end closed it, and an earlier error says more
+	var queue string
+	var tasks, oldest int64
 	l.Backlog = map[string]Waiting{}
-	for r.Next() {
-		var queue string
-		var n, oldest int64
-		if err := r.Scan(&queue, &n, &oldest); err != nil {
-			return err
-		}
-		l.Backlog[queue] = Waiting{n, fromMs(oldest)}
-	}
-	return r.Err()
+	return forEach(ctx, s.db, "SELECT queue, COUNT(*), MIN(run_at) FROM duetime_tasks"+s.dialect.force("duetime_tasks_due")+
+		" WHERE state = 0 AND run_at <= ? GROUP BY queue", []any{l.Now.UnixMilli()},
+		[]any{&queue, &tasks, &oldest}, func() { l.Backlog[queue] = Waiting{tasks, fromMs(oldest)} })
 }
 
 func (s *Store) liveRequests(ctx context.Context, l *Live, _ time.Duration) (err error) {

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// session is a driver's connection that notes what it is told.
+// session is a driver's connection that records the statements that it gets.
 type session struct{ said []string }
 
-func (s *session) tell(ctx context.Context, statement string) error {
+func (s *session) record(ctx context.Context, statement string) error {
 	if ctx.Err() == nil {
 		s.said = append(s.said, statement)
 	}
@@ -24,22 +24,22 @@ func (s *session) Close() error                        { return nil }
 func (s *session) Begin() (driver.Tx, error)           { return nil, errors.New("not asked for") }
 
 func (s *session) BeginTx(ctx context.Context, _ driver.TxOptions) (driver.Tx, error) {
-	return sessionTx{s}, s.tell(ctx, "BEGIN")
+	return sessionTx{s}, s.record(ctx, "BEGIN")
 }
 
 func (s *session) ExecContext(ctx context.Context, query string, _ []driver.NamedValue) (driver.Result, error) {
-	return nil, s.tell(ctx, query)
+	return nil, s.record(ctx, query)
 }
 
 type sessionTx struct{ of *session }
 
-func (t sessionTx) Commit() error   { return t.of.tell(context.Background(), "COMMIT") }
-func (t sessionTx) Rollback() error { return t.of.tell(context.Background(), "ROLLBACK") }
+func (t sessionTx) Commit() error   { return t.of.record(context.Background(), "COMMIT") }
+func (t sessionTx) Rollback() error { return t.of.record(context.Background(), "ROLLBACK") }
 
 // inChain is a connection with an empty transaction that was begun so long ago.
 func inChain(ago time.Duration) (*conn, *session) {
 	s := &session{}
-	return &conn{Conn: s, of: &connector{}, chain: chain{on: true, sure: true, began: time.Now().Add(-ago)}}, s
+	return &conn{Conn: s, of: &connector{}, chain: chain{enabled: true, confirmed: true, began: time.Now().Add(-ago)}}, s
 }
 
 func TestChain(t *testing.T) {
@@ -65,7 +65,7 @@ func TestChain(t *testing.T) {
 		open   bool
 	}{
 		"a fresh one is taken":        {0, func(c *conn) error { return work(c, driver.TxOptions{}) }, "work, COMMIT AND CHAIN", false, false, true},
-		"an old one is not":           {chainFor, func(c *conn) error { return work(c, driver.TxOptions{}) }, "BEGIN, work, COMMIT AND CHAIN", false, false, true},
+		"an old one is not":           {maxChainedAge, func(c *conn) error { return work(c, driver.TxOptions{}) }, "BEGIN, work, COMMIT AND CHAIN", false, false, true},
 		"one with options is its own": {0, func(c *conn) error { return work(c, driver.TxOptions{ReadOnly: true}) }, "ROLLBACK, BEGIN, work, COMMIT", false, false, false},
 		"a statement of its own": {0, func(c *conn) error {
 			_, err := c.ExecContext(context.Background(), "work", nil)
@@ -75,7 +75,7 @@ func TestChain(t *testing.T) {
 			_, err := c.ExecContext(ended, "work", nil)
 			return err
 		}, "", true, true, false},
-		"a BEGIN whose caller has left": {chainFor, func(c *conn) error {
+		"a BEGIN whose caller has left": {maxChainedAge, func(c *conn) error {
 			_, err := c.BeginTx(ended, driver.TxOptions{})
 			return err
 		}, "", true, true, false},

@@ -13,8 +13,8 @@ type stmt struct {
 	ends context.Context //nolint:containedctx // Of the statement's life; nil: that of its transaction.
 }
 
-// statementEnds returns the context that bounds all runs of a statement, if the one under which it is prepared carries such a
-// context. A run has only the context of whoever runs it, which may outlive the handler for which it was prepared.
+// statementEnds returns the context that bounds all runs of a statement, if the context under which the statement is prepared
+// carries one. A run has only its own context, which may outlive the handler for which the statement was prepared.
 func statementEnds(ctx context.Context) context.Context {
 	if c, ok := ctx.(interface{ StatementEnds() context.Context }); ok {
 		return c.StatementEnds()
@@ -22,8 +22,8 @@ func statementEnds(ctx context.Context) context.Context {
 	return nil
 }
 
-// within makes ctx end with the statement's life. It answers an error, and the transaction is left alone, once that is over.
-func (s *stmt) within(ctx context.Context) (context.Context, error) {
+// bound makes ctx end with the statement's life. Once that is over it returns an error, and the transaction stays as it is.
+func (s *stmt) bound(ctx context.Context) (context.Context, error) {
 	if s.ends == nil {
 		return ctx, nil
 	}
@@ -40,15 +40,15 @@ func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (drive
 	if !ok {
 		return nil, errors.New("driver can't execute with a context")
 	}
-	ctx, err := s.within(ctx)
+	ctx, err := s.bound(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.conn.ready(ctx); err != nil {
+	if err := s.conn.beforeRun(ctx); err != nil {
 		return nil, err
 	}
 	r, err := e.ExecContext(ctx, args)
-	return r, s.conn.heed(err)
+	return r, s.conn.record(err)
 }
 
 func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
@@ -56,15 +56,18 @@ func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driv
 	if !ok {
 		return nil, errors.New("driver can't query with a context")
 	}
-	ctx, err := s.within(ctx)
+	ctx, err := s.bound(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.conn.ready(ctx); err != nil {
+	if err := s.conn.beforeRun(ctx); err != nil {
 		return nil, err
 	}
 	r, err := q.QueryContext(ctx, args)
-	return s.conn.rows(r, err)
+	if err != nil {
+		return nil, s.conn.record(err)
+	}
+	return &rows{Rows: r, conn: s.conn}, nil
 }
 
 func (s *stmt) CheckNamedValue(nv *driver.NamedValue) error {

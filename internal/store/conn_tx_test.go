@@ -160,9 +160,9 @@ func checkPoisoned(t *testing.T, s *store.Store, tx *sqlx.Tx) {
 	if n := meals(t, s); n != 0 {
 		t.Errorf("%d meals of a lost transaction are in the table", n)
 	}
-	again := begin(t, s)
-	must(t, exec(again, "UPDATE pets SET meals = meals + 1 WHERE id = 3"))
-	must(t, again.Commit())
+	next := begin(t, s)
+	must(t, exec(next, "UPDATE pets SET meals = meals + 1 WHERE id = 3"))
+	must(t, next.Commit())
 	if n := meals(t, s); n != 1 {
 		t.Errorf("%d meals after a transaction that went well, want 1", n)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
-// A parameter that the server doesn't take is not waited for: the answer names the key.
-func TestMissetParameterIsARefusal(t *testing.T) {
+// A parameter that the server doesn't take is never waited for: the error names the key.
+func TestRefusedParameterNamesItsKey(t *testing.T) {
 	t.Parallel()
 	dsn := pipelinetest.MySQL(t).NewSchema(t)
 	for _, parameter := range []string{"time_zone=%27Nowhere%2FAtall%27", "no_such_variable=1", "lock_wait_timeout=%27soon%27", "charset=klingon"} {

@@ -1,0 +1,115 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// A change of one task needs no BEGIN and no COMMIT: an autocommit statement is a transaction. What is lost with them is a clear
+// answer. An error of COMMIT says by itself whether the COMMIT was sent. Where a context ends or a connection breaks during an
+// autocommit statement, the statement may have taken effect, and the error says so to Unclear.
+
+// created_at comes first in an autocommit INSERT, for the other times to count from it: it is the statement's moment, which
+// comes back as LAST_INSERT_ID. The due time is a fixed moment, or a number of milliseconds after created_at, and not before
+// created_at. The key's column has its default: tasks with a key are not inserted here.
+var (
+	computedTimes  = []string{"created_at", "updated_at", "due_at", "run_at"}
+	autocommitRow  = having(inserted, append(computedTimes, "dedup_key")...)
+	autocommitInto = "INSERT INTO duetime_tasks (" + strings.Join(computedTimes, ", ") + ", " + names(autocommitRow) + ") VALUES "
+	dueAtMarks     = autocommitMarks("?")
+	dueInMarks     = autocommitMarks("created_at + ?")
+)
+
+func autocommitMarks(due string) string {
+	return ",(LAST_INSERT_ID(" + MySQL.now() + "), created_at, GREATEST(created_at, " + due + "), due_at, " + marks(len(autocommitRow)) + ")"
+}
+
+// InsertAutocommit writes the rows of new tasks in one statement, which is a transaction of its own, and returns the rows. Nil says
+// that nothing was written: an id was taken, or a task has a key, or this is SQLite, which has no round trips to save.
+func (s *Store) InsertAutocommit(ctx context.Context, specs []task.Spec) ([]task.Task, error) {
+	if s.dialect == SQLite {
+		return nil, nil
+	}
+	layout, err := s.cachedLayout(ctx, s.db)
+	if err != nil {
+		return nil, err
+	}
+	tasks, due := make([]task.Task, len(specs)), make([]int64, len(specs))
+	var text strings.Builder
+	text.WriteString(autocommitInto)
+	args := make([]any, 0, len(specs)*(1+len(autocommitRow)))
+	for i, spec := range specs {
+		t, err := spec.Resolve(time.Now()) // its limits, and all but its times: those are of the database's clock
+		if err != nil || t.DedupKey != "" {
+			return nil, err
+		}
+		t.Shard = task.Shard(t.Owner, layout.Shards)
+		var row string
+		if at, fixed := spec.At(); fixed {
+			row, due[i] = dueAtMarks, at.UnixMilli()
+		} else {
+			d, _ := spec.In()
+			row, due[i] = dueInMarks, ceilMs(d)
+		}
+		if i == 0 {
+			row = row[1:] // its comma
+		}
+		text.WriteString(row)
+		tasks[i] = t
+		args = appendValues(append(args, due[i]), autocommitRow, &tasks[i])
+	}
+	r, err := s.db.ExecContext(ctx, text.String(), args...)
+	if Classify(err) == Duplicate {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("insert %d tasks, the first %s: %w", len(specs), specs[0].ID(), markUnlessRefused(err))
+	}
+	now, err := r.LastInsertId()
+	if err != nil {
+		return nil, err
+	}
+	for i, spec := range specs {
+		if _, relative := spec.In(); relative {
+			due[i] += now
+		}
+		t := &tasks[i]
+		t.CreatedAt, t.UpdatedAt = fromMs(now), fromMs(now)
+		t.DueAt = fromMs(max(due[i], now))
+		t.RunAt = t.DueAt
+	}
+	return tasks, nil
+}
+
+// ceilMs rounds up, as due times are.
+func ceilMs(d time.Duration) int64 {
+	ms := d.Milliseconds()
+	if time.Duration(ms)*time.Millisecond < d {
+		ms++
+	}
+	return ms
+}
+
+// ReadFree reads a row that no transaction has locked, and the database's time of that moment; false if the row is locked, or if
+// there is no such row. It doesn't wait, and keeps no lock.
+func (s *Store) ReadFree(ctx context.Context, id task.ID) (task.Task, time.Time, bool, error) {
+	var ms int64
+	rows, err := s.query(ctx, nil, s.dialect.stateThen(s.dialect.now()+", "+wholeRow.list)+" FROM duetime_tasks WHERE id = ?"+
+		s.dialect.skipLocked(), []any{id[:]}, writable{}, &ms)
+	if err != nil {
+		return task.Task{}, time.Time{}, false, fmt.Errorf("read task %s: %w", id, err)
+	}
+	if len(rows) == 0 {
+		return task.Task{}, time.Time{}, false, nil
+	}
+	return rows[0], fromMs(ms), true, nil
+}
+
+// SaveAutocommit is Save of one task as a transaction of its own.
+func (s *Store) SaveAutocommit(ctx context.Context, t task.Task) error {
+	return markUnlessRefused(s.Save(ctx, s.db, []task.Task{t}))
+}

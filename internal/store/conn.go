@@ -1,0 +1,222 @@
+package store
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"github.com/duetime/duetime/internal/statement"
+)
+
+// connector makes guarded connections, and runs statements on each new one.
+type connector struct {
+	inner    driver.Connector
+	settings []string // see sessionSettings
+	chains   bool     // see chain
+	keepsTx  bool     // statements that would end a transaction are refused
+
+	// era is raised when a server was found to be read-only. Connections of earlier eras are closed as they are taken from the
+	// pool: they may lead to the old primary too.
+	era atomic.Int64
+}
+
+func (c *connector) Driver() driver.Driver { return c.inner.Driver() }
+
+func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+	era := c.era.Load()
+	inner, err := c.inner.Connect(ctx)
+	if err != nil {
+		return nil, refusedConnection(err)
+	}
+	g := &conn{Conn: inner, of: c, era: era, chain: chain{enabled: c.chains}}
+	for _, set := range c.settings {
+		if err := g.execBare(ctx, set); err != nil {
+			_ = inner.Close() // the setting's error says more
+			if Classify(err) == BadSetting {
+				return nil, refusedConnection(err)
+			}
+			return nil, fmt.Errorf("set up the session: %w", err)
+		}
+	}
+	return g, nil
+}
+
+// conn is one guarded connection; doc.go of the package and conn_tx.go say against what. database/sql never uses a connection
+// from two goroutines at once.
+type conn struct {
+	driver.Conn
+	of        *connector
+	era       int64
+	inTx      bool
+	cause     error // lost the transaction; nil while the transaction stands
+	broken    bool  // a transaction did not end as it was told, or we cannot tell whether it ended
+	leftTrace bool  // a caller changed the session, which would meet the next caller
+	chain     chain
+}
+
+// refusal answers every statement of a lost transaction.
+func (c *conn) refusal() error {
+	if c.cause == nil {
+		return nil
+	}
+	return &PoisonedError{Cause: c.cause}
+}
+
+// record returns the error, and remembers one that may have ended the transaction.
+func (c *conn) record(err error) error {
+	if err == nil {
+		return nil
+	}
+	class := classOf(err)
+	if class == ReadOnly {
+		c.retirePool()
+		_ = c.Close() // a server that refuses to write is of no use
+		err, class = driver.ErrBadConn, Lost
+	}
+	if c.inTx && c.cause == nil && class.endsTx() {
+		c.cause = err
+	}
+	return err
+}
+
+// retirePool lets neither this connection nor any that was made before it serve again.
+func (c *conn) retirePool() {
+	c.broken = true
+	c.of.era.Add(1)
+}
+
+func (c *conn) alive() bool {
+	v, ok := c.Conn.(driver.Validator)
+	return !ok || v.IsValid()
+}
+
+// IsValid tells database/sql whether the connection may serve again.
+func (c *conn) IsValid() bool { return !c.broken && !c.leftTrace && c.alive() }
+
+// ResetSession is called before the connection serves another caller.
+func (c *conn) ResetSession(ctx context.Context) error {
+	if c.broken || c.inTx || c.era != c.of.era.Load() {
+		return driver.ErrBadConn
+	}
+	if r, ok := c.Conn.(driver.SessionResetter); ok {
+		return r.ResetSession(ctx)
+	}
+	return nil
+}
+
+func (c *conn) Ping(ctx context.Context) error {
+	if p, ok := c.Conn.(driver.Pinger); ok {
+		return c.record(p.Ping(ctx))
+	}
+	return nil
+}
+
+func (c *conn) CheckNamedValue(nv *driver.NamedValue) error {
+	if n, ok := c.Conn.(driver.NamedValueChecker); ok {
+		return n.CheckNamedValue(nv)
+	}
+	return driver.ErrSkip
+}
+
+// beforeRun makes sure that a statement runs where its caller thinks: in neither a lost transaction nor the chained empty one.
+func (c *conn) beforeRun(ctx context.Context) error {
+	if err := c.refusal(); err != nil || c.inTx {
+		return err
+	}
+	return c.endChained(ctx)
+}
+
+// ErrEndsTransaction answers a statement that would have ended its own transaction: what came before it would be committed by
+// itself, and what comes after it statement by statement. The statement was not sent.
+var ErrEndsTransaction = errors.New("statement would end the transaction")
+
+// beforeText is beforeRun for a statement's text. It refuses a statement that would end a transaction behind its owner's back,
+// and remembers one that changes the session. Such a connection serves nobody else: a time limit, another time zone or a
+// temporary table that hides the real one would meet the next caller.
+func (c *conn) beforeText(ctx context.Context, query string) error {
+	if err := c.beforeRun(ctx); err != nil {
+		return err
+	}
+	if c.inTx && c.of.keepsTx && statement.EffectOf(query) == statement.Ends {
+		word, _ := statement.FirstWord(query)
+		return fmt.Errorf("%w: %s", ErrEndsTransaction, word)
+	}
+	c.leftTrace = c.leftTrace || statement.LeavesTrace(query)
+	return nil
+}
+
+func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	e, ok := c.Conn.(driver.ExecerContext)
+	if !ok {
+		return nil, driver.ErrSkip
+	}
+	if err := c.beforeText(ctx, query); err != nil {
+		return nil, err
+	}
+	r, err := e.ExecContext(ctx, query, args)
+	return r, c.record(err)
+}
+
+// execBare sends a statement as it is.
+func (c *conn) execBare(ctx context.Context, query string) error {
+	e, ok := c.Conn.(driver.ExecerContext)
+	if !ok {
+		return driver.ErrSkip
+	}
+	_, err := e.ExecContext(ctx, query, nil)
+	return err
+}
+
+func (c *conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	q, ok := c.Conn.(driver.QueryerContext)
+	if !ok {
+		return nil, driver.ErrSkip
+	}
+	if err := c.beforeText(ctx, query); err != nil {
+		return nil, err
+	}
+	r, err := q.QueryContext(ctx, query, args)
+	if err != nil {
+		return nil, c.record(err)
+	}
+	return &rows{Rows: r, conn: c, checksState: strings.HasPrefix(query, statePrefix)}, nil
+}
+
+func (c *conn) Prepare(query string) (driver.Stmt, error) {
+	return c.PrepareContext(context.Background(), query)
+}
+
+func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
+	p, ok := c.Conn.(driver.ConnPrepareContext)
+	if !ok {
+		return nil, errors.New("driver can't prepare with a context")
+	}
+	if err := c.beforeText(ctx, query); err != nil {
+		return nil, err
+	}
+	s, err := p.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, c.record(err)
+	}
+	return &stmt{Stmt: s, conn: c, ends: statementEnds(ctx)}, nil
+}
+
+// What database/sql looks for in a connection and its parts.
+var (
+	_ driver.ConnBeginTx        = (*conn)(nil)
+	_ driver.ConnPrepareContext = (*conn)(nil)
+	_ driver.ExecerContext      = (*conn)(nil)
+	_ driver.QueryerContext     = (*conn)(nil)
+	_ driver.Pinger             = (*conn)(nil)
+	_ driver.SessionResetter    = (*conn)(nil)
+	_ driver.Validator          = (*conn)(nil)
+	_ driver.NamedValueChecker  = (*conn)(nil)
+	_ driver.StmtExecContext    = (*stmt)(nil)
+	_ driver.StmtQueryContext   = (*stmt)(nil)
+	_ driver.NamedValueChecker  = (*stmt)(nil)
+	_ driver.RowsNextResultSet  = (*rows)(nil)
+	_ driver.Connector          = (*connector)(nil)
+)

@@ -1,0 +1,125 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Oldest returns the earliest next try of all pending rows, zero when there is none, and the database's time of that same
+// statement. It reads one entry of an index.
+func (s *Store) Oldest(ctx context.Context) (oldest, now time.Time, err error) {
+	var at sql.NullInt64
+	var ms int64
+	err = s.db.QueryRowxContext(ctx, "SELECT "+s.dialect.now()+", (SELECT run_at FROM duetime_tasks"+
+		s.dialect.force("duetime_tasks_due")+" WHERE state = 0 ORDER BY run_at LIMIT 1)").Scan(&ms, &at)
+	if err != nil {
+		return time.Time{}, time.Time{}, fmt.Errorf("read the oldest pending task: %w", err)
+	}
+	if at.Valid {
+		oldest = fromMs(at.Int64)
+	}
+	return oldest, fromMs(ms), nil
+}
+
+// Count returns the number of rows in a state. It reads as many entries of an index: seconds for tens of millions.
+func (s *Store) Count(ctx context.Context, state task.State) (int64, error) {
+	n, err := s.countDue(ctx, s.db, " WHERE state = ?", int8(state))
+	if err != nil {
+		return 0, fmt.Errorf("count %v tasks: %w", state, err)
+	}
+	return n, nil
+}
+
+// Counts returns the number of rows in each state; each state is there.
+func (s *Store) Counts(ctx context.Context) (map[task.State]int64, error) {
+	counts, err := counts[task.State](ctx, s.db, "SELECT state, COUNT(*) FROM duetime_tasks GROUP BY state")
+	if err != nil {
+		return nil, fmt.Errorf("count tasks by state: %w", err)
+	}
+	for st := task.Pending; st <= task.Dead; st++ {
+		counts[st] += 0
+	}
+	return counts, nil
+}
+
+// Overdue counts the pending rows whose run_at passed more than grace ago, on the database's clock.
+func (s *Store) Overdue(ctx context.Context, grace time.Duration) (int64, error) {
+	n, err := s.countDue(ctx, s.db, " WHERE state = 0 AND run_at < "+s.dialect.now()+" - ?", grace.Milliseconds())
+	if err != nil {
+		return 0, fmt.Errorf("count overdue tasks: %w", err)
+	}
+	return n, nil
+}
+
+// Stuck counts the pending rows that have been due for longer than this, on the database's clock, and whose queues are not
+// paused. Whatever a worker does with a task moves its time or ends it, so no worker has had these.
+func (s *Store) Stuck(ctx context.Context, longer time.Duration) (int64, error) {
+	paused, err := s.Paused(ctx)
+	if err != nil {
+		return 0, err
+	}
+	where, args := " WHERE state = 0 AND run_at < "+s.dialect.now()+" - ?", []any{longer.Milliseconds()}
+	if len(paused) > 0 { // without this condition the index alone answers
+		where += " AND queue NOT IN (" + marks(len(paused)) + ")"
+	}
+	for queue := range paused {
+		args = append(args, queue)
+	}
+	db, done, err := s.patient()
+	if err != nil {
+		return 0, err
+	}
+	defer done()
+	n, err := s.countDue(ctx, db, where, args...)
+	if err != nil {
+		return 0, fmt.Errorf("count stuck tasks: %w", err)
+	}
+	return n, nil
+}
+
+// countDue counts rows by the index of due times.
+func (s *Store) countDue(ctx context.Context, db *sqlx.DB, where string, args ...any) (n int64, err error) {
+	err = db.GetContext(ctx, &n, "SELECT COUNT(*) FROM duetime_tasks"+s.dialect.force("duetime_tasks_due")+where, args...)
+	return n, err
+}
+
+// Unhandled is how many pending tasks of a queue and kind wait for a worker that knows the kind.
+type Unhandled struct {
+	Queue, Kind string
+	Tasks       int64
+}
+
+// Unhandled counts the tasks that wait for a worker which knows their kind, the largest numbers first. It looks at the pending
+// tasks whose next try comes first, among of them, or at all if among is 0.
+func (s *Store) Unhandled(ctx context.Context, among int) ([]Unhandled, error) {
+	from := "SELECT queue, kind, last_error FROM duetime_tasks" + s.dialect.force("duetime_tasks_due") + " WHERE state = 0"
+	args := []any{task.Unhandled + "%", task.Unknown + "%"}
+	if among > 0 {
+		from += " ORDER BY run_at, id LIMIT ?"
+		args = append([]any{among}, args...)
+	}
+	var all []Unhandled
+	var u Unhandled
+	err := forEach(ctx, s.db, "SELECT queue, kind, COUNT(*) AS tasks FROM ("+from+") AS waiting"+
+		" WHERE last_error LIKE ? OR last_error LIKE ? GROUP BY queue, kind ORDER BY tasks DESC, queue, kind", args,
+		[]any{&u.Queue, &u.Kind, &u.Tasks}, func() { all = append(all, u) })
+	if err != nil {
+		return nil, fmt.Errorf("count unhandled tasks: %w", err)
+	}
+	return all, nil
+}
+
+// counts reads a number for each key.
+func counts[K comparable](ctx context.Context, db *sqlx.DB, query string) (map[K]int64, error) {
+	var key K
+	var n int64
+	m := map[K]int64{}
+	err := forEach(ctx, db, query, nil, []any{&key, &n}, func() { m[key] = n })
+	return m, err
+}

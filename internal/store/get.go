@@ -1,0 +1,64 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Get reads the rows of these ids in id order without locking. Missing ids are absent from the answer. A nil q takes a
+// connection of the pool, to a server that may be written.
+func (s *Store) Get(ctx context.Context, q sqlx.QueryerContext, ids []task.ID) ([]task.Task, error) {
+	read := func() ([]task.Task, error) { return s.byID(ctx, q, ids, "") }
+	if q == nil {
+		read = func() ([]task.Task, error) { return s.primaryByID(ctx, wholeRow, ids) }
+	}
+	tasks, err := read()
+	if err != nil {
+		return nil, fmt.Errorf("read %d tasks: %w", len(ids), err)
+	}
+	return tasks, nil
+}
+
+// Entries reads of the rows of these ids only what the index needs, without locking. Missing ids are absent from the
+// answer.
+func (s *Store) Entries(ctx context.Context, ids []task.ID) ([]task.Task, error) {
+	tasks, err := s.primaryByID(ctx, entry, ids)
+	if err != nil {
+		return nil, fmt.Errorf("read %d entries: %w", len(ids), err)
+	}
+	return tasks, nil
+}
+
+// byID reads rows by id; lock is the clause that locks them.
+func (s *Store) byID(ctx context.Context, q sqlx.QueryerContext, ids []task.ID, lock string) ([]task.Task, error) {
+	var tasks []task.Task
+	for part := range slices.Chunk(sorted(ids), task.MaxPerCall) {
+		found, err := s.query(ctx, q, s.dialect.stateThen(wholeRow.list)+" FROM duetime_tasks"+s.dialect.force("PRIMARY")+
+			" WHERE id IN ("+marks(len(part))+") ORDER BY id"+lock, idArgs(part), writable{})
+		if err != nil {
+			return nil, err
+		}
+		tasks = append(tasks, found...)
+	}
+	return tasks, nil
+}
+
+// primaryByID is byID without locks, on a connection of the pool. It is certain of missing rows too.
+func (s *Store) primaryByID(ctx context.Context, of selection, ids []task.ID) ([]task.Task, error) {
+	var tasks []task.Task
+	for part := range slices.Chunk(sorted(ids), task.MaxPerCall) {
+		found, err := s.readPrimary(ctx, of, " FROM duetime_tasks"+s.dialect.force("PRIMARY")+
+			" WHERE id IN ("+marks(len(part))+") ORDER BY id LIMIT "+strconv.Itoa(len(part)), idArgs(part))
+		if err != nil {
+			return nil, err
+		}
+		tasks = append(tasks, found...)
+	}
+	return tasks, nil
+}

@@ -1,0 +1,146 @@
+package store
+
+import (
+	"cmp"
+	"crypto/tls"
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jmoiron/sqlx"
+	"modernc.org/sqlite"
+)
+
+// Open prepares a store on MySQL or MariaDB. It does not dial: a server that is away shows at the first use. The DSN needs only
+// user, address and schema. Its other parameters hold as on a handle that the caller opens, since the caller's own statements
+// run here too; only what the pipeline relies on is set by configure.
+func Open(dsn string, o Options) (*Store, error) {
+	db, err := openMySQL(dsn, o, func(*mysql.Config) {})
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{db: db, dialect: MySQL, tableWait: o.tableWait()}
+	s.openPatient = func() (*sqlx.DB, error) {
+		return openMySQL(dsn, Options{MaxOpen: 4, TLS: o.TLS, TableWait: migrationWait, changesTables: true}, func(cfg *mysql.Config) {
+			cfg.ReadTimeout = 0
+			cfg.ParseTime = true // goose reads times, and nobody else uses this handle
+			cfg.Loc, cfg.Params["time_zone"] = time.UTC, "'+00:00'"
+		})
+	}
+	return s, nil
+}
+
+// OpenSQLite prepares a store in one file, made at the first use. Its transactions take the write lock when they begin
+// and wait up to 5 s for it.
+func OpenSQLite(path string) (*Store, error) {
+	q := url.Values{}
+	q.Add("_pragma", "busy_timeout(5000)") // first: switching to WAL may itself find the file busy
+	q.Add("_pragma", "journal_mode(WAL)")
+	q.Add("_pragma", "synchronous(NORMAL)")
+	q.Add("_txlock", "immediate")
+	c, err := sqlite.NewConnector("file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode())
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	db := sqlx.NewDb(sql.OpenDB(&connector{inner: c}), "sqlite3")
+	db.SetMaxOpenConns(16)
+	db.SetMaxIdleConns(16)
+	return On(db, SQLite), nil
+}
+
+// Options tune the sessions of a MySQL handle; zero values mean the defaults.
+type Options struct {
+	LockWait    time.Duration // longest wait for a row lock, whole seconds, at least 1 s; default 2 s
+	TableWait   time.Duration // longest wait for a table that somebody has locked, whole seconds; default LockWait, at least 2 s
+	WaitTimeout time.Duration // after which the server ends an idle session and its transaction; default the server's
+	Longest     time.Duration // time limit of a caller's statement; default, and at least, 10 s
+	MaxOpen     int           // most connections; default 32
+	Chain       bool          // each COMMIT begins the next transaction; see chain
+	TLS         *tls.Config   // of every connection; nil: none, or what the DSN asks for
+
+	changesTables bool // for migrations: a change of a table ends its transaction
+}
+
+// ForWorker returns the options of a handle for workers alone: concurrency is the number of batches at once in each queue, and
+// longest the handlers' time limit. A batch holds locks, so it waits for other locks for one second only. A process that froze
+// gives its locks back 15 s after its handlers' time limit. Each runner has a connection, and four are for the clock and look-ups.
+func ForWorker(queues, concurrency int, longest time.Duration) Options {
+	return Options{
+		LockWait: time.Second, WaitTimeout: longest + 15*time.Second, Longest: longest, MaxOpen: queues*(2*concurrency+(concurrency+1)/2+1) + 4,
+		Chain: true,
+	}
+}
+
+// readTimeout bounds the wait for an answer, so that a COMMIT to a server that froze returns.
+func (o Options) readTimeout() time.Duration {
+	return max(o.Longest, 10*time.Second) + 10*time.Second
+}
+
+// openMySQL opens a handle as the pipeline needs it: sessions at READ COMMITTED, guarded against lost transactions, parameters
+// interpolated by the driver, a server that became read-only left at once. change comes after configure. It does not dial.
+func openMySQL(dsn string, o Options, change func(*mysql.Config)) (*sqlx.DB, error) {
+	cfg, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("mysql.dsn: %w", err)
+	}
+	if t := cfg.TLS; o.TLS == nil && t != nil && t.InsecureSkipVerify && t.VerifyConnection == nil && t.VerifyPeerCertificate == nil {
+		return nil, fmt.Errorf("mysql.dsn: tls=%s does not check the server's certificate", cfg.TLSConfig)
+	}
+	configure(cfg, o)
+	change(cfg)
+	settings := sessionSettings(cfg, o)
+	c, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("mysql.dsn: %w", err)
+	}
+	return newPool(c, settings, o), nil
+}
+
+// newPool makes a pool of guarded connections, each set up by these statements.
+func newPool(inner driver.Connector, settings []string, o Options) *sqlx.DB {
+	db := sqlx.NewDb(sql.OpenDB(&connector{inner: inner, settings: settings, chains: o.Chain, keepsTx: !o.changesTables}), "mysql")
+	n := cmp.Or(o.MaxOpen, 32)
+	db.SetMaxOpenConns(n)
+	db.SetMaxIdleConns(n)
+	db.SetConnMaxLifetime(10 * time.Minute) // finds a moved primary behind an unchanged name
+	if o.WaitTimeout > 0 {
+		db.SetConnMaxIdleTime(o.WaitTimeout / 2) // before the server does it
+	}
+	return db
+}
+
+// serverZone leaves a session in the server's zone. Only a system clock of UTC is called by its offset: with SYSTEM the server
+// asks its C library about each TIMESTAMP, one session at a time.
+const serverZone = "IF(@@time_zone = 'SYSTEM' AND @@system_time_zone = 'UTC', '+00:00', @@time_zone)"
+
+// configure sets what the pipeline needs. It does not change how times, zones and counts of rows reach the caller (loc, parseTime,
+// time_zone, clientFoundRows): our own times are numbers of UTC_TIMESTAMP, and our own statements count rows in ways that
+// clientFoundRows doesn't change. Package dsn names every parameter that is set here to the caller.
+func configure(cfg *mysql.Config, o Options) {
+	cfg.InterpolateParams = true
+	cfg.RejectReadOnly = false // conn.record does it, and for the other connections too
+	cfg.Timeout = cmp.Or(cfg.Timeout, 3*time.Second)
+	cfg.WriteTimeout = cmp.Or(cfg.WriteTimeout, 5*time.Second)
+	cfg.ReadTimeout = cmp.Or(cfg.ReadTimeout, o.readTimeout())
+	cfg.Logger = &mysql.NopLogger{} // every error that it prints is returned too
+	if o.TLS != nil {
+		cfg.TLS, cfg.AllowFallbackToPlaintext = o.TLS, false // an attacker on the line could say that the server has no TLS
+	}
+	if cfg.Params == nil {
+		cfg.Params = map[string]string{}
+	}
+	cfg.Params["innodb_lock_wait_timeout"] = seconds(cmp.Or(o.LockWait, 2*time.Second))
+	if o.WaitTimeout > 0 {
+		cfg.Params["wait_timeout"] = seconds(o.WaitTimeout)
+	}
+	if cfg.Params["time_zone"] == "" {
+		cfg.Params["time_zone"] = serverZone
+	}
+}
+
+func seconds(d time.Duration) string {
+	return fmt.Sprint(max(1, int64((d+time.Second-1)/time.Second)))
+}

@@ -1,0 +1,131 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// indexOrder goes through the table in the order of (column, id), which is the order of the index.
+type indexOrder struct {
+	index, column string
+	where         string // a further condition, with its AND
+}
+
+var (
+	byRunAt       = indexOrder{index: "duetime_tasks_due", column: "run_at", where: "state = 0 AND "}
+	byChange      = indexOrder{index: "duetime_tasks_updated", column: "updated_at"}
+	endedByChange = indexOrder{index: "duetime_tasks_updated", column: "updated_at", where: "state <> 0 AND "}
+)
+
+// window says what one page may hold: times in [from, to), after the cursor if the cursor lies there, at most limit rows. A zero
+// from is before all times.
+type window struct {
+	from, to time.Time
+	after    task.Cursor
+	limit    int
+}
+
+// sql returns what follows the table's name. The two alternatives are two ranges of the index in its own order: nothing is sorted,
+// and rows of the cursor's millisecond that stand before the cursor are not read.
+func (o indexOrder) sql(d Dialect, w window) (string, []any) {
+	start, at := w.after, w.after.At.UnixMilli()
+	switch {
+	case w.from.IsZero() && start.At.IsZero():
+		at = math.MinInt64 // another program's row may have any time
+	case !w.from.IsZero() && start.At.Before(w.from):
+		start, at = task.Cursor{At: w.from}, w.from.UnixMilli()
+	}
+	to := w.to.UnixMilli()
+	text := d.force(o.index) + " WHERE " + o.where +
+		"((COL = ? AND id > ?) OR (COL > ? AND COL < ?)) AND COL < ? ORDER BY COL, id LIMIT ?"
+	return strings.ReplaceAll(text, "COL", o.column), []any{at, start.ID[:], at, to, to, w.limit}
+}
+
+// Pending reads a page of pending rows with run_at in [from, to), by (run_at, id), beginning after the cursor; a zero
+// cursor begins at from. Only what the index needs is read. Fewer than limit rows mean that this was the last page.
+func (s *Store) Pending(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error) {
+	tasks, err := s.page(ctx, byRunAt, window{from, to, after, limit})
+	if err != nil {
+		return nil, fmt.Errorf("read pending tasks: %w", err)
+	}
+	return tasks, nil
+}
+
+// PendingExcept reads a page as Pending does, without the rows of some queues. It looks at limit rows at most, of whichever
+// queue, and returns where the next page begins; zero when there are no more rows.
+func (s *Store) PendingExcept(
+	ctx context.Context, except []string, from, to time.Time, after task.Cursor, limit int,
+) (tasks []task.Task, next task.Cursor, err error) {
+	w := window{from, to, after, limit}
+	if len(except) == 0 {
+		if tasks, err = s.Pending(ctx, from, to, after, limit); len(tasks) == limit {
+			next = task.Cursor{At: tasks[limit-1].RunAt, ID: tasks[limit-1].ID}
+		}
+		return tasks, next, err
+	}
+	// The end is read first: a row that is inserted in between makes the page end a little later, and no row is left out.
+	if next, err = s.pageEnd(ctx, byRunAt, w); err == nil {
+		text, args := byRunAt.exceptSQL(s.dialect, w, except)
+		text = strings.TrimPrefix(text, "SELECT "+entry.list) + " LIMIT " + strconv.Itoa(limit) // a part of a UNION has no order without
+		tasks, err = s.readPrimary(ctx, entry, text, args)
+	}
+	if err != nil {
+		return nil, task.Cursor{}, fmt.Errorf("read pending tasks without %d queues: %w", len(except), err)
+	}
+	return tasks, next, nil
+}
+
+// pageEnd returns the cursor at a page's last row, or zero where the page is not full. The index alone answers.
+func (s *Store) pageEnd(ctx context.Context, order indexOrder, w window) (task.Cursor, error) {
+	text, args := order.endSQL(s.dialect, w)
+	var at int64
+	var id []byte
+	err := s.db.QueryRowxContext(ctx, text, args...).Scan(&at, &id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return task.Cursor{}, nil
+	}
+	c := task.Cursor{At: time.UnixMilli(at).UTC()}
+	copy(c.ID[:], id)
+	return c, err
+}
+
+func (o indexOrder) endSQL(d Dialect, w window) (string, []any) {
+	text, args := o.sql(d, w)
+	return "SELECT " + o.column + ", id FROM duetime_tasks" + text + " OFFSET ?", append(args[:len(args)-1], 1, w.limit-1)
+}
+
+// exceptSQL reads a page without the rows of some queues. The page is taken from the index first: at most limit rows are looked
+// up, however many rows those queues have.
+func (o indexOrder) exceptSQL(d Dialect, w window, queues []string) (string, []any) {
+	text, args := o.sql(d, w)
+	for _, queue := range queues {
+		args = append(args, queue)
+	}
+	return "SELECT " + entry.list + " FROM (SELECT id AS found FROM duetime_tasks" + text + ") AS page" + d.leftFirst() +
+		"duetime_tasks" + d.force("PRIMARY") + " ON id = found WHERE queue NOT IN (" + marks(len(queues)) +
+		") ORDER BY " + o.column + ", id", args
+}
+
+// Changed reads a page of rows in any state with updated_at in [from, to), by (updated_at, id), beginning after the
+// cursor; a zero cursor begins at from. Only what the index needs is read. Fewer than limit rows mean that this was the
+// last page.
+func (s *Store) Changed(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error) {
+	tasks, err := s.page(ctx, byChange, window{from, to, after, limit})
+	if err != nil {
+		return nil, fmt.Errorf("read changed tasks: %w", err)
+	}
+	return tasks, nil
+}
+
+func (s *Store) page(ctx context.Context, order indexOrder, w window) ([]task.Task, error) {
+	text, args := order.sql(s.dialect, w)
+	return s.readPrimary(ctx, entry, " FROM duetime_tasks"+text, args)
+}
