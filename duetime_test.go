@@ -64,7 +64,7 @@ func event(t *testing.T, p *parts.Parts) {
 	t.Helper()
 	pipelinetest.Must(t, p.Clock.Learn(t.Context()))
 	d, err := dispatch.New(dispatch.Config{
-		Lead: p.Config.Event.Lead, Now: p.Clock.Now, Shards: p.Store.ShardsEver, Logger: p.Log, Tracer: p.Tracer,
+		Lead: p.Config.Event.Lead, Now: p.Clock.Now, Layout: p.Store.Layout, Logger: p.Log, Tracer: p.Tracer,
 	}, p.Index, p.Stream)
 	pipelinetest.Must(t, err)
 	elector, err := elect.NewLocal(elect.Config{Logger: p.Log}, elect.NewBallot(), p.Store)

@@ -32,12 +32,12 @@ func run(ctx context.Context, env *process.Env) error {
 	reconciler, err := reconcile.New(reconcile.Config{
 		Interval: cfg.Daemon.Interval, Lookahead: cfg.Daemon.Lookahead, Grace: cfg.Daemon.Grace,
 		Retention: cfg.Daemon.Retention,
-		Shards:    p.Store.ShardsEver, Logger: env.Log(), Metrics: env.Registry, Loops: loop.NewSuccesses(env.Registry),
+		Layout:    p.Store.Layout, Logger: env.Log(), Metrics: env.Registry, Loops: loop.NewSuccesses(env.Registry),
 	}, p.Store, p.Index, p.Stream)
 	if err != nil {
 		return err
 	}
-	env.Registry.MustRegister(survey.New(survey.Config{Queues: cfg.Queues, Shards: p.Store.ShardsEver}, p.Store, p.Index, p.Stream))
+	env.Registry.MustRegister(survey.New(survey.Config{Queues: cfg.Queues, Layout: p.Store.Layout}, p.Store, p.Index, p.Stream))
 	return command.Stand(ctx, env, p, command.Candidate{
 		Name: "daemon",
 		Lead: func(ctx context.Context, term *elect.Term) error { return reconciler.Lead(ctx, term.Epoch, term) },

@@ -29,7 +29,7 @@ func run(ctx context.Context, env *process.Env) error {
 	}
 	env.OnStop("servers", p.Close)
 	dispatcher, err := dispatch.New(dispatch.Config{
-		Lead: cfg.Event.Lead, Now: p.Clock.Now, Shards: p.Store.ShardsEver, Logger: env.Log(), Metrics: env.Registry,
+		Lead: cfg.Event.Lead, Now: p.Clock.Now, Layout: p.Store.Layout, Logger: env.Log(), Metrics: env.Registry,
 		Loops: loop.NewSuccesses(env.Registry), Queues: cfg.Queues,
 	}, p.Index, p.Stream)
 	if err != nil {

@@ -40,16 +40,16 @@ const (
 
 var farFuture = time.UnixMilli(math.MaxInt64) // beyond every due time, also of a row that another program wrote
 
-// CheckDrift compares the truth with the index, all rows and all entries of this number of shards, and counts what differs. It
+// CheckDrift compares the truth with the index, all rows and all entries of the layout's shards, and counts what differs. It
 // only reads: mending is reconcile's. Differences come and go while tasks are written and fired, so only one that still
 // stands two seconds later, of a row at the same version, is counted.
-func CheckDrift(ctx context.Context, rows DriftRows, index DriftIndex, shards int) (Drift, error) {
+func CheckDrift(ctx context.Context, rows DriftRows, index DriftIndex, layout task.Layout) (Drift, error) {
 	c := driftCheck{store: rows, index: index}
 	missing, err := c.missing(ctx)
 	if err != nil {
 		return Drift{}, err
 	}
-	extra, err := c.extra(ctx, shards)
+	extra, err := c.extra(ctx, layout.Polled())
 	if err != nil {
 		return Drift{}, err
 	}

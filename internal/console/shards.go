@@ -57,7 +57,10 @@ func (c *Console) indexShards(ctx context.Context) ([]index.Shard, error) {
 }
 
 // ShardCount reads how many shards there have been at most: rows may stand in any of them.
-func (c *Console) ShardCount(ctx context.Context) (int, error) { return c.store.ShardsEver(ctx) }
+func (c *Console) ShardCount(ctx context.Context) (int, error) {
+	layout, err := c.store.Layout(ctx)
+	return layout.Polled(), err
+}
 
 // ShardNames names a handful of shards, and counts more.
 func ShardNames(shards []int) string {

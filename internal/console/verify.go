@@ -70,11 +70,11 @@ type AuditSource struct {
 
 // Verify compares MySQL, Redis and what the audits look at. It reads all rows, in short statements that lock none.
 func (c *Console) Verify(ctx context.Context) (Verified, error) {
-	shards, err := c.ShardCount(ctx)
+	layout, err := c.store.Layout(ctx)
 	if err != nil {
 		return nil, err
 	}
-	drift, err := CheckDrift(ctx, c.store, c.index, shards)
+	drift, err := CheckDrift(ctx, c.store, c.index, layout)
 	if err != nil {
 		return nil, err
 	}

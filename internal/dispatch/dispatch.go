@@ -50,8 +50,8 @@ type Config struct {
 	Limit   int           // entries a claim; default 500
 	Idle    time.Duration // longest sleep of an idle shard; default 1 s, and more with more than 16 shards
 	Now     func() time.Time
-	Shards  func(ctx context.Context) (int, error) // shards to poll, read each term and each minute
-	Queues  []string                               // those that have topics: hints of other queues go there; default: to none
+	Layout  func(ctx context.Context) (task.Layout, error) // says which shards are polled; read each term and each minute
+	Queues  []string                                       // those that have topics: hints of other queues go there; default: to none
 	Logger  *slog.Logger
 	Metrics prometheus.Registerer // nil = none
 	Loops   *loop.Successes       // nil = none
@@ -78,10 +78,10 @@ type Dispatcher struct {
 	unlisted *unlisted
 }
 
-// New checks the configuration; Now and Shards are required.
+// New checks the configuration; Now and Layout are required.
 func New(cfg Config, index Index, stream Stream) (*Dispatcher, error) {
-	if cfg.Now == nil || cfg.Shards == nil {
-		return nil, errors.New("dispatch: Now and Shards must be set")
+	if cfg.Now == nil || cfg.Layout == nil {
+		return nil, errors.New("dispatch: Now and Layout must be set")
 	}
 	cfg.Limit = cmp.Or(cfg.Limit, 500)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
@@ -96,14 +96,14 @@ func New(cfg Config, index Index, stream Stream) (*Dispatcher, error) {
 // (ErrFenced). The number of shards may have grown since the last term, and is read again each minute.
 func (d *Dispatcher) Lead(ctx context.Context, epoch int64, term Term) error {
 	for {
-		shards, err := d.cfg.Shards(ctx)
+		layout, err := d.cfg.Layout(ctx)
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // the term ended; the error says only that
 		}
 		if err != nil {
 			return fmt.Errorf("read the number of shards: %w", err)
 		}
-		if err := d.poll(ctx, epoch, term, shards); err != nil || ctx.Err() != nil {
+		if err := d.poll(ctx, epoch, term, layout.Polled()); err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
@@ -169,12 +169,12 @@ func (d *Dispatcher) wake(ctx context.Context, wakes []chan struct{}) error {
 	return err
 }
 
-// watchLayout calls stop when the number of shards is not what this poll serves. While MySQL is away it knows no better
-// and goes on.
+// watchLayout calls stop when the layout polls another number of shards than this poll serves. While MySQL is away the poll goes
+// on.
 func (d *Dispatcher) watchLayout(ctx context.Context, shards int, stop func()) {
 	_ = loop.Run(ctx, loop.Config{Name: "layout", Interval: relayout, Logger: d.cfg.Logger}, func(ctx context.Context) (loop.Result, error) {
-		n, err := d.cfg.Shards(ctx)
-		if err == nil && n != shards {
+		layout, err := d.cfg.Layout(ctx)
+		if err == nil && layout.Polled() != shards {
 			stop()
 		}
 		return loop.Result{}, err

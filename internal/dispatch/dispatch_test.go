@@ -122,16 +122,16 @@ func passes(t *term) int {
 
 func TestShardGrowthIsNoticedAtTheNextTerm(t *testing.T) {
 	t.Parallel()
-	var shards atomic.Int64
-	shards.Store(1)
+	var polled atomic.Int64
+	polled.Store(1)
 	w := newWorld(t, miniredis.RunT(t).Addr(), true, Config{
-		Now: time.Now, Shards: func(context.Context) (int, error) { return int(shards.Load()), nil },
+		Now: time.Now, Layout: func(context.Context) (task.Layout, error) { return task.Layout{ShardsEver: int(polled.Load())}, nil },
 	})
 	grown := pending("default", time.Now())
 	grown.Shard = 3
 	pipelinetest.Must(t, w.index.Put(t.Context(), []task.Task{grown}))
 	pipelinetest.Must(t, lead(t, w, 1)())
-	shards.Store(4)
+	polled.Store(4)
 	stop := lead(t, w, 2)
 	pipelinetest.Await(t, "a hint of the new shard", func() bool { return w.stream.hints(grown) == 1 })
 	pipelinetest.Must(t, stop())
@@ -141,11 +141,11 @@ func TestUnreadableLayoutEndsOnlyANewTerm(t *testing.T) {
 	t.Parallel()
 	away := errors.New("away")
 	var calls atomic.Int64
-	w := newWorld(t, miniredis.RunT(t).Addr(), true, Config{Now: time.Now, Shards: func(context.Context) (int, error) {
+	w := newWorld(t, miniredis.RunT(t).Addr(), true, Config{Now: time.Now, Layout: func(context.Context) (task.Layout, error) {
 		if calls.Add(1) == 1 {
-			return 1, nil
+			return task.Layout{ShardsEver: 1}, nil
 		}
-		return 0, away
+		return task.Layout{}, away
 	}})
 	stop := lead(t, w, 1)
 	one := pending("default", time.Now())
@@ -183,6 +183,6 @@ func TestEndOfTheContextReturnsPromptly(t *testing.T) {
 func TestNewRefusesWhatCantWork(t *testing.T) {
 	t.Parallel()
 	if _, err := New(Config{Now: time.Now}, nil, nil); err == nil {
-		t.Error("a configuration without Shards passed")
+		t.Error("a configuration without Layout passed")
 	}
 }

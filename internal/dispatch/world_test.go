@@ -67,8 +67,8 @@ func newWorld(t testing.TB, addr string, embedded bool, cfg Config) *world {
 	if cfg.Now == nil {
 		cfg.Now = func() time.Time { return *w.now }
 	}
-	if cfg.Shards == nil {
-		cfg.Shards = func(context.Context) (int, error) { return 2, nil }
+	if cfg.Layout == nil {
+		cfg.Layout = func(context.Context) (task.Layout, error) { return task.Layout{Shards: 2, ShardsEver: 2}, nil }
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	w.Dispatcher, err = New(cfg, x, w.stream)

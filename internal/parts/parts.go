@@ -23,6 +23,7 @@ import (
 	"github.com/duetime/duetime/internal/wait"
 	"github.com/duetime/duetime/migrations"
 	"github.com/duetime/duetime/pkg/schedule"
+	"github.com/duetime/duetime/pkg/task"
 )
 
 // Parts are the adapters of one process. Nothing is dialled before it is used.
@@ -142,7 +143,7 @@ func (p *Parts) Close(context.Context) error {
 // the database's clock. Refused credentials, a server that we don't believe, settings with which no promise holds, and a
 // schema of another namespace are fatal; another shard count is worth one warning.
 func (p *Parts) AwaitSchema(ctx context.Context) error {
-	var layout store.Layout
+	var layout task.Layout
 	err := wait.For(ctx, p.Log, "mysql", func(ctx context.Context) (err error) {
 		if err = p.CheckMySQL(ctx); err == nil {
 			layout, err = p.Store.Layout(ctx)
@@ -172,14 +173,14 @@ func (p *Parts) CheckMySQL(ctx context.Context) error {
 }
 
 // CheckNamespace is an error if the schema is another namespace's than the configuration's.
-func (p *Parts) CheckNamespace(layout store.Layout) error {
+func (p *Parts) CheckNamespace(layout task.Layout) error {
 	if layout.Namespace != p.Config.Namespace {
 		return fmt.Errorf("namespace: is %q, but the schema belongs to namespace %q", p.Config.Namespace, layout.Namespace)
 	}
 	return nil
 }
 
-func (p *Parts) check(ctx context.Context, layout store.Layout) error {
+func (p *Parts) check(ctx context.Context, layout task.Layout) error {
 	if err := p.CheckNamespace(layout); err != nil {
 		return wait.Fatal(err)
 	}
@@ -231,7 +232,7 @@ func fatal(refusal, err error) error {
 // Scheduler makes the door for services on these parts. reg may be nil.
 func (p *Parts) Scheduler(reg prometheus.Registerer) (*schedule.Client, error) {
 	return schedule.New(schedule.Config{
-		Shards: p.Store.Shards, Kinds: p.Kinds, Actor: p.Actor, Logger: p.Log, Metrics: reg, Tracer: p.Tracer,
+		Layout: p.Store.Layout, Kinds: p.Kinds, Actor: p.Actor, Logger: p.Log, Metrics: reg, Tracer: p.Tracer,
 	}, p.Store, p.Index, p.Stream)
 }
 

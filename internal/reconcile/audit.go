@@ -107,7 +107,7 @@ type auditIndex struct {
 }
 
 func (a *auditIndex) pass(ctx context.Context, now clock) (loop.Result, error) {
-	shards, err := a.r.cfg.Shards(ctx)
+	layout, err := a.r.cfg.Layout(ctx)
 	if err != nil {
 		return loop.Result{}, fmt.Errorf("read the number of shards: %w", err)
 	}
@@ -118,7 +118,7 @@ func (a *auditIndex) pass(ctx context.Context, now clock) (loop.Result, error) {
 	a.skipped, a.failed = skippedShards{}, 0
 	count := min(page, rate)
 	// A page costs something even if its keys all belong to others; and a small index is walked once, not round and round.
-	for done, sets := 0, 0; done < rate && sets < 2*shards; {
+	for done, sets := 0, 0; done < rate && sets < 2*layout.Polled(); {
 		n, err := a.page(ctx, count, now)
 		if err := a.skip(ctx, err); err != nil {
 			return loop.Result{}, err
@@ -126,7 +126,7 @@ func (a *auditIndex) pass(ctx context.Context, now clock) (loop.Result, error) {
 		done += max(n, count/20)
 		if a.cursor.Done() {
 			sets++
-			a.nextSet(shards)
+			a.nextSet(layout.Polled())
 		}
 	}
 	return a.next(), a.skipped.err()

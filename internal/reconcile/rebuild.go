@@ -77,12 +77,12 @@ func (b *rebuild) end(ctx context.Context, tokens map[int]string) (broken int, e
 
 // begin claims the shards without a marker; those that another rebuild left half done are among them.
 func (b *rebuild) begin(ctx context.Context) (map[int]string, error) {
-	shards, err := b.r.cfg.Shards(ctx)
+	layout, err := b.r.cfg.Layout(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the number of shards: %w", err)
 	}
 	var skipped skippedShards
-	marked, err := b.r.index.Marked(ctx, shards)
+	marked, err := b.r.index.Marked(ctx, layout.Polled())
 	if err := skipped.collect(err, nil); err != nil {
 		return nil, fmt.Errorf("read the generation markers: %w", err)
 	}

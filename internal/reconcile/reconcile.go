@@ -88,7 +88,7 @@ type Config struct {
 	Retention time.Duration // of finished rows; default 168 h
 	Longest   time.Duration // longest transaction expected; default 10 s
 	AuditRate int           // rows, and members, compared a second once something was found to mend; default 8000
-	Shards    func(ctx context.Context) (int, error)
+	Layout    func(ctx context.Context) (task.Layout, error)
 	Logger    *slog.Logger
 	Metrics   prometheus.Registerer
 	Loops     *loop.Successes // nil = none
@@ -117,10 +117,10 @@ type Reconciler struct {
 	wakeRows, wakeIndex chan struct{} // of the audits
 }
 
-// New checks the configuration; Shards is required.
+// New checks the configuration; Layout is required.
 func New(cfg Config, store Store, index Index, stream Stream) (*Reconciler, error) {
-	if cfg.Shards == nil {
-		return nil, errors.New("reconcile: Shards must be set")
+	if cfg.Layout == nil {
+		return nil, errors.New("reconcile: Layout must be set")
 	}
 	cfg.Name = cmp.Or(cfg.Name, "daemon")
 	cfg.Interval = cmp.Or(cfg.Interval, 2*time.Second)

@@ -418,7 +418,7 @@ func restAfter(t *testing.T, long time.Duration, looked *int) time.Duration {
 func TestNewRefusesWhatCantWork(t *testing.T) {
 	t.Parallel()
 	if _, err := New(Config{}, nil, nil, nil); err == nil {
-		t.Error("a configuration without Shards passed")
+		t.Error("a configuration without Layout passed")
 	}
 }
 

@@ -94,7 +94,9 @@ func newWorld(t testing.TB, b backend, cfg Config) *world {
 	t.Cleanup(func() { _, _ = w.raw.Close(), w.sets.Close() })
 	w.hints = stream.NewLocal(stream.Config{Namespace: w.ns, Partitions: 8, Now: func() time.Time { return w.now }})
 	pipelinetest.Must(t, w.hints.Ensure(t.Context()))
-	cfg.Shards = func(context.Context) (int, error) { return shards, nil }
+	cfg.Layout = func(context.Context) (task.Layout, error) {
+		return task.Layout{Shards: shards, ShardsEver: shards}, nil
+	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	cfg.Lookahead = cmp.Or(cfg.Lookahead, time.Minute)
 	w.Reconciler, err = New(cfg, hookStore{w.rows, w}, hookIndex{w.sets, w}, hookStream{w.hints, w})

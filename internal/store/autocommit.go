@@ -47,7 +47,7 @@ func (s *Store) InsertAutocommit(ctx context.Context, specs []task.Spec) ([]task
 		if err != nil || t.DedupKey != "" {
 			return nil, err
 		}
-		t.Shard = task.Shard(t.Owner, layout.Shards)
+		t.Shard = layout.Place(t.Owner)
 		var row string
 		if at, fixed := spec.At(); fixed {
 			row, due[i] = dueAtMarks, at.UnixMilli()

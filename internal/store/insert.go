@@ -36,7 +36,7 @@ func (s *Store) Insert(ctx context.Context, q sqlx.ExtContext, tasks []task.Task
 	}
 	tasks = slices.Clone(tasks)
 	for i := range tasks {
-		tasks[i].Shard = task.Shard(tasks[i].Owner, layout.Shards)
+		tasks[i].Shard = layout.Place(tasks[i].Owner)
 	}
 	allNew := true
 	for part := range insertParts(tasks) {

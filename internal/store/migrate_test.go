@@ -35,12 +35,13 @@ func migrationStatus(t *testing.T, s *store.Store) {
 
 func layoutStays(t *testing.T, s *store.Store) {
 	must(t, s.Migrate(t.Context(), migrations.Files, "test", 4))
-	want := store.Layout{Namespace: "test", Shards: shards, Ever: shards}
-	if d := cmp.Diff(want, value[store.Layout](t)(s.Layout(t.Context()))); d != "" {
+	want := task.Layout{Namespace: "test", Shards: shards, ShardsEver: shards}
+	got := value[task.Layout](t)(s.Layout(t.Context()))
+	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("layout (-want +got):\n%s", d)
 	}
-	if got := value[int](t)(s.ShardsEver(t.Context())); got != shards {
-		t.Errorf("%d shards to poll, want %d", got, shards)
+	if got.Polled() != shards {
+		t.Errorf("%d shards to poll, want %d", got.Polled(), shards)
 	}
 }
 

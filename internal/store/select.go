@@ -65,7 +65,7 @@ func (s *Store) read(ctx context.Context, q sqlx.QueryerContext, scan func(*sqlx
 		if err != nil {
 			return nil, err
 		}
-		t.Shard = layout.settle(t)
+		t.Shard = layout.ShardOf(t)
 		if tasks == nil {
 			tasks = make([]task.Task, 0, len(args)+1) // a SELECT by ids finds no more, and the server's state
 		}

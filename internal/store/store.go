@@ -20,7 +20,7 @@ type Store struct {
 	openPatient func() (*sqlx.DB, error)
 	// tableWait is the lock_wait_timeout of the handle's sessions, as the server shows it.
 	tableWait string
-	layout    atomic.Pointer[Layout] // as last read
+	layout    atomic.Pointer[task.Layout] // as last read
 
 	purgeMu sync.Mutex
 	purged  task.Cursor // where the last purge stopped

@@ -43,7 +43,7 @@ type Stream interface {
 // Config says what to look at.
 type Config struct {
 	Queues []string
-	Shards func(ctx context.Context) (int, error)
+	Layout func(ctx context.Context) (task.Layout, error)
 }
 
 const (
@@ -73,7 +73,7 @@ type Survey struct {
 	store  Store
 	index  Index
 	stream Stream
-	shards atomic.Int64 // as last known: MySQL may be away while Redis is asked
+	polled atomic.Int64 // shards, as last read: MySQL may be away while Redis is asked
 	looks  []*look
 }
 
@@ -178,10 +178,10 @@ func (s *Survey) readTasks(ctx context.Context) ([]prometheus.Metric, error) {
 }
 
 func (s *Survey) readIndex(ctx context.Context) ([]prometheus.Metric, error) {
-	if n, err := s.cfg.Shards(ctx); err == nil {
-		s.shards.Store(int64(n))
+	if layout, err := s.cfg.Layout(ctx); err == nil {
+		s.polled.Store(int64(layout.Polled()))
 	}
-	counts, err := s.index.Counts(ctx, int(s.shards.Load()))
+	counts, err := s.index.Counts(ctx, int(s.polled.Load()))
 	if err != nil {
 		return nil, err
 	}

@@ -60,10 +60,12 @@ func (w *world) read() map[string]float64 {
 }
 
 func (w *world) survey() *survey.Survey {
-	return survey.New(survey.Config{Queues: []string{"default"}, Shards: fixed}, w.store, w.index, w.stream)
+	return survey.New(survey.Config{Queues: []string{"default"}, Layout: fixed}, w.store, w.index, w.stream)
 }
 
-func fixed(context.Context) (int, error) { return shards, nil }
+func fixed(context.Context) (task.Layout, error) {
+	return task.Layout{Shards: shards, ShardsEver: shards}, nil
+}
 
 func samples(t *testing.T, s *survey.Survey) map[string]float64 {
 	t.Helper()
@@ -215,7 +217,7 @@ func (a *asked) Lag(context.Context, string) (int64, error)                { ret
 func TestCountsSeldom(t *testing.T) {
 	t.Parallel()
 	a := &asked{}
-	s := survey.New(survey.Config{Queues: []string{"q"}, Shards: fixed}, a, a, a)
+	s := survey.New(survey.Config{Queues: []string{"q"}, Layout: fixed}, a, a, a)
 	for range 5 {
 		samples(t, s)
 	}
@@ -237,7 +239,7 @@ func (s swamped) Count(_ context.Context, state task.State) (int64, error) {
 func TestTheDeadAreToldWithoutThePending(t *testing.T) {
 	t.Parallel()
 	a := &asked{}
-	got := samples(t, survey.New(survey.Config{Queues: []string{"q"}, Shards: fixed}, swamped{a}, a, a))
+	got := samples(t, survey.New(survey.Config{Queues: []string{"q"}, Layout: fixed}, swamped{a}, a, a))
 	_, counted := got["duetime_tasks_counted_timestamp_seconds"]
 	if _, pending := got["duetime_tasks pending"]; pending || got["duetime_tasks dead"] != 7 || !counted {
 		t.Errorf("told of %v", got)
@@ -259,7 +261,7 @@ func (f flaky) Ping(ctx context.Context) error {
 func TestWhoIsBackIsSeenAtOnce(t *testing.T) {
 	t.Parallel()
 	a := &asked{}
-	s := survey.New(survey.Config{Queues: []string{"q"}, Shards: fixed}, a, a, flaky{a})
+	s := survey.New(survey.Config{Queues: []string{"q"}, Layout: fixed}, a, a, flaky{a})
 	for _, want := range []float64{0, 1, 1} {
 		if got := samples(t, s)["duetime_server_up kafka"]; got != want {
 			t.Errorf("up is %v, want %v", got, want)

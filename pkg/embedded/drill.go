@@ -31,11 +31,11 @@ func (d Drill) Epoch(ctx context.Context) (int64, error) { return d.p.epochs.Cur
 
 // Drift compares the index with the rows and counts what still differs after two seconds.
 func (d Drill) Drift(ctx context.Context) (missing, extra int64, err error) {
-	shards, err := d.p.store.ShardsEver(ctx)
+	layout, err := d.p.store.Layout(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
-	drift, err := console.CheckDrift(ctx, d.p.store, d.p.index, shards)
+	drift, err := console.CheckDrift(ctx, d.p.store, d.p.index, layout)
 	return drift.Missing, drift.Extra, err
 }
 
@@ -46,10 +46,10 @@ func (d Drill) Tasks(ctx context.Context, ids []task.ID) ([]task.Task, error) {
 
 // Marked reports whether every shard of the index is whole: filled since its memory was last lost.
 func (d Drill) Marked(ctx context.Context) (bool, error) {
-	shards, err := d.p.store.ShardsEver(ctx)
+	layout, err := d.p.store.Layout(ctx)
 	if err != nil {
 		return false, err
 	}
-	marked, err := d.p.index.Marked(ctx, shards)
+	marked, err := d.p.index.Marked(ctx, layout.Polled())
 	return err == nil && !slices.Contains(marked, false), err
 }

@@ -90,7 +90,7 @@ func (p *Pipeline) stages(mux *worker.Mux) ([]stage, error) {
 // event is a candidate for firing.
 func (p *Pipeline) event(number int) (stage, error) {
 	d, err := dispatch.New(dispatch.Config{
-		Lead: p.cfg.Lead, Now: p.clock.Now, Shards: p.store.ShardsEver, Logger: p.cfg.Logger, Metrics: p.metrics("event", number), Tracer: p.cfg.Tracer,
+		Lead: p.cfg.Lead, Now: p.clock.Now, Layout: p.store.Layout, Logger: p.cfg.Logger, Metrics: p.metrics("event", number), Tracer: p.cfg.Tracer,
 		Queues: p.cfg.Queues,
 	}, p.index, p.stream)
 	if err != nil {
@@ -105,7 +105,7 @@ func (p *Pipeline) event(number int) (stage, error) {
 func (p *Pipeline) daemon() (stage, error) {
 	r, err := reconcile.New(reconcile.Config{
 		Interval: p.cfg.Interval, Lookahead: time.Minute, Grace: p.cfg.Grace, Retention: p.cfg.Retention,
-		Shards: p.store.ShardsEver, Logger: p.cfg.Logger, Metrics: p.cfg.Metrics,
+		Layout: p.store.Layout, Logger: p.cfg.Logger, Metrics: p.cfg.Metrics,
 	}, daemonStore{p.store, p.epochs}, p.index, p.stream)
 	if err != nil {
 		return nil, err

@@ -69,9 +69,8 @@ type Config struct {
 	DrainTime  time.Duration // how long Close goes on at most; default 2 s
 	Actor      string        // who changes tasks here, in their history; default task.ActorService
 
-	// Shards returns the number of shards over which the layout spreads new tasks. The answer is kept for a minute. Nil:
-	// Tasks reads the database.
-	Shards func(ctx context.Context) (int, error)
+	// Layout says in which shards an owner's tasks stand. The answer is kept for a minute. Nil: Tasks reads the database.
+	Layout func(ctx context.Context) (task.Layout, error)
 
 	// Kinds refuses what nobody would run; nil: nothing is refused.
 	Kinds *Kinds
@@ -111,7 +110,7 @@ type Client struct {
 	inserts *gather[task.Spec, wrote]
 	changes *gather[change, wrote]
 	tracer  trace.Tracer
-	shards  shardCount
+	layout  layoutCache
 	cancel  context.CancelFunc
 	writing sync.WaitGroup // of those that commit; Close waits for them first
 	running sync.WaitGroup // of those that put, compensate and tell of it
@@ -134,7 +133,7 @@ func New(cfg Config, store Store, index Index, compensator Compensator) (*Client
 	}
 	c.inserts = newGather(insertLanes, insertMost, c.insert)
 	c.changes = newGather(changeLanes, insertMost, c.makeChanges)
-	c.shards.read = cfg.Shards
+	c.layout.read = cfg.Layout
 	ctx, stop := context.WithCancel(context.Background())
 	c.cancel = stop
 	c.writing.Go(func() { c.inserts.run(ctx) })

@@ -18,9 +18,10 @@ const (
 )
 
 var (
-	errNoShards = errors.New("number of shards is not known")
-	errNotWhole = errors.New("the shard has lost its memory")
-	errAway     = errors.New("the index is away")
+	errNoLayout   = errors.New("layout is not known")
+	errManyShards = errors.New("the owner's tasks stand in several shards")
+	errNotWhole   = errors.New("the shard has lost its memory")
+	errAway       = errors.New("the index is away")
 )
 
 // Tasks lists the owner's pending tasks, of one kind or ("") of any, by their next try, and says where the list came
@@ -32,9 +33,9 @@ func (c *Client) Tasks(ctx context.Context, owner, kind string) (entries []task.
 	if err := task.CheckOwner(owner); err != nil {
 		return nil, "", err
 	}
-	if n, err := c.shards.get(ctx); err == nil && !c.indexer.away(task.Shard(owner, n)) {
+	if shard, err := c.shardOf(ctx, owner); err == nil {
 		c.indexer.settle(ctx)
-		entries, err = c.fromIndex(ctx, task.Shard(owner, n), owner, kind)
+		entries, err = c.fromIndex(ctx, shard, owner, kind)
 		if err == nil {
 			return entries, FromIndex, nil
 		}
@@ -104,39 +105,57 @@ func once(entries []task.Entry) []task.Entry {
 	return slices.DeleteFunc(entries, func(e task.Entry) bool { i++; return last[e.ID] != i })
 }
 
-// shardCount keeps the layout's number of shards for a minute, and for longer while it can't be read.
-type shardCount struct {
-	read func(context.Context) (int, error)
-
-	mu    sync.Mutex
-	n     int
-	until time.Time
+// shardOf returns the one shard in which all of the owner's tasks stand. While they stand in several, only the database has the
+// whole list in order.
+func (c *Client) shardOf(ctx context.Context, owner string) (int, error) {
+	layout, err := c.layout.get(ctx)
+	if err != nil {
+		return 0, err
+	}
+	standing := layout.Standing(owner)
+	switch {
+	case len(standing) != 1:
+		return 0, errManyShards
+	case c.indexer.away(standing[0]):
+		return 0, errAway
+	}
+	return standing[0], nil
 }
 
-func (s *shardCount) get(ctx context.Context) (int, error) {
-	if s.read == nil {
-		return 0, errNoShards
+// layoutCache keeps the layout for a minute, and for longer while it can't be read.
+type layoutCache struct {
+	read func(context.Context) (task.Layout, error)
+
+	mu     sync.Mutex
+	layout task.Layout
+	until  time.Time
+}
+
+func (l *layoutCache) get(ctx context.Context) (task.Layout, error) {
+	if l.read == nil {
+		return task.Layout{}, errNoLayout
 	}
-	s.mu.Lock()
-	n, fresh := s.n, time.Now().Before(s.until)
-	if n > 0 && !fresh {
-		s.until = time.Now().Add(time.Second) // one caller asks, the others go on with what was known
+	l.mu.Lock()
+	layout, fresh := l.layout, time.Now().Before(l.until)
+	known := layout.Shards > 0
+	if known && !fresh {
+		l.until = time.Now().Add(time.Second) // one caller asks, the others go on with what was known
 	}
-	s.mu.Unlock()
+	l.mu.Unlock()
 	if fresh {
-		return n, nil
+		return layout, nil
 	}
-	now, err := s.read(ctx)
+	now, err := l.read(ctx)
 	switch {
-	case err == nil && now < 1:
-		return 0, errNoShards
-	case err != nil && n > 0:
-		return n, nil
+	case err == nil && now.Shards < 1:
+		return task.Layout{}, errNoLayout
+	case err != nil && known:
+		return layout, nil
 	case err != nil:
-		return 0, fmt.Errorf("read the number of shards: %w", err)
+		return task.Layout{}, fmt.Errorf("read the layout: %w", err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.n, s.until = now, time.Now().Add(time.Minute)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.layout, l.until = now, time.Now().Add(time.Minute)
 	return now, nil
 }

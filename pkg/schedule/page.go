@@ -86,13 +86,9 @@ func (p Page) checked(owner string) (Page, error) {
 }
 
 func (c *Client) pageFromIndex(ctx context.Context, owner, kind string, p Page) (TaskPage, error) {
-	n, err := c.shards.get(ctx)
+	shard, err := c.shardOf(ctx, owner)
 	if err != nil {
 		return TaskPage{}, err
-	}
-	shard := task.Shard(owner, n)
-	if c.indexer.away(shard) {
-		return TaskPage{}, errAway
 	}
 	c.indexer.settle(ctx)
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.PutTimeout)

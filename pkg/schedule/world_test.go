@@ -150,10 +150,7 @@ func newWorld(t testing.TB, s *store.Store, migrated *store.Store) *world {
 	c, err := schedule.New(schedule.Config{
 		IndexWait: 10 * time.Second, // what was put is looked at right after
 		Logger:    slog.New(slog.DiscardHandler),
-		Shards: func(ctx context.Context) (int, error) {
-			l, err := s.Layout(ctx)
-			return l.Shards, err
-		},
+		Layout:    s.Layout,
 	}, s, w, w)
 	pipelinetest.Must(t, err)
 	w.Client = c

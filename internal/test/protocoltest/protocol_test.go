@@ -284,7 +284,9 @@ func (h *run) heal() {
 	ctx, stop := context.WithCancel(h.t.Context())
 	daemon, err := reconcile.New(reconcile.Config{
 		Interval: 10 * time.Millisecond, Lookahead: time.Minute, Grace: 10 * time.Millisecond,
-		Shards: func(context.Context) (int, error) { return protocolShards, nil },
+		Layout: func(context.Context) (task.Layout, error) {
+			return task.Layout{Shards: protocolShards, ShardsEver: protocolShards}, nil
+		},
 		Logger: slog.New(slog.DiscardHandler),
 	}, h.store, h.index, silence{})
 	h.must(err)
