@@ -29,7 +29,7 @@ var columns = []column{
 	number("attempt", func(t *task.Task) *int { return &t.Attempt }, saved),
 	number("max_attempts", func(t *task.Task) *int { return &t.MaxAttempts }, inserted),
 	nullable("dedup_key", func(t *task.Task) *string { return &t.DedupKey }, inserted|saved),
-	{"payload", func(t *task.Task) any { return &t.Payload }, func(t *task.Task) any { return string(t.Payload) }, inserted},
+	{"payload", "", func(t *task.Task) any { return &t.Payload }, func(t *task.Task) any { return string(t.Payload) }, inserted},
 	text("last_error", func(t *task.Task) *string { return &t.LastError }, saved),
 	text("traceparent", func(t *task.Task) *string { return &t.Traceparent }, inserted),
 	moment("created_at", func(t *task.Task) *time.Time { return &t.CreatedAt }, inserted),
@@ -39,10 +39,11 @@ var columns = []column{
 
 // column is one column of duetime_tasks.
 type column struct {
-	name  string
-	into  func(*task.Task) any // where a SELECT puts the value: it is scanned straight into the task
-	value func(*task.Task) any // what INSERT and UPDATE write
-	uses  use
+	name   string
+	sqlite string               // type with which SQLite's table gets it where it lacks it; empty: the migrations make it
+	into   func(*task.Task) any // where a SELECT puts the value: it is scanned straight into the task
+	value  func(*task.Task) any // what INSERT and UPDATE write
+	uses   use
 }
 
 // use says which statements have a column, besides the SELECT of a whole row, which has all.
@@ -77,12 +78,12 @@ func appendValues(args []any, of []column, t *task.Task) []any {
 }
 
 func text(name string, field func(*task.Task) *string, uses use) column {
-	return column{name, func(t *task.Task) any { return field(t) }, func(t *task.Task) any { return *field(t) }, uses}
+	return column{name, "", func(t *task.Task) any { return field(t) }, func(t *task.Task) any { return *field(t) }, uses}
 }
 
 // nullable is a text for which NULL stands where it is empty.
 func nullable(name string, field func(*task.Task) *string, uses use) column {
-	return column{name, func(t *task.Task) any { return nullableText{field(t)} }, func(t *task.Task) any {
+	return column{name, "TEXT", func(t *task.Task) any { return nullableText{field(t)} }, func(t *task.Task) any {
 		if s := *field(t); s != "" {
 			return s
 		}
@@ -91,21 +92,21 @@ func nullable(name string, field func(*task.Task) *string, uses use) column {
 }
 
 func number[N integer](name string, field func(*task.Task) *N, uses use) column {
-	return column{name, func(t *task.Task) any { return whole[N]{field(t)} }, func(t *task.Task) any { return int64(*field(t)) }, uses}
+	return column{name, "", func(t *task.Task) any { return whole[N]{field(t)} }, func(t *task.Task) any { return int64(*field(t)) }, uses}
 }
 
 func binaryID(name string, field func(*task.Task) *task.ID, uses use) column {
-	return column{name, func(t *task.Task) any { return idBytes{field(t)} }, func(t *task.Task) any { return field(t)[:] }, uses}
+	return column{name, "", func(t *task.Task) any { return idBytes{field(t)} }, func(t *task.Task) any { return field(t)[:] }, uses}
 }
 
 func moment(name string, field func(*task.Task) *time.Time, uses use) column {
-	return column{name, func(t *task.Task) any { return unixMs{field(t)} }, func(t *task.Task) any { return field(t).UnixMilli() }, uses}
+	return column{name, "", func(t *task.Task) any { return unixMs{field(t)} }, func(t *task.Task) any { return field(t).UnixMilli() }, uses}
 }
 
 // ending is a moment that is 0 until it comes. NULL in the row means the same, but takes no place, and a row that grows when its
 // task ends is moved within its page: MariaDB would mark a quarter fewer tasks done in the same time.
 func ending(name string, field func(*task.Task) *time.Time, uses use) column {
-	return column{name, func(t *task.Task) any { return endMs{field(t)} }, func(t *task.Task) any {
+	return column{name, "INTEGER", func(t *task.Task) any { return endMs{field(t)} }, func(t *task.Task) any {
 		if at := *field(t); !at.IsZero() {
 			return at.UnixMilli()
 		}

@@ -69,11 +69,32 @@ func (s *Store) applyAll(ctx context.Context, db *sqlx.DB, files fs.FS, show fun
 		if p, err = s.provider(db, files); err != nil {
 			return err
 		}
-		if err = up(ctx, p, show); err == nil || s.dialect == MySQL || ctx.Err() != nil {
+		if err = up(ctx, p, show); err == nil && s.dialect == SQLite {
+			err = addColumns(ctx, db)
+		}
+		if err == nil || s.dialect == MySQL || ctx.Err() != nil {
 			return err
 		}
 	}
 	return err
+}
+
+// addColumns gives SQLite's table of tasks the declared nullable columns that it lacks: they need no migration for SQLite. On MySQL
+// each is a migration, which says what the change of the table costs.
+func addColumns(ctx context.Context, db *sqlx.DB) error {
+	var have []string
+	if err := db.SelectContext(ctx, &have, "SELECT name FROM pragma_table_info('duetime_tasks')"); err != nil {
+		return fmt.Errorf("read the columns of tasks: %w", err)
+	}
+	for _, c := range columns {
+		if c.sqlite == "" || slices.Contains(have, c.name) {
+			continue
+		}
+		if _, err := db.ExecContext(ctx, "ALTER TABLE duetime_tasks ADD COLUMN "+c.name+" "+c.sqlite); err != nil {
+			return fmt.Errorf("add column %s: %w", c.name, err)
+		}
+	}
+	return nil
 }
 
 // up runs the missing migrations one by one.
