@@ -1,5 +1,7 @@
 package store
 
+import "slices"
+
 // proof says which statements certainly took no effect when the server answers so; the classes of SQLSTATE prove it too. Any
 // other answer, such as a proxy's, may come after the effect.
 type proof int
@@ -10,76 +12,47 @@ const (
 	ofEveryCommit       // that, and a COMMIT: the server says that it has rolled back
 )
 
-// answers are the error numbers of the servers on which something is decided. MariaDB's numbers differ from MySQL's only above
-// 1900.
-var answers = map[uint16]struct {
-	class  Class
-	proves proof
+// answers are the error numbers of the servers on which something is decided; a number stands in one line. MariaDB's numbers differ
+// from MySQL's only above 1900.
+var answers = []struct {
+	class   Class
+	proves  proof
+	numbers []uint16
 }{
-	1020: {Retryable, ofEveryCommit}, // the record changed since the transaction's snapshot
-	1205: {Retryable, ofEveryCommit}, // lock wait timeout
-	1206: {Retryable, ofEveryCommit}, // lock table full
-	1213: {Retryable, ofEveryCommit}, // deadlock
-
-	1021: {Full, ofStatement}, // which number it is depends on the layer that finds out
-	1026: {Full, nothing},
-	1114: {Full, ofStatement},
-
-	1040: {Unavailable, nothing}, // connections used up
-	1047: {Unavailable, nothing}, // a cluster's node is not ready
-	1053: {Unavailable, nothing}, // stopping
-	1129: {Unavailable, nothing}, // host blocked
-	1203: {Unavailable, nothing}, // the user's limit of connections
-	1226: {Unavailable, nothing}, // another limit of the user
-	1927: {Unavailable, nothing}, // connection killed
-	3032: {Unavailable, nothing}, // offline mode
-	3169: {Unavailable, nothing}, // session killed
-	4031: {Unavailable, nothing}, // session idle for too long
-
-	1290: {Unavailable, ofEveryCommit}, // an option forbids it: ReadOnly if that is read_only, see readOnlyText
-	1792: {Unavailable, ofEveryCommit}, // the transaction is read-only
-	1836: {ReadOnly, ofEveryCommit},
-
-	1049: {NoDatabase, nothing},
-	1146: {NoTable, nothing},
-	1062: {Duplicate, nothing},
-
-	1044:     {Refused, nothing}, // rights, passwords, plugins
-	1045:     {Refused, nothing},
-	1130:     {Refused, nothing},
-	1142:     {Refused, nothing},
-	1143:     {Refused, nothing},
-	1227:     {Refused, nothing},
-	1251:     {Refused, nothing},
-	1524:     {Refused, nothing},
-	1698:     {Refused, nothing},
-	1820:     {Refused, nothing}, // expired or locked accounts
-	1862:     {Refused, nothing},
-	3118:     {Refused, nothing},
-	needsTLS: {Refused, nothing},
-	4151:     {Refused, nothing},
-
-	1115: {BadSetting, nothing}, // charset
-	1193: {BadSetting, nothing}, // unknown variable
-	1229: {BadSetting, nothing},
-	1231: {BadSetting, nothing}, // value of a variable
-	1232: {BadSetting, nothing},
-	1238: {BadSetting, nothing},
-	1273: {BadSetting, nothing}, // collation
-	1298: {BadSetting, nothing}, // time zone, also where the server's tables of zones were never loaded
-
-	1153: {Other, ofStatement},   // packet too large
-	1175: {Other, ofStatement},   // sql_safe_updates
-	1364: {Other, ofStatement},   // no default
-	1366: {Other, ofStatement},   // value of the wrong kind
-	1526: {Other, ofStatement},   // no partition
-	1665: {Other, ofStatement},   // binlog_format
-	1969: {Other, ofStatement},   // time limit of the server
-	3024: {Other, ofStatement},   // the same
-	3100: {Other, ofEveryCommit}, // a plugin refused before the commit
-	3101: {Other, ofEveryCommit}, // a plugin rolled back
-	3819: {Other, ofStatement},   // CHECK
+	{Retryable, ofEveryCommit, []uint16{1020, 1205, 1206, 1213}}, // record changed, lock wait timeout, lock table full, deadlock
+	{Full, ofStatement, []uint16{1021, 1114}},                    // which number it is depends on the layer that finds no room
+	{Full, nothing, []uint16{1026}},
+	{Unavailable, nothing, []uint16{1040, 1203, 1226}},             // connections used up, or another limit of the user
+	{Unavailable, nothing, []uint16{1047, 1053, 1129, 3032}},       // node not ready, stopping, host blocked, offline mode
+	{Unavailable, nothing, []uint16{1927, 3169, 4031}},             // connection or session killed, idle for too long
+	{Unavailable, ofEveryCommit, []uint16{1792, optionForbids}},    // the transaction is read-only; see readOnlyText
+	{ReadOnly, ofEveryCommit, []uint16{1836}},                      // read-only
+	{NoDatabase, nothing, []uint16{1049}},                          // unknown database
+	{NoTable, nothing, []uint16{1146}},                             // no such table
+	{Duplicate, nothing, []uint16{1062}},                           // duplicate entry
+	{Refused, nothing, []uint16{1044, 1142, 1143, 1227}},           // rights
+	{Refused, nothing, []uint16{1045, 1130, 1251, 1524, 1698}},     // passwords, hosts, plugins
+	{Refused, nothing, []uint16{1820, 1862, 3118, 4151, needsTLS}}, // expired or locked accounts
+	{BadSetting, nothing, []uint16{1115, 1273}},                    // charset, collation
+	{BadSetting, nothing, []uint16{1193, 1229, 1231, 1232, 1238}},  // system variables and their values
+	{BadSetting, nothing, []uint16{1298}},                          // time zone, also where the server's tables of zones were never loaded
+	{Other, ofStatement, []uint16{1153, 1364, 1366, 1526, 3819}},   // packet too large, no default, wrong value, no partition, CHECK
+	{Other, ofStatement, []uint16{1175, 1665, 1969, 3024}},         // sql_safe_updates, binlog_format, time limits of the server
+	{Other, ofEveryCommit, []uint16{3100, 3101}},                   // a plugin refused before the COMMIT, or rolled back
 }
+
+// meaning returns what an error number of a server means.
+func meaning(number uint16) (Class, proof) {
+	for _, a := range answers {
+		if slices.Contains(a.numbers, number) {
+			return a.class, a.proves
+		}
+	}
+	return Other, nothing
+}
+
+// optionForbids is the number where an option of the server forbids the statement.
+const optionForbids = 1290
 
 // needsTLS is what MySQL answers under require_secure_transport; MariaDB says that access is denied.
 const needsTLS = 3159
@@ -91,7 +64,7 @@ var statesOfStatement = []string{"21", "22", "23", "42"}
 // rolledBack is the class of SQLSTATE of all answers with which the server says that it has rolled back.
 const rolledBack = "40"
 
-// readOnlyText is in the text of 1290 where the option is read_only or super_read_only.
+// readOnlyText is in the message of optionForbids where the option is read_only or super_read_only.
 const readOnlyText = "read-only"
 
 // SQLite's primary result codes, and one extended code.

@@ -124,11 +124,11 @@ func classOf(err error) Class {
 
 // classOfAnswer is the class of what a server answered; connecting says that it is why no connection was made.
 func classOfAnswer(e *mysql.MySQLError, connecting bool) Class {
-	class := answers[e.Number].class
+	class, _ := meaning(e.Number)
 	switch {
 	case connecting && class == BadSetting:
 		return Refused
-	case e.Number == 1290 && strings.Contains(e.Message, readOnlyText):
+	case e.Number == optionForbids && strings.Contains(e.Message, readOnlyText):
 		return ReadOnly
 	case class == Other && strings.HasPrefix(string(e.SQLState[:]), rolledBack):
 		return Retryable
@@ -161,8 +161,9 @@ func provesNoEffect(err error, want proof) bool {
 		return true
 	}
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		_, proves := meaning(e.Number)
 		state := string(e.SQLState[:2])
-		return answers[e.Number].proves >= want || state == rolledBack || want == ofStatement && slices.Contains(statesOfStatement, state)
+		return proves >= want || state == rolledBack || want == ofStatement && slices.Contains(statesOfStatement, state)
 	}
 	e, ok := errors.AsType[*sqlite.Error](err)
 	return ok && e.Code()&0xff != sqliteIOErr

@@ -134,8 +134,8 @@ func (c *conn) beforeRun(ctx context.Context) error {
 var ErrEndsTransaction = errors.New("statement would end the transaction")
 
 // beforeText is beforeRun for a statement's text. It refuses a statement that would end a transaction behind its owner's back,
-// and remembers one that changes the session. Such a connection serves nobody else: a time limit, another time zone or a
-// temporary table that hides the real one would meet the next caller.
+// and remembers one that changes the session. Such a connection is not used again: the next caller would meet the time limit,
+// the time zone, or the temporary table that hides the real one.
 func (c *conn) beforeText(ctx context.Context, query string) error {
 	if err := c.beforeRun(ctx); err != nil {
 		return err

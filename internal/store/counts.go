@@ -95,14 +95,14 @@ type Unhandled struct {
 	Tasks       int64
 }
 
-// Unhandled counts the tasks that wait for a worker which knows their kind, the largest numbers first. It looks at the pending
-// tasks whose next try comes first, among of them, or at all if among is 0.
-func (s *Store) Unhandled(ctx context.Context, among int) ([]Unhandled, error) {
+// Unhandled counts the tasks that wait for a worker which knows their kind, the largest numbers first. It looks at the first limit
+// pending tasks by their next try, or at all pending tasks if limit is 0.
+func (s *Store) Unhandled(ctx context.Context, limit int) ([]Unhandled, error) {
 	from := "SELECT queue, kind, last_error FROM duetime_tasks" + s.dialect.force("duetime_tasks_due") + " WHERE state = 0"
 	args := []any{task.Unhandled + "%", task.Unknown + "%"}
-	if among > 0 {
+	if limit > 0 {
 		from += " ORDER BY run_at, id LIMIT ?"
-		args = append([]any{among}, args...)
+		args = append([]any{limit}, args...)
 	}
 	var all []Unhandled
 	var u Unhandled

@@ -37,7 +37,7 @@ func (s *Store) readLayout(ctx context.Context, q sqlx.QueryerContext) (task.Lay
 	return l, nil
 }
 
-// claimLayout writes the layout if there is none, and checks whose it is.
+// claimLayout writes the layout if there is none, and checks its namespace.
 func (s *Store) claimLayout(ctx context.Context, namespace string, shards int) error {
 	_, err := s.db.ExecContext(ctx, "INSERT INTO duetime_layout (only_row, namespace, shards, shards_ever) VALUES (1, ?, ?, ?)"+
 		s.dialect.ignoreTaken("only_row"), namespace, shards, shards)
