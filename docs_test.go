@@ -38,7 +38,7 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 		{architecture, fmt.Sprintf("A hint published up to %s early", spelt(3*cfg.Event.Lead))},
 		{architecture, fmt.Sprintf("Where many are due within %s, their hints leave as early, up to %s:", spelt(task.MaxLead),
 			grouped(source{t, "internal/dispatch/crowd.go"}.number("maxAheadHints")))},
-		{architecture, fmt.Sprintf("the session's lock wait (%s)", source{t, "internal/store/store.go"}.span(`cmp\.Or\(o\.LockWait, (.+?)\)`))},
+		{architecture, fmt.Sprintf("the session's lock wait (%s)", source{t, "internal/store/open.go"}.span(`cmp\.Or\(o\.LockWait, (.+?)\)`))},
 		{configPage, fmt.Sprintf("up to %s where many are due at once", task.MaxLead)},
 		{guide, fmt.Sprintf("| payload | %d KiB of JSON |", task.MaxPayload>>10)},
 		{guide, fmt.Sprintf("| owner, kind, queue | %d bytes |", same(t, task.MaxOwner, task.MaxKind, task.MaxQueue))},

@@ -1,12 +1,12 @@
 package task
 
 // Layout is what all processes of a schema agree on: its namespace, and where owners' tasks stand in the index. It is the one row
-// of duetime_layout. Whoever goes from an owner to a shard, or over all shards, asks a Layout, so that another rule about shards is
-// a change of this type alone.
+// of duetime_layout. All code that goes from an owner to a shard, or over all shards, asks a Layout: another rule about shards is
+// then a change of this type alone.
 type Layout struct {
 	Namespace  string
 	Shards     int // over which new rows spread
-	ShardsEver int // the most shards that there have ever been: rows of that time are indexed there still
+	ShardsEver int // the most shards that there have ever been: older rows stay where they are indexed
 }
 
 // Place returns the shard into which an owner's new tasks go.
