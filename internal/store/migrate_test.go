@@ -106,7 +106,9 @@ func TestSubjectIsWidened(t *testing.T) {
 			before[folder+name] = &fstest.MapFile{Data: value[[]byte](t)(migrations.Files.ReadFile(folder + name))}
 		}
 		must(t, s.Migrate(t.Context(), before, "test", shards))
-		old := inserted(t, s, newTask(t, "ann", 0, task.Subject(strings.Repeat("s", 32))))[0]
+		old := newTask(t, "ann", 0)
+		must(t, exec(s.DB(), "INSERT INTO duetime_tasks (id, kind, owner, subject, due_at, run_at, payload, created_at, updated_at) "+
+			"VALUES (?, 'meal.done', 'ann', ?, 1, 1, '7', 1, 1)", old.ID[:], strings.Repeat("s", 32))) // as a program of that time did
 		must(t, s.Migrate(t.Context(), migrations.Files, "test", shards))
 		uuid := inserted(t, s, newTask(t, "ann", 0, task.Subject(old.ID.String())))[0]
 		longest := inserted(t, s, newTask(t, "ann", 0, task.Subject(strings.Repeat("s", task.MaxSubject))))[0]
