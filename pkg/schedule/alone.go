@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/duetime/duetime/internal/batcher"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 const (
-	insertLanes = 2  // statements of Schedule at a time: each more has fewer rows, and waits for the others' flushes
-	changeLanes = 2  // transactions of Reschedule, Shift and Cancel
-	insertMost  = 64 // rows in one; their payloads stay below what a server accepts
+	concurrentInserts   = 2  // statements of Schedule: with more of them each has fewer rows, and waits for the others' flushes
+	concurrentChanges   = 2  // transactions of Reschedule, Shift and Cancel
+	maxRowsPerStatement = 64 // their payloads stay below the packet size that a server accepts
 )
 
 // wrote answers what was asked for together with others: with the task as it stands now, or with why it can't be changed,
@@ -44,7 +45,7 @@ func (c *Client) scheduleAlone(ctx context.Context, spec task.Spec) (made task.T
 	if err := c.cfg.Kinds.check(specs); err != nil {
 		return task.Task{}, true, err
 	}
-	out, err := c.inserts.ask(ctx, specs[0])
+	out, err := c.inserts.Do(ctx, specs[0])
 	done, err = c.alone(spec.ID(), out, err)
 	return out.task, done, err
 }
@@ -99,7 +100,7 @@ func (c change) refused(err error) wrote {
 }
 
 func (c *Client) change(ctx context.Context, verb string, id task.ID, next transition) (task.Task, error) {
-	out, err := c.changes.ask(ctx, change{verb, id, next})
+	out, err := c.changes.Do(ctx, change{verb, id, next})
 	if out.err != nil {
 		return task.Task{}, out.err
 	}
@@ -181,7 +182,7 @@ func (c *Client) alone(id task.ID, out wrote, err error) (done bool, _ error) {
 	switch {
 	case errors.Is(err, ErrCommitUnknown):
 		return true, err
-	case c.store.Unclear(err) || errors.Is(err, errLeft):
+	case c.store.Unclear(err) || errors.Is(err, batcher.ErrLeft):
 		c.indexer.backlog.add([]task.Task{{ID: id}})
 		return true, fmt.Errorf("%w: %w", ErrCommitUnknown, err)
 	case err != nil || out.task.Version == 0:

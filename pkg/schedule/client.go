@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/duetime/duetime/internal/batcher"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -107,8 +108,8 @@ type Client struct {
 	index   Index
 	indexer *indexer
 	history *history
-	inserts *gather[task.Spec, wrote]
-	changes *gather[change, wrote]
+	inserts *batcher.Batcher[task.Spec, wrote]
+	changes *batcher.Batcher[change, wrote]
 	tracer  trace.Tracer
 	layout  layoutCache
 	cancel  context.CancelFunc
@@ -131,13 +132,13 @@ func New(cfg Config, store Store, index Index, compensator Compensator) (*Client
 		cfg: cfg, store: store, index: index, indexer: newIndexer(cfg, index, b, m), history: newHistory(cfg, store, m),
 		tracer: cfg.Tracer.Tracer(tracerName),
 	}
-	c.inserts = newGather(insertLanes, insertMost, c.insert)
-	c.changes = newGather(changeLanes, insertMost, c.makeChanges)
-	c.layout.read = cfg.Layout
+	c.inserts = batcher.New(batcher.Config[task.Spec]{Calls: concurrentInserts, Items: maxRowsPerStatement}, c.insert)
+	c.changes = batcher.New(batcher.Config[change]{Calls: concurrentChanges, Items: maxRowsPerStatement}, c.makeChanges)
+	c.shards.read = cfg.Shards
 	ctx, stop := context.WithCancel(context.Background())
 	c.cancel = stop
-	c.writing.Go(func() { c.inserts.run(ctx) })
-	c.writing.Go(func() { c.changes.run(ctx) })
+	c.writing.Go(func() { c.inserts.Run(ctx) })
+	c.writing.Go(func() { c.changes.Run(ctx) })
 	c.running.Go(func() { c.indexer.run(ctx) })
 	c.running.Go(func() { b.run(ctx) })
 	c.running.Go(func() { c.history.run(ctx) })
@@ -151,8 +152,8 @@ func (c *Client) Close(ctx context.Context) {
 	defer cancel()
 	unhook := context.AfterFunc(ctx, c.cancel)
 	defer unhook()
-	c.inserts.close()
-	c.changes.close()
+	c.inserts.Close()
+	c.changes.Close()
 	c.writing.Wait() // what they commit is put and told
 	c.indexer.close()
 	c.history.close()

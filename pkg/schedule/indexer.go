@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/duetime/duetime/internal/batcher"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -45,7 +46,7 @@ type indexer struct {
 	m       metrics
 	wait    time.Duration
 	timeout time.Duration
-	puts    *gather[[]task.Task, struct{}]
+	puts    *batcher.Batcher[[]task.Task, struct{}]
 	waiting atomic.Int64  // callers that wait for a put
 	hurry   chan struct{} // one has come
 	ended   time.Time     // the last put; known to the lane
@@ -59,7 +60,7 @@ func newIndexer(cfg Config, index Index, b *backlog, m metrics) *indexer {
 		room: semaphore.NewWeighted(maxQueued), hurry: make(chan struct{}, 1),
 		doubts: doubts{logger: cfg.Logger}, trial: semaphore.NewWeighted(1),
 	}
-	x.puts = newGather(putLanes, putMost, x.flush)
+	x.puts = batcher.New(batcher.Config[[]task.Task]{Calls: putLanes, Items: putMost}, x.flush)
 	return x
 }
 
@@ -135,9 +136,7 @@ func (x *indexer) settle(ctx context.Context) {
 	if x.queued.Load() == 0 {
 		return
 	}
-	if r := x.puts.enter(nil); r != nil { // there is one lane: who comes to an end before it came before
-		x.await(ctx, r.done, 0)
-	}
+	x.await(ctx, x.puts.Submit(nil), 0) // one put at a time: what was handed over before ends before
 }
 
 // await waits until done is closed, if it isn't nil, as long as the caller of so many tasks should wait.
@@ -177,8 +176,8 @@ func (x *indexer) join(tasks []task.Task, room func(int64) bool) <-chan struct{}
 		return nil
 	}
 	x.queued.Add(int64(len(tasks)))
-	if r := x.puts.enter(tasks); r != nil {
-		return r.done
+	if done := x.puts.Submit(tasks); done != nil {
+		return done
 	}
 	x.leave(tasks)
 	return nil
@@ -208,12 +207,12 @@ func (x *indexer) refuses() bool {
 // once.
 func (x *indexer) run(ctx context.Context) {
 	defer x.backlog.close()
-	x.puts.run(ctx)
+	x.puts.Run(ctx)
 	x.trials.Wait()
 }
 
 // close lets run end after the last put.
-func (x *indexer) close() { x.puts.close() }
+func (x *indexer) close() { x.puts.Close() }
 
 // flush puts what some callers have committed, or hands it to the backlog. Where that takes several calls to the index, one is
 // made while it takes another.

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/duetime/duetime/internal/batcher"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -67,7 +68,8 @@ func newRig(t *testing.T, cfg Config, put func(context.Context, []task.Task) err
 	b := newBacklog(cfg, in, m)
 	x := newIndexer(cfg, fakeIndex{put}, b, m)
 	c := &Client{cfg: cfg, indexer: x, history: newHistory(cfg, nil, m)}
-	c.inserts, c.changes = newGather[task.Spec, wrote](1, 1, nil), newGather[change, wrote](1, 1, nil)
+	c.inserts = batcher.New[task.Spec, wrote](batcher.Config[task.Spec]{Calls: 1, Items: 1}, nil)
+	c.changes = batcher.New[change, wrote](batcher.Config[change]{Calls: 1, Items: 1}, nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel
 	c.running.Go(func() { x.run(ctx) })

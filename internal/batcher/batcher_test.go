@@ -1,4 +1,4 @@
-package schedule
+package batcher_test
 
 import (
 	"context"
@@ -8,7 +8,11 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/duetime/duetime/internal/batcher"
 )
+
+type doubler = batcher.Batcher[int, int]
 
 // doubled answers each number with its double after a second, and keeps what came together.
 type doubled struct {
@@ -36,27 +40,32 @@ func (d *doubled) made() [][]int {
 	return slices.SortedFunc(slices.Values(d.calls), slices.Compare)
 }
 
-// gathering runs a case with so many lanes, and three requests in a call at most.
-func gathering(t *testing.T, lanes int, run func(t *testing.T, g *gather[int, int], d *doubled)) {
+// running runs a case with this many calls side by side, and at most three items in each.
+func running(t *testing.T, calls int, run func(t *testing.T, b *doubler, d *doubled)) {
+	t.Helper()
+	configured(t, batcher.Config[int]{Calls: calls, Items: 3}, run)
+}
+
+func configured(t *testing.T, cfg batcher.Config[int], run func(t *testing.T, b *doubler, d *doubled)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var d doubled
-		g := newGather(lanes, 3, d.call)
+		b := batcher.New(cfg, d.call)
 		var running sync.WaitGroup
-		running.Go(func() { g.run(context.Background()) })
-		run(t, g, &d)
-		g.close()
+		running.Go(func() { b.Run(context.Background()) })
+		run(t, b, &d)
+		b.Close()
 		running.Wait()
 	})
 }
 
 // askInOrder asks for 1 to n, one after the other but without waiting for answers.
-func askInOrder(t *testing.T, g *gather[int, int], n int) (wait func()) {
+func askInOrder(t *testing.T, b *doubler, n int) (wait func()) {
 	t.Helper()
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() {
-			if out, err := g.ask(t.Context(), i+1); out != 2*(i+1) || err != nil {
+			if out, err := b.Do(t.Context(), i+1); out != 2*(i+1) || err != nil {
 				t.Errorf("answer to %d is %d, %v", i+1, out, err)
 			}
 		})
@@ -67,9 +76,9 @@ func askInOrder(t *testing.T, g *gather[int, int], n int) (wait func()) {
 
 func TestThoseWhoWaitGoTogether(t *testing.T) {
 	t.Parallel()
-	gathering(t, 2, func(t *testing.T, g *gather[int, int], d *doubled) {
+	running(t, 2, func(t *testing.T, b *doubler, d *doubled) {
 		began := time.Now()
-		askInOrder(t, g, 8)()
+		askInOrder(t, b, 8)()
 		if took := time.Since(began); took != 2*time.Second {
 			t.Errorf("took %v, want 2s: two at once, then all who waited", took)
 		}
@@ -81,10 +90,10 @@ func TestThoseWhoWaitGoTogether(t *testing.T) {
 
 func TestNobodyWaitsForCompany(t *testing.T) {
 	t.Parallel()
-	gathering(t, 1, func(t *testing.T, g *gather[int, int], d *doubled) {
+	running(t, 1, func(t *testing.T, b *doubler, d *doubled) {
 		for range 3 {
 			began := time.Now()
-			askInOrder(t, g, 1)()
+			askInOrder(t, b, 1)()
 			if took := time.Since(began); took != time.Second {
 				t.Errorf("took %v, want 1s", took)
 			}
@@ -97,12 +106,12 @@ func TestNobodyWaitsForCompany(t *testing.T) {
 
 func TestErrorOfACallIsThatOfAll(t *testing.T) {
 	t.Parallel()
-	gathering(t, 1, func(t *testing.T, g *gather[int, int], d *doubled) {
+	running(t, 1, func(t *testing.T, b *doubler, d *doubled) {
 		d.err = errors.New("away")
 		var all sync.WaitGroup
 		for i := range 3 {
 			all.Go(func() {
-				if _, err := g.ask(t.Context(), i); !errors.Is(err, d.err) {
+				if _, err := b.Do(t.Context(), i); !errors.Is(err, d.err) {
 					t.Errorf("error is %v, want %v", err, d.err)
 				}
 			})
@@ -114,16 +123,16 @@ func TestErrorOfACallIsThatOfAll(t *testing.T) {
 // Who leaves the line was not served; who leaves a call does not know.
 func TestWhoLeavesIsToldWhetherItWasServed(t *testing.T) {
 	t.Parallel()
-	gathering(t, 1, func(t *testing.T, g *gather[int, int], d *doubled) {
-		wait := askInOrder(t, g, 1)
+	running(t, 1, func(t *testing.T, b *doubler, d *doubled) {
+		wait := askInOrder(t, b, 1)
 		inLine, leaveLine := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer leaveLine()
 		inCall, leaveCall := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer leaveCall()
 		var all sync.WaitGroup
-		for ctx, want := range map[context.Context]error{inLine: context.DeadlineExceeded, inCall: errLeft} {
+		for ctx, want := range map[context.Context]error{inLine: context.DeadlineExceeded, inCall: batcher.ErrLeft} {
 			all.Go(func() {
-				if _, err := g.ask(ctx, 7); !errors.Is(err, want) {
+				if _, err := b.Do(ctx, 7); !errors.Is(err, want) {
 					t.Errorf("error is %v, want %v", err, want)
 				}
 			})
@@ -139,10 +148,10 @@ func TestWhoLeavesIsToldWhetherItWasServed(t *testing.T) {
 
 func TestCloseLeavesNobodyWaiting(t *testing.T) {
 	t.Parallel()
-	gathering(t, 1, func(t *testing.T, g *gather[int, int], d *doubled) {
-		before := askInOrder(t, g, 3) // two of them wait
-		g.close()
-		after := askInOrder(t, g, 3)
+	running(t, 1, func(t *testing.T, b *doubler, d *doubled) {
+		before := askInOrder(t, b, 3) // two of them wait
+		b.Close()
+		after := askInOrder(t, b, 3)
 		before()
 		after()
 		if want := [][]int{{1}, {1}, {2}, {2, 3}, {3}}; !slices.EqualFunc(d.made(), want, slices.Equal) {
