@@ -28,12 +28,13 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 		operating    = "docs/OPERATING.md"
 	)
 	cfg := config.Default()
-	put := source{t, "pkg/schedule/indexer.go"}
+	put := source{t, "internal/indexwriter/writer.go"}
+	queue := source{t, "internal/indexwriter/queue.go"}
 	wait := source{t, "pkg/schedule/client.go"}.span(`cmp\.Or\(c\.IndexWait, (.+?)\)`)
 	for _, c := range []struct{ doc, says string }{
-		{architecture, fmt.Sprintf("waits for its put for at most %s, and %s again for each %d tasks", wait, wait, put.number("waitTasks"))},
+		{architecture, fmt.Sprintf("waits for its put for at most %s, and %s again for each %d tasks", wait, wait, put.number("tasksPerWait"))},
 		{architecture, fmt.Sprintf("Where %s tasks wait to be put, callers in bulk first wait for room, for at most %s, and %s again for each %d tasks",
-			grouped(put.number("maxQueued")), wait, wait, put.number("roomTasks"))},
+			grouped(queue.number("maxQueuedTasks")), wait, wait, queue.number("tasksPerRoomWait"))},
 		{architecture, fmt.Sprintf("within the lead (%s to thrice that; of a crowd, within %s)", spelt(cfg.Event.Lead), spelt(task.MaxLead))},
 		{architecture, fmt.Sprintf("A hint published up to %s early", spelt(3*cfg.Event.Lead))},
 		{architecture, fmt.Sprintf("Where many are due within %s, their hints leave as early, up to %s:", spelt(task.MaxLead),

@@ -56,7 +56,7 @@ func (c *Client) insert(ctx context.Context, specs []task.Spec) ([]wrote, error)
 	if err != nil || made == nil {
 		return nil, err
 	}
-	c.indexer.send(ctx, made)
+	c.writer.Enqueue(ctx, made)
 	outs := make([]wrote, len(made))
 	for i, t := range made {
 		outs[i].task = t
@@ -150,7 +150,7 @@ func (c *Client) makeChanges(ctx context.Context, asked []change) ([]wrote, erro
 	if err != nil {
 		return nil, err
 	}
-	c.indexer.putNow(ctx, tx.Touched())
+	c.writer.PutDirectly(ctx, tx.Touched())
 	c.history.add(tx.Events())
 	return outs, nil
 }
@@ -171,7 +171,7 @@ func (c *Client) makeChange(ctx context.Context, asked change) (wrote, error) {
 		}
 		return wrote{}, err
 	}
-	c.indexer.putNow(ctx, []task.Task{out.task})
+	c.writer.PutDirectly(ctx, []task.Task{out.task})
 	c.history.add([]task.Event{task.Changed(row, out.task)})
 	return out, nil
 }
@@ -183,7 +183,7 @@ func (c *Client) alone(id task.ID, out wrote, err error) (done bool, _ error) {
 	case errors.Is(err, ErrCommitUnknown):
 		return true, err
 	case c.store.Unclear(err) || errors.Is(err, batcher.ErrLeft):
-		c.indexer.backlog.add([]task.Task{{ID: id}})
+		c.writer.Compensate([]task.Task{{ID: id}})
 		return true, fmt.Errorf("%w: %w", ErrCommitUnknown, err)
 	case err != nil || out.task.Version == 0:
 		return false, nil //nolint:nilerr // a transaction tries the same, and says what it ran into

@@ -1,27 +1,41 @@
 package schedule
 
 import (
+	"context"
 	"testing"
 
+	"github.com/jmoiron/sqlx"
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/duetime/duetime/pkg/task"
 )
 
+// lines counts what is recorded.
+type lines int
+
+func (n *lines) Record(_ context.Context, _ sqlx.ExtContext, events []task.Event) error {
+	*n += lines(len(events))
+	return nil
+}
+
 func TestHistoryIsBounded(t *testing.T) {
 	t.Parallel()
-	h := newHistory(Config{}.withDefaults(), nil, newMetrics(nil))
+	var recorded lines
+	h := newHistory(Config{}.withDefaults(), &recorded)
 	for _, c := range []struct {
 		events  int
 		dropped float64
-	}{{historyMost - 1, 0}, {3, 2}, {1000, 1002}} {
+	}{{maxHistoryLines - 1, 0}, {3, 2}, {1000, 1002}} {
 		h.add(make([]task.Event, c.events))
 		var m dto.Metric
-		if err := h.m.untold.Write(&m); err != nil {
+		if err := h.dropped.Write(&m); err != nil {
 			t.Fatal(err)
 		}
-		if got := m.GetCounter().GetValue(); got != c.dropped || len(h.waiting) > historyMost {
-			t.Errorf("dropped %v lines, want %v; %d wait", got, c.dropped, len(h.waiting))
+		if got := m.GetCounter().GetValue(); got != c.dropped {
+			t.Errorf("dropped %v lines, want %v", got, c.dropped)
 		}
+	}
+	if h.lines.Flush(t.Context()); recorded != maxHistoryLines {
+		t.Errorf("%d lines waited, want %d", recorded, maxHistoryLines)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/duetime/duetime/internal/batcher"
+	"github.com/duetime/duetime/internal/indexwriter"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -106,7 +107,7 @@ type Client struct {
 	cfg     Config
 	store   Store
 	index   Index
-	indexer *indexer
+	writer  *indexwriter.Writer
 	history *history
 	inserts *batcher.Batcher[task.Spec, wrote]
 	changes *batcher.Batcher[change, wrote]
@@ -126,12 +127,10 @@ func New(cfg Config, store Store, index Index, compensator Compensator) (*Client
 		return nil, errors.New("schedule: a client needs a store, an index and a compensator")
 	}
 	cfg = cfg.withDefaults()
-	m := newMetrics(cfg.Metrics)
-	b := newBacklog(cfg, compensator, m)
-	c := &Client{
-		cfg: cfg, store: store, index: index, indexer: newIndexer(cfg, index, b, m), history: newHistory(cfg, store, m),
-		tracer: cfg.Tracer.Tracer(tracerName),
-	}
+	c := &Client{cfg: cfg, store: store, index: index, history: newHistory(cfg, store), tracer: cfg.Tracer.Tracer(tracerName)}
+	c.writer = indexwriter.New(indexwriter.Config{
+		CallerWait: cfg.IndexWait, PutTimeout: cfg.PutTimeout, Backlog: cfg.Backlog, Logger: cfg.Logger, Metrics: cfg.Metrics,
+	}, index, compensator)
 	c.inserts = batcher.New(batcher.Config[task.Spec]{Calls: concurrentInserts, Items: maxRowsPerStatement}, c.insert)
 	c.changes = batcher.New(batcher.Config[change]{Calls: concurrentChanges, Items: maxRowsPerStatement}, c.makeChanges)
 	c.shards.read = cfg.Shards
@@ -139,9 +138,8 @@ func New(cfg Config, store Store, index Index, compensator Compensator) (*Client
 	c.cancel = stop
 	c.writing.Go(func() { c.inserts.Run(ctx) })
 	c.writing.Go(func() { c.changes.Run(ctx) })
-	c.running.Go(func() { c.indexer.run(ctx) })
-	c.running.Go(func() { b.run(ctx) })
-	c.running.Go(func() { c.history.run(ctx) })
+	c.running.Go(func() { c.writer.Run(ctx) })
+	c.running.Go(func() { c.history.lines.Run(ctx) })
 	return c, nil
 }
 
@@ -155,8 +153,8 @@ func (c *Client) Close(ctx context.Context) {
 	c.inserts.Close()
 	c.changes.Close()
 	c.writing.Wait() // what they commit is put and told
-	c.indexer.close()
-	c.history.close()
+	c.writer.Close()
+	c.history.lines.Close()
 	c.running.Wait()
 	c.cancel()
 }
@@ -185,7 +183,7 @@ func (c *Client) InTx(ctx context.Context, fn func(tx *Tx) error) error {
 	}, backoff.WithBackOff(jitter()), backoff.WithMaxTries(uint(c.cfg.MaxTries)), backoff.WithMaxElapsedTime(0))
 	switch {
 	case err == nil:
-		c.indexer.send(ctx, tx.Touched())
+		c.writer.Enqueue(ctx, tx.Touched())
 		c.history.add(tx.Events())
 		return nil
 	case !c.again(last):
@@ -249,7 +247,7 @@ func (c *Client) committed(err error, touched []task.Task) error {
 		return nil
 	}
 	if c.store.Ambiguous(err) {
-		c.indexer.backlog.add(touched)
+		c.writer.Compensate(touched)
 		return fmt.Errorf("%w: %w", ErrCommitUnknown, err)
 	}
 	return fmt.Errorf("commit: %w", err)
@@ -258,7 +256,7 @@ func (c *Client) committed(err error, touched []task.Task) error {
 // IndexTasks puts tasks whose transaction somebody else committed, and waits for that at most Config.IndexWait, and that again
 // for each 100 tasks, with compensation behind it; and before, while others in bulk make more than the index takes, for its
 // turn: at most IndexWait, and that again for each 10.
-func (c *Client) IndexTasks(ctx context.Context, tasks []task.Task) { c.indexer.put(ctx, tasks) }
+func (c *Client) IndexTasks(ctx context.Context, tasks []task.Task) { c.writer.PutAndWait(ctx, tasks) }
 
 func inTx(ctx context.Context, c *Client, change func(tx *Tx) (task.Task, error)) (out task.Task, err error) {
 	err = c.InTx(ctx, func(tx *Tx) error {

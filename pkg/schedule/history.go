@@ -4,127 +4,83 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/jmoiron/sqlx"
+	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/duetime/duetime/internal/batcher"
+	"github.com/duetime/duetime/internal/metric"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 const (
-	historyEvery   = 200 * time.Millisecond // between writes
-	historyMost    = 10_000                 // lines that wait for the next one
-	historyTimeout = 2 * time.Second        // of one write
+	historyInterval = 200 * time.Millisecond // from a line to its write, with all that came meanwhile
+	maxHistoryLines = 10_000                 // that wait for a write
+	historyTimeout  = 2 * time.Second        // of one write
 )
 
-// Events returns what the changes of this try mean to people, in their order and without an actor, but for those that Tell
-// has written.
+// recorder is what the history needs of the store.
+type recorder interface {
+	// Record appends lines to the history; a nil q means a transaction of its own.
+	Record(ctx context.Context, q sqlx.ExtContext, events []task.Event) error
+}
+
+// history writes lines behind their callers' backs. What doesn't fit, or is refused, is dropped and counted.
+type history struct {
+	to      recorder
+	actor   string
+	dropped prometheus.Counter
+	logger  *slog.Logger
+	lines   *batcher.Batcher[task.Event, struct{}]
+}
+
+func newHistory(cfg Config, to recorder) *history {
+	h := &history{
+		to: to, actor: cfg.Actor, logger: cfg.Logger,
+		dropped: metric.Shared(cfg.Metrics, prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "duetime_history_dropped_total",
+			Help: "Lines of the history that were dropped: too many waited, or the database refused them.",
+		})),
+	}
+	bounds := batcher.Config[task.Event]{Calls: 1, Items: maxHistoryLines, Queue: maxHistoryLines, Linger: historyInterval}
+	h.lines = batcher.New(bounds, h.write)
+	return h
+}
+
+// add never waits.
+func (h *history) add(events []task.Event) {
+	h.dropped.Add(float64(h.lines.Add(setActor(h.actor, events)...)))
+}
+
+func (h *history) write(ctx context.Context, events []task.Event) ([]struct{}, error) {
+	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
+	defer cancel()
+	err := h.to.Record(ctx, nil, events)
+	if err != nil {
+		h.dropped.Add(float64(len(events)))
+		h.logger.DebugContext(ctx, "history dropped", "n", len(events), "err", err)
+	}
+	return nil, err
+}
+
+// Events returns what the changes of this try mean to people, in their order and without an actor, but for those that
+// Tell has written.
 func (t *Tx) Events() []task.Event { return t.told[t.wrote:] }
 
-// Tell writes the history of the changes so far into the transaction itself, instead of after its commit: it is written
-// exactly if they are. It costs a statement.
+// Tell writes the lines about the changes so far into the transaction itself, instead of after its commit: they are
+// written exactly if the changes are. It costs a statement.
 func (t *Tx) Tell(ctx context.Context) error {
-	if err := t.rows.Record(ctx, t.db, by(t.actor, t.Events())); err != nil {
+	if err := t.rows.Record(ctx, t.db, setActor(t.actor, t.Events())); err != nil {
 		return t.spoil(fmt.Errorf("tell of %d changes: %w", len(t.Events()), err))
 	}
 	t.wrote = len(t.told)
 	return nil
 }
 
-func by(actor string, events []task.Event) []task.Event {
+func setActor(actor string, events []task.Event) []task.Event {
 	for i := range events {
 		events[i].Actor = actor
 	}
 	return events
-}
-
-// recorder is what the history needs of the store.
-type recorder interface {
-	Record(ctx context.Context, q sqlx.ExtContext, events []task.Event) error
-}
-
-// history collects lines and writes them behind their callers' backs.
-type history struct {
-	to    recorder
-	actor string
-	m     metrics
-	log   *slog.Logger
-	wake  chan struct{} // holds one: something is waiting
-	end   chan struct{} // closed when no more comes
-
-	mu      sync.Mutex
-	waiting []task.Event
-	closed  bool
-}
-
-func newHistory(cfg Config, to recorder, m metrics) *history {
-	return &history{
-		to: to, actor: cfg.Actor, m: m, log: cfg.Logger, wake: make(chan struct{}, 1), end: make(chan struct{}),
-	}
-}
-
-// add never waits.
-func (h *history) add(events []task.Event) {
-	if len(events) == 0 {
-		return
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	room := historyMost - len(h.waiting)
-	if h.closed {
-		room = 0
-	}
-	if room < len(events) {
-		h.m.untold.Add(float64(len(events) - room))
-		events = events[:room]
-	}
-	h.waiting = append(h.waiting, by(h.actor, events)...)
-	select {
-	case h.wake <- struct{}{}:
-	default:
-	}
-}
-
-func (h *history) close() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !h.closed {
-		h.closed = true
-		close(h.end)
-	}
-}
-
-// run writes what has come in, again and again, and the rest once closed. The end of ctx makes writes fail at once.
-func (h *history) run(ctx context.Context) {
-	for open := true; open; {
-		select {
-		case <-h.wake:
-		case <-h.end:
-		}
-		company := time.NewTimer(historyEvery)
-		select {
-		case <-company.C:
-		case <-h.end:
-			open = false
-		}
-		company.Stop()
-		h.write(ctx)
-	}
-}
-
-func (h *history) write(ctx context.Context) {
-	h.mu.Lock()
-	events := h.waiting
-	h.waiting = nil
-	h.mu.Unlock()
-	if len(events) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
-	defer cancel()
-	if err := h.to.Record(ctx, nil, events); err != nil {
-		h.m.untold.Add(float64(len(events)))
-		h.log.DebugContext(ctx, "history dropped", "n", len(events), "err", err)
-	}
 }

@@ -100,7 +100,7 @@ func (j *Joined) Commit(ctx context.Context) error {
 	if err := j.client.committed(j.raw.Commit(), touched); err != nil {
 		return err
 	}
-	j.client.indexer.send(ctx, touched)
+	j.client.writer.Enqueue(ctx, touched)
 	j.client.history.add(j.Events())
 	return nil
 }
@@ -137,10 +137,10 @@ func (j *Joined) Index(ctx context.Context) error {
 	}
 	rows, err := j.client.store.Get(ctx, nil, ids)
 	if err != nil {
-		j.client.indexer.backlog.add(touched)
+		j.client.writer.Compensate(touched)
 		return nil //nolint:nilerr // the daemon reads them
 	}
-	j.client.indexer.put(ctx, rows)
+	j.client.writer.PutAndWait(ctx, rows)
 	version := make(map[task.ID]int64, len(rows))
 	for _, row := range rows {
 		version[row.ID] = row.Version

@@ -33,9 +33,9 @@ func (c *Client) Tasks(ctx context.Context, owner, kind string) (entries []task.
 	if err := task.CheckOwner(owner); err != nil {
 		return nil, "", err
 	}
-	if shard, err := c.shardOf(ctx, owner); err == nil {
-		c.indexer.settle(ctx)
-		entries, err = c.fromIndex(ctx, shard, owner, kind)
+	if n, err := c.shards.get(ctx); err == nil && !c.writer.Away(task.Shard(owner, n)) {
+		c.writer.WaitForEarlierPuts(ctx)
+		entries, err = c.fromIndex(ctx, task.Shard(owner, n), owner, kind)
 		if err == nil {
 			return entries, FromIndex, nil
 		}

@@ -90,7 +90,11 @@ func (c *Client) pageFromIndex(ctx context.Context, owner, kind string, p Page) 
 	if err != nil {
 		return TaskPage{}, err
 	}
-	c.indexer.settle(ctx)
+	shard := task.Shard(owner, n)
+	if c.writer.Away(shard) {
+		return TaskPage{}, errAway
+	}
+	c.writer.WaitForEarlierPuts(ctx)
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.PutTimeout)
 	defer cancel()
 	_, place, _ := strings.Cut(p.After, ".")

@@ -1,4 +1,4 @@
-package schedule
+package indexwriter
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,7 +18,6 @@ const (
 type metrics struct {
 	puts          *prometheus.CounterVec
 	compensations *prometheus.CounterVec
-	untold        prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) metrics {
@@ -29,14 +28,10 @@ func newMetrics(r prometheus.Registerer) metrics {
 		compensations: byResult(r, "duetime_compensations_total",
 			"Task ids handed to the daemon because their put did not succeed: ok, failed, or dropped.",
 			resultOK, resultFailed, resultDropped),
-		untold: metric.Shared(r, prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "duetime_history_dropped_total",
-			Help: "Lines of the history that were dropped: too many waited, or the database refused them.",
-		})),
 	}
 }
 
-// byResult makes a counter by result, or finds the one of another client in this process.
+// byResult makes a counter by result, or finds the one of another writer in this process.
 func byResult(r prometheus.Registerer, name, help string, results ...string) *prometheus.CounterVec {
 	v := metric.Shared(r, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"result"}))
 	for _, result := range results {

@@ -1,4 +1,4 @@
-package schedule
+package indexwriter
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// inShards makes a task in each of the shards 0 … n-1.
-func inShards(n int) []task.Task {
+// oneInEach makes a task in each of the shards 0 … n-1.
+func oneInEach(n int) []task.Task {
 	tasks := someTasks(n)
 	for i := range tasks {
 		tasks[i].Shard = i
@@ -74,15 +74,15 @@ func TestFailingShardIsNobodyElsesTrouble(t *testing.T) {
 				var all []task.Task
 				start := time.Now()
 				for i := range 40 {
-					some := inShards(4)
+					some := oneInEach(4)
 					all = append(all, some...)
 					began := time.Now()
-					r.put(t.Context(), some[:1])
+					r.PutAndWait(t.Context(), some[:1])
 					// Nobody knows of the failure before the first one.
-					if took := time.Since(began); began.Sub(start) > r.timeout && !c.has(some[0]) {
+					if took := time.Since(began); began.Sub(start) > r.putTimeout && !c.has(some[0]) {
 						t.Errorf("put %d of a sound shard was not there after %v", i, took)
 					}
-					r.put(t.Context(), some[1:])
+					r.PutAndWait(t.Context(), some[1:])
 					time.Sleep(100 * time.Millisecond)
 				}
 				time.Sleep(time.Second)
@@ -102,14 +102,14 @@ func TestFailingShardIsNobodyElsesTrouble(t *testing.T) {
 				if diff := cmp.Diff(sorted(lost), sorted(r.inbox.got())); diff != "" {
 					t.Errorf("compensated (-want +got):\n%s", diff)
 				}
-				if r.away(0) {
+				if r.Away(0) {
 					t.Error("a sound shard counts as away")
 				}
 				c.broken = false
-				time.Sleep(breakFor)
+				time.Sleep(breakerOpenTime)
 				for range 2 { // the first one finds out
-					some := inShards(4)
-					r.put(t.Context(), some)
+					some := oneInEach(4)
+					r.PutAndWait(t.Context(), some)
 					time.Sleep(time.Second)
 					if !c.has(some[brokenShard]) {
 						t.Error("a task of the healed shard was not put")
@@ -137,15 +137,15 @@ func TestLargeFlushPutsTheNewestOfATask(t *testing.T) {
 			}
 			return nil
 		}, &inbox{})
-		r.send(t.Context(), someTasks(1)) // the first put is under way: what follows goes together
+		r.Enqueue(t.Context(), someTasks(1)) // the first put is under way: what follows goes together
 		synctest.Wait()
-		made := someTasks(putTasks)
-		r.send(t.Context(), made)
+		made := someTasks(maxTasksPerCall)
+		r.Enqueue(t.Context(), made)
 		cancelled := slices.Clone(made)
 		for i := range cancelled {
 			cancelled[i].Version, cancelled[i].State = 2, task.Cancelled
 		}
-		r.send(t.Context(), cancelled)
+		r.Enqueue(t.Context(), cancelled)
 		close(gate)
 		r.close()
 		for _, one := range made {

@@ -1,6 +1,7 @@
-package schedule
+package indexwriter
 
 import (
+	stdcmp "cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -13,7 +14,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/duetime/duetime/internal/batcher"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -23,10 +23,6 @@ type fakeIndex struct {
 }
 
 func (f fakeIndex) Put(ctx context.Context, tasks []task.Task) error { return f.put(ctx, tasks) }
-
-func (fakeIndex) OwnerPage(context.Context, int, string, string, string, int) ([]task.Entry, string, string, error) {
-	return nil, "", "", errors.New("not asked here")
-}
 
 // inbox keeps what was compensated.
 type inbox struct {
@@ -53,28 +49,32 @@ func (i *inbox) got() []task.ID {
 	return append([]task.ID(nil), i.ids...)
 }
 
-// rig is an indexer with its backlog, running.
+// drainTime is how long a rig goes on after close.
+const drainTime = 2 * time.Second
+
+// rig is a writer, running.
 type rig struct {
-	*indexer
+	*Writer
 	inbox *inbox
 	close func()
 }
 
 func newRig(t *testing.T, cfg Config, put func(context.Context, []task.Task) error, in *inbox) *rig {
 	t.Helper()
+	cfg.CallerWait = stdcmp.Or(cfg.CallerWait, 50*time.Millisecond)
+	cfg.PutTimeout = stdcmp.Or(cfg.PutTimeout, 500*time.Millisecond)
+	cfg.Backlog = stdcmp.Or(cfg.Backlog, 1<<17)
 	cfg.Logger = slog.New(slog.DiscardHandler)
-	cfg = cfg.withDefaults()
-	m := newMetrics(nil)
-	b := newBacklog(cfg, in, m)
-	x := newIndexer(cfg, fakeIndex{put}, b, m)
-	c := &Client{cfg: cfg, indexer: x, history: newHistory(cfg, nil, m)}
-	c.inserts = batcher.New[task.Spec, wrote](batcher.Config[task.Spec]{Calls: 1, Items: 1}, nil)
-	c.changes = batcher.New[change, wrote](batcher.Config[change]{Calls: 1, Items: 1}, nil)
+	w := New(cfg, fakeIndex{put}, in)
 	ctx, cancel := context.WithCancel(context.Background())
-	c.cancel = cancel
-	c.running.Go(func() { x.run(ctx) })
-	c.running.Go(func() { b.run(ctx) })
-	return &rig{indexer: x, inbox: in, close: func() { c.Close(context.Background()) }}
+	var running sync.WaitGroup
+	running.Go(func() { w.Run(ctx) })
+	return &rig{Writer: w, inbox: in, close: func() {
+		defer cancel()
+		defer time.AfterFunc(drainTime, cancel).Stop()
+		w.Close()
+		running.Wait()
+	}}
 }
 
 func someTasks(n int) []task.Task {
@@ -111,10 +111,10 @@ func (r *rig) counted(t *testing.T, want map[string]float64) {
 	t.Helper()
 	got := map[string]float64{}
 	for _, result := range []string{resultOK, resultFailed, resultSkipped} {
-		got["put "+result] = counterValue(t, r.m.puts.WithLabelValues(result))
+		got["put "+result] = counterValue(t, r.metrics.puts.WithLabelValues(result))
 	}
 	for _, result := range []string{resultOK, resultFailed, resultDropped} {
-		got["compensated "+result] = counterValue(t, r.m.compensations.WithLabelValues(result))
+		got["compensated "+result] = counterValue(t, r.metrics.compensations.WithLabelValues(result))
 	}
 	for name, n := range got {
 		if n == 0 {
@@ -132,7 +132,7 @@ func TestHangingIndexDelaysNobodyForLong(t *testing.T) {
 		r := newRig(t, Config{}, hang, &inbox{})
 		tasks := someTasks(3)
 		began := time.Now()
-		r.put(t.Context(), tasks)
+		r.PutAndWait(t.Context(), tasks)
 		if got := time.Since(began); got != 50*time.Millisecond {
 			t.Errorf("waited %v, want 50ms", got)
 		}
@@ -156,7 +156,7 @@ func TestHangingIndexPilesNobodyUp(t *testing.T) {
 			wg.Go(func() {
 				for range calls {
 					began := time.Now()
-					r.put(t.Context(), someTasks(1))
+					r.PutAndWait(t.Context(), someTasks(1))
 					if got := time.Since(began); got > 50*time.Millisecond {
 						t.Errorf("waited %v, want at most 50ms", got)
 					}
@@ -169,7 +169,7 @@ func TestHangingIndexPilesNobodyUp(t *testing.T) {
 		if got := len(r.inbox.got()); got != callers*calls {
 			t.Errorf("compensated %d ids, want %d", got, callers*calls)
 		}
-		if counterValue(t, r.m.puts.WithLabelValues(resultSkipped)) == 0 {
+		if counterValue(t, r.metrics.puts.WithLabelValues(resultSkipped)) == 0 {
 			t.Error("the breaker never opened")
 		}
 	})
@@ -187,15 +187,15 @@ func TestBrokenIndexIsTriedAgainAndThenLeftAlone(t *testing.T) {
 			return nil
 		}, &inbox{})
 		for range 5 {
-			r.put(t.Context(), someTasks(1))
+			r.PutAndWait(t.Context(), someTasks(1))
 		}
-		if want := breakAfter * putTries; calls != want {
+		if want := failuresToOpen * maxTries; calls != want {
 			t.Errorf("index was asked %d times, want %d", calls, want)
 		}
 		broken = false
-		time.Sleep(breakFor + time.Millisecond)
-		r.put(t.Context(), someTasks(1))
-		r.put(t.Context(), someTasks(1))
+		time.Sleep(breakerOpenTime + time.Millisecond)
+		r.PutAndWait(t.Context(), someTasks(1))
+		r.PutAndWait(t.Context(), someTasks(1))
 		r.close()
 		r.counted(t, map[string]float64{"put failed": 3, "put skipped": 2, "put ok": 2, "compensated ok": 5})
 	})
@@ -212,7 +212,7 @@ func TestOneBriefFailureIsRetried(t *testing.T) {
 			}
 			return nil
 		}, &inbox{})
-		r.put(t.Context(), someTasks(2))
+		r.PutAndWait(t.Context(), someTasks(2))
 		r.close()
 		r.counted(t, map[string]float64{"put ok": 2})
 	})
@@ -224,20 +224,20 @@ func TestFullBacklogDropsAndCounts(t *testing.T) {
 		in := &inbox{hold: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
 		r := newRig(t, Config{Backlog: 10}, func(context.Context, []task.Task) error { return errors.New("refused") }, in)
 		for range 3 {
-			r.put(t.Context(), someTasks(1))
+			r.PutAndWait(t.Context(), someTasks(1))
 		}
 		synctest.Wait() // one is being sent; two wait
 		began := time.Now()
-		r.put(t.Context(), someTasks(100))
+		r.PutAndWait(t.Context(), someTasks(100))
 		if got := time.Since(began); got != 0 {
 			t.Errorf("waited %v for the backlog", got)
 		}
 		r.close()
-		dropped := counterValue(t, r.m.compensations.WithLabelValues(resultDropped))
+		dropped := counterValue(t, r.metrics.compensations.WithLabelValues(resultDropped))
 		if dropped < 90 {
 			t.Errorf("dropped %v ids, want at least 90", dropped)
 		}
-		failed := counterValue(t, r.m.compensations.WithLabelValues(resultFailed))
+		failed := counterValue(t, r.metrics.compensations.WithLabelValues(resultFailed))
 		if dropped+failed != 103 {
 			t.Errorf("%v dropped and %v failed, want 103 in all", dropped, failed)
 		}
@@ -254,10 +254,10 @@ func TestConcurrentCallersShareOnePut(t *testing.T) {
 			return nil
 		}, &inbox{})
 		var wg sync.WaitGroup
-		wg.Go(func() { r.put(t.Context(), someTasks(1)) })
+		wg.Go(func() { r.PutAndWait(t.Context(), someTasks(1)) })
 		synctest.Wait() // the first put is under way
 		for range 20 {
-			wg.Go(func() { r.put(t.Context(), someTasks(2)) })
+			wg.Go(func() { r.PutAndWait(t.Context(), someTasks(2)) })
 		}
 		wg.Wait()
 		r.close()
@@ -281,13 +281,13 @@ func TestChangeComesAfterThePutOfTheMaking(t *testing.T) {
 		}, &inbox{})
 		made := someTasks(1)
 		began := time.Now()
-		r.send(t.Context(), made)
+		r.Enqueue(t.Context(), made)
 		if took := time.Since(began); took > 0 {
 			t.Errorf("the making was answered after %v, want at once", took)
 		}
 		synctest.Wait() // the put is under way
 		made[0].Version, made[0].State = 2, task.Cancelled
-		r.putNow(t.Context(), made)
+		r.PutDirectly(t.Context(), made)
 		r.close()
 		if diff := cmp.Diff([]int64{1, 2}, versions); diff != "" {
 			t.Errorf("versions in the order of their puts (-want +got):\n%s", diff)
@@ -296,7 +296,7 @@ func TestChangeComesAfterThePutOfTheMaking(t *testing.T) {
 }
 
 // Puts of few tasks that nobody waits for begin apart.
-func TestPutsRestUnlessSomebodyWaits(t *testing.T) {
+func TestSmallPutsAreSpacedUnlessACallerWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -311,13 +311,13 @@ func TestPutsRestUnlessSomebodyWaits(t *testing.T) {
 		}
 		const ms = time.Millisecond
 		at(10 * ms)
-		r.send(t.Context(), someTasks(1)) // at once
+		r.Enqueue(t.Context(), someTasks(1)) // at once
 		at(11 * ms)
-		r.send(t.Context(), someTasks(1)) // at 15
+		r.Enqueue(t.Context(), someTasks(1)) // at 15
 		at(16 * ms)
-		r.send(t.Context(), someTasks(1)) // at 20, if nobody waited
+		r.Enqueue(t.Context(), someTasks(1)) // at 20, if nobody waited
 		at(18 * ms)
-		r.put(t.Context(), someTasks(1))
+		r.PutAndWait(t.Context(), someTasks(1))
 		if took := time.Since(began); took != 18*ms {
 			t.Errorf("who waited for a put was answered at %v, want at once", took)
 		}
@@ -341,15 +341,15 @@ func TestListWaitsForThePutsBefore(t *testing.T) {
 				}
 				return ctx.Err()
 			}, &inbox{})
-			r.send(t.Context(), someTasks(1))
+			r.Enqueue(t.Context(), someTasks(1))
 			began := time.Now()
-			r.settle(t.Context())
+			r.WaitForEarlierPuts(t.Context())
 			if waited := time.Since(began); waited != want {
 				t.Errorf("waited %v for a put of %v, want %v", waited, took, want)
 			}
 			r.close()
 			began = time.Now()
-			if r.settle(t.Context()); time.Since(began) > 0 {
+			if r.WaitForEarlierPuts(t.Context()); time.Since(began) > 0 {
 				t.Errorf("waited %v for nothing", time.Since(began))
 			}
 		})
@@ -374,15 +374,15 @@ func TestCallersInBulkWaitForRoom(t *testing.T) {
 		for range callers {
 			wg.Go(func() {
 				for range calls {
-					r.put(t.Context(), someTasks(tasks))
+					r.PutAndWait(t.Context(), someTasks(tasks))
 				}
 			})
 		}
 		wg.Wait()
 		r.close()
 		r.counted(t, map[string]float64{"put ok": callers * calls * tasks})
-		if most > putTasks {
-			t.Errorf("one call had %d tasks, want at most %d", most, putTasks)
+		if most > maxTasksPerCall {
+			t.Errorf("one call had %d tasks, want at most %d", most, maxTasksPerCall)
 		}
 	})
 }
@@ -393,10 +393,10 @@ func TestMoreThanThereIsRoomFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Config{}, func(context.Context, []task.Task) error { return nil }, &inbox{})
 		for range 2 {
-			r.put(t.Context(), someTasks(maxQueued+1))
+			r.PutAndWait(t.Context(), someTasks(maxQueuedTasks+1))
 		}
 		r.close()
-		r.counted(t, map[string]float64{"put ok": 2 * (maxQueued + 1)})
+		r.counted(t, map[string]float64{"put ok": 2 * (maxQueuedTasks + 1)})
 	})
 }
 
@@ -404,16 +404,16 @@ func TestCloseDrains(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		in := &inbox{hold: func(context.Context) error { time.Sleep(100 * time.Millisecond); return nil }}
-		r := newRig(t, Config{IndexWait: time.Millisecond}, func(context.Context, []task.Task) error {
+		r := newRig(t, Config{CallerWait: time.Millisecond}, func(context.Context, []task.Task) error {
 			time.Sleep(100 * time.Millisecond)
 			return errors.New("refused")
 		}, in)
-		r.put(t.Context(), someTasks(4))
+		r.PutAndWait(t.Context(), someTasks(4))
 		r.close()
 		if got := len(in.got()); got != 4 {
 			t.Errorf("compensated %d ids before Close returned, want 4", got)
 		}
-		r.put(t.Context(), someTasks(1))
+		r.PutAndWait(t.Context(), someTasks(1))
 		r.counted(t, map[string]float64{"put failed": 4, "put skipped": 1, "compensated ok": 4, "compensated dropped": 1})
 	})
 }
@@ -423,11 +423,11 @@ func TestCloseGivesUpOnWhatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := &inbox{hold: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
 		r := newRig(t, Config{PutTimeout: time.Hour}, hang, in)
-		r.put(t.Context(), someTasks(4))
+		r.PutAndWait(t.Context(), someTasks(4))
 		began := time.Now()
 		r.close()
 		if got := time.Since(began); got != 2*time.Second {
-			t.Errorf("Close took %v, want 2s", got)
+			t.Errorf("closing took %v, want 2s", got)
 		}
 		r.counted(t, map[string]float64{"put failed": 4, "compensated dropped": 4})
 	})

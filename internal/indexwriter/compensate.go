@@ -1,0 +1,66 @@
+package indexwriter
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/duetime/duetime/internal/batcher"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+const (
+	maxIDsPerMessage  = 500 // some 20 kB
+	compensateTries   = 3
+	compensateTimeout = 3 * time.Second // of one message
+)
+
+// compensations are the ids of tasks on their way to compensation. Nobody waits for them: what doesn't fit is dropped and
+// counted, for the sweeps find the rows anyway.
+type compensations struct {
+	to      Compensator
+	logger  *slog.Logger
+	metrics metrics
+	ids     *batcher.Batcher[task.ID, struct{}]
+}
+
+func newCompensations(cfg Config, to Compensator, m metrics) *compensations {
+	c := &compensations{to: to, logger: cfg.Logger, metrics: m}
+	c.ids = batcher.New(batcher.Config[task.ID]{Calls: 1, Items: maxIDsPerMessage, Queue: cfg.Backlog}, c.send)
+	return c
+}
+
+// add queues the tasks' ids without waiting.
+func (c *compensations) add(tasks []task.Task) {
+	ids := make([]task.ID, len(tasks))
+	for i, t := range tasks {
+		ids[i] = t.ID
+	}
+	c.count(resultDropped, c.ids.Add(ids...))
+}
+
+// send hands ids to the daemon. After the end of ctx it drops them.
+func (c *compensations) send(ctx context.Context, ids []task.ID) ([]struct{}, error) {
+	if ctx.Err() != nil {
+		c.count(resultDropped, len(ids))
+		return nil, nil
+	}
+	interval := backoff.NewExponentialBackOff()
+	interval.InitialInterval, interval.MaxInterval = 100*time.Millisecond, time.Second
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		ctx, cancel := context.WithTimeout(ctx, compensateTimeout)
+		defer cancel()
+		return struct{}{}, c.to.Compensate(ctx, task.Compensation{IDs: ids})
+	}, backoff.WithBackOff(interval), backoff.WithMaxTries(compensateTries))
+	if err != nil {
+		c.count(resultFailed, len(ids))
+		c.logger.WarnContext(ctx, "compensation not sent, left to the sweeps", "n", len(ids), "err", err)
+		return nil, nil //nolint:nilerr // nobody waits for it
+	}
+	c.count(resultOK, len(ids))
+	return nil, nil
+}
+
+func (c *compensations) count(result string, n int) { count(c.metrics.compensations, result, n) }
