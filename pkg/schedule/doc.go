@@ -6,37 +6,43 @@
 //
 // # The protocol
 //
-//  1. A transaction begins: [Client.InTx] begins one at READ COMMITTED; [Client.Join] takes part in the caller's own.
-//  2. Each change locks the task's row (FOR UPDATE, so it reads what is committed now at any isolation), computes the
-//     transition by the pure functions of package task, and writes it: version+1. Under the lock a task is either
-//     changed before its effect, or answered with "already done": there is nothing in between.
-//  3. Tx keeps the last version of each task that this try touched. The list belongs to one try: what a rolled-back
-//     try touched is forgotten with it, for its versions never existed.
-//  4. COMMIT. This alone decides. Its answer is yes, a definite no, or lost (below).
-//  5. After a yes the touched tasks are put into the index: in one pipelined call with those of all callers who wait at
-//     that moment. The caller is answered meanwhile, for the index decides nothing; only who makes more than it takes is
-//     slowed down. A change of one task by Client waits for its put, and a list for the puts before it, for at most
-//     Config.IndexWait.
-//  6. A put that fails is tried once more; then its ids go to the compensation topic through a bounded queue in the
-//     background, and the daemon reads the rows and indexes them. Repeated failures open a circuit breaker: the ids go
-//     to that queue at once. What doesn't fit is dropped and counted: the daemon's sweeps find the rows.
+//  1. A transaction begins (intx.go, join.go): [Client.InTx] begins one at READ COMMITTED; [Client.Join] takes part in the
+//     caller's own.
+//  2. New rows are written by [Tx.ScheduleMany] (tx_schedule.go). Each change (tx_change.go: changeMany, changeOwner) locks the
+//     task's row FOR UPDATE, so that it reads what is committed now at any isolation. It computes the transition by the pure
+//     functions of package task, and writes it with version+1. Under the lock a task is either changed before its effect, or
+//     answered with "already done": there is nothing in between.
+//  3. Tx keeps the last version of each task that this try touched (tx.go: [Tx.Touched]). The list belongs to one try: what a
+//     rolled-back try touched is forgotten with it, for its versions never existed.
+//  4. COMMIT (intx.go: try, readCommit). This alone decides. Its answer is yes, a definite no, or lost (below).
+//  5. After a yes the touched tasks are put into the index (intx.go: afterCommit; internal/indexwriter: Enqueue), in one call
+//     with those of all callers who wait at that moment. The caller is answered meanwhile, for the index decides nothing.
+//     Callers that schedule faster than the index accepts are slowed down. A change of one task by Client waits for its put,
+//     and a list (list_all.go, list_page.go) for the puts before it, for at most Config.IndexWait.
+//  6. A put that fails is tried once more; then its ids go to the compensation topic, and the daemon indexes the rows.
+//     Repeated failures open a circuit breaker. The steps of this are told by internal/indexwriter.
 //
-// # Calls of one change
+// # Calls of one task
 //
-// Client's own Schedule, Reschedule, Shift and Cancel need no transaction of their own: calls that come at the same time
-// share one. Few of these are under way at once, and the next takes all who wait, so that callers wait for no company, and
-// many of them cost the database little more than one. New rows go in one INSERT. Changes lock the rows that are free
-// (SKIP LOCKED): one that somebody holds is left to a transaction of its caller's own, so that it is in nobody else's way.
-// Each caller has its own answer; only a lost one is everybody's. A caller whose context ends while it waits in line has
-// changed nothing; later the answer is [ErrCommitUnknown].
+// Client's own Schedule, Reschedule, Shift and Cancel need no transaction of their own: calls that come at the same time share
+// statements that are transactions of their own (autocommit.go, gathered by internal/batcher). Two of these are under way at
+// once, and the next takes all callers that wait: nobody waits for company, and many callers cost the database little more
+// than one.
+//
+//  1. New rows go in one INSERT (insertRows).
+//  2. Changes lock the rows that are free, by SKIP LOCKED (changeRows): a row that somebody holds is left to a transaction of its
+//     caller's own, so that it is in nobody else's way. A single change is two statements (changeRow).
+//  3. The batch hands its tasks to internal/indexwriter (Enqueue, PutDirectly).
+//  4. Each caller has its own answer (conclude); only a lost one is everybody's. A caller whose context ends while it waits has
+//     changed nothing; later the answer is [ErrCommitUnknown].
 //
 // # The history
 //
-// What a change means to people (moved by how much, cancelled) becomes a line of the history: from a bounded buffer, in bulk
-// every 200 ms and at Close, after the commit, so that a change of one task stays the one statement that it is. Lines that
-// don't fit, or that the database refuses, are dropped and counted. The history is for people: it may miss the last moment
-// before a crash, and a change whose COMMIT's answer was lost. The row is the truth. A tool that must not miss its own
-// lines writes them into the transaction, by Tx.Tell.
+// What a change means to people (moved by how much, cancelled) becomes a line of the history (history.go): from a bounded
+// buffer, in bulk every 200 ms and at Close, after the commit, so that a change of one task stays the one statement that it is.
+// Lines that don't fit, or that the database refuses, are dropped and counted. The history is for people: it may miss the last
+// moment before a crash, and a change whose COMMIT's answer was lost. The row is the truth. A tool that must not miss its own
+// lines writes them into the transaction, by Tx.RecordHistory.
 //
 // # What is decided where
 //
@@ -52,7 +58,7 @@
 //
 //  1. In InTx the store's connection refuses every statement and the COMMIT until the ROLLBACK; InTx then runs the whole
 //     transaction again, with jitter, bounded by ctx and Config.MaxTries.
-//  2. Join has the caller's own connection, which knows nothing of this. It sets a savepoint at its first use. Before
+//  2. Join has the caller's own connection, which knows nothing of this (join.go: checkOpen). It sets a savepoint at its first use. Before
 //     each change a savepoint set and released shows that a transaction is open (outside one, there is nothing to
 //     release); Commit releases the first one, which a rollback in between has taken away. Either answers
 //     [ErrRolledBack]. A ROLLBACK TO a savepoint that the caller set before Join's first use takes it away as well: set

@@ -68,8 +68,8 @@ func (e *givenUp) Unwrap() error { return e.cause }
 // Retryable tells IsRetryable that trying again later may help.
 func (e *givenUp) Retryable() bool { return true }
 
-// running turns a lock wait on a task's row into the answer that the task is being run.
-func running(err error) error {
+// asRunning turns a lock wait on a task's row into the answer that the task is being run.
+func asRunning(err error) error {
 	if mysqlNumber(err) == mysqlLockWait {
 		return fmt.Errorf("%w: %w", task.ErrRunning, err)
 	}

@@ -65,16 +65,16 @@ func (h *history) write(ctx context.Context, events []task.Event) ([]struct{}, e
 }
 
 // Events returns what the changes of this try mean to people, in their order and without an actor, but for those that
-// Tell has written.
-func (t *Tx) Events() []task.Event { return t.told[t.wrote:] }
+// RecordHistory has written.
+func (t *Tx) Events() []task.Event { return t.events[t.recorded:] }
 
-// Tell writes the lines about the changes so far into the transaction itself, instead of after its commit: they are
+// RecordHistory writes the lines about the changes so far into the transaction itself, instead of after its commit: they are
 // written exactly if the changes are. It costs a statement.
-func (t *Tx) Tell(ctx context.Context) error {
+func (t *Tx) RecordHistory(ctx context.Context) error {
 	if err := t.rows.Record(ctx, t.db, setActor(t.actor, t.Events())); err != nil {
-		return t.spoil(fmt.Errorf("tell of %d changes: %w", len(t.Events()), err))
+		return t.fail(fmt.Errorf("tell of %d changes: %w", len(t.Events()), err))
 	}
-	t.wrote = len(t.told)
+	t.recorded = len(t.events)
 	return nil
 }
 

@@ -105,7 +105,7 @@ func TestToldBehindASavepointThatIsTakenBack(t *testing.T) {
 			mark := tx.Mark()
 			_, err = tx.Cancel(t.Context(), behind.ID)
 			pipelinetest.Must(t, err)
-			pipelinetest.Must(t, tx.Tell(t.Context()))
+			pipelinetest.Must(t, tx.RecordHistory(t.Context()))
 			_, err = tx.ExecContext(t.Context(), "ROLLBACK TO SAVEPOINT one")
 			pipelinetest.Must(t, err)
 			tx.Rewind(mark)
@@ -128,7 +128,7 @@ func TestToldInTheTransactionIsToldOnce(t *testing.T) {
 		tell := func(id task.ID, fail error) error {
 			return w.InTx(t.Context(), func(tx *schedule.Tx) error {
 				_, err := tx.Cancel(t.Context(), id)
-				return errors.Join(err, tx.Tell(t.Context()), fail)
+				return errors.Join(err, tx.RecordHistory(t.Context()), fail)
 			})
 		}
 		errNo := errors.New("no")

@@ -21,9 +21,8 @@ type SQLTx interface {
 
 // Names of the savepoints that show whether the transaction still stands; see the package's account of deadlocks.
 const (
-	joinedHere = "duetime_joined" // stays from the first use to the commit
-	openNow    = "duetime_open"   // set and released before each change
-	release    = "RELEASE SAVEPOINT "
+	savepointJoined = "duetime_joined" // stays from the first use to the commit
+	savepointOpen   = "duetime_open"   // set and released before each change
 )
 
 // Joined is a Tx on the caller's own transaction. End it with Commit, or commit by other means and call Index; to roll
@@ -52,31 +51,31 @@ func (c *Client) Join(tx Joinable) *Joined {
 		j.Tx = &Tx{db: newRefusal(err), rows: c.store, err: err}
 		return j
 	}
-	j.Tx = NewTx(&sqlx.Tx{Tx: own, Mapper: mapper}, c.store)
+	j.Tx = c.begin(&sqlx.Tx{Tx: own, Mapper: mapper})
 	if j.raw, _ = tx.(SQLTx); j.raw == nil {
 		j.raw = own
 	}
-	j.guard, j.tracer, j.actor, j.kinds = j.stands, c.tracer, c.cfg.Actor, c.cfg.Kinds
+	j.guard = j.checkOpen
 	return j
 }
 
-// stands checks before each change that the transaction wasn't rolled back behind our back: a change would commit by
+// checkOpen checks before each change that the transaction wasn't rolled back behind our back: a change would commit by
 // itself then, without the rest.
-func (j *Joined) stands(ctx context.Context) error {
+func (j *Joined) checkOpen(ctx context.Context) error {
 	if !j.used {
-		if _, err := j.db.ExecContext(ctx, "SAVEPOINT "+joinedHere); err != nil {
+		if _, err := j.db.ExecContext(ctx, "SAVEPOINT "+savepointJoined); err != nil {
 			return fmt.Errorf("set savepoint: %w", err)
 		}
 		j.used = true
 	}
-	if _, err := j.db.ExecContext(ctx, "SAVEPOINT "+openNow); err != nil {
+	if _, err := j.db.ExecContext(ctx, "SAVEPOINT "+savepointOpen); err != nil {
 		return fmt.Errorf("set savepoint: %w", err)
 	}
-	return j.release(ctx, openNow)
+	return j.release(ctx, savepointOpen)
 }
 
 func (j *Joined) release(ctx context.Context, name string) error {
-	_, err := j.db.ExecContext(ctx, release+name)
+	_, err := j.db.ExecContext(ctx, "RELEASE SAVEPOINT "+name)
 	if err == nil {
 		return nil
 	}
@@ -90,23 +89,21 @@ func (j *Joined) release(ctx context.Context, name string) error {
 // Where the server has rolled the transaction back, or one of the changes failed in a way that ends it, Commit rolls back
 // and returns an error; see IsRetryable. The transaction is over in every case.
 func (j *Joined) Commit(ctx context.Context) error {
-	if err := j.sound(ctx); err != nil {
+	if err := j.checkWhole(ctx); err != nil {
 		if j.raw != nil {
 			_ = j.raw.Rollback() // the error before says more
 		}
 		return fmt.Errorf("commit: %w", err)
 	}
-	touched := j.Touched()
-	if err := j.client.committed(j.raw.Commit(), touched); err != nil {
+	if err := j.client.readCommit(j.raw.Commit(), j.Tx); err != nil {
 		return err
 	}
-	j.client.writer.Enqueue(ctx, touched)
-	j.client.history.add(j.Events())
+	j.client.afterCommit(ctx, j.Tx)
 	return nil
 }
 
-// sound reports whether the COMMIT would commit all that was done here.
-func (j *Joined) sound(ctx context.Context) error {
+// checkWhole refuses a COMMIT that would not commit all that was done here.
+func (j *Joined) checkWhole(ctx context.Context) error {
 	if err := j.Err(); err != nil {
 		return err
 	}
@@ -116,7 +113,7 @@ func (j *Joined) sound(ctx context.Context) error {
 	if !j.used {
 		return nil
 	}
-	return j.release(ctx, joinedHere)
+	return j.release(ctx, savepointJoined)
 }
 
 // Index puts the touched tasks into the index after somebody else (a framework) has committed the transaction. It reads
@@ -145,11 +142,11 @@ func (j *Joined) Index(ctx context.Context) error {
 	for _, row := range rows {
 		version[row.ID] = row.Version
 	}
-	if !slices.ContainsFunc(j.log, func(t task.Task) bool { return version[t.ID] >= t.Version }) {
+	if !slices.ContainsFunc(j.written, func(t task.Task) bool { return version[t.ID] >= t.Version }) {
 		return fmt.Errorf("index task %s and %d more: %w", touched[0].ID, len(touched)-1, errNothingStands)
 	}
 	for _, t := range touched {
-		if version[t.ID] < t.Version { // rolled back to a savepoint: what is told of the task may not have been so
+		if version[t.ID] < t.Version { // rolled back to a savepoint: the lines about the task may tell what never was
 			delete(version, t.ID)
 		}
 	}

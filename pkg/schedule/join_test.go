@@ -54,7 +54,7 @@ func TestJoinCommitsWithTheCaller(t *testing.T) {
 		pipelinetest.Must(t, err)
 		moved, err := j.Shift(ctx, row.ID, -time.Minute)
 		pipelinetest.Must(t, err)
-		pipelinetest.Must(t, j.Tell(ctx))
+		pipelinetest.Must(t, j.RecordHistory(ctx))
 		if w.exists(t, row.ID) {
 			t.Errorf("%s: the task was there before the commit", name)
 		}

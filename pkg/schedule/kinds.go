@@ -11,7 +11,8 @@ import (
 
 // Kinds says which kinds a process may schedule and handle: those of the configuration's queues, and one of each name. A
 // task of another queue would wait for ever, since nobody reads its hints; so would one whose handler, of the same name,
-// reads another queue. A nil Kinds takes all. It is safe for concurrent use.
+// reads another queue. A nil Kinds takes all. It is safe for concurrent use. Our own wiring makes it,
+// of the configuration.
 type Kinds struct {
 	mu      sync.RWMutex
 	queues  []string          // nil: any
@@ -54,7 +55,7 @@ func (k *Kinds) Check(kind task.KindInfo) error {
 	return nil
 }
 
-// Handle notes the kinds for which handlers are about to run, or refuses them as Check does, and then notes none.
+// Handle records the kinds for which handlers are about to run, or refuses them as Check does, and then records none.
 func (k *Kinds) Handle(kinds []task.KindInfo) error {
 	if k == nil {
 		return nil

@@ -15,14 +15,14 @@ import (
 // tracerName is the package that makes the spans.
 const tracerName = "github.com/duetime/duetime/pkg/schedule"
 
-// traced begins the span of a call that schedules, and gives the specs with its trace context, which their rows keep: the
+// startSpan begins the span of a call that schedules, and gives the specs with its trace context, which their rows keep: the
 // span of their effect, perhaps months later, links to it. Where nobody traces, nothing is kept.
-func traced(ctx context.Context, tracer trace.Tracer, specs []task.Spec) (_ context.Context, _ []task.Spec, end func(error)) {
+func startSpan(ctx context.Context, tracer trace.Tracer, specs []task.Spec) (_ context.Context, _ []task.Spec, end func(error)) {
 	end = func(error) {}
 	if tracer != nil {
 		var span trace.Span
 		ctx, span = tracer.Start(ctx, "duetime.schedule", trace.WithSpanKind(trace.SpanKindClient))
-		end = func(err error) { finish(span, err) }
+		end = func(err error) { endSpan(span, err) }
 		if span.IsRecording() {
 			span.SetAttributes(attribute.Int("duetime.tasks", len(specs)))
 			if len(specs) == 1 {
@@ -41,7 +41,7 @@ func traced(ctx context.Context, tracer trace.Tracer, specs []task.Spec) (_ cont
 	return ctx, specs, end
 }
 
-func finish(span trace.Span, err error) {
+func endSpan(span trace.Span, err error) {
 	if err != nil && span.IsRecording() {
 		span.SetStatus(codes.Error, err.Error())
 	}

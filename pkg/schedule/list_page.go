@@ -13,11 +13,16 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// defaultPage is how many tasks a page has unless Page says otherwise.
-const defaultPage = 100
+const (
+	defaultPageTasks = 100  // of a page whose Page.Limit is 0
+	maxRowsScanned   = 1000 // for a page of one kind
+)
 
-// pageWindow is how many rows a page of one kind looks at, at most.
-const pageWindow = 1000
+// ownerPages is what pages need of the store.
+type ownerPages interface {
+	// ListOwnerPage reads a page of the owner's pending rows by (run_at, id), after the cursor; fewer than limit are the last.
+	ListOwnerPage(ctx context.Context, owner string, after task.Cursor, limit int) ([]task.Task, error)
+}
 
 // Page says which part of a list is wanted. The zero value is the first page.
 type Page struct {
@@ -73,12 +78,12 @@ func (p Page) checked(owner string) (Page, error) {
 	if err := task.CheckOwner(owner); err != nil {
 		return p, err
 	}
-	p.Limit = cmp.Or(p.Limit, defaultPage)
+	p.Limit = cmp.Or(p.Limit, defaultPageTasks)
 	if p.Limit < 1 || p.Limit > task.MaxPerCall {
 		return p, &task.FieldError{Field: "limit", Problem: fmt.Sprintf("must be from 1 to %d", task.MaxPerCall)}
 	}
 	if p.After != "" {
-		if _, err := restart(p.After); err != nil {
+		if _, err := dbCursorOf(p.After); err != nil {
 			return p, err
 		}
 	}
@@ -105,7 +110,7 @@ func (c *Client) pageFromIndex(ctx context.Context, owner, kind string, p Page) 
 	if err != nil {
 		return TaskPage{}, fmt.Errorf("list owner %s from the index: %w", owner, err)
 	}
-	page := TaskPage{Entries: readable(entries), Source: FromIndex}
+	page := TaskPage{Entries: ours(entries), Source: FromIndex}
 	if next != "" {
 		last := task.Cursor{At: p.at()}
 		if len(entries) > 0 {
@@ -116,23 +121,23 @@ func (c *Client) pageFromIndex(ctx context.Context, owner, kind string, p Page) 
 	return page, nil
 }
 
-// readable leaves out what is none of ours.
-func readable(entries []task.Entry) []task.Entry {
+// ours leaves out entries that are none of ours.
+func ours(entries []task.Entry) []task.Entry {
 	return slices.DeleteFunc(entries, func(e task.Entry) bool { return e.Err != nil })
 }
 
 // pageFromDB looks at rows of all kinds and picks the kind: there is no index by it, and to look for one among a million rows
 // would take as long as all pages.
 func (c *Client) pageFromDB(ctx context.Context, owner, kind string, p Page) (TaskPage, error) {
-	after, err := restart(p.After)
+	after, err := dbCursorOf(p.After)
 	if err != nil {
 		return TaskPage{}, err
 	}
-	look := p.Limit
+	scan := p.Limit
 	if kind != "" {
-		look = max(look, pageWindow)
+		scan = max(scan, maxRowsScanned)
 	}
-	rows, err := c.store.ListOwnerPage(ctx, owner, after, look)
+	rows, err := c.store.ListOwnerPage(ctx, owner, after, scan)
 	if err != nil {
 		return TaskPage{}, fmt.Errorf("list tasks of owner %s: %w", owner, err)
 	}
@@ -141,7 +146,7 @@ func (c *Client) pageFromDB(ctx context.Context, owner, kind string, p Page) (Ta
 		if kind == "" || row.Kind == kind {
 			page.Entries = append(page.Entries, entryOf(row))
 		}
-		if len(page.Entries) == p.Limit || i == look-1 {
+		if len(page.Entries) == p.Limit || i == scan-1 {
 			page.Next = dbCursor + strconv.FormatInt(row.RunAt.UnixMilli(), 10) + "." + hex.EncodeToString(row.ID[:])
 			break
 		}
@@ -151,12 +156,12 @@ func (c *Client) pageFromDB(ctx context.Context, owner, kind string, p Page) (Ta
 
 // at is the time of the last task of the page before; the beginning of time for the first page.
 func (p Page) at() time.Time {
-	after, _ := restart(p.After)
+	after, _ := dbCursorOf(p.After)
 	return after.At
 }
 
-// restart reads where the database goes on: behind its own cursor, or before the millisecond of the index's.
-func restart(cursor string) (task.Cursor, error) {
+// dbCursorOf reads where the database goes on: behind its own cursor, or before the millisecond of the index's.
+func dbCursorOf(cursor string) (task.Cursor, error) {
 	if cursor == "" {
 		return task.Cursor{}, nil
 	}
@@ -172,69 +177,4 @@ func restart(cursor string) (task.Cursor, error) {
 		return after, nil
 	}
 	return task.Cursor{}, &task.FieldError{Field: "cursor", Problem: "must be one that a page before has given"}
-}
-
-// CancelOwner cancels all pending tasks of the owner, of one kind or ("") of any, however many there are, and returns how
-// many they were. It goes on in transactions of up to task.MaxPerCall tasks each: on an error what was cancelled so far stays
-// so, and the call may be repeated. Tasks that an outside handler is running are an error, task.ErrRunning, after all others
-// of its transaction were left as they were. What is scheduled for the owner meanwhile may be cancelled as well, or not.
-func (c *Client) CancelOwner(ctx context.Context, owner, kind string) (cancelled int, err error) {
-	if err := task.CheckOwner(owner); err != nil {
-		return 0, err
-	}
-	var after task.Cursor
-	for {
-		rows, err := c.store.ListOwnerPage(ctx, owner, after, task.MaxPerCall)
-		if err != nil {
-			return cancelled, fmt.Errorf("cancel tasks of owner %s: %w", owner, err)
-		}
-		n, err := c.cancelPage(ctx, rows, kind)
-		cancelled += n
-		if err != nil {
-			return cancelled, fmt.Errorf("cancel tasks of owner %s, after %d: %w", owner, cancelled, err)
-		}
-		if len(rows) < task.MaxPerCall {
-			return cancelled, nil
-		}
-		last := rows[len(rows)-1]
-		after = task.Cursor{At: last.RunAt, ID: last.ID}
-	}
-}
-
-// cancelPage cancels those of the rows that are still pending.
-func (c *Client) cancelPage(ctx context.Context, rows []task.Task, kind string) (n int, err error) {
-	var ids []task.ID
-	for _, row := range rows {
-		if kind == "" || row.Kind == kind {
-			ids = append(ids, row.ID)
-		}
-	}
-	if len(ids) == 0 {
-		return 0, nil
-	}
-	err = c.InTx(ctx, func(tx *Tx) error {
-		changed, err := tx.cancelPending(ctx, ids)
-		n = len(changed)
-		return err
-	})
-	if err != nil {
-		return 0, err
-	}
-	return n, nil
-}
-
-// cancelPending cancels those of the tasks that are still pending.
-func (t *Tx) cancelPending(ctx context.Context, ids []task.ID) ([]task.Task, error) {
-	if err := t.ready(ctx); err != nil {
-		return nil, err
-	}
-	locked, err := t.rows.Lock(ctx, t.db, inOrder(ids))
-	if err != nil {
-		return nil, t.spoil(fmt.Errorf("cancel %s: lock: %w", several(ids), running(err)))
-	}
-	locked = slices.DeleteFunc(locked, func(row task.Task) bool { return row.State != task.Pending })
-	if len(locked) == 0 {
-		return nil, nil
-	}
-	return t.apply(ctx, "cancel", locked, cancel)
 }

@@ -7,8 +7,26 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
 	"github.com/duetime/duetime/pkg/task"
 )
+
+// rowWriter is what changes need of the store. q is the transaction.
+type rowWriter interface {
+	// Insert writes new rows, in an order that all transactions share, and returns for each the row that stands, locked:
+	// its own, or the one that has its id or its key.
+	Insert(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) ([]task.Task, error)
+	// Lock locks rows in id order and returns those that exist.
+	Lock(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, error)
+	// LockOwner locks the owner's pending rows ("" kind: of any kind), at most task.MaxPerCall+1, in id order. The time is
+	// that of the database just before; zero if there are none.
+	LockOwner(ctx context.Context, q sqlx.ExtContext, owner, kind string) ([]task.Task, time.Time, error)
+	// Save writes rows whose transition was computed, each over the version before it.
+	Save(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error
+	// SaveShifted is Save for rows whose due times have all moved by the same.
+	SaveShifted(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, by time.Duration) error
+}
 
 // transition computes a task's next version at the transaction's moment.
 type transition func(t task.Task, now time.Time) (task.Task, error)
@@ -32,142 +50,112 @@ func shift(d time.Duration) transition {
 
 func cancel(t task.Task, now time.Time) (task.Task, error) { return t.Cancel(now) }
 
-// Reschedule moves the task to another due time, which is then also that of its next try, and returns it as moved. A task that has ended answers
-// task.ErrAlreadyDone, ErrAlreadyCancelled or ErrAlreadyDead, an unknown id task.ErrNotFound, and one that is being run
+// Reschedule moves the task to another due time, which is then also that of its next try, and returns it as moved. A task that
+// has ended answers task.ErrAlreadyDone, ErrAlreadyCancelled or ErrAlreadyDead, an unknown id task.ErrNotFound, and one that is being run
 // by an outside handler task.ErrRunning, after which the transaction can't commit.
 func (t *Tx) Reschedule(ctx context.Context, id task.ID, when task.When) (task.Task, error) {
-	return t.one(ctx, "reschedule", id, move(when))
+	return t.changeOne(ctx, "reschedule", id, move(when))
 }
 
 // Shift moves the task by d and returns it as moved: for d < 0 to min(due, max(due+d, now)). The next try of a task that waits
-// for a retry, or rests, moves by d too: for d ≥ 0 it never comes nearer. Its errors are those of Reschedule.
+// for a retry, or snoozes, moves by d too: for d ≥ 0 it never comes nearer. Its errors are those of Reschedule.
 func (t *Tx) Shift(ctx context.Context, id task.ID, d time.Duration) (task.Task, error) {
-	return t.one(ctx, "shift", id, shift(d))
+	return t.changeOne(ctx, "shift", id, shift(d))
 }
 
 // Cancel takes the task back: its effect will never commit. Its errors are those of Reschedule.
 func (t *Tx) Cancel(ctx context.Context, id task.ID) (task.Task, error) {
-	return t.one(ctx, "cancel", id, cancel)
+	return t.changeOne(ctx, "cancel", id, cancel)
 }
 
 // RescheduleMany moves up to task.MaxPerCall tasks to one due time. It is all or nothing: an error names the first id
 // that could not be moved, and nothing of the call was changed. The tasks come back in the order of the ids; an id given
 // twice is changed once.
 func (t *Tx) RescheduleMany(ctx context.Context, ids []task.ID, when task.When) ([]task.Task, error) {
-	return t.many(ctx, "reschedule", ids, move(when))
+	return t.changeMany(ctx, "reschedule", ids, move(when))
 }
 
 // ShiftMany is Shift for up to task.MaxPerCall tasks, all or nothing as RescheduleMany.
 func (t *Tx) ShiftMany(ctx context.Context, ids []task.ID, d time.Duration) ([]task.Task, error) {
-	return t.many(ctx, "shift", ids, shift(d))
+	return t.changeMany(ctx, "shift", ids, shift(d))
 }
 
 // CancelMany is Cancel for up to task.MaxPerCall tasks, all or nothing as RescheduleMany.
 func (t *Tx) CancelMany(ctx context.Context, ids []task.ID) ([]task.Task, error) {
-	return t.many(ctx, "cancel", ids, cancel)
+	return t.changeMany(ctx, "cancel", ids, cancel)
 }
 
 // ShiftOwner shifts all pending tasks of the owner, of one kind or ("") of any, and returns them. An owner with more than
 // task.MaxPerCall of them is refused with a FieldError; nothing was changed then: list them by Client.TasksPage, and shift
 // them by ShiftMany, a page in each transaction.
 func (t *Tx) ShiftOwner(ctx context.Context, owner, kind string, d time.Duration) ([]task.Task, error) {
-	return t.whole(ctx, "shift", owner, kind, shift(d))
+	return t.changeOwner(ctx, "shift", owner, kind, shift(d))
 }
 
 // CancelOwner cancels all pending tasks of the owner, of one kind or ("") of any, and returns them. Its limit is that of
 // ShiftOwner; Client.CancelOwner has none.
 func (t *Tx) CancelOwner(ctx context.Context, owner, kind string) ([]task.Task, error) {
-	return t.whole(ctx, "cancel", owner, kind, cancel)
+	return t.changeOwner(ctx, "cancel", owner, kind, cancel)
 }
 
-// Get reads the task without locking it: by the time of the next statement it may have changed.
-func (t *Tx) Get(ctx context.Context, id task.ID) (task.Task, error) {
-	found, err := t.rows.Get(ctx, t.db, []task.ID{id})
-	if err != nil {
-		return task.Task{}, fmt.Errorf("get task %s: %w", id, err)
-	}
-	if len(found) == 0 {
-		return task.Task{}, fmt.Errorf("get %s: %w", id, task.ErrNotFound)
-	}
-	return found[0], nil
-}
-
-// GetMany is Get for up to task.MaxPerCall tasks, in no order; unknown ids are absent.
-func (t *Tx) GetMany(ctx context.Context, ids []task.ID) ([]task.Task, error) {
-	if err := checkCount(len(ids)); err != nil || len(ids) == 0 {
-		return nil, err
-	}
-	found, err := t.rows.Get(ctx, t.db, ids)
-	if err != nil {
-		return nil, fmt.Errorf("get %s: %w", several(ids), err)
-	}
-	return found, nil
-}
-
-// ListOwner reads the owner's pending tasks, of one kind or ("") of any, by run_at, without locking them.
-func (t *Tx) ListOwner(ctx context.Context, owner, kind string) ([]task.Task, error) {
-	if err := task.CheckOwner(owner); err != nil {
-		return nil, err
-	}
-	found, err := t.rows.ListOwner(ctx, t.db, owner, kind)
-	if err != nil {
-		return nil, fmt.Errorf("list tasks of owner %s: %w", owner, err)
-	}
-	return found, nil
-}
-
-func (t *Tx) one(ctx context.Context, verb string, id task.ID, next transition) (task.Task, error) {
-	changed, err := t.many(ctx, verb, []task.ID{id}, next)
+func (t *Tx) changeOne(ctx context.Context, verb string, id task.ID, next transition) (task.Task, error) {
+	changed, err := t.changeMany(ctx, verb, []task.ID{id}, next)
 	if err != nil {
 		return task.Task{}, err
 	}
 	return changed[0], nil
 }
 
-func (t *Tx) many(ctx context.Context, verb string, ids []task.ID, next transition) ([]task.Task, error) {
+func (t *Tx) changeMany(ctx context.Context, verb string, ids []task.ID, next transition) ([]task.Task, error) {
 	if err := checkCount(len(ids)); err != nil || len(ids) == 0 {
 		return nil, err
 	}
-	if err := t.ready(ctx); err != nil {
+	locked, err := t.lock(ctx, verb, ids)
+	if err != nil {
 		return nil, err
 	}
-	locked, err := t.rows.Lock(ctx, t.db, inOrder(ids))
-	if err != nil {
-		return nil, t.spoil(fmt.Errorf("%s %s: lock: %w", verb, several(ids), running(err)))
-	}
-	byID := make(map[task.ID]task.Task, len(locked))
-	for _, row := range locked {
-		byID[row.ID] = row
-	}
+	rows := byID(locked)
 	for _, id := range ids {
-		if _, ok := byID[id]; !ok {
+		if _, ok := rows[id]; !ok {
 			return nil, fmt.Errorf("%s %s: %w", verb, id, task.ErrNotFound)
 		}
 	}
-	changed, err := t.apply(ctx, verb, locked, next)
+	changed, err := t.transit(ctx, verb, locked, next)
 	if err != nil {
 		return nil, err
 	}
 	for _, row := range changed {
-		byID[row.ID] = row
+		rows[row.ID] = row
 	}
 	out := make([]task.Task, len(ids))
 	for i, id := range ids {
-		out[i] = byID[id]
+		out[i] = rows[id]
 	}
 	return out, nil
 }
 
-func (t *Tx) whole(ctx context.Context, verb, owner, kind string, next transition) ([]task.Task, error) {
+// lock locks rows and returns those that exist.
+func (t *Tx) lock(ctx context.Context, verb string, ids []task.ID) ([]task.Task, error) {
+	if err := t.checkUsable(ctx); err != nil {
+		return nil, err
+	}
+	locked, err := t.rows.Lock(ctx, t.db, inLockOrder(ids))
+	if err != nil {
+		return nil, t.fail(fmt.Errorf("%s %s: lock: %w", verb, idsText(ids), asRunning(err)))
+	}
+	return locked, nil
+}
+
+func (t *Tx) changeOwner(ctx context.Context, verb, owner, kind string, next transition) ([]task.Task, error) {
 	if err := task.CheckOwner(owner); err != nil {
 		return nil, err
 	}
-	if err := t.ready(ctx); err != nil {
+	if err := t.checkUsable(ctx); err != nil {
 		return nil, err
 	}
 	locked, now, err := t.rows.LockOwner(ctx, t.db, owner, kind)
 	if err != nil {
-		return nil, t.spoil(fmt.Errorf("%s tasks of owner %s: lock: %w", verb, owner, running(err)))
+		return nil, t.fail(fmt.Errorf("%s tasks of owner %s: lock: %w", verb, owner, asRunning(err)))
 	}
 	if t.now.IsZero() {
 		t.now = now
@@ -177,22 +165,22 @@ func (t *Tx) whole(ctx context.Context, verb, owner, kind string, next transitio
 	}
 	if len(locked) > task.MaxPerCall {
 		return nil, &task.FieldError{Field: "tasks", Problem: fmt.Sprintf("must be at most %d in one transaction: %s",
-			task.MaxPerCall, wayOut[verb])}
+			task.MaxPerCall, largeOwnerAdvice[verb])}
 	}
-	return t.apply(ctx, verb, locked, next)
+	return t.transit(ctx, verb, locked, next)
 }
 
-// wayOut is what to do instead of changing all of an owner's tasks in one transaction.
-var wayOut = map[string]string{
+// largeOwnerAdvice is what to do instead of changing all of an owner's tasks in one transaction.
+var largeOwnerAdvice = map[string]string{
 	"cancel": "Client.CancelOwner goes on in pages",
 	"shift":  "list them by Client.TasksPage and use ShiftMany for each page",
 }
 
-// apply writes the transition of locked rows, all of them or none.
-func (t *Tx) apply(ctx context.Context, verb string, locked []task.Task, next transition) ([]task.Task, error) {
+// transit writes the transition of locked rows, all of them or none.
+func (t *Tx) transit(ctx context.Context, verb string, locked []task.Task, next transition) ([]task.Task, error) {
 	now, err := t.Now(ctx)
 	if err != nil {
-		return nil, t.spoil(err)
+		return nil, t.fail(err)
 	}
 	changed := make([]task.Task, len(locked))
 	for i, row := range locked {
@@ -207,19 +195,20 @@ func (t *Tx) apply(ctx context.Context, verb string, locked []task.Task, next tr
 	return changed, nil
 }
 
+// save writes changed rows, and keeps them for what follows the commit (Client.afterCommit): their puts, and their lines.
 func (t *Tx) save(ctx context.Context, verb string, before, changed []task.Task) error {
-	if err := t.write(ctx, before, changed); err != nil {
-		return t.spoil(fmt.Errorf("%s %d tasks: %w", verb, len(changed), err))
+	if err := t.saveRows(ctx, before, changed); err != nil {
+		return t.fail(fmt.Errorf("%s %d tasks: %w", verb, len(changed), err))
 	}
-	t.log = append(t.log, changed...)
+	t.written = append(t.written, changed...)
 	for i := range changed {
-		t.told = append(t.told, task.Changed(before[i], changed[i]))
+		t.events = append(t.events, task.Changed(before[i], changed[i]))
 	}
 	return nil
 }
 
-// write saves what became of rows, the cheaper way where all moved by the same.
-func (t *Tx) write(ctx context.Context, before, changed []task.Task) error {
+// saveRows takes the cheaper way where all due times moved by the same.
+func (t *Tx) saveRows(ctx context.Context, before, changed []task.Task) error {
 	by := changed[0].DueAt.Sub(before[0].DueAt)
 	for i, row := range changed {
 		if row.DueAt.Sub(before[i].DueAt) != by {
@@ -236,14 +225,22 @@ func checkCount(n int) error {
 	return nil
 }
 
-// inOrder returns each id once, in the order in which all transactions lock.
-func inOrder(ids []task.ID) []task.ID {
+func byID(rows []task.Task) map[task.ID]task.Task {
+	found := make(map[task.ID]task.Task, len(rows))
+	for _, row := range rows {
+		found[row.ID] = row
+	}
+	return found
+}
+
+// inLockOrder returns each id once, in the order in which all transactions lock.
+func inLockOrder(ids []task.ID) []task.ID {
 	sorted := slices.Clone(ids)
 	slices.SortFunc(sorted, func(a, b task.ID) int { return bytes.Compare(a[:], b[:]) })
 	return slices.Compact(sorted)
 }
 
-func several(ids []task.ID) string {
+func idsText(ids []task.ID) string {
 	if len(ids) == 1 {
 		return ids[0].String()
 	}

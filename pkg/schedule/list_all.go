@@ -69,7 +69,7 @@ func entryOf(t task.Task) task.Entry {
 func (c *Client) fromIndex(ctx context.Context, shard int, owner, kind string) (all []task.Entry, err error) {
 	var first, place string
 	for windows := 0; windows == 0 || place != ""; windows++ {
-		entries, next, generation, err := c.window(ctx, shard, owner, kind, place)
+		entries, next, generation, err := c.readWindow(ctx, shard, owner, kind, place)
 		if windows == 0 {
 			first = generation
 		}
@@ -82,12 +82,12 @@ func (c *Client) fromIndex(ctx context.Context, shard int, owner, kind string) (
 		all, place = append(all, entries...), next
 	}
 	if len(all) <= task.MaxPerCall {
-		return readable(all), nil
+		return ours(all), nil
 	}
-	return once(readable(all)), nil
+	return lastOfEach(ours(all)), nil
 }
 
-func (c *Client) window(ctx context.Context, shard int, owner, kind, place string) (
+func (c *Client) readWindow(ctx context.Context, shard int, owner, kind, place string) (
 	entries []task.Entry, next, generation string, err error,
 ) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.PutTimeout)
@@ -95,8 +95,8 @@ func (c *Client) window(ctx context.Context, shard int, owner, kind, place strin
 	return c.index.OwnerPage(ctx, shard, owner, kind, place, task.MaxPerCall)
 }
 
-// once keeps the last entry of each task.
-func once(entries []task.Entry) []task.Entry {
+// lastOfEach keeps the last entry of each task.
+func lastOfEach(entries []task.Entry) []task.Entry {
 	last := make(map[task.ID]int, len(entries))
 	for i, e := range entries {
 		last[e.ID] = i

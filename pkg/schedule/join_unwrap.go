@@ -18,15 +18,15 @@ type Joinable interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// deepest is how many transactions may stand within each other: GORM's prepared one in a plugin's, and the driver's in that.
-const deepest = 8
+// maxNested is how many transactions may hold one another: GORM's prepared one in a plugin's, and the driver's in that.
+const maxNested = 8
 
 // unwrap finds the transaction of database/sql in the caller's, and how sqlx maps columns to fields in it. Statements go to it
 // directly: a library that prepares and keeps each text would keep ours, of which there are as many as lists have lengths.
 func unwrap(tx Joinable) (own *sql.Tx, mapper *reflectx.Mapper, err error) {
 	mapper = reflectx.NewMapperFunc("db", strings.ToLower)
 	var inner any = tx
-	for range deepest {
+	for range maxNested {
 		switch t := inner.(type) {
 		case *sql.Tx:
 			if t == nil {

@@ -24,7 +24,7 @@ func (t *Tx) Schedule(ctx context.Context, spec task.Spec) (task.Task, error) {
 // ScheduleMany is Schedule for up to task.MaxPerCall specs, in few statements and all or nothing. The rows come back in
 // the order of the specs; of two specs with one key the first makes the task, and the second finds it.
 func (t *Tx) ScheduleMany(ctx context.Context, specs []task.Spec) (rows []task.Task, err error) {
-	ctx, specs, end := traced(ctx, t.tracer, specs)
+	ctx, specs, end := startSpan(ctx, t.tracer, specs)
 	defer func() { end(err) }()
 	return t.scheduleMany(ctx, specs)
 }
@@ -36,12 +36,12 @@ func (t *Tx) scheduleMany(ctx context.Context, specs []task.Spec) ([]task.Task, 
 	if err := t.kinds.check(specs); err != nil {
 		return nil, err
 	}
-	if err := t.ready(ctx); err != nil {
+	if err := t.checkUsable(ctx); err != nil {
 		return nil, err
 	}
 	now, err := t.Now(ctx)
 	if err != nil {
-		return nil, t.spoil(err)
+		return nil, t.fail(err)
 	}
 	wanted, err := resolve(specs, now)
 	if err != nil {
@@ -50,13 +50,13 @@ func (t *Tx) scheduleMany(ctx context.Context, specs []task.Spec) ([]task.Task, 
 	standing, err := t.rows.Insert(ctx, t.db, wanted)
 	if err != nil {
 		if slices.ContainsFunc(specs, func(s task.Spec) bool { return s.Mode() != task.Unkeyed }) {
-			err = running(err) // the task that has the key; a new row waits for a locked table only
+			err = asRunning(err) // the task that has the key; a new row waits for a locked table only
 		}
-		return nil, t.spoil(fmt.Errorf("schedule %s of owner %s: %w", wanted[0].ID, wanted[0].Owner, err))
+		return nil, t.fail(fmt.Errorf("schedule %s of owner %s: %w", wanted[0].ID, wanted[0].Owner, err))
 	}
 	for i, spec := range specs {
 		if row := standing[i]; row.ID == spec.ID() {
-			t.log = append(t.log, row)
+			t.written = append(t.written, row) // to be put into the index after the commit
 		}
 	}
 	return t.moveTaken(ctx, specs, wanted, standing, now)
@@ -85,7 +85,7 @@ func (t *Tx) moveTaken(ctx context.Context, specs []task.Spec, wanted, standing 
 		}
 		next, err := row.Move(wanted[i].DueAt, now)
 		if err != nil {
-			return nil, t.spoil(fmt.Errorf("schedule by moving %s: %w", row.ID, err))
+			return nil, t.fail(fmt.Errorf("schedule by moving %s: %w", row.ID, err))
 		}
 		before[row.ID], moved[row.ID] = row, t.renew(next)
 	}

@@ -1,0 +1,95 @@
+package schedule
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/internal/statement"
+)
+
+var _ sqlx.ExtContext = (*Tx)(nil)
+
+// handle is what a Tx asks of the transaction under it: a *sqlx.Tx, or a refusal to every statement.
+type handle interface {
+	sqlx.ExtContext
+	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	GetContext(ctx context.Context, dest any, query string, args ...any) error
+	SelectContext(ctx context.Context, dest any, query string, args ...any) error
+	DriverName() string
+	Rebind(query string) string
+	BindNamed(query string, arg any) (string, []any, error)
+}
+
+// ExecContext runs the service's own statement in the transaction. With a ROLLBACK TO a savepoint that was set here too,
+// as in nested transactions, this Tx forgets the tasks that it has touched since.
+func (t *Tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	r, err := t.db.ExecContext(ctx, query, args...)
+	if err == nil {
+		t.followSavepoint(statement.Savepoint(query))
+	}
+	return r, err
+}
+
+// followSavepoint follows what a statement did to a savepoint, if it is about one.
+func (t *Tx) followSavepoint(name string, back bool) {
+	mark, set := t.marks[name]
+	switch {
+	case name == "":
+	case back && set:
+		t.Rewind(mark)
+	case !back && t.marks == nil:
+		t.marks = map[string]Mark{name: t.Mark()}
+	case !back:
+		t.marks[name] = t.Mark()
+	}
+}
+
+// PrepareContext prepares the service's own statement in the transaction, as the interfaces of sqlc, GORM and others ask.
+// The statement ends with the transaction. A statement that runs once is cheaper without: preparing is a round trip more.
+func (t *Tx) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error) {
+	return t.db.PrepareContext(ctx, query)
+}
+
+// QueryContext runs the service's own query in the transaction. Close the rows before the next statement.
+func (t *Tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	return t.db.QueryContext(ctx, query, args...)
+}
+
+// QueryRowContext runs the service's own query of one row in the transaction.
+func (t *Tx) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	return t.db.QueryRowContext(ctx, query, args...)
+}
+
+// QueryxContext is QueryContext with sqlx's rows.
+func (t *Tx) QueryxContext(ctx context.Context, query string, args ...any) (*sqlx.Rows, error) {
+	return t.db.QueryxContext(ctx, query, args...)
+}
+
+// QueryRowxContext is QueryRowContext with sqlx's row.
+func (t *Tx) QueryRowxContext(ctx context.Context, query string, args ...any) *sqlx.Row {
+	return t.db.QueryRowxContext(ctx, query, args...)
+}
+
+// GetContext reads one row into dest; sql.ErrNoRows when there is none.
+func (t *Tx) GetContext(ctx context.Context, dest any, query string, args ...any) error {
+	return t.db.GetContext(ctx, dest, query, args...)
+}
+
+// SelectContext reads all rows into the slice at dest.
+func (t *Tx) SelectContext(ctx context.Context, dest any, query string, args ...any) error {
+	return t.db.SelectContext(ctx, dest, query, args...)
+}
+
+// DriverName lets sqlx's named queries run on a Tx.
+func (t *Tx) DriverName() string { return t.db.DriverName() }
+
+// Rebind lets sqlx's named queries run on a Tx.
+func (t *Tx) Rebind(query string) string { return t.db.Rebind(query) }
+
+// BindNamed lets sqlx's named queries run on a Tx.
+func (t *Tx) BindNamed(query string, arg any) (string, []any, error) {
+	return t.db.BindNamed(query, arg)
+}
