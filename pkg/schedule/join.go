@@ -138,21 +138,19 @@ func (j *Joined) Index(ctx context.Context) error {
 		return nil //nolint:nilerr // the daemon reads them
 	}
 	j.client.writer.PutAndWait(ctx, rows)
-	version := make(map[task.ID]int64, len(rows))
-	for _, row := range rows {
-		version[row.ID] = row.Version
-	}
-	if !slices.ContainsFunc(j.written, func(t task.Task) bool { return version[t.ID] >= t.Version }) {
+	standing := byID(rows)
+	stands := func(t task.Task) bool { return standing[t.ID].Version >= t.Version }
+	if !slices.ContainsFunc(j.written, stands) {
 		return fmt.Errorf("index task %s and %d more: %w", touched[0].ID, len(touched)-1, errNothingStands)
 	}
 	for _, t := range touched {
-		if version[t.ID] < t.Version { // rolled back to a savepoint: the lines about the task may tell what never was
-			delete(version, t.ID)
+		if !stands(t) { // rolled back to a savepoint: the lines about the task may tell what never was
+			delete(standing, t.ID)
 		}
 	}
 	j.client.history.add(slices.DeleteFunc(slices.Clone(j.Events()), func(e task.Event) bool {
-		_, stands := version[e.Task]
-		return !stands
+		_, ok := standing[e.Task]
+		return !ok
 	}))
 	return nil
 }

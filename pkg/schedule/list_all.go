@@ -33,12 +33,8 @@ func (c *Client) Tasks(ctx context.Context, owner, kind string) (entries []task.
 	if err := task.CheckOwner(owner); err != nil {
 		return nil, "", err
 	}
-	if n, err := c.shards.get(ctx); err == nil && !c.writer.Away(task.Shard(owner, n)) {
-		c.writer.WaitForEarlierPuts(ctx)
-		entries, err = c.fromIndex(ctx, task.Shard(owner, n), owner, kind)
-		if err == nil {
-			return entries, FromIndex, nil
-		}
+	if entries, err = c.fromIndex(ctx, owner, kind); err == nil {
+		return entries, FromIndex, nil
 	}
 	return c.TasksFromDB(ctx, owner, kind)
 }
@@ -66,18 +62,22 @@ func entryOf(t task.Task) task.Entry {
 }
 
 // fromIndex lists all, each window within the time of a put. What moves between two windows comes once.
-func (c *Client) fromIndex(ctx context.Context, shard int, owner, kind string) (all []task.Entry, err error) {
+func (c *Client) fromIndex(ctx context.Context, owner, kind string) (all []task.Entry, err error) {
+	shard, err := c.readableShard(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
 	var first, place string
 	for windows := 0; windows == 0 || place != ""; windows++ {
-		entries, next, generation, err := c.readWindow(ctx, shard, owner, kind, place)
+		entries, next, generation, err := c.readWindow(ctx, shard, owner, kind, place, task.MaxPerCall)
 		if windows == 0 {
 			first = generation
 		}
-		if err == nil && (generation == "" || generation != first) {
+		if err == nil && generation != first {
 			err = errNotWhole
 		}
 		if err != nil {
-			return nil, fmt.Errorf("list owner %s from the index: %w", owner, err)
+			return nil, err
 		}
 		all, place = append(all, entries...), next
 	}
@@ -87,12 +87,31 @@ func (c *Client) fromIndex(ctx context.Context, shard int, owner, kind string) (
 	return lastOfEach(ours(all)), nil
 }
 
-func (c *Client) readWindow(ctx context.Context, shard int, owner, kind, place string) (
+// readableShard returns the owner's shard, once what this client has committed was put there.
+func (c *Client) readableShard(ctx context.Context, owner string) (int, error) {
+	n, err := c.shards.get(ctx)
+	if err != nil {
+		return 0, err
+	}
+	shard := task.Shard(owner, n)
+	if c.writer.Away(shard) {
+		return 0, errAway
+	}
+	c.writer.WaitForEarlierPuts(ctx)
+	return shard, nil
+}
+
+// readWindow reads one answer of the index, of a shard that has not lost its memory.
+func (c *Client) readWindow(ctx context.Context, shard int, owner, kind, place string, limit int) (
 	entries []task.Entry, next, generation string, err error,
 ) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.PutTimeout)
 	defer cancel()
-	return c.index.OwnerPage(ctx, shard, owner, kind, place, task.MaxPerCall)
+	entries, next, generation, err = c.index.OwnerPage(ctx, shard, owner, kind, place, limit)
+	if err == nil && generation == "" {
+		err = errNotWhole
+	}
+	return entries, next, generation, err
 }
 
 // lastOfEach keeps the last entry of each task.

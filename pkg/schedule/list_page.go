@@ -91,24 +91,14 @@ func (p Page) checked(owner string) (Page, error) {
 }
 
 func (c *Client) pageFromIndex(ctx context.Context, owner, kind string, p Page) (TaskPage, error) {
-	shard, err := c.shardOf(ctx, owner)
+	shard, err := c.readableShard(ctx, owner)
 	if err != nil {
 		return TaskPage{}, err
 	}
-	shard := task.Shard(owner, n)
-	if c.writer.Away(shard) {
-		return TaskPage{}, errAway
-	}
-	c.writer.WaitForEarlierPuts(ctx)
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.PutTimeout)
-	defer cancel()
 	_, place, _ := strings.Cut(p.After, ".")
-	entries, next, generation, err := c.index.OwnerPage(ctx, shard, owner, kind, place, p.Limit)
-	if err == nil && generation == "" {
-		err = errNotWhole
-	}
+	entries, next, _, err := c.readWindow(ctx, shard, owner, kind, place, p.Limit)
 	if err != nil {
-		return TaskPage{}, fmt.Errorf("list owner %s from the index: %w", owner, err)
+		return TaskPage{}, err
 	}
 	page := TaskPage{Entries: ours(entries), Source: FromIndex}
 	if next != "" {
