@@ -48,10 +48,10 @@ func TestCallWaitsForMoreItems(t *testing.T) {
 	const linger = 100 * time.Millisecond
 	configured(t, batcher.Config[int]{Calls: 2, Items: 3, Linger: linger}, func(t *testing.T, b *doubler, d *doubled) {
 		b.Add(1)
-		time.Sleep(linger - 1)
+		time.Sleep(linger - time.Nanosecond)
 		b.Add(2)
 		wantCalls(t, d)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		wantCalls(t, d, []int{1, 2})
 		b.Add(3, 4, 5)
 		wantCalls(t, d, []int{1, 2}, []int{3, 4, 5})

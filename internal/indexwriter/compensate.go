@@ -45,7 +45,7 @@ func (c *compensations) add(tasks []task.Task) {
 func (c *compensations) send(ctx context.Context, ids []task.ID) ([]struct{}, error) {
 	if ctx.Err() != nil {
 		c.count(resultDropped, len(ids))
-		return nil, nil
+		return nil, ctx.Err()
 	}
 	interval := backoff.NewExponentialBackOff()
 	interval.InitialInterval, interval.MaxInterval = 100*time.Millisecond, time.Second
@@ -57,7 +57,7 @@ func (c *compensations) send(ctx context.Context, ids []task.ID) ([]struct{}, er
 	if err != nil {
 		c.count(resultFailed, len(ids))
 		c.logger.WarnContext(ctx, "compensation not sent, left to the sweeps", "n", len(ids), "err", err)
-		return nil, nil //nolint:nilerr // nobody waits for it
+		return nil, err
 	}
 	c.count(resultOK, len(ids))
 	return nil, nil

@@ -65,7 +65,7 @@ func (h *history) write(ctx context.Context, events []task.Event) ([]struct{}, e
 }
 
 // Events returns what the changes of this try mean to people, in their order and without an actor, but for those that
-// RecordHistory has written.
+// RecordHistory has written. It is for our own worker, which writes them with its own.
 func (t *Tx) Events() []task.Event { return t.events[t.recorded:] }
 
 // RecordHistory writes the lines about the changes so far into the transaction itself, instead of after its commit: they are

@@ -130,7 +130,7 @@ func (c *Client) afterCommit(ctx context.Context, tx *Tx) {
 
 // IndexTasks puts tasks whose transaction somebody else committed, and waits for that at most Config.IndexWait, and that again
 // for each 100 tasks, with compensation behind it. Before, while callers in bulk schedule faster than the index accepts, it
-// waits for room: at most IndexWait, and that again for each 10 tasks.
+// waits for room: at most IndexWait, and that again for each 10 tasks. It is for our own worker and commands.
 func (c *Client) IndexTasks(ctx context.Context, tasks []task.Task) { c.writer.PutAndWait(ctx, tasks) }
 
 func inTx(ctx context.Context, c *Client, change func(tx *Tx) (task.Task, error)) (out task.Task, err error) {

@@ -101,7 +101,7 @@ func (t *Tx) Rewind(m Mark) {
 // after the commit (Client.afterCommit).
 func (t *Tx) Touched() []task.Task { return t.TouchedSince(Mark{}) }
 
-// TouchedSince is Touched for what was written after the mark.
+// TouchedSince is Touched for what was written after the mark. It is for our own worker.
 func (t *Tx) TouchedSince(m Mark) []task.Task { return latest(t.written[m.written:]) }
 
 // latest keeps the newest version of each task, in the order of first touch.
