@@ -36,13 +36,14 @@ type Batcher[In, Out any] struct {
 	begin chan struct{} // has a token for each goroutine of Run that is to work; closed by Close
 	check chan struct{} // holds one: the wait for more items may be over
 
-	mu      sync.Mutex
-	working int // goroutines that make calls
-	items   []In
-	answers []*answer[Out] // one an item; nil where nobody waits for it
-	oldest  time.Time      // when the first of items came; only with Linger
-	urgent  bool           // one of items is
-	closed  bool
+	mu        sync.Mutex
+	working   int // goroutines that make calls
+	items     []In
+	answers   []*answer[Out] // one an item; nil where nobody waits for it
+	lastItems int            // in the call that began last: the next one will have as many
+	oldest    time.Time      // when the first of items came; only with Linger
+	urgent    bool           // one of items is
+	closed    bool
 }
 
 type answer[Out any] struct {
@@ -91,6 +92,9 @@ func (b *Batcher[In, Out]) enter(item In) *answer[Out] {
 		return nil
 	}
 	mine := &answer[Out]{done: make(chan struct{})}
+	if b.items == nil {
+		b.items, b.answers = make([]In, 0, b.lastItems), make([]*answer[Out], 0, b.lastItems)
+	}
 	b.items, b.answers = append(b.items, item), append(b.answers, mine)
 	b.wake(1)
 	return mine
@@ -208,7 +212,9 @@ func (b *Batcher[In, Out]) take() ([]In, []*answer[Out]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := min(len(b.items), b.cfg.Items)
-	if n == 0 {
+	if n > 0 {
+		b.lastItems = n
+	} else {
 		b.working--
 	}
 	items, answers := b.items[:n:n], b.answers[:n:n]
