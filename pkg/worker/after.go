@@ -4,177 +4,117 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
-	"github.com/duetime/duetime/internal/loop"
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/duetime/duetime/internal/batcher"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 const (
-	afterQueue   = 256                   // batches waiting for the index before further ones are left to the sweeps
-	maxPutTasks  = 2000                  // tasks in one write to the index
-	afterTimeout = time.Second           // of one write to the index or the dead topic
-	afterPause   = 50 * time.Millisecond // between writes of tasks that ended: the more in one, the less each costs Redis
-	letterPause  = 200 * time.Millisecond
-	letterTries  = 3
+	maxQueuedWrites  = 25_600                // tasks that wait for the index, 256 batches of 100; more are left to the sweeps
+	maxTasksPerWrite = 2000                  // in one call to the index
+	writeInterval    = 50 * time.Millisecond // between writes of tasks that ended: the more in one, the less each costs Redis
+	writeTries       = 2
+	maxQueuedLetters = 256 // batches of dead letters that wait for the dead topic
+	letterInterval   = 200 * time.Millisecond
+	letterTries      = 3
+	afterTimeout     = time.Second // of one call to the index or the dead topic
 )
 
 // aftermath does what follows a commit and no task waits for: the index and the dead topic. Both are conveniences that
-// the rows outlive, so that a full queue is dropped and counted, never waited for.
+// the rows outlive, so that what finds its queue full is dropped and counted, never waited for.
 type aftermath struct {
 	index   Index
 	dead    Buryer
 	metrics *metrics
 	log     *slog.Logger
-	puts    chan []task.Task
-	letters chan []task.DeadLetter
+	writes  *batcher.Batcher[task.Task, struct{}]
+	letters *batcher.Batcher[[]task.DeadLetter, struct{}]
 }
 
 func newAftermath(index Index, dead Buryer, m *metrics, log *slog.Logger) *aftermath {
-	return &aftermath{
-		index: index, dead: dead, metrics: m, log: log,
-		puts: make(chan []task.Task, afterQueue), letters: make(chan []task.DeadLetter, afterQueue),
+	a := &aftermath{index: index, dead: dead, metrics: m, log: log}
+	// Tasks that ended wait for more: at most a hint too many is sent of one that a handler cancelled, and the sweeps don't
+	// look yet. A task that is to fire again waits for nothing.
+	bounds := batcher.Config[task.Task]{
+		Calls: 1, Items: maxTasksPerWrite, Queue: maxQueuedWrites, Interval: writeInterval,
+		Urgent: func(t task.Task) bool { return t.State == task.Pending },
 	}
+	a.writes = batcher.New(bounds, a.write)
+	a.letters = batcher.New(batcher.Config[[]task.DeadLetter]{Calls: 1, Items: 1, Queue: maxQueuedLetters}, a.send)
+	return a
 }
 
-// Put hands the tasks to the index. Where too many wait, they are counted and left to the sweeps.
-func (a *aftermath) Put(tasks []task.Task) {
-	if len(tasks) == 0 {
-		return
-	}
-	select {
-	case a.puts <- tasks:
-	default:
-		a.metrics.unindexed.Add(float64(len(tasks)))
-	}
+func (a *aftermath) put(tasks []task.Task) {
+	a.metrics.unindexed.Add(float64(a.writes.Add(tasks...)))
 }
 
-// Bury hands the letters to the dead topic. Where too many wait, they are counted and dropped.
-func (a *aftermath) Bury(letters []task.DeadLetter) {
-	if len(letters) == 0 {
-		return
-	}
-	select {
-	case a.letters <- letters:
-	default:
+func (a *aftermath) bury(letters []task.DeadLetter) {
+	if len(letters) > 0 && a.letters.Add(letters) > 0 {
 		a.metrics.unburied.Add(float64(len(letters)))
 	}
 }
 
-// run works until ctx ends and both queues are empty; the end of calls cancels those in flight.
-func (a *aftermath) run(ctx, calls context.Context) {
+// run works until ctx ends and both queues are empty; the end of flushNow cancels calls in flight, and has the others fail.
+func (a *aftermath) run(ctx, flushNow context.Context) {
+	defer context.AfterFunc(ctx, func() {
+		a.writes.Close()
+		a.letters.Close()
+	})()
 	var both sync.WaitGroup
-	var written time.Time
-	both.Go(func() {
-		drain(ctx, a.puts, func(first []task.Task) {
-			tasks := a.gather(ctx, first, afterPause-time.Since(written))
-			written = time.Now()
-			a.write(calls, tasks)
-		})
-	})
-	both.Go(func() { drain(ctx, a.letters, func(ls []task.DeadLetter) { a.send(calls, ls) }) })
+	both.Go(func() { a.writes.Run(flushNow) })
+	both.Go(func() { a.letters.Run(flushNow) })
 	both.Wait()
 }
 
 // flush does what is waiting, on the caller's goroutine.
 func (a *aftermath) flush(ctx context.Context) {
-	ended, cancel := context.WithCancel(ctx)
-	cancel()
-	drain(ended, a.puts, func(first []task.Task) { a.write(ctx, a.gather(ended, first, 0)) })
-	drain(ended, a.letters, func(ls []task.DeadLetter) { a.send(ctx, ls) })
+	a.writes.Flush(ctx)
+	a.letters.Flush(ctx)
 }
 
-func drain[T any](ctx context.Context, queue <-chan T, do func(T)) {
-	for {
-		select {
-		case x := <-queue:
-			do(x)
-			continue
-		default:
-		}
-		select {
-		case x := <-queue:
-			do(x)
-		case <-ctx.Done():
-			return
+// write has the index follow the tasks, in one call. A refused write is made once more.
+func (a *aftermath) write(ctx context.Context, tasks []task.Task) ([]struct{}, error) {
+	var err error
+	for range writeTries {
+		if err = a.limited(ctx, func(ctx context.Context) error { return a.index.Put(ctx, tasks) }); err == nil {
+			return nil, nil
 		}
 	}
+	a.metrics.unindexed.Add(float64(len(tasks)))
+	a.log.WarnContext(ctx, "index write left to the sweeps", slog.Int("n", len(tasks)), slog.Any("err", err))
+	return nil, err
 }
 
-// gather adds to the batch what waits behind it, up to what one write takes. Tasks that ended wait for more until the pause
-// is over or ctx ends: at most a hint too many is sent of one that a handler cancelled, and the sweeps don't look yet.
-func (a *aftermath) gather(ctx context.Context, first []task.Task, pause time.Duration) []task.Task {
-	tasks := slices.Clip(first)
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	for len(tasks) < maxPutTasks {
-		more := a.next(ctx, slices.ContainsFunc(tasks, pending), timer.C)
-		if more == nil {
-			break
-		}
-		tasks = append(tasks, more...)
-	}
-	return tasks
-}
-
-// write tells the index of the tasks, in one call.
-func (a *aftermath) write(ctx context.Context, tasks []task.Task) {
-	err := a.once(ctx, func(ctx context.Context) error { return a.index.Put(ctx, tasks) })
-	if err != nil {
-		err = a.once(ctx, func(ctx context.Context) error { return a.index.Put(ctx, tasks) })
-	}
-	if err != nil {
-		a.metrics.unindexed.Add(float64(len(tasks)))
-		a.log.WarnContext(ctx, "index write left to the sweeps", slog.Int("n", len(tasks)), slog.Any("err", err))
-	}
-}
-
-// next returns a batch that waits for the index; nil if none comes until the pause is over, or if none is there and it is urgent.
-func (a *aftermath) next(ctx context.Context, urgent bool, pause <-chan time.Time) []task.Task {
-	select {
-	case tasks := <-a.puts:
-		return tasks
-	default:
-	}
-	if urgent {
-		return nil
-	}
-	select {
-	case tasks := <-a.puts:
-		return tasks
-	case <-pause:
-		return nil
-	case <-ctx.Done():
-		return nil // no more comes
-	}
-}
-
-func pending(t task.Task) bool { return t.State == task.Pending }
-
-func (a *aftermath) once(ctx context.Context, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, afterTimeout)
-	defer cancel()
-	return do(ctx)
-}
-
-// send passes dead letters on. After three refusals they are passed over: the rows say dead all the same.
-func (a *aftermath) send(ctx context.Context, letters []task.DeadLetter) {
+// send passes the dead letters of one batch on. After three refusals they are passed over: the rows say dead all the same.
+func (a *aftermath) send(ctx context.Context, batches [][]task.DeadLetter) ([]struct{}, error) {
+	letters := batches[0]
 	var errs []error
-	for range letterTries {
-		err := a.once(ctx, func(ctx context.Context) error { return a.dead.Bury(ctx, letters) })
-		if err == nil {
-			return
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		err := a.limited(ctx, func(ctx context.Context) error { return a.dead.Bury(ctx, letters) })
+		if err != nil {
+			errs = append(errs, err)
 		}
-		errs = append(errs, err)
-		loop.Sleep(ctx, letterPause)
+		return struct{}{}, err
+	}, backoff.WithBackOff(backoff.NewConstantBackOff(letterInterval)), backoff.WithMaxTries(letterTries))
+	if err == nil {
+		return nil, nil
 	}
 	a.metrics.unburied.Add(float64(len(letters)))
 	for _, l := range letters {
 		a.log.ErrorContext(ctx, "dead letter refused", slog.String("task_id", l.ID.String()),
 			slog.String("kind", l.Kind), slog.Any("err", errors.Join(errs...)))
 	}
+	return nil, err
+}
+
+func (a *aftermath) limited(ctx context.Context, call func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, afterTimeout)
+	defer cancel()
+	return call(ctx)
 }
 
 // unreadable is the dead letter of a message that can't be decoded.

@@ -55,22 +55,22 @@ func TestTasksThatEndedAreDroppedTogether(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		expect("right behind it", 10)
-		time.Sleep(afterPause)
+		time.Sleep(writeInterval)
 		expect("after the pause", 10, 50)
 		a.Put(ended)
 		a.Put([]task.Task{{State: task.Pending}})
 		expect("with one that fires again", 10, 50, 11)
-		time.Sleep(afterPause)
-		a.Put(ended)
+		time.Sleep(writeInterval)
+		a.put(ended)
 		expect("alone", 10, 50, 11, 10)
-		for range maxPutTasks / 10 {
-			a.Put(ended)
+		for range maxTasksPerWrite / 10 {
+			a.put(ended)
 		}
-		expect("as many as one write takes", 10, 50, 11, 10, maxPutTasks)
-		time.Sleep(afterPause / 2)
-		a.Put(ended)
+		expect("as many as one write takes", 10, 50, 11, 10, maxTasksPerWrite)
+		time.Sleep(writeInterval / 2)
+		a.put(ended)
 		synctest.Wait()
 		cancel()
-		expect("when the worker stops", 10, 50, 11, 10, maxPutTasks, 10)
+		expect("when the worker stops", 10, 50, 11, 10, maxTasksPerWrite, 10)
 	})
 }
