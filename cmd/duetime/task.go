@@ -163,15 +163,10 @@ func (t *tool) change(ctx context.Context, text string, asJSON bool, change chan
 		if err != nil {
 			return err
 		}
-		defer client.Close(context.WithoutCancel(ctx))
-		var changed task.Task
-		err = client.InTx(ctx, func(tx *schedule.Tx) (err error) {
-			if changed, err = fn(ctx, tx, id); err != nil {
-				return err
-			}
-			return tx.RecordHistory(ctx)
-		})
-		return t.answer(changed, err, asJSON)
+		if asJSON {
+			return writeJSON(t.out, changed)
+		}
+		return t.writeTask(changed)
 	})
 }
 

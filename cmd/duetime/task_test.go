@@ -78,7 +78,7 @@ func TestTaskList(t *testing.T) {
 	if empty := d.wantCode(t, 0, "task", "list", "--owner", "nobody", "--json"); strings.TrimSpace(empty.out) != "[]" {
 		t.Errorf("an empty list is %q", empty.out)
 	}
-	if mistyped := d.wantCode(t, 0, "task", "list", "--queue", "defualt"); !strings.Contains(mistyped.err, `queue "defualt" is none of`) {
+	if mistyped := d.wantCode(t, 0, "task", "list", "--queue", "nosuch"); !strings.Contains(mistyped.err, `queue "nosuch" is none of`) {
 		t.Errorf("a queue that is none: %q", mistyped.err)
 	}
 	table := d.wantCode(t, 0, "task", "list")

@@ -30,7 +30,7 @@ func (c *Console) change(ctx context.Context, fn func(tx *schedule.Tx) (task.Tas
 		if changed, err = fn(tx); err != nil {
 			return err
 		}
-		return tx.Tell(ctx)
+		return tx.RecordHistory(ctx)
 	})
 	if err != nil {
 		return Task{}, err

@@ -20,14 +20,14 @@ const (
 
 // autocommits are what calls of one task need of the store: statements that are transactions of their own.
 type autocommits interface {
-	// InsertAlone writes the rows of new tasks as a transaction of its own; nil if an id or a key was taken.
-	InsertAlone(ctx context.Context, specs []task.Spec) ([]task.Task, error)
+	// InsertAutocommit writes the rows of new tasks as a transaction of its own; nil if an id or a key was taken.
+	InsertAutocommit(ctx context.Context, specs []task.Spec) ([]task.Task, error)
 	// LockFree locks those of the rows that nobody else has locked, and gives the database's time of that moment.
 	LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, time.Time, error)
 	// ReadFree reads a row that nobody has locked, with the database's time; false if there is none.
 	ReadFree(ctx context.Context, id task.ID) (task.Task, time.Time, bool, error)
-	// SaveAlone writes the next version of a row as a transaction of its own.
-	SaveAlone(ctx context.Context, t task.Task) error
+	// SaveAutocommit writes the next version of a row as a transaction of its own.
+	SaveAutocommit(ctx context.Context, t task.Task) error
 	// Unclear reports whether an error of these leaves open if it took effect.
 	Unclear(err error) bool
 }
@@ -69,7 +69,7 @@ func (c *Client) autocommitInsert(ctx context.Context, spec task.Spec) (made tas
 // insertRows writes the rows of several callers in one statement. They need the database's answer alone: the put follows
 // behind their backs.
 func (c *Client) insertRows(ctx context.Context, specs []task.Spec) ([]answer, error) {
-	made, err := c.store.InsertAlone(ctx, specs)
+	made, err := c.store.InsertAutocommit(ctx, specs)
 	if err != nil || made == nil {
 		return nil, err
 	}

@@ -93,7 +93,7 @@ type Client struct {
 	inserts    *batcher.Batcher[task.Spec, answer]
 	changes    *batcher.Batcher[change, answer]
 	tracer     trace.Tracer
-	shards     shardCount
+	layout     layoutCache
 	cancel     context.CancelFunc
 	committing sync.WaitGroup // shared statements; Close waits for them first
 	following  sync.WaitGroup // puts, compensations and history of what they commit
@@ -114,7 +114,7 @@ func New(cfg Config, store Store, index Index, compensator Compensator) (*Client
 	}, index, compensator)
 	c.inserts = batcher.New(batcher.Config[task.Spec]{Calls: concurrentInserts, Items: maxRowsPerStatement}, c.insertRows)
 	c.changes = batcher.New(batcher.Config[change]{Calls: concurrentChanges, Items: maxRowsPerStatement}, c.changeRows)
-	c.shards.read = cfg.Shards
+	c.layout.read = cfg.Layout
 	ctx, stop := context.WithCancel(context.Background())
 	c.cancel = stop
 	c.committing.Go(func() { c.inserts.Run(ctx) })

@@ -87,18 +87,22 @@ func (c *Client) fromIndex(ctx context.Context, owner, kind string) (all []task.
 	return lastOfEach(ours(all)), nil
 }
 
-// readableShard returns the owner's shard, once what this client has committed was put there.
+// readableShard returns the one shard in which all of the owner's tasks stand, once what this client has committed was put
+// there. While the tasks stand in several shards, only the database has the whole list in order.
 func (c *Client) readableShard(ctx context.Context, owner string) (int, error) {
-	n, err := c.shards.get(ctx)
+	layout, err := c.layout.get(ctx)
 	if err != nil {
 		return 0, err
 	}
-	shard := task.Shard(owner, n)
-	if c.writer.Away(shard) {
+	standing := layout.Standing(owner)
+	switch {
+	case len(standing) != 1:
+		return 0, errManyShards
+	case c.writer.Away(standing[0]):
 		return 0, errAway
 	}
 	c.writer.WaitForEarlierPuts(ctx)
-	return shard, nil
+	return standing[0], nil
 }
 
 // readWindow reads one answer of the index, of a shard that has not lost its memory.
@@ -122,23 +126,6 @@ func lastOfEach(entries []task.Entry) []task.Entry {
 	}
 	i := -1
 	return slices.DeleteFunc(entries, func(e task.Entry) bool { i++; return last[e.ID] != i })
-}
-
-// shardOf returns the one shard in which all of the owner's tasks stand. While they stand in several, only the database has the
-// whole list in order.
-func (c *Client) shardOf(ctx context.Context, owner string) (int, error) {
-	layout, err := c.layout.get(ctx)
-	if err != nil {
-		return 0, err
-	}
-	standing := layout.Standing(owner)
-	switch {
-	case len(standing) != 1:
-		return 0, errManyShards
-	case c.indexer.away(standing[0]):
-		return 0, errAway
-	}
-	return standing[0], nil
 }
 
 // layoutCache keeps the layout for a minute, and for longer while it can't be read.

@@ -48,11 +48,13 @@ func newAftermath(index Index, dead Buryer, m *metrics, log *slog.Logger) *after
 	return a
 }
 
-func (a *aftermath) put(tasks []task.Task) {
+// Put queues an index write.
+func (a *aftermath) Put(tasks []task.Task) {
 	a.metrics.unindexed.Add(float64(a.writes.Add(tasks...)))
 }
 
-func (a *aftermath) bury(letters []task.DeadLetter) {
+// Bury queues dead letters.
+func (a *aftermath) Bury(letters []task.DeadLetter) {
 	if len(letters) > 0 && a.letters.Add(letters) > 0 {
 		a.metrics.unburied.Add(float64(len(letters)))
 	}

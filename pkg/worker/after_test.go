@@ -61,14 +61,14 @@ func TestTasksThatEndedAreDroppedTogether(t *testing.T) {
 		a.Put([]task.Task{{State: task.Pending}})
 		expect("with one that fires again", 10, 50, 11)
 		time.Sleep(writeInterval)
-		a.put(ended)
+		a.Put(ended)
 		expect("alone", 10, 50, 11, 10)
 		for range maxTasksPerWrite / 10 {
-			a.put(ended)
+			a.Put(ended)
 		}
 		expect("as many as one write takes", 10, 50, 11, 10, maxTasksPerWrite)
 		time.Sleep(writeInterval / 2)
-		a.put(ended)
+		a.Put(ended)
 		synctest.Wait()
 		cancel()
 		expect("when the worker stops", 10, 50, 11, 10, maxTasksPerWrite, 10)
