@@ -37,9 +37,26 @@ func run(ctx context.Context, env *process.Env) error {
 	if err != nil {
 		return err
 	}
-	env.Registry.MustRegister(survey.New(survey.Config{Queues: cfg.Queues, Layout: p.Store.Layout}, p.Store, p.Index, p.Stream))
+	env.Registry.MustRegister(survey.New(survey.Config{
+		Queues: cfg.Queues, Layout: p.Store.Layout, Unhandled: unhandled(p.Store),
+	}, p.Store, p.Index, p.Stream))
 	return command.Stand(ctx, env, p, command.Candidate{
 		Name: "daemon",
 		Lead: func(ctx context.Context, term *elect.Term) error { return reconciler.Lead(ctx, term.Epoch, term) },
 	})
+}
+
+// surveyedTasks is how many pending tasks a survey looks at: one that waits for a worker of its kind is tried again within ten
+// minutes, so that it stands among the first.
+const surveyedTasks = 10_000
+
+func unhandled(s *store.Store) func(ctx context.Context) ([]survey.Unhandled, error) {
+	return func(ctx context.Context) ([]survey.Unhandled, error) {
+		rows, err := s.Unhandled(ctx, surveyedTasks)
+		all := make([]survey.Unhandled, len(rows))
+		for i, row := range rows {
+			all[i] = survey.Unhandled(row)
+		}
+		return all, err
+	}
 }

@@ -83,6 +83,7 @@ func TestAlerts(t *testing.T) {
 		{"a dead task stands", map[string]string{`duetime_tasks{instance="daemon-1",state="dead"}`: "1xCOUNT"}, 0, []string{"DuetimeTasksDead"}},
 		{"a dead task was retried", map[string]string{`duetime_tasks{instance="daemon-1",state="dead"}`: "1x200 0xCOUNT"}, 0, nil},
 		{"a kind that nobody handles", map[string]string{`duetime_tasks_unhandled_total{instance="worker-1",queue="default",kind="meel"}`: "0+1xCOUNT"}, 0, []string{"DuetimeUnknownKind"}},
+		{"a kind that nobody handles, and workers without metrics", map[string]string{`duetime_unhandled_tasks{instance="daemon-1",queue="default",kind="meel"}`: "1xCOUNT"}, 0, []string{"DuetimeUnknownKind"}},
 		{"a kind that nobody handled during a rollout", map[string]string{`duetime_tasks_unhandled_total{instance="worker-1",queue="default",kind="meel"}`: "0+1x100 100xCOUNT"}, 0, nil},
 		{"drift that goes on", map[string]string{`duetime_index_drift_total{instance="daemon-1",kind="k",direction="missing"}`: "0+1xCOUNT"}, 0, []string{"DuetimeDrift"}},
 		{"drift that was mended", map[string]string{`duetime_index_drift_total{instance="daemon-1",kind="k",direction="missing"}`: "4x230 9xCOUNT"}, 0, nil},

@@ -195,7 +195,7 @@ func (s *shard) lanes(ctx context.Context, entries []task.Entry, now time.Time) 
 			send[l] = append(send[l], e)
 		case !refused:
 			s.slow = true
-		case s.waiting >= s.room() && s.health.maxSilence(takenLately):
+		case s.waiting >= s.room() && s.health.tookLately(takenLately):
 			excess = append(excess, e)
 		default:
 			s.waiting++

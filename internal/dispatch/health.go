@@ -51,8 +51,8 @@ func (h *health) took() {
 	h.away.Store(false)
 }
 
-// maxSilence reports whether Kafka took something so recently.
-func (h *health) maxSilence(d time.Duration) bool {
+// tookLately reports whether Kafka took something so recently.
+func (h *health) tookLately(d time.Duration) bool {
 	last := h.last.Load()
 	return last > 0 && time.Since(time.Unix(0, last)) < d
 }
@@ -61,9 +61,9 @@ func (h *health) maxSilence(d time.Duration) bool {
 // else shows whether Kafka is well, a message of tell's does; all shards share its outcome.
 func (h *health) judge(ctx context.Context, before int64, probe func(context.Context) error) verdict {
 	switch {
-	case h.taken.Load() > before, h.maxSilence(takenFresh), h.ask(ctx, takenFresh, probe):
+	case h.taken.Load() > before, h.tookLately(takenFresh), h.ask(ctx, takenFresh, probe):
 		return kafkaWell
-	case h.maxSilence(takenLately):
+	case h.tookLately(takenLately):
 		return kafkaUnsure
 	}
 	h.away.Store(true)
@@ -77,7 +77,7 @@ func (h *health) ask(ctx context.Context, d time.Duration, probe func(context.Co
 	}
 	defer h.mu.Unlock()
 	if time.Since(h.asked) < d {
-		return h.maxSilence(d)
+		return h.tookLately(d)
 	}
 	err := probe(ctx)
 	h.asked = time.Now()

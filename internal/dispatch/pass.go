@@ -117,7 +117,7 @@ func (s *shard) recordWaiting(ctx context.Context, claim task.Claim) {
 		s.head.waits(claim.Next)
 		return
 	}
-	if len(s.calls) > 0 && !s.health.maxSilence(quietFor) && s.health.ask(ctx, quietFor, s.probeKafka) {
+	if len(s.calls) > 0 && !s.health.tookLately(quietFor) && s.health.ask(ctx, quietFor, s.probeKafka) {
 		s.health.term.Progress()
 	}
 }

@@ -167,3 +167,15 @@ func TestOpenRefusesWhatCannotWork(t *testing.T) {
 		}
 	}
 }
+
+func TestNamespaceBelongsToOneDeployment(t *testing.T) {
+	t.Parallel()
+	x := open(t, index.Config{Addrs: []string{pipelinetest.Redis(t).Addr()}})
+	for _, deployment := range []string{"first", "second", "first"} {
+		owner, err := x.ClaimNamespace(t.Context(), deployment)
+		pipelinetest.Must(t, err)
+		if owner != "first" {
+			t.Errorf("%s: the owner is %s, want first", deployment, owner)
+		}
+	}
+}

@@ -17,6 +17,9 @@ func (x *Index) genKey(shard int) string     { return x.shardKey(shard, "gen") }
 func (x *Index) claimedKey(shard int) string { return x.shardKey(shard, "claimed") }
 func (x *Index) wakeKey(shard int) string    { return x.shardKey(shard, "wake") }
 
+// NamespaceKey names the key that holds whose the namespace is. It belongs to no shard.
+func (x *Index) NamespaceKey() string { return x.namespace + ":deployment" }
+
 func (x *Index) ownerKey(shard int, owner string) string {
 	return x.shardKey(shard, "owner:"+part(owner))
 }

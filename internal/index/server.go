@@ -30,6 +30,26 @@ func (x *Index) Identity(ctx context.Context) (string, error) {
 	return strings.Join(facts, " "), nil
 }
 
+// ClaimNamespace records the deployment as the owner of the namespace's keys if they have none, and returns the owner. A user who
+// may only read the record leaves it to others to make it.
+func (x *Index) ClaimNamespace(ctx context.Context, deployment string) (owner string, err error) {
+	if x.embedded {
+		return deployment, nil
+	}
+	err = x.client.SetArgs(ctx, x.NamespaceKey(), deployment, redis.SetArgs{Mode: "NX"}).Err()
+	if err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "NOPERM") {
+		return "", fmt.Errorf("claim namespace: %w", err)
+	}
+	owner, err = x.client.Get(ctx, x.NamespaceKey()).Result()
+	if errors.Is(err, redis.Nil) {
+		return deployment, nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read whose the namespace is: %w", err)
+	}
+	return owner, nil
+}
+
 // CheckPolicy says so when Redis may throw entries out by itself once its memory is full; it is empty if not.
 func (x *Index) CheckPolicy(ctx context.Context) (string, error) {
 	if x.embedded {

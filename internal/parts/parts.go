@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
@@ -37,6 +38,8 @@ type Parts struct {
 	Actor  string               // who changes tasks by way of the Scheduler, in their history; a service unless set
 	Tracer trace.TracerProvider // nil means the global one
 	Kinds  *schedule.Kinds      // of the configuration's queues
+
+	layout atomic.Pointer[task.Layout] // as AwaitSchema read it
 }
 
 // Open makes the adapters. reg may be nil. An error means that the configuration can't work.
@@ -83,6 +86,7 @@ func OpenStore(cfg config.Config, o store.Options) (*store.Store, error) {
 	if o.TLS, err = trust.Client("mysql.tls", trust.Files(cfg.MySQL.TLS)); err != nil {
 		return nil, err
 	}
+	o.Namespace = cfg.Namespace
 	st, err := store.Open(string(secret), o)
 	if err != nil {
 		return nil, fmt.Errorf("mysql.dsn: %w", err)
@@ -146,10 +150,10 @@ func (p *Parts) AwaitSchema(ctx context.Context) error {
 	var layout task.Layout
 	err := wait.For(ctx, p.Log, "mysql", func(ctx context.Context) (err error) {
 		if err = p.CheckMySQL(ctx); err == nil {
-			layout, err = p.Store.Layout(ctx)
+			err = p.Store.CheckMigrations(ctx, migrations.Files)
 		}
 		if err == nil {
-			err = p.Store.CheckMigrations(ctx, migrations.Files)
+			layout, err = p.Store.Layout(ctx)
 		}
 		if err == nil {
 			err = p.Clock.Learn(ctx)
@@ -184,6 +188,7 @@ func (p *Parts) check(ctx context.Context, layout task.Layout) error {
 	if err := p.CheckNamespace(layout); err != nil {
 		return wait.Fatal(err)
 	}
+	p.layout.Store(&layout)
 	if layout.Shards != p.Config.Shards {
 		p.Log.WarnContext(ctx, "shards ignored: the schema was made with another number",
 			slog.Int("configured", p.Config.Shards), slog.Int("n", layout.Shards))
@@ -207,6 +212,25 @@ func (p *Parts) AwaitIndex(ctx context.Context) error {
 		p.Log.WarnContext(ctx, "redis memory policy unknown", "err", err)
 	case policy != "":
 		return wait.Fatal(fmt.Errorf("redis.addrs: %s", policy))
+	}
+	return p.claimNamespace(ctx)
+}
+
+// claimNamespace is fatal if another schema uses the namespace on this Redis: each daemon would remove the other's entries, and
+// each worker drop the other's hints. AwaitSchema has read whose id the schema has.
+func (p *Parts) claimNamespace(ctx context.Context) error {
+	layout := p.layout.Load()
+	if layout == nil || layout.Deployment == "" {
+		return nil
+	}
+	owner, err := p.Index.ClaimNamespace(ctx, layout.Deployment)
+	switch {
+	case err != nil:
+		p.Log.WarnContext(ctx, "namespace not compared with Redis", "err", err)
+	case owner != layout.Deployment:
+		return wait.Fatal(fmt.Errorf("namespace: %q belongs to another MySQL schema on this Redis (deployment %s, this one is %s): "+
+			"give each schema its own namespace; if the other schema is no more, delete the Redis key %s",
+			p.Config.Namespace, owner, layout.Deployment, p.Index.NamespaceKey()))
 	}
 	return nil
 }

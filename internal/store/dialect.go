@@ -65,6 +65,14 @@ func (d Dialect) now() string {
 	return "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000"
 }
 
+// schema is the name of the session's schema.
+func (d Dialect) schema() string {
+	if d == SQLite {
+		return "NULL"
+	}
+	return "DATABASE()"
+}
+
 // micros is the statement's moment in Unix microseconds; SQLite has only milliseconds.
 func (d Dialect) micros() string {
 	if d == SQLite {

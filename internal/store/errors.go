@@ -17,6 +17,9 @@ var ErrOldSchema = errors.New("duetime's tables are older than this program, run
 // ErrNamespace says that the schema belongs to another namespace.
 var ErrNamespace = errors.New("schema belongs to another namespace")
 
+// ErrSchema matches the answer for a transaction in another schema than that of duetime's tables.
+var ErrSchema = errors.New("transaction is in another schema")
+
 // ErrConflict matches the answer to a write over rows that are not as the caller read them. The transaction must be
 // rolled back; it may be tried again.
 var ErrConflict = errors.New("task changed in between")

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql/driver"
+	"io/fs"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -54,4 +55,14 @@ func ExceptSQL(except []string, from, to time.Time, after task.Cursor, limit int
 	end, endArgs = byRunAt.endSQL(MySQL, w)
 	page, pageArgs = byRunAt.exceptSQL(MySQL, w, except)
 	return end, endArgs, page, pageArgs
+}
+
+// Apply runs the migrations of some files and writes no layout, as if an older program had made the schema.
+func (s *Store) Apply(ctx context.Context, files fs.FS) error {
+	db, done, err := s.patient()
+	if err != nil {
+		return err
+	}
+	defer done()
+	return s.applyAll(ctx, db, files, func(int, int) {})
 }

@@ -14,23 +14,37 @@ import (
 // Layout reads the layout afresh. It returns ErrNoSchema before the first migration.
 func (s *Store) Layout(ctx context.Context) (task.Layout, error) { return s.readLayout(ctx, s.db) }
 
+// unknownColumn is MySQL's answer to a column that a table lacks.
+const unknownColumn = 1054
+
 // cachedLayout returns the layout as last read. The first call reads it through q, since a caller in a transaction may hold the
 // pool's only connection. An old layout is harmless: a row says itself where it is indexed.
 func (s *Store) cachedLayout(ctx context.Context, q sqlx.QueryerContext) (task.Layout, error) {
-	if l := s.layout.Load(); l != nil {
-		return *l, nil
+	var l task.Layout
+	if cached := s.layout.Load(); cached != nil {
+		l = *cached
+	} else {
+		var err error
+		if l, err = s.readLayout(ctx, s.handle(q)); err != nil {
+			return l, err
+		}
 	}
-	return s.readLayout(ctx, s.handle(q))
+	if s.namespace != "" && l.Namespace != s.namespace {
+		return l, fmt.Errorf("%w: it is of %q, this process of %q", ErrNamespace, l.Namespace, s.namespace)
+	}
+	return l, nil
 }
 
 func (s *Store) readLayout(ctx context.Context, q sqlx.QueryerContext) (task.Layout, error) {
 	var l task.Layout
-	err := q.QueryRowxContext(ctx, "SELECT namespace, shards, shards_ever FROM duetime_layout WHERE only_row = 1").
-		Scan(&l.Namespace, &l.Shards, &l.ShardsEver)
-	if errors.Is(err, sql.ErrNoRows) || Classify(err) == NoTable {
+	err := q.QueryRowxContext(ctx, "SELECT namespace, deployment, shards, shards_ever FROM duetime_layout WHERE only_row = 1").
+		Scan(&l.Namespace, &l.Deployment, &l.Shards, &l.ShardsEver)
+	switch {
+	case errors.Is(err, sql.ErrNoRows) || Classify(err) == NoTable:
 		return l, ErrNoSchema
-	}
-	if err != nil {
+	case serverNumber(err) == unknownColumn:
+		return l, ErrOldSchema
+	case err != nil:
 		return l, fmt.Errorf("read layout: %w", err)
 	}
 	s.layout.Store(&l)
@@ -43,6 +57,10 @@ func (s *Store) claimLayout(ctx context.Context, namespace string, shards int) e
 		s.dialect.ignoreTaken("only_row"), namespace, shards, shards)
 	if err != nil {
 		return fmt.Errorf("write layout: %w", err)
+	}
+	_, err = s.db.ExecContext(ctx, s.db.Rebind("UPDATE duetime_layout SET deployment = ? WHERE deployment = ''"), task.NewID().String())
+	if err != nil {
+		return fmt.Errorf("write the deployment's id: %w", err)
 	}
 	l, err := s.Layout(ctx)
 	if err != nil {

@@ -35,8 +35,12 @@ func migrationStatus(t *testing.T, s *store.Store) {
 
 func layoutStays(t *testing.T, s *store.Store) {
 	must(t, s.Migrate(t.Context(), migrations.Files, "test", 4))
-	want := task.Layout{Namespace: "test", Shards: shards, ShardsEver: shards}
 	got := value[task.Layout](t)(s.Layout(t.Context()))
+	want := task.Layout{Namespace: "test", Deployment: got.Deployment, Shards: shards, ShardsEver: shards}
+	must(t, s.Migrate(t.Context(), migrations.Files, "test", shards))
+	if again := value[task.Layout](t)(s.Layout(t.Context())); len(got.Deployment) != 36 || again.Deployment != got.Deployment {
+		t.Errorf("the deployment's id is %q, and %q after another migrate", got.Deployment, again.Deployment)
+	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("layout (-want +got):\n%s", d)
 	}
@@ -82,7 +86,7 @@ func TestCheckMigrations(t *testing.T) {
 		folder := s.Dialect().String() + "/"
 		first := value[[]byte](t)(migrations.Files.ReadFile(folder + "00001_tasks.sql"))
 		before := fstest.MapFS{folder + "00001_tasks.sql": {Data: first}}
-		must(t, s.Migrate(t.Context(), before, "test", shards))
+		must(t, s.Apply(t.Context(), before))
 		must(t, s.CheckMigrations(t.Context(), before))
 		if err := s.CheckMigrations(t.Context(), migrations.Files); !errors.Is(err, store.ErrOldSchema) {
 			t.Errorf("%v: migrations of an older schema: %v, want ErrOldSchema", s.Dialect(), err)
@@ -105,7 +109,7 @@ func TestSubjectIsWidened(t *testing.T) {
 		for _, name := range []string{"00001_tasks.sql", "00002_operate.sql"} {
 			before[folder+name] = &fstest.MapFile{Data: value[[]byte](t)(migrations.Files.ReadFile(folder + name))}
 		}
-		must(t, s.Migrate(t.Context(), before, "test", shards))
+		must(t, s.Apply(t.Context(), before))
 		old := newTask(t, "ann", 0)
 		must(t, exec(s.DB(), "INSERT INTO duetime_tasks (id, kind, owner, subject, due_at, run_at, payload, created_at, updated_at) "+
 			"VALUES (?, 'meal.done', 'ann', ?, 1, 1, '7', 1, 1)", old.ID[:], strings.Repeat("s", 32))) // as a program of that time did
@@ -156,7 +160,7 @@ func TestMigrationBesideReadersAndWriters(t *testing.T) {
 	dsn := pipelinetest.MySQL(t).NewSchema(t)
 	s := opened(t, dsn, store.Options{})
 	first := value[[]byte](t)(migrations.Files.ReadFile("mysql/00001_tasks.sql"))
-	must(t, s.Migrate(t.Context(), fstest.MapFS{"mysql/00001_tasks.sql": {Data: first}}, "test", shards))
+	must(t, s.Apply(t.Context(), fstest.MapFS{"mysql/00001_tasks.sql": {Data: first}}))
 	const write = "INSERT INTO duetime_tasks (id, kind, owner, due_at, run_at, payload, created_at, updated_at) VALUES (?, 'k', 'o', 1, 1, '', 1, 1)"
 	must(t, exec(s.DB(), write, rand.Text()[:16]))
 

@@ -22,7 +22,7 @@ func Open(dsn string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, dialect: MySQL, tableWait: o.tableWait()}
+	s := &Store{db: db, dialect: MySQL, tableWait: o.tableWait(), namespace: o.Namespace, schema: schemaOf(dsn)}
 	s.openPatient = func() (*sqlx.DB, error) {
 		return openMySQL(dsn, Options{MaxOpen: 4, TLS: o.TLS, TableWait: migrationWait, changesTables: true}, func(cfg *mysql.Config) {
 			cfg.ReadTimeout = 0
@@ -31,6 +31,14 @@ func Open(dsn string, o Options) (*Store, error) {
 		})
 	}
 	return s, nil
+}
+
+func schemaOf(dsn string) string {
+	cfg, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		return "" // openMySQL has refused it
+	}
+	return cfg.DBName
 }
 
 // OpenSQLite prepares a store in one file, made at the first use. Its transactions take the write lock when they begin
@@ -59,6 +67,7 @@ type Options struct {
 	Longest     time.Duration // time limit of a caller's statement; default, and at least, 10 s
 	MaxOpen     int           // most connections; default 32
 	Chain       bool          // each COMMIT begins the next transaction; see chain
+	Namespace   string        // to which the schema must belong; empty: any. A row that is to be indexed elsewhere is refused
 	TLS         *tls.Config   // of every connection; nil: none, or what the DSN asks for
 
 	changesTables bool // for migrations: a change of a table ends its transaction

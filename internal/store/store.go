@@ -2,7 +2,9 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +23,8 @@ type Store struct {
 	// tableWait is the lock_wait_timeout of the handle's sessions, as the server shows it.
 	tableWait string
 	layout    atomic.Pointer[task.Layout] // as last read
+	namespace string                      // to which the schema must belong; empty: any
+	schema    string                      // of the DSN; empty where the caller opened the handle
 
 	purgeMu sync.Mutex
 	purged  task.Cursor // where the last purge stopped
@@ -68,10 +72,15 @@ func (s *Store) Begin(ctx context.Context) (*sqlx.Tx, error) {
 }
 
 // Now reads the database's clock, to the millisecond, from a server that may be written. A nil q takes a connection of the pool.
+// It answers ErrSchema for a caller's transaction in another schema: tasks written there would never run.
 func (s *Store) Now(ctx context.Context, q sqlx.QueryerContext) (time.Time, error) {
 	var ms int64
-	if err := s.queryPrimary(ctx, q, s.dialect.now(), nil, &ms); err != nil {
+	var schema sql.NullString
+	if err := s.queryPrimary(ctx, q, s.dialect.now()+", "+s.dialect.schema(), nil, &ms, &schema); err != nil {
 		return time.Time{}, fmt.Errorf("read the database's clock: %w", err)
+	}
+	if s.schema != "" && !strings.EqualFold(schema.String, s.schema) {
+		return time.Time{}, fmt.Errorf("%w: it is in %q, duetime's tables are in %q", ErrSchema, schema.String, s.schema)
 	}
 	return time.UnixMilli(ms).UTC(), nil
 }

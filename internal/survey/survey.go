@@ -40,9 +40,17 @@ type Stream interface {
 	Lag(ctx context.Context, queue string) (int64, error)
 }
 
+// Unhandled is how many tasks of a queue and kind wait for a worker that knows the kind.
+type Unhandled struct {
+	Queue, Kind string
+	Tasks       int64
+}
+
 // Config says what to look at.
 type Config struct {
 	Queues []string
+	// Unhandled reads the tasks that wait for a worker which knows their kind, the largest numbers first; nil: it is not asked.
+	Unhandled func(ctx context.Context) ([]Unhandled, error)
 	Layout func(ctx context.Context) (task.Layout, error)
 }
 
@@ -55,11 +63,12 @@ const (
 var (
 	upDesc     = desc("duetime_server_up", "1 if the server answered when it was last asked, else 0.", "server")
 	oldestDesc = desc("duetime_oldest_unfinished_due_age_seconds",
-		"How long ago the oldest pending task was due, by MySQL's rows and clock; 0 if none is due. No sample while MySQL doesn't answer.")
+		"How long ago the oldest pending task was to be tried next, by MySQL's rows and clock; 0 if none is due. No sample while MySQL doesn't answer.")
 	tasksDesc     = desc("duetime_tasks", "Rows in a state: pending or dead. How long ago they were counted says duetime_tasks_counted_timestamp_seconds.", "state")
 	countedDesc   = desc("duetime_tasks_counted_timestamp_seconds", "When duetime_tasks was counted, in Unix seconds of this machine's clock.")
 	entriesDesc   = desc("duetime_index_entries", "Entries in the due set of each shard.", "shard")
 	evictionsDesc = desc("duetime_redis_evicted_keys_total", "Keys that Redis has thrown out for want of memory since it began.")
+	unhandledDesc = desc("duetime_unhandled_tasks", "Pending tasks that wait for a worker which knows their kind, among those whose next try comes first.", "queue", "kind")
 	lagDesc       = desc("duetime_consumer_lag_hints", "Hints of a queue that its workers have not committed yet.", "queue")
 )
 
@@ -83,6 +92,7 @@ func New(cfg Config, store Store, index Index, stream Stream) *Survey {
 	s.looks = []*look{
 		{server: "mysql", timeout: lookTimeout, read: s.readOldest},
 		{timeout: countTimeout, every: slowInterval, share: 100, read: s.readTasks},
+		{timeout: countTimeout, every: slowInterval, share: 100, read: s.readUnhandled},
 		{server: "redis", timeout: lookTimeout, every: slowInterval, read: s.readIndex},
 		{server: "kafka", timeout: lookTimeout, every: slowInterval, read: s.readLag},
 	}
@@ -91,7 +101,7 @@ func New(cfg Config, store Store, index Index, stream Stream) *Survey {
 
 // Describe names the metrics.
 func (s *Survey) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{upDesc, oldestDesc, tasksDesc, countedDesc, entriesDesc, evictionsDesc, lagDesc} {
+	for _, d := range []*prometheus.Desc{upDesc, oldestDesc, tasksDesc, countedDesc, entriesDesc, evictionsDesc, unhandledDesc, lagDesc} {
 		ch <- d
 	}
 }
@@ -175,6 +185,32 @@ func (s *Survey) readTasks(ctx context.Context) ([]prometheus.Metric, error) {
 		found = append(found, gauge(tasksDesc, float64(n), state.String()))
 	}
 	return append(found, gauge(countedDesc, float64(time.Now().UnixMilli())/1000)), nil
+}
+
+const (
+	maxUnhandledKinds = 100 // with a figure of their own: rows of other programs could have any number
+	otherKinds        = "other"
+)
+
+// readUnhandled tells of kinds that no worker knows, where the workers' own counters can't: a service without metrics.
+func (s *Survey) readUnhandled(ctx context.Context) ([]prometheus.Metric, error) {
+	if s.cfg.Unhandled == nil {
+		return nil, nil
+	}
+	all, err := s.cfg.Unhandled(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var found []prometheus.Metric
+	others := int64(0)
+	for i, u := range all {
+		if i >= maxUnhandledKinds {
+			others += u.Tasks
+			continue
+		}
+		found = append(found, gauge(unhandledDesc, float64(u.Tasks), u.Queue, u.Kind))
+	}
+	return append(found, gauge(unhandledDesc, float64(others), otherKinds, otherKinds)), nil // so that the metric is always there
 }
 
 func (s *Survey) readIndex(ctx context.Context) ([]prometheus.Metric, error) {

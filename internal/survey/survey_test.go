@@ -271,3 +271,24 @@ func TestWhoIsBackIsSeenAtOnce(t *testing.T) {
 		t.Errorf("asked %d times, want 2: a success is remembered, a failure is not", a.ping)
 	}
 }
+
+// A kind that no worker knows has a figure, and the kinds beyond a hundred share one.
+func TestUnhandledKinds(t *testing.T) {
+	t.Parallel()
+	a := &asked{}
+	var kinds []survey.Unhandled
+	s := func() map[string]float64 {
+		return samples(t, survey.New(survey.Config{Layout: fixed, Unhandled: func(context.Context) ([]survey.Unhandled, error) { return kinds, nil }}, a, a, a))
+	}
+	if got := s(); got["duetime_unhandled_tasks other other"] != 0 || len(got) == 0 {
+		t.Errorf("none: %v", got)
+	}
+	kinds = append(kinds, survey.Unhandled{Queue: "default", Kind: "meel", Tasks: 7})
+	for i := range 120 {
+		kinds = append(kinds, survey.Unhandled{Queue: "q", Kind: strconv.Itoa(i), Tasks: 1})
+	}
+	got := s()
+	if got["duetime_unhandled_tasks meel default"] != 7 || got["duetime_unhandled_tasks other other"] != 21 {
+		t.Errorf("meel: %v, others: %v, want 7 and 21", got["duetime_unhandled_tasks meel default"], got["duetime_unhandled_tasks other other"])
+	}
+}

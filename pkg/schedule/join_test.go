@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -300,5 +301,45 @@ func TestIndexAfterAnInnerRollback(t *testing.T) {
 		if !undone.IsZero() && len(w.put(undone)) > 0 {
 			t.Errorf("%s: a task that was taken back was put", name)
 		}
+	}
+}
+
+// Rows in another schema would belong to another deployment, or to none: the transaction is refused before anything is written.
+func TestJoinInAnotherSchema(t *testing.T) {
+	t.Parallel()
+	w, other := onMySQL(t), onMySQL(t)
+	for name, schema := range map[string]*world{"with tables of its own": other, "its own": w} {
+		tx := begin(t, foreign(t, schema))
+		_, err := w.Join(tx).Schedule(t.Context(), meal.New("ann", 1, task.In(time.Hour)))
+		if refused := errors.Is(err, store.ErrSchema); refused != (schema == other) {
+			t.Errorf("schema %s: got %v", name, err)
+		}
+	}
+}
+
+// A service whose configuration names another namespace would write its entries where nobody looks.
+func TestRowsOfAnotherNamespaceAreRefused(t *testing.T) {
+	t.Parallel()
+	w := onMySQL(t)
+	s, err := store.Open(w.dsn, store.Options{Namespace: "coupons"})
+	pipelinetest.Must(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	c, err := schedule.New(schedule.Config{Layout: s.Layout}, s, w, w)
+	pipelinetest.Must(t, err)
+	t.Cleanup(func() { c.Close(context.Background()) })
+	for range 2 {
+		if _, err := c.Schedule(t.Context(), meal.New("ann", 1, task.In(time.Hour))); !errors.Is(err, store.ErrNamespace) {
+			t.Errorf("one task: got %v, want ErrNamespace", err)
+		}
+		err = c.InTx(t.Context(), func(tx *schedule.Tx) error {
+			_, err := tx.Schedule(t.Context(), meal.New("ann", 1, task.In(time.Hour)))
+			return err
+		})
+		if !errors.Is(err, store.ErrNamespace) {
+			t.Errorf("in a transaction: got %v, want ErrNamespace", err)
+		}
+	}
+	if n := w.number(t, "SELECT COUNT(*) FROM duetime_tasks"); n != 0 {
+		t.Errorf("%d rows were written", n)
 	}
 }

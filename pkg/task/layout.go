@@ -5,6 +5,7 @@ package task
 // then a change of this type alone.
 type Layout struct {
 	Namespace  string
+	Deployment string // id of the schema, made by migrate: it tells two schemas of one namespace apart
 	Shards     int // over which new rows spread
 	ShardsEver int // the most shards that there have ever been: older rows stay where they are indexed
 }

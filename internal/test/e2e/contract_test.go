@@ -199,6 +199,24 @@ func TestExitsOnWhatNoWaitingCures(t *testing.T) {
 	}
 }
 
+// Two schemas of one namespace on one Redis would take each other's entries for garbage. Whoever comes second is refused.
+func TestTwoSchemasOfOneNamespace(t *testing.T) {
+	t.Parallel()
+	first := pipelinetest.SharedDeployment(t)
+	first.Ready(t, "event").Stop(t)
+	second := first
+	second.DSN = pipelinetest.MySQL(t).NewSchema(t)
+	second.Migrate(t)
+	for _, name := range []string{"event", "daemon", "worker"} {
+		proc := second.Start(t, name)
+		if code := proc.Wait(t, time.Minute); code != 1 {
+			t.Errorf("%s: exit code %d, want 1", name, code)
+		}
+		wantOneComplaint(t, proc, []string{"namespace", "belongs to another MySQL schema on this Redis", "delete the Redis key " + first.Namespace + ":deployment"})
+	}
+	first.Ready(t, "daemon").Stop(t)
+}
+
 // TestMemoryPolicyThatMayNotBeAskedFor is worth a warning alone.
 func TestMemoryPolicyThatMayNotBeAskedFor(t *testing.T) {
 	t.Parallel()
