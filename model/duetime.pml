@@ -14,7 +14,7 @@
  *                  lose, told     pkg/schedule/indexer.go indexer.flush and backlog.go backlog.send
  *                  lose, untold   pkg/worker/after.go aftermath.write; a process killed between commit and put
  *   dispatch.pml   claim          internal/dispatch/pass.go shard.pass, internal/index/lua/claim.lua
- *                  publish        internal/dispatch/publish.go shard.send, internal/stream/publish.go Kafka.Publish
+ *                  publish        internal/dispatch/publish.go shard.send, internal/stream/kafka.go Kafka.Publish
  *                  ack            internal/index/claim.go Index.acks, internal/index/lua/ack.lua
  *                  fenced         prelude.lua fence; pass.go shard.pass, internal/elect/candidate.go candidate.regain
  *                  elect          internal/elect/candidate.go candidate.begin, internal/store/epochs.go Store.TakeAbove

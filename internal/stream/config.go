@@ -37,9 +37,8 @@ type Config struct {
 }
 
 const (
-	sidePartitions = 4   // at most, of the compensate and dead topics
-	maxPartitions  = 1e4 // beyond it a configuration is a slip of the hand
-	maxName        = 120 // bytes of a namespace or queue: a topic's name may have 249
+	maxTopicPartitions = 1e4 // beyond it a configuration is a slip of the hand
+	maxNameBytes       = 120 // of a namespace or queue: a topic's name may have 249
 )
 
 // topicPattern is what Kafka takes in a topic's name.
@@ -76,7 +75,7 @@ func (c Config) Validate() error {
 		key           string
 		got, low, top int64
 	}{
-		{"kafka.partitions", int64(c.Partitions), 1, maxPartitions},
+		{"kafka.partitions", int64(c.Partitions), 1, maxTopicPartitions},
 		{"kafka.replication", int64(c.Replication), 1, 32},
 		{"kafka.session_timeout in ms", c.SessionTimeout.Milliseconds(), 100, 30 * 60 * 1000},
 		{"kafka heartbeat in ms", c.Heartbeat.Milliseconds(), 10, c.SessionTimeout.Milliseconds() / 3},
@@ -89,8 +88,8 @@ func (c Config) Validate() error {
 }
 
 func checkName(key, s string) error {
-	if len(s) > maxName || !topicPattern.MatchString(s) {
-		return fmt.Errorf("%s: %q must be 1 to %d characters of A-Z a-z 0-9 . _ -", key, s, maxName)
+	if len(s) > maxNameBytes || !topicPattern.MatchString(s) {
+		return fmt.Errorf("%s: %q must be 1 to %d characters of A-Z a-z 0-9 . _ -", key, s, maxNameBytes)
 	}
 	return nil
 }

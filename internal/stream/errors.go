@@ -2,70 +2,19 @@ package stream
 
 import (
 	"errors"
-	"fmt"
 
-	"github.com/segmentio/kafka-go"
-
-	"github.com/duetime/duetime/internal/trust"
+	"github.com/duetime/duetime/internal/broker"
 )
 
+// Errors of both adapters.
 var (
 	// ErrSessionOver says that the generation of a session has ended: nothing more can be fetched or committed in it.
-	ErrSessionOver = errors.New("session is over")
+	ErrSessionOver = broker.ErrSessionOver
 	// ErrOutcomeUnknown says that no answer came in time: the message may be in the log, or come into it later.
-	ErrOutcomeUnknown = errors.New("outcome unknown")
+	ErrOutcomeUnknown = broker.ErrOutcomeUnknown
 	// ErrClosed says that the adapter was closed.
 	ErrClosed = errors.New("stream is closed")
 )
 
-// permanentError marks what trying again can't mend.
-type permanentError struct{ err error }
-
-// Error returns the cause's text.
-func (e *permanentError) Error() string { return e.err.Error() }
-
-// Unwrap returns the cause.
-func (e *permanentError) Unwrap() error { return e.err }
-
-// Permanent tells callers that trying again can't help.
-func (e *permanentError) Permanent() bool { return true }
-
-func permanent(err error) error { return &permanentError{err} }
-
-// isPermanent reports whether err, or what it wraps, was marked as permanent.
-func isPermanent(err error) bool {
-	var p interface{ Permanent() bool }
-	return errors.As(err, &p) && p.Permanent()
-}
-
 // Refusal turns the broker's "never" into a permanent error that names what to change; nil for all other errors.
-func Refusal(err error) error {
-	_, named := errors.AsType[*trust.Refusal](err)
-	switch {
-	case named:
-		return err
-	case errors.Is(err, kafka.InvalidSessionTimeout):
-		return permanent(fmt.Errorf("kafka.session_timeout is outside the broker's group.min.session.timeout.ms and "+
-			"group.max.session.timeout.ms: %w", err))
-	case trust.Refused(err):
-		return &trust.Refusal{Key: "kafka.tls.ca_file", Err: err}
-	case errors.Is(err, kafka.SASLAuthenticationFailed), errors.Is(err, kafka.UnsupportedSASLMechanism),
-		errors.Is(err, kafka.IllegalSASLState):
-		return &trust.Refusal{Key: "kafka.sasl.username or kafka.sasl.password", Err: err}
-	case errors.Is(err, kafka.TopicAuthorizationFailed), errors.Is(err, kafka.GroupAuthorizationFailed),
-		errors.Is(err, kafka.ClusterAuthorizationFailed):
-		return permanent(fmt.Errorf("kafka.sasl.username: access is refused: %w", err))
-	case errors.Is(err, kafka.InvalidTopic), errors.Is(err, kafka.InvalidGroupId):
-		return permanent(fmt.Errorf("namespace or queues: the broker refuses the name: %w", err))
-	}
-	return nil
-}
-
-// sessionOver translates the answers that a commit of a generation gets once a newer one stands.
-func sessionOver(err error) error {
-	if errors.Is(err, kafka.IllegalGeneration) || errors.Is(err, kafka.UnknownMemberId) ||
-		errors.Is(err, kafka.RebalanceInProgress) {
-		return fmt.Errorf("%w: %w", ErrSessionOver, err)
-	}
-	return err
-}
+func Refusal(err error) error { return broker.Refusal(err) }

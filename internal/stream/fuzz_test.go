@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/duetime/duetime/internal/broker"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -35,7 +36,7 @@ func FuzzDecodeHint(f *testing.F) {
 		if err != nil {
 			return
 		}
-		inLimits := len(raw) <= maxHint && len(h.Kind) >= 1 && len(h.Kind) <= task.MaxKind &&
+		inLimits := len(raw) <= maxHintBytes && len(h.Kind) >= 1 && len(h.Kind) <= task.MaxKind &&
 			task.CheckOwner(h.Owner) == nil && h.Version >= 0 && h.Version < task.VersionWindow &&
 			h.RunAt >= 0 && h.RunAt < 1<<41 && h.Epoch >= 0 && h.Epoch <= 1<<53 &&
 			(at.IsZero() || at.After(time.UnixMilli(0)) && at.UnixMilli() < 1<<41) // by it the daemon judges a backlog
@@ -58,9 +59,9 @@ func FuzzPublishHint(f *testing.F) {
 	f.Add(strings.Repeat("\x01", task.MaxKind), strings.Repeat("日", 21), "q", 0.0, int64(0))
 	f.Fuzz(func(t *testing.T, kind, owner, queue string, score float64, epoch int64) {
 		e := task.Entry{ID: task.NewID(), Kind: kind, Owner: owner, Queue: queue, Score: task.Score(score)}
-		value, err := hintValue(e, epoch, published)
+		value, err := encodeHint(e, epoch, published)
 		if err != nil {
-			if !isPermanent(err) {
+			if !broker.IsPermanent(err) {
 				t.Fatalf("%+v is refused for now: %v", e, err)
 			}
 			return
@@ -82,8 +83,8 @@ func FuzzDecodeCompensation(f *testing.F) {
 	f.Add([]byte(`{"ids":["` + someID + `"],"rebuild":[1]}`))
 	f.Add([]byte(`{"rebuild":[1048576,0,0]}`))
 	f.Add([]byte(`{"rebuild":[-1]}`))
-	f.Add([]byte(`{"ids":["` + strings.Repeat(someID+`","`, maxIDs-1) + someID + `"]}`))
-	f.Add([]byte(`{"ids":null,"rebuild":[` + strings.Repeat("1,", maxIDs) + `1]}`))
+	f.Add([]byte(`{"ids":["` + strings.Repeat(someID+`","`, maxCompensationItems-1) + someID + `"]}`))
+	f.Add([]byte(`{"ids":null,"rebuild":[` + strings.Repeat("1,", maxCompensationItems) + `1]}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		c, err := decodeCompensation(raw)
 		n := len(c.IDs) + len(c.Rebuild)
@@ -94,14 +95,14 @@ func FuzzDecodeCompensation(f *testing.F) {
 			return
 		}
 		outside := func(shard int) bool { return shard < 0 || shard > 1<<20 }
-		if len(raw) > maxValue || n == 0 || len(c.IDs) > maxIDs || len(c.Rebuild) > maxIDs || slices.ContainsFunc(c.Rebuild, outside) {
+		if len(raw) > maxCompensationBytes || n == 0 || len(c.IDs) > maxCompensationItems || len(c.Rebuild) > maxCompensationItems || slices.ContainsFunc(c.Rebuild, outside) {
 			t.Fatalf("decoded outside the limits: %d ids, shards %v, of %d bytes", len(c.IDs), c.Rebuild, len(raw))
 		}
 		var again task.Compensation
 		messages, err := encodeCompensation(c)
 		for _, m := range messages {
 			part, failed := decodeCompensation(m)
-			if failed != nil || len(m) > maxValue {
+			if failed != nil || len(m) > maxCompensationBytes {
 				t.Fatalf("%d bytes are written that can't be read: %v", len(m), failed)
 			}
 			again.IDs, again.Rebuild = append(again.IDs, part.IDs...), append(again.Rebuild, part.Rebuild...)
@@ -124,7 +125,7 @@ func FuzzDeadLetter(f *testing.F) {
 			Error: strings.Repeat(cause, 1+n/(1+len(cause))), Raw: bytes.Repeat(raw, 1+n/(1+len(raw))),
 		}
 		b, err := encodeDead(d)
-		if err != nil || len(b) > maxDead {
+		if err != nil || len(b) > maxLetterBytes {
 			t.Fatalf("%d bytes: %v", len(b), err)
 		}
 		var got task.DeadLetter
@@ -136,7 +137,7 @@ func FuzzDeadLetter(f *testing.F) {
 			!begins(d.Error, got.Error) || !bytes.HasPrefix(d.Raw, got.Raw) {
 			t.Fatalf("%+v came back as %+v", d, got)
 		}
-		if len(b) < maxDead/8 && (len(got.Error) < len(strings.ToValidUTF8(d.Error, "")) || len(got.Raw) < len(d.Raw)) {
+		if len(b) < maxLetterBytes/8 && (len(got.Error) < len(strings.ToValidUTF8(d.Error, "")) || len(got.Raw) < len(d.Raw)) {
 			t.Fatalf("cut to %d bytes: error %d of %d, raw %d of %d", len(b), len(got.Error), len(d.Error), len(got.Raw), len(d.Raw))
 		}
 	})

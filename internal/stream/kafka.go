@@ -2,37 +2,23 @@ package stream
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"net"
+	"slices"
+	"sync"
 	"time"
 
-	"github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/sasl"
-	"github.com/segmentio/kafka-go/sasl/scram"
-	"golang.org/x/sync/semaphore"
+	"github.com/duetime/duetime/internal/broker"
+	"github.com/duetime/duetime/pkg/task"
 )
 
-const (
-	callTimeout = 3 * time.Second
-	closeBound  = 500 * time.Millisecond // a process that was told to end has drained before
-	metadataTTL = 2 * time.Second        // how stale the known leaders and topics may be
-)
+const publishTimeout = 5 * time.Second
 
 // Kafka is the stream on Apache Kafka. It is made without contacting a broker; every method waits a bounded time, or
 // until its ctx ends. It is safe for concurrent use.
 type Kafka struct {
-	cfg       Config
-	names     names
-	metrics   *metrics
-	sasl      sasl.Mechanism // nil: none
-	transport *kafka.Transport
-	client    *kafka.Client
-	producer  *producer
-	inFlight  *semaphore.Weighted
-	blindfold func(kafka.GroupBalancer) kafka.GroupBalancer // tests hide partitions from it; else nil
-	ensuring  chan struct{}                                 // held by the one who ensures
-	ensured   ensured                                       // guarded by ensuring
+	cfg     Config
+	names   names
+	metrics *metrics
+	broker  *broker.Client
 }
 
 // NewKafka makes a Kafka of the brokers configured; it returns an error for a configuration that can't work.
@@ -41,92 +27,165 @@ func NewKafka(cfg Config) (*Kafka, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if len(cfg.Brokers) == 0 {
-		return nil, errors.New("kafka.brokers: must name at least one broker")
+	client, err := broker.New(broker.Config{
+		Addrs: cfg.Brokers, TLS: cfg.TLS, Username: cfg.Username, Password: cfg.Password,
+		SessionTimeout: cfg.SessionTimeout, Heartbeat: cfg.Heartbeat,
+		Topics: cfg.topics(), Partition: partitionOf,
+		MaxValueBytes: maxCompensationBytes + 1, // one more than can be decoded
+		KeptHeader:    traceHeader, MaxHeaderBytes: maxTraceHeaderBytes,
+		Logger: cfg.Logger, Metrics: cfg.Metrics,
+	})
+	if err != nil {
+		return nil, err
 	}
-	k := &Kafka{
-		cfg: cfg, names: names{cfg.Namespace}, metrics: newMetrics(cfg.Metrics),
-		inFlight: semaphore.NewWeighted(maxInFlight), ensuring: make(chan struct{}, 1),
-	}
-	if cfg.Username != "" {
-		var err error
-		if k.sasl, err = scram.Mechanism(scram.SHA512, cfg.Username, cfg.Password); err != nil {
-			return nil, fmt.Errorf("kafka.sasl.username or kafka.sasl.password: %w", err)
-		}
-	}
-	k.transport, k.client = k.newClient()
-	k.producer = newProducer(k.client)
-	return k, nil
-}
-
-// newClient makes a client with connections of its own.
-func (k *Kafka) newClient() (*kafka.Transport, *kafka.Client) {
-	t := &kafka.Transport{
-		Dial:        (&net.Dialer{Timeout: callTimeout}).DialContext,
-		DialTimeout: callTimeout,
-		MetadataTTL: metadataTTL,
-		ClientID:    "duetime",
-		TLS:         k.cfg.TLS,
-		SASL:        k.sasl,
-	}
-	return t, &kafka.Client{Addr: kafka.TCP(k.cfg.Brokers...), Transport: t}
+	return &Kafka{cfg: cfg, names: names{cfg.Namespace}, metrics: newMetrics(cfg.Metrics), broker: client}, nil
 }
 
 // Close waits at most half a second for what is being written, and closes the connections. Consume and Compensations must
 // have returned.
-func (k *Kafka) Close() error {
-	defer k.transport.CloseIdleConnections()
-	ctx, cancel := context.WithTimeout(context.Background(), closeBound)
-	defer cancel()
-	if err := k.inFlight.Acquire(ctx, maxInFlight); err != nil {
-		return fmt.Errorf("close kafka: %w", ErrOutcomeUnknown)
-	}
-	k.inFlight.Release(maxInFlight)
-	return nil
-}
+func (k *Kafka) Close() error { return k.broker.Close() }
 
 // Ping asks a broker for a sign of life, for at most three seconds.
-func (k *Kafka) Ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	res, err := k.client.ApiVersions(ctx, &kafka.ApiVersionsRequest{})
-	if err != nil && ctx.Err() == nil {
-		// The pooled connection may be one that died with the broker's last life.
-		res, err = k.client.ApiVersions(ctx, &kafka.ApiVersionsRequest{})
-	}
-	if err == nil {
-		err = res.Error
-	}
+func (k *Kafka) Ping(ctx context.Context) error { return k.broker.Ping(ctx) }
+
+// Ensure creates the topics that are missing: one per configured queue, the compensation topic, the dead topic. Several
+// processes may do so at once. When it returned nil every topic is known to the broker; an error joins what went wrong
+// topic by topic, the others having been created. It takes at most five seconds.
+//
+// Queue topics have the configured partitions, the other two at most four. The moment that Backlog compares travels inside
+// the hint: the brokers' timestamps are on another clock.
+func (k *Kafka) Ensure(ctx context.Context) error { return k.broker.Ensure(ctx) }
+
+// Partition tells to which partition of a queue's topic an owner's hints go, as of what is known without asking the broker;
+// 0 where the topic is not known.
+func (k *Kafka) Partition(ctx context.Context, queue, owner string) int {
+	n, err := k.broker.Partitions(ctx, k.names.queueTopic(queue))
 	if err != nil {
-		return fmt.Errorf("ping kafka: %w", err)
+		return 0
+	}
+	return partitionOf([]byte(owner), n)
+}
+
+// Publish sends a hint of each entry to its queue's topic, keyed by task.RouteKey, and waits for the acknowledgement of all
+// in-sync replicas. It answers nil when all have it, else one error, or nil, per entry. A permanent error concerns that
+// entry alone (it can't be encoded, or its queue is not configured and has no topic); any other error means unknown:
+// publish it again. It takes at most five seconds. Topics don't wait for each other.
+func (k *Kafka) Publish(ctx context.Context, entries []task.Entry, epoch int64) []error {
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	errs := make([]error, len(entries))
+	var topics sync.WaitGroup
+	for queue, hints := range k.hintsByQueue(entries, epoch, traceHeaders(ctx), errs) {
+		topics.Go(func() {
+			for i, err := range k.broker.Produce(ctx, k.names.queueTopic(queue), hints.messages) {
+				errs[hints.entries[i]] = err
+			}
+		})
+	}
+	topics.Wait()
+	return orNil(errs)
+}
+
+// orNil returns nil where no entry has an error.
+func orNil(errs []error) []error {
+	if slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
+		return errs
 	}
 	return nil
 }
 
-// partitions tells how many partitions a topic has, as of at most metadataTTL ago.
-func (k *Kafka) partitions(ctx context.Context, topic string) (int, error) {
-	return countPartitions(ctx, k.client, topic)
+// queueHints are the hints for one queue, and the entries that they are of.
+type queueHints struct {
+	messages []broker.Message
+	entries  []int // indexes
 }
 
-func countPartitions(ctx context.Context, c *kafka.Client, topic string) (int, error) {
-	t, err := describe(ctx, c, topic)
-	return len(t.Partitions), err
-}
-
-// describe tells what the client knows of a topic; kafka.UnknownTopicOrPartition if that has no partitions.
-func describe(ctx context.Context, c *kafka.Client, topic string) (kafka.Topic, error) {
-	res, err := c.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{topic}})
-	if err != nil {
-		return kafka.Topic{}, fmt.Errorf("metadata of %s: %w", topic, err)
+// hintsByQueue encodes the hints. An entry that can't be encoded has its error set.
+func (k *Kafka) hintsByQueue(entries []task.Entry, epoch int64, headers []broker.Header, errs []error) map[string]*queueHints {
+	now := k.cfg.Now()
+	byQueue := map[string]*queueHints{}
+	for i, e := range entries {
+		value, err := encodeHint(e, epoch, now)
+		if err != nil {
+			errs[i] = err
+			continue
+		}
+		q := byQueue[e.Queue]
+		if q == nil {
+			q = &queueHints{}
+			byQueue[e.Queue] = q
+		}
+		q.messages = append(q.messages, broker.Message{Key: []byte(task.RouteKey(e.Owner, e.Score)), Value: value, Headers: headers})
+		q.entries = append(q.entries, i)
 	}
-	for _, t := range res.Topics {
-		switch {
-		case t.Name != topic:
-		case t.Error != nil:
-			return kafka.Topic{}, fmt.Errorf("metadata of %s: %w", topic, t.Error)
-		case len(t.Partitions) > 0:
-			return t, nil
+	return byQueue
+}
+
+// Compensate sends the request to the compensation topic, in several messages where it names many, and waits for the
+// acknowledgement of all replicas, for at most five seconds. An error means unknown: some may have been sent.
+func (k *Kafka) Compensate(ctx context.Context, c task.Compensation) error {
+	values, err := encodeCompensation(c)
+	if err != nil {
+		return err
+	}
+	messages := make([]broker.Message, len(values))
+	for i, v := range values {
+		messages[i].Value = v
+	}
+	return k.produce(ctx, k.names.compensate().topic, messages)
+}
+
+// Bury sends dead letters of at most 16 KiB each, cut to fit, to the dead topic and waits for the acknowledgement of all
+// replicas, for at most five seconds. An error means unknown: some may have been sent.
+func (k *Kafka) Bury(ctx context.Context, letters []task.DeadLetter) error {
+	messages := make([]broker.Message, len(letters))
+	for i, d := range letters {
+		v, err := encodeDead(d)
+		if err != nil {
+			return err
+		}
+		messages[i] = broker.Message{Key: deadKey(d), Value: v}
+	}
+	return k.produce(ctx, k.names.dead(), messages)
+}
+
+// produce sends messages to one topic and answers the first error.
+func (k *Kafka) produce(ctx context.Context, topic string, messages []broker.Message) error {
+	if len(messages) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	for _, err := range k.broker.Produce(ctx, topic, messages) {
+		if err != nil {
+			return err
 		}
 	}
-	return kafka.Topic{}, fmt.Errorf("metadata of %s: %w", topic, kafka.UnknownTopicOrPartition)
+	return nil
+}
+
+// Consume reads a queue's topic as a member of the queue's group: it calls fn with each session, one at a time, and
+// joins again when fn has returned, until ctx ends; then it leaves the group and returns nil. While the broker is away
+// it keeps trying. It returns a permanent error when the broker refuses the configuration.
+//
+// fn's ctx ends with the session or with Consume's ctx; fn must then return soon. While it has not, after a lost
+// session, its partitions wait for three seconds; then this member leaves the group until it has. An error of fn is
+// logged, and the session ends after a growing pause.
+func (k *Kafka) Consume(ctx context.Context, queue string, fn func(ctx context.Context, s Session) error) error {
+	if err := checkName("queue", queue); err != nil {
+		return broker.Permanent(err)
+	}
+	return k.broker.Consume(ctx, k.cfg.queueTopic(queue), k.names.queue(queue).group, func(ctx context.Context, s *broker.Session) error {
+		return fn(ctx, hintSession{s, k.metrics})
+	})
+}
+
+// Compensations calls fn with the compensations that are there, and commits them once fn has returned nil; until then
+// the same ones are given again after a growing pause. What can't be decoded is dropped and counted. It returns nil when
+// ctx ends, and a permanent error when the broker refuses the configuration.
+func (k *Kafka) Compensations(ctx context.Context, fn func(context.Context, []task.Compensation) error) error {
+	c := compensator{fn: fn, metrics: k.metrics, logger: k.cfg.Logger}
+	return k.broker.Consume(ctx, k.cfg.compensationTopic(), k.names.compensate().group, func(ctx context.Context, s *broker.Session) error {
+		return c.run(ctx, s)
+	})
 }

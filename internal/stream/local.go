@@ -8,12 +8,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/duetime/duetime/internal/broker"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 const (
-	maxLocalLog  = 100_000 // records of one partition; beyond it Publish is refused until some were committed
-	maxLocalDead = 1000    // newest dead letters kept
+	maxLocalRecords = 100_000 // uncommitted ones of a partition; Publish is refused beyond it
+	maxLocalLetters = 1000    // the newest dead letters are kept
 )
 
 // Local is the stream within one process, in memory: the twin of Kafka for the embedded pipeline and for tests. Its
@@ -44,9 +47,9 @@ func (l *Local) Ensure(context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, q := range l.cfg.Queues {
-		l.ensure(l.names.queue(q).topic, l.cfg.Partitions)
+		l.ensure(l.names.queueTopic(q), l.cfg.Partitions)
 	}
-	l.ensure(l.names.compensate().topic, min(l.cfg.Partitions, sidePartitions))
+	l.ensure(l.names.compensate().topic, l.cfg.sidePartitions())
 	return l.open()
 }
 
@@ -90,32 +93,21 @@ func (l *Local) Partition(_ context.Context, _, owner string) int {
 // nil, per entry. A permanent error concerns that entry alone: it can't be encoded, or its queue has no topic.
 func (l *Local) Publish(ctx context.Context, entries []task.Entry, epoch int64) []error {
 	if err := ctx.Err(); err != nil {
-		return same(len(entries), fmt.Errorf("publish: %w", err))
+		return slices.Repeat([]error{fmt.Errorf("publish: %w", err)}, len(entries))
 	}
-	errs := make([]error, len(entries))
+	errs, traceparent := make([]error, len(entries)), traceparentOf(ctx)
 	for i, e := range entries {
-		errs[i] = l.publish(ctx, e, epoch)
+		value, err := encodeHint(e, epoch, l.cfg.Now())
+		if err == nil {
+			err = l.append(l.names.queueTopic(e.Queue), []byte(task.RouteKey(e.Owner, e.Score)), value, traceparent)
+		}
+		errs[i] = err
 	}
-	if !slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
-		return nil
-	}
-	return errs
+	return orNil(errs)
 }
 
-func (l *Local) publish(ctx context.Context, e task.Entry, epoch int64) error {
-	value, err := hintValue(e, epoch, l.cfg.Now())
-	if err != nil {
-		return err
-	}
-	return l.appendTraced(l.names.queue(e.Queue).topic, []byte(task.RouteKey(e.Owner, e.Score)), value, traceparentOf(ctx))
-}
-
-func (l *Local) append(topic string, key, value []byte) error {
-	return l.appendTraced(topic, key, value, "")
-}
-
-// appendTraced adds one record to the key's partition of a topic. An unknown topic is created if it is configured.
-func (l *Local) appendTraced(topic string, key, value []byte, traceparent string) error {
+// append adds one record to the key's partition of a topic. An unknown topic is created if it is configured.
+func (l *Local) append(topic string, key, value []byte, traceparent string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.open(); err != nil {
@@ -123,23 +115,21 @@ func (l *Local) appendTraced(topic string, key, value []byte, traceparent string
 	}
 	t := l.topics[topic]
 	if t == nil {
-		n, ours := l.configured(topic)
-		if !ours {
-			return permanent(fmt.Errorf("publish to %s: %w", topic, errNoQueue))
+		partitions, configured := l.configured(topic)
+		if !configured {
+			return broker.Permanent(fmt.Errorf("publish to %s: %w", topic, errNoQueue))
 		}
-		t = l.ensure(topic, n)
+		t = l.ensure(topic, partitions)
 	}
 	return t.append(key, value, traceparent)
 }
 
 // configured returns the partitions of a topic that Ensure makes; mu is held.
-func (l *Local) configured(topic string) (int, bool) {
+func (l *Local) configured(topic string) (partitions int, configured bool) {
 	if topic == l.names.compensate().topic {
-		return min(l.cfg.Partitions, sidePartitions), true
+		return l.cfg.sidePartitions(), true
 	}
-	return l.cfg.Partitions, slices.ContainsFunc(l.cfg.Queues, func(q string) bool {
-		return l.names.queue(q).topic == topic
-	})
+	return l.cfg.Partitions, slices.ContainsFunc(l.cfg.Queues, func(q string) bool { return l.names.queueTopic(q) == topic })
 }
 
 // Compensate appends the request to the compensation topic, in several messages where it names many.
@@ -152,7 +142,7 @@ func (l *Local) Compensate(ctx context.Context, c task.Compensation) error {
 		return err
 	}
 	for _, v := range values {
-		if err := l.append(l.names.compensate().topic, nil, v); err != nil {
+		if err := l.append(l.names.compensate().topic, nil, v, ""); err != nil {
 			return err
 		}
 	}
@@ -175,7 +165,7 @@ func (l *Local) Bury(ctx context.Context, letters []task.DeadLetter) error {
 		return err
 	}
 	l.dead = append(l.dead, letters...)
-	l.dead = slices.Clone(l.dead[max(0, len(l.dead)-maxLocalDead):])
+	l.dead = slices.Clone(l.dead[max(0, len(l.dead)-maxLocalLetters):])
 	return nil
 }
 
@@ -189,20 +179,21 @@ func (l *Local) Buried() []task.DeadLetter {
 // Consume reads a queue's topic as a member of the queue's group, as Kafka's Consume does.
 func (l *Local) Consume(ctx context.Context, queue string, fn func(ctx context.Context, s Session) error) error {
 	if err := checkName("queue", queue); err != nil {
-		return permanent(err)
+		return broker.Permanent(err)
 	}
-	sub := l.names.queue(queue)
-	return l.consume(ctx, sub, l.cfg.Partitions, func(ctx context.Context, s rawSession) error { return fn(ctx, s) })
+	return l.consume(ctx, l.names.queue(queue), l.cfg.Partitions, func(ctx context.Context, s recordSession) error {
+		return fn(ctx, hintSession{s, l.metrics})
+	})
 }
 
 // Compensations calls fn with the compensations that are there, as Kafka's Compensations does.
 func (l *Local) Compensations(ctx context.Context, fn func(context.Context, []task.Compensation) error) error {
 	c := compensator{fn: fn, metrics: l.metrics, logger: l.cfg.Logger}
-	return l.consume(ctx, l.names.compensate(), min(l.cfg.Partitions, sidePartitions), c.run)
+	return l.consume(ctx, l.names.compensate(), l.cfg.sidePartitions(), c.run)
 }
 
 func (l *Local) consume(ctx context.Context, sub subscription, partitions int,
-	fn func(context.Context, rawSession) error,
+	fn func(context.Context, recordSession) error,
 ) error {
 	l.mu.Lock()
 	if err := l.open(); err != nil {
@@ -214,24 +205,24 @@ func (l *Local) consume(ctx context.Context, sub subscription, partitions int,
 
 	m := t.join()
 	defer t.leave(m)
-	failing := time.Duration(0)
+	delays := backoff.ExponentialBackOff{
+		InitialInterval: broker.MinFailureDelay, MaxInterval: broker.MaxFailureDelay, Multiplier: 2,
+	}
 	for {
-		s, err := t.await(ctx, m)
+		s, err := t.awaitSession(ctx, m)
 		if err != nil {
 			return nil
 		}
-		s.metrics = l.metrics
 		err = s.run(ctx, fn)
 		if err == nil || s.isLost() || errors.Is(err, ErrSessionOver) {
-			failing = 0
+			delays.Reset()
 			continue
 		}
-		failing = min(max(2*failing, brokenBackoff), lastBackoff)
 		if ctx.Err() == nil {
 			l.cfg.Logger.Warn("session ended with an error", "queue", sub.topic, "err", err)
 		}
 		select {
-		case <-time.After(failing):
+		case <-time.After(delays.NextBackOff()):
 		case <-s.lost:
 		case <-ctx.Done():
 		}
@@ -242,7 +233,7 @@ func (l *Local) consume(ctx context.Context, sub subscription, partitions int,
 func (l *Local) Backlog(_ context.Context, queue string) (Backlog, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t := l.topics[l.names.queue(queue).topic]
+	t := l.topics[l.names.queueTopic(queue)]
 	if t == nil {
 		return nil, fmt.Errorf("backlog of %s: %w", queue, errNoQueue)
 	}

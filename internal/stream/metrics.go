@@ -8,8 +8,6 @@ import (
 
 type metrics struct {
 	undecodable *prometheus.CounterVec // what: queue, compensation
-	remade      prometheus.Counter
-	skipped     prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -18,13 +16,5 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "duetime_stream_undecodable_total",
 			Help: "Messages that could not be decoded, by what they were read as.",
 		}, []string{"what"})),
-		remade: metric.Shared(r, prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "duetime_stream_readers_remade_total",
-			Help: "Partition readers given a new connection pool because they made no progress.",
-		})),
-		skipped: metric.Shared(r, prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "duetime_stream_skipped_total",
-			Help: "Offsets stepped over because the broker serves no record there.",
-		})),
 	}
 }

@@ -1,9 +1,17 @@
 package stream
 
 import (
+	"slices"
 	"strings"
+	"time"
 
-	"github.com/segmentio/kafka-go"
+	"github.com/duetime/duetime/internal/broker"
+)
+
+const (
+	hintRetention     = 24 * time.Hour // the sweep puts again what is older
+	letterRetention   = 7 * 24 * time.Hour
+	maxSidePartitions = 4 // of the compensation and dead topics
 )
 
 // subscription is one topic as read by its one group.
@@ -19,12 +27,14 @@ type names struct{ namespace string }
 // "q", which no namespace has (but for the whole namespace "q"). So is the group of a queue with dots: namespace "shop" with
 // queue "mail.high" and namespace "shop.mail" with queue "high" would else share one.
 func (n names) queue(queue string) subscription {
-	s := subscription{topic: n.namespace + ".q." + queue, group: n.namespace + "." + queue}
+	s := subscription{topic: n.queueTopic(queue), group: n.namespace + "." + queue}
 	if strings.Contains(queue, ".") {
 		s.group = s.topic
 	}
 	return s
 }
+
+func (n names) queueTopic(queue string) string { return n.namespace + ".q." + queue }
 
 // QueueNames spells the topic of a queue in a namespace, and the consumer group that reads it, for what is configured
 // around our processes.
@@ -39,14 +49,25 @@ func (n names) compensate() subscription {
 
 func (n names) dead() string { return n.namespace + ".dead" }
 
-// partitionOf places a key as the producer does, so that Backlog speaks of the partition that the producer chose.
-func partitionOf(key []byte, partitions int) int {
-	if partitions <= 1 {
-		return 0
+// topics are those that Ensure creates.
+func (c Config) topics() []broker.Topic {
+	out := []broker.Topic{c.compensationTopic(), c.topic(names{c.Namespace}.dead(), c.sidePartitions(), letterRetention)}
+	for _, q := range slices.Compact(slices.Sorted(slices.Values(c.Queues))) {
+		out = append(out, c.queueTopic(q))
 	}
-	ids := make([]int, partitions)
-	for i := range ids {
-		ids[i] = i
-	}
-	return (&router{}).Balance(kafka.Message{Key: key}, ids...)
+	return out
 }
+
+func (c Config) queueTopic(queue string) broker.Topic {
+	return c.topic(names{c.Namespace}.queueTopic(queue), c.Partitions, hintRetention)
+}
+
+func (c Config) compensationTopic() broker.Topic {
+	return c.topic(names{c.Namespace}.compensate().topic, c.sidePartitions(), hintRetention)
+}
+
+func (c Config) topic(name string, partitions int, retention time.Duration) broker.Topic {
+	return broker.Topic{Name: name, Partitions: partitions, Replication: c.Replication, Retention: retention}
+}
+
+func (c Config) sidePartitions() int { return min(c.Partitions, maxSidePartitions) }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -109,40 +108,6 @@ func TestBrokerWiped(t *testing.T) {
 	for i := range 8 {
 		t.Logf("healed after %s", eventually(t, u, in, entry(fmt.Sprintf("after-%d", i), i)))
 	}
-}
-
-func TestBrokerFrozen(t *testing.T) {
-	t.Parallel()
-	server := pipelinetest.OwnKafka(t)
-	u := openOwn(t, server.Addr(), 6*time.Second)
-	in := endless(t, u)
-	eventually(t, u, in, entry("before", 1))
-	pipelinetest.Must(t, server.Freeze())
-	begun := time.Now()
-	errs := publishWithin(t, u, 4*time.Second, stream.MaxInFlight)
-	if errs == nil || !errors.Is(errs[0], stream.ErrOutcomeUnknown) {
-		t.Errorf("with the broker frozen: %v, want ErrOutcomeUnknown", errs[0])
-	}
-	errs = publishWithin(t, u, time.Second, 1)
-	if errs == nil || !strings.Contains(errs[0].Error(), "in flight") {
-		t.Errorf("with all that in flight: %v, want no more of it", errs)
-	}
-	if d := time.Since(begun); d > 9*time.Second { // ten without the callers' limits
-		t.Errorf("the error took %s", d)
-	}
-	pipelinetest.Must(t, server.Thaw())
-	t.Logf("healed after %s", eventually(t, u, in, entry("after", 2)))
-}
-
-func publishWithin(t *testing.T, u under, d time.Duration, n int) []error {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	defer cancel()
-	entries := make([]task.Entry, n)
-	for i := range entries {
-		entries[i] = entry(fmt.Sprintf("while-%d", i%100), i)
-	}
-	return u.Publish(ctx, entries, 1)
 }
 
 func TestOffsetOutOfRange(t *testing.T) {
@@ -263,34 +228,6 @@ func TestConsumeCreatesMissingTopics(t *testing.T) {
 		if got := len(consume(t, under{adapter: k}, queue).session().Partitions()); got != 4 {
 			t.Errorf("%s: %d partitions, want 4", queue, got)
 		}
-	}
-}
-
-// early sees no partition the first time, as a leader whose topic comes back right after it looked.
-type early struct {
-	kafka.GroupBalancer
-	looked *atomic.Bool
-}
-
-func (e early) AssignGroups(members []kafka.GroupMember, partitions []kafka.Partition) kafka.GroupMemberAssignments {
-	if !e.looked.Swap(true) {
-		partitions = nil
-	}
-	return e.GroupBalancer.AssignGroups(members, partitions)
-}
-
-func TestTopicThatComesBackDuringTheAssignment(t *testing.T) {
-	t.Parallel()
-	k := without(t)
-	var looked atomic.Bool
-	k.Blindfold(func(b kafka.GroupBalancer) kafka.GroupBalancer { return early{b, &looked} })
-	u := under{adapter: k}
-	in := endless(t, u)
-	for i := range 4 {
-		t.Logf("delivered after %s", eventually(t, u, in, entry(fmt.Sprintf("owner-%d", i), i)))
-	}
-	if !looked.Load() {
-		t.Error("nobody assigned anything")
 	}
 }
 

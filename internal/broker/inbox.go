@@ -1,24 +1,24 @@
-package stream
+package broker
 
 import (
 	"context"
 	"sync"
 )
 
-// roomBelow is how few records of a partition may wait in an inbox before its reader fetches more.
-const roomBelow = 500
+// refillRecords is how many records of a partition may be left in an inbox when its reader fetches more.
+const refillRecords = 500
 
 // inbox is where the readers of a session's partitions leave records and the session's one consumer takes them. A
-// reader may leave all of one fetch at once; it then waits until most of that was taken.
+// reader may leave all of one fetch at once; it then waits for awaitRoom.
 type inbox struct {
 	mu     sync.Mutex
 	queues []inboxQueue
-	first  int           // which queue is served first; it goes round
+	first  int           // the queue that is served first; it goes round
 	ready  chan struct{} // holds a token when something was put
 }
 
 type inboxQueue struct {
-	records []record
+	records []Record
 	room    chan struct{} // holds a token when something was taken
 }
 
@@ -38,20 +38,20 @@ func signal(ch chan struct{}) {
 }
 
 // put leaves records in a queue.
-func (b *inbox) put(queue int, records []record) {
+func (b *inbox) put(queue int, records []Record) {
 	b.mu.Lock()
 	b.queues[queue].records = append(b.queues[queue].records, records...)
 	b.mu.Unlock()
 	signal(b.ready)
 }
 
-// awaitRoom returns once the queue is nearly empty, or with ctx's error.
+// awaitRoom returns once the queue has fewer than refillRecords, or with ctx's error.
 func (b *inbox) awaitRoom(ctx context.Context, queue int) error {
 	for {
 		b.mu.Lock()
 		n := len(b.queues[queue].records)
 		b.mu.Unlock()
-		if n < roomBelow {
+		if n < refillRecords {
 			return ctx.Err()
 		}
 		select {
@@ -63,14 +63,14 @@ func (b *inbox) awaitRoom(ctx context.Context, queue int) error {
 }
 
 // take returns what is there, at least one record; it waits while there is none.
-func (b *inbox) take(ctx context.Context, over <-chan struct{}, limit int) ([]record, error) {
+func (b *inbox) take(ctx context.Context, over <-chan struct{}, limit int) ([]Record, error) {
 	for {
 		select {
 		case <-over:
 			return nil, ErrSessionOver
 		default:
 		}
-		if out := b.grab(limit); len(out) > 0 {
+		if out := b.takeNow(limit); len(out) > 0 {
 			return out, nil
 		}
 		select {
@@ -83,8 +83,8 @@ func (b *inbox) take(ctx context.Context, over <-chan struct{}, limit int) ([]re
 	}
 }
 
-// grab takes an equal share of each queue first and fills up with what is left.
-func (b *inbox) grab(limit int) []record {
+// takeNow takes an equal share of each queue first and fills up with what is left.
+func (b *inbox) takeNow(limit int) []Record {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	waiting := 0
@@ -96,13 +96,14 @@ func (b *inbox) grab(limit int) []record {
 	if waiting == 0 {
 		return nil
 	}
-	out := b.round(nil, max(1, limit/waiting), limit)
-	out = b.round(out, limit, limit)
+	out := b.takeFromEach(nil, max(1, limit/waiting), limit)
+	out = b.takeFromEach(out, limit, limit)
 	b.first = (b.first + 1) % len(b.queues)
 	return out
 }
 
-func (b *inbox) round(out []record, share, limit int) []record {
+// takeFromEach appends at most share records of each queue, and has limit in the end.
+func (b *inbox) takeFromEach(out []Record, share, limit int) []Record {
 	for i := range b.queues {
 		q := &b.queues[(b.first+i)%len(b.queues)]
 		n := min(len(q.records), share, limit-len(out))

@@ -1,4 +1,4 @@
-package stream
+package broker
 
 import (
 	"context"
@@ -79,18 +79,12 @@ func (b *brokers) take(r *produce.Request) (*produce.Response, error) {
 }
 
 // messages are ten of each of these partitions of so many.
-func messages(of int, partitions ...int) (out []kafka.Message) {
-	all := make([]int, of)
-	for i := range all {
-		all[i] = i
-	}
-	var balancer kafka.Hash
+func messages(of int, partitions ...int) (out []Message) {
 	count := map[int]int{}
 	for key := byte(0); len(out) < 10*len(partitions); key++ {
-		m := kafka.Message{Key: []byte{key}, Value: []byte("v")}
-		if at := balancer.Balance(m, all...); slices.Contains(partitions, at) && count[at] < 10 {
+		if at := byLastByte([]byte{key}, of); slices.Contains(partitions, at) && count[at] < 10 {
 			count[at]++
-			out = append(out, m)
+			out = append(out, Message{Key: []byte{key}, Value: []byte("v")})
 		}
 	}
 	return out
@@ -118,7 +112,7 @@ func TestNobodyWaitsForAnothersTries(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				b := &brokers{n: 2, answer: answer}
-				p := newProducer(&kafka.Client{Addr: kafka.TCP("127.0.0.1:1"), Transport: b})
+				p := newProducer(&kafka.Client{Addr: kafka.TCP("127.0.0.1:1"), Transport: b}, byLastByte)
 				began := time.Now()
 				took := map[string]time.Duration{}
 				errs := map[string]error{}
@@ -126,17 +120,17 @@ func TestNobodyWaitsForAnothersTries(t *testing.T) {
 				var all sync.WaitGroup
 				for topic, partitions := range map[string][]int{"sick": {0, 1}, "well": {1}} {
 					all.Go(func() {
-						err := errors.Join(p.write(t.Context(), topic, messages(2, partitions...))...)
+						err := errors.Join(p.write(topic, messages(2, partitions...))...)
 						mu.Lock()
 						defer mu.Unlock()
 						took[topic], errs[topic] = time.Since(began), err
 					})
 				}
 				all.Wait()
-				if errs["well"] != nil || took["well"] != gatherFor {
-					t.Errorf("the well one: %v after %v, want it taken after %v", errs["well"], took["well"], gatherFor)
+				if errs["well"] != nil || took["well"] != gatherTime {
+					t.Errorf("the well one: %v after %v, want it taken after %v", errs["well"], took["well"], gatherTime)
 				}
-				if want := gatherFor + 7*producePause; errs["sick"] == nil || took["sick"] != want {
+				if want := gatherTime + 7*produceRetryDelay; errs["sick"] == nil || took["sick"] != want {
 					t.Errorf("the sick one: %v after %v, want four tries in %v", errs["sick"], took["sick"], want)
 				}
 			})
@@ -156,12 +150,12 @@ func TestRequestsAreFew(t *testing.T) {
 			}
 			return nil
 		}}
-		p := newProducer(&kafka.Client{Addr: kafka.TCP("127.0.0.1:1"), Transport: b})
+		p := newProducer(&kafka.Client{Addr: kafka.TCP("127.0.0.1:1"), Transport: b}, byLastByte)
 		var all sync.WaitGroup
 		for range 10 {
 			for _, topic := range []string{"a", "b"} {
 				all.Go(func() {
-					if err := errors.Join(p.write(t.Context(), topic, messages(1, 0))...); err != nil {
+					if err := errors.Join(p.write(topic, messages(1, 0))...); err != nil {
 						t.Errorf("write to %s: %v", topic, err)
 					}
 				})
@@ -182,11 +176,11 @@ func TestTooLargeIsAskedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := &brokers{n: 1, answer: func(string, int) error { return kafka.MessageSizeTooLarge }}
-		p := newProducer(&kafka.Client{Addr: kafka.TCP("127.0.0.1:1"), Transport: b})
+		p := newProducer(&kafka.Client{Addr: kafka.TCP("127.0.0.1:1"), Transport: b}, byLastByte)
 		refused := func() (requests int) {
 			before := len(b.requests)
-			for _, err := range p.write(t.Context(), "narrow", messages(1, 0)) {
-				if !isPermanent(err) || !errors.Is(err, kafka.MessageSizeTooLarge) {
+			for _, err := range p.write("narrow", messages(1, 0)) {
+				if !IsPermanent(err) || !errors.Is(err, kafka.MessageSizeTooLarge) {
 					t.Errorf("got %v, want it refused for good", err)
 				}
 			}
@@ -198,13 +192,13 @@ func TestTooLargeIsAskedOnce(t *testing.T) {
 		if n := refused(); n != 0 {
 			t.Errorf("%d requests once it is known, want none", n)
 		}
-		time.Sleep(narrowFor + time.Second)
+		time.Sleep(sizeLimitTTL + time.Second)
 		if n := refused(); n == 0 {
 			t.Error("never asked again")
 		}
-		time.Sleep(narrowFor + time.Second)
+		time.Sleep(sizeLimitTTL + time.Second)
 		b.answer = func(string, int) error { return nil }
-		if err := errors.Join(p.write(t.Context(), "narrow", messages(1, 0))...); err != nil {
+		if err := errors.Join(p.write("narrow", messages(1, 0))...); err != nil {
 			t.Errorf("%v from a topic that was widened", err)
 		}
 	})

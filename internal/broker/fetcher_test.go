@@ -1,4 +1,4 @@
-package stream
+package broker
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/fetch"
+
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
 // logs are brokers that hold each fetch for as long as it may wait, and give as the high watermark the offset asked for.
@@ -61,8 +63,8 @@ func (l *logs) requests() int {
 	return len(l.asked)
 }
 
-func newFetcher(l *logs) *fetcher {
-	return &fetcher{topic: "t", client: &kafka.Client{Addr: kafka.TCP("127.0.0.1:1"), Transport: l}}
+func newTestFetcher(ctx context.Context, l *logs) *fetcher {
+	return newFetcher(ctx, &Client{kafka: &kafka.Client{Addr: kafka.TCP("127.0.0.1:1"), Transport: l}}, "t")
 }
 
 // Readers that ask at different times meet in one request at the next full second, and stay together.
@@ -71,23 +73,23 @@ func TestReadersShareRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const partitions, apart = 8, 10 * time.Millisecond
 		l := &logs{brokers: brokers{n: partitions, one: true}}
-		f := newFetcher(l)
 		ctx, stop := context.WithCancel(t.Context())
+		f := newTestFetcher(ctx, l)
 		var readers sync.WaitGroup
 		for p := range partitions {
 			readers.Go(func() {
 				time.Sleep(time.Duration(p) * apart)
 				for ctx.Err() == nil {
-					if _, mark, err := f.fetch(ctx, p, int64(p)); mark != int64(p) && ctx.Err() == nil {
-						t.Errorf("partition %d: mark %d, %v", p, mark, err)
+					if a := f.fetch(p, int64(p)); a.highWatermark != int64(p) && ctx.Err() == nil {
+						t.Errorf("partition %d: mark %d, %v", p, a.highWatermark, a.err)
 					}
 				}
 			})
 		}
-		time.Sleep(partitions*apart + fetchWait)
+		time.Sleep(partitions*apart + maxFetchWait)
 		synctest.Wait()
 		before := l.requests()
-		time.Sleep(10 * fetchWait)
+		time.Sleep(10 * maxFetchWait)
 		synctest.Wait()
 		if n := l.requests() - before; before != partitions+1 || n > 11 {
 			t.Errorf("%d requests until they met, want 9; then %d in ten seconds, want one each", before, n)
@@ -102,11 +104,11 @@ func TestFetchesOfSeveralBrokers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := &logs{brokers: brokers{n: 3}, refuse: map[int]kafka.Error{1: kafka.OffsetOutOfRange}, mute: map[int]bool{2: true}}
-		f := newFetcher(l)
+		f := newTestFetcher(t.Context(), l)
 		got := make([]error, 4)
 		var readers sync.WaitGroup
 		for p := range got {
-			readers.Go(func() { _, _, got[p] = f.fetch(t.Context(), p, 0) })
+			readers.Go(func() { got[p] = f.fetch(p, 0).err })
 		}
 		readers.Wait()
 		if n := l.requests(); n != 3 {
@@ -123,14 +125,14 @@ func TestFetchesOfSeveralBrokers(t *testing.T) {
 // However many readers stall, one of them makes the new connections.
 func TestFetcherIsRemadeOnce(t *testing.T) {
 	t.Parallel()
-	w := newWatched(t)
-	f := &fetcher{k: w.Kafka, client: w.client}
+	w := newWorldWithTopic(t, pipelinetest.Kafka(t).Addr(), 1)
+	f := newFetcher(t.Context(), w.Client, w.topic.Name)
 	t.Cleanup(f.close)
 	stalled := time.Now()
 	for range 3 {
-		f.remake(stalled)
+		f.reconnect(stalled)
 	}
-	if f.client == w.client {
+	if f.client == w.kafka {
 		t.Error("the client is the old one")
 	}
 	if got := w.counter("duetime_stream_readers_remade_total"); got != 1 {

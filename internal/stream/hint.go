@@ -6,21 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/duetime/duetime/internal/broker"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 const (
-	maxHint    = 4 << 10  // bytes; a hint within task's limits has at most 1.1 KiB
-	maxDead    = 16 << 10 // bytes of one dead letter
-	maxIDs     = 1000     // ids, or shards, in one compensation
-	chunkIDs   = 500      // ids written into one message
-	maxEpoch   = int64(1) << 53
-	maxRunAt   = int64(1)<<41 - 1 // a score is exact up to here
-	deadErrLen = 4 << 10
+	maxHintBytes = 4 << 10 // a hint within task's limits has at most 1.1 KiB
+	hintCapacity = 192     // bytes; the JSON of an ordinary hint fits
+	maxRawBytes  = 8 << 10 // kept of a message that can't be decoded
+	maxEpoch     = int64(1) << 53
+	maxRunAt     = int64(1)<<41 - 1 // ms; a score is exact up to here
 )
 
 var zeroID = []byte(task.ID{}.String())
@@ -32,7 +30,21 @@ type wireHint struct {
 	At int64 `json:"at"`
 }
 
-// hintOf makes the hint of an index entry.
+// encodeHint writes the hint of an index entry, or says for good why it can't be published.
+func encodeHint(e task.Entry, epoch int64, now time.Time) ([]byte, error) {
+	if e.Err != nil {
+		return nil, broker.Permanent(fmt.Errorf("publish undecodable member: %w", e.Err))
+	}
+	h := hintOf(e, epoch)
+	if err := checkHint(h); err != nil {
+		return nil, broker.Permanent(fmt.Errorf("publish %s: %w", e.ID, err))
+	}
+	if err := checkName("queue", e.Queue); err != nil {
+		return nil, broker.Permanent(fmt.Errorf("publish %s: %w", e.ID, err))
+	}
+	return appendHint(make([]byte, 0, hintCapacity), h, now), nil
+}
+
 func hintOf(e task.Entry, epoch int64) task.Hint {
 	return task.Hint{
 		ID: e.ID, Kind: e.Kind, Owner: e.Owner,
@@ -76,8 +88,8 @@ func appendString(b []byte, s string) []byte {
 
 // decodeHint reads what appendHint wrote, and any JSON of the same fields. What it returns lies within task's limits.
 func decodeHint(b []byte) (h task.Hint, at time.Time, err error) {
-	if len(b) > maxHint {
-		return h, at, fmt.Errorf("hint of more than %d bytes", maxHint)
+	if len(b) > maxHintBytes {
+		return h, at, fmt.Errorf("hint of more than %d bytes", maxHintBytes)
 	}
 	if !utf8.Valid(b) {
 		return h, at, errors.New("hint is not UTF-8")
@@ -118,69 +130,16 @@ func checkHint(h task.Hint) error {
 	return nil
 }
 
-// encodeCompensation splits what is asked into messages of bounded size.
-func encodeCompensation(c task.Compensation) ([][]byte, error) {
-	var out [][]byte
-	for len(c.IDs) > 0 || len(c.Rebuild) > 0 {
-		n, r := min(len(c.IDs), chunkIDs), min(len(c.Rebuild), chunkIDs)
-		b, err := json.Marshal(task.Compensation{IDs: c.IDs[:n], Rebuild: c.Rebuild[:r]})
-		if err != nil {
-			return nil, fmt.Errorf("encode compensation: %w", err)
+// decodeDeliveries decodes the records of a queue's topic. A message that can't be decoded is delivered as such.
+func decodeDeliveries(records []broker.Record, m *metrics) []task.Delivery {
+	out := make([]task.Delivery, len(records))
+	for i, r := range records {
+		d := task.Delivery{Partition: r.Partition, Offset: r.Offset, Traceparent: r.Header}
+		if d.Hint, _, d.Err = decodeHint(r.Value); d.Err != nil {
+			d.Raw = r.Value[:min(len(r.Value), maxRawBytes)]
+			m.undecodable.WithLabelValues("queue").Inc()
 		}
-		out = append(out, b)
-		c.IDs, c.Rebuild = c.IDs[n:], c.Rebuild[r:]
+		out[i] = d
 	}
-	return out, nil
-}
-
-func decodeCompensation(b []byte) (c task.Compensation, err error) {
-	if len(b) > maxValue {
-		return c, fmt.Errorf("compensation of more than %d bytes", maxValue)
-	}
-	if err := json.Unmarshal(b, &c); err != nil {
-		return task.Compensation{}, fmt.Errorf("compensation is not readable: %w", err)
-	}
-	if len(c.IDs) > maxIDs || len(c.Rebuild) > maxIDs || len(c.IDs)+len(c.Rebuild) == 0 {
-		return task.Compensation{}, fmt.Errorf("compensation must name 1 to %d ids or shards", maxIDs)
-	}
-	for _, s := range c.Rebuild {
-		if s < 0 || s > 1<<20 {
-			return task.Compensation{}, errors.New("compensation's shard is out of range")
-		}
-	}
-	return c, nil
-}
-
-// encodeDead writes a dead letter of at most maxDead bytes, cutting its texts and then what is left of the raw message.
-func encodeDead(d task.DeadLetter) ([]byte, error) {
-	d.Kind, d.Owner, d.Queue = cut(d.Kind, maxName), cut(d.Owner, maxName), cut(d.Queue, maxName)
-	d.Error = cut(d.Error, deadErrLen)
-	d.Raw = d.Raw[:min(len(d.Raw), maxRaw)]
-	for {
-		b, err := json.Marshal(d)
-		if err != nil {
-			return nil, fmt.Errorf("encode dead letter %s: %w", d.ID, err)
-		}
-		if len(b) <= maxDead {
-			return b, nil
-		}
-		// Escapes can make a text six times as long as it is: halve until it fits.
-		d.Error, d.Raw = cut(d.Error, len(d.Error)/2), d.Raw[:len(d.Raw)/2]
-	}
-}
-
-// cut shortens s to at most n bytes of valid UTF-8.
-func cut(s string, n int) string {
-	if len(s) > n {
-		s = s[:n]
-	}
-	return strings.ToValidUTF8(s, "")
-}
-
-// deadKey keeps an owner's dead letters in one partition; without an owner any will do.
-func deadKey(d task.DeadLetter) []byte {
-	if d.Owner == "" {
-		return nil
-	}
-	return []byte(cut(d.Owner, maxName))
+	return out
 }

@@ -1,0 +1,113 @@
+package broker
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+)
+
+const (
+	maxBatchBytes = 512 << 10 // of one partition in one request; a broker takes 1 MiB
+	overheadBytes = 128       // of a record beside its key, value and headers, at most
+)
+
+// pendingWrite is one caller's messages. It is done when all batches with its messages are done, whatever becomes of others.
+type pendingWrite struct {
+	topic    string
+	messages []Message
+	errs     []error      // per message
+	batches  atomic.Int32 // that are not done, and one more until all messages are packed
+	done     chan struct{}
+}
+
+func (w *pendingWrite) batchDone() {
+	if w.batches.Add(-1) == 0 {
+		close(w.done)
+	}
+}
+
+// topicPartition is where a message goes.
+type topicPartition struct {
+	topic     string
+	partition int
+}
+
+// partitionBatch is the messages of one partition in one request.
+type partitionBatch struct {
+	topicPartition
+	items  []batchItem
+	writes []*pendingWrite // whose messages they are
+	bytes  int
+	err    error // of the last try
+}
+
+// batchItem is a message, and where its caller finds its error.
+type batchItem struct {
+	message *Message
+	err     *error
+}
+
+func (b *partitionBatch) add(w *pendingWrite, i, bytes int) {
+	b.items = append(b.items, batchItem{&w.messages[i], &w.errs[i]})
+	b.bytes += bytes
+	if len(b.writes) == 0 || b.writes[len(b.writes)-1] != w {
+		b.writes = append(b.writes, w)
+		w.batches.Add(1)
+	}
+}
+
+// halves returns two batches of the same messages, in place of b.
+func (b *partitionBatch) halves() []*partitionBatch {
+	middle := len(b.items) / 2
+	halves := []*partitionBatch{
+		{topicPartition: b.topicPartition, items: b.items[:middle], writes: b.writes},
+		{topicPartition: b.topicPartition, items: b.items[middle:], writes: b.writes},
+	}
+	for _, half := range halves {
+		for _, item := range half.items {
+			half.bytes += sizeOf(item.message)
+		}
+	}
+	for _, w := range b.writes {
+		w.batches.Add(1) // two halves for one batch
+	}
+	return halves
+}
+
+// finish hands the outcome to the callers.
+func (b *partitionBatch) finish() {
+	for _, item := range b.items {
+		*item.err = b.err
+	}
+	for _, w := range b.writes {
+		w.batchDone()
+	}
+}
+
+// records are made anew for each request, which reads them to their ends.
+func (b *partitionBatch) records() []kafka.Record {
+	now := time.Now()
+	records := make([]kafka.Record, len(b.items))
+	for i, item := range b.items {
+		m := item.message
+		records[i] = kafka.Record{Time: now, Key: bytesOf(m.Key), Value: bytesOf(m.Value), Headers: m.Headers}
+	}
+	return records
+}
+
+func bytesOf(b []byte) kafka.Bytes {
+	if b == nil {
+		return nil
+	}
+	return kafka.NewBytes(b)
+}
+
+// sizeOf is how many bytes a message takes at most.
+func sizeOf(m *Message) int {
+	n := len(m.Key) + len(m.Value) + overheadBytes
+	for _, h := range m.Headers {
+		n += len(h.Key) + len(h.Value)
+	}
+	return n
+}

@@ -1,0 +1,53 @@
+// Package broker speaks to Kafka: it produces, ensures topics, keeps memberships in consumer groups, reads partitions, and
+// says what a group has not committed. It knows keys, values and offsets, and nothing of what a message says; internal/stream
+// does.
+//
+// It promises that a message which Produce answered nil for is in the log of every in-sync replica; that each record is
+// delivered at least once, in order within its partition, to the group's member that owns the partition; and that a commit
+// carries the number of its generation, so that the broker refuses it once a newer generation stands. Every call ends: with
+// its ctx or its own timeout.
+//
+// It never decides that a message was lost: an error of Produce means "unknown" unless it is permanent. Refusal
+// (errors.go) tells the broker's "never" from what a retry may mend.
+//
+// # Producing
+//
+//  1. produce.go Client.Produce waits until few enough messages are unanswered, and hands its messages to the producer.
+//     A topic that is unknown is ensured, and its messages are sent once more.
+//  2. gather.go gatherer.add brings together what comes within a millisecond. producer.go producer.pack sorts it into
+//     batches, one or more a partition; sizelimits.go refuses what a topic refused as too large a moment ago.
+//  3. request.go producer.plan makes one request of all batches for one broker, producer.send sends it.
+//  4. producer.go producer.conclude ends each batch by itself: taken, refused for good, halved because it is too large
+//     (batch.go partitionBatch.halves), or sent again after a growing delay. A caller is answered once all batches with its
+//     messages have ended; no caller waits for another's retries.
+//
+// # Topics
+//
+// ensure.go Client.Ensure creates what is missing. Whoever meets an unknown topic ensures all of them, at most once a second:
+// the broker's data may have been wiped.
+//
+// # A session
+//
+// A session is one generation of a consumer group as one member sees it.
+//
+//  1. member.go Client.Consume ensures the topic and joins. The group's leader splits the partitions, counts them
+//     (balancer.go countingBalancer), and looks every two seconds whether their number still stands.
+//  2. member.serve starts the session, and fn with it. session.go Session.run starts a reader for each partition.
+//  3. reader.go reader.run fetches from the group's committed offset on (from the log's start where there is none), and
+//     leaves records in the session's inbox (inbox.go); fetcher.go fetcher makes one request of all readers for one broker.
+//     A reader without a good answer for five seconds has the fetcher reconnect.
+//  4. fn calls Session.Fetch and Session.Commit. Commit takes the next offset to read, per partition.
+//  5. A member comes or goes, or the coordinator can't be reached: the generation is over and the member joins again. Until
+//     it has, fn goes on with the partitions that it had: its commits are still sent, under the old generation's number,
+//     and count if the group has not moved on.
+//  6. When the next generation is there, member.sessionEnds closes Lost and ends fn's ctx; fn returns, and is called with
+//     the next session. If it has not returned within three seconds, member.leaveUntilReturned leaves the group until it
+//     has, so that others get its partitions. What was not committed is delivered again.
+//  7. When Consume's own ctx ends, fn's ctx ends but the membership stays alive until fn returned, so that a drain can
+//     commit. Then member.leave leaves, and the partitions move at once.
+//
+// # What is not committed
+//
+// uncommitted.go Client.Uncommitted compares the group's offsets with the log's ends; Client.RecordsAt reads the first
+// record of each partition that has not been committed.
+package broker

@@ -1,0 +1,148 @@
+package broker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/duetime/duetime/internal/loop"
+)
+
+const (
+	ensureInterval    = time.Second // between requests on behalf of callers that met an unknown topic
+	ensureTimeout     = 5 * time.Second
+	topicPollInterval = 50 * time.Millisecond
+	segmentTime       = time.Hour // Kafka drops whole segments: without it a quiet topic would keep all that it ever had
+)
+
+// ensured is the outcome of the last request for the topics.
+type ensured struct {
+	at  time.Time
+	err error
+}
+
+// Ensure creates those of Config.Topics that are missing. Several processes may do so at once. When it returned nil every
+// topic is known to the broker; an error joins what went wrong topic by topic, the others having been created. It takes at
+// most five seconds.
+//
+// Timestamps are the broker's (LogAppendTime), so that no producer's clock can hold up retention or have its messages
+// refused.
+func (c *Client) Ensure(ctx context.Context) error {
+	if err := c.lockEnsuring(ctx); err != nil {
+		return err
+	}
+	defer c.unlockEnsuring()
+	err := c.ensure(ctx, c.cfg.Topics)
+	return cmp.Or(Refusal(err), err)
+}
+
+// ensureThrottled is Ensure with further topics. Without further ones it answers the last outcome for a second.
+func (c *Client) ensureThrottled(ctx context.Context, further ...Topic) error {
+	if err := c.lockEnsuring(ctx); err != nil {
+		return err
+	}
+	defer c.unlockEnsuring()
+	if len(further) == 0 && time.Since(c.ensured.at) < ensureInterval {
+		return c.ensured.err
+	}
+	topics := slices.Clone(c.cfg.Topics)
+	for _, t := range further {
+		if !c.isConfigured(t.Name) { // the broker refuses a topic that is named twice in one request
+			topics = append(topics, t)
+		}
+	}
+	return c.ensure(ctx, topics)
+}
+
+// isConfigured reports whether Ensure creates the topic.
+func (c *Client) isConfigured(topic string) bool {
+	return slices.ContainsFunc(c.cfg.Topics, func(t Topic) bool { return t.Name == topic })
+}
+
+func (c *Client) lockEnsuring(ctx context.Context) error {
+	select {
+	case c.ensuring <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("ensure topics: %w", ctx.Err())
+	}
+}
+
+func (c *Client) unlockEnsuring() { <-c.ensuring }
+
+func (c *Client) ensure(ctx context.Context, topics []Topic) error {
+	ctx, cancel := context.WithTimeout(ctx, ensureTimeout)
+	defer cancel()
+	err := c.create(ctx, topics)
+	c.ensured = ensured{at: time.Now(), err: err}
+	return err
+}
+
+// create asks for all topics, those that exist too: what is known of them may be stale, the broker may have been wiped.
+func (c *Client) create(ctx context.Context, topics []Topic) error {
+	req := &kafka.CreateTopicsRequest{}
+	for _, t := range topics {
+		req.Topics = append(req.Topics, t.config())
+	}
+	res, err := c.kafka.CreateTopics(ctx, req)
+	if errors.Is(err, kafka.BrokerNotAvailable) {
+		err = cmp.Or(c.Ping(ctx), err) // the library keeps to itself why it knows no broker
+	}
+	if err != nil {
+		return fmt.Errorf("create topics: %w", err)
+	}
+	var errs []error
+	for _, t := range topics {
+		switch err := res.Errors[t.Name]; {
+		case err == nil, errors.Is(err, kafka.TopicAlreadyExists):
+			errs = append(errs, c.awaitTopic(ctx, t.Name))
+		case isForbidden(err):
+			if _, missing := c.Partitions(ctx, t.Name); missing != nil {
+				errs = append(errs, Permanent(fmt.Errorf("create topic %s: %w", t.Name, err)))
+			}
+		default:
+			errs = append(errs, fmt.Errorf("create topic %s: %w", t.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func isForbidden(err error) bool {
+	return errors.Is(err, kafka.TopicAuthorizationFailed) || errors.Is(err, kafka.ClusterAuthorizationFailed)
+}
+
+// awaitTopic waits until the topic is in this client's view of the cluster: another process may have created it.
+func (c *Client) awaitTopic(ctx context.Context, topic string) error {
+	for {
+		_, err := c.Partitions(ctx, topic)
+		if err == nil {
+			return nil
+		}
+		if loop.Sleep(ctx, topicPollInterval); ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+func (t Topic) config() kafka.TopicConfig {
+	c := kafka.TopicConfig{
+		Topic: t.Name, NumPartitions: t.Partitions, ReplicationFactor: t.Replication,
+		ConfigEntries: []kafka.ConfigEntry{
+			{ConfigName: "cleanup.policy", ConfigValue: "delete"},
+			{ConfigName: "retention.ms", ConfigValue: strconv.FormatInt(t.Retention.Milliseconds(), 10)},
+			{ConfigName: "segment.ms", ConfigValue: strconv.FormatInt(segmentTime.Milliseconds(), 10)},
+			{ConfigName: "message.timestamp.type", ConfigValue: "LogAppendTime"},
+		},
+	}
+	if t.Replication >= 3 {
+		// With acks=all a message then stands on two brokers before it counts.
+		c.ConfigEntries = append(c.ConfigEntries, kafka.ConfigEntry{ConfigName: "min.insync.replicas", ConfigValue: "2"})
+	}
+	return c
+}

@@ -1,0 +1,186 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/fetch"
+)
+
+const (
+	maxFetchWait      = time.Second // the broker holds a fetch that finds nothing as long; an append ends the wait at once
+	maxPartitionBytes = 1 << 20     // of one partition in one answer
+	maxAnswerBytes    = 64 << 20    // of one answer
+)
+
+// fetcher asks each broker in one request for what the readers of a session want of it. A request of each reader's own would
+// cost the broker, and us, as much as one for all. Readers that ask within a millisecond share a request. Those that miss it
+// make another, and all meet at the next full second at the latest, when requests that found nothing end.
+type fetcher struct {
+	c       *Client
+	topic   string
+	fetches gatherer[*partitionFetch]
+
+	mu        sync.Mutex
+	client    *kafka.Client
+	transport *kafka.Transport // of client, once the shared client was given up
+	connected time.Time        // when transport was made
+}
+
+// partitionFetch is what one reader wants.
+type partitionFetch struct {
+	partition int
+	offset    int64
+	answer    chan fetchAnswer // has room for it
+}
+
+type fetchAnswer struct {
+	records       kafka.RecordReader
+	highWatermark int64
+	err           error
+}
+
+// newFetcher makes the fetcher of a session that ends with ctx.
+func newFetcher(ctx context.Context, c *Client, topic string) *fetcher {
+	f := &fetcher{c: c, topic: topic, client: c.kafka}
+	f.fetches.flush = func(fetches []*partitionFetch) { f.send(ctx, fetches) }
+	return f
+}
+
+// fetch returns what comes at the offset of a partition, be it nothing, within maxFetchWait and two callTimeouts.
+func (f *fetcher) fetch(partition int, offset int64) fetchAnswer {
+	mine := &partitionFetch{partition, offset, make(chan fetchAnswer, 1)}
+	f.fetches.add(mine)
+	return <-mine.answer
+}
+
+// send asks the leader of each partition.
+func (f *fetcher) send(ctx context.Context, fetches []*partitionFetch) {
+	client := f.currentClient()
+	lookUp, cancel := context.WithTimeout(ctx, callTimeout)
+	leaderOf, err := leaders(lookUp, client, f.topic)
+	cancel()
+	byBroker := map[int][]*partitionFetch{}
+	for _, p := range fetches {
+		broker, known := leaderOf[p.partition]
+		switch {
+		case err != nil:
+			p.answer <- fetchAnswer{err: err}
+		case !known:
+			p.answer <- fetchAnswer{err: kafka.LeaderNotAvailable}
+		default:
+			byBroker[broker] = append(byBroker[broker], p)
+		}
+	}
+	for _, fetches := range byBroker {
+		go f.request(ctx, client, fetches)
+	}
+}
+
+// request asks one broker, and answers all readers.
+func (f *fetcher) request(ctx context.Context, client *kafka.Client, fetches []*partitionFetch) {
+	ctx, cancel := context.WithTimeout(ctx, maxFetchWait+callTimeout)
+	defer cancel()
+	now := time.Now()
+	topic, unanswered := fetch.RequestTopic{Topic: f.topic}, map[int]*partitionFetch{}
+	for _, p := range fetches {
+		unanswered[p.partition] = p
+		topic.Partitions = append(topic.Partitions, fetch.RequestPartition{
+			Partition: int32(p.partition), CurrentLeaderEpoch: -1, FetchOffset: p.offset, LogStartOffset: -1, //nolint:gosec // at most 10,000
+			PartitionMaxBytes: maxPartitionBytes,
+		})
+	}
+	answer, err := client.Transport.RoundTrip(ctx, client.Addr, &fetch.Request{
+		ReplicaID: -1, SessionID: -1, SessionEpoch: -1, MinBytes: 1, MaxBytes: int32(min(maxPartitionBytes*len(fetches), maxAnswerBytes)),
+		MaxWaitTime: int32(now.Truncate(maxFetchWait).Add(maxFetchWait).Sub(now) / time.Millisecond), //nolint:gosec // at most 1000
+		Topics:      []fetch.RequestTopic{topic},
+	})
+	res, isFetch := answer.(*fetch.Response)
+	switch {
+	case err == nil && !isFetch:
+		err = errNotAnswered
+	case err == nil && res.ErrorCode != 0:
+		err = kafka.Error(res.ErrorCode)
+	}
+	if err == nil {
+		err = errNotAnswered // for those that the answer leaves out
+		for _, t := range res.Topics {
+			for _, part := range t.Partitions {
+				if p := unanswered[int(part.Partition)]; p != nil {
+					delete(unanswered, p.partition)
+					p.answer <- answerOf(part)
+				}
+			}
+		}
+	}
+	for _, p := range unanswered {
+		p.answer <- fetchAnswer{err: err}
+	}
+}
+
+func answerOf(p fetch.ResponsePartition) fetchAnswer {
+	if p.ErrorCode != 0 {
+		return fetchAnswer{err: kafka.Error(p.ErrorCode)}
+	}
+	a := fetchAnswer{records: p.RecordSet.Records, highWatermark: p.HighWatermark}
+	if a.records == nil {
+		a.records = kafka.NewRecordReader()
+	}
+	return a
+}
+
+// firstOffset asks for the log's start.
+func (f *fetcher) firstOffset(ctx context.Context, partition int) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	res, err := f.currentClient().ListOffsets(ctx, &kafka.ListOffsetsRequest{
+		Topics: map[string][]kafka.OffsetRequest{f.topic: {kafka.FirstOffsetOf(partition)}},
+	})
+	if err == nil {
+		err = kafka.UnknownTopicOrPartition
+		for _, p := range res.Topics[f.topic] {
+			if p.Partition == partition && p.Error == nil {
+				return p.FirstOffset, nil
+			}
+			if p.Partition == partition {
+				err = p.Error
+			}
+		}
+	}
+	return 0, fmt.Errorf("first offset of %s/%d: %w", f.topic, partition, err)
+}
+
+func (f *fetcher) currentClient() *kafka.Client {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.client
+}
+
+// reconnect takes a new connection pool with a new view of the cluster, unless another reader did so since the moment.
+func (f *fetcher) reconnect(since time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.connected.After(since) {
+		return
+	}
+	f.closeConnections()
+	f.c.metrics.reconnects.Inc()
+	f.transport, f.client = f.c.connect()
+	f.connected = time.Now()
+}
+
+// close closes the fetcher's own connections. No reader may ask any more.
+func (f *fetcher) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closeConnections()
+}
+
+func (f *fetcher) closeConnections() {
+	if f.transport != nil {
+		f.transport.CloseIdleConnections()
+	}
+}

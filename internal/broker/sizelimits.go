@@ -1,0 +1,65 @@
+package broker
+
+import (
+	"sync"
+	"time"
+)
+
+// sizeLimitTTL is how long the limit of a topic is believed: an operator may widen it.
+const sizeLimitTTL = 10 * time.Second
+
+// sizeLimits remembers which topics refused what as too large, so that they are not sent it once more for a while. Its zero
+// value knows of none. It is safe for concurrent use.
+type sizeLimits struct {
+	mu     sync.Mutex
+	topics map[string]sizeLimit
+}
+
+// sizeLimit is the smallest message and the smallest batch that a topic refused, in bytes as sizeOf counts them; 0: none.
+type sizeLimit struct {
+	messageBytes, batchBytes int
+	until                    time.Time
+}
+
+// recordRefusal takes in that a topic refused a batch as too large.
+func (s *sizeLimits) recordRefusal(b *partitionBatch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.topics == nil {
+		s.topics = map[string]sizeLimit{}
+	}
+	l := s.topics[b.topic]
+	if time.Now().After(l.until) {
+		l = sizeLimit{until: time.Now().Add(sizeLimitTTL)}
+	}
+	switch single := len(b.items) == 1; {
+	case single && (l.messageBytes == 0 || b.bytes < l.messageBytes):
+		l.messageBytes = b.bytes
+	case !single && (l.batchBytes == 0 || b.bytes < l.batchBytes):
+		l.batchBytes = b.bytes
+	}
+	s.topics[b.topic] = l
+}
+
+// of returns the limit that is believed of a topic.
+func (s *sizeLimits) of(topic string) sizeLimit {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, known := s.topics[topic]
+	if known && time.Now().After(l.until) {
+		delete(s.topics, topic)
+		return sizeLimit{}
+	}
+	return l
+}
+
+// refuses reports whether the topic would refuse a message of this size: it refused one that was no larger.
+func (l sizeLimit) refuses(bytes int) bool { return l.messageBytes > 0 && bytes >= l.messageBytes }
+
+// maxBatch is how many bytes a batch may have: half of the smallest that the topic refused.
+func (l sizeLimit) maxBatch() int {
+	if l.batchBytes > 0 {
+		return l.batchBytes / 2
+	}
+	return maxBatchBytes
+}

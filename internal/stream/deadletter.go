@@ -1,0 +1,48 @@
+package stream
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+const (
+	maxLetterBytes      = 16 << 10
+	maxLetterErrorBytes = 4 << 10 // of its error's text
+)
+
+// encodeDead writes a dead letter of at most maxLetterBytes bytes, cutting its texts and then what is left of the raw message.
+func encodeDead(d task.DeadLetter) ([]byte, error) {
+	d.Kind, d.Owner, d.Queue = cut(d.Kind, maxNameBytes), cut(d.Owner, maxNameBytes), cut(d.Queue, maxNameBytes)
+	d.Error = cut(d.Error, maxLetterErrorBytes)
+	d.Raw = d.Raw[:min(len(d.Raw), maxRawBytes)]
+	for {
+		b, err := json.Marshal(d)
+		if err != nil {
+			return nil, fmt.Errorf("encode dead letter %s: %w", d.ID, err)
+		}
+		if len(b) <= maxLetterBytes {
+			return b, nil
+		}
+		// Escapes can make a text six times as long as it is: halve until it fits.
+		d.Error, d.Raw = cut(d.Error, len(d.Error)/2), d.Raw[:len(d.Raw)/2]
+	}
+}
+
+// cut shortens s to at most n bytes of valid UTF-8.
+func cut(s string, n int) string {
+	if len(s) > n {
+		s = s[:n]
+	}
+	return strings.ToValidUTF8(s, "")
+}
+
+// deadKey keeps an owner's dead letters in one partition; without an owner any will do.
+func deadKey(d task.DeadLetter) []byte {
+	if d.Owner == "" {
+		return nil
+	}
+	return []byte(cut(d.Owner, maxNameBytes))
+}

@@ -1,0 +1,29 @@
+package stream
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+func TestDeadLetterFits(t *testing.T) {
+	t.Parallel()
+	wide := strings.Repeat("\x01", 100_000) // each byte takes six in JSON
+	for name, d := range map[string]task.DeadLetter{
+		"small":      {ID: task.NewID(), Owner: "o", Error: "cause"},
+		"everything": {Kind: wide, Owner: wide, Queue: wide, Error: wide, Raw: []byte(wide)},
+		"bytes":      {Error: strings.Repeat("\xff", 100_000)},
+		"cut rune":   {Error: strings.Repeat("日", 4000)},
+	} {
+		b, err := encodeDead(d)
+		if err != nil || len(b) > maxLetterBytes {
+			t.Errorf("%s: %d bytes, %v", name, len(b), err)
+		}
+		var back task.DeadLetter
+		if err := json.Unmarshal(b, &back); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package stream
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// localMember is one Consume. It waits, or has a session.
+type localMember struct {
+	waiting  bool
+	sessions chan *localSession // holds the session of the newest generation
+	session  *localSession
+}
+
+// join adds a member, which ends the others' sessions.
+func (t *localTopic) join() *localMember {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	m := &localMember{sessions: make(chan *localSession, 1)}
+	t.waitForGeneration(m)
+	return m
+}
+
+// awaitSession returns the member's next session once fn of the last one has returned.
+func (t *localTopic) awaitSession(ctx context.Context, m *localMember) (*localSession, error) {
+	t.mu.Lock()
+	if !m.waiting && len(m.sessions) == 0 {
+		t.waitForGeneration(m)
+	}
+	t.mu.Unlock()
+	select {
+	case s := <-m.sessions:
+		return s, ctx.Err()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// waitForGeneration makes the member one that waits for the next generation; mu is held.
+func (t *localTopic) waitForGeneration(m *localMember) {
+	if !slices.Contains(t.members, m) {
+		t.members = append(t.members, m)
+	}
+	m.waiting, m.session = true, nil
+	t.rebalance()
+}
+
+// leave takes the member out; the others share its partitions at once.
+func (t *localTopic) leave(m *localMember) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if m.session != nil {
+		m.session.lose()
+	}
+	t.members = slices.DeleteFunc(t.members, func(x *localMember) bool { return x == m })
+	t.rebalance()
+}
+
+// rebalance ends all sessions and, when every member waits, begins the next generation; mu is held.
+func (t *localTopic) rebalance() {
+	busy := false
+	for _, m := range t.members {
+		if m.session != nil {
+			m.session.lose()
+		}
+		busy = busy || !m.waiting
+	}
+	switch {
+	case !busy:
+		t.beginGeneration()
+	case t.rebalanceTimer == nil:
+		t.rebalanceTimer = time.AfterFunc(t.rebalanceTimeout, t.beginWithoutBusy)
+	}
+}
+
+// beginWithoutBusy begins the next generation without those whose fn has not returned.
+func (t *localTopic) beginWithoutBusy() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.rebalanceTimer == nil {
+		return
+	}
+	t.members = slices.DeleteFunc(t.members, func(m *localMember) bool { return !m.waiting })
+	t.beginGeneration()
+}
+
+// beginGeneration shares the partitions among the members; mu is held.
+func (t *localTopic) beginGeneration() {
+	if t.rebalanceTimer != nil {
+		t.rebalanceTimer.Stop()
+		t.rebalanceTimer = nil
+	}
+	t.gen++
+	for i, m := range t.members {
+		s := &localSession{topic: t, gen: t.gen, lost: make(chan struct{}), next: map[int]int64{}}
+		for p := i; p < len(t.logs); p += len(t.members) {
+			s.partitions = append(s.partitions, p)
+			s.next[p] = t.logs[p].committed
+		}
+		m.waiting, m.session = false, s
+		m.sessions <- s
+	}
+}

@@ -1,0 +1,136 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/duetime/duetime/internal/broker"
+)
+
+var errNotAssigned = errors.New("partition is not assigned to this session")
+
+// localSession is one generation of a group in memory.
+type localSession struct {
+	topic      *localTopic
+	gen        int64
+	partitions []int
+	lost       chan struct{}
+	returned   atomic.Bool // fn has
+
+	next  map[int]int64 // guarded by topic.mu: the next offset to deliver
+	first int           // guarded by topic.mu: the partition served first; it goes round
+}
+
+// lose tells the session that its generation ends; topic.mu is held.
+func (s *localSession) lose() {
+	if !s.isLost() {
+		close(s.lost)
+	}
+}
+
+func (s *localSession) isLost() bool {
+	select {
+	case <-s.lost:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *localSession) run(ctx context.Context, fn func(context.Context, recordSession) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan struct{})
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer close(ended)
+	watch.Go(func() {
+		select {
+		case <-s.lost:
+			cancel()
+		case <-ended:
+		}
+	})
+	defer s.returned.Store(true)
+	return fn(ctx, s)
+}
+
+// Partitions returns the assigned partitions.
+func (s *localSession) Partitions() []int { return s.partitions }
+
+// Lost is closed when the generation ends.
+func (s *localSession) Lost() <-chan struct{} { return s.lost }
+
+// Fetch returns the records that are there, at least one.
+func (s *localSession) Fetch(ctx context.Context, limit int) ([]broker.Record, error) {
+	for {
+		if s.isLost() || s.returned.Load() {
+			return nil, ErrSessionOver
+		}
+		records, appended := s.takeNow(limit)
+		if len(records) > 0 {
+			return records, nil
+		}
+		select {
+		case <-appended:
+		case <-s.lost:
+			return nil, ErrSessionOver
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// takeNow takes an equal share of each partition first and fills up with what is left.
+func (s *localSession) takeNow(limit int) ([]broker.Record, <-chan struct{}) {
+	t := s.topic
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var out []broker.Record
+	n := len(s.partitions)
+	for _, share := range []int{max(1, limit/max(1, n)), limit} {
+		for i := range n {
+			p := s.partitions[(s.first+i)%n]
+			log := t.logs[p]
+			s.next[p] = max(s.next[p], log.committed)
+			unread := log.records[min(s.next[p]-log.committed, int64(len(log.records))):]
+			take := max(0, min(share, len(unread), limit-len(out)))
+			out = append(out, unread[:take]...)
+			s.next[p] += int64(take)
+		}
+	}
+	s.first++
+	return out, t.appended
+}
+
+// Commit stores the next offsets unless a newer generation stands.
+func (s *localSession) Commit(ctx context.Context, next map[int]int64) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	t := s.topic
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s.returned.Load() || s.gen != t.gen {
+		return fmt.Errorf("commit: %w", ErrSessionOver)
+	}
+	for p := range next {
+		if !slices.Contains(s.partitions, p) {
+			return fmt.Errorf("commit partition %d: %w", p, errNotAssigned)
+		}
+	}
+	for p, offset := range next {
+		log := &t.logs[p]
+		drop := min(max(offset-log.committed, 0), int64(len(log.records)))
+		log.committed += drop
+		log.records = slices.Clip(log.records[drop:])
+		if len(log.records) == 0 {
+			log.records = nil
+		}
+	}
+	return nil
+}
