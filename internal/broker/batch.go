@@ -91,16 +91,9 @@ func (b *partitionBatch) records() []kafka.Record {
 	records := make([]kafka.Record, len(b.items))
 	for i, item := range b.items {
 		m := item.message
-		records[i] = kafka.Record{Time: now, Key: bytesOf(m.Key), Value: bytesOf(m.Value), Headers: m.Headers}
+		records[i] = kafka.Record{Time: now, Key: kafka.NewBytes(m.Key), Value: kafka.NewBytes(m.Value), Headers: m.Headers}
 	}
 	return records
-}
-
-func bytesOf(b []byte) kafka.Bytes {
-	if b == nil {
-		return nil
-	}
-	return kafka.NewBytes(b)
 }
 
 // sizeOf is how many bytes a message takes at most.

@@ -29,7 +29,7 @@ type Client struct {
 	kafka      *kafka.Client
 	producer   *producer
 	unanswered *semaphore.Weighted // messages that Produce waits for, or has left
-	ensuring   chan struct{}       // held by the one who ensures
+	ensuring   *semaphore.Weighted // held by the one who ensures
 	ensured    ensured             // guarded by ensuring
 
 	wrapBalancer func(kafka.GroupBalancer) kafka.GroupBalancer // for tests; else nil
@@ -42,7 +42,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	c := &Client{
 		cfg: cfg, metrics: newMetrics(cfg.Metrics),
-		unanswered: semaphore.NewWeighted(maxUnanswered), ensuring: make(chan struct{}, 1),
+		unanswered: semaphore.NewWeighted(maxUnanswered), ensuring: semaphore.NewWeighted(1),
 	}
 	if cfg.Username != "" {
 		var err error

@@ -34,20 +34,20 @@ type ensured struct {
 // Timestamps are the broker's (LogAppendTime), so that no producer's clock can hold up retention or have its messages
 // refused.
 func (c *Client) Ensure(ctx context.Context) error {
-	if err := c.lockEnsuring(ctx); err != nil {
-		return err
+	if err := c.ensuring.Acquire(ctx, 1); err != nil {
+		return fmt.Errorf("ensure topics: %w", err)
 	}
-	defer c.unlockEnsuring()
+	defer c.ensuring.Release(1)
 	err := c.ensure(ctx, c.cfg.Topics)
 	return cmp.Or(Refusal(err), err)
 }
 
 // ensureThrottled is Ensure with further topics. Without further ones it answers the last outcome for a second.
 func (c *Client) ensureThrottled(ctx context.Context, further ...Topic) error {
-	if err := c.lockEnsuring(ctx); err != nil {
-		return err
+	if err := c.ensuring.Acquire(ctx, 1); err != nil {
+		return fmt.Errorf("ensure topics: %w", err)
 	}
-	defer c.unlockEnsuring()
+	defer c.ensuring.Release(1)
 	if len(further) == 0 && time.Since(c.ensured.at) < ensureInterval {
 		return c.ensured.err
 	}
@@ -64,17 +64,6 @@ func (c *Client) ensureThrottled(ctx context.Context, further ...Topic) error {
 func (c *Client) isConfigured(topic string) bool {
 	return slices.ContainsFunc(c.cfg.Topics, func(t Topic) bool { return t.Name == topic })
 }
-
-func (c *Client) lockEnsuring(ctx context.Context) error {
-	select {
-	case c.ensuring <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("ensure topics: %w", ctx.Err())
-	}
-}
-
-func (c *Client) unlockEnsuring() { <-c.ensuring }
 
 func (c *Client) ensure(ctx context.Context, topics []Topic) error {
 	ctx, cancel := context.WithTimeout(ctx, ensureTimeout)

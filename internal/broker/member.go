@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -228,7 +227,10 @@ func (m *member) work(ctx context.Context, s *Session, gen *kafka.Generation) {
 	log := m.c.cfg.Logger.With("queue", m.topic.Name, "epoch", gen.ID)
 	log.Info("session began", "n", len(s.partitions))
 	if len(s.partitions) == 0 {
-		m.recreateTopic(ctx, log)
+		// The broker's data may have been wiped.
+		if err := m.c.ensureThrottled(ctx, m.topic); err != nil && ctx.Err() == nil {
+			log.Warn("waiting for the topics", "err", err)
+		}
 	}
 	err := s.run(ctx, gen.Assignments[m.topic.Name], m.fn)
 	if err == nil || ctx.Err() != nil {
@@ -237,13 +239,6 @@ func (m *member) work(ctx context.Context, s *Session, gen *kafka.Generation) {
 	}
 	log.Warn("session ended with an error", "err", err)
 	loop.Sleep(ctx, m.failureDelays.NextBackOff())
-}
-
-// recreateTopic creates the topic when nothing was assigned because the broker's data was wiped.
-func (m *member) recreateTopic(ctx context.Context, log *slog.Logger) {
-	if err := m.c.ensureThrottled(ctx, m.topic); err != nil && ctx.Err() == nil {
-		log.Warn("waiting for the topics", "err", err)
-	}
 }
 
 // sessionEnds ends the running session, and reports whether its fn has returned in time.

@@ -43,16 +43,14 @@ func (s *localSession) isLost() bool {
 
 func (s *localSession) run(ctx context.Context, fn func(context.Context, recordSession) error) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	ended := make(chan struct{})
 	var watch sync.WaitGroup
 	defer watch.Wait()
-	defer close(ended)
+	defer cancel()
 	watch.Go(func() {
 		select {
 		case <-s.lost:
 			cancel()
-		case <-ended:
+		case <-ctx.Done():
 		}
 	})
 	defer s.returned.Store(true)
