@@ -29,7 +29,7 @@ type Client struct {
 	kafka      *kafka.Client
 	producer   *producer
 	unanswered *semaphore.Weighted // messages that Produce waits for, or has left
-	ensuring   *semaphore.Weighted // held by the one who ensures
+	ensuring   *semaphore.Weighted // held by the caller that ensures
 	ensured    ensured             // guarded by ensuring
 
 	wrapBalancer func(kafka.GroupBalancer) kafka.GroupBalancer // for tests; else nil

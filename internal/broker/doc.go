@@ -13,18 +13,18 @@
 // # Producing
 //
 //  1. produce.go Client.Produce waits until few enough messages are unanswered, and hands its messages to the producer.
-//     A topic that is unknown is ensured, and its messages are sent once more.
+//     An unknown topic is ensured, and its messages are sent a second time.
 //  2. gather.go gatherer.add brings together what comes within a millisecond. producer.go producer.pack sorts it into
 //     batches, one or more a partition; sizelimits.go refuses what a topic refused as too large a moment ago.
 //  3. request.go producer.plan makes one request of all batches for one broker, producer.send sends it.
 //  4. producer.go producer.conclude ends each batch by itself: taken, refused for good, halved because it is too large
-//     (batch.go partitionBatch.halves), or sent again after a growing delay. A caller is answered once all batches with its
+//     (batch.go partitionBatch.halves), or retried after a growing delay. A caller is answered once all batches with its
 //     messages have ended; no caller waits for another's retries.
 //
 // # Topics
 //
-// ensure.go Client.Ensure creates what is missing. Whoever meets an unknown topic ensures all of them, at most once a second:
-// the broker's data may have been wiped.
+// ensure.go Client.Ensure creates what is missing. A call that meets an unknown topic ensures all topics, at most once a
+// second: the broker's data may have been wiped.
 //
 // # A session
 //

@@ -201,7 +201,7 @@ func (m *member) serve(ctx context.Context, gen *kafka.Generation) {
 		if ctx.Err() == nil {
 			return
 		}
-		// Returning ends the generation and would let the group join once more: it must be closing by then.
+		// Returning ends the generation, after which the group joins for the next one: it must be closing by then.
 		go func() { _ = m.group.Close() }()
 		<-genCtx.Done()
 	})

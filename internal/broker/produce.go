@@ -14,8 +14,8 @@ const maxUnanswered = 20_000
 
 // Produce sends messages to one topic and waits until all in-sync replicas have them. It answers nil when they have, else
 // one error, or nil, per message. A permanent error concerns that message alone; after any other error the message may be
-// in the log. Where the topic is unknown Produce ensures the topics and sends once more; a topic that is still unknown then,
-// and is none of Config.Topics, is a permanent error.
+// in the log. Where the topic is unknown, Produce ensures the topics and sends a second time. A topic that is still unknown
+// then, and is none of Config.Topics, is a permanent error.
 func (c *Client) Produce(ctx context.Context, topic string, messages []Message) []error {
 	errs := c.produceOnce(ctx, topic, messages)
 	missed := ofUnknownTopic(errs)
@@ -59,8 +59,8 @@ func ofUnknownTopic(errs []error) []int {
 }
 
 // produceOnce hands messages to the producer and waits for its answer. When ctx ends first, the messages are still on their
-// way: none is taken back. They count as unanswered until the producer has answered. Otherwise callers that give up and call
-// once more would pile up messages without end.
+// way: none is taken back. They count as unanswered until the producer has answered. Otherwise callers that give up and
+// retry would pile up messages without end.
 func (c *Client) produceOnce(ctx context.Context, topic string, messages []Message) []error {
 	if _, err := c.Partitions(ctx, topic); err != nil {
 		return slices.Repeat([]error{fmt.Errorf("publish to %s: %w", topic, err)}, len(messages))

@@ -93,8 +93,7 @@ func (p *producer) place(m *Message, partitions int) int {
 	return p.partition(m.Key, partitions)
 }
 
-// deliver sends each broker a request of all its batches, or more requests where that is too much for one. It sends those
-// that another try may help once more, apart from the others.
+// deliver sends each broker one request of all its batches, or several requests where one would be too large.
 func (p *producer) deliver(ctx context.Context, batches []*partitionBatch, try int) {
 	requests, leaderless := p.plan(ctx, batches)
 	for _, batches := range requests {
@@ -106,7 +105,7 @@ func (p *producer) deliver(ctx context.Context, batches []*partitionBatch, try i
 	p.conclude(ctx, leaderless, try)
 }
 
-// conclude finishes the batches that were taken, or refused for good, and sends the others once more.
+// conclude finishes the batches that were taken, or refused for good. It retries the others apart from these.
 func (p *producer) conclude(ctx context.Context, batches []*partitionBatch, try int) {
 	var retried []*partitionBatch
 	for _, b := range batches {

@@ -8,8 +8,8 @@ import (
 // sizeLimitTTL is how long the limit of a topic is believed: an operator may widen it.
 const sizeLimitTTL = 10 * time.Second
 
-// sizeLimits remembers which topics refused what as too large, so that they are not sent it once more for a while. Its zero
-// value knows of none. It is safe for concurrent use.
+// sizeLimits remembers what topics refused as too large: such a request costs the broker as much as a good one. Its zero value
+// knows of none. It is safe for concurrent use.
 type sizeLimits struct {
 	mu     sync.Mutex
 	topics map[string]sizeLimit

@@ -13,8 +13,8 @@ const (
 	maxLetterErrorBytes = 4 << 10 // of its error's text
 )
 
-// encodeDead writes a dead letter of at most maxLetterBytes bytes, cutting its texts and then what is left of the raw message.
-func encodeDead(d task.DeadLetter) ([]byte, error) {
+// encodeDeadLetter writes a dead letter of at most maxLetterBytes, cutting its texts and then what is left of the raw message.
+func encodeDeadLetter(d task.DeadLetter) ([]byte, error) {
 	d.Kind, d.Owner, d.Queue = cut(d.Kind, maxNameBytes), cut(d.Owner, maxNameBytes), cut(d.Queue, maxNameBytes)
 	d.Error = cut(d.Error, maxLetterErrorBytes)
 	d.Raw = d.Raw[:min(len(d.Raw), maxRawBytes)]
@@ -39,8 +39,8 @@ func cut(s string, n int) string {
 	return strings.ToValidUTF8(s, "")
 }
 
-// deadKey keeps an owner's dead letters in one partition; without an owner any will do.
-func deadKey(d task.DeadLetter) []byte {
+// deadLetterKey keeps an owner's dead letters in one partition; without an owner any will do.
+func deadLetterKey(d task.DeadLetter) []byte {
 	if d.Owner == "" {
 		return nil
 	}

@@ -17,7 +17,7 @@ func TestDeadLetterFits(t *testing.T) {
 		"bytes":      {Error: strings.Repeat("\xff", 100_000)},
 		"cut rune":   {Error: strings.Repeat("日", 4000)},
 	} {
-		b, err := encodeDead(d)
+		b, err := encodeDeadLetter(d)
 		if err != nil || len(b) > maxLetterBytes {
 			t.Errorf("%s: %d bytes, %v", name, len(b), err)
 		}

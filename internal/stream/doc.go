@@ -14,7 +14,7 @@
 // # A message's way
 //
 //  1. Encode. A hint by hint.go encodeHint, in limits that decodeHint checks; a compensation by compensation.go
-//     encodeCompensation, in several messages where it names many; a dead letter by deadletter.go encodeDead, cut to fit.
+//     encodeCompensation, in several messages where it names many; a dead letter by deadletter.go encodeDeadLetter, cut to fit.
 //     trace.go traceHeaders adds the trace of the call.
 //  2. Address. names.go spells topics and groups. route.go partitionOf places an owner's hints, and has a hint that waits for
 //     a worker of its kind go on by strides.

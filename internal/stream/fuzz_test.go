@@ -124,7 +124,7 @@ func FuzzDeadLetter(f *testing.F) {
 			ID: task.NewID(), Kind: kind, Owner: owner, Queue: queue, Attempt: n,
 			Error: strings.Repeat(cause, 1+n/(1+len(cause))), Raw: bytes.Repeat(raw, 1+n/(1+len(raw))),
 		}
-		b, err := encodeDead(d)
+		b, err := encodeDeadLetter(d)
 		if err != nil || len(b) > maxLetterBytes {
 			t.Fatalf("%d bytes: %v", len(b), err)
 		}

@@ -23,14 +23,14 @@ const (
 
 var zeroID = []byte(task.ID{}.String())
 
-// wireHint is a hint as the topic carries it. At is when it was published, by the publisher's view of the database's
-// clock, in Unix milliseconds: the record's own timestamp would be on yet another clock.
+// wireHint is a hint as the topic carries it. At is the moment of its publishing in Unix milliseconds, on the database's clock
+// as the publisher knows it: the record's own timestamp is on the broker's clock.
 type wireHint struct {
 	task.Hint
 	At int64 `json:"at"`
 }
 
-// encodeHint writes the hint of an index entry, or says for good why it can't be published.
+// encodeHint writes the hint of an index entry. An error is permanent.
 func encodeHint(e task.Entry, epoch int64, now time.Time) ([]byte, error) {
 	if e.Err != nil {
 		return nil, broker.Permanent(fmt.Errorf("publish undecodable member: %w", e.Err))
@@ -94,8 +94,8 @@ func decodeHint(b []byte) (h task.Hint, at time.Time, err error) {
 	if !utf8.Valid(b) {
 		return h, at, errors.New("hint is not UTF-8")
 	}
-	w, ours := scanHint(b)
-	if !ours {
+	w, scanned := scanHint(b)
+	if !scanned {
 		w = wireHint{}
 		if err := json.Unmarshal(b, &w); err != nil {
 			return h, at, fmt.Errorf("hint is not readable: %w", err)

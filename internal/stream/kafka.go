@@ -132,7 +132,7 @@ func (k *Kafka) Compensate(ctx context.Context, c task.Compensation) error {
 	for i, v := range values {
 		messages[i].Value = v
 	}
-	return k.produce(ctx, k.names.compensate().topic, messages)
+	return k.produce(ctx, k.names.compensations().topic, messages)
 }
 
 // Bury sends dead letters of at most 16 KiB each, cut to fit, to the dead topic and waits for the acknowledgement of all
@@ -140,13 +140,13 @@ func (k *Kafka) Compensate(ctx context.Context, c task.Compensation) error {
 func (k *Kafka) Bury(ctx context.Context, letters []task.DeadLetter) error {
 	messages := make([]broker.Message, len(letters))
 	for i, d := range letters {
-		v, err := encodeDead(d)
+		v, err := encodeDeadLetter(d)
 		if err != nil {
 			return err
 		}
-		messages[i] = broker.Message{Key: deadKey(d), Value: v}
+		messages[i] = broker.Message{Key: deadLetterKey(d), Value: v}
 	}
-	return k.produce(ctx, k.names.dead(), messages)
+	return k.produce(ctx, k.names.deadLetterTopic(), messages)
 }
 
 // produce sends messages to one topic and answers the first error.
@@ -185,7 +185,7 @@ func (k *Kafka) Consume(ctx context.Context, queue string, fn func(ctx context.C
 // ctx ends, and a permanent error when the broker refuses the configuration.
 func (k *Kafka) Compensations(ctx context.Context, fn func(context.Context, []task.Compensation) error) error {
 	c := compensator{fn: fn, metrics: k.metrics, logger: k.cfg.Logger}
-	return k.broker.Consume(ctx, k.cfg.compensationTopic(), k.names.compensate().group, func(ctx context.Context, s *broker.Session) error {
+	return k.broker.Consume(ctx, k.cfg.compensationTopic(), k.names.compensations().group, func(ctx context.Context, s *broker.Session) error {
 		return c.run(ctx, s)
 	})
 }

@@ -27,10 +27,10 @@ type Local struct {
 	names   names
 	metrics *metrics
 
-	mu     sync.Mutex
-	closed bool
-	topics map[string]*localTopic
-	dead   []task.DeadLetter
+	mu      sync.Mutex
+	closed  bool
+	topics  map[string]*localTopic
+	letters []task.DeadLetter
 }
 
 // NewLocal makes a Local. It panics on a configuration that can't work: it is the program's own.
@@ -49,7 +49,7 @@ func (l *Local) Ensure(context.Context) error {
 	for _, q := range l.cfg.Queues {
 		l.ensure(l.names.queueTopic(q), l.cfg.Partitions)
 	}
-	l.ensure(l.names.compensate().topic, l.cfg.sidePartitions())
+	l.ensure(l.names.compensations().topic, l.cfg.sidePartitions())
 	return l.open()
 }
 
@@ -126,7 +126,7 @@ func (l *Local) append(topic string, key, value []byte, traceparent string) erro
 
 // configured returns the partitions of a topic that Ensure makes; mu is held.
 func (l *Local) configured(topic string) (partitions int, configured bool) {
-	if topic == l.names.compensate().topic {
+	if topic == l.names.compensations().topic {
 		return l.cfg.sidePartitions(), true
 	}
 	return l.cfg.Partitions, slices.ContainsFunc(l.cfg.Queues, func(q string) bool { return l.names.queueTopic(q) == topic })
@@ -142,7 +142,7 @@ func (l *Local) Compensate(ctx context.Context, c task.Compensation) error {
 		return err
 	}
 	for _, v := range values {
-		if err := l.append(l.names.compensate().topic, nil, v, ""); err != nil {
+		if err := l.append(l.names.compensations().topic, nil, v, ""); err != nil {
 			return err
 		}
 	}
@@ -155,7 +155,7 @@ func (l *Local) Bury(ctx context.Context, letters []task.DeadLetter) error {
 		return fmt.Errorf("bury: %w", err)
 	}
 	for _, d := range letters {
-		if _, err := encodeDead(d); err != nil {
+		if _, err := encodeDeadLetter(d); err != nil {
 			return err
 		}
 	}
@@ -164,8 +164,8 @@ func (l *Local) Bury(ctx context.Context, letters []task.DeadLetter) error {
 	if err := l.open(); err != nil {
 		return err
 	}
-	l.dead = append(l.dead, letters...)
-	l.dead = slices.Clone(l.dead[max(0, len(l.dead)-maxLocalLetters):])
+	l.letters = append(l.letters, letters...)
+	l.letters = slices.Clone(l.letters[max(0, len(l.letters)-maxLocalLetters):])
 	return nil
 }
 
@@ -173,7 +173,7 @@ func (l *Local) Bury(ctx context.Context, letters []task.DeadLetter) error {
 func (l *Local) Buried() []task.DeadLetter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Clone(l.dead)
+	return slices.Clone(l.letters)
 }
 
 // Consume reads a queue's topic as a member of the queue's group, as Kafka's Consume does.
@@ -189,7 +189,7 @@ func (l *Local) Consume(ctx context.Context, queue string, fn func(ctx context.C
 // Compensations calls fn with the compensations that are there, as Kafka's Compensations does.
 func (l *Local) Compensations(ctx context.Context, fn func(context.Context, []task.Compensation) error) error {
 	c := compensator{fn: fn, metrics: l.metrics, logger: l.cfg.Logger}
-	return l.consume(ctx, l.names.compensate(), l.cfg.sidePartitions(), c.run)
+	return l.consume(ctx, l.names.compensations(), l.cfg.sidePartitions(), c.run)
 }
 
 func (l *Local) consume(ctx context.Context, sub subscription, partitions int,

@@ -13,7 +13,7 @@ var (
 	errLocalFull = errors.New("partition is full: nobody commits")
 )
 
-// localTopic is one topic with the one group that reads it. Records that the group has committed are dropped.
+// localTopic is one topic with the one group that reads it. It drops the records that the group has committed.
 type localTopic struct {
 	rebalanceTimeout time.Duration // how long a rebalance waits for a member whose fn has not returned
 

@@ -23,9 +23,9 @@ type subscription struct {
 // names spells the topics and groups of a namespace.
 type names struct{ namespace string }
 
-// queue joins the names by dots, which both may have themselves. A queue's topic is told from all others by the first part
-// "q", which no namespace has (but for the whole namespace "q"). So is the group of a queue with dots: namespace "shop" with
-// queue "mail.high" and namespace "shop.mail" with queue "high" would else share one.
+// queue joins the names by dots, which both names may contain. A queue's topic differs from all other topics by its part "q",
+// which no namespace has, except the whole namespace "q". A queue with dots has a group that is named as its topic: otherwise
+// namespace "shop" with queue "mail.high" and namespace "shop.mail" with queue "high" would share a group.
 func (n names) queue(queue string) subscription {
 	s := subscription{topic: n.queueTopic(queue), group: n.namespace + "." + queue}
 	if strings.Contains(queue, ".") {
@@ -43,15 +43,15 @@ func QueueNames(namespace, queue string) (topic, group string) {
 	return s.topic, s.group
 }
 
-func (n names) compensate() subscription {
+func (n names) compensations() subscription {
 	return subscription{topic: n.namespace + ".compensate", group: n.namespace + ".compensate"}
 }
 
-func (n names) dead() string { return n.namespace + ".dead" }
+func (n names) deadLetterTopic() string { return n.namespace + ".dead" }
 
 // topics are those that Ensure creates.
 func (c Config) topics() []broker.Topic {
-	out := []broker.Topic{c.compensationTopic(), c.topic(names{c.Namespace}.dead(), c.sidePartitions(), letterRetention)}
+	out := []broker.Topic{c.compensationTopic(), c.topic(names{c.Namespace}.deadLetterTopic(), c.sidePartitions(), letterRetention)}
 	for _, q := range slices.Compact(slices.Sorted(slices.Values(c.Queues))) {
 		out = append(out, c.queueTopic(q))
 	}
@@ -63,7 +63,7 @@ func (c Config) queueTopic(queue string) broker.Topic {
 }
 
 func (c Config) compensationTopic() broker.Topic {
-	return c.topic(names{c.Namespace}.compensate().topic, c.sidePartitions(), hintRetention)
+	return c.topic(names{c.Namespace}.compensations().topic, c.sidePartitions(), hintRetention)
 }
 
 func (c Config) topic(name string, partitions int, retention time.Duration) broker.Topic {

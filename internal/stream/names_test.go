@@ -26,9 +26,9 @@ func TestNamesOfTwoDeploymentsDiffer(t *testing.T) {
 				continue
 			}
 			n := names{ns}
-			take(t, topics, n.dead(), ns+" dead")
-			take(t, topics, n.compensate().topic, ns+" compensate")
-			take(t, groups, n.compensate().group, ns+" compensate")
+			take(t, topics, n.deadLetterTopic(), ns+" dead")
+			take(t, topics, n.compensations().topic, ns+" compensate")
+			take(t, groups, n.compensations().group, ns+" compensate")
 			for _, q := range c.Queues {
 				take(t, topics, n.queue(q).topic, fmt.Sprint(ns, " queue ", q))
 				take(t, groups, n.queue(q).group, fmt.Sprint(ns, " queue ", q))

@@ -7,7 +7,7 @@ import (
 )
 
 // partitionOf places a key in one of n partitions. An owner's hints share the partition that Kafka's own clients would
-// choose for the owner, and a hint that goes on (task.RouteKey) has a partition that is so many strides further.
+// choose for the owner. A hint that goes on (task.RouteKey) has a partition some strides further.
 func partitionOf(key []byte, n int) int {
 	if n <= 1 {
 		return 0
@@ -25,8 +25,9 @@ func partitionOf(key []byte, n int) int {
 	return (p + strides*stride(n)) % n
 }
 
-// stride is how many partitions on a hint goes at once: half of them and a little, so that it leaves the partitions of one
-// worker soon, be they neighbours or every second one, and without a common factor, so that it comes by all of them.
+// stride is how many partitions further a hint goes at once. It is a little more than half of them, so that a hint soon leaves
+// the partitions of one worker, be they neighbours or every second one. It shares no factor with their number, so that a hint
+// comes by all of them.
 func stride(partitions int) int {
 	n := partitions/2 + 1
 	for gcd(n, partitions) != 1 {

@@ -16,8 +16,8 @@ const fetchLimit = 1000 // deliveries of one Fetch
 // at most 1,000, in offset order within a partition, and waits only while there is none; it returns ErrSessionOver once
 // the session was lost, or ctx's error. Commit stores the next offset to read of each partition given; it answers
 // ErrSessionOver once the group has moved on, and takes at most three seconds. Lost is closed when the session ends: on
-// Kafka when the group's next generation is there, so that a member that can't reach the coordinator goes on with what it
-// has. One goroutine may fetch while others commit.
+// Kafka when the group's next generation is there, so that a member that can't reach the coordinator goes on with its
+// partitions. One goroutine may fetch while others commit.
 type Session = interface {
 	Partitions() []int
 	Fetch(ctx context.Context) ([]task.Delivery, error)

@@ -9,14 +9,12 @@ import (
 	"github.com/duetime/duetime/internal/broker"
 )
 
-// traceHeader names the header that carries the publishing call's trace context, as the W3C does. What it says is left to
-// whoever traces.
 const (
-	traceHeader         = "traceparent"
-	maxTraceHeaderBytes = 55 // in the only version there is
+	traceHeader         = "traceparent" // the W3C's name; it carries the trace context of the publishing call
+	maxTraceHeaderBytes = 55            // in the only version of the format
 )
 
-// traceparentOf returns the trace context of a call; empty where nobody traces it.
+// traceparentOf returns the trace context of a call; empty without a trace.
 func traceparentOf(ctx context.Context) string {
 	if !trace.SpanContextFromContext(ctx).IsValid() {
 		return ""
@@ -26,7 +24,7 @@ func traceparentOf(ctx context.Context) string {
 	return carrier.Get(traceHeader)
 }
 
-// traceHeaders returns the headers of all messages of one call: none where nobody traces it.
+// traceHeaders returns the headers of all messages of one call: none without a trace.
 func traceHeaders(ctx context.Context) []broker.Header {
 	parent := traceparentOf(ctx)
 	if parent == "" {
