@@ -51,7 +51,7 @@ type Config struct {
 	Queues []string
 	// Unhandled reads the tasks that wait for a worker which knows their kind, the largest numbers first; nil: it is not asked.
 	Unhandled func(ctx context.Context) ([]Unhandled, error)
-	Layout func(ctx context.Context) (task.Layout, error)
+	Layout    func(ctx context.Context) (task.Layout, error)
 }
 
 const (

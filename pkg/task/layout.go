@@ -6,8 +6,8 @@ package task
 type Layout struct {
 	Namespace  string
 	Deployment string // id of the schema, made by migrate: it tells two schemas of one namespace apart
-	Shards     int // over which new rows spread
-	ShardsEver int // the most shards that there have ever been: older rows stay where they are indexed
+	Shards     int    // over which new rows spread
+	ShardsEver int    // the most shards that there have ever been: older rows stay where they are indexed
 }
 
 // Place returns the shard into which an owner's new tasks go.
