@@ -34,7 +34,7 @@ type Config struct {
 
 // MySQL says where the truth is kept.
 type MySQL struct {
-	DSN          DSN    `koanf:"dsn" doc:"user:password@tcp(host:port)/schema; the parameters that the program needs are added by it"`
+	DSN          DSN    `koanf:"dsn" doc:"user:password@tcp(host:port)/schema; duetime adds the parameters that it needs"`
 	PasswordFile string `koanf:"password_file" doc:"file with the user's password, where mysql.dsn has none"`
 	TLS          TLS    `koanf:"tls"`
 }
@@ -48,8 +48,8 @@ type Redis struct {
 	Password     Secret   `koanf:"password" doc:"password of the user; empty is none"`
 	PasswordFile string   `koanf:"password_file" doc:"file with the password, instead of redis.password"`
 
-	SentinelUsername     string `koanf:"sentinel_username" doc:"ACL user at the sentinels, who have users of their own, in mode sentinel only; empty is their default user"`
-	SentinelPassword     Secret `koanf:"sentinel_password" doc:"password of that user; empty is none"`
+	SentinelUsername     string `koanf:"sentinel_username" doc:"ACL user at the sentinels, which have users of their own, in mode sentinel only; empty is the default user"`
+	SentinelPassword     Secret `koanf:"sentinel_password" doc:"password of redis.sentinel_username; empty is none"`
 	SentinelPasswordFile string `koanf:"sentinel_password_file" doc:"file with the password, instead of redis.sentinel_password"`
 
 	TLS TLS `koanf:"tls"`
@@ -60,7 +60,7 @@ type Kafka struct {
 	Brokers        []string      `koanf:"brokers" doc:"host:port of some brokers"`
 	Partitions     int           `koanf:"partitions" doc:"partitions of each topic that migrate creates, 1 to 10000"`
 	Replication    int           `koanf:"replication" doc:"replicas of each topic that migrate creates, 1 to 32; 3 in production"`
-	SessionTimeout time.Duration `koanf:"session_timeout" doc:"after which a silent worker's partitions go to another, 1s to 30m; the broker has limits of its own"`
+	SessionTimeout time.Duration `koanf:"session_timeout" doc:"time after which a silent worker's partitions go to another worker, 1s to 30m; the broker has limits of its own"`
 	SASL           SASL          `koanf:"sasl"`
 	TLS            TLS           `koanf:"tls"`
 }
@@ -80,8 +80,8 @@ func (k Kafka) Heartbeat() time.Duration {
 // ZooKeeper says where leaders are elected.
 type ZooKeeper struct {
 	Servers        []string      `koanf:"servers" doc:"host:port of the ensemble's servers"`
-	SessionTimeout time.Duration `koanf:"session_timeout" doc:"after which a silent leader is replaced, 100ms to 10m; the server rounds it to 2 to 20 of its ticks, and ends it up to one tick later"`
-	Username       string        `koanf:"username" doc:"user of the scheme digest, to whom alone our nodes belong; empty is none, and everybody may write them"`
+	SessionTimeout time.Duration `koanf:"session_timeout" doc:"time after which a silent leader is replaced, 100ms to 10m; the server rounds it to 2 to 20 of its ticks, and ends the session up to one tick later"`
+	Username       string        `koanf:"username" doc:"user of the scheme digest, who alone may write duetime's nodes; empty is none: then everybody may write them"`
 	Password       Secret        `koanf:"password" doc:"password of the user"`
 	PasswordFile   string        `koanf:"password_file" doc:"file with the password, instead of zookeeper.password"`
 	TLS            TLS           `koanf:"tls"`
@@ -89,9 +89,9 @@ type ZooKeeper struct {
 
 // TLS says whom we believe on one link, and who we are there.
 type TLS struct {
-	CAFile   string `koanf:"ca_file" doc:"PEM file of the authorities that sign the server's certificate, or system for this machine's; empty is no TLS"`
-	CertFile string `koanf:"cert_file" doc:"PEM file of our own certificate, where the server wants one"`
-	KeyFile  string `koanf:"key_file" doc:"PEM file of our certificate's key"`
+	CAFile   string `koanf:"ca_file" doc:"PEM file of the authorities that sign the server's certificate, or system for this machine's authorities; empty is no TLS"`
+	CertFile string `koanf:"cert_file" doc:"PEM file of the client's certificate, if the server requires one"`
+	KeyFile  string `koanf:"key_file" doc:"PEM file of the key of the client's certificate"`
 }
 
 // Log says what a process writes to its standard error.
@@ -109,16 +109,16 @@ type Trace struct {
 // Event is about the process that fires.
 type Event struct {
 	Admin string        `koanf:"admin" form:"addr" doc:"host:port of /livez, /readyz and /metrics; empty is off, without a host it is loopback"`
-	Lead  time.Duration `koanf:"lead" doc:"how far ahead of its time a hint is sent, 0 (off) to 1s; up to three times as far to send it with others, and up to 2s where many are due at once"`
+	Lead  time.Duration `koanf:"lead" doc:"how far ahead of its time a hint is sent, 0 (off) to 1s; up to three times as far so that hints share requests, and up to 2s where many are due at once"`
 }
 
 // Worker is about the process that runs the effects.
 type Worker struct {
 	Admin          string        `koanf:"admin" form:"addr" doc:"as event.admin"`
-	Concurrency    int           `koanf:"concurrency" doc:"batches that run at once in each queue, and as many single tasks; a MySQL connection each, 1 to 256"`
+	Concurrency    int           `koanf:"concurrency" doc:"batches that run at once in each queue, and as many single tasks, 1 to 256; each needs a MySQL connection"`
 	Batch          int           `koanf:"batch" doc:"tasks in one transaction, 1 to 1000"`
 	HandlerTimeout time.Duration `koanf:"handler_timeout" doc:"the longest that one handler may take, 10ms to 1h"`
-	Drain          time.Duration `koanf:"drain" doc:"how long running handlers may go on after a SIGTERM before they are rolled back, worker.handler_timeout to 1h; 0s is 8s, whatever that is. The process needs up to 2s more"`
+	Drain          time.Duration `koanf:"drain" doc:"how long running handlers may go on after a SIGTERM before they are rolled back, worker.handler_timeout to 1h; 0s means 8s, whatever worker.handler_timeout is. The process needs up to 2s more"`
 }
 
 // Daemon is about the process that repairs.

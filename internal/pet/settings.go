@@ -12,7 +12,7 @@ type Settings struct {
 	Admin   string        `koanf:"admin" form:"addr" doc:"as event.admin"`
 	Listen  string        `koanf:"listen" form:"addr" doc:"host:port of the game's API; without a host it is loopback"`
 	Meal    time.Duration `koanf:"meal" doc:"how long a meal takes, 1ms to 87600h"`
-	Speedup time.Duration `koanf:"speedup" doc:"how much sooner a speed-up card makes it end, 1ms to 87600h"`
+	Speedup time.Duration `koanf:"speedup" doc:"how much sooner a speed-up card makes a meal end, 1ms to 87600h"`
 	Start   Start         `koanf:"start"`
 }
 
