@@ -14,31 +14,31 @@ import (
 )
 
 const (
-	probeWindow = 30 * time.Second       // how long a probe counts
-	probeEvery  = 500 * time.Millisecond // between probes; what is due once the clock is set forward waits so long
-	gapMax      = 200 * time.Millisecond // between the database's and the local clock, beyond which a line is logged
-	drift       = 20 * time.Millisecond  // what two clocks may part by within the window: slewing, and whole milliseconds
+	probeWindow   = 30 * time.Second       // how long a probe counts
+	probeInterval = 500 * time.Millisecond // once the database's clock is set forward, due tasks wait this long
+	maxClockGap   = 200 * time.Millisecond // larger gaps between the database's and the local clock are logged
+	maxClockSlew  = 20 * time.Millisecond  // between two clocks within the window: slewing, and whole milliseconds
 )
 
 // Probe asks the database for its time, without waiting for anything else.
 type Probe func(ctx context.Context) (time.Time, error)
 
 // Clock tells the database's time without asking the database each time: the local monotonic clock plus an offset learnt
-// from probes. Setting the local wall clock changes nothing, and while the database can't be reached the last offset
-// stands. It is safe for concurrent use.
+// from probes. Setting the local wall clock changes nothing. While the database can't be reached, the last offset
+// stands. A Clock is safe for concurrent use.
 //
-// Only probes teach it: the answer of a statement that may have waited for a lock would teach an offset wrong by that
-// wait. It decides nothing: whether a task is due is decided by the row, under lock, on the database's own clock.
+// The offset comes from probes only: a statement may have waited for a lock, and its answer would be wrong by that wait.
+// A Clock decides nothing: the row decides whether its task is due, under lock, on the database's own clock.
 type Clock struct {
 	probe  Probe
 	logger *slog.Logger
 	gap    prometheus.Gauge
-	start  time.Time // with its monotonic reading; the wall clock may be set at any moment after
+	start  time.Time // with its monotonic reading: the wall clock may be set at any moment
 
 	mu      sync.RWMutex
 	offset  time.Duration // database − local
 	samples []sample      // of the last window
-	apart   bool          // the gap was logged
+	apart   bool          // the gap is larger than maxClockGap, which was logged
 }
 
 type sample struct {
@@ -49,13 +49,10 @@ type sample struct {
 
 // NewClock makes a clock that tells local time until its first probe. reg may be nil.
 func NewClock(probe Probe, logger *slog.Logger, reg prometheus.Registerer) *Clock {
-	return &Clock{probe: probe, logger: logger, start: time.Now(), gap: newGap(reg)}
-}
-
-func newGap(reg prometheus.Registerer) prometheus.Gauge {
-	return metric.Shared(reg, prometheus.NewGauge(prometheus.GaugeOpts{
+	gap := metric.Shared(reg, prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "duetime_clock_gap_seconds", Help: "How far the database's clock is ahead of this machine's.",
 	}))
+	return &Clock{probe: probe, logger: logger, start: time.Now(), gap: gap}
 }
 
 // Now returns the database's time as learnt.
@@ -65,21 +62,21 @@ func (c *Clock) Now() time.Time {
 	return c.Local().Add(c.offset).UTC()
 }
 
-// Local returns the local time as the monotonic clock counts it: it never jumps.
+// Local returns the local time as the monotonic clock counts it: this time never jumps.
 func (c *Clock) Local() time.Time { return c.at(time.Since(c.start)) }
 
-// at is the local time so long after start, as the monotonic clock counts it.
+// at returns the local time at a duration after start, as the monotonic clock counts it.
 func (c *Clock) at(since time.Duration) time.Time { return c.start.Round(0).Add(since) }
 
 // Run probes twice a second until ctx ends; it returns nil.
 func (c *Clock) Run(ctx context.Context) error {
-	return Run(ctx, Config{Name: "clock", Interval: probeEvery, MaxBackoff: probeEvery, Logger: c.logger},
+	return Run(ctx, Config{Name: "clock", Interval: probeInterval, MaxBackoff: probeInterval, Logger: c.logger},
 		func(ctx context.Context) (Result, error) { return Result{}, c.Learn(ctx) })
 }
 
-// Learn probes once. The fastest probe of the last 30 s wins, because each knows the database's time only to within half
-// of its round trip. Probes that can't both be right mean that the database's clock was set, or that another server
-// answers now: then the older ones are forgotten at once.
+// Learn probes once. The fastest probe of the last 30 s counts, because a probe knows the database's time only to within
+// half of its round trip. If two probes contradict each other, the database's clock was set or another server answers:
+// the older probe is forgotten at once.
 func (c *Clock) Learn(ctx context.Context) error {
 	sent := time.Since(c.start)
 	answer, err := c.probe(ctx)
@@ -108,18 +105,18 @@ func (c *Clock) learn(s sample) {
 	c.offset = best.offset
 }
 
-// contradicts reports whether the two can't have been taken of the same clock.
+// contradicts reports whether the two samples can't be of the same clock.
 func (s sample) contradicts(other sample) bool {
-	return (s.offset - other.offset).Abs() > (s.round+other.round)/2+drift
+	return (s.offset - other.offset).Abs() > (s.round+other.round)/2+maxClockSlew
 }
 
-// watchGap says once when the clocks are apart, and once when they are together again.
+// watchGap logs once when the clocks' gap exceeds maxClockGap, and once when it no longer does.
 func (c *Clock) watchGap(ctx context.Context) {
 	gap := c.Now().Sub(time.Now().Round(0))
 	c.gap.Set(gap.Seconds())
 	c.mu.Lock()
 	was := c.apart
-	c.apart = gap.Abs() > gapMax
+	c.apart = gap.Abs() > maxClockGap
 	is := c.apart
 	c.mu.Unlock()
 	if is != was {

@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// serverAhead answers a probe after a round trip, with a clock so far ahead of the local one.
+// serverAhead is a server whose clock is ahead of the local one.
 func serverAhead(ahead, round *time.Duration) Probe {
 	return func(context.Context) (time.Time, error) {
 		time.Sleep(*round / 2)
@@ -32,7 +32,7 @@ func TestClockFastestProbeWins(t *testing.T) {
 		if err := c.Learn(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		// A slow probe that came back lopsided must not move the clock.
+		// A slow probe whose answer took all of the round trip must not move the clock.
 		c.probe = func(context.Context) (time.Time, error) {
 			now := time.Now().Add(ahead)
 			time.Sleep(time.Second)
@@ -65,7 +65,7 @@ func TestClockOldProbesAreForgotten(t *testing.T) {
 	})
 }
 
-// The fast probes from before must not outweigh those that know better.
+// Fast probes from before the clock was set must not outweigh slower ones from after.
 func TestClockFollowsADatabaseWhoseClockIsSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ahead, round := time.Duration(0), time.Millisecond
@@ -138,7 +138,7 @@ func TestClockRunStopsWithItsContext(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- c.Run(ctx) }()
-		time.Sleep(2 * probeEvery)
+		time.Sleep(2 * probeInterval)
 		stop()
 		if err := <-done; err != nil {
 			t.Error(err)

@@ -1,10 +1,10 @@
 // Package loop owns the rhythm of background work: when a pass runs again, and the Clock that tells the database's time.
 //
-// It promises that a pass that found a full page runs again at once, that an idle one sleeps exactly as long as it
-// asked, that a wake-up during a pass is not lost, that an error makes the next try later and later, and that no pass
-// runs beside itself. It never runs a pass after its context has ended, and never spins.
+// It promises that a pass that found a full page runs again at once, that an idle pass sleeps exactly as long as it
+// asked, that a wake-up during a pass is not lost, that errors are retried with backoff, and that a pass never runs
+// twice side by side. It never runs a pass after its context has ended, and never spins.
 //
-// A pass does one bounded piece of work. Tests call the pass; only this package needs to test time.
+// A pass does one bounded piece of work. Tests of other packages call the pass; only this package tests time.
 package loop
 
 import (
@@ -21,29 +21,29 @@ const (
 	defaultInterval   = time.Second
 	defaultMinBackoff = 100 * time.Millisecond
 	defaultMaxBackoff = 5 * time.Second
-	// minSleep is the first sleep after a pass that says its next moment has gone by; each one in a row is twice as long.
+	// minSleep is the sleep after a pass whose next moment has gone by. It doubles with each such pass in a row.
 	minSleep = time.Millisecond
 )
 
 // Config says how a loop keeps time. Its zero value is usable.
 type Config struct {
-	// Name tells the loop apart in logs.
+	// Name is the loop's name in logs.
 	Name string
 	// Interval is the longest sleep of an idle loop. Default 1 s.
 	Interval time.Duration
-	// Jitter is the share of Interval, 0 to 1, that an idle sleep may be shorter by, so that processes started together
-	// drift apart. Default 0. A Result's Next is never jittered.
+	// Jitter, from 0 to 1, is the share of Interval by which an idle sleep is shortened at random, so that processes that
+	// start together don't stay in step. Default 0. A Result's Next is never jittered.
 	Jitter float64
 	// MinBackoff and MaxBackoff bound the sleep after an error, which doubles with each error in a row and is shortened
 	// at random by up to half. Defaults 100 ms and 5 s.
 	MinBackoff, MaxBackoff time.Duration
-	// Wake ends an idle sleep. It needs a capacity of 1 and a sender that doesn't block: then any number of wake-ups
-	// during a pass makes one further pass, at once. It does not cut a back-off short, but is not lost in one either.
-	// May be nil, and may be closed when nobody will wake the loop any more.
+	// Wake ends an idle sleep. The channel needs a capacity of 1 and a sender that doesn't block: then any number of
+	// wake-ups during a pass makes one further pass, at once. A wake-up does not end a backoff, but counts after it.
+	// Wake may be nil, and may be closed when nobody will wake the loop any more.
 	Wake <-chan struct{}
 	// Succeeded is called after each pass without an error. May be nil.
 	Succeeded func()
-	// Logger gets the errors: once for each change of text, and once when a pass succeeds again. Default none.
+	// Logger logs an error when its text differs from the last one's, and the first success after an error. Default none.
 	Logger *slog.Logger
 }
 
@@ -59,8 +59,8 @@ func Rouse(wake chan<- struct{}) {
 type Result struct {
 	// More asks for the next pass at once: the page was full.
 	More bool
-	// Next is the longest sleep until the next pass, exact; Interval if 0 or longer than that. A negative one says that
-	// the moment has gone by: the pass runs again within a millisecond, or later if it says so many times in a row.
+	// Next is the exact sleep until the next pass, at most Interval; 0 means Interval. A negative Next says that the
+	// moment has gone by: the pass runs again within a millisecond, or later if many passes in a row say so.
 	Next time.Duration
 }
 
@@ -70,8 +70,8 @@ type stopError struct{ err error }
 func (e stopError) Error() string { return e.err.Error() }
 func (e stopError) Unwrap() error { return e.err }
 
-// Stop marks an error of a pass after which no further pass makes sense: Run returns what the pass returned. A pass may
-// wrap the marked error. Stop(nil) is nil.
+// Stop marks an error after which no further pass makes sense: Run returns the pass's error. A pass may wrap the marked
+// error. Stop(nil) is nil.
 func Stop(err error) error {
 	if err == nil {
 		return nil
@@ -79,9 +79,9 @@ func Stop(err error) error {
 	return stopError{err}
 }
 
-// Run calls pass again and again, the first time at once, until ctx ends: then it returns nil as soon as the pass in
-// flight has returned. Other than that it returns only what a pass marked with Stop, or an error about an impossible
-// cfg. The pass gets ctx itself.
+// Run repeats pass, the first time at once, until ctx ends; then Run returns nil as soon as the pass in flight has
+// returned. Otherwise Run returns only errors marked with Stop and errors about an impossible cfg. The pass gets ctx
+// itself.
 func Run(ctx context.Context, cfg Config, pass func(ctx context.Context) (Result, error)) error {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -95,13 +95,13 @@ func Run(ctx context.Context, cfg Config, pass func(ctx context.Context) (Result
 			return err
 		}
 		if ctx.Err() != nil {
-			break // what the pass says now is only that it was interrupted
+			break // the pass's error is only that it was interrupted
 		}
 		if err != nil {
 			sleep(ctx, r.backoff(ctx, err), nil)
 			continue
 		}
-		r.recovered(ctx)
+		r.logRecovery(ctx)
 		if r.Succeeded != nil {
 			r.Succeeded()
 		}
@@ -128,7 +128,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// runner is a loop's memory from one pass to the next.
+// runner is what a loop remembers from one pass to the next.
 type runner struct {
 	Config
 	errs    int    // errors in a row
@@ -136,13 +136,13 @@ type runner struct {
 	overdue int    // passes in a row whose next moment had gone by
 }
 
-// drainWake takes what woke the loop so far: the pass that starts now serves it.
+// drainWake takes the wake-ups so far: the pass that starts now serves them.
 func (r *runner) drainWake() {
 	for {
 		select {
 		case _, open := <-r.Wake:
 			if !open {
-				r.Wake = nil // a closed channel would wake for ever
+				r.Wake = nil // a closed channel would end every sleep
 				return
 			}
 		default:
@@ -151,7 +151,7 @@ func (r *runner) drainWake() {
 	}
 }
 
-// idle is the sleep after a pass without an error.
+// idle returns the sleep after a pass without an error.
 func (r *runner) idle(res Result) time.Duration {
 	if res.More {
 		r.overdue = 0
@@ -170,7 +170,7 @@ func (r *runner) idle(res Result) time.Duration {
 	return d
 }
 
-// backoff logs err if it is a new one and returns the sleep after it.
+// backoff logs err if its text is new, and returns the sleep after it.
 func (r *runner) backoff(ctx context.Context, err error) time.Duration {
 	d := doubled(r.MinBackoff, r.MaxBackoff, r.errs)
 	r.errs++
@@ -182,7 +182,7 @@ func (r *runner) backoff(ctx context.Context, err error) time.Duration {
 	return d - time.Duration(rand.Float64()*float64(d)/2) //nolint:gosec // Spreads load, guards nothing.
 }
 
-func (r *runner) recovered(ctx context.Context) {
+func (r *runner) logRecovery(ctx context.Context) {
 	if r.errs == 0 {
 		return
 	}
@@ -190,7 +190,7 @@ func (r *runner) recovered(ctx context.Context) {
 	r.errs, r.errText = 0, ""
 }
 
-// doubled is lowest·2^times, highest at most.
+// doubled returns lowest·2^times, at most highest.
 func doubled(lowest, highest time.Duration, times int) time.Duration {
 	d := lowest
 	for ; times > 0 && d < highest; times-- {
@@ -202,7 +202,7 @@ func doubled(lowest, highest time.Duration, times int) time.Duration {
 // Sleep returns after d, or when ctx ends.
 func Sleep(ctx context.Context, d time.Duration) { sleep(ctx, d, nil) }
 
-// sleep returns after d, or earlier with a wake-up or the end of ctx.
+// sleep returns after d, or earlier when a wake-up comes or ctx ends.
 func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// step is what one pass of a script answers; at is filled with its moment since the start.
+// step is what one pass of a script answers; play sets at to the pass's moment since the start.
 type step struct {
 	res Result
 	err error
@@ -127,13 +127,13 @@ func TestLogsEachErrorOnce(t *testing.T) {
 		`INFO msg="pass recovered" loop=sweep n=4`,
 		`WARN msg="pass error" loop=sweep attempt=1 err=a`,
 		`INFO msg="pass recovered" loop=sweep n=1`,
-	} // and nothing about the last one, which the end of the context interrupted
+	} // the last error is not logged: the end of the context interrupted its pass
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-// wakes starts a loop in the bubble and returns its passes' moments so far.
+// wakes starts a loop in the bubble; at returns the moments of its passes so far.
 func wakes(ctx context.Context, t *testing.T, wake chan struct{}, pass func(n int) (Result, error)) func() []time.Duration {
 	t.Helper()
 	start, done := time.Now(), make(chan struct{})
@@ -163,7 +163,7 @@ func TestWakeEndsAnIdleSleep(t *testing.T) {
 		if diff := cmp.Diff([]time.Duration{0, 7 * time.Second}, at()); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		close(wake) // wakes once more, and must not spin from then on
+		close(wake) // ends one sleep; after that the loop must not spin
 		time.Sleep(59 * time.Second)
 		if got := at(); len(got) != 3 {
 			t.Errorf("passes at %v, want 3", got)

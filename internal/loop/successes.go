@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Successes shows when each loop of a process last got through a pass without an error. A process makes one.
+// Successes shows when each loop of a process last had a pass without an error. A process makes one Successes.
 type Successes struct{ at *prometheus.GaugeVec }
 
 // NewSuccesses makes the gauge. reg may be nil. A loop has no sample before its first success.
@@ -21,7 +21,7 @@ func NewSuccesses(reg prometheus.Registerer) *Successes {
 	return s
 }
 
-// Of returns what a loop calls after a pass that went well: Config.Succeeded. A nil s notes nothing.
+// Of returns the function that a loop calls after a pass without an error: Config.Succeeded. A nil s records nothing.
 func (s *Successes) Of(loop string) func() {
 	if s == nil {
 		return func() {}
