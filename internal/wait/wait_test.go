@@ -102,7 +102,7 @@ func TestWaitGivesEachTryItsTime(t *testing.T) {
 			if tries++; tries == 3 {
 				return nil
 			}
-			<-ctx.Done() // a server that says nothing
+			<-ctx.Done() // a server that never answers
 			return ctx.Err()
 		})
 		if err != nil || tries != 3 {
