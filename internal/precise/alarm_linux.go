@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// alarm is a timer of the kernel's that is read like a file: its end wakes the runtime as an answer on a connection does.
+// alarm is a kernel timer that is read like a file: it wakes the runtime as an answer on a connection does.
 type alarm struct {
 	file *os.File
 	raw  syscall.RawConn
@@ -24,13 +24,13 @@ func newAlarm() (*alarm, error) {
 	file := os.NewFile(uintptr(fd), "timer")
 	raw, err := file.SyscallConn()
 	if err != nil {
-		_ = file.Close() // the other error says more
+		_ = file.Close() // the caller gets the first error
 		return nil, fmt.Errorf("make a timer: %w", err)
 	}
 	return &alarm{file, raw}, nil
 }
 
-// wait returns after d, which is positive, or at once with an error.
+// wait returns after d, which must be positive, or at once with an error.
 func (a *alarm) wait(d time.Duration) error {
 	once := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}
 	var set error

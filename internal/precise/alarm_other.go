@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// alarm is of Linux alone.
+// alarm exists only on Linux; elsewhere Sleeper uses Go's timers.
 type alarm struct{}
 
 func newAlarm() (*alarm, error)         { return nil, errors.ErrUnsupported }

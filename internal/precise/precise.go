@@ -1,14 +1,14 @@
 // Package precise sleeps to the tenth of a millisecond. Go's own timers wake an idle process up to a millisecond late on
-// Linux, since the runtime waits for them in whole milliseconds (runtime/netpoll_epoll.go). It is meant for the last
-// milliseconds before a moment: it can't be woken before.
+// Linux, since the runtime waits for them in whole milliseconds (runtime/netpoll_epoll.go). A Sleeper is meant for the
+// last milliseconds before a moment: nothing can end its sleep early.
 package precise
 
 import "time"
 
-// Sleeper sleeps for one goroutine at a time. Close gives its descriptor back; a nil Sleeper sleeps by Go's timers.
+// Sleeper sleeps for one goroutine at a time. Close frees its descriptor. A nil Sleeper sleeps by Go's timers.
 type Sleeper struct{ alarm *alarm }
 
-// New makes a sleeper, which sleeps by Go's timers where the system has nothing better.
+// New makes a sleeper. It sleeps by Go's timers on systems without kernel timers.
 func New() *Sleeper {
 	a, err := newAlarm()
 	if err != nil {
@@ -24,12 +24,12 @@ func (s *Sleeper) Sleep(d time.Duration) {
 	}
 	began := time.Now()
 	if s != nil && s.alarm != nil {
-		_ = s.alarm.wait(d) // what is left after an error is slept by Go's timers
+		_ = s.alarm.wait(d) // after an error Go's timer sleeps the remaining time
 	}
 	time.Sleep(d - time.Since(began))
 }
 
-// Close gives back what New took.
+// Close frees the kernel timer.
 func (s *Sleeper) Close() {
 	if s.alarm != nil {
 		_ = s.alarm.close() // nothing was written to it

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Whatever sleeps: it is never over too soon, also right after a shorter or a longer one.
+// No sleeper returns too early, not even right after a shorter or a longer sleep.
 func TestSleepIsNeverShort(t *testing.T) {
 	t.Parallel()
 	open, closed := New(), New()
