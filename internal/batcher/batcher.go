@@ -1,8 +1,8 @@
 // Package batcher gathers the items of concurrent callers into shared calls.
 //
-// A call begins at once while fewer than Config.Calls are under way; the items that come meanwhile go together in the next
-// one. So the slower the calls, the more items each of them has, and nobody waits for company unless Config.Linger or
-// Config.Interval say so. Each caller has the answer to its own item; callers that want none use Add.
+// A call begins at once while fewer than Config.Calls are under way. Items that come during a call go together in the next
+// call. So the slower the calls, the more items each call has. No caller waits for other callers unless Config.Linger or
+// Config.Interval say so. Each caller gets the answer to its own item; callers that need no answer use Add.
 package batcher
 
 import (
@@ -14,17 +14,17 @@ import (
 	"time"
 )
 
-// ErrLeft answers a caller whose context ended while a call with its item was under way: the call goes on.
+// ErrLeft is the answer to a caller whose context ended while a call with its item was under way. The call goes on.
 var ErrLeft = errors.New("left before the answer")
 
 // Config bounds the calls of a Batcher. Calls and Items must be positive.
 type Config[In any] struct {
-	Calls int // calls side by side
+	Calls int // concurrent calls
 	Items int // items in one call
-	Queue int // items that wait for a call; Add refuses more. 0: Add refuses none
+	Queue int // items that wait for a call; Add refuses more; 0: Add refuses none
 
-	// Linger is how long a call waits for more items after the first one came, Interval how long after the call before it.
-	// Both end early once a call is full, an item is urgent, or the batcher is closed.
+	// Linger is how long a call waits for more items after its first item came. Interval is how long a call waits after the
+	// end of the previous call. Both waits end early once the call is full, an item is urgent, or the batcher is closed.
 	Linger, Interval time.Duration
 	Urgent           func(item In) bool // nil: no item is urgent
 }
@@ -33,16 +33,16 @@ type Config[In any] struct {
 type Batcher[In, Out any] struct {
 	cfg   Config[In]
 	call  func(ctx context.Context, items []In) ([]Out, error)
-	begin chan struct{} // has a token for each goroutine of Run that is to work; closed by Close
-	check chan struct{} // holds one: the wait for more items may be over
+	begin chan struct{} // has a token for each goroutine of Run that is to make calls; closed by Close
+	check chan struct{} // capacity 1: the wait for more items may be over
 
 	mu        sync.Mutex
 	working   int // goroutines that make calls
 	items     []In
-	answers   []*answer[Out] // one an item; nil where nobody waits for it
-	lastItems int            // in the call that began last: the next one will have as many
+	answers   []*answer[Out] // one for each item; nil for items of Add
+	lastItems int            // items of the call that began last: the likely size of the next call
 	oldest    time.Time      // when the first of items came; only with Linger
-	urgent    bool           // one of items is
+	urgent    bool           // an item is urgent
 	closed    bool
 }
 
@@ -52,13 +52,14 @@ type answer[Out any] struct {
 	done chan struct{} // closed once the call has ended
 }
 
-// New makes a batcher of calls that answer in the order of their items; nil answers are zero values. Run makes the calls.
+// New makes a batcher. call answers in the order of its items; a nil slice answers each item with a zero value. Run makes
+// the calls.
 func New[In, Out any](cfg Config[In], call func(ctx context.Context, items []In) ([]Out, error)) *Batcher[In, Out] {
 	return &Batcher[In, Out]{cfg: cfg, call: call, begin: make(chan struct{}, cfg.Calls), check: make(chan struct{}, 1)}
 }
 
-// Do returns the call's answer to this item; an error is that of the whole call. When ctx ends first, the error is ctx's if
-// no call has begun with the item, and ErrLeft otherwise. After Close each item has a call of its own.
+// Do returns the call's answer to this item, or the error of the whole call. When ctx ends first, the error is ctx's if no
+// call has begun with the item, and ErrLeft otherwise. After Close each item has a call of its own.
 func (b *Batcher[In, Out]) Do(ctx context.Context, item In) (out Out, err error) {
 	mine := b.enter(item)
 	if mine == nil {
@@ -76,8 +77,8 @@ func (b *Batcher[In, Out]) Do(ctx context.Context, item In) (out Out, err error)
 	}
 }
 
-// Submit hands an item over. The channel is closed when the call with the item has ended, whatever became of it; nil after
-// Close, and the item is not taken then.
+// Submit adds an item without waiting. The returned channel is closed when the call with the item has ended, even if the
+// call failed. After Close the item is refused, and the channel is nil.
 func (b *Batcher[In, Out]) Submit(item In) <-chan struct{} {
 	if mine := b.enter(item); mine != nil {
 		return mine.done
@@ -100,7 +101,8 @@ func (b *Batcher[In, Out]) enter(item In) *answer[Out] {
 	return mine
 }
 
-// Add hands over items whose answers nobody wants, and never waits. It returns how many did not fit; after Close that is all.
+// Add adds items whose answers nobody needs, and never waits. It returns how many items were refused: those that did not
+// fit, and all after Close.
 func (b *Batcher[In, Out]) Add(items ...In) (refused int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -118,7 +120,7 @@ func (b *Batcher[In, Out]) Add(items ...In) (refused int) {
 	return len(items) - taken
 }
 
-// wake has a goroutine look at the last n items, which have just come.
+// wake makes a goroutine of Run look at the last n items, which have just come.
 func (b *Batcher[In, Out]) wake(n int) {
 	if b.cfg.Linger > 0 && len(b.items) == n {
 		b.oldest = time.Now()
@@ -153,7 +155,7 @@ func (b *Batcher[In, Out]) Run(ctx context.Context) {
 	all.Wait()
 }
 
-// work makes calls until no item waits, sleeps, and begins anew.
+// work makes calls until no item waits, for each token of begin.
 func (b *Batcher[In, Out]) work(ctx context.Context) {
 	var ended time.Time
 	for range b.begin {
@@ -196,7 +198,7 @@ func (b *Batcher[In, Out]) linger(ended time.Time) {
 	}
 }
 
-// wait is how long the next call waits for more items; ended is when the one before did.
+// wait returns how long the next call waits for more items; ended is when the previous call ended.
 func (b *Batcher[In, Out]) wait(ended time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -206,9 +208,9 @@ func (b *Batcher[In, Out]) wait(ended time.Time) time.Duration {
 	return max(time.Until(b.oldest.Add(b.cfg.Linger)), time.Until(ended.Add(b.cfg.Interval)))
 }
 
-// take takes the items of one call; with none there, whoever took works no more.
+// take takes the items of one call. If there are none, the caller's goroutine stops making calls.
 func (b *Batcher[In, Out]) take() ([]In, []*answer[Out]) {
-	runtime.Gosched() // callers that were just answered, and are about to come again, share the call
+	runtime.Gosched() // callers that were just answered may add their next items to this call
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := min(len(b.items), b.cfg.Items)
@@ -219,7 +221,7 @@ func (b *Batcher[In, Out]) take() ([]In, []*answer[Out]) {
 	}
 	items, answers := b.items[:n:n], b.answers[:n:n]
 	if b.items, b.answers = b.items[n:], b.answers[n:]; len(b.items) == 0 {
-		b.items, b.answers = nil, nil // a taken array is the call's
+		b.items, b.answers = nil, nil // the arrays belong to the call
 	}
 	b.urgent = b.urgent && slices.ContainsFunc(b.items, b.cfg.Urgent)
 	return items, answers
@@ -242,7 +244,7 @@ func at[Out any](outs []Out, i int) (out Out) {
 	return out
 }
 
-// withdraw takes an item back; false if a call has begun with it.
+// withdraw removes an item; false if a call has begun with it.
 func (b *Batcher[In, Out]) withdraw(mine *answer[Out]) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -254,7 +256,7 @@ func (b *Batcher[In, Out]) withdraw(mine *answer[Out]) bool {
 	return true
 }
 
-// Close ends Run once all items that were taken are served.
+// Close ends Run once all accepted items are served.
 func (b *Batcher[In, Out]) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

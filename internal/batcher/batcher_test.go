@@ -14,7 +14,7 @@ import (
 
 type doubler = batcher.Batcher[int, int]
 
-// doubled answers each number with its double after a second, and keeps what came together.
+// doubled answers each number with its double after a second, and records the items of each call.
 type doubled struct {
 	mu    sync.Mutex
 	calls [][]int
@@ -40,7 +40,7 @@ func (d *doubled) made() [][]int {
 	return slices.SortedFunc(slices.Values(d.calls), slices.Compare)
 }
 
-// running runs a case with this many calls side by side, and at most three items in each.
+// running runs a case with this many concurrent calls of at most three items.
 func running(t *testing.T, calls int, run func(t *testing.T, b *doubler, d *doubled)) {
 	t.Helper()
 	configured(t, batcher.Config[int]{Calls: calls, Items: 3}, run)
@@ -59,7 +59,7 @@ func configured(t *testing.T, cfg batcher.Config[int], run func(t *testing.T, b 
 	})
 }
 
-// askInOrder asks for 1 to n, one after the other but without waiting for answers.
+// askInOrder asks for 1 to n in this order, without waiting for answers.
 func askInOrder(t *testing.T, b *doubler, n int) (wait func()) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -120,7 +120,7 @@ func TestErrorOfACallIsThatOfAll(t *testing.T) {
 	})
 }
 
-// Who leaves the line was not served; who leaves a call does not know.
+// A caller that leaves before its call begins gets its context's error; one that leaves during the call gets ErrLeft.
 func TestWhoLeavesIsToldWhetherItWasServed(t *testing.T) {
 	t.Parallel()
 	running(t, 1, func(t *testing.T, b *doubler, d *doubled) {
@@ -142,7 +142,7 @@ func TestWhoLeavesIsToldWhetherItWasServed(t *testing.T) {
 		if want := [][]int{{1}, {7}}; !slices.EqualFunc(d.made(), want, slices.Equal) {
 			t.Errorf("calls %v, want %v", d.made(), want)
 		}
-		time.Sleep(time.Second) // the call that was left goes on
+		time.Sleep(time.Second) // the call goes on without its caller
 	})
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/duetime/duetime/internal/batcher"
 )
 
-// BenchmarkDo is what a caller pays for its company: calls that take no time, 64 callers at once.
+// BenchmarkDo measures what batching costs a caller: 64 concurrent callers, calls that take no time.
 func BenchmarkDo(b *testing.B) {
 	shared := batcher.New(batcher.Config[[16]int]{Calls: 2, Items: 64}, func(_ context.Context, items [][16]int) ([][16]int, error) {
 		return items, nil

@@ -18,7 +18,7 @@ func wantCalls(t *testing.T, d *doubled, want ...[]int) {
 	}
 }
 
-// What nobody waits for is bounded, and what does not fit is told.
+// Add accepts at most Config.Queue items, and returns how many it refused.
 func TestQueueIsBounded(t *testing.T) {
 	t.Parallel()
 	configured(t, batcher.Config[int]{Calls: 1, Items: 3, Queue: 4}, func(t *testing.T, b *doubler, d *doubled) {
@@ -42,7 +42,7 @@ func TestQueueIsBounded(t *testing.T) {
 	})
 }
 
-// The first item waits for others, but for no longer than that; a full call and Close wait for nobody.
+// The first item waits for others for Config.Linger; a full call and Close end the wait.
 func TestCallWaitsForMoreItems(t *testing.T) {
 	t.Parallel()
 	const linger = 100 * time.Millisecond
@@ -63,7 +63,7 @@ func TestCallWaitsForMoreItems(t *testing.T) {
 	})
 }
 
-// Calls begin apart; an urgent item goes at once, with all that waits.
+// Config.Interval lies between calls; an urgent item begins a call at once, with all items that wait.
 func TestCallsBeginApart(t *testing.T) {
 	t.Parallel()
 	const interval = 100 * time.Millisecond
@@ -75,7 +75,7 @@ func TestCallsBeginApart(t *testing.T) {
 		wantCalls(t, d, []int{1})
 		b.Add(9)
 		wantCalls(t, d, []int{1}, []int{2, 9})
-		b.Add(3, 4, 5, 9) // the urgent one comes behind a full call
+		b.Add(3, 4, 5, 9) // the urgent item follows a full call
 		time.Sleep(2 * time.Second)
 		wantCalls(t, d, []int{1}, []int{2, 9}, []int{3, 4, 5}, []int{9})
 		time.Sleep(time.Second + interval)
@@ -85,7 +85,7 @@ func TestCallsBeginApart(t *testing.T) {
 	})
 }
 
-// Flush serves what waits on its caller's goroutine, and needs nobody else's.
+// Flush serves the waiting items on its caller's goroutine, without Run.
 func TestFlush(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
