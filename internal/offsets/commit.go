@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	commitInterval = 50 * time.Millisecond  // between commits: what a crash repeats is looked at and found done
-	retryInterval  = 100 * time.Millisecond // after a commit that was refused
-	refusalsToWarn = 5                      // refusals in a row that are worth a line; fewer come with every change of the group
+	commitInterval = 50 * time.Millisecond  // a crash repeats the hints of this time, whose rows are done
+	retryInterval  = 100 * time.Millisecond // after a refused commit
+	refusalsToWarn = 5                      // refusals in a row; every rebalance of the group causes fewer
 )
 
-// CommitLoop commits what moved until ctx ends, now and then, so that a busy time has few large commits. It calls warn
-// once for each row of refusals.
+// CommitLoop commits new progress every commitInterval until ctx ends, so that a busy time has few large commits. It calls
+// warn once for each series of refusals.
 func (g *Generation) CommitLoop(ctx context.Context, warn func(error)) {
 	for {
 		select {
@@ -37,8 +37,8 @@ func (g *Generation) CommitLoop(ctx context.Context, warn func(error)) {
 	}
 }
 
-// Commit sends what moved. What could not be sent is sent with the next commit. Calls wait for one another, so that an
-// older offset never arrives after a newer one.
+// Commit sends the offsets that moved. The next commit repeats those of a failed commit. Calls wait for one another, so
+// that an older offset never arrives after a newer one.
 func (g *Generation) Commit(ctx context.Context) error {
 	g.sending.Lock()
 	defer g.sending.Unlock()
@@ -46,7 +46,7 @@ func (g *Generation) Commit(ctx context.Context) error {
 	if len(next) == 0 {
 		return nil
 	}
-	if err := g.to.Commit(ctx, next); err != nil {
+	if err := g.committer.Commit(ctx, next); err != nil {
 		return fmt.Errorf("commit offsets of %d partitions: %w", len(next), err)
 	}
 	g.mu.Lock()
@@ -57,7 +57,7 @@ func (g *Generation) Commit(ctx context.Context) error {
 	return nil
 }
 
-// progress returns the offsets that moved since they were last committed; none once the generation is over.
+// progress returns the offsets that moved since the last commit; none once the generation is over.
 func (g *Generation) progress() map[int]int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()

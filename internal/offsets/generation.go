@@ -3,17 +3,19 @@ package offsets
 import (
 	"context"
 	"sync"
+
+	"github.com/duetime/duetime/internal/loop"
 )
 
-// Committer stores the next offset to read of each partition. It refuses once the generation is over.
+// Committer stores the next offset to read of each partition. It refuses commits once the generation is over.
 type Committer interface {
 	Commit(ctx context.Context, next map[int]int64) error
 }
 
 // Generation tracks the messages of one membership of a consumer group.
 type Generation struct {
-	to    Committer
-	dirty chan struct{} // a prefix grew since the last commit
+	committer Committer
+	dirty     chan struct{} // a prefix grew since the last commit
 
 	sending     sync.Mutex // held while a commit is under way
 	mu          sync.Mutex
@@ -26,11 +28,11 @@ type Generation struct {
 // NewGeneration begins a generation whose offsets are committed to c.
 func NewGeneration(c Committer) *Generation {
 	return &Generation{
-		to: c, dirty: make(chan struct{}, 1), room: make(chan struct{}), partitions: map[int]*prefix{},
+		committer: c, dirty: make(chan struct{}, 1), room: make(chan struct{}), partitions: map[int]*prefix{},
 	}
 }
 
-// Mark is one message that waits for a hint to be settled. It outlives its generation harmlessly.
+// Mark is one message that waits for its hint to be settled. Settling it after its generation is over does nothing.
 type Mark struct {
 	gen       *Generation
 	partition int
@@ -43,7 +45,7 @@ func (m Mark) Generation() *Generation { return m.gen }
 // Partition returns the partition that the message came from.
 func (m Mark) Partition() int { return m.partition }
 
-// Deliver counts a message, and returns how many of its partition came before it.
+// Deliver counts a message, and returns how many messages of its partition came before.
 func (g *Generation) Deliver(partition int, offset int64) (_ Mark, before int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -57,7 +59,7 @@ func (g *Generation) Deliver(partition int, offset int64) (_ Mark, before int) {
 	return Mark{gen: g, partition: partition, seq: p.deliver(offset)}, before
 }
 
-// Settle says that the message needs no more work.
+// Settle records that the message needs no more work.
 func (m Mark) Settle() {
 	g := m.gen
 	g.mu.Lock()
@@ -69,19 +71,16 @@ func (m Mark) Settle() {
 	g.uncommitted -= n
 	close(g.room)
 	g.room = make(chan struct{})
-	select {
-	case g.dirty <- struct{}{}:
-	default:
-	}
+	loop.Rouse(g.dirty)
 }
 
-// Uncommitted returns how many messages no settled prefix covers.
+// Uncommitted returns how many messages are not covered by a settled prefix.
 func (g *Generation) Uncommitted() int {
-	n, _ := g.fill()
+	n, _ := g.uncommittedAndRoom()
 	return n
 }
 
-func (g *Generation) fill() (int, <-chan struct{}) {
+func (g *Generation) uncommittedAndRoom() (int, <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.uncommitted, g.room
@@ -90,7 +89,7 @@ func (g *Generation) fill() (int, <-chan struct{}) {
 // WaitRoom returns when fewer than limit messages are uncommitted.
 func (g *Generation) WaitRoom(ctx context.Context, limit int) error {
 	for {
-		n, room := g.fill()
+		n, room := g.uncommittedAndRoom()
 		if n < limit {
 			return ctx.Err()
 		}

@@ -17,8 +17,8 @@ func (s *session) Commit(_ context.Context, next map[int]int64) error {
 	return nil
 }
 
-// An offset is committed only when all messages delivered before it are settled, in whatever order that happens, over
-// logs with gaps; and once all are, nothing is left uncommitted.
+// An offset is committed only when all messages delivered before it are settled, in any order of settling, over
+// logs with gaps. Once all messages are settled, nothing is left uncommitted.
 func TestPrefixCommitsNoOffsetBeforeAnUnsettledOne(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
