@@ -10,14 +10,14 @@ import (
 	"github.com/duetime/duetime/internal/offsets"
 )
 
-// TakeAhead is how long before their moment hints are handed out, because a timer may be a millisecond late.
+// TakeAhead is how long before their moment hints are handed out: Go's timers may be a millisecond late, and BEGIN takes some
+// of the time too.
 const TakeAhead = 1500 * time.Microsecond
 
-// maxParked is how many due hints of owners who are with a runner are put aside before the lock is given to others: less than
-// a millisecond's work.
+// maxParked bounds how many hints one look parks before it frees the lock: parking that many takes less than a millisecond.
 const maxParked = 1000
 
-// idleWait is how long a runner sleeps in a lane that has nothing; Add wakes it.
+// idleWait is how long a runner sleeps in an empty lane; Add wakes it.
 const idleWait = time.Hour
 
 // Hold keeps the hints of one queue. It is safe for concurrent use.
@@ -27,11 +27,11 @@ type Hold struct {
 	mu     sync.Mutex
 	byKey  map[sharedKey]*Hint
 	lanes  [Lanes]timeline
-	owners map[string]*owner // those with a runner, or with hints that wait behind another of theirs
+	owners map[string]*owner // owners with a runner, or with parked hints
 	wake   [Lanes]chan struct{}
 	paused bool // nothing is handed out
 
-	adjusted, adjustedLocal time.Time // of the last AdjustForClockStep, by the database's clock and by the local one
+	adjusted, adjustedLocal time.Time // the last AdjustForClockStep, on the database's clock and on the local one
 }
 
 // New makes an empty hold.
@@ -43,7 +43,7 @@ func New(c *loop.Clock) *Hold {
 	return h
 }
 
-// Add takes a hint in. A second message of a hint that is held shares its fate.
+// Add adds a hint. If the hold has this hint already, the new message is settled with it.
 func (h *Hold) Add(e *Hint) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -55,7 +55,7 @@ func (h *Hold) Add(e *Hint) {
 		return
 	}
 	h.byKey[e.key()] = e
-	if o := h.busy(e.Owner); o != nil {
+	if o := h.ownerInHand(e.Owner); o != nil {
 		o.park(e, e.Lane)
 		return
 	}
@@ -72,11 +72,11 @@ func (h *Hold) push(e *Hint) {
 
 func (h *Hold) signal(l Lane) { loop.Rouse(h.wake[l]) }
 
-// Take waits until something of the lane is due within TakeAhead, and gives up to n of it, without lingering for more; nil
-// when ctx ends. The owners of what it gives are the caller's until Release.
+// Take waits until a hint of the lane is due within TakeAhead, and returns up to n due hints, without waiting for more; nil
+// when ctx ends. The owners of these hints are the caller's until Release.
 func (h *Hold) Take(ctx context.Context, l Lane, n int) []*Hint {
 	for ctx.Err() == nil {
-		taken, wait := h.due(l, n)
+		taken, wait := h.takeDue(l, n)
 		if len(taken) > 0 {
 			return taken
 		}
@@ -91,8 +91,8 @@ func (h *Hold) Take(ctx context.Context, l Lane, n int) []*Hint {
 	return nil
 }
 
-// due takes what is due within TakeAhead, or returns how long nothing will be.
-func (h *Hold) due(l Lane, n int) ([]*Hint, time.Duration) {
+// takeDue takes up to n hints that are due within TakeAhead. It also returns how long no further hint will be due.
+func (h *Hold) takeDue(l Lane, n int) ([]*Hint, time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.paused {
@@ -102,7 +102,7 @@ func (h *Hold) due(l Lane, n int) ([]*Hint, time.Duration) {
 	until := now
 	if len(*line) > 0 {
 		if next := line.next(); next.After(now) && !next.After(now.Add(TakeAhead)) {
-			until = next // and nothing after it, for which it would have to wait
+			until = next // the transaction begins at this moment: hints after it would run early
 		}
 	}
 	var taken []*Hint
@@ -113,12 +113,12 @@ func (h *Hold) due(l Lane, n int) ([]*Hint, time.Duration) {
 		if o != nil && !o.free && !mine[e.Owner] {
 			o.park(e, l)
 			if parked++; parked == maxParked {
-				break // others want the lock too
+				break
 			}
 			continue
 		}
 		mine[e.Owner] = true
-		h.occupy(o, e.Owner, l, now)
+		h.assignOwner(o, e.Owner, l, now)
 		e.phase = inHand
 		taken = append(taken, e)
 	}
@@ -126,18 +126,18 @@ func (h *Hold) due(l Lane, n int) ([]*Hint, time.Duration) {
 		return taken, idleWait
 	}
 	if len(taken) > 0 {
-		h.signal(l) // the caller won't be there for the next moment: an idle runner must set its timer anew
+		h.signal(l) // race 4
 	}
 	return taken, line.next().Sub(now.Add(TakeAhead))
 }
 
-// Release gives back what Take gave: the settled hints leave, the others wait until their LookAt. It returns the hints that it
-// forgot, because their partitions were revoked meanwhile.
+// Release takes back the hints of a Take: settled hints leave, the others wait until their LookAt. It returns the hints that
+// it forgot, because their partitions were revoked meanwhile.
 func (h *Hold) Release(taken []*Hint) (forgotten []*Hint) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range taken {
-		h.vacate(e.Owner)
+		h.freeOwner(e.Owner)
 		switch {
 		case e.Settled:
 			delete(h.byKey, e.key())
@@ -153,9 +153,9 @@ func (h *Hold) Release(taken []*Hint) (forgotten []*Hint) {
 	return forgotten
 }
 
-// Revoke gives up the messages of a generation that is over, and the hints that no other message waits for. What is with a
-// runner stays there: the row decides whether it still counts. It returns the hints that it forgot, and the partitions of
-// which something is still in hand.
+// Revoke gives up the messages of a generation that is over, and forgets the hints that no other message waits for. Hints
+// that are with a runner stay there (race 5). Revoke returns the forgotten hints, and the partitions whose hints are still in
+// hand.
 func (h *Hold) Revoke(g *offsets.Generation) (forgotten []*Hint, busy map[int]bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -174,7 +174,7 @@ func (h *Hold) Revoke(g *offsets.Generation) (forgotten []*Hint, busy map[int]bo
 	return forgotten, busy
 }
 
-// Pause stops the handing out of hints, or starts it again; false if it was so already.
+// Pause pauses or resumes the queue; false if this changes nothing.
 func (h *Hold) Pause(paused bool) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

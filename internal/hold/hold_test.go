@@ -16,15 +16,15 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Whatever comes and goes: nothing is handed out longer than the lead before its moment, together with what comes later,
-// twice at once, or out of time order within a lane; no owner is with two runners; and everything is handed out in the end.
+// Whatever the order of calls: no hint is handed out more than TakeAhead before its moment, together with a later hint, to
+// two runners, or out of time order within a lane; no owner is with two runners; and each hint is handed out in the end.
 func TestHoldHandsOutEachHintOnceInItsTime(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		c := localClock()
 		h := New(c)
 		g := offsets.NewGeneration(&session{})
-		out := map[*Hint][]*Hint{} // by the first of each taking
+		out := map[*Hint][]*Hint{} // by the first hint of each Take
 		owners := map[string]int{}
 		left := map[sharedKey]bool{}
 		t.Repeat(map[string]func(*rapid.T){
@@ -46,7 +46,7 @@ func TestHoldHandsOutEachHintOnceInItsTime(t *testing.T) {
 			"take": func(t *rapid.T) {
 				l := Lane(rapid.IntRange(0, int(Lanes)-1).Draw(t, "lane"))
 				n := rapid.IntRange(1, 4).Draw(t, "n")
-				taken, _ := h.due(l, n)
+				taken, _ := h.takeDue(l, n)
 				if len(taken) == 0 {
 					return
 				}
@@ -106,7 +106,7 @@ func TestHoldHandsOutEachHintOnceInItsTime(t *testing.T) {
 		}
 		for l := range Lanes {
 			for {
-				taken, _ := h.due(l, 3)
+				taken, _ := h.takeDue(l, 3)
 				if len(taken) == 0 {
 					break
 				}
@@ -179,7 +179,7 @@ func TestOwnersHintIsLetGoOnlyWhenItsRunnerDoesNotComeBack(t *testing.T) {
 	c := localClock()
 	long := c.Now().Add(-time.Minute)
 	for name, tt := range map[string]struct {
-		since time.Time // when the owner's runner took what it has
+		since time.Time // when the owner's runner took the owner
 		want  int
 	}{
 		"a moment ago": {c.Now(), 0},
@@ -194,7 +194,7 @@ func TestOwnersHintIsLetGoOnlyWhenItsRunnerDoesNotComeBack(t *testing.T) {
 	}
 }
 
-// setClock is the database's clock, and sets it.
+// setClock is a database clock that a test can set.
 func setClock(t *testing.T) (c *loop.Clock, set func(by time.Duration)) {
 	t.Helper()
 	ahead := time.Duration(0)
@@ -209,7 +209,7 @@ func setClock(t *testing.T) (c *loop.Clock, set func(by time.Duration)) {
 	return c, set
 }
 
-// A look put off by the clock as it was would come by as much too late as that clock is set back.
+// A hint that was put off before the clock was set back would wait too long, by as much as the clock was set back.
 func TestHintsAreRecalledWhenTheClockIsSetBack(t *testing.T) {
 	t.Parallel()
 	c, set := setClock(t)
@@ -217,17 +217,17 @@ func TestHintsAreRecalledWhenTheClockIsSetBack(t *testing.T) {
 	put := &Hint{Hint: task.Hint{ID: task.NewID(), Owner: "ann"}, LookAt: c.Now().Add(3 * time.Second)}
 	h.Add(put)
 	h.AdjustForClockStep(5 * time.Second)
-	if taken, _ := h.due(LaneBatch, 1); len(taken) > 0 {
+	if taken, _ := h.takeDue(LaneBatch, 1); len(taken) > 0 {
 		t.Error("recalled before its moment although the clock runs on")
 	}
 	set(-30 * time.Second)
 	h.AdjustForClockStep(5 * time.Second)
-	if taken, _ := h.due(LaneBatch, 1); len(taken) != 1 || c.Now().Sub(put.PatientSince).Abs() > time.Minute/4 {
+	if taken, _ := h.takeDue(LaneBatch, 1); len(taken) != 1 || c.Now().Sub(put.PatientSince).Abs() > time.Minute/4 {
 		t.Errorf("took %d hints, patient since %v; want it looked at now", len(taken), c.Now().Sub(put.PatientSince))
 	}
 }
 
-// What waits for its owner's runner has not waited for as long as the clock is set on.
+// Setting the clock forward must not look like waiting to a hint that waits for its owner's runner.
 func TestHintsAreKeptWhenTheClockIsSetOn(t *testing.T) {
 	t.Parallel()
 	c, set := setClock(t)
@@ -261,7 +261,7 @@ func TestPatienceIsResetAfterAPause(t *testing.T) {
 	}
 }
 
-// One runner sleeps since there was nothing; the other takes the first hint and is busy. Who wakes for the second?
+// Race 4: an idle runner must wake for the second hint while another runner works on the first.
 func TestSomebodyAlwaysWakesForTheNextMoment(t *testing.T) {
 	t.Parallel()
 	h := New(localClock())
@@ -271,7 +271,7 @@ func TestSomebodyAlwaysWakesForTheNextMoment(t *testing.T) {
 	for range 2 {
 		go func() { got <- h.Take(ctx, LaneBatch, 10) }()
 	}
-	time.Sleep(20 * time.Millisecond) // both are likely asleep then; if not, the test is only milder
+	time.Sleep(20 * time.Millisecond) // both runners probably sleep by now; if not, the test is only weaker
 	for i := range 2 {
 		at := h.clock.Now().Add(time.Duration(30*(i+1)) * time.Millisecond)
 		h.Add(&Hint{Hint: task.Hint{ID: task.NewID(), Owner: fmt.Sprint(i)}, LookAt: at})
@@ -283,8 +283,8 @@ func TestSomebodyAlwaysWakesForTheNextMoment(t *testing.T) {
 	}
 }
 
-// A batch ends after its partitions were given to another worker: its offsets must never be committed, neither by the
-// old generation nor by the new one, which has read its own messages from the committed offset on.
+// A batch ends after its partitions were given to another worker. Its offsets must never be committed: not by the old
+// generation, and not by the new one, which has read its own messages from the committed offset on.
 func TestOldGenerationsResultsAreNeverCommitted(t *testing.T) {
 	t.Parallel()
 	before, after := &session{}, &session{}
@@ -292,7 +292,7 @@ func TestOldGenerationsResultsAreNeverCommitted(t *testing.T) {
 	hint := task.Hint{ID: task.NewID(), Owner: "a", Version: 1}
 	old := offsets.NewGeneration(before)
 	settled, _ := old.Deliver(0, 8)
-	settled.Settle() // and not yet committed
+	settled.Settle() // settled, but not committed
 	first, _ := old.Deliver(0, 10)
 	h.Add(&Hint{Hint: hint, marks: []offsets.Mark{first}})
 	taken := h.Take(context.Background(), LaneBatch, 10)
@@ -300,7 +300,7 @@ func TestOldGenerationsResultsAreNeverCommitted(t *testing.T) {
 	old.End()
 	h.Revoke(old)
 	fresh := offsets.NewGeneration(after)
-	lower, _ := fresh.Deliver(0, 9) // another task, before it in the log
+	lower, _ := fresh.Deliver(0, 9) // another task's message, earlier in the log
 	again, _ := fresh.Deliver(0, 10)
 	h.Add(&Hint{Hint: task.Hint{ID: task.NewID(), Owner: "b", Version: 1}, marks: []offsets.Mark{lower}})
 	h.Add(&Hint{Hint: hint, marks: []offsets.Mark{again}})
@@ -341,5 +341,5 @@ func (s *session) Commit(_ context.Context, next map[int]int64) error {
 
 var errAnswer = errors.New("the answer of a handler")
 
-// localClock is a clock that was taught nothing: it tells local time.
+// localClock has had no probe: it tells local time.
 func localClock() *loop.Clock { return loop.NewClock(nil, slog.New(slog.DiscardHandler), nil) }

@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// owner is the queue of an owner who is with a runner, or was and has hints left here. While the owner is with a runner, its
-// hints that are met wait here. Once the runner is back, one hint of each lane stands in the lane for all behind it, and the
-// next one follows when that one is taken: however many hints an owner has, a runner that comes or goes moves a few.
+// owner keeps the parked hints of one owner. While the owner is with a runner, all its due hints are parked. Once the runner
+// has released the owner, one hint of each lane goes back to the lane, and the next one follows when a runner takes that one:
+// however many hints an owner has, a Take or Release moves only a few.
 type owner struct {
-	since   time.Time  // when the runner took what it has
-	free    bool       // no runner has the owner
-	waiting []timeline // by lane; nil while none has waited
+	since  time.Time  // when the runner took the owner
+	free   bool       // no runner has the owner
+	parked []timeline // by lane; nil while no hint was parked
 }
 
-// park puts a hint aside until the runner is back.
+// park puts a hint aside until the runner has released the owner.
 func (o *owner) park(e *Hint, l Lane) {
-	if o.waiting == nil {
-		o.waiting = make([]timeline, Lanes)
+	if o.parked == nil {
+		o.parked = make([]timeline, Lanes)
 	}
-	heap.Push(&o.waiting[l], e)
+	heap.Push(&o.parked[l], e)
 }
 
-// occupy gives the owner to a runner that took a hint of the lane, and has the next hint advance into the lane.
-func (h *Hold) occupy(o *owner, name string, l Lane, now time.Time) {
+// assignOwner gives the owner to a runner that took a hint of the lane, and moves the owner's next hint into the lane.
+func (h *Hold) assignOwner(o *owner, name string, l Lane, now time.Time) {
 	switch {
 	case o == nil:
 		h.owners[name] = &owner{since: now}
@@ -37,55 +37,53 @@ func (h *Hold) occupy(o *owner, name string, l Lane, now time.Time) {
 
 // advance moves the owner's next hint into the lane.
 func (h *Hold) advance(o *owner, l Lane) {
-	if o.waiting != nil && len(o.waiting[l]) > 0 {
-		h.push(pop(&o.waiting[l]))
+	if o.parked != nil && len(o.parked[l]) > 0 {
+		h.push(pop(&o.parked[l]))
 	}
 }
 
-// vacate takes the owner back from its runner.
-func (h *Hold) vacate(name string) {
+// freeOwner takes the owner back from its runner.
+func (h *Hold) freeOwner(name string) {
 	if o := h.owners[name]; o != nil && !o.free {
 		o.free = true
-		h.represent(name, o)
+		h.advanceAll(name, o)
 	}
 }
 
-// represent has a hint of a free owner in each lane in which others wait behind it, and forgets an owner without any.
-func (h *Hold) represent(name string, o *owner) {
-	for l := range o.waiting {
+// advanceAll moves the next hint of each lane of a free owner into its lane, and forgets an owner without parked hints.
+func (h *Hold) advanceAll(name string, o *owner) {
+	for l := range o.parked {
 		h.advance(o, Lane(l))
 	}
-	for l := range o.waiting {
-		if len(o.waiting[l]) > 0 {
-			return
-		}
+	if !slices.ContainsFunc(o.parked, func(t timeline) bool { return len(t) > 0 }) {
+		delete(h.owners, name)
 	}
-	delete(h.owners, name)
 }
 
-// busy returns the owner if it is with a runner.
-func (h *Hold) busy(name string) *owner {
+// ownerInHand returns the owner if it is with a runner.
+func (h *Hold) ownerInHand(name string) *owner {
 	if o := h.owners[name]; o != nil && !o.free {
 		return o
 	}
 	return nil
 }
 
-// eachTimeline calls fn with each timeline that has hints, and with its lane; shared says that runners take from it.
+// eachTimeline calls fn with each lane's timeline, and with each timeline of parked hints. shared says that runners take from
+// the timeline.
 func (h *Hold) eachTimeline(fn func(line *timeline, l Lane, shared bool)) {
 	for l := range h.lanes {
 		fn(&h.lanes[l], Lane(l), true)
 	}
 	for _, o := range h.owners {
-		for l := range o.waiting {
-			if len(o.waiting[l]) > 0 {
-				fn(&o.waiting[l], Lane(l), false)
+		for l := range o.parked {
+			if len(o.parked[l]) > 0 {
+				fn(&o.parked[l], Lane(l), false)
 			}
 		}
 	}
 }
 
-// remove takes the waiting hints out that match, and gives each to removed.
+// remove removes the matching hints that wait, and calls removed with each.
 func (h *Hold) remove(match func(*Hint) bool, removed func(*Hint)) {
 	h.eachTimeline(func(line *timeline, _ Lane, _ bool) {
 		before := len(*line)
@@ -103,7 +101,7 @@ func (h *Hold) remove(match func(*Hint) bool, removed func(*Hint)) {
 	})
 	for name, o := range h.owners {
 		if o.free {
-			h.represent(name, o) // the hint that stood for others may have been removed
+			h.advanceAll(name, o) // the owner's hint in the lane may have been removed
 		}
 	}
 }

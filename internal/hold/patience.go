@@ -6,14 +6,15 @@ import (
 )
 
 const (
-	// RetryInterval is the time until the next look at a row that somebody held.
+	// RetryInterval is the time until the next look at a row that somebody has locked.
 	RetryInterval = 100 * time.Millisecond
 
-	unchargedFactor = 12          // how many times longer a hint is kept whose failure is not charged yet: race 2
-	clockStep       = time.Second // by how much more the database's clock must have moved than the local one to have been set
+	unchargedFactor = 12          // multiplies the patience of a hint whose failure is not charged yet: race 2
+	minClockStep    = time.Second // a database clock that gains more than this on the local clock was set forward
 )
 
-// Expire settles, unlooked at, the waiting hints that have been stuck for longer than patience, and returns their number.
+// Expire settles, without a look at their rows, the waiting hints that were stuck for longer than patience. It returns their
+// number.
 func (h *Hold) Expire(patience time.Duration) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -28,16 +29,16 @@ func (h *Hold) Expire(patience time.Duration) int {
 	return n
 }
 
-// stuck tells a hint that looks can't settle, or whose owner's runner doesn't come back, from one that waits for a runner: the
-// moment of that one has gone by, and nobody has looked since.
+// stuck reports whether looks can't settle the hint, or its owner's runner doesn't release the owner. A hint that only waits
+// for a runner is not stuck: nobody has looked at it since its LookAt went by.
 func (h *Hold) stuck(e *Hint, now time.Time, patience time.Duration) bool {
-	if o := h.busy(e.Owner); o != nil {
+	if o := h.ownerInHand(e.Owner); o != nil {
 		return now.Sub(o.since) > patience
 	}
 	return e.Looks > 0 && now.Sub(e.LookAt) < 2*RetryInterval
 }
 
-// ResetPatience gives every waiting hint its patience anew, after a pause that was no fault of the hints.
+// ResetPatience begins the patience of every waiting hint anew, after a pause: hints can't be settled during a pause.
 func (h *Hold) ResetPatience() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -58,7 +59,7 @@ func (h *Hold) resetPatience() {
 	}
 }
 
-// AdjustForClockStep re-times held hints if the database's clock was stepped since the last call.
+// AdjustForClockStep re-times held hints if the database's clock was stepped since the last call: race 3.
 func (h *Hold) AdjustForClockStep(patience time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -66,15 +67,15 @@ func (h *Hold) AdjustForClockStep(patience time.Duration) {
 	h.adjusted, h.adjustedLocal = h.clock.Now(), h.clock.Local()
 	switch step := h.adjusted.Sub(last) - h.adjustedLocal.Sub(lastLocal); {
 	case last.IsZero():
-	case step > clockStep:
+	case step > minClockStep:
 		h.resetPatience()
 	case h.adjusted.Before(last):
 		h.recall(patience)
 	}
 }
 
-// recall has those hints looked at now that would wait for longer than patience: none is ever put off that long, so the clock
-// was set back since.
+// recall makes hints due now that would wait for longer than patience. No hint is ever put off that long, so the clock was
+// set back since.
 func (h *Hold) recall(patience time.Duration) {
 	now := h.clock.Now()
 	h.eachTimeline(func(line *timeline, l Lane, shared bool) {
