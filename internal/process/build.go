@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// buildInfo is a gauge of value 1 whose labels say what runs: a dashboard joins on it, and shows a half-done upgrade.
+// buildInfo is a gauge of value 1 whose labels say which build runs. Dashboards join on it, and show a half-done upgrade.
 func buildInfo(name string) prometheus.Collector {
 	labels := prometheus.Labels{"process": name, "version": "unknown", "revision": "unknown", "goversion": "unknown"}
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -16,14 +16,14 @@ import (
 	"github.com/duetime/duetime/internal/wait"
 )
 
-// child is a real process around Main, run by the tests below in this very binary.
+// child is a real process around Main. The tests below start it from this test binary.
 func child(mode string) int {
 	os.Args = os.Args[:1]
 	return Main("child", "none.yaml", func(ctx context.Context, env *Env) error {
 		if err := env.SetLog("info", "json"); err != nil {
 			return err
 		}
-		slog.Info("wired") // goes through the configured logger
+		slog.Info("wired") // written by the configured logger
 		switch mode {
 		case "wait":
 			return wait.For(ctx, env.Log(), "mysql", func(context.Context) error { return errors.New("away") })
@@ -41,7 +41,7 @@ func child(mode string) int {
 	})
 }
 
-// stopChild starts a child, signals it when it has logged the line, and returns its code and how long it took to end.
+// stopChild starts a child, signals it when it has logged the line, and returns its exit code and the time that it took to end.
 func stopChild(t *testing.T, mode, line string, signals ...os.Signal) (code int, took time.Duration, said string) {
 	t.Helper()
 	self, err := os.Executable()
@@ -71,7 +71,7 @@ func stopChild(t *testing.T, mode, line string, signals ...os.Signal) (code int,
 			signals = signals[1:]
 		}
 	}
-	_ = cmd.Wait() // the code says it
+	_ = cmd.Wait() // the exit code tells the rest
 	return cmd.ProcessState.ExitCode(), time.Since(start), all.String()
 }
 
@@ -98,7 +98,7 @@ func TestSignalsEndAProcessThatWorks(t *testing.T) {
 
 func TestSecondSigtermEndsAProcessThatHangs(t *testing.T) {
 	t.Parallel()
-	// The second signal goes out when the child has said that it heard the first.
+	// The second signal is sent once the child has logged the first.
 	code, took, said := stopChild(t, "hang", `"msg":"ready"`, syscall.SIGTERM, syscall.SIGTERM)
 	if code != 1 || took > 5*time.Second || !strings.Contains(said, "open: kafka") {
 		t.Errorf("code %d after %v: %s", code, took, said)

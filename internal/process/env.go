@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -12,17 +13,18 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
 // Env is what Main gives to a command's run. Its methods may be called from several goroutines.
 type Env struct {
-	// Name is the command's: event, worker, …
+	// Name is the command's name: event, worker, …
 	Name string
 	// Flags are the parsed command line.
 	Flags Flags
-	// Registry is what /metrics shows.
+	// Registry has the metrics that /metrics shows.
 	Registry *prometheus.Registry
-	// Namespace is the deployment's, which /metrics shows as a label of our metrics. Set it before ServeAdmin.
+	// Namespace is the deployment's namespace. /metrics shows it as a label of our metrics. Set it before ServeAdmin.
 	Namespace string
 
 	stderr io.Writer
@@ -45,16 +47,17 @@ type closer struct {
 }
 
 func newEnv(flags Flags, stderr io.Writer, adopt func(logger *slog.Logger)) *Env {
-	e := &Env{Flags: flags, Registry: newRegistry(), stderr: stderr, adopt: adopt}
+	e := &Env{Flags: flags, Registry: prometheus.NewRegistry(), stderr: stderr, adopt: adopt}
+	e.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	e.log.Store(slog.New(slog.NewJSONHandler(stderr, nil)))
 	return e
 }
 
-// Log returns the process's logger: JSON at level info until SetLog was called. It is never nil.
+// Log returns the process's logger: JSON at level info until SetLog is called. The logger is never nil.
 func (e *Env) Log() *slog.Logger { return e.log.Load() }
 
-// SetLog makes the logger anew with level (debug, info, warn, error) and format (json, text), and makes it the one
-// that other packages' log lines go through. Call it before anything keeps the logger.
+// SetLog makes a new logger with level (debug, info, warn, error) and format (json, text), for the process and as slog's
+// default. Call SetLog before anything keeps the logger.
 func (e *Env) SetLog(level, format string) error {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
@@ -76,25 +79,25 @@ func (e *Env) SetLog(level, format string) error {
 	return nil
 }
 
-// Ready says, on its first call, that the process does its work now: one log line "ready", written at every level,
-// and 200 from /readyz until the process stops.
+// Ready reports, on its first call, that the process does its work now: it logs "ready" at every level, and /readyz
+// answers 200 until the process stops.
 func (e *Env) Ready() {
 	e.once.Do(func() {
 		e.ready.Store(true)
-		// Past the level check, since whoever waits for this line waits for it at level error too.
+		// The handler is called without a level check: scripts wait for this line at level error too.
 		_ = e.Log().Handler().Handle(context.Background(), slog.NewRecord(time.Now(), slog.LevelInfo, "ready", 0))
 	})
 }
 
-// OnStop registers fn to run when the process stops, after everything that is registered later. Its context ends 9 s
-// after the stop began. An error is logged with the name and changes nothing else.
+// OnStop registers fn to run when the process stops, after all functions that are registered later. Its context ends
+// 9 s after the stop began. An error of fn is logged with the name and changes nothing else.
 func (e *Env) OnStop(name string, fn func(ctx context.Context) error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.open = append(e.open, &closer{name, fn})
 }
 
-// closeAll closes what is open, the last opened first. What is registered meanwhile is closed too.
+// closeAll closes everything that is open, the last opened first, including what is registered meanwhile.
 func (e *Env) closeAll(ctx context.Context) {
 	for c := e.lastOpen(); c != nil; c = e.lastOpen() {
 		if err := c.fn(ctx); err != nil {
@@ -113,7 +116,7 @@ func (e *Env) lastOpen() *closer {
 	return e.open[len(e.open)-1]
 }
 
-// forget takes out what was closed; until then openNames shows it, so that an end by force names what hung.
+// forget removes a closed closer. Until then openNames shows it, so that an end by force names the closer that hangs.
 func (e *Env) forget(closed *closer) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -127,8 +130,5 @@ func (e *Env) openNames() string {
 	for _, c := range slices.Backward(e.open) {
 		names = append(names, c.name)
 	}
-	if len(names) == 0 {
-		return "nothing"
-	}
-	return strings.Join(names, ", ")
+	return cmp.Or(strings.Join(names, ", "), "nothing")
 }

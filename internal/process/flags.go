@@ -7,20 +7,20 @@ import (
 	"io"
 )
 
-// Flags are what every long-running command takes on its command line.
+// Flags are the command-line flags of every long-running command.
 type Flags struct {
 	// Config is the path of the configuration file.
 	Config string
-	// Explicit is true if the path was given, so that a missing file is an error.
+	// Explicit says that the path was given: then a missing file is an error.
 	Explicit bool
 }
 
-// parseFlags reads args. It has said what is wrong on stderr when it returns an error, and has written the help to
-// stdout when that error is flag.ErrHelp.
+// parseFlags parses args. If they are wrong, it writes the reason to stderr. If they ask for help, it writes the help to
+// stdout and returns flag.ErrHelp.
 func parseFlags(name string, args []string, defaultConfig string, stdout, stderr io.Writer) (Flags, error) {
 	var f Flags
 	set := flag.NewFlagSet(name, flag.ContinueOnError)
-	set.SetOutput(io.Discard) // one line on a mistake, not the whole usage
+	set.SetOutput(io.Discard) // a mistake is answered with one line, not with the whole usage
 	set.StringVar(&f.Config, "config", defaultConfig, "`path` of the configuration file; if not given, it may be missing")
 	err := set.Parse(args)
 	if err == nil && set.NArg() > 0 {

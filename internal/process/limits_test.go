@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// hold serves h for the length of a test.
+// hold serves h until the test ends.
 func hold(t *testing.T, h http.Handler) net.Addr {
 	t.Helper()
 	served, ended := make(chan net.Addr, 1), make(chan struct{})
@@ -39,7 +39,7 @@ func hold(t *testing.T, h http.Handler) net.Addr {
 	}
 }
 
-// drip sends bytes one by one until the server hangs up, and gives how long it bore that.
+// drip sends bytes one by one until the server hangs up, and returns how long that took.
 func drip(t *testing.T, addr net.Addr, head string) time.Duration {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr.String())
@@ -93,7 +93,7 @@ func TestSlowClients(t *testing.T) {
 	}
 }
 
-// TestSlowReader takes an answer that does not end as slowly as it can.
+// TestSlowReader reads an endless answer as slowly as possible.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	gaveUp := make(chan struct{})
@@ -150,13 +150,13 @@ func TestHugeBody(t *testing.T) {
 		n, err := io.Copy(io.Discard, r.Body)
 		read <- outcome{n, err}
 	}))
-	// A body of unknown length: nothing to refuse it by before it is read.
+	// The body has no known length: the server can't refuse it before reading.
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+addr.String(), io.LimitReader(zeros{}, 64<<20))
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.Close = true
-	if res, err := http.DefaultClient.Do(req); err == nil { // an error is as good: the server hung up
+	if res, err := http.DefaultClient.Do(req); err == nil { // an error means that the server hung up
 		_ = res.Body.Close()
 	}
 	got := <-read

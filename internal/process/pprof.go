@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// profiles serves /debug/pprof/ to who shows the token, and answers 401 to all others.
+// profiles serves /debug/pprof/ to requests with the token, and answers 401 to all others.
 func profiles(token string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
@@ -17,7 +17,7 @@ func profiles(token string) http.Handler {
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !bears(r, token) {
+		if !hasToken(r, token) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			answer(w, http.StatusUnauthorized, "the token is missing or wrong")
 			return
@@ -26,9 +26,9 @@ func profiles(token string) http.Handler {
 	})
 }
 
-// bears reports whether the request shows the token, in a time that tells nothing of how much of it is right, nor of how
-// long it is: sums of one length are compared.
-func bears(r *http.Request, token string) bool {
+// hasToken reports whether the request has the token. It compares sums of one length, so that its time depends neither on
+// how much of the token is right nor on its length.
+func hasToken(r *http.Request, token string) bool {
 	scheme, shown, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	want, got := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(shown))
 	return subtle.ConstantTimeCompare(want[:], got[:]) == 1 && strings.EqualFold(scheme, "Bearer")

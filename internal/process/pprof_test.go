@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// ask gets a path with an Authorization of this text; empty is none.
+// ask gets a path with this Authorization header; an empty text sends none.
 func ask(t *testing.T, url, authorization string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)

@@ -1,11 +1,11 @@
 // Package process owns what every long-running command does around its work: flags, signals, logs, readiness, the
 // admin HTTP server, and the ordered close at the end.
 //
-// It promises that a SIGTERM or SIGINT ends the process within ten seconds, whatever it waits for; that whatever was
-// opened is closed in reverse order, by name; and that a process that can't run says why in one line.
-// It knows no configuration key and no stage of ours, and starts nothing by itself.
+// It promises that a SIGTERM or SIGINT ends the process within ten seconds, whatever it waits for; that everything
+// registered with OnStop is closed in reverse order, by name; and that a process that can't run says why in one line.
+// The package knows no configuration key and no stage of ours, and starts nothing by itself.
 //
-// The exit codes: 0 after a stop that was asked for, 1 after an error, 2 after a wrong command line.
+// The exit codes: 0 after a signal, 1 after an error, 2 after a wrong command line.
 package process
 
 import (
@@ -22,14 +22,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-
 	"github.com/duetime/duetime/internal/wait"
 )
 
-// An orchestrator kills after ten seconds. closeTimeout leaves the last moments to the end by force, which can still
-// say what hung.
+// An orchestrator kills after ten seconds. The end by force comes before, so that it can name the closer that hangs.
 const (
 	stopTimeout  = 9500 * time.Millisecond
 	closeTimeout = 9 * time.Second
@@ -41,17 +37,17 @@ const (
 	exitUsage   = 2
 )
 
-// gcPercent is GOGC where the environment doesn't set it. The heap of a process is some tens of MB, and what it discards is
-// hints: at Go's own 100, a tenth of a burst's time goes to collecting them; at 400, two event processes without Kafka
-// grow by 100 MB instead of 50. GOMEMLIMIT holds beside it.
+// gcPercent is GOGC where the environment doesn't set it. The heap of a process is some tens of MB, and its garbage is mostly
+// hints. At Go's default of 100, a tenth of a burst's time goes to garbage collection; at 400, two event processes without
+// Kafka grow by 100 MB instead of 50. GOMEMLIMIT holds in any case.
 const gcPercent = 200
 
-// Main runs one command and returns its exit code. It reads the flags from os.Args, then calls run with a context that
-// ends with the first SIGTERM or SIGINT, closes what run has registered with Env.OnStop, and says in one line on
-// standard error why the process ends if run returned an error. defaultConfig is the value of --config.
+// Main runs one command and returns its exit code. It reads the flags from os.Args, calls run with a context that ends
+// with the first SIGTERM or SIGINT, and closes what run has registered with Env.OnStop. If run returned an error, Main
+// writes it to standard error in one line. defaultConfig is the default of --config.
 //
-// Once a signal has come, an error from run that is not marked with Fatal is logged and the exit code is 0: a server
-// that is away must not turn a stop into a crash. A second signal, or 9.5 s, end the process by force with code 1.
+// After a signal, an error of run that is not marked with wait.Fatal is logged and the exit code is 0: a server that is
+// away must not turn a stop into a crash. A second signal, or 9.5 s, end the process by force with code 1.
 func Main(name, defaultConfig string, run func(ctx context.Context, env *Env) error) int {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
@@ -66,7 +62,7 @@ func Main(name, defaultConfig string, run func(ctx context.Context, env *Env) er
 	}.main(run)
 }
 
-// program is Main with everything of the operating system given to it.
+// program is Main with the operating system's parts as fields, so that tests can replace them.
 type program struct {
 	name          string
 	args          []string
@@ -74,8 +70,8 @@ type program struct {
 	stdout        io.Writer
 	stderr        io.Writer
 	signals       <-chan os.Signal
-	exit          func(code int)            // ends by force
-	adopt         func(logger *slog.Logger) // takes over what other packages log
+	exit          func(code int)            // ends the process by force
+	adopt         func(logger *slog.Logger) // makes the logger slog's default
 	stopTimeout   time.Duration
 	closeTimeout  time.Duration
 }
@@ -86,14 +82,14 @@ func (p program) main(run func(ctx context.Context, env *Env) error) int {
 	case errors.Is(err, flag.ErrHelp):
 		return exitStopped
 	case err != nil:
-		return exitUsage // said already
+		return exitUsage // parseFlags has written the reason
 	}
 	env := newEnv(flags, p.stderr, p.adopt)
 	env.Name = p.name
 	env.Registry.MustRegister(buildInfo(p.name))
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	// The time to close counts from the stop, not from the return of run, which may have used up most of it.
+	// closeTimeout counts from the stop, not from the return of run: run may have used up most of the time.
 	closing, expire := context.WithCancelCause(context.Background())
 	defer expire(nil)
 	context.AfterFunc(ctx, func() {
@@ -115,8 +111,8 @@ func (p program) main(run func(ctx context.Context, env *Env) error) int {
 
 var errCloseLate = errors.New("took too long")
 
-// watch turns the first signal into the end of ctx, and the second one, or too long a time after the first or after
-// the return of run, into the end of the process.
+// watch ends ctx at the first signal. It ends the process at the second signal, or stopTimeout after the first signal or
+// after the return of run.
 func (p program) watch(ctx context.Context, stop func(), env *Env, signaled, done chan struct{}) {
 	select {
 	case s := <-p.signals:
@@ -131,14 +127,14 @@ func (p program) watch(ctx context.Context, stop func(), env *Env, signaled, don
 	case <-done:
 		return
 	case <-late.C:
-		p.sayf("stopped by force: still busy %v after the signal; open: %s", p.stopTimeout, env.openNames())
+		p.printf("stopped by force: still busy %v after the signal; open: %s", p.stopTimeout, env.openNames())
 	case s := <-p.signals:
-		p.sayf("stopped by force: second signal (%v); open: %s", s, env.openNames())
+		p.printf("stopped by force: second signal (%v); open: %s", s, env.openNames())
 	}
 	p.exit(exitError)
 }
 
-// report says what run returned and picks the exit code.
+// report logs what run returned, and returns the exit code.
 func (p program) report(env *Env, err error, signaled <-chan struct{}) int {
 	asked := false
 	select {
@@ -156,21 +152,14 @@ func (p program) report(env *Env, err error, signaled <-chan struct{}) int {
 		return exitStopped
 	case env.logSet.Load():
 		env.Log().LogAttrs(ctx, slog.LevelError, "exiting", slog.Any("err", err))
-	default: // no log was configured yet: most likely its configuration is what is wrong
-		p.sayf("%v", err)
+	default: // no log was configured: probably the configuration is wrong
+		p.printf("%v", err)
 	}
 	return exitError
 }
 
-// sayf writes one line for a human.
-func (p program) sayf(format string, args ...any) {
+// printf writes one line to standard error.
+func (p program) printf(format string, args ...any) {
 	text := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")
 	_, _ = fmt.Fprintf(p.stderr, "%s: %s\n", p.name, text)
-}
-
-// newRegistry has the metrics of the Go runtime and of the process.
-func newRegistry() *prometheus.Registry {
-	r := prometheus.NewRegistry()
-	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return r
 }

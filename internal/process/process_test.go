@@ -46,12 +46,12 @@ func (s *stderr) String() string {
 	return s.buf.String()
 }
 
-// harness is a program whose operating system is the test.
+// harness is a program whose standard streams, signals and exit belong to the test.
 type harness struct {
 	program
 	out, err *stderr
 	signals  chan os.Signal
-	forced   chan int // what exit was called with
+	forced   chan int // the code that exit was called with
 }
 
 func newHarness(args ...string) *harness {
@@ -192,7 +192,7 @@ func TestTooLongForces(t *testing.T) {
 		h.stopTimeout, h.closeTimeout = 20*time.Millisecond, time.Millisecond
 		h.main(func(ctx context.Context, env *Env) error {
 			env.OnStop("kafka", func(ctx context.Context) error {
-				<-ctx.Done() // ends first, so that a well-behaved closer never meets the force
+				<-ctx.Done() // closeTimeout ends first, so that a closer that honours it is never cut off
 				<-h.forced
 				return context.Cause(ctx)
 			})
@@ -237,7 +237,7 @@ func TestSetLogRefuses(t *testing.T) {
 	}
 }
 
-// get asks without keeping the connection, so that no idle one delays a shutdown or outlives the test.
+// get asks without keeping the connection: an idle connection would delay the shutdown or outlive the test.
 func get(t *testing.T, url string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)

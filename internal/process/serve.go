@@ -15,8 +15,8 @@ import (
 	"github.com/duetime/duetime/internal/metric"
 )
 
-// Limits of every HTTP server of ours: a client that is slow or silent must not hold a connection for ever, and none may
-// fill the memory. A handler may take less of a body.
+// Limits of each of our HTTP servers: a client that is slow or silent must not keep a connection forever, and no client may
+// fill the memory. A handler may set a smaller limit for a body.
 const (
 	headerTimeout  = 5 * time.Second
 	readTimeout    = 10 * time.Second
@@ -34,9 +34,9 @@ func NewServer(h http.Handler) *http.Server {
 	}
 }
 
-// Serve answers HTTP requests on addr with h until the process stops; then requests in flight are finished first. It
-// returns the address it listens on, which tells the port where addr has port 0, or an error if it can't listen there.
-// An addr without a host is every interface of the machine: complete it before.
+// Serve answers HTTP requests on addr with h until the process stops. Requests in flight are finished first. Serve returns
+// its address, which has the real port if addr has port 0, or an error if it can't listen there. An addr without a host
+// means every interface of the machine: callers that don't want this must add a host.
 func (e *Env) Serve(ctx context.Context, name, addr string, h http.Handler) (net.Addr, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
@@ -59,9 +59,9 @@ func (e *Env) Serve(ctx context.Context, name, addr string, h http.Handler) (net
 	return listener.Addr(), nil
 }
 
-// ServeAdmin serves /livez (200 while the process answers at all), /readyz (200 from Ready until the stop, else 503)
-// and /metrics on addr, and /debug/pprof/ to who shows the token; an empty addr is off, an empty token turns the last
-// off. Call it first, so that it is closed last and answers while the process waits for its servers.
+// ServeAdmin serves on addr: /livez (200 while the process answers at all), /readyz (200 from Ready until the stop, else
+// 503), /metrics, and /debug/pprof/ for requests with the token. An empty addr serves nothing; an empty token serves no
+// /debug/pprof/. Call ServeAdmin first, so that it is closed last and answers while the process waits for its servers.
 func (e *Env) ServeAdmin(ctx context.Context, addr, token string) error {
 	if addr == "" {
 		return nil

@@ -31,7 +31,7 @@ func TestAdmin(t *testing.T) {
 		if _, body := get(t, base+"/metrics"); !strings.Contains(body, "go_goroutines ") {
 			t.Errorf("/metrics without the runtime's: %s", body)
 		}
-		// Opened after the server, so closed before it: it must still answer, and say that the process is going.
+		// This closer runs before the server's: the server must still answer, and report that the process stops.
 		env.OnStop("work", func(context.Context) error {
 			expect(base+"/livez", http.StatusOK)
 			expect(base+"/readyz", http.StatusServiceUnavailable)
