@@ -9,8 +9,8 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// BenchmarkHoldBatch measures the time of one batch of 100 under the hold's lock: two runners take and release. All hints are
-// due. They have one owner, or an owner each.
+// BenchmarkHoldBatch measures the time of one batch of 100 under the hold's lock: two runners take and release. All
+// hints are due. They have one owner, or an owner each.
 func BenchmarkHoldBatch(b *testing.B) {
 	for _, c := range []struct{ owners, hints int }{{1, 1_000}, {1, 200_000}, {200_000, 200_000}} {
 		b.Run(fmt.Sprintf("owners=%d/hints=%d", c.owners, c.hints), func(b *testing.B) {

@@ -1,9 +1,9 @@
 // Package hold keeps hints in time order until their moment, and hands them to runners.
 //
-// It promises that a hint is handed out no earlier than TakeAhead before its moment, in time order within its lane, and to
-// one runner at a time. Hints of one owner are never with two runners at once: the runners would lock the same business
-// rows in different orders. Messages about the same version of a task share one hint, and are settled together. The hold
-// decides nothing about a task.
+// It promises that a hint is handed out no earlier than TakeAhead before its moment, in time order within its lane, and
+// to one runner at a time. Hints of one owner are never with two runners at once: the runners would lock the same
+// business rows in different orders. Messages about the same version of a task share one hint, and are settled together.
+// The hold decides nothing about a task.
 //
 // # Phases of a hint
 //

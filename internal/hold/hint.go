@@ -7,8 +7,8 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Hint is a hint on its way from Kafka to being settled. Its exported fields belong to the hold while the hint waits, and to
-// its runner from Take to Release.
+// Hint is a hint on its way from Kafka to being settled. Its exported fields belong to the hold while the hint waits,
+// and to its runner from Take to Release.
 type Hint struct {
 	task.Hint
 
@@ -70,8 +70,8 @@ type Call struct {
 	Outside bool  // the handler acts outside the transaction
 }
 
-// NewHint makes a hint that is to be looked at in its moment. A hint whose moment is farther off than patience is looked at
-// now: its row probably says another time, and a hint that early is not worth holding.
+// NewHint makes a hint that is to be looked at in its moment. A hint whose moment is farther off than patience is looked
+// at now: its row probably says another time, and a hint that early is not worth holding.
 func NewHint(message task.Hint, now time.Time, patience time.Duration, marks ...offsets.Mark) *Hint {
 	h := &Hint{Hint: message, LookAt: message.Moment(), PatientSince: message.Moment(), marks: marks}
 	if h.LookAt.Sub(now) > patience {

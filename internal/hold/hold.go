@@ -10,11 +10,12 @@ import (
 	"github.com/duetime/duetime/internal/offsets"
 )
 
-// TakeAhead is how long before their moment hints are handed out: Go's timers may be a millisecond late, and BEGIN takes some
-// of the time too.
+// TakeAhead is how long before their moment hints are handed out: Go's timers may be a millisecond late, and BEGIN takes
+// some of the time too.
 const TakeAhead = 1500 * time.Microsecond
 
-// maxParked bounds how many hints one look parks before it frees the lock: parking that many takes less than a millisecond.
+// maxParked bounds how many hints one look parks before it frees the lock: parking that many takes less than a
+// millisecond.
 const maxParked = 1000
 
 // idleWait is how long a runner sleeps in an empty lane; Add wakes it.
@@ -72,8 +73,8 @@ func (h *Hold) push(e *Hint) {
 
 func (h *Hold) signal(l Lane) { loop.Rouse(h.wake[l]) }
 
-// Take waits until a hint of the lane is due within TakeAhead, and returns up to n due hints, without waiting for more; nil
-// when ctx ends. The owners of these hints are the caller's until Release.
+// Take waits until a hint of the lane is due within TakeAhead, and returns up to n due hints, without waiting for more;
+// nil when ctx ends. The owners of these hints are the caller's until Release.
 func (h *Hold) Take(ctx context.Context, l Lane, n int) []*Hint {
 	for ctx.Err() == nil {
 		taken, wait := h.takeDue(l, n)
@@ -131,8 +132,8 @@ func (h *Hold) takeDue(l Lane, n int) ([]*Hint, time.Duration) {
 	return taken, line.next().Sub(now.Add(TakeAhead))
 }
 
-// Release takes back the hints of a Take: settled hints leave, the others wait until their LookAt. It returns the hints that
-// it forgot, because their partitions were revoked meanwhile.
+// Release takes back the hints of a Take: settled hints leave, the others wait until their LookAt. It returns the hints
+// that it forgot, because their partitions were revoked meanwhile.
 func (h *Hold) Release(taken []*Hint) (forgotten []*Hint) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -153,9 +154,9 @@ func (h *Hold) Release(taken []*Hint) (forgotten []*Hint) {
 	return forgotten
 }
 
-// Revoke gives up the messages of a generation that is over, and forgets the hints that no other message waits for. Hints
-// that are with a runner stay there (race 5). Revoke returns the forgotten hints, and the partitions whose hints are still in
-// hand.
+// Revoke gives up the messages of a generation that is over, and forgets the hints that no other message waits for.
+// Hints that are with a runner stay there (race 5). Revoke returns the forgotten hints, and the partitions whose hints
+// are still in hand.
 func (h *Hold) Revoke(g *offsets.Generation) (forgotten []*Hint, busy map[int]bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -16,8 +16,9 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Whatever the order of calls: no hint is handed out more than TakeAhead before its moment, together with a later hint, to
-// two runners, or out of time order within a lane; no owner is with two runners; and each hint is handed out in the end.
+// Whatever the order of calls: no hint is handed out more than TakeAhead before its moment, together with a later hint,
+// to two runners, or out of time order within a lane; no owner is with two runners; and each hint is handed out in the
+// end.
 func TestHoldHandsOutEachHintOnceInItsTime(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// owner keeps the parked hints of one owner. While the owner is with a runner, all its due hints are parked. Once the runner
-// has released the owner, one hint of each lane goes back to the lane, and the next one follows when a runner takes that one:
-// however many hints an owner has, a Take or Release moves only a few.
+// owner keeps the parked hints of one owner. While the owner is with a runner, all its due hints are parked. Once the
+// runner has released the owner, one hint of each lane goes back to the lane, and the next one follows when a runner
+// takes that one: however many hints an owner has, a Take or Release moves only a few.
 type owner struct {
 	since  time.Time  // when the runner took the owner
 	free   bool       // no runner has the owner
@@ -68,8 +68,8 @@ func (h *Hold) ownerInHand(name string) *owner {
 	return nil
 }
 
-// eachTimeline calls fn with each lane's timeline, and with each timeline of parked hints. shared says that runners take from
-// the timeline.
+// eachTimeline calls fn with each lane's timeline, and with each timeline of parked hints. shared says that runners take
+// from the timeline.
 func (h *Hold) eachTimeline(fn func(line *timeline, l Lane, shared bool)) {
 	for l := range h.lanes {
 		fn(&h.lanes[l], Lane(l), true)

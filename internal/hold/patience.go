@@ -13,8 +13,8 @@ const (
 	minClockStep    = time.Second // a database clock that gains more than this on the local clock was set forward
 )
 
-// Expire settles, without a look at their rows, the waiting hints that were stuck for longer than patience. It returns their
-// number.
+// Expire settles, without a look at their rows, the waiting hints that were stuck for longer than patience. It returns
+// their number.
 func (h *Hold) Expire(patience time.Duration) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -29,8 +29,8 @@ func (h *Hold) Expire(patience time.Duration) int {
 	return n
 }
 
-// stuck reports whether looks can't settle the hint, or its owner's runner doesn't release the owner. A hint that only waits
-// for a runner is not stuck: nobody has looked at it since its LookAt went by.
+// stuck reports whether looks can't settle the hint, or its owner's runner doesn't release the owner. A hint that only
+// waits for a runner is not stuck: nobody has looked at it since its LookAt went by.
 func (h *Hold) stuck(e *Hint, now time.Time, patience time.Duration) bool {
 	if o := h.ownerInHand(e.Owner); o != nil {
 		return now.Sub(o.since) > patience
@@ -74,8 +74,8 @@ func (h *Hold) AdjustForClockStep(patience time.Duration) {
 	}
 }
 
-// recall makes hints due now that would wait for longer than patience. No hint is ever put off that long, so the clock was
-// set back since.
+// recall makes hints due now that would wait for longer than patience. No hint is ever put off that long, so the clock
+// was set back since.
 func (h *Hold) recall(patience time.Duration) {
 	now := h.clock.Now()
 	h.eachTimeline(func(line *timeline, l Lane, shared bool) {

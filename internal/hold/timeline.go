@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// timeline is a heap of hints by time, then by id: hints of one moment that are taken together have neighbouring rows, so that
-// their transaction locks and changes few pages of the table.
+// timeline is a heap of hints by time, then by id: hints of one moment that are taken together have neighbouring rows,
+// so that their transaction locks and changes few pages of the table.
 type timeline []heapItem
 
-// heapItem repeats the two fields that order hints. Reading them from the hints, scattered in memory, costs a burst's runner
-// more than all else in this package (BenchmarkHoldBatch).
+// heapItem repeats the two fields that order hints. Reading them from the hints, scattered in memory, costs a burst's
+// runner more than all else in this package (BenchmarkHoldBatch).
 type heapItem struct {
 	*Hint
 

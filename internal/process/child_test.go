@@ -41,7 +41,8 @@ func child(mode string) int {
 	})
 }
 
-// stopChild starts a child, signals it when it has logged the line, and returns its exit code and the time that it took to end.
+// stopChild starts a child, signals it when it has logged the line, and returns its exit code and the time that it took
+// to end.
 func stopChild(t *testing.T, mode, line string, signals ...os.Signal) (code int, took time.Duration, said string) {
 	t.Helper()
 	self, err := os.Executable()

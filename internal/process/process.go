@@ -37,9 +37,9 @@ const (
 	exitUsage   = 2
 )
 
-// gcPercent is GOGC where the environment doesn't set it. The heap of a process is some tens of MB, and its garbage is mostly
-// hints. At Go's default of 100, a tenth of a burst's time goes to garbage collection; at 400, two event processes without
-// Kafka grow by 100 MB instead of 50. GOMEMLIMIT holds in any case.
+// gcPercent is GOGC where the environment doesn't set it. The heap of a process is some tens of MB, and its garbage is
+// mostly hints. At Go's default of 100, a tenth of a burst's time goes to garbage collection; at 400, two event
+// processes without Kafka grow by 100 MB instead of 50. GOMEMLIMIT holds in any case.
 const gcPercent = 200
 
 // Main runs one command and returns its exit code. It reads the flags from os.Args, calls run with a context that ends

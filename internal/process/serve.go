@@ -15,8 +15,8 @@ import (
 	"github.com/duetime/duetime/internal/metric"
 )
 
-// Limits of each of our HTTP servers: a client that is slow or silent must not keep a connection forever, and no client may
-// fill the memory. A handler may set a smaller limit for a body.
+// Limits of each of our HTTP servers: a client that is slow or silent must not keep a connection forever, and no client
+// may fill the memory. A handler may set a smaller limit for a body.
 const (
 	headerTimeout  = 5 * time.Second
 	readTimeout    = 10 * time.Second
@@ -34,9 +34,9 @@ func NewServer(h http.Handler) *http.Server {
 	}
 }
 
-// Serve answers HTTP requests on addr with h until the process stops. Requests in flight are finished first. Serve returns
-// its address, which has the real port if addr has port 0, or an error if it can't listen there. An addr without a host
-// means every interface of the machine: callers that don't want this must add a host.
+// Serve answers HTTP requests on addr with h until the process stops. Requests in flight are finished first. Serve
+// returns its address, which has the real port if addr has port 0, or an error if it can't listen there. An addr without
+// a host means every interface of the machine: callers that don't want this must add a host.
 func (e *Env) Serve(ctx context.Context, name, addr string, h http.Handler) (net.Addr, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
