@@ -11,13 +11,13 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// sink takes every hint.
+// sink is a stream that takes every hint.
 type sink struct{}
 
 func (sink) Publish(context.Context, []task.Entry, int64) []error { return nil }
 func (sink) Compensate(context.Context, task.Compensation) error  { return nil }
 
-// BenchmarkPass claims, publishes to nobody and acknowledges 500 entries an operation; putting them is not measured.
+// BenchmarkPass claims, publishes to a sink and acknowledges 500 entries per operation. Putting them is not measured.
 func BenchmarkPass(b *testing.B) {
 	b.Run("redis", func(b *testing.B) { benchmarkPass(b, pipelinetest.Redis(b).Addr(), false) })
 	b.Run("miniredis", func(b *testing.B) { benchmarkPass(b, miniredis.RunT(b).Addr(), true) })

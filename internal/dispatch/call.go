@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,14 +12,10 @@ import (
 )
 
 const (
-	// patience is how long a pass waits for the answers to its hints before it goes on without them.
-	patience = 500 * time.Millisecond
-	// suspectPatience is patience with queues in trouble: others must not wait for them.
-	suspectPatience = 10 * time.Millisecond
-	// troubleFor is how long after its last refusal a queue counts as in trouble.
-	troubleFor = 10 * time.Second
-	// samples is how many hints a call has of a lane whose last call was refused.
-	samples = 20
+	answerTimeout         = 500 * time.Millisecond // a pass waits this long for the answers to its hints
+	troubledAnswerTimeout = 10 * time.Millisecond  // of queues in trouble: other queues must not wait for them
+	troubleTime           = 10 * time.Second       // after its last refusal a queue counts as in trouble
+	hintsPerRetry         = 20                     // in a call to a destination that refused the last call
 )
 
 // partitioner is a Stream that knows which of a queue's hints share a partition.
@@ -26,44 +23,45 @@ type partitioner interface {
 	Partition(ctx context.Context, queue, owner string) int
 }
 
-// lane names hints that Kafka takes or refuses together: all of a queue, or those of one partition of a queue in trouble.
-// Each lane has one call at a time.
-type lane struct {
+// destination is where Kafka takes or refuses hints together: a queue, or one partition of a queue in trouble. Each
+// destination has one call at a time.
+type destination struct {
 	queue     string
-	partition int // wholeQueue, or the partition
+	partition int // or wholeQueue
 }
 
 const wholeQueue = -1
 
-// call hands hints to Kafka. It belongs to the shard's goroutine, but for answer, which runs beside it.
+// call sends hints to Kafka. Its fields belong to the shard's goroutine, except that publishCall sets errs before it
+// closes done.
 type call struct {
-	lane    lane
+	to      destination
 	entries []task.Entry
-	before  int64 // health's count of what Kafka took
+	before  int64 // health.taken when the call began
 
-	left atomic.Bool   // the pass went on without the answer
-	done chan struct{} // closed when errs is set
-	errs []error       // as Publish answers
+	passed atomic.Bool   // the pass went on without the answer
+	done   chan struct{} // closed when errs is set
+	errs   []error       // as Publish answers
 }
 
-// begin hands the entries to Kafka, beside the pass.
-func (s *shard) begin(ctx context.Context, l lane, entries []task.Entry) *call {
-	c := &call{lane: l, entries: entries, before: s.health.taken.Load(), done: make(chan struct{})}
+// startCall sends the entries' hints to Kafka on a goroutine of its own.
+func (s *shard) startCall(ctx context.Context, to destination, entries []task.Entry) *call {
+	c := &call{to: to, entries: entries, before: s.health.taken.Load(), done: make(chan struct{})}
 	s.calls = append(s.calls, c)
 	for _, e := range entries {
-		s.flying[e.Member] = e.Score
+		s.inFlight[e.Member] = e.Score
 	}
 	s.answers.Go(func() {
-		s.answer(ctx, c)
-		if c.left.Load() && s.rouse != nil {
-			s.rouse()
+		s.publishCall(ctx, c)
+		if c.passed.Load() && s.wakeUp != nil {
+			s.wakeUp()
 		}
 	})
 	return c
 }
 
-// answer publishes the hints of a call and notes what became of them.
-func (s *shard) answer(ctx context.Context, c *call) {
+// publishCall publishes the hints of a call and records the answers.
+func (s *shard) publishCall(ctx context.Context, c *call) {
 	defer close(c.done)
 	began := time.Now()
 	tracing, end := s.traced(ctx, len(c.entries))
@@ -76,14 +74,14 @@ func (s *shard) answer(ctx context.Context, c *call) {
 		}
 	}
 	if failed < len(c.entries) {
-		s.health.took()
+		s.health.recordTaken()
 	}
 	end(failed)
 }
 
-// await waits for the answers, and returns the calls that have none yet. It waits not for long, so
-// that hints which Kafka doesn't answer hold nobody up. While Kafka takes nothing at all there is nobody to be held up, and
-// the shard must not claim ever more.
+// await waits for the calls' answers, and returns the calls that have none yet. It waits only briefly, so that other
+// hints don't wait for those that Kafka doesn't answer. While Kafka takes nothing at all, await waits on: no other hint
+// could go out, and the shard must not claim more and more.
 func (s *shard) await(ctx context.Context, calls []*call, wait time.Duration) (unanswered []*call) {
 	for len(calls) > 0 {
 		late := time.NewTimer(wait)
@@ -96,7 +94,7 @@ func (s *shard) await(ctx context.Context, calls []*call, wait time.Duration) (u
 		}
 	}
 	for _, c := range calls {
-		c.left.Store(true) // before the next look at done, so that no answer goes unnoticed
+		c.passed.Store(true) // before the next look at done, or an answer between the two would wake nobody
 	}
 	return calls
 }
@@ -111,18 +109,16 @@ func isAnswered(ctx context.Context, c *call, late <-chan time.Time) bool {
 	return false
 }
 
-// gather takes in the answers there are. It returns an error when hints were refused because Kafka takes nothing, so that
-// the shard backs off; took says that Kafka took something.
-func (s *shard) gather(ctx context.Context) (took bool, err error) {
+// collectAnswers processes the calls that were answered. It returns an error if hints were refused because Kafka takes
+// nothing, so that the shard backs off. took says that Kafka took something.
+func (s *shard) collectAnswers(ctx context.Context) (took bool, err error) {
 	open := s.calls[:0]
 	for _, c := range s.calls {
 		select {
 		case <-c.done:
-			t, refusal := s.settle(ctx, c)
+			t, refused := s.processAnswer(ctx, c)
 			took = took || t
-			if refusal != nil {
-				err = refusal
-			}
+			err = cmp.Or(refused, err)
 		default:
 			open = append(open, c)
 		}
@@ -132,14 +128,14 @@ func (s *shard) gather(ctx context.Context) (took bool, err error) {
 	return took, err
 }
 
-// settle sorts the entries of an answered call into those to acknowledge, those to pass over, and those to try again.
-func (s *shard) settle(ctx context.Context, c *call) (took bool, err error) {
+// processAnswer sorts the entries of an answered call into those to acknowledge, to pass over, and to retry.
+func (s *shard) processAnswer(ctx context.Context, c *call) (took bool, err error) {
 	var refused, hopeless []task.Entry
 	var cause, why error
 	n, now := 0, s.d.cfg.Now()
 	for i, e := range c.entries {
-		if s.flying[e.Member] == e.Score {
-			delete(s.flying, e.Member)
+		if s.inFlight[e.Member] == e.Score {
+			delete(s.inFlight, e.Member)
 		}
 		var err error
 		if c.errs != nil {
@@ -148,7 +144,7 @@ func (s *shard) settle(ctx context.Context, c *call) (took bool, err error) {
 		switch {
 		case err == nil:
 			n++
-			delete(s.held, e.Member)
+			delete(s.refusals, e.Member)
 			s.acked = append(s.acked, e)
 			s.d.metrics.lag.Observe(max(now.Sub(e.Score.RunAt()).Seconds(), 0))
 		case isPermanent(err):
@@ -160,19 +156,22 @@ func (s *shard) settle(ctx context.Context, c *call) (took bool, err error) {
 	s.passOver(ctx, hopeless, why)
 	s.d.metrics.published.Add(float64(n))
 	if len(refused) == 0 {
-		delete(s.refusing, c.lane)
+		delete(s.refusing, c.to)
 		return n > 0, nil
 	}
 	well, err := s.refuse(ctx, c, refused, cause)
 	return n > 0 || well, err
 }
 
-// lanes sorts the claimed entries into what is sent now, by lanes; what can't be sent yet is left where it is.
-func (s *shard) lanes(ctx context.Context, entries []task.Entry, now time.Time) (order []lane, send map[lane][]task.Entry) {
-	send = map[lane][]task.Entry{}
-	busy := map[lane]bool{}
+// groupByDestination groups the claimed entries that can be sent now. It leaves the others in the due set, or passes
+// them over.
+func (s *shard) groupByDestination(
+	ctx context.Context, entries []task.Entry, now time.Time,
+) (order []destination, send map[destination][]task.Entry) {
+	send = map[destination][]task.Entry{}
+	busy := map[destination]bool{}
 	for _, c := range s.calls {
-		busy[c.lane] = true
+		busy[c.to] = true
 	}
 	var unreadable, excess []task.Entry
 	var why error
@@ -181,21 +180,21 @@ func (s *shard) lanes(ctx context.Context, entries []task.Entry, now time.Time) 
 			unreadable, why = append(unreadable, e), e.Err
 			continue
 		}
-		if score, flies := s.flying[e.Member]; flies && score == e.Score || !s.isDue(e, now) {
+		if score, sent := s.inFlight[e.Member]; sent && score == e.Score || !s.isDue(e, now) {
 			continue
 		}
-		l := s.laneOf(ctx, e)
-		switch refused := s.refusing[l]; {
-		case l.partition != wholeQueue && len(s.flying) >= s.d.cfg.Limit:
-			s.slow = true // enough is under way
-		case !busy[l] && (!refused || len(send[l]) < samples):
-			if send[l] == nil {
-				order = append(order, l)
+		to := s.destinationOf(ctx, e)
+		switch refused := s.refusing[to]; {
+		case to.partition != wholeQueue && len(s.inFlight) >= s.d.cfg.Limit:
+			s.delayed = true // enough entries are in flight
+		case !busy[to] && (!refused || len(send[to]) < hintsPerRetry):
+			if send[to] == nil {
+				order = append(order, to)
 			}
-			send[l] = append(send[l], e)
+			send[to] = append(send[to], e)
 		case !refused:
-			s.slow = true
-		case s.waiting >= s.room() && s.health.tookLately(takenLately):
+			s.delayed = true
+		case s.waiting >= s.maxRefused() && s.health.tookLately(takenLately):
 			excess = append(excess, e)
 		default:
 			s.waiting++
@@ -206,50 +205,50 @@ func (s *shard) lanes(ctx context.Context, entries []task.Entry, now time.Time) 
 	return order, send
 }
 
-// errUnanswered is of a queue whose hints Kafka has neither taken nor refused within patience.
+// errUnanswered is the trouble of a queue whose hints Kafka has neither taken nor refused within answerTimeout.
 var errUnanswered = errors.New("no answer yet")
 
-// errCrowded is of an entry that was passed over unsent: too many wait for what Kafka refuses already.
+// errCrowded is why an entry is passed over unsent: too many entries wait for a destination that refuses hints.
 var errCrowded = errors.New("too many wait for a queue that Kafka refuses")
 
-// laneOf says with what an entry shares its fate.
-func (s *shard) laneOf(ctx context.Context, e task.Entry) lane {
+// destinationOf returns where the entry's hint goes.
+func (s *shard) destinationOf(ctx context.Context, e task.Entry) destination {
 	if at, refused := s.trouble[e.Queue]; refused {
 		p, ok := s.d.stream.(partitioner)
 		switch {
-		case time.Since(at) > troubleFor:
+		case time.Since(at) > troubleTime:
 			delete(s.trouble, e.Queue)
 			s.d.cfg.Logger.InfoContext(ctx, "queue recovered", "shard", s.number, "queue", e.Queue)
 		case ok:
-			return lane{e.Queue, p.Partition(ctx, e.Queue, task.RouteKey(e.Owner, e.Score))}
+			return destination{e.Queue, p.Partition(ctx, e.Queue, task.RouteKey(e.Owner, e.Score))}
 		}
 	}
-	return lane{e.Queue, wholeQueue}
+	return destination{e.Queue, wholeQueue}
 }
 
-// publish hands the claimed entries to Kafka, each lane's by itself, and takes in the answers that come soon. It returns how
-// many it handed over.
+// publish sends the claimed entries' hints to Kafka, with one call for each destination, and processes the answers that
+// come soon. It returns the entries that it sent.
 func (s *shard) publish(ctx context.Context, entries []task.Entry, now time.Time) (sent []task.Entry, took bool, err error) {
-	s.waiting, s.slow = 0, false
+	s.waiting, s.delayed = 0, false
 	if len(entries) == 0 {
 		return nil, false, nil
 	}
-	order, send := s.lanes(ctx, entries, now)
-	var calls, suspect []*call
-	for _, l := range order {
-		c := s.begin(ctx, l, send[l])
+	order, send := s.groupByDestination(ctx, entries, now)
+	var calls, troubled []*call
+	for _, to := range order {
+		c := s.startCall(ctx, to, send[to])
 		sent = append(sent, c.entries...)
-		if _, refused := s.trouble[l.queue]; refused {
-			suspect = append(suspect, c)
+		if _, refused := s.trouble[to.queue]; refused {
+			troubled = append(troubled, c)
 		} else {
 			calls = append(calls, c)
 		}
 	}
-	for _, c := range s.await(ctx, calls, patience) {
-		s.recordTrouble(ctx, c.lane.queue, len(c.entries), errUnanswered)
+	for _, c := range s.await(ctx, calls, answerTimeout) {
+		s.recordTrouble(ctx, c.to.queue, len(c.entries), errUnanswered)
 	}
-	s.await(ctx, suspect, suspectPatience)
-	took, err = s.gather(ctx)
+	s.await(ctx, troubled, troubledAnswerTimeout)
+	took, err = s.collectAnswers(ctx)
 	if err != nil {
 		err = fmt.Errorf("publish shard %d: %w", s.number, err)
 	}

@@ -49,7 +49,7 @@ func TestACrowdIsSentAheadOfItsLead(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.cfg.Lead = 50 * time.Millisecond
 		s := w.shard(0, 1, nil)
-		s.crowd.room, s.crowd.minEntries = 1200, 300
+		s.crowd.maxAhead, s.crowd.minEntries = 1200, 300
 		few, many := w.crowdOf(t, 100, 1800), w.crowdOf(t, 3000, 2500)
 		if rush(t, s); w.sent(few) != 0 {
 			t.Errorf("%d of a few were sent ahead of the lead", w.sent(few))

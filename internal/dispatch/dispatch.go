@@ -21,17 +21,17 @@ import (
 type Index interface {
 	// Claim acknowledges acked and returns what is due before now+lead, at most limit, in one round trip.
 	Claim(ctx context.Context, shard int, epoch int64, now time.Time, lead time.Duration, limit int, acked []task.Entry) (task.Claim, error)
-	// Marked tells for each shard whether it still has its memory.
+	// Marked returns for each shard whether its generation marker stands.
 	Marked(ctx context.Context, shards int) ([]bool, error)
-	// Wakes calls fn whenever a shard got an entry earlier than all that are not yet claimed, and for every shard when
-	// wake-ups may have been lost, until ctx is done.
+	// Wakes calls fn when a shard gets an entry that is earlier than all unclaimed ones, and for every shard when wake-ups
+	// may have been lost. It returns when ctx is done.
 	Wakes(ctx context.Context, shards int, fn func(shard int, at time.Time)) error
 }
 
 // Stream is what dispatch needs of Kafka.
 type Stream interface {
-	// Publish sends a hint for each entry and waits for the acknowledgement of all in-sync replicas. It returns nil
-	// when all were taken, else an error or nil for each entry.
+	// Publish sends a hint for each entry and waits for all in-sync replicas. It returns nil if Kafka took all hints, else
+	// an error or nil for each entry.
 	Publish(ctx context.Context, entries []task.Entry, epoch int64) []error
 	Compensate(ctx context.Context, c task.Compensation) error
 }
@@ -46,26 +46,26 @@ type Term interface {
 
 // Config says how dispatch polls.
 type Config struct {
-	Lead    time.Duration // how far ahead of their time entries are claimed, up to three times as far; 0 = not ahead
+	Lead    time.Duration // lead time: entries are claimed this far to three times this far ahead; 0: at their time
 	Limit   int           // entries a claim; default 500
 	Idle    time.Duration // longest sleep of an idle shard; default 1 s, and more with more than 16 shards
 	Now     func() time.Time
 	Layout  func(ctx context.Context) (task.Layout, error) // says which shards are polled; read each term and each minute
-	Queues  []string                                       // those that have topics: hints of other queues go there; default: to none
+	Queues  []string                                       // queues with topics; hints of other queues go to these
 	Logger  *slog.Logger
-	Metrics prometheus.Registerer // nil = none
-	Loops   *loop.Successes       // nil = none
-	Tracer  trace.TracerProvider  // nil = the global one
+	Metrics prometheus.Registerer // nil: none
+	Loops   *loop.Successes       // nil: none
+	Tracer  trace.TracerProvider  // nil: the global one
 }
 
 // ErrFenced ends a term: a shard holds a newer epoch.
 var ErrFenced = errors.New("fenced by a newer epoch")
 
 const (
-	relayout   = time.Minute // how often the number of shards is read again
-	lookEvery  = time.Second // between looks at all markers at once
-	idleShards = 16          // so many idle shards are polled a second
-	maxIdle    = 4 * time.Second
+	layoutInterval = time.Minute // between two reads of the number of shards
+	markerInterval = time.Second // between two reads of all markers
+	idlePollRate   = 16          // polls a second, of all idle shards together
+	maxIdleSleep   = 4 * time.Second
 )
 
 // Dispatcher runs the passes of one process. It is safe for one term at a time.
@@ -92,8 +92,8 @@ func New(cfg Config, index Index, stream Stream) (*Dispatcher, error) {
 	}, nil
 }
 
-// Lead polls every shard under the given epoch until ctx ends or a shard answers that a newer epoch stands
-// (ErrFenced). The number of shards may have grown since the last term, and is read again each minute.
+// Lead polls every shard under the given epoch until ctx ends or a shard holds a newer epoch (ErrFenced). It reads the
+// number of shards every minute, since that number can grow.
 func (d *Dispatcher) Lead(ctx context.Context, epoch int64, term Term) error {
 	for {
 		layout, err := d.cfg.Layout(ctx)
@@ -116,33 +116,34 @@ func (d *Dispatcher) poll(ctx context.Context, epoch int64, term Term, shards in
 	group, ctx := errgroup.WithContext(ctx)
 	health := &health{term: term}
 	wakes := make([]chan struct{}, shards)
-	heads := d.metrics.heads.lead(shards)
-	defer d.metrics.heads.lead(0)
+	heads := d.metrics.heads.reset(shards)
+	defer d.metrics.heads.reset(0)
 	succeeded := d.cfg.Loops.Of("dispatch")
 	for i := range wakes {
 		wakes[i] = make(chan struct{}, 1)
-		s := &shard{d: d, number: i, epoch: epoch, health: health, idle: d.idle(shards), crowd: newCrowd(d.cfg.Lead, shards), head: heads[i]}
+		s := newShard(d, i, epoch, health, shards)
+		s.head = heads[i]
 		group.Go(func() error { return s.run(ctx, wakes[i], succeeded) })
 	}
 	group.Go(func() error { return d.wake(ctx, wakes) })
-	group.Go(func() error { return d.look(ctx, wakes) })
+	group.Go(func() error { return d.checkMarkers(ctx, wakes) })
 	group.Go(func() error { d.watchLayout(ctx, shards, stop); return nil })
 	return group.Wait()
 }
 
-// idle is how long a shard without anything due sleeps at most. Wake-ups tell it of what comes and look of what is lost,
-// so that many shards can be polled seldom.
+// idle returns the longest sleep of a shard without due entries. Wake-ups announce new entries and checkMarkers finds
+// lost shards, so that many shards can be polled rarely.
 func (d *Dispatcher) idle(shards int) time.Duration {
 	if d.cfg.Idle > 0 {
 		return d.cfg.Idle
 	}
-	return min(max(time.Second, time.Second*time.Duration(shards)/idleShards), maxIdle)
+	return min(max(time.Second, time.Second*time.Duration(shards)/idlePollRate), maxIdleSleep)
 }
 
-// look reads the markers of all shards at once and wakes those that lost their memory, to ask for their rebuild. It is no
-// progress of the term: reading markers works where claims fail.
-func (d *Dispatcher) look(ctx context.Context, wakes []chan struct{}) error {
-	return loop.Run(ctx, loop.Config{Name: "dispatch look", Interval: lookEvery, Logger: d.cfg.Logger}, func(ctx context.Context) (loop.Result, error) {
+// checkMarkers reads the markers of all shards at once, and wakes the shards that lost their memory, so that they ask for
+// their rebuild. It does not count as the term's progress: reading markers works where claims fail.
+func (d *Dispatcher) checkMarkers(ctx context.Context, wakes []chan struct{}) error {
+	return loop.Run(ctx, loop.Config{Name: "dispatch look", Interval: markerInterval, Logger: d.cfg.Logger}, func(ctx context.Context) (loop.Result, error) {
 		marked, err := d.index.Marked(ctx, len(wakes))
 		if err != nil {
 			return loop.Result{}, err
@@ -156,7 +157,7 @@ func (d *Dispatcher) look(ctx context.Context, wakes []chan struct{}) error {
 	})
 }
 
-// wake passes wake-ups on to the shards. One for an entry that the idle poll will meet in time is not needed.
+// wake passes wake-ups on to the shards, except for entries that the idle poll will claim in time.
 func (d *Dispatcher) wake(ctx context.Context, wakes []chan struct{}) error {
 	err := d.index.Wakes(ctx, len(wakes), func(shard int, at time.Time) {
 		if shard < len(wakes) && !at.After(d.cfg.Now().Add(d.idle(len(wakes))+d.cfg.Lead)) {
@@ -169,10 +170,9 @@ func (d *Dispatcher) wake(ctx context.Context, wakes []chan struct{}) error {
 	return err
 }
 
-// watchLayout calls stop when the layout polls another number of shards than this poll serves. While MySQL is away the poll goes
-// on.
+// watchLayout calls stop when the number of polled shards is no longer shards. While MySQL is away, polling goes on.
 func (d *Dispatcher) watchLayout(ctx context.Context, shards int, stop func()) {
-	_ = loop.Run(ctx, loop.Config{Name: "layout", Interval: relayout, Logger: d.cfg.Logger}, func(ctx context.Context) (loop.Result, error) {
+	_ = loop.Run(ctx, loop.Config{Name: "layout", Interval: layoutInterval, Logger: d.cfg.Logger}, func(ctx context.Context) (loop.Result, error) {
 		layout, err := d.cfg.Layout(ctx)
 		if err == nil && layout.Polled() != shards {
 			stop()

@@ -14,7 +14,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// lead runs a term until the test ends it; what it returns is checked by the caller of stop.
+// lead runs a term. stop ends it and returns its error.
 func lead(t *testing.T, w *world, epoch int64) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -73,7 +73,8 @@ func TestWakeUpEndsTheSleep(t *testing.T) {
 	w := newWorld(t, pipelinetest.Redis(t).Addr(), false, Config{Now: time.Now, Idle: time.Hour})
 	stop := lead(t, w, 1)
 	pipelinetest.Await(t, "both shards' first passes", func() bool { return passes(w.term) >= 2 })
-	// The subscription may come later than a put, so put until one is met. Without wake-ups none would be for an hour.
+	// The subscription may begin after a put, so the test puts until a hint comes. Without wake-ups no hint would come for
+	// an hour.
 	var all []task.Task
 	pipelinetest.Await(t, "a hint of an entry put during the sleep", func() bool {
 		all = append(all, w.put(t, "default", time.Since(base).Milliseconds()-int64(len(all))))
@@ -82,7 +83,7 @@ func TestWakeUpEndsTheSleep(t *testing.T) {
 	pipelinetest.Must(t, stop())
 }
 
-// The shards themselves would not look for an hour.
+// Idle shards don't claim for an hour: only checkMarkers can find the lost memory.
 func TestLostMemoryIsNoticedDuringTheSleep(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {

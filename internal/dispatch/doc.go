@@ -5,32 +5,34 @@
 //
 // One goroutine per shard, all side by side, each repeating one pass:
 //
-//  1. In one round trip, acknowledge what the previous pass published (remove it from the due set only where its score
-//     is still the one claimed) and claim what is due within the lead. A claim removes nothing.
-//  2. Publish the claimed entries as hints and wait, within bounds, until Kafka has acknowledged them.
-//  3. Remember the acknowledged ones; they travel with the next claim, which follows at once when this one was full, and
-//     a tick later at most.
-//  4. When nothing is due: sleep until the tick after which the first entry comes within the lead, until a wake-up says
-//     that an earlier one was put, or for a second (up to four where there are many shards), whichever is first.
+//  1. In one round trip, acknowledge the entries that the previous pass published (remove each from the due set if its
+//     score is still the claimed one) and claim the entries that are due within the lead time. A claim removes nothing.
+//  2. Publish the claimed entries as hints and wait, within bounds, until Kafka has taken the hints.
+//  3. Remember the published entries. They are acknowledged with the next claim, which follows at once after a full claim,
+//     and a tick later otherwise.
+//  4. When nothing is due: sleep until the tick after which the first entry comes within the lead time, until a wake-up
+//     announces an earlier entry, or for a second (up to four with many shards), whichever is first.
 //
 // # The races that shaped it
 //
-//   - A crash between 2 and 1 repeats a hint; removing before publishing would lose one.
-//   - A task moved between claim and acknowledgement has another score, so the acknowledgement leaves it alone.
-//   - A frozen leader that wakes up has an older epoch than the one its successor left in each shard: the first claim
-//     or acknowledgement answers FENCED and the term ends. What it published meanwhile are hints; the row decides.
-//   - Hints go out a lead ahead of their time. Nothing fires early: the worker holds them, and the row is checked under
-//     lock on the database's clock.
-//   - Kafka may refuse the hints of one queue or partition, or not answer them, and take all others. Each queue's hints
-//     are handed over by a call of their own, each partition's where the queue is in trouble. A pass waits for the answers
-//     500 ms at most (10 ms in trouble) and takes in later ones when they come; what is under way is not sent again. A
-//     refused entry is tried again at a time of its own, while the shard goes on.
-//   - An entry that Kafka keeps refusing would sit at the head of its shard and starve the rest. After three refusals
-//     while Kafka took others it is taken out of the due set and counted; at once if it can't be read, if the refusal is
-//     for good, or if half a claim of such entries waits already. Claims reach behind those that wait. The row is still
-//     pending, so the daemon puts it again, spaced. When nothing else shows that Kafka is well, a message on the
-//     compensation topic does.
-//   - When Kafka takes nothing at all, no entry is counted: the shard waits for its answers and backs off as a whole.
-//   - A leader that lost Kafka or Redis must be replaced, but idle passes and looks at markers go well. So only a
-//     completed claim is the term's progress, and while any shard owes hints that it claimed, only what Kafka takes.
+//   - A crash between 2 and 1 repeats a hint. Removing an entry before publishing its hint would lose the hint.
+//   - A task is moved between claim and acknowledgement. Its entry has another score then, so the acknowledgement does not
+//     remove it.
+//   - A frozen leader wakes up. Its epoch is older than the one that its successor left in each shard: its first claim or
+//     acknowledgement answers FENCED and its term ends. It may have repeated hints, which is harmless: the row decides.
+//   - Hints go out a lead time early. Nothing fires early: the worker holds hints, and checks the row under lock on the
+//     database's clock.
+//   - Kafka may refuse the hints of one queue or partition, or not answer them, and take all others. So each queue has
+//     calls of its own; in a queue in trouble, each partition has. A pass waits for the answers for 500 ms at most (10 ms in
+//     trouble), and processes later answers when they come. A hint in flight is not sent twice. A refused entry has a retry
+//     time of its own, while the shard goes on.
+//   - An entry that Kafka keeps refusing would stay at the head of its shard and starve all others. After three refusals
+//     while Kafka took other hints, the entry is removed from the due set and counted as passed over. It is passed over at
+//     once if it can't be read, if the refusal is permanent, or if half a claim of refused entries waits already. Claims
+//     reach past the entries that wait. The row is still pending, so the daemon puts it again, at growing intervals. If
+//     nothing else shows whether Kafka takes hints, a message on the compensation topic does.
+//   - While Kafka takes nothing at all, no refusal is counted: the shard waits for its answers and backs off as a whole.
+//   - A leader that lost Kafka or Redis must be replaced, but its idle passes and marker reads succeed. So only a completed
+//     claim is progress of the term. While any shard has claimed entries that are unpublished, only hints that Kafka takes
+//     are progress.
 package dispatch

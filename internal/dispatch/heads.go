@@ -11,18 +11,18 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// heads shows how old the oldest entry of each shard is that is due and not yet published. The age is computed when it is
-// looked at, so that it grows while a shard hangs.
+// heads shows the age of each shard's oldest due entry that is not published. The age is computed at the scrape, so that
+// it grows while a shard hangs.
 type heads struct {
 	now  func() time.Time
 	desc *prometheus.Desc
 
 	mu     sync.Mutex
-	shards []*head // of the term that polls; none while this process doesn't lead
+	shards []*head // of the present term; empty while this process doesn't lead
 }
 
-// head is the time of one shard's first unpublished entry, as far as is known: in Unix milliseconds, 0 when there is
-// none, headUnknown before the first claim. A nil one notes nothing.
+// head is the time of one shard's first unpublished entry, in Unix milliseconds: 0 without such an entry, headUnknown
+// before the first claim. A nil head records nothing.
 type head struct{ at atomic.Int64 }
 
 const headUnknown = -1
@@ -33,8 +33,8 @@ func newHeads(now func() time.Time) *heads {
 		[]string{"shard"}, nil)}
 }
 
-// lead begins to show so many shards instead of those before.
-func (h *heads) lead(shards int) []*head {
+// reset replaces the shards that are shown.
+func (h *heads) reset(shards int) []*head {
 	of := make([]*head, shards)
 	for i := range of {
 		of[i] = &head{}
@@ -46,20 +46,17 @@ func (h *heads) lead(shards int) []*head {
 	return of
 }
 
-// claimed notes what a claim gave: its first entry, or the one that comes next.
-func (h *head) claimed(c task.Claim) {
-	if len(c.Entries) == 0 {
-		h.waits(c.Next)
-		return
+// recordClaim records the first entry of a claim, or the time of the next one.
+func (h *head) recordClaim(c task.Claim) {
+	first := c.Next
+	if len(c.Entries) > 0 {
+		first = c.Entries[0].Score.RunAt()
 	}
-	if h == nil {
-		return
-	}
-	h.at.Store(c.Entries[0].Score.RunAt().UnixMilli())
+	h.set(first)
 }
 
-// waits notes that everything before this time was published; zero is nothing at all.
-func (h *head) waits(next time.Time) {
+// set records that all entries before this time were published; the zero time means that there is no further entry.
+func (h *head) set(next time.Time) {
 	if h == nil {
 		return
 	}
@@ -73,7 +70,7 @@ func (h *head) waits(next time.Time) {
 // Describe names the gauge.
 func (h *heads) Describe(ch chan<- *prometheus.Desc) { ch <- h.desc }
 
-// Collect sends the ages as of now.
+// Collect sends the present ages.
 func (h *heads) Collect(ch chan<- prometheus.Metric) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

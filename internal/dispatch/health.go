@@ -8,60 +8,58 @@ import (
 )
 
 const (
-	// takenFresh is how recently Kafka must have taken something to count as well without being asked.
-	takenFresh = 100 * time.Millisecond
-	// takenLately is how recently it must have, for a refusal to be no sign yet that it is away.
-	takenLately = 2 * time.Second
+	takenFresh  = 100 * time.Millisecond // if Kafka took a hint in this time, it is well, and is not probed
+	takenLately = 2 * time.Second        // if Kafka took a hint in this time, a refusal does not mean yet that it is away
 )
 
-// verdict says what a refusal means.
-type verdict int
+// kafkaState is what a refusal says about Kafka.
+type kafkaState int
 
 const (
-	kafkaAway   verdict = iota // Kafka takes nothing at all: its fault
-	kafkaUnsure                // it took something a moment ago
-	kafkaWell                  // it takes other hints: the refusal concerns the refused ones alone
+	kafkaAway   kafkaState = iota // Kafka takes nothing at all
+	kafkaUnsure                   // Kafka took something lately
+	kafkaWell                     // Kafka takes other hints: the refusal concerns only the refused hints
 )
 
-// health turns completed claims into the term's progress. A leader that lost Kafka must be replaced, and claims that
-// find nothing due say nothing about Kafka: so while any shard owes hints that it claimed and could not publish yet,
-// only what Kafka takes counts. It is safe for concurrent use.
+// health turns completed claims into the term's progress. A leader that lost Kafka must be replaced, and a claim that
+// finds nothing due says nothing about Kafka. So while any shard has claimed entries that are unpublished, only hints
+// that Kafka takes are progress. A health is safe for concurrent use.
 type health struct {
-	term  Term
-	owing atomic.Int64 // shards with claimed and unpublished entries
-	taken atomic.Int64 // times that Kafka took something, over all shards
-	away  atomic.Bool  // the last verdict, until Kafka takes something
+	term        Term
+	unpublished atomic.Int64 // shards with claimed entries that are unpublished
+	taken       atomic.Int64 // calls of all shards of which Kafka took something
+	away        atomic.Bool  // the last refusal said so, and Kafka has taken nothing since
+	last        atomic.Int64 // when Kafka last took something, in Unix nanoseconds; 0: never
 
-	mu    sync.Mutex // held by the one who asks Kafka
-	asked time.Time  // when somebody last did
-	last  atomic.Int64
+	probing sync.Mutex // held during a probe
+	probed  time.Time  // when the last probe ended
 }
 
-// completed reports a completed claim; took says that Kafka took something since the one before.
+// completed reports a completed claim; took says that Kafka took something since the previous claim.
 func (h *health) completed(took bool) {
-	if took || h.owing.Load() == 0 {
+	if took || h.unpublished.Load() == 0 {
 		h.term.Progress()
 	}
 }
 
-// took notes that Kafka took something.
-func (h *health) took() {
+// recordTaken records that Kafka took something.
+func (h *health) recordTaken() {
 	h.taken.Add(1)
 	h.last.Store(time.Now().UnixNano())
 	h.away.Store(false)
 }
 
-// tookLately reports whether Kafka took something so recently.
+// tookLately reports whether Kafka took something in the last d.
 func (h *health) tookLately(d time.Duration) bool {
 	last := h.last.Load()
 	return last > 0 && time.Since(time.Unix(0, last)) < d
 }
 
-// judge says what it means that Kafka refused hints that were handed to it when taken stood at before. Where nothing
-// else shows whether Kafka is well, a message of tell's does; all shards share its outcome.
-func (h *health) judge(ctx context.Context, before int64, probe func(context.Context) error) verdict {
+// judge says what it means that Kafka refused hints of a call that began when taken was before. If nothing else shows
+// whether Kafka is well, judge sends a probe; all shards share the probe's outcome.
+func (h *health) judge(ctx context.Context, before int64, probe func(context.Context) error) kafkaState {
 	switch {
-	case h.taken.Load() > before, h.tookLately(takenFresh), h.ask(ctx, takenFresh, probe):
+	case h.taken.Load() > before, h.tookLately(takenFresh), h.probe(ctx, takenFresh, probe):
 		return kafkaWell
 	case h.tookLately(takenLately):
 		return kafkaUnsure
@@ -70,31 +68,32 @@ func (h *health) judge(ctx context.Context, before int64, probe func(context.Con
 	return kafkaAway
 }
 
-// ask sends a message, unless somebody did within the last d or does now, and reports whether Kafka took one.
-func (h *health) ask(ctx context.Context, d time.Duration, probe func(context.Context) error) bool {
-	if !h.mu.TryLock() {
+// probe sends a probe and reports whether Kafka took it. If another shard's probe was sent in the last d, that one
+// counts; while another shard probes, the answer is false.
+func (h *health) probe(ctx context.Context, d time.Duration, send func(context.Context) error) bool {
+	if !h.probing.TryLock() {
 		return false
 	}
-	defer h.mu.Unlock()
-	if time.Since(h.asked) < d {
+	defer h.probing.Unlock()
+	if time.Since(h.probed) < d {
 		return h.tookLately(d)
 	}
-	err := probe(ctx)
-	h.asked = time.Now()
+	err := send(ctx)
+	h.probed = time.Now()
 	if err != nil {
 		return false
 	}
-	h.took()
+	h.recordTaken()
 	return true
 }
 
-// owe notes that the shard has claimed entries to publish, or has none any more.
-func (s *shard) owe(owes bool) {
+// setUnpublished records whether the shard has claimed entries that are unpublished.
+func (s *shard) setUnpublished(unpublished bool) {
 	switch {
-	case owes && !s.owes:
-		s.health.owing.Add(1)
-	case !owes && s.owes:
-		s.health.owing.Add(-1)
+	case unpublished && !s.unpublished:
+		s.health.unpublished.Add(1)
+	case !unpublished && s.unpublished:
+		s.health.unpublished.Add(-1)
 	}
-	s.owes = owes
+	s.unpublished = unpublished
 }

@@ -16,7 +16,7 @@ type metrics struct {
 	heads      *heads
 }
 
-// publishBuckets go up to the bound of one publish; lagBuckets as far as those of the workers' lag.
+// publishBuckets end at the timeout of one publish; lagBuckets end where those of the workers' lag do.
 var (
 	publishBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5}
 	lagBuckets     = []float64{0, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800}

@@ -38,12 +38,12 @@ func measuredWorld(t *testing.T) (*world, *prometheus.Registry) {
 	return newWorld(t, pipelinetest.Redis(t).Addr(), false, Config{Metrics: registry}), registry
 }
 
-// TestOldestDueAgeGrowsWhileNothingMoves is what a gauge that is set by successful passes would get wrong.
+// A gauge that is set by successful passes would not grow while passes hang.
 func TestOldestDueAgeGrowsWhileNothingMoves(t *testing.T) {
 	t.Parallel()
 	w, registry := measuredWorld(t)
 	s := w.shard(0, 1, nil)
-	s.head = w.metrics.heads.lead(2)[0]
+	s.head = w.metrics.heads.reset(2)[0]
 	want := func(what string, seconds float64) {
 		t.Helper()
 		got := measured(t, registry, "duetime_oldest_due_age_seconds")
@@ -68,9 +68,9 @@ func TestOldestDueAgeGrowsWhileNothingMoves(t *testing.T) {
 	w.put(t, "default", 8000)
 	pass(t, s)
 	want("coming", 0)
-	*w.now = at(10_000) // and no claim is answered since
+	*w.now = at(10_000) // no claim was answered since
 	want("unclaimed", 2)
-	w.metrics.heads.lead(0)
+	w.metrics.heads.reset(0)
 	if got := measured(t, registry, "duetime_oldest_due_age_seconds"); len(got) != 0 {
 		t.Errorf("who doesn't lead shows %v", got)
 	}

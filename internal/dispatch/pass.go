@@ -11,52 +11,51 @@ import (
 )
 
 const (
-	rebuildEvery = time.Second            // a shard asks for its rebuild at most so often
-	claimTimeout = 500 * time.Millisecond // how long asking may hold the shard up
-	ackTimeout   = 100 * time.Millisecond // the longest that published entries wait for the next claim where there is no tick
-	windows      = 3                      // how many times its limit a claim takes at most, to reach behind what waits
-	stuckFor     = 200 * time.Millisecond // between claims that give nothing but what waits
-	quietFor     = time.Second            // without an answer of Kafka's, until it is asked
+	rebuildInterval = time.Second            // between two requests for a shard's rebuild
+	probeTimeout    = 500 * time.Millisecond // of a message on the compensation topic, which the shard waits for
+	maxAckDelay     = 100 * time.Millisecond // until published entries are acknowledged, if the lead time is 0
+	maxWindowFactor = 3                      // times Config.Limit: a claim that reaches past the entries that wait takes no more
+	waitingSleep    = 200 * time.Millisecond // after a full claim of entries that wait
+	maxKafkaSilence = time.Second            // until Kafka is probed
 )
 
 // shard is one shard's poll. It belongs to one goroutine.
 type shard struct {
-	d        *Dispatcher
-	number   int
-	epoch    int64
-	health   *health
-	idle     time.Duration // longest sleep
-	crowd    crowd
-	head     *head
-	owes     bool
-	acked    []task.Entry          // published or passed over, not yet removed from the due set
-	calls    []*call               // that Kafka has not answered yet
-	flying   map[string]task.Score // the entries of calls, by member
-	held     map[string]attempt    // by member: entries that wait for their next try
-	waiting  int                   // entries that wait because Kafka refused others of their lane
-	slow     bool                  // entries wait for the answer to a call that is under way
-	trouble  map[string]time.Time  // by queue: when Kafka last refused a hint of it while it took others
-	refusing map[lane]bool         // lanes whose last call was refused
-	answers  sync.WaitGroup        // of calls
-	rouse    func()                // ends the sleep; nil in tests that call passes
-	asked    time.Time             // when a rebuild was last asked for
+	d           *Dispatcher
+	number      int
+	epoch       int64
+	health      *health
+	idle        time.Duration // longest sleep
+	crowd       crowd
+	head        *head
+	unpublished bool                  // the shard has claimed entries that are unpublished
+	acked       []task.Entry          // published or passed over, not yet removed from the due set
+	calls       []*call               // not answered yet
+	inFlight    map[string]task.Score // the entries of calls, by member
+	refusals    map[string]refusal    // of entries that wait for their retry, by member
+	waiting     int                   // entries that wait because their destination refuses hints
+	delayed     bool                  // entries wait for the answer to a call
+	trouble     map[string]time.Time  // by queue: when Kafka last refused its hints, or didn't answer, while it took others
+	refusing    map[destination]bool  // destinations that refused the last call
+	answers     sync.WaitGroup        // of calls
+	wakeUp      func()                // ends the sleep; nil in tests that call passes
+	asked       time.Time             // when the shard last asked for its rebuild
 }
 
 func (s *shard) run(ctx context.Context, wake chan struct{}, succeeded func()) error {
-	s.rouse = func() { loop.Rouse(wake) }
+	s.wakeUp = func() { loop.Rouse(wake) }
 	ctx, cancel := context.WithCancel(ctx)
 	defer s.answers.Wait()
-	defer cancel() // a fenced term waits for no answer
+	defer cancel() // before answers.Wait: a fenced term does not wait for Kafka's answers
 	return loop.Run(ctx, loop.Config{
 		Name: fmt.Sprintf("dispatch shard %d", s.number), Interval: s.idle,
 		MinBackoff: 20 * time.Millisecond, MaxBackoff: time.Second, Wake: wake, Succeeded: succeeded, Logger: s.d.cfg.Logger,
 	}, s.pass)
 }
 
-// pass claims, publishes, and remembers what the next claim acknowledges.
+// pass runs the steps of the package comment once.
 func (s *shard) pass(ctx context.Context) (loop.Result, error) {
-	s.ready()
-	before, err := s.gather(ctx) // what was answered since goes along with the claim
+	before, err := s.collectAnswers(ctx) // this claim acknowledges entries whose answers came since the last pass
 	if err != nil {
 		return loop.Result{}, fmt.Errorf("publish shard %d: %w", s.number, err)
 	}
@@ -74,9 +73,9 @@ func (s *shard) pass(ctx context.Context) (loop.Result, error) {
 		return loop.Result{}, loop.Stop(ErrFenced)
 	}
 	s.acked = s.acked[:0]
-	s.forget(claim.Entries)
-	s.owe(len(claim.Entries) > 0)
-	s.head.claimed(claim)
+	s.forgetAbsent(claim.Entries)
+	s.setUnpublished(len(claim.Entries) > 0)
+	s.head.recordClaim(claim)
 	sent, took, err := s.publish(ctx, claim.Entries, now)
 	if err != nil {
 		return loop.Result{}, err
@@ -92,51 +91,53 @@ func (s *shard) pass(ctx context.Context) (loop.Result, error) {
 	return s.next(claim, now, full), nil
 }
 
-// ready makes the maps of a shard that has none yet.
-func (s *shard) ready() {
-	if s.flying == nil {
-		s.flying, s.held = map[string]task.Score{}, map[string]attempt{}
-		s.trouble, s.refusing = map[string]time.Time{}, map[lane]bool{}
+func newShard(d *Dispatcher, number int, epoch int64, health *health, shards int) *shard {
+	return &shard{
+		d: d, number: number, epoch: epoch, health: health, idle: d.idle(shards), crowd: newCrowd(d.cfg.Lead, shards),
+		inFlight: map[string]task.Score{}, refusals: map[string]refusal{},
+		trouble: map[string]time.Time{}, refusing: map[destination]bool{},
 	}
 }
 
-// window is how many entries to claim so that there is room for limit behind those that stand in the due set unpublished.
+// window returns how many entries to claim, so that limit entries fit in besides those that wait unpublished in the due
+// set.
 func (s *shard) window(limit int) int {
 	if s.health.away.Load() {
-		return limit // nothing gets by while Kafka takes nothing
+		return limit // no other entry could be published
 	}
-	return min(limit+len(s.flying)+len(s.held)+s.waiting, windows*s.d.cfg.Limit)
+	return min(limit+len(s.inFlight)+len(s.refusals)+s.waiting, maxWindowFactor*s.d.cfg.Limit)
 }
 
-// recordWaiting says what is not published yet. Where calls are not answered and nothing else shows whether Kafka is well, it
-// is asked, or a term whose only traffic is refused would seem to stand still.
+// recordWaiting records whether claimed entries are unpublished. If calls are not answered and nothing else shows
+// whether Kafka is well, it sends a probe: without it, a term all of whose hints are refused would seem to make no
+// progress.
 func (s *shard) recordWaiting(ctx context.Context, claim task.Claim) {
-	waits := len(s.flying)+len(s.held)+s.waiting > 0 || s.slow
-	s.owe(waits)
+	waits := len(s.inFlight)+len(s.refusals)+s.waiting > 0 || s.delayed
+	s.setUnpublished(waits)
 	if !waits {
-		s.head.waits(claim.Next)
+		s.head.set(claim.Next)
 		return
 	}
-	if len(s.calls) > 0 && !s.health.tookLately(quietFor) && s.health.ask(ctx, quietFor, s.probeKafka) {
+	if len(s.calls) > 0 && !s.health.tookLately(maxKafkaSilence) && s.health.probe(ctx, maxKafkaSilence, s.sendRebuild) {
 		s.health.term.Progress()
 	}
 }
 
-// next says when the next pass is to run.
+// next returns when the next pass runs.
 func (s *shard) next(claim task.Claim, now time.Time, full bool) loop.Result {
-	next := s.retry(now, s.sleep(claim, now))
+	next := s.untilRetry(now, s.untilNext(claim, now))
 	if len(s.acked) > 0 {
-		next = min(next, max(s.d.cfg.tick(), min(s.d.cfg.Lead, ackTimeout)))
+		next = min(next, max(s.d.cfg.tick(), min(s.d.cfg.Lead, maxAckDelay)))
 	}
 	if full && len(s.acked) == 0 {
-		return loop.Result{Next: max(next, stuckFor)} // an answer ends the sleep
+		return loop.Result{Next: max(next, waitingSleep)} // an answer ends the sleep
 	}
-	return loop.Result{More: full || s.crowd.follows() || next <= 0, Next: next}
+	return loop.Result{More: full || s.crowd.sendsAhead() || next <= 0, Next: next}
 }
 
-// sleep is the time until the first entry that was not claimed is to be, at least a millisecond; but first until it can
-// be seen whether a crowd comes with it.
-func (s *shard) sleep(claim task.Claim, now time.Time) time.Duration {
+// untilNext returns the time until the first unclaimed entry is to be claimed, at least a millisecond. If the entry is
+// farther off than task.MaxLead, it returns the time until a crowd around the entry would show.
+func (s *shard) untilNext(claim task.Claim, now time.Time) time.Duration {
 	if claim.Next.IsZero() {
 		return s.idle
 	}
@@ -149,30 +150,31 @@ func (s *shard) sleep(claim task.Claim, now time.Time) time.Duration {
 	return min(s.idle, max(wait, time.Millisecond))
 }
 
-// tick is the rhythm in which shards claim what comes one by one, all at the same moments of the clock: fewer claims take
-// as much, and their hints go to Kafka together.
+// tick is the interval at which all shards claim single entries, at the same moments of the clock: so fewer claims take
+// the same entries, and their hints go to Kafka together.
 func (c Config) tick() time.Duration { return min(2*c.Lead, task.MaxLead-c.Lead) }
 
-// reach is how far ahead of now a claim goes, so that at the next tick nothing is nearer than the lead.
+// reach returns how far ahead of now a claim goes: at the next tick no unclaimed entry is nearer than the lead time.
 func (c Config) reach(now time.Time) time.Duration {
 	return now.Truncate(c.tick()).Add(c.tick() + c.Lead).Sub(now)
 }
 
-// askRebuild tells the daemon that the shard lost its memory. The daemon looks by itself too, so a request that
-// doesn't come through costs a second.
+// askRebuild asks the daemon to rebuild the shard, at most once per rebuildInterval. The daemon reads the markers too,
+// so a lost request costs a second.
 func (s *shard) askRebuild(ctx context.Context, now time.Time) {
-	if now.Sub(s.asked).Abs() < rebuildEvery {
+	if now.Sub(s.asked).Abs() < rebuildInterval {
 		return
 	}
 	s.asked = now
-	if err := s.probeKafka(ctx); err != nil {
+	if err := s.sendRebuild(ctx); err != nil {
 		s.d.cfg.Logger.WarnContext(ctx, "rebuild not asked for", "shard", s.number, "err", err)
 	}
 }
 
-// probeKafka sends a request that is harmless when nothing has to be rebuilt.
-func (s *shard) probeKafka(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+// sendRebuild sends a request for the shard's rebuild. It also serves as a probe of Kafka: the daemon ignores the
+// request if the shard has its memory.
+func (s *shard) sendRebuild(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	return s.d.stream.Compensate(ctx, task.Compensation{Rebuild: []int{s.number}})
 }

@@ -34,7 +34,7 @@ func TestCrashBetweenPublishAndAckRepeatsAndNeverLoses(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
 		due := w.put(t, "default", -10)
-		pass(t, w.shard(0, 1, nil)) // and then its process dies
+		pass(t, w.shard(0, 1, nil)) // its process dies after this pass
 		next := w.shard(0, 2, nil)
 		pass(t, next)
 		pass(t, next)
@@ -123,7 +123,7 @@ func TestUnpublishableHeadStarvesNobody(t *testing.T) {
 			t.Parallel()
 			onEach(t, func(t *testing.T, w *world) {
 				w.cfg.Limit = 10
-				for i := range 35 { // more than three claims of nothing else
+				for i := range 35 { // more than three claims of unpublishable entries
 					w.put(t, "bad", int64(i-100))
 				}
 				good := w.put(t, "default", -10)
@@ -161,7 +161,7 @@ func drain(t *testing.T, w *world, good task.Task) {
 			t.Fatal(err)
 		}
 	}
-	// Fewer than a claim are kept while nothing else is due: nothing shows then that it isn't Kafka's fault.
+	// While nothing else is due, fewer entries than a claim are kept: nothing shows then whether Kafka takes other hints.
 	if w.stream.hints(good) != 1 || w.count(t) >= int64(w.cfg.Limit) {
 		t.Errorf("got %d hints and %d entries left, want 1 and less than a claim", w.stream.hints(good), w.count(t))
 	}

@@ -28,7 +28,7 @@ func realWorld(t *testing.T) *world {
 	return newWorld(t, miniredis.RunT(t).Addr(), true, Config{Now: time.Now, Idle: 20 * time.Millisecond})
 }
 
-// A queue that Kafka doesn't answer must not keep other queues of its shards waiting, be it for a moment or for good.
+// Other queues of a shard must not wait for a queue that Kafka doesn't answer, neither for a moment nor forever.
 func TestUnansweredQueueHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	w := realWorld(t)
@@ -51,7 +51,7 @@ func TestUnansweredQueueHoldsNobodyUp(t *testing.T) {
 	pipelinetest.Must(t, stop())
 }
 
-// An owner's hints share a partition: that one is refused, then not answered at all, and the queue's others go on.
+// Kafka refuses one owner's partition, then doesn't answer it. The queue's other partitions go on.
 func TestRefusedPartitionHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	w := realWorld(t)
@@ -81,7 +81,7 @@ func TestRefusedPartitionHoldsNobodyUp(t *testing.T) {
 	pipelinetest.Must(t, stop())
 }
 
-// While Kafka takes others, a refused entry makes neither an error of its pass nor a pause of its shard.
+// While Kafka takes other hints, a refused entry neither fails its pass nor makes its shard back off.
 func TestRefusedEntryIsTriedAgainAtItsOwnTime(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
@@ -104,7 +104,7 @@ func TestRefusedEntryIsTriedAgainAtItsOwnTime(t *testing.T) {
 	})
 }
 
-// A term is well while Kafka takes anything, whatever it refuses: another leader would have no more taken.
+// A term makes progress while Kafka takes anything: another leader could not publish more.
 func TestRefusedQueueIsNoStall(t *testing.T) {
 	t.Parallel()
 	for name, valve := range map[string]func(task.Entry) error{
@@ -116,7 +116,7 @@ func TestRefusedQueueIsNoStall(t *testing.T) {
 			w := realWorld(t)
 			w.stream.refuse(valve)
 			stop := lead(t, w, 1)
-			for range 3 { // nothing but what is refused is due
+			for range 3 { // only refused entries are due
 				before := passes(w.term)
 				w.putNow(t, "bad", "ann")
 				pipelinetest.Await(t, "progress", func() bool { return passes(w.term) > before+1 })
@@ -126,7 +126,7 @@ func TestRefusedQueueIsNoStall(t *testing.T) {
 	}
 }
 
-// unclaimable answers all but claims.
+// unclaimable is an index whose claims fail.
 type unclaimable struct {
 	Index
 	looks atomic.Int64
@@ -143,7 +143,7 @@ func (u *unclaimable) Marked(ctx context.Context, shards int) ([]bool, error) {
 	return u.Index.Marked(ctx, shards)
 }
 
-// A leader whose claims all fail must be replaced, though it can read the markers.
+// A leader whose claims all fail must be replaced, even if it can read the markers.
 func TestLookAtTheMarkersIsNoProgress(t *testing.T) {
 	t.Parallel()
 	w := realWorld(t)
@@ -157,7 +157,7 @@ func TestLookAtTheMarkersIsNoProgress(t *testing.T) {
 	pipelinetest.Must(t, stop())
 }
 
-// What is refused and what waits for it may not grow with what is due.
+// The number of entries that a shard remembers must not grow with the number of due entries.
 func TestRefusedQueueIsBounded(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
@@ -170,8 +170,8 @@ func TestRefusedQueueIsBounded(t *testing.T) {
 				*w.now = w.now.Add(50 * time.Millisecond)
 				pass(t, s)
 			}
-			if len(s.held) > 10 || len(s.flying) > 20 || len(s.acked) > 40 {
-				t.Fatalf("%d entries wait for their next try, %d for an answer, %d to be removed", len(s.held), len(s.flying), len(s.acked))
+			if len(s.refusals) > 10 || len(s.inFlight) > 20 || len(s.acked) > 40 {
+				t.Fatalf("%d entries wait for their next try, %d for an answer, %d to be removed", len(s.refusals), len(s.inFlight), len(s.acked))
 			}
 		}
 		good := w.put(t, "default", -10)
@@ -184,11 +184,11 @@ func TestRefusedQueueIsBounded(t *testing.T) {
 	})
 }
 
-// Hints that Kafka answers late are no repeats' cause: who waits for the answer is not sent again.
+// A hint that Kafka answers late is not repeated: an entry in flight is not sent twice.
 func TestLateAnswersRepeatNothing(t *testing.T) {
 	t.Parallel()
 	w := realWorld(t)
-	w.stream.refuse(func(task.Entry) error { time.Sleep(2 * patience); return nil })
+	w.stream.refuse(func(task.Entry) error { time.Sleep(2 * answerTimeout); return nil })
 	stop := lead(t, w, 1)
 	var all []task.Task
 	for range 4 {
@@ -205,7 +205,7 @@ func TestLateAnswersRepeatNothing(t *testing.T) {
 	pipelinetest.Must(t, stop())
 }
 
-// deaf answers no hint until it is told to end.
+// deaf answers no hint until its context ends.
 type deaf struct {
 	Stream
 	called chan struct{}
@@ -220,7 +220,7 @@ func (d deaf) Publish(ctx context.Context, entries []task.Entry, _ int64) []erro
 	return make([]error, len(entries))
 }
 
-// A term that is fenced ends at once, whatever Kafka has not answered yet.
+// A fenced term ends at once, even if Kafka has not answered its calls.
 func TestFencedTermWaitsForNoAnswer(t *testing.T) {
 	t.Parallel()
 	w := realWorld(t)
@@ -230,7 +230,7 @@ func TestFencedTermWaitsForNoAnswer(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- w.Lead(t.Context(), 8, w.term) }()
 	<-d.called
-	claim, err := w.index.Claim(t.Context(), 0, 9, time.Now(), 0, 1, nil) // by its successor
+	claim, err := w.index.Claim(t.Context(), 0, 9, time.Now(), 0, 1, nil) // the successor claims
 	pipelinetest.Must(t, err)
 	if claim.Fenced > 0 {
 		t.Fatalf("the successor is fenced by %d", claim.Fenced)

@@ -10,44 +10,46 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Rows that other programs insert may hold what our own limits refuse: an owner, a kind, or a queue that no topic can be named
-// after or that nobody has configured. Their tasks fire all the same, if some worker knows their kind, because the row decides
-// and the hint only says where to look.
+// Rows that other programs insert may break our limits: an owner or a kind that no hint can carry, a queue that no topic
+// can be named after, or a queue that is not configured. Their tasks still fire if some worker knows their kind: the row
+// decides, and the hint only says where to look.
 
-// hints are the entries as they are published: with stand-ins for what no hint can carry.
+// hints returns the entries as they are published: names that no hint can carry are replaced.
 func (c Config) hints(entries []task.Entry) []task.Entry {
 	out := make([]task.Entry, len(entries))
 	for i, e := range entries {
 		e.Owner, e.Kind = task.HintOwner(e.Owner), task.HintKind(e.Kind)
 		if task.CheckQueue(e.Queue) != nil {
-			e.Queue = c.another(e)
+			e.Queue = c.substituteQueue(e)
 		}
 		out[i] = e
 	}
 	return out
 }
 
-// strays reports whether the entry's queue is none of ours, so that its hint must go to another.
-func (c Config) strays(e task.Entry) bool {
+// isStray reports whether the entry's queue is not configured, so that its hint may have to go to another queue.
+func (c Config) isStray(e task.Entry) bool {
 	return len(c.Queues) > 0 && !slices.Contains(c.Queues, e.Queue)
 }
 
-// another is one of our queues for a task of a queue that is none: with each version the next, until a worker knows the kind.
-func (c Config) another(e task.Entry) string {
+// substituteQueue returns a configured queue for a task whose queue has no topic. With each version it is the next
+// queue, until one has a worker that knows the kind.
+func (c Config) substituteQueue(e task.Entry) string {
 	if len(c.Queues) == 0 {
 		return e.Queue
 	}
 	return c.Queues[int(e.Score.Version())%len(c.Queues)]
 }
 
-// send publishes the hints of entries, and those of strays that no topic takes under another queue. It answers as Publish does.
+// send publishes the hints of entries. If a stray's queue has no topic, its hint goes to another queue. send answers as
+// Publish does.
 func (s *shard) send(ctx context.Context, entries []task.Entry) []error {
 	errs := s.d.stream.Publish(ctx, s.d.cfg.hints(entries), s.epoch)
 	var at []int
 	var moved []task.Entry
 	for i, err := range errs {
-		if e := entries[i]; isPermanent(err) && s.d.cfg.strays(e) {
-			e.Queue = s.d.cfg.another(e)
+		if e := entries[i]; isPermanent(err) && s.d.cfg.isStray(e) {
+			e.Queue = s.d.cfg.substituteQueue(e)
 			at, moved = append(at, i), append(moved, e)
 		}
 	}
@@ -70,11 +72,11 @@ func (s *shard) send(ctx context.Context, entries []task.Entry) []error {
 
 const (
 	unlistedInterval  = time.Minute // between two warnings about one queue
-	maxUnlistedQueues = 100         // rows of other programs may name any number
+	maxUnlistedQueues = 100         // that are warned of: rows of other programs can name any number
 )
 
-// unlisted warns of queues that have a topic and are not in this process's configuration: their tasks run, but nobody watches
-// their lag.
+// unlisted warns of queues that have a topic but are not in this process's configuration: their tasks run, but no metric
+// shows their lag.
 type unlisted struct {
 	cfg Config
 
@@ -84,7 +86,7 @@ type unlisted struct {
 
 func (u *unlisted) warn(ctx context.Context, entries []task.Entry) {
 	for _, e := range entries {
-		if !u.cfg.strays(e) || !u.isNew(e.Queue, time.Now()) {
+		if !u.cfg.isStray(e) || !u.isNew(e.Queue, time.Now()) {
 			continue
 		}
 		u.cfg.Logger.WarnContext(ctx, "queue is not in the configuration of this process: add it under queues, and restart",
@@ -92,7 +94,7 @@ func (u *unlisted) warn(ctx context.Context, entries []task.Entry) {
 	}
 }
 
-// isNew reports whether the queue was not warned of within the last interval.
+// isNew reports whether no warning of the queue was logged in the last unlistedInterval.
 func (u *unlisted) isNew(queue string, now time.Time) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -103,7 +105,7 @@ func (u *unlisted) isNew(queue string, now time.Time) bool {
 	return true
 }
 
-// isPermanent reports whether the error concerns an entry alone, and will again.
+// isPermanent reports whether the error concerns only its entry, and every retry would fail too.
 func isPermanent(err error) bool {
 	var permanent interface{ Permanent() bool }
 	return errors.As(err, &permanent) && permanent.Permanent()

@@ -12,7 +12,8 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Rows of other programs have names that no hint can carry, or a queue that has no topic: their hints go out all the same.
+// Rows of other programs have names that no hint can carry, or a queue without a topic. Their hints are published all
+// the same.
 func TestForeignEntriesArePublishedAllTheSame(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, miniredis.RunT(t).Addr(), true, Config{Queues: []string{"default", "bad"}})
@@ -30,7 +31,7 @@ func TestForeignEntriesArePublishedAllTheSame(t *testing.T) {
 		func(r *task.Task) { r.ID = task.ID{} },
 		func(r *task.Task) { r.Version = -1 },
 		func(r *task.Task) { r.RunAt = r.RunAt.AddDate(-100, 0, 0) },
-		func(r *task.Task) { r.RunAt = r.RunAt.AddDate(5000, 0, 0) }, // a worker is to end it
+		func(r *task.Task) { r.RunAt = r.RunAt.AddDate(5000, 0, 0) }, // a worker makes the task dead
 	} {
 		row := pending("default", at(-10))
 		change(&row)
@@ -51,7 +52,7 @@ func TestForeignEntriesArePublishedAllTheSame(t *testing.T) {
 	}
 }
 
-// The next version of a task of a queue that is none goes to another of ours.
+// Each version of a task whose queue has no topic goes to another configured queue.
 func TestStrayGoesToAnotherQueueEachTime(t *testing.T) {
 	t.Parallel()
 	cfg := Config{Queues: []string{"a", "b", "c"}}
@@ -59,21 +60,21 @@ func TestStrayGoesToAnotherQueueEachTime(t *testing.T) {
 	for version := range int64(3) {
 		row := pending("unheard-of", base)
 		row.Version = version
-		seen[cfg.another(task.Entry{Score: task.ScoreOf(row)})] = true
+		seen[cfg.substituteQueue(task.Entry{Score: task.ScoreOf(row)})] = true
 	}
 	if len(seen) != 3 {
 		t.Errorf("it came by %v", seen)
 	}
 }
 
-// A queue that only its service's configuration has runs all the same. The log says, once a minute, that nobody watches its lag.
+// A queue that only its service has configured runs all the same. A warning is logged once a minute.
 func TestQueueOutsideTheConfigurationIsNamed(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	w := newWorld(t, miniredis.RunT(t).Addr(), true, Config{
 		Queues: []string{"default"}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	})
-	row := pending("bad", at(-10)) // the stream of these tests has it
+	row := pending("bad", at(-10)) // the stream of these tests has a topic for this queue
 	pipelinetest.Must(t, w.index.Put(t.Context(), []task.Task{row}))
 	s := w.shard(0, 1, nil)
 	for range 3 {

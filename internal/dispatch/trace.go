@@ -12,8 +12,8 @@ import (
 // tracerName is the package that makes the spans.
 const tracerName = "github.com/duetime/duetime/internal/dispatch"
 
-// traced begins the span of one call that publishes, whose context goes along with the hints; failed says how many of
-// them Kafka did not take.
+// traced begins the span of one call. The hints carry the span's context. failed is the number of hints that Kafka did
+// not take.
 func (s *shard) traced(ctx context.Context, entries int) (_ context.Context, end func(failed int)) {
 	ctx, span := s.d.tracer.Start(ctx, "duetime.publish", trace.WithSpanKind(trace.SpanKindProducer))
 	if !span.IsRecording() {

@@ -23,10 +23,10 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(pipelinetest.Main(m, pipelinetest.VerifyGoroutines())) }
 
-// limit is how long a test waits for what must happen: the machine may be slow and shared.
+// limit is how long a test waits for an expected event: the machine may be slow and shared.
 const limit = 30 * time.Second
 
-// base is the database's now of the tests that call passes.
+// base is the database's time in tests that call passes.
 var base = time.UnixMilli(1_790_000_000_000).UTC()
 
 func at(ms int64) time.Time { return base.Add(time.Duration(ms) * time.Millisecond) }
@@ -76,12 +76,12 @@ func newWorld(t testing.TB, addr string, embedded bool, cfg Config) *world {
 	return w
 }
 
-// shard makes the poll of shard 0 under an epoch; shards made from one health share it.
+// shard makes a shard that polls under an epoch, with a health of its own or a shared one.
 func (w *world) shard(number int, epoch int64, h *health) *shard {
 	if h == nil {
 		h = &health{term: w.term}
 	}
-	return &shard{d: w.Dispatcher, number: number, epoch: epoch, health: h, idle: w.idle(2), crowd: newCrowd(w.cfg.Lead, 2)}
+	return newShard(w.Dispatcher, number, epoch, h, 2)
 }
 
 // pass runs one pass that must not fail.
@@ -123,7 +123,7 @@ func (w *world) count(t testing.TB) int64 {
 	return counts[0]
 }
 
-// junk puts a member that is none of ours into the due set of shard 0, at its head.
+// junk puts an unreadable member at the head of shard 0's due set.
 func (w *world) junk(t testing.TB, n int) {
 	t.Helper()
 	pipelinetest.Must(t, w.raw.ZAdd(t.Context(), w.ns+":{0}:due", redis.Z{Score: 1, Member: "junk" + strconv.Itoa(n)}).Err())
@@ -152,7 +152,7 @@ func (f *faulty) refuse(valve func(e task.Entry) error) {
 	f.valve = valve
 }
 
-// try asks the valve, which may itself use the stream.
+// try calls the valve without the lock, since the valve may use the stream.
 func (f *faulty) try(e task.Entry) error {
 	f.mu.Lock()
 	valve := f.valve
@@ -209,7 +209,7 @@ func (f *faulty) requests() int {
 	return len(f.told)
 }
 
-// term counts what a term is told.
+// term records the calls of a term.
 type term struct {
 	mu       sync.Mutex
 	progress int
@@ -234,7 +234,7 @@ func (t *term) seen() (progress int, fenced int64) {
 	return t.progress, t.fenced
 }
 
-// permanent is an error that no later try can cure.
+// permanent is an error that no retry can fix.
 type permanent struct{ error }
 
 func (permanent) Permanent() bool { return true }
