@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	failuresToOpen  = 3                      // failed calls in a row after which the breaker of the index opens
-	breakerOpenTime = 250 * time.Millisecond // then one call tries whether the index, or the shard, is back
+	failuresToOpen  = 3                      // failed calls in a row that open the breaker of the index
+	breakerOpenTime = 250 * time.Millisecond // afterwards one call probes the index, or the shard
 )
 
 // newIndexBreaker makes the breaker of the index as a whole.
@@ -31,7 +31,7 @@ func newIndexBreaker(logger *slog.Logger) *gobreaker.CircuitBreaker[[]task.Task]
 	})
 }
 
-// Away reports whether the index, or the shard, failed so lately that it isn't asked.
+// Away reports whether the breaker of the index, or of the shard, is open.
 func (w *Writer) Away(shard int) bool {
 	return w.breaker.State() == gobreaker.StateOpen || w.shards.away(shard)
 }

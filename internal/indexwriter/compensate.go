@@ -17,8 +17,8 @@ const (
 	compensateTimeout = 3 * time.Second // of one message
 )
 
-// compensations are the ids of tasks on their way to compensation. Nobody waits for them: what doesn't fit is dropped and
-// counted, for the sweeps find the rows anyway.
+// compensations sends ids of tasks to the compensation topic. Nobody waits for them. Ids that don't fit are dropped and
+// counted: the sweeps find their rows.
 type compensations struct {
 	to      Compensator
 	logger  *slog.Logger
@@ -32,7 +32,7 @@ func newCompensations(cfg Config, to Compensator, m metrics) *compensations {
 	return c
 }
 
-// add queues the tasks' ids without waiting.
+// add adds the tasks' ids, without waiting.
 func (c *compensations) add(tasks []task.Task) {
 	ids := make([]task.ID, len(tasks))
 	for i, t := range tasks {
@@ -41,7 +41,7 @@ func (c *compensations) add(tasks []task.Task) {
 	c.count(resultDropped, c.ids.Add(ids...))
 }
 
-// send hands ids to the daemon. After the end of ctx it drops them.
+// send sends ids to the daemon. After the end of ctx it drops them.
 func (c *compensations) send(ctx context.Context, ids []task.ID) ([]struct{}, error) {
 	if ctx.Err() != nil {
 		c.count(resultDropped, len(ids))

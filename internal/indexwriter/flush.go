@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	maxTasksPerCall = 2000 // fast enough for Config.PutTimeout on a busy machine
-	concurrentCalls = 2    // calls to the index: one is made while the index takes another
+	maxTasksPerCall = 2000 // a larger call could exceed Config.PutTimeout on a busy machine
+	concurrentCalls = 2    // one call is prepared while the index runs the other
 	maxTries        = 2    // of one call
 	retryInterval   = 20 * time.Millisecond
 
 	smallFlush     = 100                  // tasks; smaller flushes wait for minPutInterval
-	minPutInterval = 5 * time.Millisecond // from one flush to the next: what a small put costs both sides is mostly the call
+	minPutInterval = 5 * time.Millisecond // from one flush to the next: most of a small put's cost is the call itself
 )
 
-// flush puts what some callers have handed over, or has it compensated.
+// flush puts the tasks of some callers, or compensates them.
 func (w *Writer) flush(ctx context.Context, groups [][]task.Task) ([]struct{}, error) {
 	w.spaceSmallFlush(groups)
 	defer func() { w.lastFlush = time.Now() }()
@@ -42,7 +42,8 @@ func (w *Writer) flush(ctx context.Context, groups [][]task.Task) ([]struct{}, e
 	return nil, calls.Wait()
 }
 
-// spaceSmallFlush has flushes of few tasks begin apart, so that each has more of them, unless a caller waits.
+// spaceSmallFlush delays a small flush until minPutInterval after the last one, so that it gathers more tasks, unless a
+// caller waits.
 func (w *Writer) spaceSmallFlush(groups [][]task.Task) {
 	if countTasks(groups) >= smallFlush || w.waiting.Load() > 0 {
 		return
@@ -60,12 +61,12 @@ func countTasks(groups [][]task.Task) (n int) {
 	return n
 }
 
-// findSuperseded tells which tasks of a flush come once more in a newer version. The calls of one flush have no order: a drop
-// could overtake the put of its task's making.
+// findSuperseded finds tasks that are in the flush in a newer version too. The calls of one flush have no order: without
+// this a cancel's drop could overtake the put of its task.
 func findSuperseded(groups [][]task.Task) func(task.Task) bool {
 	total := countTasks(groups)
 	if total <= maxTasksPerCall {
-		return func(task.Task) bool { return false } // in one call the index takes the newest by itself
+		return func(task.Task) bool { return false } // within one call the index takes the newest version by itself
 	}
 	newest := make(map[task.ID]int64, total)
 	for _, tasks := range groups {
@@ -76,7 +77,7 @@ func findSuperseded(groups [][]task.Task) func(task.Task) bool {
 	return func(t task.Task) bool { return t.Version < newest[t.ID] }
 }
 
-// put puts the tasks that are not superseded in one call, and makes room.
+// put puts the tasks that are not superseded in one call, and frees their room.
 func (w *Writer) put(ctx context.Context, groups [][]task.Task, superseded func(task.Task) bool) error {
 	defer func() {
 		for _, tasks := range groups {
@@ -86,7 +87,7 @@ func (w *Writer) put(ctx context.Context, groups [][]task.Task, superseded func(
 	tasks, failing := w.shards.split(slices.DeleteFunc(slices.Concat(groups...), superseded))
 	w.probe(ctx, failing)
 	if len(tasks) == 0 {
-		return nil // WaitForEarlierPuts hands over none
+		return nil // the items of WaitForEarlierPuts have no tasks
 	}
 	failed, err := w.breaker.Execute(func() ([]task.Task, error) { return w.callTwice(ctx, tasks) })
 	if err != nil {
@@ -99,8 +100,8 @@ func (w *Writer) put(ctx context.Context, groups [][]task.Task, superseded func(
 	return nil
 }
 
-// callTwice is call with a second try for an error of all tasks. Tasks of failing shards have theirs in a probe, for which
-// nobody else waits.
+// callTwice is call with a retry if all tasks failed. Tasks of failing shards are retried by a probe, so that no other
+// task waits for them.
 func (w *Writer) callTwice(ctx context.Context, tasks []task.Task) ([]task.Task, error) {
 	failed, err := backoff.Retry(ctx, func() ([]task.Task, error) {
 		ctx, cancel := context.WithTimeout(ctx, w.putTimeout)
@@ -113,7 +114,8 @@ func (w *Writer) callTwice(ctx context.Context, tasks []task.Task) ([]task.Task,
 	return failed, nil
 }
 
-// call puts tasks in one call, and returns those of the shards that failed while others did not. An error is of all tasks.
+// call puts tasks in one call. If some shards failed and others did not, it returns the tasks of the failed shards. An
+// error means that all tasks failed.
 func (w *Writer) call(ctx context.Context, tasks []task.Task) (failed []task.Task, err error) {
 	err = w.index.Put(ctx, tasks)
 	shards, partial := task.FailedShards(err)

@@ -6,11 +6,11 @@ import (
 	"github.com/duetime/duetime/internal/metric"
 )
 
-// Results that the counters tell apart.
+// The label values of the counters.
 const (
 	resultOK      = "ok"
-	resultFailed  = "failed"  // refused by the other side, or no answer in time
-	resultSkipped = "skipped" // not tried, because the index is away
+	resultFailed  = "failed"  // refused by the server, or no answer in time
+	resultSkipped = "skipped" // no put was tried, because the index is away
 	resultDropped = "dropped" // the queue was full, or closed
 )
 
@@ -31,7 +31,7 @@ func newMetrics(r prometheus.Registerer) metrics {
 	}
 }
 
-// byResult makes a counter by result, or finds the one of another writer in this process.
+// byResult makes a counter by result, or returns that counter of another writer in this process.
 func byResult(r prometheus.Registerer, name, help string, results ...string) *prometheus.CounterVec {
 	v := metric.Shared(r, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"result"}))
 	for _, result := range results {

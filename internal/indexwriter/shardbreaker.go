@@ -9,9 +9,9 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// shardBreakers are the breakers of the shards whose last put failed while others' succeeded: a node of the cluster is away, or
-// a slot is under migration. The tasks of a failing shard are put apart, by probes, so that no other shard's tasks wait for
-// them; for breakerOpenTime after each failure they are not put at all.
+// shardBreakers are the breakers of the shards whose last put failed while other shards' puts succeeded: a node of the
+// cluster is away, or a slot is under migration. Probes put the tasks of a failing shard, so that no other shard's tasks
+// wait for them. For breakerOpenTime after each failure the shard's tasks are not put at all.
 type shardBreakers struct {
 	logger *slog.Logger
 
@@ -20,12 +20,12 @@ type shardBreakers struct {
 }
 
 type shardBreaker struct {
-	openUntil time.Time // no probe begins before
+	openUntil time.Time // no probe begins earlier
 	probed    bool      // a probe is under way
 }
 
-// split parts tasks into those of sound shards and those of failing ones.
-func (s *shardBreakers) split(tasks []task.Task) (sound, failing []task.Task) {
+// split separates the tasks of working shards from those of failing ones.
+func (s *shardBreakers) split(tasks []task.Task) (working, failing []task.Task) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.failing) == 0 {
@@ -33,15 +33,15 @@ func (s *shardBreakers) split(tasks []task.Task) (sound, failing []task.Task) {
 	}
 	for _, t := range tasks {
 		if s.failing[t.Shard] == nil {
-			sound = append(sound, t)
+			working = append(working, t)
 		} else {
 			failing = append(failing, t)
 		}
 	}
-	return sound, failing
+	return working, failing
 }
 
-// away reports whether the shard failed so lately that it isn't asked.
+// away reports whether the shard's breaker is open.
 func (s *shardBreakers) away(shard int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,7 +49,7 @@ func (s *shardBreakers) away(shard int) bool {
 	return b != nil && time.Now().Before(b.openUntil)
 }
 
-// beginProbe picks the tasks whose shards may be asked now. Until endProbe nobody else asks these shards.
+// beginProbe picks the tasks whose shards may be probed now. Until endProbe no other probe of these shards begins.
 func (s *shardBreakers) beginProbe(tasks []task.Task) (now, later []task.Task) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +66,7 @@ func (s *shardBreakers) beginProbe(tasks []task.Task) (now, later []task.Task) {
 	return now, later
 }
 
-// endProbe closes the breakers of the shards that answered, and opens those of the failed ones.
+// endProbe closes the breakers of the shards that answered, and opens those of the failed shards.
 func (s *shardBreakers) endProbe(probed []task.Task, failed map[int]error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +82,7 @@ func (s *shardBreakers) endProbe(probed []task.Task, failed map[int]error) {
 	}
 }
 
-// addAll gives breakers to the shards of tasks whose put failed. They may be probed at once.
+// addAll adds breakers for the shards of tasks whose put failed. These shards may be probed at once.
 func (s *shardBreakers) addAll(tasks []task.Task) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +91,7 @@ func (s *shardBreakers) addAll(tasks []task.Task) {
 	}
 }
 
-// add returns the shard's breaker, a new one if it had none.
+// add returns the shard's breaker, or adds one.
 func (s *shardBreakers) add(shard int) *shardBreaker {
 	if b := s.failing[shard]; b != nil {
 		return b
@@ -107,8 +107,8 @@ func (s *shardBreakers) add(shard int) *shardBreaker {
 	return b
 }
 
-// probe puts tasks of failing shards behind the backs of all callers. Tasks that can't be put now are skipped; those whose put
-// fails are compensated.
+// probe puts tasks of failing shards in the background. Tasks that can't be put now are skipped; tasks whose put fails
+// are compensated.
 func (w *Writer) probe(ctx context.Context, tasks []task.Task) {
 	if len(tasks) == 0 {
 		return

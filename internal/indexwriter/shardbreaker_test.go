@@ -14,7 +14,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// oneInEach makes a task in each of the shards 0 … n-1.
+// oneInEach makes a task in each of n shards.
 func oneInEach(n int) []task.Task {
 	tasks := someTasks(n)
 	for i := range tasks {
@@ -23,7 +23,7 @@ func oneInEach(n int) []task.Task {
 	return tasks
 }
 
-// cluster is an index of which one shard can fail, after a while.
+// cluster is an index one of whose shards can fail, at once or after a timeout.
 type cluster struct {
 	broken bool
 	after  time.Duration
@@ -61,8 +61,8 @@ func (c *cluster) has(t task.Task) bool {
 	return slices.Contains(c.put, t.ID)
 }
 
-// While one shard fails, at once or after its whole timeout, all others' tasks are put and those of the shard compensated;
-// once it is back they are put as before.
+// While one shard fails, at once or after the whole timeout, its tasks are compensated and all other shards' tasks are
+// put. Once the shard is back, its tasks are put as before.
 func TestFailingShardIsNobodyElsesTrouble(t *testing.T) {
 	t.Parallel()
 	for name, after := range map[string]time.Duration{"at once": 0, "in silence": time.Hour} {
@@ -78,7 +78,7 @@ func TestFailingShardIsNobodyElsesTrouble(t *testing.T) {
 					all = append(all, some...)
 					began := time.Now()
 					r.PutAndWait(t.Context(), some[:1])
-					// Nobody knows of the failure before the first one.
+					// The first failure is unknown until it happens.
 					if took := time.Since(began); began.Sub(start) > r.putTimeout && !c.has(some[0]) {
 						t.Errorf("put %d of a sound shard was not there after %v", i, took)
 					}
@@ -107,7 +107,7 @@ func TestFailingShardIsNobodyElsesTrouble(t *testing.T) {
 				}
 				c.broken = false
 				time.Sleep(breakerOpenTime)
-				for range 2 { // the first one finds out
+				for range 2 { // the first put finds the failure
 					some := oneInEach(4)
 					r.PutAndWait(t.Context(), some)
 					time.Sleep(time.Second)
@@ -121,7 +121,7 @@ func TestFailingShardIsNobodyElsesTrouble(t *testing.T) {
 	}
 }
 
-// A flush of several calls puts the newest of each task alone: its calls have no order.
+// A flush of several calls puts only the newest version of each task, because its calls have no order.
 func TestLargeFlushPutsTheNewestOfATask(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestLargeFlushPutsTheNewestOfATask(t *testing.T) {
 			}
 			return nil
 		}, &inbox{})
-		r.Enqueue(t.Context(), someTasks(1)) // the first put is under way: what follows goes together
+		r.Enqueue(t.Context(), someTasks(1)) // while this put is under way, the following tasks gather for one flush
 		synctest.Wait()
 		made := someTasks(maxTasksPerCall)
 		r.Enqueue(t.Context(), made)

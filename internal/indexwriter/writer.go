@@ -17,32 +17,32 @@ import (
 
 const (
 	maxCallersPerFlush = 256 // callers whose tasks one flush puts
-	tasksPerWait       = 100 // for each so many tasks of a caller it waits Config.CallerWait once more
+	tasksPerWait       = 100 // tasks for each of which a caller waits another Config.CallerWait
 )
 
-// Index takes the current state of tasks. Put refuses older versions than it knows; nil only if all tasks were taken. Of one
-// task given twice, the higher version counts.
+// Index takes the current state of tasks. Put ignores versions older than the entry's. It returns nil only if all tasks
+// were taken. If a task is given twice, the higher version counts.
 type Index interface {
 	Put(ctx context.Context, tasks []task.Task) error
 }
 
-// Compensator takes the ids of tasks that the daemon is to index.
+// Compensator sends the ids of tasks that the daemon is to put.
 type Compensator interface {
 	Compensate(ctx context.Context, c task.Compensation) error
 }
 
-// Config tunes a Writer. Every field must be set, but Metrics.
+// Config tunes a Writer. Every field but Metrics must be set.
 type Config struct {
 	CallerWait time.Duration // how long a caller waits for its put
 	PutTimeout time.Duration // of one call to the index
-	Backlog    int           // ids that wait for compensation; more are dropped
+	Backlog    int           // ids that may wait for compensation; further ids are dropped
 
 	Logger  *slog.Logger
 	Metrics prometheus.Registerer // nil: none
 }
 
-// Writer puts committed tasks into the index. Callers that come at the same time share puts, so that the slower the index,
-// the larger its puts. It is safe for concurrent use.
+// Writer puts committed tasks into the index. Concurrent callers share puts: the slower the index, the larger the puts. A
+// Writer is safe for concurrent use.
 type Writer struct {
 	index         Index
 	compensations *compensations
@@ -55,15 +55,15 @@ type Writer struct {
 	probing *semaphore.Weighted // one probe of failing shards at a time
 	probes  sync.WaitGroup
 
-	puts        *batcher.Batcher[[]task.Task, struct{}] // an item is what one caller hands over
+	puts        *batcher.Batcher[[]task.Task, struct{}] // an item is the tasks of one caller
 	room        *semaphore.Weighted                     // of maxQueuedTasks
-	queuedTasks atomic.Int64                            // that wait for a flush, or are in one
+	queuedTasks atomic.Int64                            // tasks that wait for a flush, or are in one
 	waiting     atomic.Int64                            // callers that wait for a put
-	callerCame  chan struct{}                           // holds one: a caller has begun to wait
-	lastFlush   time.Time                               // when it ended; the flush's own
+	callerCame  chan struct{}                           // capacity 1: a caller has begun to wait
+	lastFlush   time.Time                               // when the last flush ended; used by flush only
 }
 
-// New makes a writer; Run does its work.
+// New makes a writer; Run makes its calls.
 func New(cfg Config, index Index, compensator Compensator) *Writer {
 	m := newMetrics(cfg.Metrics)
 	w := &Writer{
@@ -72,37 +72,39 @@ func New(cfg Config, index Index, compensator Compensator) *Writer {
 		breaker: newIndexBreaker(cfg.Logger), shards: shardBreakers{logger: cfg.Logger}, probing: semaphore.NewWeighted(1),
 		room: semaphore.NewWeighted(maxQueuedTasks), callerCame: make(chan struct{}, 1),
 	}
-	// One flush at a time: a drop must not overtake the put of its task's making, and WaitForEarlierPuts waits for one flush.
+	// One flush at a time: a cancel's drop must not overtake the put of its task, and WaitForEarlierPuts waits for one
+	// flush.
 	w.puts = batcher.New(batcher.Config[[]task.Task]{Calls: 1, Items: maxCallersPerFlush}, w.flush)
 	return w
 }
 
-// Run puts and compensates until the writer is closed and nothing waits. The end of ctx makes what is left fail at once.
+// Run puts and compensates until the writer is closed and nothing waits. After the end of ctx the remaining calls fail
+// at once.
 func (w *Writer) Run(ctx context.Context) {
 	var compensating sync.WaitGroup
 	compensating.Go(func() { w.compensations.ids.Run(ctx) })
 	w.puts.Run(ctx)
 	w.probes.Wait()
-	w.compensations.ids.Close() // only now: failed puts are compensated
+	w.compensations.ids.Close() // after the puts: failed puts are compensated
 	compensating.Wait()
 }
 
-// Close lets Run end after the last put. Tasks that come later are dropped and counted.
+// Close lets Run end after the last put. Later tasks are dropped and counted.
 func (w *Writer) Close() { w.puts.Close() }
 
-// Enqueue hands tasks over that are put behind the caller's back. It returns at once while there is room for them; otherwise
-// it waits as enqueueWithRoom does: callers that schedule faster than the index accepts are slowed down.
+// Enqueue hands tasks over that are put in the background. It returns at once while there is room for them. Otherwise it
+// waits as enqueueWithRoom does: callers that schedule faster than the index accepts are slowed down.
 func (w *Writer) Enqueue(ctx context.Context, tasks []task.Task) { w.enqueueWithRoom(ctx, tasks) }
 
-// PutAndWait hands tasks over and waits until they were put: for at most Config.CallerWait, and for that time again for each
-// tasksPerWait tasks. Before, it waits for room as Enqueue does.
+// PutAndWait hands tasks over and waits until they were put: for at most Config.CallerWait, and another CallerWait for
+// each tasksPerWait tasks. It first waits for room as Enqueue does.
 func (w *Writer) PutAndWait(ctx context.Context, tasks []task.Task) {
 	w.await(ctx, w.enqueueWithRoom(ctx, tasks), len(tasks))
 }
 
-// PutDirectly puts the tasks of a batch of changes on this goroutine, for at most Config.CallerWait; what fails is put again
-// behind the callers' backs. Where other puts wait, these tasks go with them: one of those may be the put of a task's making,
-// which must not come after the drop of its cancel.
+// PutDirectly puts the tasks of a batch of changes on this goroutine, for at most Config.CallerWait. Tasks whose put
+// fails are put again in the background. If other puts wait, these tasks join them: a waiting put may be the first put
+// of a task, which must not come after the drop of the task's cancel.
 func (w *Writer) PutDirectly(ctx context.Context, tasks []task.Task) {
 	if len(tasks) == 0 {
 		return
@@ -124,17 +126,17 @@ func (w *Writer) PutDirectly(ctx context.Context, tasks []task.Task) {
 	w.enqueue(tasks, w.room.TryAcquire)
 }
 
-// WaitForEarlierPuts waits until all tasks that were handed over so far were put, for at most Config.CallerWait.
+// WaitForEarlierPuts waits until all tasks handed over so far were put, for at most Config.CallerWait.
 func (w *Writer) WaitForEarlierPuts(ctx context.Context) {
 	if w.queuedTasks.Load() > 0 {
-		w.await(ctx, w.puts.Submit(nil), 0) // flushes have an order
+		w.await(ctx, w.puts.Submit(nil), 0) // flushes run one after the other
 	}
 }
 
-// Compensate has the daemon look at tasks of which nobody knows whether they were committed. It never waits.
+// Compensate sends the ids of tasks to the daemon if it is not known whether they were committed. It never waits.
 func (w *Writer) Compensate(tasks []task.Task) { w.compensations.add(tasks) }
 
-// await waits for a put, if there is one, as long as the caller of this many tasks should wait.
+// await waits for a put, if put is not nil, for as long as a caller of this many tasks waits.
 func (w *Writer) await(ctx context.Context, put <-chan struct{}, tasks int) {
 	if put == nil {
 		return

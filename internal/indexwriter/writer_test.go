@@ -17,18 +17,18 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// fakeIndex answers as told.
+// fakeIndex is an index whose answers a test sets.
 type fakeIndex struct {
 	put func(ctx context.Context, tasks []task.Task) error
 }
 
 func (f fakeIndex) Put(ctx context.Context, tasks []task.Task) error { return f.put(ctx, tasks) }
 
-// inbox keeps what was compensated.
+// inbox records the compensated ids.
 type inbox struct {
 	mu   sync.Mutex
 	ids  []task.ID
-	hold func(ctx context.Context) error // nil: takes everything at once
+	hold func(ctx context.Context) error // nil: every message is taken at once
 }
 
 func (i *inbox) Compensate(ctx context.Context, c task.Compensation) error {
@@ -49,10 +49,10 @@ func (i *inbox) got() []task.ID {
 	return append([]task.ID(nil), i.ids...)
 }
 
-// drainTime is how long a rig goes on after close.
+// drainTime is how long a rig runs after close.
 const drainTime = 2 * time.Second
 
-// rig is a writer, running.
+// rig is a running writer.
 type rig struct {
 	*Writer
 	inbox *inbox
@@ -226,7 +226,7 @@ func TestFullBacklogDropsAndCounts(t *testing.T) {
 		for range 3 {
 			r.PutAndWait(t.Context(), someTasks(1))
 		}
-		synctest.Wait() // one is being sent; two wait
+		synctest.Wait() // one message is being sent; two wait
 		began := time.Now()
 		r.PutAndWait(t.Context(), someTasks(100))
 		if got := time.Since(began); got != 0 {
@@ -267,7 +267,7 @@ func TestConcurrentCallersShareOnePut(t *testing.T) {
 	})
 }
 
-// A task is answered before it was put; a change of it comes after that put all the same, or a cancelled one would stand there.
+// A task is answered before its put. Its change must come after that put, or a cancelled task would stay in the index.
 func TestChangeComesAfterThePutOfTheMaking(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -295,7 +295,7 @@ func TestChangeComesAfterThePutOfTheMaking(t *testing.T) {
 	})
 }
 
-// Puts of few tasks that nobody waits for begin apart.
+// Small puts that nobody waits for begin minPutInterval apart.
 func TestSmallPutsAreSpacedUnlessACallerWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -329,7 +329,7 @@ func TestSmallPutsAreSpacedUnlessACallerWaits(t *testing.T) {
 	})
 }
 
-// Who lists tasks sees those whose making was answered before, unless the index hangs.
+// A list shows all tasks whose scheduling was answered before, unless the index hangs.
 func TestListWaitsForThePutsBefore(t *testing.T) {
 	t.Parallel()
 	for took, want := range map[time.Duration]time.Duration{10 * time.Millisecond: 10 * time.Millisecond, time.Minute: 50 * time.Millisecond} {
@@ -356,7 +356,7 @@ func TestListWaitsForThePutsBefore(t *testing.T) {
 	}
 }
 
-// Many who make much at once are slowed down to what the index takes, in calls of bounded size; nothing is left to the daemon.
+// Concurrent callers in bulk are slowed down to what the index takes, in calls of bounded size; nothing is compensated.
 func TestCallersInBulkWaitForRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -387,7 +387,7 @@ func TestCallersInBulkWaitForRoom(t *testing.T) {
 	})
 }
 
-// A transaction of more tasks than there is ever room for has all the room.
+// A transaction of more tasks than maxQueuedTasks takes all the room.
 func TestMoreThanThereIsRoomFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
