@@ -11,57 +11,60 @@ import (
 )
 
 const (
-	sampleEvery = 10 * time.Second // between two samples
-	sample      = 100              // entries in one
-	auditEvery  = time.Second      // between passes of a whole audit
+	sampleInterval = 10 * time.Second // between two samples
+	sampleEntries  = 100              // of one sample
+	auditInterval  = time.Second      // between two passes of a whole audit
 )
 
-// pace makes an audit look at a sample now and then, and, once any pass has found drift, at everything at AuditRate, again
-// until it finds none.
+// pace makes an audit look at a sample in each pass. Once any pass has found drift, the audit looks at everything, at
+// AuditRate, until a whole round finds no drift.
 type pace struct {
-	r     *Reconciler
-	seen  int64 // alarms when the present round began
-	heard int64 // alarms that a whole round has answered
-	whole bool  // the present round is one
+	r              *Reconciler
+	roundAlarms    int64 // alarms when the present whole round began
+	answeredAlarms int64 // alarms before the last completed whole round
+	whole          bool  // the present round looks at everything
 }
 
-// rate is how many entries this pass looks at; fresh says that it must begin a round.
-func (p *pace) rate() (n int, fresh bool) {
+// rate returns how many entries this pass looks at, and whether it begins a round.
+func (p *pace) rate() (n int, begin bool) {
 	alarms := p.r.alarms.Load()
-	if alarms == p.heard {
-		return min(sample, p.r.cfg.AuditRate), false
+	if alarms == p.answeredAlarms {
+		return min(sampleEntries, p.r.cfg.AuditRate), false
 	}
-	if fresh = !p.whole; fresh {
-		p.whole, p.seen = true, alarms
+	if begin = !p.whole; begin {
+		p.whole, p.roundAlarms = true, alarms
 	}
-	return p.r.cfg.AuditRate, fresh
+	return p.r.cfg.AuditRate, begin
 }
 
-// ended says that the round has come to its end.
-func (p *pace) ended() {
+// endRound records the end of a round.
+func (p *pace) endRound() {
 	if p.whole {
-		p.heard = p.seen
+		p.answeredAlarms = p.roundAlarms
 	}
 	p.whole = false
 }
 
-// next is when the next pass is due.
+// next returns when the next pass runs.
 func (p *pace) next() loop.Result {
-	if p.r.alarms.Load() == p.heard {
+	if p.r.alarms.Load() == p.answeredAlarms {
 		return loop.Result{}
 	}
-	return loop.Result{Next: auditEvery}
+	return loop.Result{Next: auditInterval}
 }
 
-// alarm has the audits look at everything. It tells which pass found n tasks otherwise than they should be.
+// alarm makes the audits look at everything, if a pass has found n > 0 tasks whose entries differ from their rows.
 func (r *Reconciler) alarm(ctx context.Context, reason string, n int) {
+	if n == 0 {
+		return
+	}
 	r.alarms.Add(1)
 	r.cfg.Logger.InfoContext(ctx, "drift found, all is audited", "reason", reason, "n", n)
 	loop.Rouse(r.wakeRows)
 	loop.Rouse(r.wakeIndex)
 }
 
-// auditRows walks the pending rows in time order, and mends what the index does not hold.
+// auditRows walks the pending rows in time order, and mends those whose entries are missing or wrong.
 type auditRows struct {
 	pace
 	after   task.Cursor
@@ -69,8 +72,8 @@ type auditRows struct {
 }
 
 func (a *auditRows) pass(ctx context.Context, now clock) (loop.Result, error) {
-	rate, fresh := a.rate()
-	if fresh {
+	rate, begin := a.rate()
+	if begin {
 		a.after = task.Cursor{}
 	}
 	a.skipped = skippedShards{}
@@ -86,7 +89,7 @@ func (a *auditRows) pass(ctx context.Context, now clock) (loop.Result, error) {
 		}
 		if len(rows) < n {
 			a.after = task.Cursor{}
-			a.ended()
+			a.endRound()
 			break
 		}
 		a.after = behind(rows)
@@ -95,15 +98,15 @@ func (a *auditRows) pass(ctx context.Context, now clock) (loop.Result, error) {
 }
 
 // auditIndex walks the members of all sets, and mends those that the rows contradict: entries of finished, purged or
-// never committed tasks, and members that can't be read. It leaves out what fails, until the next round: what can't be read
-// must not keep it from all that follows.
+// never committed tasks, and unreadable members. It skips a set that it can't read until the next round, or it would
+// never reach the following sets.
 type auditIndex struct {
 	pace
 	shard   int
-	owners  bool // the owners' sets of the shard, after its due set
+	owners  bool // the walk is in the shard's owner sets, which come after its due set
 	cursor  task.ScanCursor
 	skipped skippedShards
-	failed  int // shards in a row that could not be looked at
+	failed  int // sets in a row that could not be read
 }
 
 func (a *auditIndex) pass(ctx context.Context, now clock) (loop.Result, error) {
@@ -111,13 +114,13 @@ func (a *auditIndex) pass(ctx context.Context, now clock) (loop.Result, error) {
 	if err != nil {
 		return loop.Result{}, fmt.Errorf("read the number of shards: %w", err)
 	}
-	rate, fresh := a.rate()
-	if fresh {
+	rate, begin := a.rate()
+	if begin {
 		a.shard, a.owners, a.cursor = 0, false, task.ScanCursor{}
 	}
 	a.skipped, a.failed = skippedShards{}, 0
 	count := min(page, rate)
-	// A page costs something even if its keys all belong to others; and a small index is walked once, not round and round.
+	// An empty page counts too, since its keys of other shards cost time. A small index is walked at most once in a pass.
 	for done, sets := 0, 0; done < rate && sets < 2*layout.Polled(); {
 		n, err := a.page(ctx, count, now)
 		if err := a.skip(ctx, err); err != nil {
@@ -132,7 +135,8 @@ func (a *auditIndex) pass(ctx context.Context, now clock) (loop.Result, error) {
 	return a.next(), a.skipped.err()
 }
 
-// skip passes over the present set if the index failed there, unless nothing can be looked at any more.
+// skip skips the present set if the index failed there. It returns the error if ctx has ended or too many sets in a row
+// failed.
 func (a *auditIndex) skip(ctx context.Context, err error) error {
 	failed, partial := task.FailedShards(err)
 	if !partial {
@@ -146,8 +150,8 @@ func (a *auditIndex) skip(ctx context.Context, err error) error {
 	return a.skipped.collect(err, nil)
 }
 
-// here says that the index failed in the present shard.
-func (a *auditIndex) here(err error) error {
+// shardError says that the index failed in the present shard.
+func (a *auditIndex) shardError(err error) error {
 	return &task.ShardsError{Shards: map[int]error{a.shard: err}}
 }
 
@@ -159,7 +163,7 @@ func (a *auditIndex) nextSet(shards int) {
 	a.owners = !a.owners
 	if a.shard >= shards {
 		a.shard = 0
-		a.ended()
+		a.endRound()
 	}
 }
 
@@ -171,7 +175,7 @@ func (a *auditIndex) page(ctx context.Context, count int, now clock) (n int, err
 	}
 	entries, next, err := scan(ctx, a.shard, a.cursor, int64(count))
 	if err != nil {
-		return 0, a.here(fmt.Errorf("scan: %w", err))
+		return 0, a.shardError(fmt.Errorf("scan: %w", err))
 	}
 	for some := range slices.Chunk(entries, page) {
 		if err := a.check(ctx, some, now); err != nil {
@@ -212,16 +216,16 @@ func (a *auditIndex) check(ctx context.Context, entries []task.Entry, now clock)
 			unlike = append(unlike, t)
 		}
 	}
-	return a.r.settle(ctx, "audited", unlike, now, leaveFlying)
+	return a.r.mendUnlessMoving(ctx, "audited", unlike, now, allowAbsent)
 }
 
-// remove takes out a member that can't be read: no row can be found for it.
+// remove removes a member that can't be read, and so has no row.
 func (a *auditIndex) remove(ctx context.Context, e task.Entry) error {
-	skipped, err := a.r.index.Remove(ctx, a.shard, e)
+	removed, err := a.r.index.Remove(ctx, a.shard, e)
 	if err != nil {
-		return a.here(fmt.Errorf("remove an unreadable member: %w", err))
+		return a.shardError(fmt.Errorf("remove an unreadable member: %w", err))
 	}
-	if skipped {
+	if removed {
 		a.r.metrics.drift.WithLabelValues(unreadableKind, driftExtra).Inc()
 		a.r.alarm(ctx, "unreadable", 1)
 		a.r.report(ctx, "unreadable", 1)

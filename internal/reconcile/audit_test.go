@@ -50,7 +50,7 @@ func TestEntriesOfAnotherShardAreRemoved(t *testing.T) {
 	})
 }
 
-// Who moves a task to another queue may die before it drops the entry of the old one, whose member names that queue.
+// A process that moves a task to another queue may die before it drops the old entry, whose member names the old queue.
 func TestEntriesOfAnotherQueueAreRemoved(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
@@ -100,18 +100,18 @@ func TestAuditHealsLostEntriesWithinItsRate(t *testing.T) {
 	})
 }
 
-// A sample finds that something is wrong, and from then on everything is looked at until a round finds nothing.
+// After a sample has found drift, the audit looks at everything until a whole round finds none.
 func TestASampleThatFindsSomethingHasAllAudited(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
-		rows := w.insert(t, many(3*sample)...)
+		rows := w.insert(t, many(3*sampleEntries)...)
 		w.put(t, rows...)
 		for _, row := range []task.Task{rows[0], rows[len(rows)-1]} { // in the first sample, and in the last
 			pipelinetest.Must(t, w.raw.ZRem(t.Context(), w.dueKey(row.Shard), w.entry(t, row).Member).Err())
 		}
 		a := &auditRows{pace: pace{r: w.Reconciler}}
-		if res := w.run(t, a.pass); res.Next != auditEvery {
-			t.Errorf("the next pass comes after %v, want %v once something was found", res.Next, auditEvery)
+		if res := w.run(t, a.pass); res.Next != auditInterval {
+			t.Errorf("the next pass comes after %v, want %v once something was found", res.Next, auditInterval)
 		}
 		if len(w.wakeRows) != 1 || len(w.wakeIndex) != 1 {
 			t.Error("the audits were not woken")
@@ -124,7 +124,7 @@ func TestASampleThatFindsSomethingHasAllAudited(t *testing.T) {
 	})
 }
 
-// In a burst the sets are always some rows behind the table: that is mended, but no drift, and no reason to audit everything.
+// In a burst some entries always lack their row's last change: this is mended, but is no drift and raises no alarm.
 func TestWhatJustChangedIsNoDrift(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
@@ -144,16 +144,16 @@ func TestWhatJustChangedIsNoDrift(t *testing.T) {
 		w.save(t, w.cancelled(t, rows[0]))
 		w.save(t, w.moved(t, rows[1], 2*time.Hour))
 		w.save(t, w.moved(t, rows[3], 2*time.Hour)) // never put
-		w.now = base.Add(settleTime / 2)
+		w.now = base.Add(writerTime / 2)
 		audit("rows whose writers may still be at the index", 0)
 
 		w.save(t, w.cancelled(t, rows[2]))
-		w.now = w.now.Add(2 * settleTime)
+		w.now = w.now.Add(2 * writerTime)
 		audit("one whose writer is not", 1)
 
 		w.now = w.now.Add(time.Minute)
 		w.insert(t, pending("eve", time.Hour))
-		w.now = base.Add(-time.Hour - time.Minute) // the database's clock was set back behind what it wrote
+		w.now = base.Add(-time.Hour - time.Minute) // the database's clock was set back to before it wrote the rows
 		audit("a row from the future", 1)
 	})
 }

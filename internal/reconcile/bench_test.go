@@ -9,7 +9,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// BenchmarkSweep compares 20,000 rows with sets that hold them all: what each audit costs while nothing is wrong.
+// BenchmarkSweep compares 20,000 rows with sets that hold them all: the cost of an audit that finds no drift.
 func BenchmarkSweep(b *testing.B) {
 	w := newWorld(b, servers(b), Config{AuditRate: 20_000})
 	const n = 20_000

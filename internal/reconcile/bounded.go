@@ -9,11 +9,11 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// readTimeout bounds the small reads of the passes. A server that is there answers them within milliseconds; one that was
-// cut off meanwhile may never answer, and a pass that waits for it looks at nothing else.
+// readTimeout bounds the small reads of the passes. A reachable server answers them within milliseconds. A server that
+// was cut off may never answer, and a pass that waits for it does nothing else.
 const readTimeout = 5 * time.Second
 
-// bounded is a store whose small reads end.
+// bounded is a store whose small reads have a timeout.
 type bounded struct{ Store }
 
 func withTimeout[T any](ctx context.Context, read func(ctx context.Context) (T, error)) (T, error) {
@@ -42,7 +42,7 @@ func (b bounded) Entries(ctx context.Context, ids []task.ID) ([]task.Task, error
 	return withTimeout(ctx, func(ctx context.Context) ([]task.Task, error) { return b.Store.Entries(ctx, ids) })
 }
 
-// Pending is bounded but for the large pages of a rebuild, which a cold disk may take its time for.
+// Pending has a timeout, except for the large pages of a rebuild, which take long on a cold disk.
 func (b bounded) Pending(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error) {
 	read := func(ctx context.Context) ([]task.Task, error) { return b.Store.Pending(ctx, from, to, after, limit) }
 	if limit > page {

@@ -10,7 +10,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// deaf never answers.
+// deaf is a store that never answers.
 type deaf struct{ Store }
 
 func (deaf) Pending(ctx context.Context, _, _ time.Time, _ task.Cursor, _ int) ([]task.Task, error) {
@@ -18,7 +18,7 @@ func (deaf) Pending(ctx context.Context, _, _ time.Time, _ task.Cursor, _ int) (
 	return nil, ctx.Err()
 }
 
-// A server that was cut off while it read a page must not hold a pass up for as long as its connection seems to live.
+// A server was cut off while it read a page. The pass must not wait until the connection counts as lost.
 func TestReadWithoutAnAnswerEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

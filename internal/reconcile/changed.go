@@ -11,21 +11,21 @@ import (
 )
 
 const (
-	settleTime = time.Second      // a row changed so lately is still being indexed by its writer
-	margin     = 10 * time.Second // beyond the longest transaction
-	wide       = 2 * time.Minute  // how far back to look after Redis was restarted or failed over
+	writerTime     = time.Second      // from a row's change until its writer has put it
+	windowMargin   = 10 * time.Second // beyond the longest transaction
+	failoverWindow = 2 * time.Minute  // how much farther back to look after Redis was restarted or failed over
 )
 
-// changed compares rows written lately with both sets, in any state. A row's updated_at may lie in the past by its
-// transaction's length when it becomes visible, so windows overlap by the longest one. What was compared before at the
-// same version is passed over, but compared once more before it leaves the window: a late put may have come meanwhile.
+// changed compares recently changed rows with both sets, in any state. When a row becomes visible, its updated_at may be
+// as old as its transaction, so windows overlap by the longest transaction. A row that was compared at the same version
+// is skipped, but compared once more before it leaves the window: a late put may have come meanwhile.
 //
-// A shard that fails is in arrears: its rows changed since then are compared once it takes its part again. The other shards'
-// window doesn't grow meanwhile.
+// If a shard fails, its rows that changed since then are compared once the shard answers again. The other shards' window
+// doesn't grow meanwhile.
 type changed struct {
 	r        *Reconciler
-	until    time.Time         // the end of the last window that was compared whole
-	compared map[task.ID]int64 // versions compared in the last window, of rows that the next one may hold
+	until    time.Time         // the end of the last window that was compared completely
+	compared map[task.ID]int64 // versions compared in the last window, of rows that the next window overlaps
 	identity string            // of the Redis servers
 	throttle
 }
@@ -37,15 +37,15 @@ func (c *changed) pass(ctx context.Context, now clock) (loop.Result, error) {
 	if err != nil {
 		return loop.Result{}, err
 	}
-	to := now().Add(-settleTime)
-	from := to.Add(-c.r.cfg.Longest - margin)
-	if overlap := c.until.Add(-c.r.cfg.Longest - margin); !c.until.IsZero() && overlap.Before(from) {
-		from = overlap // the passes between failed
+	to := now().Add(-writerTime)
+	from := to.Add(-c.r.cfg.Longest - windowMargin)
+	if overlap := c.until.Add(-c.r.cfg.Longest - windowMargin); !c.until.IsZero() && overlap.Before(from) {
+		from = overlap // passes since then failed
 	}
 	if identity != c.identity {
 		c.compared = nil
-		from = from.Add(-wide)
-		c.alarms = -1 // much may be missing: it doesn't rest
+		from = from.Add(-failoverWindow)
+		c.alarms = -1 // as if drift was found: many entries may be missing, so this run does not sleep
 	}
 	compared, err := c.window(ctx, from, to, now, nil)
 	if err := skipped.collect(err, nil); err != nil {
@@ -53,7 +53,7 @@ func (c *changed) pass(ctx context.Context, now clock) (loop.Result, error) {
 	}
 	c.until, c.compared, c.identity = to, compared, identity
 	for shard := range skipped.shards {
-		c.r.arrears.owe(shard, from)
+		c.r.uncompared.add(shard, from)
 	}
 	if err := skipped.collect(c.catchUp(ctx, to, now, skipped), nil); err != nil {
 		return loop.Result{}, err
@@ -61,9 +61,9 @@ func (c *changed) pass(ctx context.Context, now clock) (loop.Result, error) {
 	return loop.Result{}, skipped.err()
 }
 
-// catchUp compares what has changed, in shards that failed before, since they did.
+// catchUp compares the rows of shards that failed in earlier passes and answer now, from when they failed.
 func (c *changed) catchUp(ctx context.Context, to time.Time, now clock, skipped skippedShards) error {
-	since := c.r.arrears.all()
+	since := c.r.uncompared.all()
 	maps.DeleteFunc(since, func(shard int, _ time.Time) bool { return skipped.shards[shard] != nil })
 	if len(since) == 0 {
 		return nil
@@ -78,7 +78,7 @@ func (c *changed) catchUp(ctx context.Context, to time.Time, now clock, skipped 
 	var ids []task.ID
 	for shard, at := range since {
 		if failed[shard] == nil {
-			ids = append(ids, c.r.arrears.paid(shard, at)...)
+			ids = append(ids, c.r.uncompared.take(shard, at)...)
 		}
 	}
 	for some := range slices.Chunk(ids, page) {
@@ -89,10 +89,10 @@ func (c *changed) catchUp(ctx context.Context, to time.Time, now clock, skipped 
 	return err
 }
 
-// window compares the rows that changed in [from, to), of some shards or (nil) of all. A task.ShardsError names the shards
-// whose rows were left out. It ends early when none of the shards takes its part.
+// window compares the rows that changed in [from, to), of some shards or (nil) of all. A task.ShardsError names the
+// shards whose rows were skipped. window ends early if no shard answers.
 func (c *changed) window(ctx context.Context, from, to time.Time, now clock, of func(shard int) bool) (map[task.ID]int64, error) {
-	leaving, next := to.Add(-c.r.cfg.Longest-margin/2), to.Add(-c.r.cfg.Longest-margin)
+	leaving, next := to.Add(-c.r.cfg.Longest-windowMargin/2), to.Add(-c.r.cfg.Longest-windowMargin)
 	compared := map[task.ID]int64{}
 	var skipped skippedShards
 	var after task.Cursor

@@ -54,7 +54,7 @@ func TestChangedLooksAtEachVersionOnce(t *testing.T) {
 	}
 }
 
-// elsewhere is an index whose servers were exchanged.
+// elsewhere is an index whose identity changes.
 type elsewhere struct {
 	Index
 	name *string
@@ -72,7 +72,7 @@ func TestChangedWindowWidens(t *testing.T) {
 				w.run(t, c.pass)
 			}
 			*name = "replica"
-			w.flush(t) // it has nothing of the last minute
+			w.flush(t) // the new server lacks the last minute's entries
 		},
 		"after failed passes": func(t *testing.T, w *world, c *changed, _ *string, err *error) {
 			*err = errors.New("away")
@@ -96,7 +96,7 @@ func TestChangedWindowWidens(t *testing.T) {
 				w.now = base
 				row := w.insert(t, pending("ann", time.Hour))[0]
 				row = w.save(t, w.moved(t, row, 2*time.Hour))
-				w.run(t, c.pass) // the row is too fresh for this one
+				w.run(t, c.pass) // the row changed too lately for this pass
 				trouble(t, w, c, &name, &err)
 				w.run(t, c.pass)
 				w.wantStanding(t, "changed a minute ago", row, both(row))

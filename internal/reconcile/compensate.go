@@ -9,10 +9,10 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// compensate puts the rows that the messages name, and wakes the rebuild when they ask for one (which looks at the
-// markers itself, so that requests coalesce). It returns nil, so that the messages count as read, only after Redis has
-// taken every row's current state. Rows of shards that fail are left to the changed pass: other shards' messages must not
-// wait for a node that is away.
+// compensate puts the rows that the messages name, and wakes the rebuild pass if a message asks for a rebuild. That pass
+// reads the markers itself, so that many requests make one rebuild. compensate returns nil, so that the messages count as
+// read, only after Redis has taken every row's current state. Rows of failed shards are left to the changed pass: other
+// shards' messages must not wait for a node that is away.
 func (r *Reconciler) compensate(ctx context.Context, batch []task.Compensation) error {
 	var ids []task.ID
 	for _, c := range batch {
@@ -29,8 +29,8 @@ func (r *Reconciler) compensate(ctx context.Context, batch []task.Compensation) 
 	return nil
 }
 
-// putIDs makes the index say what the rows say. An id without a row can't be named in the index: what might stand there
-// is the audit's.
+// putIDs makes the index hold what the rows say. An id without a row can't be looked up in the index, whose members need
+// the row's names: the audit finds its entry.
 func (r *Reconciler) putIDs(ctx context.Context, ids []task.ID) error {
 	rows, err := r.store.Entries(ctx, ids)
 	if err != nil {
@@ -40,15 +40,15 @@ func (r *Reconciler) putIDs(ctx context.Context, ids []task.ID) error {
 	if err != nil {
 		return err
 	}
-	owing := r.arrears.all()
+	failed := r.uncompared.all()
 	var skipped skippedShards
-	tried := slices.DeleteFunc(slices.Clone(rows), func(row task.Task) bool { _, owes := owing[row.Shard]; return owes })
+	tried := slices.DeleteFunc(slices.Clone(rows), func(row task.Task) bool { _, skip := failed[row.Shard]; return skip })
 	if err := skipped.collect(r.mend(ctx, "compensated", tried, now, putAlways), nil); err != nil {
 		return err
 	}
 	for _, row := range rows {
-		if _, owes := owing[row.Shard]; owes || skipped.has(row) {
-			r.arrears.oweRow(row)
+		if _, skip := failed[row.Shard]; skip || skipped.has(row) {
+			r.uncompared.addRow(row)
 		}
 	}
 	return nil

@@ -3,42 +3,42 @@
 //
 // # Mending
 //
-// All passes mend by the same steps, because each other order loses:
+// All passes mend by the same steps; any other order loses changes:
 //
 //  1. Read what the two sets hold for a task.
-//  2. Read the row on the primary. (Row first, index second: a stale row would overwrite a reschedule that was
-//     committed and put in between.)
-//  3. Where they differ, replace exactly what was seen in step 1 by what the row of step 2 says, newer-looking or not: a
-//     version that never committed (a put after a rollback, a lost commit, a restored backup) must not shut the true
-//     one out. If either set has moved since step 1, nothing is written.
-//  4. Read the row again. If it has moved, start again: its own put or drop may have come before ours. If a set had
-//     moved, so that nothing was written, start again too: what came between may be a version that never commits.
+//  2. Read the row on the primary. If the row were read before the sets, a stale row would overwrite a reschedule that was
+//     committed and put in between.
+//  3. If they differ, replace exactly what was read in step 1 by what the row of step 2 says, even if the entry looks
+//     newer: a version that never committed (a put after a rollback, a lost commit, a restored backup) must not keep the
+//     true version out. If either set has changed since step 1, nothing is written.
+//  4. Read the row once more. If the row has changed, start over: its own put or drop may have come before ours. If a set
+//     had changed, so that nothing was written, start over too: the new entry may be of a version that never commits.
 //
-// A pending row whose moment has come, or comes within the flight time, may rightly be absent from the due set, if it stands in
-// its owner's: its hint is under way. Only the overdue pass, a compensation, or a rebuild puts such a row again. The clock goes on during
-// a pass, so that a long one doesn't repeat what was published since it began.
+// The hint of a pending row may be under way if its moment has come or comes soon (underWayUntil). Such a row may be
+// absent from the due set, if its entry is in the owner's set. Only the overdue pass, a compensation, or a rebuild puts
+// such a row again. The clock goes on during a pass, so that a long pass doesn't put rows that were published since it
+// began.
 //
-// That a set doesn't know yet of a change within the last second is mended like everything, but counts as no drift: in a
-// burst it is so of some row at any moment.
+// An entry that lacks a change of the last second is mended, but is no drift: in a burst some entry always lacks one.
 //
 // # The passes, one file each
 //
-//   - compensate: ids whose index write did not succeed, told by a message; shards whose memory was lost.
-//   - lookahead: rows due soon must stand in the index with the right score.
-//   - overdue: rows past their time and absent from the due set are put again: at once when the queue's backlog shows
-//     that the hint is lost, not while it explains the wait, else at ages that double. Those standing at another time
-//     are mended.
-//   - changed: rows written lately are compared in both sets, in any state, and once more before they leave the window:
-//     finds ghosts in owners' lists.
-//   - rebuild: a shard without its generation marker lost its memory: near-due rows first, the marker last.
-//   - audit: samples in both directions; everything, once any pass has found drift or a lost hint. What a message told of
-//     is neither.
-//   - purge: finished rows past retention, and lines of the history that are as old.
+//   - compensate: puts rows whose index write failed, named by a message; wakes the rebuild.
+//   - lookahead: compares rows that are due soon.
+//   - overdue: puts rows again that are past their time and absent from the due set: at once if the queue's backlog shows
+//     that the hint is lost, not while the backlog explains the wait, else at ages that double. It mends entries with
+//     another time.
+//   - changed: compares recently changed rows with both sets, in any state, and once more before they leave the window. It
+//     finds entries of finished tasks in owners' sets.
+//   - rebuild: fills shards without a generation marker, whose memory was lost: near-due rows first, the marker last.
+//   - audit: compares samples of rows and of entries; compares everything once any pass has found drift or a lost hint.
+//     Compensated rows are neither.
+//   - purge: deletes finished rows past their retention, and lines of the history of the same age.
 //
-// A pass but the rebuild rests at least twice as long as it worked, so that no table is so large that comparing it takes a
-// core. The audits rest ten times as long; so do overdue and changed for the first seconds of a run, between their pages
-// already, as long as nothing is found to mend: a burst needs the servers for itself.
+// After a run, every pass but the rebuild sleeps at least twice as long as it worked, so that comparing a large table
+// never takes a whole core. The audits sleep ten times as long. So do overdue and changed, for the first seconds of a
+// run and between its pages, while they find nothing to mend: a burst needs the servers for itself.
 //
-// Every pass first re-reads its epoch and stops when a newer daemon leads: two may overlap, which costs work, never
+// Every pass first reads the epoch and stops if a newer daemon leads. Two daemons may overlap, which costs work, never
 // correctness.
 package reconcile

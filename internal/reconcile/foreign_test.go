@@ -7,7 +7,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// A row that another program inserts for a moment long past has no hint under way: it is put at once.
+// No hint of a row is under way that another program inserted for a moment long past. The row is put at once.
 func TestRowInsertedForAMomentThatIsPastIsPut(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
@@ -19,7 +19,7 @@ func TestRowInsertedForAMomentThatIsPastIsPut(t *testing.T) {
 			w.run(t, (&changed{r: w.Reconciler}).pass)
 			w.wantStands(t, row)
 		}
-		silent := w.insert(t, pending("ann", -time.Hour))[0] // and does not say when
+		silent := w.insert(t, pending("ann", -time.Hour))[0] // without the time of its insertion
 		w.run(t, w.auditRows().pass)
 		w.wantStands(t, silent)
 	})
@@ -36,7 +36,7 @@ func (w *world) wantStands(t *testing.T, row task.Task) {
 	}
 }
 
-// A row that is due since 1970, and of which only its time is known, comes again within hours, not within years.
+// A row that is due since 1970, with no other time known, is put once more within hours, not within years.
 func TestVeryOldRowsComeAgain(t *testing.T) {
 	t.Parallel()
 	now := base
@@ -50,7 +50,7 @@ func TestVeryOldRowsComeAgain(t *testing.T) {
 	}
 }
 
-// A row whose time was past when it was inserted was never looked at, however old its time is.
+// A row whose time was past when it was inserted was not looked at before its insertion, however old its time is.
 func TestRowsWrittenWithATimeLongPastAreDueFromTheirWrite(t *testing.T) {
 	t.Parallel()
 	const grace, every = 2 * time.Second, 20 * time.Second
@@ -59,7 +59,7 @@ func TestRowsWrittenWithATimeLongPastAreDueFromTheirWrite(t *testing.T) {
 		if check := (overdueCheck{grace: grace, now: base.Add(every / 2), last: base.Add(-every / 2)}); !check.mustPut(row, nil) {
 			t.Errorf("%v behind its write: not put in the first pass after it", behind)
 		}
-		row.UpdatedAt = base.Add(time.Hour) // another program's clock: its time alone counts
+		row.UpdatedAt = base.Add(time.Hour) // another program's clock: only run_at counts
 		again := 0
 		for at := base; at.Before(base.Add(time.Minute)); at = at.Add(every) {
 			if (overdueCheck{grace: grace, now: at, last: at.Add(-every)}).mustPut(row, nil) {

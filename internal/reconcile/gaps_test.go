@@ -11,7 +11,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// torn is an index of which one shard fails, as with a slot under migration or a node that is away.
+// torn is an index one of whose shards fails, like a slot under migration or a node that is away.
 type torn struct {
 	Index
 	shard int
@@ -20,7 +20,7 @@ type torn struct {
 
 var errTorn = errors.New("TRYAGAIN")
 
-// part leaves out the tasks of the shard, and returns the error that names it.
+// part returns the tasks of the other shards, and the error that names the failed shard.
 func (i torn) part(tasks []task.Task) ([]task.Task, error) {
 	var sound []task.Task
 	var err error
@@ -110,7 +110,7 @@ func ofEach(due time.Duration) []task.Task {
 	return all
 }
 
-// Every pass does its work in the shards that answer, and makes good for the other once it answers again.
+// Every pass does its work in the shards that answer, and does the work of the failed shard once that shard answers.
 func TestPassesGoOnWithoutAFailingShard(t *testing.T) {
 	t.Parallel()
 	const failing = 1
@@ -170,9 +170,9 @@ func TestPassesGoOnWithoutAFailingShard(t *testing.T) {
 					}
 					w.wantStanding(t, fmt.Sprint("shard ", row.Shard), row, want)
 				}
-				w.now = base.Add(5 * time.Minute) // beyond each window
+				w.now = base.Add(5 * time.Minute) // later than the windows of all passes
 				if name == "lookahead" {
-					w.now = base.Add(sec(26)) // it is near now
+					w.now = base.Add(sec(26)) // the task is due soon now
 				}
 				on = false
 				for range 2 {
@@ -186,7 +186,7 @@ func TestPassesGoOnWithoutAFailingShard(t *testing.T) {
 	}
 }
 
-// A compensation for a shard that fails doesn't hold up those behind it.
+// A compensation for a failed shard does not delay later compensations.
 func TestCompensationsOfAFailingShardAreMadeGoodLater(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
@@ -210,7 +210,7 @@ func TestCompensationsOfAFailingShardAreMadeGoodLater(t *testing.T) {
 	})
 }
 
-// The walk over the index passes over what can't be read, and reads what follows.
+// The audit of the index skips a set that can't be read, and reads the following sets.
 func TestAuditGoesOnBehindAPlaceThatFails(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
@@ -232,7 +232,7 @@ func TestAuditGoesOnBehindAPlaceThatFails(t *testing.T) {
 	})
 }
 
-// What the changed pass remembers is of its window, however long the passes before failed.
+// The changed pass remembers only rows of its window, however long earlier passes failed.
 func TestChangedRemembersNoMoreThanItsWindow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, inProcess(t), Config{})

@@ -9,37 +9,36 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// lap is a way through a stretch of rows by (run_at, id), which may take several passes. It remembers when each part was
-// looked at, in this lap and the one before: whether a row's turn has come depends on it.
+// lap is a way through a range of rows by (run_at, id), which may take several passes. It remembers when each part was
+// looked at, in this lap and in the previous one: mustPut depends on when a row was last looked at.
 type lap struct {
 	next       task.Cursor // the last row that was looked at; zero at the beginning of a lap
-	began      time.Time   // when the lap did
-	before     time.Time   // when the rows that no look is known of were looked at, at the latest
-	looks, old []look      // of this lap and of the one before, in order
-	seen       int         // looks of passes before this one
+	began      time.Time   // when the lap began
+	before     time.Time   // the latest time at which rows without a known look were looked at
+	looks, old []look      // of this lap and of the previous one, in order
+	earlier    int         // looks of earlier passes
 }
 
-// look says when the rows from a moment on, up to one of them, were looked at.
+// look says when the rows from a moment on, up to one row, were looked at.
 type look struct {
 	from time.Time
 	upTo task.Cursor
 	at   time.Time
 }
 
-// under reports whether the lap is under way.
-func (l *lap) under() bool { return l.next != (task.Cursor{}) }
+func (l *lap) underWay() bool { return l.next != (task.Cursor{}) }
 
-// start begins a lap unless one is under way; last is when the pass before began.
+// start begins a lap unless one is under way; last is when the previous pass began.
 func (l *lap) start(now, last time.Time) {
-	if l.under() {
+	if l.underWay() {
 		return
 	}
 	l.began, l.before = now, last
-	l.old, l.looks, l.seen = l.looks, l.old[:0], 0
+	l.old, l.looks, l.earlier = l.looks, l.old[:0], 0
 }
 
-// reach notes that the rows of a stretch were looked at up to next, or up to the end where that is zero.
-func (l *lap) reach(from time.Time, next task.Cursor, end, now time.Time) {
+// record records that rows were looked at up to next, or up to the end if next is zero.
+func (l *lap) record(from time.Time, next task.Cursor, end, now time.Time) {
 	k := look{from: later(from, l.next.At), upTo: next, at: now}
 	if next == (task.Cursor{}) {
 		k.upTo.At = end
@@ -48,12 +47,11 @@ func (l *lap) reach(from time.Time, next task.Cursor, end, now time.Time) {
 	l.next = next
 }
 
-// passed ends a pass.
-func (l *lap) passed() { l.seen = len(l.looks) }
+func (l *lap) endPass() { l.earlier = len(l.looks) }
 
-// lookedAt is when the row at a place was last looked at in an earlier pass; zero if that is not known.
+// lookedAt returns when a row was last looked at in an earlier pass; zero if that is not known.
 func (l *lap) lookedAt(at task.Cursor) time.Time {
-	return later(find(l.looks[:l.seen], at), find(l.old, at))
+	return later(find(l.looks[:l.earlier], at), find(l.old, at))
 }
 
 func find(looks []look, at task.Cursor) time.Time {

@@ -8,12 +8,12 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// lookahead makes sure that rows due soon stand in the index. Rows due within the next few passes are looked at in each
-// pass; those farther off once, when they come within the look-ahead. (A row scheduled into the window later is put by
-// its writer, and compared by the changed pass.)
+// lookahead compares rows that are due soon with the index. It compares rows due within the next few passes in each
+// pass, and rows farther off once, when they come within Config.Lookahead. A row that is scheduled into that window
+// later is put by its writer, and compared by the changed pass.
 type lookahead struct {
 	r       *Reconciler
-	seen    time.Time // rows due before this moment have been looked at
+	seen    time.Time // rows due before this moment were compared
 	skipped skippedShards
 	throttle
 }
@@ -21,8 +21,8 @@ type lookahead struct {
 func (l *lookahead) pass(ctx context.Context, now clock) (loop.Result, error) {
 	l.throttle = l.r.throttle(false)
 	l.skipped = skippedShards{}
-	l.extra = 0 // what it looks at is due soon
-	soon := landing(now)
+	l.extra = 0 // no longer sleeps: these rows are due soon
+	soon := underWayUntil(now)
 	near := soon.Add(2 * l.r.cfg.Interval)
 	end := now().Add(l.r.cfg.Lookahead)
 	if err := l.sweep(ctx, soon, near, now); err != nil {
@@ -39,14 +39,15 @@ func (l *lookahead) pass(ctx context.Context, now clock) (loop.Result, error) {
 	return loop.Result{}, l.skipped.err()
 }
 
-// landing is the moment before which a row's hint may be under way: then it rightly stands nowhere.
-func landing(now clock) time.Time { return now().Add(task.MaxLead + flight) }
+// underWayUntil returns the moment up to which the hints of due rows may be under way, so that they may be absent from
+// due.
+func underWayUntil(now clock) time.Time { return now().Add(task.MaxLead + publishTime) }
 
-// sweep mends all pending rows due in [from, to), but for those whose hint may be under way when their page comes.
+// sweep compares all pending rows due in [from, to), except those whose hint may be under way when their page is read.
 func (l *lookahead) sweep(ctx context.Context, from, to time.Time, now clock) error {
 	var after task.Cursor
 	for {
-		if soon := landing(now); from.Before(soon) {
+		if soon := underWayUntil(now); from.Before(soon) {
 			from = soon
 		}
 		if !from.Before(to) {

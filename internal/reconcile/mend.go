@@ -11,33 +11,33 @@ import (
 )
 
 const (
-	flight    = time.Second // a hint may be under way so long around its moment
-	mendTries = 4           // how often tasks that keep moving are looked at again
+	publishTime = time.Second // that dispatch may take to claim and publish a hint
+	mendTries   = 4           // for tasks that keep changing
 )
 
-// errStillMoving says that some tasks moved under every try to mend them: their writers are at work.
+// errStillMoving says that some tasks changed during each try to mend them: their writers are at work.
 var errStillMoving = errors.New("tasks keep moving")
 
-// clock returns the database's time: the moment read when the pass began, and what went by since. A long pass must not
-// take a row whose moment has come meanwhile for one that should still stand in the due set.
+// clock returns the database's time: the time read when the pass began, plus the time since. With the time of its
+// beginning, a long pass would expect rows in the due set whose moment has come meanwhile.
 type clock func() time.Time
 
-// aim says what a pass wants of a row whose hint may be under way.
-type aim int
+// duePolicy says when a row whose hint may be under way must be in the due set.
+type duePolicy int
 
 const (
-	leaveFlying aim = iota // absence from the due set is right for a row whose moment has come
-	putUnknown             // so it is if the row stands in the owner's set: else nobody has ever put it
-	putAlways              // it must stand in the due set whatever its moment
+	allowAbsent  duePolicy = iota // the row may be absent from the due set
+	putIfNowhere                  // the row may be absent if it is in the owner's set; otherwise it was never put
+	putAlways                     // the row must be in the due set
 )
 
 // nowhere is the standing of a task that is in neither set.
 var nowhere = task.Standing{Due: task.NoScore, Owner: task.NoScore}
 
-// mend compares the rows with the index and makes the index right, by the steps of the package comment. The rows given
-// only name the tasks; they are read again. It answers errStillMoving when a task was moved under every try, and with a
-// task.ShardsError once it has mended all but the tasks of those shards.
-func (r *Reconciler) mend(ctx context.Context, reason string, tasks []task.Task, now clock, want aim) error {
+// mend compares rows with the index and mends the index, by the steps of the package comment. tasks only names the rows,
+// which mend reads. It returns errStillMoving if a task changed during each try, and a task.ShardsError if it has mended
+// all tasks except those of these shards.
+func (r *Reconciler) mend(ctx context.Context, reason string, tasks []task.Task, now clock, want duePolicy) error {
 	total := 0
 	defer func() { r.report(ctx, reason, total) }()
 	var skipped skippedShards
@@ -53,7 +53,7 @@ func (r *Reconciler) mend(ctx context.Context, reason string, tasks []task.Task,
 			return skipped.err()
 		}
 		if want != putAlways {
-			r.drifted(ctx, reason, repairs, rows, now)
+			r.recordDrift(ctx, reason, repairs, rows, now)
 		}
 		n, err := r.index.Repair(ctx, repairs)
 		total += n
@@ -65,14 +65,15 @@ func (r *Reconciler) mend(ctx context.Context, reason string, tasks []task.Task,
 			return err
 		}
 	}
-	if len(tasks) > 0 && skipped.err() == nil { // tasks of failed shards are tried again anyway
+	if len(tasks) > 0 && skipped.err() == nil { // tasks of failed shards are retried anyway
 		return fmt.Errorf("mend %s and %d more: %w", tasks[0].ID, len(tasks)-1, errStillMoving)
 	}
 	return skipped.err()
 }
 
-// settle is mend for the passes that come back anyway: tasks that keep moving are left to their writers until then.
-func (r *Reconciler) settle(ctx context.Context, reason string, tasks []task.Task, now clock, want aim) error {
+// mendUnlessMoving is mend for passes that compare the tasks once more later: it leaves tasks that keep changing to their
+// writers.
+func (r *Reconciler) mendUnlessMoving(ctx context.Context, reason string, tasks []task.Task, now clock, want duePolicy) error {
 	err := r.mend(ctx, reason, tasks, now, want)
 	if errors.Is(err, errStillMoving) {
 		return nil
@@ -80,10 +81,9 @@ func (r *Reconciler) settle(ctx context.Context, reason string, tasks []task.Tas
 	return err
 }
 
-// mendUnlike mends those of the rows that the index does not hold as they were just read; the others cost one round trip. A row
-// that stands nowhere was put by nobody, as when another program has inserted it for a moment that had come: no hint of it is
-// under way. A
-// task.ShardsError names the shards whose rows were left out.
+// mendUnlike mends the rows, just read, whose entries differ; comparing all rows costs one round trip. A row in neither
+// set was never put, for example because another program inserted it for a past moment: no hint of it is under way. A
+// task.ShardsError names the shards whose rows were skipped.
 func (r *Reconciler) mendUnlike(ctx context.Context, reason string, rows []task.Task, now clock) error {
 	if len(rows) == 0 {
 		return nil
@@ -98,9 +98,9 @@ func (r *Reconciler) mendUnlike(ctx context.Context, reason string, rows []task.
 		if skipped.has(row) {
 			continue
 		}
-		switch right := r.right(row, seen[i], now, putUnknown); {
+		switch right := r.right(row, seen[i], now, putIfNowhere); {
 		case right == seen[i]:
-		case seen[i] == nowhere && right.Due != task.NoScore && !flying(row, now): // one that flies may have ended since
+		case seen[i] == nowhere && right.Due != task.NoScore && !mayBeUnderWay(row, now): // a row whose hint is under way may have ended
 			absent = append(absent, row)
 		default:
 			unlike = append(unlike, row)
@@ -111,19 +111,19 @@ func (r *Reconciler) mendUnlike(ctx context.Context, reason string, rows []task.
 		return err
 	}
 	unlike = append(unlike, moved...)
-	if err := skipped.collect(r.settle(ctx, reason, unlike, now, putUnknown), unlike); err != nil {
+	if err := skipped.collect(r.mendUnlessMoving(ctx, reason, unlike, now, putIfNowhere), unlike); err != nil {
 		return err
 	}
 	return skipped.err()
 }
 
-// fill adds rows that stood in neither set, and returns those to mend: what stands there meanwhile, and what has moved
-// since it was read, whose own put or drop may have come before.
+// fill puts rows that were in neither set. It returns the rows to mend: those that are in a set meanwhile, and those
+// that have changed since they were read, whose own put or drop may have come before.
 func (r *Reconciler) fill(ctx context.Context, reason string, absent []task.Task, now clock) ([]task.Task, error) {
 	if len(absent) == 0 {
 		return nil, nil
 	}
-	r.missing(ctx, reason, absent, now)
+	r.recordMissing(ctx, reason, absent, now)
 	var skipped skippedShards
 	otherwise, err := r.index.Fill(ctx, absent)
 	if err := skipped.collect(err, absent); err != nil {
@@ -138,9 +138,9 @@ func (r *Reconciler) fill(ctx context.Context, reason string, absent []task.Task
 	return append(otherwise, moved...), skipped.err()
 }
 
-// compare reads the index, then the rows, and says what must be replaced. With a task.ShardsError it has compared all but
-// the tasks of those shards.
-func (r *Reconciler) compare(ctx context.Context, tasks []task.Task, now clock, want aim) ([]task.Repair, map[task.ID]task.Task, error) {
+// compare reads the index, then the rows, and returns the repairs to make. With a task.ShardsError it has compared all
+// tasks except those of these shards.
+func (r *Reconciler) compare(ctx context.Context, tasks []task.Task, now clock, want duePolicy) ([]task.Repair, map[task.ID]task.Task, error) {
 	var skipped skippedShards
 	seen, err := r.index.Standings(ctx, tasks)
 	if err := skipped.collect(err, tasks); err != nil {
@@ -155,7 +155,7 @@ func (r *Reconciler) compare(ctx context.Context, tasks []task.Task, now clock, 
 		if skipped.has(t) {
 			continue
 		}
-		right := nowhere // purged, never committed, or in a shard or queue that is not the row's: its names suffice to remove it
+		right := nowhere // for a task that was purged, never committed, or is in another shard or queue than its row
 		if row, found := rows[t.ID]; found && row.Shard == t.Shard && task.SameQueue(row, t) {
 			right = r.right(row, seen[i], now, want)
 		}
@@ -166,22 +166,22 @@ func (r *Reconciler) compare(ctx context.Context, tasks []task.Task, now clock, 
 	return repairs, rows, skipped.err()
 }
 
-// flying reports whether the row's hint may be under way.
-func flying(row task.Task, now clock) bool { return row.RunAt.Before(landing(now)) }
+// mayBeUnderWay reports whether the row's hint may be under way.
+func mayBeUnderWay(row task.Task, now clock) bool { return row.RunAt.Before(underWayUntil(now)) }
 
-// right says where a row must stand.
-func (r *Reconciler) right(row task.Task, seen task.Standing, now clock, want aim) task.Standing {
+// right returns the standing that a row must have.
+func (r *Reconciler) right(row task.Task, seen task.Standing, now clock, want duePolicy) task.Standing {
 	score := task.ScoreOf(row)
 	due := score
-	left := want == leaveFlying || want == putUnknown && seen.Owner != task.NoScore
-	if left && flying(row, now) && seen.Due == task.NoScore {
+	mayBeAbsent := want == allowAbsent || want == putIfNowhere && seen.Owner != task.NoScore
+	if mayBeAbsent && mayBeUnderWay(row, now) && seen.Due == task.NoScore {
 		due = task.NoScore
 	}
 	return task.Standing{Due: due, Owner: score}
 }
 
-// stillMoving returns the tasks that must be looked at once more after a repair: those whose rows have changed since they were
-// read, or all when some standing had moved on since it was read, so that its repair did nothing.
+// stillMoving returns the tasks to mend once more after a repair: those whose rows have changed since they were read, or
+// all tasks if some standing had changed since it was read, so that its repair did nothing.
 func (r *Reconciler) stillMoving(ctx context.Context, repairs []task.Repair, done int, before map[task.ID]task.Task) ([]task.Task, error) {
 	tasks := make([]task.Task, len(repairs))
 	for i, rep := range repairs {
@@ -194,13 +194,13 @@ func (r *Reconciler) stillMoving(ctx context.Context, repairs []task.Repair, don
 	return r.moved(ctx, tasks)
 }
 
-// moved returns those of the tasks whose rows are no longer at their versions.
+// moved returns the tasks whose rows are no longer at the tasks' versions.
 func (r *Reconciler) moved(ctx context.Context, tasks []task.Task) ([]task.Task, error) {
 	_, moved, err := r.reread(ctx, tasks)
 	return moved, err
 }
 
-// reread parts the tasks into those whose rows are still at their versions, and the others.
+// reread separates the tasks whose rows are still at the tasks' versions from the others.
 func (r *Reconciler) reread(ctx context.Context, tasks []task.Task) (still, moved []task.Task, err error) {
 	after, err := r.rows(ctx, tasks)
 	if err != nil {
@@ -232,30 +232,26 @@ func (r *Reconciler) rows(ctx context.Context, tasks []task.Task) (map[task.ID]t
 	return byID, nil
 }
 
-// drifted takes note of repairs that a sweep is about to make.
-func (r *Reconciler) drifted(ctx context.Context, reason string, repairs []task.Repair, rows map[task.ID]task.Task, now clock) {
-	r.noted(ctx, reason, r.metrics.drifted(slices.DeleteFunc(slices.Clone(repairs), func(rep task.Repair) bool {
+// recordDrift counts repairs that a sweep is about to make, and raises the alarm.
+func (r *Reconciler) recordDrift(ctx context.Context, reason string, repairs []task.Repair, rows map[task.ID]task.Task, now clock) {
+	r.alarm(ctx, reason, r.metrics.countDrift(slices.DeleteFunc(slices.Clone(repairs), func(rep task.Repair) bool {
 		row, found := rows[rep.Task.ID]
-		return found && fresh(row, now)
+		return found && changedLately(row, now)
 	})))
 }
 
-// missing takes note of rows that a sweep is about to add.
-func (r *Reconciler) missing(ctx context.Context, reason string, rows []task.Task, now clock) {
-	r.noted(ctx, reason, r.metrics.absent(slices.DeleteFunc(slices.Clone(rows), func(row task.Task) bool { return fresh(row, now) })))
+// recordMissing counts rows that a sweep is about to put, and raises the alarm.
+func (r *Reconciler) recordMissing(ctx context.Context, reason string, rows []task.Task, now clock) {
+	r.alarm(ctx, reason, r.metrics.countMissing(slices.DeleteFunc(slices.Clone(rows), func(row task.Task) bool {
+		return changedLately(row, now)
+	})))
 }
 
-func (r *Reconciler) noted(ctx context.Context, reason string, drift int) {
-	if drift > 0 {
-		r.alarm(ctx, reason, drift)
-	}
-}
+// changedLately reports whether the row's writer may still be about to put it: in a burst this is true of some row at any
+// moment, and is no drift. A row that changed in the future was written before the database's clock was set back.
+func changedLately(row task.Task, now clock) bool { return now().Sub(row.UpdatedAt).Abs() < writerTime }
 
-// fresh reports whether the row changed so lately that its writer may still be at the index: in a burst that is so of some
-// row at any moment, and no drift. A row in the future was written before the database's clock was set back.
-func fresh(row task.Task, now clock) bool { return now().Sub(row.UpdatedAt).Abs() < settleTime }
-
-// report counts and logs what a pass changed; an idle pass says nothing.
+// report counts and logs the n repairs of a pass; it logs nothing for an idle pass.
 func (r *Reconciler) report(ctx context.Context, reason string, n int) {
 	if n == 0 {
 		return

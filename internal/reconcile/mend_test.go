@@ -37,7 +37,7 @@ func TestDatabaseRestoredBehindTheIndex(t *testing.T) {
 	})
 }
 
-// The stale row would overwrite the newer one for ever, if rows were read before the index.
+// If rows were read before the index, a stale row would overwrite a newer entry for good.
 func TestRowMovedBetweenTheReadsIsNotOverwritten(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
@@ -47,7 +47,7 @@ func TestRowMovedBetweenTheReadsIsNotOverwritten(t *testing.T) {
 			next = w.save(t, w.moved(t, row, 2*time.Hour))
 			w.put(t, next)
 		})
-		// One try only: the next one would hide what the first did.
+		// compare is called once: mend's next try would hide a wrong repair of the first.
 		repairs, _, err := w.compare(t.Context(), []task.Task{row}, w.clock, putAlways)
 		pipelinetest.Must(t, err)
 		_, err = w.index.Repair(t.Context(), repairs)
@@ -56,7 +56,7 @@ func TestRowMovedBetweenTheReadsIsNotOverwritten(t *testing.T) {
 	})
 }
 
-// Its own put came before ours, or never: only a second look at the row can tell.
+// The row's own put came before ours, or never: only reading the row once more can tell.
 func TestRowMovedAfterTheReadsIsLookedAtAgain(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
@@ -67,7 +67,7 @@ func TestRowMovedAfterTheReadsIsLookedAtAgain(t *testing.T) {
 	})
 }
 
-// Rows that stand nowhere are filled in as they were read; what became of them since is seen at the second look.
+// Rows in neither set are filled in as they were read. Later changes are found when the rows are read once more.
 func TestRowEndedBeforeItIsFilledInLeavesNoGhost(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
@@ -126,7 +126,7 @@ func TestFlyingHintIsLeftAlone(t *testing.T) {
 	})
 }
 
-// A pass that takes long must not put back what was published since it began.
+// A long pass must not put rows that were published since it began.
 func TestHintThatFlewDuringALongPassIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {

@@ -14,8 +14,8 @@ type metrics struct {
 	repairs *prometheus.CounterVec
 	purged  prometheus.Counter
 	drift   *prometheus.CounterVec
-	kinds   sync.Map // names that drift's label has taken so far
-	named   atomic.Int64
+	kinds   sync.Map     // names of kinds that are labels of drift
+	named   atomic.Int64 // kinds that asked for a label
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -42,13 +42,13 @@ const (
 )
 
 const (
-	maxKinds       = 100 // names of kinds come out of rows: a sender of nonsense must not grow the metrics
+	maxKinds       = 100 // labels: rows of other programs can name any number of kinds
 	otherKind      = "other"
 	unreadableKind = "unreadable"
 )
 
-// drifted counts repairs that a sweep is about to make, and returns how many they are.
-func (m *metrics) drifted(repairs []task.Repair) int {
+// countDrift counts repairs that a sweep is about to make, and returns their number.
+func (m *metrics) countDrift(repairs []task.Repair) int {
 	for _, r := range repairs {
 		direction := driftMoved
 		switch {
@@ -62,15 +62,15 @@ func (m *metrics) drifted(repairs []task.Repair) int {
 	return len(repairs)
 }
 
-// absent counts rows that a sweep is about to add, and returns how many they are.
-func (m *metrics) absent(rows []task.Task) int {
+// countMissing counts rows that a sweep is about to put, and returns their number.
+func (m *metrics) countMissing(rows []task.Task) int {
 	for _, row := range rows {
 		m.drift.WithLabelValues(m.kind(row.Kind), driftMissing).Inc()
 	}
 	return len(rows)
 }
 
-// kind returns the label of a kind: its name, for the first hundred.
+// kind returns the label of a kind: its name for the first maxKinds kinds.
 func (m *metrics) kind(name string) string {
 	if _, known := m.kinds.Load(name); known {
 		return name

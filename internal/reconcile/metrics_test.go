@@ -53,7 +53,7 @@ func TestDriftIsCountedByKindAndDirection(t *testing.T) {
 	}
 }
 
-// TestRebuildIsNoDrift loses the index's memory: that it is empty then is no news.
+// Missing entries of an index that lost its memory are no drift.
 func TestRebuildIsNoDrift(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewPedanticRegistry()
@@ -66,13 +66,13 @@ func TestRebuildIsNoDrift(t *testing.T) {
 	}
 }
 
-// TestKindsOfDriftAreBounded gives the daemon more names than any service has.
+// TestKindsOfDriftAreBounded makes drift of more kinds than have labels.
 func TestKindsOfDriftAreBounded(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewPedanticRegistry()
 	m := newMetrics(registry)
 	for i := range 3 * maxKinds {
-		m.absent([]task.Task{{Kind: "k" + strconv.Itoa(i%(2*maxKinds))}})
+		m.countMissing([]task.Task{{Kind: "k" + strconv.Itoa(i%(2*maxKinds))}})
 	}
 	got := drift(t, registry)
 	if len(got) != maxKinds+1 || got["k0 missing"] != 2 || got["other missing"] != maxKinds {

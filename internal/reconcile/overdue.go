@@ -12,32 +12,31 @@ import (
 )
 
 const (
-	patience     = 10 * time.Minute // the age from which no backlog explains an overdue row any more
-	overduePages = 2                // pages of one stretch judged by one look at the backlog
-	// overdueRounds is how often a pass looks at some of the newest rows and some of the older ones.
-	overdueRounds = 2
-	newestFor     = 30 * time.Second // how long a row counts among the newest once its grace has ended
-	freshLag      = time.Second      // the age of a partition's oldest unread hint that steady load alone makes
-	lostSteps     = 16               // how much closer the tries lie of a row whose hint is known to be lost
+	maxExplainedAge = 10 * time.Minute // no backlog explains why an older row is overdue
+	overduePages    = 2                // read between two looks at the backlog
+	overdueRounds   = 2                // of a pass; each looks at some of the newest rows and at some older ones
+	newestTime      = 30 * time.Second // after its grace, in which a row counts among the newest
+	freshLag        = time.Second      // under steady load, the oldest unread hint of a partition may have this age
+	lostSteps       = 16               // tries of a row for each doubling of its age, if its hint is lost
 )
 
-// overdue puts rows again that are past their time and don't stand in the due set with exactly their score: absent, or
-// there at another time (a speed-up that committed and was never put). It leaves the absent ones of paused queues alone.
+// overdue puts rows again that are past their time and not in the due set with exactly their score: absent, or in the
+// set at another time (a speed-up that committed and was never put). It does not put absent rows of paused queues.
 //
-// A pass looks at a bounded number of rows: first at some of the newest, then at some of all that are older, in two laps
-// that each go on where the pass before ended. So no queue's millions come before another queue's lost hint. Rows of paused
-// queues are left out by the database; their standing is looked at by the way.
+// A pass looks at a bounded number of rows: first at some of the newest, then at some older ones, in two laps. Each lap
+// goes on where the previous pass ended. So a queue with millions of rows does not delay another queue's lost hint. The
+// database leaves out rows of paused queues; mendPaused compares these.
 //
-// The order of a look matters, because the event process may be publishing the very rows: the sets first, then the
-// backlog, then (in mend) the rows. A row that was absent had been published by then; its hint is in the backlog, or was
-// settled before the row is read.
+// The order of reads matters, because the event process may be publishing these very rows: first the sets, then the
+// backlog, then (in mend) the rows. A row that was absent from the sets was published before: its hint is in the
+// backlog, or was settled before the row is read.
 type overdue struct {
 	r             *Reconciler
-	last          time.Time // the previous pass's now
+	last          time.Time // when the previous pass began
 	paused        map[string]time.Time
-	resumed       map[string]time.Time // queues that were found resumed, and when
+	resumed       map[string]time.Time // by queue: when a pass found it resumed
 	newest, older lap
-	left          task.Cursor   // the last row of all that was looked at for those of paused queues
+	pausedAfter   task.Cursor   // the last row that mendPaused has read
 	skipped       skippedShards // of the present pass
 	throttle
 }
@@ -55,12 +54,12 @@ func (o *overdue) pass(ctx context.Context, now clock) (loop.Result, error) {
 	o.trackPauses(paused, began)
 	check := overdueCheck{grace: o.r.cfg.Grace, now: began, paused: paused, resumed: o.resumed}
 	to := began.Add(-o.r.cfg.Grace)
-	from := to.Add(-newestFor)
-	if err := o.leave(ctx, to, now); err != nil {
+	from := to.Add(-newestTime)
+	if err := o.mendPaused(ctx, to, now); err != nil {
 		return loop.Result{}, err
 	}
 	for range overdueRounds {
-		if o.newest.under() || !o.older.under() || !began.Before(o.newest.began.Add(o.r.cfg.Interval)) {
+		if o.newest.underWay() || !o.older.underWay() || !began.Before(o.newest.began.Add(o.r.cfg.Interval)) {
 			if err := o.walk(ctx, &o.newest, from, to, check, now); err != nil {
 				return loop.Result{}, err
 			}
@@ -68,7 +67,7 @@ func (o *overdue) pass(ctx context.Context, now clock) (loop.Result, error) {
 		if err := o.walk(ctx, &o.older, time.Time{}, from, check, now); err != nil {
 			return loop.Result{}, err
 		}
-		if !o.newest.under() && !o.older.under() {
+		if !o.newest.underWay() && !o.older.underWay() {
 			break
 		}
 		if err := o.wait(ctx); err != nil {
@@ -76,10 +75,10 @@ func (o *overdue) pass(ctx context.Context, now clock) (loop.Result, error) {
 		}
 	}
 	o.last = began
-	return loop.Result{More: o.newest.under() || o.older.under()}, o.skipped.err()
+	return loop.Result{More: o.newest.underWay() || o.older.underWay()}, o.skipped.err()
 }
 
-// trackPauses takes in which queues are paused now.
+// trackPauses records which queues are paused now, and which were resumed since the previous pass.
 func (o *overdue) trackPauses(paused map[string]time.Time, now time.Time) {
 	if o.resumed == nil {
 		o.resumed = map[string]time.Time{}
@@ -92,7 +91,7 @@ func (o *overdue) trackPauses(paused map[string]time.Time, now time.Time) {
 	o.paused = paused
 }
 
-// walk looks at the next pages of a lap through the rows due in [from, to), and begins a new lap where it is at its end.
+// walk looks at the next pages of a lap through the rows due in [from, to), or begins a new lap.
 func (o *overdue) walk(ctx context.Context, l *lap, from, to time.Time, check overdueCheck, now clock) error {
 	l.start(check.now, o.last)
 	check.look = now()
@@ -103,35 +102,35 @@ func (o *overdue) walk(ctx context.Context, l *lap, from, to time.Time, check ov
 	if err := o.put(ctx, absent, l, check, now); err != nil {
 		return err
 	}
-	l.passed()
+	l.endPass()
 	return nil
 }
 
-// leave mends where the rows of paused queues stand, some in each pass, and lets those be that are absent from the due set:
-// their owners' lists must show them while they wait for an operator.
-func (o *overdue) leave(ctx context.Context, to time.Time, now clock) error {
+// mendPaused mends entries of paused queues' rows, some in each pass: their owners' lists must show these tasks while
+// they wait for an operator. It does not put rows that are absent from the due set.
+func (o *overdue) mendPaused(ctx context.Context, to time.Time, now clock) error {
 	if len(o.paused) == 0 {
-		o.left = task.Cursor{}
+		o.pausedAfter = task.Cursor{}
 		return nil
 	}
-	rows, err := o.r.store.Pending(ctx, time.Time{}, to, o.left, calmPage)
+	rows, err := o.r.store.Pending(ctx, time.Time{}, to, o.pausedAfter, smallPage)
 	if err != nil {
 		return err
 	}
 	o.looked += len(rows)
-	o.left = task.Cursor{}
-	if len(rows) == calmPage {
-		o.left = behind(rows)
+	o.pausedAfter = task.Cursor{}
+	if len(rows) == smallPage {
+		o.pausedAfter = behind(rows)
 	}
-	_, err = o.sort(ctx, slices.DeleteFunc(rows, func(row task.Task) bool {
+	_, err = o.mendMisplaced(ctx, slices.DeleteFunc(rows, func(row task.Task) bool {
 		_, paused := o.paused[row.Queue]
 		return !paused
 	}), now)
 	return err
 }
 
-// absent reads some pages of a lap, mends rows that stand at another time, and returns those that are absent from the due
-// set. Standing at another time is wrong whatever the backlog says: no hint of the row's own time was published.
+// absent reads some pages of a lap, mends entries with another time, and returns the rows that are absent from the due
+// set. An entry with another time is wrong whatever the backlog says: no hint for the row's own time was published.
 func (o *overdue) absent(ctx context.Context, l *lap, from, to, began time.Time, now clock) ([]task.Task, error) {
 	var absent []task.Task
 	except := slices.Sorted(maps.Keys(o.paused))
@@ -143,19 +142,20 @@ func (o *overdue) absent(ctx context.Context, l *lap, from, to, began time.Time,
 		if o.looked += len(rows); next != (task.Cursor{}) {
 			o.looked += page - len(rows)
 		}
-		missing, err := o.sort(ctx, rows, now)
+		missing, err := o.mendMisplaced(ctx, rows, now)
 		if err != nil {
 			return nil, err
 		}
 		absent = append(absent, missing...)
-		if l.reach(from, next, to, began); next == (task.Cursor{}) {
+		if l.record(from, next, to, began); next == (task.Cursor{}) {
 			break
 		}
 	}
 	return absent, nil
 }
 
-func (o *overdue) sort(ctx context.Context, rows []task.Task, now clock) (missing []task.Task, err error) {
+// mendMisplaced mends entries that differ from their rows, and returns the rows that are absent from the due set.
+func (o *overdue) mendMisplaced(ctx context.Context, rows []task.Task, now clock) (missing []task.Task, err error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
@@ -172,14 +172,14 @@ func (o *overdue) sort(ctx context.Context, rows []task.Task, now clock) (missin
 		if seen[i].Due == task.NoScore {
 			missing = append(missing, row)
 		}
-		if o.r.right(row, seen[i], now, leaveFlying) != seen[i] {
+		if o.r.right(row, seen[i], now, allowAbsent) != seen[i] {
 			wrong = append(wrong, row)
 		}
 	}
-	return missing, o.skipped.collect(o.r.settle(ctx, "overdue", wrong, now, leaveFlying), wrong)
+	return missing, o.skipped.collect(o.r.mendUnlessMoving(ctx, "overdue", wrong, now, allowAbsent), wrong)
 }
 
-// put puts those of the absent rows again that the check lets through.
+// put puts the absent rows again for which mustPut is true.
 func (o *overdue) put(ctx context.Context, rows []task.Task, l *lap, check overdueCheck, now clock) error {
 	backlogs := map[string]Backlog{}
 	var due []task.Task
@@ -195,21 +195,19 @@ func (o *overdue) put(ctx context.Context, rows []task.Task, l *lap, check overd
 		}
 	}
 	for part := range slices.Chunk(due, page) {
-		lost, _, err := o.r.reread(ctx, part) // in a burst most were settled between the look at them and the one at the backlog
+		lost, _, err := o.r.reread(ctx, part) // in a burst most were settled before the backlog was read
 		if err != nil {
 			return err
 		}
-		if len(lost) > 0 {
-			o.r.alarm(ctx, "overdue", len(lost))
-		}
-		if err := o.skipped.collect(o.r.settle(ctx, "overdue", lost, now, putAlways), lost); err != nil {
+		o.r.alarm(ctx, "overdue", len(lost))
+		if err := o.skipped.collect(o.r.mendUnlessMoving(ctx, "overdue", lost, now, putAlways), lost); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// lookedAt is when a row was last looked at before this pass, as far as is known.
+// lookedAt returns when a row was last looked at before this pass, as far as is known.
 func (o *overdue) lookedAt(row task.Task, l *lap) time.Time {
 	at := task.Cursor{At: row.RunAt, ID: row.ID}
 	last := later(o.newest.lookedAt(at), o.older.lookedAt(at))
@@ -219,7 +217,7 @@ func (o *overdue) lookedAt(row task.Task, l *lap) time.Time {
 	return last
 }
 
-// backlog is nil when it is not known.
+// backlog returns the queue's backlog; nil if it is not known.
 func (o *overdue) backlog(ctx context.Context, queue string) Backlog {
 	b, err := o.r.stream.Backlog(ctx, queue)
 	if err != nil {
@@ -229,25 +227,26 @@ func (o *overdue) backlog(ctx context.Context, queue string) Backlog {
 	return b
 }
 
-// overdueCheck decides whether an overdue row that is absent from the due set is put again in the pass of now.
+// overdueCheck decides whether this pass puts an overdue row that is absent from the due set.
 type overdueCheck struct {
 	grace     time.Duration
-	now, last time.Time            // when this pass began, and when the row was looked at before
-	look      time.Time            // when the backlog was read, or shortly before
-	paused    map[string]time.Time // queues, each since when
-	resumed   map[string]time.Time // queues, and when they were found resumed
+	now, last time.Time            // when this pass began, and when the row was last looked at
+	look      time.Time            // shortly before the backlog was read
+	paused    map[string]time.Time // by queue: since when
+	resumed   map[string]time.Time // by queue: when a pass found it resumed
 }
 
-// mustPut decides by the row's age since dueSince alone, so that daemons that take over from each other don't add up.
+// mustPut decides by the row's age since dueSince alone, so that the puts of daemons that replace each other don't add
+// up.
 //
-//   - The queue is paused: its rows wait for an operator, and their hints with them. Not now.
-//   - Unread hints from before the row's grace ended wait in its partition: its own may be among them, so not before
-//     patience is out.
-//   - Its queue was resumed since the previous look, and its hint was lost before: now, however old it is.
-//   - All hints of its partition were read, or the oldest unread one is younger than its own would be: its own is lost.
-//     Now, and then at ages that grow by a few per cent, so that a row whose hint can't be published doesn't come back in
+//   - The queue is paused: no. Its rows and their hints wait for an operator.
+//   - The row's partition has unread hints from before the row's grace ended: not before maxExplainedAge, since the row's
+//     hint may be among them.
+//   - The queue was resumed since the row was last looked at, and the row's hint is lost: yes, at any age.
+//   - All hints of the partition were read, or the oldest unread hint is younger than the row's own would be: the row's hint
+//     is lost. Yes, and then at ages that grow by a few per cent, so that a row whose hint can't be published is not put in
 //     every pass.
-//   - Else, and when the backlog is not known, at ages that double: a long outage must not flood Kafka.
+//   - Else, and if the backlog is not known: at ages that double. A long outage must not flood Kafka.
 func (t overdueCheck) mustPut(row task.Task, b Backlog) bool {
 	if _, paused := t.paused[row.Queue]; paused {
 		return false
@@ -255,44 +254,45 @@ func (t overdueCheck) mustPut(row task.Task, b Backlog) bool {
 	since, key := t.dueSince(row), task.RouteKey(row.Owner, task.ScoreOf(row))
 	age := t.now.Sub(since)
 	explained := b != nil && b.Explains(key, since.Add(t.grace))
-	if explained && age < patience {
+	if explained && age < maxExplainedAge {
 		return false
 	}
 	if at, resumed := t.resumed[row.Queue]; resumed && t.last.Before(at) && b != nil && !explained {
 		return true
 	}
 	steps := 1
-	if b != nil && (b.Clear(key) || t.fresh(key, b)) {
+	if b != nil && (b.Clear(key) || t.onlyFresh(key, b)) {
 		steps = lostSteps
 	}
 	return t.step(age, steps) != t.step(age-t.now.Sub(t.last), steps)
 }
 
-// dueSince is the moment from which the row could be found due: its time, or when it was written with a time already past.
+// dueSince returns the moment from which the row was due: its time, or when it was written with a past time.
 func (t overdueCheck) dueSince(row task.Task) time.Time {
 	if row.UpdatedAt.After(t.now) {
-		return row.RunAt // another program's clock
+		return row.RunAt // updated_at comes from another program's clock
 	}
 	return later(row.RunAt, row.UpdatedAt)
 }
 
-// fresh reports whether the partition's unread hints are all of this moment: under steady load some hint is always on its
-// way, and none of them can be that of a row beyond its grace.
-func (t overdueCheck) fresh(owner string, b Backlog) bool {
+// onlyFresh reports whether all unread hints of the partition are younger than freshLag: under steady load some hint is
+// always under way. None of these can be the hint of a row past its grace.
+func (t overdueCheck) onlyFresh(owner string, b Backlog) bool {
 	return b.Explains(owner, t.look.Add(time.Minute)) && !b.Explains(owner, t.look.Add(-freshLag))
 }
 
-// aged is the age from which the tries no longer lie farther and farther apart: a row of another program may be due since 1970.
-const aged = 24 * time.Hour
+// maxDoublingAge is the age from which the intervals between tries no longer grow: another program's row may be due
+// since 1970.
+const maxDoublingAge = 24 * time.Hour
 
-// step counts how often the age, in graces, has grown by the steps-th root of two; beyond aged, how many steps-ths of its
-// twenty-fourth have gone by.
+// step counts the tries up to an age: steps for each doubling of the age since grace. Beyond maxDoublingAge it counts
+// steps/lostSteps tries an hour.
 func (t overdueCheck) step(age time.Duration, steps int) int {
 	if age < t.grace {
 		return -1
 	}
-	if age > aged {
-		return t.step(aged, steps) + int((age-aged)/(aged/24)*time.Duration(steps)/lostSteps)
+	if age > maxDoublingAge {
+		return t.step(maxDoublingAge, steps) + int((age-maxDoublingAge)/(maxDoublingAge/24)*time.Duration(steps)/lostSteps)
 	}
 	return int(float64(steps) * math.Log2(float64(age)/float64(t.grace)))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// absentDue is the standing of a row whose hint is under way, or lost.
+// absentDue is the standing of a row whose hint is under way or lost.
 func absentDue(one task.Task) task.Standing {
 	return task.Standing{Due: task.NoScore, Owner: task.ScoreOf(one)}
 }
@@ -45,11 +45,11 @@ func (w *world) strangers(t testing.TB) (string, string) {
 func TestOverdueRowAtALaterTimeIsMended(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
-		rows := w.flying(t, pending("ann", sec(1)), pending("ann", time.Hour)) // the backlog would explain an absence
+		rows := w.flying(t, pending("ann", sec(1)), pending("ann", time.Hour)) // the backlog would explain that they are absent
 		w.put(t, w.moved(t, rows[1], time.Hour))
 		spedUp, err := rows[1].Move(base.Add(sec(2)), base.Add(sec(2)))
 		pipelinetest.Must(t, err)
-		w.save(t, spedUp) // and its writer died before the put
+		w.save(t, spedUp) // its writer died before the put
 		w.now = base.Add(sec(5))
 		w.run(t, (&overdue{r: w.Reconciler}).pass)
 		w.wantStanding(t, "sped up", spedUp, both(spedUp))
@@ -60,7 +60,7 @@ func TestOverdueRowAtALaterTimeIsMended(t *testing.T) {
 func TestLostHintIsPutAgainAtOnce(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
-		row := w.insert(t, pending("ann", sec(-60)))[0] // nothing of it in Redis or in Kafka
+		row := w.insert(t, pending("ann", sec(-60)))[0] // the row is neither in Redis nor in Kafka
 		o := &overdue{r: w.Reconciler}
 		for range 3 { // a step of a minute's age takes 2.6 s
 			w.run(t, o.pass)
@@ -87,7 +87,7 @@ func TestSteadyFreshLagDoesNotStarveALostHint(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
 		lost := w.insert(t, pending("ann", 0))[0]
-		w.flying(t, pending("ann", sec(3))) // always some fresh hint is unread
+		w.flying(t, pending("ann", sec(3))) // some fresh hint is always unread
 		o := &overdue{r: w.Reconciler}
 		for s := 4.0; s < 9; s += 2 {
 			w.now = base.Add(sec(s))
@@ -100,20 +100,20 @@ func TestSteadyFreshLagDoesNotStarveALostHint(t *testing.T) {
 func TestOldRowIsPutAgainWhateverTheBacklog(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
-		row := w.flying(t, pending("ann", 0))[0] // and nobody reads it, ever
+		row := w.flying(t, pending("ann", 0))[0] // nobody ever reads the hint
 		o := &overdue{r: w.Reconciler}
-		for w.now = base.Add(sec(2)); w.now.Before(base.Add(patience)); w.now = w.now.Add(sec(20)) {
+		for w.now = base.Add(sec(2)); w.now.Before(base.Add(maxExplainedAge)); w.now = w.now.Add(sec(20)) {
 			w.run(t, o.pass)
 			w.wantStanding(t, "explained", row, absentDue(row))
 		}
-		for ; w.now.Before(base.Add(2 * patience)); w.now = w.now.Add(sec(20)) {
+		for ; w.now.Before(base.Add(2 * maxExplainedAge)); w.now = w.now.Add(sec(20)) {
 			w.run(t, o.pass)
 		}
 		w.wantStanding(t, "after ten minutes", row, both(row))
 	})
 }
 
-// Event publishes while the pass looks. Had the backlog been read before the sets, the row would look lost.
+// The event process publishes during the pass. If the backlog were read before the sets, the hint would look lost.
 func TestHintPublishedDuringTheLookIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
@@ -153,7 +153,7 @@ func TestTasksSettledDuringTheLookAreNoAlarm(t *testing.T) {
 	})
 }
 
-// known is a backlog that answers the same for everybody.
+// known is a backlog that answers the same for all owners.
 type known struct{ explains, clear bool }
 
 func (k known) Explains(string, time.Time) bool { return k.explains }
@@ -176,7 +176,7 @@ func TestSpacingIsAFunctionOfTheAge(t *testing.T) {
 		var puts []time.Duration
 		last := time.Duration(0)
 		for age := every; age < time.Hour; age += every {
-			// Each look is by a daemon that has just taken over: it knows only the row's age.
+			// Each look is by a daemon that has just taken over and knows only the row's age.
 			u := overdueCheck{grace: 2 * time.Second, now: base.Add(age), last: base.Add(age - every)}
 			if !u.mustPut(row, c.backlog) {
 				continue
@@ -192,7 +192,7 @@ func TestSpacingIsAFunctionOfTheAge(t *testing.T) {
 	}
 }
 
-// The workers stand still while event and daemon go on: whatever a pass puts again is published again.
+// The workers are stopped while event and daemon go on: each row that a pass puts is published once more.
 func TestWorkersStoppedForThreeMinutesRepeatFewHints(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
@@ -200,7 +200,7 @@ func TestWorkersStoppedForThreeMinutesRepeatFewHints(t *testing.T) {
 		for i := range 400 {
 			all = append(all, pending(fmt.Sprint("owner", i), sec(float64(i)/20)))
 		}
-		rows := w.flying(t, all...) // hints out in time, nobody reads
+		rows := w.flying(t, all...) // published in time, but nobody reads the hints
 		hints := len(rows)
 		o, l, c := &overdue{r: w.Reconciler}, &lookahead{r: w.Reconciler}, &changed{r: w.Reconciler}
 		a := w.auditRows()

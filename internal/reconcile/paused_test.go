@@ -13,7 +13,7 @@ func TestOverdueRowsOfAPausedQueueAreLeftAlone(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		_, err := w.rows.Pause(t.Context(), w.rows.DB(), "default", w.now)
 		pipelinetest.Must(t, err)
-		// The hint of one was lost, that of the other waits in its topic; both are an hour late.
+		// The hint of one task was lost, the hint of the other waits in its topic. Both tasks are an hour late.
 		ann, bob := w.strangers(t)
 		lost := w.insert(t, pending(ann, -time.Hour))[0]
 		waits := w.flying(t, pending(bob, -time.Hour))[0]

@@ -11,8 +11,8 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// After a switch-over the daemon's connections lead to the old primary, which can still be read. Its rows are not the truth
-// any more: what services that are connected to the new one put into the index stays.
+// After a switch-over the daemon's connections lead to the old primary, which can still be read. Its rows are stale:
+// entries that services on the new primary put must stay.
 func TestOldPrimaryRepairsNothing(t *testing.T) {
 	t.Parallel()
 	server := pipelinetest.OwnMySQL(t)
@@ -37,10 +37,10 @@ func TestOldPrimaryRepairsNothing(t *testing.T) {
 
 	term := &term{}
 	for _, p := range w.passes() {
-		if _, err := w.once(t.Context(), p, 1, term); err == nil || !s.Unavailable(err) {
+		if _, err := w.runOnce(t.Context(), p, 1, term); err == nil || !s.Unavailable(err) {
 			t.Errorf("%s: %v, want unavailable", p.name, err)
 		}
-		if _, err := p.run(t.Context(), w.clock); err != nil && !s.Unavailable(err) { // as if it had begun before
+		if _, err := p.run(t.Context(), w.clock); err != nil && !s.Unavailable(err) { // as if the pass had begun before the switch-over
 			t.Errorf("%s: %v, want unavailable", p.name, err)
 		}
 	}
@@ -65,7 +65,7 @@ func TestOldPrimaryRepairsNothing(t *testing.T) {
 	_, err = admin.ExecContext(t.Context(), "SET GLOBAL read_only = OFF")
 	pipelinetest.Must(t, err)
 	for _, p := range w.passes() {
-		_, err = w.once(t.Context(), p, 1, term)
+		_, err = w.runOnce(t.Context(), p, 1, term)
 		pipelinetest.Must(t, err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// chaos is a history of writers whose puts are lost, late, or never committed, over the real SQL and the real scripts.
+// chaos is a history of writers whose puts are lost, late, or never committed, with the real SQL and the real scripts.
 type chaos struct {
 	t    *testing.T
 	w    *world
@@ -20,7 +20,7 @@ type chaos struct {
 	late []task.Task // puts under way
 }
 
-// change commits the next version of some pending row and lets its put go its way.
+// change commits the next version of some pending row and sends its put.
 func (c *chaos) change(r *rapid.T, next func(one task.Task) task.Task) {
 	if len(c.rows) == 0 {
 		return
@@ -33,7 +33,7 @@ func (c *chaos) change(r *rapid.T, next func(one task.Task) task.Task) {
 	c.send(r, c.rows[i])
 }
 
-// send puts a version at once, late, or never.
+// send puts a version at once, later, or never.
 func (c *chaos) send(r *rapid.T, one task.Task) {
 	switch rapid.SampledFrom([]string{"now", "late", "lost"}).Draw(r, "put") {
 	case "now":
@@ -44,7 +44,7 @@ func (c *chaos) send(r *rapid.T, one task.Task) {
 }
 
 func (c *chaos) due(r *rapid.T) time.Duration {
-	// From the window in which a hint may be under way as little as from the past: the sweeps leave those alone.
+	// No row is due in the past or while its hint may be under way: the sweeps don't put such rows.
 	return time.Duration(rapid.IntRange(100, 10_000).Draw(r, "due")) * time.Second
 }
 

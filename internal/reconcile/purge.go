@@ -6,14 +6,14 @@ import (
 	"github.com/duetime/duetime/internal/loop"
 )
 
-const purgeBatch = 500 // rows a statement: short locks
+const purgeBatch = 500 // rows deleted by one statement, which locks them
 
-// purge removes finished rows past their retention, and lines of the history that are as old.
+// purge deletes finished rows past their retention, and lines of the history of the same age.
 type purge struct{ r *Reconciler }
 
 func (p *purge) pass(ctx context.Context, now clock) (loop.Result, error) {
-	// Not before the changed pass has compared a row for the last time, or its owner's list could keep a ghost of it.
-	before := now().Add(-max(p.r.cfg.Retention, p.r.cfg.Longest+2*margin))
+	// A row stays until the changed pass has compared it for the last time, or the owner's set could keep its entry.
+	before := now().Add(-max(p.r.cfg.Retention, p.r.cfg.Longest+2*windowMargin))
 	n, err := p.r.store.Purge(ctx, before, purgeBatch)
 	p.r.metrics.purged.Add(float64(n))
 	if err != nil {

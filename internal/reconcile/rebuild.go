@@ -16,16 +16,15 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// rebuild fills shards whose memory was lost. It polls the markers itself, so a lost request costs a second.
+// rebuild fills shards whose memory was lost. It reads the markers itself, so a lost request costs a second.
 //
 //  1. Set each missing shard's marker to building, with a token of our own.
-//  2. One scan over all pending rows, near-due first, puts those of the missing shards.
-//  3. Rows changed during the scan are compared once more: they may have moved past it, and their own put or drop may
-//     have come before ours.
-//  4. Set the marker, only where the token still stands: a second flush midway took it away, and the next pass starts
-//     again.
+//  2. Scan all pending rows, near-due first, and put those of the missing shards.
+//  3. Compare rows that changed during the scan: the scan may have missed them, and their own put or drop may have come
+//     before ours.
+//  4. Set the marker if the token still stands. A second loss of memory removed the token: then the next pass starts over.
 //
-// A shard that fails on the way is left to the next pass, with its token: the others' rebuild goes on.
+// A shard that fails meanwhile is left to the next pass, with its token; the rebuild of the others goes on.
 type rebuild struct{ r *Reconciler }
 
 func (b *rebuild) pass(ctx context.Context, now clock) (loop.Result, error) {
@@ -60,7 +59,7 @@ func (b *rebuild) pass(ctx context.Context, now clock) (loop.Result, error) {
 	return loop.Result{More: broken > 0}, skipped.err()
 }
 
-// end sets the markers and counts the shards whose memory was lost again meanwhile.
+// end sets the markers and counts the shards whose memory was lost once more meanwhile.
 func (b *rebuild) end(ctx context.Context, tokens map[int]string) (broken int, err error) {
 	var skipped skippedShards
 	for shard, token := range tokens {
@@ -75,7 +74,7 @@ func (b *rebuild) end(ctx context.Context, tokens map[int]string) (broken int, e
 	return broken, skipped.err()
 }
 
-// begin claims the shards without a marker; those that another rebuild left half done are among them.
+// begin marks the shards without a complete marker as building, including those of an unfinished rebuild.
 func (b *rebuild) begin(ctx context.Context) (map[int]string, error) {
 	layout, err := b.r.cfg.Layout(ctx)
 	if err != nil {
@@ -103,11 +102,11 @@ func (b *rebuild) begin(ctx context.Context) (map[int]string, error) {
 }
 
 const (
-	scanPage = 5000 // rows that a rebuild reads at once: more than other passes, which go slowly on purpose
-	fillers  = 3    // pages under way to Redis, so that it needn't wait for the next
+	scanPage = 5000 // rows that a rebuild reads at once; other passes read fewer, to spare the servers
+	fillers  = 3    // pages filled side by side, so that Redis need not wait for the next page
 )
 
-// scan reads and fills side by side: MySQL finds the next page while Redis takes others.
+// scan reads and fills side by side: MySQL reads the next page while Redis takes others.
 func (b *rebuild) scan(ctx context.Context, tokens map[int]string, now clock) (int, error) {
 	var total atomic.Int64
 	var mu sync.Mutex
@@ -144,7 +143,7 @@ func (b *rebuild) scan(ctx context.Context, tokens map[int]string, now clock) (i
 	return int(total.Load()), err
 }
 
-// read passes on all pending rows of the missing shards, near-due first.
+// read sends all pending rows of the missing shards to pages, near-due first.
 func (b *rebuild) read(ctx context.Context, tokens map[int]string, pages chan<- []task.Task) error {
 	var after task.Cursor
 	for {
@@ -166,8 +165,8 @@ func (b *rebuild) read(ctx context.Context, tokens map[int]string, pages chan<- 
 	}
 }
 
-// fill writes rows that stand in neither set: a writer's newer put replaces ours, and one that came before keeps ours
-// out. Those that stand otherwise than they should are mended the careful way.
+// fill puts rows that are in neither set: a writer's later put replaces ours, and an earlier put keeps ours out. Rows
+// whose entries differ are mended.
 func (b *rebuild) fill(ctx context.Context, rows []task.Task, now clock) error {
 	var skipped skippedShards
 	otherwise, err := b.r.index.Fill(ctx, rows)
@@ -175,12 +174,12 @@ func (b *rebuild) fill(ctx context.Context, rows []task.Task, now clock) error {
 		return fmt.Errorf("fill %d entries: %w", len(rows), err)
 	}
 	for some := range slices.Chunk(otherwise, page) {
-		if err := skipped.collect(b.r.settle(ctx, "rebuilt", some, now, putAlways), some); err != nil {
+		if err := skipped.collect(b.r.mendUnlessMoving(ctx, "rebuilt", some, now, putAlways), some); err != nil {
 			return err
 		}
 	}
 	return skipped.err()
 }
 
-// farFuture is beyond every due time that a row can have.
+// farFuture is later than every due time that a row can have.
 var farFuture = time.UnixMilli(math.MaxInt64)

@@ -12,7 +12,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// recorder notes in which order tasks are filled in, and runs a hook before each page: side by side where there are several.
+// recorder records the order in which tasks are filled in, and runs a hook before each page; pages may be concurrent.
 type recorder struct {
 	Index
 	before func()
@@ -96,7 +96,7 @@ func TestSecondFlushMidwayStartsTheRebuildAgain(t *testing.T) {
 	})
 }
 
-// Its drop found nothing to drop, and then the rebuild put what it had read before.
+// A cancel's drop finds no entry, and then the rebuild puts the row that it had read before.
 func TestTaskCancelledDuringTheRebuildLeavesNoGhost(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
@@ -129,12 +129,12 @@ func TestRebuildKeepsWhatWritersPutMeanwhile(t *testing.T) {
 	})
 }
 
-// What a put left behind whose transaction was rolled back looks newer than the row.
+// The entry of a put whose transaction was rolled back looks newer than the row.
 func TestRebuildReplacesWhatNeverCommitted(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
 		rows := w.insert(t, many(3)...)
-		w.put(t, w.moved(t, rows[1], 5*time.Hour)) // and never saved
+		w.put(t, w.moved(t, rows[1], 5*time.Hour)) // never saved
 		w.run(t, (&rebuild{r: w.Reconciler}).pass)
 		if !w.marked(t) {
 			t.Error("the marker does not stand")
@@ -151,7 +151,7 @@ func TestTwoRebuildsOfOneShard(t *testing.T) {
 		rec.before = func() {
 			rec.before = nil
 			other := &rebuild{r: w.Reconciler}
-			w.run(t, other.pass) // of a daemon that took over
+			w.run(t, other.pass) // the pass of a daemon that took over
 		}
 		w.index = rec
 		if res := w.run(t, (&rebuild{r: w.Reconciler}).pass); !res.More {
@@ -164,7 +164,7 @@ func TestTwoRebuildsOfOneShard(t *testing.T) {
 	})
 }
 
-// unhurried is an index that takes its time to tell of the markers.
+// unhurried is an index that reads the markers slowly.
 type unhurried struct{ Index }
 
 func (u unhurried) Marked(ctx context.Context, shards int) ([]bool, error) {

@@ -17,24 +17,24 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Store is what the passes need of MySQL. Its rows, its time and its epochs are those of a server that may be written: after a
-// switch-over an open connection may lead to the old primary, whose rows would make the index wrong. A nil q means a pooled
-// connection.
+// Store is what the passes need of MySQL. Rows, time and epochs must come from a server that can be written: after a
+// switch-over an open connection may lead to the old primary, whose rows would make the index wrong. A nil q means a
+// pooled connection.
 type Store interface {
 	Now(ctx context.Context, q sqlx.QueryerContext) (time.Time, error)
-	// Entries reads what index entries are made of; missing ids are absent from the answer.
+	// Entries reads the columns that index entries need; missing ids are absent from the answer.
 	Entries(ctx context.Context, ids []task.ID) ([]task.Task, error)
 	Pending(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error)
-	// PendingExcept is Pending without the rows of some queues; it looks at limit rows and says where the next page begins,
-	// zero behind the last one.
+	// PendingExcept is Pending without the rows of some queues. It looks at limit rows and returns where the next page
+	// begins; zero after the last page.
 	PendingExcept(ctx context.Context, except []string, from, to time.Time, after task.Cursor, limit int) ([]task.Task, task.Cursor, error)
 	Changed(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error)
 	Purge(ctx context.Context, before time.Time, limit int) (int, error)
 	// PurgeHistory is Purge for the lines of the history.
 	PurgeHistory(ctx context.Context, before time.Time, limit int) (int, error)
-	// Paused returns the queues whose tasks an operator wants left alone, each since when.
+	// Paused returns the queues that an operator has paused, and since when.
 	Paused(ctx context.Context) (map[string]time.Time, error)
-	// Moment returns the database's time and the newest epoch of this name, from a server that may be written.
+	// Moment returns the database's time and the newest epoch of this name.
 	Moment(ctx context.Context, name string) (now time.Time, epoch int64, err error)
 }
 
@@ -42,7 +42,7 @@ type Store interface {
 type Index interface {
 	Standings(ctx context.Context, tasks []task.Task) ([]task.Standing, error)
 	Repair(ctx context.Context, repairs []task.Repair) (changed int, err error)
-	// Fill adds tasks that stand in neither set, and returns those that stand otherwise than they should.
+	// Fill puts tasks that are in neither set, and returns those whose entries differ.
 	Fill(ctx context.Context, tasks []task.Task) (otherwise []task.Task, err error)
 	Marked(ctx context.Context, shards int) ([]bool, error)
 	BeginRebuild(ctx context.Context, shard int) (token string, err error)
@@ -55,15 +55,15 @@ type Index interface {
 
 // Stream is what the passes need of Kafka.
 type Stream interface {
-	// Compensations delivers messages until ctx is done, and takes a batch as read only after fn returned nil.
+	// Compensations delivers messages until ctx is done. A batch counts as read only after fn returned nil.
 	Compensations(ctx context.Context, fn func(ctx context.Context, batch []task.Compensation) error) error
-	// Backlog tells what the workers of a queue have not read yet.
+	// Backlog returns what the workers of a queue have not read yet.
 	Backlog(ctx context.Context, queue string) (Backlog, error)
 }
 
-// Backlog is one queue's unread hints at one moment. Explains and Clear answer false for what is not known. An owner here is
-// what task.RouteKey gives. It is an alias of an unnamed interface, so that the stream's answer is one without importing this
-// package.
+// Backlog is one queue's unread hints at one moment. Explains and Clear answer false if the backlog is not known. An
+// owner here is a key of task.RouteKey. Backlog is an alias of an unnamed interface, so that package stream implements
+// it without importing this package.
 type Backlog = interface {
 	// Explains reports whether the first unread hint of the owner's partition was appended at or before the moment.
 	Explains(owner string, by time.Time) bool
@@ -83,20 +83,20 @@ type Term interface {
 type Config struct {
 	Name      string        // of the epoch counter: "daemon"
 	Interval  time.Duration // between passes of lookahead and overdue; default 2 s
-	Lookahead time.Duration // 0 = no more than the next few passes
-	Grace     time.Duration // how long past its time a row is not yet overdue; default 2 s
+	Lookahead time.Duration // how far ahead rows are compared; 0: the next few passes
+	Grace     time.Duration // after its time, until a row is overdue; default 2 s
 	Retention time.Duration // of finished rows; default 168 h
 	Longest   time.Duration // longest transaction expected; default 10 s
-	AuditRate int           // rows, and members, compared a second once something was found to mend; default 8000
+	AuditRate int           // rows, and members, compared a second once drift was found; default 8000
 	Layout    func(ctx context.Context) (task.Layout, error)
 	Logger    *slog.Logger
 	Metrics   prometheus.Registerer
-	Loops     *loop.Successes // nil = none
+	Loops     *loop.Successes // nil: none
 }
 
 const (
-	page     = 1000 // rows read at once
-	calmPage = 200  // as long as nothing is found to mend: a task that becomes due meanwhile finds a core sooner
+	page      = 1000 // rows read at once
+	smallPage = 200  // while nothing is found to mend: due tasks wait less for a core
 )
 
 // ErrFenced ends a term: a newer daemon leads.
@@ -104,15 +104,15 @@ var ErrFenced = errors.New("fenced by a newer epoch")
 
 // Reconciler runs the passes of one process.
 type Reconciler struct {
-	cfg     Config
-	store   Store
-	index   Index
-	stream  Stream
-	metrics *metrics
-	wake    chan struct{} // a rebuild was asked for
-	alarms  atomic.Int64  // times that a pass found drift, or lost hints
-	arrears arrears
-	filling atomic.Bool // a rebuild is under way, or a term has not seen yet whether one is needed
+	cfg        Config
+	store      Store
+	index      Index
+	stream     Stream
+	metrics    *metrics
+	wake       chan struct{} // a rebuild was asked for
+	alarms     atomic.Int64  // times that a pass found drift or lost hints
+	uncompared uncomparedShards
+	filling    atomic.Bool // a rebuild is under way, or the first pass has not yet seen whether one is needed
 
 	wakeRows, wakeIndex chan struct{} // of the audits
 }
@@ -141,17 +141,17 @@ type pass struct {
 	name     string
 	interval time.Duration
 	wake     <-chan struct{}
-	urgent   bool // doesn't rest after a long run
+	urgent   bool // doesn't sleep after a long run
 	yields   bool // waits while a rebuild is under way, or may be needed
-	calms    bool // rests longer as long as nothing is found to mend
-	idles    bool // rests longer always: it looks for what hardly ever happens
-	looked   *int // rows that its last run looked at since it sleepsUntil; nil if it doesn't count them
+	calms    bool // sleeps longer while nothing is found to mend
+	idles    bool // always sleeps longer: it looks for rare differences
+	looked   *int // rows that the run has looked at since it last slept; nil if the pass doesn't count them
 	run      func(ctx context.Context, now clock) (loop.Result, error)
 }
 
 // Lead runs all passes side by side until ctx ends or a newer daemon leads (ErrFenced).
 func (r *Reconciler) Lead(ctx context.Context, epoch int64, term Term) error {
-	r.filling.Store(true) // an audit that overtakes the first look at the markers takes all that is to be rebuilt for drift
+	r.filling.Store(true) // until the markers were read: an audit would take missing entries of lost shards for drift
 	group, ctx := errgroup.WithContext(ctx)
 	for _, p := range r.passes() {
 		group.Go(func() error { return r.repeat(ctx, p, epoch, term) })
@@ -173,92 +173,84 @@ func (r *Reconciler) passes() []pass {
 		{name: "overdue", interval: r.cfg.Interval, calms: true, looked: &late.looked, run: late.pass},
 		{name: "changed", interval: 2 * r.cfg.Interval, yields: true, calms: true, looked: &fresh.looked, run: fresh.pass},
 		{name: "rebuild", interval: time.Second, wake: r.wake, urgent: true, run: (&rebuild{r: r}).pass},
-		{name: "audit rows", interval: sampleEvery, wake: r.wakeRows, yields: true, idles: true, run: (&auditRows{pace: pace{r: r}}).pass},
-		{name: "audit index", interval: sampleEvery, wake: r.wakeIndex, yields: true, idles: true, run: (&auditIndex{pace: pace{r: r}}).pass},
+		{name: "audit rows", interval: sampleInterval, wake: r.wakeRows, yields: true, idles: true, run: (&auditRows{pace: pace{r: r}}).pass},
+		{name: "audit index", interval: sampleInterval, wake: r.wakeIndex, yields: true, idles: true, run: (&auditIndex{pace: pace{r: r}}).pass},
 		{name: "purge", interval: min(time.Minute, r.cfg.Retention), run: (&purge{r: r}).pass},
 	}
 }
 
-// After work a pass sleeps for a multiple of the time that the work took: a table with a million overdue rows must not take
-// a core for as long as the outage lasts. Overdue rows without anything to mend are a burst, which needs the database for
-// itself. During a burst a pass sleeps much longer for some seconds, but not so long that it falls behind the changes that
-// services and workers make.
+// After work a pass sleeps for a multiple of the time that the work took: a table with a million overdue rows must not
+// take a core for the whole outage. Overdue rows without anything to mend are a burst, which needs the database for
+// itself. During a burst a pass sleeps much longer for some seconds, but not so long that it falls behind the changes of
+// services and workers.
 //
-// Only the cost of looking counts as work. A pass that waited out an outage, or indexed a hundred thousand rows, must not
-// sleep when it is needed most. So the work is bounded by lookCost for each row, where rows are counted.
+// Only the cost of looking at rows counts as work. A pass that waited out an outage, or put a hundred thousand rows,
+// must not sleep when it is needed most. So where rows are counted, work is bounded by lookCost for each row.
 const (
 	sleepShare    = 2
 	idleShare     = 10
-	maxExtraSleep = 30 * time.Second      // of the longer sleeps between one run's pages, and of the sleep after the run
-	lookCost      = 20 * time.Microsecond // of a row that is as it should be; some 6 on a quiet machine
+	maxExtraSleep = 30 * time.Second      // sum of the longer sleeps within one run; also of the sleep after it
+	lookCost      = 20 * time.Microsecond // of a row whose entries are right; about 6 on a quiet machine
 )
 
-// sleepAfter is how long to sleep after work that found nothing to mend; extra is what is left for longer sleeps.
+// sleepAfter returns how long to sleep after work that found nothing to mend; extra bounds the longer sleep.
 func sleepAfter(worked, extra time.Duration) time.Duration {
 	return max(sleepShare*worked, min(idleShare*worked, extra))
 }
 
-// throttle lets a long run sleep between its pages as well. The zero throttle never sleeps.
+// throttle makes a long run sleep between its pages. The zero throttle never sleeps.
 type throttle struct {
 	of     *Reconciler
 	yields bool          // waits while a rebuild is under way
 	alarms int64         // when the run began
-	extra  time.Duration // left for longer sleeps
-	since  time.Time     // the run began, or the last sleep ended
-	looked int           // rows since then
+	extra  time.Duration // that remains for longer sleeps
+	since  time.Time     // when the run began or its last sleep ended
+	looked int           // rows looked at since then
 }
 
 func (r *Reconciler) throttle(yields bool) throttle {
 	return throttle{of: r, yields: yields, alarms: r.alarms.Load(), extra: maxExtraSleep, since: time.Now()}
 }
 
-// wait is called between two pages. It returns at once when something was found to mend since the run began. A newer daemon
-// ends the sleep too, through the passes that begin meanwhile.
+// wait is called between two pages. It returns at once if any pass found something to mend since the run began. If a
+// newer daemon leads, other passes find this out and end ctx.
 func (t *throttle) wait(ctx context.Context) error {
 	if t.of == nil {
 		return nil
 	}
 	for t.yields && t.of.filling.Load() {
-		if err := sleep(ctx, yieldFor); err != nil {
-			return err
+		if loop.Sleep(ctx, yieldInterval); ctx.Err() != nil {
+			return ctx.Err()
 		}
 	}
 	if t.of.alarms.Load() != t.alarms {
 		return nil
 	}
 	d := sleepAfter(min(time.Since(t.since), time.Duration(t.looked)*lookCost), t.extra)
-	if err := sleep(ctx, d); err != nil {
-		return err
+	if loop.Sleep(ctx, d); ctx.Err() != nil {
+		return ctx.Err()
 	}
 	t.since, t.looked, t.extra = time.Now(), 0, t.extra-d
 	return nil
 }
 
-// page is how many rows to read at once.
+// page returns how many rows to read at once.
 func (t *throttle) page() int {
 	if t.of == nil || t.of.alarms.Load() != t.alarms {
 		return page
 	}
-	return calmPage
+	return smallPage
 }
 
-const failedShardsLogInterval = 30 * time.Second // of shards that fail in every pass
+const (
+	failedShardsLogInterval = 30 * time.Second       // for shards that fail in every pass
+	yieldInterval           = 500 * time.Millisecond // between looks whether the rebuild has ended
+)
 
-const yieldFor = 500 * time.Millisecond // until a pass looks whether the rebuild has ended
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
-}
-
-// repeat runs one pass again and again. Each run begins by making sure that no newer daemon leads.
+// repeat runs one pass in a loop.
 func (r *Reconciler) repeat(ctx context.Context, p pass, epoch int64, term Term) error {
 	var sleepsUntil, logged time.Time
-	succeeded := r.cfg.Loops.Of(p.name) // not called while a pass sleeps
+	succeeded := r.cfg.Loops.Of(p.name) // not Config.Succeeded: the loop also runs while the pass sleeps
 	return loop.Run(ctx, loop.Config{
 		Name: "reconcile " + p.name, Interval: p.interval, Jitter: 0.1,
 		MinBackoff: 200 * time.Millisecond, MaxBackoff: 2 * time.Second, Wake: p.wake, Logger: r.cfg.Logger,
@@ -268,15 +260,15 @@ func (r *Reconciler) repeat(ctx context.Context, p pass, epoch int64, term Term)
 			return loop.Result{Next: wait}, nil
 		}
 		if p.yields && r.filling.Load() {
-			return loop.Result{Next: yieldFor}, nil
+			return loop.Result{Next: yieldInterval}, nil
 		}
 		alarms := r.alarms.Load()
-		res, err := r.once(ctx, p, epoch, term)
+		res, err := r.runOnce(ctx, p, epoch, term)
 		failed, partial := task.FailedShards(err)
 		switch {
 		case err == nil:
 			succeeded()
-		case partial: // it did what it could, and sleeps as after any run
+		case partial: // the pass did its work in the other shards, and sleeps as after any run
 			if began.Sub(logged) > failedShardsLogInterval {
 				logged = began
 				r.cfg.Logger.WarnContext(ctx, "pass went on without some shards", "loop", p.name, "n", len(failed), "err", err)
@@ -305,7 +297,8 @@ func (r *Reconciler) repeat(ctx context.Context, p pass, epoch int64, term Term)
 	})
 }
 
-func (r *Reconciler) once(ctx context.Context, p pass, epoch int64, term Term) (loop.Result, error) {
+// runOnce runs a pass once, unless a newer daemon leads.
+func (r *Reconciler) runOnce(ctx context.Context, p pass, epoch int64, term Term) (loop.Result, error) {
 	asked := time.Now()
 	now, current, err := r.store.Moment(ctx, r.cfg.Name)
 	if err != nil {
@@ -325,7 +318,7 @@ func (r *Reconciler) once(ctx context.Context, p pass, epoch int64, term Term) (
 	return res, nil
 }
 
-// clock reads the database's time once and lets it go on by the local one.
+// clock reads the database's time once, and returns a clock that goes on by the local one.
 func (r *Reconciler) clock(ctx context.Context) (clock, error) {
 	asked := time.Now()
 	now, err := r.store.Now(ctx, nil)
@@ -335,12 +328,12 @@ func (r *Reconciler) clock(ctx context.Context) (clock, error) {
 	return since(now, asked), nil
 }
 
-// since lets the database's time go on by the local one from when it was asked for.
+// since returns a clock that read now when the local time was asked.
 func since(now, asked time.Time) clock {
 	return func() time.Time { return now.Add(time.Since(asked)) }
 }
 
-// behind is the place of the next page after these rows, which were read by their next try.
+// behind returns where the next page begins after these rows, which are in order of their run time.
 func behind(rows []task.Task) task.Cursor {
 	last := rows[len(rows)-1]
 	return task.Cursor{At: last.RunAt, ID: last.ID}

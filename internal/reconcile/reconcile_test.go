@@ -37,7 +37,7 @@ func lead(t *testing.T, r *Reconciler, epoch int64, told Term) (stop func() erro
 	}
 }
 
-// soon makes rows due an hour from the database's own now.
+// soon makes rows that are due an hour from the database's time.
 func soon(owner string) task.Task {
 	one := pending(owner, 0)
 	one.DueAt = time.Now().Add(time.Hour).Truncate(time.Millisecond).UTC()
@@ -101,7 +101,7 @@ func TestEndOfTheContextReturnsPromptly(t *testing.T) {
 		pipelinetest.Await(t, "the first passes", func() bool { n, _ := told.seen(); return n > 5 })
 		begun := time.Now()
 		pipelinetest.Must(t, stop())
-		if took := time.Since(begun); took > 9*time.Second { // without an end of its own a wait takes ten and more
+		if took := time.Since(begun); took > 9*time.Second { // without its own timeout a wait takes ten seconds and more
 			t.Errorf("took %v", took)
 		}
 	})
@@ -219,12 +219,12 @@ func TestPurgeWaitsForTheLastComparison(t *testing.T) {
 		w.cfg.Retention = time.Second
 		row := w.insert(t, pending("ann", time.Hour))[0]
 		w.save(t, w.cancelled(t, row))
-		w.now = base.Add(w.cfg.Longest + margin) // where the changed pass still looks
+		w.now = base.Add(w.cfg.Longest + windowMargin) // where the changed pass still looks
 		w.run(t, (&purge{r: w.Reconciler}).pass)
 		if w.left(t, []task.Task{row}) != 1 {
 			t.Error("purged while it was still to be compared")
 		}
-		w.now = w.now.Add(2 * margin)
+		w.now = w.now.Add(2 * windowMargin)
 		w.run(t, (&purge{r: w.Reconciler}).pass)
 		if w.left(t, []task.Task{row}) != 0 {
 			t.Error("kept beyond its retention")
@@ -262,21 +262,21 @@ func TestLookaheadMendsWhatIsDueSoon(t *testing.T) {
 	})
 }
 
-// A pass over a million overdue rows must not take a core for as long as the outage lasts.
+// A pass over a million overdue rows must not take a core for the whole outage.
 func TestLongPassRests(t *testing.T) {
 	t.Parallel()
-	if rest := restAfter(t, 50*time.Millisecond, nil); rest < 100*time.Millisecond {
-		t.Errorf("sleepsUntil for %v after a run of 50 ms, want 100 ms or more", rest)
+	if slept := sleepOf(t, 50*time.Millisecond, nil); slept < 100*time.Millisecond {
+		t.Errorf("slept %v after a run of 50 ms, want 100 ms or more", slept)
 	}
 }
 
-// A burst has overdue rows by the hundred thousand with nothing wrong about them.
+// A burst has hundreds of thousands of overdue rows whose entries are right.
 func TestLongCalmRunRestsBetweenItsPages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := &Reconciler{}
 		b := r.throttle(true)
-		rest := func() time.Duration {
+		slept := func() time.Duration {
 			time.Sleep(10 * time.Millisecond)
 			b.looked = page
 			began := time.Now()
@@ -284,24 +284,24 @@ func TestLongCalmRunRestsBetweenItsPages(t *testing.T) {
 			return time.Since(began)
 		}
 		for range 2 {
-			if got, want := rest(), idleShare*10*time.Millisecond; got != want {
-				t.Errorf("sleepsUntil for %v after 10 ms, want %v", got, want)
+			if got, want := slept(), idleShare*10*time.Millisecond; got != want {
+				t.Errorf("slept %v after 10 ms, want %v", got, want)
 			}
 		}
 		b.extra = 25 * time.Millisecond
 		for _, want := range []time.Duration{25 * time.Millisecond, sleepShare * 10 * time.Millisecond} {
-			if got := rest(); got != want {
-				t.Errorf("sleepsUntil for %v at the end of its longer rests, want %v", got, want)
+			if got := slept(); got != want {
+				t.Errorf("slept %v at the end of its longer rests, want %v", got, want)
 			}
 		}
 		r.filling.Store(true)
-		time.AfterFunc(10*yieldFor+1, func() { r.filling.Store(false) })
+		time.AfterFunc(10*yieldInterval+1, func() { r.filling.Store(false) })
 		r.alarms.Add(1)
-		if got := rest(); got < 10*yieldFor {
+		if got := slept(); got < 10*yieldInterval {
 			t.Errorf("went on %v after a rebuild began, want 5 s: as long as it took", got)
 		}
-		if got := rest(); got != 0 {
-			t.Errorf("sleepsUntil for %v once something was found to mend", got)
+		if got := slept(); got != 0 {
+			t.Errorf("slept %v once something was found to mend", got)
 		}
 	})
 }
@@ -322,7 +322,7 @@ func TestCalmPassesRestBetweenTheirPages(t *testing.T) {
 		w.now = base.Add(sec(2))
 		w.run(t, c.pass)
 		if c.looked != want {
-			t.Errorf("%s: %d rows since the last rest, want %d", when, c.looked, want)
+			t.Errorf("%s: %d rows since the last sleep, want %d", when, c.looked, want)
 		}
 	}
 	unknown := &changed{r: w.Reconciler}
@@ -331,7 +331,7 @@ func TestCalmPassesRestBetweenTheirPages(t *testing.T) {
 	w.between(func() { w.alarm(t.Context(), "tested", 1) })
 	expect("something was found", &changed{r: w.Reconciler, identity: unknown.identity}, len(rows))
 
-	soon := make([]task.Task, 2*calmPage+1)
+	soon := make([]task.Task, 2*smallPage+1)
 	for i := range soon {
 		soon[i] = pending("bob", sec(6))
 	}
@@ -339,13 +339,13 @@ func TestCalmPassesRestBetweenTheirPages(t *testing.T) {
 	l := &lookahead{r: w.Reconciler}
 	w.run(t, l.pass)
 	if l.looked != 1 {
-		t.Errorf("lookahead: %d rows since the last rest, want 1", l.looked)
+		t.Errorf("lookahead: %d rows since the last sleep, want 1", l.looked)
 	}
 	was := w.now
 	w.between(func() { w.now = was.Add(time.Minute) })
 	w.run(t, l.pass)
 	if l.looked != 0 {
-		t.Errorf("lookahead: %d rows after a rest in which they became due, want none", l.looked)
+		t.Errorf("lookahead: %d rows after a slept in which they became due, want none", l.looked)
 	}
 	w.now = was
 
@@ -359,20 +359,20 @@ func TestCalmPassesRestBetweenTheirPages(t *testing.T) {
 	o := &overdue{r: w.Reconciler}
 	w.run(t, o.pass)
 	if o.looked != 1 {
-		t.Errorf("overdue: %d rows since the last rest, want 1", o.looked)
+		t.Errorf("overdue: %d rows since the last sleep, want 1", o.looked)
 	}
 }
 
-// What a pass waited for, as for a database that is away, was no work.
+// Waiting, as for a database that is away, does not count as work.
 func TestPassThatWaitedGoesOnAtOnce(t *testing.T) {
 	t.Parallel()
 	const waited = 2 * time.Second
-	if rest := restAfter(t, waited, new(10)); rest > 5*waited { // ten times, were it work
-		t.Errorf("sleepsUntil for %v after a run that waited for %v to look at 10 rows", rest, waited)
+	if slept := sleepOf(t, waited, new(10)); slept > 5*waited { // ten times as long, if waiting counted as work
+		t.Errorf("slept %v after a run that waited for %v to look at 10 rows", slept, waited)
 	}
 }
 
-// A pass that indexed what nobody else had indexed must not rest for as long as that took, ten times over.
+// A pass that put many missing rows must not sleep ten times as long as these puts took.
 func TestPassesOverRowsCountThem(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, inProcess(t), Config{})
@@ -395,8 +395,8 @@ func TestPassesOverRowsCountThem(t *testing.T) {
 	}
 }
 
-// restAfter runs a calm pass that takes so long twice, and tells how long it sleepsUntil between.
-func restAfter(t *testing.T, long time.Duration, looked *int) time.Duration {
+// sleepOf runs a pass that calms twice, each run taking worked, and returns the sleep between the runs.
+func sleepOf(t *testing.T, long time.Duration, looked *int) time.Duration {
 	t.Helper()
 	w := newWorld(t, inProcess(t), Config{Logger: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -422,7 +422,7 @@ func TestNewRefusesWhatCantWork(t *testing.T) {
 	}
 }
 
-// Every write is dropped for the length of an outage, of the game's, the worker's and the daemon's; nothing tells of it.
+// During an outage every write of the game, the worker and the daemon is lost without an error.
 func TestOutageOfTheIndexHeals(t *testing.T) {
 	t.Parallel()
 	b := inProcess(t)

@@ -9,17 +9,17 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// maxFailedPages is how many pages in a row may meet failed shards alone before a pass gives up.
+// maxFailedPages bounds the pages in a row that have only tasks of failed shards; then the pass ends.
 const maxFailedPages = 8
 
-// skippedShards are the shards whose Redis node failed during a pass. The pass goes on with the other shards, and returns the
-// failures at its end.
+// skippedShards are the shards whose Redis node failed during a pass. The pass goes on with the other shards, and
+// returns the failures at its end.
 type skippedShards struct {
 	shards      map[int]error
-	failedPages int // pages in a row that met failed shards alone
+	failedPages int // pages in a row with only tasks of failed shards
 }
 
-// collect records the shards in which a call for a page of tasks failed. It returns the errors that end a pass.
+// collect records the shards in which a call for a page of tasks failed. It returns errors that end the pass.
 func (s *skippedShards) collect(err error, page []task.Task) error {
 	failed, partial := task.FailedShards(err)
 	switch {
@@ -58,61 +58,61 @@ func (s *skippedShards) err() error {
 // has reports whether the task's shard is skipped.
 func (s *skippedShards) has(t task.Task) bool { return s.shards[t.Shard] != nil }
 
-// arrears are shards that answered to nobody for some time: what changed in their rows meanwhile is compared once they
-// answer again.
-type arrears struct {
+// uncomparedShards are shards that failed in earlier passes. Their rows that changed meanwhile are compared once they
+// answer.
+type uncomparedShards struct {
 	mu    sync.Mutex
-	since map[int]time.Time // rows changed from this moment on have not been compared
-	ids   map[int][]task.ID // rows to be put whatever their moment: messages told of them
-	n     int               // ids
+	since map[int]time.Time // by shard: rows that changed from this moment on are not compared
+	ids   map[int][]task.ID // by shard: rows named by compensations, to be put even if their hint may be under way
+	n     int               // number of ids
 }
 
-const maxOwedIDs = 100_000 // ids; what doesn't fit is the sweeps'
+const maxUncomparedIDs = 100_000 // the sweeps find the rows of further ids
 
-// owe notes that a shard's rows changed from a moment on have not been compared.
-func (a *arrears) owe(shard int, since time.Time) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if before, ok := a.since[shard]; ok && before.Before(since) {
+// add records that a shard's rows that changed from a moment on are not compared.
+func (u *uncomparedShards) add(shard int, since time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if before, ok := u.since[shard]; ok && before.Before(since) {
 		return
 	}
-	if a.since == nil {
-		a.since = map[int]time.Time{}
+	if u.since == nil {
+		u.since = map[int]time.Time{}
 	}
-	a.since[shard] = since
+	u.since[shard] = since
 }
 
-// all returns a copy.
-func (a *arrears) all() map[int]time.Time {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return maps.Clone(a.since)
+// all returns a copy of since.
+func (u *uncomparedShards) all() map[int]time.Time {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return maps.Clone(u.since)
 }
 
-// oweRow is owe for a row that a message told of.
-func (a *arrears) oweRow(row task.Task) {
-	a.owe(row.Shard, row.UpdatedAt)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.n == maxOwedIDs {
+// addRow is add for a row that a compensation named.
+func (u *uncomparedShards) addRow(row task.Task) {
+	u.add(row.Shard, row.UpdatedAt)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.n == maxUncomparedIDs {
 		return
 	}
-	if a.ids == nil {
-		a.ids = map[int][]task.ID{}
+	if u.ids == nil {
+		u.ids = map[int][]task.ID{}
 	}
-	a.ids[row.Shard] = append(a.ids[row.Shard], row.ID)
-	a.n++
+	u.ids[row.Shard] = append(u.ids[row.Shard], row.ID)
+	u.n++
 }
 
-// paid forgets a shard, unless more has come to be owed since, and returns the rows that are to be put now.
-func (a *arrears) paid(shard int, since time.Time) []task.ID {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.since[shard].Equal(since) {
-		delete(a.since, shard)
+// take removes a shard, unless an earlier moment was added meanwhile, and returns the ids of the rows to be put now.
+func (u *uncomparedShards) take(shard int, since time.Time) []task.ID {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.since[shard].Equal(since) {
+		delete(u.since, shard)
 	}
-	ids := a.ids[shard]
-	delete(a.ids, shard)
-	a.n -= len(ids)
+	ids := u.ids[shard]
+	delete(u.ids, shard)
+	u.n -= len(ids)
 	return ids
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// crowd inserts n rows of a queue that stand where they should, due one after the other until the moment given.
+// crowd inserts n rows of a queue with right entries, due one after the other until the given moment.
 func (w *world) crowd(t testing.TB, queue string, n int, until time.Duration) {
 	t.Helper()
 	all := make([]task.Task, n)
@@ -23,7 +23,7 @@ func (w *world) crowd(t testing.TB, queue string, n int, until time.Duration) {
 	}
 }
 
-// reader counts the rows that a pass is given.
+// reader counts the rows that a pass reads.
 type reader struct {
 	Store
 	rows map[string]int // by queue
@@ -91,13 +91,13 @@ func TestPausedMillionsHideNoLostHint(t *testing.T) {
 			w.run(t, o.pass)
 		}
 		w.wantStanding(t, "lost and older", old, both(old))
-		if n := read.rows["paused"]; n > passes*calmPage {
-			t.Errorf("%d passes read %d rows of the paused queue, want none but %d a pass by the way", passes, n, calmPage)
+		if n := read.rows["paused"]; n > passes*smallPage {
+			t.Errorf("%d passes read %d rows of the paused queue, want none but %d a pass by the way", passes, n, smallPage)
 		}
 	})
 }
 
-// A lap that takes several passes decides by when it was at a row before, not by when the pass before began.
+// A lap over several passes decides by when it last looked at a row, not by when the previous pass began.
 func TestTurnsAreKeptOverLongLaps(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
@@ -113,7 +113,7 @@ func TestTurnsAreKeptOverLongLaps(t *testing.T) {
 				pipelinetest.Must(t, err)
 			}
 		}
-		// At its age, of an hour, the next two steps come after 156 and after 323 seconds.
+		// For a row that is an hour old, the next two steps come after 156 and after 323 seconds.
 		if puts != 1 {
 			t.Errorf("%d puts within four minutes, want 1", puts)
 		}

@@ -27,11 +27,11 @@ import (
 func TestMain(m *testing.M) { os.Exit(pipelinetest.Main(m, pipelinetest.VerifyGoroutines())) }
 
 const (
-	limit  = 30 * time.Second // how long a test waits for what must happen: the machine may be slow and shared
+	limit  = 30 * time.Second // how long a test waits for an expected event: the machine may be slow and shared
 	shards = 4
 )
 
-// world is a reconciler on a real database and a real index, whose clock stands where the test puts it.
+// world is a reconciler on a real database and a real index, with a clock that the test sets.
 type world struct {
 	*Reconciler
 	rows   *store.Store
@@ -40,10 +40,10 @@ type world struct {
 	raw    *redis.Client // past the index's guards
 	ns     string
 	now    time.Time
-	hooked func() // what another process does between the first two calls; nil for nothing
+	hooked func() // called once, after the first call of a pass; may be nil
 }
 
-// base is the database's now when a test begins.
+// base is the database's time when a test begins.
 var base = time.UnixMilli(1_790_000_000_000).UTC()
 
 func sec(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
@@ -114,7 +114,7 @@ func (w *world) called() {
 	}
 }
 
-// The hooks sit behind the calls whose order matters.
+// The hooks run after the calls whose order matters.
 type hookStore struct {
 	*store.Store
 	w *world
@@ -147,7 +147,7 @@ func (h hookStream) Backlog(ctx context.Context, queue string) (Backlog, error) 
 
 func (w *world) clock() time.Time { return w.now }
 
-// run runs a pass once, which must not fail.
+// run runs a pass once. The pass must not fail.
 func (w *world) run(t testing.TB, pass func(context.Context, clock) (loop.Result, error)) loop.Result {
 	t.Helper()
 	res, err := pass(t.Context(), w.clock)
@@ -166,7 +166,7 @@ func (w *world) auditIndex() *auditIndex {
 	return &auditIndex{pace: pace{r: w.Reconciler}}
 }
 
-// pending makes a task due so long after base.
+// pending makes a task that is due at a duration after base.
 func pending(owner string, due time.Duration) task.Task {
 	return task.Task{
 		ID: task.NewID(), Kind: "pet.meal_finished", Queue: "default", Owner: owner, Subject: "pet-7",
@@ -175,7 +175,7 @@ func pending(owner string, due time.Duration) task.Task {
 	}
 }
 
-// insert commits rows and puts nothing; it returns them as they stand.
+// insert commits rows without putting them, and returns them as inserted.
 func (w *world) insert(t testing.TB, tasks ...task.Task) []task.Task {
 	t.Helper()
 	rows, err := w.rows.Insert(t.Context(), w.rows.DB(), tasks)
@@ -183,7 +183,7 @@ func (w *world) insert(t testing.TB, tasks ...task.Task) []task.Task {
 	return rows
 }
 
-// save commits a row's next version and puts nothing.
+// save commits a row's next version without putting it.
 func (w *world) save(t testing.TB, one task.Task) task.Task {
 	t.Helper()
 	pipelinetest.Must(t, w.rows.Save(t.Context(), w.rows.DB(), []task.Task{one}))
@@ -196,7 +196,7 @@ func (w *world) put(t testing.TB, tasks ...task.Task) {
 	pipelinetest.Must(t, w.sets.Put(t.Context(), tasks))
 }
 
-// moved is the task's next version at another time, changed now.
+// moved returns the task's next version, changed now, at another time.
 func (w *world) moved(t testing.TB, one task.Task, due time.Duration) task.Task {
 	t.Helper()
 	next, err := one.Move(base.Add(due), w.now)
@@ -211,7 +211,7 @@ func (w *world) cancelled(t testing.TB, one task.Task) task.Task {
 	return next
 }
 
-// publish is what event does with entries: hints out, entries removed.
+// publish does what the event process does: it publishes hints and removes their entries.
 func (w *world) publish(t testing.TB, tasks ...task.Task) {
 	t.Helper()
 	for _, one := range tasks {
@@ -301,7 +301,7 @@ func (w *world) members(t testing.TB) map[string]task.Score {
 	return all
 }
 
-// truth returns what the sets must hold by what the rows say.
+// truth returns what the sets must hold according to the rows.
 func (w *world) truth(t testing.TB) map[string]task.Score {
 	t.Helper()
 	all := map[string]task.Score{}
@@ -328,7 +328,7 @@ func (w *world) wantTruth(t testing.TB) {
 	}
 }
 
-// term counts what a term is told.
+// term records the calls of a term.
 type term struct {
 	mu       sync.Mutex
 	progress int
