@@ -7,12 +7,12 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Verdicts take effect in this file alone: judge within the transaction, apply after its commit.
+// Only this file carries verdicts out: judge within the transaction, apply after its commit.
 
-// judge makes the hint a member of the transaction by what its locked row says.
+// judge makes the hint a member of the transaction, with the verdict on its locked row.
 func (t *transaction) judge(h *hold.Hint, row task.Task) {
 	m := &member{hint: h, row: row, handler: t.settler.handlers[row.Kind]}
-	m.verdict = decide(question{
+	m.verdict = decide(facts{
 		hint: h, row: row, handler: m.handler,
 		lockedAt: t.lockedAt, stamp: t.stamp(), now: t.settler.clock.Now(), patience: t.settler.cfg.Patience,
 	})
@@ -30,7 +30,7 @@ func (t *transaction) judge(h *hold.Hint, row task.Task) {
 	}
 }
 
-// apply makes the verdicts of a committed transaction count.
+// apply carries out the verdicts of a committed transaction.
 func (t *transaction) apply() {
 	s := t.settler
 	puts := make([]task.Task, 0, len(t.members)+len(t.touched))
@@ -50,7 +50,9 @@ func (t *transaction) apply() {
 			s.unhandled.count(t.ctx, m.row, done)
 		}
 		if m.verdict.result == resultDead {
-			letters = append(letters, letter(m.row))
+			letters = append(letters, task.DeadLetter{
+				ID: id, Kind: m.row.Kind, Owner: m.row.Owner, Queue: m.row.Queue, Attempt: m.row.Attempt, Error: m.row.LastError,
+			})
 			s.log.Error("task dead", slog.String("task_id", id.String()), slog.String("kind", m.row.Kind),
 				slog.Int("attempt", m.row.Attempt), slog.String("err", m.row.LastError))
 		}
@@ -63,7 +65,7 @@ func (t *transaction) apply() {
 	s.after.Bury(letters)
 }
 
-// applyToHint carries the verdict over to the hint.
+// applyToHint records the verdict in the hint.
 func (t *transaction) applyToHint(m *member) {
 	h, v := m.hint, &m.verdict
 	h.Result, h.Settled, h.LookAt = string(v.result), v.settled, v.lookAt
@@ -78,10 +80,6 @@ func (t *transaction) applyToHint(m *member) {
 	}
 	h.Lane = max(h.Lane, v.lane)
 	if h.LookAt.After(h.PatientSince) && v.result == resultEarly {
-		h.PatientSince = h.LookAt // its patience begins with its moment
+		h.PatientSince = h.LookAt // patience begins at the hint's moment
 	}
-}
-
-func letter(t task.Task) task.DeadLetter {
-	return task.DeadLetter{ID: t.ID, Kind: t.Kind, Owner: t.Owner, Queue: t.Queue, Attempt: t.Attempt, Error: t.LastError}
 }

@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	maxRollbacks     = 3                    // transactions of one batch rolled back before its tasks are split
-	rollbackInterval = 5 * time.Millisecond // until a transaction that was rolled back runs again
+	maxRollbacks     = 3                    // of one batch, then its tasks are split
+	rollbackInterval = 5 * time.Millisecond // from a rollback to the next transaction
 )
 
-// batch takes some hints to their ends, in one transaction if nothing goes wrong and in as many as it takes otherwise.
+// batch settles some hints, in one transaction if nothing fails and in several otherwise.
 type batch struct {
 	settler *Settler
 	hints   []*hold.Hint
 	sleeper *precise.Sleeper // of the runner; nil for none
-	careful bool             // a savepoint for each call: something failed
-	halved  map[task.ID]bool // the tasks of a call that failed as a whole
+	careful bool             // a call failed: each call gets a savepoint
+	halved  map[task.ID]bool // tasks of a failed batch call, which is halved
 	called  bool             // a handler was called in the present transaction
 }
 
-// settle returns when each hint is settled or has a later time at which to look again.
+// settle returns when each hint is settled or has a later LookAt.
 func (b *batch) settle(ctx context.Context) {
 	s := b.settler
 	for rollbacks := 0; len(b.hints) > 0; {
@@ -52,7 +52,7 @@ func (b *batch) settle(ctx context.Context) {
 			if b.chargeLoss(ctx, err) {
 				continue
 			}
-			b.putOff(jitter(hold.RetryInterval)) // what a server answers so may not pass at once
+			b.putOff(jitter(hold.RetryInterval)) // the server may answer this for a while
 			return
 		case s.store.Unavailable(err):
 			if !b.lostConnection(ctx, err) {
@@ -74,14 +74,14 @@ func (b *batch) settle(ctx context.Context) {
 	}
 }
 
-// putOff gives the hints back, to be looked at again after the delay.
+// putOff makes the hints due after the delay.
 func (b *batch) putOff(delay time.Duration) {
 	for _, h := range b.hints {
 		h.LookAt = b.settler.clock.Now().Add(delay)
 	}
 }
 
-// sendAway takes hints out of the batch, each to come back for a transaction of its own.
+// sendAway takes hints out of the batch, so that each gets a transaction of its own.
 func (b *batch) sendAway(hints ...*hold.Hint) {
 	for _, h := range hints {
 		h.Lane = max(h.Lane, hold.LaneSingle)
@@ -91,7 +91,7 @@ func (b *batch) sendAway(hints ...*hold.Hint) {
 	b.hints = slices.DeleteFunc(slices.Clone(b.hints), func(h *hold.Hint) bool { return slices.Contains(hints, h) })
 }
 
-// jitter spreads a delay over its single to threefold.
+// jitter returns a random delay from d to 3d.
 func jitter(d time.Duration) time.Duration {
 	return d + rand.N(2*d) //nolint:gosec // Spreads load, guards nothing.
 }

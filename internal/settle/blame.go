@@ -9,9 +9,9 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// blame finds out whose fault the error of a call was. It answers nil when it was the handler's and the transaction is
-// sound. It never judges by the text or type of what the handler returned, which may have swallowed what matters or may
-// speak of another server: it asks the transaction whether it still stands.
+// blame finds out whose fault the error of a call was. It returns nil if the handler failed and the transaction still
+// stands. It never judges by the text or type of the handler's error: the handler may have swallowed the error that
+// matters, or may have called another server. It asks the transaction whether it still stands.
 func (t *transaction) blame(call []*member, cause error) error {
 	s := t.settler
 	t.abandoned = errors.Is(cause, errAbandoned)
@@ -22,7 +22,7 @@ func (t *transaction) blame(call []*member, cause error) error {
 		return t.blameForLoss(call, cause)
 	case t.endedEarly:
 		for _, h := range t.batch.hints {
-			h.CommitUnknown = true // what had run before is marked done, and that may have committed
+			h.CommitUnknown = true // earlier tasks are marked done, and the handler's statement may have committed that
 		}
 		return t.blameForLoss(call, cause)
 	case t.conflict:
@@ -38,9 +38,9 @@ func (t *transaction) blame(call []*member, cause error) error {
 		return fmt.Errorf("after a handler's %q: %w", cause.Error(), err)
 	case s.store.Retryable(err):
 		s.metrics.retried.Inc()
-		t.batch.sendAway(of(call, hintOf)...)
+		t.batch.sendAway(collect(call, hintOf)...)
 		return errRetryNow
-	default: // cut off by a context of the handler's own, or by one of a handler before that passed it over
+	default: // a context of this handler, or of an earlier one that ignored the error, ended the connection
 		if len(t.batch.calledHints()) > len(call) {
 			return fmt.Errorf("%w, noticed after a handler's %q: %w", errCountLoss, cause.Error(), err)
 		}
@@ -48,19 +48,18 @@ func (t *transaction) blame(call []*member, cause error) error {
 	}
 }
 
-// blameForLoss blames a call that took the transaction with it: one task is charged in the next transaction, several come
-// back one by one, because to halve them could hang as often.
+// blameForLoss blames a call that ended the transaction. A single task is charged in the next transaction. Several tasks
+// are sent away, because each half could hang too.
 func (t *transaction) blameForLoss(call []*member, cause error) error {
 	t.batch.careful = true
 	if !t.accuse(call, cause) {
-		t.batch.sendAway(of(call, hintOf)...)
+		t.batch.sendAway(collect(call, hintOf)...)
 	}
 	return errRetryNow
 }
 
-// blameUnmarked finds out why tasks could not be marked done. If the transaction stands, their rows are not as they were
-// read under lock: a handler changed them behind our back. Nobody can tell which one, so each task runs by itself; there it
-// is charged.
+// blameUnmarked finds out why tasks could not be marked done. If the transaction stands, a handler has changed the rows
+// by SQL of its own. It is unknown which handler did, so each task runs by itself, and is charged there.
 func (t *transaction) blameUnmarked(cause error) error {
 	s := t.settler
 	if t.ctx.Err() != nil {
@@ -80,7 +79,8 @@ func (t *transaction) blameUnmarked(cause error) error {
 	return errRetryNow
 }
 
-// accuse records the failure with the hints that it holds for; false when it is one of several and nobody knows which.
+// accuse records the failure with the hints that it holds for; false if the call has several tasks and it is unknown
+// which failed.
 func (t *transaction) accuse(call []*member, cause error) bool {
 	_, snooze := errors.AsType[SnoozeError](cause)
 	_, discard := errors.AsType[DiscardError](cause)

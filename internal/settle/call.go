@@ -13,19 +13,19 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Call is one call of a handler: its tasks, and its use of the transaction that it shares with others. It is over when the
-// handler returns, or is abandoned.
+// Call is one call of a handler: its tasks, and its use of the transaction that it shares with other calls. A Call is
+// over when its handler returns or is abandoned.
 type Call struct {
-	ctx     context.Context //nolint:containedctx // Bounds what a handler does with a context of its own.
+	ctx     context.Context //nolint:containedctx // Bounds statements under a handler's own context.
 	tx      *transaction
-	members []*member // whose handler this is
+	members []*member
 
 	mu         sync.Mutex
 	over       bool
-	savepoints map[string]checkpoint // that the handler has set, by their names
+	savepoints map[string]checkpoint // set by the handler, by name
 	end        context.CancelFunc    // ends prepared statements; nil while there are none
-	ends       context.Context       //nolint:containedctx // Of prepared statements: over when the handler has returned.
-	results    []io.Closer           // that the handler may have left open
+	ends       context.Context       //nolint:containedctx // Of prepared statements: ends when the handler has returned.
+	results    []io.Closer           // the handler may have left them open
 }
 
 func (c *Call) close() {
@@ -37,24 +37,24 @@ func (c *Call) close() {
 		end()
 	}
 	for _, r := range results {
-		_ = r.Close() // of no use to anybody; a lost connection is found out by the next statement
+		_ = r.Close() // the next statement finds out if the connection is lost
 	}
 }
 
 // Len returns the number of tasks.
 func (c *Call) Len() int { return len(c.members) }
 
-// Task returns a task as it was locked, and its decoded payload.
+// Task returns a task as locked, and its decoded payload.
 func (c *Call) Task(i int) (task.Task, any) { return c.members[i].row, c.members[i].payload }
 
-// Runs reports whether the task is one of the call's.
+// Runs reports whether the task belongs to the call.
 func (c *Call) Runs(id task.ID) bool {
 	return slices.ContainsFunc(c.members, func(m *member) bool { return m.row.ID == id })
 }
 
-// OwnTasks returns the call's tasks as they stand in the transaction.
+// OwnTasks returns the call's tasks, with the transaction's changes.
 func (c *Call) OwnTasks() []task.Task {
-	own := of(c.members, rowOf)
+	own := collect(c.members, rowOf)
 	for _, changed := range c.tx.changes.Touched() {
 		for i := range own {
 			if own[i].ID == changed.ID {
@@ -65,24 +65,25 @@ func (c *Call) OwnTasks() []task.Task {
 	return own
 }
 
-// SQL returns the transaction, for statements whose context came from this call.
+// SQL returns the transaction. Statements need a context from this call.
 func (c *Call) SQL() *sqlx.Tx { return c.tx.tx }
 
-// Changes returns what changes tasks, for calls whose context came from this call.
+// Changes returns the transaction's changes of tasks. Its calls need a context from this call.
 func (c *Call) Changes() *schedule.Tx { return c.tx.changes }
 
 // LockedAt is when the tasks were locked, on the database's clock.
 func (c *Call) LockedAt() time.Time { return c.tx.lockedAt }
 
-// CloseAtEnd has a result closed with the handler: the end of its context would close the connection.
+// CloseAtEnd closes a result when the handler has returned. A result that is open when its context ends would close the
+// connection.
 func (c *Call) CloseAtEnd(r io.Closer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.results = append(c.results, r)
 }
 
-// Bound makes ctx end with the handler's time, so that an abandoned handler can't keep the connection. Once that is over ctx
-// has ended before the statement begins, which then leaves the others' transaction alone.
+// Bound makes ctx end with the handler's time, so that an abandoned handler can't keep the connection. After the call is
+// over, Bound returns a context that has ended, so that the statement does not run in other calls' transaction.
 func (c *Call) Bound(ctx context.Context) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,8 +108,8 @@ func ended(ctx context.Context, cause error) context.Context {
 	return over
 }
 
-// BoundForTasks is Bound for a statement on tasks: those that have run look done to it. The handler is not over before that
-// ended.
+// BoundForTasks is Bound for a statement on tasks. It first marks done the tasks that have run. The call is not over
+// before that.
 func (c *Call) BoundForTasks(ctx context.Context) (context.Context, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,10 +14,10 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Everything that changes a row's attempts is in this file: a failure is charged, a suspect is charged before its handler
-// runs, and such a charge is refunded if the handler did not run to an end.
+// Only this file changes a row's attempts: a failure is charged, a suspect is charged before its handler runs, and such a
+// charge is refunded if the handler did not run to an end.
 
-// chargeFailure is the transition that the answer of a handler asks for.
+// chargeFailure returns the transition for a handler's error.
 func chargeFailure(row task.Task, failure error, charge hold.Charge, backoff task.Backoff, now time.Time) (task.Task, Result) {
 	charged := charge.State == hold.Charged
 	snooze, snoozed := errors.AsType[SnoozeError](failure)
@@ -44,8 +44,8 @@ func chargeFailure(row task.Task, failure error, charge hold.Charge, backoff tas
 	return row, resultFailed
 }
 
-// chargeSuspects counts an attempt, in a transaction of its own, for each suspect that is about to run: if the process dies of
-// it, the charge stands.
+// chargeSuspects charges an attempt, in a transaction of its own, to each suspect that is about to run: if the suspect
+// ends the process, the charge stands.
 func (t *transaction) chargeSuspects() error {
 	var suspects []*member
 	for _, m := range t.members {
@@ -63,7 +63,7 @@ func (t *transaction) chargeSuspects() error {
 	if err := t.save(suspects...); err != nil {
 		return err
 	}
-	for _, m := range suspects { // known before the commit, whose answer may be lost
+	for _, m := range suspects { // before the commit, whose answer may be lost
 		m.hint.Charge = hold.Charge{State: hold.ChargeSent, Version: m.row.Version}
 	}
 	if err := t.tx.Commit(); err != nil {
@@ -75,14 +75,15 @@ func (t *transaction) chargeSuspects() error {
 	return errRetryNow
 }
 
-// On the row of a suspect whose last attempt is begun once more stands by whom, and what stood there before.
+// The last error of a suspect whose last attempt was begun once more: which worker began it, and the error before.
 const (
 	lastBegun     = "last attempt begun once more, not answered yet, by worker "
 	errBefore     = "; before that: "
-	maxErrorBytes = 800 // kept of what stood there before: the column has room for 1024
+	maxErrorBytes = 800 // of the error before: the column has room for 1024
 )
 
-// chargeBeforehand charges an attempt to a suspect. The last one is begun once more without a further charge.
+// chargeBeforehand charges an attempt to a suspect. If its attempts are used up, the last one is begun once more,
+// uncharged.
 func chargeBeforehand(row task.Task, holder string, now time.Time) task.Task {
 	if row.Attempt >= row.MaxAttempts {
 		before := strings.ToValidUTF8(row.LastError[:min(len(row.LastError), maxErrorBytes)], "")
@@ -96,20 +97,20 @@ func chargeBeforehand(row task.Task, holder string, now time.Time) task.Task {
 func refund(row task.Task, now time.Time) task.Task {
 	if strings.HasPrefix(row.LastError, lastBegun) {
 		_, row.LastError, _ = strings.Cut(row.LastError, errBefore)
-		row.Attempt++ // beginning it once more was no charge
+		row.Attempt++ // beginning the last attempt once more was no charge
 	}
 	return row.Refund(now)
 }
 
 const (
-	refundTimeout  = 500 * time.Millisecond // it is one of the last things before a worker ends
-	refundInterval = 10 * time.Millisecond  // between looks at rows that are still locked
+	refundTimeout  = 500 * time.Millisecond // a stopping worker has no more time
+	refundInterval = 10 * time.Millisecond  // between tries to lock rows
 )
 
-// Refund takes back the attempts that were charged beforehand to hints which then didn't run to an end here, because the
-// worker stops or lost their partition: no handler failed. It does what it can in half a second; a charge that stays costs
-// the task one attempt. The transaction of a cancelled handler is rolled back beside us, so its rows may be locked for a
-// moment longer: they are looked at again.
+// Refund refunds attempts that were charged beforehand to hints that did not run to an end here, because the worker
+// stops or lost their partition: no handler failed. It ends after half a second; a charge that stays costs the task one
+// attempt. A cancelled handler's transaction is rolled back concurrently, so its rows may be locked a moment longer:
+// Refund tries to lock them several times.
 func (s *Settler) Refund(hints []*hold.Hint) {
 	charged := map[task.ID]int64{}
 	for _, h := range hints {
@@ -135,7 +136,7 @@ func (s *Settler) Refund(hints []*hold.Hint) {
 	}
 }
 
-// refundRows takes back the charges of the rows that nobody has locked, and leaves the others in charged.
+// refundRows refunds the charges of the rows that are free, and leaves the others in charged.
 func (s *Settler) refundRows(ctx context.Context, charged map[task.ID]int64) error {
 	tx, err := s.store.Begin(ctx)
 	if err != nil {

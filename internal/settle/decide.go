@@ -8,105 +8,106 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// question is all that a verdict depends on.
-type question struct {
-	hint     *hold.Hint // where to look, and what earlier transactions found out; it is not changed
+// facts are all that a verdict depends on.
+type facts struct {
+	hint     *hold.Hint // has the findings of earlier transactions; decide does not change it
 	row      task.Task  // as locked
 	handler  *Handler   // of the row's kind; nil if there is none here
-	lockedAt time.Time  // of the statement that locked the row, on the database's clock: it says what is due
-	stamp    time.Time  // the moment that a transition bears
-	now      time.Time  // the worker's idea of the database's clock, by which hints are held
+	lockedAt time.Time  // when the row was locked, on the database's clock: decides what is due
+	stamp    time.Time  // the time of a transition
+	now      time.Time  // the database's time as the worker's clock tells it, by which hints are held
 	patience time.Duration
 }
 
 // verdict is what becomes of a hint if its transaction commits.
 type verdict struct {
-	result  Result    // empty: nothing to count
-	settled bool      // else the hint is looked at again
-	lookAt  time.Time // when
-	lane    hold.Lane // in which lane
+	result  Result // empty: nothing to count
+	settled bool   // false: the hint is held until lookAt
+	lookAt  time.Time
+	lane    hold.Lane // while the hint is held
 	put     bool      // the row's state goes to the index
-	far     bool      // settled although the row is pending: it is left to the daemon's look-ahead
+	far     bool      // settled although the row is pending: the daemon's look-ahead puts it
 
 	next *task.Task // the row's transition, to be saved; nil for none
 
 	run         bool // the handler is to be called
-	payload     any  // with this
+	payload     any  // for the handler
 	undecodable bool // the payload could not be decoded
 
-	// What the hint remembers whether the transaction commits or not.
+	// The hint keeps these even if the transaction does not commit.
 	charge  hold.Charge
 	failure hold.Failure
 }
 
-// decide says what is to become of a hint, by its locked row alone: the hint only told where to look.
-func decide(q question) verdict {
-	v := verdict{charge: q.hint.Charge, failure: q.hint.Failure}
-	switch row := q.row; {
+// decide finds the verdict by the locked row: the hint only says where to look.
+func decide(f facts) verdict {
+	v := verdict{charge: f.hint.Charge, failure: f.hint.Failure}
+	switch row := f.row; {
 	case row.State != task.Pending:
 		v.settle(resultAlreadyDone)
-		if q.hint.CommitUnknown && row.State == task.Done {
-			v.result = resultDone // by the commit whose answer was lost
+		if f.hint.CommitUnknown && row.State == task.Done {
+			v.result = resultDone // the commit whose answer was lost has taken effect
 		}
-		v.put = true // a lost drop may have left it in the index
+		v.put = true // a lost drop may have left the entry in the index
 	case row.Impossible() != nil:
-		v.change(row.Discard(row.Impossible(), q.stamp), resultDead)
-	case row.RunAt.After(q.lockedAt):
-		v.later(q)
-	case row.DueAt.After(q.lockedAt):
-		v.change(row.Promised(q.stamp), resultEarly)
-	case q.handler == nil:
-		v.change(row.Await(q.stamp), resultUnknownKind)
+		v.change(row.Discard(row.Impossible(), f.stamp), resultDead)
+	case row.RunAt.After(f.lockedAt):
+		v.decideEarly(f)
+	case row.DueAt.After(f.lockedAt):
+		v.change(row.Promised(f.stamp), resultEarly)
+	case f.handler == nil:
+		v.change(row.Await(f.stamp), resultUnknownKind)
 	default:
-		v.due(q)
+		v.decideDue(f)
 	}
 	return v
 }
 
-// later keeps the hint of a task that isn't due. The task is never put back into the index under the version that the row
-// still has: the acknowledgement of the claim that sent the hint may come after and remove it. Only a newer version is put.
-func (v *verdict) later(q question) {
-	wait := q.row.RunAt.Sub(q.lockedAt)
+// decideEarly decides about a task that isn't due. The task is never put under the version of its hint: the
+// acknowledgement of the claim that sent the hint may come later and remove the entry (race 6). Only a newer version is
+// put.
+func (v *verdict) decideEarly(f facts) {
+	wait := f.row.RunAt.Sub(f.lockedAt)
 	switch {
-	case task.WindowedVersion(q.row.Version) != task.WindowedVersion(q.hint.Version):
+	case task.WindowedVersion(f.row.Version) != task.WindowedVersion(f.hint.Version):
 		v.settle(resultStale)
 		v.put = true
-	case wait > q.patience:
+	case wait > f.patience:
 		v.settle(resultEarly)
 		v.far = true
 	default:
-		v.lookLater(q.now.Add(wait), q.hint.Lane)
+		v.holdUntil(f.now.Add(wait), f.hint.Lane)
 		v.result = resultEarly
 	}
 }
 
-// due sorts out what must not run in this transaction.
-func (v *verdict) due(q question) {
-	kind := q.handler.Info
-	if v.failure.Err != nil && v.failure.Version == q.row.Version {
-		v.change(chargeFailure(q.row, v.failure.Err, v.charge, kind.Backoff, q.stamp))
+// decideDue decides about a due task: most run, some must not run in this transaction.
+func (v *verdict) decideDue(f facts) {
+	kind := f.handler.Info
+	if v.failure.Err != nil && v.failure.Version == f.row.Version {
+		v.change(chargeFailure(f.row, v.failure.Err, v.charge, kind.Backoff, f.stamp))
 		return
 	}
 	v.failure.Err = nil
-	if v.charge.Version == q.row.Version || chargedElsewhere(q.hint, q.row) {
+	if v.charge.Version == f.row.Version || chargedElsewhere(f.hint, f.row) {
 		v.charge.State = hold.Charged
 	}
-	if exhausted(q.hint, v.charge, q.row) {
-		v.change(q.row.Discard(errKilled, q.stamp), resultDead)
+	if exhausted(f.hint, v.charge, f.row) {
+		v.change(f.row.Discard(errKilled, f.stamp), resultDead)
 		return
 	}
-	if late, skip := q.row.Late(kind.CatchUpWindow, q.lockedAt); skip {
-		v.change(q.row.Skip(late, kind.CatchUpWindow, q.stamp), resultSkipped)
+	if late, skip := f.row.Late(kind.CatchUpWindow, f.lockedAt); skip {
+		v.change(f.row.Skip(late, kind.CatchUpWindow, f.stamp), resultSkipped)
 		return
 	}
-	if l := laneOf(q.hint, v.charge, q.row, q.handler.apart()); l > q.hint.Lane {
-		v.lookLater(q.now, l)
+	if l := laneOf(f.hint, v.charge, f.row, f.handler.needsOwnTransaction()); l > f.hint.Lane {
+		v.holdUntil(f.now, l)
 		return
 	}
-	payload, err := q.handler.Decode(q.row)
-	if err != nil { // a worker of another version may understand it
+	payload, err := f.handler.Decode(f.row)
+	if err != nil { // charged and retried: a worker of another version may be able to decode the payload
 		v.failure.Err, v.undecodable = err, true
-		v.change(chargeFailure(q.row, err, v.charge, kind.Backoff, q.stamp))
+		v.change(chargeFailure(f.row, err, v.charge, kind.Backoff, f.stamp))
 		return
 	}
 	v.run, v.payload = true, payload
@@ -114,7 +115,7 @@ func (v *verdict) due(q question) {
 
 func (v *verdict) settle(r Result) { v.result, v.settled = r, true }
 
-func (v *verdict) lookLater(at time.Time, l hold.Lane) { v.lookAt, v.lane = at, l }
+func (v *verdict) holdUntil(at time.Time, l hold.Lane) { v.lookAt, v.lane = at, l }
 
 // change settles the hint by a transition of the row that needs no handler.
 func (v *verdict) change(row task.Task, r Result) {
@@ -122,8 +123,8 @@ func (v *verdict) change(row task.Task, r Result) {
 	v.next, v.put = &row, true
 }
 
-// laneOf says where the task belongs. An attempt that was charged here before its handler ran doesn't count as a failure yet.
-func laneOf(h *hold.Hint, charge hold.Charge, row task.Task, apart bool) hold.Lane {
+// laneOf returns the task's lane. An attempt that was charged beforehand is no failure yet.
+func laneOf(h *hold.Hint, charge hold.Charge, row task.Task, ownTransaction bool) hold.Lane {
 	failures := row.Attempt
 	if charge.State == hold.Charged {
 		failures--
@@ -133,22 +134,22 @@ func laneOf(h *hold.Hint, charge hold.Charge, row task.Task, apart bool) hold.La
 		return hold.LaneSuspect
 	case failures > 0:
 		return hold.LaneRetry
-	case apart:
+	case ownTransaction:
 		return hold.LaneSingle
 	default:
 		return hold.LaneBatch
 	}
 }
 
-// exhausted reports whether the task used up its attempts by killing its process: each was charged before its handler ran,
-// and none came back to say how it ended. The last attempt is begun twice before that is believed: it may be that each of its
-// charges was made by a worker that ended before the handler ran, and could not take the charge back.
+// exhausted reports whether the task used up its attempts by ending its process: each attempt was charged beforehand,
+// and no handler answered. The last attempt is begun twice first: each charge may come from a worker that ended before
+// the handler ran and could not refund the charge.
 func exhausted(h *hold.Hint, charge hold.Charge, row task.Task) bool {
 	return h.Suspect && charge.State != hold.Charged && row.Attempt >= row.MaxAttempts && strings.HasPrefix(row.LastError, lastBegun)
 }
 
-// chargedElsewhere reports whether a worker that left in good order charged the task's last attempt before its handler ran,
-// and then neither ran it nor took the charge back.
+// chargedElsewhere reports whether a worker that stopped in an orderly way charged the task's last attempt beforehand,
+// and then neither ran the task nor refunded the charge.
 func chargedElsewhere(h *hold.Hint, row task.Task) bool {
 	return !h.Suspect && row.Attempt >= row.MaxAttempts
 }

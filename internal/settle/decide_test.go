@@ -16,7 +16,7 @@ var (
 	patience = 5 * time.Second
 )
 
-// meal is a row that is due, of version 3, with 2 attempts.
+// meal is a due row of version 3 with 2 attempts.
 func meal(change ...func(*task.Task)) task.Task {
 	row := task.Task{
 		ID: task.ID{1}, Kind: "meal", Owner: "ann", State: task.Pending, Version: 3, MaxAttempts: 2,
@@ -36,7 +36,7 @@ func dueIn(d time.Duration) func(*task.Task) { return func(r *task.Task) { r.Due
 func version(v int64) func(*task.Task)       { return func(r *task.Task) { r.Version = v } }
 func lastError(text string) func(*task.Task) { return func(r *task.Task) { r.LastError = text } }
 
-// A verdict depends on the row under lock, on what earlier transactions found out, and on nothing else.
+// A verdict depends only on the locked row and on the findings of earlier transactions.
 func TestVerdict(t *testing.T) {
 	t.Parallel()
 	single, slow := &Handler{Decode: decoded}, &Handler{Decode: decoded}
@@ -51,7 +51,7 @@ func TestVerdict(t *testing.T) {
 		hint    hold.Hint
 		row     task.Task
 		handler *Handler
-		want    string // result, what follows, and the row's next state with its attempts
+		want    string // result, consequences, and the row's next state with its attempts
 	}{
 		{"due", hold.Hint{}, meal(), single, "run"},
 		{"done before", hold.Hint{}, meal(state(task.Done)), single, "already_done settled put"},
@@ -93,7 +93,7 @@ func TestVerdict(t *testing.T) {
 	} {
 		tt.hint.Version = 3
 		before := tt.hint
-		v := decide(question{
+		v := decide(facts{
 			hint: &tt.hint, row: tt.row, handler: tt.handler, lockedAt: locked, stamp: locked, now: locked, patience: patience,
 		})
 		if got := said(v, tt.hint); got != tt.want {
@@ -110,7 +110,7 @@ func TestVerdict(t *testing.T) {
 
 func decoded(task.Task) (any, error) { return "food", nil }
 
-// said puts a verdict into words.
+// said describes a verdict.
 func said(v verdict, h hold.Hint) string {
 	var words []string
 	add := func(word string, holds bool) {

@@ -1,84 +1,86 @@
-// Package settle takes a batch of hints to their ends in transactions of MySQL: each holds the tasks' rows, the handlers'
-// effects, and the word "done".
+// Package settle settles a batch of hints in transactions of MySQL. One transaction locks the tasks' rows, has the
+// handlers' effects, and marks the rows done.
 //
-// It owns the protocol "settle", below. It promises that an effect through a Call takes place exactly once and never before
-// its time, whatever hints were lost, repeated or late; that a task which fails is charged by itself; and that one which
-// kills its process is charged too. It never decides by a hint, never puts a task back into the index under the version that
-// its row has, and never charges a task for what MySQL, a neighbour or a stop of the worker did.
+// It owns the protocol "settle", below. It promises that an effect through a Call takes place exactly once and never
+// before its time, even if hints are lost, repeated or late; that a failing task is charged by itself; and that a task
+// that ends its process is charged too. It never decides by a hint, never puts a task into the index under the version
+// that its row has, and never charges a task for a failure of MySQL or of another task, or for a stop of the worker.
 //
-// Where what happens: decide.go finds the verdict, without a server · apply.go carries verdicts out · charge.go changes
-// attempts · transaction.go locks, marks done and commits · run.go and invoke.go call handlers · blame.go and loss.go find out
-// whose fault a failure is · batch.go says what follows a failed transaction.
+// The files: decide.go finds the verdict, without a server · apply.go carries verdicts out · charge.go changes attempts ·
+// transaction.go locks, marks done and commits · run.go and invoke.go call handlers · blame.go and loss.go find out whose
+// fault a failure is · batch.go decides what follows a failed transaction.
 //
 // # The protocol "settle"
 //
-// A member of a transaction is decided (its verdict is known), waiting (due, its handler has not run), ran, or marked (its row
-// says done).
+// A member of a transaction is decided (its verdict is known), waiting (due, its handler has not run), ran, or marked
+// (its row says done).
 //
 //  1. Lock. One transaction locks the rows that are free, by primary key, in id order, in any state, and asks for the
 //     database's time in the same statement.
-//  2. Decide, by each row alone. Missing: settled (the daemon's audit drops the entry; the hint lacks what names it).
-//     Locked by somebody: held 100 ms. Ended: settled, and dropped from the index. Pending but later: held for the
-//     remaining time if the row has the hint's version, else settled and the row put into the index. Due: run, or
-//     cancelled where its first run would begin beyond its kind's window for catching up.
-//  3. Charge suspects, in a transaction of its own, before anything of them runs.
-//  4. Run. Handlers in id order; after Config.BatchTime of them the others are given back. Whatever a handler moved or
-//     cancelled leaves the run.
-//  5. Mark done what ran, in one statement which must change exactly that many rows. Where something did not simply fire,
-//     record it in the history, in one statement. Commit.
-//  6. Apply. Hints are settled or held again; the index, dead letters and metrics follow. Only a committed transaction's
-//     findings count.
+//  2. Decide, by each row alone. Missing row: settle (the daemon's audit drops the entry, which the hint can't name). Row
+//     locked by another transaction: hold for 100 ms. Ended task: settle, and drop the entry. Pending but not due: hold for
+//     the remaining time if the row has the hint's version, else settle and put the row. Due: run, or cancel if the first
+//     run would begin after its kind's catch-up window.
+//  3. Charge suspects, in a transaction of their own, before any of them runs.
+//  4. Run the handlers in id order. After Config.BatchTime of handlers, the remaining hints are held. A task that a handler
+//     moved or cancelled does not run.
+//  5. Mark done the tasks that ran, in one statement that must change exactly that many rows. Record tasks that did not
+//     simply fire in the history, in one statement. Commit.
+//  6. Apply. Hints are settled or held; puts, dead letters and metrics follow. Only a committed transaction's findings
+//     count.
 //
-// When a handler fails, its transaction is rolled back, and the others are run again with a savepoint for each call; the
-// failing task is charged an attempt in that transaction without being run again. A batch handler's call is halved,
-// between savepoints, until the failing task is by itself. Tasks that failed before have a lane and runners of their own, so
-// that tasks which succeed never wait for them.
+// When a handler fails, its transaction is rolled back, and all others run once more, with a savepoint for each call. The
+// failing task is charged an attempt in that transaction without running. A batch handler's call is halved, between
+// savepoints, until the failing task is by itself. Tasks that failed before have a lane and runners of their own, so that
+// succeeding tasks never wait for them.
 //
 // # Invariants
 //
 //  1. A handler runs only while its transaction holds the row lock, and the row said pending and due under that lock.
 //  2. At the commit every row whose handler ran is marked done, or was moved by the handler itself.
-//  3. An attempt is charged only for an answer of the handler, for its timeout, for connections that it loses by itself while
-//     MySQL answers others, or to a suspect beforehand.
+//  3. An attempt is charged only for an error of the handler, for its timeout, for connections that the task loses by
+//     itself while MySQL answers others, or to a suspect beforehand.
 //
 // # Races that shaped it
 //
-//  1. A deadlock that a handler swallows has rolled back the effects of all before it, and what follows would commit one
-//     by one. Whether an error is the handler's fault is therefore asked of the transaction, not of the error: the
-//     store's connections refuse every statement once a transaction was lost, and the whole batch runs again, uncharged.
-//  2. A handler cancels or moves a batch-mate that has not run: it answered yes, so the mate leaves the run. One that has
-//     run must answer "already done": before a handler's first look at tasks, what has run is marked done in the row.
-//     A handler that moves its own task leaves it pending.
-//  3. UPDATE … WHERE id IN (p, p) counts once: a batch call has one task of each owner and subject.
-//  4. An outside effect precedes the commit. It runs by itself, its row locked; cancel waits for the lock and then answers
-//     "running", never a yes that comes too late.
-//  5. A task that kills its process is never charged, and each restart runs it again. So what was due before a partition
-//     was assigned is suspect: its attempt is charged in a committed transaction before its handler runs. The first
-//     time it may share a batch all the same, which makes a rebalance cost one statement per batch. Those that have been
-//     charged before run one at a time, so that of the innocent ones none is charged twice by one culprit. One whose
-//     attempts are used up is dead without being run. What was charged and not run to an end is refunded if the worker
-//     stops. A worker that leaves a partition with nothing running says so in a row that names it as the holder, and the
-//     next one has no suspects there; a crash says nothing. A task is not dead of charges alone while it may be that no
-//     charge was ever followed by a run: its last attempt is then begun once more, which its row says, with by whom.
-//  6. The acknowledgement that follows a claim removes the entry with the score that was claimed. An early hint that was
-//     put back under its version is removed by it and lost until the sweep; with clocks apart, claim and put-back would
-//     chase each other. An early hint is held.
-//  7. A row that somebody else holds would make the batch wait with 100 locks in hand: such rows are skipped.
-//  8. A commit whose answer was lost may have taken effect. The hints are looked at again: the rows tell.
-//  9. A handler that ignores its context keeps its connection. Every statement through its Call ends with its context;
-//     if it does not return it is left behind, its transaction is lost, and after three of them the worker gives up.
-//  10. A handler whose statement ends its connection looks like MySQL going away: the gate would close for all queues, and
-//     its batch would come again, uncharged, without end. A probe that writes on another connection decides. If it
-//     succeeds, each hint whose handler was called counts the loss: after the second they run by themselves, after the
-//     fourth the task is charged. An outside handler is charged at the first: it has acted already.
-//  11. A handler's context ends under a result that it left open, or under a statement that it passes over: the driver closes
-//     the connection, and the neighbour whose statement notices would be charged. Results are closed with their handler; and
-//     where several handlers were called before the cut, it counts as in 10.
-//  12. A handler says COMMIT: all before it lasts without the word done, and what follows commits one by one. Such statements
-//     are refused; before one that may hide a COMMIT what has run is marked done, and a savepoint tells whether it did.
-//  13. While MySQL is away nothing may be charged or expire: the gate is closed, everything pauses, and patience begins anew
-//     when it opens.
+//  1. A deadlock rolls back the effects of all earlier handlers, and its handler may swallow the error: then later
+//     statements would commit one by one. So whether an error is the handler's fault is asked of the transaction. Once a
+//     transaction was lost, the store's connection refuses every statement, and the whole batch runs once more, uncharged.
+//  2. A handler cancels or moves another task of the batch. If that task has not run, the handler was answered yes, so
+//     the task must not run. If it has run, the answer must be "already done": before a handler's first statement on
+//     tasks, the tasks that ran are marked done. A handler that moves its own task leaves it pending.
+//  3. UPDATE … WHERE id IN (p, p) counts a row once. So a batch call has one task of each owner and subject.
+//  4. An outside effect precedes the commit. An outside task runs by itself, with its row locked: a cancel waits for the
+//     lock and then answers "running", never a yes after the effect.
+//  5. A task that ends its process would never be charged, and each restart would run it. So hints that were due before
+//     their partition was assigned are suspects: an attempt is charged in a committed transaction before the handler runs.
+//     At the first charge suspects may share a batch, so that a rebalance costs one statement per batch. Suspects that
+//     were charged before run one at a time, so that one culprit never gets an innocent task charged twice. A suspect
+//     whose attempts are used up is dead without a run. A charge without a complete run is refunded if the worker stops. A
+//     worker that leaves a partition with nothing running records this in a row that names it as the holder, and the next
+//     worker has no suspects there; a crash leaves no such row. A task must not die of charges if perhaps none of them was
+//     followed by a run: so its last attempt is begun once more, and the row says so, with the worker's name.
+//  6. The acknowledgement after a claim removes the entry with the claimed score. It would remove an early hint's task that
+//     was put under the same version, which would be lost until a sweep; with clocks apart, claim and put would repeat
+//     without end. So an early hint is held.
+//  7. A row that another transaction has locked would make the batch wait while it holds 100 locks. Such rows are skipped.
+//  8. A commit whose answer was lost may have taken effect. The next look at the rows tells.
+//  9. A handler that ignores its context keeps its connection. Every statement through its Call ends with its context. If
+//     the handler does not return, it is abandoned and its transaction is lost. After three abandoned handlers the worker
+//     ends.
+//  10. A handler's statement that ends its connection looks as if MySQL were away: the gate would close for all queues,
+//     and the batch would run without end, uncharged. So a probe writes on another connection. If the probe succeeds, each
+//     hint whose handler was called counts a loss: after the second loss the tasks run by themselves, after the fourth the
+//     task is charged. An outside task is charged at the first loss, since its handler has acted already.
+//  11. A handler's context ends while a result is open, or during a statement whose error the handler ignores. The driver
+//     closes the connection, and the next task's statement would notice and be charged. So results are closed with their
+//     handler. If several handlers were called before the connection closed, it counts as a loss, as in 10.
+//  12. A handler runs COMMIT. Effects before it would last while the rows are not marked done, and later statements would
+//     commit one by one. Such statements are refused. Before a statement that may hide a COMMIT, the tasks that ran are
+//     marked done, and a savepoint tells whether the transaction still stands.
+//  13. While MySQL is away, nothing may be charged or expire. So the gate is closed, all work pauses, and patience begins
+//     anew when the gate opens.
 //
-// Offsets that a rebalance made invalid are the business of package offsets; patience, owners and a clock that is set are
-// that of package hold.
+// Package offsets handles offsets that a rebalance made invalid. Package hold handles patience, owners, and steps of the
+// database's clock.
 package settle

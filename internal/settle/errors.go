@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// ErrStuck says that several handlers at once ignore the end of their context.
+// ErrStuck says that maxAbandoned handlers at once ignore the end of their context.
 var ErrStuck = errors.New("handlers ignore their context")
 
-// Errors that end a transaction, named by what follows.
+// Errors that end a transaction. Their names say what follows.
 var (
-	// errRetryNow: the transaction taught the batch something, such as whom to charge. The next one begins at once.
+	// errRetryNow: the batch learnt something, such as whom to charge. The next transaction begins at once.
 	errRetryNow = errors.New("run again at once")
-	// errSplit: the tasks of the batch can't be in one transaction. Each comes back for one of its own.
+	// errSplit: the tasks of the batch can't share a transaction. Each gets a transaction of its own.
 	errSplit = errors.New("run each task by itself")
-	// errCountLoss: a context of one of the handlers cut the transaction off; nobody knows of which.
+	// errCountLoss: the context of some handler ended the connection; it is unknown of which.
 	errCountLoss = errors.New("transaction cut off by a handler's context")
-	// errAskRows: the commit was never answered, so that the rows are looked at again.
+	// errAskRows: the commit was never answered. The next look at the rows tells whether it took effect.
 	errAskRows = errors.New("commit without an answer")
 )
 
@@ -30,13 +30,13 @@ var (
 	errEnded     = errors.New("worker: the handler ended the transaction that it shares with other tasks")
 )
 
-// Errors that a handler's statement gets.
+// Errors of a handler's statement.
 var (
 	errCallOver = errors.New("the handler that this transaction was for has returned")
 	errEnds     = errors.New("worker: this statement would end the transaction that the handler shares with other tasks")
 )
 
-// SnoozeError is the answer of a handler that wants to be called again after Delay, uncharged.
+// SnoozeError is the answer of a handler that wants its task to run once more after Delay, uncharged.
 type SnoozeError struct{ Delay time.Duration }
 
 func (e SnoozeError) Error() string { return fmt.Sprintf("snoozed for %v", e.Delay) }

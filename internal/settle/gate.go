@@ -18,7 +18,7 @@ const (
 	MaxProbeInterval = 2 * time.Second
 )
 
-// Gate is closed while MySQL is away: nobody fetches or takes, and nothing is charged or expires.
+// Gate is closed while MySQL is away: no hints are fetched or taken, no attempt is charged, and no hint expires.
 type Gate struct {
 	clock  *loop.Clock
 	closes prometheus.Counter
@@ -27,9 +27,9 @@ type Gate struct {
 
 	mu       sync.Mutex
 	opened   chan struct{} // closed while the gate is open
-	since    time.Time     // local: when it was closed, or probed in vain
+	since    time.Time     // on the local clock: when the gate was closed, or last probed in vain
 	interval time.Duration // until the next probe
-	// Later and later when MySQL answers probes but no transaction gets through, as on a replica that is read-only.
+	// intervals grow while MySQL answers probes but no transaction commits, for example on a read-only replica.
 	intervals backoff.ExponentialBackOff
 }
 
@@ -42,10 +42,10 @@ func newGate(clock *loop.Clock, closes prometheus.Counter, log *slog.Logger) *Ga
 	return g
 }
 
-// Closed gives a message when the gate was closed.
+// Closed receives a message when the gate was closed.
 func (g *Gate) Closed() <-chan struct{} { return g.closed }
 
-// Close makes everybody wait: MySQL is away.
+// Close closes the gate: MySQL is away.
 func (g *Gate) Close(ctx context.Context, cause error) {
 	g.mu.Lock()
 	if !g.isOpen() {
@@ -59,7 +59,7 @@ func (g *Gate) Close(ctx context.Context, cause error) {
 	loop.Rouse(g.closed)
 }
 
-// Open lets everybody through again.
+// Open opens the gate.
 func (g *Gate) Open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -68,7 +68,7 @@ func (g *Gate) Open() {
 	}
 }
 
-// committed forgets the past closings: a transaction got through.
+// committed resets the probe interval, because a transaction has committed.
 func (g *Gate) committed() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -76,7 +76,7 @@ func (g *Gate) committed() {
 	g.interval = MinProbeInterval
 }
 
-// NextProbe reports whether the gate is closed, and in what time to probe MySQL then.
+// NextProbe reports whether the gate is closed, and the time until the next probe of MySQL.
 func (g *Gate) NextProbe() (closed bool, wait time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -86,7 +86,7 @@ func (g *Gate) NextProbe() (closed bool, wait time.Duration) {
 	return true, g.interval - g.clock.Local().Sub(g.since)
 }
 
-// ProbeFailed starts the time until the next probe anew.
+// ProbeFailed restarts the time until the next probe.
 func (g *Gate) ProbeFailed() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -102,7 +102,7 @@ func (g *Gate) isOpen() bool {
 	}
 }
 
-// Wait returns when the gate is open, with an error when ctx ended first.
+// Wait returns when the gate is open, or with an error when ctx ends.
 func (g *Gate) Wait(ctx context.Context) error {
 	g.mu.Lock()
 	opened := g.opened

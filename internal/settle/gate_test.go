@@ -12,7 +12,7 @@ import (
 	"github.com/duetime/duetime/internal/loop"
 )
 
-// A server that answers probes and takes no transaction, such as a read-only replica, is probed later and later.
+// A server that answers probes but takes no transaction, such as a read-only replica, is probed at growing intervals.
 func TestGateIsProbedLaterAndLater(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

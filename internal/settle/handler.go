@@ -13,8 +13,8 @@ type Form int
 // The forms.
 const (
 	Single  Form = iota // for one task
-	Batch               // for many tasks, each of an owner and subject of its own
-	Outside             // for one task, in a transaction of its own: it acts outside MySQL
+	Batch               // for many tasks, each with another owner or subject
+	Outside             // for one task, in a transaction of its own, because the handler acts outside MySQL
 )
 
 // Handler is a kind's handler without its payload's type.
@@ -24,8 +24,8 @@ type Handler struct {
 	Decode func(task.Task) (any, error)
 	Run    func(ctx context.Context, call *Call) error
 
-	slow atomic.Bool // its last call took a batch's time: its tasks run by themselves, or others would wait for their locks
+	slow atomic.Bool // the last call took Config.BatchTime: each task gets a transaction of its own, or others would wait for locks
 }
 
-// apart reports whether a task of this handler shares its transaction with no other.
-func (h *Handler) apart() bool { return h.Form == Outside || h.slow.Load() }
+// needsOwnTransaction reports whether a task of this handler must not share its transaction.
+func (h *Handler) needsOwnTransaction() bool { return h.Form == Outside || h.slow.Load() }

@@ -8,9 +8,9 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// recordHistory writes what became of the tasks that did not simply fire, and what handlers did to others, into the history:
-// one statement in the transaction that does it, and none where there is nothing to write. The history is for people: where it
-// can't be written though the transaction stands, all else is committed without it.
+// recordHistory writes lines about the tasks that did not simply fire, and about tasks that handlers changed, into the
+// history, with one statement in the transaction. The history is for people: if it can't be written although the
+// transaction stands, the transaction commits without it.
 func (t *transaction) recordHistory() error {
 	events := t.changes.Events()
 	for i := range events {
@@ -33,7 +33,8 @@ func (t *transaction) recordHistory() error {
 	return nil
 }
 
-// event is the line of a transition; false for what nobody wants to read of: a task re-armed for want of a handler.
+// event returns the history's line about a transition; false for transitions without one, such as of a task without a
+// handler.
 func (m *member) event() (task.Event, bool) {
 	e := task.Event{At: m.row.UpdatedAt, Task: m.row.ID, Actor: task.ActorWorker}
 	attempt := fmt.Sprintf("attempt %d of %d: %s", m.row.Attempt, m.row.MaxAttempts, m.row.LastError)

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	abandonAfter = 500 * time.Millisecond // how long a handler may go on after its context ended
-	maxAbandoned = 3                      // handlers abandoned at once before the worker gives up
+	abandonAfter = 500 * time.Millisecond // the end of its context, if the handler has not returned
+	maxAbandoned = 3                      // handlers at once, then the worker ends
 )
 
 // call runs one handler for the members, and records which tasks it changed.
@@ -23,7 +23,7 @@ func (t *transaction) call(members []*member) error {
 	defer cancel()
 	ctx, end := s.traced(ctx, members)
 	c, mark := &Call{ctx: ctx, tx: t, members: members}, t.changes.Mark()
-	t.changes.Renew(of(members, idOf)) // a handler that moves its own task has succeeded
+	t.changes.Renew(collect(members, idOf)) // a handler that moves its own task has succeeded
 	t.batch.called = true
 	for _, m := range members {
 		m.hint.Call.Version, m.hint.Call.Outside = m.row.Version, handler.Form == Outside
@@ -36,14 +36,14 @@ func (t *transaction) call(members []*member) error {
 	handler.slow.Store(len(members) == 1 && took >= s.cfg.BatchTime)
 	c.close()
 	if errors.Is(err, errAbandoned) {
-		return err // it may still be busy with the transaction
+		return err // the handler may still use the transaction
 	}
 	if !t.stands() {
 		t.endedEarly = true
 		return errors.Join(errEnded, err)
 	}
 	if err == nil {
-		err = t.changes.Err() // passed over by the handler
+		err = t.changes.Err() // the handler may have ignored it
 	}
 	if err != nil {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -61,8 +61,8 @@ func (t *transaction) call(members []*member) error {
 	return nil
 }
 
-// recordChange remembers a task that a handler changed. A member that was changed leaves the run, if it has not run yet, and
-// the marking in any case: one that moved itself stays pending, at its new time.
+// recordChange records a task that a handler changed. A changed member is not marked done, and does not run if it has
+// not run yet. A member that moved itself stays pending, at its new time.
 func (t *transaction) recordChange(changed task.Task) {
 	t.touched[changed.ID] = changed
 	m := t.members[changed.ID]
@@ -76,12 +76,12 @@ func (t *transaction) recordChange(changed task.Task) {
 			m.verdict.result = resultAlreadyDone
 		}
 	case stageRan:
-		m.stage = stageDecided // its verdict stays done
+		m.stage = stageDecided // the verdict stays: result done
 	case stageDecided, stageMarked:
 	}
 }
 
-// invoke runs fn on a goroutine of its own, so that one which ignores the end of ctx can be left behind.
+// invoke runs fn on a goroutine of its own, so that a handler that ignores the end of ctx can be abandoned.
 func (s *Settler) invoke(ctx context.Context, kind string, fn func() error) error {
 	done := make(chan error, 1)
 	go func() {
@@ -110,7 +110,8 @@ func (s *Settler) invoke(ctx context.Context, kind string, fn func() error) erro
 	}
 }
 
-// abandon counts a handler that ignores the end of its context. After a few of them the process is worth nothing.
+// abandon counts a handler that ignores the end of its context. With maxAbandoned of them the process must end, because
+// they keep runners and connections.
 func (s *Settler) abandon(ctx context.Context, kind string, done <-chan error) {
 	s.metrics.abandoned.Inc()
 	s.log.ErrorContext(ctx, "handler abandoned", slog.String("kind", kind))

@@ -12,21 +12,22 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// The connection of a batch can end under it for two reasons that look alike: MySQL is away, or a handler did something that
-// makes the server end the connection: a packet that is too large, a KILL, a transaction idle for too long, a full table of
-// its own. A probe on another connection tells them apart. If it fails, MySQL is away: the gate closes, and nobody is charged.
-// If it succeeds, each hint whose handler was called counts the loss. Nobody can tell which of them was the culprit, so they
-// run together once more, then each by itself, and one that goes on losing its connection by itself is charged an attempt.
+// The connection of a batch can end for two reasons that look alike: MySQL is away, or a handler made the server end the
+// connection (a packet that is too large, a KILL, a transaction idle for too long, a full table). A probe on another
+// connection tells them apart: race 10. If the probe fails, the gate closes, and no attempt is charged. If it succeeds,
+// each hint whose handler was called counts a loss. It is unknown which hint is the culprit. So the hints run together
+// once more, then each by itself, and a hint that still loses its connection is charged an attempt.
 const (
-	splitAtLoss  = 2 // losses after which the tasks of a batch run by themselves
-	chargeAtLoss = 4 // losses, the last one by itself, after which a task is charged an attempt
+	splitAtLoss  = 2 // losses of a hint, then its task runs by itself
+	chargeAtLoss = 4 // losses of a hint, then its task is charged an attempt
 
 	probeTimeout = time.Second
 	probeRows    = 256 // rows of about 1 KB that a server with a full disk has no room for
-	probeTries   = 16  // whoever ended the batch's connection may have ended others that wait in the pool
+	probeTries   = 16  // other connections of the pool may have ended with the batch's
 )
 
-// lostConnection decides what an error means after which MySQL seemed to be away. It reports whether the batch goes on at once.
+// lostConnection decides what follows an error that looks as if MySQL were away. It reports whether the batch goes on at
+// once.
 func (b *batch) lostConnection(ctx context.Context, cause error) (goOn bool) {
 	s := b.settler
 	if !b.called || !s.databaseAnswers(ctx, b.nextLossCharges()) {
@@ -44,9 +45,9 @@ func (b *batch) lostConnection(ctx context.Context, cause error) (goOn bool) {
 	return false
 }
 
-// chargeLoss counts that the transaction could not be brought to its end after handlers were called, though MySQL was there. It
-// reports whether the batch goes on at once: the culprit is to be charged, or the suspects were sent away. A charge commits
-// only where others' transactions do.
+// chargeLoss counts a loss: the transaction failed after handlers were called, although MySQL answers. It reports
+// whether the batch goes on at once, because the culprit is to be charged, or the possible culprits were sent away. The
+// charge commits only if MySQL takes transactions.
 func (b *batch) chargeLoss(ctx context.Context, cause error) (goOn bool) {
 	called := b.calledHints()
 	if len(called) == 0 {
@@ -61,7 +62,7 @@ func (b *batch) chargeLoss(ctx context.Context, cause error) (goOn bool) {
 		s.metrics.retried.Inc()
 		b.splitLost(called)
 		loop.Sleep(ctx, jitter(rollbackInterval))
-	case first.Call.Outside || first.Losses >= chargeAtLoss: // an outside handler has acted already
+	case first.Call.Outside || first.Losses >= chargeAtLoss:
 		first.Failure = hold.Failure{Err: lossError{first.Losses, cause}, Version: first.Call.Version}
 		s.log.WarnContext(ctx, "handler failed", slog.String("task_id", first.ID.String()), slog.String("kind", first.Kind),
 			slog.Any("err", first.Failure.Err))
@@ -72,7 +73,7 @@ func (b *batch) chargeLoss(ctx context.Context, cause error) (goOn bool) {
 	return true
 }
 
-// nextLossCharges reports whether the batch is one hint that the next loss would charge.
+// nextLossCharges reports whether the batch has one hint, and the next loss would charge it.
 func (b *batch) nextLossCharges() bool {
 	return len(b.hints) == 1 && (b.hints[0].Call.Outside || b.hints[0].Losses+1 >= chargeAtLoss)
 }
@@ -82,23 +83,23 @@ func (b *batch) calledHints() []*hold.Hint {
 	return slices.DeleteFunc(slices.Clone(b.hints), func(h *hold.Hint) bool { return h.Call.Version == 0 })
 }
 
-// splitLost sends those hints away that have lost their connection together often enough.
+// splitLost sends away the hints with splitAtLoss losses.
 func (b *batch) splitLost(called []*hold.Hint) {
 	lost := slices.DeleteFunc(called, func(h *hold.Hint) bool { return h.Losses < splitAtLoss })
 	b.sendAway(lost...)
 	for _, h := range lost {
-		h.LookAt = b.settler.clock.Now() // its neighbours have waited long enough
+		h.LookAt = b.settler.clock.Now() // without sendAway's delay: tasks of the batch have waited long enough
 	}
 }
 
-// databaseAnswers reports whether MySQL takes a transaction that writes; a server that is read-only, or whose disk is full,
-// does not. What it writes is rolled back. thoroughly writes as much as a server with a full disk has no room for: an attempt
-// is to be charged for a lost connection, and a full disk is nobody's fault.
-func (s *Settler) databaseAnswers(ctx context.Context, thoroughly bool) bool {
+// databaseAnswers reports whether MySQL takes a transaction that writes; a read-only server, or one with a full disk,
+// does not. The transaction is rolled back. A thorough probe writes more than a server with a full disk has room for: it
+// is used before an attempt is charged, since a full disk is no handler's fault.
+func (s *Settler) databaseAnswers(ctx context.Context, thorough bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	n := 1
-	if thoroughly {
+	if thorough {
 		n = probeRows
 	}
 	err := s.probeWrite(ctx, n)
@@ -113,7 +114,7 @@ func (s *Settler) probeWrite(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // nothing of it is to stay, and a connection that is lost keeps nothing
+	defer func() { _ = tx.Rollback() }() // a lost connection rolls back too
 	events := make([]task.Event, n)
 	for i := range events {
 		events[i] = task.Event{At: s.clock.Now(), Name: "probe", Actor: task.ActorWorker, Detail: strings.Repeat("-", 1000)}

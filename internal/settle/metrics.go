@@ -8,29 +8,29 @@ import (
 	"github.com/duetime/duetime/internal/metric"
 )
 
-// Result is how the look at one hint ended, as the metrics name it.
+// Result is how one look at a hint ended: a label value.
 type Result string
 
 const (
-	resultDone        Result = "done"         // its effect has committed
-	resultEarly       Result = "early"        // looked at before its time; held on
-	resultStale       Result = "stale"        // the row has moved on since
-	resultAlreadyDone Result = "already_done" // the task had ended before
-	resultMissing     Result = "missing"      // no such row
+	resultDone        Result = "done"         // the effect has committed
+	resultEarly       Result = "early"        // the row is not due; the hint is held
+	resultStale       Result = "stale"        // the row has a newer version
+	resultAlreadyDone Result = "already_done" // the task had ended before the look
+	resultMissing     Result = "missing"      // there is no row
 	resultFailed      Result = "failed"       // an attempt was charged
 	resultDead        Result = "dead"         // the last attempt was charged, or the task was discarded
-	resultUnknownKind Result = "unknown_kind" // re-armed: no handler here
-	resultSnoozed     Result = "snoozed"      // re-armed by its handler
-	resultSkipped     Result = "skipped"      // cancelled: too late for its kind to be run at all
+	resultUnknownKind Result = "unknown_kind" // re-armed: this worker has no handler
+	resultSnoozed     Result = "snoozed"      // re-armed by the handler
+	resultSkipped     Result = "skipped"      // cancelled: later than its kind's catch-up window
 )
 
-// results are those that the settled counter shows from the start.
+// results are the label values that the settled counter shows from the start.
 var results = []Result{
 	resultDone, resultEarly, resultStale, resultAlreadyDone, resultMissing, resultFailed, resultDead, resultUnknownKind, resultSnoozed,
 	resultSkipped,
 }
 
-// unknownLabel stands for every kind that isn't registered, so that a sender can't grow the metrics.
+// unknownLabel is the label of all kinds without a handler: rows of other programs can name any number of kinds.
 const unknownLabel = "unknown"
 
 type metrics struct {
@@ -41,16 +41,16 @@ type metrics struct {
 	retried   prometheus.Counter
 	pauses    prometheus.Counter
 	settling  prometheus.Histogram
-	kinds     map[string]*kindMetrics // those with a handler; never changed
+	kinds     map[string]*kindMetrics // of kinds with a handler; never changes
 }
 
-// kindMetrics are a kind's own, looked up once: the hot path counts each task.
+// kindMetrics are the metrics of one kind. They are looked up once, because the hot path counts each task.
 type kindMetrics struct {
 	lag     prometheus.Observer
 	settled map[Result]prometheus.Counter
 }
 
-// lagBuckets have the promise's bound, a second, and 15 ms, near which a healthy p99 lies.
+// lagBuckets include 1 s, the promised bound, and 15 ms, near a healthy p99.
 var lagBuckets = []float64{.001, .0025, .005, .01, .015, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800}
 
 var settleBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}

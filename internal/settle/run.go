@@ -8,27 +8,27 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// run calls the handlers in id order, until they have had their time.
+// run calls the handlers in id order. After Config.BatchTime of handlers it holds the remaining hints.
 func (t *transaction) run() error {
 	for _, m := range t.order {
 		if m.stage != stageWaiting {
-			continue // taken along in a call, or moved away by a handler
+			continue // the member ran in another member's batch call, or a handler changed its task
 		}
 		if t.spent >= t.settler.cfg.BatchTime {
 			m.stage, m.verdict = stageDecided, verdict{}
-			m.verdict.lookLater(t.settler.clock.Now(), m.hint.Lane)
+			m.verdict.holdUntil(t.settler.clock.Now(), m.hint.Lane)
 			continue
 		}
-		if err := t.perform(t.together(m)); err != nil {
+		if err := t.runCall(t.membersOfCall(m)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// together returns the members to be called with m: for a batch handler all that wait, but one of each owner and subject,
-// because a statement counts a row once however often it is named.
-func (t *transaction) together(m *member) []*member {
+// membersOfCall returns the members of m's call: for a batch handler all that wait, but one of each owner and subject:
+// race 3.
+func (t *transaction) membersOfCall(m *member) []*member {
 	if m.handler.Form != Batch {
 		return []*member{m}
 	}
@@ -45,10 +45,11 @@ func (t *transaction) together(m *member) []*member {
 	return call
 }
 
-// perform runs one call, optimistically at first: without a savepoint, so that a failure costs the transaction.
-func (t *transaction) perform(call []*member) error {
+// runCall runs one call. In the batch's first transaction calls have no savepoints, so that a failure costs the
+// transaction.
+func (t *transaction) runCall(call []*member) error {
 	if t.batch.careful {
-		return t.performCarefully(call)
+		return t.runCarefully(call)
 	}
 	err := t.call(call)
 	if err == nil {
@@ -67,14 +68,12 @@ func (t *transaction) perform(call []*member) error {
 	return errRetryNow
 }
 
-// performCarefully runs one call between savepoints. If it fails, only its own effects are undone; a single task is
-// charged in this same transaction, several are tried in halves.
-func (t *transaction) performCarefully(call []*member) error {
-	unblamed := func(m *member) bool { return !t.batch.halved[m.row.ID] }
-	if len(call) > 1 && !slices.ContainsFunc(call, unblamed) {
-		return t.halve(call) // they failed together
+// runCarefully runs one call between savepoints, or in halves if it failed as a whole before.
+func (t *transaction) runCarefully(call []*member) error {
+	if len(call) > 1 && !slices.ContainsFunc(call, func(m *member) bool { return !t.batch.halved[m.row.ID] }) {
+		return t.halve(call)
 	}
-	return t.guarded(call)
+	return t.runBetweenSavepoints(call)
 }
 
 func (t *transaction) halve(call []*member) error {
@@ -84,15 +83,16 @@ func (t *transaction) halve(call []*member) error {
 		if len(waiting) == 0 {
 			continue
 		}
-		if err := t.guarded(waiting); err != nil {
+		if err := t.runBetweenSavepoints(waiting); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// guarded runs one call between savepoints, and charges it or halves it if it fails.
-func (t *transaction) guarded(call []*member) error {
+// runBetweenSavepoints runs one call between savepoints. If the call fails, only its own effects are undone: a single
+// task is charged in this transaction, several tasks run in halves.
+func (t *transaction) runBetweenSavepoints(call []*member) error {
 	before := t.checkpoint()
 	if err := t.savepoint("SAVEPOINT duetime_call"); err != nil {
 		return err
@@ -128,7 +128,7 @@ func (t *transaction) savepoint(statement string) error {
 	return nil
 }
 
-// checkpoint remembers what a savepoint undoes: tasks that a handler changed, and the marking that this caused.
+// checkpoint remembers what a rollback to a savepoint undoes: changes of tasks, and members that were marked done.
 type checkpoint struct {
 	stages map[*member]stage
 	mark   schedule.Mark

@@ -7,18 +7,16 @@ import (
 	"github.com/duetime/duetime/internal/statement"
 )
 
-// A handler shares its transaction with other tasks, and its connection with whoever uses it next. A statement that ends the
-// transaction would make the effects of all before it last without the word "done", and what follows commit one by one. So:
+// A handler shares its transaction with other tasks. A statement that ends the transaction would break it: race 12. So:
 //
 //   - A statement that certainly ends the transaction is refused before it is sent.
-//   - One that may do so out of sight (CALL, EXECUTE) is preceded by the word "done" for what has run, which then lasts or goes
-//     with its effects, and by a savepoint. If that savepoint no longer exists when the handler returns, neither does the
-//     transaction: the handler has failed, and all else runs in another one.
+//   - Before a statement that may end the transaction (CALL, EXECUTE), the tasks that ran are marked done, so that mark and
+//     effects last or vanish together, and a savepoint is set. If this savepoint no longer exists when the handler returns,
+//     the transaction has ended: the handler has failed, and all other tasks run in another transaction.
 //
-// What a statement leaves in the session (a variable, a temporary table) goes with the connection: the store does not use it
-// again.
+// If a statement leaves state in the session (a variable, a temporary table), the store discards the connection.
 
-// Admit is Bound for a statement of the handler's own. It refuses a statement that ends the transaction.
+// Admit is Bound for a statement of the handler. It refuses a statement that ends the transaction.
 func (c *Call) Admit(ctx context.Context, query string) (context.Context, error) {
 	switch statement.EffectOf(query) {
 	case statement.Plain:
@@ -35,7 +33,7 @@ func (c *Call) Admit(ctx context.Context, query string) (context.Context, error)
 	}
 }
 
-// Admitted is Admit for a call that can't return an error of its own: its ctx has ended before the statement is sent.
+// Admitted is Admit for callers that can't return an error: for a refused statement it returns a context that has ended.
 func (c *Call) Admitted(ctx context.Context, query string) context.Context {
 	allowed, err := c.Admit(ctx, query)
 	if err != nil {
@@ -44,9 +42,9 @@ func (c *Call) Admitted(ctx context.Context, query string) context.Context {
 	return allowed
 }
 
-// FollowSavepoint records what a statement of the handler's did to a savepoint, if it is about one. Tasks that were marked
-// done since are to be marked again: a handler's look at tasks causes the marking, and a savepoint of its own must not undo
-// what others have done.
+// FollowSavepoint records a handler's statement if it sets a savepoint or rolls back to one. A rollback undoes the marks
+// of tasks that were marked done since: they must be marked once more, or a handler's savepoint would undo other
+// handlers' work.
 func (c *Call) FollowSavepoint(query string) {
 	name, back := statement.Savepoint(query)
 	if name == "" {
@@ -66,7 +64,7 @@ func (c *Call) FollowSavepoint(query string) {
 	}
 }
 
-// BoundPrepared is Bound's further half for a statement that is being prepared: each of its runs ends with the handler too.
+// BoundPrepared is used with Bound for a statement that is prepared: each run of the statement ends with the handler too.
 func (c *Call) BoundPrepared(ctx context.Context) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,18 +77,18 @@ func (c *Call) BoundPrepared(ctx context.Context) context.Context {
 	return statementContext{ctx, c.ends}
 }
 
-// statementContext tells the store's connection when the statement that is prepared under it ends: database/sql hands a
-// statement's runs only the contexts of those who run it.
+// statementContext tells the store's connection when the prepared statement ends: database/sql gives a run of the
+// statement only the context of that run.
 type statementContext struct {
-	context.Context //nolint:containedctx // It is this context, with one thing more to tell.
+	context.Context //nolint:containedctx // It is this context with one method more.
 
-	ends context.Context //nolint:containedctx // It is what this carries.
+	ends context.Context //nolint:containedctx // StatementEnds returns it.
 }
 
 // StatementEnds returns the context of the statement's life.
 func (c statementContext) StatementEnds() context.Context { return c.ends }
 
-// watch has stands tell whether the transaction goes on.
+// watch sets the savepoint that stands looks for.
 func (t *transaction) watch(ctx context.Context) error {
 	if t.watched {
 		return nil
@@ -100,8 +98,8 @@ func (t *transaction) watch(ctx context.Context) error {
 	return err
 }
 
-// stands reports whether the transaction still is the one that was watched. It is true where nothing was watched, or where
-// the connection is lost, which others find out.
+// stands reports whether the watched transaction is still open. It is true without a watch, and if the connection is
+// lost, which blame finds out.
 func (t *transaction) stands() bool {
 	if !t.watched {
 		return true

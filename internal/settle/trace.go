@@ -9,11 +9,11 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// maxLinks is how many links a span has at most, as OpenTelemetry's own default.
+// maxLinks bounds the links of a span; it is OpenTelemetry's default.
 const maxLinks = 128
 
-// traced begins the span of one call of a handler. It belongs to no other trace: the calls that scheduled its tasks may be
-// months old, and the one that published their hints served many. It links to all of them.
+// traced begins the span of one call of a handler, in a trace of its own: the traces that scheduled its tasks may be
+// months old, and the trace that published their hints has many other hints. The span links to all of these traces.
 func (s *Settler) traced(ctx context.Context, call []*member) (_ context.Context, end func(error)) {
 	ctx, span := s.cfg.Tracer.Start(ctx, "duetime.run", trace.WithSpanKind(trace.SpanKindConsumer), trace.WithLinks(links(call)...))
 	if !span.IsRecording() {
@@ -32,7 +32,7 @@ func (s *Settler) traced(ctx context.Context, call []*member) (_ context.Context
 	}
 }
 
-// links leads to what scheduled the members' tasks, by their rows, and to what published their hints; each once.
+// links returns a link to each span that scheduled one of the members' tasks or published one of their hints.
 func links(call []*member) []trace.Link {
 	var found []trace.Link
 	var seen map[string]bool

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -14,21 +15,21 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// beginAhead is how long before the hints' moment their transaction begins. That takes about as long, and from then on keeps
-// all others from writing to SQLite.
+// beginAhead is how long before the hints' moment their transaction begins. BEGIN takes about this time. On SQLite the
+// transaction keeps all others from writing, so it must not begin earlier.
 const beginAhead = 300 * time.Microsecond
 
-// stage is where a member stands within one transaction.
+// stage is the state of a member within one transaction.
 type stage int
 
 const (
-	stageDecided stage = iota // nothing to run: its verdict is known
+	stageDecided stage = iota // its verdict is known, and it does not run
 	stageWaiting              // due; its handler has not run
 	stageRan                  // its handler has run; the row doesn't say done yet
 	stageMarked               // its row says done
 )
 
-// member is a hint with its row in one transaction, and what will come of it if that commits.
+// member is a hint with its row in one transaction, and the verdict if the transaction commits.
 type member struct {
 	hint    *hold.Hint
 	row     task.Task // as locked, or as the transaction has changed it
@@ -38,37 +39,36 @@ type member struct {
 	verdict verdict
 }
 
-// transaction is one try of a batch and all that it found out. Nothing of it outlives a rollback but what blame records in
-// the hints.
+// transaction is one try of a batch, with its findings. After a rollback only what blame has recorded in the hints is
+// kept.
 type transaction struct {
 	settler *Settler
 	batch   *batch
-	ctx     context.Context //nolint:containedctx // Of this one transaction; it ends with it.
+	ctx     context.Context //nolint:containedctx // Ends with this transaction.
 	tx      *sqlx.Tx
 	changes *schedule.Tx // what handlers change in tx
 
-	began    time.Time // when the hints' moment had come, on the local clock
-	lockedAt time.Time // of the statement that locked the rows, on the database's clock
-	answered time.Time // when its answer came, on the local clock
+	began    time.Time // when the hints' moment came, on the local clock
+	lockedAt time.Time // when the rows were locked, on the database's clock
+	answered time.Time // when the answer to the lock came, on the local clock
 
 	members     map[task.ID]*member
-	transitions []*member // members whose new row is known before anything runs
-	order       []*member // what is to run, by id
+	transitions []*member // members with a transition that needs no handler
+	order       []*member // members to run, by id
 	touched     map[task.ID]task.Task
-	spent       time.Duration // by handlers
+	spent       time.Duration // time of handlers
 
 	wrote      bool
-	abandoned  bool // a handler that was left behind may keep the connection busy
-	conflict   bool // rows were not as read when marking them done
-	watched    bool // a statement ran that may have ended the transaction
-	endedEarly bool // one did
+	abandoned  bool // an abandoned handler may keep the connection busy
+	conflict   bool // rows that were to be marked done had changed
+	watched    bool // a statement may have ended the transaction
+	endedEarly bool // a statement has ended the transaction
 }
 
-// transact is one transaction: lock the rows, charge and save what is known beforehand, run what is due, mark it done,
-// commit. What it found out about the hints counts only after the commit.
+// transact runs one transaction, by the steps of the package comment.
 func (b *batch) transact(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // also ends a transaction that an abandoned handler keeps busy, as soon as it can be
+	defer cancel() // ends a transaction that an abandoned handler keeps busy
 	b.forgetCalls()
 	t := &transaction{
 		settler: b.settler, batch: b, ctx: ctx, members: map[task.ID]*member{}, touched: map[task.ID]task.Task{},
@@ -98,7 +98,7 @@ func (b *batch) forgetCalls() {
 	}
 }
 
-// begin opens the transaction just before the hints' moment; at it begin locks the rows that are free, and decides by them.
+// begin opens the transaction just before the hints' moment. At the moment it locks the rows and decides by them.
 func (t *transaction) begin() error {
 	t.sleepUntil(beginAhead)
 	tx, err := t.settler.store.Begin(t.ctx)
@@ -115,14 +115,13 @@ func (t *transaction) begin() error {
 	return nil
 }
 
-// sleepUntil sleeps until a time before the hints' moment: the first one's, since the others are due with it, or all of
-// them already.
+// sleepUntil sleeps until a time before the moment of the batch's first hint: the other hints are due then too.
 func (t *transaction) sleepUntil(before time.Duration) {
 	untilMoment := t.batch.hints[0].LookAt.Sub(t.settler.clock.Now())
 	t.batch.sleeper.Sleep(min(untilMoment, hold.TakeAhead) - before)
 }
 
-// lock locks the rows that are free, in id order, and decides by each.
+// lock locks the rows that are free, in id order, and decides by each row.
 func (t *transaction) lock() error {
 	byID := map[task.ID][]*hold.Hint{}
 	ids := make([]task.ID, 0, len(t.batch.hints))
@@ -142,10 +141,10 @@ func (t *transaction) lock() error {
 		t.judge(t.pick(byID, row.ID), row)
 		delete(byID, row.ID)
 	}
-	return t.absent(byID)
+	return t.judgeAbsent(byID)
 }
 
-// pick takes one of the hints of a task. The others, of other versions, look again when this one is through.
+// pick returns one of a task's hints. The others, of other versions, are looked at in a later transaction.
 func (t *transaction) pick(byID map[task.ID][]*hold.Hint, id task.ID) *hold.Hint {
 	hs := byID[id]
 	for _, other := range hs[1:] {
@@ -154,22 +153,18 @@ func (t *transaction) pick(byID map[task.ID][]*hold.Hint, id task.ID) *hold.Hint
 	return hs[0]
 }
 
-// absent tells rows that somebody holds from rows that don't exist.
-func (t *transaction) absent(byID map[task.ID][]*hold.Hint) error {
+// judgeAbsent decides about hints whose rows were not locked: another transaction has locked the row, or there is no row.
+func (t *transaction) judgeAbsent(byID map[task.ID][]*hold.Hint) error {
 	if len(byID) == 0 {
 		return nil
 	}
-	ids := make([]task.ID, 0, len(byID))
-	for id := range byID {
-		ids = append(ids, id)
-	}
-	rows, err := t.settler.store.Get(t.ctx, t.tx, ids)
+	rows, err := t.settler.store.Get(t.ctx, t.tx, slices.Collect(maps.Keys(byID)))
 	if err != nil {
-		return fmt.Errorf("look for %d locked tasks: %w", len(ids), err)
+		return fmt.Errorf("look for %d locked tasks: %w", len(byID), err)
 	}
 	for _, row := range rows {
 		m := &member{hint: t.pick(byID, row.ID), row: row}
-		m.verdict.lookLater(t.settler.clock.Now().Add(hold.RetryInterval), m.hint.Lane)
+		m.verdict.holdUntil(t.settler.clock.Now().Add(hold.RetryInterval), m.hint.Lane)
 		m.hint.Looks++
 		t.members[row.ID] = m
 		delete(byID, row.ID)
@@ -183,12 +178,12 @@ func (t *transaction) absent(byID map[task.ID][]*hold.Hint) error {
 	return nil
 }
 
-// stamp is the moment on the database's clock that what happens now bears: never before the rows were locked.
+// stamp returns the time of transitions that happen now, on the database's clock: never before the rows were locked.
 func (t *transaction) stamp() time.Time {
 	return t.lockedAt.Add(time.Since(t.answered).Truncate(time.Millisecond))
 }
 
-// work is what happens between the locks and the commit.
+// work runs the steps between the locks and the commit.
 func (t *transaction) work() error {
 	if err := t.chargeSuspects(); err != nil {
 		return err
@@ -217,11 +212,11 @@ func (t *transaction) save(ms ...*member) error {
 		return nil
 	}
 	t.wrote = true
-	return t.settler.store.Save(t.ctx, t.tx, of(ms, rowOf))
+	return t.settler.store.Save(t.ctx, t.tx, collect(ms, rowOf))
 }
 
-// markDone marks the rows of what has run so far done, in one statement. A handler that is about to look at or change tasks
-// causes it too: whoever has run answers "already done" from then on, although nothing has committed yet.
+// markDone marks done, in one statement, the rows of members that have run. It is also called before a handler reads or
+// changes tasks: race 2.
 func (t *transaction) markDone(ctx context.Context) error {
 	var ran []*member
 	for _, m := range t.order {
@@ -233,7 +228,7 @@ func (t *transaction) markDone(ctx context.Context) error {
 		return nil
 	}
 	t.wrote = true
-	if err := t.settler.store.Finish(ctx, t.tx, of(ran, rowOf), t.stamp()); err != nil {
+	if err := t.settler.store.Finish(ctx, t.tx, collect(ran, rowOf), t.stamp()); err != nil {
 		t.conflict = true
 		return fmt.Errorf("mark %d tasks done: %w", len(ran), err)
 	}
@@ -243,7 +238,7 @@ func (t *transaction) markDone(ctx context.Context) error {
 	return nil
 }
 
-// commit makes everything true at once. An answer that never came leaves it to the rows to tell.
+// commit commits the transaction. If the answer is lost, the next look at the rows tells whether it took effect.
 func (t *transaction) commit() error {
 	if !t.wrote {
 		t.rollback()
@@ -263,15 +258,15 @@ func (t *transaction) commit() error {
 	return fmt.Errorf("%w: %w", errAskRows, err)
 }
 
-// rollback leaves nothing of the transaction. An abandoned handler may keep it busy: then it ends with its context.
+// rollback rolls the transaction back. If an abandoned handler keeps it busy, it ends with its context instead.
 func (t *transaction) rollback() {
 	if !t.abandoned {
-		_ = t.tx.Rollback() // there is nothing to undo that the server would not undo by itself
+		_ = t.tx.Rollback() // after an error the server rolls back by itself
 	}
 }
 
-// of gives one thing of each member.
-func of[T any](ms []*member, what func(*member) T) []T {
+// collect returns what of each member.
+func collect[T any](ms []*member, what func(*member) T) []T {
 	all := make([]T, len(ms))
 	for i, m := range ms {
 		all[i] = what(m)

@@ -14,12 +14,12 @@ import (
 
 const (
 	warnInterval = time.Minute // between two warnings of one kind and queue
-	maxKinds     = 100         // kinds with a metric of their own: rows of other programs could have any number
+	maxKinds     = 100         // labels: rows of other programs can name any number of kinds
 	otherKinds   = "other"
 )
 
-// unhandled warns of kinds that this worker has tasks of and no handler for: a mistyped name, a service of its own on the
-// same queue, a kind that was removed before its tasks were done.
+// unhandled warns of kinds of which this worker gets tasks but has no handler: a mistyped name, another service on the
+// same queue, or a kind that was removed before its tasks were done.
 type unhandled struct {
 	log   *slog.Logger
 	total *prometheus.CounterVec
@@ -32,7 +32,7 @@ type unhandledKind struct{ queue, kind string }
 
 type unhandledSeen struct {
 	warned time.Time
-	n      int // since then
+	n      int // tasks since then
 }
 
 func newUnhandled(reg prometheus.Registerer, log *slog.Logger) *unhandled {
@@ -43,11 +43,11 @@ func newUnhandled(reg prometheus.Registerer, log *slog.Logger) *unhandled {
 			Help: "Times that a task was put off because the worker that took it has no handler for its kind.",
 		}, []string{"queue", "kind"})),
 	}
-	u.total.WithLabelValues(otherKinds, otherKinds) // so that the metric is there before it counts
+	u.total.WithLabelValues(otherKinds, otherKinds) // shows the metric before the first count
 	return u
 }
 
-// count counts a task of the queue and kind, and warns if it has not warned within the last minute.
+// count counts a task, and warns at most once per warnInterval of a queue and kind.
 func (u *unhandled) count(ctx context.Context, t task.Task, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
