@@ -10,7 +10,7 @@ import (
 	"github.com/duetime/duetime/internal/trust"
 )
 
-// acl is the access list of every node that we make: ours alone, where we have a name.
+// acl returns the access list of every node that we make: with a username, only this user has access.
 func (s *session) acl() []zk.ACL {
 	if s.cfg.Username == "" {
 		return zk.WorldACL(zk.PermAll)
@@ -18,9 +18,9 @@ func (s *session) acl() []zk.ACL {
 	return zk.DigestACL(zk.PermAll, s.cfg.Username, s.cfg.Password)
 }
 
-// mustBeOurs refuses a node that stood there before and that anybody may change, where we have a name: whoever can reach
-// the servers could depose every leader.
-func (n *node) mustBeOurs(ctx context.Context, path string) error {
+// checkAccess refuses, if we have a username, an existing node that anybody may write: anybody who reaches the servers
+// could depose every leader.
+func (n *node) checkAccess(ctx context.Context, path string) error {
 	if n.session.cfg.Username == "" {
 		return nil
 	}
@@ -40,7 +40,7 @@ func (n *node) mustBeOurs(ctx context.Context, path string) error {
 	return nil
 }
 
-// refusal names the keys in the servers' answer to a stranger; other errors come back unchanged.
+// refusal adds the configuration keys to an error about our username or password; other errors are unchanged.
 func refusal(err error) error {
 	if errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrAuthFailed) {
 		return &trust.Refusal{Key: "zookeeper.username or zookeeper.password", Err: err}

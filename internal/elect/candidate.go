@@ -10,35 +10,35 @@ import (
 )
 
 const (
-	// handOver is how long a stopping leader's function may take before its place is given up regardless: the
-	// successor's epoch protects what still runs.
-	handOver = 100 * time.Millisecond
-	// leaveTimeout bounds giving up a place, so that a server that is away can't hold up a shutdown.
+	// handOverTimeout is how long a stopping leader's function may take before its place is given up: the successor's
+	// epoch fences a function that still runs.
+	handOverTimeout = 100 * time.Millisecond
+	// leaveTimeout bounds giving up a place, so that a server that is away can't delay a shutdown.
 	leaveTimeout = 500 * time.Millisecond
-	// stallTicks is how often the watchdog looks in Config.StallAfter. It counts looks, not time: a process that was
-	// frozen wakes to one tick, and has not stalled.
+	// stallTicks is the number of the watchdog's looks in Config.StallAfter. The watchdog counts looks, not time: a process
+	// that was frozen gets one tick, and has not stalled.
 	stallTicks = 5
-	// regainLimit bounds how often in a row a leader that gets no pass done answers a fence with a newer epoch.
-	regainLimit = 5
+	// maxRegains bounds how often in a row a leader without a completed pass answers a fence with a newer epoch.
+	maxRegains = 5
 )
 
-// errPlaceLost says that the place in the queue is gone, or was never first.
+// errPlaceLost says that the place in the queue is lost, or is not the first.
 var errPlaceLost = errors.New("the place in the queue is gone")
 
-// place is one candidate's standing in the queue for one name; its methods are called by one goroutine at a time,
-// except connected.
+// place is one candidate's place in the queue for one name. Its methods are called by one goroutine at a time, except
+// connected.
 type place interface {
-	// enter gives up whatever place there was and stands last; it tries until it does, is refused, or ctx is done.
+	// enter gives up any earlier place and takes the last one. It tries until it succeeds, is refused, or ctx is done.
 	enter(ctx context.Context) error
-	// await returns nil when the place is first, errPlaceLost when it is gone, or ctx's error.
+	// await returns nil when the place is first, errPlaceLost when it is lost, or ctx's error.
 	await(ctx context.Context) error
-	// first asks the server, not the memory, whether the place stands and is the first.
+	// first asks the server whether the place exists and is the first.
 	first(ctx context.Context) (bool, error)
-	// stay returns when the place is known to be gone, or ctx is done.
-	stay(ctx context.Context)
-	// connected reports whether a lost place would be noticed now.
+	// awaitLoss returns when the place is known to be lost, or ctx is done.
+	awaitLoss(ctx context.Context)
+	// connected reports whether a loss of the place would be noticed now.
 	connected() bool
-	// leave gives the place up; after an error the place is bound to vanish by itself.
+	// leave gives the place up. After an error the place will vanish by itself.
 	leave(ctx context.Context) error
 }
 
@@ -51,12 +51,12 @@ type candidate struct {
 	fn     leadFunc
 	place  place
 
-	term     *Term // the last term started, perhaps adrift or over; nil before the first
+	term     *Term // the last term started, perhaps placeless or over; nil before the first
 	failures int   // resignations in a row
-	regained int   // fences in a row answered with a newer epoch and no pass done
+	regained int   // fences in a row that were answered with a newer epoch, without a completed pass
 }
 
-// run is the candidate's life: doc.go numbers its steps. It returns nil when ctx is done, or why no place can be had.
+// run runs the steps that doc.go numbers. It returns nil when ctx is done, or the servers' refusal.
 func (c *candidate) run(ctx context.Context) error {
 	defer c.withdraw(ctx)
 	for ctx.Err() == nil {
@@ -74,13 +74,13 @@ func (c *candidate) run(ctx context.Context) error {
 	return nil
 }
 
-// refused gives back a refusal, unless a term goes on: that one needs no place, and whoever mends the refusal must not
-// find it ended.
+// refused returns a refusal, unless a term goes on: a term needs no place, and must not end before an operator has fixed
+// the access list.
 func (c *candidate) refused(ctx context.Context, err error) error {
 	if !isRefusal(err) {
 		return nil // ctx is done
 	}
-	if c.term == nil || !c.term.standing() {
+	if c.term == nil || !c.term.running() {
 		return err
 	}
 	c.log.WarnContext(ctx, "no place to be had, leading until fenced", "epoch", c.term.Epoch, "err", err)
@@ -88,23 +88,23 @@ func (c *candidate) refused(ctx context.Context, err error) error {
 	return nil
 }
 
-// lead is called when the place is first, and returns when the place is gone or given up.
+// lead is called when the place is first. It returns when the place is lost or given up.
 func (c *candidate) lead(ctx context.Context) {
-	kept, err := c.keep(ctx)
+	kept, err := c.keepTerm(ctx)
 	if err == nil && !kept {
-		err = c.begin(ctx, 0)
+		err = c.beginTerm(ctx, 0)
 	}
 	if err != nil {
 		c.resign(ctx, "not begun", err)
 		return
 	}
 	for {
-		switch end := c.hold(ctx); end {
+		switch c.holdPlace(ctx) {
 		case endStopped:
 			return
 		case endLost:
 			c.log.WarnContext(ctx, "place lost, leading until fenced", "epoch", c.term.Epoch)
-			c.drift(ctx)
+			c.pollEpoch(ctx)
 			return
 		case endFenced:
 			if err := c.regain(ctx); err != nil {
@@ -113,7 +113,7 @@ func (c *candidate) lead(ctx context.Context) {
 			}
 		case endStalled:
 			c.term.stalled = true
-			c.drift(ctx)
+			c.pollEpoch(ctx)
 			c.resign(ctx, "stalled", nil)
 			return
 		case endReturned:
@@ -123,15 +123,15 @@ func (c *candidate) lead(ctx context.Context) {
 	}
 }
 
-// keep goes on with a term that lost its place and came first again before anybody else was elected. A term that
-// stalled is not kept: a fresh start is its cure. Where the place is not first after all no epoch must be taken: it
-// would outrank the very term that goes on.
-func (c *candidate) keep(ctx context.Context) (kept bool, err error) {
+// keepTerm keeps a term that lost its place, if the candidate became first once more before anybody else was elected. A
+// stalled term is not kept: a new term may cure the stall. If the place is not first after all, keepTerm returns an
+// error, so that no epoch is taken: it would outrank the term that goes on.
+func (c *candidate) keepTerm(ctx context.Context) (kept bool, err error) {
 	t := c.term
-	if t == nil || t.stalled || !t.standing() {
+	if t == nil || t.stalled || !t.running() {
 		return false, nil
 	}
-	// The counter first, the place second: whoever took an epoch after this read finds its own place gone.
+	// The counter is read before the place: a candidate that takes an epoch later finds that its place is lost.
 	current, err := c.currentEpoch(ctx)
 	if err != nil {
 		return false, err
@@ -142,8 +142,8 @@ func (c *candidate) keep(ctx context.Context) (kept bool, err error) {
 	if err := c.mustBeFirst(ctx); err != nil {
 		return false, err
 	}
-	t.undrift()
-	t.undrift = func() {}
+	t.stopPolling()
+	t.stopPolling = func() {}
 	c.log.InfoContext(ctx, "first again, leading on", "epoch", t.Epoch)
 	return true, nil
 }
@@ -158,9 +158,9 @@ func (c *candidate) currentEpoch(ctx context.Context) (int64, error) {
 	return epoch, nil
 }
 
-// begin takes an epoch above stored and starts a term with it, if the place is still first afterwards: a candidate
-// that was frozen before it took the epoch would otherwise outrank its successor.
-func (c *candidate) begin(ctx context.Context, stored int64) error {
+// beginTerm takes an epoch above stored and starts a term with it, if the place is still first afterwards: otherwise a
+// candidate that was frozen before it took the epoch would outrank its successor.
+func (c *candidate) beginTerm(ctx context.Context, stored int64) error {
 	epoch, err := c.takeEpoch(ctx, stored)
 	if err != nil {
 		return err
@@ -192,7 +192,7 @@ func (c *candidate) takeEpoch(ctx context.Context, stored int64) (epoch int64, e
 	return epoch, nil
 }
 
-// mustBeFirst asks whether the place stands first; errPlaceLost when it doesn't.
+// mustBeFirst returns errPlaceLost if the place is not first.
 func (c *candidate) mustBeFirst(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.StallAfter)
 	defer cancel()
@@ -206,13 +206,13 @@ func (c *candidate) mustBeFirst(ctx context.Context) error {
 	return nil
 }
 
-// regain answers a fence: with the place still first the newer epoch is nobody's who leads, and is overtaken.
+// regain answers a fence: if the place is still first, no leader has the newer epoch, and regain takes an epoch above it.
 func (c *candidate) regain(ctx context.Context) error {
 	t := c.term
 	if t.worked() > 0 {
 		c.regained = 0
 	}
-	if c.regained++; c.regained > regainLimit {
+	if c.regained++; c.regained > maxRegains {
 		c.regained = 0
 		return errors.New("fenced again and again")
 	}
@@ -223,11 +223,11 @@ func (c *candidate) regain(ctx context.Context) error {
 		return err
 	}
 	c.log.WarnContext(ctx, "fenced while first, taking a newer epoch", "epoch", t.Epoch, "stored", t.stored)
-	return c.begin(ctx, t.stored)
+	return c.beginTerm(ctx, t.stored)
 }
 
-// resign gives the place up and waits, longer each time, so that others come first and an outage is not hammered. A
-// term that is merely outranked by its successor has nothing to wait for.
+// resign gives the place up and waits, longer each time, so that other candidates become first and servers in trouble get
+// fewer requests. It does not wait after a lost place: the candidate can queue at once.
 func (c *candidate) resign(ctx context.Context, state string, err error) {
 	if ctx.Err() != nil {
 		return
@@ -237,7 +237,7 @@ func (c *candidate) resign(ctx context.Context, state string, err error) {
 		c.failures = 0
 	}
 	c.log.WarnContext(ctx, "resigning", "state", state, "err", err, "n", c.failures)
-	c.giveUp(ctx)
+	c.leavePlace(ctx)
 	if errors.Is(err, errPlaceLost) {
 		return
 	}
@@ -245,7 +245,7 @@ func (c *candidate) resign(ctx context.Context, state string, err error) {
 	pause(ctx, c.backoff())
 }
 
-func (c *candidate) giveUp(ctx context.Context) {
+func (c *candidate) leavePlace(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
 	if err := c.place.leave(ctx); err != nil {
@@ -253,7 +253,7 @@ func (c *candidate) giveUp(ctx context.Context) {
 	}
 }
 
-// backoff is between half and all of RetryMin doubled with each resignation in a row.
+// backoff returns a random time between half and all of RetryMin, which is doubled with each resignation in a row.
 func (c *candidate) backoff() time.Duration {
 	d := c.cfg.RetryMax
 	if shift := c.failures - 1; shift < 16 {
@@ -262,18 +262,18 @@ func (c *candidate) backoff() time.Duration {
 	return d/2 + rand.N(d/2+1) //nolint:gosec // jitter needs no secrecy
 }
 
-// withdraw ends the candidacy: function first, place next, so that an orderly hand-over has one leader at a time; but
-// a slow function doesn't keep the successor waiting.
+// withdraw ends the candidacy: first the function, then the place, so that an orderly hand-over has one leader at a time.
+// But the successor waits for a slow function only for handOverTimeout.
 func (c *candidate) withdraw(ctx context.Context) {
-	ended := c.endTerm(handOver)
-	c.giveUp(ctx)
+	ended := c.endTerm(handOverTimeout)
+	c.leavePlace(ctx)
 	if !ended {
 		<-c.term.done
-		c.term.undrift()
+		c.term.stopPolling()
 	}
 }
 
-// pause waits for d or until ctx is done.
+// pause returns after d, or when ctx is done.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -17,7 +17,7 @@ import (
 
 const office = "event"
 
-// elector is what both implementations offer.
+// elector is the interface of both implementations.
 type elector interface {
 	Lead(ctx context.Context, name string, fn func(context.Context, *elect.Term) error) error
 	Ready(ctx context.Context) error
@@ -30,11 +30,11 @@ var (
 	_ elector = (*elect.Local)(nil)
 )
 
-// world is one implementation with nobody standing yet.
+// world is one implementation without candidates.
 type world struct {
 	open   func(t *testing.T, cfg elect.Config, epochs elect.Epochs) elector
-	depose func(t *testing.T)     // takes the first one's place away
-	count  func(t *testing.T) int // how many stand
+	depose func(t *testing.T)     // removes the first candidate's place
+	count  func(t *testing.T) int // number of candidates
 	dir    string                 // ZooKeeper's queue
 }
 
@@ -106,7 +106,7 @@ func oneLeaderAtATime(t *testing.T, s *stage) {
 }
 
 func fencedWhileFirst(t *testing.T, s *stage) {
-	s.cfg.StallAfter = limit // a slow server must not cost an epoch
+	s.cfg.StallAfter = limit // a slow server must not end the wait for an epoch
 	s.stand(t, "a")
 	s.leads(t, "a", 0)
 	for _, ahead := range []int64{1000, 2000} { // the index was ahead: the counter was restored from a backup
@@ -195,7 +195,7 @@ func functionHangs(t *testing.T, s *stage) {
 	s.with(func() { s.stuck["a"] = release })
 	s.stand(t, "a")
 	once := sync.OnceFunc(func() { close(release) })
-	t.Cleanup(once) // before the player's own clean-up, which waits for the function
+	t.Cleanup(once) // runs before the player's clean-up, which waits for the function
 	epoch := s.leads(t, "a", 0)
 	s.stand(t, "b")
 	s.queued(t, 2)
@@ -211,7 +211,7 @@ func functionHangs(t *testing.T, s *stage) {
 	}
 }
 
-// leadsAfterUnmute waits until who was given a further term, then lets it work.
+// leadsAfterUnmute waits until a candidate gets a further term, then lets it work.
 func (s *stage) leadsAfterUnmute(t *testing.T, who string, floor int64) int64 {
 	t.Helper()
 	eventually(t, who+" has a further term", func() bool {
@@ -273,7 +273,7 @@ func frozenBeforeEpoch(t *testing.T, s *stage) {
 	s.queued(t, 2)
 	s.depose(t)
 	epoch := s.leads(t, "b", 0)
-	close(thaw) // a takes the higher epoch, but has no place any more
+	close(thaw) // a takes the higher epoch, but has lost its place
 	eventually(t, "a took its epoch", func() bool {
 		current, _ := s.epochs.Current(t.Context(), office)
 		return current > epoch

@@ -16,8 +16,8 @@ import (
 	"github.com/duetime/duetime/internal/trust"
 )
 
-// servers hands the ensemble's names to the client unresolved, so that each connection resolves them anew: the
-// client's own provider resolves once for the life of the process, and refuses to start while a name is unknown.
+// servers gives the ensemble's names to the client unresolved, so that each connection resolves them: the client's own
+// provider resolves them once in the life of the process, and refuses to start while a name is unknown.
 type servers struct {
 	mu    sync.Mutex
 	names []string
@@ -25,7 +25,7 @@ type servers struct {
 	round int // attempts since the last connection
 }
 
-// Init takes the names; the client has shuffled them.
+// Init takes the names, which the client has shuffled.
 func (s *servers) Init(names []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -33,15 +33,15 @@ func (s *servers) Init(names []string) error {
 	return nil
 }
 
-// Len is the number of names.
+// Len returns the number of names.
 func (s *servers) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.names)
 }
 
-// Next is the name to try now; after a full round without success the client first waits a second. The second attempt
-// never waits: it asks for a new session where the first learnt that the old one had expired.
+// Next returns the name to try now. After a full round without success the client first waits a second. The second
+// attempt never waits: after the first attempt has found that the old session expired, the second asks for a new one.
 func (s *servers) Next() (name string, waitFirst bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,126 +59,126 @@ func (s *servers) Connected() {
 	s.round = 0
 }
 
-// line dials for one client connection, and knows what the client doesn't tell: the negotiated session timeout, and
-// whether servers take the connection and then refuse the session.
-type line struct {
-	ctx       context.Context //nolint:containedctx // the line's life: cut ends it
+// clientDialer dials for one client. It knows what the client doesn't tell: the negotiated session timeout, and whether
+// servers accept the connection and then refuse the session.
+type clientDialer struct {
+	ctx       context.Context //nolint:containedctx // the dialer's life: cut ends it
 	cancel    context.CancelFunc
 	handshake time.Duration
 	tls       *tls.Config // nil: none
-	distrust  func(error) // told what retrying cannot fix about the two sides of a TLS handshake
+	distrust  func(error) // called with errors of TLS handshakes that retrying cannot fix
 
 	negotiated atomic.Int64 // milliseconds
-	refused    atomic.Int32 // handshakes closed without an answer since the last one answered
+	refused    atomic.Int32 // handshakes in a row that the server closed without an answer
 
 	mu   sync.Mutex
 	conn net.Conn
 }
 
-func newLine(handshake time.Duration, cfg *tls.Config, distrust func(error)) *line {
+func newClientDialer(handshake time.Duration, cfg *tls.Config, distrust func(error)) *clientDialer {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &line{ctx: ctx, cancel: cancel, handshake: handshake, tls: cfg, distrust: distrust}
+	return &clientDialer{ctx: ctx, cancel: cancel, handshake: handshake, tls: cfg, distrust: distrust}
 }
 
 // dial is the client's zk.Dialer.
-func (l *line) dial(network, address string, timeout time.Duration) (net.Conn, error) {
-	dialer := net.Dialer{Timeout: timeout}
-	conn, err := dialer.DialContext(l.ctx, network, address)
+func (d *clientDialer) dial(network, address string, timeout time.Duration) (net.Conn, error) {
+	conn, err := (&net.Dialer{Timeout: timeout}).DialContext(d.ctx, network, address)
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", address, err)
 	}
-	if err := l.keep(conn); err != nil {
+	if err := d.keep(conn); err != nil {
 		return nil, fmt.Errorf("dial %s: %w", address, err)
 	}
-	if conn, err = l.encrypt(conn, address, timeout); err != nil {
+	if conn, err = d.encrypt(conn, address, timeout); err != nil {
 		return nil, fmt.Errorf("dial %s: %w", address, err)
 	}
-	return &greeting{Conn: conn, line: l, until: time.Now().Add(l.handshake)}, nil
+	return &handshakeConn{Conn: conn, dialer: d, until: time.Now().Add(d.handshake)}, nil
 }
 
 // keep makes conn the one that cut closes.
-func (l *line) keep(conn net.Conn) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.conn != nil {
-		_ = l.conn.Close() // the client leaves the connection on which a session expired open
+func (d *clientDialer) keep(conn net.Conn) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.conn != nil {
+		_ = d.conn.Close() // the client does not close a connection whose session expired
 	}
-	l.conn = conn
-	if l.ctx.Err() != nil {
+	d.conn = conn
+	if d.ctx.Err() != nil {
 		_ = conn.Close()
 	}
-	return l.ctx.Err()
+	return d.ctx.Err()
 }
 
-func (l *line) encrypt(conn net.Conn, address string, timeout time.Duration) (net.Conn, error) {
-	if l.tls == nil {
+func (d *clientDialer) encrypt(conn net.Conn, address string, timeout time.Duration) (net.Conn, error) {
+	if d.tls == nil {
 		return conn, nil
 	}
-	ctx, cancel := context.WithTimeout(l.ctx, timeout)
+	ctx, cancel := context.WithTimeout(d.ctx, timeout)
 	defer cancel()
-	cfg := l.tls.Clone()
+	cfg := d.tls.Clone()
 	cfg.ServerName, _, _ = net.SplitHostPort(address) // checked when the elector was made
 	encrypted := tls.Client(conn, cfg)
 	if err := encrypted.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
-		l.heed(err)
+		d.reportDistrust(err)
 		return nil, err
 	}
 	return encrypted, nil
 }
 
-func (l *line) heed(err error) {
+func (d *clientDialer) reportDistrust(err error) {
 	if trust.Refused(err) {
-		l.distrust(err)
+		d.distrust(err)
 	}
 }
 
-// cut ends the connection and all dialling. The client's loop notices at once.
-func (l *line) cut() {
-	l.cancel()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.conn != nil {
-		_ = l.conn.Close()
+// cut closes the connection and ends all dialling. The client's loop notices at once.
+func (d *clientDialer) cut() {
+	d.cancel()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.conn != nil {
+		_ = d.conn.Close()
 	}
 }
 
-// greeting reads along with the server's answer to the session request: length, protocol, timeout, four bytes each.
-// It also bounds that answer: the client would wait 6 session timeouts for a frozen server, without trying another.
-type greeting struct {
+// handshakeConn reads the server's answer to the session request with the client: length, protocol, timeout, four bytes
+// each. It also bounds the wait for that answer: the client would wait 6 session timeouts for a frozen server, without
+// trying another.
+type handshakeConn struct {
 	net.Conn
-	line  *line
-	until time.Time
-	head  []byte
-	over  atomic.Bool
+	dialer *clientDialer
+	until  time.Time
+	head   []byte
+	over   atomic.Bool
 }
 
-const greetingLen = 12
+const handshakeBytes = 12
 
-// SetReadDeadline keeps to the handshake's own deadline until the server has answered.
-func (g *greeting) SetReadDeadline(t time.Time) error {
+// SetReadDeadline keeps the handshake's deadline until the server has answered.
+func (g *handshakeConn) SetReadDeadline(t time.Time) error {
 	if !g.over.Load() {
 		t = g.until
 	}
 	return g.Conn.SetReadDeadline(t)
 }
 
-func (g *greeting) Read(b []byte) (int, error) {
+func (g *handshakeConn) Read(b []byte) (int, error) {
 	n, err := g.Conn.Read(b)
 	if g.over.Load() {
 		return n, err
 	}
 	g.head = append(g.head, b[:n]...)
 	switch {
-	case len(g.head) >= greetingLen:
-		g.line.negotiated.Store(int64(binary.BigEndian.Uint32(g.head[8:greetingLen])))
-		g.line.refused.Store(0)
+	case len(g.head) >= handshakeBytes:
+		g.dialer.negotiated.Store(int64(binary.BigEndian.Uint32(g.head[8:handshakeBytes])))
+		g.dialer.refused.Store(0)
 		g.over.Store(true)
 		g.head = nil
-	case trust.Refused(err): // an alert, because the server wants another certificate of ours
-		g.line.heed(err)
+	case trust.Refused(err): // an alert: the server wants another certificate of ours
+		g.dialer.reportDistrust(err)
 	case errors.Is(err, io.EOF) || err != nil && !errors.Is(err, os.ErrDeadlineExceeded):
-		g.line.refused.Add(1)
+		g.dialer.refused.Add(1)
 	}
 	return n, err
 }

@@ -12,47 +12,46 @@ import (
 	"time"
 )
 
-// ErrCandidate answers a second Lead for a name that this elector already stands for: one function per name and
-// elector runs at a time.
+// ErrCandidate is the answer to a second Lead for a name of one elector: one function per name and elector runs at a
+// time.
 var ErrCandidate = errors.New("already a candidate")
 
-// Epochs is the durable counter behind each name. It must survive a wiped ZooKeeper, so it lives with the truth, in the
-// database. Every method must honour ctx and be safe for concurrent use.
+// Epochs is the durable counter of each name. It must survive a wiped ZooKeeper, so it is in the database. Every method
+// must honour ctx and be safe for concurrent use.
 type Epochs interface {
 	// Take raises the counter by one, durably, and returns the new value.
 	Take(ctx context.Context, name string) (int64, error)
 	// TakeAbove raises the counter above both itself and stored, durably, and returns the new value.
 	TakeAbove(ctx context.Context, name string, stored int64) (int64, error)
-	// Current returns the counter as it stands; 0 when nobody has taken an epoch for name.
+	// Current returns the counter; 0 if nobody has taken an epoch for name.
 	Current(ctx context.Context, name string) (int64, error)
 }
 
-// Config sets up an elector. Zero values take the defaults named at each field; Servers, SessionTimeout and Root
-// matter to ZooKeeper alone.
+// Config sets up an elector. Zero values take the defaults named at each field. Local ignores the fields about ZooKeeper.
 type Config struct {
-	// Servers are host:port of the ensemble; the port defaults to 2181. Names are resolved again at each connection.
+	// Servers are host:port of the ensemble; the port defaults to 2181. Names are resolved at each connection.
 	Servers []string
-	// SessionTimeout is what is asked for (default 6 s); the server clamps it to 2–20 of its ticks.
+	// SessionTimeout is the timeout to ask for (default 6 s). The server clamps it to 2–20 of its ticks.
 	SessionTimeout time.Duration
-	// TLS is of every connection; nil is none.
+	// TLS is used for every connection; nil: no TLS.
 	TLS *tls.Config
-	// Username and Password are of the scheme digest: the nodes of this elector belong to them, and to nobody else. An
-	// empty name is none: everybody may write the nodes.
+	// Username and Password are credentials of the scheme digest: only they may write this elector's nodes. Without a
+	// username, everybody may write the nodes.
 	Username, Password string
 	// Root is the znode under which each name has its queue (default /duetime). It is created when missing.
 	Root string
-	// StallAfter is how long a term may go without Progress, and a new leader without an epoch (default 5 s).
+	// StallAfter bounds the time of a term without Progress, and the time to take an epoch (default 5 s).
 	StallAfter time.Duration
-	// PollEvery is how often a leader that is not sure of its place reads the counter (default 1 s).
+	// PollEvery is the interval at which a leader without a place, or without a connection, reads the counter (default 1 s).
 	PollEvery time.Duration
-	// RetryMin is the first wait after a resignation (default 500 ms, with jitter); it doubles with each one that follows.
+	// RetryMin is the wait after a resignation (default 500 ms, with jitter). It doubles with each further one in a row.
 	RetryMin time.Duration
 	// RetryMax bounds that wait (default 30 s).
 	RetryMax time.Duration
-	// Logger receives the elector's lines (default slog.Default()).
+	// Logger logs the elector's events (default slog.Default()).
 	Logger *slog.Logger
-	// OnChange is told when a term's function is about to start (leading) and when it has returned. Calls for one name
-	// never overlap. It must not block.
+	// OnChange is called when a term's function is about to start (leading) and when it has returned. Calls for one name
+	// never overlap. OnChange must not block.
 	OnChange func(name string, leading bool, epoch int64)
 }
 
@@ -70,7 +69,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate refuses what can't work. It looks at the values as given, after defaults.
+// Validate refuses values that can't work, after defaults.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	for _, bound := range []struct {
@@ -93,16 +92,16 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// leadFunc is what leads: the caller's function.
+// leadFunc is the caller's function, which does the leader's work.
 type leadFunc = func(ctx context.Context, term *Term) error
 
-// elector is what ZooKeeper and Local share: everything but the queue itself.
+// elector is the common part of ZooKeeper and Local: everything but the queue.
 type elector struct {
 	cfg    Config
 	epochs Epochs
 	open   func(name string, log *slog.Logger) place
 
-	closing context.Context //nolint:containedctx // the elector's life: done once Close was called
+	closing context.Context //nolint:containedctx // done once Close was called
 	close   context.CancelFunc
 	leads   sync.WaitGroup
 
@@ -119,12 +118,12 @@ func newElector(cfg Config, epochs Epochs, open func(string, *slog.Logger) place
 	}
 }
 
-// Lead stands for name until ctx is done or the elector is closed, and calls fn once per term. fn's context ends when
-// its term must stop; losing ZooKeeper alone doesn't end it. Lead waits for fn to return before it starts another and
-// before it returns itself, so fn must heed its context. An fn that returns while its term stands resigns.
+// Lead is a candidate for name until ctx is done or the elector is closed. It calls fn once per term. fn's context ends
+// when its term must stop; losing ZooKeeper alone doesn't end it. Lead waits for fn to return before it starts the next
+// term and before it returns itself, so fn must honour its context. An fn that returns during its term resigns.
 //
-// Lead returns nil when it was stopped, by a Close that came before it too; ErrCandidate when this elector stands for
-// name already; and an error when name can't be a znode's, or when the servers refuse who stands for it, which is
+// Lead returns nil when it was stopped, even if Close was called before it; ErrCandidate if this elector already has a
+// candidate for name; and an error if name can't be a znode's, or if the servers refuse the candidate, which is
 // permanent.
 func (e *elector) Lead(ctx context.Context, name string, fn func(ctx context.Context, term *Term) error) error {
 	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
@@ -144,7 +143,7 @@ func (e *elector) Lead(ctx context.Context, name string, fn func(ctx context.Con
 	return c.run(ctx)
 }
 
-// register notes the candidate; open is false when there is nothing left to stand for.
+// register records the candidate; open is false after Close.
 func (e *elector) register(name string) (open bool, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

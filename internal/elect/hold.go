@@ -9,21 +9,21 @@ import (
 type ending int
 
 const (
-	endStopped  ending = iota // the candidate is to stop
-	endLost                   // the place is gone; the term goes on
+	endStopped  ending = iota // ctx is done
+	endLost                   // the place is lost; the term goes on
 	endFenced                 // a newer epoch was reported
 	endStalled                // no pass within StallAfter; the term goes on
-	endReturned               // the function returned by itself
+	endReturned               // the function returned during its term
 )
 
-// hold watches over the running term while its place stands.
-func (c *candidate) hold(ctx context.Context) ending {
+// holdPlace watches the running term and its place until either ends.
+func (c *candidate) holdPlace(ctx context.Context) ending {
 	t := c.term
 	ctx, cancel := context.WithCancel(ctx)
 	lost := make(chan struct{})
 	go func() {
 		defer close(lost)
-		c.place.stay(ctx)
+		c.place.awaitLoss(ctx)
 	}()
 	defer func() { cancel(); <-lost }() // place's methods are called by one goroutine at a time
 
@@ -39,9 +39,12 @@ func (c *candidate) hold(ctx context.Context) ending {
 		case <-t.outranked:
 			return endFenced
 		case <-t.done:
-			return c.whyDone(ctx, t)
+			return c.whyReturned(ctx, t)
 		case <-lost:
-			return c.whyLost(ctx)
+			if ctx.Err() != nil {
+				return endStopped
+			}
+			return endLost
 		case <-look.C:
 			if idle++; t.progressed.Swap(false) {
 				idle = 0
@@ -57,8 +60,8 @@ func (c *candidate) hold(ctx context.Context) ending {
 	}
 }
 
-// whyDone tells a function that returned because its term was ended from one that gave up.
-func (c *candidate) whyDone(ctx context.Context, t *Term) ending {
+// whyReturned says whether a function returned because its term was ended, or during its term.
+func (c *candidate) whyReturned(ctx context.Context, t *Term) ending {
 	select {
 	case <-t.outranked:
 		return endFenced
@@ -68,11 +71,4 @@ func (c *candidate) whyDone(ctx context.Context, t *Term) ending {
 		return endStopped
 	}
 	return endReturned
-}
-
-func (c *candidate) whyLost(ctx context.Context) ending {
-	if ctx.Err() != nil {
-		return endStopped
-	}
-	return endLost
 }

@@ -9,21 +9,20 @@ import (
 	"time"
 )
 
-// Ballot is the queue that in-process candidates share, as the servers of one ensemble are shared by real ones. The
-// zero value is not usable: call NewBallot.
+// Ballot is the queue that in-process candidates share, in place of an ensemble. Make it by NewBallot.
 type Ballot struct {
 	mu     sync.Mutex
 	queues map[string][]*seat
 }
 
-// seat is one place in a queue; gone is closed when it is no longer there.
+// seat is one place in a queue; left is closed when the seat was removed.
 type seat struct{ left chan struct{} }
 
 // NewBallot returns an empty ballot.
 func NewBallot() *Ballot { return &Ballot{queues: map[string][]*seat{}} }
 
-// Depose takes the first candidate's place away behind its back, as an expired session does, and reports whether
-// there was one. The deposed leader goes on until the next one's epoch fences it.
+// Depose removes the first candidate's place, as an expired session does, and reports whether there was one. The deposed
+// leader goes on until its successor's epoch fences it.
 func (b *Ballot) Depose(name string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -34,7 +33,7 @@ func (b *Ballot) Depose(name string) bool {
 	return true
 }
 
-// Candidates is how many stand for name now.
+// Candidates returns the number of candidates for name.
 func (b *Ballot) Candidates(name string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -64,7 +63,7 @@ func (b *Ballot) removeLocked(name string, s *seat) {
 	close(s.left)
 }
 
-// before returns the seat ahead of s, nil when s is first, and whether s is there at all.
+// before returns the seat ahead of s, nil if s is first, and whether s is in the queue.
 func (b *Ballot) before(name string, s *seat) (ahead *seat, found bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -78,8 +77,7 @@ func (b *Ballot) before(name string, s *seat) (ahead *seat, found bool) {
 // Local is the in-process twin of ZooKeeper: the same terms, epochs and rules over a Ballot.
 type Local struct{ *elector }
 
-// NewLocal returns an elector whose candidates queue in ballot. Of cfg only the fields that don't speak of ZooKeeper
-// matter.
+// NewLocal returns an elector whose candidates queue in ballot. It ignores cfg's fields about ZooKeeper.
 func NewLocal(cfg Config, ballot *Ballot, epochs Epochs) (*Local, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("in-process elector: %w", err)
@@ -88,7 +86,7 @@ func NewLocal(cfg Config, ballot *Ballot, epochs Epochs) (*Local, error) {
 	return &Local{newElector(cfg.withDefaults(), epochs, open)}, nil
 }
 
-// Ready is always so: there is no session to wait for.
+// Ready returns nil: there is no session to wait for.
 func (l *Local) Ready(context.Context) error { return nil }
 
 // SessionTimeout is 0: a place can only be lost by Depose.
@@ -139,7 +137,7 @@ func (p *localPlace) first(context.Context) (bool, error) {
 	return found && ahead == nil, nil
 }
 
-func (p *localPlace) stay(ctx context.Context) {
+func (p *localPlace) awaitLoss(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 	case <-p.seat.left:

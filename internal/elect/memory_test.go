@@ -9,7 +9,7 @@ import (
 	"github.com/duetime/duetime/internal/elect"
 )
 
-// counter is the epochs in memory; hook sees each call first, and its error is the answer.
+// counter is Epochs in memory. hook is called before each call; its error is the call's answer.
 type counter struct {
 	mu   sync.Mutex
 	last map[string]int64
@@ -51,18 +51,18 @@ func (c *counter) Current(ctx context.Context, name string) (int64, error) {
 	return c.raise(ctx, "current", name, 0, 0)
 }
 
-// handOver is how long the place of a leader that ends waits for its function; a machine may stand still for longer.
+// handOver is how long a stopping leader's place waits for its function; a slow machine may take longer.
 const handOver = 100 * time.Millisecond
 
-// index stands for Redis: it refuses an epoch below the one stored, and remembers who was let in.
+// index is in place of Redis: it refuses an epoch below the stored one, and records the accepted claims.
 type index struct {
 	mu      sync.Mutex
 	stored  int64
-	by      string               // who claimed last
+	by      string               // the candidate of the last claim
 	claims  map[string]int       // accepted, by candidate
 	running map[string]int       // functions by candidate
-	most    int                  // functions running at once, at most; without those that were told to end long ago
-	told    map[string]time.Time // when a candidate's function was told to end
+	most    int                  // maximum of functions running at once; without those whose context ended long ago
+	told    map[string]time.Time // when the context of a candidate's function ended
 	starts  []int64              // epochs whose function started
 	mute    map[string]bool
 	stuck   map[string]chan struct{} // functions that return only when this closes
@@ -76,14 +76,14 @@ func newIndex() *index {
 	}
 }
 
-// with runs f under the lock.
+// with calls f under the lock.
 func (x *index) with(f func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	f()
 }
 
-// read is with, for a value.
+// read returns f's value, under the lock.
 func read[T any](x *index, f func() T) T {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -105,7 +105,7 @@ func (x *index) started(who string, epoch int64) (hold chan struct{}) {
 	return x.stuck[who]
 }
 
-// claim is one pass: the stored epoch when fenced, whether the pass counts, and an error to end with.
+// claim is one pass. It returns the stored epoch if fenced, whether the pass counts, and an error that ends the function.
 func (x *index) claim(who string, epoch int64) (stored int64, done bool, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -16,12 +16,13 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// sequenceLen is the width of the number that ZooKeeper appends.
+// sequenceLen is the number of digits that ZooKeeper appends.
 const sequenceLen = 10
 
-// node is a place kept by a protected ephemeral sequential znode: _c_<guid>-n-<sequence>. The guid stays for the
-// candidate's life, so whatever a create with an unknown outcome left behind is found and removed. (The client's own
-// CreateProtectedEphemeralSequential draws a guid that its caller can't see, and returns errors past a node it made.)
+// node is a place kept by a protected ephemeral sequential znode: _c_<guid>-n-<sequence>. The candidate keeps its guid,
+// so that it finds and removes nodes of creates with an unknown outcome. (The client's own
+// CreateProtectedEphemeralSequential draws a guid that its caller can't see, and may return an error after it made a
+// node.)
 type node struct {
 	session *session
 	log     *slog.Logger
@@ -30,7 +31,7 @@ type node struct {
 
 	path  string // "" while no create is known to have succeeded
 	owner sessionID
-	tried bool // a create was sent since the last sweep
+	tried bool // a create was sent since the last removeOwnNodes
 }
 
 func newNode(s *session, root, name string, log *slog.Logger) *node {
@@ -44,7 +45,7 @@ func (n *node) enter(ctx context.Context) error {
 		if _, err := n.session.ready(ctx); err != nil {
 			return err
 		}
-		err := n.stand(ctx)
+		err := n.queueUp(ctx)
 		if err == nil {
 			return nil
 		}
@@ -56,12 +57,12 @@ func (n *node) enter(ctx context.Context) error {
 	}
 }
 
-// stand makes one attempt to leave the old place and take the last one.
-func (n *node) stand(ctx context.Context) error {
+// queueUp tries once to leave the old place and take the last one.
+func (n *node) queueUp(ctx context.Context) error {
 	if err := n.ensureDir(ctx); err != nil {
 		return err
 	}
-	if err := n.sweep(ctx); err != nil {
+	if err := n.removeOwnNodes(ctx); err != nil {
 		return err
 	}
 	before, _, _ := n.session.now()
@@ -72,7 +73,7 @@ func (n *node) stand(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The client sends what is queued under whatever session it has by then.
+	// The client may have sent the create under a newer session.
 	if after, _, _ := n.session.now(); after != before {
 		return errPlaceLost
 	}
@@ -89,7 +90,7 @@ func (n *node) ensureDir(ctx context.Context) error {
 			return conn.Create(n.dir[:i], nil, 0, n.session.acl())
 		})
 		if errors.Is(err, zk.ErrNodeExists) {
-			err = n.mustBeOurs(ctx, n.dir[:i])
+			err = n.checkAccess(ctx, n.dir[:i])
 		}
 		if err != nil {
 			return err
@@ -98,9 +99,9 @@ func (n *node) ensureDir(ctx context.Context) error {
 	return nil
 }
 
-// sweep removes every node with the candidate's guid, those of an earlier session included. Requests of one client
-// reach the server in order, so it also sees what an abandoned create made.
-func (n *node) sweep(ctx context.Context) error {
+// removeOwnNodes removes every node with the candidate's guid, including those of earlier sessions. Requests of one
+// client reach the server in order, so it also sees nodes of abandoned creates.
+func (n *node) removeOwnNodes(ctx context.Context) error {
 	queue, err := n.queue(ctx)
 	if err != nil {
 		return err
@@ -126,7 +127,7 @@ func (n *node) remove(ctx context.Context, path string) error {
 	return err
 }
 
-// queue lists the candidates in their order; whatever else lies there is ignored.
+// queue lists the candidates' nodes in order. It ignores other nodes.
 func (n *node) queue(ctx context.Context) ([]string, error) {
 	children, err := call(ctx, n.session, "list "+n.dir, func(conn *zk.Conn) ([]string, error) {
 		children, _, err := conn.Children(n.dir)
@@ -147,7 +148,7 @@ func (n *node) queue(ctx context.Context) ([]string, error) {
 	return children, nil
 }
 
-// sequence is a candidate's number.
+// sequence returns a candidate's number.
 func sequence(child string) (int64, bool) {
 	at := strings.LastIndex(child, "-n-")
 	if !strings.HasPrefix(child, "_c_") || at < 0 || len(child) < at+3+sequenceLen {
@@ -157,7 +158,7 @@ func sequence(child string) (int64, bool) {
 	return number, err == nil
 }
 
-// await watches the candidate ahead only, so that a leader's end wakes one candidate and not all.
+// await watches only the candidate ahead, so that a leader's end wakes one candidate and not all.
 func (n *node) await(ctx context.Context) error {
 	for {
 		id, up, changed := n.session.now()
@@ -189,7 +190,7 @@ func (n *node) await(ctx context.Context) error {
 	}
 }
 
-// ahead is the path of the candidate before this one, "" when there is none, errPlaceLost when this one isn't there.
+// ahead returns the path of the node before this one, "" if this node is first, errPlaceLost if this node doesn't exist.
 func (n *node) ahead(ctx context.Context) (string, error) {
 	queue, err := n.queue(ctx)
 	if errors.Is(err, zk.ErrNoNode) {
@@ -208,7 +209,7 @@ func (n *node) ahead(ctx context.Context) (string, error) {
 	}
 }
 
-// awaitDeletion waits for a change of path or of the session. The client sets its watches again after a lost connection.
+// awaitDeletion waits for a change of path or of the session. After a lost connection the client renews its watches.
 func (n *node) awaitDeletion(ctx context.Context, path string, changed <-chan struct{}) error {
 	events, err := n.watch(ctx, path)
 	if err != nil || events == nil {
@@ -217,10 +218,10 @@ func (n *node) awaitDeletion(ctx context.Context, path string, changed <-chan st
 	return wait(ctx, changed, events)
 }
 
-// watch returns the next event of path, nil when it doesn't exist.
+// watch returns a channel for the next event of path; nil if path doesn't exist.
 func (n *node) watch(ctx context.Context, path string) (<-chan zk.Event, error) {
 	return call(ctx, n.session, "watch "+path, func(conn *zk.Conn) (<-chan zk.Event, error) {
-		// Unlike ExistsW, GetW leaves no watch on a node that is gone.
+		// Unlike ExistsW, GetW leaves no watch on a node that doesn't exist.
 		_, _, events, err := conn.GetW(path)
 		if errors.Is(err, zk.ErrNoNode) {
 			return nil, nil
@@ -229,7 +230,7 @@ func (n *node) watch(ctx context.Context, path string) (<-chan zk.Event, error) 
 	})
 }
 
-// first asks the server that the leader of the ensemble has brought up to date; it waits for a connection.
+// first asks a server, after a sync with the ensemble's leader. It waits for a connection.
 func (n *node) first(ctx context.Context) (bool, error) {
 	for {
 		if id, err := n.session.ready(ctx); err != nil {
@@ -256,8 +257,8 @@ func (n *node) isFirst(ctx context.Context) (bool, error) {
 	return err == nil && ahead == "", err
 }
 
-// stay watches the node itself: its session may end, and an operator may delete it.
-func (n *node) stay(ctx context.Context) {
+// awaitLoss watches the node itself: its session may end, and an operator may delete it.
+func (n *node) awaitLoss(ctx context.Context) {
 	for ctx.Err() == nil {
 		id, up, changed := n.session.now()
 		if id != n.owner {
@@ -284,13 +285,13 @@ func (n *node) connected() bool {
 	return up && id == n.owner
 }
 
-// leave deletes the node. When that can't be had the whole session is given up: a place that nobody stands at would
-// hold the queue up for as long as the session is kept alive.
+// leave deletes the node. If the delete fails, the session is given up: otherwise an unused place would block the queue
+// while the session lives.
 func (n *node) leave(ctx context.Context) error {
 	if !n.tried {
 		return nil
 	}
-	err := n.vacate(ctx)
+	err := n.removeNode(ctx)
 	if err != nil {
 		n.session.replace("place not given up")
 	}
@@ -298,17 +299,17 @@ func (n *node) leave(ctx context.Context) error {
 	return err
 }
 
-func (n *node) vacate(ctx context.Context) error {
+func (n *node) removeNode(ctx context.Context) error {
 	if _, err := n.session.ready(ctx); err != nil {
 		return err
 	}
 	if n.path == "" {
-		return n.sweep(ctx)
+		return n.removeOwnNodes(ctx)
 	}
 	return n.remove(ctx, n.path)
 }
 
-// wait returns at the first of the three; an error only for ctx.
+// wait returns when ctx is done, with an error, or at the first change or event.
 func wait(ctx context.Context, changed <-chan struct{}, events <-chan zk.Event) error {
 	select {
 	case <-ctx.Done():

@@ -14,7 +14,7 @@ import (
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
-// A create whose answer is lost leaves a node that nobody knows of; it must go before the candidate queues again.
+// A create whose answer is lost leaves an unknown node. It must be removed before the candidate queues once more.
 func TestOrphansAreSwept(t *testing.T) {
 	t.Parallel()
 	cfg := Config{

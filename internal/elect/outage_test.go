@@ -29,8 +29,8 @@ func TestServerRestartDoesNotInterruptTheLeader(t *testing.T) {
 	}
 }
 
-// The leader's connection is swallowed while it goes on working: its session expires, a successor is elected, and only
-// the successor's first write ends the old term. The old leader then queues behind the new one.
+// The leader's connection hangs while it goes on working. Its session expires, a successor is elected, and only the
+// successor's first write ends the old term. The old leader then queues behind the new one.
 func TestExpiredSessionLeadsUntilFenced(t *testing.T) {
 	t.Parallel()
 	server := pipelinetest.ZooKeeper(t)
@@ -58,7 +58,7 @@ func TestExpiredSessionLeadsUntilFenced(t *testing.T) {
 	}
 }
 
-// Without a rival the same outage interrupts nothing, although the session and its node are gone.
+// Without another candidate the same outage interrupts nothing, although the session and its node are lost.
 func TestExpiredSessionAloneKeepsTheTerm(t *testing.T) {
 	t.Parallel()
 	server := pipelinetest.ZooKeeper(t)
@@ -83,12 +83,12 @@ func TestExpiredSessionAloneKeepsTheTerm(t *testing.T) {
 	}
 	s.stand(t, "b")
 	s.queued(t, 2)
-	a.cancel() // a's new place is what b waits behind
+	a.cancel() // b waits behind a's new place
 	s.leads(t, "b", epoch)
 }
 
-// The counter, not ZooKeeper, remembers: with its data gone the election works and the epoch still grows. Until then
-// the clients have seen later transactions than the empty server has, which refuses them.
+// After ZooKeeper has lost its data, the election works and the epoch still grows, because the counter is elsewhere. The
+// empty server refuses the old clients, which have seen later transactions.
 func TestWipedZooKeeper(t *testing.T) {
 	t.Parallel()
 	server := pipelinetest.OwnZooKeeper(t)
@@ -115,7 +115,7 @@ func TestWipedZooKeeper(t *testing.T) {
 	}
 }
 
-// stand waits until n candidates stand in dir, none of them a node in old.
+// stand waits until dir has n candidates, none of them with a node in old.
 func stand(t *testing.T, conn *zk.Conn, dir string, n int, old ...string) {
 	t.Helper()
 	eventually(t, "candidates stand", func() bool {
@@ -182,13 +182,13 @@ func TestCloseWithServersAway(t *testing.T) {
 			closesSoon(t, a)
 			closesSoon(t, b)
 			proxy.Heal()
-			s.stand(t, "c") // nothing left behind holds the queue up for longer than a session
+			s.stand(t, "c") // an old node blocks the queue for at most a session
 			s.leads(t, "c", epoch)
 		})
 	}
 }
 
-// A Lead that ends while ZooKeeper is away must not leave its place behind in a session that lives on.
+// A Lead that ends while ZooKeeper is away must not leave its place in a session that lives on.
 func TestPlaceOfAnEndedLeadVanishes(t *testing.T) {
 	t.Parallel()
 	server := pipelinetest.ZooKeeper(t)

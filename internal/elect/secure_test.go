@@ -18,7 +18,7 @@ import (
 
 const limit = time.Minute
 
-// vault is a ZooKeeper that speaks TLS, and an authority that it believes.
+// vault is a ZooKeeper with TLS, and the authority of its certificate.
 type vault struct {
 	*pipelinetest.ZooKeeperServer
 
@@ -32,7 +32,7 @@ func newVault(t *testing.T) *vault {
 	return &vault{pipelinetest.OwnSecureZooKeeper(t, a), a, a.Issue(t, "client")}
 }
 
-// config is that of an elector which the vault lets in.
+// config returns the configuration of an elector that the vault accepts.
 func (v *vault) config(t *testing.T) elect.Config {
 	t.Helper()
 	return elect.Config{
@@ -49,7 +49,7 @@ func clientOf(t *testing.T, f trust.Files) *tls.Config {
 	return cfg
 }
 
-// world is a queue of its own that only one name may touch.
+// world is a queue of its own that only one user may write.
 func (v *vault) world(t *testing.T) world {
 	t.Helper()
 	cfg := v.config(t)
@@ -81,7 +81,7 @@ func (v *vault) world(t *testing.T) world {
 	return w
 }
 
-// operator is a connection of the test's own, under the elector's name.
+// operator is a connection of the test, with the elector's username.
 func (v *vault) operator(t *testing.T, cfg elect.Config) *zk.Conn {
 	t.Helper()
 	conn := operator(t, v.Addr())
@@ -89,7 +89,7 @@ func (v *vault) operator(t *testing.T, cfg elect.Config) *zk.Conn {
 	return conn
 }
 
-// TestNodesBelongToUsAlone looks at every node that an election made, as a stranger too.
+// TestNodesBelongToUsAlone looks at every node that an election made, also without credentials.
 func TestNodesBelongToUsAlone(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
@@ -125,7 +125,7 @@ func TestNodesBelongToUsAlone(t *testing.T) {
 	pipelinetest.Must(t, e.Close())
 }
 
-// TestRefusals stands where no waiting helps.
+// TestRefusals leads where waiting can't help.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
@@ -182,7 +182,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// refusedBy stands once, and gives why it can't.
+// refusedBy leads once and returns the refusal.
 func refusedBy(t *testing.T, cfg elect.Config) error {
 	t.Helper()
 	e, err := elect.NewZooKeeper(cfg, newCounter())
@@ -205,7 +205,7 @@ func permanent(err error) bool {
 	return errors.As(err, &p) && p.Permanent()
 }
 
-// TestNodesThatAnybodyMayRead are none of our business.
+// TestNodesThatAnybodyMayRead checks that nodes that everybody may only read are accepted.
 func TestNodesThatAnybodyMayRead(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
@@ -225,8 +225,8 @@ func TestNodesThatAnybodyMayRead(t *testing.T) {
 	}
 }
 
-// TestRefusalEndsNoTerm takes the nodes away from a leader that has lost its place: it leads on, and stands again when
-// they are its own again.
+// TestRefusalEndsNoTerm changes the nodes' access list under a leader that has lost its place. It leads on, and queues
+// once the nodes are its own.
 func TestRefusalEndsNoTerm(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)

@@ -18,38 +18,38 @@ const (
 	callTimeout = 2 * time.Second
 	// closeTimeout bounds closing a session whose server doesn't answer.
 	closeTimeout = 1200 * time.Millisecond
-	// refusals is how many sessions in a row servers must refuse before the connection is thought hopeless.
-	refusals = 3
+	// refusalsToReplace is the number of refused sessions in a row after which the client may be replaced.
+	refusalsToReplace = 3
 )
 
-// session is the elector's connection to ZooKeeper. The client renews an expired session by itself; session says which
-// one stands, runs calls that can be abandoned, and replaces the client where it can't recover.
+// session is the elector's connection to ZooKeeper. The client renews an expired session by itself. A session knows which
+// session is current, runs calls that can be abandoned, and replaces a client that can't recover.
 type session struct {
 	cfg Config
 	log *slog.Logger
 
 	mu         sync.Mutex
 	conn       *zk.Conn
-	line       *line
+	dialer     *clientDialer
 	ended      <-chan zk.Event // closed when conn's loop has ended
 	id         sessionID
 	up         bool
-	since      time.Time     // of the last change of up
+	since      time.Time     // when up last changed
 	changed    chan struct{} // closed and replaced at every change
-	ever       bool          // a session stood once
+	ever       bool          // a session was established once
 	distrusted int           // TLS handshakes that retrying cannot fix
-	refusal    error         // why no session will ever stand
+	refusal    error         // why no session will ever be established
 	timeout    time.Duration // negotiated
 	closed     bool
 
-	vouching sync.Mutex // guards vouched
-	vouched  *zk.Conn   // has shown who we are
+	authMu        sync.Mutex // guards authenticated
+	authenticated *zk.Conn
 
 	background sync.WaitGroup // the monitor, and closings of replaced clients
 	quit       chan struct{}
 }
 
-// sessionID tells sessions apart, also across replaced clients.
+// sessionID identifies a session, also across replaced clients.
 type sessionID struct {
 	generation int
 	zk         int64
@@ -70,25 +70,26 @@ func openSession(cfg Config) (*session, error) {
 	return s, nil
 }
 
-// connectLocked starts a client; the session comes later, by event. Events wait for mu, so they see the client.
+// connectLocked starts a client. The session comes later, by an event. Events wait for mu, so they see this client.
 func (s *session) connectLocked() error {
-	line := newLine(max(time.Second, s.cfg.SessionTimeout/2), s.cfg.TLS, s.distrust)
+	dialer := newClientDialer(max(time.Second, s.cfg.SessionTimeout/2), s.cfg.TLS, s.distrust)
 	generation := s.id.generation + 1
 	conn, events, err := zk.Connect(s.cfg.Servers, s.cfg.SessionTimeout,
-		zk.WithHostProvider(&servers{}), zk.WithDialer(line.dial), zk.WithLogger(quiet{s.log}),
-		// The channel holds six events and drops the rest, the callback drops none.
+		zk.WithHostProvider(&servers{}), zk.WithDialer(dialer.dial), zk.WithLogger(debugLogger{s.log}),
+		// The channel holds six events and drops others; the callback drops none.
 		zk.WithEventCallback(func(ev zk.Event) { s.onEvent(generation, ev) }))
 	if err != nil {
-		line.cut()
+		dialer.cut()
 		return fmt.Errorf("connect to zookeeper: %w", err)
 	}
-	s.conn, s.line, s.ended = conn, line, events
+	s.conn, s.dialer, s.ended = conn, dialer, events
 	s.id = sessionID{generation: generation}
 	s.changeLocked(false)
 	return nil
 }
 
-// distrust notes a TLS handshake that retrying cannot fix. Where every server is so before a session ever stood, none will.
+// distrust records a TLS handshake that retrying cannot fix. If this happens as often as there are servers before any
+// session, no session will ever be established.
 func (s *session) distrust(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +114,7 @@ func (s *session) onEvent(generation int, ev zk.Event) {
 	case zk.StateHasSession:
 		if id := s.conn.SessionID(); id != s.id.zk {
 			s.id.zk = id
-			s.timeout = time.Duration(s.line.negotiated.Load()) * time.Millisecond
+			s.timeout = time.Duration(s.dialer.negotiated.Load()) * time.Millisecond
 			s.log.Info("zookeeper session established", "state", ev.State.String(), "n", s.timeout.Milliseconds()) // n: its timeout
 		} else {
 			s.log.Info("zookeeper connection back, same session", "state", ev.State.String())
@@ -141,7 +142,7 @@ func (s *session) changeLocked(up bool) {
 	s.changed = make(chan struct{})
 }
 
-// now is the session that stands, whether its connection is up, and a channel that closes at the next change.
+// now returns the current session, whether its connection is up, and a channel that closes at the next change.
 func (s *session) now() (id sessionID, up bool, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +164,8 @@ func (s *session) ready(ctx context.Context) (sessionID, error) {
 	}
 }
 
-// call runs one request, and leaves it behind when ctx ends or it takes too long: its effect is then unknown.
+// call runs one request. It abandons the request when ctx ends or callTimeout is over: then the request's effect is
+// unknown.
 func call[T any](ctx context.Context, s *session, what string, request func(*zk.Conn) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -177,7 +179,7 @@ func call[T any](ctx context.Context, s *session, what string, request func(*zk.
 	answered := make(chan answer, 1)
 	go func() {
 		var a answer
-		if a.err = s.vouch(conn); a.err == nil {
+		if a.err = s.authenticate(conn); a.err == nil {
 			a.value, a.err = request(conn)
 		}
 		answered <- a
@@ -194,45 +196,45 @@ func call[T any](ctx context.Context, s *session, what string, request func(*zk.
 	return a.value, nil
 }
 
-// vouch shows who we are before the client's first request; the client repeats it by itself on each new connection.
-func (s *session) vouch(conn *zk.Conn) error {
+// authenticate sends the credentials before the client's first request. The client repeats them on each new connection.
+func (s *session) authenticate(conn *zk.Conn) error {
 	if s.cfg.Username == "" {
 		return nil
 	}
-	s.vouching.Lock()
-	defer s.vouching.Unlock()
-	if s.vouched == conn {
+	s.authMu.Lock()
+	defer s.authMu.Unlock()
+	if s.authenticated == conn {
 		return nil
 	}
 	if err := conn.AddAuth("digest", []byte(s.cfg.Username+":"+s.cfg.Password)); err != nil {
-		return fmt.Errorf("show who we are: %w", err)
+		return fmt.Errorf("authenticate: %w", err)
 	}
-	s.vouched = conn
+	s.authenticated = conn
 	return nil
 }
 
-// replace gives the client up, with its session, and starts another. The old session's nodes vanish at once where a
-// server can be told, or when the session times out.
+// replace gives up the client, with its session, and starts another. The old session's nodes vanish at once if a server
+// takes the close, else when the session times out.
 func (s *session) replace(reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return
 	}
-	conn, line, ended := s.conn, s.line, s.ended
+	conn, dialer, ended := s.conn, s.dialer, s.ended
 	if err := s.connectLocked(); err != nil {
 		s.log.Error("zookeeper client not replaced", "err", err)
 		return
 	}
 	s.log.Warn("zookeeper client replaced", "state", reason)
 	s.background.Go(func() {
-		if err := shut(conn, line, ended); err != nil {
+		if err := closeClient(conn, dialer, ended); err != nil {
 			s.log.Warn("replaced zookeeper client not closed", "err", err)
 		}
 	})
 }
 
-// monitor replaces a client that every server refuses, and says now and then that ZooKeeper is awaited.
+// monitor replaces a client that every server refuses, and logs at growing intervals that it waits for ZooKeeper.
 func (s *session) monitor() {
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
@@ -246,7 +248,7 @@ func (s *session) monitor() {
 		}
 		s.mu.Lock()
 		up, away, timeout := s.up, time.Since(s.since), s.timeout
-		if up || s.id.zk == 0 || s.line.refused.Load() < refusals {
+		if up || s.id.zk == 0 || s.dialer.refused.Load() < refusalsToReplace {
 			refused = time.Time{}
 		} else if refused.IsZero() {
 			refused = time.Now()
@@ -257,8 +259,7 @@ func (s *session) monitor() {
 		case up:
 			silent = 2 * time.Second
 		case hopeless:
-			// Servers whose data were wiped refuse a client that has seen a later transaction than they have, for ever.
-			// Those that have no quorum yet refuse everybody, for a moment.
+			// The servers' data were probably wiped: see the last race of the package comment.
 			s.replace("refused")
 		case away > silent:
 			s.log.Warn("waiting for zookeeper", "n", int(away.Seconds()))
@@ -267,7 +268,7 @@ func (s *session) monitor() {
 	}
 }
 
-// close ends the session, at the server too if it answers in time.
+// close ends the session, also at the server if it answers in time.
 func (s *session) close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -275,17 +276,17 @@ func (s *session) close() error {
 		return nil
 	}
 	s.closed = true
-	conn, line, ended := s.conn, s.line, s.ended
+	conn, dialer, ended := s.conn, s.dialer, s.ended
 	s.mu.Unlock()
 	close(s.quit)
-	err := shut(conn, line, ended)
+	err := closeClient(conn, dialer, ended)
 	s.background.Wait()
 	return err
 }
 
-// shut closes a client and waits for its loop. Where no session stands there is nobody to tell.
-func shut(conn *zk.Conn, line *line, ended <-chan zk.Event) error {
-	reported := conn.State() == zk.StateHasSession
+// closeClient closes a client and waits for its loop. It waits for the server's answer only if there is a session.
+func closeClient(conn *zk.Conn, dialer *clientDialer, ended <-chan zk.Event) error {
+	hasSession := conn.State() == zk.StateHasSession
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
@@ -293,13 +294,13 @@ func shut(conn *zk.Conn, line *line, ended <-chan zk.Event) error {
 	}()
 	limit := time.NewTimer(closeTimeout)
 	defer limit.Stop()
-	if reported {
+	if hasSession {
 		select {
 		case <-closed:
 		case <-limit.C:
 		}
 	}
-	line.cut()
+	dialer.cut()
 	<-closed
 	for {
 		select {
@@ -313,10 +314,10 @@ func shut(conn *zk.Conn, line *line, ended <-chan zk.Event) error {
 	}
 }
 
-// quiet sends the client's own lines to the debug level: the transitions are told by session.
-type quiet struct{ log *slog.Logger }
+// debugLogger logs the client's own lines at debug level, because session logs the transitions.
+type debugLogger struct{ log *slog.Logger }
 
 // Printf is the client's logger interface.
-func (q quiet) Printf(format string, args ...any) {
+func (q debugLogger) Printf(format string, args ...any) {
 	q.log.Debug("zookeeper client", "state", fmt.Sprintf(format, args...))
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/duetime/duetime/internal/elect"
 )
 
-// stage is a world with candidates and what they lead.
+// stage is a world with candidates and the index that they write.
 type stage struct {
 	world
 	*index
@@ -18,7 +18,7 @@ type stage struct {
 	cfg    elect.Config
 }
 
-// player is one candidate: an elector of its own, as a process has.
+// player is one candidate with an elector of its own, like a process.
 type player struct {
 	who     string
 	elector elector
@@ -33,7 +33,7 @@ func newStage(w world) *stage {
 	}}
 }
 
-// stand opens an elector and leads.
+// stand opens an elector and calls Lead.
 func (s *stage) stand(t *testing.T, who string) *player {
 	t.Helper()
 	e := s.open(t, s.cfg, s.epochs)
@@ -55,7 +55,7 @@ func (s *stage) stand(t *testing.T, who string) *player {
 	return p
 }
 
-// leads waits until who's claims are accepted under an epoch above floor, and returns that epoch.
+// leads waits until a candidate's claims are accepted under an epoch above floor, and returns that epoch.
 func (s *stage) leads(t *testing.T, who string, floor int64) (epoch int64) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%s leads above epoch %d", who, floor), func() bool {
@@ -64,7 +64,7 @@ func (s *stage) leads(t *testing.T, who string, floor int64) (epoch int64) {
 	return epoch
 }
 
-// leader waits for anybody to lead above floor.
+// leader waits until some candidate leads under an epoch above floor.
 func (s *stage) leader(t *testing.T, floor int64) (who string, epoch int64) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("somebody leads above epoch %d", floor), func() bool {
@@ -73,7 +73,7 @@ func (s *stage) leader(t *testing.T, floor int64) (who string, epoch int64) {
 	return who, epoch
 }
 
-// goesOn waits until who had n further claims accepted.
+// goesOn waits until n further claims of a candidate were accepted.
 func (s *stage) goesOn(t *testing.T, who string, n int) {
 	t.Helper()
 	from := read(s.index, func() int { return s.claims[who] })

@@ -9,11 +9,11 @@ import (
 
 // Term is one leadership under one epoch. Its methods are safe for concurrent use, also after the term ended.
 type Term struct {
-	// Epoch goes with every write that a newer leader must be able to refuse.
+	// Epoch goes with every write that a newer leader must be able to fence.
 	Epoch int64
 
 	cancel     context.CancelFunc
-	outranked  chan struct{} // closed by the first Fenced that counts
+	outranked  chan struct{} // closed by the first Fenced with a newer epoch
 	fencedOnce sync.Once
 	stored     int64 // valid once outranked is closed
 	done       chan struct{}
@@ -22,15 +22,15 @@ type Term struct {
 	latest     atomic.Int64 // age of the term at its last Progress, nanoseconds
 	began      time.Time
 
-	// Owned by the candidate's loop.
-	stalled  bool   // it resigned for a stall: to be renewed, never kept
-	credited bool   // its work was counted as an end to the resignations in a row
-	undrift  func() // stops the poll of a term without a place
+	// These belong to the candidate's goroutine.
+	stalled     bool   // the term stalled: it is never kept
+	credited    bool   // the term's work has reset the candidate's failures
+	stopPolling func() // stops pollEpoch
 }
 
-// Fenced reports that a write was refused because the epoch stored is newer than the term's. The function's context
-// ends at once; the elector then either takes a still newer epoch (its place is first: the database fell back behind
-// the index) or queues again. A stored epoch that is not newer is ignored.
+// Fenced reports that a write was refused because the stored epoch is newer than the term's. The function's context ends
+// at once. The elector then takes a still newer epoch if its place is first (the database fell back behind the index), or
+// queues once more. A stored epoch that is not newer is ignored.
 func (t *Term) Fenced(stored int64) {
 	if stored <= t.Epoch {
 		return
@@ -48,11 +48,11 @@ func (t *Term) Progress() {
 	t.latest.Store(int64(time.Since(t.began)))
 }
 
-// worked is how long the term did its work, from its start to its last completed pass.
+// worked returns how long the term worked: from its start to its last completed pass.
 func (t *Term) worked() time.Duration { return time.Duration(t.latest.Load()) }
 
-// standing reports whether the term's function may still go on.
-func (t *Term) standing() bool {
+// running reports whether the term's function may go on.
+func (t *Term) running() bool {
 	select {
 	case <-t.done:
 		return false
@@ -63,11 +63,11 @@ func (t *Term) standing() bool {
 	}
 }
 
-// startTerm calls fn under epoch in a goroutine of its own. ctx is the candidate's.
+// startTerm calls fn under epoch on a goroutine of its own. ctx is the candidate's.
 func (c *candidate) startTerm(ctx context.Context, epoch int64) *Term {
 	ctx, cancel := context.WithCancel(ctx)
 	t := &Term{
-		Epoch: epoch, cancel: cancel, began: time.Now(), undrift: func() {},
+		Epoch: epoch, cancel: cancel, began: time.Now(), stopPolling: func() {},
 		outranked: make(chan struct{}), done: make(chan struct{}),
 	}
 	go func() {
@@ -86,7 +86,7 @@ func (c *candidate) startTerm(ctx context.Context, epoch int64) *Term {
 	return t
 }
 
-// endTerm stops the running term and waits at most limit for its function; false when it is still running then.
+// endTerm stops the running term and waits at most limit for its function; false if the function has not returned.
 func (c *candidate) endTerm(limit time.Duration) bool {
 	t := c.term
 	if t == nil {
@@ -100,18 +100,18 @@ func (c *candidate) endTerm(limit time.Duration) bool {
 	case <-late.C:
 		return false
 	}
-	t.undrift()
+	t.stopPolling()
 	c.term = nil
 	return true
 }
 
-// drift lets the running term go on without a place: until it is fenced, or the counter shows that somebody else was
-// elected. An unreadable counter says nothing, and the term goes on.
-func (c *candidate) drift(ctx context.Context) {
+// pollEpoch fences the running term, which has no place, once the counter shows that another candidate was elected. While
+// the counter is unreadable, the term goes on.
+func (c *candidate) pollEpoch(ctx context.Context) {
 	t := c.term
 	ctx, cancel := context.WithCancel(ctx)
 	stopped := make(chan struct{})
-	t.undrift = func() { cancel(); <-stopped }
+	t.stopPolling = func() { cancel(); <-stopped }
 	go func() {
 		defer close(stopped)
 		tick := time.NewTicker(c.cfg.PollEvery)
@@ -129,7 +129,7 @@ func (c *candidate) drift(ctx context.Context) {
 	}()
 }
 
-// fenceIfOutranked ends t when the counter is above its epoch.
+// fenceIfOutranked ends t if the counter is above its epoch.
 func (c *candidate) fenceIfOutranked(ctx context.Context, t *Term) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.PollEvery)
 	defer cancel()

@@ -84,7 +84,7 @@ func zooWorld(t *testing.T, servers ...string) world {
 	}
 }
 
-// operator is a connection of the test's own.
+// operator is a connection of the test.
 func operator(t *testing.T, servers ...string) *zk.Conn {
 	t.Helper()
 	conn, _, err := zk.Connect(servers, 5*time.Second, zk.WithLogInfo(false))

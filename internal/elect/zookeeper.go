@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// ZooKeeper is an elector whose candidates queue under znodes. One session serves all names led through it.
+// ZooKeeper is an elector whose candidates queue under znodes. One session serves all names.
 type ZooKeeper struct {
 	*elector
 	session *session
 }
 
-// NewZooKeeper checks cfg and starts connecting; it doesn't wait for the servers and fails only on what no waiting
-// would heal. Close it, or its session outlives its use.
+// NewZooKeeper checks cfg and starts connecting. It doesn't wait for the servers, and fails only if waiting can't help. A
+// ZooKeeper must be closed, or its session lives on.
 func NewZooKeeper(cfg Config, epochs Epochs) (*ZooKeeper, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("zookeeper elector: %w", err)
@@ -37,7 +37,7 @@ func NewZooKeeper(cfg Config, epochs Epochs) (*ZooKeeper, error) {
 	return &ZooKeeper{elector: newElector(cfg, epochs, open), session: session}, nil
 }
 
-// addresses completes and checks the servers.
+// addresses checks the servers and adds default ports.
 func addresses(servers []string) ([]string, error) {
 	if len(servers) == 0 {
 		return nil, errors.New("no servers given")
@@ -59,8 +59,8 @@ func addresses(servers []string) ([]string, error) {
 	return servers, nil
 }
 
-// Ready waits until a session stood once, leader or not; it stays ready when the connection is lost later. An error that
-// says why no session will ever stand is permanent.
+// Ready waits for the first session, leader or not; a connection lost later changes nothing. An error that says why no
+// session will ever be established is permanent.
 func (z *ZooKeeper) Ready(ctx context.Context) error {
 	for {
 		z.session.mu.Lock()
@@ -79,14 +79,14 @@ func (z *ZooKeeper) Ready(ctx context.Context) error {
 	}
 }
 
-// Connected reports whether the connection to the servers stands now. A leader leads on without it.
+// Connected reports whether the connection to the servers is up. A leader leads on without it.
 func (z *ZooKeeper) Connected() bool {
 	_, up, _ := z.session.now()
 	return up
 }
 
-// SessionTimeout is the timeout that the servers granted, or the one asked for before the first session. A dead
-// leader is replaced after about as long.
+// SessionTimeout returns the timeout that the servers granted; before the first session, the one to ask for. A dead
+// leader is replaced after about this time.
 func (z *ZooKeeper) SessionTimeout() time.Duration {
 	z.session.mu.Lock()
 	defer z.session.mu.Unlock()
@@ -94,7 +94,7 @@ func (z *ZooKeeper) SessionTimeout() time.Duration {
 }
 
 // Close ends every Lead, waits for their functions, and closes the session, so that a successor leads within
-// milliseconds. With ZooKeeper away it takes at most about two seconds beyond the functions.
+// milliseconds. With ZooKeeper away, Close takes at most about two seconds longer than the functions.
 func (z *ZooKeeper) Close() error {
 	z.stop()
 	return z.session.close()
