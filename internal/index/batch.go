@@ -6,31 +6,32 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// maxCallMembers bounds the members of one script call. Redis serves nobody else during a call: in an owner's set of a million
-// a member takes some 10 µs, and a call of a thousand held all others up for 20 ms and more on a busy machine.
+// maxCallMembers bounds the members of one script call. Redis serves no other client during a call. In an owner's set of
+// a million a member takes about 10 µs: a call of a thousand delayed all others by 20 ms and more on a busy machine.
 const maxCallMembers = 250
 
-// batches spreads tasks over script calls: one per shard and maxCallMembers members.
+// batches distributes tasks among script calls: one for each shard and maxCallMembers members.
 type batches struct {
 	index  *Index
 	script *script
-	head   func(shard int) ([]string, []any) // what every call begins with
+	head   func(shard int) ([]string, []any) // the first keys and arguments of every call
 	open   map[int]*batch
 	calls  []*call
-	parts  []*batch // as calls
+	parts  []*batch // in the order of calls
 }
 
 type batch struct {
 	call   *call
-	places map[string]int // where an owner's set stands in KEYS
-	items  []int          // the caller's numbers of the members, in order
+	places map[string]int // by owner's set: its position in KEYS
+	items  []int          // by member: the caller's number
 }
 
 func (x *Index) batches(s *script, head func(shard int) ([]string, []any)) *batches {
 	return &batches{index: x, script: s, head: head, open: map[int]*batch{}}
 }
 
-// add appends the task's member, the place of its owner's set, and more; item is what the caller knows it by.
+// add appends the task's member, the position of its owner's set, and more arguments. item is the caller's number of the
+// task.
 func (b *batches) add(t task.Task, item int, more ...any) {
 	into := b.open[t.Shard]
 	if into == nil || len(into.items) == maxCallMembers {
@@ -60,15 +61,15 @@ func (b *batches) next(shard int) *batch {
 	return n
 }
 
-// writing begins the calls that may wake a dispatcher.
-func (x *Index) writing(shard int) ([]string, []any) {
+// wakingHead begins calls that may wake a dispatcher.
+func (x *Index) wakingHead(shard int) ([]string, []any) {
 	return []string{x.dueKey(shard), x.claimedKey(shard)}, []any{x.publish, x.wakeKey(shard)}
 }
 
-// calmly begins the calls that may write as others do, but have nobody to wake.
-func (x *Index) calmly(shard int) ([]string, []any) {
+// quietHead begins calls of the same scripts that need not wake a dispatcher.
+func (x *Index) quietHead(shard int) ([]string, []any) {
 	return []string{x.dueKey(shard), x.claimedKey(shard)}, []any{x.publish, ""}
 }
 
-// plain begins the calls that can't.
-func (x *Index) plain(shard int) ([]string, []any) { return []string{x.dueKey(shard)}, nil }
+// dueHead begins calls of scripts that never wake a dispatcher.
+func (x *Index) dueHead(shard int) ([]string, []any) { return []string{x.dueKey(shard)}, nil }

@@ -44,7 +44,7 @@ func BenchmarkPut(b *testing.B) {
 	})
 }
 
-// BenchmarkMoveOwner moves all tasks of one owner by as much.
+// BenchmarkMoveOwner moves all tasks of one owner by the same time.
 func BenchmarkMoveOwner(b *testing.B) {
 	onEachSize(b, func(b *testing.B, x *index.Index, tasks []task.Task) {
 		for i := range tasks {
@@ -129,7 +129,7 @@ func onNew(b *testing.B, bench func(*index.Index, []task.Task) error) {
 	b.ReportMetric(float64(b.N*len(tasks))/b.Elapsed().Seconds(), "tasks/s")
 }
 
-// An idle pass of a big shard: nothing is due, a hundred thousand wait.
+// BenchmarkIdleClaim claims from a big shard: nothing is due, a hundred thousand entries wait.
 func BenchmarkIdleClaim(b *testing.B) {
 	x := open(b, index.Config{Addrs: []string{pipelinetest.Redis(b).Addr()}})
 	for range 100 {

@@ -11,14 +11,14 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Claim acknowledges the entries of the caller's previous claim and gives the next ones, in one round trip: at most
-// limit members that are due by now+lead, now being the database's clock as the caller knows it. It removes none of
-// those it gives, and counts those that are due soon after. A claim whose epoch is behind the shard's does nothing and
-// says so in Fenced; one that is ahead fences all others out.
+// Claim acknowledges the entries of the caller's previous claim and returns the next ones, in one round trip: at most
+// limit members that are due by now+lead. now is the database's time as the caller knows it. Claim removes none of the
+// returned entries, and counts those that are due soon after. A claim with an epoch below the shard's does nothing and
+// returns the shard's epoch in Fenced; a claim with a higher epoch fences all lower ones.
 func (x *Index) Claim(
 	ctx context.Context, shard int, epoch int64, now time.Time, lead time.Duration, limit int, acked []task.Entry,
 ) (task.Claim, error) {
-	// +1: scores carry the version as a fraction, so the tasks of this very millisecond stand above its whole number.
+	// +1: a score has the version as its fraction, so the scores of this millisecond are above its whole number.
 	bound := now.UnixMilli() + lead.Milliseconds() + 1
 	soon := now.UnixMilli() + max(lead, task.MaxLead).Milliseconds() + 1
 	claim := &call{
@@ -69,8 +69,8 @@ func readClaim(answer []string) (task.Claim, error) {
 	return c, nil
 }
 
-// Ack takes published entries out of the due set, each only if it still stands at the score that was claimed: one that
-// was moved meanwhile stays. It returns the newer epoch that fences the caller, 0 if none.
+// Ack removes published entries from the due set, each only if it still has the claimed score: an entry that was moved
+// meanwhile stays. Ack returns the newer epoch that fences the caller, 0 if none.
 func (x *Index) Ack(ctx context.Context, shard int, epoch int64, entries []task.Entry) (int64, error) {
 	calls := x.acks(shard, epoch, entries)
 	if err := x.run(ctx, calls...); err != nil {
@@ -120,12 +120,12 @@ func parseScore(s string) (task.Score, error) {
 	return scoreOf(f), nil
 }
 
-// lastScore is above the scores of all tasks: see task.Score.
+// lastScore is higher than the scores of all tasks: see task.Score.
 const lastScore = 1 << 41
 
-// scoreOf reads a score as it stands in a set. Others than tasks' (a foreign hand wrote them: +inf, or less than nothing)
-// are bounded: to whoever computes with them, +inf lies in the distant past, and -1 says that nothing stands there. The
-// scripts compare with the same bounds.
+// scoreOf bounds a score of a set. A score that no task has (another program wrote +inf, or less than 0) would be
+// misread: +inf becomes a time in the distant past, and -1 means that there is no score. The scripts use the same
+// bounds.
 func scoreOf(f float64) task.Score {
 	if !(f >= 0) { // NaN too
 		return 0

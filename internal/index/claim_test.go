@@ -12,7 +12,7 @@ import (
 func TestClaimTakesTheWholeMillisecond(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, x *index.Index) {
-		due := pending("o", 50, 4095) // the highest fraction there is
+		due := pending("o", 50, 4095) // the highest fraction of a score
 		later := pending("o", 51, 4096)
 		put(t, x, due, later)
 
@@ -90,7 +90,7 @@ func TestAckKeepsAMovedMember(t *testing.T) {
 		a, b := pending("o", 1, 1), pending("o", 1, 1)
 		put(t, x, a, b)
 		claimed := claim(t, x, 1, 9).Entries
-		put(t, x, moved(a, 1, 2)) // same time: only the version tells
+		put(t, x, moved(a, 1, 2)) // same time: only the version differs
 		fenced, err := x.Ack(t.Context(), 0, 1, claimed)
 		pipelinetest.Must(t, err)
 		diff(t, "fenced", fenced, int64(0))

@@ -23,7 +23,7 @@ func openCluster(t *testing.T) (*pipelinetest.RedisCluster, *index.Index) {
 	return servers, open(t, index.Config{Mode: index.Cluster, Addrs: servers.Addrs()})
 }
 
-// spread returns one task per shard, due in the shard's number of milliseconds.
+// spread returns one task for each shard n, due in n milliseconds.
 func spread() []task.Task {
 	var all []task.Task
 	for s := range clusterShards {
@@ -122,7 +122,7 @@ func TestClusterWakes(t *testing.T) {
 	}
 }
 
-// A slot moves while the client believes it where it was: scripts, listings and wake-ups follow it.
+// A slot moves while the client knows only its old node: scripts, lists and wake-ups follow the slot.
 func TestClusterFollowsAMovedSlot(t *testing.T) {
 	t.Parallel()
 	servers, x := openCluster(t)

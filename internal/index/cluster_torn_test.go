@@ -13,7 +13,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// next is the tasks' next version.
+// next returns the tasks' next versions.
 func next(all []task.Task) []task.Task {
 	out := make([]task.Task, len(all))
 	for i, p := range all {
@@ -22,7 +22,7 @@ func next(all []task.Task) []task.Task {
 	return out
 }
 
-// wantOnly wants the error to name exactly these shards, and to be worth another try.
+// wantOnly checks that the error names exactly these shards, and that it counts as away.
 func wantOnly(t *testing.T, what string, err error, shards map[int]bool) {
 	t.Helper()
 	failed, ok := task.FailedShards(err)
@@ -36,7 +36,7 @@ func wantOnly(t *testing.T, what string, err error, shards map[int]bool) {
 	diff(t, what+": shards that failed", got, shards)
 }
 
-// wantTheOthers wants every call of many shards to do its part in those that answer.
+// wantTheOthers checks that every call for many shards does its work in those that answer.
 func wantTheOthers(t *testing.T, x *index.Index, all []task.Task, failing map[int]bool) {
 	t.Helper()
 	all = next(all)
@@ -70,7 +70,7 @@ func wantTheOthers(t *testing.T, x *index.Index, all []task.Task, failing map[in
 	}
 }
 
-// A slot is under migration, its due set at the new node already: its shard can't be served, and all others are.
+// A slot is under migration, and its due set is at the new node already: its shard can't be served, all others can.
 func TestClusterSlotUnderMigration(t *testing.T) {
 	t.Parallel()
 	servers, x := openCluster(t)
@@ -81,7 +81,7 @@ func TestClusterSlotUnderMigration(t *testing.T) {
 	pipelinetest.Must(t, err)
 	wantTheOthers(t, x, all, map[int]bool{shard: true})
 	marked, err := x.Marked(t.Context(), clusterShards)
-	pipelinetest.Must(t, err) // a single key is found wherever it is
+	pipelinetest.Must(t, err) // a command on a single key finds its node
 	diff(t, "marked", len(marked), clusterShards)
 	pipelinetest.Must(t, migration.End())
 	all = next(next(next(all)))
@@ -100,7 +100,7 @@ func TestClusterNodeAway(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// A node that misses another one refuses everything, unless it is told that a part is better than nothing.
+			// A node refuses everything while another one is away, unless it is configured to serve its own slots.
 			servers := pipelinetest.OwnRedisCluster(t, "--cluster-require-full-coverage", "no")
 			x := open(t, index.Config{Mode: index.Cluster, Addrs: servers.Addrs(), ReadTimeout: 300 * time.Millisecond})
 			all := spread()

@@ -1,9 +1,9 @@
 // Package index owns every Redis key and every Lua script of duetime: per shard a sorted set of what is due, a sorted
 // set per owner, the epoch that fences old dispatchers, the generation marker, and the wake-up channel.
 //
-// It is a rebuildable index of the tasks' rows, never the truth: nothing is decided here, and FLUSHALL at any moment
-// loses no task. It reads no row, keeps no clock (every moment is passed in), and never removes what it was not told
-// to remove.
+// The index can be rebuilt from the tasks' rows and is never the truth: nothing is decided here, and FLUSHALL at any
+// moment loses no task. The package reads no row, keeps no clock (callers pass every time), and never removes an entry
+// by itself.
 //
 // # Keys
 //
@@ -18,15 +18,15 @@
 //
 // # Invariants
 //
-//   - A writer's put writes both sets or neither, and never over a newer version: a late put can't undo a reschedule.
-//     The newer of the two standing scores is what it is held against, since due loses a member at ack while the
-//     owner's set keeps it.
-//   - A version that never committed can stand here (a put before a rollback, a lost failover). The guard would let it
-//     shut the true version out for ever; so a repair does not ask which is newer, it replaces exactly what its caller
-//     saw before it read the row.
-//   - A claim removes nothing, and an ack removes only what still stands at the claimed score. A crash between them
-//     repeats a hint and loses none; a task moved between them stays.
-//   - Every script is safe to repeat, because one that timed out may have run.
+//   - A writer's put writes both sets or neither, and never over a newer version: a late put can't undo a reschedule. It
+//     compares its version with the newer of the two scores, since an ack removes a member from due but not from the
+//     owner's set.
+//   - An entry can have a version that never committed (a put before a rollback, a lost failover). This version would keep
+//     the true one out for good. So a repair does not compare versions: it replaces exactly the scores that its caller read
+//     before the row.
+//   - A claim removes nothing, and an ack removes only members that still have the claimed score. A crash between them
+//     repeats a hint and loses none. A task that was moved between them keeps its entry.
+//   - Every script can be repeated, because a script that timed out may have run.
 //
 // An Index is safe for concurrent use.
 package index

@@ -15,21 +15,21 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// The first words, after ERR if that is there, with which Redis says what stands in the way.
+// The first words of Redis's errors, after an optional ERR, by what they mean.
 var (
 	awayWords = []string{
 		"LOADING", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "TRYAGAIN", "BUSY", "NOREPLICAS", "MOVED", "ASK",
-		"MISCONF", // writes are refused for as long as snapshots fail
+		"MISCONF", // Redis refuses writes while snapshots fail
 		"max number of clients reached",
 	}
 	refusedWords = []string{
 		"WRONGPASS", "NOAUTH", "NOPERM", "invalid password", "AUTH", "Client sent AUTH",
-		"Protocol error: unauthenticated", // what a long command gets before AUTH
+		"Protocol error: unauthenticated", // the answer to a long command before AUTH
 	}
 )
 
-// Away reports whether err says that Redis could not be reached, or is up but can't serve yet: worth trying again
-// later. What was sent may have run. Of several shards' errors each must say so.
+// Away reports whether err says that Redis could not be reached, or is up but can't serve yet: a later retry may
+// succeed. The command may have run. An error of several shards is away if each shard's is.
 func Away(err error) bool {
 	if err == nil || IsRefused(err) {
 		return false
@@ -44,21 +44,15 @@ func Away(err error) bool {
 		errors.Is(err, redis.ErrPoolExhausted), errors.Is(err, errNoMaster):
 		return true
 	default:
-		return says(err, awayWords) || unnamed(err)
+		return says(err, awayWords) || strings.Contains(err.Error(), "redis: cluster has no nodes") // this error has no name
 	}
 }
 
-// unnamed knows the client library's own words for "nobody there", which it gives no name.
-func unnamed(err error) bool {
-	text := err.Error()
-	return strings.Contains(text, "redis: cluster has no nodes")
-}
-
-// IsRefused reports whether Redis refused the user, the password, or the right to run what was sent, or we don't believe
-// the server: no later try with the same configuration will do better.
+// IsRefused reports whether Redis refused the user, the password, or the right to run the command, or we don't trust the
+// server's certificate: every retry with the same configuration will fail too.
 func IsRefused(err error) bool { return Refusal(err) != nil }
 
-// Refusal returns an error that retrying cannot fix with the names of the keys to look at; nil for all other errors.
+// Refusal adds the configuration keys to an error that retrying cannot fix; it returns nil for all other errors.
 func Refusal(err error) error {
 	if shards, ok := task.FailedShards(err); ok {
 		for _, err := range shards {

@@ -6,7 +6,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Client returns the connections, so that tests can look under the API and break things.
+// Client returns the client, so that tests can read and change keys directly.
 func (x *Index) Client() redis.UniversalClient { return x.client }
 
 // Key returns the name of one of the shard's keys.

@@ -9,10 +9,10 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// foreignScores are what no task has, and a hand in Redis can write.
+// foreignScores are scores that no task has, but other programs can write.
 var foreignScores = []string{"+inf", "-inf", "-1", "-5.5", "1e300"}
 
-// write sets a task's member to a score in both sets, around all scripts.
+// write sets a task's score in both sets, without the scripts.
 func write(t *testing.T, x *index.Index, of task.Task, score string) {
 	t.Helper()
 	for _, key := range []string{"due", "owner:" + of.Owner} {
@@ -20,8 +20,8 @@ func write(t *testing.T, x *index.Index, of task.Task, score string) {
 	}
 }
 
-// A score that no task can have neither hurries the dispatcher nor shuts the true one out, and can be repaired, taken out,
-// and acknowledged.
+// A score that no task can have neither wakes the dispatcher early nor keeps the true one out. It can be repaired,
+// removed and acknowledged.
 func TestForeignScoresAreBounded(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, x *index.Index) {

@@ -14,7 +14,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// FuzzMember reads any member of a set: what is ours is written back to the letter, what isn't has no names.
+// FuzzMember decodes any member of a set: our members are encoded to the same bytes, others have no names.
 func FuzzMember(f *testing.F) {
 	f.Add("")
 	f.Add("junk")
@@ -40,8 +40,7 @@ func FuzzMember(f *testing.F) {
 	})
 }
 
-// FuzzMemberFromRow indexes any row that another program may insert: what is read back names the same task, and a worker
-// of its queue.
+// FuzzMemberFromRow encodes any row that another program may insert: the decoded member names the same task and queue.
 func FuzzMemberFromRow(f *testing.F) {
 	f.Add("pet.meal", "default", "o", "s")
 	f.Add("k\x1f", "", "\x1f", "\x1f\x1f")
@@ -58,8 +57,8 @@ func FuzzMemberFromRow(f *testing.F) {
 	})
 }
 
-// FuzzWake publishes anything as a wake-up: a moment wakes its shard and no other, anything else wakes nobody, and those
-// that follow come through.
+// FuzzWake publishes any message as a wake-up: a time wakes only its shard, anything else wakes nobody, and later
+// wake-ups arrive.
 func FuzzWake(f *testing.F) {
 	x := open(f, index.Config{Addrs: []string{miniredis.RunT(f).Addr()}, Embedded: true})
 	const shard, last = 1, 3

@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// The ways in which Redis can be run.
+// The modes of Redis.
 const (
 	Standalone = "standalone"
 	Sentinel   = "sentinel"
@@ -29,19 +29,20 @@ type Config struct {
 	Username   string      // empty: the default user
 	Password   string      // empty: none
 	TLS        *tls.Config // of every connection; nil: none
-	// SentinelUsername and SentinelPassword are for the sentinels, which have users of their own; empty: none.
+	// SentinelUsername and SentinelPassword are the credentials at the sentinels, which have users of their own; empty:
+	// none.
 	SentinelUsername, SentinelPassword string
-	Embedded                           bool          // the server is miniredis: no script flags, no server facts
-	ReadTimeout                        time.Duration // of one answer, and of sending; default 500 ms
+	Embedded                           bool          // the server is miniredis, without script flags and INFO
+	ReadTimeout                        time.Duration // of reading one answer, and of sending; default 500 ms
 }
 
-// Index speaks to one namespace of one Redis. Make it with Open.
+// Index is the index of one namespace in one Redis. Make it by Open.
 type Index struct {
 	namespace string
 	embedded  bool
-	publish   string // PUBLISH, or SPUBLISH in Cluster, where PUBLISH would visit every node
+	publish   string // PUBLISH, or SPUBLISH in Cluster, where PUBLISH would go to every node
 	client    redis.UniversalClient
-	sentinels *sentinels // nil: the mode is another
+	sentinels *sentinels // nil in other modes than Sentinel
 	scripts   scripts
 }
 
@@ -77,8 +78,8 @@ func (x *Index) connect(cfg Config) error {
 	case Cluster:
 		x.publish = "SPUBLISH"
 		c := o.Cluster()
-		// Nobody tells a client that a replica took over from a primary that is silent: it has to ask, and often, or the
-		// tasks of that primary's shards wait. The library asks once a minute unless told otherwise.
+		// A client is not told that a replica took over from a silent primary. It has to ask often, or the tasks of that
+		// primary's shards wait. The library's default is once a minute.
 		c.ClusterStateReloadInterval = time.Second
 		x.client = redis.NewClusterClient(c)
 	default:
@@ -87,9 +88,10 @@ func (x *Index) connect(cfg Config) error {
 	return nil
 }
 
-// options sets what a game's thread can afford to wait. A script of 1000 members takes some 5 ms, so 500 ms of silence
-// means a stalled or lost server, not a slow answer. One resend covers a connection that died while it was idle; more
-// would only pile callers up, who have the compensation topic. Contexts' deadlines cut all of it short.
+// options sets timeouts that a game's thread can afford. A script of 1000 members takes about 5 ms, so 500 ms without an
+// answer means a stalled or lost server. One resend covers a connection that died while it was idle; further resends
+// would only make callers wait, although the compensation topic takes their tasks. Contexts' deadlines end all of it
+// early.
 func options(cfg Config) *redis.UniversalOptions {
 	read := cmp.Or(cfg.ReadTimeout, 500*time.Millisecond)
 	return &redis.UniversalOptions{
@@ -105,7 +107,7 @@ func options(cfg Config) *redis.UniversalOptions {
 		MaxRetryBackoff:       50 * time.Millisecond,
 		MaxRedirects:          3,
 		ContextTimeoutEnabled: true,
-		// RESP2 gives scores as text, exact, and needs no greeting that an old proxy could refuse.
+		// RESP2 has scores as exact text, and needs no HELLO, which an old proxy could refuse.
 		Protocol:                 2,
 		DisableIdentity:          true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
@@ -132,13 +134,13 @@ func (x *Index) Ping(ctx context.Context) error {
 	return nil
 }
 
-// LogTo sends what the client library says of itself to l, at debug level, instead of to the process's error stream. The
-// library has one log for the whole process, so this is for programs of ours, at their start, and not for Open.
+// LogTo sends the client library's log to l, at debug level, instead of to standard error. The library has one log for
+// the whole process, so our programs call LogTo at their start, and Open does not.
 func LogTo(l *slog.Logger) { redis.SetLogger(clientLog{l}) }
 
 type clientLog struct{ to *slog.Logger }
 
-// Printf is what the library calls.
+// Printf implements the library's logger.
 func (l clientLog) Printf(ctx context.Context, format string, v ...any) {
 	if l.to.Enabled(ctx, slog.LevelDebug) {
 		l.to.DebugContext(ctx, "redis client", slog.String("err", fmt.Sprintf(format, v...)))

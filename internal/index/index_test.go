@@ -18,10 +18,10 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(pipelinetest.Main(m, pipelinetest.VerifyGoroutines())) }
 
-// limit is how long a test waits for what must happen: the machine may be slow and shared.
+// limit is how long a test waits for an expected event: the machine may be slow and shared.
 const limit = 30 * time.Second
 
-// base is the test's now.
+// base is the time of the tests.
 var base = time.UnixMilli(1_790_000_000_000).UTC()
 
 func at(ms int64) time.Time { return base.Add(time.Duration(ms) * time.Millisecond) }
@@ -61,13 +61,13 @@ func pending(owner string, ms, version int64) task.Task {
 	}
 }
 
-// moved is the task under another time and version.
+// moved returns the task with another time and version.
 func moved(t task.Task, ms, version int64) task.Task {
 	t.RunAt, t.Version = at(ms), version
 	return t
 }
 
-// ended is the task after its effect, under a version.
+// ended returns the done task with a version.
 func ended(t task.Task, version int64) task.Task {
 	t.State, t.Version = task.Done, version
 	return t
@@ -97,7 +97,7 @@ func claim(t testing.TB, x *index.Index, ms int64, most int, acked ...task.Entry
 	t.Helper()
 	c, err := x.Claim(t.Context(), 0, 1, at(ms), 0, most, acked)
 	pipelinetest.Must(t, err)
-	c.Coming = 0 // has a test of its own
+	c.Coming = 0 // another test checks Coming
 	return c
 }
 
@@ -108,7 +108,7 @@ func standings(t testing.TB, x *index.Index, tasks ...task.Task) []task.Standing
 	return s
 }
 
-// stand sets what both sets hold, past all guards.
+// stand sets the scores in both sets, without the scripts.
 func stand(t testing.TB, x *index.Index, of task.Task, s task.Standing) {
 	t.Helper()
 	set(t, x, x.Key(of.Shard, "due"), index.Encode(of), s.Due)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// shardKey names a key of one shard. The braces make the shard the hash tag, so that all of its keys share a slot.
+// shardKey returns a key of one shard. The braces make the shard the hash tag, so that all keys of a shard share a slot.
 func (x *Index) shardKey(shard int, name string) string {
 	return x.namespace + ":{" + strconv.Itoa(shard) + "}:" + name
 }
@@ -17,14 +17,14 @@ func (x *Index) genKey(shard int) string     { return x.shardKey(shard, "gen") }
 func (x *Index) claimedKey(shard int) string { return x.shardKey(shard, "claimed") }
 func (x *Index) wakeKey(shard int) string    { return x.shardKey(shard, "wake") }
 
-// NamespaceKey names the key that holds whose the namespace is. It belongs to no shard.
+// NamespaceKey returns the key that records the namespace's deployment. It belongs to no shard.
 func (x *Index) NamespaceKey() string { return x.namespace + ":deployment" }
 
 func (x *Index) ownerKey(shard int, owner string) string {
 	return x.shardKey(shard, "owner:"+part(owner))
 }
 
-// ownerPattern matches the owner sets of one shard; what SCAN's patterns treat specially in the namespace is escaped.
+// ownerPattern matches the owner sets of one shard.
 func (x *Index) ownerPattern(shard int) string { return escapePattern(x.ownerPrefix(shard)) + "*" }
 
 // ownersPattern matches the owner sets of all shards.
@@ -36,7 +36,7 @@ func escapePattern(s string) string {
 
 func (x *Index) ownerPrefix(shard int) string { return x.shardKey(shard, "owner:") }
 
-// checkNamespace refuses what would move the hash tag out of its place.
+// checkNamespace refuses braces, which would change the hash tag.
 func checkNamespace(namespace string) error {
 	if namespace == "" || strings.ContainsAny(namespace, "{}") {
 		return fmt.Errorf("namespace %q of the index: must not be empty or contain { or }", namespace)

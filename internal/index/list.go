@@ -10,8 +10,8 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// ScanDue walks the shard's due set, about count members a page. Members that stand there during the whole walk come at
-// least once; some may come twice.
+// ScanDue walks the shard's due set, about count members a page. Members that are in the set during the whole walk come
+// at least once; some may come twice.
 func (x *Index) ScanDue(ctx context.Context, shard int, cursor task.ScanCursor, count int64) ([]task.Entry, task.ScanCursor, error) {
 	members, next, err := x.scan(ctx, x.dueKey(shard), cursor.Keys, count)
 	if err != nil {
@@ -25,8 +25,8 @@ func (x *Index) ScanDue(ctx context.Context, shard int, cursor task.ScanCursor, 
 	return entries, task.ScanCursor{Keys: next}, nil
 }
 
-// scan gives about count members of a sorted set: Redis takes a fraction of a millisecond for a thousand, however large the
-// set is.
+// scan returns about count members of a sorted set. Redis takes a fraction of a millisecond for a thousand members of a
+// set of any size.
 func (x *Index) scan(ctx context.Context, key string, cursor uint64, count int64) ([]redis.Z, uint64, error) {
 	page, next, err := x.client.ZScan(ctx, key, cursor, "", count).Result()
 	if err != nil {
@@ -43,10 +43,10 @@ func (x *Index) scan(ctx context.Context, key string, cursor uint64, count int64
 	return members, next, nil
 }
 
-// ScanOwners walks the shard's owner sets, about count members a page: each looks at about count of the server's keys (most
-// may be of other shards, so pages can be empty), or goes on in a set that is larger than a page. The entries have the scores
-// of those sets. Owner is always that of the set, also of a member that can't be decoded or belongs elsewhere (Err says
-// which).
+// ScanOwners walks the shard's owner sets, about count members a page. A page looks at about count of the server's keys
+// (most may be of other shards, so pages can be empty), or goes on in a set that is larger than a page. The entries have
+// the scores of their owner sets. An entry's Owner is always the set's owner, even if the member can't be decoded or
+// names another owner (see Err).
 func (x *Index) ScanOwners(ctx context.Context, shard int, cursor task.ScanCursor, count int64) ([]task.Entry, task.ScanCursor, error) {
 	scan := x.scanKeys
 	if len(cursor.Large) > 0 {
@@ -59,7 +59,7 @@ func (x *Index) ScanOwners(ctx context.Context, shard int, cursor task.ScanCurso
 	return entries, next, nil
 }
 
-// scanLarge gives the next page of a large set.
+// scanLarge returns the next page of a large set.
 func (x *Index) scanLarge(ctx context.Context, shard int, cursor task.ScanCursor, count int64) ([]task.Entry, task.ScanCursor, error) {
 	key := cursor.Large[0]
 	members, next, err := x.scan(ctx, key, cursor.Members, count)
@@ -70,10 +70,10 @@ func (x *Index) scanLarge(ctx context.Context, shard int, cursor task.ScanCursor
 	if next == 0 {
 		cursor.Large = cursor.Large[1:]
 	}
-	return owned(strings.TrimPrefix(key, x.ownerPrefix(shard)), members), cursor, nil
+	return decodeOwned(strings.TrimPrefix(key, x.ownerPrefix(shard)), members), cursor, nil
 }
 
-// scanKeys looks at the next keys and reads the sets that fit into the page as a whole. The others come next.
+// scanKeys looks at the next keys and reads the sets that fit into the page. The next pages read the others.
 func (x *Index) scanKeys(ctx context.Context, shard int, cursor task.ScanCursor, count int64) ([]task.Entry, task.ScanCursor, error) {
 	keys, next, err := x.ownerKeys(ctx, shard, cursor.Keys, count)
 	if err != nil {
@@ -95,19 +95,19 @@ func (x *Index) scanKeys(ctx context.Context, shard int, cursor task.ScanCursor,
 			cursor.Large = append(cursor.Large, key)
 			continue
 		}
-		sets[key] = p.ZRangeWithScores(ctx, key, 0, count-1) // it may have grown meanwhile: the next walk sees more
+		sets[key] = p.ZRangeWithScores(ctx, key, 0, count-1) // if the set has grown meanwhile, the next walk reads the new members
 	}
 	if _, err := p.Exec(ctx); err != nil {
 		return nil, cursor, err
 	}
 	var entries []task.Entry
 	for key, set := range sets {
-		entries = append(entries, owned(strings.TrimPrefix(key, x.ownerPrefix(shard)), set.Val())...)
+		entries = append(entries, decodeOwned(strings.TrimPrefix(key, x.ownerPrefix(shard)), set.Val())...)
 	}
 	return entries, cursor, nil
 }
 
-// ownerKeys walks the keys of the shard's server for owners' sets.
+// ownerKeys walks the keys of the shard's server and returns those of owner sets.
 func (x *Index) ownerKeys(ctx context.Context, shard int, cursor uint64, count int64) (keys []string, next uint64, err error) {
 	client, err := x.master(ctx, x.dueKey(shard))
 	if err != nil {
@@ -127,18 +127,18 @@ func (x *Index) ownerKeys(ctx context.Context, shard int, cursor uint64, count i
 	return keys, next, nil
 }
 
-// owned decodes the members of an owner's set.
-func owned(owner string, members []redis.Z) []task.Entry {
+// decodeOwned decodes the members of an owner's set.
+func decodeOwned(owner string, members []redis.Z) []task.Entry {
 	entries := make([]task.Entry, 0, len(members))
 	for _, z := range members {
 		member, _ := z.Member.(string)
-		entries = append(entries, ofOwner(owner, decode(member, z.Score)))
+		entries = append(entries, checkOwner(owner, decode(member, z.Score)))
 	}
 	return entries
 }
 
-// ofOwner is an entry of an owner's set.
-func ofOwner(owner string, e task.Entry) task.Entry {
+// checkOwner sets the owner of an entry of an owner's set, and Err if the member names another owner.
+func checkOwner(owner string, e task.Entry) task.Entry {
 	if e.Err == nil && e.Owner != owner {
 		e = task.Entry{Member: e.Member, Score: e.Score, Err: fmt.Errorf("of owner %q: %w of %q", e.Owner, errMember, owner)}
 	}

@@ -13,16 +13,16 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// The generation marker's values begin with one of these; the rest is random, so that two rebuilds are told apart and
-// the end of one can be repeated.
+// The generation marker is one of these prefixes and a random token, which identifies the rebuild, so that the end of a
+// rebuild can be repeated.
 const (
 	building = "building:"
 	complete = "complete:"
 )
 
-// Marked tells for each of the shards 0 … shards-1 whether its generation marker stands: if not, the shard's memory was
-// lost, or its rebuild has not ended. Outside of Cluster it is one command. A task.ShardsError names the shards that could
-// not be asked; they count as marked.
+// Marked reports for each shard whether its generation marker is complete: if not, the shard's memory was lost, or its
+// rebuild has not ended. Except in Cluster it is one command. A task.ShardsError names the shards that did not answer;
+// they count as marked.
 func (x *Index) Marked(ctx context.Context, shards int) ([]bool, error) {
 	values, err := x.markers(ctx, shards)
 	failed, partial := task.FailedShards(err)
@@ -31,13 +31,13 @@ func (x *Index) Marked(ctx context.Context, shards int) ([]bool, error) {
 	}
 	marked := make([]bool, shards)
 	for s := range marked {
-		value, _ := values[s].(string) // nil where there is none
+		value, _ := values[s].(string) // nil without a marker
 		marked[s] = strings.HasPrefix(value, complete) || failed[s] != nil
 	}
 	return marked, err
 }
 
-// markers reads all at once where one node has them all, otherwise in one pipeline to each node.
+// markers reads all markers with one command, or in Cluster with one pipeline to each node.
 func (x *Index) markers(ctx context.Context, shards int) ([]any, error) {
 	keys := make([]string, shards)
 	for s := range keys {
@@ -66,11 +66,11 @@ func (x *Index) markers(ctx context.Context, shards int) ([]any, error) {
 	return values, nil
 }
 
-// errUnanswered is for a command that a pipeline never sent.
+// errUnanswered is the error of a command that a pipeline never sent.
 var errUnanswered = errors.New("no answer")
 
-// BeginRebuild announces a rebuild of the shard and gives its token. From here on the shard counts as not marked, and
-// a rebuild begun earlier can't end any more.
+// BeginRebuild marks the shard as building and returns the rebuild's token. From now on the shard counts as not marked,
+// and an earlier rebuild can't end.
 func (x *Index) BeginRebuild(ctx context.Context, shard int) (string, error) {
 	token := rand.Text()
 	return token, x.run(ctx, &call{
@@ -79,9 +79,8 @@ func (x *Index) BeginRebuild(ctx context.Context, shard int) (string, error) {
 	})
 }
 
-// EndRebuild sets the shard's generation marker if the token still stands. False means that the shard's memory was
-// lost again, or another rebuild began, while this one was under way: what it put may be gone, and it has to start
-// again.
+// EndRebuild sets the shard's generation marker if the token is still there. False means that the shard's memory was lost
+// or another rebuild began during this rebuild: its entries may be lost, and it has to start over.
 func (x *Index) EndRebuild(ctx context.Context, shard int, token string) (bool, error) {
 	c := &call{
 		script: x.scripts.finish, shard: shard,

@@ -11,24 +11,23 @@ import (
 const (
 	idBytes      = len(task.ID{})
 	separator    = "\x1f"
-	defaultQueue = "default" // stored as the empty string: most tasks have it, and every byte stands in two sets
-	maxMember    = 2 << 10   // bytes; what a row can hold stays far below
+	defaultQueue = "default" // stored as the empty string: most tasks have it, and a member is stored in two sets
+	maxMember    = 2 << 10   // bytes; members of rows are much shorter
 )
 
 var errMember = errors.New("not a member of the index")
 
-// encode returns the task's member: its 16 id bytes, then kind, queue, owner and subject. It does not change during the
-// task's life.
+// encode returns the task's member: its 16 id bytes, then kind, queue, owner and subject. The member never changes.
 func encode(t task.Task) string {
 	queue := ""
-	if t.Queue != "" && t.Queue != defaultQueue { // another program's row with none has the default one
+	if t.Queue != "" && t.Queue != defaultQueue { // another program's row without a queue is in the default one
 		queue = part(t.Queue)
 	}
 	return string(t.ID[:]) + strings.Join([]string{part(t.Kind), queue, part(t.Owner), t.Subject}, separator)
 }
 
-// part keeps a separator out of a part that another follows, and stands for an empty kind or owner. Rows that other programs
-// insert may hold either; their tasks have to be indexed all the same. The subject comes last and needs no care.
+// part replaces separators in a name, and an empty kind or owner. Rows of other programs may have both, and their tasks
+// must be put all the same. The subject comes last and may have separators.
 func part(s string) string {
 	if s == "" {
 		return "?"
@@ -36,7 +35,7 @@ func part(s string) string {
 	return strings.ReplaceAll(s, separator, "?")
 }
 
-// decode reads a member as it stands in a set; Err is set, and the names are empty, if it is none of ours.
+// decode reads a member of a set. If it is not a member of ours, Err is set and the names are empty.
 func decode(member string, score float64) task.Entry {
 	e := task.Entry{Member: member, Score: scoreOf(score)}
 	parts := strings.SplitN(member[min(idBytes, len(member)):], separator, 4)

@@ -32,7 +32,7 @@ func TestFullRedisStillDrains(t *testing.T) {
 
 	diff(t, "claim", claim(t, x, 9, 2), task.Claim{Entries: entries(a, b), Next: at(3)})
 	diff(t, "ack", claim(t, x, 9, 9, entries(a, b)...).Entries, entries(c))
-	fenced, err := x.Ack(t.Context(), 0, 2, entries(a)) // a new leader's first word: its epoch has to be stored
+	fenced, err := x.Ack(t.Context(), 0, 2, entries(a)) // the first call of a new leader must store its epoch
 	pipelinetest.Must(t, err)
 	diff(t, "fenced", fenced, int64(0))
 	put(t, x, ended(a, 2)) // drop
@@ -73,7 +73,7 @@ func TestScriptsAreSentAgainWhenTheServerLostThem(t *testing.T) {
 	}
 }
 
-// A claim that went out together with an ack whose script was lost has answered with what the ack was to remove.
+// A claim in one pipeline with an unknown ack has returned the entries that the ack was to remove.
 func TestClaimRunsAgainAfterALostAck(t *testing.T) {
 	t.Parallel()
 	server := pipelinetest.OwnRedis(t)
@@ -117,7 +117,7 @@ func TestKilledServerComesBackEmpty(t *testing.T) {
 
 	pipelinetest.Must(t, server.Start())
 	eventually(t, "put", func(ctx context.Context) bool { return x.Put(ctx, []task.Task{a}) == nil })
-	diff(t, "claim", claim(t, x, 10, 9), task.Claim{Entries: entries(a)}) // and not Marked: its memory was lost
+	diff(t, "claim", claim(t, x, 10, 9), task.Claim{Entries: entries(a)}) // not Marked, because the memory was lost
 	marked, err := x.Marked(t.Context(), 1)
 	pipelinetest.Must(t, err)
 	diff(t, "marked", marked, []bool{false})
@@ -143,8 +143,7 @@ func TestPutOfManyShardsFailsAsAWhole(t *testing.T) {
 	diff(t, "the other shard took its part", standings(t, x, a), []task.Standing{both(a)})
 }
 
-// A server that takes connections and never answers must not hold a caller beyond its context, nor beyond the
-// client's own bound.
+// A server accepts connections and never answers. A call must end with its context, and with the client's own timeout.
 func TestFrozenServerHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -198,7 +197,7 @@ func TestCheckPolicyWarns(t *testing.T) {
 	}
 }
 
-// A server whose snapshots fail refuses all writes until one succeeds.
+// A server whose snapshots fail refuses all writes until a snapshot succeeds.
 func TestServerWhoseSnapshotsFailIsAway(t *testing.T) {
 	t.Parallel()
 	server := pipelinetest.OwnRedis(t, "--enable-protected-configs", "yes", "--save", "3600 1")
@@ -243,7 +242,7 @@ func TestErrorsAreTold(t *testing.T) {
 	}
 }
 
-// redisError is an error as the server sends it.
+// redisError is an error of the server.
 type redisError string
 
 func (e redisError) Error() string { return string(e) }

@@ -13,14 +13,14 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// window is how many members of an owner's set one call looks at: Redis answers nobody else meanwhile, for a millisecond or
-// two.
-const window = 1000
+// pageWindow is how many members of an owner's set one call looks at. This takes a millisecond or two, in which Redis
+// answers no other client.
+const pageWindow = 1000
 
-// OwnerPage lists up to limit (1 … task.MaxPerCall) of the owner's pending tasks, of one kind or ("") of any, by their next
-// try. An empty place begins; each answer's next one continues, and an empty one ends. A page of one kind may be short, or
-// empty, before the end. Generation names the memory that the page is of: it is empty while the shard's was lost and not yet
-// rebuilt, when tasks may be lacking, and pages of two generations don't make one list.
+// OwnerPage lists up to limit (1 … task.MaxPerCall) of the owner's pending tasks, of one kind or ("") of any, by their
+// run time. An empty place begins the list; next continues it, and is empty at the end. A page of one kind may be short,
+// or empty, before the end. generation identifies the shard's rebuild. It is empty from a loss of memory to the end of
+// the rebuild, when tasks may be missing. Pages of two generations don't make one list.
 func (x *Index) OwnerPage(
 	ctx context.Context, shard int, owner, kind, place string, limit int,
 ) (entries []task.Entry, next, generation string, err error) {
@@ -29,9 +29,9 @@ func (x *Index) OwnerPage(
 		return nil, "", "", err
 	}
 	look := limit
-	if kind != "" { // else of any kind
+	if kind != "" {
 		kind = part(kind)
-		look = max(limit, window)
+		look = max(limit, pageWindow)
 	}
 	c := &call{
 		script: x.scripts.page, shard: shard, keys: []string{x.ownerKey(shard, owner)},
@@ -48,7 +48,7 @@ func (x *Index) OwnerPage(
 	for i := 2; err == nil && i < len(answer); i += 2 {
 		var s task.Score
 		s, err = parseScore(answer[i+1])
-		entries = append(entries, ofOwner(part(owner), decode(answer[i], float64(s))))
+		entries = append(entries, checkOwner(part(owner), decode(answer[i], float64(s))))
 	}
 	if err != nil {
 		return nil, "", "", fmt.Errorf("read page of an owner in shard %d: %w", shard, err)
@@ -56,9 +56,9 @@ func (x *Index) OwnerPage(
 	return entries, writePlace(answer[0], answer[1]), generation, nil
 }
 
-// readPage runs the script between two looks at the generation marker, which services may only read, and scripts' keys must be
-// written by who runs them. Each rebuild has a marker of its own: where both looks see the same one, none ended meanwhile, and
-// no memory was lost.
+// readPage runs the script between two reads of the generation marker. The script can't read the marker: its keys must
+// be writable by its user, and services may only read the marker. Each rebuild has another marker: if both reads return
+// the same one, no rebuild ended and no memory was lost meanwhile.
 func (x *Index) readPage(ctx context.Context, c *call) (generation string, err error) {
 	gen := x.genKey(c.shard)
 	read := func(send func(redis.Pipeliner) *redis.Cmd) {
@@ -80,17 +80,17 @@ func (x *Index) readPage(ctx context.Context, c *call) (generation string, err e
 	return generation, x.failure([]*call{c})
 }
 
-// writePlace makes the place of a member in a list.
+// writePlace encodes the place after a member in a list.
 func writePlace(score, member string) string {
 	if score == "" {
 		return ""
 	}
-	id := make([]byte, idBytes) // a member that is none of ours may be shorter
+	id := make([]byte, idBytes) // a member that is not ours may be shorter
 	copy(id, member)
 	return base64.RawURLEncoding.EncodeToString(append(id, score...))
 }
 
-// readPlace takes a place apart. It may come from anybody.
+// readPlace decodes a place, which may come from any client.
 func readPlace(place string) (score, id string, err error) {
 	if place == "" {
 		return "", "", nil
@@ -104,12 +104,12 @@ func readPlace(place string) (score, id string, err error) {
 	return "", "", &task.FieldError{Field: "cursor", Problem: "must be one that a page before has given"}
 }
 
-// Owner lists all of the owner's pending tasks by their next try, in windows. An owner without any has an empty list. Whole is
-// false from when the shard lost its memory until it was rebuilt: the list may lack tasks then.
+// Owner lists all of the owner's pending tasks by their run time. whole is false from a loss of the shard's memory to
+// the end of its rebuild: then tasks may be missing.
 func (x *Index) Owner(ctx context.Context, shard int, owner string) (entries []task.Entry, whole bool, err error) {
 	place, whole := "", true
 	for first := ""; ; {
-		some, next, generation, err := x.OwnerPage(ctx, shard, owner, "", place, window)
+		some, next, generation, err := x.OwnerPage(ctx, shard, owner, "", place, pageWindow)
 		if err != nil {
 			return nil, false, fmt.Errorf("list owner: %w", err)
 		}

@@ -51,7 +51,7 @@ func TestOwnerPage(t *testing.T) {
 		diff(t, "of no kind", len(pages(t, x, "o", "rar", 3)), 0)
 		diff(t, "of nobody", len(pages(t, x, "p", "", 3)), 0)
 
-		// The place goes on to hold when what stood there has gone.
+		// The place stays valid when its member was removed.
 		first, place, _, err := x.OwnerPage(t.Context(), 0, "o", "", "", 100)
 		pipelinetest.Must(t, err)
 		for _, e := range first {
@@ -69,7 +69,7 @@ func TestOwnerPage(t *testing.T) {
 	})
 }
 
-// An owner with very many tasks holds nobody up: no command on its set takes Redis long, and each walk sees all of it.
+// An owner with very many tasks delays nobody: no command on its set takes Redis long, and each walk sees all members.
 func TestLargeOwnerHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	const count = 100_000
@@ -85,7 +85,7 @@ func TestLargeOwnerHoldsNobodyUp(t *testing.T) {
 	}
 	small := pending("minnow", 1, 1)
 	put(t, x, small)
-	// What is slow here is told by the machine as it is now: a fifth of what it takes to read all at once.
+	// The limit depends on the machine's present speed: a fifth of the time to read the whole set at once.
 	began := time.Now()
 	pipelinetest.Must(t, x.Client().Do(t.Context(), "EVAL", "return #redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')", 1, x.Key(0, "owner:whale")).Err())
 	slowest := time.Since(began) / 5
@@ -114,7 +114,7 @@ func TestLargeOwnerHoldsNobodyUp(t *testing.T) {
 	pipelinetest.Must(t, err)
 	slow, err := x.Client().SlowLogGet(t.Context(), 10).Result()
 	pipelinetest.Must(t, err)
-	if len(slow) > 2 { // the machine may be busy with something else
+	if len(slow) > 2 { // the machine may be busy with other work
 		t.Errorf("%d commands took Redis more than %v: %v took %v", len(slow), slowest, slow[0].Args[:2], slow[0].Duration)
 	}
 }

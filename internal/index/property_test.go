@@ -17,9 +17,9 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// model is one shard as the scripts must keep it.
+// model is the expected state of one shard.
 type model struct {
-	due, owner map[task.ID]task.Task // the task whose time and version stand there
+	due, owner map[task.ID]task.Task // the task whose time and version the set has
 	epoch      int64
 	gen        string // a token while building, "complete" + token afterwards
 }
@@ -28,7 +28,7 @@ func newModel() *model {
 	return &model{due: map[task.ID]task.Task{}, owner: map[task.ID]task.Task{}}
 }
 
-// newerThan is the order of versions, spelled out.
+// newerThan is the order of versions.
 func newerThan(a, b int64) bool {
 	for ahead := int64(1); ahead < task.VersionWindow/2; ahead++ {
 		if (b+ahead)%task.VersionWindow == a%task.VersionWindow {
@@ -38,7 +38,7 @@ func newerThan(a, b int64) bool {
 	return false
 }
 
-// reference returns the newer version that stands, and whether any does.
+// reference returns the newer version of the two sets, and whether either has one.
 func (m *model) reference(id task.ID) (int64, bool) {
 	d, inDue := m.due[id]
 	o, inOwner := m.owner[id]
@@ -62,7 +62,7 @@ func (m *model) put(t task.Task) {
 	}
 }
 
-// fenced raises the epoch unless a newer one stands.
+// fenced raises the epoch unless a newer one is stored.
 func (m *model) fenced(epoch int64) int64 {
 	if m.epoch > epoch {
 		return m.epoch
@@ -128,7 +128,7 @@ func entriesOf(set map[task.ID]task.Task) map[task.ID]task.Entry {
 	return all
 }
 
-// machine drives an Index and its model side by side.
+// machine runs the same steps on an Index and its model.
 type machine struct {
 	x       *index.Index
 	m       *model
@@ -143,7 +143,7 @@ func (c *machine) must(t *rapid.T, err error) {
 	}
 }
 
-// version draws what a writer might hold: mostly near the window's wrap, so that order round it is met.
+// version draws a writer's version: mostly near 4096, so that the order across the wrap is tested.
 func version() *rapid.Generator[int64] {
 	return rapid.OneOf(rapid.Int64Range(4090, 4102), rapid.Int64Range(1, 3*task.VersionWindow))
 }
@@ -158,7 +158,7 @@ func (c *machine) draw(t *rapid.T) task.Task {
 func (c *machine) put(t *rapid.T) {
 	p := c.draw(t)
 	p.State = rapid.SampledFrom([]task.State{task.Pending, task.Pending, task.Done, task.Cancelled}).Draw(t, "state")
-	for range rapid.IntRange(1, 2).Draw(t, "times") { // a repeat changes nothing more
+	for range rapid.IntRange(1, 2).Draw(t, "times") { // a repeat changes nothing
 		c.must(t, c.x.Put(context.Background(), []task.Task{p}))
 	}
 	c.m.put(p)
@@ -266,7 +266,7 @@ func (c *machine) flush(t *rapid.T) {
 	c.m = newModel()
 }
 
-// check compares both sets whole.
+// check compares both sets completely.
 func (c *machine) check(t *rapid.T) {
 	due, _, err := c.x.ScanDue(context.Background(), 0, task.ScanCursor{}, 100)
 	c.must(t, err)

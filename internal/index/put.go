@@ -9,17 +9,17 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Put brings the index up to what the caller's committed rows say: pending tasks are added or moved, finished ones
-// dropped, each unless a newer version stands there (which is no error: a later writer was faster). All shards share
-// one round trip. It returns nil only if every shard took its part; a task.ShardsError names those that did not. On an
-// error any part may have been written, and the same Put can be repeated. Of one task given twice, the higher version counts.
+// Put writes the caller's committed rows into the index: it puts pending tasks and drops finished ones, each unless the
+// index has a newer version (which is no error: a later writer was faster). All shards share one round trip. Put returns
+// nil only if every shard took its tasks; a task.ShardsError names the others. After an error any part may have been
+// written, and the same Put can be repeated. If a task is given twice, the higher version counts.
 func (x *Index) Put(ctx context.Context, tasks []task.Task) error {
-	head := x.calmly
+	head := x.quietHead
 	if slices.ContainsFunc(tasks, soon) {
-		head = x.writing
+		head = x.wakingHead
 	}
 	puts := x.batches(x.scripts.put, head)
-	drops := x.batches(x.scripts.drop, x.plain)
+	drops := x.batches(x.scripts.drop, x.dueHead)
 	for i, t := range latestFirst(newest(tasks)) {
 		if s := task.ScoreOf(t); s != task.NoScore {
 			puts.add(t, i, number(s))
@@ -30,13 +30,13 @@ func (x *Index) Put(ctx context.Context, tasks []task.Task) error {
 	return x.run(ctx, append(puts.calls, drops.calls...)...)
 }
 
-// wakeHorizon is far more than a dispatcher ever sleeps, and than clocks differ by.
+// wakeHorizon is much longer than a dispatcher ever sleeps, and than clocks differ.
 const wakeHorizon = 10 * time.Minute
 
 // soon reports whether a dispatcher may have to be woken for the task.
 func soon(t task.Task) bool { return time.Until(t.RunAt) < wakeHorizon }
 
-// newest keeps the highest version of each task: a script looks at what stood before its call, and calls of one
+// newest keeps the highest version of each task: a script compares with the scores before its call, and calls of one
 // pipeline have no order.
 func newest(tasks []task.Task) []task.Task {
 	at := make(map[task.ID]int, len(tasks))
@@ -54,13 +54,13 @@ func newest(tasks []task.Task) []task.Task {
 	return kept
 }
 
-// latestFirst sorts tasks as the script that puts them likes it best.
+// latestFirst sorts tasks by descending time, as put.lua needs them to write fast.
 func latestFirst(tasks []task.Task) []task.Task {
 	slices.SortFunc(tasks, func(a, b task.Task) int { return b.RunAt.Compare(a.RunAt) })
 	return tasks
 }
 
-// number returns the score's shortest exact text; absent is the empty string.
+// number returns the score's shortest exact text; empty for NoScore.
 func number(s task.Score) string {
 	if s == task.NoScore {
 		return ""

@@ -72,7 +72,7 @@ func TestPutCountsTheHigherVersionOfOneTask(t *testing.T) {
 
 const none = int64(-1)
 
-// guards says, for versions standing in due and in the owner's set, whether a writer's version comes through.
+// guards says, for the versions in due and in the owner's set, whether a writer's version is written.
 var guards = []struct {
 	due, owner, version int64
 	put, drop           bool
@@ -87,7 +87,7 @@ var guards = []struct {
 	{4095, 4095, 4097, true, true},
 	{1, 1, 2048, true, true},   // 2047 ahead
 	{1, 1, 2049, false, true},  // 2048 ahead: neither is newer
-	{1, 1, 2050, false, false}, // looks behind
+	{1, 1, 2050, false, false}, // looks older
 	{2048, 2048, 1, false, false},
 	{1, 2, 1, false, false}, // the owner's set is newer
 	{1, 2, 2, true, true},

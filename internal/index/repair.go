@@ -7,11 +7,11 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Standings returns, for each task, what the two sets of its shard hold for it; both scores of one task are of one
-// moment. State and version of the tasks are not looked at. With a task.ShardsError the standings of the other shards'
-// tasks are right.
+// Standings returns, for each task, its scores in the two sets of its shard; both scores of a task are read at one
+// moment. It ignores the tasks' states and versions. With a task.ShardsError the standings of the other shards' tasks
+// are right.
 func (x *Index) Standings(ctx context.Context, tasks []task.Task) ([]task.Standing, error) {
-	b := x.batches(x.scripts.standings, x.plain)
+	b := x.batches(x.scripts.standings, x.dueHead)
 	for i, t := range tasks {
 		b.add(t, i)
 	}
@@ -47,11 +47,11 @@ func readStanding(due, owner string) (task.Standing, error) {
 	return task.Standing{Due: d, Owner: o}, err
 }
 
-// Repair replaces, for each task, exactly the standing that was seen by the one that is right, whichever looks newer;
-// where either set has moved on since, it leaves both alone. It returns how many tasks it changed; after a timeout
-// and a resend inside, changes of the first sending are not counted.
+// Repair replaces, for each task, exactly the standing that was seen by the right one, whichever looks newer. If either
+// set has changed since, it changes neither. It returns the number of changed tasks. If it had to resend a call after a
+// timeout, changes of the first call are not counted.
 func (x *Index) Repair(ctx context.Context, repairs []task.Repair) (int, error) {
-	b := x.batches(x.scripts.repair, x.writing)
+	b := x.batches(x.scripts.repair, x.wakingHead)
 	for i, r := range repairs {
 		b.add(r.Task, i, number(r.Seen.Due), number(r.Seen.Owner), number(r.Right.Due), number(r.Right.Owner))
 	}
@@ -65,11 +65,10 @@ func (x *Index) Repair(ctx context.Context, repairs []task.Repair) (int, error) 
 	return changed, err
 }
 
-// Fill adds pending tasks to shards that lost their memory: each that stands in neither set. It returns those that stand
-// in either otherwise than they should, and leaves them alone. It can be repeated. With a task.ShardsError the answer is
-// that of the other shards.
+// Fill puts pending tasks that are in neither set. It returns the tasks whose entries differ, and does not change these.
+// It can be repeated. With a task.ShardsError the answer is about the other shards.
 func (x *Index) Fill(ctx context.Context, tasks []task.Task) (otherwise []task.Task, err error) {
-	b := x.batches(x.scripts.fill, x.writing)
+	b := x.batches(x.scripts.fill, x.wakingHead)
 	for i, t := range tasks {
 		b.add(t, i, number(task.ScoreOf(t)))
 	}
@@ -95,9 +94,9 @@ func (x *Index) Fill(ctx context.Context, tasks []task.Task) (otherwise []task.T
 	return otherwise, failed
 }
 
-// Remove takes a member that belongs to no task out of its shard where it still stands at exactly the score seen, and
-// reports whether it did. One that decodes leaves due and its owner's set. One that doesn't (Err) leaves only the set
-// in which it was seen: the owner's set if ScanOwners gave it, and with it the Owner, otherwise due.
+// Remove removes a member without a row if it still has exactly the score that was seen, and reports whether it did. A
+// readable member is removed from due and from its owner's set. An unreadable one (Err) is removed only from the set in
+// which it was seen: the owner's set if ScanOwners returned it, with its Owner, otherwise due.
 func (x *Index) Remove(ctx context.Context, shard int, e task.Entry) (bool, error) {
 	c := &call{script: x.scripts.remove, shard: shard, args: []any{e.Member, number(e.Score)}}
 	if e.Err == nil || e.Owner == "" {

@@ -25,7 +25,7 @@ func TestRepairReplacesAPhantomVersion(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, x *index.Index) {
 		a := pending("o", 10, 3)
-		phantom := moved(a, 5000, 9) // of a transaction that never committed
+		phantom := moved(a, 5000, 9) // its transaction never committed
 		put(t, x, phantom)
 		put(t, x, a)
 		diff(t, "the guard refuses the truth", standings(t, x, a), []task.Standing{both(phantom)})
@@ -190,7 +190,7 @@ func TestFillLeavesWhatStandsAlone(t *testing.T) {
 			{"in the owner's set alone", owner, owner, []task.Task{a}},
 		} {
 			stand(t, x, a, c.stands)
-			fresh := pending("o", 30, 1) // beside one that is absent
+			fresh := pending("o", 30, 1) // put together with a task that is absent
 			otherwise, err := x.Fill(t.Context(), []task.Task{a, fresh})
 			pipelinetest.Must(t, err)
 			diff(t, c.name+": otherwise", otherwise, c.otherwise)

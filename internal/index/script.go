@@ -33,7 +33,7 @@ func newScripts(embedded bool) scripts {
 	}
 }
 
-// newScript puts the prelude behind the line of flags, which must be the first; miniredis takes no such line.
+// newScript puts the prelude after the line of flags, which must be the first. miniredis does not accept that line.
 func newScript(name string, embedded bool) *script {
 	prelude, text := source("prelude"), source(name)
 	flags := ""
@@ -72,9 +72,9 @@ func (c *call) err() error {
 	return nil
 }
 
-// run sends all calls in one pipeline and waits for all answers. Scripts go by their hash; where the server has lost
-// them (a restart, SCRIPT FLUSH, a new node) they follow as text, once more in one pipeline. Each call has its own answer; a
-// task.ShardsError says which shards' calls failed, where others may have succeeded.
+// run sends all calls in one pipeline and waits for all answers. It sends scripts by their hash. If the server does not
+// know a script (after a restart, SCRIPT FLUSH, on a new node), a second pipeline sends the script's text. Each call has
+// its own answer; a task.ShardsError names the shards whose calls failed.
 func (x *Index) run(ctx context.Context, calls ...*call) error {
 	if len(calls) == 0 {
 		return nil
@@ -82,7 +82,7 @@ func (x *Index) run(ctx context.Context, calls ...*call) error {
 	x.exec(ctx, calls, func(p redis.Pipeliner, c *call) *redis.Cmd {
 		return p.EvalSha(ctx, c.script.sha, c.keys, c.args...)
 	})
-	if unknown := x.lost(calls); len(unknown) > 0 {
+	if unknown := x.unknown(calls); len(unknown) > 0 {
 		x.exec(ctx, unknown, func(p redis.Pipeliner, c *call) *redis.Cmd {
 			return p.Eval(ctx, c.script.text, c.keys, c.args...)
 		})
@@ -90,7 +90,7 @@ func (x *Index) run(ctx context.Context, calls ...*call) error {
 	return x.failure(calls)
 }
 
-// failure returns what went wrong: with the server as a whole, or with some shards.
+// failure returns the error of the server as a whole, or of some shards.
 func (x *Index) failure(calls []*call) error {
 	var first error
 	shards := map[int]error{}
@@ -110,7 +110,7 @@ func (x *Index) failure(calls []*call) error {
 	return &task.ShardsError{Shards: shards}
 }
 
-// ofShard reports whether what the server answered is about the shard's keys, and not about the server or about us.
+// ofShard reports whether the server's error is about the shard's keys, and not about the server or about our user.
 func ofShard(err error) bool {
 	_, answered := errors.AsType[redis.Error](err)
 	return answered && !Away(err) && !IsRefused(err) && !says(err, []string{"OOM"})
@@ -126,8 +126,8 @@ func (x *Index) exec(ctx context.Context, calls []*call, send func(redis.Pipelin
 	}
 }
 
-// unsent sets the pipeline's error on its calls if none has one of its own: a connection that was refused at its
-// greeting leaves the answers as they were, and they would pass for successes.
+// unsent sets the pipeline's error on its calls if no call has an error: a connection that was refused during its
+// handshake sets no errors, and the calls would seem to have succeeded.
 func unsent(calls []*call, err error) {
 	if slices.ContainsFunc(calls, func(c *call) bool { return c.reply.Err() != nil }) {
 		return
@@ -137,9 +137,9 @@ func unsent(calls []*call, err error) {
 	}
 }
 
-// lost returns the calls whose script the server did not know. A claim that went with a lost ack runs again too: it has
-// answered with what the ack would have removed.
-func (x *Index) lost(calls []*call) []*call {
+// unknown returns the calls whose script the server did not know. A claim after an unknown ack is repeated too: it has
+// returned the entries that the ack was to remove.
+func (x *Index) unknown(calls []*call) []*call {
 	first := slices.IndexFunc(calls, func(c *call) bool { return noScript(c.reply.Err()) })
 	if first < 0 {
 		return nil

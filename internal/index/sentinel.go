@@ -18,17 +18,17 @@ import (
 )
 
 const (
-	sentinelTimeout = 400 * time.Millisecond // of one question to all sentinels; the host of some may be lost
-	watchInterval   = time.Second            // between two questions
-	discoverRounds  = 30                     // questions after which the sentinels are asked for further ones
+	sentinelTimeout = 400 * time.Millisecond // of one round; a sentinel's host may be lost
+	watchInterval   = time.Second            // between two rounds
+	discoverRounds  = 30                     // rounds between two discoveries of further sentinels
 )
 
-// sentinels follows the master of a Sentinel deployment: once a second it asks all sentinels side by side who the master is,
-// and when another one has taken over it closes all connections to the old one.
+// sentinels follows the master of a Sentinel deployment. Once a second it asks all sentinels, side by side, for the
+// master's address. When another server has become master, it closes all connections to the old one.
 //
-// The client library's own failover client asks one sentinel, within the limits of the command that needs a connection: when
-// that sentinel's host is lost, every command gives up before another sentinel is asked. It also leaves a subscription at the
-// old master, which goes on as one for some ten seconds after a planned failover.
+// The client library's own failover client asks one sentinel at a time, within the timeout of the command that needs a
+// connection: if that sentinel's host is lost, every command fails before another sentinel is asked. It also keeps a
+// subscription at the old master, which acts as a master for about ten seconds after a planned failover.
 type sentinels struct {
 	name    string // of the master
 	options *redis.Options
@@ -43,22 +43,22 @@ type sentinels struct {
 	asking sync.Mutex // one question at a time
 
 	mu      sync.Mutex
-	master  string // its address as last answered; empty: never
-	rounds  int    // questions that have been asked
-	err     error  // of the last one
+	master  string // the master's address by the last answer; empty: no answer yet
+	rounds  int    // rounds so far
+	err     error  // of the last round
 	clients map[string]*redis.SentinelClient
-	named   []string // addresses of sentinels that the configuration names
-	found   []string // addresses of those that they know of
+	named   []string // addresses of sentinels in the configuration
+	found   []string // addresses of further sentinels
 	conns   map[*masterConn]string
 }
 
-// sentinelError is what a sentinel answered, so that a refusal names the keys of the sentinels' own credentials.
+// sentinelError is a sentinel's error, so that a refusal names the configuration keys of the sentinels' credentials.
 type sentinelError struct{ err error }
 
 func (e *sentinelError) Error() string { return "sentinel: " + e.err.Error() }
 func (e *sentinelError) Unwrap() error { return e.err }
 
-// answer is one sentinel's opinion. A larger epoch is of a later failover.
+// answer is one sentinel's answer. A later failover has a larger epoch.
 type answer struct {
 	addr  string
 	epoch int64
@@ -80,10 +80,10 @@ func newSentinels(cfg Config, master *redis.Options) *sentinels {
 	return s
 }
 
-// close ends the watch. Connections are their pools' to close.
+// close ends the watch. The pools close their connections.
 func (s *sentinels) close() error {
 	s.stop()
-	s.watching.Do(func() {}) // a dial that comes later starts none
+	s.watching.Do(func() {}) // a later dial starts no watch
 	s.running.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +113,8 @@ func (s *sentinels) dial(ctx context.Context, network, _ string) (net.Conn, erro
 	return s.keep(conn, addr)
 }
 
-// address is the master's as last answered: the watch keeps it fresh, and nobody has to wait for a lost sentinel.
+// address returns the master's address by the last answer. The watch updates it, so that no dial waits for a lost
+// sentinel.
 func (s *sentinels) address(ctx context.Context) (string, error) {
 	s.mu.Lock()
 	addr, rounds := s.master, s.rounds
@@ -126,13 +127,13 @@ func (s *sentinels) address(ctx context.Context) (string, error) {
 	s.mu.Lock()
 	addr, err, asked := s.master, s.err, s.rounds > rounds
 	s.mu.Unlock()
-	if asked { // meanwhile, for somebody else
+	if asked { // by another goroutine meanwhile
 		return addr, err
 	}
 	return s.ask(ctx)
 }
 
-// watch asks again and again until close.
+// watch repeats rounds until close.
 func (s *sentinels) watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		s.asking.Lock()
@@ -142,7 +143,7 @@ func (s *sentinels) watch(ctx context.Context) {
 	}
 }
 
-// ask asks the sentinels, and takes what they answer for the master from now on.
+// ask runs one round: it asks the sentinels, and records the master.
 func (s *sentinels) ask(ctx context.Context) (string, error) {
 	s.mu.Lock()
 	named, found, discover := s.named, s.found, s.rounds%discoverRounds == 0
@@ -164,13 +165,13 @@ func (s *sentinels) ask(ctx context.Context) (string, error) {
 	for conn, addr := range s.conns {
 		if addr != best.addr {
 			delete(s.conns, conn)
-			_ = conn.Conn.Close() // its user sees that it is closed
+			_ = conn.Conn.Close() // the connection's user gets an error
 		}
 	}
 	return best.addr, nil
 }
 
-// askAll returns the answer of the latest epoch: a sentinel that was cut off, or is frozen, may not know of a failover.
+// askAll returns the answer with the latest epoch: a sentinel that was cut off or frozen may not know of a failover.
 func (s *sentinels) askAll(ctx context.Context, addrs []string) (best answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sentinelTimeout)
 	defer cancel()
@@ -187,13 +188,13 @@ func (s *sentinels) askAll(ctx context.Context, addrs []string) (best answer, er
 	return slices.MaxFunc(some, func(a, b answer) int { return cmp.Compare(a.epoch, b.epoch) }), nil
 }
 
-// askOne reads the epoch first: an address that is read later is of that epoch or of a later one.
+// askOne reads the epoch before the address, so that the address is of that epoch or of a later one.
 func (s *sentinels) askOne(ctx context.Context, c *redis.SentinelClient) (answer, error) {
 	facts, err := c.Master(ctx, s.name).Result()
 	if err != nil {
 		return answer{}, &sentinelError{err}
 	}
-	epoch, _ := strconv.ParseInt(facts["config-epoch"], 10, 64) // 0 where there has been no failover
+	epoch, _ := strconv.ParseInt(facts["config-epoch"], 10, 64) // 0 before the first failover
 	addr, err := c.GetMasterAddrByName(ctx, s.name).Result()
 	if err == nil && len(addr) != 2 {
 		err = fmt.Errorf("an address of %d parts", len(addr))
@@ -204,7 +205,7 @@ func (s *sentinels) askOne(ctx context.Context, c *redis.SentinelClient) (answer
 	return answer{net.JoinHostPort(addr[0], addr[1]), epoch}, nil
 }
 
-// discover learns of sentinels that the configuration does not name, for when those that it names are all lost.
+// discover finds sentinels that are not in the configuration. They are asked when all configured ones are lost.
 func (s *sentinels) discover(ctx context.Context, addrs []string) {
 	ctx, cancel := context.WithTimeout(ctx, sentinelTimeout)
 	defer cancel()
@@ -217,7 +218,7 @@ func (s *sentinels) discover(ctx context.Context, addrs []string) {
 		for _, other := range others {
 			found[net.JoinHostPort(other["ip"], other["port"])] = true
 		}
-		break // they know each other
+		break // sentinels know each other
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,7 +243,7 @@ func (s *sentinels) client(addr string) *redis.SentinelClient {
 	return c
 }
 
-// firstRefusal returns the first error that retrying cannot fix, or else all errors.
+// firstRefusal returns the first error that retrying cannot fix, or all errors.
 func firstRefusal(errs []error) error {
 	if i := slices.IndexFunc(errs, IsRefused); i >= 0 {
 		return errs[i]
@@ -250,7 +251,7 @@ func firstRefusal(errs []error) error {
 	return errors.Join(errs...)
 }
 
-// keep registers a connection until it is closed. It refuses one to a server that is no longer the master.
+// keep registers a connection until it is closed. It closes a connection to a server that is no longer the master.
 func (s *sentinels) keep(conn net.Conn, addr string) (net.Conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -273,7 +274,7 @@ type masterConn struct {
 	of *sentinels
 }
 
-// Close forgets the connection as well.
+// Close also forgets the connection.
 func (c *masterConn) Close() error {
 	c.of.mu.Lock()
 	delete(c.of.conns, c)
@@ -281,7 +282,7 @@ func (c *masterConn) Close() error {
 	return c.Conn.Close()
 }
 
-// plainConn lets the client library look at the socket of a connection without TLS before it uses it again.
+// plainConn lets the client library check the socket of an idle connection without TLS.
 type plainConn struct {
 	*masterConn
 	syscall.Conn

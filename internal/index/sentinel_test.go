@@ -14,7 +14,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// downAfter is how long the tests' masters may be silent.
+// downAfter is how long the tests' masters may be silent until sentinels fail over.
 const downAfter = time.Second
 
 func openSentinel(t *testing.T, servers *pipelinetest.RedisSentinels) *index.Index {
@@ -36,7 +36,7 @@ func promoted(t *testing.T, servers *pipelinetest.RedisSentinels) time.Time {
 	return time.Now()
 }
 
-// putSoon puts as services do, each try within its own limit, until it succeeds.
+// putSoon puts as services do, with a timeout for each try, until a try succeeds.
 func putSoon(t *testing.T, x *index.Index, tasks ...task.Task) {
 	t.Helper()
 	eventually(t, "put", func(ctx context.Context) bool {
@@ -46,7 +46,7 @@ func putSoon(t *testing.T, x *index.Index, tasks ...task.Task) {
 	})
 }
 
-// The master and one sentinel are on one host, which is lost: what is open stays open, and nothing answers.
+// The master and one sentinel are on one host, which is lost: connections stay open, and nothing answers.
 func TestSentinelHostLost(t *testing.T) {
 	t.Parallel()
 	for n := range 3 {
@@ -72,7 +72,7 @@ func TestSentinelHostLost(t *testing.T) {
 	}
 }
 
-// In a planned failover the old master goes on as one for some seconds, with all who are connected to it.
+// In a planned failover the old master acts as a master for some seconds, for all its connections.
 func TestSentinelPlannedFailover(t *testing.T) {
 	t.Parallel()
 	servers := pipelinetest.OwnRedisSentinels(t, downAfter)
@@ -93,12 +93,12 @@ func TestSentinelPlannedFailover(t *testing.T) {
 	if w := <-in; w.At.UnixMilli() != 7 {
 		t.Errorf("got the wake-up %v", w)
 	}
-	if took > 4*time.Second { // a second for the next question, and slack
+	if took > 4*time.Second { // a second until the next round, and slack
 		t.Errorf("subscribed %v after the promotion, want 2 s", took)
 	}
 }
 
-// The one sentinel that the configuration names has told of the others.
+// The only configured sentinel has named the others before it is lost.
 func TestSentinelsThatAreNotNamedAreFound(t *testing.T) {
 	t.Parallel()
 	servers := pipelinetest.OwnRedisSentinels(t, downAfter)
@@ -140,7 +140,7 @@ func TestSentinelRefusals(t *testing.T) {
 	put(t, x, pending("o", 1, 1))
 	cfg.Password = "wrong"
 	err := open(t, cfg).Ping(t.Context())
-	if err == nil { // a default user without a password lets everybody in
+	if err == nil { // a default user without a password accepts everybody
 		return
 	}
 	if refusal := index.Refusal(err); refusal == nil || strings.Contains(refusal.Error(), "sentinel") {

@@ -16,9 +16,8 @@ var errNoMaster = errors.New("no master known")
 
 const noEviction = "noeviction"
 
-// Identity names the servers' present lives and replication histories. When it differs from an earlier one, a server
-// was restarted or a replica took over, and recent writes may be gone. Servers of a cluster that don't answer have no name in
-// it.
+// Identity returns the servers' run ids and replication ids. If it changes, a server was restarted or a replica took
+// over, and recent writes may be lost. Servers of a cluster that don't answer are left out.
 func (x *Index) Identity(ctx context.Context) (string, error) {
 	if x.embedded {
 		return "embedded", nil
@@ -30,8 +29,8 @@ func (x *Index) Identity(ctx context.Context) (string, error) {
 	return strings.Join(facts, " "), nil
 }
 
-// ClaimNamespace records the deployment as the owner of the namespace's keys if they have none, and returns the owner. A user who
-// may only read the record leaves it to others to make it.
+// ClaimNamespace records the deployment as the owner of the namespace's keys if there is no record, and returns the
+// owner. For a user that may only read the record, a missing record is no error.
 func (x *Index) ClaimNamespace(ctx context.Context, deployment string) (owner string, err error) {
 	if x.embedded {
 		return deployment, nil
@@ -50,7 +49,7 @@ func (x *Index) ClaimNamespace(ctx context.Context, deployment string) (owner st
 	return owner, nil
 }
 
-// CheckPolicy says so when Redis may throw entries out by itself once its memory is full; it is empty if not.
+// CheckPolicy returns a warning if Redis may evict entries once its memory is full; it is empty if not.
 func (x *Index) CheckPolicy(ctx context.Context) (string, error) {
 	if x.embedded {
 		return "", nil
@@ -68,7 +67,7 @@ func (x *Index) CheckPolicy(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// Evicted counts the keys that the servers have thrown out for want of memory since each began: entries that were lost.
+// Evicted counts the keys that each server has evicted since its start, because its memory was full.
 func (x *Index) Evicted(ctx context.Context) (int64, error) {
 	if x.embedded {
 		return 0, nil
@@ -88,7 +87,7 @@ func (x *Index) Evicted(ctx context.Context) (int64, error) {
 	return total, nil
 }
 
-// facts returns the named fields of INFO from every master, sorted; with an error, of those that answered.
+// facts returns the named fields of INFO from every master, sorted; with an error, from the masters that answered.
 func (x *Index) facts(ctx context.Context, sections []string, names ...string) ([]string, error) {
 	var mu sync.Mutex
 	var all []string
@@ -113,7 +112,7 @@ func (x *Index) facts(ctx context.Context, sections []string, names ...string) (
 	return all, err
 }
 
-// eachMaster runs fn for the server, or for every master of the cluster, side by side.
+// eachMaster runs fn for the server, or for all masters of the cluster at once.
 func (x *Index) eachMaster(ctx context.Context, fn func(context.Context, *redis.Client) error) error {
 	switch c := x.client.(type) {
 	case *redis.ClusterClient:

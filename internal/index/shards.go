@@ -12,12 +12,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Shard is what an operator sees of one shard.
+// Shard is the state of one shard for operators.
 type Shard struct {
 	Due    int64     // entries of the due set
-	Oldest time.Time // the time of the first of them; zero for none
+	Oldest time.Time // the time of the first entry; zero for none
 	Marker Marker
-	Epoch  int64 // of the newest leader that claimed here; 0 for none
+	Epoch  int64 // of the newest leader that claimed from the shard; 0 for none
 }
 
 // Marker is the state of a shard's generation marker.
@@ -44,7 +44,7 @@ func (x *Index) Shards(ctx context.Context, n int) ([]Shard, error) {
 			p.ZCard(ctx, x.dueKey(s)), p.ZRangeWithScores(ctx, x.dueKey(s), 0, 0), p.Get(ctx, x.genKey(s)), p.Get(ctx, x.epochKey(s)),
 		}
 	}
-	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) { // a missing key is an answer here
+	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) { // redis.Nil: a key is missing
 		return nil, fmt.Errorf("read %d shards: %w", n, err)
 	}
 	shards := make([]Shard, n)
@@ -74,11 +74,11 @@ func markerOf(gen string) Marker {
 	}
 }
 
-// scanCount is how many keys one step of a walk looks at: of ten million, a thousand take Redis 10 ms, in which it answers
-// nobody else.
+// scanCount is how many keys one SCAN looks at. With ten million keys, a SCAN of a thousand takes 10 ms, in which Redis
+// answers no other client.
 const scanCount = 100
 
-// OwnerSets counts the owners' sets of the shards 0 … n-1. It walks over all keys of the servers.
+// OwnerSets counts the owner sets of the shards 0 … n-1. It walks all keys of the servers.
 func (x *Index) OwnerSets(ctx context.Context, n int) ([]int64, error) {
 	var mu sync.Mutex
 	counts := make([]int64, n)
@@ -103,14 +103,14 @@ func (x *Index) OwnerSets(ctx context.Context, n int) ([]int64, error) {
 
 // shardOf returns the shard of an owner's key.
 func (x *Index) shardOf(key string) (int, bool) {
-	unanswered, ours := strings.CutPrefix(key, x.namespace+":{")
-	number, _, tagged := strings.Cut(unanswered, "}")
+	tail, ours := strings.CutPrefix(key, x.namespace+":{")
+	number, _, tagged := strings.Cut(tail, "}")
 	shard, err := strconv.Atoi(number)
 	return shard, ours && tagged && err == nil && shard >= 0
 }
 
-// Unmark takes the generation markers of the shards away, as if their memory were lost: the daemon rebuilds them. Entries
-// stay, and are claimed meanwhile as before.
+// Unmark removes the generation markers of the shards, as if their memory were lost: the daemon rebuilds the shards.
+// Entries stay, and are claimed meanwhile.
 func (x *Index) Unmark(ctx context.Context, shards []int) error {
 	p := x.client.Pipeline()
 	for _, s := range shards {

@@ -12,7 +12,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// TestTLS asks servers that speak TLS alone, one of which wants a certificate, as an ACL user.
+// TestTLS connects, as an ACL user, to servers that speak only TLS. One server wants a client certificate.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	ours, theirs := pipelinetest.NewAuthority(t), pipelinetest.NewAuthority(t)
@@ -51,7 +51,7 @@ func TestTLS(t *testing.T) {
 				diff(t, "entries", counts[0], int64(1))
 				return
 			}
-			// A server that doesn't like our certificate hangs up, and what it said of that may get lost.
+			// A server that refuses our certificate hangs up, and its alert may get lost.
 			pipelinetest.Await(t, "a refusal", func() bool { err = x.Ping(t.Context()); return index.IsRefused(err) })
 			if refusal := index.Refusal(err); !strings.HasPrefix(refusal.Error(), c.want) || index.Away(err) {
 				t.Errorf("got %v, of which %v, want %s", err, refusal, c.want)
@@ -60,7 +60,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestWithoutTLS wants a server that speaks TLS alone to give nothing to a client that doesn't.
+// TestWithoutTLS checks that a server that speaks only TLS answers nothing to a client without TLS.
 func TestWithoutTLS(t *testing.T) {
 	t.Parallel()
 	server := pipelinetest.OwnSecureRedis(t, pipelinetest.NewAuthority(t))

@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// resubscribePause keeps a lost server from being asked without end; a dispatcher looks once a second anyway.
+// resubscribePause bounds the rate of tries while a server is lost. Dispatchers poll once a second anyway.
 const resubscribePause = 200 * time.Millisecond
 
-// Wakes calls fn for every entry that became the first one not yet claimed in its shard, of the shards 0 … shards-1,
-// with the entry's time. It subscribes until ctx is done, again after every loss of the connection, and then returns
-// ctx's error. Wake-ups published while it was not connected are lost; each time that it is, it calls fn for every
-// shard with the zero time. fn must return quickly and be safe for concurrent calls: in Cluster every shard has a
-// connection of its own, since shards may live on different nodes.
+// Wakes calls fn for every entry that became the first unclaimed one of its shard, of the shards 0 … shards-1, with the
+// entry's time. It keeps a subscription until ctx is done, across losses of the connection, and returns ctx's error.
+// Wake-ups are lost while it is not connected; after each connect it calls fn for every shard with the zero time. fn
+// must return quickly and be safe for concurrent calls: in Cluster every shard has a connection of its own, since shards
+// may be on different nodes.
 func (x *Index) Wakes(ctx context.Context, shards int, fn func(shard int, at time.Time)) error {
 	of := make(map[string]int, shards)
 	for s := range shards {
@@ -41,7 +41,7 @@ func (x *Index) Wakes(ctx context.Context, shards int, fn func(shard int, at tim
 	return g.Wait()
 }
 
-// subscriptions groups the channels by connection: all on one, or one each in Cluster.
+// subscriptions groups the channels by connection: all on one connection, or in Cluster one on each.
 func (x *Index) subscriptions(shards int) [][]string {
 	var all []string
 	var each [][]string
@@ -57,8 +57,8 @@ func (x *Index) subscriptions(shards int) [][]string {
 
 func (x *Index) sharded() bool { return x.publish == "SPUBLISH" }
 
-// listen receives on one connection. The library pings it and reconnects by itself; listen returns when ctx is done,
-// or when the node has given the channel's slot away, so that the next connection goes to the new one.
+// listen receives on one connection, which the library pings and renews by itself. It returns when ctx is done, or when
+// the node no longer has the channel's slot, so that the next connection goes to the new node.
 func (x *Index) listen(ctx context.Context, channels []string, connected func(channel string), receive func(channel, payload string)) {
 	var sub *redis.PubSub
 	if x.sharded() {
@@ -66,7 +66,7 @@ func (x *Index) listen(ctx context.Context, channels []string, connected func(ch
 	} else {
 		sub = x.client.Subscribe(ctx, channels...)
 	}
-	defer func() { _ = sub.Close() }() // nothing is left to be done with the error of a closed connection
+	defer func() { _ = sub.Close() }() // an error of closing has no consequence
 	incoming := sub.ChannelWithSubscriptions(redis.WithChannelHealthCheckInterval(time.Second))
 	for {
 		select {

@@ -16,8 +16,8 @@ type wake struct {
 	At    time.Time
 }
 
-// wakes subscribes and returns once the subscription stands in all shards; what arrives later comes through the
-// channel, in order per shard.
+// wakes subscribes and returns once all shards are subscribed. Later wake-ups come through the channel, in order for each
+// shard.
 func wakes(t testing.TB, x *index.Index, shards int) <-chan wake {
 	t.Helper()
 	received := make(chan wake, 1000)
@@ -42,7 +42,7 @@ func wakes(t testing.TB, x *index.Index, shards int) <-chan wake {
 	return received
 }
 
-// subscribed publishes a marker until it comes through, then a last one, and takes all of them out.
+// subscribed publishes a marker until one arrives, then a last one, and receives all of them.
 func subscribed(t testing.TB, x *index.Index, shard int, received <-chan wake) {
 	t.Helper()
 	publish := func(ctx context.Context, ms string) {
@@ -66,7 +66,7 @@ func subscribed(t testing.TB, x *index.Index, shard int, received <-chan wake) {
 	}
 }
 
-// expect takes what has arrived up to a last marker in the shard.
+// expect receives wake-ups up to a last marker of the shard.
 func expect(t testing.TB, x *index.Index, received <-chan wake, what string, want ...wake) {
 	t.Helper()
 	pipelinetest.Must(t, x.Client().Publish(t.Context(), x.Key(0, "wake"), "3").Err())
@@ -119,7 +119,7 @@ func TestClaimedHeadDoesNotHideALaterOne(t *testing.T) {
 		diff(t, "claim", claim(t, x, 50, 9).Entries, entries(a))
 
 		b, c, d := pending("o", 100, 1), pending("o", 200, 1), pending("o", 5, 1)
-		put(t, x, b) // later than a, which is claimed and still stands, but before all that nobody claimed
+		put(t, x, b) // later than a, which is claimed but not removed, and earlier than all unclaimed entries
 		expect(t, x, in, "behind the claimed one", wake{0, at(100)})
 		put(t, x, c)
 		expect(t, x, in, "behind that one")
@@ -129,7 +129,7 @@ func TestClaimedHeadDoesNotHideALaterOne(t *testing.T) {
 		diff(t, "limited claim", claim(t, x, 500, 2, entries(a)...).Entries, entries(d, b))
 		put(t, x, pending("o", 150, 1))
 		expect(t, x, in, "before the first that the limit left", wake{0, at(150)})
-		claim(t, x, 0, 9) // returns nothing new: the horizon stays
+		claim(t, x, 0, 9) // returns nothing: the horizon stays
 		put(t, x, pending("o", 160, 1))
 		expect(t, x, in, "after that one")
 	})
@@ -177,7 +177,7 @@ func TestWakesComeFromEveryShard(t *testing.T) {
 	})
 }
 
-// A put may have come while nobody listened, so each shard is to be looked at.
+// A put may have come without a subscription, so each shard must be woken.
 func TestEachConnectionWakesEveryShard(t *testing.T) {
 	t.Parallel()
 	x := open(t, index.Config{Addrs: []string{pipelinetest.OwnRedis(t).Addr()}})

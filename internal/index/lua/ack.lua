@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- ack: takes published members out of due where they still stand at the score that was claimed.
+-- ack: removes published members from due if they still have the claimed score.
 -- KEYS[1] -> due
 -- KEYS[2] -> epoch
 -- ARGV[1] -> the caller's epoch
@@ -12,13 +12,13 @@ end
 local members = every(ARGV, 2, 2)
 local standing = redis.call('ZMSCORE', KEYS[1], unpack(members))
 
-local gone = {}
+local removed = {}
 for n, member in ipairs(members) do
   if standing[n] and number(standing[n]) == tonumber(ARGV[2 * n + 1]) then
-    gone[#gone + 1] = member
+    removed[#removed + 1] = member
   end
 end
-if #gone > 0 then
-  redis.call('ZREM', KEYS[1], unpack(gone))
+if #removed > 0 then
+redis.call('ZREM', KEYS[1], unpack(removed))
 end
 return ''

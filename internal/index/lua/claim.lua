@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- claim: gives the members below a bound, in time order, and removes nothing. When it gives any, the last one's score
--- becomes the horizon to which puts compare what they write.
+-- claim: returns the members below a bound, in time order, and removes nothing. If there are any, the last one's score
+-- becomes the horizon, and puts wake the dispatcher only for members that come first beyond it.
 -- KEYS[1] -> due
 -- KEYS[2] -> epoch
 -- KEYS[3] -> gen
@@ -9,8 +9,8 @@
 -- ARGV[2] -> the bound: scores below it are due
 -- ARGV[3] -> how many at most
 -- ARGV[4] -> a later bound
--- returns the epoch that fences the caller ('' if none), the generation marker ('' if absent), the score that comes
--- after those given ('' if none), how many there are between the bounds, then member, score, member, score, …
+-- returns the epoch that fences the caller ('' if none), the generation marker ('' if absent), the next score after the
+-- returned members ('' if none), how many members are between the bounds, then member, score, member, score, …
 local stored = redis.call('MGET', KEYS[2], KEYS[3])
 local fenced = fence(stored[1], KEYS[2], ARGV[1])
 if fenced then
@@ -19,7 +19,7 @@ end
 local first = redis.call('ZRANGE', KEYS[1], '0', '0', 'WITHSCORES')
 local answer = { '', stored[2] or '', first[2] or '', '0' }
 if not first[2] or number(first[2]) >= tonumber(ARGV[4]) then
-  return answer -- as nearly always
+  return answer -- the usual case
 end
 answer[4] = string.format('%.0f', redis.call('ZCOUNT', KEYS[1], ARGV[2], '(' .. ARGV[4]))
 if number(first[2]) >= tonumber(ARGV[2]) then

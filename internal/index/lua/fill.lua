@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
--- fill: adds members that stand in neither set, as a rebuild does; what stands there is left as it is.
+-- fill: adds members that are in neither set, for a rebuild; it does not change members that are in either set.
 -- KEYS[1] -> due
 -- KEYS[2] -> claimed
 -- KEYS[3…] -> owner sets
 -- ARGV[1] -> PUBLISH or SPUBLISH
 -- ARGV[2] -> wake channel
 -- ARGV[3…] -> by member: member, place of its owner set in KEYS, score; no member twice
--- returns the numbers, from 1, of the members that stand otherwise than they should
+-- returns the numbers, from 1, of the members that are in either set with another score
 local members = every(ARGV, 3, 3)
 local standing = redis.call('ZMSCORE', KEYS[1], unpack(members))
 local before = head(KEYS[1], KEYS[2])

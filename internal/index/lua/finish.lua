@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- finish: sets the generation marker if the rebuild's own token still stands: after a second flush, or under another
--- rebuild, it does not.
+-- finish: sets the generation marker if it still has the rebuild's own token: after a second loss of memory, or during
+-- another rebuild, it does not.
 -- KEYS[1] -> gen
--- ARGV[1] -> what said that this rebuild is under way
--- ARGV[2] -> the marker that says that it is complete
--- returns 1 if the marker stands, 0 if not
+-- ARGV[1] -> the marker of a rebuild under way, with its token
+-- ARGV[2] -> the marker of the completed rebuild
+-- returns 1 if the marker is set, 0 if not
 local stored = redis.call('GET', KEYS[1])
 if stored == ARGV[1] then
   redis.call('SET', KEYS[1], ARGV[2])

@@ -1,16 +1,16 @@
 #!lua flags=no-writes
--- page: lists an owner's set from a place on, and writes nothing. The place is a score and an id, that need not stand there.
+-- page: lists an owner's set from a place on, and writes nothing. The place is a score and an id, which need not be in the set.
 -- KEYS[1] -> owner set
--- ARGV[1] -> score of the last member before; '' = from the beginning
+-- ARGV[1] -> score of the previous page's last member; '' = from the beginning
 -- ARGV[2] -> its id
 -- ARGV[3] -> kind; '' = any
 -- ARGV[4] -> how many to return at most
 -- ARGV[5] -> how many to look at at most
--- returns score and member of the last one looked at ('' at the end of the set), then member, score, member, score, …
+-- returns score and member of the last member looked at ('' at the end of the set), then member, score, member, score, …
 
--- behind tells whether the member at a place in the set, if there is one, comes after the one before. Of those at the same score
--- the ids decide; locales order texts otherwise than Redis does.
-local function behind(place)
+-- after reports whether the member at a rank of the set, if there is one, comes after the place. At the same score the ids'
+-- bytes decide, since Lua's comparison of strings depends on the locale.
+local function after(place)
   place = string.format('%.0f', place)
   local found = redis.call('ZRANGE', KEYS[1], place, place, 'WITHSCORES')
   if not found[1] then
@@ -29,16 +29,16 @@ local function behind(place)
   return false
 end
 
--- The place is searched for with ZRANGE alone: services have no right to count.
+-- The place is searched by ZRANGE, because services may not use counting commands.
 local first = 0
 if ARGV[1] ~= '' then
   local last = 1000
-  while not behind(last) do
+  while not after(last) do
     first, last = last + 1, last * 2
   end
   while first < last do
     local middle = floor((first + last) / 2)
-    if behind(middle) then
+    if after(middle) then
       last = middle
     else
       first = middle + 1

@@ -1,5 +1,5 @@
--- put: adds or moves members in due and in their owners' sets, unless a newer version stands in either. It has no
--- allow-oom: a full Redis refuses new members, all of the call's or none.
+-- put: adds or moves members in due and in their owners' sets, unless either has a newer version. It has no allow-oom: a
+-- full Redis refuses all members of a call or none.
 -- KEYS[1] -> due
 -- KEYS[2] -> claimed
 -- KEYS[3…] -> owner sets
@@ -11,7 +11,7 @@ local members = every(ARGV, 3, 3)
 local standing = redis.call('ZMSCORE', KEYS[1], unpack(members))
 local before = ARGV[2] ~= '' and head(KEYS[1], KEYS[2])
 
-local owned, known = {}, {} -- by the place of an owner's set: score, member, score, …; scores in due of those that it holds
+local owned, known = {}, {} -- by the place of an owner's set: score, member, score, …; and the members' scores in due
 for n, member in ipairs(members) do
   local place = ARGV[3 * n + 1]
   local own = owned[place]
@@ -26,7 +26,7 @@ for n, member in ipairs(members) do
   end
 end
 
--- allowed leaves out what a newer version keeps from being written.
+-- allowed leaves out members of which either set has a newer version.
 local function allowed(key, own, due)
   local some, top = {}, 0
   for i, kept in ipairs(redis.call('ZMSCORE', key, unpack(every(own, 2, 2)))) do
@@ -41,9 +41,9 @@ local function allowed(key, own, due)
   return some
 end
 
--- A set of up to 128 is a list in which each step of a ZADD goes from the lowest score on, so that moving many members of
--- one owner would cost the square of their number. Taken out, and put back from the highest on, as they come, each goes to
--- the front. For a few that is not worth a call more.
+-- A set of up to 128 members is a list, in which ZADD searches from the lowest score on: moving many members of one owner
+-- would take time by the square of their number. If all are removed and then added from the highest score down, the order
+-- in which they come, each goes to the front. For a few members that is not worth another call.
 local function write(key, own)
   if #own > 2 * 8 and #own <= 2 * 128 then
     redis.call('ZREM', key, unpack(every(own, 2, 2)))
@@ -56,7 +56,7 @@ end
 local adds, lowest = {}, nil
 for place, own in pairs(owned) do
   local key = KEYS[tonumber(place)]
-  -- What is new stands in neither set, and needs no look. If some of it stood there after all, what is there now decides.
+  -- New members are in neither set, and NX adds them without a comparison. If some were in the set, allowed decides.
   if known[place] or redis.call('ZADD', key, 'NX', unpack(own)) < #own / 2 then
     own = allowed(key, own, known[place] or {})
     write(key, own)

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- remove: takes one member out of each set that holds it at exactly this score.
+-- remove: removes one member from each set in which it has exactly this score.
 -- KEYS[…] -> sets
 -- ARGV[1] -> member
 -- ARGV[2] -> score
--- returns from how many sets it was taken
+-- returns from how many sets it was removed
 local removed = 0
 for _, key in ipairs(KEYS) do
   local score = redis.call('ZSCORE', key, ARGV[1])

@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- repair: replaces exactly what was seen by what is right, newer-looking or not, where both sets still hold it.
+-- repair: replaces exactly the scores that were seen by the right ones, even by an older version, if both sets still have
+-- the scores that were seen.
 -- KEYS[1] -> due
 -- KEYS[2] -> claimed
 -- KEYS[3…] -> owner sets

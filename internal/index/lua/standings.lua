@@ -1,4 +1,4 @@
--- standings: gives what due and the owner sets hold for members, at one moment.
+-- standings: returns the scores of members in due and in their owner sets, at one moment.
 -- KEYS[1] -> due
 -- KEYS[2…] -> owner sets
 -- ARGV[…] -> by member: member, place of its owner set in KEYS
