@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"time"
 )
 
 // Ballot is the queue that in-process candidates share, in place of an ensemble. Make it by NewBallot.
@@ -85,12 +84,6 @@ func NewLocal(cfg Config, ballot *Ballot, epochs Epochs) (*Local, error) {
 	open := func(name string, _ *slog.Logger) place { return &localPlace{ballot: ballot, name: name} }
 	return &Local{newElector(cfg.withDefaults(), epochs, open)}, nil
 }
-
-// Ready returns nil: there is no session to wait for.
-func (l *Local) Ready(context.Context) error { return nil }
-
-// SessionTimeout is 0: a place can only be lost by Depose.
-func (l *Local) SessionTimeout() time.Duration { return 0 }
 
 // Close ends every Lead, waits for their functions and gives up their places. It returns nil.
 func (l *Local) Close() error {

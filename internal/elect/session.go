@@ -156,10 +156,8 @@ func (s *session) ready(ctx context.Context) (sessionID, error) {
 		if up {
 			return id, nil
 		}
-		select {
-		case <-ctx.Done():
-			return sessionID{}, fmt.Errorf("wait for zookeeper: %w", ctx.Err())
-		case <-changed:
+		if err := wait(ctx, changed, nil); err != nil {
+			return sessionID{}, err
 		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // ZooKeeper is an elector whose candidates queue under znodes. One session serves all names.
@@ -83,14 +82,6 @@ func (z *ZooKeeper) Ready(ctx context.Context) error {
 func (z *ZooKeeper) Connected() bool {
 	_, up, _ := z.session.now()
 	return up
-}
-
-// SessionTimeout returns the timeout that the servers granted; before the first session, the one to ask for. A dead
-// leader is replaced after about this time.
-func (z *ZooKeeper) SessionTimeout() time.Duration {
-	z.session.mu.Lock()
-	defer z.session.mu.Unlock()
-	return z.session.timeout
 }
 
 // Close ends every Lead, waits for their functions, and closes the session, so that a successor leads within
