@@ -39,9 +39,9 @@ type call struct {
 	entries []task.Entry
 	before  int64 // health.taken when the call began
 
-	passed atomic.Bool   // the pass went on without the answer
-	done   chan struct{} // closed when errs is set
-	errs   []error       // as Publish answers
+	unawaited atomic.Bool   // the pass went on without the answer
+	done      chan struct{} // closed when errs is set
+	errs      []error       // as Publish answers
 }
 
 // startCall sends the entries' hints to Kafka on a goroutine of its own.
@@ -53,7 +53,7 @@ func (s *shard) startCall(ctx context.Context, to destination, entries []task.En
 	}
 	s.answers.Go(func() {
 		s.publishCall(ctx, c)
-		if c.passed.Load() && s.wakeUp != nil {
+		if c.unawaited.Load() && s.wakeUp != nil {
 			s.wakeUp()
 		}
 	})
@@ -94,7 +94,7 @@ func (s *shard) await(ctx context.Context, calls []*call, wait time.Duration) (u
 		}
 	}
 	for _, c := range calls {
-		c.passed.Store(true) // before the next look at done, or an answer between the two would wake nobody
+		c.unawaited.Store(true) // before the next look at done, or an answer between the two would wake nobody
 	}
 	return calls
 }
