@@ -13,7 +13,7 @@ import (
 const (
 	rebuildInterval = time.Second            // between two requests for a shard's rebuild
 	probeTimeout    = 500 * time.Millisecond // of a message on the compensation topic, which the shard waits for
-	maxAckDelay     = 100 * time.Millisecond // until published entries are acknowledged, if the lead time is 0
+	maxAckDelay     = 100 * time.Millisecond // until published entries are acknowledged, if there is no tick
 	maxWindowFactor = 3                      // times Config.Limit: a claim that reaches past the entries that wait takes no more
 	waitingSleep    = 200 * time.Millisecond // after a full claim of entries that wait
 	maxKafkaSilence = time.Second            // until Kafka is probed
