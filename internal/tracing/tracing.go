@@ -1,7 +1,7 @@
-// Package tracing sends a process's spans to an OpenTelemetry collector, if the configuration names one. Without that it
-// does nothing, and the stages' spans are those of OpenTelemetry's default, which are none.
+// Package tracing sends a process's spans to an OpenTelemetry collector if the configuration names one. Otherwise it does
+// nothing, and OpenTelemetry's default provider makes no spans.
 //
-// It promises that a collector that is slow or away delays nothing and keeps nobody from stopping: spans wait in a bounded
+// It promises that a slow or absent collector delays neither calls nor the end of the process: spans wait in a bounded
 // queue and are dropped when it is full.
 package tracing
 
@@ -22,8 +22,8 @@ import (
 
 const (
 	exportTimeout = 5 * time.Second
-	closeTimeout  = 2 * time.Second // a process that is told to end has better to do than to wait for a collector
-	sayEvery      = time.Minute     // between two lines about a collector that is away
+	closeTimeout  = 2 * time.Second // a stopping process must not wait long for a collector
+	logInterval   = time.Minute     // between two lines about a collector that is away
 )
 
 // Config says where spans go.
@@ -34,9 +34,9 @@ type Config struct {
 	Logger   *slog.Logger
 }
 
-// Start makes the provider that the whole program uses from here on, and gives what sends the last spans at the end; nil
-// when tracing is off. Headers, such as a collector's token, and further attributes of the process come from
-// OpenTelemetry's own variables: OTEL_EXPORTER_OTLP_HEADERS, OTEL_RESOURCE_ATTRIBUTES.
+// Start sets the provider that the whole program uses from here on. stop sends the last spans; it is nil when tracing is
+// off. Headers, such as a collector's token, and further attributes of the process come from OpenTelemetry's own
+// variables: OTEL_EXPORTER_OTLP_HEADERS, OTEL_RESOURCE_ATTRIBUTES.
 func Start(ctx context.Context, cfg Config) (stop func(context.Context) error, err error) {
 	if cfg.Endpoint == "" {
 		return nil, nil
@@ -52,7 +52,7 @@ func Start(ctx context.Context, cfg Config) (stop func(context.Context) error, e
 	}
 	provider := sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(described), sdk.WithSampler(Sampler(cfg.Sample)))
 	otel.SetTracerProvider(provider)
-	otel.SetErrorHandler(&quiet{log: cfg.Logger})
+	otel.SetErrorHandler(&errorLog{log: cfg.Logger})
 	return func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 		defer cancel()
@@ -60,40 +60,42 @@ func Start(ctx context.Context, cfg Config) (stop func(context.Context) error, e
 	}, nil
 }
 
-// Sampler picks a share of the calls that begin a trace, whatever a sampled one calls, and whatever links to one: a traced
-// call's task is traced to its effect, however long that takes.
-func Sampler(share float64) sdk.Sampler { return linked{sdk.ParentBased(sdk.TraceIDRatioBased(share))} }
+// Sampler samples a share of the calls that begin a trace. It also samples every call of a sampled span, and every span
+// that links to a sampled one: a traced call's task is traced to its effect, however long that takes.
+func Sampler(share float64) sdk.Sampler {
+	return linkSampler{sdk.ParentBased(sdk.TraceIDRatioBased(share))}
+}
 
-type linked struct{ otherwise sdk.Sampler }
+type linkSampler struct{ parent sdk.Sampler }
 
-// ShouldSample is asked at each span's beginning.
-func (l linked) ShouldSample(p sdk.SamplingParameters) sdk.SamplingResult {
+// ShouldSample decides when a span begins.
+func (l linkSampler) ShouldSample(p sdk.SamplingParameters) sdk.SamplingResult {
 	for _, link := range p.Links {
 		if link.SpanContext.IsSampled() {
 			return sdk.SamplingResult{Decision: sdk.RecordAndSample, Tracestate: trace.SpanContextFromContext(p.ParentContext).TraceState()}
 		}
 	}
-	return l.otherwise.ShouldSample(p)
+	return l.parent.ShouldSample(p)
 }
 
 // Description names the sampler.
-func (l linked) Description() string { return "links, " + l.otherwise.Description() }
+func (l linkSampler) Description() string { return "links, " + l.parent.Description() }
 
-// quiet says now and then what goes wrong; a collector that is away would fill the log.
-type quiet struct {
+// errorLog logs OpenTelemetry's errors at most once in logInterval: a collector that is away would fill the log.
+type errorLog struct {
 	log *slog.Logger
 
-	mu   sync.Mutex
-	said time.Time
+	mu     sync.Mutex
+	logged time.Time // the last line
 }
 
-// Handle is what OpenTelemetry calls.
-func (q *quiet) Handle(err error) {
+// Handle is OpenTelemetry's error handler.
+func (q *errorLog) Handle(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if time.Since(q.said) < sayEvery {
+	if time.Since(q.logged) < logInterval {
 		return
 	}
-	q.said = time.Now()
+	q.logged = time.Now()
 	q.log.Warn("traces are not sent", "err", err)
 }
