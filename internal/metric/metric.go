@@ -1,4 +1,4 @@
-// Package metric registers what several parts of one process count together.
+// Package metric registers metrics that several parts of one process share.
 package metric
 
 import (
@@ -7,17 +7,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Shared registers c with reg and returns it, or the collector of the same description that reg has already: two clients, or
-// two workers, of one process count together. A nil reg registers nothing. It panics where the name stands for something
-// else, which is a programmer's error at start.
+// Shared registers c with reg and returns it. If reg already has a collector of the same description, Shared returns
+// that one:
+// two clients, or two workers, of one process count together. A nil reg registers nothing. Shared panics if the name
+// belongs to a different metric, which is a programmer's error at start.
 func Shared[C prometheus.Collector](reg prometheus.Registerer, c C) C {
 	if reg == nil {
 		return c
 	}
 	err := reg.Register(c)
-	if before, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
-		if standing, ok := before.ExistingCollector.(C); ok {
-			return standing
+	if registered, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
+		if existing, ok := registered.ExistingCollector.(C); ok {
+			return existing
 		}
 	}
 	if err != nil {

@@ -11,11 +11,11 @@ import (
 
 const (
 	namespaceLabel = "namespace"
-	ours           = "duetime_"
+	metricPrefix   = "duetime_"
 )
 
-// In returns a registerer whose metrics bear the deployment's namespace as a label: one Prometheus may scrape several
-// deployments, and one program may have clients of several. A nil reg stays nil.
+// In returns a registerer that gives every metric the deployment's namespace as a label: one Prometheus may scrape
+// several deployments, and one program may have clients of several. A nil reg stays nil.
 func In(namespace string, reg prometheus.Registerer) prometheus.Registerer {
 	if reg == nil {
 		return nil
@@ -23,8 +23,8 @@ func In(namespace string, reg prometheus.Registerer) prometheus.Registerer {
 	return prometheus.WrapRegistererWith(prometheus.Labels{namespaceLabel: namespace}, reg)
 }
 
-// GatherIn gathers what from has, and adds the namespace to metrics of ours that bear none: those of a process itself are
-// registered before it knows its configuration. It changes nothing while the namespace is empty.
+// GatherIn gathers from's metrics and adds the namespace to duetime's metrics that have none: a process registers its own
+// metrics before it has read its configuration. An empty namespace changes nothing.
 func GatherIn(namespace string, from prometheus.Gatherer) prometheus.Gatherer {
 	if namespace == "" {
 		return from
@@ -32,7 +32,7 @@ func GatherIn(namespace string, from prometheus.Gatherer) prometheus.Gatherer {
 	return prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
 		families, err := from.Gather()
 		for _, f := range families {
-			if strings.HasPrefix(f.GetName(), ours) {
+			if strings.HasPrefix(f.GetName(), metricPrefix) {
 				for _, m := range f.GetMetric() {
 					label(m, namespace)
 				}
@@ -42,7 +42,7 @@ func GatherIn(namespace string, from prometheus.Gatherer) prometheus.Gatherer {
 	})
 }
 
-// label adds the namespace in its place: labels are sorted by name.
+// label inserts the namespace where it belongs: labels are sorted by name.
 func label(m *dto.Metric, namespace string) {
 	at, has := slices.BinarySearchFunc(m.Label, namespaceLabel, func(l *dto.LabelPair, name string) int {
 		return cmp.Compare(l.GetName(), name)
@@ -51,6 +51,6 @@ func label(m *dto.Metric, namespace string) {
 		return
 	}
 	name := namespaceLabel
-	// A new slice: a metric's own one may be shared with the collector.
+	// A new slice: the collector may share the metric's own slice.
 	m.Label = slices.Concat(m.Label[:at], []*dto.LabelPair{{Name: &name, Value: &namespace}}, m.Label[at:])
 }
