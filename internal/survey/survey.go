@@ -1,9 +1,9 @@
-// Package survey asks the servers how the pipeline stands, whenever somebody reads the metrics: how old the oldest
-// unfinished task is, how many wait, what the index holds, how far the workers are behind.
+// Package survey asks the servers for the pipeline's state whenever somebody reads the metrics: the age of the oldest
+// unfinished task, the number of waiting tasks, the entries of the index, and the workers' backlog.
 //
-// It promises that no figure outlives its server: who doesn't answer within a moment has no figures, and
-// duetime_server_up says 0. Counts of rows alone are remembered for longer, with the time when they were made. It asks
-// nothing while nobody reads, and never counts rows for more than a hundredth of the time. It changes nothing anywhere.
+// It promises that no figure outlives its server: a server that doesn't answer within a moment has no figures, and
+// duetime_server_up says 0. Only counts of rows are cached for longer, with the time when they were made. Nobody is asked
+// while nobody reads, and rows are counted for at most a hundredth of the time. The package changes nothing anywhere.
 package survey
 
 import (
@@ -18,25 +18,25 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Store is what a survey needs of MySQL.
+// Store is the part of MySQL that a survey reads.
 type Store interface {
-	// Oldest returns the earliest next try of all pending rows, zero for none, and the database's time.
+	// Oldest returns the earliest run time of all pending rows, zero for none, and the database's time.
 	Oldest(ctx context.Context) (oldest, now time.Time, err error)
 	Count(ctx context.Context, state task.State) (int64, error)
 }
 
-// Index is what a survey needs of Redis.
+// Index is the part of Redis that a survey reads.
 type Index interface {
 	// Counts returns how many entries each shard holds.
 	Counts(ctx context.Context, shards int) ([]int64, error)
-	// Evicted counts the entries that Redis has thrown out.
+	// Evicted counts the keys that Redis has evicted.
 	Evicted(ctx context.Context) (int64, error)
 }
 
-// Stream is what a survey needs of Kafka.
+// Stream is the part of Kafka that a survey reads.
 type Stream interface {
 	Ping(ctx context.Context) error
-	// Lag returns how many of a queue's hints its workers have not committed.
+	// Lag returns the backlog of a queue: its hints that no worker has committed.
 	Lag(ctx context.Context, queue string) (int64, error)
 }
 
@@ -46,18 +46,18 @@ type Unhandled struct {
 	Tasks       int64
 }
 
-// Config says what to look at.
+// Config says where figures come from.
 type Config struct {
 	Queues []string
-	// Unhandled reads the tasks that wait for a worker which knows their kind, the largest numbers first; nil: it is not asked.
+	// Unhandled reads the tasks that wait for a worker of their kind, the largest numbers first; nil disables the metric.
 	Unhandled func(ctx context.Context) ([]Unhandled, error)
 	Layout    func(ctx context.Context) (task.Layout, error)
 }
 
 const (
-	lookTimeout  = 2 * time.Second  // a server answers, or has no figures
-	countTimeout = 5 * time.Second  // the same for counts of rows
-	slowInterval = 10 * time.Second // between two looks at what moves slowly
+	answerTimeout = 2 * time.Second  // a server that takes longer has no figures
+	countTimeout  = 5 * time.Second  // for counts of rows
+	slowInterval  = 10 * time.Second // between two reads of figures that change slowly
 )
 
 var (
@@ -78,23 +78,23 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 // Survey is a collector of metrics. It is safe for concurrent use.
 type Survey struct {
-	cfg    Config
-	store  Store
-	index  Index
-	stream Stream
-	polled atomic.Int64 // shards, as last read: MySQL may be away while Redis is asked
-	looks  []*look
+	cfg     Config
+	store   Store
+	index   Index
+	stream  Stream
+	polled  atomic.Int64 // shards, as last read: Redis is asked even while MySQL is away
+	sources []*source
 }
 
-// New makes a survey; it asks nothing yet.
+// New makes a survey. It asks no server.
 func New(cfg Config, store Store, index Index, stream Stream) *Survey {
 	s := &Survey{cfg: cfg, store: store, index: index, stream: stream}
-	s.looks = []*look{
-		{server: "mysql", timeout: lookTimeout, read: s.readOldest},
-		{timeout: countTimeout, every: slowInterval, share: 100, read: s.readTasks},
-		{timeout: countTimeout, every: slowInterval, share: 100, read: s.readUnhandled},
-		{server: "redis", timeout: lookTimeout, every: slowInterval, read: s.readIndex},
-		{server: "kafka", timeout: lookTimeout, every: slowInterval, read: s.readLag},
+	s.sources = []*source{
+		{server: "mysql", timeout: answerTimeout, read: s.readOldest},
+		{timeout: countTimeout, minInterval: slowInterval, idleFactor: 100, read: s.readTasks},
+		{timeout: countTimeout, minInterval: slowInterval, idleFactor: 100, read: s.readUnhandled},
+		{server: "redis", timeout: answerTimeout, minInterval: slowInterval, read: s.readIndex},
+		{server: "kafka", timeout: answerTimeout, minInterval: slowInterval, read: s.readLag},
 	}
 	return s
 }
@@ -106,12 +106,12 @@ func (s *Survey) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect asks all servers side by side.
+// Collect reads all sources concurrently.
 func (s *Survey) Collect(ch chan<- prometheus.Metric) {
 	var all sync.WaitGroup
-	for _, l := range s.looks {
+	for _, source := range s.sources {
 		all.Go(func() {
-			for _, m := range l.metrics() {
+			for _, m := range source.metrics() {
 				ch <- m
 			}
 		})
@@ -119,42 +119,42 @@ func (s *Survey) Collect(ch chan<- prometheus.Metric) {
 	all.Wait()
 }
 
-// look is what is asked of one server at once.
-type look struct {
-	server  string        // in duetime_server_up; empty: another look tells
-	timeout time.Duration // of the answer
-	every   time.Duration // at most
-	share   time.Duration // how many times as long as a look took its server is left alone
-	read    func(ctx context.Context) ([]prometheus.Metric, error)
+// source reads figures from one server and caches them.
+type source struct {
+	server      string        // label of duetime_server_up; empty: another source of the server reports it
+	timeout     time.Duration // of one read
+	minInterval time.Duration // between the beginnings of two reads
+	idleFactor  time.Duration // the next read waits for this multiple of the last read's duration
+	read        func(ctx context.Context) ([]prometheus.Metric, error)
 
-	mu    sync.Mutex
-	next  time.Time // not before
-	found []prometheus.Metric
+	mu     sync.Mutex
+	next   time.Time // cached is valid until then
+	cached []prometheus.Metric
 }
 
-// metrics asks, or gives what was found a moment ago.
-func (l *look) metrics() []prometheus.Metric {
+// metrics returns the cached figures, or reads them.
+func (l *source) metrics() []prometheus.Metric {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if time.Now().Before(l.next) {
-		return l.found
+		return l.cached
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), l.timeout)
 	defer cancel()
 	began := time.Now()
 	found, err := l.read(ctx)
-	l.next = began.Add(max(l.every, l.share*time.Since(began)))
+	l.next = began.Add(max(l.minInterval, l.idleFactor*time.Since(began)))
 	up := 1.0
 	if err != nil {
 		found, up = nil, 0
 	}
 	if err != nil && l.server != "" {
-		l.next = time.Time{} // who is back is not to be taken for away
+		l.next = time.Time{} // a server that is back must not be reported as away for slowInterval
 	}
 	if l.server != "" {
 		found = append(found, gauge(upDesc, up, l.server))
 	}
-	l.found = found
+	l.cached = found
 	return found
 }
 
@@ -170,8 +170,9 @@ func (s *Survey) readOldest(ctx context.Context) ([]prometheus.Metric, error) {
 	return []prometheus.Metric{gauge(oldestDesc, age)}, nil
 }
 
-// readTasks leaves the other states out: finished rows are by far the most, and nobody waits for them. Where the pending ones
-// are too many to be counted in time, the dead are told all the same: there is an alert on them.
+// readTasks counts dead and pending rows. It leaves out finished rows: they are the great majority, and nobody waits
+// for them.
+// The dead are reported even if the pending rows are too many to be counted in time: there is an alert on dead tasks.
 func (s *Survey) readTasks(ctx context.Context) ([]prometheus.Metric, error) {
 	var found []prometheus.Metric
 	for _, state := range []task.State{task.Dead, task.Pending} {
@@ -188,11 +189,11 @@ func (s *Survey) readTasks(ctx context.Context) ([]prometheus.Metric, error) {
 }
 
 const (
-	maxUnhandledKinds = 100 // with a figure of their own: rows of other programs could have any number
+	maxUnhandledKinds = 100 // kinds with a figure of their own: rows of other programs may have any number of kinds
 	otherKinds        = "other"
 )
 
-// readUnhandled tells of kinds that no worker knows, where the workers' own counters can't: a service without metrics.
+// readUnhandled reports the tasks that wait for a worker of their kind: a worker without metrics can't report them.
 func (s *Survey) readUnhandled(ctx context.Context) ([]prometheus.Metric, error) {
 	if s.cfg.Unhandled == nil {
 		return nil, nil
@@ -210,7 +211,8 @@ func (s *Survey) readUnhandled(ctx context.Context) ([]prometheus.Metric, error)
 		}
 		found = append(found, gauge(unhandledDesc, float64(u.Tasks), u.Queue, u.Kind))
 	}
-	return append(found, gauge(unhandledDesc, float64(others), otherKinds, otherKinds)), nil // so that the metric is always there
+	// The figure of other kinds is always reported, so that the metric always exists.
+	return append(found, gauge(unhandledDesc, float64(others), otherKinds, otherKinds)), nil
 }
 
 func (s *Survey) readIndex(ctx context.Context) ([]prometheus.Metric, error) {
@@ -232,7 +234,7 @@ func (s *Survey) readIndex(ctx context.Context) ([]prometheus.Metric, error) {
 	return found, nil
 }
 
-// readLag leaves out a queue whose partitions don't all answer, as while its topic is being made.
+// readLag leaves out a queue while one of its partitions doesn't answer, such as a topic that is being created.
 func (s *Survey) readLag(ctx context.Context) ([]prometheus.Metric, error) {
 	if err := s.stream.Ping(ctx); err != nil {
 		return nil, err
