@@ -7,20 +7,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// elected shows how an elected process stands.
-type elected struct {
+// electionMetrics reports whether an elected process leads.
+type electionMetrics struct {
 	leader    prometheus.Gauge
 	epoch     prometheus.Gauge
 	terms     prometheus.Counter
-	connected atomic.Pointer[func() bool] // to ZooKeeper; nil before the elector is there
+	connected atomic.Pointer[func() bool] // to ZooKeeper; nil until the elector is open
 }
 
-// leaderGauges names the gauge of each election. They are apart, so that one alert on each says all.
+// leaderGauges names the gauge of each election. Two names let one alert on each find a missing leader.
 var leaderGauges = map[string]string{"event": "duetime_leader", "daemon": "duetime_daemon_leader"}
 
-func newElected(reg prometheus.Registerer, name string) *elected {
+func newElectionMetrics(reg prometheus.Registerer, name string) *electionMetrics {
 	f, label := promauto.With(reg), prometheus.Labels{"name": name}
-	e := &elected{
+	e := &electionMetrics{
 		leader: f.NewGauge(prometheus.GaugeOpts{
 			Name: leaderGauges[name], Help: "1 while this " + name + " process leads, else 0.",
 		}),
@@ -37,14 +37,14 @@ func newElected(reg prometheus.Registerer, name string) *elected {
 	return e
 }
 
-func (e *elected) zookeeper() float64 {
+func (e *electionMetrics) zookeeper() float64 {
 	if connected := e.connected.Load(); connected != nil && (*connected)() {
 		return 1
 	}
 	return 0
 }
 
-func (e *elected) changed(leading bool, epoch int64) {
+func (e *electionMetrics) changed(leading bool, epoch int64) {
 	if !leading {
 		e.leader.Set(0)
 		return

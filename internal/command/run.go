@@ -1,5 +1,6 @@
-// Package command is how the commands begin: their configuration, log, traces and admin address, and, for the elected ones,
-// standing for election on servers that may be away. It owns no protocol; what a command does is wired in its main.
+// Package command starts the commands: it reads the configuration, sets up log, traces and admin address, and lets
+// elected processes stand for election while servers are away. It owns no protocol; each command wires its parts in its
+// main.
 package command
 
 import (
@@ -20,8 +21,9 @@ import (
 	"github.com/duetime/duetime/internal/wait"
 )
 
-// Configure is how every process begins: it reads the configuration, sets the log up, and serves the admin address that
-// the configuration has for this process. The sections are the process's own part of the configuration.
+// Configure reads the configuration, sets up the log, and serves the process's admin address. Every process calls it
+// first.
+// The sections are the process's own part of the configuration.
 func Configure(
 	ctx context.Context, env *process.Env, admin func(config.Config) string, sections ...config.Section,
 ) (config.Config, error) {
@@ -50,29 +52,30 @@ func Configure(
 	return cfg, env.ServeAdmin(ctx, admin(cfg), string(token))
 }
 
-// Candidate is what an elected process stands for.
+// Candidate is an elected process.
 type Candidate struct {
 	Name string // of the election and of its epoch counter
 	Lead func(ctx context.Context, term *elect.Term) error
 }
 
-// retryMax bounds how long a candidate that resigned stays out of the queue: after a long outage nobody else may be in it.
+// retryMax bounds how long a candidate that resigned stays out of the queue: after a long outage the queue may be
+// empty.
 const retryMax = 3 * time.Second
 
-// Stand waits for the schema, joins the election, and leads whenever it is this process's turn, until ctx ends. The
-// process is ready once its ZooKeeper session stands, leader or not. A term that ends with an error that retrying cannot
-// fix, such as a session timeout that the broker refuses, ends the process.
+// Stand waits for the schema, joins the election, and leads whenever this process is elected, until ctx ends. The process
+// is ready once its ZooKeeper session stands, leader or not. A term's error that retrying cannot fix, such as a session
+// timeout that the broker refuses, ends the process.
 func Stand(ctx context.Context, env *process.Env, p *parts.Parts, c Candidate) error {
-	shown := newElected(env.Registry, c.Name)
+	metrics := newElectionMetrics(env.Registry, c.Name)
 	if err := p.AwaitSchema(ctx); err != nil {
 		return err
 	}
-	elector, err := openElector(p, shown)
+	elector, err := openElector(p, metrics)
 	if err != nil {
 		return err
 	}
 	connected := elector.Connected
-	shown.connected.Store(&connected)
+	metrics.connected.Store(&connected)
 	env.OnStop("zookeeper", func(context.Context) error { return elector.Close() })
 
 	group, ctx := errgroup.WithContext(ctx)
@@ -90,7 +93,7 @@ func Stand(ctx context.Context, env *process.Env, p *parts.Parts, c Candidate) e
 		ctx, giveUp := context.WithCancelCause(ctx)
 		defer giveUp(nil)
 		err := elector.Lead(ctx, c.Name, func(ctx context.Context, term *elect.Term) error {
-			err := permanently(untilAsked(ctx, p, c, term))
+			err := permanently(leadUntilResigned(ctx, p, c, term))
 			if wait.IsFatal(err) {
 				giveUp(err)
 			}
@@ -104,7 +107,7 @@ func Stand(ctx context.Context, env *process.Env, p *parts.Parts, c Candidate) e
 	return group.Wait()
 }
 
-func openElector(p *parts.Parts, shown *elected) (*elect.ZooKeeper, error) {
+func openElector(p *parts.Parts, metrics *electionMetrics) (*elect.ZooKeeper, error) {
 	cfg := p.Config.ZooKeeper
 	password, err := cfg.Secret()
 	if err != nil {
@@ -118,11 +121,11 @@ func openElector(p *parts.Parts, shown *elected) (*elect.ZooKeeper, error) {
 		Servers: cfg.Servers, SessionTimeout: cfg.SessionTimeout,
 		TLS: tls, Username: cfg.Username, Password: string(password),
 		Root: "/" + p.Config.Namespace, RetryMax: retryMax, Logger: p.Log,
-		OnChange: func(_ string, leading bool, epoch int64) { shown.changed(leading, epoch) },
+		OnChange: func(_ string, leading bool, epoch int64) { metrics.changed(leading, epoch) },
 	}, p.Store)
 }
 
-// permanently marks an error that says of itself that trying again can't help as fatal.
+// permanently marks an error as fatal if its Permanent method says that retrying can't help.
 func permanently(err error) error {
 	var p interface{ Permanent() bool }
 	if errors.As(err, &p) && p.Permanent() {
