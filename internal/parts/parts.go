@@ -1,5 +1,5 @@
-// Package parts opens the servers that a configuration names: it turns configuration into adapters, once for all
-// processes. It owns no protocol; what the parts do together is wired by each command, top to bottom.
+// Package parts opens the servers that a configuration names: it turns configuration into adapters, for all processes. It
+// owns no protocol; each command wires the parts.
 package parts
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Parts are the adapters of one process. Nothing is dialled before it is used.
+// Parts are the adapters of one process. No server is dialled before its first use.
 type Parts struct {
 	Config config.Config
 	Log    *slog.Logger
@@ -35,7 +35,7 @@ type Parts struct {
 	Index  *index.Index
 	Stream *stream.Kafka
 	Clock  *loop.Clock
-	Actor  string               // who changes tasks by way of the Scheduler, in their history; a service unless set
+	Actor  string               // in the history, who changes tasks through the Scheduler; empty means a service
 	Tracer trace.TracerProvider // nil means the global one
 	Kinds  *schedule.Kinds      // of the configuration's queues
 
@@ -143,9 +143,9 @@ func (p *Parts) Close(context.Context) error {
 	return errors.Join(p.Stream.Close(), p.Index.Close(), p.Store.Close())
 }
 
-// AwaitSchema waits until MySQL answers and the schema is there with every migration that this version knows, and learns
-// the database's clock. Refused credentials, a server that we don't believe, settings with which no promise holds, and a
-// schema of another namespace are fatal; another shard count is worth one warning.
+// AwaitSchema waits until MySQL answers and its schema has every migration that this version knows, and reads the
+// database's clock. These are fatal: refused credentials, an untrusted server, settings that break a promise, and a
+// schema of another namespace. A different shard count is logged once as a warning.
 func (p *Parts) AwaitSchema(ctx context.Context) error {
 	var layout task.Layout
 	err := wait.For(ctx, p.Log, "mysql", func(ctx context.Context) (err error) {
@@ -163,11 +163,11 @@ func (p *Parts) AwaitSchema(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.check(ctx, layout)
+	return p.checkLayout(ctx, layout)
 }
 
-// CheckMySQL asks MySQL whether a connection has the settings on which the promises rest. Those that it hasn't are fatal:
-// waiting does not change them.
+// CheckMySQL asks MySQL whether a connection has the settings on which the promises depend. A wrong setting is fatal:
+// waiting doesn't change it.
 func (p *Parts) CheckMySQL(ctx context.Context) error {
 	err := p.Store.CheckSession(ctx)
 	if _, wrong := errors.AsType[*store.SettingError](err); wrong {
@@ -176,7 +176,7 @@ func (p *Parts) CheckMySQL(ctx context.Context) error {
 	return err
 }
 
-// CheckNamespace is an error if the schema is another namespace's than the configuration's.
+// CheckNamespace returns an error if the schema belongs to another namespace than the configuration's.
 func (p *Parts) CheckNamespace(layout task.Layout) error {
 	if layout.Namespace != p.Config.Namespace {
 		return fmt.Errorf("namespace: is %q, but the schema belongs to namespace %q", p.Config.Namespace, layout.Namespace)
@@ -184,7 +184,7 @@ func (p *Parts) CheckNamespace(layout task.Layout) error {
 	return nil
 }
 
-func (p *Parts) check(ctx context.Context, layout task.Layout) error {
+func (p *Parts) checkLayout(ctx context.Context, layout task.Layout) error {
 	if err := p.CheckNamespace(layout); err != nil {
 		return wait.Fatal(err)
 	}
@@ -196,8 +196,8 @@ func (p *Parts) check(ctx context.Context, layout task.Layout) error {
 	return nil
 }
 
-// AwaitIndex waits until Redis answers, or returns nil when ctx ends first. Refused credentials, a server that we don't
-// believe, and a memory policy that evicts entries are fatal; a policy that can't be asked for is worth a warning.
+// AwaitIndex waits until Redis answers, or returns nil when ctx ends first. Refused credentials, an untrusted server and
+// a memory policy that evicts entries are fatal; a policy that can't be read is logged as a warning.
 func (p *Parts) AwaitIndex(ctx context.Context) error {
 	err := wait.For(ctx, p.Log, "redis", func(ctx context.Context) error {
 		err := p.Index.Ping(ctx)
@@ -216,8 +216,8 @@ func (p *Parts) AwaitIndex(ctx context.Context) error {
 	return p.claimNamespace(ctx)
 }
 
-// claimNamespace is fatal if another schema uses the namespace on this Redis: each daemon would remove the other's entries, and
-// each worker drop the other's hints. AwaitSchema has read whose id the schema has.
+// claimNamespace is fatal if another schema uses the namespace on this Redis: each daemon would remove the other's
+// entries, and each worker drop the other's hints. AwaitSchema has read the schema's id.
 func (p *Parts) claimNamespace(ctx context.Context) error {
 	layout := p.layout.Load()
 	if layout == nil || layout.Deployment == "" {
@@ -235,8 +235,8 @@ func (p *Parts) claimNamespace(ctx context.Context) error {
 	return nil
 }
 
-// AwaitStream waits until Kafka answers, or returns nil when ctx ends first. Refused credentials, and a server that we
-// don't believe, are fatal.
+// AwaitStream waits until Kafka answers, or returns nil when ctx ends first. Refused credentials and an untrusted server
+// are fatal.
 func (p *Parts) AwaitStream(ctx context.Context) error {
 	err := wait.For(ctx, p.Log, "kafka", func(ctx context.Context) error {
 		err := p.Stream.Ping(ctx)
@@ -245,7 +245,7 @@ func (p *Parts) AwaitStream(ctx context.Context) error {
 	return wait.UnlessStopped(ctx, err)
 }
 
-// fatal marks the refusal, if there is one, as one that retrying cannot fix; otherwise it returns err.
+// fatal returns the refusal, if there is one, as an error that retrying cannot fix; otherwise it returns err.
 func fatal(refusal, err error) error {
 	if refusal != nil {
 		return wait.Fatal(refusal)
@@ -253,7 +253,7 @@ func fatal(refusal, err error) error {
 	return err
 }
 
-// Scheduler makes the door for services on these parts. reg may be nil.
+// Scheduler returns a client that schedules on these parts. reg may be nil.
 func (p *Parts) Scheduler(reg prometheus.Registerer) (*schedule.Client, error) {
 	return schedule.New(schedule.Config{
 		Layout: p.Store.Layout, Kinds: p.Kinds, Actor: p.Actor, Logger: p.Log, Metrics: reg, Tracer: p.Tracer,
