@@ -1,6 +1,6 @@
-// Package trust owns whom a process believes on its links and who it is there: the TLS settings that files make, and
-// which failures of a handshake retrying cannot fix. What it makes always checks the server's certificate and name. It opens
-// no connection.
+// Package trust makes TLS settings from files: which servers a process trusts, and its own certificate. It also tells
+// which handshake failures retrying cannot fix. Its settings always check the server's certificate and name. It opens no
+// connection.
 package trust
 
 import (
@@ -12,7 +12,7 @@ import (
 	"os"
 )
 
-// System in the place of a file stands for the authorities that this machine trusts.
+// System in place of a file means the authorities that this machine trusts.
 const System = "system"
 
 // Files are in PEM. Without CAFile there is no TLS.
@@ -22,8 +22,8 @@ type Files struct {
 	KeyFile  string // our certificate's key
 }
 
-// Client makes the client's side of a link, nil for one without TLS. The server's name is for the dialler to set. An
-// error begins with the key that is wrong, the section's with one of ca_file, cert_file.
+// Client makes the client's side of a link, nil for one without TLS. The dialler sets the server's name. An error begins
+// with the key that is wrong: the section and ca_file or cert_file.
 func Client(section string, f Files) (*tls.Config, error) {
 	if f.CAFile == "" {
 		return nil, nil //nolint:nilnil // no TLS is no mistake
@@ -44,7 +44,7 @@ func Client(section string, f Files) (*tls.Config, error) {
 	if _, err := tls.LoadX509KeyPair(f.CertFile, f.KeyFile); err != nil {
 		return nil, fmt.Errorf("%s.cert_file: %w", section, err)
 	}
-	// Read again at each handshake, so that a certificate that is renewed in its file needs no restart.
+	// Read at each handshake, so that a certificate that is renewed in its file needs no restart.
 	cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		pair, err := tls.LoadX509KeyPair(f.CertFile, f.KeyFile)
 		if err != nil {
@@ -55,21 +55,21 @@ func Client(section string, f Files) (*tls.Config, error) {
 	return cfg, nil
 }
 
-// Refused reports whether a handshake failed by what the two sides are: we don't believe the server, it doesn't believe
-// us, or it doesn't speak TLS. No later try does better, until somebody changes a certificate.
+// Refused reports whether a handshake failed because of a side's settings: we don't trust the server, it doesn't trust
+// us, or it doesn't speak TLS. A retry fails until somebody changes a certificate.
 func Refused(err error) bool {
 	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
 	_, plain := errors.AsType[tls.RecordHeaderError](err)
 	return untrusted || plain || alerted(err)
 }
 
-// alerted reports whether the server ended the handshake with an alert, whose type crypto/tls keeps to itself.
+// alerted reports whether the server ended the handshake with an alert. crypto/tls doesn't export the alert's type.
 func alerted(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "remote error"
 }
 
-// Refusal is an error that retrying cannot fix: somebody has to look at the keys that it names.
+// Refusal is an error that retrying cannot fix: somebody has to correct the key that it names.
 type Refusal struct {
 	Key string
 	Err error
@@ -78,8 +78,8 @@ type Refusal struct {
 // Error begins with the key.
 func (r *Refusal) Error() string { return r.Key + ": " + r.Err.Error() }
 
-// Unwrap returns what was answered.
+// Unwrap returns the server's or the system's error.
 func (r *Refusal) Unwrap() error { return r.Err }
 
-// Permanent tells callers that trying again can't help.
+// Permanent tells callers that retrying can't help.
 func (r *Refusal) Permanent() bool { return true }
