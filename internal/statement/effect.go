@@ -2,17 +2,17 @@ package statement
 
 import "strings"
 
-// Effect is what a statement may do to the transaction in which it is said.
+// Effect is what a statement may do to the transaction that runs it.
 type Effect int
 
 // The effects.
 const (
-	Plain  Effect = iota // nothing that a rollback would not undo
-	Ends                 // it ends it
+	Plain  Effect = iota // it does nothing that a rollback would not undo
+	Ends                 // it ends the transaction
 	Opaque               // its text does not tell
 )
 
-// effects of statements by their first word; those that are not here are opaque.
+// effects of statements by their first word; missing words are opaque.
 var effects = map[string]Effect{
 	"SELECT": Plain, "INSERT": Plain, "UPDATE": Plain, "DELETE": Plain, "REPLACE": Plain,
 	"WITH": Plain, "VALUES": Plain, "TABLE": Plain, "DO": Plain, "SHOW": Plain, "EXPLAIN": Plain,
@@ -26,7 +26,7 @@ var effects = map[string]Effect{
 	"FLUSH": Ends, "RESET": Ends, "INSTALL": Ends, "UNINSTALL": Ends, "IMPORT": Ends, "CACHE": Ends,
 }
 
-// EffectOf tells by its text what a statement may do to its transaction.
+// EffectOf tells from a statement's text what it may do to its transaction.
 func EffectOf(query string) Effect {
 	word, after := FirstWord(query)
 	switch word {

@@ -2,33 +2,33 @@ package statement
 
 import "strings"
 
-// Savepoint returns the name that SAVEPOINT name sets, or to which ROLLBACK TO name goes back, in small letters, as the server
-// compares them. The name is empty for every other statement. Nested transactions of GORM, bun and others are made of the
-// two; what a transaction remembers beside the database must go back with it.
+// Savepoint returns the savepoint that SAVEPOINT sets or to which ROLLBACK TO goes back, in small letters, as the server
+// compares names. The name is empty for every other statement. GORM, bun and others nest transactions by these two
+// statements; what a transaction keeps in memory must go back with them.
 func Savepoint(statement string) (name string, back bool) {
-	words := strings.Fields(strings.TrimRight(bare(statement), "; \t\r\n"))
+	words := strings.Fields(strings.TrimRight(withoutComments(statement), "; \t\r\n"))
 	if len(words) == 2 && strings.EqualFold(words[0], "SAVEPOINT") {
-		return plain(words[1]), false
+		return unquote(words[1]), false
 	}
 	if len(words) < 3 || !strings.EqualFold(words[0], "ROLLBACK") {
 		return "", false
 	}
-	words = skip(words[1:], "WORK", "TRANSACTION")
+	words = skipOptional(words[1:], "WORK", "TRANSACTION")
 	if !strings.EqualFold(words[0], "TO") {
 		return "", false
 	}
 	if words = words[1:]; len(words) > 1 {
-		words = skip(words, "SAVEPOINT")
+		words = skipOptional(words, "SAVEPOINT")
 	}
 	if len(words) != 1 {
 		return "", false
 	}
-	return plain(words[0]), true
+	return unquote(words[0]), true
 }
 
-// skip leaves out the first word if it is one of these.
-func skip(words []string, of ...string) []string {
-	for _, word := range of {
+// skipOptional leaves out the first word if it is one of the optional ones.
+func skipOptional(words []string, optional ...string) []string {
+	for _, word := range optional {
 		if strings.EqualFold(words[0], word) {
 			return words[1:]
 		}
@@ -36,9 +36,9 @@ func skip(words []string, of ...string) []string {
 	return words
 }
 
-// bare takes the comments away in which tracers note where a statement comes from. Few statements have any, and most are
-// told from the two by their first letter.
-func bare(statement string) string {
+// withoutComments removes the comments in which tracers note a statement's origin. It returns nothing for a statement
+// whose first letter shows that it sets or uses no savepoint: most statements cost no more than this check.
+func withoutComments(statement string) string {
 	statement = strings.TrimSpace(statement)
 	if statement == "" || !strings.ContainsRune("sSrR/", rune(statement[0])) || len(statement) > 4<<10 {
 		return ""
@@ -53,5 +53,4 @@ func bare(statement string) string {
 	}
 }
 
-// plain is a name without its quotes.
-func plain(name string) string { return strings.ToLower(strings.Trim(name, "`\"")) }
+func unquote(name string) string { return strings.ToLower(strings.Trim(name, "`\"")) }

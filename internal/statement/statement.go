@@ -1,11 +1,11 @@
-// Package statement reads from the text of a SQL statement what it may do to its transaction and its session beyond its
-// rows. It owns no memory and sends nothing.
+// Package statement tells from the text of a SQL statement what it may do to its transaction and its session beyond its
+// rows. It keeps no state and sends nothing.
 package statement
 
 import "strings"
 
-// FirstWord returns a statement's first word in capitals, and what follows the word. Comments are passed over, but for what
-// a server runs out of one.
+// FirstWord returns a statement's first word in capitals, and the text after it. It skips comments, except those whose
+// content a server runs.
 func FirstWord(text string) (word, after string) {
 	text = skipBlank(text)
 	end := strings.IndexFunc(text, func(r rune) bool { return (r|0x20 < 'a' || r|0x20 > 'z') && r != '_' })
@@ -15,7 +15,7 @@ func FirstWord(text string) (word, after string) {
 	return strings.ToUpper(text[:end]), text[end:]
 }
 
-// StartsWith reports whether a word, in capitals, is a statement's first.
+// StartsWith reports whether a statement's first word is word, which is in capitals.
 func StartsWith(text, word string) bool {
 	first, _ := FirstWord(text)
 	return first == word
@@ -37,7 +37,7 @@ func skipBlank(text string) string {
 	}
 }
 
-// LeavesTrace reports whether a statement leaves something in its session that the end of its transaction does not undo: a
+// LeavesTrace reports whether a statement changes its session in a way that the end of its transaction does not undo: a
 // variable, a temporary table, a lock, the schema in use, a prepared statement, a transaction of its own.
 func LeavesTrace(text string) bool {
 	switch word, _ := FirstWord(text); word {
