@@ -1,5 +1,5 @@
-// Package demo plays the pet game on the embedded pipeline, breaks the pipeline on purpose while it plays, and reports
-// what became of the promises. It needs nothing but the binary.
+// Package demo plays the pet game on the embedded pipeline, injects faults while it plays, and reports whether the
+// promises held. It needs only the binary.
 package demo
 
 import (
@@ -21,25 +21,25 @@ import (
 	"github.com/duetime/duetime/pkg/embedded"
 )
 
-// Config says what to play.
+// Config sets the game's length and size.
 type Config struct {
 	For   time.Duration // how long to play; at least 10 s, default 30 s
 	Pets  int           // default 200
 	Meal  time.Duration // how long a meal takes; default 3 s
-	Serve bool          // stay up after the report, until ctx ends
+	Serve bool          // serve the API after the report, until ctx ends
 	Out   io.Writer     // the report
 	Err   io.Writer     // progress
 	JSON  bool          // the report's last line is one JSON object
 }
 
-// Limits of what Config takes.
+// Limits of Config's values.
 const (
 	minFor  = 10 * time.Second
 	maxPets = 5000
 	minMeal = 100 * time.Millisecond
 )
 
-// Validate refuses what can't be played, naming the flag and the limit.
+// Validate refuses values that can't be played, naming the flag and the limit.
 func (c Config) Validate() error {
 	switch {
 	case c.For < minFor || c.For > time.Hour:
@@ -55,11 +55,11 @@ func (c Config) Validate() error {
 // ErrBroken says that the report shows a broken promise.
 var ErrBroken = errors.New("a promise was broken")
 
-// healTime is how long after the game the faults may take to heal.
-const healTime = 30 * time.Second
+// maxHealTime is how long after the game the faults may take to heal.
+const maxHealTime = 30 * time.Second
 
-// settleTime is how long after the game the last meals may take beyond their length.
-const settleTime = 5 * time.Second
+// mealSlack is how long after the game the last meals may take beyond their length.
+const mealSlack = 5 * time.Second
 
 // stage is everything that a demo has open.
 type stage struct {
@@ -69,7 +69,7 @@ type stage struct {
 	counts   *counts
 }
 
-// Run plays and reports. It returns ErrBroken when a promise was broken, and another error when it could not play.
+// Run plays and reports. It returns ErrBroken if a promise was broken, and another error if it could not play.
 func Run(ctx context.Context, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return err
@@ -89,7 +89,7 @@ func Run(ctx context.Context, cfg Config) error {
 	return errors.Join(s.run(ctx), p.Close(context.WithoutCancel(ctx)))
 }
 
-// run has the pipeline and the API up while it plays.
+// run opens the API and the handlers on the pipeline, and plays.
 func (s *stage) run(ctx context.Context) error {
 	if err := pet.CreateTables(ctx, s.pipeline.DB()); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (s *stage) run(ctx context.Context) error {
 	}
 	group.Go(func() error {
 		defer stop()
-		return s.show(ctx)
+		return s.playAndReport(ctx)
 	})
 	return group.Wait()
 }
@@ -133,8 +133,8 @@ func (s *stage) serve(ctx context.Context, group *errgroup.Group, game *pet.Game
 	return nil
 }
 
-// show plays, waits for the last meals, reports, and stays if asked to.
-func (s *stage) show(ctx context.Context) error {
+// playAndReport plays, waits for the last meals, reports, and goes on serving if asked to.
+func (s *stage) playAndReport(ctx context.Context) error {
 	_, _ = fmt.Fprintf(s.cfg.Err, "%d pets eat for %v each; the game's API is at %s\n", s.cfg.Pets, s.cfg.Meal, s.url)
 	faults, err := s.play(ctx)
 	if err != nil {
@@ -160,12 +160,12 @@ func (s *stage) show(ctx context.Context) error {
 	return nil
 }
 
-// play runs the players for the time asked, or longer if a fault takes so long to heal, then waits until the last meals
-// are eaten.
+// play runs the players for the configured time, or longer if a fault takes longer to heal. Then it waits until the last
+// meals are eaten.
 func (s *stage) play(ctx context.Context) ([]fault, error) {
 	playing, stop := context.WithCancel(ctx)
 	defer stop()
-	breaking, cancel := context.WithTimeout(ctx, s.cfg.For+healTime)
+	breaking, cancel := context.WithTimeout(ctx, s.cfg.For+maxHealTime)
 	defer cancel()
 	var faults []fault
 	group, playing := errgroup.WithContext(playing)
@@ -175,7 +175,7 @@ func (s *stage) play(ctx context.Context) ([]fault, error) {
 	group.Go(func() (err error) {
 		defer stop()
 		end := time.After(s.cfg.For)
-		if faults, err = s.breakThings(breaking); err != nil {
+		if faults, err = s.injectFaults(breaking); err != nil {
 			return err
 		}
 		select {
@@ -191,27 +191,27 @@ func (s *stage) play(ctx context.Context) ([]fault, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return faults, s.settle(ctx)
+	return faults, s.awaitMeals(ctx)
 }
 
-// settle waits until nothing is pending; an armed card makes one meal more.
-func (s *stage) settle(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*s.cfg.Meal+settleTime)
+// awaitMeals waits until nothing is pending. It waits for two meals: an armed card starts another one.
+func (s *stage) awaitMeals(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*s.cfg.Meal+mealSlack)
 	defer cancel()
 	for {
-		// A task due at any time is overdue by less than nothing.
+		// A negative age counts tasks that are due in the future too.
 		n, err := s.pipeline.Drill().Overdue(ctx, -100*365*24*time.Hour)
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
-		if n == 0 && err == nil || !pause(ctx, 50*time.Millisecond) {
-			return nil // what is still pending shows in the report
+		if n == 0 && err == nil || !sleep(ctx, 50*time.Millisecond) {
+			return nil // the report shows what is still pending
 		}
 	}
 }
 
-// pause sleeps; false when ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
+// sleep returns false if ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
 		return false

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// fault is one outage made on purpose, and the window in which tasks may have been late because of it.
+// fault is an injected outage, and the window in which it may have made tasks late.
 type fault struct {
 	Kind   string  `json:"kind"`
 	HealMs float64 `json:"heal_ms"`
@@ -14,15 +14,15 @@ type fault struct {
 }
 
 const (
-	late     = 250 * time.Millisecond // a task this long past its time shows that the fault is felt
-	lookEach = 20 * time.Millisecond
-	quiet    = time.Second // without a late task, after which the fault counts as healed
+	lateBy        = 250 * time.Millisecond // a task that is overdue by this shows that the fault has an effect
+	watchInterval = 20 * time.Millisecond
+	quietTime     = time.Second // without a late task: then the fault counts as healed
 
 	faultsMade = 2
 )
 
-// breakThings flushes the index after a third of the game and deposes the leader after two thirds.
-func (s *stage) breakThings(ctx context.Context) ([]fault, error) {
+// injectFaults flushes the index after a quarter of the game, and deposes the leader another quarter after that healed.
+func (s *stage) injectFaults(ctx context.Context) ([]fault, error) {
 	drill := s.pipeline.Drill()
 	faults := []fault{}
 	for _, f := range []struct {
@@ -35,8 +35,8 @@ func (s *stage) breakThings(ctx context.Context) ([]fault, error) {
 		}},
 		{"leader_loss", func(ctx context.Context) (func(context.Context) (bool, error), error) {
 			before, err := drill.Epoch(ctx)
-			for err == nil && !drill.DeposeLeader() && pause(ctx, lookEach) {
-				continue // nobody leads at this moment
+			for err == nil && !drill.DeposeLeader() && sleep(ctx, watchInterval) {
+				continue // no process leads at this moment
 			}
 			return func(ctx context.Context) (bool, error) {
 				now, err := drill.Epoch(ctx)
@@ -44,7 +44,7 @@ func (s *stage) breakThings(ctx context.Context) ([]fault, error) {
 			}, err
 		}},
 	} {
-		if !pause(ctx, s.cfg.For/4) {
+		if !sleep(ctx, s.cfg.For/4) {
 			return faults, nil
 		}
 		began := time.Now()
@@ -63,11 +63,11 @@ func (s *stage) breakThings(ctx context.Context) ([]fault, error) {
 	return faults, nil
 }
 
-// watch returns the moment from which the cause is mended and no task is late: a second of quiet shows it.
+// watch returns the moment from which the cause is mended and no task is late, once quietTime has confirmed it.
 func (s *stage) watch(ctx context.Context, began time.Time, mended func(context.Context) (bool, error)) (time.Time, error) {
 	healed, whole := began, false
-	for time.Since(healed) < quiet || !whole {
-		n, err := s.pipeline.Drill().Overdue(ctx, late)
+	for time.Since(healed) < quietTime || !whole {
+		n, err := s.pipeline.Drill().Overdue(ctx, lateBy)
 		if err != nil {
 			return healed, err
 		}
@@ -80,7 +80,7 @@ func (s *stage) watch(ctx context.Context, began time.Time, mended func(context.
 		if n > 0 {
 			healed = time.Now()
 		}
-		if !pause(ctx, lookEach) {
+		if !sleep(ctx, watchInterval) {
 			return healed, ctx.Err()
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// counts are what the players did, for the progress line.
+// counts are the players' actions, for the progress line.
 type counts struct {
 	fed, spedUp, armed, cancelled, refused, failed atomic.Int64
 }
@@ -31,10 +31,10 @@ func (s *stage) player(number int) *player {
 	return &player{stage: s, number: number, client: &http.Client{Timeout: 10 * time.Second}}
 }
 
-// play feeds the pet again and again, and uses its cards at random.
+// play feeds the pet until ctx ends, and uses its cards at random.
 func (p *player) play(ctx context.Context) error {
 	defer p.client.CloseIdleConnections()
-	if !pause(ctx, rand.N(p.cfg.Meal)) { //nolint:gosec // spread, not secret
+	if !sleep(ctx, rand.N(p.cfg.Meal)) { //nolint:gosec // spread, not secret
 		return nil
 	}
 	var made struct{ ID string }
@@ -42,27 +42,27 @@ func (p *player) play(ctx context.Context) error {
 		"owner": fmt.Sprintf("player-%d", p.number/2), "name": fmt.Sprintf("pet-%d", p.number),
 	}, &made)
 	if err != nil || status != http.StatusCreated {
-		return p.give(ctx, fmt.Errorf("make a pet: status %d, %w", status, err))
+		return p.unlessCutOff(ctx, fmt.Errorf("make a pet: status %d, %w", status, err))
 	}
 	path := "/v1/pets/" + made.ID
 	for ctx.Err() == nil {
 		if err := p.meal(ctx, path); err != nil {
-			return p.give(ctx, err)
+			return p.unlessCutOff(ctx, err)
 		}
 	}
 	return nil
 }
 
-// meal feeds the pet and lets chance decide what happens during the meal.
+// meal feeds the pet and chooses at random what happens during the meal.
 func (p *player) meal(ctx context.Context, path string) error {
 	if err := p.act(ctx, http.MethodPost, path+"/feed", &p.counts.fed); err != nil {
 		return err
 	}
-	if !pause(ctx, rand.N(p.cfg.Meal/4)) { //nolint:gosec // as above
+	if !sleep(ctx, rand.N(p.cfg.Meal/4)) { //nolint:gosec // spread, not secret
 		return nil
 	}
 	var err error
-	switch rand.IntN(10) { //nolint:gosec // as above
+	switch rand.IntN(10) { //nolint:gosec // spread, not secret
 	case 0, 1, 2:
 		err = p.act(ctx, http.MethodPost, path+"/speedup", &p.counts.spedUp)
 	case 3, 4:
@@ -71,12 +71,12 @@ func (p *player) meal(ctx context.Context, path string) error {
 		err = p.act(ctx, http.MethodDelete, path+"/meal", &p.counts.cancelled)
 	}
 	if err == nil {
-		pause(ctx, p.cfg.Meal)
+		sleep(ctx, p.cfg.Meal)
 	}
 	return err
 }
 
-// act makes one call without a body and counts its answer. A refusal by the game's rules is part of the game.
+// act makes one call without a body and counts its answer. A refusal by the game's rules is no failure.
 func (p *player) act(ctx context.Context, method, path string, done *atomic.Int64) error {
 	status, err := p.call(ctx, method, path, nil, nil)
 	switch {
@@ -118,8 +118,8 @@ func (p *player) call(ctx context.Context, method, path string, in, out any) (in
 	return res.StatusCode, err
 }
 
-// give drops the errors that the end of the game makes.
-func (p *player) give(ctx context.Context, err error) error {
+// unlessCutOff drops the errors of calls that the end of the game cut off.
+func (p *player) unlessCutOff(ctx context.Context, err error) error {
 	if ctx.Err() != nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return nil //nolint:nilerr // the game is over
 	}

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/term"
 )
 
-// progress shows how far the game is: a bar on a terminal, a line every few seconds elsewhere.
+// progress shows how much of the game has passed: a bar on a terminal, a line every five seconds elsewhere.
 func (s *stage) progress(ctx context.Context) error {
 	if !isTerminal(s.cfg.Err) {
-		for pause(ctx, 5*time.Second) {
+		for sleep(ctx, 5*time.Second) {
 			_, _ = fmt.Fprintln(s.cfg.Err, s.counts)
 		}
 		return nil
@@ -23,7 +23,7 @@ func (s *stage) progress(ctx context.Context) error {
 	bar := progressbar.NewOptions64(int64(s.cfg.For/tick),
 		progressbar.OptionSetWriter(s.cfg.Err), progressbar.OptionSetWidth(24), progressbar.OptionClearOnFinish(),
 		progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false))
-	for pause(ctx, tick) {
+	for sleep(ctx, tick) {
 		bar.Describe(s.counts.String())
 		_ = bar.Add(1)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/duetime/duetime/internal/pet"
 )
 
-// report is what became of the game and of the promises.
+// report is the game's result: counts of the game, broken promises, lags and faults.
 type report struct {
 	MealsFinished int64   `json:"meals_finished"`
 	Moved         int64   `json:"moved"`
@@ -63,7 +63,7 @@ func (s *stage) report(ctx context.Context, faults []fault) (report, error) {
 	return r, nil
 }
 
-// lags returns percentiles in milliseconds, of the tasks due outside of the faults' windows.
+// lags returns percentiles in milliseconds. It leaves out tasks that were due while a fault lasted.
 func lags(firings []pet.Firing, faults []fault) (p50, p99, highest float64) {
 	var all []time.Duration
 	for _, f := range firings {
