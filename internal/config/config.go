@@ -1,20 +1,20 @@
 // Package config owns the one configuration file of all processes: its keys, their defaults and their limits.
 //
-// It promises that a Config returned by Load holds every key, that no key or override was silently ignored, and that
-// the combination can work. Each error is one line and names the key, the value and the limit.
-// It never opens a connection, never logs, and never shows a password.
+// It promises that a Config returned by Load holds every key, that no key or override was silently ignored, and that the
+// combination can work. Each error is one line and names the key, the value and the limit. The package never opens a
+// connection, never logs, and never shows a password.
 package config
 
 import "time"
 
-// DefaultPath is where a process looks for its configuration when no --config is given.
+// DefaultPath is the configuration file of a process without --config.
 const DefaultPath = "configs/duetime.yaml"
 
-// maxHeartbeat keeps a consumer group quick to notice a new member, however long its session is.
+// maxHeartbeat lets a consumer group notice a new member quickly, even if its session is long.
 const maxHeartbeat = 500 * time.Millisecond
 
-// Config is everything that can be set of duetime, one field for each key. Default gives its defaults, Load reads it. A
-// program's own keys stand in a Section.
+// Config is duetime's whole configuration, one field for each key. Default returns the defaults, Load reads the file. A
+// program's own keys are in a Section.
 type Config struct {
 	Namespace string   `koanf:"namespace" doc:"prefix of Redis keys, topics, groups and znodes; one namespace is one MySQL schema"`
 	Queues    []string `koanf:"queues" doc:"queues of this deployment, one topic and one consumer group each"`
@@ -32,14 +32,14 @@ type Config struct {
 	PProf     PProf     `koanf:"pprof"`
 }
 
-// MySQL says where the truth is kept.
+// MySQL is the connection to the database that holds the rows.
 type MySQL struct {
 	DSN          DSN    `koanf:"dsn" doc:"user:password@tcp(host:port)/schema; duetime adds the parameters that it needs"`
 	PasswordFile string `koanf:"password_file" doc:"file with the user's password, where mysql.dsn has none"`
 	TLS          TLS    `koanf:"tls"`
 }
 
-// Redis says where the index is kept.
+// Redis is the connection to the index.
 type Redis struct {
 	Mode         string   `koanf:"mode" doc:"standalone, sentinel or cluster"`
 	Addrs        []string `koanf:"addrs" doc:"host:port of the server, of the sentinels, or of some nodes of the cluster"`
@@ -55,7 +55,7 @@ type Redis struct {
 	TLS TLS `koanf:"tls"`
 }
 
-// Kafka says where hints travel, and what migrate creates there.
+// Kafka is the connection to the brokers that carry hints, and the shape of the topics that migrate creates.
 type Kafka struct {
 	Brokers        []string      `koanf:"brokers" doc:"host:port of some brokers"`
 	Partitions     int           `koanf:"partitions" doc:"partitions of each topic that migrate creates, 1 to 10000"`
@@ -65,19 +65,19 @@ type Kafka struct {
 	TLS            TLS           `koanf:"tls"`
 }
 
-// SASL says who we are to Kafka, by SCRAM-SHA-512.
+// SASL is our user at Kafka, by SCRAM-SHA-512.
 type SASL struct {
 	Username     string `koanf:"username" doc:"user of SCRAM-SHA-512; empty is no authentication"`
 	Password     Secret `koanf:"password" doc:"password of the user"`
 	PasswordFile string `koanf:"password_file" doc:"file with the password, instead of kafka.sasl.password"`
 }
 
-// Heartbeat is how often a worker tells its group that it lives: a tenth of the session, half a second at most.
+// Heartbeat is the interval of a worker's heartbeats to its group: a tenth of the session, at most half a second.
 func (k Kafka) Heartbeat() time.Duration {
 	return min(k.SessionTimeout/10, maxHeartbeat)
 }
 
-// ZooKeeper says where leaders are elected.
+// ZooKeeper is the connection to the ensemble that elects leaders.
 type ZooKeeper struct {
 	Servers        []string      `koanf:"servers" doc:"host:port of the ensemble's servers"`
 	SessionTimeout time.Duration `koanf:"session_timeout" doc:"time after which a silent leader is replaced, 100ms to 10m; the server rounds it to 2 to 20 of its ticks, and ends the session up to one tick later"`
@@ -87,7 +87,7 @@ type ZooKeeper struct {
 	TLS            TLS           `koanf:"tls"`
 }
 
-// TLS says whom we believe on one link, and who we are there.
+// TLS says which servers we trust on one link, and which certificate we show.
 type TLS struct {
 	CAFile   string `koanf:"ca_file" doc:"PEM file of the authorities that sign the server's certificate, or system for this machine's authorities; empty is no TLS"`
 	CertFile string `koanf:"cert_file" doc:"PEM file of the client's certificate, if the server requires one"`
@@ -106,13 +106,13 @@ type Trace struct {
 	Sample   float64 `koanf:"sample" doc:"share of the calls and hints that are traced, 0 to 1; a task that a traced call scheduled is always traced"`
 }
 
-// Event is about the process that fires.
+// Event configures the event process, which publishes hints.
 type Event struct {
 	Admin string        `koanf:"admin" form:"addr" doc:"host:port of /livez, /readyz and /metrics; empty is off, without a host it is loopback"`
 	Lead  time.Duration `koanf:"lead" doc:"how far ahead of its time a hint is sent, 0 (off) to 1s; up to three times as far so that hints share requests, and up to 2s where many are due at once"`
 }
 
-// Worker is about the process that runs the effects.
+// Worker configures the process that runs handlers.
 type Worker struct {
 	Admin          string        `koanf:"admin" form:"addr" doc:"as event.admin"`
 	Concurrency    int           `koanf:"concurrency" doc:"batches that run at once in each queue, and as many single tasks, 1 to 256; each needs a MySQL connection"`
@@ -121,7 +121,7 @@ type Worker struct {
 	Drain          time.Duration `koanf:"drain" doc:"how long running handlers may go on after a SIGTERM before they are rolled back, worker.handler_timeout to 1h; 0s means 8s, whatever worker.handler_timeout is. The process needs up to 2s more"`
 }
 
-// Daemon is about the process that repairs.
+// Daemon configures the process that repairs the index.
 type Daemon struct {
 	Admin     string        `koanf:"admin" form:"addr" doc:"as event.admin"`
 	Lookahead time.Duration `koanf:"lookahead" doc:"rows due within this time must stand in Redis, 0 (none) to 24h"`
@@ -130,13 +130,13 @@ type Daemon struct {
 	Retention time.Duration `koanf:"retention" doc:"how long finished rows are kept, 1s to 87600h; never less than half a minute"`
 }
 
-// PProf is about profiles of a running process.
+// PProf configures profiles of a running process.
 type PProf struct {
 	Token     Secret `koanf:"token" doc:"bearer token, of 16 characters or more, that opens /debug/pprof/ on the admin addresses; empty is off"`
 	TokenFile string `koanf:"token_file" doc:"file with the token, instead of pprof.token"`
 }
 
-// Default returns the Config of one machine with every server on its usual port. The caller owns its lists.
+// Default returns the Config of one machine with every server on its usual port. The caller owns its slices.
 func Default() Config {
 	return Config{
 		Namespace: "duetime",

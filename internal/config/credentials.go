@@ -8,25 +8,25 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// shortestToken is how many characters a token has that nobody guesses.
-const shortestToken = 16
+// minTokenChars is the length from which a token can't be guessed.
+const minTokenChars = 16
 
-// secret is one that stands in a key or in the file that another key names.
+// secret is given by a key, or by the file that another key names.
 type secret struct {
 	key   string // key+"_file" names the file
 	value Secret
 	file  string
 }
 
-// named is the key that is set.
-func (s secret) named() string {
+// setKey returns the key that is set.
+func (s secret) setKey() string {
 	if s.file != "" {
 		return s.key + "_file"
 	}
 	return s.key
 }
 
-// credential is a secret and whose it is.
+// credential is a secret and the user to whom it belongs.
 type credential struct {
 	userKey, user string // empty for a token
 	needsUser     bool
@@ -67,8 +67,8 @@ func (z ZooKeeper) Secret() (Secret, error) { return z.secret().read() }
 // Secret returns the token, from its file if it has one; empty is off.
 func (p PProf) Secret() (Secret, error) {
 	token, err := p.secret().read()
-	if err == nil && p.TokenFile != "" && len(token) < shortestToken {
-		err = fmt.Errorf("pprof.token_file: holds fewer than %d characters", shortestToken)
+	if err == nil && p.TokenFile != "" && len(token) < minTokenChars {
+		err = fmt.Errorf("pprof.token_file: holds fewer than %d characters", minTokenChars)
 	}
 	return token, err
 }
@@ -84,7 +84,7 @@ func (m MySQL) Secret() (DSN, error) {
 	}
 	dsn, err := mysql.ParseDSN(string(m.DSN))
 	if err != nil {
-		return "", errDSN // the driver's own may quote the text
+		return "", errDSN // the driver's own error may quote the text
 	}
 	dsn.Passwd = string(password)
 	return DSN(dsn.FormatDSN()), nil
@@ -106,7 +106,7 @@ func (s secret) read() (Secret, error) {
 	return Secret(text), nil
 }
 
-// readSecrets tries every file that holds a secret, so that a missing one shows at the start.
+// readSecrets reads every file that holds a secret, so that a missing file shows at the start.
 func (c Config) readSecrets() error {
 	var p Problems
 	for _, read := range []func() error{
@@ -124,7 +124,8 @@ func (c Config) readSecrets() error {
 	return p.orNil()
 }
 
-// checkSecrets refuses a secret that is given twice or to nobody, and a user without one: clients would leave either out.
+// checkSecrets refuses a secret that is given twice or without its user, and a user without a secret: clients would
+// ignore either.
 func (c Config) checkSecrets(p *Problems) {
 	for _, s := range c.credentials() {
 		given := s.value != "" || s.file != ""
@@ -134,21 +135,21 @@ func (c Config) checkSecrets(p *Problems) {
 		case s.user != "" && !given:
 			p.Addf("%s: %q needs a %s or a %s_file", s.userKey, s.user, s.key, s.key)
 		case s.user == "" && given && s.needsUser:
-			p.Addf("%s: is needed with %s", s.userKey, s.named())
+			p.Addf("%s: is needed with %s", s.userKey, s.setKey())
 		}
 	}
 	if strings.Contains(c.ZooKeeper.Username, ":") {
 		p.Addf("zookeeper.username: %q holds a colon, which ends a name in the scheme digest", c.ZooKeeper.Username)
 	}
-	if token := c.PProf.Token; token != "" && len(token) < shortestToken {
-		p.Addf("pprof.token: has fewer than %d characters", shortestToken)
+	if token := c.PProf.Token; token != "" && len(token) < minTokenChars {
+		p.Addf("pprof.token: has fewer than %d characters", minTokenChars)
 	}
 	if dsn, err := mysql.ParseDSN(string(c.MySQL.DSN)); err == nil && dsn.Passwd != "" && c.MySQL.PasswordFile != "" {
 		p.Addf("mysql.password_file: has no use beside the password in mysql.dsn")
 	}
 }
 
-// checkTLS refuses certificates that nobody would ask for, and what the driver of MySQL would do instead of ours.
+// checkTLS refuses certificates that no link uses, and TLS settings of the MySQL driver that would replace ours.
 func (c Config) checkTLS(p *Problems) {
 	for _, link := range []struct {
 		key string

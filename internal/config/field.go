@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// formAddr in the struct tag "form" is host:port, where the port alone is enough, even as a number.
+// formAddr in the struct tag "form" is host:port. A port alone is enough, even as a number.
 const formAddr = "addr"
 
 var durationType = reflect.TypeFor[time.Duration]()
 
-// field is one key: where it stands in a Config and what its struct tags say.
+// field is one key: its place in a Config and its struct tags.
 type field struct {
 	key   string // as in the file, levels joined by dots
 	doc   string
@@ -34,7 +34,7 @@ func appendFields(to []field, prefix string, v reflect.Value) []field {
 	return to
 }
 
-// schema finds a key's field, and tells a section from a key that does not exist.
+// schema finds a key's field, and tells a section from an unknown key.
 type schema struct {
 	fields   map[string]field
 	sections map[string]bool
@@ -60,7 +60,7 @@ func newSchema(sections ...Section) schema {
 	return s
 }
 
-// fromYAML turns a value of the file into the field's own type. The error never repeats a text, which may be a secret.
+// fromYAML converts a value of the file to the field's own type. The error never repeats a text, which may be a secret.
 func (f field) fromYAML(v any) (any, error) {
 	switch {
 	case f.value.Type() == durationType:
@@ -68,7 +68,7 @@ func (f field) fromYAML(v any) (any, error) {
 			return parseDuration(s)
 		}
 		if v == 0 {
-			return time.Duration(0), nil // the one number that needs no unit, as in Go
+			return time.Duration(0), nil // zero is the only number without a unit, as in Go
 		}
 		return nil, fmt.Errorf("must be a duration with its unit, such as 50ms or 2h, not %s", yamlType(v))
 	case f.value.Kind() == reflect.Int:
@@ -96,7 +96,7 @@ func (f field) fromYAML(v any) (any, error) {
 	return nil, fmt.Errorf("must be a text (in quotes), not %s", yamlType(v))
 }
 
-// fromEnv turns the text of an environment variable into the field's own type.
+// fromEnv converts the text of an environment variable to the field's own type.
 func (f field) fromEnv(s string) (any, error) {
 	switch {
 	case f.value.Type() == durationType:
@@ -145,7 +145,7 @@ func textList(v any) ([]string, error) {
 	return list, nil
 }
 
-// yamlType names what the file holds in the words of its reader.
+// yamlType names a value's type in the words of the file's reader.
 func yamlType(v any) string {
 	switch v.(type) {
 	case nil:

@@ -19,18 +19,18 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// envPrefix starts the name of every variable of ours; levelMark stands between two levels of a key in such a name.
+// envPrefix starts the name of each of our variables; levelMark separates the levels of a key in such a name.
 const (
 	envPrefix = "DUETIME_"
 	levelMark = "__"
 )
 
-// Problems are all that is wrong with one source, in one line.
+// Problems are all mistakes in one source, printed in one line.
 type Problems []string
 
 func (p Problems) Error() string { return strings.Join(p, "; ") }
 
-// orNil keeps an empty list from becoming an error that is not nil.
+// orNil turns an empty list into a nil error.
 func (p Problems) orNil() error {
 	if len(p) == 0 {
 		return nil
@@ -38,10 +38,10 @@ func (p Problems) orNil() error {
 	return p
 }
 
-// Load reads the file at path over the defaults, then the DUETIME_ variables of environ (as os.Environ gives them)
-// over both, validates the result, and sees that the files that hold secrets can be read. A missing file is an error
-// only if the path was given explicitly. The sections are filled and validated too. The error is one line that names every
-// unknown key or variable and every wrong value, but no password.
+// Load reads the file at path over the defaults, then the DUETIME_ variables of environ (as os.Environ returns them) over
+// both. It validates the result, and reads the files that hold secrets. A missing file is an error only if the path was
+// given explicitly. The sections are filled and validated too. The error is one line that names every unknown key or
+// variable and every wrong value, but no password.
 func Load(path string, explicit bool, environ []string, sections ...Section) (Config, error) {
 	data, err := os.ReadFile(path) //nolint:gosec // The operator names the file.
 	if err != nil && (explicit || !errors.Is(err, fs.ErrNotExist)) {
@@ -57,7 +57,7 @@ func Load(path string, explicit bool, environ []string, sections ...Section) (Co
 	return c, nil
 }
 
-// parse lays the file's content and the environment over the defaults. It is Load without the file system.
+// parse applies the file's content and the environment to the defaults. It is Load without the file system.
 func parse(data []byte, environ []string, sections ...Section) (Config, error) {
 	known := newSchema(sections...)
 	k := koanf.New(".")
@@ -88,7 +88,7 @@ func parse(data []byte, environ []string, sections ...Section) (Config, error) {
 	return c, c.validate(sections...)
 }
 
-// fill sets every field of a struct from the keys below a section's, "" for all.
+// fill sets every field of a struct from the keys of a section, "" for all.
 func fill(k *koanf.Koanf, section string, to any) error {
 	strict := koanf.UnmarshalConf{Tag: "koanf", DecoderConfig: &mapstructure.DecoderConfig{ErrorUnused: true}}
 	if err := k.UnmarshalWithConf(section, to, strict); err != nil {
@@ -105,8 +105,8 @@ func (s schema) defaults() map[string]any {
 	return all
 }
 
-// loadEnv lays over k every variable whose name has a level mark, and the two top-level ones that may be set so. A name
-// that is nearly one of those is refused. Other names with our prefix are left alone: orchestrators inject such
+// loadEnv applies every variable whose name has a level mark, and the two top-level ones that the environment may set. It
+// refuses a name that is nearly one of those. It ignores other names with our prefix: orchestrators inject such names
 // (DUETIME_SERVICE_HOST), and tests have their own (DUETIME_TEST_SQL).
 func (s schema) loadEnv(k *koanf.Koanf, environ []string) error {
 	keys := s.variables()
@@ -127,7 +127,7 @@ func (s schema) loadEnv(k *koanf.Koanf, environ []string) error {
 		return key, value
 	}
 	provider := env.Provider(".", env.Opt{
-		TransformFunc: transform, EnvironFunc: func() []string { return ours(environ) },
+		TransformFunc: transform, EnvironFunc: func() []string { return prefixed(environ) },
 	})
 	if err := k.Load(provider, nil); err != nil {
 		return fmt.Errorf("read environment: %w", err)
@@ -135,14 +135,14 @@ func (s schema) loadEnv(k *koanf.Koanf, environ []string) error {
 	return wrong.orNil()
 }
 
-// ours are the variables with our prefix, in capitals or not.
-func ours(environ []string) []string {
+// prefixed returns the variables with our prefix, in capitals or not.
+func prefixed(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(entry string) bool {
 		return len(entry) < len(envPrefix) || !strings.EqualFold(entry[:len(envPrefix)], envPrefix)
 	})
 }
 
-// strictYAML is koanf's parser for the file: one document, known keys, each value of its key's type.
+// strictYAML is koanf's parser for the file. It accepts one document, known keys, and values of their keys' types.
 type strictYAML struct{ known schema }
 
 // Unmarshal returns the nested sections of the file with every value converted.
@@ -159,12 +159,12 @@ func (p strictYAML) Unmarshal(data []byte) (map[string]any, error) {
 	return p.section("", doc, &wrong), wrong.orNil()
 }
 
-// Marshal is there for koanf's interface only.
+// Marshal only completes koanf's interface.
 func (strictYAML) Marshal(map[string]any) ([]byte, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// section converts what stands under one section's key. An empty one is what remains when all its keys are comments.
+// section converts the values below one section's key. A section whose keys are all commented out is empty.
 func (p strictYAML) section(at string, v any, wrong *Problems) map[string]any {
 	var in map[string]any
 	switch v := v.(type) {
@@ -224,8 +224,8 @@ func nameOf(section string) string {
 	return section
 }
 
-// oneLine folds an error of several lines: a syntax error, as the YAML library makes it, or one that names a variable
-// whose name holds a line break.
+// oneLine folds an error of several lines: a syntax error of the YAML library, or one that names a variable whose name
+// holds a line break.
 func oneLine(err error) error {
 	return errors.New(strings.Join(strings.Fields(err.Error()), " "))
 }

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// A name that is nearly one of ours is a mistake, and what it sets would be missed without a word. A name is near when it is
-// the same but for dots, dashes, underscores and capitals, or when one letter is missing, too many, wrong or swapped.
+// A name that is nearly one of ours is a mistake, and its value would be missed silently. A name is near when it is the
+// same but for dots, dashes, underscores and capitals, or when one letter is missing, too many, wrong or swapped.
 
-// linked are the names that orchestrators give to what they link to a process, such as DUETIME_SERVICE_HOST and
-// DUETIME_WORKER_PORT_9090_TCP_ADDR: they say where a service named duetime is, and are never meant for us.
-var linked = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+// orchestratorNames match the variables that orchestrators inject for a service, such as DUETIME_SERVICE_HOST and
+// DUETIME_WORKER_PORT_9090_TCP_ADDR: they say where a service named duetime is, and are not settings of ours.
+var orchestratorNames = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 
-// letters is a name without what separates its words, in small letters.
+// letters returns a name in small letters, without the separators of its words.
 func letters(name string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", ".", "", "-", "").Replace(name))
 }
@@ -28,15 +28,15 @@ func nearest(name string, candidates []string) string {
 		}
 	}
 	for _, c := range candidates {
-		if other := letters(c); len(other) > 3 && oneOff(plain, other) {
+		if other := letters(c); len(other) > 3 && differInOneLetter(plain, other) {
 			return c
 		}
 	}
 	return ""
 }
 
-// oneOff reports whether one letter is missing, too many, wrong or swapped with the next one.
-func oneOff(a, b string) bool {
+// differInOneLetter reports whether one letter is missing, too many, wrong or swapped with the next one.
+func differInOneLetter(a, b string) bool {
 	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
 		a, b = a[1:], b[1:]
 	}
@@ -49,7 +49,7 @@ func oneOff(a, b string) bool {
 	return len(a) == 2 && len(b) == 2 && a[0] == b[1] && a[1] == b[0]
 }
 
-// nearKey returns the key or section that an unknown key of the file is near, or the only one that ends in its name.
+// nearKey returns the key or section that is near an unknown key of the file, or the only one that ends in its name.
 func (s schema) nearKey(key string) string {
 	all := slices.Sorted(maps.Keys(s.fields))
 	for _, section := range slices.Sorted(maps.Keys(s.sections)) {
@@ -72,7 +72,7 @@ func (s schema) nearKey(key string) string {
 	return found
 }
 
-// variables are the names by which the environment sets a key, each with its key. Only queues has none.
+// variables maps the names of environment variables to their keys. Only queues has no variable.
 func (s schema) variables() map[string]string {
 	names := map[string]string{"DUETIME_NAMESPACE": "namespace", "DUETIME_SHARDS": "shards"}
 	for key := range s.fields {
@@ -83,10 +83,10 @@ func (s schema) variables() map[string]string {
 	return names
 }
 
-// misnamed says what is wrong with a variable of our prefix that sets no key: an unknown name with a level mark, or one that
-// is near a known one. Empty is a name that is somebody else's.
+// misnamed says what is wrong with a variable of our prefix that sets no key: its unknown name has a level mark, or is
+// near a known one. It returns nothing for other programs' variables.
 func (s schema) misnamed(name string, known map[string]string) string {
-	if linked.MatchString(name) {
+	if orchestratorNames.MatchString(name) {
 		return ""
 	}
 	for section := range s.foreign {

@@ -18,7 +18,7 @@ func Keys(sections ...Section) []string {
 	return keys
 }
 
-// Table renders every key with its default and its meaning as a Markdown table; docs/CONFIG.md's is compared with it.
+// Table renders every key with its default and its meaning as a Markdown table. A test compares docs/CONFIG.md with it.
 func Table(sections ...Section) string {
 	c := Default()
 	var b strings.Builder
@@ -45,7 +45,7 @@ func Print(c Config, sections ...Section) string {
 	return b.String()
 }
 
-// GoString is String under the verb %#v.
+// GoString returns String for the verb %#v.
 func (c Config) GoString() string { return c.String() }
 
 // LogValue returns one attribute for each key.
@@ -58,7 +58,7 @@ func (c Config) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// text is the field's value as one would write it in the file, its password masked.
+// text returns the field's value as the file would have it, with its password masked.
 func (f field) text() string {
 	switch v := f.value.Interface().(type) {
 	case time.Duration:

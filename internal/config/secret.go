@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// mask stands for a password in everything that is printed.
+// mask replaces a password in everything that is printed.
 const mask = "***"
 
-// Secret is a text that must not be seen. Whatever prints, logs or encodes it shows a mask, or nothing for an empty one;
+// Secret is a text that must not be seen. Printing, logging or encoding it shows a mask, or nothing for an empty one;
 // string(s) is the text itself.
 type Secret string
 
@@ -25,21 +25,21 @@ func (s Secret) String() string {
 // GoString returns the mask.
 func (s Secret) GoString() string { return s.String() }
 
-// Format writes the mask under every verb: fmt asks neither String nor GoString under a verb that is not of a text.
+// Format writes the mask for every verb: fmt calls neither String nor GoString for a verb that is not for text.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
 
-// MarshalText shows the mask to JSON, YAML and others.
+// MarshalText writes the mask to JSON, YAML and others.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// LogValue shows the mask to logs.
+// LogValue writes the mask to logs.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// DSN is user:password@tcp(host:port)/schema. Whatever prints, logs or encodes it shows a mask in the password's place;
+// DSN is user:password@tcp(host:port)/schema. Printing, logging or encoding it shows a mask instead of the password;
 // string(d) is the text itself.
 type DSN string
 
-// String cuts a DSN as the driver does: the address starts after the last "@" before the last "/", the password after
-// the first ":" before that. What it can't cut it hides as a whole.
+// String cuts a DSN as the driver does: the address starts after the last "@" before the last "/", the password after the
+// first ":" before that "@". A text that can't be cut is masked as a whole.
 func (d DSN) String() string {
 	dsn := string(d)
 	slash := strings.LastIndexByte(dsn, '/')
@@ -63,7 +63,7 @@ func (d DSN) String() string {
 // GoString masks the password.
 func (d DSN) GoString() string { return d.String() }
 
-// Format masks the password under every verb.
+// Format masks the password for every verb.
 func (d DSN) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, d.String()) }
 
 // MarshalText masks the password for JSON, YAML and others.

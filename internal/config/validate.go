@@ -28,14 +28,8 @@ var errDSN = errors.New("mysql.dsn: is not of the form user:password@tcp(host:po
 
 const tenYears = 87600 * time.Hour
 
-// oneOf is a choice among a few words.
-type oneOf struct {
-	key, got string
-	words    []string
-}
-
-// Validate returns nil, or one line that names each key out of its limits, its value and the limit, and each
-// combination that cannot work. It looks at no server.
+// Validate returns nil, or one line that names each key out of its limits, its value and the limit, and each combination
+// that cannot work. It contacts no server.
 func (c Config) Validate() error { return c.validate() }
 
 func (c Config) validate(sections ...Section) error {
@@ -59,20 +53,20 @@ func (p *Problems) Addf(format string, args ...any) {
 	*p = append(*p, fmt.Sprintf(format, args...))
 }
 
-// CheckInt wants a number within a range, both ends allowed.
+// CheckInt adds a problem unless the number is within the range, both ends allowed.
 func (p *Problems) CheckInt(key string, got, lowest, highest int) {
 	checkBounds(p, key, got, lowest, highest, strconv.Itoa)
 }
 
-// CheckDuration wants a duration within a range, both ends allowed.
+// CheckDuration adds a problem unless the duration is within the range, both ends allowed.
 func (p *Problems) CheckDuration(key string, got, lowest, highest time.Duration) {
 	checkBounds(p, key, got, lowest, highest, formatDuration)
 }
 
-// CheckListen wants an address to listen on.
+// CheckListen adds a problem unless addr is an address to listen on.
 func (p *Problems) CheckListen(key, addr string) { checkAddress(p, key, Loopback(addr), 0) }
 
-// CheckAdmin wants an address to listen on, or none.
+// CheckAdmin adds a problem unless addr is empty or an address to listen on.
 func (p *Problems) CheckAdmin(key, addr string) {
 	if addr != "" {
 		p.CheckListen(key, addr)
@@ -103,20 +97,18 @@ func (c Config) checkNumbers(p *Problems) {
 	p.CheckDuration("daemon.grace", c.Daemon.Grace, 10*time.Millisecond, time.Hour)
 	p.CheckDuration("daemon.interval", c.Daemon.Interval, 10*time.Millisecond, time.Hour)
 	p.CheckDuration("daemon.retention", c.Daemon.Retention, time.Second, tenYears)
-	c.checkDrain(p)
-}
-
-// checkDrain refuses a drain that was set and would roll back handlers that are within their time, at each stop.
-func (c Config) checkDrain(p *Problems) {
-	drain, longest := c.Worker.Drain, c.Worker.HandlerTimeout
-	if drain > 0 && drain < longest {
+	// Each stop would roll back handlers that are within their time.
+	if drain, longest := c.Worker.Drain, c.Worker.HandlerTimeout; drain > 0 && drain < longest {
 		p.Addf("worker.drain: %s is below worker.handler_timeout %s: each stop would roll back handlers that are within their time",
 			formatDuration(drain), formatDuration(longest))
 	}
 }
 
 func (c Config) checkWords(p *Problems) {
-	for _, w := range []oneOf{
+	for _, w := range []struct {
+		key, got string
+		words    []string
+	}{
 		{"redis.mode", c.Redis.Mode, []string{"standalone", "sentinel", "cluster"}},
 		{"log.level", c.Log.Level, []string{"debug", "info", "warn", "error"}},
 		{"log.format", c.Log.Format, []string{"json", "text"}},
@@ -127,10 +119,10 @@ func (c Config) checkWords(p *Problems) {
 	}
 }
 
-// checkNames holds what becomes part of keys, topics, groups and znodes. A brace would move a Redis key to another
-// slot than its shard's, a path of dots alone is none to ZooKeeper, and Kafka refuses two topics that differ only
-// in "." against "_". Names are joined by dots, and a part "q" stands between a namespace and a queue: a namespace that has
-// one, as "shop.q.mail", could mean the topics of namespace "shop".
+// checkNames checks the names that become parts of keys, topics, groups and znodes. A brace would move a Redis key to
+// another slot than its shard's. ZooKeeper refuses a path of dots alone. Kafka refuses two topics that differ only in "."
+// against "_". Dots join names, and a part "q" stands between a namespace and a queue: a namespace with such a part, as
+// "shop.q.mail", could mean the topics of namespace "shop".
 func (c Config) checkNames(p *Problems) {
 	if !namespaceForm.MatchString(c.Namespace) || strings.Trim(c.Namespace, ".") == "" {
 		p.Addf("namespace: %q is not 1 to 64 letters, digits or . _ - (and not dots alone)", c.Namespace)
@@ -188,11 +180,11 @@ func (c Config) checkAddresses(p *Problems) {
 	p.CheckAdmin("daemon.admin", c.Daemon.Admin)
 }
 
-// checkAddress wants host:port and nothing else. Port 0, "any free one", makes sense only for what we listen on. What other
-// programs take in such a list, and ours would wait for in vain, is named.
+// checkAddress accepts only host:port. Port 0, "any free one", is accepted only for an address that we listen on. The
+// problem names whatever other programs accept in such a list, since our clients would wait for such a server forever.
 func checkAddress(p *Problems, key, addr string, lowest int) {
 	if why := notAddress(addr); why != "" {
-		at := strings.LastIndex(addr, "@") + 1 // before it may be a password
+		at := strings.LastIndex(addr, "@") + 1 // a password may stand before it
 		p.Addf("%s: %q is not of the form host:port: %s", key, addr[at:], why)
 		return
 	}
@@ -206,7 +198,7 @@ func checkAddress(p *Problems, key, addr string, lowest int) {
 	}
 }
 
-// notAddress says what is wrong with an address by the marks that it has, or nothing.
+// notAddress tells from an address's characters what is wrong with it, or returns nothing.
 func notAddress(addr string) string {
 	switch {
 	case strings.Contains(addr, "://"):
@@ -227,7 +219,7 @@ func notAddress(addr string) string {
 	return ""
 }
 
-// isHost reports whether a name or an IP address can be one; resolving is the servers' matter.
+// isHost reports whether the text is a valid host name or IP address. It resolves nothing.
 func isHost(host string) bool {
 	if strings.Contains(host, ":") {
 		_, err := netip.ParseAddr(host)
@@ -236,7 +228,7 @@ func isHost(host string) bool {
 	return hostForm.MatchString(host)
 }
 
-// checkRedis refuses what the client would take for something else: it tells the modes apart by these very fields.
+// checkRedis refuses fields that do not belong to the mode: the client guesses the mode from these fields.
 func (c Config) checkRedis(p *Problems) {
 	r := c.Redis
 	if r.Mode == "sentinel" && r.MasterName == "" {
@@ -249,7 +241,7 @@ func (c Config) checkRedis(p *Problems) {
 		p.Addf("redis.sentinel_username: %q has no use with redis.mode %s", r.SentinelUsername, r.Mode)
 	}
 	if s := r.sentinelSecret(); r.Mode != "sentinel" && (s.value != "" || s.file != "") {
-		p.Addf("%s: has no use with redis.mode %s", s.named(), r.Mode)
+		p.Addf("%s: has no use with redis.mode %s", s.setKey(), r.Mode)
 	}
 	if r.Mode == "standalone" && len(r.Addrs) > 1 {
 		p.Addf("redis.addrs: %d addresses, but redis.mode standalone has one", len(r.Addrs))
@@ -257,7 +249,7 @@ func (c Config) checkRedis(p *Problems) {
 }
 
 func (c Config) checkTrace(p *Problems) {
-	if s := c.Trace.Sample; !(s >= 0 && s <= 1) { // so that NaN is refused too
+	if s := c.Trace.Sample; !(s >= 0 && s <= 1) { // refuses NaN too
 		p.Addf("trace.sample: %g is not within 0 and 1", s)
 	}
 	if c.Trace.Endpoint == "" {
@@ -270,7 +262,7 @@ func (c Config) checkTrace(p *Problems) {
 }
 
 // Loopback completes an address to listen on that has no host ("9000", ":9000") with 127.0.0.1, so that nothing is
-// offered to the network by omission. Other values, the empty one too, come back unchanged.
+// offered to the network by omission. It returns other values unchanged, the empty one too.
 func Loopback(addr string) string {
 	if port, ok := strings.CutPrefix(addr, ":"); ok {
 		return net.JoinHostPort("127.0.0.1", port)
