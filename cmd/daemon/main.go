@@ -1,5 +1,5 @@
-// Command daemon repairs: elected through ZooKeeper, it keeps the index in Redis equal to the truth in MySQL. Run two;
-// one leads.
+// Command daemon is elected through ZooKeeper and repairs the index in Redis from the rows in MySQL. Run two; one
+// leads.
 package main
 
 import (
@@ -46,8 +46,8 @@ func run(ctx context.Context, env *process.Env) error {
 	})
 }
 
-// surveyedTasks is how many pending tasks a survey looks at: one that waits for a worker of its kind is tried again within ten
-// minutes, so that it stands among the first.
+// surveyedTasks is how many pending tasks a survey reads. A task that waits for a worker of its kind is retried within
+// ten minutes, so it is among the first.
 const surveyedTasks = 10_000
 
 func unhandled(s *store.Store) func(ctx context.Context) ([]survey.Unhandled, error) {

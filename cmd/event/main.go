@@ -1,4 +1,4 @@
-// Command event fires: elected through ZooKeeper, it claims due tasks from Redis and publishes hints to Kafka. Run it on
+// Command event is elected through ZooKeeper. It claims due entries from Redis and publishes hints to Kafka. Run it on
 // several hosts; one leads.
 package main
 

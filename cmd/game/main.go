@@ -1,5 +1,5 @@
-// Command game serves the pet game's HTTP API. It needs MySQL alone to accept what players do. Run as many as the load
-// needs.
+// Command game serves the pet game's HTTP API. It accepts players' actions while only MySQL answers. Run as many as the
+// load needs.
 package main
 
 import (
@@ -59,7 +59,7 @@ func run(ctx context.Context, env *process.Env) error {
 	return group.Wait()
 }
 
-// forgetAnswers removes what was kept for Idempotency-Keys longer than a day ago.
+// forgetAnswers removes the answers that were kept for Idempotency-Keys for more than a day.
 func forgetAnswers(ctx context.Context, client *duetime.Client, log *slog.Logger) error {
 	return loop.Run(ctx, loop.Config{Name: "old answers", Interval: time.Minute, Jitter: 0.5, Logger: log},
 		func(ctx context.Context) (loop.Result, error) {

@@ -1,5 +1,5 @@
-// Command worker runs the pet game's effects: it ends meals, and starts those that an auto-feed card pays. Run as many as
-// the load needs.
+// Command worker runs the pet game's effects: it ends meals, and starts meals that an auto-feed card pays for. Run as
+// many as the load needs.
 package main
 
 import (
