@@ -32,14 +32,14 @@ type Config = config.Config
 // Secret is a text of a Config that nothing prints: a mask stands for it wherever it is shown.
 type Secret = config.Secret
 
-// DSN is a Config's address of MySQL; whatever prints it masks its password.
+// DSN is a Config's address of MySQL; printing it masks its password.
 type DSN = config.DSN
 
 // DefaultConfig returns every key's default.
 func DefaultConfig() Config { return config.Default() }
 
 // LoadConfig reads the file at path and the environment's DUETIME_ overrides. An empty path means configs/duetime.yaml,
-// which may be missing. An error names the key that is wrong.
+// which may be missing. An error names the wrong key.
 func LoadConfig(path string) (Config, error) {
 	if path == "" {
 		return config.Load(config.DefaultPath, false, os.Environ())
@@ -47,7 +47,7 @@ func LoadConfig(path string) (Config, error) {
 	return config.Load(path, true, os.Environ())
 }
 
-// Option adds to what Open is told.
+// Option adds to Open's configuration.
 type Option func(*options)
 
 type options struct {
@@ -57,24 +57,24 @@ type options struct {
 	tracer  trace.TracerProvider
 }
 
-// WithLogger sends what the client says to l; without it slog's default is used. What the Redis library says by itself goes
-// where the process has sent it (redis.SetLogger).
+// WithLogger sends the client's log to l; without it slog's default is used. The Redis library's own messages go where
+// the process has sent them (redis.SetLogger).
 func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }
 
-// WithMetrics registers the client's metrics with r, with the label namespace; without it there are none.
+// WithMetrics registers the client's metrics with r, with the label namespace; without it there are no metrics.
 func WithMetrics(r prometheus.Registerer) Option { return func(o *options) { o.metrics = r } }
 
-// WithTracer has the client's spans made by p; without it by OpenTelemetry's global provider, which makes none unless the
-// program has set one. A call that schedules within a trace leaves its trace context in the tasks' rows, and the span of
-// their effect links to it.
+// WithTracer makes the client's spans by p; without it by OpenTelemetry's global provider, which makes none unless the
+// program has set a provider. A call that schedules within a trace stores its trace context in the tasks' rows, and the
+// span of a task's effect links to it.
 func WithTracer(p trace.TracerProvider) Option { return func(o *options) { o.tracer = p } }
 
-// OnJoined has fn called each time that a call of Work has become a member of the groups of all its queues:
-// the process is ready to work.
+// OnJoined calls fn each time that a call of Work has become a member of the groups of all its queues: the process is
+// then ready to work.
 func OnJoined(fn func()) Option { return func(o *options) { o.joined = fn } }
 
-// Client schedules tasks and runs them. It is safe for concurrent use. Close it, or index writes under way are left to
-// the daemon.
+// Client schedules tasks and runs them. It is safe for concurrent use. If it is not closed, index writes in flight are
+// left to the daemon.
 type Client struct {
 	*schedule.Client
 	parts   *parts.Parts
@@ -83,8 +83,8 @@ type Client struct {
 }
 
 // Open prepares a client. It dials nothing: a server that is away shows at the first use, or in Ready. An error means
-// that the configuration can't work. It panics where the registry of WithMetrics has one of the metrics' names for something
-// else.
+// that the configuration can't work. Open panics if the registry of WithMetrics uses one of the metrics' names for
+// something else.
 func Open(cfg Config, opts ...Option) (*Client, error) {
 	o := options{logger: slog.Default(), joined: func() {}}
 	for _, opt := range opts {
@@ -106,13 +106,13 @@ func Open(cfg Config, opts ...Option) (*Client, error) {
 	return &Client{Client: s, parts: p, metrics: o.metrics, joined: o.joined}, nil
 }
 
-// Ready waits until MySQL answers and its schema is there, whatever Redis and Kafka do. It returns at once when the
-// credentials are refused or the schema belongs to another namespace.
+// Ready waits until MySQL answers and its schema is there, even while Redis and Kafka are away. It returns at once when
+// the credentials are refused or the schema belongs to another namespace.
 func (c *Client) Ready(ctx context.Context) error { return c.parts.AwaitSchema(ctx) }
 
 // AwaitIndex waits until Redis answers. It returns nil also when ctx ends first, and an error when Redis refuses the
-// credentials or would evict entries. Scheduling works without it; a process that runs it beside its work ends on a
-// wrong password instead of living on compensation.
+// credentials or would evict entries. Scheduling works without Redis; a process that runs AwaitIndex beside its work ends
+// on a wrong password instead of depending on compensation.
 func (c *Client) AwaitIndex(ctx context.Context) error { return c.parts.AwaitIndex(ctx) }
 
 // AwaitStream waits until Kafka answers. It returns nil also when ctx ends first, and an error when Kafka refuses the
@@ -122,8 +122,8 @@ func (c *Client) AwaitStream(ctx context.Context) error { return c.parts.AwaitSt
 // DB is the client's handle on MySQL, for the service's own statements outside of a transaction.
 func (c *Client) DB() *sqlx.DB { return c.parts.Store.DB() }
 
-// Unavailable reports whether an error says that MySQL is away and nothing was committed: after ErrCommitUnknown, which may have
-// the same cause, it is false.
+// Unavailable reports whether an error says that MySQL is away and nothing was committed. It is false for
+// ErrCommitUnknown, which may have the same cause.
 func (c *Client) Unavailable(err error) bool {
 	return !errors.Is(err, schedule.ErrCommitUnknown) && c.parts.Store.Unavailable(err)
 }
@@ -134,15 +134,15 @@ func (c *Client) Refused(err error) bool { return store.Classify(err).Refused() 
 // ForUpdate is the suffix of a SELECT that locks its rows until the transaction ends.
 func (c *Client) ForUpdate() string { return c.parts.Store.Dialect().ForUpdate() }
 
-// Close finishes the index writes under way, briefly, and closes all connections. Work must have returned.
+// Close waits briefly for the index writes in flight and closes all connections. Work must have returned.
 func (c *Client) Close(ctx context.Context) error {
 	c.Client.Close(ctx)
 	return c.parts.Close(ctx)
 }
 
-// Work runs the mux's handlers on due tasks until ctx ends; then it takes no more, lets running handlers finish for up to
-// 8 s, and returns nil. Any number of processes may work at once. It returns an error at once when a kind's queue is none of
-// the configuration's, or when the mux is empty.
+// Work runs the mux's handlers on due tasks until ctx ends. Then it takes no more tasks, lets running handlers finish for
+// up to 8 s, and returns nil. Any number of processes may work at once. It returns an error at once if the configuration
+// lacks a kind's queue, or if the mux is empty.
 func (c *Client) Work(ctx context.Context, mux *worker.Mux) error {
 	if mux == nil {
 		return errors.New("duetime: Work needs a mux")
@@ -160,9 +160,9 @@ func (c *Client) Work(ctx context.Context, mux *worker.Mux) error {
 	if err != nil {
 		return err
 	}
-	// Only now, so that the worker's metrics are there while it waits.
+	// New came before: the worker's metrics must exist while it waits.
 	if err := c.Ready(ctx); ctx.Err() != nil {
-		return nil // told to end before it began
+		return nil // ctx ended before the work began
 	} else if err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func (c *Client) work(ctx context.Context, w *worker.Worker) error {
 	return group.Wait()
 }
 
-// indexer puts what a worker committed as the client puts what it committed: compensation stands behind it.
+// indexer puts what a worker committed as the client puts its own commits, with compensation if a put fails.
 type indexer struct{ client *schedule.Client }
 
 func (x indexer) Put(ctx context.Context, tasks []task.Task) error {
