@@ -8,7 +8,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Cancel takes a pending task back. Its errors are those of schedule.Tx.
+// Cancel cancels a pending task. Its errors are those of schedule.Tx.
 func (c *Console) Cancel(ctx context.Context, id task.ID) (Task, error) {
 	return c.change(ctx, func(tx *schedule.Tx) (task.Task, error) { return tx.Cancel(ctx, id) })
 }
@@ -18,12 +18,12 @@ func (c *Console) Reschedule(ctx context.Context, id task.ID, due task.When) (Ta
 	return c.change(ctx, func(tx *schedule.Tx) (task.Task, error) { return tx.Reschedule(ctx, id, due) })
 }
 
-// Shift moves a pending task by a duration; never before now. Its errors are those of schedule.Tx.
+// Shift moves a pending task by a duration, but never before now. Its errors are those of schedule.Tx.
 func (c *Console) Shift(ctx context.Context, id task.ID, by time.Duration) (Task, error) {
 	return c.change(ctx, func(tx *schedule.Tx) (task.Task, error) { return tx.Shift(ctx, id, by) })
 }
 
-// change makes one change of one task, with its line of history in the same transaction.
+// change makes one change of one task, and writes its line of history in the same transaction.
 func (c *Console) change(ctx context.Context, fn func(tx *schedule.Tx) (task.Task, error)) (Task, error) {
 	var changed task.Task
 	err := c.client.InTx(ctx, func(tx *schedule.Tx) (err error) {

@@ -14,10 +14,10 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// BulkBatch is how many tasks change in one transaction: short locks, and little to do again.
+// BulkBatch is the number of tasks in one transaction: small enough for short locks and for a cheap retry.
 const BulkBatch = 200
 
-// deadVerb is what is done with dead tasks.
+// deadVerb is a change of dead tasks.
 type deadVerb struct {
 	event string
 	next  func(task.Task, time.Time) (task.Task, error)
@@ -28,23 +28,23 @@ var (
 	discard = deadVerb{task.EventDiscarded, task.Task.Dismiss}
 )
 
-// Bulk is what came of a change of many dead tasks.
+// Bulk is the result of a change of many dead tasks.
 type Bulk struct {
 	Changed  int       `json:"changed"`
-	KeyTaken []task.ID `json:"key_taken,omitempty"` // left dead: another task has their key
+	KeyTaken []task.ID `json:"key_taken,omitempty"` // still dead: another task has their key
 	Left     []task.ID `json:"left,omitempty"`      // no longer dead, or deleted
 }
 
 func (b Bulk) done() int { return b.Changed + len(b.KeyTaken) + len(b.Left) }
 
-// RetryDead makes those of the tasks pending that are dead: due now, with all their attempts. They change in transactions of
-// BulkBatch; progress is called after each with how many tasks are done. An error leaves the rest for another call.
+// RetryDead makes the dead ones among the tasks pending: due now, with all their attempts. It changes them in
+// transactions of BulkBatch, and calls progress after each with the number of tasks that are done. After an error, the
+// remaining tasks can be retried by another call.
 func (c *Console) RetryDead(ctx context.Context, ids []task.ID, progress func(done int)) (Bulk, error) {
 	return c.changeDead(ctx, ids, retry, progress)
 }
 
-// DiscardDead takes those of the tasks off the dead list that are on it, as RetryDead does: they end as cancelled, kept until
-// their retention.
+// DiscardDead cancels the dead ones among the tasks, as RetryDead retries them. They are kept until their retention ends.
 func (c *Console) DiscardDead(ctx context.Context, ids []task.ID, progress func(done int)) (Bulk, error) {
 	return c.changeDead(ctx, ids, discard, progress)
 }
@@ -65,8 +65,8 @@ func (c *Console) changeDead(ctx context.Context, ids []task.ID, v deadVerb, pro
 	return sum, nil
 }
 
-// RetryOne is RetryDead for one task, which says why it could not: task.ErrNotFound, task.ErrNotDead, one that is
-// task.ErrFinished, or task.ErrKeyTaken.
+// RetryOne is RetryDead for one task. Its error says why the task can't be retried: task.ErrNotFound, task.ErrNotDead,
+// one that is task.ErrFinished, or task.ErrKeyTaken.
 func (c *Console) RetryOne(ctx context.Context, id task.ID) (Task, error) {
 	changed, err := c.retryOne(ctx, id)
 	if err != nil {
@@ -97,14 +97,15 @@ func (c *Console) retryOne(ctx context.Context, id task.ID) (task.Task, error) {
 	return changed, nil
 }
 
-// deadOutcome is what came of one batch.
+// deadOutcome is the result of one batch.
 type deadOutcome struct {
-	changed  []task.Task // as they stand now
+	changed  []task.Task // after the change
 	keyTaken []task.ID
 	left     []task.ID
 }
 
-// changeDeadBatch changes the tasks in one transaction, or each in its own where one of them can't have its key.
+// changeDeadBatch changes the tasks in one transaction. If one of them can't have its key, each task has its own
+// transaction.
 func (c *Console) changeDeadBatch(ctx context.Context, ids []task.ID, v deadVerb) (deadOutcome, error) {
 	out, err := c.changeDeadTogether(ctx, ids, v)
 	if !errors.Is(err, task.ErrKeyTaken) {
@@ -176,16 +177,16 @@ func (c *Console) saveDead(ctx context.Context, tx *sqlx.Tx, v deadVerb, before,
 	return c.store.Record(ctx, tx, events)
 }
 
-// LeftTask is a task that was left as it was, and why.
+// LeftTask is a task that was not changed, and why.
 type LeftTask struct {
 	ID     task.ID
 	Reason error // task.ErrNotFound, task.ErrNotDead, one that is task.ErrFinished, or ErrDiedSince
 }
 
-// ErrDiedSince says of a task that it has died since it was left as it was.
+// ErrDiedSince is the reason for a task that was not dead when the change read it, and is dead now.
 var ErrDiedSince = errors.New("task was not dead when it was looked at")
 
-// WhyLeft says why a bulk change left the tasks as they were, in the order of their ids.
+// WhyLeft returns why a bulk change left the tasks unchanged, in the order of their ids.
 func (c *Console) WhyLeft(ctx context.Context, ids []task.ID) ([]LeftTask, error) {
 	ids = slices.SortedFunc(slices.Values(ids), func(a, b task.ID) int { return bytes.Compare(a[:], b[:]) })
 	rows, err := c.store.Get(ctx, nil, ids)

@@ -12,37 +12,37 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// DriftRows is what CheckDrift reads of the database.
+// DriftRows reads the rows for CheckDrift.
 type DriftRows interface {
 	Now(ctx context.Context, q sqlx.QueryerContext) (time.Time, error)
 	Get(ctx context.Context, q sqlx.QueryerContext, ids []task.ID) ([]task.Task, error)
 	Pending(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error)
 }
 
-// DriftIndex is what CheckDrift reads of the index.
+// DriftIndex reads the index for CheckDrift.
 type DriftIndex interface {
 	Standings(ctx context.Context, tasks []task.Task) ([]task.Standing, error)
 	ScanDue(ctx context.Context, shard int, cursor task.ScanCursor, count int64) ([]task.Entry, task.ScanCursor, error)
 	ScanOwners(ctx context.Context, shard int, cursor task.ScanCursor, count int64) ([]task.Entry, task.ScanCursor, error)
 }
 
-// Drift is how the index differs from the truth.
+// Drift counts the differences between the rows and the index.
 type Drift struct {
-	Missing int64 // pending rows that don't stand in both sets with exactly their score
+	Missing int64 // pending rows that lack their exact entry in one of the two sets
 	Extra   int64 // entries of either set whose row is absent, has ended, or has another score
 }
 
 const (
-	driftPage    = 1000                                // rows, or entries, looked at by one call
-	recheckDelay = 2 * time.Second                     // before a difference is looked at a second time
-	flight       = task.MaxLead + 500*time.Millisecond // ahead of its moment, a row's hint may be under way
+	driftPage     = 1000                                // rows, or entries, in one call
+	recheckDelay  = 2 * time.Second                     // before a difference is read again
+	maxHintFlight = task.MaxLead + 500*time.Millisecond // how long before its run time a row's hint may be under way
 )
 
-var farFuture = time.UnixMilli(math.MaxInt64) // beyond every due time, also of a row that another program wrote
+var farFuture = time.UnixMilli(math.MaxInt64) // after every run time, even of a row that another program wrote
 
-// CheckDrift compares the truth with the index, all rows and all entries of the layout's shards, and counts what differs. It
-// only reads: mending is reconcile's. Differences come and go while tasks are written and fired, so only one that still
-// stands two seconds later, of a row at the same version, is counted.
+// CheckDrift compares all rows with all entries of the layout's shards, and counts the differences. It only reads:
+// reconcile repairs. Tasks that are written and fired meanwhile make short-lived differences. So a difference counts only
+// if it still exists two seconds later, for a row of the same version.
 func CheckDrift(ctx context.Context, rows DriftRows, index DriftIndex, layout task.Layout) (Drift, error) {
 	c := driftCheck{store: rows, index: index}
 	missing, err := c.missing(ctx)
@@ -69,7 +69,7 @@ type driftCheck struct {
 	index DriftIndex
 }
 
-// extraEntry is an entry that its row contradicts.
+// extraEntry is an entry that differs from its row.
 type extraEntry struct {
 	shard int
 	owned bool // of an owner's set
@@ -80,7 +80,7 @@ func (e extraEntry) task() task.Task {
 	return task.Task{ID: e.ID, Kind: e.Kind, Queue: e.Queue, Owner: e.Owner, Subject: e.Subject, Shard: e.shard}
 }
 
-// missing walks the pending rows.
+// missing reads all pending rows.
 func (c driftCheck) missing(ctx context.Context) ([]task.Task, error) {
 	var out []task.Task
 	var after task.Cursor
@@ -89,11 +89,11 @@ func (c driftCheck) missing(ctx context.Context) ([]task.Task, error) {
 		if err != nil {
 			return nil, err
 		}
-		unlike, err := c.unlike(ctx, rows)
+		differing, err := c.differing(ctx, rows)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, unlike...)
+		out = append(out, differing...)
 		if len(rows) < driftPage {
 			return out, nil
 		}
@@ -102,9 +102,9 @@ func (c driftCheck) missing(ctx context.Context) ([]task.Task, error) {
 	}
 }
 
-// unlike keeps the rows that the index does not hold as they are. A row whose moment has come is right without a due
-// entry: its hint is under way, and if it stays there the row is overdue.
-func (c driftCheck) unlike(ctx context.Context, rows []task.Task) ([]task.Task, error) {
+// differing returns the rows whose entries differ. A row at its run time needs no due entry: its hint is under way. If
+// the hint was lost, the row counts as overdue.
+func (c driftCheck) differing(ctx context.Context, rows []task.Task) ([]task.Task, error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
@@ -119,15 +119,15 @@ func (c driftCheck) unlike(ctx context.Context, rows []task.Task) ([]task.Task, 
 	var out []task.Task
 	for i, row := range rows {
 		score := task.ScoreOf(row)
-		flying := row.RunAt.Before(now.Add(flight)) && seen[i].Due == task.NoScore
-		if seen[i].Owner != score || seen[i].Due != score && !flying {
+		hintSent := row.RunAt.Before(now.Add(maxHintFlight)) && seen[i].Due == task.NoScore
+		if seen[i].Owner != score || seen[i].Due != score && !hintSent {
 			out = append(out, row)
 		}
 	}
 	return out, nil
 }
 
-// extra walks both sets of every shard.
+// extra reads both sets of every shard.
 func (c driftCheck) extra(ctx context.Context, shards int) ([]extraEntry, error) {
 	var out []extraEntry
 	for shard := range shards {
@@ -168,7 +168,7 @@ func (c driftCheck) extraOf(ctx context.Context, shard int, owned bool) ([]extra
 	}
 }
 
-// contradicted keeps the entries that their rows contradict.
+// contradicted returns the entries that differ from their rows.
 func (c driftCheck) contradicted(ctx context.Context, entries []extraEntry) ([]extraEntry, error) {
 	if len(entries) == 0 {
 		return nil, nil
@@ -205,7 +205,7 @@ func (c driftCheck) rows(ctx context.Context, entries []extraEntry) (map[task.ID
 	return byID, nil
 }
 
-// recheck looks a second time at what differed, and counts what still does.
+// recheck reads the differences again, and counts those that remain.
 func (c driftCheck) recheck(ctx context.Context, missing []task.Task, extra []extraEntry) (Drift, error) {
 	var d Drift
 	for part := range slices.Chunk(missing, driftPage) {
@@ -225,7 +225,7 @@ func (c driftCheck) recheck(ctx context.Context, missing []task.Task, extra []ex
 	return d, nil
 }
 
-// stillMissing counts the rows that are at the version at which they differed before, and differ still.
+// stillMissing counts the rows that still differ, at the same version.
 func (c driftCheck) stillMissing(ctx context.Context, before []task.Task) (int64, error) {
 	versions := make(map[task.ID]int64, len(before))
 	ids := make([]task.ID, len(before))
@@ -236,20 +236,21 @@ func (c driftCheck) stillMissing(ctx context.Context, before []task.Task) (int64
 	if err != nil {
 		return 0, err
 	}
-	unlike, err := c.unlike(ctx, same)
-	if err != nil || len(unlike) == 0 {
+	differing, err := c.differing(ctx, same)
+	if err != nil || len(differing) == 0 {
 		return 0, err
 	}
-	// The index was read after the rows: of thousands, as after a lost memory, some have been moved in between.
+	// The index was read after the rows, and some of thousands of rows may have changed in between, as after Redis lost its
+	// memory.
 	ids = ids[:0]
-	for _, t := range unlike {
+	for _, t := range differing {
 		ids = append(ids, t.ID)
 	}
 	still, err := c.atVersion(ctx, ids, versions)
 	return int64(len(still)), err
 }
 
-// atVersion reads those of the rows that are pending at the given version.
+// atVersion reads the rows that are still pending at the given version.
 func (c driftCheck) atVersion(ctx context.Context, ids []task.ID, versions map[task.ID]int64) ([]task.Task, error) {
 	rows, err := c.store.Get(ctx, nil, ids)
 	if err != nil {
@@ -260,7 +261,7 @@ func (c driftCheck) atVersion(ctx context.Context, ids []task.ID, versions map[t
 	}), nil
 }
 
-// stillExtra counts the entries that stand as they stood and are contradicted still.
+// stillExtra counts the entries that are unchanged and still differ from their rows.
 func (c driftCheck) stillExtra(ctx context.Context, before []extraEntry) (int64, error) {
 	contradicted, err := c.contradicted(ctx, before)
 	if err != nil || len(contradicted) == 0 {

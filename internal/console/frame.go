@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	frameWindow  = 10 * time.Second // over which rates and lag are taken
+	frameWindow  = 10 * time.Second // for rates and lag
 	frameTimeout = 15 * time.Second // for reading one frame
 )
 
-// Frame is how the pipeline does at one moment, as MySQL and Redis have it: one picture of top.
+// Frame is the pipeline's state at one moment, from MySQL and Redis: one picture of top.
 type Frame struct {
 	Namespace string           `json:"namespace"`
 	NowMs     int64            `json:"now_ms"` // of the database
 	States    map[string]int64 `json:"states"`
-	WindowMs  int64            `json:"window_ms"` // to which the next three belong
+	WindowMs  int64            `json:"window_ms"` // of the next three figures
 	Scheduled int64            `json:"scheduled"` // rows made
 	Fired     int64            `json:"fired"`     // rows done
 	LagMs     Lag              `json:"lag_ms"`    // of the rows done; zero when there are none
@@ -35,11 +35,11 @@ type Frame struct {
 type Queue struct {
 	Queue    string `json:"queue"`
 	Due      int64  `json:"due"`                       // due and not done
-	OldestMs *int64 `json:"oldest_due_ms,omitempty"`   // the earliest next try of those
+	OldestMs *int64 `json:"oldest_due_ms,omitempty"`   // the earliest run time of the due tasks
 	PausedMs *int64 `json:"paused_since_ms,omitempty"` // absent if it is not paused
 }
 
-// Frame reads a frame. It takes the longer the more tasks are overdue.
+// Frame reads a frame. More overdue tasks make it slower.
 func (c *Console) Frame(ctx context.Context) (Frame, error) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, frameTimeout)

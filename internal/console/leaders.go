@@ -14,16 +14,16 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// What is led: firing, whose epoch the shards have, and repairing.
+// The leaderships: event, whose epoch is stored in the shards, and daemon.
 const (
 	LeaderEvent  = "event"
 	LeaderDaemon = "daemon"
 )
 
-// LeaderNames returns what is led.
+// LeaderNames returns the names of the leaderships.
 func LeaderNames() []string { return []string{LeaderEvent, LeaderDaemon} }
 
-// CheckLeader is an error if nothing of this name is led.
+// CheckLeader returns an error unless name is the name of a leadership.
 func CheckLeader(name string) error {
 	if names := LeaderNames(); !slices.Contains(names, name) {
 		return fmt.Errorf("%q is neither %s", name, strings.Join(names, " nor "))
@@ -35,9 +35,9 @@ func CheckLeader(name string) error {
 type Leader struct {
 	Name    string `json:"name"`
 	Epoch   int64  `json:"epoch"`            // in MySQL; 0 if nobody has ever led
-	Shards  *int   `json:"shards,omitempty"` // of event: those that were claimed under it
+	Shards  *int   `json:"shards,omitempty"` // of event: shards that were claimed under the epoch
 	Of      *int   `json:"of,omitempty"`
-	Resigns bool   `json:"resigns"` // it was asked to
+	Resigns bool   `json:"resigns"` // it was asked to resign
 }
 
 // Leaders reads the newest terms.
@@ -63,7 +63,7 @@ func (c *Console) Leaders(ctx context.Context) ([]Leader, error) {
 	return leaders, nil
 }
 
-// leadersOf says of the epochs how many shards stand at that of event.
+// leadersOf counts for event how many shards have its epoch.
 func leadersOf(epochs map[string]int64, shards []index.Shard) []Leader {
 	var leaders []Leader
 	for _, name := range LeaderNames() {
@@ -81,22 +81,22 @@ func leadersOf(epochs map[string]int64, shards []index.Shard) []Leader {
 	return leaders
 }
 
-// ErrNeverLed answers the request to resign where nobody has ever led.
+// ErrNeverLed answers a request to resign if no process has ever led.
 var ErrNeverLed = errors.New("nobody has ever led")
 
 const (
-	resignTimeout = 20 * time.Second      // a look each second, a hand-over, and a session's timeout to spare
-	resignPoll    = 20 * time.Millisecond // between looks at the epoch
+	resignTimeout = 20 * time.Second      // leaders read requests each second; a hand-over may take a session's timeout
+	resignPoll    = 20 * time.Millisecond // between two reads of the epoch
 )
 
-// Resigned is how a leader handed over.
+// Resigned describes a hand-over.
 type Resigned struct {
 	Epoch  int64         // of the successor
 	Before int64         // of the leader that was asked
 	Took   time.Duration // from the request to the successor's term
 }
 
-// Resign has the leader of this name hand over, and waits for the successor's term.
+// Resign makes the leader of this name hand over, and waits for the successor's term.
 func (c *Console) Resign(ctx context.Context, name string) (Resigned, error) {
 	if err := CheckLeader(name); err != nil {
 		return Resigned{}, err
@@ -121,7 +121,7 @@ func (c *Console) Resign(ctx context.Context, name string) (Resigned, error) {
 	}
 }
 
-// askToResign asks the leader of this name to end its term, and gives the epoch of that term.
+// askToResign asks the leader of this name to end its term, and returns the term's epoch.
 func (c *Console) askToResign(ctx context.Context, name string) (epoch int64, err error) {
 	if epoch, err = c.store.Current(ctx, name); err != nil {
 		return 0, err

@@ -12,13 +12,13 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// How many tasks a page has at most, and by default.
+// Limits of a page.
 const (
 	MaxPage     = 100_000
 	DefaultPage = 100
 )
 
-// MaxSelected is how many tasks Select chooses at most.
+// MaxSelected bounds the tasks that Select returns.
 const MaxSelected = 10_000_000
 
 // Filter chooses tasks; zero fields choose all.
@@ -26,12 +26,12 @@ type Filter struct {
 	Owner, Kind, Queue string
 	State              *task.State
 	DueAfter           time.Time   // due at this moment or after it
-	DueBefore          time.Time   // due before this
-	After              task.Cursor // only what comes behind this place of the list
+	DueBefore          time.Time   // due before this moment
+	After              task.Cursor // only tasks after this place of the list
 	Limit              int         // of a page 1 to MaxPage, default DefaultPage; of a selection 1 to MaxSelected, which is the default
 }
 
-// Page is a part of a list. The list's order is by due time and id.
+// Page is a part of a list, which is sorted by due time and id.
 type Page struct {
 	Tasks []Task `json:"tasks"`
 	Next  string `json:"next,omitempty"` // the cursor behind which the next page begins; empty if this page is the last
@@ -40,7 +40,7 @@ type Page struct {
 // List reads a page of the tasks that the filter chooses.
 func (c *Console) List(ctx context.Context, f Filter) (Page, error) {
 	limit := min(cmp.Or(f.Limit, DefaultPage), MaxPage)
-	rows, err := c.store.List(ctx, f.rows(limit+1)) // one task more tells whether there are more
+	rows, err := c.store.List(ctx, f.rows(limit+1)) // the additional task shows that another page follows
 	if err != nil {
 		return Page{}, err
 	}
@@ -66,15 +66,14 @@ func (f Filter) rows(limit int) store.Filter {
 	}
 }
 
-// A cursor is a place in the order of a list: the due time in Unix ms, and the id. It stays right whatever becomes of the
-// task there.
+// A cursor is a place in the order of a list: the due time in Unix ms, and the id. It stays valid when the task changes.
 const cursorMark = "_"
 
 func formatCursor(row task.Task) string {
 	return strconv.FormatInt(row.DueAt.UnixMilli(), 10) + cursorMark + row.ID.String()
 }
 
-// ParseCursor reads a place that a page named as its next one.
+// ParseCursor reads a cursor as Page.Next has it.
 func ParseCursor(text string) (task.Cursor, error) {
 	due, id, _ := strings.Cut(text, cursorMark)
 	ms, err := strconv.ParseInt(due, 10, 64)

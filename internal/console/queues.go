@@ -11,13 +11,13 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Pause is a queue that is paused.
+// Pause is a paused queue.
 type Pause struct {
 	Queue   string `json:"queue"`
 	SinceMs int64  `json:"since_ms"`
 }
 
-// Pauses reads which queues are paused, by name.
+// Pauses reads the paused queues, sorted by name.
 func (c *Console) Pauses(ctx context.Context) ([]Pause, error) {
 	paused, err := c.store.Paused(ctx)
 	if err != nil {
@@ -30,8 +30,7 @@ func (c *Console) Pauses(ctx context.Context) ([]Pause, error) {
 	return pauses, nil
 }
 
-// Pause asks all workers to leave the queue's tasks alone; false if that was asked before. The queue is one of the
-// configuration's.
+// Pause asks all workers to pause the queue, which the configuration must have. changed is false if it was paused before.
 func (c *Console) Pause(ctx context.Context, queue string) (changed bool, err error) {
 	if err := c.CheckQueue(queue); err != nil {
 		return false, err
@@ -45,7 +44,7 @@ func (c *Console) Pause(ctx context.Context, queue string) (changed bool, err er
 	return changed, err
 }
 
-// Resume ends a pause; false if there was none.
+// Resume ends a pause; changed is false if there was none.
 func (c *Console) Resume(ctx context.Context, queue string) (changed bool, err error) {
 	err = c.inTx(ctx, func(tx *sqlx.Tx, now time.Time) error {
 		if changed, err = c.store.Resume(ctx, tx, queue); err != nil || !changed {

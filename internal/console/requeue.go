@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	pendingPage     = 1000                   // pending rows looked at by one statement
-	requeueRounds   = 20                     // through all pending rows, while some are still found
-	requeueInterval = 500 * time.Millisecond // before a round for what workers held
+	pendingPage     = 1000                   // pending rows that one statement reads
+	requeueRounds   = 20                     // over all pending rows, while a round still finds some
+	requeueInterval = 500 * time.Millisecond // before another round for tasks that workers held
 )
 
-// Requeued is what came of moving a kind's tasks to another queue.
+// Requeued is the result of moving a kind's tasks to another queue.
 type Requeued struct {
 	Moved      int `json:"moved"`
-	OldEntries int `json:"old_entries"` // that are left in the index, for the daemon's audit to remove
+	OldEntries int `json:"old_entries"` // entries of the old queue that are left in the index; the daemon's audit removes them
 }
 
-// Requeue moves the pending tasks of a kind to a queue of the configuration: from one queue, or from all others where from is
-// empty. It goes through all pending tasks until it finds no more, for workers hold some and services make new ones. An error
+// Requeue moves the pending tasks of a kind to a queue of the configuration: from one queue, or from all others if from
+// is empty. Workers hold some tasks and services schedule new ones, so it repeats rounds until it finds no more. An error
 // says what is left.
 func (c *Console) Requeue(ctx context.Context, kind, from, to string) (sum Requeued, err error) {
 	if err := c.CheckQueue(to); err != nil {
@@ -60,7 +60,7 @@ func tasks(n int) string {
 	return fmt.Sprintf("%d tasks", n)
 }
 
-// requeueRound goes once through the pending rows, and counts those that somebody held.
+// requeueRound reads all pending rows once, moves the matching ones, and counts those that somebody held.
 func (c *Console) requeueRound(ctx context.Context, kind, from, to string, sum *Requeued) (held int, err error) {
 	for after := (task.Cursor{}); ; {
 		rows, err := c.store.Pending(ctx, time.Time{}, maxDue, after, pendingPage)
@@ -92,18 +92,18 @@ func (c *Console) requeueRound(ctx context.Context, kind, from, to string, sum *
 	}
 }
 
-var maxDue = time.UnixMilli(1 << 41) // no row of ours is due later
+var maxDue = time.UnixMilli(1 << 41) // later than every due time that the index can hold
 
-// requeueOutcome is what came of one batch.
+// requeueOutcome is the result of one batch.
 type requeueOutcome struct {
-	changed []task.Task // as they stand now
-	before  []task.Task // the same as they stood, in the same order: their old entries of the index name the old queue
-	held    int         // in the hands of somebody else at that moment, such as a worker that runs them, or deleted
+	changed []task.Task // after the move
+	before  []task.Task // the same tasks before the move, in the same order: their old entries name the old queue
+	held    int         // tasks that were locked, by a worker that runs them for example, or deleted
 }
 
-// requeueBatch moves those of the tasks to a queue that are pending, of this kind, and in another one. It waits for no lock: a
-// task that a worker runs just now may be done a moment later. The change raises the version like any other, so that hints
-// and writes of before are seen to be stale.
+// requeueBatch moves the tasks that are pending, of this kind, and in another queue. It waits for no lock: a task that a
+// worker runs may be done a moment later. The move raises the version like any other change, so that older hints and
+// index writes are recognized as stale.
 func (c *Console) requeueBatch(ctx context.Context, ids []task.ID, kind, queue string) (requeueOutcome, error) {
 	var out requeueOutcome
 	err := c.inTx(ctx, func(tx *sqlx.Tx, _ time.Time) error {
@@ -137,14 +137,14 @@ func (c *Console) requeueBatch(ctx context.Context, ids []task.ID, kind, queue s
 	return out, nil
 }
 
-// indexRequeued puts the new entries and drops the old ones; false if the old ones are left. The new entries come first: a
-// task that stands twice fires once, one that stands nowhere would wait for a sweep.
+// indexRequeued puts the new entries, then drops the old ones; false if old entries are left. The new entries come first:
+// a task with two entries fires once, but a task without one would wait for a sweep.
 func (c *Console) indexRequeued(ctx context.Context, out requeueOutcome) bool {
 	if len(out.changed) == 0 {
 		return true
 	}
 	c.client.IndexTasks(ctx, out.changed)
-	dropped := slices.Clone(out.before) // as ended tasks: a put drops the entries of such, and an entry's member names the queue
+	dropped := slices.Clone(out.before) // marked as cancelled: a put drops the entries of ended tasks
 	for i := range dropped {
 		dropped[i].State, dropped[i].Version = task.Cancelled, out.changed[i].Version
 	}

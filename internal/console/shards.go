@@ -18,12 +18,12 @@ type Shard struct {
 	Shard    int          `json:"shard"`
 	Due      int64        `json:"due"` // entries of the due set
 	OldestMs *int64       `json:"oldest_due_ms,omitempty"`
-	Owners   *int64       `json:"owners,omitempty"` // sets; a Frame does not count them
+	Owners   *int64       `json:"owners,omitempty"` // owners' sets; a Frame does not count them
 	Marker   index.Marker `json:"marker"`
 	Epoch    int64        `json:"epoch"` // of the newest leader that claimed here; 0 for none
 }
 
-// Shards reads what each shard of the index holds.
+// Shards reads the figures of each shard of the index.
 func (c *Console) Shards(ctx context.Context) ([]Shard, error) {
 	read, err := c.indexShards(ctx)
 	if err != nil {
@@ -56,13 +56,13 @@ func (c *Console) indexShards(ctx context.Context) ([]index.Shard, error) {
 	return c.index.Shards(ctx, n)
 }
 
-// ShardCount reads how many shards there have been at most: rows may stand in any of them.
+// ShardCount reads the largest number of shards that there has been: rows may be in any of them.
 func (c *Console) ShardCount(ctx context.Context) (int, error) {
 	layout, err := c.store.Layout(ctx)
 	return layout.Polled(), err
 }
 
-// ShardNames names a handful of shards, and counts more.
+// ShardNames names up to five shards, and gives the number of more.
 func ShardNames(shards []int) string {
 	const maxNamed = 5
 	if len(shards) > maxNamed {
@@ -82,15 +82,15 @@ func ShardNames(shards []int) string {
 }
 
 const (
-	rebuildPoll  = 200 * time.Millisecond // between looks at the markers
-	rebuildStart = 30 * time.Second       // for a daemon to take notice; the markers stay away, and a later daemon does
+	rebuildPoll  = 200 * time.Millisecond // between two reads of the markers
+	rebuildStart = 30 * time.Second       // for a daemon to begin; the markers stay removed, and a later daemon rebuilds
 )
 
-// RebuildSteps is how many steps each shard of a rebuild has: building, and complete.
+// RebuildSteps is the number of steps for each shard of a rebuild: building, and complete.
 const RebuildSteps = 2
 
-// Rebuild has the daemon rebuild the shards from the rows: it takes their markers away, as if Redis had lost them, and waits
-// until all stand again. It calls progress with the steps that are done.
+// Rebuild makes the daemon rebuild the shards from the rows: it removes their markers, as if Redis had lost them, and
+// waits until all markers exist again. It calls progress with the number of finished steps.
 func (c *Console) Rebuild(ctx context.Context, shards []int, progress func(done int)) error {
 	err := c.inTx(ctx, func(tx *sqlx.Tx, now time.Time) error {
 		return c.record(ctx, tx, now, task.EventRebuild, ShardNames(shards))
@@ -121,7 +121,7 @@ func (c *Console) Rebuild(ctx context.Context, shards []int, progress func(done 
 	}
 }
 
-// rebuilt counts the steps done.
+// rebuilt counts the finished steps.
 func (c *Console) rebuilt(ctx context.Context, shards []int) (int, error) {
 	all, err := c.index.Shards(ctx, slices.Max(shards)+1)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 // Stats counts all rows.
 type Stats struct {
-	States map[string]int64 `json:"states"` // each state is there
+	States map[string]int64 `json:"states"` // has each state
 	Kinds  map[string]int64 `json:"kinds"`
 	LagMs  Lag              `json:"lag_ms"` // of the done rows; zero when there are none
 }
@@ -28,7 +28,7 @@ func lagOf(p50, p99, highest time.Duration) Lag {
 	return Lag{ms(p50), ms(p99), ms(highest)}
 }
 
-// Stats reads the whole table, which takes seconds for millions of rows; nothing is locked.
+// Stats reads the whole table, which takes seconds for millions of rows. It locks nothing.
 func (c *Console) Stats(ctx context.Context) (Stats, error) {
 	st, err := c.store.Stats(ctx)
 	return Stats{st.States, st.Kinds, lagOf(st.LagP50, st.LagP99, st.LagMax)}, err
@@ -49,9 +49,9 @@ func unhandledOf(read []store.Unhandled) []Unhandled {
 	return all
 }
 
-const maxNamedKinds = 3 // in one line
+const maxNamedKinds = 3 // in one line; the line counts the others
 
-// UnhandledText names the kinds that have most tasks waiting for a worker that knows them; empty if none has.
+// UnhandledText names the kinds with most tasks that wait for a worker of their kind; empty if no task waits.
 func UnhandledText(all []Unhandled) string {
 	var names []string
 	for i, u := range all {

@@ -57,7 +57,7 @@ func unixMs(at time.Time) *int64 {
 	return new(at.UnixMilli())
 }
 
-// TaskLife is a task and what became of it.
+// TaskLife is a task with its history.
 type TaskLife struct {
 	Task
 
@@ -65,7 +65,7 @@ type TaskLife struct {
 	Cut     bool       `json:"-"` // the history has older lines, which are left out
 }
 
-// Happened is one line of a task's life.
+// Happened is one line of a task's history.
 type Happened struct {
 	AtMs   int64  `json:"at_ms"`
 	Event  string `json:"event"`
@@ -73,10 +73,10 @@ type Happened struct {
 	Detail string `json:"detail"`
 }
 
-// MaxHistory is how many lines of one task's history are shown.
+// MaxHistory bounds the lines of one task's history.
 const MaxHistory = 10_000
 
-// Task reads a task and its life; task.ErrNotFound if there is none.
+// Task reads a task and its history; task.ErrNotFound if there is none.
 func (c *Console) Task(ctx context.Context, id task.ID) (TaskLife, error) {
 	rows, err := c.store.Get(ctx, nil, []task.ID{id})
 	if err != nil {
@@ -96,13 +96,13 @@ func (c *Console) Task(ctx context.Context, id task.ID) (TaskLife, error) {
 	return TaskLife{Task: TaskOf(rows[0]), History: lifeOf(rows[0], lines), Cut: longer}, nil
 }
 
-// lifeOf puts the lines between what the row itself says: when the task was made, and how it ended.
+// lifeOf adds the row's own facts to the lines: when the task was made, and how it ended.
 func lifeOf(row task.Task, lines []task.Event) []Happened {
 	life := []Happened{{AtMs: row.CreatedAt.UnixMilli(), Event: "scheduled", Actor: task.ActorService}}
 	for _, e := range lines {
 		life = append(life, Happened{e.At.UnixMilli(), e.Name, e.Actor, e.Detail})
 	}
-	// A change whose transaction began before a failed attempt may have been written after it.
+	// A change whose transaction began before a failed attempt may have been recorded after that attempt.
 	slices.SortStableFunc(life[1:], func(a, b Happened) int { return cmp.Compare(a.AtMs, b.AtMs) })
 	if end, ok := endOf(row); ok && !slices.ContainsFunc(lines, func(e task.Event) bool { return ends(e, row) }) {
 		life = append(life, end)
@@ -110,7 +110,7 @@ func lifeOf(row task.Task, lines []task.Event) []Happened {
 	return life
 }
 
-// endOf is the end as the row has it.
+// endOf returns the task's end according to its row.
 func endOf(row task.Task) (Happened, bool) {
 	end := Happened{AtMs: row.FinishedAt.UnixMilli(), Event: row.State.String(), Detail: row.LastError}
 	switch row.State {
@@ -124,7 +124,7 @@ func endOf(row task.Task) (Happened, bool) {
 	return end, true
 }
 
-// ends reports whether a line is that of the row's end.
+// ends reports whether a line records the row's end.
 func ends(e task.Event, row task.Task) bool {
 	return e.At.Equal(row.FinishedAt) && slices.Contains(
 		[]string{task.EventCancelled, task.EventSkipped, task.EventDead, task.EventDiscarded}, e.Name)

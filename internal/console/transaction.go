@@ -9,9 +9,9 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-const maxTries = 5 // of a transaction that ran into another
+const maxTries = 5 // of a transaction that met a deadlock or a conflict
 
-// inTx runs fn in a transaction and commits. It runs fn several times if the transaction ran into another one.
+// inTx runs fn in a transaction and commits. It runs fn again after a deadlock or a conflict.
 func (c *Console) inTx(ctx context.Context, fn func(tx *sqlx.Tx, now time.Time) error) error {
 	for try := 1; ; try++ {
 		err := c.tryTx(ctx, fn)
@@ -26,7 +26,7 @@ func (c *Console) tryTx(ctx context.Context, fn func(tx *sqlx.Tx, now time.Time)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // after the commit it does nothing
+	defer func() { _ = tx.Rollback() }() // does nothing after the commit
 	now, err := c.store.Now(ctx, tx)
 	if err != nil {
 		return err
@@ -37,7 +37,7 @@ func (c *Console) tryTx(ctx context.Context, fn func(tx *sqlx.Tx, now time.Time)
 	return tx.Commit()
 }
 
-// record writes a line about something that is no task.
+// record writes a line of history that belongs to no task.
 func (c *Console) record(ctx context.Context, tx *sqlx.Tx, now time.Time, event, detail string) error {
 	return c.store.Record(ctx, tx, []task.Event{{At: now, Name: event, Actor: c.cfg.Actor, Detail: detail}})
 }

@@ -11,19 +11,18 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// stuckAfter is how long a task may wait for its worker without being stuck: by then its hint has been put again several
-// times.
+// stuckAfter is how long a task may be due before it counts as stuck: by then its hint has been put again several times.
 const stuckAfter = 10 * time.Minute
 
 // Count is one figure of Verify.
 type Count struct {
 	Name   string
 	Number *int64 // nil: not checked
-	Broken bool   // above 0 a promise is broken
-	Remark string // which task is the first, or why the figure was not checked
+	Broken bool   // a number above 0 means a broken promise
+	Remark string // the first such task, or why the figure was not checked
 }
 
-// Verified is what Verify found. As JSON it is an object of the names and numbers.
+// Verified is the result of Verify. As JSON it is an object of names and numbers.
 type Verified []Count
 
 // Broken reports whether a promise is broken.
@@ -36,7 +35,7 @@ func (v Verified) Broken() bool {
 	return false
 }
 
-// MarshalJSON writes the counts in their order; null for what was not checked.
+// MarshalJSON writes the counts in their order, and null for unchecked ones.
 func (v Verified) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
 	for i, c := range v {
@@ -52,23 +51,23 @@ func (v Verified) MarshalJSON() ([]byte, error) {
 	return append(append([]byte("{"), b.Bytes()...), '}'), nil
 }
 
-// Audit is a service's own check of its data, which Verify makes with its own.
+// Audit is a service's check of its own data, which Verify runs after its own checks.
 type Audit struct {
-	Subject string   // what it looks at, for the help
-	Help    string   // what its counts mean
+	Subject string   // the audited data, for the help
+	Help    string   // the meaning of its counts
 	Counts  []string // their names
-	// Run returns the counts, or why its data can't be looked at.
+	// Run returns the counts, or why the data can't be checked.
 	Run func(ctx context.Context, on AuditSource) (counts []int64, unchecked string, err error)
 }
 
-// AuditSource is what an audit may read.
+// AuditSource gives an audit its data.
 type AuditSource struct {
 	DB        *sqlx.DB
 	Retention time.Duration                                                 // of finished rows
 	Tasks     func(ctx context.Context, ids []task.ID) ([]task.Task, error) // rows by id; ids without a row are absent
 }
 
-// Verify compares MySQL, Redis and what the audits look at. It reads all rows, in short statements that lock none.
+// Verify compares MySQL and Redis, and runs the audits. It reads all rows, in short statements that lock none.
 func (c *Console) Verify(ctx context.Context) (Verified, error) {
 	layout, err := c.store.Layout(ctx)
 	if err != nil {
