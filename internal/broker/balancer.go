@@ -11,21 +11,22 @@ import (
 
 const partitionsPollInterval = 2 * time.Second
 
-// countingBalancer remembers how many partitions its balancer assigned. The group's leader alone does so, for all members.
+// countingBalancer records how many partitions its balancer assigned. Only the group's leader assigns, for all members.
 type countingBalancer struct {
 	kafka.GroupBalancer
 	assigned *atomic.Pointer[int]
 }
 
-// AssignGroups is what the library calls while the group is joined.
+// AssignGroups is called by the library while the group is joined.
 func (b countingBalancer) AssignGroups(members []kafka.GroupMember, partitions []kafka.Partition) kafka.GroupMemberAssignments {
 	b.assigned.Store(new(len(partitions)))
 	return b.GroupBalancer.AssignGroups(members, partitions)
 }
 
-// watchPartitions ends the generation once the topic has more or fewer partitions than this member assigned as the group's
-// leader; the leader that joins again makes all others join again. The library's own watch compares with what it finds when
-// it begins: a topic that came back between the assignment and that moment would never be assigned.
+// watchPartitions ends the generation once the topic has more or fewer partitions than this member assigned as the
+// group's leader. When the leader joins again, all other members join again. The library's own watch compares with the
+// number that it finds when it begins: a topic that came back between the assignment and that moment would never be
+// assigned.
 func (m *member) watchPartitions(ctx context.Context, assigned int) {
 	ticker := time.NewTicker(partitionsPollInterval)
 	defer ticker.Stop()

@@ -12,12 +12,12 @@ const (
 	overheadBytes = 128       // of a record beside its key, value and headers, at most
 )
 
-// pendingWrite is one caller's messages. It is done when all batches with its messages are done, whatever becomes of others.
+// pendingWrite is one caller's messages. It is done when all batches with its messages are done, even if others retry.
 type pendingWrite struct {
 	topic    string
 	messages []Message
 	errs     []error      // per message
-	batches  atomic.Int32 // that are not done, and one more until all messages are packed
+	batches  atomic.Int32 // batches that are not done, and one more until all messages are packed
 	done     chan struct{}
 }
 
@@ -27,22 +27,22 @@ func (w *pendingWrite) batchDone() {
 	}
 }
 
-// topicPartition is where a message goes.
+// topicPartition is a message's destination.
 type topicPartition struct {
 	topic     string
 	partition int
 }
 
-// partitionBatch is the messages of one partition in one request.
+// partitionBatch has the messages of one partition in one request.
 type partitionBatch struct {
 	topicPartition
 	items  []batchItem
-	writes []*pendingWrite // whose messages they are
+	writes []*pendingWrite // to which the messages belong
 	bytes  int
 	err    error // of the last try
 }
 
-// batchItem is a message, and where its caller finds its error.
+// batchItem is a message, and where its caller reads its error.
 type batchItem struct {
 	message *Message
 	err     *error
@@ -70,12 +70,12 @@ func (b *partitionBatch) halves() []*partitionBatch {
 		}
 	}
 	for _, w := range b.writes {
-		w.batches.Add(1) // two halves for one batch
+		w.batches.Add(1) // two halves replace one batch
 	}
 	return halves
 }
 
-// finish hands the outcome to the callers.
+// finish gives the outcome to the callers.
 func (b *partitionBatch) finish() {
 	for _, item := range b.items {
 		*item.err = b.err
@@ -85,7 +85,7 @@ func (b *partitionBatch) finish() {
 	}
 }
 
-// records are made anew for each request, which reads them to their ends.
+// records returns new records for each request: a request reads them to their ends.
 func (b *partitionBatch) records() []kafka.Record {
 	now := time.Now()
 	records := make([]kafka.Record, len(b.items))
@@ -96,7 +96,7 @@ func (b *partitionBatch) records() []kafka.Record {
 	return records
 }
 
-// sizeOf is how many bytes a message takes at most.
+// sizeOf bounds the bytes of a message in a request.
 func sizeOf(m *Message) int {
 	n := len(m.Key) + len(m.Value) + overheadBytes
 	for _, h := range m.Headers {

@@ -17,7 +17,7 @@ const (
 	clientID       = "duetime"
 	callTimeout    = 3 * time.Second
 	closeTimeout   = 500 * time.Millisecond // a process that ends has drained before
-	maxMetadataAge = 2 * time.Second        // of the known leaders and topics
+	maxMetadataAge = 2 * time.Second        // of the cached leaders and topics
 )
 
 // Client speaks to the brokers of one Kafka. It is made without contacting them. It is safe for concurrent use.
@@ -28,8 +28,8 @@ type Client struct {
 	transport  *kafka.Transport
 	kafka      *kafka.Client
 	producer   *producer
-	unanswered *semaphore.Weighted // messages that Produce waits for, or has left
-	ensuring   *semaphore.Weighted // held by the caller that ensures
+	unanswered *semaphore.Weighted // messages that Produce waits for, or stopped waiting for
+	ensuring   *semaphore.Weighted // held during Ensure
 	ensured    ensured             // guarded by ensuring
 
 	wrapBalancer func(kafka.GroupBalancer) kafka.GroupBalancer // for tests; else nil
@@ -55,7 +55,7 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// connect makes a pool of connections, with a view of the cluster of its own.
+// connect makes a connection pool, which has its own view of the cluster.
 func (c *Client) connect() (*kafka.Transport, *kafka.Client) {
 	t := &kafka.Transport{
 		Dial:        (&net.Dialer{Timeout: callTimeout}).DialContext,
@@ -68,7 +68,7 @@ func (c *Client) connect() (*kafka.Transport, *kafka.Client) {
 	return t, &kafka.Client{Addr: kafka.TCP(c.cfg.Addrs...), Transport: t}
 }
 
-// Close waits at most half a second for what is being produced, and closes the connections. Consume must have returned.
+// Close waits at most half a second for messages in flight, and closes the connections. Consume must have returned.
 func (c *Client) Close() error {
 	defer c.transport.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
@@ -80,13 +80,13 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Ping asks a broker for a sign of life, for at most three seconds.
+// Ping asks a broker for its API versions, for at most three seconds.
 func (c *Client) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	res, err := c.kafka.ApiVersions(ctx, &kafka.ApiVersionsRequest{})
 	if err != nil && ctx.Err() == nil {
-		// The pooled connection may be one that died with the broker's last life.
+		// The pooled connection may have died when the broker restarted.
 		res, err = c.kafka.ApiVersions(ctx, &kafka.ApiVersionsRequest{})
 	}
 	if err == nil {
@@ -98,7 +98,7 @@ func (c *Client) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Partitions returns how many partitions a topic has, as of at most maxMetadataAge ago; kafka.UnknownTopicOrPartition where
+// Partitions returns how many partitions a topic has, as of at most maxMetadataAge ago; kafka.UnknownTopicOrPartition if
 // it has none.
 func (c *Client) Partitions(ctx context.Context, topic string) (int, error) {
 	return countPartitions(ctx, c.kafka, topic)
@@ -124,7 +124,7 @@ func leaders(ctx context.Context, k *kafka.Client, topic string) (map[int]int, e
 	return leaderOf, nil
 }
 
-// describe returns what the client knows of a topic; kafka.UnknownTopicOrPartition if the topic has no partitions.
+// describe returns the client's metadata of a topic; kafka.UnknownTopicOrPartition if the topic has no partitions.
 func describe(ctx context.Context, k *kafka.Client, topic string) (kafka.Topic, error) {
 	res, err := k.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{topic}})
 	if err != nil {

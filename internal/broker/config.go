@@ -9,7 +9,8 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// Config says which brokers a Client speaks to, and how. All fields are required but those that name their default.
+// Config says which brokers a Client speaks to, and how. All fields are required except those whose comment names a
+// default.
 type Config struct {
 	Addrs []string // host:port
 
@@ -17,14 +18,14 @@ type Config struct {
 	Username string      // of SCRAM-SHA-512; empty: no authentication
 	Password string
 
-	SessionTimeout time.Duration // a dead member's partitions move after it
-	Heartbeat      time.Duration // a new member waits about as long
+	SessionTimeout time.Duration // after which a dead member's partitions move
+	Heartbeat      time.Duration // also about how long a new member waits
 
 	Topics []Topic // that Ensure creates
-	// Partition places a message with a key in a topic of n partitions. Messages without a key go round.
+	// Partition places a message with a key in a topic of n partitions. Messages without a key go to the partitions in turn.
 	Partition func(key []byte, n int) int
 
-	// Readers cut longer values, and keep of the headers only the value of one, unless it is longer.
+	// Readers cut longer values. They keep the value of one header, unless it is longer, and drop all others.
 	MaxValueBytes  int
 	KeptHeader     string
 	MaxHeaderBytes int
@@ -33,7 +34,7 @@ type Config struct {
 	Metrics prometheus.Registerer // nil: none
 }
 
-// Topic is a topic as it is created. One that stands is left as it is.
+// Topic describes a topic to create. An existing topic is not changed.
 type Topic struct {
 	Name        string
 	Partitions  int
@@ -51,7 +52,7 @@ type Message struct {
 	Headers []Header
 }
 
-// Record is a message as it came out of a log.
+// Record is a message as it was read from Kafka.
 type Record struct {
 	Partition int
 	Offset    int64

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	ensureInterval    = time.Second // between requests on behalf of callers that met an unknown topic
+	ensureInterval    = time.Second // between requests for callers that met an unknown topic
 	ensureTimeout     = 5 * time.Second
 	topicPollInterval = 50 * time.Millisecond
-	segmentTime       = time.Hour // Kafka drops whole segments: without it a quiet topic would keep all that it ever had
+	segmentTime       = time.Hour // Kafka drops whole segments: without this limit a quiet topic would keep everything
 )
 
 // ensured is the outcome of the last request for the topics.
@@ -27,9 +27,8 @@ type ensured struct {
 	err error
 }
 
-// Ensure creates those of Config.Topics that are missing. Several processes may do so at once. When it returned nil every
-// topic is known to the broker; an error joins what went wrong topic by topic, the others having been created. It takes at
-// most five seconds.
+// Ensure creates the missing ones of Config.Topics. Several processes may do so at once. When it returned nil, the broker
+// knows every topic. An error joins the errors of single topics; the others were created. It takes at most five seconds.
 //
 // Timestamps are the broker's (LogAppendTime), so that no producer's clock can hold up retention or have its messages
 // refused.
@@ -42,7 +41,7 @@ func (c *Client) Ensure(ctx context.Context) error {
 	return cmp.Or(Refusal(err), err)
 }
 
-// ensureThrottled is Ensure with further topics. Without further ones it answers the last outcome for a second.
+// ensureThrottled is Ensure with further topics. Without further topics it repeats the last outcome for a second.
 func (c *Client) ensureThrottled(ctx context.Context, further ...Topic) error {
 	if err := c.ensuring.Acquire(ctx, 1); err != nil {
 		return fmt.Errorf("ensure topics: %w", err)
@@ -53,7 +52,7 @@ func (c *Client) ensureThrottled(ctx context.Context, further ...Topic) error {
 	}
 	topics := slices.Clone(c.cfg.Topics)
 	for _, t := range further {
-		if !c.isConfigured(t.Name) { // the broker refuses a topic that is named twice in one request
+		if !c.isConfigured(t.Name) { // the broker refuses a request that names a topic twice
 			topics = append(topics, t)
 		}
 	}
@@ -73,7 +72,7 @@ func (c *Client) ensure(ctx context.Context, topics []Topic) error {
 	return err
 }
 
-// create asks for all topics, those that exist too: what is known of them may be stale, the broker may have been wiped.
+// create asks for all topics, even existing ones: their metadata may be stale, since the broker may have been wiped.
 func (c *Client) create(ctx context.Context, topics []Topic) error {
 	req := &kafka.CreateTopicsRequest{}
 	for _, t := range topics {
@@ -81,7 +80,7 @@ func (c *Client) create(ctx context.Context, topics []Topic) error {
 	}
 	res, err := c.kafka.CreateTopics(ctx, req)
 	if errors.Is(err, kafka.BrokerNotAvailable) {
-		err = cmp.Or(c.Ping(ctx), err) // the library keeps to itself why it knows no broker
+		err = cmp.Or(c.Ping(ctx), err) // the library doesn't report why it knows no broker
 	}
 	if err != nil {
 		return fmt.Errorf("create topics: %w", err)
@@ -130,7 +129,7 @@ func (t Topic) config() kafka.TopicConfig {
 		},
 	}
 	if t.Replication >= 3 {
-		// With acks=all a message then stands on two brokers before it counts.
+		// With acks=all, a message is then on two brokers before it counts.
 		c.ConfigEntries = append(c.ConfigEntries, kafka.ConfigEntry{ConfigName: "min.insync.replicas", ConfigValue: "2"})
 	}
 	return c

@@ -12,14 +12,14 @@ import (
 var (
 	// ErrSessionOver says that the generation of a session has ended: nothing more can be fetched or committed in it.
 	ErrSessionOver = errors.New("session is over")
-	// ErrOutcomeUnknown says that no answer came in time: the message may be in the log, or come into it later.
+	// ErrOutcomeUnknown says that no answer came in time: the message may be in the log, or be appended later.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
 
-	// errNotAnswered is for a partition of which the broker's answer says nothing.
+	// errNotAnswered says that the broker's answer lacks a partition of the request.
 	errNotAnswered = errors.New("the broker's answer lacks the partition")
 )
 
-// permanentError marks what a retry can't mend.
+// permanentError marks an error that a retry can't fix.
 type permanentError struct{ err error }
 
 // Error returns the cause's text.
@@ -31,16 +31,16 @@ func (e *permanentError) Unwrap() error { return e.err }
 // Permanent tells callers that a retry can't help.
 func (e *permanentError) Permanent() bool { return true }
 
-// Permanent marks an error as one that a retry can't mend: it has the method Permanent() bool.
+// Permanent marks an error as one that a retry can't fix: it has the method Permanent() bool.
 func Permanent(err error) error { return &permanentError{err} }
 
-// IsPermanent reports whether err, or what it wraps, was marked as permanent.
+// IsPermanent reports whether err, or an error in its chain, was marked as permanent.
 func IsPermanent(err error) bool {
 	var p interface{ Permanent() bool }
 	return errors.As(err, &p) && p.Permanent()
 }
 
-// Refusal turns the broker's "never" into a permanent error that names what to change; nil for all other errors.
+// Refusal returns a permanent error that names what to change, if the broker refused for good; nil for all other errors.
 func Refusal(err error) error {
 	_, named := errors.AsType[*trust.Refusal](err)
 	switch {
@@ -63,7 +63,7 @@ func Refusal(err error) error {
 	return nil
 }
 
-// sessionOver translates the answers that a commit of a generation gets once a newer one stands.
+// sessionOver translates the answers to a commit of a generation once a newer one stands.
 func sessionOver(err error) error {
 	if errors.Is(err, kafka.IllegalGeneration) || errors.Is(err, kafka.UnknownMemberId) ||
 		errors.Is(err, kafka.RebalanceInProgress) {

@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	maxFetchWait      = time.Second // the broker holds a fetch that finds nothing as long; an append ends the wait at once
+	maxFetchWait      = time.Second // how long the broker holds a fetch that finds nothing; an append ends the wait at once
 	maxPartitionBytes = 1 << 20     // of one partition in one answer
 	maxAnswerBytes    = 64 << 20    // of one answer
 )
 
-// fetcher asks each broker in one request for what the readers of a session want of it. A request of each reader's own would
-// cost the broker, and us, as much as one for all. Readers that ask within a millisecond share a request. Those that miss it
-// make another, and all meet at the next full second at the latest, when requests that found nothing end.
+// fetcher sends each broker one request for all readers of a session. One request for each reader would cost the broker,
+// and us, as much as one for all. Readers that ask within a millisecond share a request. Later readers share another
+// request. Requests that found nothing end at each full second, so all readers meet then at the latest.
 type fetcher struct {
 	c       *Client
 	topic   string
@@ -26,15 +26,15 @@ type fetcher struct {
 
 	mu        sync.Mutex
 	client    *kafka.Client
-	transport *kafka.Transport // of client, once the shared client was given up
+	transport *kafka.Transport // of client, once reconnect has replaced the shared client
 	connected time.Time        // when transport was made
 }
 
-// partitionFetch is what one reader wants.
+// partitionFetch is one reader's request.
 type partitionFetch struct {
 	partition int
 	offset    int64
-	answer    chan fetchAnswer // has room for it
+	answer    chan fetchAnswer // has room for the answer
 }
 
 type fetchAnswer struct {
@@ -50,7 +50,7 @@ func newFetcher(ctx context.Context, c *Client, topic string) *fetcher {
 	return f
 }
 
-// fetch returns what comes at the offset of a partition, be it nothing, within maxFetchWait and two callTimeouts.
+// fetch returns the records at the offset of a partition, perhaps none, within maxFetchWait and two callTimeouts.
 func (f *fetcher) fetch(partition int, offset int64) fetchAnswer {
 	mine := &partitionFetch{partition, offset, make(chan fetchAnswer, 1)}
 	f.fetches.add(mine)
@@ -80,7 +80,7 @@ func (f *fetcher) send(ctx context.Context, fetches []*partitionFetch) {
 	}
 }
 
-// request asks one broker, and answers all readers.
+// request asks one broker, and answers all its readers.
 func (f *fetcher) request(ctx context.Context, client *kafka.Client, fetches []*partitionFetch) {
 	ctx, cancel := context.WithTimeout(ctx, maxFetchWait+callTimeout)
 	defer cancel()
@@ -106,7 +106,7 @@ func (f *fetcher) request(ctx context.Context, client *kafka.Client, fetches []*
 		err = kafka.Error(res.ErrorCode)
 	}
 	if err == nil {
-		err = errNotAnswered // for those that the answer leaves out
+		err = errNotAnswered // for partitions that the answer lacks
 		for _, t := range res.Topics {
 			for _, part := range t.Partitions {
 				if p := unanswered[int(part.Partition)]; p != nil {
@@ -132,7 +132,7 @@ func answerOf(p fetch.ResponsePartition) fetchAnswer {
 	return a
 }
 
-// firstOffset asks for the log's start.
+// firstOffset asks for the log's first offset.
 func (f *fetcher) firstOffset(ctx context.Context, partition int) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -159,7 +159,7 @@ func (f *fetcher) currentClient() *kafka.Client {
 	return f.client
 }
 
-// reconnect takes a new connection pool with a new view of the cluster, unless another reader did so since the moment.
+// reconnect makes a new connection pool with a new view of the cluster, unless another reader did so after since.
 func (f *fetcher) reconnect(since time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -172,7 +172,7 @@ func (f *fetcher) reconnect(since time.Time) {
 	f.connected = time.Now()
 }
 
-// close closes the fetcher's own connections. No reader may ask any more.
+// close closes the fetcher's own connections. No reader may call fetch afterwards.
 func (f *fetcher) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-const gatherTime = time.Millisecond // the first item of a flush waits as long for others
+const gatherTime = time.Millisecond // the first item of a flush waits this long for others
 
-// gatherer brings together the items that come at about the same time.
+// gatherer gathers the items that callers add within gatherTime.
 type gatherer[T any] struct {
 	flush func(items []T) // on a goroutine of its own
 
@@ -15,7 +15,7 @@ type gatherer[T any] struct {
 	waiting []T
 }
 
-// add hands an item over. Whatever comes within gatherTime of the first waiting item is flushed with it.
+// add takes an item. Items that come within gatherTime of the first waiting item are flushed with it.
 func (g *gatherer[T]) add(item T) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

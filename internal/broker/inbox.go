@@ -5,21 +5,21 @@ import (
 	"sync"
 )
 
-// refillRecords is how many records of a partition may be left in an inbox when its reader fetches more.
+// refillRecords is the number of records of a partition below which its reader fetches more.
 const refillRecords = 500
 
-// inbox is where the readers of a session's partitions leave records and the session's one consumer takes them. A
-// reader may leave all of one fetch at once; it then waits for awaitRoom.
+// inbox holds the records that the readers of a session's partitions fetched until the session's one consumer takes them.
+// A reader may put all records of one fetch at once; it then waits for awaitRoom.
 type inbox struct {
 	mu     sync.Mutex
 	queues []inboxQueue
-	first  int           // the queue that is served first; it goes round
-	ready  chan struct{} // holds a token when something was put
+	first  int           // the queue that is served first; the next one at each take
+	ready  chan struct{} // holds a token after a put
 }
 
 type inboxQueue struct {
 	records []Record
-	room    chan struct{} // holds a token when something was taken
+	room    chan struct{} // holds a token after a take
 }
 
 func newInbox(partitions int) *inbox {
@@ -37,7 +37,7 @@ func signal(ch chan struct{}) {
 	}
 }
 
-// put leaves records in a queue.
+// put appends records to a queue.
 func (b *inbox) put(queue int, records []Record) {
 	b.mu.Lock()
 	b.queues[queue].records = append(b.queues[queue].records, records...)
@@ -45,7 +45,7 @@ func (b *inbox) put(queue int, records []Record) {
 	signal(b.ready)
 }
 
-// awaitRoom returns once the queue has fewer than refillRecords, or with ctx's error.
+// awaitRoom returns once the queue has fewer than refillRecords records, or with ctx's error.
 func (b *inbox) awaitRoom(ctx context.Context, queue int) error {
 	for {
 		b.mu.Lock()
@@ -62,7 +62,7 @@ func (b *inbox) awaitRoom(ctx context.Context, queue int) error {
 	}
 }
 
-// take returns what is there, at least one record; it waits while there is none.
+// take returns the available records, at least one; it waits while there is none.
 func (b *inbox) take(ctx context.Context, over <-chan struct{}, limit int) ([]Record, error) {
 	for {
 		select {
@@ -83,7 +83,7 @@ func (b *inbox) take(ctx context.Context, over <-chan struct{}, limit int) ([]Re
 	}
 }
 
-// takeNow takes an equal share of each queue first and fills up with what is left.
+// takeNow takes an equal share of each queue first, then fills up from any queue.
 func (b *inbox) takeNow(limit int) []Record {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -102,7 +102,7 @@ func (b *inbox) takeNow(limit int) []Record {
 	return out
 }
 
-// takeFromEach appends at most share records of each queue, and has limit in the end.
+// takeFromEach appends at most share records of each queue, up to limit records in all.
 func (b *inbox) takeFromEach(out []Record, share, limit int) []Record {
 	for i := range b.queues {
 		q := &b.queues[(b.first+i)%len(b.queues)]

@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	joinRetryDelay = 300 * time.Millisecond
-	joinWarnEvery  = 10 * time.Second
-	leaveTimeout   = time.Second // a rebalance may be holding the connection
-	// The group waits as long for a member to join again, and a member for fn to return after a lost session.
+	joinRetryDelay   = 300 * time.Millisecond
+	joinWarnInterval = 10 * time.Second
+	leaveTimeout     = time.Second // a rebalance may hold the connection
+	// rebalanceTimeout is how long the group waits for a member to join again, and a member for fn to return.
 	rebalanceTimeout = 3 * time.Second
 
 	minTopicDelay = 100 * time.Millisecond // between tries to ensure the topics before the group is joined
 	maxTopicDelay = 2500 * time.Millisecond
 )
 
-// The pause after sessions whose fn returned an error grows from MinFailureDelay to MaxFailureDelay.
+// After fn returned an error, the next session begins after a delay that grows from MinFailureDelay to MaxFailureDelay.
 const (
 	MinFailureDelay = 250 * time.Millisecond
 	MaxFailureDelay = 5 * time.Second
@@ -45,25 +45,25 @@ type member struct {
 	failureDelays backoff.ExponentialBackOff // after errors of fn
 	warned        time.Time                  // when a failed join was last logged
 
-	assigned atomic.Pointer[int] // partitions that this member has just assigned as the group's leader; else nil
+	assigned atomic.Pointer[int] // partitions that this member has just assigned as the group's leader; nil otherwise
 }
 
-// runningSession is a session whose fn may be running. It outlives its generation until the next one is there: a member that
-// can't reach the group's coordinator goes on with the partitions that it had. Another member may have them by then, and both
-// get the same records.
+// runningSession is a session whose fn may be running. It outlives its generation until the next one begins: a member
+// that can't reach the group's coordinator goes on with the partitions that it had. Another member may already have them,
+// and both then get the same records.
 type runningSession struct {
 	*Session
-	end      func()        // loses the session, which fn has to notice
+	end      func()        // closes Lost and ends fn's ctx
 	returned chan struct{} // closed when fn has returned
 }
 
-// Consume reads a topic as a member of a group. It calls fn with each session, one at a time, and joins again when fn has
-// returned, until ctx ends; then it leaves the group and returns nil. While the broker is away it keeps trying. It returns a
-// permanent error when the broker refuses the configuration. The topic is created if it is missing.
+// Consume reads a topic as a member of a group, until ctx ends; then it leaves the group and returns nil. It calls fn
+// with each session, one at a time, and joins again when fn has returned. While the broker is away it keeps trying. It
+// returns a permanent error when the broker refuses the configuration. The topic is created if it is missing.
 //
-// fn's ctx ends with the session or with Consume's ctx; fn must then return soon. While it has not, after a lost
-// session, its partitions wait for three seconds; then this member leaves the group until fn has returned. An error of fn is
-// logged, and the session ends after a growing pause.
+// fn's ctx ends with the session or with Consume's ctx; fn must then return soon. If fn goes on after a lost session, its
+// partitions wait for three seconds; then this member leaves the group until fn has returned. An error of fn is logged,
+// and the next session begins after a growing delay.
 func (c *Client) Consume(ctx context.Context, topic Topic, group string, fn func(context.Context, *Session) error) error {
 	if err := c.awaitEnsured(ctx, topic); err != nil || ctx.Err() != nil {
 		return err
@@ -87,7 +87,7 @@ func (c *Client) Consume(ctx context.Context, topic Topic, group string, fn func
 				return fmt.Errorf("join %s: %w", group, err)
 			}
 		case ctx.Err() != nil || errors.Is(err, kafka.ErrGroupClosed):
-		case trust.Refused(err): // when Consume began, the broker was believed: the server in its place may go again
+		case trust.Refused(err): // the broker was trusted when Consume began, so the server in its place may be temporary
 			m.warn(err)
 		case Refusal(err) != nil:
 			return fmt.Errorf("join %s: %w", group, Refusal(err))
@@ -108,7 +108,7 @@ func (c *Client) awaitEnsured(ctx context.Context, topic Topic) error {
 			return nil
 		}
 		if _, missing := c.Partitions(ctx, topic.Name); missing == nil {
-			return nil // another topic is the trouble
+			return nil // the error concerns another topic
 		}
 		if refused := Refusal(err); refused != nil {
 			return refused
@@ -124,7 +124,7 @@ func (c *Client) awaitEnsured(ctx context.Context, topic Topic) error {
 	return nil
 }
 
-// join makes the group's client, which joins by itself.
+// join makes the group's client, which then joins.
 func (m *member) join() (err error) {
 	cfg := m.c.cfg
 	var balancer kafka.GroupBalancer = countingBalancer{kafka.RangeGroupBalancer{}, &m.assigned}
@@ -152,7 +152,7 @@ func (m *member) join() (err error) {
 	return err
 }
 
-// leave leaves the group so that its partitions move at once. When the broker doesn't answer in time they move after the
+// leave leaves the group so that its partitions move at once. If the broker doesn't answer in time, they move after the
 // session timeout.
 func (m *member) leave() {
 	left := make(chan struct{})
@@ -165,24 +165,25 @@ func (m *member) leave() {
 }
 
 // leaveUntilReturned leaves the group until fn has returned: a member that doesn't work must not keep its partitions from
-// those that do.
+// members that do.
 func (m *member) leaveUntilReturned() error {
 	m.leave()
 	m.endSession()
 	return m.join()
 }
 
-// warn logs that joining failed, at most every ten seconds: while the broker is away it fails three times a second.
+// warn logs that joining failed, at most once in joinWarnInterval: while the broker is away joining fails three times a
+// second.
 func (m *member) warn(err error) {
-	if time.Since(m.warned) < joinWarnEvery {
+	if time.Since(m.warned) < joinWarnInterval {
 		return
 	}
 	m.warned = time.Now()
 	m.c.cfg.Logger.Warn("joining the group is being tried again", "queue", m.topic.Name, "err", err)
 }
 
-// serve runs fn over one generation, and returns when the generation has ended. While fn has not returned heartbeats go
-// on, so that fn can drain when ctx ends.
+// serve runs fn for one generation, and returns when the generation has ended. Heartbeats go on until fn has returned, so
+// that fn can drain when ctx ends.
 func (m *member) serve(ctx context.Context, gen *kafka.Generation) {
 	if assigned := m.assigned.Swap(nil); assigned != nil {
 		gen.Start(func(ctx context.Context) { m.watchPartitions(ctx, *assigned) })
@@ -201,7 +202,7 @@ func (m *member) serve(ctx context.Context, gen *kafka.Generation) {
 		if ctx.Err() == nil {
 			return
 		}
-		// Returning ends the generation, after which the group joins for the next one: it must be closing by then.
+		// Returning ends the generation, and the group would join for the next one unless it is closing.
 		go func() { _ = m.group.Close() }()
 		<-genCtx.Done()
 	})
@@ -227,7 +228,7 @@ func (m *member) work(ctx context.Context, s *Session, gen *kafka.Generation) {
 	log := m.c.cfg.Logger.With("queue", m.topic.Name, "epoch", gen.ID)
 	log.Info("session began", "n", len(s.partitions))
 	if len(s.partitions) == 0 {
-		// The broker's data may have been wiped.
+		// The broker's data may have been wiped, and the topic with it.
 		if err := m.c.ensureThrottled(ctx, m.topic); err != nil && ctx.Err() == nil {
 			log.Warn("waiting for the topics", "err", err)
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// maxUnanswered bounds the messages that were handed to the producer and not answered yet.
+// maxUnanswered bounds the messages that the producer has taken and not answered.
 const maxUnanswered = 20_000
 
 // Produce sends messages to one topic and waits until all in-sync replicas have them. It answers nil when they have, else
@@ -47,7 +47,7 @@ func (c *Client) Produce(ctx context.Context, topic string, messages []Message) 
 	return errs
 }
 
-// ofUnknownTopic lists the messages whose topic the broker doesn't have.
+// ofUnknownTopic returns the indexes of the messages whose topic the broker doesn't have.
 func ofUnknownTopic(errs []error) []int {
 	var out []int
 	for i, err := range errs {
@@ -58,9 +58,9 @@ func ofUnknownTopic(errs []error) []int {
 	return out
 }
 
-// produceOnce hands messages to the producer and waits for its answer. When ctx ends first, the messages are still on their
-// way: none is taken back. They count as unanswered until the producer has answered. Otherwise callers that give up and
-// retry would pile up messages without end.
+// produceOnce hands messages to the producer and waits for its answer. If ctx ends first, the messages stay in flight:
+// none is withdrawn. They count as unanswered until the producer has answered. Otherwise callers that give up and retry
+// would pile up messages without limit.
 func (c *Client) produceOnce(ctx context.Context, topic string, messages []Message) []error {
 	if _, err := c.Partitions(ctx, topic); err != nil {
 		return slices.Repeat([]error{fmt.Errorf("publish to %s: %w", topic, err)}, len(messages))
@@ -82,7 +82,7 @@ func (c *Client) produceOnce(ctx context.Context, topic string, messages []Messa
 	}
 }
 
-// withTopic names the topic in each error; nil where no message has an error.
+// withTopic names the topic in each error; nil if no message has an error.
 func withTopic(topic string, errs []error) (named []error) {
 	for i, err := range errs {
 		if err != nil {

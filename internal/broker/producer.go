@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	produceTries      = 4                     // a topic that was just made has no leader for a moment
+	produceTries      = 4                     // a new topic has no leader for a moment
 	produceRetryDelay = 50 * time.Millisecond // before the second try; doubled before each further one
 )
 
-// producer sends the messages that come within a millisecond in one request to each broker, whatever their partitions. The
-// library's own writer makes a request of each partition's messages. Where few are due at a time that is nearly a request
-// for each message, and a small request costs the broker as much as a large one. A message is taken once all in-sync
-// replicas have it.
+// producer sends the messages of a millisecond in one request to each broker, whatever their partitions. The library's
+// own writer makes one request for each partition. If few messages are due at a time, it makes nearly one request for
+// each message, and a small request costs the broker as much as a large one. A message is taken once all in-sync replicas
+// have it.
 type producer struct {
 	client    *kafka.Client
 	partition func(key []byte, n int) int
-	keyless   atomic.Uint32 // messages without a key so far: they go round the partitions
+	keyless   atomic.Uint32 // messages without a key so far: they go to the partitions in turn
 	writes    gatherer[*pendingWrite]
 	limits    sizeLimits
 }
@@ -30,14 +30,14 @@ type producer struct {
 func newProducer(k *kafka.Client, partition func(key []byte, n int) int) *producer {
 	p := &producer{client: k, partition: partition}
 	p.writes.flush = func(writes []*pendingWrite) {
-		// Calls end by their own timeouts, not with a caller: no message that may be under way is taken back.
+		// Calls end by their own timeouts, not with a caller: a message in flight is never withdrawn.
 		ctx := context.Background()
 		p.deliver(ctx, p.pack(ctx, writes), 1)
 	}
 	return p
 }
 
-// write returns when each message was taken or refused, with one error or nil per message.
+// write returns when each message was taken or refused. It returns one error or nil for each message.
 func (p *producer) write(topic string, messages []Message) []error {
 	w := &pendingWrite{topic: topic, messages: messages, errs: make([]error, len(messages)), done: make(chan struct{})}
 	p.writes.add(w)
@@ -45,12 +45,12 @@ func (p *producer) write(topic string, messages []Message) []error {
 	return w.errs
 }
 
-// pack sorts messages into batches by their partitions. Those of a topic that isn't there are refused.
+// pack sorts messages into batches by their partitions. It refuses messages of a missing topic.
 func (p *producer) pack(ctx context.Context, writes []*pendingWrite) []*partitionBatch {
 	var batches []*partitionBatch
 	open, partitions := map[topicPartition]*partitionBatch{}, map[string]int{}
 	for _, w := range writes {
-		w.batches.Store(1) // until it is packed
+		w.batches.Store(1) // until all its messages are packed
 	}
 	for _, w := range writes {
 		if partitions[w.topic] == 0 {
@@ -93,7 +93,7 @@ func (p *producer) place(m *Message, partitions int) int {
 	return p.partition(m.Key, partitions)
 }
 
-// deliver sends each broker one request of all its batches, or several requests where one would be too large.
+// deliver sends each broker one request with all its batches, or several requests if one would be too large.
 func (p *producer) deliver(ctx context.Context, batches []*partitionBatch, try int) {
 	requests, leaderless := p.plan(ctx, batches)
 	for _, batches := range requests {
@@ -105,7 +105,7 @@ func (p *producer) deliver(ctx context.Context, batches []*partitionBatch, try i
 	p.conclude(ctx, leaderless, try)
 }
 
-// conclude finishes the batches that were taken, or refused for good. It retries the others apart from these.
+// conclude finishes the batches that were taken, or refused permanently. It retries the others in a request of their own.
 func (p *producer) conclude(ctx context.Context, batches []*partitionBatch, try int) {
 	var retried []*partitionBatch
 	for _, b := range batches {
@@ -115,8 +115,8 @@ func (p *producer) conclude(ctx context.Context, batches []*partitionBatch, try 
 		}
 		switch {
 		case tooLarge && len(b.items) > 1:
-			go p.deliver(ctx, b.halves(), try) // the topic may take less at once than others, or refuse one message alone
-		case try < produceTries && mayPass(b.err):
+			go p.deliver(ctx, b.halves(), try) // the topic may have a smaller limit than others, or refuse a single message
+		case try < produceTries && isTransient(b.err):
 			retried = append(retried, b)
 		default:
 			if tooLarge {
@@ -130,8 +130,8 @@ func (p *producer) conclude(ctx context.Context, batches []*partitionBatch, try 
 	}
 }
 
-// mayPass reports whether the same batch may be taken a little later.
-func mayPass(err error) bool {
+// isTransient reports whether a later try may succeed with the same batch.
+func isTransient(err error) bool {
 	var refused kafka.Error
 	return err != nil && (!errors.As(err, &refused) || refused.Temporary())
 }

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	stallTime    = 5 * time.Second // without a good answer; a reader then reconnects
+	stallTime    = 5 * time.Second // without a good answer; then a reader reconnects
 	minReadDelay = 100 * time.Millisecond
 	maxReadDelay = time.Second
 )
 
-// errNothingServed says that records should be there and the broker gives none.
+// errNothingServed says that the broker returned no record although the log has records at the offset.
 var errNothingServed = errors.New("no record is served although the log goes on")
 
-// reader reads one partition for the length of a session and leaves the records in the session's inbox. Each fetch ends, so
-// none can hang for ever. A reader that gets no good answer for five seconds although it asks has the session's fetcher take
-// a new connection pool with a new view of the cluster. While its inbox is full it does not ask, which is no stall.
+// reader reads one partition during a session and puts the records into the session's inbox. Each fetch ends, so none can
+// hang forever. A reader that asks and gets no good answer for five seconds makes the session's fetcher reconnect, with a
+// new view of the cluster. While the inbox is full, the reader doesn't ask; that is no stall.
 type reader struct {
 	c         *Client
 	fetcher   *fetcher
@@ -34,7 +34,7 @@ type reader struct {
 	inbox     *inbox
 	queue     int // of the inbox
 	log       *slog.Logger
-	progress  time.Time // of the last answer that moved on, or said that there is nothing; or of the last reconnect
+	progress  time.Time // of the last answer with records or at the log's end; or of the last reconnect
 	stalls    int       // reconnects since then
 }
 
@@ -60,7 +60,7 @@ func (r *reader) run(ctx context.Context) {
 	}
 }
 
-// fetch asks once for what comes at the offset. An error means that nothing was gained.
+// fetch asks once for the records at the offset. An error means that it got none.
 func (r *reader) fetch(ctx context.Context) error {
 	if r.offset < 0 {
 		first, err := r.fetcher.firstOffset(ctx, r.partition)
@@ -88,11 +88,11 @@ func (r *reader) fetch(ctx context.Context) error {
 	return nil
 }
 
-// handle does something about an error where waiting alone would not help.
+// handle acts on an error that waiting alone would not fix.
 func (r *reader) handle(ctx context.Context, err error) {
 	switch {
 	case errors.Is(err, kafka.OffsetOutOfRange):
-		// The log was wiped or its records expired. Records seen twice are harmless, so the reader begins at the log's start.
+		// The log was wiped or its records expired. Repeated records are harmless, so the reader begins at the log's start.
 		r.log.Warn("offset is out of range, reading from the log's start", "offset", r.offset)
 		r.offset = kafka.FirstOffset
 		return
@@ -107,14 +107,14 @@ func (r *reader) handle(ctx context.Context, err error) {
 	r.progress = time.Now()
 	r.stalls++
 	if errors.Is(err, errNothingServed) && r.stalls > 1 {
-		// What stands there is no record (a transaction's marker, say), and never will be one.
+		// The entry at this offset is no record (a transaction's marker, for example), and never will be one.
 		r.c.metrics.skipped.Inc()
 		r.offset++
 	}
 }
 
-// readRecords copies the records from offset on out of an answer; what comes before belongs to a batch that began
-// earlier.
+// readRecords copies the records from offset on out of an answer. Earlier records belong to a batch that began before
+// offset.
 func (c *Config) readRecords(from kafka.RecordReader, partition int, offset int64) ([]Record, error) {
 	var out []Record
 	for {

@@ -12,10 +12,10 @@ import (
 
 const (
 	maxRequestBytes    = 8 << 20
-	replicationTimeout = callTimeout / 2 // a broker with slow replicas then answers for each partition, instead of for none
+	replicationTimeout = callTimeout / 2 // with slow replicas the broker then answers for each partition, not for none
 )
 
-// requestPlan is what one request will have: each partition once, and not too much.
+// requestPlan collects the batches of one request: each partition once, up to maxRequestBytes.
 type requestPlan struct {
 	batches    []*partitionBatch
 	partitions map[topicPartition]bool
@@ -32,13 +32,13 @@ func (r *requestPlan) add(b *partitionBatch) {
 	r.bytes += b.bytes
 }
 
-// plan says which batches go to one broker in one request, and which have no leader to go to.
+// plan returns the batches of each request, and the batches whose partition has no leader.
 func (p *producer) plan(ctx context.Context, batches []*partitionBatch) (requests [][]*partitionBatch, leaderless []*partitionBatch) {
 	leaderOf := map[string]map[int]int{}
 	open := map[int]*requestPlan{} // by broker
 	for _, b := range batches {
 		if leaderOf[b.topic] == nil {
-			leaderOf[b.topic], _ = leaders(ctx, p.client, b.topic) // without an answer no partition has a leader
+			leaderOf[b.topic], _ = leaders(ctx, p.client, b.topic) // after an error no partition has a leader
 		}
 		broker, known := leaderOf[b.topic][b.partition]
 		if !known {

@@ -18,8 +18,8 @@ type Session struct {
 	lost       <-chan struct{}
 	inbox      *inbox
 
-	generationEnded atomic.Bool // and the next one is not there yet
-	returned        atomic.Bool // fn has
+	generationEnded atomic.Bool // and the next one has not begun
+	returned        atomic.Bool // fn has returned
 }
 
 func newSession(c *Client, topic string, gen *kafka.Generation, lost <-chan struct{}) *Session {
@@ -31,7 +31,7 @@ func newSession(c *Client, topic string, gen *kafka.Generation, lost <-chan stru
 	return s
 }
 
-// run calls fn while one reader per partition fills the inbox, and returns when all of them have.
+// run calls fn while one reader for each partition fills the inbox. It returns when fn and all readers have returned.
 func (s *Session) run(ctx context.Context, from []kafka.PartitionAssignment, fn func(context.Context, *Session) error) error {
 	var readers sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)
@@ -53,11 +53,11 @@ func (s *Session) run(ctx context.Context, from []kafka.PartitionAssignment, fn 
 // Partitions returns the assigned partitions, perhaps none.
 func (s *Session) Partitions() []int { return s.partitions }
 
-// Lost is closed when the group's next generation is there: a member that can't reach the coordinator goes on with the
-// partitions that it has.
+// Lost is closed when the group's next generation begins: a member that can't reach the coordinator goes on with its
+// partitions until then.
 func (s *Session) Lost() <-chan struct{} { return s.lost }
 
-// Fetch returns the records that are there, at least one and at most limit, in offset order within a partition. It waits only
+// Fetch returns the available records, at least one and at most limit, in offset order within a partition. It waits only
 // while there is none. It returns ErrSessionOver once the session was lost, or ctx's error.
 func (s *Session) Fetch(ctx context.Context, limit int) ([]Record, error) {
 	if s.returned.Load() {
@@ -66,8 +66,8 @@ func (s *Session) Fetch(ctx context.Context, limit int) ([]Record, error) {
 	return s.inbox.take(ctx, s.lost, limit)
 }
 
-// Commit sends the next offset to read of each partition given, under this generation's number: the broker refuses it once a
-// newer generation stands. It answers ErrSessionOver then, and takes at most three seconds.
+// Commit sends the next offset to read of each given partition, under this generation's number. It takes at most three
+// seconds. Once a newer generation stands, the broker refuses the commit, and Commit returns ErrSessionOver.
 func (s *Session) Commit(ctx context.Context, next map[int]int64) error {
 	if len(next) == 0 {
 		return nil

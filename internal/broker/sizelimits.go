@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// sizeLimitTTL is how long the limit of a topic is believed: an operator may widen it.
+// sizeLimitTTL is how long a topic's limit is remembered: an operator may raise it.
 const sizeLimitTTL = 10 * time.Second
 
-// sizeLimits remembers what topics refused as too large: such a request costs the broker as much as a good one. Its zero value
-// knows of none. It is safe for concurrent use.
+// sizeLimits remembers the sizes that topics refused as too large: a refused request costs the broker as much as a good
+// one. Its zero value has no limits. It is safe for concurrent use.
 type sizeLimits struct {
 	mu     sync.Mutex
 	topics map[string]sizeLimit
@@ -21,7 +21,7 @@ type sizeLimit struct {
 	until                    time.Time
 }
 
-// recordRefusal takes in that a topic refused a batch as too large.
+// recordRefusal remembers that a topic refused a batch as too large.
 func (s *sizeLimits) recordRefusal(b *partitionBatch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,7 +41,7 @@ func (s *sizeLimits) recordRefusal(b *partitionBatch) {
 	s.topics[b.topic] = l
 }
 
-// of returns the limit that is believed of a topic.
+// of returns the remembered limit of a topic.
 func (s *sizeLimits) of(topic string) sizeLimit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,10 +53,10 @@ func (s *sizeLimits) of(topic string) sizeLimit {
 	return l
 }
 
-// refuses reports whether the topic would refuse a message of this size: it refused one that was no larger.
+// refuses reports whether the topic would refuse a message of this size: it has refused one that was no larger.
 func (l sizeLimit) refuses(bytes int) bool { return l.messageBytes > 0 && bytes >= l.messageBytes }
 
-// maxBatch is how many bytes a batch may have: half of the smallest that the topic refused.
+// maxBatch bounds the bytes of a batch: half of the smallest batch that the topic refused.
 func (l sizeLimit) maxBatch() int {
 	if l.batchBytes > 0 {
 		return l.batchBytes / 2

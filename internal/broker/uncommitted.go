@@ -14,8 +14,7 @@ const parallelReads = 8 // partitions whose records RecordsAt reads side by side
 // Span is the offsets from From up to but not including To.
 type Span struct{ From, To int64 }
 
-// Uncommitted returns how many partitions the topic has, and what the group has not committed of each partition that
-// answers.
+// Uncommitted returns how many partitions the topic has, and the uncommitted offsets of each partition that answers.
 func (c *Client) Uncommitted(ctx context.Context, topic, group string) (partitions int, spans map[int]Span, err error) {
 	if partitions, err = c.Partitions(ctx, topic); err != nil {
 		return 0, nil, err
@@ -78,7 +77,7 @@ func (c *Client) logOffsets(ctx context.Context, topic string, partitions int, w
 	return out, nil
 }
 
-// RecordsAt reads the record at an offset of each partition given. What can't be read is left out.
+// RecordsAt reads one record at the given offset of each partition. Unreadable records are left out.
 func (c *Client) RecordsAt(ctx context.Context, topic string, offsets map[int]int64) map[int]Record {
 	var (
 		mu    sync.Mutex
@@ -103,7 +102,7 @@ func (c *Client) RecordsAt(ctx context.Context, topic string, offsets map[int]in
 func (c *Client) recordAt(ctx context.Context, topic string, partition int, offset int64) (r Record, found bool) {
 	res, err := c.kafka.Fetch(ctx, &kafka.FetchRequest{
 		Topic: topic, Partition: partition, Offset: offset,
-		MinBytes: 1, MaxBytes: 1, MaxWait: maxFetchWait, // the broker gives one whole batch however large
+		MinBytes: 1, MaxBytes: 1, MaxWait: maxFetchWait, // the broker returns one whole batch, however large
 	})
 	if err != nil || res.Error != nil {
 		return r, false
