@@ -27,7 +27,7 @@ const (
 	maxTopicDelay = 2500 * time.Millisecond
 )
 
-// After fn returned an error, the next session begins after a delay that grows from MinFailureDelay to MaxFailureDelay.
+// After fn returned an error, its session ends after a delay that grows from MinFailureDelay to MaxFailureDelay.
 const (
 	MinFailureDelay = 250 * time.Millisecond
 	MaxFailureDelay = 5 * time.Second
@@ -63,7 +63,7 @@ type runningSession struct {
 //
 // fn's ctx ends with the session or with Consume's ctx; fn must then return soon. If fn goes on after a lost session, its
 // partitions wait for three seconds; then this member leaves the group until fn has returned. An error of fn is logged,
-// and the next session begins after a growing delay.
+// and the session ends after a growing delay.
 func (c *Client) Consume(ctx context.Context, topic Topic, group string, fn func(context.Context, *Session) error) error {
 	if err := c.awaitEnsured(ctx, topic); err != nil || ctx.Err() != nil {
 		return err

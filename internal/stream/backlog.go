@@ -8,33 +8,33 @@ import (
 	"github.com/duetime/duetime/internal/broker"
 )
 
-// backlogTimeout bounds what Backlog and Lag ask the brokers.
+// backlogTimeout bounds the requests of Backlog and Lag to the brokers.
 const backlogTimeout = 3 * time.Second
 
 // Backlog tells whether a queue's lag can explain that a task has not run yet. It is an alias of an unnamed interface so
-// that a stage can declare the same without importing this package.
+// that a stage can declare the same interface without importing this package.
 //
-// Explains reports whether the first uncommitted record of the owner's own partition was published at or before the
-// moment given. Clear reports whether everything in the owner's own partition is committed. Both answer false for what
-// could not be learnt. Partition gives the owner's partition.
+// Explains reports whether the first uncommitted record of the owner's own partition was published at or before the given
+// moment. Clear reports whether everything in the owner's own partition is committed. Both return false if the brokers
+// did not tell. Partition returns the owner's partition.
 type Backlog = interface {
 	Explains(owner string, by time.Time) bool
 	Clear(owner string) bool
 	Partition(owner string) int
 }
 
-// backlog is what both adapters answer.
+// backlog is the Backlog of both adapters.
 type backlog struct {
 	partitions int
-	settled    map[int]bool      // partitions known to have nothing uncommitted
-	first      map[int]time.Time // publishing of the first uncommitted record, where there is one and it is known
+	settled    map[int]bool      // partitions without uncommitted records
+	first      map[int]time.Time // when the first uncommitted record was published, if that is known
 }
 
 func newBacklog(partitions int) *backlog {
 	return &backlog{partitions: partitions, settled: map[int]bool{}, first: map[int]time.Time{}}
 }
 
-// addFirst takes in the first uncommitted record of its partition. One that says no moment explains nothing.
+// addFirst adds the first uncommitted record of its partition. A record without a moment explains nothing.
 func (b *backlog) addFirst(r broker.Record) {
 	if _, at, err := decodeHint(r.Value); err == nil && !at.IsZero() {
 		b.first[r.Partition] = at
@@ -53,8 +53,8 @@ func (b *backlog) Clear(owner string) bool { return b.settled[b.Partition(owner)
 // Partition returns the partition of the owner, or of any task.RouteKey.
 func (b *backlog) Partition(owner string) int { return partitionOf([]byte(owner), b.partitions) }
 
-// Backlog tells what the queue's group has not committed yet, within three seconds. A partition of which something
-// could not be learnt explains nothing.
+// Backlog reads what the queue's group has not committed yet, within three seconds. A partition that did not answer
+// explains nothing.
 func (k *Kafka) Backlog(ctx context.Context, queue string) (Backlog, error) {
 	ctx, cancel := context.WithTimeout(ctx, backlogTimeout)
 	defer cancel()
@@ -77,8 +77,8 @@ func (k *Kafka) Backlog(ctx context.Context, queue string) (Backlog, error) {
 	return b, nil
 }
 
-// Lag returns how many of the queue's hints its group has not committed yet, within three seconds; an error where not
-// every partition answered.
+// Lag returns how many of the queue's hints its group has not committed yet, within three seconds; an error if a
+// partition did not answer.
 func (k *Kafka) Lag(ctx context.Context, queue string) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, backlogTimeout)
 	defer cancel()

@@ -17,17 +17,17 @@ import (
 
 const (
 	maxCompensationBytes = 64 << 10
-	maxCompensationItems = 1000 // ids, or shards, in one message
-	itemsPerMessage      = 500  // that are written
+	maxCompensationItems = 1000 // ids, or shards, in one message that is read
+	itemsPerMessage      = 500  // ids, and shards, in one message that is written
 	maxShard             = 1 << 20
-	compensationMessages = 100 // are given to the daemon at once, at most
+	compensationMessages = 100 // most messages in one call of the daemon
 
-	// A task whose put failed may be due at once: the daemon must not sleep while the server that it waits for is back.
+	// A task whose put failed may be due at once: the daemon must not sleep long when the server is back.
 	minCompensationDelay = 100 * time.Millisecond
 	maxCompensationDelay = 500 * time.Millisecond
 )
 
-// encodeCompensation splits what is asked into messages of bounded size.
+// encodeCompensation splits a compensation into messages of bounded size.
 func encodeCompensation(c task.Compensation) ([][]byte, error) {
 	var out [][]byte
 	for len(c.IDs) > 0 || len(c.Rebuild) > 0 {
@@ -60,7 +60,7 @@ func decodeCompensation(b []byte) (c task.Compensation, err error) {
 	return c, nil
 }
 
-// compensator hands the compensations of a session to the daemon.
+// compensator gives the compensations of a session to the daemon.
 type compensator struct {
 	fn      func(context.Context, []task.Compensation) error
 	metrics *metrics
@@ -99,7 +99,7 @@ func (c compensator) decode(records []broker.Record) []task.Compensation {
 	return out
 }
 
-// deliver calls fn until it accepts; false means that ctx ended first.
+// deliver calls fn until it returns nil; false means that ctx ended first.
 func (c compensator) deliver(ctx context.Context, comps []task.Compensation) bool {
 	if len(comps) == 0 {
 		return true

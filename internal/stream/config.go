@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Config is what both adapters are made from; Local looks at Namespace, Queues, Partitions, Now, Logger, and Metrics.
+// Config configures both adapters; Local uses Namespace, Queues, Partitions, Now, Logger, and Metrics.
 type Config struct {
 	Namespace   string   // prefix of topics and groups; required
 	Queues      []string // queues whose topics Ensure creates; default [default]
@@ -26,22 +26,22 @@ type Config struct {
 	Username string      // of SCRAM-SHA-512; empty: no authentication
 	Password string
 
-	SessionTimeout time.Duration // a dead consumer's partitions move after it; default 6 s
-	Heartbeat      time.Duration // default min(SessionTimeout/10, 500 ms): a new member waits about as long
+	SessionTimeout time.Duration // after which a dead consumer's partitions move; default 6 s
+	Heartbeat      time.Duration // also about how long a new member waits; default min(SessionTimeout/10, 500 ms)
 
-	// Now is the database's clock as this process knows it; each hint carries the moment of its publishing by this
-	// clock, which Backlog compares. Default time.Now.
+	// Now is this process's estimate of the database's clock. Each hint carries the moment of its publishing by this clock,
+	// for Backlog to compare. Default time.Now.
 	Now     func() time.Time
 	Logger  *slog.Logger          // default: discards
 	Metrics prometheus.Registerer // nil: none
 }
 
 const (
-	maxTopicPartitions = 1e4 // beyond it a configuration is a slip of the hand
-	maxNameBytes       = 120 // of a namespace or queue: a topic's name may have 249
+	maxTopicPartitions = 1e4 // more must be a typing error
+	maxNameBytes       = 120 // of a namespace or queue: a topic's name may have 249 bytes
 )
 
-// topicPattern is what Kafka takes in a topic's name.
+// topicPattern matches the names that Kafka accepts for topics.
 var topicPattern = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 
 func (c Config) withDefaults() Config {
@@ -61,7 +61,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate refuses what can't work, naming the key. It looks at the values after their defaults.
+// Validate refuses a configuration that can't work, naming the key. It checks the values after their defaults.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	errs := []error{checkName("namespace", c.Namespace)}

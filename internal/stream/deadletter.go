@@ -10,10 +10,10 @@ import (
 
 const (
 	maxLetterBytes      = 16 << 10
-	maxLetterErrorBytes = 4 << 10 // of its error's text
+	maxLetterErrorBytes = 4 << 10 // of the error's text
 )
 
-// encodeDeadLetter writes a dead letter of at most maxLetterBytes, cutting its texts and then what is left of the raw message.
+// encodeDeadLetter writes a dead letter of at most maxLetterBytes. It cuts the texts first, then the raw message.
 func encodeDeadLetter(d task.DeadLetter) ([]byte, error) {
 	d.Kind, d.Owner, d.Queue = cut(d.Kind, maxNameBytes), cut(d.Owner, maxNameBytes), cut(d.Queue, maxNameBytes)
 	d.Error = cut(d.Error, maxLetterErrorBytes)
@@ -26,7 +26,7 @@ func encodeDeadLetter(d task.DeadLetter) ([]byte, error) {
 		if len(b) <= maxLetterBytes {
 			return b, nil
 		}
-		// Escapes can make a text six times as long as it is: halve until it fits.
+		// Escapes can make a text six times as long: halve until the letter fits.
 		d.Error, d.Raw = cut(d.Error, len(d.Error)/2), d.Raw[:len(d.Raw)/2]
 	}
 }
@@ -39,7 +39,7 @@ func cut(s string, n int) string {
 	return strings.ToValidUTF8(s, "")
 }
 
-// deadLetterKey keeps an owner's dead letters in one partition; without an owner any will do.
+// deadLetterKey keeps an owner's dead letters in one partition; without an owner any partition will do.
 func deadLetterKey(d task.DeadLetter) []byte {
 	if d.Owner == "" {
 		return nil

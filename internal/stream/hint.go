@@ -15,16 +15,16 @@ import (
 
 const (
 	maxHintBytes = 4 << 10 // a hint within task's limits has at most 1.1 KiB
-	hintCapacity = 192     // bytes; the JSON of an ordinary hint fits
-	maxRawBytes  = 8 << 10 // kept of a message that can't be decoded
+	hintCapacity = 192     // bytes; the JSON of an ordinary hint is shorter
+	maxRawBytes  = 8 << 10 // that are kept of a message that can't be decoded
 	maxEpoch     = int64(1) << 53
 	maxRunAt     = int64(1)<<41 - 1 // ms; a score is exact up to here
 )
 
 var zeroID = []byte(task.ID{}.String())
 
-// wireHint is a hint as the topic carries it. At is the moment of its publishing in Unix milliseconds, on the database's clock
-// as the publisher knows it: the record's own timestamp is on the broker's clock.
+// wireHint is a hint as JSON in the topic. At is the moment of its publishing in Unix milliseconds, by the publisher's
+// estimate of the database's clock: the record's own timestamp is on the broker's clock.
 type wireHint struct {
 	task.Hint
 	At int64 `json:"at"`
@@ -52,7 +52,7 @@ func hintOf(e task.Entry, epoch int64) task.Hint {
 	}
 }
 
-// appendHint writes the JSON of a hint; encoding/json would take four times as long.
+// appendHint writes the JSON of a hint; encoding/json takes four times as long.
 func appendHint(b []byte, h task.Hint, at time.Time) []byte {
 	b = append(b, `{"id":"`...)
 	b = append(b, h.ID.String()...)
@@ -73,7 +73,7 @@ func appendHint(b []byte, h task.Hint, at time.Time) []byte {
 	return append(b, '}')
 }
 
-// appendString writes s as JSON; only what has nothing to escape takes the short way.
+// appendString writes s as JSON. A text with characters to escape goes through encoding/json.
 func appendString(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < 0x20 || c >= utf8.RuneSelf || c == '"' || c == '\\' {
@@ -86,7 +86,7 @@ func appendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// decodeHint reads what appendHint wrote, and any JSON of the same fields. What it returns lies within task's limits.
+// decodeHint reads the JSON of appendHint, and any other JSON of the same fields. Its result is within task's limits.
 func decodeHint(b []byte) (h task.Hint, at time.Time, err error) {
 	if len(b) > maxHintBytes {
 		return h, at, fmt.Errorf("hint of more than %d bytes", maxHintBytes)
@@ -100,7 +100,7 @@ func decodeHint(b []byte) (h task.Hint, at time.Time, err error) {
 		if err := json.Unmarshal(b, &w); err != nil {
 			return h, at, fmt.Errorf("hint is not readable: %w", err)
 		}
-		if w.ID.IsZero() && !bytes.Contains(b, zeroID) { // another program's row may have it
+		if w.ID.IsZero() && !bytes.Contains(b, zeroID) { // another program's row may have the zero id
 			return h, at, errors.New("hint has no id")
 		}
 	}
@@ -130,7 +130,7 @@ func checkHint(h task.Hint) error {
 	return nil
 }
 
-// decodeDeliveries decodes the records of a queue's topic. A message that can't be decoded is delivered as such.
+// decodeDeliveries decodes the records of a queue's topic. A message that can't be decoded is delivered with its error.
 func decodeDeliveries(records []broker.Record, m *metrics) []task.Delivery {
 	out := make([]task.Delivery, len(records))
 	for i, r := range records {

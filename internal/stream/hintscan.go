@@ -7,8 +7,8 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// scanHint reads a hint in exactly the form that appendHint gives it; false for any other, which may be JSON all the same.
-// encoding/json would take ten times as long, an eighth of what a worker does with a hint.
+// scanHint reads a hint in exactly the form of appendHint; false for any other text, which may still be JSON.
+// encoding/json takes ten times as long, an eighth of a worker's time for a hint.
 func scanHint(b []byte) (w wireHint, ok bool) {
 	s := scanner{unread: b}
 	id := s.text(`{"id":"`)
@@ -28,7 +28,7 @@ func scanHint(b []byte) (w wireHint, ok bool) {
 	return w, err == nil
 }
 
-// scanner takes one part after the other off the front.
+// scanner reads parts from the front of a text.
 type scanner struct {
 	unread []byte
 	failed bool
@@ -42,7 +42,7 @@ func (s *scanner) literal(l string) {
 	s.unread = s.unread[len(l):]
 }
 
-// text takes what stands between the literal and the next quote, if nothing in it is or must be escaped.
+// text reads up to the next quote after the literal. It fails if the text has, or needs, escapes.
 func (s *scanner) text(before string) string {
 	s.literal(before)
 	for i, c := range s.unread {
@@ -59,7 +59,7 @@ func (s *scanner) text(before string) string {
 	return ""
 }
 
-// number takes a whole number without a sign, of which JSON would not think otherwise.
+// number reads a whole number without a sign, in a form that JSON accepts too.
 func (s *scanner) number(before string) int64 {
 	s.literal(before)
 	n := 0

@@ -12,8 +12,8 @@ import (
 
 const publishTimeout = 5 * time.Second
 
-// Kafka is the stream on Apache Kafka. It is made without contacting a broker; every method waits a bounded time, or
-// until its ctx ends. It is safe for concurrent use.
+// Kafka is the stream on Apache Kafka. NewKafka contacts no broker; every method waits a bounded time, or until its ctx
+// ends. It is safe for concurrent use.
 type Kafka struct {
 	cfg     Config
 	names   names
@@ -21,7 +21,7 @@ type Kafka struct {
 	broker  *broker.Client
 }
 
-// NewKafka makes a Kafka of the brokers configured; it returns an error for a configuration that can't work.
+// NewKafka makes a Kafka for the configured brokers; it returns an error for a configuration that can't work.
 func NewKafka(cfg Config) (*Kafka, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -31,7 +31,7 @@ func NewKafka(cfg Config) (*Kafka, error) {
 		Addrs: cfg.Brokers, TLS: cfg.TLS, Username: cfg.Username, Password: cfg.Password,
 		SessionTimeout: cfg.SessionTimeout, Heartbeat: cfg.Heartbeat,
 		Topics: cfg.topics(), Partition: partitionOf,
-		MaxValueBytes: maxCompensationBytes + 1, // one more than can be decoded
+		MaxValueBytes: maxCompensationBytes + 1, // one more than can be decoded: a value that was cut is refused
 		KeptHeader:    traceHeader, MaxHeaderBytes: maxTraceHeaderBytes,
 		Logger: cfg.Logger, Metrics: cfg.Metrics,
 	})
@@ -41,23 +41,22 @@ func NewKafka(cfg Config) (*Kafka, error) {
 	return &Kafka{cfg: cfg, names: names{cfg.Namespace}, metrics: newMetrics(cfg.Metrics), broker: client}, nil
 }
 
-// Close waits at most half a second for what is being written, and closes the connections. Consume and Compensations must
+// Close waits at most half a second for messages in flight, and closes the connections. Consume and Compensations must
 // have returned.
 func (k *Kafka) Close() error { return k.broker.Close() }
 
-// Ping asks a broker for a sign of life, for at most three seconds.
+// Ping asks a broker for an answer, for at most three seconds.
 func (k *Kafka) Ping(ctx context.Context) error { return k.broker.Ping(ctx) }
 
-// Ensure creates the topics that are missing: one per configured queue, the compensation topic, the dead topic. Several
-// processes may do so at once. When it returned nil every topic is known to the broker; an error joins what went wrong
-// topic by topic, the others having been created. It takes at most five seconds.
+// Ensure creates the missing topics: one per configured queue, the compensation topic, the dead topic. Several processes
+// may do so at once. When it returned nil, the broker knows every topic. An error joins the errors of single topics; the
+// others were created. It takes at most five seconds.
 //
-// Queue topics have the configured partitions, the other two at most four. The moment that Backlog compares travels inside
-// the hint: the brokers' timestamps are on another clock.
+// Queue topics have the configured partitions, the other two at most four.
 func (k *Kafka) Ensure(ctx context.Context) error { return k.broker.Ensure(ctx) }
 
-// Partition tells to which partition of a queue's topic an owner's hints go, as of what is known without asking the broker;
-// 0 where the topic is not known.
+// Partition returns the partition of a queue's topic to which an owner's hints go, by cached metadata; 0 if the topic is
+// unknown.
 func (k *Kafka) Partition(ctx context.Context, queue, owner string) int {
 	n, err := k.broker.Partitions(ctx, k.names.queueTopic(queue))
 	if err != nil {
@@ -66,10 +65,10 @@ func (k *Kafka) Partition(ctx context.Context, queue, owner string) int {
 	return partitionOf([]byte(owner), n)
 }
 
-// Publish sends a hint of each entry to its queue's topic, keyed by task.RouteKey, and waits for the acknowledgement of all
-// in-sync replicas. It answers nil when all have it, else one error, or nil, per entry. A permanent error concerns that
-// entry alone (it can't be encoded, or its queue is not configured and has no topic); any other error means unknown:
-// publish it again. It takes at most five seconds. Topics don't wait for each other.
+// Publish sends a hint of each entry to its queue's topic, keyed by task.RouteKey, and waits for the acknowledgement of
+// all in-sync replicas. It returns nil if all hints were acknowledged, otherwise one error or nil per entry. A permanent
+// error concerns only that entry (it can't be encoded, or its queue is not configured and has no topic). After any other
+// error the outcome is unknown: publish the entry again. It takes at most five seconds. Topics don't wait for each other.
 func (k *Kafka) Publish(ctx context.Context, entries []task.Entry, epoch int64) []error {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
@@ -86,7 +85,7 @@ func (k *Kafka) Publish(ctx context.Context, entries []task.Entry, epoch int64) 
 	return orNil(errs)
 }
 
-// orNil returns nil where no entry has an error.
+// orNil returns nil if no entry has an error.
 func orNil(errs []error) []error {
 	if slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
 		return errs
@@ -94,7 +93,7 @@ func orNil(errs []error) []error {
 	return nil
 }
 
-// queueHints are the hints for one queue, and the entries that they are of.
+// queueHints are the hints for one queue, and their entries.
 type queueHints struct {
 	messages []broker.Message
 	entries  []int // indexes
@@ -121,8 +120,9 @@ func (k *Kafka) hintsByQueue(entries []task.Entry, epoch int64, headers []broker
 	return byQueue
 }
 
-// Compensate sends the request to the compensation topic, in several messages where it names many, and waits for the
-// acknowledgement of all replicas, for at most five seconds. An error means unknown: some may have been sent.
+// Compensate sends the compensation to its topic, in several messages if it names many tasks, and waits for the
+// acknowledgement of all replicas, for at most five seconds. After an error the outcome is unknown: some may have been
+// sent.
 func (k *Kafka) Compensate(ctx context.Context, c task.Compensation) error {
 	values, err := encodeCompensation(c)
 	if err != nil {
@@ -136,7 +136,7 @@ func (k *Kafka) Compensate(ctx context.Context, c task.Compensation) error {
 }
 
 // Bury sends dead letters of at most 16 KiB each, cut to fit, to the dead topic and waits for the acknowledgement of all
-// replicas, for at most five seconds. An error means unknown: some may have been sent.
+// replicas, for at most five seconds. After an error the outcome is unknown: some may have been sent.
 func (k *Kafka) Bury(ctx context.Context, letters []task.DeadLetter) error {
 	messages := make([]broker.Message, len(letters))
 	for i, d := range letters {
@@ -149,7 +149,7 @@ func (k *Kafka) Bury(ctx context.Context, letters []task.DeadLetter) error {
 	return k.produce(ctx, k.names.deadLetterTopic(), messages)
 }
 
-// produce sends messages to one topic and answers the first error.
+// produce sends messages to one topic and returns the first error.
 func (k *Kafka) produce(ctx context.Context, topic string, messages []broker.Message) error {
 	if len(messages) == 0 {
 		return nil
@@ -164,13 +164,13 @@ func (k *Kafka) produce(ctx context.Context, topic string, messages []broker.Mes
 	return nil
 }
 
-// Consume reads a queue's topic as a member of the queue's group: it calls fn with each session, one at a time, and
-// joins again when fn has returned, until ctx ends; then it leaves the group and returns nil. While the broker is away
-// it keeps trying. It returns a permanent error when the broker refuses the configuration.
+// Consume reads a queue's topic as a member of the queue's group, until ctx ends; then it leaves the group and returns
+// nil. It calls fn with each session, one at a time, and joins again when fn has returned. While the broker is away it
+// keeps trying. It returns a permanent error when the broker refuses the configuration.
 //
-// fn's ctx ends with the session or with Consume's ctx; fn must then return soon. While it has not, after a lost
-// session, its partitions wait for three seconds; then this member leaves the group until it has. An error of fn is
-// logged, and the session ends after a growing pause.
+// fn's ctx ends with the session or with Consume's ctx; fn must then return soon. If fn goes on after a lost session, its
+// partitions wait for three seconds; then this member leaves the group until fn has returned. An error of fn is logged,
+// and the session ends after a growing delay.
 func (k *Kafka) Consume(ctx context.Context, queue string, fn func(ctx context.Context, s Session) error) error {
 	if err := checkName("queue", queue); err != nil {
 		return broker.Permanent(err)
@@ -180,9 +180,9 @@ func (k *Kafka) Consume(ctx context.Context, queue string, fn func(ctx context.C
 	})
 }
 
-// Compensations calls fn with the compensations that are there, and commits them once fn has returned nil; until then
-// the same ones are given again after a growing pause. What can't be decoded is dropped and counted. It returns nil when
-// ctx ends, and a permanent error when the broker refuses the configuration.
+// Compensations calls fn with the available compensations, and commits them once fn has returned nil. Until then it gives
+// fn the same ones after a growing delay. A compensation that can't be decoded is dropped and counted. Compensations
+// returns nil when ctx ends, and a permanent error when the broker refuses the configuration.
 func (k *Kafka) Compensations(ctx context.Context, fn func(context.Context, []task.Compensation) error) error {
 	c := compensator{fn: fn, metrics: k.metrics, logger: k.cfg.Logger}
 	return k.broker.Consume(ctx, k.cfg.compensationTopic(), k.names.compensations().group, func(ctx context.Context, s *broker.Session) error {

@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	maxLocalRecords = 100_000 // uncommitted ones of a partition; Publish is refused beyond it
-	maxLocalLetters = 1000    // the newest dead letters are kept
+	maxLocalRecords = 100_000 // uncommitted records of a partition; beyond it Publish fails
+	maxLocalLetters = 1000    // dead letters that are kept, the newest ones
 )
 
 // Local is the stream within one process, in memory: the twin of Kafka for the embedded pipeline and for tests. Its
-// partitions, groups, generations, and commits behave like Kafka's; what stands in it ends with the process, which is
-// harmless since it carries hints. It is safe for concurrent use.
+// partitions, groups, generations, and commits behave like Kafka's. Its content ends with the process, which is harmless:
+// it carries hints. It is safe for concurrent use.
 type Local struct {
 	cfg     Config
 	names   names
@@ -33,7 +33,7 @@ type Local struct {
 	letters []task.DeadLetter
 }
 
-// NewLocal makes a Local. It panics on a configuration that can't work: it is the program's own.
+// NewLocal makes a Local. It panics on a configuration that can't work: that is a programmer's error.
 func NewLocal(cfg Config) *Local {
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -42,7 +42,7 @@ func NewLocal(cfg Config) *Local {
 	return &Local{cfg: cfg, names: names{cfg.Namespace}, metrics: newMetrics(cfg.Metrics), topics: map[string]*localTopic{}}
 }
 
-// Ensure makes the configured topics.
+// Ensure creates the configured topics.
 func (l *Local) Ensure(context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,7 +53,7 @@ func (l *Local) Ensure(context.Context) error {
 	return l.open()
 }
 
-// ensure makes a topic unless it stands; mu is held.
+// ensure creates a missing topic; mu is held.
 func (l *Local) ensure(topic string, partitions int) *localTopic {
 	if l.topics[topic] == nil {
 		l.topics[topic] = newLocalTopic(partitions, l.cfg.SessionTimeout)
@@ -76,7 +76,7 @@ func (l *Local) Ping(context.Context) error {
 	return l.open()
 }
 
-// Close refuses what is published from now on. Consume and Compensations must have returned.
+// Close makes later calls of Publish fail. Consume and Compensations must have returned.
 func (l *Local) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,13 +84,13 @@ func (l *Local) Close() error {
 	return nil
 }
 
-// Partition tells to which partition of a queue's topic an owner's hints go.
+// Partition returns the partition of a queue's topic to which an owner's hints go.
 func (l *Local) Partition(_ context.Context, _, owner string) int {
 	return partitionOf([]byte(owner), l.cfg.Partitions)
 }
 
-// Publish appends a hint of each entry to its queue's topic. It answers nil when all were appended, else one error, or
-// nil, per entry. A permanent error concerns that entry alone: it can't be encoded, or its queue has no topic.
+// Publish appends a hint of each entry to its queue's topic. It returns nil if all were appended, otherwise one error or
+// nil per entry. A permanent error concerns only that entry: it can't be encoded, or its queue has no topic.
 func (l *Local) Publish(ctx context.Context, entries []task.Entry, epoch int64) []error {
 	if err := ctx.Err(); err != nil {
 		return slices.Repeat([]error{fmt.Errorf("publish: %w", err)}, len(entries))
@@ -124,7 +124,7 @@ func (l *Local) append(topic string, key, value []byte, traceparent string) erro
 	return t.append(key, value, traceparent)
 }
 
-// configured returns the partitions of a topic that Ensure makes; mu is held.
+// configured returns the partitions of a topic that Ensure creates; mu is held.
 func (l *Local) configured(topic string) (partitions int, configured bool) {
 	if topic == l.names.compensations().topic {
 		return l.cfg.sidePartitions(), true
@@ -132,7 +132,7 @@ func (l *Local) configured(topic string) (partitions int, configured bool) {
 	return l.cfg.Partitions, slices.ContainsFunc(l.cfg.Queues, func(q string) bool { return l.names.queueTopic(q) == topic })
 }
 
-// Compensate appends the request to the compensation topic, in several messages where it names many.
+// Compensate appends the compensation to its topic, in several messages if it names many tasks.
 func (l *Local) Compensate(ctx context.Context, c task.Compensation) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("compensate: %w", err)
@@ -149,7 +149,7 @@ func (l *Local) Compensate(ctx context.Context, c task.Compensation) error {
 	return nil
 }
 
-// Bury keeps dead letters, cut to at most 16 KiB each; the newest thousand stay. See Buried.
+// Bury keeps dead letters, cut to at most 16 KiB each. Only the newest thousand are kept; see Buried.
 func (l *Local) Bury(ctx context.Context, letters []task.DeadLetter) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("bury: %w", err)
@@ -169,7 +169,7 @@ func (l *Local) Bury(ctx context.Context, letters []task.DeadLetter) error {
 	return nil
 }
 
-// Buried returns the dead letters kept, oldest first.
+// Buried returns the kept dead letters, oldest first.
 func (l *Local) Buried() []task.DeadLetter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -186,7 +186,7 @@ func (l *Local) Consume(ctx context.Context, queue string, fn func(ctx context.C
 	})
 }
 
-// Compensations calls fn with the compensations that are there, as Kafka's Compensations does.
+// Compensations calls fn with the available compensations, as Kafka's Compensations does.
 func (l *Local) Compensations(ctx context.Context, fn func(context.Context, []task.Compensation) error) error {
 	c := compensator{fn: fn, metrics: l.metrics, logger: l.cfg.Logger}
 	return l.consume(ctx, l.names.compensations(), l.cfg.sidePartitions(), c.run)
@@ -229,7 +229,7 @@ func (l *Local) consume(ctx context.Context, sub subscription, partitions int,
 	}
 }
 
-// Backlog tells what the queue's group has not committed yet.
+// Backlog returns what the queue's group has not committed yet.
 func (l *Local) Backlog(_ context.Context, queue string) (Backlog, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

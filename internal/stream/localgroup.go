@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// localMember is one Consume. It waits, or has a session.
+// localMember is one call of Consume. It waits for a generation, or has a session.
 type localMember struct {
 	waiting  bool
 	sessions chan *localSession // holds the session of the newest generation
@@ -22,7 +22,7 @@ func (t *localTopic) join() *localMember {
 	return m
 }
 
-// awaitSession returns the member's next session once fn of the last one has returned.
+// awaitSession returns the member's next session. It is called after fn of the last session has returned.
 func (t *localTopic) awaitSession(ctx context.Context, m *localMember) (*localSession, error) {
 	t.mu.Lock()
 	if !m.waiting && len(m.sessions) == 0 {
@@ -37,7 +37,7 @@ func (t *localTopic) awaitSession(ctx context.Context, m *localMember) (*localSe
 	}
 }
 
-// waitForGeneration makes the member one that waits for the next generation; mu is held.
+// waitForGeneration makes the member wait for the next generation; mu is held.
 func (t *localTopic) waitForGeneration(m *localMember) {
 	if !slices.Contains(t.members, m) {
 		t.members = append(t.members, m)
@@ -46,7 +46,7 @@ func (t *localTopic) waitForGeneration(m *localMember) {
 	t.rebalance()
 }
 
-// leave takes the member out; the others share its partitions at once.
+// leave removes the member; the others share its partitions at once.
 func (t *localTopic) leave(m *localMember) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -74,7 +74,7 @@ func (t *localTopic) rebalance() {
 	}
 }
 
-// beginWithoutBusy begins the next generation without those whose fn has not returned.
+// beginWithoutBusy begins the next generation without the members whose fn has not returned.
 func (t *localTopic) beginWithoutBusy() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

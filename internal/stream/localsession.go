@@ -19,13 +19,13 @@ type localSession struct {
 	gen        int64
 	partitions []int
 	lost       chan struct{}
-	returned   atomic.Bool // fn has
+	returned   atomic.Bool // fn has returned
 
 	next  map[int]int64 // guarded by topic.mu: the next offset to deliver
-	first int           // guarded by topic.mu: the partition served first; it goes round
+	first int           // guarded by topic.mu: the partition that is served first, the next one at each Fetch
 }
 
-// lose tells the session that its generation ends; topic.mu is held.
+// lose ends the session; topic.mu is held.
 func (s *localSession) lose() {
 	if !s.isLost() {
 		close(s.lost)
@@ -63,7 +63,7 @@ func (s *localSession) Partitions() []int { return s.partitions }
 // Lost is closed when the generation ends.
 func (s *localSession) Lost() <-chan struct{} { return s.lost }
 
-// Fetch returns the records that are there, at least one.
+// Fetch returns the available records, at least one.
 func (s *localSession) Fetch(ctx context.Context, limit int) ([]broker.Record, error) {
 	for {
 		if s.isLost() || s.returned.Load() {
@@ -83,7 +83,7 @@ func (s *localSession) Fetch(ctx context.Context, limit int) ([]broker.Record, e
 	}
 }
 
-// takeNow takes an equal share of each partition first and fills up with what is left.
+// takeNow takes an equal share of each partition first, then fills up from any partition.
 func (s *localSession) takeNow(limit int) ([]broker.Record, <-chan struct{}) {
 	t := s.topic
 	t.mu.Lock()

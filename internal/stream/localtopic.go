@@ -13,23 +13,23 @@ var (
 	errLocalFull = errors.New("partition is full: nobody commits")
 )
 
-// localTopic is one topic with the one group that reads it. It drops the records that the group has committed.
+// localTopic is one topic and its one group. It drops the records that the group has committed.
 type localTopic struct {
-	rebalanceTimeout time.Duration // how long a rebalance waits for a member whose fn has not returned
+	rebalanceTimeout time.Duration // for members whose fn has not returned
 
 	mu             sync.Mutex
 	logs           []localLog
-	appended       chan struct{} // closed and made anew at each append
-	keyless        int           // records without a key so far: they go round the partitions
+	appended       chan struct{} // closed and replaced at each append
+	keyless        int           // records without a key so far: they go to the partitions in turn
 	members        []*localMember
 	gen            int64
-	rebalanceTimer *time.Timer // ends the wait for busy members; nil while no rebalance goes on
+	rebalanceTimer *time.Timer // ends the wait for busy members; nil outside of a rebalance
 }
 
 // localLog is one partition. The committed offset is also the log's start.
 type localLog struct {
 	committed int64
-	records   []broker.Record // from committed on
+	records   []broker.Record // the uncommitted ones
 }
 
 func newLocalTopic(partitions int, rebalanceTimeout time.Duration) *localTopic {
@@ -56,7 +56,7 @@ func (t *localTopic) append(key, value []byte, traceparent string) error {
 	return nil
 }
 
-// backlog tells what is uncommitted.
+// backlog returns what is uncommitted.
 func (t *localTopic) backlog() *backlog {
 	t.mu.Lock()
 	defer t.mu.Unlock()

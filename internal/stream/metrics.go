@@ -7,7 +7,7 @@ import (
 )
 
 type metrics struct {
-	undecodable *prometheus.CounterVec // what: queue, compensation
+	undecodable *prometheus.CounterVec // by what: queue, compensation
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {

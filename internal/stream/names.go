@@ -9,23 +9,23 @@ import (
 )
 
 const (
-	hintRetention     = 24 * time.Hour // the sweep puts again what is older
+	hintRetention     = 24 * time.Hour // sweeps put the entries of older hints again
 	letterRetention   = 7 * 24 * time.Hour
 	maxSidePartitions = 4 // of the compensation and dead topics
 )
 
-// subscription is one topic as read by its one group.
+// subscription is a topic and its one group.
 type subscription struct {
 	topic string
 	group string
 }
 
-// names spells the topics and groups of a namespace.
+// names makes the names of a namespace's topics and groups.
 type names struct{ namespace string }
 
-// queue joins the names by dots, which both names may contain. A queue's topic differs from all other topics by its part "q",
-// which no namespace has, except the whole namespace "q". A queue with dots has a group that is named as its topic: otherwise
-// namespace "shop" with queue "mail.high" and namespace "shop.mail" with queue "high" would share a group.
+// queue joins the names by dots, which both names may contain. Only a queue's topic has a part "q": no namespace has such
+// a part, except the whole namespace "q". The group of a queue with dots is named like its topic: otherwise namespace
+// "shop" with queue "mail.high" and namespace "shop.mail" with queue "high" would share a group.
 func (n names) queue(queue string) subscription {
 	s := subscription{topic: n.queueTopic(queue), group: n.namespace + "." + queue}
 	if strings.Contains(queue, ".") {
@@ -36,8 +36,8 @@ func (n names) queue(queue string) subscription {
 
 func (n names) queueTopic(queue string) string { return n.namespace + ".q." + queue }
 
-// QueueNames spells the topic of a queue in a namespace, and the consumer group that reads it, for what is configured
-// around our processes.
+// QueueNames returns the topic of a queue in a namespace, and the consumer group that reads it, for tools that are
+// configured beside our processes.
 func QueueNames(namespace, queue string) (topic, group string) {
 	s := names{namespace}.queue(queue)
 	return s.topic, s.group
@@ -49,7 +49,7 @@ func (n names) compensations() subscription {
 
 func (n names) deadLetterTopic() string { return n.namespace + ".dead" }
 
-// topics are those that Ensure creates.
+// topics are the topics that Ensure creates.
 func (c Config) topics() []broker.Topic {
 	out := []broker.Topic{c.compensationTopic(), c.topic(names{c.Namespace}.deadLetterTopic(), c.sidePartitions(), letterRetention)}
 	for _, q := range slices.Compact(slices.Sorted(slices.Values(c.Queues))) {

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	traceHeader         = "traceparent" // the W3C's name; it carries the trace context of the publishing call
+	traceHeader         = "traceparent" // the W3C's name of the header
 	maxTraceHeaderBytes = 55            // in the only version of the format
 )
 
