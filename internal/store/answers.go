@@ -2,27 +2,27 @@ package store
 
 import "slices"
 
-// proof says which statements certainly took no effect when the server answers so; the classes of SQLSTATE prove it too. Any
+// proof tells for which statements an answer proves that they took no effect; the classes of SQLSTATE prove it too. Any
 // other answer, such as a proxy's, may come after the effect.
 type proof int
 
 const (
 	nothing       proof = iota
-	ofStatement         // a statement that was its own transaction
-	ofEveryCommit       // that, and a COMMIT: the server says that it has rolled back
+	ofStatement         // for an autocommit statement
+	ofEveryCommit       // for an autocommit statement and for a COMMIT: the server says that it has rolled back
 )
 
-// answers are the error numbers of the servers on which something is decided; a number stands in one line. MariaDB's numbers differ
-// from MySQL's only above 1900.
+// answers are the error numbers of the servers that this package handles; each number is in one line. MariaDB's numbers
+// differ from MySQL's only above 1900.
 var answers = []struct {
 	class   Class
 	proves  proof
 	numbers []uint16
 }{
 	{Retryable, ofEveryCommit, []uint16{1020, 1205, 1206, 1213}}, // record changed, lock wait timeout, lock table full, deadlock
-	{Full, ofStatement, []uint16{1021, 1114}},                    // which number it is depends on the layer that finds no room
+	{Full, ofStatement, []uint16{1021, 1114}},                    // the number depends on the layer that finds the disk full
 	{Full, nothing, []uint16{1026}},
-	{Unavailable, nothing, []uint16{1040, 1203, 1226}},             // connections used up, or another limit of the user
+	{Unavailable, nothing, []uint16{1040, 1203, 1226}},             // all connections in use, or another limit of the user
 	{Unavailable, nothing, []uint16{1047, 1053, 1129, 3032}},       // node not ready, stopping, host blocked, offline mode
 	{Unavailable, nothing, []uint16{1927, 3169, 4031}},             // connection or session killed, idle for too long
 	{Unavailable, ofEveryCommit, []uint16{1792, optionForbids}},    // the transaction is read-only; see readOnlyText
@@ -35,13 +35,13 @@ var answers = []struct {
 	{Refused, nothing, []uint16{1820, 1862, 3118, 4151, needsTLS}}, // expired or locked accounts
 	{BadSetting, nothing, []uint16{1115, 1273}},                    // charset, collation
 	{BadSetting, nothing, []uint16{1193, 1229, 1231, 1232, 1238}},  // system variables and their values
-	{BadSetting, nothing, []uint16{1298}},                          // time zone, also where the server's tables of zones were never loaded
+	{BadSetting, nothing, []uint16{1298}},                          // time zone; also if the server's zone tables were never loaded
 	{Other, ofStatement, []uint16{1153, 1364, 1366, 1526, 3819}},   // packet too large, no default, wrong value, no partition, CHECK
 	{Other, ofStatement, []uint16{1175, 1665, 1969, 3024}},         // sql_safe_updates, binlog_format, time limits of the server
 	{Other, ofEveryCommit, []uint16{3100, 3101}},                   // a plugin refused before the COMMIT, or rolled back
 }
 
-// meaning returns what an error number of a server means.
+// meaning returns the class of a server's error number, and what the answer proves.
 func meaning(number uint16) (Class, proof) {
 	for _, a := range answers {
 		if slices.Contains(a.numbers, number) {
@@ -51,20 +51,20 @@ func meaning(number uint16) (Class, proof) {
 	return Other, nothing
 }
 
-// optionForbids is the number where an option of the server forbids the statement.
+// optionForbids is the server's answer if one of its options forbids the statement.
 const optionForbids = 1290
 
-// needsTLS is what MySQL answers under require_secure_transport; MariaDB says that access is denied.
+// needsTLS is MySQL's answer under require_secure_transport; MariaDB answers that access is denied.
 const needsTLS = 3159
 
-// statesOfStatement are the classes of SQLSTATE with which a statement was not understood, or its values or the caller's rights
-// did not do.
+// statesOfStatement are the classes of SQLSTATE for a statement that the server refused: because of its text, its values,
+// or the caller's rights.
 var statesOfStatement = []string{"21", "22", "23", "42"}
 
-// rolledBack is the class of SQLSTATE of all answers with which the server says that it has rolled back.
+// rolledBack is the class of SQLSTATE of all answers that say that the server has rolled back.
 const rolledBack = "40"
 
-// readOnlyText is in the message of optionForbids where the option is read_only or super_read_only.
+// readOnlyText is in the message of optionForbids if the option is read_only or super_read_only.
 const readOnlyText = "read-only"
 
 // SQLite's primary result codes, and one extended code.

@@ -8,22 +8,22 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Suspects are rows that are wrong by themselves, whatever the index and other tables say.
+// Suspects are rows that are wrong by themselves, regardless of the index and other tables.
 type Suspects struct {
-	Rows           int64   // looked at
+	Rows           int64   // that were read
 	Premature      int64   // done before they were due
 	FirstPremature task.ID // zero for none
-	Invalid        int64   // against a condition that every transition keeps
+	Invalid        int64   // that violate a condition which every transition keeps
 	FirstInvalid   task.ID // zero for none
 }
 
-// suspectPage is how many rows one statement reads: it takes some ten milliseconds, so that nothing waits for an audit of millions.
+// suspectPage is how many rows one statement reads. It takes some ten milliseconds: an audit of millions delays nobody.
 const suspectPage = 20_000
 
-// premature is a done row that took effect before its promise, on the database's clock at both times.
+// premature selects done rows whose effect came before the due time, both on the database's clock.
 const premature = "state = 1 AND finished_at > 0 AND finished_at < due_at"
 
-// invalid are conditions that no transition of ours leaves: another program wrote the row, or a fault of ours did.
+// invalid selects rows that no transition of ours makes: another program wrote them, or a bug of ours did.
 var invalid = strings.Join([]string{
 	"state NOT IN (0, 1, 2, 3)",
 	"version < 1",
@@ -34,12 +34,12 @@ var invalid = strings.Join([]string{
 	"state = 0 AND run_at >= 2199023255552", // 2^41: the index can't hold it, and no sweep reads it
 	"state = 0 AND finished_at > 0",
 	"state <> 0 AND COALESCE(finished_at, 0) <= 0",
-	"state <> 0 AND SUBSTR(dedup_key, 1, 1) = 'k'", // the row would keep its key from others until it is purged
+	"state <> 0 AND SUBSTR(dedup_key, 1, 1) = 'k'", // no new task could have the key until the row is purged
 }, " OR ")
 
 const suspectColumns = "id, state, due_at, run_at, version, attempt, max_attempts, dedup_key, finished_at"
 
-// Suspects reads the whole table by its primary key, in short statements that lock nothing.
+// Suspects reads the whole table by its primary key, in short statements without locks.
 func (s *Store) Suspects(ctx context.Context) (Suspects, error) {
 	var all Suspects
 	from, args := "", []any{}

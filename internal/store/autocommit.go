@@ -9,13 +9,13 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// A change of one task needs no BEGIN and no COMMIT: an autocommit statement is a transaction. What is lost with them is a clear
-// answer. An error of COMMIT says by itself whether the COMMIT was sent. Where a context ends or a connection breaks during an
-// autocommit statement, the statement may have taken effect, and the error says so to Unclear.
+// A change of one task needs no BEGIN and no COMMIT: an autocommit statement is a transaction. But its errors are less
+// clear. An error of COMMIT tells whether the COMMIT was sent. If a context ends or a connection breaks during an
+// autocommit statement, the statement may have taken effect: Unclear reports such an error.
 
-// created_at comes first in an autocommit INSERT, for the other times to count from it: it is the statement's moment, which
-// comes back as LAST_INSERT_ID. The due time is a fixed moment, or a number of milliseconds after created_at, and not before
-// created_at. The key's column has its default: tasks with a key are not inserted here.
+// created_at comes first in an autocommit INSERT, because the other times are computed from it. It is the statement's
+// moment, which comes back as LAST_INSERT_ID. The due time is a fixed moment, or a number of milliseconds after
+// created_at, but never before created_at. The key's column has its default: tasks with a key are not inserted here.
 var (
 	computedTimes  = []string{"created_at", "updated_at", "due_at", "run_at"}
 	autocommitRow  = having(inserted, append(computedTimes, "dedup_key")...)
@@ -28,8 +28,9 @@ func autocommitMarks(due string) string {
 	return ",(LAST_INSERT_ID(" + MySQL.now() + "), created_at, GREATEST(created_at, " + due + "), due_at, " + marks(len(autocommitRow)) + ")"
 }
 
-// InsertAutocommit writes the rows of new tasks in one statement, which is a transaction of its own, and returns the rows. Nil says
-// that nothing was written: an id was taken, or a task has a key, or this is SQLite, which has no round trips to save.
+// InsertAutocommit writes the rows of new tasks in one statement, which is a transaction of its own, and returns the
+// rows. It returns nil if nothing was written: an id was taken, or a task has a key, or this is SQLite, which has no
+// round trips to save.
 func (s *Store) InsertAutocommit(ctx context.Context, specs []task.Spec) ([]task.Task, error) {
 	if s.dialect == SQLite {
 		return nil, nil
@@ -43,7 +44,7 @@ func (s *Store) InsertAutocommit(ctx context.Context, specs []task.Spec) ([]task
 	text.WriteString(autocommitInto)
 	args := make([]any, 0, len(specs)*(1+len(autocommitRow)))
 	for i, spec := range specs {
-		t, err := spec.Resolve(time.Now()) // its limits, and all but its times: those are of the database's clock
+		t, err := spec.Resolve(time.Now()) // checks limits and sets all but the times, which the database's clock sets
 		if err != nil || t.DedupKey != "" {
 			return nil, err
 		}
@@ -85,7 +86,7 @@ func (s *Store) InsertAutocommit(ctx context.Context, specs []task.Spec) ([]task
 	return tasks, nil
 }
 
-// ceilMs rounds up, as due times are.
+// ceilMs rounds up to milliseconds, as due times are rounded.
 func ceilMs(d time.Duration) int64 {
 	ms := d.Milliseconds()
 	if time.Duration(ms)*time.Millisecond < d {
@@ -94,8 +95,8 @@ func ceilMs(d time.Duration) int64 {
 	return ms
 }
 
-// ReadFree reads a row that no transaction has locked, and the database's time of that moment; false if the row is locked, or if
-// there is no such row. It doesn't wait, and keeps no lock.
+// ReadFree reads a row that no transaction has locked, and the database's time of that moment; false if the row is locked
+// or missing. It doesn't wait, and keeps no lock.
 func (s *Store) ReadFree(ctx context.Context, id task.ID) (task.Task, time.Time, bool, error) {
 	var ms int64
 	rows, err := s.query(ctx, nil, s.dialect.stateThen(s.dialect.now()+", "+wholeRow.list)+" FROM duetime_tasks WHERE id = ?"+

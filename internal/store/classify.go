@@ -18,31 +18,31 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Class says what a caller should do about an error. Every error has exactly one.
+// Class tells a caller how to handle an error. Every error has exactly one class.
 type Class int
 
 // The classes.
 const (
-	Other       Class = iota // also nil: nothing below is known of it; running the same again ends alike
+	Other       Class = iota // nil, or an error of no other class: a retry fails in the same way
 	Retryable                // nothing was committed: run the whole transaction again (deadlock, lock wait, ErrConflict)
 	Lost                     // as Retryable, and the database may be away: the connection broke before the COMMIT was sent
-	Unavailable              // the database can't be reached or answers that it can't serve now: wait
-	Full                     // no room on the server's disk: wait
+	Unavailable              // the database can't be reached, or answers that it can't serve now: wait
+	Full                     // the server's disk is full: wait
 	ReadOnly                 // the server refuses every write: wait for the next connection, which may reach the new primary
-	NoDatabase               // the server has no schema of the DSN's name: wait for one that is about to be made
+	NoDatabase               // the server has no schema of the DSN's name: wait until it is created
 	NoTable                  // the schema has no such table: migrate has not run
 	Refused                  // the server refuses the credentials or the right: waiting does not help
-	Untrusted                // no connection: we don't believe the server, or it doesn't speak TLS. Waiting does not help
-	BadSetting               // the server doesn't take a parameter of the DSN, or a statement's variable
+	Untrusted                // no connection: we don't trust the server, or it doesn't speak TLS. Waiting does not help
+	BadSetting               // the server refuses a parameter of the DSN, or a statement's variable
 	Duplicate                // a unique key is taken
 	Canceled                 // the caller's context ended
-	Ambiguous                // nobody can tell whether the COMMIT, or the autocommit statement, took effect
+	Ambiguous                // we cannot tell whether the COMMIT, or the autocommit statement, took effect
 )
 
-// Retryable reports whether the transaction did not commit and may do so when it is run again at once.
+// Retryable reports whether the transaction did not commit and may commit if it is run again at once.
 func (c Class) Retryable() bool { return c == Retryable || c == Lost }
 
-// Away reports whether the database can't be reached or can't write now: wait and come back.
+// Away reports whether the database can't be reached or can't write now: wait and try again.
 func (c Class) Away() bool {
 	switch c {
 	case Lost, Unavailable, Full, ReadOnly, NoDatabase, Untrusted:
@@ -54,11 +54,11 @@ func (c Class) Away() bool {
 // Refused reports whether retrying fails until somebody changes a credential, a right or a certificate.
 func (c Class) Refused() bool { return c == Refused || c == Untrusted }
 
-// endsTx reports whether the server may have rolled the transaction back with this error, or will because the connection broke.
+// endsTx reports whether the server may have rolled the transaction back, or will because the connection broke.
 func (c Class) endsTx() bool { return c.Retryable() || c == Full || c == Canceled || c == Untrusted }
 
-// Classify returns the class of an error. An error's own Retryable method counts, wherever it is in the chain. For an error of
-// COMMIT itself ask ClassifyCommit.
+// Classify returns the class of an error. A Retryable method of any error in the chain counts. Use ClassifyCommit for an
+// error of COMMIT itself.
 func Classify(err error) Class {
 	if err == nil {
 		return Other
@@ -88,10 +88,10 @@ func Classify(err error) Class {
 	return class
 }
 
-// ClassifyCommit is Classify for an error that COMMIT returned: Ambiguous unless the server or the driver refused the COMMIT
-// beyond doubt.
+// ClassifyCommit is Classify for an error that COMMIT returned: Ambiguous unless the server or the driver certainly
+// refused the COMMIT.
 func ClassifyCommit(err error) Class {
-	// database/sql returns the bare error of a context that ended before it sent anything.
+	// database/sql returns the bare error of a context if the context ended before anything was sent.
 	if err == nil || isContext(err) || provesNoEffect(err, ofEveryCommit) {
 		return Classify(err)
 	}
@@ -109,7 +109,7 @@ func classOf(err error) Class {
 	switch {
 	case isRefusal(err), trust.Refused(err), errors.Is(err, mysql.ErrNoTLS):
 		return Untrusted
-	case errors.Is(err, errReadOnly): // the next connection is made to another server
+	case errors.Is(err, errReadOnly): // the next connection may reach another server
 		return Lost
 	case isContext(err):
 		return Canceled
@@ -122,7 +122,7 @@ func classOf(err error) Class {
 	return Other
 }
 
-// classOfAnswer is the class of what a server answered; connecting says that it is why no connection was made.
+// classOfAnswer returns the class of a server's answer. connecting means that the answer refused a connection.
 func classOfAnswer(e *mysql.MySQLError, connecting bool) Class {
 	class, _ := meaning(e.Number)
 	switch {
@@ -155,7 +155,7 @@ func classOfSQLite(e *sqlite.Error) Class {
 	return Other
 }
 
-// provesNoEffect reports whether the error says that a COMMIT, or an autocommit statement, certainly took no effect.
+// provesNoEffect reports whether the error proves that a COMMIT, or an autocommit statement, took no effect.
 func provesNoEffect(err error, want proof) bool {
 	if errors.Is(err, ErrPoisoned) || errors.Is(err, sql.ErrTxDone) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, task.ErrClosed) {
 		return true
@@ -169,7 +169,7 @@ func provesNoEffect(err error, want proof) bool {
 	return ok && e.Code()&0xff != sqliteIOErr
 }
 
-// serverNumber is the server's number for the error; 0 if no server answered.
+// serverNumber returns the server's number of the error; 0 if no server answered.
 func serverNumber(err error) uint16 {
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		return e.Number
@@ -181,19 +181,20 @@ func isContext(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// isDial reports whether nothing was sent, because no connection was made.
+// isDial reports whether no connection was made, so that nothing was sent.
 func isDial(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "dial"
 }
 
-// isRefusal reports whether no connection was made because somebody refused, as Refusal says.
+// isRefusal reports whether a connection was refused for good, as Refusal reports.
 func isRefusal(err error) bool {
 	_, refused := errors.AsType[*trust.Refusal](err)
 	return refused
 }
 
-// Refusal returns an error that retrying cannot fix with the name of the key to look at; nil for all other errors.
+// Refusal returns an error that retrying cannot fix, with the key of the configuration to correct; nil for all other
+// errors.
 func Refusal(err error) error {
 	class := Classify(err)
 	switch {
@@ -207,8 +208,8 @@ func Refusal(err error) error {
 	return &trust.Refusal{Key: "mysql.dsn", Err: err}
 }
 
-// refusedConnection names the key to look at where a connection was refused: also over a parameter of the DSN, since each
-// connection would fail alike.
+// refusedConnection names the key to correct if a connection was refused. A wrong parameter of the DSN is such a refusal
+// too, since it fails each connection.
 func refusedConnection(err error) error {
 	if classOf(err) == BadSetting {
 		return &trust.Refusal{Key: "mysql.dsn", Err: err}
@@ -216,7 +217,8 @@ func refusedConnection(err error) error {
 	return cmp.Or(Refusal(err), err)
 }
 
-// markUnlessRefused marks the error of an autocommit statement as ambiguous, unless the statement certainly took no effect.
+// markUnlessRefused marks the error of an autocommit statement as ambiguous, unless it proves that the statement took no
+// effect.
 func markUnlessRefused(err error) error {
 	err = closed(err)
 	if err == nil || errors.Is(err, ErrConflict) || provesNoEffect(err, ofStatement) || isDial(err) || isRefusal(err) {
@@ -225,12 +227,13 @@ func markUnlessRefused(err error) error {
 	return &ambiguousError{cause: err}
 }
 
-// Retryable reports for a stage that the transaction did not commit and may do so when run again: deadlock, lock wait,
-// ErrConflict, ErrPoisoned, or a connection lost before the COMMIT was sent. For an error of COMMIT itself ask Ambiguous first.
+// Retryable reports for a stage that the transaction did not commit and may commit if it is run again: deadlock, lock
+// wait, ErrConflict, ErrPoisoned, or a connection lost before the COMMIT was sent. For an error of COMMIT itself, call
+// Ambiguous first.
 func (s *Store) Retryable(err error) bool { return Classify(err).Retryable() }
 
-// Unavailable reports for a stage that the database can't be reached or can't write now: wait and come back. An ambiguous error
-// is judged by its cause.
+// Unavailable reports for a stage that the database can't be reached or can't write now: wait and try again. For an
+// ambiguous error, its cause decides.
 func (s *Store) Unavailable(err error) bool {
 	if e, ok := errors.AsType[*ambiguousError](err); ok {
 		err = e.cause
@@ -238,8 +241,8 @@ func (s *Store) Unavailable(err error) bool {
 	return Classify(err).Away()
 }
 
-// Ambiguous reports for a stage, of an error of COMMIT, that nobody can tell whether it took effect.
+// Ambiguous reports for a stage whether an error of COMMIT leaves open whether the COMMIT took effect.
 func (s *Store) Ambiguous(err error) bool { return ClassifyCommit(err) == Ambiguous }
 
-// Unclear reports for a stage, of an error of InsertAutocommit or SaveAutocommit, that nobody can tell whether it took effect.
+// Unclear reports for a stage whether an error of InsertAutocommit or SaveAutocommit leaves open whether it took effect.
 func (s *Store) Unclear(err error) bool { return Classify(err) == Ambiguous }

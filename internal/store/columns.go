@@ -10,10 +10,10 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// columns declares what this package reads and writes of a task: every list of columns in its SQL, every list of values and
-// every scan is made from it. A column that is not here does not exist for the pipeline.
+// columns declares the columns of a task that this package reads and writes. Every list of columns in its SQL, every list
+// of values and every scan is made from it. The pipeline ignores a column that is not here.
 //
-// The order is that of all lists. due_at stands before run_at, because "run_at = due_at" in an UPDATE reads the value that was
+// All lists have this order. due_at comes before run_at, because "run_at = due_at" in an UPDATE reads the value that was
 // set just before.
 var columns = []column{
 	binaryID("id", func(t *task.Task) *task.ID { return &t.ID }, inserted|indexed),
@@ -40,22 +40,22 @@ var columns = []column{
 // column is one column of duetime_tasks.
 type column struct {
 	name   string
-	sqlite string               // type with which SQLite's table gets it where it lacks it; empty: the migrations make it
-	into   func(*task.Task) any // where a SELECT puts the value: it is scanned straight into the task
-	value  func(*task.Task) any // what INSERT and UPDATE write
+	sqlite string               // type of the column if SQLite's table lacks it; empty: a migration makes the column
+	into   func(*task.Task) any // destination of a scan: the value goes straight into the task
+	value  func(*task.Task) any // value for INSERT and UPDATE
 	uses   use
 }
 
-// use says which statements have a column, besides the SELECT of a whole row, which has all.
+// use is the set of statements that have a column, besides the SELECT of a whole row.
 type use int
 
 const (
-	inserted use = 1 << iota // written with a new row; the others begin with the schema's default
+	inserted use = 1 << iota // written with a new row; other columns start with the schema's default
 	saved                    // written by Save
-	indexed                  // read by sweeps and lists: an index entry is made of it
+	indexed                  // read by sweeps and lists, which make index entries of it
 )
 
-// having returns the columns of one use, without the names that follow.
+// having returns the columns of one use, except those named in without.
 func having(u use, without ...string) []column {
 	return slices.DeleteFunc(slices.Clone(columns), func(c column) bool { return c.uses&u == 0 || slices.Contains(without, c.name) })
 }
@@ -69,7 +69,7 @@ func names(of []column) string {
 	return strings.Join(all, ", ")
 }
 
-// appendValues appends what the columns of a task have.
+// appendValues appends the values of a task's columns.
 func appendValues(args []any, of []column, t *task.Task) []any {
 	for _, c := range of {
 		args = append(args, c.value(t))
@@ -81,7 +81,7 @@ func text(name string, field func(*task.Task) *string, uses use) column {
 	return column{name, "", func(t *task.Task) any { return field(t) }, func(t *task.Task) any { return *field(t) }, uses}
 }
 
-// nullable is a text for which NULL stands where it is empty.
+// nullable is a text that is stored as NULL if it is empty.
 func nullable(name string, field func(*task.Task) *string, uses use) column {
 	return column{name, "TEXT", func(t *task.Task) any { return nullableText{field(t)} }, func(t *task.Task) any {
 		if s := *field(t); s != "" {
@@ -103,8 +103,8 @@ func moment(name string, field func(*task.Task) *time.Time, uses use) column {
 	return column{name, "", func(t *task.Task) any { return unixMs{field(t)} }, func(t *task.Task) any { return field(t).UnixMilli() }, uses}
 }
 
-// ending is a moment that is 0 until it comes. NULL in the row means the same, but takes no place, and a row that grows when its
-// task ends is moved within its page: MariaDB would mark a quarter fewer tasks done in the same time.
+// ending is a moment that is 0 until the task ends. NULL means the same but takes no space in the row. A row that grows
+// when its task ends is moved within its page: MariaDB would mark a quarter fewer tasks done in the same time.
 func ending(name string, field func(*task.Task) *time.Time, uses use) column {
 	return column{name, "INTEGER", func(t *task.Task) any { return endMs{field(t)} }, func(t *task.Task) any {
 		if at := *field(t); !at.IsZero() {
@@ -114,8 +114,8 @@ func ending(name string, field func(*task.Task) *time.Time, uses use) column {
 	}, uses}
 }
 
-// What follows are destinations of a scan. Each is one pointer, so that making it into an interface allocates nothing, and has
-// its own Scan, so that database/sql needs no reflection.
+// The following types are destinations of a scan. Each is one pointer, so that its conversion to an interface allocates
+// nothing, and has its own Scan, so that database/sql needs no reflection.
 
 type integer interface{ ~int | ~int8 | ~int64 }
 
@@ -178,7 +178,7 @@ func (d idBytes) Scan(src any) (err error) {
 	return err
 }
 
-// toInt64 takes a whole number as drivers give it.
+// toInt64 converts a whole number as drivers return it.
 func toInt64(src any) (int64, error) {
 	switch v := src.(type) {
 	case int64:

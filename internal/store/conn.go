@@ -16,10 +16,10 @@ type connector struct {
 	inner    driver.Connector
 	settings []string // see sessionSettings
 	chains   bool     // see chain
-	keepsTx  bool     // statements that would end a transaction are refused
+	keepsTx  bool     // refuse statements that would end a transaction
 
-	// era is raised when a server was found to be read-only. Connections of earlier eras are closed as they are taken from the
-	// pool: they may lead to the old primary too.
+	// era is raised when a server was found to be read-only. Connections of earlier eras are closed when they are taken from
+	// the pool: they may lead to the old primary too.
 	era atomic.Int64
 }
 
@@ -44,16 +44,16 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return g, nil
 }
 
-// conn is one guarded connection; doc.go of the package and conn_tx.go say against what. database/sql never uses a connection
-// from two goroutines at once.
+// conn is one guarded connection; the package's doc.go and conn_tx.go describe the failures that it guards against.
+// database/sql never uses a connection from two goroutines at once.
 type conn struct {
 	driver.Conn
 	of        *connector
 	era       int64
 	inTx      bool
-	cause     error // lost the transaction; nil while the transaction stands
-	broken    bool  // a transaction did not end as it was told, or we cannot tell whether it ended
-	leftTrace bool  // a caller changed the session, which would meet the next caller
+	cause     error // of the transaction's loss; nil while the transaction stands
+	broken    bool  // ending a transaction failed, or we cannot tell whether it ended
+	leftTrace bool  // a caller changed the session, and the next caller must not get it
 	chain     chain
 }
 
@@ -65,7 +65,7 @@ func (c *conn) refusal() error {
 	return &PoisonedError{Cause: c.cause}
 }
 
-// record returns the error, and remembers one that may have ended the transaction.
+// record returns the error, and remembers it if it may have ended the transaction.
 func (c *conn) record(err error) error {
 	if err == nil {
 		return nil
@@ -73,7 +73,7 @@ func (c *conn) record(err error) error {
 	class := classOf(err)
 	if class == ReadOnly {
 		c.retirePool()
-		_ = c.Close() // a server that refuses to write is of no use
+		_ = c.Close() // a server that refuses writes is useless to us
 		err, class = driver.ErrBadConn, Lost
 	}
 	if c.inTx && c.cause == nil && class.endsTx() {
@@ -82,7 +82,7 @@ func (c *conn) record(err error) error {
 	return err
 }
 
-// retirePool lets neither this connection nor any that was made before it serve again.
+// retirePool makes the pool discard this connection and all that were made before it.
 func (c *conn) retirePool() {
 	c.broken = true
 	c.of.era.Add(1)
@@ -93,10 +93,10 @@ func (c *conn) alive() bool {
 	return !ok || v.IsValid()
 }
 
-// IsValid tells database/sql whether the connection may serve again.
+// IsValid tells database/sql whether the connection may be used again.
 func (c *conn) IsValid() bool { return !c.broken && !c.leftTrace && c.alive() }
 
-// ResetSession is called before the connection serves another caller.
+// ResetSession is called before the connection is given to another caller.
 func (c *conn) ResetSession(ctx context.Context) error {
 	if c.broken || c.inTx || c.era != c.of.era.Load() {
 		return driver.ErrBadConn
@@ -121,7 +121,8 @@ func (c *conn) CheckNamedValue(nv *driver.NamedValue) error {
 	return driver.ErrSkip
 }
 
-// beforeRun makes sure that a statement runs where its caller thinks: in neither a lost transaction nor the chained empty one.
+// beforeRun ensures that a statement runs in its caller's transaction: neither in a lost one nor in the chained empty
+// one.
 func (c *conn) beforeRun(ctx context.Context) error {
 	if err := c.refusal(); err != nil || c.inTx {
 		return err
@@ -129,13 +130,13 @@ func (c *conn) beforeRun(ctx context.Context) error {
 	return c.endChained(ctx)
 }
 
-// ErrEndsTransaction answers a statement that would have ended its own transaction: what came before it would be committed by
-// itself, and what comes after it statement by statement. The statement was not sent.
+// ErrEndsTransaction answers a statement that would have ended its own transaction: the statements before it would have
+// been committed, and those after it one by one. The statement was not sent.
 var ErrEndsTransaction = errors.New("statement would end the transaction")
 
-// beforeText is beforeRun for a statement's text. It refuses a statement that would end a transaction behind its owner's back,
-// and remembers one that changes the session. Such a connection is not used again: the next caller would meet the time limit,
-// the time zone, or the temporary table that hides the real one.
+// beforeText is beforeRun for a statement's text. It refuses a statement that would end a transaction without its owner's
+// knowledge, and remembers one that changes the session. Such a connection is not used again: the next caller would get
+// the time limit, the time zone, or the temporary table that hides the real one.
 func (c *conn) beforeText(ctx context.Context, query string) error {
 	if err := c.beforeRun(ctx); err != nil {
 		return err
@@ -160,7 +161,7 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 	return r, c.record(err)
 }
 
-// execBare sends a statement as it is.
+// execBare sends a statement without checks.
 func (c *conn) execBare(ctx context.Context, query string) error {
 	e, ok := c.Conn.(driver.ExecerContext)
 	if !ok {
@@ -204,7 +205,7 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 	return &stmt{Stmt: s, conn: c, ends: statementEnds(ctx)}, nil
 }
 
-// What database/sql looks for in a connection and its parts.
+// The interfaces that database/sql looks for in a connection and its parts.
 var (
 	_ driver.ConnBeginTx        = (*conn)(nil)
 	_ driver.ConnPrepareContext = (*conn)(nil)

@@ -6,33 +6,34 @@ import (
 	"time"
 )
 
-// chain saves a busy session the BEGIN of its transactions, one statement of five in a worker's batch: COMMIT AND CHAIN begins
-// the next transaction too. That one is empty: it has no snapshot and no lock until its first statement. The session ends it by
-// a ROLLBACK if it isn't taken within maxChainedAge, or before an autocommit statement, so that nothing runs in it by accident.
-// A connection that died meanwhile is found out by BEGIN, which can be tried on another connection. If we cannot tell whether
+// chain saves a busy session the BEGIN of its transactions, one statement of five in a worker's batch: COMMIT AND CHAIN
+// also begins the next transaction. That transaction is empty: it has no snapshot and no lock until its first statement.
+// The session rolls it back if it isn't used within maxChainedAge, or before an autocommit statement, which must not run
+// in it. If the connection died meanwhile, BEGIN fails, and can be tried on another connection. If we cannot tell whether
 // the chained transaction ended, the connection is discarded.
 //
-// A server, or a proxy before it, that ignores AND CHAIN would run the next batch statement by statement, each committed by
-// itself. So each connection is asked once, after its first COMMIT AND CHAIN, whether a transaction is open: a savepoint that
-// was set can be released only within one. If none is open, the connection begins all its transactions by BEGIN.
+// A server, or a proxy before it, that ignores AND CHAIN would run the next batch statement by statement, and commit
+// each. So each connection checks once, after its first COMMIT AND CHAIN, whether a transaction is open: only within a
+// transaction can a savepoint that was set be released. If none is open, the connection begins all its transactions by
+// BEGIN.
 type chain struct {
 	enabled   bool
-	confirmed bool      // a COMMIT AND CHAIN begins a transaction here
-	began     time.Time // of the transaction that is open and empty; zero for none
+	confirmed bool      // COMMIT AND CHAIN begins a transaction on this connection
+	began     time.Time // when the open, empty transaction began; zero for none
 }
 
 const (
 	maxChainedAge  = time.Second
 	chainSavepoint = "duetime_chained"
-	noSavepoint    = 1305 // MySQL's answer where the savepoint does not exist
+	noSavepoint    = 1305 // MySQL's answer for a savepoint that does not exist
 )
 
 // open reports whether the session is in an empty transaction.
 func (c *chain) open() bool { return !c.began.IsZero() }
 
-// begin takes the transaction that is open, or begins one.
+// begin uses the transaction that is open, or begins one.
 func (c *conn) begin(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
-	if o != (driver.TxOptions{}) { // which the driver says before its BEGIN
+	if o != (driver.TxOptions{}) { // the driver sends the options before its BEGIN, outside of any transaction
 		if err := c.endChained(ctx); err != nil {
 			return nil, err
 		}
@@ -49,12 +50,12 @@ func (c *conn) begin(ctx context.Context, o driver.TxOptions) (driver.Tx, error)
 			return chainedTx{c}, nil
 		}
 	}
-	inner, err := c.beginTx(ctx, o) // ends the one that is open
+	inner, err := c.beginTx(ctx, o) // BEGIN also ends an open transaction
 	c.broken = c.broken || open && err != nil
 	return inner, err
 }
 
-// confirmChained reports whether the transaction that should be open is, and turns chaining off if it isn't.
+// confirmChained reports whether the chained transaction is open, and turns chaining off if it isn't.
 func (c *conn) confirmChained(ctx context.Context) (bool, error) {
 	if c.chain.confirmed {
 		return true, nil
@@ -71,7 +72,7 @@ func (c *conn) confirmChained(ctx context.Context) (bool, error) {
 	return c.chain.confirmed, err
 }
 
-// commit ends the transaction, and begins the next one where connections chain.
+// commit ends the transaction, and begins the next one if connections chain.
 func (t *tx) commit() error {
 	if !t.chains {
 		return t.inner.Commit()
@@ -83,7 +84,7 @@ func (t *tx) commit() error {
 	return nil
 }
 
-// endChained ends the empty transaction, if one is open.
+// endChained rolls back the empty transaction, if one is open.
 func (c *conn) endChained(ctx context.Context) error {
 	if !c.chain.open() {
 		return nil
@@ -94,11 +95,11 @@ func (c *conn) endChained(ctx context.Context) error {
 	return err
 }
 
-// chainedTx is a transaction that the driver doesn't know of.
+// chainedTx is a transaction that the driver doesn't know.
 type chainedTx struct{ conn *conn }
 
-// Commit makes the transaction's changes last.
+// Commit commits the transaction.
 func (t chainedTx) Commit() error { return t.conn.execBare(context.Background(), "COMMIT") }
 
-// Rollback undoes the transaction.
+// Rollback rolls the transaction back.
 func (t chainedTx) Rollback() error { return t.conn.execBare(context.Background(), "ROLLBACK") }

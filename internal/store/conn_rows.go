@@ -27,7 +27,7 @@ func (r *rows) Next(dest []driver.Value) error {
 	return r.conn.record(err)
 }
 
-// Close drains what was not read, and may find the transaction lost there.
+// Close reads the unread rows, and may then find that the transaction was lost.
 func (r *rows) Close() error { return r.conn.record(r.Rows.Close()) }
 
 func (r *rows) HasNextResultSet() bool {

@@ -10,11 +10,11 @@ import (
 type stmt struct {
 	driver.Stmt
 	conn *conn
-	ends context.Context //nolint:containedctx // Of the statement's life; nil: that of its transaction.
+	ends context.Context //nolint:containedctx // Of the statement's life; nil: its transaction's context.
 }
 
-// statementEnds returns the context that bounds all runs of a statement, if the context under which the statement is prepared
-// carries one. A run has only its own context, which may outlive the handler for which the statement was prepared.
+// statementEnds returns the context that bounds all runs of a statement, if the context under which the statement is
+// prepared carries one. A run's own context may outlive the handler for which the statement was prepared.
 func statementEnds(ctx context.Context) context.Context {
 	if c, ok := ctx.(interface{ StatementEnds() context.Context }); ok {
 		return c.StatementEnds()
@@ -22,7 +22,8 @@ func statementEnds(ctx context.Context) context.Context {
 	return nil
 }
 
-// bound makes ctx end with the statement's life. Once that is over it returns an error, and the transaction stays as it is.
+// bound makes ctx end with the statement's life. After the end of that life it returns an error, and the transaction
+// stays as it is.
 func (s *stmt) bound(ctx context.Context) (context.Context, error) {
 	if s.ends == nil {
 		return ctx, nil

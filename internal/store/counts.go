@@ -11,7 +11,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Oldest returns the earliest next try of all pending rows, zero when there is none, and the database's time of that same
+// Oldest returns the earliest run time of all pending rows, zero when there is none, and the database's time of the same
 // statement. It reads one entry of an index.
 func (s *Store) Oldest(ctx context.Context) (oldest, now time.Time, err error) {
 	var at sql.NullInt64
@@ -27,7 +27,7 @@ func (s *Store) Oldest(ctx context.Context) (oldest, now time.Time, err error) {
 	return oldest, fromMs(ms), nil
 }
 
-// Count returns the number of rows in a state. It reads as many entries of an index: seconds for tens of millions.
+// Count returns the number of rows in a state. It reads an index entry for each row: seconds for tens of millions.
 func (s *Store) Count(ctx context.Context, state task.State) (int64, error) {
 	n, err := s.countDue(ctx, s.db, " WHERE state = ?", int8(state))
 	if err != nil {
@@ -36,7 +36,7 @@ func (s *Store) Count(ctx context.Context, state task.State) (int64, error) {
 	return n, nil
 }
 
-// Counts returns the number of rows in each state; each state is there.
+// Counts returns the number of rows in each state; states without rows have 0.
 func (s *Store) Counts(ctx context.Context) (map[task.State]int64, error) {
 	counts, err := counts[task.State](ctx, s.db, "SELECT state, COUNT(*) FROM duetime_tasks GROUP BY state")
 	if err != nil {
@@ -57,15 +57,15 @@ func (s *Store) Overdue(ctx context.Context, grace time.Duration) (int64, error)
 	return n, nil
 }
 
-// Stuck counts the pending rows that have been due for longer than this, on the database's clock, and whose queues are not
-// paused. Whatever a worker does with a task moves its time or ends it, so no worker has had these.
+// Stuck counts the pending rows that have been due for longer than this, on the database's clock, and whose queues are
+// not paused. A worker that runs a task changes its run time or ends it, so no worker has run these.
 func (s *Store) Stuck(ctx context.Context, longer time.Duration) (int64, error) {
 	paused, err := s.Paused(ctx)
 	if err != nil {
 		return 0, err
 	}
 	where, args := " WHERE state = 0 AND run_at < "+s.dialect.now()+" - ?", []any{longer.Milliseconds()}
-	if len(paused) > 0 { // without this condition the index alone answers
+	if len(paused) > 0 { // without this condition the server reads only the index
 		where += " AND queue NOT IN (" + marks(len(paused)) + ")"
 	}
 	for queue := range paused {
@@ -83,20 +83,20 @@ func (s *Store) Stuck(ctx context.Context, longer time.Duration) (int64, error) 
 	return n, nil
 }
 
-// countDue counts rows by the index of due times.
+// countDue counts rows by the index of run times.
 func (s *Store) countDue(ctx context.Context, db *sqlx.DB, where string, args ...any) (n int64, err error) {
 	err = db.GetContext(ctx, &n, "SELECT COUNT(*) FROM duetime_tasks"+s.dialect.force("duetime_tasks_due")+where, args...)
 	return n, err
 }
 
-// Unhandled is how many pending tasks of a queue and kind wait for a worker that knows the kind.
+// Unhandled is the number of pending tasks of a queue and kind that wait for a worker of their kind.
 type Unhandled struct {
 	Queue, Kind string
 	Tasks       int64
 }
 
-// Unhandled counts the tasks that wait for a worker which knows their kind, the largest numbers first. It looks at the first limit
-// pending tasks by their next try, or at all pending tasks if limit is 0.
+// Unhandled counts the tasks that wait for a worker of their kind, the largest numbers first. It reads the first limit
+// pending tasks by run time, or all pending tasks if limit is 0.
 func (s *Store) Unhandled(ctx context.Context, limit int) ([]Unhandled, error) {
 	from := "SELECT queue, kind, last_error FROM duetime_tasks" + s.dialect.force("duetime_tasks_due") + " WHERE state = 0"
 	args := []any{task.Unhandled + "%", task.Unknown + "%"}
@@ -115,7 +115,7 @@ func (s *Store) Unhandled(ctx context.Context, limit int) ([]Unhandled, error) {
 	return all, nil
 }
 
-// counts reads a number for each key.
+// counts runs a query that returns a key and a number in each row.
 func counts[K comparable](ctx context.Context, db *sqlx.DB, query string) (map[K]int64, error) {
 	var key K
 	var n int64

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Dialect says which SQL the database speaks.
+// Dialect is the SQL that the database speaks.
 type Dialect int
 
-// The dialects. MySQL stands for MariaDB too: only SQL that both understand is used.
+// The dialects. MySQL includes MariaDB: this package uses only SQL that both understand.
 const (
 	MySQL Dialect = iota
 	SQLite
@@ -31,7 +31,7 @@ func (d Dialect) ForUpdate() string {
 	return " FOR UPDATE"
 }
 
-// skipLocked is ForUpdate for the rows that no other transaction holds.
+// skipLocked is ForUpdate for rows that no other transaction has locked.
 func (d Dialect) skipLocked() string {
 	if d == SQLite {
 		return ""
@@ -39,8 +39,8 @@ func (d Dialect) skipLocked() string {
 	return " FOR UPDATE SKIP LOCKED"
 }
 
-// force pins a statement to one index. Without it the optimizer reads a small table through any index, and a locking read locks
-// every row that it reads.
+// force pins a statement to one index. Otherwise the optimizer may read a small table through any index, and a locking
+// read locks every row that it reads.
 func (d Dialect) force(index string) string {
 	if d == SQLite {
 		return ""
@@ -48,7 +48,7 @@ func (d Dialect) force(index string) string {
 	return " FORCE INDEX (" + index + ")"
 }
 
-// leftFirst is a join that goes through its left side in the order of that side, whatever the optimizer prefers.
+// leftFirst is a join that reads its left side first and in order, whatever the optimizer prefers.
 func (d Dialect) leftFirst() string {
 	if d == SQLite {
 		return " CROSS JOIN "
@@ -56,8 +56,8 @@ func (d Dialect) leftFirst() string {
 	return " STRAIGHT_JOIN "
 }
 
-// now is the statement's moment in Unix milliseconds, a whole number. MySQL's UTC_TIMESTAMP does not depend on the
-// session's time zone, whereas UNIX_TIMESTAMP(NOW(3)) would jump by an hour when a zone leaves summer time.
+// now is the statement's moment in Unix milliseconds, a whole number. UTC_TIMESTAMP does not depend on the session's time
+// zone. UNIX_TIMESTAMP(NOW(3)) would jump by an hour when a zone leaves summer time.
 func (d Dialect) now() string {
 	if d == SQLite {
 		return "CAST(ROUND(unixepoch('subsec')*1000) AS INTEGER)"
@@ -65,7 +65,7 @@ func (d Dialect) now() string {
 	return "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000"
 }
 
-// schema is the name of the session's schema.
+// schema returns the expression for the session's schema.
 func (d Dialect) schema() string {
 	if d == SQLite {
 		return "NULL"
@@ -81,8 +81,8 @@ func (d Dialect) micros() string {
 	return "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 }
 
-// ignoreTaken ends an INSERT that does not change a row whose key is taken. For MySQL, LAST_INSERT_ID then says that there was such
-// a row: the number of affected rows has another meaning on a connection that the caller opened with clientFoundRows.
+// ignoreTaken ends an INSERT that leaves a row with the same key unchanged. On MySQL, LAST_INSERT_ID then says that there
+// was such a row: on a connection with clientFoundRows the number of affected rows doesn't say it.
 func (d Dialect) ignoreTaken(key string) string {
 	if d == SQLite {
 		return " ON CONFLICT DO NOTHING"
@@ -90,7 +90,7 @@ func (d Dialect) ignoreTaken(key string) string {
 	return " ON DUPLICATE KEY UPDATE " + key + " = IF(LAST_INSERT_ID(1) = 1, " + key + ", " + key + ")"
 }
 
-// overwrite ends an INSERT that gives these columns their new values where a row has the key.
+// overwrite ends an INSERT that sets these columns in a row with the same key.
 func (d Dialect) overwrite(key string, columns ...string) string {
 	set, value := " ON DUPLICATE KEY UPDATE ", "VALUES(%[1]s)"
 	if d == SQLite {

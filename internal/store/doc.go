@@ -2,23 +2,23 @@
 // duetime_history and duetime_handovers, on MySQL 8, MariaDB from 10.6, and SQLite.
 //
 // What it promises:
-//   - Every time is the database's, in Unix milliseconds; no clock of this process is asked.
-//   - Every session is READ COMMITTED. Rows are locked through the primary key, in id order, so two transactions of
-//     this package never wait for each other in a ring.
-//   - LockFree never waits. A skipped row and a missing row are both absent from its answer; Get tells which it was.
-//   - A transition is written only over the version from which it was computed: Save and Finish return ErrConflict otherwise,
+//   - Every time is the database's, in Unix milliseconds; this process's clock is never used.
+//   - Every session is READ COMMITTED. Rows are locked through the primary key, in id order, so two transactions of this
+//     package never deadlock over them.
+//   - LockFree never waits. Its result lacks both locked and missing rows; Get tells which of the two a row is.
+//   - A transition is written only over the version from which it was computed: otherwise Save and Finish return ErrConflict,
 //     and the caller rolls back.
-//   - A transaction that the server has given up can't be committed by a caller who overlooked the error (conn_tx.go).
+//   - A transaction that the server has rolled back can't be committed by a caller who overlooked the error (conn_tx.go).
 //
 // It never decides a transition (that is pkg/task), never retries, and never starts a goroutine.
 //
-// A moment read by a statement that waits for a lock is the moment at which the statement began, not the one at which
-// it got the lock: learn the clock from Now or LockFree alone.
+// A moment read by a statement that waits for a lock is the moment at which the statement began, not the one at which it
+// got the lock. Only Now and LockFree, which don't wait, tell the current time.
 //
-// All methods are safe for concurrent use. An argument q is a *sqlx.Tx, *sqlx.Conn or *sqlx.DB; where it says so, nil
-// means a connection of the pool.
+// All methods are safe for concurrent use. An argument q is a *sqlx.Tx, *sqlx.Conn or *sqlx.DB; if a method's comment
+// says so, nil means a connection of the pool.
 //
-// Where is what, by table:
+// The files, by table:
 //   - duetime_tasks, one row or many by id: columns.go declares the columns, from which every list of them is made.
 //     insert.go, autocommit.go (statements that are transactions of their own), get.go, lock.go, save.go (transitions, Finish).
 //   - duetime_tasks, ranges: pages.go (what sweeps read), owner.go (one owner's rows), list.go (what operators filter),
@@ -27,8 +27,8 @@
 //   - duetime_layout: layout.go. duetime_epochs: epochs.go. duetime_requests: requests.go. duetime_history: history.go.
 //     duetime_handovers: handover.go. Migrations: migrate.go.
 //
-// And what is no table's: store.go and open.go make a handle, session.go sets up its sessions. conn.go guards a connection, with
-// conn_tx.go (lost transactions), conn_chain.go (COMMIT AND CHAIN), conn_rows.go and conn_stmt.go. primary.go reads from a server
-// that may be written. classify.go and answers.go say what an error means, errors.go has the errors that callers match.
-// select.go runs SELECTs, dialect.go has what MySQL and SQLite spell differently.
+// The other files: store.go and open.go make a handle, session.go sets up its sessions. conn.go guards a connection, with
+// conn_tx.go (lost transactions), conn_chain.go (COMMIT AND CHAIN), conn_rows.go and conn_stmt.go. primary.go reads from
+// a server that may be written. classify.go and answers.go classify errors, errors.go has the errors that callers match.
+// select.go runs SELECTs, dialect.go has the SQL that differs between MySQL and SQLite.
 package store

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Take returns the next epoch of this name: greater than every epoch that any process was given before. A call that fails may have
-// used an epoch up.
+// Take returns the next epoch of this name, which is greater than every epoch that any process got before. A call that
+// fails may have used up an epoch.
 func (s *Store) Take(ctx context.Context, name string) (int64, error) {
 	return s.TakeAbove(ctx, name, 0)
 }
 
-// TakeAbove is Take for a caller that found an epoch stored elsewhere, as after this database was restored from a backup: the
-// answer is greater than the stored epoch too.
+// TakeAbove is Take for a caller that found an epoch stored elsewhere. Its result is greater than that epoch too, even
+// after this database was restored from a backup.
 func (s *Store) TakeAbove(ctx context.Context, name string, stored int64) (int64, error) {
 	epoch, err := s.nextEpoch(ctx, name, stored)
 	if err != nil {
@@ -43,8 +43,8 @@ func (s *Store) Current(ctx context.Context, name string) (int64, error) {
 	return epoch, err
 }
 
-// Moment returns the database's time, to the millisecond, and the newest epoch of this name, both of one statement on a server that
-// may be written.
+// Moment returns the database's time, to the millisecond, and the newest epoch of this name. One statement reads both, on
+// a server that may be written.
 func (s *Store) Moment(ctx context.Context, name string) (now time.Time, epoch int64, err error) {
 	var ms int64
 	err = s.queryPrimary(ctx, nil, s.dialect.now()+", COALESCE((SELECT epoch FROM duetime_epochs WHERE name = ?), 0)", []any{name}, &ms, &epoch)

@@ -11,8 +11,8 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Get reads the rows of these ids in id order without locking. Missing ids are absent from the answer. A nil q takes a
-// connection of the pool, to a server that may be written.
+// Get reads the rows of these ids in id order without locking. Its result lacks missing rows. A nil q means a connection
+// of the pool, to a server that may be written.
 func (s *Store) Get(ctx context.Context, q sqlx.QueryerContext, ids []task.ID) ([]task.Task, error) {
 	read := func() ([]task.Task, error) { return s.byID(ctx, q, ids, "") }
 	if q == nil {
@@ -25,8 +25,7 @@ func (s *Store) Get(ctx context.Context, q sqlx.QueryerContext, ids []task.ID) (
 	return tasks, nil
 }
 
-// Entries reads of the rows of these ids only what the index needs, without locking. Missing ids are absent from the
-// answer.
+// Entries reads only the columns of the index from the rows of these ids, without locking. Its result lacks missing rows.
 func (s *Store) Entries(ctx context.Context, ids []task.ID) ([]task.Task, error) {
 	tasks, err := s.primaryByID(ctx, entry, ids)
 	if err != nil {
@@ -49,7 +48,7 @@ func (s *Store) byID(ctx context.Context, q sqlx.QueryerContext, ids []task.ID, 
 	return tasks, nil
 }
 
-// primaryByID is byID without locks, on a connection of the pool. It is certain of missing rows too.
+// primaryByID is byID without locks, on a connection of the pool to a server that may be written.
 func (s *Store) primaryByID(ctx context.Context, of selection, ids []task.ID) ([]task.Task, error) {
 	var tasks []task.Task
 	for part := range slices.Chunk(sorted(ids), task.MaxPerCall) {

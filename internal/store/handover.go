@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// A worker that gets a partition needs to know how the last holder left it: in good order, or with handlers running that may
-// have ended the process. Each partition has a row that names its holder. A holder that has nothing running any more writes when
-// it left. A holder that crashes, or that lost the partition to another, writes nothing.
+// A worker that gets a partition needs to know how the last holder left it: with nothing running, or with handlers that
+// may have ended the process. Each partition has a row that names its holder. A holder writes when it left, once nothing
+// runs any more. A holder that crashed, or that lost the partition to another, writes nothing.
 
 // handoverChunk is the most partitions in one statement.
 const handoverChunk = 1000
 
-// TakeOver makes the run of a worker the holder of the partitions, and returns those that their last holder left in good
-// order.
+// TakeOver makes a worker's run the holder of the partitions. It returns the partitions that their last holder left with
+// nothing running.
 func (s *Store) TakeOver(ctx context.Context, queue, holder string, parts []int) ([]int, error) {
 	var left []int
 	for chunk := range slices.Chunk(parts, handoverChunk) {
@@ -34,7 +34,7 @@ func (s *Store) takeOver(ctx context.Context, queue, holder string, parts []int)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = tx.Rollback() }() // after the commit it does nothing
+	defer func() { _ = tx.Rollback() }() // does nothing after the commit
 	args := []any{queue}
 	rows := make([]any, 0, 3*len(parts))
 	for _, part := range parts {
@@ -55,8 +55,8 @@ func (s *Store) takeOver(ctx context.Context, queue, holder string, parts []int)
 	return left, tx.Commit()
 }
 
-// HandOver records that the run of a worker has left the partitions with nothing running. Partitions that another run holds by now
-// do not change.
+// HandOver records that a worker's run has left the partitions with nothing running. It does not change partitions that
+// another run holds by now.
 func (s *Store) HandOver(ctx context.Context, queue, holder string, parts []int, now time.Time) error {
 	for chunk := range slices.Chunk(parts, handoverChunk) {
 		args := []any{now.UnixMilli(), queue, holder}

@@ -13,15 +13,15 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Bounds of one line of the history, and of one statement that writes them.
+// Limits of one line of the history, and of one statement that writes lines.
 const (
 	maxActor     = 128  // bytes
 	maxDetail    = 1024 // bytes
 	historyChunk = 500
 )
 
-// Record appends lines to the history, up to historyChunk lines in one statement. A nil q takes a connection of the pool. Texts
-// that are too long are cut.
+// Record appends lines to the history, up to historyChunk lines in one statement. A nil q means a connection of the pool.
+// Texts that are too long are cut.
 func (s *Store) Record(ctx context.Context, q sqlx.ExtContext, events []task.Event) error {
 	if q == nil {
 		q = s.db
@@ -44,7 +44,7 @@ func (s *Store) Record(ctx context.Context, q sqlx.ExtContext, events []task.Eve
 	return nil
 }
 
-// cut shortens a text to limit bytes, by whole letters.
+// cut shortens a text to limit bytes without splitting a character.
 func cut(s string, limit int) string {
 	s = strings.ToValidUTF8(s, "?")
 	if len(s) <= limit {
@@ -55,7 +55,7 @@ func cut(s string, limit int) string {
 	return s
 }
 
-// History reads the lines of a task's life in the order in which they were written, the newest limit of them.
+// History reads the newest limit lines of a task's history, in the order in which they were written.
 func (s *Store) History(ctx context.Context, id task.ID, limit int) ([]task.Event, error) {
 	var events []task.Event
 	var at int64
@@ -72,8 +72,8 @@ func (s *Store) History(ctx context.Context, id task.ID, limit int) ([]task.Even
 	return events, nil
 }
 
-// PurgeHistory deletes up to limit lines from before the moment and gives their number; fewer than limit mean that none is
-// left.
+// PurgeHistory deletes up to limit lines from before the given moment, and returns their number. Fewer than limit mean
+// that no such line is left.
 func (s *Store) PurgeHistory(ctx context.Context, before time.Time, limit int) (int, error) {
 	var seqs []any
 	var seq int64

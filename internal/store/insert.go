@@ -13,22 +13,22 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// maxInsertBytes bounds one INSERT's payloads: escaped they may take twice that, and a server accepts 16 MiB.
+// maxInsertBytes bounds the payloads of one INSERT: escaped they may take twice that, and a server accepts 16 MiB.
 const maxInsertBytes = 4 << 20
 
-// keysPerLock bounds one statement of lockKeys: its conditions are joined by OR.
+// keysPerLock bounds one statement of lockKeys, which joins its conditions by OR.
 const keysPerLock = 200
 
-// A new row leaves the other columns to their defaults: a shorter statement takes the server less time to parse.
+// A new row has the defaults of all other columns: the server parses a shorter statement faster.
 var (
 	newRow      = having(inserted)
 	insertInto  = "INSERT INTO duetime_tasks (" + names(newRow) + ") VALUES "
 	newRowMarks = "(" + marks(len(newRow)) + ")"
 )
 
-// Insert writes the rows of new tasks, pending and of version 1, each into its owner's shard. For each task it returns the row
-// that exists afterwards, locked: the task's own, or the one that had its id or (owner, kind, dedup_key) before, also by an
-// earlier task of this call. Call it within a transaction.
+// Insert writes the rows of new tasks, pending and of version 1, each into its owner's shard. For each task it returns,
+// locked, the row that exists afterwards: the task's own, or an earlier one with the same id or (owner, kind, dedup_key).
+// An earlier task of the same call counts too. Call it within a transaction.
 func (s *Store) Insert(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) ([]task.Task, error) {
 	layout, err := s.cachedLayout(ctx, q)
 	if err != nil {
@@ -52,8 +52,8 @@ func (s *Store) Insert(ctx context.Context, q sqlx.ExtContext, tasks []task.Task
 	return s.existing(ctx, q, tasks)
 }
 
-// insertParts cuts the tasks into statements, in the order in which rows are locked: by id, then the tasks with a key by key. Of
-// two tasks with the same key, the first stays the first.
+// insertParts cuts the tasks into statements, in the order in which rows are locked: tasks without a key by id, then
+// tasks with a key by key. Tasks with the same key keep their order.
 func insertParts(tasks []task.Task) func(yield func([]task.Task) bool) {
 	compare := func(a, b task.Task) int {
 		if a.DedupKey == "" && b.DedupKey == "" {
@@ -61,7 +61,7 @@ func insertParts(tasks []task.Task) func(yield func([]task.Task) bool) {
 		}
 		return cmp.Or(cmp.Compare(a.DedupKey, b.DedupKey), cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Kind, b.Kind))
 	}
-	if !slices.IsSortedFunc(tasks, compare) { // ids that were made one after the other are sorted
+	if !slices.IsSortedFunc(tasks, compare) { // new ids are usually sorted
 		tasks = slices.Clone(tasks)
 		slices.SortStableFunc(tasks, compare)
 	}
@@ -93,7 +93,7 @@ func (s *Store) insert(ctx context.Context, q sqlx.ExtContext, tasks []task.Task
 	return s.allNew(r, len(tasks))
 }
 
-// allNew reports whether an INSERT of n rows that ends with ignoreTaken met none that stood before.
+// allNew reports whether an INSERT of n rows that ends with ignoreTaken found no existing row.
 func (s *Store) allNew(r sql.Result, n int) (bool, error) {
 	got, err := r.RowsAffected()
 	if err != nil || got != int64(n) || s.dialect == SQLite {
@@ -103,8 +103,8 @@ func (s *Store) allNew(r sql.Result, n int) (bool, error) {
 	return taken == 0, err
 }
 
-// existing finds for each task the row that has its id, or else the row that has its key. The INSERT before has locked all these
-// rows, so none can vanish.
+// existing finds for each task the row that has its id, or else the row that has its key. The INSERT before it has locked
+// all these rows, so none can vanish.
 func (s *Store) existing(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) ([]task.Task, error) {
 	found, err := s.byID(ctx, q, idsOf(tasks), s.dialect.ForUpdate())
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Layout reads the layout afresh. It returns ErrNoSchema before the first migration.
+// Layout reads the layout from the database. It returns ErrNoSchema before the first migration.
 func (s *Store) Layout(ctx context.Context) (task.Layout, error) { return s.readLayout(ctx, s.db) }
 
-// unknownColumn is MySQL's answer to a column that a table lacks.
+// unknownColumn is MySQL's answer if a table lacks a column.
 const unknownColumn = 1054
 
-// cachedLayout returns the layout as last read. The first call reads it through q, since a caller in a transaction may hold the
-// pool's only connection. An old layout is harmless: a row says itself where it is indexed.
+// cachedLayout returns the layout as last read. The first call reads it through q, since a caller in a transaction may
+// hold the pool's only connection. An old layout is harmless: each row says in which shard it is indexed.
 func (s *Store) cachedLayout(ctx context.Context, q sqlx.QueryerContext) (task.Layout, error) {
 	var l task.Layout
 	if cached := s.layout.Load(); cached != nil {

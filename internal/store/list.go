@@ -10,16 +10,16 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Filter chooses rows for an operator; zero fields choose all.
+// Filter selects rows for an operator; zero fields select all.
 type Filter struct {
 	Owner     string
 	Kind      string
 	Queue     string
 	State     *task.State
 	DueAfter  time.Time   // due_at at this moment or after it
-	DueBefore time.Time   // due_at before this
-	After     task.Cursor // only rows behind this place in the order of the list; zero: from its beginning
-	Limit     int         // most rows; default 100
+	DueBefore time.Time   // due_at before this moment
+	After     task.Cursor // only rows after this place of the list; zero: from its beginning
+	Limit     int         // of the rows; default 100
 }
 
 func (f Filter) where() (string, []any) {
@@ -54,7 +54,7 @@ func (f Filter) where() (string, []any) {
 		append(args, cmp.Or(f.Limit, 100))
 }
 
-// List reads the rows that the filter chooses, by (due_at, id).
+// List reads the rows that the filter selects, by (due_at, id).
 func (s *Store) List(ctx context.Context, f Filter) ([]task.Task, error) {
 	where, args := f.where()
 	tasks, err := s.query(ctx, nil, "SELECT "+wholeRow.list+where, args)
@@ -64,7 +64,7 @@ func (s *Store) List(ctx context.Context, f Filter) ([]task.Task, error) {
 	return tasks, nil
 }
 
-// ListIDs is List for the ids alone.
+// ListIDs is List for ids only.
 func (s *Store) ListIDs(ctx context.Context, f Filter) ([]task.ID, error) {
 	where, args := f.where()
 	ids, _, err := s.readCursors(ctx, "SELECT id, due_at"+where, args)
@@ -74,7 +74,7 @@ func (s *Store) ListIDs(ctx context.Context, f Filter) ([]task.ID, error) {
 	return ids, nil
 }
 
-// Kinds returns the kinds of the rows that changed last, for an operator to choose from; rows is how many rows it looks at.
+// Kinds returns the kinds of the last changed rows, for an operator's choice; rows is how many rows it reads.
 func (s *Store) Kinds(ctx context.Context, rows int) ([]string, error) {
 	var kinds []string
 	err := s.db.SelectContext(ctx, &kinds, "SELECT DISTINCT kind FROM (SELECT kind FROM duetime_tasks"+

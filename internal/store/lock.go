@@ -12,8 +12,8 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Lock reads the rows of these ids in id order and holds each until the transaction ends, waiting for other holders up
-// to the session's lock wait. Missing ids are absent from the answer.
+// Lock reads the rows of these ids in id order and locks each until the transaction ends. It waits for other holders up
+// to the session's lock wait. Its result lacks missing rows.
 func (s *Store) Lock(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, error) {
 	tasks, err := s.byID(ctx, q, ids, s.dialect.ForUpdate())
 	if err == nil && len(tasks) < len(ids) {
@@ -25,12 +25,11 @@ func (s *Store) Lock(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]t
 	return tasks, nil
 }
 
-// LockFree is Lock without waiting: rows that another transaction holds are absent from the answer, like missing ones,
-// and rows in any state are in it. The time is the moment of that very statement; when nothing came back, that of a
-// statement right after it.
+// LockFree is Lock without waiting. Its result lacks rows that another transaction holds, as well as missing rows; it has
+// rows in any state. The time is the moment of the same statement, or of a statement right after it if no row was found.
 func (s *Store) LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, time.Time, error) {
-	// The state is not asked for here: with a second condition the optimizer may read another index, and SKIP LOCKED
-	// locks every row that it examines.
+	// The statement has no condition on the state: with a second condition the optimizer may read another index, and SKIP
+	// LOCKED locks every row that it examines.
 	var ms int64
 	var tasks []task.Task
 	for part := range slices.Chunk(sorted(ids), task.MaxPerCall) {
@@ -48,12 +47,12 @@ func (s *Store) LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) 
 	return nil, now, err
 }
 
-// LockOwner is Lock for an owner's pending rows of a kind, or of all kinds if kind is empty; at most task.MaxPerCall+1
-// of them, so that the caller can tell too many. The time is the moment just before the locks were asked for; zero when
+// LockOwner is Lock for an owner's pending rows of a kind, or of all kinds if kind is empty. It returns at most
+// task.MaxPerCall+1 rows, so that the caller can tell too many. The time is the moment just before the locks; zero if
 // there is no such row.
 func (s *Store) LockOwner(ctx context.Context, q sqlx.ExtContext, owner, kind string) ([]task.Task, time.Time, error) {
-	// Found without locks, then locked by id, one after the other: locking through the owner's index would take locks in
-	// another order than every other statement.
+	// The rows are found without locks, then locked by id, one after the other: locking through the owner's index would take
+	// locks in another order than every other statement.
 	where, args := s.pendingOf(owner, kind)
 	var ms int64
 	tasks, err := s.query(ctx, q, s.dialect.stateThen(s.dialect.now()+", "+wholeRow.list)+" FROM (SELECT id AS found"+where+" ORDER BY id LIMIT ?) AS owned"+

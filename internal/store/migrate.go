@@ -15,10 +15,10 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-// maxShards keeps the Redis keys and the polling of one namespace within reason.
+// maxShards bounds the Redis keys and the polling of one namespace.
 const maxShards = 1024
 
-// migrationsTable is goose's: a row for each migration that was applied.
+// migrationsTable is goose's table: a row for each migration that was applied.
 const migrationsTable = "duetime_migrations"
 
 // Migration is one numbered change of the schema.
@@ -28,15 +28,15 @@ type Migration struct {
 	Applied time.Time // zero while pending
 }
 
-// Migrate brings the schema up to date by the files of package migrations, and writes the layout if there is none; an
-// existing shard count stays. It may run in several processes at once and again at any time. It answers ErrNamespace if
-// the schema is another namespace's.
+// Migrate brings the schema up to date by the files of package migrations, and writes the layout if there is none; it
+// keeps an existing shard count. Several processes may call it at once, and repeatedly. It returns ErrNamespace if the
+// schema belongs to another namespace.
 func (s *Store) Migrate(ctx context.Context, files fs.FS, namespace string, shards int) error {
 	return s.MigrateShowing(ctx, files, namespace, shards, func(int, int) {})
 }
 
-// MigrateShowing is Migrate with progress: show is called before each migration, and at the end, with the number of missing
-// migrations and how many of them have been run.
+// MigrateShowing is Migrate with progress: it calls show before each migration, and at the end, with the number of
+// migrations that were missing and how many of them have run.
 func (s *Store) MigrateShowing(ctx context.Context, files fs.FS, namespace string, shards int, show func(done, missing int)) error {
 	if shards < 1 || shards > maxShards {
 		return fmt.Errorf("migrate: shards must be 1 to %d", maxShards)
@@ -60,8 +60,8 @@ func (s *Store) MigrateShowing(ctx context.Context, files fs.FS, namespace strin
 	return s.claimLayout(ctx, namespace, shards)
 }
 
-// applyAll runs the missing migrations. SQLite has no lock that spans transactions, so a second process may have made a change just
-// before. The next try finds everything done.
+// applyAll runs the missing migrations. SQLite has no lock that spans transactions, so another process may have applied a
+// change just before, and this try fails. The next try finds that change done.
 func (s *Store) applyAll(ctx context.Context, db *sqlx.DB, files fs.FS, show func(done, missing int)) error {
 	var err error
 	for range 3 {
@@ -79,8 +79,8 @@ func (s *Store) applyAll(ctx context.Context, db *sqlx.DB, files fs.FS, show fun
 	return err
 }
 
-// addColumns gives SQLite's table of tasks the declared nullable columns that it lacks: they need no migration for SQLite. On MySQL
-// each is a migration, which says what the change of the table costs.
+// addColumns adds the declared nullable columns that SQLite's table of tasks lacks: they need no migration there. On
+// MySQL each is a migration, whose comment tells the cost of changing the table.
 func addColumns(ctx context.Context, db *sqlx.DB) error {
 	var have []string
 	if err := db.SelectContext(ctx, &have, "SELECT name FROM pragma_table_info('duetime_tasks')"); err != nil {
@@ -99,7 +99,7 @@ func addColumns(ctx context.Context, db *sqlx.DB) error {
 
 // up runs the missing migrations one by one.
 func up(ctx context.Context, p *goose.Provider, show func(done, missing int)) error {
-	// The status of migrations is not asked: it reads times, which a caller's own handle may give as text.
+	// GetDBVersion is used, not Status: Status reads times, which a caller's own handle may return as text.
 	version, err := p.GetDBVersion(ctx)
 	if err != nil {
 		return err
@@ -120,15 +120,17 @@ func up(ctx context.Context, p *goose.Provider, show func(done, missing int)) er
 	}
 }
 
-// A change of a table waits for the transactions that have used the table, and every later statement waits behind the change. So
-// the change gives up before those statements would, lets them pass for longer than it has held them up, and tries again.
+// A change of a table waits for the transactions that have used the table, and every later statement waits behind the
+// change. So the change gives up before those statements would. It then waits longer than it has blocked them, and tries
+// again.
 const (
-	migrationWait  = time.Second      // of one try; less than other statements wait for a table
+	migrationWait  = time.Second      // of one try; other statements wait longer for a table
 	migrationPause = 2 * time.Second  // between two tries
 	migrationTries = 10 * time.Minute // until migrate fails
 )
 
-// upByOne runs the next migration. A migration that found a table in use is tried again: it skips what it had already changed.
+// upByOne runs the next migration. It retries a migration that found a table in use: a retry skips the changes already
+// made.
 func upByOne(ctx context.Context, p *goose.Provider) error {
 	busy := false
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
@@ -144,10 +146,10 @@ func upByOne(ctx context.Context, p *goose.Provider) error {
 	return err
 }
 
-// lockWaitTimeout is MySQL's answer to a wait for the lock of a row or a table that took too long.
+// lockWaitTimeout is MySQL's answer to a statement that waited too long for a lock of a row or a table.
 const lockWaitTimeout = 1205
 
-// MigrationStatus lists all migrations in order, applied or not. It makes goose's table if that is missing.
+// MigrationStatus lists all migrations in order, applied or not. It creates goose's table if that is missing.
 func (s *Store) MigrationStatus(ctx context.Context, files fs.FS) ([]Migration, error) {
 	db, done, err := s.patient()
 	if err != nil {
@@ -169,8 +171,8 @@ func (s *Store) MigrationStatus(ctx context.Context, files fs.FS) ([]Migration, 
 	return list, nil
 }
 
-// CheckMigrations answers ErrOldSchema if the newest of files was not applied, and ErrNoSchema if none ever was. A schema
-// that is ahead of files is fine: what a migration adds leaves the code from before it working.
+// CheckMigrations returns ErrOldSchema if the newest of files was not applied, and ErrNoSchema if none ever was. A schema
+// that is newer than files is accepted: migrations don't break the previous version's code.
 func (s *Store) CheckMigrations(ctx context.Context, files fs.FS) error {
 	want, err := s.newest(files)
 	if err != nil {
@@ -199,14 +201,14 @@ func (s *Store) newest(files fs.FS) (int64, error) {
 	if err != nil || len(names) == 0 {
 		return 0, errors.Join(errors.New("no migrations"), err)
 	}
-	version, err := goose.NumericComponent(slices.Max(names)) // the numbers are of one width
+	version, err := goose.NumericComponent(slices.Max(names)) // all numbers have the same number of digits
 	if err != nil {
 		return 0, fmt.Errorf("read migrations: %w", err)
 	}
 	return version, nil
 }
 
-// PrintMigrations writes the SQL of all migrations in order, to be read or run by hand.
+// PrintMigrations writes the SQL of all migrations in order, for reading or for running by hand.
 func (s *Store) PrintMigrations(w io.Writer, files fs.FS) error {
 	files, err := s.ofDialect(files)
 	if err != nil {
@@ -253,8 +255,8 @@ func (s *Store) provider(db *sqlx.DB, files fs.FS) (*goose.Provider, error) {
 	return p, nil
 }
 
-// lockMigrations waits until no other process migrates this schema. MySQL commits each change of a table at once, so
-// two processes would trip over each other's halves.
+// lockMigrations waits until no other process migrates this schema. MySQL commits each change of a table at once, so two
+// processes would meet each other's half-done changes.
 func (s *Store) lockMigrations(ctx context.Context, db *sqlx.DB) (unlock func(), err error) {
 	if s.dialect == SQLite {
 		return func() {}, nil
@@ -263,7 +265,8 @@ func (s *Store) lockMigrations(ctx context.Context, db *sqlx.DB) (unlock func(),
 	if err != nil {
 		return nil, fmt.Errorf("wait for other migrations: %w", err)
 	}
-	const name = "CONCAT('duetime ', LEFT(SHA2(DATABASE(), 256), 32))" // all schemas of a server share the names of locks, of at most 64 characters
+	// All schemas of a server share the names of locks, which may have 64 characters.
+	const name = "CONCAT('duetime ', LEFT(SHA2(DATABASE(), 256), 32))"
 	for got := 0; got != 1; {
 		if err := c.QueryRowxContext(ctx, "SELECT COALESCE(GET_LOCK("+name+", 5), 0)").Scan(&got); err != nil {
 			_ = c.Close() // the first error says more
@@ -271,7 +274,7 @@ func (s *Store) lockMigrations(ctx context.Context, db *sqlx.DB) (unlock func(),
 		}
 	}
 	return func() {
-		// An error here means that the session ended, and its lock with it.
+		// An error means that the session has ended, and its lock with it.
 		_, _ = c.ExecContext(context.WithoutCancel(ctx), "DO RELEASE_LOCK("+name+")")
 		_ = c.Close()
 	}, nil

@@ -14,9 +14,9 @@ import (
 	"modernc.org/sqlite"
 )
 
-// Open prepares a store on MySQL or MariaDB. It does not dial: a server that is away shows at the first use. The DSN needs only
-// user, address and schema. Its other parameters hold as on a handle that the caller opens, since the caller's own statements
-// run here too; only what the pipeline relies on is set by configure.
+// Open prepares a store on MySQL or MariaDB. It does not dial: a server that is away shows at the first use. The DSN
+// needs only user, address and schema. Its other parameters apply as on a handle that the caller opens, since the
+// caller's own statements run here too; configure sets only what the pipeline needs.
 func Open(dsn string, o Options) (*Store, error) {
 	db, err := openMySQL(dsn, o, func(*mysql.Config) {})
 	if err != nil {
@@ -26,7 +26,7 @@ func Open(dsn string, o Options) (*Store, error) {
 	s.openPatient = func() (*sqlx.DB, error) {
 		return openMySQL(dsn, Options{MaxOpen: 4, TLS: o.TLS, TableWait: migrationWait, changesTables: true}, func(cfg *mysql.Config) {
 			cfg.ReadTimeout = 0
-			cfg.ParseTime = true // goose reads times, and nobody else uses this handle
+			cfg.ParseTime = true // goose reads times, and only goose uses this handle
 			cfg.Loc, cfg.Params["time_zone"] = time.UTC, "'+00:00'"
 		})
 	}
@@ -41,11 +41,11 @@ func schemaOf(dsn string) string {
 	return cfg.DBName
 }
 
-// OpenSQLite prepares a store in one file, made at the first use. Its transactions take the write lock when they begin
-// and wait up to 5 s for it.
+// OpenSQLite prepares a store in one file, which the first use creates. Its transactions take the write lock when they
+// begin and wait up to 5 s for it.
 func OpenSQLite(path string) (*Store, error) {
 	q := url.Values{}
-	q.Add("_pragma", "busy_timeout(5000)") // first: switching to WAL may itself find the file busy
+	q.Add("_pragma", "busy_timeout(5000)") // must be first: switching to WAL may find the file busy
 	q.Add("_pragma", "journal_mode(WAL)")
 	q.Add("_pragma", "synchronous(NORMAL)")
 	q.Add("_txlock", "immediate")
@@ -61,21 +61,22 @@ func OpenSQLite(path string) (*Store, error) {
 
 // Options tune the sessions of a MySQL handle; zero values mean the defaults.
 type Options struct {
-	LockWait    time.Duration // longest wait for a row lock, whole seconds, at least 1 s; default 2 s
-	TableWait   time.Duration // longest wait for a table that somebody has locked, whole seconds; default LockWait, at least 2 s
+	LockWait    time.Duration // for a row lock, in whole seconds, at least 1 s; default 2 s
+	TableWait   time.Duration // for a table that another session has locked, in whole seconds; default LockWait, at least 2 s
 	WaitTimeout time.Duration // after which the server ends an idle session and its transaction; default the server's
 	Longest     time.Duration // time limit of a caller's statement; default, and at least, 10 s
-	MaxOpen     int           // most connections; default 32
+	MaxOpen     int           // connections; default 32
 	Chain       bool          // each COMMIT begins the next transaction; see chain
-	Namespace   string        // to which the schema must belong; empty: any. A row that is to be indexed elsewhere is refused
-	TLS         *tls.Config   // of every connection; nil: none, or what the DSN asks for
+	Namespace   string        // to which the schema must belong; empty: any. Rows of another namespace are refused
+	TLS         *tls.Config   // of every connection; nil: none, or the DSN's
 
 	changesTables bool // for migrations: a change of a table ends its transaction
 }
 
-// ForWorker returns the options of a handle for workers alone: concurrency is the number of batches at once in each queue, and
-// longest the handlers' time limit. A batch holds locks, so it waits for other locks for one second only. A process that froze
-// gives its locks back 15 s after its handlers' time limit. Each runner has a connection, and four are for the clock and look-ups.
+// ForWorker returns the options of a worker's handle: concurrency is the number of concurrent batches in each queue, and
+// longest the handlers' time limit. A batch holds locks, so it waits for other locks for one second only. The server
+// frees the locks of a frozen process 15 s after the handlers' time limit. Each runner has a connection, and the clock
+// and look-ups have four.
 func ForWorker(queues, concurrency int, longest time.Duration) Options {
 	return Options{
 		LockWait: time.Second, WaitTimeout: longest + 15*time.Second, Longest: longest, MaxOpen: queues*(2*concurrency+(concurrency+1)/2+1) + 4,
@@ -83,13 +84,14 @@ func ForWorker(queues, concurrency int, longest time.Duration) Options {
 	}
 }
 
-// readTimeout bounds the wait for an answer, so that a COMMIT to a server that froze returns.
+// readTimeout bounds the wait for an answer, so that a COMMIT to a frozen server returns.
 func (o Options) readTimeout() time.Duration {
 	return max(o.Longest, 10*time.Second) + 10*time.Second
 }
 
-// openMySQL opens a handle as the pipeline needs it: sessions at READ COMMITTED, guarded against lost transactions, parameters
-// interpolated by the driver, a server that became read-only left at once. change comes after configure. It does not dial.
+// openMySQL opens a handle as the pipeline needs it: with sessions at READ COMMITTED, guarded against lost transactions.
+// Parameters are interpolated by the driver, and a server that became read-only is left at once. change runs after
+// configure. openMySQL does not dial.
 func openMySQL(dsn string, o Options, change func(*mysql.Config)) (*sqlx.DB, error) {
 	cfg, err := mysql.ParseDSN(dsn)
 	if err != nil {
@@ -108,35 +110,35 @@ func openMySQL(dsn string, o Options, change func(*mysql.Config)) (*sqlx.DB, err
 	return newPool(c, settings, o), nil
 }
 
-// newPool makes a pool of guarded connections, each set up by these statements.
+// newPool makes a pool of guarded connections, and sets up each by the settings.
 func newPool(inner driver.Connector, settings []string, o Options) *sqlx.DB {
 	db := sqlx.NewDb(sql.OpenDB(&connector{inner: inner, settings: settings, chains: o.Chain, keepsTx: !o.changesTables}), "mysql")
 	n := cmp.Or(o.MaxOpen, 32)
 	db.SetMaxOpenConns(n)
 	db.SetMaxIdleConns(n)
-	db.SetConnMaxLifetime(10 * time.Minute) // finds a moved primary behind an unchanged name
+	db.SetConnMaxLifetime(10 * time.Minute) // so that a primary that moved behind its name is found
 	if o.WaitTimeout > 0 {
-		db.SetConnMaxIdleTime(o.WaitTimeout / 2) // before the server does it
+		db.SetConnMaxIdleTime(o.WaitTimeout / 2) // before the server closes the connection
 	}
 	return db
 }
 
-// serverZone leaves a session in the server's zone. Only a system clock of UTC is called by its offset: with SYSTEM the server
-// asks its C library about each TIMESTAMP, one session at a time.
+// serverZone leaves a session in the server's zone. If the system's clock is in UTC, it uses the offset instead of
+// SYSTEM: with SYSTEM the server asks its C library about each TIMESTAMP, one session at a time.
 const serverZone = "IF(@@time_zone = 'SYSTEM' AND @@system_time_zone = 'UTC', '+00:00', @@time_zone)"
 
-// configure sets what the pipeline needs. It does not change how times, zones and counts of rows reach the caller (loc, parseTime,
-// time_zone, clientFoundRows): our own times are numbers of UTC_TIMESTAMP, and our own statements count rows in ways that
-// clientFoundRows doesn't change. Package dsn names every parameter that is set here to the caller.
+// configure sets what the pipeline needs. It does not change how times, zones and counts of rows reach the caller (loc,
+// parseTime, time_zone, clientFoundRows): our own times are numbers of UTC_TIMESTAMP, and clientFoundRows doesn't affect
+// how our own statements count rows. Package dsn reports every parameter that is set here to the caller.
 func configure(cfg *mysql.Config, o Options) {
 	cfg.InterpolateParams = true
-	cfg.RejectReadOnly = false // conn.record does it, and for the other connections too
+	cfg.RejectReadOnly = false // conn.record does it, and also retires the other connections
 	cfg.Timeout = cmp.Or(cfg.Timeout, 3*time.Second)
 	cfg.WriteTimeout = cmp.Or(cfg.WriteTimeout, 5*time.Second)
 	cfg.ReadTimeout = cmp.Or(cfg.ReadTimeout, o.readTimeout())
-	cfg.Logger = &mysql.NopLogger{} // every error that it prints is returned too
+	cfg.Logger = &mysql.NopLogger{} // the driver also returns every error that it logs
 	if o.TLS != nil {
-		cfg.TLS, cfg.AllowFallbackToPlaintext = o.TLS, false // an attacker on the line could say that the server has no TLS
+		cfg.TLS, cfg.AllowFallbackToPlaintext = o.TLS, false // an attacker on the network could say that the server has no TLS
 	}
 	if cfg.Params == nil {
 		cfg.Params = map[string]string{}

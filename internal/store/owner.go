@@ -10,11 +10,11 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// ListOwner reads all pending rows of an owner, of a kind or, if kind is empty, of any, by run_at. A nil q takes a
+// ListOwner reads all pending rows of an owner, of a kind or, if kind is empty, of any, by run_at. A nil q means a
 // connection of the pool.
 func (s *Store) ListOwner(ctx context.Context, q sqlx.QueryerContext, owner, kind string) ([]task.Task, error) {
 	where, args := s.pendingOf(owner, kind)
-	where += " ORDER BY run_at, id LIMIT 9223372036854775807" // without a limit a part of a UNION has no order
+	where += " ORDER BY run_at, id LIMIT 9223372036854775807" // a part of a UNION without a limit has no order
 	read := func() ([]task.Task, error) { return s.query(ctx, q, "SELECT "+wholeRow.list+where, args) }
 	if q == nil {
 		read = func() ([]task.Task, error) { return s.readPrimary(ctx, wholeRow, where, args) }
@@ -26,7 +26,7 @@ func (s *Store) ListOwner(ctx context.Context, q sqlx.QueryerContext, owner, kin
 	return tasks, nil
 }
 
-// pendingOf is the end of a SELECT of an owner's pending rows, of a kind or, if kind is empty, of any.
+// pendingOf returns the end of a SELECT of an owner's pending rows, of a kind or, if kind is empty, of any.
 func (s *Store) pendingOf(owner, kind string) (string, []any) {
 	where := " FROM duetime_tasks" + s.dialect.force("duetime_tasks_owner") + " WHERE owner = ? AND state = 0"
 	if kind == "" {
@@ -35,11 +35,11 @@ func (s *Store) pendingOf(owner, kind string) (string, []any) {
 	return where + " AND kind = ?", []any{owner, kind}
 }
 
-// byOwner goes through the pending rows of one owner, who is its first argument.
+// byOwner reads the pending rows of one owner, who is its first argument.
 var byOwner = indexOrder{index: "duetime_tasks_owner", column: "run_at", where: "owner = ? AND state = 0 AND "}
 
-// ListOwnerPage reads a page of an owner's pending rows by (run_at, id), beginning after the cursor; a zero cursor begins with
-// the first. Only what a list needs is read. Fewer than limit rows mean that this was the last page.
+// ListOwnerPage reads a page of an owner's pending rows by (run_at, id), after the cursor; a zero cursor means from the
+// first row. It reads only the columns of the index. Fewer than limit rows mean that this was the last page.
 func (s *Store) ListOwnerPage(ctx context.Context, owner string, after task.Cursor, limit int) ([]task.Task, error) {
 	text, args := byOwner.sql(s.dialect, window{time.Time{}, time.UnixMilli(1 << 60), after, limit})
 	tasks, err := s.read(ctx, nil, entry.scanner(), "SELECT "+entry.list+" FROM duetime_tasks"+text, append([]any{owner}, args...))

@@ -13,7 +13,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// indexOrder goes through the table in the order of (column, id), which is the order of the index.
+// indexOrder reads the table in the order of (column, id), which is the order of the index.
 type indexOrder struct {
 	index, column string
 	where         string // a further condition, with its AND
@@ -25,16 +25,16 @@ var (
 	endedByChange = indexOrder{index: "duetime_tasks_updated", column: "updated_at", where: "state <> 0 AND "}
 )
 
-// window says what one page may hold: times in [from, to), after the cursor if the cursor lies there, at most limit rows. A zero
-// from is before all times.
+// window limits one page: times in [from, to), after the cursor if the cursor is in that range, at most limit rows. A
+// zero from is before all times.
 type window struct {
 	from, to time.Time
 	after    task.Cursor
 	limit    int
 }
 
-// sql returns what follows the table's name. The two alternatives are two ranges of the index in its own order: nothing is sorted,
-// and rows of the cursor's millisecond that stand before the cursor are not read.
+// sql returns the text after the table's name. Its two alternatives are two ranges of the index, in the index's order:
+// nothing is sorted, and rows of the cursor's millisecond that are before the cursor are not read.
 func (o indexOrder) sql(d Dialect, w window) (string, []any) {
 	start, at := w.after, w.after.At.UnixMilli()
 	switch {
@@ -49,8 +49,8 @@ func (o indexOrder) sql(d Dialect, w window) (string, []any) {
 	return strings.ReplaceAll(text, "COL", o.column), []any{at, start.ID[:], at, to, to, w.limit}
 }
 
-// Pending reads a page of pending rows with run_at in [from, to), by (run_at, id), beginning after the cursor; a zero
-// cursor begins at from. Only what the index needs is read. Fewer than limit rows mean that this was the last page.
+// Pending reads a page of pending rows with run_at in [from, to), by (run_at, id), after the cursor; a zero cursor means
+// from the first row. It reads only the columns of the index. Fewer than limit rows mean that this was the last page.
 func (s *Store) Pending(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error) {
 	tasks, err := s.page(ctx, byRunAt, window{from, to, after, limit})
 	if err != nil {
@@ -59,8 +59,8 @@ func (s *Store) Pending(ctx context.Context, from, to time.Time, after task.Curs
 	return tasks, nil
 }
 
-// PendingExcept reads a page as Pending does, without the rows of some queues. It looks at limit rows at most, of whichever
-// queue, and returns where the next page begins; zero when there are no more rows.
+// PendingExcept reads a page as Pending does, without the rows of some queues. It reads at most limit rows, of all
+// queues, and returns where the next page begins; zero when there are no more rows.
 func (s *Store) PendingExcept(
 	ctx context.Context, except []string, from, to time.Time, after task.Cursor, limit int,
 ) (tasks []task.Task, next task.Cursor, err error) {
@@ -71,10 +71,10 @@ func (s *Store) PendingExcept(
 		}
 		return tasks, next, err
 	}
-	// The end is read first: a row that is inserted in between makes the page end a little later, and no row is left out.
+	// The end is read first: a row that is inserted meanwhile makes the page end a little later, and no row is left out.
 	if next, err = s.pageEnd(ctx, byRunAt, w); err == nil {
 		text, args := byRunAt.exceptSQL(s.dialect, w, except)
-		text = strings.TrimPrefix(text, "SELECT "+entry.list) + " LIMIT " + strconv.Itoa(limit) // a part of a UNION has no order without
+		text = strings.TrimPrefix(text, "SELECT "+entry.list) + " LIMIT " + strconv.Itoa(limit) // a part of a UNION without a limit has no order
 		tasks, err = s.readPrimary(ctx, entry, text, args)
 	}
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *Store) PendingExcept(
 	return tasks, next, nil
 }
 
-// pageEnd returns the cursor at a page's last row, or zero where the page is not full. The index alone answers.
+// pageEnd returns the cursor at a page's last row, or zero if the page is not full. The server reads only the index.
 func (s *Store) pageEnd(ctx context.Context, order indexOrder, w window) (task.Cursor, error) {
 	text, args := order.endSQL(s.dialect, w)
 	var at int64
@@ -102,8 +102,8 @@ func (o indexOrder) endSQL(d Dialect, w window) (string, []any) {
 	return "SELECT " + o.column + ", id FROM duetime_tasks" + text + " OFFSET ?", append(args[:len(args)-1], 1, w.limit-1)
 }
 
-// exceptSQL reads a page without the rows of some queues. The page is taken from the index first: at most limit rows are looked
-// up, however many rows those queues have.
+// exceptSQL reads a page without the rows of some queues. It takes the page from the index first: at most limit rows are
+// read, however many rows those queues have.
 func (o indexOrder) exceptSQL(d Dialect, w window, queues []string) (string, []any) {
 	text, args := o.sql(d, w)
 	for _, queue := range queues {
@@ -114,8 +114,8 @@ func (o indexOrder) exceptSQL(d Dialect, w window, queues []string) (string, []a
 		") ORDER BY " + o.column + ", id", args
 }
 
-// Changed reads a page of rows in any state with updated_at in [from, to), by (updated_at, id), beginning after the
-// cursor; a zero cursor begins at from. Only what the index needs is read. Fewer than limit rows mean that this was the
+// Changed reads a page of rows in any state with updated_at in [from, to), by (updated_at, id), after the cursor; a zero
+// cursor means from the first row. It reads only the columns of the index. Fewer than limit rows mean that this was the
 // last page.
 func (s *Store) Changed(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error) {
 	tasks, err := s.page(ctx, byChange, window{from, to, after, limit})

@@ -11,25 +11,25 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// The race that this file closes:
+// This file closes a race:
 //
 //  1. The primary is switched over: it becomes read-only and lives on, another server is promoted, and the name in the DSN
 //     points to the new primary.
-//  2. The connections of a pool stay with the server to which they were made. Writes fail there, and the driver hangs up; but a
-//     caller that only reads goes on reading rows that no longer change.
+//  2. The connections of a pool stay with the server to which they were made. Writes fail there, and the driver closes the
+//     connection; but a caller that only reads goes on reading rows that no longer change.
 //  3. The daemon "repairs" the index by those rows, a worker drops the hint of a task whose row it does not see, and an index
-//     write after a commit is told that nothing was committed.
+//     write after a commit finds nothing committed.
 //
-// So a statement by which something is decided reads in the same round trip whether its server may be written. Where it may not,
-// the answer is errReadOnly, and all connections made until then are closed as they are taken from the pool: the next ones are
-// made to whatever the name points to now.
+// So a statement that decides something also reads, in the same round trip, whether its server may be written. If not, it
+// returns errReadOnly, and all connections made until then are closed when they are taken from the pool. New connections
+// go to the server to which the name points by then.
 
-// errReadOnly says that the rows of this server are not the truth, or will not be for long.
+// errReadOnly says that this server's rows are not the truth, or will soon no longer be.
 var errReadOnly = errors.New("server is read-only: a replica, or a primary that was replaced")
 
-// state is the expression of a server's state, which is read in the first column; conn.QueryContext recognizes a statement that
-// begins with it. MariaDB has a word instead of a number from version 12 on. A server whose InnoDB is read-only is a replica of
-// Aurora.
+// state is the expression of a server's state, which is read in the first column; conn.QueryContext recognizes a
+// statement that begins with it. From version 12 on, MariaDB returns a word instead of a number. A server whose InnoDB is
+// read-only is a replica of Aurora.
 func (d Dialect) state() string {
 	if d == SQLite {
 		return "'00'"
@@ -42,7 +42,7 @@ var statePrefix = "SELECT " + MySQL.state()
 // stateThen begins a SELECT whose first column is the server's state.
 func (d Dialect) stateThen(columns string) string { return "SELECT " + d.state() + ", " + columns }
 
-// writable is scanned from the state.
+// writable is a scan destination for the server's state.
 type writable struct{}
 
 // Scan returns errReadOnly unless the server may be written.
@@ -61,12 +61,12 @@ func (writable) Scan(state any) error {
 	return errReadOnly
 }
 
-// queryPrimary reads one row of a SELECT of these expressions from a server that may be written.
+// queryPrimary reads one row of these expressions from a server that may be written.
 func (s *Store) queryPrimary(ctx context.Context, q sqlx.QueryerContext, expressions string, args []any, dest ...any) error {
 	return s.handle(q).QueryRowxContext(ctx, s.dialect.stateThen(expressions), args...).Scan(append([]any{writable{}}, dest...)...)
 }
 
-// checkPrimary returns errReadOnly if a transaction found nothing only because its server is no longer the primary.
+// checkPrimary returns errReadOnly if a transaction may have found nothing because its server is no longer the primary.
 func (s *Store) checkPrimary(ctx context.Context, q sqlx.QueryerContext) error {
 	if err := s.queryPrimary(ctx, q, "1", nil, new(int)); err != nil {
 		return fmt.Errorf("check that this is the primary: %w", err)
@@ -74,8 +74,8 @@ func (s *Store) checkPrimary(ctx context.Context, q sqlx.QueryerContext) error {
 	return nil
 }
 
-// readPrimary reads the rows of a SELECT with a LIMIT from a server that may be written. The server's state comes before them, as
-// a row of its own: it is checked also where there are no rows.
+// readPrimary reads the rows of a SELECT with a LIMIT from a server that may be written. The server's state is a row of
+// its own before them: it is checked even if there are no rows.
 func (s *Store) readPrimary(ctx context.Context, of selection, text string, args []any) ([]task.Task, error) {
 	scanRow := of.scanner()
 	if s.dialect == SQLite {

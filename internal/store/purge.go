@@ -8,17 +8,17 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// purgeOverlap is how far behind the newest purgeable row each purge begins at the latest: a long transaction commits rows late,
-// under an earlier time.
+// purgeOverlap is how far before the newest purgeable row each purge begins at the latest: a long transaction commits
+// rows late, with an earlier time.
 const purgeOverlap = 10 * time.Minute
 
-// Purge deletes up to limit finished rows that have not changed since before, oldest first, and returns their number; fewer than
-// limit mean that none is left.
+// Purge deletes up to limit finished rows that have not changed since before, oldest first, and returns their number.
+// Fewer than limit mean that no such row is left.
 func (s *Store) Purge(ctx context.Context, before time.Time, limit int) (int, error) {
 	s.purgeMu.Lock()
 	defer s.purgeMu.Unlock()
-	// Each call would read the tasks that are due in months, which stay at the old end of the index. So a call begins where the
-	// last call stopped: rows behind that place can only be pending, and move ahead of it when they end.
+	// The rows of tasks that are due in months stay at the old end of the index, and each call would read them. So a call
+	// begins where the last one stopped: rows before that place can only be pending, and move after it when they end.
 	after := s.purged
 	if overlap := before.Add(-purgeOverlap); after.At.After(overlap) {
 		after = task.Cursor{At: overlap}
@@ -31,7 +31,7 @@ func (s *Store) Purge(ctx context.Context, before time.Time, limit int) (int, er
 		s.purged = task.Cursor{At: before}
 		return 0, nil
 	}
-	// The rows are not locked: another purge may have deleted them, and an operator may have retried a dead task.
+	// The rows are not locked: another purge may have deleted some, and an operator may have retried a dead task.
 	if _, err = s.db.ExecContext(ctx, "DELETE FROM duetime_tasks WHERE id IN ("+marks(len(found))+") AND state <> 0 AND updated_at < ?",
 		append(idArgs(found), before.UnixMilli())...); err != nil {
 		return 0, fmt.Errorf("delete %d finished tasks: %w", len(found), err)
@@ -45,7 +45,7 @@ func (s *Store) finished(ctx context.Context, before time.Time, after task.Curso
 	return s.readCursors(ctx, "SELECT id, updated_at FROM duetime_tasks"+text, args)
 }
 
-// readCursors reads ids in the order of the times beside them, and returns the last place of that order.
+// readCursors reads ids in the order of the times beside them, and returns the last place in that order.
 func (s *Store) readCursors(ctx context.Context, query string, args []any) (ids []task.ID, last task.Cursor, err error) {
 	err = forEach(ctx, s.db, query, args, []any{idBytes{&last.ID}, unixMs{&last.At}}, func() { ids = append(ids, last.ID) })
 	return ids, last, err

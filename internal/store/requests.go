@@ -11,13 +11,13 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// Names of what operators ask of the processes. Each request is a row, and the processes read the rows every second.
+// Names of operators' requests. Each request is a row, and the processes read the rows every second.
 const (
-	pauseRequest  = "pause:"  // and the queue; the row stays until the queue is resumed
-	resignRequest = "resign:" // and what is led; the row stays for good, since later terms have higher epochs
+	pauseRequest  = "pause:"  // before the queue; the row stays until the queue is resumed
+	resignRequest = "resign:" // before the election's name; the row stays forever, since later terms have higher epochs
 )
 
-// Paused returns the queues that are paused, each with the moment at which it was.
+// Paused returns the paused queues, each with the moment of its pause.
 func (s *Store) Paused(ctx context.Context) (map[string]time.Time, error) {
 	var name string
 	var made int64
@@ -33,7 +33,7 @@ func (s *Store) Paused(ctx context.Context) (map[string]time.Time, error) {
 	return paused, nil
 }
 
-// Pause asks the workers to run none of the queue's tasks from now on; false if the queue was paused before.
+// Pause asks the workers to run none of the queue's tasks; false if the queue was paused before.
 func (s *Store) Pause(ctx context.Context, q sqlx.ExtContext, queue string, now time.Time) (bool, error) {
 	r, err := q.ExecContext(ctx, "INSERT INTO duetime_requests (name, epoch, made_at) VALUES (?, 0, ?)"+s.dialect.ignoreTaken("name"),
 		pauseRequest+queue, now.UnixMilli())
@@ -62,7 +62,7 @@ func (s *Store) Resign(ctx context.Context, q sqlx.ExtContext, name string, epoc
 	return nil
 }
 
-// Resigned returns the epoch up to which terms of this name are asked to end; 0 if none is.
+// Resigned returns the epoch up to which terms of this name are asked to end; 0 if there is no request.
 func (s *Store) Resigned(ctx context.Context, name string) (int64, error) {
 	var epoch int64
 	err := s.db.QueryRowxContext(ctx, "SELECT epoch FROM duetime_requests WHERE name = ?", resignRequest+name).Scan(&epoch)

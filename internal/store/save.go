@@ -13,25 +13,25 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// saveChunk bounds one statement of Save: the server searches its CASE lists for each row.
+// saveChunk bounds one statement of Save: for each row the server searches the statement's CASE lists.
 const saveChunk = 100
 
-// changing are the columns that a transition may change; version is not among them, it grows by one in SQL.
+// changing are the columns that a transition may change, except version, which SQL raises by one.
 var changing = having(saved)
 
-// Save writes tasks as one transition of pkg/task made them from pending rows, each id once. It returns ErrConflict if a row is not
-// at the version before, or has ended; the caller must roll back then.
+// Save writes tasks as one transition of pkg/task made them from pending rows, each id once. It returns ErrConflict if a
+// row does not have the version before, or has ended; the caller must roll back then.
 func (s *Store) Save(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error {
 	return s.save(ctx, q, task.Pending, tasks, nil)
 }
 
-// SaveShifted is Save for tasks whose due times have all moved by the same duration: the server adds it, instead of searching a
-// list of times for each row.
+// SaveShifted is Save for tasks whose due times have all moved by the same duration: the server adds the duration, and
+// does not search a list of times for each row.
 func (s *Store) SaveShifted(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, by time.Duration) error {
 	return s.save(ctx, q, task.Pending, tasks, &by)
 }
 
-// SaveDead is Save for transitions of dead rows. It returns task.ErrKeyTaken when another task has the key that one of them had.
+// SaveDead is Save for transitions of dead rows. It returns task.ErrKeyTaken if another task has the key of one of them.
 func (s *Store) SaveDead(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error {
 	err := s.save(ctx, q, task.Dead, tasks, nil)
 	if Classify(err) == Duplicate {
@@ -52,8 +52,8 @@ func (s *Store) save(ctx context.Context, q sqlx.ExtContext, from task.State, ta
 	return nil
 }
 
-// SaveQueue writes tasks as task.Task.Requeue made them, all at one moment and to one queue, each id once. Its errors are those of
-// Save.
+// SaveQueue writes tasks as task.Task.Requeue made them, all at one moment and to one queue, each id once. It returns the
+// errors of Save.
 func (s *Store) SaveQueue(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error {
 	if len(tasks) == 0 {
 		return nil
@@ -67,8 +67,8 @@ func (s *Store) SaveQueue(ctx context.Context, q sqlx.ExtContext, tasks []task.T
 	return nil
 }
 
-// Finish marks tasks done at this moment. The tasks are as they were read, before the transition, each id once. It returns
-// ErrConflict if a row is not at that version, or has ended; the caller must roll back then.
+// Finish marks tasks done at this moment. The tasks are as they were before the transition, each id once. It returns
+// ErrConflict if a row does not have the task's version, or has ended; the caller must roll back then.
 func (s *Store) Finish(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, now time.Time) error {
 	if len(tasks) == 0 {
 		return nil
@@ -89,15 +89,15 @@ func (s *Store) update(ctx context.Context, q sqlx.ExtContext, from task.State, 
 	if err != nil {
 		return err
 	}
-	got, err := r.RowsAffected() // counts each match: the version always changes
+	got, err := r.RowsAffected() // counts each matched row, because the version always changes
 	if err == nil && got != int64(want) {
 		return &conflictError{got, int64(want)}
 	}
 	return err
 }
 
-// versions is the condition that each row is at its task's version minus behind. Nearly all tasks of a batch have one of two
-// versions; a list of (id, version) pairs would be slower.
+// versions is the condition that each row has its task's version minus behind. Nearly all tasks of a batch have one of
+// two versions, so a list of (id, version) pairs would be slower.
 func versions(tasks []task.Task, behind int64) (string, []any) {
 	groups := map[int64][]task.ID{}
 	for _, t := range tasks {
@@ -112,8 +112,8 @@ func versions(tasks []task.Task, behind int64) (string, []any) {
 	return "(" + strings.Join(conditions, " OR ") + ")", args
 }
 
-// assignments sets the columns that may have changed: to one value where all tasks agree, by CASE where they differ; due_at by
-// a sum where by says how far all have moved.
+// assignments sets the columns that may have changed: to one value if all tasks have the same, otherwise by CASE. If by
+// is set, all due times have moved by it, and due_at is set by a sum.
 func (d Dialect) assignments(tasks []task.Task, by *time.Duration) (string, []any) {
 	set := []string{"version = version + 1"}
 	var args []any
@@ -122,7 +122,7 @@ func (d Dialect) assignments(tasks []task.Task, by *time.Duration) (string, []an
 		first := c.value(&tasks[0])
 		switch {
 		case c.name == "run_at" && same && d == MySQL:
-			set = append(set, "run_at = due_at") // as set just before
+			set = append(set, "run_at = due_at") // the value that was set just before
 		case c.name == "due_at" && by != nil:
 			set = append(set, "due_at = due_at + ?")
 			args = append(args, by.Milliseconds())

@@ -12,21 +12,21 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// selection is what a SELECT reads of a row.
+// selection is the part of a row that a SELECT reads.
 type selection struct {
 	list    string
 	columns []column
-	after   func(task.Task) task.Task // what becomes of a row that was read
+	after   func(task.Task) task.Task // applied to each row
 }
 
 var (
 	wholeRow = selection{names(columns), columns, task.Task.Sane}
-	// entry has what an index entry is made of, and when the row was last changed. What else the row says stays zero.
+	// entry has the columns of an index entry, and updated_at. All other fields stay zero.
 	entry = selection{names(having(indexed)), having(indexed), func(t task.Task) task.Task { return t }}
 )
 
-// scanner reads the rows of a SELECT of the selection. What first points to is scanned from the columns before it, in each
-// row. All rows are scanned into one task, which is copied: the list of destinations is made once.
+// scanner reads the rows of a SELECT of the selection. In each row, the columns before the selection are scanned into
+// first. All rows are scanned into one task, which is then copied: the list of destinations is made once.
 func (sel selection) scanner(first ...any) func(*sqlx.Rows) (task.Task, error) {
 	t := new(task.Task)
 	dest := make([]any, 0, len(first)+len(sel.columns))
@@ -42,7 +42,7 @@ func (sel selection) scanner(first ...any) func(*sqlx.Rows) (task.Task, error) {
 	}
 }
 
-// query runs a SELECT of whole rows. What first points to is scanned from the columns before them, in each row.
+// query runs a SELECT of whole rows. In each row, the columns before them are scanned into first.
 func (s *Store) query(ctx context.Context, q sqlx.QueryerContext, text string, args []any, first ...any) ([]task.Task, error) {
 	return s.read(ctx, q, wholeRow.scanner(first...), text, args)
 }
@@ -67,14 +67,14 @@ func (s *Store) read(ctx context.Context, q sqlx.QueryerContext, scan func(*sqlx
 		}
 		t.Shard = layout.ShardOf(t)
 		if tasks == nil {
-			tasks = make([]task.Task, 0, len(args)+1) // a SELECT by ids finds no more, and the server's state
+			tasks = make([]task.Task, 0, len(args)+1) // for a SELECT by ids: one row each, and the server's state
 		}
 		tasks = append(tasks, t)
 	}
 	return tasks, r.Err()
 }
 
-// forEach runs a SELECT of other things than tasks, scans each row into dest, and calls fn after each.
+// forEach runs a SELECT of anything but tasks, scans each row into dest, and calls fn after each.
 func forEach(ctx context.Context, q sqlx.QueryerContext, query string, args, dest []any, fn func()) error {
 	r, err := q.QueryxContext(ctx, query, args...)
 	if err != nil {
@@ -93,7 +93,7 @@ func forEach(ctx context.Context, q sqlx.QueryerContext, query string, args, des
 // marks returns n placeholders.
 func marks(n int) string { return strings.Repeat(",?", n)[1:] }
 
-// sorted returns the ids in ascending order, each once: the order in which rows are locked.
+// sorted returns the ids in ascending order, without duplicates: the order in which rows are locked.
 func sorted(ids []task.ID) []task.ID {
 	ids = slices.Clone(ids)
 	slices.SortFunc(ids, compareIDs)

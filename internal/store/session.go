@@ -12,19 +12,20 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// A promise can rest on a session variable whose default an administrator has changed: with autocommit=0 an acknowledged task is
-// never committed, with completion_type=CHAIN the statement after each COMMIT isn't, with sql_select_limit=10 every page of a
-// sweep looks like its last one. So each new connection sets the variables on which this package relies before it serves, and
-// CheckSession reads them back. Other variables stay as the server, the DSN and the caller have them.
+// A promise can depend on a session variable whose default an administrator has changed: with autocommit=0 an
+// acknowledged task is never committed, with completion_type=CHAIN the statement after each COMMIT isn't, with
+// sql_select_limit=10 every page of a sweep looks like its last one. So each new connection sets the variables on which
+// this package depends before its first use, and CheckSession reads them back. Other variables stay as the server, the
+// DSN and the caller set them.
 
-// isolation is set once per connection: as an option of BeginTx it would cost a round trip per transaction, and as a variable it
-// has different names on MySQL and MariaDB.
+// isolation is set once per connection: as an option of BeginTx it would cost a round trip per transaction, and the
+// variable has different names on MySQL and MariaDB.
 const isolation = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE"
 
-// variable is a session variable on which this package relies.
+// variable is a session variable on which this package depends.
 type variable struct {
 	name, value string
-	shown       string // what SHOW VARIABLES answers; empty: not read back
+	shown       string // value in SHOW VARIABLES; empty: not read back
 }
 
 const utf8mb4 = "utf8mb4"
@@ -33,8 +34,8 @@ const utf8mb4 = "utf8mb4"
 var requiredVariables = []variable{
 	{"autocommit", "1", "ON"},              // an autocommit statement is a transaction
 	{"completion_type", "0", "NO_CHAIN"},   // a COMMIT ends the transaction, begins none, and keeps the connection
-	{"unique_checks", "1", "ON"},           // a key is taken once
-	{"sql_select_limit", noLimit, noLimit}, // a page ends where the rows do
+	{"unique_checks", "1", "ON"},           // two tasks can't have the same key
+	{"sql_select_limit", noLimit, noLimit}, // a page ends where the rows end
 	{"sql_big_selects", "1", "ON"},         // sweeps and counts may read a table of any size
 	{"sql_safe_updates", "0", "OFF"},       // so may statements that change rows
 	{"character_set_client", utf8mb4, utf8mb4},
@@ -44,13 +45,13 @@ var requiredVariables = []variable{
 
 const noLimit = "18446744073709551615"
 
-// removedModes are modes of MariaDB that give the SQL of this package another meaning: an empty subject would be NULL, and
-// "due_at = ?, run_at = due_at" would set run_at to the time before.
+// removedModes are modes of MariaDB that change the meaning of this package's SQL: an empty subject would be NULL, and
+// "due_at = ?, run_at = due_at" would set run_at to the old due_at.
 var removedModes = []string{"EMPTY_STRING_IS_NULL", "SIMULTANEOUS_ASSIGNMENT"}
 
-// productVariables are variables that only one of MySQL and MariaDB has, each in a comment that only that product executes.
-// They limit a statement's time, and the length of a list of ids: with a longer list the server looks for rows, and locks them,
-// elsewhere than in the primary key. A time limit that the DSN names stays.
+// productVariables are variables that only one of MySQL and MariaDB has, each in a comment that only that product
+// executes. They limit a statement's time, and the length of a list of ids: for a longer list the server searches, and
+// locks, rows outside of the primary key. A time limit in the DSN is kept.
 var productVariables = []struct{ name, comment string }{
 	{"max_execution_time", "/*!50708 max_execution_time = 0, */"},
 	{"max_statement_time", "/*M!100100 max_statement_time = 0, */"},
@@ -58,8 +59,8 @@ var productVariables = []struct{ name, comment string }{
 	{"in_predicate_conversion_threshold", "/*M!100318 in_predicate_conversion_threshold = 0, */"},
 }
 
-// sessionSettings takes the parameters out of the driver's configuration, and returns the statements that set up a new
-// connection. One of them sets the parameters and what this package relies on, in one round trip. The last value counts.
+// sessionSettings removes the parameters from the driver's configuration, and returns the statements that set up a new
+// connection. One of them sets the parameters and then what this package needs, in one round trip: the last value counts.
 func sessionSettings(cfg *mysql.Config, o Options) []string {
 	var set strings.Builder
 	set.WriteString("SET ")
@@ -91,7 +92,7 @@ func sessionSettings(cfg *mysql.Config, o Options) []string {
 	return []string{isolation, set.String()}
 }
 
-// bareName is a variable's name without what may stand before it.
+// bareName returns a variable's name without prefixes and quotes.
 func bareName(name string) string {
 	name = strings.ToLower(strings.TrimSpace(name))
 	for _, prefix := range []string{"@@", "session.", "local.", "session ", "local "} {
@@ -100,16 +101,16 @@ func bareName(name string) string {
 	return strings.Trim(name, "`")
 }
 
-// tableWait is how many seconds a statement waits for a table that a backup, or a change of the table, has locked. MySQL would
-// wait for a year, and keep the connection for that long although its caller has left.
+// tableWait is how many seconds a statement waits for a table that a backup, or a change of the table, has locked.
+// MySQL's default is a year, and the connection would wait that long even after its caller has left.
 func (o Options) tableWait() string {
 	return seconds(cmp.Or(o.TableWait, max(o.LockWait, 2*time.Second)))
 }
 
 // SettingError says that the server, or the DSN, has a setting with which the pipeline can't keep its promises.
 type SettingError struct {
-	Name, Value string // as SHOW VARIABLES has them
-	Want        string // what it must be instead
+	Name, Value string // as in SHOW VARIABLES
+	Want        string // the value that it must have
 }
 
 // Error names the setting.
@@ -117,8 +118,8 @@ func (e *SettingError) Error() string {
 	return fmt.Sprintf("mysql: %s is %s, and must be %s", e.Name, e.Value, e.Want)
 }
 
-// expectedVariables are what CheckSession compares: what each connection has set, under the names of both products, and what
-// only an administrator may set.
+// expectedVariables are the values that CheckSession expects: those that each connection has set, under the names of both
+// products, and those that only an administrator may set.
 func (s *Store) expectedVariables() map[string]string {
 	want := map[string]string{
 		"transaction_isolation": "READ-COMMITTED", "tx_isolation": "READ-COMMITTED",
@@ -133,9 +134,9 @@ func (s *Store) expectedVariables() map[string]string {
 	return want
 }
 
-// CheckSession returns a *SettingError if a connection of the pool lacks a setting on which the pipeline's promises rest, because
-// the server, the DSN or a proxy between them has another. It is nil for SQLite, and for a handle that this package did not
-// open.
+// CheckSession returns a *SettingError if a connection of the pool lacks a setting on which the pipeline's promises
+// depend, because the server, the DSN or a proxy between them has another value. It returns nil for SQLite, and for a
+// handle that this package did not open.
 func (s *Store) CheckSession(ctx context.Context) error {
 	if s.openPatient == nil {
 		return nil
@@ -156,14 +157,14 @@ func (s *Store) CheckSession(ctx context.Context) error {
 			return &SettingError{"sql_mode", have["sql_mode"], "without " + mode}
 		}
 	}
-	// The server refuses every change at READ COMMITTED then, with an error that does not say why it is so.
+	// In this case the server refuses every change at READ COMMITTED, with an error that does not tell the reason.
 	if have["log_bin"] == "ON" && have["binlog_format"] == "STATEMENT" {
 		return &SettingError{"binlog_format", "STATEMENT", "ROW or MIXED"}
 	}
 	return nil
 }
 
-// variables reads the session's variables of these names, as far as the server has them.
+// variables reads the session's variables of these names. Its result lacks variables that the server doesn't have.
 func (s *Store) variables(ctx context.Context, names []string) (map[string]string, error) {
 	var name, value string
 	have := map[string]string{}

@@ -10,13 +10,13 @@ import (
 
 // Stats are figures over all rows.
 type Stats struct {
-	States map[string]int64 // rows by the state's name; each state is there
+	States map[string]int64 // rows by the state's name; states without rows have 0
 	Kinds  map[string]int64 // rows by kind
 	// Lag of the done rows: finished_at - max(due_at, created_at); zero when there are none.
 	LagP50, LagP99, LagMax time.Duration
 }
 
-// Stats reads the whole table, which takes seconds for millions of rows; nothing is locked.
+// Stats reads the whole table, which takes seconds for millions of rows. It locks nothing.
 func (s *Store) Stats(ctx context.Context) (Stats, error) {
 	st := Stats{States: map[string]int64{}}
 	byState, err := s.Counts(ctx)
@@ -45,8 +45,8 @@ const (
 	lagRows = " FROM duetime_tasks WHERE state = 1 AND finished_at IS NOT NULL"
 )
 
-// readLags takes the percentiles by nearest rank from a histogram of milliseconds, which comes sorted and is read no further than
-// the 99th percentile. It returns the number of the rows that from names.
+// readLags computes percentiles by nearest rank from a histogram of milliseconds, which is sorted and is read only up to
+// the 99th percentile. It returns the number of rows that from selects.
 func readLags(ctx context.Context, db *sqlx.DB, st *Stats, from string, args ...any) (n int64, err error) {
 	var highest int64
 	err = db.QueryRowxContext(ctx, "SELECT COUNT(*), COALESCE(MAX("+lagOf+"), 0)"+from, args...).Scan(&n, &highest)
@@ -54,7 +54,7 @@ func readLags(ctx context.Context, db *sqlx.DB, st *Stats, from string, args ...
 		return n, err
 	}
 	st.LagMax = time.Duration(highest) * time.Millisecond
-	st.LagP50, st.LagP99 = st.LagMax, st.LagMax // should rows have been purged meanwhile
+	st.LagP50, st.LagP99 = st.LagMax, st.LagMax // in case rows are purged before the next statement
 	r, err := db.QueryxContext(ctx, "SELECT "+lagOf+" AS behind, COUNT(*)"+from+" GROUP BY behind ORDER BY behind", args...)
 	if err != nil {
 		return n, err

@@ -8,31 +8,31 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Live are figures of the pipeline at one moment, by the rows alone.
+// Live has figures of the pipeline at one moment, from the rows only.
 type Live struct {
 	Now       time.Time // of the database
 	States    map[task.State]int64
 	Scheduled int64 // rows made within the window
 	Fired     int64 // rows done within it
-	// Lag of those; zero when there are none.
+	// Lag of the fired rows; zero when there are none.
 	LagP50, LagP99, LagMax time.Duration
-	Backlog                map[string]Waiting // by queue: what is due and not done; queues without are absent
+	Backlog                map[string]Waiting // by queue: tasks that are due and not done; queues without such tasks are absent
 	Paused                 map[string]time.Time
 	Epochs                 map[string]int64
-	Unhandled              []Unhandled // tasks that wait for a worker that knows their kind, among those whose next try comes first
+	Unhandled              []Unhandled // tasks that wait for a worker of their kind, among the next ones by run time
 }
 
-// liveUnhandled is how many tasks Live looks through for those that wait for a worker of their kind.
+// liveUnhandled is how many tasks Live reads to find those that wait for a worker of their kind.
 const liveUnhandled = 5000
 
 // Waiting is the backlog of one queue.
 type Waiting struct {
 	Tasks  int64
-	Oldest time.Time // the earliest next try
+	Oldest time.Time // the earliest run time
 }
 
-// Live reads the figures of the last window. It reads the rows of the window and the overdue rows by an index: with more of these
-// rows it takes longer.
+// Live reads the figures of the last window. It reads the window's rows and the overdue rows by an index: more of these
+// rows make it slower.
 func (s *Store) Live(ctx context.Context, window time.Duration) (Live, error) {
 	var l Live
 	var err error

@@ -14,7 +14,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Store is the pipeline's door to one database schema.
+// Store is the pipeline's access to one database schema.
 type Store struct {
 	db      *sqlx.DB
 	dialect Dialect
@@ -30,11 +30,11 @@ type Store struct {
 	purged  task.Cursor // where the last purge stopped
 }
 
-// On makes a store of a handle that the caller opened and will close. Its connections are guarded against lost
+// On makes a store on a handle that the caller opened and will close. Its connections are guarded against lost
 // transactions only if Open opened it; its sessions must be READ COMMITTED.
 func On(db *sqlx.DB, d Dialect) *Store { return &Store{db: db, dialect: d} }
 
-// patient returns a handle without a read timeout, and what closes it.
+// patient returns a handle without a read timeout, and a function that closes it.
 func (s *Store) patient() (db *sqlx.DB, done func(), err error) {
 	if s.openPatient == nil {
 		return s.db, func() {}, nil
@@ -42,7 +42,7 @@ func (s *Store) patient() (db *sqlx.DB, done func(), err error) {
 	if db, err = s.openPatient(); err != nil {
 		return nil, nil, err
 	}
-	return db, func() { _ = db.Close() }, nil // nothing of it is still in use
+	return db, func() { _ = db.Close() }, nil // the caller has read all its rows
 }
 
 // DB returns the handle.
@@ -51,7 +51,7 @@ func (s *Store) DB() *sqlx.DB { return s.db }
 // Dialect says which SQL the database speaks.
 func (s *Store) Dialect() Dialect { return s.dialect }
 
-// Close closes the handle after waiting for the statements that run.
+// Close waits for the running statements and closes the handle.
 func (s *Store) Close() error { return s.db.Close() }
 
 // Ping asks the server for an answer.
@@ -71,8 +71,8 @@ func (s *Store) Begin(ctx context.Context) (*sqlx.Tx, error) {
 	return tx, nil
 }
 
-// Now reads the database's clock, to the millisecond, from a server that may be written. A nil q takes a connection of the pool.
-// It answers ErrSchema for a caller's transaction in another schema: tasks written there would never run.
+// Now reads the database's clock, to the millisecond, from a server that may be written. A nil q means a connection of
+// the pool. It returns ErrSchema for a caller's transaction in another schema: tasks written there would never run.
 func (s *Store) Now(ctx context.Context, q sqlx.QueryerContext) (time.Time, error) {
 	var ms int64
 	var schema sql.NullString
@@ -94,7 +94,7 @@ func (s *Store) Clock(ctx context.Context) (time.Time, error) {
 	return time.UnixMicro(us).UTC(), nil
 }
 
-// handle returns q, or the pool where q is nil.
+// handle returns q, or the pool if q is nil.
 func (s *Store) handle(q sqlx.QueryerContext) sqlx.QueryerContext {
 	if q == nil {
 		return s.db
