@@ -12,16 +12,16 @@ import (
 	"github.com/duetime/duetime/pkg/schedule"
 )
 
-// timeLimit is how long a request may take, retries included: also when the database answers nothing at all.
+// timeLimit bounds a request with its retries, even if the database doesn't answer at all.
 const timeLimit = 5 * time.Second
 
-// operation is what a request does, already checked; it may run several times, each in a transaction of its own.
+// operation is a checked request. It may run several times, each in a transaction of its own.
 type operation func(ctx context.Context, tx *schedule.Tx) (answer, error)
 
-// prepare checks a request and says what it changes.
+// prepare checks a request and returns its operation.
 type prepare func(r *http.Request, body []byte) (operation, error)
 
-// change wraps what all changes have in common: the body's limit, the Idempotency-Key, the transaction, the errors.
+// change handles what all changes share: the body's limit, the Idempotency-Key, the transaction, the errors.
 func (a *API) change(prep prepare) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		op, err := a.prepared(w, r, prep)
@@ -66,7 +66,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// idempotencyKey reads the header: 1 to 128 printable ASCII characters; empty when there is none.
+// idempotencyKey reads the header: 1 to 128 printable ASCII characters; empty without the header.
 func idempotencyKey(r *http.Request) (string, error) {
 	values, present := r.Header["Idempotency-Key"]
 	if !present {
@@ -83,8 +83,8 @@ func idempotencyKey(r *http.Request) (string, error) {
 	return key, nil
 }
 
-// once makes a change happen once for its key. The answer is kept in the same transaction, so it is there exactly when
-// the change is; a refusal by the rules is kept too, and nothing else was written then.
+// once makes a change happen once for its key. The answer is stored in the transaction of the change. A refusal by the
+// rules is stored too: nothing else was written then.
 func (a *API) once(key requestKey, op operation) operation {
 	return func(ctx context.Context, tx *schedule.Tx) (answer, error) {
 		kept, err := key.claim(ctx, tx, a.game.tables.forUpdate)
@@ -116,10 +116,11 @@ func (a *API) run(r *http.Request, op operation) (ans answer, err error) {
 	return ans, err
 }
 
-// lockWait is MySQL's answer to a statement that waited for a row for as long as the session may, which is 2 s.
+// lockWait is MySQL's answer to a statement that waited for a row longer than the session's limit, 2 s.
 const lockWait = 1205
 
-// waited hides a lock wait from InTx, which would begin again and wait for as long once more: whoever asked is told.
+// waited hides a lock wait from InTx, which would run the transaction again and wait as long: the caller gets "busy"
+// instead.
 func waited(err error) error {
 	var e *mysql.MySQLError
 	if errors.As(err, &e) && e.Number == lockWait {
@@ -128,7 +129,7 @@ func waited(err error) error {
 	return err
 }
 
-// busyError says that a row stayed locked by somebody else.
+// busyError says that another transaction held a row for too long.
 type busyError struct{ what string }
 
 func (e busyError) Error() string { return e.what }

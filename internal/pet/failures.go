@@ -14,7 +14,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// failure is an error as the API answers it.
+// failure is an error in the API's form.
 type failure struct {
 	status  int
 	code    string
@@ -73,7 +73,7 @@ func (a *API) classify(err error) failure {
 		return failure{http.StatusUnprocessableEntity, "key_reused", err.Error(), "Idempotency-Key"}
 	case errors.Is(err, schedule.ErrCommitUnknown):
 		return failure{http.StatusServiceUnavailable, "unavailable", "whether the change was made is unknown: repeat it with the same Idempotency-Key", ""}
-	case a.errs.Unavailable(err): // before busy: a transaction that was begun again until it gave up may be either
+	case a.errs.Unavailable(err): // before busy: the last error of a transaction that was retried in vain may be of either kind
 		return failure{http.StatusServiceUnavailable, "unavailable", "the database is away, try again", ""}
 	case errors.As(err, &busy), schedule.IsRetryable(err):
 		return failure{http.StatusServiceUnavailable, "busy", "somebody else is at it, try again", ""}
@@ -83,11 +83,11 @@ func (a *API) classify(err error) failure {
 	return failure{http.StatusInternalServerError, "internal", "something is wrong here", ""}
 }
 
-// fields are the texts that a call takes, by name.
+// fields are the destinations of a call's texts, by name.
 type fields map[string]*string
 
-// decode reads a JSON object of texts strictly, and names the field that is wrong. Names must match to the letter, which
-// encoding/json does not ask of a struct's fields.
+// decode reads a JSON object of texts strictly, and names the wrong field. Names must match exactly, which encoding/json
+// does not require of a struct's fields.
 func decode(body []byte, into fields) error {
 	var in map[string]json.RawMessage
 	if err := json.Unmarshal(body, &in); err != nil || in == nil {

@@ -53,8 +53,8 @@ func (g *Game) finishMeals(ctx context.Context, tx *worker.Tx, meals []worker.Ta
 	return g.tables.journal(ctx, tx, e.lines...)
 }
 
-// unfinished answers for meals whose pets are not all there. The worker halves the call until the meal without a pet is
-// alone; that one is dead, which an operator sees, rather than done without an effect.
+// unfinished is the error for meals with missing pets. The worker halves the call until it has only the meal without a
+// pet. That task dies, which an operator sees; it must not be done without an effect.
 func unfinished(meals, pets int) error {
 	err := fmt.Errorf("finish %d meals of %d pets: %w", meals, pets, errNoPet)
 	if meals == 1 {
@@ -63,11 +63,11 @@ func unfinished(meals, pets int) error {
 	return err
 }
 
-// ends is what is to be written for a call's meals.
+// ends is what a call's meals write.
 type ends struct {
-	pets  []int64 // that only end their meal
+	pets  []int64 // whose meal ends without another one
 	meals []string
-	fed   []row // that are fed again, as they will be
+	fed   []row // that are fed again, as they will be after it
 	specs []task.Spec
 	lines []journalLine // of the ended meals
 }
@@ -80,7 +80,7 @@ func (g *Game) end(pets []row, byPet map[int64]task.Task, now time.Time) (e ends
 			e.pets, e.meals = append(e.pets, r.ID), append(e.meals, meal.ID.String())
 			continue
 		}
-		// The next meal counts from the promise, not from when it was kept: an outage doesn't make the day shorter.
+		// The next meal starts at the due time, not when the worker ran: an outage doesn't make the day shorter.
 		spec := MealFinished.New(r.Owner, MealPayload{PetID: r.ID}, task.At(meal.DueAt.Add(g.rules.Meal)), task.Subject(r.subject()))
 		e.specs = append(e.specs, spec)
 		e.fed = append(e.fed, r.startMeal(spec.ID(), byCard))

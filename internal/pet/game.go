@@ -10,7 +10,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Reasons for which a call changes nothing; the API answers 404 for the first and 409 for the others.
+// Refusals of a call that changes nothing; the API answers 404 for the first and 409 for the others.
 var (
 	errNoPet         = errors.New("no such pet")
 	errAlreadyEating = rule{"already_eating", "the pet is eating"}
@@ -19,22 +19,22 @@ var (
 	errNoCard        = rule{"no_card", "the pet has no such card left"}
 )
 
-// rule is a refusal by the game's rules. It comes before anything is written.
+// rule is a refusal by the game's rules. It is returned before anything is written.
 type rule struct{ code, message string }
 
 func (r rule) Error() string { return r.message }
 
-// errMoved says that the pet is no longer as it was when it was decided what to do.
+// errMoved says that the pet has changed after the rules were checked.
 var errMoved error = movedError{}
 
 type movedError struct{}
 
 func (movedError) Error() string { return "the pet has changed meanwhile" }
 
-// Retryable makes InTx roll back and begin again.
+// Retryable makes InTx roll back and run the transaction again.
 func (movedError) Retryable() bool { return true }
 
-// Game plays by the rules, each call inside the given transaction.
+// Game applies the rules, each call inside the given transaction.
 type Game struct {
 	rules  Rules
 	tables tables
@@ -45,7 +45,7 @@ func NewGame(rules Rules, forUpdate string) *Game {
 	return &Game{rules: rules, tables: tables{forUpdate: forUpdate}}
 }
 
-// Create makes a pet with what new pets have.
+// Create makes a pet with the food and cards of a new pet.
 func (g *Game) Create(ctx context.Context, tx *schedule.Tx, owner, name string) (Pet, error) {
 	r := row{
 		Owner: owner, Name: name, Food: g.rules.Food,
@@ -86,8 +86,8 @@ func (g *Game) Feed(ctx context.Context, tx *schedule.Tx, id int64) (Pet, error)
 	return g.save(ctx, tx, r.startMeal(meal.ID, byHand), meal, eventFed)
 }
 
-// Autofeed arms a card: when the meal ends, the pet is fed once more. It changes no task, so the pet is locked first: the
-// worker that ends the meal needs that lock too.
+// Autofeed arms a card: when the meal ends, the pet is fed once more. Autofeed changes no task, so it locks the pet
+// first: the worker that ends the meal needs that lock too.
 func (g *Game) Autofeed(ctx context.Context, tx *schedule.Tx, id int64) (Pet, error) {
 	r, meal, err := g.lock(ctx, tx, id)
 	switch {
@@ -103,7 +103,7 @@ func (g *Game) Autofeed(ctx context.Context, tx *schedule.Tx, id int64) (Pet, er
 	return g.save(ctx, tx, r, meal, eventArmed)
 }
 
-// Speedup takes time off the meal that is going on.
+// Speedup moves the end of the current meal forward.
 func (g *Game) Speedup(ctx context.Context, tx *schedule.Tx, id int64) (Pet, error) {
 	r, meal, err := g.look(ctx, tx, id)
 	switch {
@@ -121,13 +121,13 @@ func (g *Game) Speedup(ctx context.Context, tx *schedule.Tx, id int64) (Pet, err
 		return Pet{}, err
 	}
 	if r.SpeedupCards < 1 {
-		return Pet{}, errMoved // not errNoCard: the task was moved here, and that must go
+		return Pet{}, errMoved // not errNoCard: the task was moved here, and the move must be rolled back
 	}
 	r.SpeedupCards--
 	return g.save(ctx, tx, r, meal, eventSpedUp)
 }
 
-// Cancel takes the meal back: the food returns, and so do the armed cards.
+// Cancel cancels the meal: the pet gets its food and its armed cards back.
 func (g *Game) Cancel(ctx context.Context, tx *schedule.Tx, id int64) (Pet, error) {
 	_, meal, err := g.look(ctx, tx, id)
 	switch {
@@ -149,8 +149,8 @@ func (g *Game) Cancel(ctx context.Context, tx *schedule.Tx, id int64) (Pet, erro
 	return g.save(ctx, tx, r.endMeal(), meal, eventCancelled)
 }
 
-// look reads a pet and its meal without locking them. These are two reads: where the meal is over at the second, a third
-// one tells whether the pet went on to its next meal in between.
+// look reads a pet and its meal without locking them. These are two reads: if the second finds the meal over, a third
+// read tells whether the pet has started its next meal in between.
 func (g *Game) look(ctx context.Context, tx *schedule.Tx, id int64) (row, task.Task, error) {
 	r, err := g.tables.read(ctx, tx, id)
 	if err != nil {
@@ -167,7 +167,7 @@ func (g *Game) look(ctx context.Context, tx *schedule.Tx, id int64) (row, task.T
 	return reread, task.Task{}, err
 }
 
-// lock locks a pet and reads its meal, which can't end by itself then: its worker needs the pet.
+// lock locks a pet and reads its meal. The meal can't end then: its worker needs the pet.
 func (g *Game) lock(ctx context.Context, tx *schedule.Tx, id int64) (row, task.Task, error) {
 	r, err := g.tables.lock(ctx, tx, id)
 	if err != nil {
@@ -177,7 +177,7 @@ func (g *Game) lock(ctx context.Context, tx *schedule.Tx, id int64) (row, task.T
 	return r, meal, err
 }
 
-// lockEating locks the pet after its meal's task, and makes sure that it is still the pet's meal.
+// lockEating locks the pet after its meal's task, and checks that the pet still has that meal.
 func (g *Game) lockEating(ctx context.Context, tx *schedule.Tx, id int64, meal task.ID) (row, error) {
 	r, err := g.tables.lock(ctx, tx, id)
 	if err == nil && r.mealID() != meal {
@@ -186,8 +186,8 @@ func (g *Game) lockEating(ctx context.Context, tx *schedule.Tx, id int64, meal t
 	return r, err
 }
 
-// meal reads the task of the meal that is going on; the zero task when the pet is not eating. A task that an operator
-// cancelled, or that died, stays the pet's latest until it is fed anew.
+// meal reads the task of the current meal; the zero task when the pet is not eating. A pet keeps the id of a task that an
+// operator cancelled, or that died, until it is fed again.
 func (g *Game) meal(ctx context.Context, tx *schedule.Tx, r row) (task.Task, error) {
 	if r.mealID().IsZero() {
 		return task.Task{}, nil
@@ -199,10 +199,10 @@ func (g *Game) meal(ctx context.Context, tx *schedule.Tx, r row) (task.Task, err
 	return t, err
 }
 
-// eating reports whether there is a meal and it is going on.
+// eating reports whether a meal is going on.
 func eating(meal task.Task) bool { return !meal.ID.IsZero() && meal.State == task.Pending }
 
-// save writes the pet and its journal line, and shows the pet.
+// save writes the pet and its journal line, and returns the pet as the API shows it.
 func (g *Game) save(ctx context.Context, tx *schedule.Tx, r row, meal task.Task, event string) (Pet, error) {
 	now, err := tx.Now(ctx)
 	if err != nil {
@@ -224,7 +224,7 @@ func line(r row, t task.Task, event string, now time.Time) journalLine {
 	}
 }
 
-// meanwhile turns "the meal has ended since it was looked at" into another try.
+// meanwhile turns the error of a meal that ended after it was read into errMoved, so that the transaction runs again.
 func meanwhile(err error) error {
 	if hasEnded(err) {
 		return fmt.Errorf("%w: %w", errMoved, err)

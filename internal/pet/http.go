@@ -31,7 +31,7 @@ type API struct {
 	mux    *http.ServeMux
 }
 
-// Classifier tells what kind of trouble a database error is.
+// Classifier classifies database errors.
 type Classifier interface {
 	// Unavailable reports whether the database is away.
 	Unavailable(err error) bool
@@ -54,7 +54,7 @@ func NewAPI(game *Game, client *schedule.Client, errs Classifier, logger *slog.L
 
 // ServeHTTP answers one request.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// The mux would send a client that wrote // or .. elsewhere, in HTML.
+	// The mux would redirect a client that wrote // or .., and answer in HTML.
 	if p := path.Clean(r.URL.Path); p != strings.TrimSuffix(r.URL.Path, "/") && p != r.URL.Path {
 		a.unknown(w, r)
 		return
@@ -72,7 +72,7 @@ func (a *API) create(_ *http.Request, body []byte) (operation, error) {
 		return nil, err
 	}
 	if err := errors.Join(checkName("owner", owner), checkName("name", name)); err != nil {
-		return nil, err // which is answered by its first
+		return nil, err // the API answers the first one
 	}
 	return func(ctx context.Context, tx *schedule.Tx) (answer, error) {
 		p, err := a.game.Create(ctx, tx, owner, name)
@@ -80,7 +80,7 @@ func (a *API) create(_ *http.Request, body []byte) (operation, error) {
 	}, nil
 }
 
-// onPet makes an operation on one pet, which takes no input.
+// onPet makes an operation on one pet that takes no input.
 func onPet(act func(ctx context.Context, tx *schedule.Tx, id int64) (Pet, error)) prepare {
 	return func(r *http.Request, body []byte) (operation, error) {
 		id, err := petID(r)
@@ -120,7 +120,7 @@ func (a *API) get(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ans, err := a.run(r, op)
-	if err != nil && !errors.Is(err, schedule.ErrCommitUnknown) { // there was nothing to commit
+	if err != nil && !errors.Is(err, schedule.ErrCommitUnknown) { // a read has nothing to commit
 		a.fail(w, r, err)
 		return
 	}
@@ -165,7 +165,7 @@ func (a *API) tasks(w http.ResponseWriter, r *http.Request) {
 	a.write(w, answer{http.StatusOK, encode(out)})
 }
 
-// pageLimit reads how many tasks are wanted at once.
+// pageLimit reads the number of tasks for one page.
 func pageLimit(text string) (int, error) {
 	if text == "" {
 		return task.MaxPerCall, nil
@@ -184,7 +184,7 @@ func checkSource(s string) error {
 	return nil
 }
 
-// petID reads the path's id. Digits that name no number of ours name no pet.
+// petID reads the path's id. A number that no pet can have is errNoPet.
 func petID(r *http.Request) (int64, error) {
 	text := r.PathValue("id")
 	if !idRule.MatchString(text) {
@@ -207,7 +207,7 @@ func checkName(field, text string) error {
 func encode(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // the API's own types
+		panic(err) // all values are of the API's own types
 	}
 	return append(b, '\n')
 }

@@ -11,17 +11,17 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Findings is what the journal says about the promises.
+// Findings are broken promises according to the journal.
 type Findings struct {
-	Lost      int64 // meals that began and neither ended nor have, or may have had, a row that says why not
+	Lost      int64 // meals that began, have no end, and have no row that gives the reason
 	Duplicate int64 // tasks with two effects
-	Early     int64 // effects before their time, on the database's clock
+	Early     int64 // effects before their due time, on the database's clock
 }
 
 // Rows reads tasks by id; ids without a row are absent.
 type Rows func(ctx context.Context, ids []task.ID) ([]task.Task, error)
 
-// HasJournal reports whether the game's tables stand in this schema.
+// HasJournal reports whether this schema has the game's tables.
 func HasJournal(ctx context.Context, db *sqlx.DB) (bool, error) {
 	query := `SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = 'pet_journal'`
 	if db.DriverName() != "mysql" {
@@ -34,8 +34,8 @@ func HasJournal(ctx context.Context, db *sqlx.DB) (bool, error) {
 	return n > 0, nil
 }
 
-// Audit reads the whole journal and compares it with the tasks. Rows of ended tasks are kept for so long: a meal that has no
-// row, and of which nothing was heard for longer, may have been cancelled or be dead, and is not counted as lost.
+// Audit reads the whole journal and compares it with the tasks. kept is the retention of ended tasks' rows: a meal
+// without a row whose last line is older may have been cancelled or be dead, and does not count as lost.
 func Audit(ctx context.Context, db *sqlx.DB, kept time.Duration, rows Rows) (Findings, error) {
 	var f Findings
 	err := db.GetContext(ctx, &f.Duplicate, `SELECT COUNT(*) FROM (SELECT task_id FROM pet_journal WHERE event = 'meal_finished'
@@ -50,12 +50,12 @@ GROUP BY task_id HAVING COUNT(*) > 1) AS twice`)
 	return f, err
 }
 
-// clockSlack is what this machine's clock may be behind the database's.
+// clockSlack is how far this machine's clock may be behind the database's.
 const clockSlack = time.Minute
 
-// lost counts meals without an end and without a row that is pending, cancelled or dead; of those whose last line in the
-// journal is from before purged, a row must say that they are done. A meal that ends while we look is seen at the second
-// look.
+// lost counts meals without an end whose task has no row that is pending, cancelled or dead. A meal whose last line is
+// from before purged counts only if its row says that it is done. A meal that ends during the first read is found by the
+// second.
 func lost(ctx context.Context, db *sqlx.DB, purged time.Time, rows Rows) (int64, error) {
 	open, err := openMeals(ctx, db)
 	if err != nil {
@@ -78,10 +78,10 @@ func lost(ctx context.Context, db *sqlx.DB, purged time.Time, rows Rows) (int64,
 	return n, nil
 }
 
-// openMeal is one that began and has not ended.
+// openMeal is a meal that began and has not ended.
 type openMeal struct {
 	TaskID string `db:"task_id"`
-	LastMs int64  `db:"last_ms"` // its last line
+	LastMs int64  `db:"last_ms"` // when its last line was written
 }
 
 func openMeals(ctx context.Context, db *sqlx.DB) ([]openMeal, error) {
@@ -122,12 +122,12 @@ func withoutReason(ctx context.Context, rows Rows, open []openMeal, purged time.
 	return suspects, nil
 }
 
-// Firing is one effect: when it was promised, when its task was made, when it came.
+// Firing is one effect: when it was due, when its task was made, when it happened.
 type Firing struct {
 	DueAt, MadeAt, At time.Time
 }
 
-// Lag is how long after its time, or after its task was made if that was later, the effect came.
+// Lag is how long after its due time, or after the making of its task if that was later, the effect happened.
 func (f Firing) Lag() time.Duration {
 	from := f.DueAt
 	if f.MadeAt.After(from) {
@@ -156,12 +156,12 @@ ON m.task_id = f.task_id WHERE f.event = 'meal_finished'`)
 	return out, nil
 }
 
-// EventCounts counts the journal's lines.
+// EventCounts are numbers of the journal's lines.
 type EventCounts struct {
 	Finished, SpedUp, Cancelled, AutoFed int64
 }
 
-// Events counts what the journal tells.
+// Events counts the journal's lines.
 func Events(ctx context.Context, db *sqlx.DB) (EventCounts, error) {
 	var lines []struct {
 		Event string `db:"event"`

@@ -9,8 +9,8 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// SpeedupOwner spends a card on each of the owner's eating pets that has one, and tells how many there were. All tasks
-// are locked before the first pet, also where they take several calls.
+// SpeedupOwner spends a card on each of the owner's eating pets that has one, and returns their number. It locks all
+// tasks before the first pet, even if that takes several calls.
 func (g *Game) SpeedupOwner(ctx context.Context, tx *schedule.Tx, owner string) (int, error) {
 	pets, err := g.tables.fast(ctx, tx, owner)
 	if err != nil {
@@ -57,7 +57,7 @@ func (g *Game) shift(ctx context.Context, tx *schedule.Tx, ids []task.ID) ([]tas
 		if err == nil || !hasEnded(err) {
 			return moved, err
 		}
-		// One has ended after the look. Now all are locked, and a second look holds.
+		// One meal has ended after the read. Now all tasks are locked, and a second read stays valid.
 	}
 	return nil, errMoved
 }

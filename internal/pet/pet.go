@@ -10,12 +10,12 @@ import (
 // MealFinished is the kind of the task that ends a meal.
 var MealFinished = task.NewKind[MealPayload]("pet.meal_finished")
 
-// MealPayload says whose meal ends.
+// MealPayload names the pet whose meal ends.
 type MealPayload struct {
 	PetID int64 `json:"pet_id"`
 }
 
-// Where a meal came from.
+// Sources of a meal.
 const (
 	byHand = "hand"
 	byCard = "auto"
@@ -35,9 +35,9 @@ const experiencePerMeal = 10
 
 // Rules are the game's numbers.
 type Rules struct {
-	Meal          time.Duration // how long a meal takes
-	Speedup       time.Duration // what one card takes off
-	Food          int           // of a new pet, as the cards below
+	Meal          time.Duration // length of a meal
+	Speedup       time.Duration // what one card takes off a meal
+	Food          int           // of a new pet, like the cards below
 	SpeedupCards  int
 	AutofeedCards int
 }
@@ -56,7 +56,7 @@ type Pet struct {
 	Meal          *Meal  `json:"meal"`
 }
 
-// Meal is the meal that is going on.
+// Meal is the current meal.
 type Meal struct {
 	TaskID  task.ID `json:"task_id"`
 	Source  string  `json:"source"`
@@ -64,7 +64,7 @@ type Meal struct {
 	Version int64   `json:"version"`
 }
 
-// row is a pet as its table holds it.
+// row is a row of pets.
 type row struct {
 	ID            int64   `db:"id"`
 	Owner         string  `db:"owner"`
@@ -104,7 +104,7 @@ func (r row) endMeal() row {
 
 func (r row) subject() string { return strconv.FormatInt(r.ID, 10) }
 
-// view is what the API shows. meal is the task of the meal that is going on; any other task is not shown.
+// view returns the pet as the API shows it. meal is the task of the current meal; any other task is not shown.
 func (r row) view(meal task.Task) Pet {
 	p := Pet{
 		ID: r.subject(), Owner: r.Owner, Name: r.Name, Food: r.Food,

@@ -14,13 +14,13 @@ import (
 // requestLife is how long an answer is kept for its Idempotency-Key.
 const requestLife = 24 * time.Hour
 
-// answer is what a request is answered, and what a repeated one is answered again.
+// answer is the answer to a request, and to its repetitions.
 type answer struct {
 	status int
 	body   []byte
 }
 
-// requestKey is what an Idempotency-Key is scoped to, and the body that it came with.
+// requestKey identifies a request by its Idempotency-Key, and has its body's hash.
 type requestKey struct {
 	id   [sha256.Size]byte
 	body [sha256.Size]byte
@@ -35,11 +35,11 @@ func newRequestKey(method, path, key string, body []byte) requestKey {
 
 var errKeyReused = errors.New("the Idempotency-Key was used with another body")
 
-// claim inserts the key, so that of two requests at once the second waits for the first's commit; it then gives the
-// first's answer, to be replayed. It returns nil when the request is the first with this key in 24 h. It asks for the
-// time after the wait: the change that follows is to happen then, not before.
+// claim inserts the key. Of two requests at once, the second waits for the first's commit and gets the first's answer.
+// claim returns nil for the first request with this key in 24 h. It reads the time after the wait, so that the change
+// counts from then.
 func (k requestKey) claim(ctx context.Context, tx *schedule.Tx, forUpdate string) (*answer, error) {
-	// The number of affected rows doesn't tell a new row from one that stood before where the DSN has clientFoundRows.
+	// With clientFoundRows in the DSN, the number of affected rows is the same for a new row and an existing one.
 	insert := `INSERT INTO pet_requests (id, body_hash, at_ms) VALUES (?, ?, 0)
 		ON DUPLICATE KEY UPDATE id = IF(LAST_INSERT_ID(1) = 1, id, id)`
 	if tx.DriverName() != "mysql" {
@@ -68,14 +68,14 @@ func (k requestKey) claim(ctx context.Context, tx *schedule.Tx, forUpdate string
 	case err != nil:
 		return nil, err
 	case was.AtMs <= now.Add(-requestLife).UnixMilli():
-		return nil, nil // as good as new: keep overwrites it
+		return nil, nil // the key has expired: keep overwrites it
 	case !bytes.Equal(was.Body, k.body[:]):
 		return nil, errKeyReused
 	}
 	return &answer{status: was.Status, body: was.Answer}, nil
 }
 
-// keep stores the answer in the transaction of the change itself.
+// keep stores the answer in the transaction of the change.
 func (k requestKey) keep(ctx context.Context, tx *schedule.Tx, a answer) error {
 	now, err := tx.Now(ctx)
 	if err != nil {
@@ -89,7 +89,7 @@ func (k requestKey) keep(ctx context.Context, tx *schedule.Tx, a answer) error {
 	return nil
 }
 
-// PurgeRequests forgets answers kept for over 24 h, at most limit, and tells how many.
+// PurgeRequests deletes at most limit answers that are older than 24 h, and returns their number.
 func PurgeRequests(ctx context.Context, tx *schedule.Tx, limit int) (int64, error) {
 	now, err := tx.Now(ctx)
 	if err != nil {

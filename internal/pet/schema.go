@@ -8,7 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// mysqlSchema is repeatable. The journal has no unique key but its sequence: a duplicate effect must show.
+// mysqlSchema can be run repeatedly. The journal has no unique key but its sequence, so that duplicate effects show.
 var mysqlSchema = []string{
 	`CREATE TABLE IF NOT EXISTS pets (
   id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
@@ -60,8 +60,8 @@ var sqliteSchema = []string{
 
 const schemaLock = "duetime.pet.schema"
 
-// CreateTables makes the game's tables where they are missing. On MySQL several processes may start at once: GET_LOCK
-// lets one of them work.
+// CreateTables creates the game's missing tables. On MySQL several processes may start at once: GET_LOCK lets one of them
+// create.
 func CreateTables(ctx context.Context, db *sqlx.DB) error {
 	if db.DriverName() != "mysql" {
 		return execAll(ctx, db, sqliteSchema)

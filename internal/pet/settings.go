@@ -7,7 +7,7 @@ import (
 	"github.com/duetime/duetime/internal/config"
 )
 
-// Settings are the game's own section of the configuration: a config.Section.
+// Settings are the game's section of the configuration: a config.Section.
 type Settings struct {
 	Admin   string        `koanf:"admin" form:"addr" doc:"as event.admin"`
 	Listen  string        `koanf:"listen" form:"addr" doc:"host:port of the game's API; without a host it is loopback"`
@@ -16,14 +16,14 @@ type Settings struct {
 	Start   Start         `koanf:"start"`
 }
 
-// Start is what a new pet has.
+// Start is the food and the cards of a new pet.
 type Start struct {
 	Food          int `koanf:"food" doc:"food of a new pet, 0 to 1000000"`
 	SpeedupCards  int `koanf:"speedup_cards" doc:"speed-up cards of a new pet, 0 to 1000000"`
 	AutofeedCards int `koanf:"autofeed_cards" doc:"auto-feed cards of a new pet, 0 to 1000000"`
 }
 
-// DefaultSettings returns the game on one machine.
+// DefaultSettings returns the settings for one machine.
 func DefaultSettings() *Settings {
 	return &Settings{
 		Listen: "127.0.0.1:8080", Meal: 4 * time.Hour, Speedup: 2 * time.Hour,
@@ -31,7 +31,7 @@ func DefaultSettings() *Settings {
 	}
 }
 
-// Rules returns the rules that the settings make.
+// Rules returns the rules of these settings.
 func (s *Settings) Rules() Rules {
 	return Rules{
 		Meal: s.Meal, Speedup: s.Speedup, Food: s.Start.Food,
@@ -39,10 +39,10 @@ func (s *Settings) Rules() Rules {
 	}
 }
 
-// Name is that of the section.
+// Name is the section's name.
 func (*Settings) Name() string { return "game" }
 
-// Validate adds each key that is out of its limits.
+// Validate adds a problem for each key out of its limits.
 func (s *Settings) Validate(p *config.Problems) {
 	const maxStart, tenYears = 1_000_000, 87600 * time.Hour
 	p.CheckInt("game.start.food", s.Start.Food, 0, maxStart)

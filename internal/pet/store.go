@@ -12,7 +12,7 @@ import (
 
 const petColumns = `id, owner, name, food, speedup_cards, autofeed_cards, autofeed_armed, meals_eaten, experience, meal_task_id, meal_source`
 
-// journalLine is one line of the players' history.
+// journalLine is one line of the journal.
 type journalLine struct {
 	PetID   int64
 	Owner   string
@@ -23,7 +23,7 @@ type journalLine struct {
 	AtMs    int64
 }
 
-// tables is the game's SQL. forUpdate is FOR UPDATE, or empty on SQLite, where a transaction has the database to itself.
+// tables is the game's SQL. forUpdate is FOR UPDATE, or empty on SQLite, where a transaction locks the whole database.
 type tables struct {
 	forUpdate string
 }
@@ -42,7 +42,7 @@ func (s tables) read(ctx context.Context, q sqlx.QueryerContext, id int64) (row,
 	return s.one(ctx, q, id, "")
 }
 
-// lock returns a pet and keeps others from changing it until the transaction ends.
+// lock returns a pet and locks it until the transaction ends.
 func (s tables) lock(ctx context.Context, q sqlx.QueryerContext, id int64) (row, error) {
 	return s.one(ctx, q, id, s.forUpdate)
 }
@@ -59,7 +59,7 @@ func (s tables) one(ctx context.Context, q sqlx.QueryerContext, id int64, suffix
 	return r, nil
 }
 
-// lockAll locks pets in id order, as everybody who locks several does.
+// lockAll locks pets in id order; all transactions that lock several pets use this order.
 func (s tables) lockAll(ctx context.Context, q sqlx.QueryerContext, ids []int64) ([]row, error) {
 	query, args, err := sqlx.In(`SELECT `+petColumns+` FROM pets WHERE id IN (?) ORDER BY id `+s.forUpdate, ids)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s tables) lockAll(ctx context.Context, q sqlx.QueryerContext, ids []int64)
 	return rows, nil
 }
 
-// fast returns the owner's pets that have had a meal and have a speed-up card, without locking them.
+// fast returns, without locking, the owner's pets that have had a meal and have a speed-up card.
 func (s tables) fast(ctx context.Context, q sqlx.QueryerContext, owner string) ([]row, error) {
 	var rows []row
 	err := sqlx.SelectContext(ctx, q, &rows, `SELECT `+petColumns+` FROM pets
@@ -105,8 +105,8 @@ func (s tables) takeCards(ctx context.Context, q sqlx.ExecerContext, ids []int64
 	return nil
 }
 
-// finish gives pets what a meal gives, and ends their meal if it is one of these: a pet that was given another one since
-// goes on with it. meal_source comes first because MySQL assigns from left to right.
+// finish adds a meal's experience to pets, and ends their meal if it is one of these. A pet that was given another meal
+// meanwhile keeps it. meal_source comes first because MySQL assigns from left to right.
 func (s tables) finish(ctx context.Context, q sqlx.ExecerContext, ids []int64, meals []string) error {
 	if len(ids) == 0 {
 		return nil
@@ -123,7 +123,7 @@ meal_task_id = CASE WHEN meal_task_id IN (?) THEN NULL ELSE meal_task_id END WHE
 	return nil
 }
 
-// finishAndFeed gives pets what a meal gives, and starts the meal that an armed card pays.
+// finishAndFeed adds a meal's experience to pets, and starts the meal that an armed card pays for.
 func (s tables) finishAndFeed(ctx context.Context, q sqlx.ExecerContext, next []row) error {
 	if len(next) == 0 {
 		return nil
