@@ -11,17 +11,17 @@ import (
 	"github.com/duetime/duetime/internal/store"
 )
 
-// words returns what may stand at a place of the command line, for the shell to offer. A configuration or a server that does
-// not answer means nothing to offer, never an error.
+// words returns completions for one place of the command line. It returns none if the configuration is wrong or a server
+// doesn't answer, and never an error.
 type words = func() []string
 
 func fixed(all ...string) words { return func() []string { return all } }
 
-// complete offers words for a flag.
+// complete adds completions to a flag.
 func complete(cmd *cobra.Command, flag string, all words) {
 	err := cmd.RegisterFlagCompletionFunc(flag, offer(all))
 	if err != nil {
-		panic(err) // there is no such flag
+		panic(err) // no flag has this name
 	}
 }
 
@@ -31,7 +31,7 @@ func offer(all words) cobra.CompletionFunc {
 	}
 }
 
-// first offers words for the first argument.
+// first completes the first argument.
 func first(all words) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -50,8 +50,8 @@ func (t *tool) queues() []string {
 }
 
 const (
-	kindsTimeout = 500 * time.Millisecond // a shell waits for it
-	kindsRows    = 1000                   // that changed last
+	kindsTimeout = 500 * time.Millisecond // a shell waits this long for completions
+	kindsRows    = 1000                   // rows that changed last
 )
 
 // kinds reads the kinds of the tasks that changed last.

@@ -12,7 +12,7 @@ import (
 	"github.com/duetime/duetime/internal/parts"
 )
 
-const serverTimeout = 5 * time.Second // each, or it counts as away
+const serverTimeout = 5 * time.Second // after it a server counts as away
 
 func (t *tool) configuration() *cobra.Command {
 	cmd := &cobra.Command{Use: "config", Short: "Check and print the configuration", Args: cobra.NoArgs, RunE: needsCommand}
@@ -52,7 +52,7 @@ func (t *tool) configuration() *cobra.Command {
 	return cmd
 }
 
-// checkServers asks all servers even when the first is away, so that one run shows all that is wrong.
+// checkServers asks all servers even if the first is away, so that one run shows all mistakes.
 func (t *tool) checkServers(ctx context.Context, p *parts.Parts) error {
 	var wrong []error
 	for _, server := range []struct {

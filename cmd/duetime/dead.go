@@ -50,7 +50,7 @@ func (t *tool) writeDead(rows []console.Task) error {
 	return writeTable(t.out, lines)
 }
 
-// writeNarrowDead writes a table that fits the terminal: what the kind leaves of the line is the error's.
+// writeNarrowDead writes a table that fits the terminal: the kind is cut, and the error gets the rest of the line.
 func (t *tool) writeNarrowDead(rows []console.Task, width int) error {
 	const kindWidth, errorColumn = 14, 3
 	lines := [][]string{{"TASK", "KIND", "DIED", "ERROR"}}
@@ -60,7 +60,7 @@ func (t *tool) writeNarrowDead(rows []console.Task, width int) error {
 	return writeFittedTable(t.out, lines, width, errorColumn)
 }
 
-// died is when a task died: unknown of a row that another program wrote.
+// died returns when a task died; that may be unknown for a row that another program wrote.
 func died(row console.Task, format func(ms int64) string) string {
 	if row.FinishedAt == nil {
 		return "unknown"
@@ -68,7 +68,7 @@ func died(row console.Task, format func(ms int64) string) string {
 	return format(*row.FinishedAt)
 }
 
-// bulk is what is done to many dead tasks.
+// bulk is a command that changes many dead tasks.
 type bulk struct {
 	use, short, past string
 	do               func(*console.Console, context.Context, []task.ID, func(done int)) (console.Bulk, error)
@@ -123,8 +123,8 @@ func parseIDs(args []string) ([]task.ID, error) {
 	return ids, nil
 }
 
-// runBulk changes the tasks. Where an operator named them, one that is left as it was is an error; where a filter chose them,
-// one that is no longer dead is as good as not chosen.
+// runBulk changes the tasks. If an operator named the tasks, one that could not be changed is an error. If a filter chose
+// them, a task that is no longer dead is ignored.
 func (t *tool) runBulk(ctx context.Context, c *console.Console, b bulk, ids []task.ID, named bool) error {
 	if len(ids) == 0 {
 		_, _ = fmt.Fprintf(t.out, "%s 0 tasks\n", b.past)
@@ -150,7 +150,7 @@ func (t *tool) runBulk(ctx context.Context, c *console.Console, b bulk, ids []ta
 	return err
 }
 
-// whyLeft says of the tasks that were not dead what they are, with the exit code that all of them have in common.
+// whyLeft tells why the tasks were not changed, with the exit code that all of them share.
 func whyLeft(ctx context.Context, c *console.Console, ids []task.ID) error {
 	left, err := c.WhyLeft(ctx, ids)
 	if err != nil {

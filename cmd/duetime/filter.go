@@ -12,7 +12,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// filterFlags say which tasks are meant.
+// filterFlags select tasks.
 type filterFlags struct {
 	owner, kind, queue  string
 	dueAfter, dueBefore string
@@ -30,7 +30,7 @@ func (t *tool) addFilterFlags(cmd *cobra.Command, f *filterFlags) {
 	complete(cmd, "kind", t.kinds)
 }
 
-// addListFlags adds those of the commands that list tasks.
+// addListFlags adds the flags of the commands that list tasks.
 func (t *tool) addListFlags(cmd *cobra.Command, f *filterFlags, asJSON *bool) {
 	t.addFilterFlags(cmd, f)
 	cmd.Flags().IntVar(&f.limit, "limit", console.DefaultPage, fmt.Sprintf("most tasks to list, 1 to %d", console.MaxPage))
@@ -38,7 +38,7 @@ func (t *tool) addListFlags(cmd *cobra.Command, f *filterFlags, asJSON *bool) {
 	cmd.Flags().BoolVar(asJSON, "json", false, "write a JSON array")
 }
 
-// filter reads the flags. now is of this machine's clock, in the zone of the operator.
+// filter reads the flags. now is this machine's clock, in the operator's zone.
 func (f filterFlags) filter(now time.Time) (console.Filter, error) {
 	out := console.Filter{Owner: f.owner, Kind: f.kind, Queue: f.queue, Limit: f.limit}
 	if f.after != "" {
@@ -63,7 +63,7 @@ func (f filterFlags) filter(now time.Time) (console.Filter, error) {
 	return out, nil
 }
 
-// selection is the filter of a command that changes many dead tasks: that all are meant must be said.
+// selection is the filter of a command that changes many dead tasks: it requires ids, a filter, or --all.
 func (f filterFlags) selection(cmd *cobra.Command, now time.Time, ids, all bool) (console.Filter, error) {
 	limited := cmd.Flags().Changed("limit")
 	empty := f.owner+f.kind+f.queue+f.dueAfter+f.dueBefore == ""
@@ -82,7 +82,7 @@ func (f filterFlags) selection(cmd *cobra.Command, now time.Time, ids, all bool)
 	return filter, err
 }
 
-// list reads a page, writes it, and says on standard error where the list goes on: standard output holds tasks only.
+// list reads a page, writes it, and names the next page on standard error: standard output has only tasks.
 func (t *tool) list(ctx context.Context, f filterFlags, state *task.State, asJSON bool, table func([]console.Task) error) error {
 	if f.limit < 1 || f.limit > console.MaxPage {
 		return fmt.Errorf("--limit: %d is not between 1 and %d", f.limit, console.MaxPage)
@@ -98,7 +98,7 @@ func (t *tool) list(ctx context.Context, f filterFlags, state *task.State, asJSO
 			return err
 		}
 		if err := c.CheckQueue(f.queue); f.queue != "" && len(page.Tasks) == 0 && err != nil {
-			_, _ = fmt.Fprintln(t.errs, err) // a slip of the hand, or a queue that is no more and has no tasks left
+			_, _ = fmt.Fprintln(t.errs, err) // a typing error, or a queue that was removed and has no tasks left
 		}
 		if asJSON {
 			err = writeJSON(t.out, page.Tasks)

@@ -13,13 +13,13 @@ import (
 	"github.com/duetime/duetime/internal/store"
 )
 
-// addGame adds what the tool knows of the pet game, which is in this file, but for its command.
+// addGame adds the pet game's section and audit. Apart from the demo command, only this file knows the game.
 func (t *tool) addGame() {
 	t.sections = append(t.sections, pet.DefaultSettings())
 	t.audits = append(t.audits, journalAudit())
 }
 
-// journalAudit adds to verify what the game's journal says about the promises.
+// journalAudit adds the game's journal to verify.
 func journalAudit() console.Audit {
 	return console.Audit{
 		Subject: "the game's journal",
@@ -31,7 +31,7 @@ func journalAudit() console.Audit {
 			if err != nil {
 				return nil, "", err
 			}
-			if !there { // without any right on the table the server does not even say that it is there
+			if !there { // without any right on the table the server hides it
 				return nil, "no pet_journal in this schema, or no right to see it", nil
 			}
 			found, err := pet.Audit(ctx, on.DB, on.Retention, on.Tasks)

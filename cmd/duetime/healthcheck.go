@@ -30,7 +30,7 @@ func (t *tool) healthcheck() *cobra.Command {
 	cmd.Flags().StringVar(&admin, "admin", "", "admin address of the process, host:port or a port of this machine")
 	cmd.Flags().BoolVar(&ready, "ready", false, "ask whether it does its work, not only whether it lives")
 	if err := cmd.MarkFlagRequired("admin"); err != nil {
-		panic(err) // there is no such flag
+		panic(err) // no flag has this name
 	}
 	return cmd
 }
@@ -47,7 +47,7 @@ func health(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = res.Body.Close() }() // it was read as far as it matters
+	defer func() { _ = res.Body.Close() }() // the needed part was read
 	text, _ := io.ReadAll(io.LimitReader(res.Body, 100))
 	if res.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s answers %d %s", url, res.StatusCode, text)

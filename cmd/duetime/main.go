@@ -1,5 +1,5 @@
-// Command duetime is the operator's tool: it migrates the schema, looks at tasks and changes them, watches the pipeline and
-// steers it, verifies that nothing is lost, and plays a demo of the whole pipeline in one process.
+// Command duetime is the operator's tool: it migrates the schema, shows and changes tasks, watches and controls the
+// pipeline, verifies that nothing is lost, and plays a demo of the whole pipeline in one process.
 package main
 
 import (
@@ -22,17 +22,17 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Exit codes beyond 0 (done) and 1 (an error, or a promise that does not hold).
+// Exit codes besides 0 (done) and 1 (an error, or a promise that does not hold).
 const (
 	exitAway     = 2 // a server can't be reached
 	exitFinished = 3 // the task has ended already
 	exitNotFound = 4 // no such task
 )
 
-// exit carries the code with which the process ends.
+// exit is an error with the process's exit code.
 type exit struct {
 	code int
-	err  error // nil when all was said already
+	err  error // nil if there is nothing to print
 }
 
 func (e exit) Error() string {
@@ -49,7 +49,7 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	index.LogTo(slog.New(slog.DiscardHandler)) // answers say what is wrong with Redis
+	index.LogTo(slog.New(slog.DiscardHandler)) // errors report what is wrong with Redis
 	t := &tool{in: os.Stdin, out: os.Stdout, errs: os.Stderr}
 	t.addGame()
 	err := t.root().ExecuteContext(ctx)
@@ -62,7 +62,7 @@ func run() int {
 	return exitCode(err)
 }
 
-// exitCode is the code with which the process ends for an error.
+// exitCode returns the process's exit code for an error.
 func exitCode(err error) int {
 	e, ok := errors.AsType[exit](err)
 	switch {
@@ -76,22 +76,22 @@ func exitCode(err error) int {
 	return 1
 }
 
-// needsCommand is the run of a command that only holds others: it changes nothing, and a script must not take that for
-// success.
+// needsCommand runs a command that only has subcommands. It returns an error: it does nothing, and a script must not take
+// that for success.
 func needsCommand(cmd *cobra.Command, _ []string) error {
 	return fmt.Errorf("%s needs one of its commands (see %s --help)", cmd.CommandPath(), cmd.CommandPath())
 }
 
-// tool is what the commands share.
+// tool is shared by the commands.
 type tool struct {
 	in        io.Reader
 	out, errs io.Writer
 	config    string
 	explicit  bool
-	yes       bool             // answers what would be asked
+	yes       bool             // answers all questions
 	zone      zone             // of times
 	sections  []config.Section // of programs that share the configuration
-	audits    []console.Audit  // of their data
+	audits    []console.Audit  // of those programs' data
 }
 
 func (t *tool) root() *cobra.Command {
@@ -118,7 +118,7 @@ func (t *tool) load() (config.Config, error) {
 	return config.Load(t.config, t.explicit, os.Environ(), t.sections...)
 }
 
-// open reads the configuration and makes the adapters, quietly: a tool's user reads its answer, not a log.
+// open reads the configuration and makes the adapters. It logs only errors: a tool's user reads its answer, not a log.
 func (t *tool) open() (*parts.Parts, error) {
 	cfg, err := t.load()
 	if err != nil {
@@ -132,7 +132,7 @@ func (t *tool) open() (*parts.Parts, error) {
 	return p, err
 }
 
-// with runs fn on a console, for what concerns tasks: a schema of another namespace than the configuration's is refused.
+// with runs fn on a console. It refuses a schema of another namespace than the configuration's.
 func (t *tool) with(ctx context.Context, fn func(c *console.Console) error) error {
 	return t.on(func(p *parts.Parts) error {
 		layout, err := p.Store.Layout(ctx)
@@ -140,7 +140,7 @@ func (t *tool) with(ctx context.Context, fn func(c *console.Console) error) erro
 			if err := p.CheckNamespace(layout); err != nil {
 				return err
 			}
-		} // whatever else is wrong with MySQL fn will find out
+		} // fn will report any other trouble with MySQL
 		client, err := p.Scheduler(nil)
 		if err != nil {
 			return err
@@ -153,7 +153,7 @@ func (t *tool) with(ctx context.Context, fn func(c *console.Console) error) erro
 	})
 }
 
-// on runs fn on the opened parts and closes them. Trouble with a server becomes exit code 2.
+// on runs fn on the opened parts and closes them. An unreachable server becomes exit code 2.
 func (t *tool) on(fn func(p *parts.Parts) error) error {
 	p, err := t.open()
 	if err != nil {

@@ -41,7 +41,7 @@ func (t *tool) migrate() *cobra.Command {
 	return cmd
 }
 
-// migrateUp does both halves even when the first fails, so that one run shows all that is wrong.
+// migrateUp ensures the topics even if migrating the schema fails, so that one run shows all mistakes.
 func (t *tool) migrateUp(ctx context.Context, p *parts.Parts) error {
 	var bar *progress
 	schema := p.Store.MigrateShowing(ctx, migrations.Files, p.Config.Namespace, p.Config.Shards, func(done, missing int) {
@@ -60,7 +60,7 @@ func (t *tool) migrateUp(ctx context.Context, p *parts.Parts) error {
 		schema = t.warnShards(ctx, p)
 	}
 	if errors.Is(schema, store.ErrNamespace) {
-		return schema // and nothing else in that namespace's name either
+		return schema // topics in that namespace's name must not be created either
 	}
 	topics := p.Stream.Ensure(ctx)
 	if topics == nil {
@@ -69,7 +69,7 @@ func (t *tool) migrateUp(ctx context.Context, p *parts.Parts) error {
 	return errors.Join(schema, topics)
 }
 
-// warnShards tells that another shard count than the schema's is ignored.
+// warnShards warns that a shard count other than the schema's is ignored.
 func (t *tool) warnShards(ctx context.Context, p *parts.Parts) error {
 	layout, err := p.Store.Layout(ctx)
 	if err == nil && layout.Shards != p.Config.Shards {

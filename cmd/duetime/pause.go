@@ -44,7 +44,7 @@ func (t *tool) resume() *cobra.Command {
 	}
 }
 
-// changeQueue says what a change made of the queue, or how it was already.
+// changeQueue prints the queue's new state, or that it had this state before.
 func (t *tool) changeQueue(
 	ctx context.Context, change func(*console.Console, context.Context, string) (bool, error), queue, changed, already string,
 ) error {

@@ -27,7 +27,7 @@ func (t *tool) shardStat() *cobra.Command {
 	return cmd
 }
 
-// shows has the command read something, and write it as a table or, with --json, as it is.
+// shows makes the command read data, and write it as a table or, with --json, as JSON.
 func shows[V any](
 	t *tool, cmd *cobra.Command, read func(*console.Console, context.Context) ([]V, error), table func([]V) error,
 ) {
@@ -93,7 +93,7 @@ tasks of the shards again, and sets the markers at the end. Tasks fire meanwhile
 	return cmd
 }
 
-// whichShards reads the arguments, which name some of n shards; none are all.
+// whichShards reads the arguments, which name some of n shards. No arguments mean all shards.
 func whichShards(n int, args []string) ([]int, error) {
 	var shards []int
 	if len(args) == 0 {

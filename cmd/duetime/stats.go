@@ -47,7 +47,7 @@ func (t *tool) writeStats(st console.Stats) error {
 	}{{"p50", st.LagMs.P50}, {"p99", st.LagMs.P99}, {"max", st.LagMs.Max}} {
 		lag := fmt.Sprintf("%g ms", part.ms)
 		if st.States[task.Done.String()] == 0 {
-			lag = "none was done" // 0 ms would be praise
+			lag = "none was done" // 0 ms would look like a good figure
 		}
 		lines = append(lines, []string{"lag " + part.name, lag})
 	}

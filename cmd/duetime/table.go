@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	columnGap     = 2  // columns of a terminal between two columns of a table
-	fittedGap     = 1  // the same in a table that has to fit a terminal
-	minTableWidth = 68 // an id, times, and names cut to five columns: a narrower terminal wraps its lines
+	columnGap     = 2  // blanks between two columns of a table
+	fittedGap     = 1  // blanks between two columns of a table that has to fit a terminal
+	minTableWidth = 68 // an id, times, and names cut to five columns: a narrower terminal wraps the lines
 )
 
-// writeTable writes lines of equally many cells. Each column is as wide as its widest cell, as a terminal shows it: a
-// Chinese character takes two columns, an accent that is combined with its letter none.
+// writeTable writes lines with equal numbers of cells. Each column is as wide as its widest cell on a terminal: a Chinese
+// character takes two columns, a combining accent none.
 func writeTable(w io.Writer, lines [][]string) error {
 	return writeLines(w, newTable(lines, columnGap).Render())
 }
 
-// writeFittedTable is writeTable for a terminal of this width: where the lines are longer, the cells of the shrinkable
-// columns are cut.
+// writeFittedTable is writeTable for a terminal of this width: if the lines are longer, it cuts the cells of the
+// shrinkable columns.
 func writeFittedTable(w io.Writer, lines [][]string, width int, shrinkable ...int) error {
 	text := newTable(lines, fittedGap).Render()
 	if lipgloss.Width(text) > width {
@@ -32,7 +32,7 @@ func writeFittedTable(w io.Writer, lines [][]string, width int, shrinkable ...in
 	return writeLines(w, text)
 }
 
-// newTable makes a table without borders. Where there are shrinkable columns, all others keep their width.
+// newTable makes a table without borders. If there are shrinkable columns, all others keep their width.
 func newTable(lines [][]string, gap int, shrinkable ...int) *table.Table {
 	styles, widths := make([]lipgloss.Style, len(lines[0])), make([]int, len(lines[0]))
 	shown := make([][]string, len(lines))
@@ -56,7 +56,7 @@ func newTable(lines [][]string, gap int, shrinkable ...int) *table.Table {
 		StyleFunc(func(_, column int) lipgloss.Style { return styles[column] })
 }
 
-// writeLines writes a text without the blanks at the ends of its lines.
+// writeLines writes a text without trailing blanks.
 func writeLines(w io.Writer, text string) error {
 	for line := range strings.SplitSeq(text, "\n") {
 		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " ")); err != nil {

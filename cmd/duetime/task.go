@@ -43,7 +43,7 @@ func (t *tool) taskGet() *cobra.Command {
 	return cmd
 }
 
-// jsonFlag is for the commands that show one task.
+// jsonFlag adds --json to a command that shows one task.
 func jsonFlag(cmd *cobra.Command) *bool {
 	return cmd.Flags().Bool("json", false, "write one JSON object")
 }
@@ -78,7 +78,7 @@ func (t *tool) taskCancel() *cobra.Command {
 	cmd := &cobra.Command{Use: "cancel ID", Short: "Take a pending task back; asks on a terminal", Args: cobra.ExactArgs(1)}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if isTerminal(t.in) { // a script means the one that it names
+		if isTerminal(t.in) { // a script is trusted to name the right task
 			if err := t.confirm(cmd.Context(), "cancel task "+args[0]+"?"); err != nil {
 				return err
 			}
@@ -120,10 +120,10 @@ func (t *tool) taskReschedule() *cobra.Command {
 	return cmd
 }
 
-// changeFunc is one change of one task.
+// changeFunc changes one task.
 type changeFunc func(*console.Console, context.Context, task.ID) (console.Task, error)
 
-// mover reads the flags of reschedule, of which one is given.
+// mover reads the flags of reschedule, one of which is given.
 func (t *tool) mover(at, by string) (changeFunc, error) {
 	if by != "" {
 		d, err := parseSpan(by)
@@ -140,14 +140,14 @@ func (t *tool) mover(at, by string) (changeFunc, error) {
 	}
 	due := task.At(m.at)
 	if m.at.IsZero() {
-		due = task.In(max(m.from, 0)) // on the database's clock
+		due = task.In(max(m.from, 0)) // counts from the database's clock
 	}
 	return func(c *console.Console, ctx context.Context, id task.ID) (console.Task, error) {
 		return c.Reschedule(ctx, id, due)
 	}, nil
 }
 
-// withTask is with for what concerns one task.
+// withTask runs fn on a console and the task's id.
 func (t *tool) withTask(ctx context.Context, text string, fn func(c *console.Console, id task.ID) error) error {
 	id, err := task.ParseID(text)
 	if err != nil {
@@ -156,7 +156,7 @@ func (t *tool) withTask(ctx context.Context, text string, fn func(c *console.Con
 	return t.with(ctx, func(c *console.Console) error { return fn(c, id) })
 }
 
-// change makes one change of one task and shows what came of it.
+// change changes one task and shows it.
 func (t *tool) change(ctx context.Context, text string, asJSON bool, change changeFunc) error {
 	return t.withTask(ctx, text, func(c *console.Console, id task.ID) error {
 		changed, err := change(c, ctx, id)
@@ -170,8 +170,8 @@ func (t *tool) change(ctx context.Context, text string, asJSON bool, change chan
 	})
 }
 
-// writeTasks writes the full table, or one that fits the terminal: its times count from now, and kind and owner are cut as far
-// as it takes. The id can't be cut, for it is what the next command needs.
+// writeTasks writes the full table, or one that fits the terminal: its times count from now, and kind and owner are cut
+// as needed. The id is never cut, because the next command needs it.
 func (t *tool) writeTasks(rows []console.Task) error {
 	if width, ok := t.width(); ok {
 		return t.writeNarrowTasks(rows, width)
@@ -198,7 +198,7 @@ func (t *tool) writeNarrowTasks(rows []console.Task, width int) error {
 
 func attempts(row console.Task) string { return fmt.Sprintf("%d/%d", row.Attempt, row.MaxAttempts) }
 
-// writeTask writes what one task is, line by line.
+// writeTask writes one task, a line for each field.
 func (t *tool) writeTask(row console.Task) error {
 	moment := func(ms int64) string {
 		return fmt.Sprintf("%s (%s)", t.stamped(ms), sinceNow(ms))
@@ -230,7 +230,7 @@ func (t *tool) writeTask(row console.Task) error {
 	return writeTable(t.out, lines)
 }
 
-// writeLife writes what one task is, and what became of it.
+// writeLife writes one task and its history.
 func (t *tool) writeLife(life console.TaskLife) error {
 	if err := t.writeTask(life.Task); err != nil {
 		return err

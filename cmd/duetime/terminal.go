@@ -15,7 +15,7 @@ import (
 	"golang.org/x/term"
 )
 
-// who is the operator in the history: user@host.
+// who names the operator in the history: user@host.
 func who() string {
 	name := os.Getenv("SUDO_USER")
 	if name == "" {
@@ -36,7 +36,7 @@ func isTerminal(f any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// width returns the columns of the terminal that the answer goes to; false if it goes elsewhere.
+// width returns the columns of the output's terminal; false if the output is no terminal.
 func (t *tool) width() (int, bool) {
 	if !isTerminal(t.out) {
 		return 0, false
@@ -46,7 +46,7 @@ func (t *tool) width() (int, bool) {
 	return width, err == nil && width > 0
 }
 
-// confirm asks whether to go on, unless that was said before. Where nobody can be asked it refuses.
+// confirm asks whether to go on, unless --yes was given. Without a terminal it refuses.
 func (t *tool) confirm(ctx context.Context, question string) error {
 	if t.yes {
 		return nil
@@ -74,23 +74,23 @@ func (t *tool) confirm(ctx context.Context, question string) error {
 	return errors.New("nothing was changed")
 }
 
-// progress shows how far a long command is: a bar on a terminal, a line every few seconds elsewhere.
+// progress shows the progress of a long command: a bar on a terminal, a line every progressInterval elsewhere.
 type progress struct {
-	to    io.Writer
-	what  string
-	total int
-	done  int
-	said  time.Time
-	bar   *progressbar.ProgressBar
+	to       io.Writer
+	what     string
+	total    int
+	done     int
+	lastLine time.Time
+	bar      *progressbar.ProgressBar
 }
 
 const (
-	sayEvery = 5 * time.Second
-	barWidth = 30
+	progressInterval = 5 * time.Second
+	barWidth         = 30
 )
 
 func (t *tool) progress(what string, total int) *progress {
-	p := &progress{to: t.errs, what: what, total: total, said: time.Now()}
+	p := &progress{to: t.errs, what: what, total: total, lastLine: time.Now()}
 	if isTerminal(t.errs) {
 		p.bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(t.errs), progressbar.OptionSetDescription(what),
 			progressbar.OptionSetWidth(barWidth), progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true),
@@ -100,19 +100,19 @@ func (t *tool) progress(what string, total int) *progress {
 	return p
 }
 
-// set says that so many are done.
+// set shows the number of finished steps.
 func (p *progress) set(done int) {
 	p.done = done
 	switch {
 	case p.bar != nil:
-		_ = p.bar.Set(done) // a terminal that is gone changes nothing
-	case time.Since(p.said) >= sayEvery:
-		p.said = time.Now()
+		_ = p.bar.Set(done) // an error means that the terminal was closed
+	case time.Since(p.lastLine) >= progressInterval:
+		p.lastLine = time.Now()
 		_, _ = fmt.Fprintf(p.to, "%s: %d of %d\n", p.what, done, p.total)
 	}
 }
 
-// end leaves the bar as it stands, and goes on in the next line.
+// end keeps the bar on the screen and starts a new line.
 func (p *progress) end() {
 	if p.bar != nil {
 		_, _ = fmt.Fprintln(p.to)

@@ -11,8 +11,8 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// printable replaces what a terminal would obey instead of showing. Rows that other programs insert, and the texts of
-// errors, may hold escape sequences and marks that turn the direction of writing.
+// printable replaces the characters that a terminal would execute. Rows of other programs, and the texts of errors, may
+// hold escape sequences and marks that change the direction of writing.
 func printable(s string) string {
 	const joiner = '\u200d' // keeps the parts of one emoji together
 	return strings.Map(func(r rune) rune {
@@ -23,7 +23,7 @@ func printable(s string) string {
 	}, s)
 }
 
-// oneLine joins the lines of a text, such as an error's: of several at once, of a suggestion.
+// oneLine joins the lines of a text, such as those of several errors.
 func oneLine(text string) string {
 	var parts []string
 	for line := range strings.Lines(text) {
@@ -34,7 +34,7 @@ func oneLine(text string) string {
 	return strings.Join(parts, "; ")
 }
 
-// cut shortens a text to a width, between two characters.
+// cut shortens a text to a width without splitting a character.
 func cut(s string, width int) string { return ansi.Truncate(s, width, "…") }
 
 // fit cuts or pads a text to a width.
@@ -42,10 +42,10 @@ func fit(s string, width int) string {
 	return lipgloss.PlaceHorizontal(width, lipgloss.Left, cut(s, width))
 }
 
-// sinceNow is relative for a moment in Unix milliseconds.
+// sinceNow shows a moment in Unix milliseconds relative to now.
 func sinceNow(ms int64) string { return relative(time.Until(time.UnixMilli(ms))) }
 
-// relative is a time from now in a few letters: 3m ago, now, in 2h.
+// relative shows a time relative to now in a few letters: 3m ago, now, in 2h.
 func relative(d time.Duration) string {
 	switch {
 	case d.Abs() < time.Second:
@@ -57,7 +57,7 @@ func relative(d time.Duration) string {
 	}
 }
 
-// short is a duration in its largest unit.
+// short shows a duration in its largest unit.
 func short(d time.Duration) string {
 	for _, unit := range []struct {
 		size time.Duration

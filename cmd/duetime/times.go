@@ -9,19 +9,19 @@ import (
 	_ "time/tzdata" // an image without zones must not keep an operator from naming one
 )
 
-// stamp is RFC 3339 to the millisecond.
+// stamp is the layout of shown times: RFC 3339 to the millisecond.
 const stamp = "2006-01-02T15:04:05.000Z07:00"
 
-// timeForms is what the help says about times.
+// timeForms describes times in the help.
 const timeForms = "2026-03-01T14:00:00+08:00, \"2026-03-01 14:00\", 2026-03-01, 14:00, +2h, -30m, +1d or now; where no zone is given, that of --tz"
 
-// moment is a time as an operator wrote it: fixed, or counted from now.
+// moment is a time as an operator wrote it: fixed, or relative to now.
 type moment struct {
-	at   time.Time // zero where it is counted
+	at   time.Time // zero if the time is relative
 	from time.Duration
 }
 
-// on returns the moment where now is what the clock of the database says.
+// on returns the moment, given the database's clock.
 func (m moment) on(now time.Time) time.Time {
 	if m.at.IsZero() {
 		return now.Add(m.from)
@@ -29,23 +29,23 @@ func (m moment) on(now time.Time) time.Time {
 	return m.at
 }
 
-// clockDay says of which day a time is that names only hours and minutes.
+// clockDay is the day of a time that has only hours and minutes.
 type clockDay int
 
 const (
 	today clockDay = iota
-	next           // tomorrow's where today's is over, as at(1) has it
+	next           // tomorrow if today's time is over, as at(1) does it
 )
 
-// fullForms are read in the zone of the operator, dayForms also without their date.
+// fullForms and clockForms are layouts in the operator's zone; clockForms lack the date.
 var fullForms, clockForms = []string{
 	"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly,
 }, []string{"15:04:05", "15:04"}
 
-// errTime answers a text that is no time.
+// errTime answers a text that can't be read as a time.
 var errTime = errors.New("is no time; write " + timeForms)
 
-// parseMoment reads a time. now is that of the operator's clock, in the zone of times without one.
+// parseMoment reads a time. now is the operator's clock; its zone applies to times without one.
 func parseMoment(text string, now time.Time, day clockDay) (moment, error) {
 	if d, ok := fromNow(text); ok {
 		return moment{from: d}, nil
@@ -55,7 +55,7 @@ func parseMoment(text string, now time.Time, day clockDay) (moment, error) {
 	}
 	for _, form := range fullForms {
 		if at, err := time.ParseInLocation(form, text, now.Location()); err == nil {
-			return standing(at, form, text)
+			return existingMoment(at, form, text)
 		}
 	}
 	for _, form := range clockForms {
@@ -67,7 +67,7 @@ func parseMoment(text string, now time.Time, day clockDay) (moment, error) {
 	return moment{}, fmt.Errorf("%q %w", text, errTime)
 }
 
-// onDay is a time of today, or of tomorrow.
+// onDay reads a time of today, or of tomorrow.
 func onDay(form, text string, now time.Time, day clockDay) (moment, error) {
 	form = time.DateOnly + " " + form
 	for _, date := range []time.Time{now, now.AddDate(0, 0, 1)} {
@@ -77,23 +77,23 @@ func onDay(form, text string, now time.Time, day clockDay) (moment, error) {
 			return moment{}, fmt.Errorf("%q %w", text, errTime)
 		}
 		if day == today || at.After(now) {
-			return standing(at, form, full)
+			return existingMoment(at, form, full)
 		}
 	}
 	return moment{}, fmt.Errorf("%q %w", text, errTime)
 }
 
-// standing refuses a time that the zone's clocks leave out when its summer begins. Of one that they show twice it takes what
-// the standard library takes, and the answer of the command says which.
-func standing(at time.Time, form, text string) (moment, error) {
-	wall, err := time.Parse(form, text) // in UTC, which leaves nothing out
+// existingMoment refuses a time that the zone's clocks skip when summer time begins. Of a time that the clocks show twice it
+// takes the one that the standard library takes; the command's answer shows which.
+func existingMoment(at time.Time, form, text string) (moment, error) {
+	wall, err := time.Parse(form, text) // UTC skips no time
 	if err != nil || wall.Format(time.DateTime) != at.Format(time.DateTime) {
 		return moment{}, fmt.Errorf("%q does not exist in %s, whose clocks are put forward then", text, at.Location())
 	}
 	return moment{at: at}, nil
 }
 
-// fromNow reads a time that is counted from now: now, +2h, -30m, +1d.
+// fromNow reads a time relative to now: now, +2h, -30m, +1d.
 func fromNow(text string) (time.Duration, bool) {
 	if text == "now" {
 		return 0, true
@@ -112,7 +112,7 @@ func parseSpan(text string) (time.Duration, error) {
 	if !found || len(text)-len(unsigned) > 1 {
 		return time.ParseDuration(text)
 	}
-	const maxDays = 100_000 // beyond every limit of a task, and far from an overflow
+	const maxDays = 100_000 // more than any task's limit, and too few for an overflow
 	days, err := strconv.Atoi(number)
 	if err != nil || days < 0 || days > maxDays || strings.HasPrefix(number, "+") {
 		return 0, fmt.Errorf("%q is no duration", text)
@@ -156,10 +156,10 @@ func (z *zone) Set(name string) error {
 	return nil
 }
 
-// Type is how the help names it.
+// Type names the flag's type in the help.
 func (*zone) Type() string { return "zone" }
 
-// location is the zone in which times are read and shown.
+// location is the zone of times that are read and shown.
 func (t *tool) location() *time.Location {
 	if t.zone.in == nil {
 		return time.Local //nolint:gosmopolitan // The operator's own.
@@ -167,8 +167,8 @@ func (t *tool) location() *time.Location {
 	return t.zone.in
 }
 
-// now is the operator's.
+// now is the operator's clock.
 func (t *tool) now() time.Time { return time.Now().In(t.location()) }
 
-// stamped writes a moment in Unix milliseconds for people.
+// stamped shows a moment in Unix milliseconds.
 func (t *tool) stamped(ms int64) string { return time.UnixMilli(ms).In(t.location()).Format(stamp) }

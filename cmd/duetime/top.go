@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	topInterval = 2 * time.Second // between frames, at least
-	topShare    = 5               // how many times as long as reading a frame took nothing is read: a large table is not read all day
-	topWidth    = 80              // of a frame that goes to no terminal
-	topHeight   = 24
+	topInterval   = 2 * time.Second // between two frames, at least
+	topIdleFactor = 5               // the next frame waits for this multiple of the last read's time: a large table is not read all day
+	topWidth      = 80              // without a terminal
+	topHeight     = 24
 )
 
 func (t *tool) top() *cobra.Command {
@@ -37,14 +37,14 @@ func (t *tool) top() *cobra.Command {
 	return cmd
 }
 
-// picture is a frame with what the frames before it leave.
+// picture is a frame, and what is kept of earlier frames.
 type picture struct {
 	console.Frame
 
-	interval time.Duration // until the next frame; 0 for the only one
-	err      error         // why the figures are old
+	interval time.Duration // until the next frame; 0 if there is none
+	err      error         // of the last read, after which old figures are shown
 	zone     *time.Location
-	fired    []int64 // of this frame and those before it
+	fired    []int64 // of this and earlier frames
 }
 
 func (t *tool) topOnce(ctx context.Context, c *console.Console) error {
@@ -63,7 +63,7 @@ func (t *tool) topLive(ctx context.Context, c *console.Console) error {
 	if !isTerminal(t.out) || !isTerminal(t.in) {
 		return errors.New("top needs a terminal; --once writes one frame anywhere")
 	}
-	// The first frame outside: a server that is away must be told by the exit code, not on a screen.
+	// The first frame is read before the screen opens: if a server is away, the exit code must tell.
 	f, err := c.Frame(ctx)
 	if err != nil {
 		return err
@@ -78,23 +78,23 @@ func (t *tool) topLive(ctx context.Context, c *console.Console) error {
 	return err
 }
 
-// screen is the live view as bubbletea runs it.
+// screen is the live view, a bubbletea model.
 type screen struct {
-	ctx           context.Context //nolint:containedctx // Of the program, which gives none to its commands.
+	ctx           context.Context //nolint:containedctx // Of the program: bubbletea gives its commands none.
 	console       *console.Console
 	picture       picture
 	width, height int
 }
 
 type (
-	frameDue  struct{} // the next frame is to be read
+	frameDue  struct{} // time to read the next frame
 	frameRead struct {
 		frame console.Frame
 		err   error
 	}
 )
 
-// maxSamples is how far back the small chart goes.
+// maxSamples is the number of frames in the small chart.
 const maxSamples = 30
 
 // followedBy returns the picture of the next frame.
@@ -102,18 +102,18 @@ func (p picture) followedBy(f console.Frame) picture {
 	fired := append(slices.Clone(p.fired), f.Fired)
 	took := time.Duration(f.TookMs) * time.Millisecond
 	return picture{
-		Frame: f, zone: p.zone, interval: max(topInterval, topShare*took).Round(time.Second), fired: fired[max(0, len(fired)-maxSamples):],
+		Frame: f, zone: p.zone, interval: max(topInterval, topIdleFactor*took).Round(time.Second), fired: fired[max(0, len(fired)-maxSamples):],
 	}
 }
 
-// Init waits for the time of the second frame.
+// Init waits for the second frame.
 func (s screen) Init() tea.Cmd { return s.wait() }
 
 func (s screen) wait() tea.Cmd {
 	return tea.Tick(s.picture.interval, func(time.Time) tea.Msg { return frameDue{} })
 }
 
-// Update takes one event.
+// Update handles one event.
 func (s screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.KeyPressMsg:
@@ -130,7 +130,7 @@ func (s screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		}
 	case frameRead:
 		if msg.err != nil {
-			s.picture.err = msg.err // the last good figures stay
+			s.picture.err = msg.err // the last good figures stay on the screen
 		} else {
 			s.picture = s.picture.followedBy(msg.frame)
 		}

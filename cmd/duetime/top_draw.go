@@ -13,7 +13,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// style is how a frame marks its texts.
+// style marks the texts of a frame.
 type style struct {
 	title, head, good, bad, dim func(...string) string
 }
@@ -31,12 +31,12 @@ var (
 
 func join(parts ...string) string { return strings.Join(parts, " ") }
 
-// lateAge is from when on an oldest due task is shown as bad: the daemon's default grace is as long.
+// lateAge is the age from which an oldest due task is shown as bad, the default of daemon.grace.
 const lateAge = 2 * time.Second
 
 const titleFrame = len(" duetime top  ") + len("  ")
 
-// draw makes the text: as many lines as the height, none longer than the width, at least 60 columns.
+// draw returns the text: height lines, none wider than width, which is at least 60 columns.
 func (p picture) draw(width, height int, s style) string {
 	moment := p.moment()
 	width = max(width, 60)
@@ -66,7 +66,7 @@ func (p picture) draw(width, height int, s style) string {
 	lines = append(lines, end...)
 	fits := lipgloss.NewStyle().MaxWidth(width)
 	for i, line := range lines {
-		lines[i] = fits.Render(line) // of a narrow terminal
+		lines[i] = fits.Render(line) // for a terminal narrower than 60 columns
 	}
 	return strings.Join(lines, "\n")
 }
@@ -83,7 +83,7 @@ func (p picture) drawRates(width int, s style) []string {
 	}
 	lag := func(ms float64) string {
 		if p.Fired == 0 {
-			return "-" // 0 ms would be praise
+			return "-" // 0 ms would look like a good figure
 		}
 		return span(millis(ms))
 	}
@@ -95,7 +95,7 @@ func (p picture) drawRates(width int, s style) []string {
 	}
 }
 
-// oldest returns for how long the first task in line has been due, in the queues that are not paused; false for none.
+// oldest returns how long the oldest due task has been due, in the queues that are not paused; false for none.
 func (p picture) oldest() (age time.Duration, ok bool) {
 	for _, q := range p.Queues {
 		if q.PausedMs == nil && q.OldestMs != nil {
@@ -105,8 +105,7 @@ func (p picture) oldest() (age time.Duration, ok bool) {
 	return age, ok
 }
 
-// since is how long a moment is past, on the database's clock.
-// moment is when the frame was read, in the zone of the operator.
+// moment is when the frame was read, in the operator's zone.
 func (p picture) moment() string {
 	at := time.UnixMilli(p.NowMs).UTC()
 	if p.zone != nil {
@@ -115,11 +114,12 @@ func (p picture) moment() string {
 	return at.Format("2006-01-02 15:04:05 MST")
 }
 
+// since is the age of a moment, on the database's clock.
 func (p picture) since(ms int64) time.Duration { return millis(p.NowMs - ms) }
 
 func millis[N int64 | float64](n N) time.Duration { return time.Duration(n * N(time.Millisecond)) }
 
-// span is a duration with a digit behind the point, where that says something.
+// span shows a duration, with one decimal if it is between a second and a minute.
 func span(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -131,10 +131,10 @@ func span(d time.Duration) string {
 	}
 }
 
-// sparks is a chart of one line, of the newest values.
+// sparks is a one-line chart of the newest values.
 func sparks(values []int64, width int) string {
 	if len(values) < 2 {
-		return "" // one is no course
+		return "" // one value is no chart
 	}
 	values = values[max(0, len(values)-width):]
 	const levels = "▁▂▃▄▅▆▇█"
@@ -209,7 +209,7 @@ func (p picture) drawShards(width int, s style) []string {
 	}
 }
 
-// bars shows the values beside each other.
+// bars is a chart of one bar for each value.
 func bars(values []int64) string {
 	if len(values) < 2 {
 		return strings.Repeat("█", len(values))
@@ -217,7 +217,7 @@ func bars(values []int64) string {
 	return sparks(values, len(values))
 }
 
-// drawQueues shows the queues, as many as there is room for.
+// drawQueues shows as many queues as there is room for.
 func (p picture) drawQueues(room int, s style) []string {
 	if room < 2 {
 		return nil
