@@ -1,13 +1,13 @@
 // Package embedded runs the whole pipeline in one process: the same stages as the event, worker and daemon processes, on
-// an index in memory, a stream in memory and an in-process election. What must survive lies in the database alone, so a
-// crash loses nothing: the next start rebuilds the rest from the rows.
+// an index in memory, a stream in memory and an in-process election. Only the database keeps what must survive, so a
+// crash loses nothing: the next start rebuilds everything else from the rows.
 //
-// It has two uses. On the service's own MySQL it is the small-scale way, and the way of local development: one process,
-// no Redis, Kafka or ZooKeeper to run. On SQLite it needs nothing at all, for demos and tests.
+// It has two uses. On the service's own MySQL it serves small deployments and local development: one process, without
+// Redis, Kafka or ZooKeeper. On SQLite it needs no server, for demos and tests.
 //
-// One process at a time should work on a schema this way: a second one fires the same tasks from an index of its own,
-// which costs each task a second look at its row, though nothing is lost or done twice. Its memory grows with the
-// pending tasks, about a kilobyte each.
+// Only one process at a time should work on a schema this way. A second one fires the same tasks from its own index, and
+// each task's row is read twice; but nothing is lost or done twice. The memory grows with the pending tasks, by about a
+// kilobyte each.
 package embedded
 
 import (
@@ -37,28 +37,28 @@ import (
 
 // Config tunes an embedded pipeline; its zero value is usable.
 type Config struct {
-	Namespace      string        // default duetime; a schema belongs to one
-	Queues         []string      // of the kinds; others are refused, without any from Work on; default [default]
+	Namespace      string        // default duetime; a schema belongs to one namespace
+	Queues         []string      // of the kinds; other queues are refused, without any from Work on; default [default]
 	Shards         int           // of a new schema; default 16
-	Events         int           // candidates that stand by for firing; default 1, more only to practise a fail-over
+	Events         int           // candidates of the event election; default 1, more only to practise a fail-over
 	Workers        int           // workers that share the queues; default 1
-	Concurrency    int           // transactions side by side in each worker and queue; default 8, on SQLite always 1
+	Concurrency    int           // concurrent transactions in each worker and queue; default 8, on SQLite always 1
 	Batch          int           // tasks in one transaction; default 100
 	HandlerTimeout time.Duration // of one call of a handler; default 10 s
-	Drain          time.Duration // of running handlers when Run's context ends; default 8 s, else no less than HandlerTimeout
+	Drain          time.Duration // of running handlers when Run's context ends; default 8 s, otherwise at least HandlerTimeout
 	Lead           time.Duration // how far ahead of its time a hint is sent; default 50 ms, 1 ns for none
 	Grace          time.Duration // after which a pending row is overdue; default 2 s
 	Interval       time.Duration // between two sweeps; default 2 s
 	Retention      time.Duration // of finished rows; default 168 h
 	Logger         *slog.Logger  // default slog.Default()
 
-	// Metrics takes the metrics of this one pipeline, with the label namespace; nil for none. A second pipeline of the same
-	// namespace in the process needs another.
+	// Metrics registers the metrics of this pipeline, with the label namespace; nil disables them. A second pipeline of the
+	// same namespace in the process needs another registerer.
 	Metrics prometheus.Registerer
-	// Tracer makes the pipeline's spans; nil for OpenTelemetry's global one.
+	// Tracer makes the pipeline's spans; nil means OpenTelemetry's global provider.
 	Tracer trace.TracerProvider
 
-	named []string // Queues before the default
+	named []string // Queues as the caller gave them, without the default
 }
 
 func (c Config) withDefaults() Config {
@@ -80,7 +80,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate refuses what can't work, naming the field.
+// Validate refuses a configuration that can't work, naming the field.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	for _, bound := range []struct {
@@ -126,8 +126,8 @@ var (
 	ErrClosed = errors.New("embedded: the pipeline is closed")
 )
 
-// Pipeline is an open embedded pipeline. It schedules like any client; Work makes it fire: without it tasks are kept, and
-// whoever works on the schema next runs them. It is safe for concurrent use.
+// Pipeline is an open embedded pipeline. It schedules like any client. Work makes it fire; without Work tasks are stored,
+// and the next process that works on the schema runs them. It is safe for concurrent use.
 type Pipeline struct {
 	*schedule.Client
 	cfg    Config
@@ -143,18 +143,18 @@ type Pipeline struct {
 
 	mu      sync.Mutex
 	closed  bool
-	stop    context.CancelFunc // ends Work; nil before it was called
+	stop    context.CancelFunc // ends Work; nil before Work was called
 	stopped chan struct{}      // closed when Work has returned
 }
 
-// partitions of each queue's topic in memory: enough to keep a few workers busy.
+// partitions of each queue's topic in memory: enough for a few workers.
 const partitions = 8
 
 // OpenMySQL opens a pipeline on a MySQL or MariaDB schema and brings duetime's tables in it up to date. The address is a
-// DSN of go-sql-driver/mysql with user, address and schema; the service's own tables may live beside. Its parameters hold
-// for the service's statements too (loc, parseTime, time_zone, clientFoundRows and the like); one that duetime can't work
-// with is an error that names it, and one without effect is told in the log. The server must answer: a service that
-// starts before its database tries again.
+// DSN of go-sql-driver/mysql with user, address and schema; the service's own tables may be in the same schema. The DSN's
+// parameters apply to the service's statements too (loc, parseTime, time_zone, clientFoundRows and the like). A parameter
+// with which duetime can't work is an error that names it, and one without effect is logged. The server must answer: a
+// service that starts before its database has to call OpenMySQL again.
 func OpenMySQL(ctx context.Context, address string, cfg Config) (*Pipeline, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -184,7 +184,7 @@ func OpenMySQL(ctx context.Context, address string, cfg Config) (*Pipeline, erro
 	return open(ctx, s, worked, cfg)
 }
 
-// OpenSQLite opens a pipeline on one file, which is made if it is missing. One process at a time may have it open.
+// OpenSQLite opens a pipeline on one file, and creates it if it is missing. Only one process at a time may have it open.
 func OpenSQLite(ctx context.Context, path string, cfg Config) (*Pipeline, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -195,7 +195,7 @@ func OpenSQLite(ctx context.Context, path string, cfg Config) (*Pipeline, error)
 	}
 	cfg = cfg.withDefaults()
 	cfg.Metrics = metric.In(cfg.Namespace, cfg.Metrics)
-	cfg.Concurrency = 1 // a transaction has the file to itself
+	cfg.Concurrency = 1 // a transaction locks the whole file
 	return open(ctx, s, s, cfg)
 }
 
@@ -211,7 +211,7 @@ func (p *Pipeline) open(ctx context.Context) error {
 	if err := p.store.Migrate(ctx, migrations.Files, p.cfg.Namespace, p.cfg.Shards); err != nil {
 		return err
 	}
-	// The workers' metrics have the clock's gap already.
+	// The workers' metrics already have the clock's offset.
 	p.clock = loop.NewClock(p.store.Clock, p.cfg.Logger, nil)
 	if err := p.clock.Learn(ctx); err != nil {
 		return err
@@ -232,19 +232,19 @@ func (p *Pipeline) open(ctx context.Context) error {
 	return err
 }
 
-// DB is the pipeline's handle on the database, for the service's own statements outside of a transaction.
+// DB returns the pipeline's handle on the database, for the service's own statements outside of a transaction.
 func (p *Pipeline) DB() *sqlx.DB { return p.store.DB() }
 
 // ForUpdate is the suffix of a SELECT that locks its rows until the transaction ends; empty on SQLite.
 func (p *Pipeline) ForUpdate() string { return p.store.Dialect().ForUpdate() }
 
-// Unavailable reports whether an error says that the database is away and nothing was committed: after ErrCommitUnknown, which
-// may have the same cause, it is false.
+// Unavailable reports whether an error says that the database is away and nothing was committed. It is false for
+// ErrCommitUnknown, which may have the same cause.
 func (p *Pipeline) Unavailable(err error) bool {
 	return !errors.Is(err, schedule.ErrCommitUnknown) && p.store.Unavailable(err)
 }
 
-// Close ends Work if it runs, waits for it until ctx ends, and closes the pipeline. Calls after the first do nothing.
+// Close ends Work if it runs, waits for its end or for ctx's, and closes the pipeline. Later calls do nothing.
 func (p *Pipeline) Close(ctx context.Context) error {
 	if !p.end(ctx) {
 		return nil
@@ -268,7 +268,7 @@ func (p *Pipeline) Close(ctx context.Context) error {
 	return errors.Join(append(errs, p.store.Close())...)
 }
 
-// end bars Work, and waits for one that runs; false when the pipeline was closed before.
+// end forbids Work, and waits for a running one; false if the pipeline was closed before.
 func (p *Pipeline) end(ctx context.Context) bool {
 	p.mu.Lock()
 	closed, stop, stopped := p.closed, p.stop, p.stopped

@@ -16,12 +16,13 @@ import (
 	"github.com/duetime/duetime/pkg/worker"
 )
 
-// sqliteBatchTime is how long a batch's handlers may take on SQLite, where a transaction stops every other writer.
+// sqliteBatchTime bounds the handlers of a batch on SQLite, where a transaction blocks every other writer.
 const sqliteBatchTime = 20 * time.Millisecond
 
-// Work fires due tasks and runs the mux's handlers until ctx ends or Close is called; then it takes no more, lets running
-// handlers finish for up to 8 s, and returns nil. It returns an error only when it can't work: ErrWorked at a second call,
-// ErrClosed after Close, a mux without handlers, a kind whose queue is none of Config.Queues, or worker.ErrStuck.
+// Work fires due tasks and runs the mux's handlers until ctx ends or Close is called. Then it takes no more tasks, lets
+// running handlers finish for up to 8 s, and returns nil. It returns an error only when it can't work: ErrWorked at a
+// second call, ErrClosed after Close, a mux without handlers, a kind whose queue is not in Config.Queues, or
+// worker.ErrStuck.
 func (p *Pipeline) Work(ctx context.Context, mux *worker.Mux) error {
 	if mux == nil {
 		return errors.New("embedded: Work needs a mux")
@@ -31,7 +32,7 @@ func (p *Pipeline) Work(ctx context.Context, mux *worker.Mux) error {
 		return err
 	}
 	defer done()
-	p.kinds.Restrict(p.cfg.Queues) // hints of others are published by nobody
+	p.kinds.Restrict(p.cfg.Queues) // no leader publishes hints of other queues
 	stages, err := p.stages(mux)
 	if err != nil {
 		return err
@@ -43,7 +44,7 @@ func (p *Pipeline) Work(ctx context.Context, mux *worker.Mux) error {
 	return group.Wait()
 }
 
-// begin notes that Work runs; done is to be called when it returns.
+// begin records that Work runs; the caller calls done when Work returns.
 func (p *Pipeline) begin(ctx context.Context) (working context.Context, done func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,7 +62,7 @@ func (p *Pipeline) begin(ctx context.Context) (working context.Context, done fun
 	}, nil
 }
 
-// stage is one of the processes that a pipeline has in one; it runs until its context ends.
+// stage does the work of one process of a full deployment, until its context ends.
 type stage func(ctx context.Context) error
 
 func (p *Pipeline) stages(mux *worker.Mux) ([]stage, error) {
@@ -87,7 +88,7 @@ func (p *Pipeline) stages(mux *worker.Mux) ([]stage, error) {
 	return append(stages, daemon), nil
 }
 
-// event is a candidate for firing.
+// event returns a candidate of the event election.
 func (p *Pipeline) event(number int) (stage, error) {
 	d, err := dispatch.New(dispatch.Config{
 		Lead: p.cfg.Lead, Now: p.clock.Now, Layout: p.store.Layout, Logger: p.cfg.Logger, Metrics: p.metrics("event", number), Tracer: p.cfg.Tracer,
@@ -101,7 +102,7 @@ func (p *Pipeline) event(number int) (stage, error) {
 	})
 }
 
-// daemon is the one that repairs.
+// daemon returns the stage that repairs the index.
 func (p *Pipeline) daemon() (stage, error) {
 	r, err := reconcile.New(reconcile.Config{
 		Interval: p.cfg.Interval, Lookahead: time.Minute, Grace: p.cfg.Grace, Retention: p.cfg.Retention,
@@ -140,7 +141,7 @@ func (p *Pipeline) worker(number int, mux *worker.Mux) (*worker.Worker, error) {
 	return worker.New(cfg, mux, p.worked, p.stream, p.index, p.stream)
 }
 
-// metrics tells the metrics of equal stages apart.
+// metrics labels the metrics of equal stages with their numbers.
 func (p *Pipeline) metrics(stage string, number int) prometheus.Registerer {
 	if p.cfg.Metrics == nil {
 		return nil
