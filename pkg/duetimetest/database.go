@@ -17,8 +17,8 @@ import (
 )
 
 // DB is a *sql.DB or a *sqlx.DB on the schema that holds duetime's tables. A handle from a duetime or embedded client's
-// DB method has one thing more: after a deadlock it refuses what a handler that passed over it does next, as in
-// production.
+// DB method also guards its transactions as in production: after a deadlock, it refuses the further statements of a
+// handler that ignored the error.
 type DB interface {
 	BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error)
 	Driver() driver.Driver
@@ -26,10 +26,10 @@ type DB interface {
 
 const (
 	shards   = 16
-	callTime = time.Minute // bounds each call of this package, so that a lock in the test itself is not waited for without end
+	callTime = time.Minute // bounds each call of this package, so that a lock in the test itself is not waited for forever
 )
 
-// inDeadline returns the context of a call. Unlike the test's own it serves in a cleanup too.
+// inDeadline returns the context of a call. Unlike the test's own context it can be used in a cleanup.
 func inDeadline(t testing.TB) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(t.Context()), callTime)
 }
@@ -52,7 +52,7 @@ func opened(t testing.TB, db DB) tables {
 	return tables{store.On(sqlx.NewDb(plain, "sqlite3"), store.SQLite)}
 }
 
-// isMySQL asks the server itself: a driver may be wrapped.
+// isMySQL asks the server, because the driver may be wrapped.
 func isMySQL(t testing.TB, db *sql.DB) bool {
 	t.Helper()
 	ctx, cancel := inDeadline(t)
@@ -68,14 +68,14 @@ func isMySQL(t testing.TB, db *sql.DB) bool {
 	return false
 }
 
-// tables is the store on a handle whose sessions the test has set up, and which may be at any isolation.
+// tables is the store on the test's handle, whose sessions may have any isolation level.
 type tables struct{ *store.Store }
 
-// Begin starts a transaction as the pipeline needs it.
+// Begin starts a transaction at READ COMMITTED, as the pipeline needs it.
 func (s tables) Begin(ctx context.Context) (*sqlx.Tx, error) {
 	opts := &sql.TxOptions{Isolation: sql.LevelReadCommitted}
 	if s.Dialect() == store.SQLite {
-		opts = nil // it knows only one level
+		opts = nil // SQLite has only one level
 	}
 	tx, err := s.DB().BeginTxx(ctx, opts)
 	if err != nil {
@@ -84,7 +84,7 @@ func (s tables) Begin(ctx context.Context) (*sqlx.Tx, error) {
 	return tx, nil
 }
 
-// Migrate makes duetime's tables, or brings them up to date. It fails the test when the schema belongs to a namespace
+// Migrate creates duetime's tables, or brings them up to date. It fails the test if the schema belongs to a namespace
 // other than duetime.
 func Migrate(t testing.TB, db DB) {
 	t.Helper()
@@ -95,8 +95,8 @@ func Migrate(t testing.TB, db DB) {
 	}
 }
 
-// Client returns a client that schedules in the database and has nothing beside it: no index, no Kafka, nobody who fires. It
-// is closed after the test.
+// Client returns a client that schedules in the database only: it has no index and no Kafka, and nothing fires the tasks.
+// It is closed after the test.
 func Client(t testing.TB, db DB) *schedule.Client {
 	t.Helper()
 	c, err := schedule.New(schedule.Config{}, opened(t, db), nowhere{}, nowhere{})
@@ -107,7 +107,7 @@ func Client(t testing.TB, db DB) *schedule.Client {
 	return c
 }
 
-// nowhere is an index and a stream that keep nothing: Fire and Tasks read the rows.
+// nowhere is an index and a stream that store nothing: Fire and the Require functions read the rows.
 type nowhere struct{}
 
 func (nowhere) Put(context.Context, []task.Task) error              { return nil }

@@ -1,13 +1,13 @@
 // Package duetimetest lets a service test its tasks on its own database, MySQL, MariaDB or SQLite, without Redis, Kafka,
-// ZooKeeper or any other process: that a task was scheduled (RequireScheduled), and what it does when its time has come
+// ZooKeeper or any other process. A test can check that a task was scheduled (RequireScheduled), and run due tasks
 // (Fire).
 //
-// Fire runs handlers in the very transactions that a worker uses, under the same row locks and checks. Time is virtual
-// inside of it: it steps from one due time to the next, so that a task which is due in ten minutes is fired at once, and
-// its follow-up after it. The package waits for nothing and starts nothing that outlives a call.
+// Fire runs handlers in the same transactions as a worker, under the same row locks and checks. Time is virtual inside of
+// Fire: it steps from one due time to the next, so that a task which is due in ten minutes is fired at once, and its
+// follow-up after it. The package waits for nothing and starts nothing that outlives a call.
 //
-// A test begins with Migrate, or with a database that has duetime's tables already, and hands Client to the code under
-// test where that expects a client:
+// A test begins with Migrate, or with a database that already has duetime's tables, and gives Client to the code under
+// test if that code expects a client:
 //
 //	db := openTestDB(t)
 //	duetimetest.Migrate(t, db)

@@ -13,10 +13,10 @@ import (
 	"github.com/duetime/duetime/pkg/worker"
 )
 
-// Results of a Fired.
+// Values of Fired.Result.
 const (
 	Done    = "done"    // the handler's effect has committed
-	Failed  = "failed"  // an attempt was charged; it runs again after its backoff
+	Failed  = "failed"  // an attempt was charged; the task runs again after its backoff
 	Snoozed = "snoozed" // the handler answered worker.Snooze
 	Dead    = "dead"    // the last attempt was charged, or the handler answered worker.Discard
 	Skipped = "skipped" // not run: too late for the catch-up window of its kind
@@ -24,31 +24,31 @@ const (
 
 // Fired is one run of a task.
 type Fired struct {
-	task.Task           // the row after the run: its state, its attempts, its next try
-	At        time.Time // when it ran, on the clock of Fire
+	task.Task           // the row after the run: its state, its attempts, its next run time
+	At        time.Time // when the task ran, on Fire's clock
 	Result    string    // Done, Failed, Snoozed, Dead or Skipped
-	Err       error     // what the handler answered, if it failed
+	Err       error     // the handler's error, if it failed
 }
 
 const (
-	maxMoments = 1000            // beyond it the tasks are taken to follow each other for ever
-	fireTime   = 5 * time.Minute // for all of them
-	lockTime   = 5 * time.Second // for which a row may be locked by somebody
+	maxMoments = 1000            // with more due times, the tasks probably follow each other forever
+	fireTime   = 5 * time.Minute // for one call of Fire
+	lockTime   = 5 * time.Second // for which another transaction may lock a row
 	lockPause  = 10 * time.Millisecond
 	pageSize   = 1000
 )
 
-// Fire runs all tasks of the mux's kinds that are due by until, each at its own time on a clock that steps from one to
-// the next, and returns what ran, in that order. What becomes due by until in the course of it is run too: follow-ups
-// that a handler scheduled, failed tasks after their backoff, snoozed ones after their rest. Inside a handler
-// worker.Tx.Now and task.In go by that clock, which is never behind the database's; after Fire the rows that it wrote
-// stay as they are, and the clock is the database's again.
+// Fire runs all tasks of the mux's kinds that are due by until, each at its own time on a clock that steps from one due
+// time to the next. It returns the runs in that order. Tasks that become due by until meanwhile run too: follow-ups that
+// a handler scheduled, failed tasks after their backoff, snoozed ones after their delay. Inside a handler worker.Tx.Now
+// and task.In use that clock, which is never behind the database's. After Fire the rows keep the times that were written,
+// and the clock is the database's again.
 //
-// Tasks of other kinds are left alone, and named in the test's log. A handler that fails doesn't fail the test: its Fired
-// says so. Fire does fail it when a task's row stays locked (a transaction that the test left open), when the database
-// does, and when there is no end to the tasks: after a thousand different due times.
+// Fire doesn't run tasks of other kinds; it names them in the test's log. A handler that fails doesn't fail the test: its
+// Fired has the error. Fire fails the test if a task's row stays locked (by a transaction that the test left open), if
+// the database fails, and if the tasks don't end: after a thousand different due times.
 //
-// Kinds with outside handlers are called as well: give the mux a stand-in for those that must not act in a test.
+// Kinds with outside handlers are called as well: give the mux a stand-in for handlers that must not act in a test.
 func Fire(t testing.TB, db DB, mux *worker.Mux, until time.Time) []Fired {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), fireTime)
@@ -77,7 +77,7 @@ type firing struct {
 	fired  []Fired
 }
 
-// run steps from moment to moment until nothing is due any more.
+// run steps from one due time to the next until nothing is due any more.
 func (f *firing) run(ctx context.Context) error {
 	for range maxMoments {
 		next, err := f.due(ctx, f.until, 1)
@@ -91,7 +91,7 @@ func (f *firing) run(ctx context.Context) error {
 	return fmt.Errorf("tasks follow each other without an end: after %d due times some are due by %s still", maxMoments, clock(f.until))
 }
 
-// moment settles what is due at one time, and together with it what is overdue by the database's clock.
+// moment runs the tasks that are due at one time, and the tasks that are overdue by the database's clock.
 func (f *firing) moment(ctx context.Context, at time.Time) error {
 	now, err := f.store.step(ctx, at)
 	if err != nil {
@@ -107,19 +107,19 @@ func (f *firing) moment(ctx context.Context, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	settled, err := f.pass(ctx, rows, len(rows))
-	if err != nil || settled > 0 {
+	ended, err := f.pass(ctx, rows, len(rows))
+	if err != nil || ended > 0 {
 		return err
 	}
 	return f.singly(ctx, rows)
 }
 
-// singly is for tasks that could not be settled together, or whose rows somebody holds: each has a transaction of its
-// own, until one is settled.
+// singly runs each task in a transaction of its own, until one has ended: the tasks could not run together, or another
+// transaction locks their rows.
 func (f *firing) singly(ctx context.Context, rows []task.Task) error {
 	for deadline := time.Now().Add(lockTime); ; {
-		settled, err := f.pass(ctx, rows, 1)
-		if err != nil || settled > 0 {
+		ended, err := f.pass(ctx, rows, 1)
+		if err != nil || ended > 0 {
 			return err
 		}
 		if time.Now().After(deadline) {
@@ -133,9 +133,10 @@ func (f *firing) singly(ctx context.Context, rows []task.Task) error {
 	}
 }
 
-// pass looks at the tasks once, so many in a transaction, and counts those that were settled.
-func (f *firing) pass(ctx context.Context, rows []task.Task, together int) (settled int, err error) {
-	for part := range slices.Chunk(rows, max(together, 1)) {
+// pass offers the tasks once to the worker, each transaction with up to batch tasks. It counts the hints that were
+// settled.
+func (f *firing) pass(ctx context.Context, rows []task.Task, batch int) (settled int, err error) {
+	for part := range slices.Chunk(rows, max(batch, 1)) {
 		at, err := f.store.Now(ctx, nil)
 		if err != nil {
 			return settled, err
@@ -144,7 +145,7 @@ func (f *firing) pass(ctx context.Context, rows []task.Task, together int) (sett
 		if err != nil {
 			return settled, err
 		}
-		n, err := f.note(ctx, outcomes, at)
+		n, err := f.record(ctx, outcomes, at)
 		settled += n
 		if err != nil {
 			return settled, err
@@ -153,8 +154,8 @@ func (f *firing) pass(ctx context.Context, rows []task.Task, together int) (sett
 	return settled, nil
 }
 
-// note keeps what ran.
-func (f *firing) note(ctx context.Context, outcomes []worker.Outcome, at time.Time) (settled int, err error) {
+// record keeps the runs among the outcomes, and counts the hints that were settled.
+func (f *firing) record(ctx context.Context, outcomes []worker.Outcome, at time.Time) (settled int, err error) {
 	for _, o := range outcomes {
 		if o.Settled {
 			settled++
@@ -168,14 +169,14 @@ func (f *firing) note(ctx context.Context, outcomes []worker.Outcome, at time.Ti
 		if err != nil {
 			return settled, err
 		}
-		if len(rows) == 1 { // else a handler of a later batch deleted it
+		if len(rows) == 1 { // otherwise a handler of a later batch has deleted the row
 			f.fired = append(f.fired, Fired{Task: rows[0], At: at, Result: o.Result, Err: o.Err})
 		}
 	}
 	return settled, nil
 }
 
-// due returns the first pending tasks of the mux's kinds that are to run by the moment, in the order of their time.
+// due returns the first pending tasks of the mux's kinds whose run time is at most by, in the order of their run times.
 func (f *firing) due(ctx context.Context, by time.Time, limit int) ([]task.Task, error) {
 	var found []task.Task
 	err := f.pending(ctx, by, func(row task.Task) bool {
@@ -187,7 +188,7 @@ func (f *firing) due(ctx context.Context, by time.Time, limit int) ([]task.Task,
 	return found, err
 }
 
-// pending calls fn with each pending task up to the moment until it answers false.
+// pending calls fn with each pending task up to the moment until fn returns false.
 func (f *firing) pending(ctx context.Context, by time.Time, fn func(task.Task) bool) error {
 	end := by.Truncate(time.Millisecond).Add(time.Millisecond)
 	for after := (task.Cursor{}); ; {
@@ -207,7 +208,7 @@ func (f *firing) pending(ctx context.Context, by time.Time, fn func(task.Task) b
 	}
 }
 
-// left names the kinds of due tasks that have no handler here.
+// left returns the kinds of due tasks that have no handler in the mux.
 func (f *firing) left(ctx context.Context) []string {
 	var kinds []string
 	err := f.pending(ctx, f.until, func(row task.Task) bool {
@@ -222,7 +223,7 @@ func (f *firing) left(ctx context.Context) []string {
 	return slices.DeleteFunc(kinds, func(kind string) bool { return slices.Contains(f.kinds, kind) })
 }
 
-// story tells the last runs, for the message of a failure.
+// story lists the last runs, for the message of a failure.
 func (f *firing) story() string {
 	var b strings.Builder
 	for _, run := range f.fired[max(0, len(f.fired)-10):] {

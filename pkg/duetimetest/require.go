@@ -13,14 +13,14 @@ import (
 	"github.com/duetime/duetime/pkg/worker"
 )
 
-// Want is something that a task must fulfil, beyond its kind and its owner.
+// Want is a condition on a task, besides its kind and its owner.
 type Want struct {
 	text string
-	// unmet says what is wrong with the task; empty for nothing.
+	// unmet says how the task fails the condition; empty if it doesn't.
 	unmet func(row task.Task, now time.Time) string
 }
 
-// DueAt wants the task to be due at this moment, to the millisecond to which a task is kept.
+// DueAt wants the task to be due at this moment, rounded as due times are.
 func DueAt(at time.Time) Want {
 	return Want{text: "due at " + clock(at), unmet: func(row task.Task, _ time.Time) string {
 		at, err := task.At(at).Due(at)
@@ -28,7 +28,7 @@ func DueAt(at time.Time) Want {
 	}}
 }
 
-// DueIn wants the task to be due so long after the database's present time, give or take the tolerance.
+// DueIn wants the task to be due after this duration, counted from the database's present time, within the tolerance.
 func DueIn(d, tolerance time.Duration) Want {
 	return Want{text: fmt.Sprintf("due in %v ± %v", d, tolerance), unmet: func(row task.Task, now time.Time) string {
 		in := row.DueAt.Sub(now)
@@ -36,7 +36,7 @@ func DueIn(d, tolerance time.Duration) Want {
 	}}
 }
 
-// DueBetween wants the task to be due within the two moments, these included.
+// DueBetween wants the task to be due between the two moments, both included.
 func DueBetween(from, to time.Time) Want {
 	return Want{text: "due between " + clock(from) + " and " + clock(to), unmet: func(row task.Task, _ time.Time) string {
 		return unless(!row.DueAt.Before(from) && !row.DueAt.After(to), "is due at "+clock(row.DueAt))
@@ -80,9 +80,9 @@ func sameJSON(a, b []byte) bool {
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }
 
-// RequireScheduled fails the test unless the owner has a pending task of the kind that fulfils all that is wanted. It
-// returns that task, of several the one that is to run first. The failure lists the owner's pending tasks, and what is
-// wrong with each.
+// RequireScheduled fails the test unless the owner has a pending task of the kind that meets all wants. It returns that
+// task; of several, the one with the earliest run time. The failure lists the owner's pending tasks, and what is wrong
+// with each.
 func RequireScheduled[P any](t testing.TB, db DB, kind task.Kind[P], owner string, wants ...Want) worker.Task[P] {
 	t.Helper()
 	l := look(t, db, owner)
@@ -95,8 +95,8 @@ func RequireScheduled[P any](t testing.TB, db DB, kind task.Kind[P], owner strin
 	return worker.Task[P]{}
 }
 
-// RequireNotScheduled fails the test if the owner has a pending task of the kind that fulfils all that is wanted; without
-// wants, any task of the kind.
+// RequireNotScheduled fails the test if the owner has a pending task of the kind that meets all wants; without wants, any
+// task of the kind.
 func RequireNotScheduled[P any](t testing.TB, db DB, kind task.Kind[P], owner string, wants ...Want) {
 	t.Helper()
 	l := look(t, db, owner)
@@ -107,8 +107,8 @@ func RequireNotScheduled[P any](t testing.TB, db DB, kind task.Kind[P], owner st
 	}
 }
 
-// Scheduled returns the owner's pending tasks of the kind, in the order in which they are to run, at most
-// task.MaxPerCall+1 of them.
+// Scheduled returns the owner's pending tasks of the kind in the order of their run times, at most task.MaxPerCall+1 of
+// them.
 func Scheduled[P any](t testing.TB, db DB, kind task.Kind[P], owner string) []worker.Task[P] {
 	t.Helper()
 	var out []worker.Task[P]
@@ -168,7 +168,7 @@ func (l listing) unmet(row task.Task, wants []Want) []string {
 	return problems
 }
 
-// list writes a line for each task, and for those of the kind what is wrong with them.
+// list writes a line for each task, and what is wrong with the tasks of the kind.
 func (l listing) list(kind string, wants []Want) string {
 	if len(l.rows) == 0 {
 		return "pending are: none"
@@ -195,7 +195,7 @@ func wanted(kind string, wants []Want) string {
 	return kind
 }
 
-// describe names a task with all that a test may have set.
+// describe names a task with everything that a test may have set.
 func describe(row task.Task) string {
 	s := fmt.Sprintf("%s %s of %s", row.Kind, row.ID, row.Owner)
 	if row.Subject != "" {
