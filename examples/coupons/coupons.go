@@ -18,8 +18,8 @@ type Remind struct {
 	Coupon int64 `json:"coupon"`
 }
 
-// CouponRemind reminds an owner that a coupon ends soon. It has a queue of its own: a flood of reminders delays nothing
-// else.
+// CouponRemind reminds an owner that a coupon ends soon. It has a queue of its own, so that a flood of reminders delays
+// no other tasks.
 var CouponRemind = task.NewKind[Remind]("coupon.remind", task.Queue("reminders"))
 
 // Coupon is a row of the table.
@@ -30,14 +30,14 @@ type Coupon struct {
 	Reminded int    `db:"reminded"` // how often
 }
 
-// Coupons reminds owners some time before their coupons end.
+// Coupons reminds owners a fixed time before their coupons end.
 type Coupons struct {
 	tasks  *schedule.Client
 	before time.Duration
-	called func(n int) // after each batch of reminders; for the show
+	called func(n int) // called after each batch of reminders, for the demonstration
 }
 
-// reminder returns the task of a coupon. The coupon's number is its key: to schedule it again is to move it.
+// reminder returns the task of a coupon. The coupon's number is its key, so that scheduling it again moves it.
 func (c *Coupons) reminder(coupon Coupon) task.Spec {
 	number := strconv.FormatInt(coupon.ID, 10)
 	at := time.UnixMilli(coupon.EndsMs).Add(-c.before)
@@ -59,7 +59,7 @@ func (c *Coupons) Grant(ctx context.Context, coupons []Coupon) error {
 	})
 }
 
-// Extend moves the coupon's end, and its reminder with it. One that was reminded of already gets another reminder.
+// Extend moves the coupon's end and its reminder. An owner who was already reminded gets another reminder.
 func (c *Coupons) Extend(ctx context.Context, coupon Coupon, by time.Duration) error {
 	coupon.EndsMs += by.Milliseconds()
 	return c.tasks.InTx(ctx, func(tx *schedule.Tx) error {
@@ -71,7 +71,7 @@ func (c *Coupons) Extend(ctx context.Context, coupon Coupon, by time.Duration) e
 	})
 }
 
-// Leave takes back all coupons of an owner who leaves, and all their reminders.
+// Leave deletes all coupons of an owner who leaves, and cancels their reminders.
 func (c *Coupons) Leave(ctx context.Context, owner string) (cancelled int, err error) {
 	err = c.tasks.InTx(ctx, func(tx *schedule.Tx) error {
 		tasks, err := tx.CancelOwner(ctx, owner, CouponRemind.Name())
@@ -85,15 +85,15 @@ func (c *Coupons) Leave(ctx context.Context, owner string) (cancelled int, err e
 	return cancelled, err
 }
 
-// Handlers returns what is done when reminders are due.
+// Handlers returns the handler of reminders.
 func (c *Coupons) Handlers() *worker.Mux {
 	mux := worker.NewMux()
 	worker.HandleBatch(mux, CouponRemind, c.remind)
 	return mux
 }
 
-// remind is one statement for as many reminders as are due. A coupon that was deleted is not in the table any more, and
-// nobody is reminded of it.
+// remind writes one statement for all reminders of a batch. A coupon that was deleted is not in the table, and its owner
+// is not reminded.
 func (c *Coupons) remind(ctx context.Context, tx *worker.Tx, tasks []worker.Task[Remind]) error {
 	ids := make([]int64, len(tasks))
 	for i, t := range tasks {

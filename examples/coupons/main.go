@@ -1,12 +1,12 @@
-// Command coupons shows a service on duetime that does much at once: owners are reminded a day before their coupons end,
-// one statement for a hundred reminders. Its own code is in coupons.go; here it hands out three hundred coupons, extends
-// some, sees one owner leave, and ends by itself, with the day cut to a second.
+// Command coupons shows a service on duetime that does much at once: it reminds owners a day before their coupons end,
+// with one statement for a hundred reminders. Its own code is in coupons.go. Here it hands out three hundred coupons,
+// extends some, and deletes those of one owner. It ends after that, because a day is shortened to a second.
 //
 //	go run ./examples/coupons                                          # on SQLite, in a temporary folder
 //	go run ./examples/coupons --dsn 'user:password@tcp(127.0.0.1:3306)/shop'
 //
-// It runs the whole pipeline in its own process (package embedded). On real servers duetime.Open takes the place of
-// embedded.OpenMySQL, and the rest stays as it is.
+// It runs the whole pipeline in its own process (package embedded). On real servers, replace embedded.OpenMySQL by
+// duetime.Open; all other code stays the same.
 package main
 
 import (
@@ -76,20 +76,20 @@ func open(ctx context.Context, dsn, file string) (*embedded.Pipeline, error) {
 	return embedded.OpenMySQL(ctx, dsn, cfg)
 }
 
-// createTable makes the service's own table, beside duetime's.
+// createTable creates the service's own table, beside duetime's.
 func createTable(ctx context.Context, db *sqlx.DB) error {
 	_, err := db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS coupons (
 		id BIGINT PRIMARY KEY, owner VARCHAR(64) NOT NULL, ends_ms BIGINT NOT NULL, reminded INT NOT NULL)`)
 	return err
 }
 
-// show is what main plays.
+// show is what main demonstrates.
 type show struct {
 	coupons *Coupons
 	db      *sqlx.DB
 	out     *log.Logger
 	in      time.Duration // until the first reminder
-	calls   atomic.Int64  // of the handler; some may have been rolled back and repeated
+	calls   atomic.Int64  // of the handler; some may have been rolled back and retried
 }
 
 func (s *show) count(int) { s.calls.Add(1) }
@@ -99,7 +99,7 @@ const (
 	each   = 30 // coupons of an owner
 )
 
-// play fires what is due while the coupons are handed out and changed.
+// play runs due tasks while the coupons are handed out and changed.
 func (s *show) play(ctx context.Context, pipeline *embedded.Pipeline) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -113,7 +113,7 @@ func (s *show) play(ctx context.Context, pipeline *embedded.Pipeline) error {
 }
 
 func (s *show) run(ctx context.Context) error {
-	first := time.Now().UnixMilli() // so that the numbers are new in a schema that is used again
+	first := time.Now().UnixMilli() // a new range of numbers, in case the schema was used before
 	coupons := make([]Coupon, owners*each)
 	ends := time.Now().Add(s.in + s.coupons.before)
 	for i := range coupons {
@@ -138,7 +138,7 @@ func (s *show) run(ctx context.Context) error {
 	return s.await(ctx, first)
 }
 
-// await prints whenever more owners have been reminded, until all were.
+// await prints the number of reminded owners whenever it grows, until all are reminded.
 func (s *show) await(ctx context.Context, first int64) error {
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()

@@ -1,11 +1,11 @@
 // Command orders shows a service on duetime: an order that isn't paid within ten minutes expires. Its own code is in
-// shop.go; here it plays five orders and ends by itself, with the ten minutes cut to two seconds.
+// shop.go. Here it plays five orders and then ends, because ten minutes are shortened to two seconds.
 //
 //	go run ./examples/orders                                          # on SQLite, in a temporary folder
 //	go run ./examples/orders --dsn 'user:password@tcp(127.0.0.1:3306)/shop'
 //
-// It runs the whole pipeline in its own process (package embedded). On real servers duetime.Open takes the place of
-// embedded.OpenMySQL, and the shop stays as it is.
+// It runs the whole pipeline in its own process (package embedded). On real servers, replace embedded.OpenMySQL by
+// duetime.Open; the shop stays the same.
 package main
 
 import (
@@ -72,14 +72,14 @@ func open(ctx context.Context, dsn, file string) (*embedded.Pipeline, error) {
 	return embedded.OpenMySQL(ctx, dsn, cfg)
 }
 
-// createTable makes the shop's own table, beside duetime's.
+// createTable creates the shop's own table, beside duetime's.
 func createTable(ctx context.Context, db *sql.DB) error {
 	_, err := db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS orders (
 		id BIGINT PRIMARY KEY, customer VARCHAR(64) NOT NULL, state VARCHAR(16) NOT NULL, expiry CHAR(36) NOT NULL)`)
 	return err
 }
 
-// play fires what is due while the customers order and pay.
+// play runs due tasks while the customers order and pay.
 func play(ctx context.Context, pipeline *embedded.Pipeline, shop *Shop, out *log.Logger) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -92,9 +92,9 @@ func play(ctx context.Context, pipeline *embedded.Pipeline, shop *Shop, out *log
 	return group.Wait()
 }
 
-// customers place five orders and pay two of them in time, and one too late.
+// customers place five orders. They pay two in time, and one too late.
 func customers(ctx context.Context, shop *Shop, out *log.Logger) error {
-	first := time.Now().UnixMilli() // so that the numbers are new in a schema that is used again
+	first := time.Now().UnixMilli() // a new range of numbers, in case the schema was used before
 	for n := range int64(5) {
 		if err := shop.Place(ctx, first+n, fmt.Sprint("customer-", n)); err != nil {
 			return err

@@ -34,7 +34,7 @@ var (
 	ErrExpired = errors.New("the order has expired")
 )
 
-// Place takes an order. The order and its end are one transaction: there is never one without the other.
+// Place takes an order. The order and its end are one transaction: neither exists without the other.
 func (s *Shop) Place(ctx context.Context, id int64, customer string) error {
 	return s.inTx(ctx, func(tx *sql.Tx, tasks *schedule.Joined) error {
 		number := strconv.FormatInt(id, 10)
@@ -49,8 +49,8 @@ func (s *Shop) Place(ctx context.Context, id int64, customer string) error {
 	})
 }
 
-// Pay marks the order as paid and takes its end back, in one transaction. After a yes it can't expire any more; when it
-// has expired, the answer is ErrExpired.
+// Pay marks the order as paid and cancels its end, in one transaction. After Pay has returned nil, the order can't
+// expire. If it has expired, Pay returns ErrExpired.
 func (s *Shop) Pay(ctx context.Context, id int64) error {
 	return s.inTx(ctx, func(tx *sql.Tx, tasks *schedule.Joined) error {
 		expiry, err := expiryOf(ctx, tx, id)
@@ -80,7 +80,7 @@ func expiryOf(ctx context.Context, tx *sql.Tx, id int64) (task.ID, error) {
 	return task.ParseID(text)
 }
 
-// Handlers returns what the shop does when a task is due.
+// Handlers returns the shop's handlers.
 func (s *Shop) Handlers() *worker.Mux {
 	mux := worker.NewMux()
 	worker.Handle(mux, OrderExpire, s.expire)
@@ -95,7 +95,7 @@ func (s *Shop) expire(ctx context.Context, tx *worker.Tx, t worker.Task[Expire])
 
 const tries = 5
 
-// inTx runs fn in the shop's own transaction, in which duetime takes part, and again after a deadlock.
+// inTx runs fn in the shop's own transaction, which duetime joins, and runs it again after a deadlock.
 func (s *Shop) inTx(ctx context.Context, fn func(tx *sql.Tx, tasks *schedule.Joined) error) error {
 	for try := 1; ; try++ {
 		err := s.try(ctx, fn)

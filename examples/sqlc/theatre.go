@@ -1,5 +1,6 @@
-// Package theatre shows a service on sqlc and duetime: a seat is held for some minutes and then free again. The theatre keeps
-// its times in DATETIME columns of its own, in the zone of its DSN (loc and time_zone), and duetime leaves them alone.
+// Package theatre shows a service on sqlc and duetime: a seat is held for some minutes and then free again. The theatre
+// keeps its times in DATETIME columns of its own, in the zone of its DSN (loc and time_zone), and duetime does not change
+// them.
 package theatre
 
 import (
@@ -32,13 +33,13 @@ type Theatre struct {
 	hold  time.Duration
 }
 
-// New makes a theatre that holds seats for so long.
+// New makes a theatre that holds seats for this long.
 func New(tasks *schedule.Client, hold time.Duration) *Theatre {
 	return &Theatre{tasks: tasks, hold: hold}
 }
 
-// Hold holds the seat, schedules its release, and subscribes the guest to the newsletter, in one transaction. Who is
-// subscribed already stays so: that nested transaction alone is rolled back.
+// Hold holds the seat, schedules its release, and subscribes the guest to the newsletter, in one transaction. If the
+// guest is subscribed already, only the nested transaction of the subscription is rolled back.
 func (t *Theatre) Hold(ctx context.Context, seat int64, guest string) (until time.Time, err error) {
 	err = t.tasks.InTx(ctx, func(tx *schedule.Tx) error {
 		release, err := tx.Schedule(ctx, SeatRelease.New(guest, Release{seat}, task.In(t.hold)))
@@ -62,7 +63,7 @@ func (t *Theatre) Hold(ctx context.Context, seat int64, guest string) (until tim
 	return until, err
 }
 
-// nested runs fn between savepoints, and goes on without what it did where it fails.
+// nested runs fn between savepoints. If fn fails, it rolls back to the savepoint and goes on.
 func nested(ctx context.Context, tx *schedule.Tx, fn func() error) error {
 	if _, err := tx.ExecContext(ctx, "SAVEPOINT nested"); err != nil {
 		return err
@@ -74,7 +75,7 @@ func nested(ctx context.Context, tx *schedule.Tx, fn func() error) error {
 	return err
 }
 
-// Handlers returns what the theatre does when a release is due.
+// Handlers returns the theatre's handlers.
 func (t *Theatre) Handlers() *worker.Mux {
 	mux := worker.NewMux()
 	worker.Handle(mux, SeatRelease, func(ctx context.Context, tx *worker.Tx, due worker.Task[Release]) error {

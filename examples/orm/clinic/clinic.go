@@ -1,5 +1,6 @@
-// Package clinic shows a service on GORM and duetime: an appointment has a reminder, which moves and ends with it. The clinic
-// keeps its times in DATETIME columns of its own, in the zone of its DSN (loc and time_zone), and duetime leaves them alone.
+// Package clinic shows a service on GORM and duetime: an appointment has a reminder, which moves and ends with it. The
+// clinic keeps its times in DATETIME columns of its own, in the zone of its DSN (loc and time_zone), and duetime does not
+// change them.
 package clinic
 
 import (
@@ -21,10 +22,10 @@ type Appointment struct {
 	Patient    string     `gorm:"size:64"`
 	StartsAt   time.Time  `gorm:"type:datetime(3)"`
 	RemindedAt *time.Time `gorm:"type:datetime(3)"`
-	Reminder   task.ID    `gorm:"type:char(36)"` // an ID stores and scans itself
+	Reminder   task.ID    `gorm:"type:char(36)"` // an ID has Value and Scan
 }
 
-// Offer is a remark for the patient, which may already be there.
+// Offer is a remark for the patient. The patient may have it already.
 type Offer struct {
 	Patient string `gorm:"primaryKey;size:64"`
 	Text    string `gorm:"size:255"`
@@ -42,16 +43,16 @@ var Remind = task.NewKind[Reminder]("appointment.remind")
 type Clinic struct {
 	db     *gorm.DB // the clinic's own handle
 	tasks  *schedule.Client
-	before time.Duration // an appointment
+	before time.Duration // how long before an appointment its patient is reminded
 }
 
-// New makes a clinic that reminds its patients so long before an appointment.
+// New makes a clinic that reminds its patients this long before an appointment.
 func New(db *gorm.DB, tasks *schedule.Client, before time.Duration) *Clinic {
 	return &Clinic{db: db, tasks: tasks, before: before}
 }
 
-// Book writes an appointment and its reminder in one transaction, and an offer beside them: where the patient has one
-// already, that nested transaction alone is rolled back.
+// Book writes an appointment, its reminder, and an offer in one transaction. If the patient has an offer already, only
+// the nested transaction of the offer is rolled back.
 func (c *Clinic) Book(ctx context.Context, a Appointment, offer string) error {
 	return c.tasks.InTx(ctx, func(tx *schedule.Tx) error {
 		reminder, err := tx.Schedule(ctx, Remind.New(a.Patient, Reminder{a.ID}, task.At(a.StartsAt.Add(-c.before))))
@@ -77,7 +78,7 @@ func (c *Clinic) Move(ctx context.Context, id int64, to time.Time) error {
 	err := c.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		joined = c.tasks.Join(tx.Statement.ConnPool)
 		var a Appointment
-		if err := tx.First(&a, id).Error; err != nil { // unlocked: the task is locked first, as the worker does it
+		if err := tx.First(&a, id).Error; err != nil { // without a lock: the task is locked first, as the worker does
 			return err
 		}
 		if _, err := joined.Reschedule(ctx, a.Reminder, task.At(to.Add(-c.before))); err != nil {
@@ -91,14 +92,14 @@ func (c *Clinic) Move(ctx context.Context, id int64, to time.Time) error {
 	return joined.Index(ctx) // GORM has committed; this puts the new time into the index
 }
 
-// Handlers returns what the clinic does when a reminder is due.
+// Handlers returns the clinic's handlers.
 func (c *Clinic) Handlers() *worker.Mux {
 	mux := worker.NewMux()
 	worker.Handle(mux, Remind, c.remind)
 	return mux
 }
 
-// remind notes that the patient was reminded. It commits together with the end of its task.
+// remind records that the patient was reminded. It commits together with the end of its task.
 func (c *Clinic) remind(ctx context.Context, tx *worker.Tx, t worker.Task[Reminder]) error {
 	now, err := tx.Now(ctx)
 	if err != nil {
