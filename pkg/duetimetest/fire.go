@@ -107,19 +107,19 @@ func (f *firing) moment(ctx context.Context, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	ended, err := f.pass(ctx, rows, len(rows))
-	if err != nil || ended > 0 {
+	settled, err := f.pass(ctx, rows, len(rows))
+	if err != nil || settled > 0 {
 		return err
 	}
 	return f.singly(ctx, rows)
 }
 
-// singly runs each task in a transaction of its own, until one has ended: the tasks could not run together, or another
+// singly runs each task in a transaction of its own, until a hint is settled: the tasks could not run together, or another
 // transaction locks their rows.
 func (f *firing) singly(ctx context.Context, rows []task.Task) error {
 	for deadline := time.Now().Add(lockTime); ; {
-		ended, err := f.pass(ctx, rows, 1)
-		if err != nil || ended > 0 {
+		settled, err := f.pass(ctx, rows, 1)
+		if err != nil || settled > 0 {
 			return err
 		}
 		if time.Now().After(deadline) {
