@@ -42,7 +42,7 @@ func onBoth(t *testing.T, test func(t *testing.T, w *world)) {
 	run("sqlite", func(t *testing.T) (*store.Store, error) { return store.OpenSQLite(filepath.Join(t.TempDir(), "db")) })
 }
 
-// console is one without an index: its tests are about rows.
+// console returns a console without an index: its tests are about rows.
 func (w *world) console() *Console {
 	return New(Config{Actor: "ann@host", Queues: []string{"default", "mails"}}, w.store, nil, nil)
 }
@@ -94,7 +94,7 @@ func (w *world) row(id task.ID) task.Task {
 	return rows[0]
 }
 
-// life returns the lines of a task, or those of no task, as "actor event: detail".
+// life returns a task's lines of history, or the lines that belong to no task, as "actor event: detail".
 func (w *world) life(id task.ID) []string {
 	w.t.Helper()
 	text, args := "SELECT actor, event, detail FROM duetime_history WHERE task IS NULL ORDER BY seq", []any{}
@@ -200,7 +200,7 @@ func TestRequeue(t *testing.T) {
 		})
 		done = w.row(done.ID)
 		ids := []task.ID{waits.ID, there.ID, done.ID, dead.ID, task.NewID()}
-		for _, want := range []int{0, 1, 0} { // of another kind, of this one, again
+		for _, want := range []int{0, 1, 0} { // another kind, this kind, this kind with nothing left
 			name := kind.Name()
 			if want == 0 && w.row(waits.ID).Queue != "mails" {
 				name = "other"
@@ -225,7 +225,7 @@ func TestRequeue(t *testing.T) {
 	})
 }
 
-// A worker that is at it has the row: what it makes of it stands, and nobody waits.
+// A worker that runs a task holds its row: the worker's change stands, and the requeue does not wait.
 func TestRequeueLeavesRunningTasksAlone(t *testing.T) {
 	t.Parallel()
 	s, err := store.Open(pipelinetest.MySQL(t).NewSchema(t), store.Options{})
@@ -289,7 +289,7 @@ func TestPausesAndResignationsAreWrittenDown(t *testing.T) {
 	})
 }
 
-// A change and its line of history are one: without the line there is no change.
+// A change and its line of history commit together: without the line there is no change.
 func TestNoChangeWithoutItsLine(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {

@@ -13,12 +13,12 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// world is one row, and an index of it that lacks every entry or follows each move of the row.
+// world is one row, and an index that has no entry, or one that follows each move of the row.
 type fakeWorld struct {
 	row     task.Task
 	indexed bool
 	entries []task.Entry // of the due set
-	looked  func()       // after the row was read, before the index is
+	looked  func()       // called between the reads of the row and of the index
 }
 
 func (w *fakeWorld) Now(context.Context, sqlx.QueryerContext) (time.Time, error) {
@@ -71,7 +71,7 @@ func TestDrift(t *testing.T) {
 		"in order":      {func(w *fakeWorld) { w.indexed = true }, Drift{}},
 		"missing":       {func(*fakeWorld) {}, Drift{Missing: 1}},
 		"soon repaired": {func(w *fakeWorld) { w.looked = w.onLook(2, func() { w.indexed = true }) }, Drift{}},
-		// The row and its entry move together, between the read of the one and the read of the other.
+		// The row and its entry move together, between the two reads.
 		"moved at the first look": {func(w *fakeWorld) { w.indexed, w.looked = true, w.onLook(1, w.move) }, Drift{}},
 		"moved at the second look": {func(w *fakeWorld) {
 			w.looked = w.onLook(2, func() { w.indexed = true; w.move() })
