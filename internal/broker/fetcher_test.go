@@ -15,11 +15,11 @@ import (
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
-// logs are brokers that hold each fetch for as long as it may wait, and give as the high watermark the offset asked for.
+// logs are brokers that hold each fetch as long as it may wait, and return the requested offset as the high watermark.
 type logs struct {
 	brokers
-	refuse map[int]kafka.Error // partitions whose fetches end at once with it
-	mute   map[int]bool        // partitions that answers leave out
+	refuse map[int]kafka.Error // partitions whose fetches end at once with this error
+	mute   map[int]bool        // partitions that answers lack
 
 	mu    sync.Mutex
 	asked [][]int // partitions of each request
@@ -56,7 +56,7 @@ func (l *logs) RoundTrip(ctx context.Context, addr net.Addr, r kafka.Request) (k
 	}
 }
 
-// requests counts those so far.
+// requests returns the number of requests so far.
 func (l *logs) requests() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,7 +67,7 @@ func newTestFetcher(ctx context.Context, l *logs) *fetcher {
 	return newFetcher(ctx, &Client{kafka: &kafka.Client{Addr: kafka.TCP("127.0.0.1:1"), Transport: l}}, "t")
 }
 
-// Readers that ask at different times meet in one request at the next full second, and stay together.
+// Readers that ask at different times share a request from the next full second on.
 func TestReadersShareRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestReadersShareRequests(t *testing.T) {
 	})
 }
 
-// Each broker is asked for what it leads, and each reader has its own partition's answer.
+// Each broker is asked for the partitions that it leads, and each reader gets its own partition's answer.
 func TestFetchesOfSeveralBrokers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestFetchesOfSeveralBrokers(t *testing.T) {
 	})
 }
 
-// However many readers stall, one of them makes the new connections.
+// If several readers stall, only one of them makes new connections.
 func TestFetcherIsRemadeOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithTopic(t, pipelinetest.Kafka(t).Addr(), 1)

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 	os.Exit(pipelinetest.Main(m, pipelinetest.VerifyGoroutines()))
 }
 
-// byLastByte is how these tests place keys.
+// byLastByte places keys in these tests.
 func byLastByte(key []byte, n int) int { return int(key[len(key)-1]) % n }
 
 // world is a client with one topic and its group.
@@ -30,7 +30,7 @@ type world struct {
 	sent  int
 }
 
-// newWorld makes the client of a topic that nobody has created.
+// newWorld makes a client whose topic does not exist.
 func newWorld(t *testing.T, addr string, partitions int) *world {
 	t.Helper()
 	name, reg := pipelinetest.Namespace(t), prometheus.NewRegistry()
@@ -49,7 +49,7 @@ func newWorld(t *testing.T, addr string, partitions int) *world {
 	return w
 }
 
-// newWorldWithTopic makes the client of a topic that stands.
+// newWorldWithTopic makes a client whose topic exists.
 func newWorldWithTopic(t *testing.T, addr string, partitions int) *world {
 	t.Helper()
 	w := newWorld(t, addr, partitions)
@@ -84,7 +84,7 @@ func (w *world) consume() <-chan Record {
 					out <- r
 					next[r.Partition] = r.Offset + 1
 				}
-				_ = s.Commit(ctx, next) // refused: they come again
+				_ = s.Commit(ctx, next) // after a refusal the records come again
 			}
 		})
 	}()
@@ -97,8 +97,8 @@ func (w *world) consume() <-chan Record {
 	return out
 }
 
-// eventually produces a message of this key until it is acknowledged and waits until it is delivered. It returns how long both
-// took.
+// eventually produces a message of this key until it is acknowledged, and waits until it is delivered. It returns the
+// duration of both.
 func (w *world) eventually(in <-chan Record, key string) time.Duration {
 	w.t.Helper()
 	begun := time.Now()

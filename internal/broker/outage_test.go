@@ -30,7 +30,7 @@ func TestBrokerFrozen(t *testing.T) {
 	if errs == nil || !strings.Contains(errs[0].Error(), "in flight") {
 		t.Errorf("with all that in flight: %v, want no more of it", errs)
 	}
-	if d := time.Since(begun); d > 9*time.Second { // ten without the callers' limits
+	if d := time.Since(begun); d > 9*time.Second { // it would take ten without the callers' limits
 		t.Errorf("the error took %s", d)
 	}
 	pipelinetest.Must(t, server.Thaw())
@@ -48,7 +48,7 @@ func (w *world) produceWithin(d time.Duration, n int) []error {
 	return w.Produce(ctx, w.topic.Name, messages)
 }
 
-// early sees no partition the first time, as a leader whose topic comes back right after it looked.
+// early sees no partition the first time, like a leader whose topic comes back right after it looked.
 type early struct {
 	kafka.GroupBalancer
 	looked *atomic.Bool

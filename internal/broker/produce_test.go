@@ -13,7 +13,7 @@ import (
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
-// createNarrow creates a topic of one partition that refuses larger batches.
+// createNarrow creates a topic of one partition that refuses batches above its limit.
 func (w *world) createNarrow(name string, bytes int) {
 	w.t.Helper()
 	res, err := w.kafka.CreateTopics(w.t.Context(), &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{{
@@ -24,7 +24,8 @@ func (w *world) createNarrow(name string, bytes int) {
 	pipelinetest.Must(w.t, res.Errors[name])
 }
 
-// A topic may take smaller batches than ours, and one message that is too large for it takes no other of its batch along.
+// A topic may have a smaller limit than our batches, and one message above the limit must not fail the others of its
+// batch.
 func TestLargeBatchIsParted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, pipelinetest.Kafka(t).Addr(), 1)
@@ -46,7 +47,7 @@ func TestLargeBatchIsParted(t *testing.T) {
 	}
 }
 
-// What is too much for one batch, or one request, goes in several.
+// Messages that are too many for one batch, or one request, are sent in several.
 func TestManyAndLargeMessages(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithTopic(t, pipelinetest.Kafka(t).Addr(), 2)

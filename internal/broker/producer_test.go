@@ -16,11 +16,11 @@ import (
 	"github.com/segmentio/kafka-go/protocol/produce"
 )
 
-// brokers are some that lead a partition each of any topic, and answer as told.
+// brokers are fake brokers. Each leads one partition of any topic, and answers as the test says.
 type brokers struct {
 	n      int
 	one    bool                                 // leads all partitions
-	answer func(topic string, broker int) error // a kafka.Error, or that of the connection
+	answer func(topic string, broker int) error // a kafka.Error, or an error of the connection
 
 	mu       sync.Mutex
 	requests []string
@@ -78,7 +78,7 @@ func (b *brokers) take(r *produce.Request) (*produce.Response, error) {
 	return res, nil
 }
 
-// messages are ten of each of these partitions of so many.
+// messages returns ten messages for each of these partitions, of n in all.
 func messages(of int, partitions ...int) (out []Message) {
 	count := map[int]int{}
 	for key := byte(0); len(out) < 10*len(partitions); key++ {
@@ -90,7 +90,7 @@ func messages(of int, partitions ...int) (out []Message) {
 	return out
 }
 
-// Who shares a request with what is refused, or comes when a broker is gone, waits for neither.
+// A caller that shares a request with refused messages, or comes while a broker is away, waits for neither.
 func TestNobodyWaitsForAnothersTries(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("connection refused")
@@ -138,7 +138,7 @@ func TestNobodyWaitsForAnothersTries(t *testing.T) {
 	}
 }
 
-// What comes together is one request to each broker, and what passes is tried again alone.
+// Messages that come together make one request to each broker, and only transient failures are retried.
 func TestRequestsAreFew(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -171,7 +171,7 @@ func TestRequestsAreFew(t *testing.T) {
 	})
 }
 
-// What a topic refuses as too large is not sent to it again for a while: each such request costs Kafka as much as a good one.
+// For a while a topic doesn't get the sizes again that it refused: each such request costs Kafka as much as a good one.
 func TestTooLargeIsAskedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -186,7 +186,7 @@ func TestTooLargeIsAskedOnce(t *testing.T) {
 			}
 			return len(b.requests) - before
 		}
-		if n := refused(); n != 19 { // ten messages, and what they were parted from
+		if n := refused(); n != 19 { // ten messages, and the batches that were halved into them
 			t.Errorf("%d requests until it is known, want 19", n)
 		}
 		if n := refused(); n != 0 {

@@ -12,8 +12,8 @@ import (
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
-// read runs a reader with this client from the log's start until the test ends, or until stop, which gives the offset at
-// which it stood.
+// read runs a reader with this client from the log's start until the test ends, or until stop, which returns the reader's
+// offset.
 func (w *world) read(own *kafka.Transport, client *kafka.Client) (in *inbox, stop func() int64) {
 	w.t.Helper()
 	in = newInbox(1)
@@ -38,12 +38,12 @@ func (w *world) next(in *inbox) string {
 	return string(records[0].Value)
 }
 
-// A reader's connections hang for good although the broker is well and there is something to be read: it is made anew.
+// A reader's connections hang forever although the broker is well and has records: the reader must reconnect.
 func TestHangingReaderIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithTopic(t, pipelinetest.Kafka(t).Addr(), 1)
 	pipelinetest.Must(t, errors.Join(w.produce("ann")...))
-	deaf, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0") // accepts in the kernel; nobody answers
+	deaf, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0") // the kernel accepts; no program answers
 	pipelinetest.Must(t, err)
 	t.Cleanup(func() { _ = deaf.Close() })
 	own, client := w.connect()
@@ -59,8 +59,8 @@ func TestHangingReaderIsMadeAnew(t *testing.T) {
 	}
 }
 
-// The end of somebody else's transaction stands in the log as no record of ours. Where nothing comes after it the reader
-// passes it in the end; records behind it are read at once.
+// The end of another program's transaction is an entry in the log, but no record. If nothing follows it, the reader skips
+// it in the end; records after it are read at once.
 func TestMarkerInTheLogIsPassed(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithTopic(t, pipelinetest.Kafka(t).Addr(), 1)
@@ -80,7 +80,7 @@ func TestMarkerInTheLogIsPassed(t *testing.T) {
 	}
 }
 
-// mark writes the marker of a transaction without records.
+// mark writes the marker of an empty transaction.
 func (w *world) mark() {
 	w.t.Helper()
 	ctx, id, topic := w.t.Context(), w.group, w.topic.Name
