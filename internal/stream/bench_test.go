@@ -12,7 +12,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// BenchmarkKafka measures from Publish to the consumer's Fetch, by how many entries are published at once.
+// BenchmarkKafka measures the time from Publish to the consumer's Fetch, for several numbers of entries in a call.
 func BenchmarkKafka(b *testing.B) {
 	addr := pipelinetest.Kafka(b).Addr()
 	for _, n := range []int{1, 100, 1000} {

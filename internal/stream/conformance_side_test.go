@@ -35,7 +35,7 @@ func testCompensation(t *testing.T, u under) {
 		t.Errorf("compensations (-want +got): %s", diff)
 	}
 
-	// Accepted ones don't come again; one that was never accepted does, in the next life.
+	// Accepted compensations don't come again; one that was never accepted does, after a restart.
 	second := task.Compensation{Rebuild: []int{5}}
 	if err := u.Compensate(t.Context(), second); err != nil {
 		t.Fatalf("compensate: %v", err)
@@ -51,7 +51,7 @@ func testCompensation(t *testing.T, u under) {
 	}
 }
 
-// collect runs Compensations until fn says enough.
+// collect runs Compensations until fn has enough.
 func collect(t *testing.T, u under, fn func(context.Context, []task.Compensation) (bool, error)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -60,7 +60,7 @@ func collect(t *testing.T, u under, fn func(context.Context, []task.Compensation
 	err := u.Compensations(ctx, func(ctx context.Context, cs []task.Compensation) error {
 		var err error
 		if enough, err = fn(ctx, cs); enough {
-			// The answer must reach the commit before the end: the next call finds ctx ended.
+			// fn's result must lead to a commit before ctx ends: afterwards Compensations returns.
 			time.AfterFunc(300*time.Millisecond, cancel)
 		}
 		return err
@@ -99,7 +99,7 @@ func testBacklog(t *testing.T, u under) {
 		}
 	}
 	pipelinetest.Await(t, "an empty topic that is clear", func() bool {
-		b := backlog(t, u) // a topic made a moment ago may not be known to its leader yet
+		b := backlog(t, u) // the leader of a new topic may not know it yet
 		return b.Clear(lagging) && !b.Explains(lagging, time.Now().Add(time.Hour))
 	})
 	publish(t, u, entry(lagging, 1), entry(lagging, 2), entry(idle, 3))

@@ -15,7 +15,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// adapter is what both adapters have.
+// adapter has the methods that both adapters share.
 type adapter interface {
 	Ensure(ctx context.Context) error
 	Ping(ctx context.Context) error
@@ -36,7 +36,7 @@ var (
 // under is one adapter under test, in a namespace of its own.
 type under struct {
 	adapter
-	garbage func(t *testing.T, topic string, value []byte) // puts a message past the codec
+	garbage func(t *testing.T, topic string, value []byte) // appends a message without encoding
 	cfg     stream.Config
 }
 
@@ -84,7 +84,7 @@ func publish(t *testing.T, u under, entries ...task.Entry) {
 	}
 }
 
-// consumer is a Consume in the background.
+// consumer is a call of Consume in the background.
 type consumer struct {
 	t        *testing.T
 	sessions chan *held
@@ -92,7 +92,7 @@ type consumer struct {
 	done     chan error
 }
 
-// held is a session that stays until it is released.
+// held is a session that goes on until the test releases it.
 type held struct {
 	stream.Session
 	ctx     context.Context
@@ -118,7 +118,7 @@ func consume(t *testing.T, u under, queue string) *consumer {
 				select {
 				case err := <-h.release:
 					return err
-				case <-time.After(50 * time.Millisecond): // a test that has more to do says so by releasing late
+				case <-time.After(50 * time.Millisecond): // a test that needs the session longer releases it later
 					return nil
 				}
 			}
@@ -152,7 +152,7 @@ func (c *consumer) stop() {
 	}
 }
 
-// fetch takes n deliveries of a session.
+// fetch fetches n deliveries of a session.
 func fetch(t *testing.T, h *held, n int) []task.Delivery {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -248,7 +248,7 @@ func testSplit(t *testing.T, u under) {
 	b := consume(t, u, "default")
 	<-first.Lost()
 	ha, hb := a.session(), b.session()
-	for len(ha.Partitions())+len(hb.Partitions()) != 4 { // one more generation may be on its way
+	for len(ha.Partitions())+len(hb.Partitions()) != 4 { // another generation may begin first
 		select {
 		case ha = <-a.sessions:
 		case hb = <-b.sessions:
@@ -293,7 +293,7 @@ func testDrain(t *testing.T, u under) {
 		select {
 		case <-s.Lost():
 			return errors.New("membership ended before fn returned")
-		case <-time.After(time.Second): // two heartbeats later it must still stand
+		case <-time.After(time.Second): // the session must outlive two heartbeats
 		}
 		return s.Commit(context.WithoutCancel(ctx), next(ds[:1]))
 	})

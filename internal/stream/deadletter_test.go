@@ -10,7 +10,7 @@ import (
 
 func TestDeadLetterFits(t *testing.T) {
 	t.Parallel()
-	wide := strings.Repeat("\x01", 100_000) // each byte takes six in JSON
+	wide := strings.Repeat("\x01", 100_000) // JSON takes six bytes for each
 	for name, d := range map[string]task.DeadLetter{
 		"small":      {ID: task.NewID(), Owner: "o", Error: "cause"},
 		"everything": {Kind: wide, Owner: wide, Queue: wide, Error: wide, Raw: []byte(wide)},

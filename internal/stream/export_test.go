@@ -1,4 +1,4 @@
 package stream
 
-// Append puts a message past the codec.
+// Append appends a message without encoding.
 func (l *Local) Append(topic string, value []byte) error { return l.append(topic, nil, value, "") }

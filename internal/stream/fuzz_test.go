@@ -18,7 +18,7 @@ import (
 
 const someID = "01890000-0000-7000-8000-000000000000"
 
-// FuzzDecodeHint reads any message: a hint within task's limits, which comes back the same when it is written again, or an
+// FuzzDecodeHint decodes any message. The result must be a hint within task's limits that encodes to the same hint, or an
 // error.
 func FuzzDecodeHint(f *testing.F) {
 	f.Add(appendHint(nil, hint("player"), published))
@@ -39,7 +39,7 @@ func FuzzDecodeHint(f *testing.F) {
 		inLimits := len(raw) <= maxHintBytes && len(h.Kind) >= 1 && len(h.Kind) <= task.MaxKind &&
 			task.CheckOwner(h.Owner) == nil && h.Version >= 0 && h.Version < task.VersionWindow &&
 			h.RunAt >= 0 && h.RunAt < 1<<41 && h.Epoch >= 0 && h.Epoch <= 1<<53 &&
-			(at.IsZero() || at.After(time.UnixMilli(0)) && at.UnixMilli() < 1<<41) // by it the daemon judges a backlog
+			(at.IsZero() || at.After(time.UnixMilli(0)) && at.UnixMilli() < 1<<41) // the daemon judges a backlog by this moment
 		if !inLimits {
 			t.Fatalf("decoded outside the limits: %+v of %d bytes", h, len(raw))
 		}
@@ -50,8 +50,8 @@ func FuzzDecodeHint(f *testing.F) {
 	})
 }
 
-// FuzzPublishHint publishes any entry that the index may hold: it is refused for good, or what is written is decoded to the
-// same by a worker and is JSON for everybody else.
+// FuzzPublishHint encodes any entry that the index may hold. Encoding must fail permanently, or a worker must decode the
+// same hint, and the message must be JSON.
 func FuzzPublishHint(f *testing.F) {
 	f.Add("pet.meal_finished", "player", "default", 1_800_000_000_000.25, int64(3))
 	f.Add("\"\\", "\u2028<&>\x7f", "a-b", float64(1<<41-1), int64(1<<53))
@@ -77,8 +77,8 @@ func FuzzPublishHint(f *testing.F) {
 	})
 }
 
-// FuzzDecodeCompensation reads any message: a request within the limits, which comes back the same when it is sent again,
-// or an error and nothing.
+// FuzzDecodeCompensation decodes any message. The result must be a compensation within the limits that encodes to the
+// same compensation, or an error and an empty compensation.
 func FuzzDecodeCompensation(f *testing.F) {
 	f.Add([]byte(`{"ids":["` + someID + `"],"rebuild":[1]}`))
 	f.Add([]byte(`{"rebuild":[1048576,0,0]}`))
@@ -113,7 +113,7 @@ func FuzzDecodeCompensation(f *testing.F) {
 	})
 }
 
-// FuzzDeadLetter writes any dead letter: it fits, and what is left of each text is its beginning.
+// FuzzDeadLetter encodes any dead letter: it must fit, and each text that was cut must be a prefix.
 func FuzzDeadLetter(f *testing.F) {
 	f.Add("pet.meal_finished", "player", "default", "cause", []byte("raw"), uint16(1))
 	f.Add("\x01", "\xff", "日", "\xed\xa0\x80", []byte{0xff}, uint16(8000))

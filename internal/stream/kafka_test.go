@@ -16,7 +16,7 @@ func TestKafka(t *testing.T) {
 	conform(t, func(t *testing.T, cfg stream.Config) under { return openKafka(t, addr, cfg) })
 }
 
-// openKafka returns an adapter whose topics stand.
+// openKafka returns an adapter whose topics exist.
 func openKafka(t *testing.T, addr string, cfg stream.Config) under {
 	t.Helper()
 	cfg.Brokers = []string{addr}

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Two deployments on one Kafka share neither a topic nor a group, whatever the dots in their names.
+// Two deployments on one Kafka share neither a topic nor a group, wherever their names have dots.
 func TestNamesOfTwoDeploymentsDiffer(t *testing.T) {
 	t.Parallel()
 	part := rapid.SampledFrom([]string{"a", "b", "q", "compensate", "dead"})
@@ -20,7 +20,7 @@ func TestNamesOfTwoDeploymentsDiffer(t *testing.T) {
 		topics, groups := map[string]string{}, map[string]string{}
 		for _, ns := range rapid.SliceOfNDistinct(name, 2, 3, rapid.ID).Draw(t, "namespaces") {
 			queues := slices.DeleteFunc(rapid.SliceOfNDistinct(name, 1, 3, rapid.ID).Draw(t, "queues"),
-				func(q string) bool { return q == "compensate" }) // the configuration refuses it
+				func(q string) bool { return q == "compensate" }) // the configuration refuses this name
 			c := Config{Namespace: ns, Queues: append(queues, "x")}
 			if c.Validate() != nil {
 				continue
@@ -44,7 +44,7 @@ func take(t *rapid.T, taken map[string]string, name, by string) {
 	taken[name] = by
 }
 
-// Names of deployments that have no dots stay what they were: their offsets hang on them.
+// The topics and groups of deployments without dots in their names must not change: offsets are stored under them.
 func TestNamesStay(t *testing.T) {
 	t.Parallel()
 	for queue, want := range map[string][2]string{

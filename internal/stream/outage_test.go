@@ -31,7 +31,7 @@ func endless(t *testing.T, u under) <-chan task.Delivery {
 				for _, d := range ds {
 					out <- d
 				}
-				_ = s.Commit(ctx, next(ds)) // refused: they come again
+				_ = s.Commit(ctx, next(ds)) // after a refusal the hints come again
 			}
 		})
 	}()
@@ -44,7 +44,8 @@ func endless(t *testing.T, u under) <-chan task.Delivery {
 	return out
 }
 
-// eventually publishes an entry until it is acknowledged and waits until it is delivered, and tells how long both took.
+// eventually publishes an entry until it is acknowledged, and waits until it is delivered. It returns the duration of
+// both.
 func eventually(t *testing.T, u under, in <-chan task.Delivery, e task.Entry) time.Duration {
 	t.Helper()
 	begun := time.Now()
@@ -122,7 +123,7 @@ func TestOffsetOutOfRange(t *testing.T) {
 	pipelinetest.Must(t, first.Commit(t.Context(), next(ds)))
 	h.stop()
 
-	// The group's offset lies beyond the log's end, as after a wipe from which only the offsets were saved.
+	// The group's offset is beyond the log's end, as after a wipe of which only the offsets were saved.
 	client := &kafka.Client{Addr: kafka.TCP(addr), Transport: &kafka.Transport{}}
 	defer client.Transport.(*kafka.Transport).CloseIdleConnections()
 	pipelinetest.Await(t, "offset 5000 to be committed, once the group has no member", func() bool {
@@ -162,7 +163,7 @@ func TestConsumerThatHangs(t *testing.T) {
 		done <- u.Consume(ctx, "default", func(ctx context.Context, s stream.Session) error {
 			select {
 			case got <- &held{Session: s, ctx: ctx}:
-				<-release // deaf to its context
+				<-release // ignores its context
 			default:
 				<-ctx.Done()
 			}
@@ -209,7 +210,7 @@ func TestEnsureIsSharedAndRepeatable(t *testing.T) {
 	}
 }
 
-// without is a Kafka whose topics nobody has created.
+// without is a Kafka without our topics.
 func without(t *testing.T) *stream.Kafka {
 	t.Helper()
 	k, err := stream.NewKafka(stream.Config{

@@ -12,7 +12,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// A message that its topic refuses takes nothing else with it.
+// A message that its topic refuses doesn't fail any other message.
 func TestRefusalConcernsItsTopicAlone(t *testing.T) {
 	t.Parallel()
 	addr, namespace := pipelinetest.Kafka(t).Addr(), pipelinetest.Namespace(t)
@@ -26,7 +26,7 @@ func TestRefusalConcernsItsTopicAlone(t *testing.T) {
 	}
 }
 
-// narrowTopic makes a topic of one partition that refuses larger batches.
+// narrowTopic creates a topic of one partition that refuses batches above its limit.
 func narrowTopic(t *testing.T, addr, name string, bytes int) {
 	t.Helper()
 	transport := &kafka.Transport{}

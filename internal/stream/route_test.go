@@ -9,7 +9,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// hops publishes versions of a task that waits for a worker, and gives the partitions of its hints.
+// hops publishes versions of a task that waits for a worker of its kind, and returns the partitions of its hints.
 func hops(owner string, partitions, n int) []int {
 	row := task.Task{Owner: owner, State: task.Pending, Version: 1, DueAt: published, RunAt: published}
 	var out []int
@@ -35,7 +35,7 @@ func TestWaitingTaskComesByAllPartitions(t *testing.T) {
 	}
 }
 
-// Two workers have half of the partitions each: neighbours, or every second one. One of them does not know the kind.
+// Two workers have half of the partitions each: neighbours, or every second one. One worker does not know the kind.
 func TestWaitingTaskSoonLeavesAWorker(t *testing.T) {
 	t.Parallel()
 	for partitions := 2; partitions <= 40; partitions += 2 {

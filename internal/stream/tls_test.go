@@ -15,10 +15,10 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// limit is how long a test waits for what must happen: the machine may be slow and shared.
+// limit bounds each wait of a test: the machine may be slow and shared.
 const limit = time.Minute
 
-// TestTLS goes to a Kafka that takes users over TLS alone, of whom one has an ACL.
+// TestTLS uses a Kafka that accepts users only over TLS; one user has an ACL.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	ours, theirs := pipelinetest.NewAuthority(t), pipelinetest.NewAuthority(t)
@@ -29,7 +29,7 @@ func TestTLS(t *testing.T) {
 		addr           string
 		files          trust.Files
 		user, password string
-		want           string // how the refusal begins; empty: it works
+		want           string // the beginning of the refusal; empty: no refusal
 	}{
 		"over TLS":                   {server.SecureAddr(), trusting, "player", "right", ""},
 		"wrong password":             {server.SecureAddr(), trusting, "player", "wrong", "kafka.sasl.username or kafka.sasl.password: "},
@@ -78,7 +78,7 @@ func TestTLS(t *testing.T) {
 	})
 }
 
-// wantHints makes the topics, and sends a hint through the queue's group.
+// wantHints creates the topics, and sends a hint through the queue's group.
 func wantHints(t *testing.T, k *stream.Kafka) {
 	t.Helper()
 	pipelinetest.Must(t, k.Ping(t.Context()))
@@ -101,7 +101,7 @@ func wantHints(t *testing.T, k *stream.Kafka) {
 	}
 }
 
-// allow lets the user do everything.
+// allow gives the user all rights.
 func allow(t *testing.T, addr, user string) {
 	t.Helper()
 	transport := &kafka.Transport{}
