@@ -12,7 +12,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// suspects makes, one after the other, rows that no transition leaves behind, and counts them.
+// suspects makes one row after another that no transition makes, and counts them.
 func suspects(t *testing.T, s *store.Store) {
 	found := func(what string, premature, invalid int64) store.Suspects {
 		t.Helper()
@@ -80,7 +80,7 @@ func stuck(t *testing.T, s *store.Store) {
 	wantStuck("its queue is paused", 0)
 }
 
-// listBehind goes through rows of one moment in pages of two, while others come before and after.
+// listBehind lists rows of one moment in pages of two, while rows are added before and after the cursor.
 func listBehind(t *testing.T, s *store.Store) {
 	var want, got []task.ID
 	for range 5 {

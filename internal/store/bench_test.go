@@ -11,7 +11,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// One row per transaction, and a hundred; each also from many connections at once.
+// One row per transaction, and a hundred; each with one connection and with many.
 func BenchmarkInsert(b *testing.B) {
 	s, _ := openMySQLStore(b, store.Options{})
 	for _, n := range []int{1, 100} {
@@ -33,7 +33,7 @@ func BenchmarkInsert(b *testing.B) {
 	}
 }
 
-// What a worker's batch costs without its handlers: lock 100 rows, mark them done, commit.
+// A worker's batch without its handlers: lock 100 rows, mark them done, commit.
 func BenchmarkLockFreeFinish100(b *testing.B) {
 	s, _ := openMySQLStore(b, store.Options{})
 	settle := func(batch []task.Task) {
@@ -90,7 +90,7 @@ func BenchmarkPending500(b *testing.B) {
 	}
 }
 
-// What it costs to move an owner's hundred tasks together: find them, lock them, write them, commit.
+// Moving an owner's hundred tasks together: find them, lock them, write them, commit.
 func BenchmarkShiftOwner100(b *testing.B) {
 	s, _ := openMySQLStore(b, store.Options{})
 	const owners = 100

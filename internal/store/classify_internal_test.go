@@ -16,7 +16,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// movable is an error of a caller's that says itself whether the transaction may run again.
+// movable is a caller's error with a Retryable method.
 type movable bool
 
 func (m movable) Error() string   { return "pet has moved" }
@@ -33,8 +33,8 @@ func TestClassify(t *testing.T) {
 	for name, c := range map[string]struct {
 		err                             error
 		class                           Class
-		commit                          Class // of the same error, answered to a COMMIT
-		retryable, unavailable, unclear bool  // unclear: answered to an autocommit statement
+		commit                          Class // of the same error, as an answer to COMMIT
+		retryable, unavailable, unclear bool  // unclear: as an answer to an autocommit statement
 	}{
 		"nil":                        {nil, Other, Other, false, false, false},
 		"unknown":                    {errors.New("odd"), Other, Ambiguous, false, false, true},

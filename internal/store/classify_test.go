@@ -37,7 +37,7 @@ func TestRefusedAndUnavailable(t *testing.T) {
 	}
 }
 
-// A server without room is as good as away: it answers so too when a table in memory has reached its limit.
+// A server without space counts as away: it gives the same answer when a table in memory has reached its limit.
 func TestFullIsUnavailable(t *testing.T) {
 	t.Parallel()
 	s, _ := openMySQLStore(t, store.Options{})
@@ -49,7 +49,7 @@ func TestFullIsUnavailable(t *testing.T) {
 	tx := begin(t, s)
 	inserted := newTasks(t, 1)
 	value[[]task.Task](t)(s.Insert(t.Context(), tx, inserted))
-	_ = exec(tx, "INSERT INTO small SELECT REPEAT('x', 255) FROM "+pipelinetest.Numbers(1, 1000)) // passed over, as a handler may
+	_ = exec(tx, "INSERT INTO small SELECT REPEAT('x', 255) FROM "+pipelinetest.Numbers(1, 1000)) // ignored, as a handler may ignore it
 	err = tx.Commit()
 	if !errors.Is(err, store.ErrPoisoned) || !s.Unavailable(err) || s.Retryable(err) || s.Ambiguous(err) {
 		t.Errorf("COMMIT: %v, want it refused as unavailable", err)
@@ -59,7 +59,7 @@ func TestFullIsUnavailable(t *testing.T) {
 	}
 }
 
-// A server that stops under open connections is unavailable, and comes back by itself.
+// A server that stops under open connections is unavailable, and the pool recovers when it is back.
 func TestServerRestart(t *testing.T) {
 	t.Parallel()
 	server := pipelinetest.OwnMySQL(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// conformance are the cases that have the same results on both databases; locking is the business of lock_test.go.
+// conformance are the cases with the same results on both databases; lock_test.go tests locking.
 var conformance = map[string]func(t *testing.T, s *store.Store){
 	"insert and save read back":        insertReadsBack,
 	"a thousand in one call":           insertThousand,
@@ -205,7 +205,7 @@ func saveMany(t *testing.T, s *store.Store) {
 func saveShifted(t *testing.T, s *store.Store) {
 	rows := inserted(t, s, newTasks(t, 250)...)
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
-		for i := range rows[:120] { // their next try is not at their due time; they move all the same
+		for i := range rows[:120] { // their run time differs from their due time, and they must move all the same
 			rows[i] = rows[i].Fail(errors.New("no"), time.Duration(i)*time.Second, t0)
 		}
 		must(t, s.Save(ctx, tx, rows[:120]))
@@ -343,11 +343,11 @@ func clock(t *testing.T, s *store.Store) {
 	}
 }
 
-// foreignRow is what a service in another language does.
+// foreignRow inserts a row as a service in another language does.
 func foreignRow(t *testing.T, s *store.Store) {
 	shard := "CRC32('ann') MOD 16"
 	if s.Dialect() == store.SQLite {
-		shard = "5" // has no CRC32: the service computes it
+		shard = "5" // SQLite has no CRC32: the service computes the shard
 	}
 	id := task.NewID()
 	_, err := s.DB().ExecContext(t.Context(), "INSERT INTO duetime_tasks "+
@@ -364,7 +364,7 @@ func foreignRow(t *testing.T, s *store.Store) {
 	if d := cmp.Diff(want, read()); d != "" {
 		t.Errorf("a minimal row (-want +got):\n%s", d)
 	}
-	// A shard that nobody polls would hide the task for ever.
+	// Nobody would poll the shard, and the task would never run.
 	must(t, exec(s.DB(), "UPDATE duetime_tasks SET shard = 999"))
 	if got := read().Shard; got != task.Shard("ann", shards) {
 		t.Errorf("shard %d of a row outside the layout, want the owner's", got)
@@ -380,7 +380,8 @@ func rolledBack(t *testing.T, s *store.Store) {
 	}
 }
 
-// lostByContext cuts a statement off by its context: SQLite rolls the transaction back then, MySQL's driver hangs up.
+// lostByContext cuts a statement off by its context: SQLite then rolls the transaction back, and MySQL's driver closes
+// the connection.
 func lostByContext(t *testing.T, s *store.Store) {
 	tx := begin(t, s)
 	rows := value[[]task.Task](t)(s.Insert(t.Context(), tx, newTasks(t, 2)))

@@ -36,7 +36,7 @@ type sessionTx struct{ of *session }
 func (t sessionTx) Commit() error   { return t.of.record(context.Background(), "COMMIT") }
 func (t sessionTx) Rollback() error { return t.of.record(context.Background(), "ROLLBACK") }
 
-// inChain is a connection with an empty transaction that was begun so long ago.
+// inChain is a connection with an empty transaction that began this long ago.
 func inChain(ago time.Duration) (*conn, *session) {
 	s := &session{}
 	return &conn{Conn: s, of: &connector{}, chain: chain{enabled: true, confirmed: true, began: time.Now().Add(-ago)}}, s

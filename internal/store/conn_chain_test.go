@@ -19,7 +19,7 @@ func chained(t *testing.T) (s, other *store.Store) {
 	return s, other
 }
 
-// begun counts the BEGINs of the session that the statement runs on.
+// begun counts the BEGINs of the session that runs the statement.
 func begun(t *testing.T, q sqlx.QueryerContext) (n int) {
 	t.Helper()
 	var name string
@@ -43,12 +43,12 @@ func TestChainedTransactionsNeedOneBegin(t *testing.T) {
 			t.Errorf("%d meals after %d commits", n, i+1)
 		}
 	}
-	if n := last - first; n > 0 && time.Since(began) < time.Second { // on a slower machine some came too late for the chain
+	if n := last - first; n > 0 && time.Since(began) < time.Second { // on a slower machine some transactions came too late for the chain
 		t.Errorf("%d BEGINs after the first", n)
 	}
 }
 
-// What isn't in a transaction commits by itself, whatever the session did before.
+// An autocommit statement commits, whatever the session did before.
 func TestStatementsOutsideOfAChain(t *testing.T) {
 	t.Parallel()
 	s, other := chained(t)

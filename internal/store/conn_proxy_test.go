@@ -15,7 +15,7 @@ import (
 	"github.com/duetime/duetime/internal/store"
 )
 
-// proxied is a connection to MySQL by way of a proxy, which sees the statements that end a transaction and may answer them
+// proxied is a connection to MySQL through a proxy, which sees the statements that end a transaction and may answer them
 // itself.
 type proxied struct {
 	driver.Conn
@@ -92,7 +92,7 @@ func ends(statement string) bool {
 	return strings.HasPrefix(statement, "COMMIT") || strings.HasPrefix(statement, "ROLLBACK")
 }
 
-// A transaction whose end was refused, by a server or a proxy that kept the connection, is committed by nobody later.
+// A transaction whose end was refused, by a server or a proxy that kept the connection, is never committed later.
 func TestRefusedEnd(t *testing.T) {
 	t.Parallel()
 	for _, refusal := range []struct {
@@ -100,7 +100,7 @@ func TestRefusedEnd(t *testing.T) {
 		state     string
 		ambiguous bool
 	}{
-		{1047, "08S01", true},  // a cluster's node without its cluster
+		{1047, "08S01", true},  // a cluster's node that lost its cluster
 		{9001, "HY000", true},  // a proxy's
 		{1105, "HY000", true},  // another proxy's
 		{1180, "HY000", true},  // got an error during COMMIT
@@ -132,7 +132,7 @@ func checkRefusedEnd(t *testing.T, end string, chain bool, answer error, ambiguo
 		}
 		return statement, nil
 	})
-	inTx(t, s, func(context.Context, *sqlx.Tx) {}) // the next one may be chained to it
+	inTx(t, s, func(context.Context, *sqlx.Tx) {}) // the next transaction may be chained to this one
 	tx := begin(t, s)
 	must(t, exec(tx, "UPDATE pets SET meals = 1000 WHERE id = 1"))
 	refuse = true
@@ -151,7 +151,7 @@ func checkRefusedEnd(t *testing.T, end string, chain bool, answer error, ambiguo
 	}
 }
 
-// Where AND CHAIN is ignored, a batch must not run statement by statement, each committed by itself.
+// If a server ignores AND CHAIN, a batch must not run statement by statement, with a commit after each.
 func TestChainThatIsIgnored(t *testing.T) {
 	t.Parallel()
 	other, dsn := openMySQLStore(t, store.Options{})
@@ -170,7 +170,7 @@ func TestChainThatIsIgnored(t *testing.T) {
 	}
 }
 
-// Whether transactions chain is asked once per connection.
+// Each connection checks once whether transactions chain.
 func TestChainIsAskedForOnce(t *testing.T) {
 	t.Parallel()
 	other, dsn := openMySQLStore(t, store.Options{})

@@ -16,7 +16,7 @@ import (
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
-// pets makes a table of the business with pets 1 to 200, of which 1 is what the handlers fight for.
+// pets creates a table with pets 1 to 200; the handlers compete for pet 1.
 func pets(t *testing.T, s *store.Store) {
 	t.Helper()
 	must(t, exec(s.DB(), "CREATE TABLE pets (id INT PRIMARY KEY, meals INT NOT NULL DEFAULT 0)"))
@@ -29,8 +29,8 @@ func meals(t *testing.T, s *store.Store) (n int) {
 	return n
 }
 
-// loseByDeadlock makes tx the victim of a deadlock: it holds pet 1, a heavier transaction holds pet 2, and each wants
-// the other's. The error comes out of lose, which the caller swallows.
+// loseByDeadlock makes tx the victim of a deadlock: it holds pet 1, a heavier transaction holds pet 2, and each waits for
+// the other's. lose returns the error, which the caller ignores.
 func loseByDeadlock(t *testing.T, s *store.Store, tx *sqlx.Tx, lose func() error) error {
 	t.Helper()
 	must(t, exec(tx, "UPDATE pets SET meals = meals + 1 WHERE id = 1"))
@@ -48,7 +48,7 @@ func loseByDeadlock(t *testing.T, s *store.Store, tx *sqlx.Tx, lose func() error
 	return err
 }
 
-// waitForLockWait returns when some transaction of the server waits for a lock in this schema.
+// waitForLockWait returns when a transaction of the server waits for a lock in this schema.
 func waitForLockWait(t *testing.T, s *store.Store) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
@@ -70,10 +70,10 @@ func drain(r *sqlx.Rows, err error) error {
 	return r.Err()
 }
 
-// lockThree fails while its rows are read. A single row by its key would be read before the answer begins.
+// lockThree fails while its rows are read. With a single row by key, the error would come before the answer begins.
 const lockThree = "SELECT id FROM pets WHERE id <= 3 ORDER BY id FOR UPDATE"
 
-// A handler that swallows the error of a lost transaction must not commit what comes after it.
+// A handler that ignores the error of a lost transaction must not commit its later statements.
 func TestSwallowedLossPoisons(t *testing.T) {
 	t.Parallel()
 	ways := map[string]func(ctx context.Context, tx *sqlx.Tx) error{
@@ -106,7 +106,7 @@ func TestSwallowedLossPoisons(t *testing.T) {
 				t.Parallel()
 				s, _ := openMySQLStore(t, store.Options{LockWait: 90 * time.Second, Chain: chain})
 				pets(t, s)
-				inTx(t, s, func(context.Context, *sqlx.Tx) {}) // the next one may be chained to it
+				inTx(t, s, func(context.Context, *sqlx.Tx) {}) // the next transaction may be chained to this one
 				tx := begin(t, s)
 				err := loseByDeadlock(t, s, tx, func() error { return lose(t.Context(), tx) })
 				if number(err) != 1213 {
@@ -118,13 +118,13 @@ func TestSwallowedLossPoisons(t *testing.T) {
 	}
 }
 
-// closeUnread leaves all rows unread; the error is only in what Close drains.
+// closeUnread leaves all rows unread; only Close, which drains them, returns the error.
 func closeUnread(ctx context.Context, tx *sqlx.Tx) error {
 	r, err := tx.QueryxContext(ctx, lockThree)
 	if err != nil {
 		return err
 	}
-	return r.Close() //nolint:sqlclosecheck // the error of Close is what counts here
+	return r.Close() //nolint:sqlclosecheck // the test is about the error of Close
 }
 
 func number(err error) uint16 {
@@ -142,7 +142,7 @@ func prepare(ctx context.Context, tx *sqlx.Tx, query string) error {
 	return st.Close() //nolint:sqlclosecheck // not used
 }
 
-// checkPoisoned goes on with a lost transaction as a careless handler would.
+// checkPoisoned goes on with a lost transaction, as a careless handler does.
 func checkPoisoned(t *testing.T, s *store.Store, tx *sqlx.Tx) {
 	t.Helper()
 	ctx := t.Context()
@@ -168,7 +168,7 @@ func checkPoisoned(t *testing.T, s *store.Store, tx *sqlx.Tx) {
 	}
 }
 
-// What the guard is for: without it the same handler commits the second half of its work, and COMMIT answers OK.
+// Without the guard, the same handler commits the second half of its work, and COMMIT answers OK.
 func TestWithoutGuardHalfIsCommitted(t *testing.T) {
 	t.Parallel()
 	s, dsn := openMySQLStore(t, store.Options{LockWait: 90 * time.Second})
@@ -202,7 +202,7 @@ func TestLockWaitPoisons(t *testing.T) {
 	checkPoisoned(t, s, tx)
 }
 
-// Errors that leave the transaction alone do no harm to it.
+// Errors that don't end the transaction don't make the guard refuse its statements.
 func TestOrdinaryErrorsDoNotPoison(t *testing.T) {
 	t.Parallel()
 	s, _ := openMySQLStore(t, store.Options{})
@@ -221,7 +221,7 @@ func TestOrdinaryErrorsDoNotPoison(t *testing.T) {
 	}
 }
 
-// A handler that may take half a minute may spend it in one statement.
+// One statement may take all of a handler's time limit of half a minute.
 func TestLongStatementIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	s, _ := openMySQLStore(t, store.Options{Longest: 30 * time.Second})
@@ -230,7 +230,8 @@ func TestLongStatementIsWaitedFor(t *testing.T) {
 	must(t, tx.Commit())
 }
 
-// A connection that breaks before COMMIT is a definite no; one that breaks while COMMIT is under way is unknown.
+// A connection that breaks before COMMIT has certainly not committed; after one that breaks during COMMIT the outcome is
+// unknown.
 func TestBrokenConnection(t *testing.T) {
 	t.Parallel()
 	s, dsn := openMySQLStore(t, store.Options{})

@@ -22,7 +22,7 @@ func TestUnhandledCountsWhatWaitsForAWorker(t *testing.T) {
 			specs = append(specs, row)
 		}
 		rows := inserted(t, s, specs...)
-		snoozed := rows[1].Rearm(0, t0) // whatever a handler asked for, the next worker does not know the kind
+		snoozed := rows[1].Rearm(0, t0) // a handler snoozed the task, and the next worker does not know its kind
 		inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
 			must(t, s.Save(ctx, tx, []task.Task{rows[0].Await(t0), snoozed, rows[2].Await(t0)}))
 			must(t, s.Save(ctx, tx, []task.Task{snoozed.Await(t0)}))

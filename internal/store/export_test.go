@@ -12,7 +12,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// PageSQL is what Pending or Changed says after the table, for EXPLAIN.
+// PageSQL is the text of Pending or Changed after the table's name, for EXPLAIN.
 func PageSQL(pending bool, from, to time.Time, after task.Cursor, limit int) (string, []any) {
 	order := byChange
 	if pending {
@@ -21,7 +21,7 @@ func PageSQL(pending bool, from, to time.Time, after task.Cursor, limit int) (st
 	return order.sql(MySQL, window{from, to, after, limit})
 }
 
-// OpenThrough is Open with something between the driver and the guard, such as a proxy would be.
+// OpenThrough is Open with a layer between the driver and the guard, such as a proxy.
 func OpenThrough(dsn string, o Options, wrap func(driver.Connector) driver.Connector) (*Store, error) {
 	cfg, err := mysql.ParseDSN(dsn)
 	if err != nil {
@@ -39,7 +39,7 @@ func OpenThrough(dsn string, o Options, wrap func(driver.Connector) driver.Conne
 	return s, nil
 }
 
-// RetirePool has all connections of a handle closed as they are taken from the pool.
+// RetirePool makes a handle close all its connections when they are taken from the pool.
 func (s *Store) RetirePool() {
 	c, err := s.db.Connx(context.Background())
 	if err != nil {

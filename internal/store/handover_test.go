@@ -26,7 +26,7 @@ func TestPartitionsAreHandedOverByTheirHolderAlone(t *testing.T) {
 		leave("a", 0, 1)
 		take("b", []int{0, 1}, 0, 1, 2)
 		take("c", nil, 0, 1, 2) // b crashed
-		leave("b", 0, 1, 2)     // or was only slow: they are c's now
+		leave("b", 0, 1, 2)     // b was only slow, but c holds the partitions now
 		take("d", nil, 0, 1)
 		leave("d")
 		leave("d", 0, 1, 7)

@@ -19,8 +19,8 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Two workers take the same 20 ids at once: the second gets exactly what the first does not hold, on a table so small
-// that the optimizer would rather read all of it, and on a big one.
+// Two workers lock the same 20 ids at once: the second gets exactly the rows that the first does not hold. One table is
+// so small that the optimizer would prefer to read all of it, one is large.
 func TestLockFreeTakesWhatIsFree(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{20, 20_000} {
@@ -40,7 +40,7 @@ func TestLockFreeTakesWhatIsFree(t *testing.T) {
 			if d := cmp.Diff(want, ids(free)); d != "" {
 				t.Errorf("second (-want +got):\n%s", d)
 			}
-			// Both mark done what they have, without waiting for each other.
+			// Both mark their rows done, without waiting for each other.
 			must(t, s.Finish(t.Context(), one, held, now))
 			must(t, s.Finish(t.Context(), two, free, now))
 			must(t, one.Commit())
@@ -49,7 +49,7 @@ func TestLockFreeTakesWhatIsFree(t *testing.T) {
 	}
 }
 
-// filled writes n rows, the first 20 of them last to be due.
+// filled writes n rows; the first 20 of them have the latest run times.
 func filled(t testing.TB, s *store.Store, n int) []task.Task {
 	t.Helper()
 	var all []task.Task
@@ -71,7 +71,7 @@ func TestLockWaitsAndGivesUp(t *testing.T) {
 	}
 }
 
-// Two transactions schedule the same key at once: one row stands, and both are told the same one.
+// Two transactions schedule the same key at once: there is one row, and both get it.
 func TestKeyTakenConcurrently(t *testing.T) {
 	t.Parallel()
 	s, _ := openMySQLStore(t, store.Options{LockWait: 20 * time.Second})
@@ -95,7 +95,7 @@ func TestKeyTakenConcurrently(t *testing.T) {
 	}
 }
 
-// Many transactions schedule overlapping keys in all orders; only retryable errors come out, and each key stands once.
+// Many transactions schedule overlapping keys in all orders: all errors are retryable, and each key has one row.
 func TestKeysFromManyConnections(t *testing.T) {
 	t.Parallel()
 	s, _ := openMySQLStore(t, store.Options{LockWait: 20 * time.Second})
@@ -158,7 +158,7 @@ func TestInsertOnCallersConnection(t *testing.T) {
 	}
 }
 
-// SQL of another language's service must find the same shard.
+// The SQL of a service in another language must compute the same shard.
 func TestShardEqualsSQL(t *testing.T) {
 	t.Parallel()
 	s, _ := openMySQLStore(t, store.Options{})
@@ -174,7 +174,7 @@ func TestShardEqualsSQL(t *testing.T) {
 	}
 }
 
-// The statements that lock or page must use the index that they are written for.
+// Statements that lock or page must use the index for which they are written.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	s, _ := openMySQLStore(t, store.Options{})
@@ -213,13 +213,13 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// A page without some queues is counted off in the index, which has all that this takes; then its rows are looked up.
+// A page without some queues is counted in the index, which has all needed columns; then its rows are read.
 func TestPlanOfAPageWithoutQueues(t *testing.T) {
 	t.Parallel()
 	s, _ := openMySQLStore(t, store.Options{})
 	rows := filled(t, s, 3000)
 	end, endArgs, page, pageArgs := store.ExceptSQL([]string{"a", "b"}, t0.Add(10*time.Second), t0.Add(time.Hour),
-		task.Cursor{At: t0.Add(2500 * time.Second), ID: rows[2500].ID}, 100) // where it pays to begin in the middle
+		task.Cursor{At: t0.Add(2500 * time.Second), ID: rows[2500].ID}, 100) // in the middle, where beginning at the cursor saves work
 	e := &explainer{DB: s.DB()}
 	must(t, exec(e, end, endArgs...))
 	e.check(t, "end", "duetime_tasks_due")
@@ -237,7 +237,7 @@ func TestPlanOfAPageWithoutQueues(t *testing.T) {
 	}
 }
 
-// An owner's tasks are locked by id, in the order in which everyone locks, and no other row is, nor the owner's index.
+// An owner's tasks are locked by id, in the usual order. Neither other rows nor the owner's index are locked.
 func TestOwnerIsLockedInTurn(t *testing.T) {
 	t.Parallel()
 	s, _ := openMySQLStore(t, store.Options{})
@@ -263,7 +263,7 @@ func TestOwnerIsLockedInTurn(t *testing.T) {
 	tx := begin(t, s)
 	rows, _, err := s.LockOwner(t.Context(), tx, "ann", "")
 	must(t, err)
-	if d := cmp.Diff(ids(mine), ids(rows)); d != "" { // newer ids are greater
+	if d := cmp.Diff(ids(mine), ids(rows)); d != "" { // ids grow with time
 		t.Errorf("the owner's tasks in id order (-want +got):\n%s", d)
 	}
 	if locked := pipelinetest.RowLocks(t, tx); locked != len(mine) {
@@ -280,7 +280,7 @@ func twoVersions(rows []task.Task) []task.Task {
 	return rows
 }
 
-// plan is one line of EXPLAIN, of what both MySQL and MariaDB show.
+// plan is one line of EXPLAIN, with the columns that both MySQL and MariaDB have.
 type plan struct {
 	Select string         `db:"select_type"`
 	Type   sql.NullString `db:"type"`
@@ -288,7 +288,7 @@ type plan struct {
 	Extra  sql.NullString `db:"Extra"`
 }
 
-// explainer explains each statement before it runs it.
+// explainer runs EXPLAIN for each statement before the statement.
 type explainer struct {
 	*sqlx.DB
 	plans []plan

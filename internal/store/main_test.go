@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 
 const shards = 16
 
-// t0 is a moment of no importance.
+// t0 is an arbitrary moment.
 var t0 = time.UnixMilli(1_800_000_000_000).UTC()
 
 // openMySQLStore returns a migrated store in a schema of its own, and its DSN.
@@ -54,10 +54,10 @@ func migrated(t testing.TB, s *store.Store) *store.Store {
 	return s
 }
 
-// callers are parameters that a service may have in its DSN for its own statements.
+// callers are parameters that a service may set in its DSN for its own statements.
 const callers = "?clientFoundRows=true&multiStatements=true&parseTime=true&loc=Asia%2FShanghai&time_zone=%27%2B08%3A00%27"
 
-// onBoth runs a case on MySQL, as services and as workers use it, also with parameters of the service's, and on SQLite.
+// onBoth runs a case on MySQL, as services and as workers use it, also with a service's parameters, and on SQLite.
 func onBoth(t *testing.T, run func(t *testing.T, s *store.Store)) {
 	t.Helper()
 	for name, o := range map[string]store.Options{"mysql": {}, "mysql in a chain": {Chain: true}} {
@@ -84,7 +84,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// value returns the first of two results, and fails on the error.
+// value returns the first of two results, and fails the test on an error.
 func value[T any](t testing.TB) func(T, error) T {
 	return func(v T, err error) T {
 		t.Helper()
@@ -95,7 +95,7 @@ func value[T any](t testing.TB) func(T, error) T {
 
 var kind = task.NewKind[int]("meal.done")
 
-// newTask makes a row that is due so long after t0.
+// newTask makes a row that is due this long after t0.
 func newTask(t testing.TB, owner string, in time.Duration, opts ...task.Option) task.Task {
 	t.Helper()
 	row, err := kind.New(owner, 7, task.At(t0.Add(in)), opts...).Resolve(t0)
@@ -120,7 +120,7 @@ func inTx(t testing.TB, s *store.Store, fn func(ctx context.Context, tx *sqlx.Tx
 	must(t, tx.Commit())
 }
 
-// begin starts a transaction that ends with the test at the latest.
+// begin starts a transaction that ends at the latest with the test.
 func begin(t testing.TB, s *store.Store) *sqlx.Tx {
 	t.Helper()
 	tx, err := s.Begin(t.Context())
@@ -129,7 +129,7 @@ func begin(t testing.TB, s *store.Store) *sqlx.Tx {
 	return tx
 }
 
-// inserted writes rows and gives them as they stand.
+// inserted writes rows and returns them as they are stored.
 func inserted(t testing.TB, s *store.Store, tasks ...task.Task) []task.Task {
 	t.Helper()
 	var out []task.Task

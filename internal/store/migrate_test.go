@@ -76,7 +76,7 @@ func TestBeforeMigration(t *testing.T) {
 	}
 }
 
-// A schema may be ahead of the program, and not behind it.
+// A schema may be newer than the program, but not older.
 func TestCheckMigrations(t *testing.T) {
 	t.Parallel()
 	lite := value[*store.Store](t)(store.OpenSQLite(filepath.Join(t.TempDir(), "new.db")))
@@ -97,7 +97,8 @@ func TestCheckMigrations(t *testing.T) {
 	}
 }
 
-// A subject of before stays, and the longest ones fit, those of other services' too, which count in letters.
+// A subject written by an older program stays, and the longest subjects fit. Services in other languages count
+// characters.
 func TestSubjectIsWidened(t *testing.T) {
 	t.Parallel()
 	lite := value[*store.Store](t)(store.OpenSQLite(filepath.Join(t.TempDir(), "new.db")))
@@ -112,7 +113,7 @@ func TestSubjectIsWidened(t *testing.T) {
 		must(t, s.Apply(t.Context(), before))
 		old := newTask(t, "ann", 0)
 		must(t, exec(s.DB(), "INSERT INTO duetime_tasks (id, kind, owner, subject, due_at, run_at, payload, created_at, updated_at) "+
-			"VALUES (?, 'meal.done', 'ann', ?, 1, 1, '7', 1, 1)", old.ID[:], strings.Repeat("s", 32))) // as a program of that time did
+			"VALUES (?, 'meal.done', 'ann', ?, 1, 1, '7', 1, 1)", old.ID[:], strings.Repeat("s", 32))) // as an older program wrote it
 		must(t, s.Migrate(t.Context(), migrations.Files, "test", shards))
 		uuid := inserted(t, s, newTask(t, "ann", 0, task.Subject(old.ID.String())))[0]
 		longest := inserted(t, s, newTask(t, "ann", 0, task.Subject(strings.Repeat("s", task.MaxSubject))))[0]
@@ -154,7 +155,7 @@ func TestConcurrentMigrations(t *testing.T) {
 	}
 }
 
-// A migration waits for who reads the table, and nobody waits behind it for long.
+// A migration waits for a reader of the table, and no statement waits long behind the migration.
 func TestMigrationBesideReadersAndWriters(t *testing.T) {
 	t.Parallel()
 	dsn := pipelinetest.MySQL(t).NewSchema(t)
@@ -191,7 +192,8 @@ func TestMigrationBesideReadersAndWriters(t *testing.T) {
 	must(t, s.CheckMigrations(t.Context(), migrations.Files))
 }
 
-// Each change of a table says what it may cost, so that a server that can't do it so refuses it instead of copying the table.
+// Each change of a table names its algorithm, so that a server that can't use it refuses the change instead of copying
+// the table.
 func TestEveryAlterSaysWhatItCosts(t *testing.T) {
 	t.Parallel()
 	files := value[[]string](t)(fs.Glob(migrations.Files, "mysql/*.sql"))

@@ -14,7 +14,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// What operators do and see, the same on both databases.
+// Operators' reads and changes, the same on both databases.
 func TestOperateConformance(t *testing.T) {
 	t.Parallel()
 	for name, run := range map[string]func(t *testing.T, s *store.Store){
@@ -161,7 +161,7 @@ func retryTaken(t *testing.T, s *store.Store) {
 	row := dead(t, s, task.Key("k"))
 	retried, err := row.Retry(t0)
 	must(t, err)
-	second := dead(t, s, task.Key("k")) // of the same key, in nobody's way
+	second := dead(t, s, task.Key("k")) // the first dead task with this key doesn't block it
 	if second.ID == row.ID {
 		t.Fatal("the key of a dead task was not free")
 	}

@@ -46,7 +46,7 @@ func ownerRows(t *testing.T, s *store.Store) {
 	}
 }
 
-// pages reads all pages of three rows and checks that each is full but the last.
+// pages reads all pages of three rows and checks that each page but the last is full.
 func pages(t *testing.T, read func(after task.Cursor) ([]task.Task, error), at func(task.Task) time.Time) []task.ID {
 	t.Helper()
 	var all []task.ID
@@ -84,7 +84,7 @@ func pagesOfPending(t *testing.T, s *store.Store) {
 func pagesExcept(t *testing.T, s *store.Store) {
 	var rows []task.Task
 	for i, queue := range []string{"a", "a", "a", "b", "c", "a", "a", "b", "c", "b", "a"} {
-		one := newTask(t, "ann", time.Duration(i/2)*time.Second) // two at a time
+		one := newTask(t, "ann", time.Duration(i/2)*time.Second) // two rows for each second
 		one.Queue = queue
 		rows = append(rows, one)
 	}
@@ -140,7 +140,7 @@ func purge(t *testing.T, s *store.Store) {
 			t.Errorf("purged %d, want %d", got, want)
 		}
 	}
-	// A row that a long transaction commits late, under a time that was purged before.
+	// A long transaction commits a row late, with a time that a purge has already passed.
 	late := inserted(t, s, newTask(t, "ann", 0))
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Finish(ctx, tx, late, t0.Add(55*time.Minute))) })
 	if got := value[int](t)(s.Purge(t.Context(), t0.Add(time.Hour+time.Minute), 3)); got != 3 {
@@ -178,7 +178,7 @@ func stats(t *testing.T, s *store.Store) {
 	}
 	rows := newTasks(t, 203)
 	for i := range rows {
-		rows[i].DueAt = t0.Add(-time.Hour) // lag counts from created_at then
+		rows[i].DueAt = t0.Add(-time.Hour) // so that lag counts from created_at
 	}
 	rows = inserted(t, s, rows...)
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
@@ -208,7 +208,7 @@ func overdue(t *testing.T, s *store.Store) {
 	}
 }
 
-// Rows of other programs may be due at any time that the column holds.
+// Rows of other programs may be due at any time that fits the column.
 func TestPendingReadsEveryTime(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, s *store.Store) {

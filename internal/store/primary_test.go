@@ -14,7 +14,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// switched is a name that points from one server to another: what is connected stays where it is.
+// switched is a name that moves from one server to another. Existing connections stay where they are.
 type switched struct {
 	driver.Connector
 	to *atomic.Pointer[driver.Connector]
@@ -27,7 +27,7 @@ func (s switched) Connect(ctx context.Context) (driver.Conn, error) {
 	return s.Connector.Connect(ctx)
 }
 
-// setReadOnly makes a server what an orchestrator makes of an old primary.
+// setReadOnly sets a server read-only, as an orchestrator does with an old primary.
 func setReadOnly(t *testing.T, dsn, on string) {
 	t.Helper()
 	admin := value[*sqlx.DB](t)(sqlx.Open("mysql", dsn))
@@ -38,7 +38,7 @@ func setReadOnly(t *testing.T, dsn, on string) {
 	}
 }
 
-// After a switch-over nothing is answered by the rows of the old primary, and the new one is found at once.
+// After a switch-over, no read answers with the old primary's rows, and the new primary is found at once.
 func TestOldPrimaryAnswersNothing(t *testing.T) {
 	t.Parallel()
 	was, is := pipelinetest.OwnMySQL(t), pipelinetest.OwnMySQL(t)
@@ -123,7 +123,7 @@ func TestOldPrimaryAnswersNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			setReadOnly(t, old, "OFF")
 			to.Store(nil)
-			if db := s.DB(); true { // connections enough, all of them to the old one
+			if db := s.DB(); true { // several connections, all to the old primary
 				var conns []*sqlx.Conn
 				must(t, exec(db, "UPDATE duetime_layout SET shards = shards"))
 				for range 4 {
@@ -135,7 +135,7 @@ func TestOldPrimaryAnswersNothing(t *testing.T) {
 			}
 			setReadOnly(t, old, "ON")
 			to.Store(there)
-			// Where the old one refuses to lock, the pool tries another connection by itself.
+			// If the old primary refuses to lock, the pool tries another connection.
 			if got, err := c.read(t.Context()); err == nil && got != c.want || err != nil && (!s.Unavailable(err) || !s.Retryable(err)) {
 				t.Fatalf("the old primary answers %d and %v, want unavailable and retryable", got, err)
 			}
@@ -144,7 +144,7 @@ func TestOldPrimaryAnswersNothing(t *testing.T) {
 					t.Errorf("read %d, want the promoted server's %d", got, c.want)
 				}
 			}
-			s.RetirePool() // back to the old one for the next case
+			s.RetirePool() // so that the next case connects to the old primary
 		})
 	}
 }

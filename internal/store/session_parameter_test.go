@@ -8,7 +8,7 @@ import (
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
-// A parameter that the server doesn't take is never waited for: the error names the key.
+// No process waits for a server to accept a bad parameter: the error names the key.
 func TestRefusedParameterNamesItsKey(t *testing.T) {
 	t.Parallel()
 	dsn := pipelinetest.MySQL(t).NewSchema(t)

@@ -16,8 +16,8 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// hostile are defaults of a server under which a promise would not hold, or nothing would run at all. Those that only one
-// product has are set where it has them.
+// hostile are defaults of a server that would break a promise, or make every statement fail. Variables of one product are
+// set only there.
 var hostile = []string{
 	"autocommit = 0", "completion_type = 1", "transaction_isolation = 'REPEATABLE-READ'", "tx_isolation = 'SERIALIZABLE'",
 	"transaction_read_only = 1", "tx_read_only = 1", "sql_select_limit = 2", "sql_big_selects = 0", "max_join_size = 1",
@@ -29,7 +29,7 @@ var hostile = []string{
 	"sql_mode = CONCAT(@@global.sql_mode, ',EMPTY_STRING_IS_NULL,SIMULTANEOUS_ASSIGNMENT')",
 }
 
-// hostileServer is a server of the test's own with those defaults.
+// hostileServer is the test's own server with those defaults.
 func hostileServer(t *testing.T) *pipelinetest.MySQLServer {
 	t.Helper()
 	server := pipelinetest.OwnMySQL(t, "--loose-character-set-client-handshake=OFF")
@@ -37,14 +37,14 @@ func hostileServer(t *testing.T) *pipelinetest.MySQLServer {
 	t.Cleanup(func() { must(t, admin.Close()) })
 	for _, setting := range hostile {
 		err := exec(admin, "SET GLOBAL "+setting)
-		if n := number(err); n != 0 && n != 1193 && n != 1231 { // no such variable, no such value
+		if n := number(err); n != 0 && n != 1193 && n != 1231 { // unknown variable, unknown value
 			t.Fatalf("SET GLOBAL %s: %v", setting, err)
 		}
 	}
 	return server
 }
 
-// Nothing of the pipeline rests on a server's defaults.
+// Nothing in the pipeline depends on a server's defaults.
 func TestHostileDefaults(t *testing.T) {
 	t.Parallel()
 	dsn := hostileServer(t).NewSchema(t)
@@ -74,7 +74,7 @@ func TestHostileDefaults(t *testing.T) {
 			must(t, err)
 			must(t, s.Finish(ctx, tx, rows, now))
 		})
-		must(t, exec(s.DB(), "UPDATE duetime_tasks SET last_error = 'after a commit' WHERE state = 1")) // begins no transaction
+		must(t, exec(s.DB(), "UPDATE duetime_tasks SET last_error = 'after a commit' WHERE state = 1")) // must not begin a transaction
 		for _, row := range value[[]task.Task](t)(other.Get(t.Context(), nil, ids(made))) {
 			if row.State != task.Done || row.LastError == "" {
 				t.Errorf("%s: %s is %v with error %q, want it done and told", name, row.ID, row.State, row.LastError)
@@ -87,7 +87,7 @@ func TestHostileDefaults(t *testing.T) {
 	}
 }
 
-// The store's conformance suite holds on such a server too.
+// The store's conformance suite passes on such a server too.
 func TestConformanceUnderHostileDefaults(t *testing.T) {
 	t.Parallel()
 	server := hostileServer(t)
@@ -101,7 +101,7 @@ func TestConformanceUnderHostileDefaults(t *testing.T) {
 	})
 }
 
-// What a DSN says of these variables doesn't count, whatever it calls them, and what it says of others does.
+// The DSN's values of these variables are overridden, however it spells their names; its values of other variables apply.
 func TestDSNDoesNotUndoTheSession(t *testing.T) {
 	t.Parallel()
 	dsn := pipelinetest.MySQL(t).NewSchema(t)
@@ -116,7 +116,7 @@ func TestDSNDoesNotUndoTheSession(t *testing.T) {
 	}
 }
 
-// What a handler sets in its session ends with its turn.
+// A handler's session variables don't outlive its transaction.
 func TestSessionIsRenewedAfterACallersSet(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]store.Options{"plain": {MaxOpen: 1}, "chain": {MaxOpen: 1, Chain: true}} {
@@ -130,7 +130,7 @@ func TestSessionIsRenewedAfterACallersSet(t *testing.T) {
 				"SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", "USE information_schema", "BEGIN", "LOCK TABLES pets READ",
 			} {
 				if strings.HasPrefix(set, "SET T") || strings.Contains(set, "autocommit") || set == "BEGIN" || strings.HasPrefix(set, "LOCK") {
-					must(t, exec(s.DB(), set)) // in a transaction it would be refused, or end it
+					must(t, exec(s.DB(), set)) // outside of a transaction, which would refuse it or be ended by it
 				} else {
 					inTx(t, s, func(_ context.Context, tx *sqlx.Tx) { must(t, exec(tx, set)) })
 				}
@@ -162,7 +162,7 @@ func TestSettingThatCanNotBeSet(t *testing.T) {
 	}
 }
 
-// A statement whose caller has left gives its connection back to the server within seconds, though a table is locked.
+// If a statement's caller has left, the server gets its connection back within seconds, even though a table is locked.
 func TestLockedTableKeepsNoConnections(t *testing.T) {
 	t.Parallel()
 	s, dsn := openMySQLStore(t, store.Options{})
@@ -194,7 +194,7 @@ func TestLockedTableKeepsNoConnections(t *testing.T) {
 	inserted(t, s, newTasks(t, 1)...)
 }
 
-// A handler can't commit half a batch by a statement of its own.
+// A handler's statement can't commit half a batch.
 func TestStatementThatWouldEndItsTransaction(t *testing.T) {
 	t.Parallel()
 	s, dsn := openMySQLStore(t, store.Options{})
@@ -220,10 +220,10 @@ func TestStatementThatWouldEndItsTransaction(t *testing.T) {
 	if n := meals(t, other); n != 0 {
 		t.Errorf("%d meals of a transaction that was rolled back", n)
 	}
-	must(t, exec(s.DB(), "CREATE TABLE toys (id INT)")) // in no transaction
+	must(t, exec(s.DB(), "CREATE TABLE toys (id INT)")) // outside of a transaction
 }
 
-// None of it takes more rights than the tables' own.
+// All of this works with the rights on the tables only.
 func TestSessionOfAnOrdinaryUser(t *testing.T) {
 	t.Parallel()
 	s, dsn := openMySQLStore(t, store.Options{})
@@ -241,7 +241,7 @@ func TestSessionOfAnOrdinaryUser(t *testing.T) {
 	}
 }
 
-// A COMMIT that waits for a lock of the whole server, as of a backup, is told apart from one that nobody knows of.
+// A COMMIT that waits for a lock of the whole server, such as a backup's, is told apart from one with unknown outcome.
 func TestCommitUnderAGlobalReadLock(t *testing.T) {
 	t.Parallel()
 	server := pipelinetest.OwnMySQL(t)
@@ -265,7 +265,7 @@ func TestCommitUnderAGlobalReadLock(t *testing.T) {
 	}
 }
 
-// Every session has what the promises rest on.
+// Every session has the settings on which the promises depend.
 func TestSession(t *testing.T) {
 	t.Parallel()
 	s, _ := openMySQLStore(t, store.Options{LockWait: 1500 * time.Millisecond, WaitTimeout: 11 * time.Second})

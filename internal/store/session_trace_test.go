@@ -8,7 +8,7 @@ import (
 	"github.com/duetime/duetime/internal/store"
 )
 
-// What a transaction leaves in its session must not meet the next one.
+// The next transaction of a session doesn't see what the last one left in the session.
 func TestSessionThatATransactionChangedIsNotUsedAgain(t *testing.T) {
 	t.Parallel()
 	for name, chain := range map[string]bool{"plain": false, "in a chain": true} {

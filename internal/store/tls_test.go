@@ -10,7 +10,7 @@ import (
 	"github.com/duetime/duetime/internal/trust"
 )
 
-// TestTLS asks a server for its clock under several settings: the account needs TLS.
+// TestTLS reads a server's clock under several settings: the account needs TLS.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	ours, theirs := pipelinetest.NewAuthority(t), pipelinetest.NewAuthority(t)
@@ -35,7 +35,7 @@ func TestTLS(t *testing.T) {
 	for name, c := range map[string]struct {
 		dsn   string
 		files trust.Files
-		want  string // in the refusal; empty: it works
+		want  string // part of the refusal; empty: no refusal
 	}{
 		"over TLS":                    {as("locked:right"), trusting, ""},
 		"with a certificate":          {as("certified:right"), trust.Files{CAFile: ours.CAFile, CertFile: own.CertFile, KeyFile: own.KeyFile}, ""},
