@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// told checks an error of parse: one line, which names what is wrong.
-func told(t *testing.T, err error, names ...string) {
+// checkError checks an error of parse: one line, which names what is wrong.
+func checkError(t *testing.T, err error, names ...string) {
 	t.Helper()
 	if strings.ContainsAny(err.Error(), "\n\r") {
 		t.Errorf("an error of several lines: %q", err)
@@ -23,7 +23,7 @@ func told(t *testing.T, err error, names ...string) {
 	}
 }
 
-// shop is a program's own section, under the one name that such a section may have, with the keys of the shipped file.
+// shop is a program's own section. It uses the only name that such a section may have, and the keys of the shipped file.
 type shop struct {
 	Admin   string        `koanf:"admin" form:"addr"`
 	Listen  string        `koanf:"listen" form:"addr"`
@@ -45,8 +45,8 @@ func (s *shop) Validate(p *Problems) {
 	p.CheckInt("game.start.food", s.Start.Food, 0, 1_000_000)
 }
 
-// FuzzParse reads any file, with one variable of any name: what comes out is within the limits, or the error names the key
-// or says what is wrong with the file as a whole.
+// FuzzParse parses any file, with one variable of any name. The result must be within the limits, or the error must name
+// the key or say what is wrong with the whole file.
 func FuzzParse(f *testing.F) {
 	shipped, err := os.ReadFile("../../configs/duetime.yaml")
 	if err != nil {
@@ -66,7 +66,7 @@ func FuzzParse(f *testing.F) {
 		section := &shop{}
 		c, err := parse(data, []string{variable}, section)
 		if err != nil {
-			told(t, err, places...)
+			checkError(t, err, places...)
 			return
 		}
 		if err := c.validate(section); err != nil {
@@ -75,12 +75,12 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzEnvironment gives any text to any key by its variable: it is the key's value then and nothing else has changed, or the
-// error names the variable or the key, and no password.
+// FuzzEnvironment sets any key to any text by its variable. Then only that key must have changed, to this value, or the
+// error must name the variable or the key, and no password.
 func FuzzEnvironment(f *testing.F) {
 	var keys []string
 	for _, key := range Keys(&shop{}) {
-		if key != "queues" { // stands in the file alone
+		if key != "queues" { // only the file sets it
 			keys = append(keys, key)
 		}
 	}
@@ -101,7 +101,7 @@ func FuzzEnvironment(f *testing.F) {
 		section := &shop{}
 		c, err := parse(nil, []string{name + "=" + text}, section)
 		if err != nil {
-			told(t, err, name, key)
+			checkError(t, err, name, key)
 			if hidden && strings.Contains(err.Error(), secret) {
 				t.Errorf("%s: a password in %q", key, err)
 			}
@@ -113,7 +113,7 @@ func FuzzEnvironment(f *testing.F) {
 				if got := reread(field, text); !cmp.Equal(got, field.value.Interface()) {
 					t.Errorf("%s = %q became %v, want %v", name, text, field.value, got)
 				}
-				field.value.Set(fields[key].value) // so that the rest can be compared
+				field.value.Set(fields[key].value) // so that all other keys can be compared
 			}
 		}
 		if diff := cmp.Diff(want, c) + cmp.Diff(&shop{}, section); diff != "" {
@@ -122,7 +122,7 @@ func FuzzEnvironment(f *testing.F) {
 	})
 }
 
-// reread reads a text that was accepted, by docs/CONFIG.md's words.
+// reread parses an accepted text as docs/CONFIG.md describes it.
 func reread(f field, text string) any {
 	trimmed := strings.TrimSpace(text)
 	switch f.value.Interface().(type) {

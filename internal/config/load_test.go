@@ -46,7 +46,7 @@ func TestShippedFileIsTheDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Without each key's line the file would still equal the defaults, so look for the line itself.
+	// Without a key's line the file would still equal the defaults, so the test searches for the line itself.
 	for _, key := range config.Keys(game) {
 		name := key[strings.LastIndexByte(key, '.')+1:] + ":"
 		has := func(line string) bool { return strings.HasPrefix(strings.TrimSpace(line), name) }
@@ -190,7 +190,8 @@ func TestEnvironmentErrorsNameTheVariable(t *testing.T) {
 	}
 }
 
-// A process that has not registered a program's section shares the file and the environment with the program all the same.
+// A process that has not registered a program's section must accept the file and the environment that it shares with the
+// program.
 func TestSectionOfAnotherProgramIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	path := writeFile(t, "shards: 3\ngame: {meal: 1h, anything: [1, {a: b}]}\n")

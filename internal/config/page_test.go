@@ -13,8 +13,8 @@ import (
 
 const page = "../../docs/CONFIG.md"
 
-// TestPageHasTheTable keeps the table that users read equal to the keys that the program takes. With
-// DUETIME_UPDATE_CONFIG=1 it writes the table instead.
+// TestPageHasTheTable compares the documented table with the keys that the program accepts. With DUETIME_UPDATE_CONFIG=1
+// it writes the table instead.
 func TestPageHasTheTable(t *testing.T) {
 	b, err := os.ReadFile(page)
 	if err != nil {

@@ -33,7 +33,7 @@ func armed(dsn string) Config {
 	return c
 }
 
-// TestSecretsAreNeverPrinted shows a Config, its sections and its secrets in every way that shows a value.
+// TestSecretsAreNeverPrinted shows a Config, its sections and its secrets in every way of showing a value.
 func TestSecretsAreNeverPrinted(t *testing.T) {
 	t.Parallel()
 	for _, dsn := range []string{
@@ -55,7 +55,7 @@ func TestSecretsAreNeverPrinted(t *testing.T) {
 	}
 }
 
-// shown renders v in every way.
+// shown formats v in every way.
 func shown(t *testing.T, v any) map[string]string {
 	t.Helper()
 	all := map[string]string{"print": fmt.Sprint(v), "error": fmt.Errorf("x: %v", v).Error(), "diff": cmp.Diff(fmt.Sprint(v), "")}
@@ -64,7 +64,7 @@ func shown(t *testing.T, v any) map[string]string {
 	}
 	for name, marshal := range map[string]func(any) ([]byte, error){"json": json.Marshal, "yaml": yaml.Marshal, "xml": xml.Marshal} {
 		b, err := marshal(v)
-		if err != nil && name != "xml" { // which takes no maps
+		if err != nil && name != "xml" { // xml can't encode maps
 			t.Errorf("%s of %T: %v", name, v, err)
 		}
 		all[name] = string(b)
@@ -94,7 +94,7 @@ func TestSecretsAreShownToBeThere(t *testing.T) {
 	}
 }
 
-// fileKeys are the keys that name a file with a secret, and what gives the secret to who uses it.
+// fileKeys are the keys that name a file with a secret, and the methods that return the secret.
 var fileKeys = map[string]func(Config) (string, error){
 	"mysql.password_file":          func(c Config) (string, error) { s, err := c.MySQL.Secret(); return string(s), err },
 	"redis.password_file":          func(c Config) (string, error) { s, err := c.Redis.Secret(); return string(s), err },
@@ -104,7 +104,7 @@ var fileKeys = map[string]func(Config) (string, error){
 	"pprof.token_file":             func(c Config) (string, error) { s, err := c.PProf.Secret(); return string(s), err },
 }
 
-// with sets a key that names a file, and the user that its secret needs.
+// with sets a key that names a file, and the user that this secret needs.
 func with(key, path string) []string {
 	variable := func(key string) string {
 		return envPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", levelMark)) + "="
@@ -119,7 +119,7 @@ func with(key, path string) []string {
 	return environ
 }
 
-// TestSecretsFromFiles sets each secret by its file, as orchestrators do, and wants every file key to be tried here.
+// TestSecretsFromFiles sets each secret by its file, as orchestrators do, and fails if it misses a file key.
 func TestSecretsFromFiles(t *testing.T) {
 	t.Parallel()
 	const password = `p@ss:w/rd'"` + "\\ with 16"
@@ -173,7 +173,7 @@ func TestFilesOfSecretsThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestCredentialsThatCannotWork wants one line that names the key, and no secret in it.
+// TestCredentialsThatCannotWork wants one line that names the key, and contains no secret.
 func TestCredentialsThatCannotWork(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*Config){
