@@ -12,8 +12,8 @@ import (
 	"github.com/duetime/duetime/pkg/worker"
 )
 
-// Two versions of a worker share a queue for a while; only one of them knows the newest kind. Its tasks that come to the other
-// go on until they meet the one.
+// Two versions of a worker share a queue for a while; only one of them knows the newest kind. Hints of that kind which
+// reach the other version go on until they reach the one that knows it.
 func TestTasksReachTheWorkerThatKnowsTheirKind(t *testing.T) {
 	t.Parallel()
 	k := newKitchen(t)
@@ -41,11 +41,11 @@ func TestTasksReachTheWorkerThatKnowsTheirKind(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatalf("%d of %d tasks have not reached the worker that knows their kind", n-done(), n)
 		}
-		time.Sleep(50 * time.Millisecond) // between two looks
+		time.Sleep(50 * time.Millisecond) // between two reads
 	}
 }
 
-// another is a client of the same deployment, as another process has it.
+// another is a client of the same deployment, as another process would have.
 func (k *kitchen) another(t *testing.T) *duetime.Client {
 	t.Helper()
 	var schema, namespace string

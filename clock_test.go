@@ -19,10 +19,10 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// TestProgramsWithAnotherClock runs each program with a clock that is 30 s ahead of the database's, or behind it, from the
-// start or set while it runs. By the database's clock nothing happens early, and nothing more than 2 s late; and the
-// programs that keep the database's time say how far their own is off. The programs are compiled with a time.Now of the
-// test's, so that whatever they decide by their own clock shows.
+// TestProgramsWithAnotherClock runs each program with a clock that is 30 s ahead of the database's or behind it, from the
+// start or after a step while it runs. By the database's clock nothing may happen early, and nothing more than 2 s late.
+// The other programs must report their clock's offset. The programs are compiled with the test's time.Now, so that every
+// decision by their own clock shows.
 func TestProgramsWithAnotherClock(t *testing.T) {
 	t.Setenv("GOFLAGS", "-overlay="+otherClock(t))
 	for _, name := range []string{"event", "worker", "daemon", "game"} {
@@ -31,7 +31,7 @@ func TestProgramsWithAnotherClock(t *testing.T) {
 	for _, c := range []struct {
 		name                        string
 		event, worker, daemon, game int // seconds ahead of the database
-		after                       int // seconds of a program's life after which its clock is so
+		after                       int // seconds after a program's start when its clock is stepped
 	}{
 		{"ahead", 30, 30, 30, 30, 0},
 		{"behind", -30, -30, -30, -30, 0},
@@ -50,7 +50,7 @@ func TestProgramsWithAnotherClock(t *testing.T) {
 			began := time.Now()
 			w.watch()
 			w.play()
-			// Once more, with every clock as it is to be.
+			// A last round, with every clock correct.
 			time.Sleep(time.Until(began.Add(time.Duration(c.after) * time.Second)))
 			w.play()
 			w.judge()
@@ -68,9 +68,8 @@ func TestProgramsWithAnotherClock(t *testing.T) {
 	}
 }
 
-// otherClock writes what the compiler is to take instead of the standard library's clock: one that is CLOCK_AHEAD seconds
-// ahead as soon as the program has lived for CLOCK_AFTER seconds. As if the machine's clock were set, the monotonic clock
-// goes on as it was.
+// otherClock writes a replacement for the standard library's clock: one that is CLOCK_AHEAD seconds ahead once the
+// program has run for CLOCK_AFTER seconds. The monotonic clock is not changed, as when a machine's clock is set.
 func otherClock(t *testing.T) (overlay string) {
 	t.Helper()
 	root, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
@@ -101,7 +100,7 @@ func clockSetting(name string) int {
 	return overlay
 }
 
-// clockWorld is a deployment whose database notes by its own clock when tasks are made and when they are done.
+// clockWorld is a deployment whose database records, by its own clock, when tasks are made and done.
 type clockWorld struct {
 	pipelinetest.Deployment
 	t    *testing.T
@@ -115,7 +114,7 @@ const (
 	clockPets  = 12
 	clockTasks = 4*clockPets + 2
 	clockLag   = 2 * time.Second
-	sweeps     = 3 * time.Second // from one to the next, and a put
+	sweeps     = 3 * time.Second // between two sweeps, with a put
 )
 
 func newClockWorld(t *testing.T) *clockWorld {
@@ -139,8 +138,8 @@ func (w *clockWorld) exec(statement string) {
 	pipelinetest.Must(w.t, err)
 }
 
-// watch has the database note what happens. Two rows come from a service in another language: the sweeps have to find
-// them, the second one when it is past its time.
+// watch makes the database record what happens. It inserts two rows as a service in another language would: the sweeps
+// have to find them, the second one after its due time.
 func (w *clockWorld) watch() {
 	w.exec("CREATE TABLE made (id BINARY(16) PRIMARY KEY, promised BIGINT, at_ms BIGINT)")
 	w.exec("CREATE TABLE done (id BINARY(16), due_at BIGINT, at_ms BIGINT)")
@@ -154,7 +153,7 @@ SELECT UNHEX(REPLACE('` + task.NewID().String() + `', '-', '')), 'pet.meal_finis
 	}
 }
 
-// play has each pet eat two meals, every third one with a speed-up card.
+// play lets each pet eat two meals, every third one with a speed-up card.
 func (w *clockWorld) play() {
 	w.t.Helper()
 	var all errgroup.Group
@@ -169,7 +168,7 @@ func (w *clockWorld) play() {
 					pet, err = w.call(http.MethodPost, "/"+pet.ID+"/speedup", "")
 				}
 				for err == nil && pet.Meal != nil {
-					time.Sleep(50 * time.Millisecond) // until the next look
+					time.Sleep(50 * time.Millisecond) // until the next read
 					pet, err = w.call(http.MethodGet, "/"+pet.ID, "")
 				}
 			}
@@ -179,7 +178,7 @@ func (w *clockWorld) play() {
 	pipelinetest.Must(w.t, all.Wait())
 }
 
-// clockPet is what the game answers.
+// clockPet is the game's answer.
 type clockPet struct {
 	ID   string
 	Meal *struct{}
@@ -201,7 +200,7 @@ func (w *clockWorld) call(method, path, body string) (pet clockPet, err error) {
 	return pet, json.NewDecoder(res.Body).Decode(&pet)
 }
 
-// judge waits until every task is done, and holds what the database noted against what was promised.
+// judge waits until every task is done, and compares the database's records with the promises.
 func (w *clockWorld) judge() {
 	w.t.Helper()
 	pipelinetest.Await(w.t, "the last task", func() bool {
@@ -211,7 +210,7 @@ func (w *clockWorld) judge() {
 	})
 	var got struct {
 		Tasks, Effects, Early, Odd int
-		Late, Found                int64 // ms of the latest, and of the one that was late when it was made
+		Late, Found                int64 // ms: the largest lag, and the lag of the row that was late when it was inserted
 	}
 	pipelinetest.Must(w.t, w.db.Get(&got, `SELECT COUNT(DISTINCT made.id) AS tasks, COUNT(*) AS effects,
   SUM(done.at_ms < done.due_at) AS early,

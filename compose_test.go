@@ -17,7 +17,7 @@ import (
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
-// composed is docker-compose.yml as docker reads it.
+// composed is docker-compose.yml as docker parses it.
 func composed(t *testing.T) *types.Project {
 	t.Helper()
 	project, err := loader.LoadWithContext(t.Context(), types.ConfigDetails{
@@ -118,8 +118,8 @@ func TestComposeProcesses(t *testing.T) {
 	}
 }
 
-// wantHealthCheck wants the service asked on its own admin address, by the tool that is in the image: there is no shell and
-// no curl. It must have the time to end that it takes.
+// wantHealthCheck wants a health check on the service's own admin address, by the tool in the image: the image has no
+// shell and no curl. The check's timeout must be long enough for the tool.
 func wantHealthCheck(t *testing.T, s types.ServiceConfig) {
 	t.Helper()
 	admin := s.Environment["DUETIME_"+strings.ToUpper(s.Name)+"__ADMIN"]
@@ -138,7 +138,7 @@ func wantHealthCheck(t *testing.T, s types.ServiceConfig) {
 	}
 }
 
-// Every variable of ours must be one that the processes know, and every address in them that of a service.
+// The processes must know every DUETIME_ variable, and every address in one must be that of a service.
 func TestComposeEnvironment(t *testing.T) {
 	t.Parallel()
 	services := composed(t).Services
@@ -177,7 +177,7 @@ func TestComposeEnvironment(t *testing.T) {
 	}
 }
 
-// One image has all commands; its last stage has no shell and no rights.
+// One image has all commands; its last stage has neither a shell nor rights.
 func TestDockerfile(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("Dockerfile")

@@ -16,8 +16,8 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// TestDocsSayWhatTheCodeDoes holds figures in the docs against the constants that they are about. A figure that is not in
-// this table is nobody's: who writes one into the docs adds it.
+// TestDocsSayWhatTheCodeDoes compares figures in the docs with the constants that they describe. A figure that is not in
+// this table is not checked, so whoever writes a figure into the docs adds it.
 func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 	t.Parallel()
 	const (
@@ -65,7 +65,7 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 	}
 }
 
-// source is a file of ours, from which a figure is read that no package exports.
+// source is a file from which a figure is read that no package exports.
 type source struct {
 	t    *testing.T
 	file string
@@ -77,7 +77,7 @@ func (s source) number(constant string) int64 {
 	return s.find(`(?m)^\s*(?:const )?` + constant + `\s+= (.+?)(?:\s*//.*)?$`)
 }
 
-// span evaluates what the pattern's group matches, and writes it as the docs do.
+// span evaluates the match of the pattern's group, and formats it as the docs do.
 func (s source) span(pattern string) string {
 	s.t.Helper()
 	return spelt(time.Duration(s.find("(?m)" + pattern)))
@@ -121,7 +121,7 @@ func (s source) value(e ast.Expr) int64 {
 	return 0
 }
 
-// spelt is a duration as the docs write it: 50 ms, 2 s, 10 min.
+// spelt formats a duration as the docs do: 50 ms, 2 s, 10 min.
 func spelt(d time.Duration) string {
 	switch {
 	case d%time.Minute == 0:
@@ -133,7 +133,7 @@ func spelt(d time.Duration) string {
 	}
 }
 
-// grouped is a number as the docs write it: 10,000.
+// grouped formats a number as the docs do: 10,000.
 func grouped(n int64) string {
 	text := strconv.FormatInt(n, 10)
 	for i := len(text) - 3; i > 0; i -= 3 {
@@ -142,7 +142,7 @@ func grouped(n int64) string {
 	return text
 }
 
-// same wants all limits that one line of the docs tells to be equal.
+// same wants all limits that one line of the docs gives to be equal.
 func same(t *testing.T, limits ...int) int {
 	t.Helper()
 	for _, l := range limits {

@@ -32,7 +32,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(pipelinetest.Main(m, pipelinetest.VerifyGoroutines())) }
 
-// configured writes a configuration for a schema and a namespace of its own on the shared servers, and loads it.
+// configured writes a configuration for its own schema and namespace on the shared servers, and loads it.
 func configured(t *testing.T, dsn string) duetime.Config {
 	t.Helper()
 	text := fmt.Sprintf("namespace: %s\nmysql: {dsn: %q}\nredis: {addrs: [%q]}\nkafka: {brokers: [%q], partitions: 4}\n",
@@ -48,7 +48,7 @@ func logger(t *testing.T) *slog.Logger {
 	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-// migrated makes the schema and the topics, as the operator's tool does, and gives the parts of an event process.
+// migrated creates the schema and the topics, as the operator's tool does, and returns the parts of an event process.
 func migrated(t *testing.T, cfg duetime.Config) *parts.Parts {
 	t.Helper()
 	p, err := parts.Open(cfg, logger(t), nil, store.Options{})
@@ -59,7 +59,7 @@ func migrated(t *testing.T, cfg duetime.Config) *parts.Parts {
 	return p
 }
 
-// event fires until the test ends.
+// event runs an event process until the test ends.
 func event(t *testing.T, p *parts.Parts) {
 	t.Helper()
 	pipelinetest.Must(t, p.Clock.Learn(t.Context()))
@@ -81,7 +81,7 @@ func event(t *testing.T, p *parts.Parts) {
 	})
 }
 
-// inBackground runs fn until the test ends, or until the function that it gives is called.
+// inBackground runs fn until the test ends, or until the returned function is called.
 func inBackground(t *testing.T, fn func(ctx context.Context) error) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -101,7 +101,7 @@ func newClient(t *testing.T, cfg duetime.Config, opts ...duetime.Option) *duetim
 	return client
 }
 
-// eat notes the effect of a meal.
+// eat records the effect of a meal.
 func eat(ctx context.Context, tx *worker.Tx, t worker.Task[Meal]) error {
 	_, err := tx.ExecContext(ctx, "INSERT INTO eaten (task_id, pet) VALUES (?, ?)", t.ID.String(), t.Payload.Pet)
 	return err
@@ -111,7 +111,7 @@ func eat(ctx context.Context, tx *worker.Tx, t worker.Task[Meal]) error {
 type kitchen struct {
 	t      *testing.T
 	client *duetime.Client
-	joined chan struct{} // a message for each Work that has joined its groups
+	joined chan struct{} // a message each time that Work has joined its groups
 	db     *sqlx.DB
 }
 
@@ -120,7 +120,7 @@ func newKitchen(t *testing.T) *kitchen {
 	dsn := pipelinetest.MySQL(t).NewSchema(t)
 	cfg := configured(t, dsn)
 	p := migrated(t, cfg)
-	for shard := range cfg.Shards { // no daemon runs here to call the index whole
+	for shard := range cfg.Shards { // no daemon runs here to mark the index complete
 		token, err := p.Index.BeginRebuild(t.Context(), shard)
 		pipelinetest.Must(t, err)
 		_, err = p.Index.EndRebuild(t.Context(), shard, token)
@@ -160,7 +160,7 @@ func (k *kitchen) eaten(pet int64) int {
 	return n
 }
 
-// joinSQL and joinSQLX are the two ways to take part in a service's own transaction.
+// joinSQL and joinSQLX are the two ways to join a service's own transaction.
 func (k *kitchen) joinSQL(fn func(tx *sql.Tx, joined *schedule.Joined)) {
 	k.t.Helper()
 	tx, err := k.db.BeginTx(k.t.Context(), nil)
@@ -264,7 +264,7 @@ func TestSeveralWork(t *testing.T) {
 		return n, distinct
 	}
 	schedule100(0)
-	pipelinetest.Must(t, first()) // while they fire
+	pipelinetest.Must(t, first()) // while the others fire
 	schedule100(100)
 	pipelinetest.Await(t, "all meals", func() bool { _, distinct := total(); return distinct == 200 })
 	if n, _ := total(); n != 200 {
@@ -352,7 +352,7 @@ func TestWorkThatIsToldToEndBeforeItBegins(t *testing.T) {
 	}
 }
 
-// A commit without an answer may have the cause that the database is away: to try again would do it twice.
+// A commit without an answer may be due to an unavailable database, but trying again could do the work twice.
 func TestUnavailableMeansThatNothingWasCommitted(t *testing.T) {
 	t.Parallel()
 	client, err := duetime.Open(duetime.DefaultConfig())

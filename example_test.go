@@ -32,7 +32,7 @@ func ExampleOpen() {
 	check(client.Ready(ctx)) // waits for MySQL
 }
 
-// opened is ExampleOpen in one word.
+// opened is the code of ExampleOpen as a function.
 func opened(ctx context.Context) *duetime.Client {
 	cfg, err := duetime.LoadConfig("")
 	check(err)
@@ -50,7 +50,7 @@ func check(err error) {
 	}
 }
 
-// A meal and its end are one transaction.
+// A meal and its end are scheduled in one transaction.
 func ExampleClient_InTx() {
 	ctx := context.Background()
 	client := opened(ctx)
@@ -69,7 +69,7 @@ func ExampleClient_InTx() {
 	}
 }
 
-// A service that has its own transactions keeps them.
+// A service that has its own transactions goes on using them.
 func ExampleClient_Join() {
 	ctx := context.Background()
 	client := opened(ctx)
@@ -88,12 +88,12 @@ func ExampleClient_Join() {
 	check(joined.Commit(ctx)) // instead of tx.Commit
 }
 
-// A speed-up card makes a meal end sooner, but not before now.
+// A speed-up card moves the end of a meal forward, but not before now.
 func ExampleClient_Shift() {
 	ctx := context.Background()
 	client := opened(ctx)
 	defer closing(ctx, client)
-	meal, err := task.ParseID("01926f2c-7a1b-7def-8000-0123456789ab") // as the service noted it
+	meal, err := task.ParseID("01926f2c-7a1b-7def-8000-0123456789ab") // the service has stored the id
 	check(err)
 
 	moved, err := client.Shift(ctx, meal, -2*time.Hour)

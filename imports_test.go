@@ -9,8 +9,8 @@ import (
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
-// TestImportingRegistersNoProfiles holds the libraries to what a service may expect of an import: no profiles on net/http's
-// default mux, and no exporter of traces.
+// TestImportingRegistersNoProfiles checks what a service expects of an import: no profiles on net/http's default mux, and
+// no exporter of traces.
 func TestImportingRegistersNoProfiles(t *testing.T) {
 	t.Parallel()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".", "./pkg/embedded", "./pkg/duetimetest").Output()

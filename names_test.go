@@ -97,7 +97,7 @@ func declared(file *ast.File) []*ast.Ident {
 	return names
 }
 
-// wordsOf splits letGoOf into let, go, of and letgo, goof: a refused word may be two.
+// wordsOf splits letGoOf into let, go, of and letgo, goof: a refused word may have two parts.
 func wordsOf(name string) []string {
 	var words []string
 	start := 0

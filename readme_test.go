@@ -13,10 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-const readmeLines = 160 // more than this is not read
+const readmeLines = 160 // nobody reads a longer README
 
-// TestReadmesSayTheSame compares what the two languages must have in common: the order of their headings, the code, and each
-// section's links and numbers.
+// TestReadmesSayTheSame compares the parts that both languages must share: the order of their headings, the code, and
+// each section's links and numbers.
 func TestReadmesSayTheSame(t *testing.T) {
 	t.Parallel()
 	english, chinese := sections(t, "README.md"), sections(t, "README.zh-CN.md")
@@ -31,12 +31,12 @@ func TestReadmesSayTheSame(t *testing.T) {
 	}
 }
 
-// section is what a section has in any language.
+// section is the content of a section, without its language.
 type section struct {
 	title   string
 	level   int
 	code    []string
-	rows    int // lines of tables
+	rows    int // of tables
 	links   []string
 	numbers []string
 }
@@ -74,7 +74,7 @@ func sections(t *testing.T, file string) []section {
 		s.code, blocks = append(slices.Clone(blocks[:n]), codeSpan.FindAllString(body, -1)...), blocks[n:]
 		slices.Sort(s.code)
 		for _, m := range link.FindAllStringSubmatch(body, -1) {
-			if !strings.HasPrefix(m[1], "README") { // each names the other
+			if !strings.HasPrefix(m[1], "README") { // each README links to the other
 				s.links = append(s.links, m[1])
 			}
 		}
@@ -86,7 +86,7 @@ func sections(t *testing.T, file string) []section {
 	return all
 }
 
-// inDigits writes a month's English name as its number, as Chinese does.
+// inDigits replaces a month's English name by its number, as Chinese writes it.
 func inDigits(text string) string {
 	for m := time.January; m <= time.December; m++ {
 		text = regexp.MustCompile(m.String()+` (\d{4})`).ReplaceAllString(text, time.Date(0, m, 1, 0, 0, 0, 0, time.UTC).Format("1")+" $1")
@@ -94,7 +94,7 @@ func inDigits(text string) string {
 	return text
 }
 
-// TestLinksLead follows each link of the docs that stays in the repository, and its anchor.
+// TestLinksLead checks that each link of the docs into the repository has its target, and its anchor.
 func TestLinksLead(t *testing.T) {
 	t.Parallel()
 	pages := 0
@@ -121,7 +121,7 @@ func TestLinksLead(t *testing.T) {
 	}
 }
 
-// page is a file of Markdown without its blocks of code.
+// page is a Markdown file without its blocks of code.
 func page(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -158,7 +158,7 @@ func follow(t *testing.T, from, to string) {
 
 var notInAnchors = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 
-// anchorOf makes of a heading what the anchors of forges are.
+// anchorOf turns a heading into the anchor that forges give it.
 func anchorOf(title string) string {
 	return strings.ReplaceAll(notInAnchors.ReplaceAllString(strings.ToLower(title), ""), " ", "-")
 }

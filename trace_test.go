@@ -21,7 +21,7 @@ import (
 	"github.com/duetime/duetime/pkg/worker"
 )
 
-// traced is a service whose spans, and those of the event process, stay in memory.
+// traced is a service whose spans stay in memory, like those of its event process.
 type traced struct {
 	t      *testing.T
 	cfg    duetime.Config
@@ -56,7 +56,7 @@ func newTraced(t *testing.T, mux *worker.Mux) *traced {
 	return s
 }
 
-// find returns the ended spans of a name that the condition holds for, once there is one.
+// find waits for ended spans of a name that meet the condition, and returns them.
 func (s *traced) find(name string, is func(tracetest.SpanStub) bool) tracetest.SpanStub {
 	s.t.Helper()
 	var found tracetest.SpanStub
@@ -71,7 +71,7 @@ func (s *traced) find(name string, is func(tracetest.SpanStub) bool) tracetest.S
 	return found
 }
 
-// stored is the trace context in the task's row.
+// stored returns the trace context in the task's row.
 func (s *traced) stored(id task.ID) string {
 	s.t.Helper()
 	var parent string
@@ -79,7 +79,7 @@ func (s *traced) stored(id task.ID) string {
 	return parent
 }
 
-// about reports whether the span is of the one task.
+// about reports whether the span concerns the task.
 func about(id task.ID) func(tracetest.SpanStub) bool {
 	return func(span tracetest.SpanStub) bool {
 		return slices.ContainsFunc(span.Attributes, func(a attribute.KeyValue) bool {
@@ -88,7 +88,7 @@ func about(id task.ID) func(tracetest.SpanStub) bool {
 	}
 }
 
-// leadsTo reports whether the span links to another.
+// leadsTo reports whether the span links to another span.
 func leadsTo(to trace.SpanContext) func(tracetest.SpanStub) bool {
 	return func(span tracetest.SpanStub) bool {
 		return slices.ContainsFunc(span.Links, func(l sdk.Link) bool {
@@ -97,8 +97,8 @@ func leadsTo(to trace.SpanContext) func(tracetest.SpanStub) bool {
 	}
 }
 
-// TestTraceFromTheCallToTheEffect follows a request through the row and through Kafka to its handler, and from there to
-// what that schedules.
+// TestTraceFromTheCallToTheEffect follows a request through the row and Kafka to its handler, and on to the task that the
+// handler schedules.
 func TestTraceFromTheCallToTheEffect(t *testing.T) {
 	t.Parallel()
 	followed := task.NewKind[Meal]("followed")
@@ -138,13 +138,13 @@ func TestTraceFromTheCallToTheEffect(t *testing.T) {
 	if publishing.SpanKind != trace.SpanKindProducer {
 		t.Errorf("the publishing is a %v, want a producer", publishing.SpanKind)
 	}
-	s.find("duetime.run", leadsTo(run.SpanContext)) // only now the handler's transaction has surely committed
+	s.find("duetime.run", leadsTo(run.SpanContext)) // then the handler's transaction has committed
 	if got := s.stored(<-last); !strings.Contains(got, run.SpanContext.SpanID().String()) {
 		t.Errorf("what the handler scheduled keeps %q, want its run %v", got, run.SpanContext.SpanID())
 	}
 }
 
-// TestEveryWayToScheduleIsTraced takes the ways around InTx.
+// TestEveryWayToScheduleIsTraced schedules in the ways other than InTx.
 func TestEveryWayToScheduleIsTraced(t *testing.T) {
 	t.Parallel()
 	mux := worker.NewMux()
@@ -174,7 +174,7 @@ func TestEveryWayToScheduleIsTraced(t *testing.T) {
 	}
 }
 
-// TestUntracedLeavesNothing works as a program that has set no tracer.
+// TestUntracedLeavesNothing uses a program that has set no tracer.
 func TestUntracedLeavesNothing(t *testing.T) {
 	t.Parallel()
 	k := newKitchen(t)
@@ -196,7 +196,7 @@ func TestUntracedLeavesNothing(t *testing.T) {
 	}
 }
 
-// namespace is what the schema says of itself.
+// namespace returns the schema's namespace.
 func (k *kitchen) namespace() (name string) {
 	k.t.Helper()
 	pipelinetest.Must(k.t, k.db.GetContext(k.t.Context(), &name, "SELECT namespace FROM duetime_layout"))

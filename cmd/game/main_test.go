@@ -21,9 +21,9 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(pipelinetest.Main(m, pipelinetest.VerifyGoroutines())) }
 
-// TestStopLeavesNothing runs the process in this one and stops it while tasks are on their way to an index and a Kafka,
-// which are there or not: TestMain sees what it leaves behind. Signals, command line and log are this test's, so its cases
-// follow each other.
+// TestStopLeavesNothing runs the process in this one and stops it while puts to an index and messages to a Kafka, present
+// or absent, are in flight: TestMain finds what it leaves behind. It uses this process's signals, command line and log,
+// so its cases are not parallel.
 func TestStopLeavesNothing(t *testing.T) {
 	nobody := pipelinetest.Proxy(t, "127.0.0.1:1")
 	nobody.Refuse()
@@ -75,7 +75,7 @@ func configured(t *testing.T, redis, kafka string) string {
 	return path
 }
 
-// begin starts the process and returns where it serves the game once it is ready.
+// begin starts the process and returns the address of the game once it is ready.
 func begin(t *testing.T) (url string, ended <-chan int) {
 	t.Helper()
 	read, write, err := os.Pipe()

@@ -30,8 +30,8 @@ type refused struct{}
 func (refused) Error() string   { return "refused for good" }
 func (refused) Permanent() bool { return true }
 
-// TestStand runs an elected process, on real servers, in this one: TestMain sees what it leaves behind. The process's
-// signals and command line are this test's, so its cases follow each other.
+// TestStand runs an elected process, on real servers, in this one: TestMain finds what it leaves behind. It uses this
+// process's signals and command line, so its cases are not parallel.
 func TestStand(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -54,7 +54,7 @@ func TestStand(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			os.Args = []string{"event", "--config", configured(t)}
 			var led atomic.Bool
-			stop := sync.OnceValue(func() error { return syscall.Kill(os.Getpid(), syscall.SIGTERM) }) // a second one ends all
+			stop := sync.OnceValue(func() error { return syscall.Kill(os.Getpid(), syscall.SIGTERM) }) // a second signal would end the test
 			ended := make(chan int, 1)
 			go func() {
 				ended <- process.Main("event", config.DefaultPath, func(ctx context.Context, env *process.Env) error {
@@ -79,7 +79,7 @@ func TestStand(t *testing.T) {
 	}
 }
 
-// stand is what event's and daemon's main do.
+// stand does what the main functions of event and daemon do.
 func stand(ctx context.Context, env *process.Env, c command.Candidate) error {
 	cfg, err := command.Configure(ctx, env, func(c config.Config) string { return c.Event.Admin })
 	if err != nil {

@@ -60,8 +60,8 @@ func TestLagsLeaveTheFaultsOut(t *testing.T) {
 	at := time.UnixMilli
 	p50, p99, most := lags([]pet.Firing{
 		{DueAt: at(1000), MadeAt: at(0), At: at(1010)},
-		{DueAt: at(1000), MadeAt: at(1008), At: at(1010)}, // made after it was due
-		{DueAt: at(5000), MadeAt: at(0), At: at(9000)},    // within the fault
+		{DueAt: at(1000), MadeAt: at(1008), At: at(1010)}, // made after its due time
+		{DueAt: at(5000), MadeAt: at(0), At: at(9000)},    // during the fault
 	}, []fault{{began: at(4900), healed: at(6000)}})
 	if p50 != 10 || p99 != 10 || most != 10 {
 		t.Errorf("lags %v %v %v, want 10 each", p50, p99, most)

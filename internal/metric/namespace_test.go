@@ -13,7 +13,7 @@ func counter(name string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: "Counts."}, []string{"kind", "queue"})
 }
 
-// shown returns each sample's labels by name, those of several samples one after the other.
+// shown returns each sample's labels by name. A metric with several samples has their labels one after the other.
 func shown(t *testing.T, from prometheus.Gatherer) map[string][]string {
 	t.Helper()
 	families, err := from.Gather()
@@ -48,7 +48,7 @@ func TestMetricsBearTheirNamespace(t *testing.T) {
 		"duetime_client_total": {"kind=k", "namespace=game", "queue=q", "kind=k", "namespace=shop", "queue=q"},
 		"go_own_total":         {"kind=k", "queue=q"},
 	}
-	for range 2 { // a second look adds nothing
+	for range 2 { // a second gathering adds nothing
 		if d := cmp.Diff(want, shown(t, metric.GatherIn("shop", r))); d != "" {
 			t.Errorf("shown (-want +got):\n%s", d)
 		}

@@ -19,7 +19,7 @@ func TestSavepoint(t *testing.T) {
 		"ROLLBACK TO sp1":                              {"sp1", true},
 		"rollback work to savepoint SP1;":              {"sp1", true},
 		"ROLLBACK TRANSACTION TO SAVEPOINT \"x\"":      {"x", true},
-		"ROLLBACK TO savepoint":                        {"savepoint", true}, // a name like any other
+		"ROLLBACK TO savepoint":                        {"savepoint", true}, // savepoint may also be a name
 		"ROLLBACK":                                     {},
 		"ROLLBACK AND CHAIN":                           {},
 		"ROLLBACK WORK TO":                             {},

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { os.Exit(pipelinetest.Main(m, pipelinetest.VerifyGo
 
 const shards = 4
 
-// world is real servers, each behind a link that a test can cut.
+// world has real servers, each behind a link that a test can cut.
 type world struct {
 	t      *testing.T
 	store  *store.Store
@@ -53,7 +53,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// read returns every sample of a new survey, by name and label: what an old one remembers is a test of its own.
+// read returns every sample of a new survey, by name and label. A new survey has cached nothing.
 func (w *world) read() map[string]float64 {
 	w.t.Helper()
 	return samples(w.t, w.survey())
@@ -86,7 +86,7 @@ func samples(t *testing.T, s *survey.Survey) map[string]float64 {
 	return got
 }
 
-// insert writes rows that are due so long ago, and gives them.
+// insert writes rows that have been due for a while, and returns them.
 func (w *world) insert(ago ...time.Duration) []task.Task {
 	w.t.Helper()
 	now, err := w.store.Now(w.t.Context(), nil)
@@ -149,7 +149,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// whole reads until all servers have answered in time: a new broker makes the group's coordinator at first.
+// whole reads until all servers have answered in time: a new broker first has to create the group's coordinator.
 func (w *world) whole() (got map[string]float64) {
 	w.t.Helper()
 	pipelinetest.Await(w.t, "an answer of each server", func() bool {
@@ -161,7 +161,7 @@ func (w *world) whole() (got map[string]float64) {
 	return got
 }
 
-// TestNoFigureOutlivesItsServer takes the servers away, by silence and by refusal.
+// TestNoFigureOutlivesItsServer makes each server silent, and then makes it refuse.
 func TestNoFigureOutlivesItsServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -203,7 +203,7 @@ func TestNoFigureOutlivesItsServer(t *testing.T) {
 	}
 }
 
-// asked counts how often each question was put to it.
+// asked counts the calls of each method.
 type asked struct{ oldest, count, ping, counts int }
 
 func (a *asked) Oldest(context.Context) (oldest, now time.Time, err error) { a.oldest++; return }
@@ -213,7 +213,7 @@ func (a *asked) Counts(context.Context, int) ([]int64, error)              { a.c
 func (a *asked) Evicted(context.Context) (int64, error)                    { return 0, nil }
 func (a *asked) Lag(context.Context, string) (int64, error)                { return 0, nil }
 
-// TestCountsSeldom reads the metrics in a hurry: only the oldest task, one look into an index, is asked for each time.
+// TestCountsSeldom reads the metrics in quick succession: only the oldest task, by one index look-up, is read each time.
 func TestCountsSeldom(t *testing.T) {
 	t.Parallel()
 	a := &asked{}
@@ -226,7 +226,7 @@ func TestCountsSeldom(t *testing.T) {
 	}
 }
 
-// swamped is a database with more pending rows than can be counted in time.
+// swamped is a database with more pending rows than can be counted within the timeout.
 type swamped struct{ *asked }
 
 func (s swamped) Count(_ context.Context, state task.State) (int64, error) {
@@ -246,18 +246,18 @@ func TestTheDeadAreToldWithoutThePending(t *testing.T) {
 	}
 }
 
-// flaky is a stream whose first sign of life doesn't come.
+// flaky is a stream whose first Ping fails.
 type flaky struct{ *asked }
 
 func (f flaky) Ping(ctx context.Context) error {
-	_ = f.asked.Ping(ctx) // it answers nil
+	_ = f.asked.Ping(ctx) // returns nil
 	if f.ping == 1 {
 		return errors.New("away")
 	}
 	return nil
 }
 
-// TestWhoIsBackIsSeenAtOnce has nobody wait for a figure that a failure has left behind.
+// TestWhoIsBackIsSeenAtOnce checks that a server which answers again is not reported by the cached failure.
 func TestWhoIsBackIsSeenAtOnce(t *testing.T) {
 	t.Parallel()
 	a := &asked{}
@@ -272,7 +272,7 @@ func TestWhoIsBackIsSeenAtOnce(t *testing.T) {
 	}
 }
 
-// A kind that no worker knows has a figure, and the kinds beyond a hundred share one.
+// Each kind that waits for a worker of its kind has a figure, and the kinds beyond a hundred share one.
 func TestUnhandledKinds(t *testing.T) {
 	t.Parallel()
 	a := &asked{}

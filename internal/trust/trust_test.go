@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(pipelinetest.Main(m, pipelinetest.VerifyGoroutines())) }
 
-// serve answers each connection with one byte over TLS, or over none, and gives the address.
+// serve answers each connection with one byte, over TLS or without it, and returns its address.
 func serve(t *testing.T, cfg *tls.Config) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -84,7 +84,8 @@ func TestClientBelievesItsAuthorityAlone(t *testing.T) {
 	}
 }
 
-// TestClientShowsItsCertificate wants one where the server asks for it, and the one that its file holds by then.
+// TestClientShowsItsCertificate wants a certificate to be sent if the server asks for one, as its file has it at that
+// moment.
 func TestClientShowsItsCertificate(t *testing.T) {
 	t.Parallel()
 	ours, theirs := pipelinetest.NewAuthority(t), pipelinetest.NewAuthority(t)
