@@ -9,7 +9,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// One transaction ends meals of all sorts.
+// One transaction ends meals of all kinds.
 func TestFinishManyMeals(t *testing.T) {
 	t.Parallel()
 	rules := start
@@ -24,7 +24,7 @@ func TestFinishManyMeals(t *testing.T) {
 			if i%3 > 0 {
 				w.act(ids[i], "autofeed")
 			}
-			if i%3 == 2 { // armed, and no food
+			if i%3 == 2 { // a card is armed, but the pet has no food
 				w.exec("UPDATE pets SET food = 0 WHERE id = ?", ids[i])
 			}
 		}
@@ -57,7 +57,7 @@ func TestFinishManyMeals(t *testing.T) {
 			}
 			next[p.Meal.TaskID] = true
 		}
-		w.fire(meals...) // hints that come twice change nothing
+		w.fire(meals...) // repeated hints change nothing
 		if p := w.see(ids[0]); p.MealsEaten != 1 {
 			t.Errorf("eaten twice: %+v", p)
 		}
@@ -71,8 +71,8 @@ func (w *world) meal(number int64, subject string) task.ID {
 	return made.ID
 }
 
-// Two tasks of one pet, which somebody made by hand under two subjects: each counts, and the one that the pet is not
-// eating leaves its meal alone.
+// Two tasks of one pet, which somebody made by hand with two subjects: each counts, and the task that is not the pet's
+// current meal doesn't end that meal.
 func TestFinishTwoOfOnePet(t *testing.T) {
 	t.Parallel()
 	onBoth(t, start, func(t *testing.T, w *world) {
@@ -91,7 +91,7 @@ func TestFinishTwoOfOnePet(t *testing.T) {
 	})
 }
 
-// A meal whose pet is gone is dead, and its neighbours are not charged.
+// A meal whose pet was deleted dies, and its neighbours are not charged.
 func TestFinishWithoutPet(t *testing.T) {
 	t.Parallel()
 	onBoth(t, start, func(t *testing.T, w *world) {

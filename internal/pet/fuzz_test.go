@@ -11,7 +11,7 @@ import (
 	"github.com/duetime/duetime/internal/pet"
 )
 
-// documented are the codes that a refusal of each status may carry.
+// documented are the error codes that an answer of each status may have.
 var documented = map[int][]string{
 	http.StatusBadRequest:            {"invalid"},
 	http.StatusNotFound:              {"not_found"},
@@ -20,7 +20,7 @@ var documented = map[int][]string{
 	http.StatusUnprocessableEntity:   {"key_reused"},
 }
 
-// sound checks that an answer is one of those that cmd/game/README.md lists. A refusal of the input names the field.
+// sound checks that cmd/game/README.md lists the answer. A refusal of the input must name the field.
 func (w *world) sound(t *testing.T, got reply) (field string) {
 	t.Helper()
 	here := *w
@@ -37,8 +37,8 @@ func (w *world) sound(t *testing.T, got reply) (field string) {
 	return e.Field
 }
 
-// FuzzAPI sends any body, under any Idempotency-Key or none, to every path that changes something. A repeated request is
-// answered as the first one was; with another body it is refused.
+// FuzzAPI sends any body, with or without an Idempotency-Key, to every path that changes something. A repeated request
+// must get the first answer; with another body it must be refused.
 func FuzzAPI(f *testing.F) {
 	w := onSQLite(f, start)
 	id := w.create("ann").ID
@@ -83,7 +83,7 @@ func FuzzAPI(f *testing.F) {
 	})
 }
 
-// FuzzPath asks for any pet and any owner: what is not of the form is refused, what isn't there is not found.
+// FuzzPath asks for any pet and any owner: a malformed name must be refused, an unknown one must not be found.
 func FuzzPath(f *testing.F) {
 	w := onSQLite(f, start)
 	id := w.create("ann").ID
@@ -114,10 +114,10 @@ func FuzzPath(f *testing.F) {
 		switch {
 		case name == "" || name == "." || name == ".." || strings.Contains(name, "/"):
 			if got.status == http.StatusNotFound {
-				return // it made another path
+				return // the text made another path
 			}
 		case to.field == "id" && name == id:
-			status = got.status // depends on what went before
+			status = got.status // depends on earlier requests
 		case to.field == "id" && digits.MatchString(name):
 			status = http.StatusNotFound
 		case to.field == "owner" && names.MatchString(name) && (to.method == "POST" || source == "" || source == "db"):

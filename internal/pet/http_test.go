@@ -105,7 +105,7 @@ func TestRequestsAtTheLimits(t *testing.T) {
 	}
 }
 
-// A body that breaks off is the client's fault, and nothing is done.
+// An incomplete body is the client's fault, and changes nothing.
 func TestBrokenBody(t *testing.T) {
 	t.Parallel()
 	w := onSQLite(t, start)

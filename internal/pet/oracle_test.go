@@ -17,7 +17,7 @@ func (w *world) plant(event string, id task.ID, due, at time.Time) {
 		event, id.String(), due.UnixMilli(), at.UnixMilli())
 }
 
-// kept is how long the tests say that rows are kept.
+// kept is the retention in these tests.
 const kept = time.Hour
 
 func TestAudit(t *testing.T) {
@@ -42,7 +42,7 @@ func TestAudit(t *testing.T) {
 			eaten(w)
 			meal(w) // pending
 			w.act(w.create("ann").ID, "feed")
-			_, err := w.Cancel(w.t.Context(), meal(w)) // by the operator's hand
+			_, err := w.Cancel(w.t.Context(), meal(w)) // by an operator
 			pipelinetest.Must(w.t, err)
 			id := w.create("ann").ID
 			w.act(id, "feed")
@@ -51,7 +51,7 @@ func TestAudit(t *testing.T) {
 			w.exec("UPDATE duetime_tasks SET state = 3 WHERE id = ?", dead[:])
 			purged := eaten(w)
 			w.exec("DELETE FROM duetime_tasks WHERE id = ?", purged[:])
-			w.plant("fed", task.NewID(), w.now(), w.now().Add(-2*kept)) // ended one way or other, and purged
+			w.plant("fed", task.NewID(), w.now(), w.now().Add(-2*kept)) // ended somehow, and was purged
 		}, pet.Findings{}},
 		{"lost: no row", func(w *world) {
 			eaten(w)
@@ -91,7 +91,7 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// A meal that ends while the audit looks is not lost.
+// A meal that ends during the audit is not lost.
 func TestAuditLooksTwice(t *testing.T) {
 	t.Parallel()
 	w := onSQLite(t, start)
@@ -121,7 +121,7 @@ func TestJournalFigures(t *testing.T) {
 		w.plant("fed", early, now.Add(time.Hour), now)
 		w.plant("sped_up", early, now, now)
 		w.plant("meal_finished", early, now, now.Add(30*time.Millisecond))
-		w.plant("auto_fed", late, now, now.Add(time.Second)) // made after its time: lag counts from then
+		w.plant("auto_fed", late, now, now.Add(time.Second)) // made after its due time, so that lag counts from then
 		w.plant("meal_finished", late, now, now.Add(1010*time.Millisecond))
 		w.plant("meal_cancelled", task.NewID(), now, now)
 		firings, err := pet.Firings(t.Context(), w.DB())

@@ -15,7 +15,7 @@ import (
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
-// everyPath asks each path once, with a key where that is possible, and fails the test for an answer that is late.
+// everyPath sends a request to each path, with a key if the path allows it, and fails the test if an answer is late.
 func (w *world) everyPath(id, key string, limit time.Duration) map[string]reply {
 	w.t.Helper()
 	answers := map[string]reply{}
@@ -55,7 +55,7 @@ func TestMySQLAway(t *testing.T) {
 	pipelinetest.Must(t, server.Kill())
 	unavailable(w.everyPath(id, "k", 7*time.Second))
 	pipelinetest.Must(t, server.Start())
-	// The 503 was not kept under its key.
+	// The 503 was not stored under its key.
 	if p := want[pet.Pet](w, w.try(id, "speedup", keyHeader, "k"), http.StatusOK); p.SpeedupCards != 9 {
 		t.Errorf("after the outage: %+v", p)
 	}
@@ -92,8 +92,8 @@ func TestBusy(t *testing.T) {
 	defer func() { _ = tx.Rollback() }()
 	_, err = tx.ExecContext(t.Context(), "SELECT id FROM pets FOR UPDATE")
 	pipelinetest.Must(t, err)
-	// A plain statement waits beside the calls, for the 2 s of its session and what the machine adds: a call that waited
-	// twice comes 2 s later.
+	// A plain statement waits beside the calls. It waits for 2 s, the limit of its session, and as long as the machine adds.
+	// A call that waited twice comes 2 s later.
 	longer := func() time.Duration {
 		done, plain := make(chan reply), make(chan time.Duration, 1)
 		began := time.Now()
@@ -122,16 +122,16 @@ func TestBusy(t *testing.T) {
 		t.Errorf("said busy %v after a statement that waits once", more)
 	}
 	w.refused(w.do("POST", "/v1/owners/ann/speedup", ""), http.StatusServiceUnavailable, "busy", "")
-	for _, id := range ids { // reading needs no lock
+	for _, id := range ids { // reads need no lock
 		if p := w.see(id); p.Meal == nil || p.Food != 99 || p.Meal.Version != 1 {
 			t.Errorf("while locked: %+v", p)
 		}
 	}
 	pipelinetest.Must(t, tx.Rollback())
-	want[pet.Pet](w, w.try(ids[1], "speedup", keyHeader, "k"), http.StatusOK) // the 503 was not kept
+	want[pet.Pet](w, w.try(ids[1], "speedup", keyHeader, "k"), http.StatusOK) // the 503 was not stored
 }
 
-// The task's own row may be held too, by a worker or an operator.
+// A worker or an operator may hold the task's row too.
 func TestBusyTask(t *testing.T) {
 	t.Parallel()
 	w := onMySQL(t, start)
@@ -143,12 +143,12 @@ func TestBusyTask(t *testing.T) {
 	_, err = tx.ExecContext(t.Context(), "SELECT id FROM duetime_tasks WHERE id = ? FOR UPDATE", meal.TaskID[:])
 	pipelinetest.Must(t, err)
 	w.refused(w.try(id, "cancel"), http.StatusServiceUnavailable, "busy", "")
-	if p := w.act(id, "autofeed"); p.AutofeedArmed != 1 { // needs the pet alone
+	if p := w.act(id, "autofeed"); p.AutofeedArmed != 1 { // needs only the pet
 		t.Errorf("armed: %+v", p)
 	}
 }
 
-// The answer depends on MySQL alone: without Redis and Kafka a change takes less than a second, and the list comes from
+// The answer depends only on MySQL: without Redis and Kafka a change takes less than a second, and the list comes from
 // the database.
 func TestIndexAway(t *testing.T) {
 	t.Parallel()

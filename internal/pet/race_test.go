@@ -16,7 +16,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// play lets the pipeline's own worker end meals until stop is called.
+// play runs the pipeline's own worker, which ends meals until stop is called.
 func (w *world) play(t *testing.T) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -27,7 +27,7 @@ func (w *world) play(t *testing.T) (stop func()) {
 	})
 }
 
-// TestRaces has many clients change few pets while their meals end, and then holds the pets against the journal.
+// TestRaces has many clients change a few pets while their meals end, and then compares the pets with the journal.
 func TestRaces(t *testing.T) {
 	t.Parallel()
 	rules := pet.Rules{Meal: 120 * time.Millisecond, Speedup: 40 * time.Millisecond, Food: 400, SpeedupCards: 300, AutofeedCards: 200}
@@ -51,7 +51,7 @@ func TestRaces(t *testing.T) {
 		})
 	}
 	time.Sleep(6 * time.Second)
-	// On a loaded machine a meal that is due may wait for long enough to be cancelled, again and again.
+	// On a busy machine a due meal may wait so long that it is cancelled, several times in a row.
 	pipelinetest.Await(t, "a meal of each pet", func() bool {
 		for _, id := range ids {
 			if w.see(id).MealsEaten == 0 {
@@ -79,7 +79,7 @@ func TestRaces(t *testing.T) {
 	}
 }
 
-// Of many who want the last cards at once, as many get one as there are, and the others hear that there is none.
+// If many clients want the last cards at once, each card goes to one client, and the others are told that there is none.
 func TestLastCards(t *testing.T) {
 	t.Parallel()
 	rules := start
@@ -112,7 +112,7 @@ func TestLastCards(t *testing.T) {
 	})
 }
 
-// promises is what clients were answered.
+// promises are the answers that clients got.
 type promises struct {
 	mu  sync.Mutex
 	due map[task.ID]map[int64]int64 // due_at_ms by version
@@ -130,7 +130,8 @@ func (s *promises) note(m *pet.Meal) {
 	s.due[m.TaskID][m.Version] = m.DueAtMs
 }
 
-// insist repeats a request that is answered busy, as clients do: it changed nothing. A slow machine has many wait for a lock.
+// insist repeats a request that is answered busy, as clients do: it changed nothing. On a slow machine many requests wait
+// for a lock.
 func insist(request func() reply) (got reply) {
 	for range 20 {
 		if got = request(); got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, `"busy"`) {
@@ -140,7 +141,7 @@ func insist(request func() reply) (got reply) {
 	return got
 }
 
-// step makes one change, by chance, and notes what was promised.
+// step makes one random change, and records what was promised.
 func (w *world) step(t *testing.T, id string, seen *promises) {
 	what := []string{"feed", "feed", "feed", "speedup", "speedup", "autofeed", "autofeed", "cancel", "owner", "get"}[rand.IntN(10)]
 	var got reply
@@ -165,7 +166,7 @@ func (w *world) step(t *testing.T, id string, seen *promises) {
 	}
 }
 
-// account replays the pet's journal and compares.
+// account replays the pet's journal and compares it with the promises.
 func (w *world) account(t *testing.T, id string, seen *promises) {
 	t.Helper()
 	want := pet.Pet{ID: id, Owner: "ann", Name: "tom", Food: w.rules.Food, SpeedupCards: w.rules.SpeedupCards, AutofeedCards: w.rules.AutofeedCards}
@@ -198,7 +199,7 @@ func (w *world) account(t *testing.T, id string, seen *promises) {
 			want.AutofeedArmed = 0
 			eaten = entry{}
 		case "meal_finished":
-			if line.DueAtMs != eaten.DueAtMs || line.AtMs < line.DueAtMs || line.Version < eaten.Version { // a charged attempt is a version
+			if line.DueAtMs != eaten.DueAtMs || line.AtMs < line.DueAtMs || line.Version < eaten.Version { // a charged attempt raises the version
 				t.Errorf("pet %s: %+v after %+v", id, line, eaten)
 			}
 			want.MealsEaten++

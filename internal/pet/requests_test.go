@@ -48,7 +48,7 @@ func keyReplays(t *testing.T, w *world) {
 	}
 	w.refused(w.do("POST", "/v1/pets", `{"owner":"ann","name":"tim"}`, keyHeader, "k"), http.StatusUnprocessableEntity, "key_reused", keyHeader)
 
-	// Scoped to method and path: the same key is another one on each of these.
+	// A key is scoped to method and path: these requests don't share the key.
 	refused := w.try(id, "speedup", keyHeader, "k")
 	w.refused(refused, http.StatusConflict, "not_eating", "")
 	fed := w.try(id, "feed", keyHeader, "k")
@@ -83,7 +83,7 @@ func keyReplays(t *testing.T, w *world) {
 	}
 }
 
-// What is refused for its form, or for a pet that isn't there, may be sent again under the key.
+// A malformed request, or one for an unknown pet, may be repeated under its key.
 func TestKeyIsNotKept(t *testing.T) {
 	t.Parallel()
 	onBoth(t, start, func(t *testing.T, w *world) {
@@ -133,7 +133,7 @@ func TestKeyIsForgotten(t *testing.T) {
 	})
 }
 
-// Of several requests at once one acts, and the others wait and give its answer.
+// Of several requests at once one makes the change, and the others wait and get its answer.
 func TestKeyAtOnce(t *testing.T) {
 	t.Parallel()
 	onBoth(t, start, func(t *testing.T, w *world) {
@@ -157,7 +157,8 @@ func TestKeyAtOnce(t *testing.T) {
 	})
 }
 
-// The second waits while the first holds its key, and then replays: it does not answer anything of its own before.
+// The second request waits while the first holds its key, and then gets the first's answer. It never has an answer of its
+// own.
 func TestKeyWaits(t *testing.T) {
 	t.Parallel()
 	w := onMySQL(t, start)

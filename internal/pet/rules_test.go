@@ -67,7 +67,7 @@ func TestMealByHand(t *testing.T) {
 	})
 }
 
-// step is what a journal line says beside its clock.
+// step is a journal line without its clock.
 type step struct {
 	event   string
 	task    task.ID
@@ -101,11 +101,11 @@ func TestRefusalsInOrder(t *testing.T) {
 	poor := pet.Rules{Meal: time.Hour, Speedup: time.Minute, Food: 1}
 	onBoth(t, poor, func(t *testing.T, w *world) {
 		id := w.create("ann").ID
-		for _, what := range []string{"speedup", "autofeed", "cancel"} { // not no_card
+		for _, what := range []string{"speedup", "autofeed", "cancel"} { // the answer is not no_card
 			w.refused(w.try(id, what), http.StatusConflict, "not_eating", "")
 		}
 		meal := w.act(id, "feed").Meal
-		w.refused(w.try(id, "feed"), http.StatusConflict, "already_eating", "") // not no_food
+		w.refused(w.try(id, "feed"), http.StatusConflict, "already_eating", "") // the answer is not no_food
 		w.refused(w.try(id, "speedup"), http.StatusConflict, "no_card", "")
 		w.refused(w.try(id, "autofeed"), http.StatusConflict, "no_card", "")
 		w.due(w.now(), meal.TaskID)
@@ -127,11 +127,11 @@ func TestSpeedup(t *testing.T) {
 			t.Errorf("due %d, want %d; %+v %+v", got, want, first, first.Meal)
 		}
 		before := w.now()
-		second := w.act(id, "speedup") // less than two hours are left: due now
+		second := w.act(id, "speedup") // less than two hours are left, so it is due now
 		if due := time.UnixMilli(second.Meal.DueAtMs); due.Before(before) || due.After(w.now()) || second.Meal.Version != 3 {
 			t.Errorf("due %v, want between %v and %v; version %d", due, before, w.now(), second.Meal.Version)
 		}
-		third := w.act(id, "speedup") // overdue: stays as it was, and is moved all the same
+		third := w.act(id, "speedup") // it is overdue: its due time stays, but the card is spent
 		if third.Meal.DueAtMs != second.Meal.DueAtMs || third.Meal.Version != 4 || third.SpeedupCards != 7 {
 			t.Errorf("third: %+v %+v", third, third.Meal)
 		}
@@ -154,7 +154,7 @@ func TestAutofeedChain(t *testing.T) {
 				t.Fatalf("armed: %+v", p)
 			}
 		}
-		// Ten minutes late: the next meal counts from the promise. A try that failed before changes nothing of that.
+		// Ten minutes late: the next meal counts from the due time, even after a failed attempt.
 		promised := w.now().Add(-10 * time.Minute)
 		w.due(promised, hand.TaskID)
 		w.exec("UPDATE duetime_tasks SET run_at = ?, attempt = 1, version = 2 WHERE id = ?", w.now().UnixMilli(), hand.TaskID[:])
@@ -274,10 +274,10 @@ func TestOwnersTasks(t *testing.T) {
 			w.act(id, "feed")
 		}
 		sooner := w.act(ids[2], "speedup").Meal
-		defer w.play(t)() // its daemon calls the index whole, shard by shard
+		defer w.play(t)() // its daemon marks the index complete, shard by shard
 		pipelinetest.Await(t, "the index to show the last change", func() bool {
 			got := want[list](w, w.do("GET", "/v1/owners/ann/tasks", ""), http.StatusOK)
-			other := want[list](w, w.do("GET", "/v1/owners/nobody/tasks", ""), http.StatusOK) // in a shard of its own
+			other := want[list](w, w.do("GET", "/v1/owners/nobody/tasks", ""), http.StatusOK) // an owner in another shard
 			return got.Source == "redis" && other.Source == "redis" && len(got.Tasks) == 3 && got.Tasks[0].TaskID == sooner.TaskID
 		})
 		for query, source := range map[string]string{"": "redis", "?source=db": "db"} {
@@ -362,7 +362,7 @@ func TestOwnersSpeedup(t *testing.T) {
 	})
 }
 
-// More pets than one call of the library takes. It runs alone: a request has 5 s, also beside other tests on a slow machine.
+// More pets than one call of the library takes. The test is not parallel: on a slow machine too, a request has only 5 s.
 func TestOwnersSpeedupInParts(t *testing.T) {
 	const n = task.MaxPerCall + 10
 	w := onMySQL(t, start)

@@ -8,7 +8,7 @@ import (
 	"github.com/duetime/duetime/internal/pet"
 )
 
-// wrong returns what is wrong with the settings after a change.
+// wrong returns the problems of the settings after a change.
 func wrong(change func(s *pet.Settings)) string {
 	s, p := pet.DefaultSettings(), config.Problems{}
 	change(s)

@@ -23,19 +23,19 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(pipelinetest.Main(m, pipelinetest.VerifyGoroutines())) }
 
-// start is the rules of most tests: no meal ends by itself.
+// start are the rules of most tests: no meal ends by itself.
 var start = pet.Rules{Meal: 4 * time.Hour, Speedup: 2 * time.Hour, Food: 100, SpeedupCards: 10, AutofeedCards: 10}
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// world is the game on a database, with its API and a worker that takes the meals it is told to.
+// world is the game on a database, with its API and a worker that runs the meals that a test gives it.
 type world struct {
 	*embedded.Pipeline
 	t     testing.TB
 	rules pet.Rules
 	game  *pet.Game
 	api   http.Handler
-	store *store.Store // another handle, for what only operators and workers do
+	store *store.Store // another handle, for actions of operators and workers
 	dsn   string       // of MySQL
 }
 
@@ -84,14 +84,14 @@ func newWorld(t testing.TB, rules pet.Rules, p *embedded.Pipeline, s *store.Stor
 		_ = s.Close()
 		_ = p.Close(context.Background())
 	})
-	for range 2 { // repeatable
+	for range 2 { // the call can be repeated
 		pipelinetest.Must(t, pet.CreateTables(t.Context(), p.DB()))
 	}
 	game := pet.NewGame(rules, p.ForUpdate())
 	return &world{Pipeline: p, t: t, rules: rules, game: game, api: pet.NewAPI(game, p.Client, p, quiet), store: s}
 }
 
-// reply is what a request was answered.
+// reply is the answer to a request.
 type reply struct {
 	status int
 	body   string
@@ -114,7 +114,7 @@ func (w *world) serve(r *http.Request) reply {
 	return reply{rec.Code, rec.Body.String()}
 }
 
-// want decodes the answer, which must have the status.
+// want decodes the answer and checks its status.
 func want[T any](w *world, got reply, status int) (v T) {
 	w.t.Helper()
 	if got.status != status {
@@ -152,7 +152,7 @@ func (w *world) create(owner string) pet.Pet {
 	return want[pet.Pet](w, w.do("POST", "/v1/pets", fmt.Sprintf(`{"owner":%q,"name":"tom"}`, owner)), http.StatusCreated)
 }
 
-// act does feed, speedup, autofeed or cancel; the answer must be 200.
+// act calls feed, speedup, autofeed or cancel; the answer must be 200.
 func (w *world) act(id, what string) pet.Pet {
 	w.t.Helper()
 	return want[pet.Pet](w, w.try(id, what), http.StatusOK)
@@ -193,7 +193,7 @@ func (w *world) now() time.Time {
 	return now
 }
 
-// due makes meals due at that time, as if it had been promised.
+// due sets the due time of meals, as if it had been promised.
 func (w *world) due(at time.Time, ids ...task.ID) {
 	w.t.Helper()
 	for _, id := range ids {
@@ -201,7 +201,7 @@ func (w *world) due(at time.Time, ids ...task.ID) {
 	}
 }
 
-// fire takes the tasks, which must be due, through a worker's own transactions.
+// fire runs the tasks, which must be due, in a worker's own transactions.
 func (w *world) fire(ids ...task.ID) []worker.Outcome {
 	w.t.Helper()
 	wk, err := worker.New(worker.Config{Logger: quiet}, w.game.Handlers(), w.store, nowhere{}, nowhere{}, nowhere{})
@@ -216,7 +216,7 @@ func (w *world) fire(ids ...task.ID) []worker.Outcome {
 	return outcomes
 }
 
-// nowhere is a stream and an index that nobody looks at.
+// nowhere is a stream and an index that store nothing.
 type nowhere struct{}
 
 func (nowhere) Consume(context.Context, string, func(context.Context, worker.Session) error) error {
@@ -244,7 +244,7 @@ func (w *world) journal(id string) []entry {
 	return lines
 }
 
-// awaitWaiting returns when that many of the schema's transactions wait for a lock.
+// awaitWaiting returns when this many of the schema's transactions wait for a lock.
 func (w *world) awaitWaiting(n int) {
 	w.t.Helper()
 	pipelinetest.Await(w.t, "statements that wait", func() bool { return pipelinetest.LockWaits(w.t, w.store.DB()) >= n })
