@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(pipelinetest.Main(m, pipelinetest.VerifyGoroutines()))
 }
 
-// deployment is a namespace of its own on the shared servers, without any process: what is done to it stays.
+// deployment is a namespace on the shared servers, without any process: only the test changes it.
 type deployment struct {
 	namespace string
 	dsn       string
@@ -34,13 +34,13 @@ type deployment struct {
 	client    *duetime.Client
 }
 
-// answer is how one run of the tool ended.
+// answer is the result of one run of the tool.
 type answer struct {
 	code     int
 	out, err string
 }
 
-// run runs the tool to its end; more are NAME=value that win.
+// run runs the tool to its end; more are NAME=value entries of the environment, which override others.
 func (d deployment) run(t *testing.T, more []string, args ...string) answer {
 	t.Helper()
 	p := pipelinetest.Run(t, pipelinetest.Build(t, "./cmd/duetime"), append(d.env, more...), args...)
@@ -48,7 +48,7 @@ func (d deployment) run(t *testing.T, more []string, args ...string) answer {
 	return answer{code, p.Stdout(), strings.Join(p.Lines(), "\n")}
 }
 
-// wantCode runs the tool and wants its exit code; with any other than 0 one line that says why, unless silent.
+// wantCode runs the tool and wants this exit code. Any other code than 0 needs one line that says why, unless silent.
 func (d deployment) wantCode(t *testing.T, want int, args ...string) answer {
 	t.Helper()
 	got := d.run(t, nil, args...)
@@ -104,7 +104,7 @@ type reminder struct {
 
 var remind = task.NewKind[reminder]("test.remind")
 
-// schedule makes a task of owner that is due so much later.
+// schedule makes a task of owner that is due this much later.
 func (d deployment) schedule(t *testing.T, owner string, in time.Duration) task.Task {
 	t.Helper()
 	var made task.Task
@@ -115,7 +115,7 @@ func (d deployment) schedule(t *testing.T, owner string, in time.Duration) task.
 	return made
 }
 
-// decode reads an answer that must be one JSON value.
+// decode decodes an answer that must be one JSON value.
 func decode[T any](t *testing.T, a answer) T {
 	t.Helper()
 	var v T
@@ -199,7 +199,7 @@ func TestMigratePrintNeedsNoServer(t *testing.T) {
 	}
 }
 
-// away makes settings by which servers can't be reached.
+// away returns settings with unreachable servers.
 func away(t *testing.T, keys ...string) []string {
 	t.Helper()
 	nobody := pipelinetest.Proxy(t, "127.0.0.1:1")
@@ -238,13 +238,13 @@ func TestServersAway(t *testing.T) {
 			t.Errorf("%v without %s: exit code %d, want 2; said %q", c.args, c.away, got.code, got.err)
 		}
 	}
-	// What the row says is what counts: without Redis a change is made all the same.
+	// Only the row counts: without Redis a change is made too.
 	if got := d.run(t, away(t, "REDIS__ADDRS"), "task", "cancel", made.ID.String()); got.code != 0 {
 		t.Errorf("cancel without Redis: exit code %d, said %q", got.code, got.err)
 	}
 }
 
-// A server that answers is not away: what it lacks has to be made by somebody.
+// A server that answers is not away: an operator has to create what it lacks.
 func TestUnknownDatabaseIsNoServerAway(t *testing.T) {
 	t.Parallel()
 	d := unmigrated(t)

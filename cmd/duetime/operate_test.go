@@ -18,7 +18,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// lived is a task with its life as the tool writes it.
+// lived is a task with its history as the tool writes it.
 type lived struct {
 	shown
 
@@ -30,7 +30,8 @@ type lived struct {
 	} `json:"history"`
 }
 
-// life returns the lines of a task as the tool shows them: "actor event detail", the operator's name being "operator".
+// life returns the lines of a task's history as the tool shows them: "actor event detail", the operator's name being
+// "operator".
 func (d deployment) life(t *testing.T, id task.ID) []string {
 	t.Helper()
 	var lines []string
@@ -81,7 +82,7 @@ func TestTaskGetShowsItsLife(t *testing.T) {
 	}
 }
 
-// A life that is cut says so.
+// A history that was cut is reported.
 func TestTaskGetSaysThatALifeIsLonger(t *testing.T) {
 	t.Parallel()
 	d := migrated(t)
@@ -157,7 +158,7 @@ func TestDeadTasksInBulk(t *testing.T) {
 	for i := range 3 {
 		ann = append(ann, d.die(t, d.schedule(t, "ann", -time.Duration(i)*time.Second)))
 	}
-	for range 250 { // more than a transaction takes
+	for range 250 { // more than one transaction changes
 		d.die(t, d.schedule(t, "bob", 0))
 	}
 	waits := d.schedule(t, "ann", time.Hour)
@@ -241,7 +242,7 @@ func TestDestructiveVerbsNeedAYes(t *testing.T) {
 	}
 }
 
-// withQueues has the tool's configuration list these queues.
+// withQueues sets the queues of the tool's configuration.
 func (d deployment) withQueues(t *testing.T, list string) []string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "duetime.yaml")
@@ -254,7 +255,7 @@ func TestRequeue(t *testing.T) {
 	d := migrated(t)
 	queues := d.withQueues(t, "default, mails")
 	var all []task.Task
-	for i := range 450 { // more than two transactions take
+	for i := range 450 { // more than two transactions change
 		all = append(all, d.schedule(t, fmt.Sprint("owner ", i%3), time.Duration(i+1)*time.Hour))
 	}
 	ended := all[7]
@@ -282,7 +283,7 @@ func TestRequeue(t *testing.T) {
 	if diff := cmp.Diff([]string{"service scheduled", "operator requeued from default to mails"}, d.life(t, all[0].ID)); diff != "" {
 		t.Errorf("its life (-want +got):\n%s", diff)
 	}
-	d.wantCode(t, 0, "task", "reschedule", all[0].ID.String(), "--by", "1h") // the version is the row's
+	d.wantCode(t, 0, "task", "reschedule", all[0].ID.String(), "--by", "1h") // fails unless the version is the row's
 	d.wantVerify(t, "the index follows", 0, map[string]int{"pending": 449, "cancelled": 1})
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// names are of several widths: two columns a character, none for a combined accent, one emoji of several code points.
+// names have several widths: two columns a character, none for a combining accent, one emoji of several code points.
 var names = []string{"ann", "王小明", "e\u0301va", "👩‍👩‍👧", "ｗｉｄｅ", "مريم", strings.Repeat("数", 32)}
 
 func TestColumnsAreAlignedWhateverStandsInThem(t *testing.T) {
@@ -29,7 +29,7 @@ func TestColumnsAreAlignedWhateverStandsInThem(t *testing.T) {
 	wantColumn(t, out.String(), "pending", 64+columnGap)
 }
 
-// wantColumn wants a text to begin in the same column of each line but the first.
+// wantColumn wants a text to begin in the same column of each line except the first.
 func wantColumn(t *testing.T, table, text string, want int) {
 	t.Helper()
 	for line := range strings.Lines(strings.TrimSpace(table)) {
@@ -81,7 +81,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// What a terminal obeys must not come from a row: an error's text clears the screen otherwise, or hides what follows.
+// A row must not contain text that a terminal executes: an error's text could clear the screen, or hide what follows.
 func TestTablesHoldNothingThatATerminalObeys(t *testing.T) {
 	t.Parallel()
 	evil := "a\x1b[2J\u202eb\x07\u009bc"

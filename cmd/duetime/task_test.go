@@ -12,7 +12,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-const nobody = "01900000-0000-7000-8000-000000000000" // an id that no task has
+const nobody = "01900000-0000-7000-8000-000000000000" // no task has this id
 
 // shown is a task as the tool writes it.
 type shown struct {
@@ -87,8 +87,8 @@ func TestTaskList(t *testing.T) {
 	}
 }
 
-// A list is gone on with from where it ended, also between tasks that are due at the same moment, and whatever became of the
-// task there.
+// A list continues after the last task of its page, also between tasks that are due at the same moment, and even if that
+// task has changed.
 func TestListsGoOnBehindACursor(t *testing.T) {
 	t.Parallel()
 	d := migrated(t)
@@ -158,7 +158,7 @@ func TestTimesAndZones(t *testing.T) {
 	d.wantCode(t, 1, "task", "list", "--tz", "Mars/Base")
 }
 
-// What is written to a pipe is what a terminal is shown, but for its width: JSON is for who asks for it.
+// A pipe gets the same text as a terminal, apart from the width: only --json writes JSON.
 func TestPipesGetTablesUnlessJSONIsAskedFor(t *testing.T) {
 	t.Parallel()
 	d := migrated(t)

@@ -79,8 +79,8 @@ func TestTaskOnATerminal(t *testing.T) {
 	x.WaitText(t, `"history": [`)
 }
 
-// A terminal that is asked for its colours answers into the input of whoever comes next, and a slow one holds up the verb:
-// only what draws may talk to it.
+// A terminal that is asked for its colours answers into the next program's input, and a slow terminal delays the command:
+// only commands that draw may ask it.
 func TestPlainVerbsAskTheTerminalNothing(t *testing.T) {
 	t.Parallel()
 	d := migrated(t)
@@ -92,7 +92,7 @@ func TestPlainVerbsAskTheTerminalNothing(t *testing.T) {
 		cmd.Dir, cmd.Env = t.TempDir(), append([]string{"TERM=xterm-256color", "HOME=/"}, d.env...)
 		tty, err := pty.Start(cmd)
 		pipelinetest.Must(t, err)
-		wrote, _ := io.ReadAll(tty) // ends with an error when the tool does
+		wrote, _ := io.ReadAll(tty) // returns an error when the tool ends
 		if err := errors.Join(cmd.Wait(), tty.Close()); err != nil || len(wrote) == 0 {
 			t.Errorf("%v: %v, wrote %q", args, err, wrote)
 		}
@@ -111,7 +111,7 @@ func TestTopOnATerminal(t *testing.T) {
 	x := d.onTerminal(t, "top")
 	x.WaitText(t, "pending 3")
 	d.schedule(t, "ann", time.Hour)
-	x.WaitText(t, "pending 4") // of a later frame
+	x.WaitText(t, "pending 4") // in a later frame
 	for _, want := range []string{"duetime top", d.namespace, "scheduled", "lag p99", "LEADER", "0 of 4 whole", "QUEUE", "again each"} {
 		x.WaitText(t, want)
 	}

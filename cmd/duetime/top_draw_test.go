@@ -13,7 +13,7 @@ import (
 	"github.com/duetime/duetime/internal/index"
 )
 
-// busy is a picture with much to show.
+// busy is a picture with many figures.
 func busy(queues, shards int) picture {
 	now := time.Date(2026, 11, 21, 14, 0, 0, 0, time.UTC).UnixMilli()
 	p := picture{

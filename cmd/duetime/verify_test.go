@@ -14,7 +14,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// counts is what verify --json answers: these keys and no others.
+// counts is the answer of verify --json: these keys and no others.
 func counts(some map[string]int) map[string]int {
 	all := map[string]int{
 		"pending": 0, "done": 0, "cancelled": 0, "dead": 0, "overdue": 0,
@@ -26,7 +26,7 @@ func counts(some map[string]int) map[string]int {
 	return all
 }
 
-// wantVerify runs verify and wants its exit code and answer.
+// wantVerify runs verify and wants this exit code and answer.
 func (d deployment) wantVerify(t *testing.T, what string, code int, want map[string]int) {
 	t.Helper()
 	got := d.run(t, nil, "verify", "--json")
@@ -35,7 +35,7 @@ func (d deployment) wantVerify(t *testing.T, what string, code int, want map[str
 	}
 }
 
-// keys names the two sets in which the task stands.
+// keys names the two sets that hold the task's entries.
 func (d deployment) keys(made task.Task) (due, owner string) {
 	shard := d.namespace + ":{" + strconv.Itoa(made.Shard) + "}:"
 	return shard + "due", shard + "owner:" + made.Owner
@@ -78,7 +78,7 @@ func TestVerify(t *testing.T) {
 	}
 	d.wantVerify(t, "mended", 0, map[string]int{"pending": 1, "cancelled": 1})
 
-	// A ghost: an entry of a task that has ended.
+	// An extra entry: its task has ended.
 	ghostDue, ghostOwner := d.keys(gone)
 	stands := d.entry(t, dueKey)
 	member := strings.ReplaceAll(stands.Member.(string), "ann", "bob")
@@ -115,7 +115,7 @@ func TestVerifyReadsTheJournal(t *testing.T) {
 		pipelinetest.Must(t, err)
 	}
 	id := func(n string) string { return "01900000-0000-7000-8000-00000000000" + n }
-	write("fed", pending, 100, 50) // has a pending row
+	write("fed", pending, 100, 50) // the task has a pending row
 	write("fed", id("1"), 100, 50)
 	write("meal_finished", id("1"), 100, 100)
 	write("fed", id("2"), 100, 50)
@@ -129,7 +129,7 @@ func TestVerifyReadsTheJournal(t *testing.T) {
 	d.wantVerify(t, "and a second one", 1, map[string]int{"pending": 1, "early": 1, "duplicate": 1})
 }
 
-// What was not looked at is said to be so: a 0 would be a promise.
+// A figure that was not checked is reported so: a 0 would be a promise.
 func TestVerifySaysWhatItCannotSee(t *testing.T) {
 	t.Parallel()
 	d := migrated(t)
@@ -157,7 +157,7 @@ func TestVerifySaysWhatItCannotSee(t *testing.T) {
 		pipelinetest.Must(t, err)
 	}
 	exec("CREATE USER " + user + "@'%' IDENTIFIED BY 'x'")
-	t.Cleanup(func() { _, _ = d.db.Exec("DROP USER " + user + "@'%'") }) // the server ends with the run
+	t.Cleanup(func() { _, _ = d.db.Exec("DROP USER " + user + "@'%'") }) // an error doesn't matter: the server ends with the test run
 	for _, table := range []string{"tasks", "layout", "requests", "history", "epochs", "migrations"} {
 		exec("GRANT SELECT ON " + name + ".duetime_" + table + " TO " + user + "@'%'")
 	}
@@ -172,7 +172,7 @@ func TestVerifySaysWhatItCannotSee(t *testing.T) {
 	}
 }
 
-// The rows of any kind tell by themselves what can't be right.
+// Rows of any kind show impossible values.
 func TestVerifyAuditsTheRowsThemselves(t *testing.T) {
 	t.Parallel()
 	d := migrated(t)
