@@ -96,7 +96,7 @@ func TestFireRetries(t *testing.T) {
 			"order.expire failed 1 true", "order.expire failed 2 true", "order.expire dead 3 true",
 			"order.remind snoozed 0 true", "order.mail dead 1 true", "order.remind snoozed 0 true", "order.remind done 0 false",
 		}
-		// The snoozed one and the mail are due at about the same time.
+		// The snoozed task and the mail are due at about the same time.
 		want[4], want[5] = got[4], got[5]
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("runs (-want +got):\n%s", diff)
@@ -145,7 +145,7 @@ func TestFireHeedsChanges(t *testing.T) {
 		if fired := duetimetest.Fire(t, s.db, mux, s.now.Add(2*time.Hour)); len(fired) != 1 || fired[0].ID != moved.ID() {
 			t.Errorf("got %v, want the moved task", fired)
 		}
-		duetimetest.RequireScheduled(t, s.db, mail, "ada") // no handler: left alone
+		duetimetest.RequireScheduled(t, s.db, mail, "ada") // it has no handler and was not run
 	})
 }
 

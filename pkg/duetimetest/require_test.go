@@ -39,7 +39,7 @@ func TestRequireScheduled(t *testing.T) {
 func TestRequireScheduledSaysWhatIsThere(t *testing.T) {
 	t.Parallel()
 	shops(t, func(t *testing.T, s *shop) {
-		due := s.now.Add(9*time.Minute + 30*time.Second) // whatever of it has gone by
+		due := s.now.Add(9*time.Minute + 30*time.Second) // a part of it may have passed
 		s.schedule(expire.New("ada", Expire{Order: 42}, task.At(due), task.Subject("o42")), mail.New("ada", Expire{Order: 1}, task.At(due)))
 		for name, c := range map[string]struct {
 			fn   func(t testing.TB)

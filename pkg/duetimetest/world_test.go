@@ -38,12 +38,12 @@ var (
 	mail   = task.NewKind[Expire]("order.mail")
 )
 
-// traced stands for what wraps a driver to watch its statements.
+// traced wraps a driver, as packages that watch statements do.
 type traced struct{ driver.Driver }
 
 func init() { sql.Register("traced", traced{&mysql.MySQLDriver{}}) }
 
-// shop is a service under test, on the handle that it opened itself.
+// shop is a service under test, on its own handle.
 type shop struct {
 	t      *testing.T
 	db     duetimetest.DB
@@ -93,7 +93,7 @@ func (s *shop) schedule(specs ...task.Spec) {
 	}))
 }
 
-// effect notes the payload and the time that the handler saw.
+// effect records the payload and the time that the handler saw.
 func effect(ctx context.Context, tx *worker.Tx, t worker.Task[Expire]) error {
 	now, err := tx.Now(ctx)
 	if err != nil {
@@ -103,7 +103,7 @@ func effect(ctx context.Context, tx *worker.Tx, t worker.Task[Expire]) error {
 	return err
 }
 
-// effects returns the words written, in order.
+// effects returns the recorded words, in order.
 func (s *shop) effects() []string {
 	s.t.Helper()
 	rows, err := s.plain.QueryContext(s.t.Context(), "SELECT word FROM effects ORDER BY seq")
@@ -119,7 +119,7 @@ func (s *shop) effects() []string {
 	return words
 }
 
-// refusal runs fn with a test of its own and gives what that failed with; empty if it passed.
+// refusal runs fn with a test of its own and returns the failure; empty if there is none.
 func refusal(t *testing.T, fn func(t testing.TB)) string {
 	t.Helper()
 	fake := &fakeTest{TB: t}

@@ -18,23 +18,23 @@ import (
 	"github.com/duetime/duetime/pkg/worker"
 )
 
-// execer is what a service writes through: its own handle, the pipeline's, or a transaction of either.
+// execer runs a service's statements: its own handle, the pipeline's, or a transaction of either.
 type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// aMoment is what the service writes into columns of its own.
+// aMoment is the time that the service writes into its own columns.
 var aMoment = time.Date(2026, 3, 4, 5, 6, 7, 89_000_000, time.UTC)
 
-// seen is how a row of moments looks: as the server holds it, and as the service reads it.
+// seen is a row of moments, as the server holds it and as the service reads it.
 type seen struct {
 	Zone, Now, Date, Stamp string
 	ReadDate, ReadStamp    time.Time
-	Same, Missing          int64 // rows that an UPDATE which changes nothing, and one of no row, say they have affected
+	Same, Missing          int64 // rows affected by an UPDATE that changes nothing, and by one that matches no row
 }
 
-// write leaves a row of moments, and look reads it on another handle.
+// write writes a row of moments, and look reads it on another handle.
 func write(ctx context.Context, q execer, via string) error {
 	_, err := q.ExecContext(ctx, `INSERT INTO moments (via, a_date, a_stamp, zone, said) VALUES (?, ?, ?,
 		TIMESTAMPDIFF(MINUTE, UTC_TIMESTAMP(), NOW()), NOW())`, via, aMoment, aMoment)
@@ -65,8 +65,8 @@ func look(ctx context.Context, q execer, via string) (s seen, err error) {
 	return s, nil
 }
 
-// What a service writes and reads by way of the pipeline is what it writes and reads on a handle of its own with the same
-// DSN, whatever zones, and ways of counting rows, the DSN and the server have.
+// A service writes and reads the same through the pipeline as through its own handle with the same DSN. Zones, and ways
+// of counting rows, of the DSN and the server don't matter.
 func TestCallersParametersHold(t *testing.T) {
 	t.Parallel()
 	here := pipelinetest.MySQL(t)
@@ -166,7 +166,7 @@ func asOnAHandleOfItsOwn(t *testing.T, dsn string) {
 	same("read in a transaction", got, nil)
 }
 
-// A parameter that duetime can't work with is refused by its name, and one that has no effect is told.
+// A parameter with which duetime can't work is refused by its name, and one without effect is logged.
 func TestOtherParametersAreRefusedOrTold(t *testing.T) {
 	t.Parallel()
 	dsn := pipelinetest.MySQL(t).NewSchema(t)

@@ -52,14 +52,15 @@ func TestMovesAndCancels(t *testing.T) {
 			t.Errorf("got %v for a cancel after the effect, want %v", err, task.ErrAlreadyDone)
 		}
 		later := w.schedule(p, ring.New("ada", note{"later"}, task.In(2*delay)))
-		w.await(p, later.ID, task.Done) // long after the cancelled one would have been
+		w.await(p, later.ID, task.Done) // long after the cancelled task's due time
 		if n := w.number(p, "SELECT COUNT(*) FROM effects WHERE task_id = ?", gone.ID.String()); n != 0 {
 			t.Errorf("got %d effects of a cancelled task", n)
 		}
 	})
 }
 
-// cancelled returns a task that was cancelled, and how long before its time; on a slow machine the first may fire before.
+// cancelled returns a task that was cancelled, and how long before its due time. On a slow machine the first task may
+// fire before.
 func (w *world) cancelled(p *embedded.Pipeline) (task.Task, time.Duration) {
 	w.t.Helper()
 	for delay := 200 * time.Millisecond; ; delay *= 4 {
@@ -169,7 +170,7 @@ func TestWorkIsRefused(t *testing.T) {
 	})
 }
 
-// A pipeline that never works keeps what is scheduled; Close while it works ends the work.
+// A pipeline stores tasks before Work is called; Close during Work ends Work.
 func TestClose(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, w *world) {
@@ -203,7 +204,7 @@ func TestClose(t *testing.T) {
 		select {
 		case err := <-ended:
 			pipelinetest.Must(t, err)
-		case <-time.After(time.Minute): // the goroutine that has Work's answer may still have to pass it on
+		case <-time.After(time.Minute): // the goroutine with Work's answer may need time to pass it on
 			t.Error("Work goes on after Close")
 		}
 	})

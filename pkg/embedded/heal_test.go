@@ -37,7 +37,7 @@ func (w *world) awaitAll(p *embedded.Pipeline, n int) {
 	pipelinetest.Await(w.t, fmt.Sprint(n, " effects"), func() bool { return w.number(p, "SELECT COUNT(*) FROM effects") >= n })
 }
 
-// A process that ends without a word leaves its tasks to the next.
+// The next process runs the tasks of a process that crashed.
 func TestRestartKeepsTasks(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, w *world) {
@@ -96,7 +96,7 @@ func TestHeals(t *testing.T) {
 	})
 }
 
-// A stop lets running handlers finish, and starts none.
+// A stop lets running handlers finish, and starts no other.
 func TestStopDrains(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, w *world) {
@@ -131,7 +131,7 @@ func TestStopDrains(t *testing.T) {
 	})
 }
 
-// Two pipelines on one schema cost each other time, and neither loses or repeats a task.
+// Two pipelines on one schema slow each other down, but neither loses or repeats a task.
 func TestTwoPipelines(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, w *world) {
@@ -140,7 +140,7 @@ func TestTwoPipelines(t *testing.T) {
 		stopA := w.work(a, ringing())
 		w.work(b, ringing())
 		tasks := append(w.bells(a, "a", 50), w.bells(b, "b", 50)...)
-		// Each is changed through the pipeline that did not make it.
+		// Each task is changed through the pipeline that did not make it.
 		moved := w.schedule(a, ring.New("eve", note{"moved"}, task.In(time.Hour)))
 		_, err := b.Shift(ctx, moved.ID, -2*time.Hour)
 		pipelinetest.Must(t, err)
@@ -153,7 +153,7 @@ func TestTwoPipelines(t *testing.T) {
 		}
 		left := w.schedule(a, ring.New("eve", note{"left"}, task.In(2*time.Second)))
 		w.await(b, moved.ID, task.Done)
-		pipelinetest.Must(t, stopA()) // what only a knew is found by b
+		pipelinetest.Must(t, stopA()) // b finds the tasks that only a's index had
 		w.await(b, left.ID, task.Done)
 		for _, made := range tasks {
 			w.await(b, made.ID, task.Done)

@@ -22,7 +22,7 @@ func TestEmbeddedPipelineObeysAPause(t *testing.T) {
 			pipelinetest.Must(t, p.DB().GetContext(t.Context(), &n, "SELECT COUNT(*) FROM effects WHERE word = ?", word))
 			return n
 		}
-		w.schedule(p, ring.New("ann", note{"other"}, task.In(2*time.Second))) // by then many passes of the daemon are over
+		w.schedule(p, ring.New("ann", note{"other"}, task.In(2*time.Second))) // by then the daemon has made many passes
 		pipelinetest.Await(t, "the other queue", func() bool { return effects("other") == 1 })
 		if n := effects("paused"); n != 0 {
 			t.Errorf("%d effects in the paused queue", n)

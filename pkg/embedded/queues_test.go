@@ -13,8 +13,8 @@ import (
 	"github.com/duetime/duetime/pkg/worker"
 )
 
-// A queue that the configuration lacks is refused by its name, before its tasks wait for ever, and in words of this package:
-// there is no Kafka here.
+// A queue that the configuration lacks is refused by its name, before its tasks wait forever. The error speaks of this
+// package: there is no Kafka here.
 func TestQueuesThatTheConfigurationLacks(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -38,7 +38,7 @@ func TestQueuesThatTheConfigurationLacks(t *testing.T) {
 	pipelinetest.Must(t, err)
 	t.Cleanup(func() { pipelinetest.Must(t, bare.Close(context.Background())) })
 	_, err = bare.Schedule(ctx, count.New("ann", note{}, task.In(time.Hour)))
-	pipelinetest.Must(t, err) // it may be there to schedule alone
+	pipelinetest.Must(t, err) // a pipeline without Work may schedule for any queue
 	refused("work without queues", bare.Work(ctx, mux), `queue "slow" of kind bell.count is none of the configuration's: default`)
 	_, err = bare.Schedule(ctx, count.New("ann", note{}, task.In(time.Hour)))
 	refused("schedule beside Work", err, `queue "slow"`)

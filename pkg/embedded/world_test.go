@@ -54,7 +54,7 @@ func databases(t *testing.T, test func(t *testing.T, w *world)) {
 	})
 }
 
-// pipeline opens one, which is closed after the test if not before, and makes the table of effects.
+// pipeline opens a pipeline, which is closed at the latest after the test, and creates the table of effects.
 func (w *world) pipeline(cfg embedded.Config) *embedded.Pipeline {
 	w.t.Helper()
 	cfg.Logger = slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -68,7 +68,7 @@ func (w *world) pipeline(cfg embedded.Config) *embedded.Pipeline {
 	return p
 }
 
-// effect is what most handlers here do: it notes the task, and by how many milliseconds it is too early.
+// effect is the handler in most tests: it records the task, and by how many milliseconds it is too early.
 func effect(ctx context.Context, tx *worker.Tx, t worker.Task[note]) error {
 	now, err := tx.Now(ctx)
 	if err != nil {
@@ -79,7 +79,7 @@ func effect(ctx context.Context, tx *worker.Tx, t worker.Task[note]) error {
 	return err
 }
 
-// ringing returns a mux whose handlers note their tasks.
+// ringing returns a mux whose handlers record their tasks.
 func ringing() *worker.Mux {
 	mux := worker.NewMux()
 	worker.Handle(mux, ring, effect)
@@ -93,7 +93,7 @@ func ringing() *worker.Mux {
 	return mux
 }
 
-// work starts Work; the function that it gives stops it and returns what it returned.
+// work starts Work; the returned function stops it and returns its error.
 func (w *world) work(p *embedded.Pipeline, mux *worker.Mux) (stop func() error) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
@@ -121,7 +121,7 @@ func (w *world) row(p *embedded.Pipeline, id task.ID) task.Task {
 	return rows[0]
 }
 
-// await waits until the task is in the state, and gives its row.
+// await waits until the task is in the state, and returns its row.
 func (w *world) await(p *embedded.Pipeline, id task.ID, state task.State) task.Task {
 	w.t.Helper()
 	var row task.Task
@@ -139,7 +139,7 @@ func (w *world) number(p *embedded.Pipeline, query string, args ...any) int {
 	return n
 }
 
-// once checks that each of the tasks took effect once, and none too early.
+// once checks that each task took effect once, and none too early.
 func (w *world) once(p *embedded.Pipeline, tasks ...task.Task) {
 	w.t.Helper()
 	for _, t := range tasks {
