@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -178,7 +179,7 @@ func (p strictYAML) section(at string, v any, wrong *Problems) map[string]any {
 			in[fmt.Sprint(key)] = value
 		}
 	default:
-		*wrong = append(*wrong, fmt.Sprintf("%s: must be a section, not %s", nameOf(at), yamlType(v)))
+		*wrong = append(*wrong, fmt.Sprintf("%s: must be a section, not %s", cmp.Or(at, "the file"), yamlType(v)))
 		return nil
 	}
 	if p.known.foreign[at] {
@@ -215,13 +216,6 @@ func (p strictYAML) entry(out map[string]any, at, name string, v any, wrong *Pro
 		}
 		out[name] = value
 	}
-}
-
-func nameOf(section string) string {
-	if section == "" {
-		return "the file"
-	}
-	return section
 }
 
 // oneLine folds an error of several lines: a syntax error of the YAML library, or one that names a variable whose name
