@@ -67,7 +67,7 @@ func (s *stage) report(ctx context.Context, faults []fault) (report, error) {
 func lags(firings []pet.Firing, faults []fault) (p50, p99, highest float64) {
 	var all []time.Duration
 	for _, f := range firings {
-		if !duringFault(f.DueAt, faults) {
+		if !slices.ContainsFunc(faults, func(x fault) bool { return !f.DueAt.Before(x.began) && !f.DueAt.After(x.healed) }) {
 			all = append(all, f.Lag())
 		}
 	}
@@ -79,10 +79,6 @@ func lags(firings []pet.Firing, faults []fault) (p50, p99, highest float64) {
 		return float64(all[min(int(q*float64(len(all))), len(all)-1)]) / float64(time.Millisecond)
 	}
 	return at(0.50), at(0.99), at(1)
-}
-
-func duringFault(due time.Time, faults []fault) bool {
-	return slices.ContainsFunc(faults, func(f fault) bool { return !due.Before(f.began) && !due.After(f.healed) })
 }
 
 func (r report) write(w io.Writer, asJSON bool) error {

@@ -60,13 +60,8 @@ func Client(section string, f Files) (*tls.Config, error) {
 func Refused(err error) bool {
 	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
 	_, plain := errors.AsType[tls.RecordHeaderError](err)
-	return untrusted || plain || alerted(err)
-}
-
-// alerted reports whether the server ended the handshake with an alert. crypto/tls doesn't export the alert's type.
-func alerted(err error) bool {
-	op, ok := errors.AsType[*net.OpError](err)
-	return ok && op.Op == "remote error"
+	op, ok := errors.AsType[*net.OpError](err) // an alert of the server, whose type crypto/tls doesn't export
+	return untrusted || plain || ok && op.Op == "remote error"
 }
 
 // Refusal is an error that retrying cannot fix: somebody has to correct the key that it names.
