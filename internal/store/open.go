@@ -84,11 +84,6 @@ func ForWorker(queues, concurrency int, longest time.Duration) Options {
 	}
 }
 
-// readTimeout bounds the wait for an answer, so that a COMMIT to a frozen server returns.
-func (o Options) readTimeout() time.Duration {
-	return max(o.Longest, 10*time.Second) + 10*time.Second
-}
-
 // openMySQL opens a handle as the pipeline needs it: with sessions at READ COMMITTED, guarded against lost transactions.
 // Parameters are interpolated by the driver, and a server that became read-only is left at once. change runs after
 // configure. openMySQL does not dial.
@@ -135,7 +130,8 @@ func configure(cfg *mysql.Config, o Options) {
 	cfg.RejectReadOnly = false // conn.record does it, and also retires the other connections
 	cfg.Timeout = cmp.Or(cfg.Timeout, 3*time.Second)
 	cfg.WriteTimeout = cmp.Or(cfg.WriteTimeout, 5*time.Second)
-	cfg.ReadTimeout = cmp.Or(cfg.ReadTimeout, o.readTimeout())
+	// A COMMIT to a frozen server must return.
+	cfg.ReadTimeout = cmp.Or(cfg.ReadTimeout, max(o.Longest, 10*time.Second)+10*time.Second)
 	cfg.Logger = &mysql.NopLogger{} // the driver also returns every error that it logs
 	if o.TLS != nil {
 		cfg.TLS, cfg.AllowFallbackToPlaintext = o.TLS, false // an attacker on the network could say that the server has no TLS

@@ -23,7 +23,8 @@ func (s *Store) Purge(ctx context.Context, before time.Time, limit int) (int, er
 	if overlap := before.Add(-purgeOverlap); after.At.After(overlap) {
 		after = task.Cursor{At: overlap}
 	}
-	found, last, err := s.finished(ctx, before, after, limit)
+	text, args := endedByChange.sql(s.dialect, window{time.Time{}, before, after, limit})
+	found, last, err := s.readCursors(ctx, "SELECT id, updated_at FROM duetime_tasks"+text, args)
 	if err != nil {
 		return 0, fmt.Errorf("find finished tasks: %w", err)
 	}
@@ -38,11 +39,6 @@ func (s *Store) Purge(ctx context.Context, before time.Time, limit int) (int, er
 	}
 	s.purged = last
 	return len(found), nil
-}
-
-func (s *Store) finished(ctx context.Context, before time.Time, after task.Cursor, limit int) ([]task.ID, task.Cursor, error) {
-	text, args := endedByChange.sql(s.dialect, window{time.Time{}, before, after, limit})
-	return s.readCursors(ctx, "SELECT id, updated_at FROM duetime_tasks"+text, args)
 }
 
 // readCursors reads ids in the order of the times beside them, and returns the last place in that order.
