@@ -90,7 +90,7 @@ func (c *Client) create(ctx context.Context, topics []Topic) error {
 		switch err := res.Errors[t.Name]; {
 		case err == nil, errors.Is(err, kafka.TopicAlreadyExists):
 			errs = append(errs, c.awaitTopic(ctx, t.Name))
-		case isForbidden(err):
+		case errors.Is(err, kafka.TopicAuthorizationFailed), errors.Is(err, kafka.ClusterAuthorizationFailed):
 			if _, missing := c.Partitions(ctx, t.Name); missing != nil {
 				errs = append(errs, Permanent(fmt.Errorf("create topic %s: %w", t.Name, err)))
 			}
@@ -99,10 +99,6 @@ func (c *Client) create(ctx context.Context, topics []Topic) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func isForbidden(err error) bool {
-	return errors.Is(err, kafka.TopicAuthorizationFailed) || errors.Is(err, kafka.ClusterAuthorizationFailed)
 }
 
 // awaitTopic waits until the topic is in this client's view of the cluster: another process may have created it.

@@ -18,7 +18,12 @@ const maxUnanswered = 20_000
 // then, and is none of Config.Topics, is a permanent error.
 func (c *Client) Produce(ctx context.Context, topic string, messages []Message) []error {
 	errs := c.produceOnce(ctx, topic, messages)
-	missed := ofUnknownTopic(errs)
+	var missed []int // messages of an unknown topic
+	for i, err := range errs {
+		if errors.Is(err, kafka.UnknownTopicOrPartition) {
+			missed = append(missed, i)
+		}
+	}
 	if len(missed) == 0 {
 		return errs
 	}
@@ -45,17 +50,6 @@ func (c *Client) Produce(ctx context.Context, topic string, messages []Message) 
 		}
 	}
 	return errs
-}
-
-// ofUnknownTopic returns the indexes of the messages whose topic the broker doesn't have.
-func ofUnknownTopic(errs []error) []int {
-	var out []int
-	for i, err := range errs {
-		if errors.Is(err, kafka.UnknownTopicOrPartition) {
-			out = append(out, i)
-		}
-	}
-	return out
 }
 
 // produceOnce hands messages to the producer and waits for its answer. If ctx ends first, the messages stay in flight:
