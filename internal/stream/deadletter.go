@@ -38,11 +38,3 @@ func cut(s string, n int) string {
 	}
 	return strings.ToValidUTF8(s, "")
 }
-
-// deadLetterKey keeps an owner's dead letters in one partition; without an owner any partition will do.
-func deadLetterKey(d task.DeadLetter) []byte {
-	if d.Owner == "" {
-		return nil
-	}
-	return []byte(cut(d.Owner, maxNameBytes))
-}

@@ -144,7 +144,10 @@ func (k *Kafka) Bury(ctx context.Context, letters []task.DeadLetter) error {
 		if err != nil {
 			return err
 		}
-		messages[i] = broker.Message{Key: deadLetterKey(d), Value: v}
+		messages[i] = broker.Message{Value: v}
+		if d.Owner != "" { // keeps an owner's dead letters in one partition
+			messages[i].Key = []byte(cut(d.Owner, maxNameBytes))
+		}
 	}
 	return k.produce(ctx, k.names.deadLetterTopic(), messages)
 }

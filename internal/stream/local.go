@@ -56,7 +56,9 @@ func (l *Local) Ensure(context.Context) error {
 // ensure creates a missing topic; mu is held.
 func (l *Local) ensure(topic string, partitions int) *localTopic {
 	if l.topics[topic] == nil {
-		l.topics[topic] = newLocalTopic(partitions, l.cfg.SessionTimeout)
+		l.topics[topic] = &localTopic{
+			rebalanceTimeout: l.cfg.SessionTimeout, logs: make([]localLog, partitions), appended: make(chan struct{}),
+		}
 	}
 	return l.topics[topic]
 }

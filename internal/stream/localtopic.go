@@ -32,10 +32,6 @@ type localLog struct {
 	records   []broker.Record // the uncommitted ones
 }
 
-func newLocalTopic(partitions int, rebalanceTimeout time.Duration) *localTopic {
-	return &localTopic{rebalanceTimeout: rebalanceTimeout, logs: make([]localLog, partitions), appended: make(chan struct{})}
-}
-
 func (t *localTopic) append(key, value []byte, traceparent string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
