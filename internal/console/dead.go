@@ -149,10 +149,7 @@ func (c *Console) changeDeadTogether(ctx context.Context, ids []task.ID, v deadV
 		}
 		return c.saveDead(ctx, tx, v, rows, out.changed)
 	})
-	if err != nil {
-		return deadOutcome{}, err
-	}
-	return out, nil
+	return out, err
 }
 
 // saveDead writes the changed rows and their history.

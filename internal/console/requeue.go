@@ -131,10 +131,7 @@ func (c *Console) requeueBatch(ctx context.Context, ids []task.ID, kind, queue s
 		}
 		return c.store.Record(ctx, tx, events)
 	})
-	if err != nil {
-		return requeueOutcome{}, err
-	}
-	return out, nil
+	return out, err
 }
 
 // indexRequeued puts the new entries, then drops the old ones; false if old entries are left. The new entries come first:
