@@ -2,6 +2,7 @@ package pet
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"net/http"
@@ -51,7 +52,8 @@ func (a *API) prepared(w http.ResponseWriter, r *http.Request, prep prepare) (op
 	if err != nil || key == "" {
 		return op, err
 	}
-	return a.once(newRequestKey(r.Method, r.URL.Path, key, body), op), nil
+	id := sha256.Sum256([]byte(r.Method + "\n" + r.URL.Path + "\n" + key))
+	return a.once(requestKey{id: id, body: sha256.Sum256(body)}, op), nil
 }
 
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {

@@ -146,7 +146,8 @@ func (g *Game) Cancel(ctx context.Context, tx *schedule.Tx, id int64) (Pet, erro
 	r.Food++
 	r.AutofeedCards += r.AutofeedArmed
 	r.AutofeedArmed = 0
-	return g.save(ctx, tx, r.endMeal(), meal, eventCancelled)
+	r.MealTaskID, r.MealSource = nil, nil
+	return g.save(ctx, tx, r, meal, eventCancelled)
 }
 
 // look reads a pet and its meal without locking them. These are two reads: if the second finds the meal over, a third

@@ -97,11 +97,6 @@ func (r row) startMeal(id task.ID, source string) row {
 	return r
 }
 
-func (r row) endMeal() row {
-	r.MealTaskID, r.MealSource = nil, nil
-	return r
-}
-
 func (r row) subject() string { return strconv.FormatInt(r.ID, 10) }
 
 // view returns the pet as the API shows it. meal is the task of the current meal; any other task is not shown.

@@ -26,13 +26,6 @@ type requestKey struct {
 	body [sha256.Size]byte
 }
 
-func newRequestKey(method, path, key string, body []byte) requestKey {
-	return requestKey{
-		id:   sha256.Sum256([]byte(method + "\n" + path + "\n" + key)),
-		body: sha256.Sum256(body),
-	}
-}
-
 var errKeyReused = errors.New("the Idempotency-Key was used with another body")
 
 // claim inserts the key. Of two requests at once, the second waits for the first's commit and gets the first's answer.
