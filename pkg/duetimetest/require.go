@@ -57,7 +57,9 @@ func Payload[P any](payload P) Want {
 		if err != nil {
 			return "can't be compared with a payload that has no JSON: " + err.Error()
 		}
-		return unless(sameJSON(text, row.Payload), "has payload "+string(row.Payload))
+		var want, got any
+		same := json.Unmarshal(text, &want) == nil && json.Unmarshal(row.Payload, &got) == nil && reflect.DeepEqual(want, got)
+		return unless(same, "has payload "+string(row.Payload))
 	}}
 }
 
@@ -73,11 +75,6 @@ func unless(ok bool, problem string) string {
 		return ""
 	}
 	return problem
-}
-
-func sameJSON(a, b []byte) bool {
-	var x, y any
-	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }
 
 // RequireScheduled fails the test unless the owner has a pending task of the kind that meets all wants. It returns that

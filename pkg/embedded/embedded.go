@@ -200,7 +200,7 @@ func OpenSQLite(ctx context.Context, path string, cfg Config) (*Pipeline, error)
 }
 
 func open(ctx context.Context, s, worked *store.Store, cfg Config) (*Pipeline, error) {
-	p := &Pipeline{cfg: cfg, store: s, worked: worked, ballot: elect.NewBallot(), epochs: newEpochs(), kinds: schedule.NewKinds(cfg.named)}
+	p := &Pipeline{cfg: cfg, store: s, worked: worked, ballot: elect.NewBallot(), epochs: &epochs{last: map[string]int64{}}, kinds: schedule.NewKinds(cfg.named)}
 	if err := p.open(ctx); err != nil {
 		return nil, errors.Join(err, p.Close(ctx))
 	}

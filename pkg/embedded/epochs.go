@@ -15,8 +15,6 @@ type epochs struct {
 	last map[string]int64
 }
 
-func newEpochs() *epochs { return &epochs{last: map[string]int64{}} }
-
 // Take raises the counter of name by one.
 func (e *epochs) Take(ctx context.Context, name string) (int64, error) {
 	return e.TakeAbove(ctx, name, 0)
