@@ -78,17 +78,14 @@ func (t *tool) checkServers(ctx context.Context, p *parts.Parts) error {
 		}},
 		{"kafka", p.Stream.Ping},
 	} {
-		if err := askServer(ctx, server.ask); err != nil {
+		ctx, cancel := context.WithTimeout(ctx, serverTimeout)
+		err := server.ask(ctx)
+		cancel()
+		if err != nil {
 			wrong = append(wrong, err)
 			continue
 		}
 		_, _ = fmt.Fprintln(t.out, server.name+" is right")
 	}
 	return errors.Join(wrong...)
-}
-
-func askServer(ctx context.Context, ask func(ctx context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
-	defer cancel()
-	return ask(ctx)
 }
