@@ -67,11 +67,11 @@ func (c *Console) Frame(ctx context.Context) (Frame, error) {
 
 // queuesOf lists the configuration's queues and all others that are paused or have tasks due.
 func queuesOf(configured []string, live store.Live) []Queue {
-	names := slices.Concat(configured, slices.Collect(maps.Keys(live.Backlog)), slices.Collect(maps.Keys(live.Paused)))
+	names := slices.Concat(configured, slices.Collect(maps.Keys(live.Due)), slices.Collect(maps.Keys(live.Paused)))
 	slices.Sort(names)
 	var queues []Queue
 	for _, name := range slices.Compact(names) {
-		waiting := live.Backlog[name]
+		waiting := live.Due[name]
 		queues = append(queues, Queue{name, waiting.Tasks, unixMs(waiting.Oldest), unixMs(live.Paused[name])})
 	}
 	slices.SortStableFunc(queues, func(a, b Queue) int {

@@ -12,8 +12,8 @@ func TestQueuesWithSomethingToSayComeFirst(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(1_000_000)
 	got := queuesOf([]string{"b", "a", "idle"}, store.Live{
-		Backlog: map[string]store.Waiting{"a": {Tasks: 1, Oldest: now}, "b": {Tasks: 7, Oldest: now}, "stray": {Tasks: 2, Oldest: now}},
-		Paused:  map[string]time.Time{"stopped": now, "a": now},
+		Due:    map[string]store.DueTasks{"a": {Tasks: 1, Oldest: now}, "b": {Tasks: 7, Oldest: now}, "stray": {Tasks: 2, Oldest: now}},
+		Paused: map[string]time.Time{"stopped": now, "a": now},
 	})
 	diff(t, "queues", []Queue{
 		{"a", 1, new(int64(1_000_000)), new(int64(1_000_000))},

@@ -85,7 +85,7 @@ func (c *Console) Verify(ctx context.Context) (Verified, error) {
 	if err != nil {
 		return nil, err
 	}
-	suspects, err := c.store.Suspects(ctx)
+	audited, err := c.store.AuditRows(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -106,8 +106,8 @@ func (c *Console) Verify(ctx context.Context) (Verified, error) {
 		Count{"missing", &drift.Missing, true, ""},
 		Count{"extra", &drift.Extra, true, ""},
 		Count{"stuck", &stuck, true, ""},
-		Count{"premature", &suspects.Premature, true, firstOf(suspects.FirstPremature)},
-		Count{"invalid", &suspects.Invalid, true, firstOf(suspects.FirstInvalid)},
+		Count{"premature", &audited.Premature, true, firstOf(audited.FirstPremature)},
+		Count{"invalid", &audited.Invalid, true, firstOf(audited.FirstInvalid)},
 	)
 	for _, a := range c.cfg.Audits {
 		if v, err = c.audit(ctx, a, v); err != nil {

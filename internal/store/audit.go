@@ -8,8 +8,8 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Suspects are rows that are wrong by themselves, regardless of the index and other tables.
-type Suspects struct {
+// RowAudit counts rows that are wrong by themselves, regardless of the index and other tables.
+type RowAudit struct {
 	Rows           int64   // that were read
 	Premature      int64   // done before they were due
 	FirstPremature task.ID // zero for none
@@ -17,8 +17,8 @@ type Suspects struct {
 	FirstInvalid   task.ID // zero for none
 }
 
-// suspectPage is how many rows one statement reads. It takes some ten milliseconds: an audit of millions delays nobody.
-const suspectPage = 20_000
+// auditPage is how many rows one statement reads. It takes some ten milliseconds: an audit of millions delays nobody.
+const auditPage = 20_000
 
 // premature selects done rows whose effect came before the due time, both on the database's clock.
 const premature = "state = 1 AND finished_at > 0 AND finished_at < due_at"
@@ -37,26 +37,26 @@ var invalid = strings.Join([]string{
 	"state <> 0 AND SUBSTR(dedup_key, 1, 1) = 'k'", // no new task could have the key until the row is purged
 }, " OR ")
 
-const suspectColumns = "id, state, due_at, run_at, version, attempt, max_attempts, dedup_key, finished_at"
+const auditColumns = "id, state, due_at, run_at, version, attempt, max_attempts, dedup_key, finished_at"
 
-// Suspects reads the whole table by its primary key, in short statements without locks.
-func (s *Store) Suspects(ctx context.Context) (Suspects, error) {
-	var all Suspects
+// AuditRows reads the whole table by its primary key, in short statements without locks.
+func (s *Store) AuditRows(ctx context.Context) (RowAudit, error) {
+	var all RowAudit
 	from, args := "", []any{}
 	for {
-		page, last, err := s.suspectPage(ctx, from, append(args, suspectPage))
+		page, last, err := s.auditPage(ctx, from, append(args, auditPage))
 		if err != nil {
 			return all, fmt.Errorf("audit rows: %w", err)
 		}
 		all.add(page)
-		if page.Rows < suspectPage {
+		if page.Rows < auditPage {
 			return all, nil
 		}
 		from, args = " WHERE id > ?", []any{last}
 	}
 }
 
-func (a *Suspects) add(page Suspects) {
+func (a *RowAudit) add(page RowAudit) {
 	a.Rows, a.Premature, a.Invalid = a.Rows+page.Rows, a.Premature+page.Premature, a.Invalid+page.Invalid
 	if a.FirstPremature.IsZero() {
 		a.FirstPremature = page.FirstPremature
@@ -66,12 +66,12 @@ func (a *Suspects) add(page Suspects) {
 	}
 }
 
-func (s *Store) suspectPage(ctx context.Context, from string, args []any) (page Suspects, last []byte, err error) {
+func (s *Store) auditPage(ctx context.Context, from string, args []any) (page RowAudit, last []byte, err error) {
 	countAndFirst := func(condition string) string {
 		return "COALESCE(SUM(CASE WHEN " + condition + " THEN 1 ELSE 0 END), 0), MIN(CASE WHEN " + condition + " THEN id END)"
 	}
 	var firstPremature, firstInvalid []byte
-	err = s.db.QueryRowxContext(ctx, "SELECT COUNT(*), MAX(id), "+countAndFirst(premature)+", "+countAndFirst(invalid)+" FROM (SELECT "+suspectColumns+
+	err = s.db.QueryRowxContext(ctx, "SELECT COUNT(*), MAX(id), "+countAndFirst(premature)+", "+countAndFirst(invalid)+" FROM (SELECT "+auditColumns+
 		" FROM duetime_tasks"+s.dialect.force("PRIMARY")+from+" ORDER BY id LIMIT ?) AS page", args...).
 		Scan(&page.Rows, &last, &page.Premature, &firstPremature, &page.Invalid, &firstInvalid)
 	copy(page.FirstPremature[:], firstPremature)

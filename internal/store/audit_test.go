@@ -12,11 +12,11 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// suspects makes one row after another that no transition makes, and counts them.
-func suspects(t *testing.T, s *store.Store) {
-	found := func(what string, premature, invalid int64) store.Suspects {
+// invalidRows makes one row after another that no transition makes, and counts them.
+func invalidRows(t *testing.T, s *store.Store) {
+	found := func(what string, premature, invalid int64) store.RowAudit {
 		t.Helper()
-		got := value[store.Suspects](t)(s.Suspects(t.Context()))
+		got := value[store.RowAudit](t)(s.AuditRows(t.Context()))
 		if got.Premature != premature || got.Invalid != invalid {
 			t.Errorf("%s: %+v, want %d premature and %d invalid", what, got, premature, invalid)
 		}

@@ -28,7 +28,7 @@ func TestOperateConformance(t *testing.T) {
 		"purge spares the retried": purgeRetried,
 		"filters":                  filters,
 		"kinds":                    kinds,
-		"suspects":                 suspects,
+		"suspects":                 invalidRows,
 		"stuck":                    stuck,
 		"list behind a cursor":     listBehind,
 		"live figures":             live,
@@ -233,8 +233,8 @@ func live(t *testing.T, s *store.Store) {
 		Now:       got.Now,
 		States:    map[task.State]int64{task.Pending: 2, task.Done: 2, task.Cancelled: 0, task.Dead: 0},
 		Scheduled: 1, Fired: 1, LagP50: 100 * time.Millisecond, LagP99: 100 * time.Millisecond, LagMax: 100 * time.Millisecond,
-		Backlog: map[string]store.Waiting{"default": {Tasks: 1, Oldest: rows[2].RunAt}},
-		Paused:  map[string]time.Time{"default": t0}, Epochs: map[string]int64{"event": 1},
+		Due:    map[string]store.DueTasks{"default": {Tasks: 1, Oldest: rows[2].RunAt}},
+		Paused: map[string]time.Time{"default": t0}, Epochs: map[string]int64{"event": 1},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("live (-want +got):\n%s", d)

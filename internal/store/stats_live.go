@@ -16,7 +16,7 @@ type Live struct {
 	Fired     int64 // rows done within it
 	// Lag of the fired rows; zero when there are none.
 	LagP50, LagP99, LagMax time.Duration
-	Backlog                map[string]Waiting // by queue: tasks that are due and not done; queues without such tasks are absent
+	Due                    map[string]DueTasks // by queue: tasks that are due and not done; queues without such tasks are absent
 	Paused                 map[string]time.Time
 	Epochs                 map[string]int64
 	Unhandled              []Unhandled // tasks that wait for a worker of their kind, among the next ones by run time
@@ -25,8 +25,8 @@ type Live struct {
 // liveUnhandled is how many tasks Live reads to find those that wait for a worker of their kind.
 const liveUnhandled = 5000
 
-// Waiting is the backlog of one queue.
-type Waiting struct {
+// DueTasks are the tasks of one queue that are due and not done.
+type DueTasks struct {
 	Tasks  int64
 	Oldest time.Time // the earliest run time
 }
@@ -41,7 +41,7 @@ func (s *Store) Live(ctx context.Context, window time.Duration) (Live, error) {
 		return l, fmt.Errorf("read the database's clock: %w", err)
 	}
 	l.Now = fromMs(ms)
-	for _, read := range []func(context.Context, *Live, time.Duration) error{s.liveStates, s.liveRates, s.liveBacklog, s.liveRequests} {
+	for _, read := range []func(context.Context, *Live, time.Duration) error{s.liveStates, s.liveRates, s.liveDue, s.liveRequests} {
 		if err := read(ctx, &l, window); err != nil {
 			return l, fmt.Errorf("read live figures: %w", err)
 		}
@@ -67,13 +67,13 @@ func (s *Store) liveRates(ctx context.Context, l *Live, window time.Duration) er
 	return err
 }
 
-func (s *Store) liveBacklog(ctx context.Context, l *Live, _ time.Duration) error {
+func (s *Store) liveDue(ctx context.Context, l *Live, _ time.Duration) error {
 	var queue string
 	var tasks, oldest int64
-	l.Backlog = map[string]Waiting{}
+	l.Due = map[string]DueTasks{}
 	return forEach(ctx, s.db, "SELECT queue, COUNT(*), MIN(run_at) FROM duetime_tasks"+s.dialect.force("duetime_tasks_due")+
 		" WHERE state = 0 AND run_at <= ? GROUP BY queue", []any{l.Now.UnixMilli()},
-		[]any{&queue, &tasks, &oldest}, func() { l.Backlog[queue] = Waiting{tasks, fromMs(oldest)} })
+		[]any{&queue, &tasks, &oldest}, func() { l.Due[queue] = DueTasks{tasks, fromMs(oldest)} })
 }
 
 func (s *Store) liveRequests(ctx context.Context, l *Live, _ time.Duration) (err error) {
