@@ -26,12 +26,12 @@ type Backlog = interface {
 // backlog is the Backlog of both adapters.
 type backlog struct {
 	partitions int
-	settled    map[int]bool      // partitions without uncommitted records
+	committed  map[int]bool      // partitions without uncommitted records
 	first      map[int]time.Time // when the first uncommitted record was published, if that is known
 }
 
 func newBacklog(partitions int) *backlog {
-	return &backlog{partitions: partitions, settled: map[int]bool{}, first: map[int]time.Time{}}
+	return &backlog{partitions: partitions, committed: map[int]bool{}, first: map[int]time.Time{}}
 }
 
 // addFirst adds the first uncommitted record of its partition. A record without a moment explains nothing.
@@ -48,7 +48,7 @@ func (b *backlog) Explains(owner string, by time.Time) bool {
 }
 
 // Clear reports whether everything in the owner's partition is committed.
-func (b *backlog) Clear(owner string) bool { return b.settled[b.Partition(owner)] }
+func (b *backlog) Clear(owner string) bool { return b.committed[b.Partition(owner)] }
 
 // Partition returns the partition of the owner, or of any task.RouteKey.
 func (b *backlog) Partition(owner string) int { return partitionOf([]byte(owner), b.partitions) }
@@ -68,7 +68,7 @@ func (k *Kafka) Backlog(ctx context.Context, queue string) (Backlog, error) {
 		if span.From < span.To {
 			firsts[partition] = span.From
 		} else {
-			b.settled[partition] = true
+			b.committed[partition] = true
 		}
 	}
 	for _, r := range k.broker.RecordsAt(ctx, sub.topic, firsts) {

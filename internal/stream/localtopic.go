@@ -59,7 +59,7 @@ func (t *localTopic) backlog() *backlog {
 	b := newBacklog(len(t.logs))
 	for p, log := range t.logs {
 		if len(log.records) == 0 {
-			b.settled[p] = true
+			b.committed[p] = true
 			continue
 		}
 		b.addFirst(log.records[0])
