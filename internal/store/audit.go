@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -58,12 +59,8 @@ func (s *Store) AuditRows(ctx context.Context) (RowAudit, error) {
 
 func (a *RowAudit) add(page RowAudit) {
 	a.Rows, a.Premature, a.Invalid = a.Rows+page.Rows, a.Premature+page.Premature, a.Invalid+page.Invalid
-	if a.FirstPremature.IsZero() {
-		a.FirstPremature = page.FirstPremature
-	}
-	if a.FirstInvalid.IsZero() {
-		a.FirstInvalid = page.FirstInvalid
-	}
+	a.FirstPremature = cmp.Or(a.FirstPremature, page.FirstPremature)
+	a.FirstInvalid = cmp.Or(a.FirstInvalid, page.FirstInvalid)
 }
 
 func (s *Store) auditPage(ctx context.Context, from string, args []any) (page RowAudit, last []byte, err error) {
