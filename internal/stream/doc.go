@@ -1,13 +1,13 @@
 // Package stream carries the messages between the stages: hints (look at this task) from event to worker through one
-// topic per queue, compensations (these tasks' index writes failed) to the daemon, and dead letters to their readers. It
-// has two adapters with the same methods: Kafka, on internal/broker, and Local, its in-process twin.
+// topic per queue, compensations (put these tasks, or rebuild these shards) to the daemon, and dead letters to their
+// readers. It has two adapters with the same methods: Kafka, on internal/broker, and Local, its in-process twin.
 //
 // It promises:
 //   - A message for which Publish, Compensate or Bury answered nil is in the log of every in-sync replica.
 //   - A message is delivered at least once after its append, in order within its partition, to the group's member that
 //     owns the partition.
-//   - An owner's messages share a partition. The exception are hints of tasks that wait for a worker of their kind: they go
-//     on from partition to partition.
+//   - An owner's messages share a partition. Exceptions are hints of tasks that wait for a worker of their kind: they go on
+//     from partition to partition.
 //   - A commit can't rewind or skip another generation's work: it carries the number of its own generation, and the broker
 //     refuses it once a newer one stands.
 //
@@ -17,7 +17,7 @@
 // # A message's way
 //
 //  1. Encode. A hint by hint.go encodeHint, within limits that decodeHint checks; a compensation by compensation.go
-//     encodeCompensation, in several messages if it names many tasks; a dead letter by deadletter.go encodeDeadLetter, cut to
+//     encodeCompensation, in several messages if it is large; a dead letter by deadletter.go encodeDeadLetter, cut to
 //     fit. trace.go traceHeaders adds the trace of the call.
 //  2. Address. names.go makes the names of topics and groups. route.go partitionOf places an owner's hints. A hint that waits
 //     for a worker of its kind goes on by strides.

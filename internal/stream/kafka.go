@@ -120,7 +120,7 @@ func (k *Kafka) hintsByQueue(entries []task.Entry, epoch int64, headers []broker
 	return byQueue
 }
 
-// Compensate sends the compensation to its topic, in several messages if it names many tasks, and waits for the
+// Compensate sends the compensation to its topic, in several messages if it is large, and waits for the
 // acknowledgement of all replicas, for at most five seconds. After an error the outcome is unknown: some may have been
 // sent.
 func (k *Kafka) Compensate(ctx context.Context, c task.Compensation) error {

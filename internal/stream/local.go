@@ -134,7 +134,7 @@ func (l *Local) configured(topic string) (partitions int, configured bool) {
 	return l.cfg.Partitions, slices.ContainsFunc(l.cfg.Queues, func(q string) bool { return l.names.queueTopic(q) == topic })
 }
 
-// Compensate appends the compensation to its topic, in several messages if it names many tasks.
+// Compensate appends the compensation to its topic, in several messages if it is large.
 func (l *Local) Compensate(ctx context.Context, c task.Compensation) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("compensate: %w", err)
