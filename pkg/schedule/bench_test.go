@@ -27,7 +27,7 @@ func (discarding) Compensate(context.Context, task.Compensation) error { return 
 // instant is a store whose statements take no time.
 type instant struct{ schedule.Store }
 
-func (instant) InsertAlone(_ context.Context, specs []task.Spec) ([]task.Task, error) {
+func (instant) InsertAutocommit(_ context.Context, specs []task.Spec) ([]task.Task, error) {
 	made := make([]task.Task, len(specs))
 	for i, s := range specs {
 		made[i] = task.Task{ID: s.ID(), Version: 1}
@@ -39,7 +39,7 @@ func (instant) ReadFree(_ context.Context, id task.ID) (task.Task, time.Time, bo
 	return task.Task{ID: id, Version: 1, State: task.Pending}, time.Now(), true, nil
 }
 
-func (instant) SaveAlone(context.Context, task.Task) error { return nil }
+func (instant) SaveAutocommit(context.Context, task.Task) error { return nil }
 
 func (instant) Unclear(error) bool { return false }
 
