@@ -27,7 +27,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(pipelinetest.Main(m, pipelinetest.VerifyGoroutines())) }
 
 const (
-	limit  = 30 * time.Second // how long a test waits for an expected event: the machine may be slow and shared
+	limit  = time.Minute // how long a test waits for an expected event: the machine may be slow and shared
 	shards = 4
 )
 

@@ -19,7 +19,7 @@ var atOnce = task.Retry(task.Backoff{Min: time.Millisecond, Max: time.Millisecon
 // ready waits until the row can be run, and returns it.
 func (w *world) ready(id task.ID) task.Task {
 	w.t.Helper()
-	eventually(w.t, "due", func() bool {
+	pipelinetest.Await(w.t, "due", func() bool {
 		now, err := w.store.Now(w.t.Context(), nil)
 		pipelinetest.Must(w.t, err)
 		return !w.row(id).RunAt.After(now)
@@ -115,7 +115,7 @@ func TestTaskThatMovesItselfOutlivesRestarts(t *testing.T) {
 		for i := range 4 {
 			w.publish(w.row(made.ID)) // came due while no worker was there
 			stop := w.run(w.worker(mux, worker.Config{}))
-			eventually(t, "run", func() bool { return w.effects(made.ID) == i+1 })
+			pipelinetest.Await(t, "run", func() bool { return w.effects(made.ID) == i+1 })
 			pipelinetest.Must(t, stop())
 			want(t, "state", w.row(made.ID).State, task.Pending)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
 )
@@ -91,7 +92,7 @@ func TestPreparedStatementEndsWithTheHandlersTime(t *testing.T) {
 	made := w.due(meal, 1)[0]
 	w.publish(made)
 	began := time.Now()
-	eventually(t, "charged", func() bool { return w.settled("meal", "failed") == 1 })
+	pipelinetest.Await(t, "charged", func() bool { return w.settled("meal", "failed") == 1 })
 	if took := time.Since(began); took > 15*time.Second { // the driver's own limit is above 20 s
 		t.Errorf("the handler was waited for %v", took)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
 )
@@ -71,13 +72,13 @@ func TestLastAttemptThatWasChargedAndNeverRanIsRun(t *testing.T) {
 				w.publish(made) // before the worker joins: a suspect
 				s := &closing{Store: w.store, deaf: c.deaf}
 				stop := w.run(w.workerOn(s, mux, worker.Config{}))
-				eventually(t, "charged, and then locked by somebody", func() bool { return s.attempts.Load() > 0 })
+				pipelinetest.Await(t, "charged, and then locked by somebody", func() bool { return s.attempts.Load() > 0 })
 				want(t, "stop", stop(), nil)
 				want(t, "state", w.row(made.ID).State, task.Pending)
 				want(t, "attempt that nobody took back", w.row(made.ID).Attempt, 1)
 				want(t, "calls before", calls.Load(), 0)
 				stop = w.run(w.worker(mux, worker.Config{}))
-				eventually(t, "it ended", func() bool { return w.row(made.ID).State != task.Pending })
+				pipelinetest.Await(t, "it ended", func() bool { return w.row(made.ID).State != task.Pending })
 				want(t, "stop", stop(), nil)
 				row := w.row(made.ID)
 				want(t, "attempts", row.Attempt, 1)
@@ -116,7 +117,7 @@ func TestCleanRestartLeavesNoSuspects(t *testing.T) {
 				w.exec("UPDATE duetime_tasks SET attempt = 1") // they have failed once
 				w.publish(tasks...)
 				stop = w.run(w.worker(mux, worker.Config{}))
-				eventually(t, "all are done", func() bool { return w.settled("meal", "done") == n })
+				pipelinetest.Await(t, "all are done", func() bool { return w.settled("meal", "done") == n })
 				want(t, "stop", stop(), nil)
 				charged := 0
 				if crash {
@@ -149,11 +150,11 @@ func TestPartitionThatIsLostWithAHandlerRunningIsSuspect(t *testing.T) {
 	<-running
 	want(t, "left before", heard.left.Load(), 0)
 	stopSecond := w.run(w.workerOn(heard, mux, worker.Config{})) // partitions move
-	eventually(t, "all three partitions are taken anew", func() bool { return heard.taken.Load() == 6 })
+	pipelinetest.Await(t, "all three partitions are taken anew", func() bool { return heard.taken.Load() == 6 })
 	want(t, "left with nothing running", heard.left.Load(), 2)
 	close(proceed)
 	want(t, "stop", errors.Join(stopSecond(), stop()), nil)
-	eventually(t, "all are left", func() bool {
+	pipelinetest.Await(t, "all are left", func() bool {
 		return w.number("SELECT COUNT(*) FROM duetime_handovers WHERE left_at > 0") == 3
 	})
 }

@@ -43,10 +43,10 @@ func TestOverKafkaWithAJoiningAndALeavingWorker(t *testing.T) {
 	publish(w.due(meal, n)...)
 	want(t, "stop first", stopFirst(), nil)
 	publish(w.due(meal, n)...)
-	eventually(t, "all are done", func() bool {
+	pipelinetest.Await(t, "all are done", func() bool {
 		return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == 3*n
 	})
-	eventually(t, "all is committed", func() bool { return !kafkaExplains(t.Context(), t, k) })
+	pipelinetest.Await(t, "all is committed", func() bool { return !kafkaExplains(t.Context(), t, k) })
 	want(t, "stop second", stopSecond(), nil)
 	want(t, "effects", w.number("SELECT COUNT(*) FROM effects"), 3*n)
 	want(t, "tasks with effects", w.number("SELECT COUNT(DISTINCT task_id) FROM effects"), 3*n)

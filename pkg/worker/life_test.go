@@ -12,6 +12,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
 )
@@ -98,7 +99,7 @@ func TestHandlerThatIgnoresItsTimeIsAbandonedAndCharged(t *testing.T) {
 		})
 		wk := w.worker(mux, worker.Config{HandlerTimeout: 200 * time.Millisecond, BatchTime: 200 * time.Millisecond})
 		tasks := w.due(meal, 3)
-		eventually(t, "charged", func() bool {
+		pipelinetest.Await(t, "charged", func() bool {
 			w.pass(wk, tasks...)
 			return hung.Load() > 0 && w.row(tasks[0].ID).Attempt > 0 && w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == 2
 		})
@@ -149,13 +150,13 @@ func TestWorkerOutlivesHandlersThatComeBackLate(t *testing.T) {
 	for n := range int64(4) {
 		made := w.due(slow, 1)
 		w.publish(made...)
-		eventually(t, "dead", func() bool { return w.row(made[0].ID).State == task.Dead })
-		eventually(t, "back", func() bool { return back.Load() > n })
+		pipelinetest.Await(t, "dead", func() bool { return w.row(made[0].ID).State == task.Dead })
+		pipelinetest.Await(t, "back", func() bool { return back.Load() > n })
 	}
 	want(t, "abandoned", w.metric("duetime_handlers_abandoned_total", nil) >= 4, true)
 	last := w.due(meal, 1)
 	w.publish(last...)
-	eventually(t, "it works on", func() bool { return w.row(last[0].ID).State == task.Done })
+	pipelinetest.Await(t, "it works on", func() bool { return w.row(last[0].ID).State == task.Done })
 	want(t, "stop", stop(), nil)
 }
 
@@ -175,7 +176,7 @@ func TestQueryEndsWithTheHandlersTime(t *testing.T) {
 	stop := w.run(w.worker(mux, cfg))
 	made := w.due(meal, 1)[0]
 	w.publish(made)
-	eventually(t, "charged", func() bool { return w.settled("meal", "failed") == 1 })
+	pipelinetest.Await(t, "charged", func() bool { return w.settled("meal", "failed") == 1 })
 	want(t, "attempts", w.row(made.ID).Attempt, 1)
 	want(t, "calls", calls.Load(), 1)
 	want(t, "abandoned", w.metric("duetime_handlers_abandoned_total", nil), 0)
@@ -225,12 +226,12 @@ func TestDatabaseAwayPausesAndChargesNothing(t *testing.T) {
 	b.away.Store(true)
 	tasks := w.due(meal, 20)
 	w.publish(tasks...)
-	eventually(t, "paused", func() bool { return w.metric("duetime_worker_pauses_total", nil) > 0 })
+	pipelinetest.Await(t, "paused", func() bool { return w.metric("duetime_worker_pauses_total", nil) > 0 })
 	until := time.Now().Add(impatient + 500*time.Millisecond)
-	eventually(t, "time passes", func() bool { return time.Now().After(until) })
+	pipelinetest.Await(t, "time passes", func() bool { return time.Now().After(until) })
 	want(t, "let go", w.metric("duetime_hints_let_go_total", nil), 0)
 	b.away.Store(false)
-	eventually(t, "all are done", func() bool {
+	pipelinetest.Await(t, "all are done", func() bool {
 		return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == 20
 	})
 	want(t, "effects", w.number("SELECT COUNT(*) FROM effects"), 20)
@@ -296,7 +297,7 @@ func TestLostAnswerOfCommitIsResolvedByTheRows(t *testing.T) {
 			stop := w.run(w.workerOn(b, mux, worker.Config{}))
 			made := w.due(meal, 1)[0]
 			w.publish(made)
-			eventually(t, "done", func() bool { return w.settled("meal", "done") == 1 })
+			pipelinetest.Await(t, "done", func() bool { return w.settled("meal", "done") == 1 })
 			want(t, "effects", w.effects(made.ID), 1)
 			want(t, "state", w.row(made.ID).State, task.Done)
 			want(t, "stop", stop(), nil)
@@ -339,10 +340,10 @@ func TestPartitionsMoveBetweenWorkersWithoutLossOrRepeat(t *testing.T) {
 	w.publish(w.due(meal, n)...)
 	want(t, "stop first", stopFirst(), nil)
 	w.publish(w.due(meal, n)...)
-	eventually(t, "all are done", func() bool {
+	pipelinetest.Await(t, "all are done", func() bool {
 		return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == 3*n
 	})
-	eventually(t, "all is committed", func() bool { return !w.explained(time.Now().Add(time.Hour)) })
+	pipelinetest.Await(t, "all is committed", func() bool { return !w.explained(time.Now().Add(time.Hour)) })
 	want(t, "stop second", stopSecond(), nil)
 	want(t, "effects", w.number("SELECT COUNT(*) FROM effects"), 3*n)
 	want(t, "tasks with effects", w.number("SELECT COUNT(DISTINCT task_id) FROM effects"), 3*n)

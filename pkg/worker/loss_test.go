@@ -78,11 +78,11 @@ func TestHandlerThatLosesItsConnectionIsCharged(t *testing.T) {
 			}
 			tasks := w.schedule(specs...)
 			w.publish(tasks...)
-			eventually(t, "the neighbours are done", func() bool { return w.settled("meal", "done") == 40 })
+			pipelinetest.Await(t, "the neighbours are done", func() bool { return w.settled("meal", "done") == 40 })
 			for row := w.row(tasks[0].ID); row.State == task.Pending; row = w.row(row.ID) {
 				attempt := row.Attempt
 				w.publish(row) // as the index would: it was put there
-				eventually(t, "another attempt", func() bool {
+				pipelinetest.Await(t, "another attempt", func() bool {
 					row = w.row(row.ID)
 					return row.State != task.Pending || row.Attempt > attempt
 				})
@@ -151,7 +151,7 @@ func TestOwnContextOfAHandlerIsItsOwnFault(t *testing.T) {
 	stop := w.run(w.worker(mux, worker.Config{}))
 	tasks := w.dueIn(meal, 5, time.Second)
 	w.publish(tasks...)
-	eventually(t, "all are settled", func() bool { return w.settled("meal", "done") == 4 && w.settled("meal", "failed") == 1 })
+	pipelinetest.Await(t, "all are settled", func() bool { return w.settled("meal", "done") == 4 && w.settled("meal", "failed") == 1 })
 	want(t, "stop", stop(), nil)
 	for i, made := range tasks {
 		attempt := 0
@@ -227,7 +227,7 @@ func (w *world) killOthers() {
 	pipelinetest.Must(w.t, err)
 	defer func() { _ = conn.Close() }()
 	var ids []int64
-	eventually(w.t, "a list of connections", func() bool { // MySQL may fail to show another one's statement
+	pipelinetest.Await(w.t, "a list of connections", func() bool { // MySQL may fail to show another one's statement
 		ids = nil
 		return conn.SelectContext(ctx, &ids, "SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()") == nil
 	})
@@ -271,7 +271,7 @@ func lagBeside(t *testing.T, poisoned int) time.Duration {
 	made := w.schedule(specs...)
 	w.publish(made...)
 	published := map[int64]bool{made[len(made)-1].Version: true}
-	eventually(t, "all are done", func() bool {
+	pipelinetest.Await(t, "all are done", func() bool {
 		if row := w.row(made[len(made)-1].ID); row.Kind == "poison" && row.State == task.Pending && !published[row.Version] {
 			published[row.Version] = true
 			w.publish(row)
@@ -296,7 +296,7 @@ func TestHandlerWhoseCommitIsNeverClearIsCharged(t *testing.T) {
 	worker.Handle(mux, poison, effect)
 	wk := w.workerOn(&refusing{lossy{Store: w.store}}, mux, worker.Config{})
 	tasks := w.schedule(poison.New("poison", payload{}, task.In(0)), meal.New("a", payload{}, task.In(0)), meal.New("b", payload{}, task.In(0)))
-	eventually(t, "the poison is dead", func() bool {
+	pipelinetest.Await(t, "the poison is dead", func() bool {
 		w.pass(wk, w.row(tasks[0].ID), tasks[1], tasks[2])
 		return w.row(tasks[0].ID).State == task.Dead
 	})

@@ -181,14 +181,14 @@ func TestPausedQueueWaitsAndGoesOn(t *testing.T) {
 		obeys(true)
 		w.publish(w.dueIn(mail, 3, time.Second)...) // after the join: what was due before may have been running then, and is charged
 		w.publish(w.dueIn(meal, 3, time.Second)...)
-		eventually(t, "the other queue works", func() bool { return w.settled("meal", "done") == 3 })
+		pipelinetest.Await(t, "the other queue works", func() bool { return w.settled("meal", "done") == 3 })
 		until := time.Now().Add(impatient + 1500*time.Millisecond) // some looks, and beyond the moment's patience
-		eventually(t, "time passes", func() bool { return time.Now().After(until) })
+		pipelinetest.Await(t, "time passes", func() bool { return time.Now().After(until) })
 		want(t, "run though paused before the start", w.settled("mail", "done"), 0)
 
 		resume()
 		t.Logf("resumed after %v", obeys(false))
-		eventually(t, "resumed", func() bool { return w.settled("mail", "done") == 3 })
+		pipelinetest.Await(t, "resumed", func() bool { return w.settled("mail", "done") == 3 })
 
 		pause()
 		took := obeys(true)
@@ -203,11 +203,11 @@ func TestPausedQueueWaitsAndGoesOn(t *testing.T) {
 		want(t, fmt.Sprintf("obeyed within two seconds, after %v", took), took <= 2*time.Second, true)
 		w.publish(w.due(mail, 3)...)
 		w.publish(w.due(meal, 3)...)
-		eventually(t, "the other queue works", func() bool { return w.settled("meal", "done") == 6 })
+		pipelinetest.Await(t, "the other queue works", func() bool { return w.settled("meal", "done") == 6 })
 		want(t, "run though paused", w.settled("mail", "done"), 3)
 		resume()
-		eventually(t, "resumed again", func() bool { return w.settled("mail", "done") == 6 })
-		eventually(t, "all is committed", func() bool { return !w.explained(time.Now().Add(time.Hour)) })
+		pipelinetest.Await(t, "resumed again", func() bool { return w.settled("mail", "done") == 6 })
+		pipelinetest.Await(t, "all is committed", func() bool { return !w.explained(time.Now().Add(time.Hour)) })
 		want(t, "stop", stop(), nil)
 		want(t, "let go", w.metric("duetime_hints_let_go_total", nil), 0)
 		want(t, "charged", w.number("SELECT COUNT(*) FROM duetime_tasks WHERE attempt > 0"), 0)

@@ -46,7 +46,7 @@ func TestSwallowedDeadlockDoesNotCommitHalfABatch(t *testing.T) {
 				_, err := other.ExecContext(context.Background(), "UPDATE counters SET n = n + 1 WHERE name = 'a'")
 				ended <- errors.Join(err, other.Commit())
 			}()
-			eventually(t, "the other waits", func() bool { return pipelinetest.LockWaits(t, w.store.DB()) > 0 })
+			pipelinetest.Await(t, "the other waits", func() bool { return pipelinetest.LockWaits(t, w.store.DB()) > 0 })
 			_, err = tx.ExecContext(ctx, "UPDATE counters SET n = n + 1 WHERE name = 'b'")
 			want(t, "deadlock", err != nil, true)
 		})
@@ -56,7 +56,7 @@ func TestSwallowedDeadlockDoesNotCommitHalfABatch(t *testing.T) {
 	wk := w.worker(mux, worker.Config{})
 	w.pass(wk, tasks...)
 	pipelinetest.Must(t, <-ended)
-	eventually(t, "all done", func() bool {
+	pipelinetest.Await(t, "all done", func() bool {
 		w.pass(wk, tasks...)
 		return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == 5
 	})
@@ -199,7 +199,7 @@ func TestOutsideHandlerHoldsItsTaskAgainstCancel(t *testing.T) {
 	err := w.tryTx(cancel)
 	want(t, "cancel while it runs: "+fmt.Sprint(err), errors.Is(err, task.ErrRunning), true)
 	close(sent)
-	eventually(t, "done", func() bool { return w.row(made.ID).State == task.Done })
+	pipelinetest.Await(t, "done", func() bool { return w.row(made.ID).State == task.Done })
 	err = w.tryTx(cancel)
 	want(t, "cancel after: "+fmt.Sprint(err), errors.Is(err, task.ErrAlreadyDone), true)
 	want(t, "stop", stop(), nil)
@@ -240,7 +240,7 @@ func TestEarlyHintIsHeldNotPutBack(t *testing.T) {
 		early := made
 		early.RunAt = made.CreatedAt // as if the dispatcher's clock were ahead
 		w.publish(early, early)
-		eventually(t, "done", func() bool { return w.row(made.ID).State == task.Done })
+		pipelinetest.Await(t, "done", func() bool { return w.row(made.ID).State == task.Done })
 		want(t, "not before its time", w.row(made.ID).FinishedAt.Before(made.DueAt), false)
 	}
 	want(t, "looked at early", w.settled("meal", "early") >= 1, true)
@@ -269,7 +269,7 @@ func TestRunnersLookAtTheMoment(t *testing.T) {
 			}
 			before := w.settled("meal", "early")
 			w.publish(w.schedule(specs...)...)
-			eventually(t, "all are done", func() bool {
+			pipelinetest.Await(t, "all are done", func() bool {
 				return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == done
 			})
 			// Some may be: the worker knows the database's clock only to within a part of a round trip, and that part is
@@ -298,11 +298,11 @@ func TestHeldRowIsSkippedAndTriedAgain(t *testing.T) {
 	pipelinetest.Must(t, err)
 	stop := w.run(w.worker(mux, worker.Config{Patience: limit}))
 	w.publish(tasks...)
-	eventually(t, "the neighbours are done", func() bool {
+	pipelinetest.Await(t, "the neighbours are done", func() bool {
 		return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == 9
 	})
 	pipelinetest.Must(t, holder.Rollback())
-	eventually(t, "all are done", func() bool {
+	pipelinetest.Await(t, "all are done", func() bool {
 		return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == 10
 	})
 	want(t, "effects", w.number("SELECT COUNT(*) FROM effects"), 10)
@@ -322,7 +322,7 @@ func TestStuckHintIsLetGo(t *testing.T) {
 	pipelinetest.Must(t, err)
 	stop := w.run(w.worker(mux, worker.Config{Patience: impatient}))
 	w.publish(tasks...)
-	eventually(t, "the offsets are committed", func() bool {
+	pipelinetest.Await(t, "the offsets are committed", func() bool {
 		return w.metric("duetime_hints_let_go_total", map[string]string{"reason": "stuck"}) == 1 &&
 			!w.explained(time.Now().Add(time.Hour))
 	})

@@ -63,7 +63,7 @@ func TestWhoIsWellDoesNotWaitForWhoFails(t *testing.T) {
 	for i := range failing / 1000 {
 		w.publish(w.schedule(specs[i*1000 : (i+1)*1000]...)...)
 	}
-	eventually(t, "all have failed once", func() bool {
+	pipelinetest.Await(t, "all have failed once", func() bool {
 		return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE kind = 'failing' AND attempt = 0") == 0
 	})
 	specs = nil
@@ -72,7 +72,7 @@ func TestWhoIsWellDoesNotWaitForWhoFails(t *testing.T) {
 	}
 	before := retries.Load()
 	w.publish(w.schedule(specs...)...)
-	eventually(t, "the mails are sent", func() bool { return w.settled("mail", "done") == mails })
+	pipelinetest.Await(t, "the mails are sent", func() bool { return w.settled("mail", "done") == mails })
 	want(t, "tasks failed meanwhile", retries.Load() > before, true)
 	want(t, "stop", stop(), nil)
 	var worst time.Duration

@@ -282,17 +282,6 @@ func (w *world) explained(at time.Time) bool {
 	return false
 }
 
-func eventually(t testing.TB, what string, cond func() bool) {
-	t.Helper()
-	for end := time.Now().Add(limit); time.Now().Before(end); {
-		if cond() {
-			return
-		}
-		time.Sleep(5 * time.Millisecond) // between two looks at a condition
-	}
-	t.Fatalf("not within %v: %s", limit, what)
-}
-
 func want[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if got != want {

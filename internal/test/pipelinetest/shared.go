@@ -207,10 +207,10 @@ func stopShared() {
 	}
 }
 
-// Await polls until condition holds, and ends the test after a minute, naming what it waited for.
+// Await polls until condition holds, and ends the test after two minutes, naming what it waited for.
 func Await(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !condition(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !condition(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain for %s", what)
 		}
