@@ -49,11 +49,17 @@ func (s *Store) RetirePool() {
 	_ = c.Close()
 }
 
+// LookSQL is the statement of Look that reads rows, for EXPLAIN.
+func LookSQL(l task.Look) (string, []any) {
+	condition, values := lookSQL(MySQL, l)
+	return byRunAt.selectSQL(MySQL, window{l.From, l.To, l.After, l.Limit}, condition, values)
+}
+
 // ExceptSQL are the statements of PendingExcept, for EXPLAIN.
 func ExceptSQL(except []string, from, to time.Time, after task.Cursor, limit int) (end string, endArgs []any, page string, pageArgs []any) {
 	w := window{from, to, after, limit}
 	end, endArgs = byRunAt.endSQL(MySQL, w)
-	page, pageArgs = byRunAt.exceptSQL(MySQL, w, except)
+	page, pageArgs = byRunAt.selectSQL(MySQL, w, "queue NOT IN ("+marks(len(except))+")", anys(except))
 	return end, endArgs, page, pageArgs
 }
 

@@ -71,16 +71,45 @@ func (s *Store) PendingExcept(
 		}
 		return tasks, next, err
 	}
-	// The end is read first: a row that is inserted meanwhile makes the page end a little later, and no row is left out.
-	if next, err = s.pageEnd(ctx, byRunAt, w); err == nil {
-		text, args := byRunAt.exceptSQL(s.dialect, w, except)
-		text = strings.TrimPrefix(text, "SELECT "+entry.list) + " LIMIT " + strconv.Itoa(limit) // a part of a UNION without a limit has no order
-		tasks, err = s.readPrimary(ctx, entry, text, args)
-	}
+	tasks, next, err = s.selectPage(ctx, w, "queue NOT IN ("+marks(len(except))+")", anys(except))
 	if err != nil {
 		return nil, task.Cursor{}, fmt.Errorf("read pending tasks without %d queues: %w", len(except), err)
 	}
 	return tasks, next, nil
+}
+
+// Look reads a page of pending rows as the look asks, and returns where the next page begins; zero when there are no more
+// rows. SQLite, which has one worker, knows no shares.
+func (s *Store) Look(ctx context.Context, l task.Look) (tasks []task.Task, next task.Cursor, err error) {
+	condition, values := lookSQL(s.dialect, l)
+	tasks, next, err = s.selectPage(ctx, window{l.From, l.To, l.After, l.Limit}, condition, values)
+	if err != nil {
+		return nil, task.Cursor{}, fmt.Errorf("look for due tasks of queue %s: %w", l.Queue, err)
+	}
+	return tasks, next, nil
+}
+
+// lookSQL is the condition on the rows that a look wants.
+func lookSQL(d Dialect, l task.Look) (condition string, values []any) {
+	condition = "queue = ? AND kind IN (" + marks(len(l.Kinds)) + ")"
+	values = append([]any{l.Queue}, anys(l.Kinds)...)
+	if !l.Share.Whole() && d != SQLite {
+		condition += " AND CRC32(found) MOD ? IN (" + marks(len(l.Share.Mine)) + ")"
+		values = append(append(values, l.Share.Of), anys(l.Share.Mine)...)
+	}
+	return condition, values
+}
+
+// selectPage reads the pending rows of a page that meet a condition, and returns where the next page begins.
+func (s *Store) selectPage(ctx context.Context, w window, condition string, values []any) (tasks []task.Task, next task.Cursor, err error) {
+	// The end is read first: a row that is inserted meanwhile makes the page end a little later, and no row is left out.
+	if next, err = s.pageEnd(ctx, byRunAt, w); err != nil {
+		return nil, next, err
+	}
+	text, args := byRunAt.selectSQL(s.dialect, w, condition, values)
+	text = strings.TrimPrefix(text, "SELECT "+entry.list) + " LIMIT " + strconv.Itoa(w.limit) // a part of a UNION without a limit has no order
+	tasks, err = s.readPrimary(ctx, entry, text, args)
+	return tasks, next, err
 }
 
 // pageEnd returns the cursor at a page's last row, or zero if the page is not full. The server reads only the index.
@@ -102,16 +131,12 @@ func (o indexOrder) endSQL(d Dialect, w window) (string, []any) {
 	return "SELECT " + o.column + ", id FROM duetime_tasks" + text + " OFFSET ?", append(args[:len(args)-1], 1, w.limit-1)
 }
 
-// exceptSQL reads a page without the rows of some queues. It takes the page from the index first: at most limit rows are
-// read, however many rows those queues have.
-func (o indexOrder) exceptSQL(d Dialect, w window, queues []string) (string, []any) {
+// selectSQL reads the rows of a page that meet a condition. It takes the page from the index first: at most limit rows are
+// read, however many rows don't meet the condition.
+func (o indexOrder) selectSQL(d Dialect, w window, condition string, values []any) (string, []any) {
 	text, args := o.sql(d, w)
-	for _, queue := range queues {
-		args = append(args, queue)
-	}
 	return "SELECT " + entry.list + " FROM (SELECT id AS found FROM duetime_tasks" + text + ") AS page" + d.leftFirst() +
-		"duetime_tasks" + d.force("PRIMARY") + " ON id = found WHERE queue NOT IN (" + marks(len(queues)) +
-		") ORDER BY " + o.column + ", id", args
+		"duetime_tasks" + d.force("PRIMARY") + " ON id = found WHERE " + condition + " ORDER BY " + o.column + ", id", append(args, values...)
 }
 
 // Changed reads a page of rows in any state with updated_at in [from, to), by (updated_at, id), after the cursor; a zero

@@ -93,6 +93,15 @@ func forEach(ctx context.Context, q sqlx.QueryerContext, query string, args, des
 // marks returns n placeholders.
 func marks(n int) string { return strings.Repeat(",?", n)[1:] }
 
+// anys returns the values as arguments of a statement.
+func anys[T any](values []T) []any {
+	all := make([]any, len(values))
+	for i, v := range values {
+		all[i] = v
+	}
+	return all
+}
+
 // sorted returns the ids in ascending order, without duplicates: the order in which rows are locked.
 func sorted(ids []task.ID) []task.ID {
 	ids = slices.Clone(ids)

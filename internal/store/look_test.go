@@ -1,0 +1,108 @@
+package store_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// walk reads all pages of a look.
+func walk(t *testing.T, s *store.Store, l task.Look) (all []task.ID, pages int) {
+	t.Helper()
+	for {
+		rows, next, err := s.Look(t.Context(), l)
+		must(t, err)
+		all, pages = append(all, ids(rows)...), pages+1
+		if next == (task.Cursor{}) {
+			return all, pages
+		}
+		l.After = next
+	}
+}
+
+func looks(t *testing.T, s *store.Store) {
+	var rows []task.Task
+	for i := range 12 {
+		row := newTask(t, "ann", time.Duration(i/2)*time.Second)
+		switch i % 4 {
+		case 1:
+			row.Queue = "other"
+		case 2:
+			row.Kind = "other"
+		}
+		rows = append(rows, row)
+	}
+	rows = inserted(t, s, rows...)
+	look := task.Look{Queue: rows[0].Queue, Kinds: []string{rows[0].Kind}, To: t0.Add(5 * time.Second), Limit: 3}
+	got, pages := walk(t, s, look)
+	want := slices.Clone(rows[:10])
+	want = slices.DeleteFunc(want, func(r task.Task) bool { return r.Queue != look.Queue || r.Kind != look.Kinds[0] })
+	byTime := func(a, b task.Task) int {
+		if c := a.RunAt.Compare(b.RunAt); c != 0 {
+			return c
+		}
+		return slices.Compare(a.ID[:], b.ID[:])
+	}
+	slices.SortFunc(want, byTime)
+	if d := cmp.Diff(ids(want), got); d != "" {
+		t.Errorf("look (-want +got):\n%s", d)
+	}
+	if pages != 4 { // ten rows, three at a time, also those that are left out
+		t.Errorf("%d pages, want 4", pages)
+	}
+	look.Kinds, look.From = []string{rows[0].Kind, "other"}, t0.Add(2*time.Second)
+	want = slices.Clone(rows[4:10])
+	want = slices.DeleteFunc(want, func(r task.Task) bool { return r.Queue != look.Queue })
+	slices.SortFunc(want, byTime)
+	got, _ = walk(t, s, look)
+	if d := cmp.Diff(ids(want), got); d != "" {
+		t.Errorf("look from a time, for two kinds (-want +got):\n%s", d)
+	}
+}
+
+// Shares of one queue's partitions have no task in common, and all together.
+func TestSharesDivideTheTasks(t *testing.T) {
+	t.Parallel()
+	s, _ := openMySQLStore(t, store.Options{})
+	rows := inserted(t, s, newTasks(t, 300)...)
+	look := task.Look{Queue: rows[0].Queue, Kinds: []string{rows[0].Kind}, To: t0.Add(1000 * time.Hour), Limit: 1000}
+	of := map[task.ID]int{}
+	for _, mine := range [][]int{{0, 3}, {1}, {2, 4}} {
+		look.Share = task.Share{Of: 5, Mine: mine}
+		got, _ := walk(t, s, look)
+		if len(got) < 20*len(mine) {
+			t.Errorf("partitions %v have %d of 300 tasks", mine, len(got))
+		}
+		for _, id := range got {
+			of[id]++
+		}
+	}
+	look.Share = task.Share{Of: 5, Mine: []int{0, 1, 2, 3, 4}}
+	if all, _ := walk(t, s, look); len(all) != 300 || len(of) != 300 {
+		t.Errorf("the shares have %d tasks, one of all partitions %d; want 300", len(of), len(all))
+	}
+	for id, n := range of {
+		if n != 1 {
+			t.Errorf("task %v is in %d shares", id, n)
+		}
+	}
+}
+
+// A look examines its page in the index alone, and then reads rows by their ids.
+func TestPlanOfALook(t *testing.T) {
+	t.Parallel()
+	s, _ := openMySQLStore(t, store.Options{})
+	rows := filled(t, s, 3000)
+	text, args := store.LookSQL(task.Look{
+		Queue: "default", Kinds: []string{"a", "b"}, Share: task.Share{Of: 8, Mine: []int{1, 2}}, To: t0.Add(time.Hour),
+		After: task.Cursor{At: t0.Add(2500 * time.Second), ID: rows[2500].ID}, Limit: 100,
+	})
+	e := &explainer{DB: s.DB()}
+	must(t, exec(e, text, args...))
+	checkPage(t, e)
+}
