@@ -15,6 +15,7 @@ type Session struct {
 	topic      string
 	gen        *kafka.Generation
 	partitions []int
+	count      int // of the topic's partitions
 	lost       <-chan struct{}
 	inbox      *inbox
 
@@ -22,10 +23,14 @@ type Session struct {
 	returned        atomic.Bool // fn has returned
 }
 
-func newSession(c *Client, topic string, gen *kafka.Generation, lost <-chan struct{}) *Session {
-	s := &Session{c: c, topic: topic, gen: gen, lost: lost}
+func newSession(ctx context.Context, c *Client, topic string, gen *kafka.Generation, lost <-chan struct{}) *Session {
+	s := &Session{c: c, topic: topic, gen: gen, lost: lost, count: 1}
 	for _, a := range gen.Assignments[topic] {
 		s.partitions = append(s.partitions, a.ID)
+		s.count = max(s.count, a.ID+1)
+	}
+	if n, err := c.Partitions(ctx, topic); err == nil {
+		s.count = max(s.count, n)
 	}
 	s.inbox = newInbox(len(s.partitions))
 	return s
@@ -52,6 +57,10 @@ func (s *Session) run(ctx context.Context, from []kafka.PartitionAssignment, fn 
 
 // Partitions returns the assigned partitions, perhaps none.
 func (s *Session) Partitions() []int { return s.partitions }
+
+// Count returns how many partitions the topic had when the session began. If the broker did not say, it is as many as the
+// assigned ones show.
+func (s *Session) Count() int { return s.count }
 
 // Lost is closed when the group's next generation begins: a member that can't reach the coordinator goes on with its
 // partitions until then.

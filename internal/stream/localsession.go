@@ -60,6 +60,9 @@ func (s *localSession) run(ctx context.Context, fn func(context.Context, recordS
 // Partitions returns the assigned partitions.
 func (s *localSession) Partitions() []int { return s.partitions }
 
+// Count returns how many partitions the topic has.
+func (s *localSession) Count() int { return len(s.topic.logs) }
+
 // Lost is closed when the generation ends.
 func (s *localSession) Lost() <-chan struct{} { return s.lost }
 

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"slices"
 
 	"github.com/duetime/duetime/internal/broker"
 	"github.com/duetime/duetime/pkg/task"
@@ -17,8 +18,11 @@ const fetchLimit = 1000 // deliveries of one Fetch, at most
 // session was lost, or ctx's error. Commit stores the next offset to read of each given partition, within three seconds.
 // It returns ErrSessionOver once the group has moved on. Lost is closed when the session ends: on Kafka when the group's
 // next generation begins, so that a member that can't reach the coordinator goes on with its partitions. One goroutine
-// may fetch while others commit.
+// may fetch while others commit. Share returns the part of the queue's tasks that the member looks for itself, and Brings
+// whether the task's hint would come to this member.
 type Session = interface {
+	Share() task.Share
+	Brings(t task.Task) bool
 	Partitions() []int
 	Fetch(ctx context.Context) ([]task.Delivery, error)
 	Commit(ctx context.Context, next map[int]int64) error
@@ -27,6 +31,7 @@ type Session = interface {
 
 // recordSession is a session whose records are still encoded.
 type recordSession interface {
+	Count() int // of the topic's partitions
 	Partitions() []int
 	Fetch(ctx context.Context, limit int) ([]broker.Record, error)
 	Commit(ctx context.Context, next map[int]int64) error
@@ -42,6 +47,14 @@ var (
 type hintSession struct {
 	recordSession
 	metrics *metrics
+}
+
+// Share returns the part of the queue's tasks that falls to the assigned partitions.
+func (s hintSession) Share() task.Share { return task.Share{Of: s.Count(), Mine: s.Partitions()} }
+
+// Brings reports whether the task's hint would come to this session.
+func (s hintSession) Brings(t task.Task) bool {
+	return slices.Contains(s.Partitions(), partitionOf([]byte(task.RouteKey(t.Owner, task.ScoreOf(t))), s.Count()))
 }
 
 // Fetch returns the available deliveries, at least one.
