@@ -17,10 +17,13 @@ type Hint struct {
 	PatientSince time.Time // when the hint came, or its moment if that is later
 	Lane         Lane      // never decreases
 	Suspect      bool      // its task may have run when the process that held its partition died
+	Found        bool      // no message brought the hint: a look found its row in MySQL
+	Awaited      bool      // a message about the found row should come here
 
 	Looks         int    // transactions that looked at the row without settling the hint
 	Result        string // of the last look, as the metrics name it
 	Settled       bool   // Release removes the hint
+	Dropped       bool   // Release forgets the hint if no message waits for it: another look finds its row again
 	CommitUnknown bool   // a commit of its transaction was sent and never answered
 
 	Charge  Charge
@@ -80,6 +83,16 @@ func NewHint(message task.Hint, now time.Time, patience time.Duration, marks ...
 	if h.PatientSince.Before(now) || h.PatientSince.Sub(now) > patience {
 		h.PatientSince = now
 	}
+	return h
+}
+
+// FoundHint makes a hint of a row that a look found. A task that is due already may have run in a process that died.
+func FoundHint(row task.Task, now time.Time, patience time.Duration) *Hint {
+	h := NewHint(task.Hint{
+		ID: row.ID, Kind: task.HintKind(row.Kind), Owner: task.HintOwner(row.Owner), RunAt: row.RunAt.UnixMilli(),
+		Version: task.WindowedVersion(row.Version),
+	}, now, patience)
+	h.Found, h.Suspect = true, !row.RunAt.After(now)
 	return h
 }
 

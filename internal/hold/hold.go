@@ -31,6 +31,7 @@ type Hold struct {
 	owners map[string]*owner // owners with a runner, or with parked hints
 	wake   [Lanes]chan struct{}
 	paused bool // nothing is handed out
+	missed int  // awaited hints that were settled before a message came
 
 	adjusted, adjustedLocal time.Time // the last AdjustForClockStep, on the database's clock and on the local one
 }
@@ -44,23 +45,24 @@ func New(c *loop.Clock) *Hold {
 	return h
 }
 
-// Add adds a hint. If the hold has this hint already, the new message is settled with it.
-func (h *Hold) Add(e *Hint) {
+// Add adds a hint, and reports whether it is new. If the hold has this hint already, the new message is settled with it.
+func (h *Hold) Add(e *Hint) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if same, ok := h.byKey[e.key()]; ok {
 		same.marks = append(same.marks, e.marks...)
-		if same.phase == revoked {
+		if same.phase == revoked && len(e.marks) > 0 {
 			same.phase = inHand
 		}
-		return
+		return false
 	}
 	h.byKey[e.key()] = e
 	if o := h.ownerInHand(e.Owner); o != nil {
 		o.park(e, e.Lane)
-		return
+		return true
 	}
 	h.push(e)
+	return true
 }
 
 func (h *Hold) push(e *Hint) {
@@ -141,13 +143,18 @@ func (h *Hold) Release(taken []*Hint) (forgotten []*Hint) {
 		h.freeOwner(e.Owner)
 		switch {
 		case e.Settled:
+			if e.Awaited && len(e.marks) == 0 {
+				h.missed++
+			}
 			delete(h.byKey, e.key())
 			e.settle()
 		case e.phase == revoked:
 			delete(h.byKey, e.key())
 			forgotten = append(forgotten, e)
+		case e.Dropped && len(e.marks) == 0:
+			delete(h.byKey, e.key())
 		default:
-			e.phase = waiting
+			e.phase, e.Dropped = waiting, false
 			h.push(e)
 		}
 	}
@@ -161,11 +168,11 @@ func (h *Hold) Revoke(g *offsets.Generation) (forgotten []*Hint, busy map[int]bo
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range h.byKey {
-		if e.revoke(g) && e.phase == inHand {
+		if e.revoke(g) && e.phase == inHand && !e.Found {
 			e.phase = revoked
 		}
 	}
-	h.remove(func(e *Hint) bool { return len(e.marks) == 0 }, func(e *Hint) { forgotten = append(forgotten, e) })
+	h.remove(func(e *Hint) bool { return len(e.marks) == 0 && !e.Found }, func(e *Hint) { forgotten = append(forgotten, e) })
 	busy = map[int]bool{}
 	for _, e := range h.byKey {
 		for _, part := range e.revoked {
@@ -173,6 +180,48 @@ func (h *Hold) Revoke(g *offsets.Generation) (forgotten []*Hint, busy map[int]bo
 		}
 	}
 	return forgotten, busy
+}
+
+// ForgetFound forgets the waiting hints that looks found, and returns them: a message brings each again, or a look.
+func (h *Hold) ForgetFound() (forgotten []*Hint) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.remove(func(e *Hint) bool { return e.Found && len(e.marks) == 0 }, func(e *Hint) { forgotten = append(forgotten, e) })
+	return forgotten
+}
+
+// FoundInHand reports whether a hint that a look found is with a runner.
+func (h *Hold) FoundInHand() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range h.byKey {
+		if e.Found && e.phase != waiting {
+			return true
+		}
+	}
+	return false
+}
+
+// TakeMissed returns how many awaited hints were settled before a message came, since the last call.
+func (h *Hold) TakeMissed() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := h.missed
+	h.missed = 0
+	return n
+}
+
+// HasDue reports whether a hint waits although its moment has come: all runners of its lane are busy.
+func (h *Hold) HasDue() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.clock.Now()
+	for l := range h.lanes {
+		if len(h.lanes[l]) > 0 && !h.lanes[l].next().After(now) {
+			return true
+		}
+	}
+	return false
 }
 
 // Pause pauses or resumes the queue; false if this changes nothing.

@@ -151,6 +151,52 @@ func TestEqualHintsSettleTogether(t *testing.T) {
 	}
 }
 
+// Found hints stay when their worker loses partitions, and are forgotten at its stop, unless a message waits for them.
+func TestFoundHintsBelongToNoPartition(t *testing.T) {
+	t.Parallel()
+	c := localClock()
+	h := New(c)
+	g := offsets.NewGeneration(&session{})
+	mark, _ := g.Deliver(0, 0)
+	row := func(n byte) task.Task {
+		return task.Task{ID: task.ID{n}, Owner: string('a' + rune(n)), Kind: "meal", Version: 1, RunAt: c.Now()}
+	}
+	first, second, third := FoundHint(row(1), c.Now(), time.Minute), FoundHint(row(2), c.Now(), time.Minute), FoundHint(row(3), c.Now(), time.Minute)
+	first.Awaited, second.Awaited = true, true
+	for _, e := range []*Hint{first, second, third} {
+		if !h.Add(e) || h.Add(FoundHint(task.Task{ID: e.ID, Version: 1, RunAt: c.Now()}, c.Now(), time.Minute)) {
+			t.Error("a found row is held once")
+		}
+	}
+	if h.Add(NewHint(second.Hint, c.Now(), time.Minute, mark)) {
+		t.Error("a message about a found row makes a second hint")
+	}
+	if forgotten, _ := h.Revoke(g); len(forgotten) != 0 || h.Len() != 3 {
+		t.Errorf("%d forgotten, %d left; want 0 and 3", len(forgotten), h.Len())
+	}
+	mark2, _ := offsets.NewGeneration(&session{}).Deliver(0, 0)
+	h.Add(NewHint(second.Hint, c.Now(), time.Minute, mark2))
+	if !h.HasDue() || h.FoundInHand() {
+		t.Errorf("due waiting: %v, in hand: %v; want true, false", h.HasDue(), h.FoundInHand())
+	}
+	taken := h.Take(t.Context(), LaneBatch, 3)
+	if len(taken) != 3 || h.HasDue() || !h.FoundInHand() {
+		t.Errorf("%d taken, due waiting: %v, in hand: %v; want 3, false, true", len(taken), h.HasDue(), h.FoundInHand())
+	}
+	first.Settled, second.Settled, third.Dropped = true, true, true
+	if forgotten := h.Release(taken); len(forgotten) != 0 || h.Len() != 0 {
+		t.Errorf("%d forgotten, %d left; want none", len(forgotten), h.Len())
+	}
+	if n := h.TakeMissed(); n != 1 || h.TakeMissed() != 0 {
+		t.Errorf("%d awaited hints came too late, want the first", n)
+	}
+	waiting := FoundHint(row(4), c.Now().Add(-time.Hour), time.Minute)
+	h.Add(waiting)
+	if forgotten := h.ForgetFound(); len(forgotten) != 1 || forgotten[0] != waiting || h.Len() != 0 {
+		t.Errorf("forgot %v, %d left; want the one that waited", forgotten, h.Len())
+	}
+}
+
 func TestOnlyStuckHintsAreLetGo(t *testing.T) {
 	t.Parallel()
 	c := localClock()

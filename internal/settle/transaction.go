@@ -165,6 +165,7 @@ func (t *transaction) judgeAbsent(byID map[task.ID][]*hold.Hint) error {
 	for _, row := range rows {
 		m := &member{hint: t.pick(byID, row.ID), row: row}
 		m.verdict.holdUntil(t.settler.clock.Now().Add(hold.RetryInterval), m.hint.Lane)
+		m.hint.Dropped = m.hint.Found && m.hint.Charge.State == hold.Uncharged // whoever has locked the row is at work on it
 		m.hint.Looks++
 		t.members[row.ID] = m
 		delete(byID, row.ID)

@@ -35,6 +35,9 @@ type Config struct {
 	// Default 5 s, at least 3 s: a hint whose row is due later than this from now is let go at once, and hints come up to 2 s
 	// ahead.
 	Patience time.Duration
+	// Late is how long after its next try a task of a queue without a due hint here is looked for in MySQL, at least 100 ms. Default
+	// 1 s; a negative one turns looks off.
+	Late time.Duration
 	// MaxUncommitted bounds the messages fetched and not yet committed, per queue. Default 10·Batch·Concurrency, at least
 	// 250,000, which is more than are ever sent ahead of their time: those must not keep others from being read.
 	MaxUncommitted int
@@ -55,10 +58,16 @@ func (c Config) withDefaults() (Config, error) {
 	c.BatchTime = cmp.Or(c.BatchTime, min(50*time.Millisecond, c.HandlerTimeout))
 	c.Drain = cmp.Or(c.Drain, 8*time.Second)
 	c.Patience = cmp.Or(c.Patience, 5*time.Second)
+	c.Late = cmp.Or(c.Late, time.Second)
 	c.MaxUncommitted = cmp.Or(c.MaxUncommitted, max(10*c.Batch*c.Concurrency, 250_000))
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	c.Tracer = cmp.Or(c.Tracer, otel.GetTracerProvider())
+	late := c.Late
+	if late < 0 {
+		late = minLate // looks are off
+	}
 	return c, cmp.Or(
+		between("Late", late, minLate, time.Hour),
 		between("Concurrency", c.Concurrency, 1, 1000),
 		between("Batch", c.Batch, 1, 1000),
 		between("HandlerTimeout", c.HandlerTimeout, time.Millisecond, time.Hour),

@@ -12,6 +12,7 @@ import (
 type Store interface {
 	settle.Store
 	Handovers
+	Looks
 	Requests
 	// Clock reads the database's clock as finely as it tells.
 	Clock(ctx context.Context) (time.Time, error)
@@ -26,6 +27,14 @@ type Handovers interface {
 	HandOver(ctx context.Context, queue, holder string, parts []int, now time.Time) error
 }
 
+// Looks find pending tasks by their next try.
+type Looks interface {
+	// Pending reads a page of the tasks of all queues with a next try in [from, to).
+	Pending(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error)
+	// Look reads the tasks of a page that the look asks for, and returns where the next page begins; zero for none.
+	Look(ctx context.Context, l task.Look) (tasks []task.Task, next task.Cursor, err error)
+}
+
 // Requests are what operators ask of workers.
 type Requests interface {
 	// Paused returns the queues whose tasks an operator wants left alone, each since when.
@@ -34,8 +43,11 @@ type Requests interface {
 
 // Session is one generation of the group's membership for one queue. Fetch waits until at least one message is there,
 // and gives what is. Commit stores the next offset to read of each partition; it refuses once the generation is over.
-// Lost is closed when that happens. It is an alias of an unnamed interface so that a stream can declare the same.
+// Lost is closed when that happens. Share is the part of the queue's tasks for whose rows this member looks, and Brings says
+// whether a task's hint would come to it. It is an alias of an unnamed interface so that a stream can declare the same.
 type Session = interface {
+	Share() task.Share
+	Brings(t task.Task) bool
 	Partitions() []int
 	Fetch(ctx context.Context) ([]task.Delivery, error)
 	Commit(ctx context.Context, next map[int]int64) error

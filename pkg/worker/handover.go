@@ -29,7 +29,7 @@ func (q *queue) takeOver(parts []int) map[int]bool {
 }
 
 // handOver records that the partitions are left in good order, but for busy ones: what is in hand may yet end the process. So
-// may a handler that was left behind, of whichever partition.
+// may a handler that was left behind, or a task that a look found, of whichever partition.
 func (q *queue) handOver(parts []int, busy map[int]bool) {
 	var left []int
 	for _, part := range parts {
@@ -37,7 +37,7 @@ func (q *queue) handOver(parts []int, busy map[int]bool) {
 			left = append(left, part)
 		}
 	}
-	if len(left) == 0 || q.worker.settler.HasAbandoned() {
+	if len(left) == 0 || q.worker.settler.HasAbandoned() || q.hold.FoundInHand() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)

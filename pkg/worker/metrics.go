@@ -12,7 +12,12 @@ type metrics struct {
 	unburied  prometheus.Counter
 	unindexed prometheus.Counter
 	tidied    prometheus.Gauge
+	found     *prometheus.CounterVec
+	degraded  *prometheus.GaugeVec
+	looks     prometheus.Histogram
 }
+
+var lookBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1}
 
 func newMetrics(reg prometheus.Registerer) *metrics {
 	counter := func(name, help string) prometheus.Counter {
@@ -27,5 +32,14 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		unindexed: counter("duetime_settled_unindexed_total", "Settled or scheduled tasks whose index write is left to the sweeps."),
 		tidied: gauge("duetime_worker_last_success_timestamp_seconds",
 			"When the worker's own loop last got through a pass without an error, in Unix seconds of this machine's clock."),
+		found: metric.Shared(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "duetime_tasks_found_total", Help: "Tasks found by a look at MySQL, which no hint had brought to this worker, by why it took them.",
+		}, []string{"queue", "cause"})),
+		degraded: metric.Shared(reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "duetime_worker_degraded", Help: "1 while looks at MySQL stand in for hints of this queue.",
+		}, []string{"queue"})),
+		looks: metric.Shared(reg, prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "duetime_look_duration_seconds", Help: "Duration of one look at MySQL for due tasks.", Buckets: lookBuckets,
+		})),
 	}
 }

@@ -36,6 +36,11 @@ func (m *Mux) infos() []task.KindInfo {
 	return infos
 }
 
+// kindsOf returns the registered kinds of a queue in alphabetical order.
+func (m *Mux) kindsOf(queue string) []string {
+	return slices.DeleteFunc(m.Kinds(), func(kind string) bool { return m.handlers[kind].Info.Queue != queue })
+}
+
 // Queues returns the queues of the registered kinds in alphabetical order.
 func (m *Mux) Queues() []string {
 	queues := map[string]bool{}

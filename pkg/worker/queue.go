@@ -23,9 +23,11 @@ type queue struct {
 	hold      *hold.Hold
 	handovers Handovers
 	holder    string // names this run of the worker where partitions are handed over
+	looker    *looker
 
 	mu     sync.Mutex
 	gen    *generation   // the present one; nil between two
+	last   Session       // of the last generation; nil before the first
 	joined chan struct{} // closed when the group was joined first
 }
 
@@ -38,10 +40,12 @@ type generation struct {
 }
 
 func newQueue(w *Worker, name string, handovers Handovers, holder string) *queue {
-	return &queue{
+	q := &queue{
 		worker: w, name: name, log: w.cfg.Logger.With(slog.String("queue", name)), hold: hold.New(w.clock),
 		handovers: handovers, holder: holder, joined: make(chan struct{}),
 	}
+	q.looker = newLooker(q)
+	return q
 }
 
 // run is one runner: take, settle, release.
@@ -93,7 +97,7 @@ func (q *queue) beginGeneration(s Session) *generation {
 	g := &generation{session: s, offsets: offsets.NewGeneration(s), since: q.worker.clock.Now(), clean: q.takeOver(s.Partitions())}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.gen = g
+	q.gen, q.last = g, s
 	select {
 	case <-q.joined:
 	default:

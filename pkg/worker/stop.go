@@ -15,7 +15,8 @@ import (
 //
 //   - in Kafka: nothing fetches it any more (queue.fetch ends with the intake).
 //   - waiting in the hold: no runner takes it any more (queue.run). It is forgotten when the group is left (queue.endGeneration),
-//     its offset stays uncommitted, and whoever has the partition next reads it again.
+//     its offset stays uncommitted, and whoever has the partition next reads it again. A look of another worker finds again what
+//     a look had found here.
 //   - in hand of a runner: its handler has Config.Drain to finish. If its transaction commits, its offset is committed
 //     (queue.commitLast). Else the transaction is rolled back, uncharged, and a charge beforehand is refunded (queue.run).
 //   - settled: its offset is committed, and index and dead letters are written without delay (aftermath).
@@ -67,6 +68,9 @@ func (l *lifecycle) begin(w *Worker) {
 	l.tidying.Go(func() { w.tidy(l.tidying.ctx) })
 	l.tidying.Go(func() { w.watchPauses(l.tidying.ctx) })
 	for _, q := range w.queues {
+		if w.cfg.Late > 0 {
+			l.tidying.Go(func() { q.looker.run(l.tidying.ctx) })
+		}
 		for lane, n := range w.cfg.runners() {
 			for range n {
 				l.runners.Go(func() { q.run(l.runners.ctx, hold.Lane(lane)) })
@@ -94,6 +98,7 @@ func (l *lifecycle) end(w *Worker) {
 	l.runners.stop()
 	l.tidying.stop()
 	for _, q := range w.queues {
+		w.settler.Refund(q.hold.ForgetFound())
 		q.commitLast()
 	}
 	l.consumers.stop()

@@ -20,6 +20,7 @@ type Worker struct {
 	cfg      Config
 	stream   Stream
 	requests Requests
+	looks    Looks
 	clock    *loop.Clock
 	settler  *settle.Settler
 	gate     *settle.Gate
@@ -49,7 +50,7 @@ func New(cfg Config, mux *Mux, store Store, stream Stream, index Index, dead Bur
 	}
 	m := newMetrics(cfg.Metrics)
 	w := &Worker{
-		cfg: cfg, stream: stream, requests: store, clock: loop.NewClock(store.Clock, cfg.Logger, cfg.Metrics), metrics: m,
+		cfg: cfg, stream: stream, requests: store, looks: store, clock: loop.NewClock(store.Clock, cfg.Logger, cfg.Metrics), metrics: m,
 		after: newAftermath(index, dead, m, cfg.Logger),
 	}
 	w.intake, w.stop = context.WithCancelCause(context.Background())
@@ -60,7 +61,9 @@ func New(cfg Config, mux *Mux, store Store, stream Stream, index Index, dead Bur
 	}, mux.handlers, store, w.clock, w.after)
 	w.gate = w.settler.Gate()
 	for _, name := range mux.Queues() {
-		w.queues = append(w.queues, newQueue(w, name, store, holder))
+		q := newQueue(w, name, store, holder)
+		q.looker.kinds = mux.kindsOf(name)
+		w.queues = append(w.queues, q)
 	}
 	return w, nil
 }

@@ -1,0 +1,213 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/internal/stream"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/pkg/worker"
+)
+
+const soon = 100 * time.Millisecond // the least that worker.Config.Late takes
+
+// looks runs a worker that looks for what is late.
+func (w *world) looks(mux *worker.Mux) (stop func() error) {
+	w.t.Helper()
+	return w.run(w.worker(mux, worker.Config{Late: soon}))
+}
+
+func (w *world) found(cause string) float64 {
+	w.t.Helper()
+	return w.metric("duetime_tasks_found_total", map[string]string{"queue": "default", "cause": cause})
+}
+
+// No hint comes. Tasks run all the same, the first ones a little late and the later ones in time; each once.
+func TestLooksStandInForHints(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, w *world) {
+		mux := worker.NewMux()
+		var lags sync.Map
+		worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+			lags.Store(tk.ID, time.Since(tk.DueAt))
+			return effect(ctx, tx, tk)
+		})
+		stop := w.looks(mux)
+		w.due(meal, 20)
+		pipelinetest.Await(t, "what was late when it was found", func() bool { return w.settled("meal", "done") == 20 })
+		var later []task.Task
+		for i := range 30 {
+			later = append(later, w.dueIn(meal, 1, time.Second+time.Duration(i)*50*time.Millisecond)...)
+		}
+		pipelinetest.Await(t, "what was found ahead", func() bool { return w.settled("meal", "done") == 50 })
+		want(t, "stop", stop(), nil)
+		want(t, "effects", w.number("SELECT COUNT(*) FROM effects"), 50)
+		want(t, "versions of what was found ahead", w.number("SELECT COUNT(*) FROM duetime_tasks WHERE version = 2 AND attempt = 0") >= 25, true)
+		if w.found("ahead") < 25 {
+			t.Errorf("%v tasks were found ahead of their moment, want most of 30", w.found("ahead"))
+		}
+		early := 0
+		for _, tk := range later {
+			lag, _ := lags.Load(tk.ID)
+			if lag.(time.Duration) < -10*time.Millisecond { // this machine's clock against the database's
+				early++
+			}
+		}
+		want(t, "early", early, 0)
+	})
+}
+
+// Hints come in time: then a worker finds nothing, and looks end to stand in for hints.
+func TestLooksGiveWayToHints(t *testing.T) {
+	t.Parallel()
+	w := onMySQL(t)
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, effect)
+	stop := w.looks(mux)
+	degraded := func() float64 {
+		return w.metric("duetime_worker_degraded", map[string]string{"queue": "default"})
+	}
+	w.due(meal, 1)
+	pipelinetest.Await(t, "a find without a hint", func() bool { return degraded() == 1 })
+	pipelinetest.Await(t, "health, while hints come", func() bool {
+		w.publish(w.dueIn(meal, 1, 2*soon)...)
+		time.Sleep(20 * time.Millisecond) // about 50 tasks a second
+		return degraded() == 0
+	})
+	want(t, "stop", stop(), nil)
+}
+
+func TestLooksLeaveAlone(t *testing.T) {
+	t.Parallel()
+	w := onMySQL(t)
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, effect)
+	worker.Handle(mux, elsewhere, effect)
+	pipelinetest.Must(t, second(w.store.Pause(t.Context(), w.store.DB(), "elsewhere", time.Now())))
+	stop := w.looks(mux)
+	paused := w.due(elsewhere, 3)
+	unknown := w.schedule(task.NewKind[payload]("unknown").New("ann", payload{}, task.In(0)))[0]
+	foreign := w.schedule(task.NewKind[payload]("meal", task.Queue("foreign")).New("ann", payload{}, task.In(0)))[0]
+	w.due(meal, 3)
+	pipelinetest.Await(t, "the queue's own", func() bool { return w.settled("meal", "done") == 3 })
+	w.due(meal, 3)
+	pipelinetest.Await(t, "the queue's own, again", func() bool { return w.settled("meal", "done") == 6 })
+	for what, id := range map[string]task.ID{"a paused queue's": paused[0].ID, "of an unknown kind": unknown.ID, "another queue's": foreign.ID} {
+		want(t, "version of a task "+what, w.row(id).Version, 1)
+	}
+	_, err := w.store.Resume(t.Context(), w.store.DB(), "elsewhere")
+	pipelinetest.Must(t, err)
+	pipelinetest.Await(t, "the resumed queue's", func() bool { return w.settled("elsewhere", "done") == 3 })
+	want(t, "stop", stop(), nil)
+}
+
+var elsewhere = task.NewKind[payload]("elsewhere", task.Queue("elsewhere"))
+
+func second[T any](_ T, err error) error { return err }
+
+// A row that somebody has locked is dropped: other tasks run meanwhile, and it runs once it is free.
+func TestLooksDropWhatIsLocked(t *testing.T) {
+	t.Parallel()
+	w := onMySQL(t)
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, effect)
+	locked := w.due(meal, 1)[0]
+	tx, err := w.store.Begin(t.Context())
+	pipelinetest.Must(t, err)
+	_, err = w.store.Lock(t.Context(), tx, []task.ID{locked.ID})
+	pipelinetest.Must(t, err)
+	stop := w.looks(mux)
+	w.due(meal, 5)
+	pipelinetest.Await(t, "the others", func() bool { return w.settled("meal", "done") == 5 })
+	pipelinetest.Await(t, "an empty hold", func() bool { return w.metric("duetime_hints_held", nil) == 0 })
+	pipelinetest.Must(t, tx.Rollback())
+	pipelinetest.Await(t, "the freed one", func() bool { return w.settled("meal", "done") == 6 })
+	want(t, "stop", stop(), nil)
+	want(t, "attempts of the freed one", w.row(locked.ID).Attempt, 1) // charged before it ran
+}
+
+// Tasks that looks found and charged are refunded at a stop, when their handlers did not run to an end.
+func TestStopRefundsWhatLooksCharged(t *testing.T) {
+	t.Parallel()
+	w := onMySQL(t)
+	mux := worker.NewMux()
+	var called atomic.Int64
+	worker.Handle(mux, meal, func(ctx context.Context, _ *worker.Tx, _ worker.Task[payload]) error {
+		called.Add(1)
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	rows := w.due(meal, 5)
+	stop := w.run(w.worker(mux, worker.Config{Late: soon, Drain: 50 * time.Millisecond, BatchTime: time.Millisecond}))
+	pipelinetest.Await(t, "a call", func() bool { return called.Load() > 0 })
+	want(t, "stop", stop(), nil)
+	for i, row := range rows {
+		want(t, fmt.Sprintf("attempts of task %d", i), w.row(row.ID).Attempt, 0)
+	}
+}
+
+// Three workers share two partitions: the one without a partition has work too.
+func TestWorkersBeyondThePartitionsHaveWork(t *testing.T) {
+	t.Parallel()
+	w := onMySQL(t)
+	w.log = stream.NewLocal(stream.Config{Namespace: "test", Partitions: 2})
+	const workers = 3
+	var ran [workers]atomic.Int64
+	var stops []func() error
+	for i := range workers {
+		mux := worker.NewMux()
+		worker.HandleOutside(mux, meal, func(context.Context, worker.Task[payload]) error {
+			ran[i].Add(1)
+			time.Sleep(50 * time.Millisecond) // so that tasks wait for a runner
+			return nil
+		})
+		wk, err := worker.New(worker.Config{Late: soon, Concurrency: 1}, mux, w.store, w.log, w.index, w.log)
+		pipelinetest.Must(t, err)
+		stops = append(stops, w.run(wk))
+	}
+	pipelinetest.Await(t, "work for each", func() bool {
+		w.publish(w.due(meal, 50)...)
+		time.Sleep(time.Second) // more tasks than two workers run in this time
+		for i := range ran {
+			if ran[i].Load() == 0 {
+				return false
+			}
+		}
+		return true
+	})
+	for _, stop := range stops {
+		want(t, "stop", stop(), nil)
+	}
+}
+
+// nobodyComes is a stream without Kafka.
+type nobodyComes struct{}
+
+func (nobodyComes) Consume(ctx context.Context, _ string, _ func(context.Context, worker.Session) error) error {
+	<-ctx.Done()
+	return errors.New("no broker")
+}
+
+// A worker whose groups can't be joined works by looks alone.
+func TestLooksNeedNoStream(t *testing.T) {
+	t.Parallel()
+	w := onMySQL(t)
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, effect)
+	wk, err := worker.New(worker.Config{Late: soon, Metrics: w.reg}, mux, w.store, nobodyComes{}, w.index, w.log)
+	pipelinetest.Must(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- wk.Run(ctx) }()
+	w.due(meal, 10)
+	pipelinetest.Await(t, "all", func() bool { return w.settled("meal", "done") == 10 })
+	stop()
+	want(t, "stop", <-ended, nil)
+	want(t, "effects", w.number("SELECT COUNT(*) FROM effects"), 10)
+}
