@@ -7,10 +7,12 @@
 package duetime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/prometheus/client_golang/prometheus"
@@ -70,7 +72,7 @@ func WithMetrics(r prometheus.Registerer) Option { return func(o *options) { o.m
 func WithTracer(p trace.TracerProvider) Option { return func(o *options) { o.tracer = p } }
 
 // OnJoined calls fn each time that a call of Work has become a member of the groups of all its queues: the process is
-// then ready to work.
+// then ready to work. While Kafka is away it calls fn after 10 s: due tasks are then looked for in MySQL.
 func OnJoined(fn func()) Option { return func(o *options) { o.joined = fn } }
 
 // Client schedules tasks and runs them. It is safe for concurrent use. If it is not closed, index writes in flight are
@@ -155,7 +157,7 @@ func (c *Client) Work(ctx context.Context, mux *worker.Mux) error {
 	defer func() { _ = st.Close() }()
 	w, err := worker.New(worker.Config{
 		Concurrency: cfg.Worker.Concurrency, Batch: cfg.Worker.Batch, HandlerTimeout: cfg.Worker.HandlerTimeout, Drain: cfg.Worker.Drain,
-		Kinds: c.parts.Kinds, Logger: c.parts.Log, Metrics: c.metrics, Tracer: c.parts.Tracer,
+		Late: cmp.Or(cfg.Worker.Late, -1), Kinds: c.parts.Kinds, Logger: c.parts.Log, Metrics: c.metrics, Tracer: c.parts.Tracer,
 	}, mux, st, c.parts.Stream, indexer{c.Client}, c.parts.Stream)
 	if err != nil {
 		return err
@@ -179,12 +181,32 @@ func (c *Client) work(ctx context.Context, w *worker.Worker) error {
 	})
 	group.Go(func() error { return c.AwaitIndex(ctx) })
 	group.Go(func() error {
-		if err := w.Joined(ctx); err == nil {
+		if c.awaitWork(ctx, w) {
 			c.joined()
 		}
 		return nil
 	})
 	return group.Wait()
+}
+
+// lookingAfter is how long a worker that can't join its groups waits before it counts as ready: it looks for due tasks in MySQL.
+const lookingAfter = 10 * time.Second
+
+// awaitWork waits until the worker gets work, and reports false if ctx ended first.
+func (c *Client) awaitWork(ctx context.Context, w *worker.Worker) bool {
+	waiting, enough := context.WithTimeout(ctx, lookingAfter)
+	defer enough()
+	if w.Joined(waiting) == nil {
+		return true
+	}
+	if c.parts.Config.Worker.Late == 0 {
+		return w.Joined(ctx) == nil
+	}
+	if ctx.Err() != nil {
+		return false
+	}
+	c.parts.Log.WarnContext(ctx, "ready without Kafka: due tasks are looked for in MySQL until the groups are joined")
+	return true
 }
 
 // indexer puts what a worker committed as the client puts its own commits, with compensation if a put fails.

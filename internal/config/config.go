@@ -119,6 +119,7 @@ type Worker struct {
 	Batch          int           `koanf:"batch" doc:"tasks in one transaction, 1 to 1000"`
 	HandlerTimeout time.Duration `koanf:"handler_timeout" doc:"the longest that one handler may take, 10ms to 1h"`
 	Drain          time.Duration `koanf:"drain" doc:"how long running handlers may go on after a SIGTERM before they are rolled back, worker.handler_timeout to 1h; 0s means 8s, whatever worker.handler_timeout is. The process needs up to 2s more"`
+	Late           time.Duration `koanf:"late" doc:"how late a task may be before workers look for it in MySQL themselves, 100ms to 1h; 0s turns this off, and tasks then wait for Redis and Kafka"`
 }
 
 // Daemon configures the process that repairs the index.
@@ -151,7 +152,7 @@ func Default() Config {
 		Log:       Log{Level: "info", Format: "json"},
 		Trace:     Trace{Sample: 1},
 		Event:     Event{Lead: 50 * time.Millisecond},
-		Worker:    Worker{Concurrency: 4, Batch: 100, HandlerTimeout: 10 * time.Second},
+		Worker:    Worker{Concurrency: 4, Batch: 100, HandlerTimeout: 10 * time.Second, Late: time.Second},
 		Daemon: Daemon{
 			Lookahead: time.Minute, Grace: 2 * time.Second, Interval: 2 * time.Second, Retention: 168 * time.Hour,
 		},

@@ -93,6 +93,9 @@ func (c Config) checkNumbers(p *Problems) {
 	p.CheckDuration("event.lead", c.Event.Lead, 0, time.Second)
 	p.CheckDuration("worker.handler_timeout", c.Worker.HandlerTimeout, 10*time.Millisecond, time.Hour)
 	p.CheckDuration("worker.drain", c.Worker.Drain, 0, time.Hour)
+	if c.Worker.Late != 0 { // off
+		p.CheckDuration("worker.late", c.Worker.Late, 100*time.Millisecond, time.Hour)
+	}
 	p.CheckDuration("daemon.lookahead", c.Daemon.Lookahead, 0, 24*time.Hour)
 	p.CheckDuration("daemon.grace", c.Daemon.Grace, 10*time.Millisecond, time.Hour)
 	p.CheckDuration("daemon.interval", c.Daemon.Interval, 10*time.Millisecond, time.Hour)
