@@ -81,7 +81,11 @@ func (w *world) consume() <-chan Record {
 				}
 				next := map[int]int64{}
 				for _, r := range records {
-					out <- r
+					select {
+					case out <- r:
+					case <-ctx.Done():
+						return nil // nobody reads any more
+					}
 					next[r.Partition] = r.Offset + 1
 				}
 				_ = s.Commit(ctx, next) // after a refusal the records come again
