@@ -417,6 +417,10 @@ func TestTopOnce(t *testing.T) {
 	if n := strings.Count(frame, "\n"); n > 24 || strings.Contains(frame, "\x1b") || t.Failed() {
 		t.Errorf("the frame of %d lines:\n%s", n, frame)
 	}
+	d.env = append(d.env, "DUETIME_REDIS__ADDRS=127.0.0.1:1")
+	if frame := d.wantCode(t, 2, "top", "--once").out; !strings.Contains(frame, "dead 1") || !strings.Contains(frame, "Redis is away") {
+		t.Errorf("the frame without Redis:\n%s", frame)
+	}
 	if got := d.wantCode(t, 1, "top"); !strings.Contains(got.err, "--once") {
 		t.Errorf("without a terminal: %s", got.err)
 	}

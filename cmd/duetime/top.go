@@ -56,7 +56,10 @@ func (t *tool) topOnce(ctx context.Context, c *console.Console) error {
 	if !terminal {
 		width = topWidth
 	}
-	return writeLines(t.out, picture{Frame: f, zone: t.location()}.draw(width, topHeight, plain))
+	if err := writeLines(t.out, picture{Frame: f, zone: t.location()}.draw(width, topHeight, plain)); err != nil {
+		return err
+	}
+	return f.IndexErr // the exit code must tell
 }
 
 func (t *tool) topLive(ctx context.Context, c *console.Console) error {

@@ -58,6 +58,9 @@ func (p picture) draw(width, height int, s style) string {
 	if waiting := console.UnhandledText(p.Unhandled); waiting != "" {
 		end = append([]string{s.bad(cut(" no handler for "+printable(waiting), width))}, end...)
 	}
+	if p.IndexErr != nil {
+		end = append([]string{s.bad(cut(" Redis is away: "+oneLine(p.IndexErr.Error()), width))}, end...)
+	}
 	room := height - len(lines) - len(end)
 	lines = append(append(lines, p.drawQueues(room-1, s)...), "")
 	for len(lines) < height-len(end) && p.interval > 0 {
@@ -240,6 +243,9 @@ func (p picture) drawQueue(q console.Queue, s style) string {
 	line := fmt.Sprintf(" %s %9s  %9s", fit(printable(q.Queue), 24), thousands(q.Due), oldest)
 	if q.PausedMs != nil {
 		line += s.bad("  paused for " + short(p.since(*q.PausedMs)))
+	}
+	if q.Degraded > 0 {
+		line += s.bad(fmt.Sprintf("  degraded, workers that look in MySQL: %d", q.Degraded))
 	}
 	return line
 }

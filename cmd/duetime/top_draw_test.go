@@ -94,6 +94,12 @@ func TestFrame(t *testing.T) {
 	if diff := cmp.Diff(strings.Split(want, "\n"), got); diff != "" {
 		t.Errorf("frame (-want +got):\n%s", diff)
 	}
+	f.Queues[2].Degraded, f.IndexErr = 3, errors.New("dial tcp: refused")
+	for _, want := range []string{"queue-2                          0          -  degraded, workers that look in MySQL: 3", "\n Redis is away: dial tcp: refused"} {
+		if text := f.draw(100, 24, plain); !strings.Contains(text, want) {
+			t.Errorf("lacks %q:\n%s", want, text)
+		}
+	}
 	f.err = errors.New("mysql is\naway")
 	if text := f.draw(80, 24, plain); !strings.HasSuffix(text, "\n figures are old: mysql is; away") {
 		t.Errorf("without figures:\n%s", text)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/store"
 )
 
@@ -27,6 +28,7 @@ type Frame struct {
 	Queues    []Queue          `json:"queues"`    // paused ones first, then those with most tasks due
 	Leaders   []Leader         `json:"leaders"`
 	Shards    []Shard          `json:"shards"`
+	IndexErr  error            `json:"-"`         // Redis is away: the frame has no shards
 	Unhandled []Unhandled      `json:"unhandled"` // among the tasks whose next try comes first
 	TookMs    int64            `json:"took_ms"`   // to read all this
 }
@@ -34,9 +36,10 @@ type Frame struct {
 // Queue is what waits in a queue.
 type Queue struct {
 	Queue    string `json:"queue"`
-	Due      int64  `json:"due"`                       // due and not done
-	OldestMs *int64 `json:"oldest_due_ms,omitempty"`   // the earliest run time of the due tasks
-	PausedMs *int64 `json:"paused_since_ms,omitempty"` // absent if it is not paused
+	Due      int64  `json:"due"`                        // due and not done
+	OldestMs *int64 `json:"oldest_due_ms,omitempty"`    // the earliest run time of the due tasks
+	PausedMs *int64 `json:"paused_since_ms,omitempty"`  // absent if it is not paused
+	Degraded int    `json:"degraded_workers,omitempty"` // for which looks at MySQL stand in for its hints
 }
 
 // Frame reads a frame. More overdue tasks make it slower.
@@ -49,7 +52,7 @@ func (c *Console) Frame(ctx context.Context) (Frame, error) {
 		return Frame{}, err
 	}
 	shards, err := c.indexShards(ctx)
-	if err != nil {
+	if err != nil && !index.Away(err) {
 		return Frame{}, err
 	}
 	f := Frame{
@@ -59,20 +62,22 @@ func (c *Console) Frame(ctx context.Context) (Frame, error) {
 		Queues: queuesOf(c.cfg.Queues, live), Leaders: leadersOf(live.Epochs, shards), Shards: shardsOf(shards),
 		Unhandled: unhandledOf(live.Unhandled), TookMs: time.Since(began).Milliseconds(),
 	}
+	f.IndexErr = err
 	for state, n := range live.States {
 		f.States[state.String()] = n
 	}
 	return f, nil
 }
 
-// queuesOf lists the configuration's queues and all others that are paused or have tasks due.
+// queuesOf lists the configuration's queues and all others that are paused, degraded, or have tasks due.
 func queuesOf(configured []string, live store.Live) []Queue {
-	names := slices.Concat(configured, slices.Collect(maps.Keys(live.Due)), slices.Collect(maps.Keys(live.Paused)))
+	names := slices.Concat(configured, slices.Collect(maps.Keys(live.Due)), slices.Collect(maps.Keys(live.Paused)),
+		slices.Collect(maps.Keys(live.Degraded)))
 	slices.Sort(names)
 	var queues []Queue
 	for _, name := range slices.Compact(names) {
 		waiting := live.Due[name]
-		queues = append(queues, Queue{name, waiting.Tasks, unixMs(waiting.Oldest), unixMs(live.Paused[name])})
+		queues = append(queues, Queue{name, waiting.Tasks, unixMs(waiting.Oldest), unixMs(live.Paused[name]), live.Degraded[name]})
 	}
 	slices.SortStableFunc(queues, func(a, b Queue) int {
 		return cmp.Or(comparePaused(a, b), -cmp.Compare(a.Due, b.Due))

@@ -13,14 +13,15 @@ func TestQueuesWithSomethingToSayComeFirst(t *testing.T) {
 	now := time.UnixMilli(1_000_000)
 	got := queuesOf([]string{"b", "a", "idle"}, store.Live{
 		Due:    map[string]store.DueTasks{"a": {Tasks: 1, Oldest: now}, "b": {Tasks: 7, Oldest: now}, "stray": {Tasks: 2, Oldest: now}},
-		Paused: map[string]time.Time{"stopped": now, "a": now},
+		Paused:   map[string]time.Time{"stopped": now, "a": now},
+		Degraded: map[string]int{"b": 2},
 	})
 	diff(t, "queues", []Queue{
-		{"a", 1, new(int64(1_000_000)), new(int64(1_000_000))},
-		{"stopped", 0, nil, new(int64(1_000_000))},
-		{"b", 7, new(int64(1_000_000)), nil},
-		{"stray", 2, new(int64(1_000_000)), nil},
-		{"idle", 0, nil, nil},
+		{"a", 1, new(int64(1_000_000)), new(int64(1_000_000)), 0},
+		{"stopped", 0, nil, new(int64(1_000_000)), 0},
+		{"b", 7, new(int64(1_000_000)), nil, 2},
+		{"stray", 2, new(int64(1_000_000)), nil, 0},
+		{"idle", 0, nil, nil, 0},
 	}, got)
 }
 

@@ -68,7 +68,7 @@ func leadersOf(epochs map[string]int64, shards []index.Shard) []Leader {
 	var leaders []Leader
 	for _, name := range LeaderNames() {
 		l := Leader{Name: name, Epoch: epochs[name]}
-		if name == LeaderEvent {
+		if name == LeaderEvent && len(shards) > 0 {
 			l.Shards, l.Of = new(int), new(len(shards))
 			for _, s := range shards {
 				if s.Epoch == l.Epoch {

@@ -72,6 +72,33 @@ func (s *Store) History(ctx context.Context, id task.ID, limit int) ([]task.Even
 	return events, nil
 }
 
+// degradedFor is how long a line of the history says that a worker is degraded: a little longer than until the next one.
+const degradedFor = 90 * time.Second
+
+// maxSystemLines bounds how many lines about no task are read.
+const maxSystemLines = 500
+
+// Degraded returns for how many workers looks stand in for the hints of a queue, by queue.
+func (s *Store) Degraded(ctx context.Context, now time.Time) (map[string]int, error) {
+	var at int64
+	var e task.Event
+	workers, seen := map[string]int{}, map[string]bool{}
+	err := forEach(ctx, s.db, "SELECT at, event, actor, detail FROM duetime_history WHERE task IS NULL ORDER BY seq DESC LIMIT ?",
+		[]any{maxSystemLines}, []any{&at, &e.Name, &e.Actor, &e.Detail}, func() {
+			if e.Name != task.EventDegraded && e.Name != task.EventRecovered || seen[e.Actor+"\x00"+e.Detail] {
+				return
+			}
+			seen[e.Actor+"\x00"+e.Detail] = true
+			if e.Name == task.EventDegraded && now.Sub(fromMs(at)) <= degradedFor {
+				workers[e.Detail]++
+			}
+		})
+	if err != nil {
+		return nil, fmt.Errorf("read which queues are degraded: %w", err)
+	}
+	return workers, nil
+}
+
 // PurgeHistory deletes up to limit lines from before the given moment, and returns their number. Fewer than limit mean
 // that no such line is left.
 func (s *Store) PurgeHistory(ctx context.Context, before time.Time, limit int) (int, error) {

@@ -22,6 +22,7 @@ func TestOperateConformance(t *testing.T) {
 		"resignations":             resignations,
 		"history":                  history,
 		"history goes with its tx": historyInTx,
+		"degraded workers":         degraded,
 		"purge of history":         purgeHistory,
 		"retry of a dead task":     retryDead,
 		"retry over a taken key":   retryTaken,
@@ -103,6 +104,27 @@ func history(t *testing.T, s *store.Store) {
 	must(t, s.Record(t.Context(), s.DB(), many))
 	if got := len(value[[]task.Event](t)(s.History(t.Context(), other, 5000))); got != 1002 {
 		t.Errorf("%d lines, want 1002", got)
+	}
+}
+
+// What a worker told last counts, and for a minute and a half.
+func degraded(t *testing.T, s *store.Store) {
+	line := func(ago time.Duration, name, actor, queue string) task.Event {
+		return task.Event{At: t0.Add(-ago), Name: name, Actor: actor, Detail: queue}
+	}
+	must(t, s.Record(t.Context(), nil, []task.Event{
+		line(time.Hour, task.EventDegraded, "worker gone", "a"),
+		line(95*time.Second, task.EventDegraded, "worker 1", "a"),
+		line(80*time.Second, task.EventDegraded, "worker 2", "a"),
+		line(70*time.Second, task.EventDegraded, "worker 3", "a"),
+		line(60*time.Second, task.EventPaused, "ops@host", "b"),
+		line(35*time.Second, task.EventDegraded, "worker 1", "a"),
+		line(20*time.Second, task.EventRecovered, "worker 3", "a"),
+		line(10*time.Second, task.EventDegraded, "worker 3", "b"),
+	}))
+	got := value[map[string]int](t)(s.Degraded(t.Context(), t0))
+	if d := cmp.Diff(map[string]int{"a": 2, "b": 1}, got); d != "" {
+		t.Errorf("degraded workers (-want +got):\n%s", d)
 	}
 }
 
@@ -234,7 +256,7 @@ func live(t *testing.T, s *store.Store) {
 		States:    map[task.State]int64{task.Pending: 2, task.Done: 2, task.Cancelled: 0, task.Dead: 0},
 		Scheduled: 1, Fired: 1, LagP50: 100 * time.Millisecond, LagP99: 100 * time.Millisecond, LagMax: 100 * time.Millisecond,
 		Due:    map[string]store.DueTasks{"default": {Tasks: 1, Oldest: rows[2].RunAt}},
-		Paused: map[string]time.Time{"default": t0}, Epochs: map[string]int64{"event": 1},
+		Paused: map[string]time.Time{"default": t0}, Degraded: map[string]int{}, Epochs: map[string]int64{"event": 1},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("live (-want +got):\n%s", d)

@@ -18,6 +18,7 @@ type Live struct {
 	LagP50, LagP99, LagMax time.Duration
 	Due                    map[string]DueTasks // by queue: tasks that are due and not done; queues without such tasks are absent
 	Paused                 map[string]time.Time
+	Degraded               map[string]int // workers, by queue; others are absent
 	Epochs                 map[string]int64
 	Unhandled              []Unhandled // tasks that wait for a worker of their kind, among the next ones by run time
 }
@@ -78,6 +79,9 @@ func (s *Store) liveDue(ctx context.Context, l *Live, _ time.Duration) error {
 
 func (s *Store) liveRequests(ctx context.Context, l *Live, _ time.Duration) (err error) {
 	if l.Paused, err = s.Paused(ctx); err != nil {
+		return err
+	}
+	if l.Degraded, err = s.Degraded(ctx, l.Now); err != nil {
 		return err
 	}
 	if l.Unhandled, err = s.Unhandled(ctx, liveUnhandled); err != nil {

@@ -27,6 +27,8 @@ const (
 	EventResumed   = "resumed"
 	EventResign    = "resign"
 	EventRebuild   = "rebuild"
+	EventDegraded  = "degraded" // looks at MySQL stand in for a queue's hints; told again each minute
+	EventRecovered = "recovered"
 )
 
 // Actors of events that no operator caused.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
 	"github.com/duetime/duetime/internal/settle"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -27,8 +29,9 @@ type Handovers interface {
 	HandOver(ctx context.Context, queue, holder string, parts []int, now time.Time) error
 }
 
-// Looks find pending tasks by their next try.
+// Looks find pending tasks by their next try, and tell people when they stand in for hints.
 type Looks interface {
+	Record(ctx context.Context, q sqlx.ExtContext, events []task.Event) error
 	// Pending reads a page of the tasks of all queues with a next try in [from, to).
 	Pending(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error)
 	// Look reads the tasks of a page that the look asks for, and returns where the next page begins; zero for none.

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -34,12 +35,13 @@ import (
 // goes on behind it the next time, and begins anew once it came to the end.
 
 const (
-	minLate       = 100 * time.Millisecond
-	maxExamined   = 2000                  // rows of one look
-	maxAnybodys   = 200                   // tasks that one look takes of those that are anybody's
-	anybodysAfter = 2 * time.Second       // beyond Config.Late
-	lookTimeout   = 2 * time.Second       // then MySQL is busy with other things
-	busyInterval  = 20 * time.Millisecond // to the next look while hints wait for a runner in degraded mode
+	minLate        = 100 * time.Millisecond
+	maxExamined    = 2000                  // rows of one look
+	maxAnybodys    = 200                   // tasks that one look takes of those that are anybody's
+	anybodysAfter  = 2 * time.Second       // beyond Config.Late
+	recordInterval = time.Minute           // between lines of the history while looks stand in for hints
+	lookTimeout    = 2 * time.Second       // then MySQL is busy with other things
+	busyInterval   = 20 * time.Millisecond // to the next look while hints wait for a runner in degraded mode
 )
 
 // Why a worker took a task that no hint had brought: values of a label.
@@ -56,6 +58,8 @@ type looker struct {
 	mode  mode
 	late  task.Cursor // where the next look for what became due lately goes on; zero: at the beginning
 	older task.Cursor // where the next look for what is older goes on
+
+	recorded time.Time // when the mode was last told in the history, on the local clock
 }
 
 func newLooker(q *queue) *looker { return &looker{queue: q} }
@@ -170,16 +174,32 @@ func (l *looker) hold(row task.Task, awaited bool, cause string) bool {
 
 // setMode tells when looks begin to stand in for hints, and when they end to.
 func (l *looker) setMode(ctx context.Context, m mode) {
-	changed := m.degraded != l.mode.degraded
+	changed, log := m.degraded != l.mode.degraded, l.queue.log
 	l.mode = m
-	if !changed {
+	switch {
+	case changed && m.degraded:
+		log.WarnContext(ctx, "degraded: hints don't come in time, due tasks are looked for in MySQL")
+	case changed:
+		log.InfoContext(ctx, "recovered: hints come in time again")
+	case !m.degraded || l.queue.worker.clock.Local().Sub(l.recorded) < recordInterval:
 		return
 	}
 	l.show()
-	if m.degraded {
-		l.queue.log.WarnContext(ctx, "degraded: hints don't come in time, due tasks are looked for in MySQL")
-	} else {
-		l.queue.log.InfoContext(ctx, "hints come in time again")
+	l.record(ctx)
+}
+
+// record tells people who look at the history.
+func (l *looker) record(ctx context.Context) {
+	w := l.queue.worker
+	l.recorded = w.clock.Local()
+	e := task.Event{At: w.clock.Now(), Name: task.EventRecovered, Actor: task.ActorWorker + " " + l.queue.holder, Detail: l.queue.name}
+	if l.mode.degraded {
+		e.Name = task.EventDegraded
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	if err := w.looks.Record(ctx, nil, []task.Event{e}); err != nil {
+		l.queue.log.WarnContext(ctx, "history not written", slog.Int("n", 1), slog.Any("err", err))
 	}
 }
 
