@@ -21,6 +21,7 @@ func run(ctx context.Context, env *process.Env) error {
 	if err != nil {
 		return err
 	}
+	env.SetDrain(cfg.Worker.Drain)
 	client, err := duetime.Open(cfg, duetime.WithLogger(env.Log()), duetime.WithMetrics(env.Registry), duetime.OnJoined(env.Ready))
 	if err != nil {
 		return err

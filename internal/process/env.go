@@ -35,6 +35,7 @@ type Env struct {
 
 	ready    atomic.Bool
 	stopping atomic.Bool
+	drain    atomic.Int64 // a time.Duration
 
 	mu   sync.Mutex
 	open []*closer
@@ -89,8 +90,17 @@ func (e *Env) Ready() {
 	})
 }
 
+// SetDrain lets a stop take as long as work may go on after it, and closing what is open after that, if this is more than ten
+// seconds.
+func (e *Env) SetDrain(d time.Duration) { e.drain.Store(int64(d)) }
+
+// drained returns the bound of a step of the stop: the usual one, or a longer one that leaves the same time after the drain.
+func (e *Env) drained(usual time.Duration) time.Duration {
+	return max(usual, usual-usualDrain+time.Duration(e.drain.Load()))
+}
+
 // OnStop registers fn to run when the process stops, after all functions that are registered later. Its context ends
-// 9 s after the stop began. An error of fn is logged with the name and changes nothing else.
+// 9 s after the stop began, or later by SetDrain. An error of fn is logged with the name and changes nothing else.
 func (e *Env) OnStop(name string, fn func(ctx context.Context) error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -1,7 +1,8 @@
 // Package process owns what every long-running command does around its work: flags, signals, logs, readiness, the
 // admin HTTP server, and the ordered close at the end.
 //
-// It promises that a SIGTERM or SIGINT ends the process within ten seconds, whatever it waits for; that everything
+// It promises that a SIGTERM or SIGINT ends the process within ten seconds, or two more than a longer drain (Env.SetDrain),
+// whatever it waits for; that everything
 // registered with OnStop is closed in reverse order, by name; and that a process that can't run says why in one line.
 // The package knows no configuration key and no stage of ours, and starts nothing by itself.
 //
@@ -29,6 +30,7 @@ import (
 const (
 	stopTimeout  = 9500 * time.Millisecond
 	closeTimeout = 9 * time.Second
+	usualDrain   = 8 * time.Second // of handlers, within these
 )
 
 const (
@@ -47,7 +49,7 @@ const gcPercent = 200
 // writes it to standard error in one line. defaultConfig is the default of --config.
 //
 // After a signal, an error of run that is not marked with wait.Fatal is logged and the exit code is 0: a server that is
-// away must not turn a stop into a crash. A second signal, or 9.5 s, end the process by force with code 1.
+// away must not turn a stop into a crash. A second signal, or 9.5 s (1.5 s after a longer drain), end the process by force with code 1.
 func Main(name, defaultConfig string, run func(ctx context.Context, env *Env) error) int {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
@@ -94,7 +96,7 @@ func (p program) main(run func(ctx context.Context, env *Env) error) int {
 	defer expire(nil)
 	context.AfterFunc(ctx, func() {
 		env.stopping.Store(true)
-		late := time.AfterFunc(p.closeTimeout, func() { expire(errCloseLate) })
+		late := time.AfterFunc(env.drained(p.closeTimeout), func() { expire(errCloseLate) })
 		context.AfterFunc(closing, func() { late.Stop() })
 	})
 	signaled, done := make(chan struct{}), make(chan struct{})
@@ -121,13 +123,14 @@ func (p program) watch(ctx context.Context, stop func(), env *Env, signaled, don
 		stop()
 	case <-ctx.Done():
 	}
-	late := time.NewTimer(p.stopTimeout)
+	limit := env.drained(p.stopTimeout)
+	late := time.NewTimer(limit)
 	defer late.Stop()
 	select {
 	case <-done:
 		return
 	case <-late.C:
-		p.printf("stopped by force: still busy %v after the signal; open: %s", p.stopTimeout, env.openNames())
+		p.printf("stopped by force: still busy %v after the signal; open: %s", limit, env.openNames())
 	case s := <-p.signals:
 		p.printf("stopped by force: second signal (%v); open: %s", s, env.openNames())
 	}

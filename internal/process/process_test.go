@@ -208,6 +208,28 @@ func TestTooLongForces(t *testing.T) {
 	}
 }
 
+// Handlers that may go on for longer after a stop are not ended by force meanwhile.
+func TestALongDrainIsAwaited(t *testing.T) {
+	t.Parallel()
+	h := newHarness()
+	h.stopTimeout, h.closeTimeout = 20*time.Millisecond, 10*time.Millisecond
+	code := h.main(func(ctx context.Context, env *Env) error {
+		env.SetDrain(usualDrain + time.Minute)
+		h.signals <- syscall.SIGTERM
+		<-ctx.Done()
+		time.Sleep(5 * h.stopTimeout) // as running handlers do
+		return nil
+	})
+	select {
+	case <-h.forced:
+		t.Errorf("ended by force: %v", h.err)
+	default:
+	}
+	if code != exitStopped {
+		t.Errorf("exit code %d, want %d", code, exitStopped)
+	}
+}
+
 func TestReadyAtEveryLevelAndOnce(t *testing.T) {
 	t.Parallel()
 	for _, level := range []string{"debug", "info", "warn", "error"} {
