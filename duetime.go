@@ -143,7 +143,7 @@ func (c *Client) Close(ctx context.Context) error {
 }
 
 // Work runs the mux's handlers on due tasks until ctx ends. Then it takes no more tasks, lets running handlers finish for
-// up to 8 s, and returns nil. Any number of processes may work at once. It returns an error at once if the configuration
+// worker.drain, and returns nil. Any number of processes may work at once. It returns an error at once if the configuration
 // lacks a kind's queue, or if the mux is empty.
 func (c *Client) Work(ctx context.Context, mux *worker.Mux) error {
 	if mux == nil {
