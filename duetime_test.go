@@ -113,12 +113,16 @@ type kitchen struct {
 	client *duetime.Client
 	joined chan struct{} // a message each time that Work has joined its groups
 	db     *sqlx.DB
+	parts  *parts.Parts // of the event process
 }
 
 func newKitchen(t *testing.T) *kitchen {
 	t.Helper()
-	dsn := pipelinetest.MySQL(t).NewSchema(t)
-	cfg := configured(t, dsn)
+	return newKitchenOn(t, configured(t, pipelinetest.MySQL(t).NewSchema(t)))
+}
+
+func newKitchenOn(t *testing.T, cfg duetime.Config) *kitchen {
+	t.Helper()
 	p := migrated(t, cfg)
 	for shard := range cfg.Shards { // no daemon runs here to mark the index complete
 		token, err := p.Index.BeginRebuild(t.Context(), shard)
@@ -127,11 +131,11 @@ func newKitchen(t *testing.T) *kitchen {
 		pipelinetest.Must(t, err)
 	}
 	event(t, p)
-	k := &kitchen{t: t, joined: make(chan struct{}, 8)}
+	k := &kitchen{t: t, joined: make(chan struct{}, 8), parts: p}
 	k.client = newClient(t, cfg, duetime.OnJoined(func() { k.joined <- struct{}{} }))
 	pipelinetest.Must(t, k.client.Ready(t.Context()))
 	var err error
-	k.db, err = sqlx.Open("mysql", dsn)
+	k.db, err = sqlx.Open("mysql", string(cfg.MySQL.DSN))
 	pipelinetest.Must(t, err)
 	t.Cleanup(func() { pipelinetest.Must(t, k.db.Close()) })
 	_, err = k.db.ExecContext(t.Context(), "CREATE TABLE eaten (task_id CHAR(36), pet BIGINT)")

@@ -4,9 +4,9 @@ import "time"
 
 const (
 	lookInterval     = time.Second            // between looks in good health
-	degradedInterval = 100 * time.Millisecond // between looks that stand in for hints, of at most membersPerRound workers
-	membersPerRound  = 10
-	maxRounds        = 10
+	degradedInterval = 50 * time.Millisecond // between looks that stand in for hints, of at most membersPerRound workers
+	membersPerRound  = 5
+	maxRounds        = 20
 	calm             = 5 * time.Second // without news, then hints are trusted again
 )
 

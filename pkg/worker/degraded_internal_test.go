@@ -32,7 +32,7 @@ func TestModeFollowsTheNews(t *testing.T) {
 
 func TestManyWorkersLookLessOftenEach(t *testing.T) {
 	t.Parallel()
-	for members, want := range map[int]time.Duration{1: 100, 10: 100, 19: 100, 20: 200, 64: 600, 1000: 1000} {
+	for members, want := range map[int]time.Duration{1: 50, 5: 50, 9: 50, 10: 100, 64: 600, 1000: 1000} {
 		m := mode{degraded: true}
 		if got := m.interval(members); got != want*time.Millisecond || m.ahead(members) != 2*got {
 			t.Errorf("%d workers: every %v, %v ahead; want every %vms, twice as far ahead", members, got, m.ahead(members), int(want))

@@ -27,7 +27,7 @@ import (
 //  4. A found task is held and settled as one that a hint brought, by its row under the lock. It may have run in a process that
 //     died: so it is a suspect, charged before it runs. A task that is found ahead of its moment has not run yet.
 //  5. A found row that is locked is dropped: whoever has locked it is at work on it.
-//  6. A look with news makes the queue degraded: looks come every 100 ms, and take tasks ahead of their moment. Without news
+//  6. A look with news makes the queue degraded: looks come every 50 ms, and take tasks ahead of their moment. Without news
 //     for five seconds the queue is healthy again.
 //
 // A look is bounded: it examines maxExamined rows of late and as many older ones. Rows of queues that are paused, of kinds
