@@ -3,7 +3,7 @@ package worker
 import "time"
 
 const (
-	lookInterval     = time.Second            // between looks in good health
+	lookInterval     = time.Second           // between looks in good health
 	degradedInterval = 50 * time.Millisecond // between looks that stand in for hints, of at most membersPerRound workers
 	membersPerRound  = 5
 	maxRounds        = 20
