@@ -30,6 +30,8 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 	cfg := config.Default()
 	put := source{t, "internal/indexwriter/writer.go"}
 	queue := source{t, "internal/indexwriter/queue.go"}
+	look, degraded := source{t, "pkg/worker/look.go"}, source{t, "pkg/worker/degraded.go"}
+	joining := source{t, "duetime.go"}.span(`lookingAfter = (.+)`)
 	wait := source{t, "pkg/schedule/client.go"}.span(`cmp\.Or\(c\.IndexWait, (.+?)\)`)
 	for _, c := range []struct{ doc, says string }{
 		{architecture, fmt.Sprintf("waits for its put for at most %s, and %s again for each %d tasks", wait, wait, put.number("tasksPerWait"))},
@@ -40,6 +42,12 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 		{architecture, fmt.Sprintf("Where many are due within %s, their hints leave as early, up to %s:", spelt(task.MaxLead),
 			grouped(source{t, "internal/dispatch/crowd.go"}.number("maxAheadHints")))},
 		{architecture, fmt.Sprintf("the session's lock wait (%s)", source{t, "internal/store/open.go"}.span(`cmp\.Or\(o\.LockWait, (.+?)\)`))},
+		{architecture, fmt.Sprintf("with the default of worker.late (%s)", spelt(cfg.Worker.Late))},
+		{architecture, fmt.Sprintf("what nobody has taken for %s more is anybody's", look.span(`anybodysAfter = (.+?)\s+//`))},
+		{architecture, fmt.Sprintf("a degraded queue is looked for each %s", degraded.span(`degradedInterval = (.+?)\s+//`))},
+		{architecture, fmt.Sprintf("%s after the last such task hints are trusted again", degraded.span(`calm\s+= (.+?)\s+//`))},
+		{architecture, fmt.Sprintf("is ready after %s", joining)},
+		{operating, fmt.Sprintf("is ready after %s", joining)},
 		{configPage, fmt.Sprintf("up to %s where many are due at once", task.MaxLead)},
 		{guide, fmt.Sprintf("| payload | %d KiB of JSON |", task.MaxPayload>>10)},
 		{guide, fmt.Sprintf("| owner, kind, queue | %d bytes |", same(t, task.MaxOwner, task.MaxKind, task.MaxQueue))},

@@ -14,8 +14,9 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Only this file changes a row's attempts: a failure is charged, a suspect is charged before its handler runs, and such a
-// charge is refunded if the handler did not run to an end.
+// Only this file charges and refunds attempts while tasks are settled: a failure is charged, a suspect is charged before its
+// handler runs, and such a charge is refunded if the handler did not run to an end. A task that moves itself
+// (schedule.Tx.Renew) and an operator's retry (task.Task.Retry) begin the attempts anew.
 
 // chargeFailure returns the transition for a handler's error.
 func chargeFailure(row task.Task, failure error, charge hold.Charge, backoff task.Backoff, now time.Time) (task.Task, Result) {

@@ -18,9 +18,9 @@
 //  1. Lock. One transaction locks the rows that are free, by primary key, in id order, in any state, and asks for the
 //     database's time in the same statement.
 //  2. Decide, by each row alone. Missing row: settle (the daemon's audit drops the entry, which the hint can't name). Row
-//     locked by another transaction: hold for 100 ms. Ended task: settle, and drop the entry. Pending but not due: hold for
-//     the remaining time if the row has the hint's version, else settle and put the row. Due: run, or cancel if the first
-//     run would begin after its kind's catch-up window.
+//     locked by another transaction: hold for 100 ms, or drop the hint if a look found the task. Ended task: settle, and
+//     drop the entry. Pending but not due: hold for the remaining time if the row has the hint's version, else settle and put
+//     the row. Due: run, or cancel if the first run would begin after its kind's catch-up window.
 //  3. Charge suspects, in a transaction of their own, before any of them runs.
 //  4. Run the handlers in id order. After Config.BatchTime of handlers, the remaining hints are held. A task that a handler
 //     moved or cancelled does not run.
@@ -53,13 +53,14 @@
 //  4. An outside effect precedes the commit. An outside task runs by itself, with its row locked: a cancel waits for the
 //     lock and then answers "running", never a yes after the effect.
 //  5. A task that ends its process would never be charged, and each restart would run it. So hints that were due before
-//     their partition was assigned are suspects: an attempt is charged in a committed transaction before the handler runs.
-//     At the first charge suspects may share a batch, so that a rebalance costs one statement per batch. Suspects that
-//     were charged before run one at a time, so that one culprit never gets an innocent task charged twice. A suspect
-//     whose attempts are used up is dead without a run. A charge without a complete run is refunded if the worker stops. A
-//     worker that leaves a partition with nothing running records this in a row that names it as the holder, and the next
-//     worker has no suspects there; a crash leaves no such row. A task must not die of charges if perhaps none of them was
-//     followed by a run: so its last attempt is begun once more, and the row says so, with the worker's name.
+//     their partition was assigned are suspects, and so are tasks that were due already when a look found them: an attempt
+//     is charged in a committed transaction before the handler runs. At the first charge suspects may share a batch, so
+//     that a rebalance costs one statement per batch. Suspects that were charged before run one at a time, so that one
+//     culprit never gets an innocent task charged twice. A suspect whose attempts are used up is dead without a run. A
+//     charge without a complete run is refunded if the worker stops. A worker that leaves a partition with nothing
+//     running records this in a row that names it as the holder, and the next worker has no suspects there; a crash
+//     leaves no such row. A task must not die of charges if perhaps none of them was followed by a run: so its last
+//     attempt is begun once more, and the row says so, with the worker's name.
 //  6. The acknowledgement after a claim removes the entry with the claimed score. It would remove an early hint's task that
 //     was put under the same version, which would be lost until a sweep; with clocks apart, claim and put would repeat
 //     without end. So an early hint is held.

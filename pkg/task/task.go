@@ -16,7 +16,7 @@ type Task struct {
 	Queue       string
 	Shard       int // where it is indexed
 	State       State
-	DueAt       time.Time // the promise: only schedule and reschedule change it
+	DueAt       time.Time // the promise: schedule, reschedule, shift and an operator's retry set it, nothing else
 	RunAt       time.Time // the next try: DueAt until an attempt fails
 	Version     int64     // 1 at schedule, +1 at each transition
 	Attempt     int       // attempts charged so far

@@ -15,5 +15,7 @@
 //  4. Release. Settled hints leave; their offsets are committed as a contiguous prefix (package offsets). The index and the
 //     dead topic follow without anybody waiting for them (after.go).
 //
+// While no hint comes, the worker finds due tasks itself (look.go, degraded.go), and goes on at step 2.
+//
 // What becomes of a hint after the stop stands in stop.go; who runs beside the runners, in tidy.go and pause.go.
 package worker

@@ -17,9 +17,10 @@ import (
 //   - waiting in the hold: no runner takes it any more (queue.run). It is forgotten when the group is left (queue.endGeneration),
 //     its offset stays uncommitted, and whoever has the partition next reads it again. A look of another worker finds again what
 //     a look had found here.
-//   - in hand of a runner: its handler has Config.Drain to finish. If its transaction commits, its offset is committed
-//     (queue.commitLast). Else the transaction is rolled back, uncharged, and a charge beforehand is refunded (queue.run).
-//   - settled: its offset is committed, and index and dead letters are written without delay (aftermath).
+//   - in hand of a runner: its handler has Config.Drain to finish. If its transaction commits, it is settled. Else the
+//     transaction is rolled back, uncharged, and a charge beforehand is refunded (queue.run).
+//   - settled: its offset is committed if all hints before it in its partition are settled too (queue.commitLast); if not, the
+//     partition's next worker reads it again and finds its task done. Index and dead letters are written without delay (aftermath).
 //
 // Then the partitions are handed over with nothing running (queue.handOver), but for those of which something is in hand.
 
