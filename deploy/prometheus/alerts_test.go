@@ -27,6 +27,7 @@ var healthy = map[string]string{
 	`duetime_server_up{instance="daemon-2",server="redis"}`:                            "0xCOUNT", // one that alone doesn't reach it
 	`duetime_zookeeper_connected{instance="event-1"}`:                                  "1xCOUNT",
 	`duetime_consumer_lag_hints{instance="daemon-1",queue="default"}`:                  "9000-20xCOUNT", // a burst, and the workers get through it
+	`duetime_worker_degraded{instance="worker-1",queue="default"}`:                     "0xCOUNT",
 	`duetime_redis_evicted_keys_total{instance="daemon-1"}`:                            "17xCOUNT",
 	`duetime_index_drift_total{instance="daemon-1",kind="k",direction="missing"}`:      "4xCOUNT",
 	`duetime_tasks_settled_total{instance="worker-1",kind="k",result="dead"}`:          "3xCOUNT",
@@ -80,6 +81,8 @@ func TestAlerts(t *testing.T) {
 		{"redis away", map[string]string{`duetime_server_up{instance="daemon-1",server="redis"}`: "0xCOUNT"}, 0, []string{"DuetimeRedisLost"}},
 		{"kafka away", map[string]string{`duetime_server_up{instance="daemon-1",server="kafka"}`: "0xCOUNT"}, 0, []string{"DuetimeKafkaLost"}},
 		{"zookeeper away", map[string]string{`duetime_zookeeper_connected{instance="event-1"}`: "0xCOUNT"}, 0, []string{"DuetimeZooKeeperLost"}},
+		{"a worker looks for tasks in MySQL", map[string]string{`duetime_worker_degraded{instance="worker-1",queue="default"}`: "0x230 1xCOUNT"}, 0, []string{"DuetimeWorkersDegraded"}},
+		{"a worker looked for tasks for half a minute", map[string]string{`duetime_worker_degraded{instance="worker-1",queue="default"}`: "0x238 1xCOUNT"}, 0, nil},
 		{"a dead task stands", map[string]string{`duetime_tasks{instance="daemon-1",state="dead"}`: "1xCOUNT"}, 0, []string{"DuetimeTasksDead"}},
 		{"a dead task was retried", map[string]string{`duetime_tasks{instance="daemon-1",state="dead"}`: "1x200 0xCOUNT"}, 0, nil},
 		{"a kind that nobody handles", map[string]string{`duetime_tasks_unhandled_total{instance="worker-1",queue="default",kind="meel"}`: "0+1xCOUNT"}, 0, []string{"DuetimeUnknownKind"}},

@@ -53,6 +53,13 @@ func TestFaultsTurnTheirAlertsTrue(t *testing.T) {
 			s.await(alert, false, nil)
 		})
 	}
+	t.Run("DuetimeWorkersDegraded", func(t *testing.T) {
+		s.t = t
+		s.stop("event")
+		s.await("DuetimeWorkersDegraded", true, s.feed)
+		s.start("event")
+		s.await("DuetimeWorkersDegraded", false, nil)
+	})
 	t.Run("DuetimeOldestDueOld, then DuetimeLateBurn14x", func(t *testing.T) {
 		s.t = t
 		s.stop("worker")

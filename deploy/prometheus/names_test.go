@@ -56,6 +56,7 @@ var rare = map[string][]string{
 	"duetime_index_drift_total":   {"kind", "direction", "namespace"},
 	"duetime_index_repairs_total": {"reason", "namespace"},
 	"duetime_hints_let_go_total":  {"reason", "namespace"},
+	"duetime_tasks_found_total":   {"queue", "cause", "namespace"},
 }
 
 // unknown returns what queries ask for and nobody shows.
