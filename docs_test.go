@@ -45,6 +45,8 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 		{architecture, fmt.Sprintf("with the default of worker.late (%s)", spelt(cfg.Worker.Late))},
 		{architecture, fmt.Sprintf("what nobody has taken for %s more is anybody's", look.span(`anybodysAfter = (.+?)\s+//`))},
 		{architecture, fmt.Sprintf("a degraded queue is looked for each %s", degraded.span(`degradedInterval = (.+?)\s+//`))},
+		{architecture, fmt.Sprintf("From %d workers of a queue on, each looks less often and further ahead; from %d on",
+			2*degraded.number("membersPerRound"), degraded.number("membersPerRound")*degraded.number("maxRounds"))},
 		{architecture, fmt.Sprintf("%s after the last such task hints are trusted again", degraded.span(`calm\s+= (.+?)\s+//`))},
 		{architecture, fmt.Sprintf("is ready after %s", joining)},
 		{operating, fmt.Sprintf("is ready after %s", joining)},
