@@ -12,7 +12,7 @@ func TestQueuesWithSomethingToSayComeFirst(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(1_000_000)
 	got := queuesOf([]string{"b", "a", "idle"}, store.Live{
-		Due:    map[string]store.DueTasks{"a": {Tasks: 1, Oldest: now}, "b": {Tasks: 7, Oldest: now}, "stray": {Tasks: 2, Oldest: now}},
+		Due:      map[string]store.DueTasks{"a": {Tasks: 1, Oldest: now}, "b": {Tasks: 7, Oldest: now}, "stray": {Tasks: 2, Oldest: now}},
 		Paused:   map[string]time.Time{"stopped": now, "a": now},
 		Degraded: map[string]int{"b": 2},
 	})

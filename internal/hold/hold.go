@@ -31,7 +31,7 @@ type Hold struct {
 	owners map[string]*owner // owners with a runner, or with parked hints
 	wake   [Lanes]chan struct{}
 	paused bool // nothing is handed out
-	missed int  // awaited hints that were settled before a message came
+	found  Found
 
 	adjusted, adjustedLocal time.Time // the last AdjustForClockStep, on the database's clock and on the local one
 }
@@ -143,9 +143,7 @@ func (h *Hold) Release(taken []*Hint) (forgotten []*Hint) {
 		h.freeOwner(e.Owner)
 		switch {
 		case e.Settled:
-			if e.Awaited && len(e.marks) == 0 {
-				h.missed++
-			}
+			h.found.count(e)
 			delete(h.byKey, e.key())
 			e.settle()
 		case e.phase == revoked:
@@ -202,13 +200,29 @@ func (h *Hold) FoundInHand() bool {
 	return false
 }
 
-// TakeMissed returns how many awaited hints were settled before a message came, since the last call.
-func (h *Hold) TakeMissed() int {
+// Found counts found hints that were settled.
+type Found struct {
+	Settled int
+	Missed  int // of these, awaited ones for which no message had come
+}
+
+func (f *Found) count(e *Hint) {
+	if !e.Found {
+		return
+	}
+	f.Settled++
+	if e.Awaited && len(e.marks) == 0 {
+		f.Missed++
+	}
+}
+
+// TakeFound returns what was counted since the last call.
+func (h *Hold) TakeFound() Found {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	n := h.missed
-	h.missed = 0
-	return n
+	f := h.found
+	h.found = Found{}
+	return f
 }
 
 // HasDue reports whether a hint waits although its moment has come: all runners of its lane are busy.

@@ -37,7 +37,7 @@ import (
 const (
 	minLate        = 100 * time.Millisecond
 	maxExamined    = 2000                  // rows of one look
-	maxAnybodys    = 200                   // tasks that one look takes of those that are anybody's
+	maxAnybodys    = 1000                  // tasks that one look takes of those that are anybody's
 	anybodysAfter  = 2 * time.Second       // beyond Config.Late
 	recordInterval = time.Minute           // between lines of the history while looks stand in for hints
 	lookTimeout    = 2 * time.Second       // then MySQL is busy with other things
@@ -86,21 +86,21 @@ func (l *looker) pass(ctx context.Context) (loop.Result, error) {
 		}
 		return loop.Result{}, nil
 	}
-	held, news, err := l.look(ctx, share, brings)
+	news, err := l.look(ctx, share, brings)
 	if err != nil {
 		return loop.Result{}, err
 	}
-	l.setMode(ctx, l.mode.after(news || q.hold.TakeMissed() > 0, w.clock.Now()))
+	found := q.hold.TakeFound()
+	l.setMode(ctx, l.mode.after(news || found.Missed > 0, w.clock.Now()))
 	next := l.mode.interval(membersOf(share))
-	if held > 0 {
+	if found.Settled > 0 { // it can help: what the last look found was not only locked
 		next = min(next, degradedInterval)
 	}
 	return loop.Result{Next: next - rand.N(next/5)}, nil //nolint:gosec // Spreads load, guards nothing.
 }
 
-// look holds what it finds, and returns how many tasks that were. There is news if one was overdue whose hint should have
-// come here.
-func (l *looker) look(ctx context.Context, share task.Share, brings func(task.Task) bool) (held int, news bool, err error) {
+// look holds what it finds. There is news if a task was overdue whose hint should have come here.
+func (l *looker) look(ctx context.Context, share task.Share, brings func(task.Task) bool) (news bool, err error) {
 	w := l.queue.worker
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
@@ -117,21 +117,20 @@ func (l *looker) look(ctx context.Context, share task.Share, brings func(task.Ta
 	}
 	first, err := w.looks.Pending(ctx, time.Time{}, until, task.Cursor{}, 1)
 	if err != nil || len(first) == 0 {
-		return 0, false, err
+		return false, err
 	}
 	take := func(rows []task.Task, causeOf func(task.Task) string) {
 		for _, row := range rows {
 			awaited := brings(row)
-			if l.hold(row, awaited, causeOf(row)) {
-				held++
-				news = news || awaited && row.RunAt.Before(overdue)
+			if l.hold(row, awaited, causeOf(row)) && awaited && row.RunAt.Before(overdue) {
+				news = true
 			}
 		}
 	}
 	if !share.Empty() {
 		rows, err := l.examine(ctx, &l.late, task.Look{Share: share, From: old, To: until})
 		if err != nil {
-			return held, news, err
+			return news, err
 		}
 		take(rows, func(row task.Task) string {
 			if row.RunAt.After(now) {
@@ -143,11 +142,11 @@ func (l *looker) look(ctx context.Context, share task.Share, brings func(task.Ta
 	if first[0].RunAt.Before(old) {
 		rows, err := l.examine(ctx, &l.older, task.Look{To: old})
 		if err != nil {
-			return held, news, err
+			return news, err
 		}
 		take(some(rows, maxAnybodys), func(task.Task) string { return causeAnybodys })
 	}
-	return held, news, nil
+	return news, nil
 }
 
 // examine reads the next page of a walk.
