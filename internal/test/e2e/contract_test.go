@@ -77,7 +77,7 @@ func TestStopsWhileWaiting(t *testing.T) {
 		{"event", "ZOOKEEPER__SERVERS", false},
 		{"event", "REDIS__ADDRS", true},
 		{"worker", "MYSQL__DSN", false},
-		{"worker", "KAFKA__BROKERS", false},
+		{"worker", "KAFKA__BROKERS", true},
 		{"daemon", "MYSQL__DSN", false},
 		{"daemon", "ZOOKEEPER__SERVERS", false},
 		{"daemon", "REDIS__ADDRS", true},
