@@ -19,15 +19,19 @@
  *                  fenced         prelude.lua fence; pass.go shard.pass, internal/elect/candidate.go candidate.regain
  *                  elect          internal/elect/candidate.go candidate.begin, internal/store/epochs.go Store.TakeAbove
  *   worker.pml     fetch          pkg/worker/queue.go queue.accept, internal/hold/hold.go Hold.Add
+ *                  find           pkg/worker/look.go looker.look, internal/hold/hint.go FoundHint
+ *                  join           internal/hold/hold.go Hold.Add
+ *                  drop           internal/settle/transaction.go transaction.judgeAbsent, internal/hold/hold.go Hold.Release
  *                  look           internal/hold/hold.go Hold.due, internal/settle/transaction.go batch.transact, transaction.lock
- *                  missing        internal/settle/transaction.go transaction.absent
+ *                  missing        internal/settle/transaction.go transaction.judgeAbsent
  *                  ended          internal/settle/decide.go decide
  *                  stale, far, early   internal/settle/decide.go verdict.later
  *                  due            internal/settle/decide.go verdict.due
  *                  commit         internal/settle/transaction.go transaction.markDone, commit,
  *                                 internal/store/save.go Store.Finish
  *                  fail, discard  internal/settle/charge.go chargeFailure, pkg/task/task.go Task.Fail and Discard
- *                  charge         internal/settle/charge.go transaction.chargeSuspects
+ *                  charge         internal/settle/charge.go transaction.chargeSuspects and chargeBeforehand
+ *                  exhausted      internal/settle/decide.go exhausted
  *                  settle         internal/settle/apply.go transaction.apply, internal/offsets/commit.go Generation.Commit
  *   reconcile.pml  overdue        internal/reconcile/overdue.go overdue.sort, overdue.put, turn.has
  *                  sweep, see     lookahead.go, changed.go, audit.go: Reconciler.mendUnlike, auditIndex.check
@@ -40,8 +44,8 @@
  *   faults.pml     what no line of ours does
  *
  * Numbers: T ticks of the database's clock; M versions that a score tells apart (4096 in the code; 4 or 8 here); a
- * hint goes out LEAD ticks early; a worker holds one for PATIENCE ticks at most. The first version is M-2, so that
- * counting goes round the window. A fault costs one of FAULTS; its kinds are switched on by name (LOSE_WRITES,
+ * hint goes out LEAD ticks early; a worker holds one for PATIENCE ticks at most; a look finds rows AHEAD ticks
+ * early. The first version is M-2, so that counting goes round the window. A fault costs one of FAULTS; its kinds are switched on by name (LOSE_WRITES,
  * PHANTOM, FLUSH …), and so are the ways to break the protocol (NO_ROW_CHECK, GUARDED_PUT, REMOVE_FIRST …).
  */
 
@@ -66,6 +70,7 @@
 #endif
 #define LEAD 1
 #define PATIENCE 1
+#define AHEAD 1
 
 /* A score is a time and a version; 0 is an absent entry. */
 #define SCORE(at, v) (1 + (at) * M + (v) % M)
@@ -81,9 +86,13 @@
 #define DEAD 4
 byte state, due, next, version; /* next is run_at */
 byte effects;
+byte attempt;                   /* charged beforehand */
 byte locked;                    /* the workers whose transactions hold the row: one at most, if locks hold */
-#ifdef NO_LOCK
+byte found;                     /* the workers that hold a row which a look found, and no message brought */
+#if defined(NO_LOCK)
 #define LOCKED 0
+#elif defined(FIND_UNLOCKED)
+#define LOCKED (locked & ~found)
 #else
 #define LOCKED locked
 #endif
@@ -134,7 +143,10 @@ end: if
 init {
 	atomic {
 		run clock(); run game(); run wire();
-		run dispatcher(0); run worker(0); run daemon(1);
+		run worker(0); run daemon(1);
+#if DISPATCHERS > 0
+		run dispatcher(0);
+#endif
 #if DISPATCHERS > 1
 		run dispatcher(1);
 #endif

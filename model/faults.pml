@@ -34,7 +34,7 @@
 
 #ifdef FALL_BACK
 /* A replica, or a backup, that lags. */
-byte oldState, oldDue, oldNext, oldVersion, oldEffects, oldCounter;
+byte oldState, oldDue, oldNext, oldVersion, oldEffects, oldCounter, oldAttempt;
 #define SAVED (oldState == state && oldDue == due && oldNext == next && oldVersion == version && oldCounter == counter)
 #endif
 
@@ -68,12 +68,14 @@ end: do
      :: d_step { /* the replica catches up */
 		faultsLeft && scheduled && !SAVED ->
 		oldState = state; oldDue = due; oldNext = next; oldVersion = version; oldEffects = effects; oldCounter = counter;
+		oldAttempt = attempt;
 		printf("mysql: the replica has version %d\n", version)
 	}
      :: d_step { /* open transactions are lost; what the restored row says is what was promised */
 		FAULT(scheduled && !SAVED);
 		state = oldState; due = oldDue; next = oldNext; version = oldVersion; effects = oldEffects; counter = oldCounter;
-		cancelled = (state == CANCELLED); locked = 0; acts[0] = 0; acts[1] = 0;
+		attempt = oldAttempt;
+		cancelled = (state == CANCELLED); locked = 0; acted = 0; acts[0] = 0; acts[1] = 0;
 		printf("mysql: falls back to version %d, state %d, at %d\n", version, state, next)
 	}
 #endif
