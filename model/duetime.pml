@@ -22,11 +22,11 @@
  *                  find           pkg/worker/look.go looker.look, internal/hold/hint.go FoundHint
  *                  join           internal/hold/hold.go Hold.Add
  *                  drop           internal/settle/transaction.go transaction.judgeAbsent, internal/hold/hold.go Hold.Release
- *                  look           internal/hold/hold.go Hold.due, internal/settle/transaction.go batch.transact, transaction.lock
+ *                  look           internal/hold/hold.go Hold.takeDue, internal/settle/transaction.go batch.transact, transaction.lock
  *                  missing        internal/settle/transaction.go transaction.judgeAbsent
  *                  ended          internal/settle/decide.go decide
- *                  stale, far, early   internal/settle/decide.go verdict.later
- *                  due            internal/settle/decide.go verdict.due
+ *                  stale, far, early   internal/settle/decide.go verdict.decideEarly
+ *                  due            internal/settle/decide.go verdict.decideDue
  *                  commit         internal/settle/transaction.go transaction.markDone, commit,
  *                                 internal/store/save.go Store.Finish
  *                  fail, discard  internal/settle/charge.go chargeFailure, pkg/task/task.go Task.Fail and Discard
@@ -45,8 +45,9 @@
  *
  * Numbers: T ticks of the database's clock; M versions that a score tells apart (4096 in the code; 4 or 8 here); a
  * hint goes out LEAD ticks early; a worker holds one for PATIENCE ticks at most; a look finds rows AHEAD ticks
- * early. The first version is M-2, so that counting goes round the window. A fault costs one of FAULTS; its kinds are switched on by name (LOSE_WRITES,
- * PHANTOM, FLUSH …), and so are the ways to break the protocol (NO_ROW_CHECK, GUARDED_PUT, REMOVE_FIRST …).
+ * early. The first version is M-2, so that counting goes round the window. A fault costs one of FAULTS; its kinds are
+ * switched on by name (LOSE_WRITES, PHANTOM, FLUSH …), and so are looks (FIND), handlers that end their process (KILL) or
+ * act outside their transaction (OUTSIDE), and the ways to break the protocol (NO_ROW_CHECK, GUARDED_PUT, REMOVE_FIRST …).
  */
 
 #define T 2
