@@ -51,6 +51,9 @@ func (h *Hold) Add(e *Hint) bool {
 	defer h.mu.Unlock()
 	if same, ok := h.byKey[e.key()]; ok {
 		same.marks = append(same.marks, e.marks...)
+		if same.Found && same.phase == waiting {
+			same.Suspect = same.Suspect || e.Suspect // a look found the row before its moment
+		}
 		if same.phase == revoked && len(e.marks) > 0 {
 			same.phase = inHand
 		}

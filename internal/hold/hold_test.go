@@ -171,6 +171,20 @@ func TestFoundHintsBelongToNoPartition(t *testing.T) {
 	if h.Add(NewHint(second.Hint, c.Now(), time.Minute, mark)) {
 		t.Error("a message about a found row makes a second hint")
 	}
+	ahead := FoundHint(task.Task{ID: task.ID{9}, Version: 1, RunAt: c.Now().Add(time.Hour)}, c.Now(), 2*time.Hour)
+	suspect := NewHint(ahead.Hint, c.Now(), 2*time.Hour)
+	suspect.Suspect = true
+	if h.Add(ahead); ahead.Suspect {
+		t.Error("what is not due yet is suspect")
+	}
+	if h.Add(suspect); !ahead.Suspect {
+		t.Error("a suspect's message makes the found hint no suspect")
+	}
+	if forgotten := h.ForgetFound(); len(forgotten) != 3 {
+		t.Errorf("forgot %d found hints, want the three without a message", len(forgotten))
+	}
+	h.Add(first)
+	h.Add(third)
 	if forgotten, _ := h.Revoke(g); len(forgotten) != 0 || h.Len() != 3 {
 		t.Errorf("%d forgotten, %d left; want 0 and 3", len(forgotten), h.Len())
 	}
@@ -316,7 +330,7 @@ func TestSomebodyAlwaysWakesForTheNextMoment(t *testing.T) {
 	defer cancel()
 	got := make(chan []*Hint, 2)
 	for range 2 {
-		go func() { got <- h.Take(ctx, LaneBatch, 10) }()
+		go func() { got <- h.Take(ctx, LaneBatch, 1) }() // one that wakes late must not take both
 	}
 	time.Sleep(20 * time.Millisecond) // both runners probably sleep by now; if not, the test is only weaker
 	for i := range 2 {
