@@ -9,11 +9,13 @@ import (
 	"github.com/duetime/duetime/internal/store"
 )
 
-// Stats counts all rows.
+// Stats counts rows.
 type Stats struct {
-	States map[string]int64 `json:"states"` // has each state
-	Kinds  map[string]int64 `json:"kinds"`
-	LagMs  Lag              `json:"lag_ms"` // of the done rows; zero when there are none
+	WindowMs int64            `json:"window_ms"` // of kinds and lag; 0: all rows
+	States   map[string]int64 `json:"states"`    // of all rows; has each state
+	Kinds    map[string]int64 `json:"kinds"`     // rows that changed within the window
+	Fired    int64            `json:"fired"`     // rows done within it
+	LagMs    Lag              `json:"lag_ms"`    // of these; zero when there are none
 }
 
 // Lag is how late tasks fired, in milliseconds.
@@ -28,10 +30,11 @@ func lagOf(p50, p99, highest time.Duration) Lag {
 	return Lag{ms(p50), ms(p99), ms(highest)}
 }
 
-// Stats reads the whole table, which takes seconds for millions of rows. It locks nothing.
-func (c *Console) Stats(ctx context.Context) (Stats, error) {
-	st, err := c.store.Stats(ctx)
-	return Stats{st.States, st.Kinds, lagOf(st.LagP50, st.LagP99, st.LagMax)}, err
+// Stats reads an index entry of each row, and all rows that changed within the window; without a window (0) it reads the
+// whole table, which takes seconds for millions of rows. It locks nothing.
+func (c *Console) Stats(ctx context.Context, window time.Duration) (Stats, error) {
+	st, err := c.store.Stats(ctx, window)
+	return Stats{window.Milliseconds(), st.States, st.Kinds, st.Fired, lagOf(st.LagP50, st.LagP99, st.LagMax)}, err
 }
 
 // Unhandled is how many pending tasks of a queue and kind wait for a worker that knows the kind.

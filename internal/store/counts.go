@@ -116,10 +116,10 @@ func (s *Store) Unhandled(ctx context.Context, limit int) ([]Unhandled, error) {
 }
 
 // counts runs a query that returns a key and a number in each row.
-func counts[K comparable](ctx context.Context, db *sqlx.DB, query string) (map[K]int64, error) {
+func counts[K comparable](ctx context.Context, db *sqlx.DB, query string, args ...any) (map[K]int64, error) {
 	var key K
 	var n int64
 	m := map[K]int64{}
-	err := forEach(ctx, db, query, nil, []any{&key, &n}, func() { m[key] = n })
+	err := forEach(ctx, db, query, args, []any{&key, &n}, func() { m[key] = n })
 	return m, err
 }

@@ -173,7 +173,7 @@ func list(t *testing.T, s *store.Store) {
 }
 
 func stats(t *testing.T, s *store.Store) {
-	if got := value[store.Stats](t)(s.Stats(t.Context())); got.LagMax != 0 || got.States["dead"] != 0 || len(got.States) != 4 {
+	if got := value[store.Stats](t)(s.Stats(t.Context(), 0)); got.LagMax != 0 || got.States["dead"] != 0 || len(got.States) != 4 {
 		t.Errorf("stats of an empty table: %+v", got)
 	}
 	rows := newTasks(t, 203)
@@ -189,11 +189,21 @@ func stats(t *testing.T, s *store.Store) {
 	})
 	want := store.Stats{
 		States: map[string]int64{"pending": 2, "done": 200, "cancelled": 1, "dead": 0},
-		Kinds:  map[string]int64{"meal.done": 203},
+		Kinds:  map[string]int64{"meal.done": 203}, Fired: 200,
 		LagP50: 100 * time.Millisecond, LagP99: 198 * time.Millisecond, LagMax: 200 * time.Millisecond,
 	}
-	if d := cmp.Diff(want, value[store.Stats](t)(s.Stats(t.Context()))); d != "" {
-		t.Errorf("stats (-want +got):\n%s", d)
+	for _, window := range []time.Duration{0, time.Hour} {
+		if d := cmp.Diff(want, value[store.Stats](t)(s.Stats(t.Context(), window))); d != "" {
+			t.Errorf("stats of the last %v (-want +got):\n%s", window, d)
+		}
+	}
+	for _, row := range rows[100:] { // out of the window
+		must(t, exec(s.DB(), s.DB().Rebind("UPDATE duetime_tasks SET updated_at = 1 WHERE id = ?"), row.ID[:]))
+	}
+	want.Kinds["meal.done"], want.Fired = 100, 100
+	want.LagP50, want.LagP99, want.LagMax = 50*time.Millisecond, 99*time.Millisecond, 100*time.Millisecond
+	if d := cmp.Diff(want, value[store.Stats](t)(s.Stats(t.Context(), time.Hour))); d != "" {
+		t.Errorf("stats without what has left the window (-want +got):\n%s", d)
 	}
 }
 

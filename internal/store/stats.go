@@ -8,16 +8,18 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// Stats are figures over all rows.
+// Stats are figures over all rows, and over those of a window.
 type Stats struct {
-	States map[string]int64 // rows by the state's name; states without rows have 0
-	Kinds  map[string]int64 // rows by kind
-	// Lag of the done rows: finished_at - max(due_at, created_at); zero when there are none.
+	States map[string]int64 // all rows by the state's name; states without rows have 0
+	Kinds  map[string]int64 // rows that changed within the window, by kind
+	Fired  int64            // rows that were done within it
+	// Lag of these: finished_at - max(due_at, created_at); zero when there are none.
 	LagP50, LagP99, LagMax time.Duration
 }
 
-// Stats reads the whole table, which takes seconds for millions of rows. It locks nothing.
-func (s *Store) Stats(ctx context.Context) (Stats, error) {
+// Stats reads an index entry of each row, and all that changed within the last window; without a window (0) it reads the
+// whole table, which takes seconds for millions of rows. It locks nothing.
+func (s *Store) Stats(ctx context.Context, window time.Duration) (Stats, error) {
 	st := Stats{States: map[string]int64{}}
 	byState, err := s.Counts(ctx)
 	if err != nil {
@@ -31,19 +33,21 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 		return st, err
 	}
 	defer done()
-	if st.Kinds, err = counts[string](ctx, db, "SELECT kind, COUNT(*) FROM duetime_tasks GROUP BY kind"); err != nil {
+	rows, args := " FROM duetime_tasks WHERE 1 = 1", []any(nil)
+	if window > 0 {
+		rows = " FROM duetime_tasks" + s.dialect.force("duetime_tasks_updated") + " WHERE updated_at >= " + s.dialect.now() + " - ?"
+		args = []any{window.Milliseconds()}
+	}
+	if st.Kinds, err = counts[string](ctx, db, "SELECT kind, COUNT(*)"+rows+" GROUP BY kind", args...); err != nil {
 		return st, fmt.Errorf("count tasks by kind: %w", err)
 	}
-	if _, err := readLags(ctx, db, &st, lagRows); err != nil {
+	if st.Fired, err = readLags(ctx, db, &st, rows+" AND state = 1 AND finished_at IS NOT NULL", args...); err != nil {
 		return st, fmt.Errorf("measure lag: %w", err)
 	}
 	return st, nil
 }
 
-const (
-	lagOf   = "finished_at - CASE WHEN created_at > due_at THEN created_at ELSE due_at END"
-	lagRows = " FROM duetime_tasks WHERE state = 1 AND finished_at IS NOT NULL"
-)
+const lagOf = "finished_at - CASE WHEN created_at > due_at THEN created_at ELSE due_at END"
 
 // readLags computes percentiles by nearest rank from a histogram of milliseconds, which is sorted and is read only up to
 // the 99th percentile. It returns the number of rows that from selects.
