@@ -11,11 +11,12 @@ import (
 )
 
 type metrics struct {
-	repairs *prometheus.CounterVec
-	purged  prometheus.Counter
-	drift   *prometheus.CounterVec
-	kinds   sync.Map     // names of kinds that are labels of drift
-	named   atomic.Int64 // kinds that asked for a label
+	repairs     *prometheus.CounterVec
+	purged      prometheus.Counter
+	purgeBehind prometheus.Gauge
+	drift       *prometheus.CounterVec
+	kinds       sync.Map     // names of kinds that are labels of drift
+	named       atomic.Int64 // kinds that asked for a label
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -26,6 +27,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}, []string{"reason"}),
 		purged: f.NewCounter(prometheus.CounterOpts{
 			Name: "duetime_tasks_purged_total", Help: "Finished rows removed after their retention.",
+		}),
+		purgeBehind: f.NewGauge(prometheus.GaugeOpts{
+			Name: "duetime_purge_behind_seconds", Help: "How long ago the retention of the next finished row to remove ended; 0 when none is left.",
 		}),
 		drift: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "duetime_index_drift_total",

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"time"
 
 	"github.com/duetime/duetime/internal/loop"
 )
@@ -19,6 +20,11 @@ func (p *purge) pass(ctx context.Context, now clock) (loop.Result, error) {
 	if err != nil {
 		return loop.Result{}, err
 	}
+	behind := time.Duration(0)
+	if n == purgeBatch {
+		behind = max(0, before.Sub(p.r.store.Purged()))
+	}
+	p.r.metrics.purgeBehind.Set(behind.Seconds())
 	lines, err := p.r.store.PurgeHistory(ctx, before, purgeBatch)
 	return loop.Result{More: n == purgeBatch || lines == purgeBatch}, err
 }

@@ -30,6 +30,8 @@ type Store interface {
 	PendingExcept(ctx context.Context, except []string, from, to time.Time, after task.Cursor, limit int) ([]task.Task, task.Cursor, error)
 	Changed(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error)
 	Purge(ctx context.Context, before time.Time, limit int) (int, error)
+	// Purged returns up to where the purges have come.
+	Purged() time.Time
 	// PurgeHistory is Purge for the lines of the history.
 	PurgeHistory(ctx context.Context, before time.Time, limit int) (int, error)
 	// Paused returns the queues that an operator has paused, and since when.

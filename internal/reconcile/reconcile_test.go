@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
@@ -185,6 +186,13 @@ func TestRequestWakesTheRebuildOnce(t *testing.T) {
 	}
 }
 
+func (w *world) purgeBehind(t *testing.T) float64 {
+	t.Helper()
+	var m dto.Metric
+	pipelinetest.Must(t, w.metrics.purgeBehind.Write(&m))
+	return m.GetGauge().GetValue()
+}
+
 func TestPurgeKeepsRetentionAndBatches(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
@@ -200,12 +208,18 @@ func TestPurgeKeepsRetentionAndBatches(t *testing.T) {
 		if res := w.run(t, (&purge{r: w.Reconciler}).pass); !res.More {
 			t.Error("a full batch did not ask for another one")
 		}
+		if got := w.purgeBehind(t); got != time.Hour.Seconds() {
+			t.Errorf("behind by %v s after a full batch, want an hour", got)
+		}
 		if got := w.left(t, rows); got != 20 {
 			t.Errorf("%d rows left after a batch of %d, want 20", got, purgeBatch)
 		}
 		w.run(t, (&purge{r: w.Reconciler}).pass)
 		if got := w.left(t, rows); got != 10 {
 			t.Errorf("%d rows left, want the 9 pending ones and the one within its retention", got)
+		}
+		if got := w.purgeBehind(t); got != 0 {
+			t.Errorf("behind by %v s after the last batch", got)
 		}
 		if w.left(t, []task.Task{kept}) != 1 {
 			t.Error("a row within its retention was purged")

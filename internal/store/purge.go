@@ -41,6 +41,14 @@ func (s *Store) Purge(ctx context.Context, before time.Time, limit int) (int, er
 	return len(found), nil
 }
 
+// Purged returns up to where the purges of this process have come: finished rows that changed before are gone, but for what
+// long transactions committed late. It is zero before the first purge.
+func (s *Store) Purged() time.Time {
+	s.purgeMu.Lock()
+	defer s.purgeMu.Unlock()
+	return s.purged.At
+}
+
 // readCursors reads ids in the order of the times beside them, and returns the last place in that order.
 func (s *Store) readCursors(ctx context.Context, query string, args []any) (ids []task.ID, last task.Cursor, err error) {
 	err = forEach(ctx, s.db, query, args, []any{idBytes{&last.ID}, unixMs{&last.At}}, func() { ids = append(ids, last.ID) })
