@@ -11,11 +11,11 @@ GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_event@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_epochs TO duetime_event@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_event@'%';
 
--- daemon: elections, sweeps, and the end of what is past its retention.
-GRANT SELECT ON `${SCHEMA}`.duetime_layout TO duetime_daemon@'%';
+-- daemon: elections, sweeps, rows that go to another shard, and the end of what is past its retention.
+GRANT SELECT, UPDATE (shards_from, moved, to_move) ON `${SCHEMA}`.duetime_layout TO duetime_daemon@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_daemon@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_epochs TO duetime_daemon@'%';
-GRANT SELECT, DELETE ON `${SCHEMA}`.duetime_tasks TO duetime_daemon@'%';
+GRANT SELECT, UPDATE (shard), DELETE ON `${SCHEMA}`.duetime_tasks TO duetime_daemon@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_daemon@'%';
 GRANT SELECT, INSERT, DELETE ON `${SCHEMA}`.duetime_history TO duetime_daemon@'%';
 
@@ -37,7 +37,8 @@ GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_history TO duetime_game@'%';
 
 -- operator: the tool duetime, but for migrate. It looks at everything, asks the processes for things, and changes tasks,
 -- but not what they are and whose: of what a task is, the queue alone.
-GRANT SELECT ON `${SCHEMA}`.duetime_layout TO duetime_operator@'%';
+GRANT SELECT, UPDATE (shards, shards_ever, shards_from, generation, paused, moved, to_move)
+  ON `${SCHEMA}`.duetime_layout TO duetime_operator@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_operator@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_epochs TO duetime_operator@'%';
 GRANT SELECT, UPDATE (queue, state, due_at, run_at, version, attempt, dedup_key, last_error, updated_at, finished_at)

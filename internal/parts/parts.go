@@ -256,7 +256,7 @@ func fatal(refusal, err error) error {
 // Scheduler returns a client that schedules on these parts. reg may be nil.
 func (p *Parts) Scheduler(reg prometheus.Registerer) (*schedule.Client, error) {
 	return schedule.New(schedule.Config{
-		Layout: p.Store.Layout, Kinds: p.Kinds, Actor: p.Actor, Logger: p.Log, Metrics: reg, Tracer: p.Tracer,
+		Layout: p.Store.RecentLayout, Kinds: p.Kinds, Actor: p.Actor, Logger: p.Log, Metrics: reg, Tracer: p.Tracer,
 	}, p.Store, p.Index, p.Stream)
 }
 

@@ -35,7 +35,7 @@ func (s *Store) InsertAutocommit(ctx context.Context, specs []task.Spec) ([]task
 	if s.dialect == SQLite {
 		return nil, nil
 	}
-	layout, err := s.cachedLayout(ctx, s.db)
+	layout, err := s.placingLayout(ctx, s.db)
 	if err != nil {
 		return nil, err
 	}

@@ -47,6 +47,10 @@ var conformance = map[string]func(t *testing.T, s *store.Store){
 	"status and text of migrations":    migrationStatus,
 	"layout keeps its shard count":     layoutStays,
 	"another namespace":                otherNamespace,
+	"change of the number of shards":   shardChange,
+	"rehome":                           rehome,
+	"rehome skips locked rows":         rehomeSkipsLocked,
+	"inserts follow the layout":        insertsFollowTheLayout,
 	"concurrent increments of epochs":  concurrentEpochs,
 }
 

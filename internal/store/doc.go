@@ -10,7 +10,8 @@
 //     and the caller rolls back.
 //   - A transaction that the server has rolled back can't be committed by a caller who overlooked the error (conn_tx.go).
 //
-// It never decides a transition (that is pkg/task), never retries, and never starts a goroutine.
+// It never decides a transition (that is pkg/task), never retries, and starts one goroutine at most: it reads a layout that is
+// older than a second again, for two seconds at most.
 //
 // A moment read by a statement that waits for a lock is the moment at which the statement began, not the one at which it
 // got the lock. Only Now and LockFree, which don't wait, tell the current time.
@@ -24,7 +25,7 @@
 //   - duetime_tasks, ranges: pages.go (what sweeps read), owner.go (one owner's rows), list.go (what operators filter),
 //     purge.go.
 //   - duetime_tasks, figures: counts.go, stats.go, stats_live.go (what duetime top shows), audit.go (rows that are wrong).
-//   - duetime_layout: layout.go. duetime_epochs: epochs.go. duetime_requests: requests.go. duetime_history: history.go.
+//   - duetime_layout: layout.go, and shardchange.go, which also moves rows to other shards. duetime_epochs: epochs.go. duetime_requests: requests.go. duetime_history: history.go.
 //     duetime_handovers: handover.go. Migrations: migrate.go.
 //
 // The other files: store.go and open.go make a handle, session.go sets up its sessions. conn.go guards a connection, with

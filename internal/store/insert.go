@@ -30,7 +30,7 @@ var (
 // locked, the row that exists afterwards: the task's own, or an earlier one with the same id or (owner, kind, dedup_key).
 // An earlier task of the same call counts too. Call it within a transaction.
 func (s *Store) Insert(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) ([]task.Task, error) {
-	layout, err := s.cachedLayout(ctx, q)
+	layout, err := s.placingLayout(ctx, q)
 	if err != nil {
 		return nil, err
 	}

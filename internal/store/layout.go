@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 
@@ -12,21 +14,97 @@ import (
 )
 
 // Layout reads the layout from the database. It returns ErrNoSchema before the first migration.
-func (s *Store) Layout(ctx context.Context) (task.Layout, error) { return s.readLayout(ctx, s.db) }
+func (s *Store) Layout(ctx context.Context) (task.Layout, error) {
+	began := time.Now()
+	l, err := s.readLayout(ctx, s.db)
+	if err == nil {
+		s.keep(&layoutCopy{l, began})
+	}
+	return l, err
+}
 
 // unknownColumn is MySQL's answer if a table lacks a column.
 const unknownColumn = 1054
 
-// cachedLayout returns the layout as last read. The first call reads it through q, since a caller in a transaction may
-// hold the pool's only connection. An old layout is harmless: each row says in which shard it is indexed.
+// A process uses its copy of the layout for a second, then reads the row in the background. Only an insert waits for the
+// row, if the copy is older than maxLayoutAge: its rows must not go to a shard of long ago. The daemon begins to move rows
+// when all copies have aged that much.
+const (
+	layoutRefresh = time.Second
+	maxLayoutAge  = 5 * time.Second
+	layoutTimeout = 2 * time.Second // of a read in the background
+)
+
+// layoutCopy is the layout as it was at a moment of this process's clock, or later.
+type layoutCopy struct {
+	task.Layout
+	at time.Time
+}
+
+// RecentLayout returns the layout as it was read at most some seconds ago, from a server that may be written. While the
+// database doesn't answer, it returns the last copy, whatever its age: then nobody moves rows either.
+func (s *Store) RecentLayout(ctx context.Context) (task.Layout, error) {
+	c := s.layout.Load()
+	switch {
+	case c == nil:
+	case time.Since(c.at) <= maxLayoutAge:
+		s.refreshIfOld(c)
+		return c.Layout, nil
+	case time.Since(time.Unix(0, s.failed.Load())) < layoutRefresh:
+		return c.Layout, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, layoutTimeout)
+	defer cancel()
+	l, err := s.refresh(ctx)
+	if err != nil && c != nil && !errors.Is(err, ErrNoSchema) && !errors.Is(err, ErrOldSchema) {
+		return c.Layout, nil
+	}
+	return l, err
+}
+
+// refresh reads the layout from a server that may be written: an old primary that lives on would show an old layout.
+func (s *Store) refresh(ctx context.Context) (task.Layout, error) {
+	began := time.Now()
+	l, err := scanLayout(s.db.QueryRowxContext(ctx, s.dialect.stateThen(layoutColumns)+fromLayout), writable{})
+	if err != nil {
+		s.failed.Store(time.Now().UnixNano())
+		return l, err
+	}
+	s.keep(&layoutCopy{l, began})
+	return l, nil
+}
+
+// cachedLayout returns the last copy of the layout, for reading rows. An old copy is harmless there: each row says in which
+// shard it is indexed.
 func (s *Store) cachedLayout(ctx context.Context, q sqlx.QueryerContext) (task.Layout, error) {
-	var l task.Layout
-	if cached := s.layout.Load(); cached != nil {
-		l = *cached
+	return s.copyOf(ctx, q, math.MaxInt64)
+}
+
+// placingLayout is cachedLayout for inserts: it reads the layout if the copy is older than maxLayoutAge.
+func (s *Store) placingLayout(ctx context.Context, q sqlx.QueryerContext) (task.Layout, error) {
+	return s.copyOf(ctx, q, maxLayoutAge)
+}
+
+// copyOf returns the copy of the layout, or reads the layout through q if the copy is too old: a caller in a transaction may
+// hold the pool's only connection. What a transaction reads may be as old as its snapshot, so it becomes the copy only if
+// there is none, and then an old one.
+func (s *Store) copyOf(ctx context.Context, q sqlx.QueryerContext, maxAge time.Duration) (l task.Layout, err error) {
+	c := s.layout.Load()
+	if c != nil {
+		s.refreshIfOld(c)
+	}
+	if c != nil && time.Since(c.at) <= maxAge {
+		l = c.Layout
 	} else {
-		var err error
+		began := time.Now()
 		if l, err = s.readLayout(ctx, s.handle(q)); err != nil {
 			return l, err
+		}
+		if q != nil && q != sqlx.QueryerContext(s.db) {
+			began = began.Add(-maxLayoutAge)
+		}
+		if c == nil || time.Since(began) < maxLayoutAge {
+			s.keep(&layoutCopy{l, began})
 		}
 	}
 	if s.namespace != "" && l.Namespace != s.namespace {
@@ -35,20 +113,52 @@ func (s *Store) cachedLayout(ctx context.Context, q sqlx.QueryerContext) (task.L
 	return l, nil
 }
 
+// refreshIfOld reads the layout in the background, unless the copy is young or a read is under way.
+func (s *Store) refreshIfOld(c *layoutCopy) {
+	if time.Since(c.at) < layoutRefresh || time.Since(time.Unix(0, s.tried.Load())) < layoutRefresh || !s.refreshing.CompareAndSwap(false, true) {
+		return
+	}
+	s.tried.Store(time.Now().UnixNano())
+	s.refreshes.Go(func() {
+		defer s.refreshing.Store(false)
+		ctx, cancel := context.WithTimeout(context.Background(), layoutTimeout)
+		defer cancel()
+		_, _ = s.refresh(ctx) // a failed read is repeated after a second
+	})
+}
+
+const (
+	layoutColumns = "namespace, deployment, shards, shards_ever, generation, shards_from, paused, moved, to_move"
+	fromLayout    = " FROM duetime_layout WHERE only_row = 1"
+)
+
 func (s *Store) readLayout(ctx context.Context, q sqlx.QueryerContext) (task.Layout, error) {
-	var l task.Layout
-	err := q.QueryRowxContext(ctx, "SELECT namespace, deployment, shards, shards_ever FROM duetime_layout WHERE only_row = 1").
-		Scan(&l.Namespace, &l.Deployment, &l.Shards, &l.ShardsEver)
+	return scanLayout(q.QueryRowxContext(ctx, "SELECT "+layoutColumns+fromLayout))
+}
+
+// scanLayout reads the layout's row; the columns before the layout's are scanned into first.
+func scanLayout(row *sqlx.Row, first ...any) (l task.Layout, err error) {
+	err = row.Scan(append(first, &l.Namespace, &l.Deployment, &l.Shards, &l.ShardsEver,
+		&l.Generation, &l.ShardsFrom, &l.Paused, &l.Moved, &l.ToMove)...)
 	switch {
 	case errors.Is(err, sql.ErrNoRows) || Classify(err) == NoTable:
 		return l, ErrNoSchema
 	case serverNumber(err) == unknownColumn:
 		return l, ErrOldSchema
 	case err != nil:
-		return l, fmt.Errorf("read layout: %w", err)
+		return l, fmt.Errorf("read layout: %w", closed(err))
 	}
-	s.layout.Store(&l)
 	return l, nil
+}
+
+// keep stores a copy of the layout unless a newer one is there: reads may overtake each other.
+func (s *Store) keep(c *layoutCopy) {
+	for {
+		before := s.layout.Load()
+		if before != nil && before.at.After(c.at) || s.layout.CompareAndSwap(before, c) {
+			return
+		}
+	}
 }
 
 // claimLayout writes the layout if there is none, and checks its namespace.

@@ -21,6 +21,7 @@ type indexOrder struct {
 
 var (
 	byRunAt       = indexOrder{index: "duetime_tasks_due", column: "run_at", where: "state = 0 AND "}
+	deadByRunAt   = indexOrder{index: "duetime_tasks_due", column: "run_at", where: "state = 3 AND "}
 	byChange      = indexOrder{index: "duetime_tasks_updated", column: "updated_at"}
 	endedByChange = indexOrder{index: "duetime_tasks_updated", column: "updated_at", where: "state <> 0 AND "}
 )

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 
@@ -50,8 +51,7 @@ func (s *Store) query(ctx context.Context, q sqlx.QueryerContext, text string, a
 func (s *Store) read(ctx context.Context, q sqlx.QueryerContext, scan func(*sqlx.Rows) (task.Task, error), text string, args []any) (
 	[]task.Task, error,
 ) {
-	layout, err := s.cachedLayout(ctx, q)
-	if err != nil {
+	if _, err := s.cachedLayout(ctx, q); err != nil {
 		return nil, err
 	}
 	r, err := s.handle(q).QueryxContext(ctx, text, args...)
@@ -65,13 +65,33 @@ func (s *Store) read(ctx context.Context, q sqlx.QueryerContext, scan func(*sqlx
 		if err != nil {
 			return nil, err
 		}
-		t.Shard = layout.ShardOf(t)
 		if tasks == nil {
 			tasks = make([]task.Task, 0, len(args)+1) // for a SELECT by ids: one row each, and the server's state
 		}
 		tasks = append(tasks, t)
 	}
-	return tasks, r.Err()
+	if err := r.Err(); err != nil {
+		return tasks, err
+	}
+	return tasks, s.setShards(ctx, q, tasks)
+}
+
+// setShards sets the shard in which each row is indexed. A row in a shard that the copy of the layout doesn't know may be of
+// a newer layout, or be wrong: the layout is read to tell, at most once a second.
+func (s *Store) setShards(ctx context.Context, q sqlx.QueryerContext, tasks []task.Task) error {
+	c := s.layout.Load()
+	layout := c.Layout
+	unknown := func(t task.Task) bool { return t.Shard < 0 || t.Shard >= layout.Polled() }
+	if time.Since(c.at) > layoutRefresh && slices.ContainsFunc(tasks, unknown) {
+		var err error
+		if layout, err = s.readLayout(ctx, s.handle(q)); err != nil {
+			return err
+		}
+	}
+	for i := range tasks {
+		tasks[i].Shard = layout.ShardOf(tasks[i])
+	}
+	return nil
 }
 
 // forEach runs a SELECT of anything but tasks, scans each row into dest, and calls fn after each.

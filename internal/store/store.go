@@ -22,9 +22,14 @@ type Store struct {
 	openPatient func() (*sqlx.DB, error)
 	// tableWait is the lock_wait_timeout of the handle's sessions, as the server shows it.
 	tableWait string
-	layout    atomic.Pointer[task.Layout] // as last read
-	namespace string                      // to which the schema must belong; empty: any
-	schema    string                      // of the DSN; empty where the caller opened the handle
+	namespace string // to which the schema must belong; empty: any
+	schema    string // of the DSN; empty where the caller opened the handle
+
+	layout     atomic.Pointer[layoutCopy] // as last read
+	tried      atomic.Int64               // when a read in the background last began, in Unix nanoseconds
+	failed     atomic.Int64               // when a read last failed
+	refreshing atomic.Bool                // such a read is under way in the background
+	refreshes  sync.WaitGroup
 
 	purgeMu sync.Mutex
 	purged  task.Cursor // where the last purge stopped
@@ -52,7 +57,11 @@ func (s *Store) DB() *sqlx.DB { return s.db }
 func (s *Store) Dialect() Dialect { return s.dialect }
 
 // Close waits for the running statements and closes the handle.
-func (s *Store) Close() error { return s.db.Close() }
+func (s *Store) Close() error {
+	err := s.db.Close()
+	s.refreshes.Wait()
+	return err
+}
 
 // Ping asks the server for an answer.
 func (s *Store) Ping(ctx context.Context) error {

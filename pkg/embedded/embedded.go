@@ -227,7 +227,7 @@ func (p *Pipeline) open(ctx context.Context) error {
 	messages := p.cfg.stream()
 	messages.Now = p.clock.Now
 	p.stream = stream.NewLocal(messages)
-	p.Client, err = schedule.New(schedule.Config{Layout: p.store.Layout, Kinds: p.kinds, Logger: p.cfg.Logger, Metrics: p.cfg.Metrics, Tracer: p.cfg.Tracer},
+	p.Client, err = schedule.New(schedule.Config{Layout: p.store.RecentLayout, Kinds: p.kinds, Logger: p.cfg.Logger, Metrics: p.cfg.Metrics, Tracer: p.cfg.Tracer},
 		p.store, p.index, p.stream)
 	return err
 }

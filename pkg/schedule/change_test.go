@@ -366,3 +366,52 @@ func TestTasksComeFromTheIndexOrTheDatabase(t *testing.T) {
 		t.Error("no error where neither answers")
 	}
 }
+
+// While rows are moved to other shards, the list of an owner whose place moves comes from the database.
+func TestListsWhileRowsMove(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		row := w.make(t, "ann")
+		layout := func() task.Layout {
+			l, err := w.store.Layout(ctx) // all processes read it each second
+			pipelinetest.Must(t, err)
+			return l
+		}
+		sources := func(want string) {
+			t.Helper()
+			if _, source, err := w.Tasks(ctx, "ann", ""); err != nil || source != want {
+				t.Errorf("Tasks from %s, want %s; %v", source, want, err)
+			}
+			if page, err := w.TasksPage(ctx, "ann", "", schedule.Page{}); err != nil || page.Source != want {
+				t.Errorf("TasksPage from %s, want %s; %v", page.Source, want, err)
+			}
+		}
+		sources(schedule.FromIndex)
+		const more = 512
+		if task.Shard("ann", more) == task.Shard("ann", shards) {
+			t.Fatal("ann's place does not move: take another owner")
+		}
+		pipelinetest.Must(t, w.store.BeginChange(ctx, w.store.DB(), layout(), more))
+		l := layout()
+		sources(schedule.FromDB)
+		for _, moved := range []bool{false, true} {
+			if moved {
+				if _, err := w.store.Rehome(ctx, l, []task.ID{row.ID}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			entries, source, err := w.Tasks(ctx, "ann", "")
+			if err != nil || source != schedule.FromDB || len(entries) != 1 || entries[0].ID != row.ID {
+				t.Errorf("moved %v: %v from %s, %v", moved, entries, source, err)
+			}
+		}
+		n, err := w.CancelOwner(ctx, "ann", "")
+		if err != nil || n != 1 {
+			t.Errorf("CancelOwner: %d, %v", n, err)
+		}
+		pipelinetest.Must(t, w.store.EndChange(ctx, l, task.Event{At: time.Now(), Name: task.EventShards}))
+		layout()
+		sources(schedule.FromIndex)
+	})
+}

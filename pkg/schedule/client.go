@@ -52,7 +52,8 @@ type Config struct {
 	DrainTime  time.Duration // how long Close goes on at most; default 2 s
 	Actor      string        // who changes tasks here, in their history; default task.ActorService
 
-	// Layout says in which shards an owner's tasks stand. The answer is kept for a minute. Nil: Tasks reads the database.
+	// Layout says in which shards an owner's tasks stand, as of at most some seconds ago. It is called for each list of the
+	// index. Nil: Tasks reads the database.
 	Layout func(ctx context.Context) (task.Layout, error)
 
 	// Kinds refuses what nobody would run; nil: nothing is refused.
@@ -93,7 +94,6 @@ type Client struct {
 	inserts    *batcher.Batcher[task.Spec, answer]
 	changes    *batcher.Batcher[change, answer]
 	tracer     trace.Tracer
-	layout     layoutCache
 	cancel     context.CancelFunc
 	committing sync.WaitGroup // shared statements; Close waits for them first
 	following  sync.WaitGroup // puts, compensations and history of what they commit
@@ -114,7 +114,6 @@ func New(cfg Config, store Store, index Index, compensator Compensator) (*Client
 	}, index, compensator)
 	c.inserts = batcher.New(batcher.Config[task.Spec]{Calls: concurrentInserts, Items: maxRowsPerStatement}, c.insertRows)
 	c.changes = batcher.New(batcher.Config[change]{Calls: concurrentChanges, Items: maxRowsPerStatement}, c.changeRows)
-	c.layout.read = cfg.Layout
 	ctx, stop := context.WithCancel(context.Background())
 	c.cancel = stop
 	c.committing.Go(func() { c.inserts.Run(ctx) })

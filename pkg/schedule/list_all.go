@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
-	"time"
 
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -84,15 +82,25 @@ func (c *Client) fromIndex(ctx context.Context, owner, kind string) (all []task.
 	if len(all) <= task.MaxPerCall {
 		return ours(all), nil
 	}
+	// Reading many windows takes long enough for the owner's tasks to have begun to move.
+	if now, err := c.readableShard(ctx, owner); err != nil || now != shard {
+		return nil, errManyShards
+	}
 	return lastOfEach(ours(all)), nil
 }
 
 // readableShard returns the one shard in which all of the owner's tasks stand, once what this client has committed was put
-// there. While the tasks stand in several shards, only the database has the whole list in order.
+// there. While rows are moved to other shards, the database has the list: a task that moves stands in both shards, or in none.
 func (c *Client) readableShard(ctx context.Context, owner string) (int, error) {
-	layout, err := c.layout.get(ctx)
+	if c.cfg.Layout == nil {
+		return 0, errNoLayout
+	}
+	layout, err := c.cfg.Layout(ctx)
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("read the layout: %w", err)
+	}
+	if layout.Shards < 1 {
+		return 0, errNoLayout
 	}
 	standing := layout.Standing(owner)
 	switch {
@@ -126,42 +134,4 @@ func lastOfEach(entries []task.Entry) []task.Entry {
 	}
 	i := -1
 	return slices.DeleteFunc(entries, func(e task.Entry) bool { i++; return last[e.ID] != i })
-}
-
-// layoutCache keeps the layout for a minute, and for longer while it can't be read.
-type layoutCache struct {
-	read func(context.Context) (task.Layout, error)
-
-	mu     sync.Mutex
-	layout task.Layout
-	until  time.Time
-}
-
-func (l *layoutCache) get(ctx context.Context) (task.Layout, error) {
-	if l.read == nil {
-		return task.Layout{}, errNoLayout
-	}
-	l.mu.Lock()
-	layout, fresh := l.layout, time.Now().Before(l.until)
-	known := layout.Shards > 0
-	if known && !fresh {
-		l.until = time.Now().Add(time.Second) // one caller asks, the others go on with what was known
-	}
-	l.mu.Unlock()
-	if fresh {
-		return layout, nil
-	}
-	now, err := l.read(ctx)
-	switch {
-	case err == nil && now.Shards < 1:
-		return task.Layout{}, errNoLayout
-	case err != nil && known:
-		return layout, nil
-	case err != nil:
-		return task.Layout{}, fmt.Errorf("read the layout: %w", err)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.layout, l.until = now, time.Now().Add(time.Minute)
-	return now, nil
 }

@@ -150,7 +150,7 @@ func newWorld(t testing.TB, s *store.Store, migrated *store.Store) *world {
 	c, err := schedule.New(schedule.Config{
 		IndexWait: 10 * time.Second, // what was put is looked at right after
 		Logger:    slog.New(slog.DiscardHandler),
-		Layout:    s.Layout,
+		Layout:    s.RecentLayout,
 	}, s, w, w)
 	pipelinetest.Must(t, err)
 	w.Client = c

@@ -27,6 +27,7 @@ const (
 	EventResumed   = "resumed"
 	EventResign    = "resign"
 	EventRebuild   = "rebuild"
+	EventShards    = "shards"   // the number of shards changes, or has changed
 	EventDegraded  = "degraded" // looks at MySQL stand in for a queue's hints; told again each minute
 	EventRecovered = "recovered"
 )

@@ -1,5 +1,11 @@
 package task
 
+import "errors"
+
+// ErrLayoutChanged says that the layout is no longer as it was read: another change of the number of shards has begun or ended,
+// or the change has been paused.
+var ErrLayoutChanged = errors.New("layout changed in between")
+
 // Layout is what all processes of a schema agree on: its namespace, and where owners' tasks stand in the index. It is the one row
 // of duetime_layout. All code that goes from an owner to a shard, or over all shards, asks a Layout: another rule about shards is
 // then a change of this type alone.
@@ -8,14 +14,52 @@ type Layout struct {
 	Deployment string // id of the schema, made by migrate: it tells two schemas of one namespace apart
 	Shards     int    // over which new rows spread
 	ShardsEver int    // the most shards that there have ever been: older rows stay where they are indexed
+	Generation int64  // raised by each change of Shards
+	ShardsFrom int    // Shards before the change that is going on; 0 while no change is going on
+	Paused     bool   // rows of a change that is going on stay where they are
+	Moved      int64  // rows moved by the last change
+	ToMove     int64  // rows that the last change has to move, about; 0 until they were counted
 }
+
+// MaxShards bounds the Redis keys and the polling of one namespace.
+const MaxShards = 1024
+
+// Changing reports whether rows are being moved to other shards.
+func (l Layout) Changing() bool { return l.ShardsFrom > 0 }
 
 // Place returns the shard into which an owner's new tasks go.
 func (l Layout) Place(owner string) int { return Shard(owner, l.Shards) }
 
-// Standing returns the shards in which an owner's tasks may stand in the index. A list of the owner's tasks by the index is
-// complete only if it has read all of them.
-func (l Layout) Standing(owner string) []int { return []int{l.Place(owner)} }
+// Standing returns the shards in which an owner's tasks may stand in the index: the owner's place and, while rows are being
+// moved, the place before. A list by the index is right only if there is one: while a task moves, it stands in both or in none.
+func (l Layout) Standing(owner string) []int {
+	place := l.Place(owner)
+	if l.Changing() {
+		if before := Shard(owner, l.ShardsFrom); before != place {
+			return []int{place, before}
+		}
+	}
+	return []int{place}
+}
+
+// Misplaced reports whether a row that still needs its place in the index is indexed in another shard than its owner's place:
+// pending rows are, and dead rows, which may be retried.
+func (l Layout) Misplaced(t Task) bool {
+	return (t.State == Pending || t.State == Dead) && t.Shard != l.Place(t.Owner)
+}
+
+// MovingShare returns the part of all owners whose place the change moves, from 0 to 1: half of them if the number doubles.
+func (l Layout) MovingShare() float64 {
+	if !l.Changing() || l.Shards < 1 {
+		return 0
+	}
+	a, b := l.ShardsFrom, l.Shards
+	for b > 0 {
+		a, b = b, a%b
+	}
+	common := l.ShardsFrom / a * l.Shards // the least common multiple: remainders repeat after it
+	return 1 - float64(min(l.ShardsFrom, l.Shards))/float64(common)
+}
 
 // Polled returns how many shards are polled for due entries, and swept: those from 0 to Polled()-1.
 func (l Layout) Polled() int { return l.ShardsEver }

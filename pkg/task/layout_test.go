@@ -1,6 +1,8 @@
 package task_test
 
 import (
+	"fmt"
+	"math"
 	"slices"
 	"testing"
 
@@ -17,6 +19,40 @@ func TestLayout(t *testing.T) {
 	for shard, want := range map[int]int{0: 0, 15: 15, 16: place, -1: place} {
 		if got := l.ShardOf(task.Task{Owner: "ann", Shard: shard}); got != want {
 			t.Errorf("a row of shard %d is indexed in %d, want %d", shard, got, want)
+		}
+	}
+}
+
+// While a change is going on, an owner whose place moves may stand in both places.
+func TestChangingLayout(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		from, to int
+		share    float64
+	}{{4, 8, 0.5}, {8, 4, 0.5}, {8, 64, 0.875}, {2, 3, 2.0 / 3}, {0, 8, 0}} {
+		l := task.Layout{Shards: c.to, ShardsFrom: c.from, ShardsEver: 64}
+		moving := 0
+		const owners = 9600
+		for i := range owners {
+			owner := fmt.Sprint("owner-", i)
+			now := task.Shard(owner, c.to)
+			want := []int{now}
+			if c.from > 0 && task.Shard(owner, c.from) != now {
+				want = append(want, task.Shard(owner, c.from))
+				moving++
+			}
+			if got := l.Standing(owner); !slices.Equal(got, want) || l.Place(owner) != now {
+				t.Fatalf("%d to %d: %s stands in %v, its place is %d; want %v, %d", c.from, c.to, owner, got, l.Place(owner), want, now)
+			}
+			for _, state := range []task.State{task.Pending, task.Done, task.Cancelled, task.Dead} {
+				row := task.Task{Owner: owner, State: state, Shard: want[len(want)-1]}
+				if want := len(want) > 1 && (state == task.Pending || state == task.Dead); l.Misplaced(row) != want {
+					t.Fatalf("%d to %d: a %v row is misplaced: %v, want %v", c.from, c.to, state, !want, want)
+				}
+			}
+		}
+		if got := l.MovingShare(); math.Abs(got-c.share) > 1e-9 || math.Abs(got-float64(moving)/owners) > 0.03 {
+			t.Errorf("%d to %d: a share of %v moves, want %v; counted %v", c.from, c.to, got, c.share, float64(moving)/owners)
 		}
 	}
 }
