@@ -50,7 +50,7 @@ type Config struct {
 	Limit   int           // entries a claim; default 500
 	Idle    time.Duration // longest sleep of an idle shard; default 1 s, and more with more than 16 shards
 	Now     func() time.Time
-	Layout  func(ctx context.Context) (task.Layout, error) // says which shards are polled; read each term and each minute
+	Layout  func(ctx context.Context) (task.Layout, error) // says which shards are polled; read each term and each second
 	Queues  []string                                       // queues with topics; hints of other queues go to these
 	Logger  *slog.Logger
 	Metrics prometheus.Registerer // nil: none
@@ -62,7 +62,7 @@ type Config struct {
 var ErrFenced = errors.New("fenced by a newer epoch")
 
 const (
-	layoutInterval = time.Minute // between two reads of the number of shards
+	layoutInterval = time.Second // between two reads of the number of shards: new shards wait for it to be claimed
 	markerInterval = time.Second // between two reads of all markers
 	idlePollRate   = 16          // polls a second, of all idle shards together
 	maxIdleSleep   = 4 * time.Second
@@ -93,7 +93,7 @@ func New(cfg Config, index Index, stream Stream) (*Dispatcher, error) {
 }
 
 // Lead polls every shard under the given epoch until ctx ends or a shard holds a newer epoch (ErrFenced). It reads the
-// number of shards every minute, since that number can grow.
+// number of shards every second, since that number can grow.
 func (d *Dispatcher) Lead(ctx context.Context, epoch int64, term Term) error {
 	for {
 		layout, err := d.cfg.Layout(ctx)

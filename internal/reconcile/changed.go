@@ -115,6 +115,9 @@ func (c *changed) window(ctx context.Context, from, to time.Time, now clock, of 
 		if err := skipped.collect(c.r.mendUnlike(ctx, "changed", skipped.reachable(news), now), news); err != nil {
 			return compared, err
 		}
+		if err := skipped.collect(c.r.dropElsewhere(ctx, skipped.reachable(news), now), news); err != nil {
+			return compared, err
+		}
 		for _, row := range rows {
 			if !row.UpdatedAt.Before(next) && !skipped.has(row) {
 				compared[row.ID] = row.Version

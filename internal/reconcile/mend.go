@@ -89,6 +89,10 @@ func (r *Reconciler) mendUnlike(ctx context.Context, reason string, rows []task.
 		return nil
 	}
 	var skipped skippedShards
+	rows, err := r.rehomeStrays(ctx, rows, now)
+	if err := skipped.collect(err, rows); err != nil {
+		return err
+	}
 	seen, err := r.index.Standings(ctx, rows)
 	if err := skipped.collect(err, rows); err != nil {
 		return fmt.Errorf("read %d standings: %w", len(rows), err)
@@ -186,28 +190,34 @@ func (r *Reconciler) stillMoving(ctx context.Context, repairs []task.Repair, don
 	tasks := make([]task.Task, len(repairs))
 	for i, rep := range repairs {
 		tasks[i] = rep.Task
-		tasks[i].Version = before[rep.Task.ID].Version
 	}
 	if done < len(repairs) || len(tasks) == 0 {
 		return tasks, nil
 	}
-	return r.moved(ctx, tasks)
+	after, err := r.rows(ctx, tasks)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(tasks, func(t task.Task) bool { return sameRow(after[t.ID], before[t.ID]) }), nil
 }
 
-// moved returns the tasks whose rows are no longer at the tasks' versions.
+// sameRow reports whether a row has not changed between two reads. A row that went to another shard keeps its version.
+func sameRow(a, b task.Task) bool { return a.Version == b.Version && a.Shard == b.Shard }
+
+// moved returns the tasks whose rows are no longer at the tasks' versions, or no longer in their shards.
 func (r *Reconciler) moved(ctx context.Context, tasks []task.Task) ([]task.Task, error) {
 	_, moved, err := r.reread(ctx, tasks)
 	return moved, err
 }
 
-// reread separates the tasks whose rows are still at the tasks' versions from the others.
+// reread separates the tasks whose rows are still at the tasks' versions and in their shards from the others.
 func (r *Reconciler) reread(ctx context.Context, tasks []task.Task) (still, moved []task.Task, err error) {
 	after, err := r.rows(ctx, tasks)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, t := range tasks {
-		if after[t.ID].Version == t.Version {
+		if sameRow(after[t.ID], t) {
 			still = append(still, t)
 		} else {
 			moved = append(moved, t)
@@ -236,14 +246,14 @@ func (r *Reconciler) rows(ctx context.Context, tasks []task.Task) (map[task.ID]t
 func (r *Reconciler) recordDrift(ctx context.Context, reason string, repairs []task.Repair, rows map[task.ID]task.Task, now clock) {
 	r.alarm(ctx, reason, r.metrics.countDrift(slices.DeleteFunc(slices.Clone(repairs), func(rep task.Repair) bool {
 		row, found := rows[rep.Task.ID]
-		return found && changedLately(row, now)
+		return found && changedLately(row, now) || r.inHand.has(rep.Task.ID)
 	})))
 }
 
 // recordMissing counts rows that a sweep is about to put, and raises the alarm.
 func (r *Reconciler) recordMissing(ctx context.Context, reason string, rows []task.Task, now clock) {
 	r.alarm(ctx, reason, r.metrics.countMissing(slices.DeleteFunc(slices.Clone(rows), func(row task.Task) bool {
-		return changedLately(row, now)
+		return changedLately(row, now) || r.inHand.has(row.ID)
 	})))
 }
 

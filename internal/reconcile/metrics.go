@@ -15,6 +15,8 @@ type metrics struct {
 	purged      prometheus.Counter
 	purgeBehind prometheus.Gauge
 	drift       *prometheus.CounterVec
+	rehomed     prometheus.Counter
+	toRehome    prometheus.Gauge
 	kinds       sync.Map     // names of kinds that are labels of drift
 	named       atomic.Int64 // kinds that asked for a label
 }
@@ -35,6 +37,12 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "duetime_index_drift_total",
 			Help: "Entries that a sweep found otherwise than their rows say: missing, extra, or moved to another time. Rebuilds, repeated hints and changes of the last second don't count.",
 		}, []string{"kind", "direction"}),
+		rehomed: f.NewCounter(prometheus.CounterOpts{
+			Name: "duetime_rows_rehomed_total", Help: "Rows moved to the shard of their owner's place.",
+		}),
+		toRehome: f.NewGauge(prometheus.GaugeOpts{
+			Name: "duetime_rows_to_rehome", Help: "Rows that a change of the number of shards still has to move, about; 0 while none is going on.",
+		}),
 	}
 }
 

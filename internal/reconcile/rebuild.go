@@ -98,7 +98,32 @@ func (b *rebuild) begin(ctx context.Context) (map[int]string, error) {
 			tokens[shard] = token
 		}
 	}
+	if err := skipped.collect(b.endEmpty(ctx, tokens), nil); err != nil {
+		return nil, err
+	}
 	return tokens, skipped.err()
+}
+
+// endEmpty ends the rebuild of shards that no row needs: shards that are polled before a growth makes them places, or still
+// polled after a shrink. The layout is read after the rebuild began, so that rows which go there later are put after it. A loss
+// of memory in between removes the token.
+func (b *rebuild) endEmpty(ctx context.Context, tokens map[int]string) error {
+	if len(tokens) == 0 {
+		return nil
+	}
+	layout, err := b.r.cfg.Layout(ctx)
+	if err != nil {
+		return fmt.Errorf("read the number of shards: %w", err)
+	}
+	empty := maps.Clone(tokens)
+	maps.DeleteFunc(empty, func(shard int, _ string) bool { return shard < max(layout.Shards, layout.ShardsFrom) })
+	if len(empty) == 0 {
+		return nil
+	}
+	maps.DeleteFunc(tokens, func(shard int, _ string) bool { return empty[shard] != "" })
+	broken, err := b.end(ctx, empty)
+	b.r.cfg.Logger.InfoContext(ctx, "empty shards are complete", "n", len(empty), "broken", broken)
+	return err
 }
 
 const (

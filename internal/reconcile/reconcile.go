@@ -36,6 +36,16 @@ type Store interface {
 	PurgeHistory(ctx context.Context, before time.Time, limit int) (int, error)
 	// Paused returns the queues that an operator has paused, and since when.
 	Paused(ctx context.Context) (map[string]time.Time, error)
+	// DeadPage is Pending for all dead rows.
+	DeadPage(ctx context.Context, after task.Cursor, limit int) ([]task.Task, error)
+	// Rehome moves those of the rows that are misplaced by the layout to their owners' places, and returns them with their new
+	// shards. It leaves rows that a transaction holds. It returns task.ErrLayoutChanged if the layout has changed.
+	Rehome(ctx context.Context, l task.Layout, ids []task.ID) ([]task.Task, error)
+	// CountPlaced counts the rows that Rehome may be about: pending and dead ones. SetToMove records how many will move.
+	CountPlaced(ctx context.Context) (int64, error)
+	SetToMove(ctx context.Context, l task.Layout, n int64) error
+	// EndChange ends the layout's change, with a line of the history; task.ErrLayoutChanged if the layout has changed.
+	EndChange(ctx context.Context, l task.Layout, line task.Event) error
 	// Moment returns the database's time and the newest epoch of this name.
 	Moment(ctx context.Context, name string) (now time.Time, epoch int64, err error)
 }
@@ -90,6 +100,7 @@ type Config struct {
 	Retention time.Duration // of finished rows; default 168 h
 	Longest   time.Duration // longest transaction expected; default 10 s
 	AuditRate int           // rows, and members, compared a second once drift was found; default 8000
+	Settle    time.Duration // from a change of the layout until all processes know it; default 10 s
 	Layout    func(ctx context.Context) (task.Layout, error)
 	Logger    *slog.Logger
 	Metrics   prometheus.Registerer
@@ -114,6 +125,8 @@ type Reconciler struct {
 	wake       chan struct{} // a rebuild was asked for
 	alarms     atomic.Int64  // times that a pass found drift or lost hints
 	uncompared uncomparedShards
+	inHand     inHand // rows on their way to another shard
+	recent     recentLayout
 	filling    atomic.Bool // a rebuild is under way, or the first pass has not yet seen whether one is needed
 
 	wakeRows, wakeIndex chan struct{} // of the audits
@@ -129,6 +142,7 @@ func New(cfg Config, store Store, index Index, stream Stream) (*Reconciler, erro
 	cfg.Grace = cmp.Or(cfg.Grace, 2*time.Second)
 	cfg.Retention = cmp.Or(cfg.Retention, 168*time.Hour)
 	cfg.Longest = cmp.Or(cfg.Longest, 10*time.Second)
+	cfg.Settle = cmp.Or(cfg.Settle, 10*time.Second)
 	cfg.AuditRate = cmp.Or(cfg.AuditRate, 8000)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	return &Reconciler{
@@ -154,6 +168,7 @@ type pass struct {
 // Lead runs all passes side by side until ctx ends or a newer daemon leads (ErrFenced).
 func (r *Reconciler) Lead(ctx context.Context, epoch int64, term Term) error {
 	r.filling.Store(true) // until the markers were read: an audit would take missing entries of lost shards for drift
+	defer r.metrics.toRehome.Set(0)
 	group, ctx := errgroup.WithContext(ctx)
 	for _, p := range r.passes() {
 		group.Go(func() error { return r.repeat(ctx, p, epoch, term) })
@@ -169,12 +184,13 @@ func (r *Reconciler) Lead(ctx context.Context, epoch int64, term Term) error {
 }
 
 func (r *Reconciler) passes() []pass {
-	soon, late, fresh := &lookahead{r: r}, &overdue{r: r}, &changed{r: r}
+	soon, late, fresh, move := &lookahead{r: r}, &overdue{r: r}, &changed{r: r}, &rehome{r: r}
 	return []pass{
 		{name: "lookahead", interval: r.cfg.Interval, looked: &soon.looked, run: soon.pass},
 		{name: "overdue", interval: r.cfg.Interval, calms: true, looked: &late.looked, run: late.pass},
 		{name: "changed", interval: 2 * r.cfg.Interval, yields: true, calms: true, looked: &fresh.looked, run: fresh.pass},
 		{name: "rebuild", interval: time.Second, wake: r.wake, urgent: true, run: (&rebuild{r: r}).pass},
+		{name: "rehome", interval: time.Second, yields: true, looked: &move.looked, run: move.pass},
 		{name: "audit rows", interval: sampleInterval, wake: r.wakeRows, yields: true, idles: true, run: (&auditRows{pace: pace{r: r}}).pass},
 		{name: "audit index", interval: sampleInterval, wake: r.wakeIndex, yields: true, idles: true, run: (&auditIndex{pace: pace{r: r}}).pass},
 		{name: "purge", interval: min(time.Minute, r.cfg.Retention), run: (&purge{r: r}).pass},

@@ -94,9 +94,7 @@ func newWorld(t testing.TB, b backend, cfg Config) *world {
 	t.Cleanup(func() { _, _ = w.raw.Close(), w.sets.Close() })
 	w.hints = stream.NewLocal(stream.Config{Namespace: w.ns, Partitions: 8, Now: func() time.Time { return w.now }})
 	pipelinetest.Must(t, w.hints.Ensure(t.Context()))
-	cfg.Layout = func(context.Context) (task.Layout, error) {
-		return task.Layout{Shards: shards, ShardsEver: shards}, nil
-	}
+	cfg.Layout = b.store.Layout
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	cfg.Lookahead = cmp.Or(cfg.Lookahead, time.Minute)
 	w.Reconciler, err = New(cfg, hookStore{w.rows, w}, hookIndex{w.sets, w}, hookStream{w.hints, w})
@@ -283,7 +281,9 @@ func both(one task.Task) task.Standing {
 func (w *world) members(t testing.TB) map[string]task.Score {
 	t.Helper()
 	all := map[string]task.Score{}
-	for shard := range shards {
+	layout, err := w.rows.Layout(t.Context())
+	pipelinetest.Must(t, err)
+	for shard := range layout.Polled() {
 		for name, scan := range map[string]func(context.Context, int, task.ScanCursor, int64) ([]task.Entry, task.ScanCursor, error){
 			"due": w.sets.ScanDue, "owner": w.sets.ScanOwners,
 		} {

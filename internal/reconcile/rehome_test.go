@@ -1,0 +1,330 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// layout reads the layout, and makes the passes know it.
+func (w *world) layout(t testing.TB) task.Layout {
+	t.Helper()
+	l, err := w.rows.Layout(t.Context())
+	pipelinetest.Must(t, err)
+	w.recent = recentLayout{}
+	return l
+}
+
+// change begins a change of the number of shards.
+func (w *world) change(t testing.TB, n int) {
+	t.Helper()
+	pipelinetest.Must(t, w.rows.PollShards(t.Context(), n))
+	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	pipelinetest.Must(t, w.rows.BeginChange(t.Context(), w.rows.DB(), w.layout(t), n))
+	w.layout(t)
+}
+
+// moveAll runs the pass until the change is over.
+func (w *world) moveAll(t testing.TB, m *rehome) {
+	t.Helper()
+	for range 1000 {
+		if !w.layout(t).Changing() {
+			return
+		}
+		w.run(t, m.pass)
+		w.now = w.now.Add(time.Second)
+	}
+	t.Fatalf("not over after 1000 runs: %+v", w.layout(t))
+}
+
+// wantPlaced checks that every row that needs a place is in its owner's, with its version as before.
+func (w *world) wantPlaced(t testing.TB, rows []task.Task) {
+	t.Helper()
+	l, ids := w.layout(t), make([]task.ID, len(rows))
+	for i, row := range rows {
+		ids[i] = row.ID
+	}
+	now, err := w.rows.Get(t.Context(), nil, ids)
+	pipelinetest.Must(t, err)
+	versions := map[task.ID]int64{}
+	for _, row := range rows {
+		versions[row.ID] = row.Version
+	}
+	for _, row := range now {
+		if l.Misplaced(row) {
+			t.Fatalf("%v row of %s is in shard %d, its place is %d", row.State, row.Owner, row.Shard, l.Place(row.Owner))
+		}
+		if row.Version != versions[row.ID] {
+			t.Fatalf("version %d of %s, want %d as before", row.Version, row.ID, versions[row.ID])
+		}
+	}
+}
+
+// population makes rows of many owners, some near, some far, some dead, some done.
+func (w *world) population(t testing.TB, n int) []task.Task {
+	t.Helper()
+	var tasks []task.Task
+	for i := range n {
+		tasks = append(tasks, pending(fmt.Sprint("owner-", i%97), time.Duration(i)*time.Second+time.Minute))
+	}
+	rows := w.insert(t, tasks...)
+	for i := range rows {
+		switch i % 20 {
+		case 0:
+			dead := rows[i].Discard(errors.New("enough"), w.now)
+			rows[i] = w.save(t, dead)
+		case 1:
+			rows[i] = w.save(t, w.cancelled(t, rows[i]))
+		}
+	}
+	w.put(t, rows...)
+	return rows
+}
+
+func TestRehome(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		w.run(t, (&rebuild{r: w.Reconciler}).pass)
+		rows := w.population(t, 2500)
+		w.wantTruth(t)
+		for _, n := range []int{64, 16, 3, 4} {
+			w.change(t, n)
+			began := w.now
+			m := &rehome{r: w.Reconciler}
+			w.run(t, m.pass)
+			if l := w.layout(t); l.Moved != 0 {
+				t.Errorf("%d rows moved before all processes know the layout", l.Moved)
+			}
+			w.moveAll(t, m)
+			if took := w.now.Sub(began); took < 2*w.cfg.Settle {
+				t.Errorf("to %d shards: over after %v, before the last lap's time", n, took)
+			}
+			w.wantPlaced(t, rows)
+			w.wantTruth(t)
+			if l := w.layout(t); l.Shards != n || l.ShardsFrom != 0 || l.Moved == 0 || l.ToMove != l.Moved {
+				t.Errorf("to %d shards: layout %+v", n, l)
+			}
+		}
+	})
+}
+
+// errKilled stands for the daemon's death.
+var errKilled = errors.New("killed")
+
+// killer fails the nth call of the pass that matters, before or after it took effect, and every call after it.
+type killer struct {
+	calls, at int
+	after     bool
+}
+
+func (k *killer) call(fn func() error) error {
+	k.calls++
+	if k.calls > k.at || k.calls == k.at && !k.after {
+		return errKilled
+	}
+	if err := fn(); err != nil || k.calls < k.at {
+		return err
+	}
+	return errKilled
+}
+
+type killedStore struct {
+	Store
+	k *killer
+}
+
+func (s killedStore) Rehome(ctx context.Context, l task.Layout, ids []task.ID) (rows []task.Task, err error) {
+	err = s.k.call(func() error { rows, err = s.Store.Rehome(ctx, l, ids); return err })
+	return rows, err
+}
+
+func (s killedStore) EndChange(ctx context.Context, l task.Layout, line task.Event) error {
+	return s.k.call(func() error { return s.Store.EndChange(ctx, l, line) })
+}
+
+type killedIndex struct {
+	Index
+	k *killer
+}
+
+func (x killedIndex) Fill(ctx context.Context, tasks []task.Task) (other []task.Task, err error) {
+	err = x.k.call(func() error { other, err = x.Index.Fill(ctx, tasks); return err })
+	return other, err
+}
+
+func (x killedIndex) Repair(ctx context.Context, repairs []task.Repair) (n int, err error) {
+	err = x.k.call(func() error { n, err = x.Index.Repair(ctx, repairs); return err })
+	return n, err
+}
+
+// A daemon dies before or after any write of a move. The next one ends the move, and all is right at the end.
+func TestRehomeSurvivesTheDaemonsDeath(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		w.run(t, (&rebuild{r: w.Reconciler}).pass)
+		rows := w.population(t, 60)
+		store, index := w.store, w.index
+		sizes, round := []int{16, 4}, 0
+		for at := 1; ; at++ {
+			died := false
+			for _, after := range []bool{false, true} {
+				k := &killer{at: at, after: after}
+				w.change(t, sizes[round%2])
+				round++
+				w.store, w.index = killedStore{store, k}, killedIndex{index, k}
+				m := &rehome{r: w.Reconciler}
+				for w.layout(t).Changing() {
+					if _, err := m.pass(t.Context(), w.clock); errors.Is(err, errKilled) {
+						died = true
+						break
+					} else if err != nil {
+						t.Fatal(err)
+					}
+					w.now = w.now.Add(time.Second)
+				}
+				w.store, w.index = store, index
+				w.moveAll(t, &rehome{r: w.Reconciler})
+				w.wantPlaced(t, rows)
+				w.run(t, w.auditIndex().pass) // the end of the change asks for it
+				w.wantTruth(t)
+			}
+			if !died {
+				if at < 4 {
+					t.Errorf("only %d writes to die at", at-1)
+				}
+				return
+			}
+		}
+	})
+}
+
+// A pause stops a move, a resume goes on, and a cancel goes back.
+func TestRehomeIsPausedAndCancelled(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		w.run(t, (&rebuild{r: w.Reconciler}).pass)
+		rows := w.population(t, 5500)
+		w.change(t, 64)
+		m := &rehome{r: w.Reconciler}
+		w.run(t, m.pass)
+		w.now = w.now.Add(w.cfg.Settle)
+		w.run(t, m.pass)
+		l := w.layout(t)
+		if l.Moved < 1000 || l.Moved >= l.ToMove {
+			t.Fatalf("%d of %d rows moved by one run, want some", l.Moved, l.ToMove)
+		}
+		_, err := w.rows.PauseChange(t.Context(), w.rows.DB(), l, true)
+		pipelinetest.Must(t, err)
+		w.run(t, m.pass)
+		if now := w.layout(t); now.Moved != l.Moved {
+			t.Errorf("%d rows moved while the change was paused", now.Moved-l.Moved)
+		}
+		_, err = w.rows.PauseChange(t.Context(), w.rows.DB(), l, false)
+		pipelinetest.Must(t, err)
+		w.run(t, m.pass)
+		if now := w.layout(t); now.Moved == l.Moved {
+			t.Error("no row moved after the resume")
+		}
+		pipelinetest.Must(t, w.rows.CancelChange(t.Context(), w.rows.DB(), w.layout(t)))
+		w.moveAll(t, m)
+		w.wantPlaced(t, rows)
+		w.wantTruth(t)
+		if l := w.layout(t); l.Shards != shards || l.Polled() != 64 {
+			t.Errorf("layout after the cancel: %+v", l)
+		}
+	})
+}
+
+// A row of a program that knows an old number of shards is moved by the sweep that meets it, at any time.
+func TestStaleInsertIsMet(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		w.run(t, (&rebuild{r: w.Reconciler}).pass)
+		w.change(t, 16)
+		w.moveAll(t, &rehome{r: w.Reconciler})
+		for name, sweep := range map[string]func(){
+			"changed":    func() { w.run(t, (&changed{r: w.Reconciler}).pass) },
+			"lookahead":  func() { w.run(t, (&lookahead{r: w.Reconciler}).pass) },
+			"audit rows": func() { w.run(t, w.auditRows().pass) },
+		} {
+			stale := pending("stale of "+name, w.now.Sub(base)+30*time.Second)
+			stale.UpdatedAt = w.now.Add(-2 * time.Second)
+			for i := 0; task.Shard(stale.Owner, 16) == task.Shard(stale.Owner, shards); i++ {
+				stale.Owner = fmt.Sprint(name, i)
+			}
+			stale = w.insert(t, stale)[0]
+			old := task.Shard(stale.Owner, shards)
+			_, err := w.rows.DB().ExecContext(t.Context(), "UPDATE duetime_tasks SET shard = ? WHERE id = ?", old, stale.ID[:])
+			pipelinetest.Must(t, err)
+			stale.Shard = old
+			w.put(t, stale)
+			w.layout(t)
+			sweep()
+			w.wantPlaced(t, []task.Task{stale})
+			w.wantTruth(t)
+		}
+	})
+}
+
+// A writer that read its row before the move puts into the old place afterwards. The entry is removed while the change goes on.
+func TestLatePutIntoTheOldPlaceIsRemoved(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		w.run(t, (&rebuild{r: w.Reconciler}).pass)
+		rows := w.population(t, 97)
+		w.change(t, 64)
+		l := w.layout(t)
+		i := slices.IndexFunc(rows, func(row task.Task) bool { return row.State == task.Pending && l.Misplaced(row) })
+		read := rows[i]
+		m := &rehome{r: w.Reconciler}
+		w.run(t, m.pass)
+		w.now = w.now.Add(w.cfg.Settle)
+		w.run(t, m.pass)
+		next := w.save(t, w.moved(t, read, time.Hour)) // saved by its version, which did not move
+		w.put(t, next)                                 // into the shard that the writer has read
+		w.now = w.now.Add(2 * time.Second)
+		w.run(t, (&changed{r: w.Reconciler}).pass)
+		w.wantTruth(t)
+		rows[i] = next
+		w.moveAll(t, m)
+		w.wantPlaced(t, rows)
+		w.wantTruth(t)
+	})
+}
+
+// New shards of a growth are complete at once, before any row goes there.
+func TestNewShardsAreCompleteAtOnce(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		b := &rebuild{r: w.Reconciler}
+		w.run(t, b.pass)
+		w.population(t, 10)
+		pipelinetest.Must(t, w.rows.PollShards(t.Context(), 64))
+		read := 0
+		store := w.store
+		w.store = countedStore{store, &read}
+		w.run(t, b.pass)
+		w.store = store
+		marked, err := w.sets.Marked(t.Context(), 64)
+		pipelinetest.Must(t, err)
+		if slices.Contains(marked, false) || read != 0 {
+			t.Errorf("markers %v after %d reads of the rows, want all without one", marked, read)
+		}
+	})
+}
+
+type countedStore struct {
+	Store
+	pages *int
+}
+
+func (s countedStore) Pending(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error) {
+	*s.pages++
+	return s.Store.Pending(ctx, from, to, after, limit)
+}
