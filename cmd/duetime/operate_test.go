@@ -228,6 +228,8 @@ func TestDestructiveVerbsNeedAYes(t *testing.T) {
 		{"dead", "retry", "--all"},
 		{"dead", "discard", dead.ID.String()},
 		{"shard", "rebuild", "--all"},
+		{"shard", "grow", "8"},
+		{"shard", "shrink", "2"},
 		{"leader", "resign", "event"},
 		{"leader", "resign"},
 	} {
@@ -352,7 +354,7 @@ func TestShardsAndLeadersOfAnIdleDeployment(t *testing.T) {
 	if got := d.wantCode(t, 1, "leader", "resign", "daemon", "--yes"); !strings.Contains(got.err, "nobody has ever led") {
 		t.Errorf("nobody led: %s", got.err)
 	}
-	for _, args := range [][]string{{"leader", "resign", "king", "--yes"}, {"shard", "rebuild"}, {"shard", "rebuild", "4", "--yes"}, {"shard", "rebuild", "x", "--yes"}} {
+	for _, args := range [][]string{{"leader", "resign", "king", "--yes"}, {"shard", "rebuild"}, {"shard", "grow"}, {"shard", "grow", "5", "--cancel"}, {"shard", "grow", "1025", "--yes"}, {"shard", "grow", "2", "--yes"}, {"shard", "shrink", "4", "--yes"}, {"shard", "shrink", "--pause"}, {"shard", "rebuild", "4", "--yes"}, {"shard", "rebuild", "x", "--yes"}} {
 		d.wantCode(t, 1, args...)
 	}
 }

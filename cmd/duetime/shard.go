@@ -14,16 +14,39 @@ import (
 )
 
 func (t *tool) shard() *cobra.Command {
-	cmd := &cobra.Command{Use: "shard", Short: "Look at the shards of the index and rebuild them", Args: cobra.NoArgs, RunE: needsCommand}
+	cmd := &cobra.Command{Use: "shard", Short: "Look at the shards of the index, rebuild them, and change their number", Args: cobra.NoArgs, RunE: needsCommand}
 	cmd.AddCommand(t.shardStat(), t.shardRebuild())
+	cmd.AddCommand(t.shardChange("grow", "Raise the number of shards"), t.shardChange("shrink", "Lower the number of shards"))
 	return cmd
 }
 
 func (t *tool) shardStat() *cobra.Command {
+	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "stat", Short: "Show what each shard of the index holds", Args: cobra.NoArgs,
+		Use: "stat", Short: "Show what each shard of the index holds, and how far a change of their number is", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return t.with(cmd.Context(), func(c *console.Console) error {
+				all, err := c.Shards(cmd.Context())
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return writeJSON(t.out, all)
+				}
+				change, err := c.ShardChange(cmd.Context(), rateTime)
+				if err != nil {
+					return err
+				}
+				if text := changeText(change); text != "" {
+					if _, err := fmt.Fprintln(t.out, text); err != nil {
+						return err
+					}
+				}
+				return t.writeShards(all)
+			})
+		},
 	}
-	shows(t, cmd, (*console.Console).Shards, t.writeShards)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
 	return cmd
 }
 

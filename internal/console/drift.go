@@ -49,6 +49,7 @@ func CheckDrift(ctx context.Context, rows DriftRows, index DriftIndex, layout ta
 	if err != nil {
 		return Drift{}, err
 	}
+	c.moving = layout.Changing()
 	extra, err := c.extra(ctx, layout.Polled())
 	if err != nil {
 		return Drift{}, err
@@ -65,8 +66,9 @@ func CheckDrift(ctx context.Context, rows DriftRows, index DriftIndex, layout ta
 }
 
 type driftCheck struct {
-	store DriftRows
-	index DriftIndex
+	store  DriftRows
+	index  DriftIndex
+	moving bool // rows are moved to other shards: an entry in the shard before is no difference, as no list is read there
 }
 
 // extraEntry is an entry that differs from its row.
@@ -180,7 +182,7 @@ func (c driftCheck) contradicted(ctx context.Context, entries []extraEntry) ([]e
 	var out []extraEntry
 	for _, e := range entries {
 		row, found := rows[e.ID]
-		if e.Err != nil || !found || task.ScoreOf(row) != e.Score || !task.SameQueue(row, e.task()) {
+		if e.Err != nil || !found || task.ScoreOf(row) != e.Score || !task.SameQueue(row, e.task()) || row.Shard != e.shard && !c.moving {
 			out = append(out, e)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 func shardRows() []entry {
 	return []entry{
 		migrationRow(),
+		{n: 77, fault: "shards 16 to 64 to 16 while a leader, the daemon and Redis are killed", run: shardsChanged},
 		{
 			n: 61, fault: "an owner of a million tasks", alone: true, run: whale,
 			setup: setup{mysql: []string{"--innodb-buffer-pool-size=2G"}},
@@ -150,4 +151,52 @@ func getJSON(t *testing.T, url string, into any) {
 		t.Fatalf("%s: %s", url, resp.Status)
 	}
 	pipelinetest.Must(t, json.NewDecoder(resp.Body).Decode(into))
+}
+
+// farTasks are due after the row's end: a change has that many to move besides the game's.
+const farTasks = 100_000
+
+// shardsChanged grows and shrinks the number of shards, and kills a part of the pipeline in the middle of each change.
+func shardsChanged(t *testing.T, d *drill) {
+	t.Helper()
+	d.exec(t, `INSERT INTO duetime_tasks (id, kind, owner, queue, shard, due_at, run_at, payload, created_at, updated_at)
+		SELECT UNHEX(CONCAT('01981000000070008000', LPAD(HEX(seq), 12, '0'))), 'chaos.far', CONCAT('far-', seq MOD 5000), 'default',
+		       CRC32(CONCAT('far-', seq MOD 5000)) MOD shards, at + 90000000 + seq, at + 90000000 + seq, '{}', at, at
+		FROM duetime_layout, (SELECT CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED) - 3600000 AS at) AS clock, `+
+		pipelinetest.Numbers(1, farTasks))
+	was := d.count(t, `SELECT shards FROM duetime_layout`)
+	for _, step := range []struct {
+		name, verb string
+		shards     int
+		kill       func() (start func())
+	}{
+		{"grown, the leader killed", "grow", 64, func() func() {
+			leader, _ := d.leader(t)
+			pipelinetest.Must(t, leader.Kill())
+			return func() { d.restart(t, leader) }
+		}},
+		{"shrunk, the daemon killed", "shrink", was, func() func() {
+			pipelinetest.Must(t, d.daemon.Kill())
+			return func() { d.restart(t, d.daemon) }
+		}},
+		{"grown again, Redis killed", "grow", 64, func() func() {
+			pipelinetest.Must(t, d.redis.Kill())
+			return func() { pipelinetest.Must(t, d.redis.Start()) }
+		}},
+	} {
+		if code, out := d.Duetime(t, "shard", step.verb, fmt.Sprint(step.shards), "--yes"); code != 0 {
+			t.Fatalf("%s: exit code %d, said %s", step.name, code, out)
+		}
+		d.await(t, "rows to move", 2*time.Minute, func() bool { return d.count(t, `SELECT moved FROM duetime_layout`) > farTasks/10 })
+		d.fault(t, step.name, 30*time.Second, func() {
+			start := step.kill()
+			time.Sleep(5 * time.Second) // the length of the outage
+			start()
+		})
+		d.await(t, "the change to be over", 5*time.Minute, func() bool { return d.count(t, `SELECT shards_from FROM duetime_layout`) == 0 })
+		if n := d.count(t, `SELECT COUNT(*) FROM duetime_tasks, duetime_layout WHERE state IN (0, 3) AND shard <> CRC32(owner) MOD shards`); n != 0 {
+			t.Errorf("%s: %d rows are not in their place at the end", step.name, n)
+		}
+		d.note(t, "%s: %d rows moved", step.name, d.count(t, `SELECT moved FROM duetime_layout`))
+	}
 }
