@@ -328,3 +328,54 @@ func (s countedStore) Pending(ctx context.Context, from, to time.Time, after tas
 	*s.pages++
 	return s.Store.Pending(ctx, from, to, after, limit)
 }
+
+// Redis loses its memory in the middle of a change: the rebuild and the move come to the same end.
+func TestRehomeAfterALossOfMemory(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		b := &rebuild{r: w.Reconciler}
+		w.run(t, b.pass)
+		rows := w.population(t, 5500)
+		w.change(t, 64)
+		m := &rehome{r: w.Reconciler}
+		w.run(t, m.pass)
+		w.now = w.now.Add(w.cfg.Settle)
+		w.run(t, m.pass)
+		if l := w.layout(t); l.Moved < 1000 || l.Moved >= l.ToMove {
+			t.Fatalf("%d of %d rows moved by one run, want some", l.Moved, l.ToMove)
+		}
+		w.flush(t)
+		w.run(t, m.pass)
+		w.run(t, b.pass)
+		w.moveAll(t, m)
+		w.wantPlaced(t, rows)
+		w.wantTruth(t)
+		if marked, err := w.sets.Marked(t.Context(), 64); err != nil || slices.Contains(marked, false) {
+			t.Errorf("markers %v, %v", marked, err)
+		}
+	})
+}
+
+// While the rows of a change are on their way, nothing of it counts as drift, and an audit beside it does no harm.
+func TestRehomeIsNoDrift(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		w.run(t, (&rebuild{r: w.Reconciler}).pass)
+		rows := w.population(t, 2500)
+		w.change(t, 64)
+		alarms := w.alarms.Load()
+		m := &rehome{r: w.Reconciler}
+		ahead, fresh := &lookahead{r: w.Reconciler}, &changed{r: w.Reconciler}
+		for w.layout(t).Changing() {
+			w.run(t, m.pass)
+			w.run(t, ahead.pass)
+			w.run(t, fresh.pass)
+			w.now = w.now.Add(time.Second)
+		}
+		if n := w.alarms.Load() - alarms; n != 1 {
+			t.Errorf("%d alarms, want the one of the end", n)
+		}
+		w.wantPlaced(t, rows)
+		w.wantTruth(t)
+	})
+}
