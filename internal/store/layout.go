@@ -107,10 +107,14 @@ func (s *Store) copyOf(ctx context.Context, q sqlx.QueryerContext, maxAge time.D
 			s.keep(&layoutCopy{l, began})
 		}
 	}
+	return l, s.checkNamespace(l)
+}
+
+func (s *Store) checkNamespace(l task.Layout) error {
 	if s.namespace != "" && l.Namespace != s.namespace {
-		return l, fmt.Errorf("%w: it is of %q, this process of %q", ErrNamespace, l.Namespace, s.namespace)
+		return fmt.Errorf("%w: it is of %q, this process of %q", ErrNamespace, l.Namespace, s.namespace)
 	}
-	return l, nil
+	return nil
 }
 
 // refreshIfOld reads the layout in the background, unless the copy is young or a read is under way.
