@@ -124,10 +124,11 @@ func ofEpoch(hints []hint, epoch int64) int {
 // test if it went on claiming.
 func (d *drill) wantNoZombies(t *testing.T, since ends, replaced int64) {
 	t.Helper()
-	hints := d.hintsSince(t, since)
-	if !slices.ContainsFunc(hints, func(h hint) bool { return h.Epoch > replaced }) {
-		t.Errorf("none of %d hints is by a successor of epoch %d", len(hints), replaced)
-	}
+	var hints []hint
+	pipelinetest.Await(t, "a successor's hint", func() bool {
+		hints = d.hintsSince(t, since)
+		return slices.ContainsFunc(hints, func(h hint) bool { return h.Epoch > replaced })
+	})
 	if n := zombieHints(hints); n > 0 {
 		t.Errorf("zombie hints: %d of %d were claimed by a leader after its successor had begun", n, len(hints))
 	}
