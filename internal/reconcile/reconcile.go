@@ -36,6 +36,9 @@ type Store interface {
 	PurgeHistory(ctx context.Context, before time.Time, limit int) (int, error)
 	// Paused returns the queues that an operator has paused, and since when.
 	Paused(ctx context.Context) (map[string]time.Time, error)
+	// RecentLayout returns the layout as it was some seconds ago at most. That is enough to find misplaced rows: Rehome moves none
+	// if the layout has changed since.
+	RecentLayout(ctx context.Context) (task.Layout, error)
 	// DeadPage is Pending for all dead rows.
 	DeadPage(ctx context.Context, after task.Cursor, limit int) ([]task.Task, error)
 	// Rehome moves those of the rows that are misplaced by the layout to their owners' places, and returns them with their new
@@ -125,8 +128,7 @@ type Reconciler struct {
 	wake       chan struct{} // a rebuild was asked for
 	alarms     atomic.Int64  // times that a pass found drift or lost hints
 	uncompared uncomparedShards
-	inHand     inHand // rows on their way to another shard
-	recent     recentLayout
+	inHand     inHand      // rows on their way to another shard
 	filling    atomic.Bool // a rebuild is under way, or the first pass has not yet seen whether one is needed
 
 	wakeRows, wakeIndex chan struct{} // of the audits

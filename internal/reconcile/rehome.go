@@ -36,7 +36,7 @@ type rehome struct {
 	dirty    bool        // the lap has found misplaced rows, or could not look everywhere
 	last     bool        // this is the last lap, unless it finds something
 	lastFrom time.Time   // before this moment the last lap does not begin
-	looked   int
+	looked   int         // rows, by the present pass
 }
 
 func (m *rehome) pass(ctx context.Context, now clock) (loop.Result, error) {
@@ -251,7 +251,7 @@ func (r *Reconciler) putRehomed(ctx context.Context, rows []task.Task, before ma
 // A transaction that was open for long, and a program that knows an old number of shards, insert such rows at any time.
 // rehomeStrays returns all rows, the moved ones with their new shards.
 func (r *Reconciler) rehomeStrays(ctx context.Context, rows []task.Task, now clock) ([]task.Task, error) {
-	l, err := r.recent.get(ctx, r.cfg.Layout)
+	l, err := r.store.RecentLayout(ctx)
 	if err != nil {
 		return rows, fmt.Errorf("read the layout: %w", err)
 	}
@@ -279,7 +279,7 @@ func (r *Reconciler) rehomeStrays(ctx context.Context, rows []task.Task, now clo
 // dropElsewhere removes entries of changed rows from places where the rows do not stand, while the number of shards changes:
 // a writer that read its row before the row was moved puts into the old place, after the pass has removed the entry there.
 func (r *Reconciler) dropElsewhere(ctx context.Context, rows []task.Task, now clock) error {
-	l, err := r.recent.get(ctx, r.cfg.Layout)
+	l, err := r.store.RecentLayout(ctx)
 	if err != nil || !l.Changing() {
 		return err
 	}
@@ -346,25 +346,4 @@ func (h *inHand) has(id task.ID) bool {
 	_, now := h.now[id]
 	_, before := h.before[id]
 	return now || before
-}
-
-// recentLayout keeps the layout for a second, for sweeps that need it for each page. An old one is harmless: rows are moved only
-// if the layout has not changed.
-type recentLayout struct {
-	mu     sync.Mutex
-	layout task.Layout
-	at     time.Time
-}
-
-func (c *recentLayout) get(ctx context.Context, read func(context.Context) (task.Layout, error)) (task.Layout, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if time.Since(c.at) < time.Second {
-		return c.layout, nil
-	}
-	l, err := withTimeout(ctx, read)
-	if err == nil {
-		c.layout, c.at = l, time.Now()
-	}
-	return l, err
 }

@@ -12,12 +12,11 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// layout reads the layout, and makes the passes know it.
+// layout reads the layout, so that the passes know it too.
 func (w *world) layout(t testing.TB) task.Layout {
 	t.Helper()
 	l, err := w.rows.Layout(t.Context())
 	pipelinetest.Must(t, err)
-	w.recent = recentLayout{}
 	return l
 }
 
