@@ -213,7 +213,7 @@ func (m *member) startSession(ctx context.Context, gen *kafka.Generation) *runni
 	ctx, cancel := context.WithCancel(ctx)
 	lost := make(chan struct{})
 	s := &runningSession{
-		Session:  newSession(ctx, m.c, m.topic.Name, gen, lost),
+		Session:  newSession(m.c, m.topic.Name, gen, lost),
 		end:      sync.OnceFunc(func() { close(lost); cancel() }),
 		returned: make(chan struct{}),
 	}

@@ -15,7 +15,7 @@ type Session struct {
 	topic      string
 	gen        *kafka.Generation
 	partitions []int
-	count      int // of the topic's partitions
+	count      int // of the topic's partitions; set before fn is called
 	lost       <-chan struct{}
 	inbox      *inbox
 
@@ -23,14 +23,11 @@ type Session struct {
 	returned        atomic.Bool // fn has returned
 }
 
-func newSession(ctx context.Context, c *Client, topic string, gen *kafka.Generation, lost <-chan struct{}) *Session {
+func newSession(c *Client, topic string, gen *kafka.Generation, lost <-chan struct{}) *Session {
 	s := &Session{c: c, topic: topic, gen: gen, lost: lost, count: 1}
 	for _, a := range gen.Assignments[topic] {
 		s.partitions = append(s.partitions, a.ID)
 		s.count = max(s.count, a.ID+1)
-	}
-	if n, err := c.Partitions(ctx, topic); err == nil {
-		s.count = max(s.count, n)
 	}
 	s.inbox = newInbox(len(s.partitions))
 	return s
@@ -38,6 +35,9 @@ func newSession(ctx context.Context, c *Client, topic string, gen *kafka.Generat
 
 // run calls fn while one reader for each partition fills the inbox. It returns when fn and all readers have returned.
 func (s *Session) run(ctx context.Context, from []kafka.PartitionAssignment, fn func(context.Context, *Session) error) error {
+	if n, err := s.c.Partitions(ctx, s.topic); err == nil {
+		s.count = max(s.count, n)
+	}
 	var readers sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)
 	f := newFetcher(ctx, s.c, s.topic)
