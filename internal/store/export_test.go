@@ -52,7 +52,8 @@ func (s *Store) RetirePool() {
 // LookSQL is the statement of Look that reads rows, for EXPLAIN.
 func LookSQL(l task.Look) (string, []any) {
 	condition, values := lookSQL(MySQL, l)
-	return byRunAt.selectSQL(MySQL, window{l.From, l.To, l.After, l.Limit}, condition, values)
+	text, args := byRunAt.selectSQL(MySQL, window{l.From, l.To, l.After, l.Limit}, condition, values)
+	return "SELECT " + entry.list + text, args
 }
 
 // ExceptSQL are the statements of PendingExcept, for EXPLAIN.
@@ -60,6 +61,7 @@ func ExceptSQL(except []string, from, to time.Time, after task.Cursor, limit int
 	w := window{from, to, after, limit}
 	end, endArgs = byRunAt.endSQL(MySQL, w)
 	page, pageArgs = byRunAt.selectSQL(MySQL, w, "queue NOT IN ("+marks(len(except))+")", anys(except))
+	page = "SELECT " + entry.list + page
 	return end, endArgs, page, pageArgs
 }
 
