@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"time"
@@ -24,7 +25,7 @@ func (t *tool) leaderShow() *cobra.Command {
 The epoch is that of the newest election. The event leader claims in every shard each second, each four seconds where there
 are many: as long as one works, all shards stand at its epoch.`,
 	}
-	shows(t, cmd, (*console.Console).Leaders, t.writeLeaders)
+	shows(t, cmd, (*console.Console).Leaders, func(_ context.Context, _ *console.Console, all []console.Leader) error { return t.writeLeaders(all) })
 	return cmd
 }
 

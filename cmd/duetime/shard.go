@@ -21,38 +21,28 @@ func (t *tool) shard() *cobra.Command {
 }
 
 func (t *tool) shardStat() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "stat", Short: "Show what each shard of the index holds, and how far a change of their number is", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return t.with(cmd.Context(), func(c *console.Console) error {
-				all, err := c.Shards(cmd.Context())
-				if err != nil {
-					return err
-				}
-				if asJSON {
-					return writeJSON(t.out, all)
-				}
-				change, err := c.ShardChange(cmd.Context(), rateTime)
-				if err != nil {
-					return err
-				}
-				if text := changeText(change); text != "" {
-					if _, err := fmt.Fprintln(t.out, text); err != nil {
-						return err
-					}
-				}
-				return t.writeShards(all)
-			})
-		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
+	shows(t, cmd, (*console.Console).Shards, func(ctx context.Context, c *console.Console, all []console.Shard) error {
+		change, err := c.ShardChange(ctx, rateTime)
+		if err != nil {
+			return err
+		}
+		if text := changeText(change); text != "" {
+			if _, err := fmt.Fprintln(t.out, text); err != nil {
+				return err
+			}
+		}
+		return t.writeShards(all)
+	})
 	return cmd
 }
 
 // shows makes the command read data, and write it as a table or, with --json, as JSON.
 func shows[V any](
-	t *tool, cmd *cobra.Command, read func(*console.Console, context.Context) ([]V, error), table func([]V) error,
+	t *tool, cmd *cobra.Command, read func(*console.Console, context.Context) ([]V, error),
+	table func(context.Context, *console.Console, []V) error,
 ) {
 	var asJSON bool
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
@@ -65,7 +55,7 @@ func shows[V any](
 			if asJSON {
 				return writeJSON(t.out, all)
 			}
-			return table(all)
+			return table(cmd.Context(), c, all)
 		})
 	}
 }
