@@ -233,17 +233,24 @@ func (w *world) publish(tasks ...task.Task) {
 	}
 }
 
-// run starts the worker; the function that it gives stops it and returns what Run returned.
+// run runs the worker until stop is called, and returns when it has joined its groups.
 func (w *world) run(wk *worker.Worker) (stop func() error) {
+	w.t.Helper()
+	stop = w.begin(wk)
+	joined, done := context.WithTimeout(context.WithoutCancel(w.t.Context()), limit)
+	defer done()
+	pipelinetest.Must(w.t, wk.Joined(joined))
+	return stop
+}
+
+// begin runs the worker until stop is called, which returns what Run returned.
+func (w *world) begin(wk *worker.Worker) (stop func() error) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- wk.Run(ctx) }()
 	stop = sync.OnceValue(func() error { cancel(); return <-ended })
 	w.t.Cleanup(func() { _ = stop() })
-	joined, done := context.WithTimeout(ctx, limit)
-	defer done()
-	pipelinetest.Must(w.t, wk.Joined(joined))
 	return stop
 }
 
