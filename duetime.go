@@ -194,13 +194,13 @@ const lookingAfter = 10 * time.Second
 
 // awaitWork waits until the worker gets work, and reports false if ctx ended first.
 func (c *Client) awaitWork(ctx context.Context, w *worker.Worker) bool {
+	if c.parts.Config.Worker.Late == 0 { // no look finds anything
+		return w.Joined(ctx) == nil
+	}
 	waiting, enough := context.WithTimeout(ctx, lookingAfter)
 	defer enough()
 	if w.Joined(waiting) == nil {
 		return true
-	}
-	if c.parts.Config.Worker.Late == 0 {
-		return w.Joined(ctx) == nil
 	}
 	if ctx.Err() != nil {
 		return false

@@ -2,8 +2,8 @@
 // admin HTTP server, and the ordered close at the end.
 //
 // It promises that a SIGTERM or SIGINT ends the process within ten seconds, or two more than a longer drain (Env.SetDrain),
-// whatever it waits for; that everything
-// registered with OnStop is closed in reverse order, by name; and that a process that can't run says why in one line.
+// whatever it waits for; that everything registered with OnStop is closed in reverse order, by name; and that a process that
+// can't run says why in one line.
 // The package knows no configuration key and no stage of ours, and starts nothing by itself.
 //
 // The exit codes: 0 after a signal, 1 after an error, 2 after a wrong command line.
