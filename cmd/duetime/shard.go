@@ -29,7 +29,14 @@ func (t *tool) shardStat() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if text := changeText(change); text != "" {
+		horizon, partial, err := c.Horizon(ctx)
+		if err != nil {
+			return err
+		}
+		for _, text := range []string{changeText(change), horizonText(horizon, partial)} {
+			if text == "" {
+				continue
+			}
 			if _, err := fmt.Fprintln(t.out, text); err != nil {
 				return err
 			}
@@ -37,6 +44,18 @@ func (t *tool) shardStat() *cobra.Command {
 		return t.writeShards(all)
 	})
 	return cmd
+}
+
+// horizonText describes an index that lacks tasks; empty if it has all.
+func horizonText(d time.Duration, partial bool) string {
+	switch {
+	case d > 0:
+		return fmt.Sprintf("horizon %v: tasks that are due later stand in MySQL alone", d)
+	case partial:
+		return "the horizon is changing: Redis may lack tasks that are due late"
+	default:
+		return ""
+	}
 }
 
 // shows makes the command read data, and write it as a table or, with --json, as JSON.

@@ -12,7 +12,7 @@ GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_epochs TO duetime_event@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_event@'%';
 
 -- daemon: elections, sweeps, rows that go to another shard, and the end of what is past its retention.
-GRANT SELECT, UPDATE (shards_from, moved, to_move) ON `${SCHEMA}`.duetime_layout TO duetime_daemon@'%';
+GRANT SELECT, UPDATE (shards_from, moved, to_move, horizon_ms, partial) ON `${SCHEMA}`.duetime_layout TO duetime_daemon@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_daemon@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_epochs TO duetime_daemon@'%';
 GRANT SELECT, UPDATE (shard), DELETE ON `${SCHEMA}`.duetime_tasks TO duetime_daemon@'%';

@@ -22,6 +22,7 @@ type Config struct {
 
 	MySQL     MySQL     `koanf:"mysql"`
 	Redis     Redis     `koanf:"redis"`
+	Index     Index     `koanf:"index"`
 	Kafka     Kafka     `koanf:"kafka"`
 	ZooKeeper ZooKeeper `koanf:"zookeeper"`
 	Log       Log       `koanf:"log"`
@@ -53,6 +54,11 @@ type Redis struct {
 	SentinelPasswordFile string `koanf:"sentinel_password_file" doc:"file with the password, instead of redis.sentinel_password"`
 
 	TLS TLS `koanf:"tls"`
+}
+
+// Index says what stands in Redis.
+type Index struct {
+	Horizon time.Duration `koanf:"horizon" doc:"how far ahead tasks stand in Redis, 1m to 87600h; 0s is all of them. The daemon reads it and tells the others"`
 }
 
 // Kafka is the connection to the brokers that carry hints, and the shape of the topics that migrate creates.

@@ -96,6 +96,9 @@ func (c Config) checkNumbers(p *Problems) {
 	if c.Worker.Late != 0 { // off
 		p.CheckDuration("worker.late", c.Worker.Late, 100*time.Millisecond, time.Hour)
 	}
+	if c.Index.Horizon != 0 { // everything
+		p.CheckDuration("index.horizon", c.Index.Horizon, time.Minute, tenYears)
+	}
 	p.CheckDuration("daemon.lookahead", c.Daemon.Lookahead, 0, 24*time.Hour)
 	p.CheckDuration("daemon.grace", c.Daemon.Grace, 10*time.Millisecond, time.Hour)
 	p.CheckDuration("daemon.interval", c.Daemon.Interval, 10*time.Millisecond, time.Hour)

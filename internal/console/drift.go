@@ -44,12 +44,11 @@ var farFuture = time.UnixMilli(math.MaxInt64) // after every run time, even of a
 // reconcile repairs. Tasks that are written and fired meanwhile make short-lived differences. So a difference counts only
 // if it still exists two seconds later, for a row of the same version.
 func CheckDrift(ctx context.Context, rows DriftRows, index DriftIndex, layout task.Layout) (Drift, error) {
-	c := driftCheck{store: rows, index: index}
+	c := driftCheck{store: rows, index: index, layout: layout}
 	missing, err := c.missing(ctx)
 	if err != nil {
 		return Drift{}, err
 	}
-	c.moving = layout.Changing()
 	extra, err := c.extra(ctx, layout.Polled())
 	if err != nil {
 		return Drift{}, err
@@ -68,7 +67,7 @@ func CheckDrift(ctx context.Context, rows DriftRows, index DriftIndex, layout ta
 type driftCheck struct {
 	store  DriftRows
 	index  DriftIndex
-	moving bool // rows are moved to other shards: an entry in the shard before is no difference, as no list is read there
+	layout task.Layout
 }
 
 // extraEntry is an entry that differs from its row.
@@ -82,12 +81,20 @@ func (e extraEntry) task() task.Task {
 	return task.Task{ID: e.ID, Kind: e.Kind, Queue: e.Queue, Owner: e.Owner, Subject: e.Subject, Shard: e.shard}
 }
 
-// missing reads all pending rows.
+// missing reads the pending rows up to the horizon.
 func (c driftCheck) missing(ctx context.Context) ([]task.Task, error) {
+	end := farFuture
+	if c.layout.Partial {
+		now, err := c.store.Now(ctx, nil)
+		if err != nil {
+			return nil, err
+		}
+		end = now.Add(c.layout.Horizon)
+	}
 	var out []task.Task
 	var after task.Cursor
 	for {
-		rows, err := c.store.Pending(ctx, time.Time{}, farFuture, after, driftPage)
+		rows, err := c.store.Pending(ctx, time.Time{}, end, after, driftPage)
 		if err != nil {
 			return nil, err
 		}
@@ -179,14 +186,25 @@ func (c driftCheck) contradicted(ctx context.Context, entries []extraEntry) ([]e
 	if err != nil {
 		return nil, err
 	}
+	now, err := c.store.Now(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
 	var out []extraEntry
 	for _, e := range entries {
 		row, found := rows[e.ID]
-		if e.Err != nil || !found || task.ScoreOf(row) != e.Score || !task.SameQueue(row, e.task()) || row.Shard != e.shard && !c.moving {
+		if e.Err != nil || !found || !c.asksFor(row, e, now) {
 			out = append(out, e)
 		}
 	}
 	return out, nil
+}
+
+// asksFor reports whether the row asks for the entry. While rows are moved to other shards, an entry in the shard before is no
+// difference: no list is read there.
+func (c driftCheck) asksFor(row task.Task, e extraEntry, now time.Time) bool {
+	return task.ScoreOf(row) == e.Score && task.SameQueue(row, e.task()) && (row.Shard == e.shard || c.layout.Changing()) &&
+		c.layout.Keeps(row.RunAt, now)
 }
 
 func (c driftCheck) rows(ctx context.Context, entries []extraEntry) (map[task.ID]task.Task, error) {

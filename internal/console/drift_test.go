@@ -32,8 +32,8 @@ func (w *fakeWorld) Get(_ context.Context, _ sqlx.QueryerContext, ids []task.ID)
 	return []task.Task{w.row}, nil
 }
 
-func (w *fakeWorld) Pending(context.Context, time.Time, time.Time, task.Cursor, int) ([]task.Task, error) {
-	if w.row.State != task.Pending {
+func (w *fakeWorld) Pending(_ context.Context, _, to time.Time, _ task.Cursor, _ int) ([]task.Task, error) {
+	if w.row.State != task.Pending || !w.row.RunAt.Before(to) {
 		return nil, nil
 	}
 	return []task.Task{w.row}, nil
@@ -67,34 +67,45 @@ func TestDrift(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare func(w *fakeWorld)
 		want    Drift
+		horizon time.Duration // the row is due in an hour
 	}{
-		"in order":      {func(w *fakeWorld) { w.indexed = true }, Drift{}},
-		"missing":       {func(*fakeWorld) {}, Drift{Missing: 1}},
-		"soon repaired": {func(w *fakeWorld) { w.looked = w.onLook(2, func() { w.indexed = true }) }, Drift{}},
+		"in order":           {func(w *fakeWorld) { w.indexed = true }, Drift{}, 0},
+		"missing":            {func(*fakeWorld) {}, Drift{Missing: 1}, 0},
+		"beyond the horizon": {func(*fakeWorld) {}, Drift{}, time.Hour - time.Second},
+		"within the horizon": {func(*fakeWorld) {}, Drift{Missing: 1}, time.Hour + time.Minute},
+		"near the horizon": {func(w *fakeWorld) {
+			w.indexed = true
+			w.entries = []task.Entry{{ID: w.row.ID, Score: task.ScoreOf(w.row)}}
+		}, Drift{}, time.Hour - time.Second},
+		"an entry beyond the horizon": {func(w *fakeWorld) {
+			w.indexed = true
+			w.entries = []task.Entry{{ID: w.row.ID, Score: task.ScoreOf(w.row)}}
+		}, Drift{Extra: 1}, time.Hour - time.Minute},
+		"soon repaired": {func(w *fakeWorld) { w.looked = w.onLook(2, func() { w.indexed = true }) }, Drift{}, 0},
 		// The row and its entry move together, between the two reads.
-		"moved at the first look": {func(w *fakeWorld) { w.indexed, w.looked = true, w.onLook(1, w.move) }, Drift{}},
+		"moved at the first look": {func(w *fakeWorld) { w.indexed, w.looked = true, w.onLook(1, w.move) }, Drift{}, 0},
 		"moved at the second look": {func(w *fakeWorld) {
 			w.looked = w.onLook(2, func() { w.indexed = true; w.move() })
-		}, Drift{}},
+		}, Drift{}, 0},
 		"ended at the second look": {func(w *fakeWorld) {
 			w.looked = w.onLook(2, func() { w.row.State = task.Done })
-		}, Drift{}},
+		}, Drift{}, 0},
 		"left in another queue": {func(w *fakeWorld) {
 			w.indexed = true
 			w.entries = []task.Entry{{ID: w.row.ID, Score: task.ScoreOf(w.row), Queue: "before"}}
-		}, Drift{Extra: 1}},
+		}, Drift{Extra: 1}, 0},
 		"ghost": {func(w *fakeWorld) {
 			w.entries = []task.Entry{{ID: w.row.ID, Score: task.ScoreOf(w.row)}}
 			w.row.State = task.Cancelled
 			w.row.Version++
-		}, Drift{Extra: 1}},
+		}, Drift{Extra: 1}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := &fakeWorld{looked: func() {}, row: task.Task{ID: task.ID{7}, Version: 1, RunAt: time.Now().Add(time.Hour)}}
 				c.prepare(w)
-				got, err := CheckDrift(t.Context(), w, w, task.Layout{Shards: 1, ShardsEver: 1})
+				got, err := CheckDrift(t.Context(), w, w, task.Layout{Shards: 1, ShardsEver: 1, Horizon: c.horizon, Partial: c.horizon > 0})
 				if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
 					t.Errorf("%v, (-want +got):\n%s", err, diff)
 				}

@@ -62,6 +62,12 @@ func (c *Console) ShardCount(ctx context.Context) (int, error) {
 	return layout.Polled(), err
 }
 
+// Horizon reads how far ahead tasks stand in the index; 0 if all do. While partial is true the index may lack some.
+func (c *Console) Horizon(ctx context.Context) (d time.Duration, partial bool, err error) {
+	layout, err := c.store.Layout(ctx)
+	return layout.Horizon, layout.Partial, err
+}
+
 // ShardNames names up to five shards, and gives the number of more.
 func ShardNames(shards []int) string {
 	const maxNamed = 5

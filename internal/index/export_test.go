@@ -1,6 +1,9 @@
 package index
 
 import (
+	"context"
+	"time"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/duetime/duetime/pkg/task"
@@ -11,6 +14,11 @@ func (x *Index) Client() redis.UniversalClient { return x.client }
 
 // Key returns the name of one of the shard's keys.
 func (x *Index) Key(shard int, name string) string { return x.shardKey(shard, name) }
+
+// SetPutUntil sets the moment before which a task must be due to be put.
+func (x *Index) SetPutUntil(until time.Time) {
+	x.putUntil = func(context.Context) time.Time { return until }
+}
 
 // IsOOM reports whether Redis is at its maxmemory and refused to take more.
 func IsOOM(err error) bool { return says(err, []string{"OOM"}) }

@@ -32,8 +32,10 @@ type Config struct {
 	// SentinelUsername and SentinelPassword are the credentials at the sentinels, which have users of their own; empty:
 	// none.
 	SentinelUsername, SentinelPassword string
-	Embedded                           bool          // the server is miniredis, without script flags and INFO
-	ReadTimeout                        time.Duration // of reading one answer, and of sending; default 500 ms
+	// PutUntil returns the moment before which a task must be due to be put; zero: any time will do. nil: always zero.
+	PutUntil    func(ctx context.Context) time.Time
+	Embedded    bool          // the server is miniredis, without script flags and INFO
+	ReadTimeout time.Duration // of reading one answer, and of sending; default 500 ms
 }
 
 // Index is the index of one namespace in one Redis. Make it by Open.
@@ -44,6 +46,7 @@ type Index struct {
 	client    redis.UniversalClient
 	sentinels *sentinels // nil in other modes than Sentinel
 	scripts   scripts
+	putUntil  func(ctx context.Context) time.Time
 }
 
 // Open prepares the client and dials nothing. It refuses a configuration that can't work.
@@ -54,7 +57,9 @@ func Open(cfg Config) (*Index, error) {
 	if len(cfg.Addrs) == 0 {
 		return nil, errors.New("open index: no address of Redis")
 	}
-	x := &Index{namespace: cfg.Namespace, embedded: cfg.Embedded, publish: "PUBLISH", scripts: newScripts(cfg.Embedded)}
+	x := &Index{
+		namespace: cfg.Namespace, embedded: cfg.Embedded, publish: "PUBLISH", scripts: newScripts(cfg.Embedded), putUntil: cfg.PutUntil,
+	}
 	if err := x.connect(cfg); err != nil {
 		return nil, err
 	}

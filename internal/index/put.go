@@ -9,8 +9,8 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Put writes the caller's committed rows into the index: it puts pending tasks and drops finished ones, each unless the
-// index has a newer version (which is no error: a later writer was faster). All shards share one round trip. Put returns
+// Put writes the caller's committed rows into the index: it puts pending tasks, and drops finished ones and those that have
+// moved beyond the horizon, each unless the index has a newer version (which is no error: a later writer was faster). All shards share one round trip. Put returns
 // nil only if every shard took its tasks; a task.ShardsError names the others. After an error any part may have been
 // written, and the same Put can be repeated. If a task is given twice, the higher version counts.
 func (x *Index) Put(ctx context.Context, tasks []task.Task) error {
@@ -20,21 +20,26 @@ func (x *Index) Put(ctx context.Context, tasks []task.Task) error {
 	}
 	puts := x.batches(x.scripts.put, head)
 	drops := x.batches(x.scripts.drop, x.dueHead)
+	var until time.Time
+	if x.putUntil != nil {
+		until = x.putUntil(ctx)
+	}
 	for i, t := range latestFirst(newest(tasks)) {
-		if s := task.ScoreOf(t); s != task.NoScore {
+		switch s := task.ScoreOf(t); {
+		case s != task.NoScore && (until.IsZero() || t.RunAt.Before(until)):
 			puts.add(t, i, number(s))
-		} else {
+		case s == task.NoScore || t.Version > 1: // a new task beyond the horizon has no entry
 			drops.add(t, i, strconv.FormatInt(task.WindowedVersion(t.Version), 10))
 		}
 	}
 	return x.run(ctx, append(puts.calls, drops.calls...)...)
 }
 
-// wakeHorizon is much longer than a dispatcher ever sleeps, and than clocks differ.
-const wakeHorizon = 10 * time.Minute
+// wakeWindow is much longer than a dispatcher ever sleeps, and than clocks differ.
+const wakeWindow = 10 * time.Minute
 
 // soon reports whether a dispatcher may have to be woken for the task.
-func soon(t task.Task) bool { return time.Until(t.RunAt) < wakeHorizon }
+func soon(t task.Task) bool { return time.Until(t.RunAt) < wakeWindow }
 
 // newest keeps the highest version of each task: a script compares with the scores before its call, and calls of one
 // pipeline have no order.

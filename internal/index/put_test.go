@@ -3,6 +3,7 @@ package index_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
@@ -33,6 +34,32 @@ func TestPutSpreadsPendingAndFinished(t *testing.T) {
 			want[i] = task.Standing{Due: task.ScoreOf(p), Owner: task.ScoreOf(p)}
 		}
 		diff(t, "standings", standings(t, x, all...), want)
+	})
+}
+
+// A new task beyond the horizon costs no call. One that moves there is dropped from both sets, unless it has moved on since.
+func TestPutKeepsToTheHorizon(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, x *index.Index) {
+		near, far := pending("ann", 1000, 1), pending("ann", 5000, 1)
+		near2, far2 := pending("bob", 1000, 1), pending("bob", 5000, 1)
+		put(t, x, near, near2)
+		x.SetPutUntil(near.RunAt.Add(time.Second))
+		put(t, x, far, far2)
+		nowhere := task.Standing{Due: task.NoScore, Owner: task.NoScore}
+		both := func(one task.Task) task.Standing {
+			return task.Standing{Due: task.ScoreOf(one), Owner: task.ScoreOf(one)}
+		}
+		diff(t, "new", standings(t, x, near, far, near2, far2), []task.Standing{both(near), nowhere, both(near2), nowhere})
+
+		out, in := moved(near, 6000, 2), moved(far, 1100, 2)
+		back := moved(near2, 1200, 3)
+		put(t, x, out, in, back)
+		put(t, x, moved(near2, 7000, 2)) // it comes late
+		diff(t, "moved", standings(t, x, out, in, back), []task.Standing{nowhere, both(in), both(back)})
+		x.SetPutUntil(time.Time{})
+		put(t, x, moved(out, 9000, 3))
+		diff(t, "without a horizon", standings(t, x, out), []task.Standing{both(moved(out, 9000, 3))})
 	})
 }
 

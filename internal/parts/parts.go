@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
@@ -112,11 +113,22 @@ func (p *Parts) openIndex() (*index.Index, error) {
 		Namespace: cfg.Namespace, Mode: cfg.Redis.Mode, MasterName: cfg.Redis.MasterName, Addrs: cfg.Redis.Addrs,
 		Username: cfg.Redis.Username, Password: string(password), TLS: tls,
 		SentinelUsername: cfg.Redis.SentinelUsername, SentinelPassword: string(sentinelPassword),
+		PutUntil: p.putUntil,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
 	}
 	return x, nil
+}
+
+// putUntil returns the moment before which tasks are put into the index; zero for all. All are if the layout is not known: an
+// entry too many is harmless.
+func (p *Parts) putUntil(ctx context.Context) time.Time {
+	l, err := p.Store.RecentLayout(ctx)
+	if err != nil {
+		return time.Time{}
+	}
+	return l.PutUntil(p.Clock.Now())
 }
 
 func (p *Parts) openStream(reg prometheus.Registerer) (*stream.Kafka, error) {

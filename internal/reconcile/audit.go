@@ -76,10 +76,15 @@ func (a *auditRows) pass(ctx context.Context, now clock) (loop.Result, error) {
 	if begin {
 		a.after = task.Cursor{}
 	}
+	layout, err := a.r.layoutFor(ctx, "audited")
+	if err != nil {
+		return loop.Result{}, err
+	}
+	end := horizonEnd(layout, now)
 	a.skipped = skippedShards{}
 	for done := 0; done < rate; done += page {
 		n := min(page, rate)
-		rows, err := a.r.store.Pending(ctx, time.Time{}, farFuture, a.after, n)
+		rows, err := a.r.store.Pending(ctx, time.Time{}, end, a.after, n)
 		if err != nil {
 			return loop.Result{}, err
 		}
@@ -209,10 +214,14 @@ func (a *auditIndex) check(ctx context.Context, entries []task.Entry, now clock)
 	if err != nil {
 		return err
 	}
+	layout, err := a.r.layoutFor(ctx, "audited")
+	if err != nil {
+		return err
+	}
 	var unlike []task.Task
 	for i, t := range tasks {
 		row, found := rows[t.ID]
-		if !found || row.Shard != t.Shard || !task.SameQueue(row, t) || task.ScoreOf(row) != scores[i] {
+		if !found || row.Shard != t.Shard || !task.SameQueue(row, t) || task.ScoreOf(row) != scores[i] || !layout.Keeps(row.RunAt, now()) {
 			unlike = append(unlike, t)
 		}
 	}

@@ -27,6 +27,7 @@ type changed struct {
 	until    time.Time         // the end of the last window that was compared completely
 	compared map[task.ID]int64 // versions compared in the last window, of rows that the next window overlaps
 	identity string            // of the Redis servers
+	feeds    bool              // that rows are missing is no drift
 	throttle
 }
 
@@ -94,6 +95,10 @@ func (c *changed) catchUp(ctx context.Context, to time.Time, now clock, skipped 
 func (c *changed) window(ctx context.Context, from, to time.Time, now clock, of func(shard int) bool) (map[task.ID]int64, error) {
 	leaving, next := to.Add(-c.r.cfg.Longest-windowMargin/2), to.Add(-c.r.cfg.Longest-windowMargin)
 	compared := map[task.ID]int64{}
+	reason := "changed"
+	if c.feeds {
+		reason = feedReason
+	}
 	var skipped skippedShards
 	var after task.Cursor
 	for {
@@ -112,7 +117,7 @@ func (c *changed) window(ctx context.Context, from, to time.Time, now clock, of 
 				news = append(news, row)
 			}
 		}
-		if err := skipped.collect(c.r.mendUnlike(ctx, "changed", skipped.reachable(news), now), news); err != nil {
+		if err := skipped.collect(c.r.mendUnlike(ctx, reason, skipped.reachable(news), now), news); err != nil {
 			return compared, err
 		}
 		if err := skipped.collect(c.r.dropElsewhere(ctx, skipped.reachable(news), now), news); err != nil {

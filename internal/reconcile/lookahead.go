@@ -9,8 +9,8 @@ import (
 )
 
 // lookahead compares rows that are due soon with the index. It compares rows due within the next few passes in each
-// pass, and rows farther off once, when they come within Config.Lookahead. A row that is scheduled into that window
-// later is put by its writer, and compared by the changed pass.
+// pass, and rows farther off once, when they come within Config.Lookahead or within the horizon. A row that is scheduled
+// into that window later is put by its writer, and compared by the changed pass.
 type lookahead struct {
 	r       *Reconciler
 	seen    time.Time // rows due before this moment were compared
@@ -25,17 +25,26 @@ func (l *lookahead) pass(ctx context.Context, now clock) (loop.Result, error) {
 	soon := underWayUntil(now)
 	near := soon.Add(2 * l.r.cfg.Interval)
 	end := now().Add(l.r.cfg.Lookahead)
-	if err := l.sweep(ctx, soon, near, now); err != nil {
+	layout, err := l.r.layoutFor(ctx, "lookahead")
+	if err != nil {
 		return loop.Result{}, err
 	}
-	from := near
-	if l.seen.After(near) {
-		from = l.seen
+	far := "lookahead"
+	if layout.Partial {
+		far = feedReason
 	}
-	if err := l.sweep(ctx, from, end, now); err != nil {
+	if layout.Horizon > 0 {
+		end = later(end, layout.FedUntil(now()))
+	}
+	l.r.fed.atLeast(near)
+	if err := l.sweep(ctx, "lookahead", soon, near, now); err != nil {
+		return loop.Result{}, err
+	}
+	if err := l.sweep(ctx, far, later(near, l.seen), end, now); err != nil {
 		return loop.Result{}, err
 	}
 	l.seen = end
+	l.r.fed.set(later(near, end))
 	return loop.Result{}, l.skipped.err()
 }
 
@@ -44,7 +53,7 @@ func (l *lookahead) pass(ctx context.Context, now clock) (loop.Result, error) {
 func underWayUntil(now clock) time.Time { return now().Add(task.MaxLead + publishTime) }
 
 // sweep compares all pending rows due in [from, to), except those whose hint may be under way when their page is read.
-func (l *lookahead) sweep(ctx context.Context, from, to time.Time, now clock) error {
+func (l *lookahead) sweep(ctx context.Context, reason string, from, to time.Time, now clock) error {
 	var after task.Cursor
 	for {
 		if soon := underWayUntil(now); from.Before(soon) {
@@ -62,7 +71,7 @@ func (l *lookahead) sweep(ctx context.Context, from, to time.Time, now clock) er
 			return err
 		}
 		l.looked += len(rows)
-		if err := l.skipped.collect(l.r.mendUnlike(ctx, "lookahead", l.skipped.reachable(rows), now), rows); err != nil {
+		if err := l.skipped.collect(l.r.mendUnlike(ctx, reason, l.skipped.reachable(rows), now), rows); err != nil {
 			return err
 		}
 		if len(rows) < n {

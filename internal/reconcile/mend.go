@@ -45,15 +45,19 @@ func (r *Reconciler) mend(ctx context.Context, reason string, tasks []task.Task,
 		if len(tasks) == 0 {
 			return skipped.err()
 		}
-		repairs, rows, err := r.compare(ctx, tasks, now, want)
+		layout, err := r.layoutFor(ctx, reason)
+		if err != nil {
+			return err
+		}
+		repairs, rows, err := r.compare(ctx, layout, tasks, now, want)
 		if err := skipped.collect(err, tasks); err != nil {
 			return err
 		}
 		if len(repairs) == 0 {
 			return skipped.err()
 		}
-		if want != putAlways {
-			r.recordDrift(ctx, reason, repairs, rows, now)
+		if want != putAlways && reason != feedReason {
+			r.recordDrift(ctx, reason, layout, repairs, rows, now)
 		}
 		n, err := r.index.Repair(ctx, repairs)
 		total += n
@@ -89,7 +93,11 @@ func (r *Reconciler) mendUnlike(ctx context.Context, reason string, rows []task.
 		return nil
 	}
 	var skipped skippedShards
-	rows, err := r.rehomeStrays(ctx, rows, now)
+	layout, err := r.layoutFor(ctx, reason)
+	if err != nil {
+		return err
+	}
+	rows, err = r.rehomeStrays(ctx, layout, rows, now)
 	if err := skipped.collect(err, rows); err != nil {
 		return err
 	}
@@ -102,7 +110,7 @@ func (r *Reconciler) mendUnlike(ctx context.Context, reason string, rows []task.
 		if skipped.has(row) {
 			continue
 		}
-		switch right := r.right(row, seen[i], now, putIfNowhere); {
+		switch right := r.right(layout, row, seen[i], now, putIfNowhere); {
 		case right == seen[i]:
 		case seen[i] == nowhere && right.Due != task.NoScore && !mayBeUnderWay(row, now): // a row whose hint is under way may have ended
 			absent = append(absent, row)
@@ -127,7 +135,9 @@ func (r *Reconciler) fill(ctx context.Context, reason string, absent []task.Task
 	if len(absent) == 0 {
 		return nil, nil
 	}
-	r.recordMissing(ctx, reason, absent, now)
+	if reason != feedReason {
+		r.recordMissing(ctx, reason, absent, now)
+	}
 	var skipped skippedShards
 	otherwise, err := r.index.Fill(ctx, absent)
 	if err := skipped.collect(err, absent); err != nil {
@@ -144,7 +154,9 @@ func (r *Reconciler) fill(ctx context.Context, reason string, absent []task.Task
 
 // compare reads the index, then the rows, and returns the repairs to make. With a task.ShardsError it has compared all
 // tasks except those of these shards.
-func (r *Reconciler) compare(ctx context.Context, tasks []task.Task, now clock, want duePolicy) ([]task.Repair, map[task.ID]task.Task, error) {
+func (r *Reconciler) compare(
+	ctx context.Context, l task.Layout, tasks []task.Task, now clock, want duePolicy,
+) ([]task.Repair, map[task.ID]task.Task, error) {
 	var skipped skippedShards
 	seen, err := r.index.Standings(ctx, tasks)
 	if err := skipped.collect(err, tasks); err != nil {
@@ -161,7 +173,7 @@ func (r *Reconciler) compare(ctx context.Context, tasks []task.Task, now clock, 
 		}
 		right := nowhere // for a task that was purged, never committed, or is in another shard or queue than its row
 		if row, found := rows[t.ID]; found && row.Shard == t.Shard && task.SameQueue(row, t) {
-			right = r.right(row, seen[i], now, want)
+			right = r.right(l, row, seen[i], now, want)
 		}
 		if right != seen[i] {
 			repairs = append(repairs, task.Repair{Task: t, Seen: seen[i], Right: right})
@@ -174,7 +186,10 @@ func (r *Reconciler) compare(ctx context.Context, tasks []task.Task, now clock, 
 func mayBeUnderWay(row task.Task, now clock) bool { return row.RunAt.Before(underWayUntil(now)) }
 
 // right returns the standing that a row must have.
-func (r *Reconciler) right(row task.Task, seen task.Standing, now clock, want duePolicy) task.Standing {
+func (r *Reconciler) right(l task.Layout, row task.Task, seen task.Standing, now clock, want duePolicy) task.Standing {
+	if !l.Keeps(row.RunAt, now()) || want != putAlways && seen == nowhere && r.unfed(l, row) {
+		return nowhere
+	}
 	score := task.ScoreOf(row)
 	due := score
 	mayBeAbsent := want == allowAbsent || want == putIfNowhere && seen.Owner != task.NoScore
@@ -242,11 +257,15 @@ func (r *Reconciler) rows(ctx context.Context, tasks []task.Task) (map[task.ID]t
 	return byID, nil
 }
 
-// recordDrift counts repairs that a sweep is about to make, and raises the alarm.
-func (r *Reconciler) recordDrift(ctx context.Context, reason string, repairs []task.Repair, rows map[task.ID]task.Task, now clock) {
+// recordDrift counts repairs that a sweep is about to make, and raises the alarm. An entry beyond the horizon is no drift: the
+// horizon may have changed.
+func (r *Reconciler) recordDrift(
+	ctx context.Context, reason string, l task.Layout, repairs []task.Repair, rows map[task.ID]task.Task, now clock,
+) {
 	r.alarm(ctx, reason, r.metrics.countDrift(slices.DeleteFunc(slices.Clone(repairs), func(rep task.Repair) bool {
 		row, found := rows[rep.Task.ID]
-		return found && changedLately(row, now) || r.inHand.has(rep.Task.ID)
+		beyond := !l.Keeps(row.RunAt, now()) && (rep.Seen.Owner == task.ScoreOf(row) || rep.Seen.Due == task.ScoreOf(row))
+		return found && (changedLately(row, now) || beyond) || r.inHand.has(rep.Task.ID)
 	})))
 }
 

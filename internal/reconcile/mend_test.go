@@ -48,7 +48,7 @@ func TestRowMovedBetweenTheReadsIsNotOverwritten(t *testing.T) {
 			w.put(t, next)
 		})
 		// compare is called once: mend's next try would hide a wrong repair of the first.
-		repairs, _, err := w.compare(t.Context(), []task.Task{row}, w.clock, putAlways)
+		repairs, _, err := w.compare(t.Context(), w.layout(t), []task.Task{row}, w.clock, putAlways)
 		pipelinetest.Must(t, err)
 		_, err = w.index.Repair(t.Context(), repairs)
 		pipelinetest.Must(t, err)

@@ -164,6 +164,10 @@ func (o *overdue) mendMisplaced(ctx context.Context, rows []task.Task, now clock
 	if err := o.skipped.collect(err, rows); err != nil {
 		return nil, err
 	}
+	layout, err := o.r.layoutFor(ctx, "overdue")
+	if err != nil {
+		return nil, err
+	}
 	var wrong []task.Task
 	for i, row := range sound {
 		if o.skipped.has(row) {
@@ -172,7 +176,7 @@ func (o *overdue) mendMisplaced(ctx context.Context, rows []task.Task, now clock
 		if seen[i].Due == task.NoScore {
 			missing = append(missing, row)
 		}
-		if o.r.right(row, seen[i], now, allowAbsent) != seen[i] {
+		if o.r.right(layout, row, seen[i], now, allowAbsent) != seen[i] {
 			wrong = append(wrong, row)
 		}
 	}

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -103,8 +104,9 @@ func TestPassesMakeTheSetsEqualTheRows(t *testing.T) {
 			w.put(t, one)
 		}
 		w.now = w.now.Add(2 * time.Second)
-		for _, i := range rapid.Permutation([]int{0, 1, 2, 3, 4, 5, 6}).Draw(r, "order") {
-			w.run(t, w.passes()[i].run)
+		passes := slices.DeleteFunc(w.passes(), func(p pass) bool { return p.name == "purge" })
+		for _, p := range rapid.Permutation(passes).Draw(r, "order") {
+			w.run(t, p.run)
 		}
 		if want, got := w.truth(t), w.members(t); !maps.Equal(want, got) {
 			r.Errorf("the sets hold %v, want %v", got, want)

@@ -19,7 +19,7 @@ import (
 // rebuild fills shards whose memory was lost. It reads the markers itself, so a lost request costs a second.
 //
 //  1. Set each missing shard's marker to building, with a token of our own.
-//  2. Scan all pending rows, near-due first, and put those of the missing shards.
+//  2. Scan all pending rows up to the horizon, near-due first, and put those of the missing shards.
 //  3. Compare rows that changed during the scan: the scan may have missed them, and their own put or drop may have come
 //     before ours.
 //  4. Set the marker if the token still stands. A second loss of memory removed the token: then the next pass starts over.
@@ -145,7 +145,7 @@ func (b *rebuild) scan(ctx context.Context, tokens map[int]string, now clock) (i
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		defer close(pages)
-		return b.read(ctx, tokens, pages)
+		return b.read(ctx, tokens, pages, now)
 	})
 	for range fillers {
 		group.Go(func() error {
@@ -168,11 +168,17 @@ func (b *rebuild) scan(ctx context.Context, tokens map[int]string, now clock) (i
 	return int(total.Load()), err
 }
 
-// read sends all pending rows of the missing shards to pages, near-due first.
-func (b *rebuild) read(ctx context.Context, tokens map[int]string, pages chan<- []task.Task) error {
+// read sends the pending rows of the missing shards up to the horizon to pages, near-due first. Rows that come within it during
+// the scan are the lookahead's.
+func (b *rebuild) read(ctx context.Context, tokens map[int]string, pages chan<- []task.Task, now clock) error {
+	layout, err := b.r.cfg.Layout(ctx)
+	if err != nil {
+		return fmt.Errorf("read the layout: %w", err)
+	}
+	end := horizonEnd(layout, now)
 	var after task.Cursor
 	for {
-		rows, err := b.r.store.Pending(ctx, time.Time{}, farFuture, after, scanPage)
+		rows, err := b.r.store.Pending(ctx, time.Time{}, end, after, scanPage)
 		if err != nil || len(rows) == 0 {
 			return err
 		}

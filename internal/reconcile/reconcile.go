@@ -49,6 +49,9 @@ type Store interface {
 	SetToMove(ctx context.Context, l task.Layout, n int64) error
 	// EndChange ends the layout's change, with a line of the history; task.ErrLayoutChanged if the layout has changed.
 	EndChange(ctx context.Context, l task.Layout, line task.Event) error
+	// SetHorizon changes the layout's horizon and whether the index is partial, with a line of the history;
+	// task.ErrLayoutChanged if they are no longer as l says.
+	SetHorizon(ctx context.Context, l task.Layout, horizon time.Duration, partial bool, line task.Event) error
 	// Moment returns the database's time and the newest epoch of this name.
 	Moment(ctx context.Context, name string) (now time.Time, epoch int64, err error)
 }
@@ -104,6 +107,7 @@ type Config struct {
 	Longest   time.Duration // longest transaction expected; default 10 s
 	AuditRate int           // rows, and members, compared a second once drift was found; default 8000
 	Settle    time.Duration // from a change of the layout until all processes know it; default 10 s
+	Horizon   time.Duration // how far ahead tasks stand in the index; 0: all do
 	Layout    func(ctx context.Context) (task.Layout, error)
 	Logger    *slog.Logger
 	Metrics   prometheus.Registerer
@@ -128,7 +132,8 @@ type Reconciler struct {
 	wake       chan struct{} // a rebuild was asked for
 	alarms     atomic.Int64  // times that a pass found drift or lost hints
 	uncompared uncomparedShards
-	inHand     inHand      // rows on their way to another shard
+	inHand     inHand // rows on their way to another shard
+	fed        fed
 	filling    atomic.Bool // a rebuild is under way, or the first pass has not yet seen whether one is needed
 
 	wakeRows, wakeIndex chan struct{} // of the audits
@@ -170,6 +175,7 @@ type pass struct {
 // Lead runs all passes side by side until ctx ends or a newer daemon leads (ErrFenced).
 func (r *Reconciler) Lead(ctx context.Context, epoch int64, term Term) error {
 	r.filling.Store(true) // until the markers were read: an audit would take missing entries of lost shards for drift
+	r.fed.set(time.Time{})
 	defer r.metrics.toRehome.Set(0)
 	group, ctx := errgroup.WithContext(ctx)
 	for _, p := range r.passes() {
@@ -186,13 +192,14 @@ func (r *Reconciler) Lead(ctx context.Context, epoch int64, term Term) error {
 }
 
 func (r *Reconciler) passes() []pass {
-	soon, late, fresh, move := &lookahead{r: r}, &overdue{r: r}, &changed{r: r}, &rehome{r: r}
+	soon, late, fresh, move, far := &lookahead{r: r}, &overdue{r: r}, &changed{r: r}, &rehome{r: r}, &horizon{r: r}
 	return []pass{
 		{name: "lookahead", interval: r.cfg.Interval, looked: &soon.looked, run: soon.pass},
 		{name: "overdue", interval: r.cfg.Interval, calms: true, looked: &late.looked, run: late.pass},
 		{name: "changed", interval: 2 * r.cfg.Interval, yields: true, calms: true, looked: &fresh.looked, run: fresh.pass},
 		{name: "rebuild", interval: time.Second, wake: r.wake, urgent: true, run: (&rebuild{r: r}).pass},
 		{name: "rehome", interval: time.Second, yields: true, looked: &move.looked, run: move.pass},
+		{name: "horizon", interval: time.Second, yields: true, looked: &far.looked, run: far.pass},
 		{name: "audit rows", interval: sampleInterval, wake: r.wakeRows, yields: true, idles: true, run: (&auditRows{pace: pace{r: r}}).pass},
 		{name: "audit index", interval: sampleInterval, wake: r.wakeIndex, yields: true, idles: true, run: (&auditIndex{pace: pace{r: r}}).pass},
 		{name: "purge", interval: min(time.Minute, r.cfg.Retention), run: (&purge{r: r}).pass},

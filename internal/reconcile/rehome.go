@@ -200,7 +200,7 @@ func (r *Reconciler) rehomeRows(ctx context.Context, l task.Layout, rows []task.
 	}
 	r.metrics.rehomed.Add(float64(len(rehomed)))
 	pending := slices.DeleteFunc(slices.Clone(rehomed), func(row task.Task) bool { return row.State != task.Pending })
-	if err := skipped.collect(r.putRehomed(ctx, pending, before, now), nil); err != nil {
+	if err := skipped.collect(r.putRehomed(ctx, l, pending, before, now), nil); err != nil {
 		return rehomed, err
 	}
 	old := slices.DeleteFunc(slices.Clone(pending), skipped.has) // an entry that is not in the new place must stay in the old one
@@ -214,13 +214,15 @@ func (r *Reconciler) rehomeRows(ctx context.Context, l task.Layout, rows []task.
 	return rehomed, skipped.err()
 }
 
-// putRehomed puts rows into their new places.
-func (r *Reconciler) putRehomed(ctx context.Context, rows []task.Task, before map[task.ID]task.Standing, now clock) error {
+// putRehomed puts rows into their new places, but for those beyond the horizon.
+func (r *Reconciler) putRehomed(ctx context.Context, l task.Layout, rows []task.Task, before map[task.ID]task.Standing, now clock) error {
 	var absent, sent []task.Task // sent: the hint may be under way
 	for _, row := range rows {
-		if s := before[row.ID]; s.Due == task.NoScore && s.Owner != task.NoScore && mayBeUnderWay(row, now) {
+		switch s := before[row.ID]; {
+		case s == nowhere && r.unfed(l, row):
+		case s.Due == task.NoScore && s.Owner != task.NoScore && mayBeUnderWay(row, now):
 			sent = append(sent, row)
-		} else {
+		default:
 			absent = append(absent, row)
 		}
 	}
@@ -250,11 +252,7 @@ func (r *Reconciler) putRehomed(ctx context.Context, rows []task.Task, before ma
 // rehomeStrays moves misplaced rows that a sweep has met, unless the number of shards is changing: then it is the pass's work.
 // A transaction that was open for long, and a program that knows an old number of shards, insert such rows at any time.
 // rehomeStrays returns all rows, the moved ones with their new shards.
-func (r *Reconciler) rehomeStrays(ctx context.Context, rows []task.Task, now clock) ([]task.Task, error) {
-	l, err := r.store.RecentLayout(ctx)
-	if err != nil {
-		return rows, fmt.Errorf("read the layout: %w", err)
-	}
+func (r *Reconciler) rehomeStrays(ctx context.Context, l task.Layout, rows []task.Task, now clock) ([]task.Task, error) {
 	if l.Changing() || !slices.ContainsFunc(rows, l.Misplaced) {
 		return rows, nil
 	}

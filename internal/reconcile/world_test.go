@@ -88,7 +88,7 @@ func newWorld(t testing.TB, b backend, cfg Config) *world {
 	t.Cleanup(func() { _ = b.store.Close() }) // a test may have closed it
 	pipelinetest.Must(t, b.store.Migrate(t.Context(), migrations.Files, w.ns, shards))
 	var err error
-	w.sets, err = index.Open(index.Config{Namespace: w.ns, Addrs: []string{b.addr}, Embedded: b.embedded, ReadTimeout: limit})
+	w.sets, err = index.Open(index.Config{Namespace: w.ns, Addrs: []string{b.addr}, Embedded: b.embedded, ReadTimeout: limit, PutUntil: w.putUntil})
 	pipelinetest.Must(t, err)
 	w.raw = redis.NewClient(&redis.Options{Addr: b.addr, Protocol: 2})
 	t.Cleanup(func() { _, _ = w.raw.Close(), w.sets.Close() })
@@ -100,6 +100,14 @@ func newWorld(t testing.TB, b backend, cfg Config) *world {
 	w.Reconciler, err = New(cfg, hookStore{w.rows, w}, hookIndex{w.sets, w}, hookStream{w.hints, w})
 	pipelinetest.Must(t, err)
 	return w
+}
+
+func (w *world) putUntil(ctx context.Context) time.Time {
+	l, err := w.rows.RecentLayout(ctx)
+	if err != nil {
+		return time.Time{}
+	}
+	return l.PutUntil(w.now)
 }
 
 // between runs fn once, right after the first call that a pass makes from now on.

@@ -48,6 +48,7 @@ var conformance = map[string]func(t *testing.T, s *store.Store){
 	"layout keeps its shard count":     layoutStays,
 	"another namespace":                otherNamespace,
 	"change of the number of shards":   shardChange,
+	"change of the horizon":            setHorizon,
 	"rehome":                           rehome,
 	"rehome skips locked rows":         rehomeSkipsLocked,
 	"inserts follow the layout":        insertsFollowTheLayout,

@@ -132,7 +132,7 @@ func (s *Store) refreshIfOld(c *layoutCopy) {
 }
 
 const (
-	layoutColumns = "namespace, deployment, shards, shards_ever, generation, shards_from, paused, moved, to_move"
+	layoutColumns = "namespace, deployment, shards, shards_ever, generation, shards_from, paused, moved, to_move, horizon_ms, partial"
 	fromLayout    = " FROM duetime_layout WHERE only_row = 1"
 )
 
@@ -142,8 +142,10 @@ func (s *Store) readLayout(ctx context.Context, q sqlx.QueryerContext) (task.Lay
 
 // scanLayout reads the layout's row; the columns before the layout's are scanned into first.
 func scanLayout(row *sqlx.Row, first ...any) (l task.Layout, err error) {
+	var horizon int64
 	err = row.Scan(append(first, &l.Namespace, &l.Deployment, &l.Shards, &l.ShardsEver,
-		&l.Generation, &l.ShardsFrom, &l.Paused, &l.Moved, &l.ToMove)...)
+		&l.Generation, &l.ShardsFrom, &l.Paused, &l.Moved, &l.ToMove, &horizon, &l.Partial)...)
+	l.Horizon = time.Duration(horizon) * time.Millisecond
 	switch {
 	case errors.Is(err, sql.ErrNoRows) || Classify(err) == NoTable:
 		return l, ErrNoSchema

@@ -415,3 +415,27 @@ func TestListsWhileRowsMove(t *testing.T) {
 		sources(schedule.FromIndex)
 	})
 }
+
+// While the index may lack tasks that are due late, lists come from the database.
+func TestListsOfAPartialIndex(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		row := w.make(t, "ann")
+		for _, partial := range []bool{true, false} {
+			l, err := w.store.Layout(ctx)
+			pipelinetest.Must(t, err)
+			pipelinetest.Must(t, w.store.SetHorizon(ctx, l, 0, partial, task.Event{At: time.Now(), Name: task.EventHorizon}))
+			_, err = w.store.Layout(ctx) // all processes read it each second
+			pipelinetest.Must(t, err)
+			want := map[bool]string{true: schedule.FromDB, false: schedule.FromIndex}[partial]
+			entries, source, err := w.Tasks(ctx, "ann", "")
+			if err != nil || source != want || partial && (len(entries) != 1 || entries[0].ID != row.ID) { // the index of this world is empty
+				t.Errorf("partial %v: Tasks %v from %s, want %s; %v", partial, entries, source, want, err)
+			}
+			if page, err := w.TasksPage(ctx, "ann", "", schedule.Page{}); err != nil || page.Source != want {
+				t.Errorf("partial %v: TasksPage from %s, want %s; %v", partial, page.Source, want, err)
+			}
+		}
+	})
+}

@@ -19,6 +19,7 @@ var (
 	errNoLayout   = errors.New("layout is not known")
 	errManyShards = errors.New("the owner's tasks stand in several shards")
 	errNotWhole   = errors.New("the shard has lost its memory")
+	errPartial    = errors.New("the index has no tasks beyond the horizon")
 	errAway       = errors.New("the index is away")
 )
 
@@ -104,6 +105,8 @@ func (c *Client) readableShard(ctx context.Context, owner string) (int, error) {
 	}
 	standing := layout.Standing(owner)
 	switch {
+	case layout.Partial:
+		return 0, errPartial
 	case len(standing) != 1:
 		return 0, errManyShards
 	case c.writer.Away(standing[0]):

@@ -28,6 +28,7 @@ const (
 	EventResign    = "resign"
 	EventRebuild   = "rebuild"
 	EventShards    = "shards"   // the number of shards changes, or has changed
+	EventHorizon   = "horizon"  // how far ahead tasks stand in the index changes, or has changed
 	EventDegraded  = "degraded" // looks at MySQL stand in for a queue's hints; told again each minute
 	EventRecovered = "recovered"
 )

@@ -1,9 +1,11 @@
 package task
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
-// ErrLayoutChanged says that the layout is no longer as it was read: another change of the number of shards has begun or ended,
-// or the change has been paused.
+// ErrLayoutChanged says that the layout is no longer as it was read: another change has begun or ended, or has been paused.
 var ErrLayoutChanged = errors.New("layout changed in between")
 
 // Layout is what all processes of a schema agree on: its namespace, and where owners' tasks stand in the index. It is the one row
@@ -19,6 +21,9 @@ type Layout struct {
 	Paused     bool   // rows of a change that is going on stay where they are
 	Moved      int64  // rows moved by the last change
 	ToMove     int64  // rows that the last change has to move, about; 0 until they were counted
+
+	Horizon time.Duration // tasks that are due later than this are kept out of the index, to the millisecond; 0: none is
+	Partial bool          // the index may lack tasks, so that no list is read there: always while Horizon is set
 }
 
 // MaxShards bounds the Redis keys and the polling of one namespace.
@@ -59,6 +64,27 @@ func (l Layout) MovingShare() float64 {
 	}
 	common := l.ShardsFrom / a * l.Shards // the least common multiple: remainders repeat after it
 	return 1 - float64(min(l.ShardsFrom, l.Shards))/float64(common)
+}
+
+// horizonMargin is longer than clocks differ and than two lookaheads are apart. Rows come into the index by the lookahead, one
+// margin behind the horizon. Writers put up to the next margin, so that the lookahead leaves out none of a writer whose clock is
+// slow. Entries up to two more are left alone, so that no sweep removes what a writer whose clock is fast has put.
+const horizonMargin = 10 * time.Second
+
+// FedUntil returns the moment before which a row must be due for the lookahead to put it into the index; only if Horizon is set.
+func (l Layout) FedUntil(now time.Time) time.Time { return now.Add(l.Horizon + horizonMargin) }
+
+// PutUntil returns the moment before which a task must be due for its writer to put it into the index; zero: any time will do.
+func (l Layout) PutUntil(now time.Time) time.Time {
+	if l.Horizon == 0 {
+		return time.Time{}
+	}
+	return now.Add(l.Horizon + 2*horizonMargin)
+}
+
+// Keeps reports whether the entry of a task that is due at the moment may stay in the index.
+func (l Layout) Keeps(runAt, now time.Time) bool {
+	return l.Horizon == 0 || runAt.Before(now.Add(l.Horizon+4*horizonMargin))
 }
 
 // Polled returns how many shards are polled for due entries, and swept: those from 0 to Polled()-1.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -20,6 +21,26 @@ func TestLayout(t *testing.T) {
 		if got := l.ShardOf(task.Task{Owner: "ann", Shard: shard}); got != want {
 			t.Errorf("a row of shard %d is indexed in %d, want %d", shard, got, want)
 		}
+	}
+}
+
+// What the lookahead feeds is put by writers whose clocks are slow, and what writers with fast clocks put is kept.
+func TestHorizonsOfALayout(t *testing.T) {
+	t.Parallel()
+	now := time.UnixMilli(1_790_000_000_000)
+	if all := (task.Layout{}); !all.PutUntil(now).IsZero() || !all.Keeps(time.UnixMilli(math.MaxInt64), now) {
+		t.Error("without a horizon some tasks are left out")
+	}
+	l := task.Layout{Horizon: time.Hour}
+	const apart = 5 * time.Second // clocks may be
+	if fed := l.FedUntil(now); fed.Sub(now) <= l.Horizon || !l.PutUntil(now.Add(-apart)).After(fed) {
+		t.Errorf("fed until %v, put until %v by a slow clock", fed, l.PutUntil(now.Add(-apart)))
+	}
+	if put := l.PutUntil(now.Add(apart)); !l.Keeps(put, now.Add(-apart)) {
+		t.Errorf("put until %v by a fast clock, and not kept by a slow one", put)
+	}
+	if l.Keeps(now.Add(l.Horizon+time.Minute), now) {
+		t.Error("kept a minute beyond the horizon")
 	}
 }
 

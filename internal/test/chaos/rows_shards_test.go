@@ -19,6 +19,10 @@ func shardRows() []entry {
 		migrationRow(),
 		{n: 77, fault: "shards 16 to 64 to 16 while a leader, the daemon and Redis are killed", run: shardsChanged},
 		{
+			n: 78, fault: "index.horizon taken away and set again while the daemon and Redis are killed", run: horizonChanged,
+			setup: setup{rules: []string{"DUETIME_INDEX__HORIZON=" + horizon.String()}},
+		},
+		{
 			n: 61, fault: "an owner of a million tasks", alone: true, run: whale,
 			setup: setup{mysql: []string{"--innodb-buffer-pool-size=2G"}},
 		},
@@ -156,14 +160,62 @@ func getJSON(t *testing.T, url string, into any) {
 // farTasks are due after the row's end: a change has that many to move besides the game's.
 const farTasks = 30_000
 
-// shardsChanged grows and shrinks the number of shards, and kills a part of the pipeline in the middle of each change.
-func shardsChanged(t *testing.T, d *drill) {
+// plantFar inserts tasks that are due a day later.
+func (d *drill) plantFar(t *testing.T) {
 	t.Helper()
 	d.exec(t, `INSERT INTO duetime_tasks (id, kind, owner, queue, shard, due_at, run_at, payload, created_at, updated_at)
 		SELECT UNHEX(CONCAT('01981000000070008000', LPAD(HEX(seq), 12, '0'))), 'chaos.far', CONCAT('far-', seq MOD 5000), 'default',
 		       CRC32(CONCAT('far-', seq MOD 5000)) MOD shards, at + 90000000 + seq, at + 90000000 + seq, '{}', at, at
 		FROM duetime_layout, (SELECT CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED) - 3600000 AS at) AS clock, `+
 		pipelinetest.Numbers(1, farTasks))
+}
+
+const horizon = time.Minute
+
+// horizonChanged takes the horizon away and sets it again. Redis holds the far tasks only in between.
+func horizonChanged(t *testing.T, d *drill) {
+	t.Helper()
+	far := func() int { return d.indexed(t, fmt.Sprint(d.clock()+time.Hour.Milliseconds()), "+inf") }
+	none := func() bool { return d.count(t, `SELECT horizon_ms + partial FROM duetime_layout`) == 0 }
+	set := func() bool {
+		return d.count(t, `SELECT COUNT(*) FROM duetime_layout WHERE horizon_ms > 0 AND partial = 1`) == 1
+	}
+	d.await(t, "the horizon", time.Minute, set)
+	d.plantFar(t)
+	d.fault(t, "Redis flushed, the daemon killed", 15*time.Second, func() {
+		pipelinetest.Must(t, d.daemon.Kill())
+		d.inRedis(t, func(r *redis.Client) error { return r.FlushAll(t.Context()).Err() })
+		d.restart(t, d.daemon)
+	})
+	if n := far(); n != 0 {
+		t.Errorf("Redis holds %d tasks beyond the horizon", n)
+	}
+	pipelinetest.Must(t, d.daemon.Kill())
+	d.restart(t, d.daemon, "DUETIME_INDEX__HORIZON=0s")
+	d.await(t, "far tasks to come into the index", 2*time.Minute, func() bool { return far() > farTasks/10 })
+	d.fault(t, "the daemon killed while it fills the index", 15*time.Second, func() {
+		pipelinetest.Must(t, d.daemon.Kill())
+		d.restart(t, d.daemon, "DUETIME_INDEX__HORIZON=0s")
+	})
+	d.await(t, "the index to be complete", 2*time.Minute, none)
+	if n := far(); n != farTasks {
+		t.Errorf("Redis holds %d far tasks, want all %d", n, farTasks)
+	}
+	pipelinetest.Must(t, d.daemon.Kill())
+	d.restart(t, d.daemon)
+	d.await(t, "the horizon", 2*time.Minute, set)
+	d.fault(t, "Redis killed while far entries are removed", 15*time.Second, func() {
+		pipelinetest.Must(t, d.redis.Kill())
+		time.Sleep(5 * time.Second) // the length of the outage
+		pipelinetest.Must(t, d.redis.Start())
+	})
+	d.await(t, "far entries to be gone", 3*time.Minute, func() bool { return far() == 0 })
+}
+
+// shardsChanged grows and shrinks the number of shards, and kills a part of the pipeline in the middle of each change.
+func shardsChanged(t *testing.T, d *drill) {
+	t.Helper()
+	d.plantFar(t)
 	was := d.count(t, `SELECT shards FROM duetime_layout`)
 	for _, step := range []struct {
 		name, verb string

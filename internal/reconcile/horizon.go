@@ -1,0 +1,177 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// feedReason is the reason of puts of rows that come within the horizon. That they are missing before is no drift.
+const feedReason = "fed"
+
+const feedPages = 4 // of a run, as rehomePages
+
+// horizon makes the layout's horizon what Config.Horizon says. The layout tells all processes. Each step may be repeated, and a
+// daemon may die after each.
+//
+// From none to a horizon:
+//
+//  1. Set partial: lists come from the database from now on.
+//  2. Wait until every process knows it. Set the horizon: writers no longer put tasks beyond it, and drop those that move there.
+//  3. The lookahead feeds the edge. An audit of the whole index removes what is beyond.
+//
+// From a horizon to none:
+//
+//  1. Set the horizon to none: writers put every task.
+//  2. Wait until every process knows it. Put every pending row; then compare those that changed meanwhile.
+//  3. Unset partial: lists come from the index.
+//
+// From one horizon to another it is set, and the lookahead feeds the new edge.
+type horizon struct {
+	r       *Reconciler
+	layout  task.Layout // of the present step
+	since   time.Time   // when this term saw the present step first
+	began   time.Time   // when the fill began; zero before
+	after   task.Cursor // the last row that the fill has compared
+	looked  int         // rows, by the present pass
+	audited bool        // this term has asked for an audit of the index
+}
+
+func (h *horizon) pass(ctx context.Context, now clock) (loop.Result, error) {
+	h.looked = 0
+	l, err := h.r.cfg.Layout(ctx)
+	if err != nil {
+		return loop.Result{}, fmt.Errorf("read the layout: %w", err)
+	}
+	want := h.r.cfg.Horizon
+	if l.Horizon == want && l.Partial == (want > 0) {
+		h.audit(l)
+		return loop.Result{}, nil
+	}
+	if h.since.IsZero() || h.layout.Horizon != l.Horizon || h.layout.Partial != l.Partial {
+		*h = horizon{r: h.r, layout: l, since: now()}
+	}
+	settled := !now().Before(h.since.Add(h.r.cfg.Settle))
+	switch {
+	case !l.Partial, want == 0 && l.Horizon > 0:
+		return loop.Result{}, h.set(ctx, l, 0, true, now)
+	case !settled:
+		return loop.Result{}, nil
+	case want > 0:
+		return loop.Result{}, h.set(ctx, l, want, true, now)
+	default:
+		return h.fill(ctx, l, now)
+	}
+}
+
+// audit makes the audit look at the whole index, once in each term: what was put before may be beyond the horizon.
+func (h *horizon) audit(l task.Layout) {
+	if l.Horizon > 0 && !h.audited {
+		h.audited = true
+		h.r.alarms.Add(1)
+		loop.Rouse(h.r.wakeIndex)
+	}
+}
+
+// set writes a step into the layout and the history.
+func (h *horizon) set(ctx context.Context, l task.Layout, to time.Duration, partial bool, now clock) error {
+	line := task.Event{
+		At: now(), Name: task.EventHorizon, Actor: h.r.cfg.Name,
+		Detail: horizonName(l.Horizon, l.Partial) + " to " + horizonName(to, partial),
+	}
+	err := h.r.store.SetHorizon(ctx, l, to, partial, line)
+	switch {
+	case errors.Is(err, task.ErrLayoutChanged):
+		return nil // the next pass reads the layout again
+	case err == nil:
+		h.r.cfg.Logger.InfoContext(ctx, "horizon changes", "change", line.Detail)
+	}
+	return err
+}
+
+// horizonName names what a layout says for people.
+func horizonName(d time.Duration, partial bool) string {
+	switch {
+	case d > 0:
+		return d.String()
+	case partial:
+		return "none yet"
+	default:
+		return "none"
+	}
+}
+
+// fill compares some pages of pending rows. After the last page it compares the rows that changed meanwhile, and the index is
+// complete.
+func (h *horizon) fill(ctx context.Context, l task.Layout, now clock) (loop.Result, error) {
+	if h.began.IsZero() {
+		h.began = now()
+	}
+	for range feedPages {
+		rows, err := h.r.store.Pending(ctx, time.Time{}, farFuture, h.after, page)
+		if err != nil {
+			return loop.Result{}, err
+		}
+		h.looked += len(rows)
+		if err := h.r.mendUnlike(ctx, feedReason, rows, now); err != nil {
+			return loop.Result{}, err // also if it is about some shards: the page is repeated
+		}
+		if len(rows) < page {
+			return loop.Result{}, h.endFill(ctx, l, now)
+		}
+		h.after = behind(rows)
+		if h.r.filling.Load() {
+			break
+		}
+	}
+	return loop.Result{More: true}, nil
+}
+
+func (h *horizon) endFill(ctx context.Context, l task.Layout, now clock) error {
+	recent := &changed{r: h.r, feeds: true}
+	if _, err := recent.window(ctx, h.began.Add(-h.r.cfg.Longest), now().Add(time.Millisecond), now, nil); err != nil {
+		return err
+	}
+	return h.set(ctx, l, 0, false, now)
+}
+
+// horizonEnd returns the moment up to which rows stand in the index.
+func horizonEnd(l task.Layout, now clock) time.Time {
+	if l.Horizon == 0 {
+		return farFuture
+	}
+	return l.FedUntil(now())
+}
+
+// layoutFor reads the layout by which rows are compared. Rows that are fed must stand, though the index is partial.
+func (r *Reconciler) layoutFor(ctx context.Context, reason string) (task.Layout, error) {
+	l, err := r.store.RecentLayout(ctx)
+	if err != nil {
+		return l, fmt.Errorf("read the layout: %w", err)
+	}
+	l.Partial = l.Partial && reason != feedReason
+	return l, nil
+}
+
+// fed is the moment up to which the lookahead of this term has put rows; it matters while the index is partial. It is safe for
+// concurrent use.
+type fed struct{ ms atomic.Int64 }
+
+func (f *fed) set(to time.Time) { f.ms.Store(to.UnixMilli()) }
+
+// atLeast raises the moment. Only the lookahead calls set and atLeast during a term.
+func (f *fed) atLeast(to time.Time) {
+	if f.ms.Load() < to.UnixMilli() {
+		f.set(to)
+	}
+}
+
+// unfed reports whether a row may be absent from a partial index because no lookahead has put it yet.
+func (r *Reconciler) unfed(l task.Layout, row task.Task) bool {
+	return l.Partial && row.RunAt.UnixMilli() >= r.fed.ms.Load()
+}

@@ -1,0 +1,243 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// setHorizon makes the daemon's configuration say so, and runs the pass until the layout does.
+func (w *world) setHorizon(t testing.TB, d time.Duration) {
+	t.Helper()
+	w.cfg.Horizon = d
+	w.reachHorizon(t, &horizon{r: w.Reconciler})
+}
+
+func (w *world) reachHorizon(t testing.TB, h *horizon) {
+	t.Helper()
+	for range 100 {
+		if l := w.layout(t); l.Horizon == w.cfg.Horizon && l.Partial == (l.Horizon > 0) {
+			w.run(t, h.pass)
+			return
+		}
+		w.run(t, h.pass)
+		w.layout(t)
+		w.now = w.now.Add(time.Second)
+	}
+	t.Fatalf("not reached after 100 runs: %+v", w.layout(t))
+}
+
+// ladder makes a row due each minute for two hours.
+func (w *world) ladder(t testing.TB) []task.Task {
+	t.Helper()
+	var tasks []task.Task
+	for i := range 120 {
+		tasks = append(tasks, pending(fmt.Sprint("owner-", i%7), time.Duration(i+1)*time.Minute))
+	}
+	rows := w.insert(t, tasks...)
+	w.put(t, rows...)
+	return rows
+}
+
+// wantWithin checks that the index holds exactly the pending rows that are due before a moment.
+func (w *world) wantWithin(t testing.TB, what string, until time.Time) {
+	t.Helper()
+	got := w.members(t)
+	rows, err := w.rows.Pending(t.Context(), time.Time{}, farFuture, task.Cursor{}, page)
+	pipelinetest.Must(t, err)
+	for _, row := range rows {
+		want := task.NoScore
+		if row.RunAt.Before(until) {
+			want = task.ScoreOf(row)
+		}
+		for _, set := range []string{"due", "owner"} {
+			key := fmt.Sprintf("%d %s %s %s", row.Shard, set, row.Owner, row.ID)
+			score, found := got[key]
+			if !found {
+				score = task.NoScore
+			}
+			if score != want {
+				t.Errorf("%s: the row due in %v has score %v in %s, want %v", what, row.RunAt.Sub(w.now), score, set, want)
+			}
+			delete(got, key)
+		}
+	}
+	if len(got) > 0 {
+		t.Errorf("%s: %d entries without a row", what, len(got))
+	}
+}
+
+func TestHorizon(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		const minutes = 10
+		edge := func() time.Time { return w.now.Add(minutes*time.Minute + 30*time.Second) } // no row is due in between
+		w.run(t, (&rebuild{r: w.Reconciler}).pass)
+		w.now = w.now.Add(30 * time.Second)
+		rows := w.ladder(t)
+		began := w.now
+		w.setHorizon(t, minutes*time.Minute)
+		if took := w.now.Sub(began); took < w.cfg.Settle {
+			t.Errorf("the horizon is set after %v, before all processes read lists from the database", took)
+		}
+		alarms := w.alarms.Load()
+		if alarms == 0 {
+			t.Error("no audit was asked for")
+		}
+		w.now = base.Add(time.Minute)
+		soon := &lookahead{r: w.Reconciler}
+		w.run(t, soon.pass)
+		w.run(t, (&auditIndex{pace: pace{r: w.Reconciler}}).pass)
+		w.wantWithin(t, "after the audit", edge())
+		w.flush(t)
+		w.run(t, (&rebuild{r: w.Reconciler}).pass)
+		w.wantWithin(t, "after a rebuild", edge())
+		for range 12 {
+			w.now = w.now.Add(5 * time.Second)
+			w.run(t, (&changed{r: w.Reconciler}).pass)
+			w.run(t, (&auditRows{pace: pace{r: w.Reconciler}}).pass)
+			w.run(t, soon.pass)
+		}
+		w.wantWithin(t, "after a minute", edge())
+
+		far, near := rows[100], rows[5]
+		far, near = w.save(t, w.moved(t, far, 8*time.Minute)), w.save(t, w.moved(t, near, 3*time.Hour))
+		w.put(t, far, near)
+		w.wantWithin(t, "after moves across the edge", edge())
+		w.save(t, w.moved(t, near, 7*time.Minute)) // of a writer that dies before its put
+		w.save(t, w.moved(t, far, 5*time.Hour))
+		w.now = w.now.Add(5 * time.Second)
+		for range 2 {
+			w.run(t, (&changed{r: w.Reconciler}).pass)
+		}
+		w.wantWithin(t, "after moves without a put", edge())
+		if drift := w.alarms.Load() - alarms; drift != 2 {
+			t.Errorf("%d alarms, want 2: for the moves without a put", drift)
+		}
+
+		w.setHorizon(t, 2*minutes*time.Minute)
+		w.now = base.Add(3 * time.Minute)
+		w.run(t, soon.pass)
+		w.wantWithin(t, "with a farther horizon", edge().Add(minutes*time.Minute))
+		w.setHorizon(t, 0)
+		w.wantTruth(t)
+	})
+}
+
+// Until the index is complete, and as soon as it no longer is, no list may be read there.
+func TestHorizonChangesInSteps(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		w.run(t, (&rebuild{r: w.Reconciler}).pass)
+		w.ladder(t)
+		h := &horizon{r: w.Reconciler}
+		steps := func(want ...string) {
+			t.Helper()
+			for _, step := range want {
+				if got := horizonName(w.layout(t).Horizon, w.layout(t).Partial); got != step {
+					t.Errorf("got the step %s, want %s", got, step)
+				}
+				w.run(t, h.pass)
+				w.run(t, h.pass) // it waits
+				w.layout(t)
+				w.now = w.now.Add(w.cfg.Settle)
+			}
+		}
+		w.cfg.Horizon = time.Hour
+		steps("none", "none yet", "1h0m0s", "1h0m0s")
+		w.cfg.Horizon = 0
+		steps("1h0m0s", "none yet", "none", "none")
+		w.wantTruth(t)
+
+		// A row that a writer with the old layout commits, and does not put, while the index is filled.
+		w.setHorizon(t, time.Minute)
+		w.run(t, w.auditIndex().pass)
+		w.cfg.Horizon = 0
+		w.run(t, h.pass)
+		w.now = w.now.Add(time.Second)
+		w.run(t, h.pass)
+		w.now = w.now.Add(w.cfg.Settle)
+		late := pending("ann", time.Millisecond) // its page comes first
+		late.UpdatedAt = w.now
+		w.between(func() { w.insert(t, late) })
+		w.reachHorizon(t, h)
+		w.wantTruth(t)
+	})
+}
+
+func (s killedStore) SetHorizon(ctx context.Context, l task.Layout, d time.Duration, partial bool, line task.Event) error {
+	return s.k.call(func() error { return s.Store.SetHorizon(ctx, l, d, partial, line) })
+}
+
+// A daemon dies before or after any write of a change of the horizon. The next one ends it.
+func TestHorizonSurvivesTheDaemonsDeath(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		w.run(t, (&rebuild{r: w.Reconciler}).pass)
+		w.ladder(t)
+		store, index := w.store, w.index
+		for at := 1; ; at++ {
+			died := 0
+			for _, after := range []bool{false, true} {
+				for _, d := range []time.Duration{10 * time.Minute, 0} {
+					k := &killer{at: at, after: after}
+					w.cfg.Horizon = d
+					w.store, w.index = killedStore{store, k}, killedIndex{index, k}
+					h := &horizon{r: w.Reconciler}
+					for l := w.layout(t); l.Horizon != d || l.Partial != (d > 0); l = w.layout(t) {
+						if _, err := h.pass(t.Context(), w.clock); errors.Is(err, errKilled) {
+							died++
+							break
+						} else if err != nil {
+							t.Fatal(err)
+						}
+						w.layout(t)
+						w.now = w.now.Add(w.cfg.Settle)
+					}
+					w.store, w.index = store, index
+					w.setHorizon(t, d)
+					if d > 0 {
+						w.run(t, w.auditIndex().pass)
+					}
+				}
+				w.wantTruth(t)
+			}
+			if died == 0 {
+				if at < 4 {
+					t.Errorf("only %d writes to die at", at-1)
+				}
+				return
+			}
+		}
+	})
+}
+
+// While the number of shards changes, rows beyond the horizon move without entries.
+func TestRehomeWithinTheHorizon(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		w.run(t, (&rebuild{r: w.Reconciler}).pass)
+		w.now = w.now.Add(30 * time.Second)
+		rows := w.ladder(t)
+		w.setHorizon(t, 10*time.Minute)
+		w.run(t, (&lookahead{r: w.Reconciler}).pass)
+		w.run(t, w.auditIndex().pass)
+		w.now = base.Add(time.Minute)
+		w.change(t, 16)
+		w.moveAll(t, &rehome{r: w.Reconciler})
+		w.wantPlaced(t, rows)
+		for _, row := range rows[30:] {
+			row.Shard = w.layout(t).Place(row.Owner)
+			w.wantStanding(t, "a far row in its new place", row, nowhere)
+		}
+		w.now = w.now.Truncate(time.Minute).Add(30 * time.Second) // no row is due near the edge
+		w.run(t, (&lookahead{r: w.Reconciler}).pass)
+		w.run(t, w.auditIndex().pass)
+		w.wantWithin(t, "after the change", w.now.Add(10*time.Minute))
+	})
+}
