@@ -103,6 +103,12 @@ func TestBench(t *testing.T) {
 		b.compareServers(t)
 		return
 	}
+	if what == onScale {
+		b.folder = ownFolder(t)
+		b.driver = buildDriver(t, b.folder)
+		b.measureScale(t)
+		return
+	}
 	todo := b.todo(t)
 	b.results.Whole = what == "all" && os.Getenv("BENCH_SYSTEMS") == ""
 	b.writes = (b.results.Whole || b.quick) && b.scale == 1 && b.runs == 3

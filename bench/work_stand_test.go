@@ -21,18 +21,30 @@ func (w *world) stand(n int64) {
 	if !ours(w.system) {
 		w.preload(n, 1)
 	} else {
-		w.daemon.Stop(w)
-		w.plant(n)
-		w.ask(func(x *index.Index, shards int) {
-			all := make([]int, shards)
-			for i := range all {
-				all[i] = i
-			}
-			pipelinetest.Must(w, x.Unmark(w.Context(), all))
-		})
-		w.daemon = w.ready("daemon")
-		w.awaitWhole()
+		w.indexAnew(func() { w.plant(n) })
 	}
+	w.quieten()
+}
+
+// indexAnew changes rows while the daemon is away, and has it fill the index again.
+func (w *world) indexAnew(change func()) {
+	w.Helper()
+	w.daemon.Stop(w)
+	change()
+	w.ask(func(x *index.Index, shards int) {
+		all := make([]int, shards)
+		for i := range all {
+			all[i] = i
+		}
+		pipelinetest.Must(w, x.Unmark(w.Context(), all))
+	})
+	w.daemon = w.ready("daemon")
+	w.awaitWhole()
+}
+
+// quieten waits until the databases have written what a bulk has left.
+func (w *world) quieten() {
+	w.Helper()
 	w.written()
 	if w.redis != nil {
 		w.await(restLimit, "Redis to have rewritten its log", func() bool { return w.info("persistence", "aof_rewrite_in_progress") == 0 })

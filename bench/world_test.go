@@ -24,9 +24,10 @@ import (
 
 // options of a world.
 type options struct {
-	workers int  // handlers, and connections to MySQL; default workers
-	shards  int  // of duetime; default its own
-	rescue  bool // a system that takes long to notice a dead worker is set to notice it soon
+	workers int      // handlers, and connections to MySQL; default workers
+	shards  int      // of duetime; default its own
+	rescue  bool     // a system that takes long to notice a dead worker is set to notice it soon
+	rules   []string // of duetime; further NAME=value of every process
 }
 
 // world is one system on fresh servers.
@@ -161,6 +162,7 @@ func (w *world) deploy() {
 	if n := w.options.shards; n > 0 {
 		w.deployment.Rules = append(w.deployment.Rules, "DUETIME_SHARDS="+strconv.Itoa(n))
 	}
+	w.deployment.Rules = append(w.deployment.Rules, w.options.rules...)
 	w.deployment.Migrate(w)
 }
 

@@ -36,6 +36,22 @@ func (r *Results) Write(root string) error {
 	return undrawn
 }
 
+// writePart puts text between the marks of this name of a page whose other text is written by hand.
+func writePart(page, name, text string) error {
+	old, err := os.ReadFile(page) //nolint:gosec // a page of this repository
+	if err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	text, err = between(string(old), "<!-- "+name+" -->\n", "<!-- end of "+name+" -->\n", text)
+	if err != nil {
+		return fmt.Errorf("write the report: %s %w", page, err)
+	}
+	if err := os.WriteFile(page, []byte(text), 0o600); err != nil { //nolint:gosec // the page that was read
+		return fmt.Errorf("write the report: %w", err)
+	}
+	return nil
+}
+
 // between replaces what stands between two marks of a page.
 func between(page, begin, end, text string) (string, error) {
 	head, rest, found := strings.Cut(page, begin)

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"os"
 	"strings"
 )
 
@@ -12,11 +11,6 @@ type Servers struct {
 	Titles        []string // the servers, by name and version
 	Results       []*Results
 }
-
-const (
-	serversBegin = "<!-- servers -->\n"
-	serversEnd   = "<!-- end of servers -->\n"
-)
 
 // serverFigures are the rows of the first table.
 var serverFigures = []Metric{
@@ -81,17 +75,4 @@ func (s Servers) limits() (rows [][]string) {
 }
 
 // Write puts the report between its marks of a page whose text is written by hand.
-func (s Servers) Write(page string) error {
-	old, err := os.ReadFile(page) //nolint:gosec // a page of this repository
-	if err != nil {
-		return fmt.Errorf("write the report: %w", err)
-	}
-	text, err := between(string(old), serversBegin, serversEnd, s.Markdown())
-	if err != nil {
-		return fmt.Errorf("write the report: %s %w", page, err)
-	}
-	if err := os.WriteFile(page, []byte(text), 0o600); err != nil { //nolint:gosec // the page that was read
-		return fmt.Errorf("write the report: %w", err)
-	}
-	return nil
-}
+func (s Servers) Write(page string) error { return writePart(page, "servers", s.Markdown()) }
