@@ -96,14 +96,14 @@ func (w *world) expectedChange(n int64) time.Duration {
 // change is a change of the number of shards as it was seen from outside.
 type change struct {
 	began, ended time.Time
-	moved        int64
-	moving       time.Duration // in which rows moved, without the waits
+	moved, first int64         // rows; first of them were moved when the first look saw any
+	moving       time.Duration // in which the others moved, without the waits
 }
 
 func (c change) add(f *report.Figures, what string) {
 	rate := 0.0
 	if c.moving > 0 {
-		rate = float64(c.moved) / c.moving.Seconds()
+		rate = float64(c.moved-c.first) / c.moving.Seconds()
 	}
 	f.Text("shards, "+what, fmt.Sprintf("%d rows moved, %.0f a second while rows moved; %.1f s as a whole", c.moved, rate, c.ended.Sub(c.began).Seconds()))
 }
@@ -119,7 +119,6 @@ func (w *world) changeShards(to int) (c change) {
 	if code, out := w.deployment.Duetime(w, "shard", verb, strconv.Itoa(to), "--yes"); code != 0 {
 		w.Fatalf("shard %s %d: exit code %d, said %s", verb, to, code, out)
 	}
-	var first int64
 	last := time.Time{} // when rows were last seen to have moved
 	w.await(changeLimit, "the change of shards to be over", func() bool {
 		var moved int64
@@ -128,7 +127,7 @@ func (w *world) changeShards(to int) (c change) {
 		now := time.Now()
 		if moved > c.moved {
 			if last.IsZero() {
-				first = moved
+				c.first = moved
 			} else if gap := now.Sub(last); gap < settleGap {
 				c.moving += gap
 			}
@@ -137,7 +136,7 @@ func (w *world) changeShards(to int) (c change) {
 		return from == 0
 	})
 	c.ended = time.Now()
-	w.Logf("%s to %d: %d rows moved in %v, the first %d not timed", verb, to, c.moved, c.moving, first)
+	w.Logf("%s to %d: %d rows moved in %v, the first %d not timed", verb, to, c.moved, c.moving, c.first)
 	return c
 }
 

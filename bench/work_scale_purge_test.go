@@ -20,7 +20,7 @@ const (
 // purging measures whether purge keeps up with 2,000 finished tasks a second, and what it costs a burst amid them.
 func purging(w *world, f *report.Figures) {
 	w.work(true)
-	kept := w.burstAmid(w.bench.seconds(time.Minute), func() {})
+	kept := w.burstAmid(max(w.bench.seconds(time.Minute), 10*time.Second), func() {})
 	f.Add("burst of 100,000 amid 2,000 tasks a second, nothing to purge", kept, "tasks/s")
 
 	w.daemon.Stop(w)
