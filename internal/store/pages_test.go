@@ -149,6 +149,24 @@ func purge(t *testing.T, s *store.Store) {
 	if got := value[[]task.Task](t)(s.Get(t.Context(), nil, ids(rows))); len(got) != 3 {
 		t.Errorf("%d rows left, want the 3 pending ones", len(got))
 	}
+
+	// In a round of purges each goes on where the one before stopped, so that what is deleted is not read again and again. The
+	// next round looks back.
+	many := inserted(t, s, newTasks(t, 6)...)
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
+		must(t, s.Finish(ctx, tx, many[:4], t0.Add(2*time.Hour)))
+		must(t, s.Finish(ctx, tx, many[4:5], t0.Add(2*time.Hour+time.Second)))
+	})
+	end := t0.Add(2*time.Hour + time.Minute)
+	if got := value[int](t)(s.Purge(t.Context(), end, 4)); got != 4 {
+		t.Errorf("purged %d, want 4", got)
+	}
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Finish(ctx, tx, many[5:], t0.Add(time.Hour+55*time.Minute))) })
+	for _, want := range []int{1, 1, 0} { // the one behind; then the late one
+		if got := value[int](t)(s.Purge(t.Context(), end, 4)); got != want {
+			t.Errorf("purged %d, want %d", got, want)
+		}
+	}
 }
 
 func list(t *testing.T, s *store.Store) {

@@ -8,8 +8,8 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// purgeOverlap is how far before the newest purgeable row each purge begins at the latest: a long transaction commits
-// rows late, with an earlier time.
+// purgeOverlap is how far before the newest purgeable row each round of purges begins at the latest: a long transaction
+// commits rows late, with an earlier time.
 const purgeOverlap = 10 * time.Minute
 
 // Purge deletes up to limit finished rows that have not changed since before, oldest first, and returns their number.
@@ -19,8 +19,10 @@ func (s *Store) Purge(ctx context.Context, before time.Time, limit int) (int, er
 	defer s.purgeMu.Unlock()
 	// The rows of tasks that are due in months stay at the old end of the index, and each call would read them. So a call
 	// begins where the last one stopped: rows before that place can only be pending, and move after it when they end.
+	// The overlap is read once in a round of calls, up to the one that leaves no row: it may have millions of pending rows,
+	// and entries of deleted ones.
 	after := s.purged
-	if overlap := before.Add(-purgeOverlap); after.At.After(overlap) {
+	if overlap := before.Add(-purgeOverlap); !s.purging && after.At.After(overlap) {
 		after = task.Cursor{At: overlap}
 	}
 	text, args := endedByChange.sql(s.dialect, window{time.Time{}, before, after, limit})
@@ -29,7 +31,7 @@ func (s *Store) Purge(ctx context.Context, before time.Time, limit int) (int, er
 		return 0, fmt.Errorf("find finished tasks: %w", err)
 	}
 	if len(found) == 0 {
-		s.purged = task.Cursor{At: before}
+		s.purged, s.purging = task.Cursor{At: before}, false
 		return 0, nil
 	}
 	// The rows are not locked: another purge may have deleted some, and an operator may have retried a dead task.
@@ -37,7 +39,7 @@ func (s *Store) Purge(ctx context.Context, before time.Time, limit int) (int, er
 		append(idArgs(found), before.UnixMilli())...); err != nil {
 		return 0, fmt.Errorf("delete %d finished tasks: %w", len(found), err)
 	}
-	s.purged = last
+	s.purged, s.purging = last, len(found) == limit
 	return len(found), nil
 }
 
