@@ -164,7 +164,7 @@ type pass struct {
 	name     string
 	interval time.Duration
 	wake     <-chan struct{}
-	urgent   bool // doesn't sleep after a long run
+	urgent   bool // doesn't sleep after a long run, unless its run says so
 	yields   bool // waits while a rebuild is under way, or may be needed
 	calms    bool // sleeps longer while nothing is found to mend
 	idles    bool // always sleeps longer: it looks for rare differences
@@ -198,7 +198,7 @@ func (r *Reconciler) passes() []pass {
 		{name: "overdue", interval: r.cfg.Interval, calms: true, looked: &late.looked, run: late.pass},
 		{name: "changed", interval: 2 * r.cfg.Interval, yields: true, calms: true, looked: &fresh.looked, run: fresh.pass},
 		{name: "rebuild", interval: time.Second, wake: r.wake, urgent: true, run: (&rebuild{r: r}).pass},
-		{name: "rehome", interval: time.Second, yields: true, looked: &move.looked, run: move.pass},
+		{name: "rehome", interval: time.Second, yields: true, urgent: true, run: move.pass}, // it paces itself
 		{name: "horizon", interval: time.Second, yields: true, looked: &far.looked, run: far.pass},
 		{name: "audit rows", interval: sampleInterval, wake: r.wakeRows, yields: true, idles: true, run: (&auditRows{pace: pace{r: r}}).pass},
 		{name: "audit index", interval: sampleInterval, wake: r.wakeIndex, yields: true, idles: true, run: (&auditIndex{pace: pace{r: r}}).pass},

@@ -1,19 +1,29 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/pkg/task"
 )
 
-const rehomePages = 4 // of a run; between two runs the pass looks whether a newer daemon leads, and sleeps
+// While tasks run, a run of the pass moves a small page and then rests, so that due tasks wait less for the servers. Otherwise
+// it moves several pages side by side. Between two runs the pass looks whether a newer daemon leads.
+const (
+	rehomePages = 8 // of a run
+	rehomeMoves = 3 // of pages, side by side
+	rehomeRest  = 3 // times what the small page took
+	busyRows    = 20
+	busyTime    = time.Second // tasks run if so many rows have changed within it
+)
 
 // rehome moves rows to their owners' places while the number of shards changes.
 //
@@ -33,14 +43,14 @@ type rehome struct {
 	since    time.Time   // when this term first saw the change
 	after    task.Cursor // where the next page begins
 	dead     bool        // the lap has come to the dead rows
-	dirty    bool        // the lap has found misplaced rows, or could not look everywhere
 	last     bool        // this is the last lap, unless it finds something
 	lastFrom time.Time   // before this moment the last lap does not begin
-	looked   int         // rows, by the present pass
+
+	mu    sync.Mutex
+	dirty bool // the lap has found misplaced rows, or could not look everywhere
 }
 
 func (m *rehome) pass(ctx context.Context, now clock) (loop.Result, error) {
-	m.looked = 0
 	l, err := m.r.cfg.Layout(ctx)
 	if err != nil {
 		return loop.Result{}, fmt.Errorf("read the layout: %w", err)
@@ -64,19 +74,31 @@ func (m *rehome) pass(ctx context.Context, now clock) (loop.Result, error) {
 			return loop.Result{}, err
 		}
 	}
-	var skipped skippedShards
-	for range rehomePages {
-		over, err := m.page(ctx, now, &skipped)
-		switch {
-		case errors.Is(err, task.ErrLayoutChanged):
-			return loop.Result{More: true}, nil
-		case err != nil:
-			return loop.Result{}, err
-		case over || m.r.filling.Load():
-			return loop.Result{}, skipped.err()
-		}
+	busy, err := m.busy(ctx, now)
+	if err != nil {
+		return loop.Result{}, err
 	}
-	return loop.Result{More: len(skipped.shards) == 0}, skipped.err()
+	began := time.Now()
+	var skipped skippedShards
+	over, err := m.pages(ctx, now, busy, &skipped)
+	switch {
+	case errors.Is(err, task.ErrLayoutChanged):
+		return loop.Result{More: true}, nil
+	case err != nil:
+		return loop.Result{}, err
+	case over || len(skipped.shards) > 0:
+		return loop.Result{}, skipped.err()
+	case busy:
+		return loop.Result{Next: rehomeRest * time.Since(began)}, nil
+	}
+	return loop.Result{More: true}, nil
+}
+
+// busy reports whether tasks run now. A row that is moved to another shard does not count as changed.
+func (m *rehome) busy(ctx context.Context, now clock) (bool, error) {
+	to := now()
+	changed, err := m.r.store.Changed(ctx, to.Add(-busyTime), to, task.Cursor{}, busyRows)
+	return len(changed) == busyRows, err
 }
 
 // count records how many rows will move, by the number of rows and the part of owners whose place moves.
@@ -88,54 +110,75 @@ func (m *rehome) count(ctx context.Context) error {
 	return m.r.store.SetToMove(ctx, m.layout, int64(float64(n)*m.layout.MovingShare()))
 }
 
-// page looks at the next page of a lap. over is true if the lap, or the change, has ended.
-func (m *rehome) page(ctx context.Context, now clock, skipped *skippedShards) (over bool, err error) {
-	rows, err := m.read(ctx)
-	if err != nil {
-		return false, err
+// pages looks at the next pages of a lap; over is true if the lap, or the change, has ended.
+func (m *rehome) pages(ctx context.Context, now clock, busy bool, skipped *skippedShards) (over bool, err error) {
+	size, n := page, rehomePages
+	if busy {
+		size, n = smallPage, 1
 	}
-	m.looked += len(rows)
-	lastOfState := len(rows) < page
-	if !lastOfState {
-		m.after = behind(rows)
-	}
-	misplaced := func(row task.Task) bool { return m.layout.Misplaced(row) }
-	if strays := slices.DeleteFunc(slices.Clone(rows), func(row task.Task) bool { return !misplaced(row) }); len(strays) > 0 {
-		m.dirty = true
-		_, err := m.r.rehomeRows(ctx, m.layout, strays, now)
-		if err := m.collect(skipped, err, strays); err != nil {
+	var moves errgroup.Group
+	moves.SetLimit(rehomeMoves)
+	defer func() { err = cmp.Or(moves.Wait(), err) }()
+	for range n {
+		if m.r.filling.Load() {
+			return false, nil
+		}
+		rows, err := m.read(ctx, size)
+		if err != nil {
 			return false, err
 		}
-	}
-	if m.last && !m.dead {
-		rows = slices.DeleteFunc(rows, misplaced)
-		if err := m.collect(skipped, m.r.mendUnlike(ctx, "rehomed", rows, now), rows); err != nil {
+		compares := m.last && !m.dead
+		moves.Go(func() error { return m.move(ctx, rows, compares, now, skipped) })
+		if len(rows) == size {
+			m.after = behind(rows)
+			continue
+		}
+		m.after = task.Cursor{}
+		if m.dead = !m.dead; m.dead {
+			continue
+		}
+		if err := moves.Wait(); err != nil {
 			return false, err
 		}
+		return true, m.endLap(ctx, now)
 	}
-	if !lastOfState {
-		return false, nil
-	}
-	m.after = task.Cursor{}
-	if m.dead = !m.dead; m.dead {
-		return false, nil
-	}
-	return true, m.endLap(ctx, now)
+	return false, nil
 }
 
-// collect records shards that failed: their rows are left to another lap.
-func (m *rehome) collect(skipped *skippedShards, err error, rows []task.Task) error {
-	if err != nil {
-		m.dirty = true
+// move moves the misplaced ones of a page's rows. In the last lap it compares the others with the index.
+func (m *rehome) move(ctx context.Context, rows []task.Task, compares bool, now clock, skipped *skippedShards) error {
+	var strays, placed []task.Task
+	for _, row := range rows {
+		if m.layout.Misplaced(row) {
+			strays = append(strays, row)
+		} else {
+			placed = append(placed, row)
+		}
 	}
+	var err error
+	if len(strays) > 0 {
+		_, err = m.r.rehomeRows(ctx, m.layout, strays, now)
+		err = m.collect(skipped, err, strays, true)
+	}
+	if err == nil && compares {
+		err = m.collect(skipped, m.r.mendUnlike(ctx, "rehomed", placed, now), placed, false)
+	}
+	return err
+}
+
+// collect records shards that failed, whose rows are left to another lap, and whether the lap has found anything.
+func (m *rehome) collect(skipped *skippedShards, err error, rows []task.Task, found bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.dirty = m.dirty || found || err != nil
 	return skipped.collect(err, rows)
 }
 
-func (m *rehome) read(ctx context.Context) ([]task.Task, error) {
+func (m *rehome) read(ctx context.Context, size int) ([]task.Task, error) {
 	if m.dead {
-		return m.r.store.DeadPage(ctx, m.after, page)
+		return m.r.store.DeadPage(ctx, m.after, size)
 	}
-	return m.r.store.Pending(ctx, time.Time{}, farFuture, m.after, page)
+	return m.r.store.Pending(ctx, time.Time{}, farFuture, m.after, size)
 }
 
 // endLap decides what follows a lap: another one, the last one, or the end of the change.
@@ -170,9 +213,11 @@ func (m *rehome) endLap(ctx context.Context, now clock) error {
 //
 //  1. Read what the old place holds.
 //  2. Write the rows' shards. Now the new place is right. The old one still wakes the tasks: it is polled.
-//  3. Put the entries into the new place, and compare with the rows once more: their own put or drop may have come before.
-//     A row whose hint may be under way is not put into the due set if it was absent from the old one.
-//  4. Remove the entries from the old place, if the rows are still elsewhere.
+//  3. Put the entries into the new place. A row whose hint may be under way is not put into the due set if it was absent from
+//     the old one.
+//  4. Remove from the old place what step 1 has read.
+//  5. Read the rows once more. If one has changed, or went back, compare both places with it: its own put or drop may have come
+//     before ours.
 //
 // A daemon that dies after step 2 leaves rows without entries: the lookahead puts them before they are due, the last lap in any
 // case. One that dies after step 3 leaves extra entries: an extra hint is harmless, and no list is read there.
@@ -203,15 +248,49 @@ func (r *Reconciler) rehomeRows(ctx context.Context, l task.Layout, rows []task.
 	if err := skipped.collect(r.putRehomed(ctx, l, pending, before, now), nil); err != nil {
 		return rehomed, err
 	}
-	old := slices.DeleteFunc(slices.Clone(pending), skipped.has) // an entry that is not in the new place must stay in the old one
+	pending = slices.DeleteFunc(pending, skipped.has) // an entry that is not in the new place must stay in the old one
+	old := slices.Clone(pending)
 	for i := range old {
 		old[i].Shard = from[old[i].ID]
 	}
-	old = slices.DeleteFunc(old, skipped.has)
-	if err := skipped.collect(r.mendUnlessMoving(ctx, "rehomed", old, now, putAlways), nil); err != nil {
+	again, err := r.dropRehomed(ctx, slices.DeleteFunc(old, skipped.has), before)
+	if err := skipped.collect(err, nil); err != nil {
+		return rehomed, err
+	}
+	moved, err := r.moved(ctx, pending)
+	if err != nil {
+		return rehomed, err
+	}
+	for _, row := range moved {
+		again = append(again, row)
+		row.Shard = from[row.ID]
+		again = append(again, row)
+	}
+	again = slices.DeleteFunc(again, skipped.has)
+	if err := skipped.collect(r.mendUnlessMoving(ctx, "rehomed", again, now, putAlways), nil); err != nil {
 		return rehomed, err
 	}
 	return rehomed, skipped.err()
+}
+
+// dropRehomed removes entries from old places, if they are as they were seen, and returns the rows of which some may be otherwise.
+func (r *Reconciler) dropRehomed(ctx context.Context, old []task.Task, seen map[task.ID]task.Standing) ([]task.Task, error) {
+	var repairs []task.Repair
+	var there []task.Task
+	for _, t := range old {
+		if seen[t.ID] != nowhere {
+			repairs, there = append(repairs, task.Repair{Task: t, Seen: seen[t.ID], Right: nowhere}), append(there, t)
+		}
+	}
+	n, err := r.index.Repair(ctx, repairs)
+	r.report(ctx, "rehomed", n)
+	if err != nil {
+		return there, fmt.Errorf("drop %d entries: %w", len(repairs), err)
+	}
+	if n == len(repairs) {
+		return nil, nil
+	}
+	return there, nil
 }
 
 // putRehomed puts rows into their new places, but for those beyond the horizon.
@@ -239,11 +318,7 @@ func (r *Reconciler) putRehomed(ctx context.Context, l task.Layout, rows []task.
 	}
 	absent = slices.DeleteFunc(absent, skipped.has)
 	r.report(ctx, "rehomed", len(absent)-len(otherwise))
-	moved, err := r.moved(ctx, absent)
-	if err != nil {
-		return err
-	}
-	if err := skipped.collect(r.mendUnlessMoving(ctx, "rehomed", append(otherwise, moved...), now, putAlways), nil); err != nil {
+	if err := skipped.collect(r.mendUnlessMoving(ctx, "rehomed", otherwise, now, putAlways), nil); err != nil {
 		return err
 	}
 	return skipped.err()
@@ -313,12 +388,15 @@ func (r *Reconciler) dropElsewhere(ctx context.Context, rows []task.Task, now cl
 // inHand are the rows that were moved to another shard just now: other passes may see them between two steps, which is no
 // drift.
 type inHand struct {
-	mu          sync.Mutex
-	at          time.Time            // when the last page was taken
-	now, before map[task.ID]struct{} // of the last two pages
+	mu    sync.Mutex
+	at    time.Time              // when the last page was taken
+	pages []map[task.ID]struct{} // the last inHandPages ones
 }
 
-const inHandTime = 30 * time.Second // after which the steps of a page have ended
+const (
+	inHandPages = 4 * rehomeMoves  // before these, the steps of a page have ended
+	inHandTime  = 30 * time.Second // after which they have ended, too
+)
 
 func (h *inHand) take(ids []task.ID) {
 	taken := make(map[task.ID]struct{}, len(ids))
@@ -327,12 +405,8 @@ func (h *inHand) take(ids []task.ID) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.now) < page { // small pages are kept together
-		maps.Copy(taken, h.now)
-	} else {
-		h.before = h.now
-	}
-	h.now, h.at = taken, time.Now()
+	h.pages = append(h.pages[max(0, len(h.pages)-inHandPages+1):], taken)
+	h.at = time.Now()
 }
 
 func (h *inHand) has(id task.ID) bool {
@@ -341,7 +415,5 @@ func (h *inHand) has(id task.ID) bool {
 	if time.Since(h.at) > inHandTime {
 		return false
 	}
-	_, now := h.now[id]
-	_, before := h.before[id]
-	return now || before
+	return slices.ContainsFunc(h.pages, func(taken map[task.ID]struct{}) bool { _, ok := taken[id]; return ok })
 }

@@ -86,6 +86,17 @@ func (w *world) population(t testing.TB, n int) []task.Task {
 	return rows
 }
 
+// tasksRun makes rows change as they do while tasks run.
+func (w *world) tasksRun(t testing.TB) {
+	t.Helper()
+	rows := make([]task.Task, busyRows)
+	for i := range rows {
+		rows[i] = pending("busy", 5*time.Hour)
+		rows[i].UpdatedAt = w.now.Add(-busyTime / 2)
+	}
+	w.put(t, w.insert(t, rows...)...)
+}
+
 func TestRehome(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
@@ -206,37 +217,39 @@ func TestRehomeSurvivesTheDaemonsDeath(t *testing.T) {
 // A pause stops a move, a resume goes on, and a cancel goes back.
 func TestRehomeIsPausedAndCancelled(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, servers(t), Config{}) // so many rows take minutes in process, with the race detector
-	w.run(t, (&rebuild{r: w.Reconciler}).pass)
-	rows := w.population(t, 5500)
-	w.change(t, 64)
-	m := &rehome{r: w.Reconciler}
-	w.run(t, m.pass)
-	w.now = w.now.Add(w.cfg.Settle)
-	w.run(t, m.pass)
-	l := w.layout(t)
-	if l.Moved < 1000 || l.Moved >= l.ToMove {
-		t.Fatalf("%d of %d rows moved by one run, want some", l.Moved, l.ToMove)
-	}
-	_, err := w.rows.PauseChange(t.Context(), w.rows.DB(), l, true)
-	pipelinetest.Must(t, err)
-	w.run(t, m.pass)
-	if now := w.layout(t); now.Moved != l.Moved {
-		t.Errorf("%d rows moved while the change was paused", now.Moved-l.Moved)
-	}
-	_, err = w.rows.PauseChange(t.Context(), w.rows.DB(), l, false)
-	pipelinetest.Must(t, err)
-	w.run(t, m.pass)
-	if now := w.layout(t); now.Moved == l.Moved {
-		t.Error("no row moved after the resume")
-	}
-	pipelinetest.Must(t, w.rows.CancelChange(t.Context(), w.rows.DB(), w.layout(t)))
-	w.moveAll(t, m)
-	w.wantPlaced(t, rows)
-	w.wantTruth(t)
-	if l := w.layout(t); l.Shards != shards || l.Polled() != 64 {
-		t.Errorf("layout after the cancel: %+v", l)
-	}
+	onEach(t, func(t *testing.T, w *world) {
+		w.run(t, (&rebuild{r: w.Reconciler}).pass)
+		rows := w.population(t, 700)
+		w.change(t, 64)
+		m := &rehome{r: w.Reconciler}
+		w.run(t, m.pass)
+		w.now = w.now.Add(w.cfg.Settle)
+		w.tasksRun(t)
+		w.run(t, m.pass)
+		l := w.layout(t)
+		if l.Moved == 0 || l.Moved >= l.ToMove {
+			t.Fatalf("%d of %d rows moved by one run beside running tasks, want some", l.Moved, l.ToMove)
+		}
+		_, err := w.rows.PauseChange(t.Context(), w.rows.DB(), l, true)
+		pipelinetest.Must(t, err)
+		w.run(t, m.pass)
+		if now := w.layout(t); now.Moved != l.Moved {
+			t.Errorf("%d rows moved while the change was paused", now.Moved-l.Moved)
+		}
+		_, err = w.rows.PauseChange(t.Context(), w.rows.DB(), l, false)
+		pipelinetest.Must(t, err)
+		w.run(t, m.pass)
+		if now := w.layout(t); now.Moved == l.Moved {
+			t.Error("no row moved after the resume")
+		}
+		pipelinetest.Must(t, w.rows.CancelChange(t.Context(), w.rows.DB(), w.layout(t)))
+		w.moveAll(t, m)
+		w.wantPlaced(t, rows)
+		w.wantTruth(t)
+		if l := w.layout(t); l.Shards != shards || l.Polled() != 64 {
+			t.Errorf("layout after the cancel: %+v", l)
+		}
+	})
 }
 
 // A row of a program that knows an old number of shards is moved by the sweep that meets it, at any time.
@@ -330,27 +343,29 @@ func (s countedStore) Pending(ctx context.Context, from, to time.Time, after tas
 // Redis loses its memory in the middle of a change: the rebuild and the move come to the same end.
 func TestRehomeAfterALossOfMemory(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, servers(t), Config{}) // so many rows take minutes in process, with the race detector
-	b := &rebuild{r: w.Reconciler}
-	w.run(t, b.pass)
-	rows := w.population(t, 5500)
-	w.change(t, 64)
-	m := &rehome{r: w.Reconciler}
-	w.run(t, m.pass)
-	w.now = w.now.Add(w.cfg.Settle)
-	w.run(t, m.pass)
-	if l := w.layout(t); l.Moved < 1000 || l.Moved >= l.ToMove {
-		t.Fatalf("%d of %d rows moved by one run, want some", l.Moved, l.ToMove)
-	}
-	w.flush(t)
-	w.run(t, m.pass)
-	w.run(t, b.pass)
-	w.moveAll(t, m)
-	w.wantPlaced(t, rows)
-	w.wantTruth(t)
-	if marked, err := w.sets.Marked(t.Context(), 64); err != nil || slices.Contains(marked, false) {
-		t.Errorf("markers %v, %v", marked, err)
-	}
+	onEach(t, func(t *testing.T, w *world) {
+		b := &rebuild{r: w.Reconciler}
+		w.run(t, b.pass)
+		rows := w.population(t, 700)
+		w.change(t, 64)
+		m := &rehome{r: w.Reconciler}
+		w.run(t, m.pass)
+		w.now = w.now.Add(w.cfg.Settle)
+		w.tasksRun(t)
+		w.run(t, m.pass)
+		if l := w.layout(t); l.Moved == 0 || l.Moved >= l.ToMove {
+			t.Fatalf("%d of %d rows moved by one run beside running tasks, want some", l.Moved, l.ToMove)
+		}
+		w.flush(t)
+		w.run(t, m.pass)
+		w.run(t, b.pass)
+		w.moveAll(t, m)
+		w.wantPlaced(t, rows)
+		w.wantTruth(t)
+		if marked, err := w.sets.Marked(t.Context(), 64); err != nil || slices.Contains(marked, false) {
+			t.Errorf("markers %v, %v", marked, err)
+		}
+	})
 }
 
 // While the rows of a change are on their way, nothing of it counts as drift, and an audit beside it does no harm.

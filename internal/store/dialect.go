@@ -56,6 +56,14 @@ func (d Dialect) leftFirst() string {
 	return " STRAIGHT_JOIN "
 }
 
+// place is the expression for the place of a row's owner among so many shards; empty where SQL can't compute it.
+func (d Dialect) place() string {
+	if d == SQLite {
+		return ""
+	}
+	return "CRC32(owner) MOD ?"
+}
+
 // now is the statement's moment in Unix milliseconds, a whole number. UTC_TIMESTAMP does not depend on the session's time
 // zone. UNIX_TIMESTAMP(NOW(3)) would jump by an hour when a zone leaves summer time.
 func (d Dialect) now() string {

@@ -161,7 +161,9 @@ func purge(t *testing.T, s *store.Store) {
 	if got := value[int](t)(s.Purge(t.Context(), end, 4)); got != 4 {
 		t.Errorf("purged %d, want 4", got)
 	}
-	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Finish(ctx, tx, many[5:], t0.Add(time.Hour+55*time.Minute))) })
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
+		must(t, s.Finish(ctx, tx, many[5:], t0.Add(time.Hour+55*time.Minute)))
+	})
 	for _, want := range []int{1, 1, 0} { // the one behind; then the late one
 		if got := value[int](t)(s.Purge(t.Context(), end, 4)); got != want {
 			t.Errorf("purged %d, want %d", got, want)

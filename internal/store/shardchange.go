@@ -143,7 +143,7 @@ func (s *Store) Rehome(ctx context.Context, l task.Layout, ids []task.ID) (rehom
 		for i := range rows {
 			rows[i].Shard = l.Place(rows[i].Owner)
 		}
-		if err := s.saveShards(ctx, tx, rows); err != nil {
+		if err := s.saveShards(ctx, tx, l, rows); err != nil {
 			return nil, fmt.Errorf("rehome %d rows: %w", len(rows), err)
 		}
 		rehomed = append(rehomed, rows...)
@@ -161,8 +161,13 @@ func (s *Store) Rehome(ctx context.Context, l task.Layout, ids []task.ID) (rehom
 	return rehomed, nil
 }
 
-// saveShards writes the rows' shards, and nothing else.
-func (s *Store) saveShards(ctx context.Context, q sqlx.ExtContext, rows []task.Task) error {
+// saveShards writes the rows' shards, which are their owners' places, and nothing else.
+func (s *Store) saveShards(ctx context.Context, q sqlx.ExtContext, l task.Layout, rows []task.Task) error {
+	if place := s.dialect.place(); place != "" && len(rows) > 0 {
+		_, err := q.ExecContext(ctx, "UPDATE duetime_tasks"+s.dialect.force("PRIMARY")+" SET shard = "+place+" WHERE id IN ("+marks(len(rows))+")",
+			append([]any{l.Shards}, idArgs(idsOf(rows))...)...)
+		return err
+	}
 	for part := range slices.Chunk(rows, saveChunk) {
 		args := make([]any, 0, 3*len(part))
 		for i := range part {
