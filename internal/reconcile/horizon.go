@@ -164,8 +164,8 @@ type fed struct{ ms atomic.Int64 }
 
 func (f *fed) set(to time.Time) { f.ms.Store(to.UnixMilli()) }
 
-// atLeast raises the moment. Only the lookahead calls set and atLeast during a term.
-func (f *fed) atLeast(to time.Time) {
+// raise raises the moment. Only the lookahead calls set and raise during a term.
+func (f *fed) raise(to time.Time) {
 	if f.ms.Load() < to.UnixMilli() {
 		f.set(to)
 	}

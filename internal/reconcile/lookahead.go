@@ -36,7 +36,7 @@ func (l *lookahead) pass(ctx context.Context, now clock) (loop.Result, error) {
 	if layout.Horizon > 0 {
 		end = later(end, layout.FedUntil(now()))
 	}
-	l.r.fed.atLeast(near)
+	l.r.fed.raise(near)
 	if err := l.sweep(ctx, "lookahead", soon, near, now); err != nil {
 		return loop.Result{}, err
 	}

@@ -15,12 +15,12 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// While tasks run, a run of the pass moves a small page and then rests, so that due tasks wait less for the servers. Otherwise
+// While tasks run, a run of the pass moves a small page and then sleeps, so that due tasks wait less for the servers. Otherwise
 // it moves several pages side by side. Between two runs the pass looks whether a newer daemon leads.
 const (
 	rehomePages = 8 // of a run
 	rehomeMoves = 3 // of pages, side by side
-	rehomeRest  = 3 // times what the small page took
+	rehomeSleep = 3 // times what the small page took
 	busyRows    = 20
 	busyTime    = time.Second // tasks run if so many rows have changed within it
 )
@@ -89,7 +89,7 @@ func (m *rehome) pass(ctx context.Context, now clock) (loop.Result, error) {
 	case over || len(skipped.shards) > 0:
 		return loop.Result{}, skipped.err()
 	case busy:
-		return loop.Result{Next: rehomeRest * time.Since(began)}, nil
+		return loop.Result{Next: rehomeSleep * time.Since(began)}, nil
 	}
 	return loop.Result{More: true}, nil
 }
@@ -253,7 +253,7 @@ func (r *Reconciler) rehomeRows(ctx context.Context, l task.Layout, rows []task.
 	for i := range old {
 		old[i].Shard = from[old[i].ID]
 	}
-	again, err := r.dropRehomed(ctx, slices.DeleteFunc(old, skipped.has), before)
+	differing, err := r.dropRehomed(ctx, slices.DeleteFunc(old, skipped.has), before)
 	if err := skipped.collect(err, nil); err != nil {
 		return rehomed, err
 	}
@@ -262,12 +262,12 @@ func (r *Reconciler) rehomeRows(ctx context.Context, l task.Layout, rows []task.
 		return rehomed, err
 	}
 	for _, row := range moved {
-		again = append(again, row)
+		differing = append(differing, row)
 		row.Shard = from[row.ID]
-		again = append(again, row)
+		differing = append(differing, row)
 	}
-	again = slices.DeleteFunc(again, skipped.has)
-	if err := skipped.collect(r.mendUnlessMoving(ctx, "rehomed", again, now, putAlways), nil); err != nil {
+	differing = slices.DeleteFunc(differing, skipped.has)
+	if err := skipped.collect(r.mendUnlessMoving(ctx, "rehomed", differing, now, putAlways), nil); err != nil {
 		return rehomed, err
 	}
 	return rehomed, skipped.err()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -129,11 +130,14 @@ var errKilled = errors.New("killed")
 
 // killer fails the nth call of the pass that matters, before or after it took effect, and every call after it.
 type killer struct {
+	mu        sync.Mutex
 	calls, at int
 	after     bool
 }
 
 func (k *killer) call(fn func() error) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	k.calls++
 	if k.calls > k.at || k.calls == k.at && !k.after {
 		return errKilled
