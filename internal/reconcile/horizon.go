@@ -89,7 +89,7 @@ func (h *horizon) set(ctx context.Context, l task.Layout, to time.Duration, part
 	case errors.Is(err, task.ErrLayoutChanged):
 		return nil // the next pass reads the layout again
 	case err == nil:
-		h.r.cfg.Logger.InfoContext(ctx, "horizon changes", "change", line.Detail)
+		h.r.cfg.Logger.InfoContext(ctx, "horizon changes", "from", horizonName(l.Horizon, l.Partial), "horizon", horizonName(to, partial))
 	}
 	return err
 }
