@@ -17,6 +17,11 @@ const (
 // horizon measures an index that holds only what is due within indexHorizon, which the part's options have set.
 func horizon(w *world, f *report.Figures) {
 	w.work(true)
+	w.await(restLimit, "the horizon to be set", func() bool {
+		var set bool
+		pipelinetest.Must(w, w.db.QueryRowContext(w.Context(), "SELECT horizon_ms > 0 FROM duetime_layout").Scan(&set))
+		return set
+	})
 	n := w.bench.count(5_000_000)
 	w.indexAnew(func() { w.plantSpread(planted{n: n, owners: max(n/10, 1), from: time.Minute, spread: month}) })
 	w.quieten()

@@ -113,6 +113,9 @@ func (h *horizon) fill(ctx context.Context, l task.Layout, now clock) (loop.Resu
 		h.began = now()
 	}
 	for range feedPages {
+		if h.r.filling.Load() {
+			return loop.Result{}, nil // a rebuild puts every row, too
+		}
 		rows, err := h.r.store.Pending(ctx, time.Time{}, farFuture, h.after, page)
 		if err != nil {
 			return loop.Result{}, err
@@ -125,9 +128,6 @@ func (h *horizon) fill(ctx context.Context, l task.Layout, now clock) (loop.Resu
 			return loop.Result{}, h.endFill(ctx, l, now)
 		}
 		h.after = behind(rows)
-		if h.r.filling.Load() {
-			break
-		}
 	}
 	return loop.Result{More: true}, nil
 }

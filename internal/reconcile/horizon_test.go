@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -240,4 +241,44 @@ func TestRehomeWithinTheHorizon(t *testing.T) {
 		w.run(t, w.auditIndex().pass)
 		w.wantWithin(t, "after the change", w.now.Add(10*time.Minute))
 	})
+}
+
+// firstPageStore runs a function once, after the first page of pending rows was read.
+type firstPageStore struct {
+	Store
+	then *func()
+}
+
+func (s firstPageStore) Pending(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error) {
+	rows, err := s.Store.Pending(ctx, from, to, after, limit)
+	if then := *s.then; then != nil {
+		*s.then = nil
+		then()
+	}
+	return rows, err
+}
+
+// A horizon is set while a rebuild puts every row: it goes no farther.
+func TestRebuildEndsAtANewHorizon(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, servers(t), Config{}) // two pages of a rebuild take long in process, with the race detector
+	tasks := make([]task.Task, scanPage+100)
+	for i := range tasks {
+		tasks[i] = pending(fmt.Sprint("owner-", i%50), time.Duration(i+60)*time.Minute)
+	}
+	for some := range slices.Chunk(tasks, page) {
+		w.insert(t, some...)
+	}
+	then := func() {
+		pipelinetest.Must(t, w.rows.SetHorizon(t.Context(), w.layout(t), 10*time.Minute, true, task.Event{At: base, Name: task.EventHorizon}))
+		w.layout(t)
+	}
+	w.store = firstPageStore{w.store, &then}
+	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	if n := len(w.members(t)); n != 2*scanPage {
+		t.Errorf("%d entries, want those of the first page of %d rows in both sets", n, scanPage)
+	}
+	if marked, err := w.sets.Marked(t.Context(), shards); err != nil || slices.Contains(marked, false) {
+		t.Errorf("markers %v, %v", marked, err)
+	}
 }

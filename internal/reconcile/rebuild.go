@@ -171,14 +171,13 @@ func (b *rebuild) scan(ctx context.Context, tokens map[int]string, now clock) (i
 // read sends the pending rows of the missing shards up to the horizon to pages, near-due first. Rows that come within it during
 // the scan are the lookahead's.
 func (b *rebuild) read(ctx context.Context, tokens map[int]string, pages chan<- []task.Task, now clock) error {
-	layout, err := b.r.cfg.Layout(ctx)
-	if err != nil {
-		return fmt.Errorf("read the layout: %w", err)
-	}
-	end := horizonEnd(layout, now)
 	var after task.Cursor
 	for {
-		rows, err := b.r.store.Pending(ctx, time.Time{}, end, after, scanPage)
+		layout, err := b.r.layoutFor(ctx, "rebuilt") // a horizon may be set during the scan
+		if err != nil {
+			return err
+		}
+		rows, err := b.r.store.Pending(ctx, time.Time{}, horizonEnd(layout, now), after, scanPage)
 		if err != nil || len(rows) == 0 {
 			return err
 		}
