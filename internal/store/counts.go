@@ -38,7 +38,12 @@ func (s *Store) Count(ctx context.Context, state task.State) (int64, error) {
 
 // Counts returns the number of rows in each state; states without rows have 0.
 func (s *Store) Counts(ctx context.Context) (map[task.State]int64, error) {
-	counts, err := counts[task.State](ctx, s.db, "SELECT state, COUNT(*) FROM duetime_tasks GROUP BY state")
+	db, done, err := s.patient()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	counts, err := counts[task.State](ctx, db, "SELECT state, COUNT(*) FROM duetime_tasks GROUP BY state")
 	if err != nil {
 		return nil, fmt.Errorf("count tasks by state: %w", err)
 	}
@@ -50,7 +55,12 @@ func (s *Store) Counts(ctx context.Context) (map[task.State]int64, error) {
 
 // Overdue counts the pending rows whose run_at passed more than grace ago, on the database's clock.
 func (s *Store) Overdue(ctx context.Context, grace time.Duration) (int64, error) {
-	n, err := s.countDue(ctx, s.db, " WHERE state = 0 AND run_at < "+s.dialect.now()+" - ?", grace.Milliseconds())
+	db, done, err := s.patient()
+	if err != nil {
+		return 0, err
+	}
+	defer done()
+	n, err := s.countDue(ctx, db, " WHERE state = 0 AND run_at < "+s.dialect.now()+" - ?", grace.Milliseconds())
 	if err != nil {
 		return 0, fmt.Errorf("count overdue tasks: %w", err)
 	}
@@ -95,18 +105,29 @@ type Unhandled struct {
 	Tasks       int64
 }
 
+// unhandledWithin is longer than a task waits for a worker of its kind before it is tried again.
+const unhandledWithin = time.Hour
+
 // Unhandled counts the tasks that wait for a worker of their kind, the largest numbers first. It reads the first limit
-// pending tasks by run time, or all pending tasks if limit is 0.
+// pending tasks by run time, or those of the next hour if limit is 0.
 func (s *Store) Unhandled(ctx context.Context, limit int) ([]Unhandled, error) {
+	db, done, err := s.patient()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	from := "SELECT queue, kind, last_error FROM duetime_tasks" + s.dialect.force("duetime_tasks_due") + " WHERE state = 0"
 	args := []any{task.Unhandled + "%", task.Unknown + "%"}
 	if limit > 0 {
 		from += " ORDER BY run_at, id LIMIT ?"
 		args = append([]any{limit}, args...)
+	} else {
+		from += " AND run_at < " + s.dialect.now() + " + ?"
+		args = append([]any{unhandledWithin.Milliseconds()}, args...)
 	}
 	var all []Unhandled
 	var u Unhandled
-	err := forEach(ctx, s.db, "SELECT queue, kind, COUNT(*) AS tasks FROM ("+from+") AS waiting"+
+	err = forEach(ctx, db, "SELECT queue, kind, COUNT(*) AS tasks FROM ("+from+") AS waiting"+
 		" WHERE last_error LIKE ? OR last_error LIKE ? GROUP BY queue, kind ORDER BY tasks DESC, queue, kind", args,
 		[]any{&u.Queue, &u.Kind, &u.Tasks}, func() { all = append(all, u) })
 	if err != nil {

@@ -15,17 +15,19 @@ import (
 func TestUnhandledCountsWhatWaitsForAWorker(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, s *store.Store) {
+		now := time.Now().UTC().Truncate(time.Millisecond)
 		var specs []task.Task
-		for i, kind := range []string{"removed", "removed", "typo", "known"} {
-			row := newTask(t, "ann", time.Duration(i)*time.Second)
-			row.Kind = kind
+		for i, name := range []string{"removed", "removed", "typo", "known"} {
+			row, err := kind.New("ann", 7, task.At(now.Add(time.Duration(i)*time.Second))).Resolve(now)
+			must(t, err)
+			row.Kind = name
 			specs = append(specs, row)
 		}
 		rows := inserted(t, s, specs...)
-		snoozed := rows[1].Rearm(0, t0) // a handler snoozed the task, and the next worker does not know its kind
+		snoozed := rows[1].Rearm(0, now) // a handler snoozed the task, and the next worker does not know its kind
 		inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
-			must(t, s.Save(ctx, tx, []task.Task{rows[0].Await(t0), snoozed, rows[2].Await(t0)}))
-			must(t, s.Save(ctx, tx, []task.Task{snoozed.Await(t0)}))
+			must(t, s.Save(ctx, tx, []task.Task{rows[0].Await(now), snoozed, rows[2].Await(now)}))
+			must(t, s.Save(ctx, tx, []task.Task{snoozed.Await(now)}))
 		})
 		want := []store.Unhandled{{Queue: "default", Kind: "removed", Tasks: 2}, {Queue: "default", Kind: "typo", Tasks: 1}}
 		for _, among := range []int{0, 100} {
