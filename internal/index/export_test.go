@@ -4,13 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/duetime/duetime/pkg/task"
 )
-
-// Client returns the client, so that tests can read and change keys directly.
-func (x *Index) Client() redis.UniversalClient { return x.client }
 
 // Key returns the name of one of the shard's keys.
 func (x *Index) Key(shard int, name string) string { return x.shardKey(shard, name) }

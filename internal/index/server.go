@@ -16,6 +16,9 @@ var errNoMaster = errors.New("no master known")
 
 const noEviction = "noeviction"
 
+// Client returns the connection, for keys that are not the index's: an import may read another system's on the same server.
+func (x *Index) Client() redis.UniversalClient { return x.client }
+
 // Identity returns the servers' run ids and replication ids. If it changes, a server was restarted or a replica took
 // over, and recent writes may be lost. Servers of a cluster that don't answer are left out.
 func (x *Index) Identity(ctx context.Context) (string, error) {

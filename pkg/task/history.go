@@ -23,6 +23,7 @@ const (
 	EventRetried   = "retried"
 	EventDiscarded = "discarded"
 	EventRequeued  = "requeued"
+	EventImported  = "imported" // made of what waited in another system
 	EventPaused    = "paused"
 	EventResumed   = "resumed"
 	EventResign    = "resign"

@@ -8,7 +8,7 @@ import (
 )
 
 // ID names a task for its whole life. It is a UUIDv7 made by the client before the row is written, so that a commit
-// whose answer was lost can be resolved by looking the id up.
+// whose answer was lost can be resolved by looking the id up. An imported task's is a UUIDv8 made of the source's member.
 type ID [16]byte
 
 // NewID makes a new time-ordered id. It panics only when the system's random source is broken.

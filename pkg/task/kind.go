@@ -52,13 +52,14 @@ func NewKind[P any](name string, opts ...KindOption) Kind[P] {
 	}
 	info.Backoff.Max = cmp.Or(info.Backoff.Max, max(DefaultBackoff.Max, info.Backoff.Min))
 	info.Backoff.Min = cmp.Or(info.Backoff.Min, min(DefaultBackoff.Min, info.Backoff.Max))
-	if err := info.check(); err != nil {
+	if err := info.Check(); err != nil {
 		panic(fmt.Sprintf("task.NewKind(%q): %v", name, err))
 	}
 	return Kind[P]{info: info}
 }
 
-func (k KindInfo) check() error {
+// Check returns a *FieldError for a name, a queue or a number outside the limits.
+func (k KindInfo) Check() error {
 	if err := checkKind(k.Name); err != nil {
 		return err
 	}
