@@ -110,7 +110,7 @@ func (t *tool) root() *cobra.Command {
 	cmd.PersistentFlags().BoolVarP(&t.yes, "yes", "y", false, "don't ask")
 	cmd.PersistentFlags().Var(&t.zone, "tz", "zone of times that are given without one, and of those that are shown")
 	cmd.AddCommand(t.migrate(), t.verify(), t.stats(), t.task(), t.demo())
-	cmd.AddCommand(t.dead(), t.shard(), t.leader(), t.pause(), t.resume(), t.configuration(), t.top(), t.healthcheck())
+	cmd.AddCommand(t.dead(), t.shard(), t.leader(), t.pause(), t.resume(), t.configuration(), t.top(), t.healthcheck(), t.importing())
 	return cmd
 }
 
@@ -134,6 +134,11 @@ func (t *tool) open() (*parts.Parts, error) {
 
 // with runs fn on a console. It refuses a schema of another namespace than the configuration's.
 func (t *tool) with(ctx context.Context, fn func(c *console.Console) error) error {
+	return t.withParts(ctx, func(_ *parts.Parts, c *console.Console) error { return fn(c) })
+}
+
+// withParts is with for a command that also needs the servers.
+func (t *tool) withParts(ctx context.Context, fn func(p *parts.Parts, c *console.Console) error) error {
 	return t.on(func(p *parts.Parts) error {
 		layout, err := p.Store.Layout(ctx)
 		if err == nil {
@@ -146,7 +151,7 @@ func (t *tool) with(ctx context.Context, fn func(c *console.Console) error) erro
 			return err
 		}
 		defer client.Close(context.WithoutCancel(ctx))
-		return fn(console.New(console.Config{
+		return fn(p, console.New(console.Config{
 			Namespace: p.Config.Namespace, Queues: p.Config.Queues, Grace: p.Config.Daemon.Grace, Retention: p.Config.Daemon.Retention,
 			Actor: p.Actor, Audits: t.audits,
 		}, p.Store, p.Index, client))
