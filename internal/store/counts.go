@@ -105,8 +105,8 @@ type Unhandled struct {
 	Tasks       int64
 }
 
-// unhandledWithin is longer than a task waits for a worker of its kind before it is tried again.
-const unhandledWithin = time.Hour
+// unhandledSpan is longer than a task waits for a worker of its kind before it is tried again.
+const unhandledSpan = time.Hour
 
 // Unhandled counts the tasks that wait for a worker of their kind, the largest numbers first. It reads the first limit
 // pending tasks by run time, or those of the next hour if limit is 0.
@@ -123,7 +123,7 @@ func (s *Store) Unhandled(ctx context.Context, limit int) ([]Unhandled, error) {
 		args = append([]any{limit}, args...)
 	} else {
 		from += " AND run_at < " + s.dialect.now() + " + ?"
-		args = append([]any{unhandledWithin.Milliseconds()}, args...)
+		args = append([]any{unhandledSpan.Milliseconds()}, args...)
 	}
 	var all []Unhandled
 	var u Unhandled
