@@ -91,7 +91,7 @@ func TestWalkBesideWorkers(t *testing.T) {
 	client, key := server(t)
 	all := fill(t, client, key, 600)
 	stay := slices.Clone(all)
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test's choices
+	random := rand.New(rand.NewPCG(1, 2))
 	got := walked(t, client, key, Config{}, func(page int) {
 		ctx := t.Context()
 		switch page % 3 {
