@@ -9,8 +9,8 @@
 //     score is still the claimed one) and claim the entries that are due within the lead time. A claim removes nothing.
 //  2. Publish the claimed entries as hints and wait, within bounds, until Kafka has taken the hints.
 //  3. Remember the published entries. They are acknowledged with the next claim, which follows at once after a full claim,
-//     and a tick later at most otherwise.
-//  4. When nothing is due: sleep until the tick after which the first entry comes within the lead time, until a wake-up
+//     and a beat later at most otherwise.
+//  4. When nothing is due: sleep until the beat after which the first entry comes within the lead time, until a wake-up
 //     announces an earlier entry, or for a second (up to four with many shards), whichever is first.
 //
 // # The races that shaped it

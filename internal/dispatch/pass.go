@@ -13,7 +13,7 @@ import (
 const (
 	rebuildInterval = time.Second            // between two requests for a shard's rebuild
 	probeTimeout    = 500 * time.Millisecond // of a message on the compensation topic, which the shard waits for
-	maxAckDelay     = 100 * time.Millisecond // until published entries are acknowledged, if there is no tick
+	maxAckDelay     = 100 * time.Millisecond // until published entries are acknowledged, if there is no beat
 	maxWindowFactor = 3                      // times Config.Limit: a claim that reaches past the entries that wait takes no more
 	waitingSleep    = 200 * time.Millisecond // after a full claim of entries that wait
 	maxKafkaSilence = time.Second            // until Kafka is probed
@@ -127,7 +127,7 @@ func (s *shard) recordWaiting(ctx context.Context, claim task.Claim) {
 func (s *shard) next(claim task.Claim, now time.Time, full bool) loop.Result {
 	next := s.untilRetry(now, s.untilNext(claim, now))
 	if len(s.acked) > 0 {
-		next = min(next, max(s.d.cfg.tick(), min(s.d.cfg.Lead, maxAckDelay)))
+		next = min(next, max(s.d.cfg.beat(), min(s.d.cfg.Lead, maxAckDelay)))
 	}
 	if full && len(s.acked) == 0 {
 		return loop.Result{Next: max(next, waitingSleep)} // an answer ends the sleep
@@ -145,18 +145,18 @@ func (s *shard) untilNext(claim task.Claim, now time.Time) time.Duration {
 	if s.d.cfg.Lead > 0 && wait > task.MaxLead {
 		wait -= task.MaxLead
 	} else {
-		wait = claim.Next.Add(-s.d.cfg.Lead).Truncate(s.d.cfg.tick()).Sub(now)
+		wait = claim.Next.Add(-s.d.cfg.Lead).Truncate(s.d.cfg.beat()).Sub(now)
 	}
 	return min(s.idle, max(wait, time.Millisecond))
 }
 
-// tick is the interval at which all shards claim single entries, at the same moments of the clock: so fewer claims take
+// beat is the interval at which all shards claim single entries, at the same moments of the clock: so fewer claims take
 // the same entries, and their hints go to Kafka together.
-func (c Config) tick() time.Duration { return min(2*c.Lead, task.MaxLead-c.Lead) }
+func (c Config) beat() time.Duration { return min(2*c.Lead, task.MaxLead-c.Lead) }
 
-// reach returns how far ahead of now a claim goes: at the next tick no unclaimed entry is nearer than the lead time.
+// reach returns how far ahead of now a claim goes: at the next beat no unclaimed entry is nearer than the lead time.
 func (c Config) reach(now time.Time) time.Duration {
-	return now.Truncate(c.tick()).Add(c.tick() + c.Lead).Sub(now)
+	return now.Truncate(c.beat()).Add(c.beat() + c.Lead).Sub(now)
 }
 
 // askRebuild asks the daemon to rebuild the shard, at most once per rebuildInterval. The daemon reads the markers too,

@@ -82,7 +82,7 @@ func TestSleepsUntilTheNextEntryComesWithinTheLead(t *testing.T) {
 		}
 		near := w.put(t, "default", 50)
 		if got := pass(t, s); got.More || got.Next != 100*time.Millisecond || w.stream.hints(near) != 1 {
-			t.Errorf("entry at the lead: got %+v and %d hints, want it claimed, and acknowledged a tick later", got, w.stream.hints(near))
+			t.Errorf("entry at the lead: got %+v and %d hints, want it claimed, and acknowledged a beat later", got, w.stream.hints(near))
 		}
 		if w.stream.hints(far) != 0 {
 			t.Error("an entry beyond the lead was published")
@@ -90,7 +90,7 @@ func TestSleepsUntilTheNextEntryComesWithinTheLead(t *testing.T) {
 	})
 }
 
-func TestEntriesGatherUntilTheTick(t *testing.T) {
+func TestEntriesGatherUntilTheBeat(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
 		w.cfg.Lead = 50 * time.Millisecond
@@ -98,14 +98,14 @@ func TestEntriesGatherUntilTheTick(t *testing.T) {
 		s := w.shard(0, 1, nil)
 		first, second, third := w.put(t, "default", 90), w.put(t, "default", 149), w.put(t, "default", 170)
 		if got := pass(t, s); got.More || got.Next != 90*time.Millisecond {
-			t.Errorf("got %+v, want a sleep until the tick at 100 ms", got)
+			t.Errorf("got %+v, want a sleep until the beat at 100 ms", got)
 		}
 		if w.stream.hints(first) != 1 || w.stream.hints(second) != 1 || w.stream.hints(third) != 0 {
-			t.Error("want the hints of all that have less than a lead left at the next tick, and of none else")
+			t.Error("want the hints of all that have less than a lead left at the next beat, and of none else")
 		}
 		*w.now = at(100)
 		if got := pass(t, s); got.More || got.Next != 100*time.Millisecond || w.stream.hints(third) != 1 {
-			t.Errorf("got %+v and %d hints, want the third claimed at the tick", got, w.stream.hints(third))
+			t.Errorf("got %+v and %d hints, want the third claimed at the beat", got, w.stream.hints(third))
 		}
 		if w.count(t) != 1 || w.stands(t, third) == task.NoScore {
 			t.Errorf("%d entries are left, want the one that is not acknowledged", w.count(t))
