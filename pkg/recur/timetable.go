@@ -1,0 +1,118 @@
+package recur
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+const (
+	maxText  = 255                       // bytes of a timetable's text form: a column's size
+	maxEvery = 10 * 365 * 24 * time.Hour // how far ahead a task may be due
+)
+
+// FieldError says which field of the input broke which limit.
+type FieldError struct {
+	Field   string // the field as the caller knows it: every, zone, cron, hour, …
+	Problem string // the limit that it broke
+}
+
+// Error names the field and the limit.
+func (e *FieldError) Error() string { return e.Field + " " + e.Problem }
+
+// Timetable says when something recurs. Every, Cron and Parse make timetables; the zero Timetable has no ticks.
+// Timetables can be compared by ==, and are equal if their texts are.
+type Timetable struct {
+	text   string
+	step   time.Duration // of Every
+	anchor int64         // of Every, in Unix milliseconds
+	fields fields        // of Cron
+	zone   *time.Location
+}
+
+// Every returns the timetable that ticks at the anchor and at each multiple of d after it. The anchor is cut to
+// milliseconds; the zero time stands for the beginning of 1970 in UTC. It returns a FieldError if d is below a second,
+// above ten years or no multiple of a millisecond, or if the anchor lies outside the years 1970 to 9999.
+func Every(d time.Duration, anchor time.Time) (Timetable, error) {
+	if d < time.Second || d > maxEvery || d%time.Millisecond != 0 {
+		return Timetable{}, &FieldError{"every", "must be 1s to 10 years, in whole milliseconds"}
+	}
+	if anchor.IsZero() {
+		anchor = time.Unix(0, 0)
+	}
+	anchor = anchor.UTC().Truncate(time.Millisecond)
+	if anchor.Before(time.Unix(0, 0)) || anchor.Year() > 9999 {
+		return Timetable{}, &FieldError{"anchor", "must lie in the years 1970 to 9999"}
+	}
+	return Timetable{
+		text:   fmt.Sprintf("every %s from %s", d, anchor.Format(time.RFC3339Nano)),
+		step:   d,
+		anchor: anchor.UnixMilli(),
+	}, nil
+}
+
+// String returns the text form, at most 255 bytes, which Parse reads: "every 1h30m0s from 2026-01-01T00:00:00Z" or
+// "cron Europe/Berlin 0 8 * * MON-FRI".
+func (t Timetable) String() string { return t.text }
+
+// Parse returns the timetable whose text form is s, or a FieldError.
+func Parse(s string) (Timetable, error) {
+	form, body, _ := strings.Cut(s, " ")
+	switch form {
+	case "every":
+		return parseEvery(body)
+	case "cron":
+		zone, expr, _ := strings.Cut(body, " ")
+		return Cron(expr, zone)
+	}
+	return Timetable{}, &FieldError{"timetable", `must begin with "every " or "cron "`}
+}
+
+func parseEvery(body string) (Timetable, error) {
+	step, from, found := strings.Cut(body, " from ")
+	if !found {
+		return Timetable{}, &FieldError{"timetable", `must read "every DURATION from TIME"`}
+	}
+	d, err := time.ParseDuration(step)
+	if err != nil {
+		return Timetable{}, &FieldError{"every", "must be a duration such as 1h30m"}
+	}
+	anchor, err := time.Parse(time.RFC3339Nano, from)
+	if err != nil {
+		return Timetable{}, &FieldError{"anchor", "must be a time such as 2026-01-01T00:00:00Z"}
+	}
+	return Every(d, anchor)
+}
+
+// Next returns the first tick later than after, in UTC, or the zero time if there is none.
+func (t Timetable) Next(after time.Time) time.Time {
+	switch {
+	case t.step > 0:
+		return t.nextMultiple(after)
+	case t.zone != nil:
+		return t.nextOnClock(after)
+	}
+	return time.Time{}
+}
+
+// Ticks returns the first n ticks later than after, fewer if the timetable has no more.
+func (t Timetable) Ticks(after time.Time, n int) []time.Time {
+	var ticks []time.Time
+	for len(ticks) < n {
+		after = t.Next(after)
+		if after.IsZero() {
+			break
+		}
+		ticks = append(ticks, after)
+	}
+	return ticks
+}
+
+// nextMultiple counts in milliseconds: a Duration would overflow after 292 years.
+func (t Timetable) nextMultiple(after time.Time) time.Time {
+	step, passed := t.step.Milliseconds(), after.UnixMilli()-t.anchor
+	if after.Before(time.UnixMilli(t.anchor)) {
+		return time.UnixMilli(t.anchor).UTC()
+	}
+	return time.UnixMilli(t.anchor + (passed/step+1)*step).UTC()
+}

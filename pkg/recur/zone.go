@@ -1,0 +1,73 @@
+package recur
+
+import (
+	"archive/zip"
+	_ "embed"
+	"io"
+	"strings"
+	"sync"
+	"time"
+)
+
+// The tz database is the copy that comes with Go, and is copied from there.
+//
+// Package time would prefer the host's files, and would not say which version it has read: two hosts would compute
+// different ticks. The copy of time/tzdata can't be read past them.
+//
+//go:generate sh -c "cp \"$(go env GOROOT)/lib/time/zoneinfo.zip\" . && sed -n s/^DATA=//p \"$(go env GOROOT)/lib/time/update.bash\" >zoneinfo.version"
+var (
+	//go:embed zoneinfo.zip
+	zoneArchive string
+	//go:embed zoneinfo.version
+	zoneVersion string
+)
+
+// zones keeps the zones that were loaded. Equal timetables share one *time.Location, which makes them equal by ==.
+var zones sync.Map
+
+// TZVersion returns the release of the tz database by which ticks are computed, such as 2025c. The program brings it;
+// nothing on the host changes it.
+func TZVersion() string { return strings.TrimSpace(zoneVersion) }
+
+var zoneFiles = sync.OnceValues(func() (map[string]*zip.File, error) {
+	archive, err := zip.NewReader(strings.NewReader(zoneArchive), int64(len(zoneArchive)))
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]*zip.File{}
+	for _, f := range archive.File {
+		files[f.Name] = f
+	}
+	return files, nil
+})
+
+// loadZone refuses "Local" and "", which package time would read as the host's zone and as UTC.
+func loadZone(name string) (*time.Location, error) {
+	if zone, found := zones.Load(name); found {
+		return zone.(*time.Location), nil //nolint:forcetypeassert // loadZone alone stores
+	}
+	refused := &FieldError{"zone", "must be a name of the tz database, such as Europe/Berlin or UTC"}
+	files, err := zoneFiles()
+	if err != nil {
+		return nil, err
+	}
+	file, found := files[name]
+	if !found || strings.HasSuffix(name, "/") {
+		return nil, refused
+	}
+	reader, err := file.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close()
+	data, err := io.ReadAll(reader)
+	if err != nil {
+		return nil, err
+	}
+	zone, err := time.LoadLocationFromTZData(name, data)
+	if err != nil {
+		return nil, err
+	}
+	kept, _ := zones.LoadOrStore(name, zone)
+	return kept.(*time.Location), nil //nolint:forcetypeassert // loadZone alone stores
+}
