@@ -108,7 +108,7 @@ func TestCheckPolicy(t *testing.T) {
 		policy recur.Policy
 		want   string
 	}{
-		{recur.Policy{CatchUp: -2}, "catch_up must be last, skip, or all with 1 to 1000"},
+		{recur.Policy{CatchUp: recur.CatchUpAll(0)}, "catch_up must be last, skip, or all with 1 to 1000"},
 		{recur.Policy{CatchUp: recur.CatchUpAll(1001)}, "catch_up must be last, skip, or all with 1 to 1000"},
 		{recur.Policy{Window: -1}, "window must be 0 (none) to 10 years"},
 		{recur.Policy{Overlap: 3}, "overlap must be skip, buffer one or allow"},

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/bits"
-	"strconv"
 	"time"
 )
 
@@ -24,17 +23,13 @@ const (
 	CatchUpSkip CatchUp = -1
 )
 
-// CatchUpAll makes a task for each missed tick, for the latest n (1 to 1000) if more were missed.
-func CatchUpAll(n int) CatchUp { return CatchUp(n) }
-
-func (c CatchUp) String() string {
-	switch c {
-	case CatchUpLast:
-		return "last"
-	case CatchUpSkip:
-		return "skip"
+// CatchUpAll makes a task for each missed tick, for the latest n (1 to 1000) if more were missed. Check refuses any
+// other n.
+func CatchUpAll(n int) CatchUp {
+	if n < 1 {
+		return CatchUpSkip - 1
 	}
-	return "all " + strconv.Itoa(int(c))
+	return CatchUp(n)
 }
 
 func (c CatchUp) limit() int {
@@ -58,18 +53,6 @@ const (
 	// OverlapAllow makes their tasks beside the earlier one.
 	OverlapAllow
 )
-
-func (o Overlap) String() string {
-	switch o {
-	case OverlapSkip:
-		return "skip"
-	case OverlapBufferOne:
-		return "buffer one"
-	case OverlapAllow:
-		return "allow"
-	}
-	return "Overlap(" + strconv.Itoa(int(o)) + ")"
-}
 
 // Policy says for which ticks of a timetable a task is made, and when the task is due.
 type Policy struct {
@@ -105,11 +88,12 @@ func (p Policy) Check() error {
 // tick have the same delay on every host and in every version.
 func (p Policy) Delay(recurrence string, tick time.Time) time.Duration {
 	h := fnv.New64a()
-	h.Write(fmt.Appendf(nil, "%s\x00%d", recurrence, tick.UnixMilli()))
+	_, _ = h.Write(fmt.Appendf(nil, "%s\x00%d", recurrence, tick.UnixMilli()))
 	// FNV leaves the high bits of texts that end alike close together. These are MurmurHash3's final steps.
 	n := h.Sum64()
 	n = (n ^ n>>33) * 0xff51afd7ed558ccd
 	n = (n ^ n>>33) * 0xc4ceb9fe1a85ec53
-	high, _ := bits.Mul64(n^n>>33, uint64(max(p.Jitter, 0).Milliseconds()))
+	jitter := uint64(max(p.Jitter, 0).Milliseconds()) //nolint:gosec // not negative
+	high, _ := bits.Mul64(n^n>>33, jitter)
 	return time.Duration(high) * time.Millisecond //nolint:gosec // high is below the jitter
 }

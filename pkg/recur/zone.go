@@ -3,7 +3,7 @@ package recur
 import (
 	"archive/zip"
 	_ "embed"
-	"io"
+	"io/fs"
 	"strings"
 	"sync"
 	"time"
@@ -29,16 +29,8 @@ var zones sync.Map
 // nothing on the host changes it.
 func TZVersion() string { return strings.TrimSpace(zoneVersion) }
 
-var zoneFiles = sync.OnceValues(func() (map[string]*zip.File, error) {
-	archive, err := zip.NewReader(strings.NewReader(zoneArchive), int64(len(zoneArchive)))
-	if err != nil {
-		return nil, err
-	}
-	files := map[string]*zip.File{}
-	for _, f := range archive.File {
-		files[f.Name] = f
-	}
-	return files, nil
+var openArchive = sync.OnceValues(func() (*zip.Reader, error) {
+	return zip.NewReader(strings.NewReader(zoneArchive), int64(len(zoneArchive)))
 })
 
 // loadZone refuses "Local" and "", which package time would read as the host's zone and as UTC.
@@ -46,23 +38,13 @@ func loadZone(name string) (*time.Location, error) {
 	if zone, found := zones.Load(name); found {
 		return zone.(*time.Location), nil //nolint:forcetypeassert // loadZone alone stores
 	}
-	refused := &FieldError{"zone", "must be a name of the tz database, such as Europe/Berlin or UTC"}
-	files, err := zoneFiles()
+	archive, err := openArchive()
 	if err != nil {
 		return nil, err
 	}
-	file, found := files[name]
-	if !found || strings.HasSuffix(name, "/") {
-		return nil, refused
-	}
-	reader, err := file.Open()
+	data, err := fs.ReadFile(archive, name)
 	if err != nil {
-		return nil, err
-	}
-	defer reader.Close()
-	data, err := io.ReadAll(reader)
-	if err != nil {
-		return nil, err
+		return nil, &FieldError{"zone", "must be a name of the tz database, such as Europe/Berlin or UTC"}
 	}
 	zone, err := time.LoadLocationFromTZData(name, data)
 	if err != nil {
