@@ -12,7 +12,8 @@ import (
 // sharingPartitions are fewer than the workers that share them, by two.
 const sharingPartitions = 2
 
-// sharing measures how a burst spreads over more workers than partitions: two of them get no hints, and look for late tasks in MySQL.
+// sharing measures how a burst spreads over more workers than partitions: two of them get no hints, and look for late tasks in
+// MySQL.
 func sharing(w *world, f *report.Figures) {
 	w.work(true)
 	drivers := []*driver{w.worker}

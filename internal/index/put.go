@@ -10,7 +10,8 @@ import (
 )
 
 // Put writes the caller's committed rows into the index: it puts pending tasks, and drops finished ones and those that have
-// moved beyond the horizon, each unless the index has a newer version (which is no error: a later writer was faster). All shards share one round trip. Put returns
+// moved beyond the horizon, each unless the index has a newer version (which is no error: a later writer was faster). All
+// shards share one round trip. Put returns
 // nil only if every shard took its tasks; a task.ShardsError names the others. After an error any part may have been
 // written, and the same Put can be repeated. If a task is given twice, the higher version counts.
 func (x *Index) Put(ctx context.Context, tasks []task.Task) error {

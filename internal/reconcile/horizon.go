@@ -14,7 +14,7 @@ import (
 // feedReason is the reason of puts of rows that come within the horizon. That they are missing before is no drift.
 const feedReason = "fed"
 
-const feedPages = 4 // of a run, as rehomePages
+const feedPages = 4 // of a run; between two runs the pass looks whether a newer daemon leads, and sleeps
 
 // horizon makes the layout's horizon what Config.Horizon says. The layout tells all processes. Each step may be repeated, and a
 // daemon may die after each.
