@@ -89,7 +89,7 @@ func (w *world) growUnderLoad(f *report.Figures, n, owners int64) {
 
 // expectedChange is how long a change of n rows may take: the load must not end before it.
 func (w *world) expectedChange(n int64) time.Duration {
-	const slowest = 1000 // rows a second, beside the load
+	const slowest = 700 // rows a second, beside the load
 	return time.Minute + time.Duration(n/slowest)*time.Second
 }
 

@@ -18,9 +18,10 @@ import (
 // While tasks run, a run of the pass moves a small page and then sleeps, so that due tasks wait less for the servers. Otherwise
 // it moves several pages side by side. Between two runs the pass looks whether a newer daemon leads.
 const (
-	rehomePages = 8 // of a run
-	rehomeMoves = 3 // of pages, side by side
-	rehomeSleep = 3 // times what the small page took
+	rehomePages = 8  // of a run
+	rehomeMoves = 3  // of pages, side by side
+	rehomeSmall = 50 // rows of a page while tasks run: MySQL and Redis are held up for as little as this takes
+	rehomeSleep = 3  // times what the small page took
 	busyRows    = 20
 	busyTime    = time.Second // tasks run if so many rows have changed within it
 )
@@ -114,7 +115,7 @@ func (m *rehome) count(ctx context.Context) error {
 func (m *rehome) pages(ctx context.Context, now clock, busy bool, skipped *skippedShards) (over bool, err error) {
 	size, n := page, rehomePages
 	if busy {
-		size, n = smallPage, 1
+		size, n = rehomeSmall, 1
 	}
 	var moves errgroup.Group
 	moves.SetLimit(rehomeMoves)
