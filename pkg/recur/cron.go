@@ -37,22 +37,22 @@ var (
 
 // Cron returns the timetable that ticks when the clock of the zone shows a time that fits the expression; the package
 // comment says which expressions there are, and what happens when the clock changes. The zone is a name of the tz
-// database, such as Europe/Berlin or UTC. Cron returns a FieldError that names the field, and the limit that it broke.
-func Cron(expr, zone string) (Timetable, error) {
+// database, such as Europe/Berlin or UTC. Check returns a FieldError that names the field, and the limit that it broke.
+func Cron(expr, zone string) Timetable {
 	location, err := loadZone(zone)
 	if err != nil {
-		return Timetable{}, err
+		return Timetable{err: err}
 	}
 	expr = strings.Join(strings.Fields(expr), " ")
 	text := "cron " + zone + " " + expr
 	if len(text) > maxText {
-		return Timetable{}, &FieldError{"cron", fmt.Sprintf("must be at most %d bytes in this zone", len(expr)-len(text)+maxText)}
+		return refused("cron", fmt.Sprintf("must be at most %d bytes in this zone", len(expr)-len(text)+maxText))
 	}
 	set, err := parseFields(expr)
 	if err != nil {
-		return Timetable{}, err
+		return Timetable{err: err}
 	}
-	return Timetable{text: text, fields: set, zone: location}, nil
+	return Timetable{text: text, fields: set, zone: location}
 }
 
 // parseFields parses each field by itself, so that an error names its field.

@@ -8,18 +8,13 @@ import (
 )
 
 func ExampleCron() {
-	timetable, err := recur.Cron("30 2 * * *", "Europe/Berlin")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	timetable := recur.Cron("30 2 * * *", "Europe/Berlin")
 	berlin, _ := time.LoadLocation("Europe/Berlin")
 	// On 29 March 2026 the clock goes from 02:00 to 03:00.
 	for _, tick := range timetable.Ticks(time.Date(2026, 3, 28, 0, 0, 0, 0, time.UTC), 3) {
 		fmt.Println(tick.In(berlin).Format("Mon 2 Jan 15:04 MST"))
 	}
-	_, err = recur.Cron("30 24 * * *", "Europe/Berlin")
-	fmt.Println(err)
+	fmt.Println(recur.Cron("30 24 * * *", "Europe/Berlin").Check())
 	// Output:
 	// Sat 28 Mar 02:30 CET
 	// Sun 29 Mar 03:00 CEST
@@ -28,11 +23,7 @@ func ExampleCron() {
 }
 
 func ExampleEvery() {
-	timetable, err := recur.Every(90*time.Minute, time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	timetable := recur.Every(90 * time.Minute).From(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
 	for _, tick := range timetable.Ticks(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), 3) {
 		fmt.Println(tick)
 	}
@@ -43,7 +34,7 @@ func ExampleEvery() {
 }
 
 func ExampleParse() {
-	timetable, _ := recur.Cron("0 8 * * MON-FRI", "America/New_York")
+	timetable := recur.Cron("0 8 * * MON-FRI", "America/New_York")
 	text := timetable.String() // what a column stores
 	again, err := recur.Parse(text)
 	fmt.Println(text, again == timetable, err)
@@ -52,12 +43,12 @@ func ExampleParse() {
 
 // After an outage of four hours, one task makes up for the missed ticks.
 func ExamplePolicy_Plan() {
-	timetable, _ := recur.Every(time.Hour, time.Time{})
+	timetable := recur.Every(time.Hour)
 	eight := time.Date(2026, 1, 1, 8, 0, 0, 0, time.UTC)
 	plan := recur.Policy{}.Plan(timetable, recur.Progress{
 		Now: eight.Add(4*time.Hour + time.Minute), Last: eight, Made: 1,
 		Began: eight, Ended: eight.Add(time.Second),
 	})
-	fmt.Println(plan.Ticks, plan.Skipped)
-	// Output: [2026-01-01 12:00:00 +0000 UTC] 3
+	fmt.Println(plan.Tick, plan.Skipped)
+	// Output: 2026-01-01 12:00:00 +0000 UTC 3
 }

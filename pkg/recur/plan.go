@@ -21,14 +21,15 @@ type Progress struct {
 
 // Plan says what to do for a recurrence now.
 type Plan struct {
-	Ticks   []time.Time // make one task for each; the oldest first
-	Skipped int         // passed ticks that get no task; of more than 10,000 passed ticks, 10,000 are counted
-	Last    time.Time   // the latest tick of this plan, made or skipped: the next plan begins after it
-	Over    bool        // there are no further ticks: nothing is made, now or later
+	Tick    time.Time // make a task for it; zero: make none now
+	Skipped int       // passed ticks that get no task; of more than 10,000 passed ticks, 10,000 are counted
+	Last    time.Time // the latest tick of this plan, made or skipped: the next plan begins after it
+	Over    bool      // there are no further ticks: nothing is made, now or later
 }
 
-// Plan says which ticks of the timetable get a task now. Of the passed ticks, CatchUp and Overlap choose; if they
-// choose none, it is the next tick. While the last task runs, nothing is made, unless Overlap allows it.
+// Plan says which tick of the timetable gets a task now. Of the passed ticks, CatchUp and Overlap choose. The oldest of
+// the chosen ticks is made; the plans that follow choose among the later ones, as CatchUp says. If none is chosen, the
+// next tick is made. While the last task runs, nothing is made, unless Overlap allows it.
 //
 // A plan never goes back before Progress.Last, so that no tick gets two tasks, even if the first one's row was purged.
 func (p Policy) Plan(t Timetable, now Progress) Plan {
@@ -48,16 +49,15 @@ func (p Policy) Plan(t Timetable, now Progress) Plan {
 		after = start
 	}
 	passed, count := t.passed(after, p.lastBefore(now.Now))
-	if count > 0 {
-		after = passed[len(passed)-1]
-		plan.Ticks = p.choose(passed, now)
-		plan.Skipped = count - len(plan.Ticks)
+	if oldest := p.oldestChosen(passed, now); oldest < len(passed) {
+		return Plan{Tick: passed[oldest], Skipped: count - len(passed) + oldest, Last: passed[oldest]}
 	}
-	if len(plan.Ticks) == 0 {
-		next := t.Next(later(after, now.Now))
-		if plan.Over = next.IsZero() || !p.End.IsZero() && !next.Before(p.End); !plan.Over {
-			plan.Ticks, after = []time.Time{next}, next
-		}
+	if count > 0 {
+		after, plan.Skipped = passed[len(passed)-1], count
+	}
+	next := t.Next(later(after, now.Now))
+	if plan.Over = next.IsZero() || !p.End.IsZero() && !next.Before(p.End); !plan.Over {
+		plan.Tick, after = next, next
 	}
 	plan.Last = later(plan.Last, after)
 	return plan
@@ -71,15 +71,15 @@ func (p Policy) lastBefore(now time.Time) time.Time {
 	return now
 }
 
-// choose returns the passed ticks that get a task. A tick that passed while the last task ran is Overlap's, any other
-// CatchUp's.
-func (p Policy) choose(passed []time.Time, now Progress) []time.Time {
+// oldestChosen returns the place of the oldest passed tick that gets a task, or len(passed). A tick that passed while the
+// last task ran is Overlap's, any other CatchUp's.
+func (p Policy) oldestChosen(passed []time.Time, now Progress) int {
 	missed, overlapped := p.CatchUp.limit(), 0
 	if p.Overlap == OverlapBufferOne {
 		overlapped = 1
 	}
-	var chosen []time.Time
-	for _, tick := range slices.Backward(passed) {
+	oldest := len(passed)
+	for i, tick := range slices.Backward(passed) {
 		limit := &missed
 		switch {
 		case p.Overlap != OverlapAllow && tick.After(now.Began) && !tick.After(now.Ended):
@@ -89,14 +89,10 @@ func (p Policy) choose(passed []time.Time, now Progress) []time.Time {
 		}
 		if *limit > 0 {
 			*limit--
-			chosen = append(chosen, tick)
+			oldest = i
 		}
 	}
-	slices.Reverse(chosen)
-	if p.Count > 0 {
-		chosen = chosen[:min(len(chosen), p.Count-now.Made)]
-	}
-	return chosen
+	return oldest
 }
 
 // passed returns the ticks later than after and not later than until, and their number. Of more than maxSkipped it

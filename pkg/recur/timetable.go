@@ -20,68 +20,84 @@ type FieldError struct {
 // Error names the field and the limit.
 func (e *FieldError) Error() string { return e.Field + " " + e.Problem }
 
-// Timetable says when something recurs. Every, Cron and Parse make timetables; the zero Timetable has no ticks.
-// Timetables can be compared by ==, and are equal if their texts are.
+// Timetable says when something recurs. Every, Cron and Parse make timetables; the zero Timetable has no ticks, nor has
+// one that Check refuses. Timetables can be compared by ==, and are equal if their texts are.
 type Timetable struct {
 	text   string
 	step   time.Duration // of Every
 	anchor int64         // of Every, in Unix milliseconds
 	fields fields        // of Cron
 	zone   *time.Location
+	err    error
 }
 
-// Every returns the timetable that ticks at the anchor and at each multiple of d after it. The anchor is cut to
-// milliseconds; the zero time stands for the beginning of 1970 in UTC. It returns a FieldError if d is below a second,
-// above ten years or no multiple of a millisecond, or if the anchor lies outside the years 1970 to 9999.
-func Every(d time.Duration, anchor time.Time) (Timetable, error) {
+// Every returns the timetable that ticks at the beginning of 1970 in UTC, and at each multiple of d after it; From gives
+// it another anchor. Check refuses d below a second, above ten years, or no multiple of a millisecond.
+func Every(d time.Duration) Timetable {
 	if d < time.Second || d > maxEvery || d%time.Millisecond != 0 {
-		return Timetable{}, &FieldError{"every", "must be 1s to 10 years, in whole milliseconds"}
+		return refused("every", "must be 1s to 10 years, in whole milliseconds")
 	}
-	if anchor.IsZero() {
-		anchor = time.Unix(0, 0)
+	return Timetable{step: d}.From(time.Unix(0, 0))
+}
+
+// From returns the timetable of Every that ticks at the anchor, cut to milliseconds, and at each multiple after it. Check
+// refuses an anchor outside the years 1970 to 9999, and one for a timetable of Cron.
+func (t Timetable) From(anchor time.Time) Timetable {
+	if t.err != nil {
+		return t
 	}
 	anchor = anchor.UTC().Truncate(time.Millisecond)
-	if anchor.Before(time.Unix(0, 0)) || anchor.Year() > 9999 {
-		return Timetable{}, &FieldError{"anchor", "must lie in the years 1970 to 9999"}
+	if t.step == 0 || anchor.Before(time.Unix(0, 0)) || anchor.Year() > 9999 {
+		return refused("anchor", "must lie in the years 1970 to 9999, and is for Every alone")
 	}
-	return Timetable{
-		text:   fmt.Sprintf("every %s from %s", d, anchor.Format(time.RFC3339Nano)),
-		step:   d,
-		anchor: anchor.UnixMilli(),
-	}, nil
+	t.anchor, t.text = anchor.UnixMilli(), fmt.Sprintf("every %s from %s", t.step, anchor.Format(time.RFC3339Nano))
+	return t
+}
+
+func refused(field, problem string) Timetable { return Timetable{err: &FieldError{field, problem}} }
+
+// Check returns a FieldError that names the field, and the limit that it broke.
+func (t Timetable) Check() error {
+	if t.err == nil && t.text == "" {
+		return &FieldError{"timetable", "must be made by Every, Cron or Parse"}
+	}
+	return t.err
 }
 
 // String returns the text form, at most 255 bytes, which Parse reads: "every 1h30m0s from 2026-01-01T00:00:00Z" or
 // "cron Europe/Berlin 0 8 * * MON-FRI".
 func (t Timetable) String() string { return t.text }
 
-// Parse returns the timetable whose text form is s, or a FieldError.
+// Parse returns the timetable whose text form is s, and what Check says of it.
 func Parse(s string) (Timetable, error) {
 	form, body, _ := strings.Cut(s, " ")
+	var t Timetable
 	switch form {
 	case "every":
-		return parseEvery(body)
+		t = parseEvery(body)
 	case "cron":
 		zone, expr, _ := strings.Cut(body, " ")
-		return Cron(expr, zone)
+		t = Cron(expr, zone)
+	default:
+		t = refused("timetable", `must begin with "every " or "cron "`)
 	}
-	return Timetable{}, &FieldError{"timetable", `must begin with "every " or "cron "`}
+	return t, t.err
 }
 
-func parseEvery(body string) (Timetable, error) {
+func parseEvery(body string) Timetable {
 	step, from, found := strings.Cut(body, " from ")
 	if !found {
-		return Timetable{}, &FieldError{"timetable", `must read "every DURATION from TIME"`}
+		return refused("timetable", `must read "every DURATION from TIME"`)
 	}
 	d, err := time.ParseDuration(step)
 	if err != nil {
-		return Timetable{}, &FieldError{"every", "must be a duration such as 1h30m"}
+		return refused("every", "must be a duration such as 1h30m")
 	}
 	anchor, err := time.Parse(time.RFC3339Nano, from)
 	if err != nil {
-		return Timetable{}, &FieldError{"anchor", "must be a time such as 2026-01-01T00:00:00Z"}
+		return refused("anchor", "must be a time such as 2026-01-01T00:00:00Z")
 	}
-	return Every(d, anchor)
+	return Every(d).From(anchor)
 }
 
 // Next returns the first tick later than after, in UTC, or the zero time if there is none.

@@ -19,12 +19,20 @@ func must[T any](v T, err error) T {
 	return v
 }
 
+// valid is a timetable that Check does not refuse.
+func valid(t recur.Timetable) recur.Timetable {
+	if err := t.Check(); err != nil {
+		panic(err)
+	}
+	return t
+}
+
 func at(text string) time.Time { return must(time.Parse(time.RFC3339Nano, text)) }
 
 func TestEvery(t *testing.T) {
 	t.Parallel()
 	anchor := at("2026-01-01T00:00:00.25Z")
-	timetable := must(recur.Every(90*time.Minute, anchor))
+	timetable := valid(recur.Every(90 * time.Minute).From(anchor))
 	for _, c := range []struct{ after, want string }{
 		{"1970-01-01T00:00:00Z", "2026-01-01T00:00:00.25Z"},
 		{"2026-01-01T00:00:00.249999999Z", "2026-01-01T00:00:00.25Z"},
@@ -38,7 +46,7 @@ func TestEvery(t *testing.T) {
 			t.Errorf("after %s: got %v, want %s", c.after, got, c.want)
 		}
 	}
-	if got := must(recur.Every(time.Hour, time.Time{})).Next(anchor); !got.Equal(at("2026-01-01T01:00:00Z")) {
+	if got := valid(recur.Every(time.Hour)).Next(anchor); !got.Equal(at("2026-01-01T01:00:00Z")) {
 		t.Errorf("without an anchor: got %v, want the full hour", got)
 	}
 	if got := (recur.Timetable{}).Next(anchor); !got.IsZero() {
@@ -60,13 +68,13 @@ func TestCron(t *testing.T) {
 		{"0 0 29 2 *", "UTC", "2096-02-29T00:00:00Z", "2104-02-29T00:00:00Z"},
 		{"0 0 31 * *", "UTC", "2026-08-31T00:00:00Z", "2026-10-31T00:00:00Z"},
 	} {
-		got := must(recur.Cron(c.expr, c.zone)).Next(at(c.after))
+		got := valid(recur.Cron(c.expr, c.zone)).Next(at(c.after))
 		if !got.Equal(at(c.want)) || got.Location() != time.UTC {
 			t.Errorf("%s after %s: got %v, want %s", c.expr, c.after, got, c.want)
 		}
 	}
 	for _, never := range []string{"0 0 30 2 *", "* * 31 2,4,6,9,11 *"} {
-		timetable := must(recur.Cron(never, "Europe/Berlin"))
+		timetable := valid(recur.Cron(never, "Europe/Berlin"))
 		if got := timetable.Ticks(at("2026-01-01T00:00:00Z"), 5); len(got) != 0 {
 			t.Errorf("%s: got %v, want no tick", never, got)
 		}
@@ -78,52 +86,56 @@ func TestRefusals(t *testing.T) {
 	day := at("2026-01-01T00:00:00Z")
 	for _, c := range []struct {
 		name    string
-		make    func() (recur.Timetable, error)
+		got     recur.Timetable
 		refused string
 	}{
-		{"below a second", func() (recur.Timetable, error) { return recur.Every(time.Second-1, day) }, "every must be 1s to 10 years, in whole milliseconds"},
-		{"above ten years", func() (recur.Timetable, error) { return recur.Every(88_000*time.Hour, day) }, "every must be 1s to 10 years"},
-		{"microseconds", func() (recur.Timetable, error) { return recur.Every(time.Second+time.Microsecond, day) }, "every must be 1s to 10 years, in whole milliseconds"},
-		{"anchor", func() (recur.Timetable, error) { return recur.Every(time.Second, date(1969)) }, "anchor must lie in the years 1970 to 9999"},
-		{"minute", cronOf("60 * * * *", "UTC"), `minute must be of 0 to 59, or *, with lists, ranges and steps: end of range (60) above maximum (59): "60"`},
-		{"hour", cronOf("0 24 * * *", "UTC"), "hour must be of 0 to 23"},
-		{"second", cronOf("*/90 * * * * *", "UTC"), "second must be of 0 to 59"},
-		{"day", cronOf("0 0 0 * *", "UTC"), "day of month must be of 1 to 31"},
-		{"month", cronOf("0 0 1 FOO *", "UTC"), "month must be of 1 to 12 or JAN to DEC"},
-		{"weekday", cronOf("0 0 * * 8", "UTC"), "day of week must be of 0 to 7 or SUN to SAT"},
-		{"no value", cronOf(", * * * *", "UTC"), "minute must be of 0 to 59"},
-		{"empty item", cronOf("1,,2 * * * *", "UTC"), "minute must be of 0 to 59"},
-		{"sign", cronOf("+5 * * * *", "UTC"), "minute must be of 0 to 59"},
-		{"four fields", cronOf("0 0 * *", "UTC"), "cron must have five fields (minute, hour, day of month, month, day of week)"},
-		{"seven fields", cronOf("0 0 0 * * * *", "UTC"), "cron must have five fields"},
-		{"every", cronOf("@every 1h", "UTC"), "cron must have five fields"},
-		{"midnight", cronOf("@midnight", "UTC"), "cron must have five fields"},
-		{"zone in the expression", cronOf("TZ=UTC 0 0 * * *", "UTC"), "second must be of 0 to 59"},
-		{"long", cronOf(strings.Repeat("1,", 125)+"1 * * * *", "UTC"), "cron must be at most 246 bytes in this zone"},
-		{"Local", cronOf("@daily", "Local"), "zone must be a name of the tz database, such as Europe/Berlin or UTC"},
-		{"no zone", cronOf("@daily", ""), "zone must be a name of the tz database"},
-		{"host's zone file", cronOf("@daily", "../etc/localtime"), "zone must be a name of the tz database"},
-		{"unknown zone", cronOf("@daily", "Europe/berlin"), "zone must be a name of the tz database"},
-		{"directory", cronOf("@daily", "Europe"), "zone must be a name of the tz database"},
+		{"below a second", recur.Every(time.Second - 1), "every must be 1s to 10 years, in whole milliseconds"},
+		{"above ten years", recur.Every(88_000 * time.Hour), "every must be 1s to 10 years"},
+		{"microseconds", recur.Every(time.Second + time.Microsecond), "every must be 1s to 10 years, in whole milliseconds"},
+		{"anchor", recur.Every(time.Second).From(date(1969)), "anchor must lie in the years 1970 to 9999, and is for Every alone"},
+		{"anchor of a cron", recur.Cron("@daily", "UTC").From(day), "anchor must lie in the years 1970 to 9999, and is for Every alone"},
+		{"anchor of none", recur.Every(0).From(day), "every must be 1s to 10 years"},
+		{"zero", recur.Timetable{}, "timetable must be made by Every, Cron or Parse"},
+		{"minute", recur.Cron("60 * * * *", "UTC"), `minute must be of 0 to 59, or *, with lists, ranges and steps: end of range (60) above maximum (59): "60"`},
+		{"hour", recur.Cron("0 24 * * *", "UTC"), "hour must be of 0 to 23"},
+		{"second", recur.Cron("*/90 * * * * *", "UTC"), "second must be of 0 to 59"},
+		{"day", recur.Cron("0 0 0 * *", "UTC"), "day of month must be of 1 to 31"},
+		{"month", recur.Cron("0 0 1 FOO *", "UTC"), "month must be of 1 to 12 or JAN to DEC"},
+		{"weekday", recur.Cron("0 0 * * 8", "UTC"), "day of week must be of 0 to 7 or SUN to SAT"},
+		{"no value", recur.Cron(", * * * *", "UTC"), "minute must be of 0 to 59"},
+		{"empty item", recur.Cron("1,,2 * * * *", "UTC"), "minute must be of 0 to 59"},
+		{"sign", recur.Cron("+5 * * * *", "UTC"), "minute must be of 0 to 59"},
+		{"four fields", recur.Cron("0 0 * *", "UTC"), "cron must have five fields (minute, hour, day of month, month, day of week)"},
+		{"seven fields", recur.Cron("0 0 0 * * * *", "UTC"), "cron must have five fields"},
+		{"every", recur.Cron("@every 1h", "UTC"), "cron must have five fields"},
+		{"midnight", recur.Cron("@midnight", "UTC"), "cron must have five fields"},
+		{"zone in the expression", recur.Cron("TZ=UTC 0 0 * * *", "UTC"), "second must be of 0 to 59"},
+		{"long", recur.Cron(strings.Repeat("1,", 125)+"1 * * * *", "UTC"), "cron must be at most 246 bytes in this zone"},
+		{"Local", recur.Cron("@daily", "Local"), "zone must be a name of the tz database, such as Europe/Berlin or UTC"},
+		{"no zone", recur.Cron("@daily", ""), "zone must be a name of the tz database"},
+		{"host's zone file", recur.Cron("@daily", "../etc/localtime"), "zone must be a name of the tz database"},
+		{"unknown zone", recur.Cron("@daily", "Europe/berlin"), "zone must be a name of the tz database"},
+		{"directory", recur.Cron("@daily", "Europe"), "zone must be a name of the tz database"},
 		{"empty text", parseOf(""), `timetable must begin with "every " or "cron "`},
 		{"no anchor", parseOf("every 1h"), `timetable must read "every DURATION from TIME"`},
 		{"no duration", parseOf("every hour from 2026-01-01T00:00:00Z"), "every must be a duration such as 1h30m"},
 		{"no time", parseOf("every 1h from now"), "anchor must be a time such as 2026-01-01T00:00:00Z"},
 	} {
-		got, err := c.make()
+		err := c.got.Check()
 		var field *recur.FieldError
-		if !errors.As(err, &field) || !strings.HasPrefix(err.Error(), c.refused) || got != (recur.Timetable{}) {
-			t.Errorf("%s: got %v and %v, want %s", c.name, got, err, c.refused)
+		if !errors.As(err, &field) || !strings.HasPrefix(err.Error(), c.refused) || !c.got.Next(day).IsZero() {
+			t.Errorf("%s: got %v and %v, want %s", c.name, c.got, err, c.refused)
 		}
 	}
 }
 
-func cronOf(expr, zone string) func() (recur.Timetable, error) {
-	return func() (recur.Timetable, error) { return recur.Cron(expr, zone) }
-}
-
-func parseOf(text string) func() (recur.Timetable, error) {
-	return func() (recur.Timetable, error) { return recur.Parse(text) }
+// parseOf is what Parse makes of a text that it refuses.
+func parseOf(text string) recur.Timetable {
+	timetable, err := recur.Parse(text)
+	if err == nil || timetable.Check() == nil {
+		panic(text + " is not refused")
+	}
+	return timetable
 }
 
 func TestTextForm(t *testing.T) {
@@ -132,9 +144,9 @@ func TestTextForm(t *testing.T) {
 		timetable recur.Timetable
 		text      string
 	}{
-		{must(recur.Every(90*time.Minute, at("2026-01-01T01:00:00.0019+01:00"))), "every 1h30m0s from 2026-01-01T00:00:00.001Z"},
-		{must(recur.Cron("  0 8\t* *  MON-FRI ", "Europe/Berlin")), "cron Europe/Berlin 0 8 * * MON-FRI"},
-		{must(recur.Cron("@daily", "UTC")), "cron UTC @daily"},
+		{valid(recur.Every(90 * time.Minute).From(at("2026-01-01T01:00:00.0019+01:00"))), "every 1h30m0s from 2026-01-01T00:00:00.001Z"},
+		{valid(recur.Cron("  0 8\t* *  MON-FRI ", "Europe/Berlin")), "cron Europe/Berlin 0 8 * * MON-FRI"},
+		{valid(recur.Cron("@daily", "UTC")), "cron UTC @daily"},
 	} {
 		if c.timetable.String() != c.text || must(recur.Parse(c.text)) != c.timetable {
 			t.Errorf("got %q and %v, want %q and an equal timetable", c.timetable, must(recur.Parse(c.text)), c.text)
