@@ -53,6 +53,10 @@ var conformance = map[string]func(t *testing.T, s *store.Store){
 	"rehome skips locked rows":         rehomeSkipsLocked,
 	"inserts follow the layout":        insertsFollowTheLayout,
 	"concurrent increments of epochs":  concurrentEpochs,
+	"recurrences":                      recurrences,
+	"due recurrences":                  dueRecurrences,
+	"purge of recurrences":             purgeRecurrences,
+	"unreadable recurrence":            unreadableRecurrence,
 }
 
 func TestConformance(t *testing.T) {

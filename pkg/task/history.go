@@ -1,12 +1,15 @@
 package task
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Event is one line of the history that people read: what became of a task beyond a plain firing, or what an operator
 // asked for. Nothing is decided by it.
 type Event struct {
 	At     time.Time
-	Task   ID // zero for what concerns a queue, a shard, a leader
+	Task   ID // or a recurrence's; zero for what concerns a queue, a shard, a leader
 	Name   string
 	Actor  string // service, worker, or user@host of an operator
 	Detail string // by how much, which error, which queue
@@ -30,6 +33,10 @@ const (
 	EventRebuild   = "rebuild"
 	EventShards    = "shards"   // the number of shards changes, or has changed
 	EventHorizon   = "horizon"  // how far ahead tasks stand in the index changes, or has changed
+	EventDefined   = "defined"  // of a recurrence: made, or given another timetable, policy or tasks
+	EventStopped   = "stopped"  // of a recurrence, by a service or an operator
+	EventOver      = "over"     // of a recurrence: there is no further tick
+	EventExtra     = "extra"    // of a recurrence: a task was made beside those of the timetable
 	EventDegraded  = "degraded" // looks at MySQL stand in for a queue's hints; told again each minute
 	EventRecovered = "recovered"
 )
@@ -52,3 +59,25 @@ func Changed(before, after Task) Event {
 
 // eventTime is how details name a moment.
 const eventTime = "2006-01-02T15:04:05.000Z07:00"
+
+// Recurred tells the transition of a recurrence by the end of its task; false for one that simply made the next. Its Task is
+// the recurrence's id.
+func Recurred(before, after Recurrence) (Event, bool) {
+	e := Event{At: after.UpdatedAt, Task: after.ID}
+	n := after.Skipped - before.Skipped
+	skipped := fmt.Sprintf("%d ticks up to %s", n, after.Passed.Format(eventTime))
+	switch {
+	case after.State == RecurrenceOver:
+		e.Name = EventOver
+		if e.Detail = "no further tick"; n > 0 {
+			e.Detail += ", skipped " + skipped
+		}
+	case after.State == RecurrencePaused && before.State == RecurrenceActive:
+		e.Name, e.Detail = EventPaused, after.Note
+	case n > 0:
+		e.Name, e.Detail = EventSkipped, skipped
+	default:
+		return e, false
+	}
+	return e, true
+}

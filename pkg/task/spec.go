@@ -49,6 +49,8 @@ type Spec struct {
 	mode KeyMode
 	keys int // options that gave one
 	err  error
+
+	recurring bool // made by Kind.Recurring, for Recur
 }
 
 // Option adds to a Spec.

@@ -1,0 +1,318 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/pkg/recur"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// recurrenceColumn is one column of duetime_recurrences.
+type recurrenceColumn struct {
+	name     string
+	progress bool // a tick may change it; the others are the definition
+	into     func(*task.Recurrence) any
+	value    func(*task.Recurrence) any
+}
+
+var recurrenceColumns = []recurrenceColumn{
+	{"id", false, func(r *task.Recurrence) any { return idBytes{&r.ID} }, func(r *task.Recurrence) any { return r.ID[:] }},
+	{"owner", false, func(r *task.Recurrence) any { return &r.Owner }, func(r *task.Recurrence) any { return r.Owner }},
+	{"name", false, func(r *task.Recurrence) any { return &r.Name }, func(r *task.Recurrence) any { return r.Name }},
+	{"created_at", false, func(r *task.Recurrence) any { return unixMs{&r.CreatedAt} }, func(r *task.Recurrence) any { return r.CreatedAt.UnixMilli() }},
+	{"timetable", false, func(r *task.Recurrence) any { return timetableText{&r.Timetable} }, func(r *task.Recurrence) any { return r.Timetable.String() }},
+	{"policy", false, func(r *task.Recurrence) any { return policyJSON{&r.Policy} }, policyText},
+	{"kind", false, func(r *task.Recurrence) any { return &r.Kind }, func(r *task.Recurrence) any { return r.Kind }},
+	{"queue", false, func(r *task.Recurrence) any { return &r.Queue }, func(r *task.Recurrence) any { return r.Queue }},
+	{"subject", false, func(r *task.Recurrence) any { return &r.Subject }, func(r *task.Recurrence) any { return r.Subject }},
+	{"max_attempts", false, func(r *task.Recurrence) any { return &r.MaxAttempts }, func(r *task.Recurrence) any { return r.MaxAttempts }},
+	{"payload", false, func(r *task.Recurrence) any { return &r.Payload }, func(r *task.Recurrence) any { return string(r.Payload) }},
+	{"state", true, func(r *task.Recurrence) any { return &r.State }, func(r *task.Recurrence) any { return int64(r.State) }},
+	{"note", true, func(r *task.Recurrence) any { return &r.Note }, func(r *task.Recurrence) any { return r.Note }},
+	{"passed", true, func(r *task.Recurrence) any { return unixMs{&r.Passed} }, func(r *task.Recurrence) any { return r.Passed.UnixMilli() }},
+	{"newest", true, func(r *task.Recurrence) any { return nullableID{&r.Newest} }, func(r *task.Recurrence) any { return idOrNull(r.Newest) }},
+	{"due_at", true, func(r *task.Recurrence) any { return endMs{&r.DueAt} }, func(r *task.Recurrence) any { return msOrZero(r.DueAt) }},
+	{"began_at", true, func(r *task.Recurrence) any { return endMs{&r.BeganAt} }, func(r *task.Recurrence) any { return msOrZero(r.BeganAt) }},
+	{"made", true, func(r *task.Recurrence) any { return &r.Made }, func(r *task.Recurrence) any { return r.Made }},
+	{"skipped", true, func(r *task.Recurrence) any { return &r.Skipped }, func(r *task.Recurrence) any { return r.Skipped }},
+	{"caught_up", true, func(r *task.Recurrence) any { return &r.CaughtUp }, func(r *task.Recurrence) any { return r.CaughtUp }},
+	{"updated_at", true, func(r *task.Recurrence) any { return unixMs{&r.UpdatedAt} }, func(r *task.Recurrence) any { return r.UpdatedAt.UnixMilli() }},
+}
+
+var recurrenceList = func() string {
+	names := make([]string, len(recurrenceColumns))
+	for i, c := range recurrenceColumns {
+		names[i] = c.name
+	}
+	return strings.Join(names, ", ")
+}()
+
+// queryRecurrences runs a SELECT of whole rows of duetime_recurrences.
+func queryRecurrences(ctx context.Context, q sqlx.QueryerContext, text string, args []any, first ...any) ([]task.Recurrence, error) {
+	var r task.Recurrence
+	dest := slices.Clone(first)
+	for _, c := range recurrenceColumns {
+		dest = append(dest, c.into(&r))
+	}
+	var all []task.Recurrence
+	err := forEach(ctx, q, text, args, dest, func() {
+		r.Payload = slices.Clone(r.Payload)
+		all = append(all, r)
+	})
+	return all, err
+}
+
+// Recurrence reads an owner's recurrence, in any state, without locking it; false if there is none.
+func (s *Store) Recurrence(ctx context.Context, q sqlx.QueryerContext, owner, name string) (task.Recurrence, bool, error) {
+	found, err := queryRecurrences(ctx, q, s.dialect.stateThen(recurrenceList)+" FROM duetime_recurrences WHERE owner = ? AND name = ?",
+		[]any{owner, name}, writable{})
+	if err == nil && len(found) == 0 {
+		return task.Recurrence{}, false, s.checkPrimary(ctx, q)
+	}
+	if err != nil {
+		return task.Recurrence{}, false, fmt.Errorf("read recurrence %s of owner %s: %w", name, owner, err)
+	}
+	return found[0], true, nil
+}
+
+// OwnerRecurrences reads an owner's recurrences in the states active and paused, by name, without locking them.
+func (s *Store) OwnerRecurrences(ctx context.Context, q sqlx.QueryerContext, owner string) ([]task.Recurrence, error) {
+	found, err := queryRecurrences(ctx, q, s.dialect.stateThen(recurrenceList)+" FROM duetime_recurrences WHERE owner = ? AND state <= ? ORDER BY name",
+		[]any{owner, task.RecurrencePaused}, writable{})
+	if err == nil && len(found) == 0 {
+		err = s.checkPrimary(ctx, q)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list recurrences of owner %s: %w", owner, err)
+	}
+	return found, nil
+}
+
+// RecurrenceFilter selects recurrences for an operator; zero fields select all.
+type RecurrenceFilter struct {
+	Owner     string
+	Kind      string
+	State     *task.RecurrenceState
+	AfterName [2]string // only those after this owner and name
+	Limit     int       // of the rows
+}
+
+// ListRecurrences reads the recurrences that the filter selects, by owner and name.
+func (s *Store) ListRecurrences(ctx context.Context, f RecurrenceFilter) ([]task.Recurrence, error) {
+	text, args := " FROM duetime_recurrences"+s.dialect.force("duetime_recurrences_name")+" WHERE (owner > ? OR owner = ? AND name > ?)",
+		[]any{f.AfterName[0], f.AfterName[0], f.AfterName[1]}
+	if f.Owner != "" {
+		text, args = text+" AND owner = ?", append(args, f.Owner)
+	}
+	if f.Kind != "" {
+		text, args = text+" AND kind = ?", append(args, f.Kind)
+	}
+	if f.State != nil {
+		text, args = text+" AND state = ?", append(args, int64(*f.State))
+	}
+	found, err := queryRecurrences(ctx, s.db, "SELECT "+recurrenceList+text+" ORDER BY owner, name LIMIT ?", append(args, f.Limit))
+	if err != nil {
+		return nil, fmt.Errorf("list recurrences: %w", err)
+	}
+	return found, nil
+}
+
+// DueRecurrences reads a page of active recurrences whose newest task was to be due before the moment, or that have none, by
+// (due_at, id), after the cursor; a zero cursor means from the first row. Fewer than limit rows mean that this was the last page.
+func (s *Store) DueRecurrences(ctx context.Context, before time.Time, after task.Cursor, limit int) ([]task.Recurrence, error) {
+	at := msOrZero(after.At)
+	text := s.dialect.stateThen(recurrenceList) + " FROM duetime_recurrences" + s.dialect.force("duetime_recurrences_due") +
+		" WHERE state = 0 AND ((due_at = ? AND id > ?) OR (due_at > ? AND due_at < ?)) AND due_at < ? ORDER BY due_at, id LIMIT ?"
+	args := []any{at, after.ID[:], at, before.UnixMilli(), before.UnixMilli(), limit}
+	found, err := queryRecurrences(ctx, s.db, text, args, writable{})
+	if err != nil {
+		return nil, fmt.Errorf("read due recurrences: %w", err)
+	}
+	return found, nil
+}
+
+// GetRecurrences reads the rows of these ids in id order, without locking them. Its result lacks missing rows.
+func (s *Store) GetRecurrences(ctx context.Context, q sqlx.QueryerContext, ids []task.ID) ([]task.Recurrence, error) {
+	return s.recurrencesByID(ctx, q, ids, "")
+}
+
+// LockRecurrences is GetRecurrences, and locks each row until the transaction ends.
+func (s *Store) LockRecurrences(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Recurrence, error) {
+	return s.recurrencesByID(ctx, q, ids, s.dialect.ForUpdate())
+}
+
+// LockFreeRecurrences is LockRecurrences for the rows that no other transaction has locked: it waits for none.
+func (s *Store) LockFreeRecurrences(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Recurrence, error) {
+	return s.recurrencesByID(ctx, q, ids, s.dialect.skipLocked())
+}
+
+func (s *Store) recurrencesByID(ctx context.Context, q sqlx.QueryerContext, ids []task.ID, lock string) ([]task.Recurrence, error) {
+	var all []task.Recurrence
+	for part := range slices.Chunk(sorted(ids), task.MaxPerCall) {
+		found, err := queryRecurrences(ctx, q, s.dialect.stateThen(recurrenceList)+" FROM duetime_recurrences"+s.dialect.force("PRIMARY")+
+			" WHERE id IN ("+marks(len(part))+") ORDER BY id"+lock, idArgs(part), writable{})
+		if err != nil {
+			return nil, fmt.Errorf("read %d recurrences: %w", len(ids), err)
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// InsertRecurrence writes a new row. It returns ErrConflict if the owner has one of this name: the transaction may be tried again.
+func (s *Store) InsertRecurrence(ctx context.Context, q sqlx.ExtContext, r task.Recurrence) error {
+	args := make([]any, len(recurrenceColumns))
+	for i, c := range recurrenceColumns {
+		args[i] = c.value(&r)
+	}
+	_, err := q.ExecContext(ctx, "INSERT INTO duetime_recurrences ("+recurrenceList+") VALUES ("+marks(len(args))+")", args...)
+	if Classify(err) == Duplicate {
+		err = &conflictError{0, 1}
+	}
+	if err != nil {
+		return fmt.Errorf("insert recurrence %s of owner %s: %w", r.Name, r.Owner, err)
+	}
+	return nil
+}
+
+// DefineRecurrence writes all of a row that the transaction has locked.
+func (s *Store) DefineRecurrence(ctx context.Context, q sqlx.ExtContext, r task.Recurrence) error {
+	var set []string
+	var args []any
+	for _, c := range recurrenceColumns[1:] {
+		set, args = append(set, c.name+" = ?"), append(args, c.value(&r))
+	}
+	if _, err := q.ExecContext(ctx, "UPDATE duetime_recurrences SET "+strings.Join(set, ", ")+" WHERE id = ?", append(args, r.ID[:])...); err != nil {
+		return fmt.Errorf("change recurrence %s of owner %s: %w", r.Name, r.Owner, err)
+	}
+	return nil
+}
+
+// SaveRecurrences writes the progress of rows that the transaction has locked, saveChunk of them in one statement.
+func (s *Store) SaveRecurrences(ctx context.Context, q sqlx.ExtContext, rows []task.Recurrence) error {
+	for part := range slices.Chunk(rows, saveChunk) {
+		var set []string
+		var args []any
+		for _, c := range recurrenceColumns {
+			if c.progress {
+				set, args = c.assign(set, args, part)
+			}
+		}
+		ids := make([]any, len(part))
+		for i := range part {
+			ids[i] = part[i].ID[:]
+		}
+		_, err := q.ExecContext(ctx, "UPDATE duetime_recurrences"+s.dialect.force("PRIMARY")+" SET "+strings.Join(set, ", ")+
+			" WHERE id IN ("+marks(len(part))+")", append(args, ids...)...)
+		if err != nil {
+			return fmt.Errorf("save %d recurrences: %w", len(rows), err)
+		}
+	}
+	return nil
+}
+
+// assign sets a column of rows to one value if all have the same, otherwise by CASE.
+func (c recurrenceColumn) assign(set []string, args []any, rows []task.Recurrence) ([]string, []any) {
+	values := make([]any, len(rows))
+	same := true
+	for i := range rows {
+		values[i] = c.value(&rows[i])
+		_, bytes := values[i].([]byte) // can't be compared
+		same = same && !bytes && values[i] == values[0]
+	}
+	if same {
+		return append(set, c.name+" = ?"), append(args, values[0])
+	}
+	for i := range rows {
+		args = append(args, rows[i].ID[:], values[i])
+	}
+	return append(set, c.name+" = CASE id"+strings.Repeat(" WHEN ? THEN ?", len(rows))+" END"), args
+}
+
+// PurgeRecurrences deletes up to limit rows that were stopped, or were over, before the moment, and returns their number.
+func (s *Store) PurgeRecurrences(ctx context.Context, before time.Time, limit int) (int, error) {
+	var ids []any
+	var id task.ID
+	err := forEach(ctx, s.db, "SELECT id FROM duetime_recurrences WHERE state IN (?, ?) AND updated_at < ? LIMIT ?",
+		[]any{task.RecurrenceStopped, task.RecurrenceOver, before.UnixMilli(), limit}, []any{idBytes{&id}},
+		func() { ids = append(ids, slices.Clone(id[:])) })
+	if err != nil {
+		return 0, fmt.Errorf("find old recurrences: %w", err)
+	}
+	if len(ids) == 0 {
+		return 0, nil
+	}
+	args := append(ids, task.RecurrenceStopped, task.RecurrenceOver, before.UnixMilli())
+	r, err := s.db.ExecContext(ctx, "DELETE FROM duetime_recurrences WHERE id IN ("+marks(len(ids))+") AND state IN (?, ?) AND updated_at < ?", args...)
+	if err != nil {
+		return 0, fmt.Errorf("delete %d recurrences: %w", len(ids), err)
+	}
+	n, err := r.RowsAffected()
+	return int(n), err
+}
+
+func idOrNull(id task.ID) any {
+	if id.IsZero() {
+		return nil
+	}
+	return id[:]
+}
+
+func msOrZero(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// nullableID is the zero id if the column is NULL.
+type nullableID struct{ to *task.ID }
+
+func (d nullableID) Scan(src any) error {
+	if src == nil {
+		*d.to = task.ID{}
+		return nil
+	}
+	return idBytes(d).Scan(src)
+}
+
+// A timetable or a policy that this program can't read does not fail the statement, which may be about many rows: it is one
+// that Check refuses.
+type timetableText struct{ to *recur.Timetable }
+
+func (d timetableText) Scan(src any) error {
+	var text string
+	if err := (nullableText{&text}).Scan(src); err != nil {
+		return err
+	}
+	*d.to, _ = recur.Parse(text)
+	return nil
+}
+
+type policyJSON struct{ to *recur.Policy }
+
+func (d policyJSON) Scan(src any) error {
+	var text string
+	if err := (nullableText{&text}).Scan(src); err != nil {
+		return err
+	}
+	if *d.to = (recur.Policy{}); json.Unmarshal([]byte(text), d.to) != nil {
+		d.to.Count = -1
+	}
+	return nil
+}
+
+func policyText(r *task.Recurrence) any {
+	text, err := json.Marshal(r.Policy)
+	if err != nil {
+		return "{}" // a Policy has nothing that JSON can't hold
+	}
+	return string(text)
+}
