@@ -166,6 +166,7 @@ func (c *Client) changeRows(ctx context.Context, asked []change) ([]answer, erro
 	}
 	c.writer.PutDirectly(ctx, tx.Touched())
 	c.history.add(tx.Events())
+	c.ticks.Count(tx.Ticks())
 	return outs, nil
 }
 
@@ -178,6 +179,9 @@ func (c *Client) changeRow(ctx context.Context, asked change) (answer, error) {
 	out := asked.apply(row, now)
 	if out.err != nil {
 		return out, nil //nolint:nilerr // it is the caller's own
+	}
+	if _, _, recurs := row.Tick(); recurs && out.task.State != task.Pending {
+		return answer{}, nil // the transaction makes the next tick
 	}
 	if err := c.store.SaveAutocommit(ctx, out.task); err != nil {
 		if mysqlNumber(err) == mysqlLockWait {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/duetime/duetime/internal/batcher"
 	"github.com/duetime/duetime/internal/indexwriter"
+	"github.com/duetime/duetime/internal/recurrence"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -91,6 +92,7 @@ type Client struct {
 	index      Index
 	writer     *indexwriter.Writer
 	history    *history
+	ticks      *recurrence.Metrics
 	inserts    *batcher.Batcher[task.Spec, answer]
 	changes    *batcher.Batcher[change, answer]
 	tracer     trace.Tracer
@@ -108,7 +110,7 @@ func New(cfg Config, store Store, index Index, compensator Compensator) (*Client
 		return nil, errors.New("schedule: a client needs a store, an index and a compensator")
 	}
 	cfg = cfg.withDefaults()
-	c := &Client{cfg: cfg, store: store, index: index, history: newHistory(cfg, store), tracer: cfg.Tracer.Tracer(tracerName)}
+	c := &Client{cfg: cfg, store: store, index: index, history: newHistory(cfg, store), ticks: recurrence.NewMetrics(cfg.Metrics), tracer: cfg.Tracer.Tracer(tracerName)}
 	c.writer = indexwriter.New(indexwriter.Config{
 		CallerWait: cfg.IndexWait, PutTimeout: cfg.PutTimeout, Backlog: cfg.Backlog, Logger: cfg.Logger, Metrics: cfg.Metrics,
 	}, index, compensator)

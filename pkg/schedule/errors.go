@@ -18,6 +18,16 @@ var (
 	ErrRolledBack = errors.New("transaction was rolled back by the server")
 )
 
+// errMovedOn says that a recurrence has made another task since it was read.
+var errMovedOn error = retryable("recurrence has changed in between")
+
+type retryable string
+
+func (e retryable) Error() string { return string(e) }
+
+// Retryable tells IsRetryable that the whole transaction may be run once more.
+func (e retryable) Retryable() bool { return true }
+
 // Error numbers of MySQL and MariaDB that this package branches on, for handles that the store doesn't wrap.
 const (
 	mysqlChanged   = 1020 // the record changed since the transaction's snapshot

@@ -126,6 +126,7 @@ func (c *Client) readCommit(err error, tx *Tx) error {
 func (c *Client) afterCommit(ctx context.Context, tx *Tx) {
 	c.writer.Enqueue(ctx, tx.Touched())
 	c.history.add(tx.Events())
+	c.ticks.Count(tx.Ticks())
 }
 
 // IndexTasks puts tasks whose transaction somebody else committed, and waits for that at most Config.IndexWait, and that again
@@ -133,13 +134,15 @@ func (c *Client) afterCommit(ctx context.Context, tx *Tx) {
 // waits for room: at most IndexWait, and that again for each 10 tasks. It is for our own worker and commands.
 func (c *Client) IndexTasks(ctx context.Context, tasks []task.Task) { c.writer.PutAndWait(ctx, tasks) }
 
-func inTx(ctx context.Context, c *Client, change func(tx *Tx) (task.Task, error)) (out task.Task, err error) {
-	err = c.InTx(ctx, func(tx *Tx) error {
-		out, err = change(tx)
+// inTx returns what fn returned in the transaction that committed.
+func inTx[T any](ctx context.Context, c *Client, fn func(tx *Tx) (T, error)) (T, error) {
+	var out, none T
+	err := c.InTx(ctx, func(tx *Tx) (err error) {
+		out, err = fn(tx)
 		return err
 	})
 	if err != nil {
-		return task.Task{}, err
+		return none, err
 	}
 	return out, nil
 }

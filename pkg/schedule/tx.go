@@ -9,14 +9,16 @@ import (
 	"github.com/jmoiron/sqlx"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/duetime/duetime/internal/recurrence"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 // Rows is what a transaction needs of the store. Our own wiring alone makes one, of internal/store.
 type Rows interface {
-	rowReader // tx_read.go
-	rowWriter // tx_change.go
-	recorder  // history.go
+	rowReader   // tx_read.go
+	rowWriter   // tx_change.go
+	recorder    // history.go
+	recurrences // recur.go
 }
 
 // Tx is one try of a transaction: the service's own statements, and the changes of tasks that commit or vanish with
@@ -35,6 +37,7 @@ type Tx struct {
 	recorded int          // how many of events the transaction itself has written
 	actor    string       // of the events
 	renewed  []task.ID    // whose moves begin their attempts anew
+	ticks    []recurrence.Tick
 
 	tracer trace.Tracer // nil: no spans; what is scheduled carries its caller's trace context all the same
 }
@@ -83,19 +86,23 @@ func (t *Tx) Err() error { return t.err }
 // Mark is a place in a try to which Rewind goes back. Marks are for our own worker; the savepoints that a service sets through
 // Tx.ExecContext need none.
 type Mark struct {
-	written, events, recorded int
-	err                       error
+	written, events, recorded, ticks int
+	err                              error
 }
 
 // Mark returns this place; take it where a SAVEPOINT is set.
 func (t *Tx) Mark() Mark {
-	return Mark{written: len(t.written), events: len(t.events), recorded: t.recorded, err: t.err}
+	return Mark{written: len(t.written), events: len(t.events), recorded: t.recorded, ticks: len(t.ticks), err: t.err}
 }
 
 // Rewind forgets what was touched since the mark; call it after a ROLLBACK TO the savepoint has succeeded.
 func (t *Tx) Rewind(m Mark) {
 	t.written, t.events, t.recorded, t.err = t.written[:m.written], t.events[:m.events], m.recorded, m.err
+	t.ticks = t.ticks[:m.ticks]
 }
+
+// Ticks counts the ticks of recurrences that this try has made or skipped. It is for our own worker.
+func (t *Tx) Ticks() []recurrence.Tick { return t.ticks }
 
 // Touched returns the last version of each task that this try wrote, in the order of first touch: what is put into the index
 // after the commit (Client.afterCommit).

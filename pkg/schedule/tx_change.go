@@ -204,7 +204,7 @@ func (t *Tx) save(ctx context.Context, verb string, before, changed []task.Task)
 	for i := range changed {
 		t.events = append(t.events, task.Changed(before[i], changed[i]))
 	}
-	return nil
+	return t.advance(ctx, changed)
 }
 
 // saveRows takes the cheaper way where all due times moved by the same.

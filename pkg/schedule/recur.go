@@ -1,0 +1,203 @@
+package schedule
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/internal/recurrence"
+	"github.com/duetime/duetime/pkg/recur"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// recurrences are what recurrences need of the store. q is the transaction.
+type recurrences interface {
+	recurrence.Store
+	// Recurrence reads an owner's recurrence, in any state, without locking it; false if there is none.
+	Recurrence(ctx context.Context, q sqlx.QueryerContext, owner, name string) (task.Recurrence, bool, error)
+	// OwnerRecurrences reads the owner's active and paused recurrences, by name, without locking them.
+	OwnerRecurrences(ctx context.Context, q sqlx.QueryerContext, owner string) ([]task.Recurrence, error)
+	// InsertRecurrence writes a new row.
+	InsertRecurrence(ctx context.Context, q sqlx.ExtContext, r task.Recurrence) error
+	// DefineRecurrence writes all of a locked row.
+	DefineRecurrence(ctx context.Context, q sqlx.ExtContext, r task.Recurrence) error
+}
+
+// Recur makes tasks by a timetable, from now on: spec, made by Kind.Recurring, says whose and what they are. The recurrence is
+// unique by its owner and name, and is returned as it stands:
+//
+//   - A new one, or one that was stopped, begins. One that is over begins anew if its definition differs.
+//   - An active one with the same definition stays as it is, so that a service may call Recur at each start.
+//   - A changed definition replaces the pending task by that of the next tick from now on. A task whose time has come stays: it
+//     may be running.
+//   - A paused one takes the definition and stays paused.
+//
+// Input outside the limits, also a timetable that has no tick to come, answers a *task.FieldError, and nothing was changed. The
+// times of a timetable can be seen beforehand: recur.Timetable.Ticks.
+func (t *Tx) Recur(ctx context.Context, name string, when recur.Timetable, spec task.Spec, policy recur.Policy) (task.Recurrence, error) {
+	if err := t.kinds.check([]task.Spec{spec}); err != nil {
+		return task.Recurrence{}, err
+	}
+	if err := t.checkUsable(ctx); err != nil {
+		return task.Recurrence{}, err
+	}
+	now, err := t.Now(ctx)
+	if err != nil {
+		return task.Recurrence{}, t.fail(err)
+	}
+	wanted, err := spec.Recurrence(name, when, policy, now)
+	if err != nil {
+		return task.Recurrence{}, fmt.Errorf("recur %s: %w", name, err)
+	}
+	if _, tick := wanted.Begin(now); tick.ID.IsZero() {
+		return task.Recurrence{}, &task.FieldError{Field: "timetable", Problem: "must have a tick to come"}
+	}
+	stands, found, err := t.rows.Recurrence(ctx, t.db, wanted.Owner, name)
+	switch {
+	case err != nil:
+		return task.Recurrence{}, t.fail(err)
+	case !found:
+		return t.begin(ctx, wanted, true)
+	case stands.Matches(wanted) && stands.State != task.RecurrenceStopped:
+		return stands, nil
+	}
+	return t.redefine(ctx, stands, wanted)
+}
+
+// begin writes a recurrence with the task of its first tick from now on.
+func (t *Tx) begin(ctx context.Context, wanted task.Recurrence, isNew bool) (task.Recurrence, error) {
+	next, tick := wanted.Begin(t.now)
+	var err error
+	if isNew {
+		err = t.rows.InsertRecurrence(ctx, t.db, next)
+	}
+	if err == nil {
+		next, err = t.insertTick(ctx, next, tick)
+	}
+	if err == nil {
+		err = t.rows.DefineRecurrence(ctx, t.db, next)
+	}
+	if err != nil {
+		return task.Recurrence{}, t.fail(fmt.Errorf("recur %s of owner %s: %w", wanted.Name, wanted.Owner, err))
+	}
+	t.note(next, task.EventDefined, next.Timetable.String())
+	return next, nil
+}
+
+// insertTick writes the task of a tick, and a line of the history if there is none. If the tick has a pending row already, that
+// is the newest task.
+func (t *Tx) insertTick(ctx context.Context, r task.Recurrence, tick task.Task) (task.Recurrence, error) {
+	if tick.ID.IsZero() {
+		t.note(r, task.EventOver, "no further tick")
+		return r, nil
+	}
+	stands, err := t.rows.Insert(ctx, t.db, []task.Task{tick})
+	if err != nil {
+		return r, err
+	}
+	if stands[0].State != task.Pending {
+		next, later := r.Taken(t.now)
+		return t.insertTick(ctx, next, later)
+	}
+	t.written = append(t.written, stands[0])
+	t.ticks = append(t.ticks, recurrence.Tick{Kind: r.Kind, Outcome: recurrence.OutcomeMade, N: 1})
+	r.Newest = stands[0].ID
+	return r, nil
+}
+
+func (t *Tx) note(r task.Recurrence, event, detail string) {
+	t.events = append(t.events, task.Event{At: t.now, Task: r.ID, Name: event, Detail: detail})
+}
+
+// redefine gives a recurrence another definition. It does not lock a task whose time has come, which may be running for long.
+func (t *Tx) redefine(ctx context.Context, stands, wanted task.Recurrence) (task.Recurrence, error) {
+	stays := stands.State == task.RecurrenceActive && !stands.DueAt.After(t.now)
+	locked, err := t.lockRecurrences(ctx, "recur", []task.Recurrence{stands}, !stays)
+	if err != nil {
+		return task.Recurrence{}, err
+	}
+	r := locked[0]
+	next := r.Redefine(wanted, t.now)
+	if stays || r.State == task.RecurrencePaused {
+		if err := t.rows.DefineRecurrence(ctx, t.db, next); err != nil {
+			return task.Recurrence{}, t.fail(err)
+		}
+		t.note(next, task.EventDefined, next.Timetable.String())
+		return next, nil
+	}
+	return t.begin(ctx, next, false)
+}
+
+// lockRecurrences locks recurrences that were read without a lock, in the order of package recurrence. With takeBack it also
+// locks their newest tasks, and cancels those that are pending, so that their ticks may be made once more. It answers a
+// retryable error if one of them has made another task meanwhile.
+func (t *Tx) lockRecurrences(ctx context.Context, verb string, read []task.Recurrence, takeBack bool) ([]task.Recurrence, error) {
+	ids := make([]task.ID, len(read))
+	var newest []task.ID
+	for i, r := range read {
+		ids[i] = r.ID
+		if !r.Newest.IsZero() && takeBack {
+			newest = append(newest, r.Newest)
+		}
+	}
+	tasks, err := t.lock(ctx, verb, newest)
+	if err != nil {
+		return nil, err
+	}
+	locked, err := t.rows.LockRecurrences(ctx, t.db, ids)
+	if err != nil {
+		return nil, t.fail(fmt.Errorf("%s: %w", verb, asRunning(err)))
+	}
+	for _, r := range locked {
+		i := slices.Index(ids, r.ID)
+		if r.Newest != read[i].Newest || r.State != read[i].State {
+			return nil, t.fail(fmt.Errorf("%s %s of owner %s: %w", verb, r.Name, r.Owner, errMovedOn))
+		}
+	}
+	if len(locked) < len(ids) {
+		return nil, t.fail(fmt.Errorf("%s: %w", verb, errMovedOn)) // purged meanwhile
+	}
+	return t.withdraw(ctx, verb, locked, tasks)
+}
+
+// withdraw cancels those of the recurrences' newest tasks that are pending, but for the handler's own.
+func (t *Tx) withdraw(ctx context.Context, verb string, locked []task.Recurrence, tasks []task.Task) ([]task.Recurrence, error) {
+	var before, after []task.Task
+	for _, row := range tasks {
+		if row.State != task.Pending || slices.Contains(t.renewed, row.ID) {
+			continue
+		}
+		before, after = append(before, row), append(after, row.Withdraw(t.now))
+		i := slices.IndexFunc(locked, func(r task.Recurrence) bool { return r.Newest == row.ID })
+		locked[i] = locked[i].Withdraw(t.now)
+	}
+	if len(before) == 0 {
+		return locked, nil
+	}
+	if err := t.save(ctx, verb, before, after); err != nil {
+		return nil, err
+	}
+	return locked, nil
+}
+
+// advance makes the next tasks of recurrences whose tasks a change of this transaction has ended.
+func (t *Tx) advance(ctx context.Context, changed []task.Task) error {
+	var p recurrence.Progress
+	for _, row := range changed {
+		if row.State != task.Pending {
+			p.Ended(row, row.UpdatedAt)
+		}
+	}
+	if p.Empty() {
+		return nil
+	}
+	if err := p.Write(ctx, t.db, t.rows, t.now); err != nil {
+		return t.fail(err)
+	}
+	t.written = append(t.written, p.Made()...)
+	t.events = append(t.events, p.Events()...)
+	t.ticks = append(t.ticks, p.Ticks()...)
+	return nil
+}

@@ -1,0 +1,187 @@
+package schedule
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/duetime/duetime/pkg/recur"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Recurrence reads an active or paused recurrence without locking it. It answers task.ErrNoRecurrence if there is none.
+func (t *Tx) Recurrence(ctx context.Context, owner, name string) (task.Recurrence, error) {
+	r, found, err := t.rows.Recurrence(ctx, t.db, owner, name)
+	if err != nil {
+		return task.Recurrence{}, err
+	}
+	if !found || r.State > task.RecurrencePaused {
+		return task.Recurrence{}, fmt.Errorf("%s of owner %s: %w", name, owner, task.ErrNoRecurrence)
+	}
+	return r, nil
+}
+
+// Recurrences reads the owner's active and paused recurrences, by name, without locking them.
+func (t *Tx) Recurrences(ctx context.Context, owner string) ([]task.Recurrence, error) {
+	if err := task.CheckOwner(owner); err != nil {
+		return nil, err
+	}
+	return t.rows.OwnerRecurrences(ctx, t.db, owner)
+}
+
+// PauseRecurrence takes the pending task back, and makes none until the recurrence is resumed; ticks meanwhile are left out, and
+// nothing catches up with them. The note says why, for people. It answers task.ErrNoRecurrence, or task.ErrRunning if an outside
+// handler runs the task.
+func (t *Tx) PauseRecurrence(ctx context.Context, owner, name, note string) (task.Recurrence, error) {
+	if len(note) > task.MaxNote {
+		return task.Recurrence{}, &task.FieldError{Field: "note", Problem: fmt.Sprintf("must be at most %d bytes", task.MaxNote)}
+	}
+	return t.halt(ctx, "pause", owner, name, func(r task.Recurrence) task.Recurrence {
+		t.note(r, task.EventPaused, note)
+		return r.Pause(note, t.now)
+	})
+}
+
+// StopRecurrence takes the pending task back, and makes none any more. Its errors are those of PauseRecurrence.
+func (t *Tx) StopRecurrence(ctx context.Context, owner, name string) (task.Recurrence, error) {
+	return t.halt(ctx, "stop", owner, name, t.stop)
+}
+
+func (t *Tx) stop(r task.Recurrence) task.Recurrence {
+	t.note(r, task.EventStopped, r.Name)
+	return r.Stop(t.now)
+}
+
+func (t *Tx) halt(ctx context.Context, verb, owner, name string, next func(task.Recurrence) task.Recurrence) (task.Recurrence, error) {
+	r, err := t.Recurrence(ctx, owner, name)
+	if err != nil {
+		return task.Recurrence{}, fmt.Errorf("%s %w", verb, err)
+	}
+	halted, err := t.haltAll(ctx, verb, []task.Recurrence{r}, next)
+	if err != nil {
+		return task.Recurrence{}, err
+	}
+	return halted[0], nil
+}
+
+func (t *Tx) haltAll(ctx context.Context, verb string, read []task.Recurrence, next func(task.Recurrence) task.Recurrence) ([]task.Recurrence, error) {
+	if err := t.checkUsable(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := t.Now(ctx); err != nil {
+		return nil, t.fail(err)
+	}
+	locked, err := t.lockRecurrences(ctx, verb, read, true)
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range locked {
+		locked[i] = next(r)
+	}
+	if err := t.rows.SaveRecurrences(ctx, t.db, locked); err != nil {
+		return nil, t.fail(err)
+	}
+	return locked, nil
+}
+
+// StopRecurrences stops all recurrences of the owner, as when a player is deleted, and returns them. An owner with more than
+// task.MaxPerCall of them is refused with a FieldError. Tasks that no recurrence has made stay: CancelOwner cancels them.
+func (t *Tx) StopRecurrences(ctx context.Context, owner string) ([]task.Recurrence, error) {
+	all, err := t.Recurrences(ctx, owner)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	if len(all) > task.MaxPerCall {
+		return nil, &task.FieldError{Field: "recurrences", Problem: fmt.Sprintf("must be at most %d in one transaction", task.MaxPerCall)}
+	}
+	return t.haltAll(ctx, "stop", all, t.stop)
+}
+
+// ResumeRecurrence ends a pause: the next task is that of the first tick from now on. An active recurrence stays as it is. It
+// answers task.ErrNoRecurrence.
+func (t *Tx) ResumeRecurrence(ctx context.Context, owner, name string) (task.Recurrence, error) {
+	r, err := t.Recurrence(ctx, owner, name)
+	if err != nil || r.State == task.RecurrenceActive {
+		return r, err
+	}
+	if err := t.checkUsable(ctx); err != nil {
+		return task.Recurrence{}, err
+	}
+	if _, err := t.Now(ctx); err != nil {
+		return task.Recurrence{}, t.fail(err)
+	}
+	locked, err := t.lockRecurrences(ctx, "resume", []task.Recurrence{r}, false)
+	if err != nil {
+		return task.Recurrence{}, err
+	}
+	next, tick := locked[0].Begin(t.now)
+	if next, err = t.insertTick(ctx, next, tick); err != nil {
+		return task.Recurrence{}, t.fail(err)
+	}
+	if err := t.rows.SaveRecurrences(ctx, t.db, []task.Recurrence{next}); err != nil {
+		return task.Recurrence{}, t.fail(err)
+	}
+	t.note(next, task.EventResumed, next.Name)
+	return next, nil
+}
+
+// RunRecurrence makes a task that is due now, beside those of the timetable, and returns it: its tick is now. Also a paused
+// recurrence runs so. It answers task.ErrNoRecurrence.
+func (t *Tx) RunRecurrence(ctx context.Context, owner, name string) (task.Task, error) {
+	r, err := t.Recurrence(ctx, owner, name)
+	if err != nil {
+		return task.Task{}, fmt.Errorf("run %w", err)
+	}
+	if err := t.checkUsable(ctx); err != nil {
+		return task.Task{}, err
+	}
+	if _, err := t.Now(ctx); err != nil {
+		return task.Task{}, t.fail(err)
+	}
+	stands, err := t.rows.Insert(ctx, t.db, []task.Task{r.Extra(t.now)})
+	if err != nil {
+		return task.Task{}, t.fail(fmt.Errorf("run %s of owner %s: %w", name, owner, err))
+	}
+	t.written = append(t.written, stands[0])
+	t.note(r, task.EventExtra, "task "+stands[0].ID.String())
+	return stands[0], nil
+}
+
+// Recur is Tx.Recur in a transaction of its own.
+func (c *Client) Recur(ctx context.Context, name string, when recur.Timetable, spec task.Spec, policy recur.Policy) (task.Recurrence, error) {
+	return inTx(ctx, c, func(tx *Tx) (task.Recurrence, error) { return tx.Recur(ctx, name, when, spec, policy) })
+}
+
+// Recurrence reads an active or paused recurrence. It answers task.ErrNoRecurrence if there is none.
+func (c *Client) Recurrence(ctx context.Context, owner, name string) (task.Recurrence, error) {
+	return inTx(ctx, c, func(tx *Tx) (task.Recurrence, error) { return tx.Recurrence(ctx, owner, name) })
+}
+
+// Recurrences lists the owner's active and paused recurrences, by name.
+func (c *Client) Recurrences(ctx context.Context, owner string) ([]task.Recurrence, error) {
+	return inTx(ctx, c, func(tx *Tx) ([]task.Recurrence, error) { return tx.Recurrences(ctx, owner) })
+}
+
+// PauseRecurrence is Tx.PauseRecurrence in a transaction of its own.
+func (c *Client) PauseRecurrence(ctx context.Context, owner, name, note string) (task.Recurrence, error) {
+	return inTx(ctx, c, func(tx *Tx) (task.Recurrence, error) { return tx.PauseRecurrence(ctx, owner, name, note) })
+}
+
+// ResumeRecurrence is Tx.ResumeRecurrence in a transaction of its own.
+func (c *Client) ResumeRecurrence(ctx context.Context, owner, name string) (task.Recurrence, error) {
+	return inTx(ctx, c, func(tx *Tx) (task.Recurrence, error) { return tx.ResumeRecurrence(ctx, owner, name) })
+}
+
+// RunRecurrence is Tx.RunRecurrence in a transaction of its own.
+func (c *Client) RunRecurrence(ctx context.Context, owner, name string) (task.Task, error) {
+	return inTx(ctx, c, func(tx *Tx) (task.Task, error) { return tx.RunRecurrence(ctx, owner, name) })
+}
+
+// StopRecurrence is Tx.StopRecurrence in a transaction of its own.
+func (c *Client) StopRecurrence(ctx context.Context, owner, name string) (task.Recurrence, error) {
+	return inTx(ctx, c, func(tx *Tx) (task.Recurrence, error) { return tx.StopRecurrence(ctx, owner, name) })
+}
+
+// StopRecurrences is Tx.StopRecurrences in a transaction of its own.
+func (c *Client) StopRecurrences(ctx context.Context, owner string) ([]task.Recurrence, error) {
+	return inTx(ctx, c, func(tx *Tx) ([]task.Recurrence, error) { return tx.StopRecurrences(ctx, owner) })
+}

@@ -1,0 +1,230 @@
+package schedule_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/pkg/recur"
+	"github.com/duetime/duetime/pkg/schedule"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+var weekly = recur.Every(7 * 24 * time.Hour)
+
+func (w *world) recur(t testing.TB, name string, when recur.Timetable, payload int, policy recur.Policy) task.Recurrence {
+	t.Helper()
+	r, err := w.Recur(t.Context(), name, when, meal.Recurring("ann", payload), policy)
+	pipelinetest.Must(t, err)
+	return r
+}
+
+// pending returns the owner's pending tasks, as rows.
+func (w *world) pending(t testing.TB, owner string) []task.Task {
+	t.Helper()
+	rows, err := w.store.ListOwner(t.Context(), nil, owner, "")
+	pipelinetest.Must(t, err)
+	return rows
+}
+
+// wantPending is the recurrence's one pending task.
+func (w *world) wantPending(t testing.TB, r task.Recurrence) task.Task {
+	t.Helper()
+	rows := w.pending(t, r.Owner)
+	if len(rows) != 1 || rows[0].ID != r.Newest || !rows[0].DueAt.Equal(r.DueAt) {
+		t.Fatalf("pending are %v, want task %s due at %v", rows, r.Newest, r.DueAt)
+	}
+	return rows[0]
+}
+
+func TestRecur(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		r := w.recur(t, "breakfast", weekly, 1, recur.Policy{})
+		first := w.wantPending(t, r)
+		if v := w.put(first.ID); len(v) != 1 {
+			t.Errorf("the task was put %d times", len(v))
+		}
+		if same := w.recur(t, "breakfast", weekly, 1, recur.Policy{}); same.Newest != r.Newest || same.ID != r.ID {
+			t.Errorf("the same definition: %+v, want %+v", same, r)
+		}
+		changed := w.recur(t, "breakfast", recur.Every(14*24*time.Hour), 2, recur.Policy{CatchUp: recur.CatchUpSkip})
+		second := w.wantPending(t, changed)
+		if changed.ID != r.ID || second.ID == first.ID || string(second.Payload) != "2" {
+			t.Errorf("another definition: %+v with the task %+v", changed, second)
+		}
+		if row := w.row(t, first.ID); row.State != task.Cancelled {
+			t.Errorf("the replaced task is %v", row.State)
+		}
+		back := w.recur(t, "breakfast", weekly, 1, recur.Policy{})
+		if third := w.wantPending(t, back); !third.DueAt.Equal(first.DueAt) {
+			t.Errorf("due at %v, want the tick that was taken back, at %v", third.DueAt, first.DueAt)
+		}
+		read, err := w.Recurrence(t.Context(), "ann", "breakfast")
+		pipelinetest.Must(t, err)
+		if read.Timetable != weekly || read.Newest != back.Newest || !read.Passed.Equal(back.Passed) || read.Made != 1 {
+			t.Errorf("reads back as %+v, want %+v", read, back)
+		}
+	})
+}
+
+func TestRecurRefuses(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		for want, when := range map[string]recur.Timetable{
+			"timetable must have a tick to come": recur.Cron("0 0 30 2 *", "UTC"),
+			"minute must be of 0 to 59":          recur.Cron("60 0 1 1 *", "UTC"),
+		} {
+			_, err := w.Recur(t.Context(), "never", when, meal.Recurring("ann", 1), recur.Policy{})
+			var field *task.FieldError
+			if !errors.As(err, &field) || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %s", err, want)
+			}
+		}
+		if n := w.number(t, "SELECT COUNT(*) FROM duetime_recurrences"); n != 0 || len(w.pending(t, "ann")) != 0 {
+			t.Errorf("%d recurrences were written", n)
+		}
+		_, err := w.PauseRecurrence(t.Context(), "ann", "none", "")
+		wantIs(t, err, task.ErrNoRecurrence)
+	})
+}
+
+// A cancelled tick is followed by the next one, in the same transaction.
+func TestCancelledTickIsFollowed(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		for name, cancel := range map[string]func(id task.ID) error{
+			"by a call": func(id task.ID) error { _, err := w.Cancel(t.Context(), id); return err },
+			"with the owner's": func(task.ID) error {
+				n, err := w.CancelOwner(t.Context(), "ann", "")
+				return errors.Join(err, wantOne(n))
+			},
+			"in a transaction": func(id task.ID) error {
+				return w.InTx(t.Context(), func(tx *schedule.Tx) error { _, err := tx.Cancel(t.Context(), id); return err })
+			},
+		} {
+			r := w.recur(t, "breakfast", weekly, 1, recur.Policy{})
+			pipelinetest.Must(t, cancel(r.Newest))
+			after, err := w.Recurrence(t.Context(), "ann", "breakfast")
+			pipelinetest.Must(t, err)
+			next := w.wantPending(t, after)
+			if id, tick, ok := next.Tick(); !ok || id != r.ID || !tick.Equal(r.DueAt.Add(7*24*time.Hour)) {
+				t.Errorf("%s: followed by the tick of %v", name, tick)
+			}
+			if v := w.put(next.ID); len(v) != 1 {
+				t.Errorf("%s: the next task was put %d times", name, len(v))
+			}
+		}
+	})
+}
+
+func wantOne(n int) error {
+	if n != 1 {
+		return fmt.Errorf("%d tasks were cancelled, want 1", n)
+	}
+	return nil
+}
+
+func TestPauseAndResume(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		r := w.recur(t, "breakfast", weekly, 1, recur.Policy{})
+		paused, err := w.PauseRecurrence(t.Context(), "ann", "breakfast", "sick")
+		pipelinetest.Must(t, err)
+		if paused.State != task.RecurrencePaused || paused.Note != "sick" || len(w.pending(t, "ann")) != 0 {
+			t.Errorf("paused: %+v, %d pending", paused, len(w.pending(t, "ann")))
+		}
+		if kept := w.recur(t, "breakfast", weekly, 2, recur.Policy{}); kept.State != task.RecurrencePaused || string(kept.Payload) != "2" {
+			t.Errorf("a paused one was given a definition: %+v, want it paused", kept)
+		}
+		extra, err := w.RunRecurrence(t.Context(), "ann", "breakfast")
+		pipelinetest.Must(t, err)
+		if row := w.row(t, extra.ID); row.State != task.Pending || string(row.Payload) != "2" || row.DueAt.After(row.CreatedAt) {
+			t.Errorf("run now: %+v", row)
+		}
+		_, err = w.Cancel(t.Context(), extra.ID) // it is not followed
+		pipelinetest.Must(t, err)
+		resumed, err := w.ResumeRecurrence(t.Context(), "ann", "breakfast")
+		pipelinetest.Must(t, err)
+		if next := w.wantPending(t, resumed); !next.DueAt.Equal(r.DueAt) || resumed.Note != "" || resumed.Made != 1 {
+			t.Errorf("resumed: %+v, due at %v, want the tick of %v", resumed, next.DueAt, r.DueAt)
+		}
+	})
+}
+
+func TestStopRecurrences(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		for _, name := range []string{"lunch", "breakfast", "supper"} {
+			w.recur(t, name, weekly, 1, recur.Policy{})
+		}
+		_, err := w.Recur(t.Context(), "breakfast", weekly, meal.Recurring("bob", 1), recur.Policy{})
+		pipelinetest.Must(t, err)
+		_, err = w.PauseRecurrence(t.Context(), "ann", "supper", "")
+		pipelinetest.Must(t, err)
+		_, err = w.StopRecurrence(t.Context(), "ann", "lunch")
+		pipelinetest.Must(t, err)
+		all, err := w.Recurrences(t.Context(), "ann")
+		pipelinetest.Must(t, err)
+		if len(all) != 2 || all[0].Name != "breakfast" || all[1].Name != "supper" {
+			t.Errorf("listed are %+v", all)
+		}
+		stopped, err := w.StopRecurrences(t.Context(), "ann")
+		pipelinetest.Must(t, err)
+		if len(stopped) != 2 || len(w.pending(t, "ann")) != 0 || len(w.pending(t, "bob")) != 1 {
+			t.Errorf("%d stopped, %d and %d tasks are pending", len(stopped), len(w.pending(t, "ann")), len(w.pending(t, "bob")))
+		}
+		_, err = w.Recurrence(t.Context(), "ann", "lunch")
+		wantIs(t, err, task.ErrNoRecurrence)
+		if r := w.recur(t, "lunch", weekly, 1, recur.Policy{}); r.State != task.RecurrenceActive {
+			t.Errorf("begun anew: %+v", r)
+		}
+	})
+}
+
+// Callers define, pause, resume, run and cancel one recurrence at once: whatever their order, there is one pending tick at most,
+// the recurrence names it, and no call ends in anything but success or the state that it found.
+func TestRecurrenceFromManyConnections(t *testing.T) {
+	t.Parallel()
+	w := onMySQL(t)
+	w.recur(t, "breakfast", weekly, 0, recur.Policy{})
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for n := range 12 {
+				var err error
+				ctx := context.Background()
+				switch (i + n) % 5 {
+				case 0:
+					_, err = w.Recur(ctx, "breakfast", weekly, meal.Recurring("ann", n), recur.Policy{})
+				case 1:
+					_, err = w.PauseRecurrence(ctx, "ann", "breakfast", "")
+				case 2:
+					_, err = w.ResumeRecurrence(ctx, "ann", "breakfast")
+				default:
+					var r task.Recurrence
+					if r, err = w.Recurrence(ctx, "ann", "breakfast"); err == nil && !r.Newest.IsZero() {
+						if _, err = w.Cancel(ctx, r.Newest); errors.Is(err, task.ErrAlreadyCancelled) {
+							err = nil
+						}
+					}
+				}
+				if err != nil {
+					t.Errorf("caller %d: %v", i, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	r, err := w.ResumeRecurrence(t.Context(), "ann", "breakfast")
+	pipelinetest.Must(t, err)
+	w.wantPending(t, r)
+	if n := w.number(t, "SELECT COUNT(*) FROM duetime_recurrences"); n != 1 {
+		t.Errorf("there are %d recurrences, want one", n)
+	}
+}
