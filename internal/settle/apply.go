@@ -61,6 +61,8 @@ func (t *transaction) apply() {
 	for _, changed := range t.touched {
 		puts = append(puts, changed)
 	}
+	s.ticks.Count(t.changes.Ticks())
+	s.ticks.Count(t.recurrences.Ticks())
 	s.after.Put(puts)
 	s.after.Bury(letters)
 }

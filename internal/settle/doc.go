@@ -7,7 +7,7 @@
 // that its row has, and never charges a task for a failure of MySQL or of another task, or for a stop of the worker.
 //
 // The files: decide.go finds the verdict, without a server · apply.go carries verdicts out · charge.go changes attempts ·
-// transaction.go locks, marks done and commits · run.go and invoke.go call handlers · blame.go and loss.go find out whose
+// transaction.go locks, marks done and commits · recurrence.go makes the next ticks · run.go and invoke.go call handlers · blame.go and loss.go find out whose
 // fault a failure is · batch.go decides what follows a failed transaction.
 //
 // # The protocol "settle"
@@ -79,7 +79,11 @@
 //  12. A handler runs COMMIT. Effects before it would last while the rows are not marked done, and later statements would
 //     commit one by one. Such statements are refused. Before a statement that may hide a COMMIT, the tasks that ran are
 //     marked done, and a savepoint tells whether the transaction still stands.
-//  13. While MySQL is away, nothing may be charged or expire. So the gate is closed, all work pauses, and patience begins
+//  13. A tick's task ends, and its recurrence makes the next one in the same transaction: recurrences are locked right after
+//     the tasks, before handlers lock rows of the service. A recurrence that somebody else has locked holds its task up, as a
+//     locked row does. If overlaps are allowed, the next task is made in a transaction before, so that no lock is held while
+//     the handler runs.
+//  14. While MySQL is away, nothing may be charged or expire. So the gate is closed, all work pauses, and patience begins
 //     anew when the gate opens.
 //
 // Package offsets handles offsets that a rebalance made invalid. Package hold handles patience, owners, and steps of the

@@ -12,7 +12,7 @@ import (
 // history, with one statement in the transaction. The history is for people: if it can't be written although the
 // transaction stands, the transaction commits without it.
 func (t *transaction) recordHistory() error {
-	events := t.changes.Events()
+	events := append(t.changes.Events(), t.recurrences.Events()...)
 	for i := range events {
 		events[i].Actor = task.ActorWorker
 	}

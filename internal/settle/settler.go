@@ -14,6 +14,7 @@ import (
 	"github.com/duetime/duetime/internal/hold"
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/precise"
+	"github.com/duetime/duetime/internal/recurrence"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -34,6 +35,10 @@ type Store interface {
 	Ambiguous(err error) bool
 	// Unavailable reports whether the error says that MySQL is away.
 	Unavailable(err error) bool
+	// GetRecurrences reads rows without locking them; missing ones are absent.
+	GetRecurrences(ctx context.Context, q sqlx.QueryerContext, ids []task.ID) ([]task.Recurrence, error)
+	// LockFreeRecurrences locks those of the recurrences that are free, and returns them.
+	LockFreeRecurrences(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Recurrence, error)
 }
 
 // After does what follows a commit. It never blocks, and no task waits for it.
@@ -65,6 +70,7 @@ type Settler struct {
 	log       *slog.Logger
 	gate      *Gate
 	metrics   *metrics
+	ticks     *recurrence.Metrics
 	unhandled *unhandled
 	timeout   error        // the cause of the end of a handler's context
 	abandoned atomic.Int64 // handlers that are abandoned and still running
@@ -75,7 +81,7 @@ func New(cfg Config, handlers map[string]*Handler, store Store, clock *loop.Cloc
 	m := newMetrics(cfg.Metrics, handlers)
 	return &Settler{
 		cfg: cfg, handlers: handlers, store: store, clock: clock, after: after, log: cfg.Logger,
-		gate: newGate(clock, m.pauses, cfg.Logger), metrics: m, unhandled: newUnhandled(cfg.Metrics, cfg.Logger),
+		gate: newGate(clock, m.pauses, cfg.Logger), metrics: m, ticks: recurrence.NewMetrics(cfg.Metrics), unhandled: newUnhandled(cfg.Metrics, cfg.Logger),
 		timeout: fmt.Errorf("%w of %v", errTimeout, cfg.HandlerTimeout),
 	}
 }

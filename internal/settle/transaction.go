@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/hold"
+	"github.com/duetime/duetime/internal/recurrence"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -58,6 +59,9 @@ type transaction struct {
 	touched     map[task.ID]task.Task
 	spent       time.Duration // time of handlers
 
+	newest      map[task.ID]bool    // members that are the newest tasks of recurrences, which are locked
+	recurrences recurrence.Progress // what their ends make
+
 	wrote      bool
 	abandoned  bool // an abandoned handler may keep the connection busy
 	conflict   bool // rows that were to be marked done had changed
@@ -72,6 +76,7 @@ func (b *batch) transact(ctx context.Context) error {
 	b.forgetCalls()
 	t := &transaction{
 		settler: b.settler, batch: b, ctx: ctx, members: map[task.ID]*member{}, touched: map[task.ID]task.Task{},
+		newest: map[task.ID]bool{},
 	}
 	if err := t.begin(); err != nil {
 		return err
@@ -141,6 +146,9 @@ func (t *transaction) lock() error {
 		t.judge(t.pick(byID, row.ID), row)
 		delete(byID, row.ID)
 	}
+	if err := t.lockRecurrences(); err != nil {
+		return err
+	}
 	return t.judgeAbsent(byID)
 }
 
@@ -203,6 +211,9 @@ func (t *transaction) work() error {
 	}
 	if err := t.markDone(t.ctx); err != nil {
 		return t.blameUnmarked(err)
+	}
+	if err := t.advance(); err != nil {
+		return err
 	}
 	return t.recordHistory()
 }

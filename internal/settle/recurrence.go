@@ -1,0 +1,128 @@
+package settle
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/duetime/duetime/internal/hold"
+	"github.com/duetime/duetime/internal/recurrence"
+	"github.com/duetime/duetime/pkg/recur"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// lockRecurrences locks the recurrences whose newest tasks run or end in this transaction, before handlers lock anything: see
+// package recurrence. A member whose recurrence another transaction has locked is held, as one whose row is locked.
+//
+// A recurrence that allows overlaps must not be locked while a handler runs, for its next task may be run meanwhile. So the next
+// task is made first, in a transaction of its own.
+func (t *transaction) lockRecurrences() error {
+	var ids []task.ID
+	for _, m := range t.members {
+		if id, _, ok := m.row.Tick(); ok && (m.stage == stageWaiting || m.verdict.next != nil) {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	read, err := t.settler.store.GetRecurrences(t.ctx, t.tx, ids)
+	if err != nil {
+		return err
+	}
+	ids = ids[:0]
+	var overlaps recurrence.Progress
+	for _, r := range read {
+		m := t.members[r.Newest]
+		if m == nil {
+			continue
+		}
+		if m.stage == stageWaiting && r.State == task.RecurrenceActive && r.Policy.Overlap == recur.OverlapAllow {
+			overlaps.Attempted(m.row, t.lockedAt)
+		}
+		ids = append(ids, r.ID)
+	}
+	if !overlaps.Empty() {
+		return t.makeOverlaps(&overlaps)
+	}
+	return t.lockNewest(ids)
+}
+
+// makeOverlaps makes the next tasks of recurrences whose newest tasks are about to run.
+func (t *transaction) makeOverlaps(p *recurrence.Progress) error {
+	s := t.settler
+	if err := p.Write(t.ctx, t.tx, s.store, t.stamp()); err != nil {
+		return fmt.Errorf("make ticks that may overlap: %w", err)
+	}
+	events := p.Events()
+	for i := range events {
+		events[i].Actor = task.ActorWorker
+	}
+	if err := s.store.Record(t.ctx, t.tx, events); err != nil {
+		return err
+	}
+	if err := t.tx.Commit(); err != nil {
+		if s.store.Ambiguous(err) && !s.store.Unavailable(err) {
+			return errors.Join(errRetryNow, err) // the next look at the recurrences tells
+		}
+		return err
+	}
+	s.ticks.Count(p.Ticks())
+	s.after.Put(p.Made())
+	return errRetryNow
+}
+
+// lockNewest locks the recurrences, and holds the members of those that another transaction has locked.
+func (t *transaction) lockNewest(ids []task.ID) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	free, err := t.settler.store.LockFreeRecurrences(t.ctx, t.tx, ids)
+	if err != nil {
+		return err
+	}
+	for _, r := range free {
+		t.newest[r.Newest] = true
+	}
+	for _, m := range t.members {
+		id, _, ok := m.row.Tick()
+		if !ok || t.newest[m.row.ID] || !slices.Contains(ids, id) {
+			continue
+		}
+		m.stage, m.verdict = stageDecided, verdict{}
+		m.verdict.holdUntil(t.settler.clock.Now().Add(hold.RetryInterval), m.hint.Lane)
+		m.hint.Looks++
+		t.transitions = slices.DeleteFunc(t.transitions, func(other *member) bool { return other == m })
+	}
+	return nil
+}
+
+// advance makes the next tasks of the recurrences whose newest tasks have ended, with one INSERT for all.
+func (t *transaction) advance() error {
+	p := &t.recurrences
+	for id := range t.newest {
+		m := t.members[id]
+		switch {
+		case m == nil:
+		case m.stage == stageMarked:
+			p.Ended(m.row, t.lockedAt)
+		case m.verdict.next == nil:
+		case m.row.State != task.Pending && m.row.Attempt == 0:
+			p.Ended(m.row, m.row.UpdatedAt) // skipped, or impossible: nothing has run meanwhile
+		case m.row.State != task.Pending:
+			p.Ended(m.row, t.lockedAt)
+		case m.verdict.result == resultFailed || m.verdict.result == resultSnoozed:
+			p.Attempted(m.row, t.lockedAt)
+		}
+	}
+	if p.Empty() {
+		return nil
+	}
+	if err := p.Write(t.ctx, t.tx, t.settler.store, t.stamp()); err != nil {
+		return fmt.Errorf("make the next ticks: %w", err)
+	}
+	for _, made := range p.Made() {
+		t.touched[made.ID] = made
+	}
+	return nil
+}
