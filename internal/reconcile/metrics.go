@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/duetime/duetime/internal/recurrence"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -17,6 +18,8 @@ type metrics struct {
 	drift       *prometheus.CounterVec
 	rehomed     prometheus.Counter
 	toRehome    prometheus.Gauge
+	mended      prometheus.Counter
+	ticks       *recurrence.Metrics
 	kinds       sync.Map     // names of kinds that are labels of drift
 	named       atomic.Int64 // kinds that asked for a label
 }
@@ -43,6 +46,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		toRehome: f.NewGauge(prometheus.GaugeOpts{
 			Name: "duetime_rows_to_rehome", Help: "Rows that a change of the number of shards still has to move, about; 0 while none is going on.",
 		}),
+		mended: f.NewCounter(prometheus.CounterOpts{
+			Name: "duetime_recurrences_mended_total",
+			Help: "Recurrences whose task had ended, or vanished, without a next one: ended by SQL of another program, or restored in part.",
+		}),
+		ticks: recurrence.NewMetrics(reg),
 	}
 }
 

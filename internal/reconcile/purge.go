@@ -26,5 +26,9 @@ func (p *purge) pass(ctx context.Context, now clock) (loop.Result, error) {
 	}
 	p.r.metrics.purgeBehind.Set(behind.Seconds())
 	lines, err := p.r.store.PurgeHistory(ctx, before, purgeBatch)
-	return loop.Result{More: n == purgeBatch || lines == purgeBatch}, err
+	if err != nil {
+		return loop.Result{}, err
+	}
+	ended, err := p.r.store.PurgeRecurrences(ctx, before, purgeBatch)
+	return loop.Result{More: n == purgeBatch || lines == purgeBatch || ended == purgeBatch}, err
 }

@@ -9,11 +9,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jmoiron/sqlx"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/recurrence"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -21,7 +21,6 @@ import (
 // switch-over an open connection may lead to the old primary, whose rows would make the index wrong. A nil q means a
 // pooled connection.
 type Store interface {
-	Now(ctx context.Context, q sqlx.QueryerContext) (time.Time, error)
 	// Entries reads the columns that index entries need; missing ids are absent from the answer.
 	Entries(ctx context.Context, ids []task.ID) ([]task.Task, error)
 	Pending(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error)
@@ -52,6 +51,11 @@ type Store interface {
 	// SetHorizon changes the layout's horizon and whether the index is partial, with a line of the history;
 	// task.ErrLayoutChanged if they are no longer as l says.
 	SetHorizon(ctx context.Context, l task.Layout, horizon time.Duration, partial bool, line task.Event) error
+	// DueRecurrences reads a page of the active recurrences whose newest task was to be due before the moment, by (due_at, id).
+	DueRecurrences(ctx context.Context, before time.Time, after task.Cursor, limit int) ([]task.Recurrence, error)
+	// PurgeRecurrences is Purge for recurrences that were stopped or are over.
+	PurgeRecurrences(ctx context.Context, before time.Time, limit int) (int, error)
+	recurrence.Transactions
 	// Moment returns the database's time and the newest epoch of this name.
 	Moment(ctx context.Context, name string) (now time.Time, epoch int64, err error)
 }
@@ -193,6 +197,7 @@ func (r *Reconciler) Lead(ctx context.Context, epoch int64, term Term) error {
 
 func (r *Reconciler) passes() []pass {
 	soon, late, fresh, move, far := &lookahead{r: r}, &overdue{r: r}, &changed{r: r}, &rehome{r: r}, &horizon{r: r}
+	ticks := &recurrences{r: r}
 	return []pass{
 		{name: "lookahead", interval: r.cfg.Interval, looked: &soon.looked, run: soon.pass},
 		{name: "overdue", interval: r.cfg.Interval, calms: true, looked: &late.looked, run: late.pass},
@@ -202,6 +207,7 @@ func (r *Reconciler) passes() []pass {
 		{name: "horizon", interval: time.Second, looked: &far.looked, run: far.pass},
 		{name: "audit rows", interval: sampleInterval, wake: r.wakeRows, yields: true, idles: true, run: (&auditRows{pace: pace{r: r}}).pass},
 		{name: "audit index", interval: sampleInterval, wake: r.wakeIndex, yields: true, idles: true, run: (&auditIndex{pace: pace{r: r}}).pass},
+		{name: "recurrences", interval: r.cfg.Interval, looked: &ticks.looked, run: ticks.pass},
 		{name: "purge", interval: min(time.Minute, r.cfg.Retention), run: (&purge{r: r}).pass},
 	}
 }
