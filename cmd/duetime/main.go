@@ -26,7 +26,7 @@ import (
 const (
 	exitAway     = 2 // a server can't be reached
 	exitFinished = 3 // the task has ended already
-	exitNotFound = 4 // no such task
+	exitNotFound = 4 // no such task, or recurrence
 )
 
 // exit is an error with the process's exit code.
@@ -70,7 +70,7 @@ func exitCode(err error) int {
 		return e.code
 	case errors.Is(err, task.ErrFinished):
 		return exitFinished
-	case errors.Is(err, task.ErrNotFound):
+	case errors.Is(err, task.ErrNotFound), errors.Is(err, task.ErrNoRecurrence):
 		return exitNotFound
 	}
 	return 1
@@ -109,7 +109,7 @@ func (t *tool) root() *cobra.Command {
 	cmd.PersistentFlags().StringVar(&t.config, "config", config.DefaultPath, "configuration file; if not given, it may be missing")
 	cmd.PersistentFlags().BoolVarP(&t.yes, "yes", "y", false, "don't ask")
 	cmd.PersistentFlags().Var(&t.zone, "tz", "zone of times that are given without one, and of those that are shown")
-	cmd.AddCommand(t.migrate(), t.verify(), t.stats(), t.task(), t.demo())
+	cmd.AddCommand(t.migrate(), t.verify(), t.stats(), t.task(), t.schedule(), t.demo())
 	cmd.AddCommand(t.dead(), t.shard(), t.leader(), t.pause(), t.resume(), t.configuration(), t.top(), t.healthcheck(), t.importing())
 	return cmd
 }

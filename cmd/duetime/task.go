@@ -236,8 +236,15 @@ func (t *tool) writeLife(life console.TaskLife) error {
 		return err
 	}
 	_, _ = fmt.Fprintln(t.out)
-	lines := make([][]string, len(life.History))
-	for i, h := range life.History {
+	return t.writeHistory(life.History)
+}
+
+func (t *tool) writeHistory(history []console.Happened) error {
+	if len(history) == 0 {
+		return nil
+	}
+	lines := make([][]string, len(history))
+	for i, h := range history {
 		lines[i] = []string{t.stamped(h.AtMs), h.Event, h.Actor, oneLine(h.Detail)}
 	}
 	return writeTable(t.out, lines)

@@ -85,15 +85,20 @@ func (c *Console) Task(ctx context.Context, id task.ID) (TaskLife, error) {
 	if len(rows) == 0 {
 		return TaskLife{}, fmt.Errorf("task %s: %w", id, task.ErrNotFound)
 	}
-	lines, err := c.store.History(ctx, id, MaxHistory+1)
+	lines, longer, err := c.history(ctx, id)
 	if err != nil {
 		return TaskLife{}, err
 	}
-	longer := len(lines) > MaxHistory
-	if longer {
+	return TaskLife{Task: TaskOf(rows[0]), History: lifeOf(rows[0], lines), Cut: longer}, nil
+}
+
+// history reads the newest lines about an id; longer says that older ones are left out.
+func (c *Console) history(ctx context.Context, id task.ID) (lines []task.Event, longer bool, err error) {
+	lines, err = c.store.History(ctx, id, MaxHistory+1)
+	if longer = len(lines) > MaxHistory; longer {
 		lines = lines[1:]
 	}
-	return TaskLife{Task: TaskOf(rows[0]), History: lifeOf(rows[0], lines), Cut: longer}, nil
+	return lines, longer, err
 }
 
 // lifeOf adds the row's own facts to the lines: when the task was made, and how it ended.

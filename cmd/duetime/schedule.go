@@ -1,0 +1,269 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/duetime/duetime/internal/console"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+func (t *tool) schedule() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "schedule", Short: "Look at recurrences and change them", Args: cobra.NoArgs, RunE: needsCommand,
+		Long: `Look at recurrences and change them.
+
+A recurrence makes tasks by a timetable; services define it, by Recur. It is named by its owner and its name.`,
+	}
+	cmd.AddCommand(t.scheduleList(), t.scheduleGet(), t.schedulePause(), t.scheduleResume(), t.scheduleRun(), t.scheduleStop())
+	return cmd
+}
+
+func (t *tool) scheduleList() *cobra.Command {
+	f := console.RecurrenceFilter{}
+	var state string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "list", Short: "List recurrences, by owner and name", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.Limit < 1 || f.Limit > console.MaxPage {
+				return fmt.Errorf("--limit: %d is not between 1 and %d", f.Limit, console.MaxPage)
+			}
+			if state != "" {
+				s, err := task.ParseRecurrenceState(state)
+				if err != nil {
+					return fmt.Errorf("--state: %w", err)
+				}
+				f.State = &s
+			}
+			return t.listRecurrences(cmd.Context(), f, asJSON)
+		},
+	}
+	cmd.Flags().StringVar(&f.Owner, "owner", "", "only recurrences of this owner")
+	cmd.Flags().StringVar(&f.Kind, "kind", "", "only recurrences that make tasks of this kind")
+	cmd.Flags().StringVar(&state, "state", "", "only active, paused, stopped or over ones")
+	cmd.Flags().IntVar(&f.Limit, "limit", console.DefaultPage, fmt.Sprintf("most recurrences to list, 1 to %d", console.MaxPage))
+	cmd.Flags().StringVar(&f.After, "after", "", "go on behind this place, as an earlier list named it")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
+	complete(cmd, "state", fixed("active", "paused", "stopped", "over"))
+	complete(cmd, "kind", t.kinds)
+	return cmd
+}
+
+func (t *tool) listRecurrences(ctx context.Context, f console.RecurrenceFilter, asJSON bool) error {
+	return t.with(ctx, func(c *console.Console) error {
+		page, err := c.Recurrences(ctx, f)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			err = writeJSON(t.out, page.Recurrences)
+		} else {
+			err = t.writeRecurrences(page.Recurrences)
+		}
+		if err == nil && page.Next != "" {
+			_, err = fmt.Fprintf(t.errs, "there are more: go on with --after '%s'\n", printable(page.Next))
+		}
+		return err
+	})
+}
+
+func (t *tool) writeRecurrences(rows []console.Recurrence) error {
+	const ownerColumn, nameColumn, timetableColumn = 0, 1, 4
+	width, narrow := t.width()
+	lines := [][]string{{"OWNER", "NAME", "STATE", "NEXT", "TIMETABLE"}}
+	for _, r := range rows {
+		due := ""
+		if r.DueAtMs != nil {
+			if due = t.stamped(*r.DueAtMs); narrow {
+				due = sinceNow(*r.DueAtMs)
+			}
+		}
+		lines = append(lines, []string{r.Owner, r.Name, r.State.String(), due, r.Timetable})
+	}
+	if narrow {
+		return writeFittedTable(t.out, lines, width, ownerColumn, nameColumn, timetableColumn)
+	}
+	return writeTable(t.out, lines)
+}
+
+func (t *tool) scheduleGet() *cobra.Command {
+	cmd := &cobra.Command{Use: "get OWNER NAME", Short: "Show a recurrence, what is to come, and its life", Args: cobra.ExactArgs(2)}
+	asJSON := jsonFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return t.with(cmd.Context(), func(c *console.Console) error {
+			life, err := c.Recurrence(cmd.Context(), args[0], args[1])
+			if err != nil {
+				return err
+			}
+			if life.Cut {
+				_, _ = fmt.Fprintf(t.errs, "its life is longer: these are the newest %s lines\n", thousands(console.MaxHistory))
+			}
+			if *asJSON {
+				return writeJSON(t.out, life)
+			}
+			return t.writeRecurrenceLife(life)
+		})
+	}
+	return cmd
+}
+
+func (t *tool) schedulePause() *cobra.Command {
+	var note string
+	cmd := &cobra.Command{
+		Use: "pause OWNER NAME", Short: "Take the pending task back, and make none until a resume", Args: cobra.ExactArgs(2),
+	}
+	asJSON := jsonFlag(cmd)
+	cmd.Flags().StringVar(&note, "note", "", "why, for those who look at it later")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return t.changeRecurrence(cmd.Context(), *asJSON, func(c *console.Console) (console.Recurrence, error) {
+			return c.PauseRecurrence(cmd.Context(), args[0], args[1], note)
+		})
+	}
+	return cmd
+}
+
+func (t *tool) scheduleResume() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "resume OWNER NAME", Short: "End a pause: the next task is that of the first tick from now on", Args: cobra.ExactArgs(2),
+	}
+	asJSON := jsonFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return t.changeRecurrence(cmd.Context(), *asJSON, func(c *console.Console) (console.Recurrence, error) {
+			return c.ResumeRecurrence(cmd.Context(), args[0], args[1])
+		})
+	}
+	return cmd
+}
+
+func (t *tool) scheduleRun() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "run OWNER NAME", Short: "Make one more task, due now, beside those of the timetable", Args: cobra.ExactArgs(2),
+	}
+	asJSON := jsonFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return t.with(cmd.Context(), func(c *console.Console) error {
+			made, err := c.RunRecurrence(cmd.Context(), args[0], args[1])
+			if err != nil {
+				return err
+			}
+			if *asJSON {
+				return writeJSON(t.out, made)
+			}
+			return t.writeTask(made)
+		})
+	}
+	return cmd
+}
+
+func (t *tool) scheduleStop() *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use: "stop OWNER (NAME | --all)", Short: "Take the pending task back, and make none any more; asks on a terminal",
+		Args: cobra.RangeArgs(1, 2),
+	}
+	asJSON := jsonFlag(cmd)
+	cmd.Flags().BoolVar(&all, "all", false, "all recurrences of the owner")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if all == (len(args) == 2) {
+			return errors.New("give either a name or --all")
+		}
+		if isTerminal(t.in) { // a script is trusted to name the right recurrence
+			what := "all recurrences"
+			if !all {
+				what = "recurrence " + args[1]
+			}
+			if err := t.confirm(cmd.Context(), "stop "+what+" of owner "+args[0]+"?"); err != nil {
+				return err
+			}
+		}
+		if all {
+			return t.stopAll(cmd.Context(), args[0], *asJSON)
+		}
+		return t.changeRecurrence(cmd.Context(), *asJSON, func(c *console.Console) (console.Recurrence, error) {
+			return c.StopRecurrence(cmd.Context(), args[0], args[1])
+		})
+	}
+	return cmd
+}
+
+func (t *tool) stopAll(ctx context.Context, owner string, asJSON bool) error {
+	return t.with(ctx, func(c *console.Console) error {
+		n, err := c.StopRecurrences(ctx, owner)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return writeJSON(t.out, map[string]int{"stopped": n})
+		}
+		_, err = fmt.Fprintf(t.out, "stopped %d %s\n", n, plural(n, "recurrence"))
+		return err
+	})
+}
+
+// changeRecurrence changes one recurrence and shows it.
+func (t *tool) changeRecurrence(ctx context.Context, asJSON bool, change func(*console.Console) (console.Recurrence, error)) error {
+	return t.with(ctx, func(c *console.Console) error {
+		changed, err := change(c)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return writeJSON(t.out, changed)
+		}
+		return t.writeRecurrence(changed, nil)
+	})
+}
+
+// writeRecurrence writes one recurrence, a line for each field.
+func (t *tool) writeRecurrence(r console.Recurrence, nextMs []int64) error {
+	policy, err := json.Marshal(r.Policy)
+	if err != nil {
+		return err
+	}
+	var lines [][]string
+	line := func(name, text string) {
+		if text != "" {
+			lines = append(lines, []string{name, oneLine(text)})
+		}
+	}
+	line("recurrence", r.ID.String())
+	line("owner", r.Owner)
+	line("name", r.Name)
+	line("state", r.State.String())
+	line("note", r.Note)
+	line("timetable", r.Timetable)
+	if string(policy) != "{}" {
+		line("policy", string(policy))
+	}
+	line("kind", r.Kind)
+	line("queue", r.Queue)
+	line("subject", r.Subject)
+	line("payload", r.PayloadText)
+	if r.Newest != nil && r.DueAtMs != nil {
+		line("task", fmt.Sprintf("%s, due %s (%s)", r.Newest, t.stamped(*r.DueAtMs), sinceNow(*r.DueAtMs)))
+	}
+	ticks := make([]string, len(nextMs))
+	for i, ms := range nextMs {
+		ticks[i] = t.stamped(ms)
+	}
+	line("then", strings.Join(ticks, ", "))
+	line("made", thousands(r.Made))
+	line("caught up", thousands(r.CaughtUp))
+	line("skipped", thousands(r.Skipped))
+	return writeTable(t.out, lines)
+}
+
+// writeRecurrenceLife writes one recurrence and its history.
+func (t *tool) writeRecurrenceLife(life console.RecurrenceLife) error {
+	if err := t.writeRecurrence(life.Recurrence, life.NextMs); err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintln(t.out)
+	return t.writeHistory(life.History)
+}

@@ -1,0 +1,102 @@
+package main_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/pkg/recur"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// recurring is a recurrence as the tool writes it.
+type recurring struct {
+	Owner, Name, State, Note, Timetable string
+
+	Policy  recur.Policy `json:"policy"`
+	Newest  *task.ID     `json:"newest_task_id"`
+	DueAtMs int64        `json:"due_at_ms"`
+	Made    int64        `json:"made"`
+	NextMs  []int64      `json:"next_ms"`
+	History []struct{ Event, Actor, Detail string }
+}
+
+func TestSchedule(t *testing.T) {
+	t.Parallel()
+	d := migrated(t)
+	monthly := recur.Cron("0 8 1 * *", "Asia/Shanghai")
+	for owner, names := range map[string][]string{"ann": {"report", "reward"}, "bob": {"reward"}} {
+		for _, name := range names {
+			_, err := d.client.Recur(t.Context(), name, monthly, remind.Recurring(owner, reminder{"hello"}), recur.Policy{Count: 3})
+			pipelinetest.Must(t, err)
+		}
+	}
+	listed := func(args ...string) (places []string) {
+		for _, r := range decode[[]recurring](t, d.wantCode(t, 0, append([]string{"schedule", "list", "--json"}, args...)...)) {
+			places = append(places, r.Owner+"/"+r.Name+" "+r.State)
+		}
+		return places
+	}
+	get := func(owner, name string) recurring {
+		return decode[recurring](t, d.wantCode(t, 0, "schedule", "get", owner, name, "--json"))
+	}
+	wantList := func(got []string, want ...string) {
+		t.Helper()
+		if !slices.Equal(got, want) {
+			t.Errorf("listed are %v, want %v", got, want)
+		}
+	}
+	wantList(listed(), "ann/report active", "ann/reward active", "bob/reward active")
+	wantList(listed("--owner", "ann", "--kind", remind.Name()), "ann/report active", "ann/reward active")
+	page := d.wantCode(t, 0, "schedule", "list", "--limit", "2")
+	if _, after, _ := strings.Cut(page.err, "--after '"); after == "" {
+		t.Errorf("no further page was named: %q", page.err)
+	} else {
+		wantList(listed("--after", strings.TrimSuffix(strings.TrimSpace(after), "'")), "bob/reward active")
+	}
+
+	first := get("ann", "reward")
+	ticks := monthly.Ticks(time.Now(), 3)
+	if first.DueAtMs != ticks[0].UnixMilli() || len(first.NextMs) != 2 || first.NextMs[0] != ticks[1].UnixMilli() || first.Policy.Count != 3 {
+		t.Errorf("got %+v, want the ticks %v", first, ticks)
+	}
+	d.wantCode(t, 0, "schedule", "pause", "ann", "reward", "--note", "on holiday")
+	wantList(listed("--state", "paused"), "ann/reward paused")
+	if r := get("ann", "reward"); r.Note != "on holiday" || r.Newest != nil {
+		t.Errorf("paused: %+v", r)
+	}
+	extra := decode[shown](t, d.wantCode(t, 0, "schedule", "run", "ann", "reward", "--json"))
+	if got := decode[lived](t, d.wantCode(t, 0, "task", "get", extra.ID, "--json")); got.State != "pending" {
+		t.Errorf("the task that was asked for is %s", got.State)
+	}
+	d.wantCode(t, 0, "schedule", "resume", "ann", "reward")
+	r := get("ann", "reward")
+	if r.DueAtMs != first.DueAtMs || r.Made != 1 {
+		t.Errorf("resumed: %+v, want the first tick", r)
+	}
+	var events []string
+	for _, h := range r.History {
+		events = append(events, h.Event)
+		if operated := h.Event != "defined"; operated != strings.Contains(h.Actor, "@") {
+			t.Errorf("%s was recorded as of %s", h.Event, h.Actor)
+		}
+	}
+	wantList(events, "defined", "paused", "extra", "resumed")
+
+	d.wantCode(t, 0, "task", "cancel", r.Newest.String()) // the next one comes
+	if next := get("ann", "reward"); next.DueAtMs != ticks[1].UnixMilli() {
+		t.Errorf("after a cancel it is due at %d, want %v", next.DueAtMs, ticks[1])
+	}
+	d.wantCode(t, 0, "schedule", "stop", "ann", "reward")
+	d.wantCode(t, 4, "schedule", "pause", "ann", "reward")
+	d.wantCode(t, 4, "schedule", "get", "ann", "none")
+	d.wantCode(t, 1, "schedule", "stop", "ann")
+	d.wantCode(t, 1, "schedule", "list", "--state", "gone")
+	d.wantCode(t, 0, "schedule", "stop", "ann", "--all")
+	wantList(listed("--state", "active"), "bob/reward active")
+	if text := d.wantCode(t, 0, "schedule", "get", "bob", "reward").out; !strings.Contains(text, "cron Asia/Shanghai 0 8 1 * *") {
+		t.Errorf("shown as %s", text)
+	}
+}

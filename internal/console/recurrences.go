@@ -1,0 +1,172 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/pkg/recur"
+	"github.com/duetime/duetime/pkg/schedule"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// nextTicks is how many ticks to come are shown of one recurrence.
+const nextTicks = 5
+
+// Recurrence is a recurrence as operators see it.
+type Recurrence struct {
+	ID          task.ID              `json:"recurrence_id"`
+	Owner       string               `json:"owner"`
+	Name        string               `json:"name"`
+	State       task.RecurrenceState `json:"state"`
+	Note        string               `json:"note,omitempty"` // why it is paused
+	Timetable   string               `json:"timetable"`
+	Policy      recur.Policy         `json:"policy"`
+	Kind        string               `json:"kind"`
+	Queue       string               `json:"queue"`
+	Subject     string               `json:"subject"`
+	MaxAttempts int                  `json:"max_attempts"`
+	Payload     json.RawMessage      `json:"payload,omitempty"` // absent if it is no JSON
+	Newest      *task.ID             `json:"newest_task_id,omitempty"`
+	DueAtMs     *int64               `json:"due_at_ms,omitempty"` // of the newest task, when it was made
+	Made        int64                `json:"made"`
+	Skipped     int64                `json:"skipped"`
+	CaughtUp    int64                `json:"caught_up"`
+	CreatedAtMs int64                `json:"created_at_ms"`
+	UpdatedAtMs int64                `json:"updated_at_ms"`
+
+	PayloadText string `json:"-"` // as the row has it, JSON or not
+}
+
+// RecurrenceLife is a recurrence with its history and what is to come.
+type RecurrenceLife struct {
+	Recurrence
+
+	NextMs  []int64    `json:"next_ms"` // ticks after that of the newest task, if it goes on as it is
+	History []Happened `json:"history"`
+	Cut     bool       `json:"-"` // the history has older lines, which are left out
+}
+
+func recurrenceOf(r task.Recurrence) Recurrence {
+	out := Recurrence{
+		ID: r.ID, Owner: r.Owner, Name: r.Name, State: r.State, Note: r.Note, Timetable: r.Timetable.String(), Policy: r.Policy,
+		Kind: r.Kind, Queue: r.Queue, Subject: r.Subject, MaxAttempts: r.MaxAttempts, DueAtMs: unixMs(r.DueAt),
+		Made: r.Made, Skipped: r.Skipped, CaughtUp: r.CaughtUp, CreatedAtMs: r.CreatedAt.UnixMilli(), UpdatedAtMs: r.UpdatedAt.UnixMilli(),
+		PayloadText: string(r.Payload),
+	}
+	if !r.Newest.IsZero() {
+		out.Newest = &r.Newest
+	}
+	if json.Valid(r.Payload) {
+		out.Payload = r.Payload
+	}
+	return out
+}
+
+// RecurrenceFilter chooses recurrences; zero fields choose all.
+type RecurrenceFilter struct {
+	Owner, Kind string
+	State       *task.RecurrenceState
+	After       string // only those after this place of the list
+	Limit       int    // 1 to MaxPage
+}
+
+// RecurrencePage is a part of a list, which is sorted by owner and name.
+type RecurrencePage struct {
+	Recurrences []Recurrence
+	Next        string // behind which the next page begins; empty if this page is the last
+}
+
+// placeMark is between the owner and the name in a place of the list: neither can hold it.
+const placeMark = "{}"
+
+// Recurrences reads a page of the recurrences that the filter chooses.
+func (c *Console) Recurrences(ctx context.Context, f RecurrenceFilter) (RecurrencePage, error) {
+	owner, name, _ := strings.Cut(f.After, placeMark)
+	rows, err := c.store.ListRecurrences(ctx, store.RecurrenceFilter{
+		Owner: f.Owner, Kind: f.Kind, State: f.State, AfterName: [2]string{owner, name}, Limit: f.Limit + 1,
+	})
+	if err != nil {
+		return RecurrencePage{}, err
+	}
+	page := RecurrencePage{Recurrences: make([]Recurrence, min(len(rows), f.Limit))}
+	for i := range page.Recurrences {
+		page.Recurrences[i] = recurrenceOf(rows[i])
+	}
+	if len(rows) > f.Limit {
+		page.Next = rows[f.Limit-1].Owner + placeMark + rows[f.Limit-1].Name
+	}
+	return page, nil
+}
+
+// Recurrence reads a recurrence in any state, with its history; task.ErrNoRecurrence if there is none.
+func (c *Console) Recurrence(ctx context.Context, owner, name string) (RecurrenceLife, error) {
+	r, found, err := c.store.Recurrence(ctx, c.store.DB(), owner, name)
+	if err != nil {
+		return RecurrenceLife{}, err
+	}
+	if !found {
+		return RecurrenceLife{}, fmt.Errorf("%s of owner %s: %w", name, owner, task.ErrNoRecurrence)
+	}
+	lines, longer, err := c.history(ctx, r.ID)
+	if err != nil {
+		return RecurrenceLife{}, err
+	}
+	life := RecurrenceLife{Recurrence: recurrenceOf(r), NextMs: []int64{}, History: []Happened{}, Cut: longer}
+	for _, e := range lines {
+		life.History = append(life.History, Happened{e.At.UnixMilli(), e.Name, e.Actor, e.Detail})
+	}
+	if r.State <= task.RecurrencePaused {
+		for _, tick := range r.Coming(nextTicks) {
+			life.NextMs = append(life.NextMs, tick.UnixMilli())
+		}
+	}
+	return life, nil
+}
+
+// PauseRecurrence pauses a recurrence. Its errors, and those of the following, are those of schedule.Tx.
+func (c *Console) PauseRecurrence(ctx context.Context, owner, name, note string) (Recurrence, error) {
+	return c.changeRecurrence(ctx, func(tx *schedule.Tx) (task.Recurrence, error) { return tx.PauseRecurrence(ctx, owner, name, note) })
+}
+
+// ResumeRecurrence ends the pause of a recurrence.
+func (c *Console) ResumeRecurrence(ctx context.Context, owner, name string) (Recurrence, error) {
+	return c.changeRecurrence(ctx, func(tx *schedule.Tx) (task.Recurrence, error) { return tx.ResumeRecurrence(ctx, owner, name) })
+}
+
+// StopRecurrence stops a recurrence.
+func (c *Console) StopRecurrence(ctx context.Context, owner, name string) (Recurrence, error) {
+	return c.changeRecurrence(ctx, func(tx *schedule.Tx) (task.Recurrence, error) { return tx.StopRecurrence(ctx, owner, name) })
+}
+
+// StopRecurrences stops all recurrences of an owner, and returns their number.
+func (c *Console) StopRecurrences(ctx context.Context, owner string) (n int, err error) {
+	_, err = c.changeRecurrence(ctx, func(tx *schedule.Tx) (task.Recurrence, error) {
+		stopped, err := tx.StopRecurrences(ctx, owner)
+		n = len(stopped)
+		return task.Recurrence{}, err
+	})
+	return n, err
+}
+
+// RunRecurrence makes one more task of a recurrence, due now.
+func (c *Console) RunRecurrence(ctx context.Context, owner, name string) (Task, error) {
+	return c.change(ctx, func(tx *schedule.Tx) (task.Task, error) { return tx.RunRecurrence(ctx, owner, name) })
+}
+
+// changeRecurrence makes one change, and writes its lines of history in the same transaction.
+func (c *Console) changeRecurrence(ctx context.Context, fn func(tx *schedule.Tx) (task.Recurrence, error)) (Recurrence, error) {
+	var changed task.Recurrence
+	err := c.client.InTx(ctx, func(tx *schedule.Tx) (err error) {
+		if changed, err = fn(tx); err != nil {
+			return err
+		}
+		return tx.RecordHistory(ctx)
+	})
+	if err != nil {
+		return Recurrence{}, err
+	}
+	return recurrenceOf(changed), nil
+}
