@@ -15,6 +15,7 @@ import (
 func (g *Game) Handlers() *worker.Mux {
 	mux := worker.NewMux()
 	worker.HandleBatch(mux, MealFinished, g.finishMeals)
+	worker.Handle(mux, Mealtime, g.feedAtMealtime)
 	return mux
 }
 

@@ -189,7 +189,7 @@ func (g *Game) lockEating(ctx context.Context, tx *schedule.Tx, id int64, meal t
 
 // meal reads the task of the current meal; the zero task when the pet is not eating. A pet keeps the id of a task that an
 // operator cancelled, or that died, until it is fed again.
-func (g *Game) meal(ctx context.Context, tx *schedule.Tx, r row) (task.Task, error) {
+func (g *Game) meal(ctx context.Context, tx tasks, r row) (task.Task, error) {
 	if r.mealID().IsZero() {
 		return task.Task{}, nil
 	}
@@ -198,6 +198,11 @@ func (g *Game) meal(ctx context.Context, tx *schedule.Tx, r row) (task.Task, err
 		return task.Task{}, nil
 	}
 	return t, err
+}
+
+// tasks reads tasks, in a service's transaction or in a handler's.
+type tasks interface {
+	Get(ctx context.Context, id task.ID) (task.Task, error)
 }
 
 // eating reports whether a meal is going on.

@@ -46,6 +46,8 @@ func NewAPI(game *Game, client *schedule.Client, errs Classifier, logger *slog.L
 	a.mux.HandleFunc("POST /v1/pets/{id}/speedup", a.change(onPet(game.Speedup)))
 	a.mux.HandleFunc("POST /v1/pets/{id}/autofeed", a.change(onPet(game.Autofeed)))
 	a.mux.HandleFunc("DELETE /v1/pets/{id}/meal", a.change(onPet(game.Cancel)))
+	a.mux.HandleFunc("POST /v1/pets/{id}/mealtimes", a.change(a.setMealtimes))
+	a.mux.HandleFunc("DELETE /v1/pets/{id}/mealtimes", a.change(onPet(game.EndMealtimes)))
 	a.mux.HandleFunc("GET /v1/owners/{owner}/tasks", a.tasks)
 	a.mux.HandleFunc("POST /v1/owners/{owner}/speedup", a.change(a.speedupOwner))
 	a.mux.HandleFunc("/", a.unknown)

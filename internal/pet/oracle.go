@@ -87,7 +87,7 @@ type openMeal struct {
 func openMeals(ctx context.Context, db *sqlx.DB) ([]openMeal, error) {
 	var open []openMeal
 	err := db.SelectContext(ctx, &open, `SELECT task_id, MAX(at_ms) AS last_ms FROM pet_journal GROUP BY task_id
-HAVING SUM(CASE WHEN event IN ('fed', 'auto_fed') THEN 1 ELSE 0 END) > 0
+HAVING SUM(CASE WHEN event IN ('fed', 'auto_fed', 'mealtime_fed') THEN 1 ELSE 0 END) > 0
    AND SUM(CASE WHEN event IN ('meal_finished', 'meal_cancelled') THEN 1 ELSE 0 END) = 0`)
 	if err != nil {
 		return nil, fmt.Errorf("read open meals: %w", err)
@@ -144,7 +144,7 @@ func Firings(ctx context.Context, db *sqlx.DB) ([]Firing, error) {
 		At   int64 `db:"at_ms"`
 	}
 	err := db.SelectContext(ctx, &lines, `SELECT f.due_at_ms, f.at_ms, COALESCE(m.made_ms, f.due_at_ms) AS made_ms
-FROM pet_journal f LEFT JOIN (SELECT task_id, MIN(at_ms) AS made_ms FROM pet_journal WHERE event IN ('fed', 'auto_fed') GROUP BY task_id) m
+FROM pet_journal f LEFT JOIN (SELECT task_id, MIN(at_ms) AS made_ms FROM pet_journal WHERE event IN ('fed', 'auto_fed', 'mealtime_fed') GROUP BY task_id) m
 ON m.task_id = f.task_id WHERE f.event = 'meal_finished'`)
 	if err != nil {
 		return nil, fmt.Errorf("read firings: %w", err)

@@ -17,14 +17,16 @@ type MealPayload struct {
 
 // Sources of a meal.
 const (
-	byHand = "hand"
-	byCard = "auto"
+	byHand     = "hand"
+	byCard     = "auto"
+	byMealtime = "time"
 )
 
 // Events of the journal.
 const (
 	eventFed       = "fed"
 	eventAutoFed   = "auto_fed"
+	eventMealtime  = "mealtime_fed"
 	eventSpedUp    = "sped_up"
 	eventArmed     = "autofeed_armed"
 	eventFinished  = "meal_finished"

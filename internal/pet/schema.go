@@ -21,7 +21,7 @@ var mysqlSchema = []string{
   meals_eaten BIGINT NOT NULL DEFAULT 0,
   experience BIGINT NOT NULL DEFAULT 0,
   meal_task_id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin NULL COMMENT 'task of the latest meal; it is eaten while that task is pending',
-  meal_source VARCHAR(4) CHARACTER SET ascii COLLATE ascii_bin NULL COMMENT 'hand or auto',
+  meal_source VARCHAR(4) CHARACTER SET ascii COLLATE ascii_bin NULL COMMENT 'hand, auto or time',
   KEY pets_owner (owner, id)
 ) ENGINE=InnoDB`,
 	`CREATE TABLE IF NOT EXISTS pet_journal (

@@ -12,6 +12,7 @@ import (
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/duetimetest"
+	"github.com/duetime/duetime/pkg/recur"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
 )
@@ -183,6 +184,31 @@ func TestFireNamesALockedRow(t *testing.T) {
 		pipelinetest.Must(t, tx.Rollback())
 		if fired := duetimetest.Fire(t, s.db, mux, s.now.Add(time.Hour)); len(fired) != 1 {
 			t.Errorf("got %d runs after the rollback, want 1", len(fired))
+		}
+	})
+}
+
+// A recurrence ticks on the test's clock.
+func TestFireRecurrences(t *testing.T) {
+	t.Parallel()
+	shops(t, func(t *testing.T, s *shop) {
+		mux := worker.NewMux()
+		worker.Handle(mux, remind, effect)
+		daily := recur.Cron("0 8 * * *", "Europe/Berlin")
+		_, err := s.client.Recur(t.Context(), "morning", daily, remind.Recurring("ada", Expire{Order: 1}), recur.Policy{})
+		pipelinetest.Must(t, err)
+		week := daily.Ticks(s.now, 8)
+		fired := duetimetest.Fire(t, s.db, mux, week[6])
+		if len(fired) != 7 {
+			t.Errorf("got %d runs in a week, want 7", len(fired))
+		}
+		for i, f := range fired {
+			if _, at, ok := f.Tick(); !ok || !at.Equal(week[i]) || f.Result != duetimetest.Done || f.At.Sub(at) > 5*time.Second {
+				t.Errorf("got %s at %v of the tick %v, want %v", f.Result, f.At, at, week[i])
+			}
+		}
+		if next := duetimetest.RequireScheduled(t, s.db, remind, "ada"); !next.DueAt.Equal(week[7]) {
+			t.Errorf("got the next one at %v, want %v", next.DueAt, week[7])
 		}
 	})
 }
