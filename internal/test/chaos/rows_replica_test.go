@@ -61,9 +61,10 @@ func clusterRow() entry {
 				pipelinetest.Must(t, err)
 				pipelinetest.Must(t, primary.Kill())
 			})
-			if next, err := cluster.Primary(key); err != nil || !next.Running() {
-				t.Errorf("nobody took the lost primary's place: %v", err)
-			}
+			d.await(t, "another node to take the lost primary's place", replacedWithin+d.slack, func() bool { // looks heal the tasks before
+				next, err := cluster.Primary(key)
+				return err == nil && next.Running()
+			})
 		},
 	}
 }

@@ -5,6 +5,7 @@
 //	chaos.deaf   ignores its context, for a minute
 //	chaos.slow   takes longer than a SIGTERM leaves it, then has an effect: a line in chaos_effects
 //	chaos.exit   ends the process
+//	chaos.tick   is made by a recurrence; takes as long as its payload says, fails now and then, and has an effect: a line in chaos_ticks
 //	chaos.cut    ends its own connection
 //	chaos.full   fills a table in memory of its own
 //	chaos.long   runs a statement beyond the server's limit
@@ -14,6 +15,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"time"
 
@@ -48,8 +50,31 @@ func run(ctx context.Context, env *process.Env) error {
 	env.OnStop("client", client.Close)
 	mux := pet.NewGame(settings.Rules(), client.ForUpdate()).Handlers()
 	misbehave(mux)
+	worker.Handle(mux, task.NewKind[tick]("chaos.tick", soon), ticked)
 	provoke(mux, client.DB())
 	return client.Work(ctx, mux)
+}
+
+// tick is the payload of chaos.tick.
+type tick struct {
+	TakesMs int64 `json:"takes_ms"`
+}
+
+func ticked(ctx context.Context, tx *worker.Tx, t worker.Task[tick]) error {
+	_, at, ok := t.Tick()
+	switch {
+	case !ok:
+		return errors.New("no recurrence has made this task")
+	case at.Unix()%7 == 3 && t.Attempt == 0:
+		return errors.New("one in seven fails once")
+	}
+	select {
+	case <-time.After(time.Duration(t.Payload.TakesMs) * time.Millisecond):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	_, err := tx.ExecContext(ctx, `INSERT INTO chaos_ticks (task_id) VALUES (?)`, t.ID.String())
+	return err
 }
 
 func misbehave(mux *worker.Mux) {
