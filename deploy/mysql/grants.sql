@@ -11,19 +11,22 @@ GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_event@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_epochs TO duetime_event@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_event@'%';
 
--- daemon: elections, sweeps, rows that go to another shard, and the end of what is past its retention.
+-- daemon: elections, sweeps, rows that go to another shard, the next task of a recurrence that was left behind, and the end of
+-- what is past its retention. (UPDATE of tasks is of the whole table, as an INSERT with ON DUPLICATE KEY UPDATE wants it for every
+-- column that it inserts.)
 GRANT SELECT, UPDATE (shards_from, moved, to_move, horizon_ms, partial) ON `${SCHEMA}`.duetime_layout TO duetime_daemon@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_daemon@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_epochs TO duetime_daemon@'%';
-GRANT SELECT, UPDATE (shard), DELETE ON `${SCHEMA}`.duetime_tasks TO duetime_daemon@'%';
+GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_tasks TO duetime_daemon@'%';
+GRANT SELECT, UPDATE, DELETE ON `${SCHEMA}`.duetime_recurrences TO duetime_daemon@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_daemon@'%';
 GRANT SELECT, INSERT, DELETE ON `${SCHEMA}`.duetime_history TO duetime_daemon@'%';
 
--- worker: runs tasks, and schedules those that follow from them. (UPDATE is of the whole table, as an INSERT with ON
--- DUPLICATE KEY UPDATE wants it for every column that it inserts.)
+-- worker: runs tasks, and schedules those that follow from them.
 GRANT SELECT ON `${SCHEMA}`.duetime_layout TO duetime_worker@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_worker@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_tasks TO duetime_worker@'%';
+GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_recurrences TO duetime_worker@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_worker@'%';
 GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_history TO duetime_worker@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_handovers TO duetime_worker@'%';
@@ -32,17 +35,18 @@ GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_handovers TO duetime_worker@
 GRANT SELECT ON `${SCHEMA}`.duetime_layout TO duetime_game@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_game@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_tasks TO duetime_game@'%';
+GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_recurrences TO duetime_game@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_game@'%';
 GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_history TO duetime_game@'%';
 
--- operator: the tool duetime, but for migrate. It looks at everything, asks the processes for things, and changes tasks,
--- but not what they are and whose: of what a task is, the queue alone.
+-- operator: the tool duetime, but for migrate. It looks at everything, asks the processes for things, and changes tasks. It
+-- inserts those that a recurrence makes: a task that is cancelled, or a recurrence that is resumed, makes the next one.
 GRANT SELECT, UPDATE (shards, shards_ever, shards_from, generation, paused, moved, to_move)
   ON `${SCHEMA}`.duetime_layout TO duetime_operator@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_operator@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_epochs TO duetime_operator@'%';
-GRANT SELECT, UPDATE (queue, state, due_at, run_at, version, attempt, dedup_key, last_error, updated_at, finished_at)
-  ON `${SCHEMA}`.duetime_tasks TO duetime_operator@'%';
+GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_tasks TO duetime_operator@'%';
+GRANT SELECT, UPDATE ON `${SCHEMA}`.duetime_recurrences TO duetime_operator@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_requests TO duetime_operator@'%';
 GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_history TO duetime_operator@'%';
 
