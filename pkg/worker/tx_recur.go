@@ -18,7 +18,9 @@ func (t *Tx) Recur(ctx context.Context, name string, when recur.Timetable, spec 
 
 // Recurrence reads an active or paused recurrence, as schedule.Tx does.
 func (t *Tx) Recurrence(ctx context.Context, owner, name string) (task.Recurrence, error) {
-	return onTasks(ctx, t, func(ctx context.Context) (task.Recurrence, error) { return t.call.Changes().Recurrence(ctx, owner, name) })
+	return onTasks(ctx, t, func(ctx context.Context) (task.Recurrence, error) {
+		return t.call.Changes().Recurrence(ctx, owner, name)
+	})
 }
 
 // Recurrences reads the owner's active and paused recurrences, as schedule.Tx does.
@@ -54,5 +56,7 @@ func (t *Tx) StopRecurrence(ctx context.Context, owner, name string) (task.Recur
 
 // StopRecurrences stops all recurrences of the owner, as schedule.Tx does.
 func (t *Tx) StopRecurrences(ctx context.Context, owner string) ([]task.Recurrence, error) {
-	return onTasks(ctx, t, func(ctx context.Context) ([]task.Recurrence, error) { return t.call.Changes().StopRecurrences(ctx, owner) })
+	return onTasks(ctx, t, func(ctx context.Context) ([]task.Recurrence, error) {
+		return t.call.Changes().StopRecurrences(ctx, owner)
+	})
 }
