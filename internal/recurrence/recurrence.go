@@ -36,6 +36,7 @@ type Store interface {
 type Progress struct {
 	steps []step
 	ids   []task.ID // of the recurrences
+	known []task.Recurrence
 	made  []task.Task
 	notes []task.Event
 	ticks []Tick
@@ -83,6 +84,10 @@ func (p *Progress) add(t task.Task, began time.Time, ended bool) {
 	p.ids = append(p.ids, id)
 }
 
+// Know gives Write the rows of all recurrences that are concerned, as the transaction has locked them: it does not read them. Nil
+// has it read them.
+func (p *Progress) Know(locked []task.Recurrence) { p.known = locked }
+
 // Empty reports whether no recurrence is concerned: then Write does nothing.
 func (p *Progress) Empty() bool { return len(p.steps) == 0 }
 
@@ -101,9 +106,12 @@ func (p *Progress) Write(ctx context.Context, q sqlx.ExtContext, store Store, no
 	if p.Empty() {
 		return nil
 	}
-	locked, err := store.LockRecurrences(ctx, q, p.ids)
-	if err != nil {
-		return err
+	locked := p.known
+	if locked == nil {
+		var err error
+		if locked, err = store.LockRecurrences(ctx, q, p.ids); err != nil {
+			return err
+		}
 	}
 	rows := make(map[task.ID]task.Recurrence, len(locked))
 	for _, r := range locked {

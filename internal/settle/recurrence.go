@@ -17,35 +17,53 @@ import (
 // A recurrence that allows overlaps must not be locked while a handler runs, for its next task may be run meanwhile. So the next
 // task is made first, in a transaction of its own.
 func (t *transaction) lockRecurrences() error {
-	var ids []task.ID
+	var ids, tasks []task.ID
 	for _, m := range t.members {
 		if id, _, ok := m.row.Tick(); ok && (m.stage == stageWaiting || m.verdict.next != nil) {
-			ids = append(ids, id)
+			ids, tasks = append(ids, id), append(tasks, m.row.ID)
 		}
 	}
 	if len(ids) == 0 {
 		return nil
 	}
-	read, err := t.settler.store.GetRecurrences(t.ctx, t.tx, ids)
+	locked, err := t.settler.store.LockFreeRecurrences(t.ctx, t.tx, ids, tasks)
 	if err != nil {
 		return err
 	}
-	ids = ids[:0]
 	var overlaps recurrence.Progress
-	for _, r := range read {
-		m := t.members[r.Newest]
-		if m == nil {
-			continue
-		}
-		if m.stage == stageWaiting && r.State == task.RecurrenceActive && r.Policy.Overlap == recur.OverlapAllow {
+	for _, r := range locked {
+		t.newest[r.Newest] = true
+		if m := t.members[r.Newest]; m.stage == stageWaiting && r.State == task.RecurrenceActive && r.Policy.Overlap == recur.OverlapAllow {
 			overlaps.Attempted(m.row, t.lockedAt)
 		}
-		ids = append(ids, r.ID)
 	}
 	if !overlaps.Empty() {
 		return t.makeOverlaps(&overlaps)
 	}
-	return t.lockNewest(ids)
+	t.recurrences.Know(locked)
+	if len(locked) == len(ids) {
+		return nil
+	}
+	return t.holdLocked(ids)
+}
+
+// holdLocked holds the members that are their recurrence's newest task, and whose recurrence another transaction has locked.
+func (t *transaction) holdLocked(ids []task.ID) error {
+	read, err := t.settler.store.GetRecurrences(t.ctx, t.tx, ids)
+	if err != nil {
+		return err
+	}
+	for _, r := range read {
+		m := t.members[r.Newest]
+		if m == nil || t.newest[r.Newest] {
+			continue
+		}
+		m.stage, m.verdict = stageDecided, verdict{}
+		m.verdict.holdUntil(t.settler.clock.Now().Add(hold.RetryInterval), m.hint.Lane)
+		m.hint.Looks++
+		t.transitions = slices.DeleteFunc(t.transitions, func(other *member) bool { return other == m })
+	}
+	return nil
 }
 
 // makeOverlaps makes the next tasks of recurrences whose newest tasks are about to run.
@@ -72,31 +90,6 @@ func (t *transaction) makeOverlaps(p *recurrence.Progress) error {
 	return errRetryNow
 }
 
-// lockNewest locks the recurrences, and holds the members of those that another transaction has locked.
-func (t *transaction) lockNewest(ids []task.ID) error {
-	if len(ids) == 0 {
-		return nil
-	}
-	free, err := t.settler.store.LockFreeRecurrences(t.ctx, t.tx, ids)
-	if err != nil {
-		return err
-	}
-	for _, r := range free {
-		t.newest[r.Newest] = true
-	}
-	for _, m := range t.members {
-		id, _, ok := m.row.Tick()
-		if !ok || t.newest[m.row.ID] || !slices.Contains(ids, id) {
-			continue
-		}
-		m.stage, m.verdict = stageDecided, verdict{}
-		m.verdict.holdUntil(t.settler.clock.Now().Add(hold.RetryInterval), m.hint.Lane)
-		m.hint.Looks++
-		t.transitions = slices.DeleteFunc(t.transitions, func(other *member) bool { return other == m })
-	}
-	return nil
-}
-
 // advance makes the next tasks of the recurrences whose newest tasks have ended, with one INSERT for all.
 func (t *transaction) advance() error {
 	p := &t.recurrences
@@ -117,6 +110,9 @@ func (t *transaction) advance() error {
 	}
 	if p.Empty() {
 		return nil
+	}
+	if t.changes.Recurred() {
+		p.Know(nil) // a handler has changed recurrences since they were locked
 	}
 	if err := p.Write(t.ctx, t.tx, t.settler.store, t.stamp()); err != nil {
 		return fmt.Errorf("make the next ticks: %w", err)

@@ -37,8 +37,8 @@ type Store interface {
 	Unavailable(err error) bool
 	// GetRecurrences reads rows without locking them; missing ones are absent.
 	GetRecurrences(ctx context.Context, q sqlx.QueryerContext, ids []task.ID) ([]task.Recurrence, error)
-	// LockFreeRecurrences locks those of the recurrences that are free, and returns them.
-	LockFreeRecurrences(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Recurrence, error)
+	// LockFreeRecurrences locks those of the recurrences that are free and whose newest task is one of these, and returns them.
+	LockFreeRecurrences(ctx context.Context, q sqlx.ExtContext, ids, newest []task.ID) ([]task.Recurrence, error)
 }
 
 // After does what follows a commit. It never blocks, and no task waits for it.

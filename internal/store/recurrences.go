@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -140,24 +141,25 @@ func (s *Store) DueRecurrences(ctx context.Context, before time.Time, after task
 
 // GetRecurrences reads the rows of these ids in id order, without locking them. Its result lacks missing rows.
 func (s *Store) GetRecurrences(ctx context.Context, q sqlx.QueryerContext, ids []task.ID) ([]task.Recurrence, error) {
-	return s.recurrencesByID(ctx, q, ids, "")
+	return s.recurrencesByID(ctx, q, ids, "", "", nil)
 }
 
 // LockRecurrences is GetRecurrences, and locks each row until the transaction ends.
 func (s *Store) LockRecurrences(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Recurrence, error) {
-	return s.recurrencesByID(ctx, q, ids, s.dialect.ForUpdate())
+	return s.recurrencesByID(ctx, q, ids, s.dialect.ForUpdate(), "", nil)
 }
 
-// LockFreeRecurrences is LockRecurrences for the rows that no other transaction has locked: it waits for none.
-func (s *Store) LockFreeRecurrences(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Recurrence, error) {
-	return s.recurrencesByID(ctx, q, ids, s.dialect.skipLocked())
+// LockFreeRecurrences is LockRecurrences for the rows whose newest task is one of these, and that no other transaction has
+// locked: it waits for none. At READ COMMITTED the server keeps no lock on the others.
+func (s *Store) LockFreeRecurrences(ctx context.Context, q sqlx.ExtContext, ids, newest []task.ID) ([]task.Recurrence, error) {
+	return s.recurrencesByID(ctx, q, ids, s.dialect.skipLocked(), " AND newest IN ("+marks(len(newest))+")", idArgs(newest))
 }
 
-func (s *Store) recurrencesByID(ctx context.Context, q sqlx.QueryerContext, ids []task.ID, lock string) ([]task.Recurrence, error) {
+func (s *Store) recurrencesByID(ctx context.Context, q sqlx.QueryerContext, ids []task.ID, lock, where string, args []any) ([]task.Recurrence, error) {
 	var all []task.Recurrence
 	for part := range slices.Chunk(sorted(ids), task.MaxPerCall) {
 		found, err := queryRecurrences(ctx, q, s.dialect.stateThen(recurrenceList)+" FROM duetime_recurrences"+s.dialect.force("PRIMARY")+
-			" WHERE id IN ("+marks(len(part))+") ORDER BY id"+lock, idArgs(part), writable{})
+			" WHERE id IN ("+marks(len(part))+")"+where+" ORDER BY id"+lock, append(idArgs(part), args...), writable{})
 		if err != nil {
 			return nil, fmt.Errorf("read %d recurrences: %w", len(ids), err)
 		}
@@ -292,8 +294,32 @@ func (d timetableText) Scan(src any) error {
 	if err := (nullableText{&text}).Scan(src); err != nil {
 		return err
 	}
-	*d.to, _ = recur.Parse(text)
+	*d.to = parsed(text)
 	return nil
+}
+
+// timetables keeps those that were parsed lately: a batch of recurrences has few.
+var timetables struct {
+	sync.Mutex
+
+	byText map[string]recur.Timetable
+}
+
+const maxTimetables = 10_000
+
+func parsed(text string) recur.Timetable {
+	timetables.Lock()
+	defer timetables.Unlock()
+	t, ok := timetables.byText[text]
+	if ok {
+		return t
+	}
+	t, _ = recur.Parse(text)
+	if timetables.byText == nil || len(timetables.byText) >= maxTimetables {
+		timetables.byText = map[string]recur.Timetable{}
+	}
+	timetables.byText[text] = t
+	return t
 }
 
 type policyJSON struct{ to *recur.Policy }
@@ -303,7 +329,10 @@ func (d policyJSON) Scan(src any) error {
 	if err := (nullableText{&text}).Scan(src); err != nil {
 		return err
 	}
-	if *d.to = (recur.Policy{}); json.Unmarshal([]byte(text), d.to) != nil {
+	if *d.to = (recur.Policy{}); text == "{}" {
+		return nil
+	}
+	if json.Unmarshal([]byte(text), d.to) != nil {
 		d.to.Count = -1
 	}
 	return nil

@@ -133,20 +133,26 @@ func unreadableRecurrence(t *testing.T, s *store.Store) {
 	}
 }
 
-// A recurrence that one transaction has locked is not among the free ones of another.
+// A recurrence that one transaction has locked is not among the free ones of another, which locks none whose newest task it was
+// not asked for.
 func TestLockFreeRecurrences(t *testing.T) {
 	t.Parallel()
 	s, _ := openMySQLStore(t, store.Options{})
-	ann, bob := newRecurrence(t, "ann", "meals"), newRecurrence(t, "bob", "meals")
+	ann, bob, cid := newRecurrence(t, "ann", "meals"), newRecurrence(t, "bob", "meals"), newRecurrence(t, "cid", "meals")
+	ann.Newest, bob.Newest, cid.Newest = task.NewID(), task.NewID(), task.NewID()
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
 		must(t, s.InsertRecurrence(ctx, tx, ann))
 		must(t, s.InsertRecurrence(ctx, tx, bob))
+		must(t, s.InsertRecurrence(ctx, tx, cid))
 	})
 	one, two := begin(t, s), begin(t, s)
 	value[[]task.Recurrence](t)(s.LockRecurrences(t.Context(), one, []task.ID{ann.ID}))
-	free := value[[]task.Recurrence](t)(s.LockFreeRecurrences(t.Context(), two, []task.ID{ann.ID, bob.ID}))
+	free := value[[]task.Recurrence](t)(s.LockFreeRecurrences(t.Context(), two, []task.ID{ann.ID, bob.ID, cid.ID}, []task.ID{ann.Newest, bob.Newest}))
 	if len(free) != 1 || free[0].ID != bob.ID {
 		t.Errorf("free are %+v, want bob's", free)
+	}
+	if others := value[[]task.Recurrence](t)(s.LockFreeRecurrences(t.Context(), one, []task.ID{cid.ID}, []task.ID{cid.Newest})); len(others) != 1 {
+		t.Error("a recurrence whose newest task is another one was kept locked")
 	}
 }
 

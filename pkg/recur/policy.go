@@ -87,13 +87,16 @@ func (p Policy) Check() error {
 // Delay returns how long after the tick its task is due: whole milliseconds below the jitter. The same recurrence and
 // tick have the same delay on every host and in every version.
 func (p Policy) Delay(recurrence string, tick time.Time) time.Duration {
+	if p.Jitter <= 0 {
+		return 0
+	}
 	h := fnv.New64a()
 	_, _ = h.Write(fmt.Appendf(nil, "%s\x00%d", recurrence, tick.UnixMilli()))
 	// FNV leaves the high bits of texts that end alike close together. These are MurmurHash3's final steps.
 	n := h.Sum64()
 	n = (n ^ n>>33) * 0xff51afd7ed558ccd
 	n = (n ^ n>>33) * 0xc4ceb9fe1a85ec53
-	jitter := uint64(max(p.Jitter, 0).Milliseconds()) //nolint:gosec // not negative
+	jitter := uint64(p.Jitter.Milliseconds()) //nolint:gosec // above 0
 	high, _ := bits.Mul64(n^n>>33, jitter)
 	return time.Duration(high) * time.Millisecond //nolint:gosec // high is below the jitter
 }

@@ -108,6 +108,7 @@ func (t *Tx) insertTick(ctx context.Context, r task.Recurrence, tick task.Task) 
 }
 
 func (t *Tx) note(r task.Recurrence, event, detail string) {
+	t.recurred = true
 	t.events = append(t.events, task.Event{At: t.now, Task: r.ID, Name: event, Detail: detail})
 }
 
@@ -193,6 +194,7 @@ func (t *Tx) advance(ctx context.Context, changed []task.Task) error {
 	if p.Empty() {
 		return nil
 	}
+	t.recurred = true
 	if err := p.Write(ctx, t.db, t.rows, t.now); err != nil {
 		return t.fail(err)
 	}

@@ -38,6 +38,7 @@ type Tx struct {
 	actor    string       // of the events
 	renewed  []task.ID    // whose moves begin their attempts anew
 	ticks    []recurrence.Tick
+	recurred bool // recurrences were changed
 
 	tracer trace.Tracer // nil: no spans; what is scheduled carries its caller's trace context all the same
 }
@@ -100,6 +101,9 @@ func (t *Tx) Rewind(m Mark) {
 	t.written, t.events, t.recorded, t.err = t.written[:m.written], t.events[:m.events], m.recorded, m.err
 	t.ticks = t.ticks[:m.ticks]
 }
+
+// Recurred reports whether this try has changed recurrences. It is for our own worker.
+func (t *Tx) Recurred() bool { return t.recurred }
 
 // Ticks counts the ticks of recurrences that this try has made or skipped. It is for our own worker.
 func (t *Tx) Ticks() []recurrence.Tick { return t.ticks }

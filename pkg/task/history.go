@@ -65,17 +65,17 @@ const eventTime = "2006-01-02T15:04:05.000Z07:00"
 func Recurred(before, after Recurrence) (Event, bool) {
 	e := Event{At: after.UpdatedAt, Task: after.ID}
 	n := after.Skipped - before.Skipped
-	skipped := fmt.Sprintf("%d ticks up to %s", n, after.Passed.Format(eventTime))
+	skipped := func() string { return fmt.Sprintf("%d ticks up to %s", n, after.Passed.Format(eventTime)) }
 	switch {
 	case after.State == RecurrenceOver:
 		e.Name = EventOver
 		if e.Detail = "no further tick"; n > 0 {
-			e.Detail += ", skipped " + skipped
+			e.Detail += ", skipped " + skipped()
 		}
 	case after.State == RecurrencePaused && before.State == RecurrenceActive:
 		e.Name, e.Detail = EventPaused, after.Note
 	case n > 0:
-		e.Name, e.Detail = EventSkipped, skipped
+		e.Name, e.Detail = EventSkipped, skipped()
 	default:
 		return e, false
 	}
