@@ -150,9 +150,10 @@ func (s *Store) LockRecurrences(ctx context.Context, q sqlx.ExtContext, ids []ta
 }
 
 // LockFreeRecurrences is LockRecurrences for the rows whose newest task is one of these, and that no other transaction has
-// locked: it waits for none. At READ COMMITTED the server keeps no lock on the others.
+// locked: it waits for none. At READ COMMITTED the server keeps no lock on the others, but for a row that it reads as a constant,
+// because it is the only one: so a second id, which no row has, is asked for too.
 func (s *Store) LockFreeRecurrences(ctx context.Context, q sqlx.ExtContext, ids, newest []task.ID) ([]task.Recurrence, error) {
-	return s.recurrencesByID(ctx, q, ids, s.dialect.skipLocked(), " AND newest IN ("+marks(len(newest))+")", idArgs(newest))
+	return s.recurrencesByID(ctx, q, append(slices.Clone(ids), task.ID{}), s.dialect.skipLocked(), " AND newest IN ("+marks(len(newest))+")", idArgs(newest))
 }
 
 func (s *Store) recurrencesByID(ctx context.Context, q sqlx.QueryerContext, ids []task.ID, lock, where string, args []any) ([]task.Recurrence, error) {

@@ -151,6 +151,7 @@ func TestLockFreeRecurrences(t *testing.T) {
 	if len(free) != 1 || free[0].ID != bob.ID {
 		t.Errorf("free are %+v, want bob's", free)
 	}
+	value[[]task.Recurrence](t)(s.LockFreeRecurrences(t.Context(), two, []task.ID{cid.ID}, []task.ID{ann.Newest})) // the only one
 	if others := value[[]task.Recurrence](t)(s.LockFreeRecurrences(t.Context(), one, []task.ID{cid.ID}, []task.ID{cid.Newest})); len(others) != 1 {
 		t.Error("a recurrence whose newest task is another one was kept locked")
 	}
