@@ -29,6 +29,7 @@ var scaleParts = []scalePart{
 	{name: "growth", do: shardGrowth, opts: options{shards: 8}},
 	{name: "sharing", do: sharing, opts: options{rules: []string{fmt.Sprintf("DUETIME_KAFKA__PARTITIONS=%d", sharingPartitions)}}},
 	{name: "purge", do: purging},
+	{name: "recurrences", do: recurring},
 	{name: "horizon", do: horizon, opts: options{rules: []string{"DUETIME_INDEX__HORIZON=10m"}}},
 }
 
