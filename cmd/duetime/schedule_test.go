@@ -23,6 +23,22 @@ type recurring struct {
 	History []struct{ Event, Actor, Detail string }
 }
 
+// leaveBehind ends the recurrence's task by SQL, as long ago as a daemon would have met it, has verify tell so, and undoes it.
+func (d deployment) leaveBehind(t *testing.T, r recurring) {
+	t.Helper()
+	set := func(dueMs int64, state int) {
+		_, err := d.db.Exec(`UPDATE duetime_recurrences SET due_at = ? WHERE newest = ?`, dueMs, r.Newest[:])
+		pipelinetest.Must(t, err)
+		_, err = d.db.Exec(`UPDATE duetime_tasks SET state = ?, finished_at = ? * created_at, updated_at = created_at - 90000 WHERE id = ?`, state, state, r.Newest[:])
+		pipelinetest.Must(t, err)
+	}
+	set(time.Now().Add(-90*time.Second).UnixMilli(), 1)
+	if got := decode[map[string]*int](t, d.run(t, nil, "verify", "--json")); got["left_behind"] == nil || *got["left_behind"] != 1 {
+		t.Errorf("verify says %v, want one recurrence left behind", got["left_behind"])
+	}
+	set(r.DueAtMs, 0)
+}
+
 func TestSchedule(t *testing.T) {
 	t.Parallel()
 	d := migrated(t)
@@ -89,6 +105,7 @@ func TestSchedule(t *testing.T) {
 	if next := get("ann", "reward"); next.DueAtMs != ticks[1].UnixMilli() {
 		t.Errorf("after a cancel it is due at %d, want %v", next.DueAtMs, ticks[1])
 	}
+	d.leaveBehind(t, get("bob", "reward"))
 	d.wantCode(t, 0, "schedule", "stop", "ann", "reward")
 	d.wantCode(t, 4, "schedule", "pause", "ann", "reward")
 	d.wantCode(t, 4, "schedule", "get", "ann", "none")

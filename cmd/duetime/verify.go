@@ -27,10 +27,12 @@ The rows by themselves, of whatever kinds. stuck: overdue for more than 10 min i
 works on them. premature: marked done before they were due. invalid: rows that no transition leaves behind, such as one
 with more attempts than it may have, or ended without an end.` + help + `
 
+left_behind, if there are any: active recurrences that have had no task for a minute after their tick. A daemon mends them.
+
 unhandled, if there are any: pending tasks of kinds that no worker which took them knows. They wait, and leave the exit code
 alone.
 
-Exit code 1 if any of the others is above 0, 2 if a server can't be reached. It reads all rows, in short statements that lock none.`,
+Exit code 1 if any count but the last is above 0, 2 if a server can't be reached. It reads all rows, in short statements that lock none.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return t.with(cmd.Context(), func(c *console.Console) error {
 				v, err := c.Verify(cmd.Context())

@@ -1,9 +1,11 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/duetime/duetime/internal/store"
@@ -118,6 +120,8 @@ func (c *Console) Recurrence(ctx context.Context, owner, name string) (Recurrenc
 	for _, e := range lines {
 		life.History = append(life.History, Happened{e.At.UnixMilli(), e.Name, e.Actor, e.Detail})
 	}
+	// A service writes its lines some time after its commit.
+	slices.SortStableFunc(life.History, func(a, b Happened) int { return cmp.Compare(a.AtMs, b.AtMs) })
 	if r.State <= task.RecurrencePaused {
 		for _, tick := range r.Coming(nextTicks) {
 			life.NextMs = append(life.NextMs, tick.UnixMilli())

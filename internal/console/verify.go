@@ -14,6 +14,9 @@ import (
 // stuckAfter is how long a task may be due before it counts as stuck: by then its hint has been put again several times.
 const stuckAfter = 10 * time.Minute
 
+// behindAfter is how long a recurrence may be without a next task before it counts: by then the daemon has met it several times.
+const behindAfter = time.Minute
+
 // Count is one figure of Verify.
 type Count struct {
 	Name   string
@@ -93,6 +96,10 @@ func (c *Console) Verify(ctx context.Context) (Verified, error) {
 	if err != nil {
 		return nil, err
 	}
+	behind, err := c.store.LeftBehind(ctx, behindAfter)
+	if err != nil {
+		return nil, err
+	}
 	states, err := c.store.Counts(ctx)
 	if err != nil {
 		return nil, err
@@ -113,6 +120,9 @@ func (c *Console) Verify(ctx context.Context) (Verified, error) {
 		if v, err = c.audit(ctx, a, v); err != nil {
 			return nil, err
 		}
+	}
+	if behind > 0 {
+		v = append(v, Count{"left_behind", &behind, true, "see duetime schedule list"})
 	}
 	waiting := int64(0)
 	for _, u := range unhandled {

@@ -144,6 +144,18 @@ func (s *Store) GetRecurrences(ctx context.Context, q sqlx.QueryerContext, ids [
 	return s.recurrencesByID(ctx, q, ids, "", "", nil)
 }
 
+// LeftBehind counts the active recurrences whose newest task should have been due for longer than this, and has ended for as
+// long, or has no row.
+func (s *Store) LeftBehind(ctx context.Context, longer time.Duration) (n int64, err error) {
+	text := "SELECT COUNT(*) FROM duetime_recurrences AS r" + s.dialect.force("duetime_recurrences_due") +
+		" LEFT JOIN duetime_tasks AS t ON t.id = r.newest WHERE r.state = 0 AND r.due_at < " + s.dialect.now() + " - ?" +
+		" AND (t.id IS NULL OR t.state <> 0 AND t.updated_at < " + s.dialect.now() + " - ?)"
+	if err := s.db.QueryRowxContext(ctx, text, longer.Milliseconds(), longer.Milliseconds()).Scan(&n); err != nil {
+		return 0, fmt.Errorf("count recurrences that were left behind: %w", err)
+	}
+	return n, nil
+}
+
 // LockRecurrences is GetRecurrences, and locks each row until the transaction ends.
 func (s *Store) LockRecurrences(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Recurrence, error) {
 	return s.recurrencesByID(ctx, q, ids, s.dialect.ForUpdate(), "", nil)
