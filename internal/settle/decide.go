@@ -92,6 +92,10 @@ func (v *verdict) decideDue(f facts) {
 	if v.charge.Version == f.row.Version || chargedElsewhere(f.hint, f.row) {
 		v.charge.State = hold.Charged
 	}
+	if justCharged(f.hint, v.charge, f.row, f.lockedAt) {
+		v.holdUntil(f.now.Add(hold.RetryInterval), f.hint.Lane)
+		return
+	}
 	if exhausted(f.hint, v.charge, f.row) {
 		v.change(f.row.Discard(errKilled, f.stamp), resultDead)
 		return
@@ -146,6 +150,15 @@ func laneOf(h *hold.Hint, charge hold.Charge, row task.Task, ownTransaction bool
 // the handler ran and could not refund the charge.
 func exhausted(h *hold.Hint, charge hold.Charge, row task.Task) bool {
 	return h.Suspect && charge.State != hold.Charged && row.Attempt >= row.MaxAttempts && strings.HasPrefix(row.LastError, lastBegun)
+}
+
+// aboutToRun is how long after its charge a suspect's run begins, at the latest: its worker locks the row anew.
+const aboutToRun = time.Second
+
+// justCharged reports whether another worker has charged the suspect a moment ago, so that its row is free before its run
+// begins. Several workers may have found the row: each would charge it.
+func justCharged(h *hold.Hint, charge hold.Charge, row task.Task, now time.Time) bool {
+	return h.Suspect && charge.State == hold.Uncharged && row.Attempt > 0 && now.Sub(row.UpdatedAt) < aboutToRun
 }
 
 // chargedElsewhere reports whether a worker that stopped in an orderly way charged the task's last attempt beforehand,

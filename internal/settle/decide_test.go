@@ -34,6 +34,9 @@ func runIn(d time.Duration) func(*task.Task) { return func(r *task.Task) { r.Run
 
 func dueIn(d time.Duration) func(*task.Task) { return func(r *task.Task) { r.DueAt = locked.Add(d) } }
 func version(v int64) func(*task.Task)       { return func(r *task.Task) { r.Version = v } }
+func updated(d time.Duration) func(*task.Task) {
+	return func(r *task.Task) { r.UpdatedAt = locked.Add(d) }
+}
 func lastError(text string) func(*task.Task) { return func(r *task.Task) { r.LastError = text } }
 
 // A verdict depends only on the locked row and on the findings of earlier transactions.
@@ -83,6 +86,8 @@ func TestVerdict(t *testing.T) {
 		{"suspect with one attempt", hold.Hint{Suspect: true}, meal(func(r *task.Task) { r.MaxAttempts = 1 }), single, "held in lane 3"},
 		{"suspect, its charge took effect", hold.Hint{Suspect: true, Charge: beforehand(3)}, meal(attempts(1)), single, "run charged"},
 		{"suspect, its charge did not", hold.Hint{Suspect: true, Charge: beforehand(4)}, meal(), single, "run"},
+		{"suspect, charged by another worker just now", hold.Hint{Suspect: true}, meal(attempts(1), version(4), updated(-time.Millisecond)), single, "held 100ms"},
+		{"suspect, charged by another worker long ago", hold.Hint{Suspect: true}, meal(attempts(1), version(4), updated(-time.Second)), single, "held in lane 3"},
 		{"suspect, used up once", hold.Hint{Suspect: true, Lane: hold.LaneSuspect}, meal(attempts(2)), single, "run"},
 		{"suspect, used up twice", hold.Hint{Suspect: true}, meal(attempts(2), lastError(lastBegun+"w")), single, "dead settled put dead/2"},
 		{"charged by a worker that left", hold.Hint{Lane: hold.LaneRetry}, meal(attempts(2)), single, "run charged"},

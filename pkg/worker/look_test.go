@@ -4,11 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/task"
@@ -111,6 +116,32 @@ func TestLooksLeaveAlone(t *testing.T) {
 	pipelinetest.Must(t, err)
 	pipelinetest.Await(t, "the resumed queue's", func() bool { return w.settled("elsewhere", "done") == 3 })
 	want(t, "stop", stop(), nil)
+}
+
+// slowToBegin leaves the row of a suspect free for a while between its charge and its run.
+type slowToBegin struct{ *store.Store }
+
+func (s slowToBegin) Begin(ctx context.Context) (*sqlx.Tx, error) {
+	time.Sleep(rand.N(60 * time.Millisecond))
+	return s.Store.Begin(ctx)
+}
+
+// Workers that start together find the same tasks. Each is charged by one of them: an innocent task must not lose two attempts.
+func TestTasksThatSeveralFindAreChargedOnce(t *testing.T) {
+	t.Parallel()
+	w := onMySQL(t)
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, effect)
+	w.due(meal, 200)
+	for range 3 {
+		wk, err := worker.New(worker.Config{Late: soon, Batch: 10, Metrics: prometheus.NewRegistry()}, mux, slowToBegin{w.store}, nobodyComes{}, w.index, w.log)
+		pipelinetest.Must(t, err)
+		w.begin(wk)
+	}
+	pipelinetest.Await(t, "all tasks to be done", func() bool { return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == 200 })
+	want(t, "tasks that were charged twice", w.number("SELECT COUNT(*) FROM duetime_tasks WHERE attempt > 1"), 0)
+	want(t, "tasks that were charged", w.number("SELECT COUNT(*) FROM duetime_tasks WHERE attempt = 1") > 100, true)
+	want(t, "effects", w.number("SELECT COUNT(*) FROM effects"), 200)
 }
 
 var elsewhere = task.NewKind[payload]("elsewhere", task.Queue("elsewhere"))
