@@ -15,6 +15,9 @@ type Event struct {
 	Detail string // by how much, which error, which queue
 }
 
+// EventDone is no line of the history, since the row itself says so: hooks are called with it (worker.Mux.OnEvent).
+const EventDone = "done"
+
 // Names of events.
 const (
 	EventMoved     = "moved"

@@ -1,9 +1,12 @@
 package task
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"time"
 )
 
@@ -17,6 +20,10 @@ type KindInfo struct {
 
 	// CatchUpWindow is how late the first try may begin; 0, the default, sets no bound.
 	CatchUpWindow time.Duration
+	// Timeout bounds one call of the handler; 0, the default, is the worker's bound (worker.handler_timeout).
+	Timeout time.Duration
+	// StrictPayload refuses a payload with a field that the payload's type lacks.
+	StrictPayload bool
 }
 
 // Kind declares a kind of task with payload P once, for the side that schedules and for the side that runs it.
@@ -42,6 +49,18 @@ func Retry(b Backoff) KindOption { return func(k *KindInfo) { k.Backoff = b } }
 // reschedule, which sets another due time. A worker that does not know the kind, or that stopped before the handler had
 // answered, has not tried the task.
 func CatchUpWindow(d time.Duration) KindOption { return func(k *KindInfo) { k.CatchUpWindow = d } }
+
+// Timeout bounds one call of the kind's handler, middleware included, in place of the worker's own bound
+// (worker.handler_timeout, Config.HandlerTimeout); 10 ms to 1 h, or 0 for that bound. A call of a batch handler has it once
+// for all its tasks. The worker's bound is the highest: connections and the drain rest on it, and a worker refuses a kind
+// that is to have more.
+func Timeout(d time.Duration) KindOption { return func(k *KindInfo) { k.Timeout = d } }
+
+// StrictPayload refuses to decode a payload with a field that the payload's type lacks: the attempt fails, as with any
+// payload that can't be decoded. Without it such fields are ignored. While a new field is rolled out, workers of the version
+// before refuse its tasks, which wait for their retries: docs/CHANGING.md says in which order to deploy. A type with an
+// UnmarshalJSON of its own decides for itself.
+func StrictPayload() KindOption { return func(k *KindInfo) { k.StrictPayload = true } }
 
 // NewKind declares a kind. It panics on a name, queue, or number outside the limits: kinds are declared at start, by
 // the programmer.
@@ -75,6 +94,9 @@ func (k KindInfo) Check() error {
 	if k.CatchUpWindow < 0 || k.CatchUpWindow > MaxAhead {
 		return &FieldError{"catch_up_window", "must be 0 (none) to 10 years"}
 	}
+	if k.Timeout != 0 && (k.Timeout < MinTimeout || k.Timeout > MaxTimeout) {
+		return &FieldError{"timeout", "must be 10 ms to 1 h, or 0 for the worker's"}
+	}
 	return nil
 }
 
@@ -99,8 +121,28 @@ func (k Kind[P]) New(owner string, payload P, when When, opts ...Option) Spec {
 // service with another payload; docs/CHANGING.md says how to change one while tasks wait.
 func (k Kind[P]) Payload(t Task) (P, error) {
 	var p P
-	if err := json.Unmarshal(t.Payload, &p); err != nil {
+	decode := json.Unmarshal
+	if k.info.StrictPayload {
+		decode = decodeStrictly
+	}
+	if err := decode(t.Payload, &p); err != nil {
 		return p, fmt.Errorf("decode payload of %s %s, scheduled by another version? see docs/CHANGING.md: %w", t.Kind, t.ID, err)
 	}
 	return p, nil
+}
+
+// decodeStrictly is json.Unmarshal, but refuses fields that the value's type lacks.
+func decodeStrictly(text []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	switch err := d.Decode(into); {
+	case errors.Is(err, io.EOF):
+		return io.ErrUnexpectedEOF // there is no JSON at all
+	case err != nil:
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("json: there is more behind the value")
+	}
+	return nil
 }

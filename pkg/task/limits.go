@@ -21,7 +21,9 @@ const (
 	MaxLead     = 2 * time.Second           // how far ahead of its time a hint is sent at most
 	MaxPerCall  = 1000                      // tasks in one bulk call
 	MaxError    = 1024                      // bytes of a failure's text kept in the row
-	maxUnixMs   = int64(1)<<41 - 1          // 2039: beyond it a score would not be exact
+	MinTimeout  = 10 * time.Millisecond     // of a kind: the limits of worker.handler_timeout
+	MaxTimeout  = time.Hour
+	maxUnixMs   = int64(1)<<41 - 1 // 2039: beyond it a score would not be exact
 	maxAttempts = 1000
 )
 

@@ -1,0 +1,43 @@
+package task
+
+import (
+	"encoding/json"
+	"slices"
+)
+
+// What a function sees of a spec, and may change in it, before the spec is scheduled: see schedule.SpecFunc. The kind stays.
+
+// Owner returns whom the task will belong to.
+func (s Spec) Owner() string { return s.row.Owner }
+
+// Subject returns what the task will be about; empty for nothing.
+func (s Spec) Subject() string { return s.row.Subject }
+
+// Payload returns the task's payload as JSON; nil if it could not be encoded.
+func (s Spec) Payload() json.RawMessage { return slices.Clone(s.row.Payload) }
+
+// Key returns the key by which the task is unique, as Mode says; empty without one.
+func (s Spec) Key() string { return s.key }
+
+// IsRecurring reports whether the spec is of a recurrence (Kind.Recurring). Such a spec takes no key and no due time.
+func (s Spec) IsRecurring() bool { return s.recurring }
+
+// With returns the spec with further options. A spec that has a key can't be given another one.
+func (s Spec) With(opts ...Option) Spec {
+	for _, o := range opts {
+		o(&s)
+	}
+	return s
+}
+
+// WithPayload returns the spec with another payload, which must have the JSON that its kind decodes.
+func (s Spec) WithPayload(payload any) Spec {
+	s.row.Payload, s.err = json.Marshal(payload)
+	return s
+}
+
+// WithWhen returns the spec with another due time.
+func (s Spec) WithWhen(when When) Spec {
+	s.when = when
+	return s
+}
