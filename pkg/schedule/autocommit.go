@@ -43,12 +43,22 @@ type answer struct {
 // behind that its callers are slowed down; the entry follows at once, and Tasks of this client waits for it. After
 // ErrCommitUnknown the same spec may be scheduled again: it is one task.
 func (c *Client) Schedule(ctx context.Context, spec task.Spec) (task.Task, error) {
+	spec, err := c.cfg.BeforeSchedule.one(ctx, spec)
+	if err != nil {
+		return task.Task{}, err
+	}
 	if spec.Mode() == task.Unkeyed {
 		if made, done, err := c.autocommitInsert(ctx, spec); done {
 			return made, err
 		}
 	}
-	return inTx(ctx, c, func(tx *Tx) (task.Task, error) { return tx.Schedule(ctx, spec) })
+	return inTx(ctx, c, func(tx *Tx) (task.Task, error) {
+		rows, err := tx.schedulePrepared(ctx, []task.Spec{spec})
+		if err != nil {
+			return task.Task{}, err
+		}
+		return rows[0], nil
+	})
 }
 
 // autocommitInsert inserts the row together with those of other callers. It is not done where a transaction has to do it.

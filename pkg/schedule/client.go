@@ -60,6 +60,9 @@ type Config struct {
 	// Kinds refuses what nobody would run; nil: nothing is refused.
 	Kinds *Kinds
 
+	// BeforeSchedule sees each spec before it is scheduled, and may change or refuse it; nil: none.
+	BeforeSchedule SpecFunc
+
 	Logger  *slog.Logger          // default slog.Default
 	Metrics prometheus.Registerer // nil: none
 	Tracer  trace.TracerProvider  // nil: the global one

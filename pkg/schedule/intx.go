@@ -105,7 +105,7 @@ func (c *Client) try(ctx context.Context, fn func(tx *Tx) error) (*Tx, error) {
 // begin makes the Tx of a transaction that has begun.
 func (c *Client) begin(began *sqlx.Tx) *Tx {
 	tx := NewTx(began, c.store)
-	tx.actor, tx.kinds, tx.tracer = c.cfg.Actor, c.cfg.Kinds, c.tracer
+	tx.actor, tx.kinds, tx.tracer, tx.before = c.cfg.Actor, c.cfg.Kinds, c.tracer, c.cfg.BeforeSchedule
 	return tx
 }
 

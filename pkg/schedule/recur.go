@@ -37,6 +37,10 @@ type recurrences interface {
 // Input outside the limits, also a timetable that has no tick to come, answers a *task.FieldError, and nothing was changed. The
 // times of a timetable can be seen beforehand: recur.Timetable.Ticks.
 func (t *Tx) Recur(ctx context.Context, name string, when recur.Timetable, spec task.Spec, policy recur.Policy) (task.Recurrence, error) {
+	spec, err := t.before.one(ctx, spec)
+	if err != nil {
+		return task.Recurrence{}, err
+	}
 	if err := t.kinds.check([]task.Spec{spec}); err != nil {
 		return task.Recurrence{}, err
 	}

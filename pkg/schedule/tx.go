@@ -32,6 +32,8 @@ type Tx struct {
 	kinds *Kinds          // that may be scheduled; nil: all
 	marks map[string]Mark // of the savepoints that the service has set through this Tx, by their names
 
+	before SpecFunc // sees what is scheduled; nil: none
+
 	written  []task.Task  // every version that this try wrote, in order
 	events   []task.Event // what those mean to people
 	recorded int          // how many of events the transaction itself has written

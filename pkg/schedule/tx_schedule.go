@@ -23,10 +23,12 @@ func (t *Tx) Schedule(ctx context.Context, spec task.Spec) (task.Task, error) {
 
 // ScheduleMany is Schedule for up to task.MaxPerCall specs, in few statements and all or nothing. The rows come back in
 // the order of the specs; of two specs with one key the first makes the task, and the second finds it.
-func (t *Tx) ScheduleMany(ctx context.Context, specs []task.Spec) (rows []task.Task, err error) {
-	ctx, specs, end := startSpan(ctx, t.tracer, specs)
-	defer func() { end(err) }()
-	return t.scheduleMany(ctx, specs)
+func (t *Tx) ScheduleMany(ctx context.Context, specs []task.Spec) ([]task.Task, error) {
+	specs, err := t.before.Apply(ctx, specs)
+	if err != nil {
+		return nil, err
+	}
+	return t.schedulePrepared(ctx, specs)
 }
 
 func (t *Tx) scheduleMany(ctx context.Context, specs []task.Spec) ([]task.Task, error) {
