@@ -65,6 +65,9 @@ func (t *transaction) apply() {
 	s.ticks.Count(t.recurrences.Ticks())
 	s.after.Put(puts)
 	s.after.Bury(letters)
+	if s.cfg.OnEvents != nil {
+		t.reportEvents()
+	}
 }
 
 // applyToHint records the verdict in the hint.

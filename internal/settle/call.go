@@ -71,6 +71,11 @@ func (c *Call) SQL() *sqlx.Tx { return c.tx.tx }
 // Changes returns the transaction's changes of tasks. Its calls need a context from this call.
 func (c *Call) Changes() *schedule.Tx { return c.tx.changes }
 
+// Prepare returns the specs as Config.BeforeSchedule changes them, or its refusal.
+func (c *Call) Prepare(ctx context.Context, specs []task.Spec) ([]task.Spec, error) {
+	return c.tx.settler.cfg.BeforeSchedule.Apply(ctx, specs)
+}
+
 // LockedAt is when the tasks were locked, on the database's clock.
 func (c *Call) LockedAt() time.Time { return c.tx.lockedAt }
 

@@ -7,8 +7,9 @@
 // that its row has, and never charges a task for a failure of MySQL or of another task, or for a stop of the worker.
 //
 // The files: decide.go finds the verdict, without a server · apply.go carries verdicts out · charge.go changes attempts ·
-// transaction.go locks, marks done and commits · recurrence.go makes the next ticks · run.go and invoke.go call handlers · blame.go and loss.go find out whose
-// fault a failure is · batch.go decides what follows a failed transaction.
+// transaction.go locks, marks done and commits · recurrence.go makes the next ticks · run.go and invoke.go call handlers ·
+// blame.go and loss.go find out whose fault a failure is · batch.go decides what follows a failed transaction · events.go
+// reports what became of tasks.
 //
 // # The protocol "settle"
 //
@@ -26,8 +27,8 @@
 //     moved or cancelled does not run.
 //  5. Mark done the tasks that ran, in one statement that must change exactly that many rows. Record tasks that did not
 //     simply fire in the history, in one statement. Commit.
-//  6. Apply. Hints are settled or held; puts, dead letters and metrics follow. Only a committed transaction's findings
-//     count.
+//  6. Apply. Hints are settled or held; puts, dead letters, metrics and events follow. Only a committed transaction's
+//     findings count.
 //
 // When a handler fails, its transaction is rolled back, and all others run once more, with a savepoint for each call. The
 // failing task is charged an attempt in that transaction without running. A batch handler's call is halved, between
@@ -69,7 +70,7 @@
 //  8. A commit whose answer was lost may have taken effect. The next look at the rows tells.
 //  9. A handler that ignores its context keeps its connection. Every statement through its Call ends with its context. If
 //     the handler does not return, it is abandoned and its transaction is lost. After three abandoned handlers the worker
-//     ends.
+//     ends. The context ends after the kind's timeout, or the worker's, which is the longest: sessions outlive that one.
 //  10. A handler's statement that ends its connection looks as if MySQL were away: the gate would close for all queues,
 //     and the batch would run without end, uncharged. So a probe writes on another connection. If the probe succeeds, each
 //     hint whose handler was called counts a loss: after the second loss the tasks run by themselves, after the fourth the

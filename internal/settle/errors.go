@@ -23,8 +23,8 @@ var (
 
 // Errors that a task is charged for.
 var (
-	errTimeout   = errors.New("handler exceeded worker.handler_timeout (Config.HandlerTimeout)")
-	errAbandoned = errors.New("handler ignored the end of its context, after worker.handler_timeout or worker.drain, and was abandoned")
+	errTimeout   = errors.New("handler exceeded") // which limit: see newTimeouts
+	errAbandoned = errors.New("handler ignored the end of its context and was abandoned")
 	errExited    = errors.New("handler ended its goroutine")
 	errKilled    = errors.New("the process ended in each attempt")
 	errEnded     = errors.New("worker: the handler ended the transaction that it shares with other tasks")

@@ -19,7 +19,8 @@ const (
 // call runs one handler for the members, and records which tasks it changed.
 func (t *transaction) call(members []*member) error {
 	s, handler := t.settler, members[0].handler
-	ctx, cancel := context.WithTimeoutCause(t.ctx, s.cfg.HandlerTimeout, s.timeout)
+	timeout := s.timeouts[members[0].row.Kind]
+	ctx, cancel := context.WithTimeoutCause(t.ctx, timeout.after, timeout.cause)
 	defer cancel()
 	ctx, end := s.traced(ctx, members)
 	c, mark := &Call{ctx: ctx, tx: t, members: members}, t.changes.Mark()
@@ -47,7 +48,7 @@ func (t *transaction) call(members []*member) error {
 	}
 	if err != nil {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return fmt.Errorf("%w: %w", s.timeout, err)
+			return fmt.Errorf("%w: %w", timeout.cause, err)
 		}
 		return err
 	}
@@ -106,7 +107,7 @@ func (s *Settler) invoke(ctx context.Context, kind string, fn func() error) erro
 		return err
 	case <-timer.C:
 		s.abandon(ctx, kind, done)
-		return errAbandoned
+		return fmt.Errorf("%w: %w", errAbandoned, context.Cause(ctx))
 	}
 }
 

@@ -2,7 +2,6 @@ package settle
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -50,10 +49,12 @@ type After interface {
 // Config bounds a Settler.
 type Config struct {
 	BatchTime      time.Duration // of handlers, then a batch runs no further task
-	HandlerTimeout time.Duration // of one call
+	HandlerTimeout time.Duration // of one call of a kind without a timeout of its own
 	Patience       time.Duration // hints of rows farther off than this are settled, not held
 	Holder         string        // the worker's name in its charges
 	Kinds          *schedule.Kinds
+	BeforeSchedule schedule.SpecFunc // sees what handlers schedule; nil: none
+	OnEvents       func([]Event)     // called after a commit, with what became of its tasks; nil: not called
 	Logger         *slog.Logger
 	Metrics        prometheus.Registerer
 	Tracer         trace.Tracer
@@ -72,8 +73,8 @@ type Settler struct {
 	metrics   *metrics
 	ticks     *recurrence.Metrics
 	unhandled *unhandled
-	timeout   error        // the cause of the end of a handler's context
-	abandoned atomic.Int64 // handlers that are abandoned and still running
+	timeouts  map[string]timeout // by kind; never changes
+	abandoned atomic.Int64       // handlers that are abandoned and still running
 }
 
 // New makes a settler for the handlers' kinds.
@@ -81,8 +82,8 @@ func New(cfg Config, handlers map[string]*Handler, store Store, clock *loop.Cloc
 	m := newMetrics(cfg.Metrics, handlers)
 	return &Settler{
 		cfg: cfg, handlers: handlers, store: store, clock: clock, after: after, log: cfg.Logger,
-		gate: newGate(clock, m.pauses, cfg.Logger), metrics: m, ticks: recurrence.NewMetrics(cfg.Metrics), unhandled: newUnhandled(cfg.Metrics, cfg.Logger),
-		timeout: fmt.Errorf("%w of %v", errTimeout, cfg.HandlerTimeout),
+		gate: newGate(clock, m.pauses, cfg.Logger), metrics: m, ticks: recurrence.NewMetrics(cfg.Metrics),
+		unhandled: newUnhandled(cfg.Metrics, cfg.Logger), timeouts: newTimeouts(handlers, cfg.HandlerTimeout),
 	}
 }
 

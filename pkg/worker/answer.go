@@ -19,6 +19,18 @@ var ErrOwnKey = errors.New("the task that is being run has this key itself, and 
 // through its Tx is undone.
 func Snooze(d time.Duration) error { return settle.SnoozeError{Delay: d} }
 
+// IsSnooze reports whether an error is Snooze's, for middleware: the task has not failed.
+func IsSnooze(err error) bool {
+	_, snoozed := errors.AsType[settle.SnoozeError](err)
+	return snoozed
+}
+
+// IsDiscard reports whether an error is Discard's, for middleware: the task will be dead.
+func IsDiscard(err error) bool {
+	_, discarded := errors.AsType[settle.DiscardError](err)
+	return discarded
+}
+
 // Discard is the answer of a handler that knows that no further attempt can help: the task is dead at once. What the
 // handler did through its Tx is undone.
 func Discard(err error) error { return settle.DiscardError{Cause: err} }

@@ -26,10 +26,12 @@ type Config struct {
 	// for its locks. Default 50 ms, or HandlerTimeout if that is shorter; 20 ms suits SQLite, where a transaction stops every
 	// other writer.
 	BatchTime time.Duration
-	// HandlerTimeout bounds one call of a handler. Default 10 s.
+	// HandlerTimeout bounds one call of a handler. Default 10 s. A kind may have less (task.Timeout), but not more: what the
+	// worker's connections are told rests on this.
 	HandlerTimeout time.Duration
 	// Drain is how long running handlers may go on after Run's context ended; then they are rolled back, uncharged, and the
-	// cause of their context's end names worker.drain. Default 8 s, whatever HandlerTimeout is.
+	// cause of their context's end names worker.drain. Default 8 s, whatever HandlerTimeout is. A handler that takes longer is
+	// rolled back at each stop, and begins anew elsewhere: to let it finish, set this to its timeout.
 	Drain time.Duration
 	// Patience is how long after its moment a hint that can't be settled is kept before the sweep has to put it again.
 	// Default 5 s, at least 3 s: a hint whose row is due later than this from now is let go at once, and hints come up to 2 s
@@ -43,6 +45,8 @@ type Config struct {
 	MaxUncommitted int
 	// Kinds refuses handlers, and tasks that handlers schedule, which nobody would run. Default: it refuses nothing.
 	Kinds *schedule.Kinds
+	// BeforeSchedule sees each spec that a handler schedules, and may change or refuse it. Default: none.
+	BeforeSchedule schedule.SpecFunc
 	// Logger defaults to none.
 	Logger *slog.Logger
 	// Metrics defaults to none.
@@ -76,6 +80,18 @@ func (c Config) withDefaults() (Config, error) {
 		between("Patience", c.Patience, task.MaxLead+time.Second, time.Hour),
 		between("MaxUncommitted", c.MaxUncommitted, c.Batch, 10_000_000),
 	)
+}
+
+// checkTimeouts refuses a kind whose timeout is above HandlerTimeout. The server ends a connection that was silent for not
+// much longer than that, and worker.drain is compared with that alone.
+func (c Config) checkTimeouts(kinds []task.KindInfo) error {
+	for _, k := range kinds {
+		if k.Timeout > c.HandlerTimeout {
+			return fmt.Errorf("worker: kind %s: its timeout (task.Timeout) of %v is above the worker's (worker.handler_timeout, "+
+				"Config.HandlerTimeout) of %v", k.Name, k.Timeout, c.HandlerTimeout)
+		}
+	}
+	return nil
 }
 
 // runners returns how many runners a queue has in each lane.

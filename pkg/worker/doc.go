@@ -12,8 +12,8 @@
 //  2. Take (queue.go, queue.run). When a hint's moment has come, a runner takes it with all else that is due in its lane, up
 //     to a batch, without lingering. A paused queue hands nothing out (pause.go).
 //  3. Settle (package settle): lock the rows, decide by them, run the handlers, mark done, commit.
-//  4. Release. Settled hints leave; their offsets are committed as a contiguous prefix (package offsets). The index and the
-//     dead topic follow without anybody waiting for them (after.go).
+//  4. Release. Settled hints leave; their offsets are committed as a contiguous prefix (package offsets). The index, the
+//     dead topic and the service's hooks follow without anybody waiting for them (after.go, hooks.go).
 //
 // While no hint comes, the worker finds due tasks itself (look.go, degraded.go), and goes on at step 2.
 //

@@ -15,6 +15,9 @@ type metrics struct {
 	found     *prometheus.CounterVec
 	degraded  *prometheus.GaugeVec
 	looks     prometheus.Histogram
+
+	unreported prometheus.Counter
+	hookPanics prometheus.Counter
 }
 
 var lookBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1}
@@ -41,5 +44,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		looks: metric.Shared(reg, prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "duetime_look_duration_seconds", Help: "Duration of one look at MySQL for due tasks.", Buckets: lookBuckets,
 		})),
+		unreported: counter("duetime_events_dropped_total", "Events that reached no hook: hooks were slow, or the worker stopped."),
+		hookPanics: counter("duetime_hook_panics_total", "Panics of hooks, which were recovered."),
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/duetime/duetime/internal/settle"
 	"github.com/duetime/duetime/pkg/task"
@@ -18,7 +20,13 @@ type Task[P any] struct {
 
 // Mux maps kinds to their handlers; its zero value is empty. Fill it before New; it must not be changed after.
 type Mux struct {
-	handlers map[string]*settle.Handler
+	handlers   map[string]*settle.Handler
+	middleware []func(next HandlerFunc) HandlerFunc
+	hooks      []func(ctx context.Context, e Event)
+
+	composing sync.Once
+	outermost HandlerFunc // all middleware around a handler; nil without middleware
+	refused   error       // what is wrong with the middleware
 }
 
 // NewMux makes an empty one.
@@ -41,6 +49,16 @@ func (m *Mux) kindsOf(queue string) []string {
 	return slices.DeleteFunc(m.Kinds(), func(kind string) bool { return m.handlers[kind].Info.Queue != queue })
 }
 
+// LongestTimeout returns the longest timeout that a registered kind has of its own (task.Timeout); 0 if none has one. A
+// worker's HandlerTimeout must not be below it.
+func (m *Mux) LongestTimeout() time.Duration {
+	var longest time.Duration
+	for _, h := range m.handlers {
+		longest = max(longest, h.Info.Timeout)
+	}
+	return longest
+}
+
 // Queues returns the queues of the registered kinds in alphabetical order.
 func (m *Mux) Queues() []string {
 	queues := map[string]bool{}
@@ -52,8 +70,9 @@ func (m *Mux) Queues() []string {
 
 // Handle registers a handler that is called for one task at a time. What it does through tx takes effect exactly once,
 // together with the end of the task: if it returns an error, panics, or exceeds its time, nothing of it remains and an
-// attempt is charged. Its ctx ends after Config.HandlerTimeout. tx must not be used after it returned. It panics on a
-// kind that is registered already, on one that NewKind hasn't made, and on a nil fn, as the other forms do.
+// attempt is charged. Its ctx ends after the kind's task.Timeout, or Config.HandlerTimeout. tx must not be used after it
+// returned. Handle panics on a kind that is registered already, on one that NewKind hasn't made, and on a nil fn, as the
+// other forms do.
 func Handle[P any](m *Mux, kind task.Kind[P], fn func(ctx context.Context, tx *Tx, t Task[P]) error) {
 	check(m, kind, fn == nil)
 	register(m, kind, settle.Single, func(ctx context.Context, tx *Tx, ts []Task[P]) error {
@@ -109,7 +128,10 @@ func register[P any](m *Mux, kind task.Kind[P], f settle.Form, fn func(context.C
 				payload, _ := decoded.(P) // Decode made it; an interface's nil is no P, and stays its zero value
 				ts[i] = Task[P]{Task: row, Payload: payload}
 			}
-			return fn(ctx, &Tx{call}, ts)
+			if m.outermost == nil {
+				return fn(ctx, &Tx{call}, ts)
+			}
+			return m.callWrapped(ctx, call, func(ctx context.Context) error { return fn(ctx, &Tx{call}, ts) })
 		},
 	}
 }

@@ -44,6 +44,7 @@ func (w *Worker) Pass(ctx context.Context, hints []task.Hint) ([]Outcome, error)
 		}
 	}
 	w.after.flush(ctx)
+	w.hooks.flush(ctx)
 	out := make([]Outcome, len(all))
 	for i, h := range all {
 		out[i] = Outcome{ID: h.ID, Result: h.Result, Settled: h.Settled, Err: h.Failure.Err}

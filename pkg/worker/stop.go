@@ -66,6 +66,7 @@ func newLifecycle() *lifecycle {
 
 func (l *lifecycle) begin(w *Worker) {
 	l.aftermath.Go(func() { w.after.run(l.aftermath.ctx, l.calls.ctx) })
+	l.aftermath.Go(func() { w.hooks.run(l.aftermath.ctx, l.calls.ctx) })
 	l.tidying.Go(func() { w.tidy(l.tidying.ctx) })
 	l.tidying.Go(func() { w.watchPauses(l.tidying.ctx) })
 	for _, q := range w.queues {

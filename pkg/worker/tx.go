@@ -47,6 +47,10 @@ func (t *Tx) Schedule(ctx context.Context, spec task.Spec) (task.Task, error) {
 
 // ScheduleMany makes up to task.MaxPerCall tasks, as schedule.Tx does. Its error is ErrOwnKey where that would make none.
 func (t *Tx) ScheduleMany(ctx context.Context, specs []task.Spec) ([]task.Task, error) {
+	specs, err := t.call.Prepare(ctx, specs)
+	if err != nil {
+		return nil, err
+	}
 	if !slices.ContainsFunc(specs, t.mayMeet) {
 		ctx = t.call.Bound(ctx)
 		if ctx.Err() != nil {

@@ -11,8 +11,12 @@ import (
 
 // Recur makes tasks by a timetable, as schedule.Tx does.
 func (t *Tx) Recur(ctx context.Context, name string, when recur.Timetable, spec task.Spec, policy recur.Policy) (task.Recurrence, error) {
+	prepared, err := t.call.Prepare(ctx, []task.Spec{spec})
+	if err != nil {
+		return task.Recurrence{}, err
+	}
 	return onTasks(ctx, t, func(ctx context.Context) (task.Recurrence, error) {
-		return t.call.Changes().Recur(ctx, name, when, spec, policy)
+		return t.call.Changes().Recur(ctx, name, when, prepared[0], policy)
 	})
 }
 

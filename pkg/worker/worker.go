@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ type Worker struct {
 	gate     *settle.Gate
 	metrics  *metrics
 	after    *aftermath
+	hooks    *hooks
 	queues   []*queue
 
 	intake  context.Context //nolint:containedctx // Ends when no further message is to be taken in.
@@ -45,18 +47,22 @@ func New(cfg Config, mux *Mux, store Store, stream Stream, index Index, dead Bur
 	if mux == nil || len(mux.handlers) == 0 {
 		return nil, errors.New("worker: no kind has a handler")
 	}
+	if err := cmp.Or(cfg.checkTimeouts(mux.infos()), mux.compose()); err != nil {
+		return nil, err
+	}
 	if err := cfg.Kinds.Handle(mux.infos()); err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
 	m := newMetrics(cfg.Metrics)
 	w := &Worker{
 		cfg: cfg, stream: stream, requests: store, looks: store, clock: loop.NewClock(store.Clock, cfg.Logger, cfg.Metrics), metrics: m,
-		after: newAftermath(index, dead, m, cfg.Logger),
+		after: newAftermath(index, dead, m, cfg.Logger), hooks: newHooks(mux.hooks, m, cfg.Logger),
 	}
 	w.intake, w.stop = context.WithCancelCause(context.Background())
 	holder := task.NewID().String()
 	w.settler = settle.New(settle.Config{
 		BatchTime: cfg.BatchTime, HandlerTimeout: cfg.HandlerTimeout, Patience: cfg.Patience, Holder: holder, Kinds: cfg.Kinds,
+		BeforeSchedule: cfg.BeforeSchedule, OnEvents: w.hooks.adder(),
 		Logger: cfg.Logger, Metrics: cfg.Metrics, Tracer: cfg.Tracer.Tracer(tracerName), OnStuck: w.stop,
 	}, mux.handlers, store, w.clock, w.after)
 	w.gate = w.settler.Gate()
