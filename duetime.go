@@ -57,6 +57,7 @@ type options struct {
 	metrics prometheus.Registerer
 	joined  func()
 	tracer  trace.TracerProvider
+	before  schedule.SpecFunc
 }
 
 // WithLogger sends the client's log to l; without it slog's default is used. The Redis library's own messages go where
@@ -74,6 +75,12 @@ func WithTracer(p trace.TracerProvider) Option { return func(o *options) { o.tra
 // OnJoined calls fn each time that a call of Work has become a member of the groups of all its queues: the process is
 // then ready to work. While Kafka is away it calls fn after 10 s: due tasks are then looked for in MySQL.
 func OnJoined(fn func()) Option { return func(o *options) { o.joined = fn } }
+
+// BeforeSchedule has fn see each spec before the client schedules it, and before a handler of Work does. fn returns the spec,
+// changed or not, or an error that refuses the call; see schedule.SpecFunc.
+func BeforeSchedule(fn func(ctx context.Context, spec task.Spec) (task.Spec, error)) Option {
+	return func(o *options) { o.before = fn }
+}
 
 // Client schedules tasks and runs them. It is safe for concurrent use. If it is not closed, index writes in flight are
 // left to the daemon.
@@ -100,7 +107,7 @@ func Open(cfg Config, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.Tracer = o.tracer
+	p.Tracer, p.BeforeSchedule = o.tracer, o.before
 	s, err := p.Scheduler(o.metrics)
 	if err != nil {
 		return nil, errors.Join(err, p.Close(context.Background()))
@@ -144,7 +151,7 @@ func (c *Client) Close(ctx context.Context) error {
 
 // Work runs the mux's handlers on due tasks until ctx ends. Then it takes no more tasks, lets running handlers finish for
 // worker.drain, and returns nil. Any number of processes may work at once. It returns an error at once if the configuration
-// lacks a kind's queue, or if the mux is empty.
+// lacks a kind's queue, if a kind's timeout is above worker.handler_timeout, or if the mux is empty.
 func (c *Client) Work(ctx context.Context, mux *worker.Mux) error {
 	if mux == nil {
 		return errors.New("duetime: Work needs a mux")
@@ -157,7 +164,8 @@ func (c *Client) Work(ctx context.Context, mux *worker.Mux) error {
 	defer func() { _ = st.Close() }()
 	w, err := worker.New(worker.Config{
 		Concurrency: cfg.Worker.Concurrency, Batch: cfg.Worker.Batch, HandlerTimeout: cfg.Worker.HandlerTimeout, Drain: cfg.Worker.Drain,
-		Late: cmp.Or(cfg.Worker.Late, -1), Kinds: c.parts.Kinds, Logger: c.parts.Log, Metrics: c.metrics, Tracer: c.parts.Tracer,
+		Late: cmp.Or(cfg.Worker.Late, -1), Kinds: c.parts.Kinds, BeforeSchedule: c.parts.BeforeSchedule, Logger: c.parts.Log,
+		Metrics: c.metrics, Tracer: c.parts.Tracer,
 	}, mux, st, c.parts.Stream, indexer{c.Client}, c.parts.Stream)
 	if err != nil {
 		return err

@@ -118,3 +118,18 @@ func ExampleClient_Work() {
 	})
 	check(client.Work(ctx, mux)) // until ctx ends
 }
+
+// No task is scheduled without a subject, neither by the service nor by one of its handlers.
+func ExampleBeforeSchedule() {
+	ctx := context.Background()
+	cfg, err := duetime.LoadConfig("")
+	check(err)
+	client, err := duetime.Open(cfg, duetime.BeforeSchedule(func(_ context.Context, spec task.Spec) (task.Spec, error) {
+		if spec.Subject() == "" {
+			return spec, errors.New("a task must say what it is about")
+		}
+		return spec, nil
+	}))
+	check(err)
+	defer closing(ctx, client)
+}

@@ -40,6 +40,8 @@ type Parts struct {
 	Tracer trace.TracerProvider // nil means the global one
 	Kinds  *schedule.Kinds      // of the configuration's queues
 
+	BeforeSchedule schedule.SpecFunc // sees what the Scheduler schedules; nil means none
+
 	layout atomic.Pointer[task.Layout] // as AwaitSchema read it
 }
 
@@ -268,7 +270,8 @@ func fatal(refusal, err error) error {
 // Scheduler returns a client that schedules on these parts. reg may be nil.
 func (p *Parts) Scheduler(reg prometheus.Registerer) (*schedule.Client, error) {
 	return schedule.New(schedule.Config{
-		Layout: p.Store.RecentLayout, Kinds: p.Kinds, Actor: p.Actor, Logger: p.Log, Metrics: reg, Tracer: p.Tracer,
+		Layout: p.Store.RecentLayout, Kinds: p.Kinds, BeforeSchedule: p.BeforeSchedule, Actor: p.Actor, Logger: p.Log,
+		Metrics: reg, Tracer: p.Tracer,
 	}, p.Store, p.Index, p.Stream)
 }
 

@@ -97,9 +97,9 @@ func Migrate(t testing.TB, db DB) {
 
 // Client returns a client that schedules in the database only: it has no index and no Kafka, and nothing fires the tasks.
 // It is closed after the test.
-func Client(t testing.TB, db DB) *schedule.Client {
+func Client(t testing.TB, db DB, opts ...Option) *schedule.Client {
 	t.Helper()
-	c, err := schedule.New(schedule.Config{}, opened(t, db), nowhere{}, nowhere{})
+	c, err := schedule.New(schedule.Config{BeforeSchedule: chosen(opts).before}, opened(t, db), nowhere{}, nowhere{})
 	if err != nil {
 		t.Fatalf("duetimetest.Client: %v", err)
 	}

@@ -31,11 +31,12 @@ type Fired struct {
 }
 
 const (
-	maxMoments = 1000            // with more due times, the tasks probably follow each other forever
-	fireTime   = 5 * time.Minute // for one call of Fire
-	lockTime   = 5 * time.Second // for which another transaction may lock a row
-	lockPause  = 10 * time.Millisecond
-	pageSize   = 1000
+	maxMoments  = 1000             // with more due times, the tasks probably follow each other forever
+	fireTime    = 5 * time.Minute  // for one call of Fire
+	handlerTime = 10 * time.Second // for a call of a handler without a timeout of its own, as in a worker
+	lockTime    = 5 * time.Second  // for which another transaction may lock a row
+	lockPause   = 10 * time.Millisecond
+	pageSize    = 1000
 )
 
 // Fire runs all tasks of the mux's kinds that are due by until, each at its own time on a clock that steps from one due
@@ -48,13 +49,17 @@ const (
 // Fired has the error. Fire fails the test if a task's row stays locked (by a transaction that the test left open), if
 // the database fails, and if the tasks don't end: after a thousand different due times.
 //
-// Kinds with outside handlers are called as well: give the mux a stand-in for handlers that must not act in a test.
-func Fire(t testing.TB, db DB, mux *worker.Mux, until time.Time) []Fired {
+// Kinds with outside handlers are called as well: give the mux a stand-in for handlers that must not act in a test. The
+// mux's middleware and hooks are called as in production; the hooks are through when Fire returns.
+func Fire(t testing.TB, db DB, mux *worker.Mux, until time.Time, opts ...Option) []Fired {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), fireTime)
 	defer cancel()
 	f := &firing{kinds: mux.Kinds(), store: &ahead{tables: opened(t, db)}, until: until}
-	cfg := worker.Config{Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	cfg := worker.Config{
+		HandlerTimeout: max(handlerTime, mux.LongestTimeout()), BeforeSchedule: chosen(opts).before,
+		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	}
 	var err error
 	if f.worker, err = worker.New(cfg, mux, f.store, nil, nowhere{}, nowhere{}); err != nil {
 		t.Fatalf("duetimetest.Fire: %v", err)

@@ -44,7 +44,7 @@ type Config struct {
 	Workers        int           // workers that share the queues; default 1
 	Concurrency    int           // concurrent transactions in each worker and queue; default 8, on SQLite always 1
 	Batch          int           // tasks in one transaction; default 100
-	HandlerTimeout time.Duration // of one call of a handler; default 10 s
+	HandlerTimeout time.Duration // of one call of a handler; default 10 s; a kind may have less (task.Timeout), not more
 	Drain          time.Duration // of running handlers when Run's context ends; default 8 s, otherwise at least HandlerTimeout
 	Lead           time.Duration // how far ahead of its time a hint is sent; default 50 ms, 1 ns for none
 	Grace          time.Duration // after which a pending row is overdue; default 2 s
@@ -52,6 +52,9 @@ type Config struct {
 	Retention      time.Duration // of finished rows; default 168 h
 	Logger         *slog.Logger  // default slog.Default()
 
+	// BeforeSchedule sees each spec before the pipeline or one of its handlers schedules it, and may change or refuse it; nil
+	// means none.
+	BeforeSchedule schedule.SpecFunc
 	// Metrics registers the metrics of this pipeline, with the label namespace; nil disables them. A second pipeline of the
 	// same namespace in the process needs another registerer.
 	Metrics prometheus.Registerer
@@ -227,8 +230,10 @@ func (p *Pipeline) open(ctx context.Context) error {
 	messages := p.cfg.stream()
 	messages.Now = p.clock.Now
 	p.stream = stream.NewLocal(messages)
-	p.Client, err = schedule.New(schedule.Config{Layout: p.store.RecentLayout, Kinds: p.kinds, Logger: p.cfg.Logger, Metrics: p.cfg.Metrics, Tracer: p.cfg.Tracer},
-		p.store, p.index, p.stream)
+	p.Client, err = schedule.New(schedule.Config{
+		Layout: p.store.RecentLayout, Kinds: p.kinds, BeforeSchedule: p.cfg.BeforeSchedule,
+		Logger: p.cfg.Logger, Metrics: p.cfg.Metrics, Tracer: p.cfg.Tracer,
+	}, p.store, p.index, p.stream)
 	return err
 }
 

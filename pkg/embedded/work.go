@@ -21,8 +21,8 @@ const sqliteBatchTime = 20 * time.Millisecond
 
 // Work fires due tasks and runs the mux's handlers until ctx ends or Close is called. Then it takes no more tasks, lets
 // running handlers finish for up to 8 s, and returns nil. It returns an error only when it can't work: ErrWorked at a
-// second call, ErrClosed after Close, a mux without handlers, a kind whose queue is not in Config.Queues, or
-// worker.ErrStuck.
+// second call, ErrClosed after Close, a mux without handlers, a kind whose queue is not in Config.Queues or whose timeout
+// is above Config.HandlerTimeout, or worker.ErrStuck.
 func (p *Pipeline) Work(ctx context.Context, mux *worker.Mux) error {
 	if mux == nil {
 		return errors.New("embedded: Work needs a mux")
@@ -133,7 +133,8 @@ func (p *Pipeline) stand(name string, lead func(context.Context, *elect.Term) er
 func (p *Pipeline) worker(number int, mux *worker.Mux) (*worker.Worker, error) {
 	cfg := worker.Config{
 		Concurrency: p.cfg.Concurrency, Batch: p.cfg.Batch, HandlerTimeout: p.cfg.HandlerTimeout, Drain: p.cfg.Drain,
-		Kinds: p.kinds, Logger: p.cfg.Logger, Metrics: p.metrics("worker", number), Tracer: p.cfg.Tracer,
+		Kinds: p.kinds, BeforeSchedule: p.cfg.BeforeSchedule, Logger: p.cfg.Logger, Metrics: p.metrics("worker", number),
+		Tracer: p.cfg.Tracer,
 	}
 	if p.store.Dialect() == store.SQLite {
 		cfg.BatchTime = sqliteBatchTime

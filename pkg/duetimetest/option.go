@@ -1,0 +1,19 @@
+package duetimetest
+
+import "github.com/duetime/duetime/pkg/schedule"
+
+// Option adds to Client and Fire what the service gives to its client and its worker.
+type Option func(*options)
+
+type options struct{ before schedule.SpecFunc }
+
+// BeforeSchedule has fn see each spec before it is scheduled, as with duetime.BeforeSchedule: in Client what the service
+// schedules, in Fire what handlers schedule.
+func BeforeSchedule(fn schedule.SpecFunc) Option { return func(o *options) { o.before = fn } }
+
+func chosen(opts []Option) (o options) {
+	for _, opt := range opts {
+		opt(&o)
+	}
+	return o
+}
