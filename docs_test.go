@@ -31,6 +31,7 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 	put := source{t, "internal/indexwriter/writer.go"}
 	queue := source{t, "internal/indexwriter/queue.go"}
 	look, degraded := source{t, "pkg/worker/look.go"}, source{t, "pkg/worker/degraded.go"}
+	hooks := source{t, "pkg/worker/hooks.go"}
 	joining := source{t, "duetime.go"}.span(`lookingAfter = (.+)`)
 	wait := source{t, "pkg/schedule/client.go"}.span(`cmp\.Or\(c\.IndexWait, (.+?)\)`)
 	for _, c := range []struct{ doc, says string }{
@@ -61,6 +62,11 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 		{guide, fmt.Sprintf("default %d |", task.NewKind[int]("test").Info().MaxAttempts)},
 		{guide, fmt.Sprintf("the %d attempts that a kind has", task.NewKind[int]("test").Info().MaxAttempts)},
 		{guide, fmt.Sprintf("of up to %s, 2 s, 4 s … %s", spelt(task.DefaultBackoff.Min), spelt(task.DefaultBackoff.Max))},
+		{guide, fmt.Sprintf("| timeout of a kind | %s to %d h,", spelt(task.MinTimeout), task.MaxTimeout/time.Hour)},
+		{guide, fmt.Sprintf("`worker.handler_timeout` (%s) bounds", spelt(cfg.Worker.HandlerTimeout))},
+		{guide, fmt.Sprintf("`worker.drain` (%s) is how long", source{t, "pkg/worker/config.go"}.span(`cmp\.Or\(c\.Drain, (.+?)\)`))},
+		{guide, fmt.Sprintf("A hook has %s for an event. While %s events wait,", hooks.span(`hookTimeout\s+= (.+?)\s+//`),
+			grouped(hooks.number("maxQueuedEvents")))},
 		{contract, fmt.Sprintf("within its interval (%s)", spelt(cfg.Daemon.Interval))},
 		{operating, fmt.Sprintf("between MySQL and Redis after %s", source{t, "internal/console/drift.go"}.span(`recheckDelay\s+= (.+?)\s+//`))},
 		{operating, fmt.Sprintf("overdue for more than %s", source{t, "internal/console/verify.go"}.span(`stuckAfter = (.+)`))},

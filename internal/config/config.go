@@ -123,7 +123,7 @@ type Worker struct {
 	Admin          string        `koanf:"admin" form:"addr" doc:"as event.admin"`
 	Concurrency    int           `koanf:"concurrency" doc:"batches that run at once in each queue, and as many single tasks, 1 to 256; each needs a MySQL connection"`
 	Batch          int           `koanf:"batch" doc:"tasks in one transaction, 1 to 1000"`
-	HandlerTimeout time.Duration `koanf:"handler_timeout" doc:"the longest that one handler may take, 10ms to 1h"`
+	HandlerTimeout time.Duration `koanf:"handler_timeout" doc:"the longest that one call of a handler may take, 10ms to 1h; task.Timeout gives a kind less"`
 	Drain          time.Duration `koanf:"drain" doc:"how long running handlers may go on after a SIGTERM before they are rolled back, worker.handler_timeout to 1h; 0s means 8s, whatever worker.handler_timeout is. The process needs up to 2s more"`
 	Late           time.Duration `koanf:"late" doc:"how late a task may be before workers look for it in MySQL themselves, 100ms to 1h; 0s turns this off, and tasks then wait for Redis and Kafka"`
 }
