@@ -8,10 +8,11 @@
 //
 //  1. A transaction begins (intx.go, join.go): [Client.InTx] begins one at READ COMMITTED; [Client.Join] takes part in the
 //     caller's own.
-//  2. New rows are written by [Tx.ScheduleMany] (tx_schedule.go). Each change (tx_change.go: changeMany, changeOwner) locks the
-//     task's row FOR UPDATE, so that it reads what is committed now at any isolation. It computes the transition by the pure
-//     functions of package task, and writes it with version+1. Under the lock a task is either changed before its effect, or
-//     answered with "already done": there is nothing in between.
+//  2. New rows are written by [Tx.ScheduleMany] (tx_schedule.go), after Config.BeforeSchedule has seen their specs
+//     (before.go). Each change (tx_change.go: changeMany, changeOwner) locks the task's row FOR UPDATE, so that it reads what
+//     is committed now at any isolation. It computes the transition by the pure functions of package task, and writes it with
+//     version+1. Under the lock a task is either changed before its effect, or answered with "already done": there is nothing
+//     in between.
 //  3. Tx keeps the last version of each task that this try touched (tx.go: [Tx.Touched]). The list belongs to one try: what a
 //     rolled-back try touched is forgotten with it, for its versions never existed.
 //  4. COMMIT (intx.go: try, readCommit). This alone decides. Its answer is yes, a definite no, or lost (below).

@@ -3,7 +3,8 @@
 //
 // A service fills a Mux by Handle, HandleBatch and HandleOutside, and gives it to New; Run works until its context ends. A
 // handler writes through its Tx, and answers nil, an error, Snooze or Discard. An effect through a Tx takes place exactly
-// once and never before its time.
+// once and never before its time. Middleware (Mux.Use) wraps the handlers' calls, and hooks (Mux.OnEvent) are called with
+// what became of tasks.
 //
 // # A hint's path
 //
