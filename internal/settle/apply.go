@@ -83,6 +83,9 @@ func (t *transaction) applyToHint(m *member) {
 	if v.settled {
 		return
 	}
+	if v.refunded {
+		h.Charge = hold.Charge{}
+	}
 	h.Lane = max(h.Lane, v.lane)
 	if h.LookAt.After(h.PatientSince) && v.result == resultEarly {
 		h.PatientSince = h.LookAt // patience begins at the hint's moment

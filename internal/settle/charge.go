@@ -103,6 +103,16 @@ func refund(row task.Task, now time.Time) task.Task {
 	return row.Refund(now)
 }
 
+// refundUnrun refunds the charges of suspects that do not run in this transaction. Their rows will be free until their turn
+// comes: another worker that has found one of them would charge it as well.
+func (t *transaction) refundUnrun(unrun []*member) error {
+	for _, m := range unrun {
+		m.row = refund(m.row, t.stamp())
+		m.verdict.refunded, m.verdict.put = true, true
+	}
+	return t.save(unrun...)
+}
+
 const (
 	refundTimeout  = 500 * time.Millisecond // a stopping worker has no more time
 	refundInterval = 10 * time.Millisecond  // between tries to lock rows

@@ -26,7 +26,9 @@ type verdict struct {
 	lookAt  time.Time
 	lane    hold.Lane // while the hint is held
 	put     bool      // the row's state goes to the index
-	far     bool      // settled although the row is pending: the daemon's look-ahead puts it
+	// refunded says that the attempt that was charged beforehand is taken back, because the task does not run.
+	refunded bool
+	far      bool // settled although the row is pending: the daemon's look-ahead puts it
 
 	next *task.Task // the row's transition, to be saved; nil for none
 

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/duetime/duetime/internal/hold"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 // run calls the handlers in id order. After Config.BatchTime of handlers it holds the remaining hints.
 func (t *transaction) run() error {
+	var unrun []*member // charged beforehand
 	for _, m := range t.order {
 		if m.stage != stageWaiting {
 			continue // the member ran in another member's batch call, or a handler changed its task
@@ -17,13 +19,16 @@ func (t *transaction) run() error {
 		if t.spent >= t.settler.cfg.BatchTime {
 			m.stage, m.verdict = stageDecided, verdict{}
 			m.verdict.holdUntil(t.settler.clock.Now(), m.hint.Lane)
+			if m.hint.Suspect && m.hint.Charge.State == hold.Charged {
+				unrun = append(unrun, m)
+			}
 			continue
 		}
 		if err := t.runCall(t.membersOfCall(m)); err != nil {
 			return err
 		}
 	}
-	return nil
+	return t.refundUnrun(unrun)
 }
 
 // membersOfCall returns the members of m's call: for a batch handler all that wait, but one of each owner and subject:

@@ -32,7 +32,7 @@ const (
 	behindAfter = 90 * time.Second // the longest interval, and time to heal
 )
 
-// tick is the payload of the handler chaos.tick: how long it takes.
+// tick is the payload of the handler chaos.tick: how long it snoozes.
 type tick struct {
 	TakesMs int64 `json:"takes_ms"`
 }
@@ -60,7 +60,7 @@ func recurrencesGoOn(t *testing.T, d *drill) {
 	judgeTicks(t, d, s)
 }
 
-// plantRecurrences makes recurrences with all policies. A part of their ticks takes longer than the interval.
+// plantRecurrences makes recurrences with all policies. A part of their ticks goes on beyond the next one.
 func (d *drill) plantRecurrences(t *testing.T, s *store.Store) {
 	t.Helper()
 	ctx := t.Context()
@@ -80,7 +80,7 @@ func (d *drill) plantRecurrences(t *testing.T, s *store.Store) {
 			policy.Jitter = 500 * time.Millisecond
 		}
 		payload := tick{}
-		if i%16 == 1 {
+		if i%8 == 1 {
 			payload.TakesMs = 1500
 		}
 		_, err := changes.Recur(ctx, fmt.Sprintf("r%d", i), when, ticking.Recurring(fmt.Sprintf("ticker-%d", i%50), payload), policy)

@@ -5,7 +5,7 @@
 //	chaos.deaf   ignores its context, for a minute
 //	chaos.slow   takes longer than a SIGTERM leaves it, then has an effect: a line in chaos_effects
 //	chaos.exit   ends the process
-//	chaos.tick   is made by a recurrence; takes as long as its payload says, fails now and then, and has an effect: a line in chaos_ticks
+//	chaos.tick   is made by a recurrence; snoozes as long as its payload says, fails now and then, and has an effect: a line in chaos_ticks
 //	chaos.cut    ends its own connection
 //	chaos.full   fills a table in memory of its own
 //	chaos.long   runs a statement beyond the server's limit
@@ -68,10 +68,8 @@ func ticked(ctx context.Context, tx *worker.Tx, t worker.Task[tick]) error {
 	case at.Unix()%7 == 3 && t.Attempt == 0:
 		return errors.New("one in seven fails once")
 	}
-	select {
-	case <-time.After(time.Duration(t.Payload.TakesMs) * time.Millisecond):
-	case <-ctx.Done():
-		return ctx.Err()
+	if long := time.Duration(t.Payload.TakesMs) * time.Millisecond; long > 0 && t.RunAt.Equal(t.DueAt) {
+		return worker.Snooze(long)
 	}
 	_, err := tx.ExecContext(ctx, `INSERT INTO chaos_ticks (task_id) VALUES (?)`, t.ID.String())
 	return err
