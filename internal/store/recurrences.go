@@ -264,7 +264,7 @@ func (s *Store) PurgeRecurrences(ctx context.Context, before time.Time, limit in
 	if len(ids) == 0 {
 		return 0, nil
 	}
-	args := append(ids, task.RecurrenceStopped, task.RecurrenceOver, before.UnixMilli())
+	args := append(slices.Clone(ids), task.RecurrenceStopped, task.RecurrenceOver, before.UnixMilli())
 	r, err := s.db.ExecContext(ctx, "DELETE FROM duetime_recurrences WHERE id IN ("+marks(len(ids))+") AND state IN (?, ?) AND updated_at < ?", args...)
 	if err != nil {
 		return 0, fmt.Errorf("delete %d recurrences: %w", len(ids), err)

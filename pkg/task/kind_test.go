@@ -41,7 +41,7 @@ func TestStrictPayload(t *testing.T) {
 	strict, lax := task.NewKind[pointed]("meal", task.StrictPayload()), task.NewKind[pointed]("meal")
 	for payload, want := range map[string]struct{ strict, lax string }{
 		`{"pet":7}`:                         {},
-		` {"pet":7, "food":{"Kind":{}}} `:   {},
+		`{"pet":7, "food":{"Kind":{}}}`:     {},
 		`{"pet":7,"toy":1}`:                 {strict: `unknown field "toy"`},
 		`{"pet":7,"food":{"Kind":1,"g":1}}`: {strict: `unknown field "g"`},
 		`{"pet":"seven"}`:                   {strict: "cannot unmarshal string", lax: "cannot unmarshal string"},
@@ -77,11 +77,17 @@ func TestSpecIsChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ what, got, want string }{
-		{"owner", after.Owner(), "ann"}, {"subject", after.Subject(), "s"}, {"key", after.Key(), "k"},
+		{"owner", after.Owner(), "ann"},
+		{"subject", after.Subject(), "s"},
+		{"key", after.Key(), "k"},
 		{"payload", string(after.Payload()), `"b"`},
-		{"row's subject", row.Subject, "s"}, {"row's key", row.DedupKey, "ok"}, {"row's payload", string(row.Payload), `"b"`},
-		{"row's due time", row.DueAt.Sub(now).String(), "1m0s"}, {"id", row.ID.String(), before.ID().String()},
-		{"subject before", before.Subject(), ""}, {"key before", before.Key(), ""},
+		{"row's subject", row.Subject, "s"},
+		{"row's key", row.DedupKey, "ok"},
+		{"row's payload", string(row.Payload), `"b"`},
+		{"row's due time", row.DueAt.Sub(now).String(), "1m0s"},
+		{"id", row.ID.String(), before.ID().String()},
+		{"subject before", before.Subject(), ""},
+		{"key before", before.Key(), ""},
 		{"payload before", string(before.Payload()), `"a"`},
 	} {
 		if c.got != c.want {

@@ -47,7 +47,7 @@ func (s RecurrenceState) String() string {
 func ParseRecurrenceState(text string) (RecurrenceState, error) {
 	for i, name := range recurrenceStates {
 		if text == name {
-			return RecurrenceState(i), nil //nolint:gosec // there are four
+			return RecurrenceState(i), nil
 		}
 	}
 	return 0, &FieldError{"state", "must be " + strings.Join(recurrenceStates, ", ")}

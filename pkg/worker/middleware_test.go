@@ -138,8 +138,10 @@ func TestMiddlewareKnowsSnoozeAndDiscard(t *testing.T) {
 		err              error
 		snooze, discards bool
 	}{
-		{nil, false, false}, {errSick, false, false},
-		{wrap(worker.Snooze(time.Second)), true, false}, {wrap(worker.Discard(errSick)), false, true},
+		{nil, false, false},
+		{errSick, false, false},
+		{wrap(worker.Snooze(time.Second)), true, false},
+		{wrap(worker.Discard(errSick)), false, true},
 	} {
 		want(t, fmt.Sprintf("%v is a snooze", c.err), worker.IsSnooze(c.err), c.snooze)
 		want(t, fmt.Sprintf("%v is a discard", c.err), worker.IsDiscard(c.err), c.discards)
