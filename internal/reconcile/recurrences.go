@@ -54,7 +54,7 @@ func (s *recurrences) mend(ctx context.Context, part []task.Recurrence) error {
 	}
 	s.r.metrics.ticks.Count(p.Ticks())
 	s.r.metrics.mended.Add(float64(len(made)))
-	s.r.cfg.Logger.WarnContext(ctx, "recurrences left behind", "n", len(part), "made", len(made))
+	s.r.cfg.Logger.WarnContext(ctx, "recurrences left behind", "n", len(made))
 	ids := make([]task.ID, len(made))
 	for i, t := range made {
 		ids[i] = t.ID
