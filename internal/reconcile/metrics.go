@@ -50,7 +50,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "duetime_recurrences_mended_total",
 			Help: "Recurrences whose task had ended, or vanished, without a next one: ended by SQL of another program, or restored in part.",
 		}),
-		ticks: recurrence.NewMetrics(reg),
+		ticks: recurrence.NewMetrics(reg, recurrence.TicksTotal),
 	}
 }
 

@@ -9,10 +9,16 @@ import (
 // Metrics count ticks, by the kind of their tasks.
 type Metrics struct{ ticks *prometheus.CounterVec }
 
-// NewMetrics registers them; a nil reg registers nothing.
-func NewMetrics(reg prometheus.Registerer) *Metrics {
+// The names of the counter. Workers have another one than clients and the daemon: in one process their labels may differ.
+const (
+	TicksTotal       = "duetime_recurrence_ticks_total"
+	WorkerTicksTotal = "duetime_worker_recurrence_ticks_total"
+)
+
+// NewMetrics registers the counter under one of its names; a nil reg registers nothing.
+func NewMetrics(reg prometheus.Registerer, name string) *Metrics {
 	return &Metrics{metric.Shared(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "duetime_recurrence_ticks_total",
+		Name: name,
 		Help: "Ticks of recurrences: made, caught_up (made after their moment, as after an outage), or skipped by the policy.",
 	}, []string{"kind", "outcome"}))}
 }

@@ -82,7 +82,7 @@ func New(cfg Config, handlers map[string]*Handler, store Store, clock *loop.Cloc
 	m := newMetrics(cfg.Metrics, handlers)
 	return &Settler{
 		cfg: cfg, handlers: handlers, store: store, clock: clock, after: after, log: cfg.Logger,
-		gate: newGate(clock, m.pauses, cfg.Logger), metrics: m, ticks: recurrence.NewMetrics(cfg.Metrics),
+		gate: newGate(clock, m.pauses, cfg.Logger), metrics: m, ticks: recurrence.NewMetrics(cfg.Metrics, recurrence.WorkerTicksTotal),
 		unhandled: newUnhandled(cfg.Metrics, cfg.Logger), timeouts: newTimeouts(handlers, cfg.HandlerTimeout),
 	}
 }

@@ -113,7 +113,7 @@ func New(cfg Config, store Store, index Index, compensator Compensator) (*Client
 		return nil, errors.New("schedule: a client needs a store, an index and a compensator")
 	}
 	cfg = cfg.withDefaults()
-	c := &Client{cfg: cfg, store: store, index: index, history: newHistory(cfg, store), ticks: recurrence.NewMetrics(cfg.Metrics), tracer: cfg.Tracer.Tracer(tracerName)}
+	c := &Client{cfg: cfg, store: store, index: index, history: newHistory(cfg, store), ticks: recurrence.NewMetrics(cfg.Metrics, recurrence.TicksTotal), tracer: cfg.Tracer.Tracer(tracerName)}
 	c.writer = indexwriter.New(indexwriter.Config{
 		CallerWait: cfg.IndexWait, PutTimeout: cfg.PutTimeout, Backlog: cfg.Backlog, Logger: cfg.Logger, Metrics: cfg.Metrics,
 	}, index, compensator)

@@ -142,7 +142,7 @@ func TestBatchOfTicks(t *testing.T) {
 			want(t, "effects", w.effects(ticks[i].ID), 1)
 			w.wantNext(r)
 		}
-		want(t, "ticks counted", w.metric("duetime_recurrence_ticks_total", map[string]string{"kind": "meal", "outcome": "made"}), 50)
+		want(t, "ticks counted", w.metric("duetime_worker_recurrence_ticks_total", map[string]string{"kind": "meal", "outcome": "made"}), 50)
 	})
 }
 
