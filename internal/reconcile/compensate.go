@@ -36,6 +36,11 @@ func (r *Reconciler) putIDs(ctx context.Context, ids []task.ID) error {
 	if err != nil {
 		return fmt.Errorf("read %d compensated rows: %w", len(ids), err)
 	}
+	return r.putRows(ctx, "compensated", rows)
+}
+
+// putRows makes the index hold what rows say that were changed just now. It leaves rows of failed shards to the changed pass.
+func (r *Reconciler) putRows(ctx context.Context, reason string, rows []task.Task) error {
 	now, err := r.clock(ctx)
 	if err != nil {
 		return err
@@ -43,7 +48,7 @@ func (r *Reconciler) putIDs(ctx context.Context, ids []task.ID) error {
 	failed := r.uncompared.all()
 	var skipped skippedShards
 	tried := slices.DeleteFunc(slices.Clone(rows), func(row task.Task) bool { _, skip := failed[row.Shard]; return skip })
-	if err := skipped.collect(r.mend(ctx, "compensated", tried, now, putAlways), nil); err != nil {
+	if err := skipped.collect(r.mend(ctx, reason, tried, now, putAlways), nil); err != nil {
 		return err
 	}
 	for _, row := range rows {

@@ -1,6 +1,7 @@
 // Package reconcile is the daemon's work: it compares the truth in MySQL with the wake-up index in Redis and mends the
-// index. It never changes a task: of a row it writes only the shard in which the row is indexed. The only rows it removes are
-// finished ones past their retention, and history as old.
+// index. On its own account it never changes a task: of a row it writes only the shard in which the row is indexed. Only
+// where a service or an operator has made an operation, it changes the tasks of that. The only rows it removes are finished
+// ones past their retention, and history as old.
 //
 // # Mending
 //
@@ -33,6 +34,7 @@
 //     finds entries of finished tasks in owners' sets.
 //   - rebuild: fills shards without a generation marker, whose memory was lost: near-due rows first, the marker last.
 //   - rehome: moves rows to their owners' places while the number of shards changes.
+//   - operations: carries out changes of many tasks that services and operators have asked for.
 //   - audit: compares samples of rows and of entries; compares everything once any pass has found drift or a lost hint.
 //     Compensated rows are neither.
 //   - purge: deletes finished rows past their retention, and lines of the history of the same age.

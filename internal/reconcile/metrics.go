@@ -20,6 +20,8 @@ type metrics struct {
 	toRehome    prometheus.Gauge
 	mended      prometheus.Counter
 	ticks       *recurrence.Metrics
+	operated    *prometheus.CounterVec
+	operations  prometheus.Gauge
 	kinds       sync.Map     // names of kinds that are labels of drift
 	named       atomic.Int64 // kinds that asked for a label
 }
@@ -51,6 +53,15 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Help: "Recurrences whose task had ended, or vanished, without a next one: ended by SQL of another program, or restored in part.",
 		}),
 		ticks: recurrence.NewMetrics(reg, recurrence.TicksTotal),
+		operated: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "duetime_operation_rows_total",
+			Help: "Tasks that operations have come to: changed, ended (before their turn came), or left_alone " +
+				"(locked by others for too long, a key that is taken, a time out of bounds).",
+		}, []string{"verb", "outcome"}),
+		operations: f.NewGauge(prometheus.GaugeOpts{
+			Name: "duetime_operations_running",
+			Help: "Operations that the leader works on, or that wait for their turn; 0 in a daemon that does not lead.",
+		}),
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 
 const purgeBatch = 500 // rows deleted by one statement, which locks them
 
-// purge deletes finished rows past their retention, and lines of the history of the same age.
+// purge deletes finished rows past their retention, and lines of the history, recurrences and operations of the same age.
 type purge struct{ r *Reconciler }
 
 func (p *purge) pass(ctx context.Context, now clock) (loop.Result, error) {
@@ -30,5 +30,9 @@ func (p *purge) pass(ctx context.Context, now clock) (loop.Result, error) {
 		return loop.Result{}, err
 	}
 	ended, err := p.r.store.PurgeRecurrences(ctx, before, purgeBatch)
-	return loop.Result{More: n == purgeBatch || lines == purgeBatch || ended == purgeBatch}, err
+	if err != nil {
+		return loop.Result{}, err
+	}
+	over, err := p.r.store.PurgeOperations(ctx, before, purgeBatch)
+	return loop.Result{More: n == purgeBatch || lines == purgeBatch || ended == purgeBatch || over == purgeBatch}, err
 }

@@ -56,6 +56,7 @@ type Store interface {
 	// PurgeRecurrences is Purge for recurrences that were stopped or are over.
 	PurgeRecurrences(ctx context.Context, before time.Time, limit int) (int, error)
 	recurrence.Transactions
+	operated // operation_page.go
 	// Moment returns the database's time and the newest epoch of this name.
 	Moment(ctx context.Context, name string) (now time.Time, epoch int64, err error)
 }
@@ -181,6 +182,7 @@ func (r *Reconciler) Lead(ctx context.Context, epoch int64, term Term) error {
 	r.filling.Store(true) // until the markers were read: an audit would take missing entries of lost shards for drift
 	r.fed.set(time.Time{})
 	defer r.metrics.toRehome.Set(0)
+	defer r.metrics.operations.Set(0)
 	group, ctx := errgroup.WithContext(ctx)
 	for _, p := range r.passes() {
 		group.Go(func() error { return r.repeat(ctx, p, epoch, term) })
@@ -197,7 +199,7 @@ func (r *Reconciler) Lead(ctx context.Context, epoch int64, term Term) error {
 
 func (r *Reconciler) passes() []pass {
 	soon, late, fresh, move, far := &lookahead{r: r}, &overdue{r: r}, &changed{r: r}, &rehome{r: r}, &horizon{r: r}
-	ticks := &recurrences{r: r}
+	ticks, mass := &recurrences{r: r}, &operations{r: r}
 	return []pass{
 		{name: "lookahead", interval: r.cfg.Interval, looked: &soon.looked, run: soon.pass},
 		{name: "overdue", interval: r.cfg.Interval, calms: true, looked: &late.looked, run: late.pass},
@@ -207,6 +209,7 @@ func (r *Reconciler) passes() []pass {
 		{name: "horizon", interval: time.Second, looked: &far.looked, run: far.pass},
 		{name: "audit rows", interval: sampleInterval, wake: r.wakeRows, yields: true, idles: true, run: (&auditRows{pace: pace{r: r}}).pass},
 		{name: "audit index", interval: sampleInterval, wake: r.wakeIndex, yields: true, idles: true, run: (&auditIndex{pace: pace{r: r}}).pass},
+		{name: "operations", interval: time.Second, yields: true, urgent: true, run: mass.pass}, // it paces itself
 		{name: "recurrences", interval: r.cfg.Interval, looked: &ticks.looked, run: ticks.pass},
 		{name: "purge", interval: min(time.Minute, r.cfg.Retention), run: (&purge{r: r}).pass},
 	}

@@ -22,8 +22,6 @@ const (
 	rehomeMoves = 3  // of pages, side by side
 	rehomeSmall = 50 // rows of a page while tasks run: MySQL and Redis are held up for as little as this takes
 	rehomeSleep = 3  // times what the small page took
-	busyRows    = 20
-	busyTime    = time.Second // tasks run if so many rows have changed within it
 )
 
 // rehome moves rows to their owners' places while the number of shards changes.
@@ -75,7 +73,7 @@ func (m *rehome) pass(ctx context.Context, now clock) (loop.Result, error) {
 			return loop.Result{}, err
 		}
 	}
-	busy, err := m.busy(ctx, now)
+	busy, err := m.r.busy(ctx, now)
 	if err != nil {
 		return loop.Result{}, err
 	}
@@ -93,13 +91,6 @@ func (m *rehome) pass(ctx context.Context, now clock) (loop.Result, error) {
 		return loop.Result{Next: rehomeSleep * time.Since(began)}, nil
 	}
 	return loop.Result{More: true}, nil
-}
-
-// busy reports whether tasks run now. A row that is moved to another shard does not count as changed.
-func (m *rehome) busy(ctx context.Context, now clock) (bool, error) {
-	to := now()
-	changed, err := m.r.store.Changed(ctx, to.Add(-busyTime), to, task.Cursor{}, busyRows)
-	return len(changed) == busyRows, err
 }
 
 // count records how many rows will move, by the number of rows and the part of owners whose place moves.

@@ -25,6 +25,7 @@ type Store interface {
 	transactions // intx.go
 	autocommits  // autocommit.go
 	ownerPages   // list_page.go
+	previews     // bulk.go
 }
 
 // Index is what a client needs of the wake-up index.

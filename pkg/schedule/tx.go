@@ -19,6 +19,7 @@ type Rows interface {
 	rowWriter   // tx_change.go
 	recorder    // history.go
 	recurrences // recur.go
+	operations  // bulk.go
 }
 
 // Tx is one try of a transaction: the service's own statements, and the changes of tasks that commit or vanish with

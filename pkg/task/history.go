@@ -9,7 +9,7 @@ import (
 // asked for. Nothing is decided by it.
 type Event struct {
 	At     time.Time
-	Task   ID // or a recurrence's; zero for what concerns a queue, a shard, a leader
+	Task   ID // or a recurrence's, or an operation's; zero for what concerns a queue, a shard, a leader
 	Name   string
 	Actor  string // service, worker, or user@host of an operator
 	Detail string // by how much, which error, which queue
@@ -37,8 +37,9 @@ const (
 	EventShards    = "shards"   // the number of shards changes, or has changed
 	EventHorizon   = "horizon"  // how far ahead tasks stand in the index changes, or has changed
 	EventDefined   = "defined"  // of a recurrence: made, or given another timetable, policy or tasks
-	EventStopped   = "stopped"  // of a recurrence, by a service or an operator
-	EventOver      = "over"     // of a recurrence: there is no further tick
+	EventStopped   = "stopped"  // of a recurrence, or an operation, by a service or an operator
+	EventOver      = "over"     // of a recurrence: there is no further tick; of an operation: there is no further task
+	EventBegun     = "begun"    // of an operation: made; what follows is paused, resumed, stopped or over
 	EventExtra     = "extra"    // of a recurrence: a task was made beside those of the timetable
 	EventDegraded  = "degraded" // looks at MySQL stand in for a queue's hints; told again each minute
 	EventRecovered = "recovered"

@@ -1,0 +1,258 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/internal/recurrence"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// operated is what operations need of MySQL. q is the page's transaction.
+type operated interface {
+	// RunningOperations reads all running operations, the oldest first.
+	RunningOperations(ctx context.Context) ([]task.Operation, error)
+	// LockOperation locks an operation's row; false if there is none.
+	LockOperation(ctx context.Context, q sqlx.ExtContext, id task.ID) (task.Operation, bool, error)
+	SaveOperation(ctx context.Context, q sqlx.ExtContext, o task.Operation) error
+	// Candidates reads the ids of the next tasks that the operation may be about: at most limit of them, among the next scan rows.
+	// It returns up to where it has looked, and whether no row was left.
+	Candidates(ctx context.Context, q sqlx.QueryerContext, o task.Operation, scan, limit int) (
+		ids []task.ID, next task.ID, over bool, err error)
+	// LockFree locks those of the rows that no other transaction has locked. The time is the moment of the changes.
+	LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, time.Time, error)
+	// Get reads rows without locking them.
+	Get(ctx context.Context, q sqlx.QueryerContext, ids []task.ID) ([]task.Task, error)
+	// Save and its kin write transitions of locked rows.
+	Save(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error
+	SaveShifted(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, by time.Duration) error
+	SaveQueue(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error
+	SaveDead(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error
+	// PurgeOperations is Purge for operations that are over.
+	PurgeOperations(ctx context.Context, before time.Time, limit int) (int, error)
+	// Retryable reports whether a transaction did not commit and may do so when it is run once more.
+	Retryable(err error) bool
+}
+
+// errHeld says that others have locked rows of a page, which was rolled back.
+var errHeld = errors.New("rows of the page are locked by others")
+
+// savedAtOnce is how many dead rows one statement saves: if another task has the key of one of them, each is saved by itself.
+const savedAtOnce = 100
+
+// operationPage changes the next rows of an operation, in one transaction:
+//
+//  1. Lock the operation's row, and read its state and cursor: an operation that was paused or cancelled ends here, and of two
+//     daemons one waits for the other. The page waits for no task's row, so a caller that has locked tasks may wait for the
+//     page.
+//  2. Read the ids of the next rows that may match, without locks.
+//  3. Lock those rows that are free. If others have locked some, roll back, and try again a little later: no row stays locked
+//     while the page waits. The last try leaves them alone.
+//  4. Compare each row once more, under its lock, and make its transition.
+//  5. Save the rows, the next ticks of recurrences, the lines of the history, and the operation's cursor and counts. Commit.
+//
+// Whatever dies, the cursor and the changes stand together or not at all: no row is changed twice, and none is left out.
+// After the commit the rows are put into the index.
+type operationPage struct {
+	r    *Reconciler
+	size int
+	last bool // rows that others have locked are left alone
+
+	operation        task.Operation // after the page
+	at               time.Time      // the moment of the changes
+	before, changed  []task.Task
+	ended, leftAlone int
+	progress         recurrence.Progress
+}
+
+func (p *operationPage) run(ctx context.Context, id task.ID) error {
+	tx, err := p.r.store.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // does nothing after the commit
+	o, found, err := p.r.store.LockOperation(ctx, tx, id)
+	if err != nil {
+		return err
+	}
+	if p.operation = o; !found || o.State != task.OperationRunning {
+		return nil
+	}
+	if err := o.Check(); err != nil {
+		return p.refuse(ctx, tx, err)
+	}
+	ids, next, over, err := p.r.store.Candidates(ctx, tx, o, operationScan*p.size, p.size)
+	if err != nil {
+		return err
+	}
+	rows, now, err := p.r.store.LockFree(ctx, tx, ids)
+	if err != nil {
+		return err
+	}
+	p.at = now
+	if len(rows) < len(ids) {
+		if err := p.held(ctx, tx, ids, rows); err != nil {
+			return err
+		}
+	}
+	p.transit(rows)
+	if err := p.save(ctx, tx); err != nil {
+		return err
+	}
+	if err := p.advance(ctx, tx, next, over, len(ids)); err != nil {
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("commit a page of operation %s: %w", id, err)
+	}
+	return nil
+}
+
+// refuse pauses an operation that this program can't read.
+func (p *operationPage) refuse(ctx context.Context, tx *sqlx.Tx, cause error) error {
+	now, err := p.r.store.Now(ctx, tx)
+	if err != nil {
+		return err
+	}
+	p.operation = p.operation.Refuse(fmt.Errorf("it can't be read: %w", cause), now)
+	if err := p.r.store.SaveOperation(ctx, tx, p.operation); err != nil {
+		return err
+	}
+	if err := p.r.store.Record(ctx, tx, []task.Event{p.line(task.EventPaused, p.operation.Error)}); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// held counts the rows that others have locked, if this is the last try. A row that was deleted has ended.
+func (p *operationPage) held(ctx context.Context, tx *sqlx.Tx, ids []task.ID, locked []task.Task) error {
+	if !p.last {
+		return errHeld
+	}
+	free := map[task.ID]bool{}
+	for _, row := range locked {
+		free[row.ID] = true
+	}
+	missing := slices.DeleteFunc(slices.Clone(ids), func(id task.ID) bool { return free[id] })
+	there, err := p.r.store.Get(ctx, tx, missing)
+	p.leftAlone, p.ended = len(there), len(missing)-len(there)
+	return err
+}
+
+// transit compares the locked rows with the operation, and makes their transitions.
+func (p *operationPage) transit(rows []task.Task) {
+	for _, row := range rows {
+		switch {
+		case p.operation.Missed(row):
+			p.ended++
+		case p.operation.Matches(row):
+			changed, err := p.operation.Apply(row, p.at)
+			if err != nil { // a time out of bounds
+				p.leftAlone++
+				continue
+			}
+			p.before, p.changed = append(p.before, row), append(p.changed, changed)
+		}
+	}
+}
+
+// save writes the changed rows, the lines about them, and the next ticks of recurrences.
+func (p *operationPage) save(ctx context.Context, tx *sqlx.Tx) error {
+	if len(p.changed) == 0 {
+		return nil
+	}
+	if err := p.saveRows(ctx, tx); err != nil {
+		return err
+	}
+	lines := make([]task.Event, len(p.changed))
+	for i, row := range p.changed {
+		lines[i] = p.operation.Event(p.before[i], row)
+		if p.before[i].State == task.Pending && row.State != task.Pending {
+			p.progress.Ended(row, p.at)
+		}
+	}
+	if err := p.progress.Write(ctx, tx, p.r.store, p.at); err != nil {
+		return err
+	}
+	for _, line := range p.progress.Events() {
+		line.Actor = p.operation.Actor
+		lines = append(lines, line)
+	}
+	return p.r.store.Record(ctx, tx, lines)
+}
+
+func (p *operationPage) saveRows(ctx context.Context, tx *sqlx.Tx) error {
+	switch p.operation.Verb {
+	case task.VerbRequeue:
+		return p.r.store.SaveQueue(ctx, tx, p.changed)
+	case task.VerbRetry, task.VerbDiscard:
+		return p.saveDead(ctx, tx)
+	case task.VerbShift:
+		by := p.changed[0].DueAt.Sub(p.before[0].DueAt)
+		for i, row := range p.changed {
+			if row.DueAt.Sub(p.before[i].DueAt) != by {
+				return p.r.store.Save(ctx, tx, p.changed)
+			}
+		}
+		return p.r.store.SaveShifted(ctx, tx, p.changed, by)
+	default:
+		return p.r.store.Save(ctx, tx, p.changed)
+	}
+}
+
+// saveDead saves dead rows, and leaves those alone whose key another task has. The server takes back the statement that met the
+// key, and nothing else of the transaction.
+func (p *operationPage) saveDead(ctx context.Context, tx *sqlx.Tx) error {
+	taken := map[task.ID]bool{}
+	for part := range slices.Chunk(p.changed, savedAtOnce) {
+		err := p.r.store.SaveDead(ctx, tx, part)
+		if err == nil {
+			continue
+		}
+		for _, row := range part {
+			if !errors.Is(err, task.ErrKeyTaken) {
+				return err
+			}
+			if one := p.r.store.SaveDead(ctx, tx, []task.Task{row}); errors.Is(one, task.ErrKeyTaken) {
+				taken[row.ID] = true
+			} else if one != nil {
+				return one
+			}
+		}
+	}
+	isTaken := func(row task.Task) bool { return taken[row.ID] }
+	p.before, p.changed = slices.DeleteFunc(p.before, isTaken), slices.DeleteFunc(p.changed, isTaken)
+	p.leftAlone += len(taken)
+	return nil
+}
+
+// advance writes how far the operation has come.
+func (p *operationPage) advance(ctx context.Context, tx *sqlx.Tx, next task.ID, over bool, looked int) error {
+	o := &p.operation
+	o.Cursor, o.UpdatedAt = next, p.at
+	o.Looked += int64(looked)
+	o.Changed += int64(len(p.changed))
+	o.Ended += int64(p.ended)
+	o.LeftAlone += int64(p.leftAlone)
+	if over {
+		*o = o.Done(p.at)
+		line := p.line(task.EventOver, fmt.Sprintf("%d changed, %d had ended, %d left alone", o.Changed, o.Ended, o.LeftAlone))
+		if err := p.r.store.Record(ctx, tx, []task.Event{line}); err != nil {
+			return err
+		}
+	}
+	return p.r.store.SaveOperation(ctx, tx, *o)
+}
+
+// line is a line of the history about the operation, by the daemon.
+func (p *operationPage) line(name, detail string) task.Event {
+	return task.Event{At: p.operation.UpdatedAt, Task: p.operation.ID, Name: name, Actor: p.r.cfg.Name, Detail: detail}
+}
+
+// made returns the next tasks of recurrences.
+func (p *operationPage) made() []task.Task { return p.progress.Made() }

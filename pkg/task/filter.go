@@ -1,0 +1,81 @@
+package task
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Filter chooses the tasks of an operation: those that meet all of its fields. A zero field chooses all.
+type Filter struct {
+	Kind        string    `json:"kind,omitempty"`
+	Owner       string    `json:"owner,omitempty"`
+	OwnerPrefix string    `json:"owner_prefix,omitempty"` // what the owner begins with
+	Queue       string    `json:"queue,omitempty"`
+	Subject     string    `json:"subject,omitempty"`
+	DueAfter    time.Time `json:"due_after,omitzero"`  // due at this moment or after it
+	DueBefore   time.Time `json:"due_before,omitzero"` // due before this moment
+	All         bool      `json:"all,omitempty"`       // every task: without it, a filter that chooses all is refused
+}
+
+// Check returns a FieldError for a filter that can't be meant.
+func (f Filter) Check() error {
+	for _, text := range []struct {
+		field, value string
+		limit        int
+	}{
+		{"kind", f.Kind, MaxKind}, {"owner", f.Owner, MaxOwner}, {"owner_prefix", f.OwnerPrefix, MaxOwner},
+		{"queue", f.Queue, MaxQueue}, {"subject", f.Subject, MaxSubject},
+	} {
+		if len(text.value) > text.limit || !utf8.ValidString(text.value) {
+			return &FieldError{text.field, fmt.Sprintf("must be at most %d bytes of valid UTF-8", text.limit)}
+		}
+	}
+	fields := f
+	fields.All = false
+	switch {
+	case f.Owner != "" && f.OwnerPrefix != "":
+		return &FieldError{"owner_prefix", "must not be set beside owner"}
+	case !f.DueAfter.IsZero() && !f.DueBefore.IsZero() && !f.DueAfter.Before(f.DueBefore):
+		return &FieldError{"due_before", "must be later than due_after"}
+	case f.All && fields != (Filter{}):
+		return &FieldError{"all", "must not be set beside other fields of the filter"}
+	case f == (Filter{}):
+		return &FieldError{"filter", "must choose tasks by a field, or say all"}
+	}
+	return nil
+}
+
+// Matches reports whether the filter chooses the task.
+func (f Filter) Matches(t Task) bool {
+	return chosen(f.Kind, t.Kind) && chosen(f.Owner, t.Owner) && strings.HasPrefix(t.Owner, f.OwnerPrefix) &&
+		chosen(f.Queue, t.Queue) && chosen(f.Subject, t.Subject) &&
+		!t.DueAt.Before(f.DueAfter) && (f.DueBefore.IsZero() || t.DueAt.Before(f.DueBefore))
+}
+
+func chosen(wanted, value string) bool { return wanted == "" || wanted == value }
+
+// String says in words which tasks the filter chooses.
+func (f Filter) String() string {
+	if f.All {
+		return "all tasks"
+	}
+	var parts []string
+	for _, p := range [][2]string{
+		{"kind", f.Kind}, {"owner", f.Owner}, {"owner prefix", f.OwnerPrefix}, {"queue", f.Queue}, {"subject", f.Subject},
+		{"due after", moment(f.DueAfter)}, {"due before", moment(f.DueBefore)},
+	} {
+		if p[1] != "" {
+			parts = append(parts, p[0]+" "+p[1])
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Format(eventTime)
+}

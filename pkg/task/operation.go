@@ -1,0 +1,226 @@
+package task
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+var (
+	// ErrNoOperation says that no operation has this id, or that it was purged after its retention.
+	ErrNoOperation = errors.New("operation not found")
+	// ErrOperationOver says that an operation was cancelled, or is done: it can't be paused, resumed or cancelled.
+	ErrOperationOver = errors.New("operation is over")
+)
+
+// maxRate is how many tasks a second an operation can be limited to.
+const maxRate = 1_000_000
+
+// Verb is what an operation does to each task that its filter chooses. A verb is for tasks of one state.
+type Verb string
+
+// The verbs.
+const (
+	VerbShift   Verb = "shift"   // pending tasks: their due times move by Operation.By, as Task.Shift does
+	VerbCancel  Verb = "cancel"  // pending tasks: they are taken back
+	VerbRequeue Verb = "requeue" // pending tasks: they go to the queue Operation.To
+	VerbRetry   Verb = "retry"   // dead tasks: pending again, due now, with all their attempts
+	VerbDiscard Verb = "discard" // dead tasks: they end as cancelled
+)
+
+// From returns the state of the tasks that the verb is for; false for an unknown verb.
+func (v Verb) From() (State, bool) {
+	switch v {
+	case VerbShift, VerbCancel, VerbRequeue:
+		return Pending, true
+	case VerbRetry, VerbDiscard:
+		return Dead, true
+	default:
+		return Pending, false
+	}
+}
+
+// OperationState is the state of an operation.
+type OperationState int8
+
+// The states of an operation. The numbers are those of the column.
+const (
+	OperationRunning   OperationState = iota // the daemon works on it, or on one that was made before it
+	OperationPaused                          // until somebody resumes it
+	OperationCancelled                       // by a service or an operator; what it has changed stays so
+	OperationDone                            // it has come to the last task
+)
+
+var operationStates = []string{"running", "paused", "cancelled", "done"}
+
+// String returns the state's name.
+func (s OperationState) String() string {
+	if s < 0 || int(s) >= len(operationStates) {
+		return fmt.Sprintf("state %d", int8(s))
+	}
+	return operationStates[s]
+}
+
+// MarshalText returns the state's name, so that JSON carries names.
+func (s OperationState) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// Operation is a change of all tasks that a filter chooses; a row of duetime_operations. The daemon walks through the tasks by
+// their ids, in pages of a transaction each, and changes each task once at most. A task that was made after the operation is
+// not its task. Verb, By, To, Filter, Rate and Matched are the caller's; the other fields are set by duetime.
+type Operation struct {
+	ID      ID
+	Verb    Verb
+	By      time.Duration // of VerbShift: how far due times move
+	To      string        // of VerbRequeue: the queue
+	Filter  Filter
+	Rate    int   // tasks changed a second at most; 0: as many as the daemon's care for running tasks allows
+	Matched int64 // tasks that a preview has counted; 0: none was made
+
+	State  OperationState
+	Cursor ID // tasks up to this id were looked at; zero at the beginning
+
+	// Of the tasks that were looked at: Looked matched a moment before they were locked, and the others are parts of these.
+	Looked    int64
+	Changed   int64
+	Ended     int64 // ended meanwhile, or are dead no more
+	LeftAlone int64 // locked by others for too long, a key that another task has, or a time out of bounds
+
+	Actor      string // who made it: the actor of the tasks' history
+	Error      string // why the daemon has paused it
+	CreatedAt  time.Time
+	UpdatedAt  time.Time
+	FinishedAt time.Time // zero while it runs or is paused
+}
+
+// Check returns a FieldError for input outside the limits.
+func (o Operation) Check() error {
+	_, known := o.Verb.From()
+	switch {
+	case !known:
+		return &FieldError{"verb", "must be shift, cancel, requeue, retry or discard"}
+	case o.Verb == VerbShift && (o.By == 0 || o.By.Abs() > MaxAhead || o.By%time.Millisecond != 0):
+		return &FieldError{"by", "must be whole milliseconds other than 0, and at most 10 years"}
+	case o.Verb != VerbShift && o.By != 0:
+		return &FieldError{"by", "must not be set: it is for the verb shift"}
+	case o.Verb != VerbRequeue && o.To != "":
+		return &FieldError{"to", "must not be set: it is for the verb requeue"}
+	case o.Verb == VerbRequeue && CheckQueue(o.To) != nil:
+		return &FieldError{"to", fmt.Sprintf("must be 1 to %d characters of A-Z a-z 0-9 . _ -", MaxQueue)}
+	case o.Rate < 0 || o.Rate > maxRate:
+		return &FieldError{"rate", fmt.Sprintf("must be 0 to %d tasks a second", maxRate)}
+	case o.Matched < 0:
+		return &FieldError{"matched", "must not be below 0"}
+	}
+	return o.Filter.Check()
+}
+
+// Begin returns the operation as it is written at this moment of the database's clock, or a FieldError.
+func (o Operation) Begin(actor string, now time.Time) (Operation, error) {
+	if err := o.Check(); err != nil {
+		return Operation{}, err
+	}
+	o.Filter.DueAfter, o.Filter.DueBefore = wholeMs(o.Filter.DueAfter), wholeMs(o.Filter.DueBefore)
+	return Operation{
+		ID: NewID(), Verb: o.Verb, By: o.By, To: o.To, Filter: o.Filter, Rate: o.Rate, Matched: o.Matched,
+		Actor: actor, CreatedAt: now, UpdatedAt: now,
+	}, nil
+}
+
+// Matches reports whether the operation changes the task, as its row is now.
+func (o Operation) Matches(t Task) bool {
+	from, known := o.Verb.From()
+	return known && t.State == from && o.chooses(t) && (o.Verb != VerbRequeue || t.Queue != o.To)
+}
+
+// Missed reports whether the operation would have changed the task, had the task not left its state before.
+func (o Operation) Missed(t Task) bool {
+	from, known := o.Verb.From()
+	return known && t.State != from && o.chooses(t)
+}
+
+func (o Operation) chooses(t Task) bool {
+	return !t.CreatedAt.After(o.CreatedAt) && o.Filter.Matches(t)
+}
+
+// Apply is the operation's transition of a task. Its errors are those of Task.Shift, Task.Cancel, Task.Requeue, Task.Retry and
+// Task.Dismiss.
+func (o Operation) Apply(t Task, now time.Time) (Task, error) {
+	switch o.Verb {
+	case VerbShift:
+		return t.Shift(o.By, now)
+	case VerbCancel:
+		return t.Cancel(now)
+	case VerbRequeue:
+		return t.Requeue(o.To, now)
+	case VerbRetry:
+		return t.Retry(now)
+	case VerbDiscard:
+		return t.Dismiss(now)
+	default:
+		return t, &FieldError{"verb", "is unknown: " + string(o.Verb)}
+	}
+}
+
+// Event is the line of the history about a task that the operation has changed.
+func (o Operation) Event(before, after Task) Event {
+	e := Event{At: after.UpdatedAt, Task: after.ID, Name: EventCancelled, Actor: o.Actor}
+	switch o.Verb {
+	case VerbShift:
+		e = Changed(before, after)
+		e.Actor = o.Actor
+	case VerbRequeue:
+		e.Name, e.Detail = EventRequeued, "from "+before.Queue+" to "+after.Queue
+	case VerbRetry:
+		e.Name, e.Detail = EventRetried, deadDetail(before)
+	case VerbDiscard:
+		e.Name, e.Detail = EventDiscarded, deadDetail(before)
+	}
+	e.Detail = strings.TrimPrefix(e.Detail+", operation "+o.ID.String(), ", ")
+	return e
+}
+
+func deadDetail(before Task) string {
+	return fmt.Sprintf("was dead after %d attempts: %s", before.Attempt, before.LastError)
+}
+
+// Over reports whether the operation has come to an end.
+func (o Operation) Over() bool { return o.State == OperationCancelled || o.State == OperationDone }
+
+// Left is how many of the tasks that the preview has counted are still to come; 0 without a preview.
+func (o Operation) Left() int64 { return max(0, o.Matched-o.Changed-o.Ended-o.LeftAlone) }
+
+// Done is the transition after the last task.
+func (o Operation) Done(now time.Time) Operation {
+	done, _ := o.Become(OperationDone, now)
+	return done
+}
+
+// Refuse is the transition to paused of an operation that this program can't read, as one of a later version.
+func (o Operation) Refuse(cause error, now time.Time) Operation {
+	o.State, o.Error, o.UpdatedAt = OperationPaused, errorText(cause), now
+	return o
+}
+
+// Become is the transition to another state, by a service or an operator. It answers ErrOperationOver.
+func (o Operation) Become(s OperationState, now time.Time) (Operation, error) {
+	if o.Over() {
+		return o, fmt.Errorf("%w: %v", ErrOperationOver, o.State)
+	}
+	if o.State, o.Error, o.UpdatedAt = s, "", now; o.Over() {
+		o.FinishedAt = now
+	}
+	return o, nil
+}
+
+// String says in words what the operation does, without its progress.
+func (o Operation) String() string {
+	text := string(o.Verb)
+	switch o.Verb {
+	case VerbShift:
+		text += " by " + o.By.String()
+	case VerbRequeue:
+		text += " to " + o.To
+	}
+	return text + ", " + o.Filter.String()
+}
