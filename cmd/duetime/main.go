@@ -25,8 +25,8 @@ import (
 // Exit codes besides 0 (done) and 1 (an error, or a promise that does not hold).
 const (
 	exitAway     = 2 // a server can't be reached
-	exitFinished = 3 // the task has ended already
-	exitNotFound = 4 // no such task, or recurrence
+	exitFinished = 3 // the task, or the operation, has ended already
+	exitNotFound = 4 // no such task, recurrence or operation
 )
 
 // exit is an error with the process's exit code.
@@ -68,9 +68,9 @@ func exitCode(err error) int {
 	switch {
 	case ok:
 		return e.code
-	case errors.Is(err, task.ErrFinished):
+	case errors.Is(err, task.ErrFinished), errors.Is(err, task.ErrOperationOver):
 		return exitFinished
-	case errors.Is(err, task.ErrNotFound), errors.Is(err, task.ErrNoRecurrence):
+	case errors.Is(err, task.ErrNotFound), errors.Is(err, task.ErrNoRecurrence), errors.Is(err, task.ErrNoOperation):
 		return exitNotFound
 	}
 	return 1
@@ -109,7 +109,7 @@ func (t *tool) root() *cobra.Command {
 	cmd.PersistentFlags().StringVar(&t.config, "config", config.DefaultPath, "configuration file; if not given, it may be missing")
 	cmd.PersistentFlags().BoolVarP(&t.yes, "yes", "y", false, "don't ask")
 	cmd.PersistentFlags().Var(&t.zone, "tz", "zone of times that are given without one, and of those that are shown")
-	cmd.AddCommand(t.migrate(), t.verify(), t.stats(), t.task(), t.schedule(), t.demo())
+	cmd.AddCommand(t.migrate(), t.verify(), t.stats(), t.task(), t.schedule(), t.bulk(), t.demo())
 	cmd.AddCommand(t.dead(), t.shard(), t.leader(), t.pause(), t.resume(), t.configuration(), t.top(), t.healthcheck(), t.importing())
 	return cmd
 }

@@ -57,6 +57,11 @@ var conformance = map[string]func(t *testing.T, s *store.Store){
 	"due recurrences":                  dueRecurrences,
 	"purge of recurrences":             purgeRecurrences,
 	"unreadable recurrence":            unreadableRecurrence,
+	"operations":                       operations,
+	"walk of an operation":             operationWalk,
+	"preview of an operation":          operationPreview,
+	"purge of operations":              purgeOperations,
+	"unreadable operation":             unreadableOperation,
 }
 
 func TestConformance(t *testing.T) {

@@ -74,3 +74,8 @@ func (s *Store) Apply(ctx context.Context, files fs.FS) error {
 	defer done()
 	return s.applyAll(ctx, db, files, func(int, int) {})
 }
+
+// CandidatesSQL is the statement of Candidates after its columns, for EXPLAIN.
+func (s *Store) CandidatesSQL(o task.Operation, last task.ID, limit int) (string, []any) {
+	return s.candidatesSQL(o, last, o.Filter.Owner == "", limit)
+}

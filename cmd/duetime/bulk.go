@@ -1,0 +1,219 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/duetime/duetime/internal/console"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+func (t *tool) bulk() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "bulk", Short: "Change all tasks that a filter chooses, by the daemon", Args: cobra.NoArgs, RunE: needsCommand,
+		Long: `Change all tasks that a filter chooses, by the daemon.
+
+A command that changes tasks counts them, shows some, asks, and makes an operation. The daemon carries it out in pages, goes on
+after crashes, changes no task twice, and makes way for running tasks. Tasks that are scheduled later are not changed.`,
+	}
+	cmd.AddCommand(
+		t.bulkVerb(task.VerbShift, "Move the due times of pending tasks"),
+		t.bulkVerb(task.VerbCancel, "Take pending tasks back"),
+		t.bulkVerb(task.VerbRequeue, "Move pending tasks to another queue"),
+		t.bulkVerb(task.VerbRetry, "Make dead tasks pending again, due now, with all their attempts"),
+		t.bulkVerb(task.VerbDiscard, "Take dead tasks off the list: they end as cancelled"),
+	)
+	cmd.AddCommand(
+		t.bulkList(), t.bulkGet(), t.bulkStop(),
+		t.bulkChange("pause", "Let an operation wait until a resume", (*console.Console).PauseOperation),
+		t.bulkChange("resume", "Let an operation go on", (*console.Console).ResumeOperation),
+	)
+	return cmd
+}
+
+// bulkFlags are those of a command that makes an operation.
+type bulkFlags struct {
+	filterFlags
+
+	prefix, subject, state string
+	by, to                 string
+	rate                   int
+	all, dryRun, wait      bool
+	asJSON                 bool
+}
+
+func (t *tool) bulkVerb(verb task.Verb, short string) *cobra.Command {
+	var f bulkFlags
+	from, _ := verb.From()
+	cmd := &cobra.Command{Use: string(verb), Short: short, Args: cobra.NoArgs}
+	t.addFilterFlags(cmd, &f.filterFlags)
+	cmd.Flags().StringVar(&f.prefix, "owner-prefix", "", "only tasks whose owners begin with this")
+	cmd.Flags().StringVar(&f.subject, "subject", "", "only tasks about this subject")
+	cmd.Flags().StringVar(&f.state, "state", "", fmt.Sprintf("only %s tasks: %s is for no others", from, verb))
+	cmd.Flags().BoolVar(&f.all, "all", false, fmt.Sprintf("all %s tasks", from))
+	cmd.Flags().IntVar(&f.rate, "rate", 0, "most tasks to change a second; 0: as many as running tasks leave room for")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "count and show the tasks, and change none")
+	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait until the operation is done")
+	cmd.Flags().BoolVar(&f.asJSON, "json", false, "write the operation as one JSON object; with --dry-run count and sample")
+	complete(cmd, "state", fixed(from.String()))
+	switch verb {
+	case task.VerbShift:
+		cmd.Flags().StringVar(&f.by, "by", "", "move by this much, such as 2h, -30m or 1d12h; below 0 sooner, never before now")
+	case task.VerbRequeue:
+		cmd.Flags().StringVar(&f.to, "to", "", "the queue to which they move, one of the configuration's")
+		complete(cmd, "to", t.queues)
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		o, err := f.operation(verb, t.now())
+		if err != nil {
+			return err
+		}
+		return t.with(cmd.Context(), func(c *console.Console) error { return t.runBulkVerb(cmd.Context(), c, o, f) })
+	}
+	return cmd
+}
+
+// operation reads the flags. now is this machine's clock, in the operator's zone.
+func (f bulkFlags) operation(verb task.Verb, now time.Time) (task.Operation, error) {
+	o := task.Operation{Verb: verb, To: f.to, Rate: f.rate}
+	filter, err := f.filter(now)
+	if err != nil {
+		return o, err
+	}
+	from, _ := verb.From()
+	if f.state != "" && f.state != from.String() {
+		return o, fmt.Errorf("--state: %s is for %s tasks, not for %s ones", verb, from, f.state)
+	}
+	o.Filter = task.Filter{
+		Kind: filter.Kind, Owner: filter.Owner, OwnerPrefix: f.prefix, Queue: filter.Queue, Subject: f.subject,
+		DueAfter: filter.DueAfter, DueBefore: filter.DueBefore, All: f.all,
+	}
+	if f.by != "" {
+		if o.By, err = parseSpan(f.by); err != nil {
+			return o, fmt.Errorf("--by: %w", err)
+		}
+	}
+	var field *task.FieldError
+	if err := o.Check(); errors.As(err, &field) && field.Field == "filter" {
+		return o, errors.New("give a filter, or --all")
+	} else if err != nil {
+		return o, err
+	}
+	return o, nil
+}
+
+func (t *tool) runBulkVerb(ctx context.Context, c *console.Console, o task.Operation, f bulkFlags) error {
+	preview, err := c.PreviewBulk(ctx, o)
+	if err != nil {
+		return err
+	}
+	o.Matched = preview.Matched
+	switch {
+	case f.dryRun && f.asJSON:
+		return writeJSON(t.out, preview)
+	case f.dryRun || !f.asJSON:
+		if err := t.writePreview(o, preview); err != nil {
+			return err
+		}
+	}
+	if f.dryRun {
+		return nil
+	}
+	if o.Matched == 0 && !f.asJSON { // a script gets its operation, and no case of its own
+		return nil
+	}
+	if err := t.confirm(ctx, bulkQuestion(o)); err != nil {
+		return err
+	}
+	made, err := c.Bulk(ctx, o)
+	if err != nil {
+		return err
+	}
+	if f.wait {
+		return t.awaitOperation(ctx, c, made, f.asJSON)
+	}
+	if f.asJSON {
+		return writeJSON(t.out, made)
+	}
+	_, err = fmt.Fprintf(t.out, "operation %s is made: duetime bulk get %s shows how far it is\n", made.ID, made.ID)
+	return err
+}
+
+func bulkQuestion(o task.Operation) string {
+	from, _ := o.Verb.From()
+	how := ""
+	switch o.Verb {
+	case task.VerbShift:
+		how = " by " + o.By.String()
+	case task.VerbRequeue:
+		how = " to queue " + o.To
+	}
+	return fmt.Sprintf("%s %s %s %s%s?", o.Verb, thousands(o.Matched), from, plural(int(o.Matched), "task"), how)
+}
+
+func (t *tool) writePreview(o task.Operation, p console.Preview) error {
+	from, _ := o.Verb.From()
+	_, err := fmt.Fprintf(t.out, "%s %s %s: %s\n",
+		thousands(p.Matched), from, plural(int(p.Matched), "task"), printable(o.Filter.String()))
+	if err != nil || p.Matched == 0 {
+		return err
+	}
+	if err := t.writeTasks(p.Sample); err != nil {
+		return err
+	}
+	if left := p.Matched - int64(len(p.Sample)); left > 0 {
+		_, err = fmt.Fprintf(t.out, "and %s more\n", thousands(left))
+	}
+	return err
+}
+
+// operationPoll is how often --wait looks at its operation.
+const operationPoll = 500 * time.Millisecond
+
+// awaitOperation waits until the operation stands, and tells what it has changed.
+func (t *tool) awaitOperation(ctx context.Context, c *console.Console, o console.Operation, asJSON bool) error {
+	bar := t.progress(string(o.Verb), int(o.Matched))
+	for o.State == task.OperationRunning {
+		select {
+		case <-ctx.Done():
+			bar.end()
+			return fmt.Errorf("operation %s goes on: duetime bulk get %s shows how far it is", o.ID, o.ID)
+		case <-time.After(operationPoll):
+		}
+		life, err := c.Operation(ctx, o.ID, 0)
+		if err != nil {
+			return cmp.Or(ctx.Err(), err)
+		}
+		o = life.Operation
+		bar.set(int(o.Changed + o.Ended + o.LeftAlone))
+	}
+	bar.end()
+	if asJSON {
+		if err := writeJSON(t.out, o); err != nil {
+			return err
+		}
+	} else if _, err := fmt.Fprintln(t.out, changedText(o)); err != nil {
+		return err
+	}
+	if o.State != task.OperationDone {
+		return fmt.Errorf("operation %s is %s: %s", o.ID, o.State, cmp.Or(o.Error, "by somebody's command"))
+	}
+	return nil
+}
+
+// changedText says what an operation has done so far.
+func changedText(o console.Operation) string {
+	text := thousands(o.Changed) + " changed"
+	if o.Ended > 0 {
+		text += fmt.Sprintf(", %s had ended", thousands(o.Ended))
+	}
+	if o.LeftAlone > 0 {
+		text += fmt.Sprintf(", %s left alone", thousands(o.LeftAlone))
+	}
+	return text
+}

@@ -1,0 +1,176 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Operation is an operation as operators see it.
+type Operation struct {
+	ID          task.ID             `json:"operation_id"`
+	Verb        task.Verb           `json:"verb"`
+	ByMs        int64               `json:"by_ms,omitempty"`
+	To          string              `json:"to,omitempty"`
+	Filter      task.Filter         `json:"filter"`
+	Rate        int                 `json:"rate,omitempty"`
+	State       task.OperationState `json:"state"`
+	Matched     int64               `json:"matched"` // by the preview; 0: none was made
+	Looked      int64               `json:"looked"`
+	Changed     int64               `json:"changed"`
+	Ended       int64               `json:"ended"`
+	LeftAlone   int64               `json:"left_alone"`
+	Actor       string              `json:"actor"`
+	Error       string              `json:"error,omitempty"`
+	CreatedAtMs int64               `json:"created_at_ms"`
+	UpdatedAtMs int64               `json:"updated_at_ms"`
+	FinishedAt  *int64              `json:"finished_at_ms,omitempty"`
+
+	Text string `json:"-"` // what it does, in words
+	Left int64  `json:"-"` // of what the preview has counted
+}
+
+// OperationLife is an operation with its speed and its history.
+type OperationLife struct {
+	Operation
+
+	PerSecond float64    `json:"per_second"` // tasks that it comes to now; 0 unless it was measured
+	History   []Happened `json:"history"`
+	Cut       bool       `json:"-"` // the history has older lines, which are left out
+}
+
+// Remaining returns how long the tasks that are left will take; 0 if that is not known.
+func (l OperationLife) Remaining() time.Duration {
+	if l.PerSecond <= 0 {
+		return 0
+	}
+	return time.Duration(float64(l.Left) / l.PerSecond * float64(time.Second))
+}
+
+func operationOf(o task.Operation) Operation {
+	return Operation{
+		ID: o.ID, Verb: o.Verb, ByMs: o.By.Milliseconds(), To: o.To, Filter: o.Filter, Rate: o.Rate, State: o.State,
+		Matched: o.Matched, Looked: o.Looked, Changed: o.Changed, Ended: o.Ended, LeftAlone: o.LeftAlone,
+		Actor: o.Actor, Error: o.Error,
+		CreatedAtMs: o.CreatedAt.UnixMilli(), UpdatedAtMs: o.UpdatedAt.UnixMilli(), FinishedAt: unixMs(o.FinishedAt),
+		Text: o.String(), Left: o.Left(),
+	}
+}
+
+// Preview is what an operation would change now.
+type Preview struct {
+	Matched int64  `json:"matched"`
+	Sample  []Task `json:"sample"`
+}
+
+// PreviewBulk counts the tasks that an operation would change now, and shows some of them.
+func (c *Console) PreviewBulk(ctx context.Context, o task.Operation) (Preview, error) {
+	if err := c.checkBulk(o); err != nil {
+		return Preview{}, err
+	}
+	n, rows, err := c.client.BulkPreview(ctx, o)
+	p := Preview{Matched: n, Sample: make([]Task, len(rows))}
+	for i, row := range rows {
+		p.Sample[i] = TaskOf(row)
+	}
+	return p, err
+}
+
+// Bulk makes an operation, which the daemon carries out. The queue of a requeue must be one of the configuration's.
+func (c *Console) Bulk(ctx context.Context, o task.Operation) (Operation, error) {
+	if err := c.checkBulk(o); err != nil {
+		return Operation{}, err
+	}
+	made, err := c.client.Bulk(ctx, o)
+	return operationOf(made), err
+}
+
+func (c *Console) checkBulk(o task.Operation) error {
+	if o.Verb != task.VerbRequeue {
+		return nil
+	}
+	return c.CheckQueue(o.To)
+}
+
+// Operations reads the newest operations, in any state, the newest first.
+func (c *Console) Operations(ctx context.Context) ([]Operation, error) {
+	rows, err := c.client.Operations(ctx)
+	all := make([]Operation, len(rows))
+	for i, o := range rows {
+		all[i] = operationOf(o)
+	}
+	return all, err
+}
+
+// OnlyOperation returns the id of the operation that is running or paused, if there is one alone.
+func (c *Console) OnlyOperation(ctx context.Context) (task.ID, error) {
+	rows, err := c.client.Operations(ctx)
+	var open []task.ID
+	for _, o := range rows {
+		if !o.Over() {
+			open = append(open, o.ID)
+		}
+	}
+	switch {
+	case err != nil:
+		return task.ID{}, err
+	case len(open) == 0:
+		return task.ID{}, fmt.Errorf("none is running or paused: %w", task.ErrNoOperation)
+	case len(open) > 1:
+		return task.ID{}, fmt.Errorf("%d operations are running or paused: say which", len(open))
+	}
+	return open[0], nil
+}
+
+// Operation reads an operation with its history. If it is running, it waits to measure its speed.
+func (c *Console) Operation(ctx context.Context, id task.ID, measure time.Duration) (OperationLife, error) {
+	o, err := c.client.Operation(ctx, id)
+	if err != nil {
+		return OperationLife{}, err
+	}
+	perSecond := 0.0
+	if o.State == task.OperationRunning && measure > 0 {
+		began, before := time.Now(), o
+		select {
+		case <-ctx.Done():
+			return OperationLife{}, ctx.Err()
+		case <-time.After(measure):
+		}
+		if o, err = c.client.Operation(ctx, id); err != nil {
+			return OperationLife{}, err
+		}
+		perSecond = float64(came(o)-came(before)) / time.Since(began).Seconds()
+	}
+	lines, longer, err := c.history(ctx, id)
+	if err != nil {
+		return OperationLife{}, err
+	}
+	life := OperationLife{Operation: operationOf(o), PerSecond: perSecond, History: []Happened{}, Cut: longer}
+	for _, e := range lines {
+		life.History = append(life.History, Happened{e.At.UnixMilli(), e.Name, e.Actor, e.Detail})
+	}
+	return life, nil
+}
+
+// came is to how many tasks the operation has come.
+func came(o task.Operation) int64 { return o.Changed + o.Ended + o.LeftAlone }
+
+// PauseOperation pauses an operation. Its errors, and those of the following, are those of schedule.Tx.
+func (c *Console) PauseOperation(ctx context.Context, id task.ID) (Operation, error) {
+	o, err := c.client.PauseOperation(ctx, id)
+	return operationOf(o), err
+}
+
+// ResumeOperation ends the pause of an operation.
+func (c *Console) ResumeOperation(ctx context.Context, id task.ID) (Operation, error) {
+	o, err := c.client.ResumeOperation(ctx, id)
+	return operationOf(o), err
+}
+
+// StopOperation ends an operation before its last task.
+func (c *Console) StopOperation(ctx context.Context, id task.ID) (Operation, error) {
+	o, err := c.client.CancelOperation(ctx, id)
+	return operationOf(o), err
+}

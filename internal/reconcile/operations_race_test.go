@@ -1,0 +1,196 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+var errDied = errors.New("the daemon died")
+
+// death lets a daemon die after a number of its calls.
+type death struct {
+	mu     sync.Mutex
+	calls  int // that are left
+	spared bool
+}
+
+// after is called after each call.
+func (d *death) after(err error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.spared {
+		return err
+	}
+	if d.calls--; d.calls <= 0 {
+		return errDied
+	}
+	return err
+}
+
+// dyingStore and dyingIndex are those of a daemon that dies after a call of a page.
+type dyingStore struct {
+	hookStore
+	*death
+}
+
+func (d dyingStore) Begin(ctx context.Context) (*sqlx.Tx, error) {
+	tx, err := d.hookStore.Begin(ctx)
+	if died := d.after(err); died != nil && err == nil {
+		return nil, errors.Join(died, tx.Rollback())
+	}
+	return tx, err
+}
+
+func (d dyingStore) LockOperation(ctx context.Context, q sqlx.ExtContext, id task.ID) (task.Operation, bool, error) {
+	o, found, err := d.hookStore.LockOperation(ctx, q, id)
+	return o, found, d.after(err)
+}
+
+func (d dyingStore) Candidates(ctx context.Context, q sqlx.QueryerContext, o task.Operation, scan, limit int) (
+	ids []task.ID, next task.ID, over bool, err error,
+) {
+	ids, next, over, err = d.hookStore.Candidates(ctx, q, o, scan, limit)
+	return ids, next, over, d.after(err)
+}
+
+func (d dyingStore) LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, time.Time, error) {
+	rows, now, err := d.hookStore.LockFree(ctx, q, ids)
+	return rows, now, d.after(err)
+}
+
+func (d dyingStore) SaveShifted(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, by time.Duration) error {
+	return d.after(d.hookStore.SaveShifted(ctx, q, tasks, by))
+}
+
+func (d dyingStore) Record(ctx context.Context, q sqlx.ExtContext, events []task.Event) error {
+	return d.after(d.hookStore.Record(ctx, q, events))
+}
+
+func (d dyingStore) SaveOperation(ctx context.Context, q sqlx.ExtContext, o task.Operation) error {
+	return d.after(d.hookStore.SaveOperation(ctx, q, o))
+}
+
+type dyingIndex struct {
+	hookIndex
+	*death
+}
+
+func (d dyingIndex) Standings(ctx context.Context, tasks []task.Task) ([]task.Standing, error) {
+	seen, err := d.hookIndex.Standings(ctx, tasks)
+	return seen, d.after(err)
+}
+
+func (d dyingIndex) Repair(ctx context.Context, repairs []task.Repair) (int, error) {
+	n, err := d.hookIndex.Repair(ctx, repairs)
+	return n, d.after(err)
+}
+
+// A shift is interrupted after each step of its pages, and run again. It moves each matching row once, and no other.
+func TestInterruptedOperation(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		d := &death{}
+		w.Reconciler.store = bounded{dyingStore{hookStore{w.rows, w}, d}}
+		w.Reconciler.index = dyingIndex{hookIndex{w.sets, w}, d}
+		for steps := 1; ; steps++ {
+			if steps > 40 {
+				t.Fatal("the daemon dies after 40 steps still")
+			}
+			kind := fmt.Sprint("timer-", steps)
+			rows := w.timers(t, kind, 30)
+			o := w.operate(t, task.Operation{Verb: task.VerbShift, By: 2 * time.Hour, Filter: task.Filter{Kind: kind}, Rate: 7})
+			d.calls, d.spared = steps, false
+			_, err := (&operations{r: w.Reconciler}).pass(t.Context(), w.clock)
+			died := err != nil
+			if died && !errors.Is(err, errDied) {
+				t.Fatal(err)
+			}
+			d.spared = true
+			if got := w.operation(t, o.ID).Changed; got != 0 && got != 7 {
+				t.Errorf("after %d steps %d rows are counted, want a page's or none", steps, got)
+			}
+			if done := w.finish(t, o.ID); done.Changed != 15 || done.Looked != 15 {
+				t.Errorf("interrupted after %d steps: %+v, want 15 changed", steps, done)
+			}
+			w.now = value(t)(w.rows.Now(t.Context(), nil)).Add(2 * writerTime)
+			w.run(t, (&changed{r: w.Reconciler}).pass) // puts what a daemon that died had committed
+			w.wantOperated(t, o, rows)
+			if !died {
+				return
+			}
+		}
+	})
+}
+
+// Of two daemons that overlap each row is changed by one.
+func TestOperationOfTwoDaemons(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		rows := w.timers(t, "timer", 300)
+		o := w.operate(t, task.Operation{Verb: task.VerbShift, By: 2 * time.Hour, Filter: task.Filter{Kind: "timer"}, Rate: 10})
+		other, err := New(w.cfg, w.rows, w.sets, hookStream{w.hints, w})
+		pipelinetest.Must(t, err)
+		var both sync.WaitGroup
+		for _, r := range []*Reconciler{w.Reconciler, other} {
+			both.Go(func() {
+				pass := &operations{r: r}
+				for range 1000 {
+					if _, err := pass.pass(t.Context(), w.clock); err != nil && !w.rows.Retryable(err) {
+						t.Error(err)
+						return
+					}
+					if got, _, err := w.rows.Operation(t.Context(), nil, o.ID); err == nil && got.Over() {
+						return
+					}
+				}
+			})
+		}
+		both.Wait()
+		if done := w.operation(t, o.ID); done.Changed != 150 || done.State != task.OperationDone {
+			t.Errorf("done: %+v, want 150 changed", done)
+		}
+		w.wantOperated(t, o, rows)
+	})
+}
+
+// A row that another transaction has locked is waited for, without a lock on the others, and left alone at last.
+func TestOperationMeetsLockedRows(t *testing.T) {
+	t.Parallel()
+	for name, held := range map[string]time.Duration{"for a moment": operationWait / 4, "for long": 2 * operationWait} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, servers(t), Config{})
+			rows := w.timers(t, "timer", 20)
+			o := w.operate(t, task.Operation{Verb: task.VerbCancel, Filter: task.Filter{Kind: "timer"}})
+			holder, err := w.rows.Begin(t.Context())
+			pipelinetest.Must(t, err)
+			_, err = w.rows.Lock(t.Context(), holder, []task.ID{rows[6].ID})
+			pipelinetest.Must(t, err)
+			released := make(chan error, 1)
+			time.AfterFunc(held, func() { released <- holder.Rollback() })
+			began := time.Now()
+			done := w.finish(t, o.ID)
+			took := time.Since(began)
+			pipelinetest.Must(t, <-released)
+			left := int64(0)
+			if held > operationWait {
+				left = 1
+			}
+			if done.Changed != 10-left || done.LeftAlone != left || done.Ended != 0 {
+				t.Errorf("after %v: %+v, want %d left alone", took, done, left)
+			}
+			if took < min(held, operationWait) {
+				t.Errorf("over after %v, want the row to be waited for", took)
+			}
+		})
+	}
+}

@@ -1,0 +1,402 @@
+package reconcile
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// operate makes an operation, and sets the pass's clock.
+func (w *world) operate(t testing.TB, o task.Operation) task.Operation {
+	t.Helper()
+	w.now = value(t)(w.rows.Now(t.Context(), nil))
+	o, err := o.Begin("ann@host", w.now)
+	pipelinetest.Must(t, err)
+	pipelinetest.Must(t, w.rows.InsertOperation(t.Context(), w.rows.DB(), o))
+	return o
+}
+
+// become changes the state of an operation, as a service does.
+func (w *world) become(t testing.TB, id task.ID, s task.OperationState) {
+	t.Helper()
+	tx, err := w.rows.Begin(t.Context())
+	pipelinetest.Must(t, err)
+	defer func() { _ = tx.Rollback() }()
+	o, _, err := w.rows.LockOperation(t.Context(), tx, id)
+	pipelinetest.Must(t, err)
+	o, err = o.Become(s, w.now)
+	pipelinetest.Must(t, err)
+	pipelinetest.Must(t, w.rows.SaveOperation(t.Context(), tx, o))
+	pipelinetest.Must(t, tx.Commit())
+}
+
+func (w *world) operation(t testing.TB, id task.ID) task.Operation {
+	t.Helper()
+	o, found, err := w.rows.Operation(t.Context(), nil, id)
+	pipelinetest.Must(t, err)
+	if !found {
+		t.Fatalf("operation %s has no row", id)
+	}
+	return o
+}
+
+// finish runs the pass until the operation is over.
+func (w *world) finish(t testing.TB, id task.ID) task.Operation {
+	t.Helper()
+	pass := &operations{r: w.Reconciler}
+	for range 1000 {
+		if o := w.operation(t, id); o.Over() {
+			return o
+		}
+		w.run(t, pass.pass)
+	}
+	t.Fatalf("not over after 1000 runs: %+v", w.operation(t, id))
+	return task.Operation{}
+}
+
+// timers makes n rows, of this kind and of another in turn, that are due from an hour after the database's time on, and puts
+// them.
+func (w *world) timers(t testing.TB, kind string, n int) []task.Task {
+	t.Helper()
+	now := value(t)(w.rows.Now(t.Context(), nil))
+	tasks := make([]task.Task, n)
+	for i := range tasks {
+		tasks[i] = pending(fmt.Sprint("owner-", i%13), 0)
+		tasks[i].Kind = []string{kind, "other"}[i%2]
+		tasks[i].DueAt = now.Add(time.Hour + time.Duration(i)*time.Second)
+		tasks[i].RunAt = tasks[i].DueAt
+	}
+	rows := w.insert(t, tasks...)
+	w.put(t, rows...)
+	return rows
+}
+
+// discard makes each nth row dead.
+func (w *world) discard(t testing.TB, rows []task.Task, nth int) {
+	t.Helper()
+	var dead []task.Task
+	for i := 0; i < len(rows); i += nth {
+		rows[i] = rows[i].Discard(errors.New("enough"), w.now)
+		dead = append(dead, rows[i])
+	}
+	pipelinetest.Must(t, w.rows.Save(t.Context(), w.rows.DB(), dead))
+	w.put(t, dead...)
+}
+
+// as reads the rows as they are now, in the order of the others.
+func (w *world) as(t testing.TB, rows []task.Task) []task.Task {
+	t.Helper()
+	ids := make([]task.ID, len(rows))
+	for i, row := range rows {
+		ids[i] = row.ID
+	}
+	found, err := w.rows.Get(t.Context(), nil, ids)
+	pipelinetest.Must(t, err)
+	byID := map[task.ID]task.Task{}
+	for _, row := range found {
+		byID[row.ID] = row
+	}
+	for i := range rows {
+		found[i] = byID[rows[i].ID]
+	}
+	return found
+}
+
+// wantOperated checks that the operation has changed exactly the rows that it matches, each once, with a line of its own.
+func (w *world) wantOperated(t testing.TB, o task.Operation, rows []task.Task) {
+	t.Helper()
+	for i, row := range w.as(t, rows) {
+		want := rows[i]
+		if o.Matches(want) {
+			var err error
+			want, err = o.Apply(want, row.UpdatedAt)
+			pipelinetest.Must(t, err)
+		}
+		if d := cmp.Diff(want, row); d != "" {
+			t.Errorf("row %d (-want +got):\n%s", i, d)
+		}
+		lines, err := w.rows.History(t.Context(), row.ID, 10)
+		pipelinetest.Must(t, err)
+		if changed := o.Matches(rows[i]); changed != (len(lines) == 1) || changed && lines[0].Actor != "ann@host" {
+			t.Errorf("row %d, matched %v, has the lines %+v", i, changed, lines)
+		}
+	}
+	w.wantTruth(t)
+}
+
+func TestOperationOfEachVerb(t *testing.T) {
+	t.Parallel()
+	timers := task.Filter{Kind: "timer"}
+	for _, o := range []task.Operation{
+		{Verb: task.VerbShift, By: 2 * time.Hour, Filter: timers},
+		{Verb: task.VerbShift, By: -90 * time.Minute, Filter: timers}, // some only to now
+		{Verb: task.VerbCancel, Filter: task.Filter{OwnerPrefix: "owner-1"}},
+		{Verb: task.VerbCancel, Filter: task.Filter{Owner: "owner-1"}},
+		{Verb: task.VerbRequeue, To: "mails", Filter: timers},
+		{Verb: task.VerbRetry, Filter: timers},
+		{Verb: task.VerbDiscard, Filter: task.Filter{All: true}},
+	} {
+		t.Run(o.String(), func(t *testing.T) {
+			t.Parallel()
+			onEach(t, func(t *testing.T, w *world) {
+				rows := w.timers(t, "timer", 1300)
+				w.discard(t, rows, 5)
+				o := w.operate(t, o)
+				matching := int64(0)
+				for _, row := range rows {
+					if o.Matches(row) {
+						matching++
+					}
+				}
+				done := w.finish(t, o.ID)
+				if left := done.Ended + done.LeftAlone; done.Changed != matching || done.Looked != matching || left > 0 {
+					t.Errorf("done: %+v, want %d changed", done, matching)
+				}
+				w.wantOperated(t, o, rows)
+				if o.Verb != task.VerbRequeue {
+					return
+				}
+				for _, row := range rows { // the entry of the old queue
+					if o.Matches(row) {
+						w.wantStanding(t, "the old queue", row, nowhere)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Between two pages an operation stops where it was paused, goes on after a resume, and ends where it was cancelled.
+func TestPausedOperation(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		rows := w.timers(t, "timer", 40)
+		o := w.operate(t, task.Operation{Verb: task.VerbShift, By: 2 * time.Hour, Filter: task.Filter{Kind: "timer"}, Rate: 5})
+		pass := &operations{r: w.Reconciler}
+		changed := func(what string, want int64) {
+			t.Helper()
+			w.run(t, pass.pass)
+			if got := w.operation(t, o.ID).Changed; got != want {
+				t.Errorf("%s: %d rows changed, want %d", what, got, want)
+			}
+		}
+		changed("running", 5)
+		w.become(t, o.ID, task.OperationPaused)
+		changed("paused", 5)
+		w.become(t, o.ID, task.OperationRunning)
+		changed("resumed", 10)
+		w.become(t, o.ID, task.OperationCancelled)
+		changed("cancelled", 10)
+		moved := 0
+		for i, row := range w.as(t, rows) {
+			if row.DueAt.Equal(rows[i].DueAt.Add(2*time.Hour)) && row.Version == 2 {
+				moved++
+			}
+		}
+		if moved != 10 {
+			t.Errorf("%d rows moved, want 10", moved)
+		}
+		w.wantTruth(t)
+	})
+}
+
+// Rows that end between the making of an operation and their turn are counted, and not changed. Rows that no longer match,
+// and rows that are made later, are neither.
+func TestOperationMeetsChangedRows(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		rows := w.timers(t, "timer", 20) // ten of the kind
+		soon := rows[18].DueAt.Add(time.Minute)
+		filter := task.Filter{Kind: "timer", DueBefore: soon}
+		o := w.operate(t, task.Operation{Verb: task.VerbShift, By: 2 * time.Hour, Filter: filter})
+		at := w.now.Add(time.Millisecond)
+		rows[0] = w.save(t, rows[0].Finish(at))
+		rows[2] = w.save(t, rows[2].Discard(errors.New("enough"), at))
+		moved, err := rows[4].Move(soon, at)
+		pipelinetest.Must(t, err)
+		rows[4] = w.save(t, moved)
+		late := pending("ann", 0)
+		late.Kind, late.CreatedAt, late.DueAt, late.RunAt = "timer", at, rows[6].DueAt, rows[6].DueAt
+		rows = append(rows, w.insert(t, late)...)
+		w.put(t, rows...)
+		if done := w.finish(t, o.ID); done.Changed != 7 || done.Ended != 2 || done.LeftAlone != 0 || done.Looked != 9 {
+			t.Errorf("done: %+v, want 7 changed and 2 ended", done)
+		}
+		w.wantOperated(t, o, rows)
+	})
+}
+
+// A cancelled tick makes the next one, which was made after the operation: it stays.
+func TestOperationCancelsTick(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		r, row := w.recur(t, "ann")
+		time.Sleep(2 * time.Millisecond) // the next tick is not made in the operation's millisecond
+		o := w.operate(t, task.Operation{Verb: task.VerbCancel, Filter: task.Filter{All: true}})
+		time.Sleep(2 * time.Millisecond)
+		if done := w.finish(t, o.ID); done.Changed != 1 {
+			t.Errorf("done: %+v, want 1 changed", done)
+		}
+		got, _, err := w.rows.Recurrence(t.Context(), w.rows.DB(), "ann", "meals")
+		pipelinetest.Must(t, err)
+		ticks := w.as(t, []task.Task{row, {ID: got.Newest}})
+		if ticks[0].State != task.Cancelled || ticks[1].State != task.Pending || got.Made != 2 || got.Newest == r.Newest {
+			t.Errorf("the ticks are %+v of %+v", ticks, got)
+		}
+		w.wantTruth(t)
+	})
+}
+
+// A retry leaves tasks dead whose key another task has, and goes on with the others.
+func TestOperationMeetsTakenKeys(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		rows := w.timers(t, "timer", 250)
+		w.discard(t, rows, 2) // those of the kind
+		taken := pending("holder", 5*time.Hour)
+		taken.Kind, taken.DedupKey = "timer", "kbreakfast"
+		first := taken
+		first.ID = task.NewID()
+		dead := w.save(t, w.insert(t, first)[0].Discard(errors.New("enough"), w.now))
+		w.put(t, w.insert(t, taken)...)
+		o := w.operate(t, task.Operation{Verb: task.VerbRetry, Filter: task.Filter{Kind: "timer"}})
+		if done := w.finish(t, o.ID); done.Changed != 125 || done.LeftAlone != 1 || done.Looked != 126 {
+			t.Errorf("done: %+v, want 125 changed and 1 left alone", done)
+		}
+		if got := w.as(t, []task.Task{dead}); got[0].State != task.Dead || got[0].Version != dead.Version {
+			t.Errorf("the one whose key is taken is %+v", got[0])
+		}
+		w.wantOperated(t, o, rows)
+	})
+}
+
+// A task that would be due beyond the limit is left alone.
+func TestOperationLeavesTimesOutOfBounds(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		rows := w.timers(t, "timer", 4)
+		o := w.operate(t, task.Operation{Verb: task.VerbShift, By: task.MaxAhead, Filter: task.Filter{Kind: "timer"}})
+		if done := w.finish(t, o.ID); done.Changed != 0 || done.LeftAlone != 2 {
+			t.Errorf("done: %+v, want 2 left alone", done)
+		}
+		if d := cmp.Diff(rows, w.as(t, rows)); d != "" {
+			t.Errorf("the rows (-want +got):\n%s", d)
+		}
+	})
+}
+
+// An operation that this daemon can't read is paused, with the reason, and the next one goes on.
+func TestUnreadableOperation(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		rows := w.timers(t, "timer", 4)
+		o := w.operate(t, task.Operation{Verb: task.VerbCancel, Filter: task.Filter{All: true}})
+		w.alter(t, w.rows.DB(), "UPDATE duetime_operations SET verb = 'promote'")
+		next := w.operate(t, task.Operation{Verb: task.VerbShift, By: time.Hour, Filter: task.Filter{Kind: "timer"}})
+		w.finish(t, next.ID)
+		if got := w.operation(t, o.ID); got.State != task.OperationPaused || got.Error == "" {
+			t.Errorf("the unreadable one is %+v", got)
+		}
+		w.wantOperated(t, next, rows)
+	})
+}
+
+func TestOperationIsPaced(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		rate, changed int
+		busy          bool
+		took          time.Duration
+		want          loop.Result
+	}{
+		{0, 1000, false, time.Second, loop.Result{More: true}},
+		{0, 50, true, 10 * time.Millisecond, loop.Result{Next: 30 * time.Millisecond}},
+		{100, 100, false, 100 * time.Millisecond, loop.Result{Next: 900 * time.Millisecond}},
+		{100, 50, true, 10 * time.Millisecond, loop.Result{Next: 490 * time.Millisecond}},
+		{100, 1, true, 10 * time.Millisecond, loop.Result{Next: 30 * time.Millisecond}},
+		{100, 0, false, 10 * time.Millisecond, loop.Result{More: true}},
+		{100, 100, false, 2 * time.Second, loop.Result{More: true}},
+	} {
+		if got := paced(c.rate, c.changed, c.busy, c.took); got != c.want {
+			t.Errorf("%+v: got %+v", c, got)
+		}
+	}
+	for _, c := range []struct {
+		rate    int
+		busy    bool
+		size, n int
+	}{
+		{0, false, page, rehomePages}, {0, true, rehomeSmall, 1}, {10, false, 10, 1}, {10, true, 10, 1},
+		{1_000_000, false, page, 1}, {1_000_000, true, rehomeSmall, 1},
+	} {
+		if size, n := pagesOf(c.rate, c.busy); size != c.size || n != c.n {
+			t.Errorf("%+v: got %d pages of %d", c, n, size)
+		}
+	}
+}
+
+// What an operation itself changes does not count as running tasks; what others change does.
+func TestOperationMakesWayForTasks(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		w.timers(t, "timer", 400)
+		w.operate(t, task.Operation{Verb: task.VerbShift, By: 2 * time.Hour, Filter: task.Filter{Kind: "timer"}, Rate: 100})
+		pass := &operations{r: w.Reconciler}
+		busy := func() bool {
+			w.now = value(t)(w.rows.Now(t.Context(), nil)).Add(time.Millisecond)
+			pass.forget(w.now.Add(-busyTime))
+			busy, err := w.busy(t.Context(), w.clock, pass.at...)
+			pipelinetest.Must(t, err)
+			return busy
+		}
+		w.run(t, pass.pass)
+		if len(pass.at) != 1 || busy() {
+			t.Errorf("after pages of moments %v the operation counts as running tasks", pass.at)
+		}
+		w.now = w.now.Add(busyTime / 2)
+		w.tasksRun(t)
+		if !busy() {
+			t.Error("running tasks are not seen")
+		}
+		if res := w.run(t, pass.pass); res.More || len(pass.at) == 0 {
+			t.Errorf("beside running tasks it does not sleep: %+v", res)
+		}
+	})
+}
+
+// sample returns the value of a counter or a gauge.
+func sample(t *testing.T, m prometheus.Metric) float64 {
+	t.Helper()
+	var d dto.Metric
+	pipelinetest.Must(t, m.Write(&d))
+	return d.GetCounter().GetValue() + d.GetGauge().GetValue()
+}
+
+func TestOperationsAreCounted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, inProcess(t), Config{})
+	w.timers(t, "timer", 20)
+	o := w.operate(t, task.Operation{Verb: task.VerbCancel, Filter: task.Filter{Kind: "timer"}, Rate: 6})
+	pass := &operations{r: w.Reconciler}
+	w.run(t, pass.pass)
+	if got := sample(t, w.metrics.operations); got != 1 {
+		t.Errorf("%v operations run, want 1", got)
+	}
+	w.finish(t, o.ID)
+	w.run(t, pass.pass)
+	if got := sample(t, w.metrics.operations); got != 0 {
+		t.Errorf("%v operations run, want 0", got)
+	}
+	if got := sample(t, w.metrics.operated.WithLabelValues("cancel", "changed")); got != 10 {
+		t.Errorf("%v rows are counted as changed, want 10", got)
+	}
+}

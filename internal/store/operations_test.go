@@ -1,0 +1,269 @@
+package store_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// operation makes one that began an hour after t0, and writes it.
+func operation(t *testing.T, s *store.Store, o task.Operation) task.Operation {
+	t.Helper()
+	if o.Verb == "" {
+		o.Verb = task.VerbCancel
+	}
+	if o.Verb == task.VerbShift {
+		o.By = time.Hour
+	}
+	o, err := o.Begin("ann@host", t0.Add(time.Hour))
+	must(t, err)
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.InsertOperation(ctx, tx, o)) })
+	return o
+}
+
+func operations(t *testing.T, s *store.Store) {
+	ctx := t.Context()
+	filter := task.Filter{Kind: "k", OwnerPrefix: "Zoë", Queue: "q", Subject: "s", DueAfter: t0, DueBefore: t0.Add(time.Second)}
+	first := operation(t, s, task.Operation{Verb: task.VerbShift, Filter: filter, Rate: 7, Matched: 8})
+	second := operation(t, s, task.Operation{Verb: task.VerbRequeue, To: "mails", Filter: task.Filter{All: true}})
+	if _, found, err := s.Operation(ctx, nil, task.NewID()); found || err != nil {
+		t.Errorf("an unknown id: found %v, %v", found, err)
+	}
+	running := func() []task.ID {
+		var all []task.ID
+		for _, o := range value[[]task.Operation](t)(s.RunningOperations(ctx)) {
+			all = append(all, o.ID)
+		}
+		return all
+	}
+	if d := cmp.Diff([]task.ID{first.ID, second.ID}, running()); d != "" {
+		t.Errorf("running (-want +got):\n%s", d)
+	}
+	first.State, first.Cursor, first.Looked, first.Changed, first.Ended = task.OperationPaused, task.NewID(), 5, 2, 1
+	first.LeftAlone, first.Error, first.UpdatedAt = 1, "why", t0.Add(2*time.Hour)
+	second = second.Done(t0.Add(3 * time.Hour))
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
+		for _, o := range []task.Operation{first, second} {
+			if _, found, err := s.LockOperation(ctx, tx, o.ID); !found || err != nil {
+				t.Errorf("locked %s: found %v, %v", o.ID, found, err)
+			}
+			must(t, s.SaveOperation(ctx, tx, o))
+		}
+	})
+	if d := cmp.Diff([]task.Operation{second, first}, value[[]task.Operation](t)(s.Operations(ctx, 10))); d != "" {
+		t.Errorf("listed (-want +got):\n%s", d)
+	}
+	if got := value[[]task.Operation](t)(s.Operations(ctx, 1)); len(got) != 1 || got[0].ID != second.ID {
+		t.Errorf("the newest is %+v", got)
+	}
+	got, found, err := s.Operation(ctx, nil, first.ID)
+	if d := cmp.Diff(first, got); d != "" || !found || err != nil {
+		t.Errorf("read back, found %v, %v (-want +got):\n%s", found, err, d)
+	}
+	if got := running(); len(got) != 0 {
+		t.Errorf("running are %v", got)
+	}
+}
+
+// An operation whose filter this program can't read must not choose more tasks than it was made for.
+func unreadableOperation(t *testing.T, s *store.Store) {
+	o := operation(t, s, task.Operation{Filter: task.Filter{Kind: "k"}})
+	for _, filter := range []string{`{"kind":"k","priority":7}`, `{"kind":7}`, `none`, ``} {
+		must(t, exec(s.DB(), "UPDATE duetime_operations SET filter = ?", filter))
+		got, _, err := s.Operation(t.Context(), nil, o.ID)
+		must(t, err)
+		if err := got.Check(); err == nil {
+			t.Errorf("%q is read as %+v", filter, got.Filter)
+		}
+	}
+}
+
+func purgeOperations(t *testing.T, s *store.Store) {
+	for i := range 5 {
+		o := operation(t, s, task.Operation{Filter: task.Filter{All: true}})
+		at := t0.Add(2 * time.Hour)
+		switch i {
+		case 0: // running
+		case 1:
+			o.State, o.UpdatedAt = task.OperationPaused, at
+		case 2:
+			o = o.Done(at)
+		case 3:
+			o, _ = o.Become(task.OperationCancelled, at)
+		case 4:
+			o = o.Done(at.Add(time.Hour))
+		}
+		inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.SaveOperation(ctx, tx, o)) })
+	}
+	before := t0.Add(2*time.Hour + time.Minute)
+	one := value[int](t)(s.PurgeOperations(t.Context(), before, 1))
+	other := value[int](t)(s.PurgeOperations(t.Context(), before, 10))
+	if left := count(t, s, "SELECT COUNT(*) FROM duetime_operations"); one != 1 || other != 1 || left != 3 {
+		t.Errorf("%d and %d rows were purged and %d are left, want 1, 1 and 3", one, other, left)
+	}
+}
+
+// crowd writes tasks that differ in what filters are about, some of them ended before the operations were made, or since.
+func crowd(t *testing.T, s *store.Store) []task.Task {
+	t.Helper()
+	var tasks []task.Task
+	for i := range 60 {
+		owner, subject := []string{"ann", "Ann", "an%", "a_n", "bob"}[i%5], []string{"cat", "dog"}[i%2]
+		one := newTask(t, owner, time.Duration(i)*time.Minute, task.Subject(subject))
+		one.Kind = []string{"meal.done", "mail"}[i/30]
+		one.Queue = []string{"default", "mails"}[i/15%2]
+		if i == 59 {
+			one.CreatedAt = t0.Add(time.Hour + time.Millisecond) // after the operations
+		}
+		tasks = append(tasks, one)
+	}
+	slices.Reverse(tasks) // ids in another order than due times
+	rows := inserted(t, s, tasks...)
+	for i := range rows {
+		at := t0.Add(time.Minute)
+		if i%4 == 1 {
+			at = t0.Add(2 * time.Hour)
+		}
+		switch i % 6 {
+		case 1, 3:
+			rows[i] = rows[i].Discard(errors.New("enough"), at)
+		case 5:
+			rows[i] = rows[i].Finish(at)
+		default:
+			continue
+		}
+		inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Save(ctx, tx, rows[i:i+1])) })
+	}
+	slices.SortFunc(rows, func(a, b task.Task) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	return rows
+}
+
+var choices = []task.Filter{
+	{All: true},
+	{Kind: "mail"},
+	{Owner: "ann"},
+	{Owner: "ann", Kind: "mail", Queue: "mails"},
+	{OwnerPrefix: "an"},
+	{OwnerPrefix: "an%"},
+	{OwnerPrefix: "a_"},
+	{OwnerPrefix: "A"},
+	{Queue: "mails", Subject: "dog"},
+	{DueAfter: t0.Add(10 * time.Minute), DueBefore: t0.Add(40 * time.Minute)},
+	{DueAfter: t0.Add(10*time.Minute + time.Microsecond), DueBefore: t0.Add(40*time.Minute + time.Microsecond)},
+	{Kind: "none"},
+}
+
+// Whatever the filter, and wherever the pages end, the walk comes to each row once that the operation changes or misses.
+func operationWalk(t *testing.T, s *store.Store) {
+	rows := crowd(t, s)
+	for _, verb := range []task.Verb{task.VerbCancel, task.VerbDiscard, task.VerbRequeue} {
+		for i, f := range choices {
+			made := task.Operation{Verb: verb, Filter: f}
+			if verb == task.VerbRequeue {
+				made.To = "mails"
+			}
+			o := operation(t, s, made)
+			var want []task.ID
+			for _, row := range rows {
+				since := o.Missed(row) && verb != task.VerbDiscard && !row.FinishedAt.Before(o.CreatedAt) && row.Queue != o.To
+				if o.Matches(row) || since {
+					want = append(want, row.ID)
+				}
+			}
+			if i == 0 && len(want) < 10 {
+				t.Fatalf("only %d rows match", len(want))
+			}
+			for _, size := range []struct{ scan, limit int }{{1, 1}, {7, 3}, {3, 7}, {59, 60}, {60, 60}, {100, 100}} {
+				if d := cmp.Diff(want, walked(t, s, o, size.scan, size.limit)); d != "" {
+					t.Errorf("%s, %v, %+v (-want +got):\n%s", verb, f, size, d)
+				}
+			}
+		}
+	}
+}
+
+func walked(t *testing.T, s *store.Store, o task.Operation, scan, limit int) (all []task.ID) {
+	t.Helper()
+	for range 200 {
+		ids, next, over, err := s.Candidates(t.Context(), s.DB(), o, scan, limit)
+		must(t, err)
+		if len(ids) > limit || bytes.Compare(next[:], o.Cursor[:]) < 0 {
+			t.Fatalf("a page of %d rows, limit %d, leads from %s to %s", len(ids), limit, o.Cursor, next)
+		}
+		all, o.Cursor = append(all, ids...), next
+		if over {
+			return all
+		}
+	}
+	t.Fatal("the walk does not end")
+	return nil
+}
+
+func operationPreview(t *testing.T, s *store.Store) {
+	rows := crowd(t, s)
+	for _, verb := range []task.Verb{task.VerbShift, task.VerbRetry} {
+		for _, f := range choices {
+			o := task.Operation{Verb: verb, Filter: f, By: time.Hour, CreatedAt: t0.Add(24 * time.Hour)}
+			want := map[task.ID]bool{}
+			for _, row := range rows {
+				if o.Matches(row) {
+					want[row.ID] = true
+				}
+			}
+			if got := value[int64](t)(s.CountMatching(t.Context(), o)); got != int64(len(want)) {
+				t.Errorf("%s, %v: %d tasks, want %d", verb, f, got, len(want))
+			}
+			sample := value[[]task.Task](t)(s.Matching(t.Context(), o, 3))
+			sorted := slices.IsSortedFunc(sample, func(a, b task.Task) int { return a.DueAt.Compare(b.DueAt) })
+			if len(sample) != min(3, len(want)) || !sorted {
+				t.Errorf("%s, %v: the sample is %+v", verb, f, sample)
+			}
+			for _, row := range sample {
+				if !want[row.ID] {
+					t.Errorf("%s, %v: the sample has %+v", verb, f, row)
+				}
+			}
+		}
+	}
+}
+
+// A page reads the table in the order of ids, by ranges of the primary key; an owner's rows alone by the owner's index.
+func TestOperationPlans(t *testing.T) {
+	t.Parallel()
+	s, _ := openMySQLStore(t, store.Options{})
+	crowd(t, s)
+	for _, c := range []struct {
+		filter task.Filter
+		key    string
+		sorts  bool
+	}{
+		{task.Filter{Kind: "mail"}, "PRIMARY", false},
+		{task.Filter{OwnerPrefix: "a", Queue: "mails"}, "PRIMARY", false},
+		{task.Filter{Owner: "ann"}, "duetime_tasks_owner", true},
+	} {
+		o := operation(t, s, task.Operation{Filter: c.filter})
+		o.Cursor = task.NewID()
+		text, args := s.CandidatesSQL(o, task.NewID(), 10)
+		rows, err := s.DB().QueryxContext(t.Context(), "EXPLAIN SELECT id"+text, args...)
+		must(t, err)
+		for rows.Next() {
+			plan := map[string]any{}
+			must(t, rows.MapScan(plan))
+			if key, extra := fmt.Sprintf("%s", plan["key"]), fmt.Sprintf("%s", plan["Extra"]); key != c.key ||
+				bytes.Contains([]byte(extra), []byte("filesort")) != c.sorts {
+				t.Errorf("%v: by %s, %s; want %s, sorted %v", c.filter, key, extra, c.key, c.sorts)
+			}
+		}
+		must(t, rows.Err())
+	}
+}

@@ -1,0 +1,209 @@
+package task_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+func TestOperationsAreChecked(t *testing.T) {
+	t.Parallel()
+	all, when := task.Filter{All: true}, now
+	long := strings.Repeat("x", 65)
+	cancel := func(f task.Filter) task.Operation { return task.Operation{Verb: task.VerbCancel, Filter: f} }
+	for name, c := range map[string]struct {
+		operation task.Operation
+		field     string // empty: it is taken
+	}{
+		"shift":             {task.Operation{Verb: task.VerbShift, By: -2 * time.Hour, Filter: task.Filter{Kind: "a"}}, ""},
+		"cancel":            {task.Operation{Verb: task.VerbCancel, Filter: task.Filter{OwnerPrefix: "a%_"}, Rate: 1_000_000}, ""},
+		"requeue":           {task.Operation{Verb: task.VerbRequeue, To: "mails", Filter: task.Filter{Subject: "cat"}}, ""},
+		"retry":             {task.Operation{Verb: task.VerbRetry, Filter: task.Filter{DueAfter: when}}, ""},
+		"discard":           {task.Operation{Verb: task.VerbDiscard, Filter: all}, ""},
+		"no verb":           {task.Operation{Filter: all}, "verb"},
+		"unknown verb":      {task.Operation{Verb: "move", Filter: all}, "verb"},
+		"by nothing":        {task.Operation{Verb: task.VerbShift, Filter: all}, "by"},
+		"by half a ms":      {task.Operation{Verb: task.VerbShift, By: 1500 * time.Microsecond, Filter: all}, "by"},
+		"by 11 years":       {task.Operation{Verb: task.VerbShift, By: task.MaxAhead + time.Second, Filter: all}, "by"},
+		"by -11 years":      {task.Operation{Verb: task.VerbShift, By: -task.MaxAhead - time.Second, Filter: all}, "by"},
+		"cancel by":         {task.Operation{Verb: task.VerbCancel, By: time.Hour, Filter: all}, "by"},
+		"requeue nowhere":   {task.Operation{Verb: task.VerbRequeue, Filter: all}, "to"},
+		"requeue to a blob": {task.Operation{Verb: task.VerbRequeue, To: "a b", Filter: all}, "to"},
+		"retry to":          {task.Operation{Verb: task.VerbRetry, To: "mails", Filter: all}, "to"},
+		"rate below 0":      {task.Operation{Verb: task.VerbCancel, Rate: -1, Filter: all}, "rate"},
+		"rate above":        {task.Operation{Verb: task.VerbCancel, Rate: 1_000_001, Filter: all}, "rate"},
+		"matched below 0":   {task.Operation{Verb: task.VerbCancel, Matched: -1, Filter: all}, "matched"},
+		"no filter":         {task.Operation{Verb: task.VerbCancel}, "filter"},
+		"all and a kind":    {task.Operation{Verb: task.VerbCancel, Filter: task.Filter{All: true, Kind: "a"}}, "all"},
+		"owner and prefix":  {cancel(task.Filter{Owner: "a", OwnerPrefix: "a"}), "owner_prefix"},
+		"due never":         {cancel(task.Filter{DueAfter: when, DueBefore: when}), "due_before"},
+		"long kind":         {task.Operation{Verb: task.VerbCancel, Filter: task.Filter{Kind: long}}, "kind"},
+		"long owner":        {task.Operation{Verb: task.VerbCancel, Filter: task.Filter{Owner: long}}, "owner"},
+		"long prefix":       {task.Operation{Verb: task.VerbCancel, Filter: task.Filter{OwnerPrefix: long}}, "owner_prefix"},
+		"bytes":             {task.Operation{Verb: task.VerbCancel, Filter: task.Filter{Subject: "\xff"}}, "subject"},
+	} {
+		_, err := c.operation.Begin("ann@host", now)
+		var field *task.FieldError
+		errors.As(err, &field)
+		if (c.field == "") != (err == nil) || c.field != "" && (field == nil || field.Field != c.field) {
+			t.Errorf("%s: got %v, want the field %q", name, err, c.field)
+		}
+	}
+}
+
+func TestFilterMatches(t *testing.T) {
+	t.Parallel()
+	row := pending(t, time.Hour, task.Subject("cat"))
+	for _, c := range []struct {
+		filter task.Filter
+		want   bool
+	}{
+		{task.Filter{All: true}, true},
+		{task.Filter{Kind: row.Kind, Owner: row.Owner, Queue: row.Queue, Subject: "cat", DueAfter: row.DueAt}, true},
+		{task.Filter{OwnerPrefix: row.Owner}, true},
+		{task.Filter{OwnerPrefix: row.Owner[:1]}, true},
+		{task.Filter{OwnerPrefix: row.Owner + "x"}, false},
+		{task.Filter{OwnerPrefix: row.Owner[1:]}, false},
+		{task.Filter{Kind: "other"}, false},
+		{task.Filter{Owner: row.Owner + " "}, false},
+		{task.Filter{Queue: "other"}, false},
+		{task.Filter{Subject: "ca"}, false},
+		{task.Filter{DueAfter: row.DueAt.Add(time.Millisecond)}, false},
+		{task.Filter{DueBefore: row.DueAt}, false},
+		{task.Filter{DueBefore: row.DueAt.Add(time.Millisecond)}, true},
+	} {
+		if got := c.filter.Matches(row); got != c.want {
+			t.Errorf("%+v matches: %v, want %v", c.filter, got, c.want)
+		}
+	}
+}
+
+// A filter is the same after the column that holds it.
+func TestFilterIsJSON(t *testing.T) {
+	t.Parallel()
+	want := task.Filter{Kind: "k", OwnerPrefix: "Zoë", Queue: "q", Subject: "s", DueAfter: now}
+	want.DueBefore = now.Add(time.Millisecond)
+	text, err := json.Marshal(want)
+	var got task.Filter
+	if err := errors.Join(err, json.Unmarshal(text, &got)); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("through %s (-want +got):\n%s", text, d)
+	}
+	if text, err = json.Marshal(task.Filter{All: true}); string(text) != `{"all":true}` || err != nil {
+		t.Errorf("all is %s, %v", text, err)
+	}
+}
+
+// An operation is about tasks of its verb's state that were made before it.
+func TestOperationMatches(t *testing.T) {
+	t.Parallel()
+	row := pending(t, time.Hour)
+	dead := row.Discard(errBoom, now)
+	done := row.Finish(now)
+	later := row
+	later.CreatedAt = now.Add(time.Millisecond)
+	for _, verb := range []task.Verb{task.VerbShift, task.VerbCancel, task.VerbRequeue, task.VerbRetry, task.VerbDiscard} {
+		o := task.Operation{Verb: verb, Filter: task.Filter{All: true}, To: "elsewhere", CreatedAt: now}
+		of, _ := verb.From()
+		for _, c := range []struct {
+			name            string
+			row             task.Task
+			matches, missed bool
+		}{
+			{"pending", row, of == task.Pending, of == task.Dead},
+			{"dead", dead, of == task.Dead, of == task.Pending},
+			{"done", done, false, true},
+			{"later", later, false, false},
+		} {
+			if got, missed := o.Matches(c.row), o.Missed(c.row); got != c.matches || missed != c.missed {
+				t.Errorf("%s of a %s task: matches %v, missed %v; want %v, %v", verb, c.name, got, missed, c.matches, c.missed)
+			}
+		}
+	}
+	there := task.Operation{Verb: task.VerbRequeue, Filter: task.Filter{All: true}, To: row.Queue, CreatedAt: now}
+	if there.Matches(row) {
+		t.Error("a task is moved to the queue in which it waits")
+	}
+}
+
+func TestOperationApplies(t *testing.T) {
+	t.Parallel()
+	row := pending(t, time.Hour)
+	dead := row.Discard(errBoom, now)
+	for _, c := range []struct {
+		operation task.Operation
+		row       task.Task
+		want      func(task.Task, time.Time) (task.Task, error)
+		line      string
+	}{
+		{task.Operation{Verb: task.VerbShift, By: time.Hour}, row,
+			func(r task.Task, at time.Time) (task.Task, error) { return r.Shift(time.Hour, at) },
+			"moved by 1h0m0s to " + row.DueAt.Add(time.Hour).Format("2006-01-02T15:04:05.000Z07:00") + ", "},
+		{task.Operation{Verb: task.VerbCancel}, row, task.Task.Cancel, "cancelled "},
+		{task.Operation{Verb: task.VerbRequeue, To: "mails"}, row,
+			func(r task.Task, at time.Time) (task.Task, error) { return r.Requeue("mails", at) },
+			"requeued from " + row.Queue + " to mails, "},
+		{task.Operation{Verb: task.VerbRetry}, dead, task.Task.Retry, "retried was dead after 0 attempts: boom, "},
+		{task.Operation{Verb: task.VerbDiscard}, dead, task.Task.Dismiss, "discarded was dead after 0 attempts: boom, "},
+	} {
+		c.operation.ID, c.operation.Actor = task.NewID(), "ann@host"
+		later := now.Add(time.Minute)
+		want, _ := c.want(c.row, later)
+		got, err := c.operation.Apply(c.row, later)
+		if d := cmp.Diff(want, got); d != "" || err != nil || got.Version == c.row.Version {
+			t.Errorf("%s: error %v (-want +got):\n%s", c.operation.Verb, err, d)
+		}
+		e := c.operation.Event(c.row, got)
+		line := task.Event{At: later, Task: c.row.ID, Actor: "ann@host"}
+		line.Name, line.Detail, _ = strings.Cut(c.line+"operation "+c.operation.ID.String(), " ")
+		if d := cmp.Diff(line, e); d != "" {
+			t.Errorf("%s: the line (-want +got):\n%s", c.operation.Verb, d)
+		}
+	}
+	if _, err := (task.Operation{Verb: "move"}).Apply(row, now); err == nil {
+		t.Error("an unknown verb is applied")
+	}
+}
+
+func TestOperationStates(t *testing.T) {
+	t.Parallel()
+	o, err := task.Operation{Verb: task.VerbCancel, Filter: task.Filter{All: true}, Matched: 10}.Begin("ann@host", now)
+	if err != nil || o.State != task.OperationRunning || o.Actor != "ann@host" || o.ID.IsZero() || o.Left() != 10 {
+		t.Fatalf("begun: %+v, %v", o, err)
+	}
+	later := now.Add(time.Minute)
+	paused, err := o.Become(task.OperationPaused, later)
+	if err != nil || paused.Over() || !paused.FinishedAt.IsZero() || !paused.UpdatedAt.Equal(later) {
+		t.Errorf("paused: %+v, %v", paused, err)
+	}
+	refused := o.Refuse(errBoom, later)
+	if refused.State != task.OperationPaused || refused.Error != "boom" {
+		t.Errorf("refused: %+v", refused)
+	}
+	resumed, err := refused.Become(task.OperationRunning, later)
+	if err != nil || resumed.State != task.OperationRunning || resumed.Error != "" {
+		t.Errorf("resumed: %+v, %v", resumed, err)
+	}
+	o.Changed, o.Ended, o.LeftAlone = 3, 2, 1
+	if o.Left() != 4 {
+		t.Errorf("left are %d, want 4", o.Left())
+	}
+	cancelled, err := paused.Become(task.OperationCancelled, later)
+	for _, over := range []task.Operation{cancelled, o.Done(later)} {
+		if !over.Over() || !over.FinishedAt.Equal(later) || err != nil {
+			t.Errorf("over: %+v, %v", over, err)
+		}
+		got, err := over.Become(task.OperationRunning, later.Add(1))
+		if !errors.Is(err, task.ErrOperationOver) || got.State != over.State {
+			t.Errorf("%v goes on: %+v, %v", over.State, got, err)
+		}
+	}
+}
