@@ -69,11 +69,18 @@ func (w *world) growUnderLoad(f *report.Figures, n, owners int64) {
 		w.Errorf("not all of %d tasks were run", j.n)
 	}
 	c.add(f, "500 tasks a second, 16 → 64")
+	w.addLags(f, j, "the change", c.began, c.ended)
+	f.Text("owners' lists during the change", fmt.Sprintf("%d wrong of %d, %d of them from MySQL", lists.wrong, lists.n, lists.fromDB))
+}
+
+// addLags adds how late tasks began before something and during it.
+func (w *world) addLags(f *report.Figures, j jobs, what string, began, ended time.Time) {
+	w.Helper()
 	marks := w.worker.must(w, protocol.Request{Op: "marks", First: j.first, Count: j.n}).Marks
 	for _, span := range []struct {
 		name     string
 		from, to time.Time
-	}{{"before", j.due, c.began}, {"during", c.began, c.ended}} {
+	}{{"before", j.due, began}, {"during", began, ended}} {
 		var starts []float64
 		for _, m := range marks {
 			if due := j.due.Add(time.Duration(m.ID-j.first) * pace); !due.Before(span.from) && due.Before(span.to) {
@@ -81,10 +88,9 @@ func (w *world) growUnderLoad(f *report.Figures, n, owners int64) {
 			}
 		}
 		slices.Sort(starts)
-		f.Text("lag, "+span.name+" the change, start p50 and p99 (ms)",
+		f.Text("lag, "+span.name+" "+what+", start p50 and p99 (ms)",
 			fmt.Sprintf("%.2f and %.2f of %d", report.Percentile(starts, 50), report.Percentile(starts, 99), len(starts)))
 	}
-	f.Text("owners' lists during the change", fmt.Sprintf("%d wrong of %d, %d of them from MySQL", lists.wrong, lists.n, lists.fromDB))
 }
 
 // expectedChange is how long a change of n rows may take: the load must not end before it.
