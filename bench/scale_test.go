@@ -30,7 +30,7 @@ var scaleParts = []scalePart{
 	{name: "sharing", do: sharing, opts: options{rules: []string{fmt.Sprintf("DUETIME_KAFKA__PARTITIONS=%d", sharingPartitions)}}},
 	{name: "purge", do: purging},
 	{name: "recurrences", do: recurring},
-	{name: "bulk", do: bulk},
+	{name: "bulk", do: bulkShift},
 	{name: "horizon", do: horizon, opts: options{rules: []string{"DUETIME_INDEX__HORIZON=10m"}}},
 }
 

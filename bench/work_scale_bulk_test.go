@@ -11,8 +11,8 @@ import (
 
 const bulkLimit = 40 * time.Minute
 
-// bulk measures a shift of a fifth of the pending tasks: on an idle deployment, and while tasks run at the pace.
-func bulk(w *world, f *report.Figures) {
+// bulkShift measures a shift of a fifth of the pending tasks: on an idle deployment, and while tasks run at the pace.
+func bulkShift(w *world, f *report.Figures) {
 	w.work(true)
 	n := w.bench.count(5_000_000)
 	from := time.Now().Add(farOff) // what runs at the pace is due before
