@@ -20,9 +20,9 @@ type operated interface {
 	// LockOperation locks an operation's row; false if there is none.
 	LockOperation(ctx context.Context, q sqlx.ExtContext, id task.ID) (task.Operation, bool, error)
 	SaveOperation(ctx context.Context, q sqlx.ExtContext, o task.Operation) error
-	// Candidates reads the ids of the next tasks that the operation may be about: at most limit of them, among the next scan rows.
+	// NextIDs reads the ids of the next tasks that the operation may be about: at most limit of them, among the next scan rows.
 	// It returns up to where it has looked, and whether no row was left.
-	Candidates(ctx context.Context, q sqlx.QueryerContext, o task.Operation, scan, limit int) (
+	NextIDs(ctx context.Context, q sqlx.QueryerContext, o task.Operation, scan, limit int) (
 		ids []task.ID, next task.ID, over bool, err error)
 	// LockFree locks those of the rows that no other transaction has locked. The time is the moment of the changes.
 	LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, time.Time, error)
@@ -39,8 +39,8 @@ type operated interface {
 	Retryable(err error) bool
 }
 
-// errHeld says that others have locked rows of a page, which was rolled back.
-var errHeld = errors.New("rows of the page are locked by others")
+// errLocked says that others have locked rows of a page, which was rolled back.
+var errLocked = errors.New("rows of the page are locked by others")
 
 // savedAtOnce is how many dead rows one statement saves: if another task has the key of one of them, each is saved by itself.
 const savedAtOnce = 100
@@ -86,7 +86,7 @@ func (p *operationPage) run(ctx context.Context, id task.ID) error {
 	if err := o.Check(); err != nil {
 		return p.refuse(ctx, tx, err)
 	}
-	ids, next, over, err := p.r.store.Candidates(ctx, tx, o, operationScan*p.size, p.size)
+	ids, next, over, err := p.r.store.NextIDs(ctx, tx, o, operationScan*p.size, p.size)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (p *operationPage) run(ctx context.Context, id task.ID) error {
 	}
 	p.at = now
 	if len(rows) < len(ids) {
-		if err := p.held(ctx, tx, ids, rows); err != nil {
+		if err := p.leaveLocked(ctx, tx, ids, rows); err != nil {
 			return err
 		}
 	}
@@ -129,10 +129,10 @@ func (p *operationPage) refuse(ctx context.Context, tx *sqlx.Tx, cause error) er
 	return tx.Commit()
 }
 
-// held counts the rows that others have locked, if this is the last try. A row that was deleted has ended.
-func (p *operationPage) held(ctx context.Context, tx *sqlx.Tx, ids []task.ID, locked []task.Task) error {
+// leaveLocked counts the rows that others have locked, if this is the last try. A row that was deleted has ended.
+func (p *operationPage) leaveLocked(ctx context.Context, tx *sqlx.Tx, ids []task.ID, locked []task.Task) error {
 	if !p.last {
-		return errHeld
+		return errLocked
 	}
 	free := map[task.ID]bool{}
 	for _, row := range locked {
@@ -148,7 +148,7 @@ func (p *operationPage) held(ctx context.Context, tx *sqlx.Tx, ids []task.ID, lo
 func (p *operationPage) transit(rows []task.Task) {
 	for _, row := range rows {
 		switch {
-		case p.operation.Missed(row):
+		case p.operation.TooLate(row):
 			p.ended++
 		case p.operation.Matches(row):
 			changed, err := p.operation.Apply(row, p.at)

@@ -40,8 +40,7 @@ func (s *operations) pass(ctx context.Context, now clock) (loop.Result, error) {
 	o := running[0]
 	if s.current != o.ID {
 		s.current = o.ID
-		s.r.cfg.Logger.InfoContext(ctx, "operation goes on",
-			"operation", o.ID, "verb", o.Verb, "changed", o.Changed, "actor", o.Actor)
+		s.r.cfg.Logger.InfoContext(ctx, "operation goes on", "operation", o.ID, "verb", o.Verb, "n", o.Changed, "actor", o.Actor)
 	}
 	s.forget(now().Add(-busyTime))
 	busy, err := s.r.busy(ctx, now, s.at...)
@@ -133,7 +132,7 @@ func (s *operations) page(ctx context.Context, id task.ID, size int) (*operation
 		switch {
 		case err == nil:
 			return p, nil
-		case errors.Is(err, errHeld):
+		case errors.Is(err, errLocked):
 			if loop.Sleep(ctx, operationLook); ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
@@ -171,6 +170,6 @@ func (s *operations) count(p *operationPage) {
 // ended logs that an operation does not go on.
 func (s *operations) ended(ctx context.Context, o task.Operation) {
 	s.current = task.ID{}
-	s.r.cfg.Logger.InfoContext(ctx, "operation stands", "operation", o.ID, "verb", o.Verb, "state", o.State.String(),
-		"changed", o.Changed, "ended", o.Ended, "left_alone", o.LeftAlone, "actor", o.Actor)
+	s.r.cfg.Logger.InfoContext(ctx, "operation stands",
+		"operation", o.ID, "verb", o.Verb, "state", o.State.String(), "n", o.Changed, "actor", o.Actor)
 }

@@ -55,10 +55,10 @@ func (d dyingStore) LockOperation(ctx context.Context, q sqlx.ExtContext, id tas
 	return o, found, d.after(err)
 }
 
-func (d dyingStore) Candidates(ctx context.Context, q sqlx.QueryerContext, o task.Operation, scan, limit int) (
+func (d dyingStore) NextIDs(ctx context.Context, q sqlx.QueryerContext, o task.Operation, scan, limit int) (
 	ids []task.ID, next task.ID, over bool, err error,
 ) {
-	ids, next, over, err = d.hookStore.Candidates(ctx, q, o, scan, limit)
+	ids, next, over, err = d.hookStore.NextIDs(ctx, q, o, scan, limit)
 	return ids, next, over, d.after(err)
 }
 

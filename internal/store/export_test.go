@@ -75,7 +75,7 @@ func (s *Store) Apply(ctx context.Context, files fs.FS) error {
 	return s.applyAll(ctx, db, files, func(int, int) {})
 }
 
-// CandidatesSQL is the statement of Candidates after its columns, for EXPLAIN.
-func (s *Store) CandidatesSQL(o task.Operation, last task.ID, limit int) (string, []any) {
-	return s.candidatesSQL(o, last, o.Filter.Owner == "", limit)
+// NextIDsSQL is the statement of NextIDs after its columns, for EXPLAIN.
+func (s *Store) NextIDsSQL(o task.Operation, last task.ID, limit int) (string, []any) {
+	return s.nextIDsSQL(o, last, o.Filter.Owner == "", limit)
 }

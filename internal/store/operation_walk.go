@@ -18,10 +18,10 @@ import (
 // An operation walks by the primary key: whatever it changes in a row, no row comes twice or moves past the cursor. With an
 // owner it reads the owner's index instead, and sorts what that holds: an owner has few tasks compared with the table.
 
-// Candidates reads the ids of the next tasks that the operation may be about, as they are now, in id order behind its cursor:
+// NextIDs reads the ids of the next tasks that the operation may be about, as they are now, in id order behind its cursor:
 // at most limit of them, among the next scan rows. It returns up to where it has looked, and whether no row was left. Without
 // locks the rows may change at once: the caller compares them once more.
-func (s *Store) Candidates(ctx context.Context, q sqlx.QueryerContext, o task.Operation, scan, limit int) (
+func (s *Store) NextIDs(ctx context.Context, q sqlx.QueryerContext, o task.Operation, scan, limit int) (
 	ids []task.ID, next task.ID, over bool, err error,
 ) {
 	last, bounded := task.ID{}, false
@@ -30,7 +30,7 @@ func (s *Store) Candidates(ctx context.Context, q sqlx.QueryerContext, o task.Op
 			return nil, next, false, fmt.Errorf("read where the page of operation %s ends: %w", o.ID, err)
 		}
 	}
-	text, args := s.candidatesSQL(o, last, bounded, limit)
+	text, args := s.nextIDsSQL(o, last, bounded, limit)
 	var id task.ID
 	if err = forEach(ctx, q, "SELECT id"+text, args, []any{idBytes{&id}}, func() { ids = append(ids, id) }); err != nil {
 		return nil, next, false, fmt.Errorf("read the tasks of operation %s: %w", o.ID, err)
@@ -58,8 +58,8 @@ func (s *Store) scanEnd(ctx context.Context, q sqlx.QueryerContext, after task.I
 	return last, err == nil, err
 }
 
-// candidatesSQL is the statement of Candidates after its columns; up to the last id if it is bounded.
-func (s *Store) candidatesSQL(o task.Operation, last task.ID, bounded bool, limit int) (string, []any) {
+// nextIDsSQL is the statement of NextIDs after its columns; up to the last id if it is bounded.
+func (s *Store) nextIDsSQL(o task.Operation, last task.ID, bounded bool, limit int) (string, []any) {
 	index := "PRIMARY"
 	if o.Filter.Owner != "" {
 		index = "duetime_tasks_owner"

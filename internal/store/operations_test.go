@@ -175,7 +175,7 @@ func operationWalk(t *testing.T, s *store.Store) {
 			o := operation(t, s, made)
 			var want []task.ID
 			for _, row := range rows {
-				since := o.Missed(row) && verb != task.VerbDiscard && !row.FinishedAt.Before(o.CreatedAt) && row.Queue != o.To
+				since := o.TooLate(row) && verb != task.VerbDiscard && !row.FinishedAt.Before(o.CreatedAt) && row.Queue != o.To
 				if o.Matches(row) || since {
 					want = append(want, row.ID)
 				}
@@ -195,7 +195,7 @@ func operationWalk(t *testing.T, s *store.Store) {
 func walked(t *testing.T, s *store.Store, o task.Operation, scan, limit int) (all []task.ID) {
 	t.Helper()
 	for range 200 {
-		ids, next, over, err := s.Candidates(t.Context(), s.DB(), o, scan, limit)
+		ids, next, over, err := s.NextIDs(t.Context(), s.DB(), o, scan, limit)
 		must(t, err)
 		if len(ids) > limit || bytes.Compare(next[:], o.Cursor[:]) < 0 {
 			t.Fatalf("a page of %d rows, limit %d, leads from %s to %s", len(ids), limit, o.Cursor, next)
@@ -253,7 +253,7 @@ func TestOperationPlans(t *testing.T) {
 	} {
 		o := operation(t, s, task.Operation{Filter: c.filter})
 		o.Cursor = task.NewID()
-		text, args := s.CandidatesSQL(o, task.NewID(), 10)
+		text, args := s.NextIDsSQL(o, task.NewID(), 10)
 		rows, err := s.DB().QueryxContext(t.Context(), "EXPLAIN SELECT id"+text, args...)
 		must(t, err)
 		for rows.Next() {

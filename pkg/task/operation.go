@@ -133,8 +133,8 @@ func (o Operation) Matches(t Task) bool {
 	return known && t.State == from && o.chooses(t) && (o.Verb != VerbRequeue || t.Queue != o.To)
 }
 
-// Missed reports whether the operation would have changed the task, had the task not left its state before.
-func (o Operation) Missed(t Task) bool {
+// TooLate reports whether the operation would have changed the task, had the task not left its state before.
+func (o Operation) TooLate(t Task) bool {
 	from, known := o.Verb.From()
 	return known && t.State != from && o.chooses(t)
 }

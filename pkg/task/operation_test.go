@@ -114,17 +114,17 @@ func TestOperationMatches(t *testing.T) {
 		o := task.Operation{Verb: verb, Filter: task.Filter{All: true}, To: "elsewhere", CreatedAt: now}
 		of, _ := verb.From()
 		for _, c := range []struct {
-			name            string
-			row             task.Task
-			matches, missed bool
+			name          string
+			row           task.Task
+			matches, late bool
 		}{
 			{"pending", row, of == task.Pending, of == task.Dead},
 			{"dead", dead, of == task.Dead, of == task.Pending},
 			{"done", done, false, true},
 			{"later", later, false, false},
 		} {
-			if got, missed := o.Matches(c.row), o.Missed(c.row); got != c.matches || missed != c.missed {
-				t.Errorf("%s of a %s task: matches %v, missed %v; want %v, %v", verb, c.name, got, missed, c.matches, c.missed)
+			if got, late := o.Matches(c.row), o.TooLate(c.row); got != c.matches || late != c.late {
+				t.Errorf("%s of a %s task: matches %v, late %v; want %v, %v", verb, c.name, got, late, c.matches, c.late)
 			}
 		}
 	}
