@@ -190,7 +190,7 @@ func (t *tool) awaitOperation(ctx context.Context, c *console.Console, o console
 			return cmp.Or(ctx.Err(), err)
 		}
 		o = life.Operation
-		bar.set(int(o.Changed + o.Ended + o.LeftAlone))
+		bar.set(int(o.Changed + o.Ended + o.Unchanged))
 	}
 	bar.end()
 	if asJSON {
@@ -212,8 +212,8 @@ func changedText(o console.Operation) string {
 	if o.Ended > 0 {
 		text += fmt.Sprintf(", %s had ended", thousands(o.Ended))
 	}
-	if o.LeftAlone > 0 {
-		text += fmt.Sprintf(", %s left alone", thousands(o.LeftAlone))
+	if o.Unchanged > 0 {
+		text += fmt.Sprintf(", %s left alone", thousands(o.Unchanged))
 	}
 	return text
 }

@@ -19,7 +19,7 @@ type operated struct {
 	Matched   int64
 	Changed   int64
 	Ended     int64
-	LeftAlone int64 `json:"left_alone"`
+	Unchanged int64 `json:"left_alone"`
 	Actor     string
 	History   []struct{ Event, Actor, Detail string }
 }
@@ -116,7 +116,7 @@ func TestBulkShift(t *testing.T) {
 		return decode[operated](t, d.wantCode(t, 0, "bulk", "get", id, "--json")).State == "done"
 	})
 	got := decode[operated](t, d.wantCode(t, 0, "bulk", "get", id, "--json"))
-	if got.Changed != 12 || got.Ended != 0 || got.LeftAlone != 0 {
+	if got.Changed != 12 || got.Ended != 0 || got.Unchanged != 0 {
 		t.Errorf("done it is %+v", got)
 	}
 	var events []string

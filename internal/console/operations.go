@@ -21,7 +21,7 @@ type Operation struct {
 	Looked      int64               `json:"looked"`
 	Changed     int64               `json:"changed"`
 	Ended       int64               `json:"ended"`
-	LeftAlone   int64               `json:"left_alone"`
+	Unchanged   int64               `json:"left_alone"`
 	Actor       string              `json:"actor"`
 	Error       string              `json:"error,omitempty"`
 	CreatedAtMs int64               `json:"created_at_ms"`
@@ -52,7 +52,7 @@ func (l OperationLife) Remaining() time.Duration {
 func operationOf(o task.Operation) Operation {
 	return Operation{
 		ID: o.ID, Verb: o.Verb, ByMs: o.By.Milliseconds(), To: o.To, Filter: o.Filter, Rate: o.Rate, State: o.State,
-		Matched: o.Matched, Looked: o.Looked, Changed: o.Changed, Ended: o.Ended, LeftAlone: o.LeftAlone,
+		Matched: o.Matched, Looked: o.Looked, Changed: o.Changed, Ended: o.Ended, Unchanged: o.Unchanged,
 		Actor: o.Actor, Error: o.Error,
 		CreatedAtMs: o.CreatedAt.UnixMilli(), UpdatedAtMs: o.UpdatedAt.UnixMilli(), FinishedAt: unixMs(o.FinishedAt),
 		Text: o.String(), Left: o.Left(),
@@ -155,7 +155,7 @@ func (c *Console) Operation(ctx context.Context, id task.ID, measure time.Durati
 }
 
 // came is to how many tasks the operation has come.
-func came(o task.Operation) int64 { return o.Changed + o.Ended + o.LeftAlone }
+func came(o task.Operation) int64 { return o.Changed + o.Ended + o.Unchanged }
 
 // PauseOperation pauses an operation. Its errors, and those of the following, are those of schedule.Tx.
 func (c *Console) PauseOperation(ctx context.Context, id task.ID) (Operation, error) {

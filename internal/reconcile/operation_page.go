@@ -66,7 +66,7 @@ type operationPage struct {
 	operation        task.Operation // after the page
 	at               time.Time      // the moment of the changes
 	before, changed  []task.Task
-	ended, leftAlone int
+	ended, unchanged int
 	progress         recurrence.Progress
 }
 
@@ -80,7 +80,10 @@ func (p *operationPage) run(ctx context.Context, id task.ID) error {
 	if err != nil {
 		return err
 	}
-	if p.operation = o; !found || o.State != task.OperationRunning {
+	if !found {
+		o.State = task.OperationCancelled // somebody has deleted it
+	}
+	if p.operation = o; o.State != task.OperationRunning {
 		return nil
 	}
 	if err := o.Check(); err != nil {
@@ -140,7 +143,7 @@ func (p *operationPage) leaveLocked(ctx context.Context, tx *sqlx.Tx, ids []task
 	}
 	missing := slices.DeleteFunc(slices.Clone(ids), func(id task.ID) bool { return free[id] })
 	there, err := p.r.store.Get(ctx, tx, missing)
-	p.leftAlone, p.ended = len(there), len(missing)-len(there)
+	p.unchanged, p.ended = len(there), len(missing)-len(there)
 	return err
 }
 
@@ -153,7 +156,7 @@ func (p *operationPage) transit(rows []task.Task) {
 		case p.operation.Matches(row):
 			changed, err := p.operation.Apply(row, p.at)
 			if err != nil { // a time out of bounds
-				p.leftAlone++
+				p.unchanged++
 				continue
 			}
 			p.before, p.changed = append(p.before, row), append(p.changed, changed)
@@ -227,7 +230,7 @@ func (p *operationPage) saveDead(ctx context.Context, tx *sqlx.Tx) error {
 	}
 	isTaken := func(row task.Task) bool { return taken[row.ID] }
 	p.before, p.changed = slices.DeleteFunc(p.before, isTaken), slices.DeleteFunc(p.changed, isTaken)
-	p.leftAlone += len(taken)
+	p.unchanged += len(taken)
 	return nil
 }
 
@@ -238,10 +241,10 @@ func (p *operationPage) advance(ctx context.Context, tx *sqlx.Tx, next task.ID, 
 	o.Looked += int64(looked)
 	o.Changed += int64(len(p.changed))
 	o.Ended += int64(p.ended)
-	o.LeftAlone += int64(p.leftAlone)
+	o.Unchanged += int64(p.unchanged)
 	if over {
 		*o = o.Done(p.at)
-		line := p.line(task.EventOver, fmt.Sprintf("%d changed, %d had ended, %d left alone", o.Changed, o.Ended, o.LeftAlone))
+		line := p.line(task.EventOver, fmt.Sprintf("%d changed, %d had ended, %d left alone", o.Changed, o.Ended, o.Unchanged))
 		if err := p.r.store.Record(ctx, tx, []task.Event{line}); err != nil {
 			return err
 		}

@@ -158,12 +158,11 @@ func (s *operations) put(ctx context.Context, p *operationPage) error {
 }
 
 func (s *operations) count(p *operationPage) {
-	rows := func(outcome string, n int) {
-		s.r.metrics.operated.WithLabelValues(string(p.operation.Verb), outcome).Add(float64(n))
+	for outcome, n := range map[string]int{"changed": len(p.changed), "ended": p.ended, "left_alone": p.unchanged} {
+		if n > 0 {
+			s.r.metrics.operated.WithLabelValues(string(p.operation.Verb), outcome).Add(float64(n))
+		}
 	}
-	rows("changed", len(p.changed))
-	rows("ended", p.ended)
-	rows("left_alone", p.leftAlone)
 	s.r.metrics.ticks.Count(p.progress.Ticks())
 }
 

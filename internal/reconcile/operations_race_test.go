@@ -185,7 +185,7 @@ func TestOperationMeetsLockedRows(t *testing.T) {
 			if held > operationWait {
 				left = 1
 			}
-			if done.Changed != 10-left || done.LeftAlone != left || done.Ended != 0 {
+			if done.Changed != 10-left || done.Unchanged != left || done.Ended != 0 {
 				t.Errorf("after %v: %+v, want %d left alone", took, done, left)
 			}
 			if took < min(held, operationWait) {

@@ -63,17 +63,22 @@ func (w *world) finish(t testing.TB, id task.ID) task.Operation {
 	return task.Operation{}
 }
 
-// timers makes n rows, of this kind and of another in turn, that are due from an hour after the database's time on, and puts
-// them.
-func (w *world) timers(t testing.TB, kind string, n int) []task.Task {
+// timer is a row that was made an hour before the database's time, and is due after it.
+func (w *world) timer(t testing.TB, owner, kind string, due time.Duration) task.Task {
 	t.Helper()
 	now := value(t)(w.rows.Now(t.Context(), nil))
+	one := pending(owner, 0)
+	one.Kind, one.DueAt, one.RunAt = kind, now.Add(due), now.Add(due)
+	one.CreatedAt, one.UpdatedAt = now.Add(-time.Hour), now.Add(-time.Hour)
+	return one
+}
+
+// timers makes n rows, of this kind and of another in turn, that are due from an hour on, and puts them.
+func (w *world) timers(t testing.TB, kind string, n int) []task.Task {
+	t.Helper()
 	tasks := make([]task.Task, n)
 	for i := range tasks {
-		tasks[i] = pending(fmt.Sprint("owner-", i%13), 0)
-		tasks[i].Kind = []string{kind, "other"}[i%2]
-		tasks[i].DueAt = now.Add(time.Hour + time.Duration(i)*time.Second)
-		tasks[i].RunAt = tasks[i].DueAt
+		tasks[i] = w.timer(t, fmt.Sprint("owner-", i%13), []string{kind, "other"}[i%2], time.Hour+time.Duration(i)*time.Second)
 	}
 	rows := w.insert(t, tasks...)
 	w.put(t, rows...)
@@ -85,7 +90,7 @@ func (w *world) discard(t testing.TB, rows []task.Task, nth int) {
 	t.Helper()
 	var dead []task.Task
 	for i := 0; i < len(rows); i += nth {
-		rows[i] = rows[i].Discard(errors.New("enough"), w.now)
+		rows[i] = rows[i].Discard(errors.New("enough"), rows[i].CreatedAt.Add(time.Minute))
 		dead = append(dead, rows[i])
 	}
 	pipelinetest.Must(t, w.rows.Save(t.Context(), w.rows.DB(), dead))
@@ -158,7 +163,7 @@ func TestOperationOfEachVerb(t *testing.T) {
 					}
 				}
 				done := w.finish(t, o.ID)
-				if left := done.Ended + done.LeftAlone; done.Changed != matching || done.Looked != matching || left > 0 {
+				if left := done.Ended + done.Unchanged; done.Changed != matching || done.Looked != matching || left > 0 {
 					t.Errorf("done: %+v, want %d changed", done, matching)
 				}
 				w.wantOperated(t, o, rows)
@@ -224,11 +229,11 @@ func TestOperationMeetsChangedRows(t *testing.T) {
 		moved, err := rows[4].Move(soon, at)
 		pipelinetest.Must(t, err)
 		rows[4] = w.save(t, moved)
-		late := pending("ann", 0)
-		late.Kind, late.CreatedAt, late.DueAt, late.RunAt = "timer", at, rows[6].DueAt, rows[6].DueAt
+		late := w.timer(t, "ann", "timer", time.Hour)
+		late.CreatedAt = at
 		rows = append(rows, w.insert(t, late)...)
 		w.put(t, rows...)
-		if done := w.finish(t, o.ID); done.Changed != 7 || done.Ended != 2 || done.LeftAlone != 0 || done.Looked != 9 {
+		if done := w.finish(t, o.ID); done.Changed != 7 || done.Ended != 2 || done.Unchanged != 0 || done.Looked != 9 {
 			t.Errorf("done: %+v, want 7 changed and 2 ended", done)
 		}
 		w.wantOperated(t, o, rows)
@@ -262,14 +267,12 @@ func TestOperationMeetsTakenKeys(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		rows := w.timers(t, "timer", 250)
 		w.discard(t, rows, 2) // those of the kind
-		taken := pending("holder", 5*time.Hour)
-		taken.Kind, taken.DedupKey = "timer", "kbreakfast"
-		first := taken
-		first.ID = task.NewID()
-		dead := w.save(t, w.insert(t, first)[0].Discard(errors.New("enough"), w.now))
+		first, taken := w.timer(t, "holder", "timer", time.Hour), w.timer(t, "holder", "timer", 2*time.Hour)
+		first.DedupKey, taken.DedupKey = "kbreakfast", "kbreakfast"
+		dead := w.save(t, w.insert(t, first)[0].Discard(errors.New("enough"), first.CreatedAt))
 		w.put(t, w.insert(t, taken)...)
 		o := w.operate(t, task.Operation{Verb: task.VerbRetry, Filter: task.Filter{Kind: "timer"}})
-		if done := w.finish(t, o.ID); done.Changed != 125 || done.LeftAlone != 1 || done.Looked != 126 {
+		if done := w.finish(t, o.ID); done.Changed != 125 || done.Unchanged != 1 || done.Looked != 126 {
 			t.Errorf("done: %+v, want 125 changed and 1 left alone", done)
 		}
 		if got := w.as(t, []task.Task{dead}); got[0].State != task.Dead || got[0].Version != dead.Version {
@@ -285,7 +288,7 @@ func TestOperationLeavesTimesOutOfBounds(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		rows := w.timers(t, "timer", 4)
 		o := w.operate(t, task.Operation{Verb: task.VerbShift, By: task.MaxAhead, Filter: task.Filter{Kind: "timer"}})
-		if done := w.finish(t, o.ID); done.Changed != 0 || done.LeftAlone != 2 {
+		if done := w.finish(t, o.ID); done.Changed != 0 || done.Unchanged != 2 {
 			t.Errorf("done: %+v, want 2 left alone", done)
 		}
 		if d := cmp.Diff(rows, w.as(t, rows)); d != "" {

@@ -36,7 +36,7 @@ var operationColumns = []operationColumn{
 	{"looked", true, func(o *task.Operation) any { return &o.Looked }, func(o *task.Operation) any { return o.Looked }},
 	{"changed", true, func(o *task.Operation) any { return &o.Changed }, func(o *task.Operation) any { return o.Changed }},
 	{"ended", true, func(o *task.Operation) any { return &o.Ended }, func(o *task.Operation) any { return o.Ended }},
-	{"left_alone", true, func(o *task.Operation) any { return &o.LeftAlone }, func(o *task.Operation) any { return o.LeftAlone }},
+	{"left_alone", true, func(o *task.Operation) any { return &o.Unchanged }, func(o *task.Operation) any { return o.Unchanged }},
 	{"actor", false, func(o *task.Operation) any { return &o.Actor },
 		func(o *task.Operation) any { return cut(o.Actor, maxActor) }},
 	{"error", true, func(o *task.Operation) any { return &o.Error }, func(o *task.Operation) any { return o.Error }},

@@ -50,7 +50,7 @@ func operations(t *testing.T, s *store.Store) {
 		t.Errorf("running (-want +got):\n%s", d)
 	}
 	first.State, first.Cursor, first.Looked, first.Changed, first.Ended = task.OperationPaused, task.NewID(), 5, 2, 1
-	first.LeftAlone, first.Error, first.UpdatedAt = 1, "why", t0.Add(2*time.Hour)
+	first.Unchanged, first.Error, first.UpdatedAt = 1, "why", t0.Add(2*time.Hour)
 	second = second.Done(t0.Add(3 * time.Hour))
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
 		for _, o := range []task.Operation{first, second} {

@@ -84,7 +84,7 @@ type Operation struct {
 	Looked    int64
 	Changed   int64
 	Ended     int64 // ended meanwhile, or are dead no more
-	LeftAlone int64 // locked by others for too long, a key that another task has, or a time out of bounds
+	Unchanged int64 // locked by others for too long, a key that another task has, or a time out of bounds
 
 	Actor      string // who made it: the actor of the tasks' history
 	Error      string // why the daemon has paused it
@@ -188,7 +188,7 @@ func deadDetail(before Task) string {
 func (o Operation) Over() bool { return o.State == OperationCancelled || o.State == OperationDone }
 
 // Left is how many of the tasks that the preview has counted are still to come; 0 without a preview.
-func (o Operation) Left() int64 { return max(0, o.Matched-o.Changed-o.Ended-o.LeftAlone) }
+func (o Operation) Left() int64 { return max(0, o.Matched-o.Changed-o.Ended-o.Unchanged) }
 
 // Done is the transition after the last task.
 func (o Operation) Done(now time.Time) Operation {

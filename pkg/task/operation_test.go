@@ -192,7 +192,7 @@ func TestOperationStates(t *testing.T) {
 	if err != nil || resumed.State != task.OperationRunning || resumed.Error != "" {
 		t.Errorf("resumed: %+v, %v", resumed, err)
 	}
-	o.Changed, o.Ended, o.LeftAlone = 3, 2, 1
+	o.Changed, o.Ended, o.Unchanged = 3, 2, 1
 	if o.Left() != 4 {
 		t.Errorf("left are %d, want 4", o.Left())
 	}
