@@ -74,8 +74,3 @@ func (s *Store) Apply(ctx context.Context, files fs.FS) error {
 	defer done()
 	return s.applyAll(ctx, db, files, func(int, int) {})
 }
-
-// NextIDsSQL is the statement of NextIDs after its columns, for EXPLAIN.
-func (s *Store) NextIDsSQL(o task.Operation, last task.ID, limit int) (string, []any) {
-	return s.nextIDsSQL(o, last, o.Filter.Owner == "", limit)
-}
