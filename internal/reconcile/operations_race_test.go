@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
@@ -193,4 +194,56 @@ func TestOperationMeetsLockedRows(t *testing.T) {
 			}
 		})
 	}
+}
+
+func (h hookStore) RunningOperations(ctx context.Context) ([]task.Operation, error) {
+	defer h.w.called()
+	return h.Store.RunningOperations(ctx)
+}
+
+func (h hookStore) NextIDs(ctx context.Context, q sqlx.QueryerContext, o task.Operation, scan, limit int) (
+	[]task.ID, task.ID, bool, error,
+) {
+	defer h.w.called()
+	return h.Store.NextIDs(ctx, q, o, scan, limit)
+}
+
+// An operation that is paused after the pass has read it changes nothing more.
+func TestOperationIsPausedBeforeItsPage(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		rows := w.timers(t, "timer", 4)
+		o := w.operate(t, task.Operation{Verb: task.VerbCancel, Filter: task.Filter{Kind: "timer"}})
+		w.between(func() { w.become(t, o.ID, task.OperationPaused) })
+		w.run(t, (&operations{r: w.Reconciler}).pass)
+		if got := w.operation(t, o.ID); got.State != task.OperationPaused || got.Changed != 0 {
+			t.Errorf("it is %+v", got)
+		}
+		if d := cmp.Diff(rows, w.as(t, rows)); d != "" {
+			t.Errorf("the rows (-want +got):\n%s", d)
+		}
+	})
+}
+
+// Rows that end, or no longer match, between the read of a page and its locks are not changed. SQLite has one writer.
+func TestOperationComparesUnderLock(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, servers(t), Config{})
+	rows := w.timers(t, "timer", 8)
+	soon := rows[7].DueAt.Add(time.Minute)
+	filter := task.Filter{Kind: "timer", DueBefore: soon}
+	o := w.operate(t, task.Operation{Verb: task.VerbShift, By: 2 * time.Hour, Filter: filter})
+	w.between(func() {
+		w.between(func() { // after NextIDs
+			rows[0] = w.save(t, rows[0].Finish(w.now))
+			moved, err := rows[2].Move(soon, w.now)
+			pipelinetest.Must(t, err)
+			rows[2] = w.save(t, moved)
+			w.put(t, rows[0], rows[2])
+		})
+	})
+	if done := w.finish(t, o.ID); done.Changed != 2 || done.Ended != 1 || done.Looked != 4 {
+		t.Errorf("done: %+v, want 2 changed and 1 ended of 4", done)
+	}
+	w.wantOperated(t, o, rows)
 }
