@@ -164,7 +164,7 @@ func (c *Client) Work(ctx context.Context, mux *worker.Mux) error {
 	defer func() { _ = st.Close() }()
 	w, err := worker.New(worker.Config{
 		Concurrency: cfg.Worker.Concurrency, Batch: cfg.Worker.Batch, HandlerTimeout: cfg.Worker.HandlerTimeout, Drain: cfg.Worker.Drain,
-		Late: cmp.Or(cfg.Worker.Late, -1), Kinds: c.parts.Kinds, BeforeSchedule: c.parts.BeforeSchedule, Logger: c.parts.Log,
+		Late: cmp.Or(cfg.Worker.Late, -1), Limits: cfg.Limits, Kinds: c.parts.Kinds, BeforeSchedule: c.parts.BeforeSchedule, Logger: c.parts.Log,
 		Metrics: c.metrics, Tracer: c.parts.Tracer,
 	}, mux, st, c.parts.Stream, indexer{c.Client}, c.parts.Stream)
 	if err != nil {

@@ -110,7 +110,7 @@ func (t *tool) root() *cobra.Command {
 	cmd.PersistentFlags().BoolVarP(&t.yes, "yes", "y", false, "don't ask")
 	cmd.PersistentFlags().Var(&t.zone, "tz", "zone of times that are given without one, and of those that are shown")
 	cmd.AddCommand(t.migrate(), t.verify(), t.stats(), t.task(), t.schedule(), t.bulk(), t.demo())
-	cmd.AddCommand(t.dead(), t.shard(), t.leader(), t.pause(), t.resume(), t.configuration(), t.top(), t.healthcheck(), t.importing())
+	cmd.AddCommand(t.dead(), t.shard(), t.leader(), t.queue(), t.pause(), t.resume(), t.configuration(), t.top(), t.healthcheck(), t.importing())
 	return cmd
 }
 
@@ -152,7 +152,7 @@ func (t *tool) withParts(ctx context.Context, fn func(p *parts.Parts, c *console
 		}
 		defer client.Close(context.WithoutCancel(ctx))
 		return fn(p, console.New(console.Config{
-			Namespace: p.Config.Namespace, Queues: p.Config.Queues, Grace: p.Config.Daemon.Grace, Retention: p.Config.Daemon.Retention,
+			Namespace: p.Config.Namespace, Queues: p.Config.Queues, Limits: p.Config.Limits, Grace: p.Config.Daemon.Grace, Retention: p.Config.Daemon.Retention,
 			Actor: p.Actor, Audits: t.audits,
 		}, p.Store, p.Index, client))
 	})

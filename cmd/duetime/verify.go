@@ -23,9 +23,9 @@ func (t *tool) verify() *cobra.Command {
 MySQL against Redis. overdue: pending beyond daemon.grace. missing, extra: entries that Redis lacks, or has too many, in either
 set, and still after 2 s.
 
-The rows by themselves, of whatever kinds. stuck: overdue for more than 10 min in a queue that is not paused, so that nobody
-works on them. premature: marked done before they were due. invalid: rows that no transition leaves behind, such as one
-with more attempts than it may have, or ended without an end.` + help + `
+The rows by themselves, of whatever kinds. stuck: overdue for more than 10 min in a queue that is neither paused nor waits for
+its limit, so that nobody works on them. premature: marked done before they were due. invalid: rows that no transition leaves
+behind, such as one with more attempts than it may have, or ended without an end.` + help + `
 
 left_behind, if there are any: active recurrences that have had no task for a minute after their tick. A daemon mends them.
 

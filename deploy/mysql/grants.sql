@@ -22,6 +22,7 @@ GRANT SELECT, UPDATE, DELETE ON `${SCHEMA}`.duetime_recurrences TO duetime_daemo
 GRANT SELECT, UPDATE, DELETE ON `${SCHEMA}`.duetime_operations TO duetime_daemon@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_daemon@'%';
 GRANT SELECT, INSERT, DELETE ON `${SCHEMA}`.duetime_history TO duetime_daemon@'%';
+GRANT SELECT ON `${SCHEMA}`.duetime_limits TO duetime_daemon@'%';
 
 -- worker: runs tasks, and schedules those that follow from them.
 GRANT SELECT ON `${SCHEMA}`.duetime_layout TO duetime_worker@'%';
@@ -32,6 +33,7 @@ GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_operations TO duetime_worker
 GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_worker@'%';
 GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_history TO duetime_worker@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_handovers TO duetime_worker@'%';
+GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_limits TO duetime_worker@'%';
 
 -- game, or any service: schedules, moves and cancels tasks.
 GRANT SELECT ON `${SCHEMA}`.duetime_layout TO duetime_game@'%';
@@ -52,6 +54,7 @@ GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_tasks TO duetime_operator@'%
 GRANT SELECT, UPDATE ON `${SCHEMA}`.duetime_recurrences TO duetime_operator@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_operations TO duetime_operator@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_requests TO duetime_operator@'%';
+GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_limits TO duetime_operator@'%';
 GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_history TO duetime_operator@'%';
 
 -- The game's own tables, which it makes itself; a service of yours has others in their place. CREATE of these very names

@@ -72,6 +72,8 @@ func TestAlerts(t *testing.T) {
 		{"all late for a while, and over", map[string]string{onTime: "0+10000x4200 42000000+0x60 42000000+10000x60"}, 3 * day, []string{"DuetimeLateBurn1x", "DuetimeLateBurn3x"}},
 		{"the oldest waits", map[string]string{`duetime_oldest_unfinished_due_age_seconds{instance="daemon-1"}`: "0+STEPxCOUNT"}, 0, []string{"DuetimeOldestDueOld"}},
 		{"workers fall behind", map[string]string{lags: "0+50xCOUNT"}, 0, []string{"DuetimeConsumerLagGrowing"}},
+		{"a limited queue falls behind", map[string]string{lags: "0+50xCOUNT", `duetime_queue_limited{instance="worker-1",queue="default"}`: "1xCOUNT"}, 0, nil},
+		{"workers fall behind without a limit in their way", map[string]string{lags: "0+50xCOUNT", `duetime_queue_limited{instance="worker-1",queue="default"}`: "0xCOUNT"}, 0, []string{"DuetimeConsumerLagGrowing"}},
 		{"a small lag grows", map[string]string{lags: "0+1xCOUNT"}, 0, nil},
 		{"nobody leads", map[string]string{`duetime_leader{instance="event-1"}`: "0xCOUNT"}, 0, []string{"DuetimeNoLeader"}},
 		{"no event process at all", map[string]string{`duetime_leader{instance="event-1"}`: "", `duetime_leader{instance="event-2"}`: ""}, 0, []string{"DuetimeNoLeader"}},

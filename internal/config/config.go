@@ -5,7 +5,11 @@
 // connection, never logs, and never shows a password.
 package config
 
-import "time"
+import (
+	"time"
+
+	"github.com/duetime/duetime/pkg/task"
+)
 
 // DefaultPath is the configuration file of a process without --config.
 const DefaultPath = "configs/duetime.yaml"
@@ -17,8 +21,12 @@ const maxHeartbeat = 500 * time.Millisecond
 // program's own keys are in a Section.
 type Config struct {
 	Namespace string   `koanf:"namespace" doc:"prefix of Redis keys, topics, groups and znodes; one namespace is one MySQL schema"`
-	Queues    []string `koanf:"queues" doc:"queues of this deployment, one topic and one consumer group each"`
+	Queues    []string `koanf:"queues" doc:"queues of this deployment, one topic and one consumer group each; an item is a name, or {name, rate: 200/s, concurrency: 20} with limits over all workers"`
 	Shards    int      `koanf:"shards" doc:"shards of the Redis index, 1 to 1024; used by the first migrate, later a different value is ignored with a warning"`
+
+	// Limits bound what all workers of a queue do together: the handler calls in a time, and the transactions at once. In the
+	// file they stand with their queues.
+	Limits map[string]task.Limit `koanf:"-"`
 
 	MySQL     MySQL     `koanf:"mysql"`
 	Redis     Redis     `koanf:"redis"`

@@ -25,6 +25,9 @@ type field struct {
 func appendFields(to []field, prefix string, v reflect.Value) []field {
 	for i := range v.NumField() {
 		tag, key := v.Type().Field(i).Tag, prefix+v.Type().Field(i).Tag.Get("koanf")
+		if tag.Get("koanf") == "-" {
+			continue // it stands in the file with another key
+		}
 		if v.Field(i).Kind() == reflect.Struct {
 			to = appendFields(to, key+".", v.Field(i))
 			continue

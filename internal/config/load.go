@@ -18,6 +18,8 @@ import (
 	"github.com/knadh/koanf/providers/rawbytes"
 	"github.com/knadh/koanf/v2"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/duetime/duetime/pkg/task"
 )
 
 // envPrefix starts the name of each of our variables; levelMark separates the levels of a key in such a name.
@@ -60,12 +62,12 @@ func Load(path string, explicit bool, environ []string, sections ...Section) (Co
 
 // parse applies the file's content and the environment to the defaults. It is Load without the file system.
 func parse(data []byte, environ []string, sections ...Section) (Config, error) {
-	known := newSchema(sections...)
+	known, limits := newSchema(sections...), map[string]task.Limit{}
 	k := koanf.New(".")
 	if err := k.Load(confmap.Provider(known.defaults(), "."), nil); err != nil {
 		return Config{}, fmt.Errorf("load defaults: %w", err)
 	}
-	if err := k.Load(rawbytes.Provider(data), strictYAML{known}); err != nil {
+	if err := k.Load(rawbytes.Provider(data), strictYAML{known, limits}); err != nil {
 		return Config{}, err
 	}
 	if err := known.loadEnv(k, environ); err != nil {
@@ -80,6 +82,9 @@ func parse(data []byte, environ []string, sections ...Section) (Config, error) {
 	var c Config
 	if err := fill(k, "", &c); err != nil {
 		return Config{}, err
+	}
+	if len(limits) > 0 {
+		c.Limits = limits
 	}
 	for _, f := range fieldsOf(&c, sections...) {
 		if f.form == formAddr {
@@ -144,7 +149,10 @@ func prefixed(environ []string) []string {
 }
 
 // strictYAML is koanf's parser for the file. It accepts one document, known keys, and values of their keys' types.
-type strictYAML struct{ known schema }
+type strictYAML struct {
+	known  schema
+	limits map[string]task.Limit // of queues; Unmarshal fills it
+}
 
 // Unmarshal returns the nested sections of the file with every value converted.
 func (p strictYAML) Unmarshal(data []byte) (map[string]any, error) {
@@ -208,6 +216,14 @@ func (p strictYAML) entry(out map[string]any, at, name string, v any, wrong *Pro
 			problem += fmt.Sprintf(", did you mean %q?", near)
 		}
 		*wrong = append(*wrong, problem)
+	case key == queuesKey:
+		names, limits, err := queueList(v)
+		if err != nil {
+			*wrong = append(*wrong, fmt.Sprintf("%s: %v", key, err))
+			return
+		}
+		out[name] = names
+		maps.Copy(p.limits, limits)
 	default:
 		value, err := f.fromYAML(v)
 		if err != nil {

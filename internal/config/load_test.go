@@ -12,6 +12,7 @@ import (
 
 	"github.com/duetime/duetime/internal/config"
 	"github.com/duetime/duetime/internal/pet"
+	"github.com/duetime/duetime/pkg/task"
 )
 
 const shippedFile = "../../configs/duetime.yaml"
@@ -114,37 +115,45 @@ mysql: # all of its keys are comments
 func TestFileErrorsNameTheKey(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"mysql: {dns: x}":                    `unknown key "mysql.dns", did you mean "mysql.dsn"?`,
-		"mysqll: {dsn: x}":                   `unknown key "mysqll", did you mean "mysql"?`,
-		"Namespace: x":                       `unknown key "Namespace", did you mean "namespace"?`,
-		"worker: {handlerTimeout: 1s}":       `did you mean "worker.handler_timeout"?`,
-		"worker: {handler-timeout: 1s}":      `did you mean "worker.handler_timeout"?`,
-		"handler_timeout: 1s":                `did you mean "worker.handler_timeout"?`,
-		"queue: [a]":                         `did you mean "queues"?`,
-		"game: {start: {foods: 1}}":          `unknown key "game.start.foods"`,
-		"1: x":                               `unknown key "1"`,
-		`"": x`:                              `unknown key ""`,
-		"mysql.dsn: x":                       "mysql.dsn: write it as nested",
-		"mysql: x":                           "mysql: must be a section",
-		"- a":                                "the file: must be a section, not a list",
-		"namespace:":                         "namespace: must be a text (in quotes), not empty",
-		"namespace: 12":                      "namespace: must be a text (in quotes), not a number",
-		"trace: {sample: half}":              "trace.sample: must be a number",
-		"log: {level: true}":                 "log.level: must be a text",
-		"redis: {username: 2024-01-01}":      "redis.username: must be a text (in quotes), not a date",
-		"shards: '16'":                       "shards: must be a whole number, not a text",
-		"shards: 1.5":                        "shards: must be a whole number, not a number",
-		"shards: 99999999999999999999":       "shards: must be a whole number",
-		"event: {lead: 50}":                  "event.lead: must be a duration with its unit",
-		"event: {lead: 50x}":                 "event.lead: must be a duration",
-		"queues: default":                    "queues: must be a list, not a text",
-		"queues: [a, 1]":                     "queues: item 2 must be a text",
-		"kafka: {brokers: {a: 1}}":           "kafka.brokers: must be a list, not a section",
-		"shards: 1\nshards: 2":               "already defined",
-		"shards: 1\n---\nshards: 2":          "more than one YAML document",
-		"shards: [":                          "yaml",
-		"shards: x\nbogus: 1\nevent: {x: 1}": `unknown key "bogus"; unknown key "event.x"; shards: must`,
-		"zookeeper: {servers: []}":           "zookeeper.servers: needs at least one",
+		"mysql: {dns: x}":                         `unknown key "mysql.dns", did you mean "mysql.dsn"?`,
+		"mysqll: {dsn: x}":                        `unknown key "mysqll", did you mean "mysql"?`,
+		"Namespace: x":                            `unknown key "Namespace", did you mean "namespace"?`,
+		"worker: {handlerTimeout: 1s}":            `did you mean "worker.handler_timeout"?`,
+		"worker: {handler-timeout: 1s}":           `did you mean "worker.handler_timeout"?`,
+		"handler_timeout: 1s":                     `did you mean "worker.handler_timeout"?`,
+		"queue: [a]":                              `did you mean "queues"?`,
+		"game: {start: {foods: 1}}":               `unknown key "game.start.foods"`,
+		"1: x":                                    `unknown key "1"`,
+		`"": x`:                                   `unknown key ""`,
+		"mysql.dsn: x":                            "mysql.dsn: write it as nested",
+		"mysql: x":                                "mysql: must be a section",
+		"- a":                                     "the file: must be a section, not a list",
+		"namespace:":                              "namespace: must be a text (in quotes), not empty",
+		"namespace: 12":                           "namespace: must be a text (in quotes), not a number",
+		"trace: {sample: half}":                   "trace.sample: must be a number",
+		"log: {level: true}":                      "log.level: must be a text",
+		"redis: {username: 2024-01-01}":           "redis.username: must be a text (in quotes), not a date",
+		"shards: '16'":                            "shards: must be a whole number, not a text",
+		"shards: 1.5":                             "shards: must be a whole number, not a number",
+		"shards: 99999999999999999999":            "shards: must be a whole number",
+		"event: {lead: 50}":                       "event.lead: must be a duration with its unit",
+		"event: {lead: 50x}":                      "event.lead: must be a duration",
+		"queues: default":                         "queues: must be a list, not a text",
+		"queues: [a, 1]":                          "queues: item 2 must be a text",
+		"kafka: {brokers: {a: 1}}":                "kafka.brokers: must be a list, not a section",
+		"queues: [{nam: a}]":                      `queues: item 1 has the unknown key "nam"`,
+		"queues: [a, {name: 2}]":                  "queues: item 2 has a name that must be a text",
+		"queues: [{name: a, rate: 20}]":           "queues: item 1 has a rate that must be a text such as 200/s",
+		"queues: [{name: a, rate: 20/d}]":         "queues: item 1 has a wrong rate: rate must be 1 to 1000000 a second, minute or hour",
+		"queues: [{name: a, rate: 0/s}]":          "queues: item 1 has a wrong rate",
+		"queues: [{name: a, concurrency: 0}]":     "queues: item 1 has a concurrency that must be a whole number, 1 to 10000",
+		"queues: [{rate: 1/s}]":                   `queues: "" is not 1 to 64 letters`,
+		"queues: [{name: a, concurrency: 10001}]": `queues: "a": concurrency must be 0 (no bound) to 10000`,
+		"shards: 1\nshards: 2":                    "already defined",
+		"shards: 1\n---\nshards: 2":               "more than one YAML document",
+		"shards: [":                               "yaml",
+		"shards: x\nbogus: 1\nevent: {x: 1}":      `unknown key "bogus"; unknown key "event.x"; shards: must`,
+		"zookeeper: {servers: []}":                "zookeeper.servers: needs at least one",
 	} {
 		_, err := config.Load(writeFile(t, text), true, nil, pet.DefaultSettings())
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
@@ -208,5 +217,29 @@ func TestSectionOfAnotherProgramIsLeftAlone(t *testing.T) {
 		if _, err := config.Load(writeFile(t, text), true, nil); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: got %v, want %s", text, err, says)
 		}
+	}
+}
+
+func TestQueuesWithLimits(t *testing.T) {
+	t.Parallel()
+	file := writeFile(t, "queues: [default, {name: mails, rate: 200/s}, {name: reports, concurrency: 2, rate: 50/m}, {name: plain}]")
+	c, err := config.Load(file, true, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]task.Limit{
+		"mails":   {Rate: task.Rate{Calls: 200, Per: time.Second}},
+		"reports": {Rate: task.Rate{Calls: 50, Per: time.Minute}, Concurrency: 2},
+	}
+	if diff := cmp.Diff([]string{"default", "mails", "reports", "plain"}, c.Queues) + cmp.Diff(want, c.Limits); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	text := "queues: [default, {name: mails, rate: 200/s}, {name: reports, rate: 50/m, concurrency: 2}, plain]"
+	if !strings.Contains(c.String(), text) {
+		t.Errorf("it is printed as %s", c)
+	}
+	c.Limits["gone"] = task.Limit{Concurrency: 1}
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), `queues: "gone" has a limit, but is not among them`) {
+		t.Errorf("a limit of an unknown queue: %v", err)
 	}
 }

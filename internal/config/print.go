@@ -14,7 +14,7 @@ func (c Config) String() string { return Print(c) }
 func Print(c Config, sections ...Section) string {
 	var b strings.Builder
 	for _, f := range fieldsOf(&c, sections...) {
-		b.WriteString(f.key + ": " + f.text() + "\n")
+		b.WriteString(f.key + ": " + c.textOf(f) + "\n")
 	}
 	return b.String()
 }
@@ -27,9 +27,17 @@ func (c Config) LogValue() slog.Value {
 	fields := fieldsOf(&c)
 	attrs := make([]slog.Attr, len(fields))
 	for i, f := range fields {
-		attrs[i] = slog.String(f.key, f.text())
+		attrs[i] = slog.String(f.key, c.textOf(f))
 	}
 	return slog.GroupValue(attrs...)
+}
+
+// textOf returns the value of one of the configuration's fields as the file would have it.
+func (c Config) textOf(f field) string {
+	if f.key == queuesKey {
+		return c.queuesText()
+	}
+	return f.text()
 }
 
 // text returns the field's value as the file would have it, with its password masked.

@@ -37,6 +37,7 @@ func (c Config) validate(sections ...Section) error {
 	c.checkNumbers(&p)
 	c.checkWords(&p)
 	c.checkNames(&p)
+	c.checkLimits(&p)
 	c.checkAddresses(&p)
 	c.checkRedis(&p)
 	c.checkSecrets(&p)

@@ -16,16 +16,18 @@ import (
 	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/pkg/schedule"
+	"github.com/duetime/duetime/pkg/task"
 )
 
 // Config names the deployment and its operator.
 type Config struct {
 	Namespace string
-	Queues    []string      // of the configuration
-	Grace     time.Duration // after which a pending row is overdue
-	Retention time.Duration // of finished rows
-	Actor     string        // who makes changes, for the history: user@host
-	Audits    []Audit       // of services, for their own data
+	Queues    []string              // of the configuration
+	Limits    map[string]task.Limit // of the configuration's queues
+	Grace     time.Duration         // after which a pending row is overdue
+	Retention time.Duration         // of finished rows
+	Actor     string                // who makes changes, for the history: user@host
+	Audits    []Audit               // of services, for their own data
 }
 
 // Console shows a deployment and changes it. It is safe for concurrent use.

@@ -18,6 +18,7 @@
 //   - A waiting hint is in exactly one timeline: its lane's, or its owner's while the owner is in owners.
 //   - The fields of a hint belong to the hold while the hint waits, and to its runner while the hint is in hand. Phase,
 //     messages and revoked partitions always belong to the hold.
+//   - However many hints of an owner are due, a take of them delays the due hints of other owners once.
 //   - An owner with waiting hints of a lane and without a runner has one hint in that lane's timeline.
 //
 // # Races that shaped it

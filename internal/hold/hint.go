@@ -24,13 +24,18 @@ type Hint struct {
 	Result        string // of the last look, as the metrics name it
 	Settled       bool   // Release removes the hint
 	Dropped       bool   // Release forgets the hint if no message waits for it: another look finds its row again
+	Called        bool   // the handler, since the hint was taken
 	CommitUnknown bool   // a commit of its transaction was sent and never answered
+
+	// AllowedAt is when the queue's limit let the hint be taken; zero if no limit delayed it.
+	AllowedAt time.Time
 
 	Charge  Charge
 	Failure Failure
 	Call    Call
 	Losses  int // transactions that lost their connection after the hint's handler was called, although MySQL answered others
 
+	rank    int            // of its kind's priority
 	phase   phase          // guarded by the hold
 	marks   []offsets.Mark // messages that wait for the hint to be settled; guarded by the hold
 	revoked []int          // partitions of messages that belong to another worker now; guarded by the hold

@@ -1,13 +1,13 @@
 package hold
 
 import (
-	"container/heap"
 	"context"
 	"sync"
 	"time"
 
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/offsets"
+	"github.com/duetime/duetime/pkg/task"
 )
 
 // TakeAhead is how long before their moment hints are handed out: Go's timers may be a millisecond late, and BEGIN takes
@@ -24,21 +24,29 @@ const idleWait = time.Hour
 // Hold keeps the hints of one queue. It is safe for concurrent use.
 type Hold struct {
 	clock *loop.Clock
+	ranks map[string]int // of kinds with a priority that is not Normal; never changed
 
-	mu     sync.Mutex
-	byKey  map[sharedKey]*Hint
-	lanes  [Lanes]timeline
-	owners map[string]*owner // owners with a runner, or with parked hints
-	wake   [Lanes]chan struct{}
-	paused bool // nothing is handed out
-	found  Found
+	mu      sync.Mutex
+	byKey   map[sharedKey]*Hint
+	lanes   [Lanes]lines
+	owners  map[string]*owner // owners with a runner, or with parked hints
+	resting []string          // owners without a runner, which are let go after the next take
+	wake    [Lanes]chan struct{}
+	paused  bool // nothing is handed out
+	found   Found
+
+	allowed allowance
 
 	adjusted, adjustedLocal time.Time // the last AdjustForClockStep, on the database's clock and on the local one
 }
 
-// New makes an empty hold.
-func New(c *loop.Clock) *Hold {
-	h := &Hold{clock: c, byKey: map[sharedKey]*Hint{}, owners: map[string]*owner{}}
+// New makes an empty hold. Kinds that are not among those given have task.Normal priority.
+func New(c *loop.Clock, kinds ...task.KindInfo) *Hold {
+	h := &Hold{clock: c, ranks: map[string]int{}, byKey: map[sharedKey]*Hint{}, owners: map[string]*owner{}}
+	for _, k := range kinds {
+		h.ranks[task.HintKind(k.Name)] = rank[k.Priority]
+	}
+	h.allowed.asked = make(chan struct{}, 1)
 	for i := range h.wake {
 		h.wake[i] = make(chan struct{}, 1)
 	}
@@ -60,6 +68,7 @@ func (h *Hold) Add(e *Hint) bool {
 		return false
 	}
 	h.byKey[e.key()] = e
+	e.rank = h.rankOf(e.Kind)
 	if o := h.ownerInHand(e.Owner); o != nil {
 		o.park(e, e.Lane)
 		return true
@@ -68,10 +77,15 @@ func (h *Hold) Add(e *Hint) bool {
 	return true
 }
 
+func (h *Hold) rankOf(kind string) int {
+	if r, ok := h.ranks[kind]; ok {
+		return r
+	}
+	return rank[task.Normal]
+}
+
 func (h *Hold) push(e *Hint) {
-	line := &h.lanes[e.Lane]
-	heap.Push(line, e)
-	if (*line)[0].Hint == e {
+	if h.lanes[e.Lane].push(e) {
 		h.signal(e.Lane)
 	}
 }
@@ -101,19 +115,51 @@ func (h *Hold) Take(ctx context.Context, l Lane, n int) []*Hint {
 func (h *Hold) takeDue(l Lane, n int) ([]*Hint, time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	taken, wait := h.take(l, n)
+	if len(taken) == 0 && wait < 0 {
+		return nil, wait // it has parked maxParked hints, and goes on
+	}
+	if h.wakeOwners(h.clock.Now()) && len(taken) == 0 {
+		return h.take(l, n)
+	}
+	return taken, wait
+}
+
+func (h *Hold) take(l Lane, n int) ([]*Hint, time.Duration) {
 	if h.paused {
 		return nil, idleWait
 	}
 	now, line := h.clock.Now(), &h.lanes[l]
-	until := now
-	if len(*line) > 0 {
-		if next := line.next(); next.After(now) && !next.After(now.Add(TakeAhead)) {
-			until = next // the transaction begins at this moment: hints after it would run early
-		}
+	next, ok := line.next()
+	if !ok {
+		return nil, idleWait
 	}
-	var taken []*Hint
-	mine := map[string]bool{}
-	for parked := 0; len(*line) > 0 && len(taken) < n && !line.next().After(until); {
+	if next.After(now.Add(TakeAhead)) {
+		return nil, next.Sub(now.Add(TakeAhead))
+	}
+	until := now
+	if next.After(now) {
+		until = next // the transaction begins at this moment: hints after it would run early
+	}
+	room, again := h.allowed.room(n, until)
+	taken := h.takeUntil(l, until, room)
+	if room == 0 {
+		h.allowed.refuse(now)
+		return nil, again.Sub(now)
+	}
+	if next, ok = line.next(); !ok {
+		return taken, idleWait
+	}
+	if len(taken) > 0 {
+		h.signal(l) // race 4
+	}
+	return taken, next.Sub(now.Add(TakeAhead))
+}
+
+// takeUntil takes up to n hints of the lane that are due until a moment, those of the highest priority first.
+func (h *Hold) takeUntil(l Lane, until time.Time, n int) (taken []*Hint) {
+	lane, mine, parked := &h.lanes[l], map[string]bool{}, 0
+	for line := lane.due(until); line != nil && len(taken) < n; line = lane.due(until) {
 		e := pop(line)
 		o := h.owners[e.Owner]
 		if o != nil && !o.free && !mine[e.Owner] {
@@ -124,17 +170,15 @@ func (h *Hold) takeDue(l Lane, n int) ([]*Hint, time.Duration) {
 			continue
 		}
 		mine[e.Owner] = true
-		h.assignOwner(o, e.Owner, l, now)
+		h.assignOwner(o, e.Owner, l, until)
+		h.allowed.spend(e, until)
 		e.phase = inHand
 		taken = append(taken, e)
 	}
-	if len(*line) == 0 {
-		return taken, idleWait
-	}
 	if len(taken) > 0 {
-		h.signal(l) // race 4
+		h.allowed.running++
 	}
-	return taken, line.next().Sub(now.Add(TakeAhead))
+	return taken
 }
 
 // Release takes back the hints of a Take: settled hints leave, the others wait until their LookAt. It returns the hints
@@ -142,8 +186,13 @@ func (h *Hold) takeDue(l Lane, n int) ([]*Hint, time.Duration) {
 func (h *Hold) Release(taken []*Hint) (forgotten []*Hint) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	now := h.clock.Now()
+	h.allowed.release(taken, now)
+	if h.allowed.limit.Concurrency > 0 {
+		h.signalAll() // a permit is free
+	}
+	h.rest(taken, now)
 	for _, e := range taken {
-		h.freeOwner(e.Owner)
 		switch {
 		case e.Settled:
 			h.found.count(e)
@@ -234,7 +283,7 @@ func (h *Hold) HasDue() bool {
 	defer h.mu.Unlock()
 	now := h.clock.Now()
 	for l := range h.lanes {
-		if len(h.lanes[l]) > 0 && !h.lanes[l].next().After(now) {
+		if at, ok := h.lanes[l].next(); ok && !at.After(now) {
 			return true
 		}
 	}
@@ -249,9 +298,7 @@ func (h *Hold) Pause(paused bool) bool {
 		return false
 	}
 	h.paused = paused
-	for l := range h.wake {
-		h.signal(Lane(l))
-	}
+	h.signalAll()
 	return true
 }
 

@@ -19,6 +19,7 @@ func (h *Hold) Expire(patience time.Duration) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now, n := h.clock.Now(), 0
+	h.wakeOwners(now)
 	h.remove(func(e *Hint) bool {
 		allowed := patience
 		if e.Failure.Err != nil || e.Losses > 0 {

@@ -2,6 +2,7 @@ package settle
 
 import (
 	"log/slog"
+	"time"
 
 	"github.com/duetime/duetime/internal/hold"
 	"github.com/duetime/duetime/pkg/task"
@@ -44,7 +45,7 @@ func (t *transaction) apply() {
 			puts = append(puts, m.row)
 		}
 		if m.stage == stageMarked || m.hint.CommitUnknown && m.verdict.result == resultDone {
-			s.metrics.observeLag(m.row.Kind, done.Sub(m.row.FiredFrom()))
+			s.countFired(m, done)
 		}
 		if m.verdict.result == resultUnknownKind {
 			s.unhandled.count(t.ctx, m.row, done)
@@ -90,4 +91,15 @@ func (t *transaction) applyToHint(m *member) {
 	if h.LookAt.After(h.PatientSince) && v.result == resultEarly {
 		h.PatientSince = h.LookAt // patience begins at the hint's moment
 	}
+}
+
+// countFired observes how late a task fired, and how much of that its queue's limit made it wait. The lag begins when the limit
+// let the task run.
+func (s *Settler) countFired(m *member, done time.Time) {
+	from := m.row.FiredFrom()
+	if allowed := m.hint.AllowedAt; allowed.After(from) {
+		s.metrics.observeLimitWait(m.row.Kind, allowed.Sub(from))
+		from = allowed
+	}
+	s.metrics.observeLag(m.row.Kind, done.Sub(from))
 }

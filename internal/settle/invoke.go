@@ -27,6 +27,7 @@ func (t *transaction) call(members []*member) error {
 	t.changes.Renew(collect(members, idOf)) // a handler that moves its own task has succeeded
 	t.batch.called = true
 	for _, m := range members {
+		m.hint.Called = true
 		m.hint.Call.Version, m.hint.Call.Outside = m.row.Version, handler.Form == Outside
 	}
 	started := time.Now()

@@ -36,6 +36,7 @@ const unknownLabel = "unknown"
 type metrics struct {
 	settled   *prometheus.CounterVec
 	lag       *prometheus.HistogramVec
+	limitWait *prometheus.HistogramVec
 	expired   *prometheus.CounterVec
 	abandoned prometheus.Counter
 	retried   prometheus.Counter
@@ -64,7 +65,11 @@ func newMetrics(reg prometheus.Registerer, handlers map[string]*Handler) *metric
 			Name: "duetime_tasks_settled_total", Help: "Looks at a hint, by what came of them.",
 		}, []string{"kind", "result"})),
 		lag: metric.Shared(reg, prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "duetime_fire_lag_seconds", Help: "From the due time (or the making, if later) to the commit of the effect.",
+			Name: "duetime_fire_lag_seconds", Help: "From the due time (or the making, or when its queue's limit let the task run, if later) to the commit of the effect.",
+			Buckets: lagBuckets,
+		}, []string{"kind"})),
+		limitWait: metric.Shared(reg, prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "duetime_limit_wait_seconds", Help: "How long due tasks waited for the limit of their queue; those that did not wait are not counted.",
 			Buckets: lagBuckets,
 		}, []string{"kind"})),
 		expired: metric.Shared(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -107,4 +112,11 @@ func (m *metrics) observeLag(kind string, lag time.Duration) {
 		return
 	}
 	m.lag.WithLabelValues(unknownLabel).Observe(lag.Seconds())
+}
+
+func (m *metrics) observeLimitWait(kind string, waited time.Duration) {
+	if m.kinds[kind] == nil {
+		kind = unknownLabel
+	}
+	m.limitWait.WithLabelValues(kind).Observe(waited.Seconds())
 }

@@ -62,6 +62,7 @@ var conformance = map[string]func(t *testing.T, s *store.Store){
 	"preview of an operation":          operationPreview,
 	"purge of operations":              purgeOperations,
 	"unreadable operation":             unreadableOperation,
+	"limits":                           limits,
 }
 
 func TestConformance(t *testing.T) {

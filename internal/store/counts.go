@@ -4,6 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -11,13 +14,25 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
+// maxPassedOver bounds how many rows of limited queues Oldest passes over.
+const maxPassedOver = 20_000
+
 // Oldest returns the earliest run time of all pending rows, zero when there is none, and the database's time of the same
-// statement. It reads one entry of an index.
+// statement. It reads one entry of an index. While due tasks of a queue wait for its limit, their rows are passed over, and the
+// result is zero if there are no others among the first 20,000.
 func (s *Store) Oldest(ctx context.Context) (oldest, now time.Time, err error) {
+	limited, err := s.limitedQueues(ctx)
+	if err != nil {
+		return time.Time{}, time.Time{}, err
+	}
+	first := "SELECT run_at FROM duetime_tasks" + s.dialect.force("duetime_tasks_due") + " WHERE state = 0 ORDER BY run_at LIMIT 1"
+	if len(limited) > 0 {
+		first = "SELECT MIN(run_at) FROM (SELECT run_at, queue FROM duetime_tasks" + s.dialect.force("duetime_tasks_due") +
+			" WHERE state = 0 ORDER BY run_at LIMIT " + strconv.Itoa(maxPassedOver) + ") earliest WHERE queue NOT IN (" + marks(len(limited)) + ")"
+	}
 	var at sql.NullInt64
 	var ms int64
-	err = s.db.QueryRowxContext(ctx, "SELECT "+s.dialect.now()+", (SELECT run_at FROM duetime_tasks"+
-		s.dialect.force("duetime_tasks_due")+" WHERE state = 0 ORDER BY run_at LIMIT 1)").Scan(&ms, &at)
+	err = s.db.QueryRowxContext(ctx, "SELECT "+s.dialect.now()+", ("+first+")", anys(limited)...).Scan(&ms, &at)
 	if err != nil {
 		return time.Time{}, time.Time{}, fmt.Errorf("read the oldest pending task: %w", err)
 	}
@@ -67,20 +82,43 @@ func (s *Store) Overdue(ctx context.Context, grace time.Duration) (int64, error)
 	return n, nil
 }
 
-// Stuck counts the pending rows that have been due for longer than this, on the database's clock, and whose queues are
-// not paused. A worker that runs a task changes its run time or ends it, so no worker has run these.
-func (s *Store) Stuck(ctx context.Context, longer time.Duration) (int64, error) {
+// heldQueues returns the queues whose tasks are late by intent: paused ones, and those where due tasks wait for a limit.
+func (s *Store) heldQueues(ctx context.Context) ([]string, error) {
 	paused, err := s.Paused(ctx)
+	if err != nil {
+		return nil, err
+	}
+	limited, err := s.limitedQueues(ctx)
+	return slices.AppendSeq(limited, maps.Keys(paused)), err
+}
+
+// limitedQueues returns the queues where due tasks wait for a limit.
+func (s *Store) limitedQueues(ctx context.Context) (limited []string, err error) {
+	shared, err := s.Limits(ctx)
+	if err != nil || len(shared) == 0 {
+		return nil, err
+	}
+	now, err := s.Clock(ctx)
+	for queue, st := range shared {
+		if st.Limited(now) {
+			limited = append(limited, queue)
+		}
+	}
+	return limited, err
+}
+
+// Stuck counts the pending rows that have been due for longer than this, on the database's clock, and whose queues are
+// neither paused nor limited. A worker that runs a task changes its run time or ends it, so no worker has run these.
+func (s *Store) Stuck(ctx context.Context, longer time.Duration) (int64, error) {
+	held, err := s.heldQueues(ctx)
 	if err != nil {
 		return 0, err
 	}
 	where, args := " WHERE state = 0 AND run_at < "+s.dialect.now()+" - ?", []any{longer.Milliseconds()}
-	if len(paused) > 0 { // without this condition the server reads only the index
-		where += " AND queue NOT IN (" + marks(len(paused)) + ")"
+	if len(held) > 0 { // without this condition the server reads only the index
+		where += " AND queue NOT IN (" + marks(len(held)) + ")"
 	}
-	for queue := range paused {
-		args = append(args, queue)
-	}
+	args = append(args, anys(held)...)
 	db, done, err := s.patient()
 	if err != nil {
 		return 0, err

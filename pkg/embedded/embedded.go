@@ -33,24 +33,26 @@ import (
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/migrations"
 	"github.com/duetime/duetime/pkg/schedule"
+	"github.com/duetime/duetime/pkg/task"
 )
 
 // Config tunes an embedded pipeline; its zero value is usable.
 type Config struct {
-	Namespace      string        // default duetime; a schema belongs to one namespace
-	Queues         []string      // of the kinds; other queues are refused, without any from Work on; default [default]
-	Shards         int           // of a new schema; default 16
-	Events         int           // candidates of the event election; default 1, more only to practise a fail-over
-	Workers        int           // workers that share the queues; default 1
-	Concurrency    int           // concurrent transactions in each worker and queue; default 8, on SQLite always 1
-	Batch          int           // tasks in one transaction; default 100
-	HandlerTimeout time.Duration // of one call of a handler; default 10 s; a kind may have less (task.Timeout), not more
-	Drain          time.Duration // of running handlers when Run's context ends; default 8 s, otherwise at least HandlerTimeout
-	Lead           time.Duration // how far ahead of its time a hint is sent; default 50 ms, 1 ns for none
-	Grace          time.Duration // after which a pending row is overdue; default 2 s
-	Interval       time.Duration // between two sweeps; default 2 s
-	Retention      time.Duration // of finished rows; default 168 h
-	Logger         *slog.Logger  // default slog.Default()
+	Namespace      string                // default duetime; a schema belongs to one namespace
+	Queues         []string              // of the kinds; other queues are refused, without any from Work on; default [default]
+	Limits         map[string]task.Limit // of queues, over all workers; an operator's come first; default none
+	Shards         int                   // of a new schema; default 16
+	Events         int                   // candidates of the event election; default 1, more only to practise a fail-over
+	Workers        int                   // workers that share the queues; default 1
+	Concurrency    int                   // concurrent transactions in each worker and queue; default 8, on SQLite always 1
+	Batch          int                   // tasks in one transaction; default 100
+	HandlerTimeout time.Duration         // of one call of a handler; default 10 s; a kind may have less (task.Timeout), not more
+	Drain          time.Duration         // of running handlers when Run's context ends; default 8 s, otherwise at least HandlerTimeout
+	Lead           time.Duration         // how far ahead of its time a hint is sent; default 50 ms, 1 ns for none
+	Grace          time.Duration         // after which a pending row is overdue; default 2 s
+	Interval       time.Duration         // between two sweeps; default 2 s
+	Retention      time.Duration         // of finished rows; default 168 h
+	Logger         *slog.Logger          // default slog.Default()
 
 	// BeforeSchedule sees each spec before the pipeline or one of its handlers schedules it, and may change or refuse it; nil
 	// means none.

@@ -133,7 +133,7 @@ func (p *Pipeline) stand(name string, lead func(context.Context, *elect.Term) er
 func (p *Pipeline) worker(number int, mux *worker.Mux) (*worker.Worker, error) {
 	cfg := worker.Config{
 		Concurrency: p.cfg.Concurrency, Batch: p.cfg.Batch, HandlerTimeout: p.cfg.HandlerTimeout, Drain: p.cfg.Drain,
-		Kinds: p.kinds, BeforeSchedule: p.cfg.BeforeSchedule, Logger: p.cfg.Logger, Metrics: p.metrics("worker", number),
+		Limits: p.cfg.Limits, Kinds: p.kinds, BeforeSchedule: p.cfg.BeforeSchedule, Logger: p.cfg.Logger, Metrics: p.metrics("worker", number),
 		Tracer: p.cfg.Tracer,
 	}
 	if p.store.Dialect() == store.SQLite {

@@ -41,6 +41,7 @@ const (
 	EventOver      = "over"     // of a recurrence: there is no further tick; of an operation: there is no further task
 	EventBegun     = "begun"    // of an operation: made; what follows is paused, resumed, stopped or over
 	EventExtra     = "extra"    // of a recurrence: a task was made beside those of the timetable
+	EventLimited   = "limited"  // a queue got another limit of rate or concurrency
 	EventDegraded  = "degraded" // looks at MySQL stand in for a queue's hints; told again each minute
 	EventRecovered = "recovered"
 )

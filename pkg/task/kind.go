@@ -24,6 +24,8 @@ type KindInfo struct {
 	Timeout time.Duration
 	// StrictPayload refuses a payload with a field that the payload's type lacks.
 	StrictPayload bool
+	// Priority decides which of the queue's due tasks run first.
+	Priority PriorityLevel
 }
 
 // Kind declares a kind of task with payload P once, for the side that schedules and for the side that runs it.
@@ -96,6 +98,9 @@ func (k KindInfo) Check() error {
 	}
 	if k.Timeout != 0 && (k.Timeout < MinTimeout || k.Timeout > MaxTimeout) {
 		return &FieldError{"timeout", "must be 10 ms to 1 h, or 0 for the worker's"}
+	}
+	if k.Priority.String() == "" {
+		return &FieldError{"priority", "must be High, Normal or Low"}
 	}
 	return nil
 }

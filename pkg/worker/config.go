@@ -43,6 +43,9 @@ type Config struct {
 	// MaxUncommitted bounds the messages fetched and not yet committed, per queue. Default 10·Batch·Concurrency, at least
 	// 250,000, which is more than are ever sent ahead of their time: those must not keep others from being read.
 	MaxUncommitted int
+	// Limits bound what all workers of a queue do together. Every worker must have the same. An operator's limit comes before
+	// these. Default: none.
+	Limits map[string]task.Limit
 	// Kinds refuses handlers, and tasks that handlers schedule, which nobody would run. Default: it refuses nothing.
 	Kinds *schedule.Kinds
 	// BeforeSchedule sees each spec that a handler schedules, and may change or refuse it. Default: none.
@@ -71,6 +74,7 @@ func (c Config) withDefaults() (Config, error) {
 		late = minLate // looks are off
 	}
 	return c, cmp.Or(
+		c.checkLimits(),
 		between("Late", late, minLate, time.Hour),
 		between("Concurrency", c.Concurrency, 1, 1000),
 		between("Batch", c.Batch, 1, 1000),
@@ -80,6 +84,16 @@ func (c Config) withDefaults() (Config, error) {
 		between("Patience", c.Patience, task.MaxLead+time.Second, time.Hour),
 		between("MaxUncommitted", c.MaxUncommitted, c.Batch, 10_000_000),
 	)
+}
+
+// checkLimits refuses a limit with a number outside its bounds.
+func (c Config) checkLimits() error {
+	for queue, l := range c.Limits {
+		if err := l.Check(); err != nil {
+			return fmt.Errorf("worker: Limits: queue %s: %w", queue, err)
+		}
+	}
+	return nil
 }
 
 // checkTimeouts refuses a kind whose timeout is above HandlerTimeout. The server ends a connection that was silent for not
@@ -99,6 +113,14 @@ func (c Config) runners() [hold.Lanes]int {
 	return [hold.Lanes]int{
 		hold.LaneBatch: c.Concurrency, hold.LaneSingle: c.Concurrency, hold.LaneRetry: (c.Concurrency + 1) / 2, hold.LaneSuspect: 1,
 	}
+}
+
+// allRunners returns how many runners a queue has.
+func (c Config) allRunners() (n int) {
+	for _, lane := range c.runners() {
+		n += lane
+	}
+	return n
 }
 
 // batch returns how many tasks a transaction of the lane has at most.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/limit"
 	"github.com/duetime/duetime/internal/settle"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -16,6 +17,7 @@ type Store interface {
 	Handovers
 	Looks
 	Requests
+	Limits
 	// Clock reads the database's clock as finely as it tells.
 	Clock(ctx context.Context) (time.Time, error)
 }
@@ -42,6 +44,16 @@ type Looks interface {
 type Requests interface {
 	// Paused returns the queues whose tasks an operator wants left alone, each since when.
 	Paused(ctx context.Context) (map[string]time.Time, error)
+}
+
+// Limits are what the workers of a queue share of its limit.
+type Limits interface {
+	// Limits returns the state of all queues that have one.
+	Limits(ctx context.Context) (map[string]limit.State, error)
+	// Limit returns the state of a queue; its version is 0 if it has none.
+	Limit(ctx context.Context, queue string) (limit.State, error)
+	// SaveLimit writes a state, if nobody else did since it was read; else it returns false.
+	SaveLimit(ctx context.Context, st limit.State) (bool, error)
 }
 
 // Session is one generation of the group's membership for one queue. Fetch waits until at least one message is there,

@@ -15,6 +15,7 @@ type metrics struct {
 	found     *prometheus.CounterVec
 	degraded  *prometheus.GaugeVec
 	looks     prometheus.Histogram
+	limited   *prometheus.GaugeVec
 
 	unreported prometheus.Counter
 	hookPanics prometheus.Counter
@@ -40,6 +41,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}, []string{"queue", "cause"})),
 		degraded: metric.Shared(reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "duetime_worker_degraded", Help: "1 while looks at MySQL stand in for hints of this queue.",
+		}, []string{"queue"})),
+		limited: metric.Shared(reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "duetime_queue_limited", Help: "1 while due tasks of this queue wait here for its limit of rate or concurrency.",
 		}, []string{"queue"})),
 		looks: metric.Shared(reg, prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "duetime_look_duration_seconds", Help: "Duration of one look at MySQL for due tasks.", Buckets: lookBuckets,

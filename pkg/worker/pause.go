@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -11,18 +12,23 @@ import (
 
 const pauseInterval = time.Second // between looks at what operators ask
 
-// watchPauses looks for pauses until ctx ends.
-func (w *Worker) watchPauses(ctx context.Context) {
-	cfg := loop.Config{Name: "worker pauses", Interval: pauseInterval, MaxBackoff: settle.MaxProbeInterval, Logger: w.cfg.Logger}
-	_ = loop.Run(ctx, cfg, func(ctx context.Context) (loop.Result, error) { return loop.Result{}, w.applyPauses(ctx) }) // it ends with ctx alone
+// watchRequests looks for pauses and limits until ctx ends.
+func (w *Worker) watchRequests(ctx context.Context) {
+	cfg := loop.Config{Name: "worker requests", Interval: pauseInterval, MaxBackoff: settle.MaxProbeInterval, Logger: w.cfg.Logger}
+	_ = loop.Run(ctx, cfg, func(ctx context.Context) (loop.Result, error) { return loop.Result{}, w.applyRequests(ctx) }) // it ends with ctx alone
+}
+
+// applyRequests pauses queues, and sets their limits.
+func (w *Worker) applyRequests(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, pauseInterval)
+	defer cancel()
+	return errors.Join(w.applyPauses(ctx), w.applyLimits(ctx))
 }
 
 // applyPauses pauses and resumes queues as operators ask. A paused queue keeps its membership and its hints, takes in further
 // ones up to the bound, and hands none out; what runs already runs to its end. Where the answer is not to be had all goes
 // on as before.
 func (w *Worker) applyPauses(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, pauseInterval)
-	defer cancel()
 	paused, err := w.requests.Paused(ctx)
 	if err != nil {
 		return err

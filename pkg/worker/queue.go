@@ -39,11 +39,12 @@ type generation struct {
 	clean   map[int]bool // partitions that their last owner left with nothing running; never changed
 }
 
-func newQueue(w *Worker, name string, handovers Handovers, holder string) *queue {
+func newQueue(w *Worker, name string, handovers Handovers, holder string, kinds []task.KindInfo) *queue {
 	q := &queue{
-		worker: w, name: name, log: w.cfg.Logger.With(slog.String("queue", name)), hold: hold.New(w.clock),
+		worker: w, name: name, log: w.cfg.Logger.With(slog.String("queue", name)), hold: hold.New(w.clock, kinds...),
 		handovers: handovers, holder: holder, joined: make(chan struct{}),
 	}
+	q.hold.SetLimit(w.cfg.Limits[name])
 	q.looker = newLooker(q)
 	return q
 }

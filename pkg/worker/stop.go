@@ -68,8 +68,9 @@ func (l *lifecycle) begin(w *Worker) {
 	l.aftermath.Go(func() { w.after.run(l.aftermath.ctx, l.calls.ctx) })
 	l.aftermath.Go(func() { w.hooks.run(l.aftermath.ctx, l.calls.ctx) })
 	l.tidying.Go(func() { w.tidy(l.tidying.ctx) })
-	l.tidying.Go(func() { w.watchPauses(l.tidying.ctx) })
+	l.tidying.Go(func() { w.watchRequests(l.tidying.ctx) })
 	for _, q := range w.queues {
+		l.tidying.Go(func() { (&lessee{queue: q}).run(l.tidying.ctx) })
 		if w.cfg.Late > 0 {
 			l.tidying.Go(func() { q.looker.run(l.tidying.ctx) })
 		}

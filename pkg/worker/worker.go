@@ -21,6 +21,7 @@ type Worker struct {
 	cfg      Config
 	stream   Stream
 	requests Requests
+	limits   Limits
 	looks    Looks
 	clock    *loop.Clock
 	settler  *settle.Settler
@@ -55,7 +56,7 @@ func New(cfg Config, mux *Mux, store Store, stream Stream, index Index, dead Bur
 	}
 	m := newMetrics(cfg.Metrics)
 	w := &Worker{
-		cfg: cfg, stream: stream, requests: store, looks: store, clock: loop.NewClock(store.Clock, cfg.Logger, cfg.Metrics), metrics: m,
+		cfg: cfg, stream: stream, requests: store, limits: store, looks: store, clock: loop.NewClock(store.Clock, cfg.Logger, cfg.Metrics), metrics: m,
 		after: newAftermath(index, dead, m, cfg.Logger), hooks: newHooks(mux.hooks, m, cfg.Logger),
 	}
 	w.intake, w.stop = context.WithCancelCause(context.Background())
@@ -67,7 +68,7 @@ func New(cfg Config, mux *Mux, store Store, stream Stream, index Index, dead Bur
 	}, mux.handlers, store, w.clock, w.after)
 	w.gate = w.settler.Gate()
 	for _, name := range mux.Queues() {
-		q := newQueue(w, name, store, holder)
+		q := newQueue(w, name, store, holder, mux.infos())
 		q.looker.kinds = mux.kindsOf(name)
 		w.queues = append(w.queues, q)
 	}
@@ -98,7 +99,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if !w.firstProbe() {
 		return nil
 	}
-	_ = w.applyPauses(w.intake) // a worker that starts while a queue is paused must not run its tasks; else it looks again soon
+	_ = w.applyRequests(w.intake) // a worker that starts while a queue is paused must not run its tasks; else it looks again soon
 	l := newLifecycle()
 	l.begin(w)
 	<-w.intake.Done()

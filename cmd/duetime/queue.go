@@ -1,0 +1,136 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/duetime/duetime/internal/console"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Words in place of a limit.
+const (
+	noLimit      = "none"
+	asConfigured = "default"
+)
+
+func (t *tool) queue() *cobra.Command {
+	cmd := &cobra.Command{Use: "queue", Short: "Look at the limits of queues, and change them", Args: cobra.NoArgs, RunE: needsCommand}
+	cmd.AddCommand(t.queueList(), t.queueRate(), t.queueConcurrency())
+	return cmd
+}
+
+func (t *tool) queueList() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "list", Short: "Show what bounds each queue", Args: cobra.NoArgs,
+		Long: `Show what bounds each queue.
+
+A queue is limited while due tasks wait for its rate or its concurrency. They are late by intent: the lag does not count
+that wait.`,
+	}
+	shows(t, cmd, (*console.Console).Queues, func(_ context.Context, _ *console.Console, all []console.QueueLimit) error {
+		return t.writeQueues(all)
+	})
+	return cmd
+}
+
+func (t *tool) writeQueues(all []console.QueueLimit) error {
+	lines := [][]string{{"QUEUE", "RATE", "CONCURRENCY", "SET BY", "LIMITED", "PAUSED SINCE"}}
+	for _, q := range all {
+		by, limited, paused, concurrency := "configuration", "no", "-", noLimit
+		if q.ByOperator {
+			by = "operator"
+		}
+		if q.Limited {
+			limited = "yes"
+		}
+		if q.PausedMs != nil {
+			paused = time.UnixMilli(*q.PausedMs).In(t.location()).Format(time.RFC3339)
+		}
+		if q.Concurrency > 0 {
+			concurrency = fmt.Sprintf("%d of %d", q.Running, q.Concurrency)
+		}
+		lines = append(lines, []string{q.Queue, cmp.Or(q.Rate.String(), noLimit), concurrency, by, limited, paused})
+	}
+	return writeTable(t.out, lines)
+}
+
+func (t *tool) queueRate() *cobra.Command {
+	return &cobra.Command{
+		Use: "rate QUEUE (RATE | none | default)", Short: "Bound the handler calls of a queue, over all workers", Args: cobra.ExactArgs(2),
+		Long: `Bound the handler calls of a queue, over all workers: 200/s, 50/m, 10/h.
+
+Workers obey within two seconds. Due tasks beyond the rate wait in the order of their time. This outlives restarts, until
+"default" returns to the configuration's rate. To stop a queue, pause it.`,
+		ValidArgsFunction: first(t.queues),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			rate, err := parseRate(args[1])
+			if err != nil {
+				return err
+			}
+			return t.with(cmd.Context(), func(c *console.Console) error {
+				if err := c.SetRate(cmd.Context(), args[0], rate); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintf(t.out, "%s: rate %s\n", args[0], args[1])
+				return err
+			})
+		},
+	}
+}
+
+func (t *tool) queueConcurrency() *cobra.Command {
+	return &cobra.Command{
+		Use: "concurrency QUEUE (N | none | default)", Short: "Bound the transactions of a queue at once, over all workers",
+		Args: cobra.ExactArgs(2),
+		Long: `Bound the transactions of a queue at once, over all workers.
+
+A transaction runs its tasks one after another, so at most N handlers run at once. Workers obey within two seconds. This
+outlives restarts, until "default" returns to the configuration's bound.`,
+		ValidArgsFunction: first(t.queues),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			n, err := parseConcurrency(args[1])
+			if err != nil {
+				return err
+			}
+			return t.with(cmd.Context(), func(c *console.Console) error {
+				if err := c.SetConcurrency(cmd.Context(), args[0], n); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintf(t.out, "%s: concurrency %s\n", args[0], args[1])
+				return err
+			})
+		},
+	}
+}
+
+func parseRate(text string) (*task.Rate, error) {
+	switch text {
+	case asConfigured:
+		return nil, nil //nolint:nilnil // nil is a value here.
+	case noLimit:
+		return &task.Rate{}, nil
+	}
+	rate, err := task.ParseRate(text)
+	return &rate, err
+}
+
+func parseConcurrency(text string) (*int, error) {
+	n := 0
+	switch text {
+	case asConfigured:
+		return nil, nil //nolint:nilnil // nil is a value here.
+	case noLimit:
+		return &n, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > task.MaxConcurrency {
+		return nil, fmt.Errorf("concurrency must be 1 to %d, none or default, not %q", task.MaxConcurrency, text)
+	}
+	return &n, nil
+}

@@ -1,0 +1,138 @@
+package hold
+
+import (
+	"time"
+
+	"github.com/duetime/duetime/internal/limit"
+	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// soon is how long before their moment hints count as demand: their slots are leased by then.
+const soon = 100 * time.Millisecond
+
+// allowance is what a worker may hand out of its queue's limit. The hold's lock guards it.
+type allowance struct {
+	limit   task.Limit
+	slots   limit.Slots
+	permits int       // transactions that may run
+	until   time.Time // the permits expire
+	running int       // transactions: takes that were not released yet
+	refused time.Time // when a due hint was last not handed out because of the limit
+	asked   chan struct{}
+}
+
+// Demand is what a hold could hand out.
+type Demand struct {
+	Due     bool // a hint is due, or will be soon
+	Refused bool // a due hint waits for the limit
+	Slots   int  // in stock
+	Running int  // transactions
+}
+
+// SetLimit sets the queue's limit: nothing is handed out beyond what Allow has allowed.
+func (h *Hold) SetLimit(l task.Limit) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.allowed.limit == l {
+		return
+	}
+	if h.allowed.limit.Rate != l.Rate {
+		h.allowed.slots = limit.Slots{}
+	}
+	h.allowed.limit, h.allowed.refused = l, time.Time{}
+	h.signalAll()
+}
+
+// Limit returns what SetLimit has set.
+func (h *Hold) Limit() task.Limit {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.allowed.limit
+}
+
+// Allow adds slots, and sets the permits until they expire.
+func (h *Hold) Allow(slots limit.Lease, permits int, until time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	a := &h.allowed
+	a.slots.Add(slots)
+	a.permits, a.until = permits, until
+	h.signalAll()
+}
+
+// Demanded receives when a hint could not be handed out because of the limit.
+func (h *Hold) Demanded() <-chan struct{} { return h.allowed.asked }
+
+// Demand returns what the hold could hand out.
+func (h *Hold) Demand() Demand {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now, a := h.clock.Now(), &h.allowed
+	d := Demand{Slots: a.slots.Len(), Running: a.running}
+	if h.paused {
+		return d
+	}
+	for l := range h.lanes {
+		if at, ok := h.lanes[l].next(); ok {
+			d.Due = d.Due || !at.After(now.Add(soon))
+			d.Refused = d.Refused || !at.After(now) && !a.refused.Before(at)
+		}
+	}
+	return d
+}
+
+// room returns how many of n hints may be handed out now, and when to try again if none may.
+func (a *allowance) room(n int, now time.Time) (room int, again time.Time) {
+	again = now.Add(idleWait)
+	if a.limit.Concurrency > 0 && (a.running >= a.permits || now.After(a.until)) {
+		return 0, again
+	}
+	if a.limit.Rate == (task.Rate{}) {
+		return n, again
+	}
+	room = min(n, a.slots.Ready(now))
+	if first, ok := a.slots.First(); ok {
+		again = first
+	}
+	return room, again
+}
+
+// refuse records that a due hint has to wait, and asks for more.
+func (a *allowance) refuse(now time.Time) {
+	a.refused = now
+	loop.Rouse(a.asked)
+}
+
+// spend takes what the hint's call needs of the limit.
+func (a *allowance) spend(e *Hint, now time.Time) {
+	e.Called, e.AllowedAt = false, time.Time{}
+	switch {
+	case a.limit.Rate != (task.Rate{}):
+		e.AllowedAt = a.slots.Take()
+	case a.limit.Concurrency > 0 && !a.refused.Before(e.LookAt):
+		e.AllowedAt = now
+	}
+}
+
+// release gives back what the hints of a transaction did not use.
+func (a *allowance) release(taken []*Hint, now time.Time) {
+	if len(taken) == 0 {
+		return
+	}
+	a.running--
+	if a.limit.Rate == (task.Rate{}) {
+		return
+	}
+	for _, e := range taken {
+		if !e.Called && !e.AllowedAt.IsZero() {
+			a.slots.Refund(now)
+		}
+	}
+}
+
+func (h *Hold) signalAll() {
+	for l := range h.wake {
+		h.signal(Lane(l))
+	}
+}

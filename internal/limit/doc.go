@@ -1,0 +1,18 @@
+// Package limit shares a queue's limit among all its workers: the rate of handler calls, and the transactions at once.
+//
+// A worker asks MySQL for a lot of both, not for each task. The queue's row is locked meanwhile, so that lots don't overlap.
+// The package decides what a worker gets; internal/store keeps the rows, internal/hold spends the lots, pkg/worker asks.
+//
+// # The rate
+//
+// The rate divides time into slots, each for one call. The row says up to which moment slots are leased. A worker leases the
+// slots that follow, for a quarter of a second ahead at most in all, and hands out a hint for each slot that has come. So a
+// worker that ends takes a lot with it, which is no more than what is made up for, and no worker's clock counts but the
+// database's.
+//
+// # Concurrency
+//
+// A permit lets one transaction run. Permits last two seconds and are renewed twice a second. A worker whose permits have
+// expired, because it was frozen or MySQL was away, hands out nothing until it has new ones. What it has in hand meanwhile
+// runs on: for that long there may be more at once.
+package limit

@@ -1,0 +1,217 @@
+package limit_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/internal/limit"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+var t0 = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// member is a worker with more due tasks than it may run.
+type member struct {
+	name    string
+	slots   limit.Slots
+	asks    time.Time // next
+	dead    bool
+	calls   int
+	permits int
+	until   time.Time
+	running int
+}
+
+// play lets members with endless work share a rate, a millisecond at a time, and returns when calls were made. kill ends the
+// first member then.
+func play(rate task.Rate, members []*member, span, kill time.Duration) (calls []time.Time) {
+	r := rand.New(rand.NewPCG(1, uint64(len(members)))) //nolint:gosec // Repeats.
+	st := limit.State{}
+	for now := t0; now.Before(t0.Add(span)); now = now.Add(time.Millisecond) {
+		for i, m := range members {
+			if m.dead = m.dead || i == 0 && kill > 0 && now.Sub(t0) >= kill; m.dead {
+				continue
+			}
+			if !now.Before(m.asks) {
+				m.asks = now.Add(40*time.Millisecond + time.Duration(r.IntN(20))*time.Millisecond)
+				if 2*m.slots.Len() <= limit.Lot(rate, len(members)) {
+					var g limit.Grant
+					st, g = st.Grant(limit.Ask{Limit: task.Limit{Rate: rate}, Holder: m.name, Members: len(members), Slots: true}, now)
+					m.slots.Add(g.Slots)
+				}
+			}
+			for range m.slots.Ready(now) {
+				m.slots.Take()
+				m.calls++
+				calls = append(calls, now)
+			}
+		}
+	}
+	return calls
+}
+
+func team(n int) []*member {
+	members := make([]*member, n)
+	for i := range members {
+		members[i] = &member{name: fmt.Sprint("m", i)}
+	}
+	return members
+}
+
+// Over any ten seconds after the first the calls are within 5 % of the rate, whatever the number of workers, and while one ends.
+func TestRateIsKept(t *testing.T) {
+	t.Parallel()
+	for _, rate := range []task.Rate{{Calls: 200, Per: time.Second}, {Calls: 5000, Per: time.Second}, {Calls: 1200, Per: time.Minute}} {
+		for _, n := range []int{1, 2, 4, 16} {
+			for _, kill := range []time.Duration{0, 7 * time.Second} {
+				if kill > 0 && n == 1 {
+					continue
+				}
+				calls := play(rate, team(n), 30*time.Second, kill)
+				fewest, most := busiest(calls, t0.Add(time.Second), t0.Add(30*time.Second))
+				want := rate.In(10 * time.Second)
+				slack := want/20 + 2*n // a slot that was leased and lost counts whole
+				if fewest < want-slack || most > want+slack {
+					t.Errorf("%v, %d members, one ends after %v: %d to %d calls in ten seconds, want %d within 5%%", rate, n, kill, fewest, most, want)
+				}
+			}
+		}
+	}
+}
+
+// busiest returns the fewest and the most calls in ten seconds.
+func busiest(calls []time.Time, from, to time.Time) (fewest, most int) {
+	fewest = len(calls)
+	for at := from; !at.Add(10 * time.Second).After(to); at = at.Add(100 * time.Millisecond) {
+		n := 0
+		for _, c := range calls {
+			if !c.Before(at) && c.Before(at.Add(10*time.Second)) {
+				n++
+			}
+		}
+		fewest, most = min(fewest, n), max(most, n)
+	}
+	return fewest, most
+}
+
+func TestMembersGetEqualShares(t *testing.T) {
+	t.Parallel()
+	members := team(4)
+	all := len(play(task.Rate{Calls: 200, Per: time.Second}, members, 30*time.Second, 0))
+	for _, m := range members {
+		if m.calls < all/5 || m.calls > all*3/10 {
+			t.Errorf("%s made %d of %d calls", m.name, m.calls, all)
+		}
+	}
+}
+
+// A rate that was an hour's is not waited for when it is raised, nor after the clock was set back.
+func TestLeasedFarAheadIsForgotten(t *testing.T) {
+	t.Parallel()
+	_, leased := limit.Next(task.Rate{Calls: 1, Per: time.Hour}, time.Time{}, t0, 1)
+	raised := task.Rate{Calls: 100, Per: time.Second}
+	_, leased = limit.Next(raised, leased, t0, 1)
+	if ahead := leased.Sub(t0); ahead > time.Second {
+		t.Errorf("slots of %v are leased for %v ahead", raised, ahead)
+	}
+}
+
+func TestSlots(t *testing.T) {
+	t.Parallel()
+	var s limit.Slots
+	s.Add(limit.Lease{From: t0, Rate: task.Rate{Calls: 10, Per: time.Second}, N: 5})
+	if n := s.Ready(t0.Add(-1)); n != 0 {
+		t.Errorf("%d slots have come before the first", n)
+	}
+	if n := s.Ready(t0.Add(250 * time.Millisecond)); n != 3 {
+		t.Errorf("%d slots have come after 250 ms, want 3", n)
+	}
+	if at := s.Take(); !at.Equal(t0) || s.Len() != 4 {
+		t.Errorf("took the slot of %v, %d are left", at, s.Len())
+	}
+	s.Refund(t0)
+	if s.Len() != 5 || s.Ready(t0) != 1 {
+		t.Errorf("after a refund there are %d, %d have come", s.Len(), s.Ready(t0))
+	}
+	if n := s.Ready(t0.Add(1250 * time.Millisecond)); n != 2 {
+		t.Errorf("%d slots are left after 1.25 s, want those of 300 and 400 ms", n)
+	}
+	if at, ok := s.First(); !ok || !at.Equal(t0.Add(300*time.Millisecond)) {
+		t.Errorf("the first is of %v", at)
+	}
+}
+
+// Permits are never more than the concurrency, even while workers come, go and freeze, and each worker that wants some gets its
+// turn.
+func TestPermits(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(30) {
+		r := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // Repeats.
+		members, concurrency := team(1+r.IntN(8)), 1+r.IntN(6)
+		bound, st := task.Limit{Concurrency: concurrency}, limit.State{}
+		served := map[string]time.Time{}
+		for now := t0; now.Before(t0.Add(time.Minute)); now = now.Add(10 * time.Millisecond) {
+			total := 0
+			for _, m := range members {
+				if m.until.Before(now) {
+					m.permits = 0
+				}
+				if m.running > 0 && r.IntN(10) == 0 {
+					m.running--
+				}
+				if m.running < m.permits {
+					m.running++
+				}
+				if m.running > 0 {
+					served[m.name] = now
+				}
+				total += m.running
+				if now.Before(m.asks) {
+					continue
+				}
+				m.asks = now.Add(100 * time.Millisecond)
+				var g limit.Grant
+				st, g = st.Grant(limit.Ask{Limit: bound, Holder: m.name, Wanted: 8, Running: m.running}, now)
+				m.permits, m.until = g.Permits, g.Until
+			}
+			if total > concurrency {
+				t.Fatalf("seed %d: %d run at once, %d may", seed, total, concurrency)
+			}
+			longest := 4 * time.Second * time.Duration(1+len(members)/concurrency)
+			for _, m := range members {
+				if last, ok := served[m.name]; now.Sub(t0) > longest && (!ok || now.Sub(last) > longest) {
+					t.Fatalf("seed %d: %s of %d has not run for %v, with a concurrency of %d", seed, m.name, len(members), longest, concurrency)
+				}
+			}
+		}
+	}
+}
+
+// The permits of a worker that ended are others' after they expire, and an idle worker's at once.
+func TestPermitsOfOthers(t *testing.T) {
+	t.Parallel()
+	bound := task.Limit{Concurrency: 4}
+	st, g := limit.State{}.Grant(limit.Ask{Limit: bound, Holder: "a", Wanted: 8}, t0)
+	if g.Permits != 4 {
+		t.Fatalf("a worker alone gets %d permits", g.Permits)
+	}
+	if _, g = st.Grant(limit.Ask{Limit: bound, Holder: "b", Wanted: 8}, t0.Add(time.Second)); g.Permits != 0 {
+		t.Errorf("b gets %d while a has all", g.Permits)
+	}
+	if _, g = st.Grant(limit.Ask{Limit: bound, Holder: "b", Wanted: 8}, t0.Add(limit.PermitTTL)); g.Permits != 4 {
+		t.Errorf("b gets %d after a has ended", g.Permits)
+	}
+	st, _ = st.Grant(limit.Ask{Limit: bound, Holder: "a", Wanted: 1, Running: 1}, t0.Add(time.Second))
+	st, g = st.Grant(limit.Ask{Limit: bound, Holder: "b", Wanted: 8}, t0.Add(time.Second))
+	if g.Permits != 3 {
+		t.Errorf("b gets %d while a uses one", g.Permits)
+	}
+	if st, g = st.Grant(limit.Ask{Limit: bound, Holder: "a", Wanted: 8, Running: 1}, t0.Add(time.Second)); g.Permits != 1 {
+		t.Errorf("a gets %d while b has three", g.Permits)
+	}
+	if _, g = st.Grant(limit.Ask{Limit: bound, Holder: "b", Wanted: 8, Running: 1}, t0.Add(time.Second)); g.Permits != 2 {
+		t.Errorf("b keeps %d while a wants more, want its half", g.Permits)
+	}
+}

@@ -1,0 +1,92 @@
+package limit
+
+import (
+	"time"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// State is what the workers of a queue share: its row.
+type State struct {
+	Queue       string
+	Rate        *task.Rate // an operator's; nil: as configured
+	Concurrency *int       // an operator's; nil: as configured
+	Version     int64      // of the row; 0: there is none yet
+	Leased      time.Time  // slots up to this moment are leased
+	Holders     []Holder   // those that have permits, or want some
+	LimitedAt   time.Time  // when a worker last told that due tasks wait for the limit
+}
+
+// Limit returns the queue's limit, if it is configured so: what an operator has set comes first.
+func (s State) Limit(configured task.Limit) task.Limit {
+	if s.Rate != nil {
+		configured.Rate = *s.Rate
+	}
+	if s.Concurrency != nil {
+		configured.Concurrency = *s.Concurrency
+	}
+	return configured
+}
+
+// limitedFor is how long a queue counts as limited after a worker told so. A worker that waits tells at least once a second.
+const limitedFor = 5 * time.Second
+
+// Limited reports whether due tasks of the queue wait for its limit.
+func (s State) Limited(now time.Time) bool { return now.Sub(s.LimitedAt) < limitedFor }
+
+// Ask is what a worker asks for.
+type Ask struct {
+	Limit   task.Limit // of the queue, as the worker knows it
+	Holder  string     // the worker's name
+	Members int        // workers of the queue, about
+	Slots   bool       // it needs slots
+	Wanted  int        // transactions that it could run now
+	Running int        // transactions that it runs
+	Refused bool       // due tasks wait for the limit
+}
+
+// Grant is what a worker gets.
+type Grant struct {
+	Slots   Lease
+	Permits int
+	Until   time.Time // the permits end then, unless they are renewed
+}
+
+// Grant decides what a worker gets, and returns the state afterwards. Expired permits are dropped.
+func (s State) Grant(a Ask, now time.Time) (State, Grant) {
+	var g Grant
+	if a.Refused {
+		s.LimitedAt = now
+	}
+	if a.Limit.Rate != (task.Rate{}) && a.Slots {
+		g.Slots, s.Leased = Next(a.Limit.Rate, s.Leased, now, a.Members)
+	}
+	if a.Limit.Concurrency == 0 {
+		s.Holders = nil
+		return s, g
+	}
+	mine, others := Holder{Name: a.Holder, Since: now}, make([]Holder, 0, len(s.Holders)+1)
+	for _, h := range s.Holders {
+		switch {
+		case h.Name == a.Holder:
+			mine = h
+		case h.Until.After(now):
+			others = append(others, h)
+		}
+	}
+	if mine.Until.Before(now) {
+		mine = Holder{Name: a.Holder, Since: now}
+	}
+	mine.Wanted = max(a.Wanted, a.Running)
+	g.Permits, g.Until = Permits(a.Limit.Concurrency, mine, others, now), now.Add(PermitTTL)
+	had := mine.Permits > 0
+	mine.Permits, mine.Until = max(g.Permits, a.Running), g.Until
+	if had != (mine.Permits > 0) {
+		mine.Since = now
+	}
+	s.Holders = others
+	if mine.Wanted > 0 || mine.Permits > 0 {
+		s.Holders = append(others, mine)
+	}
+	return s, g
+}

@@ -1,0 +1,146 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/internal/limit"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// A row of duetime_limits is changed by one statement that compares its version. So no worker that is frozen in between keeps a
+// lock, for which all others would wait.
+
+const limitColumns = "queue, rate, concurrency, version, leased_us, holders, limited_at"
+
+// Limits returns the shared state of all queues that have one.
+func (s *Store) Limits(ctx context.Context) (map[string]limit.State, error) {
+	all := map[string]limit.State{}
+	var r limitRow
+	var wrong error
+	err := forEach(ctx, s.db, "SELECT "+limitColumns+" FROM duetime_limits", nil, r.dest(), func() {
+		st, err := r.state()
+		if err != nil {
+			wrong = err
+		}
+		all[st.Queue] = st
+	})
+	if err == nil {
+		err = wrong
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read limits: %w", err)
+	}
+	return all, nil
+}
+
+// Limit returns the shared state of a queue; its version is 0 if it has none yet.
+func (s *Store) Limit(ctx context.Context, queue string) (limit.State, error) {
+	var r limitRow
+	st := limit.State{Queue: queue}
+	var wrong error
+	err := forEach(ctx, s.db, "SELECT "+limitColumns+" FROM duetime_limits WHERE queue = ?", []any{queue}, r.dest(), func() { st, wrong = r.state() })
+	if err == nil {
+		err = wrong
+	}
+	if err != nil {
+		return st, fmt.Errorf("read the limit of queue %s: %w", queue, err)
+	}
+	return st, nil
+}
+
+// SaveLimit writes what the workers share, if the row is still of the state's version; else it returns false.
+func (s *Store) SaveLimit(ctx context.Context, st limit.State) (bool, error) {
+	holders, err := json.Marshal(st.Holders)
+	if err != nil {
+		return false, fmt.Errorf("encode holders: %w", err)
+	}
+	leased, limited := usOrZero(st.Leased), msOrZero(st.LimitedAt)
+	var r sql.Result
+	if st.Version == 0 {
+		r, err = s.db.ExecContext(ctx, "INSERT INTO duetime_limits (queue, leased_us, holders, limited_at) VALUES (?, ?, ?, ?)"+
+			s.dialect.ignoreTaken("queue"), st.Queue, leased, string(holders), limited)
+	} else {
+		r, err = s.db.ExecContext(ctx, "UPDATE duetime_limits SET leased_us = ?, holders = ?, limited_at = ?, version = version + 1 "+
+			"WHERE queue = ? AND version = ?", leased, string(holders), limited, st.Queue, st.Version)
+	}
+	if err != nil {
+		return false, fmt.Errorf("save the limit of queue %s: %w", st.Queue, err)
+	}
+	if st.Version == 0 {
+		return s.allNew(r, 1)
+	}
+	n, err := r.RowsAffected()
+	return n == 1, err
+}
+
+// SetRate sets an operator's rate for a queue; nil: as configured. Slots that workers have leased already stay theirs.
+func (s *Store) SetRate(ctx context.Context, q sqlx.ExtContext, queue string, rate *task.Rate) error {
+	var value any
+	if rate != nil {
+		value = rate.String()
+	}
+	return s.setLimit(ctx, q, queue, "rate", value)
+}
+
+// SetConcurrency sets an operator's bound of transactions at once for a queue; nil: as configured.
+func (s *Store) SetConcurrency(ctx context.Context, q sqlx.ExtContext, queue string, n *int) error {
+	var value any
+	if n != nil {
+		value = *n
+	}
+	return s.setLimit(ctx, q, queue, "concurrency", value)
+}
+
+func (s *Store) setLimit(ctx context.Context, q sqlx.ExtContext, queue, column string, value any) error {
+	_, err := q.ExecContext(ctx, "INSERT INTO duetime_limits (queue, holders) VALUES (?, '[]')"+s.dialect.ignoreTaken("queue"), queue)
+	if err == nil {
+		_, err = q.ExecContext(ctx, "UPDATE duetime_limits SET "+column+" = ?, version = version + 1 WHERE queue = ?", value, queue)
+	}
+	if err != nil {
+		return fmt.Errorf("set the %s of queue %s: %w", column, queue, err)
+	}
+	return nil
+}
+
+// limitRow is a row of duetime_limits while it is scanned.
+type limitRow struct {
+	queue, holders           string
+	rate                     sql.NullString
+	concurrency              sql.NullInt64
+	version, leased, limited int64
+}
+
+func (r *limitRow) dest() []any {
+	return []any{&r.queue, &r.rate, &r.concurrency, &r.version, &r.leased, &r.holders, &r.limited}
+}
+
+func (r *limitRow) state() (limit.State, error) {
+	st := limit.State{Queue: r.queue, Version: r.version, Leased: time.UnixMicro(r.leased).UTC(), LimitedAt: fromMs(r.limited)}
+	if r.rate.Valid {
+		st.Rate = new(task.Rate)
+		if err := st.Rate.UnmarshalText([]byte(r.rate.String)); err != nil {
+			return st, err
+		}
+	}
+	if r.concurrency.Valid {
+		n := int(r.concurrency.Int64)
+		st.Concurrency = &n
+	}
+	if err := json.Unmarshal([]byte(r.holders), &st.Holders); err != nil {
+		return st, fmt.Errorf("decode holders: %w", err)
+	}
+	return st, nil
+}
+
+func usOrZero(at time.Time) int64 {
+	if at.IsZero() {
+		return 0
+	}
+	return at.UnixMicro()
+}

@@ -1,0 +1,161 @@
+package worker_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/pkg/worker"
+)
+
+// calls are when a handler was called, and how many calls ran at once at most.
+type calls struct {
+	mu            sync.Mutex
+	at            []time.Time
+	running, most int
+	workers       map[string]int
+}
+
+// during runs fn as one call of a worker.
+func (c *calls) during(name string, fn func()) {
+	c.mu.Lock()
+	if c.workers == nil {
+		c.workers = map[string]int{}
+	}
+	c.at = append(c.at, time.Now())
+	c.workers[name]++
+	c.running++
+	c.most = max(c.most, c.running)
+	c.mu.Unlock()
+	fn()
+	c.mu.Lock()
+	c.running--
+	c.mu.Unlock()
+}
+
+func (c *calls) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.at)
+}
+
+// team runs n workers, each of which calls handle with its name.
+func (w *world) team(n int, cfg worker.Config, handle func(ctx context.Context, name string, tx *worker.Tx, t worker.Task[payload]) error) (
+	stops []func() error,
+) {
+	w.t.Helper()
+	for i := range n {
+		mux, name := worker.NewMux(), fmt.Sprint("worker-", i)
+		worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, t worker.Task[payload]) error {
+			return handle(ctx, name, tx, t)
+		})
+		stops = append(stops, w.run(w.worker(mux, cfg)))
+	}
+	return stops
+}
+
+func TestRateOverAllWorkers(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, w *world) {
+		const rate, n = 100, 400
+		var c calls
+		w.publish(w.due(meal, n)...)
+		cfg := worker.Config{Limits: map[string]task.Limit{"default": {Rate: task.Rate{Calls: rate, Per: time.Second}}}}
+		stops := w.team(3, cfg, func(ctx context.Context, name string, tx *worker.Tx, t worker.Task[payload]) error {
+			c.during(name, func() {})
+			return effect(ctx, tx, t)
+		})
+		pipelinetest.Await(t, "a third has run", func() bool { return c.count() >= n/3 })
+		want(t, "stop of a worker", stops[0](), nil)
+		pipelinetest.Await(t, "all are done", func() bool { return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == n })
+		// In no second more than the rate, what is made good after a stall, and the stock of each worker.
+		for i, first := range c.at {
+			if more := i + rate + rate/4 + rate/10 + 3*rate/4; more < len(c.at) && c.at[more].Sub(first) < time.Second {
+				t.Fatalf("%d calls in %v", more-i, c.at[more].Sub(first))
+			}
+		}
+		if span := c.at[len(c.at)-1].Sub(c.at[0]); span < 3*time.Second {
+			t.Errorf("%d calls took %v, want 4 s", n, span)
+		}
+		want(t, "effects", w.number("SELECT COUNT(*) FROM effects"), n)
+		if w.histogram("duetime_limit_wait_seconds").GetSampleCount() == 0 {
+			t.Error("no wait for the limit was observed")
+		}
+	})
+}
+
+func TestConcurrencyOverAllWorkers(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, w *world) {
+		const n = 240
+		var c calls
+		w.publish(w.due(meal, n)...)
+		cfg := worker.Config{Batch: 2, Limits: map[string]task.Limit{"default": {Concurrency: 2}}}
+		w.team(3, cfg, func(ctx context.Context, name string, tx *worker.Tx, t worker.Task[payload]) (err error) {
+			c.during(name, func() {
+				time.Sleep(30 * time.Millisecond)
+				err = effect(ctx, tx, t)
+			})
+			return err
+		})
+		pipelinetest.Await(t, "all are done", func() bool { return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == n })
+		if c.most > 2 {
+			t.Errorf("%d handlers ran at once, 2 may", c.most)
+		}
+		want(t, "effects", w.number("SELECT COUNT(*) FROM effects"), n)
+		if w.store.Dialect() != store.SQLite { // whose one writer decides who is next
+			want(t, "workers that ran tasks", len(c.workers), 3)
+		}
+	})
+}
+
+// An operator's rate comes before the configured one, and an operator can return to this.
+func TestOperatorsRate(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, w *world) {
+		const n = 60
+		var c calls
+		tasks := w.due(meal, n)
+		w.publish(tasks...)
+		cfg := worker.Config{Limits: map[string]task.Limit{"default": {Rate: task.Rate{Calls: 1, Per: time.Hour}}}}
+		w.team(2, cfg, func(ctx context.Context, name string, tx *worker.Tx, t worker.Task[payload]) error {
+			c.during(name, func() {})
+			return effect(ctx, tx, t)
+		})
+		pipelinetest.Await(t, "one has run", func() bool { return c.count() == 1 })
+		limited := func() bool {
+			st, err := w.store.Limit(t.Context(), "default")
+			pipelinetest.Must(t, err)
+			return st.Limited(time.Now())
+		}
+		pipelinetest.Await(t, "the queue to be limited", limited)
+		want(t, "limited, by the metric", w.metric("duetime_queue_limited", nil), 1)
+		want(t, "calls at one an hour", c.count(), 1)
+		oldest, _, err := w.store.Oldest(t.Context())
+		pipelinetest.Must(t, err)
+		want(t, "the oldest task that nobody holds back", oldest.IsZero(), true)
+
+		none := task.Rate{}
+		pipelinetest.Must(t, w.store.SetRate(t.Context(), w.store.DB(), "default", &none))
+		pipelinetest.Await(t, "all are done", func() bool { return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == n })
+		want(t, "effects", w.number("SELECT COUNT(*) FROM effects"), n)
+		pipelinetest.Await(t, "the metric to say that none wait", func() bool { return w.metric("duetime_queue_limited", nil) == 0 })
+	})
+}
+
+func TestLimitsAreChecked(t *testing.T) {
+	t.Parallel()
+	w := onSQLite(t)
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, effect)
+	_, err := worker.New(worker.Config{Limits: map[string]task.Limit{"default": {Concurrency: -1}}}, mux, w.store, w.log, w.index, w.log)
+	if err == nil || !strings.Contains(err.Error(), "worker: Limits: queue default: concurrency must be 0 (no bound) to 10000") {
+		t.Errorf("got %v", err)
+	}
+}
