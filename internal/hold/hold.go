@@ -141,11 +141,11 @@ func (h *Hold) take(l Lane, n int) ([]*Hint, time.Duration) {
 	if next.After(now) {
 		until = next // the transaction begins at this moment: hints after it would run early
 	}
-	room, again := h.allowed.room(n, until)
+	room, retry := h.allowed.room(n, until)
 	taken := h.takeUntil(l, until, room)
 	if room == 0 {
 		h.allowed.refuse(now)
-		return nil, again.Sub(now)
+		return nil, retry.Sub(now)
 	}
 	if next, ok = line.next(); !ok {
 		return taken, idleWait
@@ -191,7 +191,7 @@ func (h *Hold) Release(taken []*Hint) (forgotten []*Hint) {
 	if h.allowed.limit.Concurrency > 0 {
 		h.signalAll() // a permit is free
 	}
-	h.rest(taken, now)
+	h.freeOwners(taken, now)
 	for _, e := range taken {
 		switch {
 		case e.Settled:

@@ -82,20 +82,20 @@ func (h *Hold) Demand() Demand {
 	return d
 }
 
-// room returns how many of n hints may be handed out now, and when to try again if none may.
-func (a *allowance) room(n int, now time.Time) (room int, again time.Time) {
-	again = now.Add(idleWait)
+// room returns how many of n hints may be handed out now, and when to look next if none may.
+func (a *allowance) room(n int, now time.Time) (room int, retry time.Time) {
+	retry = now.Add(idleWait)
 	if a.limit.Concurrency > 0 && (a.running >= a.permits || now.After(a.until)) {
-		return 0, again
+		return 0, retry
 	}
 	if a.limit.Rate == (task.Rate{}) {
-		return n, again
+		return n, retry
 	}
 	room = min(n, a.slots.Ready(now))
 	if first, ok := a.slots.First(); ok {
-		again = first
+		retry = first
 	}
-	return room, again
+	return room, retry
 }
 
 // refuse records that a due hint has to wait, and asks for more.

@@ -50,9 +50,9 @@ func (h *Hold) freeOwner(name string, now time.Time) {
 	}
 }
 
-// rest lets go of the owners that the taken hints have. An owner with half of them or more is let go only after the next take, so
+// freeOwners lets go of the owners that the taken hints have. An owner with half of them or more is let go only after the next take, so
 // that the due hints of others come first: however many of its hints are due, they delay others by one take.
-func (h *Hold) rest(taken []*Hint, now time.Time) {
+func (h *Hold) freeOwners(taken []*Hint, now time.Time) {
 	hints := map[string]int{}
 	for _, e := range taken {
 		hints[e.Owner]++

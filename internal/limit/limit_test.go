@@ -27,7 +27,7 @@ type member struct {
 // play lets members with endless work share a rate, a millisecond at a time, and returns when calls were made. kill ends the
 // first member then.
 func play(rate task.Rate, members []*member, span, kill time.Duration) (calls []time.Time) {
-	r := rand.New(rand.NewPCG(1, uint64(len(members)))) //nolint:gosec // Repeats.
+	r := rand.New(rand.NewPCG(1, uint64(len(members))))
 	st := limit.State{}
 	for now := t0; now.Before(t0.Add(span)); now = now.Add(time.Millisecond) {
 		for i, m := range members {
@@ -148,7 +148,7 @@ func TestSlots(t *testing.T) {
 func TestPermits(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(30) {
-		r := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // Repeats.
+		r := rand.New(rand.NewPCG(seed, 7))
 		members, concurrency := team(1+r.IntN(8)), 1+r.IntN(6)
 		bound, st := task.Limit{Concurrency: concurrency}, limit.State{}
 		served := map[string]time.Time{}

@@ -4,7 +4,7 @@ import "time"
 
 // Constants of permits.
 const (
-	turn = time.Second // a worker keeps its permits this long while others, which have none, wait
+	minHolding = time.Second // a worker keeps its permits this long while others, which have none, wait
 
 	// PermitTTL is how long a permit lasts without being renewed: that long after the end of a worker its permits are lost.
 	PermitTTL = 2 * time.Second
@@ -56,7 +56,7 @@ func Permits(concurrency int, mine Holder, others []Holder, now time.Time) int {
 	switch {
 	case mine.Permits == 0:
 		return max(0, min(granted, free-longer))
-	case waiting > 0 && concurrency < claimants && now.Sub(mine.Since) >= turn:
+	case waiting > 0 && concurrency < claimants && now.Sub(mine.Since) >= minHolding:
 		return 0
 	}
 	return granted

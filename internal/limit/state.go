@@ -84,9 +84,9 @@ func (s State) Grant(a Ask, now time.Time) (State, Grant) {
 	if had != (mine.Permits > 0) {
 		mine.Since = now
 	}
-	s.Holders = others
 	if mine.Wanted > 0 || mine.Permits > 0 {
-		s.Holders = append(others, mine)
+		others = append(others, mine)
 	}
+	s.Holders = others
 	return s, g
 }

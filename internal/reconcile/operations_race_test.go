@@ -100,8 +100,8 @@ func TestInterruptedOperation(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
 		d := &death{}
-		w.Reconciler.store = bounded{dyingStore{hookStore{w.rows, w}, d}}
-		w.Reconciler.index = dyingIndex{hookIndex{w.sets, w}, d}
+		w.store = bounded{dyingStore{hookStore{w.rows, w}, d}}
+		w.index = dyingIndex{hookIndex{w.sets, w}, d}
 		for steps := 1; ; steps++ {
 			if steps > 40 {
 				t.Fatal("the daemon dies after 40 steps still")

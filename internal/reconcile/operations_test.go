@@ -341,8 +341,12 @@ func TestOperationIsPaced(t *testing.T) {
 		busy    bool
 		size, n int
 	}{
-		{0, false, page, rehomePages}, {0, true, rehomeSmall, 1}, {10, false, 10, 1}, {10, true, 10, 1},
-		{1_000_000, false, page, 1}, {1_000_000, true, rehomeSmall, 1},
+		{0, false, page, rehomePages},
+		{0, true, rehomeSmall, 1},
+		{10, false, 10, 1},
+		{10, true, 10, 1},
+		{1_000_000, false, page, 1},
+		{1_000_000, true, rehomeSmall, 1},
 	} {
 		if size, n := pagesOf(c.rate, c.busy); size != c.size || n != c.n {
 			t.Errorf("%+v: got %d pages of %d", c, n, size)

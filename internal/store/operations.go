@@ -22,30 +22,44 @@ type operationColumn struct {
 
 var operationColumns = []operationColumn{
 	{"id", false, func(o *task.Operation) any { return idBytes{&o.ID} }, func(o *task.Operation) any { return o.ID[:] }},
-	{"verb", false, func(o *task.Operation) any { return (*string)(&o.Verb) },
-		func(o *task.Operation) any { return string(o.Verb) }},
-	{"by_ms", false, func(o *task.Operation) any { return spanMs{&o.By} },
-		func(o *task.Operation) any { return o.By.Milliseconds() }},
+	{
+		"verb", false, func(o *task.Operation) any { return (*string)(&o.Verb) },
+		func(o *task.Operation) any { return string(o.Verb) },
+	},
+	{
+		"by_ms", false, func(o *task.Operation) any { return spanMs{&o.By} },
+		func(o *task.Operation) any { return o.By.Milliseconds() },
+	},
 	{"to_queue", false, func(o *task.Operation) any { return &o.To }, func(o *task.Operation) any { return o.To }},
 	{"filter", false, func(o *task.Operation) any { return filterJSON{&o.Filter} }, filterText},
 	{"rate", false, func(o *task.Operation) any { return &o.Rate }, func(o *task.Operation) any { return o.Rate }},
 	{"matched", false, func(o *task.Operation) any { return &o.Matched }, func(o *task.Operation) any { return o.Matched }},
 	{"state", true, func(o *task.Operation) any { return &o.State }, func(o *task.Operation) any { return int64(o.State) }},
-	{"cursor_id", true, func(o *task.Operation) any { return idBytes{&o.Cursor} },
-		func(o *task.Operation) any { return o.Cursor[:] }},
+	{
+		"cursor_id", true, func(o *task.Operation) any { return idBytes{&o.Cursor} },
+		func(o *task.Operation) any { return o.Cursor[:] },
+	},
 	{"looked", true, func(o *task.Operation) any { return &o.Looked }, func(o *task.Operation) any { return o.Looked }},
 	{"changed", true, func(o *task.Operation) any { return &o.Changed }, func(o *task.Operation) any { return o.Changed }},
 	{"ended", true, func(o *task.Operation) any { return &o.Ended }, func(o *task.Operation) any { return o.Ended }},
 	{"left_alone", true, func(o *task.Operation) any { return &o.Unchanged }, func(o *task.Operation) any { return o.Unchanged }},
-	{"actor", false, func(o *task.Operation) any { return &o.Actor },
-		func(o *task.Operation) any { return cut(o.Actor, maxActor) }},
+	{
+		"actor", false, func(o *task.Operation) any { return &o.Actor },
+		func(o *task.Operation) any { return cut(o.Actor, maxActor) },
+	},
 	{"error", true, func(o *task.Operation) any { return &o.Error }, func(o *task.Operation) any { return o.Error }},
-	{"created_at", false, func(o *task.Operation) any { return unixMs{&o.CreatedAt} },
-		func(o *task.Operation) any { return o.CreatedAt.UnixMilli() }},
-	{"updated_at", true, func(o *task.Operation) any { return unixMs{&o.UpdatedAt} },
-		func(o *task.Operation) any { return o.UpdatedAt.UnixMilli() }},
-	{"finished_at", true, func(o *task.Operation) any { return endMs{&o.FinishedAt} },
-		func(o *task.Operation) any { return msOrZero(o.FinishedAt) }},
+	{
+		"created_at", false, func(o *task.Operation) any { return unixMs{&o.CreatedAt} },
+		func(o *task.Operation) any { return o.CreatedAt.UnixMilli() },
+	},
+	{
+		"updated_at", true, func(o *task.Operation) any { return unixMs{&o.UpdatedAt} },
+		func(o *task.Operation) any { return o.UpdatedAt.UnixMilli() },
+	},
+	{
+		"finished_at", true, func(o *task.Operation) any { return endMs{&o.FinishedAt} },
+		func(o *task.Operation) any { return msOrZero(o.FinishedAt) },
+	},
 }
 
 var operationList = func() string {

@@ -25,8 +25,11 @@ func (f Filter) Check() error {
 		field, value string
 		limit        int
 	}{
-		{"kind", f.Kind, MaxKind}, {"owner", f.Owner, MaxOwner}, {"owner_prefix", f.OwnerPrefix, MaxOwner},
-		{"queue", f.Queue, MaxQueue}, {"subject", f.Subject, MaxSubject},
+		{"kind", f.Kind, MaxKind},
+		{"owner", f.Owner, MaxOwner},
+		{"owner_prefix", f.OwnerPrefix, MaxOwner},
+		{"queue", f.Queue, MaxQueue},
+		{"subject", f.Subject, MaxSubject},
 	} {
 		if len(text.value) > text.limit || !utf8.ValidString(text.value) {
 			return &FieldError{text.field, fmt.Sprintf("must be at most %d bytes of valid UTF-8", text.limit)}
@@ -63,8 +66,13 @@ func (f Filter) String() string {
 	}
 	var parts []string
 	for _, p := range [][2]string{
-		{"kind", f.Kind}, {"owner", f.Owner}, {"owner prefix", f.OwnerPrefix}, {"queue", f.Queue}, {"subject", f.Subject},
-		{"due after", moment(f.DueAfter)}, {"due before", moment(f.DueBefore)},
+		{"kind", f.Kind},
+		{"owner", f.Owner},
+		{"owner prefix", f.OwnerPrefix},
+		{"queue", f.Queue},
+		{"subject", f.Subject},
+		{"due after", moment(f.DueAfter)},
+		{"due before", moment(f.DueBefore)},
 	} {
 		if p[1] != "" {
 			parts = append(parts, p[0]+" "+p[1])

@@ -144,13 +144,19 @@ func TestOperationApplies(t *testing.T) {
 		want      func(task.Task, time.Time) (task.Task, error)
 		line      string
 	}{
-		{task.Operation{Verb: task.VerbShift, By: time.Hour}, row,
+		{
+			task.Operation{Verb: task.VerbShift, By: time.Hour},
+			row,
 			func(r task.Task, at time.Time) (task.Task, error) { return r.Shift(time.Hour, at) },
-			"moved by 1h0m0s to " + row.DueAt.Add(time.Hour).Format("2006-01-02T15:04:05.000Z07:00") + ", "},
+			"moved by 1h0m0s to " + row.DueAt.Add(time.Hour).Format("2006-01-02T15:04:05.000Z07:00") + ", ",
+		},
 		{task.Operation{Verb: task.VerbCancel}, row, task.Task.Cancel, "cancelled "},
-		{task.Operation{Verb: task.VerbRequeue, To: "mails"}, row,
+		{
+			task.Operation{Verb: task.VerbRequeue, To: "mails"},
+			row,
 			func(r task.Task, at time.Time) (task.Task, error) { return r.Requeue("mails", at) },
-			"requeued from " + row.Queue + " to mails, "},
+			"requeued from " + row.Queue + " to mails, ",
+		},
 		{task.Operation{Verb: task.VerbRetry}, dead, task.Task.Retry, "retried was dead after 0 attempts: boom, "},
 		{task.Operation{Verb: task.VerbDiscard}, dead, task.Task.Dismiss, "discarded was dead after 0 attempts: boom, "},
 	} {

@@ -23,12 +23,12 @@ const (
 
 // lessee gets its worker's part of the limit of one queue. One goroutine uses it.
 type lessee struct {
-	queue   *queue
-	permits int  // that it has
-	wanted  int  // when it asked last
-	present bool // it may be among the holders
-	asked   time.Time
-	told    time.Time // when it last told that due tasks wait
+	queue    *queue
+	permits  int  // that it has
+	wanted   int  // when it asked last
+	present  bool // it may be among the holders
+	asked    time.Time
+	reported time.Time // when it last told that due tasks wait
 }
 
 // run leases until ctx ends, and then gives its permits back.
@@ -70,7 +70,7 @@ func (l *lessee) pass(ctx context.Context) (loop.Result, error) {
 		return loop.Result{}, err
 	}
 	if a.Refused {
-		l.told = now
+		l.reported = now
 	}
 	l.asked, l.wanted, l.permits, l.present = now, a.Wanted, g.Permits, bound.Concurrency > 0 && (g.Permits > 0 || a.Wanted > 0)
 	q.hold.Allow(g.Slots, g.Permits, g.Until)
@@ -93,7 +93,7 @@ func (l *lessee) needs(a limit.Ask, now time.Time) bool {
 	switch {
 	case a.Slots:
 		return true
-	case a.Refused && now.Sub(l.told) >= refusalInterval:
+	case a.Refused && now.Sub(l.reported) >= refusalInterval:
 		return true
 	case a.Limit.Concurrency == 0:
 		return false

@@ -1,7 +1,10 @@
 package chaos_test
 
 import (
+	"cmp"
 	"database/sql"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -34,7 +37,9 @@ type setup struct {
 	mysql    []string // further arguments of MySQL
 	redoLog  string   // the size of its redo log; empty: the default
 	rules    []string // further NAME=value of every process
+	config   string   // the configuration file of every process; empty: none
 	worker   string   // the package of the workers' command; empty: cmd/worker
+	workers  int      // 0: two
 	meal     time.Duration
 	late     time.Duration // past its time a task shows that a fault is felt; 0: late
 	pets     int
@@ -100,9 +105,16 @@ func newWorld(t *testing.T, s setup) *world {
 	w.db, err = sql.Open("mysql", w.DSN+"?autocommit=1&completion_type=0") // the oracle's own sessions are as usual
 	pipelinetest.Must(t, err)
 	t.Cleanup(func() { _ = w.db.Close() })
+	if s.config != "" {
+		w.Config = filepath.Join(t.TempDir(), "duetime.yaml")
+		pipelinetest.Must(t, os.WriteFile(w.Config, []byte(s.config), 0o600))
+	}
 	w.Migrate(t)
 	for range 2 {
-		w.events, w.workers = append(w.events, w.seat(t, "event", 0)), append(w.workers, w.seat(t, "worker", 2))
+		w.events = append(w.events, w.seat(t, "event", 0))
+	}
+	for range cmp.Or(s.workers, 2) {
+		w.workers = append(w.workers, w.seat(t, "worker", 2))
 	}
 	w.daemon, w.game = w.seat(t, "daemon", 4), w.seat(t, "game", 5)
 	for _, p := range w.all() {
@@ -220,7 +232,7 @@ func (w *world) start(t *testing.T, s *seat, more ...string) {
 	t.Helper()
 	env := append(slices.Clone(s.env), more...)
 	if s.Name == "worker" && w.setup.worker != "" {
-		s.App = pipelinetest.App{Proc: pipelinetest.Run(t, pipelinetest.Build(t, w.setup.worker), w.EnvOf(s.Name, env...)), Name: s.Name}
+		s.App = pipelinetest.App{Proc: pipelinetest.Run(t, pipelinetest.Build(t, w.setup.worker), w.EnvOf(s.Name, env...), w.Args()...), Name: s.Name}
 		return
 	}
 	s.App = w.Start(t, s.Name, env...)

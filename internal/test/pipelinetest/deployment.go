@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 type Deployment struct {
 	DSN, Redis, ZooKeeper, Kafka, Namespace string
 
+	Config   string   // the configuration file of every process; empty: none
 	Rules    []string // further NAME=value of every process
 	Secured  *Secured // nil: links in plain text, and no users
 	Previous bool     // run the commands as they were before the newest migration
@@ -71,7 +73,7 @@ func (d Deployment) Duetime(t testing.TB, args ...string) (int, string) {
 	if args[0] == "migrate" {
 		user = "migrate"
 	}
-	tool := Run(t, d.command(t, "duetime"), d.EnvOf(user), args...)
+	tool := Run(t, d.command(t, "duetime"), d.EnvOf(user), append(slices.Clone(args), d.Args()...)...)
 	code := tool.Wait(t, 5*time.Minute) // with a million tasks verify takes a while
 	return code, tool.Stdout()
 }
@@ -92,6 +94,14 @@ func (d Deployment) Verify(t testing.TB) (int, Verified) {
 	return code, v
 }
 
+// Args are the arguments of every process.
+func (d Deployment) Args() []string {
+	if d.Config == "" {
+		return nil
+	}
+	return []string{"--config", d.Config}
+}
+
 // App is one of our commands at work.
 type App struct {
 	*Proc
@@ -102,7 +112,7 @@ type App struct {
 // Start runs a command of ours: event, worker, daemon or game.
 func (d Deployment) Start(t testing.TB, name string, more ...string) App {
 	t.Helper()
-	return App{Run(t, d.command(t, name), d.EnvOf(name, more...)), name}
+	return App{Run(t, d.command(t, name), d.EnvOf(name, more...), d.Args()...), name}
 }
 
 // Ready runs a command and waits until it says that it does its work.

@@ -6,6 +6,7 @@
 //	chaos.slow   takes longer than a SIGTERM leaves it, then has an effect: a line in chaos_effects
 //	chaos.exit   ends the process
 //	chaos.tick   is made by a recurrence; snoozes as long as its payload says, fails now and then, and has an effect: a line in chaos_ticks
+//	chaos.limited  has an effect: a line in chaos_limited; of a queue of its own, if the configuration has it
 //	chaos.cut    ends its own connection
 //	chaos.full   fills a table in memory of its own
 //	chaos.long   runs a statement beyond the server's limit
@@ -17,6 +18,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/duetime/duetime"
@@ -51,6 +53,9 @@ func run(ctx context.Context, env *process.Env) error {
 	mux := pet.NewGame(settings.Rules(), client.ForUpdate()).Handlers()
 	misbehave(mux)
 	worker.Handle(mux, task.NewKind[tick]("chaos.tick", soon), ticked)
+	if slices.Contains(cfg.Queues, "limited") {
+		worker.Handle(mux, task.NewKind[nothing]("chaos.limited", task.Queue("limited")), limited)
+	}
 	provoke(mux, client.DB())
 	return client.Work(ctx, mux)
 }
@@ -72,6 +77,11 @@ func ticked(ctx context.Context, tx *worker.Tx, t worker.Task[tick]) error {
 		return worker.Snooze(long)
 	}
 	_, err := tx.ExecContext(ctx, `INSERT INTO chaos_ticks (task_id) VALUES (?)`, t.ID.String())
+	return err
+}
+
+func limited(ctx context.Context, tx *worker.Tx, t worker.Task[nothing]) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO chaos_limited (task_id, at) VALUES (?, NOW(3))`, t.ID.String())
 	return err
 }
 
