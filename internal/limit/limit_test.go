@@ -3,6 +3,7 @@ package limit_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -64,7 +65,7 @@ func team(n int) []*member {
 func TestRateIsKept(t *testing.T) {
 	t.Parallel()
 	for _, rate := range []task.Rate{{Calls: 200, Per: time.Second}, {Calls: 5000, Per: time.Second}, {Calls: 1200, Per: time.Minute}} {
-		for _, n := range []int{1, 2, 4, 16} {
+		for _, n := range []int{1, 4, 16} {
 			for _, kill := range []time.Duration{0, 7 * time.Second} {
 				if kill > 0 && n == 1 {
 					continue
@@ -85,13 +86,9 @@ func TestRateIsKept(t *testing.T) {
 func busiest(calls []time.Time, from, to time.Time) (fewest, most int) {
 	fewest = len(calls)
 	for at := from; !at.Add(10 * time.Second).After(to); at = at.Add(100 * time.Millisecond) {
-		n := 0
-		for _, c := range calls {
-			if !c.Before(at) && c.Before(at.Add(10*time.Second)) {
-				n++
-			}
-		}
-		fewest, most = min(fewest, n), max(most, n)
+		first, _ := slices.BinarySearchFunc(calls, at, time.Time.Compare)
+		end, _ := slices.BinarySearchFunc(calls, at.Add(10*time.Second), time.Time.Compare)
+		fewest, most = min(fewest, end-first), max(most, end-first)
 	}
 	return fewest, most
 }
@@ -147,7 +144,7 @@ func TestSlots(t *testing.T) {
 // turn.
 func TestPermits(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(30) {
+	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		members, concurrency := team(1+r.IntN(8)), 1+r.IntN(6)
 		bound, st := task.Limit{Concurrency: concurrency}, limit.State{}
