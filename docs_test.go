@@ -73,8 +73,8 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 		{guide, fmt.Sprintf("A hook has %s for an event. While %s events wait,", hooks.span(`hookTimeout\s+= (.+?)\s+//`),
 			grouped(hooks.number("maxQueuedEvents")))},
 		{contract, fmt.Sprintf("within its interval (%s)", spelt(cfg.Daemon.Interval))},
-		{operating, fmt.Sprintf("between MySQL and Redis after %s", source{t, "internal/console/drift.go"}.span(`recheckDelay\s+= (.+?)\s+//`))},
-		{operating, fmt.Sprintf("overdue for more than %s", source{t, "internal/console/verify.go"}.span(`stuckAfter = (.+)`))},
+		{operating, fmt.Sprintf("between MySQL and Redis after %s", source{t, "pkg/console/drift.go"}.span(`recheckDelay\s+= (.+?)\s+//`))},
+		{operating, fmt.Sprintf("overdue for more than %s", source{t, "pkg/console/verify.go"}.span(`stuckAfter = (.+)`))},
 	} {
 		text, err := os.ReadFile(c.doc)
 		if err != nil {

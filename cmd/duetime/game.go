@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/duetime/duetime/internal/console"
 	"github.com/duetime/duetime/internal/demo"
 	"github.com/duetime/duetime/internal/pet"
 	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/pkg/console"
 )
 
 // addGame adds the pet game's section and audit. Apart from the demo command, only this file knows the game.

@@ -11,9 +11,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
-	"github.com/duetime/duetime/internal/console"
 	"github.com/duetime/duetime/internal/imports"
 	"github.com/duetime/duetime/internal/parts"
+	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/task"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/duetime/duetime/internal/console"
+	"github.com/duetime/duetime/pkg/console"
 )
 
 func (t *tool) leader() *cobra.Command {

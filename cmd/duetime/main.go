@@ -15,10 +15,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/duetime/duetime/internal/config"
-	"github.com/duetime/duetime/internal/console"
 	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/parts"
 	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/task"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/duetime/duetime/internal/console"
+	"github.com/duetime/duetime/pkg/console"
 )
 
 // statsWindow is as long as people ask about, and as short as a busy table is read within seconds.

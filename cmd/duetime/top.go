@@ -9,7 +9,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/cobra"
 
-	"github.com/duetime/duetime/internal/console"
+	"github.com/duetime/duetime/pkg/console"
 )
 
 const (

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/duetime/duetime/internal/console"
 	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/pkg/console"
 )
 
 // busy is a picture with many figures.

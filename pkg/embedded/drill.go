@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/duetime/duetime/internal/console"
+	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/task"
 )
 
