@@ -23,6 +23,7 @@ import (
 	"github.com/duetime/duetime/internal/metric"
 	"github.com/duetime/duetime/internal/parts"
 	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
@@ -130,6 +131,15 @@ func (c *Client) AwaitStream(ctx context.Context) error { return c.parts.AwaitSt
 
 // DB is the client's handle on MySQL, for the service's own statements outside of a transaction.
 func (c *Client) DB() *sqlx.DB { return c.parts.Store.DB() }
+
+// Console returns operators' view of the deployment and their changes of it, for the service's own pages and tools: what the
+// tool duetime shows and does. Changes by it have the actor service@host in the history; Console.As gives another one.
+func (c *Client) Console() *console.Console {
+	cfg := c.parts.Config
+	return console.New(console.Config{
+		Namespace: cfg.Namespace, Queues: cfg.Queues, Limits: cfg.Limits, Grace: cfg.Daemon.Grace, Retention: cfg.Daemon.Retention,
+	}, c.parts.Store, c.parts.Index, c.Client)
+}
 
 // Unavailable reports whether an error says that MySQL is away and nothing was committed. It is false for
 // ErrCommitUnknown, which may have the same cause.

@@ -41,9 +41,8 @@ func (t *tool) addListFlags(cmd *cobra.Command, f *filterFlags, asJSON *bool) {
 // filter reads the flags. now is this machine's clock, in the operator's zone.
 func (f filterFlags) filter(now time.Time) (console.Filter, error) {
 	out := console.Filter{Owner: f.owner, Kind: f.kind, Queue: f.queue, Limit: f.limit}
-	if f.after != "" {
-		var err error
-		if out.After, err = console.ParseCursor(f.after); err != nil {
+	if out.After = f.after; f.after != "" {
+		if err := console.CheckCursor(f.after); err != nil {
 			return out, fmt.Errorf("--after: %w", err)
 		}
 	}

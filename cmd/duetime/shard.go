@@ -87,7 +87,7 @@ func (t *tool) writeShards(shards []console.Shard) error {
 			oldest = sinceNow(*s.OldestMs)
 		}
 		lines = append(lines, []string{
-			strconv.Itoa(s.Shard), fmt.Sprint(s.Due), oldest, fmt.Sprint(*s.Owners), string(s.Marker), fmt.Sprint(s.Epoch),
+			strconv.Itoa(s.Shard), fmt.Sprint(s.Due), oldest, fmt.Sprint(*s.Owners), s.Marker, fmt.Sprint(s.Epoch),
 		})
 	}
 	return writeTable(t.out, lines)

@@ -8,7 +8,6 @@ import (
 
 	"charm.land/lipgloss/v2"
 
-	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -188,10 +187,10 @@ func (p picture) drawShards(width int, s style) []string {
 		entries[i] = sh.Due
 		total += sh.Due
 		switch sh.Marker {
-		case index.MarkerComplete:
+		case console.MarkerComplete:
 			whole++
 			marks.WriteString("■")
-		case index.MarkerBuilding:
+		case console.MarkerBuilding:
 			marks.WriteString("◪")
 		default:
 			marks.WriteString("□")

@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/pkg/console"
 )
 
@@ -34,7 +33,7 @@ func busy(queues, shards int) picture {
 		p.Queues[1].Due, p.Queues[1].OldestMs = 7, new(now-5000)
 	}
 	for i := range shards {
-		p.Shards = append(p.Shards, console.Shard{Due: int64(i), Marker: index.MarkerComplete, Epoch: 7})
+		p.Shards = append(p.Shards, console.Shard{Due: int64(i), Marker: console.MarkerComplete, Epoch: 7})
 	}
 	return p
 }
@@ -63,7 +62,7 @@ func TestFrameFitsWhateverItShows(t *testing.T) {
 func TestFrame(t *testing.T) {
 	t.Parallel()
 	f := busy(9, 4)
-	f.Shards[2].Marker, f.Shards[3].Marker, f.Leaders[0].Shards = index.MarkerBuilding, index.MarkerAbsent, new(3)
+	f.Shards[2].Marker, f.Shards[3].Marker, f.Leaders[0].Shards = console.MarkerBuilding, console.MarkerAbsent, new(3)
 	want := ` duetime top  pets                                      2026-11-21 14:00:00 UTC
 
  fired         9876.5/s  ▁▁▁▁▁▁▁█                           lag p50       3 ms

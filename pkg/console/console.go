@@ -1,5 +1,10 @@
 // Package console gives operators' view of the pipeline and their changes of it, as data: a tool, a page or an API serves
-// it.
+// it. The tool duetime is made of it, so a service can do what the tool does. A service gets its console from
+// duetime.Client.Console or embedded.Pipeline.Console.
+//
+// Fields that end in Ms are milliseconds, since 1970 in UTC if they are moments. A task or another thing that is not there is
+// an error of package task: task.ErrNotFound, task.ErrNoRecurrence, task.ErrNoOperation. Input outside the limits is a
+// *task.FieldError. All calls read MySQL; Frame, Leaders, Shards, Drift and Verify read Redis too.
 //
 // It promises that each change commits together with the line of history that names its author, or not at all. Only a
 // rebuild, which changes no row, writes its line beforehand. The console counts only what it read: a part that could not
@@ -8,7 +13,10 @@
 package console
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -26,8 +34,17 @@ type Config struct {
 	Limits    map[string]task.Limit // of the configuration's queues
 	Grace     time.Duration         // after which a pending row is overdue
 	Retention time.Duration         // of finished rows
-	Actor     string                // who makes changes, for the history: user@host
+	Actor     string                // who makes changes, for the history, such as user@host; default service@host
 	Audits    []Audit               // of services, for their own data
+}
+
+// serviceActor returns the actor of a service that gives no other one.
+func serviceActor() string {
+	host, err := os.Hostname()
+	if err != nil {
+		return task.ActorService
+	}
+	return task.ActorService + "@" + host
 }
 
 // Console shows a deployment and changes it. It is safe for concurrent use.
@@ -38,9 +55,30 @@ type Console struct {
 	client *schedule.Client
 }
 
-// New makes a console on open servers. The client must have the same actor.
+// New makes a console on open servers. It is for our own wiring; services get theirs from Client.Console.
 func New(cfg Config, st *store.Store, x *index.Index, client *schedule.Client) *Console {
+	cfg.Actor = cmp.Or(cfg.Actor, serviceActor())
 	return &Console{cfg: cfg, store: st, index: x, client: client}
+}
+
+// As returns a console whose changes bear another actor in the history: an operator who is signed in to a page of the
+// service, for example. An actor of more than 128 bytes is cut.
+func (c *Console) As(actor string) *Console {
+	other := *c
+	other.cfg.Actor = actor
+	return &other
+}
+
+// clientTx runs fn in a transaction of the client, whose lines of history bear the console's actor.
+func (c *Console) clientTx(ctx context.Context, fn func(tx *schedule.Tx) error) error {
+	return c.client.InTx(ctx, func(tx *schedule.Tx) error { return fn(tx.As(c.cfg.Actor)) })
+}
+
+// advance calls a caller's function, if there is one, with the number of things that are done.
+func advance(progress func(done int), done int) {
+	if progress != nil {
+		progress(done)
+	}
 }
 
 // CheckQueue returns an error that names the configuration's queues unless the queue is one of them.

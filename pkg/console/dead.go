@@ -38,8 +38,8 @@ type Bulk struct {
 func (b Bulk) done() int { return b.Changed + len(b.KeyTaken) + len(b.Left) }
 
 // RetryDead makes the dead ones among the tasks pending: due now, with all their attempts. It changes them in
-// transactions of BulkBatch, and calls progress after each with the number of tasks that are done. After an error, the
-// remaining tasks can be retried by another call.
+// transactions of BulkBatch, and calls progress, unless it is nil, after each with the number of tasks that are done. After an
+// error, the remaining tasks can be retried by another call. Select reads the ids of all dead tasks, or of some.
 func (c *Console) RetryDead(ctx context.Context, ids []task.ID, progress func(done int)) (Bulk, error) {
 	return c.changeDead(ctx, ids, retry, progress)
 }
@@ -60,7 +60,7 @@ func (c *Console) changeDead(ctx context.Context, ids []task.ID, v deadVerb, pro
 		sum.Changed += len(out.changed)
 		sum.KeyTaken = append(sum.KeyTaken, out.keyTaken...)
 		sum.Left = append(sum.Left, out.left...)
-		progress(sum.done())
+		advance(progress, sum.done())
 	}
 	return sum, nil
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// DriftRows reads the rows for CheckDrift.
-type DriftRows interface {
+// driftRows reads the rows for checkDrift.
+type driftRows interface {
 	Now(ctx context.Context, q sqlx.QueryerContext) (time.Time, error)
 	Get(ctx context.Context, q sqlx.QueryerContext, ids []task.ID) ([]task.Task, error)
 	Pending(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error)
 }
 
-// DriftIndex reads the index for CheckDrift.
-type DriftIndex interface {
+// driftIndex reads the index for checkDrift.
+type driftIndex interface {
 	Standings(ctx context.Context, tasks []task.Task) ([]task.Standing, error)
 	ScanDue(ctx context.Context, shard int, cursor task.ScanCursor, count int64) ([]task.Entry, task.ScanCursor, error)
 	ScanOwners(ctx context.Context, shard int, cursor task.ScanCursor, count int64) ([]task.Entry, task.ScanCursor, error)
@@ -40,10 +40,18 @@ const (
 
 var farFuture = time.UnixMilli(math.MaxInt64) // after every run time, even of a row that another program wrote
 
-// CheckDrift compares all rows with all entries of the layout's shards, and counts the differences. It only reads:
-// reconcile repairs. Tasks that are written and fired meanwhile make short-lived differences. So a difference counts only
-// if it still exists two seconds later, for a row of the same version.
-func CheckDrift(ctx context.Context, rows DriftRows, index DriftIndex, layout task.Layout) (Drift, error) {
+// Drift compares all rows with all entries of the index, and counts the differences. It only reads, and locks nothing: the
+// daemon repairs. Tasks that are written and fired meanwhile make short-lived differences. So a difference counts only if it
+// still exists two seconds later, for a row of the same version.
+func (c *Console) Drift(ctx context.Context) (Drift, error) {
+	layout, err := c.store.Layout(ctx)
+	if err != nil {
+		return Drift{}, err
+	}
+	return checkDrift(ctx, c.store, c.index, layout)
+}
+
+func checkDrift(ctx context.Context, rows driftRows, index driftIndex, layout task.Layout) (Drift, error) {
 	c := driftCheck{store: rows, index: index, layout: layout}
 	missing, err := c.missing(ctx)
 	if err != nil {
@@ -65,8 +73,8 @@ func CheckDrift(ctx context.Context, rows DriftRows, index DriftIndex, layout ta
 }
 
 type driftCheck struct {
-	store  DriftRows
-	index  DriftIndex
+	store  driftRows
+	index  driftIndex
 	layout task.Layout
 }
 

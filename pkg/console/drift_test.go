@@ -105,7 +105,7 @@ func TestDrift(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := &fakeWorld{looked: func() {}, row: task.Task{ID: task.ID{7}, Version: 1, RunAt: time.Now().Add(time.Hour)}}
 				c.prepare(w)
-				got, err := CheckDrift(t.Context(), w, w, task.Layout{Shards: 1, ShardsEver: 1, Horizon: c.horizon, Partial: c.horizon > 0})
+				got, err := checkDrift(t.Context(), w, w, task.Layout{Shards: 1, ShardsEver: 1, Horizon: c.horizon, Partial: c.horizon > 0})
 				if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
 					t.Errorf("%v, (-want +got):\n%s", err, diff)
 				}

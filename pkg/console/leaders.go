@@ -96,7 +96,8 @@ type Resigned struct {
 	Took   time.Duration // from the request to the successor's term
 }
 
-// Resign makes the leader of this name hand over, and waits for the successor's term.
+// Resign makes the leader of this name, LeaderEvent or LeaderDaemon, hand over, and waits for the successor's term, for at most
+// 20 s. It answers ErrNeverLed.
 func (c *Console) Resign(ctx context.Context, name string) (Resigned, error) {
 	if err := CheckLeader(name); err != nil {
 		return Resigned{}, err

@@ -25,22 +25,30 @@ const MaxSelected = 10_000_000
 type Filter struct {
 	Owner, Kind, Queue string
 	State              *task.State
-	DueAfter           time.Time   // due at this moment or after it
-	DueBefore          time.Time   // due before this moment
-	After              task.Cursor // only tasks after this place of the list
-	Limit              int         // of a page 1 to MaxPage, default DefaultPage; of a selection 1 to MaxSelected, which is the default
+	DueAfter           time.Time // due at this moment or after it
+	DueBefore          time.Time // due before this moment
+	After              string    // only tasks after this place of the list, as Page.Next names it
+	Limit              int       // of List 1 to MaxPage, default DefaultPage; of Select 1 to MaxSelected, the default
 }
 
 // Page is a part of a list, which is sorted by due time and id.
 type Page struct {
 	Tasks []Task `json:"tasks"`
-	Next  string `json:"next,omitempty"` // the cursor behind which the next page begins; empty if this page is the last
+	Next  string `json:"next,omitempty"` // Filter.After of the next page; empty if this page is the last
 }
 
-// List reads a page of the tasks that the filter chooses.
+// List reads a page of the tasks that the filter chooses, in any state unless it names one, by due time and id. A task that
+// moves between two pages may come twice, or not at all. The tasks' history is left out: see Task.
 func (c *Console) List(ctx context.Context, f Filter) (Page, error) {
-	limit := min(cmp.Or(f.Limit, DefaultPage), MaxPage)
-	rows, err := c.store.List(ctx, f.rows(limit+1)) // the additional task shows that another page follows
+	limit, err := pageLimit(f.Limit)
+	if err != nil {
+		return Page{}, err
+	}
+	chosen, err := f.rows(limit + 1) // the additional task shows that another page follows
+	if err != nil {
+		return Page{}, err
+	}
+	rows, err := c.store.List(ctx, chosen)
 	if err != nil {
 		return Page{}, err
 	}
@@ -56,14 +64,36 @@ func (c *Console) List(ctx context.Context, f Filter) (Page, error) {
 
 // Select reads the ids of the tasks that the filter chooses, the earliest due first.
 func (c *Console) Select(ctx context.Context, f Filter) ([]task.ID, error) {
-	return c.store.ListIDs(ctx, f.rows(min(cmp.Or(f.Limit, MaxSelected), MaxSelected)))
+	limit, err := checkLimit(cmp.Or(f.Limit, MaxSelected), MaxSelected)
+	if err != nil {
+		return nil, err
+	}
+	chosen, err := f.rows(limit)
+	if err != nil {
+		return nil, err
+	}
+	return c.store.ListIDs(ctx, chosen)
 }
 
-func (f Filter) rows(limit int) store.Filter {
-	return store.Filter{
-		Owner: f.Owner, Kind: f.Kind, Queue: f.Queue, State: f.State,
-		DueAfter: f.DueAfter, DueBefore: f.DueBefore, After: f.After, Limit: limit,
+func pageLimit(limit int) (int, error) { return checkLimit(cmp.Or(limit, DefaultPage), MaxPage) }
+
+func checkLimit(limit, highest int) (int, error) {
+	if limit < 1 || limit > highest {
+		return 0, &task.FieldError{Field: "limit", Problem: fmt.Sprintf("must be 1 to %d", highest)}
 	}
+	return limit, nil
+}
+
+func (f Filter) rows(limit int) (store.Filter, error) {
+	out := store.Filter{
+		Owner: f.Owner, Kind: f.Kind, Queue: f.Queue, State: f.State, DueAfter: f.DueAfter, DueBefore: f.DueBefore, Limit: limit,
+	}
+	if f.After == "" {
+		return out, nil
+	}
+	var err error
+	out.After, err = parseCursor(f.After)
+	return out, err
 }
 
 // A cursor is a place in the order of a list: the due time in Unix ms, and the id. It stays valid when the task changes.
@@ -73,8 +103,13 @@ func formatCursor(row task.Task) string {
 	return strconv.FormatInt(row.DueAt.UnixMilli(), 10) + cursorMark + row.ID.String()
 }
 
-// ParseCursor reads a cursor as Page.Next has it.
-func ParseCursor(text string) (task.Cursor, error) {
+// CheckCursor returns an error unless the text is a place in a list, as Page.Next names it.
+func CheckCursor(text string) error {
+	_, err := parseCursor(text)
+	return err
+}
+
+func parseCursor(text string) (task.Cursor, error) {
 	due, id, _ := strings.Cut(text, cursorMark)
 	ms, err := strconv.ParseInt(due, 10, 64)
 	if err != nil {

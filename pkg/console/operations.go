@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -78,13 +79,13 @@ func (c *Console) PreviewBulk(ctx context.Context, o task.Operation) (Preview, e
 	return p, err
 }
 
-// Bulk makes an operation, which the daemon carries out. The queue of a requeue must be one of the configuration's.
+// Bulk makes an operation, which the daemon carries out; see schedule.Tx.Bulk. The queue of a requeue must be one of the
+// configuration's.
 func (c *Console) Bulk(ctx context.Context, o task.Operation) (Operation, error) {
 	if err := c.checkBulk(o); err != nil {
 		return Operation{}, err
 	}
-	made, err := c.client.Bulk(ctx, o)
-	return operationOf(made), err
+	return c.changeOperation(ctx, func(tx *schedule.Tx) (task.Operation, error) { return tx.Bulk(ctx, o) })
 }
 
 func (c *Console) checkBulk(o task.Operation) error {
@@ -124,7 +125,8 @@ func (c *Console) OnlyOperation(ctx context.Context) (task.ID, error) {
 	return open[0], nil
 }
 
-// Operation reads an operation with its history. If it is running, it waits to measure its speed.
+// Operation reads an operation with its history. If the operation is running, the call waits for as long as measure says, to
+// measure its speed; 0 measures nothing. It answers task.ErrNoOperation.
 func (c *Console) Operation(ctx context.Context, id task.ID, measure time.Duration) (OperationLife, error) {
 	o, err := c.client.Operation(ctx, id)
 	if err != nil {
@@ -157,20 +159,30 @@ func (c *Console) Operation(ctx context.Context, id task.ID, measure time.Durati
 // came is to how many tasks the operation has come.
 func came(o task.Operation) int64 { return o.Changed + o.Ended + o.Unchanged }
 
-// PauseOperation pauses an operation. Its errors, and those of the following, are those of schedule.Tx.
+// PauseOperation pauses an operation. Its errors, and those of ResumeOperation and StopOperation, are those of schedule.Tx:
+// task.ErrNoOperation, task.ErrOperationOver.
 func (c *Console) PauseOperation(ctx context.Context, id task.ID) (Operation, error) {
-	o, err := c.client.PauseOperation(ctx, id)
-	return operationOf(o), err
+	return c.changeOperation(ctx, func(tx *schedule.Tx) (task.Operation, error) { return tx.PauseOperation(ctx, id) })
 }
 
 // ResumeOperation ends the pause of an operation.
 func (c *Console) ResumeOperation(ctx context.Context, id task.ID) (Operation, error) {
-	o, err := c.client.ResumeOperation(ctx, id)
-	return operationOf(o), err
+	return c.changeOperation(ctx, func(tx *schedule.Tx) (task.Operation, error) { return tx.ResumeOperation(ctx, id) })
 }
 
 // StopOperation ends an operation before its last task.
 func (c *Console) StopOperation(ctx context.Context, id task.ID) (Operation, error) {
-	o, err := c.client.CancelOperation(ctx, id)
-	return operationOf(o), err
+	return c.changeOperation(ctx, func(tx *schedule.Tx) (task.Operation, error) { return tx.CancelOperation(ctx, id) })
+}
+
+func (c *Console) changeOperation(ctx context.Context, fn func(tx *schedule.Tx) (task.Operation, error)) (Operation, error) {
+	var changed task.Operation
+	err := c.clientTx(ctx, func(tx *schedule.Tx) (err error) {
+		changed, err = fn(tx)
+		return err
+	})
+	if err != nil {
+		return Operation{}, err
+	}
+	return operationOf(changed), nil
 }

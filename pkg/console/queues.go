@@ -30,7 +30,8 @@ func (c *Console) Pauses(ctx context.Context) ([]Pause, error) {
 	return pauses, nil
 }
 
-// Pause asks all workers to pause the queue, which the configuration must have. changed is false if it was paused before.
+// Pause asks all workers to pause the queue, which the configuration must have; they do within two seconds. changed is false if
+// it was paused before.
 func (c *Console) Pause(ctx context.Context, queue string) (changed bool, err error) {
 	if err := c.CheckQueue(queue); err != nil {
 		return false, err

@@ -71,8 +71,8 @@ func recurrenceOf(r task.Recurrence) Recurrence {
 type RecurrenceFilter struct {
 	Owner, Kind string
 	State       *task.RecurrenceState
-	After       string // only those after this place of the list
-	Limit       int    // 1 to MaxPage
+	After       string // only those after this place of the list, as RecurrencePage.Next names it
+	Limit       int    // of the page: 1 to MaxPage, default DefaultPage
 }
 
 // RecurrencePage is a part of a list, which is sorted by owner and name.
@@ -86,6 +86,10 @@ const placeMark = "{}"
 
 // Recurrences reads a page of the recurrences that the filter chooses.
 func (c *Console) Recurrences(ctx context.Context, f RecurrenceFilter) (RecurrencePage, error) {
+	var err error
+	if f.Limit, err = pageLimit(f.Limit); err != nil {
+		return RecurrencePage{}, err
+	}
 	owner, name, _ := strings.Cut(f.After, placeMark)
 	rows, err := c.store.ListRecurrences(ctx, store.RecurrenceFilter{
 		Owner: f.Owner, Kind: f.Kind, State: f.State, AfterName: [2]string{owner, name}, Limit: f.Limit + 1,
@@ -130,7 +134,8 @@ func (c *Console) Recurrence(ctx context.Context, owner, name string) (Recurrenc
 	return life, nil
 }
 
-// PauseRecurrence pauses a recurrence. Its errors, and those of the following, are those of schedule.Tx.
+// PauseRecurrence pauses a recurrence; the note says why. Its errors, and those of the other changes of a recurrence, are those
+// of schedule.Tx: task.ErrNoRecurrence, task.ErrRunning.
 func (c *Console) PauseRecurrence(ctx context.Context, owner, name, note string) (Recurrence, error) {
 	return c.changeRecurrence(ctx, func(tx *schedule.Tx) (task.Recurrence, error) { return tx.PauseRecurrence(ctx, owner, name, note) })
 }
@@ -163,7 +168,7 @@ func (c *Console) RunRecurrence(ctx context.Context, owner, name string) (Task, 
 // changeRecurrence makes one change, and writes its lines of history in the same transaction.
 func (c *Console) changeRecurrence(ctx context.Context, fn func(tx *schedule.Tx) (task.Recurrence, error)) (Recurrence, error) {
 	var changed task.Recurrence
-	err := c.client.InTx(ctx, func(tx *schedule.Tx) (err error) {
+	err := c.clientTx(ctx, func(tx *schedule.Tx) (err error) {
 		if changed, err = fn(tx); err != nil {
 			return err
 		}

@@ -24,7 +24,7 @@ type Requeued struct {
 }
 
 // Requeue moves the pending tasks of a kind to a queue of the configuration: from one queue, or from all others if from
-// is empty. Workers hold some tasks and services schedule new ones, so it repeats rounds until it finds no more. An error
+// is empty. For queues of millions, Bulk has the daemon do it. Workers hold some tasks and services schedule new ones, so it repeats rounds until it finds no more. An error
 // says what is left.
 func (c *Console) Requeue(ctx context.Context, kind, from, to string) (sum Requeued, err error) {
 	if err := c.CheckQueue(to); err != nil {

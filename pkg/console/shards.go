@@ -15,13 +15,20 @@ import (
 
 // Shard is a shard of the index.
 type Shard struct {
-	Shard    int          `json:"shard"`
-	Due      int64        `json:"due"` // entries of the due set
-	OldestMs *int64       `json:"oldest_due_ms,omitempty"`
-	Owners   *int64       `json:"owners,omitempty"` // owners' sets; a Frame does not count them
-	Marker   index.Marker `json:"marker"`
-	Epoch    int64        `json:"epoch"` // of the newest leader that claimed here; 0 for none
+	Shard    int    `json:"shard"`
+	Due      int64  `json:"due"` // entries of the due set
+	OldestMs *int64 `json:"oldest_due_ms,omitempty"`
+	Owners   *int64 `json:"owners,omitempty"` // owners' sets; a Frame does not count them
+	Marker   string `json:"marker"`           // MarkerAbsent, MarkerBuilding or MarkerComplete
+	Epoch    int64  `json:"epoch"`            // of the newest leader that claimed here; 0 for none
 }
+
+// The markers of a shard.
+const (
+	MarkerAbsent   = string(index.MarkerAbsent)   // the shard's memory was lost, and no daemon has begun to rebuild it
+	MarkerBuilding = string(index.MarkerBuilding) // a rebuild is under way
+	MarkerComplete = string(index.MarkerComplete)
+)
 
 // Shards reads the figures of each shard of the index.
 func (c *Console) Shards(ctx context.Context) ([]Shard, error) {
@@ -43,7 +50,7 @@ func (c *Console) Shards(ctx context.Context) ([]Shard, error) {
 func shardsOf(read []index.Shard) []Shard {
 	shards := make([]Shard, len(read))
 	for i, s := range read {
-		shards[i] = Shard{Shard: i, Due: s.Due, OldestMs: unixMs(s.Oldest), Marker: s.Marker, Epoch: s.Epoch}
+		shards[i] = Shard{Shard: i, Due: s.Due, OldestMs: unixMs(s.Oldest), Marker: string(s.Marker), Epoch: s.Epoch}
 	}
 	return shards
 }
@@ -96,8 +103,12 @@ const (
 const RebuildSteps = 2
 
 // Rebuild makes the daemon rebuild the shards from the rows: it removes their markers, as if Redis had lost them, and
-// waits until all markers exist again. It calls progress with the number of finished steps.
+// waits until all markers exist again. It calls progress, unless it is nil, with the number of finished steps: RebuildSteps for
+// each shard. An end of ctx ends the wait, not the rebuild.
 func (c *Console) Rebuild(ctx context.Context, shards []int, progress func(done int)) error {
+	if err := c.checkShards(ctx, shards); err != nil {
+		return err
+	}
 	err := c.inTx(ctx, func(tx *sqlx.Tx, now time.Time) error {
 		return c.record(ctx, tx, now, task.EventRebuild, ShardNames(shards))
 	})
@@ -112,7 +123,7 @@ func (c *Console) Rebuild(ctx context.Context, shards []int, progress func(done 
 		if err != nil {
 			return err
 		}
-		progress(done)
+		advance(progress, done)
 		if done == RebuildSteps*len(shards) {
 			return nil
 		}
@@ -125,6 +136,17 @@ func (c *Console) Rebuild(ctx context.Context, shards []int, progress func(done 
 		case <-time.After(rebuildPoll):
 		}
 	}
+}
+
+func (c *Console) checkShards(ctx context.Context, shards []int) error {
+	n, err := c.ShardCount(ctx)
+	if err != nil {
+		return err
+	}
+	if len(shards) == 0 || slices.Min(shards) < 0 || slices.Max(shards) >= n {
+		return &task.FieldError{Field: "shards", Problem: fmt.Sprintf("must be some of 0 to %d", n-1)}
+	}
+	return nil
 }
 
 // rebuilt counts the finished steps.

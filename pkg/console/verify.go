@@ -72,11 +72,7 @@ type AuditSource struct {
 
 // Verify compares MySQL and Redis, and runs the audits. It reads all rows, in short statements that lock none.
 func (c *Console) Verify(ctx context.Context) (Verified, error) {
-	layout, err := c.store.Layout(ctx)
-	if err != nil {
-		return nil, err
-	}
-	drift, err := CheckDrift(ctx, c.store, c.index, layout)
+	drift, err := c.Drift(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -31,11 +30,7 @@ func (d Drill) Epoch(ctx context.Context) (int64, error) { return d.p.epochs.Cur
 
 // Drift compares the index with the rows and counts the differences that remain after two seconds.
 func (d Drill) Drift(ctx context.Context) (missing, extra int64, err error) {
-	layout, err := d.p.store.Layout(ctx)
-	if err != nil {
-		return 0, 0, err
-	}
-	drift, err := console.CheckDrift(ctx, d.p.store, d.p.index, layout)
+	drift, err := d.p.Console().Drift(ctx)
 	return drift.Missing, drift.Extra, err
 }
 

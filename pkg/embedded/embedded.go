@@ -32,6 +32,7 @@ import (
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/migrations"
+	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -241,6 +242,14 @@ func (p *Pipeline) open(ctx context.Context) error {
 
 // DB returns the pipeline's handle on the database, for the service's own statements outside of a transaction.
 func (p *Pipeline) DB() *sqlx.DB { return p.store.DB() }
+
+// Console returns operators' view of the pipeline and their changes of it, for the service's own pages and tools. Changes by it
+// have the actor service@host in the history; Console.As gives another one. It knows the queues of Config.Queues.
+func (p *Pipeline) Console() *console.Console {
+	return console.New(console.Config{
+		Namespace: p.cfg.Namespace, Queues: p.cfg.Queues, Limits: p.cfg.Limits, Grace: p.cfg.Grace, Retention: p.cfg.Retention,
+	}, p.store, p.index, p.Client)
+}
 
 // ForUpdate is the suffix of a SELECT that locks its rows until the transaction ends; empty on SQLite.
 func (p *Pipeline) ForUpdate() string { return p.store.Dialect().ForUpdate() }

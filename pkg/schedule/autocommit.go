@@ -175,7 +175,7 @@ func (c *Client) changeRows(ctx context.Context, asked []change) ([]answer, erro
 		return nil, err
 	}
 	c.writer.PutDirectly(ctx, tx.Touched())
-	c.history.add(tx.Events())
+	c.history.add(tx.actor, tx.Events())
 	c.ticks.Count(tx.Ticks())
 	return outs, nil
 }
@@ -200,7 +200,7 @@ func (c *Client) changeRow(ctx context.Context, asked change) (answer, error) {
 		return answer{}, err
 	}
 	c.writer.PutDirectly(ctx, []task.Task{out.task})
-	c.history.add([]task.Event{task.Changed(row, out.task)})
+	c.history.add(c.cfg.Actor, []task.Event{task.Changed(row, out.task)})
 	return out, nil
 }
 

@@ -29,7 +29,6 @@ type recorder interface {
 // history writes lines behind their callers' backs. What doesn't fit, or is refused, is dropped and counted.
 type history struct {
 	to      recorder
-	actor   string
 	dropped prometheus.Counter
 	logger  *slog.Logger
 	lines   *batcher.Batcher[task.Event, struct{}]
@@ -37,7 +36,7 @@ type history struct {
 
 func newHistory(cfg Config, to recorder) *history {
 	h := &history{
-		to: to, actor: cfg.Actor, logger: cfg.Logger,
+		to: to, logger: cfg.Logger,
 		dropped: metric.Shared(cfg.Metrics, prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "duetime_history_dropped_total",
 			Help: "Lines of the history that were dropped: too many waited, or the database refused them.",
@@ -49,8 +48,8 @@ func newHistory(cfg Config, to recorder) *history {
 }
 
 // add never waits.
-func (h *history) add(events []task.Event) {
-	h.dropped.Add(float64(h.lines.Add(setActor(h.actor, events)...)))
+func (h *history) add(actor string, events []task.Event) {
+	h.dropped.Add(float64(h.lines.Add(setActor(actor, events)...)))
 }
 
 func (h *history) write(ctx context.Context, events []task.Event) ([]struct{}, error) {

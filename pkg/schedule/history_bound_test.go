@@ -26,7 +26,7 @@ func TestHistoryIsBounded(t *testing.T) {
 		events  int
 		dropped float64
 	}{{maxHistoryLines - 1, 0}, {3, 2}, {1000, 1002}} {
-		h.add(make([]task.Event, c.events))
+		h.add("service", make([]task.Event, c.events))
 		var m dto.Metric
 		if err := h.dropped.Write(&m); err != nil {
 			t.Fatal(err)

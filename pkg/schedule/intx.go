@@ -125,7 +125,7 @@ func (c *Client) readCommit(err error, tx *Tx) error {
 // only where callers schedule faster than the index accepts.
 func (c *Client) afterCommit(ctx context.Context, tx *Tx) {
 	c.writer.Enqueue(ctx, tx.Touched())
-	c.history.add(tx.Events())
+	c.history.add(tx.actor, tx.Events())
 	c.ticks.Count(tx.Ticks())
 }
 

@@ -148,7 +148,7 @@ func (j *Joined) Index(ctx context.Context) error {
 			delete(standing, t.ID)
 		}
 	}
-	j.client.history.add(slices.DeleteFunc(slices.Clone(j.Events()), func(e task.Event) bool {
+	j.client.history.add(j.actor, slices.DeleteFunc(slices.Clone(j.Events()), func(e task.Event) bool {
 		_, ok := standing[e.Task]
 		return !ok
 	}))

@@ -57,6 +57,14 @@ func (t *Tx) Only(kinds *Kinds) *Tx {
 	return t
 }
 
+// As names who makes the changes of this transaction, for their lines in the history, in place of the client's
+// Config.Actor: an operator who is signed in to a page of the service, for example. Call it before the first change. A name
+// of more than 128 bytes is cut.
+func (t *Tx) As(actor string) *Tx {
+	t.actor = actor
+	return t
+}
+
 // Now is the moment of this transaction on the database's clock, exact to the millisecond: read at the first call or
 // the first change that needs it, and the same from then on.
 func (t *Tx) Now(ctx context.Context) (time.Time, error) {

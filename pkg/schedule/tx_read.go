@@ -20,9 +20,14 @@ type rowReader interface {
 	ListOwner(ctx context.Context, q sqlx.QueryerContext, owner, kind string) ([]task.Task, error)
 }
 
-// Get reads the task without locking it: by the time of the next statement it may have changed.
+// Get reads the task, in any state, without locking it: by the time of the next statement it may have changed. It answers
+// task.ErrNotFound.
 func (t *Tx) Get(ctx context.Context, id task.ID) (task.Task, error) {
-	found, err := t.rows.Get(ctx, t.db, []task.ID{id})
+	return getOne(ctx, t.rows, t.db, id)
+}
+
+func getOne(ctx context.Context, from rowReader, q sqlx.QueryerContext, id task.ID) (task.Task, error) {
+	found, err := from.Get(ctx, q, []task.ID{id})
 	if err != nil {
 		return task.Task{}, fmt.Errorf("get task %s: %w", id, err)
 	}
@@ -30,6 +35,12 @@ func (t *Tx) Get(ctx context.Context, id task.ID) (task.Task, error) {
 		return task.Task{}, fmt.Errorf("get %s: %w", id, task.ErrNotFound)
 	}
 	return found[0], nil
+}
+
+// Get is Tx.Get outside of a transaction: it reads the task as committed. It answers task.ErrNotFound if no task has the id, or
+// none any more: a task that has ended is kept until its retention ends (daemon.retention).
+func (c *Client) Get(ctx context.Context, id task.ID) (task.Task, error) {
+	return getOne(ctx, c.store, nil, id)
 }
 
 // GetMany is Get for up to task.MaxPerCall tasks, in no order; unknown ids are absent.

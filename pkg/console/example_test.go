@@ -1,0 +1,152 @@
+package console_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/duetime/duetime/pkg/console"
+	"github.com/duetime/duetime/pkg/embedded"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Charge is the payload of a task that takes a payment.
+type Charge struct {
+	Cents int `json:"cents"`
+}
+
+var charge = task.NewKind[Charge]("order.charge", task.Queue("payments"), task.MaxAttempts(1))
+
+// shop opens a pipeline on SQLite. A service on servers has a duetime.Client, with the same Console.
+func shop() (client *embedded.Pipeline, closing func()) {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "duetime-example-")
+	check(err)
+	client, err = embedded.OpenSQLite(ctx, filepath.Join(dir, "shop.db"), embedded.Config{Queues: []string{"payments"}})
+	check(err)
+	return client, func() {
+		check(client.Close(ctx))
+		check(os.RemoveAll(dir))
+	}
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// All tasks of an owner that are due on one day, page by page.
+func ExampleConsole_List() {
+	ctx := context.Background()
+	client, closing := shop()
+	defer closing()
+	day := time.Now().UTC().Truncate(24 * time.Hour).Add(48 * time.Hour)
+	for hour := range 5 {
+		_, err := client.Schedule(ctx, charge.New("ada", Charge{100 + hour}, task.At(day.Add(time.Duration(hour)*time.Hour))))
+		check(err)
+	}
+	f := console.Filter{
+		Owner: "ada", Kind: charge.Name(), Queue: "payments", State: new(task.Pending),
+		DueAfter: day, DueBefore: day.Add(24 * time.Hour), Limit: 2,
+	}
+	for number := 1; ; number++ {
+		page, err := client.Console().List(ctx, f)
+		check(err)
+		for _, t := range page.Tasks {
+			fmt.Printf("page %d: %s at %s\n", number, t.Payload, time.UnixMilli(t.DueAtMs).UTC().Format("15:04"))
+		}
+		if page.Next == "" {
+			break
+		}
+		f.After = page.Next
+	}
+	// Output:
+	// page 1: {"cents":100} at 00:00
+	// page 1: {"cents":101} at 01:00
+	// page 2: {"cents":102} at 02:00
+	// page 2: {"cents":103} at 03:00
+	// page 3: {"cents":104} at 04:00
+}
+
+// failed schedules tasks that have used up their attempts.
+func failed(ctx context.Context, client *embedded.Pipeline, n int) (ids []task.ID) {
+	for i := range n {
+		made, err := client.Schedule(ctx, charge.New("ada", Charge{i}, task.In(time.Hour)))
+		check(err)
+		ids = append(ids, made.ID)
+	}
+	_, err := client.DB().ExecContext(ctx, `UPDATE duetime_tasks
+		SET state = 3, version = 2, attempt = 1, last_error = 'bank away', finished_at = updated_at`)
+	check(err)
+	return ids
+}
+
+// After the bank is back, what it has refused is charged once more: all dead tasks of the kind, in the name of an operator.
+func ExampleConsole_RetryDead() {
+	ctx := context.Background()
+	client, closing := shop()
+	defer closing()
+	failed(ctx, client, 3)
+
+	operator := client.Console().As("grace@support")
+	ids, err := operator.Select(ctx, console.Filter{Kind: charge.Name(), State: new(task.Dead)})
+	check(err)
+	out, err := operator.RetryDead(ctx, ids, nil)
+	check(err)
+	fmt.Printf("%d are due now, %d were left alone\n", out.Changed, len(out.Left)+len(out.KeyTaken))
+	// Output: 3 are due now, 0 were left alone
+}
+
+// While the bank is away no payment is tried.
+func ExampleConsole_Pause() {
+	ctx := context.Background()
+	client, closing := shop()
+	defer closing()
+	operator := client.Console().As("grace@support")
+
+	changed, err := operator.Pause(ctx, "payments")
+	check(err)
+	pauses, err := operator.Pauses(ctx)
+	check(err)
+	fmt.Println(changed, pauses[0].Queue)
+	_, err = operator.Resume(ctx, "payments")
+	check(err)
+	_, err = operator.Pause(ctx, "meals")
+	fmt.Println(err)
+	// Output:
+	// true payments
+	// queue "meals" is none of the configuration's: payments
+}
+
+// A page of the service shows a task, and what has become of it.
+func ExampleConsole_Task() {
+	ctx := context.Background()
+	client, closing := shop()
+	defer closing()
+	id := failed(ctx, client, 1)[0]
+	operator := client.Console().As("grace@support")
+	_, err := operator.RetryOne(ctx, id)
+	check(err)
+	_, err = operator.Cancel(ctx, id)
+	check(err)
+
+	life, err := operator.Task(ctx, id)
+	check(err)
+	fmt.Println(life.Kind, life.Owner, life.State)
+	for _, h := range life.History {
+		fmt.Printf("%s by %s %q\n", h.Event, h.Actor, h.Detail)
+	}
+	_, err = operator.Task(ctx, task.NewID())
+	fmt.Println(errors.Is(err, task.ErrNotFound))
+	// Output:
+	// order.charge ada cancelled
+	// scheduled by service ""
+	// retried by grace@support "was dead after 1 attempts: bank away"
+	// cancelled by grace@support ""
+	// true
+}

@@ -1,0 +1,52 @@
+package embedded_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/pkg/console"
+	"github.com/duetime/duetime/pkg/embedded"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// A pipeline's console knows its queues, rows and index.
+func TestConsole(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		p := w.pipeline(embedded.Config{})
+		w.work(p, ringing())
+		c := p.Console()
+		made := w.schedule(p, ring.New("ada", note{"later"}, task.In(time.Hour)))
+		_, err := p.Cancel(ctx, made.ID)
+		pipelinetest.Must(t, err)
+		got, err := p.Get(ctx, made.ID)
+		pipelinetest.Must(t, err)
+		if got.State != task.Cancelled || got.Version != 2 {
+			t.Errorf("got %+v, want the cancelled task", got)
+		}
+		if _, err := p.Get(ctx, task.NewID()); !errors.Is(err, task.ErrNotFound) {
+			t.Errorf("got %v, want %v", err, task.ErrNotFound)
+		}
+		page, err := c.List(ctx, console.Filter{Owner: "ada"})
+		pipelinetest.Must(t, err)
+		if len(page.Tasks) != 1 || page.Tasks[0].ID != made.ID {
+			t.Errorf("listed %+v", page)
+		}
+		if err := c.CheckQueue("slow"); err != nil {
+			t.Error(err)
+		}
+		verified, err := c.Verify(ctx)
+		pipelinetest.Must(t, err)
+		if verified.Broken() || len(verified) < 10 {
+			t.Errorf("got %+v", verified)
+		}
+		shards, err := c.Shards(ctx)
+		pipelinetest.Must(t, err)
+		if len(shards) != 16 || shards[0].Marker == console.MarkerAbsent {
+			t.Errorf("got %d shards, the first %+v", len(shards), shards[0])
+		}
+	})
+}
