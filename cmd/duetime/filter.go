@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,7 +17,8 @@ import (
 type filterFlags struct {
 	owner, kind, queue  string
 	dueAfter, dueBefore string
-	after               string // the cursor
+	labels              []string // name=value
+	after               string   // the cursor
 	limit               int
 }
 
@@ -26,6 +28,7 @@ func (t *tool) addFilterFlags(cmd *cobra.Command, f *filterFlags) {
 	cmd.Flags().StringVar(&f.queue, "queue", "", "only tasks of this queue")
 	cmd.Flags().StringVar(&f.dueAfter, "due-after", "", "only tasks due at this time or after it: "+timeForms)
 	cmd.Flags().StringVar(&f.dueBefore, "due-before", "", "only tasks due before this time")
+	cmd.Flags().StringArrayVar(&f.labels, "label", nil, "only tasks with this label, name=value; repeated: with all of them")
 	complete(cmd, "queue", t.queues)
 	complete(cmd, "kind", t.kinds)
 }
@@ -41,6 +44,10 @@ func (t *tool) addListFlags(cmd *cobra.Command, f *filterFlags, asJSON *bool) {
 // filter reads the flags. now is this machine's clock, in the operator's zone.
 func (f filterFlags) filter(now time.Time) (console.Filter, error) {
 	out := console.Filter{Owner: f.owner, Kind: f.kind, Queue: f.queue, Limit: f.limit}
+	var err error
+	if out.Labels, err = parseLabels(f.labels); err != nil {
+		return out, fmt.Errorf("--label: %w", err)
+	}
 	if out.After = f.after; f.after != "" {
 		if err := console.CheckCursor(f.after); err != nil {
 			return out, fmt.Errorf("--after: %w", err)
@@ -62,10 +69,32 @@ func (f filterFlags) filter(now time.Time) (console.Filter, error) {
 	return out, nil
 }
 
+// parseLabels reads labels as name=value; nil if there are none.
+func parseLabels(texts []string) (labels map[string]string, err error) {
+	for _, text := range texts {
+		name, value, found := strings.Cut(text, "=")
+		_, twice := labels[name]
+		switch {
+		case !found:
+			return nil, fmt.Errorf("%q is not name=value", text)
+		case twice:
+			return nil, fmt.Errorf("%s is given twice: a task has one value of a name", name)
+		}
+		if err := task.CheckLabel(name, value); err != nil {
+			return nil, err
+		}
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[name] = value
+	}
+	return labels, nil
+}
+
 // selection is the filter of a command that changes many dead tasks: it requires ids, a filter, or --all.
 func (f filterFlags) selection(cmd *cobra.Command, now time.Time, ids, all bool) (console.Filter, error) {
 	limited := cmd.Flags().Changed("limit")
-	empty := f.owner+f.kind+f.queue+f.dueAfter+f.dueBefore == ""
+	empty := f.owner+f.kind+f.queue+f.dueAfter+f.dueBefore == "" && len(f.labels) == 0
 	switch {
 	case limited && (f.limit < 1 || f.limit > console.MaxSelected):
 		return console.Filter{}, fmt.Errorf("--limit: %d is not between 1 and %d", f.limit, console.MaxSelected)

@@ -213,6 +213,7 @@ func (t *tool) writeTask(row console.Task) error {
 	line("kind", row.Kind)
 	line("owner", row.Owner)
 	line("subject", row.Subject)
+	line("labels", task.LabelsText(row.Labels))
 	line("queue", row.Queue)
 	line("shard", strconv.Itoa(row.Shard))
 	line("state", row.State.String())

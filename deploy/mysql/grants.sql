@@ -18,6 +18,7 @@ GRANT SELECT, UPDATE (shards_from, moved, to_move, horizon_ms, partial) ON `${SC
 GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_daemon@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_epochs TO duetime_daemon@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_tasks TO duetime_daemon@'%';
+GRANT SELECT, DELETE ON `${SCHEMA}`.duetime_labels TO duetime_daemon@'%';
 GRANT SELECT, UPDATE, DELETE ON `${SCHEMA}`.duetime_recurrences TO duetime_daemon@'%';
 GRANT SELECT, UPDATE, DELETE ON `${SCHEMA}`.duetime_operations TO duetime_daemon@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_daemon@'%';
@@ -28,6 +29,7 @@ GRANT SELECT ON `${SCHEMA}`.duetime_limits TO duetime_daemon@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_layout TO duetime_worker@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_worker@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_tasks TO duetime_worker@'%';
+GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_labels TO duetime_worker@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_recurrences TO duetime_worker@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_operations TO duetime_worker@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_worker@'%';
@@ -39,6 +41,7 @@ GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_limits TO duetime_worker@'%'
 GRANT SELECT ON `${SCHEMA}`.duetime_layout TO duetime_game@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_game@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_tasks TO duetime_game@'%';
+GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_labels TO duetime_game@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_recurrences TO duetime_game@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_operations TO duetime_game@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_game@'%';
@@ -51,6 +54,7 @@ GRANT SELECT, UPDATE (shards, shards_ever, shards_from, generation, paused, move
 GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_operator@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_epochs TO duetime_operator@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_tasks TO duetime_operator@'%';
+GRANT SELECT ON `${SCHEMA}`.duetime_labels TO duetime_operator@'%';
 GRANT SELECT, UPDATE ON `${SCHEMA}`.duetime_recurrences TO duetime_operator@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_operations TO duetime_operator@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_requests TO duetime_operator@'%';

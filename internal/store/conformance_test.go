@@ -63,6 +63,10 @@ var conformance = map[string]func(t *testing.T, s *store.Store){
 	"purge of operations":              purgeOperations,
 	"unreadable operation":             unreadableOperation,
 	"limits":                           limits,
+	"labels":                           labelsReadBack,
+	"list by labels":                   listByLabels,
+	"purge of labels":                  purgeLabels,
+	"walk by labels":                   walkByLabels,
 }
 
 func TestConformance(t *testing.T) {

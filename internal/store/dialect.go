@@ -48,6 +48,15 @@ func (d Dialect) force(index string) string {
 	return " FORCE INDEX (" + index + ")"
 }
 
+// insertIgnore begins an INSERT that leaves a row with the same key unchanged. Unlike ignoreTaken it needs no right to
+// UPDATE, but it cuts values that are too long: the caller has checked them.
+func (d Dialect) insertIgnore() string {
+	if d == SQLite {
+		return "INSERT OR IGNORE"
+	}
+	return "INSERT IGNORE"
+}
+
 // leftFirst is a join that reads its left side first and in order, whatever the optimizer prefers.
 func (d Dialect) leftFirst() string {
 	if d == SQLite {

@@ -74,3 +74,30 @@ func (s *Store) Apply(ctx context.Context, files fs.FS) error {
 	defer done()
 	return s.applyAll(ctx, db, files, func(int, int) {})
 }
+
+// ListSQL is the statement of List, for EXPLAIN.
+func ListSQL(f Filter) (string, []any) {
+	where, args := f.where(MySQL)
+	return "SELECT " + wholeRow.list + where, args
+}
+
+// LabelledSQL is the statement by which a purge looks for labels, for EXPLAIN.
+func LabelledSQL(s *Store, ids []task.ID) (string, []any) { return s.labelledSQL(ids), idArgs(ids) }
+
+// DeleteLabelledSQL is the statement by which a purge deletes tasks with labels, for EXPLAIN.
+func DeleteLabelledSQL(ids []task.ID, before time.Time) (string, []any) {
+	return deleteLabelledSQL(len(ids)), append(idArgs(ids), before.UnixMilli())
+}
+
+// BeforePurge returns a Purge that calls fn once it has chosen the rows.
+func BeforePurge(s *Store, fn func()) func(ctx context.Context, before time.Time, limit int) (int, error) {
+	return func(ctx context.Context, before time.Time, limit int) (int, error) {
+		text, args := endedByChange.sql(s.dialect, window{time.Time{}, before, task.Cursor{}, limit})
+		found, _, err := s.readCursors(ctx, "SELECT id, updated_at FROM duetime_tasks"+text, args)
+		if err != nil {
+			return 0, err
+		}
+		fn()
+		return len(found), s.deleteFinished(ctx, found, before)
+	}
+}

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,10 +23,32 @@ type Filter struct {
 	DueBefore time.Time   // due_at before this moment
 	After     task.Cursor // only rows after this place of the list; zero: from its beginning
 	Limit     int         // of the rows; default 100
+
+	Labels map[string]string // that the task has, by name
 }
 
-func (f Filter) where() (string, []any) {
-	conditions, args := []string{"1 = 1"}, []any{}
+// from is the table of tasks, joined to the rows of each label by the conditions. The first label is read first: it names the
+// tasks, which are sorted afterwards. An owner may have fewer tasks than the label: then the database chooses.
+func (f Filter) from(d Dialect) (text string, conditions []string, args []any) {
+	if len(f.Labels) == 0 {
+		return " FROM duetime_tasks", []string{"1 = 1"}, nil
+	}
+	join := d.leftFirst()
+	if f.Owner != "" {
+		join = " JOIN "
+	}
+	var tables []string
+	for i, name := range slices.Sorted(maps.Keys(f.Labels)) {
+		table := "l" + strconv.Itoa(i)
+		tables = append(tables, "duetime_labels "+table)
+		conditions = append(conditions, table+".name = ? AND "+table+".value = ? AND "+table+".task_id = id")
+		args = append(args, name, f.Labels[name])
+	}
+	return " FROM " + strings.Join(append(tables, "duetime_tasks"), join), conditions, args
+}
+
+func (f Filter) where(d Dialect) (string, []any) {
+	from, conditions, args := f.from(d)
 	add := func(condition string, arg any) {
 		conditions, args = append(conditions, condition), append(args, arg)
 	}
@@ -50,13 +75,13 @@ func (f Filter) where() (string, []any) {
 		conditions = append(conditions, "(due_at > ? OR due_at = ? AND id > ?)")
 		args = append(args, due, due, f.After.ID[:])
 	}
-	return " FROM duetime_tasks WHERE " + strings.Join(conditions, " AND ") + " ORDER BY due_at, id LIMIT ?",
+	return from + " WHERE " + strings.Join(conditions, " AND ") + " ORDER BY due_at, id LIMIT ?",
 		append(args, cmp.Or(f.Limit, 100))
 }
 
 // List reads the rows that the filter selects, by (due_at, id).
 func (s *Store) List(ctx context.Context, f Filter) ([]task.Task, error) {
-	where, args := f.where()
+	where, args := f.where(s.dialect)
 	tasks, err := s.query(ctx, nil, "SELECT "+wholeRow.list+where, args)
 	if err != nil {
 		return nil, fmt.Errorf("list tasks: %w", err)
@@ -66,7 +91,7 @@ func (s *Store) List(ctx context.Context, f Filter) ([]task.Task, error) {
 
 // ListIDs is List for ids only.
 func (s *Store) ListIDs(ctx context.Context, f Filter) ([]task.ID, error) {
-	where, args := f.where()
+	where, args := f.where(s.dialect)
 	ids, _, err := s.readCursors(ctx, "SELECT id, due_at"+where, args)
 	if err != nil {
 		return nil, fmt.Errorf("list ids of tasks: %w", err)

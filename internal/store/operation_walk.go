@@ -102,6 +102,9 @@ func (s *Store) chosenBy(o task.Operation) (string, []any) {
 	if !f.DueBefore.IsZero() {
 		add("due_at < ?", wholeMs(f.DueBefore))
 	}
+	for name, value := range f.Labels {
+		add(labelCondition, name, value)
+	}
 	if o.Verb == task.VerbRequeue {
 		add("queue <> ?", o.To)
 	}

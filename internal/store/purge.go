@@ -3,7 +3,10 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -34,13 +37,39 @@ func (s *Store) Purge(ctx context.Context, before time.Time, limit int) (int, er
 		s.purged, s.purging = task.Cursor{At: before}, false
 		return 0, nil
 	}
-	// The rows are not locked: another purge may have deleted some, and an operator may have retried a dead task.
-	if _, err = s.db.ExecContext(ctx, "DELETE FROM duetime_tasks WHERE id IN ("+marks(len(found))+") AND state <> 0 AND updated_at < ?",
-		append(idArgs(found), before.UnixMilli())...); err != nil {
-		return 0, fmt.Errorf("delete %d finished tasks: %w", len(found), err)
+	if err := s.deleteFinished(ctx, found, before); err != nil {
+		return 0, err
 	}
 	s.purged, s.purging = last, len(found) == limit
 	return len(found), nil
+}
+
+// deleteFinished deletes rows with their labels. The rows are not locked: another purge may have deleted some, and an
+// operator may have retried a dead task, which keeps its labels.
+func (s *Store) deleteFinished(ctx context.Context, ids []task.ID, before time.Time) error {
+	labelled, err := s.labelled(ctx, ids)
+	if err != nil {
+		return err
+	}
+	if len(labelled) > 0 {
+		if err := s.deleteLabelled(ctx, labelled, before); err != nil {
+			return err
+		}
+		ids = slices.DeleteFunc(slices.Clone(ids), func(id task.ID) bool { return slices.Contains(labelled, id) })
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	return s.deleteRows(ctx, s.db, ids, before)
+}
+
+func (s *Store) deleteRows(ctx context.Context, q sqlx.ExtContext, ids []task.ID, before time.Time) error {
+	_, err := q.ExecContext(ctx, "DELETE FROM duetime_tasks WHERE id IN ("+marks(len(ids))+") AND state <> 0 AND updated_at < ?",
+		append(idArgs(ids), before.UnixMilli())...)
+	if err != nil {
+		return fmt.Errorf("delete %d finished tasks: %w", len(ids), err)
+	}
+	return nil
 }
 
 // Purged returns up to where the purges of this process have come: finished rows that changed before are gone, but for what

@@ -95,6 +95,10 @@ func TestInputOutsideTheLimits(t *testing.T) {
 				}
 			}
 		}
+		_, err := c.List(ctx, Filter{Labels: map[string]string{"City": "Rome"}})
+		if wrong, ok := errors.AsType[*task.FieldError](err); !ok || wrong.Field != "label" {
+			t.Errorf("a label that is none: %v", err)
+		}
 		if _, err := c.List(ctx, Filter{After: "nowhere"}); err == nil {
 			t.Error("a cursor that is none was taken")
 		}

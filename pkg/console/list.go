@@ -25,10 +25,11 @@ const MaxSelected = 10_000_000
 type Filter struct {
 	Owner, Kind, Queue string
 	State              *task.State
-	DueAfter           time.Time // due at this moment or after it
-	DueBefore          time.Time // due before this moment
-	After              string    // only tasks after this place of the list, as Page.Next names it
-	Limit              int       // of List 1 to MaxPage, default DefaultPage; of Select 1 to MaxSelected, the default
+	Labels             map[string]string // labels that the task has, by name, among others: task.Label
+	DueAfter           time.Time         // due at this moment or after it
+	DueBefore          time.Time         // due before this moment
+	After              string            // only tasks after this place of the list, as Page.Next names it
+	Limit              int               // of List 1 to MaxPage, default DefaultPage; of Select 1 to MaxSelected, the default
 }
 
 // Page is a part of a list, which is sorted by due time and id.
@@ -38,7 +39,7 @@ type Page struct {
 }
 
 // List reads a page of the tasks that the filter chooses, in any state unless it names one, by due time and id. A task that
-// moves between two pages may come twice, or not at all. The tasks' history is left out: see Task.
+// moves between two pages may come twice, or not at all. The tasks' labels and history are left out: see Task.
 func (c *Console) List(ctx context.Context, f Filter) (Page, error) {
 	limit, err := pageLimit(f.Limit)
 	if err != nil {
@@ -87,11 +88,12 @@ func checkLimit(limit, highest int) (int, error) {
 func (f Filter) rows(limit int) (store.Filter, error) {
 	out := store.Filter{
 		Owner: f.Owner, Kind: f.Kind, Queue: f.Queue, State: f.State, DueAfter: f.DueAfter, DueBefore: f.DueBefore, Limit: limit,
+		Labels: f.Labels,
 	}
-	if f.After == "" {
-		return out, nil
+	err := task.CheckLabels(f.Labels)
+	if err != nil || f.After == "" {
+		return out, err
 	}
-	var err error
 	out.After, err = parseCursor(f.After)
 	return out, err
 }

@@ -13,28 +13,29 @@ import (
 
 // Task is a task as operators see it.
 type Task struct {
-	ID          task.ID         `json:"task_id"`
-	Kind        string          `json:"kind"`
-	Owner       string          `json:"owner"`
-	Subject     string          `json:"subject"`
-	Queue       string          `json:"queue"`
-	Shard       int             `json:"shard"`
-	State       task.State      `json:"state"`
-	DueAtMs     int64           `json:"due_at_ms"`
-	RunAtMs     int64           `json:"run_at_ms"`
-	Version     int64           `json:"version"`
-	Attempt     int             `json:"attempt"`
-	MaxAttempts int             `json:"max_attempts"`
-	Payload     json.RawMessage `json:"payload,omitempty"` // absent if it is no JSON
-	LastError   string          `json:"last_error,omitempty"`
-	CreatedAtMs int64           `json:"created_at_ms"`
-	UpdatedAtMs int64           `json:"updated_at_ms"`
-	FinishedAt  *int64          `json:"finished_at_ms,omitempty"`
+	ID          task.ID           `json:"task_id"`
+	Kind        string            `json:"kind"`
+	Owner       string            `json:"owner"`
+	Subject     string            `json:"subject"`
+	Labels      map[string]string `json:"labels,omitempty"` // Console.Task alone reads them
+	Queue       string            `json:"queue"`
+	Shard       int               `json:"shard"`
+	State       task.State        `json:"state"`
+	DueAtMs     int64             `json:"due_at_ms"`
+	RunAtMs     int64             `json:"run_at_ms"`
+	Version     int64             `json:"version"`
+	Attempt     int               `json:"attempt"`
+	MaxAttempts int               `json:"max_attempts"`
+	Payload     json.RawMessage   `json:"payload,omitempty"` // absent if it is no JSON
+	LastError   string            `json:"last_error,omitempty"`
+	CreatedAtMs int64             `json:"created_at_ms"`
+	UpdatedAtMs int64             `json:"updated_at_ms"`
+	FinishedAt  *int64            `json:"finished_at_ms,omitempty"`
 
 	PayloadText string `json:"-"` // as the row has it, JSON or not
 }
 
-// TaskOf returns the task of a row.
+// TaskOf returns the task of a row, without labels.
 func TaskOf(row task.Task) Task {
 	t := Task{
 		ID: row.ID, Kind: row.Kind, Owner: row.Owner, Subject: row.Subject, Queue: row.Queue, Shard: row.Shard,
@@ -76,7 +77,7 @@ type Happened struct {
 // MaxHistory bounds the lines of one task's history.
 const MaxHistory = 10_000
 
-// Task reads a task and its history; task.ErrNotFound if there is none.
+// Task reads a task with its labels and its history; task.ErrNotFound if there is none.
 func (c *Console) Task(ctx context.Context, id task.ID) (TaskLife, error) {
 	rows, err := c.store.Get(ctx, nil, []task.ID{id})
 	if err != nil {
@@ -89,7 +90,13 @@ func (c *Console) Task(ctx context.Context, id task.ID) (TaskLife, error) {
 	if err != nil {
 		return TaskLife{}, err
 	}
-	return TaskLife{Task: TaskOf(rows[0]), History: lifeOf(rows[0], lines), Cut: longer}, nil
+	labels, err := c.store.Labels(ctx, []task.ID{id})
+	if err != nil {
+		return TaskLife{}, err
+	}
+	shown := TaskOf(rows[0])
+	shown.Labels = labels[id]
+	return TaskLife{Task: shown, History: lifeOf(rows[0], lines), Cut: longer}, nil
 }
 
 // history reads the newest lines about an id; longer says that older ones are left out.

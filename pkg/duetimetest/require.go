@@ -17,12 +17,12 @@ import (
 type Want struct {
 	text string
 	// unmet says how the task fails the condition; empty if it doesn't.
-	unmet func(row task.Task, now time.Time) string
+	unmet func(row row, now time.Time) string
 }
 
 // DueAt wants the task to be due at this moment, rounded as due times are.
 func DueAt(at time.Time) Want {
-	return Want{text: "due at " + clock(at), unmet: func(row task.Task, _ time.Time) string {
+	return Want{text: "due at " + clock(at), unmet: func(row row, _ time.Time) string {
 		at, err := task.At(at).Due(at)
 		return unless(err == nil && row.DueAt.Equal(at), "is due at "+clock(row.DueAt))
 	}}
@@ -30,7 +30,7 @@ func DueAt(at time.Time) Want {
 
 // DueIn wants the task to be due after this duration, counted from the database's present time, within the tolerance.
 func DueIn(d, tolerance time.Duration) Want {
-	return Want{text: fmt.Sprintf("due in %v ± %v", d, tolerance), unmet: func(row task.Task, now time.Time) string {
+	return Want{text: fmt.Sprintf("due in %v ± %v", d, tolerance), unmet: func(row row, now time.Time) string {
 		in := row.DueAt.Sub(now)
 		return unless((in-d).Abs() <= tolerance, "is due in "+in.String())
 	}}
@@ -38,14 +38,14 @@ func DueIn(d, tolerance time.Duration) Want {
 
 // DueBetween wants the task to be due between the two moments, both included.
 func DueBetween(from, to time.Time) Want {
-	return Want{text: "due between " + clock(from) + " and " + clock(to), unmet: func(row task.Task, _ time.Time) string {
+	return Want{text: "due between " + clock(from) + " and " + clock(to), unmet: func(row row, _ time.Time) string {
 		return unless(!row.DueAt.Before(from) && !row.DueAt.After(to), "is due at "+clock(row.DueAt))
 	}}
 }
 
 // Subject wants the task to have this subject.
 func Subject(subject string) Want {
-	return Want{text: fmt.Sprintf("subject %q", subject), unmet: func(row task.Task, _ time.Time) string {
+	return Want{text: fmt.Sprintf("subject %q", subject), unmet: func(row row, _ time.Time) string {
 		return unless(row.Subject == subject, fmt.Sprintf("has subject %q", row.Subject))
 	}}
 }
@@ -53,7 +53,7 @@ func Subject(subject string) Want {
 // Payload wants the task to have this payload: the same JSON, in any order of its fields.
 func Payload[P any](payload P) Want {
 	text, err := json.Marshal(payload)
-	return Want{text: "payload " + string(text), unmet: func(row task.Task, _ time.Time) string {
+	return Want{text: "payload " + string(text), unmet: func(row row, _ time.Time) string {
 		if err != nil {
 			return "can't be compared with a payload that has no JSON: " + err.Error()
 		}
@@ -65,8 +65,15 @@ func Payload[P any](payload P) Want {
 
 // Queue wants the task to be on this queue.
 func Queue(queue string) Want {
-	return Want{text: fmt.Sprintf("queue %q", queue), unmet: func(row task.Task, _ time.Time) string {
+	return Want{text: fmt.Sprintf("queue %q", queue), unmet: func(row row, _ time.Time) string {
 		return unless(row.Queue == queue, fmt.Sprintf("is on queue %q", row.Queue))
+	}}
+}
+
+// Label wants the task to have this label, among others.
+func Label(name, value string) Want {
+	return Want{text: fmt.Sprintf("label %s=%s", name, value), unmet: func(row row, _ time.Time) string {
+		return unless(row.labels[name] == value, fmt.Sprintf("has labels %q", task.LabelsText(row.labels)))
 	}}
 }
 
@@ -85,7 +92,7 @@ func RequireScheduled[P any](t testing.TB, db DB, kind task.Kind[P], owner strin
 	l := look(t, db, owner)
 	for _, row := range l.rows {
 		if row.Kind == kind.Name() && len(l.unmet(row, wants)) == 0 {
-			return decoded(t, kind, row)
+			return decoded(t, kind, row.Task)
 		}
 	}
 	t.Fatalf("duetimetest: %s has no pending %s\n%s", owner, wanted(kind.Name(), wants), l.list(kind.Name(), wants))
@@ -111,15 +118,22 @@ func Scheduled[P any](t testing.TB, db DB, kind task.Kind[P], owner string) []wo
 	var out []worker.Task[P]
 	for _, row := range look(t, db, owner).rows {
 		if row.Kind == kind.Name() {
-			out = append(out, decoded(t, kind, row))
+			out = append(out, decoded(t, kind, row.Task))
 		}
 	}
 	return out
 }
 
+// row is a pending task with its labels.
+type row struct {
+	task.Task
+
+	labels map[string]string
+}
+
 // listing is an owner's pending tasks of all kinds at one moment of the database's clock.
 type listing struct {
-	rows []task.Task
+	rows []row
 	now  time.Time
 }
 
@@ -138,9 +152,21 @@ func read(ctx context.Context, s tables, owner string) (listing, error) {
 	if err := task.CheckOwner(owner); err != nil {
 		return listing{}, err
 	}
-	rows, err := s.ListOwner(ctx, nil, owner, "")
+	tasks, err := s.ListOwner(ctx, nil, owner, "")
 	if err != nil {
 		return listing{}, err
+	}
+	ids := make([]task.ID, len(tasks))
+	for i, t := range tasks {
+		ids[i] = t.ID
+	}
+	labels, err := s.Labels(ctx, ids)
+	if err != nil {
+		return listing{}, err
+	}
+	rows := make([]row, len(tasks))
+	for i, t := range tasks {
+		rows[i] = row{t, labels[t.ID]}
 	}
 	now, err := s.Now(ctx, nil)
 	return listing{rows: rows, now: now}, err
@@ -155,7 +181,7 @@ func decoded[P any](t testing.TB, kind task.Kind[P], row task.Task) worker.Task[
 	return worker.Task[P]{Task: row, Payload: payload}
 }
 
-func (l listing) unmet(row task.Task, wants []Want) []string {
+func (l listing) unmet(row row, wants []Want) []string {
 	var problems []string
 	for _, w := range wants {
 		if problem := w.unmet(row, l.now); problem != "" {
@@ -173,7 +199,7 @@ func (l listing) list(kind string, wants []Want) string {
 	var b strings.Builder
 	b.WriteString("pending are:")
 	for _, row := range l.rows {
-		fmt.Fprintf(&b, "\n  %s, in %v", describe(row), row.RunAt.Sub(l.now))
+		fmt.Fprintf(&b, "\n  %s, in %v", describe(row.Task), row.RunAt.Sub(l.now))
 		if row.Kind == kind {
 			fmt.Fprintf(&b, "\n    this one %s", strings.Join(l.unmet(row, wants), ", "))
 		}

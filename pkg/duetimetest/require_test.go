@@ -14,13 +14,13 @@ func TestRequireScheduled(t *testing.T) {
 	shops(t, func(t *testing.T, s *shop) {
 		due := s.now.Add(10 * time.Minute)
 		s.schedule(
-			expire.New("ada", Expire{Order: 42}, task.At(due), task.Subject("o42")),
+			expire.New("ada", Expire{Order: 42}, task.At(due), task.Subject("o42"), task.Label("city", "Rome"), task.Label("tier", "gold")),
 			expire.New("ada", Expire{Order: 7}, task.At(due.Add(time.Minute))),
 		)
 		got := duetimetest.RequireScheduled(t, s.db, expire, "ada",
 			duetimetest.DueAt(due), duetimetest.DueIn(10*time.Minute, time.Minute), duetimetest.Subject("o42"),
 			duetimetest.DueBetween(s.now, due.Add(time.Second)), duetimetest.Payload(map[string]int{"order": 42}),
-			duetimetest.Queue("default"))
+			duetimetest.Queue("default"), duetimetest.Label("tier", "gold"), duetimetest.Label("city", "Rome"))
 		if got.Payload.Order != 42 || got.Subject != "o42" {
 			t.Errorf("got %+v", got)
 		}
@@ -33,6 +33,7 @@ func TestRequireScheduled(t *testing.T) {
 		duetimetest.RequireNotScheduled(t, s.db, expire, "bob")
 		duetimetest.RequireNotScheduled(t, s.db, remind, "ada")
 		duetimetest.RequireNotScheduled(t, s.db, expire, "ada", duetimetest.Subject("o43"))
+		duetimetest.RequireNotScheduled(t, s.db, expire, "ada", duetimetest.Label("tier", "tin"))
 	})
 }
 
@@ -40,7 +41,7 @@ func TestRequireScheduledSaysWhatIsThere(t *testing.T) {
 	t.Parallel()
 	shops(t, func(t *testing.T, s *shop) {
 		due := s.now.Add(9*time.Minute + 30*time.Second) // a part of it may have passed
-		s.schedule(expire.New("ada", Expire{Order: 42}, task.At(due), task.Subject("o42")), mail.New("ada", Expire{Order: 1}, task.At(due)))
+		s.schedule(expire.New("ada", Expire{Order: 42}, task.At(due), task.Subject("o42"), task.Label("city", "Rome")), mail.New("ada", Expire{Order: 1}, task.At(due)))
 		for name, c := range map[string]struct {
 			fn   func(t testing.TB)
 			want []string
@@ -49,11 +50,11 @@ func TestRequireScheduledSaysWhatIsThere(t *testing.T) {
 				func(t testing.TB) {
 					duetimetest.RequireScheduled(t, s.db, expire, "ada", duetimetest.Subject("o43"),
 						duetimetest.Payload(Expire{Order: 43}), duetimetest.DueIn(time.Minute, time.Second), duetimetest.DueAt(s.now),
-						duetimetest.Queue("slow"), duetimetest.DueBetween(s.now, s.now.Add(time.Second)))
+						duetimetest.Label("tier", "gold"), duetimetest.Queue("slow"), duetimetest.DueBetween(s.now, s.now.Add(time.Second)))
 				},
 				[]string{
 					`ada has no pending order.expire with subject "o43", payload {"order":43}, due in 1m0s ± 1s`,
-					`has subject "o42"`, `has payload {"order":42}`, "is due in 9m", `is on queue "default"`, "order.mail",
+					`has subject "o42"`, `has payload {"order":42}`, "is due in 9m", `is on queue "default"`, "order.mail", `has labels "city=Rome"`,
 				},
 			},
 			"no task": {

@@ -47,7 +47,7 @@ func (c *Client) Schedule(ctx context.Context, spec task.Spec) (task.Task, error
 	if err != nil {
 		return task.Task{}, err
 	}
-	if spec.Mode() == task.Unkeyed {
+	if spec.Mode() == task.Unkeyed && len(spec.LabelRows()) == 0 {
 		if made, done, err := c.autocommitInsert(ctx, spec); done {
 			return made, err
 		}

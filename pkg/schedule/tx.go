@@ -20,6 +20,7 @@ type Rows interface {
 	recorder    // history.go
 	recurrences // recur.go
 	operations  // bulk.go
+	labeler     // tx_labels.go
 }
 
 // Tx is one try of a transaction: the service's own statements, and the changes of tasks that commit or vanish with

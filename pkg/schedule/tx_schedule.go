@@ -61,6 +61,9 @@ func (t *Tx) scheduleMany(ctx context.Context, specs []task.Spec) ([]task.Task, 
 			t.written = append(t.written, row) // to be put into the index after the commit
 		}
 	}
+	if err := t.insertLabels(ctx, specs, wanted, standing); err != nil {
+		return nil, err
+	}
 	return t.moveTaken(ctx, specs, wanted, standing, now)
 }
 

@@ -2,6 +2,7 @@ package task
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -16,7 +17,9 @@ type Filter struct {
 	Subject     string    `json:"subject,omitempty"`
 	DueAfter    time.Time `json:"due_after,omitzero"`  // due at this moment or after it
 	DueBefore   time.Time `json:"due_before,omitzero"` // due before this moment
-	All         bool      `json:"all,omitempty"`       // every task: without it, a filter that chooses all is refused
+	// Labels, by name, are labels that the task has, among others; CheckLabels has their limits.
+	Labels map[string]string `json:"labels,omitempty"`
+	All    bool              `json:"all,omitempty"` // every task: without it, a filter that chooses all is refused
 }
 
 // Check returns a FieldError for a filter that can't be meant.
@@ -35,6 +38,9 @@ func (f Filter) Check() error {
 			return &FieldError{text.field, fmt.Sprintf("must be at most %d bytes of valid UTF-8", text.limit)}
 		}
 	}
+	if err := CheckLabels(f.Labels); err != nil {
+		return err
+	}
 	fields := f
 	fields.All = false
 	switch {
@@ -42,15 +48,23 @@ func (f Filter) Check() error {
 		return &FieldError{"owner_prefix", "must not be set beside owner"}
 	case !f.DueAfter.IsZero() && !f.DueBefore.IsZero() && !f.DueAfter.Before(f.DueBefore):
 		return &FieldError{"due_before", "must be later than due_after"}
-	case f.All && fields != (Filter{}):
+	case f.All && !fields.isZero():
 		return &FieldError{"all", "must not be set beside other fields of the filter"}
-	case f == (Filter{}):
+	case f.isZero():
 		return &FieldError{"filter", "must choose tasks by a field, or say all"}
 	}
 	return nil
 }
 
-// Matches reports whether the filter chooses the task.
+func (f Filter) isZero() bool {
+	if len(f.Labels) == 0 {
+		f.Labels = nil
+	}
+	return reflect.ValueOf(f).IsZero()
+}
+
+// Matches reports whether the filter chooses the task, as far as the row says. A task's labels are rows of their own, which never
+// change: the statement that finds the task compares them.
 func (f Filter) Matches(t Task) bool {
 	return chosen(f.Kind, t.Kind) && chosen(f.Owner, t.Owner) && strings.HasPrefix(t.Owner, f.OwnerPrefix) &&
 		chosen(f.Queue, t.Queue) && chosen(f.Subject, t.Subject) &&
@@ -71,6 +85,7 @@ func (f Filter) String() string {
 		{"owner prefix", f.OwnerPrefix},
 		{"queue", f.Queue},
 		{"subject", f.Subject},
+		{"label", LabelsText(f.Labels)},
 		{"due after", moment(f.DueAfter)},
 		{"due before", moment(f.DueBefore)},
 	} {

@@ -53,13 +53,22 @@ func CheckQueue(s string) error {
 func CheckOwner(s string) error { return checkText("owner", s, 1, MaxOwner) }
 
 func checkText(field, s string, minBytes, limit int) error {
+	if err := checkPlain(field, s, minBytes, limit); err != nil {
+		return err
+	}
+	if strings.ContainsAny(s, "{}") {
+		return &FieldError{field, "must not contain { or }"}
+	}
+	return nil
+}
+
+// checkPlain is checkText for a text that may have braces.
+func checkPlain(field, s string, minBytes, limit int) error {
 	switch {
 	case len(s) < minBytes || len(s) > limit:
 		return &FieldError{field, fmt.Sprintf("must be %d to %d bytes", minBytes, limit)}
 	case !utf8.ValidString(s):
 		return &FieldError{field, "must be valid UTF-8"}
-	case strings.ContainsAny(s, "{}"):
-		return &FieldError{field, "must not contain { or }"}
 	case strings.TrimSpace(s) != s:
 		return &FieldError{field, "must not begin or end with a blank"}
 	case strings.IndexFunc(s, unicode.IsControl) >= 0:

@@ -127,6 +127,9 @@ func (s Spec) checkRecurrence(name string, when recur.Timetable, policy recur.Po
 	if s.mode != Unkeyed {
 		return &FieldError{"key", "must not be set: each tick has its own"}
 	}
+	if len(s.labels) > 0 {
+		return &FieldError{"labels", "must not be set: tasks of a recurrence have none"}
+	}
 	return s.check()
 }
 

@@ -48,7 +48,9 @@ type Spec struct {
 	key  string
 	mode KeyMode
 	keys int // options that gave one
-	err  error
+
+	labels []LabelRow // without the task's id
+	err    error
 
 	recurring bool // made by Kind.Recurring, for Recur
 }
@@ -146,6 +148,9 @@ func (s Spec) check() error {
 		if err := checkText("key", s.key, 1, MaxKey); err != nil {
 			return err
 		}
+	}
+	if err := s.checkLabels(); err != nil {
+		return err
 	}
 	if len(s.row.Payload) > MaxPayload {
 		return &FieldError{"payload", fmt.Sprintf("must be at most %d bytes of JSON, and has %d", MaxPayload, len(s.row.Payload))}

@@ -19,7 +19,7 @@ func (s Spec) Payload() json.RawMessage { return slices.Clone(s.row.Payload) }
 // Key returns the key by which the task is unique, as Mode says; empty without one.
 func (s Spec) Key() string { return s.key }
 
-// IsRecurring reports whether the spec is of a recurrence (Kind.Recurring). Such a spec takes no key and no due time.
+// IsRecurring reports whether the spec is of a recurrence (Kind.Recurring). Such a spec takes no key, no label and no due time.
 func (s Spec) IsRecurring() bool { return s.recurring }
 
 // With returns the spec with further options. A spec that has a key can't be given another one.
