@@ -20,7 +20,9 @@ func FuzzResolve(f *testing.F) {
 	f.Add(" a", "{}", "\xff", uint8(2), "\x00", int64(1<<62), int64(1<<41))
 	f.Add("日本", "a\u0085", "k\u200b", uint8(3), strings.Repeat("é", 2047), int64(10*365*24*time.Hour), int64(999_999))
 	kind := task.NewKind[string]("text")
-	keyed := []func(string) task.Option{nil, task.Key, task.KeyMove, task.Once}
+	f.Add("player-1", "pet-7", "key", uint8(5), "payload", int64(time.Hour), int64(0))
+	window := func(key string) task.Option { return task.Window(key, time.Second) }
+	keyed := []func(string) task.Option{nil, task.Key, task.KeyMove, task.Once, task.KeyReplace, window}
 	fields := []string{"owner", "subject", "key", "payload", "due"}
 	f.Fuzz(func(t *testing.T, owner, subject, key string, mode uint8, payload string, in, at int64) {
 		opts := []task.Option{task.Subject(subject)}
@@ -50,7 +52,7 @@ func FuzzResolve(f *testing.F) {
 				return len(s) <= limit && utf8.ValidString(s) && !strings.ContainsAny(s, "{}") && strings.TrimSpace(s) == s && strings.IndexFunc(s, unicode.IsControl) < 0
 			}
 			if got.Owner != owner || owner == "" || !sound(owner, 64) || got.Subject != subject || !sound(subject, 63) ||
-				!sound(got.DedupKey, 129) || len(got.Payload) > 4096 || !utf8.Valid(got.Payload) {
+				!sound(got.DedupKey, 145) || len(got.Payload) > 4096 || !utf8.Valid(got.Payload) {
 				t.Fatalf("outside the limits: %+v", got)
 			}
 		}

@@ -21,6 +21,7 @@ const EventDone = "done"
 // Names of events.
 const (
 	EventMoved     = "moved"
+	EventReplaced  = "replaced" // a later spec with its key has given it other data
 	EventFailed    = "failed"
 	EventSnoozed   = "snoozed"
 	EventCancelled = "cancelled"

@@ -25,6 +25,7 @@ const (
 	MaxTimeout  = time.Hour
 	maxUnixMs   = int64(1)<<41 - 1 // 2039: beyond it a score would not be exact
 	maxAttempts = 1000
+	minWindow   = time.Second
 )
 
 var (

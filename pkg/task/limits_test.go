@@ -18,6 +18,11 @@ func TestLimitsNameFieldAndLimit(t *testing.T) {
 	text := task.NewKind[string]("text")
 	bad := task.NewKind[chan int]("bad")
 	in := task.In(time.Hour)
+	const (
+		twoKeys   = "key must be given once: by Key, KeyMove, KeyReplace, Once or Window"
+		longKey   = "key must be 1 to 128 bytes"
+		badWindow = "window must be 1 second to 10 years, in whole milliseconds"
+	)
 	for name, test := range map[string]struct {
 		spec task.Spec
 		want string // of the error; empty for what is accepted
@@ -35,7 +40,16 @@ func TestLimitsNameFieldAndLimit(t *testing.T) {
 		"longest key":        {text.New("a", "", in, task.Key(strings.Repeat("k", 128))), ""},
 		"long key":           {text.New("a", "", in, task.Once(strings.Repeat("k", 129))), "key must be 1 to 128 bytes"},
 		"empty key":          {text.New("a", "", in, task.KeyMove("")), "key must be 1 to 128 bytes"},
-		"two keys":           {text.New("a", "", in, task.Key("k"), task.Once("k")), "key must be given once: by Key, KeyMove or Once"},
+		"two keys":           {text.New("a", "", in, task.Key("k"), task.Once("k")), twoKeys},
+		"a key and a window": {text.New("a", "", in, task.Key("k"), task.Window("k", time.Second)), twoKeys},
+		"shortest window":    {text.New("a", "", in, task.Window("k", time.Second)), ""},
+		"short window":       {text.New("a", "", in, task.Window("k", time.Second-time.Millisecond)), badWindow},
+		"no window":          {text.New("a", "", in, task.Window("k", 0)), badWindow},
+		"longest window":     {text.New("a", "", in, task.Window("k", task.MaxAhead)), ""},
+		"long window":        {text.New("a", "", in, task.Window("k", task.MaxAhead+time.Millisecond)), badWindow},
+		"broken millisecond": {text.New("a", "", in, task.Window("k", time.Second+time.Microsecond)), badWindow},
+		"window's long key":  {text.New("a", "", in, task.Window(strings.Repeat("k", 129), time.Second)), longKey},
+		"empty replace key":  {text.New("a", "", in, task.KeyReplace("")), "key must be 1 to 128 bytes"},
 		"longest payload":    {text.New("a", strings.Repeat("p", 4094), in), ""},
 		"long payload":       {text.New("a", strings.Repeat("p", 4095), in), "payload must be at most 4096 bytes of JSON, and has 4097"},
 		"no JSON":            {bad.New("a", nil, in), "payload must be encodable as JSON: json: unsupported type: chan int"},

@@ -2,6 +2,7 @@ package task
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -38,18 +39,20 @@ const (
 	KeepPending
 	MovePending
 	OnceOnly
+	ReplacePending
+	OncePerWindow
 )
 
 // Spec is a task to be scheduled. Make it with Kind.New.
 type Spec struct {
-	row  Task // what the row will have from its first moment; Resolve adds the rest
-	kind KindInfo
-	when When
-	key  string
-	mode KeyMode
-	keys int // options that gave one
-
-	labels []LabelRow // without the task's id
+	row    Task // what the row will have from its first moment; Resolve adds the rest
+	kind   KindInfo
+	when   When
+	key    string
+	mode   KeyMode
+	keys   int           // options that gave one
+	window time.Duration // of OncePerWindow
+	labels []LabelRow    // without the task's id
 	err    error
 
 	recurring bool // made by Kind.Recurring, for Recur
@@ -64,17 +67,37 @@ func Subject(s string) Option { return func(spec *Spec) { spec.row.Subject = s }
 
 // Key makes the task unique by (owner, kind, key) while it is pending: scheduling again returns the pending task as it
 // stands. The key is free again once the task ends, which is after its handler has returned: a handler that gives a follow-up
-// the key of its own task is answered worker.ErrOwnKey.
+// the key of its own task is answered worker.ErrOwnKey. KeyMove and KeyReplace change its own task instead.
 func Key(k string) Option { return keyed(k, KeepPending) }
 
 // KeyMove is Key, but scheduling again moves the pending task to the new time. Only its times change: it keeps the id, payload,
-// subject, queue, attempts and maximum of attempts that it was first scheduled with, whatever the later spec says. To replace
-// those, cancel the task and schedule another in one transaction.
+// subject, queue, attempts and maximum of attempts that it was first scheduled with, whatever the later spec says. KeyReplace
+// replaces most of them. A handler can move its own task so: the task stays pending, at the new time.
 func KeyMove(k string) Option { return keyed(k, MovePending) }
+
+// KeyReplace is Key, but scheduling again gives the pending task what the later spec says: payload, time, trace context, and
+// the maximum of attempts that its kind has now. The task's attempts begin anew, and its last error is cleared. It keeps its
+// id, owner, kind, key, subject, labels and queue: give tasks about different subjects different keys. For example, each
+// change of a document schedules its export for a minute later. Then the export runs once, a minute after the last change and
+// with the newest data. A handler can replace its own task so: the task stays pending, with the new data.
+func KeyReplace(k string) Option { return keyed(k, ReplacePending) }
 
 // Once makes the task unique by (owner, kind, key) for the row's whole life, until its retention ends: scheduling again
 // returns the task, whatever became of it.
 func Once(k string) Option { return keyed(k, OnceOnly) }
+
+// Window admits one task of (owner, kind, key) in each window of length d: scheduling again within the window returns the task
+// that was admitted, whatever became of it. Windows are fixed: the database's clock, in milliseconds since 1970, is divided by
+// d. The moment of scheduling decides in which window a task is, not its due time. So a task that is admitted near the end of a
+// window may be followed by another task right after it. The length is 1 s to 10 years, in whole milliseconds. A window of
+// another length is another window, also under the same key. The key may have up to MaxKey bytes, as any key. If a window is
+// longer than the retention of ended tasks, it admits another task once the row is purged.
+func Window(k string, d time.Duration) Option {
+	return func(spec *Spec) {
+		keyed(k, OncePerWindow)(spec)
+		spec.window = d
+	}
+}
 
 func keyed(k string, mode KeyMode) Option {
 	return func(spec *Spec) {
@@ -121,7 +144,7 @@ func (s Spec) Resolve(now time.Time) (Task, error) {
 	t := s.row
 	t.Kind, t.Queue, t.MaxAttempts = s.kind.Name, s.kind.Queue, s.kind.MaxAttempts
 	t.DueAt, t.RunAt, t.CreatedAt, t.UpdatedAt = due, due, now, now
-	t.State, t.Version, t.DedupKey = Pending, 1, s.dedupKey()
+	t.State, t.Version, t.DedupKey = Pending, 1, s.dedupKey(now)
 	return t, nil
 }
 
@@ -141,13 +164,8 @@ func (s Spec) check() error {
 	if err := checkText("subject", s.row.Subject, 0, MaxSubject); err != nil {
 		return err
 	}
-	if s.keys > 1 {
-		return &FieldError{"key", "must be given once: by Key, KeyMove or Once"}
-	}
-	if s.mode != Unkeyed {
-		if err := checkText("key", s.key, 1, MaxKey); err != nil {
-			return err
-		}
+	if err := s.checkKey(); err != nil {
+		return err
 	}
 	if err := s.checkLabels(); err != nil {
 		return err
@@ -158,21 +176,44 @@ func (s Spec) check() error {
 	return nil
 }
 
+func (s Spec) checkKey() error {
+	if s.keys > 1 {
+		return &FieldError{"key", "must be given once: by Key, KeyMove, KeyReplace, Once or Window"}
+	}
+	if s.mode == Unkeyed {
+		return nil
+	}
+	if s.mode == OncePerWindow && (s.window < minWindow || s.window > MaxAhead || s.window%time.Millisecond != 0) {
+		return &FieldError{"window", "must be 1 second to 10 years, in whole milliseconds"}
+	}
+	return checkText("key", s.key, 1, MaxKey)
+}
+
 // dedupKey is the key as the row holds it: its first letter says how long it holds, so that the end of the task can
 // free it in SQL.
-func (s Spec) dedupKey() string {
+func (s Spec) dedupKey(now time.Time) string {
 	switch s.mode {
 	case Unkeyed:
 		return ""
 	case OnceOnly:
 		return onceKey + s.key
+	case OncePerWindow:
+		return windowKey + windowOf(now, s.window) + s.key
 	default:
 		return pendingKey + s.key
 	}
 }
 
+// windowOf names the window of a moment by its number and length. A row can hold them before the longest key: their product is
+// a moment before 2039, of 13 digits, so that they have 14 digits in all.
+func windowOf(now time.Time, d time.Duration) string {
+	length := d.Milliseconds()
+	return strconv.FormatInt(now.UnixMilli()/length, 10) + "/" + strconv.FormatInt(length, 10) + "/"
+}
+
 const (
 	pendingKey = "k" // cleared when the task is done or cancelled
 	onceKey    = "o" // stays for the row's life
+	windowKey  = "w" // stays too; before the key, which window of which length
 	deadKey    = "d" // was a pendingKey; with the task's id between, so that it stands in nobody's way until a retry
 )

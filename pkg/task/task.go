@@ -60,6 +60,20 @@ func (t Task) Move(due, now time.Time) (Task, error) {
 	return t.next(now), nil
 }
 
+// Replace is the transition by which a pending task takes over what a later spec with its key says; with is the row that the
+// later spec's Resolve has made. The task takes its payload, maximum of attempts, due time and trace context, and begins its
+// attempts anew. It keeps what its index entry names, such as subject and queue, so that a late write of before the replace
+// meets the entry's newer version. The errors are those of Move.
+func (t Task) Replace(with Task, now time.Time) (Task, error) {
+	next, err := t.Move(with.DueAt, now)
+	if err != nil {
+		return t, err
+	}
+	next.Payload, next.MaxAttempts, next.Traceparent = with.Payload, with.MaxAttempts, with.Traceparent
+	next.Attempt, next.LastError = 0, ""
+	return next, nil
+}
+
 // Shift is the transition by d of the due time, and of the next try with it. For d < 0 each becomes min(t, max(t+d, now)): a
 // speed-up never makes a task later, and never puts it before now. For d > 0 the due time is that of a Move to due+d. A task
 // that waits for a retry, or rests, goes on waiting: its next try moves by d too, so that putting it off, also by 0, never

@@ -72,6 +72,30 @@ func TestEachTransition(t *testing.T) {
 			func(r task.Task) task.Task { r, _ = r.Shift(-1500*time.Microsecond, now); return r },
 			func(r *task.Task) { r.DueAt, r.RunAt = now.Add(hour-time.Millisecond), now.Add(hour-time.Millisecond) },
 		},
+		"replace": {
+			func(r task.Task) task.Task {
+				r.Attempt, r.LastError = 2, "boom"
+				r, _ = r.Replace(task.Task{
+					ID: task.NewID(), Kind: "other", Owner: "bob", Subject: "dog", Queue: "kennels", Shard: 3, MaxAttempts: 9,
+					DueAt: now.Add(2 * hour), RunAt: now.Add(3 * hour), DedupKey: "kother", Payload: []byte("2"),
+					CreatedAt: now.Add(hour), Traceparent: "trace",
+				}, now)
+				return r
+			},
+			func(r *task.Task) {
+				r.MaxAttempts, r.Payload, r.Traceparent = 9, []byte("2"), "trace"
+				r.DueAt, r.RunAt = now.Add(2*hour), now.Add(2*hour)
+			},
+		},
+		"replace by a time that is past": {
+			func(r task.Task) task.Task {
+				with := r
+				with.DueAt = now.Add(-hour)
+				r, _ = r.Replace(with, now)
+				return r
+			},
+			func(r *task.Task) { r.DueAt, r.RunAt = now, now },
+		},
 		"cancel": {
 			func(r task.Task) task.Task { r, _ = r.Cancel(now); return r },
 			func(r *task.Task) { r.State, r.FinishedAt, r.DedupKey = task.Cancelled, now, "" },
@@ -168,11 +192,26 @@ func TestFinishedAnswers(t *testing.T) {
 	}
 }
 
+func TestReplaceRefusesATimeBeyondTheLimits(t *testing.T) {
+	t.Parallel()
+	row := pending(t, time.Hour, task.Key("k"))
+	with := row
+	with.Payload, with.DueAt = []byte("2"), now.Add(task.MaxAhead+time.Hour)
+	got, err := row.Replace(with, now)
+	if err == nil || !strings.HasPrefix(err.Error(), "due must lie within") {
+		t.Errorf("error is %v, want one of the field due", err)
+	}
+	if diff := cmp.Diff(row, got); diff != "" {
+		t.Errorf("the refused replace changed the task:\n%s", diff)
+	}
+}
+
 // changes are what a caller may ask for; they answer with an error where they can't.
 var changes = map[string]func(task.Task, time.Time) (task.Task, error){
 	"move":        func(r task.Task, now time.Time) (task.Task, error) { return r.Move(now.Add(time.Hour), now) },
 	"shift back":  func(r task.Task, now time.Time) (task.Task, error) { return r.Shift(-time.Minute, now) },
 	"shift ahead": func(r task.Task, now time.Time) (task.Task, error) { return r.Shift(time.Minute, now) },
+	"replace":     func(r task.Task, now time.Time) (task.Task, error) { return r.Replace(task.Task{DueAt: r.DueAt}, now) },
 	"cancel":      task.Task.Cancel,
 }
 
