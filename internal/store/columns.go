@@ -27,11 +27,14 @@ var columns = []column{
 	moment("run_at", func(t *task.Task) *time.Time { return &t.RunAt }, inserted|saved|indexed),
 	number("version", func(t *task.Task) *int64 { return &t.Version }, indexed), // each write raises it in SQL
 	number("attempt", func(t *task.Task) *int { return &t.Attempt }, saved),
-	number("max_attempts", func(t *task.Task) *int { return &t.MaxAttempts }, inserted),
+	number("max_attempts", func(t *task.Task) *int { return &t.MaxAttempts }, inserted|replaced),
 	nullable("dedup_key", func(t *task.Task) *string { return &t.DedupKey }, inserted|saved),
-	{"payload", "", func(t *task.Task) any { return &t.Payload }, func(t *task.Task) any { return string(t.Payload) }, inserted},
+	{
+		"payload", "", func(t *task.Task) any { return &t.Payload }, func(t *task.Task) any { return string(t.Payload) },
+		inserted | replaced,
+	},
 	text("last_error", func(t *task.Task) *string { return &t.LastError }, saved),
-	text("traceparent", func(t *task.Task) *string { return &t.Traceparent }, inserted),
+	text("traceparent", func(t *task.Task) *string { return &t.Traceparent }, inserted|replaced),
 	moment("created_at", func(t *task.Task) *time.Time { return &t.CreatedAt }, inserted),
 	moment("updated_at", func(t *task.Task) *time.Time { return &t.UpdatedAt }, inserted|saved|indexed),
 	ending("finished_at", func(t *task.Task) *time.Time { return &t.FinishedAt }, inserted|saved),
@@ -51,7 +54,8 @@ type use int
 
 const (
 	inserted use = 1 << iota // written with a new row; other columns start with the schema's default
-	saved                    // written by Save
+	saved                    // written by Save and SaveReplaced
+	replaced                 // written by SaveReplaced alone: no other transition changes such a column
 	indexed                  // read by sweeps and lists, which make index entries of it
 )
 

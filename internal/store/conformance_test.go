@@ -27,6 +27,8 @@ var conformance = map[string]func(t *testing.T, s *store.Store){
 	"save over another version":        saveConflict,
 	"save many that differ":            saveMany,
 	"save many that moved alike":       saveShifted,
+	"save many that were replaced":     saveReplaced,
+	"longest key of a window":          longestWindowKey,
 	"finish":                           finish,
 	"finish over another version":      finishConflict,
 	"lock":                             lock,

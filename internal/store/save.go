@@ -16,34 +16,45 @@ import (
 // saveChunk bounds one statement of Save: for each row the server searches the statement's CASE lists.
 const saveChunk = 100
 
-// changing are the columns that a transition may change, except version, which SQL raises by one.
-var changing = having(saved)
+// The columns that transitions may change, except version, which SQL raises by one. Only a replace changes what a task is: the
+// statement of all other transitions stays short.
+var (
+	changing  = having(saved)
+	replacing = having(saved | replaced)
+)
 
 // Save writes tasks as one transition of pkg/task made them from pending rows, each id once. It returns ErrConflict if a
 // row does not have the version before, or has ended; the caller must roll back then.
 func (s *Store) Save(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error {
-	return s.save(ctx, q, task.Pending, tasks, nil)
+	return s.save(ctx, q, task.Pending, tasks, changing, nil)
+}
+
+// SaveReplaced is Save for tasks as task.Task.Replace made them.
+func (s *Store) SaveReplaced(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error {
+	return s.save(ctx, q, task.Pending, tasks, replacing, nil)
 }
 
 // SaveShifted is Save for tasks whose due times have all moved by the same duration: the server adds the duration, and
 // does not search a list of times for each row.
 func (s *Store) SaveShifted(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, by time.Duration) error {
-	return s.save(ctx, q, task.Pending, tasks, &by)
+	return s.save(ctx, q, task.Pending, tasks, changing, &by)
 }
 
 // SaveDead is Save for transitions of dead rows. It returns task.ErrKeyTaken if another task has the key of one of them.
 func (s *Store) SaveDead(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error {
-	err := s.save(ctx, q, task.Dead, tasks, nil)
+	err := s.save(ctx, q, task.Dead, tasks, changing, nil)
 	if Classify(err) == Duplicate {
 		return fmt.Errorf("%w: %w", task.ErrKeyTaken, err)
 	}
 	return err
 }
 
-func (s *Store) save(ctx context.Context, q sqlx.ExtContext, from task.State, tasks []task.Task, by *time.Duration) error {
+func (s *Store) save(
+	ctx context.Context, q sqlx.ExtContext, from task.State, tasks []task.Task, of []column, by *time.Duration,
+) error {
 	byID := slices.SortedFunc(slices.Values(tasks), func(a, b task.Task) int { return compareIDs(a.ID, b.ID) })
 	for part := range slices.Chunk(byID, saveChunk) {
-		set, args := s.dialect.assignments(part, by)
+		set, args := s.dialect.assignments(part, of, by)
 		where, ids := versions(part, 1)
 		if err := s.update(ctx, q, from, set, append(args, ids...), where, len(part)); err != nil {
 			return fmt.Errorf("save %d tasks, the first %s: %w", len(tasks), tasks[0].ID, err)
@@ -114,11 +125,11 @@ func versions(tasks []task.Task, behind int64) (string, []any) {
 
 // assignments sets the columns that may have changed: to one value if all tasks have the same, otherwise by CASE. If by
 // is set, all due times have moved by it, and due_at is set by a sum.
-func (d Dialect) assignments(tasks []task.Task, by *time.Duration) (string, []any) {
+func (d Dialect) assignments(tasks []task.Task, of []column, by *time.Duration) (string, []any) {
 	set := []string{"version = version + 1"}
 	var args []any
 	same := !slices.ContainsFunc(tasks, func(t task.Task) bool { return !t.RunAt.Equal(t.DueAt) })
-	for _, c := range changing {
+	for _, c := range of {
 		first := c.value(&tasks[0])
 		switch {
 		case c.name == "run_at" && same && d == MySQL:
