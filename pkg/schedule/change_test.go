@@ -276,7 +276,11 @@ func TestKeysWithinOneCall(t *testing.T) {
 func TestManyAtOnceWithOneKeyMakeOneTask(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
-		for name, option := range map[string]func(string) task.Option{"key": task.Key, "move": task.KeyMove, "once": task.Once} {
+		options := map[string]func(string) task.Option{
+			"key": task.Key, "move": task.KeyMove, "replace": task.KeyReplace, "once": task.Once,
+			"window": func(k string) task.Option { return task.Window(k, task.MaxAhead) },
+		}
+		for name, option := range options {
 			var mu sync.Mutex
 			ids := map[task.ID]bool{}
 			var wg sync.WaitGroup
@@ -297,8 +301,8 @@ func TestManyAtOnceWithOneKeyMakeOneTask(t *testing.T) {
 				t.Errorf("%s: %d tasks, want 1", name, len(ids))
 			}
 		}
-		if n := w.number(t, "SELECT COUNT(*) FROM duetime_tasks"); n != 3 {
-			t.Errorf("%d rows, want 3", n)
+		if n := w.number(t, "SELECT COUNT(*) FROM duetime_tasks"); n != len(options) {
+			t.Errorf("%d rows, want %d", n, len(options))
 		}
 	})
 }

@@ -39,11 +39,11 @@
 //
 // # The history
 //
-// What a change means to people (moved by how much, cancelled) becomes a line of the history (history.go): from a bounded
-// buffer, in bulk every 200 ms and at Close, after the commit, so that a change of one task stays the one statement that it is.
-// Lines that don't fit, or that the database refuses, are dropped and counted. The history is for people: it may miss the last
-// moment before a crash, and a change whose COMMIT's answer was lost. The row is the truth. A tool that must not miss its own
-// lines writes them into the transaction, by Tx.RecordHistory.
+// What a change means to people (moved by how much, replaced, cancelled) becomes a line of the history (history.go): from a
+// bounded buffer, in bulk every 200 ms and at Close, after the commit, so that a change of one task stays the one statement
+// that it is. Lines that don't fit, or that the database refuses, are dropped and counted. The history is for people: it may
+// miss the last moment before a crash, and a change whose COMMIT's answer was lost. The row is the truth. A tool that must not
+// miss its own lines writes them into the transaction, by Tx.RecordHistory.
 //
 // # What is decided where
 //

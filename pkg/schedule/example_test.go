@@ -128,6 +128,48 @@ func ExampleTx_Cancel() {
 	// too late, the order has expired
 }
 
+// Export is the payload of a task that exports a document.
+type Export struct {
+	Version int `json:"version"`
+}
+
+var DocumentExport = task.NewKind[Export]("document.export")
+
+// Debounce: each change of a document puts its export off, and the export has the data of the last change.
+func Example_debounce() {
+	client, _, closing := shop()
+	defer closing()
+	ctx := context.Background()
+
+	for version := range 3 {
+		spec := DocumentExport.New("customer-7", Export{Version: version}, task.In(time.Minute), task.KeyReplace("document 42"))
+		export, err := client.Schedule(ctx, spec)
+		check(err)
+		fmt.Println(spec.Outcome(export), string(export.Payload), "in", export.DueAt.Sub(export.UpdatedAt))
+	}
+	// Output:
+	// made {"version":0} in 1m0s
+	// replaced {"version":1} in 1m0s
+	// replaced {"version":2} in 1m0s
+}
+
+// Throttle: a customer gets one export in each year, whatever becomes of it.
+func Example_throttle() {
+	client, _, closing := shop()
+	defer closing()
+	ctx := context.Background()
+
+	for version := range 2 {
+		spec := DocumentExport.New("customer-7", Export{Version: version}, task.In(0), task.Window("all", 365*24*time.Hour))
+		export, err := client.Schedule(ctx, spec)
+		check(err)
+		fmt.Println(spec.Outcome(export), string(export.Payload))
+	}
+	// Output:
+	// made {"version":0}
+	// kept {"version":0}
+}
+
 func ExampleClient_Shift() {
 	client, _, closing := shop()
 	defer closing()

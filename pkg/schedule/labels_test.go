@@ -63,17 +63,23 @@ func TestLabelsStayAsMade(t *testing.T) {
 		ctx := t.Context()
 		tin := task.Label("tier", "tin")
 		kept, moved := w.make(t, "ann", task.Key("k"), tin), w.make(t, "ann", task.Key("m"), tin)
+		replaced := w.make(t, "ann", task.Key("r"), tin)
 		once, byID, plain := w.make(t, "ann", task.Once("o"), tin), w.make(t, "ann", tin), w.make(t, "ann")
 		time.Sleep(2 * time.Millisecond) // a task is known by the millisecond in which it was made
 		for _, more := range [][]task.Option{
-			{task.Key("k")}, {task.KeyMove("m")}, {task.Once("o")}, {task.WithID(byID.ID)}, {task.WithID(plain.ID)},
+			{task.Key("k")},
+			{task.KeyMove("m")},
+			{task.KeyReplace("r")},
+			{task.Once("o")},
+			{task.WithID(byID.ID)},
+			{task.WithID(plain.ID)},
 		} {
 			more = append(more, task.Label("tier", "gold"), task.Label("city", "Rome"))
 			_, err := w.Schedule(ctx, meal.New("ann", 1, task.In(time.Hour), more...))
 			pipelinetest.Must(t, err)
 		}
-		want := []string{"tier=tin", "tier=tin", "tier=tin", "tier=tin", ""}
-		if d := cmp.Diff(want, w.labels(t, kept, moved, once, byID, plain)); d != "" {
+		want := []string{"tier=tin", "tier=tin", "tier=tin", "tier=tin", "tier=tin", ""}
+		if d := cmp.Diff(want, w.labels(t, kept, moved, replaced, once, byID, plain)); d != "" {
 			t.Errorf("labels (-want +got):\n%s", d)
 		}
 	})

@@ -24,6 +24,8 @@ type rowWriter interface {
 	LockOwner(ctx context.Context, q sqlx.ExtContext, owner, kind string) ([]task.Task, time.Time, error)
 	// Save writes rows whose transition was computed, each over the version before it.
 	Save(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error
+	// SaveReplaced is Save for rows that were replaced, which writes also what other transitions leave as it is.
+	SaveReplaced(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error
 	// SaveShifted is Save for rows whose due times have all moved by the same.
 	SaveShifted(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, by time.Duration) error
 }

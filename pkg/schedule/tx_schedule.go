@@ -3,7 +3,6 @@ package schedule
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -11,8 +10,9 @@ import (
 )
 
 // Schedule makes the task, and returns the row that stands: when the spec's key is taken that is the existing task
-// (its id isn't spec.ID()), moved or as it was, as the spec's key says. Scheduling the same Spec again returns its task,
-// whatever became of it. Input outside the limits answers a *task.FieldError, and nothing was changed.
+// (its id isn't spec.ID()), moved, replaced or as it was, as the spec's key says; spec.Outcome tells which. Scheduling the same
+// Spec again returns its task, whatever became of it. Input outside the limits answers a *task.FieldError, and nothing was
+// changed.
 func (t *Tx) Schedule(ctx context.Context, spec task.Spec) (task.Task, error) {
 	rows, err := t.ScheduleMany(ctx, []task.Spec{spec})
 	if err != nil {
@@ -22,7 +22,8 @@ func (t *Tx) Schedule(ctx context.Context, spec task.Spec) (task.Task, error) {
 }
 
 // ScheduleMany is Schedule for up to task.MaxPerCall specs, in few statements and all or nothing. The rows come back in
-// the order of the specs; of two specs with one key the first makes the task, and the second finds it.
+// the order of the specs, each as it stands after the call; of two specs with one key the first makes the task, and the second
+// finds it.
 func (t *Tx) ScheduleMany(ctx context.Context, specs []task.Spec) ([]task.Task, error) {
 	specs, err := t.before.Apply(ctx, specs)
 	if err != nil {
@@ -64,7 +65,7 @@ func (t *Tx) scheduleMany(ctx context.Context, specs []task.Spec) ([]task.Task, 
 	if err := t.insertLabels(ctx, specs, wanted, standing); err != nil {
 		return nil, err
 	}
-	return t.moveTaken(ctx, specs, wanted, standing, now)
+	return t.changeTaken(ctx, specs, wanted, standing, now)
 }
 
 func resolve(specs []task.Spec, now time.Time) ([]task.Task, error) {
@@ -79,36 +80,85 @@ func resolve(specs []task.Spec, now time.Time) ([]task.Task, error) {
 	return wanted, nil
 }
 
-// moveTaken moves the tasks that were found under the key of a KeyMove spec, each once: to the time of its last spec.
-func (t *Tx) moveTaken(ctx context.Context, specs []task.Spec, wanted, standing []task.Task, now time.Time) (
+// takenTask is a task that was found under the keys of specs, and what the specs make of it: one write, whatever their number.
+type takenTask struct {
+	before, after task.Task
+	replaced      bool
+}
+
+// follow applies one more spec, of which wanted is the row that it would have made.
+func (k *takenTask) follow(mode task.KeyMode, wanted task.Task, now time.Time) (err error) {
+	if mode == task.ReplacePending {
+		k.after, err = k.after.Replace(wanted, now)
+		k.replaced = true
+	} else {
+		k.after, err = k.after.Move(wanted.DueAt, now)
+	}
+	k.after.Version = k.before.Version + 1
+	return err
+}
+
+// changeTaken moves and replaces the tasks that were found under the keys of KeyMove and KeyReplace specs, in the order of the
+// specs.
+func (t *Tx) changeTaken(ctx context.Context, specs []task.Spec, wanted, standing []task.Task, now time.Time) (
 	[]task.Task, error,
 ) {
-	before, moved := make(map[task.ID]task.Task), make(map[task.ID]task.Task)
+	taken := map[task.ID]*takenTask{}
 	for i, row := range standing {
-		if specs[i].Mode() != task.MovePending || row.ID == specs[i].ID() {
+		mode := specs[i].Mode()
+		if mode != task.MovePending && mode != task.ReplacePending || row.ID == specs[i].ID() {
 			continue
 		}
-		next, err := row.Move(wanted[i].DueAt, now)
-		if err != nil {
-			return nil, t.fail(fmt.Errorf("schedule by moving %s: %w", row.ID, err))
+		k := taken[row.ID]
+		if k == nil {
+			k = &takenTask{before: row, after: row}
+			taken[row.ID] = k
 		}
-		before[row.ID], moved[row.ID] = row, t.renew(next)
+		if err := k.follow(mode, wanted[i], now); err != nil {
+			return nil, t.fail(fmt.Errorf("schedule by changing %s: %w", row.ID, err))
+		}
+		k.after = t.renew(k.after)
 	}
-	if len(moved) == 0 {
+	if len(taken) == 0 {
 		return standing, nil
 	}
-	for i, row := range standing {
-		if next, ok := moved[row.ID]; ok {
-			standing[i] = next
-		}
-	}
-	changed := slices.Collect(maps.Values(moved))
-	were := make([]task.Task, len(changed))
-	for i, row := range changed {
-		were[i] = before[row.ID]
-	}
-	if err := t.save(ctx, "move", were, changed); err != nil {
+	if err := t.saveTaken(ctx, taken); err != nil {
 		return nil, err
 	}
+	for i, row := range standing {
+		if k := taken[row.ID]; k != nil {
+			standing[i] = k.after
+		}
+	}
 	return standing, nil
+}
+
+// saveTaken writes tasks that were moved, and those that were replaced.
+func (t *Tx) saveTaken(ctx context.Context, taken map[task.ID]*takenTask) error {
+	var wereMoved, moved, wereReplaced, replaced []task.Task
+	for _, k := range taken {
+		if k.replaced {
+			wereReplaced, replaced = append(wereReplaced, k.before), append(replaced, k.after)
+		} else {
+			wereMoved, moved = append(wereMoved, k.before), append(moved, k.after)
+		}
+	}
+	if len(moved) > 0 {
+		if err := t.save(ctx, "move", wereMoved, moved); err != nil {
+			return err
+		}
+	}
+	if len(replaced) == 0 {
+		return nil
+	}
+	if err := t.rows.SaveReplaced(ctx, t.db, replaced); err != nil {
+		return t.fail(fmt.Errorf("replace %d tasks: %w", len(replaced), err))
+	}
+	t.written = append(t.written, replaced...)
+	for i := range replaced {
+		event := task.Changed(wereReplaced[i], replaced[i])
+		event.Name = task.EventReplaced
+		t.events = append(t.events, event)
+	}
+	return nil
 }

@@ -47,6 +47,10 @@ func TestTaskThatMovesItselfHasItsAttemptsBack(t *testing.T) {
 			_, err := tx.Schedule(ctx, poll.New(tk.Owner, tk.Payload, task.In(0), task.KeyMove("own")))
 			return err
 		},
+		"new data under its own key": func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+			_, err := tx.Schedule(ctx, poll.New(tk.Owner, payload{Word: "new"}, task.In(0), task.KeyReplace("own")))
+			return err
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -222,6 +226,7 @@ func TestFollowUpUnderItsOwnKeyIsRefused(t *testing.T) {
 	t.Parallel()
 	kind := task.NewKind[payload]("meal", task.MaxAttempts(2), atOnce)
 	other := task.NewKind[payload]("other")
+	decade := task.Window("k", task.MaxAhead)
 	for name, c := range map[string]struct {
 		first  task.Option
 		follow func(own task.ID) task.Spec
@@ -232,6 +237,9 @@ func TestFollowUpUnderItsOwnKeyIsRefused(t *testing.T) {
 		"key in a batch":        {first: task.Key("k"), follow: func(task.ID) task.Spec { return kind.New("o", payload{}, task.In(time.Hour), task.Key("k")) }, batch: true, want: worker.ErrOwnKey},
 		"once":                  {first: task.Once("k"), follow: func(task.ID) task.Spec { return kind.New("o", payload{}, task.In(time.Hour), task.Once("k")) }, want: worker.ErrOwnKey},
 		"id":                    {first: task.Key("k"), follow: func(own task.ID) task.Spec { return kind.New("o", payload{}, task.In(time.Hour), task.WithID(own)) }, want: worker.ErrOwnKey},
+		"window":                {first: decade, follow: func(task.ID) task.Spec { return kind.New("o", payload{}, task.In(time.Hour), decade) }, want: worker.ErrOwnKey},
+		"another window":        {first: task.Key("k"), follow: func(task.ID) task.Spec { return kind.New("o", payload{}, task.In(time.Hour), decade) }},
+		"replace":               {first: task.Key("k"), follow: func(task.ID) task.Spec { return kind.New("o", payload{}, task.In(time.Hour), task.KeyReplace("k")) }},
 		"move":                  {first: task.Key("k"), follow: func(task.ID) task.Spec { return kind.New("o", payload{}, task.In(time.Hour), task.KeyMove("k")) }},
 		"another key":           {first: task.Key("k"), follow: func(task.ID) task.Spec { return kind.New("o", payload{}, task.In(time.Hour), task.Key("l")) }},
 		"the key of another":    {first: task.Key("k"), follow: func(task.ID) task.Spec { return kind.New("p", payload{}, task.In(time.Hour), task.Key("k")) }},

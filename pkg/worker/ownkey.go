@@ -23,8 +23,8 @@ func (t *Tx) refuseOwnKeys(ctx context.Context, specs []task.Spec) error {
 			continue // scheduling says so itself
 		}
 		for _, o := range own {
-			moves := spec.Mode() == task.MovePending && o.State == task.Pending
-			if o.ID == wanted.ID || sameKey(o, wanted) && !moves {
+			changes := (spec.Mode() == task.MovePending || spec.Mode() == task.ReplacePending) && o.State == task.Pending
+			if o.ID == wanted.ID || sameKey(o, wanted) && !changes {
 				return fmt.Errorf("schedule %s of owner %s in the handler of %s: %w", wanted.Kind, wanted.Owner, o.ID, ErrOwnKey)
 			}
 		}

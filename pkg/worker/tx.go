@@ -18,8 +18,8 @@ import (
 // it is given.
 //
 // Tasks of the batch that have run answer task.ErrAlreadyDone; tasks of the batch whose turn has not come can be moved
-// and cancelled like any other and will not run then. A handler may move its own task: it stays pending then, and since it
-// has succeeded its attempts begin anew.
+// and cancelled like any other and will not run then. A handler may move or replace its own task: it stays pending then, and
+// since it has succeeded its attempts begin anew.
 type Tx struct{ call *settle.Call }
 
 var _ sqlx.ExtContext = (*Tx)(nil)
@@ -36,7 +36,8 @@ func (t *Tx) Now(ctx context.Context) (time.Time, error) {
 
 // Schedule makes a task, as schedule.Tx does. A follow-up under the key of the task that is being run, whose key is free only
 // when it has ended, answers ErrOwnKey and changes nothing: move the task instead, or give each follow-up a key of its own.
-// KeyMove with that key moves the task.
+// KeyMove with that key moves the task, and KeyReplace gives it new data as well: its run takes effect, and it stays pending
+// for the next one, as after Reschedule. task.Window answers ErrOwnKey within the window that has admitted the task.
 func (t *Tx) Schedule(ctx context.Context, spec task.Spec) (task.Task, error) {
 	made, err := t.ScheduleMany(ctx, []task.Spec{spec})
 	if err != nil {
