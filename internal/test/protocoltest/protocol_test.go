@@ -23,10 +23,13 @@ const (
 	healLimit      = 30 * time.Second
 )
 
-var bell = task.NewKind[struct{}]("bell")
+var bell = task.NewKind[int]("bell") // of so many tones
 
 // belief is what a task's owner was told.
 type belief struct {
+	owner, key string
+	tones      int // of the newest replace
+
 	due       time.Time
 	cancelled bool
 	fired     bool
@@ -44,9 +47,9 @@ type run struct {
 	epoch   int64
 }
 
-// TestProtocolKeepsItsPromises plays random histories of schedule, reschedule, cancel, claim, acknowledge, flush, lost and
-// late puts, puts of versions that never committed, lost and repeated messages, zombie leaders and restarted workers; then
-// lets the daemon heal, and compares with what the owners were told: one effect each, never early, none after a cancel
+// TestProtocolKeepsItsPromises plays random histories of schedule, reschedule, replace, cancel, claim, acknowledge, flush,
+// lost and late puts, puts of versions that never committed, lost and repeated messages, zombie leaders and restarted workers;
+// then lets the daemon heal, and compares with what the owners were told: one effect each, never early, none after a cancel
 // that answered yes.
 func TestProtocolKeepsItsPromises(t *testing.T) {
 	t.Parallel()
@@ -58,6 +61,7 @@ func TestProtocolKeepsItsPromises(t *testing.T) {
 			"schedule":   h.schedule,
 			"roll back":  h.rollBack,
 			"reschedule": h.reschedule,
+			"replace":    h.replace,
 			"cancel":     h.cancel,
 			"late put":   h.latePut,
 			"claim":      h.claim,
@@ -123,18 +127,19 @@ func (h *run) when(r *rapid.T) task.When {
 	return task.In(time.Duration(rapid.IntRange(-2, 15).Draw(r, "ms")) * time.Millisecond)
 }
 
-func (h *run) spec(r *rapid.T) task.Spec {
+func (h *run) spec(r *rapid.T, key string) task.Spec {
 	owner := fmt.Sprintf("owner-%d", rapid.IntRange(0, 3).Draw(r, "owner"))
-	return bell.New(owner, struct{}{}, h.when(r))
+	return bell.New(owner, 0, h.when(r), task.Key(key))
 }
 
 func (h *run) schedule(r *rapid.T) {
+	key := task.NewID().String() // not one of an earlier history
 	written, err := h.inTx(true, func(tx *schedule.Tx) error {
-		_, err := tx.Schedule(h.t.Context(), h.spec(r))
+		_, err := tx.Schedule(h.t.Context(), h.spec(r, key))
 		return err
 	})
 	h.must(err)
-	h.tasks[written[0].ID] = &belief{due: written[0].DueAt}
+	h.tasks[written[0].ID] = &belief{owner: written[0].Owner, key: key, due: written[0].DueAt}
 	h.ids = append(h.ids, written[0].ID)
 	h.put(r, written)
 }
@@ -143,7 +148,7 @@ func (h *run) schedule(r *rapid.T) {
 func (h *run) rollBack(r *rapid.T) {
 	written, err := h.inTx(false, func(tx *schedule.Tx) error {
 		if len(h.ids) == 0 || rapid.Bool().Draw(r, "new task") {
-			_, err := tx.Schedule(h.t.Context(), h.spec(r))
+			_, err := tx.Schedule(h.t.Context(), h.spec(r, task.NewID().String()))
 			return err
 		}
 		_, err := tx.Reschedule(h.t.Context(), rapid.SampledFrom(h.ids).Draw(r, "task"), h.when(r))
@@ -159,6 +164,32 @@ func (h *run) reschedule(r *rapid.T) {
 		_, err := tx.Reschedule(h.t.Context(), id, h.when(r))
 		return err
 	}, func(b *belief, now task.Task) { b.due = now.DueAt })
+}
+
+// replace schedules under the key of a pending task. Its subject, which tasks keep, must not make another entry.
+func (h *run) replace(r *rapid.T) {
+	pending := slices.DeleteFunc(slices.Clone(h.ids), func(id task.ID) bool { return h.tasks[id].fired || h.tasks[id].cancelled })
+	if len(pending) == 0 {
+		r.Skip("nothing is pending")
+	}
+	id := rapid.SampledFrom(pending).Draw(r, "task")
+	b := h.tasks[id]
+	tones := rapid.IntRange(0, 9).Draw(r, "tones")
+	subject := task.Subject(rapid.SampledFrom([]string{"", "a", "b"}).Draw(r, "subject"))
+	spec := bell.New(b.owner, tones, h.when(r), task.KeyReplace(b.key), subject)
+	commits := rapid.IntRange(0, 3).Draw(r, "commits") > 0
+	written, err := h.inTx(commits, func(tx *schedule.Tx) error {
+		got, err := tx.Schedule(h.t.Context(), spec)
+		if err == nil && got.ID != id {
+			return fmt.Errorf("%s was scheduled beside the pending %s", got.ID, id)
+		}
+		return err
+	})
+	h.must(err)
+	if commits {
+		b.due, b.tones = written[0].DueAt, tones
+	}
+	h.put(r, written) // also what never committed
 }
 
 func (h *run) cancel(r *rapid.T) {
@@ -251,14 +282,15 @@ func (h *run) loseMessage(r *rapid.T) {
 	h.log = slices.Delete(h.log, i, i+1)
 }
 
-// check compares the effects with what the owners were told.
+// check compares the effects with what the owners were told, and looks for tasks that an index shows twice.
 func (h *run) check(r *rapid.T) {
 	var effects []struct {
-		ID  string `db:"task_id"`
-		Due int64  `db:"due_ms"`
-		At  int64  `db:"at_ms"`
+		ID    string `db:"task_id"`
+		Tones int    `db:"tones"`
+		Due   int64  `db:"due_ms"`
+		At    int64  `db:"at_ms"`
 	}
-	h.must(h.store.DB().SelectContext(h.t.Context(), &effects, `SELECT task_id, due_ms, at_ms FROM effects`))
+	h.must(h.store.DB().SelectContext(h.t.Context(), &effects, `SELECT task_id, tones, due_ms, at_ms FROM effects`))
 	seen := map[task.ID]bool{}
 	for _, e := range effects {
 		id, err := task.ParseID(e.ID)
@@ -270,6 +302,8 @@ func (h *run) check(r *rapid.T) {
 			r.Fatalf("task %s took effect twice", id)
 		case b.cancelled:
 			r.Fatalf("task %s took effect although it was cancelled", id)
+		case e.Tones != b.tones:
+			r.Fatalf("task %s took effect with %d tones, was given %d", id, e.Tones, b.tones)
 		case e.Due != b.due.UnixMilli() || e.At < e.Due:
 			r.Fatalf("task %s took effect at %d for %d, due at %d", id, e.At, e.Due, b.due.UnixMilli())
 		default:
@@ -277,6 +311,26 @@ func (h *run) check(r *rapid.T) {
 		}
 		seen[id] = true
 	}
+	for shard := range protocolShards {
+		for _, entries := range h.entries(shard) {
+			ids := map[task.ID]bool{}
+			for _, e := range entries {
+				if ids[e.ID] {
+					r.Fatalf("task %s has two entries", e.ID)
+				}
+				ids[e.ID] = true
+			}
+		}
+	}
+}
+
+// entries gives those of the due set and those of the owners' sets.
+func (h *run) entries(shard int) [2][]task.Entry {
+	due, _, err := h.index.ScanDue(h.t.Context(), shard, task.ScanCursor{}, 1000)
+	h.must(err)
+	owned, _, err := h.index.ScanOwners(h.t.Context(), shard, task.ScanCursor{}, 1000)
+	h.must(err)
+	return [2][]task.Entry{due, owned}
 }
 
 // heal lets the daemon, a leader and a worker run until nothing is pending and nothing stands in the index.
@@ -328,11 +382,7 @@ func (h *run) step() {
 // empty reports whether no set holds anything.
 func (h *run) empty() bool {
 	for shard := range protocolShards {
-		due, _, err := h.index.ScanDue(h.t.Context(), shard, task.ScanCursor{}, 1000)
-		h.must(err)
-		owned, _, err := h.index.ScanOwners(h.t.Context(), shard, task.ScanCursor{}, 1000)
-		h.must(err)
-		if len(due)+len(owned) > 0 {
+		if both := h.entries(shard); len(both[0])+len(both[1]) > 0 {
 			return false
 		}
 	}

@@ -37,7 +37,8 @@ func newProtocol(t *testing.T) *protocol {
 	pipelinetest.Must(t, err)
 	t.Cleanup(func() { pipelinetest.Must(t, p.store.Close()) })
 	pipelinetest.Must(t, p.store.Migrate(t.Context(), migrations.Files, "protocol", protocolShards))
-	_, err = p.store.DB().ExecContext(t.Context(), `CREATE TABLE effects (task_id TEXT NOT NULL, due_ms INTEGER NOT NULL, at_ms INTEGER NOT NULL)`)
+	_, err = p.store.DB().ExecContext(t.Context(), `CREATE TABLE effects (
+		task_id TEXT NOT NULL, tones INTEGER NOT NULL, due_ms INTEGER NOT NULL, at_ms INTEGER NOT NULL)`)
 	pipelinetest.Must(t, err)
 	p.index, err = index.Open(index.Config{Namespace: "protocol", Addrs: []string{p.memory.Addr()}, Embedded: true, ReadTimeout: healLimit})
 	pipelinetest.Must(t, err)
@@ -49,13 +50,13 @@ func newProtocol(t *testing.T) *protocol {
 // restartWorker forgets all that a worker remembers.
 func (p *protocol) restartWorker() {
 	mux := worker.NewMux()
-	worker.Handle(mux, bell, func(ctx context.Context, tx *worker.Tx, t worker.Task[struct{}]) error {
+	worker.Handle(mux, bell, func(ctx context.Context, tx *worker.Tx, t worker.Task[int]) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO effects (task_id, due_ms, at_ms) VALUES (?, ?, ?)`,
-			t.ID.String(), t.DueAt.UnixMilli(), now.UnixMilli())
+		_, err = tx.ExecContext(ctx, `INSERT INTO effects (task_id, tones, due_ms, at_ms) VALUES (?, ?, ?, ?)`,
+			t.ID.String(), t.Payload, t.DueAt.UnixMilli(), now.UnixMilli())
 		return err
 	})
 	w, err := worker.New(worker.Config{}, mux, p.store, nil, p.index, nobody{})
