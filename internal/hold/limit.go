@@ -61,6 +61,13 @@ func (h *Hold) Allow(slots limit.Lease, permits int, until time.Time) {
 	h.signalAll()
 }
 
+// LostSlots returns how many slots no call has used in their time, since the last call.
+func (h *Hold) LostSlots() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.allowed.slots.Lost()
+}
+
 // Demanded receives when a hint could not be handed out because of the limit.
 func (h *Hold) Demanded() <-chan struct{} { return h.allowed.asked }
 
@@ -126,7 +133,7 @@ func (a *allowance) release(taken []*Hint, now time.Time) {
 	}
 	for _, e := range taken {
 		if !e.Called && !e.AllowedAt.IsZero() {
-			a.slots.Refund(now)
+			a.slots.Refund(e.AllowedAt, now)
 		}
 	}
 }

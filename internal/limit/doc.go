@@ -7,8 +7,8 @@
 //
 // The rate divides time into slots, each for one call. The row says up to which moment slots are leased. A worker leases the
 // slots that follow, for a quarter of a second ahead at most in all, and hands out a hint for each slot that has come. So a
-// worker that ends takes a lot with it, which is no more than what is made up for, and no worker's clock counts but the
-// database's.
+// worker that ends takes a lot with it at most, and no worker's clock counts but the database's. Slots that nobody leased in
+// their time, because all workers stood still, are made good by slots that come a little faster.
 //
 // # Concurrency
 //

@@ -26,11 +26,14 @@ type member struct {
 }
 
 // play lets members with endless work share a rate, a millisecond at a time, and returns when calls were made. kill ends the
-// first member then.
-func play(rate task.Rate, members []*member, span, kill time.Duration) (calls []time.Time) {
+// first member then; stall is how long all of them stand still after 15 s.
+func play(rate task.Rate, members []*member, span, kill, stall time.Duration) (calls []time.Time) {
 	r := rand.New(rand.NewPCG(1, uint64(len(members))))
 	st := limit.State{}
 	for now := t0; now.Before(t0.Add(span)); now = now.Add(time.Millisecond) {
+		if at := now.Sub(t0) - 15*time.Second; at >= 0 && at < stall {
+			continue
+		}
 		for i, m := range members {
 			if m.dead = m.dead || i == 0 && kill > 0 && now.Sub(t0) >= kill; m.dead {
 				continue
@@ -39,7 +42,9 @@ func play(rate task.Rate, members []*member, span, kill time.Duration) (calls []
 				m.asks = now.Add(40*time.Millisecond + time.Duration(r.IntN(20))*time.Millisecond)
 				if 2*m.slots.Len() <= limit.Lot(rate, len(members)) {
 					var g limit.Grant
-					st, g = st.Grant(limit.Ask{Limit: task.Limit{Rate: rate}, Holder: m.name, Members: len(members), Slots: true}, now)
+					st, g = st.Grant(limit.Ask{
+						Limit: task.Limit{Rate: rate}, Holder: m.name, Members: len(members), Slots: true, Lost: m.slots.Lost(),
+					}, now)
 					m.slots.Add(g.Slots)
 				}
 			}
@@ -61,21 +66,22 @@ func team(n int) []*member {
 	return members
 }
 
-// Over any ten seconds after the first the calls are within 5 % of the rate, whatever the number of workers, and while one ends.
+// Over any ten seconds after the first the calls are within 5 % of the rate, whatever the number of workers, while one ends, and after
+// all stood still for a while.
 func TestRateIsKept(t *testing.T) {
 	t.Parallel()
 	for _, rate := range []task.Rate{{Calls: 200, Per: time.Second}, {Calls: 5000, Per: time.Second}, {Calls: 1200, Per: time.Minute}} {
 		for _, n := range []int{1, 4, 16} {
-			for _, kill := range []time.Duration{0, 7 * time.Second} {
-				if kill > 0 && n == 1 {
+			for _, c := range []struct{ kill, stall time.Duration }{{}, {kill: 7 * time.Second}, {stall: 500 * time.Millisecond}} {
+				if c.kill > 0 && n == 1 {
 					continue
 				}
-				calls := play(rate, team(n), 30*time.Second, kill)
-				fewest, most := busiest(calls, t0.Add(time.Second), t0.Add(30*time.Second))
+				calls := play(rate, team(n), 40*time.Second, c.kill, c.stall)
+				fewest, most := busiest(calls, t0.Add(time.Second), t0.Add(40*time.Second))
 				want := rate.In(10 * time.Second)
 				slack := want/20 + 2*n // a slot that was leased and lost counts whole
 				if fewest < want-slack || most > want+slack {
-					t.Errorf("%v, %d members, one ends after %v: %d to %d calls in ten seconds, want %d within 5%%", rate, n, kill, fewest, most, want)
+					t.Errorf("%v, %d members, %+v: %d to %d calls in ten seconds, want %d within 5%%", rate, n, c, fewest, most, want)
 				}
 			}
 		}
@@ -96,7 +102,7 @@ func busiest(calls []time.Time, from, to time.Time) (fewest, most int) {
 func TestMembersGetEqualShares(t *testing.T) {
 	t.Parallel()
 	members := team(4)
-	all := len(play(task.Rate{Calls: 200, Per: time.Second}, members, 30*time.Second, 0))
+	all := len(play(task.Rate{Calls: 200, Per: time.Second}, members, 30*time.Second, 0, 0))
 	for _, m := range members {
 		if m.calls < all/5 || m.calls > all*3/10 {
 			t.Errorf("%s made %d of %d calls", m.name, m.calls, all)
@@ -107,10 +113,10 @@ func TestMembersGetEqualShares(t *testing.T) {
 // A rate that was an hour's is not waited for when it is raised, nor after the clock was set back.
 func TestLeasedFarAheadIsForgotten(t *testing.T) {
 	t.Parallel()
-	_, leased := limit.Next(task.Rate{Calls: 1, Per: time.Hour}, time.Time{}, t0, 1)
+	_, pace := limit.Next(task.Rate{Calls: 1, Per: time.Hour}, limit.Pace{}, t0, 1)
 	raised := task.Rate{Calls: 100, Per: time.Second}
-	_, leased = limit.Next(raised, leased, t0, 1)
-	if ahead := leased.Sub(t0); ahead > time.Second {
+	_, pace = limit.Next(raised, pace, t0, 1)
+	if ahead := pace.Leased.Sub(t0); ahead > time.Second {
 		t.Errorf("slots of %v are leased for %v ahead", raised, ahead)
 	}
 }
@@ -118,7 +124,7 @@ func TestLeasedFarAheadIsForgotten(t *testing.T) {
 func TestSlots(t *testing.T) {
 	t.Parallel()
 	var s limit.Slots
-	s.Add(limit.Lease{From: t0, Rate: task.Rate{Calls: 10, Per: time.Second}, N: 5})
+	s.Add(limit.Lease{From: t0, Step: 100 * time.Millisecond, N: 5})
 	if n := s.Ready(t0.Add(-1)); n != 0 {
 		t.Errorf("%d slots have come before the first", n)
 	}
@@ -128,12 +134,19 @@ func TestSlots(t *testing.T) {
 	if at := s.Take(); !at.Equal(t0) || s.Len() != 4 {
 		t.Errorf("took the slot of %v, %d are left", at, s.Len())
 	}
-	s.Refund(t0)
+	s.Refund(t0, t0.Add(250*time.Millisecond))
+	s.Refund(t0, t0.Add(time.Second)) // too late
+	if n := s.Lost(); n != 1 {
+		t.Errorf("%d slots are lost, want 1", n)
+	}
 	if s.Len() != 5 || s.Ready(t0) != 1 {
 		t.Errorf("after a refund there are %d, %d have come", s.Len(), s.Ready(t0))
 	}
-	if n := s.Ready(t0.Add(1250 * time.Millisecond)); n != 2 {
-		t.Errorf("%d slots are left after 1.25 s, want those of 300 and 400 ms", n)
+	if n := s.Ready(t0.Add(550 * time.Millisecond)); n != 2 {
+		t.Errorf("%d slots are left after 550 ms, want those of 300 and 400 ms", n)
+	}
+	if n := s.Lost(); n != 3 {
+		t.Errorf("%d slots are lost, want those of 0, 100 and 200 ms", n)
 	}
 	if at, ok := s.First(); !ok || !at.Equal(t0.Add(300*time.Millisecond)) {
 		t.Errorf("the first is of %v", at)

@@ -9,58 +9,76 @@ import (
 // Constants of the rate. A rate is kept over any 10 s to within 5 %: what the workers hold in stock, and what they make good
 // after a stall, is less than that.
 const (
-	catchUp  = 250 * time.Millisecond // slots that nobody leased are made good for this long
+	tardy    = 50 * time.Millisecond  // a lease may begin so long ago
+	maxOwed  = time.Second            // slots that nobody leased are owed for this long
+	faster   = 1.02                   // while slots are owed, they come at this multiple of the rate
 	quantum  = 250 * time.Millisecond // the workers' shares of one round
 	prefetch = 100 * time.Millisecond // a worker leases what nobody else did up to here
 	ahead    = 500 * time.Millisecond // slots after this are not leased yet
-	maxStock = time.Second            // a slot that was not used for this long is lost
+	maxStock = 300 * time.Millisecond // a slot that was not used for this long is lost
 )
 
 // Lease is some successive slots of a queue's rate, each of them one call of a handler.
 type Lease struct {
-	From time.Time // the first slot's moment, on the database's clock
-	Rate task.Rate // the distance of the others; zero: all are at From
+	From time.Time     // the first slot's moment, on the database's clock
+	Step time.Duration // the distance of the others; 0: all are at From
 	N    int
 }
 
-func (l Lease) slot(i int) time.Time { return l.From.Add(l.Rate.Span(i)) }
+func (l Lease) slot(i int) time.Time { return l.From.Add(time.Duration(i) * l.Step) }
 
 // ready returns how many slots have come.
 func (l Lease) ready(now time.Time) int {
-	if l.From.After(now) || l.Rate == (task.Rate{}) && l.N == 0 {
+	switch {
+	case l.From.After(now):
 		return 0
-	}
-	if l.Rate == (task.Rate{}) {
+	case l.Step == 0:
 		return l.N
 	}
-	return min(l.N, l.Rate.In(now.Sub(l.From))+1)
+	return min(l.N, int(now.Sub(l.From)/l.Step)+1)
 }
 
-// Next decides what a worker leases of a rate whose slots are leased up to a moment, and returns up to where they are then.
-// Workers that ask in turn get equal lots, each for the slots after the one before; a worker that asks alone gets all. An empty
-// lease means that slots are leased far enough ahead. A moment that is beyond what the rate can have leased is of another rate,
-// or of a clock that was set back.
-func Next(rate task.Rate, leased, now time.Time, members int) (Lease, time.Time) {
-	from := leased
-	if earliest := now.Add(-catchUp); from.Before(earliest) {
-		from = earliest
+// Next decides what a worker leases of a rate, and returns the state of the rate then. Workers that ask in turn get equal lots,
+// each for the slots after the one before; a worker that asks alone gets all. An empty lease means that slots are leased far
+// enough ahead. Slots that nobody leased in their time, as in a stall, are made good by shorter steps. A moment that is beyond
+// what the rate can have leased is of another rate, or of a clock that was set back.
+func Next(rate task.Rate, p Pace, now time.Time, members int) (Lease, Pace) {
+	if earliest := now.Add(-tardy); p.Leased.Before(earliest) {
+		p.Owed = min(maxOwed, p.Owed+min(maxOwed, earliest.Sub(p.Leased)))
+		p.Leased = earliest
 	}
-	if latest := now.Add(ahead + rate.Span(max(1, rate.In(quantum)))); from.After(latest) {
-		from = latest
+	if latest := now.Add(ahead + rate.Span(max(1, rate.In(quantum)))); p.Leased.After(latest) {
+		p.Leased = latest
 	}
-	if from.After(now.Add(ahead)) {
-		return Lease{}, from
+	if p.Leased.After(now.Add(ahead)) {
+		return Lease{}, p
 	}
-	n := max(Lot(rate, members), rate.In(now.Add(prefetch).Sub(from)))
-	l := Lease{From: from, Rate: rate, N: n}
-	return l, l.slot(n)
+	step := rate.Span(1)
+	n := max(Lot(rate, members), rate.In(now.Add(prefetch).Sub(p.Leased)))
+	if made := time.Duration(n) * (step - shorter(step)); p.Owed >= made && p.Owed > 0 {
+		step, p.Owed = shorter(step), p.Owed-made
+	}
+	l := Lease{From: p.Leased, Step: step, N: n}
+	p.Leased = l.slot(n)
+	return l, p
+}
+
+func shorter(step time.Duration) time.Duration { return time.Duration(float64(step) / faster) }
+
+// Pace is how far a rate is leased.
+type Pace struct {
+	Leased time.Time     // slots up to this moment are leased
+	Owed   time.Duration // the time of slots that nobody has leased, and that are still to be made good
 }
 
 // Lot returns how many slots one of the members leases at once, while all of them ask.
 func Lot(rate task.Rate, members int) int { return max(1, rate.In(quantum)/max(1, members)) }
 
 // Slots are a worker's leases in the order of time. The zero value has none.
-type Slots struct{ leases []Lease }
+type Slots struct {
+	leases []Lease
+	lost   int // slots that no call has used in their time
+}
 
 // Add adds a lease.
 func (s *Slots) Add(l Lease) {
@@ -69,8 +87,21 @@ func (s *Slots) Add(l Lease) {
 	}
 }
 
-// Refund returns a slot that was taken without a call: it may be taken at once.
-func (s *Slots) Refund(now time.Time) { s.leases = append([]Lease{{From: now, N: 1}}, s.leases...) }
+// Refund returns a slot that was taken without a call: it may be taken at once, or is lost if it came long ago.
+func (s *Slots) Refund(slot, now time.Time) {
+	if now.Sub(slot) > maxStock {
+		s.lost++
+		return
+	}
+	s.leases = append([]Lease{{From: slot, N: 1}}, s.leases...)
+}
+
+// Lost returns how many slots were lost since the last call: others are to make them good.
+func (s *Slots) Lost() int {
+	n := s.lost
+	s.lost = 0
+	return n
+}
 
 // Len returns the number of slots that were not taken yet.
 func (s *Slots) Len() (n int) {
@@ -93,6 +124,7 @@ func (s *Slots) expire(before time.Time) {
 	for len(s.leases) > 0 {
 		l := &s.leases[0]
 		lost := l.ready(before)
+		s.lost += lost
 		l.From, l.N = l.slot(lost), l.N-lost
 		if l.N > 0 {
 			return

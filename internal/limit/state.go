@@ -12,7 +12,7 @@ type State struct {
 	Rate        *task.Rate // an operator's; nil: as configured
 	Concurrency *int       // an operator's; nil: as configured
 	Version     int64      // of the row; 0: there is none yet
-	Leased      time.Time  // slots up to this moment are leased
+	Pace        Pace       // of the rate
 	Holders     []Holder   // those that have permits, or want some
 	LimitedAt   time.Time  // when a worker last told that due tasks wait for the limit
 }
@@ -40,6 +40,7 @@ type Ask struct {
 	Holder  string     // the worker's name
 	Members int        // workers of the queue, about
 	Slots   bool       // it needs slots
+	Lost    int        // slots that it could not use
 	Wanted  int        // transactions that it could run now
 	Running int        // transactions that it runs
 	Refused bool       // due tasks wait for the limit
@@ -59,7 +60,8 @@ func (s State) Grant(a Ask, now time.Time) (State, Grant) {
 		s.LimitedAt = now
 	}
 	if a.Limit.Rate != (task.Rate{}) && a.Slots {
-		g.Slots, s.Leased = Next(a.Limit.Rate, s.Leased, now, a.Members)
+		s.Pace.Owed = min(maxOwed, s.Pace.Owed+a.Limit.Rate.Span(a.Lost))
+		g.Slots, s.Pace = Next(a.Limit.Rate, s.Pace, now, a.Members)
 	}
 	if a.Limit.Concurrency == 0 {
 		s.Holders = nil

@@ -16,7 +16,7 @@ import (
 // A row of duetime_limits is changed by one statement that compares its version. So no worker that is frozen in between keeps a
 // lock, for which all others would wait.
 
-const limitColumns = "queue, rate, concurrency, version, leased_us, holders, limited_at"
+const limitColumns = "queue, rate, concurrency, version, leased_us, owed_us, holders, limited_at"
 
 // Limits returns the shared state of all queues that have one.
 func (s *Store) Limits(ctx context.Context) (map[string]limit.State, error) {
@@ -60,14 +60,14 @@ func (s *Store) SaveLimit(ctx context.Context, st limit.State) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("encode holders: %w", err)
 	}
-	leased, limited := usOrZero(st.Leased), msOrZero(st.LimitedAt)
+	leased, owed, limited := usOrZero(st.Pace.Leased), st.Pace.Owed.Microseconds(), msOrZero(st.LimitedAt)
 	var r sql.Result
 	if st.Version == 0 {
-		r, err = s.db.ExecContext(ctx, "INSERT INTO duetime_limits (queue, leased_us, holders, limited_at) VALUES (?, ?, ?, ?)"+
-			s.dialect.ignoreTaken("queue"), st.Queue, leased, string(holders), limited)
+		r, err = s.db.ExecContext(ctx, "INSERT INTO duetime_limits (queue, leased_us, owed_us, holders, limited_at) VALUES (?, ?, ?, ?, ?)"+
+			s.dialect.ignoreTaken("queue"), st.Queue, leased, owed, string(holders), limited)
 	} else {
-		r, err = s.db.ExecContext(ctx, "UPDATE duetime_limits SET leased_us = ?, holders = ?, limited_at = ?, version = version + 1 "+
-			"WHERE queue = ? AND version = ?", leased, string(holders), limited, st.Queue, st.Version)
+		r, err = s.db.ExecContext(ctx, "UPDATE duetime_limits SET leased_us = ?, owed_us = ?, holders = ?, limited_at = ?, version = version + 1 "+
+			"WHERE queue = ? AND version = ?", leased, owed, string(holders), limited, st.Queue, st.Version)
 	}
 	if err != nil {
 		return false, fmt.Errorf("save the limit of queue %s: %w", st.Queue, err)
@@ -110,18 +110,19 @@ func (s *Store) setLimit(ctx context.Context, q sqlx.ExtContext, queue, column s
 
 // limitRow is a row of duetime_limits while it is scanned.
 type limitRow struct {
-	queue, holders           string
-	rate                     sql.NullString
-	concurrency              sql.NullInt64
-	version, leased, limited int64
+	queue, holders                 string
+	rate                           sql.NullString
+	concurrency                    sql.NullInt64
+	version, leased, owed, limited int64
 }
 
 func (r *limitRow) dest() []any {
-	return []any{&r.queue, &r.rate, &r.concurrency, &r.version, &r.leased, &r.holders, &r.limited}
+	return []any{&r.queue, &r.rate, &r.concurrency, &r.version, &r.leased, &r.owed, &r.holders, &r.limited}
 }
 
 func (r *limitRow) state() (limit.State, error) {
-	st := limit.State{Queue: r.queue, Version: r.version, Leased: time.UnixMicro(r.leased).UTC(), LimitedAt: fromMs(r.limited)}
+	st := limit.State{Queue: r.queue, Version: r.version, LimitedAt: fromMs(r.limited)}
+	st.Pace = limit.Pace{Leased: time.UnixMicro(r.leased).UTC(), Owed: time.Duration(r.owed) * time.Microsecond}
 	if r.rate.Valid {
 		st.Rate = new(task.Rate)
 		if err := st.Rate.UnmarshalText([]byte(r.rate.String)); err != nil {

@@ -63,6 +63,9 @@ func (l *lessee) pass(ctx context.Context) (loop.Result, error) {
 	if closed, _ := q.worker.gate.NextProbe(); closed || !l.needs(a, now) {
 		return loop.Result{}, nil
 	}
+	if a.Slots {
+		a.Lost = q.hold.LostSlots()
+	}
 	ctx, cancel := context.WithTimeout(ctx, pauseInterval)
 	defer cancel()
 	g, err := l.lease(ctx, a)

@@ -19,7 +19,8 @@ import (
 // and the daemon may all be away.
 //
 //  1. A worker looks for each of its queues once a second, unless the queue is paused, MySQL is away, or hints of the queue
-//     wait for a free runner: what comes late then is known, and not lost.
+//     wait for a free runner: what comes late then is known, and not lost. It also looks when it has lost its partitions: what
+//     is late then would wait until all members have joined again.
 //  2. One seek in the index of next tries says whether any task is overdue by Config.Late. In good health none is.
 //  3. Of what became due lately, a worker takes its share (task.Share). What nobody has taken for a further anybodysAfter is
 //     anybody's: a worker takes a few, from a random place. So an idle worker helps a busy one, and a worker without a partition
@@ -59,16 +60,18 @@ type looker struct {
 	late  task.Cursor // where the next look for what became due lately goes on; zero: at the beginning
 	older task.Cursor // where the next look for what is older goes on
 
+	wake     chan struct{}
 	recorded time.Time // when the mode was last told in the history, on the local clock
 }
 
-func newLooker(q *queue) *looker { return &looker{queue: q} }
+func newLooker(q *queue) *looker { return &looker{queue: q, wake: make(chan struct{}, 1)} }
 
 // run looks until ctx ends.
 func (l *looker) run(ctx context.Context) {
 	l.show()
 	cfg := loop.Config{
 		Name: "look for " + l.queue.name, Interval: lookInterval, MaxBackoff: settle.MaxProbeInterval, Logger: l.queue.log,
+		Wake: l.wake,
 	}
 	_ = loop.Run(ctx, cfg, l.pass) // it ends with ctx alone
 }

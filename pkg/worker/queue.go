@@ -116,6 +116,7 @@ func (q *queue) endGeneration(g *generation) {
 	forgotten, busy := q.hold.Revoke(g.offsets)
 	q.worker.settler.Refund(forgotten)
 	q.handOver(g.session.Partitions(), busy)
+	loop.Rouse(q.looker.wake)
 }
 
 // commitLast commits the offsets of what was settled until the worker stopped.

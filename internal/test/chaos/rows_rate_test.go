@@ -19,7 +19,7 @@ func rateRow() entry {
 	return entry{
 		n: 81, fault: fmt.Sprintf("%d tasks due in a queue of %d/s with four workers, one of them killed", limitedTasks, limitedRate), alone: true,
 		setup: setup{
-			worker: "./internal/test/chaos/poison", workers: 4,
+			worker: "./internal/test/chaos/poison", workers: 4, rate: 100, // the machine is busy with four workers
 			config: fmt.Sprintf("queues: [default, {name: %s, rate: %d/s}]\n", limitedQueue, limitedRate),
 		},
 		run: rateIsKept,
@@ -48,7 +48,10 @@ func rateIsKept(t *testing.T, d *drill) {
 	if once := d.count(t, `SELECT COUNT(DISTINCT task_id) FROM chaos_limited`); once != limitedTasks || ran() != limitedTasks {
 		t.Errorf("%d effects of %d tasks, want one of each of %d", ran(), once, limitedTasks)
 	}
-	fewest, most := perTenSeconds(d.numbers(t, `SELECT CAST(UNIX_TIMESTAMP(at) * 1000 AS SIGNED) FROM chaos_limited ORDER BY at`))
+	at := d.numbers(t, `SELECT CAST(UNIX_TIMESTAMP(at) * 1000 AS SIGNED) FROM chaos_limited ORDER BY at`)
+	fewest, most := perTenSeconds(at)
+	d.note(t, "the longest time without a call: %v", longestPause(at))
+	t.Logf("calls in each second: %v", perSecond(at))
 	d.note(t, "%.0f to %.0f calls a second over any ten seconds of a queue of %d/s", float64(fewest)/10, float64(most)/10, limitedRate)
 	if want := 10 * limitedRate; fewest < want*95/100 || most > want*105/100 {
 		t.Errorf("%d to %d calls in ten seconds, want %d within 5 %%", fewest, most, want)
@@ -65,6 +68,21 @@ func perTenSeconds(at []int64) (fewest, most int) {
 		fewest, most = min(fewest, end-first), max(most, end-first)
 	}
 	return fewest, most
+}
+
+func perSecond(at []int64) []int {
+	counts := make([]int, (at[len(at)-1]-at[0])/1000+1)
+	for _, ms := range at {
+		counts[(ms-at[0])/1000]++
+	}
+	return counts
+}
+
+func longestPause(at []int64) (longest time.Duration) {
+	for i := 1; i < len(at); i++ {
+		longest = max(longest, time.Duration(at[i]-at[i-1])*time.Millisecond)
+	}
+	return longest
 }
 
 // numbers reads a column.

@@ -40,6 +40,7 @@ type setup struct {
 	config   string   // the configuration file of every process; empty: none
 	worker   string   // the package of the workers' command; empty: cmd/worker
 	workers  int      // 0: two
+	rate     int      // calls a second; 0: as the other rows
 	meal     time.Duration
 	late     time.Duration // past its time a task shows that a fault is felt; 0: late
 	pets     int
