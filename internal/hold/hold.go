@@ -30,7 +30,7 @@ type Hold struct {
 	byKey   map[sharedKey]*Hint
 	lanes   [Lanes]lines
 	owners  map[string]*owner // owners with a runner, or with parked hints
-	resting []string          // owners without a runner, which are let go after the next take
+	resting []string          // owners without a runner, which are freed after the next take
 	wake    [Lanes]chan struct{}
 	paused  bool // nothing is handed out
 	found   Found

@@ -50,8 +50,8 @@ func (h *Hold) freeOwner(name string, now time.Time) {
 	}
 }
 
-// freeOwners lets go of the owners that the taken hints have. An owner with half of them or more is let go only after the next take, so
-// that the due hints of others come first: however many of its hints are due, they delay others by one take.
+// freeOwners frees the owners of the taken hints. An owner of half of them or more is freed only after the next take, so that the
+// due hints of others come first: however many of its hints are due, they delay others by one take.
 func (h *Hold) freeOwners(taken []*Hint, now time.Time) {
 	hints := map[string]int{}
 	for _, e := range taken {
@@ -66,7 +66,7 @@ func (h *Hold) freeOwners(taken []*Hint, now time.Time) {
 	}
 }
 
-// wakeOwners lets go of the owners that rest, and reports whether there were any.
+// wakeOwners frees the owners that rest, and reports whether there were any.
 func (h *Hold) wakeOwners(now time.Time) bool {
 	resting := h.resting
 	h.resting = nil

@@ -1,13 +1,14 @@
 // Package limit shares a queue's limit among all its workers: the rate of handler calls, and the transactions at once.
 //
-// A worker asks MySQL for a lot of both, not for each task. The queue's row is locked meanwhile, so that lots don't overlap.
+// A worker asks MySQL for a lot of both, not for each task. It writes the queue's row only if the row is as it was read, so that
+// lots don't overlap, and a worker that is frozen in between keeps no lock.
 // The package decides what a worker gets; internal/store keeps the rows, internal/hold spends the lots, pkg/worker asks.
 //
 // # The rate
 //
 // The rate divides time into slots, each for one call. The row says up to which moment slots are leased. A worker leases the
-// slots that follow, for a quarter of a second ahead at most in all, and hands out a hint for each slot that has come. So a
-// worker that ends takes a lot with it at most, and no worker's clock counts but the database's. Slots that nobody leased in
+// slots that follow, and hands out a hint for each slot that has come. All workers together lease no slot that comes after half
+// a second from now. A worker that ends takes its slots with it, about a lot, and no worker's clock counts but the database's. Slots that nobody leased in
 // their time, because all workers stood still, are made good by slots that come a little faster.
 //
 // # Concurrency

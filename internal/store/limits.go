@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -19,39 +20,29 @@ import (
 const limitColumns = "queue, rate, concurrency, version, leased_us, owed_us, holders, limited_at"
 
 // Limits returns the shared state of all queues that have one.
-func (s *Store) Limits(ctx context.Context) (map[string]limit.State, error) {
-	all := map[string]limit.State{}
-	var r limitRow
-	var wrong error
-	err := forEach(ctx, s.db, "SELECT "+limitColumns+" FROM duetime_limits", nil, r.dest(), func() {
-		st, err := r.state()
-		if err != nil {
-			wrong = err
-		}
-		all[st.Queue] = st
-	})
-	if err == nil {
-		err = wrong
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read limits: %w", err)
-	}
-	return all, nil
-}
+func (s *Store) Limits(ctx context.Context) (map[string]limit.State, error) { return s.limits(ctx, "") }
 
 // Limit returns the shared state of a queue; its version is 0 if it has none yet.
 func (s *Store) Limit(ctx context.Context, queue string) (limit.State, error) {
+	found, err := s.limits(ctx, " WHERE queue = ?", queue)
+	st := found[queue]
+	st.Queue = queue
+	return st, err
+}
+
+func (s *Store) limits(ctx context.Context, where string, args ...any) (map[string]limit.State, error) {
+	found := map[string]limit.State{}
 	var r limitRow
-	st := limit.State{Queue: queue}
 	var wrong error
-	err := forEach(ctx, s.db, "SELECT "+limitColumns+" FROM duetime_limits WHERE queue = ?", []any{queue}, r.dest(), func() { st, wrong = r.state() })
-	if err == nil {
-		err = wrong
+	err := forEach(ctx, s.db, "SELECT "+limitColumns+" FROM duetime_limits"+where, args, r.dest(), func() {
+		st, err := r.state()
+		wrong = cmp.Or(wrong, err)
+		found[st.Queue] = st
+	})
+	if err := cmp.Or(err, wrong); err != nil {
+		return nil, fmt.Errorf("read limits: %w", err)
 	}
-	if err != nil {
-		return st, fmt.Errorf("read the limit of queue %s: %w", queue, err)
-	}
-	return st, nil
+	return found, nil
 }
 
 // SaveLimit writes what the workers share, if the row is still of the state's version; else it returns false.

@@ -53,7 +53,7 @@ func (l *lessee) pass(ctx context.Context) (loop.Result, error) {
 	q := l.queue
 	bound := q.hold.Limit()
 	if bound == (task.Limit{}) {
-		q.worker.metrics.limited.WithLabelValues(q.name).Set(0)
+		l.show(false)
 		return loop.Result{Next: pauseInterval}, nil
 	}
 	now, demand := q.worker.clock.Now(), q.hold.Demand()
