@@ -28,7 +28,9 @@ type verdict struct {
 	put     bool      // the row's state goes to the index
 	// refunded says that the attempt that was charged beforehand is taken back, because the task does not run.
 	refunded bool
-	far      bool // settled although the row is pending: the daemon's look-ahead puts it
+	// elsewhere says that another worker is about to run the task, and must find its row free.
+	elsewhere bool
+	far       bool // settled although the row is pending: the daemon's look-ahead puts it
 
 	next *task.Task // the row's transition, to be saved; nil for none
 
@@ -96,6 +98,7 @@ func (v *verdict) decideDue(f facts) {
 	}
 	if justCharged(f.hint, v.charge, f.row, f.lockedAt) {
 		v.holdUntil(f.now.Add(hold.RetryInterval), f.hint.Lane)
+		v.elsewhere = true
 		return
 	}
 	if exhausted(f.hint, v.charge, f.row) {
@@ -154,13 +157,15 @@ func exhausted(h *hold.Hint, charge hold.Charge, row task.Task) bool {
 	return h.Suspect && charge.State != hold.Charged && row.Attempt >= row.MaxAttempts && strings.HasPrefix(row.LastError, lastBegun)
 }
 
-// aboutToRun is how long after its charge a suspect's run begins, at the latest: its worker locks the row anew.
-const aboutToRun = time.Second
+// aboutToRun is how long after its charge a suspect's run begins, at the latest: its worker commits and locks the row anew.
+const aboutToRun = 3 * time.Second
 
 // justCharged reports whether another worker has charged the suspect a moment ago, so that its row is free before its run
-// begins. Several workers may have found the row: each would charge it.
+// begins. Several workers may have found the row: each would charge it. The next try of a task that failed is later than its
+// row's change.
 func justCharged(h *hold.Hint, charge hold.Charge, row task.Task, now time.Time) bool {
-	return h.Suspect && charge.State == hold.Uncharged && row.Attempt > 0 && now.Sub(row.UpdatedAt) < aboutToRun
+	return h.Suspect && charge.State == hold.Uncharged && row.Attempt > 0 &&
+		!row.RunAt.After(row.UpdatedAt) && now.Sub(row.UpdatedAt) < aboutToRun
 }
 
 // chargedElsewhere reports whether a worker that stopped in an orderly way charged the task's last attempt beforehand,

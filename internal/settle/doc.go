@@ -58,8 +58,9 @@
 //     is charged in a committed transaction before the handler runs. At the first charge suspects may share a batch, so
 //     that a rebalance costs one statement per batch. Suspects that were charged before run one at a time, so that one
 //     culprit never gets an innocent task charged twice. Several workers may have found one suspect: between its charge and
-//     its run the row is free for a moment, so a suspect that another worker has just charged is held, and a charge whose run does not come in the next
-//     transaction is refunded in it. A suspect whose attempts are used up is dead without a run. A
+//     its run the row is free for a moment. So a suspect that another worker has just charged is held, outside of any
+//     transaction that runs others, and a charge whose run does not come in the next transaction is refunded in it. A
+//     suspect whose attempts are used up is dead without a run. A
 //     charge without a complete run is refunded if the worker stops. A worker that leaves a partition with nothing
 //     running records this in a row that names it as the holder, and the next worker has no suspects there; a crash
 //     leaves no such row. A task must not die of charges if perhaps none of them was followed by a run: so its last

@@ -146,10 +146,34 @@ func (t *transaction) lock() error {
 		t.judge(t.pick(byID, row.ID), row)
 		delete(byID, row.ID)
 	}
+	if t.leaveElsewhere() {
+		return errRetryNow
+	}
 	if err := t.lockRecurrences(); err != nil {
 		return err
 	}
 	return t.judgeAbsent(byID)
+}
+
+// leaveElsewhere takes tasks that other workers are about to run out of the batch, and reports whether the transaction is to
+// begin anew without them. It would keep their rows locked while handlers of other tasks run.
+func (t *transaction) leaveElsewhere() bool {
+	left := map[*hold.Hint]bool{}
+	for _, m := range t.members {
+		if m.verdict.elsewhere {
+			left[m.hint] = true
+		}
+	}
+	if len(left) == 0 || len(left) == len(t.members) {
+		return false
+	}
+	for _, m := range t.members {
+		if left[m.hint] {
+			t.applyToHint(m)
+		}
+	}
+	t.batch.hints = slices.DeleteFunc(slices.Clone(t.batch.hints), func(h *hold.Hint) bool { return left[h] })
+	return true
 }
 
 // pick returns one of a task's hints. The others, of other versions, are looked at in a later transaction.

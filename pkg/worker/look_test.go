@@ -13,6 +13,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
@@ -157,6 +158,39 @@ func TestTasksThatSeveralFindAreChargedOnce(t *testing.T) {
 			want(t, "effects", w.number("SELECT COUNT(*) FROM effects"), c.tasks)
 		})
 	}
+}
+
+// A suspect that another worker has just charged is about to run there. Its row stays free while another task runs here.
+func TestLooksFreeWhatAnotherIsAboutToRun(t *testing.T) {
+	t.Parallel()
+	w := onMySQL(t)
+	theirs := w.due(meal, 1)[0]
+	pipelinetest.Must(t, w.store.Save(t.Context(), w.store.DB(), []task.Task{theirs.Charge(time.Now())}))
+	isFree := func() bool {
+		tx, err := w.store.Begin(t.Context())
+		pipelinetest.Must(t, err)
+		defer func() { _ = tx.Rollback() }()
+		rows, _, err := w.store.LockFree(t.Context(), tx, []task.ID{theirs.ID})
+		pipelinetest.Must(t, err)
+		return len(rows) == 1
+	}
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+		if tk.ID != theirs.ID {
+			for !isFree() {
+				if loop.Sleep(ctx, soon/10); ctx.Err() != nil {
+					t.Error("the row that was charged elsewhere is locked")
+					return ctx.Err()
+				}
+			}
+		}
+		return effect(ctx, tx, tk)
+	})
+	w.due(meal, 1)
+	stop := w.looks(mux)
+	pipelinetest.Await(t, "both to be done", func() bool { return w.settled("meal", "done") == 2 })
+	want(t, "attempts of the one that nobody ran", w.row(theirs.ID).Attempt, 2)
+	want(t, "stop", stop(), nil)
 }
 
 var elsewhere = task.NewKind[payload]("elsewhere", task.Queue("elsewhere"))
