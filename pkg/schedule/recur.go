@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 
@@ -21,6 +22,8 @@ type recurrences interface {
 	OwnerRecurrences(ctx context.Context, q sqlx.QueryerContext, owner string) ([]task.Recurrence, error)
 	// InsertRecurrence writes a new row.
 	InsertRecurrence(ctx context.Context, q sqlx.ExtContext, r task.Recurrence) error
+	// LockFree locks those of the tasks' rows that no other transaction has locked.
+	LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, time.Time, error)
 	// DefineRecurrence writes all of a locked row.
 	DefineRecurrence(ctx context.Context, q sqlx.ExtContext, r task.Recurrence) error
 }
@@ -137,7 +140,7 @@ func (t *Tx) redefine(ctx context.Context, stands, wanted task.Recurrence) (task
 
 // lockRecurrences locks recurrences that were read without a lock, in the order of package recurrence. With takeBack it also
 // locks their newest tasks, and cancels those that are pending, so that their ticks may be made once more. It answers a
-// retryable error if one of them has made another task meanwhile.
+// retryable error if one of them has made another task meanwhile that can't be locked at once.
 func (t *Tx) lockRecurrences(ctx context.Context, verb string, read []task.Recurrence, takeBack bool) ([]task.Recurrence, error) {
 	ids := make([]task.ID, len(read))
 	var newest []task.ID
@@ -155,27 +158,51 @@ func (t *Tx) lockRecurrences(ctx context.Context, verb string, read []task.Recur
 	if err != nil {
 		return nil, t.fail(fmt.Errorf("%s: %w", verb, asRunning(err)))
 	}
-	for _, r := range locked {
-		i := slices.Index(ids, r.ID)
-		if r.Newest != read[i].Newest || r.State != read[i].State {
-			return nil, t.fail(fmt.Errorf("%s %s of owner %s: %w", verb, r.Name, r.Owner, errMovedOn))
-		}
-	}
 	if len(locked) < len(ids) {
 		return nil, t.fail(fmt.Errorf("%s: %w", verb, errMovedOn)) // purged meanwhile
 	}
+	for _, r := range locked {
+		was := read[slices.Index(ids, r.ID)]
+		if r.Newest == was.Newest && r.State == was.State {
+			continue
+		}
+		newest, err := t.lockMovedOn(ctx, was, r, takeBack)
+		if err != nil {
+			return nil, t.fail(fmt.Errorf("%s %s of owner %s: %w", verb, r.Name, r.Owner, err))
+		}
+		tasks = append(tasks, newest...)
+	}
 	return t.withdraw(ctx, verb, locked, tasks)
+}
+
+// lockMovedOn locks the task that a locked recurrence has made since it was read, so that one caller among many comes through at
+// its first try. It does not wait, since whoever holds the task may wait for the recurrence. It answers errMovedOn where the
+// whole transaction is to be tried again.
+func (t *Tx) lockMovedOn(ctx context.Context, was, r task.Recurrence, takeBack bool) ([]task.Task, error) {
+	switch {
+	case !takeBack, max(was.State, r.State) > task.RecurrencePaused:
+		return nil, errMovedOn
+	case r.Newest.IsZero():
+		return nil, nil
+	case !r.DueAt.After(t.now): // by now it may be running
+		return nil, errMovedOn
+	}
+	newest, _, err := t.rows.LockFree(ctx, t.db, []task.ID{r.Newest})
+	if err == nil && len(newest) == 0 {
+		err = errMovedOn
+	}
+	return newest, err
 }
 
 // withdraw cancels those of the recurrences' newest tasks that are pending, but for the handler's own.
 func (t *Tx) withdraw(ctx context.Context, verb string, locked []task.Recurrence, tasks []task.Task) ([]task.Recurrence, error) {
 	var before, after []task.Task
 	for _, row := range tasks {
-		if row.State != task.Pending || slices.Contains(t.renewed, row.ID) {
+		i := slices.IndexFunc(locked, func(r task.Recurrence) bool { return r.Newest == row.ID })
+		if i < 0 || row.State != task.Pending || slices.Contains(t.renewed, row.ID) {
 			continue
 		}
 		before, after = append(before, row), append(after, row.Withdraw(t.now))
-		i := slices.IndexFunc(locked, func(r task.Recurrence) bool { return r.Newest == row.ID })
 		locked[i] = locked[i].Withdraw(t.now)
 	}
 	if len(before) == 0 {
