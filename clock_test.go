@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +21,7 @@ import (
 // The other programs must report their clock's offset. The programs are compiled with the test's time.Now, so that every
 // decision by their own clock shows.
 func TestProgramsWithAnotherClock(t *testing.T) {
-	t.Setenv("GOFLAGS", "-overlay="+otherClock(t))
+	t.Setenv("GOFLAGS", "-overlay="+pipelinetest.OtherClock(t))
 	for _, name := range []string{"event", "worker", "daemon", "game"} {
 		pipelinetest.Build(t, "./cmd/"+name)
 	}
@@ -66,38 +63,6 @@ func TestProgramsWithAnotherClock(t *testing.T) {
 			}
 		})
 	}
-}
-
-// otherClock writes a replacement for the standard library's clock: one that is CLOCK_AHEAD seconds ahead once the
-// program has run for CLOCK_AFTER seconds. The monotonic clock is not changed, as when a machine's clock is set.
-func otherClock(t *testing.T) (overlay string) {
-	t.Helper()
-	root, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
-	pipelinetest.Must(t, err)
-	path := filepath.Join(strings.TrimSpace(string(root)), "src", "time", "time.go")
-	source, err := os.ReadFile(path)
-	pipelinetest.Must(t, err)
-	const now = "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
-	if strings.Count(string(source), now) != 1 {
-		t.Fatalf("the test doesn't know this version of %s", path)
-	}
-	text := strings.Replace(string(source), now, now+"\tif mono-startNano >= int64(clockAfter)*1e9 {\n\t\tsec += int64(clockAhead)\n\t}\n", 1)
-	text = strings.Replace(text, "\nimport (\n", "\nimport (\n\t\"syscall\"\n", 1) + `
-var clockAhead, clockAfter = clockSetting("CLOCK_AHEAD"), clockSetting("CLOCK_AFTER")
-
-func clockSetting(name string) int {
-	text, _ := syscall.Getenv(name)
-	n, _ := atoi(text)
-	return n
-}
-`
-	dir := t.TempDir()
-	changed, overlay := filepath.Join(dir, "time.go"), filepath.Join(dir, "overlay.json")
-	pipelinetest.Must(t, os.WriteFile(changed, []byte(text), 0o600))
-	replace, err := json.Marshal(map[string]map[string]string{"Replace": {path: changed}})
-	pipelinetest.Must(t, err)
-	pipelinetest.Must(t, os.WriteFile(overlay, replace, 0o600))
-	return overlay
 }
 
 // clockWorld is a deployment whose database records, by its own clock, when tasks are made and done.

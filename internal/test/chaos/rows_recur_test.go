@@ -19,11 +19,12 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// recurrencesRow plays all faults in turn for two minutes, or for as long as DUETIME_CHAOS_LONG=1h says.
+// recurrencesRow plays all faults in turn for two minutes, or for as long as DUETIME_CHAOS_LONG=1h says. The clock of one
+// worker's host is wrong all the while.
 func recurrencesRow() entry {
 	return entry{
-		n: 79, fault: "200 recurrences of a second to a minute while leader, worker, daemon, MySQL and Redis are killed", alone: true,
-		setup: setup{worker: "./internal/test/chaos/poison"}, run: recurrencesGoOn,
+		n: 79, fault: "200 recurrences of a second to a minute while leader, worker, daemon, MySQL and Redis are killed; one worker's clock 30 s ahead", alone: true,
+		setup: setup{worker: "./internal/test/chaos/poison", ahead: 30}, run: recurrencesGoOn,
 	}
 }
 

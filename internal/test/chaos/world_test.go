@@ -3,6 +3,7 @@ package chaos_test
 import (
 	"cmp"
 	"database/sql"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,6 +41,7 @@ type setup struct {
 	config   string   // the configuration file of every process; empty: none
 	worker   string   // the package of the workers' command; empty: cmd/worker
 	workers  int      // 0: two
+	ahead    int      // seconds that the clock of the first worker's host is ahead
 	rate     int      // calls a second; 0: as the other rows
 	meal     time.Duration
 	late     time.Duration // past its time a task shows that a fault is felt; 0: late
@@ -58,6 +60,7 @@ type world struct {
 	pipelinetest.Deployment
 
 	setup     setup
+	overlay   string // with which the row's own worker is built; empty: none
 	mysql     *pipelinetest.MySQLServer
 	front     string // where the processes find MySQL; empty: at its own address
 	redis     *pipelinetest.RedisServer
@@ -100,6 +103,9 @@ func newWorld(t *testing.T, s setup) *world {
 	w := &world{setup: s, Deployment: pipelinetest.Deployment{Previous: s.previous}}
 	if s.servers != nil {
 		s.servers(t, w)
+	}
+	if s.ahead != 0 {
+		w.overlay = pipelinetest.OtherClock(t)
 	}
 	w.openServers(t)
 	var err error
@@ -204,6 +210,9 @@ func (w *world) seat(t *testing.T, name string, nth int) *seat {
 		nth += len(w.events)
 	case "worker":
 		nth += len(w.workers)
+		if len(w.workers) == 0 {
+			s.env = append(s.env, fmt.Sprintf("CLOCK_AHEAD=%d", w.setup.ahead))
+		}
 	}
 	if w.setup.linksTo("mysql") {
 		s.links.mysql = pipelinetest.Proxy(t, w.mysql.Addr())
@@ -233,10 +242,19 @@ func (w *world) start(t *testing.T, s *seat, more ...string) {
 	t.Helper()
 	env := append(slices.Clone(s.env), more...)
 	if s.Name == "worker" && w.setup.worker != "" {
-		s.App = pipelinetest.App{Proc: pipelinetest.Run(t, pipelinetest.Build(t, w.setup.worker), w.EnvOf(s.Name, env...), w.Args()...), Name: s.Name}
+		s.App = pipelinetest.App{Proc: pipelinetest.Run(t, w.workerBinary(t), w.EnvOf(s.Name, env...), w.Args()...), Name: s.Name}
 		return
 	}
 	s.App = w.Start(t, s.Name, env...)
+}
+
+// workerBinary builds the row's own worker.
+func (w *world) workerBinary(t *testing.T) string {
+	t.Helper()
+	if w.overlay == "" {
+		return pipelinetest.Build(t, w.setup.worker)
+	}
+	return pipelinetest.Build(t, w.setup.worker, "-overlay="+w.overlay)
 }
 
 // restart runs the seat's process anew and waits until it is ready.

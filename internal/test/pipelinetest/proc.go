@@ -20,25 +20,26 @@ var (
 )
 
 // Build compiles a command of this module, for example "./cmd/event", once per test process, and returns the binary's
-// path. It builds as a release does: without cgo and without the race detector.
-func Build(t testing.TB, pkg string) string {
+// path. It builds as a release does: without cgo and without the race detector. The flags are further ones of go build.
+func Build(t testing.TB, pkg string, flags ...string) string {
 	t.Helper()
 	buildMu.Lock()
 	defer buildMu.Unlock()
-	if path, ok := built[pkg]; ok {
+	key := strings.Join(append(flags, pkg), " ")
+	if path, ok := built[key]; ok {
 		return path
 	}
 	root, err := moduleRoot()
 	Must(t, err)
 	base, err := runFolder()
 	Must(t, err)
-	path := filepath.Join(base, "bin-"+strings.NewReplacer("/", "-", ".", "").Replace(pkg))
-	cmd := exec.Command("go", "build", "-o", path, pkg) //nolint:gosec,noctx // builds our own packages
+	path := filepath.Join(base, fmt.Sprintf("bin%d-%s", len(built), strings.NewReplacer("/", "-", ".", "").Replace(pkg)))
+	cmd := exec.Command("go", append(append([]string{"build", "-o", path}, flags...), pkg)...) //nolint:gosec,noctx // builds our own packages
 	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build %s: %v\n%s", pkg, err, out)
 	}
-	built[pkg] = path
+	built[key] = path
 	return path
 }
 
