@@ -78,10 +78,10 @@ var toolOnly = map[string]string{
 	"completion zsh":        "It writes a script for a shell.",
 }
 
-// helpers are the console's calls that only serve others.
+// helpers are the console's calls that no command makes: they serve other calls, or a page.
 var helpers = []any{
-	(*console.Console).As, (*console.Console).CheckQueue, (*console.Console).Clock, (*console.Console).Drift,
-	(*console.Console).OnlyOperation, (*console.Console).Rows, (*console.Console).ShardCount, (*console.Console).WhyLeft,
+	(*console.Console).Ahead, (*console.Console).As, (*console.Console).Audit, (*console.Console).CheckQueue, (*console.Console).Clock,
+	(*console.Console).DeadGroups, (*console.Console).Drift, (*console.Console).LagOver, (*console.Console).OnlyOperation, (*console.Console).Rows, (*console.Console).ShardCount, (*console.Console).WhyLeft,
 }
 
 // commands returns the paths of all commands that do something, without the tool's name.

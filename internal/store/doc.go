@@ -25,7 +25,8 @@
 //   - duetime_tasks, ranges: pages.go (what sweeps read), owner.go (one owner's rows), list.go (what operators filter),
 //     purge.go.
 //   - duetime_tasks, figures: counts.go, stats.go, stats_live.go (what duetime top shows), audit.go (rows that are wrong).
-//   - duetime_layout: layout.go, and shardchange.go, which also moves rows to other shards. duetime_epochs: epochs.go. duetime_requests: requests.go. duetime_history: history.go.
+//     Bounded reads for views: spans.go (counts and samples by time), ahead.go, lag_sample.go, dead.go.
+//   - duetime_layout: layout.go, and shardchange.go, which also moves rows to other shards. duetime_epochs: epochs.go. duetime_requests: requests.go. duetime_history: history.go, acts.go (of operators).
 //     duetime_handovers: handover.go. Migrations: migrate.go.
 //
 // The other files: store.go and open.go make a handle, session.go sets up its sessions. conn.go guards a connection, with

@@ -101,3 +101,54 @@ func BeforePurge(s *Store, fn func()) func(ctx context.Context, before time.Time
 		return len(found), s.deleteFinished(ctx, found, before)
 	}
 }
+
+// Statement is a statement for EXPLAIN.
+type Statement struct {
+	Text string
+	Args []any
+}
+
+// CountSpansSQL is the statement that counts spans by the index of run times, or by that of changes.
+func CountSpansSQL(pending bool, from time.Time, step time.Duration, steps int) Statement {
+	spans, of := spansOf(from, step, steps), make([]int, steps)
+	for i := range of {
+		of[i] = i
+	}
+	text, args := orderOf(pending).countSQL(MySQL, spans, of, 100)
+	return Statement{text, args}
+}
+
+// SampleSpansSQL is the statement that reads a sample of 100 counted entries of each span.
+func SampleSpansSQL(pending bool, list string, from time.Time, step time.Duration, steps int) Statement {
+	spans, counts := spansOf(from, step, steps), make([]counted, steps)
+	for i := range counts {
+		counts[i] = counted{entries: 100, last: spans[i].to - 1}
+	}
+	text, args := orderOf(pending).sampleSQL(MySQL, spans, counts, 10, list)
+	return Statement{text, args}
+}
+
+func orderOf(pending bool) indexOrder {
+	if pending {
+		return byRunAt
+	}
+	return byChange
+}
+
+// LagColumns are the columns of a sample of LagSample.
+const LagColumns = lagColumns
+
+// DeadSQL is the statement of Dead.
+func DeadSQL() Statement { return Statement{deadSQL(MySQL), []any{100}} }
+
+// ActsSQL is the statement of Acts.
+func ActsSQL(q ActQuery) Statement {
+	text, args := actsSQL(MySQL, q)
+	return Statement{text, args}
+}
+
+// OperatorSQL is a statement of Operators.
+func OperatorSQL() Statement { return Statement{operatorSQL(MySQL), []any{"ann@host"}} }
+
+// Fastest is the rate of ends that stand for some tasks.
+func Fastest(ends []int64, tasks int64) float64 { return fastest(ends, tasks) }

@@ -53,12 +53,13 @@ type Console struct {
 	store  *store.Store
 	index  *index.Index
 	client *schedule.Client
+	pace   *pace
 }
 
 // New makes a console on open servers. It is for our own wiring; services get theirs from Client.Console.
 func New(cfg Config, st *store.Store, x *index.Index, client *schedule.Client) *Console {
 	cfg.Actor = cmp.Or(cfg.Actor, serviceActor())
-	return &Console{cfg: cfg, store: st, index: x, client: client}
+	return &Console{cfg: cfg, store: st, index: x, client: client, pace: &pace{}}
 }
 
 // As returns a console whose changes bear another actor in the history: an operator who is signed in to a page of the

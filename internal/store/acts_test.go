@@ -1,0 +1,115 @@
+package store_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Acts come newest first, and in the order of their lines within a millisecond; lines without an operator are none.
+func acts(t *testing.T, s *store.Store) {
+	if got, longer, err := s.Operators(t.Context()); err != nil || longer || len(got) > 0 {
+		t.Errorf("operators of an empty history: %v, longer %v, %v", got, longer, err)
+	}
+	actors := []string{
+		"ann@host", "service", "bob@host", "worker", "worker 0192f0c1",
+		"ann@host", "service@pod", "worker 0192f0c2", "workers@host", "",
+	}
+	var lines, want []task.Event
+	for i := range 40 {
+		at := t0.Add(time.Duration(i/8) * time.Second)
+		e := task.Event{At: at, Name: task.EventMoved, Actor: actors[i%10], Detail: fmt.Sprint(i)}
+		if i%3 > 0 {
+			e.Task = task.NewID()
+		}
+		lines = append(lines, e)
+		if strings.Contains(e.Actor, "@") {
+			want = append(want, e)
+		}
+	}
+	must(t, s.Record(t.Context(), nil, lines))
+	slices.Reverse(want)
+	operators, longer, err := s.Operators(t.Context())
+	must(t, err)
+	if d := cmp.Diff([]string{"ann@host", "bob@host", "service@pod", "workers@host"}, operators); d != "" || longer {
+		t.Errorf("operators, longer %v (-want +got):\n%s", longer, d)
+	}
+	but := func(unwanted func(e task.Event) bool) []task.Event {
+		return slices.DeleteFunc(slices.Clone(want), unwanted)
+	}
+	from, to := t0.Add(time.Second), t0.Add(3*time.Second)
+	for name, c := range map[string]struct {
+		q    store.ActQuery
+		want []task.Event
+	}{
+		"all":    {store.ActQuery{Actors: operators}, want},
+		"of one": {store.ActQuery{Actors: operators[:1]}, but(func(e task.Event) bool { return e.Actor != "ann@host" })},
+		"from":   {store.ActQuery{Actors: operators, From: from}, but(func(e task.Event) bool { return e.At.Before(from) })},
+		"to":     {store.ActQuery{Actors: operators, To: to}, but(func(e task.Event) bool { return !e.At.Before(to) })},
+		"none":   {store.ActQuery{}, nil},
+	} {
+		for _, size := range []int{1, 3, 100} {
+			c.q.Limit = size
+			if d := cmp.Diff(c.want, actPages(t, s, c.q)); d != "" {
+				t.Errorf("%s, %d at once (-want +got):\n%s", name, size, d)
+			}
+		}
+	}
+}
+
+// actPages reads all pages.
+func actPages(t *testing.T, s *store.Store, q store.ActQuery) (all []task.Event) {
+	t.Helper()
+	for {
+		page := value[[]store.Act](t)(s.Acts(t.Context(), q))
+		for _, a := range page {
+			all = append(all, a.Event)
+			q.After = store.ActCursor{At: a.At, Seq: a.Seq}
+		}
+		if len(page) < q.Limit {
+			return all
+		}
+	}
+}
+
+func manyOperators(t *testing.T, s *store.Store) {
+	var lines []task.Event
+	for i := range 201 {
+		lines = append(lines, task.Event{At: t0, Name: task.EventMoved, Actor: fmt.Sprintf("service@pod-%03d", i)})
+	}
+	must(t, s.Record(t.Context(), nil, lines))
+	operators, longer, err := s.Operators(t.Context())
+	if len(operators) != 200 || !longer || err != nil {
+		t.Errorf("%d operators, longer %v, %v; want 200 of 201", len(operators), longer, err)
+	}
+	if got := value[[]store.Act](t)(s.Acts(t.Context(), store.ActQuery{Actors: operators, Limit: 300})); len(got) != 200 {
+		t.Errorf("%d acts, want one of each operator", len(got))
+	}
+}
+
+// The newest dead tasks come first by their last run time, with the beginning of their error.
+func newestDead(t *testing.T, s *store.Store) {
+	g := newGenerator()
+	var rows []task.Task
+	for i := range 5 {
+		row := g.done(t0.Add(time.Duration(i)*time.Minute), time.Duration(i)*time.Second)
+		row.State, row.LastError = task.Dead, strings.Repeat("é", 300)
+		rows = append(rows, row)
+	}
+	rows[2].State, rows[4].FinishedAt = task.Cancelled, time.Time{}
+	write(t, s, len(rows), func(i int) task.Task { return rows[i] })
+	var want []store.DeadTask
+	for _, row := range []task.Task{rows[4], rows[3], rows[1]} {
+		want = append(want, store.DeadTask{ID: row.ID, Kind: row.Kind, Error: strings.Repeat("é", 200), Died: row.UpdatedAt})
+	}
+	if d := cmp.Diff(want, value[[]store.DeadTask](t)(s.Dead(t.Context(), 3))); d != "" {
+		t.Errorf("dead (-want +got):\n%s", d)
+	}
+}

@@ -1,0 +1,154 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// LagQuery asks for tasks that were done in some steps of time.
+type LagQuery struct {
+	From        time.Time
+	Step        time.Duration
+	Steps       int       // at most 160
+	Now         time.Time // later moments of the last step are no part of it
+	Kind, Queue string    // empty: all
+
+	Entries, Rows int // bounds of what is read; default 200,000 entries of an index, and 4,000 rows
+}
+
+// DoneTask is a task of a sample.
+type DoneTask struct {
+	Step   int
+	Weight float64       // for how many tasks it stands
+	Lag    time.Duration // from the due time, or from when it was made if that was later, to its effect
+	Early  bool          // the effect came before the due time
+}
+
+const (
+	maxLagSpans  = 160 // into which the steps are divided
+	maxStepParts = 4   // of one step
+	refined      = 4   // spans that are divided once more
+	refinedParts = 20  // of each of these
+)
+
+// LagSample reads tasks that were done in the steps: all of them if they are few. Else each step is divided, and the rate of
+// changes in each part, as far as it was counted, says for how many tasks one of them stands.
+func (s *Store) LagSample(ctx context.Context, q LagQuery) ([]DoneTask, error) {
+	if q.Steps < 1 || q.Steps > maxLagSpans {
+		return nil, fmt.Errorf("lag in %d steps can't be read", q.Steps)
+	}
+	changed, err := s.countChanges(ctx, q)
+	if err != nil {
+		return nil, fmt.Errorf("read lag: %w", err)
+	}
+	done, err := s.readDone(ctx, changed, q)
+	if err != nil {
+		return nil, fmt.Errorf("read lag: %w", err)
+	}
+	return done, nil
+}
+
+// changedSpans are spans of a query's steps, and what was counted of them.
+type changedSpans struct {
+	spans  []span
+	steps  []int // of each span
+	counts []counted
+}
+
+func (c *changedSpans) add(step int, of span, parts int64) {
+	length := of.to - of.from
+	for i := range parts {
+		c.spans = append(c.spans, span{of.from + length*i/parts, of.from + length*(i+1)/parts})
+		c.steps = append(c.steps, step)
+	}
+}
+
+// changes returns how many changes a span has: as counted, or as many as it has at the rate of the part that was counted.
+func (c *changedSpans) changes(i int, now time.Time) float64 {
+	in, n := c.spans[i], c.counts[i]
+	if !n.cut {
+		return float64(n.entries)
+	}
+	return float64(n.entries) * max(1, float64(min(in.to, now.UnixMilli()+1)-in.from)/float64(n.last-in.from+1))
+}
+
+// countChanges counts the changes of rows. Half of what it may read is for the spans with most changes, if they could not be
+// counted in full: they are divided once more, since many changes in a short time would seem to go on for the whole span.
+func (s *Store) countChanges(ctx context.Context, q LagQuery) (*changedSpans, error) {
+	budget := cmp.Or(q.Entries, countBudget) / 2
+	all, finer := &changedSpans{}, &changedSpans{}
+	for step, of := range spansOf(q.From, q.Step, q.Steps) {
+		all.add(step, of, int64(min(maxStepParts, maxLagSpans/q.Steps)))
+	}
+	var err error
+	if all.counts, err = s.countSpans(ctx, byChange, all.spans, budget); err != nil {
+		return nil, err
+	}
+	for _, i := range all.busiest(q.Now) {
+		finer.add(all.steps[i], all.spans[i], refinedParts)
+		all.counts[i] = counted{} // its parts have its rows
+	}
+	if finer.counts, err = s.countSpans(ctx, byChange, finer.spans, budget); err != nil {
+		return nil, err
+	}
+	all.spans, all.steps = append(all.spans, finer.spans...), append(all.steps, finer.steps...)
+	all.counts = append(all.counts, finer.counts...)
+	return all, nil
+}
+
+// busiest returns the spans with most changes among those that could not be counted in full.
+func (c *changedSpans) busiest(now time.Time) []int {
+	var cut []int
+	for i, n := range c.counts {
+		if n.cut {
+			cut = append(cut, i)
+		}
+	}
+	slices.SortFunc(cut, func(a, b int) int { return -cmp.Compare(c.changes(a, now), c.changes(b, now)) })
+	return cut[:min(len(cut), refined)]
+}
+
+// lagRow is a row of a sample while it is scanned.
+type lagRow struct {
+	span                int
+	state               task.State
+	kind, queue         string
+	due, made, finished int64
+}
+
+const lagColumns = "state, kind, queue, due_at, created_at, COALESCE(finished_at, 0) AS ended_at"
+
+// readDone reads the sample of each span, and keeps the rows that the query asks for. All rows of a sample stand for the span's
+// changes together, whether or not they are kept.
+func (s *Store) readDone(ctx context.Context, c *changedSpans, q LagQuery) ([]DoneTask, error) {
+	level := sampleLevel(c.counts, int64(cmp.Or(q.Rows, sampleBudget)))
+	text, args := byChange.sampleSQL(s.dialect, c.spans, c.counts, level, lagColumns)
+	if text == "" {
+		return nil, nil
+	}
+	var r lagRow
+	var done []DoneTask
+	read, of := make([]int, len(c.spans)), []int(nil)
+	err := forEach(ctx, s.db, text, args, []any{&r.span, &r.state, &r.kind, &r.queue, &r.due, &r.made, &r.finished}, func() {
+		read[r.span]++
+		if r.state == task.Done && r.finished > 0 && q.wants(r) {
+			of = append(of, r.span)
+			done = append(done, DoneTask{
+				Step: c.steps[r.span], Lag: time.Duration(r.finished-max(r.due, r.made)) * time.Millisecond, Early: r.finished < r.due,
+			})
+		}
+	})
+	for k, i := range of {
+		done[k].Weight = c.changes(i, q.Now) / float64(read[i])
+	}
+	return done, err
+}
+
+func (q LagQuery) wants(r lagRow) bool {
+	return (q.Kind == "" || r.kind == q.Kind) && (q.Queue == "" || r.queue == q.Queue)
+}

@@ -1,0 +1,128 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A view has to answer however many rows there are. So its figures come from bounded reads: of each span of time, entries of an
+// index are counted up to a limit, and some rows are read as a sample of the counted ones.
+
+const (
+	countBudget  = 200_000 // index entries that one call counts: about 50 ms
+	sampleBudget = 4000    // rows that one call reads as samples: about 20 ms
+	maxSpans     = 240     // in one statement, which opens the table for each: MySQL keeps some thousand open tables
+)
+
+// doneByRunAt is the index of run times, of done rows.
+var doneByRunAt = indexOrder{index: "duetime_tasks_due", column: "run_at", where: "state = 1 AND "}
+
+// span is a range of an index: moments in [from, to), in Unix milliseconds.
+type span struct{ from, to int64 }
+
+// spansOf divides the time from a moment on into spans of one length.
+func spansOf(from time.Time, length time.Duration, n int) []span {
+	spans := make([]span, n)
+	for i := range spans {
+		spans[i] = span{from.Add(time.Duration(i) * length).UnixMilli(), from.Add(time.Duration(i+1) * length).UnixMilli()}
+	}
+	return spans
+}
+
+// counted is what was counted of a span.
+type counted struct {
+	entries int64
+	last    int64 // moment of the last counted entry, in Unix milliseconds
+	cut     bool  // the span may have more entries
+}
+
+// countSpans counts the entries of each span, at most budget entries altogether. First all spans may use equal parts of the
+// budget. Then those that have more entries are counted anew, with equal parts of what is left, while this at least doubles
+// their part: so a minute of many tasks among others of few is counted in full.
+func (s *Store) countSpans(ctx context.Context, order indexOrder, spans []span, budget int) ([]counted, error) {
+	counts := make([]counted, len(spans))
+	open := make([]int, len(spans))
+	for i := range open {
+		open[i] = i
+	}
+	limit := 0
+	for len(open) > 0 && budget/len(open) >= max(1, 2*limit) {
+		limit = budget / len(open)
+		var i int
+		var c counted
+		var longer []int
+		text, args := order.countSQL(s.dialect, spans, open, limit)
+		err := forEach(ctx, s.db, text, args, []any{&i, &c.entries, &c.last}, func() {
+			c.cut = c.entries == int64(limit)
+			counts[i] = c
+			budget -= int(c.entries)
+			if c.cut {
+				longer = append(longer, i)
+			}
+		})
+		if err != nil {
+			return nil, fmt.Errorf("count %d spans of %s: %w", len(open), order.column, err)
+		}
+		open = longer
+	}
+	for _, i := range open {
+		counts[i].cut = true
+	}
+	return counts, nil
+}
+
+// countSQL counts the entries of some spans, each up to the limit. The server reads only the index, in its order.
+func (o indexOrder) countSQL(d Dialect, spans []span, of []int, limit int) (string, []any) {
+	texts := make([]string, len(of))
+	args := make([]any, 0, 2*len(of))
+	for k, i := range of {
+		texts[k] = fmt.Sprintf("SELECT %d AS span, COUNT(*) AS entries, COALESCE(MAX(%[2]s), 0) AS last_at"+
+			" FROM (SELECT %[2]s FROM duetime_tasks%s WHERE %s%[2]s >= ? AND %[2]s < ? ORDER BY %[2]s LIMIT %d) AS s%[1]d",
+			i, o.column, d.force(o.index), o.where, limit)
+		args = append(args, spans[i].from, spans[i].to)
+	}
+	return strings.Join(texts, " UNION ALL "), args
+}
+
+// sampleLevel returns how many rows to read of each span at most, so that all samples together keep to the budget: spans with
+// fewer entries are read in full, and leave their part to the others.
+func sampleLevel(counts []counted, budget int64) int64 {
+	entries := make([]int64, len(counts))
+	for i, c := range counts {
+		entries[i] = c.entries
+	}
+	slices.Sort(entries)
+	for i, n := range entries {
+		if part := budget / int64(len(entries)-i); n > part {
+			return max(1, part)
+		}
+		budget -= n
+	}
+	return math.MaxInt64
+}
+
+// sampleSQL reads a list of columns of rows of each span, about as many as the level says, from the counted part of the span.
+// Rows are chosen by the last bytes of their ids, which are random: so each counted row is as likely as any other, and the
+// server chooses in the index, before it looks a row up.
+func (o indexOrder) sampleSQL(d Dialect, spans []span, counts []counted, level int64, list string) (string, []any) {
+	var texts []string
+	var args []any
+	for i, c := range counts {
+		if c.entries == 0 {
+			continue
+		}
+		rows, chosen := c.entries, ""
+		if rows > level {
+			rows, chosen = level, fmt.Sprintf(" AND SUBSTR(id, 15, 2) < x'%04X'", max(1, level<<16/c.entries))
+		}
+		texts = append(texts, fmt.Sprintf("SELECT * FROM (SELECT %d AS span, %s FROM duetime_tasks%s"+
+			" WHERE %s%[5]s >= ? AND %[5]s <= ?%s LIMIT %d) AS s%[1]d",
+			i, list, d.force(o.index), o.where, o.column, chosen, 2*rows))
+		args = append(args, spans[i].from, c.last)
+	}
+	return strings.Join(texts, " UNION ALL "), args
+}

@@ -1,0 +1,90 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Percentiles count by nearest rank, and each task of a sample as many times as it stands for others.
+func TestLagOfASample(t *testing.T) {
+	t.Parallel()
+	var done []store.DoneTask
+	for i := range 200 {
+		done = append(done, store.DoneTask{Weight: 1, Lag: time.Duration(200-i) * time.Millisecond})
+	}
+	done = append(done,
+		store.DoneTask{Step: 2, Weight: 98.5, Lag: 2 * time.Millisecond},
+		store.DoneTask{Step: 2, Weight: 1, Lag: -time.Millisecond, Early: true},
+		store.DoneTask{Step: 2, Weight: 1.5, Lag: 1500 * time.Millisecond},
+		store.DoneTask{Step: 2, Weight: 99, Lag: time.Second},
+	)
+	from := time.UnixMilli(1_800_000_000_000)
+	at := func(minutes int64) int64 { return from.UnixMilli() + minutes*60_000 }
+	diff(t, "lag", LagOver{
+		Steps: []LagStep{
+			{AtMs: at(0), Fired: 200, P50: 100, P90: 180, P99: 198, Max: 200},
+			{AtMs: at(1)},
+			{AtMs: at(2), Fired: 200, P50: 1000, P90: 1000, P99: 1000, Max: 1500, Early: 1},
+		},
+		Buckets: []LagBucket{
+			{1, 2}, {2, 100}, {5, 3}, {10, 5}, {20, 10}, {50, 30}, {100, 50}, {200, 100}, {500, 0}, {1000, 99}, {2000, 2},
+		},
+		Late: 2, Fired: 400,
+	}, lagOver(from, time.Minute, 3, done))
+	diff(t, "no lag", LagOver{Steps: []LagStep{{AtMs: at(0)}}, Buckets: []LagBucket{}}, lagOver(from, time.Minute, 1, nil))
+}
+
+func TestLagOver(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		ctx, c := t.Context(), w.console()
+		now, err := w.store.Now(ctx, nil)
+		pipelinetest.Must(t, err)
+		row := w.due(now, -time.Second)
+		w.inTx(func(ctx context.Context, tx *sqlx.Tx) error {
+			return w.store.Finish(ctx, tx, []task.Task{row}, now.Add(-700*time.Millisecond))
+		})
+		w.dead()
+		over, err := c.LagOver(ctx, LagQuery{})
+		pipelinetest.Must(t, err)
+		if n := len(over.Steps); n < 61 || n > 62 || over.Steps[0].AtMs%60_000 != 0 {
+			t.Errorf("%d steps from %d on, want an hour by minutes", n, over.Steps[0].AtMs)
+		}
+		fired := int64(0)
+		for _, s := range over.Steps {
+			if fired += s.Fired; s.Fired == 1 && s.Max != 300 {
+				t.Errorf("got %+v, want a lag of 300 ms", s)
+			}
+		}
+		if fired != 1 || over.Fired != 1 || over.Late != 0 {
+			t.Errorf("got %d fired in the steps, %d in all, %d late; want 1, 1, 0", fired, over.Fired, over.Late)
+		}
+		for _, q := range []LagQuery{{Kind: "other"}, {Queue: "other"}} {
+			over, err := c.LagOver(ctx, q)
+			pipelinetest.Must(t, err)
+			if over.Fired != 0 {
+				t.Errorf("%+v: %d fired", q, over.Fired)
+			}
+		}
+		over, err = c.LagOver(ctx, LagQuery{Span: MaxLagSteps * time.Second, Step: time.Second})
+		if err != nil || len(over.Steps) < MaxLagSteps {
+			t.Errorf("%d steps, %v", len(over.Steps), err)
+		}
+		for field, q := range map[string]LagQuery{
+			"step": {Step: time.Millisecond}, "span": {Span: 24 * time.Hour}, "span ": {Span: time.Second},
+		} {
+			_, err := c.LagOver(ctx, q)
+			if wrong, ok := errors.AsType[*task.FieldError](err); !ok || wrong.Field != field[:4] {
+				t.Errorf("%s: got %v", field, err)
+			}
+		}
+	})
+}
