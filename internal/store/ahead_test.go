@@ -47,7 +47,7 @@ func ahead(t *testing.T, s *store.Store) {
 	}
 }
 
-// Ten minutes of some hundred tasks, and 60,000 at one moment of the fifth.
+// Ten minutes of 4,000 tasks each, and 60,000 at one moment of the fifth.
 func TestAheadOfManyTasks(t *testing.T) {
 	t.Parallel()
 	g := newGenerator()

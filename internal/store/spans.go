@@ -81,7 +81,7 @@ func (o indexOrder) countSQL(d Dialect, spans []span, of []int, limit int) (stri
 	args := make([]any, 0, 2*len(of))
 	for k, i := range of {
 		texts[k] = fmt.Sprintf("SELECT %d AS span, COUNT(*) AS entries, COALESCE(MAX(%[2]s), 0) AS last_at"+
-			" FROM (SELECT %[2]s FROM duetime_tasks%s WHERE %s%[2]s >= ? AND %[2]s < ? ORDER BY %[2]s LIMIT %d) AS s%[1]d",
+			" FROM (SELECT %[2]s FROM duetime_tasks%s WHERE %s%[2]s >= ? AND %[2]s < ? ORDER BY %[2]s LIMIT %[5]d) AS s%[1]d",
 			i, o.column, d.force(o.index), o.where, limit)
 		args = append(args, spans[i].from, spans[i].to)
 	}

@@ -16,7 +16,8 @@ func (w *world) due(now time.Time, in time.Duration, opts ...task.Option) task.T
 	w.t.Helper()
 	row := w.pending(opts...)
 	at := now.Add(in).UnixMilli()
-	_, err := w.store.DB().ExecContext(w.t.Context(), "UPDATE duetime_tasks SET due_at = ?, run_at = ?, created_at = ? WHERE id = ?",
+	_, err := w.store.DB().ExecContext(w.t.Context(),
+		"UPDATE duetime_tasks SET due_at = ?, run_at = ?, created_at = ? WHERE id = ?",
 		at, at, at-60_000, row.ID[:])
 	pipelinetest.Must(w.t, err)
 	return w.row(row.ID)
