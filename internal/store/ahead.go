@@ -64,8 +64,9 @@ func (s *Store) sampleGroups(
 	ctx context.Context, spans []span, counts []counted, q AheadQuery,
 ) (map[int]map[string]int64, error) {
 	groups := map[int]map[string]int64{}
-	level := sampleLevel(counts, int64(cmp.Or(q.Rows, sampleBudget)))
-	text, args := byRunAt.sampleSQL(s.dialect, spans, counts, level, q.By)
+	whole := func(i int) float64 { return float64(counts[i].entries) }
+	rows := sampleRows(counts, whole, int64(cmp.Or(q.Rows, sampleBudget)))
+	text, args := byRunAt.sampleSQL(s.dialect, spans, counts, rows, q.By)
 	if text == "" {
 		return groups, nil
 	}
@@ -108,7 +109,8 @@ func (s *Store) Pace(ctx context.Context, from, to time.Time) (float64, error) {
 	var i int
 	var at int64
 	var ends []int64
-	text, args := doneByRunAt.sampleSQL(s.dialect, spans, counts, paceRows, "COALESCE(finished_at, updated_at) AS ended_at")
+	rows := []int64{min(counts[0].entries, paceRows)}
+	text, args := doneByRunAt.sampleSQL(s.dialect, spans, counts, rows, "COALESCE(finished_at, updated_at) AS ended_at")
 	if err := forEach(ctx, s.db, text, args, []any{&i, &at}, func() { ends = append(ends, at) }); err != nil {
 		return 0, fmt.Errorf("read when tasks were done: %w", err)
 	}

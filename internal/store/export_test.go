@@ -118,13 +118,13 @@ func CountSpansSQL(pending bool, from time.Time, step time.Duration, steps int) 
 	return Statement{text, args}
 }
 
-// SampleSpansSQL is the statement that reads a sample of 100 counted entries of each span.
+// SampleSpansSQL is the statement that reads ten of 100 counted entries of each span.
 func SampleSpansSQL(pending bool, list string, from time.Time, step time.Duration, steps int) Statement {
-	spans, counts := spansOf(from, step, steps), make([]counted, steps)
+	spans, counts, rows := spansOf(from, step, steps), make([]counted, steps), make([]int64, steps)
 	for i := range counts {
-		counts[i] = counted{entries: 100, last: spans[i].to - 1}
+		counts[i], rows[i] = counted{entries: 100, last: spans[i].to - 1}, 10
 	}
-	text, args := orderOf(pending).sampleSQL(MySQL, spans, counts, 10, list)
+	text, args := orderOf(pending).sampleSQL(MySQL, spans, counts, rows, list)
 	return Statement{text, args}
 }
 
@@ -152,3 +152,12 @@ func OperatorSQL() Statement { return Statement{operatorSQL(MySQL), []any{"ann@h
 
 // Fastest is the rate of ends that stand for some tasks.
 func Fastest(ends []int64, tasks int64) float64 { return fastest(ends, tasks) }
+
+// SampleRows is how many rows are read of spans with so many counted entries, which stand for so many rows.
+func SampleRows(entries []int64, whole []float64, budget int64) []int64 {
+	counts := make([]counted, len(entries))
+	for i, n := range entries {
+		counts[i].entries = n
+	}
+	return sampleRows(counts, func(i int) float64 { return whole[i] }, budget)
+}

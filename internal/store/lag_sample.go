@@ -32,7 +32,8 @@ type DoneTask struct {
 const (
 	maxLagSpans  = 160 // into which the steps are divided
 	maxStepParts = 4   // of one step
-	refined      = 4   // spans that are divided once more
+	refinements  = 2   // how often spans are divided once more
+	refined      = 4   // spans each time
 	refinedParts = 20  // of each of these
 )
 
@@ -77,11 +78,12 @@ func (c *changedSpans) changes(i int, now time.Time) float64 {
 	return float64(n.entries) * max(1, float64(min(in.to, now.UnixMilli()+1)-in.from)/float64(n.last-in.from+1))
 }
 
-// countChanges counts the changes of rows. Half of what it may read is for the spans with most changes, if they could not be
-// counted in full: they are divided once more, since many changes in a short time would seem to go on for the whole span.
+// countChanges counts the changes of rows. Parts of what it may read are for the spans with most changes, if they could not be
+// counted in full: they are divided once more, and so are their parts. Else many changes in a short time would seem to go on
+// for the whole span.
 func (s *Store) countChanges(ctx context.Context, q LagQuery) (*changedSpans, error) {
-	budget := cmp.Or(q.Entries, countBudget) / 2
-	all, finer := &changedSpans{}, &changedSpans{}
+	budget := cmp.Or(q.Entries, countBudget) / (1 + refinements)
+	all := &changedSpans{}
 	for step, of := range spansOf(q.From, q.Step, q.Steps) {
 		all.add(step, of, int64(min(maxStepParts, maxLagSpans/q.Steps)))
 	}
@@ -89,15 +91,18 @@ func (s *Store) countChanges(ctx context.Context, q LagQuery) (*changedSpans, er
 	if all.counts, err = s.countSpans(ctx, byChange, all.spans, budget); err != nil {
 		return nil, err
 	}
-	for _, i := range all.busiest(q.Now) {
-		finer.add(all.steps[i], all.spans[i], refinedParts)
-		all.counts[i] = counted{} // its parts have its rows
+	for range refinements {
+		finer := &changedSpans{}
+		for _, i := range all.busiest(q.Now) {
+			finer.add(all.steps[i], all.spans[i], refinedParts)
+			all.counts[i] = counted{} // its parts have its rows
+		}
+		if finer.counts, err = s.countSpans(ctx, byChange, finer.spans, budget); err != nil {
+			return nil, err
+		}
+		all.spans, all.steps = append(all.spans, finer.spans...), append(all.steps, finer.steps...)
+		all.counts = append(all.counts, finer.counts...)
 	}
-	if finer.counts, err = s.countSpans(ctx, byChange, finer.spans, budget); err != nil {
-		return nil, err
-	}
-	all.spans, all.steps = append(all.spans, finer.spans...), append(all.steps, finer.steps...)
-	all.counts = append(all.counts, finer.counts...)
 	return all, nil
 }
 
@@ -126,8 +131,9 @@ const lagColumns = "state, kind, queue, due_at, created_at, COALESCE(finished_at
 // readDone reads the sample of each span, and keeps the rows that the query asks for. All rows of a sample stand for the span's
 // changes together, whether or not they are kept.
 func (s *Store) readDone(ctx context.Context, c *changedSpans, q LagQuery) ([]DoneTask, error) {
-	level := sampleLevel(c.counts, int64(cmp.Or(q.Rows, sampleBudget)))
-	text, args := byChange.sampleSQL(s.dialect, c.spans, c.counts, level, lagColumns)
+	whole := func(i int) float64 { return c.changes(i, q.Now) }
+	rows := sampleRows(c.counts, whole, int64(cmp.Or(q.Rows, sampleBudget)))
+	text, args := byChange.sampleSQL(s.dialect, c.spans, c.counts, rows, lagColumns)
 	if text == "" {
 		return nil, nil
 	}

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -88,40 +87,55 @@ func (o indexOrder) countSQL(d Dialect, spans []span, of []int, limit int) (stri
 	return strings.Join(texts, " UNION ALL "), args
 }
 
-// sampleLevel returns how many rows to read of each span at most, so that all samples together keep to the budget: spans with
-// fewer entries are read in full, and leave their part to the others.
-func sampleLevel(counts []counted, budget int64) int64 {
-	entries := make([]int64, len(counts))
+// sampleRows returns how many rows to read of each counted span, so that all samples together keep to the budget. Half of it is
+// shared equally, the other half by how many rows a span has, or may have. Spans with few entries are read in full, and leave
+// their equal part to the others.
+func sampleRows(counts []counted, whole func(i int) float64, budget int64) []int64 {
+	rows := make([]int64, len(counts))
+	entries, all := int64(0), 0.0
 	for i, c := range counts {
-		entries[i] = c.entries
+		rows[i] = c.entries
+		entries, all = entries+c.entries, all+whole(i)
 	}
-	slices.Sort(entries)
-	for i, n := range entries {
-		if part := budget / int64(len(entries)-i); n > part {
-			return max(1, part)
+	if entries <= budget {
+		return rows
+	}
+	level := equalPart(rows, budget/2)
+	for i := range rows {
+		if rows[i] > level {
+			rows[i] = min(rows[i], level+int64(float64(budget)/2*whole(i)/all))
 		}
-		budget -= n
 	}
-	return math.MaxInt64
+	return rows
 }
 
-// sampleSQL reads a list of columns of rows of each span, about as many as the level says, from the counted part of the span.
-// Rows are chosen by the last bytes of their ids, which are random: so each counted row is as likely as any other, and the
-// server chooses in the index, before it looks a row up.
-func (o indexOrder) sampleSQL(d Dialect, spans []span, counts []counted, level int64, list string) (string, []any) {
+// equalPart returns the highest bound for each of the numbers so that they add up to the budget, and at least 1.
+func equalPart(numbers []int64, budget int64) int64 {
+	left := slices.Sorted(slices.Values(numbers))
+	for len(left) > 0 && left[0] <= budget/int64(len(left)) {
+		budget -= left[0]
+		left = left[1:]
+	}
+	return max(1, budget/int64(max(1, len(left))))
+}
+
+// sampleSQL reads a list of columns of about so many rows of each span, from the counted part of the span. Rows are chosen by
+// the last bytes of their ids, which are random: so each counted row is as likely as any other, and the server chooses in the
+// index, before it looks a row up.
+func (o indexOrder) sampleSQL(d Dialect, spans []span, counts []counted, rows []int64, list string) (string, []any) {
 	var texts []string
 	var args []any
 	for i, c := range counts {
 		if c.entries == 0 {
 			continue
 		}
-		rows, chosen := c.entries, ""
-		if rows > level {
-			rows, chosen = level, fmt.Sprintf(" AND SUBSTR(id, 15, 2) < x'%04X'", max(1, level<<16/c.entries))
+		chosen := ""
+		if rows[i] < c.entries {
+			chosen = fmt.Sprintf(" AND SUBSTR(id, 15, 2) < x'%04X'", max(1, rows[i]<<16/c.entries))
 		}
 		texts = append(texts, fmt.Sprintf("SELECT * FROM (SELECT %d AS span, %s FROM duetime_tasks%s"+
 			" WHERE %s%[5]s >= ? AND %[5]s <= ?%s LIMIT %d) AS s%[1]d",
-			i, list, d.force(o.index), o.where, o.column, chosen, 2*rows))
+			i, list, d.force(o.index), o.where, o.column, chosen, 2*rows[i]))
 		args = append(args, spans[i].from, c.last)
 	}
 	return strings.Join(texts, " UNION ALL "), args

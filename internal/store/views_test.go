@@ -165,3 +165,26 @@ func TestViewPlans(t *testing.T) {
 		}
 	}
 }
+
+// Few rows are all read. Of many, half of the sample is shared equally, and half by their number.
+func TestSampleRows(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		entries []int64
+		whole   []float64
+		budget  int64
+		want    []int64
+	}{
+		"few":             {[]int64{3, 0, 7}, []float64{3, 0, 7}, 10, []int64{3, 0, 7}},
+		"none":            {nil, nil, 10, []int64{}},
+		"one of many":     {[]int64{1000}, []float64{1000}, 100, []int64{100}},
+		"a small one":     {[]int64{10, 1000, 1000}, []float64{10, 995, 995}, 100, []int64{10, 44, 44}},
+		"a large one":     {[]int64{100, 100}, []float64{100, 900}, 100, []int64{30, 70}},
+		"small budget":    {[]int64{5, 5, 5}, []float64{5, 5, 5}, 2, []int64{1, 1, 1}},
+		"more than there": {[]int64{40, 100}, []float64{9900, 100}, 100, []int64{40, 25}},
+	} {
+		if got := store.SampleRows(c.entries, c.whole, c.budget); !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
+	}
+}
