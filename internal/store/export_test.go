@@ -109,22 +109,22 @@ type Statement struct {
 }
 
 // CountSpansSQL is the statement that counts spans by the index of run times, or by that of changes.
-func CountSpansSQL(pending bool, from time.Time, step time.Duration, steps int) Statement {
+func CountSpansSQL(d Dialect, pending bool, from time.Time, step time.Duration, steps int) Statement {
 	spans, of := spansOf(from, step, steps), make([]int, steps)
 	for i := range of {
 		of[i] = i
 	}
-	text, args := orderOf(pending).countSQL(MySQL, spans, of, 100)
+	text, args := orderOf(pending).countSQL(d, spans, of, 100)
 	return Statement{text, args}
 }
 
 // SampleSpansSQL is the statement that reads ten of 100 counted entries of each span.
-func SampleSpansSQL(pending bool, list string, from time.Time, step time.Duration, steps int) Statement {
+func SampleSpansSQL(d Dialect, pending bool, list string, from time.Time, step time.Duration, steps int) Statement {
 	spans, counts, rows := spansOf(from, step, steps), make([]counted, steps), make([]int64, steps)
 	for i := range counts {
 		counts[i], rows[i] = counted{entries: 100, last: spans[i].to - 1}, 10
 	}
-	text, args := orderOf(pending).sampleSQL(MySQL, spans, counts, rows, list)
+	text, args := orderOf(pending).sampleSQL(d, spans, counts, rows, list)
 	return Statement{text, args}
 }
 
@@ -139,16 +139,16 @@ func orderOf(pending bool) indexOrder {
 const LagColumns = lagColumns
 
 // DeadSQL is the statement of Dead.
-func DeadSQL() Statement { return Statement{deadSQL(MySQL), []any{100}} }
+func DeadSQL(d Dialect) Statement { return Statement{deadSQL(d), []any{100}} }
 
 // ActsSQL is the statement of Acts.
-func ActsSQL(q ActQuery) Statement {
-	text, args := actsSQL(MySQL, q)
+func ActsSQL(d Dialect, q ActQuery) Statement {
+	text, args := actsSQL(d, q)
 	return Statement{text, args}
 }
 
 // OperatorSQL is a statement of Operators.
-func OperatorSQL() Statement { return Statement{operatorSQL(MySQL), []any{"ann@host"}} }
+func OperatorSQL(d Dialect) Statement { return Statement{operatorSQL(d), []any{"ann@host"}} }
 
 // Fastest is the rate of ends that stand for some tasks.
 func Fastest(ends []int64, tasks int64) float64 { return fastest(ends, tasks) }
