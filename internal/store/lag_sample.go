@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -118,6 +119,24 @@ func (c *changedSpans) busiest(now time.Time) []int {
 	return cut[:min(len(cut), refined)]
 }
 
+// sampleRows divides the rows that may be read among the steps, and those of a step among its spans by their changes: a step
+// gets no more for having more spans.
+func (c *changedSpans) sampleRows(q LagQuery) []int64 {
+	steps, whole := make([]counted, q.Steps), make([]float64, q.Steps)
+	for i, step := range c.steps {
+		steps[step].entries += c.counts[i].entries
+		whole[step] += c.changes(i, q.Now)
+	}
+	ofStep := sampleRows(steps, func(i int) float64 { return whole[i] }, int64(cmp.Or(q.Rows, sampleBudget)))
+	rows := make([]int64, len(c.spans))
+	for i, step := range c.steps {
+		if rows[i] = c.counts[i].entries; ofStep[step] < steps[step].entries {
+			rows[i] = min(rows[i], int64(math.Ceil(float64(ofStep[step])*c.changes(i, q.Now)/whole[step])))
+		}
+	}
+	return rows
+}
+
 // lagRow is a row of a sample while it is scanned.
 type lagRow struct {
 	span                int
@@ -131,8 +150,7 @@ const lagColumns = "state, kind, queue, due_at, created_at, COALESCE(finished_at
 // readDone reads the sample of each span, and keeps the rows that the query asks for. All rows of a sample stand for the span's
 // changes together, whether or not they are kept.
 func (s *Store) readDone(ctx context.Context, c *changedSpans, q LagQuery) ([]DoneTask, error) {
-	whole := func(i int) float64 { return c.changes(i, q.Now) }
-	rows := sampleRows(c.counts, whole, int64(cmp.Or(q.Rows, sampleBudget)))
+	rows := c.sampleRows(q)
 	text, args := byChange.sampleSQL(s.dialect, c.spans, c.counts, rows, lagColumns)
 	if text == "" {
 		return nil, nil
