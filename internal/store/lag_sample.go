@@ -31,17 +31,18 @@ type DoneTask struct {
 }
 
 const (
-	maxLagSpans  = 160 // into which the steps are divided
+	maxLagSteps  = 160
+	dividedSteps = 100 // fewer steps are divided, up to so many spans: each costs about a quarter of a millisecond
 	maxStepParts = 4   // of one step
 	refinements  = 2   // how often spans are divided once more
-	refined      = 4   // spans each time
-	refinedParts = 20  // of each of these
+	refined      = 3   // spans each time
+	refinedParts = 16  // of each of these
 )
 
 // LagSample reads tasks that were done in the steps: all of them if they are few. Else each step is divided, and the rate of
 // changes in each part, as far as it was counted, says for how many tasks one of them stands.
 func (s *Store) LagSample(ctx context.Context, q LagQuery) ([]DoneTask, error) {
-	if q.Steps < 1 || q.Steps > maxLagSpans {
+	if q.Steps < 1 || q.Steps > maxLagSteps {
 		return nil, fmt.Errorf("lag in %d steps can't be read", q.Steps)
 	}
 	changed, err := s.countChanges(ctx, q)
@@ -86,7 +87,7 @@ func (s *Store) countChanges(ctx context.Context, q LagQuery) (*changedSpans, er
 	budget := cmp.Or(q.Entries, countBudget) / (1 + refinements)
 	all := &changedSpans{}
 	for step, of := range spansOf(q.From, q.Step, q.Steps) {
-		all.add(step, of, int64(min(maxStepParts, maxLagSpans/q.Steps)))
+		all.add(step, of, int64(max(1, min(maxStepParts, dividedSteps/q.Steps))))
 	}
 	var err error
 	if all.counts, err = s.countSpans(ctx, byChange, all.spans, budget); err != nil {

@@ -133,9 +133,8 @@ func (o indexOrder) sampleSQL(d Dialect, spans []span, counts []counted, rows []
 		if rows[i] < c.entries {
 			chosen = fmt.Sprintf(" AND SUBSTR(id, 15, 2) < x'%04X'", max(1, rows[i]<<16/c.entries))
 		}
-		texts = append(texts, fmt.Sprintf("SELECT * FROM (SELECT %d AS span, %s FROM duetime_tasks%s"+
-			" WHERE %s%[5]s >= ? AND %[5]s <= ?%s LIMIT %d) AS s%[1]d",
-			i, list, d.force(o.index), o.where, o.column, chosen, 2*rows[i]))
+		texts = append(texts, d.limited(fmt.Sprintf("SELECT %d AS span, %s FROM duetime_tasks%s WHERE %s%[5]s >= ? AND %[5]s <= ?%s LIMIT %d",
+			i, list, d.force(o.index), o.where, o.column, chosen, 2*rows[i])))
 		args = append(args, spans[i].from, c.last)
 	}
 	return strings.Join(texts, " UNION ALL "), args
