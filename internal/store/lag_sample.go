@@ -19,7 +19,7 @@ type LagQuery struct {
 	Now         time.Time // later moments of the last step are no part of it
 	Kind, Queue string    // empty: all
 
-	Entries, Rows int // bounds of what is read; default 200,000 entries of an index, and 4,000 rows
+	Entries, Rows int // bounds of what is read; default 90,000 entries of an index, and 4,000 rows
 }
 
 // DoneTask is a task of a sample.
@@ -31,6 +31,7 @@ type DoneTask struct {
 }
 
 const (
+	lagBudget    = 90_000 // index entries that one call counts
 	maxLagSteps  = 160
 	dividedSteps = 100 // fewer steps are divided, up to so many spans: each costs about a quarter of a millisecond
 	maxStepParts = 4   // of one step
@@ -84,7 +85,7 @@ func (c *changedSpans) changes(i int, now time.Time) float64 {
 // counted in full: they are divided once more, and so are their parts. Else many changes in a short time would seem to go on
 // for the whole span.
 func (s *Store) countChanges(ctx context.Context, q LagQuery) (*changedSpans, error) {
-	budget := cmp.Or(q.Entries, countBudget) / (1 + refinements)
+	budget := cmp.Or(q.Entries, lagBudget) / (1 + refinements)
 	all := &changedSpans{}
 	for step, of := range spansOf(q.From, q.Step, q.Steps) {
 		all.add(step, of, int64(max(1, min(maxStepParts, dividedSteps/q.Steps))))

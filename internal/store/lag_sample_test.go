@@ -80,7 +80,7 @@ func TestLagOfManyTasks(t *testing.T) {
 			part      float64 // of the tasks
 			tolerance float64
 		}{
-			{store.LagQuery{}, 1, 0.01},
+			{store.LagQuery{}, 1, 0.05},
 			{store.LagQuery{Kind: "b"}, 0.3, 0.35},
 			{store.LagQuery{Entries: 20_000}, 1, 0.2},
 			{store.LagQuery{Entries: 20_000, Rows: 2000, Kind: "a"}, 0.7, 0.25},
