@@ -62,6 +62,9 @@ var inLibrary = map[string][]any{
 	"import zset":       {(*console.Console).Import},
 	"import asynq":      {(*console.Console).Import},
 	"config check":      {duetime.LoadConfig, (*duetime.Client).Ready},
+	"console": {
+		console.Handler, (*console.Console).Ahead, (*console.Console).LagOver, (*console.Console).DeadGroups, (*console.Console).Audit,
+	},
 }
 
 // toolOnly says of the other commands why a service has no call for them.

@@ -91,10 +91,13 @@ type tool struct {
 	yes       bool             // answers all questions
 	zone      zone             // of times
 	sections  []config.Section // of programs that share the configuration
+	page      *config.Console  // the section of the command console
 	audits    []console.Audit  // of those programs' data
 }
 
 func (t *tool) root() *cobra.Command {
+	t.page = config.DefaultConsole()
+	t.sections = append(t.sections, t.page)
 	cmd := &cobra.Command{
 		Use:           "duetime",
 		Short:         "Migrate, inspect, change, watch and verify delayed tasks",
@@ -110,7 +113,8 @@ func (t *tool) root() *cobra.Command {
 	cmd.PersistentFlags().BoolVarP(&t.yes, "yes", "y", false, "don't ask")
 	cmd.PersistentFlags().Var(&t.zone, "tz", "zone of times that are given without one, and of those that are shown")
 	cmd.AddCommand(t.migrate(), t.verify(), t.stats(), t.task(), t.schedule(), t.bulk(), t.demo())
-	cmd.AddCommand(t.dead(), t.shard(), t.leader(), t.queue(), t.pause(), t.resume(), t.configuration(), t.top(), t.healthcheck(), t.importing())
+	cmd.AddCommand(t.dead(), t.shard(), t.leader(), t.queue(), t.pause(), t.resume(), t.configuration(), t.top(), t.healthcheck(), t.importing(),
+		t.console())
 	return cmd
 }
 

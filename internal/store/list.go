@@ -18,6 +18,7 @@ type Filter struct {
 	Owner     string
 	Kind      string
 	Queue     string
+	Subject   string
 	State     *task.State
 	DueAfter  time.Time   // due_at at this moment or after it
 	DueBefore time.Time   // due_at before this moment
@@ -60,6 +61,9 @@ func (f Filter) where(d Dialect) (string, []any) {
 	}
 	if f.Queue != "" {
 		add("queue = ?", f.Queue)
+	}
+	if f.Subject != "" {
+		add("subject = ?", f.Subject)
 	}
 	if f.State != nil {
 		add("state = ?", int8(*f.State))

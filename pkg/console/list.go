@@ -24,6 +24,7 @@ const MaxSelected = 10_000_000
 // Filter chooses tasks; zero fields choose all.
 type Filter struct {
 	Owner, Kind, Queue string
+	Subject            string
 	State              *task.State
 	Labels             map[string]string // labels that the task has, by name, among others: task.Label
 	DueAfter           time.Time         // due at this moment or after it
@@ -87,8 +88,8 @@ func checkLimit(limit, highest int) (int, error) {
 
 func (f Filter) rows(limit int) (store.Filter, error) {
 	out := store.Filter{
-		Owner: f.Owner, Kind: f.Kind, Queue: f.Queue, State: f.State, DueAfter: f.DueAfter, DueBefore: f.DueBefore, Limit: limit,
-		Labels: f.Labels,
+		Owner: f.Owner, Kind: f.Kind, Queue: f.Queue, Subject: f.Subject, State: f.State,
+		DueAfter: f.DueAfter, DueBefore: f.DueBefore, Limit: limit, Labels: f.Labels,
 	}
 	err := task.CheckLabels(f.Labels)
 	if err != nil || f.After == "" {

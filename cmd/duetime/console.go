@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/duetime/duetime/internal/config"
+	"github.com/duetime/duetime/internal/process"
+	"github.com/duetime/duetime/pkg/console"
+)
+
+const consoleDrain = 3 * time.Second // for answers that are under way when the console is stopped
+
+func (t *tool) console() *cobra.Command {
+	var listen string
+	var hash bool
+	cmd := &cobra.Command{
+		Use: "console [--listen ADDR]", Short: "Serve the console as web pages: what is due, late, dead, and changes of it", Args: cobra.NoArgs,
+		Long: `Serve the console as web pages until a signal. Who may see and do what stands in the section console of the configuration.
+Without users, tokens and proxies everybody on this machine may do everything, and the pages are served on loopback only.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if hash {
+				return t.hashPassword()
+			}
+			return t.with(cmd.Context(), func(c *console.Console) error {
+				return t.serveConsole(cmd.Context(), c, config.Loopback(cmp.Or(listen, t.page.Listen)))
+			})
+		},
+	}
+	cmd.Flags().StringVar(&listen, "listen", "", "host:port of the pages, or a port of this machine; default is console.listen")
+	cmd.Flags().BoolVar(&hash, "hash", false, "read a password from standard input, write its hash for console.users, and end")
+	return cmd
+}
+
+func (t *tool) hashPassword() error {
+	line, err := bufio.NewReader(t.in).ReadString('\n')
+	if line = strings.TrimRight(line, "\r\n"); line == "" && err != nil {
+		return fmt.Errorf("read the password: %w", err)
+	}
+	hash, err := console.HashPassword(line)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(t.out, hash)
+	return err
+}
+
+// pageConfig reads who may see and do what.
+func (t *tool) pageConfig(addr string) (console.PageConfig, error) {
+	out := console.PageConfig{
+		HidePayloads: t.page.HidesPayloads(), Logger: slog.New(slog.NewTextHandler(t.errs, nil)),
+	}
+	users, err := t.page.UsersSecret()
+	if err != nil {
+		return out, err
+	}
+	if out.Users, err = console.ParseUsers(string(users)); err != nil {
+		return out, fmt.Errorf("console.users: %w", err)
+	}
+	tokens, err := t.page.TokensSecret()
+	if err != nil {
+		return out, err
+	}
+	if out.Tokens, err = console.ParseTokens(string(tokens)); err != nil {
+		return out, fmt.Errorf("console.tokens: %w", err)
+	}
+	if len(t.page.Proxies) > 0 {
+		proxy, err := console.ParseProxy(t.page.Proxies, t.page.UserHeader, t.page.RoleHeader, t.page.Roles)
+		if err != nil {
+			return out, fmt.Errorf("console.proxies: %w", err)
+		}
+		out.Proxies = []console.PageProxy{proxy}
+	}
+	if len(out.Users)+len(out.Tokens)+len(out.Proxies) > 0 {
+		return out, nil
+	}
+	if !config.OnLoopback(addr) {
+		return out, fmt.Errorf("console.listen: others reach %s: set console.users, console.tokens or console.proxies", addr)
+	}
+	out.Open = who()
+	return out, nil
+}
+
+func (t *tool) serveConsole(ctx context.Context, c *console.Console, addr string) error {
+	cfg, err := t.pageConfig(addr)
+	if err != nil {
+		return err
+	}
+	handler, err := console.Handler(c, cfg)
+	if err != nil {
+		return err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return fmt.Errorf("console.listen: %w", err)
+	}
+	server := process.NewServer(handler)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	_, _ = fmt.Fprintf(t.errs, "the console is at http://%s/ until you interrupt it\n", listener.Addr())
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), consoleDrain)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		return errors.Join(err, server.Close())
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}

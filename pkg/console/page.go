@@ -1,0 +1,169 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"embed"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"path"
+	"strings"
+	"time"
+)
+
+//go:embed page/*.html page/static
+var pageFiles embed.FS
+
+// PageConfig says who may see and do what on the console's page. Of Users, Tokens, Proxies and Open at least one must be set.
+type PageConfig struct {
+	Users   []PageUser  // people, who sign in by name and password (basic auth)
+	Tokens  []PageToken // programs, which sign in by a bearer token
+	Proxies []PageProxy // servers in front of the page, which sign people in
+	// Open is the actor of everybody, without a sign-in and with all verbs, for a server that listens on loopback. It can't be set
+	// beside the other three. Requests by another name than one of loopback are refused: a web site could lead its name here.
+	Open         string
+	HidePayloads bool         // from the role read
+	Logger       *slog.Logger // default slog.Default()
+}
+
+const (
+	maxForm     = 64 << 10        // bytes of a request's body
+	viewTimeout = 5 * time.Second // of the statements of one view
+	// previewTimeout bounds the count before a mass change, which reads an index entry of each task that matches.
+	previewTimeout = 20 * time.Second
+	actTimeout     = 25 * time.Second // of an act; a request to resign waits for 20 s
+)
+
+// Handler serves the console as web pages. All addresses in them are relative, so it can stand below any prefix, by
+// http.StripPrefix; the prefix must end in a slash in the browser. It needs no other host, and shows without JavaScript what it
+// shows with it. Each change bears its user's name in the history: name@console, or the name that a proxy gave if it has an @.
+func Handler(c *Console, cfg PageConfig) (http.Handler, error) {
+	access, err := newAccess(cfg)
+	if err != nil {
+		return nil, err
+	}
+	s := &site{c: c, cfg: cfg, access: access, log: cmp.Or(cfg.Logger, slog.Default())}
+	mux := http.NewServeMux()
+	mux.Handle("GET /{$}", s.visited(s.goHome))
+	mux.Handle("GET /static/{name}", s.visited(s.serveStatic))
+	for _, at := range places() {
+		mux.Handle("GET /"+at.name, s.visited(func(w http.ResponseWriter, v *visit) { s.show(w, v, at) }))
+	}
+	mux.Handle("GET /act", s.visited(s.askAct))
+	mux.Handle("POST /act", s.visited(s.doAct))
+	mux.Handle("POST /settings", s.visited(s.saveSettings))
+	mux.Handle("/", s.visited(func(w http.ResponseWriter, v *visit) { s.refuse(w, v, errNoPage) }))
+	return secured(http.NewCrossOriginProtection().Handler(http.MaxBytesHandler(rooted(mux), maxForm))), nil
+}
+
+var errNoPage = errors.New("there is no such page")
+
+// site serves the pages.
+type site struct {
+	c      *Console
+	cfg    PageConfig
+	access *access
+	log    *slog.Logger
+	frames shared[health]
+}
+
+// contentPolicy allows what the page needs, and no code or style inside of a page.
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// secured sets what browsers must know before they read any answer.
+func secured(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header := w.Header()
+		header.Set("Content-Security-Policy", contentPolicy)
+		header.Set("X-Content-Type-Options", "nosniff")
+		header.Set("Referrer-Policy", "no-referrer")
+		header.Set("Cache-Control", "no-store")
+		h.ServeHTTP(w, r)
+	})
+}
+
+// rooted leads a request of the prefix without its slash to the one with it.
+func rooted(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "" {
+			asked, _, _ := strings.Cut(r.RequestURI, "?")
+			lead(w, path.Base(asked)+"/")
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// lead sends the browser to a relative address. http.Redirect would make it absolute, without the prefix.
+func lead(w http.ResponseWriter, to string) {
+	w.Header().Set("Location", to)
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+func (s *site) goHome(w http.ResponseWriter, _ *visit) { lead(w, "ahead") }
+
+// visited finds out who asks, and lets in who may read.
+func (s *site) visited(h func(w http.ResponseWriter, v *visit)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who, err := s.access.identify(r)
+		v := s.visit(r, who)
+		switch {
+		case err != nil:
+			s.refuse(w, v, err)
+		case who.grant.Role == RoleNone:
+			s.refuse(w, v, errForbidden)
+		default:
+			h(w, v)
+		}
+	})
+}
+
+// show reads a view and writes it.
+func (s *site) show(w http.ResponseWriter, v *visit, at place) {
+	ctx, cancel := context.WithTimeout(v.r.Context(), viewTimeout)
+	defer cancel()
+	data, err := at.read(ctx, v)
+	if err != nil && data == nil {
+		s.refuse(w, v, err)
+		return
+	}
+	out := view{visit: v, Name: at.name, Data: data}
+	status := http.StatusOK
+	if err != nil { // a form with a mistake in it is shown together with the mistake
+		out.Mistake, status = v.explain(err), statusOf(err)
+	}
+	s.render(w, status, at.name, v.r.FormValue("part"), out)
+}
+
+// refuse writes why there is no answer.
+func (s *site) refuse(w http.ResponseWriter, v *visit, err error) {
+	status := statusOf(err)
+	if status == http.StatusUnauthorized {
+		s.access.challenge(w.Header())
+	}
+	if status == http.StatusInternalServerError && v.r.Context().Err() == nil {
+		s.log.LogAttrs(v.r.Context(), slog.LevelError, "console page failed",
+			slog.String("path", v.r.URL.Path), slog.String("err", err.Error()))
+	}
+	s.render(w, status, "refused", fragment(v.r), view{visit: v, Name: "refused", Data: status, Mistake: v.explain(err)})
+}
+
+// fragment is the part of a page that a script asked for, to put it into the dialog; empty for a whole page.
+func fragment(r *http.Request) string {
+	if r.Header.Get("HX-Target") == "dialog-body" {
+		return "main"
+	}
+	return r.FormValue("part")
+}
+
+// isLoopback reports whether a request was addressed to this machine by a name or address of loopback.
+func isLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && addr.IsLoopback()
+}

@@ -1,0 +1,72 @@
+"use strict";
+(function () {
+  // The server shows times in the browser's zone, which only the browser knows.
+  var zone = Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
+  var known = document.cookie.split("; ").find(function (c) { return c.startsWith("duetime_zone="); });
+  if (!known || decodeURIComponent(known.slice(13)) !== zone) {
+    document.cookie = "duetime_zone=" + encodeURIComponent(zone) + "; max-age=31536000; samesite=lax";
+    if (document.cookie.includes("duetime_zone=" + encodeURIComponent(zone)) && zone !== "UTC") { location.reload(); }
+  }
+
+  var dialog = document.getElementById("dialog"), body = document.getElementById("dialog-body");
+  var keys = document.getElementById("keys");
+
+  // ask shows a question in the dialog; without scripts it is a page of its own.
+  function ask(address) { return htmx.ajax("GET", address, { target: "#dialog-body", swap: "innerHTML" }); }
+  window.duetimeAsk = ask;
+
+  document.addEventListener("click", function (e) {
+    var link = e.target.closest("a[data-act]");
+    if (link && !e.ctrlKey && !e.metaKey && !e.shiftKey && e.button === 0) {
+      e.preventDefault();
+      ask(link.getAttribute("href"));
+    } else if (dialog.open && e.target.closest("#dialog-body a") && body.querySelector(".question")) {
+      e.preventDefault(); // "no" leads back to the page behind the dialog
+      dialog.close();
+    }
+  });
+  document.addEventListener("submit", function (e) {
+    var form = e.target.closest("form[data-act], form.bulk");
+    if (form) {
+      e.preventDefault();
+      ask("act?" + new URLSearchParams(new FormData(form)).toString());
+    }
+  });
+  document.addEventListener("htmx:afterSwap", function (e) {
+    if (e.detail.target !== body) { return; }
+    if (!dialog.open) { dialog.showModal(); }
+    var first = body.querySelector("input:not([type=hidden]), button, a");
+    if (first) { first.focus(); }
+  });
+  dialog.addEventListener("close", function () {
+    var done = body.querySelector("[data-outcome=done]");
+    body.replaceChildren();
+    if (done) { location.reload(); } else { document.dispatchEvent(new Event("duetime:unchanged")); }
+  });
+
+  // Views that nobody looks at ask for nothing, and neither do those behind a question.
+  document.addEventListener("htmx:beforeRequest", function (e) {
+    if (e.detail.elt.id === "live" && (document.hidden || dialog.open)) { e.preventDefault(); }
+  });
+  // A live view that can't be read keeps its last figures.
+  document.addEventListener("htmx:beforeSwap", function (e) {
+    if (e.detail.target.id === "live" && e.detail.xhr.status !== 200) { e.detail.shouldSwap = false; }
+  });
+
+  var afterG = 0;
+  document.addEventListener("keydown", function (e) {
+    if (e.ctrlKey || e.metaKey || e.altKey || dialog.open || e.target.closest("input, select, textarea")) { return; }
+    if (e.key === "/") {
+      e.preventDefault();
+      (document.getElementById("search") || document.getElementById("jump")).focus();
+    } else if (e.key === "?") {
+      if (!keys.open) { keys.showModal(); }
+    } else if (e.key === "g") {
+      afterG = Date.now();
+    } else if (Date.now() - afterG < 1500) {
+      var link = document.querySelector("nav a[data-key='" + CSS.escape(e.key) + "']");
+      afterG = 0;
+      if (link) { location.assign(link.href); }
+    }
+  });
+})();

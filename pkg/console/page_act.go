@@ -1,0 +1,221 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/duetime/duetime/pkg/schedule"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// act is a change that the page asks about before it makes it.
+type act struct {
+	verb string // of the Grant
+	// ask says what will be done, and to how many.
+	ask func(ctx context.Context, v *visit) (question, error)
+	// do does it, and says what was done.
+	do func(ctx context.Context, v *visit) (answer, error)
+}
+
+// question is what somebody is asked.
+type question struct {
+	Title  string
+	Facts  []string
+	Sample []Task
+	Inputs []Input    // still to be filled in
+	Hidden url.Values // go back with the answer
+	Back   string     // where a "no" leads
+	// Preview means that the form asks once more, with what was filled in, before anything is done.
+	Preview bool
+	Empty   bool // there is nothing to do, so there is no button
+	Grave   bool // it can't be taken back
+}
+
+// Input is a field that a question needs.
+type Input struct{ Name, Label, Value, Hint string }
+
+// answer is what was done.
+type answer struct {
+	Text  string
+	Notes []string
+	Back  string
+	Leads bool // the browser goes to Back at once
+}
+
+// acts returns all acts by the names that forms send as "do".
+func acts() map[string]act {
+	return map[string]act{
+		"task.move":           {PageMove, askMove, doMove},
+		"task.cancel":         {PageCancel, askTask("ask.cancel", true), doCancel},
+		"task.retry":          {PageRetry, askTask("ask.retry", false), doRetry},
+		"task.discard":        {PageDiscard, askTask("ask.discard", true), doDiscard},
+		"queue.pause":         {PageQueue, askQueue("ask.pause"), doPause},
+		"queue.resume":        {PageQueue, askQueue("ask.resume"), doResume},
+		"queue.limit":         {PageQueue, askLimit, doLimit},
+		"leader.resign":       {PageLeader, askResign, doResign},
+		"operation.pause":     operationAct("pause", false, (*Console).PauseOperation),
+		"operation.resume":    operationAct("resume", false, (*Console).ResumeOperation),
+		"operation.stop":      operationAct("stop", true, (*Console).StopOperation),
+		"recurrence.pause":    {PageRecurrence, askRecurrence("ask.rec.pause", false), doPauseRecurrence},
+		"recurrence.resume":   recurrenceAct("resume", false, (*Console).ResumeRecurrence),
+		"recurrence.stop":     recurrenceAct("stop", true, (*Console).StopRecurrence),
+		"recurrence.run":      {PageRecurrence, askRecurrence("ask.rec.run", false), doRunRecurrence},
+		"bulk." + bulkShift:   bulkAct(task.VerbShift),
+		"bulk." + bulkCancel:  bulkAct(task.VerbCancel),
+		"bulk." + bulkRequeue: bulkAct(task.VerbRequeue),
+		"bulk." + bulkRetry:   bulkAct(task.VerbRetry),
+		"bulk." + bulkDiscard: bulkAct(task.VerbDiscard),
+	}
+}
+
+// find returns the act that the request names, if its user may do it. The verb of a mass change may come in a field of its own.
+func (s *site) find(v *visit) (act, error) {
+	name := v.r.FormValue("do")
+	if name == "bulk" {
+		name += "." + v.r.FormValue("verb")
+	}
+	a, found := acts()[name]
+	switch {
+	case !found:
+		return a, errNoPage
+	case !v.May(a.verb):
+		return a, errForbidden
+	}
+	return a, nil
+}
+
+func (s *site) askAct(w http.ResponseWriter, v *visit) {
+	a, err := s.find(v)
+	if err != nil {
+		s.refuse(w, v, err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(v.r.Context(), actTimeout)
+	defer cancel()
+	q, err := a.ask(ctx, v)
+	if err != nil {
+		s.refuse(w, v, err)
+		return
+	}
+	q.Hidden = withoutInputs(v.r.URL.Query(), q)
+	s.render(w, http.StatusOK, "act", fragment(v.r), view{visit: v, Name: "act", Data: q})
+}
+
+// withoutInputs is what the form sends back beside its fields: the request's own values, and those that the question has added.
+func withoutInputs(asked url.Values, q question) url.Values {
+	for name, values := range q.Hidden {
+		asked[name] = values
+	}
+	for _, in := range q.Inputs {
+		asked.Del(in.Name)
+	}
+	asked.Del("part")
+	return asked
+}
+
+func (s *site) doAct(w http.ResponseWriter, v *visit) {
+	a, err := s.find(v)
+	if err != nil {
+		s.refuse(w, v, err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(v.r.Context(), actTimeout)
+	defer cancel()
+	did, err := a.do(ctx, v)
+	if err != nil {
+		s.refuse(w, v, err)
+		return
+	}
+	switch {
+	case did.Leads && v.r.Header.Get("HX-Request") != "":
+		w.Header().Set("HX-Redirect", did.Back)
+		w.WriteHeader(http.StatusNoContent)
+	case did.Leads:
+		lead(w, did.Back)
+	default:
+		s.render(w, http.StatusOK, "done", fragment(v.r), view{visit: v, Name: "done", Data: did})
+	}
+}
+
+// errMeanwhile answers a change of a task that somebody has changed since the page showed it.
+var errMeanwhile = errors.New("the task was changed meanwhile")
+
+// changeAt makes a change of a task if its version is still the one that the page showed. The row is locked before the versions are
+// compared, and the change is rolled back if they differ.
+func (c *Console) changeAt(
+	ctx context.Context, version int64, fn func(tx *schedule.Tx) (task.Task, error),
+) (Task, error) {
+	return c.change(ctx, func(tx *schedule.Tx) (task.Task, error) {
+		changed, err := fn(tx)
+		if err == nil && version > 0 && changed.Version > version+1 {
+			err = fmt.Errorf("%w: version %d, shown was %d", errMeanwhile, changed.Version-1, version)
+		}
+		return changed, err
+	})
+}
+
+// conflictKey names the message for an error that says that the thing is no longer as the page showed it.
+func conflictKey(err error) (string, bool) {
+	for _, c := range []struct {
+		err error
+		key string
+	}{
+		{errMeanwhile, "err.meanwhile"},
+		{task.ErrAlreadyDone, "err.done"},
+		{task.ErrAlreadyCancelled, "err.cancelled"},
+		{task.ErrAlreadyDead, "err.dead"},
+		{task.ErrFinished, "err.finished"},
+		{task.ErrNotDead, "err.notdead"},
+		{task.ErrKeyTaken, "err.keytaken"},
+		{task.ErrRunning, "err.running"},
+		{task.ErrOperationOver, "err.over"},
+		{ErrNeverLed, "err.neverled"},
+		{errNothing, "err.nothing"},
+		{ErrDiedSince, "err.meanwhile"},
+	} {
+		if errors.Is(err, c.err) {
+			return c.key, true
+		}
+	}
+	return "", false
+}
+
+// errNothing answers an act that found nothing to change.
+var errNothing = errors.New("nothing was to be changed")
+
+// explain says in the user's words why there is no answer.
+func (v *visit) explain(err error) string {
+	if key, ok := conflictKey(err); ok {
+		return v.T(key)
+	}
+	if wrong, ok := errors.AsType[*task.FieldError](err); ok {
+		return v.T("err.field", wrong.Error())
+	}
+	for _, c := range []struct {
+		err error
+		key string
+	}{
+		{errNotSignedIn, "err.signin"},
+		{errForbidden, "err.forbidden"},
+		{errOtherHost, "err.host"},
+		{errNoPage, "err.nopage"},
+		{task.ErrNotFound, "err.notfound"},
+		{task.ErrNoOperation, "err.nooperation"},
+		{task.ErrNoRecurrence, "err.norecurrence"},
+		{errGap, "err.gap"},
+		{errTypedTime, "err.time"},
+		{errTypedSpan, "err.span"},
+		{context.DeadlineExceeded, "err.slow"},
+	} {
+		if errors.Is(err, c.err) {
+			return v.T(c.key)
+		}
+	}
+	if errors.Is(err, errMistake) {
+		return v.T("err.mistake", cleaned(err.Error()))
+	}
+	return v.T("err.other", cleaned(err.Error()))
+}

@@ -1,0 +1,336 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/duetime/duetime/pkg/schedule"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// shownVersion is the version of the task that the page showed; 0 if it does not say.
+func shownVersion(v *visit) int64 {
+	n, err := strconv.ParseInt(v.r.FormValue("version"), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// target reads the task that an act is about, and refuses one that has changed since it was shown.
+func target(ctx context.Context, v *visit) (Task, error) {
+	id, err := idOf(v)
+	if err != nil {
+		return Task{}, err
+	}
+	rows, err := v.c.Rows(ctx, []task.ID{id})
+	if err != nil {
+		return Task{}, err
+	}
+	if len(rows) == 0 {
+		return Task{}, task.ErrNotFound
+	}
+	return TaskOf(rows[0]), nil
+}
+
+func taskBack(v *visit, id task.ID) string { return v.Link("task", "id", id) }
+
+// taskQuestion asks about one task. The version travels with the form, so that an answer is about what was shown.
+func taskQuestion(v *visit, t Task, title string) question {
+	q := question{Title: title, Sample: []Task{t}, Back: taskBack(v, t.ID), Hidden: map[string][]string{}}
+	if v.r.FormValue("version") == "" {
+		q.Hidden["version"] = []string{strconv.FormatInt(t.Version, 10)}
+	}
+	return q
+}
+
+func askTask(key string, grave bool) func(ctx context.Context, v *visit) (question, error) {
+	return func(ctx context.Context, v *visit) (question, error) {
+		t, err := target(ctx, v)
+		if err != nil {
+			return question{}, err
+		}
+		q := taskQuestion(v, t, v.T(key))
+		q.Grave = grave
+		return q, nil
+	}
+}
+
+// askMove asks for a moment, unless the request names one.
+func askMove(ctx context.Context, v *visit) (question, error) {
+	t, err := target(ctx, v)
+	if err != nil {
+		return question{}, err
+	}
+	q := taskQuestion(v, t, v.T("ask.move"))
+	at := v.r.FormValue("at")
+	if at == "" {
+		q.Inputs, q.Preview = []Input{{"at", v.T("due"), v.At(t.DueAtMs).Text, v.T("hint.time")}}, true
+		return q, nil
+	}
+	to, err := parseTyped(at, v.now)
+	if err != nil {
+		return question{}, err
+	}
+	q.Title = v.T("ask.moveto", v.At(to.UnixMilli()).Text, v.Zone())
+	q.Facts = []string{v.T("fact.from", v.At(t.DueAtMs).Text)}
+	if to.Before(v.now) {
+		q.Facts = append(q.Facts, v.T("fact.past"))
+	}
+	return q, nil
+}
+
+func doMove(ctx context.Context, v *visit) (answer, error) {
+	t, err := target(ctx, v)
+	if err != nil {
+		return answer{}, err
+	}
+	to, err := parseTyped(v.r.FormValue("at"), v.now)
+	if err != nil {
+		return answer{}, err
+	}
+	changed, err := v.c.changeAt(ctx, shownVersion(v), func(tx *schedule.Tx) (task.Task, error) {
+		return tx.Reschedule(ctx, t.ID, task.At(to))
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{
+		Text:  v.T("did.move", v.At(t.DueAtMs).Text, v.At(changed.DueAtMs).Text),
+		Notes: []string{v.T("did.version", changed.Version)}, Back: taskBack(v, t.ID),
+	}, nil
+}
+
+func doCancel(ctx context.Context, v *visit) (answer, error) {
+	id, err := idOf(v)
+	if err != nil {
+		return answer{}, err
+	}
+	changed, err := v.c.changeAt(ctx, shownVersion(v), func(tx *schedule.Tx) (task.Task, error) { return tx.Cancel(ctx, id) })
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{Text: v.T("did.cancel", v.At(changed.DueAtMs).Text), Back: taskBack(v, id)}, nil
+}
+
+func doRetry(ctx context.Context, v *visit) (answer, error) {
+	id, err := idOf(v)
+	if err != nil {
+		return answer{}, err
+	}
+	if _, err := v.c.RetryOne(ctx, id); err != nil {
+		return answer{}, err
+	}
+	return answer{Text: v.T("did.retry"), Back: taskBack(v, id)}, nil
+}
+
+func doDiscard(ctx context.Context, v *visit) (answer, error) {
+	id, err := idOf(v)
+	if err != nil {
+		return answer{}, err
+	}
+	out, err := v.c.DiscardDead(ctx, []task.ID{id}, nil)
+	if err != nil {
+		return answer{}, err
+	}
+	if out.Changed == 0 {
+		left, err := v.c.WhyLeft(ctx, []task.ID{id})
+		if err != nil {
+			return answer{}, err
+		}
+		if len(left) > 0 {
+			return answer{}, left[0].Reason
+		}
+		return answer{}, errNothing
+	}
+	return answer{Text: v.T("did.discard"), Back: taskBack(v, id)}, nil
+}
+
+// askRecurrence asks about a recurrence.
+func askRecurrence(key string, grave bool) func(ctx context.Context, v *visit) (question, error) {
+	return func(ctx context.Context, v *visit) (question, error) {
+		life, err := v.c.Recurrence(ctx, v.r.FormValue("owner"), v.r.FormValue("name"))
+		if err != nil {
+			return question{}, err
+		}
+		q := question{
+			Title: v.T(key), Grave: grave, Back: v.Link("owner", "owner", life.Owner),
+			Facts: []string{
+				v.T("fact.recurrence", cleaned(life.Name), cleaned(life.Owner)), v.T("fact.timetable", life.Timetable),
+				v.T("fact.kind", life.Kind, life.Queue),
+			},
+		}
+		if key == "ask.rec.pause" {
+			q.Inputs = []Input{{"note", v.T("note"), "", v.T("hint.note")}}
+		}
+		return q, nil
+	}
+}
+
+func doPauseRecurrence(ctx context.Context, v *visit) (answer, error) {
+	owner := v.r.FormValue("owner")
+	if _, err := v.c.PauseRecurrence(ctx, owner, v.r.FormValue("name"), v.r.FormValue("note")); err != nil {
+		return answer{}, err
+	}
+	return answer{Text: v.T("did.rec.pause"), Back: v.Link("owner", "owner", owner)}, nil
+}
+
+// recurrenceAct resumes or stops a recurrence.
+func recurrenceAct(
+	name string, grave bool, change func(c *Console, ctx context.Context, owner, name string) (Recurrence, error),
+) act {
+	return act{PageRecurrence, askRecurrence("ask.rec."+name, grave), func(ctx context.Context, v *visit) (answer, error) {
+		owner := v.r.FormValue("owner")
+		if _, err := change(v.c, ctx, owner, v.r.FormValue("name")); err != nil {
+			return answer{}, err
+		}
+		return answer{Text: v.T("did.rec." + name), Back: v.Link("owner", "owner", owner)}, nil
+	}}
+}
+
+func doRunRecurrence(ctx context.Context, v *visit) (answer, error) {
+	owner := v.r.FormValue("owner")
+	made, err := v.c.RunRecurrence(ctx, owner, v.r.FormValue("name"))
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{Text: v.T("did.rec.run", v.At(made.DueAtMs).Text), Back: taskBack(v, made.ID)}, nil
+}
+
+// checkQueue refuses a queue that is none of the configuration's.
+func checkQueue(v *visit, queue string) error {
+	if err := v.c.CheckQueue(queue); err != nil {
+		return fmt.Errorf("%w: %w", errMistake, err)
+	}
+	return nil
+}
+
+// askQueue asks whether to pause or resume a queue.
+func askQueue(key string) func(ctx context.Context, v *visit) (question, error) {
+	return func(_ context.Context, v *visit) (question, error) {
+		queue := v.r.FormValue("queue")
+		if key == "ask.pause" {
+			if err := checkQueue(v, queue); err != nil {
+				return question{}, err
+			}
+		}
+		return question{Title: v.T(key, cleaned(queue)), Facts: []string{v.T("fact.workers")}, Back: "health"}, nil
+	}
+}
+
+func doPause(ctx context.Context, v *visit) (answer, error) {
+	if err := checkQueue(v, v.r.FormValue("queue")); err != nil {
+		return answer{}, err
+	}
+	return queueAnswer(ctx, v, v.c.Pause, "did.pause", "did.paused")
+}
+
+func doResume(ctx context.Context, v *visit) (answer, error) {
+	return queueAnswer(ctx, v, v.c.Resume, "did.resume", "did.resumed")
+}
+
+func queueAnswer(
+	ctx context.Context, v *visit, do func(ctx context.Context, queue string) (bool, error), key, already string,
+) (answer, error) {
+	queue := v.r.FormValue("queue")
+	changed, err := do(ctx, queue)
+	if err != nil {
+		return answer{}, err
+	}
+	if !changed {
+		key = already
+	}
+	v.site.frames.forget()
+	return answer{Text: v.T(key, cleaned(queue)), Back: "health"}, nil
+}
+
+// askLimit asks for a queue's rate and concurrency.
+func askLimit(ctx context.Context, v *visit) (question, error) {
+	queue := v.r.FormValue("queue")
+	if err := checkQueue(v, queue); err != nil {
+		return question{}, err
+	}
+	all, err := v.c.Queues(ctx)
+	if err != nil {
+		return question{}, err
+	}
+	q := question{Title: v.T("ask.limit", cleaned(queue)), Facts: []string{v.T("fact.limit"), v.T("fact.workers")}, Back: "health"}
+	for _, l := range all {
+		if l.Queue == queue {
+			concurrency := ""
+			if l.Concurrency > 0 {
+				concurrency = strconv.Itoa(l.Concurrency)
+			}
+			q.Inputs = []Input{
+				{"rate", v.T("rate"), l.Rate.String(), v.T("hint.rate")},
+				{"concurrency", v.T("concurrency"), concurrency, v.T("hint.concurrency")},
+			}
+		}
+	}
+	return q, nil
+}
+
+const asConfigured = "default" // in a field of a limit
+
+// doLimit sets what the form says: a number, nothing for no bound, or the word default for what is configured.
+func doLimit(ctx context.Context, v *visit) (answer, error) {
+	queue, rateText, countText := v.r.FormValue("queue"), v.r.FormValue("rate"), v.r.FormValue("concurrency")
+	rate, count := new(task.Rate), new(int)
+	err := checkQueue(v, queue)
+	if err != nil {
+		return answer{}, err
+	}
+	switch rateText {
+	case "":
+	case asConfigured:
+		rate = nil
+	default:
+		if *rate, err = task.ParseRate(rateText); err != nil {
+			return answer{}, err
+		}
+	}
+	switch countText {
+	case "":
+	case asConfigured:
+		count = nil
+	default:
+		if *count, err = strconv.Atoi(countText); err != nil {
+			return answer{}, &task.FieldError{Field: "concurrency", Problem: "must be a whole number"}
+		}
+		if err := (task.Limit{Concurrency: *count}).Check(); err != nil { // before the rate is set
+			return answer{}, err
+		}
+	}
+	if err := v.c.SetRate(ctx, queue, rate); err != nil {
+		return answer{}, err
+	}
+	if err := v.c.SetConcurrency(ctx, queue, count); err != nil {
+		return answer{}, err
+	}
+	v.site.frames.forget()
+	return answer{Text: v.T("did.limit", cleaned(queue)), Back: "health"}, nil
+}
+
+func askResign(_ context.Context, v *visit) (question, error) {
+	name := v.r.FormValue("name")
+	if err := CheckLeader(name); err != nil {
+		return question{}, fmt.Errorf("%w: %w", errMistake, err)
+	}
+	return question{Title: v.T("ask.resign", name), Facts: []string{v.T("fact.resign")}, Back: "health"}, nil
+}
+
+func doResign(ctx context.Context, v *visit) (answer, error) {
+	if _, err := askResign(ctx, v); err != nil {
+		return answer{}, err
+	}
+	done, err := v.c.Resign(ctx, v.r.FormValue("name"))
+	if err != nil {
+		return answer{}, err
+	}
+	v.site.frames.forget()
+	return answer{
+		Text: v.T("did.resign", done.Before, done.Epoch, done.Took.Round(time.Millisecond).String()), Back: "health",
+	}, nil
+}

@@ -1,0 +1,340 @@
+package console_test
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/pkg/console"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// hidden returns the values that a question's form sends back.
+func hidden(t *testing.T, page string) url.Values {
+	t.Helper()
+	form := url.Values{}
+	for _, e := range elements(t, page) {
+		if e.name == "input" && e.attrs["name"] != "" && e.attrs["name"] != "back" && e.attrs["id"] != "jump" {
+			form.Set(e.attrs["name"], e.attrs["value"])
+		}
+	}
+	return form
+}
+
+// confirm asks, and sends the question's form back as a browser without scripts does.
+func (p *pages) confirm(status int, at string, pairs ...string) string {
+	p.t.Helper()
+	form := hidden(p.t, p.get(200, at))
+	var sent []string
+	for name := range form {
+		sent = append(sent, name, form.Get(name))
+	}
+	return p.post(status, "act", append(sent, pairs...)...)
+}
+
+// A task is moved, cancelled, retried and discarded by forms alone, and the history says who did it.
+func TestPageChangesATask(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	dead := p.dead(2)
+	made := p.schedule(charge.New("ada", Charge{1}, task.In(time.Hour)))
+	id := "&id=" + made.ID.String()
+
+	asked := p.get(200, "act?do=task.move"+id)
+	if !strings.Contains(asked, `name="at"`) || !strings.Contains(asked, `method="get"`) {
+		t.Errorf("a move without a time asks for one first: %s", asked)
+	}
+	said := p.confirm(200, "act?do=task.move&at=2031-07-01T12:00:00Z"+id)
+	if !strings.Contains(said, "2031-07-01 12:00:00") || !strings.Contains(said, "was moved from") {
+		t.Errorf("after the move it says %s", said)
+	}
+	if life := p.task(made.ID); life.DueAtMs != time.Date(2031, 7, 1, 12, 0, 0, 0, time.UTC).UnixMilli() || life.Version != 2 {
+		t.Errorf("moved: %+v", life)
+	}
+	p.confirm(200, "act?do=task.cancel"+id)
+	if life := p.task(made.ID); life.State != task.Cancelled || life.History[len(life.History)-1].Actor != "ann@desk" {
+		t.Errorf("cancelled: %+v", life)
+	}
+	p.confirm(200, "act?do=task.retry&id="+dead[0].String())
+	p.confirm(200, "act?do=task.discard&id="+dead[1].String())
+	if one, two := p.task(dead[0]), p.task(dead[1]); one.State != task.Pending || two.State != task.Cancelled {
+		t.Errorf("retried: %+v, discarded: %+v", one, two)
+	}
+}
+
+// What can't be done any more is told in words, and changes nothing.
+func TestPageTellsConflicts(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	dead := p.dead(1)[0]
+	waits := p.schedule(charge.New("ada", Charge{1}, task.In(time.Hour)))
+	cancelled := p.schedule(charge.New("ada", Charge{2}, task.In(time.Hour)))
+	_, err := p.p.Cancel(t.Context(), cancelled.ID)
+	pipelinetest.Must(t, err)
+	done := p.schedule(charge.New("ada", Charge{3}, task.In(time.Hour)))
+	_, err = p.p.DB().ExecContext(t.Context(), "UPDATE duetime_tasks SET state = 1, version = 2, finished_at = updated_at WHERE id = ?", done.ID)
+	pipelinetest.Must(t, err)
+	for _, c := range []struct {
+		do     string
+		id     task.ID
+		status int
+		says   string
+	}{
+		{"task.cancel", cancelled.ID, 409, "was cancelled before"},
+		{"task.move", cancelled.ID, 409, "was cancelled before"},
+		{"task.cancel", done.ID, 409, "is done already"},
+		{"task.move", done.ID, 409, "is done already"},
+		{"task.move", dead, 409, "is dead"},
+		{"task.retry", waits.ID, 409, "is pending, not dead"},
+		{"task.discard", waits.ID, 409, "is pending, not dead"},
+		{"task.discard", done.ID, 409, "is done already"},
+		{"task.cancel", task.NewID(), 404, "no such task"},
+		{"task.retry", task.NewID(), 404, "no such task"},
+	} {
+		before := ""
+		if c.status == 409 {
+			before = strconv.FormatInt(p.task(c.id).Version, 10)
+		}
+		if said := p.post(c.status, "act", "do", c.do, "id", c.id.String(), "at", "+2h"); !strings.Contains(said, c.says) {
+			t.Errorf("%s says %s, want %q", c.do, said, c.says)
+		}
+		if c.status == 409 && strconv.FormatInt(p.task(c.id).Version, 10) != before {
+			t.Errorf("%s of %s has changed it", c.do, c.says)
+		}
+	}
+}
+
+// A task that somebody has moved since the page showed it is left as it is.
+func TestPageTellsThatATaskMovedMeanwhile(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	for _, do := range []string{"task.move", "task.cancel"} {
+		made := p.schedule(charge.New("ada", Charge{1}, task.In(time.Hour)))
+		form := hidden(t, p.get(200, "act?do="+do+"&at=%2B3h&id="+made.ID.String()))
+		if form.Get("version") != "1" {
+			t.Fatalf("the form does not say what it has shown: %v", form)
+		}
+		_, err := p.p.Shift(t.Context(), made.ID, time.Hour)
+		pipelinetest.Must(t, err)
+		moved := p.task(made.ID)
+		w := p.do(request(http.MethodPost, "act", form))
+		if w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "Somebody changed the task meanwhile") {
+			t.Errorf("%s: status %d: %s", do, w.Code, w.Body)
+		}
+		if life := p.task(made.ID); life.Version != moved.Version || life.DueAtMs != moved.DueAtMs || life.State != task.Pending {
+			t.Errorf("%s has changed it: %+v", do, life)
+		}
+	}
+}
+
+// A mass change is shown beforehand, and carried out as it was shown.
+func TestPageMassChange(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	for range 3 {
+		p.schedule(charge.New("ada", Charge{1}, task.In(time.Hour)))
+	}
+	p.schedule(charge.New("bob", Charge{1}, task.In(time.Hour)))
+	asked := p.get(200, "act?do=bulk&verb=shift&owner=ada")
+	if !strings.Contains(asked, `name="by"`) || !strings.Contains(asked, `method="get"`) {
+		t.Errorf("a shift asks by how much: %s", asked)
+	}
+	asked = p.get(200, "act?do=bulk&verb=shift&owner=ada&by=2h&before=%2B1d")
+	if !strings.Contains(asked, "Change 3 tasks") || !strings.Contains(asked, "owner ada") {
+		t.Errorf("the preview says %s", asked)
+	}
+	form := hidden(t, asked)
+	if _, err := time.Parse(time.RFC3339Nano, form.Get("before")); err != nil || form.Get("matched") != "3" {
+		t.Errorf("the form sends %v", form)
+	}
+	form.Set("rate", "100")
+	w := p.do(request(http.MethodPost, "act", form))
+	to := w.Header().Get("Location")
+	if w.Code != http.StatusSeeOther || !strings.HasPrefix(to, "operation?id=") {
+		t.Fatalf("status %d, leads to %q: %s", w.Code, to, w.Body)
+	}
+	page := p.get(200, to)
+	if !strings.Contains(page, "was begun") || !strings.Contains(page, `max="3"`) || !strings.Contains(page, "ann@desk") {
+		t.Errorf("the operation's page says %s", page)
+	}
+	all, err := p.p.Console().Operations(t.Context())
+	pipelinetest.Must(t, err)
+	if len(all) != 1 || all[0].Filter.Owner != "ada" || all[0].ByMs != 2*time.Hour.Milliseconds() || all[0].Rate != 100 || all[0].Matched != 3 {
+		t.Errorf("made: %+v", all)
+	}
+	id := "&id=" + all[0].ID.String()
+	p.confirm(200, "act?do=operation.pause"+id)
+	p.confirm(200, "act?do=operation.resume"+id)
+	p.confirm(200, "act?do=operation.stop"+id)
+	if said := p.get(409, "act?do=operation.stop"+id); !strings.Contains(said, "is over") {
+		t.Errorf("stopped twice: %s", said)
+	}
+	if said := p.post(409, "act", "do", "operation.pause", "id", all[0].ID.String()); !strings.Contains(said, "is over") {
+		t.Errorf("paused after its end: %s", said)
+	}
+}
+
+// Nobody changes what no preview has counted.
+func TestPageMassChangeNeedsAPreview(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.schedule(charge.New("ada", Charge{1}, task.In(time.Hour)))
+	p.post(409, "act", "do", "bulk", "verb", "cancel", "owner", "ada")
+	p.post(409, "act", "do", "bulk", "verb", "cancel", "owner", "ada", "matched", "0")
+	p.post(400, "act", "do", "bulk", "verb", "retry", "owner", "ada", "state", "pending", "matched", "1")
+	p.post(400, "act", "do", "bulk", "verb", "requeue", "owner", "ada", "to", "nowhere", "matched", "1")
+	p.post(400, "act", "do", "bulk", "verb", "shift", "owner", "ada", "by", "soon", "matched", "1")
+	p.post(404, "act", "do", "bulk", "verb", "erase", "owner", "ada", "matched", "1")
+	if said := p.get(200, "act?do=bulk&verb=cancel&owner=nobody"); strings.Contains(said, "<button>") || !strings.Contains(said, "Nothing matches") {
+		t.Errorf("a preview of nothing: %s", said)
+	}
+	if all, err := p.p.Console().Operations(t.Context()); err != nil || len(all) > 0 {
+		t.Errorf("made: %+v, %v", all, err)
+	}
+}
+
+// Queues, leaders and recurrences.
+func TestPageChangesTheDeployment(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.recurs()
+	if said := p.confirm(200, "act?do=queue.pause&queue=payments"); !strings.Contains(said, "The queue payments is paused") {
+		t.Errorf("paused: %s", said)
+	}
+	if said := p.confirm(200, "act?do=queue.pause&queue=payments"); !strings.Contains(said, "was paused before") {
+		t.Errorf("paused twice: %s", said)
+	}
+	if page := p.get(200, "health"); !strings.Contains(page, "do=queue.resume") {
+		t.Errorf("health does not offer to resume: %s", page)
+	}
+	p.confirm(200, "act?do=queue.resume&queue=payments")
+	p.get(400, "act?do=queue.pause&queue=meals")
+	p.post(400, "act", "do", "queue.pause", "queue", "meals")
+	p.confirm(200, "act?do=queue.limit&queue=payments", "rate", "50/m", "concurrency", "7")
+	limits, err := p.p.Console().Queues(t.Context())
+	pipelinetest.Must(t, err)
+	if limits[0].Rate.String() != "50/m" || limits[0].Concurrency != 7 {
+		t.Errorf("limits: %+v", limits)
+	}
+	p.post(400, "act", "do", "queue.limit", "queue", "payments", "rate", "1/s", "concurrency", "-1")
+	if limits, err = p.p.Console().Queues(t.Context()); err != nil || limits[0].Rate.String() != "50/m" {
+		t.Errorf("a limit that was refused has set the rate: %+v, %v", limits, err)
+	}
+	p.confirm(200, "act?do=queue.limit&queue=payments", "rate", "", "concurrency", "default")
+
+	p.get(400, "act?do=leader.resign&name=nobody")
+	p.post(409, "act", "do", "leader.resign", "name", "event")
+
+	of := "&owner=ada&name=hourly"
+	p.confirm(200, "act?do=recurrence.pause"+of, "note", "bank away")
+	if page := p.get(200, "owner?owner=ada"); !strings.Contains(page, "bank away") || !strings.Contains(page, "do=recurrence.resume") {
+		t.Errorf("paused: %s", page)
+	}
+	p.confirm(200, "act?do=recurrence.resume"+of)
+	p.confirm(200, "act?do=recurrence.run"+of)
+	p.confirm(200, "act?do=recurrence.stop"+of)
+	if life, err := p.p.Console().Recurrence(t.Context(), "ada", "hourly"); err != nil || life.State != task.RecurrenceStopped {
+		t.Errorf("stopped: %+v, %v", life, err)
+	}
+	p.get(404, "act?do=recurrence.stop&owner=ada&name=none")
+}
+
+// The dialog gets the question alone, and a whole page gets the same without scripts.
+func TestPageDialog(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	made := p.schedule(charge.New("ada", Charge{1}, task.In(time.Hour)))
+	for at, want := range map[string]int{"act?do=task.cancel&id=" + made.ID.String(): 200, "act?do=task.cancel&id=" + task.NewID().String(): 404} {
+		r := request(http.MethodGet, at, nil)
+		r.Header.Set("HX-Request", "true")
+		r.Header.Set("HX-Target", "dialog-body")
+		w := p.do(r)
+		if w.Code != want || strings.Contains(w.Body.String(), "<html") || !strings.Contains(w.Body.String(), "<section") {
+			t.Errorf("%s: status %d: %s", at, w.Code, w.Body)
+		}
+	}
+	live := p.get(200, "operations?part=live")
+	if strings.Contains(live, "<html") || strings.Contains(live, "<h1") || !strings.Contains(live, "<table") {
+		t.Errorf("the live part is %s", live)
+	}
+	r := request(http.MethodPost, "act", url.Values{"do": {"bulk"}, "verb": {"cancel"}, "owner": {"ada"}, "matched": {"1"}})
+	r.Header.Set("HX-Request", "true")
+	if w := p.do(r); w.Code != http.StatusNoContent || !strings.HasPrefix(w.Header().Get("HX-Redirect"), "operation?id=") {
+		t.Errorf("a mass change from the dialog: status %d, %v", w.Code, w.Header())
+	}
+}
+
+// The search finds by each of its fields, goes on behind a cursor, and keeps what was typed when it is wrong.
+func TestPageSearch(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	var ids []string
+	for i := range console.DefaultPage + 1 {
+		made := p.schedule(charge.New("ada", Charge{i}, task.In(time.Hour+time.Duration(i)*time.Second)))
+		ids = append(ids, made.ID.String())
+	}
+	other := p.schedule(charge.New("bob", Charge{0}, task.In(48*time.Hour), task.Subject("order 7"), task.Label("city", "Rome")))
+	for at, want := range map[string]bool{
+		"id=" + other.ID.String(): true, "owner=bob": true, "subject=order+7": true, "label=city%3DRome": true, "after=%2B1d": true,
+		"owner=bob&state=pending": true, "owner=bob&kind=order.charge&queue=payments": true,
+		"owner=bob&state=dead": false, "owner=bob&before=%2B1d": false, "subject=order+8": false, "label=city%3DOslo": false,
+	} {
+		page := p.get(200, "search?"+at)
+		if strings.Contains(page, ids[0]) || strings.Contains(page, other.ID.String()) != want {
+			t.Errorf("%s finds %s", at, page)
+		}
+	}
+	page := p.get(200, "search?owner=ada&state=pending")
+	var next string
+	for _, e := range elements(t, page) {
+		if e.attrs["rel"] == "next" {
+			next = e.attrs["href"]
+		}
+	}
+	second := p.get(200, next)
+	if strings.Contains(page, ids[len(ids)-1]) || !strings.Contains(second, ids[len(ids)-1]) || strings.Contains(second, ids[0]) {
+		t.Errorf("the second page is %s", second)
+	}
+	for _, wrong := range []string{"after=soon", "label=city", "state=lost", "cursor=x", "id=7"} {
+		page := p.get(400, "search?"+wrong)
+		_, value, _ := strings.Cut(wrong, "=")
+		if !strings.Contains(page, `role="alert"`) || wrong[0] != 'c' && wrong[0] != 's' && !strings.Contains(page, `value="`+value+`"`) {
+			t.Errorf("%s: %s", wrong, page)
+		}
+	}
+	p.get(404, "search?id="+task.NewID().String())
+}
+
+// Language and theme are kept in cookies, and the browser is led back to a page of ours only.
+func TestPageSettings(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	for back, want := range map[string]string{
+		"search?owner=a%26b": "search?owner=a%26b", "health": "health", "": "ahead", "https://evil.example/": "ahead",
+		"//evil.example/search": "ahead", "javascript:alert(1)": "ahead", "../search": "ahead", "/search": "ahead", "act?do=x": "ahead",
+	} {
+		w := p.do(request(http.MethodPost, "settings", url.Values{"lang": {"zh"}, "theme": {"dark"}, "back": {back}}))
+		if got := w.Header().Get("Location"); got != want || w.Code != http.StatusSeeOther {
+			t.Errorf("%q leads to %q with %d", back, got, w.Code)
+		}
+		r := request(http.MethodGet, "search", nil)
+		for _, cookie := range w.Result().Cookies() {
+			if !cookie.HttpOnly || cookie.SameSite != http.SameSiteLaxMode {
+				t.Errorf("cookie %+v", cookie)
+			}
+			r.AddCookie(cookie)
+		}
+		page := p.do(r).Body.String()
+		if !strings.Contains(page, `lang="zh-Hans" data-theme="dark"`) || !strings.Contains(page, "没有符合的任务") {
+			t.Errorf("the page is %s", page)
+		}
+	}
+	w := p.do(request(http.MethodPost, "settings", url.Values{"lang": {"xx"}, "theme": {"\"><script>"}}))
+	if cookies := w.Result().Cookies(); len(cookies) > 0 {
+		t.Errorf("kept %v", cookies)
+	}
+}

@@ -1,0 +1,55 @@
+package console
+
+import (
+	"context"
+	"strings"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+const auditLines = 100
+
+// auditView is the data of the view.
+type auditView struct {
+	Actor, Event, From, To string
+	Events                 []string
+	Page                   AuditPage
+	Next, First            string
+}
+
+// auditEvents are what operators do.
+func auditEvents() []string {
+	return []string{
+		task.EventMoved, task.EventCancelled, task.EventRetried, task.EventDiscarded, task.EventRequeued, task.EventPaused,
+		task.EventResumed, task.EventLimited, task.EventResign, task.EventRebuild, task.EventShards, task.EventBegun,
+		task.EventStopped, task.EventExtra, task.EventImported,
+	}
+}
+
+func readAudit(ctx context.Context, v *visit) (any, error) {
+	get := func(name string) string { return strings.TrimSpace(v.r.FormValue(name)) }
+	out := &auditView{Actor: get("actor"), Event: get("event"), From: get("from"), To: get("to"), Events: auditEvents()}
+	q := AuditQuery{Actor: out.Actor, Event: out.Event, After: get("cursor"), Limit: auditLines}
+	var err error
+	if out.From != "" {
+		if q.From, err = parseTyped(out.From, v.now); err != nil {
+			return out, err
+		}
+	}
+	if out.To != "" {
+		if q.To, err = parseTyped(out.To, v.now); err != nil {
+			return out, err
+		}
+	}
+	if out.Page, err = v.c.Audit(ctx, q); err != nil {
+		return out, err
+	}
+	pairs := []any{"actor", out.Actor, "event", out.Event, "from", out.From, "to", out.To}
+	if out.Page.Next != "" {
+		out.Next = v.Link("audit", append(pairs, "cursor", out.Page.Next)...)
+	}
+	if q.After != "" {
+		out.First = v.Link("audit", pairs...)
+	}
+	return out, nil
+}

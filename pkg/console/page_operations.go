@@ -1,0 +1,203 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// The verbs of mass changes as forms name them.
+const (
+	bulkShift   = string(task.VerbShift)
+	bulkCancel  = string(task.VerbCancel)
+	bulkRequeue = string(task.VerbRequeue)
+	bulkRetry   = string(task.VerbRetry)
+	bulkDiscard = string(task.VerbDiscard)
+)
+
+// bulkVerb is a verb of an operation, and the verb of the Grant that it needs.
+type bulkVerb struct {
+	verb  task.Verb
+	grant string
+}
+
+func bulkVerbs() []bulkVerb {
+	return []bulkVerb{
+		{task.VerbShift, PageMove}, {task.VerbCancel, PageCancel}, {task.VerbRequeue, PageRequeue},
+		{task.VerbRetry, PageRetry}, {task.VerbDiscard, PageDiscard},
+	}
+}
+
+func bulkAct(verb task.Verb) act {
+	a := act{ask: func(ctx context.Context, v *visit) (question, error) { return askBulk(ctx, v, verb) }, do: doBulk(verb)}
+	for _, b := range bulkVerbs() {
+		if b.verb == verb {
+			a.verb = b.grant
+		}
+	}
+	return a
+}
+
+// bulkOf reads an operation from the form.
+func bulkOf(v *visit, verb task.Verb) (task.Operation, error) {
+	o := task.Operation{Verb: verb}
+	var err error
+	form := formOf(v.r.Form)
+	if o.Filter, err = form.bulkFilter(v.now); err != nil {
+		return o, err
+	}
+	if from, _ := verb.From(); form.State != "" && form.State != from.String() {
+		return o, &task.FieldError{Field: "state", Problem: fmt.Sprintf("must be %s for %s", from, verb)}
+	}
+	switch verb {
+	case task.VerbShift:
+		if o.By, err = parseTypedSpan(v.r.FormValue("by")); err != nil {
+			return o, err
+		}
+	case task.VerbRequeue:
+		o.To = v.r.FormValue("to")
+		if err := v.c.CheckQueue(o.To); err != nil {
+			return o, fmt.Errorf("%w: %w", errMistake, err)
+		}
+	}
+	if text := v.r.FormValue("rate"); text != "" {
+		if o.Rate, err = strconv.Atoi(text); err != nil {
+			return o, &task.FieldError{Field: "rate", Problem: "must be a whole number of tasks a second"}
+		}
+	}
+	return o, o.Check()
+}
+
+// askBulk asks for what the verb needs, then shows a preview.
+func askBulk(ctx context.Context, v *visit, verb task.Verb) (question, error) {
+	if err := v.r.ParseForm(); err != nil {
+		return question{}, fmt.Errorf("%w: %w", errMistake, err)
+	}
+	back := v.Link("search", formOf(v.r.Form).pairs()...)
+	missing := Input{"by", v.T("by"), "", v.T("hint.by")}
+	if verb == task.VerbRequeue {
+		missing = Input{"to", v.T("toqueue"), "", v.T("hint.queue")}
+	}
+	if (verb == task.VerbShift || verb == task.VerbRequeue) && v.r.FormValue(missing.Name) == "" {
+		return question{
+			Title: v.T("ask.bulk." + string(verb)), Back: back, Inputs: []Input{missing}, Preview: true,
+		}, nil
+	}
+	o, err := bulkOf(v, verb)
+	if err != nil {
+		return question{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, previewTimeout)
+	defer cancel()
+	preview, err := v.c.PreviewBulk(ctx, o)
+	if err != nil {
+		return question{}, err
+	}
+	matched := strconv.FormatInt(preview.Matched, 10)
+	q := question{
+		Title: v.T("ask.bulk.count", grouped(matched), cleaned(o.String())),
+		Facts: []string{v.T("fact.bulk"), v.T("fact.sample", len(preview.Sample))}, Sample: preview.Sample, Back: back,
+		Hidden: map[string][]string{"matched": {matched}}, Inputs: []Input{{"rate", v.T("bulkrate"), "", v.T("hint.bulkrate")}},
+		Empty: preview.Matched == 0, Grave: verb == task.VerbCancel || verb == task.VerbDiscard || o.Filter.All,
+	}
+	// A bound such as +2h would be another moment when the form comes back.
+	if at := o.Filter.DueAfter; !at.IsZero() {
+		q.Hidden["after"] = []string{v.Typed(at.UnixMilli())}
+	}
+	if at := o.Filter.DueBefore; !at.IsZero() {
+		q.Hidden["before"] = []string{v.Typed(at.UnixMilli())}
+	}
+	return q, nil
+}
+
+// doBulk makes the operation, and leads to its progress. The daemon carries it out.
+func doBulk(verb task.Verb) func(ctx context.Context, v *visit) (answer, error) {
+	return func(ctx context.Context, v *visit) (answer, error) {
+		if err := v.r.ParseForm(); err != nil {
+			return answer{}, fmt.Errorf("%w: %w", errMistake, err)
+		}
+		o, err := bulkOf(v, verb)
+		if err != nil {
+			return answer{}, err
+		}
+		if o.Matched, err = strconv.ParseInt(v.r.FormValue("matched"), 10, 64); err != nil || o.Matched < 1 {
+			return answer{}, errNothing // no preview was shown, or it was empty
+		}
+		made, err := v.c.Bulk(ctx, o)
+		if err != nil {
+			return answer{}, err
+		}
+		return answer{Back: v.Link("operation", "id", made.ID, "made", "1"), Leads: true}, nil
+	}
+}
+
+func readOperations(ctx context.Context, v *visit) (any, error) {
+	all, err := v.c.Operations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	const shown = 200
+	return all[:min(len(all), shown)], nil
+}
+
+// operationView is the data of the view.
+type operationView struct {
+	Operation OperationLife
+	Came      int64 // tasks to which it has come
+	Made      bool  // just now, by this user
+	Live      bool  // it changes
+	Over      bool
+}
+
+func readOperation(ctx context.Context, v *visit) (any, error) {
+	id, err := idOf(v)
+	if err != nil {
+		return nil, err
+	}
+	life, err := v.c.Operation(ctx, id, 0)
+	if err != nil {
+		return nil, err
+	}
+	return &operationView{
+		Operation: life, Came: life.Changed + life.Ended + life.Unchanged, Made: v.r.FormValue("made") != "",
+		Live: life.State == task.OperationRunning || life.State == task.OperationPaused,
+		Over: life.State == task.OperationDone || life.State == task.OperationCancelled,
+	}, nil
+}
+
+func askOperation(key string, grave bool) func(ctx context.Context, v *visit) (question, error) {
+	return func(ctx context.Context, v *visit) (question, error) {
+		id, err := idOf(v)
+		if err != nil {
+			return question{}, err
+		}
+		life, err := v.c.Operation(ctx, id, 0)
+		if err != nil {
+			return question{}, err
+		}
+		if life.State == task.OperationDone || life.State == task.OperationCancelled {
+			return question{}, task.ErrOperationOver
+		}
+		return question{
+			Title: v.T(key), Grave: grave, Back: v.Link("operation", "id", id),
+			Facts: []string{cleaned(life.Text), v.T("fact.left", life.Left), v.T("fact.stays", life.Changed)},
+		}, nil
+	}
+}
+
+// operationAct pauses, resumes or stops an operation.
+func operationAct(name string, grave bool, change func(*Console, context.Context, task.ID) (Operation, error)) act {
+	return act{PageOperation, askOperation("ask.op."+name, grave), func(ctx context.Context, v *visit) (answer, error) {
+		id, err := idOf(v)
+		if err != nil {
+			return answer{}, err
+		}
+		o, err := change(v.c, ctx, id)
+		if err != nil {
+			return answer{}, err
+		}
+		return answer{Text: v.T("did.op."+name, o.Changed), Back: v.Link("operation", "id", id)}, nil
+	}}
+}

@@ -1,0 +1,193 @@
+package console
+
+import (
+	"crypto/hmac"
+	"crypto/pbkdf2"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+const (
+	hashName      = "pbkdf2-sha256"
+	hashRounds    = 300_000 // some 100 ms, once for each sign-in: later requests are compared with the last right password
+	minHashRounds = 10_000
+	maxHashRounds = 10_000_000
+	hashBytes     = 32
+	saltBytes     = 16
+)
+
+// absentPassword is a hash that no password has: with it the sign-in of an absent user takes as long as another one.
+const absentPassword = hashName + "$300000$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+
+// HashPassword returns what PageUser.Password takes in place of a password: pbkdf2-sha256$rounds$salt$hash.
+func HashPassword(password string) (string, error) {
+	if len(password) < minPassword {
+		return "", fmt.Errorf("the password has fewer than %d characters", minPassword)
+	}
+	salt := make([]byte, saltBytes)
+	if _, err := rand.Read(salt); err != nil {
+		return "", err
+	}
+	key, err := pbkdf2.Key(sha256.New, password, salt, hashRounds, hashBytes)
+	if err != nil {
+		return "", err
+	}
+	return strings.Join([]string{
+		hashName, strconv.Itoa(hashRounds), base64.RawStdEncoding.EncodeToString(salt), base64.RawStdEncoding.EncodeToString(key),
+	}, "$"), nil
+}
+
+// passwordHash is a hash as it is written.
+type passwordHash struct {
+	rounds    int
+	salt, key []byte
+}
+
+// parseHash reads a hash; false for a text that is none, such as a plain password.
+func parseHash(text string) (h passwordHash, isHash bool, err error) {
+	parts := strings.Split(text, "$")
+	if parts[0] != hashName {
+		return h, false, nil
+	}
+	bad := fmt.Errorf("the hash is not of the form %s$rounds$salt$hash", hashName)
+	if len(parts) != 4 {
+		return h, true, bad
+	}
+	if h.rounds, err = strconv.Atoi(parts[1]); err != nil || h.rounds < minHashRounds || h.rounds > maxHashRounds {
+		return h, true, fmt.Errorf("the rounds of a hash must be %d to %d", minHashRounds, maxHashRounds)
+	}
+	if h.salt, err = base64.RawStdEncoding.DecodeString(parts[2]); err != nil || len(h.salt) < saltBytes {
+		return h, true, bad
+	}
+	if h.key, err = base64.RawStdEncoding.DecodeString(parts[3]); err != nil || len(h.key) != hashBytes {
+		return h, true, bad
+	}
+	return h, true, nil
+}
+
+func checkPassword(text string) error {
+	_, isHash, err := parseHash(text)
+	if err == nil && !isHash && len(text) < minPassword {
+		err = fmt.Errorf("the password has fewer than %d characters", minPassword)
+	}
+	return err
+}
+
+// passwords compares passwords, and remembers of each user the last right one, as a keyed hash: browsers send it with each
+// request. Wrong ones are compared one after the other, so that guesses take one processor at most.
+type passwords struct {
+	key  []byte
+	mu   *sync.Mutex // held while a hash is computed
+	seen *sync.Map   // by user: the keyed hash
+}
+
+func newPasswords() passwords {
+	key := make([]byte, hashBytes)
+	_, _ = rand.Read(key) // never fails
+	return passwords{key: key, mu: new(sync.Mutex), seen: new(sync.Map)}
+}
+
+func (p passwords) right(user, given, want string) bool {
+	mac := hmac.New(sha256.New, p.key)
+	_, _ = mac.Write([]byte(user + "\x00" + want + "\x00" + given)) // never fails
+	digest := mac.Sum(nil)
+	if last, ok := p.seen.Load(user); ok {
+		if known, is := last.([]byte); is && hmac.Equal(known, digest) {
+			return true
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !samePassword(given, want) {
+		return false
+	}
+	p.seen.Store(user, digest)
+	return true
+}
+
+func samePassword(given, want string) bool {
+	h, isHash, err := parseHash(want)
+	if err != nil {
+		return false
+	}
+	if !isHash {
+		a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(want))
+		return subtle.ConstantTimeCompare(a[:], b[:]) == 1
+	}
+	key, err := pbkdf2.Key(sha256.New, given, h.salt, h.rounds, len(h.key))
+	return err == nil && subtle.ConstantTimeCompare(key, h.key) == 1
+}
+
+// ParseUsers reads users, parted by spaces or line breaks: name:role:password, where the role is as ParseGrant reads it and the
+// password is a hash or plain. Lines that begin with # are comments.
+func ParseUsers(text string) ([]PageUser, error) {
+	var users []PageUser
+	err := eachLogin(text, func(name string, g Grant, secret string) {
+		users = append(users, PageUser{Name: name, Password: secret, Grant: g})
+	})
+	return users, err
+}
+
+// ParseTokens reads tokens as ParseUsers reads users: name:role:token.
+func ParseTokens(text string) ([]PageToken, error) {
+	var tokens []PageToken
+	err := eachLogin(text, func(name string, g Grant, secret string) {
+		tokens = append(tokens, PageToken{Name: name, Token: secret, Grant: g})
+	})
+	return tokens, err
+}
+
+// eachLogin never repeats an entry in an error: a password is in it.
+func eachLogin(text string, add func(name string, g Grant, secret string)) error {
+	n := 0
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(strings.TrimSpace(line), "#") {
+			continue
+		}
+		for _, entry := range strings.Fields(line) {
+			n++
+			parts := strings.SplitN(entry, ":", 3)
+			if len(parts) != 3 || parts[0] == "" || parts[2] == "" {
+				return fmt.Errorf("entry %d is not of the form name:role:secret", n)
+			}
+			g, err := ParseGrant(parts[1])
+			if err != nil {
+				return fmt.Errorf("entry %d, of %s: %w", n, parts[0], err)
+			}
+			add(parts[0], g, parts[2])
+		}
+	}
+	return nil
+}
+
+// ParseProxy makes a proxy of addresses, such as 10.0.0.0/8 or 10.1.2.3, headers, and roles as user=role.
+func ParseProxy(from []string, userHeader, roleHeader string, roles []string) (PageProxy, error) {
+	p := PageProxy{UserHeader: userHeader, RoleHeader: roleHeader, Roles: map[string]Grant{}}
+	for _, text := range from {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			addr, wrong := netip.ParseAddr(text)
+			if wrong != nil {
+				return p, fmt.Errorf("%q is no address such as 10.1.2.3 or 10.0.0.0/8", text)
+			}
+			prefix = netip.PrefixFrom(addr, addr.BitLen())
+		}
+		p.From = append(p.From, prefix.Masked())
+	}
+	for _, text := range roles {
+		user, role, _ := strings.Cut(text, "=")
+		g, err := ParseGrant(role)
+		if err != nil || user == "" {
+			return p, fmt.Errorf("%q is not of the form user=role", text)
+		}
+		p.Roles[user] = g
+	}
+	return p, p.check()
+}

@@ -1,0 +1,189 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// searchForm is what the search's form holds, as it was typed.
+type searchForm struct {
+	ID, Owner, Kind, Queue, Subject, Label, State, After, Before, Cursor string
+}
+
+func formOf(q url.Values) searchForm {
+	get := func(name string) string { return strings.TrimSpace(q.Get(name)) }
+	return searchForm{
+		ID: get("id"), Owner: q.Get("owner"), Kind: get("kind"), Queue: get("queue"), Subject: q.Get("subject"), Label: get("label"),
+		State: get("state"), After: get("after"), Before: get("before"), Cursor: get("cursor"),
+	}
+}
+
+// pairs are the form's values as Link takes them, without id and cursor.
+func (f searchForm) pairs() []any {
+	return []any{
+		"owner", f.Owner, "kind", f.Kind, "queue", f.Queue, "subject", f.Subject, "label", f.Label, "state", f.State,
+		"after", f.After, "before", f.Before,
+	}
+}
+
+// window reads the due window; zero times are no bound.
+func (f searchForm) window(now time.Time) (after, before time.Time, err error) {
+	if f.After != "" {
+		if after, err = parseTyped(f.After, now); err != nil {
+			return after, before, err
+		}
+	}
+	if f.Before != "" {
+		before, err = parseTyped(f.Before, now)
+	}
+	return after, before, err
+}
+
+// labels reads name=value, parted by commas.
+func (f searchForm) labels() (map[string]string, error) {
+	if f.Label == "" {
+		return nil, nil
+	}
+	all := map[string]string{}
+	for part := range strings.SplitSeq(f.Label, ",") {
+		name, value, found := strings.Cut(strings.TrimSpace(part), "=")
+		if !found {
+			return nil, fmt.Errorf("%w as a label, name=value: %q", errMistake, part)
+		}
+		if err := task.CheckLabel(name, value); err != nil {
+			return nil, err
+		}
+		all[name] = value
+	}
+	return all, nil
+}
+
+func (f searchForm) filter(now time.Time) (Filter, error) {
+	out := Filter{Owner: f.Owner, Kind: f.Kind, Queue: f.Queue, Subject: f.Subject, After: f.Cursor, Limit: DefaultPage}
+	var err error
+	if out.DueAfter, out.DueBefore, err = f.window(now); err != nil {
+		return out, err
+	}
+	if out.Labels, err = f.labels(); err != nil {
+		return out, err
+	}
+	if f.State != "" {
+		state, err := task.ParseState(f.State)
+		if err != nil {
+			return out, err
+		}
+		out.State = &state
+	}
+	if f.Cursor != "" {
+		if err := CheckCursor(f.Cursor); err != nil {
+			return out, fmt.Errorf("%w: %w", errMistake, err)
+		}
+	}
+	return out, nil
+}
+
+// bulkFilter is the filter of an operation, which has its state by its verb.
+func (f searchForm) bulkFilter(now time.Time) (task.Filter, error) {
+	out := task.Filter{Owner: f.Owner, Kind: f.Kind, Queue: f.Queue, Subject: f.Subject}
+	var err error
+	if out.DueAfter, out.DueBefore, err = f.window(now); err != nil {
+		return out, err
+	}
+	if out.Labels, err = f.labels(); err != nil {
+		return out, err
+	}
+	out.All = f.Owner+f.Kind+f.Queue+f.Subject+f.Label+f.After+f.Before == ""
+	return out, nil
+}
+
+// empty reports whether nothing was typed.
+func (f searchForm) empty() bool { return f == searchForm{} }
+
+// search is the data of the view.
+type search struct {
+	Form   searchForm
+	States []string
+	Queues []string
+	Page   Page
+	Asked  bool   // something was typed
+	Next   string // the next page's address
+	First  string // the first page's, from a later one
+	Verbs  []BulkChoice
+}
+
+// BulkChoice is a mass change that the search offers.
+type BulkChoice struct{ Verb, Grant string }
+
+// bulkChoices are the mass changes of tasks in a state.
+func bulkChoices(v *visit, state string) []BulkChoice {
+	var offered []BulkChoice
+	for _, b := range bulkVerbs() {
+		if from, _ := b.verb.From(); (state == "" || from.String() == state) && v.May(b.grant) {
+			offered = append(offered, BulkChoice{string(b.verb), b.grant})
+		}
+	}
+	return offered
+}
+
+func stateNames() []string {
+	var names []string
+	for state := task.Pending; state <= task.Dead; state++ {
+		names = append(names, state.String())
+	}
+	return names
+}
+
+func readSearch(ctx context.Context, v *visit) (any, error) {
+	form := formOf(v.r.URL.Query())
+	out := &search{Form: form, States: stateNames(), Queues: v.c.cfg.Queues, Asked: !form.empty()}
+	if form.ID != "" {
+		return out, out.byID(ctx, v)
+	}
+	filter, err := form.filter(v.now)
+	if err != nil {
+		return out, err
+	}
+	if out.Page, err = v.c.List(ctx, filter); err != nil {
+		return out, err
+	}
+	if out.Page.Next != "" {
+		out.Next = v.Link("search", append(form.pairs(), "cursor", out.Page.Next)...)
+	}
+	if form.Cursor != "" {
+		out.First = v.Link("search", form.pairs()...)
+	}
+	out.Verbs = bulkChoices(v, form.State)
+	return out, nil
+}
+
+// byID finds one task.
+func (s *search) byID(ctx context.Context, v *visit) error {
+	id, err := task.ParseID(s.Form.ID)
+	if err != nil {
+		return fmt.Errorf("%w as an id: %q", errMistake, s.Form.ID)
+	}
+	rows, err := v.c.Rows(ctx, []task.ID{id})
+	if err != nil {
+		return err
+	}
+	if len(rows) == 0 {
+		return task.ErrNotFound
+	}
+	s.Page.Tasks = []Task{TaskOf(rows[0])}
+	return nil
+}
+
+// idOf reads the id of a query.
+func idOf(v *visit) (task.ID, error) {
+	id, err := task.ParseID(strings.TrimSpace(v.r.FormValue("id")))
+	if err != nil {
+		return id, errors.Join(errNoPage, err)
+	}
+	return id, nil
+}

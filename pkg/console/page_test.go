@@ -1,0 +1,356 @@
+package console_test
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/pkg/console"
+	"github.com/duetime/duetime/pkg/embedded"
+	"github.com/duetime/duetime/pkg/recur"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// pages are the console's pages on a pipeline of their own.
+type pages struct {
+	t *testing.T
+	p *embedded.Pipeline
+	h http.Handler
+}
+
+func openPages(t *testing.T, cfg console.PageConfig) *pages {
+	t.Helper()
+	cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
+	p, err := embedded.OpenSQLite(t.Context(), filepath.Join(t.TempDir(), "pages.db"), embedded.Config{
+		Queues: []string{"payments"}, Logger: cfg.Logger,
+	})
+	pipelinetest.Must(t, err)
+	t.Cleanup(func() { pipelinetest.Must(t, p.Close(context.Background())) })
+	h, err := console.Handler(p.Console(), cfg)
+	pipelinetest.Must(t, err)
+	return &pages{t, p, h}
+}
+
+// open lets everybody in.
+func open(t *testing.T) *pages {
+	t.Helper()
+	return openPages(t, console.PageConfig{Open: "ann@desk"})
+}
+
+func (p *pages) do(r *http.Request) *httptest.ResponseRecorder {
+	p.t.Helper()
+	w := httptest.NewRecorder()
+	p.h.ServeHTTP(w, r)
+	return w
+}
+
+func request(method, at string, form url.Values) *http.Request {
+	r := httptest.NewRequest(method, "http://localhost/"+at, strings.NewReader(form.Encode()))
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	return r
+}
+
+// get wants an answer of this status, and returns its body.
+func (p *pages) get(status int, at string) string {
+	p.t.Helper()
+	w := p.do(request(http.MethodGet, at, nil))
+	if w.Code != status {
+		p.t.Errorf("GET %s: status %d, want %d: %s", at, w.Code, status, w.Body)
+	}
+	return w.Body.String()
+}
+
+// post is get for a form, given as names and values.
+func (p *pages) post(status int, at string, pairs ...string) string {
+	p.t.Helper()
+	form := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		form.Set(pairs[i], pairs[i+1])
+	}
+	w := p.do(request(http.MethodPost, at, form))
+	if w.Code != status {
+		p.t.Errorf("POST %s %v: status %d, want %d: %s", at, pairs, w.Code, status, w.Body)
+	}
+	return w.Body.String() + w.Header().Get("Location")
+}
+
+func (p *pages) schedule(spec task.Spec) task.Task {
+	p.t.Helper()
+	made, err := p.p.Schedule(p.t.Context(), spec)
+	pipelinetest.Must(p.t, err)
+	return made
+}
+
+func (p *pages) dead(n int) []task.ID {
+	p.t.Helper()
+	return failed(p.t.Context(), p.p, n)
+}
+
+func (p *pages) task(id task.ID) console.TaskLife {
+	p.t.Helper()
+	life, err := p.p.Console().Task(p.t.Context(), id)
+	pipelinetest.Must(p.t, err)
+	return life
+}
+
+// element is an element of a page.
+type element struct {
+	name  string
+	attrs map[string]string
+	text  string // that stands directly in it
+}
+
+// elements parses a page.
+func elements(t *testing.T, page string) []element {
+	t.Helper()
+	d := xml.NewDecoder(strings.NewReader(page))
+	d.Strict, d.AutoClose, d.Entity = false, xml.HTMLAutoClose, xml.HTMLEntity
+	var all []element
+	var inside []int
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatalf("%v in the page %s", err, page)
+		}
+		switch token := token.(type) {
+		case xml.StartElement:
+			e := element{name: token.Name.Local, attrs: map[string]string{}}
+			for _, a := range token.Attr {
+				e.attrs[strings.TrimPrefix(a.Name.Space+":"+a.Name.Local, ":")] = a.Value
+			}
+			inside = append(inside, len(all))
+			all = append(all, e)
+		case xml.EndElement:
+			inside = inside[:max(0, len(inside)-1)]
+		case xml.CharData:
+			if len(inside) > 0 {
+				all[inside[len(inside)-1]].text += string(token)
+			}
+		}
+	}
+}
+
+// checkInert wants no code and no style inside of the page, and nothing from elsewhere.
+func checkInert(t *testing.T, at, page string) {
+	t.Helper()
+	for _, e := range elements(t, page) {
+		if e.name == "script" && (!strings.HasPrefix(e.attrs["src"], "static/") || strings.TrimSpace(e.text) != "") {
+			t.Errorf("%s: the script %+v is not one of ours", at, e)
+		}
+		if e.name == "style" || e.name == "iframe" || e.name == "object" || e.name == "base" {
+			t.Errorf("%s has the element %+v", at, e)
+		}
+		for name, value := range e.attrs {
+			if name == "style" || strings.HasPrefix(name, "on") || strings.HasPrefix(name, "hx-on") {
+				t.Errorf("%s: %s has the attribute %s=%q", at, e.name, name, value)
+			}
+			link := slices.Contains([]string{"href", "src", "action", "hx-get", "hx-post", "formaction"}, name)
+			if u, err := url.Parse(value); link && (err != nil || u.Scheme != "" || u.Host != "" || strings.HasPrefix(u.Path, "/")) {
+				t.Errorf("%s: %s leads to %q, which is not relative", at, e.name, value)
+			}
+		}
+	}
+}
+
+// links returns where the page's links and live parts lead.
+func links(t *testing.T, page string) (to []string) {
+	t.Helper()
+	for _, e := range elements(t, page) {
+		for _, name := range []string{"href", "src", "hx-get"} {
+			if at := e.attrs[name]; at != "" && !strings.HasPrefix(at, "#") {
+				to = append(to, at)
+			}
+		}
+	}
+	return to
+}
+
+// recurs makes a recurrence of ada's.
+func (p *pages) recurs() {
+	p.t.Helper()
+	_, err := p.p.Recur(p.t.Context(), "hourly", recur.Every(time.Hour), charge.Recurring("ada", Charge{1}), recur.Policy{})
+	pipelinetest.Must(p.t, err)
+}
+
+// filled has something of everything.
+func filled(t *testing.T) *pages {
+	t.Helper()
+	p := open(t)
+	p.dead(2)
+	for hour := range 3 {
+		p.schedule(charge.New("ada", Charge{hour}, task.In(time.Duration(hour)*time.Hour), task.Subject("order 7")))
+	}
+	p.recurs()
+	made, err := p.p.Console().Bulk(t.Context(), task.Operation{Verb: task.VerbCancel, Filter: task.Filter{Owner: "nobody"}, Matched: 1})
+	pipelinetest.Must(t, err)
+	if made.ID.IsZero() {
+		t.Fatal("no operation")
+	}
+	return p
+}
+
+// Every page that can be reached by links answers, in both languages, with nothing inside that the policy forbids.
+func TestPageLinksAnswer(t *testing.T) {
+	t.Parallel()
+	p := filled(t)
+	const bound = 400
+	queue := []string{"ahead", "lag", "search", "owner?owner=ada", "dead", "operations", "health", "audit"}
+	seen, views := map[string]bool{}, map[string]bool{}
+	for len(queue) > 0 && len(seen) < bound {
+		at := queue[0]
+		queue = queue[1:]
+		if seen[at] {
+			continue
+		}
+		seen[at] = true
+		r := request(http.MethodGet, at, nil)
+		if len(seen)%2 == 0 {
+			r.AddCookie(&http.Cookie{Name: "duetime_lang", Value: "zh"})
+		}
+		w := p.do(r)
+		if w.Code != http.StatusOK && w.Code != http.StatusConflict { // an act that would change nothing
+			t.Errorf("%s: status %d: %s", at, w.Code, w.Body)
+		}
+		if !strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") {
+			continue
+		}
+		name, _, _ := strings.Cut(at, "?")
+		views[name] = true
+		checkInert(t, at, w.Body.String())
+		for _, to := range links(t, w.Body.String()) {
+			if !strings.HasPrefix(to, "search?") || len(queue) < 50 { // the heat map has hundreds
+				queue = append(queue, to)
+			}
+		}
+	}
+	for _, name := range []string{"task", "operation", "act", "ahead", "lag", "search", "owner", "dead", "operations", "health", "audit"} {
+		if !views[name] {
+			t.Errorf("no link leads to %s: %v", name, views)
+		}
+	}
+}
+
+// Every answer, whatever its status, has the headers that keep others' code out.
+func TestPageHeaders(t *testing.T) {
+	t.Parallel()
+	p := openPages(t, console.PageConfig{Tokens: []console.PageToken{{Name: "bot", Token: longToken, Grant: console.Grant{Role: console.RoleRead}}}})
+	for at, want := range map[string]int{
+		"ahead": 200, "": 303, "nowhere": 404, "task?id=7": 404, "static/page.css": 200, "static/..%2Fpage.go": 404, "static/none": 404,
+		"search?after=x": 400, "act?do=task.cancel": 403,
+	} {
+		for _, signedIn := range []bool{true, false} {
+			r := request(http.MethodGet, at, nil)
+			if signedIn {
+				r.Header.Set("Authorization", "Bearer "+longToken)
+			}
+			w := p.do(r)
+			if signedIn && w.Code != want {
+				t.Errorf("%q: status %d, want %d", at, w.Code, want)
+			}
+			if !signedIn && w.Code != http.StatusUnauthorized {
+				t.Errorf("%q without a sign-in: status %d", at, w.Code)
+			}
+			for name, value := range map[string]string{
+				"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+					"form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+				"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
+			} {
+				if got := w.Header().Get(name); got != value {
+					t.Errorf("%q: %s is %q", at, name, got)
+				}
+			}
+		}
+	}
+}
+
+// Below a prefix all works as at the root.
+func TestPageBelowAPrefix(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.h = http.StripPrefix("/ops/tasks", p.h)
+	for at, want := range map[string]string{"ops/tasks": "tasks/", "ops/tasks/": "ahead"} {
+		w := p.do(request(http.MethodGet, at, nil))
+		if got := w.Header().Get("Location"); w.Code != http.StatusSeeOther || got != want {
+			t.Errorf("%s leads to %q with %d, want %q", at, got, w.Code, want)
+		}
+	}
+	for _, to := range links(t, p.get(200, "ops/tasks/health")) {
+		p.get(200, "ops/tasks/"+to)
+	}
+}
+
+// Whatever names, payloads and errors hold, a page shows it as text.
+func TestPageEscapes(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	hostile := []string{
+		`"><script>alert(1)</script>`, `javascript:alert(1)`, `' onmouseover='alert(1)`, "</title></svg><img src=x onerror=alert(1)>",
+		"\u202Etxt.exe", "{{.Data}}", "a b&c=d#e%zz", "../../ahead?x",
+	}
+	for i, text := range hostile {
+		made := p.schedule(charge.New(text, Charge{i}, task.In(time.Hour), task.Subject(text)))
+		payload, err := json.Marshal(map[string]string{"note": text + "</pre><script>alert(2)</script>"})
+		pipelinetest.Must(t, err)
+		_, err = p.p.DB().ExecContext(t.Context(), "UPDATE duetime_tasks SET payload = ?, last_error = ?, kind = ? WHERE id = ?",
+			payload, text+"</pre><script>alert(3)</script>", text, made.ID)
+		pipelinetest.Must(t, err)
+		for _, at := range []string{
+			"search?owner=" + url.QueryEscape(text), "task?id=" + made.ID.String(), "owner?owner=" + url.QueryEscape(text),
+			"act?do=task.cancel&id=" + made.ID.String(), "search?after=" + url.QueryEscape(text), "audit?actor=" + url.QueryEscape(text),
+			"lag?kind=" + url.QueryEscape(text), "act?do=queue.pause&queue=" + url.QueryEscape(text),
+			"act?do=bulk&verb=cancel&owner=" + url.QueryEscape(text),
+		} {
+			w := p.do(request(http.MethodGet, at, nil))
+			checkInert(t, at, w.Body.String())
+			if strings.Contains(w.Body.String(), "\u202E<") {
+				t.Errorf("%s turns the direction of writing", at)
+			}
+		}
+		var found bool
+		for _, to := range links(t, p.get(200, "search?id="+made.ID.String())) {
+			if strings.HasPrefix(to, "owner?owner=") && to != "owner?owner=" {
+				u, err := url.Parse(to)
+				found = err == nil && u.Query().Get("owner") == text
+			}
+		}
+		if !found {
+			t.Errorf("the link to the owner %q leads elsewhere", text)
+		}
+	}
+}
+
+// Times are in the zone that the browser named, with UTC beside them; a zone that is none is UTC.
+func TestPageZones(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	due := time.Date(2031, 7, 1, 12, 0, 0, 0, time.UTC)
+	made := p.schedule(charge.New("ada", Charge{1}, task.At(due)))
+	for zone, want := range map[string]string{
+		"Asia%2FShanghai": "2031-07-01 20:00:00", "Europe/Berlin": "2031-07-01 14:00:00", "": "2031-07-01 12:00:00",
+		"..%2F..%2Fetc%2Fpasswd": "2031-07-01 12:00:00", "Local": "2031-07-01 12:00:00",
+	} {
+		r := request(http.MethodGet, "task?id="+made.ID.String(), nil)
+		r.AddCookie(&http.Cookie{Name: "duetime_zone", Value: zone})
+		page := p.do(r).Body.String()
+		if !strings.Contains(page, `title="2031-07-01 12:00:00.000 UTC">`+want+"</time>") {
+			t.Errorf("zone %q: want %s in %s", zone, want, page)
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package console
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// errMistake is wrapped by errors about what a user typed.
+var errMistake = errors.New("this can't be read")
+
+// Moment is a moment as pages show it.
+type Moment struct {
+	ISO, UTC string // for programs, and for the title
+	Text     string // in the user's zone
+	Relative string
+}
+
+const (
+	utcForm   = "2006-01-02 15:04:05.000 UTC"
+	localForm = "2006-01-02 15:04:05"
+)
+
+// At is a moment in Unix milliseconds for the template time.
+func (v *visit) At(ms int64) Moment {
+	at := time.UnixMilli(ms)
+	return Moment{
+		ISO: at.UTC().Format(time.RFC3339Nano), UTC: at.UTC().Format(utcForm), Text: at.In(v.zone).Format(localForm),
+		Relative: v.relative(at.Sub(v.now)),
+	}
+}
+
+// Clock is a moment without its day.
+func (v *visit) Clock(ms int64) string { return time.UnixMilli(ms).In(v.zone).Format("15:04") }
+
+// Typed is a moment as the forms read it.
+func (v *visit) Typed(ms int64) string {
+	return time.UnixMilli(ms).In(v.zone).Format("2006-01-02T15:04:05.000Z07:00")
+}
+
+func (v *visit) relative(d time.Duration) string {
+	switch {
+	case d.Abs() < time.Second:
+		return v.T("now")
+	case d < 0:
+		return v.T("ago", shortSpan(-d))
+	}
+	return v.T("in", shortSpan(d))
+}
+
+// Span is a duration in milliseconds, in its largest unit.
+func (v *visit) Span(ms int64) string { return shortSpan(time.Duration(ms) * time.Millisecond) }
+
+// Seconds is a duration of some seconds, in its largest unit.
+func (v *visit) Seconds(s float64) string { return shortSpan(time.Duration(s * float64(time.Second))) }
+
+func shortSpan(d time.Duration) string {
+	for _, unit := range []struct {
+		size time.Duration
+		name string
+	}{{365 * 24 * time.Hour, "y"}, {24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "min"}, {time.Second, "s"}} {
+		if d >= unit.size {
+			return fmt.Sprintf("%d %s", d/unit.size, unit.name)
+		}
+	}
+	return fmt.Sprintf("%d ms", d.Milliseconds())
+}
+
+// Ms is a duration in milliseconds, exact enough for its size.
+func (v *visit) Ms(ms float64) string {
+	switch {
+	case ms >= 10_000 || ms <= -10_000:
+		return strconv.FormatFloat(ms/1000, 'f', 1, 64) + " s"
+	case ms >= 100 || ms <= -100:
+		return strconv.FormatFloat(ms, 'f', 0, 64) + " ms"
+	}
+	return strconv.FormatFloat(ms, 'f', 1, 64) + " ms"
+}
+
+// N groups the digits of a number.
+func (v *visit) N(n any) string { return grouped(textOf(n)) }
+
+func grouped(digits string) string {
+	sign := ""
+	if strings.HasPrefix(digits, "-") {
+		sign, digits = "-", digits[1:]
+	}
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return sign + digits
+}
+
+// Clean replaces what a browser would hide or obey: control characters, and marks that change the direction of writing. A task
+// of another program may be named by any bytes.
+func (v *visit) Clean(text string) string { return cleaned(text) }
+
+func cleaned(text string) string {
+	const joiner = '\u200d' // keeps the parts of one emoji together
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n', r == '\t', r == joiner:
+			return r
+		case unicode.IsControl(r), unicode.Is(unicode.Cf, r):
+			return '\ufffd'
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\ufffd"))
+}
+
+// parseTyped reads a moment as a user types it: +2h, -30m, +1d, now, a time of day (the next one), a date, or both, in the user's
+// zone unless it names one.
+func parseTyped(text string, now time.Time) (time.Time, error) {
+	text = strings.TrimSpace(text)
+	if text == "now" {
+		return now, nil
+	}
+	if strings.HasPrefix(text, "+") || strings.HasPrefix(text, "-") {
+		d, err := parseTypedSpan(text)
+		return now.Add(d), err
+	}
+	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return at, nil
+	}
+	for _, form := range []string{
+		"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly,
+	} {
+		if at, err := time.ParseInLocation(form, text, now.Location()); err == nil {
+			return existing(at, form, text)
+		}
+	}
+	for _, form := range []string{"15:04:05", "15:04"} {
+		if _, err := time.Parse(form, text); err != nil {
+			continue
+		}
+		for _, day := range []time.Time{now, now.AddDate(0, 0, 1)} {
+			full, whole := time.DateOnly+" "+form, day.Format(time.DateOnly)+" "+text
+			at, err := time.ParseInLocation(full, whole, now.Location())
+			if err == nil && at.After(now) {
+				return existing(at, full, whole)
+			}
+		}
+	}
+	return time.Time{}, fmt.Errorf("%w: %q", errTypedTime, text)
+}
+
+var (
+	errTypedTime = fmt.Errorf("%w as a time", errMistake)
+	errTypedSpan = fmt.Errorf("%w as a span of time", errMistake)
+	errGap       = fmt.Errorf("%w: the clocks are put forward over this time", errMistake)
+)
+
+// existing refuses a wall time in a gap of the zone's clock.
+func existing(at time.Time, form, text string) (time.Time, error) {
+	if wall, err := time.Parse(form, text); err != nil || wall.Format(time.DateTime) != at.Format(time.DateTime) {
+		return time.Time{}, errGap
+	}
+	return at, nil
+}
+
+const maxTypedDays = 100_000 // more than any task's limit, and too few for an overflow
+
+// parseTypedSpan is time.ParseDuration with days of 24 hours.
+func parseTypedSpan(text string) (time.Duration, error) {
+	text = strings.TrimSpace(text)
+	unsigned := strings.TrimLeft(text, "+-")
+	number, hours, days := strings.Cut(unsigned, "d")
+	d := time.Duration(0)
+	if days {
+		n, err := strconv.Atoi(number)
+		if err != nil || n < 0 || n > maxTypedDays {
+			return 0, fmt.Errorf("%w: %q", errTypedSpan, text)
+		}
+		d, unsigned = time.Duration(n)*24*time.Hour, hours
+	}
+	if unsigned != "" {
+		more, err := time.ParseDuration(unsigned)
+		if err != nil || more < 0 || len(text)-len(strings.TrimLeft(text, "+-")) > 1 {
+			return 0, fmt.Errorf("%w: %q", errTypedSpan, text)
+		}
+		d += more
+	}
+	if strings.HasPrefix(text, "-") {
+		return -d, nil
+	}
+	return d, nil
+}

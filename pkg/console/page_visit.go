@@ -1,0 +1,310 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"html/template"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// place is a view with an address of its own.
+type place struct {
+	name string
+	key  string // of the keyboard, after g; empty: the view is not in the menu
+	read func(ctx context.Context, v *visit) (any, error)
+}
+
+// places lists the views, those of the menu in its order.
+func places() []place {
+	return []place{
+		{"ahead", "a", readAhead},
+		{"lag", "l", readLag},
+		{"search", "s", readSearch},
+		{"owner", "o", readOwner},
+		{"dead", "d", readDead},
+		{"operations", "m", readOperations},
+		{"health", "h", readHealth},
+		{"audit", "u", readAudit},
+		{"task", "", readTask},
+		{"operation", "", readOperation},
+	}
+}
+
+// visit is one request: who asks, in which language and zone.
+type visit struct {
+	site *site
+	r    *http.Request
+	c    *Console // whose changes bear the user's name
+	who  identity
+	now  time.Time
+	zone *time.Location
+	lang string
+}
+
+// Names of the cookies. The pages' script sets the zone.
+const (
+	cookieZone  = "duetime_zone"
+	cookieLang  = "duetime_lang"
+	cookieTheme = "duetime_theme"
+)
+
+func (s *site) visit(r *http.Request, who identity) *visit {
+	zone := zoneOf(cookieOf(r, cookieZone))
+	return &visit{
+		site: s, r: r, c: s.c.As(who.actor()), who: who, now: time.Now().In(zone), zone: zone,
+		lang: langOf(cookieOf(r, cookieLang), r.Header.Get("Accept-Language")),
+	}
+}
+
+func cookieOf(r *http.Request, name string) string {
+	cookie, err := r.Cookie(name)
+	if err != nil {
+		return ""
+	}
+	value, err := url.QueryUnescape(cookie.Value)
+	if err != nil {
+		return ""
+	}
+	return value
+}
+
+const maxZoneName = 64
+
+// zoneOf returns UTC for a name that is none. "Local" would be this machine's zone.
+func zoneOf(name string) *time.Location {
+	if name == "" || name == "Local" || len(name) > maxZoneName {
+		return time.UTC
+	}
+	zone, err := time.LoadLocation(name)
+	if err != nil {
+		return time.UTC
+	}
+	return zone
+}
+
+// view is what a template gets. Its methods, and those of visit, are the templates' functions.
+type view struct {
+	*visit
+	Name    string // of the place
+	Data    any
+	Mistake string // why there is no data, or what is wrong with the form
+}
+
+// T is a message in the user's language.
+func (v *visit) T(key string, args ...any) string { return say(v.lang, key, args...) }
+
+// Lang is the language of the page.
+func (v *visit) Lang() string { return v.lang }
+
+// Zone is the name of the zone in which times are shown.
+func (v *visit) Zone() string { return v.zone.String() }
+
+// User is the name under which changes stand in the history; empty for somebody who is not signed in.
+func (v *visit) User() string {
+	if v.who.name == "" {
+		return ""
+	}
+	return v.who.actor()
+}
+
+// Theme is the user's choice: light, dark, or empty for what the browser prefers.
+func (v *visit) Theme() string {
+	if theme := cookieOf(v.r, cookieTheme); slices.Contains([]string{"light", "dark"}, theme) {
+		return theme
+	}
+	return ""
+}
+
+// Here is the address of this page, relative.
+func (v *visit) Here() string {
+	q := v.r.URL.Query()
+	q.Del("part")
+	return strings.TrimSuffix(path.Base(v.r.URL.Path)+"?"+q.Encode(), "?")
+}
+
+// Menu lists the views of the menu.
+func (v *visit) Menu() []MenuItem {
+	var items []MenuItem
+	for _, at := range places() {
+		if at.key != "" {
+			items = append(items, MenuItem{at.name, at.key})
+		}
+	}
+	return items
+}
+
+// MenuItem is a view of the menu.
+type MenuItem struct{ Name, Key string }
+
+// May reports whether the user has the verb.
+func (v *visit) May(verb string) bool { return v.who.grant.May(verb) }
+
+// Static is the address of a file, with what changes when the file does.
+func (v *visit) Static(name string) string { return "static/" + name + "?v=" + staticVersion() }
+
+// Link is a relative address with a query of names and values; empty values are left out.
+func (v *visit) Link(name string, pairs ...any) string {
+	q := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if value := textOf(pairs[i+1]); value != "" {
+			q.Set(textOf(pairs[i]), value)
+		}
+	}
+	return strings.TrimSuffix(name+"?"+q.Encode(), "?")
+}
+
+func textOf(value any) string {
+	switch value := value.(type) {
+	case string:
+		return value
+	case int:
+		return strconv.Itoa(value)
+	case int64:
+		return strconv.FormatInt(value, 10)
+	case interface{ String() string }:
+		return value.String()
+	}
+	return ""
+}
+
+// Table is a list of tasks for the template of that name.
+func (v *visit) Table(tasks []Task) taskTable { return taskTable{v, tasks} }
+
+type taskTable struct {
+	*visit
+	Tasks []Task
+}
+
+// LifeOf is a history for the template of that name.
+func (v *visit) LifeOf(lines []Happened) lifeTable { return lifeTable{v, lines} }
+
+type lifeTable struct {
+	*visit
+	Lines []Happened
+}
+
+// Hides reports whether payloads are hidden from the user.
+func (v *visit) Hides() bool { return v.site.cfg.HidePayloads && v.who.grant.Role == RoleRead }
+
+// templates are parsed when the first page is asked for: a service that serves none does not pay for them. Each view has the
+// layout's blocks with its own.
+var templates = sync.OnceValue(func() map[string]*template.Template {
+	shared := template.Must(template.ParseFS(pageFiles, "page/layout.html", "page/parts.html"))
+	names, err := fs.Glob(pageFiles, "page/*.html")
+	if err != nil {
+		panic(err) // the pattern is wrong
+	}
+	sets := map[string]*template.Template{}
+	for _, file := range names {
+		name := strings.TrimSuffix(path.Base(file), ".html")
+		sets[name] = template.Must(template.Must(shared.Clone()).ParseFS(pageFiles, file))
+	}
+	return sets
+})
+
+// render writes a page, or one block of it.
+func (s *site) render(w http.ResponseWriter, status int, name, block string, data view) {
+	if block != "main" && block != "live" || name == "refused" && block == "live" {
+		block = "layout.html"
+	}
+	var b bytes.Buffer
+	set := templates()[name]
+	if block == "live" && set.Lookup("live") == nil {
+		block = "main"
+	}
+	if err := set.ExecuteTemplate(&b, block, data); err != nil {
+		s.log.LogAttrs(data.r.Context(), slog.LevelError, "console template failed", slog.String("err", err.Error()))
+		http.Error(w, "this page can't be shown", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes()) // the browser has left
+}
+
+// staticVersion changes when a static file does.
+var staticVersion = sync.OnceValue(func() string {
+	sum := sha256.New()
+	names, _ := fs.Glob(pageFiles, "page/static/*")
+	for _, name := range names {
+		content, _ := fs.ReadFile(pageFiles, name)
+		_, _ = sum.Write(content) // never fails
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:12]
+})
+
+func (s *site) serveStatic(w http.ResponseWriter, v *visit) {
+	name := v.r.PathValue("name")
+	content, err := fs.ReadFile(pageFiles, "page/static/"+name)
+	if err != nil {
+		s.refuse(w, v, errNoPage)
+		return
+	}
+	if v.r.FormValue("v") == staticVersion() {
+		w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
+	}
+	http.ServeContent(w, v.r, name, time.Time{}, bytes.NewReader(content))
+}
+
+// saveSettings keeps the language and the theme in cookies, and leads back.
+func (s *site) saveSettings(w http.ResponseWriter, v *visit) {
+	for name, allowed := range map[string][]string{"lang": languages(), "theme": {"light", "dark", "auto"}} {
+		if value := v.r.FormValue(name); slices.Contains(allowed, value) {
+			http.SetCookie(w, &http.Cookie{
+				Name: "duetime_" + name, Value: value, MaxAge: 365 * 24 * 3600, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+				Secure: v.r.TLS != nil,
+			})
+		}
+	}
+	lead(w, backOf(v.r.FormValue("back")))
+}
+
+// backOf returns a relative address of a view; "ahead" for anything else, such as another site's address.
+func backOf(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil {
+		return "ahead"
+	}
+	for _, at := range places() {
+		if u.Path == at.name {
+			return strings.TrimSuffix(at.name+"?"+u.RawQuery, "?")
+		}
+	}
+	return "ahead"
+}
+
+// statusOf returns the status that answers an error.
+func statusOf(err error) int {
+	_, field := errors.AsType[*task.FieldError](err)
+	_, conflict := conflictKey(err)
+	switch {
+	case errors.Is(err, errNotSignedIn):
+		return http.StatusUnauthorized
+	case errors.Is(err, errForbidden), errors.Is(err, errOtherHost):
+		return http.StatusForbidden
+	case errors.Is(err, errNoPage), errors.Is(err, task.ErrNotFound), errors.Is(err, task.ErrNoOperation),
+		errors.Is(err, task.ErrNoRecurrence):
+		return http.StatusNotFound
+	case field, errors.Is(err, errMistake):
+		return http.StatusBadRequest
+	case conflict:
+		return http.StatusConflict
+	case errors.Is(err, context.DeadlineExceeded):
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}

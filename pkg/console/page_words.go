@@ -1,0 +1,167 @@
+package console
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// The languages of the pages.
+const (
+	english = "en"
+	chinese = "zh"
+)
+
+func languages() []string { return []string{english, chinese} }
+
+// words is a message in each language. It is a format of package fmt.
+type words struct{ en, zh string }
+
+// messages are the words of all pages by their keys.
+var messages = sync.OnceValue(func() map[string]words {
+	all := map[string]words{}
+	for _, part := range []map[string]words{frameWords(), stateWords(), viewWords(), figureWords(), actWords(), errorWords()} {
+		maps.Copy(all, part)
+	}
+	return all
+})
+
+// say returns a message. A key without a message, such as an event of a later version, gives its last part.
+func say(lang, key string, args ...any) string {
+	text, known := messages()[key]
+	if !known {
+		return key[strings.LastIndexByte(key, '.')+1:]
+	}
+	format := text.en
+	if lang == chinese {
+		format = text.zh
+	}
+	if len(args) == 0 {
+		return format
+	}
+	return fmt.Sprintf(format, args...)
+}
+
+// langOf is the language that somebody chose, or the one that the browser prefers; English if it prefers neither.
+func langOf(chosen, accepted string) string {
+	if slices.Contains(languages(), chosen) {
+		return chosen
+	}
+	best, weight := english, 0.0
+	for part := range strings.SplitSeq(accepted, ",") {
+		tag, q, weighted := strings.Cut(strings.TrimSpace(part), ";q=")
+		w := 1.0
+		if weighted {
+			var err error
+			if w, err = strconv.ParseFloat(q, 64); err != nil {
+				continue
+			}
+		}
+		lang, _, _ := strings.Cut(strings.ToLower(tag), "-")
+		if w > weight && slices.Contains(languages(), lang) {
+			best, weight = lang, w
+		}
+	}
+	return best
+}
+
+// frameWords are those around the views.
+func frameWords() map[string]words {
+	return map[string]words{
+		"view.ahead":      {"Ahead", "将到期"},
+		"view.lag":        {"Lag", "延迟"},
+		"view.search":     {"Search", "搜索"},
+		"view.owner":      {"Owner", "所有者"},
+		"view.dead":       {"Dead", "死亡任务"},
+		"view.operations": {"Mass changes", "批量操作"},
+		"view.operation":  {"Mass change", "批量操作"},
+		"view.health":     {"Health", "健康"},
+		"view.audit":      {"Audit", "审计"},
+		"view.task":       {"Task", "任务"},
+		"view.act":        {"Confirm", "确认"},
+		"view.done":       {"Done", "已完成"},
+		"view.refused":    {"No answer", "无法回应"},
+		"skip":            {"Skip to content", "跳到内容"},
+		"menu":            {"Views", "视图"},
+		"jump":            {"Owner", "所有者"},
+		"question":        {"Question", "确认"},
+		"close":           {"Close", "关闭"},
+		"keys":            {"Keys", "快捷键"},
+		"key.search":      {"search", "搜索"},
+		"key.keys":        {"these keys", "显示快捷键"},
+		"user":            {"You are %s", "当前用户 %s"},
+		"zone":            {"Times in %s", "时区 %s"},
+		"light":           {"light", "浅色"},
+		"dark":            {"dark", "深色"},
+		"auto":            {"as the system", "跟随系统"},
+		"refused":         {"This did not work", "未能完成"},
+		"status":          {"Status %d", "状态码 %d"},
+		"done":            {"Done", "已完成"},
+		"back":            {"Back", "返回"},
+		"now":             {"now", "现在"},
+		"ago":             {"%s ago", "%s前"},
+		"in":              {"in %s", "%s后"},
+		"all":             {"all", "全部"},
+		"none":            {"none", "无"},
+		"show":            {"Show", "显示"},
+		"span":            {"Span", "时间范围"},
+		"first":           {"First page", "第一页"},
+		"next":            {"Next page", "下一页"},
+		"earlier":         {"Earlier", "更早"},
+		"later":           {"Later", "更晚"},
+		"from":            {"From", "从"},
+		"until":           {"Until", "到"},
+	}
+}
+
+// stateWords name states, events and verbs.
+func stateWords() map[string]words {
+	return map[string]words{
+		"state.pending":     {"pending", "待执行"},
+		"state.done":        {"done", "已完成"},
+		"state.cancelled":   {"cancelled", "已取消"},
+		"state.dead":        {"dead", "死亡"},
+		"recstate.active":   {"active", "有效"},
+		"recstate.paused":   {"paused", "已暂停"},
+		"recstate.stopped":  {"stopped", "已停止"},
+		"recstate.over":     {"over", "已结束"},
+		"opstate.running":   {"running", "进行中"},
+		"opstate.paused":    {"paused", "已暂停"},
+		"opstate.cancelled": {"stopped", "已停止"},
+		"opstate.done":      {"done", "已完成"},
+		"event.scheduled":   {"scheduled", "已安排"},
+		"event.done":        {"done", "已完成"},
+		"event.moved":       {"moved", "已改期"},
+		"event.failed":      {"failed", "失败"},
+		"event.snoozed":     {"snoozed", "推迟"},
+		"event.cancelled":   {"cancelled", "已取消"},
+		"event.skipped":     {"skipped", "已跳过"},
+		"event.dead":        {"dead", "死亡"},
+		"event.retried":     {"retried", "已重试"},
+		"event.discarded":   {"discarded", "已丢弃"},
+		"event.requeued":    {"requeued", "已换队列"},
+		"event.imported":    {"imported", "已导入"},
+		"event.paused":      {"paused", "已暂停"},
+		"event.resumed":     {"resumed", "已恢复"},
+		"event.resign":      {"asked to resign", "要求让位"},
+		"event.rebuild":     {"rebuild", "重建"},
+		"event.shards":      {"shards", "分片"},
+		"event.horizon":     {"horizon", "索引范围"},
+		"event.defined":     {"defined", "已定义"},
+		"event.stopped":     {"stopped", "已停止"},
+		"event.over":        {"over", "已结束"},
+		"event.begun":       {"begun", "已开始"},
+		"event.extra":       {"extra task", "额外任务"},
+		"event.limited":     {"limit set", "已设限"},
+		"event.degraded":    {"degraded", "已降级"},
+		"event.recovered":   {"recovered", "已恢复正常"},
+		"verb.shift":        {"Move", "改期"},
+		"verb.cancel":       {"Cancel", "取消任务"},
+		"verb.requeue":      {"Move to another queue", "换队列"},
+		"verb.retry":        {"Retry", "重试"},
+		"verb.discard":      {"Discard", "丢弃"},
+	}
+}

@@ -1,0 +1,160 @@
+package console
+
+import (
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+var (
+	verbs    = regexp.MustCompile(`%[a-z]`)
+	usedWord = regexp.MustCompile(`\.?T\(?\s?"([a-z0-9.]+)"`)
+)
+
+// Both languages have all messages, with the same values in the same order.
+func TestPageWordsAreWhole(t *testing.T) {
+	t.Parallel()
+	for key, w := range messages() {
+		if w.en == "" || w.zh == "" {
+			t.Errorf("%s lacks a language: %+v", key, w)
+		}
+		if en, zh := verbs.FindAllString(w.en, -1), verbs.FindAllString(w.zh, -1); !slices.Equal(en, zh) {
+			t.Errorf("%s: %v in English, %v in Chinese", key, en, zh)
+		}
+	}
+}
+
+// Each word that the pages use is there, and each that is there is used.
+func TestPageWordsAreUsed(t *testing.T) {
+	t.Parallel()
+	var source strings.Builder
+	names, err := fs.Glob(pageFiles, "page/*.html")
+	pipelinetest.Must(t, err)
+	for _, name := range names {
+		text, err := fs.ReadFile(pageFiles, name)
+		pipelinetest.Must(t, err)
+		source.Write(text)
+	}
+	used := map[string]bool{}
+	for _, m := range usedWord.FindAllStringSubmatch(source.String(), -1) {
+		used[m[1]] = true
+	}
+	for key := range used {
+		if _, known := messages()[key]; !known {
+			t.Errorf("a template uses %s, which is no message", key)
+		}
+	}
+	for state := task.Pending; state <= task.Dead; state++ {
+		wantWord(t, "state."+state.String())
+	}
+	for state := task.RecurrenceActive; state <= task.RecurrenceOver; state++ {
+		wantWord(t, "recstate."+state.String())
+	}
+	for state := task.OperationRunning; state <= task.OperationDone; state++ {
+		wantWord(t, "opstate."+state.String())
+	}
+	for _, b := range bulkVerbs() {
+		wantWord(t, "verb."+string(b.verb))
+	}
+	for _, event := range slices.Concat(auditEvents(), []string{
+		"scheduled", task.EventDone, task.EventFailed, task.EventSnoozed, task.EventSkipped, task.EventDead, task.EventHorizon,
+		task.EventDefined, task.EventOver, task.EventDegraded, task.EventRecovered,
+	}) {
+		wantWord(t, "event."+event)
+	}
+	for _, at := range places() {
+		wantWord(t, "view."+at.name)
+	}
+	for name := range acts() {
+		thing, verb, _ := strings.Cut(name, ".")
+		switch thing {
+		case "operation":
+			wantWord(t, "ask.op."+verb)
+			wantWord(t, "did.op."+verb)
+		case "recurrence":
+			wantWord(t, "ask.rec."+verb)
+			wantWord(t, "did.rec."+verb)
+		case "task":
+			wantWord(t, "ask."+verb)
+			wantWord(t, "did."+verb)
+		}
+	}
+}
+
+func wantWord(t *testing.T, key string) {
+	t.Helper()
+	if _, known := messages()[key]; !known {
+		t.Errorf("%s is no message", key)
+	}
+}
+
+func TestPageLanguage(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ chosen, accepted, want string }{
+		{"", "", "en"},
+		{"", "zh-CN,zh;q=0.9,en;q=0.8", "zh"},
+		{"", "de, zh-TW;q=0.5, en;q=0.4", "zh"},
+		{"", "en-GB, zh;q=0.9", "en"},
+		{"", "fr;q=x, *", "en"},
+		{"en", "zh", "en"},
+		{"zh", "en", "zh"},
+		{"xx", "zh", "zh"},
+	} {
+		if got := langOf(c.chosen, c.accepted); got != c.want {
+			t.Errorf("%+v: got %s", c, got)
+		}
+	}
+}
+
+func TestPageTypedTimes(t *testing.T) {
+	t.Parallel()
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	pipelinetest.Must(t, err)
+	now := time.Date(2026, 3, 28, 15, 0, 0, 0, berlin)
+	for text, want := range map[string]string{
+		"now": "2026-03-28T15:00:00+01:00", "+2h": "2026-03-28T17:00:00+01:00", "-30m": "2026-03-28T14:30:00+01:00",
+		"+1d": "2026-03-29T16:00:00+02:00", "+1d12h": "2026-03-30T04:00:00+02:00",
+		"16:00": "2026-03-28T16:00:00+01:00", "14:00": "2026-03-29T14:00:00+02:00", "2026-04-01": "2026-04-01T00:00:00+02:00",
+		"2026-04-01 14:00": "2026-04-01T14:00:00+02:00", " 2026-04-01T14:00:05 ": "2026-04-01T14:00:05+02:00",
+		"2026-04-01T14:00:00Z": "2026-04-01T16:00:00+02:00",
+	} {
+		at, err := parseTyped(text, now)
+		if got := at.In(berlin).Format(time.RFC3339); err != nil || got != want {
+			t.Errorf("%q: got %s, %v, want %s", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "soon", "+", "+x", "--1h", "+1d-1h", "25:00", "2026-03-29 02:30", "+999999d", "2026-02-30"} {
+		if at, err := parseTyped(text, now); err == nil {
+			t.Errorf("%q is %v", text, at)
+		}
+	}
+}
+
+func TestPageLogins(t *testing.T) {
+	t.Parallel()
+	users, err := ParseUsers("# operators\nann:operate(move+cancel):secret:with:colons\n\n bob:read:other\teve:none:third")
+	pipelinetest.Must(t, err)
+	diff(t, "users", []PageUser{
+		{"ann", "secret:with:colons", Grant{RoleOperate, []string{PageMove, PageCancel}}},
+		{"bob", "other", Grant{Role: RoleRead}}, {"eve", "third", Grant{Role: RoleNone}},
+	}, users)
+	for _, text := range []string{"ann", "ann:read", "ann:read:", ":read:hunter2", "ann:root:hunter2", "ann:read(move):hunter2", "ann:operate():hunter2"} {
+		if _, err := ParseTokens(text); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	hash, err := HashPassword("correct horse battery")
+	pipelinetest.Must(t, err)
+	if !samePassword("correct horse battery", hash) || samePassword("correct horse batterz", hash) || samePassword(hash, hash) {
+		t.Errorf("the hash %s is wrong", hash)
+	}
+	if _, isHash, err := parseHash(absentPassword); err != nil || !isHash {
+		t.Errorf("nobody's hash: %v", err)
+	}
+}
