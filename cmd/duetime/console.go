@@ -32,9 +32,15 @@ Without users, tokens and proxies everybody on this machine may do everything, a
 			if hash {
 				return t.hashPassword()
 			}
-			return t.with(cmd.Context(), func(c *console.Console) error {
-				return t.serveConsole(cmd.Context(), c, config.Loopback(cmp.Or(listen, t.page.Listen)))
-			})
+			if _, err := t.load(); err != nil {
+				return err
+			}
+			addr := config.Loopback(cmp.Or(listen, t.page.Listen))
+			cfg, err := t.pageConfig(addr)
+			if err != nil {
+				return err
+			}
+			return t.with(cmd.Context(), func(c *console.Console) error { return t.serveConsole(cmd.Context(), c, cfg, addr) })
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", "", "host:port of the pages, or a port of this machine; default is console.listen")
@@ -91,11 +97,7 @@ func (t *tool) pageConfig(addr string) (console.PageConfig, error) {
 	return out, nil
 }
 
-func (t *tool) serveConsole(ctx context.Context, c *console.Console, addr string) error {
-	cfg, err := t.pageConfig(addr)
-	if err != nil {
-		return err
-	}
+func (t *tool) serveConsole(ctx context.Context, c *console.Console, cfg console.PageConfig, addr string) error {
 	handler, err := console.Handler(c, cfg)
 	if err != nil {
 		return err

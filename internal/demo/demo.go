@@ -12,12 +12,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/duetime/duetime/internal/pet"
 	"github.com/duetime/duetime/internal/process"
+	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/embedded"
 )
 
@@ -112,14 +114,25 @@ func (s *stage) run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// serve puts the game's API on a loopback port.
+// consolePath is where the console's pages stand beside the game's API.
+const consolePath = "/console/"
+
+// serve puts the game's API and the console on a loopback port.
 func (s *stage) serve(ctx context.Context, group *errgroup.Group, game *pet.Game) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("serve the game: %w", err)
 	}
 	s.url = "http://" + listener.Addr().String()
-	server := process.NewServer(pet.NewAPI(game, s.pipeline.Client, s.pipeline, slog.New(slog.DiscardHandler)))
+	log := slog.New(slog.DiscardHandler)
+	pages, err := console.Handler(s.pipeline.Console(), console.PageConfig{Open: "demo@console", Logger: log})
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", pet.NewAPI(game, s.pipeline.Client, s.pipeline, log))
+	mux.Handle(consolePath, http.StripPrefix(strings.TrimSuffix(consolePath, "/"), pages))
+	server := process.NewServer(mux)
 	group.Go(func() error {
 		<-ctx.Done()
 		return server.Close()
@@ -148,7 +161,7 @@ func (s *stage) playAndReport(ctx context.Context) error {
 		return err
 	}
 	if s.cfg.Serve {
-		_, _ = fmt.Fprintf(s.cfg.Err, "the game goes on at %s until you interrupt it\n", s.url)
+		_, _ = fmt.Fprintf(s.cfg.Err, "the game goes on at %s until you interrupt it; its console is at %s\n", s.url, s.url+consolePath)
 		<-ctx.Done()
 	}
 	switch {

@@ -76,7 +76,7 @@ func TestPageTellsConflicts(t *testing.T) {
 	_, err := p.p.Cancel(t.Context(), cancelled.ID)
 	pipelinetest.Must(t, err)
 	done := p.schedule(charge.New("ada", Charge{3}, task.In(time.Hour)))
-	_, err = p.p.DB().ExecContext(t.Context(), "UPDATE duetime_tasks SET state = 1, version = 2, finished_at = updated_at WHERE id = ?", done.ID)
+	_, err = p.p.DB().ExecContext(t.Context(), "UPDATE duetime_tasks SET state = 1, version = 2, finished_at = updated_at WHERE id = ?", done.ID[:])
 	pipelinetest.Must(t, err)
 	for _, c := range []struct {
 		do     string

@@ -167,6 +167,9 @@ const maxTypedDays = 100_000 // more than any task's limit, and too few for an o
 func parseTypedSpan(text string) (time.Duration, error) {
 	text = strings.TrimSpace(text)
 	unsigned := strings.TrimLeft(text, "+-")
+	if unsigned == "" {
+		return 0, fmt.Errorf("%w: %q", errTypedSpan, text)
+	}
 	number, hours, days := strings.Cut(unsigned, "d")
 	d := time.Duration(0)
 	if days {
