@@ -12,14 +12,14 @@ import (
 func TestConsoleSectionIsRefused(t *testing.T) {
 	t.Parallel()
 	for text, says := range map[string]string{
-		"payloads: nobody":                                   "console.payloads",
-		"listen: here":                                       "console.listen",
-		"proxies: [10.0.0.0/8]":                              "console.proxies: needs",
-		"proxies: [ten], roles: ['*=read']":                  "console.proxies: \"ten\"",
-		"roles: ['*=read']":                                  "have no use without console.proxies",
-		"proxies: [::1], roles: [ann]":                       "console.roles: \"ann\"",
-		"users: a, users_file: b":                            "console.users_file: has no use",
-		"proxies: [::1], user_header: '', roles: ['*=read']": "console.user_header",
+		"payloads: nobody":                                        "console.payloads",
+		"listen: here":                                            "console.listen",
+		"proxies: [10.0.0.0/8]":                                   "console.proxies: needs",
+		"proxies: [ten], roles: ['*=read']":                       "console.proxies: \"ten\"",
+		"roles: ['*=read']":                                       "have no use without console.proxies",
+		"proxies: [10.0.0.1], roles: [ann]":                       "console.roles: \"ann\"",
+		"users: a, users_file: b":                                 "console.users_file: has no use",
+		"proxies: [10.0.0.1], user_header: '', roles: ['*=read']": "console.user_header",
 	} {
 		_, err := parse([]byte("console: {"+text+"}"), nil, DefaultConsole())
 		if err == nil || !strings.Contains(err.Error(), says) {

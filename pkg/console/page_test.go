@@ -309,7 +309,7 @@ func TestPageEscapes(t *testing.T) {
 		payload, err := json.Marshal(map[string]string{"note": text + "</pre><script>alert(2)</script>"})
 		pipelinetest.Must(t, err)
 		_, err = p.p.DB().ExecContext(t.Context(), "UPDATE duetime_tasks SET payload = ?, last_error = ?, kind = ? WHERE id = ?",
-			payload, text+"</pre><script>alert(3)</script>{{.Data}}", text+"{{.Data}}", made.ID[:])
+			string(payload), text+"</pre><script>alert(3)</script>{{.Data}}", text+"{{.Data}}", made.ID[:])
 		pipelinetest.Must(t, err)
 		for _, at := range []string{
 			"search?owner=" + url.QueryEscape(text), "task?id=" + made.ID.String(), "owner?owner=" + url.QueryEscape(text),
