@@ -25,8 +25,9 @@ func (t *tool) console() *cobra.Command {
 	var listen string
 	var hash bool
 	cmd := &cobra.Command{
-		Use: "console [--listen ADDR]", Short: "Serve the console as web pages: what is due, late, dead, and changes of it", Args: cobra.NoArgs,
-		Long: `Serve the console as web pages until a signal. Who may see and do what stands in the section console of the configuration.
+		Use: "console [--listen ADDR]", Args: cobra.NoArgs,
+		Short: "Serve the console as web pages: what is due, late, dead, and changes of it",
+		Long: `Serve the console as web pages until a signal. The section console of the configuration says who may see and do what.
 Without users, tokens and proxies everybody on this machine may do everything, and the pages are served on loopback only.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if hash {

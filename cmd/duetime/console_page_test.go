@@ -31,7 +31,8 @@ func TestConsoleHash(t *testing.T) {
 	pipelinetest.Must(t, err)
 	users, err := console.ParseUsers("ann:read:" + hash)
 	pipelinetest.Must(t, err)
-	if _, err := console.Handler(new(console.Console), console.PageConfig{Users: users}); err != nil || !strings.HasPrefix(hash, "pbkdf2-sha256$") {
+	_, err = console.Handler(new(console.Console), console.PageConfig{Users: users})
+	if err != nil || !strings.HasPrefix(hash, "pbkdf2-sha256$") {
 		t.Errorf("%s: %v", hash, err)
 	}
 	for _, in := range []string{"", "\n", "short\n"} {

@@ -19,7 +19,9 @@ func TestConsoleServes(t *testing.T) {
 	p := pipelinetest.Run(t, pipelinetest.Build(t, "./cmd/duetime"), env, "console", "--listen", "127.0.0.1:0")
 	_, at, _ := strings.Cut(p.WaitLine(t, "the console is at "), "the console is at ")
 	at, _, _ = strings.Cut(at, " ")
-	for path, want := range map[string]string{"health": "default", "search?owner=ada": made.ID.String(), "task?id=" + made.ID.String(): "test.remind"} {
+	for path, want := range map[string]string{
+		"health": "default", "search?owner=ada": made.ID.String(), "task?id=" + made.ID.String(): "test.remind",
+	} {
 		for _, password := range []string{"correct-horse-battery", "wrong"} {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at+path, http.NoBody)
 			pipelinetest.Must(t, err)

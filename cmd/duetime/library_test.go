@@ -62,9 +62,7 @@ var inLibrary = map[string][]any{
 	"import zset":       {(*console.Console).Import},
 	"import asynq":      {(*console.Console).Import},
 	"config check":      {duetime.LoadConfig, (*duetime.Client).Ready},
-	"console": {
-		console.Handler, (*console.Console).Ahead, (*console.Console).LagOver, (*console.Console).DeadGroups, (*console.Console).Audit,
-	},
+	"console":           {console.Handler},
 }
 
 // toolOnly says of the other commands why a service has no call for them.

@@ -37,7 +37,8 @@ func TestConsoleSection(t *testing.T) {
 	}
 	data := []byte("console: {listen: 8091, users: 'ann:read:hunter2', tokens_file: " + file + ", payloads: operate}")
 	c := DefaultConsole()
-	cfg, err := parse(data, []string{"DUETIME_CONSOLE__PROXIES=10.0.0.0/8,::1", "DUETIME_CONSOLE__ROLES=*=read,ann=operate(move+cancel)"}, c)
+	environ := []string{"DUETIME_CONSOLE__PROXIES=10.0.0.0/8,::1", "DUETIME_CONSOLE__ROLES=*=read,ann=operate(move+cancel)"}
+	cfg, err := parse(data, environ, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,10 @@ func TestConsoleSection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(users) != "ann:read:hunter2" || string(tokens) != "bot:read:hunter2" || c.Listen != "127.0.0.1:8091" || !c.HidesPayloads() {
+	if string(users) != "ann:read:hunter2" || string(tokens) != "bot:read:hunter2" {
+		t.Error("the secrets differ")
+	}
+	if c.Listen != "127.0.0.1:8091" || !c.HidesPayloads() {
 		t.Errorf("read %+v", *c)
 	}
 	if len(c.Proxies) != 2 || len(c.Roles) != 2 || c.Roles[1] != "ann=operate(move+cancel)" {
@@ -66,8 +70,9 @@ func TestConsoleSection(t *testing.T) {
 func TestOnLoopback(t *testing.T) {
 	t.Parallel()
 	for addr, want := range map[string]bool{
-		"127.0.0.1:1": true, "127.9.9.9:1": true, "[::1]:1": true, "localhost:1": true, ":1": true, "1": true, "[::ffff:127.0.0.1]:1": true,
-		"0.0.0.0:1": false, "[::]:1": false, "10.0.0.1:1": false, "duetime.example:1": false, "localhost.example:1": false, "": false,
+		"127.0.0.1:1": true, "127.9.9.9:1": true, "[::1]:1": true, "localhost:1": true, ":1": true, "1": true,
+		"[::ffff:127.0.0.1]:1": true,
+		"0.0.0.0:1":            false, "[::]:1": false, "10.0.0.1:1": false, "duetime.example:1": false, "localhost.example:1": false, "": false,
 	} {
 		if got := OnLoopback(addr); got != want {
 			t.Errorf("%q: got %v", addr, got)

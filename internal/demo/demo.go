@@ -161,7 +161,8 @@ func (s *stage) playAndReport(ctx context.Context) error {
 		return err
 	}
 	if s.cfg.Serve {
-		_, _ = fmt.Fprintf(s.cfg.Err, "the game goes on at %s until you interrupt it; its console is at %s\n", s.url, s.url+consolePath)
+		_, _ = fmt.Fprintf(s.cfg.Err, "the game goes on at %s until you interrupt it; its console is at %s%s\n",
+			s.url, s.url, consolePath)
 		<-ctx.Done()
 	}
 	switch {

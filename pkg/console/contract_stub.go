@@ -122,3 +122,6 @@ type AuditPage struct {
 func (c *Console) Audit(_ context.Context, q AuditQuery) (AuditPage, error) {
 	return AuditPage{Lines: []AuditLine{{AtMs: 1, Event: task.EventPaused, Actor: "ann@stub", Detail: q.Actor}}}, nil
 }
+
+// alikeError is a stub.
+func alikeError(text string) string { return text }

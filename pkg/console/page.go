@@ -33,7 +33,7 @@ const (
 	viewTimeout = 5 * time.Second // of the statements of one view
 	// previewTimeout bounds the count before a mass change, which reads an index entry of each task that matches.
 	previewTimeout = 20 * time.Second
-	actTimeout     = 25 * time.Second // of an act; a request to resign waits for 20 s
+	changeTimeout  = 25 * time.Second // of a change; a request to resign waits for 20 s
 )
 
 // Handler serves the console as web pages. All addresses in them are relative, so it can stand below any prefix, by
@@ -51,8 +51,8 @@ func Handler(c *Console, cfg PageConfig) (http.Handler, error) {
 	for _, at := range places() {
 		mux.Handle("GET /"+at.name, s.visited(func(w http.ResponseWriter, v *visit) { s.show(w, v, at) }))
 	}
-	mux.Handle("GET /act", s.visited(s.askAct))
-	mux.Handle("POST /act", s.visited(s.doAct))
+	mux.Handle("GET /change", s.visited(s.askChange))
+	mux.Handle("POST /change", s.visited(s.doChange))
 	mux.Handle("POST /settings", s.visited(s.saveSettings))
 	mux.Handle("/", s.visited(func(w http.ResponseWriter, v *visit) { s.refuse(w, v, errNoPage) }))
 	return secured(http.NewCrossOriginProtection().Handler(http.MaxBytesHandler(rooted(mux), maxForm))), nil

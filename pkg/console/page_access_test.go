@@ -60,7 +60,8 @@ func signIns(t *testing.T) (console.PageConfig, map[string]signIn) {
 		"proxy with a role": func(r *http.Request, role string) {
 			r.RemoteAddr = "[fd00::7]:4567"
 			r.Header.Set("X-User", role)
-			r.Header.Set("X-Role", map[string]string{"none": "none", "read": "read", "cancel": "operate(cancel)", "all": "operate"}[role])
+			roles := map[string]string{"none": "none", "read": "read", "cancel": "operate(cancel)", "all": "operate"}
+			r.Header.Set("X-Role", roles[role])
 		},
 	}
 }
@@ -89,9 +90,9 @@ func TestPageRoles(t *testing.T) {
 			if offered := strings.Contains(page, "do=task.cancel"); offered != (want.cancel == 200) {
 				t.Errorf("%s, %s: the button is offered: %v", way, role, offered)
 			}
-			asked(http.MethodGet, "act?do=task.cancel&id="+made.ID.String(), nil, want.cancel)
-			asked(http.MethodPost, "act", url.Values{"do": {"task.move"}, "id": {made.ID.String()}, "at": {"+2h"}}, want.move)
-			asked(http.MethodPost, "act", url.Values{"do": {"task.cancel"}, "id": {made.ID.String()}}, want.cancel)
+			asked(http.MethodGet, "change?do=task.cancel&id="+made.ID.String(), nil, want.cancel)
+			asked(http.MethodPost, "change", url.Values{"do": {"task.move"}, "id": {made.ID.String()}, "at": {"+2h"}}, want.move)
+			asked(http.MethodPost, "change", url.Values{"do": {"task.cancel"}, "id": {made.ID.String()}}, want.cancel)
 			life := p.task(made.ID)
 			changes := 0
 			for _, status := range []int{want.cancel, want.move} {
@@ -111,15 +112,18 @@ func TestPageRoles(t *testing.T) {
 	}
 }
 
-// Each act asks for its own verb.
+// Each change asks for its own verb.
 func TestPageVerbs(t *testing.T) {
 	t.Parallel()
-	acts := map[string]string{
-		"task.move": console.PageMove, "task.cancel": console.PageCancel, "task.retry": console.PageRetry, "task.discard": console.PageDiscard,
-		"queue.pause": console.PageQueue, "queue.resume": console.PageQueue, "queue.limit": console.PageQueue,
+	changes := map[string]string{
+		"task.move": console.PageMove, "task.cancel": console.PageCancel, "task.retry": console.PageRetry,
+		"task.discard": console.PageDiscard,
+		"queue.pause":  console.PageQueue, "queue.resume": console.PageQueue, "queue.limit": console.PageQueue,
 		"leader.resign": console.PageLeader, "operation.pause": console.PageOperation, "operation.resume": console.PageOperation,
-		"operation.stop": console.PageOperation, "recurrence.pause": console.PageRecurrence, "recurrence.resume": console.PageRecurrence,
-		"recurrence.stop": console.PageRecurrence, "recurrence.run": console.PageRecurrence,
+		"operation.stop": console.PageOperation, "recurrence.pause": console.PageRecurrence,
+		"recurrence.resume": console.PageRecurrence,
+		"recurrence.stop":   console.PageRecurrence, "recurrence.run": console.PageRecurrence,
+		"dead.retry": console.PageRetry, "dead.discard": console.PageDiscard,
 		"bulk&verb=shift": console.PageMove, "bulk&verb=cancel": console.PageCancel, "bulk&verb=requeue": console.PageRequeue,
 		"bulk&verb=retry": console.PageRetry, "bulk&verb=discard": console.PageDiscard,
 	}
@@ -129,10 +133,10 @@ func TestPageVerbs(t *testing.T) {
 		cfg.Tokens = append(cfg.Tokens, console.PageToken{Name: verb, Token: longToken + verb, Grant: grant})
 	}
 	p := openPages(t, cfg)
-	for name, needed := range acts {
+	for name, needed := range changes {
 		for _, verb := range console.PageVerbs() {
 			for _, method := range []string{http.MethodGet, http.MethodPost} {
-				r := request(method, "act?do="+name, nil)
+				r := request(method, "change?do="+name, nil)
 				r.Header.Set("Authorization", "Bearer "+longToken+verb)
 				if got := p.do(r).Code; (got == http.StatusForbidden) == (verb == needed) {
 					t.Errorf("%s %s with the verb %s: status %d", method, name, verb, got)
@@ -211,7 +215,7 @@ func TestPageRefusesOtherSites(t *testing.T) {
 		},
 		"a link": func(r *http.Request) { r.Method = http.MethodGet },
 	} {
-		r := request(http.MethodPost, "act", form)
+		r := request(http.MethodPost, "change", form)
 		change(r)
 		if w := p.do(r); w.Code != http.StatusForbidden && w.Code != http.StatusNotFound {
 			t.Errorf("%s: status %d", what, w.Code)
@@ -220,7 +224,7 @@ func TestPageRefusesOtherSites(t *testing.T) {
 			t.Fatalf("%s has changed the task: %+v", what, life)
 		}
 	}
-	r := request(http.MethodPost, "act", form)
+	r := request(http.MethodPost, "change", form)
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
 	if w := p.do(r); w.Code != http.StatusOK {
 		t.Errorf("the page itself: status %d: %s", w.Code, w.Body)
@@ -276,7 +280,9 @@ func TestPageConfigIsRefused(t *testing.T) {
 		`verb "fly"`: {Users: []console.PageUser{{
 			Name: "ann", Password: longPassword, Grant: console.Grant{Role: console.RoleOperate, Verbs: []string{"fly"}},
 		}}},
-		"rounds":       {Users: []console.PageUser{{Name: "ann", Password: "pbkdf2-sha256$1$AAAAAAAAAAAAAAAAAAAAAA$AAAA", Grant: mayRead}}},
+		"rounds": {Users: []console.PageUser{{
+			Name: "ann", Password: "pbkdf2-sha256$1$AAAAAAAAAAAAAAAAAAAAAA$AAAA", Grant: mayRead,
+		}}},
 		"no addresses": {Proxies: []console.PageProxy{{Roles: map[string]console.Grant{"ann": mayRead}}}},
 		"a header with the role": {
 			Proxies: []console.PageProxy{{From: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}},

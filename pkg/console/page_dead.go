@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strconv"
+
+	"github.com/duetime/duetime/pkg/task"
 )
 
 const maxDeadGroups = 200
@@ -45,4 +48,95 @@ func readDead(ctx context.Context, v *visit) (any, error) {
 	}
 	slices.SortStableFunc(out.Kinds, func(a, b DeadKind) int { return cmp.Compare(b.Tasks, a.Tasks) })
 	return out, nil
+}
+
+const (
+	deadPage    = 2000   // tasks that one statement reads
+	deadScanned = 20_000 // of a kind, in search of those with an error
+	deadAtOnce  = 5000   // that one change takes: some seconds
+	errorRead   = 200    // characters of an error by which it is told from others, as DeadGroups has it
+)
+
+// deadAlike finds the dead tasks of a kind with alike errors. More says that there may be others.
+func deadAlike(ctx context.Context, c *Console, kind, alike string) (found []Task, more bool, err error) {
+	f := Filter{Kind: kind, State: new(task.Dead), Limit: deadPage}
+	for range deadScanned / deadPage {
+		page, err := c.List(ctx, f)
+		if err != nil {
+			return nil, false, err
+		}
+		for _, t := range page.Tasks {
+			if alikeError(beginning(t.LastError)) == alike {
+				found = append(found, t)
+			}
+		}
+		if len(found) >= deadAtOnce {
+			return found[:deadAtOnce], true, nil
+		}
+		if f.After = page.Next; page.Next == "" {
+			return found, false, nil
+		}
+	}
+	return found, true, nil
+}
+
+func beginning(text string) string {
+	n := 0
+	for i := range text {
+		if n == errorRead {
+			return text[:i]
+		}
+		n++
+	}
+	return text
+}
+
+func askDead(key string, grave bool) func(ctx context.Context, v *visit) (question, error) {
+	return func(ctx context.Context, v *visit) (question, error) {
+		kind, alike := v.r.FormValue("kind"), v.r.FormValue("error")
+		found, more, err := deadAlike(ctx, v.c, kind, alike)
+		if err != nil {
+			return question{}, err
+		}
+		const shown = 10
+		q := question{
+			Title: v.T(key, grouped(strconv.Itoa(len(found)))), Sample: found[:min(len(found), shown)], Back: "dead",
+			Facts: []string{v.T("fact.dead", cleaned(kind), cleaned(alike))}, Empty: len(found) == 0, Grave: grave,
+		}
+		if more {
+			q.Facts = append(q.Facts, v.T("fact.deadcut"))
+		}
+		return q, nil
+	}
+}
+
+// doDead changes those that are dead of the error by now.
+func doDead(
+	do func(c *Console, ctx context.Context, ids []task.ID, progress func(done int)) (Bulk, error), key string,
+) func(ctx context.Context, v *visit) (answer, error) {
+	return func(ctx context.Context, v *visit) (answer, error) {
+		found, more, err := deadAlike(ctx, v.c, v.r.FormValue("kind"), v.r.FormValue("error"))
+		if err != nil {
+			return answer{}, err
+		}
+		if len(found) == 0 {
+			return answer{}, errNothing
+		}
+		ids := make([]task.ID, len(found))
+		for i, t := range found {
+			ids[i] = t.ID
+		}
+		out, err := do(v.c, ctx, ids, nil)
+		if err != nil {
+			return answer{}, err
+		}
+		did := answer{Text: v.T(key, out.Changed), Back: "dead"}
+		if len(out.Left)+len(out.KeyTaken) > 0 {
+			did.Notes = append(did.Notes, v.T("did.dead.left", len(out.Left), len(out.KeyTaken)))
+		}
+		if more {
+			did.Notes = append(did.Notes, v.T("fact.deadcut"))
+		}
+		return did, nil
+	}
 }

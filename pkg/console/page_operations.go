@@ -30,8 +30,8 @@ func bulkVerbs() []bulkVerb {
 	}
 }
 
-func bulkAct(verb task.Verb) act {
-	a := act{ask: func(ctx context.Context, v *visit) (question, error) { return askBulk(ctx, v, verb) }, do: doBulk(verb)}
+func bulkChange(verb task.Verb) change {
+	a := change{ask: func(ctx context.Context, v *visit) (question, error) { return askBulk(ctx, v, verb) }, do: doBulk(verb)}
 	for _, b := range bulkVerbs() {
 		if b.verb == verb {
 			a.verb = b.grant
@@ -187,14 +187,14 @@ func askOperation(key string, grave bool) func(ctx context.Context, v *visit) (q
 	}
 }
 
-// operationAct pauses, resumes or stops an operation.
-func operationAct(name string, grave bool, change func(*Console, context.Context, task.ID) (Operation, error)) act {
-	return act{PageOperation, askOperation("ask.op."+name, grave), func(ctx context.Context, v *visit) (answer, error) {
+// operationChange pauses, resumes or stops an operation.
+func operationChange(name string, grave bool, do func(*Console, context.Context, task.ID) (Operation, error)) change {
+	return change{PageOperation, askOperation("ask.op."+name, grave), func(ctx context.Context, v *visit) (answer, error) {
 		id, err := idOf(v)
 		if err != nil {
 			return answer{}, err
 		}
-		o, err := change(v.c, ctx, id)
+		o, err := do(v.c, ctx, id)
 		if err != nil {
 			return answer{}, err
 		}

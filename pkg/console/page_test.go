@@ -198,7 +198,8 @@ func filled(t *testing.T) *pages {
 		p.schedule(charge.New("ada", Charge{hour}, task.In(time.Duration(hour)*time.Hour), task.Subject("order 7")))
 	}
 	p.recurs()
-	made, err := p.p.Console().Bulk(t.Context(), task.Operation{Verb: task.VerbCancel, Filter: task.Filter{Owner: "nobody"}, Matched: 1})
+	o := task.Operation{Verb: task.VerbCancel, Filter: task.Filter{Owner: "nobody"}, Matched: 1}
+	made, err := p.p.Console().Bulk(t.Context(), o)
 	pipelinetest.Must(t, err)
 	if made.ID.IsZero() {
 		t.Fatal("no operation")
@@ -225,7 +226,7 @@ func TestPageLinksAnswer(t *testing.T) {
 			r.AddCookie(&http.Cookie{Name: "duetime_lang", Value: "zh"})
 		}
 		w := p.do(r)
-		if w.Code != http.StatusOK && w.Code != http.StatusConflict { // an act that would change nothing
+		if w.Code != http.StatusOK && w.Code != http.StatusConflict { // a change that would change nothing
 			t.Errorf("%s: status %d: %s", at, w.Code, w.Body)
 		}
 		if !strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") {
@@ -240,7 +241,9 @@ func TestPageLinksAnswer(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"task", "operation", "act", "ahead", "lag", "search", "owner", "dead", "operations", "health", "audit"} {
+	for _, name := range []string{
+		"task", "operation", "change", "ahead", "lag", "search", "owner", "dead", "operations", "health", "audit",
+	} {
 		if !views[name] {
 			t.Errorf("no link leads to %s: %v", name, views)
 		}
@@ -250,10 +253,10 @@ func TestPageLinksAnswer(t *testing.T) {
 // Every answer, whatever its status, has the headers that keep others' code out.
 func TestPageHeaders(t *testing.T) {
 	t.Parallel()
-	p := openPages(t, console.PageConfig{Tokens: []console.PageToken{{Name: "bot", Token: longToken, Grant: console.Grant{Role: console.RoleRead}}}})
+	p := openPages(t, console.PageConfig{Tokens: []console.PageToken{{Name: "bot", Token: longToken, Grant: mayRead}}})
 	for at, want := range map[string]int{
-		"ahead": 200, "": 303, "nowhere": 404, "task?id=7": 404, "static/page.css": 200, "static/..%2Fpage.go": 404, "static/none": 404,
-		"search?after=x": 400, "act?do=task.cancel": 403,
+		"ahead": 200, "": 303, "nowhere": 404, "task?id=7": 404, "static/page.css": 200,
+		"static/..%2Fpage.go": 404, "static/none": 404, "search?after=x": 400, "change?do=task.cancel": 403,
 	} {
 		for _, signedIn := range []bool{true, false} {
 			r := request(http.MethodGet, at, nil)
@@ -268,8 +271,8 @@ func TestPageHeaders(t *testing.T) {
 				t.Errorf("%q without a sign-in: status %d", at, w.Code)
 			}
 			for name, value := range map[string]string{
-				"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
-					"form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+				"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
+					"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
 				"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
 			} {
 				if got := w.Header().Get(name); got != value {
@@ -313,9 +316,10 @@ func TestPageEscapes(t *testing.T) {
 		pipelinetest.Must(t, err)
 		for _, at := range []string{
 			"search?owner=" + url.QueryEscape(text), "task?id=" + made.ID.String(), "owner?owner=" + url.QueryEscape(text),
-			"act?do=task.cancel&id=" + made.ID.String(), "search?after=" + url.QueryEscape(text), "audit?actor=" + url.QueryEscape(text),
-			"lag?kind=" + url.QueryEscape(text), "act?do=queue.pause&queue=" + url.QueryEscape(text),
-			"act?do=bulk&verb=cancel&owner=" + url.QueryEscape(text),
+			"change?do=task.cancel&id=" + made.ID.String(), "search?after=" + url.QueryEscape(text),
+			"audit?actor=" + url.QueryEscape(text), "lag?kind=" + url.QueryEscape(text),
+			"change?do=queue.pause&queue=" + url.QueryEscape(text),
+			"change?do=bulk&verb=cancel&owner=" + url.QueryEscape(text),
 		} {
 			w := p.do(request(http.MethodGet, at, nil))
 			checkInert(t, at, w.Body.String())

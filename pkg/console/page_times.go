@@ -111,8 +111,8 @@ func cleaned(text string) string {
 	}, strings.ToValidUTF8(text, "\ufffd"))
 }
 
-// parseTyped reads a moment as a user types it: +2h, -30m, +1d, now, a time of day (the next one), a date, or both, in the user's
-// zone unless it names one.
+// parseTyped reads a moment as a user types it: +2h, -30m, +1d, now, a time of day (the next one), a date, or both, in the
+// user's zone unless it names one.
 func parseTyped(text string, now time.Time) (time.Time, error) {
 	text = strings.TrimSpace(text)
 	if text == "now" {

@@ -23,7 +23,7 @@ type words struct{ en, zh string }
 // messages are the words of all pages by their keys.
 var messages = sync.OnceValue(func() map[string]words {
 	all := map[string]words{}
-	for _, part := range []map[string]words{frameWords(), stateWords(), viewWords(), figureWords(), actWords(), errorWords()} {
+	for _, part := range []map[string]words{frameWords(), stateWords(), viewWords(), figureWords(), changeWords(), errorWords()} {
 		maps.Copy(all, part)
 	}
 	return all
@@ -81,7 +81,7 @@ func frameWords() map[string]words {
 		"view.health":     {"Health", "健康"},
 		"view.audit":      {"Audit", "审计"},
 		"view.task":       {"Task", "任务"},
-		"view.act":        {"Confirm", "确认"},
+		"view.change":     {"Confirm", "确认"},
 		"view.done":       {"Done", "已完成"},
 		"view.refused":    {"No answer", "无法回应"},
 		"skip":            {"Skip to content", "跳到内容"},

@@ -20,7 +20,7 @@
   function back(what) { if (what) { what.circle.setAttribute("cx", what.cx); output.textContent = ""; } }
   function move(what, at) {
     dropped = what;
-    window.duetimeAsk("act?" + new URLSearchParams({
+    window.duetimeAsk("change?" + new URLSearchParams({
       do: "task.move", id: what.link.dataset.id, version: what.link.dataset.version, at: at.toISOString(),
     }).toString());
   }

@@ -16,7 +16,7 @@
   window.duetimeAsk = ask;
 
   document.addEventListener("click", function (e) {
-    var link = e.target.closest("a[data-act]");
+    var link = e.target.closest("a[data-change]");
     if (link && !e.ctrlKey && !e.metaKey && !e.shiftKey && e.button === 0) {
       e.preventDefault();
       ask(link.getAttribute("href"));
@@ -26,10 +26,10 @@
     }
   });
   document.addEventListener("submit", function (e) {
-    var form = e.target.closest("form[data-act], form.bulk");
+    var form = e.target.closest("form[data-change], form.bulk");
     if (form) {
       e.preventDefault();
-      ask("act?" + new URLSearchParams(new FormData(form)).toString());
+      ask("change?" + new URLSearchParams(new FormData(form)).toString());
     }
   });
   document.addEventListener("htmx:afterSwap", function (e) {

@@ -11,8 +11,8 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// act is a change that the page asks about before it makes it.
-type act struct {
+// change is what the page asks about before it does it.
+type change struct {
 	verb string // of the Grant
 	// ask says what will be done, and to how many.
 	ask func(ctx context.Context, v *visit) (question, error)
@@ -45,9 +45,9 @@ type answer struct {
 	Leads bool // the browser goes to Back at once
 }
 
-// acts returns all acts by the names that forms send as "do".
-func acts() map[string]act {
-	return map[string]act{
+// changes returns all changes by the names that forms send as "do".
+func changes() map[string]change {
+	return map[string]change{
 		"task.move":           {PageMove, askMove, doMove},
 		"task.cancel":         {PageCancel, askTask("ask.cancel", true), doCancel},
 		"task.retry":          {PageRetry, askTask("ask.retry", false), doRetry},
@@ -56,28 +56,31 @@ func acts() map[string]act {
 		"queue.resume":        {PageQueue, askQueue("ask.resume"), doResume},
 		"queue.limit":         {PageQueue, askLimit, doLimit},
 		"leader.resign":       {PageLeader, askResign, doResign},
-		"operation.pause":     operationAct("pause", false, (*Console).PauseOperation),
-		"operation.resume":    operationAct("resume", false, (*Console).ResumeOperation),
-		"operation.stop":      operationAct("stop", true, (*Console).StopOperation),
+		"operation.pause":     operationChange("pause", false, (*Console).PauseOperation),
+		"operation.resume":    operationChange("resume", false, (*Console).ResumeOperation),
+		"operation.stop":      operationChange("stop", true, (*Console).StopOperation),
 		"recurrence.pause":    {PageRecurrence, askRecurrence("ask.rec.pause", false), doPauseRecurrence},
-		"recurrence.resume":   recurrenceAct("resume", false, (*Console).ResumeRecurrence),
-		"recurrence.stop":     recurrenceAct("stop", true, (*Console).StopRecurrence),
+		"recurrence.resume":   recurrenceChange("resume", false, (*Console).ResumeRecurrence),
+		"recurrence.stop":     recurrenceChange("stop", true, (*Console).StopRecurrence),
 		"recurrence.run":      {PageRecurrence, askRecurrence("ask.rec.run", false), doRunRecurrence},
-		"bulk." + bulkShift:   bulkAct(task.VerbShift),
-		"bulk." + bulkCancel:  bulkAct(task.VerbCancel),
-		"bulk." + bulkRequeue: bulkAct(task.VerbRequeue),
-		"bulk." + bulkRetry:   bulkAct(task.VerbRetry),
-		"bulk." + bulkDiscard: bulkAct(task.VerbDiscard),
+		"bulk." + bulkShift:   bulkChange(task.VerbShift),
+		"bulk." + bulkCancel:  bulkChange(task.VerbCancel),
+		"bulk." + bulkRequeue: bulkChange(task.VerbRequeue),
+		"bulk." + bulkRetry:   bulkChange(task.VerbRetry),
+		"bulk." + bulkDiscard: bulkChange(task.VerbDiscard),
+		"dead.retry":          {PageRetry, askDead("ask.dead.retry", false), doDead((*Console).RetryDead, "did.dead.retry")},
+		"dead.discard":        {PageDiscard, askDead("ask.dead.discard", true), doDead((*Console).DiscardDead, "did.dead.discard")},
 	}
 }
 
-// find returns the act that the request names, if its user may do it. The verb of a mass change may come in a field of its own.
-func (s *site) find(v *visit) (act, error) {
+// find returns the change that the request names, if its user may do it. The verb of a mass change may come in a field of its
+// own.
+func (s *site) find(v *visit) (change, error) {
 	name := v.r.FormValue("do")
 	if name == "bulk" {
 		name += "." + v.r.FormValue("verb")
 	}
-	a, found := acts()[name]
+	a, found := changes()[name]
 	switch {
 	case !found:
 		return a, errNoPage
@@ -87,13 +90,13 @@ func (s *site) find(v *visit) (act, error) {
 	return a, nil
 }
 
-func (s *site) askAct(w http.ResponseWriter, v *visit) {
+func (s *site) askChange(w http.ResponseWriter, v *visit) {
 	a, err := s.find(v)
 	if err != nil {
 		s.refuse(w, v, err)
 		return
 	}
-	ctx, cancel := context.WithTimeout(v.r.Context(), actTimeout)
+	ctx, cancel := context.WithTimeout(v.r.Context(), changeTimeout)
 	defer cancel()
 	q, err := a.ask(ctx, v)
 	if err != nil {
@@ -101,7 +104,7 @@ func (s *site) askAct(w http.ResponseWriter, v *visit) {
 		return
 	}
 	q.Hidden = withoutInputs(v.r.URL.Query(), q)
-	s.render(w, http.StatusOK, "act", fragment(v.r), view{visit: v, Name: "act", Data: q})
+	s.render(w, http.StatusOK, "change", fragment(v.r), view{visit: v, Name: "change", Data: q})
 }
 
 // withoutInputs is what the form sends back beside its fields: the request's own values, and those that the question has added.
@@ -116,13 +119,13 @@ func withoutInputs(asked url.Values, q question) url.Values {
 	return asked
 }
 
-func (s *site) doAct(w http.ResponseWriter, v *visit) {
+func (s *site) doChange(w http.ResponseWriter, v *visit) {
 	a, err := s.find(v)
 	if err != nil {
 		s.refuse(w, v, err)
 		return
 	}
-	ctx, cancel := context.WithTimeout(v.r.Context(), actTimeout)
+	ctx, cancel := context.WithTimeout(v.r.Context(), changeTimeout)
 	defer cancel()
 	did, err := a.do(ctx, v)
 	if err != nil {
@@ -143,8 +146,8 @@ func (s *site) doAct(w http.ResponseWriter, v *visit) {
 // errMeanwhile answers a change of a task that somebody has changed since the page showed it.
 var errMeanwhile = errors.New("the task was changed meanwhile")
 
-// changeAt makes a change of a task if its version is still the one that the page showed. The row is locked before the versions are
-// compared, and the change is rolled back if they differ.
+// changeAt makes a change of a task if its version is still the one that the page showed. The row is locked before the versions
+// are compared, and the change is rolled back if they differ.
 func (c *Console) changeAt(
 	ctx context.Context, version int64, fn func(tx *schedule.Tx) (task.Task, error),
 ) (Task, error) {
@@ -183,7 +186,7 @@ func conflictKey(err error) (string, bool) {
 	return "", false
 }
 
-// errNothing answers an act that found nothing to change.
+// errNothing answers a change that found nothing to change.
 var errNothing = errors.New("nothing was to be changed")
 
 // explain says in the user's words why there is no answer.

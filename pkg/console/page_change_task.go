@@ -19,7 +19,7 @@ func shownVersion(v *visit) int64 {
 	return n
 }
 
-// target reads the task that an act is about, and refuses one that has changed since it was shown.
+// target reads the task that a change is about, and refuses one that has changed since it was shown.
 func target(ctx context.Context, v *visit) (Task, error) {
 	id, err := idOf(v)
 	if err != nil {
@@ -177,13 +177,13 @@ func doPauseRecurrence(ctx context.Context, v *visit) (answer, error) {
 	return answer{Text: v.T("did.rec.pause"), Back: v.Link("owner", "owner", owner)}, nil
 }
 
-// recurrenceAct resumes or stops a recurrence.
-func recurrenceAct(
-	name string, grave bool, change func(c *Console, ctx context.Context, owner, name string) (Recurrence, error),
-) act {
-	return act{PageRecurrence, askRecurrence("ask.rec."+name, grave), func(ctx context.Context, v *visit) (answer, error) {
+// recurrenceChange resumes or stops a recurrence.
+func recurrenceChange(
+	name string, grave bool, do func(c *Console, ctx context.Context, owner, name string) (Recurrence, error),
+) change {
+	return change{PageRecurrence, askRecurrence("ask.rec."+name, grave), func(ctx context.Context, v *visit) (answer, error) {
 		owner := v.r.FormValue("owner")
-		if _, err := change(v.c, ctx, owner, v.r.FormValue("name")); err != nil {
+		if _, err := do(v.c, ctx, owner, v.r.FormValue("name")); err != nil {
 			return answer{}, err
 		}
 		return answer{Text: v.T("did.rec." + name), Back: v.Link("owner", "owner", owner)}, nil
