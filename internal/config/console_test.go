@@ -72,7 +72,8 @@ func TestOnLoopback(t *testing.T) {
 	for addr, want := range map[string]bool{
 		"127.0.0.1:1": true, "127.9.9.9:1": true, "[::1]:1": true, "localhost:1": true, ":1": true, "1": true,
 		"[::ffff:127.0.0.1]:1": true,
-		"0.0.0.0:1":            false, "[::]:1": false, "10.0.0.1:1": false, "duetime.example:1": false, "localhost.example:1": false, "": false,
+		"0.0.0.0:1":            false, "[::]:1": false, "10.0.0.1:1": false, "duetime.example:1": false,
+		"localhost.example:1": false, "": false,
 	} {
 		if got := OnLoopback(addr); got != want {
 			t.Errorf("%q: got %v", addr, got)

@@ -66,7 +66,7 @@ type site struct {
 	cfg    PageConfig
 	access *access
 	log    *slog.Logger
-	frames shared[health]
+	frames shared[frameRead]
 }
 
 // contentPolicy allows what the page needs, and no code or style inside of a page.

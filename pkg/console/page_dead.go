@@ -51,17 +51,17 @@ func readDead(ctx context.Context, v *visit) (any, error) {
 }
 
 const (
-	deadPage    = 2000   // tasks that one statement reads
-	deadScanned = 20_000 // of a kind, in search of those with an error
-	deadAtOnce  = 5000   // that one change takes: some seconds
-	errorRead   = 200    // characters of an error by which it is told from others, as DeadGroups has it
+	deadPage    = walkScanned // tasks that one walk returns: as many as it reads
+	deadScanned = 30_000      // dead tasks, in search of those of a kind with an error
+	deadAtOnce  = 5000        // that one change takes: some seconds
+	errorRead   = 200         // characters of an error by which it is told from others, as DeadGroups has it
 )
 
 // deadAlike finds the dead tasks of a kind with alike errors. More says that there may be others.
 func deadAlike(ctx context.Context, c *Console, kind, alike string) (found []Task, more bool, err error) {
 	f := Filter{Kind: kind, State: new(task.Dead), Limit: deadPage}
-	for range deadScanned / deadPage {
-		page, err := c.List(ctx, f)
+	for range deadScanned / walkScanned {
+		page, err := c.walk(ctx, f)
 		if err != nil {
 			return nil, false, err
 		}

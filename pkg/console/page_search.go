@@ -80,10 +80,11 @@ func (f searchForm) filter(now time.Time) (Filter, error) {
 		}
 		out.State = &state
 	}
-	if f.Cursor != "" {
-		if err := CheckCursor(f.Cursor); err != nil {
-			return out, fmt.Errorf("%w: %w", errMistake, err)
-		}
+	if f.Cursor == "" || out.walks() {
+		return out, nil
+	}
+	if err := CheckCursor(f.Cursor); err != nil {
+		return out, fmt.Errorf("%w: %w", errMistake, err)
 	}
 	return out, nil
 }
@@ -102,19 +103,17 @@ func (f searchForm) bulkFilter(now time.Time) (task.Filter, error) {
 	return out, nil
 }
 
-// empty reports whether nothing was typed.
-func (f searchForm) empty() bool { return f == searchForm{} }
-
 // search is the data of the view.
 type search struct {
 	Form   searchForm
 	States []string
 	Queues []string
 	Page   Page
-	Asked  bool   // something was typed
-	Next   string // the next page's address
-	First  string // the first page's, from a later one
-	Verbs  []BulkChoice
+	// Pending says that pending tasks alone were searched: without an owner or a label there is no list of all states.
+	Pending bool
+	Next    string // the next page's address
+	First   string // the first page's, from a later one
+	Verbs   []BulkChoice
 }
 
 // BulkChoice is a mass change that the search offers.
@@ -141,7 +140,7 @@ func stateNames() []string {
 
 func readSearch(ctx context.Context, v *visit) (any, error) {
 	form := formOf(v.r.URL.Query())
-	out := &search{Form: form, States: stateNames(), Queues: v.c.cfg.Queues, Asked: !form.empty()}
+	out := &search{Form: form, States: stateNames(), Queues: v.c.cfg.Queues}
 	if form.ID != "" {
 		return out, out.byID(ctx, v)
 	}
@@ -149,7 +148,14 @@ func readSearch(ctx context.Context, v *visit) (any, error) {
 	if err != nil {
 		return out, err
 	}
-	if out.Page, err = v.c.List(ctx, filter); err != nil {
+	list := v.c.List
+	if filter.walks() {
+		list = v.c.walk
+		if out.Pending = filter.State == nil; out.Pending {
+			filter.State = new(task.Pending)
+		}
+	}
+	if out.Page, err = list(ctx, filter); err != nil {
 		return out, err
 	}
 	if out.Page.Next != "" {

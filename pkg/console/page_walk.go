@@ -1,0 +1,79 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// A search without an owner and without a label has no index by due time. It walks through the tasks of one state by their next
+// attempts, and reads a bounded number of them: with millions of rows a page takes no longer than with thousands.
+
+const (
+	walkPage    = 1000   // rows of one statement
+	walkScanned = 10_000 // rows that one page of a search reads at most; some 100 ms
+	walkMark    = "r"    // begins a cursor of a walk: the other lists have another order
+)
+
+// walks reports whether the filter is for a walk.
+func (f Filter) walks() bool { return f.Owner == "" && len(f.Labels) == 0 }
+
+// walk reads a page of the tasks that the filter chooses, in the order of their run times. Its state must be set. A page may
+// have fewer tasks than its limit, or none, and yet a next one. DueAfter and DueBefore bound the run time.
+func (c *Console) walk(ctx context.Context, f Filter) (Page, error) {
+	after, err := parseWalkCursor(f.After)
+	if err != nil {
+		return Page{}, err
+	}
+	to := f.DueBefore
+	if to.IsZero() {
+		to = maxDue
+	}
+	page, limit := Page{Tasks: []Task{}}, cmp.Or(f.Limit, DefaultPage)
+	for range walkScanned / walkPage {
+		rows, err := c.store.Walk(ctx, *f.State, f.DueAfter, to, after, walkPage)
+		if err != nil {
+			return Page{}, err
+		}
+		for _, row := range rows {
+			if len(page.Tasks) == limit {
+				page.Next = formatWalkCursor(after)
+				return page, nil
+			}
+			after = task.Cursor{At: row.RunAt, ID: row.ID}
+			if f.picks(row) {
+				page.Tasks = append(page.Tasks, TaskOf(row))
+			}
+		}
+		if len(rows) < walkPage {
+			return page, nil
+		}
+	}
+	page.Next = formatWalkCursor(after)
+	return page, nil
+}
+
+// picks compares what the walk's statement does not.
+func (f Filter) picks(row task.Task) bool {
+	return (f.Kind == "" || f.Kind == row.Kind) && (f.Queue == "" || f.Queue == row.Queue) &&
+		(f.Subject == "" || f.Subject == row.Subject)
+}
+
+func formatWalkCursor(after task.Cursor) string {
+	return walkMark + formatCursor(task.Task{DueAt: after.At, ID: after.ID})
+}
+
+func parseWalkCursor(text string) (task.Cursor, error) {
+	if text == "" {
+		return task.Cursor{}, nil
+	}
+	place, ours := strings.CutPrefix(text, walkMark)
+	at, err := parseCursor(place)
+	if !ours || err != nil {
+		return task.Cursor{}, fmt.Errorf("%w as a place in a list: %q", errMistake, text)
+	}
+	return at, nil
+}
