@@ -34,6 +34,7 @@ var conformance = map[string]func(t *testing.T, s *store.Store){
 	"lock":                             lock,
 	"owner's rows":                     ownerRows,
 	"pages of pending":                 pagesOfPending,
+	"walks":                            walks,
 	"looks":                            looks,
 	"pages of changed":                 pagesOfChanged,
 	"pages of pending, but for queues": pagesExcept,
