@@ -273,10 +273,10 @@ func (s *site) saveSettings(w http.ResponseWriter, v *visit) {
 	lead(w, backOf(v.r.FormValue("back")))
 }
 
-// backOf returns a relative address of a view; "ahead" for anything else, such as another site's address.
+// backOf returns a relative address of a view, made of the view's own name; "ahead" for anything else, such as another site.
 func backOf(text string) string {
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil {
+	if err != nil {
 		return "ahead"
 	}
 	for _, at := range places() {
