@@ -1,4 +1,4 @@
-// Command game serves the pet game's HTTP API. It accepts players' actions while only MySQL answers. Run as many as the
+// Command game serves the pet game: a page, and the HTTP API by which it plays. It accepts players' actions while only MySQL answers. Run as many as the
 // load needs.
 package main
 
@@ -48,7 +48,7 @@ func run(ctx context.Context, env *process.Env) error {
 	}
 	game := pet.NewGame(settings.Rules(), client.ForUpdate())
 	api := pet.NewAPI(game, client.Client, client, env.Log())
-	if _, err := env.Serve(ctx, "game", settings.Listen, api); err != nil {
+	if _, err := env.Serve(ctx, "game", settings.Listen, pet.Site(api, settings.Console)); err != nil {
 		return err
 	}
 	env.Ready()

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -28,7 +29,7 @@ type Config struct {
 	For   time.Duration // how long to play; at least 10 s, default 30 s
 	Pets  int           // default 200
 	Meal  time.Duration // how long a meal takes; default 3 s
-	Serve bool          // serve the API after the report, until ctx ends
+	Serve bool          // go on after the report with longer meals, for people to play, until ctx ends
 	Out   io.Writer     // the report
 	Err   io.Writer     // progress
 	JSON  bool          // the report's last line is one JSON object
@@ -67,9 +68,18 @@ const mealSlack = 5 * time.Second
 type stage struct {
 	cfg      Config
 	pipeline *embedded.Pipeline
+	group    *errgroup.Group
+	api      atomic.Pointer[pet.API] // of the game that is on
 	url      string
 	counts   *counts
 }
+
+// Rules of the game that people play after the report, and how many pets others keep feeding beside theirs.
+const (
+	servedMeal    = time.Minute
+	servedSpeedup = 20 * time.Second
+	servedPets    = 6
+)
 
 // Run plays and reports. It returns ErrBroken if a promise was broken, and another error if it could not play.
 func Run(ctx context.Context, cfg Config) error {
@@ -96,48 +106,65 @@ func (s *stage) run(ctx context.Context) error {
 	if err := pet.CreateTables(ctx, s.pipeline.DB()); err != nil {
 		return err
 	}
-	game := pet.NewGame(pet.Rules{
-		Meal: s.cfg.Meal, Speedup: s.cfg.Meal / 3, Food: 1000, SpeedupCards: 1000, AutofeedCards: 1000,
-	}, s.pipeline.ForUpdate())
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.pipeline.Work(ctx, game.Handlers()) })
-	if err := s.serve(ctx, group, game); err != nil {
-		stop()
-		return errors.Join(err, group.Wait())
-	}
-	group.Go(func() error {
-		defer stop()
-		return s.playAndReport(ctx)
+	s.group, ctx = errgroup.WithContext(ctx)
+	endGame := s.begin(ctx, pet.Rules{
+		Meal: s.cfg.Meal, Speedup: s.cfg.Meal / 3, Food: 1000, SpeedupCards: 1000, AutofeedCards: 1000,
 	})
-	return group.Wait()
+	if err := s.serve(ctx); err != nil {
+		stop()
+		return errors.Join(err, s.group.Wait())
+	}
+	s.group.Go(func() error {
+		defer stop()
+		return s.playAndReport(ctx, endGame)
+	})
+	return s.group.Wait()
+}
+
+// begin makes workers and the API play by some rules, until end is called.
+func (s *stage) begin(ctx context.Context, rules pet.Rules) (end func()) {
+	game := pet.NewGame(rules, s.pipeline.ForUpdate())
+	s.api.Store(pet.NewAPI(game, s.pipeline.Client, s.pipeline, slog.New(slog.DiscardHandler)))
+	ctx, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	s.group.Go(func() error {
+		defer close(ended)
+		return s.pipeline.Work(ctx, game.Handlers())
+	})
+	return func() {
+		stop()
+		<-ended
+	}
 }
 
 // consolePath is where the console's pages stand beside the game's API.
 const consolePath = "/console/"
 
-// serve puts the game's API and the console on a loopback port.
-func (s *stage) serve(ctx context.Context, group *errgroup.Group, game *pet.Game) error {
+// serve puts the game's page and API, and the console, on a loopback port.
+func (s *stage) serve(ctx context.Context) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("serve the game: %w", err)
 	}
 	s.url = "http://" + listener.Addr().String()
-	log := slog.New(slog.DiscardHandler)
-	pages, err := console.Handler(s.pipeline.Console(), console.PageConfig{Open: "demo@console", Logger: log})
+	pages, err := console.Handler(s.pipeline.Console(), console.PageConfig{
+		Open: "demo@console", Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/", pet.NewAPI(game, s.pipeline.Client, s.pipeline, log))
+	api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.api.Load().ServeHTTP(w, r) })
+	mux.Handle("/", pet.Site(api, consolePath[1:]))
 	mux.Handle(consolePath, http.StripPrefix(strings.TrimSuffix(consolePath, "/"), pages))
 	server := process.NewServer(mux)
-	group.Go(func() error {
+	s.group.Go(func() error {
 		<-ctx.Done()
 		return server.Close()
 	})
-	group.Go(func() error {
+	s.group.Go(func() error {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			return err
 		}
@@ -147,8 +174,9 @@ func (s *stage) serve(ctx context.Context, group *errgroup.Group, game *pet.Game
 }
 
 // playAndReport plays, waits for the last meals, reports, and goes on serving if asked to.
-func (s *stage) playAndReport(ctx context.Context) error {
-	_, _ = fmt.Fprintf(s.cfg.Err, "%d pets eat for %v each; the game's API is at %s\n", s.cfg.Pets, s.cfg.Meal, s.url)
+func (s *stage) playAndReport(ctx context.Context, endGame func()) error {
+	_, _ = fmt.Fprintf(s.cfg.Err, "%d pets eat for %v each: watch them at %s/ and their tasks at %s%s\n",
+		s.cfg.Pets, s.cfg.Meal, s.url, s.url, consolePath)
 	faults, err := s.play(ctx)
 	if err != nil {
 		return err
@@ -161,9 +189,10 @@ func (s *stage) playAndReport(ctx context.Context) error {
 		return err
 	}
 	if s.cfg.Serve {
-		_, _ = fmt.Fprintf(s.cfg.Err, "the game goes on at %s until you interrupt it; its console is at %s%s\n",
-			s.url, s.url, consolePath)
-		<-ctx.Done()
+		endGame()
+		if err := s.goOn(ctx); err != nil {
+			return err
+		}
 	}
 	switch {
 	case r.broken():
@@ -172,6 +201,21 @@ func (s *stage) playAndReport(ctx context.Context) error {
 		return fmt.Errorf("%w: tasks were late until the end, and %d of %d faults were seen to heal", ErrBroken, len(faults), faultsMade)
 	}
 	return nil
+}
+
+// goOn lets people play, with meals that take long enough to do something meanwhile.
+func (s *stage) goOn(ctx context.Context) error {
+	defer s.begin(ctx, pet.Rules{
+		Meal: servedMeal, Speedup: servedSpeedup, Food: 100, SpeedupCards: 10, AutofeedCards: 10,
+	})()
+	_, _ = fmt.Fprintf(s.cfg.Err, "play at %s/ and look into its tasks at %s%s until you interrupt it\n", s.url, s.url, consolePath)
+	group, ctx := errgroup.WithContext(ctx)
+	for i := range servedPets {
+		p := s.player(s.cfg.Pets + i)
+		p.meal = servedMeal
+		group.Go(func() error { return p.play(ctx) })
+	}
+	return group.Wait()
 }
 
 // play runs the players for the configured time, or longer if a fault takes longer to heal. Then it waits until the last

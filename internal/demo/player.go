@@ -24,17 +24,18 @@ type counts struct {
 type player struct {
 	*stage
 	number int
+	meal   time.Duration
 	client *http.Client
 }
 
 func (s *stage) player(number int) *player {
-	return &player{stage: s, number: number, client: &http.Client{Timeout: 10 * time.Second}}
+	return &player{stage: s, number: number, meal: s.cfg.Meal, client: &http.Client{Timeout: 10 * time.Second}}
 }
 
 // play feeds the pet until ctx ends, and uses its cards at random.
 func (p *player) play(ctx context.Context) error {
 	defer p.client.CloseIdleConnections()
-	if !sleep(ctx, rand.N(p.cfg.Meal)) { //nolint:gosec // spread, not secret
+	if !sleep(ctx, rand.N(p.meal)) { //nolint:gosec // spread, not secret
 		return nil
 	}
 	var made struct{ ID string }
@@ -46,19 +47,19 @@ func (p *player) play(ctx context.Context) error {
 	}
 	path := "/v1/pets/" + made.ID
 	for ctx.Err() == nil {
-		if err := p.meal(ctx, path); err != nil {
+		if err := p.eat(ctx, path); err != nil {
 			return p.unlessCutOff(ctx, err)
 		}
 	}
 	return nil
 }
 
-// meal feeds the pet and chooses at random what happens during the meal.
-func (p *player) meal(ctx context.Context, path string) error {
+// eat feeds the pet and chooses at random what happens during the meal.
+func (p *player) eat(ctx context.Context, path string) error {
 	if err := p.act(ctx, http.MethodPost, path+"/feed", &p.counts.fed); err != nil {
 		return err
 	}
-	if !sleep(ctx, rand.N(p.cfg.Meal/4)) { //nolint:gosec // spread, not secret
+	if !sleep(ctx, rand.N(p.meal/4)) { //nolint:gosec // spread, not secret
 		return nil
 	}
 	var err error
@@ -71,7 +72,7 @@ func (p *player) meal(ctx context.Context, path string) error {
 		err = p.act(ctx, http.MethodDelete, path+"/meal", &p.counts.cancelled)
 	}
 	if err == nil {
-		sleep(ctx, p.cfg.Meal)
+		sleep(ctx, p.meal)
 	}
 	return err
 }

@@ -41,6 +41,8 @@ type Classifier interface {
 func NewAPI(game *Game, client *schedule.Client, errs Classifier, logger *slog.Logger) *API {
 	a := &API{game: game, client: client, errs: errs, logger: logger, mux: http.NewServeMux()}
 	a.mux.HandleFunc("POST /v1/pets", a.change(a.create))
+	a.mux.HandleFunc("GET /v1/pets", a.listed(a.pets))
+	a.mux.HandleFunc("GET /v1/journal", a.listed(a.journal))
 	a.mux.HandleFunc("GET /v1/pets/{id}", a.get)
 	a.mux.HandleFunc("POST /v1/pets/{id}/feed", a.change(onPet(game.Feed)))
 	a.mux.HandleFunc("POST /v1/pets/{id}/speedup", a.change(onPet(game.Speedup)))

@@ -1,6 +1,7 @@
 package pet
 
 import (
+	"net/url"
 	"strings"
 	"time"
 
@@ -10,7 +11,8 @@ import (
 // Settings are the game's section of the configuration: a config.Section.
 type Settings struct {
 	Admin   string        `koanf:"admin" form:"addr" doc:"as event.admin"`
-	Listen  string        `koanf:"listen" form:"addr" doc:"host:port of the game's API; without a host it is loopback"`
+	Listen  string        `koanf:"listen" form:"addr" doc:"host:port of the game's page and API; without a host it is loopback"`
+	Console string        `koanf:"console" doc:"address of the page of duetime console, to which the game's page links; empty is none"`
 	Meal    time.Duration `koanf:"meal" doc:"how long a meal takes, 1ms to 87600h"`
 	Speedup time.Duration `koanf:"speedup" doc:"how much sooner a speed-up card makes a meal end, 1ms to 87600h"`
 	Start   Start         `koanf:"start"`
@@ -26,7 +28,7 @@ type Start struct {
 // DefaultSettings returns the settings for one machine.
 func DefaultSettings() *Settings {
 	return &Settings{
-		Listen: "127.0.0.1:8080", Meal: 4 * time.Hour, Speedup: 2 * time.Hour,
+		Listen: "127.0.0.1:8080", Console: "http://127.0.0.1:8090/", Meal: 4 * time.Hour, Speedup: 2 * time.Hour,
 		Start: Start{Food: 100, SpeedupCards: 10, AutofeedCards: 10},
 	}
 }
@@ -52,6 +54,9 @@ func (s *Settings) Validate(p *config.Problems) {
 	p.CheckDuration("game.speedup", s.Speedup, time.Millisecond, tenYears)
 	p.CheckAdmin("game.admin", s.Admin)
 	p.CheckListen("game.listen", s.Listen)
+	if u, err := url.Parse(s.Console); s.Console != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		p.Addf("game.console: %q is no address such as http://127.0.0.1:8090/", s.Console)
+	}
 	if admin := config.Loopback(s.Admin); admin != "" && admin == config.Loopback(s.Listen) && !strings.HasSuffix(admin, ":0") {
 		p.Addf("game.admin: %q is taken by game.listen", admin)
 	}
