@@ -2,7 +2,7 @@
 GOLANGCI_LINT_VERSION := v2.15.0
 GOFUMPT_VERSION := v0.12.0
 LINT := bin/golangci-lint-$(GOLANGCI_LINT_VERSION)/golangci-lint
-MODULES = $(shell find deploy examples -name go.mod -printf '%h\n')
+MODULES = $(shell find deploy examples internal -name go.mod -printf '%h\n')
 FUZZTIME ?= 30s
 BENCHTIME ?= 1x
 

@@ -16,7 +16,7 @@ func OtherClock(t testing.TB) (overlay string) {
 	root, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
 	Must(t, err)
 	path := filepath.Join(strings.TrimSpace(string(root)), "src", "time", "time.go")
-	source, err := os.ReadFile(path)
+	source, err := os.ReadFile(path) //nolint:gosec // of the Go installation
 	Must(t, err)
 	const now = "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
 	if strings.Count(string(source), now) != 1 {
@@ -34,7 +34,7 @@ func clockSetting(name string) int {
 `
 	dir := t.TempDir()
 	changed, overlay := filepath.Join(dir, "time.go"), filepath.Join(dir, "overlay.json")
-	Must(t, os.WriteFile(changed, []byte(text), 0o600))
+	Must(t, os.WriteFile(changed, []byte(text), 0o600)) //nolint:gosec // in the test's folder
 	replace, err := json.Marshal(map[string]map[string]string{"Replace": {path: changed}})
 	Must(t, err)
 	Must(t, os.WriteFile(overlay, replace, 0o600))

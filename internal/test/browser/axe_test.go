@@ -1,0 +1,67 @@
+package browser_test
+
+import (
+	_ "embed"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+//go:embed testdata/axe.min.js
+var axe string
+
+// violation is what axe found.
+type violation struct {
+	ID, Impact, Help string
+	Nodes            []struct{ HTML, FailureSummary string }
+}
+
+// TestAccessible wants no serious fault by axe in any view, in both themes and at the width of a phone.
+func TestAccessible(t *testing.T) {
+	w := newWorld(t, shortMeal)
+	w.schedule("ann", 20*time.Minute, time.Hour)
+	w.recur("ann", "breakfast")
+	life := w.schedule("bob", time.Hour)[0]
+	w.dead("carl", "no route", 3)
+	p := openTab(t, w.browser, w.console)
+	game := openTab(t, w.browser, w.game)
+	game.show("")
+	newPet(game, "tom", "ann")
+	game.click(".pet [data-act=feed]")
+	views := map[*tab][]string{
+		p: {
+			"ahead", "lag", "search", "search?owner=ann", "owner?owner=ann", "dead", "operations", "health", "audit",
+			"task?id=" + life.ID.String(), "change?do=task.cancel&id=" + life.ID.String(), "change?do=queue.limit&queue=default", "nowhere",
+		},
+		game: {"", "?owner=ann"},
+	}
+	for page, list := range views {
+		for _, theme := range []string{"light", "dark"} {
+			for _, width := range []int64{1280, 390} {
+				page.do(chromedp.EmulateViewport(width, 800), command(emulation.SetEmulatedMedia,
+					emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}}))
+				for _, at := range list {
+					name := fmt.Sprintf("%s %s at %d px", at, theme, width)
+					page.show(at)
+					if at == "nowhere" {
+						page.forgive("404")
+					}
+					wide := eval[int64](page, "document.documentElement.scrollWidth")
+					if wide > width {
+						t.Errorf("%s: the page is %d px wide", name, wide)
+					}
+					eval[int](page, axe+";0")
+					for _, v := range eval[[]violation](page, `axe.run(document, {resultTypes: ['violations']}).then(r => r.violations)`) {
+						if v.Impact != "serious" && v.Impact != "critical" {
+							continue
+						}
+						t.Errorf("%s: %s (%s): %s: %s", name, v.ID, v.Impact, v.Help, v.Nodes[0].HTML+" "+v.Nodes[0].FailureSummary)
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package browser_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+const shortMeal = 4 * time.Second
+
+// TestGame plays by the game's page.
+func TestGame(t *testing.T) {
+	w := newWorld(t, shortMeal)
+	for _, part := range []struct {
+		name string
+		run  func(w *world, p *tab)
+	}{
+		{"make a pet, feed it, speed it up, feed it by a card", petIsFed},
+		{"cancel, and a card for all pets of an owner", petsAreSpedUp},
+		{"what happens elsewhere appears", elsewhereAppears},
+		{"link to the console, and Chinese", gameLinks},
+	} {
+		w.do(t, w.game, part.name, part.run)
+	}
+}
+
+func newPet(p *tab, name, owner string) {
+	p.t.Helper()
+	p.fill("#make [name=name]", name)
+	p.fill("#make [name=owner]", owner)
+	p.click("#make button")
+	p.says("#pets .pet h2", name)
+}
+
+func petIsFed(w *world, p *tab) {
+	p.show("")
+	p.says("#rules", "4 s")
+	newPet(p, "tom", "ann")
+	p.says(".pet .clock", "hungry")
+	p.click(".pet [data-act=feed]")
+	p.there(".pet.eating")
+	p.click(".pet [data-act=autofeed]")
+	p.says(".pet .armed", "1")
+	before := eval[float64](p, "Number(document.querySelector('.ring').getAttribute('stroke-dashoffset'))")
+	p.click(".pet [data-act=speedup]")
+	p.says("#lines", "got a speed-up card")
+	if after := eval[float64](p, "Number(document.querySelector('.ring').getAttribute('stroke-dashoffset'))"); after <= before {
+		w.t.Errorf("the ring is at %v after %v, want it to have jumped on", after, before)
+	}
+	p.says("#lines", "has eaten")
+	p.says("#lines", "was fed by a card")
+	p.says(".pet .eaten", "2")
+	p.says(".pet .task", " ms")
+}
+
+func petsAreSpedUp(w *world, p *tab) {
+	p.show("?owner=bob")
+	for _, name := range []string{"rex", "kit"} {
+		newPet(p, name, "bob")
+		p.click(".pet [data-act=feed]")
+		p.there(".pet.eating")
+	}
+	p.await("document.querySelectorAll('.pet').length === 2")
+	p.click("#all")
+	p.says("#notice", "sooner")
+	want(w.t, "speed-up cards used", w.number("SELECT COUNT(*) FROM pet_journal WHERE owner = 'bob' AND event = 'sped_up'"), 2)
+	p.await("document.querySelectorAll('.pet.eating').length === 0")
+	p.click(".pet [data-act=feed]")
+	p.there(".pet.eating")
+	p.click(".pet.eating [data-act=cancel]")
+	p.says("#lines", "cancelled")
+	p.await("!document.querySelector('.pet.eating')")
+}
+
+func elsewhereAppears(w *world, p *tab) {
+	p.show("?owner=carl")
+	other := openTab(w.t, w.browser, w.game)
+	other.show("?owner=carl")
+	newPet(other, "moo", "carl")
+	p.says("#pets .pet h2", "moo")
+	other.click(".pet [data-act=feed]")
+	p.there(".pet.eating")
+}
+
+func gameLinks(w *world, p *tab) {
+	p.show("?owner=dora")
+	newPet(p, "zoe", "dora")
+	p.click(".pet [data-act=feed]")
+	p.there(".pet .task a")
+	link := eval[string](p, "document.querySelector('.pet .task a').href")
+	if !strings.HasPrefix(link, w.console+"task?id=") {
+		w.t.Errorf("the task's link is %s", link)
+	}
+	console := openTab(w.t, w.browser, w.console)
+	console.show(strings.TrimPrefix(link, w.console))
+	console.says("h1", "pet.meal_finished")
+	p.click("#lang")
+	p.says("#rules", "一顿饭")
+}

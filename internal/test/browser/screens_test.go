@@ -1,0 +1,248 @@
+//go:build screens
+
+package browser_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/gif"
+	"image/png"
+	"maps"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/pkg/schedule"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// TestScreens writes pictures of all views, and an animation of the game, into the folder DUETIME_SCREENS. scripts/screens
+// calls it.
+func TestScreens(t *testing.T) {
+	dir := os.Getenv("DUETIME_SCREENS")
+	w := newWorld(t, 16*time.Second)
+	w.live()
+	p := openTab(t, w.browser, w.console)
+	p.do(chromedp.EmulateViewport(1280, 800))
+	life := w.moved("player-7")
+	for range 25 { // each look measures some minutes of the last hour
+		p.show("ahead")
+	}
+	for name, at := range map[string]string{
+		"ahead": "ahead", "lag": "lag", "search": "search?kind=coupon.expire", "dead": "dead", "operations": "operations", "health": "health",
+		"audit": "audit", "owner": "owner?owner=player-7&span=6h", "task": "task?id=" + life.ID.String(),
+		"preview": "change?" + url.Values{"do": {"bulk.shift"}, "queue": {"shop"}, "by": {"2h"}}.Encode(),
+	} {
+		p.look(dir, name, at)
+	}
+	p.do(theme("dark"))
+	p.look(dir, "ahead-dark", "ahead")
+	p.look(dir, "owner-dark", "owner?owner=player-7&span=6h")
+	p.do(theme("light"), chromedp.EmulateViewport(390, 800))
+	p.look(dir, "ahead-phone", "ahead")
+	p.look(dir, "task-phone", "task?id="+life.ID.String())
+	p.do(chromedp.EmulateViewport(1280, 800))
+	p.show("ahead")
+	p.follow("footer button[value=zh]", "ahead")
+	p.look(dir, "lag-zh", "lag")
+	p.look(dir, "health-zh", "health")
+	w.film(dir)
+}
+
+func theme(name string) chromedp.Action[chromedp.Void] {
+	return command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}},
+	})
+}
+
+// look writes a picture of a view.
+func (p *tab) look(dir, name, at string) {
+	p.t.Helper()
+	p.show(at)
+	p.there("main h1")
+	time.Sleep(500 * time.Millisecond) // until scripts have drawn
+	pipelinetest.Must(p.t, os.WriteFile(filepath.Join(dir, name+".png"), p.shoot(), 0o600))
+}
+
+func (p *tab) shoot() []byte {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	shot, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
+	pipelinetest.Must(p.t, err)
+	return shot
+}
+
+// live makes what a deployment has after a while: tasks of several kinds that are pending, done and dead, and a recurrence.
+func (w *world) live() {
+	w.t.Helper()
+	type payload struct {
+		ID int `json:"id"`
+	}
+	hour := float64(time.Hour)
+	evenly := func() time.Duration { return time.Duration(rand.Float64() * hour) }
+	around := func(at time.Duration) func() time.Duration {
+		return func() time.Duration {
+			return max(time.Minute, at+time.Duration(rand.NormFloat64()*float64(3*time.Minute)))
+		}
+	}
+	for _, group := range []struct {
+		kind, queue string
+		tasks       int
+		due         func() time.Duration
+	}{
+		{"pet.meal_finished", "default", 9000, evenly},
+		{"pet.meal_finished", "default", 3000, around(34 * time.Minute)},
+		{"coupon.expire", "shop", 5000, around(48 * time.Minute)},
+		{"order.unpaid", "shop", 900, func() time.Duration { return time.Duration(rand.Float64() * hour / 5) }},
+		{"push.event_ends", "push", 1800, around(20 * time.Minute)},
+		{"reward.daily", "default", 400, evenly},
+	} {
+		kind := task.NewKind[payload](group.kind, task.Queue(group.queue))
+		for done := 0; done < group.tasks; done += task.MaxPerCall {
+			var specs []task.Spec
+			for i := range min(task.MaxPerCall, group.tasks-done) {
+				specs = append(specs, kind.New(fmt.Sprintf("player-%d", (done+i)%900), payload{done + i}, task.In(2*time.Minute+group.due()), task.Subject(fmt.Sprint(done+i))))
+			}
+			w.change(func(tx *schedule.Tx) error { _, err := tx.ScheduleMany(w.t.Context(), specs); return err })
+		}
+	}
+	// A part of them ended in the last hour: most within some milliseconds, a few during an outage of half a minute.
+	w.exec(`UPDATE duetime_tasks SET state = 1, version = 2, due_at = due_at - 3900000, run_at = due_at, created_at = due_at - 14400000,
+		finished_at = due_at + 1 + FLOOR(POW(RAND(), 9) * 60), updated_at = finished_at WHERE kind = 'pet.meal_finished' AND MOD(CONV(HEX(SUBSTR(id, 16, 1)), 16, 10), 2) = 0`)
+	w.exec(`UPDATE duetime_tasks SET finished_at = finished_at + 400 + FLOOR(RAND() * 1500), updated_at = finished_at WHERE state = 1 ORDER BY due_at LIMIT 12`)
+	for reason, n := range map[string]int{"payment service answered 503 to order": 14, "no device token for player": 5, "connection reset by peer 10.0.3.7: try": 3} {
+		w.dead("player-9", reason, n)
+	}
+	w.exec(`UPDATE duetime_tasks SET due_at = (SELECT at FROM (SELECT due_at - MOD(due_at, 60000) - 1500000 AS at FROM duetime_tasks WHERE state = 1 ORDER BY due_at DESC LIMIT 1) AS burst),
+		run_at = due_at, created_at = due_at - 14400000, finished_at = due_at + 2 + FLOOR(RAND() * 520), updated_at = finished_at WHERE state = 1 AND MOD(due_at, 5) < 3`)
+	w.recur("player-7", "breakfast")
+	w.recur("player-7", "evening walk")
+}
+
+func (w *world) exec(statement string, args ...any) {
+	w.t.Helper()
+	_, err := w.store.DB().ExecContext(w.t.Context(), statement, args...)
+	pipelinetest.Must(w.t, err)
+}
+
+// moved returns a task of the owner that was moved by a service.
+func (w *world) moved(owner string) task.Task {
+	w.t.Helper()
+	made := w.schedule(owner, 90*time.Minute, 2*time.Hour, 3*time.Hour)[0]
+	w.change(func(tx *schedule.Tx) error {
+		_, err := tx.Shift(w.t.Context(), made.ID, -40*time.Minute)
+		return err
+	})
+	if code, said := w.Duetime(w.t, "task", "reschedule", made.ID.String(), "--by", "30m"); code != 0 {
+		w.t.Fatalf("task reschedule: %d %s", code, said)
+	}
+	return made
+}
+
+// film writes an animation of the game.
+func (w *world) film(dir string) {
+	w.t.Helper()
+	p := openTab(w.t, w.browser, w.game)
+	p.do(chromedp.EmulateViewport(920, 640), theme("light"))
+	p.show("?owner=ann")
+	for _, name := range []string{"moo", "kit", "tom"} {
+		newPet(p, name, "ann")
+	}
+	press := func(nth int, act string) {
+		eval[bool](p, fmt.Sprintf("document.querySelectorAll('.pet')[%d].querySelector('[data-act=%s]').click() || true", nth, act))
+	}
+	for nth := range 2 {
+		press(nth, "feed")
+	}
+	p.await("document.querySelectorAll('.pet.eating').length === 2")
+	press(0, "autofeed")
+	p.says(".pet .armed", "1")
+	acts := []struct {
+		at  time.Duration
+		nth int
+		act string
+	}{{1500 * time.Millisecond, 0, "speedup"}, {3500 * time.Millisecond, 2, "feed"}, {5 * time.Second, 1, "speedup"}, {7 * time.Second, 2, "speedup"}}
+	var frames []image.Image
+	var delays []int
+	began := time.Now()
+	for last := began; last.Sub(began) < 12*time.Second; {
+		for len(acts) > 0 && time.Since(began) > acts[0].at {
+			press(acts[0].nth, acts[0].act)
+			acts = acts[1:]
+		}
+		frame, err := png.Decode(bytes.NewReader(p.shoot()))
+		pipelinetest.Must(w.t, err)
+		now := time.Now()
+		frames, delays = append(frames, frame), append(delays, max(2, int(now.Sub(last).Milliseconds()/10)))
+		last = now
+		time.Sleep(60 * time.Millisecond)
+	}
+	var file bytes.Buffer
+	pipelinetest.Must(w.t, gif.EncodeAll(&file, animate(frames, delays)))
+	pipelinetest.Must(w.t, os.WriteFile(filepath.Join(dir, "game.gif"), file.Bytes(), 0o600))
+	for i := range 8 {
+		var shot bytes.Buffer
+		pipelinetest.Must(w.t, png.Encode(&shot, frames[i*len(frames)/8]))
+		pipelinetest.Must(w.t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("game-%d.png", i)), shot.Bytes(), 0o600))
+	}
+}
+
+// animate makes an animation with one palette. Each frame has what changed since the one before.
+func animate(frames []image.Image, delays []int) *gif.GIF {
+	palette := commonest(frames)
+	out := &gif.GIF{}
+	var last *image.Paletted
+	for i, frame := range frames {
+		whole := image.NewPaletted(frame.Bounds(), palette)
+		draw.Draw(whole, whole.Bounds(), frame, frame.Bounds().Min, draw.Src)
+		part := whole
+		if last != nil {
+			part, _ = whole.SubImage(changed(last, whole)).(*image.Paletted)
+		}
+		out.Image, out.Delay = append(out.Image, part), append(out.Delay, delays[i])
+		last = whole
+	}
+	return out
+}
+
+// commonest are the colours that most pixels of some of the frames have: a page has few, and shades between them.
+func commonest(frames []image.Image) color.Palette {
+	pixels := map[color.Color]int{}
+	for i := 0; i < len(frames); i += 10 {
+		size := frames[i].Bounds()
+		for y := size.Min.Y; y < size.Max.Y; y++ {
+			for x := size.Min.X; x < size.Max.X; x++ {
+				pixels[frames[i].At(x, y)]++
+			}
+		}
+	}
+	all := slices.SortedFunc(maps.Keys(pixels), func(a, b color.Color) int { return cmp.Compare(pixels[b], pixels[a]) })
+	return all[:min(len(all), 256)]
+}
+
+// changed is the rectangle in which two pictures of one size differ; a point if they don't.
+func changed(a, b *image.Paletted) image.Rectangle {
+	out := image.Rectangle{}
+	for y := range a.Rect.Dy() {
+		for x := range a.Rect.Dx() {
+			if a.ColorIndexAt(x, y) != b.ColorIndexAt(x, y) {
+				out = out.Union(image.Rect(x, y, x+1, y+1))
+			}
+		}
+	}
+	return cmp.Or(out, image.Rect(0, 0, 1, 1))
+}

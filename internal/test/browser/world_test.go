@@ -1,0 +1,160 @@
+package browser_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/internal/pet"
+	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/pkg/recur"
+	"github.com/duetime/duetime/pkg/schedule"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// world is a deployment of our processes, with the command duetime console and a browser.
+type world struct {
+	pipelinetest.Deployment
+
+	t       *testing.T
+	store   *store.Store
+	browser context.Context // chromedp's handle of the browser
+	console string          // where the console's page is
+	game    string          // where the game's page is
+}
+
+// newWorld starts all of it, with meals of a length. A speed-up card takes half of it off.
+func newWorld(t *testing.T, meal time.Duration) *world {
+	t.Helper()
+	w := &world{t: t, Deployment: pipelinetest.SharedDeployment(t), browser: openBrowser(t)}
+	w.Rules = append(w.Rules, "DUETIME_GAME__MEAL="+meal.String(), "DUETIME_GAME__SPEEDUP="+(meal/2).String())
+	var err error
+	w.store, err = store.Open(w.DSN, store.Options{})
+	pipelinetest.Must(t, err)
+	t.Cleanup(func() { pipelinetest.Must(t, w.store.Close()) })
+	for _, name := range []string{"event", "daemon", "worker"} {
+		w.Ready(t, name)
+	}
+	w.console = w.serveConsole()
+	w.game = w.Ready(t, "game", "DUETIME_GAME__CONSOLE="+w.console).URL(t, "game") + "/"
+	res, err := http.Post(w.game+"v1/pets", "application/json", strings.NewReader(`{"owner":"nobody","name":"first"}`))
+	pipelinetest.Must(t, err)
+	pipelinetest.Must(t, res.Body.Close())
+	want(t, "status of a new pet, whose meals end", res.StatusCode, http.StatusCreated)
+	return w
+}
+
+// serveConsole runs the command, and returns the address that it prints.
+func (w *world) serveConsole(more ...string) string {
+	w.t.Helper()
+	tool := pipelinetest.Run(w.t, pipelinetest.Build(w.t, "./cmd/duetime"), w.Env(more...), "console", "--listen", "127.0.0.1:0")
+	line := tool.WaitLine(w.t, "the console is at ")
+	_, at, _ := strings.Cut(line, "the console is at ")
+	address, _, _ := strings.Cut(at, " ")
+	return address
+}
+
+// change makes changes in a transaction, as a service does.
+func (w *world) change(fn func(tx *schedule.Tx) error) {
+	w.t.Helper()
+	tx, err := w.store.Begin(w.t.Context())
+	pipelinetest.Must(w.t, err)
+	defer func() { _ = tx.Rollback() }()
+	changes := schedule.NewTx(tx, w.store)
+	pipelinetest.Must(w.t, fn(changes))
+	pipelinetest.Must(w.t, tx.Commit())
+}
+
+// schedule makes tasks for the owner, which are due after a while.
+func (w *world) schedule(owner string, in ...time.Duration) []task.Task {
+	w.t.Helper()
+	var made []task.Task
+	w.change(func(tx *schedule.Tx) error {
+		for i, d := range in {
+			one, err := tx.Schedule(w.t.Context(), pet.MealFinished.New(owner, pet.MealPayload{PetID: 1}, task.In(d), task.Subject(fmt.Sprint(i))))
+			if err != nil {
+				return err
+			}
+			made = append(made, one)
+		}
+		return nil
+	})
+	return made
+}
+
+// recur makes a recurrence.
+func (w *world) recur(owner, name string) {
+	w.t.Helper()
+	w.change(func(tx *schedule.Tx) error {
+		_, err := tx.Recur(w.t.Context(), name, recur.Cron("0 8 * * *", "Asia/Shanghai"), pet.Mealtime.Recurring(owner, pet.MealPayload{PetID: 1}), recur.Policy{})
+		return err
+	})
+}
+
+// dead makes rows of dead tasks, as workers leave them.
+func (w *world) dead(owner, reason string, n int) []task.Task {
+	w.t.Helper()
+	spans := make([]time.Duration, n)
+	for i := range spans {
+		spans[i] = time.Hour
+	}
+	made := w.schedule(owner, spans...)
+	for i, one := range made {
+		made[i] = one.Discard(fmt.Errorf("%s %d", reason, i), time.Now())
+	}
+	pipelinetest.Must(w.t, w.store.Save(w.t.Context(), w.store.DB(), made))
+	return made
+}
+
+// row reads a task as MySQL has it.
+func (w *world) row(id task.ID) task.Task {
+	w.t.Helper()
+	rows, err := w.store.Get(w.t.Context(), w.store.DB(), []task.ID{id})
+	pipelinetest.Must(w.t, err)
+	if len(rows) != 1 {
+		w.t.Fatalf("there is no task %s", id)
+	}
+	return rows[0]
+}
+
+// pauses counts the queues that are paused.
+func (w *world) pauses() int {
+	w.t.Helper()
+	paused, err := w.store.Paused(w.t.Context())
+	pipelinetest.Must(w.t, err)
+	return len(paused)
+}
+
+func (w *world) number(query string, args ...any) (n int) {
+	w.t.Helper()
+	pipelinetest.Must(w.t, w.store.DB().GetContext(w.t.Context(), &n, query, args...))
+	return n
+}
+
+// do runs a part of a test: a view, and what is done there.
+func (w *world) do(t *testing.T, base, name string, run func(w *world, p *tab)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		here := *w
+		here.t = t
+		run(&here, openTab(t, w.browser, base))
+	})
+}
+
+func want[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+func wantHas(t *testing.T, what, got, part string) {
+	t.Helper()
+	if !strings.Contains(got, part) {
+		t.Errorf("%s: got %q, want %q in it", what, got, part)
+	}
+}
