@@ -3,6 +3,7 @@ package main_test
 import (
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +16,7 @@ func TestConsoleServes(t *testing.T) {
 	t.Parallel()
 	d := migrated(t)
 	made := d.schedule(t, "ada", time.Hour)
-	env := append(d.env, "DUETIME_CONSOLE__USERS=ann:read:correct-horse-battery")
+	env := append(slices.Clone(d.env), "DUETIME_CONSOLE__USERS=ann:read:correct-horse-battery")
 	p := pipelinetest.Run(t, pipelinetest.Build(t, "./cmd/duetime"), env, "console", "--listen", "127.0.0.1:0")
 	_, at, _ := strings.Cut(p.WaitLine(t, "the console is at "), "the console is at ")
 	at, _, _ = strings.Cut(at, " ")

@@ -62,7 +62,9 @@ var inLibrary = map[string][]any{
 	"import zset":       {(*console.Console).Import},
 	"import asynq":      {(*console.Console).Import},
 	"config check":      {duetime.LoadConfig, (*duetime.Client).Ready},
-	"console":           {console.Handler},
+	"console": {
+		console.Handler, (*console.Console).Ahead, (*console.Console).LagOver, (*console.Console).DeadGroups, (*console.Console).Audit,
+	},
 }
 
 // toolOnly says of the other commands why a service has no call for them.
@@ -81,8 +83,8 @@ var toolOnly = map[string]string{
 
 // helpers are the console's calls that no command makes: they serve other calls, or a page.
 var helpers = []any{
-	(*console.Console).Ahead, (*console.Console).As, (*console.Console).Audit, (*console.Console).CheckQueue, (*console.Console).Clock,
-	(*console.Console).DeadGroups, (*console.Console).Drift, (*console.Console).LagOver, (*console.Console).OnlyOperation, (*console.Console).Rows, (*console.Console).ShardCount, (*console.Console).WhyLeft,
+	(*console.Console).As, (*console.Console).CheckQueue, (*console.Console).Clock, (*console.Console).Drift,
+	(*console.Console).OnlyOperation, (*console.Console).Rows, (*console.Console).ShardCount, (*console.Console).WhyLeft,
 }
 
 // commands returns the paths of all commands that do something, without the tool's name.

@@ -33,7 +33,7 @@ type DoneTask struct {
 const (
 	lagBudget    = 90_000 // index entries that one call counts
 	maxLagSteps  = 160
-	dividedSteps = 100 // fewer steps are divided, up to so many spans: each costs about a quarter of a millisecond
+	dividedSteps = 100 // fewer steps are divided, up to so many spans
 	maxStepParts = 4   // of one step
 	refinements  = 2   // how often spans are divided once more
 	refined      = 3   // spans each time

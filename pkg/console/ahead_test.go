@@ -45,7 +45,8 @@ func TestAhead(t *testing.T) {
 		a.Overdue = 0
 		step := time.Hour.Milliseconds()
 		diff(t, "ahead", Ahead{FromMs: from.UnixMilli(), StepMs: step, Steps: []AheadStep{
-			{from.UnixMilli(), 2, map[string]int64{"meal": 2}}, {from.UnixMilli() + step, 1, map[string]int64{"meal": 1}},
+			{from.UnixMilli(), 2, map[string]int64{"meal": 2}},
+			{from.UnixMilli() + step, 1, map[string]int64{"meal": 1}},
 			{from.UnixMilli() + 2*step, 0, nil},
 		}}, a)
 		a, err = c.Ahead(ctx, AheadQuery{By: ByQueue, Steps: 200})

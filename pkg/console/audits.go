@@ -16,7 +16,7 @@ import (
 const MaxAudit = 1000
 
 const (
-	auditScan = 5000 // lines that one call reads to find those of an event: about 50 ms
+	auditScan = 5000 // lines that one call reads to find those of an event
 	auditRead = 500  // lines of one statement of these
 )
 

@@ -12,7 +12,7 @@ import (
 // MaxDeadGroups bounds the groups of DeadGroups.
 const MaxDeadGroups = 1000
 
-// deadScan is how many dead tasks DeadGroups reads: about 30 ms.
+// deadScan is how many dead tasks DeadGroups reads.
 const deadScan = 5000
 
 // DeadGroup is the dead tasks of one kind that died of alike errors.

@@ -31,6 +31,9 @@ type LagOver struct {
 	Buckets []LagBucket `json:"buckets"`
 	Late    int64       `json:"late"` // by more than 1 s
 	Fired   int64       `json:"fired"`
+	P50     float64     `json:"p50"` // of all steps together, in milliseconds
+	P99     float64     `json:"p99"`
+	Max     float64     `json:"max"`
 }
 
 // LagStep is how late tasks were in one step.
@@ -78,14 +81,18 @@ func (c *Console) LagOver(ctx context.Context, q LagQuery) (LagOver, error) {
 func lagOver(from time.Time, step time.Duration, steps int, done []store.DoneTask) LagOver {
 	slices.SortFunc(done, func(a, b store.DoneTask) int { return cmp.Compare(a.Lag, b.Lag) })
 	of := make([][]store.DoneTask, steps)
-	fired, late := 0.0, 0.0
+	late := 0.0
 	for _, d := range done {
 		of[d.Step] = append(of[d.Step], d)
-		if fired += d.Weight; d.Lag > lateAfter {
+		if d.Lag > lateAfter {
 			late += d.Weight
 		}
 	}
-	over := LagOver{Steps: make([]LagStep, steps), Buckets: buckets(done), Late: rounded(late), Fired: rounded(fired)}
+	all := lagStep(0, done)
+	over := LagOver{
+		Steps: make([]LagStep, steps), Buckets: buckets(done), Late: rounded(late), Fired: all.Fired,
+		P50: all.P50, P99: all.P99, Max: all.Max,
+	}
 	for i := range over.Steps {
 		over.Steps[i] = lagStep(from.Add(time.Duration(i)*step).UnixMilli(), of[i])
 	}

@@ -37,7 +37,7 @@ func TestLagOfASample(t *testing.T) {
 		Buckets: []LagBucket{
 			{1, 2}, {2, 100}, {5, 3}, {10, 5}, {20, 10}, {50, 30}, {100, 50}, {200, 100}, {500, 0}, {1000, 99}, {2000, 2},
 		},
-		Late: 2, Fired: 400,
+		Late: 2, Fired: 400, P50: 101, P99: 1000, Max: 1500,
 	}, lagOver(from, time.Minute, 3, done))
 	diff(t, "no lag", LagOver{Steps: []LagStep{{AtMs: at(0)}}, Buckets: []LagBucket{}}, lagOver(from, time.Minute, 1, nil))
 }
@@ -78,12 +78,13 @@ func TestLagOver(t *testing.T) {
 		if err != nil || len(over.Steps) < MaxLagSteps {
 			t.Errorf("%d steps, %v", len(over.Steps), err)
 		}
-		for field, q := range map[string]LagQuery{
-			"step": {Step: time.Millisecond}, "span": {Span: 24 * time.Hour}, "span ": {Span: time.Second},
-		} {
-			_, err := c.LagOver(ctx, q)
-			if wrong, ok := errors.AsType[*task.FieldError](err); !ok || wrong.Field != field[:4] {
-				t.Errorf("%s: got %v", field, err)
+		for _, bad := range []struct {
+			field string
+			q     LagQuery
+		}{{"step", LagQuery{Step: time.Millisecond}}, {"span", LagQuery{Span: 24 * time.Hour}}, {"span", LagQuery{Span: time.Second}}} {
+			_, err := c.LagOver(ctx, bad.q)
+			if wrong, ok := errors.AsType[*task.FieldError](err); !ok || wrong.Field != bad.field {
+				t.Errorf("%+v: got %v", bad.q, err)
 			}
 		}
 	})

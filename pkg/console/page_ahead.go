@@ -16,6 +16,7 @@ type aheadView struct {
 	Span, By string
 	Spans    []string
 	Total    int64
+	Highest  int64 // tasks of the fullest step
 	Bars     []AheadBar
 	Width    int
 	Height   int
@@ -62,6 +63,7 @@ type BusyStep struct {
 	AtMs    int64
 	Tasks   int64
 	Seconds float64 // that workers need; 0: unknown
+	Link    string
 }
 
 // aheadSpan is how far ahead the view looks, and in which steps.
@@ -115,13 +117,12 @@ func (a *aheadView) list(v *visit, atMs int64, pairs ...any) string {
 
 // strip draws a bar for each step, and the line of what the workers do in one.
 func (a *aheadView) strip(v *visit) {
-	highest := int64(1)
 	for _, s := range a.Steps {
 		a.Total += s.Tasks
-		highest = max(highest, s.Tasks)
+		a.Highest = max(a.Highest, s.Tasks)
 	}
 	a.PerStep = a.Rate * float64(a.StepMs) / 1000
-	top := float64(highest)
+	top := float64(max(1, a.Highest))
 	if a.PerStep > 0 && a.PerStep < 20*top { // else the bars would be too low to be seen
 		top = max(top, a.PerStep)
 		a.RateY = int(stripHeight - a.PerStep/top*(stripHeight-10))
@@ -140,7 +141,7 @@ func (a *aheadView) strip(v *visit) {
 		if s.Tasks == 0 {
 			break
 		}
-		busy := BusyStep{AtMs: s.AtMs, Tasks: s.Tasks}
+		busy := BusyStep{AtMs: s.AtMs, Tasks: s.Tasks, Link: a.list(v, s.AtMs)}
 		if a.Rate > 0 {
 			busy.Seconds = float64(s.Tasks) / a.Rate
 		}

@@ -26,7 +26,6 @@ type lagView struct {
 	Budget            int64  // tasks that may be late
 	Spent             float64
 	Burn              float64 // how many times as fast as allowed the budget is spent
-	P50, P99, Max     float64 // of the steps: the worst
 }
 
 // LagMark is a height with its name.
@@ -92,11 +91,10 @@ func readLag(ctx context.Context, v *visit) (any, error) {
 	return out, nil
 }
 
-// sum reads the budget and the worst of the steps.
+// sum reads the budget, and what was early.
 func (l *lagView) sum() {
 	for _, s := range l.Steps {
 		l.Early += s.Early
-		l.P50, l.P99, l.Max = max(l.P50, s.P50), max(l.P99, s.P99), max(l.Max, s.Max)
 	}
 	allowed := (1 - lagGoal) * float64(l.Fired)
 	l.Budget = int64(allowed)

@@ -25,8 +25,11 @@ type bulkVerb struct {
 
 func bulkVerbs() []bulkVerb {
 	return []bulkVerb{
-		{task.VerbShift, PageMove}, {task.VerbCancel, PageCancel}, {task.VerbRequeue, PageRequeue},
-		{task.VerbRetry, PageRetry}, {task.VerbDiscard, PageDiscard},
+		{task.VerbShift, PageMove},
+		{task.VerbCancel, PageCancel},
+		{task.VerbRequeue, PageRequeue},
+		{task.VerbRetry, PageRetry},
+		{task.VerbDiscard, PageDiscard},
 	}
 }
 

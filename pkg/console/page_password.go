@@ -16,7 +16,7 @@ import (
 
 const (
 	hashName      = "pbkdf2-sha256"
-	hashRounds    = 300_000 // some 100 ms, once for each sign-in: later requests are compared with the last right password
+	hashRounds    = 300_000 // once for each sign-in: later requests are compared with the last right password
 	minHashRounds = 10_000
 	maxHashRounds = 10_000_000
 	hashBytes     = 32

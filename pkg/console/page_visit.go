@@ -264,7 +264,7 @@ func (s *site) serveStatic(w http.ResponseWriter, v *visit) {
 func (s *site) saveSettings(w http.ResponseWriter, v *visit) {
 	for name, allowed := range map[string][]string{"lang": languages(), "theme": {"light", "dark", "auto"}} {
 		if value := v.r.FormValue(name); slices.Contains(allowed, value) {
-			http.SetCookie(w, &http.Cookie{
+			http.SetCookie(w, &http.Cookie{ //nolint:gosec // Not secure where the page is served in plain text, on loopback.
 				Name: "duetime_" + name, Value: value, MaxAge: 365 * 24 * 3600, HttpOnly: true, SameSite: http.SameSiteLaxMode,
 				Secure: v.r.TLS != nil,
 			})

@@ -14,7 +14,7 @@ import (
 
 const (
 	walkPage    = 1000   // rows of one statement
-	walkScanned = 10_000 // rows that one page of a search reads at most; some 100 ms
+	walkScanned = 10_000 // rows that one page of a search reads at most
 	walkMark    = "r"    // begins a cursor of a walk: the other lists have another order
 )
 

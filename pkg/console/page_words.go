@@ -23,7 +23,7 @@ type words struct{ en, zh string }
 // messages are the words of all pages by their keys.
 var messages = sync.OnceValue(func() map[string]words {
 	all := map[string]words{}
-	for _, part := range []map[string]words{frameWords(), stateWords(), viewWords(), figureWords(), changeWords(), errorWords()} {
+	for _, part := range []map[string]words{frameWords(), stateWords(), viewWords(), ownerWords(), figureWords(), changeWords(), outcomeWords(), errorWords()} {
 		maps.Copy(all, part)
 	}
 	return all

@@ -33,8 +33,10 @@ func changeWords() map[string]words {
 		"ask.rec.resume": {"Resume this recurrence?", "要恢复此周期任务吗？"},
 		"ask.rec.stop":   {"Stop this recurrence for good?", "要永久停止此周期任务吗？"},
 		"ask.rec.run":    {"Make one more task of this recurrence, due now?", "要立即为此周期任务多生成一个任务吗？"},
-		"ask.dead.retry": {"Retry %s dead tasks? They are due at once, with all their attempts.",
-			"要重试 %s 个死亡任务吗？它们会立即到期，并重新获得全部尝试次数。"},
+		"ask.dead.retry": {
+			"Retry %s dead tasks? They are due at once, with all their attempts.",
+			"要重试 %s 个死亡任务吗？它们会立即到期，并重新获得全部尝试次数。",
+		},
 		"ask.dead.discard": {"Discard %s dead tasks? They end as cancelled.", "要丢弃 %s 个死亡任务吗？它们将以已取消结束。"},
 		"ask.bulk.shift":   {"By how much shall all matching tasks move?", "所有符合的任务要移动多少？"},
 		"ask.bulk.requeue": {"To which queue shall all matching tasks go?", "所有符合的任务要移到哪个队列？"},
@@ -44,10 +46,14 @@ func changeWords() map[string]words {
 		"fact.past":    {"This is past: the task is due at once.", "该时间已过：任务会立即到期。"},
 		"fact.workers": {"Workers obey within two seconds.", "工作进程会在两秒内生效。"},
 		"fact.limit":   {"They hold over all workers, until an operator sets others.", "限制对全部工作进程有效，直到运维另行设置。"},
-		"fact.resign": {"Another process takes over; tasks may be late by moments. This waits for the successor for up to 20 s.",
-			"另一进程会接任，任务可能略有延迟。最多等待继任者 20 秒。"},
-		"fact.bulk": {"The daemon changes those tasks that match when it comes to them. It can be paused and stopped.",
-			"守护进程逐个修改届时仍符合的任务，可随时暂停或停止。"},
+		"fact.resign": {
+			"Another process takes over; tasks may be late by moments. This waits for the successor for up to 20 s.",
+			"另一进程会接任，任务可能略有延迟。最多等待继任者 20 秒。",
+		},
+		"fact.bulk": {
+			"The daemon changes those tasks that match when it comes to them. It can be paused and stopped.",
+			"守护进程逐个修改届时仍符合的任务，可随时暂停或停止。",
+		},
 		"fact.sample":     {"%d of them:", "其中 %d 个："},
 		"fact.left":       {"%d tasks are left.", "剩余 %d 个任务。"},
 		"fact.stays":      {"%d tasks were changed, and stay so.", "已修改 %d 个任务，不会还原。"},
@@ -56,7 +62,12 @@ func changeWords() map[string]words {
 		"fact.deadcut":    {"Only as many are changed at once: do it again for the others.", "一次只处理这么多：其余请再次执行。"},
 		"fact.timetable":  {"Timetable: %s", "时间表：%s"},
 		"fact.kind":       {"Kind %s, queue %s", "类型 %s，队列 %s"},
+	}
+}
 
+// outcomeWords are the words of what was done.
+func outcomeWords() map[string]words {
+	return map[string]words{
 		"did.move":         {"The task was moved from %s to %s.", "任务已从 %s 改到 %s。"},
 		"did.version":      {"Its version is %d.", "版本为 %d。"},
 		"did.cancel":       {"The task, due at %s, was cancelled.", "原定 %s 的任务已取消。"},
@@ -64,8 +75,10 @@ func changeWords() map[string]words {
 		"did.discard":      {"The task was discarded.", "任务已丢弃。"},
 		"did.dead.retry":   {"%d tasks are pending again, due now.", "%d 个任务已恢复为待执行，立即到期。"},
 		"did.dead.discard": {"%d tasks were discarded.", "%d 个任务已丢弃。"},
-		"did.dead.left": {"%d were dead no more, and %d have a key that another task has by now: they were left alone.",
-			"%d 个已不再是死亡状态，%d 个的键已被其他任务占用：未作修改。"},
+		"did.dead.left": {
+			"%d were dead no more, and %d have a key that another task has by now: they were left alone.",
+			"%d 个已不再是死亡状态，%d 个的键已被其他任务占用：未作修改。",
+		},
 		"did.pause":      {"The queue %s is paused.", "队列 %s 已暂停。"},
 		"did.paused":     {"The queue %s was paused before; nothing was changed.", "队列 %s 之前已暂停，未作修改。"},
 		"did.resume":     {"The queue %s is resumed.", "队列 %s 已恢复。"},
@@ -86,8 +99,10 @@ func changeWords() map[string]words {
 // errorWords say why there is no answer, or why nothing was changed.
 func errorWords() map[string]words {
 	return map[string]words{
-		"err.meanwhile": {"Somebody changed the task meanwhile, so nothing was changed now. Look at it again.",
-			"任务已被他人修改，本次未作更改。请重新查看。"},
+		"err.meanwhile": {
+			"Somebody changed the task meanwhile, so nothing was changed now. Look at it again.",
+			"任务已被他人修改，本次未作更改。请重新查看。",
+		},
 		"err.done":      {"The task is done already: nothing was changed.", "任务已完成，未作修改。"},
 		"err.cancelled": {"The task was cancelled before: nothing was changed.", "任务之前已取消，未作修改。"},
 		"err.dead":      {"The task is dead: nothing was changed. It can be retried or discarded.", "任务已死亡，未作修改。可以重试或丢弃。"},
@@ -100,14 +115,18 @@ func errorWords() map[string]words {
 		"err.nothing":   {"Nothing matches: nothing was changed.", "没有符合的任务，未作修改。"},
 		"err.field":     {"This is outside the limits: %s.", "超出限制：%s。"},
 		"err.mistake":   {"This is wrong: %s.", "输入有误：%s。"},
-		"err.time": {"This is no time. Write 14:00, +2h, -30m or 2026-03-01 14:00.",
-			"时间无效。请写 14:00、+2h、-30m 或 2026-03-01 14:00。"},
+		"err.time": {
+			"This is no time. Write 14:00, +2h, -30m or 2026-03-01 14:00.",
+			"时间无效。请写 14:00、+2h、-30m 或 2026-03-01 14:00。",
+		},
 		"err.span":      {"This is no span of time. Write +2h, -30m or +1d.", "时长无效。请写 +2h、-30m 或 +1d。"},
 		"err.gap":       {"This time does not exist: the clocks are put forward then.", "该时间不存在：当时时钟会拨快。"},
 		"err.signin":    {"Sign in to see this.", "请先登录。"},
 		"err.forbidden": {"Your role does not allow this.", "您的角色不允许此操作。"},
-		"err.host": {"Without a sign-in this page answers to names of this machine only, such as 127.0.0.1.",
-			"未设登录时，此页面只响应本机地址，如 127.0.0.1。"},
+		"err.host": {
+			"Without a sign-in this page answers to names of this machine only, such as 127.0.0.1.",
+			"未设登录时，此页面只响应本机地址，如 127.0.0.1。",
+		},
 		"err.nopage":       {"There is no such page.", "页面不存在。"},
 		"err.notfound":     {"There is no such task; it may have been purged after its retention.", "任务不存在，可能已过保留期被清除。"},
 		"err.nooperation":  {"There is no such mass change.", "批量操作不存在。"},

@@ -145,7 +145,8 @@ func TestPageLogins(t *testing.T) {
 	pipelinetest.Must(t, err)
 	diff(t, "users", []PageUser{
 		{"ann", "secret:with:colons", Grant{RoleOperate, []string{PageMove, PageCancel}}},
-		{"bob", "other", Grant{Role: RoleRead}}, {"eve", "third", Grant{Role: RoleNone}},
+		{"bob", "other", Grant{Role: RoleRead}},
+		{"eve", "third", Grant{Role: RoleNone}},
 	}, users)
 	for _, text := range []string{
 		"ann", "ann:read", "ann:read:", ":read:hunter2", "ann:root:hunter2", "ann:read(move):hunter2", "ann:operate():hunter2",

@@ -34,20 +34,32 @@ func viewWords() map[string]words {
 		"tasks":     {"Tasks", "任务数"},
 		"notasks":   {"No task matches.", "没有符合的任务。"},
 		"search":    {"Search", "搜索"},
-		"onlypending": {"Pending tasks, by their next attempts. With a state, an owner or a label others are listed too.",
-			"按下次尝试列出待执行任务。选择状态可查看其他任务；指定所有者或标签时列出所有状态。"},
+		"onlypending": {
+			"Pending tasks, by their next attempts. With a state, an owner or a label others are listed too.",
+			"按下次尝试列出待执行任务。选择状态可查看其他任务；指定所有者或标签时列出所有状态。",
+		},
 		"searchgoeson": {"Not everything was searched yet: go on with the next page.", "尚未搜索完：请继续查看下一页。"},
 		"list":         {"List", "列出"},
 		"moveto":       {"New time", "新时间"},
 		"ended":        {"This task has ended: nothing can change it.", "任务已结束，无法再修改。"},
 		"bulk":         {"Change all that match", "修改全部符合的任务"},
 		"bulkverb":     {"Change", "操作"},
-		"bulktext": {"A preview comes first. Move, Cancel and Move to another queue are for pending tasks, the others for dead ones.",
-			"先显示预览。改期、取消和换队列用于待执行任务，其余用于死亡任务。"},
+		"bulktext": {
+			"A preview comes first. Move, Cancel and Move to another queue are for pending tasks, the others for dead ones.",
+			"先显示预览。改期、取消和换队列用于待执行任务，其余用于死亡任务。",
+		},
 		"preview": {"Preview", "预览"},
-		"line":    {"Tasks by their due times", "按到期时间排列的任务"},
-		"drag": {"Drag a blue point to move its task; with the keyboard: arrows, then Space. Or open the task and type a time.",
-			"拖动蓝点即可改期；键盘：方向键移动，空格确认。也可打开任务输入时间。"},
+	}
+}
+
+// ownerWords are the words of owners and their recurrences, and of what is beside them.
+func ownerWords() map[string]words {
+	return map[string]words{
+		"line": {"Tasks by their due times", "按到期时间排列的任务"},
+		"drag": {
+			"Drag a blue point to move its task; with the keyboard: arrows, then Space. Or open the task and type a time.",
+			"拖动蓝点即可改期；键盘：方向键移动，空格确认。也可打开任务输入时间。",
+		},
 		"linecut":         {"There are more tasks in this window than are shown.", "此范围内还有更多任务未显示。"},
 		"noowner":         {"Name an owner to see its tasks on a line.", "输入所有者，查看其任务时间线。"},
 		"recurrences":     {"Recurrences", "周期任务"},
@@ -81,6 +93,7 @@ func viewWords() map[string]words {
 		"dead.retry":      {"Retry all of this kind", "重试此类型全部任务"},
 		"dead.discard":    {"Discard all of this kind", "丢弃此类型全部任务"},
 		"dead.none":       {"No task is dead.", "没有死亡任务。"},
+		"audit.cut":       {"More than 200 operators have acted: name one to see what others did.", "操作者超过 200 名：请指定其中一名查看。"},
 		"audit.none":      {"No operator did anything that matches.", "没有符合的操作记录。"},
 	}
 }
@@ -134,8 +147,10 @@ func figureWords() map[string]words {
 		"health.redis":    {"Redis does not answer. Tasks go on: workers look in MySQL.", "Redis 无响应。任务照常执行：工作进程改查 MySQL。"},
 		"health.degraded": {"For %d workers, looks at MySQL stand in for hints.", "%d 个工作进程正以查询 MySQL 代替提示。"},
 		"health.broken":   {"%d shards lack their memory; the daemon rebuilds them.", "%d 个分片缺失数据，守护进程会重建。"},
-		"health.unhandled": {"%s tasks of kind %s in queue %s wait for a worker that knows the kind.",
-			"%s 个类型为 %s 的任务（队列 %s）在等待能处理它的工作进程。"},
+		"health.unhandled": {
+			"%s tasks of kind %s in queue %s wait for a worker that knows the kind.",
+			"%s 个类型为 %s 的任务（队列 %s）在等待能处理它的工作进程。",
+		},
 		"health.made":     {"Scheduled", "新安排"},
 		"health.fired":    {"Fired", "已执行"},
 		"health.due":      {"Due", "已到期"},

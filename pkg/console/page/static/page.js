@@ -32,7 +32,8 @@
       ask("change?" + new URLSearchParams(new FormData(form)).toString());
     }
   });
-  document.addEventListener("htmx:afterSwap", function (e) {
+  // Not before the settling: until then its form is not htmx's.
+  document.addEventListener("htmx:afterSettle", function (e) {
     if (e.detail.target !== body) { return; }
     if (!dialog.open) { dialog.showModal(); }
     var first = body.querySelector("input:not([type=hidden]), button, a");
@@ -52,6 +53,16 @@
   document.addEventListener("htmx:beforeSwap", function (e) {
     if (e.detail.target.id === "live" && e.detail.xhr.status !== 200) { e.detail.shouldSwap = false; }
   });
+
+  // A table that is wider than the page can be scrolled by the keyboard.
+  function reachWide() {
+    document.querySelectorAll(".wide").forEach(function (box) {
+      if (box.scrollWidth > box.clientWidth) { box.tabIndex = 0; } else { box.removeAttribute("tabindex"); }
+    });
+  }
+  reachWide();
+  window.addEventListener("resize", reachWide);
+  document.addEventListener("htmx:afterSettle", reachWide);
 
   var afterG = 0;
   document.addEventListener("keydown", function (e) {
