@@ -69,7 +69,7 @@ func TestRequestsAreChecked(t *testing.T) {
 		{"POST", "/v1/pets/99/autofeed", ``, 404, "not_found", ""},
 		{"DELETE", "/v1/pets/99/meal", ``, 404, "not_found", ""},
 		{"GET", "/", ``, 404, "not_found", ""},
-		{"GET", "/v1/pets", ``, 404, "not_found", ""},
+		{"PUT", "/v1/pets", ``, 404, "not_found", ""},
 		{"GET", "/v1/pets/", ``, 404, "not_found", ""},
 		{"GET", "/v1/pets/1/", ``, 404, "not_found", ""},
 		{"GET", "/v1//pets/1", ``, 404, "not_found", ""},
