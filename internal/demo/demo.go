@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -68,8 +67,7 @@ const mealSlack = 5 * time.Second
 type stage struct {
 	cfg      Config
 	pipeline *embedded.Pipeline
-	group    *errgroup.Group
-	api      atomic.Pointer[pet.API] // of the game that is on
+	game     *pet.Game
 	url      string
 	counts   *counts
 }
@@ -106,65 +104,48 @@ func (s *stage) run(ctx context.Context) error {
 	if err := pet.CreateTables(ctx, s.pipeline.DB()); err != nil {
 		return err
 	}
+	s.game = pet.NewGame(pet.Rules{
+		Meal: s.cfg.Meal, Speedup: s.cfg.Meal / 3, Food: 1000, SpeedupCards: 1000, AutofeedCards: 1000,
+	}, s.pipeline.ForUpdate())
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	s.group, ctx = errgroup.WithContext(ctx)
-	endGame := s.begin(ctx, pet.Rules{
-		Meal: s.cfg.Meal, Speedup: s.cfg.Meal / 3, Food: 1000, SpeedupCards: 1000, AutofeedCards: 1000,
-	})
-	if err := s.serve(ctx); err != nil {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.pipeline.Work(ctx, s.game.Handlers()) })
+	if err := s.serve(ctx, group); err != nil {
 		stop()
-		return errors.Join(err, s.group.Wait())
+		return errors.Join(err, group.Wait())
 	}
-	s.group.Go(func() error {
+	group.Go(func() error {
 		defer stop()
-		return s.playAndReport(ctx, endGame)
+		return s.playAndReport(ctx)
 	})
-	return s.group.Wait()
-}
-
-// begin makes workers and the API play by some rules, until end is called.
-func (s *stage) begin(ctx context.Context, rules pet.Rules) (end func()) {
-	game := pet.NewGame(rules, s.pipeline.ForUpdate())
-	s.api.Store(pet.NewAPI(game, s.pipeline.Client, s.pipeline, slog.New(slog.DiscardHandler)))
-	ctx, stop := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	s.group.Go(func() error {
-		defer close(ended)
-		return s.pipeline.Work(ctx, game.Handlers())
-	})
-	return func() {
-		stop()
-		<-ended
-	}
+	return group.Wait()
 }
 
 // consolePath is where the console's pages stand beside the game's API.
 const consolePath = "/console/"
 
 // serve puts the game's page and API, and the console, on a loopback port.
-func (s *stage) serve(ctx context.Context) error {
+func (s *stage) serve(ctx context.Context, group *errgroup.Group) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("serve the game: %w", err)
 	}
 	s.url = "http://" + listener.Addr().String()
-	pages, err := console.Handler(s.pipeline.Console(), console.PageConfig{
-		Open: "demo@console", Logger: slog.New(slog.DiscardHandler),
-	})
+	log := slog.New(slog.DiscardHandler)
+	pages, err := console.Handler(s.pipeline.Console(), console.PageConfig{Open: "demo@console", Logger: log})
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	mux := http.NewServeMux()
-	api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.api.Load().ServeHTTP(w, r) })
-	mux.Handle("/", pet.Site(api, consolePath[1:]))
+	mux.Handle("/", pet.Site(pet.NewAPI(s.game, s.pipeline.Client, s.pipeline, log), consolePath[1:]))
 	mux.Handle(consolePath, http.StripPrefix(strings.TrimSuffix(consolePath, "/"), pages))
 	server := process.NewServer(mux)
-	s.group.Go(func() error {
+	group.Go(func() error {
 		<-ctx.Done()
 		return server.Close()
 	})
-	s.group.Go(func() error {
+	group.Go(func() error {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			return err
 		}
@@ -174,7 +155,7 @@ func (s *stage) serve(ctx context.Context) error {
 }
 
 // playAndReport plays, waits for the last meals, reports, and goes on serving if asked to.
-func (s *stage) playAndReport(ctx context.Context, endGame func()) error {
+func (s *stage) playAndReport(ctx context.Context) error {
 	_, _ = fmt.Fprintf(s.cfg.Err, "%d pets eat for %v each: watch them at %s/ and their tasks at %s%s\n",
 		s.cfg.Pets, s.cfg.Meal, s.url, s.url, consolePath)
 	faults, err := s.play(ctx)
@@ -189,7 +170,6 @@ func (s *stage) playAndReport(ctx context.Context, endGame func()) error {
 		return err
 	}
 	if s.cfg.Serve {
-		endGame()
 		if err := s.goOn(ctx); err != nil {
 			return err
 		}
@@ -205,9 +185,7 @@ func (s *stage) playAndReport(ctx context.Context, endGame func()) error {
 
 // goOn lets people play, with meals that take long enough to do something meanwhile.
 func (s *stage) goOn(ctx context.Context) error {
-	defer s.begin(ctx, pet.Rules{
-		Meal: servedMeal, Speedup: servedSpeedup, Food: 100, SpeedupCards: 10, AutofeedCards: 10,
-	})()
+	s.game.SetRules(pet.Rules{Meal: servedMeal, Speedup: servedSpeedup, Food: 100, SpeedupCards: 10, AutofeedCards: 10})
 	_, _ = fmt.Fprintf(s.cfg.Err, "play at %s/ and look into its tasks at %s%s until you interrupt it\n", s.url, s.url, consolePath)
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range servedPets {

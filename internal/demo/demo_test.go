@@ -1,8 +1,12 @@
 package demo
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +39,48 @@ func TestDemoKeepsItsPromisesAndReports(t *testing.T) {
 	}
 	if !strings.Contains(progress.String(), "http://127.0.0.1:") {
 		t.Errorf("progress does not name the API: %s", progress.String())
+	}
+}
+
+// After the report the game goes on by other rules, with its page and the console, until it is interrupted.
+func TestDemoGoesOn(t *testing.T) {
+	t.Parallel()
+	ctx, interrupt := context.WithCancel(t.Context())
+	read, write := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- Run(ctx, Config{For: minFor, Pets: 8, Meal: 500 * time.Millisecond, Out: io.Discard, Err: write, Serve: true})
+		_ = write.Close()
+	}()
+	url := ""
+	lines := bufio.NewScanner(read)
+	for url == "" && lines.Scan() {
+		if _, at, goesOn := strings.Cut(lines.Text(), "play at "); goesOn {
+			url, _, _ = strings.Cut(at, " ")
+		}
+	}
+	for path, part := range map[string]string{"": "<title>", "v1/pets": `"meal_ms":60000`, "console/ahead": "<title>", "console/health": "default"} {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Close = true
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if err != nil || res.StatusCode != http.StatusOK || !strings.Contains(string(body), part) {
+			t.Errorf("%s: %d, %v, want %q in it", path, res.StatusCode, err, part)
+		}
+	}
+	interrupt()
+	for lines.Scan() {
+		continue
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("interrupted: %v", err)
 	}
 }
 

@@ -82,7 +82,7 @@ func (g *Game) end(pets []row, byPet map[int64]task.Task, now time.Time) (e ends
 			continue
 		}
 		// The next meal starts at the due time, not when the worker ran: an outage doesn't make the day shorter.
-		spec := MealFinished.New(r.Owner, MealPayload{PetID: r.ID}, task.At(meal.DueAt.Add(g.rules.Meal)), task.Subject(r.subject()))
+		spec := MealFinished.New(r.Owner, MealPayload{PetID: r.ID}, task.At(meal.DueAt.Add(g.rules().Meal)), task.Subject(r.subject()))
 		e.specs = append(e.specs, spec)
 		e.fed = append(e.fed, r.startMeal(spec.ID(), byCard))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/duetime/duetime/pkg/schedule"
@@ -34,22 +35,29 @@ func (movedError) Error() string { return "the pet has changed meanwhile" }
 // Retryable makes InTx roll back and run the transaction again.
 func (movedError) Retryable() bool { return true }
 
-// Game applies the rules, each call inside the given transaction.
+// Game applies the rules, each call inside the given transaction. It is safe for concurrent use.
 type Game struct {
-	rules  Rules
-	tables tables
+	current atomic.Pointer[Rules]
+	tables  tables
 }
 
 // NewGame makes the game. forUpdate is the store's locking suffix.
 func NewGame(rules Rules, forUpdate string) *Game {
-	return &Game{rules: rules, tables: tables{forUpdate: forUpdate}}
+	g := &Game{tables: tables{forUpdate: forUpdate}}
+	g.SetRules(rules)
+	return g
 }
+
+// SetRules changes the rules: for new pets, and for meals that begin or are sped up from now on.
+func (g *Game) SetRules(rules Rules) { g.current.Store(&rules) }
+
+func (g *Game) rules() Rules { return *g.current.Load() }
 
 // Create makes a pet with the food and cards of a new pet.
 func (g *Game) Create(ctx context.Context, tx *schedule.Tx, owner, name string) (Pet, error) {
 	r := row{
-		Owner: owner, Name: name, Food: g.rules.Food,
-		SpeedupCards: g.rules.SpeedupCards, AutofeedCards: g.rules.AutofeedCards,
+		Owner: owner, Name: name, Food: g.rules().Food,
+		SpeedupCards: g.rules().SpeedupCards, AutofeedCards: g.rules().AutofeedCards,
 	}
 	var err error
 	if r.ID, err = g.tables.insert(ctx, tx, r); err != nil {
@@ -78,7 +86,7 @@ func (g *Game) Feed(ctx context.Context, tx *schedule.Tx, id int64) (Pet, error)
 	case r.Food < 1:
 		return Pet{}, errNoFood
 	}
-	meal, err = tx.Schedule(ctx, MealFinished.New(r.Owner, MealPayload{PetID: id}, task.In(g.rules.Meal), task.Subject(r.subject())))
+	meal, err = tx.Schedule(ctx, MealFinished.New(r.Owner, MealPayload{PetID: id}, task.In(g.rules().Meal), task.Subject(r.subject())))
 	if err != nil {
 		return Pet{}, err
 	}
@@ -114,7 +122,7 @@ func (g *Game) Speedup(ctx context.Context, tx *schedule.Tx, id int64) (Pet, err
 	case r.SpeedupCards < 1:
 		return Pet{}, errNoCard
 	}
-	if meal, err = tx.Shift(ctx, meal.ID, -g.rules.Speedup); err != nil {
+	if meal, err = tx.Shift(ctx, meal.ID, -g.rules().Speedup); err != nil {
 		return Pet{}, meanwhile(err)
 	}
 	if r, err = g.lockEating(ctx, tx, id, meal.ID); err != nil {

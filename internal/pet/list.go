@@ -144,7 +144,7 @@ func (a *API) pets(ctx context.Context, tx *schedule.Tx, owner string, limit int
 		return nil, err
 	}
 	pets, err := a.game.List(ctx, tx, owner, limit)
-	rules := a.game.rules
+	rules := a.game.rules()
 	return list{now.UnixMilli(), rules.Meal.Milliseconds(), rules.Speedup.Milliseconds(), pets}, err
 }
 

@@ -78,7 +78,7 @@ func (g *Game) feedAtMealtime(ctx context.Context, tx *worker.Tx, t worker.Task[
 	if err != nil {
 		return err
 	}
-	meal, err = tx.Schedule(ctx, MealFinished.New(r.Owner, MealPayload{PetID: r.ID}, task.In(g.rules.Meal), task.Subject(r.subject())))
+	meal, err = tx.Schedule(ctx, MealFinished.New(r.Owner, MealPayload{PetID: r.ID}, task.In(g.rules().Meal), task.Subject(r.subject())))
 	if err != nil {
 		return err
 	}

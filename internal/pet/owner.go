@@ -53,7 +53,7 @@ func (g *Game) shift(ctx context.Context, tx *schedule.Tx, ids []task.ID) ([]tas
 				ids = append(ids, t.ID)
 			}
 		}
-		moved, err := tx.ShiftMany(ctx, ids, -g.rules.Speedup)
+		moved, err := tx.ShiftMany(ctx, ids, -g.rules().Speedup)
 		if err == nil || !hasEnded(err) {
 			return moved, err
 		}
