@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -35,7 +34,7 @@ func pages(w *world, f *report.Figures) {
 	})
 	w.quieten()
 	w.warm()
-	views := &visits{base: w.serveConsole(), took: map[string][]float64{}}
+	views := &visits{base: w.deployment.Console(w), took: map[string][]float64{}}
 	seconds := w.bench.count(30)
 	var without, with, ratios []float64
 	for range w.bench.runs {
@@ -71,15 +70,6 @@ func (w *world) endPlanted() {
 			CONCAT('no answer from shop ', run_at MOD 97), ''), due_at = %s - 5400000 + (run_at - ?) MOD 5400000, run_at = due_at, created_at = due_at - 60000,
 			finished_at = due_at + 1 + due_at MOD 7, updated_at = finished_at WHERE state = 0 AND run_at >= ? AND run_at < ?`, rawNow), from, first, last)
 	}
-}
-
-// serveConsole runs the command duetime console, and returns the address of its pages.
-func (w *world) serveConsole() string {
-	w.Helper()
-	tool := pipelinetest.Run(w, pipelinetest.Build(w, "./cmd/duetime"), w.deployment.Env(), "console", "--listen", "127.0.0.1:0")
-	_, at, _ := strings.Cut(tool.WaitLine(w, "the console is at "), "the console is at ")
-	address, _, _ := strings.Cut(at, " ")
-	return address
 }
 
 // visits are requests of views, and how long each took in ms.

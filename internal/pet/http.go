@@ -123,8 +123,13 @@ func (a *API) get(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, err)
 		return
 	}
+	a.read(w, r, op)
+}
+
+// read answers by an operation that changes nothing.
+func (a *API) read(w http.ResponseWriter, r *http.Request, op operation) {
 	ans, err := a.run(r, op)
-	if err != nil && !errors.Is(err, schedule.ErrCommitUnknown) { // a read has nothing to commit
+	if err != nil && !errors.Is(err, schedule.ErrCommitUnknown) { // it has nothing to commit
 		a.fail(w, r, err)
 		return
 	}
@@ -142,7 +147,7 @@ type ownedTask struct {
 func (a *API) tasks(w http.ResponseWriter, r *http.Request) {
 	owner, query := r.PathValue("owner"), r.URL.Query()
 	from := query.Get("source")
-	limit, err := pageLimit(query.Get("limit"))
+	limit, err := pageLimit(query.Get("limit"), task.MaxPerCall, task.MaxPerCall)
 	if err := errors.Join(checkName("owner", owner), checkSource(from), err); err != nil {
 		a.fail(w, r, err)
 		return
@@ -169,14 +174,14 @@ func (a *API) tasks(w http.ResponseWriter, r *http.Request) {
 	a.write(w, answer{http.StatusOK, encode(out)})
 }
 
-// pageLimit reads the number of tasks for one page.
-func pageLimit(text string) (int, error) {
+// pageLimit reads how many entries a list may have: 1 to most, and so many as usual without a text.
+func pageLimit(text string, usual, most int) (int, error) {
 	if text == "" {
-		return task.MaxPerCall, nil
+		return usual, nil
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > task.MaxPerCall {
-		return 0, invalid("limit", "must be a number from 1 to "+strconv.Itoa(task.MaxPerCall))
+	if err != nil || n < 1 || n > most {
+		return 0, invalid("limit", "must be a number from 1 to "+strconv.Itoa(most))
 	}
 	return n, nil
 }

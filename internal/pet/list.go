@@ -110,31 +110,19 @@ WHERE j.seq > (SELECT COALESCE(MAX(seq), 0) FROM pet_journal) - ? `+where+`ORDER
 // listed makes a handler of a list: of an owner with ?owner=, with up to ?limit= entries.
 func (a *API) listed(read func(ctx context.Context, tx *schedule.Tx, owner string, limit int) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		owner, text := r.URL.Query().Get("owner"), r.URL.Query().Get("limit")
-		limit := defaultList
-		var wrong error
+		owner := r.URL.Query().Get("owner")
+		limit, wrong := pageLimit(r.URL.Query().Get("limit"), defaultList, maxList)
 		if owner != "" {
-			wrong = checkName("owner", owner)
-		}
-		if text != "" {
-			n, err := strconv.Atoi(text)
-			if limit = n; err != nil || n < 1 || n > maxList {
-				wrong = errors.Join(wrong, invalid("limit", "must be a number from 1 to "+strconv.Itoa(maxList)))
-			}
+			wrong = errors.Join(checkName("owner", owner), wrong)
 		}
 		if wrong != nil {
 			a.fail(w, r, wrong)
 			return
 		}
-		ans, err := a.run(r, func(ctx context.Context, tx *schedule.Tx) (answer, error) {
+		a.read(w, r, func(ctx context.Context, tx *schedule.Tx) (answer, error) {
 			out, err := read(ctx, tx, owner, limit)
 			return answer{http.StatusOK, encode(out)}, err
 		})
-		if err != nil && !errors.Is(err, schedule.ErrCommitUnknown) { // a read has nothing to commit
-			a.fail(w, r, err)
-			return
-		}
-		a.write(w, ans)
 	}
 }
 

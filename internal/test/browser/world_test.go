@@ -39,23 +39,13 @@ func newWorld(t *testing.T, meal time.Duration) *world {
 	for _, name := range []string{"event", "daemon", "worker"} {
 		w.Ready(t, name)
 	}
-	w.console = w.serveConsole()
+	w.console = w.Console(t)
 	w.game = w.Ready(t, "game", "DUETIME_GAME__CONSOLE="+w.console).URL(t, "game") + "/"
 	res, err := http.Post(w.game+"v1/pets", "application/json", strings.NewReader(`{"owner":"nobody","name":"first"}`))
 	pipelinetest.Must(t, err)
 	pipelinetest.Must(t, res.Body.Close())
 	want(t, "status of a new pet, whose meals end", res.StatusCode, http.StatusCreated)
 	return w
-}
-
-// serveConsole runs the command, and returns the address that it prints.
-func (w *world) serveConsole(more ...string) string {
-	w.t.Helper()
-	tool := pipelinetest.Run(w.t, pipelinetest.Build(w.t, "./cmd/duetime"), w.Env(more...), "console", "--listen", "127.0.0.1:0")
-	line := tool.WaitLine(w.t, "the console is at ")
-	_, at, _ := strings.Cut(line, "the console is at ")
-	address, _, _ := strings.Cut(at, " ")
-	return address
 }
 
 // change makes changes in a transaction, as a service does.

@@ -123,6 +123,15 @@ func (d Deployment) Ready(t testing.TB, name string, more ...string) App {
 	return app
 }
 
+// Console runs the command duetime console until the test's end, and returns the address of its pages.
+func (d Deployment) Console(t testing.TB, more ...string) string {
+	t.Helper()
+	tool := Run(t, d.command(t, "duetime"), d.EnvOf("operator", more...), append([]string{"console", "--listen", "127.0.0.1:0"}, d.Args()...)...)
+	_, at, _ := strings.Cut(tool.WaitLine(t, "the console is at "), "the console is at ")
+	address, _, _ := strings.Cut(at, " ")
+	return address
+}
+
 // URL returns where the process serves what ("admin", "game").
 func (a App) URL(t testing.TB, what string) string {
 	t.Helper()
