@@ -174,14 +174,14 @@ func (a *API) tasks(w http.ResponseWriter, r *http.Request) {
 	a.write(w, answer{http.StatusOK, encode(out)})
 }
 
-// pageLimit reads how many entries a list may have: 1 to most, and so many as usual without a text.
-func pageLimit(text string, usual, most int) (int, error) {
+// pageLimit reads how many entries a list may have: 1 to limit, and so many as usual without a text.
+func pageLimit(text string, usual, limit int) (int, error) {
 	if text == "" {
 		return usual, nil
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > most {
-		return 0, invalid("limit", "must be a number from 1 to "+strconv.Itoa(most))
+	if err != nil || n < 1 || n > limit {
+		return 0, invalid("limit", "must be a number from 1 to "+strconv.Itoa(limit))
 	}
 	return n, nil
 }
