@@ -22,7 +22,7 @@ func bulkShift(w *world, f *report.Figures) {
 	shift.add(f, fmt.Sprintf("idle, of %d pending", n))
 
 	before := w.bench.seconds(beforeChange)
-	j := w.soon(int64((before+w.expectedChange(n/5))/pace), pace)
+	j := w.soon(int64((before+w.expectedChange(n/5, slowestShift))/pace), pace)
 	time.Sleep(time.Until(j.due.Add(before)))
 	shift = w.shiftBulk(from.Add(bulkBy), from.Add(month/5+bulkBy))
 	if shift.ended.After(j.last()) {
@@ -36,7 +36,10 @@ func bulkShift(w *world, f *report.Figures) {
 	w.addVerify(f)
 }
 
-const bulkBy = 2 * time.Hour
+const (
+	bulkBy       = 2 * time.Hour
+	slowestShift = 350 // rows a second, beside the load
+)
 
 // bulkRun is an operation as it was seen from outside.
 type bulkRun struct {

@@ -49,7 +49,7 @@ func (w *world) growUnderLoad(f *report.Figures, n, owners int64) {
 	client := w.client()
 	defer func() { pipelinetest.Must(w, client.Close(context.Background())) }()
 	before := w.bench.seconds(beforeChange)
-	j := w.soon(int64((before+w.expectedChange(n))/pace), pace)
+	j := w.soon(int64((before+w.expectedChange(n, slowestMove))/pace), pace)
 	time.Sleep(time.Until(j.due.Add(before)))
 
 	stop := make(chan struct{})
@@ -93,9 +93,11 @@ func (w *world) addLags(f *report.Figures, j jobs, what string, began, ended tim
 	}
 }
 
-// expectedChange is how long a change of n rows may take: the load must not end before it.
-func (w *world) expectedChange(n int64) time.Duration {
-	const slowest = 700 // rows a second, beside the load
+// slowestMove is how many rows move a second at least, beside the load.
+const slowestMove = 700
+
+// expectedChange is how long a change of n rows may take at the slowest rate a second: the load must not end before it.
+func (w *world) expectedChange(n, slowest int64) time.Duration {
 	return time.Minute + time.Duration(n/slowest)*time.Second
 }
 

@@ -44,7 +44,10 @@ func Handler(c *Console, cfg PageConfig) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &site{c: c, cfg: cfg, access: access, log: cmp.Or(cfg.Logger, slog.Default())}
+	s := &site{
+		c: c, cfg: cfg, access: access, log: cmp.Or(cfg.Logger, slog.Default()),
+		readings: newReadings(), walks: make(chan struct{}, 1),
+	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", s.visited(s.goHome))
 	mux.Handle("GET /static/{name}", s.visited(s.serveStatic))
@@ -62,11 +65,12 @@ var errNoPage = errors.New("there is no such page")
 
 // site serves the pages.
 type site struct {
-	c      *Console
-	cfg    PageConfig
-	access *access
-	log    *slog.Logger
-	frames shared[frameRead]
+	c        *Console
+	cfg      PageConfig
+	access   *access
+	log      *slog.Logger
+	readings *readings
+	walks    chan struct{} // holds one value while a search goes on
 }
 
 // contentPolicy allows what the page needs, and no code or style inside of a page.

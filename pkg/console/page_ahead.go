@@ -13,6 +13,7 @@ import (
 // aheadView is the data of the view.
 type aheadView struct {
 	Ahead
+	Reading
 	Span, By string
 	Spans    []string
 	Total    int64
@@ -99,12 +100,9 @@ func readAhead(ctx context.Context, v *visit) (any, error) {
 		by = "queue"
 	}
 	out.Span, out.By = span.name, by
-	from := v.now.Truncate(span.step)
-	read, err := v.c.Ahead(ctx, AheadQuery{From: from, Step: span.step, Steps: span.steps, By: by})
-	if err != nil {
-		return nil, err
-	}
-	out.Ahead = read
+	query, c := AheadQuery{Step: span.step, Steps: span.steps, By: by}, v.site.c
+	read := readShared(ctx, v.site.readings, "ahead "+span.name+by, func(ctx context.Context) (Ahead, error) { return c.Ahead(ctx, query) })
+	out.Ahead, out.Reading = read.value, read.about()
 	out.strip(v)
 	out.heat(v)
 	return out, nil

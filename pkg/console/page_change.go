@@ -128,6 +128,7 @@ func (s *site) doChange(w http.ResponseWriter, v *visit) {
 	ctx, cancel := context.WithTimeout(v.r.Context(), changeTimeout)
 	defer cancel()
 	did, err := a.do(ctx, v)
+	s.readings.forget() // a change that failed may have changed something
 	if err != nil {
 		s.refuse(w, v, err)
 		return

@@ -242,7 +242,6 @@ func queueAnswer(
 	if !changed {
 		key = already
 	}
-	v.site.frames.forget()
 	return answer{Text: v.T(key, cleaned(queue)), Back: "health"}, nil
 }
 
@@ -309,7 +308,6 @@ func doLimit(ctx context.Context, v *visit) (answer, error) {
 	if err := v.c.SetConcurrency(ctx, queue, count); err != nil {
 		return answer{}, err
 	}
-	v.site.frames.forget()
 	return answer{Text: v.T("did.limit", cleaned(queue)), Back: "health"}, nil
 }
 
@@ -329,7 +327,6 @@ func doResign(ctx context.Context, v *visit) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	v.site.frames.forget()
 	return answer{
 		Text: v.T("did.resign", done.Before, done.Epoch, done.Took.Round(time.Millisecond).String()), Back: "health",
 	}, nil

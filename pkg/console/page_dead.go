@@ -13,10 +13,16 @@ const maxDeadGroups = 200
 
 // deadView is the data of the view.
 type deadView struct {
+	Reading
 	Groups []DeadGroup
 	Kinds  []DeadKind // of which all can be retried or discarded
 	Cut    bool       // there are older dead tasks
 	Tasks  int64
+}
+
+type deadRead struct {
+	groups []DeadGroup
+	cut    bool
 }
 
 // DeadKind is what is dead of one kind.
@@ -28,13 +34,14 @@ type DeadKind struct {
 }
 
 func readDead(ctx context.Context, v *visit) (any, error) {
-	groups, cut, err := v.c.DeadGroups(ctx, maxDeadGroups)
-	if err != nil {
-		return nil, err
-	}
-	out := &deadView{Groups: groups, Cut: cut}
+	c := v.site.c
+	read := readShared(ctx, v.site.readings, "dead", func(ctx context.Context) (deadRead, error) {
+		groups, cut, err := c.DeadGroups(ctx, maxDeadGroups)
+		return deadRead{groups, cut}, err
+	})
+	out := &deadView{Reading: read.about(), Groups: read.value.groups, Cut: read.value.cut}
 	kinds := map[string]int{} // places in out.Kinds
-	for _, g := range groups {
+	for _, g := range out.Groups {
 		out.Tasks += g.Tasks
 		at, known := kinds[g.Kind]
 		if !known {
@@ -61,7 +68,7 @@ const (
 func deadAlike(ctx context.Context, c *Console, kind, alike string) (found []Task, more bool, err error) {
 	f := Filter{Kind: kind, State: new(task.Dead), Limit: deadPage}
 	for range deadScanned / walkScanned {
-		page, err := c.walk(ctx, f)
+		page, err := c.walk(ctx, f, 0)
 		if err != nil {
 			return nil, false, err
 		}

@@ -3,7 +3,6 @@ package console
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/duetime/duetime/internal/index"
@@ -12,9 +11,7 @@ import (
 // health is the data of the view.
 type health struct {
 	frameRead
-	Ready    bool   // the frame was read
-	AgeMs    int64  // of the frame
-	Failed   string // why the frame could not be read anew
+	Reading  // of the frame
 	Limits   []QueueLimit
 	Change   ShardChange
 	Horizon  time.Duration
@@ -27,18 +24,13 @@ type health struct {
 	Made     float64
 }
 
-// frameRead is what takes longer to read the more tasks there are. All viewers share it.
+// frameRead is what all viewers share.
 type frameRead struct {
 	Frame
 	Leads []Leader
 }
 
-const (
-	frameAge      = 2 * time.Second        // for which a reading is new
-	frameIdle     = 5                      // or this multiple of the time that it took: a large table is not read all day
-	framePatience = 150 * time.Millisecond // for the first reading; the view comes without it then
-	maxShardRows  = 64
-)
+const maxShardRows = 64
 
 func readHealth(ctx context.Context, v *visit) (any, error) {
 	out := health{}
@@ -53,13 +45,8 @@ func readHealth(ctx context.Context, v *visit) (any, error) {
 		return nil, err
 	}
 	c := v.site.c
-	read := v.site.frames.get(ctx, func(ctx context.Context) (frameRead, error) { return readFrame(ctx, c) })
-	if out.Ready = !read.at.IsZero(); out.Ready {
-		out.AgeMs = time.Since(read.at).Milliseconds()
-	}
-	if read.err != nil {
-		out.Failed = read.err.Error()
-	}
+	read := readShared(ctx, v.site.readings, "health", func(ctx context.Context) (frameRead, error) { return readFrame(ctx, c) })
+	out.Reading = read.about()
 	out.frameRead = read.value
 	out.sum()
 	return out, nil
@@ -116,62 +103,4 @@ func (h health) LimitOf(queue string) QueueLimit {
 		}
 	}
 	return QueueLimit{Queue: queue}
-}
-
-// shared is a reading that all viewers share. It is read anew in the background when somebody asks and it is no longer new; who
-// asks gets the last one at once.
-type shared[T any] struct {
-	mu      sync.Mutex
-	last    reading[T]
-	until   time.Time     // for which the last one is new
-	running chan struct{} // closed at the end of the reading that goes on; nil if none does
-}
-
-// reading is what was read, when, and why the last try failed.
-type reading[T any] struct {
-	value T
-	at    time.Time // zero: never
-	err   error
-}
-
-func (s *shared[T]) get(ctx context.Context, read func(ctx context.Context) (T, error)) reading[T] {
-	s.mu.Lock()
-	if s.running == nil && !time.Now().Before(s.until) {
-		s.running = make(chan struct{})
-		go s.read(context.WithoutCancel(ctx), read, s.running) // the next viewer gets it, if this one leaves
-	}
-	last, running := s.last, s.running
-	s.mu.Unlock()
-	if running == nil || !last.at.IsZero() && time.Since(last.at) < frameIdle*frameAge {
-		return last
-	}
-	select {
-	case <-running:
-	case <-ctx.Done():
-	case <-time.After(framePatience):
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.last
-}
-
-func (s *shared[T]) read(ctx context.Context, read func(ctx context.Context) (T, error), done chan struct{}) {
-	ctx, cancel := context.WithTimeout(ctx, frameTimeout)
-	defer cancel()
-	began := time.Now()
-	value, err := read(ctx)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.last.err = err; err == nil {
-		s.last = reading[T]{value: value, at: time.Now()}
-	}
-	s.until, s.running = time.Now().Add(max(frameAge, frameIdle*time.Since(began))), nil
-	close(done)
-}
-
-// forget makes the next viewer read anew: something was changed.
-func (s *shared[T]) forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.until = time.Time{}
 }

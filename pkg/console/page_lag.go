@@ -12,6 +12,7 @@ import (
 // lagView is the data of the view.
 type lagView struct {
 	LagOver
+	Reading
 	Kind, Queue, Span string
 	Spans             []string
 	Queues            []string
@@ -81,11 +82,10 @@ func readLag(ctx context.Context, v *visit) (any, error) {
 		}
 	}
 	out.Span = span.name
-	read, err := v.c.LagOver(ctx, LagQuery{Span: span.length, Step: span.step, Kind: out.Kind, Queue: out.Queue})
-	if err != nil {
-		return nil, err
-	}
-	out.LagOver = read
+	query, c := LagQuery{Span: span.length, Step: span.step, Kind: out.Kind, Queue: out.Queue}, v.site.c
+	key := fmt.Sprintf("lag %s %q %q", span.name, out.Kind, out.Queue)
+	read := readShared(ctx, v.site.readings, key, func(ctx context.Context) (LagOver, error) { return c.LagOver(ctx, query) })
+	out.LagOver, out.Reading = read.value, read.about()
 	out.sum()
 	out.draw()
 	return out, nil

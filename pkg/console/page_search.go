@@ -150,7 +150,7 @@ func readSearch(ctx context.Context, v *visit) (any, error) {
 	}
 	list := v.c.List
 	if filter.walks() {
-		list = v.c.walk
+		list = v.site.walk
 		if out.Pending = filter.State == nil; out.Pending {
 			filter.State = new(task.Pending)
 		}

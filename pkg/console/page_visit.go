@@ -136,6 +136,13 @@ func (v *visit) Here() string {
 	return strings.TrimSuffix(path.Base(v.r.URL.Path)+"?"+q.Encode(), "?")
 }
 
+// Live is the address of the part of this page that is read again and again, relative.
+func (v *visit) Live() string {
+	q := v.r.URL.Query()
+	q.Set("part", "live")
+	return path.Base(v.r.URL.Path) + "?" + q.Encode()
+}
+
 // Menu lists the views of the menu.
 func (v *visit) Menu() []MenuItem {
 	var items []MenuItem

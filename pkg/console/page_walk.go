@@ -5,25 +5,30 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/duetime/duetime/pkg/task"
 )
 
 // A search without an owner and without a label has no index by due time. It walks through the tasks of one state by their next
-// attempts, and reads a bounded number of them: with millions of rows a page takes no longer than with thousands.
+// attempts, and reads a bounded number of them for a bounded time: with millions of rows a page takes no longer than with
+// thousands.
 
 const (
-	walkPage    = 1000   // rows of one statement
-	walkScanned = 10_000 // rows that one page of a search reads at most
-	walkMark    = "r"    // begins a cursor of a walk: the other lists have another order
+	walkPage     = 500                    // rows of one statement
+	walkScanned  = 10_000                 // rows that one walk reads at most
+	walkPatience = 100 * time.Millisecond // after which a page of a search reads no further
+	walkMark     = "r"                    // begins a cursor of a walk: the other lists have another order
 )
 
 // walks reports whether the filter is for a walk.
 func (f Filter) walks() bool { return f.Owner == "" && len(f.Labels) == 0 }
 
-// walk reads a page of the tasks that the filter chooses, in the order of their run times. Its state must be set. A page may
-// have fewer tasks than its limit, or none, and yet a next one. DueAfter and DueBefore bound the run time.
-func (c *Console) walk(ctx context.Context, f Filter) (Page, error) {
+// walk reads a page of the tasks that the filter chooses, in the order of their run times, until the patience is over; 0 has no
+// end. The filter's state must be set. A page may have fewer tasks than its limit, or none, and yet a next one. DueAfter and
+// DueBefore bound the run time.
+func (c *Console) walk(ctx context.Context, f Filter, patience time.Duration) (Page, error) {
+	began := time.Now()
 	after, err := parseWalkCursor(f.After)
 	if err != nil {
 		return Page{}, err
@@ -51,9 +56,23 @@ func (c *Console) walk(ctx context.Context, f Filter) (Page, error) {
 		if len(rows) < walkPage {
 			return page, nil
 		}
+		if patience > 0 && time.Since(began) >= patience {
+			break
+		}
 	}
 	page.Next = formatWalkCursor(after)
 	return page, nil
+}
+
+// walk is a search's walk. One goes on at a time: many would make each other slow, and tasks late.
+func (s *site) walk(ctx context.Context, f Filter) (Page, error) {
+	select {
+	case s.walks <- struct{}{}:
+		defer func() { <-s.walks }()
+	case <-ctx.Done():
+		return Page{}, ctx.Err()
+	}
+	return s.c.walk(ctx, f, walkPatience)
 }
 
 // picks compares what the walk's statement does not.

@@ -38,6 +38,8 @@ func viewWords() map[string]words {
 			"Pending tasks, by their next attempts. With a state, an owner or a label others are listed too.",
 			"按下次尝试列出待执行任务。选择状态可查看其他任务；指定所有者或标签时列出所有状态。",
 		},
+		"reading":      {"This is being read, and appears in a moment.", "正在读取，稍后显示。"},
+		"reading.age":  {"as of %s ago", "%s前的数据"},
 		"searchgoeson": {"Not everything was searched yet: go on with the next page.", "尚未搜索完：请继续查看下一页。"},
 		"list":         {"List", "列出"},
 		"moveto":       {"New time", "新时间"},
@@ -162,6 +164,5 @@ func figureWords() map[string]words {
 		"health.partial":  {"the index may lack later tasks", "索引可能缺少较晚的任务"},
 		"health.noshards": {"The index can't be read now.", "目前无法读取索引。"},
 		"health.read":     {"Read in %d ms, %s ago.", "读取耗时 %d 毫秒，%s前。"},
-		"health.reading":  {"The counts are being read; they appear in some seconds.", "正在读取计数，几秒后显示。"},
 	}
 }

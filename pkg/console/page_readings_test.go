@@ -1,0 +1,138 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// slowRead is what viewers ask for. It takes a time, and counts.
+type slowRead struct {
+	took time.Duration
+	err  error
+
+	mu                  sync.Mutex
+	reads, now, highest int
+}
+
+func (s *slowRead) read(ctx context.Context) (int, error) {
+	s.mu.Lock()
+	s.reads++
+	s.now++
+	s.highest = max(s.highest, s.now)
+	n := s.reads
+	s.mu.Unlock()
+	time.Sleep(s.took)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now--
+	return n, errors.Join(s.err, ctx.Err())
+}
+
+// However many viewers ask, one reading goes on at a time, and no more than a tenth of the time.
+func TestReadingsAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, source := newReadings(), &slowRead{took: 50 * time.Millisecond}
+		began := time.Now()
+		var viewers sync.WaitGroup
+		for viewer := range 20 {
+			viewers.Go(func() {
+				for time.Since(began) < time.Minute {
+					readShared(t.Context(), r, strconv.Itoa(viewer%8), source.read)
+					time.Sleep(time.Second)
+				}
+			})
+		}
+		viewers.Wait()
+		time.Sleep(time.Minute) // the last ones end
+		synctest.Wait()
+		if source.highest != 1 {
+			t.Errorf("%d readings went on at once", source.highest)
+		}
+		const keys = 8 // each is read once without a pause, and may wait at the end
+		const bound = 2*keys + int(time.Minute/(50*time.Millisecond*(1+readingIdle)))
+		if source.reads > bound || source.reads < bound/2 {
+			t.Errorf("%d readings in a minute, want %d to %d", source.reads, bound/2, bound)
+		}
+	})
+}
+
+// A viewer gets a new reading at once, waits a little for a newer one, and gets an old one if it takes longer.
+func TestReadingHasPatience(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, source := newReadings(), &slowRead{took: 80 * time.Millisecond}
+		get := func(wantValue int, wantWait time.Duration) {
+			t.Helper()
+			began := time.Now()
+			got := readShared(t.Context(), r, "a", source.read)
+			if waited := time.Since(began); got.value != wantValue || waited != wantWait || got.at.IsZero() != (wantValue == 0) {
+				t.Errorf("got %d of %v after %v, want %d after %v", got.value, got.at, waited, wantValue, wantWait)
+			}
+		}
+		get(1, source.took)
+		get(1, 0)
+		time.Sleep(readingAge)
+		get(2, source.took)
+		r.forget()
+		get(3, source.took)
+		source.took = 3 * readingPatience
+		time.Sleep(readingAge)
+		get(3, readingPatience)
+		time.Sleep(source.took)
+		get(4, 0)
+		r.forget()
+		get(0, readingPatience)
+		time.Sleep(source.took)
+		get(5, 0)
+	})
+}
+
+// A reading that fails leaves the last one, and says why. One that was begun before a change is not for those who ask after it.
+func TestReadingThatFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, source := newReadings(), &slowRead{took: 10 * time.Millisecond}
+		readShared(t.Context(), r, "a", source.read)
+		source.err = errors.New("the server is away")
+		time.Sleep(readingAge)
+		got := readShared(t.Context(), r, "a", source.read)
+		if about := got.about(); got.value != 1 || !about.Ready || about.Failed != source.err.Error() || about.AgeMs < readingAge.Milliseconds() {
+			t.Errorf("after a failure: %+v", got)
+		}
+		got = readShared(t.Context(), r, "b", source.read)
+		if about := got.about(); about.Ready || about.Failed != source.err.Error() {
+			t.Errorf("a first reading that failed: %+v", got)
+		}
+		source.err = nil
+		early := make(chan int)
+		go func() { early <- readShared(t.Context(), r, "c", source.read).value }()
+		synctest.Wait()
+		r.forget()
+		late := readShared(t.Context(), r, "c", source.read).value
+		if before := <-early; late != before+1 {
+			t.Errorf("reading %d was begun before the change, and %d answered after it", before, late)
+		}
+	})
+}
+
+// The readings that nobody asks for are dropped.
+func TestReadingsAreFew(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, source := newReadings(), &slowRead{}
+		for i := range 3 * maxReadings {
+			readShared(t.Context(), r, strconv.Itoa(i), source.read)
+			time.Sleep(time.Millisecond)
+			readShared(t.Context(), r, "0", source.read)
+		}
+		if len(r.kept) != maxReadings || r.kept["0"] == nil {
+			t.Errorf("%d readings are kept, want %d with the one that is asked for", len(r.kept), maxReadings)
+		}
+	})
+}
