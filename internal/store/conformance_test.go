@@ -35,6 +35,7 @@ var conformance = map[string]func(t *testing.T, s *store.Store){
 	"owner's rows":                     ownerRows,
 	"pages of pending":                 pagesOfPending,
 	"walks":                            walks,
+	"walks that find":                  walksFind,
 	"looks":                            looks,
 	"pages of changed":                 pagesOfChanged,
 	"pages of pending, but for queues": pagesExcept,

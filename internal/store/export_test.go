@@ -52,7 +52,7 @@ func (s *Store) RetirePool() {
 // LookSQL is the statement of Look that reads rows, for EXPLAIN.
 func LookSQL(l task.Look) (string, []any) {
 	condition, values := lookSQL(MySQL, l)
-	text, args := byRunAt.selectSQL(MySQL, window{l.From, l.To, l.After, l.Limit}, condition, values)
+	text, args := byRunAt.selectSQL(MySQL, window{l.From, l.To, l.After, l.Limit}, condition, values, l.Limit)
 	return "SELECT " + entry.list + text, args
 }
 
@@ -60,7 +60,7 @@ func LookSQL(l task.Look) (string, []any) {
 func ExceptSQL(except []string, from, to time.Time, after task.Cursor, limit int) (end string, endArgs []any, page string, pageArgs []any) {
 	w := window{from, to, after, limit}
 	end, endArgs = byRunAt.endSQL(MySQL, w)
-	page, pageArgs = byRunAt.selectSQL(MySQL, w, "queue NOT IN ("+marks(len(except))+")", anys(except))
+	page, pageArgs = byRunAt.selectSQL(MySQL, w, "queue NOT IN ("+marks(len(except))+")", anys(except), w.limit)
 	page = "SELECT " + entry.list + page
 	return end, endArgs, page, pageArgs
 }

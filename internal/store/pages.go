@@ -107,7 +107,7 @@ func (s *Store) selectPage(ctx context.Context, w window, condition string, valu
 	if next, err = s.pageEnd(ctx, byRunAt, w); err != nil {
 		return nil, next, err
 	}
-	text, args := byRunAt.selectSQL(s.dialect, w, condition, values)
+	text, args := byRunAt.selectSQL(s.dialect, w, condition, values, w.limit)
 	tasks, err = s.readPrimary(ctx, entry, text, args)
 	return tasks, next, err
 }
@@ -131,13 +131,13 @@ func (o indexOrder) endSQL(d Dialect, w window) (string, []any) {
 	return "SELECT " + o.column + ", id FROM duetime_tasks" + text + " OFFSET ?", append(args[:len(args)-1], 1, w.limit-1)
 }
 
-// selectSQL returns the text after the columns that reads the rows of a page that meet a condition. It takes the page from the
-// index first: at most limit rows are read, however many rows don't meet the condition.
-func (o indexOrder) selectSQL(d Dialect, w window, condition string, values []any) (string, []any) {
+// selectSQL returns the text after the columns that reads the first rows of a page that meet a condition. It takes the page from
+// the index first: no more rows are read, however many rows don't meet the condition.
+func (o indexOrder) selectSQL(d Dialect, w window, condition string, values []any, limit int) (string, []any) {
 	text, args := o.sql(d, w)
 	return " FROM (SELECT id AS found FROM duetime_tasks" + text + ") AS page" + d.leftFirst() +
 		"duetime_tasks" + d.force("PRIMARY") + " ON id = found WHERE " + condition + " ORDER BY " + o.column + ", id" +
-		" LIMIT " + strconv.Itoa(w.limit), append(args, values...) // a part of a UNION without a limit has no order
+		" LIMIT " + strconv.Itoa(limit), append(args, values...) // a part of a UNION without a limit has no order
 }
 
 // Changed reads a page of rows in any state with updated_at in [from, to), by (updated_at, id), after the cursor; a zero

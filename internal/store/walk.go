@@ -3,23 +3,49 @@ package store
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// Walk reads a page of whole rows in a state with run_at in [from, to), by (run_at, id), after the cursor; a zero cursor means
-// from the first row. It reads the index in its order, so it takes the same time however many rows there are. Fewer than limit
-// rows mean that this was the last page.
-func (s *Store) Walk(
-	ctx context.Context, state task.State, from, to time.Time, after task.Cursor, limit int,
-) ([]task.Task, error) {
-	text, args := walkOrder(state).sql(s.dialect, window{from, to, after, limit})
-	tasks, err := s.query(ctx, nil, "SELECT "+wholeRow.list+" FROM duetime_tasks"+text, args)
-	if err != nil {
-		return nil, fmt.Errorf("walk through %s tasks: %w", state, err)
+// WalkQuery asks for rows of one state, by (run_at, id).
+type WalkQuery struct {
+	State                task.State
+	From, To             time.Time   // of run_at: [From, To)
+	After                task.Cursor // zero: from the first row
+	Kind, Queue, Subject string      // empty: all
+	Scan                 int         // rows that are read
+	Limit                int         // rows that are returned
+}
+
+// Walk reads whole rows, and returns where the next page begins; zero when there are no more rows. It reads the index in its
+// order, so it takes the same time however many rows there are. A page may have no rows, and yet a next one.
+func (s *Store) Walk(ctx context.Context, q WalkQuery) (tasks []task.Task, next task.Cursor, err error) {
+	w := window{q.From, q.To, q.After, q.Scan}
+	if next, err = s.pageEnd(ctx, walkOrder(q.State), w); err == nil {
+		text, args := q.sql(s.dialect, w)
+		tasks, err = s.query(ctx, nil, "SELECT "+wholeRow.list+text, args)
 	}
-	return tasks, nil
+	if err != nil {
+		return nil, task.Cursor{}, fmt.Errorf("walk through %s tasks: %w", q.State, err)
+	}
+	if len(tasks) > q.Limit {
+		tasks = tasks[:q.Limit]
+		next = task.Cursor{At: tasks[q.Limit-1].RunAt, ID: tasks[q.Limit-1].ID}
+	}
+	return tasks, next, nil
+}
+
+// sql reads one row more than are returned, which says that there are more.
+func (q WalkQuery) sql(d Dialect, w window) (string, []any) {
+	conditions, values := []string{"state = ?"}, []any{int8(q.State)}
+	for _, c := range []struct{ column, value string }{{"kind", q.Kind}, {"queue", q.Queue}, {"subject", q.Subject}} {
+		if c.value != "" {
+			conditions, values = append(conditions, c.column+" = ?"), append(values, c.value)
+		}
+	}
+	return walkOrder(q.State).selectSQL(d, w, strings.Join(conditions, " AND "), values, q.Limit+1)
 }
 
 func walkOrder(state task.State) indexOrder {

@@ -21,23 +21,61 @@ func walks(t *testing.T, s *store.Store) {
 	rows = inserted(t, s, rows...)
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Finish(ctx, tx, rows[2:3], t0)) })
 	var got []task.ID
-	for after := (task.Cursor{}); ; {
-		page := value[[]task.Task](t)(s.Walk(t.Context(), task.Pending, t0.Add(time.Second), t0.Add(4*time.Second), after, 2))
+	pages := 0
+	for q := (store.WalkQuery{From: t0.Add(time.Second), To: t0.Add(4 * time.Second), Scan: 3, Limit: 2}); ; {
+		page, next, err := s.Walk(t.Context(), q)
+		must(t, err)
+		pages++
 		for _, row := range page {
 			if got = append(got, row.ID); len(row.Payload) == 0 {
 				t.Errorf("the walk left the payload of %s out", row.ID)
 			}
-			after = task.Cursor{At: row.RunAt, ID: row.ID}
 		}
-		if len(page) < 2 {
+		if q.After = next; next == (task.Cursor{}) {
 			break
 		}
 	}
-	if d := cmp.Diff([]task.ID{rows[1].ID, rows[3].ID, rows[4].ID, rows[5].ID, rows[6].ID}, got); d != "" {
-		t.Errorf("pending (-want +got):\n%s", d)
+	if d := cmp.Diff([]task.ID{rows[1].ID, rows[3].ID, rows[4].ID, rows[5].ID, rows[6].ID}, got); d != "" || pages != 3 {
+		t.Errorf("pending, in %d pages of 3 (-want +got):\n%s", pages, d)
 	}
-	done := value[[]task.Task](t)(s.Walk(t.Context(), task.Done, time.Time{}, t0.Add(time.Hour), task.Cursor{}, 10))
-	if d := cmp.Diff(ids(rows[2:3]), ids(done)); d != "" {
-		t.Errorf("done (-want +got):\n%s", d)
+	done, next, err := s.Walk(t.Context(), store.WalkQuery{State: task.Done, To: t0.Add(time.Hour), Scan: 10, Limit: 10})
+	must(t, err)
+	if d := cmp.Diff(ids(rows[2:3]), ids(done)); d != "" || next != (task.Cursor{}) {
+		t.Errorf("done, next at %v (-want +got):\n%s", next, d)
+	}
+}
+
+// A walk finds by kind, queue and subject. A page in which it finds nothing has a next one.
+func walksFind(t *testing.T, s *store.Store) {
+	var rows []task.Task
+	for i := range 6 {
+		row := newTask(t, "ann", time.Duration(i)*time.Second)
+		if i >= 4 {
+			row.Kind, row.Queue, row.Subject = "rare", "side", "seven"
+		}
+		rows = append(rows, row)
+	}
+	rows = inserted(t, s, rows...)
+	for _, q := range []store.WalkQuery{{Kind: "rare"}, {Queue: "side"}, {Subject: "seven"}, {Kind: "rare", Queue: "side", Subject: "seven"}} {
+		q.To, q.Scan, q.Limit = t0.Add(time.Hour), 4, 1
+		found, next, err := s.Walk(t.Context(), q)
+		must(t, err)
+		if want := (task.Cursor{At: rows[3].RunAt, ID: rows[3].ID}); len(found) > 0 || next != want {
+			t.Errorf("%+v: first page has %d rows, next at %v, want none and %v", q, len(found), next, want)
+		}
+		q.After = next
+		found, next, err = s.Walk(t.Context(), q)
+		must(t, err)
+		if want := (task.Cursor{At: rows[4].RunAt, ID: rows[4].ID}); len(found) != 1 || found[0].ID != want.ID || next != want {
+			t.Errorf("%+v: second page has %v, next at %v", q, ids(found), next)
+		}
+		q.After = next
+		if found, next, err = s.Walk(t.Context(), q); err != nil || len(found) != 1 || next != (task.Cursor{}) {
+			t.Errorf("%+v: last page has %v, next at %v, error %v", q, ids(found), next, err)
+		}
+	}
+	q := store.WalkQuery{Kind: "rare", Queue: "default", To: t0.Add(time.Hour), Scan: 10, Limit: 10}
+	if found, _, err := s.Walk(t.Context(), q); err != nil || len(found) > 0 {
+		t.Errorf("rare tasks of another queue: %v, error %v", ids(found), err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -15,7 +16,7 @@ import (
 // thousands.
 
 const (
-	walkPage     = 500                    // rows of one statement
+	walkFirst    = 500                    // rows that the first statement reads; each further one reads twice as many
 	walkScanned  = 10_000                 // rows that one walk reads at most
 	walkPatience = 100 * time.Millisecond // after which a page of a search reads no further
 	walkMark     = "r"                    // begins a cursor of a walk: the other lists have another order
@@ -33,35 +34,31 @@ func (c *Console) walk(ctx context.Context, f Filter, patience time.Duration) (P
 	if err != nil {
 		return Page{}, err
 	}
-	to := f.DueBefore
-	if to.IsZero() {
-		to = maxDue
+	q := store.WalkQuery{
+		State: *f.State, From: f.DueAfter, To: f.DueBefore, After: after, Kind: f.Kind, Queue: f.Queue, Subject: f.Subject, Scan: walkFirst,
+	}
+	if q.To.IsZero() {
+		q.To = maxDue
 	}
 	page, limit := Page{Tasks: []Task{}}, cmp.Or(f.Limit, DefaultPage)
-	for range walkScanned / walkPage {
-		rows, err := c.store.Walk(ctx, *f.State, f.DueAfter, to, after, walkPage)
+	for left := walkScanned; ; q.Scan = min(2*q.Scan, left) {
+		q.Limit = limit - len(page.Tasks)
+		rows, next, err := c.store.Walk(ctx, q)
 		if err != nil {
 			return Page{}, err
 		}
 		for _, row := range rows {
-			if len(page.Tasks) == limit {
-				page.Next = formatWalkCursor(after)
-				return page, nil
-			}
-			after = task.Cursor{At: row.RunAt, ID: row.ID}
-			if f.picks(row) {
-				page.Tasks = append(page.Tasks, TaskOf(row))
-			}
+			page.Tasks = append(page.Tasks, TaskOf(row))
 		}
-		if len(rows) < walkPage {
+		if q.After = next; next == (task.Cursor{}) {
 			return page, nil
 		}
-		if patience > 0 && time.Since(began) >= patience {
-			break
+		left -= q.Scan
+		if left <= 0 || len(page.Tasks) == limit || patience > 0 && time.Since(began) >= patience {
+			page.Next = formatWalkCursor(q.After)
+			return page, nil
 		}
 	}
-	page.Next = formatWalkCursor(after)
-	return page, nil
 }
 
 // walk is a search's walk. One goes on at a time: many would make each other slow, and tasks late.
@@ -73,12 +70,6 @@ func (s *site) walk(ctx context.Context, f Filter) (Page, error) {
 		return Page{}, ctx.Err()
 	}
 	return s.c.walk(ctx, f, walkPatience)
-}
-
-// picks compares what the walk's statement does not.
-func (f Filter) picks(row task.Task) bool {
-	return (f.Kind == "" || f.Kind == row.Kind) && (f.Queue == "" || f.Queue == row.Queue) &&
-		(f.Subject == "" || f.Subject == row.Subject)
 }
 
 func formatWalkCursor(after task.Cursor) string {
