@@ -16,10 +16,10 @@ import (
 // thousands.
 
 const (
-	walkFirst    = 500                    // rows that the first statement reads; each further one reads twice as many
-	walkScanned  = 10_000                 // rows that one walk reads at most
-	walkPatience = 100 * time.Millisecond // after which a page of a search reads no further
-	walkMark     = "r"                    // begins a cursor of a walk: the other lists have another order
+	walkPage     = 500                   // rows that one statement reads
+	walkScanned  = 10_000                // rows that one walk reads at most
+	walkPatience = 60 * time.Millisecond // after which a page of a search reads no further: it may wait for another one before
+	walkMark     = "r"                   // begins a cursor of a walk: the other lists have another order
 )
 
 // walks reports whether the filter is for a walk.
@@ -35,13 +35,13 @@ func (c *Console) walk(ctx context.Context, f Filter, patience time.Duration) (P
 		return Page{}, err
 	}
 	q := store.WalkQuery{
-		State: *f.State, From: f.DueAfter, To: f.DueBefore, After: after, Kind: f.Kind, Queue: f.Queue, Subject: f.Subject, Scan: walkFirst,
+		State: *f.State, From: f.DueAfter, To: f.DueBefore, After: after, Kind: f.Kind, Queue: f.Queue, Subject: f.Subject, Scan: walkPage,
 	}
 	if q.To.IsZero() {
 		q.To = maxDue
 	}
 	page, limit := Page{Tasks: []Task{}}, cmp.Or(f.Limit, DefaultPage)
-	for left := walkScanned; ; q.Scan = min(2*q.Scan, left) {
+	for left := walkScanned; ; left -= walkPage {
 		q.Limit = limit - len(page.Tasks)
 		rows, next, err := c.store.Walk(ctx, q)
 		if err != nil {
@@ -53,8 +53,7 @@ func (c *Console) walk(ctx context.Context, f Filter, patience time.Duration) (P
 		if q.After = next; next == (task.Cursor{}) {
 			return page, nil
 		}
-		left -= q.Scan
-		if left <= 0 || len(page.Tasks) == limit || patience > 0 && time.Since(began) >= patience {
+		if left <= walkPage || len(page.Tasks) == limit || patience > 0 && time.Since(began) >= patience {
 			page.Next = formatWalkCursor(q.After)
 			return page, nil
 		}
