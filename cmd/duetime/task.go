@@ -237,7 +237,11 @@ func (t *tool) writeLife(life console.TaskLife) error {
 		return err
 	}
 	_, _ = fmt.Fprintln(t.out)
-	return t.writeHistory(life.History)
+	if err := t.writeHistory(life.History); err != nil || len(life.Meanwhile) == 0 {
+		return err
+	}
+	_, _ = fmt.Fprintln(t.out, "\nits queue while the task was late:")
+	return t.writeHistory(life.Meanwhile)
 }
 
 func (t *tool) writeHistory(history []console.Happened) error {

@@ -99,6 +99,29 @@ func (s *Store) Degraded(ctx context.Context, now time.Time) (map[string]int, er
 	return workers, nil
 }
 
+// maxQueueLines bounds how many lines about no task QueueHistory reads.
+const maxQueueLines = 2000
+
+// QueueHistory reads what was written of a queue up to a moment, among the newest lines about no task, in the order of time.
+func (s *Store) QueueHistory(ctx context.Context, queue string, to time.Time) ([]task.Event, error) {
+	var events []task.Event
+	var at int64
+	var e task.Event
+	err := forEach(ctx, s.db, "SELECT at, event, actor, detail FROM duetime_history WHERE task IS NULL ORDER BY seq DESC LIMIT ?",
+		[]any{maxQueueLines}, []any{&at, &e.Name, &e.Actor, &e.Detail}, func() {
+			name, _, _ := strings.Cut(e.Detail, " ") // a limit follows
+			if e.At = fromMs(at); name == queue && e.OfQueue() && !e.At.After(to) {
+				events = append(events, e)
+			}
+		})
+	if err != nil {
+		return nil, fmt.Errorf("read history of queue %s: %w", queue, err)
+	}
+	slices.Reverse(events)
+	slices.SortStableFunc(events, func(a, b task.Event) int { return a.At.Compare(b.At) })
+	return events, nil
+}
+
 // PurgeHistory deletes up to limit lines from before the given moment, and returns their number. Fewer than limit mean
 // that no such line is left.
 func (s *Store) PurgeHistory(ctx context.Context, before time.Time, limit int) (int, error) {

@@ -24,6 +24,7 @@ func viewWords() map[string]words {
 		"payload":   {"Payload", "内容"},
 		"hidden":    {"Payloads are hidden from your role.", "您的角色看不到内容。"},
 		"life":      {"Life", "经历"},
+		"meanwhile": {"Its queue, while the task was late", "任务迟到期间的队列"},
 		"lifecut":   {"Older lines are left out.", "较早的记录未显示。"},
 		"nolife":    {"Nothing has been recorded.", "没有记录。"},
 		"when":      {"When", "时间"},

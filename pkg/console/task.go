@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/duetime/duetime/pkg/task"
@@ -64,6 +66,8 @@ type TaskLife struct {
 
 	History []Happened `json:"history"`
 	Cut     bool       `json:"-"` // the history has older lines, which are left out
+	// Meanwhile is what happened to the queue while the task was late, by more than a second: it was paused, limited, degraded.
+	Meanwhile []Happened `json:"meanwhile,omitempty"`
 }
 
 // Happened is one line of a task's history.
@@ -94,9 +98,61 @@ func (c *Console) Task(ctx context.Context, id task.ID) (TaskLife, error) {
 	if err != nil {
 		return TaskLife{}, err
 	}
+	meanwhile, err := c.meanwhile(ctx, rows[0])
+	if err != nil {
+		return TaskLife{}, err
+	}
 	shown := TaskOf(rows[0])
 	shown.Labels = labels[id]
-	return TaskLife{Task: shown, History: lifeOf(rows[0], lines), Cut: longer}, nil
+	return TaskLife{Task: shown, History: lifeOf(rows[0], lines), Cut: longer, Meanwhile: meanwhile}, nil
+}
+
+// meanwhile reads what happened to the queue of a task that is late, or was.
+func (c *Console) meanwhile(ctx context.Context, row task.Task) ([]Happened, error) {
+	to := row.FinishedAt
+	if row.State == task.Pending {
+		var err error
+		if to, err = c.store.Now(ctx, nil); err != nil {
+			return nil, err
+		}
+	}
+	if to.Sub(row.FiredFrom()) <= lateAfter {
+		return nil, nil
+	}
+	events, err := c.store.QueueHistory(ctx, row.Queue, to)
+	if err != nil {
+		return nil, err
+	}
+	var happened []Happened
+	for _, e := range during(events, row.FiredFrom()) {
+		happened = append(happened, Happened{e.At.UnixMilli(), e.Name, e.Actor, e.Detail})
+	}
+	return happened, nil
+}
+
+// during returns the events from a moment on, and of the earlier ones the last limits, and the pause and the degradations that had
+// not ended by then.
+func during(events []task.Event, from time.Time) []task.Event {
+	open := map[string]task.Event{}
+	i := 0
+	for ; i < len(events) && events[i].At.Before(from); i++ {
+		e := events[i]
+		what, _, _ := strings.Cut(e.Detail, ":") // which limit
+		switch e.Name {
+		case task.EventResumed:
+			delete(open, task.EventPaused)
+		case task.EventPaused:
+			open[e.Name] = e
+		case task.EventRecovered:
+			delete(open, e.Actor)
+		case task.EventDegraded:
+			open[e.Actor] = e
+		default:
+			open[what] = e
+		}
+	}
+	before := slices.SortedFunc(maps.Values(open), func(a, b task.Event) int { return a.At.Compare(b.At) })
+	return append(before, events[i:]...)
 }
 
 // history reads the newest lines about an id; longer says that older ones are left out.

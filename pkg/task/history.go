@@ -53,6 +53,15 @@ const (
 	ActorWorker  = "worker"
 )
 
+// OfQueue reports whether the event is one of a queue if its line is about no task.
+func (e Event) OfQueue() bool {
+	switch e.Name {
+	case EventPaused, EventResumed, EventLimited, EventDegraded, EventRecovered:
+		return true
+	}
+	return false
+}
+
 // Changed tells the transition of a task by a service or a handler: moved, or cancelled. The actor is left to who writes it.
 func Changed(before, after Task) Event {
 	e := Event{At: after.UpdatedAt, Task: after.ID, Name: EventCancelled}
