@@ -111,7 +111,8 @@ func TestTaskRetry(t *testing.T) {
 	if got.State != "pending" || got.Attempt != 0 || got.Version != 3 || time.UnixMilli(got.DueAtMs).Before(began) || got.Finished != nil {
 		t.Errorf("retried: %+v", got)
 	}
-	want := []string{"service scheduled", "operator retried was dead after 25 attempts: no such address"}
+	due := made.DueAt.UTC().Format("2006-01-02T15:04:05.000Z07:00")
+	want := []string{"service scheduled", "operator retried was due " + due + ", was dead after 25 attempts: no such address"}
 	if diff := cmp.Diff(want, d.life(t, made.ID)); diff != "" {
 		t.Errorf("its life (-want +got):\n%s", diff)
 	}

@@ -135,7 +135,7 @@ func TestRetryOfDeadTasks(t *testing.T) {
 		}
 		diff(t, "left dead", taken, w.row(taken.ID))
 		diff(t, "untouched", waits, w.row(waits.ID))
-		diff(t, "history", []string{"ann@host retried: was dead after 3 attempts: sick"}, w.life(free.ID))
+		diff(t, "history", []string{"ann@host retried: " + task.RetriedDetail(free)}, w.life(free.ID))
 		diff(t, "history of the one left dead", []string(nil), w.life(taken.ID))
 	})
 }

@@ -19,13 +19,14 @@ const BulkBatch = 200
 
 // deadVerb is a change of dead tasks.
 type deadVerb struct {
-	event string
-	next  func(task.Task, time.Time) (task.Task, error)
+	event  string
+	next   func(task.Task, time.Time) (task.Task, error)
+	detail func(before task.Task) string
 }
 
 var (
-	retry   = deadVerb{task.EventRetried, task.Task.Retry}
-	discard = deadVerb{task.EventDiscarded, task.Task.Dismiss}
+	retry   = deadVerb{task.EventRetried, task.Task.Retry, task.RetriedDetail}
+	discard = deadVerb{task.EventDiscarded, task.Task.Dismiss, task.DeadDetail}
 )
 
 // Bulk is the result of a change of many dead tasks.
@@ -157,15 +158,14 @@ func (c *Console) saveDead(ctx context.Context, tx *sqlx.Tx, v deadVerb, before,
 	if len(changed) == 0 {
 		return nil
 	}
-	attempts := make(map[task.ID]int, len(before))
+	were := make(map[task.ID]task.Task, len(before))
 	for _, row := range before {
-		attempts[row.ID] = row.Attempt
+		were[row.ID] = row
 	}
 	events := make([]task.Event, len(changed))
 	for i, row := range changed {
 		events[i] = task.Event{
-			At: row.UpdatedAt, Task: row.ID, Name: v.event, Actor: c.cfg.Actor,
-			Detail: fmt.Sprintf("was dead after %d attempts: %s", attempts[row.ID], row.LastError),
+			At: row.UpdatedAt, Task: row.ID, Name: v.event, Actor: c.cfg.Actor, Detail: v.detail(were[row.ID]),
 		}
 	}
 	if err := c.store.SaveDead(ctx, tx, changed); err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/pkg/task"
@@ -25,18 +26,27 @@ type DeadGroup struct {
 	Example task.ID `json:"example"` // the one that died last
 }
 
-// DeadGroups groups the newest 5,000 dead tasks, and returns up to limit groups, by default 100, the largest first. cut says
-// that there are more dead tasks, or more groups.
-func (c *Console) DeadGroups(ctx context.Context, limit int) (groups []DeadGroup, cut bool, err error) {
-	if limit, err = checkLimit(cmp.Or(limit, DefaultPage), MaxDeadGroups); err != nil {
+// DeadQuery asks for groups of dead tasks.
+type DeadQuery struct {
+	Since time.Time // tasks that died at this moment or after it; zero: all
+	Limit int       // groups, by default 100, at most MaxDeadGroups
+}
+
+// DeadGroups groups the newest 5,000 dead tasks, the largest group first. cut says that there are more dead tasks, or more
+// groups.
+func (c *Console) DeadGroups(ctx context.Context, q DeadQuery) (groups []DeadGroup, cut bool, err error) {
+	limit, err := checkLimit(cmp.Or(q.Limit, DefaultPage), MaxDeadGroups)
+	if err != nil {
 		return nil, false, err
 	}
 	dead, err := c.store.Dead(ctx, deadScan+1)
 	if err != nil {
 		return nil, false, err
 	}
-	groups = deadGroups(dead[:min(len(dead), deadScan)])
-	cut = len(dead) > deadScan || len(groups) > limit
+	cut = len(dead) > deadScan
+	dead = slices.DeleteFunc(dead[:min(len(dead), deadScan)], func(d store.DeadTask) bool { return d.Died.Before(q.Since) })
+	groups = deadGroups(dead)
+	cut = cut || len(groups) > limit
 	return groups[:min(len(groups), limit)], cut, nil
 }
 

@@ -50,7 +50,7 @@ func TestDeadGroups(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
 		ctx, c := t.Context(), w.console()
-		if groups, cut, err := c.DeadGroups(ctx, 0); err != nil || cut || groups == nil || len(groups) > 0 {
+		if groups, cut, err := c.DeadGroups(ctx, DeadQuery{Limit: 0}); err != nil || cut || groups == nil || len(groups) > 0 {
 			t.Errorf("without dead tasks: %v, %v, %v", groups, cut, err)
 		}
 		first, last, other := w.died("no pet 7", 0), w.died("no pet 12", time.Minute), w.died("no food", time.Hour)
@@ -61,7 +61,7 @@ func TestDeadGroups(t *testing.T) {
 			{"meal", "no food", 1, other.FinishedAt.UnixMilli(), other.FinishedAt.UnixMilli(), other.ID},
 		}
 		for limit := range 3 {
-			groups, cut, err := c.DeadGroups(ctx, limit)
+			groups, cut, err := c.DeadGroups(ctx, DeadQuery{Limit: limit})
 			pipelinetest.Must(t, err)
 			if limit == 1 {
 				diff(t, "the largest group", want[:1], groups)
@@ -73,7 +73,7 @@ func TestDeadGroups(t *testing.T) {
 			}
 		}
 		for _, limit := range []int{-1, MaxDeadGroups + 1} {
-			_, _, err := c.DeadGroups(ctx, limit)
+			_, _, err := c.DeadGroups(ctx, DeadQuery{Limit: limit})
 			if wrong, ok := errors.AsType[*task.FieldError](err); !ok || wrong.Field != "limit" {
 				t.Errorf("limit %d: got %v", limit, err)
 			}

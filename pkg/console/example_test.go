@@ -139,14 +139,14 @@ func ExampleConsole_Task() {
 	check(err)
 	fmt.Println(life.Kind, life.Owner, life.State)
 	for _, h := range life.History {
-		fmt.Printf("%s by %s %q\n", h.Event, h.Actor, h.Detail)
+		fmt.Printf("%s by %s\n", h.Event, h.Actor)
 	}
 	_, err = operator.Task(ctx, task.NewID())
 	fmt.Println(errors.Is(err, task.ErrNotFound))
 	// Output:
 	// order.charge ada cancelled
-	// scheduled by service ""
-	// retried by grace@support "was dead after 1 attempts: bank away"
-	// cancelled by grace@support ""
+	// scheduled by service
+	// retried by grace@support
+	// cancelled by grace@support
 	// true
 }

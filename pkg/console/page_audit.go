@@ -37,12 +37,12 @@ func readAudit(ctx context.Context, v *visit) (any, error) {
 	}
 	var err error
 	if out.From != "" {
-		if q.From, err = parseTyped(out.From, v.now); err != nil {
+		if q.From, err = parseBound(out.From, v.now); err != nil {
 			return out, err
 		}
 	}
 	if out.To != "" {
-		if q.To, err = parseTyped(out.To, v.now); err != nil {
+		if q.To, err = parseBound(out.To, v.now); err != nil {
 			return out, err
 		}
 	}

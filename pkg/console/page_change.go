@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -25,9 +26,10 @@ type question struct {
 	Title  string
 	Facts  []string
 	Sample []Task
-	Inputs []Input    // still to be filled in
-	Hidden url.Values // go back with the answer
-	Back   string     // where a "no" leads
+	By     time.Duration // by which the sample's tasks are to move
+	Inputs []Input       // still to be filled in
+	Hidden url.Values    // go back with the answer
+	Back   string        // where a "no" leads
 	// Preview means that the form asks once more, with what was filled in, before anything is done.
 	Preview bool
 	Empty   bool // there is nothing to do, so there is no button

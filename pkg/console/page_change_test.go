@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -229,6 +230,51 @@ func TestPageDeadGroups(t *testing.T) {
 	p.confirm(200, "change?do=dead.discard&kind=order.charge&error=bank+shut")
 	if three := p.task(dead[2]); three.State != task.Cancelled {
 		t.Errorf("discarded: %+v", three)
+	}
+}
+
+// Those that died since a moment are counted and retried without the others, of one error or of all.
+func TestPageDeadSince(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	dead := p.dead(4)
+	const hours = 3 * 3600_000
+	_, err := p.p.DB().ExecContext(t.Context(), "UPDATE duetime_tasks SET finished_at = finished_at - ? WHERE id IN (?, ?)", hours, dead[0][:], dead[1][:])
+	pipelinetest.Must(t, err)
+	_, err = p.p.DB().ExecContext(t.Context(), "UPDATE duetime_tasks SET last_error = 'bank shut' WHERE id IN (?, ?)", dead[1][:], dead[3][:])
+	pipelinetest.Must(t, err)
+	page := p.get(200, "dead?since=-1h")
+	if !strings.Contains(page, "2 errors") || strings.Contains(page, "bulk.retry") || strings.Contains(page, "bulk.discard") {
+		t.Errorf("since an hour ago: %s", page)
+	}
+	if page := p.get(200, "dead"); !strings.Contains(page, "bulk.retry") {
+		t.Errorf("all: %s", page)
+	}
+	p.get(400, "dead?since=noon")
+	var all, one string
+	for _, to := range links(t, page) {
+		u, err := url.Parse(to)
+		if err != nil || u.Query().Get("do") != "dead.retry" {
+			continue
+		}
+		if u.Query().Get("any") != "" {
+			all = to
+		} else if u.Query().Get("error") == "bank away" {
+			one = to
+		}
+	}
+	for _, c := range []struct {
+		to      string
+		changed int
+	}{{one, 1}, {all, 1}} { // all: the one that is left
+		if said := p.confirm(200, c.to); !strings.Contains(said, fmt.Sprint(c.changed, " tasks are pending again")) {
+			t.Errorf("%s: %s", c.to, said)
+		}
+	}
+	for i, want := range []task.State{task.Dead, task.Dead, task.Pending, task.Pending} {
+		if got := p.task(dead[i]).State; got != want {
+			t.Errorf("task %d is %s, want %s", i, got, want)
+		}
 	}
 }
 

@@ -3,8 +3,11 @@ package console
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -14,6 +17,9 @@ const maxDeadGroups = 200
 // deadView is the data of the view.
 type deadView struct {
 	Reading
+	Typed  string // since when
+	Since  string // as the forms send it back, to the minute
+	From   int64  // the same in Unix milliseconds; 0: all
 	Groups []DeadGroup
 	Kinds  []DeadKind // of which all can be retried or discarded
 	Cut    bool       // there are older dead tasks
@@ -34,12 +40,22 @@ type DeadKind struct {
 }
 
 func readDead(ctx context.Context, v *visit) (any, error) {
-	c := v.site.c
-	read := readShared(ctx, v.site.readings, "dead", func(ctx context.Context) (deadRead, error) {
-		groups, cut, err := c.DeadGroups(ctx, maxDeadGroups)
+	out := &deadView{Typed: strings.TrimSpace(v.r.FormValue("since"))}
+	q, c := DeadQuery{Limit: maxDeadGroups}, v.site.c
+	if out.Typed != "" {
+		at, err := parseBound(out.Typed, v.now)
+		if err != nil {
+			return out, err
+		}
+		q.Since = at.Truncate(time.Minute) // what is typed as -2h is one reading for a minute
+		out.From = q.Since.UnixMilli()
+		out.Since = v.Typed(out.From)
+	}
+	read := readShared(ctx, v.site.readings, fmt.Sprint("dead ", out.From), func(ctx context.Context) (deadRead, error) {
+		groups, cut, err := c.DeadGroups(ctx, q)
 		return deadRead{groups, cut}, err
 	})
-	out := &deadView{Reading: read.about(), Groups: read.value.groups, Cut: read.value.cut}
+	out.Reading, out.Groups, out.Cut = read.about(), read.value.groups, read.value.cut
 	kinds := map[string]int{} // places in out.Kinds
 	for _, g := range out.Groups {
 		out.Tasks += g.Tasks
@@ -64,16 +80,52 @@ const (
 	errorRead   = 200         // characters of an error by which it is told from others, as DeadGroups has it
 )
 
-// deadAlike finds the dead tasks of a kind with alike errors. More says that there may be others.
-func deadAlike(ctx context.Context, c *Console, kind, alike string) (found []Task, more bool, err error) {
-	f := Filter{Kind: kind, State: new(task.Dead), Limit: deadPage}
+// deadChoice is which dead tasks of a kind are to be changed.
+type deadChoice struct {
+	kind, alike string
+	any         bool      // whatever their error
+	since       time.Time // when they died at the earliest
+}
+
+func deadChoiceOf(v *visit) (deadChoice, error) {
+	d := deadChoice{kind: v.r.FormValue("kind"), alike: v.r.FormValue("error"), any: v.r.FormValue("any") != ""}
+	var err error
+	if text := v.r.FormValue("since"); text != "" {
+		d.since, err = parseBound(text, v.now)
+	}
+	return d, err
+}
+
+func (d deadChoice) chooses(t Task) bool {
+	died := time.UnixMilli(t.UpdatedAtMs)
+	if t.FinishedAt != nil {
+		died = time.UnixMilli(*t.FinishedAt)
+	}
+	return !died.Before(d.since) && (d.any || alikeError(beginning(t.LastError)) == d.alike)
+}
+
+// facts says it to the user.
+func (d deadChoice) facts(v *visit) []string {
+	facts := []string{v.T("fact.dead", cleaned(d.kind), cleaned(d.alike))}
+	if d.any {
+		facts = []string{v.T("fact.deadany", cleaned(d.kind))}
+	}
+	if !d.since.IsZero() {
+		facts = append(facts, v.T("fact.since", v.At(d.since.UnixMilli()).Text))
+	}
+	return facts
+}
+
+// deadAlike finds the dead tasks that are chosen. More says that there may be others.
+func deadAlike(ctx context.Context, c *Console, d deadChoice) (found []Task, more bool, err error) {
+	f := Filter{Kind: d.kind, State: new(task.Dead), Limit: deadPage}
 	for range deadScanned / walkScanned {
 		page, err := c.walk(ctx, f, 0)
 		if err != nil {
 			return nil, false, err
 		}
 		for _, t := range page.Tasks {
-			if alikeError(beginning(t.LastError)) == alike {
+			if d.chooses(t) {
 				found = append(found, t)
 			}
 		}
@@ -86,6 +138,8 @@ func deadAlike(ctx context.Context, c *Console, kind, alike string) (found []Tas
 	}
 	return found, true, nil
 }
+
+func deadBack(v *visit) string { return v.Link("dead", "since", v.r.FormValue("since")) }
 
 func beginning(text string) string {
 	n := 0
@@ -100,15 +154,18 @@ func beginning(text string) string {
 
 func askDead(key string, grave bool) func(ctx context.Context, v *visit) (question, error) {
 	return func(ctx context.Context, v *visit) (question, error) {
-		kind, alike := v.r.FormValue("kind"), v.r.FormValue("error")
-		found, more, err := deadAlike(ctx, v.c, kind, alike)
+		choice, err := deadChoiceOf(v)
+		if err != nil {
+			return question{}, err
+		}
+		found, more, err := deadAlike(ctx, v.c, choice)
 		if err != nil {
 			return question{}, err
 		}
 		const shown = 10
 		q := question{
-			Title: v.T(key, grouped(strconv.Itoa(len(found)))), Sample: found[:min(len(found), shown)], Back: "dead",
-			Facts: []string{v.T("fact.dead", cleaned(kind), cleaned(alike))}, Empty: len(found) == 0, Grave: grave,
+			Title: v.T(key, grouped(strconv.Itoa(len(found)))), Sample: found[:min(len(found), shown)], Back: deadBack(v),
+			Facts: choice.facts(v), Empty: len(found) == 0, Grave: grave,
 		}
 		if more {
 			q.Facts = append(q.Facts, v.T("fact.deadcut"))
@@ -122,7 +179,11 @@ func doDead(
 	do func(c *Console, ctx context.Context, ids []task.ID, progress func(done int)) (Bulk, error), key string,
 ) func(ctx context.Context, v *visit) (answer, error) {
 	return func(ctx context.Context, v *visit) (answer, error) {
-		found, more, err := deadAlike(ctx, v.c, v.r.FormValue("kind"), v.r.FormValue("error"))
+		choice, err := deadChoiceOf(v)
+		if err != nil {
+			return answer{}, err
+		}
+		found, more, err := deadAlike(ctx, v.c, choice)
 		if err != nil {
 			return answer{}, err
 		}
@@ -137,7 +198,7 @@ func doDead(
 		if err != nil {
 			return answer{}, err
 		}
-		did := answer{Text: v.T(key, out.Changed), Back: "dead"}
+		did := answer{Text: v.T(key, out.Changed), Back: deadBack(v)}
 		if len(out.Left)+len(out.KeyTaken) > 0 {
 			did.Notes = append(did.Notes, v.T("did.dead.left", len(out.Left), len(out.KeyTaken)))
 		}

@@ -101,9 +101,15 @@ func askBulk(ctx context.Context, v *visit, verb task.Verb) (question, error) {
 	matched := strconv.FormatInt(preview.Matched, 10)
 	q := question{
 		Title: v.T("ask.bulk.count", grouped(matched), cleaned(o.String())),
-		Facts: []string{v.T("fact.bulk"), v.T("fact.sample", len(preview.Sample))}, Sample: preview.Sample, Back: back,
+		Facts: []string{v.T("fact.bulk")}, Sample: preview.Sample, By: o.By, Back: back,
 		Hidden: map[string][]string{"matched": {matched}}, Inputs: []Input{{"rate", v.T("bulkrate"), "", v.T("hint.bulkrate")}},
 		Empty: preview.Matched == 0, Grave: verb == task.VerbCancel || verb == task.VerbDiscard || o.Filter.All,
+	}
+	if verb == task.VerbRetry {
+		q.Facts = append(q.Facts, v.T("fact.retry"))
+	}
+	if n := len(preview.Sample); n > 0 {
+		q.Facts = append(q.Facts, v.T("fact.sample", n))
 	}
 	// A bound such as +2h would be another moment when the form comes back.
 	if at := o.Filter.DueAfter; !at.IsZero() {

@@ -91,7 +91,7 @@ func readOwner(ctx context.Context, v *visit) (any, error) {
 	}
 	from := v.now.Add(-span.length / 6)
 	if text := v.r.FormValue("from"); text != "" {
-		at, err := parseTyped(text, v.now)
+		at, err := parseBound(text, v.now)
 		if err != nil {
 			return out, err
 		}

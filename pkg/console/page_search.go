@@ -35,12 +35,12 @@ func (f searchForm) pairs() []any {
 // window reads the due window; zero times are no bound.
 func (f searchForm) window(now time.Time) (after, before time.Time, err error) {
 	if f.After != "" {
-		if after, err = parseTyped(f.After, now); err != nil {
+		if after, err = parseBound(f.After, now); err != nil {
 			return after, before, err
 		}
 	}
 	if f.Before != "" {
-		before, err = parseTyped(f.Before, now)
+		before, err = parseBound(f.Before, now)
 	}
 	return after, before, err
 }
@@ -109,6 +109,8 @@ type search struct {
 	States []string
 	Queues []string
 	Page   Page
+	// Bounds are those of the due window as they were understood, in Unix milliseconds; 0: none.
+	Bounds [2]int64
 	// Pending says that pending tasks alone were searched: without an owner or a label there is no list of all states.
 	Pending bool
 	Next    string // the next page's address
@@ -147,6 +149,11 @@ func readSearch(ctx context.Context, v *visit) (any, error) {
 	filter, err := form.filter(v.now)
 	if err != nil {
 		return out, err
+	}
+	for i, at := range []time.Time{filter.DueAfter, filter.DueBefore} {
+		if !at.IsZero() {
+			out.Bounds[i] = at.UnixMilli()
+		}
 	}
 	list := v.c.List
 	if filter.walks() {

@@ -3,10 +3,13 @@ package console
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/duetime/duetime/pkg/task"
 )
 
 // errMistake is wrapped by errors about what a user typed.
@@ -46,27 +49,58 @@ func (v *visit) relative(d time.Duration) string {
 	case d.Abs() < time.Second:
 		return v.T("now")
 	case d < 0:
-		return v.T("ago", shortSpan(-d))
+		return v.T("ago", v.short(-d))
 	}
-	return v.T("in", shortSpan(d))
+	return v.T("in", v.short(d))
 }
 
-// Span is a duration in milliseconds, in its largest unit.
-func (v *visit) Span(ms int64) string { return shortSpan(time.Duration(ms) * time.Millisecond) }
+// Span is a duration in milliseconds, as people say it.
+func (v *visit) Span(ms int64) string { return v.short(time.Duration(ms) * time.Millisecond) }
 
-// Seconds is a duration of some seconds, in its largest unit.
-func (v *visit) Seconds(s float64) string { return shortSpan(time.Duration(s * float64(time.Second))) }
+// Seconds is a duration of some seconds, as people say it.
+func (v *visit) Seconds(s float64) string { return v.short(time.Duration(s * float64(time.Second))) }
 
-func shortSpan(d time.Duration) string {
-	for _, unit := range []struct {
+// short is a duration in its largest unit, and the next one if there are few of the largest.
+func (v *visit) short(d time.Duration) string {
+	const parted = 10 // of a unit; below it, the next one is said too
+	units := []struct {
 		size time.Duration
-		name string
-	}{{365 * 24 * time.Hour, "y"}, {24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "min"}, {time.Second, "s"}} {
-		if d >= unit.size {
-			return fmt.Sprintf("%d %s", d/unit.size, unit.name)
-		}
+		key  string
+	}{
+		{365 * 24 * time.Hour, "unit.y"}, {24 * time.Hour, "unit.d"}, {time.Hour, "unit.h"}, {time.Minute, "unit.min"}, {time.Second, "unit.s"},
 	}
-	return fmt.Sprintf("%d ms", d.Milliseconds())
+	for i, unit := range units {
+		n := d / unit.size
+		if n == 0 {
+			continue
+		}
+		text := fmt.Sprintf("%d %s", n, v.T(unit.key))
+		if i+1 < len(units) && n < parted {
+			if more := d % unit.size / units[i+1].size; more > 0 {
+				text += fmt.Sprintf(" %d %s", more, v.T(units[i+1].key))
+			}
+		}
+		return text
+	}
+	return fmt.Sprintf("%d %s", d.Milliseconds(), v.T("unit.ms"))
+}
+
+// Late reports whether a task waits though it is due.
+func (v *visit) Late(t Task) bool {
+	return t.State == task.Pending && time.UnixMilli(t.RunAtMs).Before(v.now.Add(-v.c.cfg.Grace))
+}
+
+var utcText = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
+
+// Detail is the detail of a line of the history, with its moments in the user's zone.
+func (v *visit) Detail(text string) string {
+	return cleaned(utcText.ReplaceAllStringFunc(text, func(moment string) string {
+		at, err := time.Parse(time.RFC3339Nano, moment)
+		if err != nil {
+			return moment
+		}
+		return at.In(v.zone).Format(localForm)
+	}))
 }
 
 // Ms is a duration in milliseconds, exact enough for its size.
@@ -111,6 +145,19 @@ func cleaned(text string) string {
 	}, strings.ToValidUTF8(text, "\ufffd"))
 }
 
+// parseBound reads a bound of a list as parseTyped reads a moment, but for a time of day, which is one of today.
+func parseBound(text string, now time.Time) (time.Time, error) {
+	text = strings.TrimSpace(text)
+	for _, form := range clockForms() {
+		if _, err := time.Parse(form, text); err == nil {
+			return parseTyped(now.Format(time.DateOnly)+" "+text, now)
+		}
+	}
+	return parseTyped(text, now)
+}
+
+func clockForms() []string { return []string{"15:04:05", "15:04"} }
+
 // parseTyped reads a moment as a user types it: +2h, -30m, +1d, now, a time of day (the next one), a date, or both, in the
 // user's zone unless it names one.
 func parseTyped(text string, now time.Time) (time.Time, error) {
@@ -132,7 +179,7 @@ func parseTyped(text string, now time.Time) (time.Time, error) {
 			return existing(at, form, text)
 		}
 	}
-	for _, form := range []string{"15:04:05", "15:04"} {
+	for _, form := range clockForms() {
 		if _, err := time.Parse(form, text); err != nil {
 			continue
 		}

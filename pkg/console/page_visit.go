@@ -189,11 +189,20 @@ func textOf(value any) string {
 }
 
 // Table is a list of tasks for the template of that name.
-func (v *visit) Table(tasks []Task) taskTable { return taskTable{v, tasks} }
+func (v *visit) Table(tasks []Task) taskTable { return taskTable{v, tasks, 0} }
+
+// TableBy is a list of tasks that are to move by a span of time.
+func (v *visit) TableBy(tasks []Task, by time.Duration) taskTable { return taskTable{v, tasks, by} }
 
 type taskTable struct {
 	*visit
 	Tasks []Task
+	By    time.Duration
+}
+
+// Moved is when a task is due after the move: not before now.
+func (t taskTable) Moved(one Task) int64 {
+	return max(one.DueAtMs+t.By.Milliseconds(), t.now.UnixMilli())
 }
 
 // LifeOf is a history for the template of that name.

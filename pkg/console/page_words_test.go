@@ -115,6 +115,23 @@ func TestPageLanguage(t *testing.T) {
 	}
 }
 
+func TestPageSpans(t *testing.T) {
+	t.Parallel()
+	v := &visit{lang: "en", zone: time.FixedZone("there", 2*3600)}
+	for d, want := range map[time.Duration]string{
+		0: "0 ms", 999 * time.Millisecond: "999 ms", time.Second: "1 s", 118 * time.Minute: "1 h 58 min", 12*time.Hour + time.Minute: "12 h",
+		24 * time.Hour: "1 d", 9*24*time.Hour + 23*time.Hour: "9 d 23 h", 366 * 24 * time.Hour: "1 y 1 d", 61 * time.Second: "1 min 1 s",
+	} {
+		if got := v.short(d); got != want {
+			t.Errorf("%v: got %q, want %q", d, got, want)
+		}
+	}
+	got := v.Detail("by 2h to 2026-03-28T12:26:44.925Z, operation\u202e 7")
+	if want := "by 2h to 2026-03-28 14:26:44, operation\ufffd 7"; got != want {
+		t.Errorf("detail: got %q, want %q", got, want)
+	}
+}
+
 func TestPageTypedTimes(t *testing.T) {
 	t.Parallel()
 	berlin, err := time.LoadLocation("Europe/Berlin")
@@ -130,6 +147,14 @@ func TestPageTypedTimes(t *testing.T) {
 		at, err := parseTyped(text, now)
 		if got := at.In(berlin).Format(time.RFC3339); err != nil || got != want {
 			t.Errorf("%q: got %s, %v, want %s", text, got, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"14:00": "2026-03-28T14:00:00+01:00", "16:00:05": "2026-03-28T16:00:05+01:00", "+2h": "2026-03-28T17:00:00+01:00",
+	} {
+		at, err := parseBound(text, now)
+		if got := at.In(berlin).Format(time.RFC3339); err != nil || got != want {
+			t.Errorf("bound %q: got %s, %v, want %s", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "soon", "+", "+x", "--1h", "+1d-1h", "25:00", "2026-03-29 02:30", "+999999d", "2026-02-30"} {

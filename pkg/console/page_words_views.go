@@ -24,6 +24,9 @@ func viewWords() map[string]words {
 		"payload":   {"Payload", "内容"},
 		"hidden":    {"Payloads are hidden from your role.", "您的角色看不到内容。"},
 		"life":      {"Life", "经历"},
+		"newdue":    {"New due time", "新的到期时间"},
+		"overdue":   {"overdue", "已逾期"},
+		"diedsince": {"Died since", "死亡时间不早于"},
 		"meanwhile": {"Its queue, while the task was late", "任务迟到期间的队列"},
 		"lifecut":   {"Older lines are left out.", "较早的记录未显示。"},
 		"nolife":    {"Nothing has been recorded.", "没有记录。"},
@@ -106,7 +109,7 @@ func figureWords() map[string]words {
 	return map[string]words{
 		"bykind":          {"by kind", "按类型"},
 		"byqueue":         {"by queue", "按队列"},
-		"ahead.total":     {"tasks are due", "个任务将到期"},
+		"ahead.total":     {"tasks become due in this time", "个任务将在此期间到期"},
 		"ahead.overdue":   {"%s overdue", "%s 个已逾期"},
 		"ahead.rate":      {"workers have ended up to %s a second", "工作进程每秒最多完成 %s 个"},
 		"ahead.norate":    {"the workers' rate is not known yet", "尚无工作进程速率数据"},

@@ -172,16 +172,22 @@ func (o Operation) Event(before, after Task) Event {
 	case VerbRequeue:
 		e.Name, e.Detail = EventRequeued, "from "+before.Queue+" to "+after.Queue
 	case VerbRetry:
-		e.Name, e.Detail = EventRetried, deadDetail(before)
+		e.Name, e.Detail = EventRetried, RetriedDetail(before)
 	case VerbDiscard:
-		e.Name, e.Detail = EventDiscarded, deadDetail(before)
+		e.Name, e.Detail = EventDiscarded, DeadDetail(before)
 	}
 	e.Detail = strings.TrimPrefix(e.Detail+", operation "+o.ID.String(), ", ")
 	return e
 }
 
-func deadDetail(before Task) string {
+// DeadDetail is the detail of a line about a dead task that is discarded.
+func DeadDetail(before Task) string {
 	return fmt.Sprintf("was dead after %d attempts: %s", before.Attempt, before.LastError)
+}
+
+// RetriedDetail is the detail of a line about a dead task that is retried: what its row no longer says.
+func RetriedDetail(before Task) string {
+	return "was due " + before.DueAt.Format(eventTime) + ", " + DeadDetail(before)
 }
 
 // Over reports whether the operation has come to an end.

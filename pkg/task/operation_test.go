@@ -157,7 +157,7 @@ func TestOperationApplies(t *testing.T) {
 			func(r task.Task, at time.Time) (task.Task, error) { return r.Requeue("mails", at) },
 			"requeued from " + row.Queue + " to mails, ",
 		},
-		{task.Operation{Verb: task.VerbRetry}, dead, task.Task.Retry, "retried was dead after 0 attempts: boom, "},
+		{task.Operation{Verb: task.VerbRetry}, dead, task.Task.Retry, "retried was due " + dead.DueAt.Format("2006-01-02T15:04:05.000Z07:00") + ", was dead after 0 attempts: boom, "},
 		{task.Operation{Verb: task.VerbDiscard}, dead, task.Task.Dismiss, "discarded was dead after 0 attempts: boom, "},
 	} {
 		c.operation.ID, c.operation.Actor = task.NewID(), "ann@host"
