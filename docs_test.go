@@ -73,6 +73,10 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 		{guide, fmt.Sprintf("A hook has %s for an event. While %s events wait,", hooks.span(`hookTimeout\s+= (.+?)\s+//`),
 			grouped(hooks.number("maxQueuedEvents")))},
 		{contract, fmt.Sprintf("within its interval (%s)", spelt(cfg.Daemon.Interval))},
+		{contract, fmt.Sprintf("by default %d |", task.NewKind[int]("test").Info().MaxAttempts)},
+		{contract, fmt.Sprintf("JSON of at most %d KiB", task.MaxPayload>>10)},
+		{contract, fmt.Sprintf("up to %s after the first failure, 2 s after the second, and so on, up to %s", spelt(task.DefaultBackoff.Min),
+			spelt(task.DefaultBackoff.Max))},
 		{operating, fmt.Sprintf("between MySQL and Redis after %s", source{t, "pkg/console/drift.go"}.span(`recheckDelay\s+= (.+?)\s+//`))},
 		{operating, fmt.Sprintf("overdue for more than %s", source{t, "pkg/console/verify.go"}.span(`stuckAfter = (.+)`))},
 	} {
