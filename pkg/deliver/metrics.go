@@ -1,0 +1,36 @@
+package deliver
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/duetime/duetime/internal/metric"
+)
+
+// waiting is the outcome of a task that was not sent, because the breaker is open.
+const waiting = "waiting"
+
+// metrics are labelled by the endpoint's host and port: its path may hold a token.
+type metrics struct {
+	pushes   *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	open     *prometheus.GaugeVec
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	return &metrics{
+		pushes: metric.Shared(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "duetime_pushes_total", Help: "Tasks that were to be sent to an endpoint, by what came of it.",
+		}, []string{"endpoint", "outcome"})),
+		duration: metric.Shared(reg, prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "duetime_push_duration_seconds", Help: "One request to an endpoint, up to the header of its answer.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2, 16),
+		}, []string{"endpoint"})),
+		open: metric.Shared(reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "duetime_push_breaker_open", Help: "1 while tasks of the endpoint wait because it is away.",
+		}, []string{"endpoint"})),
+	}
+}
+
+func (m *metrics) count(e *endpoint, outcome string) {
+	m.pushes.WithLabelValues(e.url.Host, outcome).Inc()
+}

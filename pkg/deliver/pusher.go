@@ -1,0 +1,185 @@
+package deliver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sony/gobreaker/v2"
+
+	"github.com/duetime/duetime/internal/webhook"
+	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/pkg/worker"
+)
+
+const (
+	// DefaultTimeout is an Endpoint's timeout unless it says another.
+	DefaultTimeout = 5 * time.Second
+
+	connectTimeout = 10 * time.Second // of a connection that outlives the request that wanted it
+	maxIdle        = 64               // connections to one host: as many as a worker usually has runners
+	maxHeaderBytes = 64 << 10         // of an answer
+)
+
+// Config is what all endpoints of a Pusher share. Its zero value is usable.
+type Config struct {
+	// Source is the CloudEvents source of all requests: a URI reference. Default "/duetime".
+	Source string
+	// Allow has the names, addresses and CIDRs of endpoints that are not on the public internet. A name vouches for whatever
+	// address it has. Default: none.
+	Allow []string
+	// Logger defaults to none.
+	Logger *slog.Logger
+	// Metrics defaults to none.
+	Metrics prometheus.Registerer
+}
+
+// Endpoint says where the tasks of a kind go.
+type Endpoint struct {
+	// URL is https://host/path. Plain http goes only to a host of Config.Allow.
+	URL string
+	// Secrets sign each request, so that the receiver needs one of them: whsec_ and the base64 of 24 to 64 bytes. While a secret
+	// is rotated there are two.
+	Secrets []string
+	// Timeout bounds a request, from the connection to the answer's header: 10 ms to 1 h. Default 5 s. It must be below the
+	// handler's timeout.
+	Timeout time.Duration
+}
+
+// Pusher sends tasks to endpoints. It is safe for concurrent use. Endpoints of one scheme, host and port share connections
+// and a breaker.
+type Pusher struct {
+	source  string
+	guard   *webhook.Guard
+	client  *http.Client
+	log     *slog.Logger
+	metrics *metrics
+	dialer  net.Dialer    // without the guard's check
+	open    time.Duration // of breakers
+
+	mu       sync.Mutex
+	breakers map[string]*breaker // by scheme, host and port
+}
+
+// New makes a Pusher. The error names the item of Allow that is wrong.
+func New(cfg Config) (*Pusher, error) {
+	guard, err := webhook.NewGuard(cfg.Allow)
+	if err != nil {
+		return nil, fmt.Errorf("deliver: Allow: %w", err)
+	}
+	p := &Pusher{
+		source: cmp.Or(cfg.Source, "/duetime"), guard: guard, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
+		metrics: newMetrics(cfg.Metrics), dialer: net.Dialer{Timeout: connectTimeout}, open: breakerOpen,
+		breakers: map[string]*breaker{},
+	}
+	p.client = &http.Client{
+		// HTTP/1.1 alone: a timeout then ends its connection. A connection of HTTP/2 that hangs would be used again.
+		Transport: &http.Transport{
+			DialContext: p.dial, TLSHandshakeTimeout: connectTimeout, MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: time.Minute,
+			MaxResponseHeaderBytes: maxHeaderBytes, DisableCompression: true,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return p, nil
+}
+
+// Close closes connections that are idle. Workers must have stopped.
+func (p *Pusher) Close() { p.client.CloseIdleConnections() }
+
+// dial connects to an address that is public or allowed.
+func (p *Pusher) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	d := p.dialer
+	d.Control = p.guard.Control(host)
+	return d.DialContext(ctx, network, addr)
+}
+
+// endpoint is an Endpoint that was checked.
+type endpoint struct {
+	url     *url.URL
+	signer  webhook.Signer
+	timeout time.Duration
+	breaker *breaker
+}
+
+// Handle registers an outside handler that delivers the kind's tasks to the endpoint. The error names the field of the endpoint
+// that is wrong. Handle panics on a kind that is registered already, as worker.HandleOutside does.
+//
+// The worker's drain must not be below the handler's timeout, which is the kind's task.Timeout or worker.handler_timeout: else
+// each stop cuts requests off that then are sent once more.
+func Handle[P any](m *worker.Mux, kind task.Kind[P], p *Pusher, to Endpoint) error {
+	e, err := p.check(to, kind.Info().Timeout)
+	if err != nil {
+		return fmt.Errorf("deliver: kind %s: %w", kind.Name(), err)
+	}
+	worker.HandleOutside(m, kind, func(ctx context.Context, t worker.Task[P]) error { return p.deliver(ctx, t.Task, e) })
+	return nil
+}
+
+// check returns the endpoint, or what is wrong with it. The handler's timeout is 0 for the worker's, which nobody knows yet.
+func (p *Pusher) check(to Endpoint, ofHandler time.Duration) (*endpoint, error) {
+	u, err := p.guard.Parse(to.URL)
+	if err != nil {
+		return nil, fmt.Errorf("its URL %w", err)
+	}
+	signer, err := webhook.NewSigner(to.Secrets)
+	if err != nil {
+		return nil, fmt.Errorf("its secrets: %w", err)
+	}
+	timeout := cmp.Or(to.Timeout, DefaultTimeout)
+	switch {
+	case timeout < task.MinTimeout || timeout > task.MaxTimeout:
+		return nil, fmt.Errorf("its timeout of %v is not within %v and %v", timeout, task.MinTimeout, task.MaxTimeout)
+	case ofHandler > 0 && timeout >= ofHandler:
+		return nil, fmt.Errorf("its timeout of %v is not below the handler's timeout (task.Timeout) of %v", timeout, ofHandler)
+	}
+	return &endpoint{url: u, signer: signer, timeout: timeout, breaker: p.breakerOf(u)}, nil
+}
+
+// deliver is the handler. While the breaker is open, the task waits without using up an attempt.
+func (p *Pusher) deliver(ctx context.Context, t task.Task, e *endpoint) error {
+	_, err := e.breaker.Execute(func() (struct{}, error) { return struct{}{}, p.send(ctx, t, e) })
+	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
+		p.metrics.count(e, waiting)
+		return worker.Snooze(e.breaker.delay())
+	}
+	p.metrics.count(e, outcomeOf(err))
+	return err
+}
+
+// send sends one request, and returns what its answer means for the task.
+func (p *Pusher) send(ctx context.Context, t task.Task, e *endpoint) error {
+	bounded, cancel := context.WithTimeoutCause(ctx, e.timeout, fmt.Errorf("no answer within %v", e.timeout))
+	defer cancel()
+	req, err := p.request(bounded, t, e)
+	if err != nil {
+		return fmt.Errorf("push: %w", err)
+	}
+	began := time.Now()
+	res, err := p.client.Do(req)
+	p.metrics.duration.WithLabelValues(e.url.Host).Observe(time.Since(began).Seconds())
+	switch {
+	case err == nil:
+		defer func() { _ = res.Body.Close() }()
+		return e.judge(res, excerpt(res, e.signer, cancel), t, time.Now())
+	case errors.Is(ctx.Err(), context.Canceled):
+		return stoppedError{context.Cause(ctx)}
+	case bounded.Err() != nil:
+		err = context.Cause(bounded)
+	}
+	if full, ok := errors.AsType[*url.Error](err); ok {
+		err = full.Err // full repeats the URL, which may hold a token
+	}
+	return fmt.Errorf("push to %s: %w", e.url.Host, err)
+}
