@@ -97,7 +97,7 @@ type tool struct {
 
 func (t *tool) root() *cobra.Command {
 	t.page = config.DefaultConsole()
-	t.sections = append(t.sections, t.page)
+	t.sections = append(t.sections, t.page, config.DefaultDeliver())
 	cmd := &cobra.Command{
 		Use:           "duetime",
 		Short:         "Migrate, inspect, change, watch and verify delayed tasks",

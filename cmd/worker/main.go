@@ -1,5 +1,5 @@
-// Command worker runs the pet game's effects: it ends meals, and starts meals that an auto-feed card pays for. Run as
-// many as the load needs.
+// Command worker runs the pet game's effects: it ends meals, and starts meals that an auto-feed card pays for. Beside them it
+// delivers the kinds of the section deliver of the configuration by HTTP. Run as many as the load needs.
 package main
 
 import (
@@ -16,8 +16,8 @@ import (
 func main() { os.Exit(process.Main("worker", config.DefaultPath, run)) }
 
 func run(ctx context.Context, env *process.Env) error {
-	settings := pet.DefaultSettings()
-	cfg, err := command.Configure(ctx, env, func(c config.Config) string { return c.Worker.Admin }, settings)
+	settings, push := pet.DefaultSettings(), config.DefaultDeliver()
+	cfg, err := command.Configure(ctx, env, func(c config.Config) string { return c.Worker.Admin }, settings, push)
 	if err != nil {
 		return err
 	}
@@ -27,6 +27,9 @@ func run(ctx context.Context, env *process.Env) error {
 		return err
 	}
 	env.OnStop("client", client.Close)
-	game := pet.NewGame(settings.Rules(), client.ForUpdate())
-	return client.Work(ctx, game.Handlers())
+	mux := pet.NewGame(settings.Rules(), client.ForUpdate()).Handlers()
+	if err := deliverKinds(env, mux, cfg.Namespace, push); err != nil {
+		return err
+	}
+	return client.Work(ctx, mux)
 }

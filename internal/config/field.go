@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -11,6 +12,13 @@ import (
 
 // formAddr in the struct tag "form" is host:port. A port alone is enough, even as a number.
 const formAddr = "addr"
+
+// ownForm is a type of values with a form of its own in the file.
+type ownForm interface {
+	// fromYAML converts a value of the file to the type. The error never repeats a text, which may be a secret.
+	fromYAML(v any) (any, error)
+	String() string
+}
 
 var durationType = reflect.TypeFor[time.Duration]()
 
@@ -65,6 +73,9 @@ func newSchema(sections ...Section) schema {
 
 // fromYAML converts a value of the file to the field's own type. The error never repeats a text, which may be a secret.
 func (f field) fromYAML(v any) (any, error) {
+	if own, ok := f.value.Interface().(ownForm); ok {
+		return own.fromYAML(v)
+	}
 	switch {
 	case f.value.Type() == durationType:
 		if s, ok := v.(string); ok {
@@ -101,6 +112,9 @@ func (f field) fromYAML(v any) (any, error) {
 
 // fromEnv converts the text of an environment variable to the field's own type.
 func (f field) fromEnv(s string) (any, error) {
+	if _, ok := f.value.Interface().(ownForm); ok {
+		return nil, errors.New("can be set in the file only")
+	}
 	switch {
 	case f.value.Type() == durationType:
 		return parseDuration(strings.TrimSpace(s))

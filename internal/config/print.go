@@ -55,6 +55,8 @@ func (f field) text() string {
 		return v.String()
 	case DSN:
 		return v.String()
+	case ownForm:
+		return v.String()
 	}
 	return f.value.String()
 }

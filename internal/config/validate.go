@@ -45,6 +45,9 @@ func (c Config) validate(sections ...Section) error {
 	c.checkTrace(&p)
 	for _, s := range sections {
 		s.Validate(&p)
+		if s, ok := s.(crossChecked); ok {
+			s.ValidateWith(c, &p)
+		}
 	}
 	return p.orNil()
 }
