@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/config"
+	"github.com/duetime/duetime/pkg/deliver"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -26,12 +27,14 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 		contract     = "docs/SQL-CONTRACT.md"
 		guide        = "docs/GUIDE.md"
 		operating    = "docs/OPERATING.md"
+		push         = "docs/PUSH.md"
 	)
 	cfg := config.Default()
 	put := source{t, "internal/indexwriter/writer.go"}
 	queue := source{t, "internal/indexwriter/queue.go"}
 	look, degraded := source{t, "pkg/worker/look.go"}, source{t, "pkg/worker/degraded.go"}
 	hooks := source{t, "pkg/worker/hooks.go"}
+	breaker, answer := source{t, "pkg/deliver/breaker.go"}, source{t, "pkg/deliver/answer.go"}
 	joining := source{t, "duetime.go"}.span(`lookingAfter = (.+)`)
 	wait := source{t, "pkg/schedule/client.go"}.span(`cmp\.Or\(c\.IndexWait, (.+?)\)`)
 	for _, c := range []struct{ doc, says string }{
@@ -72,6 +75,14 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 		{guide, fmt.Sprintf("`worker.drain` (%s) is how long", source{t, "pkg/worker/config.go"}.span(`cmp\.Or\(c\.Drain, (.+?)\)`))},
 		{guide, fmt.Sprintf("A hook has %s for an event. While %s events wait,", hooks.span(`hookTimeout\s+= (.+?)\s+//`),
 			grouped(hooks.number("maxQueuedEvents")))},
+		{push, fmt.Sprintf("After %d failures in a row", breaker.number("failuresToOpen"))},
+		{push, fmt.Sprintf("and each %s one task tries", breaker.span(`breakerOpen\s+= (.+?)\s+//`))},
+		{push, fmt.Sprintf("from %s to %s, so it comes", breaker.span(`minDelay\s+= (.+?)\s+//`),
+			spelt(2*time.Duration(breaker.find(`maxDelay\s+= (.+?)\s+//`))))},
+		{push, fmt.Sprintf("up to %d bytes stand in the task's last error", answer.number("maxExcerpt"))},
+		{push, fmt.Sprintf("At most %d KiB of an answer are read", answer.number("maxBodyBytes")>>10)},
+		{push, fmt.Sprintf("for one request, %s by default", deliver.DefaultTimeout)},
+		{push, fmt.Sprintf("(%d by default), half as many retries", cfg.Worker.Concurrency)},
 		{contract, fmt.Sprintf("within its interval (%s)", spelt(cfg.Daemon.Interval))},
 		{contract, fmt.Sprintf("by default %d |", task.NewKind[int]("test").Info().MaxAttempts)},
 		{contract, fmt.Sprintf("JSON of at most %d KiB", task.MaxPayload>>10)},
