@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/duetime/duetime/internal/build"
 	"github.com/duetime/duetime/internal/config"
 	"github.com/duetime/duetime/internal/process"
 	"github.com/duetime/duetime/pkg/console"
@@ -107,6 +108,7 @@ func (t *tool) serveConsole(ctx context.Context, c *console.Console, cfg console
 	if err != nil {
 		return fmt.Errorf("console.listen: %w", err)
 	}
+	cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "starting", build.Read().LogAttrs()...)
 	server := process.NewServer(handler)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()

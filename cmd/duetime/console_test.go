@@ -46,4 +46,7 @@ func TestConsoleServes(t *testing.T) {
 	if code := p.Wait(t, 30*time.Second); code != 0 {
 		t.Errorf("exit code %d: %v", code, p.Lines())
 	}
+	if first := p.Lines()[0]; !strings.Contains(first, "msg=starting version=") {
+		t.Errorf("the first line does not say the build: %s", first)
+	}
 }

@@ -74,6 +74,7 @@ var toolOnly = map[string]string{
 	"migrate print":         "Its output is the SQL of the package migrations, for an administrator to read.",
 	"config print":          "A service has the Config itself, whose secrets mask themselves when they are printed.",
 	"healthcheck":           "It asks another process's admin port; a service answers its own probes by Client.Ready.",
+	"version":               "A service reads its own build by debug.ReadBuildInfo; recur.TZVersion names its tz database.",
 	"demo":                  "It plays a game with processes of its own.",
 	"completion bash":       "It writes a script for a shell.",
 	"completion fish":       "It writes a script for a shell.",

@@ -114,7 +114,7 @@ func (t *tool) root() *cobra.Command {
 	cmd.PersistentFlags().Var(&t.zone, "tz", "zone of times that are given without one, and of those that are shown")
 	cmd.AddCommand(t.migrate(), t.verify(), t.stats(), t.task(), t.schedule(), t.bulk(), t.demo())
 	cmd.AddCommand(t.dead(), t.shard(), t.leader(), t.queue(), t.pause(), t.resume(), t.configuration(), t.top(), t.healthcheck(), t.importing(),
-		t.console())
+		t.console(), t.version())
 	return cmd
 }
 

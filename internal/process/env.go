@@ -14,6 +14,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/duetime/duetime/internal/build"
 )
 
 // Env is what Main gives to a command's run. Its methods may be called from several goroutines.
@@ -58,7 +60,7 @@ func newEnv(flags Flags, stderr io.Writer, adopt func(logger *slog.Logger)) *Env
 func (e *Env) Log() *slog.Logger { return e.log.Load() }
 
 // SetLog makes a new logger with level (debug, info, warn, error) and format (json, text), for the process and as slog's
-// default. Call SetLog before anything keeps the logger.
+// default. Its first line says what the process was built from. Call SetLog before anything keeps the logger.
 func (e *Env) SetLog(level, format string) error {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
@@ -77,6 +79,7 @@ func (e *Env) SetLog(level, format string) error {
 	e.log.Store(slog.New(h))
 	e.logSet.Store(true)
 	e.adopt(e.Log())
+	e.Log().LogAttrs(context.Background(), slog.LevelInfo, "starting", build.Read().LogAttrs()...)
 	return nil
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/duetime/duetime/internal/build"
 	"github.com/duetime/duetime/internal/wait"
 )
 
@@ -245,6 +246,18 @@ func TestReadyAtEveryLevelAndOnce(t *testing.T) {
 		if got := strings.Count(h.err.String(), `"msg":"ready"`); got != 1 {
 			t.Errorf("level %s: %d ready lines, want 1", level, got)
 		}
+	}
+}
+
+func TestFirstLineSaysTheBuild(t *testing.T) {
+	t.Parallel()
+	h := newHarness()
+	h.main(func(_ context.Context, env *Env) error { return env.SetLog("info", "json") })
+	b := build.Read()
+	first, _, _ := strings.Cut(h.err.String(), "\n")
+	want := fmt.Sprintf(`"msg":"starting","version":%q,"revision":%q,"tz":%q}`, b.Version, b.Revision, b.TZ)
+	if !strings.HasSuffix(first, want) {
+		t.Errorf("the first line is %s, want it to end with %s", first, want)
 	}
 }
 

@@ -173,7 +173,7 @@ func (s *Store) MigrationStatus(ctx context.Context, files fs.FS) ([]Migration, 
 // CheckMigrations returns ErrOldSchema if the newest of files was not applied, and ErrNoSchema if none ever was. A schema
 // that is newer than files is accepted: migrations don't break the previous version's code.
 func (s *Store) CheckMigrations(ctx context.Context, files fs.FS) error {
-	want, err := s.newest(files)
+	want, err := NewestMigration(files, s.dialect)
 	if err != nil {
 		return err
 	}
@@ -190,9 +190,9 @@ func (s *Store) CheckMigrations(ctx context.Context, files fs.FS) error {
 	return nil
 }
 
-// newest returns the highest version among files.
-func (s *Store) newest(files fs.FS) (int64, error) {
-	files, err := s.ofDialect(files)
+// NewestMigration returns the highest version among the dialect's files: the schema that a program knows.
+func NewestMigration(files fs.FS, d Dialect) (int64, error) {
+	files, err := ofDialect(files, d)
 	if err != nil {
 		return 0, err
 	}
@@ -209,7 +209,7 @@ func (s *Store) newest(files fs.FS) (int64, error) {
 
 // PrintMigrations writes the SQL of all migrations in order, for reading or for running by hand.
 func (s *Store) PrintMigrations(w io.Writer, files fs.FS) error {
-	files, err := s.ofDialect(files)
+	files, err := ofDialect(files, s.dialect)
 	if err != nil {
 		return err
 	}
@@ -228,17 +228,17 @@ func (s *Store) PrintMigrations(w io.Writer, files fs.FS) error {
 	})
 }
 
-// ofDialect returns the folder of the store's dialect.
-func (s *Store) ofDialect(files fs.FS) (fs.FS, error) {
-	files, err := fs.Sub(files, s.dialect.String())
+// ofDialect returns the dialect's folder.
+func ofDialect(files fs.FS, d Dialect) (fs.FS, error) {
+	files, err := fs.Sub(files, d.String())
 	if err != nil {
-		return nil, fmt.Errorf("open migrations of %v: %w", s.dialect, err)
+		return nil, fmt.Errorf("open migrations of %v: %w", d, err)
 	}
 	return files, nil
 }
 
 func (s *Store) provider(db *sqlx.DB, files fs.FS) (*goose.Provider, error) {
-	files, err := s.ofDialect(files)
+	files, err := ofDialect(files, s.dialect)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/duetime/duetime/internal/build"
+	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/migrations"
+)
+
+// versions is what the command shows.
+type versions struct {
+	build.Info
+
+	Schema int64 `json:"schema"` // the newest migration that this tool brings
+}
+
+func (t *tool) version() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "version [--json]", Args: cobra.NoArgs,
+		Short: "Show what this tool was built from: version, commit, Go, tz database and schema",
+		RunE: func(*cobra.Command, []string) error {
+			schema, err := store.NewestMigration(migrations.Files, store.MySQL)
+			if err != nil {
+				return err
+			}
+			v := versions{build.Read(), schema}
+			if asJSON {
+				return json.NewEncoder(t.out).Encode(v)
+			}
+			return writeTable(t.out, [][]string{
+				{"version", v.Version},
+				{"revision", v.Revision},
+				{"go", v.Go},
+				{"tz database", v.TZ},
+				{"schema", strconv.FormatInt(v.Schema, 10)},
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write one JSON object")
+	return cmd
+}
