@@ -52,6 +52,12 @@ func TestFireCallsTheServicesFunctions(t *testing.T) {
 	})
 }
 
+// What the documentation shows is a test that passes.
+func TestExample(t *testing.T) {
+	t.Parallel()
+	unpaidOrderExpires(t)
+}
+
 // A kind has its own time in Fire too, be it longer than that of others.
 func TestFireKeepsTimeouts(t *testing.T) {
 	t.Parallel()

@@ -12,6 +12,15 @@ type Report struct {
 	Month string `json:"month"`
 }
 
+// A kind is declared once. A spec says what to do, for whom and when; a client or a transaction schedules it.
+func ExampleKind_New() {
+	kind := task.NewKind[Report]("report.build", task.Queue("reports"), task.MaxAttempts(5))
+	spec := kind.New("ada", Report{Month: "2026-11"}, task.In(time.Hour), task.Subject("sales"), task.Key("2026-11"))
+	in, _ := spec.In()
+	fmt.Println(spec.Kind().Name, spec.Owner(), spec.Subject(), spec.Key(), string(spec.Payload()), in)
+	// Output: report.build ada sales 2026-11 {"month":"2026-11"} 1h0m0s
+}
+
 // A call of this kind's handler may take two seconds, whatever the worker allows others.
 func ExampleTimeout() {
 	kind := task.NewKind[Report]("report.build", task.Timeout(2*time.Second))
