@@ -3,6 +3,8 @@ package duetime_test
 import (
 	"net"
 	"os"
+	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -27,6 +29,8 @@ func composed(t *testing.T) *types.Project {
 	return project
 }
 
+var exactVersion = regexp.MustCompile(`:\d+\.\d+\.\d+$`)
+
 // commands returns the names of the folders of cmd.
 func commands(t *testing.T) []string {
 	t.Helper()
@@ -49,6 +53,9 @@ func TestComposeServers(t *testing.T) {
 		if !ok || !strings.HasPrefix(s.Image, image) {
 			t.Errorf("%s: got image %q, want %s", name, s.Image, image)
 			continue
+		}
+		if !exactVersion.MatchString(s.Image) {
+			t.Errorf("%s: image %q may change from one day to the next: name all three parts of its version", name, s.Image)
 		}
 		if s.HealthCheck == nil || len(s.HealthCheck.Test) < 2 {
 			t.Errorf("%s has no health check", name)
@@ -213,6 +220,9 @@ func TestDockerfile(t *testing.T) {
 	version, _, _ = strings.Cut(version, "\n")
 	major := strings.Join(strings.Split(version, ".")[:2], ".")
 	has(stages[0], "FROM", "golang:"+major)
+	if base, _, _ := strings.Cut(stages[0][0].args, " "); !exactVersion.MatchString(base) {
+		t.Errorf("the compiler %s may change from one day to the next: name all three parts of its version", base)
+	}
 	has(stages[0], "RUN", "CGO_ENABLED=0", "-o /out/", "./cmd/...")
 	has(stages[1], "FROM", "distroless/static", ":nonroot")
 	has(stages[1], "COPY", "--from=build", "/out/", "/usr/local/bin/")
@@ -227,6 +237,20 @@ func TestDockerfile(t *testing.T) {
 	for _, name := range commands(t) {
 		if _, err := os.Stat("cmd/" + name + "/main.go"); err != nil {
 			t.Errorf("cmd/%s: %v", name, err)
+		}
+	}
+}
+
+// The image's build sees all that git tracks, and git itself. Otherwise Go would stamp no commit into the commands, or call it dirty.
+func TestDockerignore(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(".dockerignore")
+	pipelinetest.Must(t, err)
+	for pattern := range strings.FieldsSeq(string(text)) {
+		tracked, err := exec.CommandContext(t.Context(), "git", "ls-files", pattern).Output() //nolint:gosec // our own file
+		pipelinetest.Must(t, err)
+		if len(tracked) > 0 || pattern == ".git" {
+			t.Errorf("the build of the image lacks %s, of which git tracks %s", pattern, strings.Fields(string(tracked)))
 		}
 	}
 }
