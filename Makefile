@@ -11,7 +11,7 @@ help: ## List the targets.
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
 
 .PHONY: check
-check: commits lint test test-cluster model-quick microbench vuln-if-reachable ## What CI runs: commit subjects, lint, all tests, the three-node tests, the model, each benchmark once, known vulnerabilities.
+check: commits lint test test-cluster model-quick microbench release-check vuln-if-reachable ## What CI runs: commit subjects, lint, all tests, the three-node tests, the model, each benchmark once, a release tried, known vulnerabilities.
 
 .PHONY: commits
 commits: ## Check the subjects of commits.
@@ -88,6 +88,14 @@ fmt: ## Format all Go files.
 .PHONY: build
 build: ## Build all commands into bin/.
 	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/...
+
+.PHONY: release
+release: ## Build VERSION=v0.1.0 into bin/release, twice with the same bytes: archives, lists of parts, checksums; tag it. Pushes nothing.
+	scripts/release $(or $(VERSION),$(error say which: make release VERSION=v0.1.0))
+
+.PHONY: release-check
+release-check: ## Build a release of this platform twice and compare, install the tool as from a module proxy, and play the demo on it.
+	scripts/release --check
 
 .PHONY: demo
 demo: ## Run the whole pipeline in one process for half a minute; needs only Go.
