@@ -39,7 +39,9 @@ func TestChosen(t *testing.T) {
 		}
 		return names
 	}
-	main := []string{"duetime", "asynq", "river", "bullmq", "rabbitmq", "scan"}
+	main := []string{
+		"duetime", "asynq", "river", "bullmq", "rabbitmq", "rocketmq-levels", "rocketmq-timers", "redisson", "jesque", "scan",
+	}
 	alternatives := []string{"zset", "buckets", "heap", "wheel-hashed", "wheel-hierarchical", "diskwheel"}
 	for _, c := range []struct {
 		what, work, systems string
@@ -48,6 +50,7 @@ func TestChosen(t *testing.T) {
 		{"all", "burst", "", append(main, alternatives...)},
 		{"all", "burst", "heap,river", []string{"river", "heap"}},
 		{"all", "blocked", "", []string{"rabbitmq-ttl"}},
+		{"all", "move", "", []string{"duetime", "bullmq", "redisson", "scan", "zset", "buckets"}},
 		{"all", "rebuild", "", []string{"duetime"}},
 		{"quick", "burst", "", []string{"duetime", "bullmq"}},
 		{"quick", "raw", "", []string{"raw"}},

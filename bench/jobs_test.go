@@ -97,12 +97,10 @@ func (w *world) soon(n int64, step time.Duration) jobs {
 	ahead := max(w.system.ahead, 1500*time.Millisecond)
 	for loading := time.Duration(1.5 * float64(n) / w.rate * float64(time.Second)); ; loading = 2*loading + time.Second {
 		j := jobs{first: w.take(n), n: n, step: step, before: w.seen(true)}
-		j.due = time.Now().Add(ahead + loading + time.Second).Truncate(time.Second)
-		if w.system.paces && step > 0 {
-			j.paced = new(errgroup.Group)
-			j.paced.Go(func() error { return w.schedule(j.first, n, j.due, step, 1) })
-			return j
+		if w.system.paces && (step > 0 || w.system.fixed) {
+			return w.hand(j, ahead)
 		}
+		j.due = time.Now().Add(ahead + loading + time.Second).Truncate(time.Second)
 		w.load(j.first, n, j.due, step, 1)
 		if time.Until(j.due) > ahead*3/4 {
 			return j
@@ -112,6 +110,14 @@ func (w *world) soon(n int64, step time.Duration) jobs {
 			w.Fatalf("not all of %d jobs were run", n)
 		}
 	}
+}
+
+// hand begins to make jobs just in time.
+func (w *world) hand(j jobs, ahead time.Duration) jobs {
+	j.due = time.Now().Add(ahead + time.Second).Truncate(time.Second)
+	j.paced = new(errgroup.Group)
+	j.paced.Go(func() error { return w.schedule(j.first, j.n, j.due, j.step, 1) })
+	return j
 }
 
 // seen is what the worker has done so far; with its histogram of lags, where it has one, if asked.
@@ -159,8 +165,8 @@ func (w *world) often() int {
 	return 1
 }
 
-// repeat calls do for each run. Systems that are no main ones stop early when the rest of the work would not get its
-// time: one run for each that is still to come.
+// repeat calls do for each run, or once for systems that have one run. Systems that are no main ones stop early when the
+// rest of the work would not get its time: one run for each that is still to come.
 func (w *world) repeat(do func(run int)) {
 	began := time.Now()
 	for run := range w.bench.repeats {
@@ -168,7 +174,7 @@ func (w *world) repeat(do func(run int)) {
 		w.first = cmp.Or(w.first, time.Since(w.opened)) // its start included
 		once := time.Since(began) / time.Duration(run+1)
 		need := once + time.Duration(w.bench.left)*w.first
-		if w.system.spare && time.Now().Add(need).After(w.bench.until) {
+		if w.system.once || w.system.spare && time.Now().Add(need).After(w.bench.until) {
 			return
 		}
 	}

@@ -10,14 +10,17 @@ import (
 type system struct {
 	name, title, settings string
 
-	redis, postgres, rabbitmq bool   // the servers that it needs beside MySQL
-	redisHz                   string // how often Redis looks after waiting clients in a second; empty is its default, 10
+	redis, postgres, rabbitmq, rocketmq bool   // the servers that it needs beside MySQL
+	redisHz                             string // how often Redis looks after waiting clients in a second; empty is its default, 10
 
 	node      bool // its driver is bullmq/driver.mjs
+	java      bool // its driver is in java
 	inProcess bool // scheduling and working happen in one process, in its memory
 	ownRows   bool // it writes its rows itself, so none is made for it
 	paces     bool // jobs due one after the other are handed over just in time, so that making them takes as long
+	fixed     bool // it knows some fixed delays only, so jobs due at one instant are handed over just in time, too
 	lagOnly   bool // of the works with effects it only has the lag measured
+	once      bool // it has one run of each work
 	spare     bool // further runs only as far as the time allows
 
 	// ahead is the least time before the first due time at which jobs are made: where it says that jobs made later may
@@ -69,6 +72,24 @@ var systems = []system{
 	{
 		name: "rabbitmq-ttl", title: "RabbitMQ, time to live per message", rabbitmq: true,
 		settings: "one queue for all delays: only its head expires",
+	},
+	{
+		name: "rocketmq-levels", title: "RocketMQ, delay levels", rocketmq: true, java: true, paces: true, fixed: true, once: true,
+		ahead: 7 * time.Second, patience: 25 * time.Second,
+		settings: "a flush before each answer instead of one each 500 ms, 32 consuming threads; one of 18 fixed delays: tasks are handed over " +
+			"5 s ahead, those due at one instant as fast as possible from then on. Can't move or cancel",
+	},
+	{
+		name: "rocketmq-timers", title: "RocketMQ, timer messages", rocketmq: true, java: true, once: true, patience: 25 * time.Second,
+		settings: "the same flushes and threads; a timer wheel of 100 ms, the least, instead of 1 s. Can't move",
+	},
+	{
+		name: "redisson", title: "Redisson, RDelayedQueue", redis: true, java: true, once: true, moves: true,
+		settings: "32 threads that take from the queue; moved by removing and offering again, each of the two a call",
+	},
+	{
+		name: "jesque", title: "Jesque, delayed jobs", redis: true, java: true, once: true,
+		settings: "32 workers; one that finds nothing due sleeps for 500 ms, which can't be set. Can't move",
 	},
 	{
 		name: report.Scan, title: "table scan", ownRows: true, spare: true, accepts: true, moves: true, stands: true,

@@ -55,12 +55,14 @@ func memory(t *testing.T) string {
 func servers(t *testing.T) []string {
 	t.Helper()
 	versions := []string{
-		pipelinetest.MySQL(t).Version(t), "Apache Kafka " + found(t, "../scripts/kafka/pom.xml", `kafka_\S+</artifactId>\s*<version>([^<]+)<`),
+		pipelinetest.MySQL(t).Version(t), "Apache Kafka " + artifact(t, "../scripts/kafka/pom.xml", `kafka_\S+`),
+		"RocketMQ " + artifact(t, "java/broker/pom.xml", "rocketmq-broker"),
 	}
 	for _, s := range []struct{ name, command, version string }{
 		{"Redis", "redis-server", `v=(\S+)`},
 		{"PostgreSQL", "/usr/lib/postgresql/*/bin/postgres", `\) (\S+)`},
 		{"Node.js", "node", `v(\S+)`},
+		{"OpenJDK", "java", `openjdk (\S+)`},
 	} {
 		if path := installed(s.command); path != "" {
 			out, err := exec.CommandContext(t.Context(), path, "--version").Output()
@@ -113,7 +115,16 @@ func libraries(t *testing.T) []string {
 	for _, name := range []string{"bullmq", "ioredis", "mysql2"} {
 		versions = append(versions, name+" "+node.Dependencies[name])
 	}
+	for _, name := range []string{"rocketmq-client", "redisson", "jesque", "mariadb-java-client"} {
+		versions = append(versions, name+" "+artifact(t, "java/pom.xml", name))
+	}
 	return versions
+}
+
+// artifact is the version of a dependency in a pom.xml.
+func artifact(t *testing.T, path, name string) string {
+	t.Helper()
+	return found(t, path, name+`</artifactId>\s*<version>([^<]+)<`)
 }
 
 // found is the first group of an expression's first match in a file; empty if there is none.

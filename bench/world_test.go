@@ -92,7 +92,7 @@ func (w *world) folder(name string) string {
 // serversNote tells how the servers are set.
 const serversNote = "Servers: MySQL with a flush at each commit, a buffer pool of 4 GB and a log of 2 GB; Postgres with a flush at each " +
 	"commit, shared buffers and a WAL of 4 GB; Redis with its append-only file flushed each second; RabbitMQ with durable queues, " +
-	"persistent messages and confirms; one Kafka broker, 24 partitions, acknowledged by all replicas; one ZooKeeper. 32 handlers run " +
+	"persistent messages and confirms; RocketMQ with a flush before each answer; one Kafka broker, 24 partitions, acknowledged by all replicas; one ZooKeeper. 32 handlers run " +
 	"side by side in each peer, with as many connections to MySQL; duetime runs 4 batches of up to 100 on 4 connections. All " +
 	"processes in Go have GOGC at 200."
 
@@ -133,6 +133,9 @@ func (w *world) servers() {
 	}
 	if w.system.rabbitmq {
 		w.env.AMQP = server.OwnRabbitMQ(w, w.folder("rabbitmq"))
+	}
+	if w.system.rocketmq {
+		w.env.RocketMQ = server.OwnRocketMQ(w, w.folder("rocketmq"), "java/broker/target/lib")
 	}
 }
 
@@ -187,6 +190,9 @@ func (w *world) start(role string) *driver {
 	}
 	if w.system.node {
 		command = []string{"node", "bullmq/driver.mjs"}
+	}
+	if w.system.java {
+		command = []string{"java", "-Duser.home=" + w.env.Dir, "-cp", "java/target/classes:java/target/lib/*", "com.duetime.bench.Driver"}
 	}
 	more := []string{"BENCH=" + string(text)}
 	if ours(w.system) {

@@ -66,6 +66,7 @@ type Env struct {
 	Redis    string `json:"redis"`  // host:port
 	Postgres string `json:"postgres"`
 	AMQP     string `json:"amqp"`
+	RocketMQ string `json:"rocketmq"` // of its name server
 	// Workers is how many handlers may run side by side; each system gets the same.
 	Workers int `json:"workers"`
 	// Rescue asks for settings by which what a killed worker was running is run again soon.
