@@ -76,11 +76,12 @@ var systems = []system{
 	{
 		name: "rocketmq-levels", title: "RocketMQ, delay levels", rocketmq: true, java: true, paces: true, fixed: true, once: true,
 		ahead: 7 * time.Second, patience: 25 * time.Second,
-		settings: "a flush before each answer instead of one each 500 ms, 32 consuming threads; one of 18 fixed delays: tasks are handed over " +
-			"5 s ahead, those due at one instant as fast as possible from then on. Can't move or cancel",
+		settings: "a flush before each answer instead of one each 500 ms, 32 consuming threads; one of 18 fixed delays: tasks are " +
+			"handed over 5 s ahead, those due at one instant as fast as possible from then on. Can't move or cancel",
 	},
 	{
-		name: "rocketmq-timers", title: "RocketMQ, timer messages", rocketmq: true, java: true, once: true, patience: 25 * time.Second,
+		name: "rocketmq-timers", title: "RocketMQ, timer messages", rocketmq: true, java: true, once: true,
+		patience: 25 * time.Second,
 		settings: "the same flushes and threads; a timer wheel of 100 ms, the least, instead of 1 s. Can't move",
 	},
 	{

@@ -192,7 +192,9 @@ func (w *world) start(role string) *driver {
 		command = []string{"node", "bullmq/driver.mjs"}
 	}
 	if w.system.java {
-		command = []string{"java", "-Duser.home=" + w.env.Dir, "-cp", "java/target/classes:java/target/lib/*", "com.duetime.bench.Driver"}
+		command = []string{
+			"java", "-Duser.home=" + w.env.Dir, "-cp", "java/target/classes:java/target/lib/*", "com.duetime.bench.Driver",
+		}
 	}
 	more := []string{"BENCH=" + string(text)}
 	if ours(w.system) {

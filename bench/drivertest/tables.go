@@ -19,7 +19,7 @@ func OpenTables(t *testing.T, dsn string) Tables {
 	pipelinetest.Must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	for _, statement := range []string{
-		`CREATE TABLE bench_tasks (id BIGINT PRIMARY KEY, due_at BIGINT NOT NULL, state TINYINT NOT NULL DEFAULT 0, KEY (state, due_at))`,
+		`CREATE TABLE bench_tasks (id BIGINT PRIMARY KEY, due_at BIGINT NOT NULL, state TINYINT NOT NULL DEFAULT 0)`,
 		`CREATE TABLE bench_pets (id BIGINT PRIMARY KEY, meals INT NOT NULL DEFAULT 0)`,
 		"INSERT INTO bench_pets (id) SELECT seq FROM " + pipelinetest.Numbers(0, 99_999),
 	} {

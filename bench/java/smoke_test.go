@@ -103,5 +103,6 @@ func start(t *testing.T, env queue.Env) *drivertest.Driver {
 	if _, err := os.Stat("target/built"); err != nil {
 		t.Fatal("the driver is not built: run bench/install")
 	}
-	return drivertest.Start(t, env, "java", "-Duser.home="+t.TempDir(), "-cp", "target/classes:target/lib/*", "com.duetime.bench.Driver")
+	return drivertest.Start(t, env,
+		"java", "-Duser.home="+t.TempDir(), "-cp", "target/classes:target/lib/*", "com.duetime.bench.Driver")
 }

@@ -42,7 +42,7 @@ final class JesqueQueue implements Delayed {
         this.env = env;
         String[] address = env.redis().split(":");
         config = new ConfigBuilder().withHost(address[0]).withPort(Integer.parseInt(address[1])).build();
-        GenericObjectPoolConfig pool = PoolUtils.getDefaultPoolConfig();
+        GenericObjectPoolConfig<?> pool = PoolUtils.getDefaultPoolConfig();
         pool.setMaxTotal(CONNECTIONS);
         pool.setMaxIdle(CONNECTIONS);
         client = new ClientPoolImpl(config, PoolUtils.createJedisPool(config, pool));

@@ -25,7 +25,7 @@ import org.redisson.config.Config;
  * <p>Settings, everything else at its default: a connection for each worker, as a blocked take occupies one, and a long
  * timeout, since calls queue behind those that look for something.
  */
-@SuppressWarnings("deprecation") // what follows RDelayedQueue is no part of the open source
+@SuppressWarnings("deprecation") // RReliableQueue, which it recommends instead, is no part of the open source
 final class RedissonQueue implements Delayed {
     private static final String NAME = "bench";
     private static final int IN_FLIGHT = 1000;

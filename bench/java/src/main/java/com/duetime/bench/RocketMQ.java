@@ -36,6 +36,7 @@ abstract class RocketMQ implements Delayed {
     private final DefaultMQProducer producer = new DefaultMQProducer("bench-producers");
     private DefaultMQPushConsumer consumer; // null until the work began
 
+    @SuppressWarnings("deprecation") // createTopic, since an operator should make topics
     RocketMQ(Env env) throws Exception {
         this.env = env;
         producer.setNamesrvAddr(env.rocketmq());
