@@ -21,31 +21,29 @@ const (
 	total = 2*many + 1
 )
 
-// TestEachJobRunsOnce runs jobs due at one moment, jobs due one after the other and one that is overdue.
-func TestEachJobRunsOnce(t *testing.T) {
-	mysql := pipelinetest.OwnMySQL(t)
-	rocket := server.OwnRocketMQ(t, t.TempDir(), "broker/target/lib")
-	for _, c := range []struct {
-		system string
-		env    queue.Env
-		ahead  time.Duration
-		moves  bool
-	}{
-		{system: "rocketmq-levels", env: queue.Env{RocketMQ: rocket}, ahead: 7 * time.Second},
-		{system: "rocketmq-timers", env: queue.Env{RocketMQ: rocket}, ahead: 3 * time.Second},
-		{system: "redisson", env: queue.Env{Redis: pipelinetest.OwnRedis(t).Addr()}, ahead: 3 * time.Second, moves: true},
-		{system: "jesque", env: queue.Env{Redis: pipelinetest.OwnRedis(t).Addr()}, ahead: 3 * time.Second},
-	} {
-		t.Run(c.system, func(t *testing.T) {
-			c.env.System, c.env.Workers = c.system, 8
-			c.env.MySQL = mysql.NewSchema(t)
-			runsOnce(t, c.env, c.ahead, c.moves)
-		})
-	}
+func TestRocketMQ(t *testing.T) {
+	names := server.OwnRocketMQ(t, t.TempDir(), "broker/target/lib")
+	t.Run("levels", func(t *testing.T) {
+		runsOnce(t, queue.Env{System: "rocketmq-levels", RocketMQ: names}, 7*time.Second, false)
+	})
+	t.Run("timers", func(t *testing.T) {
+		runsOnce(t, queue.Env{System: "rocketmq-timers", RocketMQ: names}, 3*time.Second, false)
+	})
 }
 
+func TestRedisson(t *testing.T) {
+	runsOnce(t, queue.Env{System: "redisson", Redis: pipelinetest.OwnRedis(t).Addr()}, 8*time.Second, true)
+}
+
+func TestJesque(t *testing.T) {
+	runsOnce(t, queue.Env{System: "jesque", Redis: pipelinetest.OwnRedis(t).Addr()}, 3*time.Second, false)
+}
+
+// runsOnce runs jobs due at one moment, jobs due one after the other and one that is overdue, and moves some.
 func runsOnce(t *testing.T, env queue.Env, ahead time.Duration, moves bool) {
 	t.Helper()
+	env.Workers = 8
+	env.MySQL = pipelinetest.MySQL(t).NewSchema(t)
 	tables := drivertest.OpenTables(t, env.MySQL)
 	tables.Insert(t, 0)
 	producer, worker := start(t, env), start(t, env)

@@ -27,6 +27,7 @@ func OwnRocketMQ(t testing.TB, dir, lib string) string {
 		"listenPort="+strconv.Itoa(freePort(t)), "haListenPort=0", // the second one has no clients
 		"storePathRootDir="+store, "storePathCommitLog="+filepath.Join(store, "commitlog"),
 		"flushDiskType=SYNC_FLUSH", "timerWheelEnable=true", "timerPrecisionMs=100",
+		"waitTimeMillsInSendQueue=10000", // else a broker that is busy for 200 ms refuses messages
 	)
 	return names
 }

@@ -38,10 +38,21 @@ public final class Driver {
         };
     }
 
-    /** Answers requests until it is told to stop or nobody asks any more. */
-    public static void main(String[] args) throws Exception {
+    /** Ends the process, whatever threads libraries have left behind. */
+    public static void main(String[] args) {
         PrintStream answers = System.out;
         System.setOut(System.err); // what a library prints is no answer
+        try {
+            serve(answers);
+        } catch (Throwable e) {
+            e.printStackTrace();
+            System.exit(1);
+        }
+        System.exit(0);
+    }
+
+    /** Answers requests until it is told to stop or nobody asks any more. */
+    private static void serve(PrintStream answers) throws Exception {
         Driver driver = new Driver(Json.MAPPER.readValue(System.getenv("BENCH"), Env.class));
         print(answers, Map.of());
         BufferedReader requests = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -52,7 +63,6 @@ public final class Driver {
                 break;
             }
         }
-        System.exit(0); // libraries leave threads behind
     }
 
     private static void print(PrintStream answers, Map<String, Object> answer) throws IOException {

@@ -29,7 +29,7 @@ final class JesqueQueue implements Delayed {
     private static final String QUEUE = "bench";
     private static final String ACTION = "pet.meal";
     private static final int CONNECTIONS = 64; // and how many jobs of a bulk are enqueued side by side
-    private static final long SOON_MILLIS = 100;
+    private static final long SOON_MILLIS = 1000;
     private static final long STOP_LIMIT_MILLIS = 8_000;
 
     private final Env env;

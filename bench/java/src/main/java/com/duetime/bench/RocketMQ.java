@@ -26,7 +26,7 @@ import org.apache.rocketmq.common.message.MessageExt;
  * documentation), and a send timeout that a busy broker does not exceed. The broker's are in bench/server.
  */
 abstract class RocketMQ implements Delayed {
-    private static final String TOPIC = "bench";
+    private static final String TOPIC = "meals";
     private static final String GROUP = "bench-workers";
     private static final int QUEUES = 8; // of a topic that the broker makes by itself
     private static final int SEND_TIMEOUT_MILLIS = 30_000;
