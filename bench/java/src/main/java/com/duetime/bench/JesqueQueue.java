@@ -19,9 +19,9 @@ import org.apache.commons.pool2.impl.GenericObjectPoolConfig;
  * Jesque's delayed jobs: a queue that is a sorted set in Redis, from which each worker pops one due job at a time. A
  * worker that has found none sleeps for half a second, which can't be set.
  *
- * <p>A popped job stands in a list of its worker while it runs. Nothing takes it out of there when the worker was killed,
- * so the job is lost to all but people who look for it. No call moves a pending job: enqueuing the same one again sets its
- * time, but makes it anew if it ran meanwhile.
+ * <p>A delayed job is removed before its handler runs, so a killed worker's running jobs are lost: only jobs without a
+ * delay stand in a list of their worker meanwhile. No call moves a pending job: enqueuing the same one again sets its time,
+ * but makes it anew if it ran meanwhile.
  *
  * <p>Settings, everything else at its default: a pool of connections for the callers, and a worker for each handler.
  */
