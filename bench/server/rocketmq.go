@@ -23,7 +23,7 @@ func OwnRocketMQ(t testing.TB, dir, lib string) string {
 		"bindAddress=127.0.0.1", "listenPort="+port)
 	store := filepath.Join(dir, "store")
 	runRocketMQ(t, dir, lib, "broker", "org.apache.rocketmq.broker.BrokerStartup",
-		"namesrvAddr="+names, "brokerName=bench", "brokerIP1=127.0.0.1", "bindAddress=127.0.0.1",
+		"namesrvAddr="+names, "registerNameServerPeriod=10000", "brokerName=bench", "brokerIP1=127.0.0.1", "bindAddress=127.0.0.1",
 		"listenPort="+strconv.Itoa(freePort(t)), "haListenPort=0", // the second one has no clients
 		"storePathRootDir="+store, "storePathCommitLog="+filepath.Join(store, "commitlog"),
 		"flushDiskType=SYNC_FLUSH", "timerWheelEnable=true", "timerPrecisionMs=100",
@@ -32,8 +32,7 @@ func OwnRocketMQ(t testing.TB, dir, lib string) string {
 	return names
 }
 
-// runRocketMQ starts one of the two programs, which say on standard output that they have started: the broker when the name
-// server knows it.
+// runRocketMQ starts one of the two programs, which say on standard output that they have started.
 func runRocketMQ(t testing.TB, dir, lib, name, class string, properties ...string) {
 	t.Helper()
 	jars, err := filepath.Abs(lib)

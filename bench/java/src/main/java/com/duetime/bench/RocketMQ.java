@@ -9,6 +9,7 @@ import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyContext;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
@@ -16,6 +17,7 @@ import org.apache.rocketmq.client.producer.SendStatus;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.common.topic.TopicValidator;
 
 /**
  * RocketMQ as the benchmark uses it: one topic, one producer and one consumer group. A message is acknowledged after its
@@ -31,19 +33,37 @@ abstract class RocketMQ implements Delayed {
     private static final int QUEUES = 8; // of a topic that the broker makes by itself
     private static final int SEND_TIMEOUT_MILLIS = 30_000;
     private static final long STOP_LIMIT_MILLIS = 8_000;
+    private static final long KNOWN_LIMIT_MILLIS = 60_000;
+    private static final long RETRY_MILLIS = 100;
 
     private final Env env;
     private final DefaultMQProducer producer = new DefaultMQProducer("bench-producers");
     private DefaultMQPushConsumer consumer; // null until the work began
 
-    @SuppressWarnings("deprecation") // createTopic, since an operator should make topics
     RocketMQ(Env env) throws Exception {
         this.env = env;
         producer.setNamesrvAddr(env.rocketmq());
         producer.setSendMsgTimeout(SEND_TIMEOUT_MILLIS);
         producer.start();
-        // A consumer of a topic that is made later would learn of it after 30 s.
-        producer.createTopic("TBW102", TOPIC, QUEUES, Map.of());
+        makeTopic();
+    }
+
+    /**
+     * A consumer of a topic that is made later would learn of it after 30 s. A broker whose first call to the name server
+     * fails, as on a busy machine, calls again after 10 s; until then nobody knows of it.
+     */
+    @SuppressWarnings("deprecation") // an operator should make topics
+    private void makeTopic() throws Exception {
+        for (long deadline = System.currentTimeMillis() + KNOWN_LIMIT_MILLIS; ; Thread.sleep(RETRY_MILLIS)) {
+            try {
+                producer.createTopic(TopicValidator.AUTO_CREATE_TOPIC_KEY_TOPIC, TOPIC, QUEUES, Map.of());
+                return;
+            } catch (MQClientException e) {
+                if (System.currentTimeMillis() > deadline) {
+                    throw e;
+                }
+            }
+        }
     }
 
     /** Runs the job, or sees to it that it is delivered once more. */
