@@ -35,7 +35,7 @@ func (r repository) write(t *testing.T, name, text string) {
 
 func (r repository) git(t *testing.T, args ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "git", append([]string{"-c", "user.name=test", "-c", "user.email=test"}, args...)...) //nolint:gosec // our own
+	cmd := exec.CommandContext(t.Context(), "git", append([]string{"-c", "user.name=test", "-c", "user.email=test"}, args...)...)
 	cmd.Dir = r.dir
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -75,7 +75,7 @@ func TestReleaseRefuses(t *testing.T) {
 			r := newRepository(t)
 			c.spoil(t, r)
 			before := r.git(t, "show-ref")
-			cmd := exec.CommandContext(t.Context(), "bash", filepath.Join(r.dir, "scripts/release"), c.version) //nolint:gosec // our own
+			cmd := exec.CommandContext(t.Context(), "bash", filepath.Join(r.dir, "scripts/release"), c.version)
 			out, err := cmd.CombinedOutput()
 			if want := "release: " + c.says + "\n"; err == nil || string(out) != want {
 				t.Errorf("said %q (%v), want %q", out, err, want)
