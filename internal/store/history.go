@@ -75,48 +75,54 @@ func (s *Store) History(ctx context.Context, id task.ID, limit int) ([]task.Even
 // degradedFor is how long a line of the history says that a worker is degraded: a little longer than until the next one.
 const degradedFor = 90 * time.Second
 
-// maxSystemLines bounds how many lines about no task are read.
-const maxSystemLines = 500
+// Bounds of how many lines about no task are read.
+const (
+	maxSystemLines = 500  // for what holds now
+	maxQueueLines  = 2000 // of the past
+)
 
-// Degraded returns for how many workers looks stand in for the hints of a queue, by queue.
-func (s *Store) Degraded(ctx context.Context, now time.Time) (map[string]int, error) {
-	var at int64
-	var e task.Event
-	workers, seen := map[string]int{}, map[string]bool{}
-	err := forEach(ctx, s.db, "SELECT at, event, actor, detail FROM duetime_history WHERE task IS NULL ORDER BY seq DESC LIMIT ?",
-		[]any{maxSystemLines}, []any{&at, &e.Name, &e.Actor, &e.Detail}, func() {
-			if e.Name != task.EventDegraded && e.Name != task.EventRecovered || seen[e.Actor+"\x00"+e.Detail] {
-				return
-			}
-			seen[e.Actor+"\x00"+e.Detail] = true
-			if e.Name == task.EventDegraded && now.Sub(fromMs(at)) <= degradedFor {
-				workers[e.Detail]++
-			}
-		})
-	if err != nil {
-		return nil, fmt.Errorf("read which queues are degraded: %w", err)
-	}
-	return workers, nil
-}
-
-// maxQueueLines bounds how many lines about no task QueueHistory reads.
-const maxQueueLines = 2000
-
-// QueueHistory reads what was written of a queue up to a moment, among the newest lines about no task, in the order of time.
-func (s *Store) QueueHistory(ctx context.Context, queue string, to time.Time) ([]task.Event, error) {
+// systemLines reads the newest limit lines about no task, the newest first.
+func (s *Store) systemLines(ctx context.Context, limit int) ([]task.Event, error) {
 	var events []task.Event
 	var at int64
 	var e task.Event
 	err := forEach(ctx, s.db, "SELECT at, event, actor, detail FROM duetime_history WHERE task IS NULL ORDER BY seq DESC LIMIT ?",
-		[]any{maxQueueLines}, []any{&at, &e.Name, &e.Actor, &e.Detail}, func() {
-			name, _, _ := strings.Cut(e.Detail, " ") // a limit follows
-			if e.At = fromMs(at); name == queue && e.OfQueue() && !e.At.After(to) {
-				events = append(events, e)
-			}
+		[]any{limit}, []any{&at, &e.Name, &e.Actor, &e.Detail}, func() {
+			e.At = fromMs(at)
+			events = append(events, e)
 		})
+	return events, err
+}
+
+// Degraded returns for how many workers looks stand in for the hints of a queue, by queue.
+func (s *Store) Degraded(ctx context.Context, now time.Time) (map[string]int, error) {
+	lines, err := s.systemLines(ctx, maxSystemLines)
+	if err != nil {
+		return nil, fmt.Errorf("read which queues are degraded: %w", err)
+	}
+	workers, seen := map[string]int{}, map[string]bool{}
+	for _, e := range lines {
+		if e.Name != task.EventDegraded && e.Name != task.EventRecovered || seen[e.Actor+"\x00"+e.Detail] {
+			continue
+		}
+		seen[e.Actor+"\x00"+e.Detail] = true
+		if e.Name == task.EventDegraded && now.Sub(e.At) <= degradedFor {
+			workers[e.Detail]++
+		}
+	}
+	return workers, nil
+}
+
+// QueueHistory reads what was written of a queue up to a moment, among the newest lines about no task, in the order of time.
+func (s *Store) QueueHistory(ctx context.Context, queue string, to time.Time) ([]task.Event, error) {
+	lines, err := s.systemLines(ctx, maxQueueLines)
 	if err != nil {
 		return nil, fmt.Errorf("read history of queue %s: %w", queue, err)
 	}
+	events := slices.DeleteFunc(lines, func(e task.Event) bool {
+		name, _, _ := strings.Cut(e.Detail, " ") // a limit follows
+		return name != queue || !e.OfQueue() || e.At.After(to)
+	})
 	slices.Reverse(events)
 	slices.SortStableFunc(events, func(a, b task.Event) int { return a.At.Compare(b.At) })
 	return events, nil

@@ -151,7 +151,7 @@ func (c *Console) Operation(ctx context.Context, id task.ID, measure time.Durati
 	}
 	life := OperationLife{Operation: operationOf(o), PerSecond: perSecond, History: []Happened{}, Cut: longer}
 	for _, e := range lines {
-		life.History = append(life.History, Happened{e.At.UnixMilli(), e.Name, e.Actor, e.Detail})
+		life.History = append(life.History, happenedOf(e))
 	}
 	return life, nil
 }

@@ -122,7 +122,7 @@ func (c *Console) Recurrence(ctx context.Context, owner, name string) (Recurrenc
 	}
 	life := RecurrenceLife{Recurrence: recurrenceOf(r), NextMs: []int64{}, History: []Happened{}, Cut: longer}
 	for _, e := range lines {
-		life.History = append(life.History, Happened{e.At.UnixMilli(), e.Name, e.Actor, e.Detail})
+		life.History = append(life.History, happenedOf(e))
 	}
 	// A service writes its lines some time after its commit.
 	slices.SortStableFunc(life.History, func(a, b Happened) int { return cmp.Compare(a.AtMs, b.AtMs) })

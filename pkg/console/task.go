@@ -78,6 +78,8 @@ type Happened struct {
 	Detail string `json:"detail"`
 }
 
+func happenedOf(e task.Event) Happened { return Happened{e.At.UnixMilli(), e.Name, e.Actor, e.Detail} }
+
 // MaxHistory bounds the lines of one task's history.
 const MaxHistory = 10_000
 
@@ -125,7 +127,7 @@ func (c *Console) meanwhile(ctx context.Context, row task.Task) ([]Happened, err
 	}
 	var happened []Happened
 	for _, e := range during(events, row.FiredFrom()) {
-		happened = append(happened, Happened{e.At.UnixMilli(), e.Name, e.Actor, e.Detail})
+		happened = append(happened, happenedOf(e))
 	}
 	return happened, nil
 }
@@ -168,7 +170,7 @@ func (c *Console) history(ctx context.Context, id task.ID) (lines []task.Event, 
 func lifeOf(row task.Task, lines []task.Event) []Happened {
 	life := []Happened{{AtMs: row.CreatedAt.UnixMilli(), Event: "scheduled", Actor: task.ActorService}}
 	for _, e := range lines {
-		life = append(life, Happened{e.At.UnixMilli(), e.Name, e.Actor, e.Detail})
+		life = append(life, happenedOf(e))
 	}
 	// A change whose transaction began before a failed attempt may have been recorded after that attempt.
 	slices.SortStableFunc(life[1:], func(a, b Happened) int { return cmp.Compare(a.AtMs, b.AtMs) })
