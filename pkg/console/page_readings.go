@@ -130,13 +130,14 @@ func (r *readings) read(ctx context.Context, k *kept, read func(ctx context.Cont
 	close(ended)
 }
 
-// begin waits until this reading may begin. What nobody has seen yet needs no pause before it.
+// begin waits until this reading may begin. What was never read needs no pause before it; what could not be read does, or a
+// server in need would be asked without an end.
 func (r *readings) begin(k *kept) {
 	for {
 		r.busy <- struct{}{}
 		r.mu.Lock()
 		left := time.Until(r.idle)
-		first := k.last.at.IsZero()
+		first := k.last.at.IsZero() && k.last.err == nil
 		r.mu.Unlock()
 		if first || left <= 0 {
 			return

@@ -121,6 +121,22 @@ func TestReadingThatFails(t *testing.T) {
 	})
 }
 
+// What can't be read is tried no more often than what can.
+func TestReadingThatFailsPauses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, source := newReadings(), &slowRead{took: time.Second, err: errors.New("the server is away")}
+		for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(time.Second) {
+			readShared(t.Context(), r, "a", source.read)
+		}
+		time.Sleep(time.Minute) // the last one ends
+		synctest.Wait()
+		if bound := 2 + int(time.Minute/(source.took*(1+readingIdle))); source.reads < 2 || source.reads > bound {
+			t.Errorf("%d readings in a minute, want 2 to %d", source.reads, bound)
+		}
+	})
+}
+
 // The readings that nobody asks for are dropped.
 func TestReadingsAreFew(t *testing.T) {
 	t.Parallel()
