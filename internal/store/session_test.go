@@ -182,8 +182,8 @@ func TestLockedTableKeepsNoConnections(t *testing.T) {
 	cfg := value[*mysql.Config](t)(mysql.ParseDSN(dsn))
 	pipelinetest.Await(t, "the server to end what its callers have left", func() bool {
 		var n int
-		must(t, lock.GetContext(t.Context(), &n, "SELECT COUNT(*) FROM information_schema.PROCESSLIST "+
-			"WHERE DB = ? AND COMMAND = 'Query' AND ID <> CONNECTION_ID()", cfg.DBName))
+		must(t, holder.GetContext(t.Context(), &n, "SELECT COUNT(*) FROM "+pipelinetest.Connections(t)+
+			" WHERE DB = ? AND COMMAND = 'Query' AND ID <> CONNECTION_ID()", cfg.DBName))
 		return n == 0
 	})
 	err := exec(s.DB(), "UPDATE duetime_tasks SET version = 1")

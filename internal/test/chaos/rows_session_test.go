@@ -67,7 +67,7 @@ func switchedRow() entry {
 			})
 			var open int
 			pipelinetest.Must(t, was.QueryRowContext(t.Context(),
-				"SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB IS NOT NULL").Scan(&open))
+				"SELECT COUNT(*) FROM "+pipelinetest.Connections(t)+" WHERE DB IS NOT NULL").Scan(&open))
 			d.note(t, "%d connections are left at the old primary", open)
 		},
 	}

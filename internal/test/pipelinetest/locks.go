@@ -15,8 +15,14 @@ const (
 	mysqlIdle = "SELECT COUNT(*) FROM performance_schema.data_locks l JOIN performance_schema.threads p USING (THREAD_ID) " +
 		"WHERE l.LOCK_TYPE = 'RECORD' AND l.OBJECT_SCHEMA = DATABASE() AND p.PROCESSLIST_COMMAND = 'Sleep' AND p.PROCESSLIST_USER = ?"
 
+	// MySQL's information_schema.PROCESSLIST fails while any connection runs a statement with bytes that are no UTF-8.
+	mysqlConnections = "(SELECT PROCESSLIST_ID AS ID, PROCESSLIST_DB AS DB, PROCESSLIST_COMMAND AS COMMAND " +
+		"FROM performance_schema.threads WHERE PROCESSLIST_ID IS NOT NULL) AS connections"
+
+	mariadbConnections = "information_schema.PROCESSLIST"
+
 	mariadbTrx = " FROM information_schema.INNODB_TRX x " +
-		"JOIN information_schema.PROCESSLIST p ON p.ID = x.trx_mysql_thread_id WHERE p.DB = DATABASE()"
+		"JOIN " + mariadbConnections + " p ON p.ID = x.trx_mysql_thread_id WHERE p.DB = DATABASE()"
 	mariadbWaits = "SELECT COUNT(*)" + mariadbTrx + " AND x.trx_state = 'LOCK WAIT'"
 	mariadbLocks = "SELECT COALESCE(SUM(x.trx_rows_locked), 0)" + mariadbTrx
 	mariadbIdle  = mariadbLocks + " AND p.COMMAND = 'Sleep' AND p.USER = ?"
@@ -28,6 +34,12 @@ var lockReaders sync.Mutex
 
 type rowQueryer interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// Connections is a table of the server's connections for a FROM, with ID, DB and COMMAND.
+func Connections(t testing.TB) string {
+	t.Helper()
+	return chosen(t).connections
 }
 
 // LockWaits counts the transactions that wait for a lock in q's schema.

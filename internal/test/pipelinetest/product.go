@@ -11,14 +11,14 @@ import (
 
 // product is one of the SQL servers that the tests run on.
 type product struct {
-	name                           string                                             // as DUETIME_TEST_SQL names it
-	program                        func() (string, error)                             // the server's path
-	first                          []string                                           // arguments that must come first
-	redoLog                        string                                             // the argument that sets the size of the redo log
-	isolation                      string                                             // the variable with the isolation level of a session
-	noTLS, withTLS                 []string                                           // arguments of a server without and with encrypted links
-	lockWaits, rowLocks, idleLocks string                                             // see locks.go
-	install                        func(path string, args []string, dir string) error // fills an empty data folder
+	name                                        string                                             // as DUETIME_TEST_SQL names it
+	program                                     func() (string, error)                             // the server's path
+	first                                       []string                                           // arguments that must come first
+	redoLog                                     string                                             // the argument that sets the size of the redo log
+	isolation                                   string                                             // the variable with the isolation level of a session
+	noTLS, withTLS                              []string                                           // arguments of a server without and with encrypted links
+	lockWaits, rowLocks, idleLocks, connections string                                             // see locks.go
+	install                                     func(path string, args []string, dir string) error // fills an empty data folder
 }
 
 var products = map[string]product{
@@ -26,18 +26,18 @@ var products = map[string]product{
 		program: fetched("sid-mysql-server-core", "mysqld"), install: initialize,
 		redoLog: "--innodb-redo-log-capacity=", isolation: "transaction_isolation",
 		noTLS: []string{"--tls-version="}, withTLS: []string{"--tls-version=TLSv1.2,TLSv1.3"},
-		lockWaits: mysqlWaits, rowLocks: mysqlLocks, idleLocks: mysqlIdle,
+		lockWaits: mysqlWaits, rowLocks: mysqlLocks, idleLocks: mysqlIdle, connections: mysqlConnections,
 	},
 	"mysql8": {
 		program: fetched("mysql-8.0.15", "mysqld"), install: initialize,
 		redoLog: "--innodb-log-file-size=", isolation: "transaction_isolation",
 		noTLS: []string{"--ssl=OFF"}, withTLS: []string{"--ssl=ON"},
-		lockWaits: mysqlWaits, rowLocks: mysqlLocks, idleLocks: mysqlIdle,
+		lockWaits: mysqlWaits, rowLocks: mysqlLocks, idleLocks: mysqlIdle, connections: mysqlConnections,
 	},
 	"mariadb": {
 		program: installed("mariadbd"), first: []string{"--no-defaults"}, install: installMariaDB,
 		redoLog: "--innodb-log-file-size=", isolation: "tx_isolation",
-		lockWaits: mariadbWaits, rowLocks: mariadbLocks, idleLocks: mariadbIdle,
+		lockWaits: mariadbWaits, rowLocks: mariadbLocks, idleLocks: mariadbIdle, connections: mariadbConnections,
 	},
 }
 
