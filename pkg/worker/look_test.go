@@ -241,6 +241,10 @@ func TestLooksDoNotHurryForSlowHandlers(t *testing.T) {
 	worker.HandleOutside(other, meal, func(context.Context, worker.Task[payload]) error { return nil })
 	stop := w.run(w.worker(other, worker.Config{Late: soon}))
 	pipelinetest.Await(t, "finds", func() bool { return w.found("late")+w.found("anybodys") >= 3 })
+	// A look before the first assignment takes what it finds for news: nobody knows yet whose hints these are.
+	pipelinetest.Await(t, "trust in hints", func() bool {
+		return w.metric("duetime_worker_degraded", map[string]string{"queue": "default"}) == 0
+	})
 	before := w.histogram("duetime_look_duration_seconds").GetSampleCount()
 	time.Sleep(2 * time.Second) // of looks
 	if n := w.histogram("duetime_look_duration_seconds").GetSampleCount() - before; n > 20 {
