@@ -150,6 +150,8 @@ func TestViewPlans(t *testing.T) {
 	}
 	must(t, s.Record(t.Context(), nil, lines))
 	must(t, exec(s.DB(), "UPDATE duetime_tasks SET updated_at = due_at")) // over an hour, not all at one moment
+	// Until they are purged, entries that the changes above left behind count in estimates, and make a range look like the table.
+	must(t, exec(s.DB(), "OPTIMIZE TABLE duetime_tasks"))
 	must(t, exec(s.DB(), "ANALYZE TABLE duetime_tasks, duetime_history"))
 	for name, c := range map[string]struct {
 		extra   string // what EXPLAIN says more
