@@ -17,6 +17,7 @@ import (
 	"github.com/duetime/duetime/internal/config"
 	"github.com/duetime/duetime/internal/pet"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/pkg/console"
 )
 
 // composed is docker-compose.yml as docker parses it.
@@ -96,17 +97,20 @@ func TestComposeProcesses(t *testing.T) {
 			}
 			continue
 		}
-		if want := (types.ShellCommand{"/usr/local/bin/" + name}); !cmp.Equal(want, s.Entrypoint) {
+		if name == "console" {
+			wantConsole(t, s)
+		} else if want := (types.ShellCommand{"/usr/local/bin/" + name}); !cmp.Equal(want, s.Entrypoint) {
 			t.Errorf("%s: got entry point %v, want %v", name, s.Entrypoint, want)
+		} else {
+			used = append(used, name)
 		}
-		used = append(used, name)
 		if s.DependsOn["migrate"].Condition != types.ServiceConditionCompletedSuccessfully {
 			t.Errorf("%s does not wait for migrate", name)
 		}
 		if s.Restart == "" || s.Image != "duetime:local" {
 			t.Errorf("%s: got restart %q and image %q", name, s.Restart, s.Image)
 		}
-		wantHealthCheck(t, s)
+		wantHealthCheck(t, s, name)
 		for _, p := range s.Ports {
 			if p.HostIP != "127.0.0.1" {
 				t.Errorf("%s publishes port %s on %q, want loopback", name, p.Published, p.HostIP)
@@ -125,18 +129,41 @@ func TestComposeProcesses(t *testing.T) {
 	}
 }
 
-// wantHealthCheck wants a health check on the service's own admin address, by the tool in the image: the image has no
-// shell and no curl. The check's timeout must be long enough for the tool.
-func wantHealthCheck(t *testing.T, s types.ServiceConfig) {
+// wantConsole wants the tool, by the image's entry point, to serve its pages for those who sign in.
+func wantConsole(t *testing.T, s types.ServiceConfig) {
 	t.Helper()
-	admin := s.Environment["DUETIME_"+strings.ToUpper(s.Name)+"__ADMIN"]
+	if want := (types.ShellCommand{"console"}); s.Entrypoint != nil || !cmp.Equal(want, s.Command) {
+		t.Errorf("console: got entry point %v and command %v, want none and %v", s.Entrypoint, s.Command, want)
+	}
+	users := s.Environment["DUETIME_CONSOLE__USERS"]
+	if users == nil {
+		t.Fatal("console: nobody may sign in")
+	}
+	logins, err := console.ParseUsers(*users)
+	if err == nil {
+		_, err = console.Handler(new(console.Console), console.PageConfig{Users: logins})
+	}
+	if err != nil || len(logins) != 1 {
+		t.Errorf("console: %d may sign in, want one: %v", len(logins), err)
+	}
+}
+
+// wantHealthCheck wants a health check on the service's own admin address, by the tool in the image: the image has no
+// shell and no curl. The check's timeout must be long enough for the tool. The console lives where its pages are.
+func wantHealthCheck(t *testing.T, s types.ServiceConfig, name string) {
+	t.Helper()
+	key, more := "ADMIN", types.HealthCheckTest{"--ready"}
+	if name == "console" {
+		key, more = "LISTEN", nil
+	}
+	admin := s.Environment["DUETIME_"+strings.ToUpper(s.Name)+"__"+key]
 	if admin == nil || s.HealthCheck == nil {
 		t.Errorf("%s has no health check, or no admin address", s.Name)
 		return
 	}
-	want := types.HealthCheckTest{
-		"CMD", "/usr/local/bin/duetime", "healthcheck", "--admin", strings.Replace(*admin, "0.0.0.0", "127.0.0.1", 1), "--ready",
-	}
+	want := append(types.HealthCheckTest{
+		"CMD", "/usr/local/bin/duetime", "healthcheck", "--admin", strings.Replace(*admin, "0.0.0.0", "127.0.0.1", 1),
+	}, more...)
 	if diff := cmp.Diff(want, s.HealthCheck.Test); diff != "" {
 		t.Errorf("%s: health check (-want +got):\n%s", s.Name, diff)
 	}
@@ -161,8 +188,8 @@ func TestComposeEnvironment(t *testing.T) {
 			}
 			environ = append(environ, key+"="+*value)
 		}
-		game := pet.DefaultSettings()
-		cfg, err := config.Load("configs/duetime.yaml", true, environ, game)
+		game, page := pet.DefaultSettings(), config.DefaultConsole()
+		cfg, err := config.Load("configs/duetime.yaml", true, environ, game, page)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -176,7 +203,7 @@ func TestComposeEnvironment(t *testing.T) {
 				t.Errorf("%s: no service %q", name, a)
 			}
 		}
-		for _, a := range []string{cfg.Event.Admin, cfg.Worker.Admin, cfg.Daemon.Admin, game.Admin, game.Listen} {
+		for _, a := range []string{cfg.Event.Admin, cfg.Worker.Admin, cfg.Daemon.Admin, game.Admin, game.Listen, page.Listen} {
 			if !strings.HasPrefix(a, "0.0.0.0:") {
 				t.Errorf("%s: %q can't be reached from outside of its container", name, a)
 			}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -99,6 +100,14 @@ func (t *tool) pageConfig(addr string) (console.PageConfig, error) {
 	return out, nil
 }
 
+// withLivez answers an orchestrator's question, which comes without a sign-in and by the pod's address.
+func withLivez(pages http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "alive\n") })
+	mux.Handle("/", pages)
+	return mux
+}
+
 func (t *tool) serveConsole(ctx context.Context, c *console.Console, cfg console.PageConfig, addr string) error {
 	handler, err := console.Handler(c, cfg)
 	if err != nil {
@@ -109,7 +118,7 @@ func (t *tool) serveConsole(ctx context.Context, c *console.Console, cfg console
 		return fmt.Errorf("console.listen: %w", err)
 	}
 	cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "starting", build.Read().LogAttrs()...)
-	server := process.NewServer(handler)
+	server := process.NewServer(withLivez(handler))
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	_, _ = fmt.Fprintf(t.errs, "the console is at http://%s/ until you interrupt it\n", listener.Addr())

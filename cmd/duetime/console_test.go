@@ -42,6 +42,7 @@ func TestConsoleServes(t *testing.T) {
 		}
 	}
 	http.DefaultClient.CloseIdleConnections()
+	d.wantCode(t, 0, "healthcheck", "--admin", strings.Trim(strings.TrimPrefix(at, "http://"), "/")) // which does not sign in
 	pipelinetest.Must(t, p.Term())
 	if code := p.Wait(t, 30*time.Second); code != 0 {
 		t.Errorf("exit code %d: %v", code, p.Lines())
