@@ -1,6 +1,7 @@
 #!/bin/sh
 # What each of duetime's users may do on Kafka. An administrator runs this with Kafka's own tools in the PATH, after making
-# the users with kafka-configs.sh --alter --entity-type users --add-config 'SCRAM-SHA-512=[password=...]'.
+# the users with kafka-configs.sh --alter --entity-type users --add-config 'SCRAM-SHA-512=[password=...]' (or
+# SCRAM-SHA-256, and kafka.sasl.mechanism).
 #
 #   BOOTSTRAP=broker:9092 ADMIN=admin.properties NAMESPACE=duetime deploy/kafka/acls.sh
 set -eu

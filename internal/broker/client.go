@@ -46,13 +46,20 @@ func New(cfg Config) (*Client, error) {
 	}
 	if cfg.Username != "" {
 		var err error
-		if c.mechanism, err = scram.Mechanism(scram.SHA512, cfg.Username, cfg.Password); err != nil {
+		if c.mechanism, err = scram.Mechanism(algorithm(cfg.Mechanism), cfg.Username, cfg.Password); err != nil {
 			return nil, fmt.Errorf("kafka.sasl.username or kafka.sasl.password: %w", err)
 		}
 	}
 	c.transport, c.kafka = c.connect()
 	c.producer = newProducer(c.kafka, cfg.Partition)
 	return c, nil
+}
+
+func algorithm(mechanism string) scram.Algorithm {
+	if mechanism == scram.SHA256.Name() {
+		return scram.SHA256
+	}
+	return scram.SHA512
 }
 
 // connect makes a connection pool, which has its own view of the cluster.

@@ -14,9 +14,10 @@ import (
 type Config struct {
 	Addrs []string // host:port
 
-	TLS      *tls.Config // of every connection; nil: none
-	Username string      // of SCRAM-SHA-512; empty: no authentication
-	Password string
+	TLS       *tls.Config // of every connection; nil: none
+	Mechanism string      // of authentication: SCRAM-SHA-512 (default) or SCRAM-SHA-256
+	Username  string      // empty: no authentication
+	Password  string
 
 	SessionTimeout time.Duration // after which a dead member's partitions move
 	Heartbeat      time.Duration // also about how long a new member waits

@@ -79,9 +79,10 @@ type Kafka struct {
 	TLS            TLS           `koanf:"tls"`
 }
 
-// SASL is our user at Kafka, by SCRAM-SHA-512.
+// SASL is our user at Kafka.
 type SASL struct {
-	Username     string `koanf:"username" doc:"user of SCRAM-SHA-512; empty is no authentication"`
+	Mechanism    string `koanf:"mechanism" doc:"SCRAM-SHA-512 or SCRAM-SHA-256, as the brokers have it"`
+	Username     string `koanf:"username" doc:"user of the mechanism; empty is no authentication"`
 	Password     Secret `koanf:"password" doc:"password of the user"`
 	PasswordFile string `koanf:"password_file" doc:"file with the password, instead of kafka.sasl.password"`
 }
@@ -163,6 +164,7 @@ func Default() Config {
 			Brokers: []string{"127.0.0.1:9092"}, Partitions: 24, Replication: 1, SessionTimeout: 6 * time.Second,
 		},
 		ZooKeeper: ZooKeeper{Servers: []string{"127.0.0.1:2181"}, SessionTimeout: 6 * time.Second},
+			SASL: SASL{Mechanism: "SCRAM-SHA-512"},
 		Log:       Log{Level: "info", Format: "json"},
 		Trace:     Trace{Sample: 1},
 		Event:     Event{Lead: 50 * time.Millisecond},

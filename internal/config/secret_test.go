@@ -183,7 +183,9 @@ func TestCredentialsThatCannotWork(t *testing.T) {
 			c.Redis.Mode, c.Redis.MasterName, c.Redis.SentinelPassword, c.Redis.SentinelPasswordFile = "sentinel", "m", "hunter2", "f"
 		},
 		"redis.sentinel_password: has no use with redis.mode standalone": func(c *Config) { c.Redis.SentinelPassword = "hunter2" },
-		"kafka.sasl.password_file: has no use":                           func(c *Config) { c.Kafka.SASL = SASL{"u", "hunter2", "f"} },
+		"kafka.sasl.password_file: has no use": func(c *Config) {
+			c.Kafka.SASL.Username, c.Kafka.SASL.Password, c.Kafka.SASL.PasswordFile = "u", "hunter2", "f"
+		},
 		"zookeeper.password_file: has no use": func(c *Config) {
 			c.ZooKeeper.Username, c.ZooKeeper.Password, c.ZooKeeper.PasswordFile = "u", "hunter2", "f"
 		},
@@ -211,7 +213,7 @@ func TestCredentialsThatCannotWork(t *testing.T) {
 	c := Default()
 	system := TLS{CAFile: "system", CertFile: "c", KeyFile: "k"}
 	c.MySQL.TLS, c.Redis.TLS, c.Kafka.TLS, c.ZooKeeper.TLS = system, system, system, system
-	c.Kafka.SASL, c.ZooKeeper.Username, c.ZooKeeper.PasswordFile = SASL{Username: "u", Password: "p"}, "u", "f"
+	c.Kafka.SASL, c.ZooKeeper.Username, c.ZooKeeper.PasswordFile = SASL{Mechanism: "SCRAM-SHA-256", Username: "u", Password: "p"}, "u", "f"
 	c.MySQL.PasswordFile, c.Redis.PasswordFile, c.PProf.TokenFile = "f", "f", "f"
 	if err := c.Validate(); err != nil {
 		t.Errorf("all of it together: %v", err)

@@ -122,6 +122,7 @@ func (c Config) checkWords(p *Problems) {
 		{"redis.mode", c.Redis.Mode, []string{"standalone", "sentinel", "cluster"}},
 		{"log.level", c.Log.Level, []string{"debug", "info", "warn", "error"}},
 		{"log.format", c.Log.Format, []string{"json", "text"}},
+		{"kafka.sasl.mechanism", c.Kafka.SASL.Mechanism, []string{"SCRAM-SHA-512", "SCRAM-SHA-256"}},
 	} {
 		if !slices.Contains(w.words, w.got) {
 			p.Addf("%s: %q is none of %s", w.key, w.got, strings.Join(w.words, ", "))

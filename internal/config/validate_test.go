@@ -47,6 +47,7 @@ func TestValidateNamesKeyValueAndLimit(t *testing.T) {
 		`log.format: "xml" is none of json, text`:                                  func(c *Config) { c.Log.Format = "xml" },
 		`redis.mode: "" is none of`:                                                func(c *Config) { c.Redis.Mode = "" },
 		"redis.master_name: is needed":                                             func(c *Config) { c.Redis.Mode = "sentinel" },
+		`kafka.sasl.mechanism: "PLAIN" is none of SCRAM-SHA-512, SCRAM-SHA-256`:    func(c *Config) { c.Kafka.SASL.Mechanism = "PLAIN" },
 		`redis.master_name: "m" has no use`:                                        func(c *Config) { c.Redis.MasterName = "m" },
 		"redis.addrs: 2 addresses":                                                 func(c *Config) { c.Redis.Addrs = []string{"a:1", "b:1"} },
 		`redis.username: "u" needs a redis.password or`:                            func(c *Config) { c.Redis.Username = "u" },

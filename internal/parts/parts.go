@@ -146,7 +146,7 @@ func (p *Parts) openStream(reg prometheus.Registerer) (*stream.Kafka, error) {
 	return stream.NewKafka(stream.Config{
 		Namespace: cfg.Namespace, Queues: cfg.Queues, Brokers: cfg.Kafka.Brokers,
 		Partitions: cfg.Kafka.Partitions, Replication: cfg.Kafka.Replication,
-		TLS: tls, Username: cfg.Kafka.SASL.Username, Password: string(password),
+		TLS: tls, Mechanism: cfg.Kafka.SASL.Mechanism, Username: cfg.Kafka.SASL.Username, Password: string(password),
 		SessionTimeout: cfg.Kafka.SessionTimeout, Heartbeat: cfg.Kafka.Heartbeat(),
 		Now: p.Clock.Now, Logger: p.Log, Metrics: reg,
 	})

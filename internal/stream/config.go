@@ -22,9 +22,10 @@ type Config struct {
 	Partitions  int      // of a queue's topic when it is created; default 24
 	Replication int      // of a topic when it is created; default 1
 
-	TLS      *tls.Config // of every connection; nil: none
-	Username string      // of SCRAM-SHA-512; empty: no authentication
-	Password string
+	TLS       *tls.Config // of every connection; nil: none
+	Mechanism string      // of authentication: SCRAM-SHA-512 (default) or SCRAM-SHA-256
+	Username  string      // empty: no authentication
+	Password  string
 
 	SessionTimeout time.Duration // after which a dead consumer's partitions move; default 6 s
 	Heartbeat      time.Duration // also about how long a new member waits; default min(SessionTimeout/10, 500 ms)

@@ -28,7 +28,7 @@ func NewKafka(cfg Config) (*Kafka, error) {
 		return nil, err
 	}
 	client, err := broker.New(broker.Config{
-		Addrs: cfg.Brokers, TLS: cfg.TLS, Username: cfg.Username, Password: cfg.Password,
+		Addrs: cfg.Brokers, TLS: cfg.TLS, Mechanism: cfg.Mechanism, Username: cfg.Username, Password: cfg.Password,
 		SessionTimeout: cfg.SessionTimeout, Heartbeat: cfg.Heartbeat,
 		Topics: cfg.topics(), Partition: partitionOf,
 		MaxValueBytes: maxCompensationBytes + 1, // one more than can be decoded: a value that was cut is refused

@@ -2,6 +2,8 @@ package stream_test
 
 import (
 	"context"
+	"crypto/pbkdf2"
+	"crypto/sha256"
 	"errors"
 	"strings"
 	"testing"
@@ -23,20 +25,26 @@ func TestTLS(t *testing.T) {
 	t.Parallel()
 	ours, theirs := pipelinetest.NewAuthority(t), pipelinetest.NewAuthority(t)
 	server := pipelinetest.OwnSecureKafka(t, ours, map[string]string{"player": "right", "nobody": "right"})
-	allow(t, server.Addr(), "player")
+	for _, user := range []string{"player", "elder"} {
+		allow(t, server.Addr(), user)
+	}
+	giveSHA256(t, server.Addr(), "elder", "right")
 	trusting := trust.Files{CAFile: ours.CAFile}
 	for name, c := range map[string]struct {
 		addr           string
 		files          trust.Files
+		mechanism      string
 		user, password string
 		want           string // the beginning of the refusal; empty: no refusal
 	}{
-		"over TLS":                   {server.SecureAddr(), trusting, "player", "right", ""},
-		"wrong password":             {server.SecureAddr(), trusting, "player", "wrong", "kafka.sasl.username or kafka.sasl.password: "},
-		"unknown user":               {server.SecureAddr(), trusting, "stranger", "right", "kafka.sasl.username or kafka.sasl.password: "},
-		"another authority":          {server.SecureAddr(), trust.Files{CAFile: theirs.CAFile}, "player", "right", "kafka.tls.ca_file: "},
-		"this machine's authorities": {server.SecureAddr(), trust.Files{CAFile: trust.System}, "player", "right", "kafka.tls.ca_file: "},
-		"another name":               {strings.Replace(server.SecureAddr(), "127.0.0.1", "localhost", 1), trusting, "player", "right", "kafka.tls.ca_file: "},
+		"over TLS":                   {server.SecureAddr(), trusting, "", "player", "right", ""},
+		"by SHA-256":                 {server.SecureAddr(), trusting, "SCRAM-SHA-256", "elder", "right", ""},
+		"by another mechanism":       {server.SecureAddr(), trusting, "SCRAM-SHA-512", "elder", "right", "kafka.sasl.username or kafka.sasl.password: "},
+		"wrong password":             {server.SecureAddr(), trusting, "", "player", "wrong", "kafka.sasl.username or kafka.sasl.password: "},
+		"unknown user":               {server.SecureAddr(), trusting, "", "stranger", "right", "kafka.sasl.username or kafka.sasl.password: "},
+		"another authority":          {server.SecureAddr(), trust.Files{CAFile: theirs.CAFile}, "", "player", "right", "kafka.tls.ca_file: "},
+		"this machine's authorities": {server.SecureAddr(), trust.Files{CAFile: trust.System}, "", "player", "right", "kafka.tls.ca_file: "},
+		"another name":               {strings.Replace(server.SecureAddr(), "127.0.0.1", "localhost", 1), trusting, "", "player", "right", "kafka.tls.ca_file: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -44,7 +52,7 @@ func TestTLS(t *testing.T) {
 			pipelinetest.Must(t, err)
 			k, err := stream.NewKafka(stream.Config{
 				Namespace: pipelinetest.Namespace(t), Brokers: []string{c.addr}, Partitions: 2,
-				TLS: cfg, Username: c.user, Password: c.password,
+				TLS: cfg, Mechanism: c.mechanism, Username: c.user, Password: c.password,
 			})
 			pipelinetest.Must(t, err)
 			defer func() { pipelinetest.Must(t, k.Close()) }()
@@ -117,4 +125,24 @@ func allow(t *testing.T, addr, user string) {
 	res, err := client.CreateACLs(t.Context(), &kafka.CreateACLsRequest{ACLs: acls})
 	pipelinetest.Must(t, err)
 	pipelinetest.Must(t, errors.Join(res.Errors...))
+}
+
+// giveSHA256 makes a user that has a password for SCRAM-SHA-256 alone.
+func giveSHA256(t *testing.T, addr, user, password string) {
+	t.Helper()
+	const rounds = 4096
+	salt := []byte("of no importance")
+	salted, err := pbkdf2.Key(sha256.New, password, salt, rounds, sha256.Size)
+	pipelinetest.Must(t, err)
+	transport := &kafka.Transport{}
+	defer transport.CloseIdleConnections()
+	res, err := (&kafka.Client{Addr: kafka.TCP(addr), Transport: transport}).AlterUserScramCredentials(t.Context(), &kafka.AlterUserScramCredentialsRequest{
+		Upsertions: []kafka.UserScramCredentialsUpsertion{{
+			Name: user, Mechanism: kafka.ScramMechanismSha256, Iterations: rounds, Salt: salt, SaltedPassword: salted,
+		}},
+	})
+	pipelinetest.Must(t, err)
+	for _, result := range res.Results {
+		pipelinetest.Must(t, result.Error)
+	}
 }

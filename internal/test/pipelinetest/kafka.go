@@ -93,7 +93,7 @@ func kafkaListeners(ports []*portLock, fronts kafkaFronts) []string {
 		advertise += "," + name + "://" + cmp.Or(front, own)
 		protocols += "," + name + ":" + protocol
 		if fronts.secure != nil {
-			lines = append(lines, "listener.name."+strings.ToLower(name)+scramLogin)
+			lines = append(lines, scramLogins(name)...)
 		}
 	}
 	return append(lines,

@@ -5,10 +5,11 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
-// kafkaSecurity makes Kafka's further listeners speak SASL over TLS: users show who they are by SCRAM-SHA-512, and may
+// kafkaSecurity makes Kafka's further listeners speak SASL over TLS: users show who they are by SCRAM, and may
 // do nothing that no ACL allows. The first listener and the controller's stay open, for the test and for Kafka itself.
 type kafkaSecurity struct {
 	authority *Authority
@@ -16,8 +17,17 @@ type kafkaSecurity struct {
 	users     map[string]string // their passwords by name
 }
 
-// scramLogin is what each listener with users says of them.
-const scramLogin = ".scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;"
+// scramMechanisms are those that listeners take. The users that the server is made with have the first one.
+var scramMechanisms = []string{"SCRAM-SHA-512", "SCRAM-SHA-256"}
+
+// scramLogins is what a listener with users says of them.
+func scramLogins(listener string) (lines []string) {
+	for _, mechanism := range scramMechanisms {
+		lines = append(lines, "listener.name."+strings.ToLower(listener+"."+mechanism)+
+			".sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;")
+	}
+	return lines
+}
 
 // OwnSecureKafka starts a Kafka for this test alone that has these users, with their passwords, and further lines of
 // server.properties. Clients connect to SecureAddr with SASL over TLS; to Addr without either, as one who may do all.
@@ -51,7 +61,7 @@ func (k *kafkaSecurity) properties() []string {
 	return []string{
 		"ssl.keystore.type=PEM", "ssl.keystore.location=" + k.cert.BothFile,
 		"ssl.truststore.type=PEM", "ssl.truststore.location=" + k.authority.CAFile,
-		"sasl.enabled.mechanisms=SCRAM-SHA-512",
+		"sasl.enabled.mechanisms=" + strings.Join(scramMechanisms, ","),
 		"authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer", "super.users=User:ANONYMOUS",
 	}
 }
@@ -60,7 +70,7 @@ func (k *kafkaSecurity) properties() []string {
 func (k *kafkaSecurity) fill(data string) error {
 	var args []string
 	for _, name := range slices.Sorted(maps.Keys(k.users)) {
-		args = append(args, "--add-scram", fmt.Sprintf("SCRAM-SHA-512=[name=%s,password=%s]", name, k.users[name]))
+		args = append(args, "--add-scram", fmt.Sprintf("%s=[name=%s,password=%s]", scramMechanisms[0], name, k.users[name]))
 	}
 	_, err := formatKafkaAt(filepath.Dir(data), data, args...)
 	return err
