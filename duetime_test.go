@@ -94,8 +94,8 @@ func inBackground(t *testing.T, fn func(ctx context.Context) error) (stop func()
 
 func newClient(t *testing.T, cfg duetime.Config, opts ...duetime.Option) *duetime.Client {
 	t.Helper()
-	opts = append(opts, duetime.WithLogger(logger(t)), duetime.WithMetrics(prometheus.NewRegistry()))
-	client, err := duetime.Open(cfg, opts...)
+	usual := []duetime.Option{duetime.WithLogger(logger(t)), duetime.WithMetrics(prometheus.NewRegistry())}
+	client, err := duetime.Open(cfg, append(usual, opts...)...)
 	pipelinetest.Must(t, err)
 	t.Cleanup(func() { pipelinetest.Must(t, client.Close(context.Background())) })
 	return client

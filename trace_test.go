@@ -3,6 +3,8 @@ package duetime_test
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -29,11 +31,26 @@ type traced struct {
 	tracer trace.Tracer
 	client *duetime.Client
 	db     *sql.DB
+	failed failureLog
+}
+
+// failureLog receives the spans within which failures of handlers are logged.
+type failureLog chan trace.SpanContext
+
+func (failureLog) Enabled(context.Context, slog.Level) bool { return true }
+func (l failureLog) WithAttrs([]slog.Attr) slog.Handler     { return l }
+func (l failureLog) WithGroup(string) slog.Handler          { return l }
+
+func (l failureLog) Handle(ctx context.Context, r slog.Record) error {
+	if r.Message == "handler failed" {
+		l <- trace.SpanContextFromContext(ctx)
+	}
+	return nil
 }
 
 func newTraced(t *testing.T, mux *worker.Mux) *traced {
 	t.Helper()
-	s := &traced{t: t, spans: tracetest.NewInMemoryExporter()}
+	s := &traced{t: t, spans: tracetest.NewInMemoryExporter(), failed: make(failureLog, 100)}
 	provider := sdk.NewTracerProvider(sdk.WithSyncer(s.spans))
 	s.tracer = provider.Tracer("test")
 	dsn := pipelinetest.MySQL(t).NewSchema(t)
@@ -42,7 +59,7 @@ func newTraced(t *testing.T, mux *worker.Mux) *traced {
 	p.Tracer = provider
 	event(t, p)
 	joined := make(chan struct{}, 1)
-	s.client = newClient(t, s.cfg, duetime.WithTracer(provider), duetime.OnJoined(func() { joined <- struct{}{} }))
+	s.client = newClient(t, s.cfg, duetime.WithTracer(provider), duetime.WithLogger(slog.New(s.failed)), duetime.OnJoined(func() { joined <- struct{}{} }))
 	var err error
 	s.db, err = sql.Open("mysql", dsn)
 	pipelinetest.Must(t, err)
@@ -141,6 +158,20 @@ func TestTraceFromTheCallToTheEffect(t *testing.T) {
 	s.find("duetime.run", leadsTo(run.SpanContext)) // then the handler's transaction has committed
 	if got := s.stored(<-last); !strings.Contains(got, run.SpanContext.SpanID().String()) {
 		t.Errorf("what the handler scheduled keeps %q, want its run %v", got, run.SpanContext.SpanID())
+	}
+}
+
+// TestFailureIsLoggedInItsTrace has a handler fail, whose run has a trace of its own.
+func TestFailureIsLoggedInItsTrace(t *testing.T) {
+	t.Parallel()
+	mux := worker.NewMux()
+	worker.Handle(mux, MealFinished, func(context.Context, *worker.Tx, worker.Task[Meal]) error { return worker.Discard(errors.New("burnt")) })
+	s := newTraced(t, mux)
+	made, err := s.client.Schedule(t.Context(), MealFinished.New("ada", Meal{}, task.In(0)))
+	pipelinetest.Must(t, err)
+	run := s.find("duetime.run", about(made.ID))
+	if got := <-s.failed; got.SpanID() != run.SpanContext.SpanID() {
+		t.Errorf("the failure is logged in the span %v, want the run %v", got.SpanID(), run.SpanContext.SpanID())
 	}
 }
 

@@ -76,7 +76,7 @@ func (e *Env) SetLog(level, format string) error {
 	default:
 		return fmt.Errorf("set log format: %q is neither json nor text", format)
 	}
-	e.log.Store(slog.New(h))
+	e.log.Store(slog.New(tracedLog{h}))
 	e.logSet.Store(true)
 	e.adopt(e.Log())
 	e.Log().LogAttrs(context.Background(), slog.LevelInfo, "starting", build.Read().LogAttrs()...)

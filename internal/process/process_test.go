@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/goleak"
 
 	"github.com/duetime/duetime/internal/build"
@@ -258,6 +259,26 @@ func TestFirstLineSaysTheBuild(t *testing.T) {
 	want := fmt.Sprintf(`"msg":"starting","version":%q,"revision":%q,"tz":%q}`, b.Version, b.Revision, b.TZ)
 	if !strings.HasSuffix(first, want) {
 		t.Errorf("the first line is %s, want it to end with %s", first, want)
+	}
+}
+
+// A line that is logged within a span says of which trace it is; other lines have no such key.
+func TestLogSaysItsTrace(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	env := newEnv(Flags{}, &out, func(*slog.Logger) {})
+	if err := env.SetLog("info", "json"); err != nil {
+		t.Fatal(err)
+	}
+	span := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{15: 7}, SpanID: trace.SpanID{7: 1}})
+	ctx := trace.ContextWithSpanContext(t.Context(), span)
+	log := env.Log().With(slog.String("queue", "default"))
+	log.InfoContext(ctx, "within")
+	log.InfoContext(t.Context(), "outside")
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if want := `"queue":"default","trace_id":"00000000000000000000000000000007"}`; len(lines) != 3 || !strings.HasSuffix(lines[1], want) ||
+		!strings.HasSuffix(lines[2], `"queue":"default"}`) {
+		t.Errorf("logged %v, want the trace in the second line alone", lines)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/duetime/duetime/internal/hold"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -104,5 +106,5 @@ func (t *transaction) logFailure(h *hold.Hint, row task.Task, cause error) {
 	if p, ok := errors.AsType[panicError](cause); ok {
 		attrs = append(attrs, slog.String("stack", string(p.stack)))
 	}
-	t.settler.log.LogAttrs(t.ctx, slog.LevelWarn, "handler failed", attrs...)
+	t.settler.log.LogAttrs(trace.ContextWithSpanContext(t.ctx, t.span), slog.LevelWarn, "handler failed", attrs...)
 }

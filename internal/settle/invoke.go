@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -23,6 +25,7 @@ func (t *transaction) call(members []*member) error {
 	ctx, cancel := context.WithTimeoutCause(t.ctx, timeout.after, timeout.cause)
 	defer cancel()
 	ctx, end := s.traced(ctx, members)
+	t.span = trace.SpanContextFromContext(ctx)
 	c, mark := &Call{ctx: ctx, tx: t, members: members}, t.changes.Mark()
 	t.changes.Renew(collect(members, idOf)) // a handler that moves its own task has succeeded
 	t.batch.called = true

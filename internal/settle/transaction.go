@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/duetime/duetime/internal/hold"
 	"github.com/duetime/duetime/internal/recurrence"
@@ -57,7 +58,8 @@ type transaction struct {
 	transitions []*member // members with a transition that needs no handler
 	order       []*member // members to run, by id
 	touched     map[task.ID]task.Task
-	spent       time.Duration // time of handlers
+	spent       time.Duration     // time of handlers
+	span        trace.SpanContext // of the last call of a handler
 
 	newest      map[task.ID]bool    // members that are the newest tasks of recurrences, which are locked
 	recurrences recurrence.Progress // what their ends make
