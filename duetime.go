@@ -12,6 +12,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -90,6 +91,9 @@ type Client struct {
 	parts   *parts.Parts
 	metrics prometheus.Registerer
 	joined  func()
+
+	mu      sync.Mutex
+	workers map[*worker.Worker]bool // of the calls of Work under way
 }
 
 // Open prepares a client. It dials nothing: a server that is away shows at the first use, or in Ready. An error means
@@ -113,7 +117,7 @@ func Open(cfg Config, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, errors.Join(err, p.Close(context.Background()))
 	}
-	return &Client{Client: s, parts: p, metrics: o.metrics, joined: o.joined}, nil
+	return &Client{Client: s, parts: p, metrics: o.metrics, joined: o.joined, workers: map[*worker.Worker]bool{}}, nil
 }
 
 // Ready waits until MySQL answers and its schema is there, even while Redis and Kafka are away. It returns at once when
@@ -194,7 +198,33 @@ func (c *Client) work(ctx context.Context, w *worker.Worker) error {
 	defer stop()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
+// Alive returns an error if a call of Work hangs, as worker.Worker's Alive does: serve it as your process's liveness. It asks
+// no server.
+func (c *Client) Alive() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for w := range c.workers {
+		if err := w.Alive(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// watch has Alive look at a worker until the returned function is called.
+func (c *Client) watch(w *worker.Worker) (forget func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.workers[w] = true
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.workers, w)
+	}
+}
+
 		defer stop()
+	defer c.watch(w)()
 		return w.Run(ctx)
 	})
 	group.Go(func() error { return c.AwaitIndex(ctx) })

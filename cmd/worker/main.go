@@ -27,6 +27,7 @@ func run(ctx context.Context, env *process.Env) error {
 		return err
 	}
 	env.OnStop("client", client.Close)
+	env.SetAlive(client.Alive)
 	mux := pet.NewGame(settings.Rules(), client.ForUpdate()).Handlers()
 	if err := deliverKinds(env, mux, cfg.Namespace, push); err != nil {
 		return err

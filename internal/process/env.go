@@ -36,6 +36,7 @@ type Env struct {
 	once   sync.Once
 
 	ready    atomic.Bool
+	alive    atomic.Pointer[func() error]
 	stopping atomic.Bool
 	drain    atomic.Int64 // a time.Duration
 
@@ -92,6 +93,10 @@ func (e *Env) Ready() {
 		_ = e.Log().Handler().Handle(context.Background(), slog.NewRecord(time.Now(), slog.LevelInfo, "ready", 0))
 	})
 }
+
+// SetAlive lets /livez answer 503 while fn returns an error: the orchestrator then starts the process anew. fn must not ask
+// a server: starting anew would not bring it back.
+func (e *Env) SetAlive(fn func() error) { e.alive.Store(&fn) }
 
 // SetDrain lets a stop take as long as work may go on after it, and closing what is open after that, if this is more than ten
 // seconds.

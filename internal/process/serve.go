@@ -59,7 +59,7 @@ func (e *Env) Serve(ctx context.Context, name, addr string, h http.Handler) (net
 	return listener.Addr(), nil
 }
 
-// ServeAdmin serves on addr: /livez (200 while the process answers at all), /readyz (200 from Ready until the stop, else
+// ServeAdmin serves on addr: /livez (200 while the process answers, and does not hang by what SetAlive was given), /readyz (200 from Ready until the stop, else
 // 503), /metrics, and /debug/pprof/ for requests with the token. An empty addr serves nothing; an empty token serves no
 // /debug/pprof/. Call ServeAdmin first, so that it is closed last and answers while the process waits for its servers.
 func (e *Env) ServeAdmin(ctx context.Context, addr, token string) error {
@@ -72,7 +72,15 @@ func (e *Env) ServeAdmin(ctx context.Context, addr, token string) error {
 
 func (e *Env) adminHandler(token string) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "alive") })
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
+		if alive := e.alive.Load(); alive != nil {
+			if err := (*alive)(); err != nil {
+				answer(w, http.StatusServiceUnavailable, err.Error())
+				return
+			}
+		}
+		answer(w, http.StatusOK, "alive")
+	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		switch {
 		case e.stopping.Load():

@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"syscall"
@@ -28,6 +29,12 @@ func TestAdmin(t *testing.T) {
 		env.Ready()
 		expect(base+"/readyz", http.StatusOK)
 		expect(base+"/other", http.StatusNotFound)
+		for _, hangs := range []error{errors.New("worker hangs"), nil} {
+			env.SetAlive(func() error { return hangs })
+			if hangs != nil {
+				expect(base+"/livez", http.StatusServiceUnavailable)
+			}
+		}
 		if _, body := get(t, base+"/metrics"); !strings.Contains(body, "go_goroutines ") {
 			t.Errorf("/metrics without the runtime's: %s", body)
 		}

@@ -17,7 +17,7 @@ const (
 // tidy probes the clock and opens the gate, and expires what is stuck, until ctx ends.
 func (w *Worker) tidy(ctx context.Context) {
 	cfg := loop.Config{
-		Name: "worker", Interval: tidyInterval, Wake: w.gate.Closed(), Succeeded: w.metrics.tidied.SetToCurrentTime, Logger: w.cfg.Logger,
+		Name: "worker", Interval: tidyInterval, Wake: w.gate.Closed(), Succeeded: w.turned, Logger: w.cfg.Logger,
 	}
 	_ = loop.Run(ctx, cfg, w.tidyPass) // it ends with ctx alone
 }

@@ -35,6 +35,8 @@ type Worker struct {
 	stop    context.CancelCauseFunc
 	started atomic.Bool
 
+	lastPass atomic.Pointer[time.Time] // of the worker's own loop; nil before the first
+
 	probed  time.Time // local time of the last probe
 	timeout bool      // the last probe got no answer in time
 }
