@@ -176,6 +176,7 @@ func (c *Client) Work(ctx context.Context, mux *worker.Mux) error {
 		return err
 	}
 	defer func() { _ = st.Close() }()
+	defer metric.ShowPool(c.metrics, "worker", st.DB().DB)()
 	w, err := worker.New(worker.Config{
 		Concurrency: cfg.Worker.Concurrency, Batch: cfg.Worker.Batch, HandlerTimeout: cfg.Worker.HandlerTimeout, Drain: cfg.Worker.Drain,
 		Late: cmp.Or(cfg.Worker.Late, -1), Limits: cfg.Limits, Kinds: c.parts.Kinds, BeforeSchedule: c.parts.BeforeSchedule, Logger: c.parts.Log,
@@ -190,14 +191,13 @@ func (c *Client) Work(ctx context.Context, mux *worker.Mux) error {
 	} else if err != nil {
 		return err
 	}
+	pools := c.DB().Stats().MaxOpenConnections + st.DB().Stats().MaxOpenConnections
+	if err := c.parts.CheckConnections(ctx, pools); err != nil {
+		c.parts.Log.WarnContext(ctx, "connections not compared with MySQL's", slog.Any("err", err))
+	}
 	return c.work(ctx, w)
 }
 
-func (c *Client) work(ctx context.Context, w *worker.Worker) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
 // Alive returns an error if a call of Work hangs, as worker.Worker's Alive does: serve it as your process's liveness. It asks
 // no server.
 func (c *Client) Alive() error {
@@ -223,8 +223,13 @@ func (c *Client) watch(w *worker.Worker) (forget func()) {
 	}
 }
 
-		defer stop()
+func (c *Client) work(ctx context.Context, w *worker.Worker) error {
 	defer c.watch(w)()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		defer stop()
 		return w.Run(ctx)
 	})
 	group.Go(func() error { return c.AwaitIndex(ctx) })

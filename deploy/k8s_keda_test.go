@@ -85,6 +85,9 @@ func checkKafkaTrigger(t *testing.T, kind string, metadata map[string]string, en
 	for key := range metadata {
 		if !slices.Contains(kafkaKeys, key) {
 			t.Errorf("KEDA's kafka trigger has no %s", key)
+		if most := int(s.Spec.MaxReplicaCount); most != cfg.Worker.Replicas {
+			t.Errorf("%s: up to %d workers, and worker.replicas is %d", name, most, cfg.Worker.Replicas)
+		}
 		}
 	}
 	if n, err := strconv.Atoi(metadata["lagThreshold"]); err != nil || n < 1 {

@@ -45,6 +45,7 @@ type Config struct {
 type MySQL struct {
 	DSN          DSN    `koanf:"dsn" doc:"user:password@tcp(host:port)/schema; duetime adds the parameters that it needs"`
 	PasswordFile string `koanf:"password_file" doc:"file with the user's password, where mysql.dsn has none"`
+	MaxOpen      int    `koanf:"max_open" doc:"connections that a process opens at most, 4 to 1000, beside those of worker.concurrency"`
 	TLS          TLS    `koanf:"tls"`
 }
 
@@ -131,6 +132,7 @@ type Event struct {
 type Worker struct {
 	Admin          string        `koanf:"admin" form:"addr" doc:"as event.admin"`
 	Concurrency    int           `koanf:"concurrency" doc:"batches that run at once in each queue, and as many single tasks, 1 to 256; each needs a MySQL connection"`
+	Replicas       int           `koanf:"replicas" doc:"the most workers that run at once, up to 10000, such as KEDA's maxReplicaCount: a worker warns at its start if they may open more connections than MySQL's max_connections; 0 is unknown"`
 	Batch          int           `koanf:"batch" doc:"tasks in one transaction, 1 to 1000"`
 	HandlerTimeout time.Duration `koanf:"handler_timeout" doc:"the longest that one call of a handler may take, 10ms to 1h; task.Timeout gives a kind less"`
 	Drain          time.Duration `koanf:"drain" doc:"how long running handlers may go on after a SIGTERM before they are rolled back, worker.handler_timeout to 1h; 0s means 8s, whatever worker.handler_timeout is. The process needs up to 2s more"`
@@ -158,13 +160,13 @@ func Default() Config {
 		Namespace: "duetime",
 		Queues:    []string{"default"},
 		Shards:    16,
-		MySQL:     MySQL{DSN: "root@tcp(127.0.0.1:3306)/duetime"},
+		MySQL:     MySQL{DSN: "root@tcp(127.0.0.1:3306)/duetime", MaxOpen: 32},
 		Redis:     Redis{Mode: "standalone", Addrs: []string{"127.0.0.1:6379"}},
 		Kafka: Kafka{
 			Brokers: []string{"127.0.0.1:9092"}, Partitions: 24, Replication: 1, SessionTimeout: 6 * time.Second,
+			SASL: SASL{Mechanism: "SCRAM-SHA-512"},
 		},
 		ZooKeeper: ZooKeeper{Servers: []string{"127.0.0.1:2181"}, SessionTimeout: 6 * time.Second},
-			SASL: SASL{Mechanism: "SCRAM-SHA-512"},
 		Log:       Log{Level: "info", Format: "json"},
 		Trace:     Trace{Sample: 1},
 		Event:     Event{Lead: 50 * time.Millisecond},

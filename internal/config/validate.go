@@ -91,6 +91,8 @@ func (c Config) checkNumbers(p *Problems) {
 	p.CheckInt("kafka.partitions", c.Kafka.Partitions, 1, 10_000)
 	p.CheckInt("kafka.replication", c.Kafka.Replication, 1, 32)
 	p.CheckInt("worker.concurrency", c.Worker.Concurrency, 1, 256)
+	p.CheckInt("mysql.max_open", c.MySQL.MaxOpen, 4, 1000)
+	p.CheckInt("worker.replicas", c.Worker.Replicas, 0, 10_000)
 	p.CheckInt("worker.batch", c.Worker.Batch, 1, 1000)
 	p.CheckDuration("kafka.session_timeout", c.Kafka.SessionTimeout, time.Second, 30*time.Minute)
 	p.CheckDuration("zookeeper.session_timeout", c.ZooKeeper.SessionTimeout, 100*time.Millisecond, 10*time.Minute)
@@ -120,9 +122,9 @@ func (c Config) checkWords(p *Problems) {
 		words    []string
 	}{
 		{"redis.mode", c.Redis.Mode, []string{"standalone", "sentinel", "cluster"}},
+		{"kafka.sasl.mechanism", c.Kafka.SASL.Mechanism, []string{"SCRAM-SHA-512", "SCRAM-SHA-256"}},
 		{"log.level", c.Log.Level, []string{"debug", "info", "warn", "error"}},
 		{"log.format", c.Log.Format, []string{"json", "text"}},
-		{"kafka.sasl.mechanism", c.Kafka.SASL.Mechanism, []string{"SCRAM-SHA-512", "SCRAM-SHA-256"}},
 	} {
 		if !slices.Contains(w.words, w.got) {
 			p.Addf("%s: %q is none of %s", w.key, w.got, strings.Join(w.words, ", "))

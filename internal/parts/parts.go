@@ -3,6 +3,7 @@
 package parts
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"github.com/duetime/duetime/internal/dsn"
 	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/metric"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/trust"
@@ -42,6 +44,8 @@ type Parts struct {
 
 	BeforeSchedule schedule.SpecFunc // sees what the Scheduler schedules; nil means none
 
+	hidePool func() // from the metrics
+
 	layout atomic.Pointer[task.Layout] // as AwaitSchema read it
 }
 
@@ -61,6 +65,7 @@ func Open(cfg config.Config, log *slog.Logger, reg prometheus.Registerer, o stor
 	if host := Cleartext(cfg); host != "" {
 		log.Warn("mysql.dsn: the password travels without TLS, set mysql.tls.ca_file", slog.String("configured", host))
 	}
+	p.hidePool = metric.ShowPool(reg, "client", p.Store.DB().DB)
 	p.Clock = loop.NewClock(p.Store.Clock, log, reg)
 	if p.Index, err = p.openIndex(); err != nil {
 		return nil, errors.Join(err, p.Store.Close())
@@ -89,7 +94,7 @@ func OpenStore(cfg config.Config, o store.Options) (*store.Store, error) {
 	if o.TLS, err = trust.Client("mysql.tls", trust.Files(cfg.MySQL.TLS)); err != nil {
 		return nil, err
 	}
-	o.Namespace = cfg.Namespace
+	o.Namespace, o.MaxOpen = cfg.Namespace, cmp.Or(o.MaxOpen, cfg.MySQL.MaxOpen)
 	st, err := store.Open(string(secret), o)
 	if err != nil {
 		return nil, fmt.Errorf("mysql.dsn: %w", err)
@@ -154,6 +159,7 @@ func (p *Parts) openStream(reg prometheus.Registerer) (*stream.Kafka, error) {
 
 // Close closes all adapters.
 func (p *Parts) Close(context.Context) error {
+	p.hidePool()
 	return errors.Join(p.Stream.Close(), p.Index.Close(), p.Store.Close())
 }
 
@@ -186,6 +192,21 @@ func (p *Parts) CheckMySQL(ctx context.Context) error {
 	err := p.Store.CheckSession(ctx)
 	if _, wrong := errors.AsType[*store.SettingError](err); wrong {
 		return wait.Fatal(err)
+	}
+	return err
+}
+
+// CheckConnections warns if all workers, of which each may open so many connections, may open more than MySQL takes.
+// Replicas of zero are unknown.
+func (p *Parts) CheckConnections(ctx context.Context, each int) error {
+	needed := p.Config.Worker.Replicas * each
+	if needed == 0 {
+		return nil
+	}
+	allowed, err := p.Store.MaxConnections(ctx)
+	if err == nil && needed > allowed {
+		p.Log.WarnContext(ctx, "mysql: max_connections is below what worker.replicas workers may open",
+			slog.Int("needed", needed), slog.Int("allowed", allowed))
 	}
 	return err
 }

@@ -164,6 +164,14 @@ func (s *Store) CheckSession(ctx context.Context) error {
 	return nil
 }
 
+// MaxConnections returns how many connections the server takes.
+func (s *Store) MaxConnections(ctx context.Context) (n int, err error) {
+	if err := s.db.QueryRowxContext(ctx, "SELECT @@max_connections").Scan(&n); err != nil {
+		return 0, fmt.Errorf("read max_connections: %w", err)
+	}
+	return n, nil
+}
+
 // variables reads the session's variables of these names. Its result lacks variables that the server doesn't have.
 func (s *Store) variables(ctx context.Context, names []string) (map[string]string, error) {
 	var name, value string

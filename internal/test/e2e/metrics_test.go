@@ -18,13 +18,14 @@ var shown = map[string][]string{
 	"event": {
 		"duetime_leader ", `duetime_epoch{name="event"} `, `duetime_leader_transitions_total{name="event"} `,
 		"duetime_zookeeper_connected ", "duetime_hints_published_total ", "duetime_dispatch_lag_seconds_count ",
-		"duetime_publish_duration_seconds_count ", `duetime_loop_last_success_timestamp_seconds{loop="dispatch"} `,
+		`duetime_go_sql_open_connections{db_name="client"} `, "duetime_publish_duration_seconds_count ", `duetime_loop_last_success_timestamp_seconds{loop="dispatch"} `,
 		"duetime_build_info{",
 	},
 	"worker": {
 		`duetime_tasks_settled_total{kind="pet.meal_finished",result="done"} `, `duetime_fire_lag_seconds_count{kind="pet.meal_finished"} `,
 		"duetime_settle_duration_seconds_count ",
 		"duetime_worker_last_success_timestamp_seconds ", "duetime_build_info{",
+		`duetime_go_sql_max_open_connections{db_name="client"} `, `duetime_go_sql_max_open_connections{db_name="worker"} `,
 	},
 	"daemon": {
 		"duetime_daemon_leader ", `duetime_epoch{name="daemon"} `, `duetime_leader_transitions_total{name="daemon"} `,
@@ -53,7 +54,7 @@ var there = map[string][]string{
 // labels are all that samples of ours may have: none that grows with players or tasks.
 var labels = []string{
 	"kind", "result", "reason", "direction", "shard", "state", "queue", "server", "loop", "name", "what",
-	"process", "version", "revision", "goversion", "tz", "namespace",
+	"process", "version", "revision", "goversion", "tz", "namespace", "db_name",
 }
 
 // TestMetricsOfRealProcesses plays a little and reads what each process shows then.
