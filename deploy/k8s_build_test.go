@@ -35,6 +35,8 @@ type cluster struct {
 	budgets     map[string]*policyv1.PodDisruptionBudget
 	policies    map[string]*networkingv1.NetworkPolicy
 	scalers     map[string]*scaledObject
+	scalerUsers map[string]*triggerAuthentication
+	secrets     map[string]*corev1.Secret // of k8s/secrets.yaml, which no overlay makes
 }
 
 // pod is a template of the overlay, under the name of its Deployment or Job.
@@ -88,6 +90,8 @@ func built(t *testing.T, overlay string) *cluster {
 		map[string]*policyv1.PodDisruptionBudget{},
 		map[string]*networkingv1.NetworkPolicy{},
 		map[string]*scaledObject{},
+		map[string]*triggerAuthentication{},
+		readSecrets(t, exampleSecrets(t)),
 	}
 	decoder := strictDecoder(t)
 	for _, r := range made.Resources() {
@@ -96,10 +100,16 @@ func built(t *testing.T, overlay string) *cluster {
 		if r.GetKind() != "Namespace" && r.GetNamespace() != namespace {
 			t.Errorf("%s is in namespace %q", r.CurId(), r.GetNamespace())
 		}
-		if r.GetKind() == "ScaledObject" {
+		switch r.GetKind() {
+		case "ScaledObject":
 			s := new(scaledObject)
 			pipelinetest.Must(t, unmarshalStrict(text, s))
 			c.scalers[s.Name] = s
+			continue
+		case "TriggerAuthentication":
+			a := new(triggerAuthentication)
+			pipelinetest.Must(t, unmarshalStrict(text, a))
+			c.scalerUsers[a.Name] = a
 			continue
 		}
 		object, _, err := decoder.Decode(text, nil, nil)

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -34,9 +35,26 @@ type scaledObject struct {
 			Behavior         string `json:"behavior"` // static, or currentReplicas…
 		} `json:"fallback"`
 		Triggers []struct {
-			Type     string            `json:"type"`
-			Metadata map[string]string `json:"metadata"`
+			Type              string            `json:"type"`
+			Metadata          map[string]string `json:"metadata"`
+			AuthenticationRef struct {
+				Name string `json:"name"`
+			} `json:"authenticationRef"`
 		} `json:"triggers"`
+	} `json:"spec"`
+}
+
+// triggerAuthentication is the same of the type of this name.
+type triggerAuthentication struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Spec struct {
+		SecretTargetRef []struct {
+			Parameter string `json:"parameter"`
+			Name      string `json:"name"`
+			Key       string `json:"key"`
+		} `json:"secretTargetRef"`
 	} `json:"spec"`
 }
 
@@ -67,9 +85,13 @@ func TestWorkersScaleByTheirBacklog(t *testing.T) {
 		if s.Spec.MinReplicaCount < 2 || int(s.Spec.MaxReplicaCount) > cfg.Kafka.Partitions || s.Spec.MinReplicaCount > s.Spec.MaxReplicaCount {
 			t.Errorf("%s: from %d to %d workers on %d partitions", name, s.Spec.MinReplicaCount, s.Spec.MaxReplicaCount, cfg.Kafka.Partitions)
 		}
+		if most := int(s.Spec.MaxReplicaCount); most != cfg.Worker.Replicas {
+			t.Errorf("%s: up to %d workers, and worker.replicas is %d", name, most, cfg.Worker.Replicas)
+		}
 		for _, trigger := range s.Spec.Triggers {
 			got = append(got, group{trigger.Metadata["topic"], trigger.Metadata["consumerGroup"]})
 			checkKafkaTrigger(t, trigger.Type, trigger.Metadata, c.environ(t, worker))
+			checkScalerUser(t, c, c.scalerUsers[trigger.AuthenticationRef.Name])
 		}
 	}
 	if !slices.Equal(want, got) {
@@ -79,15 +101,12 @@ func TestWorkersScaleByTheirBacklog(t *testing.T) {
 
 func checkKafkaTrigger(t *testing.T, kind string, metadata map[string]string, env map[string]string) {
 	t.Helper()
-	if kind != "kafka" || metadata["offsetResetPolicy"] != "earliest" {
+	if kind != "kafka" || metadata["offsetResetPolicy"] != "earliest" || metadata["sasl"] != "scram_sha512" || metadata["tls"] != "enable" {
 		t.Errorf("a trigger %s: %v", kind, metadata)
 	}
 	for key := range metadata {
 		if !slices.Contains(kafkaKeys, key) {
 			t.Errorf("KEDA's kafka trigger has no %s", key)
-		if most := int(s.Spec.MaxReplicaCount); most != cfg.Worker.Replicas {
-			t.Errorf("%s: up to %d workers, and worker.replicas is %d", name, most, cfg.Worker.Replicas)
-		}
 		}
 	}
 	if n, err := strconv.Atoi(metadata["lagThreshold"]); err != nil || n < 1 {
@@ -95,5 +114,25 @@ func checkKafkaTrigger(t *testing.T, kind string, metadata map[string]string, en
 	}
 	if name := metadata["bootstrapServersFromEnv"]; env[name] == "" {
 		t.Errorf("bootstrapServersFromEnv: the worker has no variable %q", name)
+	}
+}
+
+// checkScalerUser wants KEDA to sign in as the workers do, whose group it asks for.
+func checkScalerUser(t *testing.T, c *cluster, a *triggerAuthentication) {
+	t.Helper()
+	if a == nil {
+		t.Fatal("a trigger without an account, where Kafka answers no stranger")
+	}
+	got := map[string]string{}
+	for _, ref := range a.Spec.SecretTargetRef {
+		if got[ref.Parameter] = ref.Name + " " + ref.Key; ref.Name != tlsSecret && c.secrets[ref.Name].StringData[ref.Key] == "" {
+			t.Errorf("%s: Secret %s has no key %s", a.Name, ref.Name, ref.Key)
+		}
+	}
+	want := map[string]string{
+		"username": "worker DUETIME_KAFKA__SASL__USERNAME", "password": "worker DUETIME_KAFKA__SASL__PASSWORD", "ca": tlsSecret + " ca.crt",
+	}
+	if diff := cmp.Diff(want, got); diff != "" || a.APIVersion != "keda.sh/v1alpha1" {
+		t.Errorf("%s %s (-want +got):\n%s", a.APIVersion, a.Name, diff)
 	}
 }

@@ -20,8 +20,12 @@ var talksTo = map[string][]string{
 	"daemon":  {"mysql", "redis", "kafka", "zookeeper"},
 	"worker":  {"mysql", "redis", "kafka"},
 	"game":    {"mysql", "redis", "kafka"},
+	"console": {"mysql", "redis", "kafka"},
 	"migrate": {"mysql", "kafka"},
 }
+
+// traces are where a collector of OpenTelemetry takes them by HTTP.
+const traces = "monitoring:4318"
 
 // serversOf returns namespace:port of each server of a configuration.
 func serversOf(t *testing.T, cfg config.Config) map[string]string {
@@ -38,7 +42,8 @@ func serversOf(t *testing.T, cfg config.Config) map[string]string {
 	return at
 }
 
-// Every process reaches its servers and the cluster's names, and nothing else.
+// Every process reaches its servers, the cluster's names and, if it has an admin address, a collector of traces, and nothing
+// else.
 func TestPodsReachTheirServersAlone(t *testing.T) {
 	each(t, func(t *testing.T, c *cluster) {
 		for _, p := range c.pods() {
@@ -47,6 +52,9 @@ func TestPodsReachTheirServersAlone(t *testing.T) {
 			for _, name := range talksTo[p.name] {
 				want[servers[name]] = true
 			}
+			if hasPort(p, "admin") {
+				want[traces] = true
+			}
 			if diff := cmp.Diff(want, c.egress(t, p)); diff != "" {
 				t.Errorf("%s reaches (-want +got):\n%s", p.name, diff)
 			}
@@ -54,7 +62,7 @@ func TestPodsReachTheirServersAlone(t *testing.T) {
 	})
 }
 
-// Whoever measures reaches the admin port; players come in by the ingress; nobody else does.
+// Whoever measures reaches the admin port; players and operators come in by the ingress; nobody else does.
 func TestPodsAreReachedByFew(t *testing.T) {
 	each(t, func(t *testing.T, c *cluster) {
 		for _, p := range c.pods() {
@@ -62,8 +70,10 @@ func TestPodsAreReachedByFew(t *testing.T) {
 			if hasPort(p, "admin") {
 				want["monitoring:admin"] = true
 			}
-			if hasPort(p, "api") {
-				want["ingress:api"] = true
+			for _, port := range []string{"api", "console"} {
+				if hasPort(p, port) {
+					want["ingress:"+port] = true
+				}
 			}
 			if diff := cmp.Diff(want, c.ingress(t, p)); diff != "" {
 				t.Errorf("%s is reached by (-want +got):\n%s", p.name, diff)

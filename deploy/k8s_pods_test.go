@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -27,8 +28,6 @@ const endsWithin = 10
 // mysqlAddress stands in a Secret, which the repository doesn't have.
 const mysqlAddress = "mysql.data.svc:3306"
 
-var secrets = map[string]string{"DUETIME_MYSQL__DSN": "user:password@tcp(" + mysqlAddress + ")/duetime"}
-
 // environ is what a pod's one container gets as its environment, of ours.
 func (c *cluster) environ(t *testing.T, p pod) map[string]string {
 	t.Helper()
@@ -44,13 +43,21 @@ func (c *cluster) environ(t *testing.T, p pod) map[string]string {
 				t.Fatalf("%s: no ConfigMap %s", p.name, from.ConfigMapRef.Name)
 			}
 			maps.Copy(env, m.Data)
-		case from.SecretRef.Name != p.name:
+		case from.SecretRef.Name != secretOf(p.name):
 			t.Errorf("%s takes the secrets of %s", p.name, from.SecretRef.Name)
 		default:
-			maps.Copy(env, secrets)
+			maps.Copy(env, c.secrets[from.SecretRef.Name].StringData)
 		}
 	}
 	return env
+}
+
+// secretOf is the Secret of a pod: the console does what an operator may.
+func secretOf(name string) string {
+	if name == "console" {
+		return "operator"
+	}
+	return name
 }
 
 // mounted writes the ConfigMap that is mounted at /configs into a folder.
@@ -58,6 +65,9 @@ func (c *cluster) mounted(t *testing.T, p pod) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, v := range p.Spec.Volumes {
+		if v.Secret != nil {
+			continue // certificates
+		}
 		m := c.configs[v.ConfigMap.Name]
 		if m == nil || !slices.Contains(p.container().VolumeMounts, corev1.VolumeMount{Name: v.Name, MountPath: "/configs", ReadOnly: true}) {
 			t.Fatalf("%s: volume %s holds no ConfigMap, or is not mounted at /configs", p.name, v.Name)
@@ -72,19 +82,19 @@ func (c *cluster) mounted(t *testing.T, p pod) string {
 // configOf is what the pod's process makes of its file and its environment. Unknown keys and variables fail the test.
 func (c *cluster) configOf(t *testing.T, p pod) config.Config {
 	t.Helper()
-	cfg, _ := c.load(t, p)
+	cfg, _, _ := c.load(t, p)
 	return cfg
 }
 
-// load is configOf with the game's section.
-func (c *cluster) load(t *testing.T, p pod) (config.Config, *pet.Settings) {
+// load is configOf with the sections of the game and the console.
+func (c *cluster) load(t *testing.T, p pod) (config.Config, *pet.Settings, *config.Console) {
 	t.Helper()
-	game := pet.DefaultSettings()
-	cfg, err := config.Load(filepath.Join(c.mounted(t, p), "duetime.yaml"), true, pairs(c.environ(t, p)), game)
+	game, console := pet.DefaultSettings(), config.DefaultConsole()
+	cfg, err := config.Load(filepath.Join(c.mounted(t, p), "duetime.yaml"), true, pairs(c.environ(t, p)), game, console)
 	if err != nil {
 		t.Fatalf("%s: %v", p.name, err)
 	}
-	return cfg, game
+	return cfg, game, console
 }
 
 func pairs(env map[string]string) []string {
@@ -95,9 +105,14 @@ func pairs(env map[string]string) []string {
 	return list
 }
 
-// adminOf is the address that the command serves its probes on.
-func adminOf(cfg config.Config, game *pet.Settings, name string) string {
-	return map[string]string{"event": cfg.Event.Admin, "worker": cfg.Worker.Admin, "daemon": cfg.Daemon.Admin, "game": game.Admin}[name]
+// portsOf are the addresses that the pod's configuration lets it listen on, by the names of their ports.
+func (c *cluster) portsOf(t *testing.T, p pod) map[string]string {
+	t.Helper()
+	cfg, game, console := c.load(t, p)
+	return map[string]map[string]string{
+		"event": {"admin": cfg.Event.Admin}, "worker": {"admin": cfg.Worker.Admin}, "daemon": {"admin": cfg.Daemon.Admin},
+		"game": {"admin": game.Admin, "api": game.Listen}, "console": {"console": console.Listen},
+	}[p.name]
 }
 
 func TestPodsConfigureTheirProcesses(t *testing.T) {
@@ -128,12 +143,7 @@ func TestPodsAreReachable(t *testing.T) {
 	each(t, func(t *testing.T, c *cluster) {
 		for name, d := range c.deployments {
 			p := pod{d.Spec.Template, name}
-			cfg, game := c.load(t, p)
-			want := map[string]string{"admin": adminOf(cfg, game, name)}
-			if name == "game" {
-				want["api"] = game.Listen
-			}
-			got := map[string]string{}
+			want, got := c.portsOf(t, p), map[string]string{}
 			for _, port := range p.container().Ports {
 				got[port.Name] = net.JoinHostPort("0.0.0.0", fmt.Sprint(port.ContainerPort))
 			}
@@ -235,6 +245,21 @@ func TestDeploymentsRollSafely(t *testing.T) {
 			if s := d.Spec.Template.Spec.TopologySpreadConstraints[0]; s.TopologyKey != corev1.LabelHostname || s.WhenUnsatisfiable != corev1.DoNotSchedule {
 				t.Errorf("%s: two may stand on one host", name)
 			}
+		}
+	})
+}
+
+// Who applies the Job makes it anew, since its template can't be changed. A Job that removed itself would be made again and
+// again.
+func TestMigrateIsMadeAnew(t *testing.T) {
+	each(t, func(t *testing.T, c *cluster) {
+		j := c.jobs["migrate"]
+		want := map[string]string{
+			"argocd.argoproj.io/hook": "Sync", "argocd.argoproj.io/hook-delete-policy": "BeforeHookCreation",
+			"kustomize.toolkit.fluxcd.io/force": "enabled",
+		}
+		if diff := cmp.Diff(want, j.Annotations); diff != "" || j.Spec.TTLSecondsAfterFinished != nil {
+			t.Errorf("it removes itself after %v s; annotations (-want +got):\n%s", j.Spec.TTLSecondsAfterFinished, diff)
 		}
 	})
 }

@@ -16,10 +16,11 @@ import (
 type Deployment struct {
 	DSN, Redis, ZooKeeper, Kafka, Namespace string
 
-	Config   string   // the configuration file of every process; empty: none
-	Rules    []string // further NAME=value of every process
-	Secured  *Secured // nil: links in plain text, and no users
-	Previous bool     // run the commands as they were before the newest migration
+	Config   string                     // the configuration file of every process; empty: none
+	Rules    []string                   // further NAME=value of every process
+	Secured  *Secured                   // nil: links in plain text, and no users
+	Environ  func(user string) []string // of the process of a user, in place of ours; nil: ours
+	Previous bool                       // run the commands as they were before the newest migration
 }
 
 // SharedDeployment is one of its own on the servers that the tests of this process share, migrated.
@@ -35,7 +36,10 @@ func SharedDeployment(t testing.TB) Deployment {
 
 // EnvOf is Env for the process of a user, whose own wins over what every process has.
 func (d Deployment) EnvOf(user string, more ...string) []string {
-	if d.Secured == nil {
+	switch {
+	case d.Environ != nil:
+		return append(d.Environ(user), more...)
+	case d.Secured == nil:
 		return d.Env(more...)
 	}
 	return d.Env(append(d.Secured.env(d, user), more...)...)
@@ -69,13 +73,20 @@ func (d Deployment) Migrate(t testing.TB) {
 // Duetime runs the operator's tool to its end, and returns its exit code and what it wrote to stdout.
 func (d Deployment) Duetime(t testing.TB, args ...string) (int, string) {
 	t.Helper()
+	code, out, _ := d.Tool(t, args...)
+	return code, out
+}
+
+// Tool is Duetime that also returns what the tool wrote to stderr.
+func (d Deployment) Tool(t testing.TB, args ...string) (code int, out, complaint string) {
+	t.Helper()
 	user := "operator"
 	if args[0] == "migrate" {
 		user = "migrate"
 	}
 	tool := Run(t, d.command(t, "duetime"), d.EnvOf(user), append(slices.Clone(args), d.Args()...)...)
-	code := tool.Wait(t, 5*time.Minute) // with a million tasks verify takes a while
-	return code, tool.Stdout()
+	code = tool.Wait(t, 5*time.Minute) // with a million tasks verify takes a while
+	return code, tool.Stdout(), strings.Join(tool.Lines(), "\n")
 }
 
 // Verified is what duetime verify --json answers.
@@ -126,10 +137,17 @@ func (d Deployment) Ready(t testing.TB, name string, more ...string) App {
 // Console runs the command duetime console until the test's end, and returns the address of its pages.
 func (d Deployment) Console(t testing.TB, more ...string) string {
 	t.Helper()
+	_, address := d.RunConsole(t, more...)
+	return address
+}
+
+// RunConsole is Console that also returns the process.
+func (d Deployment) RunConsole(t testing.TB, more ...string) (app App, address string) {
+	t.Helper()
 	tool := Run(t, d.command(t, "duetime"), d.EnvOf("operator", more...), append([]string{"console", "--listen", "127.0.0.1:0"}, d.Args()...)...)
 	_, at, _ := strings.Cut(tool.WaitLine(t, "the console is at "), "the console is at ")
-	address, _, _ := strings.Cut(at, " ")
-	return address
+	address, _, _ = strings.Cut(at, " ")
+	return App{tool, "console"}, address
 }
 
 // URL returns where the process serves what ("admin", "game").

@@ -14,7 +14,8 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// Users are who has an account of its own on each server: the four processes, and the tool as migrate and as all else.
+// Users are who has an account of its own on each server: the four processes, and the tool as migrate and as all else. Redis
+// has one more, admin, which may do everything there.
 var Users = []string{"event", "worker", "daemon", "game", "migrate", "operator"}
 
 // Secured is what the processes of a Deployment know whose links are all encrypted, and on which they may do no more than
@@ -43,7 +44,7 @@ func OwnSecuredServers(t testing.TB, namespace string, kafkaLines ...string) *Se
 	t.Helper()
 	a := NewAuthority(t)
 	s := &Secured{Authority: a, dir: t.TempDir(), own: a.Issue(t, "process"), password: map[string]string{}}
-	for _, user := range append(Users, "zookeeper", "pprof") {
+	for _, user := range append(Users, "zookeeper", "pprof", "admin") {
 		s.password[user] = rand.Text()
 		Must(t, os.WriteFile(s.file(user), []byte(s.password[user]+"\n"), 0o600))
 	}
@@ -65,8 +66,18 @@ func (s *Secured) file(user string) string { return filepath.Join(s.dir, user+".
 // Password returns a user's, which is the same on each server.
 func (s *Secured) Password(user string) string { return s.password[user] }
 
-// filled returns the text of a file in deploy with its variables filled in.
-func (s *Secured) filled(t testing.TB, path string, more map[string]string) string {
+// WriteTLS writes into a folder what a Secret of cert-manager holds for our processes: ca.crt, tls.crt and tls.key.
+func (s *Secured) WriteTLS(t testing.TB, dir string) {
+	t.Helper()
+	for name, path := range map[string]string{"ca.crt": s.Authority.CAFile, "tls.crt": s.own.CertFile, "tls.key": s.own.KeyFile} {
+		text, err := os.ReadFile(path) //nolint:gosec // the authority's
+		Must(t, err)
+		Must(t, os.WriteFile(filepath.Join(dir, name), text, 0o600)) //nolint:gosec // a test's own folder
+	}
+}
+
+// Filled returns the text of a file in deploy with its variables filled in: the users' passwords, and more.
+func (s *Secured) Filled(t testing.TB, path string, more map[string]string) string {
 	t.Helper()
 	root, err := moduleRoot()
 	Must(t, err)
@@ -88,7 +99,7 @@ func (s *Secured) filled(t testing.TB, path string, more map[string]string) stri
 func (s *Secured) accessList(t testing.TB, namespace string) string {
 	t.Helper()
 	path := filepath.Join(s.dir, "users.acl")
-	Must(t, os.WriteFile(path, []byte(s.filled(t, "redis/users.acl", map[string]string{"NAMESPACE": namespace})), 0o600))
+	Must(t, os.WriteFile(path, []byte(s.Filled(t, "redis/users.acl", map[string]string{"NAMESPACE": namespace})), 0o600))
 	return path
 }
 
@@ -110,7 +121,7 @@ func (s *Secured) run(t testing.TB, d Deployment, path string) {
 	db, err := sql.Open("mysql", "root@tcp("+address+")/?multiStatements=true")
 	Must(t, err)
 	defer func() { _ = db.Close() }()
-	if _, err := db.ExecContext(t.Context(), s.filled(t, path, map[string]string{"SCHEMA": schema})); err != nil {
+	if _, err := db.ExecContext(t.Context(), s.Filled(t, path, map[string]string{"SCHEMA": schema})); err != nil {
 		t.Fatalf("deploy/%s: %v", path, err)
 	}
 }

@@ -1,0 +1,118 @@
+package deploy_test
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/duetime/duetime/internal/test/pipelinetest"
+)
+
+// tlsSecret has the certificates, which somebody else makes.
+const tlsSecret = "tls"
+
+// consoleUser is who signs in to the console of a test.
+const consoleUser = "ann:operate:correct-horse"
+
+// exampleSecrets is k8s/secrets.yaml with values that nobody checks.
+func exampleSecrets(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("k8s/secrets.yaml")
+	pipelinetest.Must(t, err)
+	return os.Expand(string(text), func(name string) string {
+		switch name {
+		case "MYSQL":
+			return mysqlAddress
+		case "SCHEMA":
+			return namespace
+		case "CONSOLE_USERS":
+			return consoleUser
+		}
+		return "password"
+	})
+}
+
+// readSecrets reads the Secrets of a text by their names.
+func readSecrets(t *testing.T, text string) map[string]*corev1.Secret {
+	t.Helper()
+	all := map[string]*corev1.Secret{}
+	for _, document := range strings.Split(text, "\n---\n") {
+		s := new(corev1.Secret)
+		pipelinetest.Must(t, unmarshalStrict([]byte(document), s))
+		if s.Kind != "Secret" || s.Namespace != namespace {
+			t.Errorf("%s %s in namespace %q", s.Kind, s.Name, s.Namespace)
+		}
+		all[s.Name] = s
+	}
+	return all
+}
+
+// Every pod has its Secret in secrets.yaml, and every Secret there has its pod: in production, or in the game.
+func TestSecretsAreThoseOfThePods(t *testing.T) {
+	t.Parallel()
+	var want []string
+	for _, overlay := range overlays {
+		for _, p := range built(t, overlay).pods() {
+			want = append(want, secretOf(p.name))
+		}
+	}
+	slices.Sort(want)
+	if diff := cmp.Diff(slices.Compact(want), slices.Sorted(maps.Keys(readSecrets(t, exampleSecrets(t))))); diff != "" {
+		t.Errorf("the pods' Secrets, and those of secrets.yaml (-want +got):\n%s", diff)
+	}
+}
+
+// In production every link is encrypted and has a user of its own; only a process that speaks to ZooKeeper has our own
+// certificate.
+func TestProductionIsSecured(t *testing.T) {
+	t.Parallel()
+	c := built(t, "production")
+	for _, p := range c.pods() {
+		cfg, user := c.configOf(t, p), "duetime_"+secretOf(p.name)
+		speaks := talksTo[p.name]
+		if !strings.HasPrefix(string(cfg.MySQL.DSN), user+":") {
+			t.Errorf("%s comes to MySQL as somebody else", p.name)
+		}
+		for server, link := range map[string]struct{ authority, user, want string }{
+			"mysql": {cfg.MySQL.TLS.CAFile, user, user}, "redis": {cfg.Redis.TLS.CAFile, cfg.Redis.Username, user},
+			"kafka":     {cfg.Kafka.TLS.CAFile, cfg.Kafka.SASL.Username, user},
+			"zookeeper": {cfg.ZooKeeper.TLS.CAFile, cfg.ZooKeeper.Username, "duetime"},
+		} {
+			if slices.Contains(speaks, server) && (link.authority != "/tls/ca.crt" || link.user != link.want) {
+				t.Errorf("%s: to %s as %q, whose authority is %q", p.name, server, link.user, link.authority)
+			}
+		}
+		want := []string{"ca.crt"}
+		if slices.Contains(speaks, "zookeeper") {
+			want = append(want, "tls.crt", "tls.key")
+		}
+		if diff := cmp.Diff(want, certificatesOf(t, p)); diff != "" {
+			t.Errorf("%s: certificates (-want +got):\n%s", p.name, diff)
+		}
+	}
+}
+
+// certificatesOf returns the files that the pod has of the Secret tls.
+func certificatesOf(t *testing.T, p pod) []string {
+	t.Helper()
+	var files []string
+	for _, v := range p.Spec.Volumes {
+		if v.Secret == nil {
+			continue
+		}
+		if v.Secret.SecretName != tlsSecret ||
+			!slices.Contains(p.container().VolumeMounts, corev1.VolumeMount{Name: v.Name, MountPath: "/tls", ReadOnly: true}) {
+			t.Errorf("%s: Secret %s is not mounted at /tls", p.name, v.Secret.SecretName)
+		}
+		for _, item := range v.Secret.Items {
+			files = append(files, filepath.Base(item.Path))
+		}
+	}
+	return files
+}
