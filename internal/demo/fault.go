@@ -14,7 +14,7 @@ type fault struct {
 }
 
 const (
-	lateBy        = 250 * time.Millisecond // a task that is overdue by this shows that the fault has an effect
+	lateBy        = 250 * time.Millisecond // a task that is overdue by this, or by what usual returns, shows a fault
 	watchInterval = 20 * time.Millisecond
 	quietTime     = time.Second // without a late task: then the fault counts as healed
 
@@ -44,15 +44,16 @@ func (s *stage) injectFaults(ctx context.Context) ([]fault, error) {
 			}, err
 		}},
 	} {
-		if !sleep(ctx, s.cfg.For/4) {
-			return faults, nil
+		late, err := s.usual(ctx, s.cfg.For/4)
+		if err != nil {
+			return faults, unlessOver(ctx, err)
 		}
 		began := time.Now()
 		mended, err := f.make(ctx)
 		if err != nil {
 			return faults, unlessOver(ctx, err)
 		}
-		healed, err := s.watch(ctx, began, mended)
+		healed, err := s.watch(ctx, began, late, mended)
 		if err != nil {
 			return faults, unlessOver(ctx, err)
 		}
@@ -63,11 +64,31 @@ func (s *stage) injectFaults(ctx context.Context) ([]fault, error) {
 	return faults, nil
 }
 
+// usual returns, after so long without a fault, how late no task was: lateBy, or more on a machine with too much to do.
+func (s *stage) usual(ctx context.Context, d time.Duration) (late time.Duration, err error) {
+	late = lateBy
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		n, err := s.pipeline.Drill().Overdue(ctx, late)
+		if err != nil {
+			return 0, err
+		}
+		if n > 0 {
+			late *= 2
+		}
+		if !sleep(ctx, watchInterval) {
+			return 0, ctx.Err()
+		}
+	}
+	return late, nil
+}
+
 // watch returns the moment from which the cause is mended and no task is late, once quietTime has confirmed it.
-func (s *stage) watch(ctx context.Context, began time.Time, mended func(context.Context) (bool, error)) (time.Time, error) {
+func (s *stage) watch(
+	ctx context.Context, began time.Time, late time.Duration, mended func(context.Context) (bool, error),
+) (time.Time, error) {
 	healed, whole := began, false
 	for time.Since(healed) < quietTime || !whole {
-		n, err := s.pipeline.Drill().Overdue(ctx, lateBy)
+		n, err := s.pipeline.Drill().Overdue(ctx, late)
 		if err != nil {
 			return healed, err
 		}
