@@ -1,8 +1,11 @@
 # Everything that people and CI run. The scripts do the same without make.
 GOLANGCI_LINT_VERSION := v2.15.0
 GOFUMPT_VERSION := v0.12.0
+BUF_VERSION := v1.75.0
+BUF := bin/buf-$(BUF_VERSION)/buf
 LINT := bin/golangci-lint-$(GOLANGCI_LINT_VERSION)/golangci-lint
 MODULES = $(shell find deploy examples internal -name go.mod -printf '%h\n')
+RELEASED_PROTO := proto/released.json
 FUZZTIME ?= 30s
 BENCHTIME ?= 1x
 
@@ -66,9 +69,27 @@ bench-quick: ## The main rows of it, within five minutes.
 	bench/run quick
 
 .PHONY: lint
-lint: $(LINT) ## Run golangci-lint, gosec and the import rules included, on every module.
+lint: $(LINT) proto-check ## Run golangci-lint, gosec and the import rules included, on every module; check the API's files.
 	$(LINT) run --build-tags cluster ./...
 	for module in bench $(MODULES); do (cd $$module && $(CURDIR)/$(LINT) run ./...) || exit; done
+
+.PHONY: proto
+proto: $(BUF) ## Make pkg/duetimev1 and proto/openapi.yaml of proto/duetime/v1.
+	$(BUF) generate
+
+.PHONY: proto-check
+proto-check: $(BUF) ## Check proto/duetime/v1: its form, that it breaks no client of the last release, and that what is made of it is committed.
+	$(BUF) format --diff --exit-code
+	$(BUF) lint
+	$(BUF) breaking --against $(RELEASED_PROTO)
+	scripts/proto $(CURDIR)/$(BUF)
+
+.PHONY: proto-release
+proto-release: $(BUF) ## Keep proto/duetime/v1 as what later versions must not break; run it with each release.
+	$(BUF) build --exclude-source-info -o $(RELEASED_PROTO)
+
+$(BUF):
+	GOBIN=$(CURDIR)/$(@D) go install github.com/bufbuild/buf/cmd/buf@$(BUF_VERSION)
 
 .PHONY: vuln
 vuln: ## Look for known vulnerabilities in what our code calls; fails without their database (VULNDB=file:///a/copy names another).

@@ -22,6 +22,7 @@ import (
 func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 	t.Parallel()
 	const (
+		apiPage      = "docs/API.md"
 		architecture = "docs/ARCHITECTURE.md"
 		configPage   = "docs/CONFIG.md"
 		contract     = "docs/SQL-CONTRACT.md"
@@ -35,9 +36,15 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 	look, degraded := source{t, "pkg/worker/look.go"}, source{t, "pkg/worker/degraded.go"}
 	hooks := source{t, "pkg/worker/hooks.go"}
 	breaker, answer := source{t, "pkg/deliver/breaker.go"}, source{t, "pkg/deliver/answer.go"}
+	calls := source{t, "internal/api/limits.go"}
 	joining := source{t, "duetime.go"}.span(`lookingAfter = (.+)`)
 	wait := source{t, "pkg/schedule/client.go"}.span(`cmp\.Or\(c\.IndexWait, (.+?)\)`)
 	for _, c := range []struct{ doc, says string }{
+		{apiPage, fmt.Sprintf("| message | %d MiB, decompressed |", calls.number("maxMessage")>>20)},
+		{apiPage, fmt.Sprintf("| tasks in one call, tasks of a page | %s |", grouped(task.MaxPerCall))},
+		{apiPage, fmt.Sprintf("or up to %s: all or none", grouped(task.MaxPerCall))},
+		{apiPage, fmt.Sprintf("| time of a call | %s, a preview %s,", calls.span(`callTimeout\s+= (.+?)\s+//`), calls.span(`previewTimeout\s+= (.+?)\s+//`))},
+		{apiPage, fmt.Sprintf("| streams of one process | %s,", grouped(calls.number("maxWatches")))},
 		{architecture, fmt.Sprintf("waits for its put for at most %s, and %s again for each %d tasks", wait, wait, put.number("tasksPerWait"))},
 		{architecture, fmt.Sprintf("Where %s tasks wait to be put, callers in bulk first wait for room, for at most %s, and %s again for each %d tasks",
 			grouped(queue.number("maxQueuedTasks")), wait, wait, queue.number("tasksPerRoomWait"))},

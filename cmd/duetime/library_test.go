@@ -85,7 +85,8 @@ var toolOnly = map[string]string{
 // helpers are the console's calls that no command makes: they serve other calls, or a page.
 var helpers = []any{
 	(*console.Console).As, (*console.Console).CheckQueue, (*console.Console).Clock, (*console.Console).Drift,
-	(*console.Console).OnlyOperation, (*console.Console).Rows, (*console.Console).ShardCount, (*console.Console).WhyLeft,
+	(*console.Console).Labels, (*console.Console).ListBounded, (*console.Console).OnlyOperation, (*console.Console).RetryVersion,
+	(*console.Console).Rows, (*console.Console).ShardCount, (*console.Console).WhyLeft,
 }
 
 // commands returns the paths of all commands that do something, without the tool's name.

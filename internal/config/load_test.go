@@ -35,12 +35,14 @@ func TestDefaultIsValid(t *testing.T) {
 
 func TestShippedFileIsTheDefault(t *testing.T) {
 	t.Parallel()
-	game, push := pet.DefaultSettings(), config.DefaultDeliver()
-	got, err := config.Load(shippedFile, true, nil, game, push)
+	game, push, api := pet.DefaultSettings(), config.DefaultDeliver(), config.DefaultAPI()
+	got, err := config.Load(shippedFile, true, nil, game, push, api)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(config.Default(), got) + cmp.Diff(pet.DefaultSettings(), game) + cmp.Diff(config.DefaultDeliver(), push); diff != "" {
+	diff := cmp.Diff(config.Default(), got) + cmp.Diff(pet.DefaultSettings(), game) + cmp.Diff(config.DefaultDeliver(), push) +
+		cmp.Diff(config.DefaultAPI(), api)
+	if diff != "" {
 		t.Errorf("configs/duetime.yaml differs from the defaults (-want +got):\n%s", diff)
 	}
 	data, err := os.ReadFile(shippedFile)
@@ -48,7 +50,7 @@ func TestShippedFileIsTheDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Without a key's line the file would still equal the defaults, so the test searches for the line itself.
-	for _, key := range config.Keys(game, push) {
+	for _, key := range config.Keys(game, push, api) {
 		name := key[strings.LastIndexByte(key, '.')+1:] + ":"
 		has := func(line string) bool { return strings.HasPrefix(strings.TrimSpace(line), name) }
 		if !slices.ContainsFunc(strings.Split(string(data), "\n"), has) {

@@ -25,7 +25,7 @@ func TestPageHasTheTable(t *testing.T) {
 	if !found || !ended {
 		t.Fatal("docs/CONFIG.md has no config table")
 	}
-	want := strings.TrimSpace(config.Table(pet.DefaultSettings(), config.DefaultConsole(), config.DefaultDeliver()))
+	want := strings.TrimSpace(config.Table(pet.DefaultSettings(), config.DefaultConsole(), config.DefaultDeliver(), config.DefaultAPI()))
 	if os.Getenv("DUETIME_UPDATE_CONFIG") != "" {
 		text := before + "checked by a test -->\n" + want + "\n<!-- end of config table -->" + after
 		if err := os.WriteFile(page, []byte(text), 0o644); err != nil {

@@ -19,7 +19,7 @@ type crossChecked interface {
 
 // programSections are the names of all programs' sections. All processes share one file and one environment: a process
 // that has not passed such a section to Load ignores its keys, and the section's own program checks them.
-var programSections = map[string]bool{"game": true, "console": true, "deliver": true}
+var programSections = map[string]bool{"game": true, "console": true, "deliver": true, "api": true}
 
 // fieldsOf lists the keys of c and of the sections in the order of the structs. Every listing has this order.
 func fieldsOf(c *Config, sections ...Section) []field {

@@ -38,14 +38,24 @@ func NewServer(h http.Handler) *http.Server {
 // returns its address, which has the real port if addr has port 0, or an error if it can't listen there. An addr without
 // a host means every interface of the machine: callers that don't want this must add a host.
 func (e *Env) Serve(ctx context.Context, name, addr string, h http.Handler) (net.Addr, error) {
+	return e.ServeBy(ctx, NewServer(h), name, addr)
+}
+
+// ServeBy is Serve by a server that NewServer has made and the caller has changed: with TLS if the server has a TLSConfig.
+func (e *Env) ServeBy(ctx context.Context, server *http.Server, name, addr string) (net.Addr, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("serve %s: %w", name, err)
 	}
-	server := NewServer(h)
 	server.ErrorLog = slog.NewLogLogger(e.Log().Handler(), slog.LevelWarn)
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
+	go func() {
+		if server.TLSConfig != nil {
+			served <- server.ServeTLS(listener, "", "")
+			return
+		}
+		served <- server.Serve(listener)
+	}()
 	e.OnStop(name, func(ctx context.Context) error {
 		if err := server.Shutdown(ctx); err != nil {
 			return errors.Join(err, server.Close())

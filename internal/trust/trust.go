@@ -55,6 +55,21 @@ func Client(section string, f Files) (*tls.Config, error) {
 	return cfg, nil
 }
 
+// Server makes the server's side of a link, with its certificate. An error begins with the key that is wrong.
+func Server(section, certFile, keyFile string) (*tls.Config, error) {
+	if _, err := tls.LoadX509KeyPair(certFile, keyFile); err != nil {
+		return nil, fmt.Errorf("%s.cert_file: %w", section, err)
+	}
+	// Read at each handshake, as above.
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+		if err != nil {
+			return nil, fmt.Errorf("%s.cert_file: %w", section, err)
+		}
+		return &pair, nil
+	}}, nil
+}
+
 // Refused reports whether a handshake failed because of a side's settings: we don't trust the server, it doesn't trust
 // us, or it doesn't speak TLS. A retry fails until somebody changes a certificate.
 func Refused(err error) bool {

@@ -68,8 +68,12 @@ func (c *Console) changeDead(ctx context.Context, ids []task.ID, v deadVerb, pro
 
 // RetryOne is RetryDead for one task. Its error says why the task can't be retried: task.ErrNotFound, task.ErrNotDead,
 // one that is task.ErrFinished, or task.ErrKeyTaken.
-func (c *Console) RetryOne(ctx context.Context, id task.ID) (Task, error) {
-	changed, err := c.retryOne(ctx, id)
+func (c *Console) RetryOne(ctx context.Context, id task.ID) (Task, error) { return c.RetryVersion(ctx, id, 0) }
+
+// RetryVersion is RetryOne for a task as its caller has seen it: if it has another version now, the error is ErrMeanwhile. Version
+// 0 stands for any.
+func (c *Console) RetryVersion(ctx context.Context, id task.ID, version int64) (Task, error) {
+	changed, err := c.retryOne(ctx, id, version)
 	if err != nil {
 		return Task{}, err
 	}
@@ -77,7 +81,7 @@ func (c *Console) RetryOne(ctx context.Context, id task.ID) (Task, error) {
 	return TaskOf(changed), nil
 }
 
-func (c *Console) retryOne(ctx context.Context, id task.ID) (task.Task, error) {
+func (c *Console) retryOne(ctx context.Context, id task.ID, version int64) (task.Task, error) {
 	var changed task.Task
 	err := c.inTx(ctx, func(tx *sqlx.Tx, now time.Time) error {
 		rows, err := c.store.Lock(ctx, tx, []task.ID{id})
@@ -89,6 +93,9 @@ func (c *Console) retryOne(ctx context.Context, id task.ID) (task.Task, error) {
 		}
 		if changed, err = rows[0].Retry(now); err != nil {
 			return err
+		}
+		if stands := rows[0].Version; version > 0 && stands != version {
+			return fmt.Errorf("%w: version %d, seen was %d", ErrMeanwhile, stands, version)
 		}
 		return c.saveDead(ctx, tx, retry, rows, []task.Task{changed})
 	})

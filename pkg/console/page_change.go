@@ -146,8 +146,8 @@ func (s *site) doChange(w http.ResponseWriter, v *visit) {
 	}
 }
 
-// errMeanwhile answers a change of a task that somebody has changed since the page showed it.
-var errMeanwhile = errors.New("the task was changed meanwhile")
+// ErrMeanwhile answers a change of a task that somebody has changed since its caller saw it.
+var ErrMeanwhile = errors.New("the task was changed meanwhile")
 
 // changeAt makes a change of a task if its version is still the one that the page showed. The row is locked before the versions
 // are compared, and the change is rolled back if they differ.
@@ -157,7 +157,7 @@ func (c *Console) changeAt(
 	return c.change(ctx, func(tx *schedule.Tx) (task.Task, error) {
 		changed, err := fn(tx)
 		if err == nil && version > 0 && changed.Version > version+1 {
-			err = fmt.Errorf("%w: version %d, shown was %d", errMeanwhile, changed.Version-1, version)
+			err = fmt.Errorf("%w: version %d, shown was %d", ErrMeanwhile, changed.Version-1, version)
 		}
 		return changed, err
 	})
@@ -169,7 +169,7 @@ func conflictKey(err error) (string, bool) {
 		err error
 		key string
 	}{
-		{errMeanwhile, "err.meanwhile"},
+		{ErrMeanwhile, "err.meanwhile"},
 		{task.ErrAlreadyDone, "err.done"},
 		{task.ErrAlreadyCancelled, "err.cancelled"},
 		{task.ErrAlreadyDead, "err.dead"},

@@ -80,7 +80,7 @@ func (f searchForm) filter(now time.Time) (Filter, error) {
 		}
 		out.State = &state
 	}
-	if f.Cursor == "" || out.walks() {
+	if f.Cursor == "" || out.Walks() {
 		return out, nil
 	}
 	if err := CheckCursor(f.Cursor); err != nil {
@@ -156,7 +156,7 @@ func readSearch(ctx context.Context, v *visit) (any, error) {
 		}
 	}
 	list := v.c.List
-	if filter.walks() {
+	if filter.Walks() {
 		list = v.site.walk
 		if out.Pending = filter.State == nil; out.Pending {
 			filter.State = new(task.Pending)

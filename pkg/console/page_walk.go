@@ -22,8 +22,30 @@ const (
 	walkMark     = "r"                   // begins a cursor of a walk: the other lists have another order
 )
 
-// walks reports whether the filter is for a walk.
-func (f Filter) walks() bool { return f.Owner == "" && len(f.Labels) == 0 }
+// Walks reports whether the filter is for a walk: ListBounded and the page's search then read tasks of all owners.
+func (f Filter) Walks() bool { return f.Owner == "" && len(f.Labels) == 0 }
+
+// ListBounded is List for callers who must not cost much, such as those of an API. A filter without an owner and a label walks
+// through the tasks of its state, or the pending ones, in the order of their run times: it reads a bounded number of rows for a
+// tenth of a second, so that a page may have fewer tasks than its limit, or none, and yet a next one. Let one such call go on
+// at a time. A place in a list that is none is a *task.FieldError.
+func (c *Console) ListBounded(ctx context.Context, f Filter) (Page, error) {
+	if !f.Walks() {
+		if f.After != "" && CheckCursor(f.After) != nil {
+			return Page{}, errPlace
+		}
+		return c.List(ctx, f)
+	}
+	if _, err := parseWalkCursor(f.After); err != nil {
+		return Page{}, errPlace
+	}
+	if f.State == nil {
+		f.State = new(task.Pending)
+	}
+	return c.walk(ctx, f, walkPatience)
+}
+
+var errPlace = &task.FieldError{Field: "cursor", Problem: "must be one that a page before has given"}
 
 // walk reads a page of the tasks that the filter chooses, in the order of their run times, until the patience is over; 0 has no
 // end. The filter's state must be set. A page may have fewer tasks than its limit, or none, and yet a next one. DueAfter and

@@ -51,7 +51,8 @@ type RecurrenceLife struct {
 	Cut     bool       `json:"-"` // the history has older lines, which are left out
 }
 
-func recurrenceOf(r task.Recurrence) Recurrence {
+// RecurrenceOf returns the recurrence of a row.
+func RecurrenceOf(r task.Recurrence) Recurrence {
 	out := Recurrence{
 		ID: r.ID, Owner: r.Owner, Name: r.Name, State: r.State, Note: r.Note, Timetable: r.Timetable.String(), Policy: r.Policy,
 		Kind: r.Kind, Queue: r.Queue, Subject: r.Subject, MaxAttempts: r.MaxAttempts, DueAtMs: unixMs(r.DueAt),
@@ -99,7 +100,7 @@ func (c *Console) Recurrences(ctx context.Context, f RecurrenceFilter) (Recurren
 	}
 	page := RecurrencePage{Recurrences: make([]Recurrence, min(len(rows), f.Limit))}
 	for i := range page.Recurrences {
-		page.Recurrences[i] = recurrenceOf(rows[i])
+		page.Recurrences[i] = RecurrenceOf(rows[i])
 	}
 	if len(rows) > f.Limit {
 		page.Next = rows[f.Limit-1].Owner + placeMark + rows[f.Limit-1].Name
@@ -120,7 +121,7 @@ func (c *Console) Recurrence(ctx context.Context, owner, name string) (Recurrenc
 	if err != nil {
 		return RecurrenceLife{}, err
 	}
-	life := RecurrenceLife{Recurrence: recurrenceOf(r), NextMs: []int64{}, History: []Happened{}, Cut: longer}
+	life := RecurrenceLife{Recurrence: RecurrenceOf(r), NextMs: []int64{}, History: []Happened{}, Cut: longer}
 	for _, e := range lines {
 		life.History = append(life.History, happenedOf(e))
 	}
@@ -177,5 +178,5 @@ func (c *Console) changeRecurrence(ctx context.Context, fn func(tx *schedule.Tx)
 	if err != nil {
 		return Recurrence{}, err
 	}
-	return recurrenceOf(changed), nil
+	return RecurrenceOf(changed), nil
 }

@@ -157,6 +157,11 @@ func during(events []task.Event, from time.Time) []task.Event {
 	return append(before, events[i:]...)
 }
 
+// Labels reads the labels of up to task.MaxPerCall tasks; a task without any is left out.
+func (c *Console) Labels(ctx context.Context, ids []task.ID) (map[task.ID]map[string]string, error) {
+	return c.store.Labels(ctx, ids)
+}
+
 // history reads the newest lines about an id; longer says that older ones are left out.
 func (c *Console) history(ctx context.Context, id task.ID) (lines []task.Event, longer bool, err error) {
 	lines, err = c.store.History(ctx, id, MaxHistory+1)

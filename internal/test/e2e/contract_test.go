@@ -13,7 +13,7 @@ import (
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
-var commands = []string{"event", "worker", "daemon", "game"}
+var commands = []string{"event", "worker", "daemon", "game", "api"}
 
 // metricsOf are the names that each process shows from its start, before it has done anything.
 var metricsOf = map[string][]string{
@@ -21,6 +21,7 @@ var metricsOf = map[string][]string{
 	"worker": {"# TYPE go_goroutines "}, // the vectors have no sample before their first label
 	"daemon": {"# TYPE go_goroutines "},
 	"game":   {"# TYPE go_goroutines "},
+	"api":    {"duetime_api_watches "},
 }
 
 // TestWaitsThenIsReady starts each process before MySQL is there.
@@ -82,6 +83,7 @@ func TestStopsWhileWaiting(t *testing.T) {
 		{"daemon", "ZOOKEEPER__SERVERS", false},
 		{"daemon", "REDIS__ADDRS", true},
 		{"game", "MYSQL__DSN", false},
+		{"api", "MYSQL__DSN", false},
 	} {
 		t.Run(c.name+"/"+c.away, func(t *testing.T) {
 			t.Parallel()

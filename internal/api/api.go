@@ -1,0 +1,97 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/pkg/console"
+	"github.com/duetime/duetime/pkg/duetimev1/duetimev1connect"
+	"github.com/duetime/duetime/pkg/schedule"
+)
+
+// Config says who may call, and where calls are counted.
+type Config struct {
+	// Tokens are the callers; none: everybody may do everything, by a name of loopback. Then serve on loopback alone.
+	Tokens  []Token
+	Logger  *slog.Logger          // default slog.Default
+	Metrics prometheus.Registerer // nil: none
+
+	// Unavailable reports whether an error says that the database is away and nothing was committed; nil: none does.
+	Unavailable func(err error) bool
+}
+
+// API serves the calls. Run it beside its handler.
+type API struct {
+	handler http.Handler
+	watches *watches
+	log     *slog.Logger
+}
+
+// service is what the handlers of all services share.
+type service struct {
+	client  *schedule.Client
+	console *console.Console
+	watches *watches
+	reads   chan struct{} // holds a value while a call reads rows of all owners: many such calls would make tasks late
+}
+
+// New makes an API on an open client and its console. An error names the token that can't be meant.
+func New(cfg Config, client *schedule.Client, c *console.Console) (*API, error) {
+	access, err := newAccess(cfg.Tokens)
+	if err != nil {
+		return nil, err
+	}
+	log := cmp.Or(cfg.Logger, slog.Default())
+	unavailable := cfg.Unavailable
+	if unavailable == nil {
+		unavailable = func(error) bool { return false }
+	}
+	s := &service{client: client, console: c, watches: newWatches(c.Rows), reads: make(chan struct{}, 1)}
+	options := connect.WithHandlerOptions(
+		connect.WithRequestGate(access.admit),
+		connect.WithInterceptors(calls{failures{unavailable, log}}),
+		connect.WithCodec(strictJSON{"json"}), connect.WithCodec(strictJSON{"json; charset=utf-8"}),
+		connect.WithReadMaxBytes(maxMessage), connect.WithCompressMinBytes(minCompressed),
+	)
+	mux := http.NewServeMux()
+	mux.Handle(duetimev1connect.NewTaskServiceHandler(tasks{s}, options))
+	mux.Handle(duetimev1connect.NewRecurrenceServiceHandler(recurrences{s}, options))
+	mux.Handle(duetimev1connect.NewOperationServiceHandler(operations{s}, options))
+	handler := newMetrics(cfg.Metrics, s.watches).counted(patient(mux))
+	return &API{handler: access.guarded(handler), watches: s.watches, log: log}, nil
+}
+
+// ServeHTTP answers one call.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.handler.ServeHTTP(w, r) }
+
+// Run looks at what streams watch until ctx ends, and ends the streams.
+func (a *API) Run(ctx context.Context) error {
+	defer a.watches.end()
+	return loop.Run(ctx, loop.Config{Name: "watches", Interval: watchInterval, Logger: a.log},
+		func(ctx context.Context) (loop.Result, error) { return loop.Result{}, a.watches.pass(ctx) })
+}
+
+// patient lets streams outlast the server's time limits.
+func patient(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == duetimev1connect.TaskServiceWatchProcedure {
+			deadlines := http.NewResponseController(w)
+			err := errors.Join(
+				deadlines.SetReadDeadline(time.Time{}), deadlines.SetWriteDeadline(time.Now().Add(watchLimit+callTimeout)))
+			if err != nil {
+				http.Error(w, fmt.Sprintf("no stream here: %v", err), http.StatusInternalServerError)
+				return
+			}
+		}
+		h.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,90 @@
+package api_test
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"connectrpc.com/connect"
+
+	"github.com/duetime/duetime/internal/api"
+	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/migrations"
+	"github.com/duetime/duetime/pkg/console"
+	v1 "github.com/duetime/duetime/pkg/duetimev1"
+	"github.com/duetime/duetime/pkg/schedule"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+const callersPerCPU = 32 // 64 on two cores
+
+// serviceHeap stands for what a process has in memory. In the few MB of a test the collector would run all the time.
+var serviceHeap []byte
+
+// discarding is an index and a compensation topic that take everything at once: the database and the API are measured.
+type discarding struct{ schedule.Index }
+
+func (discarding) Put(context.Context, []task.Task) error { return nil }
+
+func (discarding) Compensate(context.Context, task.Compensation) error { return nil }
+
+// BenchmarkSchedule64 schedules by 64 callers on two cores, one task a call: by the library, and by the API in each of its forms.
+// The callers run in the same process, so a figure of the API has their work in it.
+func BenchmarkSchedule64(b *testing.B) {
+	serviceHeap = make([]byte, 64<<20)
+	b.Cleanup(func() { serviceHeap = nil })
+	st, err := store.Open(pipelinetest.MySQL(b).NewSchema(b), store.Options{})
+	pipelinetest.Must(b, err)
+	b.Cleanup(func() { _ = st.Close() })
+	pipelinetest.Must(b, st.Migrate(b.Context(), migrations.Files, "bench", 16))
+	client, err := schedule.New(schedule.Config{Logger: slog.New(slog.DiscardHandler)}, st, discarding{}, discarding{})
+	pipelinetest.Must(b, err)
+	b.Cleanup(func() { client.Close(context.Background()) })
+	served, err := api.New(api.Config{Logger: slog.New(slog.DiscardHandler)}, client,
+		console.New(console.Config{Queues: []string{"default"}}, st, nil, client))
+	pipelinetest.Must(b, err)
+	server := httptest.NewUnstartedServer(served)
+	server.Config.Protocols = new(http.Protocols)
+	server.Config.Protocols.SetHTTP1(true)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	server.Start()
+	b.Cleanup(server.Close)
+
+	kind := task.NewKind[map[string]int]("order.expire")
+	b.Run("library", func(b *testing.B) {
+		atOnce(b, func() error {
+			_, err := client.Schedule(context.Background(), kind.New("ann", map[string]int{"order": 42}, task.In(minute)))
+			return err
+		})
+	})
+	w := &world{url: server.URL}
+	for name, options := range map[string][]connect.ClientOption{
+		"connect": nil, "grpc": transports["grpc"], "grpc-web": transports["grpc-web"], "json": transports["json"],
+	} {
+		b.Run(name, func(b *testing.B) {
+			c := w.dial(b, "", options...)
+			atOnce(b, func() error {
+				_, err := c.Schedule(context.Background(), &v1.ScheduleRequest{Task: newTask("ann")})
+				return err
+			})
+		})
+	}
+}
+
+func atOnce(b *testing.B, call func() error) {
+	b.Helper()
+	b.SetParallelism(callersPerCPU)
+	b.ReportAllocs()
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if err := call(); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
+}

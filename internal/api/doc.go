@@ -1,0 +1,11 @@
+// Package api serves duetime to services in any language: gRPC, gRPC-Web and JSON over HTTP by one handler, as
+// proto/duetime/v1 says.
+//
+// It owns who may call what (access.go), what a request may hold beyond the library's own limits (input.go, limits.go), and how
+// errors are told (errors.go). It decides nothing about tasks: pkg/schedule and pkg/console do, and a call is one call of
+// theirs.
+//
+// It promises that an answer other than OK has changed nothing, but for the code UNKNOWN with the reason COMMIT_UNKNOWN; that a
+// token sees and changes nothing outside of its scope, and can't tell what is outside of it from what is not there; and that a
+// change that carries a version is made only to that version. It never shows the text of an error that is none of the caller's.
+package api

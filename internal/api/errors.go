@@ -1,0 +1,175 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+
+	"connectrpc.com/connect"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/duetime/duetime/pkg/console"
+	"github.com/duetime/duetime/pkg/recur"
+	"github.com/duetime/duetime/pkg/schedule"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// domain is whose reasons an ErrorInfo holds.
+const domain = "duetime"
+
+// Reasons of errors, for programs: the field reason of an ErrorInfo. docs/API.md lists them.
+const (
+	reasonStale         = "STALE_VERSION"
+	reasonDone          = "ALREADY_DONE"
+	reasonCancelled     = "ALREADY_CANCELLED"
+	reasonDead          = "ALREADY_DEAD"
+	reasonNotDead       = "NOT_DEAD"
+	reasonKeyTaken      = "KEY_TAKEN"
+	reasonIDTaken       = "ID_TAKEN"
+	reasonOver          = "OPERATION_OVER"
+	reasonNoTask        = "NO_TASK"
+	reasonNoRecurrence  = "NO_RECURRENCE"
+	reasonNoOperation   = "NO_OPERATION"
+	reasonScope         = "OUT_OF_SCOPE"
+	reasonRole          = "ROLE"
+	reasonRunning       = "TASK_RUNNING"
+	reasonTryLater      = "TRY_LATER"
+	reasonAway          = "DATABASE_AWAY"
+	reasonStopping      = "STOPPING"
+	reasonWatches       = "TOO_MANY_WATCHES"
+	reasonCommitUnknown = "COMMIT_UNKNOWN"
+)
+
+var (
+	errIDTaken     = errors.New("another task has this task_id")
+	errTooManyOpen = fmt.Errorf("%d streams are open already", maxWatches)
+	errStopping    = errors.New("the server stops")
+)
+
+// staleError answers a change of a task that has another version than its caller has seen.
+type staleError struct{ seen, stands int64 }
+
+func (e staleError) Error() string {
+	return fmt.Sprintf("the task has version %d, not %d: nothing was changed", e.stands, e.seen)
+}
+
+// fieldError is an error of a part of the request.
+type fieldError struct {
+	path string // of the part: task, tasks[3], …
+	err  error
+}
+
+func (e fieldError) Error() string { return e.path + ": " + e.err.Error() }
+
+func (e fieldError) Unwrap() error { return e.err }
+
+// inField returns nil, or the error as one of a part of the request.
+func inField(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fieldError{path, err}
+}
+
+// answers are the errors that callers see, with the code and the reason of each.
+var answers = []struct {
+	err    error
+	code   connect.Code
+	reason string
+}{
+	{schedule.ErrCommitUnknown, connect.CodeUnknown, reasonCommitUnknown},
+	{task.ErrAlreadyDone, connect.CodeFailedPrecondition, reasonDone},
+	{task.ErrAlreadyCancelled, connect.CodeFailedPrecondition, reasonCancelled},
+	{task.ErrAlreadyDead, connect.CodeFailedPrecondition, reasonDead},
+	{task.ErrNotDead, connect.CodeFailedPrecondition, reasonNotDead},
+	{task.ErrOperationOver, connect.CodeFailedPrecondition, reasonOver},
+	{console.ErrMeanwhile, connect.CodeAborted, reasonStale},
+	{task.ErrKeyTaken, connect.CodeAlreadyExists, reasonKeyTaken},
+	{errIDTaken, connect.CodeAlreadyExists, reasonIDTaken},
+	{task.ErrNotFound, connect.CodeNotFound, reasonNoTask},
+	{task.ErrNoRecurrence, connect.CodeNotFound, reasonNoRecurrence},
+	{task.ErrNoOperation, connect.CodeNotFound, reasonNoOperation},
+	{task.ErrRunning, connect.CodeUnavailable, reasonRunning},
+	{errTooManyOpen, connect.CodeResourceExhausted, reasonWatches},
+	{errStopping, connect.CodeUnavailable, reasonStopping},
+	{task.ErrClosed, connect.CodeUnavailable, reasonStopping},
+}
+
+// failures turns errors of the library into answers.
+type failures struct {
+	unavailable func(err error) bool
+	log         *slog.Logger
+}
+
+// answer returns the error that the caller gets.
+func (f failures) answer(ctx context.Context, procedure string, err error) *connect.Error {
+	if known, is := errors.AsType[*connect.Error](err); is {
+		return known
+	}
+	if wrong := violation(err); wrong != nil {
+		return wrong
+	}
+	if stale, is := errors.AsType[staleError](err); is {
+		return reasoned(connect.CodeAborted, stale, reasonStale, map[string]string{"version": strconv.FormatInt(stale.stands, 10)})
+	}
+	for _, k := range answers {
+		if errors.Is(err, k.err) {
+			return reasoned(k.code, k.err, k.reason, nil)
+		}
+	}
+	return f.trouble(ctx, procedure, err)
+}
+
+// trouble is the answer to an error that is not the caller's. Its text may be the database's: it is logged, and not shown.
+func (f failures) trouble(ctx context.Context, procedure string, err error) *connect.Error {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded) || errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return connect.NewError(connect.CodeDeadlineExceeded, errors.New("the call's time is over: nothing was changed"))
+	case errors.Is(err, context.Canceled) || ctx.Err() != nil:
+		return connect.NewError(connect.CodeCanceled, errors.New("the call was given up: nothing was changed"))
+	case f.unavailable(err):
+		return reasoned(connect.CodeUnavailable, errors.New("the database can't be reached: nothing was changed"), reasonAway, nil)
+	case schedule.IsRetryable(err):
+		return reasoned(connect.CodeUnavailable, errors.New("others were in the way: nothing was changed, try again"), reasonTryLater, nil)
+	}
+	f.log.LogAttrs(ctx, slog.LevelError, "api call failed", slog.String("method", procedure), slog.String("err", err.Error()))
+	return connect.NewError(connect.CodeInternal, errors.New("the server has failed, and has logged why"))
+}
+
+// violation names the field that broke a limit; nil for another error.
+func violation(err error) *connect.Error {
+	code, reason, field, problem := connect.CodeInvalidArgument, "", "", ""
+	if wrong, is := errors.AsType[*task.FieldError](err); is {
+		field, problem = wrong.Field, wrong.Problem
+	} else if wrong, is := errors.AsType[*recur.FieldError](err); is {
+		field, problem = wrong.Field, wrong.Problem
+	} else if outside, is := errors.AsType[errScope](err); is {
+		code, reason, field, problem = connect.CodePermissionDenied, reasonScope, outside.field, outside.problem
+	} else {
+		return nil
+	}
+	if part, is := errors.AsType[fieldError](err); is {
+		field = part.path + "." + field
+	}
+	violations := []*errdetails.BadRequest_FieldViolation{{Field: field, Description: problem}}
+	failed := connect.NewError(code, errors.New(field+" "+problem))
+	if reason != "" {
+		failed = reasoned(code, errors.New(field+" "+problem), reason, nil)
+	}
+	return detailed(failed, &errdetails.BadRequest{FieldViolations: violations})
+}
+
+// reasoned makes an error with a reason for programs.
+func reasoned(code connect.Code, err error, reason string, metadata map[string]string) *connect.Error {
+	return detailed(connect.NewError(code, err), &errdetails.ErrorInfo{Reason: reason, Domain: domain, Metadata: metadata})
+}
+
+func detailed(to *connect.Error, message proto.Message) *connect.Error {
+	if detail, err := connect.NewErrorDetail(message); err == nil {
+		to.AddDetail(detail)
+	}
+	return to
+}

@@ -1,0 +1,214 @@
+package api
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/duetime/duetime/pkg/console"
+	v1 "github.com/duetime/duetime/pkg/duetimev1"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// kindOf declares the kind of a request's task. What the kind's worker knows of it, such as its retries, is not asked here.
+func (s *service) kindOf(name, queue string, maxAttempts int32) (task.Kind[any], error) {
+	info := task.KindInfo{Name: name, Queue: cmp.Or(queue, defaultQueue), MaxAttempts: cmp.Or(int(maxAttempts), 1)}
+	if err := info.Check(); err != nil { // NewKind panics
+		return task.Kind[any]{}, err
+	}
+	if err := s.checkQueue("queue", info.Queue); err != nil {
+		return task.Kind[any]{}, err
+	}
+	options := []task.KindOption{task.Queue(info.Queue)}
+	if maxAttempts != 0 {
+		options = append(options, task.MaxAttempts(info.MaxAttempts))
+	}
+	return task.NewKind[any](name, options...), nil
+}
+
+// defaultQueue is that of a kind that names none.
+const defaultQueue = "default"
+
+func (s *service) checkQueue(field, queue string) error {
+	if err := s.console.CheckQueue(queue); err != nil {
+		return &task.FieldError{Field: field, Problem: strings.TrimPrefix(err.Error(), "queue ")}
+	}
+	return nil
+}
+
+// spec makes the spec of a new task, within the caller's scope. The spec's limits are checked too, so that an error names the
+// task of many.
+func (s *service) spec(who caller, t *v1.NewTask) (task.Spec, error) {
+	if t == nil {
+		return task.Spec{}, &task.FieldError{Field: "task", Problem: "must be set"}
+	}
+	kind, err := s.kindOf(t.GetKind(), t.GetQueue(), t.GetMaxAttempts())
+	if err != nil {
+		return task.Spec{}, err
+	}
+	if err := who.checkNew(t); err != nil {
+		return task.Spec{}, err
+	}
+	payload, err := payloadIn(t.GetPayload(), t.GetPayloadJson())
+	if err != nil {
+		return task.Spec{}, err
+	}
+	when, err := dueOf(t.GetDueAt(), t.GetDueIn())
+	if err != nil {
+		return task.Spec{}, err
+	}
+	options, err := optionsOf(t)
+	if err != nil {
+		return task.Spec{}, err
+	}
+	spec := kind.New(t.GetOwner(), payload, when, options...)
+	_, err = spec.Resolve(time.Now())
+	return spec, err
+}
+
+func optionsOf(t *v1.NewTask) ([]task.Option, error) {
+	options := []task.Option{task.Subject(t.GetSubject())}
+	if t.GetTaskId() != "" {
+		id, err := task.ParseID(t.GetTaskId())
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, task.WithID(id))
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.GetLabels())) {
+		options = append(options, task.Label(name, t.GetLabels()[name]))
+	}
+	key, err := keyOf(t)
+	if err != nil || key == nil {
+		return options, err
+	}
+	return append(options, key), nil
+}
+
+// keyOf returns the option of the task's key; nil for a task without one.
+func keyOf(t *v1.NewTask) (task.Option, error) {
+	mode := t.GetKeyMode()
+	switch {
+	case t.GetIdempotencyKey() != "" && (t.GetKey() != "" || mode != v1.KeyMode_KEY_MODE_UNSPECIFIED):
+		return nil, &task.FieldError{Field: "key", Problem: "must not be set beside idempotency_key, nor key_mode"}
+	case t.GetKey() == "" && mode != v1.KeyMode_KEY_MODE_UNSPECIFIED:
+		return nil, &task.FieldError{Field: "key", Problem: "must be set with key_mode"}
+	case t.GetWindow() != nil && mode != v1.KeyMode_KEY_MODE_WINDOW:
+		return nil, &task.FieldError{Field: "window", Problem: "must not be set without the key_mode KEY_MODE_WINDOW"}
+	case t.GetIdempotencyKey() != "":
+		return task.Once(t.GetIdempotencyKey()), nil
+	case t.GetKey() == "":
+		return nil, nil //nolint:nilnil // no key is no mistake
+	}
+	switch mode {
+	case v1.KeyMode_KEY_MODE_UNSPECIFIED, v1.KeyMode_KEY_MODE_KEEP:
+		return task.Key(t.GetKey()), nil
+	case v1.KeyMode_KEY_MODE_MOVE:
+		return task.KeyMove(t.GetKey()), nil
+	case v1.KeyMode_KEY_MODE_REPLACE:
+		return task.KeyReplace(t.GetKey()), nil
+	case v1.KeyMode_KEY_MODE_WINDOW:
+		window, err := durationOf("window", t.GetWindow())
+		return task.Window(t.GetKey(), window), err
+	}
+	return nil, unknownValue("key_mode", int32(mode))
+}
+
+// dueOf reads a due time, of which one form is set.
+func dueOf(at *timestamppb.Timestamp, in *durationpb.Duration) (task.When, error) {
+	switch {
+	case at != nil:
+		moment, err := momentOf("due_at", at)
+		return task.At(moment), err
+	case in != nil:
+		after, err := durationOf("due_in", in)
+		return task.In(after), err
+	}
+	return task.When{}, &task.FieldError{Field: "due", Problem: "must be set: due_at or due_in"}
+}
+
+// momentOf reads a moment; absent is the zero time.
+func momentOf(field string, at *timestamppb.Timestamp) (time.Time, error) {
+	if at == nil {
+		return time.Time{}, nil
+	}
+	if at.CheckValid() != nil {
+		return time.Time{}, &task.FieldError{Field: field, Problem: "must be a moment of the years 1 to 9999"}
+	}
+	return at.AsTime(), nil
+}
+
+// durationOf reads a duration; absent is 0. One that Go can't hold is beyond all limits.
+func durationOf(field string, d *durationpb.Duration) (time.Duration, error) {
+	if d == nil {
+		return 0, nil
+	}
+	length := d.AsDuration()
+	if d.CheckValid() != nil || length == math.MaxInt64 || length == math.MinInt64 {
+		return 0, &task.FieldError{Field: field, Problem: "must be a duration of less than 292 years"}
+	}
+	return length, nil
+}
+
+func unknownValue(field string, n int32) error {
+	return &task.FieldError{Field: field, Problem: fmt.Sprintf("must be one of its names, and is %d", n)}
+}
+
+// versionOf reads the version that the caller has seen; 0 is any.
+func versionOf(n int64) (int64, error) {
+	if n < 0 {
+		return 0, &task.FieldError{Field: "version", Problem: "must not be below 0"}
+	}
+	return n, nil
+}
+
+// pageOf reads the size and the place of a page.
+func pageOf(limit int32, cursor string) (int, string, error) {
+	n := cmp.Or(int(limit), defaultPage)
+	if n < 1 || n > maxPage {
+		return 0, "", &task.FieldError{Field: "limit", Problem: fmt.Sprintf("must be 1 to %d", maxPage)}
+	}
+	if len(cursor) > maxCursor {
+		return 0, "", &task.FieldError{Field: "cursor", Problem: "must be one that a page before has given"}
+	}
+	return n, cursor, nil
+}
+
+// listOf reads the filter of a list.
+func listOf(r *v1.ListRequest) (console.Filter, error) {
+	f := console.Filter{
+		Owner: r.GetOwner(), Kind: r.GetKind(), Queue: r.GetQueue(), Subject: r.GetSubject(), Labels: r.GetLabels(),
+	}
+	var err error
+	if f.State, err = stateOf(r.GetState()); err != nil {
+		return f, err
+	}
+	if f.DueAfter, err = momentOf("due_after", r.GetDueAfter()); err != nil {
+		return f, err
+	}
+	if f.DueBefore, err = momentOf("due_before", r.GetDueBefore()); err != nil {
+		return f, err
+	}
+	f.Limit, f.After, err = pageOf(r.GetLimit(), r.GetCursor())
+	return f, err
+}
+
+// stateOf reads a state; nil is any.
+func stateOf(s v1.State) (*task.State, error) {
+	for state, name := range stateNames {
+		if name == s {
+			return &state, nil
+		}
+	}
+	if s != v1.State_STATE_UNSPECIFIED {
+		return nil, unknownValue("state", int32(s))
+	}
+	return nil, nil //nolint:nilnil // any state is no mistake
+}

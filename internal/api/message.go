@@ -1,0 +1,135 @@
+package api
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/duetime/duetime/pkg/console"
+	v1 "github.com/duetime/duetime/pkg/duetimev1"
+	"github.com/duetime/duetime/pkg/recur"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+var (
+	stateNames = map[task.State]v1.State{
+		task.Pending: v1.State_STATE_PENDING, task.Done: v1.State_STATE_DONE,
+		task.Cancelled: v1.State_STATE_CANCELLED, task.Dead: v1.State_STATE_DEAD,
+	}
+	outcomeNames = map[task.Outcome]v1.Outcome{
+		task.Made: v1.Outcome_OUTCOME_MADE, task.Kept: v1.Outcome_OUTCOME_KEPT,
+		task.Moved: v1.Outcome_OUTCOME_MOVED, task.Replaced: v1.Outcome_OUTCOME_REPLACED,
+	}
+	recurrenceStates = map[task.RecurrenceState]v1.RecurrenceState{
+		task.RecurrenceActive:  v1.RecurrenceState_RECURRENCE_STATE_ACTIVE,
+		task.RecurrencePaused:  v1.RecurrenceState_RECURRENCE_STATE_PAUSED,
+		task.RecurrenceStopped: v1.RecurrenceState_RECURRENCE_STATE_STOPPED,
+		task.RecurrenceOver:    v1.RecurrenceState_RECURRENCE_STATE_OVER,
+	}
+	operationStates = map[task.OperationState]v1.OperationState{
+		task.OperationRunning:   v1.OperationState_OPERATION_STATE_RUNNING,
+		task.OperationPaused:    v1.OperationState_OPERATION_STATE_PAUSED,
+		task.OperationCancelled: v1.OperationState_OPERATION_STATE_CANCELLED,
+		task.OperationDone:      v1.OperationState_OPERATION_STATE_DONE,
+	}
+	verbNames = map[task.Verb]v1.Verb{
+		task.VerbShift: v1.Verb_VERB_SHIFT, task.VerbCancel: v1.Verb_VERB_CANCEL, task.VerbRequeue: v1.Verb_VERB_REQUEUE,
+		task.VerbRetry: v1.Verb_VERB_RETRY, task.VerbDiscard: v1.Verb_VERB_DISCARD,
+	}
+)
+
+// messageOf is the message of a row, without labels.
+func messageOf(row task.Task) *v1.Task { return taskMessage(console.TaskOf(row)) }
+
+func taskMessage(t console.Task) *v1.Task {
+	out := &v1.Task{
+		TaskId: t.ID.String(), Kind: t.Kind, Owner: t.Owner, Subject: t.Subject, Labels: t.Labels, Queue: t.Queue,
+		State: stateNames[t.State], DueAt: stampMs(&t.DueAtMs), RunAt: stampMs(&t.RunAtMs), Version: t.Version,
+		Attempt: int32(t.Attempt), MaxAttempts: int32(t.MaxAttempts), //nolint:gosec // columns of 32 bits
+		LastError: t.LastError, CreatedAt: stampMs(&t.CreatedAtMs), UpdatedAt: stampMs(&t.UpdatedAtMs), FinishedAt: stampMs(t.FinishedAt),
+	}
+	out.Payload, out.PayloadJson = payloadOut(t.PayloadText)
+	return out
+}
+
+func taskMessages(tasks []console.Task) []*v1.Task {
+	out := make([]*v1.Task, len(tasks))
+	for i, t := range tasks {
+		out[i] = taskMessage(t)
+	}
+	return out
+}
+
+// scheduled is the answer to a spec.
+func scheduled(spec task.Spec, row task.Task) *v1.ScheduleResponse {
+	return &v1.ScheduleResponse{Task: messageOf(row), Outcome: outcomeNames[spec.Outcome(row)]}
+}
+
+func recurrenceMessage(r console.Recurrence) *v1.Recurrence {
+	out := &v1.Recurrence{
+		RecurrenceId: r.ID.String(), Owner: r.Owner, Name: r.Name, State: recurrenceStates[r.State], Note: r.Note,
+		Timetable: r.Timetable, Policy: policyMessage(r.Policy), Kind: r.Kind, Queue: r.Queue, Subject: r.Subject,
+		MaxAttempts: int32(r.MaxAttempts), //nolint:gosec // a column of 32 bits
+		DueAt:       stampMs(r.DueAtMs), Made: r.Made, Skipped: r.Skipped, CaughtUp: r.CaughtUp,
+		CreatedAt: stampMs(&r.CreatedAtMs), UpdatedAt: stampMs(&r.UpdatedAtMs),
+	}
+	if r.Newest != nil {
+		out.NewestTaskId = r.Newest.String()
+	}
+	out.Payload, out.PayloadJson = payloadOut(r.PayloadText)
+	return out
+}
+
+func policyMessage(p recur.Policy) *v1.Policy {
+	return &v1.Policy{
+		CatchUp: p.CatchUp.String(), Window: lengthOf(p.Window), Overlap: p.Overlap.String(), Jitter: lengthOf(p.Jitter),
+		Start: stamp(p.Start), End: stamp(p.End),
+		Count: int32(p.Count), //nolint:gosec // at most a billion
+	}
+}
+
+func operationMessage(o task.Operation) *v1.Operation {
+	return &v1.Operation{
+		OperationId: o.ID.String(), Verb: verbNames[o.Verb], By: lengthOf(o.By), To: o.To, Filter: filterMessage(o.Filter),
+		Rate:  int32(o.Rate), //nolint:gosec // at most a million
+		State: operationStates[o.State], Matched: o.Matched, Looked: o.Looked, Changed: o.Changed, Ended: o.Ended,
+		LeftAlone: o.Unchanged, Actor: o.Actor, Error: o.Error,
+		CreatedAt: stamp(o.CreatedAt), UpdatedAt: stamp(o.UpdatedAt), FinishedAt: stamp(o.FinishedAt),
+	}
+}
+
+func filterMessage(f task.Filter) *v1.Filter {
+	return &v1.Filter{
+		Kind: f.Kind, Owner: f.Owner, OwnerPrefix: f.OwnerPrefix, Queue: f.Queue, Subject: f.Subject,
+		DueAfter: stamp(f.DueAfter), DueBefore: stamp(f.DueBefore), Labels: f.Labels, All: f.All,
+	}
+}
+
+// stamp is absent for the zero time.
+func stamp(at time.Time) *timestamppb.Timestamp {
+	if at.IsZero() {
+		return nil
+	}
+	return timestamppb.New(at)
+}
+
+// stampMs is absent for nil. A moment that a message can't hold, as a row of another program may have one, is absent too.
+func stampMs(ms *int64) *timestamppb.Timestamp {
+	if ms == nil {
+		return nil
+	}
+	at := timestamppb.New(time.UnixMilli(*ms))
+	if at.CheckValid() != nil {
+		return nil
+	}
+	return at
+}
+
+// lengthOf is absent for 0.
+func lengthOf(d time.Duration) *durationpb.Duration {
+	if d == 0 {
+		return nil
+	}
+	return durationpb.New(d)
+}

@@ -1,0 +1,230 @@
+package api
+
+import (
+	"context"
+	"fmt"
+
+	v1 "github.com/duetime/duetime/pkg/duetimev1"
+	"github.com/duetime/duetime/pkg/schedule"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// tasks is the TaskService, but for Watch.
+type tasks struct{ *service }
+
+// Schedule makes a task, or finds the one that has its key.
+func (s tasks) Schedule(ctx context.Context, r *v1.ScheduleRequest) (*v1.ScheduleResponse, error) {
+	spec, err := s.spec(callerOf(ctx), r.GetTask())
+	if err != nil {
+		return nil, inField("task", err)
+	}
+	if spec.Mode() != task.Unkeyed || len(spec.Labels()) > 0 {
+		results, err := s.scheduleAll(ctx, []task.Spec{spec})
+		if err != nil {
+			return nil, inField("task", err)
+		}
+		return results[0], nil
+	}
+	row, err := s.client.Schedule(ctx, spec) // shares its statement with other calls
+	if err == nil {
+		err = checkTaken(spec, row)
+	}
+	if err != nil {
+		return nil, inField("task", err)
+	}
+	return scheduled(spec, row), nil
+}
+
+// ScheduleMany makes many tasks, or none.
+func (s tasks) ScheduleMany(ctx context.Context, r *v1.ScheduleManyRequest) (*v1.ScheduleManyResponse, error) {
+	if n := len(r.GetTasks()); n < 1 || n > task.MaxPerCall {
+		return nil, &task.FieldError{Field: "tasks", Problem: fmt.Sprintf("must be 1 to %d, and are %d", task.MaxPerCall, n)}
+	}
+	specs := make([]task.Spec, len(r.GetTasks()))
+	for i, t := range r.GetTasks() {
+		var err error
+		if specs[i], err = s.spec(callerOf(ctx), t); err != nil {
+			return nil, inField(fmt.Sprintf("tasks[%d]", i), err)
+		}
+	}
+	results, err := s.scheduleAll(ctx, specs)
+	return &v1.ScheduleManyResponse{Results: results}, err
+}
+
+// scheduleAll schedules in one transaction. Lines of the history about tasks that it moves or replaces bear the caller's name.
+func (s tasks) scheduleAll(ctx context.Context, specs []task.Spec) (results []*v1.ScheduleResponse, err error) {
+	err = s.client.InTx(ctx, func(tx *schedule.Tx) error {
+		rows, err := tx.As(callerOf(ctx).actor()).ScheduleMany(ctx, specs)
+		if err != nil {
+			return err
+		}
+		results = make([]*v1.ScheduleResponse, len(rows))
+		for i, row := range rows {
+			if err := checkTaken(specs[i], row); err != nil {
+				return inField(fmt.Sprintf("tasks[%d]", i), err)
+			}
+			results[i] = scheduled(specs[i], row)
+		}
+		return nil
+	})
+	return results, err
+}
+
+// checkTaken refuses an id that another owner's task has, or one of another kind: its caller must not see that task.
+func checkTaken(spec task.Spec, row task.Task) error {
+	if row.Owner != spec.Owner() || row.Kind != spec.Kind().Name {
+		return errIDTaken
+	}
+	return nil
+}
+
+// Get reads a task with its labels.
+func (s tasks) Get(ctx context.Context, r *v1.GetRequest) (*v1.GetResponse, error) {
+	row, err := s.visible(ctx, r.GetTaskId())
+	if err != nil {
+		return nil, err
+	}
+	labels, err := s.console.Labels(ctx, []task.ID{row.ID})
+	if err != nil {
+		return nil, err
+	}
+	t := messageOf(row)
+	t.Labels = labels[row.ID]
+	return &v1.GetResponse{Task: t}, nil
+}
+
+// visible reads a task. One outside of the caller's scope is not there.
+func (s *service) visible(ctx context.Context, taskID string) (task.Task, error) {
+	id, err := task.ParseID(taskID)
+	if err != nil {
+		return task.Task{}, err
+	}
+	row, err := s.client.Get(ctx, id)
+	if err == nil && !callerOf(ctx).sees(row.Owner, row.Kind) {
+		err = task.ErrNotFound
+	}
+	return row, err
+}
+
+// changeable is the id of a task that the caller may change. Owner and kind of a task never change, so a caller without a scope
+// needs no look at it.
+func (s *service) changeable(ctx context.Context, taskID string) (task.ID, error) {
+	if !callerOf(ctx).isScoped() {
+		return task.ParseID(taskID)
+	}
+	row, err := s.visible(ctx, taskID)
+	return row.ID, err
+}
+
+// List reads a page of tasks.
+func (s tasks) List(ctx context.Context, r *v1.ListRequest) (*v1.ListResponse, error) {
+	filter, err := listOf(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := callerOf(ctx).checkScope(filter.Owner, filter.Kind); err != nil {
+		return nil, err
+	}
+	done, err := s.oneAtATime(ctx, filter.Walks())
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	page, err := s.console.ListBounded(ctx, filter)
+	if err != nil {
+		return nil, err
+	}
+	return &v1.ListResponse{Tasks: taskMessages(page.Tasks), NextCursor: page.Next}, nil
+}
+
+// oneAtATime waits until no other call reads rows of all owners, if this one does. Call what it returns after the reading.
+func (s *service) oneAtATime(ctx context.Context, readsMany bool) (done func(), err error) {
+	if !readsMany {
+		return func() {}, nil
+	}
+	select {
+	case s.reads <- struct{}{}:
+		return func() { <-s.reads }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Reschedule gives a pending task another due time.
+func (s tasks) Reschedule(ctx context.Context, r *v1.RescheduleRequest) (*v1.RescheduleResponse, error) {
+	when, err := dueOf(r.GetDueAt(), r.GetDueIn())
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.change(ctx, r, func(tx *schedule.Tx, id task.ID) (task.Task, error) { return tx.Reschedule(ctx, id, when) })
+	return &v1.RescheduleResponse{Task: t}, err
+}
+
+// Shift moves the due time of a pending task.
+func (s tasks) Shift(ctx context.Context, r *v1.ShiftRequest) (*v1.ShiftResponse, error) {
+	if r.GetBy() == nil {
+		return nil, &task.FieldError{Field: "by", Problem: "must be set"}
+	}
+	by, err := durationOf("by", r.GetBy())
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.change(ctx, r, func(tx *schedule.Tx, id task.ID) (task.Task, error) { return tx.Shift(ctx, id, by) })
+	return &v1.ShiftResponse{Task: t}, err
+}
+
+// Cancel takes a pending task back.
+func (s tasks) Cancel(ctx context.Context, r *v1.CancelRequest) (*v1.CancelResponse, error) {
+	t, err := s.change(ctx, r, func(tx *schedule.Tx, id task.ID) (task.Task, error) { return tx.Cancel(ctx, id) })
+	return &v1.CancelResponse{Task: t}, err
+}
+
+// versioned is a request for a change of a task.
+type versioned interface {
+	GetTaskId() string
+	GetVersion() int64
+}
+
+// change makes one change of a task, if its version is the one that the caller has seen. The row is locked before the versions
+// are compared: a change in between can't slip through. The change is rolled back if they differ.
+func (s *service) change(
+	ctx context.Context, r versioned, fn func(tx *schedule.Tx, id task.ID) (task.Task, error),
+) (*v1.Task, error) {
+	seen, err := versionOf(r.GetVersion())
+	if err != nil {
+		return nil, err
+	}
+	id, err := s.changeable(ctx, r.GetTaskId())
+	if err != nil {
+		return nil, err
+	}
+	var changed task.Task
+	err = s.client.InTx(ctx, func(tx *schedule.Tx) (err error) {
+		changed, err = fn(tx.As(callerOf(ctx).actor()), id)
+		if stands := changed.Version - 1; err == nil && seen > 0 && stands != seen {
+			return staleError{seen, stands}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return messageOf(changed), nil
+}
+
+// Retry makes a dead task pending again.
+func (s tasks) Retry(ctx context.Context, r *v1.RetryRequest) (*v1.RetryResponse, error) {
+	seen, err := versionOf(r.GetVersion())
+	if err != nil {
+		return nil, err
+	}
+	id, err := s.changeable(ctx, r.GetTaskId())
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.console.As(callerOf(ctx).operator()).RetryVersion(ctx, id, seen)
+	if err != nil {
+		return nil, err
+	}
+	return &v1.RetryResponse{Task: taskMessage(t)}, nil
+}
