@@ -18,5 +18,5 @@ const (
 	defaultPage     = 100                    // tasks
 	maxPage         = task.MaxPerCall        // tasks
 	maxCursor       = 256                    // bytes
-	maxExactInteger = 1 << 53                // beyond it a double leaves out whole numbers
+	maxExactInteger = 1<<53 - 1              // beyond it a double leaves out whole numbers
 )

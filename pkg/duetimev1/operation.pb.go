@@ -360,7 +360,7 @@ type Operation struct {
 	// Tasks that had ended meanwhile.
 	Ended int64 `protobuf:"varint,11,opt,name=ended,proto3" json:"ended,omitempty"`
 	// Tasks that could not be changed.
-	LeftAlone int64  `protobuf:"varint,12,opt,name=left_alone,json=leftAlone,proto3" json:"left_alone,omitempty"`
+	Unchanged int64  `protobuf:"varint,12,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
 	Actor     string `protobuf:"bytes,13,opt,name=actor,proto3" json:"actor,omitempty"`
 	// Why the daemon has paused it.
 	Error         string                 `protobuf:"bytes,14,opt,name=error,proto3" json:"error,omitempty"`
@@ -478,9 +478,9 @@ func (x *Operation) GetEnded() int64 {
 	return 0
 }
 
-func (x *Operation) GetLeftAlone() int64 {
+func (x *Operation) GetUnchanged() int64 {
 	if x != nil {
-		return x.LeftAlone
+		return x.Unchanged
 	}
 	return 0
 }
@@ -907,7 +907,7 @@ const file_duetime_v1_operation_proto_rawDesc = "" +
 	"\x02to\x18\x03 \x01(\tR\x02to\x12*\n" +
 	"\x06filter\x18\x04 \x01(\v2\x12.duetime.v1.FilterR\x06filter\x12\x12\n" +
 	"\x04rate\x18\x05 \x01(\x05R\x04rate\x12\x18\n" +
-	"\amatched\x18\x06 \x01(\x03R\amatched\"\xe1\x04\n" +
+	"\amatched\x18\x06 \x01(\x03R\amatched\"\xe0\x04\n" +
 	"\tOperation\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12$\n" +
 	"\x04verb\x18\x02 \x01(\x0e2\x10.duetime.v1.VerbR\x04verb\x12)\n" +
@@ -920,9 +920,8 @@ const file_duetime_v1_operation_proto_rawDesc = "" +
 	"\x06looked\x18\t \x01(\x03R\x06looked\x12\x18\n" +
 	"\achanged\x18\n" +
 	" \x01(\x03R\achanged\x12\x14\n" +
-	"\x05ended\x18\v \x01(\x03R\x05ended\x12\x1d\n" +
-	"\n" +
-	"left_alone\x18\f \x01(\x03R\tleftAlone\x12\x14\n" +
+	"\x05ended\x18\v \x01(\x03R\x05ended\x12\x1c\n" +
+	"\tunchanged\x18\f \x01(\x03R\tunchanged\x12\x14\n" +
 	"\x05actor\x18\r \x01(\tR\x05actor\x12\x14\n" +
 	"\x05error\x18\x0e \x01(\tR\x05error\x129\n" +
 	"\n" +
