@@ -60,7 +60,7 @@ func payloadOut(stored string) (*structpb.Value, string) {
 	decoder.UseNumber()
 	var decoded any
 	err := decoder.Decode(&decoded)
-	if _, more := decoder.Token(); err == nil && more == io.EOF { //nolint:errorlint // Token returns it as it is
+	if _, more := decoder.Token(); err == nil && more == io.EOF {
 		if value, exact := exactValue(decoded); exact {
 			return value, ""
 		}

@@ -76,7 +76,7 @@ func serve(t testing.TB, p *embedded.Pipeline, tokens []api.Token) *world {
 	t.Cleanup(func() {
 		stop()
 		server.Close()
-		<-ended
+		pipelinetest.Must(t, <-ended)
 	})
 	w.url = server.URL
 	return w

@@ -68,7 +68,9 @@ func (c *Console) changeDead(ctx context.Context, ids []task.ID, v deadVerb, pro
 
 // RetryOne is RetryDead for one task. Its error says why the task can't be retried: task.ErrNotFound, task.ErrNotDead,
 // one that is task.ErrFinished, or task.ErrKeyTaken.
-func (c *Console) RetryOne(ctx context.Context, id task.ID) (Task, error) { return c.RetryVersion(ctx, id, 0) }
+func (c *Console) RetryOne(ctx context.Context, id task.ID) (Task, error) {
+	return c.RetryVersion(ctx, id, 0)
+}
 
 // RetryVersion is RetryOne for a task as its caller has seen it: if it has another version now, the error is ErrMeanwhile. Version
 // 0 stands for any.
