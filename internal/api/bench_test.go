@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"runtime/debug"
 	"syscall"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/duetime/duetime/migrations"
 	"github.com/duetime/duetime/pkg/console"
 	v1 "github.com/duetime/duetime/pkg/duetimev1"
+	"github.com/duetime/duetime/pkg/duetimev1/duetimev1connect"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -37,7 +39,8 @@ func (discarding) Compensate(context.Context, task.Compensation) error { return 
 // The callers run in the same process, so a figure of the API has their work in it.
 func BenchmarkSchedule64(b *testing.B) {
 	serviceHeap = make([]byte, 64<<20)
-	b.Cleanup(func() { serviceHeap = nil })
+	percent := debug.SetGCPercent(200) // as in our processes
+	b.Cleanup(func() { serviceHeap = nil; debug.SetGCPercent(percent) })
 	st, err := store.Open(pipelinetest.MySQL(b).NewSchema(b), store.Options{})
 	pipelinetest.Must(b, err)
 	b.Cleanup(func() { _ = st.Close() })
@@ -62,12 +65,25 @@ func BenchmarkSchedule64(b *testing.B) {
 			return err
 		})
 	})
+	http1 := &http.Transport{MaxIdleConnsPerHost: 1000}
+	b.Cleanup(http1.CloseIdleConnections)
 	w := &world{url: server.URL}
-	for name, options := range map[string][]connect.ClientOption{
-		"connect": nil, "grpc": transports["grpc"], "grpc-web": transports["grpc-web"], "json": transports["json"],
+	for _, form := range []struct {
+		name string
+		dial func(b *testing.B) duetimev1connect.TaskServiceClient
+	}{
+		{"grpc", func(b *testing.B) duetimev1connect.TaskServiceClient { return w.dial(b, "", transports["grpc"]...) }},
+		{"grpc-web", func(b *testing.B) duetimev1connect.TaskServiceClient { return w.dial(b, "", transports["grpc-web"]...) }},
+		{"json", func(b *testing.B) duetimev1connect.TaskServiceClient { return w.dial(b, "", transports["json"]...) }},
+		{"json-http1", func(*testing.B) duetimev1connect.TaskServiceClient {
+			return duetimev1connect.NewTaskServiceClient(&http.Client{Transport: http1}, w.url, connect.WithProtoJSON())
+		}},
+		{"proto-http1", func(*testing.B) duetimev1connect.TaskServiceClient {
+			return duetimev1connect.NewTaskServiceClient(&http.Client{Transport: http1}, w.url)
+		}},
 	} {
-		b.Run(name, func(b *testing.B) {
-			c := w.dial(b, "", options...)
+		b.Run(form.name, func(b *testing.B) {
+			c := form.dial(b)
 			atOnce(b, func() error {
 				_, err := c.Schedule(context.Background(), &v1.ScheduleRequest{Task: newTask("ann")})
 				return err
