@@ -215,6 +215,8 @@ func TestHiddenTasks(t *testing.T) {
 			}
 		}
 	}
+	_, err = w.dial(t, tokenOf("owners")).StopRecurrence(ctx, &v1.StopRecurrenceRequest{Owner: "ann", Name: "tea"})
+	wantCode(t, err, connect.CodePermissionDenied, "OUT_OF_SCOPE")
 	kinds := w.dial(t, tokenOf("kinds"))
 	_, err = kinds.StopRecurrence(ctx, &v1.StopRecurrenceRequest{Owner: "ann", Name: "tea"})
 	wantCode(t, err, connect.CodeNotFound, "NO_RECURRENCE")

@@ -186,6 +186,7 @@ func TestWatch(t *testing.T) {
 			}
 		}
 		next(1, v1.State_STATE_PENDING)
+		awaitLooks(t, c, owner) // which send nothing where nothing has changed
 		_, err = c.Shift(ctx, &v1.ShiftRequest{TaskId: id, By: durationpb.New(time.Hour)})
 		pipelinetest.Must(t, err)
 		next(2, v1.State_STATE_PENDING)
@@ -201,6 +202,25 @@ func TestWatch(t *testing.T) {
 			t.Errorf("a version that was seen is sent: %v, %v", stream.Msg(), stream.Err())
 		}
 	})
+}
+
+// awaitLooks returns after all watched tasks were looked at, twice.
+func awaitLooks(t *testing.T, c clients, owner string) {
+	t.Helper()
+	other := c.make(t, newTask(owner)).GetTaskId()
+	stream, err := c.Watch(t.Context(), &v1.WatchRequest{TaskId: other})
+	pipelinetest.Must(t, err)
+	for range 2 {
+		if !stream.Receive() {
+			t.Fatalf("the stream ended: %v", stream.Err())
+		}
+		_, err = c.Shift(t.Context(), &v1.ShiftRequest{TaskId: other, By: durationpb.New(time.Hour)})
+		pipelinetest.Must(t, err)
+	}
+	if !stream.Receive() {
+		t.Fatalf("the stream ended: %v", stream.Err())
+	}
+	pipelinetest.Must(t, stream.Close())
 }
 
 func TestRecurrences(t *testing.T) {
