@@ -1,8 +1,13 @@
 package api_test
 
 import (
+	"bufio"
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime/debug"
@@ -65,6 +70,9 @@ func BenchmarkSchedule64(b *testing.B) {
 			return err
 		})
 	})
+	b.Run("json-bare", func(b *testing.B) {
+		each(b, func() func() error { return bareCaller(b, server.Listener.Addr().String()) })
+	})
 	http1 := &http.Transport{MaxIdleConnsPerHost: 1000}
 	b.Cleanup(http1.CloseIdleConnections)
 	w := &world{url: server.URL}
@@ -92,13 +100,47 @@ func BenchmarkSchedule64(b *testing.B) {
 	}
 }
 
+// bareCaller returns a caller that sends the same JSON on a connection of its own and reads little of the answers: it leaves
+// the processors to the API, as callers on other machines do.
+func bareCaller(b *testing.B, addr string) func() error {
+	b.Helper()
+	conn, err := new(net.Dialer).DialContext(b.Context(), "tcp", addr)
+	pipelinetest.Must(b, err)
+	b.Cleanup(func() { _ = conn.Close() })
+	const body = `{"task":{"kind":"order.expire","owner":"ann","payload":{"order":42},"dueIn":"3600s"}}`
+	request := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		duetimev1connect.TaskServiceScheduleProcedure, len(body), body)
+	answers := bufio.NewReader(conn)
+	return func() error {
+		if _, err := conn.Write(request); err != nil {
+			return err
+		}
+		res, err := http.ReadResponse(answers, nil)
+		if err != nil {
+			return err
+		}
+		if res.StatusCode != http.StatusOK {
+			return errors.New(res.Status)
+		}
+		_, err = io.Copy(io.Discard, res.Body)
+		return err
+	}
+}
+
 func atOnce(b *testing.B, call func() error) {
+	b.Helper()
+	each(b, func() func() error { return call })
+}
+
+// each gives each caller a call of its own.
+func each(b *testing.B, dial func() func() error) {
 	b.Helper()
 	b.SetParallelism(callersPerCPU)
 	b.ReportAllocs()
 	b.ResetTimer()
 	before := processorTime(b)
 	b.RunParallel(func(pb *testing.PB) {
+		call := dial()
 		for pb.Next() {
 			if err := call(); err != nil {
 				b.Error(err)
