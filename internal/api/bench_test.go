@@ -119,6 +119,7 @@ func bareCaller(b *testing.B, addr string) func() error {
 		if err != nil {
 			return err
 		}
+		defer func() { _ = res.Body.Close() }()
 		if res.StatusCode != http.StatusOK {
 			return errors.New(res.Status)
 		}
