@@ -14,6 +14,7 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/duetime/duetime/internal/api"
 	"github.com/duetime/duetime/internal/config"
 	"github.com/duetime/duetime/internal/pet"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
@@ -110,6 +111,9 @@ func TestComposeProcesses(t *testing.T) {
 		if s.Restart == "" || s.Image != "duetime:local" {
 			t.Errorf("%s: got restart %q and image %q", name, s.Restart, s.Image)
 		}
+		if name == "api" {
+			wantTokens(t, s)
+		}
 		wantHealthCheck(t, s, name)
 		for _, p := range s.Ports {
 			if p.HostIP != "127.0.0.1" {
@@ -145,6 +149,22 @@ func wantConsole(t *testing.T, s types.ServiceConfig) {
 	}
 	if err != nil || len(logins) != 1 {
 		t.Errorf("console: %d may sign in, want one: %v", len(logins), err)
+	}
+}
+
+// wantTokens wants the API to serve a caller whose token it takes.
+func wantTokens(t *testing.T, s types.ServiceConfig) {
+	t.Helper()
+	list := s.Environment["DUETIME_API__TOKENS"]
+	if list == nil {
+		t.Fatal("api: nobody may call")
+	}
+	tokens, err := api.ParseTokens(*list)
+	if err == nil {
+		_, err = api.New(api.Config{Tokens: tokens}, nil, new(console.Console))
+	}
+	if err != nil || len(tokens) != 1 || tokens[0].Token != "duetime-api-token" {
+		t.Errorf("api: %d may call, want one: %v", len(tokens), err)
 	}
 }
 
@@ -188,8 +208,8 @@ func TestComposeEnvironment(t *testing.T) {
 			}
 			environ = append(environ, key+"="+*value)
 		}
-		game, page := pet.DefaultSettings(), config.DefaultConsole()
-		cfg, err := config.Load("configs/duetime.yaml", true, environ, game, page)
+		game, page, served := pet.DefaultSettings(), config.DefaultConsole(), config.DefaultAPI()
+		cfg, err := config.Load("configs/duetime.yaml", true, environ, game, page, served)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -203,7 +223,9 @@ func TestComposeEnvironment(t *testing.T) {
 				t.Errorf("%s: no service %q", name, a)
 			}
 		}
-		for _, a := range []string{cfg.Event.Admin, cfg.Worker.Admin, cfg.Daemon.Admin, game.Admin, game.Listen, page.Listen} {
+		for _, a := range []string{
+			cfg.Event.Admin, cfg.Worker.Admin, cfg.Daemon.Admin, game.Admin, game.Listen, page.Listen, served.Admin, served.Listen,
+		} {
 			if !strings.HasPrefix(a, "0.0.0.0:") {
 				t.Errorf("%s: %q can't be reached from outside of its container", name, a)
 			}

@@ -39,7 +39,7 @@ func run(ctx context.Context, env *process.Env) error {
 		Tokens: tokens, Logger: env.Log(), Metrics: env.Registry, Unavailable: client.Unavailable,
 	}, client.Client, client.Console())
 	if err != nil {
-		return fmt.Errorf("api.tokens_file: %w", err)
+		return fmt.Errorf("api.tokens: %w", err)
 	}
 	server, err := newServer(section.TLS, served)
 	if err != nil {
@@ -61,12 +61,12 @@ func run(ctx context.Context, env *process.Env) error {
 
 func readTokens(section *config.API) ([]api.Token, error) {
 	text, err := section.TokensSecret()
-	if err != nil || section.TokensFile == "" {
+	if err != nil || text == "" {
 		return nil, err
 	}
 	tokens, err := api.ParseTokens(string(text))
 	if err != nil {
-		return nil, fmt.Errorf("api.tokens_file: %w", err)
+		return nil, fmt.Errorf("api.tokens: %w", err)
 	}
 	return tokens, nil
 }

@@ -279,8 +279,8 @@ func TestWithoutTokens(t *testing.T) {
 func TestTokensAreRefused(t *testing.T) {
 	t.Parallel()
 	for text, says := range map[string]string{
-		"":                                    "no token",
-		"[]":                                  "no token",
+		"":                                    "there is no token",
+		"[]":                                  "there is no token",
 		"name: shop":                          "line 1",
 		"- {name: a, tokn: hunter2hunter2xx}": "line 1",
 		"- {name: a, role: king, token: hunter2hunter2xx}":                                                   "is no part of a list",

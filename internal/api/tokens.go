@@ -60,15 +60,15 @@ func ParseTokens(text string) ([]Token, error) {
 	decoder.KnownFields(true)
 	switch err := decoder.Decode(&tokens); {
 	case errors.Is(err, io.EOF):
-		return nil, errors.New("the file has no token")
+		return nil, errors.New("there is no token")
 	case err != nil:
 		return nil, fmt.Errorf("%s is no part of a list of name, role (read, schedule, operate), token, owners and kinds", lineOf(err))
 	}
 	if err := decoder.Decode(new(any)); !errors.Is(err, io.EOF) {
-		return nil, errors.New("the file has more than one YAML document")
+		return nil, errors.New("there is more than one YAML document")
 	}
 	if len(tokens) == 0 {
-		return nil, errors.New("the file has no token")
+		return nil, errors.New("there is no token")
 	}
 	return tokens, nil
 }
@@ -80,7 +80,7 @@ func lineOf(err error) string {
 	if line := lineNumber.Find([]byte(err.Error())); line != nil {
 		return string(bytes.TrimSpace(line))
 	}
-	return "the file"
+	return "the text"
 }
 
 func (t Token) check() error {

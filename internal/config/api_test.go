@@ -15,9 +15,14 @@ func TestAPISectionIsRefused(t *testing.T) {
 		"admin: here":                          {"api.admin"},
 		"tls: {cert_file: a}":                  {"api.tls.cert_file: goes with"},
 		"tls: {key_file: a}":                   {"api.tls.cert_file: goes with"},
-		"listen: '0.0.0.0:1'":                  {"api.tokens_file: is needed", "api.tls.cert_file: is needed"},
+		"listen: '0.0.0.0:1'":                  {"api.tokens: is needed", "api.tls.cert_file: is needed"},
 		"listen: '10.0.0.1:1', tokens_file: a": {"api.tls.cert_file: is needed"},
-		"listen: '[::]:1', tls: {cert_file: a, key_file: b}": {"api.tokens_file: is needed"},
+		"listen: '[::]:1', tls: {cert_file: a, key_file: b}": {"api.tokens: is needed"},
+		"listen: '[::]:1', tls: {terminated: true}":          {"api.tokens: is needed, since others reach api.listen"},
+		"tls: {terminated: true}":                            {"api.tokens: is needed with api.tls.terminated"},
+		"tls: {terminated: true, cert_file: a, key_file: b}": {"api.tls.terminated: has no use"},
+		"tls: {terminated: 'yes'}":                           {"api.tls.terminated: must be true or false, not a text"},
+		"tokens: a, tokens_file: b":                          {"api.tokens_file: has no use"},
 	} {
 		_, err := parse([]byte("api: {"+text+"}"), nil, DefaultAPI())
 		for _, part := range says {
@@ -25,6 +30,32 @@ func TestAPISectionIsRefused(t *testing.T) {
 				t.Errorf("%s: got %v, want %q", text, err, part)
 			}
 		}
+	}
+}
+
+// A certificate isn't asked for where something else ends TLS. The text of the tokens is masked.
+func TestAPIBehindAProxy(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"true", " false "} {
+		a, want := DefaultAPI(), text == "true"
+		c, err := parse([]byte("api: {listen: '127.0.0.1:1', tokens: hunter2}"), []string{"DUETIME_API__TLS__TERMINATED=" + text}, a)
+		if err != nil || a.TLS.Terminated != want {
+			t.Errorf("%s: %v, %v", text, a.TLS, err)
+		}
+		if said := Print(c, a); strings.Contains(said, "hunter2") || !strings.Contains(said, "api.tls.terminated: "+strings.TrimSpace(text)) {
+			t.Errorf("printed %s", said)
+		}
+	}
+	a := DefaultAPI()
+	if _, err := parse([]byte("api: {listen: '0.0.0.0:1', tokens: hunter2, tls: {terminated: true}}"), nil, a); err != nil {
+		t.Error(err)
+	}
+	if tokens, err := a.TokensSecret(); err != nil || string(tokens) != "hunter2" {
+		t.Errorf("read tokens of %d bytes, %v", len(tokens), err)
+	}
+	_, err := parse(nil, []string{"DUETIME_API__TLS__TERMINATED=1"}, DefaultAPI())
+	if err == nil || !strings.Contains(err.Error(), `DUETIME_API__TLS__TERMINATED: must be true or false, not "1"`) {
+		t.Errorf("1: %v", err)
 	}
 }
 
@@ -44,7 +75,7 @@ func TestAPISection(t *testing.T) {
 	if err != nil || string(tokens) != "- name: shop" {
 		t.Errorf("read tokens of %d bytes, %v", len(tokens), err)
 	}
-	if want := (API{Listen: "127.0.0.1:9000", TokensFile: file, TLS: ServerTLS{"a", "b"}}); *a != want {
+	if want := (API{Listen: "127.0.0.1:9000", TokensFile: file, TLS: ServerTLS{CertFile: "a", KeyFile: "b"}}); *a != want {
 		t.Errorf("read %+v", *a)
 	}
 	a.TokensFile = "none"

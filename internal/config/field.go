@@ -98,6 +98,11 @@ func (f field) fromYAML(v any) (any, error) {
 			return n, nil
 		}
 		return nil, fmt.Errorf("must be a number, not %s", yamlType(v))
+	case f.value.Kind() == reflect.Bool:
+		if b, ok := v.(bool); ok {
+			return b, nil
+		}
+		return nil, fmt.Errorf("must be true or false, not %s", yamlType(v))
 	case f.value.Kind() == reflect.Slice:
 		return textList(v)
 	}
@@ -130,6 +135,14 @@ func (f field) fromEnv(s string) (any, error) {
 			return nil, fmt.Errorf("must be a number, not %q", s)
 		}
 		return n, nil
+	case f.value.Kind() == reflect.Bool:
+		switch strings.TrimSpace(s) {
+		case "true":
+			return true, nil
+		case "false":
+			return false, nil
+		}
+		return nil, fmt.Errorf("must be true or false, not %q", s)
 	case f.value.Kind() == reflect.Slice:
 		list := strings.Split(s, ",")
 		for i := range list {

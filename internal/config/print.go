@@ -49,6 +49,8 @@ func (f field) text() string {
 		return strconv.Itoa(v)
 	case float64:
 		return strconv.FormatFloat(v, 'g', -1, 64)
+	case bool:
+		return strconv.FormatBool(v)
 	case []string:
 		return "[" + strings.Join(v, ", ") + "]"
 	case Secret:

@@ -75,9 +75,9 @@ func TestAPIIsRefused(t *testing.T) {
 	tokens := filepath.Join(t.TempDir(), "tokens.yaml")
 	pipelinetest.Must(t, os.WriteFile(tokens, []byte("- {name: shop, role: schedule, token: hunter2}\n"), 0o600))
 	for says, settings := range map[string][]string{
-		"api.tokens_file: is needed":   {"DUETIME_API__LISTEN=0.0.0.0:0"},
+		"api.tokens: is needed":        {"DUETIME_API__LISTEN=0.0.0.0:0"},
 		"api.tls.cert_file: is needed": {"DUETIME_API__LISTEN=0.0.0.0:0", "DUETIME_API__TOKENS_FILE=" + tokens},
-		"api.tokens_file: shop: the":   {"DUETIME_API__TOKENS_FILE=" + tokens},
+		"api.tokens: shop: the":        {"DUETIME_API__TOKENS_FILE=" + tokens},
 		"api.tokens_file: open":        {"DUETIME_API__TOKENS_FILE=none"},
 		"api.tls.cert_file: open":      {"DUETIME_API__TLS__CERT_FILE=none", "DUETIME_API__TLS__KEY_FILE=none"},
 	} {
