@@ -63,13 +63,12 @@ func onBoth(t *testing.T, run func(t *testing.T, s *store.Store)) {
 	for name, o := range map[string]store.Options{"mysql": {}, "mysql in a chain": {Chain: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, _ := openMySQLStore(t, o)
-			run(t, s)
+			run(t, lent(t, pipelinetest.MySQL(t), "", o))
 		})
 	}
 	t.Run("mysql as a service has it", func(t *testing.T) {
 		t.Parallel()
-		run(t, migrated(t, opened(t, pipelinetest.MySQL(t).NewSchema(t)+callers, store.Options{})))
+		run(t, lent(t, pipelinetest.MySQL(t), callers, store.Options{}))
 	})
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()

@@ -95,7 +95,7 @@ func TestConformanceUnderHostileDefaults(t *testing.T) {
 		for name, run := range conformance {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				run(t, migrated(t, opened(t, server.NewSchema(t), store.Options{})))
+				run(t, lent(t, server, "", store.Options{}))
 			})
 		}
 	})
