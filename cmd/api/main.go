@@ -36,10 +36,10 @@ func run(ctx context.Context, env *process.Env) error {
 	}
 	env.OnStop("client", client.Close)
 	served, err := api.New(api.Config{
-		Tokens: tokens, Logger: env.Log(), Metrics: env.Registry, Unavailable: client.Unavailable,
+		Tokens: tokens, Origins: section.Origins, Logger: env.Log(), Metrics: env.Registry, Unavailable: client.Unavailable,
 	}, client.Client, client.Console())
 	if err != nil {
-		return fmt.Errorf("api.tokens: %w", err)
+		return fmt.Errorf("api.%w", err)
 	}
 	server, err := newServer(section.TLS, served)
 	if err != nil {

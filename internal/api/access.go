@@ -112,20 +112,24 @@ func (a *access) identify(header http.Header) (caller, error) {
 	return who, nil
 }
 
-// guarded keeps web sites out of an API without tokens: they could call it by the browser of somebody on this machine, or by a
-// name of their own that leads here.
-func (a *access) guarded(h http.Handler) http.Handler {
+// guarded lets the origins in, and keeps all other web sites out of an API without tokens: they could call it by the browser of
+// somebody on this machine, or by a name of their own that leads here.
+func (a *access) guarded(h http.Handler, origins []string) (http.Handler, error) {
 	if len(a.callers) > 0 {
-		return h
+		return shared(h, origins), nil
 	}
-	h = http.NewCrossOriginProtection().Handler(h)
+	h, err := sameSite(h, origins)
+	if err != nil {
+		return nil, err
+	}
+	h = shared(h, origins)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !isLoopback(r.Host) {
 			http.Error(w, "an API without tokens answers by a name of loopback only", http.StatusForbidden)
 			return
 		}
 		h.ServeHTTP(w, r)
-	})
+	}), nil
 }
 
 func isLoopback(host string) bool {

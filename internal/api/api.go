@@ -21,7 +21,9 @@ import (
 // Config says who may call, and where calls are counted.
 type Config struct {
 	// Tokens are the callers; none: everybody may do everything, by a name of loopback. Then serve on loopback alone.
-	Tokens  []Token
+	Tokens []Token
+	// Origins are the web sites whose scripts may call, such as https://shop.example; "*", with tokens only, is all.
+	Origins []string
 	Logger  *slog.Logger          // default slog.Default
 	Metrics prometheus.Registerer // nil: none
 
@@ -44,11 +46,11 @@ type service struct {
 	reads   chan struct{} // holds a value while a call reads rows of all owners: many such calls would make tasks late
 }
 
-// New makes an API on an open client and its console. An error names the token that can't be meant.
+// New makes an API on an open client and its console. An error names the token or the origin that can't be meant.
 func New(cfg Config, client *schedule.Client, c *console.Console) (*API, error) {
 	access, err := newAccess(cfg.Tokens)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("tokens: %w", err)
 	}
 	log := cmp.Or(cfg.Logger, slog.Default())
 	unavailable := cfg.Unavailable
@@ -66,8 +68,11 @@ func New(cfg Config, client *schedule.Client, c *console.Console) (*API, error) 
 	mux.Handle(duetimev1connect.NewTaskServiceHandler(tasks{s}, options))
 	mux.Handle(duetimev1connect.NewRecurrenceServiceHandler(recurrences{s}, options))
 	mux.Handle(duetimev1connect.NewOperationServiceHandler(operations{s}, options))
-	handler := newMetrics(cfg.Metrics, s.watches).counted(patient(mux))
-	return &API{handler: access.guarded(handler), watches: s.watches, log: log}, nil
+	handler, err := access.guarded(newMetrics(cfg.Metrics, s.watches).counted(patient(mux)), cfg.Origins)
+	if err != nil {
+		return nil, err
+	}
+	return &API{handler: handler, watches: s.watches, log: log}, nil
 }
 
 // ServeHTTP answers one call.

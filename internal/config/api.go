@@ -1,11 +1,18 @@
 package config
 
+import (
+	"net/url"
+	"slices"
+	"strings"
+)
+
 // API is the section of the process api, which serves duetime to services in any language.
 type API struct {
 	Admin      string    `koanf:"admin" form:"addr" doc:"as event.admin"`
 	Listen     string    `koanf:"listen" form:"addr" doc:"host:port of the API; without a host it is loopback. On another address it needs tokens and api.tls"`
 	Tokens     Secret    `koanf:"tokens" doc:"YAML list of the callers' tokens, roles and scopes; without tokens everybody on this machine may do everything"`
 	TokensFile string    `koanf:"tokens_file" doc:"file with the tokens, instead of api.tokens"`
+	Origins    []string  `koanf:"origins" doc:"web sites whose scripts may call from browsers, such as https://shop.example; * is every site, and needs tokens"`
 	TLS        ServerTLS `koanf:"tls"`
 }
 
@@ -17,7 +24,7 @@ type ServerTLS struct {
 }
 
 // DefaultAPI returns the section for one machine: everybody on it may do everything.
-func DefaultAPI() *API { return &API{Listen: "127.0.0.1:8091"} }
+func DefaultAPI() *API { return &API{Listen: "127.0.0.1:8091", Origins: []string{}} }
 
 // Name is the section's name.
 func (*API) Name() string { return "api" }
@@ -36,13 +43,46 @@ func (a *API) Validate(p *Problems) {
 		p.Addf("api.tls.terminated: has no use beside api.tls.cert_file")
 	}
 	a.checkReach(p)
+	for _, origin := range a.Origins {
+		if why := notOrigin(origin); why != "" {
+			p.Addf("api.origins: %q is not of the form scheme://host:port: %s", origin, why)
+		}
+	}
+	if slices.Contains(a.Origins, "*") && !a.hasTokens() {
+		p.Addf("api.origins: * needs api.tokens, since each web site could call by the browser of somebody on this machine")
+	}
+}
+
+func (a *API) hasTokens() bool { return a.Tokens != "" || a.TokensFile != "" }
+
+// notOrigin tells what is wrong with an origin, or returns nothing. Browsers send an origin in one form only, and in another
+// form it would match none.
+func notOrigin(text string) string {
+	if text == "*" {
+		return ""
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme == "" || u.Hostname() == "" || strings.Contains(text, "*"):
+		return "write it as https://shop.example"
+	case u.User != nil:
+		return "write it without a user"
+	case text != u.Scheme+"://"+u.Host:
+		return "write it without a path, in lower case"
+	case text != strings.ToLower(text):
+		return "write it in lower case"
+	case strings.HasSuffix(u.Host, ":"), u.Port() != "" && !isPort(u.Port(), 1):
+		return "its port is not a number from 1 to 65535"
+	case u.Scheme == "https" && u.Port() == "443", u.Scheme == "http" && u.Port() == "80":
+		return "write it without the port of its scheme"
+	}
+	return ""
 }
 
 // checkReach adds a problem for each guard that is missing where other machines reach the API.
 func (a *API) checkReach(p *Problems) {
-	hasTokens := a.Tokens != "" || a.TokensFile != ""
 	switch local := OnLoopback(a.Listen); {
-	case hasTokens:
+	case a.hasTokens():
 	case !local:
 		p.Addf("api.tokens: is needed, since others reach api.listen %s", a.Listen)
 	case a.TLS.Terminated:

@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -22,6 +23,23 @@ func TestAPISectionIsRefused(t *testing.T) {
 		"tls: {terminated: true}":                            {"api.tokens: is needed with api.tls.terminated"},
 		"tls: {terminated: true, cert_file: a, key_file: b}": {"api.tls.terminated: has no use"},
 		"tls: {terminated: 'yes'}":                           {"api.tls.terminated: must be true or false, not a text"},
+		"origins: ['*']":                                     {"api.origins: * needs api.tokens"},
+		"origins: [shop.example]":                            {`api.origins: "shop.example" is not of the form`},
+		"origins: ['shop.example:443']":                      {"https://shop.example"},
+		"origins: ['https://*.example']":                     {"https://shop.example"},
+		"origins: ['https://']":                              {"https://shop.example"},
+		"origins: ['https://:1']":                            {"https://shop.example"},
+		"origins: ['https://a.example/']":                    {"without a path"},
+		"origins: ['https://a.example?b']":                   {"without a path"},
+		"origins: ['https://a.example#b']":                   {"without a path"},
+		"origins: ['HTTPS://a.example']":                     {"in lower case"},
+		"origins: ['https://A.example']":                     {"in lower case"},
+		"origins: ['https://b@a.example']":                   {"without a user"},
+		"origins: ['https://a.example:443']":                 {"without the port"},
+		"origins: ['http://a.example:80']":                   {"without the port"},
+		"origins: ['https://a.example:70000']":               {"from 1 to 65535"},
+		"origins: ['https://a.example:0']":                   {"from 1 to 65535"},
+		"origins: ['https://a.example:']":                    {"from 1 to 65535"},
 		"tokens: a, tokens_file: b":                          {"api.tokens_file: has no use"},
 	} {
 		_, err := parse([]byte("api: {"+text+"}"), nil, DefaultAPI())
@@ -30,6 +48,19 @@ func TestAPISectionIsRefused(t *testing.T) {
 				t.Errorf("%s: got %v, want %q", text, err, part)
 			}
 		}
+	}
+}
+
+// Web sites are named as browsers name them; with tokens they may be all.
+func TestAPIOrigins(t *testing.T) {
+	t.Parallel()
+	const sites = "https://shop.example,http://127.0.0.1:8080,https://[::1]:8443,capacitor://localhost"
+	a := DefaultAPI()
+	if _, err := parse(nil, []string{"DUETIME_API__ORIGINS=" + sites}, a); err != nil || strings.Join(a.Origins, ",") != sites {
+		t.Errorf("read %v, %v", a.Origins, err)
+	}
+	if _, err := parse(nil, []string{"DUETIME_API__ORIGINS=*", "DUETIME_API__TOKENS=a"}, DefaultAPI()); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -75,7 +106,7 @@ func TestAPISection(t *testing.T) {
 	if err != nil || string(tokens) != "- name: shop" {
 		t.Errorf("read tokens of %d bytes, %v", len(tokens), err)
 	}
-	if want := (API{Listen: "127.0.0.1:9000", TokensFile: file, TLS: ServerTLS{CertFile: "a", KeyFile: "b"}}); *a != want {
+	if want := (API{Listen: "127.0.0.1:9000", TokensFile: file, Origins: []string{}, TLS: ServerTLS{CertFile: "a", KeyFile: "b"}}); !reflect.DeepEqual(*a, want) {
 		t.Errorf("read %+v", *a)
 	}
 	a.TokensFile = "none"

@@ -206,7 +206,7 @@ func checkAddress(p *Problems, key, addr string, lowest int) {
 		p.Addf("%s: %q is not of the form host:port", key, addr)
 		return
 	}
-	if n, err := strconv.ParseUint(port, 10, 32); err != nil || int(n) < lowest || n > 65535 {
+	if !isPort(port, lowest) {
 		p.Addf("%s: port of %q is not a number from %d to 65535", key, addr, lowest)
 	}
 }
@@ -230,6 +230,12 @@ func notAddress(addr string) string {
 		return "write an IPv6 address in brackets"
 	}
 	return ""
+}
+
+// isPort reports whether the text is a port's number.
+func isPort(text string, lowest int) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && int(n) >= lowest
 }
 
 // isHost reports whether the text is a valid host name or IP address. It resolves nothing.
