@@ -33,7 +33,8 @@ type drill struct {
 // rules are what this machine changes: ports of pods that share it, one broker, and a meal that nobody waits for.
 var rules = []string{
 	"DUETIME_EVENT__ADMIN=127.0.0.1:0", "DUETIME_WORKER__ADMIN=127.0.0.1:0", "DUETIME_DAEMON__ADMIN=127.0.0.1:0",
-	"DUETIME_GAME__ADMIN=127.0.0.1:0", "DUETIME_GAME__LISTEN=127.0.0.1:0", "DUETIME_KAFKA__REPLICATION=1", "DUETIME_GAME__MEAL=1s",
+	"DUETIME_GAME__ADMIN=127.0.0.1:0", "DUETIME_GAME__LISTEN=127.0.0.1:0",
+	"DUETIME_API__ADMIN=127.0.0.1:0", "DUETIME_API__LISTEN=127.0.0.1:0", "DUETIME_KAFKA__REPLICATION=1", "DUETIME_GAME__MEAL=1s",
 }
 
 func newDrill(t *testing.T) *drill {
@@ -43,7 +44,7 @@ func newDrill(t *testing.T) *drill {
 	servers.WriteTLS(t, d.certs)
 	d.DSN = "root@tcp(" + servers.MySQL.Addr() + ")/" + namespace
 	d.overlay.secrets = readSecrets(t, servers.Filled(t, "k8s/secrets.yaml", map[string]string{
-		"MYSQL": mysqlAddress, "SCHEMA": namespace, "CONSOLE_USERS": consoleUser,
+		"MYSQL": mysqlAddress, "SCHEMA": namespace, "CONSOLE_USERS": consoleUser, "API_TOKENS": apiTokens,
 	}))
 	d.Config = filepath.Join(d.overlay.mounted(t, d.podOf("event")), "duetime.yaml")
 	environs := map[string][]string{}
@@ -93,12 +94,13 @@ func TestDrill(t *testing.T) {
 	t.Parallel()
 	d := newDrill(t)
 	d.Migrate(t)
-	for _, name := range []string{"event", "daemon", "worker", "game"} {
+	for _, name := range []string{"event", "daemon", "worker", "game", "api"} {
 		d.apps[name] = d.Ready(t, name)
 	}
 	console, url := d.RunConsole(t)
 	d.apps["console"] = console
 	t.Run("effects", d.play)
+	t.Run("api", d.callAPI)
 	t.Run("connections", d.countConnections)
 	t.Run("migrate once more", func(t *testing.T) { d.typed(t, "duetime migrate up") })
 	t.Run("console", func(t *testing.T) {

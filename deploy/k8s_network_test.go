@@ -21,6 +21,7 @@ var talksTo = map[string][]string{
 	"worker":  {"mysql", "redis", "kafka"},
 	"game":    {"mysql", "redis", "kafka"},
 	"console": {"mysql", "redis", "kafka"},
+	"api":     {"mysql", "redis", "kafka"},
 	"migrate": {"mysql", "kafka"},
 }
 
@@ -62,7 +63,7 @@ func TestPodsReachTheirServersAlone(t *testing.T) {
 	})
 }
 
-// Whoever measures reaches the admin port; players and operators come in by the ingress; nobody else does.
+// Whoever measures reaches the admin port; players, operators and callers come in by the ingress; nobody else does.
 func TestPodsAreReachedByFew(t *testing.T) {
 	each(t, func(t *testing.T, c *cluster) {
 		for _, p := range c.pods() {

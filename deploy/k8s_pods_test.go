@@ -82,19 +82,23 @@ func (c *cluster) mounted(t *testing.T, p pod) string {
 // configOf is what the pod's process makes of its file and its environment. Unknown keys and variables fail the test.
 func (c *cluster) configOf(t *testing.T, p pod) config.Config {
 	t.Helper()
-	cfg, _, _ := c.load(t, p)
+	cfg, _, _, _ := c.load(t, p)
 	return cfg
 }
 
-// load is configOf with the sections of the game and the console.
-func (c *cluster) load(t *testing.T, p pod) (config.Config, *pet.Settings, *config.Console) {
+// load is configOf with the sections of the game, the console and the API.
+func (c *cluster) load(t *testing.T, p pod) (config.Config, *pet.Settings, *config.Console, *config.API) {
 	t.Helper()
-	game, console := pet.DefaultSettings(), config.DefaultConsole()
-	cfg, err := config.Load(filepath.Join(c.mounted(t, p), "duetime.yaml"), true, pairs(c.environ(t, p)), game, console)
+	game, console, api := pet.DefaultSettings(), config.DefaultConsole(), config.DefaultAPI()
+	sections := []config.Section{game, console}
+	if p.name == "api" { // the others don't have its tokens
+		sections = append(sections, api)
+	}
+	cfg, err := config.Load(filepath.Join(c.mounted(t, p), "duetime.yaml"), true, pairs(c.environ(t, p)), sections...)
 	if err != nil {
 		t.Fatalf("%s: %v", p.name, err)
 	}
-	return cfg, game, console
+	return cfg, game, console, api
 }
 
 func pairs(env map[string]string) []string {
@@ -108,10 +112,11 @@ func pairs(env map[string]string) []string {
 // portsOf are the addresses that the pod's configuration lets it listen on, by the names of their ports.
 func (c *cluster) portsOf(t *testing.T, p pod) map[string]string {
 	t.Helper()
-	cfg, game, console := c.load(t, p)
+	cfg, game, console, api := c.load(t, p)
 	return map[string]map[string]string{
 		"event": {"admin": cfg.Event.Admin}, "worker": {"admin": cfg.Worker.Admin}, "daemon": {"admin": cfg.Daemon.Admin},
 		"game": {"admin": game.Admin, "api": game.Listen}, "console": {"console": console.Listen},
+		"api": {"admin": api.Admin, "api": api.Listen},
 	}[p.name]
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/duetime/duetime/internal/api"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
@@ -19,6 +20,12 @@ const tlsSecret = "tls"
 
 // consoleUser is who signs in to the console of a test.
 const consoleUser = "ann:operate:correct-horse"
+
+// apiTokens are who calls the API of a test, as secrets.yaml spells such a list.
+const (
+	apiToken  = "shop-0123456789abcdef"
+	apiTokens = "[{name: shop, role: operate, token: " + apiToken + "}]"
+)
 
 // exampleSecrets is k8s/secrets.yaml with values that nobody checks.
 func exampleSecrets(t *testing.T) string {
@@ -33,6 +40,8 @@ func exampleSecrets(t *testing.T) string {
 			return namespace
 		case "CONSOLE_USERS":
 			return consoleUser
+		case "API_TOKENS":
+			return apiTokens
 		}
 		return "password"
 	})
@@ -66,6 +75,18 @@ func TestSecretsAreThoseOfThePods(t *testing.T) {
 	if diff := cmp.Diff(slices.Compact(want), slices.Sorted(maps.Keys(readSecrets(t, exampleSecrets(t))))); diff != "" {
 		t.Errorf("the pods' Secrets, and those of secrets.yaml (-want +got):\n%s", diff)
 	}
+}
+
+// The API of every overlay takes the tokens of its Secret. What stands in front of it ends TLS.
+func TestAPITakesItsTokens(t *testing.T) {
+	each(t, func(t *testing.T, c *cluster) {
+		_, _, _, section := c.load(t, pod{c.deployments["api"].Spec.Template, "api"})
+		text, err := section.TokensSecret()
+		pipelinetest.Must(t, err)
+		if tokens, err := api.ParseTokens(string(text)); err != nil || len(tokens) != 1 || tokens[0].Token != apiToken || !section.TLS.Terminated {
+			t.Errorf("%d tokens are read, TLS is %+v: %v", len(tokens), section.TLS, err)
+		}
+	})
 }
 
 // In production every link is encrypted and has a user of its own; only a process that speaks to ZooKeeper has our own

@@ -36,6 +36,7 @@ allow daemon --operation Read $compensations
 allow daemon --operation Read --group "$NAMESPACE.compensate"
 
 allow game --operation Write $compensations
+allow api --operation Write $compensations
 
 allow operator --operation Write $compensations
 allow operator --operation Describe $hints

@@ -47,6 +47,15 @@ GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_operations TO duetime_game@'
 GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_game@'%';
 GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_history TO duetime_game@'%';
 
+-- api: schedules, moves, cancels and retries tasks for its callers, and makes operations.
+GRANT SELECT ON `${SCHEMA}`.duetime_layout TO duetime_api@'%';
+GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_api@'%';
+GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_tasks TO duetime_api@'%';
+GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_labels TO duetime_api@'%';
+GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_recurrences TO duetime_api@'%';
+GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_operations TO duetime_api@'%';
+GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_history TO duetime_api@'%';
+
 -- operator: the tool duetime, but for migrate. It looks at everything, asks the processes for things, and changes tasks. It
 -- inserts those that a recurrence makes: a task that is cancelled, or a recurrence that is resumed, makes the next one.
 GRANT SELECT, UPDATE (shards, shards_ever, shards_from, generation, paused, moved, to_move)

@@ -25,7 +25,7 @@ func TestRights(t *testing.T) {
 	t.Run("kafka", func(t *testing.T) { f.rightsOnKafka(t) })
 }
 
-const everybody = "event worker daemon game operator"
+const everybody = "event worker daemon game api operator"
 
 const noDefault = 1364 // a column that an INSERT leaves out
 
@@ -42,22 +42,22 @@ func (f *fortress) rightsOnMySQL(t *testing.T) {
 		}
 	}
 	for statement, may := range map[string]string{
-		"SELECT id FROM duetime_tasks LIMIT 1":                                            "worker daemon game operator migrate",
-		"SELECT id FROM duetime_tasks WHERE id = '' FOR UPDATE":                           "worker game operator migrate daemon",
-		"INSERT INTO duetime_tasks (id) SELECT '' FROM DUAL WHERE 1 = 0":                  "worker daemon game operator migrate",
-		"UPDATE duetime_tasks SET state = 1 WHERE id = ''":                                "worker daemon game operator migrate",
-		"INSERT INTO duetime_recurrences (id) SELECT '' FROM DUAL WHERE 1 = 0":            "worker game migrate",
-		"UPDATE duetime_recurrences SET state = 1 WHERE id = ''":                          "worker daemon game operator migrate",
+		"SELECT id FROM duetime_tasks LIMIT 1":                                            "worker daemon game api operator migrate",
+		"SELECT id FROM duetime_tasks WHERE id = '' FOR UPDATE":                           "worker game api operator migrate daemon",
+		"INSERT INTO duetime_tasks (id) SELECT '' FROM DUAL WHERE 1 = 0":                  "worker daemon game api operator migrate",
+		"UPDATE duetime_tasks SET state = 1 WHERE id = ''":                                "worker daemon game api operator migrate",
+		"INSERT INTO duetime_recurrences (id) SELECT '' FROM DUAL WHERE 1 = 0":            "worker game api migrate",
+		"UPDATE duetime_recurrences SET state = 1 WHERE id = ''":                          "worker daemon game api operator migrate",
 		"DELETE FROM duetime_recurrences WHERE id = ''":                                   "daemon",
-		"INSERT INTO duetime_operations (id) SELECT '' FROM DUAL WHERE 1 = 0":             "worker game operator migrate",
-		"UPDATE duetime_operations SET state = 1 WHERE id = ''":                           "worker daemon game operator migrate",
+		"INSERT INTO duetime_operations (id) SELECT '' FROM DUAL WHERE 1 = 0":             "worker game api operator migrate",
+		"UPDATE duetime_operations SET state = 1 WHERE id = ''":                           "worker daemon game api operator migrate",
 		"DELETE FROM duetime_operations WHERE id = ''":                                    "daemon",
 		"SELECT rate FROM duetime_limits":                                                 "worker daemon operator migrate",
 		"INSERT INTO duetime_limits (queue, holders) SELECT '', '' FROM DUAL WHERE 1 = 0": "worker operator migrate",
 		"UPDATE duetime_limits SET version = 1 WHERE queue = ''":                          "worker operator migrate",
 		"DELETE FROM duetime_limits WHERE queue = ''":                                     "",
-		"SELECT name FROM duetime_labels LIMIT 1":                                         "worker daemon game operator migrate",
-		"INSERT INTO duetime_labels (name) SELECT '' FROM DUAL WHERE 1 = 0":               "worker game migrate",
+		"SELECT name FROM duetime_labels LIMIT 1":                                         "worker daemon game api operator migrate",
+		"INSERT INTO duetime_labels (name) SELECT '' FROM DUAL WHERE 1 = 0":               "worker game api migrate",
 		"UPDATE duetime_labels SET value = '' WHERE name = ''":                            "migrate",
 		"DELETE FROM duetime_labels WHERE name = ''":                                      "daemon",
 		"DELETE FROM duetime_tasks WHERE id = ''":                                         "daemon",
@@ -69,11 +69,11 @@ func (f *fortress) rightsOnMySQL(t *testing.T) {
 		"UPDATE duetime_layout SET shards = 1 WHERE 1 = 0":                                "operator migrate",
 		"UPDATE duetime_layout SET moved = 1 WHERE 1 = 0":                                 "daemon operator migrate",
 		"UPDATE duetime_layout SET namespace = '' WHERE 1 = 0":                            "migrate",
-		"UPDATE duetime_tasks SET shard = 0 WHERE id = ''":                                "worker daemon game operator migrate",
-		"SELECT name FROM duetime_requests":                                               everybody + " migrate",
+		"UPDATE duetime_tasks SET shard = 0 WHERE id = ''":                                "worker daemon game api operator migrate",
+		"SELECT name FROM duetime_requests":                                               "event worker daemon game operator migrate",
 		"DELETE FROM duetime_requests WHERE name = ''":                                    "operator",
 		"INSERT INTO duetime_requests (name, made_at) SELECT '', 0 FROM DUAL WHERE 1 = 0": "operator migrate",
-		"INSERT INTO duetime_history (at, event) SELECT 0, '' FROM DUAL WHERE 1 = 0":      "worker daemon game operator migrate",
+		"INSERT INTO duetime_history (at, event) SELECT 0, '' FROM DUAL WHERE 1 = 0":      "worker daemon game api operator migrate",
 		"UPDATE duetime_history SET actor = '' WHERE seq = 0":                             "migrate",
 		"DELETE FROM duetime_history WHERE seq = 0":                                       "daemon",
 		"UPDATE pets SET food = food WHERE id = 0":                                        "worker game migrate",
@@ -123,16 +123,16 @@ func (f *fortress) rightsOnRedis(t *testing.T) {
 		})
 		for command, may := range map[string]string{
 			"PING": everybody, "INFO": everybody,
-			"ZADD " + key("due") + " 1 x":         "worker daemon game operator",
+			"ZADD " + key("due") + " 1 x":         "worker daemon game api operator",
 			"ZREM " + key("due") + " x":           everybody,
-			"ZADD " + key("owner:ann") + " 1 x":   "worker daemon game operator",
-			"ZREM " + key("owner:ann") + " x":     "worker daemon game operator",
+			"ZADD " + key("owner:ann") + " 1 x":   "worker daemon game api operator",
+			"ZREM " + key("owner:ann") + " x":     "worker daemon game api operator",
 			"ZRANGE " + key("owner:ann") + " 0 1": "daemon game operator",
 			"SET " + key("epoch") + " 0":          "event",
 			"GET " + key("epoch"):                 "event operator",
 			"SET " + key("gen") + " x":            "event daemon",
 			"MGET " + key("gen"):                  "event daemon operator",
-			"PUBLISH " + key("wake") + " 0":       "worker daemon game operator",
+			"PUBLISH " + key("wake") + " 0":       "worker daemon game api operator",
 			"PUBLISH other 0":                     "",
 			"GET " + f.Namespace + "2:{3}:due":    "",
 			"GET other":                           "",
@@ -171,7 +171,7 @@ func (f *fortress) rightsOnKafka(t *testing.T) {
 		transport := &kafka.Transport{SASL: mechanism, TLS: f.Secured.Authority.Client(t)}
 		for topic, may := range map[string]struct{ read, write string }{
 			f.Namespace + ".q.default":  {"worker daemon", "event"},
-			f.Namespace + ".compensate": {"daemon", "event worker game operator"},
+			f.Namespace + ".compensate": {"daemon", "event worker game api operator"},
 			f.Namespace + ".dead":       {"", "worker"},
 		} {
 			wantRight(t, user, "write "+topic, may.write, produce(t, f.Kafka, transport, topic))

@@ -14,9 +14,9 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// Users are who has an account of its own on each server: the four processes, and the tool as migrate and as all else. Redis
+// Users are who has an account of its own on each server: the five processes, and the tool as migrate and as all else. Redis
 // has one more, admin, which may do everything there.
-var Users = []string{"event", "worker", "daemon", "game", "migrate", "operator"}
+var Users = []string{"event", "worker", "daemon", "game", "api", "migrate", "operator"}
 
 // Secured is what the processes of a Deployment know whose links are all encrypted, and on which they may do no more than
 // the files in deploy grant their users.
