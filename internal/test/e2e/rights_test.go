@@ -74,6 +74,7 @@ func (f *fortress) rightsOnMySQL(t *testing.T) {
 		"DELETE FROM duetime_requests WHERE name = ''":                                    "operator",
 		"INSERT INTO duetime_requests (name, made_at) SELECT '', 0 FROM DUAL WHERE 1 = 0": "operator migrate",
 		"INSERT INTO duetime_history (at, event) SELECT 0, '' FROM DUAL WHERE 1 = 0":      "worker daemon game api operator migrate",
+		"SELECT seq FROM duetime_history LIMIT 1":                                         "worker daemon game operator migrate",
 		"UPDATE duetime_history SET actor = '' WHERE seq = 0":                             "migrate",
 		"DELETE FROM duetime_history WHERE seq = 0":                                       "daemon",
 		"UPDATE pets SET food = food WHERE id = 0":                                        "worker game migrate",
