@@ -52,6 +52,9 @@ func TestSabotage(t *testing.T) {
 		{"the epoch check off", []change{
 			{"internal/index/lua/prelude.lua", "if stored and tonumber(stored) > tonumber(epoch) then", "if false then"},
 		}, "2", `(?m)^ +\S+_test.go:\d+: .*zombie`},
+		{"an answer of 5xx counts as done", []change{
+			{"pkg/deliver/answer.go", "if status >= 200 && status < 300 {", "if status >= 200 && status < 600 {"},
+		}, "82", `(?m)^ +\S+_test.go:\d+: lost: task \S+: done without an answer of 2xx`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out := sabotaged(t, c.changes, c.row)

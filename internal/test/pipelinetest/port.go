@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+	"testing"
 )
 
 const (
@@ -18,6 +19,16 @@ const (
 	lowPort  = 10240
 	highPort = 32000
 )
+
+// Address reserves an address on loopback until the test's end, for a server of the test's own that ends and comes back. Nobody
+// listens there, and no outgoing connection takes it.
+func Address(t testing.TB) string {
+	t.Helper()
+	p, err := reservePort()
+	Must(t, err)
+	t.Cleanup(func() { releasePorts([]*portLock{p}) })
+	return p.addr()
+}
 
 // errPortTaken says that a program which is not ours sits on the port.
 var errPortTaken = errors.New("port taken")
