@@ -63,6 +63,22 @@ func TestPodsReachTheirServersAlone(t *testing.T) {
 	})
 }
 
+// With the component endpoints the workers alone reach endpoints of tasks that are delivered by HTTP, and nobody reaches anything
+// else more than without it.
+func TestWorkersReachEndpoints(t *testing.T) {
+	t.Parallel()
+	with, without := built(t, "../../testdata/endpoints"), built(t, "production")
+	for _, p := range without.pods() {
+		want := without.egress(t, p)
+		if p.name == "worker" {
+			want["shop:443"] = true
+		}
+		if diff := cmp.Diff(want, with.egress(t, p)); diff != "" {
+			t.Errorf("%s reaches (-want +got):\n%s", p.name, diff)
+		}
+	}
+}
+
 // Whoever measures reaches the admin port; players, operators and callers come in by the ingress; nobody else does.
 func TestPodsAreReachedByFew(t *testing.T) {
 	each(t, func(t *testing.T, c *cluster) {

@@ -28,6 +28,7 @@ var healthy = map[string]string{
 	`duetime_zookeeper_connected{instance="event-1"}`:                                  "1xCOUNT",
 	`duetime_consumer_lag_hints{instance="daemon-1",queue="default"}`:                  "9000-20xCOUNT", // a burst, and the workers get through it
 	`duetime_worker_degraded{instance="worker-1",queue="default"}`:                     "0xCOUNT",
+	`duetime_push_breaker_open{instance="worker-1",endpoint="shop:443"}`:               "0xCOUNT",
 	`duetime_purge_behind_seconds{instance="daemon-1"}`:                                "0xCOUNT",
 	`duetime_redis_evicted_keys_total{instance="daemon-1"}`:                            "17xCOUNT",
 	`duetime_index_drift_total{instance="daemon-1",kind="k",direction="missing"}`:      "4xCOUNT",
@@ -46,6 +47,8 @@ var healthy = map[string]string{
 const (
 	onTime = `duetime_fire_lag_seconds_bucket{instance="worker-1",kind="k",le="1"}`
 	lags   = `duetime_consumer_lag_hints{instance="daemon-1",queue="default"}`
+	open   = `duetime_push_breaker_open{instance="worker-1",endpoint="shop:443"}`
+	waits  = `duetime_pushes_total{instance="worker-1",endpoint="shop:443",outcome="waiting"}`
 )
 
 // TestAlerts has each alert fire on what it is for, and no other; and none while all is well.
@@ -93,6 +96,9 @@ func TestAlerts(t *testing.T) {
 		{"a kind that nobody handles", map[string]string{`duetime_tasks_unhandled_total{instance="worker-1",queue="default",kind="meel"}`: "0+1xCOUNT"}, 0, []string{"DuetimeUnknownKind"}},
 		{"a kind that nobody handles, and workers without metrics", map[string]string{`duetime_unhandled_tasks{instance="daemon-1",queue="default",kind="meel"}`: "1xCOUNT"}, 0, []string{"DuetimeUnknownKind"}},
 		{"a kind that nobody handled during a rollout", map[string]string{`duetime_tasks_unhandled_total{instance="worker-1",queue="default",kind="meel"}`: "0+1x100 100xCOUNT"}, 0, nil},
+		{"an endpoint is away", map[string]string{open: "0x220 1xCOUNT", waits: "0x220 0+1xCOUNT"}, 0, []string{"DuetimeEndpointAway"}},
+		{"an endpoint was away for a minute", map[string]string{open: "0x235 1xCOUNT", waits: "0x235 0+1xCOUNT"}, 0, nil},
+		{"an endpoint is back, and no task closes the breaker", map[string]string{open: "1xCOUNT", waits: "0+1x100 100xCOUNT"}, 0, nil},
 		{"drift that goes on", map[string]string{`duetime_index_drift_total{instance="daemon-1",kind="k",direction="missing"}`: "0+1xCOUNT"}, 0, []string{"DuetimeDrift"}},
 		{"drift that was mended", map[string]string{`duetime_index_drift_total{instance="daemon-1",kind="k",direction="missing"}`: "4x230 9xCOUNT"}, 0, nil},
 		{"redis evicts", map[string]string{`duetime_redis_evicted_keys_total{instance="daemon-1"}`: "17x220 18xCOUNT"}, 0, []string{"DuetimeRedisEvicts"}},

@@ -1,6 +1,8 @@
 package prometheus_test
 
 import (
+	"net"
+	"net/http"
 	"strconv"
 	"testing"
 	"time"
@@ -94,6 +96,17 @@ func TestFaultsTurnTheirAlertsTrue(t *testing.T) {
 		s.await("DuetimeUnknownKind", true, func() { s.insert(1, "nobody.knows", "{}") })
 		_, err := s.db.ExecContext(t.Context(), "UPDATE duetime_tasks SET state = 2, version = version + 1 WHERE kind = 'nobody.knows' AND state = 0")
 		pipelinetest.Must(t, err)
+	})
+	t.Run("DuetimeEndpointAway", func(t *testing.T) {
+		s.t = t
+		s.insert(10, "shop.order", "{}")
+		s.await("DuetimeEndpointAway", true, nil)
+		l, err := net.Listen("tcp", s.endpoint)
+		pipelinetest.Must(t, err)
+		server := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
+		t.Cleanup(func() { _ = server.Close() })
+		go func() { _ = server.Serve(l) }()
+		s.await("DuetimeEndpointAway", false, nil)
 	})
 	t.Run("DuetimeSweepStopped", func(t *testing.T) {
 		s.t = t

@@ -51,12 +51,17 @@ func note(labels map[string][]string, f *dto.MetricFamily) {
 	}
 }
 
-// rare are metrics without a sample before the first event of their kind: their labels stand in the code alone.
+// rare are metrics without a sample before the first event of their kind, or without an endpoint: their labels stand in the code
+// alone.
 var rare = map[string][]string{
 	"duetime_index_drift_total":   {"kind", "direction", "namespace"},
 	"duetime_index_repairs_total": {"reason", "namespace"},
 	"duetime_hints_let_go_total":  {"reason", "namespace"},
 	"duetime_tasks_found_total":   {"queue", "cause", "namespace"},
+
+	"duetime_pushes_total":                 {"endpoint", "outcome", "namespace"},
+	"duetime_push_breaker_open":            {"endpoint", "namespace"},
+	"duetime_push_duration_seconds_bucket": {"endpoint", "le", "namespace"},
 }
 
 // unknown returns what queries ask for and nobody shows.

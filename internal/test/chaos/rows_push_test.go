@@ -15,7 +15,7 @@ const (
 	pushAway     = 8 * time.Second  // how long the endpoint is away
 	pushSuddenly = 10               // how often it dies besides, each time for a moment
 	pushBack     = 15 * time.Second // a probe within 5 s, then a wait of half of pushAway, or of 4 s, and a retry
-	pushBeside   = 2 * time.Second  // the game has another queue
+	pushBeside   = 5 * time.Second  // the game has another queue: nothing of it is due to the fault
 	pushSecret   = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 )
 
