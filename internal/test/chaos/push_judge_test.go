@@ -101,10 +101,10 @@ func (p pushes) judge(v *verdict) {
 			continue
 		}
 		for _, l := range lines {
-			switch {
-			case l.What == "forged":
+			switch l.What {
+			case "forged":
 				add(&v.phantom, "task %s: was delivered with a wrong signature", id)
-			case l.What == "try":
+			case "try":
 				p.judgeTry(v, l)
 			}
 		}

@@ -132,7 +132,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 // signed verifies a request as Standard Webhooks says.
 func (r *receiver) signed(h http.Header, body []byte) bool {
 	mac := hmac.New(sha256.New, r.secret)
-	fmt.Fprintf(mac, "%s.%s.%s", h.Get("Webhook-Id"), h.Get("Webhook-Timestamp"), body)
+	mac.Write(fmt.Appendf(nil, "%s.%s.%s", h.Get("Webhook-Id"), h.Get("Webhook-Timestamp"), body))
 	return slices.Contains(strings.Fields(h.Get("Webhook-Signature")), "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
 }
 
@@ -165,7 +165,7 @@ func (r *receiver) write(l line, what string) (first bool) {
 	l.What = what
 	text, _ := json.Marshal(l)
 	if _, err := r.file.Write(append(text, '\n')); err != nil {
-		log.Fatal(err)
+		panic(err) // it ends the request without an answer: the worker tries once more
 	}
 	r.known[key] = true
 	return first
