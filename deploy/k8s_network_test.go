@@ -63,8 +63,7 @@ func TestPodsReachTheirServersAlone(t *testing.T) {
 	})
 }
 
-// With the component endpoints the workers alone reach endpoints of tasks that are delivered by HTTP, and nobody reaches anything
-// else more than without it.
+// With the component endpoints the workers alone reach endpoints of tasks that are delivered by HTTP, and nothing else changes.
 func TestWorkersReachEndpoints(t *testing.T) {
 	t.Parallel()
 	with, without := built(t, "../../testdata/endpoints"), built(t, "production")

@@ -51,8 +51,8 @@ func note(labels map[string][]string, f *dto.MetricFamily) {
 	}
 }
 
-// rare are metrics without a sample before the first event of their kind, or without an endpoint: their labels stand in the code
-// alone.
+// rare are metrics without a sample before the first event of their kind, or without an endpoint: their labels stand in the
+// code alone.
 var rare = map[string][]string{
 	"duetime_index_drift_total":   {"kind", "direction", "namespace"},
 	"duetime_index_repairs_total": {"reason", "namespace"},

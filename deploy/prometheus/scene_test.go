@@ -46,17 +46,23 @@ func newScene(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{
 		whole: t, t: t, mysql: pipelinetest.OwnMySQL(t), redis: pipelinetest.OwnRedis(t), zookeeper: pipelinetest.OwnZooKeeper(t),
-		kafka: pipelinetest.OwnKafka(t), storage: teststorage.New(t), endpoint: pipelinetest.Address(t), apps: map[string]pipelinetest.App{},
+		kafka: pipelinetest.OwnKafka(t), storage: teststorage.New(t), endpoint: pipelinetest.Address(t),
+		apps: map[string]pipelinetest.App{},
 	}
 	t.Cleanup(func() { _ = s.storage.Close() })
 	s.watch = newWatch(t, s.storage, fresh)
 	s.Deployment = pipelinetest.Deployment{
 		DSN: s.mysql.NewSchema(t), Redis: s.redis.Addr(), ZooKeeper: s.zookeeper.Addr(), Kafka: s.kafka.Addr(),
 		Namespace: pipelinetest.Namespace(t), Config: filepath.Join(t.TempDir(), "duetime.yaml"),
-		Rules: []string{"DUETIME_KAFKA__PARTITIONS=4", "DUETIME_GAME__MEAL=200ms", "SHOP_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"},
+		Rules: []string{
+			"DUETIME_KAFKA__PARTITIONS=4", "DUETIME_GAME__MEAL=200ms", "SHOP_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+		},
 	}
-	pipelinetest.Must(t, os.WriteFile(s.Config, fmt.Appendf(nil,
-		"deliver: {allow: [127.0.0.1], kinds: {shop.order: {url: 'http://%s/', queue: default, secrets_env: SHOP_SECRET}}}", s.endpoint), 0o600))
+	pipelinetest.Must(t, os.WriteFile(s.Config, fmt.Appendf(nil, `
+deliver:
+  allow: [127.0.0.1]
+  kinds: {shop.order: {url: 'http://%s/', queue: default, secrets_env: SHOP_SECRET}}
+`, s.endpoint), 0o600))
 	s.Migrate(t)
 	var err error
 	s.db, err = sql.Open("mysql", s.DSN)

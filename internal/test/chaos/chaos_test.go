@@ -33,7 +33,8 @@ type form struct {
 // rows returns all rows of the table by number.
 func rows() []entry {
 	all := slices.Concat(leaderRows(), redisRows(), linkRows(), kafkaRows(), workerRows(), mysqlRows(), processRows(), poisonRows(), handlerRows(), crowdRows(), replicaRows(), securedRows(),
-		refusedRows(), sessionRows(), shardRows(), foreignRows(), aloneRows(), []entry{recurrencesRow(), bulkRow(), rateRow(), pushRow()})
+		refusedRows(), sessionRows(), shardRows(), foreignRows(), aloneRows(),
+		[]entry{recurrencesRow(), bulkRow(), rateRow(), pushRow()})
 	slices.SortFunc(all, func(a, b entry) int { return cmp.Compare(a.n, b.n) })
 	return all
 }

@@ -205,7 +205,8 @@ func (d *drill) notePushes(t *testing.T, p pushes) {
 			if l.What == "try" && !l.pending() {
 				n["given up"]++
 			}
-			if l.What == "effect" && !slices.ContainsFunc(lines[i:], func(a push) bool { return a.What == "answer" && a.Sent == l.Sent }) {
+			answer := func(a push) bool { return a.What == "answer" && a.Sent == l.Sent }
+			if l.What == "effect" && !slices.ContainsFunc(lines[i:], answer) {
 				n["unanswered"]++
 			}
 		}
@@ -215,9 +216,9 @@ func (d *drill) notePushes(t *testing.T, p pushes) {
 			n[map[bool]string{true: "cancelled", false: "moved"}[c.cancel]]++
 		}
 	}
-	d.note(t, "%d tasks to deliver, %d times moved, %d cancelled: %d requests read, %d of them after their worker had given them up, "+
-		"%d answered by 500 or 503; %d effects, %d of them without an answer", len(p.orders), n["moved"], n["cancelled"], n["try"], n["given up"],
-		n["failure"], n["effect"], n["unanswered"])
+	d.note(t, "%d tasks to deliver, %d times moved, %d cancelled: %d requests read, %d of them after their worker had "+
+		"given them up, %d answered by 500 or 503; %d effects, %d of them without an answer",
+		len(p.orders), n["moved"], n["cancelled"], n["try"], n["given up"], n["failure"], n["effect"], n["unanswered"])
 	if n["unanswered"] == 0 {
 		t.Error("the endpoint never died between an effect and its answer")
 	}

@@ -52,7 +52,10 @@ func TestPushOracle(t *testing.T) {
 		}, "after-cancel"},
 		{"sent before its cancel, and read after it", func(p *pushes) {
 			p.orders["b"].changes[1] = orderChange{cancel: true, began: 13_000, ended: 13_001}
-			p.lines["b"] = []push{{What: "try", ID: "b", Order: "b", At: 14_000, Sent: 9, Due: 9000}, {What: "effect", ID: "b", At: 14_000, Sent: 9}}
+			p.lines["b"] = []push{
+				{What: "try", ID: "b", Order: "b", At: 14_000, Sent: 9, Due: 9000},
+				{What: "effect", ID: "b", At: 14_000, Sent: 9},
+			}
 		}, ""},
 		{"cancelled after its answer", func(p *pushes) {
 			p.orders["a"].changes = append(p.orders["a"].changes, orderChange{cancel: true, began: 8000, ended: 8001})

@@ -1,7 +1,9 @@
 package chaos_test
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -15,7 +17,7 @@ const (
 	pushAway     = 8 * time.Second  // how long the endpoint is away
 	pushSuddenly = 10               // how often it dies besides, each time for a moment
 	pushBack     = 15 * time.Second // a probe within 5 s, then a wait of half of pushAway, or of 4 s, and a retry
-	pushBeside   = 5 * time.Second  // the game has another queue: nothing of it is due to the fault
+	pushBeside   = 10 * time.Second // the game has another queue, and feels nothing but a busy machine
 	pushSecret   = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 )
 
@@ -23,7 +25,8 @@ const (
 func pushRow() entry {
 	r := &receiver{}
 	return entry{
-		n: 82, fault: fmt.Sprintf("an endpoint that tasks are delivered to by HTTP: killed, frozen for %v, killed %d times more", pushAway, pushSuddenly),
+		n: 82, fault: fmt.Sprintf("an endpoint that tasks are delivered to by HTTP: killed, frozen for %v, killed %d times more",
+			pushAway, pushSuddenly),
 		alone: true, setup: setup{servers: r.open}, run: func(t *testing.T, d *drill) { t.Helper(); endpointFalls(t, d, r) },
 	}
 }
@@ -39,7 +42,8 @@ type receiver struct {
 func (r *receiver) open(t *testing.T, w *world) {
 	t.Helper()
 	dir := t.TempDir()
-	r.binary, r.addr, r.file = pipelinetest.Build(t, "./internal/test/chaos/receiver"), pipelinetest.Address(t), filepath.Join(dir, "received")
+	r.binary, r.addr = pipelinetest.Build(t, "./internal/test/chaos/receiver"), pipelinetest.Address(t)
+	r.file = filepath.Join(dir, "received")
 	r.start(t)
 	w.Config = filepath.Join(dir, "duetime.yaml")
 	pipelinetest.Must(t, os.WriteFile(w.Config, fmt.Appendf(nil, `
@@ -60,6 +64,22 @@ func (r *receiver) start(t *testing.T) {
 func (r *receiver) kill(t *testing.T) {
 	t.Helper()
 	pipelinetest.Must(t, r.Kill())
+}
+
+// awaitEffect waits until the endpoint has acted and not answered yet.
+func (r *receiver) awaitEffect(t *testing.T) {
+	t.Helper()
+	file, err := os.Open(r.file)
+	pipelinetest.Must(t, err)
+	defer func() { _ = file.Close() }()
+	pipelinetest.Await(t, "an effect", func() bool {
+		end, err := file.Seek(0, io.SeekEnd)
+		pipelinetest.Must(t, err)
+		text := make([]byte, min(end, 512)) // of the last lines
+		_, err = file.ReadAt(text, end-int64(len(text)))
+		pipelinetest.Must(t, err)
+		return bytes.LastIndex(text, []byte(`{"what":"effect"`)) == bytes.LastIndexByte(text, '{')
+	})
 }
 
 // endpointFalls has the endpoint die and hang while its tasks are scheduled, moved and cancelled. Its tasks are done once it is
@@ -83,6 +103,7 @@ func endpointFalls(t *testing.T, d *drill, r *receiver) {
 	d.endpointAway(t, r, "killed again and again", func() {
 		for range pushSuddenly {
 			time.Sleep(pushAway / pushSuddenly)
+			r.awaitEffect(t)
 			r.kill(t)
 			r.start(t)
 		}
@@ -115,8 +136,10 @@ func (d *drill) endpointAway(t *testing.T, r *receiver, name string, away func()
 	d.await(t, name+": its orders to be done", pushBack+d.slack+30*time.Second, func() bool {
 		return d.count(t, `SELECT COUNT(*) FROM duetime_tasks WHERE kind = ? AND state = 0 AND due_at <= ?`, orderKind, end) == 0
 	})
-	last := d.count(t, `SELECT COALESCE(MAX(finished_at), 0) FROM duetime_tasks WHERE kind = ? AND state = 1 AND due_at <= ?`, orderKind, end)
-	o := outcome{name: name + ", its own tasks", within: pushBack, healed: time.Duration(max(int64(last)-end, 0)) * time.Millisecond}
+	last := int64(d.count(t, `SELECT COALESCE(MAX(finished_at), 0) FROM duetime_tasks
+		WHERE kind = ? AND state = 1 AND due_at <= ?`, orderKind, end))
+	healed := time.Duration(max(last-end, 0)) * time.Millisecond
+	o := outcome{name: name + ", its own tasks", within: pushBack, healed: healed}
 	d.outcomes = append(d.outcomes, o)
 	if o.healed > o.within+d.slack {
 		t.Errorf("%s: its tasks were done %v after its end, want within %v", name, o.healed, o.within)

@@ -122,11 +122,13 @@ func (r *trader) visit(db *sql.DB) error {
 	o = r.orders[len(r.orders)-1-rand.IntN(min(len(r.orders), recent))]
 	switch n := rand.IntN(100); {
 	case n < 30:
-		return o.change(db, orderChange{due: due}, `UPDATE duetime_tasks SET version = version + 1, updated_at = `+at+`, due_at = ?, run_at = ?
+		return o.change(db, orderChange{due: due}, `UPDATE duetime_tasks
+			SET version = version + 1, updated_at = `+at+`, due_at = ?, run_at = ?
 			WHERE id = UNHEX(REPLACE(?, '-', '')) AND state = 0`, due, due, o.id)
 	case n < 45:
-		return o.change(db, orderChange{cancel: true}, `UPDATE duetime_tasks SET version = version + 1, updated_at = `+at+`, state = 2,
-			finished_at = `+at+` WHERE id = UNHEX(REPLACE(?, '-', '')) AND state = 0`, o.id)
+		return o.change(db, orderChange{cancel: true}, `UPDATE duetime_tasks
+			SET version = version + 1, updated_at = `+at+`, state = 2, finished_at = `+at+`
+			WHERE id = UNHEX(REPLACE(?, '-', '')) AND state = 0`, o.id)
 	}
 	return nil
 }
