@@ -16,7 +16,7 @@ const (
 	pushTimeout  = 3 * time.Second  // of a request; the endpoint hangs for longer
 	pushAway     = 8 * time.Second  // how long the endpoint is away
 	pushSuddenly = 10               // how often it dies besides, each time for a moment
-	pushBack     = 15 * time.Second // a probe within 5 s, then a wait of half of pushAway, or of 4 s, and a retry
+	pushBack     = 25 * time.Second // a probe within 5 s, twice if the endpoint fails it by 500; a wait of half the outage; a retry
 	pushBeside   = 10 * time.Second // the game has another queue, and feels nothing but a busy machine
 	pushSecret   = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 )
