@@ -52,7 +52,9 @@ func (d Deployment) Env(more ...string) []string {
 		"DUETIME_ZOOKEEPER__SERVERS=" + d.ZooKeeper, "DUETIME_KAFKA__BROKERS=" + d.Kafka, "DUETIME_GAME__LISTEN=127.0.0.1:0",
 		"DUETIME_EVENT__ADMIN=127.0.0.1:0", "DUETIME_WORKER__ADMIN=127.0.0.1:0",
 		"DUETIME_DAEMON__ADMIN=127.0.0.1:0", "DUETIME_GAME__ADMIN=127.0.0.1:0",
-		"DUETIME_API__LISTEN=127.0.0.1:0", "DUETIME_API__ADMIN=127.0.0.1:0",
+	}
+	if !d.Previous { // which refuses settings that it doesn't know
+		env = append(env, "DUETIME_API__LISTEN=127.0.0.1:0", "DUETIME_API__ADMIN=127.0.0.1:0")
 	}
 	return append(append(env, d.Rules...), more...)
 }
