@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,9 +16,10 @@ import (
 func TestWorkerThatHangsIsNotAlive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		hang, hanging := make(chan struct{}), false
+		hang := make(chan struct{})
+		var hanging atomic.Bool
 		probe := func(ctx context.Context) (time.Time, error) {
-			if hanging {
+			if hanging.Load() {
 				<-hang
 			}
 			<-ctx.Done() // MySQL is silent
@@ -43,7 +45,7 @@ func TestWorkerThatHangsIsNotAlive(t *testing.T) {
 		wantAlive(true)
 		time.Sleep(2 * hungAfter)
 		wantAlive(true)
-		hanging = true
+		hanging.Store(true)
 		time.Sleep(hungAfter / 2)
 		wantAlive(true)
 		time.Sleep(hungAfter)
