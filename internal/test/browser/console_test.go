@@ -80,7 +80,7 @@ func searchFinds(w *world, p *tab) {
 	made := w.schedule("sought", time.Hour)[0]
 	p.show("search")
 	p.fill("form.filter [name=owner]", "sought")
-	p.press(enter)
+	p.leave(func() { p.press(enter) })
 	p.says("main table", made.ID.String())
 	p.show("search?" + url.Values{"kind": {"pet.meal_finished"}, "state": {"done"}}.Encode())
 	p.says("main table", "early")
