@@ -24,7 +24,7 @@ DB = os.environ.get("SHOP_DB", "shop.db")
 
 
 class Refused(Exception):
-    """The API's answer to a call that no repetition helps; reason is one of docs/API.md, or the code."""
+    """No repetition helps. The reason is one of docs/API.md, or the code, or the order's own state."""
 
     def __init__(self, reason, text):
         super().__init__(text)
@@ -81,20 +81,31 @@ def task_of(db, order):
     return db.execute("SELECT task FROM orders WHERE id = ?", (order,)).fetchone()["task"]
 
 
+def refuse_ended(db, order, allowed):
+    """Raises Refused unless the order's state is the allowed one."""
+    state = db.execute("SELECT state FROM orders WHERE id = ?", (order,)).fetchone()["state"]
+    if state != allowed:
+        raise Refused("ORDER_" + state.upper(), f"order {order} is {state}")
+
+
 def extend(db, order, pay_within):
-    """Gives a customer so many seconds from now; raises Refused if the order has ended."""
+    """Gives a customer so many seconds from now; raises Refused if the order has ended, as pay does."""
     call("Reschedule", {"taskId": task_of(db, order), "dueIn": f"{pay_within}s"})
+    refuse_ended(db, order, "open")
 
 
 def pay(db, order):
-    """Takes a payment; raises Refused if it is too late. Once the task is cancelled, the order can't expire any more."""
+    """Takes a payment; raises Refused if it is too late. The order's own state decides: if the answer to a request was lost,
+    the order has expired, and its task still waits for another try and can be cancelled."""
     try:
         call("Cancel", {"taskId": task_of(db, order)})
     except Refused as refused:
         if refused.reason != "ALREADY_CANCELLED":  # by this call, whose answer was lost
             raise
     with db:
-        db.execute("UPDATE orders SET state = 'paid' WHERE id = ?", (order,))
+        paid = db.execute("UPDATE orders SET state = 'paid' WHERE id = ? AND state = 'open'", (order,)).rowcount
+    if not paid:
+        refuse_ended(db, order, "paid")  # by an earlier call
 
 
 def verify(secret, headers, body):
@@ -134,10 +145,11 @@ def play(db):
     pay(db, paid)
     while db.execute("SELECT COUNT(*) FROM orders WHERE state = 'open'").fetchone()[0]:
         time.sleep(0.1)
-    try:
-        pay(db, late)
-    except Refused as refused:
-        print(f"order {late} is paid too late: {refused.reason}")
+    for order in (late, other):
+        try:
+            pay(db, order)
+        except Refused as refused:
+            print(f"order {order} is paid too late: {refused.reason}")
     for order in db.execute("SELECT id, state FROM orders ORDER BY id"):
         print(f"order {order['id']}: {order['state']}")
 
