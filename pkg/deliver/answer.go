@@ -13,7 +13,6 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/duetime/duetime/internal/webhook"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
 )
@@ -21,7 +20,7 @@ import (
 const (
 	maxBodyBytes = 4 * 1024               // that are read of an answer
 	bodyTime     = 250 * time.Millisecond // for these
-	maxExcerpt   = 200                    // bytes of an answer that an error repeats
+	maxExcerpt   = 200                    // bytes that an error repeats of what an endpoint made
 
 	minRetryAfter = time.Second // bounds of what the header Retry-After may ask for
 	maxRetryAfter = time.Hour
@@ -49,7 +48,7 @@ func (e *endpoint) judge(res *http.Response, text string, t task.Task, now time.
 	case asked && mayWait(status) && now.Sub(t.FiredFrom()) < retryAfterFor:
 		return worker.Snooze(wait + rand.N(wait/10)) //nolint:gosec // Spreads load, guards nothing.
 	case status >= 300 && status < 400:
-		return fmt.Errorf("%w: redirects are not followed%s", err, target(res))
+		return fmt.Errorf("%w: redirects are not followed%s", err, e.target(res))
 	case status >= 400 && status < 500 && status != http.StatusRequestTimeout && status != http.StatusTooManyRequests:
 		return refusedError{err}
 	}
@@ -60,12 +59,12 @@ func (e *endpoint) judge(res *http.Response, text string, t task.Task, now time.
 func mayWait(status int) bool { return status == http.StatusTooManyRequests || status >= 500 }
 
 // target says where a redirect points to, without a path: that may hold a token.
-func target(res *http.Response) string {
+func (e *endpoint) target(res *http.Response) string {
 	u, err := url.Parse(res.Header.Get("Location"))
 	if err != nil || u.Host == "" {
 		return ""
 	}
-	return fmt.Sprintf(", this one points to %q", u.Scheme+"://"+u.Host)
+	return fmt.Sprintf(", this one points to %q", e.clean(u.Scheme+"://"+u.Host))
 }
 
 // retryAfter reads the header Retry-After, which has seconds or a date, and bounds it.
@@ -81,26 +80,32 @@ func retryAfter(h http.Header, now time.Time) (wait time.Duration, asked bool) {
 	return min(max(wait, minRetryAfter), maxRetryAfter), true
 }
 
-// excerpt reads the beginning of the answer's body, so that its connection can be used again if that is all, and returns what an
-// error may repeat of it, with a colon before. It ends the request, by cancel, if the body comes too slowly.
-func excerpt(res *http.Response, signer webhook.Signer, cancel context.CancelFunc) string {
+// excerpt reads the beginning of the answer's body, so that its connection can be used again if that is all, and returns what
+// an error may repeat of it, with a colon before. It ends the request, by cancel, if the body comes too slowly.
+func (e *endpoint) excerpt(res *http.Response, cancel context.CancelFunc) string {
 	slow := time.AfterFunc(bodyTime, cancel)
 	defer slow.Stop()
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxBodyBytes)) // what came, came
-	text := strings.Map(func(r rune) rune {
+	if text := e.clean(string(body)); text != "" {
+		return ": " + text
+	}
+	return ""
+}
+
+// clean returns what an error may repeat of a text that the endpoint made: its beginning, on one line, without secrets. Errors
+// of the HTTP library repeat up to 64 KiB of an answer.
+func (e *endpoint) clean(text string) string {
+	text = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) && r != unicode.ReplacementChar {
 			return r
 		}
 		return ' '
-	}, signer.Mask(string(body)))
+	}, e.signer.Mask(text))
 	text = strings.Join(strings.Fields(text), " ")
 	if len(text) > maxExcerpt {
 		text = strings.ToValidUTF8(text[:maxExcerpt], "") + "…"
 	}
-	if text == "" {
-		return ""
-	}
-	return ": " + text
+	return text
 }
 
 // outcomeOf names an answer for metrics.

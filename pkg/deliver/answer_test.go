@@ -74,7 +74,18 @@ func TestAnswers(t *testing.T) {
 			w.WriteHeader(status)
 		}).URL
 	}
+	raw := func(answer string) string {
+		return serve(t, func(c net.Conn) {
+			_, _ = c.Read(make([]byte, 1)) // what comes before the request is no answer
+			_, _ = io.WriteString(c, answer)
+			waitsForEnd(c)
+		})
+	}
+	moved := func(location string) string {
+		return raw("HTTP/1.1 301 Moved Permanently\r\nContent-Length: 0\r\nLocation: " + location + "\r\n\r\n")
+	}
 	const short = 200 * time.Millisecond
+	long := strings.Repeat("a", 50_000)
 	for name, tt := range map[string]struct {
 		url     string
 		timeout time.Duration
@@ -101,11 +112,10 @@ func TestAnswers(t *testing.T) {
 		"nobody listens":   {"http://127.0.0.1:1/hunter2", 0, duetimetest.Failed, "push to 127.0.0.1:1: dial tcp 127.0.0.1:1: connect:", "failed"},
 		"frozen":           {serve(t, waitsForEnd), short, duetimetest.Failed, "no answer within 200ms", "failed"},
 		"hangs up":         {serve(t, func(net.Conn) {}), 0, duetimetest.Failed, "push to 127.0.0.1", "failed"},
-		"garbage": {serve(t, func(c net.Conn) {
-			_, _ = c.Read(make([]byte, 1)) // what comes before the request is no answer
-			_, _ = io.WriteString(c, "220 mail.example ESMTP\r\n")
-			waitsForEnd(c)
-		}), 0, duetimetest.Failed, "malformed HTTP", "failed"},
+		"no Location":      {moved("http://shop.example/%zz/hunter2"), 0, duetimetest.Failed, "redirects are not followed", "failed"},
+		"long Location":    {moved("https://" + long + "/hunter2"), 0, duetimetest.Failed, `points to "https://aaa`, "failed"},
+		"garbage":          {raw("220 " + older + long + "\r\n"), 0, duetimetest.Failed, `malformed HTTP status code "whsec_***aaa`, "failed"},
+		"garbled header":   {raw("HTTP/1.1 200 OK\r\n" + newer + long + "\r\n\r\n"), 0, duetimetest.Failed, `malformed MIME header: missing colon: "whsec_***aaa`, "failed"},
 		"endless header": {serve(t, func(c net.Conn) {
 			_, _ = c.Read(make([]byte, 1))
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\n")
@@ -122,8 +132,8 @@ func TestAnswers(t *testing.T) {
 			if got.Result != tt.result || !strings.Contains(got.LastError, tt.says) || tt.says == "" && got.LastError != "" {
 				t.Errorf("got %s and %q, want %s and %q", got.Result, got.LastError, tt.result, tt.says)
 			}
-			if strings.Contains(got.LastError, "hunter2") {
-				t.Errorf("the error repeats a path: %s", got.LastError)
+			if strings.Contains(got.LastError, "hunter2") || len(got.LastError) > 400 {
+				t.Errorf("the error repeats a path, or has %d bytes: %s", len(got.LastError), got.LastError)
 			}
 			if n := w.metric("duetime_pushes_total", "outcome", tt.outcome); n != 1 {
 				t.Errorf("counted %v as %s, want 1", n, tt.outcome)

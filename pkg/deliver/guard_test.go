@@ -69,7 +69,7 @@ func TestPrivateAddressBehindAPublicName(t *testing.T) {
 		"https":              {"https", []string{"10.0.0.0/8"}, duetimetest.Failed, refused},
 		"allowed by name":    {"http", []string{"shop.example"}, duetimetest.Done, ""},
 		"another name":       {"https", []string{"example", "op.example"}, duetimetest.Failed, refused},
-		"allowed by address": {"https", []string{"127.0.0.1"}, duetimetest.Failed, "HTTP response to HTTPS client"}, // it was dialed
+		"allowed by address": {"https", []string{"127.0.0.1"}, duetimetest.Failed, "does not look like a TLS handshake"}, // it was dialed
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

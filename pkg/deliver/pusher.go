@@ -57,13 +57,13 @@ type Endpoint struct {
 // Pusher sends tasks to endpoints. It is safe for concurrent use. Endpoints of one scheme, host and port share connections
 // and a breaker.
 type Pusher struct {
-	source  string
-	guard   *webhook.Guard
-	client  *http.Client
-	log     *slog.Logger
-	metrics *metrics
-	dialer  net.Dialer    // without the guard's check
-	open    time.Duration // of breakers
+	source    string
+	guard     *webhook.Guard
+	transport *http.Transport // without a client, which follows redirects: its errors repeat their Location
+	log       *slog.Logger
+	metrics   *metrics
+	dialer    net.Dialer    // without the guard's check
+	open      time.Duration // of breakers
 
 	mu       sync.Mutex
 	breakers map[string]*breaker // by scheme, host and port
@@ -80,19 +80,16 @@ func New(cfg Config) (*Pusher, error) {
 		metrics: newMetrics(cfg.Metrics), dialer: net.Dialer{Timeout: connectTimeout}, open: breakerOpen,
 		breakers: map[string]*breaker{},
 	}
-	p.client = &http.Client{
-		// HTTP/1.1 alone: a timeout then ends its connection. A connection of HTTP/2 that hangs would be used again.
-		Transport: &http.Transport{
-			DialContext: p.dial, TLSHandshakeTimeout: connectTimeout, MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: time.Minute,
-			MaxResponseHeaderBytes: maxHeaderBytes, DisableCompression: true,
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	// HTTP/1.1 alone: a timeout then ends its connection. A connection of HTTP/2 that hangs would be used again.
+	p.transport = &http.Transport{
+		DialContext: p.dial, TLSHandshakeTimeout: connectTimeout, MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: time.Minute,
+		MaxResponseHeaderBytes: maxHeaderBytes, DisableCompression: true,
 	}
 	return p, nil
 }
 
 // Close closes connections that are idle. Workers must have stopped.
-func (p *Pusher) Close() { p.client.CloseIdleConnections() }
+func (p *Pusher) Close() { p.transport.CloseIdleConnections() }
 
 // dial connects to an address that is public or allowed.
 func (p *Pusher) dial(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -167,19 +164,16 @@ func (p *Pusher) send(ctx context.Context, t task.Task, e *endpoint) error {
 		return fmt.Errorf("push: %w", err)
 	}
 	began := time.Now()
-	res, err := p.client.Do(req)
+	res, err := p.transport.RoundTrip(req)
 	p.metrics.duration.WithLabelValues(e.url.Host).Observe(time.Since(began).Seconds())
 	switch {
 	case err == nil:
 		defer func() { _ = res.Body.Close() }()
-		return e.judge(res, excerpt(res, e.signer, cancel), t, time.Now())
+		return e.judge(res, e.excerpt(res, cancel), t, time.Now())
 	case errors.Is(ctx.Err(), context.Canceled):
 		return stoppedError{context.Cause(ctx)}
 	case bounded.Err() != nil:
 		err = context.Cause(bounded)
 	}
-	if full, ok := errors.AsType[*url.Error](err); ok {
-		err = full.Err // full repeats the URL, which may hold a token
-	}
-	return fmt.Errorf("push to %s: %w", e.url.Host, err)
+	return fmt.Errorf("push to %s: %s", e.url.Host, e.clean(err.Error()))
 }
