@@ -52,7 +52,8 @@
 //     tasks, the tasks that ran are marked done. A handler that moves its own task leaves it pending.
 //  3. UPDATE … WHERE id IN (p, p) counts a row once. So a batch call has one task of each owner and subject.
 //  4. An outside effect precedes the commit. An outside task runs by itself, with its row locked: a cancel waits for the
-//     lock and then answers "running", never a yes after the effect.
+//     lock and then answers "running". Between two attempts the row is free: a cancel answers yes, although the attempt that
+//     failed may have had its effect.
 //  5. A task that ends its process would never be charged, and each restart would run it. So hints that were due before
 //     their partition was assigned are suspects, and so are tasks that were due already when a look found them: an attempt
 //     is charged in a committed transaction before the handler runs. At the first charge suspects may share a batch, so

@@ -24,8 +24,9 @@
 //
 //  1. The endpoint has acted, and the worker ends before its commit, or the answer is lost: the task is sent once more. So the
 //     receiver must know ids that it has seen.
-//  2. Between the answer and the commit of "done" nobody can cancel the task: its row is locked. So a cancel never answers yes
-//     after the endpoint acted; it answers "running".
+//  2. From the request to the commit of "done" the task's row is locked: a cancel answers "running". Between two tries the row
+//     is free: a cancel answers yes, although the try that failed may have had its effect, as in 1. So who cancels looks at
+//     the receiver's own state afterwards.
 //  3. A row that is locked while an endpoint hangs delays whoever wants that row. So the endpoint's timeout is below the
 //     handler's, and this is below the drain: a stop never cuts off a request that is within its time.
 package deliver

@@ -90,7 +90,8 @@ func HandleBatch[P any](m *Mux, kind task.Kind[P], fn func(ctx context.Context, 
 
 // HandleOutside registers a handler that acts outside MySQL: it is called before the commit, with the task's row locked,
 // and so its effect is at least once. The task's id is the idempotency key to pass on. Such a task runs alone; cancel
-// and reschedule answer "running, try again" meanwhile.
+// and reschedule answer "running, try again" meanwhile. After a failed attempt they answer yes, although that attempt may have
+// had its effect.
 func HandleOutside[P any](m *Mux, kind task.Kind[P], fn func(ctx context.Context, t Task[P]) error) {
 	check(m, kind, fn == nil)
 	register(m, kind, settle.Outside, func(ctx context.Context, _ *Tx, ts []Task[P]) error {
