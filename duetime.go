@@ -164,22 +164,25 @@ func (c *Client) Close(ctx context.Context) error {
 }
 
 // Work runs the mux's handlers on due tasks until ctx ends. Then it takes no more tasks, lets running handlers finish for
-// worker.drain, and returns nil. Any number of processes may work at once. It returns an error at once if the configuration
-// lacks a kind's queue, if a kind's timeout is above worker.handler_timeout, or if the mux is empty.
+// worker.drain, and returns nil. Any number of processes may work at once. It reads the queues of the mux's kinds, or of these
+// the ones that worker.queues names. It returns an error at once if the configuration lacks a kind's queue, if worker.queues
+// names one without a kind, if a kind's timeout is above worker.handler_timeout, or if the mux is empty.
 func (c *Client) Work(ctx context.Context, mux *worker.Mux) error {
 	if mux == nil {
 		return errors.New("duetime: Work needs a mux")
 	}
 	cfg := c.parts.Config
-	st, err := parts.OpenStore(cfg, store.ForWorker(len(mux.Queues()), cfg.Worker.Concurrency, cfg.Worker.HandlerTimeout))
+	queues := cmp.Or(len(cfg.Worker.Queues), len(mux.Queues()))
+	st, err := parts.OpenStore(cfg, store.ForWorker(queues, cfg.Worker.Concurrency, cfg.Worker.HandlerTimeout))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = st.Close() }()
 	defer metric.ShowPool(c.metrics, "worker", st.DB().DB)()
 	w, err := worker.New(worker.Config{
-		Concurrency: cfg.Worker.Concurrency, Batch: cfg.Worker.Batch, HandlerTimeout: cfg.Worker.HandlerTimeout, Drain: cfg.Worker.Drain,
-		Late: cmp.Or(cfg.Worker.Late, -1), Limits: cfg.Limits, Kinds: c.parts.Kinds, BeforeSchedule: c.parts.BeforeSchedule, Logger: c.parts.Log,
+		Queues: cfg.Worker.Queues, Concurrency: cfg.Worker.Concurrency, Batch: cfg.Worker.Batch,
+		HandlerTimeout: cfg.Worker.HandlerTimeout, Drain: cfg.Worker.Drain, Late: cmp.Or(cfg.Worker.Late, -1),
+		Limits: cfg.Limits, Kinds: c.parts.Kinds, BeforeSchedule: c.parts.BeforeSchedule, Logger: c.parts.Log,
 		Metrics: c.metrics, Tracer: c.parts.Tracer,
 	}, mux, st, c.parts.Stream, indexer{c.Client}, c.parts.Stream)
 	if err != nil {

@@ -1,5 +1,6 @@
 // Command worker runs the pet game's effects: it ends meals, and starts meals that an auto-feed card pays for. Beside them it
-// delivers the kinds of the section deliver of the configuration by HTTP. Run as many as the load needs.
+// delivers the kinds of the section deliver of the configuration by HTTP. The setting worker.queues keeps it to the queues of
+// these. Run as many as the load needs.
 package main
 
 import (

@@ -131,6 +131,7 @@ type Event struct {
 // Worker configures the process that runs handlers.
 type Worker struct {
 	Admin          string        `koanf:"admin" form:"addr" doc:"as event.admin"`
+	Queues         []string      `koanf:"queues" doc:"queues whose tasks this process runs, of those in queues; empty is the queues of all kinds that it has handlers for"`
 	Concurrency    int           `koanf:"concurrency" doc:"batches that run at once in each queue, and as many single tasks, 1 to 256; each needs a MySQL connection"`
 	Replicas       int           `koanf:"replicas" doc:"the most workers that run at once, up to 10000, such as KEDA's maxReplicaCount: a worker warns at its start if they may open more connections than MySQL's max_connections; 0 is unknown"`
 	Batch          int           `koanf:"batch" doc:"tasks in one transaction, 1 to 1000"`
@@ -170,7 +171,7 @@ func Default() Config {
 		Log:       Log{Level: "info", Format: "json"},
 		Trace:     Trace{Sample: 1},
 		Event:     Event{Lead: 50 * time.Millisecond},
-		Worker:    Worker{Concurrency: 4, Batch: 100, HandlerTimeout: 10 * time.Second, Late: time.Second},
+		Worker:    Worker{Queues: []string{}, Concurrency: 4, Batch: 100, HandlerTimeout: 10 * time.Second, Late: time.Second},
 		Daemon: Daemon{
 			Lookahead: time.Minute, Grace: 2 * time.Second, Interval: 2 * time.Second, Retention: 168 * time.Hour,
 		},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,6 +18,8 @@ import (
 
 // Config bounds a worker. Its zero value is usable.
 type Config struct {
+	// Queues are those whose tasks the worker runs, of the queues of the kinds in its Mux. Default: all of these.
+	Queues []string
 	// Concurrency is how many transactions run side by side per queue: so many batches, as many single tasks, and half as
 	// many retries. Default 8.
 	Concurrency int
@@ -84,6 +87,20 @@ func (c Config) withDefaults() (Config, error) {
 		between("Patience", c.Patience, task.MaxLead+time.Second, time.Hour),
 		between("MaxUncommitted", c.MaxUncommitted, c.Batch, 10_000_000),
 	)
+}
+
+// read returns which of the queues of the mux the worker reads. A queue without a kind in the mux is refused: the worker would
+// take its tasks from others, and could run none.
+func (c Config) read(mux *Mux) ([]string, error) {
+	if len(c.Queues) == 0 {
+		return mux.Queues(), nil
+	}
+	for _, queue := range c.Queues {
+		if len(mux.kindsOf(queue)) == 0 {
+			return nil, fmt.Errorf("worker: Queues (worker.queues): no kind of queue %q has a handler", queue)
+		}
+	}
+	return slices.Compact(slices.Sorted(slices.Values(c.Queues))), nil
 }
 
 // checkLimits refuses a limit with a number outside its bounds.

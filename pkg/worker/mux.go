@@ -35,11 +35,13 @@ func NewMux() *Mux { return &Mux{handlers: map[string]*settle.Handler{}} }
 // Kinds returns the registered kinds in alphabetical order.
 func (m *Mux) Kinds() []string { return slices.Sorted(maps.Keys(m.handlers)) }
 
-// infos returns what the registered kinds say, in alphabetical order of their names.
-func (m *Mux) infos() []task.KindInfo {
+// infos returns what the registered kinds of the queues say, in alphabetical order of their names.
+func (m *Mux) infos(queues []string) []task.KindInfo {
 	infos := make([]task.KindInfo, 0, len(m.handlers))
 	for _, name := range m.Kinds() {
-		infos = append(infos, m.handlers[name].Info)
+		if info := m.handlers[name].Info; slices.Contains(queues, info.Queue) {
+			infos = append(infos, info)
+		}
 	}
 	return infos
 }

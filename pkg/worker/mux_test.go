@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/stream"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
@@ -45,6 +47,31 @@ func TestRegistrationIsRefused(t *testing.T) {
 			test.register(&worker.Mux{})
 		}()
 	}
+}
+
+// A worker that is kept to some queues takes no other queue's tasks. Another worker gets them.
+func TestWorkerReadsItsQueuesAlone(t *testing.T) {
+	t.Parallel()
+	w := onSQLite(t)
+	w.log = stream.NewLocal(stream.Config{Namespace: "test", Partitions: 3, Queues: []string{"default", "mails"}})
+	mail := task.NewKind[payload]("mail.send", task.Queue("mails"))
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, effect)
+	worker.Handle(mux, mail, effect)
+	_, err := worker.New(worker.Config{Queues: []string{"mails", "mials"}}, mux, w.store, w.log, w.index, w.log)
+	if err == nil || !strings.Contains(err.Error(), `(worker.queues): no kind of queue "mials" has a handler`) {
+		t.Errorf("got %v, want a refusal of the queue", err)
+	}
+
+	stop := w.run(w.worker(mux, worker.Config{Queues: []string{"mails", "mails"}, Kinds: schedule.NewKinds([]string{"mails"})}))
+	w.publish(w.due(meal, 3)...)
+	w.publish(w.dueIn(mail, 3, time.Second)...)
+	pipelinetest.Await(t, "its own queue", func() bool { return w.settled("mail.send", "done") == 3 })
+	want(t, "another queue's tasks done", w.settled("meal", "done"), 0)
+	want(t, "stop", stop(), nil)
+	stop = w.run(w.worker(mux, worker.Config{}))
+	pipelinetest.Await(t, "the other queue", func() bool { return w.settled("meal", "done") == 3 })
+	want(t, "stop", stop(), nil)
 }
 
 func TestQueueThatTheConfigurationLacksIsRefused(t *testing.T) {

@@ -50,10 +50,16 @@ func New(cfg Config, mux *Mux, store Store, stream Stream, index Index, dead Bur
 	if mux == nil || len(mux.handlers) == 0 {
 		return nil, errors.New("worker: no kind has a handler")
 	}
-	if err := cmp.Or(cfg.checkTimeouts(mux.infos()), mux.compose()); err != nil {
+	queues, err := cfg.read(mux)
+	if err != nil {
 		return nil, err
 	}
-	if err := cfg.Kinds.Handle(mux.infos()); err != nil {
+	// A task may stand in another queue than its kind's: so the timeouts of all kinds count.
+	if err := cmp.Or(cfg.checkTimeouts(mux.infos(mux.Queues())), mux.compose()); err != nil {
+		return nil, err
+	}
+	kinds := mux.infos(queues)
+	if err := cfg.Kinds.Handle(kinds); err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
 	m := newMetrics(cfg.Metrics)
@@ -69,8 +75,8 @@ func New(cfg Config, mux *Mux, store Store, stream Stream, index Index, dead Bur
 		Logger: cfg.Logger, Metrics: cfg.Metrics, Tracer: cfg.Tracer.Tracer(tracerName), OnStuck: w.stop,
 	}, mux.handlers, store, w.clock, w.after)
 	w.gate = w.settler.Gate()
-	for _, name := range mux.Queues() {
-		q := newQueue(w, name, store, holder, mux.infos())
+	for _, name := range queues {
+		q := newQueue(w, name, store, holder, kinds)
 		q.looker.kinds = mux.kindsOf(name)
 		w.queues = append(w.queues, q)
 	}

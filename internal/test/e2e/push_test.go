@@ -237,18 +237,21 @@ func TestPushIsRefused(t *testing.T) {
 		DSN: "root@tcp(127.0.0.1:1)/x", Redis: "127.0.0.1:1", ZooKeeper: "127.0.0.1:1", Kafka: "127.0.0.1:1", Namespace: "x",
 		Config: filepath.Join(t.TempDir(), "duetime.yaml"),
 	}
-	for _, tt := range []struct{ kind, keys, says string }{
-		{"shop.order", "secrets_env: NOBODY_SETS_IT", "secrets_env: the environment has no NOBODY_SETS_IT"},
-		{"shop.order", "secrets_file: /nowhere", "secrets_file: open /nowhere"},
-		{"shop.order", "secrets_env: SHOP_SECRET", "its secrets: secret 1 is not whsec_"},
-		{"shop.order", "secrets_env: SHOP_SECRET, timeout: 9s", "timeout 9s is above the limit 7s"},
-		{"pet.meal_finished", "secrets_env: SHOP_SECRET", "this worker has a handler of its own for the kind"},
+	order := func(kind, keys string) string {
+		return "deliver: {kinds: {" + kind + ": {url: 'https://shop.example/', queue: default, " + keys + "}}}"
+	}
+	for text, says := range map[string]string{
+		order("shop.order", "secrets_env: NOBODY_SETS_IT"):           "secrets_env: the environment has no NOBODY_SETS_IT",
+		order("shop.order", "secrets_file: /nowhere"):                "secrets_file: open /nowhere",
+		order("shop.order", "secrets_env: SHOP_SECRET"):              "its secrets: secret 1 is not whsec_",
+		order("shop.order", "secrets_env: SHOP_SECRET, timeout: 9s"): "timeout 9s is above the limit 7s",
+		order("pet.meal_finished", "secrets_env: SHOP_SECRET"):       "this worker has a handler of its own for the kind",
+		"{queues: [default, push], worker: {queues: [push]}}":        "Queues (worker.queues): no kind of queue",
 	} {
-		text := "deliver: {kinds: {" + tt.kind + ": {url: 'https://shop.example/', queue: default, " + tt.keys + "}}}"
 		pipelinetest.Must(t, os.WriteFile(p.Config, []byte(text), 0o600))
 		w := p.Start(t, "worker", "SHOP_SECRET=hunter2")
-		if code := w.Wait(t, time.Minute); code != 1 || w.Says(tt.says) != 1 || w.Says("hunter2") != 0 {
-			t.Errorf("%s: exit code %d, said %q, want %q", text, code, w.Lines(), tt.says)
+		if code := w.Wait(t, time.Minute); code != 1 || w.Says(says) != 1 || w.Says("hunter2") != 0 {
+			t.Errorf("%s: exit code %d, said %q, want %q", text, code, w.Lines(), says)
 		}
 	}
 }
