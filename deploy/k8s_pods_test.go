@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -267,6 +268,42 @@ func TestMigrateIsMadeAnew(t *testing.T) {
 			t.Errorf("it removes itself after %v s; annotations (-want +got):\n%s", j.Spec.TTLSecondsAfterFinished, diff)
 		}
 	})
+}
+
+// The recipe of docs/DEPLOYING.md, and Argo CD by its waves, run the Job with all that it needs before they make a Deployment.
+// The wave between is for grants.
+func TestMigrateComesFirst(t *testing.T) {
+	page, err := os.ReadFile("../docs/DEPLOYING.md")
+	pipelinetest.Must(t, err)
+	line := regexp.MustCompile(`apply -k \S+ -l '(\S+)'`).FindSubmatch(page)
+	if line == nil {
+		t.Fatal("docs/DEPLOYING.md doesn't apply the Job alone")
+	}
+	first, err := labels.Parse(string(line[1]))
+	pipelinetest.Must(t, err)
+	each(t, func(t *testing.T, c *cluster) {
+		for _, o := range slices.Concat(objects(c.namespaces), objects(c.accounts), objects(c.configs), objects(c.policies), objects(c.jobs)) {
+			if wave := o.GetAnnotations()[syncWave]; !first.Matches(labels.Set(o.GetLabels())) || wave != "" {
+				t.Errorf("%s comes later, in wave %q", o.GetName(), wave)
+			}
+		}
+		for _, o := range slices.Concat(objects(c.deployments), objects(c.scalers)) {
+			if wave := o.GetAnnotations()[syncWave]; first.Matches(labels.Set(o.GetLabels())) || wave != "2" {
+				t.Errorf("%s comes with the Job, or in wave %q", o.GetName(), wave)
+			}
+		}
+	})
+}
+
+// syncWave is the annotation by which Argo CD orders what it applies.
+const syncWave = "argocd.argoproj.io/sync-wave"
+
+func objects[O metav1.Object](byName map[string]O) []metav1.Object {
+	var all []metav1.Object
+	for _, o := range byName {
+		all = append(all, o)
+	}
+	return all
 }
 
 // A budget holds for the pods of one Deployment, lets one go and keeps one.
