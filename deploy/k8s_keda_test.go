@@ -78,7 +78,12 @@ func TestWorkersScaleByTheirBacklog(t *testing.T) {
 		topic, name := stream.QueueNames(cfg.Namespace, queue)
 		want = append(want, group{topic, name})
 	}
+	scaled := map[string]string{} // by Deployment: its ScaledObject; KEDA refuses a second one
 	for name, s := range c.scalers {
+		if other, twice := scaled[s.Spec.ScaleTargetRef.Name]; twice {
+			t.Errorf("%s and %s scale one Deployment", name, other)
+		}
+		scaled[s.Spec.ScaleTargetRef.Name] = name
 		if s.APIVersion != "keda.sh/v1alpha1" || c.deployments[s.Spec.ScaleTargetRef.Name] == nil {
 			t.Errorf("%s: %s scales %q", name, s.APIVersion, s.Spec.ScaleTargetRef.Name)
 		}
