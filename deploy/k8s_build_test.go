@@ -24,6 +24,9 @@ const namespace = "duetime"
 
 var overlays = []string{"small", "production"}
 
+// endpoints is an overlay whose workers deliver tasks by HTTP.
+const endpoints = "../../testdata/endpoints"
+
 // cluster is what one overlay makes, by name.
 type cluster struct {
 	namespaces  map[string]*corev1.Namespace

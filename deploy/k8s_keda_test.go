@@ -66,7 +66,16 @@ var kafkaKeys = []string{
 // Every queue is scaled by what its own group has not read yet, and never to more workers than there are partitions.
 func TestWorkersScaleByTheirBacklog(t *testing.T) {
 	t.Parallel()
-	c := built(t, "production")
+	for _, overlay := range []string{"production", endpoints} {
+		t.Run(overlay, func(t *testing.T) {
+			t.Parallel()
+			checkScaling(t, built(t, overlay))
+		})
+	}
+}
+
+func checkScaling(t *testing.T, c *cluster) {
+	t.Helper()
 	worker := pod{c.deployments["worker"].Spec.Template, "worker"}
 	cfg := c.configOf(t, worker)
 	if n := c.deployments["worker"].Spec.Replicas; n != nil {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"github.com/duetime/duetime/internal/config"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
 // talksTo are the servers that a process can't do without, by the key of its configuration.
@@ -66,7 +69,7 @@ func TestPodsReachTheirServersAlone(t *testing.T) {
 // With the component endpoints the workers alone reach endpoints of tasks that are delivered by HTTP, and nothing else changes.
 func TestWorkersReachEndpoints(t *testing.T) {
 	t.Parallel()
-	with, without := built(t, "../../testdata/endpoints"), built(t, "production")
+	with, without := built(t, endpoints), built(t, "production")
 	for _, p := range without.pods() {
 		want := without.egress(t, p)
 		if p.name == "worker" {
@@ -75,6 +78,36 @@ func TestWorkersReachEndpoints(t *testing.T) {
 		if diff := cmp.Diff(want, with.egress(t, p)); diff != "" {
 			t.Errorf("%s reaches (-want +got):\n%s", p.name, diff)
 		}
+	}
+}
+
+// The overlay with endpoints has all that delivering needs: the kinds, their secrets' variables, their queues for workers and for
+// the Job that makes the topics, and a way out to each endpoint.
+func TestWorkersDeliver(t *testing.T) {
+	t.Parallel()
+	c := built(t, endpoints)
+	worker, migrate := pod{c.deployments["worker"].Spec.Template, "worker"}, pod{c.jobs["migrate"].Spec.Template, "migrate"}
+	push := config.DefaultDeliver()
+	_, err := config.Load(filepath.Join(c.mounted(t, worker), "duetime.yaml"), true, pairs(c.environ(t, worker)), push)
+	pipelinetest.Must(t, err)
+	if len(push.Kinds) == 0 {
+		t.Error("no kind is delivered")
+	}
+	for _, e := range push.Kinds {
+		u, err := url.Parse(e.URL)
+		pipelinetest.Must(t, err)
+		if at := strings.Split(u.Host, ".")[1] + ":443"; !c.egress(t, worker)[at] || !slices.Contains(push.Allow, u.Host) {
+			t.Errorf("%s: no request goes to %s", e.Kind, e.URL)
+		}
+		if e.SecretsEnv == "" {
+			t.Errorf("%s: its secret is in the ConfigMap, or in a file that no pod has", e.Kind)
+		}
+		if queues := c.configOf(t, migrate).Queues; !slices.Contains(queues, e.Queue) {
+			t.Errorf("%s: the Job makes the topics of %v", e.Kind, queues)
+		}
+	}
+	if listens := c.portsOf(t, worker)["admin"]; listens != "0.0.0.0:9090" {
+		t.Errorf("the worker listens at %q, where no probe comes", listens)
 	}
 }
 
