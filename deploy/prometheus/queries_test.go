@@ -126,6 +126,22 @@ func TestQueriesParse(t *testing.T) {
 	}
 }
 
+// TestRulesTellDeploymentsApart wants each rule to keep the namespace: an alert without it doesn't say whose it is.
+func TestRulesTellDeploymentsApart(t *testing.T) {
+	t.Parallel()
+	rules, _ := ruleQueries(t)
+	for _, q := range rules {
+		expr, err := parser.ParseExpr(q.expr)
+		pipelinetest.Must(t, err)
+		parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
+			if a, ok := n.(*parser.AggregateExpr); ok && slices.Contains(a.Grouping, "namespace") == a.Without {
+				t.Errorf("%s drops the namespace: %s", q.where, a)
+			}
+			return nil
+		})
+	}
+}
+
 // TestPanels wants panels that lie beside each other and show something.
 func TestPanels(t *testing.T) {
 	t.Parallel()
