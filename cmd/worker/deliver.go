@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/duetime/duetime/internal/config"
-	"github.com/duetime/duetime/internal/metric"
 	"github.com/duetime/duetime/internal/process"
 	"github.com/duetime/duetime/pkg/deliver"
 	"github.com/duetime/duetime/pkg/task"
@@ -20,7 +19,7 @@ func deliverKinds(env *process.Env, mux *worker.Mux, namespace string, push *con
 		return nil
 	}
 	pusher, err := deliver.New(deliver.Config{
-		Source: "/duetime/" + namespace, Allow: push.Allow, Logger: env.Log(), Metrics: metric.In(namespace, env.Registry),
+		Namespace: namespace, Allow: push.Allow, Logger: env.Log(), Metrics: env.Registry,
 	})
 	if err != nil {
 		return err

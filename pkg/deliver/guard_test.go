@@ -110,8 +110,14 @@ func TestEndpointsAreRefused(t *testing.T) {
 			t.Errorf("got %v, want %q", err, says)
 		}
 	}
-	_, err = deliver.New(deliver.Config{Allow: []string{"a b"}})
-	if err == nil || !strings.Contains(err.Error(), `deliver: Allow: "a b"`) {
-		t.Errorf("got %v", err)
+	for says, cfg := range map[string]deliver.Config{
+		`deliver: Allow: "a b"`:                       {Allow: []string{"a b"}},
+		`deliver: Source: "/shop\n" must be`:          {Source: "/shop\n"},
+		`deliver: Namespace: "的" must be`:             {Namespace: "的"},
+		`deliver: Namespace: "a b" must be printable`: {Namespace: "a b", Source: "/shop"},
+	} {
+		if _, err := deliver.New(cfg); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("got %v, want %q", err, says)
+		}
 	}
 }

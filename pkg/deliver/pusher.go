@@ -9,12 +9,14 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sony/gobreaker/v2"
 
+	"github.com/duetime/duetime/internal/metric"
 	"github.com/duetime/duetime/internal/webhook"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
@@ -31,7 +33,10 @@ const (
 
 // Config is what all endpoints of a Pusher share. Its zero value is usable.
 type Config struct {
-	// Source is the CloudEvents source of all requests: a URI reference. Default "/duetime".
+	// Namespace is the deployment's: the metrics' label namespace, and the end of Source's default. Default "duetime", as the
+	// configuration's.
+	Namespace string
+	// Source is the CloudEvents source of all requests: a URI reference. Default "/duetime/" and the namespace.
 	Source string
 	// Allow has the names, addresses and CIDRs of endpoints that are not on the public internet. A name vouches for whatever
 	// address it has. Default: none.
@@ -69,15 +74,20 @@ type Pusher struct {
 	breakers map[string]*breaker // by scheme, host and port
 }
 
-// New makes a Pusher. The error names the item of Allow that is wrong.
+// New makes a Pusher. The error names the field that is wrong, and the item of Allow.
 func New(cfg Config) (*Pusher, error) {
+	cfg.Namespace = cmp.Or(cfg.Namespace, "duetime")
+	cfg.Source = cmp.Or(cfg.Source, "/duetime/"+cfg.Namespace)
 	guard, err := webhook.NewGuard(cfg.Allow)
 	if err != nil {
 		return nil, fmt.Errorf("deliver: Allow: %w", err)
 	}
+	if err := cmp.Or(checkHeader("Namespace", cfg.Namespace), checkHeader("Source", cfg.Source)); err != nil {
+		return nil, err
+	}
 	p := &Pusher{
-		source: cmp.Or(cfg.Source, "/duetime"), guard: guard, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
-		metrics: newMetrics(cfg.Metrics), dialer: net.Dialer{Timeout: connectTimeout}, open: breakerOpen,
+		source: cfg.Source, guard: guard, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
+		metrics: newMetrics(metric.In(cfg.Namespace, cfg.Metrics)), dialer: net.Dialer{Timeout: connectTimeout}, open: breakerOpen,
 		breakers: map[string]*breaker{},
 	}
 	// HTTP/1.1 alone: a timeout then ends its connection. A connection of HTTP/2 that hangs would be used again.
@@ -86,6 +96,14 @@ func New(cfg Config) (*Pusher, error) {
 		MaxResponseHeaderBytes: maxHeaderBytes, DisableCompression: true,
 	}
 	return p, nil
+}
+
+// checkHeader refuses what can't stand in a header: each request would fail, and open the breaker.
+func checkHeader(field, text string) error {
+	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		return fmt.Errorf("deliver: %s: %q must be printable ASCII without blanks", field, text)
+	}
+	return nil
 }
 
 // Close closes connections that are idle. Workers must have stopped.

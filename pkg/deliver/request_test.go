@@ -64,6 +64,9 @@ func TestEachTryIsSignedUnderOneID(t *testing.T) {
 	if n := w.metric("duetime_pushes_total", "outcome", "done"); n != 1 {
 		t.Errorf("%v pushes done, want 1", n)
 	}
+	if n := w.metric("duetime_pushes_total", "namespace", "shop"); n != 2 {
+		t.Errorf("%v pushes of the namespace, want 2", n)
+	}
 	if n := w.metric("duetime_pushes_total", "outcome", "failed"); n != 1 {
 		t.Errorf("%v pushes failed, want 1", n)
 	}

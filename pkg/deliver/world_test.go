@@ -84,7 +84,7 @@ func newWorld(t *testing.T, allow ...string) *world {
 		t: t, Client: duetimetest.Client(t, db), db: db, mux: worker.NewMux(), reg: prometheus.NewRegistry(), log: &lines{},
 	}
 	w.pusher, err = deliver.New(deliver.Config{
-		Source: "/duetime/shop", Allow: allow, Metrics: w.reg, Logger: slog.New(slog.NewTextHandler(w.log, nil)),
+		Namespace: "shop", Allow: allow, Metrics: w.reg, Logger: slog.New(slog.NewTextHandler(w.log, nil)),
 	})
 	pipelinetest.Must(t, err)
 	t.Cleanup(w.pusher.Close)
