@@ -111,7 +111,7 @@ build: ## Build all commands into bin/.
 	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/...
 
 .PHONY: release
-release: ## Build VERSION=v0.1.0 into bin/release, twice with the same bytes: archives, lists of parts, checksums; tag it. Pushes nothing.
+release: proto-release ## Build VERSION=v0.1.0 into bin/release, twice with the same bytes: archives, lists of parts, checksums; tag it. Pushes nothing.
 	scripts/release $(or $(VERSION),$(error say which: make release VERSION=v0.1.0))
 
 .PHONY: release-check
