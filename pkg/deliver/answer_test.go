@@ -84,6 +84,7 @@ func TestAnswers(t *testing.T) {
 	moved := func(location string) string {
 		return raw("HTTP/1.1 301 Moved Permanently\r\nContent-Length: 0\r\nLocation: " + location + "\r\n\r\n")
 	}
+	silent := serve(t, func(net.Conn) { <-t.Context().Done() }) // takes connections and says nothing, as a firewall does
 	const short = 200 * time.Millisecond
 	long := strings.Repeat("a", 50_000)
 	for name, tt := range map[string]struct {
@@ -110,6 +111,7 @@ func TestAnswers(t *testing.T) {
 		"301":              {redirect(301), 0, duetimetest.Failed, "answered 301 Moved Permanently: redirects are not followed, this one points to " + strconv.Quote(target.URL), "failed"},
 		"307":              {redirect(307), 0, duetimetest.Failed, "redirects are not followed", "failed"},
 		"nobody listens":   {"http://127.0.0.1:1/hunter2", 0, duetimetest.Failed, "push to 127.0.0.1:1: dial tcp 127.0.0.1:1: connect:", "failed"},
+		"no handshake":     {"https" + strings.TrimPrefix(silent, "http"), short, duetimetest.Failed, "no connection within 200ms", "failed"},
 		"frozen":           {serve(t, waitsForEnd), short, duetimetest.Failed, "no answer within 200ms", "failed"},
 		"hangs up":         {serve(t, func(net.Conn) {}), 0, duetimetest.Failed, "push to 127.0.0.1", "failed"},
 		"no Location":      {moved("http://shop.example/%zz/hunter2"), 0, duetimetest.Failed, "redirects are not followed", "failed"},

@@ -8,9 +8,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -175,9 +177,10 @@ func (p *Pusher) deliver(ctx context.Context, t task.Task, e *endpoint) error {
 
 // send sends one request, and returns what its answer means for the task.
 func (p *Pusher) send(ctx context.Context, t task.Task, e *endpoint) error {
-	bounded, cancel := context.WithTimeoutCause(ctx, e.timeout, fmt.Errorf("no answer within %v", e.timeout))
+	bounded, cancel := context.WithTimeoutCause(ctx, e.timeout, errTimeout)
 	defer cancel()
-	req, err := p.request(bounded, t, e)
+	var connected atomic.Bool
+	req, err := p.request(traced(bounded, &connected), t, e)
 	if err != nil {
 		return fmt.Errorf("push: %w", err)
 	}
@@ -191,7 +194,29 @@ func (p *Pusher) send(ctx context.Context, t task.Task, e *endpoint) error {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return stoppedError{context.Cause(ctx)}
 	case bounded.Err() != nil:
-		err = context.Cause(bounded)
+		err = e.late(context.Cause(bounded), connected.Load())
 	}
 	return fmt.Errorf("push to %s: %s", e.url.Host, e.clean(err.Error()))
+}
+
+// errTimeout is why a request ends after the endpoint's timeout.
+var errTimeout = errors.New("the endpoint's time is over")
+
+// traced keeps in connected whether the request has a connection. A request that found a dead one asks for another.
+func traced(ctx context.Context, connected *atomic.Bool) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn: func(string) { connected.Store(false) },
+		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
+	})
+}
+
+// late says what had not come when the request's time was over: a firewall in the way is not the service's slowness.
+func (e *endpoint) late(cause error, connected bool) error {
+	switch {
+	case !errors.Is(cause, errTimeout):
+		return cause
+	case connected:
+		return fmt.Errorf("no answer within %v", e.timeout)
+	}
+	return fmt.Errorf("no connection within %v", e.timeout)
 }
