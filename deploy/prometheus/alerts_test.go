@@ -49,6 +49,9 @@ const (
 	lags   = `duetime_consumer_lag_hints{instance="daemon-1",queue="default"}`
 	open   = `duetime_push_breaker_open{instance="worker-1",endpoint="shop:443"}`
 	waits  = `duetime_pushes_total{instance="worker-1",endpoint="shop:443",outcome="waiting"}`
+	refuse = `duetime_pushes_total{instance="worker-1",endpoint="shop:443",outcome="refused"}`
+	putOff = `duetime_pushes_total{instance="worker-1",endpoint="shop:443",outcome="put_off"}`
+	pushed = `duetime_pushes_total{instance="worker-1",endpoint="shop:443",outcome="done"}`
 )
 
 // TestAlerts has each alert fire on what it is for, and no other; and none while all is well.
@@ -99,6 +102,11 @@ func TestAlerts(t *testing.T) {
 		{"an endpoint is away", map[string]string{open: "0x220 1xCOUNT", waits: "0x220 0+1xCOUNT"}, 0, []string{"DuetimeEndpointAway"}},
 		{"an endpoint was away for a minute", map[string]string{open: "0x235 1xCOUNT", waits: "0x235 0+1xCOUNT"}, 0, nil},
 		{"an endpoint is back, and no task closes the breaker", map[string]string{open: "1xCOUNT", waits: "0+1x100 100xCOUNT"}, 0, nil},
+		{"an endpoint refuses all tasks", map[string]string{refuse: "0x180 0+1xCOUNT", pushed: "0+1x170 170xCOUNT"}, 0, []string{"DuetimeEndpointRefuses"}},
+		{"an endpoint puts all tasks off", map[string]string{putOff: "0x180 0+1xCOUNT"}, 0, []string{"DuetimeEndpointRefuses"}},
+		{"an endpoint refuses some tasks", map[string]string{refuse: "0x180 0+1xCOUNT", pushed: "0+1xCOUNT"}, 0, nil},
+		{"an endpoint refused all tasks for five minutes", map[string]string{refuse: "0x220 0+1xCOUNT"}, 0, nil},
+		{"an endpoint refuses one task, which is tried each two minutes", map[string]string{refuse: "0+0.125xCOUNT"}, 0, nil},
 		{"drift that goes on", map[string]string{`duetime_index_drift_total{instance="daemon-1",kind="k",direction="missing"}`: "0+1xCOUNT"}, 0, []string{"DuetimeDrift"}},
 		{"drift that was mended", map[string]string{`duetime_index_drift_total{instance="daemon-1",kind="k",direction="missing"}`: "4x230 9xCOUNT"}, 0, nil},
 		{"redis evicts", map[string]string{`duetime_redis_evicted_keys_total{instance="daemon-1"}`: "17x220 18xCOUNT"}, 0, []string{"DuetimeRedisEvicts"}},

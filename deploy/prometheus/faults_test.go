@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -103,9 +104,16 @@ func TestFaultsTurnTheirAlertsTrue(t *testing.T) {
 		s.await("DuetimeEndpointAway", true, nil)
 		l, err := net.Listen("tcp", s.endpoint)
 		pipelinetest.Must(t, err)
-		server := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
+		var answer atomic.Int64
+		answer.Store(http.StatusUnauthorized)
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(int(answer.Load()))
+		})}
 		t.Cleanup(func() { _ = server.Close() })
 		go func() { _ = server.Serve(l) }()
+		s.await("DuetimeEndpointRefuses", true, nil)
+		answer.Store(http.StatusOK)
+		s.await("DuetimeEndpointRefuses", false, nil)
 		s.await("DuetimeEndpointAway", false, nil)
 	})
 	t.Run("DuetimeSweepStopped", func(t *testing.T) {

@@ -34,6 +34,7 @@ func (p *Pusher) breakerOf(u *url.URL) *breaker {
 		return b
 	}
 	b := &breaker{}
+	p.metrics.show(u.Host)
 	shown := p.metrics.open.WithLabelValues(u.Host)
 	b.CircuitBreaker = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		Timeout:      p.open,

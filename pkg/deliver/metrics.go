@@ -9,6 +9,9 @@ import (
 // waiting is the outcome of a task that was not sent, because the breaker is open.
 const waiting = "waiting"
 
+// outcomes are all that can come of a task.
+var outcomes = []string{"done", "failed", "refused", "gone", "put_off", waiting, "stopped"}
+
 // metrics are labelled by the endpoint's host and port: its path may hold a token.
 type metrics struct {
 	pushes   *prometheus.CounterVec
@@ -28,6 +31,13 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		open: metric.Shared(reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "duetime_push_breaker_open", Help: "1 while tasks of the endpoint wait because it is away.",
 		}, []string{"endpoint"})),
+	}
+}
+
+// show has all counters of an endpoint begin with 0: alerts look for growth, and a counter that begins with 1 has not grown.
+func (m *metrics) show(host string) {
+	for _, outcome := range outcomes {
+		m.pushes.WithLabelValues(host, outcome)
 	}
 }
 
