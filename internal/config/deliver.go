@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -183,15 +184,20 @@ func (e *Endpoint) set(key string, v any) error {
 	return nil
 }
 
-// String shows the kinds as the file has them, without their secrets and what follows the ? of a URL.
+// shownURL is the URL up to its path, which may hold a token.
+func (e Endpoint) shownURL() string {
+	u, err := url.Parse(e.URL)
+	if err != nil || u.Host == "" {
+		return mask
+	}
+	return u.Scheme + "://" + u.Host + "/" + mask
+}
+
+// String shows the kinds as the file has them, without their secrets and what follows the host of a URL.
 func (all Endpoints) String() string {
 	items := make([]string, len(all))
 	for i, e := range all {
-		url, _, query := strings.Cut(e.URL, "?")
-		if query {
-			url += "?" + mask
-		}
-		items[i] = fmt.Sprintf("%s: {url: %s, queue: %s, timeout: %s", e.Kind, url, e.Queue, formatDuration(e.Timeout))
+		items[i] = fmt.Sprintf("%s: {url: %s, queue: %s, timeout: %s", e.Kind, e.shownURL(), e.Queue, formatDuration(e.Timeout))
 		for _, has := range []struct{ key, value string }{
 			{"secrets", e.Secrets.String()}, {"secrets_file", e.SecretsFile}, {"secrets_env", e.SecretsEnv},
 		} {

@@ -83,7 +83,7 @@ func TestDeliverSection(t *testing.T) {
 	}
 	t.Setenv("SHOP_SECRET", otherSecret)
 	data := []byte("queues: [default, push]\ndeliver:\n  kinds:\n" +
-		"    order.paid: {url: 'https://shop.example/p?token=hunter2', queue: push, secrets_file: " + file + "}\n" +
+		"    order.paid: {url: 'https://shop.example/hunter2?token=hunter2', queue: push, secrets_file: " + file + "}\n" +
 		"    order.expired: {url: 'https://shop.example/e', queue: push, secrets: [" + someSecret + ", " + otherSecret + "], timeout: 2s}\n" +
 		"    order.sent: {url: 'https://shop.example/s', queue: default, secrets_env: SHOP_SECRET}\n" +
 		"    order.lost: {url: 'https://shop.example/l', queue: default, secrets_env: NOBODY_SETS_IT}\n")
@@ -95,7 +95,7 @@ func TestDeliverSection(t *testing.T) {
 	want := &Deliver{Allow: []string{"10.0.0.0/8", "hooks.internal"}, Kinds: Endpoints{
 		{Kind: "order.expired", Queue: "push", URL: "https://shop.example/e", Timeout: 2 * time.Second, Secrets: someSecret + " " + otherSecret},
 		{Kind: "order.lost", Queue: "default", URL: "https://shop.example/l", Timeout: defaultTimeout, SecretsEnv: "NOBODY_SETS_IT"},
-		{Kind: "order.paid", Queue: "push", URL: "https://shop.example/p?token=hunter2", Timeout: defaultTimeout, SecretsFile: file},
+		{Kind: "order.paid", Queue: "push", URL: "https://shop.example/hunter2?token=hunter2", Timeout: defaultTimeout, SecretsFile: file},
 		{Kind: "order.sent", Queue: "default", URL: "https://shop.example/s", Timeout: defaultTimeout, SecretsEnv: "SHOP_SECRET"},
 	}}
 	if diff := cmp.Diff(want, d); diff != "" {
@@ -108,7 +108,7 @@ func TestDeliverSection(t *testing.T) {
 		}
 	}
 	text := Print(cfg, d)
-	for _, has := range []string{"deliver.allow: [10.0.0.0/8, hooks.internal]", "order.paid: {url: https://shop.example/p?***, queue: push, timeout: 5s, secrets_file:"} {
+	for _, has := range []string{"deliver.allow: [10.0.0.0/8, hooks.internal]", "order.paid: {url: https://shop.example/***, queue: push, timeout: 5s, secrets_file:"} {
 		if !strings.Contains(text, has) {
 			t.Errorf("printed without %q: %s", has, text)
 		}
