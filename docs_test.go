@@ -43,6 +43,8 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 		{apiPage, fmt.Sprintf("| message | %d MiB, decompressed |", calls.number("maxMessage")>>20)},
 		{apiPage, fmt.Sprintf("| tasks in one call, tasks of a page | %s |", grouped(task.MaxPerCall))},
 		{apiPage, fmt.Sprintf("or up to %s: all or none", grouped(task.MaxPerCall))},
+		{apiPage, fmt.Sprintf("| answer | %d MiB:", calls.number("maxAnswer")>>20)},
+		{apiPage, fmt.Sprintf("A payload of more than %d values", calls.number("maxPayloadValues"))},
 		{apiPage, fmt.Sprintf("| time of a call | %s, a preview %s,", calls.span(`callTimeout\s+= (.+?)\s+//`), calls.span(`previewTimeout\s+= (.+?)\s+//`))},
 		{apiPage, fmt.Sprintf("| streams of one process | %s,", grouped(calls.number("maxWatches")))},
 		{architecture, fmt.Sprintf("waits for its put for at most %s, and %s again for each %d tasks", wait, wait, put.number("tasksPerWait"))},

@@ -8,15 +8,17 @@ import (
 
 // Limits of calls, beside those of package task.
 const (
-	maxMessage      = 1024 * 1024            // bytes of a request, decompressed
-	minCompressed   = 8 * 1024               // bytes of an answer from which compressing it is worth its time
-	callTimeout     = 10 * time.Second       // of a call, if its caller does not give it less
-	previewTimeout  = 20 * time.Second       // of a preview, which reads an index entry of each task that matches
-	watchLimit      = 10 * time.Minute       // of a stream
-	watchInterval   = 500 * time.Millisecond // between two looks at what streams watch
-	maxWatches      = 1000                   // streams at once
-	defaultPage     = 100                    // tasks
-	maxPage         = task.MaxPerCall        // tasks
-	maxCursor       = 256                    // bytes
-	maxExactInteger = 1<<53 - 1              // beyond it a double leaves out whole numbers
+	maxMessage       = 1024 * 1024            // bytes of a request, decompressed
+	maxAnswer        = 2 * 1024 * 1024        // bytes of a page or of ScheduleMany's answer: many clients refuse more than 4 MiB
+	minCompressed    = 8 * 1024               // bytes of an answer from which compressing it is worth its time
+	callTimeout      = 10 * time.Second       // of a call, if its caller does not give it less
+	previewTimeout   = 20 * time.Second       // of a preview, which reads an index entry of each task that matches
+	watchLimit       = 10 * time.Minute       // of a stream
+	watchInterval    = 500 * time.Millisecond // between two looks at what streams watch
+	maxWatches       = 1000                   // streams at once
+	defaultPage      = 100                    // tasks
+	maxPage          = task.MaxPerCall        // tasks
+	maxCursor        = 256                    // bytes
+	maxPayloadValues = 200                    // of a payload that is no text
+	maxExactInteger  = 1<<53 - 1              // beyond it a double leaves out whole numbers
 )

@@ -53,14 +53,6 @@ func taskMessage(t console.Task) *v1.Task {
 	return out
 }
 
-func taskMessages(tasks []console.Task) []*v1.Task {
-	out := make([]*v1.Task, len(tasks))
-	for i, t := range tasks {
-		out[i] = taskMessage(t)
-	}
-	return out
-}
-
 // scheduled is the answer to a spec.
 func scheduled(spec task.Spec, row task.Task) *v1.ScheduleResponse {
 	return &v1.ScheduleResponse{Task: messageOf(row), Outcome: outcomeNames[spec.Outcome(row)]}

@@ -28,7 +28,7 @@ func (s operations) PreviewOperation(
 	if err != nil {
 		return nil, err
 	}
-	return &v1.PreviewOperationResponse{Matched: preview.Matched, Sample: taskMessages(preview.Sample)}, nil
+	return &v1.PreviewOperationResponse{Matched: preview.Matched, Sample: messages(preview.Sample, taskMessage)}, nil
 }
 
 // BeginOperation makes an operation.

@@ -53,53 +53,66 @@ func inexact(value *structpb.Value) string {
 	return ""
 }
 
-// payloadOut returns a stored payload as a value, or as text where a value would lose digits, or where it is no JSON: rows of
-// other programs may hold anything.
+// payloadOut returns a stored payload as a value, or as text where a value would lose digits or have too many parts, or where it
+// is no JSON: rows of other programs may hold anything. A message takes ten bytes for a number of one, and much more in memory.
 func payloadOut(stored string) (*structpb.Value, string) {
 	decoder := json.NewDecoder(bytes.NewReader([]byte(stored)))
 	decoder.UseNumber()
 	var decoded any
 	err := decoder.Decode(&decoded)
 	if _, more := decoder.Token(); err == nil && more == io.EOF {
-		if value, exact := exactValue(decoded); exact {
+		parts := maxPayloadValues
+		if value := valueOf(decoded, &parts); value != nil {
 			return value, ""
 		}
 	}
 	return nil, strings.ToValidUTF8(stored, "\uFFFD")
 }
 
-// exactValue is false if a number has no exact double.
-func exactValue(decoded any) (*structpb.Value, bool) {
+// valueOf returns nil if a number has no exact double, or if there are more values than may be left.
+func valueOf(decoded any, left *int) *structpb.Value {
+	if *left--; *left < 0 {
+		return nil
+	}
 	switch v := decoded.(type) {
 	case nil:
-		return structpb.NewNullValue(), true
+		return structpb.NewNullValue()
 	case bool:
-		return structpb.NewBoolValue(v), true
+		return structpb.NewBoolValue(v)
 	case string:
-		return structpb.NewStringValue(v), true
+		return structpb.NewStringValue(v)
 	case json.Number:
-		n, err := v.Float64()
-		return structpb.NewNumberValue(n), err == nil && (math.Abs(n) <= maxExactInteger || n != math.Trunc(n))
+		if n, err := v.Float64(); err == nil && (math.Abs(n) <= maxExactInteger || n != math.Trunc(n)) {
+			return structpb.NewNumberValue(n)
+		}
 	case []any:
-		list := &structpb.ListValue{Values: make([]*structpb.Value, len(v))}
-		for i, item := range v {
-			value, exact := exactValue(item)
-			if !exact {
-				return nil, false
-			}
-			list.Values[i] = value
-		}
-		return structpb.NewListValue(list), true
+		return listOfValues(v, left)
 	case map[string]any:
-		object := &structpb.Struct{Fields: make(map[string]*structpb.Value, len(v))}
-		for name, item := range v {
-			value, exact := exactValue(item)
-			if !exact {
-				return nil, false
-			}
-			object.Fields[name] = value
-		}
-		return structpb.NewStructValue(object), true
+		return objectOf(v, left)
 	}
-	return nil, false
+	return nil
+}
+
+func listOfValues(items []any, left *int) *structpb.Value {
+	list := new(structpb.ListValue)
+	for _, item := range items {
+		value := valueOf(item, left)
+		if value == nil {
+			return nil
+		}
+		list.Values = append(list.Values, value)
+	}
+	return structpb.NewListValue(list)
+}
+
+func objectOf(fields map[string]any, left *int) *structpb.Value {
+	object := &structpb.Struct{Fields: map[string]*structpb.Value{}}
+	for name, item := range fields {
+		value := valueOf(item, left)
+		if value == nil {
+			return nil
+		}
+		object.Fields[name] = value
+	}
+	return structpb.NewStructValue(object)
 }

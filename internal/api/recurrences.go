@@ -90,9 +90,9 @@ func (s recurrences) ListRecurrences(
 	if err != nil {
 		return nil, err
 	}
-	out := &v1.ListRecurrencesResponse{NextCursor: page.Next}
-	for _, found := range page.Recurrences {
-		out.Recurrences = append(out.Recurrences, recurrenceMessage(found))
+	out := &v1.ListRecurrencesResponse{Recurrences: messages(page.Recurrences, recurrenceMessage), NextCursor: page.Next}
+	if n := len(out.GetRecurrences()); n < len(page.Recurrences) {
+		out.NextCursor = page.Recurrences[n-1].Place()
 	}
 	return out, nil
 }

@@ -48,6 +48,7 @@ func (s tasks) ScheduleMany(ctx context.Context, r *v1.ScheduleManyRequest) (*v1
 		}
 	}
 	results, err := s.scheduleAll(ctx, specs)
+	withoutPayloads(results)
 	return &v1.ScheduleManyResponse{Results: results}, err
 }
 
@@ -134,7 +135,11 @@ func (s tasks) List(ctx context.Context, r *v1.ListRequest) (*v1.ListResponse, e
 	if err != nil {
 		return nil, err
 	}
-	return &v1.ListResponse{Tasks: taskMessages(page.Tasks), NextCursor: page.Next}, nil
+	out := &v1.ListResponse{Tasks: messages(page.Tasks, taskMessage), NextCursor: page.Next}
+	if n := len(out.GetTasks()); n < len(page.Tasks) {
+		out.NextCursor = filter.Place(page.Tasks[n-1])
+	}
+	return out, nil
 }
 
 // oneAtATime waits until no other call reads rows of all owners, if this one does. Call what it returns after the reading.

@@ -45,6 +45,14 @@ func (c *Console) ListBounded(ctx context.Context, f Filter) (Page, error) {
 	return c.walk(ctx, f, walkPatience)
 }
 
+// Place is the task's place in a list of ListBounded, as Page.Next names it: for a caller who leaves out the tasks after it.
+func (f Filter) Place(t Task) string {
+	if f.Walks() {
+		return formatWalkCursor(task.Cursor{At: time.UnixMilli(t.RunAtMs), ID: t.ID})
+	}
+	return formatCursor(task.Task{DueAt: time.UnixMilli(t.DueAtMs), ID: t.ID})
+}
+
 var errPlace = &task.FieldError{Field: "cursor", Problem: "must be one that a page before has given"}
 
 // walk reads a page of the tasks that the filter chooses, in the order of their run times, until the patience is over; 0 has no

@@ -85,6 +85,9 @@ type RecurrencePage struct {
 // placeMark is between the owner and the name in a place of the list: neither can hold it.
 const placeMark = "{}"
 
+// Place is the recurrence's place in a list, as RecurrencePage.Next names it.
+func (r Recurrence) Place() string { return r.Owner + placeMark + r.Name }
+
 // Recurrences reads a page of the recurrences that the filter chooses.
 func (c *Console) Recurrences(ctx context.Context, f RecurrenceFilter) (RecurrencePage, error) {
 	var err error
@@ -103,7 +106,7 @@ func (c *Console) Recurrences(ctx context.Context, f RecurrenceFilter) (Recurren
 		page.Recurrences[i] = RecurrenceOf(rows[i])
 	}
 	if len(rows) > f.Limit {
-		page.Next = rows[f.Limit-1].Owner + placeMark + rows[f.Limit-1].Name
+		page.Next = page.Recurrences[f.Limit-1].Place()
 	}
 	return page, nil
 }

@@ -197,7 +197,7 @@ type Recurrence struct {
 	Subject     string          `protobuf:"bytes,10,opt,name=subject,proto3" json:"subject,omitempty"`
 	MaxAttempts int32           `protobuf:"varint,11,opt,name=max_attempts,json=maxAttempts,proto3" json:"max_attempts,omitempty"`
 	Payload     *structpb.Value `protobuf:"bytes,12,opt,name=payload,proto3" json:"payload,omitempty"`
-	// The payload as it is stored, instead of payload, where payload can't hold its numbers.
+	// The payload as it is stored, instead of payload, where payload can't hold its numbers, or would have more than 200 values.
 	PayloadJson string `protobuf:"bytes,13,opt,name=payload_json,json=payloadJson,proto3" json:"payload_json,omitempty"`
 	// The task of the latest tick that was made; absent if it has ended.
 	NewestTaskId string `protobuf:"bytes,14,opt,name=newest_task_id,json=newestTaskId,proto3" json:"newest_task_id,omitempty"`
@@ -632,8 +632,9 @@ func (x *ListRecurrencesRequest) GetCursor() string {
 }
 
 type ListRecurrencesResponse struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	Recurrences []*Recurrence          `protobuf:"bytes,1,rep,name=recurrences,proto3" json:"recurrences,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A page ends before the limit where it would be larger than 2 MiB.
+	Recurrences []*Recurrence `protobuf:"bytes,1,rep,name=recurrences,proto3" json:"recurrences,omitempty"`
 	// Absent on the last page.
 	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields

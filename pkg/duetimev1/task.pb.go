@@ -228,7 +228,7 @@ type Task struct {
 	Attempt     int32           `protobuf:"varint,11,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	MaxAttempts int32           `protobuf:"varint,12,opt,name=max_attempts,json=maxAttempts,proto3" json:"max_attempts,omitempty"`
 	Payload     *structpb.Value `protobuf:"bytes,13,opt,name=payload,proto3" json:"payload,omitempty"`
-	// The payload as it is stored, instead of payload, where payload can't hold its numbers.
+	// The payload as it is stored, instead of payload, where payload can't hold its numbers, or would have more than 200 values.
 	PayloadJson string                 `protobuf:"bytes,14,opt,name=payload_json,json=payloadJson,proto3" json:"payload_json,omitempty"`
 	LastError   string                 `protobuf:"bytes,15,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
 	CreatedAt   *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
@@ -743,7 +743,7 @@ func (x *ScheduleManyRequest) GetTasks() []*NewTask {
 
 type ScheduleManyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// In the order of the request.
+	// In the order of the request. Where they would be larger than 2 MiB, their tasks have no payload: Get reads it.
 	Results       []*ScheduleResponse `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -998,8 +998,8 @@ func (x *ListRequest) GetCursor() string {
 
 type ListResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// By due time, without labels. Without owner and labels: by run time, and a page may have fewer tasks than the limit, or none,
-	// and yet a next one.
+	// By due time, without labels. A page ends before the limit where it would be larger than 2 MiB. Without owner and labels: by
+	// run time, and a page may have fewer tasks than the limit, or none, and yet a next one.
 	Tasks []*Task `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
 	// Absent on the last page.
 	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`

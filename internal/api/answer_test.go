@@ -1,0 +1,144 @@
+package api_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/duetime/duetime/internal/test/pipelinetest"
+	v1 "github.com/duetime/duetime/pkg/duetimev1"
+)
+
+// Clients refuse answers of more than 4 MiB. Ours end at 2 MiB, but for what frames the tasks in them.
+const maxAnswer = 2<<20 + 16<<10
+
+// manyValues is as much as a payload can hold, in as many values as it can have.
+var manyValues = ones(2047)
+
+func ones(n int) string { return "[" + strings.Repeat("1,", n-1) + "1]" }
+
+// large makes five times 200 tasks with a large payload, and returns the requests without the payloads.
+func large(t *testing.T, c clients, owner string) []*v1.NewTask {
+	t.Helper()
+	var all []*v1.NewTask
+	for range 5 {
+		many := &v1.ScheduleManyRequest{}
+		for range 200 {
+			task := newTask(owner)
+			task.Payload, task.PayloadJson, task.Key = nil, manyValues, fmt.Sprint("k", len(all))
+			many.Tasks, all = append(many.Tasks, task), append(all, task)
+		}
+		made, err := c.ScheduleMany(t.Context(), many)
+		pipelinetest.Must(t, err)
+		if got := made.GetResults()[199].GetTask(); got.GetPayloadJson() != manyValues || got.GetPayload() != nil {
+			t.Fatalf("a payload of many values came back as %.40v, %.40q", got.GetPayload(), got.GetPayloadJson())
+		}
+	}
+	for _, task := range all {
+		task.PayloadJson = ""
+	}
+	return all
+}
+
+// However much a page would hold, no answer is too large for its client, and no task is left out.
+func TestPagesAreBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	w := onSQLite(t)
+	c, ctx := w.dial(t, "", connect.WithGRPC()), t.Context()
+	large(t, c, "ann")
+	for name, list := range map[string]*v1.ListRequest{"by owner": {Owner: "ann"}, "a walk": {Kind: "order.expire"}} {
+		seen, largest := map[string]bool{}, 0
+		for list.Limit = 1000; len(seen) == 0 || list.GetCursor() != ""; {
+			page, err := c.List(ctx, list)
+			pipelinetest.Must(t, err)
+			if n := proto.Size(page); n > maxAnswer {
+				t.Fatalf("%s: a page of %d bytes", name, n)
+			}
+			largest = max(largest, len(page.GetTasks()))
+			for _, task := range page.GetTasks() {
+				if seen[task.GetTaskId()] {
+					t.Fatalf("%s: %s comes twice", name, task.GetTaskId())
+				}
+				seen[task.GetTaskId()] = true
+			}
+			list.Cursor = page.GetNextCursor()
+		}
+		if len(seen) != 1000 || largest < 300 {
+			t.Errorf("%s: %d tasks, at most %d in a page", name, len(seen), largest)
+		}
+	}
+}
+
+// The tasks of an answer that would be too large have no payload: the call has changed something, and its client must learn so.
+func TestManyResultsAreBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	w := onSQLite(t)
+	c := w.dial(t, "", connect.WithGRPC())
+	kept, err := c.ScheduleMany(t.Context(), &v1.ScheduleManyRequest{Tasks: large(t, c, "ann")})
+	pipelinetest.Must(t, err)
+	if n := proto.Size(kept); n > maxAnswer || len(kept.GetResults()) != 1000 {
+		t.Fatalf("%d results of %d bytes", len(kept.GetResults()), n)
+	}
+	for _, r := range kept.GetResults() {
+		if r.GetOutcome() != v1.Outcome_OUTCOME_KEPT || r.GetTask().GetTaskId() == "" || r.GetTask().GetPayloadJson() != "" {
+			t.Fatalf("got %v", r)
+		}
+	}
+}
+
+// A page of recurrences ends as one of tasks does.
+func TestPagesOfRecurrencesAreBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	w := onSQLite(t)
+	c, ctx := w.dial(t, "", connect.WithGRPC()), t.Context()
+	const n = 530
+	for i := range n {
+		_, err := c.Recur(ctx, &v1.RecurRequest{
+			Owner: "ann", Name: fmt.Sprintf("r%04d", i), Kind: "mail", PayloadJson: manyValues,
+			Timetable: "every 4h from 2026-01-01T00:00:00Z",
+		})
+		pipelinetest.Must(t, err)
+	}
+	seen := 0
+	for list := (&v1.ListRecurrencesRequest{Limit: 1000}); seen == 0 || list.GetCursor() != ""; {
+		page, err := c.ListRecurrences(ctx, list)
+		pipelinetest.Must(t, err)
+		if size := proto.Size(page); size > maxAnswer {
+			t.Fatalf("a page of %d bytes", size)
+		}
+		for _, r := range page.GetRecurrences() {
+			if want := fmt.Sprintf("r%04d", seen); r.GetName() != want {
+				t.Fatalf("got %s, want %s", r.GetName(), want)
+			}
+			seen++
+		}
+		list.Cursor = page.GetNextCursor()
+	}
+	if seen != n {
+		t.Errorf("%d recurrences, want %d", seen, n)
+	}
+}
+
+// A payload comes back as text where a value of it would be large or deep, or change a number.
+func TestPayloadsComeBackAsText(t *testing.T) {
+	t.Parallel()
+	w := onSQLite(t)
+	c := w.dial(t, "", connect.WithGRPC())
+	for text, isText := range map[string]bool{
+		ones(199): false,
+		ones(200): true, // with the list itself 201 values
+	} {
+		task := newTask("ann")
+		task.Payload, task.PayloadJson = nil, text
+		value := new(structpb.Value)
+		pipelinetest.Must(t, value.UnmarshalJSON([]byte(text)))
+		got := c.make(t, task)
+		if isText && (got.GetPayloadJson() != text || got.GetPayload() != nil) || !isText && !proto.Equal(got.GetPayload(), value) {
+			t.Errorf("%.60s came back as %.60v, %.60q", text, got.GetPayload(), got.GetPayloadJson())
+		}
+	}
+}
