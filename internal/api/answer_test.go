@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,6 +19,19 @@ const maxAnswer = 2<<20 + 16<<10
 
 // manyValues is as much as a payload can hold, in as many values as it can have.
 var manyValues = ones(2047)
+
+// deep has n lists and objects in each other.
+func deep(n int) string {
+	text := "1"
+	for i := range n {
+		if i%2 == 0 {
+			text = `{"a":` + text + "}"
+		} else {
+			text = "[" + text + "]"
+		}
+	}
+	return text
+}
 
 func ones(n int) string { return "[" + strings.Repeat("1,", n-1) + "1]" }
 
@@ -131,6 +145,9 @@ func TestPayloadsComeBackAsText(t *testing.T) {
 	for text, isText := range map[string]bool{
 		ones(199): false,
 		ones(200): true, // with the list itself 201 values
+		deep(20):  false,
+		deep(21):  true,
+		"[" + strings.Join(slices.Repeat([]string{deep(19)}, 9), ",") + "]": false, // each item begins at the same depth
 	} {
 		task := newTask("ann")
 		task.Payload, task.PayloadJson = nil, text

@@ -20,5 +20,6 @@ const (
 	maxPage          = task.MaxPerCall        // tasks
 	maxCursor        = 256                    // bytes
 	maxPayloadValues = 200                    // of a payload that is no text
+	maxPayloadDepth  = 20                     // of lists and objects in each other: three messages each, and readers take 100
 	maxExactInteger  = 1<<53 - 1              // beyond it a double leaves out whole numbers
 )

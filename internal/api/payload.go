@@ -53,25 +53,29 @@ func inexact(value *structpb.Value) string {
 	return ""
 }
 
-// payloadOut returns a stored payload as a value, or as text where a value would lose digits or have too many parts, or where it
-// is no JSON: rows of other programs may hold anything. A message takes ten bytes for a number of one, and much more in memory.
+// payloadOut returns a stored payload as a value, or as text where a value would lose digits, be large or be deep, or where it
+// is no JSON: rows of other programs may hold anything. The value of a small number takes ten bytes as a message, and much more
+// in memory. Readers in other languages refuse a whole page because of one deep message.
 func payloadOut(stored string) (*structpb.Value, string) {
 	decoder := json.NewDecoder(bytes.NewReader([]byte(stored)))
 	decoder.UseNumber()
 	var decoded any
 	err := decoder.Decode(&decoded)
 	if _, more := decoder.Token(); err == nil && more == io.EOF {
-		parts := maxPayloadValues
-		if value := valueOf(decoded, &parts); value != nil {
+		limits := &room{maxPayloadValues, maxPayloadDepth}
+		if value := limits.valueOf(decoded); value != nil {
 			return value, ""
 		}
 	}
 	return nil, strings.ToValidUTF8(stored, "\uFFFD")
 }
 
-// valueOf returns nil if a number has no exact double, or if there are more values than may be left.
-func valueOf(decoded any, left *int) *structpb.Value {
-	if *left--; *left < 0 {
+// room is how much more a value may hold.
+type room struct{ values, depth int }
+
+// valueOf returns nil if there is no room for the value, or if a number has no exact double.
+func (r *room) valueOf(decoded any) *structpb.Value {
+	if r.values--; r.values < 0 {
 		return nil
 	}
 	switch v := decoded.(type) {
@@ -86,17 +90,21 @@ func valueOf(decoded any, left *int) *structpb.Value {
 			return structpb.NewNumberValue(n)
 		}
 	case []any:
-		return listOfValues(v, left)
+		return r.listOf(v)
 	case map[string]any:
-		return objectOf(v, left)
+		return r.objectOf(v)
 	}
 	return nil
 }
 
-func listOfValues(items []any, left *int) *structpb.Value {
+func (r *room) listOf(items []any) *structpb.Value {
+	if r.depth--; r.depth < 0 {
+		return nil
+	}
+	defer func() { r.depth++ }()
 	list := new(structpb.ListValue)
 	for _, item := range items {
-		value := valueOf(item, left)
+		value := r.valueOf(item)
 		if value == nil {
 			return nil
 		}
@@ -105,10 +113,14 @@ func listOfValues(items []any, left *int) *structpb.Value {
 	return structpb.NewListValue(list)
 }
 
-func objectOf(fields map[string]any, left *int) *structpb.Value {
+func (r *room) objectOf(fields map[string]any) *structpb.Value {
+	if r.depth--; r.depth < 0 {
+		return nil
+	}
+	defer func() { r.depth++ }()
 	object := &structpb.Struct{Fields: map[string]*structpb.Value{}}
 	for name, item := range fields {
-		value := valueOf(item, left)
+		value := r.valueOf(item)
 		if value == nil {
 			return nil
 		}

@@ -197,7 +197,8 @@ type Recurrence struct {
 	Subject     string          `protobuf:"bytes,10,opt,name=subject,proto3" json:"subject,omitempty"`
 	MaxAttempts int32           `protobuf:"varint,11,opt,name=max_attempts,json=maxAttempts,proto3" json:"max_attempts,omitempty"`
 	Payload     *structpb.Value `protobuf:"bytes,12,opt,name=payload,proto3" json:"payload,omitempty"`
-	// The payload as it is stored, instead of payload, where payload can't hold its numbers, or would have more than 200 values.
+	// The payload as it is stored, instead of payload, where payload can't hold its numbers, would have more than 200
+	// values, or would have lists and objects more than 20 deep in each other.
 	PayloadJson string `protobuf:"bytes,13,opt,name=payload_json,json=payloadJson,proto3" json:"payload_json,omitempty"`
 	// The task of the latest tick that was made; absent if it has ended.
 	NewestTaskId string `protobuf:"bytes,14,opt,name=newest_task_id,json=newestTaskId,proto3" json:"newest_task_id,omitempty"`

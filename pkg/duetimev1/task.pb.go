@@ -228,7 +228,8 @@ type Task struct {
 	Attempt     int32           `protobuf:"varint,11,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	MaxAttempts int32           `protobuf:"varint,12,opt,name=max_attempts,json=maxAttempts,proto3" json:"max_attempts,omitempty"`
 	Payload     *structpb.Value `protobuf:"bytes,13,opt,name=payload,proto3" json:"payload,omitempty"`
-	// The payload as it is stored, instead of payload, where payload can't hold its numbers, or would have more than 200 values.
+	// The payload as it is stored, instead of payload, where payload can't hold its numbers, would have more than 200
+	// values, or would have lists and objects more than 20 deep in each other.
 	PayloadJson string                 `protobuf:"bytes,14,opt,name=payload_json,json=payloadJson,proto3" json:"payload_json,omitempty"`
 	LastError   string                 `protobuf:"bytes,15,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
 	CreatedAt   *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
