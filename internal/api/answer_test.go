@@ -143,10 +143,20 @@ func TestPayloadsComeBackAsText(t *testing.T) {
 	w := onSQLite(t)
 	c := w.dial(t, "", connect.WithGRPC())
 	for text, isText := range map[string]bool{
-		ones(199): false,
-		ones(200): true, // with the list itself 201 values
-		deep(20):  false,
-		deep(21):  true,
+		ones(199):                false,
+		ones(200):                true, // with the list itself 201 values
+		deep(20):                 false,
+		"1234567890.12345678901": true, // a double has 17 digits at most
+		"[0.1,-0.05,1.50,5e-2,1E3,120e-1,0.0,-0,0e999]": false,
+		"9007199254740991":                     false,
+		"0.30000000000000004":                  false,
+		"0.300000000000000040":                 false,
+		"0.300000000000000041":                 true,
+		"1e-400":                               true, // a double of 0
+		"1e-99999999999999999999":              true,
+		"1e300":                                true, // a whole number beyond 2^53
+		`{"a":{"b":[0.12345678901234567890]}}`: true,
+		deep(21):                               true,
 		"[" + strings.Join(slices.Repeat([]string{deep(19)}, 9), ",") + "]": false, // each item begins at the same depth
 	} {
 		task := newTask("ann")

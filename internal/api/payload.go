@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"math"
+	"strconv"
 	"strings"
 
 	"google.golang.org/protobuf/types/known/structpb"
@@ -70,6 +71,32 @@ func payloadOut(stored string) (*structpb.Value, string) {
 	return nil, strings.ToValidUTF8(stored, "\uFFFD")
 }
 
+// isExact reports whether a reader of the double sees the number that the text says.
+func isExact(text string, n float64) bool {
+	if math.Abs(n) > maxExactInteger && n == math.Trunc(n) {
+		return false
+	}
+	return decimalOf(text) == decimalOf(strconv.FormatFloat(n, 'g', -1, 64))
+}
+
+// decimal is a number without its sign: digits that neither begin nor end with 0, and the power of ten of the last one.
+type decimal struct {
+	digits string
+	power  int
+}
+
+func decimalOf(number string) decimal {
+	mantissa, exponent, _ := strings.Cut(strings.ToLower(number), "e")
+	whole, fraction, _ := strings.Cut(strings.TrimPrefix(mantissa, "-"), ".")
+	digits := strings.TrimLeft(whole+fraction, "0")
+	significant := strings.TrimRight(digits, "0")
+	if significant == "" {
+		return decimal{}
+	}
+	power, _ := strconv.Atoi(exponent) // one beyond all bounds is cut, and no double has such a one
+	return decimal{significant, power - len(fraction) + len(digits) - len(significant)}
+}
+
 // room is how much more a value may hold.
 type room struct{ values, depth int }
 
@@ -86,7 +113,7 @@ func (r *room) valueOf(decoded any) *structpb.Value {
 	case string:
 		return structpb.NewStringValue(v)
 	case json.Number:
-		if n, err := v.Float64(); err == nil && (math.Abs(n) <= maxExactInteger || n != math.Trunc(n)) {
+		if n, err := v.Float64(); err == nil && isExact(v.String(), n) {
 			return structpb.NewNumberValue(n)
 		}
 	case []any:
