@@ -235,6 +235,33 @@ func soon(id string) *v1.RescheduleRequest {
 	return &v1.RescheduleRequest{TaskId: id, Due: &v1.RescheduleRequest_DueIn{DueIn: durationpb.New(0)}}
 }
 
+// A token has a share of the streams: others can watch beside it.
+func TestStreamsAreShared(t *testing.T) {
+	t.Parallel()
+	w := onSQLite(t, callerOf("eager", api.RoleSchedule, nil, nil), callerOf("other", api.RoleRead, nil, nil))
+	eager, other := w.dial(t, tokenOf("eager"), connect.WithGRPC()), w.dial(t, tokenOf("other"), connect.WithGRPC())
+	id := eager.make(t, newTask("ann")).GetTaskId()
+	ctx, end := context.WithCancel(t.Context())
+	watch := func(c clients) error {
+		stream, err := c.Watch(ctx, &v1.WatchRequest{TaskId: id})
+		pipelinetest.Must(t, err)
+		stream.Receive()
+		return stream.Err()
+	}
+	for range 250 {
+		pipelinetest.Must(t, watch(eager))
+	}
+	wantCode(t, watch(eager), connect.CodeResourceExhausted, "TOO_MANY_WATCHES")
+	pipelinetest.Must(t, watch(other))
+	end()
+	ctx = t.Context()
+	for deadline := time.Now().Add(minute); watch(eager) != nil; { // the server learns of the end by and by
+		if time.Now().After(deadline) {
+			t.Fatal("streams that have ended count on")
+		}
+	}
+}
+
 // The history names the token.
 func TestHistoryNamesTheCaller(t *testing.T) {
 	t.Parallel()

@@ -46,6 +46,7 @@ const (
 var (
 	errIDTaken     = errors.New("another task has this task_id")
 	errTooManyOpen = fmt.Errorf("%d streams are open already", maxWatches)
+	errShareOpen   = fmt.Errorf("the caller has %d streams open already", maxCallerWatches)
 	errStopping    = errors.New("the server stops")
 )
 
@@ -94,6 +95,7 @@ var answers = []struct {
 	{task.ErrNoOperation, connect.CodeNotFound, reasonNoOperation},
 	{task.ErrRunning, connect.CodeUnavailable, reasonRunning},
 	{errTooManyOpen, connect.CodeResourceExhausted, reasonWatches},
+	{errShareOpen, connect.CodeResourceExhausted, reasonWatches},
 	{errStopping, connect.CodeUnavailable, reasonStopping},
 	{task.ErrClosed, connect.CodeUnavailable, reasonStopping},
 }

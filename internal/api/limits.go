@@ -16,6 +16,7 @@ const (
 	watchLimit       = 10 * time.Minute       // of a stream
 	watchInterval    = 500 * time.Millisecond // between two looks at what streams watch
 	maxWatches       = 1000                   // streams at once
+	maxCallerWatches = 250                    // streams of one caller
 	defaultPage      = 100                    // tasks
 	maxPage          = task.MaxPerCall        // tasks
 	maxCursor        = 256                    // bytes

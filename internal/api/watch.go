@@ -30,6 +30,7 @@ type watches struct {
 // watch is one stream's task.
 type watch struct {
 	id      task.ID
+	caller  string         // its name
 	version int64          // that the stream knows, or finds in changes; watches.mu guards it
 	changes chan task.Task // holds the newest change that the stream has not sent; the zero Task says that the row was purged
 }
@@ -47,14 +48,23 @@ func (w *watches) count() int {
 	return len(w.open)
 }
 
-// add opens a watch of a task whose version is known.
-func (w *watches) add(row task.Task) (*watch, error) {
+// add opens a watch of a task whose version is known. No caller can take the streams of all others.
+func (w *watches) add(row task.Task, caller string) (*watch, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.open) >= maxWatches {
 		return nil, errTooManyOpen
 	}
-	added := &watch{id: row.ID, version: row.Version, changes: make(chan task.Task, 1)}
+	mine := 0
+	for open := range w.open {
+		if open.caller == caller {
+			mine++
+		}
+	}
+	if mine >= maxCallerWatches {
+		return nil, errShareOpen
+	}
+	added := &watch{id: row.ID, caller: caller, version: row.Version, changes: make(chan task.Task, 1)}
 	w.open[added] = struct{}{}
 	return added, nil
 }
@@ -122,7 +132,7 @@ func (s tasks) Watch(ctx context.Context, r *v1.WatchRequest, stream *connect.Se
 	if err != nil {
 		return err
 	}
-	watched, err := s.watches.add(row)
+	watched, err := s.watches.add(row, callerOf(ctx).name)
 	if err != nil {
 		return err
 	}
