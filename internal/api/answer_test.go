@@ -5,10 +5,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	v1 "github.com/duetime/duetime/pkg/duetimev1"
@@ -166,6 +168,33 @@ func TestPayloadsComeBackAsText(t *testing.T) {
 		got := c.make(t, task)
 		if isText && (got.GetPayloadJson() != text || got.GetPayload() != nil) || !isText && !proto.Equal(got.GetPayload(), value) {
 			t.Errorf("%.60s came back as %.60v, %.60q", text, got.GetPayload(), got.GetPayloadJson())
+		}
+	}
+}
+
+// A list of all owners goes by the run time, and its bounds too: windows that follow each other leave out no retried task.
+func TestBoundsOfWalks(t *testing.T) {
+	t.Parallel()
+	w := onSQLite(t)
+	calls := w.dial(t, "", connect.WithGRPC())
+	calls.make(t, newTask("ann")) // due in an hour
+	_, err := w.db().ExecContext(t.Context(), "UPDATE duetime_tasks SET run_at = due_at + 7200000, attempt = 1")
+	pipelinetest.Must(t, err)
+	between := timestamppb.New(time.Now().Add(2 * time.Hour))
+	for _, c := range []struct {
+		name string
+		list *v1.ListRequest
+		want int
+	}{
+		{"a walk before", &v1.ListRequest{DueBefore: between}, 0},
+		{"a walk after", &v1.ListRequest{DueAfter: between}, 1},
+		{"an owner's before", &v1.ListRequest{Owner: "ann", DueBefore: between}, 1},
+		{"an owner's after", &v1.ListRequest{Owner: "ann", DueAfter: between}, 0},
+	} {
+		page, err := calls.List(t.Context(), c.list)
+		pipelinetest.Must(t, err)
+		if len(page.GetTasks()) != c.want {
+			t.Errorf("%s: %d tasks, want %d", c.name, len(page.GetTasks()), c.want)
 		}
 	}
 }

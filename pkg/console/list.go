@@ -27,8 +27,8 @@ type Filter struct {
 	Subject            string
 	State              *task.State
 	Labels             map[string]string // labels that the task has, by name, among others: task.Label
-	DueAfter           time.Time         // due at this moment or after it
-	DueBefore          time.Time         // due before this moment
+	DueAfter           time.Time         // due at this moment or after it; ListBounded says when it bounds the run time instead
+	DueBefore          time.Time         // due before this moment, likewise
 	After              string            // only tasks after this place of the list, as Page.Next names it
 	Limit              int               // of List 1 to MaxPage, default DefaultPage; of Select 1 to MaxSelected, the default
 }

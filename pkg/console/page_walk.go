@@ -26,9 +26,10 @@ const (
 func (f Filter) Walks() bool { return f.Owner == "" && len(f.Labels) == 0 }
 
 // ListBounded is List for callers who must not cost much, such as those of an API. A filter without an owner and a label walks
-// through the tasks of its state, or the pending ones, in the order of their run times: it reads a bounded number of rows for a
-// bounded time, so that a page may have fewer tasks than its limit, or none, and yet a next one. Let one such call go on
-// at a time. A place in a list that is none is a *task.FieldError.
+// through the tasks of its state, or the pending ones, by their run times, which DueAfter and DueBefore then bound: due times
+// have no index of their own. A walk reads a bounded number of rows for a bounded time, so that a page may have fewer tasks than
+// its limit, or none, and yet a next one. Let one such call go on at a time. A place in a list that is none is a
+// *task.FieldError.
 func (c *Console) ListBounded(ctx context.Context, f Filter) (Page, error) {
 	if !f.Walks() {
 		if f.After != "" && CheckCursor(f.After) != nil {
