@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -197,4 +198,77 @@ func TestBoundsOfWalks(t *testing.T) {
 			t.Errorf("%s: %d tasks, want %d", c.name, len(page.GetTasks()), c.want)
 		}
 	}
+}
+
+// Lists that may read all rows wait for each other, by whatever they choose. An owner's list waits for none.
+func TestListsWithoutOwnerWait(t *testing.T) {
+	t.Parallel()
+	w := onMySQL(t)
+	c := w.dial(t, "", connect.WithGRPC())
+	labelled := newTask("ann")
+	labelled.Labels = map[string]string{"realm": "7"}
+	c.make(t, labelled)
+	lists := map[string]func(ctx context.Context) error{
+		"a walk": func(ctx context.Context) error { _, err := c.List(ctx, &v1.ListRequest{}); return err },
+		"by label": func(ctx context.Context) error {
+			_, err := c.List(ctx, &v1.ListRequest{Labels: labelled.GetLabels()})
+			return err
+		},
+		"recurrences": func(ctx context.Context) error {
+			_, err := c.ListRecurrences(ctx, &v1.ListRecurrencesRequest{Kind: "mail"})
+			return err
+		},
+	}
+	for name, list := range lists {
+		if err := list(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	held := holdRecurrences(t, w, lists["recurrences"])
+	waits := func(name string) bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		return connect.CodeOf(lists[name](ctx)) == connect.CodeDeadlineExceeded
+	}
+	for _, name := range []string{"a walk", "by label"} {
+		if !waits(name) {
+			t.Errorf("%s: went on beside a list that reads all rows", name)
+		}
+	}
+	if _, err := c.List(t.Context(), &v1.ListRequest{Owner: "ann"}); err != nil {
+		t.Errorf("an owner's list waits: %v", err)
+	}
+	if len(held) > 0 {
+		t.Fatal("the list that the others wait for has ended: nothing is proven")
+	}
+}
+
+// holdRecurrences begins a call that reads recurrences, and returns once it waits for their table, which is locked. What the
+// call answers comes through the channel.
+func holdRecurrences(t *testing.T, w *world, list func(ctx context.Context) error) chan error {
+	t.Helper()
+	locking, err := w.db().Connx(t.Context())
+	pipelinetest.Must(t, err)
+	_, err = locking.ExecContext(t.Context(), "LOCK TABLES duetime_recurrences WRITE")
+	pipelinetest.Must(t, err)
+	answer, called := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(called)
+		answer <- list(context.Background())
+	}()
+	t.Cleanup(func() {
+		_, err := locking.ExecContext(context.Background(), "UNLOCK TABLES")
+		pipelinetest.Must(t, err)
+		pipelinetest.Must(t, locking.Close())
+		<-called
+	})
+	query := "SELECT COUNT(*) FROM " + pipelinetest.Connections(t) + " WHERE DB = DATABASE() AND STATE LIKE 'Waiting for table%'"
+	waiting := 0
+	for deadline := time.Now().Add(minute); waiting == 0; {
+		pipelinetest.Must(t, w.db().GetContext(t.Context(), &waiting, query))
+		if len(answer) > 0 || time.Now().After(deadline) {
+			t.Fatal("the call does not wait for the table")
+		}
+	}
+	return answer
 }

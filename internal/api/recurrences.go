@@ -86,6 +86,11 @@ func (s recurrences) ListRecurrences(
 	if err := callerOf(ctx).checkScope(filter.Owner, filter.Kind); err != nil {
 		return nil, err
 	}
+	done, err := s.oneAtATime(ctx, filter.Owner == "")
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	page, err := s.console.Recurrences(ctx, filter)
 	if err != nil {
 		return nil, err

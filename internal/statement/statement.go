@@ -40,9 +40,19 @@ func skipBlank(text string) string {
 // LeavesTrace reports whether a statement changes its session in a way that the end of its transaction does not undo: a
 // variable, a temporary table, a lock, the schema in use, a prepared statement, a transaction of its own.
 func LeavesTrace(text string) bool {
-	switch word, _ := FirstWord(text); word {
-	case "SET", "USE", "PREPARE", "HANDLER", "CREATE", "LOCK", "FLUSH", "BEGIN", "START", "XA":
+	switch word, after := FirstWord(text); word {
+	case "SET":
+		return !setsForSelect(after)
+	case "USE", "PREPARE", "HANDLER", "CREATE", "LOCK", "FLUSH", "BEGIN", "START", "XA":
 		return true
 	}
 	return false
+}
+
+// setsForSelect reports whether a SET, of which this is the text after the word, is MariaDB's SET STATEMENT … FOR of a SELECT:
+// it holds for that SELECT alone. Its first part may stand in a comment for MariaDB.
+func setsForSelect(after string) bool {
+	word, after := FirstWord(after)
+	_, what, _ := strings.Cut(after, " FOR")
+	return word == "STATEMENT" && StartsWith(strings.TrimPrefix(what, "*/"), "SELECT")
 }

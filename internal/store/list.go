@@ -83,10 +83,28 @@ func (f Filter) where(d Dialect) (string, []any) {
 		append(args, cmp.Or(f.Limit, 100))
 }
 
+const (
+	listGrace = time.Second    // after its caller's deadline, so that the caller is told of the deadline
+	maxListed = 24 * time.Hour // of a statement with a limit: the servers take no limit of any length
+)
+
+// selectUntil begins a SELECT that the server gives up soon after the deadline of ctx. A server goes on with a statement whose
+// client has left: callers who try again would have it sort the same million rows several times at once. MySQL takes MariaDB's
+// limit for a comment, MariaDB takes MySQL's for one, and SQLite both.
+func selectUntil(ctx context.Context) string {
+	deadline, limited := ctx.Deadline()
+	if !limited {
+		return "SELECT "
+	}
+	ms := (min(max(time.Until(deadline), 0), maxListed) + listGrace).Milliseconds()
+	return fmt.Sprintf("/*M!100100 SET STATEMENT max_statement_time = %d.%03d FOR*/ SELECT /*+ MAX_EXECUTION_TIME(%d) */ ",
+		ms/1000, ms%1000, ms)
+}
+
 // List reads the rows that the filter selects, by (due_at, id).
 func (s *Store) List(ctx context.Context, f Filter) ([]task.Task, error) {
 	where, args := f.where(s.dialect)
-	tasks, err := s.query(ctx, nil, "SELECT "+wholeRow.list+where, args)
+	tasks, err := s.query(ctx, nil, selectUntil(ctx)+wholeRow.list+where, args)
 	if err != nil {
 		return nil, fmt.Errorf("list tasks: %w", err)
 	}

@@ -123,7 +123,7 @@ func (s *Store) CountMatching(ctx context.Context, o task.Operation) (n int64, e
 	}
 	defer done()
 	text, args := s.previewSQL(o)
-	if err := db.GetContext(ctx, &n, "SELECT COUNT(*)"+text, args...); err != nil {
+	if err := db.GetContext(ctx, &n, selectUntil(ctx)+"COUNT(*)"+text, args...); err != nil {
 		return 0, fmt.Errorf("count the tasks of an operation: %w", err)
 	}
 	return n, nil
@@ -137,7 +137,7 @@ func (s *Store) Matching(ctx context.Context, o task.Operation, limit int) ([]ta
 	}
 	defer done()
 	text, args := s.previewSQL(o)
-	tasks, err := s.query(ctx, db, "SELECT "+wholeRow.list+text+" LIMIT ?", append(args, limit))
+	tasks, err := s.query(ctx, db, selectUntil(ctx)+wholeRow.list+text+" LIMIT ?", append(args, limit))
 	if err != nil {
 		return nil, fmt.Errorf("read some tasks of an operation: %w", err)
 	}

@@ -118,7 +118,8 @@ func (s *Store) ListRecurrences(ctx context.Context, f RecurrenceFilter) ([]task
 	if f.State != nil {
 		text, args = text+" AND state = ?", append(args, int64(*f.State))
 	}
-	found, err := queryRecurrences(ctx, s.db, "SELECT "+recurrenceList+text+" ORDER BY owner, name LIMIT ?", append(args, f.Limit))
+	text, args = selectUntil(ctx)+recurrenceList+text+" ORDER BY owner, name LIMIT ?", append(args, f.Limit)
+	found, err := queryRecurrences(ctx, s.db, text, args)
 	if err != nil {
 		return nil, fmt.Errorf("list recurrences: %w", err)
 	}

@@ -33,12 +33,16 @@ func TestSessionThatATransactionChangedIsNotUsedAgain(t *testing.T) {
 			for _, statement := range []string{
 				"SET SESSION wait_timeout = 1", " set @@session.time_zone = '+08:00'", "SET @x = 1",
 				"CREATE TEMPORARY TABLE duetime_tasks (a INT)", "/* mine */ PREPARE p FROM 'SELECT 1'", "/*!50000 SET @x = 1 */",
+				"/*M!100100 SET STATEMENT max_statement_time = 9 FOR*/ SET @x = 1",
 			} {
 				if after(statement) {
 					t.Errorf("the session goes on after %s", statement)
 				}
 			}
-			for _, statement := range []string{"SELECT 1", "DELETE FROM duetime_tasks", "SAVEPOINT settle"} {
+			for _, statement := range []string{
+				"SELECT 1", "DELETE FROM duetime_tasks", "SAVEPOINT settle",
+				"/*M!100100 SET STATEMENT max_statement_time = 9 FOR*/ SELECT 1",
+			} {
 				if !after(statement) {
 					t.Errorf("the session is given up after %s", statement)
 				}

@@ -16,8 +16,8 @@ const (
 		"WHERE l.LOCK_TYPE = 'RECORD' AND l.OBJECT_SCHEMA = DATABASE() AND p.PROCESSLIST_COMMAND = 'Sleep' AND p.PROCESSLIST_USER = ?"
 
 	// MySQL's information_schema.PROCESSLIST fails while any connection runs a statement with bytes that are no UTF-8.
-	mysqlConnections = "(SELECT PROCESSLIST_ID AS ID, PROCESSLIST_DB AS DB, PROCESSLIST_COMMAND AS COMMAND " +
-		"FROM performance_schema.threads WHERE PROCESSLIST_ID IS NOT NULL) AS connections"
+	mysqlConnections = "(SELECT PROCESSLIST_ID AS ID, PROCESSLIST_DB AS DB, PROCESSLIST_COMMAND AS COMMAND, " +
+		"PROCESSLIST_STATE AS STATE, PROCESSLIST_INFO AS INFO FROM performance_schema.threads WHERE PROCESSLIST_ID IS NOT NULL) AS connections"
 
 	mariadbConnections = "information_schema.PROCESSLIST"
 
@@ -36,7 +36,7 @@ type rowQueryer interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// Connections is a table of the server's connections for a FROM, with ID, DB and COMMAND.
+// Connections is a table of the server's connections for a FROM, with ID, DB, COMMAND, STATE and INFO.
 func Connections(t testing.TB) string {
 	t.Helper()
 	return chosen(t).connections
