@@ -39,6 +39,7 @@ var roles = map[string]Role{
 	duetimev1connect.OperationServicePreviewOperationProcedure: RoleOperate,
 	duetimev1connect.OperationServiceBeginOperationProcedure:   RoleOperate,
 	duetimev1connect.OperationServiceGetOperationProcedure:     RoleOperate,
+	duetimev1connect.OperationServiceListOperationsProcedure:   RoleOperate,
 	duetimev1connect.OperationServiceCancelOperationProcedure:  RoleOperate,
 }
 

@@ -44,7 +44,7 @@ func TestRoles(t *testing.T) {
 	w := onSQLite(t,
 		callerOf("reader", api.RoleRead, nil, nil), callerOf("shop", api.RoleSchedule, nil, nil), callerOf("admin", api.RoleOperate, nil, nil))
 	reads := []string{"Get", "List", "Watch", "ListRecurrences"}
-	operates := []string{"Retry", "PreviewOperation", "BeginOperation", "GetOperation", "CancelOperation"}
+	operates := []string{"Retry", "PreviewOperation", "BeginOperation", "GetOperation", "ListOperations", "CancelOperation"}
 	for _, path := range procedures() {
 		method := path[strings.LastIndexByte(path, '/')+1:]
 		needed := 2
@@ -71,7 +71,7 @@ func TestRoles(t *testing.T) {
 			}
 		}
 	}
-	if n := len(procedures()); n < 18 {
+	if n := len(procedures()); n < 19 {
 		t.Errorf("only %d methods were called", n)
 	}
 	for _, token := range []string{"wrong", tokenOf("reader") + "x", ""} {

@@ -90,6 +90,7 @@ var answers = []struct {
 	{console.ErrMeanwhile, connect.CodeAborted, reasonStale},
 	{task.ErrKeyTaken, connect.CodeAlreadyExists, reasonKeyTaken},
 	{errIDTaken, connect.CodeAlreadyExists, reasonIDTaken},
+	{task.ErrOperationTaken, connect.CodeAlreadyExists, reasonIDTaken},
 	{task.ErrNotFound, connect.CodeNotFound, reasonNoTask},
 	{task.ErrNoRecurrence, connect.CodeNotFound, reasonNoRecurrence},
 	{task.ErrNoOperation, connect.CodeNotFound, reasonNoOperation},

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"slices"
 
 	v1 "github.com/duetime/duetime/pkg/duetimev1"
 	"github.com/duetime/duetime/pkg/schedule"
@@ -53,6 +54,11 @@ func (s operations) operation(ctx context.Context, r *v1.NewOperation) (task.Ope
 		}
 	}
 	var err error
+	if r.GetOperationId() != "" {
+		if o.ID, err = operationID(r.GetOperationId()); err != nil {
+			return o, err
+		}
+	}
 	if o.By, err = durationOf("by", r.GetBy()); err != nil {
 		return o, err
 	}
@@ -93,16 +99,40 @@ func (s operations) GetOperation(ctx context.Context, r *v1.GetOperationRequest)
 }
 
 // visibleOperation reads an operation. One that chooses tasks outside of the caller's scope is not there.
-func (s operations) visibleOperation(ctx context.Context, operationID string) (task.Operation, error) {
-	id, err := task.ParseID(operationID)
+func (s operations) visibleOperation(ctx context.Context, id string) (task.Operation, error) {
+	wanted, err := operationID(id)
 	if err != nil {
-		return task.Operation{}, &task.FieldError{Field: "operation_id", Problem: "must be a UUID of 36 characters"}
+		return task.Operation{}, err
 	}
-	o, err := s.client.Operation(ctx, id)
+	o, err := s.client.Operation(ctx, wanted)
 	if err == nil && callerOf(ctx).checkFilter(o.Filter) != nil {
 		err = task.ErrNoOperation
 	}
 	return o, err
+}
+
+func operationID(text string) (task.ID, error) {
+	id, err := task.ParseID(text)
+	if err != nil || id.IsZero() {
+		return id, &task.FieldError{Field: "operation_id", Problem: "must be a UUID of 36 characters, not all 0"}
+	}
+	return id, nil
+}
+
+// ListOperations reads the newest operations that choose no tasks outside of the caller's scope.
+func (s operations) ListOperations(ctx context.Context, r *v1.ListOperationsRequest) (*v1.ListOperationsResponse, error) {
+	limit, _, err := pageOf(r.GetLimit(), "")
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.client.Operations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	who := callerOf(ctx)
+	visible := slices.DeleteFunc(all, func(o task.Operation) bool { return who.checkFilter(o.Filter) != nil })
+	visible = visible[:min(len(visible), limit)]
+	return &v1.ListOperationsResponse{Operations: messages(visible, operationMessage)}, nil
 }
 
 // CancelOperation ends an operation.

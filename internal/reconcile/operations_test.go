@@ -21,7 +21,8 @@ func (w *world) operate(t testing.TB, o task.Operation) task.Operation {
 	w.now = value(t)(w.rows.Now(t.Context(), nil))
 	o, err := o.Begin("ann@host", w.now)
 	pipelinetest.Must(t, err)
-	pipelinetest.Must(t, w.rows.InsertOperation(t.Context(), w.rows.DB(), o))
+	_, err = w.rows.InsertOperation(t.Context(), w.rows.DB(), o)
+	pipelinetest.Must(t, err)
 	return o
 }
 

@@ -67,7 +67,7 @@ const rolledBack = "40"
 // readOnlyText is in the message of optionForbids if the option is read_only or super_read_only.
 const readOnlyText = "read-only"
 
-// SQLite's primary result codes, and one extended code.
+// SQLite's primary result codes, and two extended codes.
 const (
 	sqliteError     = 1
 	sqliteBusy      = 5
@@ -79,4 +79,5 @@ const (
 	sqliteFull      = 13
 	sqliteCantOpen  = 14
 	sqliteUnique    = 2067
+	sqlitePrimary   = 1555 // a primary key that is taken
 )

@@ -137,7 +137,7 @@ func classOfAnswer(e *mysql.MySQLError, connecting bool) Class {
 }
 
 func classOfSQLite(e *sqlite.Error) Class {
-	if e.Code() == sqliteUnique {
+	if e.Code() == sqliteUnique || e.Code() == sqlitePrimary {
 		return Duplicate
 	}
 	switch e.Code() & 0xff {

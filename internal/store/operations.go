@@ -70,17 +70,20 @@ var operationList = func() string {
 	return strings.Join(names, ", ")
 }()
 
-// InsertOperation writes a new row.
-func (s *Store) InsertOperation(ctx context.Context, q sqlx.ExtContext, o task.Operation) error {
+// InsertOperation writes a new row; false if an operation has its id already.
+func (s *Store) InsertOperation(ctx context.Context, q sqlx.ExtContext, o task.Operation) (made bool, err error) {
 	args := make([]any, len(operationColumns))
 	for i, c := range operationColumns {
 		args[i] = c.value(&o)
 	}
-	_, err := q.ExecContext(ctx, "INSERT INTO duetime_operations ("+operationList+") VALUES ("+marks(len(args))+")", args...)
-	if err != nil {
-		return fmt.Errorf("insert operation %s: %w", o.ID, err)
+	_, err = q.ExecContext(ctx, "INSERT INTO duetime_operations ("+operationList+") VALUES ("+marks(len(args))+")", args...)
+	if Classify(err) == Duplicate {
+		return false, nil
 	}
-	return nil
+	if err != nil {
+		return false, fmt.Errorf("insert operation %s: %w", o.ID, err)
+	}
+	return true, nil
 }
 
 // SaveOperation writes the state and the progress of a row that the transaction has locked.
@@ -121,9 +124,10 @@ func (s *Store) operation(ctx context.Context, q sqlx.QueryerContext, id task.ID
 	return found[0], true, nil
 }
 
-// Operations reads the newest limit operations, in any state, the newest first.
+// Operations reads the newest limit operations, in any state, the newest first. An id may be its caller's, and says nothing
+// about the time. All rows are sorted: operations are carried out one after the other, and purged some time after their end.
 func (s *Store) Operations(ctx context.Context, limit int) ([]task.Operation, error) {
-	text := "SELECT " + operationList + " FROM duetime_operations ORDER BY id DESC LIMIT ?"
+	text := "SELECT " + operationList + " FROM duetime_operations ORDER BY created_at DESC, id DESC LIMIT ?"
 	found, err := queryOperations(ctx, s.db, text, []any{limit})
 	if err != nil {
 		return nil, fmt.Errorf("list operations: %w", err)

@@ -28,7 +28,12 @@ func operation(t *testing.T, s *store.Store, o task.Operation) task.Operation {
 	}
 	o, err := o.Begin("ann@host", t0.Add(time.Hour))
 	must(t, err)
-	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.InsertOperation(ctx, tx, o)) })
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
+		made, err := s.InsertOperation(ctx, tx, o)
+		if must(t, err); !made {
+			t.Errorf("%s was there", o.ID)
+		}
+	})
 	return o
 }
 
@@ -67,6 +72,26 @@ func operations(t *testing.T, s *store.Store) {
 	if got := value[[]task.Operation](t)(s.Operations(ctx, 1)); len(got) != 1 || got[0].ID != second.ID {
 		t.Errorf("the newest is %+v", got)
 	}
+	// The caller's id is beyond all ids that grow with time; another one of the same id leaves the first one as it is.
+	third := task.Operation{Verb: task.VerbCancel, Filter: task.Filter{Kind: "k"}}
+	for i := range third.ID {
+		third.ID[i] = 0xff
+	}
+	third = operation(t, s, third)
+	must(t, exec(s.DB(), "UPDATE duetime_operations SET created_at = created_at - 1 WHERE id = ?", third.ID[:]))
+	third.CreatedAt = third.CreatedAt.Add(-time.Millisecond)
+	other := third
+	other.Filter.Kind = "other"
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
+		if made, err := s.InsertOperation(ctx, tx, other); made || err != nil {
+			t.Errorf("a second one of the same id: made %v, %v", made, err)
+		}
+	})
+	if d := cmp.Diff([]task.Operation{second, first, third}, value[[]task.Operation](t)(s.Operations(ctx, 10))); d != "" {
+		t.Errorf("listed with an id of the caller's (-want +got):\n%s", d)
+	}
+	third = third.Done(t0.Add(3 * time.Hour))
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.SaveOperation(ctx, tx, third)) })
 	got, found, err := s.Operation(ctx, nil, first.ID)
 	if d := cmp.Diff(first, got); d != "" || !found || err != nil {
 		t.Errorf("read back, found %v, %v (-want +got):\n%s", found, err, d)

@@ -266,7 +266,10 @@ type NewOperation struct {
 	// Tasks changed a second at most; absent: as many as the daemon's care for running tasks allows.
 	Rate int32 `protobuf:"varint,5,opt,name=rate,proto3" json:"rate,omitempty"`
 	// What a preview has counted, so that the operation can say how much is left.
-	Matched       int64 `protobuf:"varint,6,opt,name=matched,proto3" json:"matched,omitempty"`
+	Matched int64 `protobuf:"varint,6,opt,name=matched,proto3" json:"matched,omitempty"`
+	// A UUID of the caller's own: a repeated call with it makes one operation, and answers it as it stands. Made by the server if it
+	// is absent.
+	OperationId   string `protobuf:"bytes,7,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -341,6 +344,13 @@ func (x *NewOperation) GetMatched() int64 {
 		return x.Matched
 	}
 	return 0
+}
+
+func (x *NewOperation) GetOperationId() string {
+	if x != nil {
+		return x.OperationId
+	}
+	return ""
 }
 
 // Operation is an operation and its progress.
@@ -793,6 +803,96 @@ func (x *GetOperationResponse) GetOperation() *Operation {
 	return nil
 }
 
+type ListOperationsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Operations of the answer: 1 to 1,000; 100 if it is absent.
+	Limit         int32 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListOperationsRequest) Reset() {
+	*x = ListOperationsRequest{}
+	mi := &file_duetime_v1_operation_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListOperationsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListOperationsRequest) ProtoMessage() {}
+
+func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_duetime_v1_operation_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListOperationsRequest.ProtoReflect.Descriptor instead.
+func (*ListOperationsRequest) Descriptor() ([]byte, []int) {
+	return file_duetime_v1_operation_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ListOperationsRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type ListOperationsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The newest first, up to 2 MiB of them. Without those whose filter chooses tasks outside of the token's scope.
+	Operations    []*Operation `protobuf:"bytes,1,rep,name=operations,proto3" json:"operations,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListOperationsResponse) Reset() {
+	*x = ListOperationsResponse{}
+	mi := &file_duetime_v1_operation_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListOperationsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListOperationsResponse) ProtoMessage() {}
+
+func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_duetime_v1_operation_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListOperationsResponse.ProtoReflect.Descriptor instead.
+func (*ListOperationsResponse) Descriptor() ([]byte, []int) {
+	return file_duetime_v1_operation_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ListOperationsResponse) GetOperations() []*Operation {
+	if x != nil {
+		return x.Operations
+	}
+	return nil
+}
+
 type CancelOperationRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	OperationId   string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
@@ -802,7 +902,7 @@ type CancelOperationRequest struct {
 
 func (x *CancelOperationRequest) Reset() {
 	*x = CancelOperationRequest{}
-	mi := &file_duetime_v1_operation_proto_msgTypes[9]
+	mi := &file_duetime_v1_operation_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -814,7 +914,7 @@ func (x *CancelOperationRequest) String() string {
 func (*CancelOperationRequest) ProtoMessage() {}
 
 func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_duetime_v1_operation_proto_msgTypes[9]
+	mi := &file_duetime_v1_operation_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -827,7 +927,7 @@ func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationRequest.ProtoReflect.Descriptor instead.
 func (*CancelOperationRequest) Descriptor() ([]byte, []int) {
-	return file_duetime_v1_operation_proto_rawDescGZIP(), []int{9}
+	return file_duetime_v1_operation_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CancelOperationRequest) GetOperationId() string {
@@ -846,7 +946,7 @@ type CancelOperationResponse struct {
 
 func (x *CancelOperationResponse) Reset() {
 	*x = CancelOperationResponse{}
-	mi := &file_duetime_v1_operation_proto_msgTypes[10]
+	mi := &file_duetime_v1_operation_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -858,7 +958,7 @@ func (x *CancelOperationResponse) String() string {
 func (*CancelOperationResponse) ProtoMessage() {}
 
 func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_duetime_v1_operation_proto_msgTypes[10]
+	mi := &file_duetime_v1_operation_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -871,7 +971,7 @@ func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationResponse.ProtoReflect.Descriptor instead.
 func (*CancelOperationResponse) Descriptor() ([]byte, []int) {
-	return file_duetime_v1_operation_proto_rawDescGZIP(), []int{10}
+	return file_duetime_v1_operation_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CancelOperationResponse) GetOperation() *Operation {
@@ -900,14 +1000,15 @@ const file_duetime_v1_operation_proto_rawDesc = "" +
 	"\x03all\x18\t \x01(\bR\x03all\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc9\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xec\x01\n" +
 	"\fNewOperation\x12$\n" +
 	"\x04verb\x18\x01 \x01(\x0e2\x10.duetime.v1.VerbR\x04verb\x12)\n" +
 	"\x02by\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x02by\x12\x0e\n" +
 	"\x02to\x18\x03 \x01(\tR\x02to\x12*\n" +
 	"\x06filter\x18\x04 \x01(\v2\x12.duetime.v1.FilterR\x06filter\x12\x12\n" +
 	"\x04rate\x18\x05 \x01(\x05R\x04rate\x12\x18\n" +
-	"\amatched\x18\x06 \x01(\x03R\amatched\"\xe0\x04\n" +
+	"\amatched\x18\x06 \x01(\x03R\amatched\x12!\n" +
+	"\foperation_id\x18\a \x01(\tR\voperationId\"\xe0\x04\n" +
 	"\tOperation\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12$\n" +
 	"\x04verb\x18\x02 \x01(\x0e2\x10.duetime.v1.VerbR\x04verb\x12)\n" +
@@ -942,7 +1043,13 @@ const file_duetime_v1_operation_proto_rawDesc = "" +
 	"\x13GetOperationRequest\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\"K\n" +
 	"\x14GetOperationResponse\x123\n" +
-	"\toperation\x18\x01 \x01(\v2\x15.duetime.v1.OperationR\toperation\";\n" +
+	"\toperation\x18\x01 \x01(\v2\x15.duetime.v1.OperationR\toperation\"-\n" +
+	"\x15ListOperationsRequest\x12\x14\n" +
+	"\x05limit\x18\x01 \x01(\x05R\x05limit\"O\n" +
+	"\x16ListOperationsResponse\x125\n" +
+	"\n" +
+	"operations\x18\x01 \x03(\v2\x15.duetime.v1.OperationR\n" +
+	"operations\";\n" +
 	"\x16CancelOperationRequest\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\"N\n" +
 	"\x17CancelOperationResponse\x123\n" +
@@ -961,11 +1068,12 @@ const file_duetime_v1_operation_proto_rawDesc = "" +
 	"\x17OPERATION_STATE_RUNNING\x10\x01\x12\x1a\n" +
 	"\x16OPERATION_STATE_PAUSED\x10\x02\x12\x1d\n" +
 	"\x19OPERATION_STATE_CANCELLED\x10\x03\x12\x18\n" +
-	"\x14OPERATION_STATE_DONE\x10\x042\xf9\x02\n" +
+	"\x14OPERATION_STATE_DONE\x10\x042\xd2\x03\n" +
 	"\x10OperationService\x12]\n" +
 	"\x10PreviewOperation\x12#.duetime.v1.PreviewOperationRequest\x1a$.duetime.v1.PreviewOperationResponse\x12W\n" +
 	"\x0eBeginOperation\x12!.duetime.v1.BeginOperationRequest\x1a\".duetime.v1.BeginOperationResponse\x12Q\n" +
-	"\fGetOperation\x12\x1f.duetime.v1.GetOperationRequest\x1a .duetime.v1.GetOperationResponse\x12Z\n" +
+	"\fGetOperation\x12\x1f.duetime.v1.GetOperationRequest\x1a .duetime.v1.GetOperationResponse\x12W\n" +
+	"\x0eListOperations\x12!.duetime.v1.ListOperationsRequest\x1a\".duetime.v1.ListOperationsResponse\x12Z\n" +
 	"\x0fCancelOperation\x12\".duetime.v1.CancelOperationRequest\x1a#.duetime.v1.CancelOperationResponseB4Z2github.com/duetime/duetime/pkg/duetimev1;duetimev1b\x06proto3"
 
 var (
@@ -981,7 +1089,7 @@ func file_duetime_v1_operation_proto_rawDescGZIP() []byte {
 }
 
 var file_duetime_v1_operation_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_duetime_v1_operation_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_duetime_v1_operation_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_duetime_v1_operation_proto_goTypes = []any{
 	(Verb)(0),                        // 0: duetime.v1.Verb
 	(OperationState)(0),              // 1: duetime.v1.OperationState
@@ -994,46 +1102,51 @@ var file_duetime_v1_operation_proto_goTypes = []any{
 	(*BeginOperationResponse)(nil),   // 8: duetime.v1.BeginOperationResponse
 	(*GetOperationRequest)(nil),      // 9: duetime.v1.GetOperationRequest
 	(*GetOperationResponse)(nil),     // 10: duetime.v1.GetOperationResponse
-	(*CancelOperationRequest)(nil),   // 11: duetime.v1.CancelOperationRequest
-	(*CancelOperationResponse)(nil),  // 12: duetime.v1.CancelOperationResponse
-	nil,                              // 13: duetime.v1.Filter.LabelsEntry
-	(*timestamppb.Timestamp)(nil),    // 14: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),      // 15: google.protobuf.Duration
-	(*Task)(nil),                     // 16: duetime.v1.Task
+	(*ListOperationsRequest)(nil),    // 11: duetime.v1.ListOperationsRequest
+	(*ListOperationsResponse)(nil),   // 12: duetime.v1.ListOperationsResponse
+	(*CancelOperationRequest)(nil),   // 13: duetime.v1.CancelOperationRequest
+	(*CancelOperationResponse)(nil),  // 14: duetime.v1.CancelOperationResponse
+	nil,                              // 15: duetime.v1.Filter.LabelsEntry
+	(*timestamppb.Timestamp)(nil),    // 16: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),      // 17: google.protobuf.Duration
+	(*Task)(nil),                     // 18: duetime.v1.Task
 }
 var file_duetime_v1_operation_proto_depIdxs = []int32{
-	14, // 0: duetime.v1.Filter.due_after:type_name -> google.protobuf.Timestamp
-	14, // 1: duetime.v1.Filter.due_before:type_name -> google.protobuf.Timestamp
-	13, // 2: duetime.v1.Filter.labels:type_name -> duetime.v1.Filter.LabelsEntry
+	16, // 0: duetime.v1.Filter.due_after:type_name -> google.protobuf.Timestamp
+	16, // 1: duetime.v1.Filter.due_before:type_name -> google.protobuf.Timestamp
+	15, // 2: duetime.v1.Filter.labels:type_name -> duetime.v1.Filter.LabelsEntry
 	0,  // 3: duetime.v1.NewOperation.verb:type_name -> duetime.v1.Verb
-	15, // 4: duetime.v1.NewOperation.by:type_name -> google.protobuf.Duration
+	17, // 4: duetime.v1.NewOperation.by:type_name -> google.protobuf.Duration
 	2,  // 5: duetime.v1.NewOperation.filter:type_name -> duetime.v1.Filter
 	0,  // 6: duetime.v1.Operation.verb:type_name -> duetime.v1.Verb
-	15, // 7: duetime.v1.Operation.by:type_name -> google.protobuf.Duration
+	17, // 7: duetime.v1.Operation.by:type_name -> google.protobuf.Duration
 	2,  // 8: duetime.v1.Operation.filter:type_name -> duetime.v1.Filter
 	1,  // 9: duetime.v1.Operation.state:type_name -> duetime.v1.OperationState
-	14, // 10: duetime.v1.Operation.created_at:type_name -> google.protobuf.Timestamp
-	14, // 11: duetime.v1.Operation.updated_at:type_name -> google.protobuf.Timestamp
-	14, // 12: duetime.v1.Operation.finished_at:type_name -> google.protobuf.Timestamp
+	16, // 10: duetime.v1.Operation.created_at:type_name -> google.protobuf.Timestamp
+	16, // 11: duetime.v1.Operation.updated_at:type_name -> google.protobuf.Timestamp
+	16, // 12: duetime.v1.Operation.finished_at:type_name -> google.protobuf.Timestamp
 	3,  // 13: duetime.v1.PreviewOperationRequest.operation:type_name -> duetime.v1.NewOperation
-	16, // 14: duetime.v1.PreviewOperationResponse.sample:type_name -> duetime.v1.Task
+	18, // 14: duetime.v1.PreviewOperationResponse.sample:type_name -> duetime.v1.Task
 	3,  // 15: duetime.v1.BeginOperationRequest.operation:type_name -> duetime.v1.NewOperation
 	4,  // 16: duetime.v1.BeginOperationResponse.operation:type_name -> duetime.v1.Operation
 	4,  // 17: duetime.v1.GetOperationResponse.operation:type_name -> duetime.v1.Operation
-	4,  // 18: duetime.v1.CancelOperationResponse.operation:type_name -> duetime.v1.Operation
-	5,  // 19: duetime.v1.OperationService.PreviewOperation:input_type -> duetime.v1.PreviewOperationRequest
-	7,  // 20: duetime.v1.OperationService.BeginOperation:input_type -> duetime.v1.BeginOperationRequest
-	9,  // 21: duetime.v1.OperationService.GetOperation:input_type -> duetime.v1.GetOperationRequest
-	11, // 22: duetime.v1.OperationService.CancelOperation:input_type -> duetime.v1.CancelOperationRequest
-	6,  // 23: duetime.v1.OperationService.PreviewOperation:output_type -> duetime.v1.PreviewOperationResponse
-	8,  // 24: duetime.v1.OperationService.BeginOperation:output_type -> duetime.v1.BeginOperationResponse
-	10, // 25: duetime.v1.OperationService.GetOperation:output_type -> duetime.v1.GetOperationResponse
-	12, // 26: duetime.v1.OperationService.CancelOperation:output_type -> duetime.v1.CancelOperationResponse
-	23, // [23:27] is the sub-list for method output_type
-	19, // [19:23] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	4,  // 18: duetime.v1.ListOperationsResponse.operations:type_name -> duetime.v1.Operation
+	4,  // 19: duetime.v1.CancelOperationResponse.operation:type_name -> duetime.v1.Operation
+	5,  // 20: duetime.v1.OperationService.PreviewOperation:input_type -> duetime.v1.PreviewOperationRequest
+	7,  // 21: duetime.v1.OperationService.BeginOperation:input_type -> duetime.v1.BeginOperationRequest
+	9,  // 22: duetime.v1.OperationService.GetOperation:input_type -> duetime.v1.GetOperationRequest
+	11, // 23: duetime.v1.OperationService.ListOperations:input_type -> duetime.v1.ListOperationsRequest
+	13, // 24: duetime.v1.OperationService.CancelOperation:input_type -> duetime.v1.CancelOperationRequest
+	6,  // 25: duetime.v1.OperationService.PreviewOperation:output_type -> duetime.v1.PreviewOperationResponse
+	8,  // 26: duetime.v1.OperationService.BeginOperation:output_type -> duetime.v1.BeginOperationResponse
+	10, // 27: duetime.v1.OperationService.GetOperation:output_type -> duetime.v1.GetOperationResponse
+	12, // 28: duetime.v1.OperationService.ListOperations:output_type -> duetime.v1.ListOperationsResponse
+	14, // 29: duetime.v1.OperationService.CancelOperation:output_type -> duetime.v1.CancelOperationResponse
+	25, // [25:30] is the sub-list for method output_type
+	20, // [20:25] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_duetime_v1_operation_proto_init() }
@@ -1048,7 +1161,7 @@ func file_duetime_v1_operation_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_duetime_v1_operation_proto_rawDesc), len(file_duetime_v1_operation_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   12,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

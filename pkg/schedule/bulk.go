@@ -12,8 +12,8 @@ import (
 
 // operations are what operations need of the store. q is the transaction.
 type operations interface {
-	// InsertOperation writes a new row.
-	InsertOperation(ctx context.Context, q sqlx.ExtContext, o task.Operation) error
+	// InsertOperation writes a new row; false if an operation has its id already.
+	InsertOperation(ctx context.Context, q sqlx.ExtContext, o task.Operation) (made bool, err error)
 	// Operation reads an operation without locking it; false if there is none.
 	Operation(ctx context.Context, q sqlx.QueryerContext, id task.ID) (task.Operation, bool, error)
 	// LockOperation is Operation, and locks the row.
@@ -46,6 +46,9 @@ const maxOperations = 1000
 // transaction that was open at that moment may be left out. Look at it by Operation; PauseOperation, ResumeOperation and
 // CancelOperation stop it between two pages.
 //
+// If the operation has an id, the call can be repeated: once it has made the operation, it returns that one as it stands, or
+// task.ErrOperationTaken if that one does something else.
+//
 // Input outside the limits, and a filter that chooses all tasks without saying so, answer a *task.FieldError.
 func (t *Tx) Bulk(ctx context.Context, o task.Operation) (task.Operation, error) {
 	if err := o.Check(); err != nil {
@@ -62,10 +65,26 @@ func (t *Tx) Bulk(ctx context.Context, o task.Operation) (task.Operation, error)
 	if err != nil {
 		return task.Operation{}, err
 	}
-	if err := t.rows.InsertOperation(ctx, t.db, o); err != nil {
+	made, err := t.rows.InsertOperation(ctx, t.db, o)
+	if err != nil {
 		return task.Operation{}, t.fail(err)
 	}
+	if !made {
+		return t.begun(ctx, o)
+	}
 	return o, t.recordOperation(ctx, o, task.EventBegun, o.String())
+}
+
+// begun reads the operation that an earlier call with the id has made.
+func (t *Tx) begun(ctx context.Context, wanted task.Operation) (task.Operation, error) {
+	o, err := t.Operation(ctx, wanted.ID)
+	if err != nil {
+		return task.Operation{}, err
+	}
+	if !o.Repeats(wanted) {
+		return task.Operation{}, fmt.Errorf("%s: %w", o.ID, task.ErrOperationTaken)
+	}
+	return o, nil
 }
 
 // Operation reads an operation, in any state. It answers task.ErrNoOperation.
@@ -138,7 +157,8 @@ func (t *Tx) recordOperation(ctx context.Context, o task.Operation, event, detai
 // operator is the actor of operations. Our own worker's transactions have none.
 func (t *Tx) operator() string { return cmp.Or(t.actor, task.ActorWorker) }
 
-// Bulk is Tx.Bulk in a transaction of its own. After schedule.ErrCommitUnknown look for the operation by Operations.
+// Bulk is Tx.Bulk in a transaction of its own. After schedule.ErrCommitUnknown repeat it with the same id, or look
+// for the operation by Operations.
 func (c *Client) Bulk(ctx context.Context, o task.Operation) (task.Operation, error) {
 	return inTx(ctx, c, func(tx *Tx) (task.Operation, error) { return tx.Bulk(ctx, o) })
 }

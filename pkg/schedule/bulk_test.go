@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/schedule"
@@ -85,6 +86,50 @@ func TestBulk(t *testing.T) {
 		}
 		if _, _, err := w.BulkPreview(ctx, task.Operation{Verb: task.VerbCancel}); !errors.As(err, &field) {
 			t.Errorf("preview without a filter: %v", err)
+		}
+	})
+}
+
+// With an id of the caller's, an operation is made once, however often the call comes, and all calls answer it as it stands.
+func TestBulkIsRepeated(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		wanted := task.Operation{
+			ID: task.ID{1, 2, 3}, Verb: task.VerbShift, By: time.Hour,
+			Filter: task.Filter{Kind: meal.Name(), DueBefore: time.Now(), Labels: map[string]string{"realm": "7"}},
+		}
+		var calls errgroup.Group
+		for range 8 {
+			calls.Go(func() error {
+				_, err := w.Bulk(ctx, wanted)
+				return err
+			})
+		}
+		pipelinetest.Must(t, calls.Wait())
+		ended, err := w.CancelOperation(ctx, wanted.ID)
+		pipelinetest.Must(t, err)
+		again := wanted
+		again.Matched, again.Rate = 7, 100 // of a later preview
+		got, err := w.Bulk(ctx, again)
+		if d := cmp.Diff(ended, got); d != "" || err != nil {
+			t.Errorf("repeated after its end: %v (-want +got):\n%s", err, d)
+		}
+		for name, change := range map[string]func(o *task.Operation){
+			"verb":   func(o *task.Operation) { o.Verb, o.By = task.VerbCancel, 0 },
+			"by":     func(o *task.Operation) { o.By = -time.Hour },
+			"kind":   func(o *task.Operation) { o.Filter.Kind = "" },
+			"window": func(o *task.Operation) { o.Filter.DueBefore = o.Filter.DueBefore.Add(time.Second) },
+			"labels": func(o *task.Operation) { o.Filter.Labels = map[string]string{"realm": "8"} },
+		} {
+			other := wanted
+			change(&other)
+			if _, err := w.Bulk(ctx, other); !errors.Is(err, task.ErrOperationTaken) {
+				t.Errorf("another %s: %v", name, err)
+			}
+		}
+		if d := cmp.Diff([]string{"service begun", "service stopped"}, w.lines(t, wanted.ID)); d != "" {
+			t.Errorf("its history (-want +got):\n%s", d)
 		}
 	})
 }

@@ -2,6 +2,7 @@ package task
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 	"time"
@@ -69,6 +70,15 @@ func (f Filter) Matches(t Task) bool {
 	return chosen(f.Kind, t.Kind) && chosen(f.Owner, t.Owner) && strings.HasPrefix(t.Owner, f.OwnerPrefix) &&
 		chosen(f.Queue, t.Queue) && chosen(f.Subject, t.Subject) &&
 		!t.DueAt.Before(f.DueAfter) && (f.DueBefore.IsZero() || t.DueAt.Before(f.DueBefore))
+}
+
+// Equal reports whether both filters choose by the same fields.
+func (f Filter) Equal(other Filter) bool {
+	if !f.DueAfter.Equal(other.DueAfter) || !f.DueBefore.Equal(other.DueBefore) || !maps.Equal(f.Labels, other.Labels) {
+		return false
+	}
+	f.DueAfter, f.DueBefore, f.Labels = other.DueAfter, other.DueBefore, other.Labels
+	return reflect.DeepEqual(f, other)
 }
 
 func chosen(wanted, value string) bool { return wanted == "" || wanted == value }

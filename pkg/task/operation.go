@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,6 +11,8 @@ import (
 var (
 	// ErrNoOperation says that no operation has this id, or that it was purged after its retention.
 	ErrNoOperation = errors.New("operation not found")
+	// ErrOperationTaken says that another operation, with another verb or filter, has this id.
+	ErrOperationTaken = errors.New("another operation has this id")
 	// ErrOperationOver says that an operation was cancelled, or is done: it can't be paused, resumed or cancelled.
 	ErrOperationOver = errors.New("operation is over")
 )
@@ -69,7 +72,7 @@ func (s OperationState) MarshalText() ([]byte, error) { return []byte(s.String()
 // their ids, in pages of a transaction each, and changes each task once at most. A task that was made after the operation is
 // not its task. Verb, By, To, Filter, Rate and Matched are the caller's; the other fields are set by duetime.
 type Operation struct {
-	ID      ID
+	ID      ID // the caller's own, so that a call can be repeated; zero: duetime makes one
 	Verb    Verb
 	By      time.Duration // of VerbShift: how far due times move
 	To      string        // of VerbRequeue: the queue
@@ -122,9 +125,14 @@ func (o Operation) Begin(actor string, now time.Time) (Operation, error) {
 	}
 	o.Filter.DueAfter, o.Filter.DueBefore = wholeMs(o.Filter.DueAfter), wholeMs(o.Filter.DueBefore)
 	return Operation{
-		ID: NewID(), Verb: o.Verb, By: o.By, To: o.To, Filter: o.Filter, Rate: o.Rate, Matched: o.Matched,
+		ID: cmp.Or(o.ID, NewID()), Verb: o.Verb, By: o.By, To: o.To, Filter: o.Filter, Rate: o.Rate, Matched: o.Matched,
 		Actor: actor, CreatedAt: now, UpdatedAt: now,
 	}, nil
+}
+
+// Repeats reports whether both do the same to the same tasks.
+func (o Operation) Repeats(other Operation) bool {
+	return o.Verb == other.Verb && o.By == other.By && o.To == other.To && o.Filter.Equal(other.Filter)
 }
 
 // Matches reports whether the operation changes the task, as its row is now.

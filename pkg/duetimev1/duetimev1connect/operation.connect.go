@@ -42,6 +42,9 @@ const (
 	// OperationServiceGetOperationProcedure is the fully-qualified name of the OperationService's
 	// GetOperation RPC.
 	OperationServiceGetOperationProcedure = "/duetime.v1.OperationService/GetOperation"
+	// OperationServiceListOperationsProcedure is the fully-qualified name of the OperationService's
+	// ListOperations RPC.
+	OperationServiceListOperationsProcedure = "/duetime.v1.OperationService/ListOperations"
 	// OperationServiceCancelOperationProcedure is the fully-qualified name of the OperationService's
 	// CancelOperation RPC.
 	OperationServiceCancelOperationProcedure = "/duetime.v1.OperationService/CancelOperation"
@@ -56,6 +59,8 @@ type OperationServiceClient interface {
 	BeginOperation(context.Context, *duetimev1.BeginOperationRequest) (*duetimev1.BeginOperationResponse, error)
 	// GetOperation reads an operation and its progress.
 	GetOperation(context.Context, *duetimev1.GetOperationRequest) (*duetimev1.GetOperationResponse, error)
+	// ListOperations reads the newest operations: those that are not over, and those that ended some days ago at most.
+	ListOperations(context.Context, *duetimev1.ListOperationsRequest) (*duetimev1.ListOperationsResponse, error)
 	// CancelOperation ends an operation after the page that is under way. What it has changed stays so.
 	CancelOperation(context.Context, *duetimev1.CancelOperationRequest) (*duetimev1.CancelOperationResponse, error)
 }
@@ -89,6 +94,12 @@ func NewOperationServiceClient(httpClient connect.HTTPClient, baseURL string, op
 			connect.WithSchema(operationServiceMethods.ByName("GetOperation")),
 			connect.WithClientOptions(opts...),
 		),
+		listOperations: connect.NewClient[duetimev1.ListOperationsRequest, duetimev1.ListOperationsResponse](
+			httpClient,
+			baseURL+OperationServiceListOperationsProcedure,
+			connect.WithSchema(operationServiceMethods.ByName("ListOperations")),
+			connect.WithClientOptions(opts...),
+		),
 		cancelOperation: connect.NewClient[duetimev1.CancelOperationRequest, duetimev1.CancelOperationResponse](
 			httpClient,
 			baseURL+OperationServiceCancelOperationProcedure,
@@ -103,6 +114,7 @@ type operationServiceClient struct {
 	previewOperation *connect.Client[duetimev1.PreviewOperationRequest, duetimev1.PreviewOperationResponse]
 	beginOperation   *connect.Client[duetimev1.BeginOperationRequest, duetimev1.BeginOperationResponse]
 	getOperation     *connect.Client[duetimev1.GetOperationRequest, duetimev1.GetOperationResponse]
+	listOperations   *connect.Client[duetimev1.ListOperationsRequest, duetimev1.ListOperationsResponse]
 	cancelOperation  *connect.Client[duetimev1.CancelOperationRequest, duetimev1.CancelOperationResponse]
 }
 
@@ -133,6 +145,15 @@ func (c *operationServiceClient) GetOperation(ctx context.Context, req *duetimev
 	return nil, err
 }
 
+// ListOperations calls duetime.v1.OperationService.ListOperations.
+func (c *operationServiceClient) ListOperations(ctx context.Context, req *duetimev1.ListOperationsRequest) (*duetimev1.ListOperationsResponse, error) {
+	response, err := c.listOperations.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // CancelOperation calls duetime.v1.OperationService.CancelOperation.
 func (c *operationServiceClient) CancelOperation(ctx context.Context, req *duetimev1.CancelOperationRequest) (*duetimev1.CancelOperationResponse, error) {
 	response, err := c.cancelOperation.CallUnary(ctx, connect.NewRequest(req))
@@ -151,6 +172,8 @@ type OperationServiceHandler interface {
 	BeginOperation(context.Context, *duetimev1.BeginOperationRequest) (*duetimev1.BeginOperationResponse, error)
 	// GetOperation reads an operation and its progress.
 	GetOperation(context.Context, *duetimev1.GetOperationRequest) (*duetimev1.GetOperationResponse, error)
+	// ListOperations reads the newest operations: those that are not over, and those that ended some days ago at most.
+	ListOperations(context.Context, *duetimev1.ListOperationsRequest) (*duetimev1.ListOperationsResponse, error)
 	// CancelOperation ends an operation after the page that is under way. What it has changed stays so.
 	CancelOperation(context.Context, *duetimev1.CancelOperationRequest) (*duetimev1.CancelOperationResponse, error)
 }
@@ -180,6 +203,12 @@ func NewOperationServiceHandler(svc OperationServiceHandler, opts ...connect.Han
 		connect.WithSchema(operationServiceMethods.ByName("GetOperation")),
 		connect.WithHandlerOptions(opts...),
 	)
+	operationServiceListOperationsHandler := connect.NewUnaryHandlerSimple(
+		OperationServiceListOperationsProcedure,
+		svc.ListOperations,
+		connect.WithSchema(operationServiceMethods.ByName("ListOperations")),
+		connect.WithHandlerOptions(opts...),
+	)
 	operationServiceCancelOperationHandler := connect.NewUnaryHandlerSimple(
 		OperationServiceCancelOperationProcedure,
 		svc.CancelOperation,
@@ -194,6 +223,8 @@ func NewOperationServiceHandler(svc OperationServiceHandler, opts ...connect.Han
 			operationServiceBeginOperationHandler.ServeHTTP(w, r)
 		case OperationServiceGetOperationProcedure:
 			operationServiceGetOperationHandler.ServeHTTP(w, r)
+		case OperationServiceListOperationsProcedure:
+			operationServiceListOperationsHandler.ServeHTTP(w, r)
 		case OperationServiceCancelOperationProcedure:
 			operationServiceCancelOperationHandler.ServeHTTP(w, r)
 		default:
@@ -215,6 +246,10 @@ func (UnimplementedOperationServiceHandler) BeginOperation(context.Context, *due
 
 func (UnimplementedOperationServiceHandler) GetOperation(context.Context, *duetimev1.GetOperationRequest) (*duetimev1.GetOperationResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("duetime.v1.OperationService.GetOperation is not implemented"))
+}
+
+func (UnimplementedOperationServiceHandler) ListOperations(context.Context, *duetimev1.ListOperationsRequest) (*duetimev1.ListOperationsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("duetime.v1.OperationService.ListOperations is not implemented"))
 }
 
 func (UnimplementedOperationServiceHandler) CancelOperation(context.Context, *duetimev1.CancelOperationRequest) (*duetimev1.CancelOperationResponse, error) {
