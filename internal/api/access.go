@@ -25,6 +25,9 @@ var roles = map[string]Role{
 	duetimev1connect.TaskServiceWatchProcedure:                 RoleRead,
 	duetimev1connect.RecurrenceServiceListRecurrencesProcedure: RoleRead,
 
+	reflectProcedure:      RoleRead,
+	reflectAlphaProcedure: RoleRead,
+
 	duetimev1connect.TaskServiceScheduleProcedure:               RoleSchedule,
 	duetimev1connect.TaskServiceScheduleManyProcedure:           RoleSchedule,
 	duetimev1connect.TaskServiceRescheduleProcedure:             RoleSchedule,

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"connectrpc.com/grpchealth"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/duetime/duetime/internal/loop"
@@ -35,6 +36,7 @@ type Config struct {
 type API struct {
 	handler http.Handler
 	watches *watches
+	health  *grpchealth.StaticChecker
 	log     *slog.Logger
 }
 
@@ -68,11 +70,13 @@ func New(cfg Config, client *schedule.Client, c *console.Console) (*API, error) 
 	mux.Handle(duetimev1connect.NewTaskServiceHandler(tasks{s}, options))
 	mux.Handle(duetimev1connect.NewRecurrenceServiceHandler(recurrences{s}, options))
 	mux.Handle(duetimev1connect.NewOperationServiceHandler(operations{s}, options))
+	health := grpchealth.NewStaticChecker(services()...)
+	handleStandard(mux, health, options)
 	handler, err := access.guarded(newMetrics(cfg.Metrics, s.watches).counted(patient(mux)), cfg.Origins)
 	if err != nil {
 		return nil, err
 	}
-	return &API{handler: handler, watches: s.watches, log: log}, nil
+	return &API{handler: handler, watches: s.watches, health: health, log: log}, nil
 }
 
 // ServeHTTP answers one call.
@@ -81,6 +85,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.handler.Serv
 // Run looks at what streams watch until ctx ends, and ends the streams.
 func (a *API) Run(ctx context.Context) error {
 	defer a.watches.end()
+	defer notServing(a.health)
 	return loop.Run(ctx, loop.Config{Name: "watches", Interval: watchInterval, Logger: a.log},
 		func(ctx context.Context) (loop.Result, error) { return loop.Result{}, a.watches.pass(ctx) })
 }

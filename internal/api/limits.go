@@ -9,6 +9,7 @@ import (
 // Limits of calls, beside those of package task.
 const (
 	maxMessage       = 1024 * 1024            // bytes of a request, decompressed
+	maxHealthMessage = 1024                   // bytes: anybody may ask
 	maxAnswer        = 2 * 1024 * 1024        // bytes of a page or of ScheduleMany's answer: many clients refuse more than 4 MiB
 	minCompressed    = 8 * 1024               // bytes of an answer from which compressing it is worth its time
 	callTimeout      = 10 * time.Second       // of a call, if its caller does not give it less

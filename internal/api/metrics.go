@@ -71,7 +71,9 @@ func (m *metrics) counted(h http.Handler) http.Handler {
 		began, kept, method := time.Now(), &outcome{codeUnreadable}, path.Base(r.URL.Path)
 		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), outcomeKey{}, kept)))
 		m.requests.WithLabelValues(method, kept.code).Inc()
-		if r.URL.Path != duetimev1connect.TaskServiceWatchProcedure {
+		switch r.URL.Path {
+		case duetimev1connect.TaskServiceWatchProcedure, reflectProcedure, reflectAlphaProcedure: // streams
+		default:
 			m.durations.WithLabelValues(method).Observe(time.Since(began).Seconds())
 		}
 	})

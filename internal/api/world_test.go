@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -37,6 +38,7 @@ type world struct {
 	url      string
 	pipeline *embedded.Pipeline
 	registry *prometheus.Registry
+	stop     func() // ends the API's loop, and returns when it has ended
 }
 
 func config() embedded.Config {
@@ -68,15 +70,18 @@ func serve(t testing.TB, p *embedded.Pipeline, tokens []api.Token) *world {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- served.Run(ctx) }()
+	w.stop = sync.OnceFunc(func() {
+		stop()
+		pipelinetest.Must(t, <-ended)
+	})
 	server := httptest.NewUnstartedServer(served)
 	server.Config.Protocols = new(http.Protocols)
 	server.Config.Protocols.SetHTTP1(true)
 	server.Config.Protocols.SetUnencryptedHTTP2(true)
 	server.Start()
 	t.Cleanup(func() {
-		stop()
+		w.stop()
 		server.Close()
-		pipelinetest.Must(t, <-ended)
 	})
 	w.url = server.URL
 	return w
