@@ -19,6 +19,7 @@ import (
 	"github.com/duetime/duetime/internal/parts"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/pkg/console"
+	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -57,9 +58,18 @@ func run() int {
 		return 0
 	}
 	if silent, ok := errors.AsType[exit](err); !ok || silent.err != nil {
-		_, _ = fmt.Fprintf(os.Stderr, "duetime: %s\n", printable(oneLine(err.Error())))
+		_, _ = fmt.Fprintf(os.Stderr, "duetime: %s\n", explained(err))
 	}
 	return exitCode(err)
+}
+
+// explained is an error's line for an operator.
+func explained(err error) string {
+	text := printable(oneLine(err.Error()))
+	if errors.Is(err, schedule.ErrCommitUnknown) {
+		text += ": the change may have been made, look before you repeat it"
+	}
+	return text
 }
 
 // exitCode returns the process's exit code for an error.

@@ -4,7 +4,8 @@
 //
 // Fields that end in Ms are milliseconds, since 1970 in UTC if they are moments. A task or another thing that is not there is
 // an error of package task: task.ErrNotFound, task.ErrNoRecurrence, task.ErrNoOperation. Input outside the limits is a
-// *task.FieldError. All calls read MySQL; Frame, Leaders, Shards, Drift and Verify read Redis too.
+// *task.FieldError. After schedule.ErrCommitUnknown the change may have been made: look before you repeat it. All calls read
+// MySQL; Frame, Leaders, Shards, Drift and Verify read Redis too.
 //
 // It promises that each change commits together with the line of history that names its author, or not at all. Only a
 // rebuild, which changes no row, writes its line beforehand. The console counts only what it read: a part that could not

@@ -101,6 +101,7 @@ func (c *Console) retryOne(ctx context.Context, id task.ID, version int64) (task
 		}
 		return c.saveDead(ctx, tx, retry, rows, []task.Task{changed})
 	})
+	c.compensate(err, []task.Task{changed})
 	if err != nil {
 		return task.Task{}, fmt.Errorf("retry %s: %w", id, err)
 	}
@@ -159,6 +160,7 @@ func (c *Console) changeDeadTogether(ctx context.Context, ids []task.ID, v deadV
 		}
 		return c.saveDead(ctx, tx, v, rows, out.changed)
 	})
+	c.compensate(err, out.changed)
 	return out, err
 }
 

@@ -33,6 +33,7 @@ func (c *Console) Import(ctx context.Context, specs []task.Spec, source string) 
 		}
 		return c.store.Record(ctx, tx, events)
 	})
+	c.compensate(err, rows)
 	if err == nil {
 		c.client.IndexTasks(ctx, rows)
 	}

@@ -204,6 +204,7 @@ func (v *visit) explain(err error) string {
 		err error
 		key string
 	}{
+		{schedule.ErrCommitUnknown, "err.commit"},
 		{errNotSignedIn, "err.signin"},
 		{errForbidden, "err.forbidden"},
 		{errOtherHost, "err.host"},

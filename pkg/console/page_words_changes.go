@@ -130,6 +130,10 @@ func errorWords() map[string]words {
 			"Without a sign-in this page answers to names of this machine only, such as 127.0.0.1.",
 			"未设登录时，此页面只响应本机地址，如 127.0.0.1。",
 		},
+		"err.commit": {
+			"The database's answer was lost: the change may have been made. Look before you repeat it.",
+			"数据库的应答丢失，更改可能已生效。请先查看，再决定是否重试。",
+		},
 		"err.nopage":       {"There is no such page.", "页面不存在。"},
 		"err.notfound":     {"There is no such task; it may have been purged after its retention.", "任务不存在，可能已过保留期被清除。"},
 		"err.nooperation":  {"There is no such mass change.", "批量操作不存在。"},

@@ -131,6 +131,7 @@ func (c *Console) requeueBatch(ctx context.Context, ids []task.ID, kind, queue s
 		}
 		return c.store.Record(ctx, tx, events)
 	})
+	c.compensate(err, out.changed)
 	return out, err
 }
 

@@ -134,6 +134,10 @@ func (c *Client) afterCommit(ctx context.Context, tx *Tx) {
 // waits for room: at most IndexWait, and that again for each 10 tasks. It is for our own worker and commands.
 func (c *Client) IndexTasks(ctx context.Context, tasks []task.Task) { c.writer.PutAndWait(ctx, tasks) }
 
+// CompensateTasks has the daemon look at tasks of which nobody knows whether the transaction that changed them has committed.
+// It never waits. It is for our own commands.
+func (c *Client) CompensateTasks(tasks []task.Task) { c.writer.Compensate(tasks) }
+
 // inTx returns what fn returned in the transaction that committed.
 func inTx[T any](ctx context.Context, c *Client, fn func(tx *Tx) (T, error)) (T, error) {
 	var out, none T

@@ -1,0 +1,57 @@
+package api_test
+
+import (
+	"strings"
+	"testing"
+
+	"connectrpc.com/connect"
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/duetime/duetime/internal/test/pipelinetest"
+	v1 "github.com/duetime/duetime/pkg/duetimev1"
+	"github.com/duetime/duetime/pkg/embedded"
+)
+
+// A change whose COMMIT was not answered may have been made: no call says that nothing was changed.
+func TestLostCommit(t *testing.T) {
+	t.Parallel()
+	ctx, dsn := t.Context(), pipelinetest.MySQL(t).NewSchema(t)
+	cfg, err := mysql.ParseDSN(dsn)
+	pipelinetest.Must(t, err)
+	loser := pipelinetest.LoseCommits(t, cfg.Addr)
+	p, err := embedded.OpenMySQL(ctx, strings.Replace(dsn, cfg.Addr, loser.Addr(), 1), config())
+	pipelinetest.Must(t, err)
+	w := serve(t, p, nil)
+	c := w.dial(t, "", connect.WithGRPC())
+	dead, pending := c.make(t, newTask("ann")).GetTaskId(), c.make(t, newTask("ann")).GetTaskId()
+	w.kill(t, dead)
+	for name, call := range map[string]func() error{
+		"Retry":  func() error { _, err := c.Retry(ctx, &v1.RetryRequest{TaskId: dead}); return err },
+		"Cancel": func() error { _, err := c.Cancel(ctx, &v1.CancelRequest{TaskId: pending}); return err },
+		"Recur": func() error {
+			_, err := c.Recur(ctx, &v1.RecurRequest{
+				Owner: "bob", Name: "tea", Kind: "tea", Timetable: "every 4h from 2026-01-01T00:00:00Z",
+			})
+			return err
+		},
+		"BeginOperation": func() error {
+			_, err := c.BeginOperation(ctx, &v1.BeginOperationRequest{Operation: &v1.NewOperation{
+				Verb: v1.Verb_VERB_CANCEL, Filter: &v1.Filter{Owner: "eve"},
+			}})
+			return err
+		},
+	} {
+		loser.Lose(true)
+		err := call()
+		loser.Lose(false)
+		t.Log(name)
+		wantCode(t, err, connect.CodeUnknown, "COMMIT_UNKNOWN")
+	}
+	for id, want := range map[string]v1.State{dead: v1.State_STATE_PENDING, pending: v1.State_STATE_CANCELLED} {
+		got, err := c.Get(ctx, &v1.GetRequest{TaskId: id})
+		pipelinetest.Must(t, err)
+		if got.GetTask().GetState() != want {
+			t.Errorf("got %v, want %v", got.GetTask(), want)
+		}
+	}
+}
