@@ -3,7 +3,6 @@ package api
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -90,14 +89,12 @@ func (a *API) Run(ctx context.Context) error {
 		func(ctx context.Context) (loop.Result, error) { return loop.Result{}, a.watches.pass(ctx) })
 }
 
-// patient lets streams outlast the server's time limits.
+// patient lets streams outlast the server's limit on answers. It leaves the limit on requests, which net/http lifts by itself once
+// the message was read: a caller without a token, or one who never sends the message, must not hold a connection.
 func patient(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == duetimev1connect.TaskServiceWatchProcedure {
-			deadlines := http.NewResponseController(w)
-			err := errors.Join(
-				deadlines.SetReadDeadline(time.Time{}), deadlines.SetWriteDeadline(time.Now().Add(watchLimit+callTimeout)))
-			if err != nil {
+			if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(watchLimit + callTimeout)); err != nil {
 				http.Error(w, fmt.Sprintf("no stream here: %v", err), http.StatusInternalServerError)
 				return
 			}

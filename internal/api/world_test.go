@@ -36,6 +36,7 @@ const minute = time.Minute // longer than anything takes
 // world is an API on a pipeline that runs nothing.
 type world struct {
 	url      string
+	handler  http.Handler
 	pipeline *embedded.Pipeline
 	registry *prometheus.Registry
 	stop     func() // ends the API's loop, and returns when it has ended
@@ -83,7 +84,7 @@ func serve(t testing.TB, p *embedded.Pipeline, tokens []api.Token) *world {
 		w.stop()
 		server.Close()
 	})
-	w.url = server.URL
+	w.url, w.handler = server.URL, served
 	return w
 }
 
@@ -126,18 +127,23 @@ var transports = map[string][]connect.ClientOption{
 // dial makes clients with a token; empty: none.
 func (w *world) dial(t testing.TB, token string, options ...connect.ClientOption) clients {
 	t.Helper()
-	transport := &http.Transport{Protocols: new(http.Protocols)}
-	transport.Protocols.SetUnencryptedHTTP2(true)
-	t.Cleanup(transport.CloseIdleConnections)
 	if token != "" {
 		options = append(slices.Clone(options), connect.WithInterceptors(bearer(token)))
 	}
-	h := &http.Client{Transport: transport}
+	h := overHTTP2(t)
 	return clients{
 		duetimev1connect.NewTaskServiceClient(h, w.url, options...),
 		duetimev1connect.NewRecurrenceServiceClient(h, w.url, options...),
 		duetimev1connect.NewOperationServiceClient(h, w.url, options...),
 	}
+}
+
+func overHTTP2(t testing.TB) *http.Client {
+	t.Helper()
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
 }
 
 // bearer sends a token with each call.
