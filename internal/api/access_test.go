@@ -221,7 +221,7 @@ func TestHiddenTasks(t *testing.T) {
 	_, err = kinds.StopRecurrence(ctx, &v1.StopRecurrenceRequest{Owner: "ann", Name: "tea"})
 	wantCode(t, err, connect.CodeNotFound, "NO_RECURRENCE")
 	_, err = kinds.Recur(ctx, &v1.RecurRequest{Owner: "ann", Name: "tea", Kind: "mail", Timetable: "every 4h from 2026-01-01T00:00:00Z"})
-	wantCode(t, err, connect.CodeNotFound, "NO_RECURRENCE")
+	wantCode(t, err, connect.CodeAlreadyExists, "NAME_TAKEN")
 	taken := newTask("ann")
 	taken.Kind, taken.TaskId = "mail", pending
 	_, err = kinds.Schedule(ctx, &v1.ScheduleRequest{Task: taken})
@@ -229,6 +229,41 @@ func TestHiddenTasks(t *testing.T) {
 	if after := w.state(t); after != before {
 		t.Errorf("callers without rights changed %v to %v", before, after)
 	}
+}
+
+// A recurrence outside of the scope keeps its name in any state: nobody else takes it over.
+func TestHiddenRecurrences(t *testing.T) {
+	t.Parallel()
+	w := onSQLite(t, callerOf("all", api.RoleOperate, nil, nil), callerOf("kinds", api.RoleSchedule, nil, []string{"mail"}))
+	ctx, all, kinds := t.Context(), w.dial(t, tokenOf("all")), w.dial(t, tokenOf("kinds"))
+	of := func(kind, name string) *v1.RecurRequest {
+		return &v1.RecurRequest{Owner: "ann", Name: name, Kind: kind, Timetable: "every 4h from 2026-01-01T00:00:00Z"}
+	}
+	for _, name := range []string{"active", "paused", "stopped", "over"} {
+		_, err := all.Recur(ctx, of("order.tea", name))
+		pipelinetest.Must(t, err)
+	}
+	_, err := all.PauseRecurrence(ctx, &v1.PauseRecurrenceRequest{Owner: "ann", Name: "paused"})
+	pipelinetest.Must(t, err)
+	_, err = all.StopRecurrence(ctx, &v1.StopRecurrenceRequest{Owner: "ann", Name: "stopped"})
+	pipelinetest.Must(t, err)
+	_, err = w.db().ExecContext(ctx, "UPDATE duetime_recurrences SET state = 3 WHERE name = 'over'")
+	pipelinetest.Must(t, err)
+	before := w.state(t)
+	for _, name := range []string{"active", "paused", "stopped", "over"} {
+		t.Log(name)
+		_, err = kinds.Recur(ctx, of("mail", name))
+		wantCode(t, err, connect.CodeAlreadyExists, "NAME_TAKEN")
+	}
+	if after := w.state(t); after != before {
+		t.Errorf("a caller without the kind changed %v to %v", before, after)
+	}
+	_, err = kinds.Recur(ctx, of("mail", "post"))
+	pipelinetest.Must(t, err)
+	_, err = kinds.StopRecurrence(ctx, &v1.StopRecurrenceRequest{Owner: "ann", Name: "post"})
+	pipelinetest.Must(t, err)
+	_, err = kinds.Recur(ctx, of("mail", "post"))
+	pipelinetest.Must(t, err)
 }
 
 func soon(id string) *v1.RescheduleRequest {

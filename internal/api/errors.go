@@ -29,6 +29,7 @@ const (
 	reasonNotDead       = "NOT_DEAD"
 	reasonKeyTaken      = "KEY_TAKEN"
 	reasonIDTaken       = "ID_TAKEN"
+	reasonNameTaken     = "NAME_TAKEN"
 	reasonOver          = "OPERATION_OVER"
 	reasonNoTask        = "NO_TASK"
 	reasonNoRecurrence  = "NO_RECURRENCE"
@@ -89,6 +90,7 @@ var answers = []struct {
 	{task.ErrOperationOver, connect.CodeFailedPrecondition, reasonOver},
 	{console.ErrMeanwhile, connect.CodeAborted, reasonStale},
 	{task.ErrKeyTaken, connect.CodeAlreadyExists, reasonKeyTaken},
+	{task.ErrNameTaken, connect.CodeAlreadyExists, reasonNameTaken},
 	{errIDTaken, connect.CodeAlreadyExists, reasonIDTaken},
 	{task.ErrOperationTaken, connect.CodeAlreadyExists, reasonIDTaken},
 	{task.ErrNotFound, connect.CodeNotFound, reasonNoTask},

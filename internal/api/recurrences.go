@@ -3,7 +3,6 @@ package api
 import (
 	"cmp"
 	"context"
-	"errors"
 
 	"github.com/duetime/duetime/pkg/console"
 	v1 "github.com/duetime/duetime/pkg/duetimev1"
@@ -37,10 +36,17 @@ func (s recurrences) Recur(ctx context.Context, r *v1.RecurRequest) (*v1.RecurRe
 		return nil, inField("policy", err)
 	}
 	spec := kind.Recurring(r.GetOwner(), payload, task.Subject(r.GetSubject()))
-	made, err := s.changeRecurrence(ctx, r, func(tx *schedule.Tx) (task.Recurrence, error) {
-		return tx.Recur(ctx, r.GetName(), timetable, spec, policy)
+	var made task.Recurrence
+	err = s.client.InTx(ctx, func(tx *schedule.Tx) (err error) {
+		who := callerOf(ctx)
+		tx = tx.As(who.actor()).Scoped(func(kind string) bool { return inScope(who.kinds, kind) })
+		made, err = tx.Recur(ctx, r.GetName(), timetable, spec, policy)
+		return err
 	})
-	return &v1.RecurResponse{Recurrence: made}, err
+	if err != nil {
+		return nil, err
+	}
+	return &v1.RecurResponse{Recurrence: recurrenceMessage(console.RecurrenceOf(made))}, nil
 }
 
 func policyOf(p *v1.Policy) (policy recur.Policy, err error) {
@@ -152,13 +158,15 @@ func (s recurrences) changeRecurrence(
 	var changed task.Recurrence
 	err := s.client.InTx(ctx, func(tx *schedule.Tx) error {
 		stands, err := tx.As(who.actor()).Recurrence(ctx, r.GetOwner(), r.GetName())
-		switch {
-		case err == nil && !inScope(who.kinds, stands.Kind):
-			return task.ErrNoRecurrence
-		case err != nil && !errors.Is(err, task.ErrNoRecurrence):
+		if err != nil {
 			return err
 		}
-		changed, err = fn(tx)
+		if !inScope(who.kinds, stands.Kind) {
+			return task.ErrNoRecurrence
+		}
+		if changed, err = fn(tx); err == nil && !inScope(who.kinds, changed.Kind) {
+			return task.ErrNoRecurrence // by now it is locked, and somebody has redefined it since it was read
+		}
 		return err
 	})
 	if err != nil {

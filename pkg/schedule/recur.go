@@ -127,6 +127,9 @@ func (t *Tx) redefine(ctx context.Context, stands, wanted task.Recurrence) (task
 		return task.Recurrence{}, err
 	}
 	r := locked[0]
+	if t.inScope != nil && !t.inScope(r.Kind) { // compared by the locked row: another transaction may have redefined it since
+		return task.Recurrence{}, t.fail(fmt.Errorf("recur %s of owner %s: %w", r.Name, r.Owner, task.ErrNameTaken))
+	}
 	next := r.Redefine(wanted, t.now)
 	if stays || r.State == task.RecurrencePaused {
 		if err := t.rows.DefineRecurrence(ctx, t.db, next); err != nil {

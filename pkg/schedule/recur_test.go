@@ -228,3 +228,36 @@ func TestRecurrenceFromManyConnections(t *testing.T) {
 		t.Errorf("there are %d recurrences, want one", n)
 	}
 }
+
+// A caller who sees some kinds only does not take over a recurrence that was given another kind after the caller has read it.
+func TestScopedRecurLeavesOtherKinds(t *testing.T) {
+	t.Parallel()
+	w := onMySQL(t)
+	w.recur(t, "breakfast", weekly, 1, recur.Policy{})
+	_, err := w.PauseRecurrence(t.Context(), "ann", "breakfast", "")
+	pipelinetest.Must(t, err)
+	scoped := func() error {
+		return w.InTx(t.Context(), func(tx *schedule.Tx) error {
+			tx.Scoped(func(kind string) bool { return kind == meal.Name() })
+			_, err := tx.Recur(t.Context(), "breakfast", weekly, meal.Recurring("ann", 2), recur.Policy{})
+			return err
+		})
+	}
+	answered := make(chan error, 1)
+	other := task.NewKind[int]("tea.time")
+	pipelinetest.Must(t, w.InTx(t.Context(), func(tx *schedule.Tx) error {
+		if _, err := tx.Recur(t.Context(), "breakfast", weekly, other.Recurring("ann", 3), recur.Policy{}); err != nil {
+			return err
+		}
+		go func() { answered <- scoped() }()
+		pipelinetest.Await(t, "the lock", func() bool { return pipelinetest.LockWaits(t, w.store.DB()) > 0 })
+		return nil
+	}))
+	wantIs(t, <-answered, task.ErrNameTaken)
+	wantIs(t, scoped(), task.ErrNameTaken)
+	r, err := w.Recurrence(t.Context(), "ann", "breakfast")
+	pipelinetest.Must(t, err)
+	if r.Kind != "tea.time" || string(r.Payload) != "3" {
+		t.Errorf("the recurrence is %+v", r)
+	}
+}

@@ -34,6 +34,8 @@ type Tx struct {
 	kinds *Kinds          // that may be scheduled; nil: all
 	marks map[string]Mark // of the savepoints that the service has set through this Tx, by their names
 
+	inScope func(kind string) bool // which kinds of recurrences Recur may redefine; nil: all
+
 	before SpecFunc // sees what is scheduled; nil: none
 
 	written  []task.Task  // every version that this try wrote, in order
@@ -63,6 +65,13 @@ func (t *Tx) Only(kinds *Kinds) *Tx {
 // of more than 128 bytes is cut.
 func (t *Tx) As(actor string) *Tx {
 	t.actor = actor
+	return t
+}
+
+// Scoped has Recur answer task.ErrNameTaken, in place of redefining a recurrence of a kind that inScope refuses. Call it before
+// the first change. It is for our own API, whose callers may see some kinds only.
+func (t *Tx) Scoped(inScope func(kind string) bool) *Tx {
+	t.inScope = inScope
 	return t
 }
 

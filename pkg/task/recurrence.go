@@ -22,6 +22,9 @@ const MaxNote = 255
 // ErrNoRecurrence says that the owner has no recurrence of this name, or that it was stopped or is over.
 var ErrNoRecurrence = errors.New("recurrence not found")
 
+// ErrNameTaken says that the owner has a recurrence of this name, in any state, whose kind is outside of the caller's scope.
+var ErrNameTaken = errors.New("a recurrence of another kind has this name")
+
 // RecurrenceState is the state of a recurrence.
 type RecurrenceState int8
 

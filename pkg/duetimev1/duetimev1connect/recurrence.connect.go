@@ -52,7 +52,8 @@ const (
 // RecurrenceServiceClient is a client for the duetime.v1.RecurrenceService service.
 type RecurrenceServiceClient interface {
 	// Recur begins a recurrence, or gives the one of this name another definition. With the definition that it has, nothing
-	// changes: a service may call Recur at each start.
+	// changes: a service may call Recur at each start. One of a kind outside of the token's scope, in any state, is left as it is: the
+	// answer is ALREADY_EXISTS with the reason NAME_TAKEN.
 	Recur(context.Context, *duetimev1.RecurRequest) (*duetimev1.RecurResponse, error)
 	// ListRecurrences reads a page of recurrences, by owner and name.
 	ListRecurrences(context.Context, *duetimev1.ListRecurrencesRequest) (*duetimev1.ListRecurrencesResponse, error)
@@ -165,7 +166,8 @@ func (c *recurrenceServiceClient) StopRecurrence(ctx context.Context, req *dueti
 // RecurrenceServiceHandler is an implementation of the duetime.v1.RecurrenceService service.
 type RecurrenceServiceHandler interface {
 	// Recur begins a recurrence, or gives the one of this name another definition. With the definition that it has, nothing
-	// changes: a service may call Recur at each start.
+	// changes: a service may call Recur at each start. One of a kind outside of the token's scope, in any state, is left as it is: the
+	// answer is ALREADY_EXISTS with the reason NAME_TAKEN.
 	Recur(context.Context, *duetimev1.RecurRequest) (*duetimev1.RecurResponse, error)
 	// ListRecurrences reads a page of recurrences, by owner and name.
 	ListRecurrences(context.Context, *duetimev1.ListRecurrencesRequest) (*duetimev1.ListRecurrencesResponse, error)
