@@ -51,7 +51,7 @@ func parseMoment(text string, now time.Time, day clockDay) (moment, error) {
 		return moment{from: d}, nil
 	}
 	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
-		return moment{at: at}, nil
+		return moment{at: at}, checkYear(at, text)
 	}
 	for _, form := range fullForms {
 		if at, err := time.ParseInLocation(form, text, now.Location()); err == nil {
@@ -90,7 +90,15 @@ func existingMoment(at time.Time, form, text string) (moment, error) {
 	if err != nil || wall.Format(time.DateTime) != at.Format(time.DateTime) {
 		return moment{}, fmt.Errorf("%q does not exist in %s, whose clocks are put forward then", text, at.Location())
 	}
-	return moment{at: at}, nil
+	return moment{at: at}, checkYear(at, text)
+}
+
+// checkYear refuses moments before 1970. The first moment of the year 1 would be none: as a bound it would choose all tasks.
+func checkYear(at time.Time, text string) error {
+	if at.Year() < 1970 {
+		return fmt.Errorf("%q is before 1970", text)
+	}
+	return nil
 }
 
 // fromNow reads a time relative to now: now, +2h, -30m, +1d.

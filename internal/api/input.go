@@ -134,13 +134,14 @@ func dueOf(at *timestamppb.Timestamp, in *durationpb.Duration) (task.When, error
 	return task.When{}, &task.FieldError{Field: "due", Problem: "must be set: due_at or due_in"}
 }
 
-// momentOf reads a moment; absent is the zero time.
+// momentOf reads a moment; absent is the zero time. The zero time itself is refused with all moments before 1970: as a bound it
+// would be none, and all tasks would be chosen.
 func momentOf(field string, at *timestamppb.Timestamp) (time.Time, error) {
 	if at == nil {
 		return time.Time{}, nil
 	}
-	if at.CheckValid() != nil {
-		return time.Time{}, &task.FieldError{Field: field, Problem: "must be a moment of the years 1 to 9999"}
+	if at.CheckValid() != nil || at.GetSeconds() < 0 {
+		return time.Time{}, &task.FieldError{Field: field, Problem: "must be a moment of the years 1970 to 9999"}
 	}
 	return at.AsTime(), nil
 }

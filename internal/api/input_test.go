@@ -93,6 +93,20 @@ func TestFieldsAreNamed(t *testing.T) {
 		Verb: v1.Verb_VERB_REQUEUE, To: "nobody's", Filter: &v1.Filter{All: true},
 	}})
 	wantField(t, err, connect.CodeInvalidArgument, "operation.to")
+	for _, early := range []*timestamppb.Timestamp{timestamppb.New(time.Time{}), {Seconds: -1}} {
+		for _, filter := range []*v1.Filter{{Kind: "order.expire", DueBefore: early}, {Kind: "order.expire", DueAfter: early}} {
+			_, err = c.BeginOperation(ctx, &v1.BeginOperationRequest{Operation: &v1.NewOperation{Verb: v1.Verb_VERB_CANCEL, Filter: filter}})
+			wantCode(t, err, connect.CodeInvalidArgument, "")
+		}
+		_, err = c.List(ctx, &v1.ListRequest{Owner: "ann", DueBefore: early})
+		wantField(t, err, connect.CodeInvalidArgument, "due_before")
+		_, err = c.Reschedule(ctx, &v1.RescheduleRequest{TaskId: made.GetTaskId(), Due: &v1.RescheduleRequest_DueAt{DueAt: early}})
+		wantField(t, err, connect.CodeInvalidArgument, "due_at")
+		_, err = c.Recur(ctx, &v1.RecurRequest{
+			Owner: "ann", Name: "tea", Kind: "tea", Timetable: "every 4h from 2026-01-01T00:00:00Z", Policy: &v1.Policy{End: early},
+		})
+		wantField(t, err, connect.CodeInvalidArgument, "policy.end")
+	}
 	_, err = c.GetOperation(ctx, &v1.GetOperationRequest{OperationId: "7"})
 	wantField(t, err, connect.CodeInvalidArgument, "operation_id")
 	if after := w.state(t); after != before {

@@ -170,7 +170,7 @@ func parseTyped(text string, now time.Time) (time.Time, error) {
 		return now.Add(d), err
 	}
 	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
-		return at, nil
+		return existing(at, time.RFC3339Nano, text)
 	}
 	for _, form := range []string{
 		"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly,
@@ -200,8 +200,12 @@ var (
 	errGap       = fmt.Errorf("%w: the clocks are put forward over this time", errMistake)
 )
 
-// existing refuses a wall time in a gap of the zone's clock.
+// existing refuses a wall time in a gap of the zone's clock, and moments before 1970: the first one of the year 1 would be
+// none, and as a bound it would choose all tasks.
 func existing(at time.Time, form, text string) (time.Time, error) {
+	if at.Year() < 1970 {
+		return time.Time{}, fmt.Errorf("%w: %q", errTypedTime, text)
+	}
 	if wall, err := time.Parse(form, text); err != nil || wall.Format(time.DateTime) != at.Format(time.DateTime) {
 		return time.Time{}, errGap
 	}

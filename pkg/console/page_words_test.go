@@ -157,7 +157,10 @@ func TestPageTypedTimes(t *testing.T) {
 			t.Errorf("bound %q: got %s, %v, want %s", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "soon", "+", "+x", "--1h", "+1d-1h", "25:00", "2026-03-29 02:30", "+999999d", "2026-02-30"} {
+	for _, text := range []string{
+		"", "soon", "+", "+x", "--1h", "+1d-1h", "25:00", "2026-03-29 02:30", "+999999d", "2026-02-30",
+		"0001-01-01T00:00:00Z", "1969-12-31",
+	} {
 		if at, err := parseTyped(text, now); err == nil {
 			t.Errorf("%q is %v", text, at)
 		}

@@ -587,7 +587,7 @@ type isNewTask_Due interface {
 }
 
 type NewTask_DueAt struct {
-	// At this moment; one in the past means now.
+	// At this moment, of 1970 or later; one in the past means now.
 	DueAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=due_at,json=dueAt,proto3,oneof"`
 }
 
@@ -885,7 +885,7 @@ type ListRequest struct {
 	State State `protobuf:"varint,5,opt,name=state,proto3,enum=duetime.v1.State" json:"state,omitempty"`
 	// All of them are wanted.
 	Labels map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Due at this moment or after it. Without owner and labels lists go by run time: then due_after and due_before bound run_at,
+	// Due at this moment, of 1970 or later, or after it. Without owner and labels lists go by run time: then due_after and due_before bound run_at,
 	// which is later than due_at once an attempt has failed.
 	DueAfter *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=due_after,json=dueAfter,proto3" json:"due_after,omitempty"`
 	// Due before this moment; see due_after.
