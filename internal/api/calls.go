@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 
@@ -50,11 +51,13 @@ func (calls) WrapStreamingClient(next connect.StreamingClientFunc) connect.Strea
 	return next
 }
 
+var errPanic = errors.New("panic")
+
 // recovered calls fn; a panic is an error with its stack, for the log.
 func recovered(fn func() error) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			err = fmt.Errorf("panic: %v\n%s", cause, debug.Stack())
+			err = fmt.Errorf("%w: %v\n%s", errPanic, cause, debug.Stack())
 		}
 	}()
 	return fn()

@@ -1,6 +1,8 @@
 package api_test
 
 import (
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -53,5 +55,36 @@ func TestLostCommit(t *testing.T) {
 		if got.GetTask().GetState() != want {
 			t.Errorf("got %v, want %v", got.GetTask(), want)
 		}
+	}
+}
+
+// The server's answer at the end of a call's time has a reason, unlike those that clients make themselves: nothing was changed.
+func TestCallTimeout(t *testing.T) {
+	t.Parallel()
+	w := onMySQL(t)
+	id := w.dial(t, "").make(t, newTask("ann")).GetTaskId()
+	holder, err := w.db().BeginTxx(t.Context(), nil)
+	pipelinetest.Must(t, err)
+	defer func() { _ = holder.Rollback() }()
+	_, err = holder.ExecContext(t.Context(), "SELECT id FROM duetime_tasks FOR UPDATE")
+	pipelinetest.Must(t, err)
+	before := w.state(t)
+	const path = "/duetime.v1.TaskService/Cancel"
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url+path, strings.NewReader(`{"taskId": "`+id+`"}`))
+	pipelinetest.Must(t, err)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Connect-Timeout-Ms", "100")
+	req.Close = true
+	res, err := http.DefaultClient.Do(req)
+	pipelinetest.Must(t, err)
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	pipelinetest.Must(t, err)
+	if res.StatusCode != http.StatusGatewayTimeout || !strings.Contains(string(text), "CALL_TIMEOUT") {
+		t.Errorf("status %d, %s", res.StatusCode, text)
+	}
+	pipelinetest.Must(t, holder.Rollback())
+	if after := w.state(t); after != before {
+		t.Errorf("the call changed %v to %v", before, after)
 	}
 }

@@ -5,7 +5,9 @@
 // errors are told (errors.go). It decides nothing about tasks: pkg/schedule and pkg/console do, and a call is one call of
 // theirs.
 //
-// It promises that an answer other than OK has changed nothing, but for the code UNKNOWN with the reason COMMIT_UNKNOWN; that a
-// token sees and changes nothing outside of its scope, and can't tell what is outside of it from what is not there; and that a
-// change that carries a version is made only to that version. It never shows the text of an error that is none of the caller's.
+// It promises that an answer other than OK has changed nothing, but for the code UNKNOWN with the reason COMMIT_UNKNOWN, and
+// for INTERNAL, which may follow a panic; that an answer which says so has a reason where clients make its code themselves;
+// that a token sees and changes nothing outside of its scope, and can't tell what is outside of it from what is not there; and
+// that a change that carries a version is made only to that version. It never shows the text of an error that is none of the
+// caller's.
 package api

@@ -39,6 +39,7 @@ const (
 	reasonRunning       = "TASK_RUNNING"
 	reasonTryLater      = "TRY_LATER"
 	reasonAway          = "DATABASE_AWAY"
+	reasonTimeout       = "CALL_TIMEOUT"
 	reasonStopping      = "STOPPING"
 	reasonWatches       = "TOO_MANY_WATCHES"
 	reasonCommitUnknown = "COMMIT_UNKNOWN"
@@ -128,11 +129,13 @@ func (f failures) answer(ctx context.Context, procedure string, err error) *conn
 	return f.trouble(ctx, procedure, err)
 }
 
-// trouble is the answer to an error that is not the caller's. Its text may be the database's: it is logged, and not shown.
+// trouble is the answer to an error that is not the caller's. Its text may be the database's: it is logged, and not shown. The
+// answers with a reason are true whatever the call was: where a COMMIT may have taken effect, the error is ErrCommitUnknown.
 func (f failures) trouble(ctx context.Context, procedure string, err error) *connect.Error {
 	switch {
+	case errors.Is(err, errPanic): // perhaps after a COMMIT
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return connect.NewError(connect.CodeDeadlineExceeded, errors.New("the call's time is over: nothing was changed"))
+		return reasoned(connect.CodeDeadlineExceeded, errors.New("the call's time is over: nothing was changed"), reasonTimeout, nil)
 	case errors.Is(err, context.Canceled) || ctx.Err() != nil:
 		return connect.NewError(connect.CodeCanceled, errors.New("the call was given up: nothing was changed"))
 	case f.unavailable(err):
