@@ -31,7 +31,7 @@ type watches struct {
 type watch struct {
 	id      task.ID
 	caller  string         // its name
-	version int64          // that the stream knows, or finds in changes; watches.mu guards it
+	version int64          // the highest that the stream knows, or finds in changes; watches.mu guards it
 	changes chan task.Task // holds the newest change that the stream has not sent; the zero Task says that the row was purged
 }
 
@@ -110,7 +110,7 @@ func (w *watches) hand(ids []task.ID, rows []task.Task) {
 	defer w.mu.Unlock()
 	for open := range w.open {
 		row, looked := read[open.id]
-		if !looked || row.Version == open.version {
+		if !looked || !row.ID.IsZero() && row.Version <= open.version { // the stream may have begun after this look
 			continue
 		}
 		select {
