@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"strings"
 
 	"connectrpc.com/connect"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -77,6 +78,15 @@ func inField(path string, err error) error {
 	return fieldError{path, err}
 }
 
+// pathTo is the path of a field of the part of the request that an error is about.
+func pathTo(err error, field string) string {
+	var path strings.Builder
+	for part, is := errors.AsType[fieldError](err); is; part, is = errors.AsType[fieldError](part.err) {
+		path.WriteString(part.path + ".")
+	}
+	return path.String() + field
+}
+
 // answers are the errors that callers see, with the code and the reason of each.
 var answers = []struct {
 	err    error
@@ -92,7 +102,6 @@ var answers = []struct {
 	{console.ErrMeanwhile, connect.CodeAborted, reasonStale},
 	{task.ErrKeyTaken, connect.CodeAlreadyExists, reasonKeyTaken},
 	{task.ErrNameTaken, connect.CodeAlreadyExists, reasonNameTaken},
-	{errIDTaken, connect.CodeAlreadyExists, reasonIDTaken},
 	{task.ErrOperationTaken, connect.CodeAlreadyExists, reasonIDTaken},
 	{task.ErrNotFound, connect.CodeNotFound, reasonNoTask},
 	{task.ErrNoRecurrence, connect.CodeNotFound, reasonNoRecurrence},
@@ -120,6 +129,9 @@ func (f failures) answer(ctx context.Context, procedure string, err error) *conn
 	}
 	if stale, is := errors.AsType[staleError](err); is {
 		return reasoned(connect.CodeAborted, stale, reasonStale, map[string]string{"version": strconv.FormatInt(stale.stands, 10)})
+	}
+	if errors.Is(err, errIDTaken) {
+		return reasoned(connect.CodeAlreadyExists, errIDTaken, reasonIDTaken, map[string]string{"field": pathTo(err, "task_id")})
 	}
 	for _, k := range answers {
 		if errors.Is(err, k.err) {
@@ -159,9 +171,7 @@ func violation(err error) *connect.Error {
 	} else {
 		return nil
 	}
-	if part, is := errors.AsType[fieldError](err); is {
-		field = part.path + "." + field
-	}
+	field = pathTo(err, field)
 	violations := []*errdetails.BadRequest_FieldViolation{{Field: field, Description: problem}}
 	failed := connect.NewError(code, errors.New(field+" "+problem))
 	if reason != "" {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
@@ -18,15 +19,10 @@ func (s tasks) Schedule(ctx context.Context, r *v1.ScheduleRequest) (*v1.Schedul
 	if err != nil {
 		return nil, inField("task", err)
 	}
+	var row task.Task
 	if spec.Mode() != task.Unkeyed || len(spec.Labels()) > 0 {
-		results, err := s.scheduleAll(ctx, []task.Spec{spec})
-		if err != nil {
-			return nil, inField("task", err)
-		}
-		return results[0], nil
-	}
-	row, err := s.client.Schedule(ctx, spec) // shares its statement with other calls
-	if err == nil {
+		row, err = s.scheduleOne(ctx, spec)
+	} else if row, err = s.client.Schedule(ctx, spec); err == nil { // shares its statement with other calls
 		err = checkTaken(spec, row)
 	}
 	if err != nil {
@@ -35,7 +31,18 @@ func (s tasks) Schedule(ctx context.Context, r *v1.ScheduleRequest) (*v1.Schedul
 	return scheduled(spec, row), nil
 }
 
-// ScheduleMany makes many tasks, or none.
+// scheduleOne schedules a task that has a key or labels.
+func (s tasks) scheduleOne(ctx context.Context, spec task.Spec) (row task.Task, err error) {
+	err = s.client.InTx(ctx, func(tx *schedule.Tx) (err error) {
+		if row, err = tx.As(callerOf(ctx).actor()).Schedule(ctx, spec); err == nil {
+			err = checkTaken(spec, row)
+		}
+		return err
+	})
+	return row, err
+}
+
+// ScheduleMany makes many tasks, or none. Lines of the history about tasks that it moves or replaces bear the caller's name.
 func (s tasks) ScheduleMany(ctx context.Context, r *v1.ScheduleManyRequest) (*v1.ScheduleManyResponse, error) {
 	if n := len(r.GetTasks()); n < 1 || n > task.MaxPerCall {
 		return nil, &task.FieldError{Field: "tasks", Problem: fmt.Sprintf("must be 1 to %d, and are %d", task.MaxPerCall, n)}
@@ -44,17 +51,11 @@ func (s tasks) ScheduleMany(ctx context.Context, r *v1.ScheduleManyRequest) (*v1
 	for i, t := range r.GetTasks() {
 		var err error
 		if specs[i], err = s.spec(callerOf(ctx), t); err != nil {
-			return nil, inField(fmt.Sprintf("tasks[%d]", i), err)
+			return nil, inTask(i, err)
 		}
 	}
-	results, err := s.scheduleAll(ctx, specs)
-	withoutPayloads(results)
-	return &v1.ScheduleManyResponse{Results: results}, err
-}
-
-// scheduleAll schedules in one transaction. Lines of the history about tasks that it moves or replaces bear the caller's name.
-func (s tasks) scheduleAll(ctx context.Context, specs []task.Spec) (results []*v1.ScheduleResponse, err error) {
-	err = s.client.InTx(ctx, func(tx *schedule.Tx) error {
+	var results []*v1.ScheduleResponse
+	err := s.client.InTx(ctx, func(tx *schedule.Tx) error {
 		rows, err := tx.As(callerOf(ctx).actor()).ScheduleMany(ctx, specs)
 		if err != nil {
 			return err
@@ -62,21 +63,41 @@ func (s tasks) scheduleAll(ctx context.Context, specs []task.Spec) (results []*v
 		results = make([]*v1.ScheduleResponse, len(rows))
 		for i, row := range rows {
 			if err := checkTaken(specs[i], row); err != nil {
-				return inField(fmt.Sprintf("tasks[%d]", i), err)
+				return inTask(i, err)
 			}
 			results[i] = scheduled(specs[i], row)
 		}
 		return nil
 	})
-	return results, err
+	if err != nil {
+		return nil, err
+	}
+	withoutPayloads(results)
+	return &v1.ScheduleManyResponse{Results: results}, nil
 }
 
-// checkTaken refuses an id that another owner's task has, or one of another kind: its caller must not see that task.
+func inTask(i int, err error) error { return inField(fmt.Sprintf("tasks[%d]", i), err) }
+
+// checkTaken refuses an id that another owner's task has, one of another kind, or one with another payload. The caller must not
+// see the task of the first two, and would take the third for the one that it wanted.
 func checkTaken(spec task.Spec, row task.Task) error {
 	if row.Owner != spec.Owner() || row.Kind != spec.Kind().Name {
 		return errIDTaken
 	}
+	if row.ID == spec.ID() && !mayBeReplaced(spec, row) && !bytes.Equal(row.Payload, spec.Payload()) {
+		return errIDTaken
+	}
 	return nil
+}
+
+// mayBeReplaced reports whether a later spec with the task's key may have given the row another payload.
+func mayBeReplaced(spec task.Spec, row task.Task) bool {
+	switch spec.Mode() {
+	case task.KeepPending, task.MovePending, task.ReplacePending:
+		return row.Version > 1
+	default:
+		return false
+	}
 }
 
 // Get reads a task with its labels.

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
@@ -92,9 +94,47 @@ func TestScheduleMany(t *testing.T) {
 		wantField(t, err, connect.CodeInvalidArgument, "tasks[7].owner")
 		many.Tasks[7].Owner, many.Tasks[7].TaskId = "somebody", made.GetResults()[0].GetTask().GetTaskId()
 		_, err = c.ScheduleMany(ctx, many)
-		wantCode(t, err, connect.CodeAlreadyExists, "ID_TAKEN")
+		wantTaken(t, err, "tasks[7].task_id")
+		many.Tasks[3].TaskId, many.Tasks[7] = uuid.NewString(), newTask(owner)
+		many.Tasks[7].TaskId, many.Tasks[7].Payload = many.GetTasks()[3].GetTaskId(), structpb.NewStringValue("another")
+		_, err = c.ScheduleMany(ctx, many)
+		wantTaken(t, err, "tasks[7].task_id")
 		if after := w.state(t); after != before {
 			t.Errorf("refused calls changed %v to %v", before, after)
+		}
+	})
+}
+
+// A repeated id is the same task; with another payload it is refused, unless the task's key explains the difference.
+func TestTaskIDs(t *testing.T) {
+	t.Parallel()
+	eachTransport(t, func(t *testing.T, w *world, c clients, owner string) {
+		ctx, other := t.Context(), structpb.NewStringValue("another")
+		for name, change := range map[string]func(task *v1.NewTask){
+			"plain": func(*v1.NewTask) {}, "label": func(task *v1.NewTask) { task.Labels = map[string]string{"realm": "7"} },
+			"once": func(task *v1.NewTask) { task.IdempotencyKey = "call" },
+		} {
+			wanted := newTask(owner)
+			wanted.TaskId = uuid.NewString()
+			change(wanted)
+			first := c.make(t, wanted)
+			if again := c.make(t, wanted); !proto.Equal(again, first) {
+				t.Errorf("%s: %v became %v", name, first, again)
+			}
+			before := w.state(t)
+			wanted.Payload = other
+			_, err := c.Schedule(ctx, &v1.ScheduleRequest{Task: wanted})
+			wantTaken(t, err, "task.task_id")
+			if after := w.state(t); after != before {
+				t.Errorf("%s: a refused call changed %v to %v", name, before, after)
+			}
+		}
+		keyed, later := newTask(owner), newTask(owner)
+		keyed.TaskId, keyed.Key = uuid.NewString(), "document"
+		later.Payload, later.Key, later.KeyMode = other, "document", v1.KeyMode_KEY_MODE_REPLACE
+		first, replaced := c.make(t, keyed), c.make(t, later)
+		if again := c.make(t, keyed); again.GetTaskId() != first.GetTaskId() || !proto.Equal(again, replaced) {
+			t.Errorf("repeated after a later one has replaced it: %v, want %v", again, replaced)
 		}
 	})
 }

@@ -218,6 +218,15 @@ func reasonOf(t testing.TB, err error) *errdetails.ErrorInfo {
 	return detailOf[*errdetails.ErrorInfo](t, err)
 }
 
+// wantTaken wants an error that names the field whose id another task has.
+func wantTaken(t testing.TB, err error, field string) {
+	t.Helper()
+	wantCode(t, err, connect.CodeAlreadyExists, "ID_TAKEN")
+	if got := reasonOf(t, err).GetMetadata()["field"]; got != field {
+		t.Errorf("the error names %q, want %q", got, field)
+	}
+}
+
 // wantField wants an error that names the field.
 func wantField(t testing.TB, err error, code connect.Code, field string) {
 	t.Helper()

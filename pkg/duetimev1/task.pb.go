@@ -430,7 +430,8 @@ type NewTask struct {
 	KeyMode KeyMode `protobuf:"varint,13,opt,name=key_mode,json=keyMode,proto3,enum=duetime.v1.KeyMode" json:"key_mode,omitempty"`
 	// The length of the windows of KEY_MODE_WINDOW: 1 s to 10 years.
 	Window *durationpb.Duration `protobuf:"bytes,14,opt,name=window,proto3" json:"window,omitempty"`
-	// A UUID of the caller's own: a repeated call with it schedules one task. Made by the server if it is absent.
+	// A UUID of the caller's own: a repeated call with it schedules one task. With another owner, kind or payload than the task has,
+	// the answer is ALREADY_EXISTS with the reason ID_TAKEN. Made by the server if it is absent.
 	TaskId        string `protobuf:"bytes,15,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
