@@ -277,6 +277,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{[]string{"task", "list", "--state", "tired"}, "--state"},
 		{[]string{"task", "list", "--due-before", "noon"}, "--due-before"},
 		{[]string{"task", "list", "--limit", "0"}, "--limit"},
+		{[]string{"schedule", "list", "--after", "nowhere"}, "--after must be"},
 		{[]string{"task", "cancel", "x"}, "UUID"},
 		{[]string{"task", "reschedule", id}, "--at or --by"},
 		{[]string{"task", "reschedule", id, "--at", "2030-01-01T00:00:00Z", "--by", "1h"}, "--at or --by"},

@@ -58,6 +58,9 @@ func (t *tool) scheduleList() *cobra.Command {
 func (t *tool) listRecurrences(ctx context.Context, f console.RecurrenceFilter, asJSON bool) error {
 	return t.with(ctx, func(c *console.Console) error {
 		page, err := c.Recurrences(ctx, f)
+		if wrong, is := errors.AsType[*task.FieldError](err); is && wrong.Field == "cursor" {
+			return fmt.Errorf("--after %s: %q", wrong.Problem, f.After)
+		}
 		if err != nil {
 			return err
 		}

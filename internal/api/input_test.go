@@ -87,6 +87,10 @@ func TestFieldsAreNamed(t *testing.T) {
 		_, err = c.List(ctx, filter)
 		wantField(t, err, connect.CodeInvalidArgument, "cursor")
 	}
+	for _, cursor := range []string{"x", "{}", strings.Repeat("x", 999)} {
+		_, err = c.ListRecurrences(ctx, &v1.ListRecurrencesRequest{Cursor: cursor})
+		wantField(t, err, connect.CodeInvalidArgument, "cursor")
+	}
 	_, err = c.List(ctx, &v1.ListRequest{State: 99})
 	wantField(t, err, connect.CodeInvalidArgument, "state")
 	_, err = c.BeginOperation(ctx, &v1.BeginOperationRequest{Operation: &v1.NewOperation{

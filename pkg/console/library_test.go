@@ -102,6 +102,14 @@ func TestInputOutsideTheLimits(t *testing.T) {
 		if _, err := c.List(ctx, Filter{After: "nowhere"}); err == nil {
 			t.Error("a cursor that is none was taken")
 		}
+		for _, place := range []string{
+			"nowhere", "{}", "ann{}", "{}tea", "ann{}tea{}", "ann{}\xff", "1767225600000_" + task.ID{}.String(),
+		} {
+			_, err := c.Recurrences(ctx, RecurrenceFilter{After: place})
+			if wrong, ok := errors.AsType[*task.FieldError](err); !ok || wrong.Field != "cursor" {
+				t.Errorf("the place %q in a list of recurrences: %v", place, err)
+			}
+		}
 		if page, err := c.Recurrences(ctx, RecurrenceFilter{}); err != nil || len(page.Recurrences) != 0 {
 			t.Errorf("without a limit: %+v, %v", page, err)
 		}

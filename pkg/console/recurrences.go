@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/pkg/recur"
@@ -88,13 +89,16 @@ const placeMark = "{}"
 // Place is the recurrence's place in a list, as RecurrencePage.Next names it.
 func (r Recurrence) Place() string { return r.Owner + placeMark + r.Name }
 
-// Recurrences reads a page of the recurrences that the filter chooses.
+// Recurrences reads a page of the recurrences that the filter chooses. A place in the list that is none is a *task.FieldError.
 func (c *Console) Recurrences(ctx context.Context, f RecurrenceFilter) (RecurrencePage, error) {
 	var err error
 	if f.Limit, err = pageLimit(f.Limit); err != nil {
 		return RecurrencePage{}, err
 	}
-	owner, name, _ := strings.Cut(f.After, placeMark)
+	owner, name, found := strings.Cut(f.After, placeMark)
+	if f.After != "" && (!found || owner == "" || name == "" || strings.Contains(name, placeMark) || !utf8.ValidString(f.After)) {
+		return RecurrencePage{}, errPlace
+	}
 	rows, err := c.store.ListRecurrences(ctx, store.RecurrenceFilter{
 		Owner: f.Owner, Kind: f.Kind, State: f.State, AfterName: [2]string{owner, name}, Limit: f.Limit + 1,
 	})
