@@ -171,6 +171,9 @@ func violation(err error) *connect.Error {
 	} else {
 		return nil
 	}
+	if field == "label" { // the library's word for one of them
+		field = "labels"
+	}
 	field = pathTo(err, field)
 	violations := []*errdetails.BadRequest_FieldViolation{{Field: field, Description: problem}}
 	failed := connect.NewError(code, errors.New(field+" "+problem))

@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -46,9 +47,6 @@ func (s *service) checkQueue(field, queue string) error {
 // spec makes the spec of a new task, within the caller's scope. The spec's limits are checked too, so that an error names the
 // task of many.
 func (s *service) spec(who caller, t *v1.NewTask) (task.Spec, error) {
-	if t == nil {
-		return task.Spec{}, &task.FieldError{Field: "task", Problem: "must be set"}
-	}
 	kind, err := s.kindOf(t.GetKind(), t.GetQueue(), t.GetMaxAttempts())
 	if err != nil {
 		return task.Spec{}, err
@@ -70,6 +68,9 @@ func (s *service) spec(who caller, t *v1.NewTask) (task.Spec, error) {
 	}
 	spec := kind.New(t.GetOwner(), payload, when, options...)
 	_, err = spec.Resolve(time.Now())
+	if wrong, is := errors.AsType[*task.FieldError](err); is && wrong.Field == "key" && t.GetIdempotencyKey() != "" {
+		err = &task.FieldError{Field: "idempotency_key", Problem: wrong.Problem}
+	}
 	return spec, err
 }
 

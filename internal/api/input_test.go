@@ -40,7 +40,7 @@ func TestFieldsAreNamed(t *testing.T) {
 		"task.payload_json": func(task *v1.NewTask) { task.PayloadJson = "{}" },
 		"task.task_id":      func(task *v1.NewTask) { task.TaskId = "7" },
 		"task.window":       func(task *v1.NewTask) { task.Key, task.Window = "k", durationpb.New(time.Hour) },
-		"task.label":        func(task *v1.NewTask) { task.Labels = map[string]string{"Realm": "7"} },
+		"task.labels":       func(task *v1.NewTask) { task.Labels = map[string]string{"Realm": "7"} },
 		"task.key":          func(task *v1.NewTask) { task.Key, task.IdempotencyKey = "k", "k" },
 		"task.key_mode":     func(task *v1.NewTask) { task.Key, task.KeyMode = "k", 99 },
 	} {
@@ -49,15 +49,19 @@ func TestFieldsAreNamed(t *testing.T) {
 		_, err := c.Schedule(ctx, &v1.ScheduleRequest{Task: task})
 		wantField(t, err, connect.CodeInvalidArgument, field)
 	}
-	for name, change := range map[string]func(task *v1.NewTask){
-		"a mode without a key": func(task *v1.NewTask) { task.KeyMode = v1.KeyMode_KEY_MODE_MOVE },
-		"a long key":           func(task *v1.NewTask) { task.IdempotencyKey = strings.Repeat("x", 129) },
+	for _, k := range []struct {
+		name, field string
+		change      func(task *v1.NewTask)
+	}{
+		{"a mode without a key", "task.key", func(task *v1.NewTask) { task.KeyMode = v1.KeyMode_KEY_MODE_MOVE }},
+		{"a long key", "task.key", func(task *v1.NewTask) { task.Key = strings.Repeat("x", 129) }},
+		{"a long key of the call", "task.idempotency_key", func(task *v1.NewTask) { task.IdempotencyKey = strings.Repeat("x", 129) }},
 	} {
 		task := newTask("ann")
-		change(task)
+		k.change(task)
 		_, err := c.Schedule(ctx, &v1.ScheduleRequest{Task: task})
-		t.Log(name)
-		wantField(t, err, connect.CodeInvalidArgument, "task.key")
+		t.Log(k.name)
+		wantField(t, err, connect.CodeInvalidArgument, k.field)
 	}
 	for _, n := range []float64{1 << 54, math.Inf(1), math.NaN()} {
 		task := newTask("ann")
@@ -70,7 +74,7 @@ func TestFieldsAreNamed(t *testing.T) {
 	_, err := c.Schedule(ctx, &v1.ScheduleRequest{Task: notJSON})
 	wantField(t, err, connect.CodeInvalidArgument, "task.payload")
 	_, err = c.Schedule(ctx, &v1.ScheduleRequest{})
-	wantField(t, err, connect.CodeInvalidArgument, "task.task")
+	wantField(t, err, connect.CodeInvalidArgument, "task")
 	_, err = c.ScheduleMany(ctx, &v1.ScheduleManyRequest{})
 	wantField(t, err, connect.CodeInvalidArgument, "tasks")
 	_, err = c.ScheduleMany(ctx, &v1.ScheduleManyRequest{Tasks: make([]*v1.NewTask, 1001)})
@@ -97,10 +101,25 @@ func TestFieldsAreNamed(t *testing.T) {
 		Verb: v1.Verb_VERB_REQUEUE, To: "nobody's", Filter: &v1.Filter{All: true},
 	}})
 	wantField(t, err, connect.CodeInvalidArgument, "operation.to")
+	wantFilter := func(field string, filter *v1.Filter) {
+		t.Helper()
+		o := &v1.NewOperation{Verb: v1.Verb_VERB_CANCEL, Filter: filter}
+		_, err := c.BeginOperation(ctx, &v1.BeginOperationRequest{Operation: o})
+		wantField(t, err, connect.CodeInvalidArgument, "operation.filter."+field)
+	}
+	for field, filter := range map[string]*v1.Filter{
+		"kind":         {Kind: strings.Repeat("x", 65)},
+		"owner_prefix": {Owner: "ann", OwnerPrefix: "a"},
+		"labels":       {Labels: map[string]string{"Realm": "7"}},
+		"all":          {Owner: "ann", All: true},
+	} {
+		wantFilter(field, filter)
+	}
 	for _, early := range []*timestamppb.Timestamp{timestamppb.New(time.Time{}), {Seconds: -1}} {
-		for _, filter := range []*v1.Filter{{Kind: "order.expire", DueBefore: early}, {Kind: "order.expire", DueAfter: early}} {
-			_, err = c.BeginOperation(ctx, &v1.BeginOperationRequest{Operation: &v1.NewOperation{Verb: v1.Verb_VERB_CANCEL, Filter: filter}})
-			wantCode(t, err, connect.CodeInvalidArgument, "")
+		for field, filter := range map[string]*v1.Filter{
+			"due_before": {Kind: "order.expire", DueBefore: early}, "due_after": {Kind: "order.expire", DueAfter: early},
+		} {
+			wantFilter(field, filter)
 		}
 		_, err = c.List(ctx, &v1.ListRequest{Owner: "ann", DueBefore: early})
 		wantField(t, err, connect.CodeInvalidArgument, "due_before")

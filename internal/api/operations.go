@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	v1 "github.com/duetime/duetime/pkg/duetimev1"
@@ -73,9 +74,10 @@ func (s operations) operation(ctx context.Context, r *v1.NewOperation) (task.Ope
 			return o, err
 		}
 	}
-	return o, callerOf(ctx).checkFilter(o.Filter)
+	return o, inField("filter", callerOf(ctx).checkFilter(o.Filter))
 }
 
+// filterOf reads a filter and checks it, so that errors of its fields name them as such.
 func filterOf(f *v1.Filter) (task.Filter, error) {
 	out := task.Filter{
 		Kind: f.GetKind(), Owner: f.GetOwner(), OwnerPrefix: f.GetOwnerPrefix(), Queue: f.GetQueue(), Subject: f.GetSubject(),
@@ -83,10 +85,16 @@ func filterOf(f *v1.Filter) (task.Filter, error) {
 	}
 	var err error
 	if out.DueAfter, err = momentOf("due_after", f.GetDueAfter()); err != nil {
+		return out, inField("filter", err)
+	}
+	if out.DueBefore, err = momentOf("due_before", f.GetDueBefore()); err != nil {
+		return out, inField("filter", err)
+	}
+	err = out.Check()
+	if wrong, is := errors.AsType[*task.FieldError](err); is && wrong.Field == "filter" { // it is about the filter as a whole
 		return out, err
 	}
-	out.DueBefore, err = momentOf("due_before", f.GetDueBefore())
-	return out, err
+	return out, inField("filter", err)
 }
 
 // GetOperation reads an operation.

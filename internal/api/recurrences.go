@@ -29,7 +29,7 @@ func (s recurrences) Recur(ctx context.Context, r *v1.RecurRequest) (*v1.RecurRe
 	}
 	timetable, err := recur.Parse(r.GetTimetable())
 	if err != nil {
-		return nil, err
+		return nil, &task.FieldError{Field: "timetable", Problem: "can't be read: " + err.Error()}
 	}
 	policy, err := policyOf(r.GetPolicy())
 	if err != nil {

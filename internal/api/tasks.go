@@ -15,6 +15,9 @@ type tasks struct{ *service }
 
 // Schedule makes a task, or finds the one that has its key.
 func (s tasks) Schedule(ctx context.Context, r *v1.ScheduleRequest) (*v1.ScheduleResponse, error) {
+	if r.GetTask() == nil {
+		return nil, &task.FieldError{Field: "task", Problem: "must be set"}
+	}
 	spec, err := s.spec(callerOf(ctx), r.GetTask())
 	if err != nil {
 		return nil, inField("task", err)

@@ -303,7 +303,7 @@ func TestRecurrences(t *testing.T) {
 		wantCode(t, err, connect.CodeNotFound, "NO_RECURRENCE")
 		wanted.Timetable = "cron Europe/Berlin 0 25 * * *"
 		_, err = c.Recur(ctx, wanted)
-		wantField(t, err, connect.CodeInvalidArgument, "hour")
+		wantField(t, err, connect.CodeInvalidArgument, "timetable")
 		wanted.Policy.Overlap = "sometimes"
 		wanted.Timetable = "every 4h from 2026-01-01T00:00:00Z"
 		_, err = c.Recur(ctx, wanted)
