@@ -43,10 +43,11 @@ func TestLabels(t *testing.T) {
 			many, err = tx.ScheduleMany(ctx, []task.Spec{
 				same, meal.New("bob", 1, hour),
 				meal.New("bob", 1, hour, task.Key("k"), gold), meal.New("bob", 1, hour, task.Key("k"), rome), same,
+				meal.New("bob", 1, hour, task.WithID(same.ID()), task.Label("city", "Bonn")),
 			})
 			return err
 		}))
-		if d := cmp.Diff([]string{"city=Rome tier=gold", "city=Rome", "", "tier=gold", "tier=gold", "city=Rome"},
+		if d := cmp.Diff([]string{"city=Rome tier=gold", "city=Rome", "", "tier=gold", "tier=gold", "city=Rome", "city=Rome"},
 			w.labels(t, append([]task.Task{single}, many...)...)); d != "" {
 			t.Errorf("labels (-want +got):\n%s", d)
 		}

@@ -19,11 +19,18 @@ type labeler interface {
 // own.
 func (t *Tx) insertLabels(ctx context.Context, specs []task.Spec, wanted, standing []task.Task) error {
 	var labels []task.LabelRow
+	var labelled map[task.ID]bool // of two specs with one id the first makes the task: a task has one value of a name
 	for i, spec := range specs {
+		rows := spec.LabelRows()
 		made := standing[i].ID == spec.ID() && standing[i].Version == 1 && standing[i].CreatedAt.Equal(wanted[i].CreatedAt)
-		if made {
-			labels = append(labels, spec.LabelRows()...)
+		if !made || len(rows) == 0 || labelled[spec.ID()] {
+			continue
 		}
+		if labelled == nil {
+			labelled = map[task.ID]bool{}
+		}
+		labelled[spec.ID()] = true
+		labels = append(labels, rows...)
 	}
 	if len(labels) == 0 {
 		return nil
