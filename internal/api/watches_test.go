@@ -12,7 +12,7 @@ func TestWatchNeverGoesBack(t *testing.T) {
 	id := task.NewID()
 	at := func(version int64) task.Task { return task.Task{ID: id, Version: version} }
 	w := newWatches(nil)
-	opened, err := w.add(at(6))
+	opened, err := w.add(at(6), "shop")
 	if err != nil {
 		t.Fatal(err)
 	}
