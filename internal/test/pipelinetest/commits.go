@@ -25,26 +25,11 @@ func LoseCommits(t testing.TB, upstream string) *CommitLoser {
 	t.Helper()
 	port, err := reservePort()
 	Must(t, err)
+	t.Cleanup(func() { releasePorts([]*portLock{port}) })
 	l := &CommitLoser{addr: port.addr(), upstream: upstream}
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", l.addr)
-	Must(t, err)
 	ctx, stop := context.WithCancel(context.Background())
-	var links sync.WaitGroup
-	links.Go(func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			links.Go(func() { l.link(ctx, client) })
-		}
-	})
-	t.Cleanup(func() {
-		stop()
-		_ = listener.Close()
-		links.Wait()
-		releasePorts([]*portLock{port})
-	})
+	acceptAt(t, l.addr, func(client net.Conn) { l.link(ctx, client) })
+	t.Cleanup(stop) // before acceptAt waits for the links
 	return l
 }
 

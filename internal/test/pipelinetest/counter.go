@@ -26,22 +26,27 @@ func Count(t testing.TB, upstream string) *Counter {
 
 func countAt(t testing.TB, addr, upstream string) *Counter {
 	t.Helper()
+	c := &Counter{addr: addr, upstream: upstream}
+	acceptAt(t, addr, func(client net.Conn) { c.accepted.Add(1); c.pass(client) })
+	return c
+}
+
+// acceptAt calls link for each client that connects to addr. After the test no more are accepted, and all links must end.
+func acceptAt(t testing.TB, addr string, link func(client net.Conn)) {
+	t.Helper()
 	listener, err := net.Listen("tcp", addr) //nolint:noctx // ends at once
 	Must(t, err)
-	c := &Counter{addr: addr, upstream: upstream}
 	var links sync.WaitGroup
 	links.Go(func() {
 		for {
-			conn, err := listener.Accept()
+			client, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			c.accepted.Add(1)
-			links.Go(func() { c.pass(conn) })
+			links.Go(func() { link(client) })
 		}
 	})
 	t.Cleanup(func() { _ = listener.Close(); links.Wait() })
-	return c
 }
 
 // pass copies both ways until either side has ended.
