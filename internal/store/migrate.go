@@ -59,23 +59,21 @@ func (s *Store) MigrateShowing(ctx context.Context, files fs.FS, namespace strin
 	return s.claimLayout(ctx, namespace, shards)
 }
 
-// applyAll runs the missing migrations. SQLite has no lock that spans transactions, so another process may have applied a
-// change just before, and this try fails. The next try finds that change done.
+// applyAll runs the missing migrations. SQLite has no lock that spans transactions, so another process may have made a
+// change just before, and this try fails. The next try finds that change done: there are no more such tries than changes.
 func (s *Store) applyAll(ctx context.Context, db *sqlx.DB, files fs.FS, show func(done, missing int)) error {
-	var err error
-	for range 3 {
-		var p *goose.Provider
-		if p, err = s.provider(db, files); err != nil {
+	for tries := 1; ; tries++ {
+		p, err := s.provider(db, files)
+		if err != nil {
 			return err
 		}
 		if err = up(ctx, p, show); err == nil && s.dialect == SQLite {
 			err = addColumns(ctx, db)
 		}
-		if err == nil || s.dialect == MySQL || ctx.Err() != nil {
+		if err == nil || s.dialect == MySQL || ctx.Err() != nil || tries > len(p.ListSources())+len(columns) {
 			return err
 		}
 	}
-	return err
 }
 
 // addColumns adds the declared nullable columns that SQLite's table of tasks lacks: they need no migration there. On

@@ -138,7 +138,7 @@ func TestConcurrentMigrations(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var wg sync.WaitGroup
-			for range 5 {
+			for range 8 {
 				s := value[*store.Store](t)(open())
 				t.Cleanup(func() { must(t, s.Close()) })
 				wg.Go(func() {
