@@ -38,6 +38,7 @@ func TestConsole(t *testing.T) {
 		{"owner/drag a task", ownerDrags},
 		{"owner/drag and say no", ownerDragsBack},
 		{"owner/drag a task that ended meanwhile", ownerDragsTooLate},
+		{"owner/close an answer that comes just then", ownerClosesEarly},
 		{"owner/move by keyboard", ownerMovesByKeys},
 		{"owner/recurrence: pause, resume, run, stop", recurrenceIsSteered},
 		{"task/move to a typed time", taskMoves},
@@ -210,6 +211,25 @@ func ownerDragsTooLate(w *world, p *tab) {
 		back, _ := point(p, made.ID)
 		return back > x-1 && back < x+1
 	})
+}
+
+// htmx swaps an answer in, and settles it a moment later.
+func ownerClosesEarly(w *world, p *tab) {
+	made := w.schedule("hasty", 30*time.Minute)[0]
+	p.show("owner?owner=hasty&span=6h")
+	x, y := point(p, made.ID)
+	w.change(func(tx *schedule.Tx) error {
+		_, err := tx.Cancel(w.t.Context(), made.ID)
+		return err
+	})
+	drag(p, x, y, 150)
+	p.there("#dialog[open] .question")
+	eval[bool](p, `document.addEventListener("htmx:afterSwap", () => document.querySelector("#dialog").close(), {once: true}),
+		document.addEventListener("htmx:afterSettle", () => window.settled = true, {once: true}), true`)
+	p.click("#dialog-body form button")
+	p.await("window.settled")
+	p.forgive("409")
+	want(w.t, "open dialogs", p.count("#dialog[open]"), 0)
 }
 
 func ownerMovesByKeys(w *world, p *tab) {

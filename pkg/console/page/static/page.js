@@ -32,9 +32,9 @@
       ask("change?" + new URLSearchParams(new FormData(form)).toString());
     }
   });
-  // Not before the settling: until then its form is not htmx's.
+  // Not before the settling: until then its form is not htmx's. What was closed before it stays closed.
   document.addEventListener("htmx:afterSettle", function (e) {
-    if (e.detail.target !== body) { return; }
+    if (e.detail.target !== body || !body.firstChild) { return; }
     if (!dialog.open) { dialog.showModal(); }
     var first = body.querySelector("input:not([type=hidden]), button, a");
     if (first) { first.focus(); }
