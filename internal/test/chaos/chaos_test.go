@@ -43,7 +43,7 @@ func rows() []entry {
 var busy = form{rate: 100, slack: 45 * time.Second, late: 2 * time.Second}
 
 // short are the rows of a plain go test, played at a quarter of the speed.
-var short = []int{0, 1, 2, 7, 14, 16, 30}
+var short = []int{1, 2, 7, 14, 16, 30}
 
 // chosen reads DUETIME_CHAOS_ROWS: "all", or numbers with commas; without it the short form.
 func chosen(t *testing.T) ([]entry, form) {
