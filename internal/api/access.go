@@ -5,14 +5,13 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strings"
 
 	"connectrpc.com/connect"
 
+	"github.com/duetime/duetime/internal/loopback"
 	v1 "github.com/duetime/duetime/pkg/duetimev1"
 	"github.com/duetime/duetime/pkg/duetimev1/duetimev1connect"
 	"github.com/duetime/duetime/pkg/task"
@@ -128,23 +127,12 @@ func (a *access) guarded(h http.Handler, origins []string) (http.Handler, error)
 	}
 	h = shared(h, origins)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !isLoopback(r.Host) {
+		if !loopback.Is(r.Host) {
 			http.Error(w, "an API without tokens answers by a name of loopback only", http.StatusForbidden)
 			return
 		}
 		h.ServeHTTP(w, r)
 	}), nil
-}
-
-func isLoopback(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return err == nil && addr.IsLoopback()
 }
 
 type callerKey struct{}

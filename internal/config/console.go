@@ -1,10 +1,11 @@
 package config
 
 import (
-	"net"
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/duetime/duetime/internal/loopback"
 )
 
 // Console is the section of the command duetime console, which serves the console's page.
@@ -82,13 +83,5 @@ func (c *Console) HidesPayloads() bool { return c.Payloads == payloadsOperate }
 
 // OnLoopback reports whether only this machine reaches the address. A name is looked up by nobody: localhost alone counts.
 func OnLoopback(addr string) bool {
-	host, _, err := net.SplitHostPort(Loopback(addr))
-	if err != nil {
-		return false
-	}
-	if host == "localhost" {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
+	return loopback.Is(Loopback(addr))
 }

@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/duetime/duetime/internal/loopback"
 )
 
 // requirement is a parameter on which one of duetime's promises depends, and the values with which the promise holds.
@@ -154,11 +156,10 @@ func Cleartext(text string) string {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
-	host = strings.Trim(host, "[]")
-	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
+	if loopback.Is(host) {
 		return ""
 	}
-	return host
+	return strings.Trim(host, "[]")
 }
 
 // parameter is a parameter of a DSN. Its value is without quotes, as the server gets it.

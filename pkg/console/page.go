@@ -7,7 +7,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"path"
 	"strings"
 	"time"
@@ -161,13 +160,4 @@ func fragment(r *http.Request) string {
 		return "main"
 	}
 	return r.FormValue("part")
-}
-
-// isLoopback reports whether a request was addressed to this machine by a name or address of loopback.
-func isLoopback(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return err == nil && addr.IsLoopback()
 }

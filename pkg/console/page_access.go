@@ -6,12 +6,13 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/duetime/duetime/internal/loopback"
 )
 
 // Role is what somebody may do on the page.
@@ -222,11 +223,7 @@ func (a *access) challenge(header http.Header) {
 func (a *access) identify(r *http.Request) (identity, error) {
 	nobody := identity{grant: Grant{Role: RoleNone}}
 	if a.cfg.Open != "" {
-		host := r.Host
-		if name, _, err := net.SplitHostPort(r.Host); err == nil {
-			host = name
-		}
-		if !isLoopback(host) {
+		if !loopback.Is(r.Host) {
 			return nobody, errOtherHost
 		}
 		return identity{a.cfg.Open, Grant{Role: RoleOperate}}, nil
