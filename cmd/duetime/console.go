@@ -76,12 +76,18 @@ func (t *tool) pageConfig(addr string) (console.PageConfig, error) {
 	if out.Users, err = console.ParseUsers(string(users)); err != nil {
 		return out, fmt.Errorf("console.users: %w", err)
 	}
+	if users != "" && len(out.Users) == 0 {
+		return out, errors.New("console.users: names nobody")
+	}
 	tokens, err := t.page.TokensSecret()
 	if err != nil {
 		return out, err
 	}
 	if out.Tokens, err = console.ParseTokens(string(tokens)); err != nil {
 		return out, fmt.Errorf("console.tokens: %w", err)
+	}
+	if tokens != "" && len(out.Tokens) == 0 {
+		return out, errors.New("console.tokens: names nobody")
 	}
 	if len(t.page.Proxies) > 0 {
 		proxy, err := console.ParseProxy(t.page.Proxies, t.page.UserHeader, t.page.RoleHeader, t.page.Roles)

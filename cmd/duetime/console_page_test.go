@@ -58,6 +58,8 @@ func TestConsoleRefusesToServeOthers(t *testing.T) {
 	for config, says := range map[string]string{
 		"console: {users: 'ann:root:correct-horse'}":         "console.users: entry 1",
 		"console: {tokens: 'bot'}":                           "console.tokens: entry 1",
+		"console: {users: '# ann'}":                          "console.users: names nobody",
+		"console: {tokens: ' '}":                             "console.tokens: names nobody",
 		"console: {users_file: /nowhere/at/all}":             "console.users_file",
 		"console: {proxies: [10.0.0.1], roles: ['ann=fly']}": "console.proxies",
 	} {

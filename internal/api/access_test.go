@@ -266,6 +266,58 @@ func TestHiddenRecurrences(t *testing.T) {
 	pipelinetest.Must(t, err)
 }
 
+// A recurrence that got another kind while its task was due may have a task of the old kind, which is not its caller's to cancel.
+func TestRecurrenceOfTwoKinds(t *testing.T) {
+	t.Parallel()
+	w := onSQLite(t, callerOf("all", api.RoleOperate, nil, nil), callerOf("kinds", api.RoleSchedule, nil, []string{"mail"}))
+	ctx, all, kinds := t.Context(), w.dial(t, tokenOf("all")), w.dial(t, tokenOf("kinds"))
+	for i, stop := range []func(name string) error{
+		func(name string) error {
+			_, err := kinds.PauseRecurrence(ctx, &v1.PauseRecurrenceRequest{Owner: "ann", Name: name})
+			return err
+		},
+		func(name string) error {
+			_, err := kinds.StopRecurrence(ctx, &v1.StopRecurrenceRequest{Owner: "ann", Name: name})
+			return err
+		},
+	} {
+		name := fmt.Sprint("tea ", i)
+		of := &v1.RecurRequest{Owner: "ann", Name: name, Kind: "order.tea", Timetable: "every 4h from 2026-01-01T00:00:00Z"}
+		made, err := all.Recur(ctx, of)
+		pipelinetest.Must(t, err)
+		for _, due := range []string{ // the task's time has come, and it is being tried again
+			"UPDATE duetime_tasks SET due_at = 1, attempt = 1 WHERE state = 0", "UPDATE duetime_recurrences SET due_at = 1",
+		} {
+			_, err = w.db().ExecContext(ctx, due)
+			pipelinetest.Must(t, err)
+		}
+		of.Kind = "mail"
+		_, err = all.Recur(ctx, of)
+		pipelinetest.Must(t, err)
+		pipelinetest.Must(t, stop(name))
+		stands, err := all.Get(ctx, &v1.GetRequest{TaskId: made.GetRecurrence().GetNewestTaskId()})
+		pipelinetest.Must(t, err)
+		if got := stands.GetTask(); got.GetKind() != "order.tea" || got.GetState() != v1.State_STATE_PENDING {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// MySQL ignores blanks at the end of what it compares; a scope does not.
+func TestBlanksAreRefused(t *testing.T) {
+	t.Parallel()
+	w := onSQLite(t, callerOf("acme", api.RoleOperate, []string{"acme *"}, nil))
+	c := w.dial(t, tokenOf("acme"))
+	_, err := c.List(t.Context(), &v1.ListRequest{Owner: "acme "})
+	wantCode(t, err, connect.CodeInvalidArgument, "")
+	_, err = c.ListRecurrences(t.Context(), &v1.ListRecurrencesRequest{Owner: "acme "})
+	wantCode(t, err, connect.CodeInvalidArgument, "")
+	_, err = c.PreviewOperation(t.Context(), &v1.PreviewOperationRequest{Operation: &v1.NewOperation{
+		Verb: v1.Verb_VERB_CANCEL, Filter: &v1.Filter{Owner: "acme "},
+	}})
+	wantCode(t, err, connect.CodeInvalidArgument, "")
+}
+
 func soon(id string) *v1.RescheduleRequest {
 	return &v1.RescheduleRequest{TaskId: id, Due: &v1.RescheduleRequest_DueIn{DueIn: durationpb.New(0)}}
 }
@@ -353,6 +405,9 @@ func TestTokensAreRefused(t *testing.T) {
 		"- {name: a, role: read, token: 'hunter2 hunter2x'}":                                                 "characters that a header",
 		"- {name: a, role: read, token: hunter2hunter2xx, owners: []}":                                       "owners is empty",
 		"- {name: a, role: read, token: hunter2hunter2xx, kinds: ['']}":                                      "kinds has an empty name",
+		"- {name: a, role: read, token: hunter2hunter2xx, owners: }":                                         "token 1: owners is empty",
+		"- {name: a, role: read, token: hunter2hunter2xx, kinds: ~}":                                         "token 1: kinds is empty",
+		"- name: a\n  role: read\n  token: hunter2hunter2xx\n  owners:\n    # - customer-*":                  "token 1: owners is empty",
 		"- {name: a, role: read, token: hunter2hunter2xx}\n- {name: a, role: read, token: hunter2hunter2yy}": "named twice",
 		"- {name: a, role: read, token: hunter2hunter2xx}\n- {name: b, role: read, token: hunter2hunter2xx}": "has the token of a",
 		"- {name: a, role: read, token: hunter2hunter2xx}\n---\n[]":                                          "more than one",

@@ -157,7 +157,8 @@ func (s recurrences) changeRecurrence(
 	}
 	var changed task.Recurrence
 	err := s.client.InTx(ctx, func(tx *schedule.Tx) error {
-		stands, err := tx.As(who.actor()).Recurrence(ctx, r.GetOwner(), r.GetName())
+		tx.As(who.actor()).Scoped(func(kind string) bool { return inScope(who.kinds, kind) })
+		stands, err := tx.Recurrence(ctx, r.GetOwner(), r.GetName())
 		if err != nil {
 			return err
 		}

@@ -70,7 +70,23 @@ func ParseTokens(text string) ([]Token, error) {
 	if len(tokens) == 0 {
 		return nil, errors.New("there is no token")
 	}
-	return tokens, nil
+	return tokens, checkScopesSet(text)
+}
+
+// checkScopesSet refuses a scope whose names are all commented out: YAML reads it as one that is left out, which is all.
+func checkScopesSet(text string) error {
+	var entries []map[string]any
+	if err := yaml.Unmarshal([]byte(text), &entries); err != nil {
+		return fmt.Errorf("%s is no list of tokens", lineOf(err))
+	}
+	for i, entry := range entries {
+		for _, field := range []string{"owners", "kinds"} {
+			if names, set := entry[field]; set && names == nil {
+				return fmt.Errorf("token %d: %s is empty: leave it out, or name some", i+1, field)
+			}
+		}
+	}
+	return nil
 }
 
 var lineNumber = regexp.MustCompile(`line \d+`)

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -159,7 +160,7 @@ func (p strictYAML) Unmarshal(data []byte) (map[string]any, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc any
 	if err := dec.Decode(&doc); err != nil && !errors.Is(err, io.EOF) {
-		return nil, oneLine(err)
+		return nil, withoutValues(err)
 	}
 	if err := dec.Decode(new(any)); !errors.Is(err, io.EOF) {
 		return nil, errors.New("more than one YAML document in the file")
@@ -236,6 +237,18 @@ func (p strictYAML) entry(out map[string]any, at, name string, v any, wrong *Pro
 
 // oneLine folds an error of several lines: a syntax error of the YAML library, or one that names a variable whose name
 // holds a line break.
+var quoted = regexp.MustCompile("'[^']*'|`[^`]*`")
+
+// withoutValues is a YAML reader's error on one line, without what it repeats of the file: an anchor or a value, which may be a
+// password that begins with * or &.
+func withoutValues(err error) error {
+	text := quoted.ReplaceAllString(oneLine(err).Error(), "…")
+	if strings.Contains(text, "…") {
+		text += " (put values that begin with *, & or ! in quotes)"
+	}
+	return errors.New(text)
+}
+
 func oneLine(err error) error {
 	return errors.New(strings.Join(strings.Fields(err.Error()), " "))
 }

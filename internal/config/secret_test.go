@@ -55,6 +55,17 @@ func TestSecretsAreNeverPrinted(t *testing.T) {
 	}
 }
 
+// A password that YAML takes for something else is not in the error.
+func TestSecretsAreNotInErrors(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{"*hunter2", "!!float hunter2", "!!int 'hunter2'", "&a *hunter2", "{hunter2", "[hunter2", "'hunter2", "@hunter2", "`hunter2"} {
+		_, err := parse([]byte("redis:\n  password: "+value+"\n"), nil)
+		if err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", value, err)
+		}
+	}
+}
+
 // shown formats v in every way.
 func shown(t *testing.T, v any) map[string]string {
 	t.Helper()

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/jmoiron/sqlx"
 
@@ -93,8 +92,8 @@ func (s *Store) chosenBy(o task.Operation) (string, []any) {
 			add(c[0]+" = ?", c[1])
 		}
 	}
-	if n := utf8.RuneCountInString(f.OwnerPrefix); n > 0 { // no pattern: there is nothing to escape
-		add("SUBSTR(owner, 1, ?) = ?", n, f.OwnerPrefix)
+	if f.OwnerPrefix != "" { // no pattern: there is nothing to escape; and unlike =, INSTR heeds blanks at the end
+		add("INSTR(owner, ?) = 1", f.OwnerPrefix)
 	}
 	if !f.DueAfter.IsZero() {
 		add("due_at >= ?", wholeMs(f.DueAfter))

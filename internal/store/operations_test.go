@@ -183,6 +183,7 @@ var choices = []task.Filter{
 	{OwnerPrefix: "an%"},
 	{OwnerPrefix: "a_"},
 	{OwnerPrefix: "A"},
+	{OwnerPrefix: "ann "},
 	{Queue: "mails", Subject: "dog"},
 	{DueAfter: t0.Add(10 * time.Minute), DueBefore: t0.Add(40 * time.Minute)},
 	{DueAfter: t0.Add(10*time.Minute + time.Microsecond), DueBefore: t0.Add(40*time.Minute + time.Microsecond)},

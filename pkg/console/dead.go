@@ -19,14 +19,14 @@ const BulkBatch = 200
 
 // deadVerb is a change of dead tasks.
 type deadVerb struct {
-	event  string
-	next   func(task.Task, time.Time) (task.Task, error)
-	detail func(before task.Task) string
+	name, event string
+	next        func(task.Task, time.Time) (task.Task, error)
+	detail      func(before task.Task) string
 }
 
 var (
-	retry   = deadVerb{task.EventRetried, task.Task.Retry, task.RetriedDetail}
-	discard = deadVerb{task.EventDiscarded, task.Task.Dismiss, task.DeadDetail}
+	retry   = deadVerb{"retry", task.EventRetried, task.Task.Retry, task.RetriedDetail}
+	discard = deadVerb{"discard", task.EventDiscarded, task.Task.Dismiss, task.DeadDetail}
 )
 
 // Bulk is the result of a change of many dead tasks.
@@ -75,7 +75,11 @@ func (c *Console) RetryOne(ctx context.Context, id task.ID) (Task, error) {
 // RetryVersion is RetryOne for a task as its caller has seen it: if it has another version now, the error is ErrMeanwhile. Version
 // 0 stands for any.
 func (c *Console) RetryVersion(ctx context.Context, id task.ID, version int64) (Task, error) {
-	changed, err := c.retryOne(ctx, id, version)
+	return c.changeOneDead(ctx, id, version, retry)
+}
+
+func (c *Console) changeOneDead(ctx context.Context, id task.ID, version int64, v deadVerb) (Task, error) {
+	changed, err := c.lockOneDead(ctx, id, version, v)
 	if err != nil {
 		return Task{}, err
 	}
@@ -83,7 +87,7 @@ func (c *Console) RetryVersion(ctx context.Context, id task.ID, version int64) (
 	return TaskOf(changed), nil
 }
 
-func (c *Console) retryOne(ctx context.Context, id task.ID, version int64) (task.Task, error) {
+func (c *Console) lockOneDead(ctx context.Context, id task.ID, version int64, v deadVerb) (task.Task, error) {
 	var changed task.Task
 	err := c.inTx(ctx, func(tx *sqlx.Tx, now time.Time) error {
 		rows, err := c.store.Lock(ctx, tx, []task.ID{id})
@@ -93,17 +97,17 @@ func (c *Console) retryOne(ctx context.Context, id task.ID, version int64) (task
 		if len(rows) == 0 {
 			return task.ErrNotFound
 		}
-		if changed, err = rows[0].Retry(now); err != nil {
+		if changed, err = v.next(rows[0], now); err != nil {
 			return err
 		}
 		if stands := rows[0].Version; version > 0 && stands != version {
 			return fmt.Errorf("%w: version %d, seen was %d", ErrMeanwhile, stands, version)
 		}
-		return c.saveDead(ctx, tx, retry, rows, []task.Task{changed})
+		return c.saveDead(ctx, tx, v, rows, []task.Task{changed})
 	})
 	c.compensate(err, []task.Task{changed})
 	if err != nil {
-		return task.Task{}, fmt.Errorf("retry %s: %w", id, err)
+		return task.Task{}, fmt.Errorf("%s %s: %w", v.name, id, err)
 	}
 	return changed, nil
 }

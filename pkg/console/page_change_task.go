@@ -74,6 +74,7 @@ func askMove(ctx context.Context, v *visit) (question, error) {
 	if err != nil {
 		return question{}, err
 	}
+	q.Hidden["at"] = []string{v.Typed(to.UnixMilli())} // the moment that was shown: +2h is another one later
 	q.Title = v.T("ask.moveto", v.At(to.UnixMilli()).Text, v.Zone())
 	q.Facts = []string{v.T("fact.from", v.At(t.DueAtMs).Text)}
 	if to.Before(v.now) {
@@ -120,7 +121,7 @@ func doRetry(ctx context.Context, v *visit) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if _, err := v.c.RetryOne(ctx, id); err != nil {
+	if _, err := v.c.RetryVersion(ctx, id, shownVersion(v)); err != nil {
 		return answer{}, err
 	}
 	return answer{Text: v.T("did.retry"), Back: taskBack(v, id)}, nil
@@ -131,19 +132,8 @@ func doDiscard(ctx context.Context, v *visit) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	out, err := v.c.DiscardDead(ctx, []task.ID{id}, nil)
-	if err != nil {
+	if _, err := v.c.changeOneDead(ctx, id, shownVersion(v), discard); err != nil {
 		return answer{}, err
-	}
-	if out.Changed == 0 {
-		left, err := v.c.WhyLeft(ctx, []task.ID{id})
-		if err != nil {
-			return answer{}, err
-		}
-		if len(left) > 0 {
-			return answer{}, left[0].Reason
-		}
-		return answer{}, errNothing
 	}
 	return answer{Text: v.T("did.discard"), Back: taskBack(v, id)}, nil
 }

@@ -49,6 +49,10 @@ func TestPageChangesATask(t *testing.T) {
 	if !strings.Contains(asked, `name="at"`) || !strings.Contains(asked, `method="get"`) {
 		t.Errorf("a move without a time asks for one first: %s", asked)
 	}
+	later := hidden(t, p.get(200, "change?do=task.move&at=%2B2h"+id)).Get("at")
+	if _, err := time.Parse(time.RFC3339Nano, later); err != nil {
+		t.Errorf("the form sends %q, not the moment that it shows", later)
+	}
 	said := p.confirm(200, "change?do=task.move&at=2031-07-01T12:00:00Z"+id)
 	if !strings.Contains(said, "2031-07-01 12:00:00") || !strings.Contains(said, "was moved from") {
 		t.Errorf("after the move it says %s", said)
@@ -128,6 +132,25 @@ func TestPageTellsThatATaskMovedMeanwhile(t *testing.T) {
 			t.Errorf("%s: status %d: %s", do, w.Code, w.Body)
 		}
 		if life := p.task(made.ID); life.Version != moved.Version || life.DueAtMs != moved.DueAtMs || life.State != task.Pending {
+			t.Errorf("%s has changed it: %+v", do, life)
+		}
+	}
+}
+
+// What dies once more after it was shown is not retried or discarded unseen.
+func TestPageTellsThatATaskDiedMeanwhile(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	for i, id := range p.dead(2) {
+		do := []string{"task.retry", "task.discard"}[i]
+		form := hidden(t, p.get(200, "change?do="+do+"&id="+id.String()))
+		_, err := p.p.DB().ExecContext(t.Context(), "UPDATE duetime_tasks SET version = 4, last_error = 'another' WHERE id = ?", id[:])
+		pipelinetest.Must(t, err)
+		w := p.do(request(http.MethodPost, "change", form))
+		if w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "Somebody changed the task meanwhile") {
+			t.Errorf("%s: status %d: %s", do, w.Code, w.Body)
+		}
+		if life := p.task(id); life.Version != 4 || life.State != task.Dead {
 			t.Errorf("%s has changed it: %+v", do, life)
 		}
 	}

@@ -159,7 +159,8 @@ func eachLogin(text string, add func(name string, g Grant, secret string)) error
 			}
 			g, err := ParseGrant(parts[1])
 			if err != nil {
-				return fmt.Errorf("entry %d, of %s: %w", n, parts[0], err)
+				return fmt.Errorf("entry %d is not of the form name:role:secret: its role is none of none, read and operate, "+
+					"or its verbs are none of %s", n, strings.Join(PageVerbs(), ", "))
 			}
 			add(parts[0], g, parts[2])
 		}

@@ -60,6 +60,9 @@ var errPlace = &task.FieldError{Field: "cursor", Problem: "must be one that a pa
 // end. The filter's state must be set. A page may have fewer tasks than its limit, or none, and yet a next one. DueAfter and
 // DueBefore bound the run time.
 func (c *Console) walk(ctx context.Context, f Filter, patience time.Duration) (Page, error) {
+	if err := f.check(); err != nil {
+		return Page{}, err
+	}
 	began := time.Now()
 	after, err := parseWalkCursor(f.After)
 	if err != nil {

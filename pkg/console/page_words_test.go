@@ -178,6 +178,7 @@ func TestPageLogins(t *testing.T) {
 	}, users)
 	for _, text := range []string{
 		"ann", "ann:read", "ann:read:", ":read:hunter2", "ann:root:hunter2", "ann:read(move):hunter2", "ann:operate():hunter2",
+		"ann:hunter2:operate", "ann:hunter2(x:read", "ann:operate(hunter2):read",
 	} {
 		if _, err := ParseTokens(text); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q: %v", text, err)

@@ -197,12 +197,13 @@ func (t *Tx) lockMovedOn(ctx context.Context, was, r task.Recurrence, takeBack b
 	return newest, err
 }
 
-// withdraw cancels those of the recurrences' newest tasks that are pending, but for the handler's own.
+// withdraw cancels those of the recurrences' newest tasks that are pending, but for the handler's own and for tasks of kinds that
+// the caller may not see, which a definition before this one has made.
 func (t *Tx) withdraw(ctx context.Context, verb string, locked []task.Recurrence, tasks []task.Task) ([]task.Recurrence, error) {
 	var before, after []task.Task
 	for _, row := range tasks {
 		i := slices.IndexFunc(locked, func(r task.Recurrence) bool { return r.Newest == row.ID })
-		if i < 0 || row.State != task.Pending || slices.Contains(t.renewed, row.ID) {
+		if i < 0 || row.State != task.Pending || slices.Contains(t.renewed, row.ID) || t.inScope != nil && !t.inScope(row.Kind) {
 			continue
 		}
 		before, after = append(before, row), append(after, row.Withdraw(t.now))

@@ -68,8 +68,8 @@ func (t *Tx) As(actor string) *Tx {
 	return t
 }
 
-// Scoped has Recur answer task.ErrNameTaken, in place of redefining a recurrence of a kind that inScope refuses. Call it before
-// the first change. It is for our own API, whose callers may see some kinds only.
+// Scoped has Recur answer task.ErrNameTaken, in place of redefining a recurrence of a kind that inScope refuses, and leaves a
+// recurrence's task of such a kind as it is. Call it before the first change. It is for our own API, whose callers may see some kinds only.
 func (t *Tx) Scoped(inScope func(kind string) bool) *Tx {
 	t.inScope = inScope
 	return t

@@ -38,6 +38,9 @@ func (f Filter) Check() error {
 		if len(text.value) > text.limit || !utf8.ValidString(text.value) {
 			return &FieldError{text.field, fmt.Sprintf("must be at most %d bytes of valid UTF-8", text.limit)}
 		}
+		if text.field != "owner_prefix" && strings.TrimSpace(text.value) != text.value {
+			return &FieldError{text.field, "must not begin or end with a blank"}
+		}
 	}
 	if err := CheckLabels(f.Labels); err != nil {
 		return err

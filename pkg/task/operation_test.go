@@ -46,6 +46,9 @@ func TestOperationsAreChecked(t *testing.T) {
 		"long kind":         {task.Operation{Verb: task.VerbCancel, Filter: task.Filter{Kind: long}}, "kind"},
 		"long owner":        {task.Operation{Verb: task.VerbCancel, Filter: task.Filter{Owner: long}}, "owner"},
 		"long prefix":       {task.Operation{Verb: task.VerbCancel, Filter: task.Filter{OwnerPrefix: long}}, "owner_prefix"},
+		"owner and blank":   {cancel(task.Filter{Owner: "ann "}), "owner"},
+		"blank and subject": {cancel(task.Filter{Subject: " cat"}), "subject"},
+		"prefix and blank":  {cancel(task.Filter{OwnerPrefix: "acme "}), ""},
 		"bytes":             {task.Operation{Verb: task.VerbCancel, Filter: task.Filter{Subject: "\xff"}}, "subject"},
 	} {
 		_, err := c.operation.Begin("ann@host", now)
