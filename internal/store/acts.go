@@ -38,6 +38,7 @@ type ActQuery struct {
 
 const (
 	maxOperators = 200           // each costs a short statement, and a part of another
+	maxActors    = 1000          // that Operators comes by, with an @ or not
 	afterAll     = "\U0010FFFF"  // sorts behind all other texts with the same beginning
 	workerRuns   = "worker "     // with a run's id, of lines about degraded queues
 	operatorMark = "@"           // no actor of ours has it, only user@host
@@ -45,10 +46,12 @@ const (
 	actorIndex   = "duetime_history_actor"
 )
 
-// Operators returns the actors with an @, sorted. longer says that there are others after the first 200.
+// Operators returns the actors with an @, sorted. longer says that there may be others after the first 200, or after the first
+// 1000 actors of any kind.
 func (s *Store) Operators(ctx context.Context) (all []string, longer bool, err error) {
 	text := operatorSQL(s.dialect)
-	for after := ""; ; {
+	after := ""
+	for range maxActors {
 		var actor string
 		err := s.db.QueryRowxContext(ctx, text, after).Scan(&actor)
 		switch {
@@ -65,6 +68,7 @@ func (s *Store) Operators(ctx context.Context) (all []string, longer bool, err e
 		}
 		after = actor
 	}
+	return all, true, nil
 }
 
 // operatorSQL reads the next actor from the index.

@@ -92,6 +92,14 @@ func manyOperators(t *testing.T, s *store.Store) {
 	if got := value[[]store.Act](t)(s.Acts(t.Context(), store.ActQuery{Actors: operators, Limit: 300})); len(got) != 200 {
 		t.Errorf("%d acts, want one of each operator", len(got))
 	}
+	lines = nil
+	for i := range 1001 {
+		lines = append(lines, task.Event{At: t0, Name: task.EventMoved, Actor: fmt.Sprintf("player %04d", i)})
+	}
+	must(t, s.Record(t.Context(), nil, lines))
+	if operators, longer, err = s.Operators(t.Context()); len(operators) > 0 || !longer || err != nil {
+		t.Errorf("of 1001 players %d are operators, longer %v, %v", len(operators), longer, err)
+	}
 }
 
 // The newest dead tasks come first by their last run time, with the beginning of their error.

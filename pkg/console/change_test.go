@@ -140,6 +140,32 @@ func TestRetryOfDeadTasks(t *testing.T) {
 	})
 }
 
+// A change that breaks off tells what it has committed, and nothing else.
+func TestRetryThatBreaksOff(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		o := w.console()
+		free, taken, last := w.dead(), w.dead(task.Key("b")), w.dead()
+		w.pending(task.Key("b"))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		breaks, calls := retry, 0
+		breaks.next = func(row task.Task, now time.Time) (task.Task, error) {
+			if calls++; calls == 6 { // three in the transaction of all, then each in its own
+				cancel()
+			}
+			return row.Retry(now)
+		}
+		out, err := o.changeDeadBatch(ctx, []task.ID{free.ID, taken.ID, last.ID}, breaks)
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v", err)
+		}
+		diff(t, "changed", []task.Task{w.row(free.ID)}, out.changed)
+		diff(t, "left dead for their keys", []task.ID{taken.ID}, out.keyTaken)
+		diff(t, "left dead", last, w.row(last.ID))
+	})
+}
+
 func TestDiscardOfDeadTasks(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {

@@ -54,13 +54,13 @@ func (c *Console) changeDead(ctx context.Context, ids []task.ID, v deadVerb, pro
 	var sum Bulk
 	for part := range slices.Chunk(ids, BulkBatch) {
 		out, err := c.changeDeadBatch(ctx, part, v)
-		if err != nil {
-			return sum, err
-		}
 		c.client.IndexTasks(ctx, out.changed)
 		sum.Changed += len(out.changed)
 		sum.KeyTaken = append(sum.KeyTaken, out.keyTaken...)
 		sum.Left = append(sum.Left, out.left...)
+		if err != nil {
+			return sum, err
+		}
 		advance(progress, sum.done())
 	}
 	return sum, nil
@@ -120,7 +120,7 @@ type deadOutcome struct {
 }
 
 // changeDeadBatch changes the tasks in one transaction. If one of them can't have its key, each task has its own
-// transaction.
+// transaction. Beside an error it returns what was committed before.
 func (c *Console) changeDeadBatch(ctx context.Context, ids []task.ID, v deadVerb) (deadOutcome, error) {
 	out, err := c.changeDeadTogether(ctx, ids, v)
 	if !errors.Is(err, task.ErrKeyTaken) {
@@ -165,7 +165,10 @@ func (c *Console) changeDeadTogether(ctx context.Context, ids []task.ID, v deadV
 		return c.saveDead(ctx, tx, v, rows, out.changed)
 	})
 	c.compensate(err, out.changed)
-	return out, err
+	if err != nil {
+		return deadOutcome{}, err
+	}
+	return out, nil
 }
 
 // saveDead writes the changed rows and their history.

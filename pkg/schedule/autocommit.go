@@ -138,7 +138,7 @@ func (c *Client) change(ctx context.Context, asked change) (task.Task, error) {
 }
 
 // changeRows makes changes of several callers in one transaction. It waits for nobody: a row that is locked is left to
-// its caller's own transaction, and so is a second change of one task.
+// its caller's own transaction, and so are a second change of one task, and one that ends a recurrence's task.
 func (c *Client) changeRows(ctx context.Context, asked []change) ([]answer, error) {
 	if len(asked) == 1 {
 		out, err := c.changeRow(ctx, asked[0])
@@ -154,6 +154,7 @@ func (c *Client) changeRows(ctx context.Context, asked []change) ([]answer, erro
 		if err != nil {
 			return err
 		}
+		tx.now = now
 		free := byID(rows)
 		var before, after []task.Task
 		for i, a := range asked {
@@ -162,7 +163,9 @@ func (c *Client) changeRows(ctx context.Context, asked []change) ([]answer, erro
 				continue
 			}
 			delete(free, a.id)
-			if outs[i] = a.apply(row, now); outs[i].err == nil {
+			if outs[i] = a.apply(row, now); endsTick(row, outs[i]) {
+				outs[i] = answer{}
+			} else if outs[i].err == nil {
 				before, after = append(before, row), append(after, outs[i].task)
 			}
 		}
@@ -180,6 +183,13 @@ func (c *Client) changeRows(ctx context.Context, asked []change) ([]answer, erro
 	return outs, nil
 }
 
+// endsTick reports whether a change ends a task of a recurrence: the caller's own transaction then makes the next one, which may
+// wait for the recurrence.
+func endsTick(row task.Task, out answer) bool {
+	_, _, recurs := row.Tick()
+	return recurs && out.err == nil && out.task.State != task.Pending
+}
+
 // changeRow reads the row and writes it where it is still the same, a statement each.
 func (c *Client) changeRow(ctx context.Context, asked change) (answer, error) {
 	row, now, free, err := c.store.ReadFree(ctx, asked.id)
@@ -190,8 +200,8 @@ func (c *Client) changeRow(ctx context.Context, asked change) (answer, error) {
 	if out.err != nil {
 		return out, nil //nolint:nilerr // it is the caller's own
 	}
-	if _, _, recurs := row.Tick(); recurs && out.task.State != task.Pending {
-		return answer{}, nil // the transaction makes the next tick
+	if endsTick(row, out) {
+		return answer{}, nil
 	}
 	if err := c.store.SaveAutocommit(ctx, out.task); err != nil {
 		if mysqlNumber(err) == mysqlLockWait {

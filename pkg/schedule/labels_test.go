@@ -57,6 +57,35 @@ func TestLabels(t *testing.T) {
 	})
 }
 
+// Of several specs with one id, in one call or one transaction, the first makes the task.
+func TestLabelsOfOneTransaction(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		hour := task.In(time.Hour)
+		first, plain := meal.New("ann", 1, hour, task.Label("tier", "gold")), meal.New("ann", 1, hour)
+		again := func(s task.Spec) task.Spec {
+			return meal.New("ann", 1, hour, task.WithID(s.ID()), task.Label("tier", "tin"))
+		}
+		var made []task.Task
+		pipelinetest.Must(t, w.InTx(ctx, func(tx *schedule.Tx) error {
+			one, err := tx.Schedule(ctx, first)
+			if err != nil {
+				return err
+			}
+			if _, err := tx.Schedule(ctx, again(first)); err != nil {
+				return err
+			}
+			more, err := tx.ScheduleMany(ctx, []task.Spec{plain, again(plain)})
+			made = append([]task.Task{one}, more[0])
+			return err
+		}))
+		if d := cmp.Diff([]string{"tier=gold", ""}, w.labels(t, made...)); d != "" {
+			t.Errorf("labels (-want +got):\n%s", d)
+		}
+	})
+}
+
 // Scheduling again, by a key or by an id, finds a task with the labels that it was made with.
 func TestLabelsStayAsMade(t *testing.T) {
 	t.Parallel()

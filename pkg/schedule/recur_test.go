@@ -123,6 +123,37 @@ func TestCancelledTickIsFollowed(t *testing.T) {
 	})
 }
 
+// Cancelled by many callers at once, as a busy service does, whose calls share transactions.
+func TestTicksCancelledTogether(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		for _, overlap := range []recur.Overlap{recur.OverlapSkip, recur.OverlapBufferOne, recur.OverlapAllow} {
+			const n = 40
+			var made [n]task.Recurrence
+			for i := range made {
+				made[i] = w.recur(t, fmt.Sprint(overlap, i), weekly, 1, recur.Policy{Overlap: overlap})
+			}
+			together(n, func(i int) {
+				if _, err := w.Cancel(t.Context(), made[i].Newest); err != nil {
+					t.Error(err)
+				}
+			})
+			for _, was := range made {
+				r, err := w.Recurrence(t.Context(), "ann", was.Name)
+				pipelinetest.Must(t, err)
+				if r.State != task.RecurrenceActive || !r.DueAt.Equal(was.DueAt.Add(7*24*time.Hour)) || r.UpdatedAt.Before(was.UpdatedAt) {
+					t.Fatalf("overlap %v: after the cancel it is %+v", overlap, r)
+				}
+				next, err := w.Get(t.Context(), r.Newest)
+				pipelinetest.Must(t, err)
+				if next.State != task.Pending {
+					t.Errorf("overlap %v: the next task is %v", overlap, next.State)
+				}
+			}
+		}
+	})
+}
+
 func wantOne(n int) error {
 	if n != 1 {
 		return fmt.Errorf("%d tasks were cancelled, want 1", n)

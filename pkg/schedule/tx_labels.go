@@ -3,6 +3,7 @@ package schedule
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/jmoiron/sqlx"
 
@@ -16,21 +17,23 @@ type labeler interface {
 }
 
 // insertLabels writes the labels of the tasks that were made just now. A task that was found by its key or its id keeps its
-// own.
-func (t *Tx) insertLabels(ctx context.Context, specs []task.Spec, wanted, standing []task.Task) error {
+// own, and so does one that this transaction has made by another spec before: a task has one value of a name.
+func (t *Tx) insertLabels(ctx context.Context, specs []task.Spec, wanted, standing, earlier []task.Task) error {
+	if !slices.ContainsFunc(specs, func(s task.Spec) bool { return len(s.LabelRows()) > 0 }) {
+		return nil
+	}
+	known := make(map[task.ID]bool, len(earlier)+len(specs))
+	for _, row := range earlier {
+		known[row.ID] = true
+	}
 	var labels []task.LabelRow
-	var labelled map[task.ID]bool // of two specs with one id the first makes the task: a task has one value of a name
 	for i, spec := range specs {
-		rows := spec.LabelRows()
-		made := standing[i].ID == spec.ID() && standing[i].Version == 1 && standing[i].CreatedAt.Equal(wanted[i].CreatedAt)
-		if !made || len(rows) == 0 || labelled[spec.ID()] {
-			continue
+		id := spec.ID()
+		made := standing[i].ID == id && standing[i].Version == 1 && standing[i].CreatedAt.Equal(wanted[i].CreatedAt)
+		if made && !known[id] {
+			labels = append(labels, spec.LabelRows()...)
 		}
-		if labelled == nil {
-			labelled = map[task.ID]bool{}
-		}
-		labelled[spec.ID()] = true
-		labels = append(labels, rows...)
+		known[id] = true
 	}
 	if len(labels) == 0 {
 		return nil

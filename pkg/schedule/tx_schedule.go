@@ -57,12 +57,13 @@ func (t *Tx) scheduleMany(ctx context.Context, specs []task.Spec) ([]task.Task, 
 		}
 		return nil, t.fail(fmt.Errorf("schedule %s of owner %s: %w", wanted[0].ID, wanted[0].Owner, err))
 	}
+	earlier := t.written
 	for i, spec := range specs {
 		if row := standing[i]; row.ID == spec.ID() {
 			t.written = append(t.written, row) // to be put into the index after the commit
 		}
 	}
-	if err := t.insertLabels(ctx, specs, wanted, standing); err != nil {
+	if err := t.insertLabels(ctx, specs, wanted, standing, earlier); err != nil {
 		return nil, err
 	}
 	return t.changeTaken(ctx, specs, wanted, standing, now)
