@@ -49,6 +49,9 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 		{apiPage, fmt.Sprintf("| time of a call | %s, a preview %s,", calls.span(`callTimeout\s+= (.+?)\s+//`), calls.span(`previewTimeout\s+= (.+?)\s+//`))},
 		{apiPage, fmt.Sprintf("| streams of one process | %s, %d of one token,", grouped(calls.number("maxWatches")),
 			calls.number("maxCallerWatches"))},
+		{apiPage, fmt.Sprintf("`make up` serves the API at `http://127.0.0.1:%s`", source{t, "scripts/up"}.text(`api=\$\{UP_API_PORT:-(\d+)\}`))},
+		{apiPage, fmt.Sprintf("at `http://%s`, to calls with the header `Authorization: Bearer %s`",
+			source{t, "docker-compose.yml"}.text(`ports: \["([0-9.]+:8091):8091"\]`), source{t, "docker-compose.yml"}.text(`API_TOKEN:-(.+?)\}`))},
 		{architecture, fmt.Sprintf("waits for its put for at most %s, and %s again for each %d tasks", wait, wait, put.number("tasksPerWait"))},
 		{architecture, fmt.Sprintf("Where %s tasks wait to be put, callers in bulk first wait for room, for at most %s, and %s again for each %d tasks",
 			grouped(queue.number("maxQueuedTasks")), wait, wait, queue.number("tasksPerRoomWait"))},
@@ -132,6 +135,17 @@ func (s source) span(pattern string) string {
 
 func (s source) find(pattern string) int64 {
 	s.t.Helper()
+	text := s.text(pattern)
+	e, err := parser.ParseExpr(text)
+	if err != nil {
+		s.t.Fatalf("%s: %s: %v", s.file, text, err)
+	}
+	return s.value(e)
+}
+
+// text returns the match of the pattern's group.
+func (s source) text(pattern string) string {
+	s.t.Helper()
 	text, err := os.ReadFile(s.file)
 	if err != nil {
 		s.t.Fatal(err)
@@ -140,11 +154,7 @@ func (s source) find(pattern string) int64 {
 	if m == nil {
 		s.t.Fatalf("%s has no %s", s.file, pattern)
 	}
-	e, err := parser.ParseExpr(string(m[1]))
-	if err != nil {
-		s.t.Fatalf("%s: %s: %v", s.file, m[1], err)
-	}
-	return s.value(e)
+	return string(m[1])
 }
 
 // value evaluates products of numbers and units of time.

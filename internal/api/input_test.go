@@ -176,6 +176,9 @@ func TestPlainJSON(t *testing.T) {
 			t.Errorf("%.80s: status %d, %s", sent, status, body)
 		}
 	}
+	if status, body := w.post(t, path+"Watch", "application/json", "", `{"taskId": "`+made.Task.TaskID+`"}`); status != http.StatusUnsupportedMediaType {
+		t.Errorf("a plain call of Watch: status %d, %s", status, body)
+	}
 	status, body = w.post(t, path+"Cancel", "application/json; charset=utf-8", "", `{"taskId": "`+made.Task.TaskID+`", "version": 9}`)
 	if status != http.StatusConflict || !strings.Contains(body, "STALE_VERSION") {
 		t.Errorf("a stale version: status %d, %s", status, body)
