@@ -6,14 +6,18 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime"
 	"github.com/duetime/duetime/internal/config"
 	"github.com/duetime/duetime/pkg/deliver"
+	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -80,7 +84,7 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 		{guide, fmt.Sprintf("| key | %d bytes |", task.MaxKey)},
 		{guide, fmt.Sprintf("| due | at most %d years ahead", task.MaxAhead/(365*24*time.Hour))},
 		{guide, fmt.Sprintf("| tasks in one call | %s |", grouped(task.MaxPerCall))},
-		{guide, fmt.Sprintf("Each verb has a `…Many` for up to %s tasks", grouped(task.MaxPerCall))},
+		{guide, fmt.Sprintf("The `*schedule.Tx` also has %s, each for up to %s tasks", manyOfTx(t), grouped(task.MaxPerCall))},
 		{guide, fmt.Sprintf("default %d |", task.NewKind[int]("test").Info().MaxAttempts)},
 		{guide, fmt.Sprintf("the %d attempts that a kind has", task.NewKind[int]("test").Info().MaxAttempts)},
 		{guide, fmt.Sprintf("of up to %s, 2 s, 4 s … %s", spelt(task.DefaultBackoff.Min), spelt(task.DefaultBackoff.Max))},
@@ -113,6 +117,25 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 			t.Errorf("%s does not say, as the code has it: %s", c.doc, c.says)
 		}
 	}
+}
+
+// manyOfTx lists the methods of a transaction for many tasks. The client must have none of them.
+func manyOfTx(t *testing.T) string {
+	t.Helper()
+	var names []string
+	for m := range reflect.TypeFor[*schedule.Tx]().Methods() {
+		if strings.HasSuffix(m.Name, "Many") {
+			names = append(names, "`"+m.Name+"`")
+		}
+	}
+	client := reflect.TypeFor[*duetime.Client]()
+	for _, name := range append(slices.Clone(names), "`ShiftOwner`", "`ListOwner`") {
+		if _, has := client.MethodByName(strings.Trim(name, "`")); has {
+			t.Errorf("the client has %s, which the guide says of the transaction only", name)
+		}
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
 // source is a file from which a figure is read that no package exports.
