@@ -29,6 +29,7 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 		apiPage      = "docs/API.md"
 		architecture = "docs/ARCHITECTURE.md"
 		configPage   = "docs/CONFIG.md"
+		consolePage  = "docs/CONSOLE.md"
 		contract     = "docs/SQL-CONTRACT.md"
 		guide        = "docs/GUIDE.md"
 		operating    = "docs/OPERATING.md"
@@ -41,6 +42,7 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 	hooks := source{t, "pkg/worker/hooks.go"}
 	breaker, answer := source{t, "pkg/deliver/breaker.go"}, source{t, "pkg/deliver/answer.go"}
 	calls := source{t, "internal/api/limits.go"}
+	minPassword := source{t, "pkg/console/page_access.go"}.number("minPassword")
 	joining := source{t, "duetime.go"}.span(`lookingAfter = (.+)`)
 	wait := source{t, "pkg/schedule/client.go"}.span(`cmp\.Or\(c\.IndexWait, (.+?)\)`)
 	for _, c := range []struct{ doc, says string }{
@@ -78,6 +80,8 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 		{operating, fmt.Sprintf("somebody had locked for %s",
 			source{t, "internal/reconcile/operations.go"}.span(`operationWait\s+= (.+?)\s+//`))},
 		{configPage, fmt.Sprintf("up to %s where many are due at once", task.MaxLead)},
+		{configPage, fmt.Sprintf("A password has %d characters or more", minPassword)},
+		{consolePage, fmt.Sprintf("the password of %d characters or more", minPassword)},
 		{guide, fmt.Sprintf("| payload | %d KiB of JSON |", task.MaxPayload>>10)},
 		{guide, fmt.Sprintf("| owner, kind, queue | %d bytes |", same(t, task.MaxOwner, task.MaxKind, task.MaxQueue))},
 		{guide, fmt.Sprintf("| subject | %d bytes |", task.MaxSubject)},

@@ -11,7 +11,7 @@ import (
 // Console is the section of the command duetime console, which serves the console's page.
 type Console struct {
 	Listen     string   `koanf:"listen" form:"addr" doc:"host:port of the page of duetime console; without a host it is loopback. On another address it needs users, tokens or proxies"`
-	Users      Secret   `koanf:"users" doc:"who signs in by a password: name:role:password, parted by spaces or lines. A role is read, operate, or operate(move+cancel) with some verbs; duetime console --hash makes the hash of a password"`
+	Users      Secret   `koanf:"users" doc:"who signs in by a password: name:role:password, parted by spaces or lines. A role is read, operate, or operate(move+cancel) with some verbs. A password has 12 characters or more, or is the hash that duetime console --hash makes of it"`
 	UsersFile  string   `koanf:"users_file" doc:"file with the users, instead of console.users"`
 	Tokens     Secret   `koanf:"tokens" doc:"programs that sign in by a bearer token of 16 characters or more: name:role:token, as console.users"`
 	TokensFile string   `koanf:"tokens_file" doc:"file with the tokens, instead of console.tokens"`
@@ -30,7 +30,9 @@ const (
 
 // DefaultConsole returns the section for one machine: everybody on it may do everything.
 func DefaultConsole() *Console {
-	return &Console{Listen: "127.0.0.1:8090", UserHeader: "X-Forwarded-User", Payloads: payloadsRead}
+	return &Console{
+		Listen: "127.0.0.1:8090", Proxies: []string{}, UserHeader: "X-Forwarded-User", Roles: []string{}, Payloads: payloadsRead,
+	}
 }
 
 // Name is the section's name.

@@ -35,13 +35,15 @@ func TestDefaultIsValid(t *testing.T) {
 
 func TestShippedFileIsTheDefault(t *testing.T) {
 	t.Parallel()
-	game, push, api := pet.DefaultSettings(), config.DefaultDeliver(), config.DefaultAPI()
-	got, err := config.Load(shippedFile, true, nil, game, push, api)
+	game, console := pet.DefaultSettings(), config.DefaultConsole()
+	push, api := config.DefaultDeliver(), config.DefaultAPI()
+	sections := []config.Section{game, console, push, api}
+	got, err := config.Load(shippedFile, true, nil, sections...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	diff := cmp.Diff(config.Default(), got) + cmp.Diff(pet.DefaultSettings(), game) + cmp.Diff(config.DefaultDeliver(), push) +
-		cmp.Diff(config.DefaultAPI(), api)
+	diff := cmp.Diff(config.Default(), got) + cmp.Diff(pet.DefaultSettings(), game) + cmp.Diff(config.DefaultConsole(), console) +
+		cmp.Diff(config.DefaultDeliver(), push) + cmp.Diff(config.DefaultAPI(), api)
 	if diff != "" {
 		t.Errorf("configs/duetime.yaml differs from the defaults (-want +got):\n%s", diff)
 	}
@@ -50,7 +52,7 @@ func TestShippedFileIsTheDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Without a key's line the file would still equal the defaults, so the test searches for the line itself.
-	for _, key := range config.Keys(game, push, api) {
+	for _, key := range config.Keys(sections...) {
 		name := key[strings.LastIndexByte(key, '.')+1:] + ":"
 		has := func(line string) bool { return strings.HasPrefix(strings.TrimSpace(line), name) }
 		if !slices.ContainsFunc(strings.Split(string(data), "\n"), has) {
