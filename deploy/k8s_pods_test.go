@@ -270,17 +270,13 @@ func TestMigrateIsMadeAnew(t *testing.T) {
 	})
 }
 
-// The recipe of docs/DEPLOYING.md, and Argo CD by its waves, run the Job with all that it needs before they make a Deployment.
-// The wave between is for grants.
+// The recipes of the docs, and Argo CD by its waves, run the Job with all that it needs before they make a Deployment. The wave
+// between is for grants.
 func TestMigrateComesFirst(t *testing.T) {
-	page, err := os.ReadFile("../docs/DEPLOYING.md")
-	pipelinetest.Must(t, err)
-	line := regexp.MustCompile(`apply -k \S+ -l '(\S+)'`).FindSubmatch(page)
-	if line == nil {
-		t.Fatal("docs/DEPLOYING.md doesn't apply the Job alone")
+	first := selectorOfFirst(t, "../docs/DEPLOYING.md")
+	if restored := selectorOfFirst(t, runbooksPage); restored.String() != first.String() {
+		t.Errorf("%s applies %s, docs/DEPLOYING.md %s", runbooksPage, restored, first)
 	}
-	first, err := labels.Parse(string(line[1]))
-	pipelinetest.Must(t, err)
 	each(t, func(t *testing.T, c *cluster) {
 		for _, o := range slices.Concat(objects(c.namespaces), objects(c.accounts), objects(c.configs), objects(c.policies), objects(c.jobs)) {
 			if wave := o.GetAnnotations()[syncWave]; !first.Matches(labels.Set(o.GetLabels())) || wave != "" {
@@ -293,6 +289,56 @@ func TestMigrateComesFirst(t *testing.T) {
 			}
 		}
 	})
+}
+
+// runbooksPage says how to type the runbooks' commands on Kubernetes.
+const runbooksPage = "../docs/runbooks/README.md"
+
+// selectorOfFirst is the selector by which a page applies the Job alone.
+func selectorOfFirst(t *testing.T, page string) labels.Selector {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	pipelinetest.Must(t, err)
+	line := regexp.MustCompile(`apply -k \S+ -l '(\S+)'`).FindSubmatch(text)
+	if line == nil {
+		t.Fatalf("%s doesn't apply the Job alone", page)
+	}
+	selector, err := labels.Parse(string(line[1]))
+	pipelinetest.Must(t, err)
+	return selector
+}
+
+// The page of the runbooks stops every Deployment but event, workers by their scaler, waits for the pods, and starts as many daemons as
+// there were.
+func TestRunbooksStopWhatWrites(t *testing.T) {
+	t.Parallel()
+	c := built(t, "production")
+	text, err := os.ReadFile(runbooksPage)
+	pipelinetest.Must(t, err)
+	want := slices.DeleteFunc(slices.Sorted(maps.Keys(c.deployments)), func(name string) bool { return name == "event" })
+	var stopped []string
+	for _, m := range regexp.MustCompile(`(?m)^kubectl -n duetime (?:scale deployment (.+) --replicas=0|annotate scaledobject (\S+) \S+/paused-replicas=0)`).
+		FindAllStringSubmatch(string(text), -1) {
+		stopped = append(stopped, strings.Fields(m[1]+" "+m[2])...)
+	}
+	slices.Sort(stopped)
+	if diff := cmp.Diff(want, stopped); diff != "" {
+		t.Errorf("stopped (-want +got):\n%s", diff)
+	}
+	wait := regexp.MustCompile(`wait pod -l '(.+)' --for=delete`).FindSubmatch(text)
+	if wait == nil {
+		t.Fatal("it doesn't wait for the pods' end")
+	}
+	waited, err := labels.Parse(string(wait[1]))
+	pipelinetest.Must(t, err)
+	for name, d := range c.deployments {
+		if got := (pod{d.Spec.Template, name}).matches(waited); got != slices.Contains(want, name) {
+			t.Errorf("it waits for the pods of %s: %v", name, got)
+		}
+	}
+	if start := fmt.Sprintf("scale deployment daemon --replicas=%d\n", *c.deployments["daemon"].Spec.Replicas); !strings.Contains(string(text), start) {
+		t.Errorf("it doesn't %s", start)
+	}
 }
 
 // syncWave is the annotation by which Argo CD orders what it applies.
