@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -140,6 +141,48 @@ func manyOfTx(t *testing.T) string {
 	}
 	last := len(names) - 1
 	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
+
+// TestGuideStarts holds the section Start of the guide to code that compiles, and its configuration to what Open takes.
+func TestGuideStarts(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("docs/GUIDE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, start, _ := strings.Cut(string(text), "\n## Start\n")
+	start, _, _ = strings.Cut(start, "\n## ")
+	block := func(language string) string {
+		m := regexp.MustCompile("(?s)```" + language + "\n(.*?)```").FindStringSubmatch(start)
+		if m == nil {
+			t.Fatalf("the section Start has no block of %s", language)
+		}
+		return m[1]
+	}
+	example, err := os.ReadFile("pkg/embedded/example_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(block("go")) {
+		if !strings.Contains(string(example), "\t"+line) {
+			t.Errorf("pkg/embedded/example_test.go has no line %s", line)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "duetime.yaml")
+	if err := os.WriteFile(file, []byte(block("yaml")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := duetime.LoadConfig(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := duetime.Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
 
 // source is a file from which a figure is read that no package exports.

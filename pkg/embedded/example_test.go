@@ -6,7 +6,9 @@ import (
 	"log"
 	"log/slog"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/duetime/duetime/pkg/embedded"
@@ -57,6 +59,31 @@ func Example() {
 	check(p.DB().GetContext(context.Background(), &state, "SELECT state FROM coupons WHERE id = 7"))
 	fmt.Println(state)
 	// Output: expired
+}
+
+// Order is the payload of Expire.
+type Order struct {
+	ID int64 `json:"id"`
+}
+
+// Expire has a queue of its own, which Config names.
+var Expire = task.NewKind[Order]("order.expire", task.Queue("orders"), task.MaxAttempts(10))
+
+// A service works until it gets a signal. docs/GUIDE.md shows these lines.
+func ExamplePipeline_Work() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	p, err := embedded.OpenMySQL(ctx, "user:password@tcp(127.0.0.1:3306)/shop", embedded.Config{Queues: []string{"orders"}})
+	check(err)
+	defer func() { _ = p.Close(context.WithoutCancel(ctx)) }()
+
+	mux := worker.NewMux()
+	worker.Handle(mux, Expire, func(ctx context.Context, tx *worker.Tx, t worker.Task[Order]) error {
+		_, err := tx.ExecContext(ctx, "UPDATE orders SET state = 'expired' WHERE id = ? AND state = 'open'", t.Payload.ID)
+		return err
+	})
+	err = p.Work(ctx, mux) // until ctx ends, then drains
+	check(err)
 }
 
 // On the service's own MySQL one process needs no other server.
