@@ -1,8 +1,8 @@
 // Package worker runs tasks: it maps kinds to handlers, consumes their queues, and has each hint settled in a transaction
 // of MySQL that holds the task's row, the handler's effect, and the word "done".
 //
-// A service fills a Mux by Handle, HandleBatch and HandleOutside, and gives it to New; Run works until its context ends. A
-// handler writes through its Tx, and answers nil, an error, Snooze or Discard. An effect through a Tx takes place exactly
+// A service fills a Mux by Handle, HandleBatch and HandleOutside, and gives it to the Work of a duetime.Client or of an
+// embedded.Pipeline, which make a Worker of it by New and run it until their context ends. A handler writes through its Tx, and answers nil, an error, Snooze or Discard. An effect through a Tx takes place exactly
 // once and never before its time. Middleware (Mux.Use) wraps the handlers' calls, and hooks (Mux.OnEvent) are called with
 // what became of tasks.
 //
