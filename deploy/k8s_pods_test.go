@@ -255,6 +255,40 @@ func TestDeploymentsRollSafely(t *testing.T) {
 	})
 }
 
+// The overlay that docs/DEPLOYING.md shows changes the image and the command of the worker, the version of our image elsewhere, and
+// nothing else.
+func TestPageReplacesTheWorker(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(deployingPage)
+	pipelinetest.Must(t, err)
+	block := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindSubmatch(page)
+	if block == nil {
+		t.Fatal("docs/DEPLOYING.md shows no overlay")
+	}
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	pipelinetest.Must(t, err)
+	overlays, err := filepath.Abs("k8s/overlays")
+	pipelinetest.Must(t, err)
+	from, err := filepath.Rel(dir, overlays)
+	pipelinetest.Must(t, err)
+	to, err := filepath.Rel(overlays, dir)
+	pipelinetest.Must(t, err)
+	text := strings.Replace(string(block[1]), "../production", from+"/production", 1)
+	pipelinetest.Must(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600))
+	got, want := built(t, to), built(t, "production")
+	for _, p := range want.pods() {
+		c := p.container()
+		c.Image = "duetime:1.0"
+		if p.name == "worker" {
+			c.Image, c.Command = "shop:1.0", []string{"/shop", "--config", "/configs/duetime.yaml"}
+		}
+	}
+	if diff := cmp.Diff(want.deployments, got.deployments) + cmp.Diff(want.jobs, got.jobs) + cmp.Diff(want.configs, got.configs) +
+		cmp.Diff(want.policies, got.policies) + cmp.Diff(want.scalers, got.scalers); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // Who applies the Job makes it anew, since its template can't be changed. A Job that removed itself would be made again and
 // again.
 func TestMigrateIsMadeAnew(t *testing.T) {
@@ -273,9 +307,9 @@ func TestMigrateIsMadeAnew(t *testing.T) {
 // The recipes of the docs, and Argo CD by its waves, run the Job with all that it needs before they make a Deployment. The wave
 // between is for grants.
 func TestMigrateComesFirst(t *testing.T) {
-	first := selectorOfFirst(t, "../docs/DEPLOYING.md")
-	if restored := selectorOfFirst(t, runbooksPage); restored.String() != first.String() {
-		t.Errorf("%s applies %s, docs/DEPLOYING.md %s", runbooksPage, restored, first)
+	first := selectorOfFirst(t, deployingPage)
+	if other := selectorOfFirst(t, runbooksPage); other.String() != first.String() {
+		t.Errorf("%s applies %s, %s %s", runbooksPage, other, deployingPage, first)
 	}
 	each(t, func(t *testing.T, c *cluster) {
 		for _, o := range slices.Concat(objects(c.namespaces), objects(c.accounts), objects(c.configs), objects(c.policies), objects(c.jobs)) {
@@ -291,8 +325,11 @@ func TestMigrateComesFirst(t *testing.T) {
 	})
 }
 
-// runbooksPage says how to type the runbooks' commands on Kubernetes.
-const runbooksPage = "../docs/runbooks/README.md"
+// Pages with commands and overlays for Kubernetes.
+const (
+	deployingPage = "../docs/DEPLOYING.md"
+	runbooksPage  = "../docs/runbooks/README.md"
+)
 
 // selectorOfFirst is the selector by which a page applies the Job alone.
 func selectorOfFirst(t *testing.T, page string) labels.Selector {

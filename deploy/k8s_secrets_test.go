@@ -4,6 +4,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -76,6 +77,36 @@ func TestSecretsAreThoseOfThePods(t *testing.T) {
 		t.Errorf("the pods' Secrets, and those of secrets.yaml (-want +got):\n%s", diff)
 	}
 }
+
+// docs/DEPLOYING.md makes each Secret of small, with the keys that its pod needs, and no other.
+func TestPageMakesTheSecretsOfSmall(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(deployingPage)
+	pipelinetest.Must(t, err)
+	made := map[string][]string{}
+	for _, m := range createSecret.FindAllStringSubmatch(strings.ReplaceAll(string(page), "\\\n", ""), -1) {
+		for _, name := range strings.Fields(strings.Replace(m[2], "$s", m[1], 1)) {
+			for _, key := range literalKey.FindAllStringSubmatch(m[3], -1) {
+				made[name] = append(made[name], key[1])
+			}
+		}
+	}
+	want := map[string][]string{}
+	for _, p := range built(t, "small").pods() {
+		want[secretOf(p.name)] = []string{"DUETIME_MYSQL__DSN"}
+	}
+	want["api"] = append(want["api"], "DUETIME_API__TOKENS")
+	want["operator"] = append(want["operator"], "DUETIME_CONSOLE__USERS")
+	if diff := cmp.Diff(want, made); diff != "" {
+		t.Errorf("the Secrets of small, and those that the page makes (-want +got):\n%s", diff)
+	}
+}
+
+// The lines of docs/DEPLOYING.md that make Secrets, one or those of a loop.
+var (
+	createSecret = regexp.MustCompile(`(?m)^(?:for s in (.+); do )?kubectl -n duetime create secret generic (\S+) (--from-literal.*)$`)
+	literalKey   = regexp.MustCompile(`--from-literal=(\w+)=`)
+)
 
 // The API of every overlay takes the tokens of its Secret. What stands in front of it ends TLS.
 func TestAPITakesItsTokens(t *testing.T) {
