@@ -354,8 +354,7 @@ func TestRunbooksStopWhatWrites(t *testing.T) {
 	pipelinetest.Must(t, err)
 	want := slices.DeleteFunc(slices.Sorted(maps.Keys(c.deployments)), func(name string) bool { return name == "event" })
 	var stopped []string
-	for _, m := range regexp.MustCompile(`(?m)^kubectl -n duetime (?:scale deployment (.+) --replicas=0|annotate scaledobject (\S+) \S+/paused-replicas=0)`).
-		FindAllStringSubmatch(string(text), -1) {
+	for _, m := range stopLine.FindAllStringSubmatch(string(text), -1) {
 		stopped = append(stopped, strings.Fields(m[1]+" "+m[2])...)
 	}
 	slices.Sort(stopped)
@@ -373,10 +372,15 @@ func TestRunbooksStopWhatWrites(t *testing.T) {
 			t.Errorf("it waits for the pods of %s: %v", name, got)
 		}
 	}
-	if start := fmt.Sprintf("scale deployment daemon --replicas=%d\n", *c.deployments["daemon"].Spec.Replicas); !strings.Contains(string(text), start) {
+	start := fmt.Sprintf("scale deployment daemon --replicas=%d\n", *c.deployments["daemon"].Spec.Replicas)
+	if !strings.Contains(string(text), start) {
 		t.Errorf("it doesn't %s", start)
 	}
 }
+
+// stopLine is a command that stops Deployments, or the one of a scaler.
+var stopLine = regexp.MustCompile(
+	`(?m)^kubectl -n duetime (?:scale deployment (.+) --replicas=0|annotate scaledobject (\S+) \S+/paused-replicas=0)`)
 
 // syncWave is the annotation by which Argo CD orders what it applies.
 const syncWave = "argocd.argoproj.io/sync-wave"
