@@ -81,7 +81,7 @@ func (s *recurrences) leftBehind(ctx context.Context, rows []task.Recurrence, no
 		}
 	}
 	settled := now().Add(-s.r.cfg.Grace)
-	return slices.DeleteFunc(rows, func(r task.Recurrence) bool {
+	return slices.DeleteFunc(slices.Clone(rows), func(r task.Recurrence) bool {
 		t, found := newest[r.Newest]
 		switch {
 		case !found: // or the look has met a replica that lags

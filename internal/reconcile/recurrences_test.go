@@ -2,6 +2,8 @@ package reconcile
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -44,6 +46,47 @@ func (w *world) alter(t testing.TB, q sqlx.ExecerContext, query string, args ...
 	t.Helper()
 	_, err := q.ExecContext(context.WithoutCancel(t.Context()), query, args...)
 	pipelinetest.Must(t, err)
+}
+
+// manyRecur makes n hourly recurrences whose tasks are pending and were due at this moment.
+func (w *world) manyRecur(t testing.TB, n int, due time.Time) {
+	t.Helper()
+	tx, err := w.rows.Begin(t.Context())
+	pipelinetest.Must(t, err)
+	defer func() { _ = tx.Rollback() }()
+	ticks := make([]task.Task, n)
+	for i := range ticks {
+		spec := task.NewKind[int]("pet.meal_finished").Recurring(fmt.Sprint("owner ", i), 1)
+		r, err := spec.Recurrence("meals", recur.Every(time.Hour), recur.Policy{}, due.Add(-time.Hour))
+		pipelinetest.Must(t, err)
+		r, ticks[i] = r.Begin(due.Add(-time.Hour))
+		r.DueAt, ticks[i].DueAt, ticks[i].RunAt = due, due, due
+		pipelinetest.Must(t, w.rows.InsertRecurrence(t.Context(), tx, r))
+	}
+	for some := range slices.Chunk(ticks, 500) {
+		_, err = w.rows.Insert(t.Context(), tx, some)
+		pipelinetest.Must(t, err)
+	}
+	pipelinetest.Must(t, tx.Commit())
+}
+
+// A page full of recurrences whose tasks are pending, as while workers are away, does not hide those behind it.
+func TestRecurrenceLeftBehindAFullPage(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		r, row := w.recur(t, "ann")
+		w.manyRecur(t, page, row.DueAt.Add(-time.Minute))
+		w.alter(t, w.rows.DB(), "DELETE FROM duetime_tasks WHERE id = ?", row.ID[:])
+		pass := &recurrences{r: w.Reconciler}
+		for range 3 {
+			w.run(t, pass.pass)
+		}
+		got, _, err := w.rows.Recurrence(t.Context(), w.rows.DB(), "ann", "meals")
+		pipelinetest.Must(t, err)
+		if got.Newest == r.Newest || got.Newest.IsZero() {
+			t.Errorf("the newest task is %s, want one after %s", got.Newest, r.Newest)
+		}
+	})
 }
 
 // A recurrence whose task has ended by SQL of somebody else, or has vanished, gets the task of its next tick, once. One whose
