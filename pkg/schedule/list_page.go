@@ -100,7 +100,7 @@ func (c *Client) pageFromIndex(ctx context.Context, owner, kind string, p Page) 
 	if err != nil {
 		return TaskPage{}, err
 	}
-	page := TaskPage{Entries: ours(entries), Source: FromIndex}
+	page := TaskPage{Source: FromIndex}
 	if next != "" {
 		last := task.Cursor{At: p.at()}
 		if len(entries) > 0 {
@@ -108,6 +108,7 @@ func (c *Client) pageFromIndex(ctx context.Context, owner, kind string, p Page) 
 		}
 		page.Next = indexCursor + strconv.FormatInt(last.At.UnixMilli(), 10) + "." + next
 	}
+	page.Entries = ours(entries) // overwrites the last ones
 	return page, nil
 }
 

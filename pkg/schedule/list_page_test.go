@@ -85,6 +85,29 @@ func TestPagesOfAnOwner(t *testing.T) {
 	}
 }
 
+// A page whose last entry is none of ours ends where that entry stands: the next one, of the database, begins there.
+func TestPageAfterForeignEntry(t *testing.T) {
+	t.Parallel()
+	w := onSQLite(t)
+	first := w.make(t, "ann")
+	later, err := w.Schedule(t.Context(), meal.New("ann", 2, task.In(2*time.Hour)))
+	pipelinetest.Must(t, err)
+	junk := task.Entry{Err: errors.New("junk"), Score: task.ScoreOf(task.Task{RunAt: first.RunAt.Add(time.Minute), Version: 1})}
+	w.owned = []task.Entry{{ID: first.ID, Kind: first.Kind, Owner: "ann", Score: task.ScoreOf(first)}, junk}
+	w.next = "7"
+	page, err := w.TasksPage(t.Context(), "ann", "", schedule.Page{Limit: 2})
+	pipelinetest.Must(t, err)
+	if len(page.Entries) != 1 || page.Entries[0].ID != first.ID {
+		t.Errorf("the first page is %+v", page)
+	}
+	w.away = true
+	page, err = w.TasksPage(t.Context(), "ann", "", schedule.Page{Limit: 2, After: page.Next})
+	pipelinetest.Must(t, err)
+	if len(page.Entries) != 1 || page.Entries[0].ID != later.ID {
+		t.Errorf("the second page is %+v, want the later task alone", page)
+	}
+}
+
 // However many tasks an owner has, they can be cancelled.
 func TestCancelOwnerGoesOnInPages(t *testing.T) {
 	t.Parallel()

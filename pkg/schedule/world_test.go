@@ -35,7 +35,8 @@ type world struct {
 	flushed bool // the index has lost its memory
 	puts    []task.Task
 	owned   []task.Entry
-	asked   []int // shards
+	next    string // what the index answers as the place of the next page
+	asked   []int  // shards
 	sent    []task.ID
 }
 
@@ -60,7 +61,7 @@ func (w *world) OwnerPage(_ context.Context, shard int, _, kind, _ string, _ int
 	if w.flushed {
 		return some, "", "", nil
 	}
-	return some, "", "complete", nil
+	return some, w.next, "complete", nil
 }
 
 func (w *world) Compensate(_ context.Context, c task.Compensation) error {
