@@ -119,7 +119,7 @@ func (t *tool) scheduleGet() *cobra.Command {
 func (t *tool) schedulePause() *cobra.Command {
 	var note string
 	cmd := &cobra.Command{
-		Use: "pause OWNER NAME", Short: "Take the pending task back, and make none until a resume", Args: cobra.ExactArgs(2),
+		Use: "pause OWNER NAME", Short: "Take the pending tasks back, and make none until a resume", Args: cobra.ExactArgs(2),
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.Flags().StringVar(&note, "note", "", "why, for those who look at it later")
@@ -167,7 +167,7 @@ func (t *tool) scheduleRun() *cobra.Command {
 func (t *tool) scheduleStop() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
-		Use: "stop OWNER (NAME | --all)", Short: "Take the pending task back, and make none any more; asks on a terminal",
+		Use: "stop OWNER (NAME | --all)", Short: "Take the pending tasks back, and make none any more; asks on a terminal",
 		Args: cobra.RangeArgs(1, 2),
 	}
 	asJSON := jsonFlag(cmd)

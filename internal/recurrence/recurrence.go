@@ -8,8 +8,8 @@
 //
 // The tasks' rows are locked first, then the recurrences', then whatever the service or a handler locks. Two transactions that
 // take them in another order would wait for each other, by the thousand at eight in the morning. Whoever knows only the
-// recurrence reads it without a lock, locks its newest task, locks the recurrence, and begins anew if the newest task is
-// another by then.
+// recurrence reads it without a lock, locks its newest task (a pause or a stop: all its pending ones), locks the recurrence, and
+// begins anew if the newest task is another by then.
 package recurrence
 
 import (

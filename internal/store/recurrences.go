@@ -96,6 +96,30 @@ func (s *Store) OwnerRecurrences(ctx context.Context, q sqlx.QueryerContext, own
 	return found, nil
 }
 
+// PendingTicks reads the ids of the pending tasks that some recurrences of an owner have made, without locking them.
+func (s *Store) PendingTicks(ctx context.Context, q sqlx.QueryerContext, owner string, recurrences []task.ID) ([]task.ID, error) {
+	made := make(map[task.ID]bool, len(recurrences))
+	for _, id := range recurrences {
+		made[id] = true
+	}
+	var ids []task.ID
+	var t task.Task
+	// By the owner's pending rows: a task may be of an earlier kind, and a kind has many more rows that have ended.
+	where, args := s.pendingOf(owner, "")
+	err := forEach(ctx, q, "SELECT id, dedup_key"+where+" AND "+ofTicks, args, []any{idBytes{&t.ID}, &t.DedupKey}, func() {
+		if id, _, _ := t.Tick(); made[id] {
+			ids = append(ids, t.ID)
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read pending ticks of owner %s: %w", owner, err)
+	}
+	return ids, nil
+}
+
+// ofTicks is the condition that the row of duetime_tasks is a recurrence's: its key is r<id>:<tick>, with 22 characters of id.
+const ofTicks = "dedup_key >= 'r' AND dedup_key < 's'"
+
 // RecurrenceFilter selects recurrences for an operator; zero fields select all.
 type RecurrenceFilter struct {
 	Owner     string

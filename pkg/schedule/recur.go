@@ -22,6 +22,8 @@ type recurrences interface {
 	OwnerRecurrences(ctx context.Context, q sqlx.QueryerContext, owner string) ([]task.Recurrence, error)
 	// InsertRecurrence writes a new row.
 	InsertRecurrence(ctx context.Context, q sqlx.ExtContext, r task.Recurrence) error
+	// PendingTicks reads the ids of the pending tasks of an owner's recurrences, without locking them.
+	PendingTicks(ctx context.Context, q sqlx.QueryerContext, owner string, recurrences []task.ID) ([]task.ID, error)
 	// LockFree locks those of the tasks' rows that no other transaction has locked.
 	LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, time.Time, error)
 	// DefineRecurrence writes all of a locked row.
@@ -122,7 +124,11 @@ func (t *Tx) note(r task.Recurrence, event, detail string) {
 // redefine gives a recurrence another definition. It does not lock a task whose time has come, which may be running for long.
 func (t *Tx) redefine(ctx context.Context, stands, wanted task.Recurrence) (task.Recurrence, error) {
 	stays := stands.State == task.RecurrenceActive && !stands.DueAt.After(t.now)
-	locked, err := t.lockRecurrences(ctx, "recur", []task.Recurrence{stands}, !stays)
+	take := takeNewest
+	if stays {
+		take = takeNone
+	}
+	locked, err := t.lockRecurrences(ctx, "recur", []task.Recurrence{stands}, take)
 	if err != nil {
 		return task.Recurrence{}, err
 	}
@@ -141,19 +147,35 @@ func (t *Tx) redefine(ctx context.Context, stands, wanted task.Recurrence) (task
 	return t.begin(ctx, next, false)
 }
 
-// lockRecurrences locks recurrences that were read without a lock, in the order of package recurrence. With takeBack it also
-// locks their newest tasks, and cancels those that are pending, so that their ticks may be made once more. It answers a
-// retryable error if one of them has made another task meanwhile that can't be locked at once.
-func (t *Tx) lockRecurrences(ctx context.Context, verb string, read []task.Recurrence, takeBack bool) ([]task.Recurrence, error) {
+// takeBack says which tasks a change of recurrences withdraws, if they are pending.
+type takeBack int
+
+const (
+	takeNone   takeBack = iota
+	takeNewest          // the newest task of each
+	takeAll             // also those whose ticks a later one has overlapped, and those of RunRecurrence
+)
+
+// lockRecurrences locks recurrences of one owner that were read without a lock, in the order of package recurrence. Before, it
+// locks the tasks that are to be taken back; it cancels those that are pending, so that their ticks may be made once more. It
+// answers a retryable error if one of the recurrences has made another task meanwhile that can't be locked at once.
+func (t *Tx) lockRecurrences(ctx context.Context, verb string, read []task.Recurrence, take takeBack) ([]task.Recurrence, error) {
 	ids := make([]task.ID, len(read))
-	var newest []task.ID
+	var taken []task.ID
 	for i, r := range read {
 		ids[i] = r.ID
-		if !r.Newest.IsZero() && takeBack {
-			newest = append(newest, r.Newest)
+		if !r.Newest.IsZero() && take != takeNone {
+			taken = append(taken, r.Newest)
 		}
 	}
-	tasks, err := t.lock(ctx, verb, newest)
+	if take == takeAll {
+		pending, err := t.rows.PendingTicks(ctx, t.db, read[0].Owner, ids)
+		if err != nil {
+			return nil, t.fail(fmt.Errorf("%s: %w", verb, err))
+		}
+		taken = append(taken, pending...)
+	}
+	tasks, err := t.lock(ctx, verb, taken)
 	if err != nil {
 		return nil, err
 	}
@@ -169,21 +191,24 @@ func (t *Tx) lockRecurrences(ctx context.Context, verb string, read []task.Recur
 		if r.Newest == was.Newest && r.State == was.State {
 			continue
 		}
-		newest, err := t.lockMovedOn(ctx, was, r, takeBack)
+		if r.State <= task.RecurrencePaused && slices.ContainsFunc(tasks, func(row task.Task) bool { return row.ID == r.Newest }) {
+			continue // it was made before the pending tasks were read
+		}
+		newest, err := t.lockMovedOn(ctx, was, r, take)
 		if err != nil {
 			return nil, t.fail(fmt.Errorf("%s %s of owner %s: %w", verb, r.Name, r.Owner, err))
 		}
 		tasks = append(tasks, newest...)
 	}
-	return t.withdraw(ctx, verb, locked, tasks)
+	return t.withdraw(ctx, verb, locked, tasks, take)
 }
 
 // lockMovedOn locks the task that a locked recurrence has made since it was read, so that one caller among many comes through at
 // its first try. It does not wait, since whoever holds the task may wait for the recurrence. It answers errMovedOn where the
 // whole transaction is to be tried again.
-func (t *Tx) lockMovedOn(ctx context.Context, was, r task.Recurrence, takeBack bool) ([]task.Task, error) {
+func (t *Tx) lockMovedOn(ctx context.Context, was, r task.Recurrence, take takeBack) ([]task.Task, error) {
 	switch {
-	case !takeBack, max(was.State, r.State) > task.RecurrencePaused:
+	case take == takeNone, max(was.State, r.State) > task.RecurrencePaused:
 		return nil, errMovedOn
 	case r.Newest.IsZero():
 		return nil, nil
@@ -197,17 +222,22 @@ func (t *Tx) lockMovedOn(ctx context.Context, was, r task.Recurrence, takeBack b
 	return newest, err
 }
 
-// withdraw cancels those of the recurrences' newest tasks that are pending, but for the handler's own and for tasks of kinds that
+// withdraw cancels those of the tasks that are pending and to be taken back, but for the handler's own and for tasks of kinds that
 // the caller may not see, which a definition before this one has made.
-func (t *Tx) withdraw(ctx context.Context, verb string, locked []task.Recurrence, tasks []task.Task) ([]task.Recurrence, error) {
+func (t *Tx) withdraw(
+	ctx context.Context, verb string, locked []task.Recurrence, tasks []task.Task, take takeBack,
+) ([]task.Recurrence, error) {
 	var before, after []task.Task
 	for _, row := range tasks {
 		i := slices.IndexFunc(locked, func(r task.Recurrence) bool { return r.Newest == row.ID })
-		if i < 0 || row.State != task.Pending || slices.Contains(t.renewed, row.ID) || t.inScope != nil && !t.inScope(row.Kind) {
+		isTaken := (i >= 0 || take == takeAll) && row.State == task.Pending
+		if !isTaken || slices.Contains(t.renewed, row.ID) || t.inScope != nil && !t.inScope(row.Kind) {
 			continue
 		}
 		before, after = append(before, row), append(after, row.Withdraw(t.now))
-		locked[i] = locked[i].Withdraw(t.now)
+		if i >= 0 {
+			locked[i] = locked[i].Withdraw(t.now)
+		}
 	}
 	if len(before) == 0 {
 		return locked, nil

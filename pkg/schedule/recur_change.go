@@ -28,9 +28,9 @@ func (t *Tx) Recurrences(ctx context.Context, owner string) ([]task.Recurrence, 
 	return t.rows.OwnerRecurrences(ctx, t.db, owner)
 }
 
-// PauseRecurrence takes the pending task back, and makes none until the recurrence is resumed; ticks meanwhile are left out, and
+// PauseRecurrence takes the pending tasks back, and makes none until the recurrence is resumed; ticks meanwhile are left out, and
 // nothing catches up with them. The note says why, for people. It answers task.ErrNoRecurrence, or task.ErrRunning if an outside
-// handler runs the task.
+// handler runs one of the tasks.
 func (t *Tx) PauseRecurrence(ctx context.Context, owner, name, note string) (task.Recurrence, error) {
 	if len(note) > task.MaxNote {
 		return task.Recurrence{}, &task.FieldError{Field: "note", Problem: fmt.Sprintf("must be at most %d bytes", task.MaxNote)}
@@ -41,7 +41,7 @@ func (t *Tx) PauseRecurrence(ctx context.Context, owner, name, note string) (tas
 	})
 }
 
-// StopRecurrence takes the pending task back, and makes none any more. Its errors are those of PauseRecurrence.
+// StopRecurrence takes the pending tasks back, and makes none any more. Its errors are those of PauseRecurrence.
 func (t *Tx) StopRecurrence(ctx context.Context, owner, name string) (task.Recurrence, error) {
 	return t.halt(ctx, "stop", owner, name, t.stop)
 }
@@ -70,7 +70,7 @@ func (t *Tx) haltAll(ctx context.Context, verb string, read []task.Recurrence, n
 	if _, err := t.Now(ctx); err != nil {
 		return nil, t.fail(err)
 	}
-	locked, err := t.lockRecurrences(ctx, verb, read, true)
+	locked, err := t.lockRecurrences(ctx, verb, read, takeAll)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (t *Tx) ResumeRecurrence(ctx context.Context, owner, name string) (task.Rec
 	if _, err := t.Now(ctx); err != nil {
 		return task.Recurrence{}, t.fail(err)
 	}
-	locked, err := t.lockRecurrences(ctx, "resume", []task.Recurrence{r}, false)
+	locked, err := t.lockRecurrences(ctx, "resume", []task.Recurrence{r}, takeNone)
 	if err != nil {
 		return task.Recurrence{}, err
 	}

@@ -212,13 +212,13 @@ func (r Recurrence) Attempted(now time.Time) (Recurrence, Task) {
 	return r, Task{}
 }
 
-// Pause is the transition to paused. Its newest task, if it is pending, is to be taken back.
+// Pause is the transition to paused. Its pending tasks are to be taken back.
 func (r Recurrence) Pause(note string, now time.Time) Recurrence {
 	r.State, r.Note = RecurrencePaused, note
 	return r.withdrawn(now)
 }
 
-// Stop is the transition to stopped. Its newest task, if it is pending, is to be taken back.
+// Stop is the transition to stopped. Its pending tasks are to be taken back.
 func (r Recurrence) Stop(now time.Time) Recurrence {
 	r.State, r.Note = RecurrenceStopped, ""
 	return r.withdrawn(now)

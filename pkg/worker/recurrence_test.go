@@ -176,6 +176,32 @@ func TestOverlapIsAllowed(t *testing.T) {
 	want(t, "pending tasks", w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 0"), 1)
 }
 
+// A stop and a pause take back all pending tasks: also the one that waits for its retry beside the next one.
+func TestHaltTakesBackOverlaps(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, w *world) {
+		mux := worker.NewMux()
+		worker.Handle(mux, meal, func(context.Context, *worker.Tx, worker.Task[payload]) error { return errSick })
+		_, ticks := w.recur(meal, recur.Policy{Overlap: recur.OverlapAllow}, 3)
+		w.pass(w.worker(mux, worker.Config{}), ticks...)
+		pending := func(owner string) int {
+			return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE owner = ? AND state = 0", owner)
+		}
+		want(t, "pending tasks before", pending("owner0")+pending("owner1")+pending("owner2"), 6)
+		w.inTx(func(ctx context.Context, tx *schedule.Tx) error {
+			_, err := tx.StopRecurrence(ctx, "owner0", "meals")
+			return err
+		})
+		w.inTx(func(ctx context.Context, tx *schedule.Tx) error {
+			_, err := tx.PauseRecurrence(ctx, "owner1", "meals", "")
+			return err
+		})
+		want(t, "pending tasks of the stopped one", pending("owner0"), 0)
+		want(t, "pending tasks of the paused one", pending("owner1"), 0)
+		want(t, "pending tasks of the third one", pending("owner2"), 2)
+	})
+}
+
 // A handler may stop the recurrence whose task it runs, or give it another definition: its own task goes on to its end.
 func TestHandlerChangesItsRecurrence(t *testing.T) {
 	t.Parallel()

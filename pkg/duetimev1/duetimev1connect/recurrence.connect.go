@@ -57,11 +57,11 @@ type RecurrenceServiceClient interface {
 	Recur(context.Context, *duetimev1.RecurRequest) (*duetimev1.RecurResponse, error)
 	// ListRecurrences reads a page of recurrences, by owner and name.
 	ListRecurrences(context.Context, *duetimev1.ListRecurrencesRequest) (*duetimev1.ListRecurrencesResponse, error)
-	// PauseRecurrence takes the pending task back, and makes none until the recurrence is resumed.
+	// PauseRecurrence takes the pending tasks back, and makes none until the recurrence is resumed.
 	PauseRecurrence(context.Context, *duetimev1.PauseRecurrenceRequest) (*duetimev1.PauseRecurrenceResponse, error)
 	// ResumeRecurrence ends a pause. Nothing catches up with ticks of the pause.
 	ResumeRecurrence(context.Context, *duetimev1.ResumeRecurrenceRequest) (*duetimev1.ResumeRecurrenceResponse, error)
-	// StopRecurrence takes the pending task back, and makes none any more.
+	// StopRecurrence takes the pending tasks back, and makes none any more.
 	StopRecurrence(context.Context, *duetimev1.StopRecurrenceRequest) (*duetimev1.StopRecurrenceResponse, error)
 }
 
@@ -171,11 +171,11 @@ type RecurrenceServiceHandler interface {
 	Recur(context.Context, *duetimev1.RecurRequest) (*duetimev1.RecurResponse, error)
 	// ListRecurrences reads a page of recurrences, by owner and name.
 	ListRecurrences(context.Context, *duetimev1.ListRecurrencesRequest) (*duetimev1.ListRecurrencesResponse, error)
-	// PauseRecurrence takes the pending task back, and makes none until the recurrence is resumed.
+	// PauseRecurrence takes the pending tasks back, and makes none until the recurrence is resumed.
 	PauseRecurrence(context.Context, *duetimev1.PauseRecurrenceRequest) (*duetimev1.PauseRecurrenceResponse, error)
 	// ResumeRecurrence ends a pause. Nothing catches up with ticks of the pause.
 	ResumeRecurrence(context.Context, *duetimev1.ResumeRecurrenceRequest) (*duetimev1.ResumeRecurrenceResponse, error)
-	// StopRecurrence takes the pending task back, and makes none any more.
+	// StopRecurrence takes the pending tasks back, and makes none any more.
 	StopRecurrence(context.Context, *duetimev1.StopRecurrenceRequest) (*duetimev1.StopRecurrenceResponse, error)
 }
 
