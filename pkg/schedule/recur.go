@@ -123,7 +123,10 @@ func (t *Tx) note(r task.Recurrence, event, detail string) {
 
 // redefine gives a recurrence another definition. It does not lock a task whose time has come, which may be running for long.
 func (t *Tx) redefine(ctx context.Context, stands, wanted task.Recurrence) (task.Recurrence, error) {
-	stays := stands.State == task.RecurrenceActive && !stands.DueAt.After(t.now)
+	stays, err := t.newestStays(ctx, stands)
+	if err != nil {
+		return task.Recurrence{}, t.fail(err)
+	}
 	take := takeNewest
 	if stays {
 		take = takeNone
@@ -145,6 +148,19 @@ func (t *Tx) redefine(ctx context.Context, stands, wanted task.Recurrence) (task
 		return next, nil
 	}
 	return t.begin(ctx, next, false)
+}
+
+// newestStays reports whether the newest task of an active recurrence is pending and its time has come. The row says so, which is
+// not locked: the recurrence has the due time with which the task was made, and the task may have been moved since.
+func (t *Tx) newestStays(ctx context.Context, r task.Recurrence) (bool, error) {
+	if r.State != task.RecurrenceActive || r.Newest.IsZero() {
+		return false, nil
+	}
+	rows, err := t.rows.Get(ctx, t.db, []task.ID{r.Newest})
+	if err != nil || len(rows) == 0 {
+		return false, err
+	}
+	return rows[0].State == task.Pending && !rows[0].DueAt.After(t.now), nil
 }
 
 // takeBack says which tasks a change of recurrences withdraws, if they are pending.

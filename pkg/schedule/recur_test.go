@@ -154,6 +154,35 @@ func TestTicksCancelledTogether(t *testing.T) {
 	})
 }
 
+func (w *world) now(t testing.TB) time.Time {
+	t.Helper()
+	now, err := w.store.Now(t.Context(), nil)
+	pipelinetest.Must(t, err)
+	return now
+}
+
+// A task that was moved to a later time is replaced by another definition, though the time with which it was made has come. One
+// that was moved to now stays.
+func TestRecurAfterAMove(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		r := w.recur(t, "breakfast", weekly, 1, recur.Policy{})
+		_, err := w.Shift(t.Context(), r.Newest, 48*time.Hour)
+		pipelinetest.Must(t, err)
+		w.exec(t, "UPDATE duetime_recurrences SET due_at = ?", w.now(t).Add(-time.Minute).UnixMilli())
+		changed := w.recur(t, "breakfast", weekly, 2, recur.Policy{})
+		if next := w.wantPending(t, changed); string(next.Payload) != "2" {
+			t.Errorf("moved away: the pending task is %+v, want one of the new definition", next)
+		}
+		_, err = w.Reschedule(t.Context(), changed.Newest, task.In(0))
+		pipelinetest.Must(t, err)
+		stays := w.recur(t, "breakfast", weekly, 3, recur.Policy{})
+		if rows := w.pending(t, "ann"); len(rows) != 1 || rows[0].ID != changed.Newest || stays.Newest != changed.Newest {
+			t.Errorf("moved to now: pending are %+v, want task %s alone", rows, changed.Newest)
+		}
+	})
+}
+
 func wantOne(n int) error {
 	if n != 1 {
 		return fmt.Errorf("%d tasks were cancelled, want 1", n)
