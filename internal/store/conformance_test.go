@@ -40,6 +40,7 @@ var conformance = map[string]func(t *testing.T, s *store.Store){
 	"pages of changed":                 pagesOfChanged,
 	"pages of pending, but for queues": pagesExcept,
 	"purge":                            purge,
+	"purge of ticks":                   purgeTicks,
 	"list":                             list,
 	"stats":                            stats,
 	"overdue":                          overdue,

@@ -95,8 +95,8 @@ func DeleteLabelledSQL(ids []task.ID, before time.Time) (string, []any) {
 // BeforePurge returns a Purge that calls fn once it has chosen the rows.
 func BeforePurge(s *Store, fn func()) func(ctx context.Context, before time.Time, limit int) (int, error) {
 	return func(ctx context.Context, before time.Time, limit int) (int, error) {
-		text, args := endedByChange.sql(s.dialect, window{time.Time{}, before, task.Cursor{}, limit})
-		found, _, err := s.readCursors(ctx, "SELECT id, updated_at FROM duetime_tasks"+text, args)
+		text, args := purgeSQL(s.dialect, before, task.Cursor{}, limit)
+		found, _, err := s.readCursors(ctx, text, args)
 		if err != nil {
 			return 0, err
 		}

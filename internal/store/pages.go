@@ -20,10 +20,14 @@ type indexOrder struct {
 }
 
 var (
-	byRunAt       = indexOrder{index: "duetime_tasks_due", column: "run_at", where: "state = 0 AND "}
-	deadByRunAt   = indexOrder{index: "duetime_tasks_due", column: "run_at", where: "state = 3 AND "}
-	byChange      = indexOrder{index: "duetime_tasks_updated", column: "updated_at"}
-	endedByChange = indexOrder{index: "duetime_tasks_updated", column: "updated_at", where: "state <> 0 AND "}
+	byRunAt     = indexOrder{index: "duetime_tasks_due", column: "run_at", where: "state = 0 AND "}
+	deadByRunAt = indexOrder{index: "duetime_tasks_due", column: "run_at", where: "state = 3 AND "}
+	byChange    = indexOrder{index: "duetime_tasks_updated", column: "updated_at"}
+	// A tick's row, by its key, is among them if the tick is before the first argument.
+	endedByChange = indexOrder{
+		index: "duetime_tasks_updated", column: "updated_at",
+		where: "state <> 0 AND (dedup_key IS NULL OR NOT (" + ofTicks + ") OR SUBSTR(dedup_key, 25) < ?) AND ",
+	}
 )
 
 // window limits one page: times in [from, to), after the cursor if the cursor is in that range, at most limit rows. A

@@ -171,6 +171,32 @@ func purge(t *testing.T, s *store.Store) {
 	}
 }
 
+// The row of a tick that ended ahead of it stays until the tick has passed: its key keeps the tick from being made once more.
+func purgeTicks(t *testing.T, s *store.Store) {
+	_, tick := newRecurrence(t, "ann", "meals").Begin(t0)
+	_, at, _ := tick.Tick()
+	rows := inserted(t, s, tick, newTask(t, "ann", 0, task.Once("r")), newTask(t, "bob", 0))
+	for i := range rows { // the tick's row first
+		inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
+			must(t, s.Finish(ctx, tx, rows[i:i+1], t0.Add(time.Duration(i)*time.Second)))
+		})
+	}
+	for _, c := range []struct {
+		before time.Time
+		want   int
+	}{
+		{t0.Add(time.Minute), 1},
+		{t0.Add(time.Minute), 1},
+		{at, 0},
+		{t0.Add(49 * time.Hour), 1},
+		{t0.Add(49 * time.Hour), 0},
+	} {
+		if got := value[int](t)(s.Purge(t.Context(), c.before, 1)); got != c.want {
+			t.Errorf("before %v: purged %d, want %d", c.before, got, c.want)
+		}
+	}
+}
+
 func list(t *testing.T, s *store.Store) {
 	rows := inserted(t, s, newTask(t, "ann", 3*time.Second), newTask(t, "bob", time.Second), newTask(t, "ann", 2*time.Second))
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Finish(ctx, tx, rows[:1], t0)) })

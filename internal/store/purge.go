@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -11,37 +12,53 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
+// purgeLap is how often a round of purges begins at the oldest row: for the rows of ticks that have passed meanwhile.
+const purgeLap = 24 * time.Hour
+
 // purgeOverlap is how far before the newest purgeable row each round of purges begins at the latest: a long transaction
 // commits rows late, with an earlier time.
 const purgeOverlap = 10 * time.Minute
 
 // Purge deletes up to limit finished rows that have not changed since before, oldest first, and returns their number.
-// Fewer than limit mean that no such row is left.
+// Fewer than limit mean that no such row is left. The row of a recurrence's tick stays until the tick is before that moment too:
+// its key keeps the tick of a task that was cancelled, or moved ahead and done, from being made once more. A row that has stayed
+// for its tick is deleted within purgeLap after.
 func (s *Store) Purge(ctx context.Context, before time.Time, limit int) (int, error) {
 	s.purgeMu.Lock()
 	defer s.purgeMu.Unlock()
 	// The rows of tasks that are due in months stay at the old end of the index, and each call would read them. So a call
-	// begins where the last one stopped: rows before that place can only be pending, and move after it when they end.
+	// begins where the last one stopped: rows before that place are pending, and move after it when they end, or wait for their
+	// ticks until the next lap.
 	// The overlap is read once in a round of calls, up to the one that leaves no row: it may have millions of pending rows,
 	// and entries of deleted ones.
-	after := s.purged
-	if overlap := before.Add(-purgeOverlap); !s.purging && after.At.After(overlap) {
+	after, newLap := s.purged, !s.purging && before.Sub(s.lapped) >= purgeLap
+	switch overlap := before.Add(-purgeOverlap); {
+	case newLap:
+		after = task.Cursor{}
+	case !s.purging && after.At.After(overlap):
 		after = task.Cursor{At: overlap}
 	}
-	text, args := endedByChange.sql(s.dialect, window{time.Time{}, before, after, limit})
-	found, last, err := s.readCursors(ctx, "SELECT id, updated_at FROM duetime_tasks"+text, args)
+	text, args := purgeSQL(s.dialect, before, after, limit)
+	found, last, err := s.readCursors(ctx, text, args)
 	if err != nil {
 		return 0, fmt.Errorf("find finished tasks: %w", err)
 	}
 	if len(found) == 0 {
-		s.purged, s.purging = task.Cursor{At: before}, false
-		return 0, nil
-	}
-	if err := s.deleteFinished(ctx, found, before); err != nil {
+		last = task.Cursor{At: before}
+	} else if err := s.deleteFinished(ctx, found, before); err != nil {
 		return 0, err
 	}
-	s.purged, s.purging = last, len(found) == limit
+	if s.purged, s.purging = last, len(found) == limit; newLap {
+		s.lapped = before
+	}
 	return len(found), nil
+}
+
+// purgeSQL finds rows to delete. The milliseconds of ticks are compared as texts, of 13 digits from 2001 to 2286: a key of another
+// program that begins with r may have none.
+func purgeSQL(d Dialect, before time.Time, after task.Cursor, limit int) (string, []any) {
+	text, args := endedByChange.sql(d, window{time.Time{}, before, after, limit})
+	return "SELECT id, updated_at FROM duetime_tasks" + text, append([]any{strconv.FormatInt(before.UnixMilli(), 10)}, args...)
 }
 
 // deleteFinished deletes rows with their labels. The rows are not locked: another purge may have deleted some, and an
@@ -73,7 +90,7 @@ func (s *Store) deleteRows(ctx context.Context, q sqlx.ExtContext, ids []task.ID
 }
 
 // Purged returns up to where the purges of this process have come: finished rows that changed before are gone, but for what
-// long transactions committed late. It is zero before the first purge.
+// long transactions committed late, and for ticks to come. It is zero before the first purge.
 func (s *Store) Purged() time.Time {
 	s.purgeMu.Lock()
 	defer s.purgeMu.Unlock()

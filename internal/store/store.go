@@ -34,6 +34,7 @@ type Store struct {
 	purgeMu sync.Mutex
 	purged  task.Cursor // where the last purge stopped
 	purging bool        // a round of purges is under way
+	lapped  time.Time   // the limit of the last round that began at the oldest row
 }
 
 // On makes a store on a handle that the caller opened and will close. Its connections are guarded against lost

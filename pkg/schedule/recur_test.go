@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/recurrence"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/recur"
 	"github.com/duetime/duetime/pkg/schedule"
@@ -154,11 +155,65 @@ func TestTicksCancelledTogether(t *testing.T) {
 	})
 }
 
+// A tick that was cancelled, or moved ahead and done, is not made once more by what withdraws the tick after it, even after a purge.
+func TestPurgedTickIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		cancel := func(r task.Recurrence) {
+			_, err := w.Cancel(t.Context(), r.Newest)
+			pipelinetest.Must(t, err)
+		}
+		for name, c := range map[string]struct {
+			end   func(r task.Recurrence)
+			renew func()
+		}{
+			"another definition": {cancel, func() { w.recur(t, "another definition", weekly, 2, recur.Policy{}) }},
+			"a pause": {cancel, func() {
+				_, err := w.PauseRecurrence(t.Context(), "ann", "a pause", "")
+				pipelinetest.Must(t, err)
+				_, err = w.ResumeRecurrence(t.Context(), "ann", "a pause")
+				pipelinetest.Must(t, err)
+			}},
+			"moved ahead and done": {
+				func(r task.Recurrence) { w.runEarly(t, r.Newest) },
+				func() { w.recur(t, "moved ahead and done", weekly, 2, recur.Policy{}) },
+			},
+		} {
+			r := w.recur(t, name, weekly, 1, recur.Policy{})
+			c.end(r)
+			_, err := w.store.Purge(t.Context(), w.now(t).Add(time.Millisecond), 100)
+			pipelinetest.Must(t, err)
+			c.renew()
+			after, err := w.Recurrence(t.Context(), "ann", name)
+			pipelinetest.Must(t, err)
+			if _, tick, _ := w.row(t, after.Newest).Tick(); !tick.After(r.DueAt) {
+				t.Errorf("%s: the next tick is %v, want one after %v", name, tick, r.DueAt)
+			}
+		}
+	})
+}
+
 func (w *world) now(t testing.TB) time.Time {
 	t.Helper()
 	now, err := w.store.Now(t.Context(), nil)
 	pipelinetest.Must(t, err)
 	return now
+}
+
+// runEarly moves a tick's task to now, and does what a worker does at its end.
+func (w *world) runEarly(t testing.TB, id task.ID) {
+	t.Helper()
+	row, err := w.Shift(t.Context(), id, -8*24*time.Hour)
+	pipelinetest.Must(t, err)
+	now := w.now(t)
+	tx, err := w.store.Begin(t.Context())
+	pipelinetest.Must(t, err)
+	defer func() { _ = tx.Rollback() }()
+	pipelinetest.Must(t, w.store.Finish(t.Context(), tx, []task.Task{row}, now))
+	var p recurrence.Progress
+	p.Ended(row, now)
+	pipelinetest.Must(t, p.Write(t.Context(), tx, w.store, now))
+	pipelinetest.Must(t, tx.Commit())
 }
 
 // A task that was moved to a later time is replaced by another definition, though the time with which it was made has come. One
