@@ -143,7 +143,7 @@ func (r *Reconciler) fill(ctx context.Context, reason string, absent []task.Task
 	if err := skipped.collect(err, absent); err != nil {
 		return nil, fmt.Errorf("fill %d entries: %w", len(absent), err)
 	}
-	absent = skipped.reachable(absent) // a copy: the caller goes on with its own
+	absent = skipped.reachable(absent) // not in place: the caller goes on with its own
 	r.report(ctx, reason, len(absent)-len(otherwise))
 	moved, err := r.moved(ctx, absent)
 	if err != nil {
