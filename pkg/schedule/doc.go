@@ -19,7 +19,9 @@
 //  5. After a yes the touched tasks are put into the index (intx.go: afterCommit; internal/indexwriter: Enqueue), in one call
 //     with those of all callers who wait at that moment. The caller is answered meanwhile, for the index decides nothing.
 //     Callers that schedule faster than the index accepts are slowed down. A change of one task by Client waits for its put,
-//     and a list (list_all.go, list_page.go) for the puts before it, for at most Config.IndexWait.
+//     and a list (list_all.go, list_page.go) for the puts before it, for at most Config.IndexWait. A joined transaction with more
+//     than one change reads its rows first (join.go: indexCommitted): a ROLLBACK TO on the caller's own handle, as in a nested
+//     transaction of bun or GORM, takes changes back unseen.
 //  6. A put that fails is tried once more; then its ids go to the compensation topic, and the daemon indexes the rows.
 //     Repeated failures open a circuit breaker. The steps of this are told by internal/indexwriter.
 //

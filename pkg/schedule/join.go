@@ -34,7 +34,7 @@ type Joined struct {
 	*Tx
 	client *Client
 	raw    SQLTx // what ends the transaction; nil where there is none
-	used   bool
+	checks int   // that the transaction is open: one before each change, or more
 }
 
 // Join takes part in a transaction that the caller began on its own handle, in the schema that holds duetime's tables.
@@ -62,12 +62,12 @@ func (c *Client) Join(tx Joinable) *Joined {
 // checkOpen checks before each change that the transaction wasn't rolled back behind our back: a change would commit by
 // itself then, without the rest.
 func (j *Joined) checkOpen(ctx context.Context) error {
-	if !j.used {
+	if j.checks == 0 {
 		if _, err := j.db.ExecContext(ctx, "SAVEPOINT "+savepointJoined); err != nil {
 			return fmt.Errorf("set savepoint: %w", err)
 		}
-		j.used = true
 	}
+	j.checks++
 	if _, err := j.db.ExecContext(ctx, "SAVEPOINT "+savepointOpen); err != nil {
 		return fmt.Errorf("set savepoint: %w", err)
 	}
@@ -85,7 +85,8 @@ func (j *Joined) release(ctx context.Context, name string) error {
 	return fmt.Errorf("release savepoint: %w", err)
 }
 
-// Commit commits the caller's transaction and has the touched tasks put into the index, as InTx does.
+// Commit commits the caller's transaction and has the touched tasks put into the index, as InTx does. After more than one
+// change it first reads the rows as they are committed, because the caller may have rolled back to a savepoint.
 // Where the server has rolled the transaction back, or one of the changes failed in a way that ends it, Commit rolls back
 // and returns an error; see IsRetryable. The transaction is over in every case.
 func (j *Joined) Commit(ctx context.Context) error {
@@ -98,7 +99,13 @@ func (j *Joined) Commit(ctx context.Context) error {
 	if err := j.client.readCommit(j.raw.Commit(), j.Tx); err != nil {
 		return err
 	}
-	j.client.afterCommit(ctx, j.Tx)
+	touched := j.Touched()
+	if j.checks <= 1 || len(touched) == 0 {
+		// A ROLLBACK TO that undoes the only change also removes savepointJoined, which was set just before it.
+		j.client.afterCommit(ctx, j.Tx)
+		return nil
+	}
+	j.indexCommitted(ctx, touched, j.client.writer.Enqueue)
 	return nil
 }
 
@@ -110,7 +117,7 @@ func (j *Joined) checkWhole(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if !j.used {
+	if j.checks == 0 {
 		return nil
 	}
 	return j.release(ctx, savepointJoined)
@@ -125,34 +132,59 @@ func (j *Joined) checkWhole(ctx context.Context) error {
 // retry looks first for something else that the transaction wrote.
 func (j *Joined) Index(ctx context.Context) error {
 	touched := j.Touched()
+	if len(touched) == 0 || j.indexCommitted(ctx, touched, j.client.writer.PutAndWait) {
+		return nil
+	}
+	return fmt.Errorf("index task %s and %d more: %w", touched[0].ID, len(touched)-1, errNothingStands)
+}
+
+// indexCommitted reads the rows of the touched tasks, puts them, and writes the lines about what is committed. It returns
+// false if none of the changes is committed. If the rows can't be read, the tasks go to compensation, and the answer is true.
+func (j *Joined) indexCommitted(ctx context.Context, touched []task.Task, put func(context.Context, []task.Task)) bool {
 	ids := make([]task.ID, len(touched))
 	for i, t := range touched {
 		ids[i] = t.ID
 	}
-	if len(ids) == 0 {
-		return nil
-	}
 	rows, err := j.client.store.Get(ctx, nil, ids)
 	if err != nil {
-		j.client.writer.Compensate(touched)
-		return nil //nolint:nilerr // the daemon reads them
+		j.client.writer.Compensate(touched) // the daemon reads the rows
+		return true
 	}
-	j.client.writer.PutAndWait(ctx, rows)
-	standing := byID(rows)
-	stands := func(t task.Task) bool { return standing[t.ID].Version >= t.Version }
-	if !slices.ContainsFunc(j.written, stands) {
-		return fmt.Errorf("index task %s and %d more: %w", touched[0].ID, len(touched)-1, errNothingStands)
+	put(ctx, rows)
+	committed := byID(rows)
+	if !slices.ContainsFunc(j.written, func(t task.Task) bool { return committed[t.ID].Version >= t.Version }) {
+		return false
 	}
-	for _, t := range touched {
-		if !stands(t) { // rolled back to a savepoint: the lines about the task may tell what never was
-			delete(standing, t.ID)
-		}
+	j.addCommitted(committed)
+	return true
+}
+
+// addCommitted writes the lines and counts the ticks. If a change was rolled back to a savepoint, it writes only lines about
+// tasks whose changes are all committed: the other lines may tell of changes that never were.
+func (j *Joined) addCommitted(committed map[task.ID]task.Task) {
+	undone := j.undone(committed)
+	if len(undone) == 0 {
+		j.client.history.add(j.actor, j.Events())
+		j.client.ticks.Count(j.Ticks())
+		return
 	}
 	j.client.history.add(j.actor, slices.DeleteFunc(slices.Clone(j.Events()), func(e task.Event) bool {
-		_, ok := standing[e.Task]
-		return !ok
+		_, found := committed[e.Task]
+		return !found || undone[e.Task]
 	}))
-	return nil
+}
+
+// undone returns the tasks with a version that was taken back: the committed row is older, or the version was written twice.
+// A new row is no change: scheduling the same Spec again finds version 1 once more.
+func (j *Joined) undone(committed map[task.ID]task.Task) map[task.ID]bool {
+	undone, newest := map[task.ID]bool{}, map[task.ID]int64{}
+	for _, t := range j.written {
+		if t.Version > committed[t.ID].Version || t.Version > 1 && t.Version <= newest[t.ID] {
+			undone[t.ID] = true
+		}
+		newest[t.ID] = max(newest[t.ID], t.Version)
+	}
+	return undone
 }
 
 // errNothingStands is ErrRolledBack from Index, which can't tell whether the rest of the transaction was committed.
