@@ -26,6 +26,9 @@ func (a *ahead) step(ctx context.Context, moment time.Time) (time.Time, error) {
 	return now, nil
 }
 
+// Each method of worker.Store that returns the database's time has its own version here: a promoted one would put a handler's
+// transaction back to the present.
+
 // Now returns this clock's time.
 func (a *ahead) Now(ctx context.Context, q sqlx.QueryerContext) (time.Time, error) {
 	now, err := a.tables.Now(ctx, q)
@@ -36,4 +39,19 @@ func (a *ahead) Now(ctx context.Context, q sqlx.QueryerContext) (time.Time, erro
 func (a *ahead) LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, time.Time, error) {
 	rows, now, err := a.tables.LockFree(ctx, q, ids)
 	return rows, now.Add(a.by), err
+}
+
+// LockOwner locks as the store does; its time is this clock's, and zero if there are no rows.
+func (a *ahead) LockOwner(ctx context.Context, q sqlx.ExtContext, owner, kind string) ([]task.Task, time.Time, error) {
+	rows, now, err := a.tables.LockOwner(ctx, q, owner, kind)
+	if !now.IsZero() {
+		now = now.Add(a.by)
+	}
+	return rows, now, err
+}
+
+// Clock returns this clock's time, as finely as the database tells.
+func (a *ahead) Clock(ctx context.Context) (time.Time, error) {
+	now, err := a.tables.Clock(ctx)
+	return now.Add(a.by), err
 }

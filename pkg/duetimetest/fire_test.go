@@ -69,6 +69,49 @@ func TestFireFollowsFollowUps(t *testing.T) {
 	})
 }
 
+// A handler's first look at the clock may come with the lock of its owner's tasks.
+func TestFireKeepsItsClockInOwnerWideChanges(t *testing.T) {
+	t.Parallel()
+	shops(t, func(t *testing.T, s *shop) {
+		mux := worker.NewMux()
+		worker.Handle(mux, expire, func(ctx context.Context, tx *worker.Tx, w worker.Task[Expire]) error {
+			if w.Payload.Order > 1 {
+				return nil
+			}
+			change := func() error { _, err := tx.CancelOwner(ctx, w.Owner, remind.Name()); return err }
+			if w.Owner == "bob" {
+				change = func() error { _, err := tx.ShiftOwner(ctx, w.Owner, remind.Name(), -48*time.Hour); return err }
+			}
+			if err := change(); err != nil {
+				return err
+			}
+			_, err := tx.Schedule(ctx, expire.New(w.Owner, Expire{Order: 2}, task.In(time.Hour)))
+			return err
+		})
+		for i, owner := range []string{"ada", "bob", "cyd"} { // each in a transaction of its own; cyd has no other task
+			s.schedule(expire.New(owner, Expire{Order: 1}, task.At(s.now.Add(24*time.Hour+time.Duration(i)*time.Minute))))
+			if owner != "cyd" {
+				s.schedule(remind.New(owner, Expire{}, task.At(s.now.Add(30*time.Hour))))
+			}
+		}
+		fired := duetimetest.Fire(t, s.db, mux, s.now.Add(24*time.Hour+30*time.Minute))
+		if len(fired) != 3 {
+			t.Errorf("got %d runs, want the first task of each owner", len(fired))
+		}
+		for _, f := range fired {
+			next := duetimetest.Scheduled(t, s.db, expire, f.Owner)
+			if len(next) != 1 || next[0].DueAt.Sub(f.At) < time.Hour || next[0].DueAt.Sub(f.At) > time.Hour+5*time.Second {
+				t.Errorf("%s at %v: got the follow-ups %v, want one due an hour later", f.Owner, f.At, next)
+			}
+			for _, moved := range duetimetest.Scheduled(t, s.db, remind, f.Owner) {
+				if f.Owner != "bob" || moved.DueAt.Before(f.At) {
+					t.Errorf("%s at %v: got a task due at %v", f.Owner, f.At, moved.DueAt)
+				}
+			}
+		}
+	})
+}
+
 func TestFireRetries(t *testing.T) {
 	t.Parallel()
 	shops(t, func(t *testing.T, s *shop) {

@@ -1,0 +1,34 @@
+package duetimetest
+
+import (
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/pkg/worker"
+)
+
+// A method of the store that returns the database's time would put a handler's transaction back to the present.
+func TestEachTimeIsOfFiresClock(t *testing.T) {
+	t.Parallel()
+	store, wrapper := reflect.TypeFor[worker.Store](), reflect.TypeFor[*ahead]()
+	times := 0
+	for m := range store.Methods() {
+		if !slices.Contains(slices.Collect(m.Type.Outs()), reflect.TypeFor[time.Time]()) {
+			continue
+		}
+		times++
+		own, _ := wrapper.MethodByName(m.Name)
+		entry := own.Func.Pointer()
+		// What is promoted from an embedded field is in no file: the compiler has generated it.
+		if file, _ := runtime.FuncForPC(entry).FileLine(entry); filepath.Base(file) != "clock.go" {
+			t.Errorf("%s returns the database's time: give it a version in clock.go", m.Name)
+		}
+	}
+	if times < 4 {
+		t.Errorf("found %d methods that return a time, want Now, Clock, LockFree and LockOwner at least", times)
+	}
+}
