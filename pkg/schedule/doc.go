@@ -64,8 +64,8 @@
 //  2. Join has the caller's own connection, which knows nothing of this (join.go: checkOpen). It sets a savepoint at its first use. Before
 //     each change a savepoint set and released shows that a transaction is open (outside one, there is nothing to
 //     release); Commit releases the first one, which a rollback in between has taken away. Either answers
-//     [ErrRolledBack]. A ROLLBACK TO a savepoint that the caller set before Join's first use takes it away as well: set
-//     such savepoints after it.
+//     [ErrRolledBack]. A ROLLBACK TO or a RELEASE of a savepoint that the caller set before Join's first use takes it away
+//     as well: set such savepoints after it.
 //  3. A lock wait that ends at a task's own row means that somebody works on this task for longer than the session's
 //     lock wait (an outside handler): the answer is [task.ErrRunning] at once, without another try.
 //
