@@ -108,12 +108,22 @@ func (s *shard) forgetAbsent(claimed []task.Entry) {
 	})
 }
 
-// untilRetry returns the time until the first retry of a refused entry, at most limit.
+// untilRetry returns the time until the first retry of a refused entry, at most limit. An entry whose retry time has gone by
+// may have to wait for the answer to a call, which wakes the shard: until then further claims would only repeat the entry.
 func (s *shard) untilRetry(now time.Time, limit time.Duration) time.Duration {
+	overdueWait := time.Millisecond
+	if len(s.calls) > 0 {
+		overdueWait = waitingSleep
+	}
 	for member, r := range s.refusals {
-		if _, sent := s.inFlight[member]; !sent {
-			limit = min(limit, max(r.retry.Sub(now), time.Millisecond))
+		if _, sent := s.inFlight[member]; sent {
+			continue
 		}
+		wait := r.retry.Sub(now)
+		if wait <= 0 {
+			wait = overdueWait
+		}
+		limit = min(limit, max(wait, time.Millisecond))
 	}
 	return limit
 }

@@ -104,6 +104,41 @@ func TestRefusedEntryIsTriedAgainAtItsOwnTime(t *testing.T) {
 	})
 }
 
+// Refused entries that wait for the answer to a call are not claimed again each millisecond: the answer wakes the shard.
+func TestEntriesBehindAnOpenCallWaitForItsAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, miniredis.RunT(t).Addr(), true, Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	s := w.shard(0, 1, nil)
+	defer s.answers.Wait()
+	defer cancel()
+	woken := make(chan struct{}, 1)
+	s.wakeUp = func() { woken <- struct{}{} }
+	for range hintsPerRetry + 10 {
+		w.put(t, "bad", -1000)
+	}
+	w.stream.refuse(func(e task.Entry) error { return onBad(e, errRefused) })
+	pass(t, s)
+	*w.now = at(firstRetry.Milliseconds())
+	pass(t, s)
+	w.stream.refuse(func(e task.Entry) error {
+		if e.Queue == "bad" {
+			<-ctx.Done()
+		}
+		return onBad(e, errRefused)
+	})
+	*w.now = w.now.Add(laterRetry)
+	if got := pass(t, s); got.More || got.Next < waitingSleep || len(s.inFlight) != hintsPerRetry {
+		t.Errorf("got %+v with %d hints in flight, want %d and a sleep until the answer", got, len(s.inFlight), hintsPerRetry)
+	}
+	cancel()
+	select {
+	case <-woken:
+	case <-time.After(limit):
+		t.Error("the answer did not wake the shard")
+	}
+}
+
 // A term makes progress while Kafka takes anything: another leader could not publish more.
 func TestRefusedQueueIsNoStall(t *testing.T) {
 	t.Parallel()
