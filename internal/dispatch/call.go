@@ -94,9 +94,14 @@ func (s *shard) await(ctx context.Context, calls []*call, wait time.Duration) (u
 		}
 	}
 	for _, c := range calls {
-		c.unawaited.Store(true) // before the next look at done, or an answer between the two would wake nobody
+		select {
+		case <-c.done: // the wait was for a call before it
+		default:
+			c.unawaited.Store(true) // before the next look at done, or an answer between the two would wake nobody
+			unanswered = append(unanswered, c)
+		}
 	}
-	return calls
+	return unanswered
 }
 
 func isAnswered(ctx context.Context, c *call, late <-chan time.Time) bool {

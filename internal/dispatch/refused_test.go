@@ -139,6 +139,40 @@ func TestEntriesBehindAnOpenCallWaitForItsAnswer(t *testing.T) {
 	}
 }
 
+// Only the queue without an answer is in trouble. Another queue, whose call was answered meanwhile, does not wait for it.
+func TestAnsweredQueueIsNotInTrouble(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, miniredis.RunT(t).Addr(), true, Config{Limit: 10})
+	ctx, cancel := context.WithCancel(t.Context())
+	s := w.shard(0, 1, nil)
+	defer s.answers.Wait()
+	defer cancel()
+	w.stream.refuse(func(e task.Entry) error {
+		if e.Queue == "bad" {
+			<-ctx.Done()
+		}
+		return nil
+	})
+	for range w.cfg.Limit - 1 {
+		w.put(t, "bad", -20)
+	}
+	w.put(t, "default", -10)
+	pass(t, s)
+	_, bad := s.trouble["bad"]
+	if _, good := s.trouble["default"]; good || !bad {
+		t.Errorf("in trouble: bad %v, default %v, want only bad", bad, good)
+	}
+	for range w.cfg.Limit {
+		w.put(t, "bad", -15)
+	}
+	pass(t, s)
+	good := w.put(t, "default", -5)
+	pass(t, s)
+	if len(s.inFlight) < w.cfg.Limit || w.stream.hints(good) != 1 {
+		t.Errorf("%d hints of the other queue behind %d without an answer, want 1", w.stream.hints(good), len(s.inFlight))
+	}
+}
+
 // A term makes progress while Kafka takes anything: another leader could not publish more.
 func TestRefusedQueueIsNoStall(t *testing.T) {
 	t.Parallel()
