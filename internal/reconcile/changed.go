@@ -76,15 +76,18 @@ func (c *changed) catchUp(ctx context.Context, to time.Time, now clock, skipped 
 	if err != nil && !partial {
 		return err
 	}
-	var ids []task.ID
 	for shard, at := range since {
-		if failed[shard] == nil {
-			ids = append(ids, c.r.uncompared.take(shard, at)...)
+		if failed[shard] != nil {
+			continue
 		}
-	}
-	for some := range slices.Chunk(ids, page) {
-		if err := c.r.putIDs(ctx, some); err != nil {
-			return err
+		ids := c.r.uncompared.take(shard, at)
+		for len(ids) > 0 {
+			n := min(len(ids), page)
+			if err := c.r.putIDs(ctx, ids[:n]); err != nil {
+				c.r.uncompared.putBack(shard, at, ids)
+				return err
+			}
+			ids = ids[n:]
 		}
 	}
 	return err

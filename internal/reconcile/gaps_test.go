@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -206,6 +207,32 @@ func TestCompensationsOfAFailingShardAreMadeGoodLater(t *testing.T) {
 		}
 		on = false
 		w.run(t, (&changed{r: w.Reconciler}).pass)
+		w.wantTruth(t)
+	})
+}
+
+// The put of such compensations fails as well. The next pass repeats it.
+func TestCompensationsOfAHealedShardAreKeptUntilTheyArePut(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		on, down := true, atomic.Bool{}
+		w.index, w.store = torn{w.index, 1, &on}, downStore{w.store, &down}
+		var ids []task.ID
+		rows := w.insert(t, ofEach(sec(-5))...)
+		w.put(t, rows...)
+		w.publish(t, rows...) // and the hints are lost: only the compensations say so
+		for _, row := range rows {
+			ids = append(ids, row.ID)
+		}
+		pipelinetest.Must(t, w.compensate(t.Context(), []task.Compensation{{IDs: ids}}))
+		on = false
+		down.Store(true)
+		c := &changed{r: w.Reconciler}
+		if _, err := c.pass(t.Context(), w.clock); err == nil {
+			t.Fatal("the database is away, but the pass did not fail")
+		}
+		down.Store(false)
+		w.run(t, c.pass)
 		w.wantTruth(t)
 	})
 }

@@ -94,7 +94,7 @@ func (u *uncomparedShards) addRow(row task.Task) {
 	u.add(row.Shard, row.UpdatedAt)
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.n == maxUncomparedIDs {
+	if u.n >= maxUncomparedIDs {
 		return
 	}
 	if u.ids == nil {
@@ -115,4 +115,16 @@ func (u *uncomparedShards) take(shard int, since time.Time) []task.ID {
 	delete(u.ids, shard)
 	u.n -= len(ids)
 	return ids
+}
+
+// putBack undoes a take: these ids were not put.
+func (u *uncomparedShards) putBack(shard int, since time.Time, ids []task.ID) {
+	u.add(shard, since)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.ids == nil {
+		u.ids = map[int][]task.ID{}
+	}
+	u.ids[shard] = append(u.ids[shard], ids...)
+	u.n += len(ids)
 }
