@@ -52,18 +52,18 @@ func (s *Store) RetirePool() {
 	_ = c.Close()
 }
 
-// LookSQL is the statement of Look that reads rows, for EXPLAIN.
-func LookSQL(l task.Look) (string, []any) {
+// LookSQL is the statement of Look that reads rows up to the page's end, for EXPLAIN.
+func LookSQL(l task.Look, end task.Cursor) (string, []any) {
 	condition, values := lookSQL(MySQL, l)
-	text, args := byRunAt.selectSQL(MySQL, window{l.From, l.To, l.After, l.Limit}, condition, values, l.Limit)
+	text, args := byRunAt.selectSQL(MySQL, window{l.From, l.To, l.After, l.Limit}, end, condition, values, l.Limit)
 	return "SELECT " + entry.list + text, args
 }
 
 // ExceptSQL are the statements of PendingExcept, for EXPLAIN.
-func ExceptSQL(except []string, from, to time.Time, after task.Cursor, limit int) (end string, endArgs []any, page string, pageArgs []any) {
+func ExceptSQL(except []string, from, to time.Time, after, next task.Cursor, limit int) (end string, endArgs []any, page string, pageArgs []any) {
 	w := window{from, to, after, limit}
 	end, endArgs = byRunAt.endSQL(MySQL, w)
-	page, pageArgs = byRunAt.selectSQL(MySQL, w, "queue NOT IN ("+marks(len(except))+")", anys(except), w.limit)
+	page, pageArgs = byRunAt.selectSQL(MySQL, w, next, "queue NOT IN ("+marks(len(except))+")", anys(except), w.limit)
 	page = "SELECT " + entry.list + page
 	return end, endArgs, page, pageArgs
 }

@@ -1,7 +1,10 @@
 package store_test
 
 import (
+	"context"
+	"database/sql/driver"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -98,11 +101,91 @@ func TestPlanOfALook(t *testing.T) {
 	t.Parallel()
 	s, _ := openMySQLStore(t, store.Options{})
 	rows := filled(t, s, 3000)
-	text, args := store.LookSQL(task.Look{
-		Queue: "default", Kinds: []string{"a", "b"}, Share: task.Share{Of: 8, Mine: []int{1, 2}}, To: t0.Add(time.Hour),
-		After: task.Cursor{At: t0.Add(2500 * time.Second), ID: rows[2500].ID}, Limit: 100,
+	at := func(n int) task.Cursor {
+		return task.Cursor{At: t0.Add(time.Duration(n) * time.Second), ID: rows[n].ID}
+	}
+	look := task.Look{
+		Queue: "default", Kinds: []string{"a", "b"}, Share: task.Share{Of: 8, Mine: []int{1, 2}}, To: t0.Add(time.Hour), After: at(2500), Limit: 100,
+	}
+	for _, end := range []task.Cursor{{}, at(2600)} {
+		text, args := store.LookSQL(look, end)
+		e := &explainer{DB: s.DB()}
+		must(t, exec(e, text, args...))
+		checkPage(t, e)
+	}
+}
+
+// arriving is a connection on which rows arrive after a page's end was read.
+type arriving struct {
+	*proxied
+	arrive func()
+}
+
+func (a arriving) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	rows, err := a.proxied.QueryContext(ctx, query, args)
+	if strings.Contains(query, "OFFSET") {
+		a.arrive()
+	}
+	return rows, err
+}
+
+type arrivals struct {
+	driver.Connector
+	arrive func()
+}
+
+func (a arrivals) Connect(ctx context.Context) (driver.Conn, error) {
+	c, err := a.Connector.Connect(ctx)
+	return arriving{&proxied{Conn: c, meddle: func(statement string) (string, error) { return statement, nil }}, a.arrive}, err
+}
+
+// Rows that are inserted before a page's end, after it was read, push no row out of the page.
+func TestPagesKeepTheirLastRows(t *testing.T) {
+	t.Parallel()
+	direct, dsn := openMySQLStore(t, store.Options{})
+	arrive := func() {}
+	s, err := store.OpenThrough(dsn, store.Options{}, func(c driver.Connector) driver.Connector {
+		return arrivals{c, func() { arrive() }}
 	})
-	e := &explainer{DB: s.DB()}
-	must(t, exec(e, text, args...))
-	checkPage(t, e)
+	must(t, err)
+	t.Cleanup(func() { must(t, s.Close()) })
+	first := 100 * time.Second
+	var rows []task.Task
+	for i := range 4 {
+		rows = append(rows, newTask(t, "ann", first+time.Duration(i)*time.Second))
+	}
+	rows = inserted(t, direct, rows...)
+	arrive = func() {
+		first -= time.Second
+		rows = append(rows, inserted(t, direct, newTask(t, "ann", first))...)
+	}
+	to := t0.Add(time.Hour)
+	for name, page := range map[string]func(after task.Cursor) ([]task.Task, task.Cursor, error){
+		"look": func(after task.Cursor) ([]task.Task, task.Cursor, error) {
+			return s.Look(t.Context(), task.Look{Queue: rows[0].Queue, Kinds: []string{rows[0].Kind}, To: to, After: after, Limit: 2})
+		},
+		"overdue": func(after task.Cursor) ([]task.Task, task.Cursor, error) {
+			return s.PendingExcept(t.Context(), []string{"paused"}, time.Time{}, to, after, 2)
+		},
+		"walk": func(after task.Cursor) ([]task.Task, task.Cursor, error) {
+			return s.Walk(t.Context(), store.WalkQuery{To: to, After: after, Scan: 2, Limit: 10})
+		},
+	} {
+		stood, seen := rows, map[task.ID]int{}
+		for after := (task.Cursor{}); ; {
+			found, next, err := page(after)
+			must(t, err)
+			for _, row := range found {
+				seen[row.ID]++
+			}
+			if after = next; next == (task.Cursor{}) {
+				break
+			}
+		}
+		for _, row := range stood {
+			if seen[row.ID] != 1 {
+				t.Errorf("%s: the row due in %v seen %d times, want once", name, row.RunAt.Sub(t0), seen[row.ID])
+			}
+		}
+	}
 }

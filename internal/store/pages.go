@@ -38,9 +38,12 @@ type window struct {
 	limit    int
 }
 
-// sql returns the text after the table's name. Its two alternatives are two ranges of the index, in the index's order:
+// sql returns the text after the table's name.
+func (o indexOrder) sql(d Dialect, w window) (string, []any) { return o.sqlUntil(d, w, task.Cursor{}) }
+
+// sqlUntil is sql that reads no row behind an end, unless the end is zero. Its two alternatives are two ranges of the index, in the index's order:
 // nothing is sorted, and rows of the cursor's millisecond that are before the cursor are not read.
-func (o indexOrder) sql(d Dialect, w window) (string, []any) {
+func (o indexOrder) sqlUntil(d Dialect, w window, end task.Cursor) (string, []any) {
 	start, at := w.after, w.after.At.UnixMilli()
 	switch {
 	case w.from.IsZero() && start.At.IsZero():
@@ -49,9 +52,14 @@ func (o indexOrder) sql(d Dialect, w window) (string, []any) {
 		start, at = task.Cursor{At: w.from}, w.from.UnixMilli()
 	}
 	to := w.to.UnixMilli()
-	text := d.force(o.index) + " WHERE " + o.where +
-		"((COL = ? AND id > ?) OR (COL > ? AND COL < ?)) AND COL < ? ORDER BY COL, id LIMIT ?"
-	return strings.ReplaceAll(text, "COL", o.column), []any{at, start.ID[:], at, to, to, w.limit}
+	text := d.force(o.index) + " WHERE " + o.where + "((COL = ? AND id > ?) OR (COL > ? AND COL < ?)) AND COL < ?"
+	args := []any{at, start.ID[:], at, to, to}
+	if end != (task.Cursor{}) {
+		last := end.At.UnixMilli()
+		text += " AND (COL < ? OR (COL = ? AND id <= ?))"
+		args = append(args, last, last, end.ID[:])
+	}
+	return strings.ReplaceAll(text+" ORDER BY COL, id LIMIT ?", "COL", o.column), append(args, w.limit)
 }
 
 // Pending reads a page of pending rows with run_at in [from, to), by (run_at, id), after the cursor; a zero cursor means
@@ -64,8 +72,8 @@ func (s *Store) Pending(ctx context.Context, from, to time.Time, after task.Curs
 	return tasks, nil
 }
 
-// PendingExcept reads a page as Pending does, without the rows of some queues. It reads at most limit rows, of all
-// queues, and returns where the next page begins; zero when there are no more rows.
+// PendingExcept reads a page as Pending does, without the rows of some queues. It reads limit rows, of all queues, and those
+// that are inserted meanwhile, and returns where the next page begins; zero when there are no more rows.
 func (s *Store) PendingExcept(
 	ctx context.Context, except []string, from, to time.Time, after task.Cursor, limit int,
 ) (tasks []task.Task, next task.Cursor, err error) {
@@ -107,14 +115,17 @@ func lookSQL(d Dialect, l task.Look) (condition string, values []any) {
 
 // selectPage reads the pending rows of a page that meet a condition, and returns where the next page begins.
 func (s *Store) selectPage(ctx context.Context, w window, condition string, values []any) (tasks []task.Task, next task.Cursor, err error) {
-	// The end is read first: a row that is inserted meanwhile makes the page end a little later, and no row is left out.
 	if next, err = s.pageEnd(ctx, byRunAt, w); err != nil {
 		return nil, next, err
 	}
-	text, args := byRunAt.selectSQL(s.dialect, w, condition, values, w.limit)
+	text, args := byRunAt.selectSQL(s.dialect, w, next, condition, values, slack*w.limit)
 	tasks, err = s.readPrimary(ctx, entry, text, args)
 	return tasks, next, err
 }
+
+// slack is how many times its limit a page may have: rows that are inserted before a page's end, after the end was read, must
+// not push the last rows out of the page.
+const slack = 2
 
 // pageEnd returns the cursor at a page's last row, or zero if the page is not full. The server reads only the index.
 func (s *Store) pageEnd(ctx context.Context, order indexOrder, w window) (task.Cursor, error) {
@@ -135,10 +146,11 @@ func (o indexOrder) endSQL(d Dialect, w window) (string, []any) {
 	return "SELECT " + o.column + ", id FROM duetime_tasks" + text + " OFFSET ?", append(args[:len(args)-1], 1, w.limit-1)
 }
 
-// selectSQL returns the text after the columns that reads the first rows of a page that meet a condition. It takes the page from
-// the index first: no more rows are read, however many rows don't meet the condition.
-func (o indexOrder) selectSQL(d Dialect, w window, condition string, values []any, limit int) (string, []any) {
-	text, args := o.sql(d, w)
+// selectSQL returns the text after the columns that reads the first rows of a page, up to the page's end, that meet a condition.
+// It takes the page from the index first: no more rows are read, however many rows don't meet the condition.
+func (o indexOrder) selectSQL(d Dialect, w window, end task.Cursor, condition string, values []any, limit int) (string, []any) {
+	w.limit *= slack
+	text, args := o.sqlUntil(d, w, end)
 	return " FROM (SELECT id AS found FROM duetime_tasks" + text + ") AS page" + d.leftFirst() +
 		"duetime_tasks" + d.force("PRIMARY") + " ON id = found WHERE " + condition + " ORDER BY " + o.column + ", id" +
 		" LIMIT " + strconv.Itoa(limit), append(args, values...) // a part of a UNION without a limit has no order

@@ -24,7 +24,7 @@ type WalkQuery struct {
 func (s *Store) Walk(ctx context.Context, q WalkQuery) (tasks []task.Task, next task.Cursor, err error) {
 	w := window{q.From, q.To, q.After, q.Scan}
 	if next, err = s.pageEnd(ctx, walkOrder(q.State), w); err == nil {
-		text, args := q.sql(s.dialect, w)
+		text, args := q.sql(s.dialect, w, next)
 		tasks, err = s.query(ctx, nil, "SELECT "+wholeRow.list+text, args)
 	}
 	if err != nil {
@@ -38,14 +38,14 @@ func (s *Store) Walk(ctx context.Context, q WalkQuery) (tasks []task.Task, next 
 }
 
 // sql reads one row more than are returned, which says that there are more.
-func (q WalkQuery) sql(d Dialect, w window) (string, []any) {
+func (q WalkQuery) sql(d Dialect, w window, end task.Cursor) (string, []any) {
 	conditions, values := []string{"state = ?"}, []any{int8(q.State)}
 	for _, c := range []struct{ column, value string }{{"kind", q.Kind}, {"queue", q.Queue}, {"subject", q.Subject}} {
 		if c.value != "" {
 			conditions, values = append(conditions, c.column+" = ?"), append(values, c.value)
 		}
 	}
-	return walkOrder(q.State).selectSQL(d, w, strings.Join(conditions, " AND "), values, q.Limit+1)
+	return walkOrder(q.State).selectSQL(d, w, end, strings.Join(conditions, " AND "), values, q.Limit+1)
 }
 
 func walkOrder(state task.State) indexOrder {
