@@ -27,7 +27,7 @@ func (x *Index) Put(ctx context.Context, tasks []task.Task) error {
 	}
 	for i, t := range latestFirst(newest(tasks)) {
 		switch s := task.ScoreOf(t); {
-		case s != task.NoScore && (until.IsZero() || t.RunAt.Before(until)):
+		case s != task.NoScore && (until.IsZero() || s.RunAt().Before(until)):
 			puts.add(t, i, number(s))
 		case s == task.NoScore || t.Version > 1: // a new task beyond the horizon has no entry
 			drops.add(t, i, strconv.FormatInt(task.WindowedVersion(t.Version), 10))

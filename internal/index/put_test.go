@@ -57,6 +57,10 @@ func TestPutKeepsToTheHorizon(t *testing.T) {
 		put(t, x, out, in, back)
 		put(t, x, moved(near2, 7000, 2)) // it comes late
 		diff(t, "moved", standings(t, x, out, in, back), []task.Standing{nowhere, both(in), both(back)})
+		impossible := pending("eve", 0, 1)
+		impossible.RunAt = time.UnixMilli(1.7e15)
+		put(t, x, impossible)
+		diff(t, "whose time no score can hold", standings(t, x, impossible), []task.Standing{both(impossible)})
 		x.SetPutUntil(time.Time{})
 		put(t, x, moved(out, 9000, 3))
 		diff(t, "without a horizon", standings(t, x, out), []task.Standing{both(moved(out, 9000, 3))})

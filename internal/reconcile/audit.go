@@ -64,12 +64,17 @@ func (r *Reconciler) alarm(ctx context.Context, reason string, n int) {
 	loop.Rouse(r.wakeIndex)
 }
 
-// auditRows walks the pending rows in time order, and mends those whose entries are missing or wrong.
+// auditRows walks the pending rows in time order, and mends those whose entries are missing or wrong. With a horizon it also puts
+// the rows behind it whose times no score can hold: they stand at 1970, so that a worker ends them.
 type auditRows struct {
 	pace
-	after   task.Cursor
-	skipped skippedShards
+	after      task.Cursor
+	unscorable task.Cursor // the last such row of the pass before
+	skipped    skippedShards
 }
+
+// firstUnscorable is the first time that no score can hold.
+var firstUnscorable = time.UnixMilli(1 << 41)
 
 func (a *auditRows) pass(ctx context.Context, now clock) (loop.Result, error) {
 	rate, begin := a.rate()
@@ -82,6 +87,11 @@ func (a *auditRows) pass(ctx context.Context, now clock) (loop.Result, error) {
 	}
 	end := horizonEnd(layout, now)
 	a.skipped = skippedShards{}
+	if layout.Horizon > 0 {
+		if err := a.putUnscorable(ctx, now); err != nil {
+			return loop.Result{}, err
+		}
+	}
 	for done := 0; done < rate; done += page {
 		n := min(page, rate)
 		rows, err := a.r.store.Pending(ctx, time.Time{}, end, a.after, n)
@@ -100,6 +110,19 @@ func (a *auditRows) pass(ctx context.Context, now clock) (loop.Result, error) {
 		a.after = behind(rows)
 	}
 	return a.next(), a.skipped.err()
+}
+
+// putUnscorable puts one page of rows whose times no score can hold: only other programs insert such rows.
+func (a *auditRows) putUnscorable(ctx context.Context, now clock) error {
+	rows, err := a.r.store.Pending(ctx, firstUnscorable, farFuture, a.unscorable, page)
+	if err != nil {
+		return err
+	}
+	a.unscorable = task.Cursor{}
+	if len(rows) == page {
+		a.unscorable = behind(rows)
+	}
+	return a.skipped.collect(a.r.mendUnlike(ctx, feedReason, rows, now), rows)
 }
 
 // auditIndex walks the members of all sets, and mends those that the rows contradict: entries of finished, purged or
@@ -221,7 +244,7 @@ func (a *auditIndex) check(ctx context.Context, entries []task.Entry, now clock)
 	var unlike []task.Task
 	for i, t := range tasks {
 		row, found := rows[t.ID]
-		if !found || row.Shard != t.Shard || !task.SameQueue(row, t) || task.ScoreOf(row) != scores[i] || !layout.Keeps(row.RunAt, now()) {
+		if !found || row.Shard != t.Shard || !task.SameQueue(row, t) || task.ScoreOf(row) != scores[i] || !layout.Keeps(scores[i].RunAt(), now()) {
 			unlike = append(unlike, t)
 		}
 	}

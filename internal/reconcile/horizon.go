@@ -173,5 +173,5 @@ func (f *fed) raise(to time.Time) {
 
 // unfed reports whether a row may be absent from a partial index because no lookahead has put it yet.
 func (r *Reconciler) unfed(l task.Layout, row task.Task) bool {
-	return l.Partial && row.RunAt.UnixMilli() >= r.fed.ms.Load()
+	return l.Partial && task.ScoreOf(row).RunAt().UnixMilli() >= r.fed.ms.Load()
 }

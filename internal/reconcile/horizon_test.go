@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -215,6 +216,32 @@ func TestHorizonSurvivesTheDaemonsDeath(t *testing.T) {
 				return
 			}
 		}
+	})
+}
+
+// Another program's row whose time no score can hold stands at 1970 with a horizon too: a worker is to end it.
+func TestRowsThatNoScoreCanHoldStandWithAHorizon(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		w.run(t, (&rebuild{r: w.Reconciler}).pass)
+		w.setHorizon(t, time.Hour)
+		row := pending("ann", 0)
+		for _, at := range []*time.Time{&row.DueAt, &row.RunAt, &row.CreatedAt, &row.UpdatedAt} {
+			*at = time.UnixMilli(1.7e15).UTC()
+		}
+		row = w.insert(t, row)[0]
+		audit := (&auditRows{pace: pace{r: w.Reconciler}}).pass
+		sweep := func() {
+			for _, pass := range []func(context.Context, clock) (loop.Result, error){
+				(&lookahead{r: w.Reconciler}).pass, (&changed{r: w.Reconciler}).pass, audit, w.auditIndex().pass,
+			} {
+				w.run(t, pass)
+			}
+		}
+		sweep()
+		w.wantStanding(t, "inserted by another program", row, both(row))
+		sweep()
+		w.wantStanding(t, "after another sweep", row, both(row))
 	})
 }
 

@@ -187,10 +187,10 @@ func mayBeUnderWay(row task.Task, now clock) bool { return row.RunAt.Before(unde
 
 // right returns the standing that a row must have.
 func (r *Reconciler) right(l task.Layout, row task.Task, seen task.Standing, now clock, want duePolicy) task.Standing {
-	if !l.Keeps(row.RunAt, now()) || want != putAlways && seen == nowhere && r.unfed(l, row) {
+	score := task.ScoreOf(row)
+	if !l.Keeps(score.RunAt(), now()) || want != putAlways && seen == nowhere && r.unfed(l, row) {
 		return nowhere
 	}
-	score := task.ScoreOf(row)
 	due := score
 	mayBeAbsent := want == allowAbsent || want == putIfNowhere && seen.Owner != task.NoScore
 	if mayBeAbsent && mayBeUnderWay(row, now) && seen.Due == task.NoScore {
@@ -264,7 +264,8 @@ func (r *Reconciler) recordDrift(
 ) {
 	r.alarm(ctx, reason, r.metrics.countDrift(slices.DeleteFunc(slices.Clone(repairs), func(rep task.Repair) bool {
 		row, found := rows[rep.Task.ID]
-		beyond := !l.Keeps(row.RunAt, now()) && (rep.Seen.Owner == task.ScoreOf(row) || rep.Seen.Due == task.ScoreOf(row))
+		score := task.ScoreOf(row)
+		beyond := !l.Keeps(score.RunAt(), now()) && (rep.Seen.Owner == score || rep.Seen.Due == score)
 		return found && (changedLately(row, now) || beyond) || r.inHand.has(rep.Task.ID)
 	})))
 }

@@ -32,7 +32,7 @@ var invalid = strings.Join([]string{
 	"attempt < 0",
 	"attempt > max_attempts",
 	"run_at < due_at",
-	"state = 0 AND run_at >= 2199023255552", // 2^41: the index can't hold it, and no sweep reads it
+	"state = 0 AND run_at >= 2199023255552", // 2^41: no score can hold it
 	"state = 0 AND finished_at > 0",
 	"state <> 0 AND COALESCE(finished_at, 0) <= 0",
 	"state <> 0 AND SUBSTR(dedup_key, 1, 1) = 'k'", // no new task could have the key until the row is purged

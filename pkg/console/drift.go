@@ -212,7 +212,7 @@ func (c driftCheck) contradicted(ctx context.Context, entries []extraEntry) ([]e
 // difference: no list is read there.
 func (c driftCheck) asksFor(row task.Task, e extraEntry, now time.Time) bool {
 	return task.ScoreOf(row) == e.Score && task.SameQueue(row, e.task()) && (row.Shard == e.shard || c.layout.Changing()) &&
-		c.layout.Keeps(row.RunAt, now)
+		c.layout.Keeps(e.Score.RunAt(), now)
 }
 
 func (c driftCheck) rows(ctx context.Context, entries []extraEntry) (map[task.ID]task.Task, error) {

@@ -81,6 +81,10 @@ func TestDrift(t *testing.T) {
 			w.indexed = true
 			w.entries = []task.Entry{{ID: w.row.ID, Score: task.ScoreOf(w.row)}}
 		}, Drift{Extra: 1}, time.Hour - time.Minute},
+		"an entry whose row's time no score can hold": {func(w *fakeWorld) {
+			w.row.RunAt, w.indexed = time.UnixMilli(1.7e15), true
+			w.entries = []task.Entry{{ID: w.row.ID, Score: task.ScoreOf(w.row)}}
+		}, Drift{}, time.Hour},
 		"soon repaired": {func(w *fakeWorld) { w.looked = w.onLook(2, func() { w.indexed = true }) }, Drift{}, 0},
 		// The row and its entry move together, between the two reads.
 		"moved at the first look": {func(w *fakeWorld) { w.indexed, w.looked = true, w.onLook(1, w.move) }, Drift{}, 0},

@@ -82,7 +82,8 @@ func (l Layout) PutUntil(now time.Time) time.Time {
 	return now.Add(l.Horizon + 2*horizonMargin)
 }
 
-// Keeps reports whether the entry of a task that is due at the moment may stay in the index.
+// Keeps reports whether an entry may stay in the index. runAt is the time of its score: a row whose time no score can hold stands
+// at 1970.
 func (l Layout) Keeps(runAt, now time.Time) bool {
 	return l.Horizon == 0 || runAt.Before(now.Add(l.Horizon+4*horizonMargin))
 }
