@@ -55,17 +55,17 @@
 //     lock and then answers "running". Between two attempts the row is free: a cancel answers yes, although the attempt that
 //     failed may have had its effect.
 //  5. A task that ends its process would never be charged, and each restart would run it. So hints that were due before
-//     their partition was assigned are suspects, and so are tasks that were due already when a look found them: an attempt
-//     is charged in a committed transaction before the handler runs. At the first charge suspects may share a batch, so
-//     that a rebalance costs one statement per batch. Suspects that were charged before run one at a time, so that one
-//     culprit never gets an innocent task charged twice. Several workers may have found one suspect: between its charge and
-//     its run the row is free for a moment. So a suspect that another worker has just charged is held, outside of any
-//     transaction that runs others, and a charge whose run does not come in the next transaction is refunded in it. A
-//     suspect whose attempts are used up is dead without a run. A
-//     charge without a complete run is refunded if the worker stops. A worker that leaves a partition with nothing
-//     running records this in a row that names it as the holder, and the next worker has no suspects there; a crash
-//     leaves no such row. A task must not die of charges if perhaps none of them was followed by a run: so its last
-//     attempt is begun once more, and the row says so, with the worker's name.
+//     their partition was assigned are suspects, and so are tasks that were due already when a look found them: an
+//     attempt is charged in a committed transaction before the handler runs. At the first charge suspects may share a
+//     batch, so that a rebalance costs one statement per batch. Suspects that were charged before run one at a time, of
+//     all queues of the worker, so that one culprit never gets an innocent task charged twice. Several workers may have
+//     found one suspect: between its charge and its run the row is free for a moment. So a suspect that another worker
+//     has just charged is held, outside of any transaction that runs others, and a charge whose run does not come in the
+//     next transaction is refunded in it. A suspect whose attempts are used up is dead without a run. A charge without a
+//     complete run is refunded if the worker stops. A worker that leaves a partition with nothing running records this in
+//     a row that names it as the holder, and the next worker has no suspects there; a crash leaves no such row. A task
+//     must not die of charges if perhaps none of them was followed by a run: so its last attempt is begun once more, and
+//     the row says so, with the worker's name.
 //  6. The acknowledgement after a claim removes the entry with the claimed score. It would remove an early hint's task that
 //     was put under the same version, which would be lost until a sweep; with clocks apart, claim and put would repeat
 //     without end. So an early hint is held.

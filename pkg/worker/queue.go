@@ -59,9 +59,24 @@ func (q *queue) run(ctx context.Context, l hold.Lane) {
 		if len(taken) == 0 {
 			return
 		}
-		w.settler.Settle(ctx, taken, sleeper)
-		w.settler.Refund(q.hold.Release(taken))
+		q.settle(ctx, l, taken, sleeper)
 	}
+}
+
+// settle settles what a runner has taken, and releases it. Suspects of all queues run one at a time: one that ends the process
+// would have those charged that run beside it.
+func (q *queue) settle(ctx context.Context, l hold.Lane, taken []*hold.Hint, sleeper *precise.Sleeper) {
+	w := q.worker
+	defer func() { w.settler.Refund(q.hold.Release(taken)) }()
+	if l == hold.LaneSuspect {
+		select {
+		case w.suspect <- struct{}{}:
+			defer func() { <-w.suspect }()
+		case <-w.intake.Done():
+			return
+		}
+	}
+	w.settler.Settle(ctx, taken, sleeper)
 }
 
 // consume is one generation: it takes messages in until the partitions are lost or the worker stops, and commits

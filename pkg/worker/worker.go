@@ -30,6 +30,7 @@ type Worker struct {
 	after    *aftermath
 	hooks    *hooks
 	queues   []*queue
+	suspect  chan struct{} // full while a suspect runs, of whichever queue
 
 	intake  context.Context //nolint:containedctx // Ends when no further message is to be taken in.
 	stop    context.CancelCauseFunc
@@ -66,6 +67,7 @@ func New(cfg Config, mux *Mux, store Store, stream Stream, index Index, dead Bur
 	w := &Worker{
 		cfg: cfg, stream: stream, requests: store, limits: store, looks: store, clock: loop.NewClock(store.Clock, cfg.Logger, cfg.Metrics), metrics: m,
 		after: newAftermath(index, dead, m, cfg.Logger), hooks: newHooks(mux.hooks, m, cfg.Logger),
+		suspect: make(chan struct{}, 1),
 	}
 	w.intake, w.stop = context.WithCancelCause(context.Background())
 	holder := task.NewID().String()
