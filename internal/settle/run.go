@@ -133,14 +133,15 @@ func (t *transaction) savepoint(statement string) error {
 	return nil
 }
 
-// checkpoint remembers what a rollback to a savepoint undoes: changes of tasks, and members that were marked done.
+// checkpoint remembers what a rollback to a savepoint undoes: changes of tasks, members that were marked done, and the watch.
 type checkpoint struct {
-	stages map[*member]stage
-	mark   schedule.Mark
+	stages  map[*member]stage
+	mark    schedule.Mark
+	watched bool
 }
 
 func (t *transaction) checkpoint() checkpoint {
-	c := checkpoint{stages: map[*member]stage{}, mark: t.changes.Mark()}
+	c := checkpoint{stages: map[*member]stage{}, mark: t.changes.Mark(), watched: t.watched}
 	for _, m := range t.order {
 		c.stages[m] = m.stage
 	}
@@ -149,6 +150,7 @@ func (t *transaction) checkpoint() checkpoint {
 
 func (t *transaction) rewind(c checkpoint) {
 	t.changes.Rewind(c.mark)
+	t.watched = c.watched
 	for m, s := range c.stages {
 		m.stage = s
 	}

@@ -42,11 +42,12 @@ func (c *Call) Admitted(ctx context.Context, query string) context.Context {
 	return allowed
 }
 
-// FollowSavepoint records a handler's statement if it sets a savepoint or rolls back to one. A rollback undoes the marks
-// of tasks that were marked done since: they must be marked once more, or a handler's savepoint would undo other
-// handlers' work.
+// FollowSavepoint records a handler's statement that sets a savepoint, rolls back to one, or releases one. A rollback undoes
+// the marks of tasks that were marked done since: they must be marked once more, or a handler's savepoint would undo other
+// handlers' work. A rollback and a release also remove the watch that was set since. That they found the handler's older
+// savepoint shows that the transaction stands, so the next statement that may end it sets the watch anew.
 func (c *Call) FollowSavepoint(query string) {
-	name, back := statement.Savepoint(query)
+	name, use := statement.Savepoint(query)
 	if name == "" {
 		return
 	}
@@ -55,11 +56,13 @@ func (c *Call) FollowSavepoint(query string) {
 	point, set := c.savepoints[name]
 	switch {
 	case c.over:
-	case back && set:
+	case use == statement.GoesBack && set:
 		c.tx.rewind(point)
-	case !back && c.savepoints == nil:
+	case use == statement.Releases && set:
+		c.tx.watched = point.watched
+	case use == statement.Sets && c.savepoints == nil:
 		c.savepoints = map[string]checkpoint{name: c.tx.checkpoint()}
-	case !back:
+	case use == statement.Sets:
 		c.savepoints[name] = c.tx.checkpoint()
 	}
 }

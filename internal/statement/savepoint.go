@@ -2,34 +2,48 @@ package statement
 
 import "strings"
 
-// Savepoint returns the savepoint that SAVEPOINT sets or to which ROLLBACK TO goes back, in small letters, as the server
-// compares names. The name is empty for every other statement. GORM, bun and others nest transactions by these two
-// statements; what a transaction keeps in memory must go back with them.
-func Savepoint(statement string) (name string, back bool) {
+// Use is what a statement does with a savepoint.
+type Use int
+
+// The uses.
+const (
+	Sets     Use = iota // SAVEPOINT
+	GoesBack            // ROLLBACK TO: the savepoint stays, those that were set later are gone
+	Releases            // RELEASE SAVEPOINT: those that were set later are gone too
+)
+
+// Savepoint returns the savepoint that a statement uses, in small letters, as the server compares names. The name is empty for
+// every other statement. GORM, bun and others nest transactions by these statements; what a transaction keeps in memory must
+// follow them.
+func Savepoint(statement string) (name string, use Use) {
 	words := strings.Fields(strings.TrimRight(withoutComments(statement), "; \t\r\n"))
-	if len(words) == 2 && strings.EqualFold(words[0], "SAVEPOINT") {
-		return unquote(words[1]), false
+	if len(words) < 2 {
+		return "", Sets
 	}
-	if len(words) < 3 || !strings.EqualFold(words[0], "ROLLBACK") {
-		return "", false
-	}
-	words = skipOptional(words[1:], "WORK", "TRANSACTION")
-	if !strings.EqualFold(words[0], "TO") {
-		return "", false
-	}
-	if words = words[1:]; len(words) > 1 {
-		words = skipOptional(words, "SAVEPOINT")
+	switch first := words[0]; {
+	case strings.EqualFold(first, "SAVEPOINT"):
+		words = words[1:]
+	case strings.EqualFold(first, "RELEASE"):
+		use, words = Releases, skipOptional(words[1:], "SAVEPOINT")
+	case strings.EqualFold(first, "ROLLBACK"):
+		words = skipOptional(words[1:], "WORK", "TRANSACTION")
+		if !strings.EqualFold(words[0], "TO") {
+			return "", Sets
+		}
+		use, words = GoesBack, skipOptional(words[1:], "SAVEPOINT")
+	default:
+		return "", Sets
 	}
 	if len(words) != 1 {
-		return "", false
+		return "", Sets
 	}
-	return unquote(words[0]), true
+	return unquote(words[0]), use
 }
 
-// skipOptional leaves out the first word if it is one of the optional ones.
+// skipOptional leaves out the first of several words if it is one of the optional ones.
 func skipOptional(words []string, optional ...string) []string {
 	for _, word := range optional {
-		if strings.EqualFold(words[0], word) {
+		if len(words) > 1 && strings.EqualFold(words[0], word) {
 			return words[1:]
 		}
 	}

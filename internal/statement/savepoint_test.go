@@ -10,21 +10,24 @@ func TestSavepoint(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]struct {
 		name string
-		back bool
+		use  statement.Use
 	}{
-		"SAVEPOINT sp1":        {"sp1", false},
-		" savepoint `Sp1` ;\n": {"sp1", false},
-		"SAVEPOINT SP_1 /* app='shop', route='/pay' */": {"sp_1", false},
-		"/* traced */ ROLLBACK TO SAVEPOINT sp824633":   {"sp824633", true},
-		"ROLLBACK TO sp1":                              {"sp1", true},
-		"rollback work to savepoint SP1;":              {"sp1", true},
-		"ROLLBACK TRANSACTION TO SAVEPOINT \"x\"":      {"x", true},
-		"ROLLBACK TO savepoint":                        {"savepoint", true}, // savepoint may also be a name
+		"SAVEPOINT sp1":        {"sp1", statement.Sets},
+		" savepoint `Sp1` ;\n": {"sp1", statement.Sets},
+		"SAVEPOINT SP_1 /* app='shop', route='/pay' */": {"sp_1", statement.Sets},
+		"/* traced */ ROLLBACK TO SAVEPOINT sp824633":   {"sp824633", statement.GoesBack},
+		"ROLLBACK TO sp1":                              {"sp1", statement.GoesBack},
+		"rollback work to savepoint SP1;":              {"sp1", statement.GoesBack},
+		"ROLLBACK TRANSACTION TO SAVEPOINT \"x\"":      {"x", statement.GoesBack},
+		"ROLLBACK TO savepoint":                        {"savepoint", statement.GoesBack}, // savepoint may also be a name
 		"ROLLBACK":                                     {},
 		"ROLLBACK AND CHAIN":                           {},
 		"ROLLBACK WORK TO":                             {},
 		"ROLLBACK TO a b c":                            {},
-		"RELEASE SAVEPOINT sp1":                        {},
+		"RELEASE SAVEPOINT sp1":                        {"sp1", statement.Releases},
+		"/* traced */ release `Sp1`;":                  {"sp1", statement.Releases},
+		"RELEASE SAVEPOINT a b":                        {},
+		"RELEASE":                                      {},
 		"SAVEPOINT":                                    {},
 		"SELECT 'SAVEPOINT sp1'":                       {},
 		"INSERT INTO notes VALUES ('ROLLBACK TO sp1')": {},
@@ -34,8 +37,8 @@ func TestSavepoint(t *testing.T) {
 		"UPDATE savepoint SET a = 1":                   {},
 		"select /* ROLLBACK TO x */ 1, 2 from t order b": {},
 	} {
-		if name, back := statement.Savepoint(text); name != want.name || back != want.back {
-			t.Errorf("%q: got %q, back %v, want %q, %v", text, name, back, want.name, want.back)
+		if name, use := statement.Savepoint(text); name != want.name || use != want.use {
+			t.Errorf("%q: got %q, %v, want %q, %v", text, name, use, want.name, want.use)
 		}
 	}
 }

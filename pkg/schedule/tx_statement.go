@@ -34,15 +34,15 @@ func (t *Tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Re
 }
 
 // followSavepoint follows what a statement did to a savepoint, if it is about one.
-func (t *Tx) followSavepoint(name string, back bool) {
+func (t *Tx) followSavepoint(name string, use statement.Use) {
 	mark, set := t.marks[name]
 	switch {
 	case name == "":
-	case back && set:
+	case use == statement.GoesBack && set:
 		t.Rewind(mark)
-	case !back && t.marks == nil:
+	case use == statement.Sets && t.marks == nil:
 		t.marks = map[string]Mark{name: t.Mark()}
-	case !back:
+	case use == statement.Sets:
 		t.marks[name] = t.Mark()
 	}
 }

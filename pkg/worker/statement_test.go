@@ -85,3 +85,54 @@ func TestHandlerMaySayWhatARollbackUndoes(t *testing.T) {
 	}
 	want(t, "undone", w.number("SELECT COUNT(*) FROM effects WHERE task_id = 'undone'"), 0)
 }
+
+// A ROLLBACK TO or a RELEASE of a savepoint of before the CALL removes the savepoint by which duetime sees that the transaction
+// still stands. The handler has ended nothing.
+func TestCallWithinANestedTransactionEndsNothing(t *testing.T) {
+	t.Parallel()
+	const commits = "CALL commits()"
+	for name, c := range map[string]struct {
+		statements []string
+		ended      bool
+	}{
+		"rolled back":           {[]string{"SAVEPOINT mine", "CALL adds('undone')", "ROLLBACK TO SAVEPOINT mine"}, false},
+		"released":              {[]string{"SAVEPOINT mine", "CALL adds('kept')", "RELEASE SAVEPOINT mine"}, false},
+		"set after the call":    {[]string{"CALL adds('kept')", "SAVEPOINT mine", "CALL adds('undone')", "ROLLBACK TO mine"}, false},
+		"set once more":         {[]string{"SAVEPOINT mine", "CALL adds('kept')", "SAVEPOINT mine", "ROLLBACK TO mine"}, false},
+		"ended after it":        {[]string{"SAVEPOINT mine", "CALL adds('undone')", "ROLLBACK TO mine", commits}, true},
+		"ended after a release": {[]string{"SAVEPOINT mine", "CALL adds('undone')", "RELEASE SAVEPOINT mine", commits}, true},
+		"ended within it":       {[]string{"SAVEPOINT mine", commits, "ROLLBACK TO mine"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := onMySQL(t)
+			w.exec("CREATE PROCEDURE adds(id VARCHAR(36)) INSERT INTO effects VALUES (id, 'called')")
+			w.exec("CREATE PROCEDURE commits() COMMIT")
+			mux := worker.NewMux()
+			worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+				if tk.Payload.Word == "1" {
+					for _, statement := range c.statements {
+						_, _ = tx.ExecContext(ctx, statement) // passed over
+					}
+				}
+				return effect(ctx, tx, tk)
+			})
+			tasks := w.due(meal, 3)
+			w.pass(w.worker(mux, worker.Config{}), tasks...)
+			for i, made := range tasks {
+				row, attempts := w.row(made.ID), 0
+				if i == 1 && c.ended {
+					attempts = 1
+				} else {
+					want(t, fmt.Sprintf("%d: state", i), row.State, task.Done)
+					want(t, fmt.Sprintf("%d: effects", i), w.effects(made.ID), 1)
+				}
+				want(t, fmt.Sprintf("%d: attempts (%s)", i, row.LastError), row.Attempt, attempts)
+			}
+			if !c.ended {
+				want(t, "undone", w.number("SELECT COUNT(*) FROM effects WHERE task_id = 'undone'"), 0)
+				want(t, "batches tried again", w.metric("duetime_batches_retried_total", nil), 0)
+			}
+		})
+	}
+}
