@@ -40,6 +40,40 @@ func TestStopLetsRunningHandlersFinish(t *testing.T) {
 	})
 }
 
+// A handler goes on for long after the stop: meanwhile others run the tasks of its worker's partitions.
+func TestStopLeavesTheGroupWhileAHandlerRuns(t *testing.T) {
+	t.Parallel()
+	w := onMySQL(t)
+	mail := task.NewKind[payload]("mail")
+	running, proceed := make(chan struct{}, 10), make(chan struct{})
+	release := sync.OnceFunc(func() { close(proceed) })
+	defer release()
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, effect)
+	worker.HandleOutside(mux, mail, func(context.Context, worker.Task[payload]) error {
+		running <- struct{}{}
+		<-proceed
+		return nil
+	})
+	long := worker.Config{Drain: 10 * limit, HandlerTimeout: 10 * limit}
+	stop := w.run(w.worker(mux, long))
+	slow := w.due(mail, 1)[0]
+	w.publish(slow)
+	<-running
+	stopOther := w.run(w.worker(mux, long))
+	ended := make(chan error, 1)
+	go func() { ended <- stop() }()
+	tasks := w.due(meal, 50) // of owners in all partitions
+	w.publish(tasks...)
+	pipelinetest.Await(t, "the other worker has run all", func() bool { return w.settled("meal", "done") == 50 })
+	want(t, "stopped meanwhile", len(ended), 0)
+	release()
+	want(t, "run", <-ended, nil)
+	want(t, "state of the long one", w.row(slow.ID).State, task.Done)
+	want(t, "run of the other", stopOther(), nil)
+	want(t, "further calls", len(running), 0)
+}
+
 func TestStopRollsBackLateHandlersUncharged(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, w *world) {

@@ -19,15 +19,21 @@ import (
 //     a look had found here.
 //   - in hand of a runner: its handler has Config.Drain to finish. If its transaction commits, it is settled. Else the
 //     transaction is rolled back, uncharged, and a charge beforehand is refunded (queue.run).
-//   - settled: its offset is committed if all hints before it in its partition are settled too (queue.commitLast); if not, the
-//     partition's next worker reads it again and finds its task done. Index and dead letters are written without delay (aftermath).
+//   - settled: its offset is committed if all hints before it in its partition are settled too (queue.commitLast); if not, or if
+//     the group was left before, the partition's next worker reads it again and finds its task done. Index and dead letters are
+//     written without delay (aftermath).
 //
-// Then the partitions are handed over with nothing running (queue.handOver), but for those of which something is in hand.
+// The group is left when nothing is in hand any more, and leaveAfter at the latest: a handler that goes on for long must not keep
+// all tasks of the worker's partitions waiting. The partitions are handed over with nothing running (queue.handOver), but for
+// those of which something is in hand.
 
 // errDrained is the cause with which handlers end that took longer than the drain.
 var errDrained = errors.New("handler is rolled back: it exceeded worker.drain (Config.Drain)")
 
-const leaveTimeout = 500 * time.Millisecond // for each of the last things before the worker ends
+const (
+	leaveAfter   = 500 * time.Millisecond // the stop, though handlers still run
+	leaveTimeout = 500 * time.Millisecond // for each of the last things before the worker ends
+)
 
 // lifecycle holds what Run started, by the order in which it must end.
 type lifecycle struct {
@@ -58,6 +64,19 @@ func (s *stage) stop() {
 	s.Wait()
 }
 
+// waitFor waits for the goroutines, at most for d.
+func (s *stage) waitFor(d time.Duration) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.Wait()
+	}()
+	select {
+	case <-ended:
+	case <-time.After(d):
+	}
+}
+
 func newLifecycle() *lifecycle {
 	return &lifecycle{
 		runners: newStage(), tidying: newStage(), consumers: newStage(), aftermath: newStage(), calls: newStage(),
@@ -72,7 +91,7 @@ func (l *lifecycle) begin(w *Worker) {
 	for _, q := range w.queues {
 		l.tidying.Go(func() { (&lessee{queue: q}).run(l.tidying.ctx) })
 		if w.cfg.Late > 0 {
-			l.tidying.Go(func() { q.looker.run(l.tidying.ctx) })
+			l.tidying.Go(func() { q.looker.run(w.intake) }) // what it finds later nobody takes
 		}
 		for lane, n := range w.cfg.runners() {
 			for range n {
@@ -87,8 +106,8 @@ func (l *lifecycle) begin(w *Worker) {
 	}
 }
 
-// end stops the stages in the order of the flow, each when what feeds it has ended. The runners end by themselves; those
-// that have not after Config.Drain are cancelled.
+// end stops the stages in the order of the flow, but leaves the groups after leaveAfter even if handlers still run. The runners
+// end by themselves; those that have not after Config.Drain are cancelled.
 func (l *lifecycle) end(w *Worker) {
 	w.cfg.Logger.Info("worker draining")
 	late := time.AfterFunc(w.cfg.Drain, func() {
@@ -96,15 +115,19 @@ func (l *lifecycle) end(w *Worker) {
 		w.cfg.Logger.Warn("running handlers are rolled back, uncharged", slog.Any("err", over))
 		l.runners.cause(over)
 	})
-	l.runners.Wait()
-	late.Stop()
-	l.runners.stop()
-	l.tidying.stop()
+	l.runners.waitFor(leaveAfter)
 	for _, q := range w.queues {
 		w.settler.Refund(q.hold.ForgetFound())
 		q.commitLast()
 	}
 	l.consumers.stop()
+	l.runners.Wait()
+	late.Stop()
+	l.runners.stop()
+	l.tidying.stop()
+	for _, q := range w.queues {
+		w.settler.Refund(q.hold.ForgetFound()) // that were in hand when the groups were left
+	}
 	late = time.AfterFunc(leaveTimeout, l.calls.end)
 	l.aftermath.stop()
 	late.Stop()

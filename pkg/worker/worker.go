@@ -98,8 +98,9 @@ func (w *Worker) Joined(ctx context.Context) error {
 }
 
 // Run works until ctx ends: then it takes nothing in any more, gives running handlers Config.Drain to finish, rolls back
-// the rest uncharged, commits the offsets of what was settled, leaves the groups, and returns nil. It returns an error
-// only when it can't work: ErrStuck, or what the stream gave up with. It can be called once.
+// the rest uncharged, and returns nil. It commits the offsets of what was settled and leaves the groups before, after half a
+// second at most, so that others have its partitions meanwhile. It returns an error only when it can't work: ErrStuck, or what
+// the stream gave up with. It can be called once.
 func (w *Worker) Run(ctx context.Context) error {
 	if w.started.Swap(true) {
 		return errors.New("worker: Run called twice")
