@@ -24,7 +24,9 @@ type Handler struct {
 	Decode func(task.Task) (any, error)
 	Run    func(ctx context.Context, call *Call) error
 
-	slow atomic.Bool // the last call took Config.BatchTime: each task gets a transaction of its own, or others would wait for locks
+	// The last call of a Single handler took Config.BatchTime: each task gets a transaction of its own, or others would wait for
+	// locks.
+	slow atomic.Bool
 }
 
 // needsOwnTransaction reports whether a task of this handler must not share its transaction.

@@ -38,7 +38,7 @@ func (t *transaction) call(members []*member) error {
 	took := time.Since(started)
 	t.spent += took
 	end(err)
-	handler.slow.Store(len(members) == 1 && took >= s.cfg.BatchTime)
+	handler.slow.Store(handler.Form == Single && took >= s.cfg.BatchTime) // a batch handler of one task would never get many again
 	c.close()
 	if errors.Is(err, errAbandoned) {
 		return err // the handler may still use the transaction

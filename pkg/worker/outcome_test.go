@@ -302,6 +302,24 @@ func TestSlowKindRunsApart(t *testing.T) {
 	}
 }
 
+// A batch handler takes long for one task: its later tasks come together all the same.
+func TestSlowCallOfOneTaskKeepsItsKindsBatches(t *testing.T) {
+	t.Parallel()
+	w := onSQLite(t)
+	slow := task.NewKind[payload]("slow")
+	var calls []int // tasks of each
+	mux := worker.NewMux()
+	worker.HandleBatch(mux, slow, func(_ context.Context, _ *worker.Tx, ts []worker.Task[payload]) error {
+		calls = append(calls, len(ts))
+		time.Sleep(20 * time.Millisecond) // the handler's work
+		return nil
+	})
+	wk := w.worker(mux, worker.Config{BatchTime: 10 * time.Millisecond})
+	w.pass(wk, w.due(slow, 1)...)
+	w.pass(wk, w.due(slow, 20)...)
+	want(t, "tasks of each call", fmt.Sprint(calls), "[1 20]")
+}
+
 func TestBatchTimeGivesTheRestBack(t *testing.T) {
 	t.Parallel()
 	w := onSQLite(t)
