@@ -15,8 +15,8 @@ import (
 )
 
 // Only this file charges and refunds attempts while tasks are settled: a failure is charged, a suspect is charged before its
-// handler runs, and such a charge is refunded if the handler did not run to an end. A task that moves itself
-// (schedule.Tx.Renew) and an operator's retry (task.Task.Retry) begin the attempts anew.
+// handler runs, and such a charge is refunded if the handler did not run to an end. A task that moves itself begins its
+// attempts anew, as by an operator's retry (task.Task.Retry).
 
 // chargeFailure returns the transition for a handler's error.
 func chargeFailure(row task.Task, failure error, charge hold.Charge, backoff task.Backoff, now time.Time) (task.Task, Result) {
@@ -25,7 +25,8 @@ func chargeFailure(row task.Task, failure error, charge hold.Charge, backoff tas
 	discard, discarded := errors.AsType[DiscardError](failure)
 	switch {
 	case snoozed:
-		if charged {
+		row, begun := cutBegun(row)
+		if charged && !begun {
 			row.Attempt--
 		}
 		return row.Rearm(snooze.Delay, now), resultSnoozed
@@ -94,13 +95,32 @@ func chargeBeforehand(row task.Task, holder string, now time.Time) task.Task {
 	return row.Charge(now)
 }
 
+// begunOnceMore reports whether the row's last attempt was begun once more, and no handler answered.
+func begunOnceMore(row task.Task) bool { return strings.HasPrefix(row.LastError, lastBegun) }
+
+// cutBegun returns the row with the error of before its last attempt was begun once more, and whether it was.
+func cutBegun(row task.Task) (task.Task, bool) {
+	begun := begunOnceMore(row)
+	if begun {
+		_, row.LastError, _ = strings.Cut(row.LastError, errBefore)
+	}
+	return row, begun
+}
+
 // refund undoes chargeBeforehand.
 func refund(row task.Task, now time.Time) task.Task {
-	if strings.HasPrefix(row.LastError, lastBegun) {
-		_, row.LastError, _ = strings.Cut(row.LastError, errBefore)
+	row, begun := cutBegun(row)
+	if begun {
 		row.Attempt++ // beginning the last attempt once more was no charge
 	}
 	return row.Refund(now)
+}
+
+// renew begins the attempts of a row anew, whose handler has answered.
+func renew(row task.Task) task.Task {
+	row, _ = cutBegun(row)
+	row.Attempt = 0
+	return row
 }
 
 // refundUnrun refunds the charges of suspects that do not run in this transaction. Their rows will be free until their turn

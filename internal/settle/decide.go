@@ -1,7 +1,6 @@
 package settle
 
 import (
-	"strings"
 	"time"
 
 	"github.com/duetime/duetime/internal/hold"
@@ -154,7 +153,7 @@ func laneOf(h *hold.Hint, charge hold.Charge, row task.Task, ownTransaction bool
 // and no handler answered. The last attempt is begun twice first: each charge may come from a worker that ended before
 // the handler ran and could not refund the charge.
 func exhausted(h *hold.Hint, charge hold.Charge, row task.Task) bool {
-	return h.Suspect && charge.State != hold.Charged && row.Attempt >= row.MaxAttempts && strings.HasPrefix(row.LastError, lastBegun)
+	return h.Suspect && charge.State != hold.Charged && row.Attempt >= row.MaxAttempts && begunOnceMore(row)
 }
 
 // aboutToRun is how long after its charge a suspect's run begins, at the latest: its worker commits and locks the row anew.

@@ -39,6 +39,25 @@ func updated(d time.Duration) func(*task.Task) {
 }
 func lastError(text string) func(*task.Task) { return func(r *task.Task) { r.LastError = text } }
 
+// begun says that the last attempt was begun once more.
+func begun(r *task.Task) { r.LastError = lastBegun + "w" + errBefore + errMeal.Error() }
+
+// Once a handler has answered, the row no longer says that its last attempt was begun once more: a later charge could neither be
+// refunded, nor be followed by a further begin.
+func TestAnswerEndsTheLastAttemptThatWasBegunOnceMore(t *testing.T) {
+	t.Parallel()
+	row := meal(attempts(2), begun)
+	snoozed, _ := chargeFailure(row, SnoozeError{time.Hour}, hold.Charge{State: hold.Charged}, task.Backoff{}, locked)
+	for what, got := range map[string]task.Task{"snoozed": snoozed, "moved by its handler": renew(row), "refunded": refund(row, locked)} {
+		if got.LastError != errMeal.Error() {
+			t.Errorf("%s: the last error is %q, want %q", what, got.LastError, errMeal)
+		}
+	}
+	if got := renew(row); got.Attempt != 0 {
+		t.Errorf("moved by its handler: %d attempts, want 0", got.Attempt)
+	}
+}
+
 // A verdict depends only on the locked row and on the findings of earlier transactions.
 func TestVerdict(t *testing.T) {
 	t.Parallel()
@@ -73,6 +92,7 @@ func TestVerdict(t *testing.T) {
 		{"failed, charged beforehand", hold.Hint{Failure: fails(3), Charge: hold.Charge{State: hold.Charged}}, meal(attempts(1)), single, "failed settled put pending/1"},
 		{"snoozed", hold.Hint{Failure: hold.Failure{Err: SnoozeError{time.Hour}, Version: 3}}, meal(), single, "snoozed settled put pending/0"},
 		{"snoozed, charged beforehand", hold.Hint{Failure: hold.Failure{Err: SnoozeError{time.Hour}, Version: 3}, Charge: beforehand(9), Suspect: true}, meal(attempts(1)), single, "snoozed settled put pending/1"},
+		{"snoozed in a last attempt that was begun once more", hold.Hint{Failure: hold.Failure{Err: SnoozeError{time.Hour}, Version: 3}, Charge: hold.Charge{State: hold.Charged}}, meal(attempts(2), begun), single, "snoozed settled put pending/2"},
 		{"discarded", hold.Hint{Failure: hold.Failure{Err: DiscardError{errMeal}, Version: 3}}, meal(), single, "dead settled put dead/1"},
 
 		{"failed before", hold.Hint{}, meal(attempts(1)), single, "held in lane 2"},

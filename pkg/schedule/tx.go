@@ -38,11 +38,12 @@ type Tx struct {
 
 	before SpecFunc // sees what is scheduled; nil: none
 
-	written  []task.Task  // every version that this try wrote, in order
-	events   []task.Event // what those mean to people
-	recorded int          // how many of events the transaction itself has written
-	actor    string       // of the events
-	renewed  []task.ID    // whose moves begin their attempts anew
+	written  []task.Task               // every version that this try wrote, in order
+	events   []task.Event              // what those mean to people
+	recorded int                       // how many of events the transaction itself has written
+	actor    string                    // of the events
+	renewed  []task.ID                 // whose moves begin their attempts anew
+	renewal  func(task.Task) task.Task // begins them anew
 	ticks    []recurrence.Tick
 	recurred bool // recurrences were changed
 
@@ -89,14 +90,16 @@ func (t *Tx) Now(ctx context.Context) (time.Time, error) {
 	return now, nil
 }
 
-// Renew names the tasks whose moves, from now on, begin their attempts anew: our own worker names those whose handler is at
-// work, because a task that moves itself has succeeded. It replaces what it named before.
-func (t *Tx) Renew(ids []task.ID) { t.renewed = ids }
+// Renew names the tasks whose moves, from now on, begin their attempts anew, which renewal does to the moved task: our own
+// worker names those whose handler is at work, because a task that moves itself has succeeded. It replaces what it named before.
+func (t *Tx) Renew(ids []task.ID, renewal func(task.Task) task.Task) {
+	t.renewed, t.renewal = ids, renewal
+}
 
 // renew is what becomes of a task that was moved.
 func (t *Tx) renew(moved task.Task) task.Task {
 	if moved.State == task.Pending && slices.Contains(t.renewed, moved.ID) {
-		moved.Attempt = 0
+		return t.renewal(moved)
 	}
 	return moved
 }

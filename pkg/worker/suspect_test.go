@@ -76,3 +76,40 @@ func TestStopEndsTheWaitOfASuspect(t *testing.T) {
 		}
 	}
 }
+
+// A last attempt is begun once more, and its handler answers: if a later run ends the process, the last attempt is begun once
+// more again.
+func TestAnswerOfALastAttemptIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	single := task.NewKind[payload]("single", task.MaxAttempts(1))
+	for name, answer := range map[string]func(context.Context, *worker.Tx, worker.Task[payload]) error{
+		"snoozes": func(context.Context, *worker.Tx, worker.Task[payload]) error { return worker.Snooze(time.Hour) },
+		"moves itself": func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+			_, err := tx.Reschedule(ctx, tk.ID, task.In(time.Hour))
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := onSQLite(t)
+			made := w.due(single, 1)[0]
+			runAfterCrash := func(handler func(context.Context, *worker.Tx, worker.Task[payload]) error) {
+				w.exec("UPDATE duetime_tasks SET attempt = 1, due_at = ?, run_at = ?, updated_at = updated_at - 60000, version = version + 1",
+					made.DueAt.UnixMilli(), made.RunAt.UnixMilli())
+				w.exec("UPDATE duetime_handovers SET left_at = 0")
+				before := w.row(made.ID)
+				mux := worker.NewMux()
+				worker.Handle(mux, single, handler)
+				w.publish(before)
+				stop := w.run(w.worker(mux, worker.Config{}))
+				pipelinetest.Await(t, "answered", func() bool { row := w.row(made.ID); return row.State != task.Pending || row.RunAt.After(before.RunAt) })
+				want(t, "stop", stop(), nil)
+			}
+			runAfterCrash(answer)
+			want(t, "state", w.row(made.ID).State, task.Pending)
+			want(t, "last error", w.row(made.ID).LastError, "")
+			runAfterCrash(effect)
+			want(t, "state", w.row(made.ID).State, task.Done)
+		})
+	}
+}
