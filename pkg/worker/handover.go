@@ -4,28 +4,51 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"github.com/duetime/duetime/internal/loop"
 )
 
-const takeOverTimeout = time.Second
+const (
+	takeOverTimeout  = time.Second
+	takeOverInterval = time.Second // between tries
+)
 
 // takeOver records that the partitions are this worker's, before anything of them runs, and returns those that the last worker
-// left with nothing running. If the database doesn't answer, it returns none.
-func (q *queue) takeOver(parts []int) map[int]bool {
+// left with nothing running. If the database doesn't answer, it returns none, and false.
+func (q *queue) takeOver(parts []int) (clean map[int]bool, recorded bool) {
 	if len(parts) == 0 {
-		return nil
+		return nil, true
 	}
-	ctx, cancel := context.WithTimeout(q.worker.intake, takeOverTimeout)
-	defer cancel()
-	left, err := q.handovers.TakeOver(ctx, q.name, q.holder, parts)
+	left, err := q.tryTakeOver(q.worker.intake, parts)
 	if err != nil {
-		q.log.WarnContext(ctx, "all that is due is suspect", slog.Int("n", len(parts)), slog.Any("err", err))
-		return nil
+		q.log.Warn("all that is due is suspect", slog.Int("n", len(parts)), slog.Any("err", err))
+		return nil, false
 	}
-	clean := map[int]bool{}
+	clean = map[int]bool{}
 	for _, part := range left {
 		clean[part] = true
 	}
-	return clean
+	return clean, true
+}
+
+// takeOverLate records a generation's partitions that could not be recorded at its beginning. Until then the row says that the
+// last worker left them with nothing running: if this one crashed, the next would have no suspects.
+func (q *queue) takeOverLate(ctx context.Context, parts []int) {
+	for {
+		loop.Sleep(ctx, takeOverInterval)
+		if ctx.Err() != nil {
+			return
+		}
+		if _, err := q.tryTakeOver(ctx, parts); err == nil {
+			return
+		}
+	}
+}
+
+func (q *queue) tryTakeOver(ctx context.Context, parts []int) ([]int, error) {
+	ctx, cancel := context.WithTimeout(ctx, takeOverTimeout)
+	defer cancel()
+	return q.handovers.TakeOver(ctx, q.name, q.holder, parts)
 }
 
 // handOver records that the partitions are left in good order, but for busy ones: what is in hand may yet end the process. So

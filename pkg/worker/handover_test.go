@@ -171,3 +171,40 @@ func (l *listening) TakeOver(ctx context.Context, queue, holder string, parts []
 	l.taken.Add(int64(len(parts)))
 	return left, err
 }
+
+// The database does not answer as a worker gets its partitions: nothing is clean for that worker, and once the database answers,
+// the row no longer says what the last holder left.
+func TestPartitionsAreTakenOverOnceTheDatabaseAnswers(t *testing.T) {
+	t.Parallel()
+	w := onSQLite(t)
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, effect)
+	left := func() int { return w.number("SELECT COUNT(*) FROM duetime_handovers WHERE left_at > 0") }
+	stop := w.run(w.worker(mux, worker.Config{}))
+	want(t, "stop", stop(), nil)
+	want(t, "partitions left in good order", left(), 3)
+	away := &awayAtFirst{Store: w.store}
+	stop = w.run(w.workerOn(away, mux, worker.Config{}))
+	want(t, "tries that failed", away.tries.Load() >= 1, true)
+	made := w.due(meal, 1)[0]
+	w.exec("UPDATE duetime_tasks SET due_at = due_at - 60000, run_at = run_at - 60000") // due before the worker joined
+	w.publish(w.row(made.ID))
+	pipelinetest.Await(t, "done", func() bool { return w.row(made.ID).State == task.Done })
+	want(t, "charged beforehand", w.row(made.ID).Attempt, 1)
+	pipelinetest.Await(t, "all are taken over", func() bool { return left() == 0 })
+	want(t, "stop", stop(), nil)
+	want(t, "partitions left in good order", left(), 3)
+}
+
+// awayAtFirst is a store whose first answer to a worker that takes partitions over is lost before it is written.
+type awayAtFirst struct {
+	worker.Store
+	tries atomic.Int64
+}
+
+func (a *awayAtFirst) TakeOver(ctx context.Context, queue, holder string, parts []int) ([]int, error) {
+	if a.tries.Add(1) == 1 {
+		return nil, errGone
+	}
+	return a.Store.TakeOver(ctx, queue, holder, parts)
+}

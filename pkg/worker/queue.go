@@ -33,10 +33,11 @@ type queue struct {
 
 // generation is one membership of the queue's group: its session, the offsets of what that delivers, and what tells suspects.
 type generation struct {
-	session Session
-	offsets *offsets.Generation
-	since   time.Time    // of the database's clock: what was due before may have been running when the last owner died
-	clean   map[int]bool // partitions that their last owner left with nothing running; never changed
+	session  Session
+	offsets  *offsets.Generation
+	since    time.Time    // of the database's clock: what was due before may have been running when the last owner died
+	clean    map[int]bool // partitions that their last owner left with nothing running; never changed
+	recorded bool         // at the beginning, that the partitions are this worker's
 }
 
 func newQueue(w *Worker, name string, handovers Handovers, holder string, kinds []task.KindInfo) *queue {
@@ -101,6 +102,9 @@ func (q *queue) consume(ctx context.Context, s Session) error {
 			q.log.WarnContext(ctx, "offsets not committed, trying on", slog.Any("err", err))
 		})
 	})
+	if !g.recorded {
+		tasks.Go(func() { q.takeOverLate(ctx, s.Partitions()) })
+	}
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
 	defer context.AfterFunc(q.worker.intake, stop)()
@@ -110,7 +114,8 @@ func (q *queue) consume(ctx context.Context, s Session) error {
 }
 
 func (q *queue) beginGeneration(s Session) *generation {
-	g := &generation{session: s, offsets: offsets.NewGeneration(s), since: q.worker.clock.Now(), clean: q.takeOver(s.Partitions())}
+	g := &generation{session: s, offsets: offsets.NewGeneration(s), since: q.worker.clock.Now()}
+	g.clean, g.recorded = q.takeOver(s.Partitions())
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.gen, q.last = g, s
