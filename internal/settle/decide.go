@@ -164,7 +164,7 @@ const aboutToRun = 3 * time.Second
 // row's change.
 func justCharged(h *hold.Hint, charge hold.Charge, row task.Task, now time.Time) bool {
 	return h.Suspect && charge.State == hold.Uncharged && row.Attempt > 0 &&
-		!row.RunAt.After(row.UpdatedAt) && now.Sub(row.UpdatedAt) < aboutToRun
+		!row.RunAt.After(row.UpdatedAt) && now.Sub(row.UpdatedAt).Abs() < aboutToRun // the clock may have been set back since
 }
 
 // chargedElsewhere reports whether a worker that stopped in an orderly way charged the task's last attempt beforehand,

@@ -108,6 +108,7 @@ func TestVerdict(t *testing.T) {
 		{"suspect, its charge did not", hold.Hint{Suspect: true, Charge: beforehand(4)}, meal(), single, "run"},
 		{"suspect, charged by another worker just now", hold.Hint{Suspect: true}, meal(attempts(1), version(4), updated(-time.Millisecond)), single, "held 100ms"},
 		{"suspect, charged by another worker long ago", hold.Hint{Suspect: true}, meal(attempts(1), version(4), updated(-time.Second)), single, "held in lane 3"},
+		{"suspect, changed by a clock that was ahead", hold.Hint{Suspect: true}, meal(attempts(1), version(4), updated(time.Hour)), single, "held in lane 3"},
 		{"suspect, used up once", hold.Hint{Suspect: true, Lane: hold.LaneSuspect}, meal(attempts(2)), single, "run"},
 		{"suspect, used up twice", hold.Hint{Suspect: true}, meal(attempts(2), lastError(lastBegun+"w")), single, "dead settled put dead/2"},
 		{"charged by a worker that left", hold.Hint{Lane: hold.LaneRetry}, meal(attempts(2)), single, "run charged"},

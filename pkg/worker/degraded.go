@@ -14,10 +14,10 @@ const (
 // although the worker was free. They end when none has had news for a while.
 type mode struct {
 	degraded bool
-	news     time.Time // the last
+	news     time.Time // the last, on the local clock: the database's may be set back
 }
 
-// after returns the mode after a look.
+// after returns the mode after a look, at a moment of the local clock.
 func (m mode) after(news bool, now time.Time) mode {
 	if news {
 		return mode{degraded: true, news: now}

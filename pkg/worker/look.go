@@ -94,7 +94,7 @@ func (l *looker) pass(ctx context.Context) (loop.Result, error) {
 		return loop.Result{}, err
 	}
 	found := q.hold.TakeFound()
-	l.setMode(ctx, l.mode.after(news || found.Missed > 0, w.clock.Now()))
+	l.setMode(ctx, l.mode.after(news || found.Missed > 0, w.clock.Local()))
 	next := l.mode.interval(membersOf(share))
 	if found.Settled > 0 { // it can help: what the last look found was not only locked
 		next = min(next, degradedInterval)

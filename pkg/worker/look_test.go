@@ -95,6 +95,35 @@ func TestLooksGiveWayToHints(t *testing.T) {
 	want(t, "stop", stop(), nil)
 }
 
+// The database's clock is set back by an hour while looks stand in for hints: that ends as soon as otherwise.
+func TestLooksGiveWayAfterTheClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	w := onSQLite(t)
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, effect)
+	s := &stepping{Store: w.store}
+	stop := w.run(w.workerOn(s, mux, worker.Config{Late: soon}))
+	degraded := func() float64 {
+		return w.metric("duetime_worker_degraded", map[string]string{"queue": "default"})
+	}
+	w.due(meal, 1)
+	pipelinetest.Await(t, "a find without a hint", func() bool { return degraded() == 1 })
+	s.back.Store(int64(time.Hour))
+	pipelinetest.Await(t, "health", func() bool { return degraded() == 0 })
+	want(t, "stop", stop(), nil)
+}
+
+// stepping is a store whose clock is set back.
+type stepping struct {
+	worker.Store
+	back atomic.Int64 // a time.Duration
+}
+
+func (s *stepping) Clock(ctx context.Context) (time.Time, error) {
+	now, err := s.Store.Clock(ctx)
+	return now.Add(-time.Duration(s.back.Load())), err
+}
+
 func TestLooksLeaveAlone(t *testing.T) {
 	t.Parallel()
 	w := onMySQL(t)
