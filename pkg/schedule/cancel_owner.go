@@ -11,18 +11,20 @@ import (
 // CancelOwner cancels all pending tasks of the owner, of one kind or ("") of any, however many there are, and returns how
 // many they were. It goes on in transactions of up to task.MaxPerCall tasks each: on an error what was cancelled so far stays
 // so, and the call may be repeated. Tasks that an outside handler is running are an error, task.ErrRunning, after all others
-// of its transaction were left as they were. What is scheduled for the owner meanwhile may be cancelled as well, or not.
+// of its transaction were left as they were. What is scheduled for the owner meanwhile may be cancelled as well, or not. A
+// cancelled tick of a recurrence makes the next tick, which this call leaves: stop the recurrence to end it.
 func (c *Client) CancelOwner(ctx context.Context, owner, kind string) (cancelled int, err error) {
 	if err := task.CheckOwner(owner); err != nil {
 		return 0, err
 	}
 	var after task.Cursor
+	made := map[task.ID]bool{}
 	for {
 		rows, err := c.store.ListOwnerPage(ctx, owner, after, task.MaxPerCall)
 		if err != nil {
 			return cancelled, fmt.Errorf("cancel tasks of owner %s: %w", owner, err)
 		}
-		n, err := c.cancelPage(ctx, rows, kind)
+		n, err := c.cancelPage(ctx, rows, kind, made)
 		cancelled += n
 		if err != nil {
 			return cancelled, fmt.Errorf("cancel tasks of owner %s, after %d: %w", owner, cancelled, err)
@@ -35,24 +37,31 @@ func (c *Client) CancelOwner(ctx context.Context, owner, kind string) (cancelled
 	}
 }
 
-// cancelPage cancels those of the rows that are still pending.
-func (c *Client) cancelPage(ctx context.Context, rows []task.Task, kind string) (n int, err error) {
+// cancelPage cancels those of the rows that are still pending, but for the ticks that this call has made: it would cancel
+// all their followers too, page by page. It adds the ticks that it makes.
+func (c *Client) cancelPage(ctx context.Context, rows []task.Task, kind string, made map[task.ID]bool) (n int, err error) {
 	var ids []task.ID
 	for _, row := range rows {
-		if kind == "" || row.Kind == kind {
+		if (kind == "" || row.Kind == kind) && !made[row.ID] {
 			ids = append(ids, row.ID)
 		}
 	}
 	if len(ids) == 0 {
 		return 0, nil
 	}
+	var touched []task.Task
 	err = c.InTx(ctx, func(tx *Tx) error {
 		changed, err := tx.cancelPending(ctx, ids)
-		n = len(changed)
+		n, touched = len(changed), tx.Touched()
 		return err
 	})
 	if err != nil {
 		return 0, err
+	}
+	for _, row := range touched {
+		if row.State == task.Pending {
+			made[row.ID] = true
+		}
 	}
 	return n, nil
 }

@@ -238,6 +238,43 @@ func TestRecurAfterAMove(t *testing.T) {
 	})
 }
 
+// An owner's recurrences that fill pages lose one tick each: the call does not go on with the ticks that it makes.
+func TestCancelOwnerLeavesTheTicksItMakes(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		pipelinetest.Must(t, w.InTx(ctx, func(tx *schedule.Tx) error {
+			for i := range task.MaxPerCall {
+				if _, err := tx.Recur(ctx, fmt.Sprint("meal ", i), weekly, meal.Recurring("ann", i), recur.Policy{}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		before, err := w.Recurrences(ctx, "ann")
+		pipelinetest.Must(t, err)
+		n, err := w.CancelOwner(ctx, "ann", "")
+		if n != task.MaxPerCall || err != nil {
+			t.Fatalf("%d tasks were cancelled, %v; want %d", n, err, task.MaxPerCall)
+		}
+		pending := map[task.ID]task.Task{}
+		for _, row := range w.pending(t, "ann") {
+			pending[row.ID] = row
+		}
+		if len(pending) != len(before) {
+			t.Errorf("%d tasks are pending, want one of each of %d recurrences", len(pending), len(before))
+		}
+		after, err := w.Recurrences(ctx, "ann")
+		pipelinetest.Must(t, err)
+		for i, r := range after {
+			if next := before[i].DueAt.Add(7 * 24 * time.Hour); !pending[r.Newest].DueAt.Equal(next) {
+				t.Fatalf("%s: the pending tick is of %v, want the next one, of %v", r.Name, pending[r.Newest].DueAt, next)
+			}
+		}
+	})
+}
+
 func wantOne(n int) error {
 	if n != 1 {
 		return fmt.Errorf("%d tasks were cancelled, want 1", n)
