@@ -19,6 +19,9 @@
 //   - The fields of a hint belong to the hold while the hint waits, and to its runner while the hint is in hand. Phase,
 //     messages and revoked partitions always belong to the hold.
 //   - However many hints of an owner are due, a take of them delays the due hints of other owners once.
+//   - A hint of a queue with a rate is handed out with a slot, but for probes. If a transaction settles hints without any call, the
+//     next take probes: its hints have no slots, and none may run. So hints of a crowd that was cancelled are settled in
+//     batches; with slots, each would take one slot's time.
 //   - An owner with waiting hints of a lane and without a runner has one hint in that lane's timeline.
 //
 // # Races that shaped it

@@ -27,6 +27,8 @@ type Hint struct {
 	Called        bool   // the handler, since the hint was taken
 	CommitUnknown bool   // a commit of its transaction was sent and never answered
 
+	NoSlot bool // the take was a probe: the handler must not be called
+
 	// AllowedAt is when the queue's limit let the hint be taken; zero if no limit delayed it.
 	AllowedAt time.Time
 

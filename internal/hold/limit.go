@@ -19,6 +19,8 @@ type allowance struct {
 	until   time.Time // the permits expire
 	running int       // transactions: takes that were not released yet
 	refused time.Time // when a due hint was last not handed out because of the limit
+	ended   bool      // the last transaction settled hints without any call: their tasks had ended or moved, and others may have
+	probe   bool      // the take under way is to find such tasks: its hints get no slots
 	asked   chan struct{}
 }
 
@@ -89,7 +91,7 @@ func (h *Hold) Demand() Demand {
 	return d
 }
 
-// room returns how many of n hints may be handed out now, and when to look next if none may.
+// room returns how many of n hints may be handed out now, and when to look next if none may. A probe needs no slots.
 func (a *allowance) room(n int, now time.Time) (room int, retry time.Time) {
 	retry = now.Add(idleWait)
 	if a.limit.Concurrency > 0 && (a.running >= a.permits || now.After(a.until)) {
@@ -99,22 +101,27 @@ func (a *allowance) room(n int, now time.Time) (room int, retry time.Time) {
 		return n, retry
 	}
 	room = min(n, a.slots.Ready(now))
+	if a.probe = a.ended && room < n; a.probe {
+		return n, retry
+	}
 	if first, ok := a.slots.First(); ok {
 		retry = first
 	}
 	return room, retry
 }
 
-// refuse records that a due hint has to wait, and asks for more.
-func (a *allowance) refuse(now time.Time) {
-	a.refused = now
+// refuse records that a hint that is due at this moment has to wait, and asks for more.
+func (a *allowance) refuse(at time.Time) {
+	a.refused = at
 	loop.Rouse(a.asked)
 }
 
 // spend takes what the hint's call needs of the limit.
 func (a *allowance) spend(e *Hint, now time.Time) {
-	e.Called, e.AllowedAt = false, time.Time{}
+	e.Called, e.NoSlot, e.AllowedAt = false, false, time.Time{}
 	switch {
+	case a.limit.Rate != (task.Rate{}) && a.probe:
+		e.NoSlot = true
 	case a.limit.Rate != (task.Rate{}):
 		e.AllowedAt = a.slots.Take()
 	case a.limit.Concurrency > 0 && !a.refused.Before(e.LookAt):
@@ -131,11 +138,14 @@ func (a *allowance) release(taken []*Hint, now time.Time) {
 	if a.limit.Rate == (task.Rate{}) {
 		return
 	}
+	settled, called := false, false
 	for _, e := range taken {
+		settled, called = settled || e.Settled, called || e.Called
 		if !e.Called && !e.AllowedAt.IsZero() {
 			a.slots.Refund(e.AllowedAt, now)
 		}
 	}
+	a.ended = settled && !called
 }
 
 func (h *Hold) signalAll() {

@@ -54,6 +54,40 @@ func TestRateHandsOutOneHintASlot(t *testing.T) {
 	}
 }
 
+// After a hint whose task has ended, takes probe for more of them, without slots. Other hints keep their places.
+func TestProbeForEndedTasks(t *testing.T) {
+	t.Parallel()
+	h := due(10)
+	h.SetLimit(task.Limit{Rate: task.Rate{Calls: 1, Per: time.Hour}})
+	h.Allow(limit.Lease{From: h.clock.Now(), Step: time.Hour, N: 1}, 0, time.Time{})
+	take := func(noSlot bool, ids ...byte) []*Hint {
+		t.Helper()
+		taken, _ := h.takeDue(LaneBatch, 4)
+		var got []byte
+		for _, e := range taken {
+			got = append(got, e.ID[15])
+			if e.NoSlot != noSlot || e.AllowedAt.IsZero() != noSlot {
+				t.Errorf("hint %d: NoSlot is %v, allowed at %v", e.ID[15], e.NoSlot, e.AllowedAt)
+			}
+		}
+		if string(got) != string(ids) {
+			t.Fatalf("taken are %v, want %v", got, ids)
+		}
+		return taken
+	}
+	first := take(false, 0)
+	first[0].Settled = true
+	h.Release(first)
+	second := take(true, 1, 2, 3, 4)
+	second[0].Settled, second[2].Settled = true, true
+	h.Release(second)
+	h.Release(take(true, 2, 4, 5, 6)) // no ended task among them
+	third := take(false, 2)
+	third[0].Called, third[0].Settled = true, true
+	h.Release(third)
+	take(false)
+}
+
 func TestPermitsBoundTransactions(t *testing.T) {
 	t.Parallel()
 	h := due(10)

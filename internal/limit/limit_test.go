@@ -153,6 +153,23 @@ func TestSlots(t *testing.T) {
 	}
 }
 
+// A slot of a low rate can be used until the next one comes.
+func TestSlotOfALowRate(t *testing.T) {
+	t.Parallel()
+	var s limit.Slots
+	s.Add(limit.Lease{From: t0, Step: 6 * time.Second, N: 1})
+	if n := s.Ready(t0.Add(5 * time.Second)); n != 1 {
+		t.Errorf("%d slots are there after 5 s", n)
+	}
+	s.Refund(s.Take(), t0.Add(5*time.Second))
+	if n := s.Ready(t0.Add(6*time.Second - 1)); n != 1 {
+		t.Errorf("%d slots are there after a refund", n)
+	}
+	if n := s.Ready(t0.Add(6 * time.Second)); n != 0 || s.Lost() != 1 {
+		t.Errorf("%d slots are there when the next one comes", n)
+	}
+}
+
 // Permits are never more than the concurrency, even while workers come, go and freeze, and each worker that wants some gets its
 // turn.
 func TestPermits(t *testing.T) {

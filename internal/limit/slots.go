@@ -15,7 +15,7 @@ const (
 	quantum  = 250 * time.Millisecond // the workers' shares of one round
 	prefetch = 100 * time.Millisecond // a worker leases what nobody else did up to here
 	ahead    = 500 * time.Millisecond // slots after this are not leased yet
-	maxStock = 300 * time.Millisecond // a slot that was not used for this long is lost
+	minLife  = 300 * time.Millisecond // a slot that was not used for this long, and until the next one came, is lost
 )
 
 // Lease is some successive slots of a queue's rate, each of them one call of a handler.
@@ -77,19 +77,24 @@ func Lot(rate task.Rate, members int) int { return max(1, rate.In(quantum)/max(1
 // Slots are a worker's leases in the order of time. The zero value has none.
 type Slots struct {
 	leases []Lease
-	lost   int // slots that no call has used in their time
+	step   time.Duration // of the last lease
+	lost   int           // slots that no call has used in their time
 }
 
 // Add adds a lease.
 func (s *Slots) Add(l Lease) {
 	if l.N > 0 {
-		s.leases = append(s.leases, l)
+		s.leases, s.step = append(s.leases, l), l.Step
 	}
 }
 
+// life is how long a slot can be used. One of a low rate waits for the next one, so that a stall, or a hint that needed no call,
+// does not cost a call.
+func (s *Slots) life() time.Duration { return max(minLife, s.step) }
+
 // Refund returns a slot that was taken without a call: it may be taken at once, or is lost if it came long ago.
 func (s *Slots) Refund(slot, now time.Time) {
-	if now.Sub(slot) > maxStock {
+	if now.Sub(slot) > s.life() {
 		s.lost++
 		return
 	}
@@ -113,7 +118,7 @@ func (s *Slots) Len() (n int) {
 
 // Ready returns how many slots have come, and forgets those that came long ago.
 func (s *Slots) Ready(now time.Time) (n int) {
-	s.expire(now.Add(-maxStock))
+	s.expire(now.Add(-s.life()))
 	for _, l := range s.leases {
 		n += l.ready(now)
 	}

@@ -108,6 +108,10 @@ func (v *verdict) decideDue(f facts) {
 		v.change(f.row.Skip(late, kind.CatchUpWindow, f.stamp), resultSkipped)
 		return
 	}
+	if f.hint.NoSlot {
+		v.holdUntil(f.hint.LookAt, f.hint.Lane) // it keeps its place
+		return
+	}
 	if l := laneOf(f.hint, v.charge, f.row, f.handler.needsOwnTransaction()); l > f.hint.Lane {
 		v.holdUntil(f.now, l)
 		return

@@ -115,6 +115,9 @@ func TestVerdict(t *testing.T) {
 
 		{"too late to catch up", hold.Hint{}, meal(runIn(-time.Hour), dueIn(-time.Hour)), window, "skipped settled put cancelled/0"},
 		{"late within the window", hold.Hint{}, meal(runIn(-time.Second), dueIn(-time.Second)), window, "run"},
+		{"no slot", hold.Hint{NoSlot: true, LookAt: locked.Add(-time.Millisecond)}, meal(), single, "held"},
+		{"no slot, done before", hold.Hint{NoSlot: true}, meal(state(task.Done)), single, "already_done settled put"},
+		{"no slot, too late to catch up", hold.Hint{NoSlot: true}, meal(runIn(-time.Hour), dueIn(-time.Hour)), window, "skipped settled put cancelled/0"},
 		{"payload of another version", hold.Hint{}, meal(), older, "failed settled put pending/1"},
 	} {
 		tt.hint.Version = 3

@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
 )
@@ -146,6 +148,38 @@ func TestOperatorsRate(t *testing.T) {
 		pipelinetest.Await(t, "all are done", func() bool { return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == n })
 		want(t, "effects", w.number("SELECT COUNT(*) FROM effects"), n)
 		pipelinetest.Await(t, "the metric to say that none wait", func() bool { return w.metric("duetime_queue_limited", nil) == 0 })
+	})
+}
+
+// A crowd of hints whose tasks were cancelled does not use up the slots of the tasks behind it, of which one slot still runs one.
+func TestCancelledTasksUseNoSlots(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, w *world) {
+		var c calls
+		crowd := append(w.due(meal, task.MaxPerCall), w.due(meal, task.MaxPerCall)...)
+		for page := range slices.Chunk(crowd, task.MaxPerCall) {
+			w.inTx(func(ctx context.Context, tx *schedule.Tx) error {
+				ids := make([]task.ID, len(page))
+				for i, t := range page {
+					ids[i] = t.ID
+				}
+				_, err := tx.CancelMany(ctx, ids)
+				return err
+			})
+		}
+		behind := w.dueIn(meal, 2, time.Second)
+		w.publish(append(crowd, behind...)...)
+		cfg := worker.Config{Limits: map[string]task.Limit{"default": {Rate: task.Rate{Calls: 10, Per: time.Minute}}}}
+		w.team(1, cfg, func(_ context.Context, name string, _ *worker.Tx, _ worker.Task[payload]) error {
+			c.during(name, func() {})
+			return nil
+		})
+		pipelinetest.Await(t, "the first task behind the crowd", func() bool { return c.count() > 0 })
+		if late := c.at[0].Sub(behind[0].DueAt); late > 4*time.Second {
+			t.Errorf("the task behind the crowd was called %v late", late)
+		}
+		time.Sleep(500 * time.Millisecond)
+		want(t, "calls, of one slot in six seconds", c.count(), 1)
 	})
 }
 
