@@ -144,7 +144,7 @@ func (h *Hold) take(l Lane, n int) ([]*Hint, time.Duration) {
 	room, retry := h.allowed.room(n, until)
 	taken := h.takeUntil(l, until, room)
 	if room == 0 {
-		h.allowed.refuse(now)
+		h.allowed.refuse(until)
 		return nil, retry.Sub(now)
 	}
 	if next, ok = line.next(); !ok {

@@ -54,6 +54,21 @@ func TestRateHandsOutOneHintASlot(t *testing.T) {
 	}
 }
 
+// A hint that is refused just ahead of its moment waits for the limit from then on, though nobody looks at it again.
+func TestRefusedAheadOfItsMoment(t *testing.T) {
+	t.Parallel()
+	h := New(localClock())
+	h.SetLimit(task.Limit{Rate: task.Rate{Calls: 1, Per: time.Hour}})
+	h.Add(numbered(1, "ann", h.clock.Now().Add(TakeAhead)))
+	if taken, _ := h.takeDue(LaneBatch, 1); len(taken) > 0 {
+		t.Fatal("a hint is handed out without a slot")
+	}
+	time.Sleep(2 * TakeAhead)
+	if d := h.Demand(); !d.Refused {
+		t.Errorf("the demand is %+v", d)
+	}
+}
+
 // After a hint whose task has ended, takes probe for more of them, without slots. Other hints keep their places.
 func TestProbeForEndedTasks(t *testing.T) {
 	t.Parallel()

@@ -1,15 +1,17 @@
 // Package limit shares a queue's limit among all its workers: the rate of handler calls, and the transactions at once.
 //
-// A worker asks MySQL for a lot of both, not for each task. It writes the queue's row only if the row is as it was read, so that
-// lots don't overlap, and a worker that is frozen in between keeps no lock.
+// A worker asks MySQL for a lot of both, not for each task; at a low rate a lot is one slot. A worker that gets none, because slots
+// are leased far enough ahead, asks again when more may be leased, or after a second. It writes the queue's row only if the row
+// is as it was read, so that lots don't overlap, and a worker that is frozen in between keeps no lock.
 // The package decides what a worker gets; internal/store keeps the rows, internal/hold spends the lots, pkg/worker asks.
 //
 // # The rate
 //
 // The rate divides time into slots, each for one call. The row says up to which moment slots are leased. A worker leases the
 // slots that follow, and hands out a hint for each slot that has come. All workers together lease no slot that comes after half
-// a second from now. A worker that ends takes its slots with it, about a lot, and no worker's clock counts but the database's. Slots that nobody leased in
-// their time, because all workers stood still, are made good by slots that come a little faster.
+// a second from now. A slot is lost if it was not used for 300 ms, nor until the next one came. A worker that ends takes its
+// slots with it, about a lot, and no worker's clock counts but the database's. Slots that nobody leased in their time, because
+// all workers stood still, are made good by slots that come a little faster; so are slots that were lost.
 //
 // # Concurrency
 //

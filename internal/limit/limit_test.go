@@ -18,6 +18,7 @@ type member struct {
 	name    string
 	slots   limit.Slots
 	asks    time.Time // next
+	noSlots time.Time // until then it asks for none
 	dead    bool
 	calls   int
 	permits int
@@ -40,18 +41,20 @@ func play(rate task.Rate, members []*member, span, kill, stall time.Duration) (c
 			}
 			if !now.Before(m.asks) {
 				m.asks = now.Add(40*time.Millisecond + time.Duration(r.IntN(20))*time.Millisecond)
-				if 2*m.slots.Len() <= limit.Lot(rate, len(members)) {
+				if 2*m.slots.Len() <= limit.Lot(rate, len(members)) && !now.Before(m.noSlots) {
 					var g limit.Grant
 					st, g = st.Grant(limit.Ask{
 						Limit: task.Limit{Rate: rate}, Holder: m.name, Members: len(members), Slots: true, Lost: m.slots.Lost(),
 					}, now)
 					m.slots.Add(g.Slots)
+					m.noSlots = g.SlotsAt.Add(time.Duration(r.IntN(50)) * time.Millisecond)
 				}
 			}
 			for range m.slots.Ready(now) {
 				m.slots.Take()
 				m.calls++
 				calls = append(calls, now)
+				m.asks = now // it wakes up
 			}
 		}
 	}
@@ -70,7 +73,7 @@ func team(n int) []*member {
 // all stood still for a while.
 func TestRateIsKept(t *testing.T) {
 	t.Parallel()
-	for _, rate := range []task.Rate{{Calls: 200, Per: time.Second}, {Calls: 5000, Per: time.Second}, {Calls: 1200, Per: time.Minute}} {
+	for _, rate := range []task.Rate{{Calls: 200, Per: time.Second}, {Calls: 5000, Per: time.Second}, {Calls: 1200, Per: time.Minute}, {Calls: 60, Per: time.Minute}} {
 		for _, n := range []int{1, 4, 16} {
 			for _, c := range []struct{ kill, stall time.Duration }{{}, {kill: 7 * time.Second}, {stall: 500 * time.Millisecond}} {
 				if c.kill > 0 && n == 1 {
@@ -99,13 +102,16 @@ func busiest(calls []time.Time, from, to time.Time) (fewest, most int) {
 	return fewest, most
 }
 
+// Members get equal shares, also where they are more than the slots of half a second.
 func TestMembersGetEqualShares(t *testing.T) {
 	t.Parallel()
-	members := team(4)
-	all := len(play(task.Rate{Calls: 200, Per: time.Second}, members, 30*time.Second, 0, 0))
-	for _, m := range members {
-		if m.calls < all/5 || m.calls > all*3/10 {
-			t.Errorf("%s made %d of %d calls", m.name, m.calls, all)
+	for n, rate := range map[int]task.Rate{4: {Calls: 200, Per: time.Second}, 8: {Calls: 4, Per: time.Second}, 16: {Calls: 10, Per: time.Second}} {
+		members := team(n)
+		all := len(play(rate, members, 200*rate.Span(n), 0, 0))
+		for _, m := range members {
+			if m.calls < all/n*4/5 || m.calls > all/n*6/5 {
+				t.Errorf("%v: %s of %d made %d of %d calls", rate, m.name, n, m.calls, all)
+			}
 		}
 	}
 }
@@ -167,6 +173,27 @@ func TestSlotOfALowRate(t *testing.T) {
 	}
 	if n := s.Ready(t0.Add(6 * time.Second)); n != 0 || s.Lost() != 1 {
 		t.Errorf("%d slots are there when the next one comes", n)
+	}
+}
+
+// A worker that needs slots while all are leased far enough ahead is told when to ask again, and changes nothing.
+func TestNoSlots(t *testing.T) {
+	t.Parallel()
+	ask := limit.Ask{Limit: task.Limit{Rate: task.Rate{Calls: 10, Per: time.Hour}}, Slots: true, Refused: true}
+	st, g := limit.State{}.Grant(ask, t0)
+	if g.Slots.N != 1 || g.SlotsAt.After(t0) || st.Same(limit.State{}) {
+		t.Fatalf("the first worker gets %+v", g)
+	}
+	same, g := st.Grant(ask, t0.Add(900*time.Millisecond))
+	next := st.Pace.Leased.Add(-500 * time.Millisecond)
+	if g.Slots.N != 0 || !g.SlotsAt.Equal(next) || !same.Same(st) {
+		t.Errorf("the second worker gets %+v, want to ask again at %v", g, next)
+	}
+	if told, _ := st.Grant(ask, t0.Add(time.Second)); told.Same(st) || !told.Limited(t0.Add(5*time.Second)) {
+		t.Error("the state does not tell again that tasks wait")
+	}
+	if _, g = st.Grant(ask, next); g.Slots.N != 1 {
+		t.Errorf("the worker that asks then gets %+v", g)
 	}
 }
 

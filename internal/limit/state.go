@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"slices"
 	"time"
 
 	"github.com/duetime/duetime/pkg/task"
@@ -28,11 +29,19 @@ func (s State) Limit(configured task.Limit) task.Limit {
 	return configured
 }
 
-// limitedFor is how long a queue counts as limited after a worker told so. A worker that waits tells at least once a second.
-const limitedFor = 5 * time.Second
+const (
+	// limitedFor is how long a queue counts as limited after a worker told so. A worker that waits tells at least once a second.
+	limitedFor = 5 * time.Second
+	minReport  = time.Second // a state that says limited since less than this is not changed to say it again
+)
 
 // Limited reports whether due tasks of the queue wait for its limit.
 func (s State) Limited(now time.Time) bool { return now.Sub(s.LimitedAt) < limitedFor }
+
+// Same reports whether the workers share the same in both states.
+func (s State) Same(other State) bool {
+	return s.Pace == other.Pace && s.LimitedAt.Equal(other.LimitedAt) && slices.Equal(s.Holders, other.Holders)
+}
 
 // Ask is what a worker asks for.
 type Ask struct {
@@ -49,6 +58,7 @@ type Ask struct {
 // Grant is what a worker gets.
 type Grant struct {
 	Slots   Lease
+	SlotsAt time.Time // when to ask for slots again, and a little later; zero: when they are needed
 	Permits int
 	Until   time.Time // the permits end then, unless they are renewed
 }
@@ -56,12 +66,18 @@ type Grant struct {
 // Grant decides what a worker gets, and returns the state afterwards. Expired permits are dropped.
 func (s State) Grant(a Ask, now time.Time) (State, Grant) {
 	var g Grant
-	if a.Refused {
+	if a.Refused && now.Sub(s.LimitedAt).Abs() >= minReport {
 		s.LimitedAt = now
 	}
 	if a.Limit.Rate != (task.Rate{}) && a.Slots {
 		s.Pace.Owed = min(maxOwed, s.Pace.Owed+a.Limit.Rate.Span(a.Lost))
 		g.Slots, s.Pace = Next(a.Limit.Rate, s.Pace, now, a.Members)
+		switch g.Slots.N {
+		case 0:
+			g.SlotsAt = s.Pace.Leased.Add(-ahead)
+		case 1: // lots are small: there may be more workers than slots, and whoever has just used one must not always ask first
+			g.SlotsAt = g.Slots.From
+		}
 	}
 	if a.Limit.Concurrency == 0 {
 		s.Holders = nil

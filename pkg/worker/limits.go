@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"time"
 
 	"github.com/duetime/duetime/internal/hold"
@@ -19,16 +20,19 @@ const (
 	renewInterval   = 500 * time.Millisecond // of permits; limit.PermitTTL is four of them
 	refusalInterval = time.Second            // between tellings that due tasks wait
 	maxLeaseTries   = 5                      // in one pass, while other workers change the row too
+	maxSlotWait     = time.Second            // after an empty lease: the rate may be raised, or the database's clock set back
 )
 
 // lessee gets its worker's part of the limit of one queue. One goroutine uses it.
 type lessee struct {
 	queue    *queue
-	permits  int  // that it has
+	permits  int // that it has
+	until    time.Time
 	wanted   int  // when it asked last
 	present  bool // it may be among the holders
 	asked    time.Time
 	reported time.Time // when it last told that due tasks wait
+	noSlots  time.Time // until then it asks for no slots; on the local clock
 }
 
 // run leases until ctx ends, and then gives its permits back.
@@ -75,7 +79,11 @@ func (l *lessee) pass(ctx context.Context) (loop.Result, error) {
 	if a.Refused {
 		l.reported = now
 	}
-	l.asked, l.wanted, l.permits, l.present = now, a.Wanted, g.Permits, bound.Concurrency > 0 && (g.Permits > 0 || a.Wanted > 0)
+	l.asked, l.wanted, l.permits, l.until = now, a.Wanted, g.Permits, g.Until
+	l.present = bound.Concurrency > 0 && (g.Permits > 0 || a.Wanted > 0)
+	if !g.SlotsAt.IsZero() {
+		l.awaitSlots(g.SlotsAt.Sub(now))
+	}
 	q.hold.Allow(g.Slots, g.Permits, g.Until)
 	loop.Sleep(ctx, minLeaseGap)
 	return loop.Result{}, nil
@@ -83,11 +91,17 @@ func (l *lessee) pass(ctx context.Context) (loop.Result, error) {
 
 func (l *lessee) ask(bound task.Limit, d hold.Demand, members int) limit.Ask {
 	a := limit.Ask{Limit: bound, Holder: l.queue.holder, Members: members, Running: d.Running, Wanted: d.Running, Refused: d.Refused}
-	a.Slots = bound.Rate != (task.Rate{}) && d.Due && 2*d.Slots <= limit.Lot(bound.Rate, members)
+	a.Slots = bound.Rate != (task.Rate{}) && d.Due && 2*d.Slots <= limit.Lot(bound.Rate, members) && !time.Now().Before(l.noSlots)
 	if d.Due && bound.Concurrency > 0 {
 		a.Wanted = l.queue.worker.cfg.allRunners()
 	}
 	return a
+}
+
+// awaitSlots has the worker ask for no slots meanwhile. Without it, a worker that waits for slots would read the row in each pass.
+// Workers that wait for one slot ask in a random order, so that each of them gets some.
+func (l *lessee) awaitSlots(d time.Duration) {
+	l.noSlots = time.Now().Add(min(maxSlotWait, d) + rand.N(leaseInterval)) //nolint:gosec // Spreads load, guards nothing.
 }
 
 // needs reports whether it is time to ask: for slots, for permits, to renew or return these, or to tell that due tasks wait.
@@ -117,6 +131,9 @@ func (l *lessee) lease(ctx context.Context, a limit.Ask) (g limit.Grant, err err
 			return limit.Grant{}, err
 		}
 		next, granted := st.Grant(a, w.clock.Now())
+		if next.Same(st) {
+			return granted, nil
+		}
 		saved, err := w.limits.SaveLimit(ctx, next)
 		if err != nil {
 			return limit.Grant{}, err
@@ -125,7 +142,7 @@ func (l *lessee) lease(ctx context.Context, a limit.Ask) (g limit.Grant, err err
 			return granted, nil
 		}
 	}
-	return limit.Grant{Permits: l.permits, Until: w.clock.Now()}, nil
+	return limit.Grant{Permits: l.permits, Until: l.until}, nil // as before
 }
 
 func (l *lessee) show(limited bool) {
