@@ -20,16 +20,16 @@ const (
 	renewInterval   = 500 * time.Millisecond // of permits; limit.PermitTTL is four of them
 	refusalInterval = time.Second            // between tellings that due tasks wait
 	maxLeaseTries   = 5                      // in one pass, while other workers change the row too
-	maxSlotWait     = time.Second            // after an empty lease: the rate may be raised, or the database's clock set back
+	maxSlotWait     = time.Second            // at most, since the rate may be raised, or the database's clock set back
 )
 
 // lessee gets its worker's part of the limit of one queue. One goroutine uses it.
 type lessee struct {
 	queue    *queue
-	permits  int // that it has
-	until    time.Time
-	wanted   int  // when it asked last
-	present  bool // it may be among the holders
+	permits  int       // that it has
+	until    time.Time // its permits expire
+	wanted   int       // when it asked last
+	present  bool      // it may be among the holders
 	asked    time.Time
 	reported time.Time // when it last told that due tasks wait
 	noSlots  time.Time // until then it asks for no slots; on the local clock
