@@ -78,6 +78,8 @@ func TestSchedule(t *testing.T) {
 	if first.DueAtMs != ticks[0].UnixMilli() || len(first.NextMs) != 2 || first.NextMs[0] != ticks[1].UnixMilli() || first.Policy.Count != 3 {
 		t.Errorf("got %+v, want the ticks %v", first, ticks)
 	}
+	// The client writes its line behind its caller's back.
+	pipelinetest.Await(t, "the line of the definition", func() bool { return len(get("ann", "reward").History) == 1 })
 	d.wantCode(t, 0, "schedule", "pause", "ann", "reward", "--note", "on holiday")
 	wantList(listed("--state", "paused"), "ann/reward paused")
 	if r := get("ann", "reward"); r.Note != "on holiday" || r.Newest != nil {
