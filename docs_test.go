@@ -279,3 +279,29 @@ func same(t *testing.T, limits ...int) int {
 	}
 	return limits[0]
 }
+
+// Each metric has the label namespace: a runbook's command finds it by its name, and not by a name that a blank or other labels
+// follow.
+func TestRunbooksFindMetrics(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob("docs/runbooks/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`/metrics \| grep (?:-\w+ )?('[^']*'|\S+)`).FindAllStringSubmatch(string(text), -1) {
+			found++
+			if pattern := strings.Trim(m[1], "'"); strings.Contains(pattern, "{") || strings.HasSuffix(pattern, " ") {
+				t.Errorf("%s: no line of the metrics has %q", page, pattern)
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("only %d commands were found", found)
+	}
+}
