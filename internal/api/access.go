@@ -14,6 +14,7 @@ import (
 	"github.com/duetime/duetime/internal/loopback"
 	v1 "github.com/duetime/duetime/pkg/duetimev1"
 	"github.com/duetime/duetime/pkg/duetimev1/duetimev1connect"
+	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -141,6 +142,11 @@ type callerKey struct{}
 func callerOf(ctx context.Context) caller {
 	who, _ := ctx.Value(callerKey{}).(caller)
 	return who
+}
+
+// scoped has a transaction's changes of recurrences keep to the caller's kinds, and names the caller in the history.
+func (c caller) scoped(tx *schedule.Tx) *schedule.Tx {
+	return tx.As(c.actor()).Scoped(func(kind string) bool { return inScope(c.kinds, kind) })
 }
 
 // actor is the caller in the history, as a service.

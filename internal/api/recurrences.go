@@ -38,9 +38,7 @@ func (s recurrences) Recur(ctx context.Context, r *v1.RecurRequest) (*v1.RecurRe
 	spec := kind.Recurring(r.GetOwner(), payload, task.Subject(r.GetSubject()))
 	var made task.Recurrence
 	err = s.client.InTx(ctx, func(tx *schedule.Tx) (err error) {
-		who := callerOf(ctx)
-		tx = tx.As(who.actor()).Scoped(func(kind string) bool { return inScope(who.kinds, kind) })
-		made, err = tx.Recur(ctx, r.GetName(), timetable, spec, policy)
+		made, err = callerOf(ctx).scoped(tx).Recur(ctx, r.GetName(), timetable, spec, policy)
 		return err
 	})
 	if err != nil {
@@ -157,8 +155,7 @@ func (s recurrences) changeRecurrence(
 	}
 	var changed task.Recurrence
 	err := s.client.InTx(ctx, func(tx *schedule.Tx) error {
-		tx.As(who.actor()).Scoped(func(kind string) bool { return inScope(who.kinds, kind) })
-		stands, err := tx.Recurrence(ctx, r.GetOwner(), r.GetName())
+		stands, err := who.scoped(tx).Recurrence(ctx, r.GetOwner(), r.GetName())
 		if err != nil {
 			return err
 		}

@@ -205,7 +205,7 @@ func TestRetryOfOneTaskSaysWhyNot(t *testing.T) {
 			{dead.ID, nil},
 			{dead.ID, task.ErrNotDead},
 		} {
-			if _, err := o.lockOneDead(t.Context(), c.id, 0, retry); !errors.Is(err, c.want) {
+			if _, err := o.changeDeadRow(t.Context(), c.id, 0, retry); !errors.Is(err, c.want) {
 				t.Errorf("error %v, want %v", err, c.want)
 			}
 		}

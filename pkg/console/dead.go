@@ -79,7 +79,7 @@ func (c *Console) RetryVersion(ctx context.Context, id task.ID, version int64) (
 }
 
 func (c *Console) changeOneDead(ctx context.Context, id task.ID, version int64, v deadVerb) (Task, error) {
-	changed, err := c.lockOneDead(ctx, id, version, v)
+	changed, err := c.changeDeadRow(ctx, id, version, v)
 	if err != nil {
 		return Task{}, err
 	}
@@ -87,7 +87,7 @@ func (c *Console) changeOneDead(ctx context.Context, id task.ID, version int64, 
 	return TaskOf(changed), nil
 }
 
-func (c *Console) lockOneDead(ctx context.Context, id task.ID, version int64, v deadVerb) (task.Task, error) {
+func (c *Console) changeDeadRow(ctx context.Context, id task.ID, version int64, v deadVerb) (task.Task, error) {
 	var changed task.Task
 	err := c.inTx(ctx, func(tx *sqlx.Tx, now time.Time) error {
 		rows, err := c.store.Lock(ctx, tx, []task.ID{id})

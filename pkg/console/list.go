@@ -86,18 +86,11 @@ func checkLimit(limit, highest int) (int, error) {
 	return limit, nil
 }
 
-// checkBlanks refuses texts with blanks at their ends. No task has such, and MySQL's comparison would ignore the blanks.
-func checkBlanks(fields ...[2]string) error {
-	for _, f := range fields {
-		if strings.TrimSpace(f[1]) != f[1] {
-			return &task.FieldError{Field: f[0], Problem: "must not begin or end with a blank"}
-		}
-	}
-	return nil
-}
-
 func (f Filter) check() error {
-	return checkBlanks([2]string{"owner", f.Owner}, [2]string{"kind", f.Kind}, [2]string{"queue", f.Queue}, [2]string{"subject", f.Subject})
+	return cmp.Or(
+		task.CheckBlanks("owner", f.Owner), task.CheckBlanks("kind", f.Kind),
+		task.CheckBlanks("queue", f.Queue), task.CheckBlanks("subject", f.Subject),
+	)
 }
 
 func (f Filter) rows(limit int) (store.Filter, error) {

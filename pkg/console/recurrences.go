@@ -99,7 +99,7 @@ func (c *Console) Recurrences(ctx context.Context, f RecurrenceFilter) (Recurren
 	if f.After != "" && (!found || owner == "" || name == "" || strings.Contains(name, placeMark) || !utf8.ValidString(f.After)) {
 		return RecurrencePage{}, errPlace
 	}
-	if err := checkBlanks([2]string{"owner", f.Owner}, [2]string{"kind", f.Kind}); err != nil {
+	if err := cmp.Or(task.CheckBlanks("owner", f.Owner), task.CheckBlanks("kind", f.Kind)); err != nil {
 		return RecurrencePage{}, err
 	}
 	rows, err := c.store.ListRecurrences(ctx, store.RecurrenceFilter{

@@ -38,8 +38,11 @@ func (f Filter) Check() error {
 		if len(text.value) > text.limit || !utf8.ValidString(text.value) {
 			return &FieldError{text.field, fmt.Sprintf("must be at most %d bytes of valid UTF-8", text.limit)}
 		}
-		if text.field != "owner_prefix" && strings.TrimSpace(text.value) != text.value {
-			return &FieldError{text.field, "must not begin or end with a blank"}
+		if text.field == "owner_prefix" {
+			continue
+		}
+		if err := CheckBlanks(text.field, text.value); err != nil {
+			return err
 		}
 	}
 	if err := CheckLabels(f.Labels); err != nil {
