@@ -192,9 +192,10 @@ func ownerDragsBack(w *world, p *tab) {
 	want(w.t, "version", w.row(made.ID).Version, made.Version)
 }
 
-func ownerDragsTooLate(w *world, p *tab) {
-	made := w.schedule("late", 30*time.Minute)[0]
-	p.show("owner?owner=late&span=6h")
+// dragTooLate drags a task from x, which was cancelled after the page was shown, up to the question.
+func dragTooLate(w *world, p *tab, owner string) (made task.Task, x float64) {
+	made = w.schedule(owner, 30*time.Minute)[0]
+	p.show("owner?owner=" + owner + "&span=6h")
 	x, y := point(p, made.ID)
 	w.change(func(tx *schedule.Tx) error {
 		_, err := tx.Cancel(w.t.Context(), made.ID)
@@ -202,6 +203,11 @@ func ownerDragsTooLate(w *world, p *tab) {
 	})
 	drag(p, x, y, 150)
 	p.there("#dialog[open] .question")
+	return made, x
+}
+
+func ownerDragsTooLate(w *world, p *tab) {
+	made, x := dragTooLate(w, p, "late")
 	said := p.confirm()
 	p.forgive("409")
 	wantHas(w.t, "what the page says", said, "cancelled")
@@ -215,15 +221,7 @@ func ownerDragsTooLate(w *world, p *tab) {
 
 // htmx swaps an answer in, and settles it a moment later.
 func ownerClosesEarly(w *world, p *tab) {
-	made := w.schedule("hasty", 30*time.Minute)[0]
-	p.show("owner?owner=hasty&span=6h")
-	x, y := point(p, made.ID)
-	w.change(func(tx *schedule.Tx) error {
-		_, err := tx.Cancel(w.t.Context(), made.ID)
-		return err
-	})
-	drag(p, x, y, 150)
-	p.there("#dialog[open] .question")
+	dragTooLate(w, p, "hasty")
 	eval[bool](p, `document.addEventListener("htmx:afterSwap", () => document.querySelector("#dialog").close(), {once: true}),
 		document.addEventListener("htmx:afterSettle", () => window.settled = true, {once: true}), true`)
 	p.click("#dialog-body form button")
