@@ -71,7 +71,7 @@ bench-quick: ## The main rows of it, within five minutes.
 .PHONY: lint
 lint: $(LINT) proto-check ## Run golangci-lint, gosec and the import rules included, on every module; check the API's files.
 	$(LINT) run --build-tags cluster ./...
-	for module in bench $(MODULES); do (cd $$module && $(CURDIR)/$(LINT) run ./...) || exit; done
+	for module in bench proto/tools $(MODULES); do (cd $$module && $(CURDIR)/$(LINT) run ./...) || exit; done
 
 .PHONY: proto
 proto: $(BUF) ## Make pkg/duetimev1 and proto/openapi.yaml of proto/duetime/v1.
