@@ -61,7 +61,7 @@ model-quick: ## The same, bounded, as CI runs it.
 	scripts/model quick
 
 .PHONY: bench
-bench: ## Measure duetime beside its peers, the alternatives and the raw limits, within an hour; writes docs/BENCHMARKS.md.
+bench: ## Measure duetime beside its peers, the alternatives and the raw limits, in about an hour; writes docs/BENCHMARKS.md.
 	bench/run all
 
 .PHONY: bench-quick
