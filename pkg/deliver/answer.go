@@ -83,6 +83,9 @@ func retryAfter(h http.Header, now time.Time) (wait time.Duration, asked bool) {
 // excerpt reads the beginning of the answer's body, so that its connection can be used again if that is all, and returns what
 // an error may repeat of it, with a colon before. It ends the request, by cancel, if the body comes too slowly.
 func (e *endpoint) excerpt(res *http.Response, cancel context.CancelFunc) string {
+	if res.StatusCode == http.StatusSwitchingProtocols {
+		return "" // the body is the connection itself, whose reads no context ends
+	}
 	slow := time.AfterFunc(bodyTime, cancel)
 	defer slow.Stop()
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxBodyBytes)) // what came, came

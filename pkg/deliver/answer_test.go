@@ -116,6 +116,7 @@ func TestAnswers(t *testing.T) {
 		"hangs up":         {serve(t, func(net.Conn) {}), 0, duetimetest.Failed, "push to 127.0.0.1", "failed"},
 		"no Location":      {moved("http://shop.example/%zz/hunter2"), 0, duetimetest.Failed, "redirects are not followed", "failed"},
 		"long Location":    {moved("https://" + long + "/hunter2"), 0, duetimetest.Failed, `points to "https://aaa`, "failed"},
+		"101":              {raw("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"), 0, duetimetest.Failed, "answered 101", "failed"},
 		"garbage":          {raw("220 " + older + long + "\r\n"), 0, duetimetest.Failed, `malformed HTTP status code "whsec_***aaa`, "failed"},
 		"garbled header":   {raw("HTTP/1.1 200 OK\r\n" + newer + long + "\r\n\r\n"), 0, duetimetest.Failed, `malformed MIME header: missing colon: "whsec_***aaa`, "failed"},
 		"endless header": {serve(t, func(c net.Conn) {
