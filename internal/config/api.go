@@ -10,7 +10,7 @@ import (
 type API struct {
 	Admin      string    `koanf:"admin" form:"addr" doc:"as event.admin"`
 	Listen     string    `koanf:"listen" form:"addr" doc:"host:port of the API; without a host it is loopback. On another address it needs tokens and api.tls"`
-	Tokens     Secret    `koanf:"tokens" doc:"YAML list of the callers' tokens, roles and scopes; without tokens everybody on this machine may do everything"`
+	Tokens     Secret    `koanf:"tokens" form:"yaml" doc:"YAML list of the callers' tokens, roles and scopes; without tokens everybody on this machine may do everything"`
 	TokensFile string    `koanf:"tokens_file" doc:"file with the tokens, instead of api.tokens"`
 	Origins    []string  `koanf:"origins" doc:"web sites whose scripts may call from browsers, such as https://shop.example; * is every site, and needs tokens"`
 	TLS        ServerTLS `koanf:"tls"`

@@ -1,11 +1,14 @@
 package config
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // A section that can't be meant, or that would let everybody in, is refused by the full names of its keys.
@@ -61,6 +64,31 @@ func TestAPIOrigins(t *testing.T) {
 	}
 	if _, err := parse(nil, []string{"DUETIME_API__ORIGINS=*", "DUETIME_API__TOKENS=a"}, DefaultAPI()); err != nil {
 		t.Error(err)
+	}
+}
+
+// Tokens may stand in the file as the list that they are. A number there would lose its leading zeros.
+func TestAPITokensAsAList(t *testing.T) {
+	t.Parallel()
+	a := DefaultAPI()
+	const list = "[{name: shop, role: read, token: hunter2, owners: [ann, 'b-*'], kinds: }]"
+	if _, err := parse([]byte("api: {tokens: "+list+"}"), nil, a); err != nil {
+		t.Fatal(err)
+	}
+	var got, want any
+	if err := errors.Join(yaml.Unmarshal([]byte(a.Tokens), &got), yaml.Unmarshal([]byte(list), &want)); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("read %v, %v, want %v", got, err, want)
+	}
+	for text, says := range map[string]string{
+		"[{name: shop, role: read, token: 012345678901234567}]": "api.tokens: item 1 has a number, where texts (in quotes) belong",
+		"[{name: shop}, {owners: [ann, hunter2, true]}]":        "api.tokens: item 2 has a boolean",
+		"[{name: shop, 7: hunter2}]":                            "api.tokens: item 1 has a section",
+		"{name: hunter2}":                                       "api.tokens: must be a text (in quotes), not a section",
+	} {
+		_, err := parse([]byte("api: {tokens: "+text+"}"), nil, DefaultAPI())
+		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v, want %q", text, err, says)
+		}
 	}
 }
 

@@ -1,17 +1,22 @@
 package config
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// formAddr in the struct tag "form" is host:port. A port alone is enough, even as a number.
-const formAddr = "addr"
+// Forms in the struct tag "form".
+const (
+	formAddr = "addr" // host:port. A port alone is enough, even as a number
+	formYAML = "yaml" // a text that holds a YAML list, or the list itself
+)
 
 // ownForm is a type of values with a form of its own in the file.
 type ownForm interface {
@@ -109,6 +114,9 @@ func (f field) fromYAML(v any) (any, error) {
 	if n, ok := v.(int); ok && f.form == formAddr {
 		return strconv.Itoa(n), nil
 	}
+	if list, ok := v.([]any); ok && f.form == formYAML {
+		return listText(list)
+	}
 	if s, ok := v.(string); ok {
 		return s, nil
 	}
@@ -144,6 +152,9 @@ func (f field) fromEnv(s string) (any, error) {
 		}
 		return nil, fmt.Errorf("must be true or false, not %q", s)
 	case f.value.Kind() == reflect.Slice:
+		if strings.TrimSpace(s) == "" {
+			return []string{}, nil
+		}
 		list := strings.Split(s, ",")
 		for i := range list {
 			list[i] = strings.TrimSpace(list[i])
@@ -173,6 +184,40 @@ func textList(v any) ([]string, error) {
 		}
 	}
 	return list, nil
+}
+
+// listText returns a list of the file as text again. It refuses numbers: 0123 would come back as another one.
+func listText(list []any) (string, error) {
+	for i, item := range list {
+		if wrong := notText(item); wrong != nil {
+			return "", fmt.Errorf("item %d has %s, where texts (in quotes) belong", i+1, yamlType(wrong))
+		}
+	}
+	text, err := json.Marshal(list) // which is YAML
+	return string(text), err
+}
+
+// notText returns the first value in v that is neither text nor empty, or nil.
+func notText(v any) any {
+	switch v := v.(type) {
+	case nil, string:
+		return nil
+	case []any:
+		for _, item := range v {
+			if wrong := notText(item); wrong != nil {
+				return wrong
+			}
+		}
+		return nil
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if wrong := notText(v[name]); wrong != nil {
+				return wrong
+			}
+		}
+		return nil
+	}
+	return v
 }
 
 // yamlType names a value's type in the words of the file's reader.

@@ -137,6 +137,9 @@ func reread(f field, text string) any {
 	case DSN:
 		return DSN(text)
 	case []string:
+		if trimmed == "" {
+			return []string{}
+		}
 		items := strings.Split(text, ",")
 		for i := range items {
 			items[i] = strings.TrimSpace(items[i])

@@ -86,7 +86,7 @@ queues: [a, b, c]
 redis: {addrs: ["r:1"], password: "123"}
 kafka:
   brokers: ["f:1", "f:2", "f:3"]
-worker: {admin: 9000}
+worker: {admin: 9000, queues: [b]}
 daemon: {admin: ":9001", lookahead: 0, retention: 1h30m}
 mysql: # all of its keys are comments
 `)
@@ -94,7 +94,7 @@ mysql: # all of its keys are comments
 	got, err := config.Load(path, true, []string{
 		"DUETIME_NAMESPACE=env", "DUETIME_KAFKA__BROKERS=a:1, b:2", "DUETIME_GAME__START__FOOD=7",
 		"DUETIME_WORKER__HANDLER_TIMEOUT=1m", "DUETIME_WORKER__DRAIN=90s", "DUETIME_MYSQL__DSN=u:p@tcp(db:1)/game?x=y=z", "DUETIME_EVENT__ADMIN=9002",
-		"DUETIME_PORT=tcp://127.0.0.1:1", "DUETIME_SERVICE_HOST=1", "OTHER__X=1", "DUETIME_X", "DUETIME_TEST_SQL=mysql8",
+		"DUETIME_WORKER__QUEUES= ", "DUETIME_PORT=tcp://127.0.0.1:1", "DUETIME_SERVICE_HOST=1", "OTHER__X=1", "DUETIME_X", "DUETIME_TEST_SQL=mysql8",
 		"DUETIME_PORT_9090_TCP_ADDR=10.0.0.1", "DUETIME_MYSQL_SERVICE_PORT=3306", "DUETIME_EVENT_PORT=tcp://10.0.0.1:9090",
 		"DUETIME_GAME_SERVICE_PORT_HTTP=8080", "DUETIME_SHARD_SERVICE_HOST=10.0.0.1", "DUETIME_HOME=/opt", "DUETIME_CONFIG=x", "DUETIME_=x",
 	}, game)
