@@ -1,6 +1,7 @@
 package duetimetest
 
 import (
+	"database/sql"
 	"path/filepath"
 	"reflect"
 	"runtime"
@@ -8,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/worker"
 )
 
@@ -30,5 +34,18 @@ func TestEachTimeIsOfFiresClock(t *testing.T) {
 	}
 	if times < 4 {
 		t.Errorf("found %d methods that return a time, want Now, Clock, LockFree and LockOwner at least", times)
+	}
+}
+
+// A task that Fire has seen may be ended beside it, as by another Fire.
+func TestMomentWithoutTasks(t *testing.T) {
+	t.Parallel()
+	db, err := sql.Open("sqlite", filepath.Join(t.TempDir(), "shop.db"))
+	pipelinetest.Must(t, err)
+	t.Cleanup(func() { pipelinetest.Must(t, db.Close()) })
+	Migrate(t, sqlx.NewDb(db, "sqlite"))
+	f := &firing{store: &ahead{tables: opened(t, sqlx.NewDb(db, "sqlite"))}, until: time.Now()}
+	if err := f.moment(t.Context(), time.Now()); err != nil || len(f.fired) > 0 {
+		t.Errorf("%d runs of no task, %v", len(f.fired), err)
 	}
 }

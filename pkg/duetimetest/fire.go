@@ -109,7 +109,7 @@ func (f *firing) moment(ctx context.Context, at time.Time) error {
 		at = now
 	}
 	rows, err := f.due(ctx, at, pageSize)
-	if err != nil {
+	if err != nil || len(rows) == 0 { // somebody else has ended them
 		return err
 	}
 	settled, err := f.pass(ctx, rows, len(rows))
