@@ -171,7 +171,10 @@ func violation(err error) *connect.Error {
 	} else {
 		return nil
 	}
-	if field == "label" { // the library's word for one of them
+	switch name, ofOne := strings.CutPrefix(field, "label "); { // the library's words for one of them
+	case ofOne:
+		field, problem = "labels", fmt.Sprintf("%q %s", name, problem)
+	case field == "label":
 		field = "labels"
 	}
 	field = pathTo(err, field)

@@ -55,6 +55,7 @@ func TestFieldsAreNamed(t *testing.T) {
 	}{
 		{"a mode without a key", "task.key", func(task *v1.NewTask) { task.KeyMode = v1.KeyMode_KEY_MODE_MOVE }},
 		{"a long key", "task.key", func(task *v1.NewTask) { task.Key = strings.Repeat("x", 129) }},
+		{"a long value of a label", "task.labels", func(task *v1.NewTask) { task.Labels = map[string]string{"realm": strings.Repeat("x", 65)} }},
 		{"a long key of the call", "task.idempotency_key", func(task *v1.NewTask) { task.IdempotencyKey = strings.Repeat("x", 129) }},
 	} {
 		task := newTask("ann")
@@ -79,8 +80,10 @@ func TestFieldsAreNamed(t *testing.T) {
 	wantField(t, err, connect.CodeInvalidArgument, "tasks")
 	_, err = c.ScheduleMany(ctx, &v1.ScheduleManyRequest{Tasks: make([]*v1.NewTask, 1001)})
 	wantField(t, err, connect.CodeInvalidArgument, "tasks")
-	_, err = c.Shift(ctx, &v1.ShiftRequest{TaskId: made.GetTaskId()})
-	wantField(t, err, connect.CodeInvalidArgument, "by")
+	for _, by := range []*durationpb.Duration{nil, durationpb.New(11 * 365 * 24 * time.Hour)} {
+		_, err = c.Shift(ctx, &v1.ShiftRequest{TaskId: made.GetTaskId(), By: by})
+		wantField(t, err, connect.CodeInvalidArgument, "by")
+	}
 	_, err = c.Cancel(ctx, &v1.CancelRequest{TaskId: made.GetTaskId(), Version: -1})
 	wantField(t, err, connect.CodeInvalidArgument, "version")
 	_, err = c.Reschedule(ctx, &v1.RescheduleRequest{TaskId: made.GetTaskId()})
@@ -91,7 +94,7 @@ func TestFieldsAreNamed(t *testing.T) {
 		_, err = c.List(ctx, filter)
 		wantField(t, err, connect.CodeInvalidArgument, "cursor")
 	}
-	for _, cursor := range []string{"x", "{}", strings.Repeat("x", 999)} {
+	for _, cursor := range []string{"x", "{}", "ann{}reward", strings.Repeat("x", 999)} {
 		_, err = c.ListRecurrences(ctx, &v1.ListRecurrencesRequest{Cursor: cursor})
 		wantField(t, err, connect.CodeInvalidArgument, "cursor")
 	}

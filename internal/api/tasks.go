@@ -3,7 +3,9 @@ package api
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	v1 "github.com/duetime/duetime/pkg/duetimev1"
 	"github.com/duetime/duetime/pkg/schedule"
@@ -200,6 +202,9 @@ func (s tasks) Shift(ctx context.Context, r *v1.ShiftRequest) (*v1.ShiftResponse
 		return nil, err
 	}
 	t, err := s.change(ctx, r, func(tx *schedule.Tx, id task.ID) (task.Task, error) { return tx.Shift(ctx, id, by) })
+	if tooFar, is := errors.AsType[*task.FieldError](err); is && tooFar.Field == "due" {
+		err = &task.FieldError{Field: "by", Problem: "must leave a due time that lies" + strings.TrimPrefix(tooFar.Problem, "must lie")}
+	}
 	return &v1.ShiftResponse{Task: t}, err
 }
 
