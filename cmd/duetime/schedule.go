@@ -70,7 +70,7 @@ func (t *tool) listRecurrences(ctx context.Context, f console.RecurrenceFilter, 
 			err = t.writeRecurrences(page.Recurrences)
 		}
 		if err == nil && page.Next != "" {
-			_, err = fmt.Fprintf(t.errs, "there are more: go on with --after '%s'\n", printable(page.Next))
+			_, err = fmt.Fprintf(t.errs, "there are more: go on with --after %s\n", page.Next)
 		}
 		return err
 	})

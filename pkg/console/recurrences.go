@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -83,11 +84,22 @@ type RecurrencePage struct {
 	Next        string // behind which the next page begins; empty if this page is the last
 }
 
-// placeMark is between the owner and the name in a place of the list: neither can hold it.
-const placeMark = "{}"
+// A place in the list has the owner and the name, encoded so that a shell and a URL take it as it is.
+const placeMark = "{}" // between the two: neither can hold it
 
 // Place is the recurrence's place in a list, as RecurrencePage.Next names it.
-func (r Recurrence) Place() string { return r.Owner + placeMark + r.Name }
+func (r Recurrence) Place() string {
+	return base64.RawURLEncoding.EncodeToString([]byte(r.Owner + placeMark + r.Name))
+}
+
+func parsePlace(text string) (owner, name string, err error) {
+	pair, err := base64.RawURLEncoding.DecodeString(text)
+	owner, name, found := strings.Cut(string(pair), placeMark)
+	if text != "" && (err != nil || !found || owner == "" || name == "" || strings.Contains(name, placeMark) || !utf8.Valid(pair)) {
+		return "", "", errPlace
+	}
+	return owner, name, nil
+}
 
 // Recurrences reads a page of the recurrences that the filter chooses. A place in the list that is none is a *task.FieldError.
 func (c *Console) Recurrences(ctx context.Context, f RecurrenceFilter) (RecurrencePage, error) {
@@ -95,9 +107,9 @@ func (c *Console) Recurrences(ctx context.Context, f RecurrenceFilter) (Recurren
 	if f.Limit, err = pageLimit(f.Limit); err != nil {
 		return RecurrencePage{}, err
 	}
-	owner, name, found := strings.Cut(f.After, placeMark)
-	if f.After != "" && (!found || owner == "" || name == "" || strings.Contains(name, placeMark) || !utf8.ValidString(f.After)) {
-		return RecurrencePage{}, errPlace
+	owner, name, err := parsePlace(f.After)
+	if err != nil {
+		return RecurrencePage{}, err
 	}
 	if err := cmp.Or(task.CheckBlanks("owner", f.Owner), task.CheckBlanks("kind", f.Kind)); err != nil {
 		return RecurrencePage{}, err
