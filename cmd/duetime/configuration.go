@@ -38,7 +38,7 @@ func (t *tool) configuration() *cobra.Command {
 	cmd.AddCommand(
 		check,
 		&cobra.Command{
-			Use: "print", Short: "Print every key with the value that is in force, secrets masked", Args: cobra.NoArgs,
+			Use: "print", Short: "Print every key with the value that is in force, secrets masked, but for the section api", Args: cobra.NoArgs,
 			RunE: func(*cobra.Command, []string) error {
 				cfg, err := t.load()
 				if err != nil {
