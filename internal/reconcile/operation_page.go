@@ -60,7 +60,8 @@ const savedAtOnce = 100
 // After the commit the rows are put into the index.
 type operationPage struct {
 	r    *Reconciler
-	size int
+	scan int  // rows to look at
+	size int  // rows to change at most
 	last bool // rows that others have locked are left alone
 
 	operation        task.Operation // after the page
@@ -89,7 +90,7 @@ func (p *operationPage) run(ctx context.Context, id task.ID) error {
 	if err := o.Check(); err != nil {
 		return p.refuse(ctx, tx, err)
 	}
-	ids, next, over, err := p.r.store.NextIDs(ctx, tx, o, operationScan*p.size, p.size)
+	ids, next, over, err := p.r.store.NextIDs(ctx, tx, o, p.scan, p.size)
 	if err != nil {
 		return err
 	}

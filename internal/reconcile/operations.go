@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	operationScan    = 20                    // rows that are looked at for each row of a page, if the filter chooses few
+	operationScan    = 20                    // rows that are looked at for each row of a full page, if the filter chooses few
 	operationWait    = 2 * time.Second       // for rows of a page that others have locked; then they are left alone
 	operationLook    = 50 * time.Millisecond // between two looks whether these rows are free
 	operationTries   = 5                     // of a page that meets a deadlock
@@ -77,23 +77,26 @@ func (s *operations) forget(before time.Time) {
 	}
 }
 
-// pagesOf returns the size of pages, and how many of them one run does. A run with a rate does a second's rows at most.
-func pagesOf(rate int, busy bool) (size, n int) {
+// pagesOf returns how many rows a page looks at and changes at most, and how many pages one run does. A run with a rate changes
+// a second's rows at most; it looks at as many rows as one without, or a small rate would need a run for each few rows of the
+// table.
+func pagesOf(rate int, busy bool) (scan, size, n int) {
 	switch size, n = page, rehomePages; {
 	case busy:
 		size, n = rehomeSmall, 1
 	case rate > 0:
 		n = 1
 	}
+	scan = operationScan * size
 	if rate > 0 {
 		size = min(size, rate)
 	}
-	return size, n
+	return scan, size, n
 }
 
 // pages runs the next pages of the operation, and returns how many rows they have changed.
 func (s *operations) pages(ctx context.Context, o task.Operation, busy bool) (changed int, err error) {
-	size, n := pagesOf(o.Rate, busy)
+	scan, size, n := pagesOf(o.Rate, busy)
 	var puts errgroup.Group
 	puts.SetLimit(rehomeMoves)
 	defer func() {
@@ -105,7 +108,7 @@ func (s *operations) pages(ctx context.Context, o task.Operation, busy bool) (ch
 		if s.r.filling.Load() {
 			return changed, nil
 		}
-		p, err := s.page(ctx, o.ID, size)
+		p, err := s.page(ctx, o.ID, scan, size)
 		if err != nil {
 			return changed, err
 		}
@@ -124,10 +127,10 @@ func (s *operations) pages(ctx context.Context, o task.Operation, busy bool) (ch
 }
 
 // page runs one page. Rows that others have locked are waited for, without a transaction; at last they are left alone.
-func (s *operations) page(ctx context.Context, id task.ID, size int) (*operationPage, error) {
+func (s *operations) page(ctx context.Context, id task.ID, scan, size int) (*operationPage, error) {
 	began := time.Now()
 	for try := 1; ; {
-		p := &operationPage{r: s.r, size: size, last: time.Since(began) >= operationWait}
+		p := &operationPage{r: s.r, scan: scan, size: size, last: time.Since(began) >= operationWait}
 		err := p.run(ctx, id)
 		switch {
 		case err == nil:

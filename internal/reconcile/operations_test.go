@@ -338,21 +338,44 @@ func TestOperationIsPaced(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		rate    int
-		busy    bool
-		size, n int
+		rate          int
+		busy          bool
+		scan, size, n int
 	}{
-		{0, false, page, rehomePages},
-		{0, true, rehomeSmall, 1},
-		{10, false, 10, 1},
-		{10, true, 10, 1},
-		{1_000_000, false, page, 1},
-		{1_000_000, true, rehomeSmall, 1},
+		{0, false, operationScan * page, page, rehomePages},
+		{0, true, operationScan * rehomeSmall, rehomeSmall, 1},
+		{10, false, operationScan * page, 10, 1},
+		{10, true, operationScan * rehomeSmall, 10, 1},
+		{1_000_000, false, operationScan * page, page, 1},
+		{1_000_000, true, operationScan * rehomeSmall, rehomeSmall, 1},
 	} {
-		if size, n := pagesOf(c.rate, c.busy); size != c.size || n != c.n {
-			t.Errorf("%+v: got %d pages of %d", c, n, size)
+		if scan, size, n := pagesOf(c.rate, c.busy); scan != c.scan || size != c.size || n != c.n {
+			t.Errorf("%+v: got %d pages of %d among %d", c, n, size, scan)
 		}
 	}
+}
+
+// A small rate bounds the changes, not the look for rows to change.
+func TestSlowOperationFindsFewRowsAmongMany(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		rows := make([]task.Task, 201)
+		for i := range rows {
+			rows[i] = w.timer(t, "ann", "other", time.Hour)
+		}
+		rows[200].Kind = "timer"
+		rows = w.insert(t, rows...)
+		w.put(t, rows...)
+		o := w.operate(t, task.Operation{Verb: task.VerbShift, By: time.Hour, Filter: task.Filter{Kind: "timer"}, Rate: 1})
+		pass, runs := &operations{r: w.Reconciler}, 0
+		for ; runs < 20 && !w.operation(t, o.ID).Over(); runs++ {
+			w.run(t, pass.pass)
+		}
+		if runs > 2 {
+			t.Errorf("not over after %d runs, want 2: for the one row, and for the end", runs)
+		}
+		w.wantOperated(t, o, rows)
+	})
 }
 
 // What an operation itself changes does not count as running tasks; what others change does.
