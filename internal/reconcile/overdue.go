@@ -183,10 +183,12 @@ func (o *overdue) mendMisplaced(ctx context.Context, rows []task.Task, now clock
 	return missing, o.skipped.collect(o.r.mendUnlessMoving(ctx, "overdue", wrong, now, allowAbsent), wrong)
 }
 
-// put puts the absent rows again for which mustPut is true.
+// put puts the absent rows again for which mustPut says so. Lost hints raise the alarm; rows that may wait in a backlog don't: it
+// may last for hours, and nothing may be wrong.
 func (o *overdue) put(ctx context.Context, rows []task.Task, l *lap, check overdueCheck, now clock) error {
 	backlogs := map[string]Backlog{}
 	var due []task.Task
+	lost := map[task.ID]bool{}
 	for _, row := range rows {
 		b, asked := backlogs[row.Queue]
 		if !asked {
@@ -194,17 +196,25 @@ func (o *overdue) put(ctx context.Context, rows []task.Task, l *lap, check overd
 			backlogs[row.Queue] = b
 		}
 		check.last = o.lookedAt(row, l)
-		if check.mustPut(row, b) {
+		must, isLost := check.mustPut(row, b)
+		if must {
 			due = append(due, row)
+			lost[row.ID] = isLost
 		}
 	}
 	for part := range slices.Chunk(due, page) {
-		lost, _, err := o.r.reread(ctx, part) // in a burst most were settled before the backlog was read
+		still, _, err := o.r.reread(ctx, part) // in a burst most were settled before the backlog was read
 		if err != nil {
 			return err
 		}
-		o.r.alarm(ctx, "overdue", len(lost))
-		if err := o.skipped.collect(o.r.mendUnlessMoving(ctx, "overdue", lost, now, putAlways), lost); err != nil {
+		n := 0
+		for _, row := range still {
+			if lost[row.ID] {
+				n++
+			}
+		}
+		o.r.alarm(ctx, "overdue", n)
+		if err := o.skipped.collect(o.r.mendUnlessMoving(ctx, "overdue", still, now, putAlways), still); err != nil {
 			return err
 		}
 	}
@@ -240,8 +250,8 @@ type overdueCheck struct {
 	resumed   map[string]time.Time // by queue: when a pass found it resumed
 }
 
-// mustPut decides by the row's age since dueSince alone, so that the puts of daemons that replace each other don't add
-// up.
+// mustPut reports whether this pass puts the row, and whether the row's hint is known to be lost. It decides by the row's age
+// since dueSince alone, so that the puts of daemons that replace each other don't add up.
 //
 //   - The queue is paused: no. Its rows and their hints wait for an operator.
 //   - The row's partition has unread hints from before the row's grace ended: not before maxExplainedAge, since the row's
@@ -251,24 +261,24 @@ type overdueCheck struct {
 //     is lost. Yes, and then at ages that grow by a few per cent, so that a row whose hint can't be published is not put in
 //     every pass.
 //   - Else, and if the backlog is not known: at ages that double. A long outage must not flood Kafka.
-func (t overdueCheck) mustPut(row task.Task, b Backlog) bool {
+func (t overdueCheck) mustPut(row task.Task, b Backlog) (must, lost bool) {
 	if _, paused := t.paused[row.Queue]; paused {
-		return false
+		return false, false
 	}
 	since, key := t.dueSince(row), task.RouteKey(row.Owner, task.ScoreOf(row))
 	age := t.now.Sub(since)
 	explained := b != nil && b.Explains(key, since.Add(t.grace))
 	if explained && age < maxExplainedAge {
-		return false
+		return false, false
 	}
 	if at, resumed := t.resumed[row.Queue]; resumed && t.last.Before(at) && b != nil && !explained {
-		return true
+		return true, true
 	}
 	steps := 1
-	if b != nil && (b.Clear(key) || t.onlyFresh(key, b)) {
+	if lost = b != nil && (b.Clear(key) || t.onlyFresh(key, b)); lost {
 		steps = lostSteps
 	}
-	return t.step(age, steps) != t.step(age-t.now.Sub(t.last), steps)
+	return t.step(age, steps) != t.step(age-t.now.Sub(t.last), steps), lost
 }
 
 // dueSince returns the moment from which the row was due: its time, or when it was written with a past time.

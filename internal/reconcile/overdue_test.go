@@ -110,6 +110,9 @@ func TestOldRowIsPutAgainWhateverTheBacklog(t *testing.T) {
 			w.run(t, o.pass)
 		}
 		w.wantStanding(t, "after ten minutes", row, both(row))
+		if n := w.alarms.Load(); n != 0 {
+			t.Errorf("%d alarms, each of which has everything audited, though the backlog explains the wait", n)
+		}
 	})
 }
 
@@ -178,7 +181,11 @@ func TestSpacingIsAFunctionOfTheAge(t *testing.T) {
 		for age := every; age < time.Hour; age += every {
 			// Each look is by a daemon that has just taken over and knows only the row's age.
 			u := overdueCheck{grace: 2 * time.Second, now: base.Add(age), last: base.Add(age - every)}
-			if !u.mustPut(row, c.backlog) {
+			must, lost := u.mustPut(row, c.backlog)
+			if lost != (name == "known lost") {
+				t.Fatalf("%s: lost: %v", name, lost)
+			}
+			if !must {
 				continue
 			}
 			if age < 100*time.Second && age-last > c.longestUnder {
