@@ -58,8 +58,13 @@ func (r *Reconciler) alarm(ctx context.Context, reason string, n int) {
 	if n == 0 {
 		return
 	}
-	r.alarms.Add(1)
 	r.cfg.Logger.InfoContext(ctx, "drift found, all is audited", "reason", reason, "n", n)
+	r.auditAll()
+}
+
+// auditAll makes the audits look at everything.
+func (r *Reconciler) auditAll() {
+	r.alarms.Add(1)
 	loop.Rouse(r.wakeRows)
 	loop.Rouse(r.wakeIndex)
 }

@@ -48,6 +48,9 @@ type Store interface {
 	SetToMove(ctx context.Context, l task.Layout, n int64) error
 	// EndChange ends the layout's change, with a line of the history; task.ErrLayoutChanged if the layout has changed.
 	EndChange(ctx context.Context, l task.Layout, line task.Event) error
+	// ShardsChanged returns when a change of the number of shards last began or ended, by the newest lines of the history; zero
+	// if these don't say.
+	ShardsChanged(ctx context.Context) (time.Time, error)
 	// SetHorizon changes the layout's horizon and whether the index is partial, with a line of the history;
 	// task.ErrLayoutChanged if they are no longer as l says.
 	SetHorizon(ctx context.Context, l task.Layout, horizon time.Duration, partial bool, line task.Event) error
@@ -135,7 +138,7 @@ type Reconciler struct {
 	stream     Stream
 	metrics    *metrics
 	wake       chan struct{} // a rebuild was asked for
-	alarms     atomic.Int64  // times that a pass found drift or lost hints
+	alarms     atomic.Int64  // times that a pass found a reason to audit everything
 	uncompared uncomparedShards
 	inHand     inHand // rows on their way to another shard
 	fed        fed

@@ -24,6 +24,10 @@ const (
 	rehomeSleep = 3  // times what the small page took
 )
 
+// auditAfter is how long after a change of shards a term that begins has everything audited: the daemon that ended the change
+// may have died before its audits were through.
+const auditAfter = 24 * time.Hour
+
 // rehome moves rows to their owners' places while the number of shards changes.
 //
 //  1. Wait until every process has read the new layout: until then lists may be read from the old place alone. From then on
@@ -32,7 +36,8 @@ const (
 //  3. A lap without misplaced rows may have overlooked rows of transactions that were open. So after another wait a last lap
 //     compares every pending row with the index as well: a daemon that died between two steps may have left entries out.
 //  4. If the last lap has found no misplaced row either, the change is over. The audits then look at everything, and remove
-//     entries that were left in old places.
+//     entries that were left in old places. A run that finds the change over asks for the audits too, since the answer of step 4
+//     may be lost; and so does the first run of a term, for auditAfter.
 //
 // Rows that come later all the same, of a long transaction or of another program that knows an old number, are moved by the
 // sweeps that meet them: see rehomeStrays.
@@ -44,6 +49,7 @@ type rehome struct {
 	dead     bool        // the lap has come to the dead rows
 	last     bool        // this is the last lap, unless it finds something
 	lastFrom time.Time   // before this moment the last lap does not begin
+	looked   bool        // this term has looked whether a change has just ended
 
 	mu    sync.Mutex
 	dirty bool // the lap has found misplaced rows, or could not look everywhere
@@ -56,11 +62,10 @@ func (m *rehome) pass(ctx context.Context, now clock) (loop.Result, error) {
 	}
 	if !l.Changing() {
 		m.r.metrics.toRehome.Set(0)
-		m.layout = task.Layout{}
-		return loop.Result{}, nil
+		return loop.Result{}, m.auditEnded(ctx, now)
 	}
 	if l.Generation != m.layout.Generation {
-		*m = rehome{r: m.r, since: now()}
+		*m = rehome{r: m.r, since: now(), looked: true}
 		m.r.cfg.Logger.InfoContext(ctx, "shards change", "from", l.ShardsFrom, "n", l.Shards)
 	}
 	m.layout = l
@@ -91,6 +96,32 @@ func (m *rehome) pass(ctx context.Context, now clock) (loop.Result, error) {
 		return loop.Result{Next: rehomeSleep * time.Since(began)}, nil
 	}
 	return loop.Result{More: true}, nil
+}
+
+// auditEnded has everything audited if a change has ended since the last run, or shortly before this term.
+func (m *rehome) auditEnded(ctx context.Context, now clock) error {
+	if m.layout.Changing() {
+		m.over(ctx)
+	}
+	if m.looked {
+		return nil
+	}
+	at, err := m.r.store.ShardsChanged(ctx)
+	if err != nil {
+		return err
+	}
+	if m.looked = true; now().Sub(at) < auditAfter {
+		m.r.auditAll()
+	}
+	return nil
+}
+
+// over has everything audited after the end of the change: entries may be left in old places.
+func (m *rehome) over(ctx context.Context) {
+	m.r.cfg.Logger.InfoContext(ctx, "shards changed", "from", m.layout.ShardsFrom, "n", m.layout.Shards)
+	m.layout = task.Layout{}
+	m.r.metrics.toRehome.Set(0)
+	m.r.auditAll()
 }
 
 // count records how many rows will move, by the number of rows and the part of owners whose place moves.
@@ -192,11 +223,7 @@ func (m *rehome) endLap(ctx context.Context, now clock) error {
 	if err := m.r.store.EndChange(ctx, m.layout, line); err != nil {
 		return err
 	}
-	m.r.metrics.toRehome.Set(0)
-	m.r.cfg.Logger.InfoContext(ctx, "shards changed", "from", m.layout.ShardsFrom, "n", m.layout.Shards)
-	m.r.alarms.Add(1) // entries may be left in old places
-	loop.Rouse(m.r.wakeRows)
-	loop.Rouse(m.r.wakeIndex)
+	m.over(ctx)
 	return nil
 }
 

@@ -203,9 +203,15 @@ func TestRehomeSurvivesTheDaemonsDeath(t *testing.T) {
 					w.now = w.now.Add(time.Second)
 				}
 				w.store, w.index = store, index
-				w.moveAll(t, &rehome{r: w.Reconciler})
+				w.alarms.Store(0) // what the dead one knew
+				next := &rehome{r: w.Reconciler}
+				w.moveAll(t, next)
+				w.run(t, next.pass)
+				if w.alarms.Load() == 0 {
+					t.Errorf("killed at write %d, after it: %v: the change is over, and nothing is audited", at, after)
+				}
 				w.wantPlaced(t, rows)
-				w.run(t, w.auditIndex().pass) // the end of the change asks for it
+				w.run(t, (&auditIndex{pace: pace{r: w.Reconciler}}).pass)
 				w.wantTruth(t)
 			}
 			if !died {
@@ -213,6 +219,42 @@ func TestRehomeSurvivesTheDaemonsDeath(t *testing.T) {
 					t.Errorf("only %d writes to die at", at-1)
 				}
 				return
+			}
+		}
+	})
+}
+
+// The answer that a change is over is lost. The next run sees that it is over, and has everything audited, once.
+func TestLostEndOfAChangeIsAudited(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		w.run(t, (&rebuild{r: w.Reconciler}).pass)
+		w.change(t, 16)
+		store := w.store
+		w.store = killedStore{store, &killer{at: 1, after: true}}
+		m := &rehome{r: w.Reconciler}
+		for w.layout(t).Changing() {
+			if _, err := m.pass(t.Context(), w.clock); err != nil && !errors.Is(err, errKilled) {
+				t.Fatal(err)
+			}
+			w.now = w.now.Add(time.Second)
+		}
+		w.store = store
+		if n := w.alarms.Load(); n != 0 {
+			t.Fatalf("%d alarms before the end is known", n)
+		}
+		for range 3 {
+			w.run(t, m.pass)
+		}
+		if n := w.alarms.Load(); n != 1 {
+			t.Errorf("%d alarms after the end, want 1", n)
+		}
+		over := w.now
+		for _, after := range []time.Duration{auditAfter - time.Minute, auditAfter + time.Minute} {
+			w.now = over.Add(after)
+			w.run(t, (&rehome{r: w.Reconciler}).pass)
+			if n := w.alarms.Load(); n != 2 {
+				t.Errorf("%d alarms after a term that began %v after the change, want one more up to %v", n, after, auditAfter)
 			}
 		}
 	})

@@ -113,6 +113,21 @@ func (s *Store) Degraded(ctx context.Context, now time.Time) (map[string]int, er
 	return workers, nil
 }
 
+// ShardsChanged returns when a change of the number of shards last began or ended, by the newest lines of the history; zero if
+// these don't say.
+func (s *Store) ShardsChanged(ctx context.Context) (time.Time, error) {
+	lines, err := s.systemLines(ctx, maxSystemLines)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read when the shards changed: %w", err)
+	}
+	for _, e := range lines {
+		if e.Name == task.EventShards {
+			return e.At, nil
+		}
+	}
+	return time.Time{}, nil
+}
+
 // QueueHistory reads what was written of a queue up to a moment, among the newest lines about no task, in the order of time.
 func (s *Store) QueueHistory(ctx context.Context, queue string, to time.Time) ([]task.Event, error) {
 	lines, err := s.systemLines(ctx, maxQueueLines)

@@ -61,8 +61,15 @@ func shardChange(t *testing.T, s *store.Store) {
 	if _, err := s.PauseChange(ctx, s.DB(), l, true); !errors.Is(err, task.ErrLayoutChanged) {
 		t.Errorf("pause of an older change: %v, want ErrLayoutChanged", err)
 	}
+	if at := value[time.Time](t)(s.ShardsChanged(ctx)); !at.IsZero() {
+		t.Errorf("changed at %v before any line of the history says so", at)
+	}
 	must(t, s.EndChange(ctx, value[task.Layout](t)(s.Layout(ctx)), task.Event{At: t0, Name: task.EventShards}))
 	want("over", shards, 64, 0, 2, false, 0)
+	must(t, s.Record(ctx, nil, []task.Event{{At: t0.Add(time.Hour), Name: task.EventPaused, Detail: "mails"}}))
+	if at := value[time.Time](t)(s.ShardsChanged(ctx)); !at.Equal(t0) {
+		t.Errorf("changed at %v, want %v", at, t0)
+	}
 	changeOf(t, s, 8)
 	want("shrunk", 8, 64, shards, 3, false, 0)
 }
