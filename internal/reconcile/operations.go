@@ -21,7 +21,8 @@ const (
 
 // operations carries out operations, the oldest first, in pages: see operationPage. While tasks run, a run of the pass does a
 // small page and then sleeps, as rehome does. The rows of a page are put into the index while the next page is changed; a
-// daemon that dies before leaves them to the changed pass.
+// daemon that dies before leaves them to the changed pass. While Redis is away operations go on, also in a term that begins
+// then: they wait for a rebuild that is under way, not for the first look at the markers.
 type operations struct {
 	r       *Reconciler
 	current task.ID     // of which the log has said that it goes on
@@ -36,6 +37,9 @@ func (s *operations) pass(ctx context.Context, now clock) (loop.Result, error) {
 	s.r.metrics.operations.Set(float64(len(running)))
 	if len(running) == 0 {
 		return loop.Result{}, nil
+	}
+	if s.r.rebuilding() {
+		return loop.Result{Next: yieldInterval}, nil
 	}
 	o := running[0]
 	if s.current != o.ID {
@@ -105,7 +109,7 @@ func (s *operations) pages(ctx context.Context, o task.Operation, busy bool) (ch
 		}
 	}()
 	for range n {
-		if s.r.filling.Load() {
+		if s.r.rebuilding() {
 			return changed, nil
 		}
 		p, err := s.page(ctx, o.ID, scan, size)

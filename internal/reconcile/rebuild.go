@@ -25,15 +25,23 @@ import (
 //  4. Set the marker if the token still stands. A second loss of memory removed the token: then the next pass starts over.
 //
 // A shard that fails meanwhile is left to the next pass, with its token; the rebuild of the others goes on.
-type rebuild struct{ r *Reconciler }
+type rebuild struct {
+	r      *Reconciler
+	failed bool // the term's first look at the markers failed
+}
 
 func (b *rebuild) pass(ctx context.Context, now clock) (loop.Result, error) {
 	var skipped skippedShards
 	tokens, err := b.begin(ctx)
 	if err := skipped.collect(err, nil); err != nil {
+		b.failed = b.failed || b.r.unread.Load()
 		return loop.Result{}, err
 	}
 	b.r.filling.Store(len(tokens) > 0)
+	if b.r.unread.Swap(false) && b.failed {
+		b.r.cfg.Logger.InfoContext(ctx, "index was away when the term began, all is audited")
+		b.r.auditAll() // an earlier term knew since when: the changed pass may look back too little
+	}
 	if len(tokens) == 0 {
 		return loop.Result{}, skipped.err()
 	}
@@ -76,14 +84,10 @@ func (b *rebuild) end(ctx context.Context, tokens map[int]string) (broken int, e
 
 // begin marks the shards without a complete marker as building, including those of an unfinished rebuild.
 func (b *rebuild) begin(ctx context.Context) (map[int]string, error) {
-	layout, err := b.r.cfg.Layout(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read the number of shards: %w", err)
-	}
 	var skipped skippedShards
-	marked, err := b.r.index.Marked(ctx, layout.Polled())
+	marked, err := b.r.markers(ctx)
 	if err := skipped.collect(err, nil); err != nil {
-		return nil, fmt.Errorf("read the generation markers: %w", err)
+		return nil, err
 	}
 	tokens := map[int]string{}
 	for shard, ok := range marked {

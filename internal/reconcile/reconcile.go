@@ -142,7 +142,8 @@ type Reconciler struct {
 	uncompared uncomparedShards
 	inHand     inHand // rows on their way to another shard
 	fed        fed
-	filling    atomic.Bool // a rebuild is under way, or the first pass has not yet seen whether one is needed
+	filling    atomic.Bool // a rebuild is under way, or may be needed: unread
+	unread     atomic.Bool // the term has not yet read the markers
 
 	wakeRows, wakeIndex chan struct{} // of the audits
 }
@@ -176,6 +177,7 @@ type pass struct {
 	yields   bool // waits while a rebuild is under way, or may be needed
 	calms    bool // sleeps longer while nothing is found to mend
 	idles    bool // always sleeps longer: it looks for rare differences
+	proves   bool // its success proves that both servers answer
 	looked   *int // rows that the run has looked at since it last slept; nil if the pass doesn't count them
 	run      func(ctx context.Context, now clock) (loop.Result, error)
 }
@@ -183,6 +185,7 @@ type pass struct {
 // Lead runs all passes side by side until ctx ends or a newer daemon leads (ErrFenced).
 func (r *Reconciler) Lead(ctx context.Context, epoch int64, term Term) error {
 	r.filling.Store(true) // until the markers were read: an audit would take missing entries of lost shards for drift
+	r.unread.Store(true)
 	r.fed.set(time.Time{})
 	defer r.metrics.toRehome.Set(0)
 	defer r.metrics.operations.Set(0)
@@ -207,12 +210,12 @@ func (r *Reconciler) passes() []pass {
 		{name: "lookahead", interval: r.cfg.Interval, looked: &soon.looked, run: soon.pass},
 		{name: "overdue", interval: r.cfg.Interval, calms: true, looked: &late.looked, run: late.pass},
 		{name: "changed", interval: 2 * r.cfg.Interval, yields: true, calms: true, looked: &fresh.looked, run: fresh.pass},
-		{name: "rebuild", interval: time.Second, wake: r.wake, urgent: true, run: (&rebuild{r: r}).pass},
+		{name: "rebuild", interval: time.Second, wake: r.wake, urgent: true, proves: true, run: (&rebuild{r: r}).pass},
 		{name: "rehome", interval: time.Second, yields: true, urgent: true, run: move.pass}, // it paces itself
 		{name: "horizon", interval: time.Second, looked: &far.looked, run: far.pass},
 		{name: "audit rows", interval: sampleInterval, wake: r.wakeRows, yields: true, idles: true, run: (&auditRows{pace: pace{r: r}}).pass},
 		{name: "audit index", interval: sampleInterval, wake: r.wakeIndex, yields: true, idles: true, run: (&auditIndex{pace: pace{r: r}}).pass},
-		{name: "operations", interval: time.Second, yields: true, urgent: true, run: mass.pass}, // it paces itself
+		{name: "operations", interval: time.Second, urgent: true, run: mass.pass}, // it paces itself, and yields by itself
 		{name: "recurrences", interval: r.cfg.Interval, looked: &ticks.looked, run: ticks.pass},
 		{name: "purge", interval: min(time.Minute, r.cfg.Retention), run: (&purge{r: r}).pass},
 	}
@@ -347,15 +350,21 @@ func (r *Reconciler) runOnce(ctx context.Context, p pass, epoch int64, term Term
 		term.Fenced(current)
 		return loop.Result{}, loop.Stop(ErrFenced)
 	}
+	if p.proves {
+		defer r.progressWhileAnswered(ctx, term)()
+	}
 	res, err := p.run(ctx, since(now, asked))
-	if _, partial := task.FailedShards(err); err == nil || partial {
-		term.Progress()
+	if p.proves {
+		reportProgress(term, err)
 	}
 	if err != nil {
 		return res, fmt.Errorf("reconcile %s: %w", p.name, err)
 	}
 	return res, nil
 }
+
+// rebuilding reports whether a rebuild is under way.
+func (r *Reconciler) rebuilding() bool { return r.filling.Load() && !r.unread.Load() }
 
 // clock reads the database's time once, and returns a clock that goes on by the local one.
 func (r *Reconciler) clock(ctx context.Context) (clock, error) {
