@@ -111,6 +111,7 @@ func TestAlerts(t *testing.T) {
 		{"drift that was mended", map[string]string{`duetime_index_drift_total{instance="daemon-1",kind="k",direction="missing"}`: "4x230 9xCOUNT"}, 0, nil},
 		{"redis evicts", map[string]string{`duetime_redis_evicted_keys_total{instance="daemon-1"}`: "17x220 18xCOUNT"}, 0, []string{"DuetimeRedisEvicts"}},
 		{"a sweep stopped", map[string]string{`duetime_loop_last_success_timestamp_seconds{instance="daemon-1",loop="overdue"}`: "0+STEPx220 3300xCOUNT"}, 0, []string{"DuetimeSweepStopped"}},
+		{"operations stopped", map[string]string{`duetime_loop_last_success_timestamp_seconds{instance="daemon-1",loop="operations"}`: "0+STEPx170 2550xCOUNT"}, 0, []string{"DuetimeSweepStopped"}},
 		{"the purge stopped", map[string]string{`duetime_loop_last_success_timestamp_seconds{instance="daemon-1",loop="purge"}`: "0xCOUNT"}, 0, []string{"DuetimeSweepStopped"}},
 	} {
 		t.Run(c.title, func(t *testing.T) {

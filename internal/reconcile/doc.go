@@ -1,7 +1,7 @@
 // Package reconcile is the daemon's work: it compares the truth in MySQL with the wake-up index in Redis and mends the
-// index. On its own account it never changes a task: of a row it writes only the shard in which the row is indexed. Only
-// where a service or an operator has made an operation, it changes the tasks of that. The only rows it removes are finished
-// ones past their retention, and history as old.
+// index. On its own account it never changes a task: of a row it writes only the shard in which the row is indexed. It
+// inserts tasks only where a recurrence has lost its next one. Only where a service or an operator has made an operation, it
+// changes the tasks of that. The only rows it removes are finished ones past their retention, and history as old.
 //
 // # Mending
 //
@@ -34,15 +34,28 @@
 //     finds entries of finished tasks in owners' sets.
 //   - rebuild: fills shards without a generation marker, whose memory was lost: near-due rows first, the marker last.
 //   - rehome: moves rows to their owners' places while the number of shards changes.
+//   - horizon: changes in steps how far ahead tasks stand in the index.
 //   - operations: carries out changes of many tasks that services and operators have asked for.
-//   - audit: compares samples of rows and of entries; compares everything once any pass has found drift or a lost hint.
-//     Compensated rows are neither.
-//   - purge: deletes finished rows past their retention, and lines of the history of the same age.
+//   - recurrences: makes the next task of each recurrence that was left behind.
+//   - audit: compares samples of rows and of entries; compares everything once any pass has found drift or a lost hint, or
+//     has another reason. Compensated rows are neither.
+//   - purge: deletes finished rows past their retention, and history, recurrences and operations of the same age.
 //
-// After a run, every pass but the rebuild sleeps at least twice as long as it worked, so that comparing a large table
-// never takes a whole core. The audits sleep ten times as long. So do overdue and changed, for the first seconds of a
-// run and between its pages, while they find nothing to mend: a burst needs the servers for itself.
+// After a run, most passes sleep at least twice as long as they worked, so that comparing a large table never takes a whole
+// core. The audits sleep ten times as long. So do overdue and changed, for the first seconds of a run and between its pages,
+// while they find nothing to mend: a burst needs the servers for itself. The rebuild doesn't sleep. While tasks run, rehome
+// and operations sleep three times as long as each small page took; else they don't sleep, but for an operation's rate.
 //
 // Every pass first reads the epoch and stops if a newer daemon leads. Two daemons may overlap, which costs work, never
 // correctness.
+//
+// # Losing a server
+//
+// A daemon that has lost MySQL or Redis must make way for one that has not. So only what both have answered is progress of
+// its term: see progress.go.
+//
+// While Redis is away for all daemons, they take turns, every few seconds. A stalled term goes on until another one begins,
+// so what needs MySQL alone goes on: operations, recurrences, the purge. A move of rows, or a change of the horizon, begins
+// its lap anew in each term; it could not go on without Redis. The changed pass of a term that begins then does not know how
+// far to look back. So everything is audited once Redis is back.
 package reconcile

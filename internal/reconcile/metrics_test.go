@@ -1,7 +1,11 @@
 package reconcile
 
 import (
+	"os"
+	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -77,5 +81,29 @@ func TestKindsOfDriftAreBounded(t *testing.T) {
 	got := drift(t, registry)
 	if len(got) != maxKinds+1 || got["k0 missing"] != 2 || got["other missing"] != maxKinds {
 		t.Errorf("%d kinds, k0 %v, other %v; want %d, 2 and %d", len(got), got["k0 missing"], got["other missing"], maxKinds+1, maxKinds)
+	}
+}
+
+// A pass that no alert watches may fail for months. The runbook says which are watched.
+func TestEachPassIsWatched(t *testing.T) {
+	t.Parallel()
+	rules, err := os.ReadFile("../../deploy/prometheus/rules.yaml")
+	pipelinetest.Must(t, err)
+	runbook, err := os.ReadFile("../../docs/runbooks/sweeps-stopped.md")
+	pipelinetest.Must(t, err)
+	var watched, passes []string
+	for _, loops := range regexp.MustCompile(`last_success_timestamp_seconds\{loop=~"([^"]*)"`).FindAllSubmatch(rules, -1) {
+		watched = append(watched, strings.Split(string(loops[1]), "|")...)
+	}
+	for _, p := range newWorld(t, inProcess(t), Config{}).passes() {
+		passes = append(passes, p.name)
+		if !strings.Contains(string(runbook), "`"+p.name+"`") {
+			t.Errorf("the runbook does not name %s", p.name)
+		}
+	}
+	slices.Sort(watched)
+	slices.Sort(passes)
+	if d := diff.Diff(passes, watched); d != "" {
+		t.Errorf("the passes against the loops that are watched (-want +got):\n%s", d)
 	}
 }
