@@ -36,8 +36,8 @@ const auditAfter = 24 * time.Hour
 //  3. A lap without misplaced rows may have overlooked rows of transactions that were open. So after another wait a last lap
 //     compares every pending row with the index as well: a daemon that died between two steps may have left entries out.
 //  4. If the last lap has found no misplaced row either, the change is over. The audits then look at everything, and remove
-//     entries that were left in old places. A run that finds the change over asks for the audits too, since the answer of step 4
-//     may be lost; and so does the first run of a term, for auditAfter.
+//     entries that were left in old places. Whoever has ended the change may not know it, or may die: so a run that finds the
+//     change over asks for the audits too, and for auditAfter each term does.
 //
 // Rows that come later all the same, of a long transaction or of another program that knows an old number, are moved by the
 // sweeps that meet them: see rehomeStrays.
