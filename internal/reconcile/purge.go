@@ -15,13 +15,13 @@ type purge struct{ r *Reconciler }
 func (p *purge) pass(ctx context.Context, now clock) (loop.Result, error) {
 	// A row stays until the changed pass has compared it for the last time, or the owner's set could keep its entry.
 	before := now().Add(-max(p.r.cfg.Retention, p.r.cfg.Longest+2*windowMargin))
-	n, err := p.r.store.Purge(ctx, before, purgeBatch)
+	n, more, err := p.r.store.Purge(ctx, before, purgeBatch)
 	p.r.metrics.purged.Add(float64(n))
 	if err != nil {
 		return loop.Result{}, err
 	}
 	behind := time.Duration(0)
-	if n == purgeBatch {
+	if more {
 		behind = max(0, before.Sub(p.r.store.Purged()))
 	}
 	p.r.metrics.purgeBehind.Set(behind.Seconds())
@@ -34,5 +34,5 @@ func (p *purge) pass(ctx context.Context, now clock) (loop.Result, error) {
 		return loop.Result{}, err
 	}
 	over, err := p.r.store.PurgeOperations(ctx, before, purgeBatch)
-	return loop.Result{More: n == purgeBatch || lines == purgeBatch || ended == purgeBatch || over == purgeBatch}, err
+	return loop.Result{More: more || lines == purgeBatch || ended == purgeBatch || over == purgeBatch}, err
 }

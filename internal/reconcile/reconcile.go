@@ -28,10 +28,11 @@ type Store interface {
 	// begins; zero after the last page.
 	PendingExcept(ctx context.Context, except []string, from, to time.Time, after task.Cursor, limit int) ([]task.Task, task.Cursor, error)
 	Changed(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error)
-	Purge(ctx context.Context, before time.Time, limit int) (int, error)
+	// Purge deletes up to limit finished rows, and reports whether there may be more.
+	Purge(ctx context.Context, before time.Time, limit int) (n int, more bool, err error)
 	// Purged returns up to where the purges have come.
 	Purged() time.Time
-	// PurgeHistory is Purge for the lines of the history.
+	// PurgeHistory deletes up to limit lines of the history, and returns their number.
 	PurgeHistory(ctx context.Context, before time.Time, limit int) (int, error)
 	// Paused returns the queues that an operator has paused, and since when.
 	Paused(ctx context.Context) (map[string]time.Time, error)
@@ -56,7 +57,7 @@ type Store interface {
 	SetHorizon(ctx context.Context, l task.Layout, horizon time.Duration, partial bool, line task.Event) error
 	// DueRecurrences reads a page of the active recurrences whose newest task was to be due before the moment, by (due_at, id).
 	DueRecurrences(ctx context.Context, before time.Time, after task.Cursor, limit int) ([]task.Recurrence, error)
-	// PurgeRecurrences is Purge for recurrences that were stopped or are over.
+	// PurgeRecurrences is PurgeHistory for recurrences that were stopped or are over.
 	PurgeRecurrences(ctx context.Context, before time.Time, limit int) (int, error)
 	recurrence.Transactions
 	operated // operation_page.go

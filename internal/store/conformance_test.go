@@ -41,6 +41,7 @@ var conformance = map[string]func(t *testing.T, s *store.Store){
 	"pages of pending, but for queues": pagesExcept,
 	"purge":                            purge,
 	"purge of ticks":                   purgeTicks,
+	"purge behind pending rows":        purgeBehindPending,
 	"list":                             list,
 	"stats":                            stats,
 	"overdue":                          overdue,

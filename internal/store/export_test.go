@@ -95,7 +95,7 @@ func DeleteLabelledSQL(ids []task.ID, before time.Time) (string, []any) {
 // BeforePurge returns a Purge that calls fn once it has chosen the rows.
 func BeforePurge(s *Store, fn func()) func(ctx context.Context, before time.Time, limit int) (int, error) {
 	return func(ctx context.Context, before time.Time, limit int) (int, error) {
-		text, args := purgeSQL(s.dialect, before, task.Cursor{}, limit)
+		text, args := purgeSQL(s.dialect, before, task.Cursor{}, task.Cursor{}, limit)
 		found, _, err := s.readCursors(ctx, text, args)
 		if err != nil {
 			return 0, err
@@ -103,6 +103,16 @@ func BeforePurge(s *Store, fn func()) func(ctx context.Context, before time.Time
 		fn()
 		return len(found), s.deleteFinished(ctx, found, before)
 	}
+}
+
+// SetPurgeScan sets how many entries of the index a call of Purge examines.
+func SetPurgeScan(s *Store, n int) { s.purgeScan = n }
+
+// PurgeSQL are the statements of Purge that find a page's end, and rows up to it, for EXPLAIN.
+func PurgeSQL(d Dialect, before time.Time, after, end task.Cursor, limit int) (ofEnd, ofRows Statement) {
+	ofEnd.Text, ofEnd.Args = byChange.endSQL(d, window{to: before, after: after, limit: purgeScan})
+	ofRows.Text, ofRows.Args = purgeSQL(d, before, after, end, limit)
+	return ofEnd, ofRows
 }
 
 // Statement is a statement for EXPLAIN.

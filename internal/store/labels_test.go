@@ -109,7 +109,7 @@ func purgeLabels(t *testing.T, s *store.Store) {
 		t.Errorf("%d rows are left, want 2", len(left))
 	}
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Finish(ctx, tx, rows[:1], t0.Add(time.Second))) })
-	if n := value[int](t)(s.Purge(t.Context(), t0.Add(time.Hour), 10)); n != 1 { // it alone, and it has labels
+	if n := purged(t, s, t0.Add(time.Hour), 10); n != 1 { // it alone, and it has labels
 		t.Errorf("purged %d, want 1", n)
 	}
 	if n := count(t, s, "SELECT COUNT(*) FROM duetime_labels"); n != 2 {

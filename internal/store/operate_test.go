@@ -203,7 +203,7 @@ func purgeRetried(t *testing.T, s *store.Store) {
 	retried, err := row.Retry(t0.Add(time.Hour))
 	must(t, err)
 	must(t, s.SaveDead(t.Context(), s.DB(), []task.Task{retried}))
-	if n := value[int](t)(s.Purge(t.Context(), t0.Add(time.Minute), 10)); n != 0 {
+	if n := purged(t, s, t0.Add(time.Minute), 10); n != 0 {
 		t.Errorf("purged %d rows", n)
 	}
 }

@@ -51,13 +51,19 @@ func (o indexOrder) sqlUntil(d Dialect, w window, end task.Cursor) (string, []an
 	case !w.from.IsZero() && start.At.Before(w.from):
 		start, at = task.Cursor{At: w.from}, w.from.UnixMilli()
 	}
-	to := w.to.UnixMilli()
+	to, last := w.to.UnixMilli(), end.At.UnixMilli()
+	if end != (task.Cursor{}) {
+		to = min(to, last+1)
+	}
 	text := d.force(o.index) + " WHERE " + o.where + "((COL = ? AND id > ?) OR (COL > ? AND COL < ?)) AND COL < ?"
 	args := []any{at, start.ID[:], at, to, to}
 	if end != (task.Cursor{}) {
-		last := end.At.UnixMilli()
 		text += " AND (COL < ? OR (COL = ? AND id <= ?))"
 		args = append(args, last, last, end.ID[:])
+	}
+	if d == SQLite { // it would read from the first row of all, or sort the two ranges
+		text += " AND COL >= ?"
+		args = append(args, at)
 	}
 	return strings.ReplaceAll(text+" ORDER BY COL, id LIMIT ?", "COL", o.column), append(args, w.limit)
 }

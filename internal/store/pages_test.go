@@ -129,6 +129,14 @@ func pagesOfChanged(t *testing.T, s *store.Store) {
 	}
 }
 
+// purged deletes up to limit rows, and returns their number.
+func purged(t *testing.T, s *store.Store, before time.Time, limit int) int {
+	t.Helper()
+	n, _, err := s.Purge(t.Context(), before, limit)
+	must(t, err)
+	return n
+}
+
 func purge(t *testing.T, s *store.Store) {
 	rows := inserted(t, s, newTasks(t, 10)...)
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
@@ -136,14 +144,14 @@ func purge(t *testing.T, s *store.Store) {
 		must(t, s.Finish(ctx, tx, rows[5:7], t0.Add(time.Hour)))
 	})
 	for _, want := range []int{3, 2, 0} {
-		if got := value[int](t)(s.Purge(t.Context(), t0.Add(time.Hour), 3)); got != want {
+		if got := purged(t, s, t0.Add(time.Hour), 3); got != want {
 			t.Errorf("purged %d, want %d", got, want)
 		}
 	}
 	// A long transaction commits a row late, with a time that a purge has already passed.
 	late := inserted(t, s, newTask(t, "ann", 0))
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Finish(ctx, tx, late, t0.Add(55*time.Minute))) })
-	if got := value[int](t)(s.Purge(t.Context(), t0.Add(time.Hour+time.Minute), 3)); got != 3 {
+	if got := purged(t, s, t0.Add(time.Hour+time.Minute), 3); got != 3 {
 		t.Errorf("purged %d, want the late one and the two of the hour", got)
 	}
 	if got := value[[]task.Task](t)(s.Get(t.Context(), nil, ids(rows))); len(got) != 3 {
@@ -158,16 +166,118 @@ func purge(t *testing.T, s *store.Store) {
 		must(t, s.Finish(ctx, tx, many[4:5], t0.Add(2*time.Hour+time.Second)))
 	})
 	end := t0.Add(2*time.Hour + time.Minute)
-	if got := value[int](t)(s.Purge(t.Context(), end, 4)); got != 4 {
+	if got := purged(t, s, end, 4); got != 4 {
 		t.Errorf("purged %d, want 4", got)
 	}
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
 		must(t, s.Finish(ctx, tx, many[5:], t0.Add(time.Hour+55*time.Minute)))
 	})
 	for _, want := range []int{1, 1, 0} { // the one behind; then the late one
-		if got := value[int](t)(s.Purge(t.Context(), end, 4)); got != want {
+		if got := purged(t, s, end, 4); got != want {
 			t.Errorf("purged %d, want %d", got, want)
 		}
+	}
+}
+
+// Old pending rows that come before the finished ones are examined by pages. A page is examined until it has no finished row.
+func purgeBehindPending(t *testing.T, s *store.Store) {
+	store.SetPurgeScan(s, 4)
+	rows := newTasks(t, 14)
+	for i := range rows {
+		rows[i].UpdatedAt = t0.Add(time.Duration(i) * time.Second)
+	}
+	rows = inserted(t, s, rows...)
+	finish := func(of ...int) {
+		for _, i := range of {
+			inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Finish(ctx, tx, rows[i:i+1], rows[i].UpdatedAt)) })
+		}
+	}
+	type answer struct {
+		n    int
+		more bool
+		upTo int // the row at which the call stopped; -1: the end
+	}
+	before := t0.Add(13*time.Second + 500*time.Millisecond)
+	expect := func(round string, want ...answer) {
+		t.Helper()
+		for call, w := range want {
+			n, more, err := s.Purge(t.Context(), before, 2)
+			must(t, err)
+			at := before
+			if w.upTo >= 0 {
+				at = rows[w.upTo].UpdatedAt
+			}
+			if n != w.n || more != w.more || !s.Purged().Equal(at) {
+				t.Errorf("%s, call %d: %d rows, more: %v, up to %v; want %d, %v, %v",
+					round, call, n, more, s.Purged().Sub(t0), w.n, w.more, at.Sub(t0))
+			}
+		}
+	}
+	finish(9, 10, 11, 12)
+	expect("four finished ones behind nine", answer{0, true, 3}, answer{0, true, 7}, answer{2, true, 10},
+		answer{1, true, 11}, answer{1, false, -1})
+	finish(2, 3)
+	expect("as many as a call deletes at a page's end", answer{2, true, 3}, answer{0, true, 7}, answer{0, false, -1})
+	expect("nothing finished", answer{0, true, 5}, answer{0, true, 13}, answer{0, false, -1})
+	if left := value[[]task.Task](t)(s.Get(t.Context(), nil, ids(rows))); len(left) != 8 {
+		t.Errorf("%d rows left, want the 8 pending ones", len(left))
+	}
+}
+
+// A purge examines its page in the order of the index, and finds the page's end in the index alone.
+func TestPlanOfAPurge(t *testing.T) {
+	t.Parallel()
+	s, _ := openMySQLStore(t, store.Options{})
+	at := func(n int) task.Cursor {
+		return task.Cursor{At: t0.Add(time.Duration(n) * time.Second), ID: task.ID{1}}
+	}
+	rows := newTasks(t, 3000)
+	for i := range rows {
+		rows[i].UpdatedAt = at(i).At
+	}
+	for part := range slices.Chunk(rows, 1000) {
+		inserted(t, s, part...)
+	}
+	must(t, exec(s.DB(), "ANALYZE TABLE duetime_tasks"))
+	for name, after := range map[string]task.Cursor{"of a lap": {}, "in the middle": at(2000)} {
+		end, page := store.PurgeSQL(store.MySQL, at(2800).At, after, at(2100), 500)
+		e := &explainer{DB: s.DB()}
+		must(t, exec(e, end.Text, end.Args...))
+		e.check(t, name+": end", "duetime_tasks_updated")
+		for _, p := range e.plans {
+			if !strings.Contains(p.Extra.String, "Using index") || strings.Contains(p.Extra.String, "Using index condition") {
+				t.Errorf("%s: the end looks up rows: %v", name, p)
+			}
+		}
+		e.plans = e.plans[:0]
+		must(t, exec(e, page.Text, page.Args...))
+		e.check(t, name+": page", "duetime_tasks_updated")
+	}
+}
+
+// SQLite reads a page from its cursor to its end, and sorts nothing.
+func TestSQLitePlanOfAPurge(t *testing.T) {
+	t.Parallel()
+	s := openSQLite(t)
+	at := func(n int) task.Cursor {
+		return task.Cursor{At: t0.Add(time.Duration(n) * time.Second), ID: task.ID{1}}
+	}
+	end, page := store.PurgeSQL(store.SQLite, at(4).At, at(1), at(2), 500)
+	for _, c := range []struct {
+		store.Statement
+		want string
+	}{
+		{end, "SEARCH duetime_tasks USING COVERING INDEX duetime_tasks_updated (updated_at>? AND updated_at<?)"},
+		{page, "SEARCH duetime_tasks USING INDEX duetime_tasks_updated (updated_at>? AND updated_at<?)"},
+	} {
+		var steps []struct{ Detail string }
+		must(t, s.DB().Unsafe().SelectContext(t.Context(), &steps, "EXPLAIN QUERY PLAN "+c.Text, c.Args...))
+		if len(steps) != 1 || steps[0].Detail != c.want {
+			t.Errorf("plan %v, want %s", steps, c.want)
+		}
+	}
+	if upTo := at(2).At.UnixMilli() + 1; !slices.Contains(page.Args, any(upTo)) {
+		t.Errorf("the page has no bound at %d, its end: %v", upTo, page.Args)
 	}
 }
 
@@ -191,7 +301,7 @@ func purgeTicks(t *testing.T, s *store.Store) {
 		{t0.Add(49 * time.Hour), 1},
 		{t0.Add(49 * time.Hour), 0},
 	} {
-		if got := value[int](t)(s.Purge(t.Context(), c.before, 1)); got != c.want {
+		if got := purged(t, s, c.before, 1); got != c.want {
 			t.Errorf("before %v: purged %d, want %d", c.before, got, c.want)
 		}
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -19,17 +20,21 @@ const purgeLap = 24 * time.Hour
 // commits rows late, with an earlier time.
 const purgeOverlap = 10 * time.Minute
 
-// Purge deletes up to limit finished rows that have not changed since before, oldest first, and returns their number.
-// Fewer than limit mean that no such row is left. The row of a recurrence's tick stays until the tick is before that moment too:
-// its key keeps the tick of a task that was cancelled, or moved ahead and done, from being made once more. A row that has stayed
-// for its tick is deleted within purgeLap after.
-func (s *Store) Purge(ctx context.Context, before time.Time, limit int) (int, error) {
+// purgeScan is how many entries of the index a call of Purge examines at most. It looks up the row of each entry: at 250 rows a
+// second, from a cold disk, this many take as long as the default read timeout of a connection.
+const purgeScan = 5000
+
+// Purge deletes up to limit finished rows that have not changed since before, oldest first. It returns their number, and
+// whether the round of calls goes on: a call examines a bounded number of rows, and may find none though finished ones come after.
+// The row of a recurrence's tick stays until the tick is before that moment too: its key keeps the tick of a task that was
+// cancelled, or moved ahead and done, from being made once more. A row that has stayed for its tick is deleted within purgeLap after.
+func (s *Store) Purge(ctx context.Context, before time.Time, limit int) (n int, more bool, err error) {
 	s.purgeMu.Lock()
 	defer s.purgeMu.Unlock()
 	// The rows of tasks that are due in months stay at the old end of the index, and each call would read them. So a call
 	// begins where the last one stopped: rows before that place are pending, and move after it when they end, or wait for their
 	// ticks until the next lap.
-	// The overlap is read once in a round of calls, up to the one that leaves no row: it may have millions of pending rows,
+	// The overlap is read once in a round of calls, up to the one that ends the last page: it may have millions of pending rows,
 	// and entries of deleted ones.
 	after, newLap := s.purged, !s.purging && before.Sub(s.lapped) >= purgeLap
 	switch overlap := before.Add(-purgeOverlap); {
@@ -38,26 +43,42 @@ func (s *Store) Purge(ctx context.Context, before time.Time, limit int) (int, er
 	case !s.purging && after.At.After(overlap):
 		after = task.Cursor{At: overlap}
 	}
-	text, args := purgeSQL(s.dialect, before, after, limit)
+	end := s.purgeEnd
+	if end == (task.Cursor{}) {
+		end, err = s.pageEnd(ctx, byChange, window{to: before, after: after, limit: cmp.Or(s.purgeScan, purgeScan)})
+		if err != nil {
+			return 0, false, fmt.Errorf("find how far to look for finished tasks: %w", err)
+		}
+	}
+	text, args := purgeSQL(s.dialect, before, after, end, limit)
 	found, last, err := s.readCursors(ctx, text, args)
 	if err != nil {
-		return 0, fmt.Errorf("find finished tasks: %w", err)
+		return 0, false, fmt.Errorf("find finished tasks: %w", err)
 	}
-	if len(found) == 0 {
-		last = task.Cursor{At: before}
-	} else if err := s.deleteFinished(ctx, found, before); err != nil {
-		return 0, err
+	if len(found) > 0 {
+		if err := s.deleteFinished(ctx, found, before); err != nil {
+			return 0, false, err
+		}
 	}
-	if s.purged, s.purging = last, len(found) == limit; newLap {
+	s.purging = true
+	switch {
+	case len(found) == limit && last != end:
+		s.purged, s.purgeEnd = last, end
+	case end != (task.Cursor{}):
+		s.purged, s.purgeEnd = end, task.Cursor{}
+	default:
+		s.purged, s.purging = task.Cursor{At: before}, false
+	}
+	if newLap {
 		s.lapped = before
 	}
-	return len(found), nil
+	return len(found), s.purging, nil
 }
 
-// purgeSQL finds rows to delete. The milliseconds of ticks are compared as texts, of 13 digits from 2001 to 2286: a key of another
-// program that begins with r may have none.
-func purgeSQL(d Dialect, before time.Time, after task.Cursor, limit int) (string, []any) {
-	text, args := endedByChange.sql(d, window{time.Time{}, before, after, limit})
+// purgeSQL finds rows to delete, up to a page's end; zero: up to the last row. The milliseconds of ticks are compared as texts, of 13
+// digits from 2001 to 2286: a key of another program that begins with r may have none.
+func purgeSQL(d Dialect, before time.Time, after, end task.Cursor, limit int) (string, []any) {
+	text, args := endedByChange.sqlUntil(d, window{time.Time{}, before, after, limit}, end)
 	return "SELECT id, updated_at FROM duetime_tasks" + text, append([]any{strconv.FormatInt(before.UnixMilli(), 10)}, args...)
 }
 

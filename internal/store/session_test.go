@@ -80,7 +80,7 @@ func TestHostileDefaults(t *testing.T) {
 				t.Errorf("%s: %s is %v with error %q, want it done and told", name, row.ID, row.State, row.LastError)
 			}
 		}
-		if n := value[int](t)(s.Purge(t.Context(), t0.AddDate(100, 0, 0), 100)); n != 5 {
+		if n := purged(t, s, t0.AddDate(100, 0, 0), 100); n != 5 {
 			t.Errorf("%s: %d rows purged, want 5", name, n)
 		}
 		value[store.Live](t)(s.Live(t.Context(), 1e9))

@@ -31,10 +31,12 @@ type Store struct {
 	refreshing atomic.Bool                // such a read is under way in the background
 	refreshes  sync.WaitGroup
 
-	purgeMu sync.Mutex
-	purged  task.Cursor // where the last purge stopped
-	purging bool        // a round of purges is under way
-	lapped  time.Time   // the limit of the last round that began at the oldest row
+	purgeMu   sync.Mutex
+	purged    task.Cursor // where the last purge stopped
+	purging   bool        // a round of purges is under way
+	purgeEnd  task.Cursor // of the page that is purged; zero: not known, or the last page
+	purgeScan int         // entries of the index in a page; 0: purgeScan
+	lapped    time.Time   // the limit of the last round that began at the oldest row
 }
 
 // On makes a store on a handle that the caller opened and will close. Its connections are guarded against lost

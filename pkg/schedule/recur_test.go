@@ -181,7 +181,7 @@ func TestPurgedTickIsNotRepeated(t *testing.T) {
 		} {
 			r := w.recur(t, name, weekly, 1, recur.Policy{})
 			c.end(r)
-			_, err := w.store.Purge(t.Context(), w.now(t).Add(time.Millisecond), 100)
+			_, _, err := w.store.Purge(t.Context(), w.now(t).Add(time.Millisecond), 100)
 			pipelinetest.Must(t, err)
 			c.renew()
 			after, err := w.Recurrence(t.Context(), "ann", name)
