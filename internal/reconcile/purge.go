@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/duetime/duetime/internal/loop"
@@ -10,29 +11,42 @@ import (
 const purgeBatch = 500 // rows deleted by one statement, which locks them
 
 // purge deletes finished rows past their retention, and lines of the history, recurrences and operations of the same age.
-type purge struct{ r *Reconciler }
+type purge struct {
+	r      *Reconciler
+	purged time.Time // finished rows that changed before this moment are gone, as far as this term knows; zero before the first pass
+}
 
+// pass purges each kind of rows, also if the purge of another kind fails.
 func (p *purge) pass(ctx context.Context, now clock) (loop.Result, error) {
 	// A row stays until the changed pass has compared it for the last time, or the owner's set could keep its entry.
 	before := now().Add(-max(p.r.cfg.Retention, p.r.cfg.Longest+2*windowMargin))
+	more, err := p.tasks(ctx, before)
+	errs := []error{err}
+	for _, purge := range []func(ctx context.Context, before time.Time, limit int) (int, error){
+		p.r.store.PurgeHistory, p.r.store.PurgeRecurrences, p.r.store.PurgeOperations,
+	} {
+		n, err := purge(ctx, before, purgeBatch)
+		more, errs = more || n == purgeBatch, append(errs, err)
+	}
+	return loop.Result{More: more}, errors.Join(errs...)
+}
+
+// tasks deletes finished rows, and measures how far it is behind.
+func (p *purge) tasks(ctx context.Context, before time.Time) (more bool, err error) {
+	if p.purged.IsZero() {
+		p.purged = before
+	}
 	n, more, err := p.r.store.Purge(ctx, before, purgeBatch)
 	p.r.metrics.purged.Add(float64(n))
-	if err != nil {
-		return loop.Result{}, err
+	switch {
+	case err != nil: // nothing is known of the rows that have passed their retention since
+	case !more:
+		p.purged = before
+	case n == purgeBatch: // the next finished row is not far from here
+		p.purged = p.r.store.Purged()
+	default: // a lap begins at the oldest row, where there are pending ones
+		p.purged = later(p.purged, p.r.store.Purged())
 	}
-	behind := time.Duration(0)
-	if more {
-		behind = max(0, before.Sub(p.r.store.Purged()))
-	}
-	p.r.metrics.purgeBehind.Set(behind.Seconds())
-	lines, err := p.r.store.PurgeHistory(ctx, before, purgeBatch)
-	if err != nil {
-		return loop.Result{}, err
-	}
-	ended, err := p.r.store.PurgeRecurrences(ctx, before, purgeBatch)
-	if err != nil {
-		return loop.Result{}, err
-	}
-	over, err := p.r.store.PurgeOperations(ctx, before, purgeBatch)
-	return loop.Result{More: more || lines == purgeBatch || ended == purgeBatch || over == purgeBatch}, err
+	p.r.metrics.purgeBehind.Set(max(0, before.Sub(p.purged)).Seconds())
+	return more, err
 }

@@ -190,6 +190,7 @@ func (r *Reconciler) Lead(ctx context.Context, epoch int64, term Term) error {
 	r.fed.set(time.Time{})
 	defer r.metrics.toRehome.Set(0)
 	defer r.metrics.operations.Set(0)
+	defer r.metrics.purgeBehind.Set(0)
 	group, ctx := errgroup.WithContext(ctx)
 	for _, p := range r.passes() {
 		group.Go(func() error { return r.repeat(ctx, p, epoch, term) })

@@ -1,0 +1,122 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// purgeStore is a store whose purge of tasks, or of history, may fail.
+type purgeStore struct {
+	Store
+	tasks, history *error
+}
+
+func (s purgeStore) Purge(ctx context.Context, before time.Time, limit int) (int, bool, error) {
+	if *s.tasks != nil {
+		return 0, false, *s.tasks
+	}
+	return s.Store.Purge(ctx, before, limit)
+}
+
+func (s purgeStore) PurgeHistory(ctx context.Context, before time.Time, limit int) (int, error) {
+	if *s.history != nil {
+		return 0, *s.history
+	}
+	return s.Store.PurgeHistory(ctx, before, limit)
+}
+
+// A purge that fails keeps no other one from its rows. How far the purge of tasks is behind grows while it fails.
+func TestPurgesFailAlone(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		w.cfg.Retention = time.Hour
+		refused := errors.New("DELETE command denied")
+		var tasks, history error
+		w.store = purgeStore{w.store, &tasks, &history}
+		p := &purge{r: w.Reconciler}
+		fails := func() {
+			t.Helper()
+			if _, err := p.pass(t.Context(), w.clock); !errors.Is(err, refused) {
+				t.Errorf("the pass ended with %v, want what was refused", err)
+			}
+		}
+		id := task.NewID()
+		old := func() task.Event { return task.Event{At: w.now.Add(-2 * time.Hour), Task: id, Name: task.EventMoved} }
+		lines := func() int {
+			t.Helper()
+			events, err := w.rows.History(t.Context(), id, 10)
+			pipelinetest.Must(t, err)
+			return len(events)
+		}
+		w.run(t, p.pass)
+		row := w.insert(t, pending("ann", time.Hour))[0]
+		row = w.save(t, w.cancelled(t, row))
+
+		tasks = refused
+		w.now = base.Add(3 * time.Hour)
+		pipelinetest.Must(t, w.rows.Record(t.Context(), nil, []task.Event{old()}))
+		fails()
+		if n := lines(); n != 0 {
+			t.Errorf("%d old lines of the history are left while the purge of tasks fails", n)
+		}
+		if got := w.purgeBehind(t); got != (3 * time.Hour).Seconds() {
+			t.Errorf("behind by %v s after three hours of failures", got)
+		}
+
+		tasks, history = nil, refused
+		pipelinetest.Must(t, w.rows.Record(t.Context(), nil, []task.Event{old()}))
+		fails()
+		if w.left(t, []task.Task{row}) != 0 || lines() != 1 {
+			t.Error("a finished task is left while the purge of the history fails, or that did not fail")
+		}
+		if got := w.purgeBehind(t); got != 0 {
+			t.Errorf("behind by %v s after the purge of tasks", got)
+		}
+		history = nil
+		w.run(t, p.pass)
+		if n := lines(); n != 0 {
+			t.Errorf("%d old lines of the history are left", n)
+		}
+	})
+}
+
+// A lap of the purge begins at the oldest rows, which are pending: that is not being behind.
+func TestLapOfAPurgeIsNotBehind(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		w.cfg.Retention = time.Hour
+		w.store = lapStore{w.store, 0, base.Add(-24 * time.Hour)}
+		if res := w.run(t, (&purge{r: w.Reconciler}).pass); !res.More || w.purgeBehind(t) != 0 {
+			t.Errorf("more: %v, behind by %v s; want true, 0", res.More, w.purgeBehind(t))
+		}
+	})
+}
+
+// Only the daemon that leads knows how far the purge is behind.
+func TestPurgeIsBehindWhileTheTermLasts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, inProcess(t), Config{})
+	w.store = lapStore{w.store, purgeBatch, base.Add(-24 * time.Hour)}
+	var told term
+	stop := lead(t, w.Reconciler, 1, &told)
+	pipelinetest.Await(t, "the first purge", func() bool { return w.purgeBehind(t) > 0 })
+	pipelinetest.Must(t, stop())
+	if got := w.purgeBehind(t); got != 0 {
+		t.Errorf("behind by %v s after the term", got)
+	}
+}
+
+// lapStore is a store whose purges delete n rows and have come to a place, and the round goes on.
+type lapStore struct {
+	Store
+	n    int
+	upTo time.Time
+}
+
+func (s lapStore) Purge(context.Context, time.Time, int) (int, bool, error) { return s.n, true, nil }
+func (s lapStore) Purged() time.Time                                        { return s.upTo }
