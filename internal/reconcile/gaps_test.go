@@ -171,9 +171,8 @@ func TestPassesGoOnWithoutAFailingShard(t *testing.T) {
 					}
 					w.wantStanding(t, fmt.Sprint("shard ", row.Shard), row, want)
 				}
-				w.now = base.Add(5 * time.Minute) // later than the windows of all passes
-				if name == "lookahead" {
-					w.now = base.Add(sec(26)) // the task is due soon now
+				if name != "lookahead" { // which goes over the same rows again, though none of them is due soon
+					w.now = base.Add(5 * time.Minute) // later than the windows of all passes
 				}
 				on = false
 				for range 2 {

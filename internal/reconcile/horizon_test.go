@@ -309,3 +309,55 @@ func TestRebuildEndsAtANewHorizon(t *testing.T) {
 		t.Errorf("markers %v, %v", marked, err)
 	}
 }
+
+// within makes the horizon ten minutes, and n rows without entries that are due there, two a second from half a minute on.
+func (w *world) within(t testing.TB, n int) {
+	t.Helper()
+	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	w.setHorizon(t, 10*time.Minute)
+	tasks := make([]task.Task, n)
+	for i := range tasks {
+		tasks[i] = pending(fmt.Sprint("owner-", i%7), w.in(30*time.Second+time.Duration(i)*time.Second/2))
+	}
+	for some := range slices.Chunk(tasks, page) {
+		w.insert(t, some...)
+	}
+}
+
+// in returns a duration from now as one from base.
+func (w *world) in(d time.Duration) time.Duration { return w.now.Add(d).Sub(base) }
+
+// Rows come within the horizon while their shard fails: they are put once it answers, and were no drift until then.
+func TestEdgeOfTheHorizonWhileAShardFails(t *testing.T) {
+	t.Parallel()
+	const failing = 1
+	onEach(t, func(t *testing.T, w *world) {
+		w.within(t, 0)
+		l := &lookahead{r: w.Reconciler}
+		w.run(t, l.pass)
+		rows := w.insert(t, ofEach(w.in(10*time.Minute+15*time.Second))...)
+		on := true
+		w.index = torn{w.index, failing, &on}
+		for range 3 {
+			w.now = w.now.Add(10 * time.Second)
+			if _, err := l.pass(t.Context(), w.clock); !errors.Is(err, errTorn) {
+				t.Errorf("the pass ended with %v, want it to name the shard", err)
+			}
+		}
+		for _, row := range rows {
+			want := both(row)
+			if row.Shard == failing {
+				want = nowhere
+			}
+			w.wantStanding(t, fmt.Sprint("shard ", row.Shard), row, want)
+		}
+		on = false
+		before := w.alarms.Load()
+		w.run(t, (&auditRows{pace: pace{r: w.Reconciler}}).pass)
+		if n := w.alarms.Load() - before; n != 0 {
+			t.Errorf("%d alarms about rows that were not put yet", n)
+		}
+		w.run(t, l.pass)
+		w.wantTruth(t)
+	})
+}

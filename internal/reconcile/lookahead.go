@@ -43,9 +43,12 @@ func (l *lookahead) pass(ctx context.Context, now clock) (loop.Result, error) {
 	if err := l.sweep(ctx, far, later(near, l.seen), end, now); err != nil {
 		return loop.Result{}, err
 	}
+	if err := l.skipped.err(); err != nil {
+		return loop.Result{}, err // the next pass goes over the same rows again
+	}
 	l.seen = end
 	l.r.fed.set(later(near, end))
-	return loop.Result{}, l.skipped.err()
+	return loop.Result{}, nil
 }
 
 // underWayUntil returns the moment up to which the hints of due rows may be under way, so that they may be absent from
