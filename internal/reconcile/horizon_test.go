@@ -310,6 +310,23 @@ func TestRebuildEndsAtANewHorizon(t *testing.T) {
 	}
 }
 
+// secondPageStore runs a function once, before the second page of pending rows that are not near is read.
+type secondPageStore struct {
+	Store
+	w     *world
+	pages *int
+	then  func()
+}
+
+func (s secondPageStore) Pending(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error) {
+	if from.After(s.w.now.Add(2 * s.w.cfg.Interval)) {
+		if *s.pages++; *s.pages == 2 {
+			s.then()
+		}
+	}
+	return s.Store.Pending(ctx, from, to, after, limit)
+}
+
 // within makes the horizon ten minutes, and n rows without entries that are due there, two a second from half a minute on.
 func (w *world) within(t testing.TB, n int) {
 	t.Helper()
@@ -326,6 +343,56 @@ func (w *world) within(t testing.TB, n int) {
 
 // in returns a duration from now as one from base.
 func (w *world) in(d time.Duration) time.Duration { return w.now.Add(d).Sub(base) }
+
+// A new term feeds the horizon. Meanwhile another program inserts rows: those that the lookahead has passed must stand.
+func TestRowsBehindTheLookaheadMustStand(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		w.within(t, 2*smallPage+100)
+		pages := 0
+		w.store = secondPageStore{w.store, w, &pages, func() {
+			rows := []task.Task{pending("ann", w.in(time.Minute)), pending("ann", w.in(4*time.Minute))}
+			for i := range rows {
+				rows[i].UpdatedAt = w.now.Add(-2 * time.Second)
+			}
+			rows = w.insert(t, rows...)
+			w.run(t, (&changed{r: w.Reconciler}).pass)
+			w.wantStanding(t, "due in a minute, behind the lookahead", rows[0], both(rows[0]))
+			w.wantStanding(t, "due in four minutes, before the lookahead", rows[1], nowhere)
+		}}
+		w.run(t, (&lookahead{r: w.Reconciler}).pass)
+		if pages < 2 {
+			t.Errorf("%d pages of rows that are not near, want several", pages)
+		}
+		w.wantTruth(t)
+	})
+}
+
+// However many rows are within the horizon, near ones are compared in between.
+func TestNearRowsDoNotWaitForTheHorizon(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		w.within(t, 2*smallPage+100)
+		l := &lookahead{r: w.Reconciler, farPages: 1}
+		pass := func(more bool, rows int) {
+			t.Helper()
+			if res := w.run(t, l.pass); res.More != more {
+				t.Errorf("more: %v, want %v", res.More, more)
+			}
+			if n := len(w.members(t)); n != 2*rows {
+				t.Errorf("%d entries, want %d rows in both sets", n, rows)
+			}
+		}
+		pass(true, smallPage)
+		near := pending("ann", w.in(3*time.Second))
+		near.UpdatedAt = w.now
+		near = w.insert(t, near)[0]
+		pass(true, 2*smallPage+1)
+		w.wantStanding(t, "due in 3 s", near, both(near))
+		pass(false, 2*smallPage+101)
+		w.wantTruth(t)
+	})
+}
 
 // Rows come within the horizon while their shard fails: they are put once it answers, and were no drift until then.
 func TestEdgeOfTheHorizonWhileAShardFails(t *testing.T) {
