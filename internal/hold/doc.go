@@ -36,5 +36,6 @@
 //  4. One runner sleeps because nothing is due; another takes the first hint and works. Nobody would wake for the second
 //     hint. So each Take signals the lane, and an idle runner sets its timer anew.
 //  5. A partition is revoked while a runner has its hints in hand. These hints stay: the row decides whether their run
-//     still counts. If the partition comes back meanwhile, the new message shares the hint again.
+//     still counts. If the partition comes back meanwhile, the new message shares the hint again. The partition is busy until
+//     the hint is released, since its handler may end the process. A hint that only waits keeps no partition busy.
 package hold

@@ -40,7 +40,7 @@ type Hint struct {
 	rank    int            // of its kind's priority
 	phase   phase          // guarded by the hold
 	marks   []offsets.Mark // messages that wait for the hint to be settled; guarded by the hold
-	revoked []int          // partitions of messages that belong to another worker now; guarded by the hold
+	revoked []int          // partitions that were lost while a runner has the hint in hand; guarded by the hold
 }
 
 // phase is where a hint is. A hint that is settled or forgotten has left the hold.
@@ -119,13 +119,14 @@ func (h *Hint) settle() {
 	h.marks = nil
 }
 
-// revoke gives up the messages of the generation, and reports whether no other message waits for the hint.
+// revoke gives up the messages of the generation, and reports whether no other message waits for the hint. Nothing of a
+// waiting hint runs, so its partitions are free.
 func (h *Hint) revoke(g *offsets.Generation) bool {
 	kept := h.marks[:0]
 	for _, m := range h.marks {
 		if m.Generation() != g {
 			kept = append(kept, m)
-		} else {
+		} else if h.phase != waiting {
 			h.revoked = append(h.revoked, m.Partition())
 		}
 	}

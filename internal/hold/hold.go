@@ -204,7 +204,7 @@ func (h *Hold) Release(taken []*Hint) (forgotten []*Hint) {
 		case e.Dropped && len(e.marks) == 0:
 			delete(h.byKey, e.key())
 		default:
-			e.phase, e.Dropped = waiting, false
+			e.phase, e.Dropped, e.revoked = waiting, false, nil
 			h.push(e)
 		}
 	}

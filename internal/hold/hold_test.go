@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -185,8 +186,8 @@ func TestFoundHintsBelongToNoPartition(t *testing.T) {
 	}
 	h.Add(first)
 	h.Add(third)
-	if forgotten, _ := h.Revoke(g); len(forgotten) != 0 || h.Len() != 3 {
-		t.Errorf("%d forgotten, %d left; want 0 and 3", len(forgotten), h.Len())
+	if forgotten, busy := h.Revoke(g); len(forgotten) != 0 || len(busy) != 0 || h.Len() != 3 {
+		t.Errorf("%d forgotten, busy partitions %v, %d left; want 0, none and 3", len(forgotten), busy, h.Len())
 	}
 	mark2, _ := offsets.NewGeneration(&session{}).Deliver(0, 0)
 	h.Add(NewHint(second.Hint, c.Now(), time.Minute, mark2))
@@ -209,6 +210,64 @@ func TestFoundHintsBelongToNoPartition(t *testing.T) {
 	if forgotten := h.ForgetFound(); len(forgotten) != 1 || forgotten[0] != waiting || h.Len() != 0 {
 		t.Errorf("forgot %v, %d left; want the one that waited", forgotten, h.Len())
 	}
+}
+
+// A handler may run as long as its hint is in hand: until then its partition is not left with nothing running. What only waits
+// keeps no partition busy, nor does what was released, however long a found hint stays.
+func TestOnlyHintsInHandKeepPartitionsBusy(t *testing.T) {
+	t.Parallel()
+	c := localClock()
+	h := New(c)
+	deliver := func(part int) (offsets.Mark, *offsets.Generation) {
+		g := offsets.NewGeneration(&session{})
+		m, _ := g.Deliver(part, 0)
+		return m, g
+	}
+	revoke := func(what string, g *offsets.Generation, want ...int) (forgotten []*Hint) {
+		t.Helper()
+		forgotten, busy := h.Revoke(g)
+		if got := slices.Sorted(maps.Keys(busy)); !slices.Equal(got, want) {
+			t.Errorf("%s: busy are %v, want %v", what, got, want)
+		}
+		return forgotten
+	}
+	take := func(n int) []*Hint {
+		t.Helper()
+		taken := h.Take(t.Context(), LaneBatch, 3)
+		if len(taken) != n {
+			t.Fatalf("%d taken, want %d", len(taken), n)
+		}
+		return taken
+	}
+	hint := func(n byte, at time.Time) task.Hint {
+		return task.Hint{ID: task.ID{n}, Owner: string('a' + rune(n)), Version: 1, RunAt: at.UnixMilli()}
+	}
+	mark, g := deliver(0)
+	brought, _ := g.Deliver(1, 0)
+	shared, _ := g.Deliver(2, 0)
+	found := FoundHint(task.Task{ID: task.ID{2}, Owner: "c", Version: 1, RunAt: c.Now()}, c.Now(), time.Minute)
+	h.Add(NewHint(hint(0, c.Now().Add(30*time.Second)), c.Now(), time.Minute, mark))
+	h.Add(NewHint(hint(1, c.Now()), c.Now(), time.Minute, brought))
+	h.Add(found)
+	h.Add(NewHint(found.Hint, c.Now(), time.Minute, shared))
+	taken := take(2)
+	if forgotten := revoke("two in hand, one waits", g, 1, 2); len(forgotten) != 1 || forgotten[0].ID != (task.ID{0}) {
+		t.Errorf("forgot %v, want the one that waited", forgotten)
+	}
+	_, g = deliver(3)
+	revoke("both are in hand still when the next generation ends", g, 1, 2)
+	if forgotten := h.Release(taken); len(forgotten) != 1 || h.Len() != 1 {
+		t.Fatalf("%d forgotten, %d left; want 1 and the found one", len(forgotten), h.Len())
+	}
+	_, g = deliver(3)
+	revoke("the found one waits again", g)
+	mark, g = deliver(2)
+	h.Add(NewHint(found.Hint, c.Now(), time.Minute, mark))
+	revoke("it waits with a message of a later generation", g)
+	mark, g = deliver(4)
+	h.Add(NewHint(found.Hint, c.Now(), time.Minute, mark))
+	take(1)
+	revoke("it is in hand again", g, 4)
 }
 
 func TestOnlyStuckHintsAreLetGo(t *testing.T) {

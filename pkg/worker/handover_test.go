@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
@@ -157,6 +158,53 @@ func TestPartitionThatIsLostWithAHandlerRunningIsSuspect(t *testing.T) {
 	pipelinetest.Await(t, "all are left", func() bool {
 		return w.number("SELECT COUNT(*) FROM duetime_handovers WHERE left_at > 0") == 3
 	})
+}
+
+// Found tasks whose messages came wait for their queue's rate as the worker stops. Nothing runs: all partitions are handed over.
+func TestFoundTasksThatWaitAreHandedOver(t *testing.T) {
+	t.Parallel()
+	w := onMySQL(t)
+	const n = 12
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, effect)
+	heard := &accepting{log: w.log}
+	wk, err := worker.New(worker.Config{
+		Late: soon, Metrics: w.reg, Limits: map[string]task.Limit{"default": {Rate: task.Rate{Calls: 1, Per: time.Hour}}},
+	}, mux, w.store, heard, w.index, w.log)
+	pipelinetest.Must(t, err)
+	stop := w.run(wk)
+	tasks := w.due(meal, n)
+	pipelinetest.Await(t, "all are found", func() bool { return w.found("late")+w.found("anybodys") >= n })
+	w.publish(tasks...)
+	pipelinetest.Await(t, "all messages are held", func() bool { return heard.accepted.Load() == n })
+	want(t, "stop", stop(), nil)
+	want(t, "partitions left in good order", w.number("SELECT COUNT(*) FROM duetime_handovers WHERE left_at > 0"), 3)
+}
+
+// accepting is a stream that counts the messages that a worker has accepted.
+type accepting struct {
+	log      *stream.Local
+	accepted atomic.Int64
+}
+
+func (a *accepting) Consume(ctx context.Context, queue string, fn func(context.Context, worker.Session) error) error {
+	return a.log.Consume(ctx, queue, func(ctx context.Context, s worker.Session) error {
+		return fn(ctx, &acceptingSession{Session: s, of: a})
+	})
+}
+
+type acceptingSession struct {
+	worker.Session
+	of   *accepting
+	last int // messages of the last Fetch
+}
+
+// Fetch is called once the messages of the last call are accepted.
+func (s *acceptingSession) Fetch(ctx context.Context) ([]task.Delivery, error) {
+	s.of.accepted.Add(int64(s.last))
+	ds, err := s.Session.Fetch(ctx)
+	s.last = len(ds)
+	return ds, err
 }
 
 // listening is a store that counts the partitions that workers take over, and those that were left in good order.

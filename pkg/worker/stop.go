@@ -126,7 +126,7 @@ func (l *lifecycle) end(w *Worker) {
 	l.runners.stop()
 	l.tidying.stop()
 	for _, q := range w.queues {
-		w.settler.Refund(q.hold.ForgetFound()) // that were in hand when the groups were left
+		w.settler.Refund(q.hold.ForgetFound()) // that were in hand, or had a message, when the groups were left
 	}
 	late = time.AfterFunc(leaveTimeout, l.calls.end)
 	l.aftermath.stop()
