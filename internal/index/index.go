@@ -34,8 +34,9 @@ type Config struct {
 	SentinelUsername, SentinelPassword string
 	// PutUntil returns the moment before which a task must be due to be put; zero: any time will do. nil: always zero.
 	PutUntil    func(ctx context.Context) time.Time
-	Embedded    bool          // the server is miniredis, without script flags and INFO
-	ReadTimeout time.Duration // of reading one answer, and of sending; default 500 ms
+	Now         func() time.Time // the database's time; nil: the host's
+	Embedded    bool             // the server is miniredis, without script flags and INFO
+	ReadTimeout time.Duration    // of reading one answer, and of sending; default 500 ms
 }
 
 // Index is the index of one namespace in one Redis. Make it by Open.
@@ -47,6 +48,7 @@ type Index struct {
 	sentinels *sentinels // nil in other modes than Sentinel
 	scripts   scripts
 	putUntil  func(ctx context.Context) time.Time
+	now       func() time.Time
 }
 
 // Open prepares the client and dials nothing. It refuses a configuration that can't work.
@@ -59,6 +61,10 @@ func Open(cfg Config) (*Index, error) {
 	}
 	x := &Index{
 		namespace: cfg.Namespace, embedded: cfg.Embedded, publish: "PUBLISH", scripts: newScripts(cfg.Embedded), putUntil: cfg.PutUntil,
+		now: time.Now,
+	}
+	if cfg.Now != nil {
+		x.now = cfg.Now
 	}
 	if err := x.connect(cfg); err != nil {
 		return nil, err

@@ -15,8 +15,8 @@ import (
 // nil only if every shard took its tasks; a task.ShardsError names the others. After an error any part may have been
 // written, and the same Put can be repeated. If a task is given twice, the higher version counts.
 func (x *Index) Put(ctx context.Context, tasks []task.Task) error {
-	head := x.quietHead
-	if slices.ContainsFunc(tasks, soon) {
+	head, quietFrom := x.quietHead, x.now().Add(wakeWindow)
+	if slices.ContainsFunc(tasks, func(t task.Task) bool { return t.RunAt.Before(quietFrom) }) {
 		head = x.wakingHead
 	}
 	puts := x.batches(x.scripts.put, head)
@@ -36,11 +36,9 @@ func (x *Index) Put(ctx context.Context, tasks []task.Task) error {
 	return x.run(ctx, append(puts.calls, drops.calls...)...)
 }
 
-// wakeWindow is much longer than a dispatcher ever sleeps, and than clocks differ.
+// wakeWindow is how far ahead a task is due for which no dispatcher need be woken: much longer than a dispatcher ever sleeps.
+// It is counted on the database's clock, since a host's clock may be wrong by more.
 const wakeWindow = 10 * time.Minute
-
-// soon reports whether a dispatcher may have to be woken for the task.
-func soon(t task.Task) bool { return time.Until(t.RunAt) < wakeWindow }
 
 // newest keeps the highest version of each task: a script compares with the scores before its call, and calls of one
 // pipeline have no order.

@@ -67,6 +67,26 @@ func TestPutKeepsToTheHorizon(t *testing.T) {
 	})
 }
 
+// Whether a task is due soon is a matter of the database's clock, however wrong the host's is.
+func TestPutWakesByTheDatabasesClock(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []time.Duration{15 * time.Minute, -15 * time.Minute} {
+		now := time.Now().Add(ahead)
+		x := open(t, index.Config{Addrs: []string{pipelinetest.Redis(t).Addr()}, Now: func() time.Time { return now }})
+		in := wakes(t, x, 1)
+		dueIn := func(d time.Duration) task.Task {
+			p := pending("o", 0, 1)
+			p.RunAt = now.Add(d).Truncate(time.Millisecond)
+			return p
+		}
+		put(t, x, dueIn(11*time.Minute))
+		expect(t, x, in, fmt.Sprintf("database %v ahead: far off", ahead))
+		near := dueIn(time.Second)
+		put(t, x, near)
+		expect(t, x, in, fmt.Sprintf("database %v ahead: soon", ahead), wake{0, near.RunAt})
+	}
+}
+
 func TestPutTakesMoreThanOneScriptHolds(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, x *index.Index) {

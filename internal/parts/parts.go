@@ -120,7 +120,7 @@ func (p *Parts) openIndex() (*index.Index, error) {
 		Namespace: cfg.Namespace, Mode: cfg.Redis.Mode, MasterName: cfg.Redis.MasterName, Addrs: cfg.Redis.Addrs,
 		Username: cfg.Redis.Username, Password: string(password), TLS: tls,
 		SentinelUsername: cfg.Redis.SentinelUsername, SentinelPassword: string(sentinelPassword),
-		PutUntil: p.putUntil,
+		PutUntil: p.putUntil, Now: p.Clock.Now,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("redis: %w", err)

@@ -226,7 +226,7 @@ func (p *Pipeline) open(ctx context.Context) error {
 	if p.memory, err = miniredis.Run(); err != nil {
 		return fmt.Errorf("start the index in memory: %w", err)
 	}
-	p.index, err = index.Open(index.Config{Namespace: p.cfg.Namespace, Addrs: []string{p.memory.Addr()}, Embedded: true})
+	p.index, err = index.Open(index.Config{Namespace: p.cfg.Namespace, Addrs: []string{p.memory.Addr()}, Embedded: true, Now: p.clock.Now})
 	if err != nil {
 		return err
 	}
