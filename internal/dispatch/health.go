@@ -29,7 +29,8 @@ type health struct {
 	unpublished atomic.Int64 // shards with claimed entries that are unpublished
 	taken       atomic.Int64 // calls of all shards of which Kafka took something
 	away        atomic.Bool  // the last refusal said so, and Kafka has taken nothing since
-	last        atomic.Int64 // when Kafka last took something, in Unix nanoseconds; 0: never
+
+	last atomic.Pointer[time.Time] // when Kafka last took something, on the monotonic clock too; nil: never
 
 	probing sync.Mutex // held during a probe
 	probed  time.Time  // when the last probe ended
@@ -45,14 +46,15 @@ func (h *health) completed(took bool) {
 // recordTaken records that Kafka took something.
 func (h *health) recordTaken() {
 	h.taken.Add(1)
-	h.last.Store(time.Now().UnixNano())
+	now := time.Now()
+	h.last.Store(&now)
 	h.away.Store(false)
 }
 
 // tookLately reports whether Kafka took something in the last d.
 func (h *health) tookLately(d time.Duration) bool {
 	last := h.last.Load()
-	return last > 0 && time.Since(time.Unix(0, last)) < d
+	return last != nil && time.Since(*last) < d
 }
 
 // judge says what it means that Kafka refused hints of a call that began when taken was before. If nothing else shows

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -41,6 +42,20 @@ type layoutCopy struct {
 	at time.Time
 }
 
+// lastTime is when something last happened. It keeps the monotonic clock: setting the host's clock back must not make it recent.
+type lastTime struct{ at atomic.Pointer[time.Time] }
+
+func (l *lastTime) set() {
+	now := time.Now()
+	l.at.Store(&now)
+}
+
+// isRecent reports whether it happened in the last d.
+func (l *lastTime) isRecent(d time.Duration) bool {
+	at := l.at.Load()
+	return at != nil && time.Since(*at) < d
+}
+
 // RecentLayout returns the layout as it was read at most some seconds ago, from a server that may be written. While the
 // database doesn't answer, it returns the last copy, whatever its age: then nobody moves rows either.
 func (s *Store) RecentLayout(ctx context.Context) (task.Layout, error) {
@@ -50,7 +65,7 @@ func (s *Store) RecentLayout(ctx context.Context) (task.Layout, error) {
 	case time.Since(c.at) <= maxLayoutAge:
 		s.refreshIfOld(c)
 		return c.Layout, nil
-	case time.Since(time.Unix(0, s.failed.Load())) < layoutRefresh:
+	case s.failed.isRecent(layoutRefresh):
 		return c.Layout, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, layoutTimeout)
@@ -67,7 +82,7 @@ func (s *Store) refresh(ctx context.Context) (task.Layout, error) {
 	began := time.Now()
 	l, err := scanLayout(s.db.QueryRowxContext(ctx, s.dialect.stateThen(layoutColumns)+fromLayout), writable{})
 	if err != nil {
-		s.failed.Store(time.Now().UnixNano())
+		s.failed.set()
 		return l, err
 	}
 	s.keep(&layoutCopy{l, began})
@@ -119,10 +134,10 @@ func (s *Store) checkNamespace(l task.Layout) error {
 
 // refreshIfOld reads the layout in the background, unless the copy is young or a read is under way.
 func (s *Store) refreshIfOld(c *layoutCopy) {
-	if time.Since(c.at) < layoutRefresh || time.Since(time.Unix(0, s.tried.Load())) < layoutRefresh || !s.refreshing.CompareAndSwap(false, true) {
+	if time.Since(c.at) < layoutRefresh || s.tried.isRecent(layoutRefresh) || !s.refreshing.CompareAndSwap(false, true) {
 		return
 	}
-	s.tried.Store(time.Now().UnixNano())
+	s.tried.set()
 	s.refreshes.Go(func() {
 		defer s.refreshing.Store(false)
 		ctx, cancel := context.WithTimeout(context.Background(), layoutTimeout)

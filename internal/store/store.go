@@ -26,8 +26,8 @@ type Store struct {
 	schema    string // of the DSN; empty where the caller opened the handle
 
 	layout     atomic.Pointer[layoutCopy] // as last read
-	tried      atomic.Int64               // when a read in the background last began, in Unix nanoseconds
-	failed     atomic.Int64               // when a read last failed
+	tried      lastTime                   // when a read in the background last began
+	failed     lastTime                   // when a read last failed
 	refreshing atomic.Bool                // such a read is under way in the background
 	refreshes  sync.WaitGroup
 
