@@ -18,7 +18,7 @@ import (
 
 // TestProgramsWithAnotherClock runs each program with a clock that is 30 s ahead of the database's or behind it, from the
 // start or after a step while it runs. By the database's clock nothing may happen early, and nothing more than 2 s late.
-// The other programs must report their clock's offset. The programs are compiled with the test's time.Now, so that every
+// The programs must report their clock's offset. The programs are compiled with the test's time.Now, so that every
 // decision by their own clock shows.
 func TestProgramsWithAnotherClock(t *testing.T) {
 	t.Setenv("GOFLAGS", "-overlay="+pipelinetest.OtherClock(t))
@@ -44,6 +44,7 @@ func TestProgramsWithAnotherClock(t *testing.T) {
 			keepers[c.event] = append(keepers[c.event], start("event", c.event))
 			keepers[c.worker] = append(keepers[c.worker], start("worker", c.worker))
 			keepers[c.daemon] = append(keepers[c.daemon], start("daemon", c.daemon))
+			keepers[c.game] = append(keepers[c.game], w.game)
 			began := time.Now()
 			w.watch()
 			w.play()

@@ -121,8 +121,15 @@ func Open(cfg Config, opts ...Option) (*Client, error) {
 }
 
 // Ready waits until MySQL answers and its schema is there, even while Redis and Kafka are away. It returns at once when
-// the credentials are refused or the schema belongs to another namespace.
-func (c *Client) Ready(ctx context.Context) error { return c.parts.AwaitSchema(ctx) }
+// the credentials are refused or the schema belongs to another namespace. From then on, until Close, the client follows
+// MySQL's clock by a query every few seconds; a client that was never ready goes by the host's clock.
+func (c *Client) Ready(ctx context.Context) error {
+	if err := c.parts.AwaitSchema(ctx); err != nil {
+		return err
+	}
+	c.parts.FollowClock()
+	return nil
+}
 
 // AwaitIndex waits until Redis answers. It returns nil also when ctx ends first, and an error when Redis refuses the
 // credentials or would evict entries. Scheduling works without Redis; a process that runs AwaitIndex beside its work ends

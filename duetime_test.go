@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -305,6 +306,35 @@ func TestReadyIsRefused(t *testing.T) {
 	if _, err := client.Schedule(t.Context(), MealFinished.New("ada", Meal{}, task.In(0))); !client.Unavailable(err) {
 		t.Errorf("got %v from a server that is away, want it to be unavailable", err)
 	}
+}
+
+// The database fails over to a host whose clock is an hour ahead. A client that does nothing learns it by itself.
+func TestClientFollowsTheDatabasesClock(t *testing.T) {
+	t.Parallel()
+	server, clock := pipelinetest.OwnMySQL(t), pipelinetest.NewClock(t)
+	pipelinetest.Must(t, server.Kill())
+	server.UseClock(clock)
+	pipelinetest.Must(t, server.Start())
+	cfg := configured(t, server.NewSchema(t))
+	migrated(t, cfg)
+	reg := prometheus.NewRegistry()
+	pipelinetest.Must(t, newClient(t, cfg, duetime.WithMetrics(reg)).Ready(t.Context()))
+	gapIsNear := func(want time.Duration) bool {
+		families, err := reg.Gather()
+		pipelinetest.Must(t, err)
+		for _, f := range families {
+			if f.GetName() == "duetime_clock_gap_seconds" {
+				return math.Abs(f.GetMetric()[0].GetGauge().GetValue()-want.Seconds()) < 1
+			}
+		}
+		t.Fatal("there is no duetime_clock_gap_seconds")
+		return false
+	}
+	if !gapIsNear(0) {
+		t.Error("the client sees a gap before the clock was set")
+	}
+	clock.Shift(time.Hour)
+	pipelinetest.Await(t, "the gap of an hour", func() bool { return gapIsNear(time.Hour) })
 }
 
 func TestOpenIsRefused(t *testing.T) {

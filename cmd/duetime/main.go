@@ -159,6 +159,8 @@ func (t *tool) withParts(ctx context.Context, fn func(p *parts.Parts, c *console
 			if err := p.CheckNamespace(layout); err != nil {
 				return err
 			}
+			_ = p.Clock.Learn(ctx) // changes are put by it
+			p.FollowClock()        // the console runs for long
 		} // fn will report any other trouble with MySQL
 		client, err := p.Scheduler(nil)
 		if err != nil {

@@ -64,7 +64,12 @@ func (d deployment) wantCode(t *testing.T, want int, args ...string) answer {
 // unmigrated is a deployment whose schema is empty.
 func unmigrated(t *testing.T) deployment {
 	t.Helper()
-	d := deployment{namespace: pipelinetest.Namespace(t), dsn: pipelinetest.MySQL(t).NewSchema(t)}
+	return unmigratedOn(t, pipelinetest.MySQL(t).NewSchema(t))
+}
+
+func unmigratedOn(t *testing.T, dsn string) deployment {
+	t.Helper()
+	d := deployment{namespace: pipelinetest.Namespace(t), dsn: dsn}
 	d.env = []string{
 		"DUETIME_NAMESPACE=" + d.namespace, "DUETIME_MYSQL__DSN=" + d.dsn, "DUETIME_REDIS__ADDRS=" + pipelinetest.Redis(t).Addr(),
 		"DUETIME_KAFKA__BROKERS=" + pipelinetest.Kafka(t).Addr(), "DUETIME_KAFKA__PARTITIONS=2", "DUETIME_SHARDS=4",
@@ -81,7 +86,11 @@ func unmigrated(t *testing.T) deployment {
 // migrated is a deployment ready for tasks.
 func migrated(t *testing.T) deployment {
 	t.Helper()
-	d := unmigrated(t)
+	return unmigrated(t).migrated(t)
+}
+
+func (d deployment) migrated(t *testing.T) deployment {
+	t.Helper()
 	d.wantCode(t, 0, "migrate", "up")
 	cfg := duetime.DefaultConfig()
 	cfg.Namespace, cfg.MySQL.DSN, cfg.Shards = d.namespace, duetime.DSN(d.dsn), 4
@@ -123,6 +132,28 @@ func decode[T any](t *testing.T, a answer) T {
 		t.Fatalf("%v in %q (exit code %d, said %q)", err, a.out, a.code, a.err)
 	}
 	return v
+}
+
+// The tool's host is half an hour behind the database. A task that the tool brings near wakes its dispatcher all the same.
+func TestToolWakesByTheDatabasesClock(t *testing.T) {
+	t.Parallel()
+	server, clock := pipelinetest.OwnMySQL(t), pipelinetest.NewClock(t)
+	clock.Shift(30 * time.Minute)
+	pipelinetest.Must(t, server.Kill())
+	server.UseClock(clock)
+	pipelinetest.Must(t, server.Start())
+	d := unmigratedOn(t, server.NewSchema(t)).migrated(t)
+	made := d.schedule(t, "ann", time.Hour)
+	wakes := d.redis.PSubscribe(t.Context(), d.namespace+":{*}:wake")
+	defer func() { _ = wakes.Close() }()
+	_, err := wakes.Receive(t.Context())
+	pipelinetest.Must(t, err)
+	d.wantCode(t, 0, "task", "reschedule", made.ID.String(), "--by=-59m")
+	select {
+	case <-wakes.Channel():
+	case <-time.After(10 * time.Second):
+		t.Error("no dispatcher was woken")
+	}
 }
 
 func TestMigrate(t *testing.T) {

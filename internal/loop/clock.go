@@ -69,8 +69,11 @@ func (c *Clock) Local() time.Time { return c.at(time.Since(c.start)) }
 func (c *Clock) at(since time.Duration) time.Time { return c.start.Round(0).Add(since) }
 
 // Run probes twice a second until ctx ends; it returns nil.
-func (c *Clock) Run(ctx context.Context) error {
-	return Run(ctx, Config{Name: "clock", Interval: probeInterval, MaxBackoff: probeInterval, Logger: c.logger},
+func (c *Clock) Run(ctx context.Context) error { return c.RunEvery(ctx, probeInterval) }
+
+// RunEvery probes at this interval until ctx ends; it returns nil.
+func (c *Clock) RunEvery(ctx context.Context, interval time.Duration) error {
+	return Run(ctx, Config{Name: "clock", Interval: interval, MaxBackoff: interval, Logger: c.logger},
 		func(ctx context.Context) (Result, error) { return Result{}, c.Learn(ctx) })
 }
 

@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -45,6 +46,9 @@ type Parts struct {
 	BeforeSchedule schedule.SpecFunc // sees what the Scheduler schedules; nil means none
 
 	hidePool func() // from the metrics
+
+	following sync.Once // begins to follow the clock
+	unfollow  func()    // ends that; nil if it has not begun
 
 	layout atomic.Pointer[task.Layout] // as AwaitSchema read it
 }
@@ -157,8 +161,30 @@ func (p *Parts) openStream(reg prometheus.Registerer) (*stream.Kafka, error) {
 	})
 }
 
+// clientClockInterval is the time between two probes of the database's clock by a client, of which there may be many.
+const clientClockInterval = 5 * time.Second
+
+// FollowClock probes the database's clock every few seconds from now on, until Close: the database may fail over to a host
+// with another clock. The caller has just read the clock, as AwaitSchema does. Elected processes run Clock.Run instead.
+func (p *Parts) FollowClock() {
+	p.following.Do(func() {
+		ctx, stop := context.WithCancel(context.Background())
+		ended := make(chan struct{})
+		p.unfollow = func() { stop(); <-ended }
+		go func() {
+			defer close(ended)
+			loop.Sleep(ctx, clientClockInterval)
+			_ = p.Clock.RunEvery(ctx, clientClockInterval) // it ends with ctx alone
+		}()
+	})
+}
+
 // Close closes all adapters.
 func (p *Parts) Close(context.Context) error {
+	p.following.Do(func() {}) // a later FollowClock does nothing
+	if p.unfollow != nil {
+		p.unfollow()
+	}
 	p.hidePool()
 	return errors.Join(p.Stream.Close(), p.Index.Close(), p.Store.Close())
 }
