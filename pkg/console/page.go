@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -144,8 +145,11 @@ func (s *site) show(w http.ResponseWriter, v *visit, at place) {
 // refuse writes why there is no answer.
 func (s *site) refuse(w http.ResponseWriter, v *visit, err error) {
 	status := statusOf(err)
-	if status == http.StatusUnauthorized {
+	switch status {
+	case http.StatusUnauthorized:
 		s.access.challenge(w.Header())
+	case http.StatusTooManyRequests:
+		w.Header().Set("Retry-After", strconv.Itoa(int(retrySignIn.Seconds())))
 	}
 	if status == http.StatusInternalServerError && v.r.Context().Err() == nil {
 		s.log.LogAttrs(v.r.Context(), slog.LevelError, "console page failed",

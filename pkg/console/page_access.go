@@ -113,6 +113,7 @@ var (
 	errNotSignedIn = errors.New("nobody is signed in")
 	errForbidden   = errors.New("the role does not allow this")
 	errOtherHost   = errors.New("the page without a sign-in answers by a name of loopback only")
+	errManySignIns = errors.New("too many sign-ins wait to be compared")
 )
 
 const (
@@ -138,7 +139,7 @@ func (i identity) actor() string {
 // access knows who may do what.
 type access struct {
 	cfg       PageConfig
-	passwords passwords
+	passwords *passwords
 }
 
 func newAccess(cfg PageConfig) (*access, error) {
@@ -219,7 +220,7 @@ func (a *access) challenge(header http.Header) {
 	}
 }
 
-// identify finds out who asks. Its errors are errNotSignedIn and errOtherHost.
+// identify finds out who asks. Its errors are errNotSignedIn, errOtherHost, errManySignIns, and that of the request's context.
 func (a *access) identify(r *http.Request) (identity, error) {
 	nobody := identity{grant: Grant{Role: RoleNone}}
 	if a.cfg.Open != "" {
@@ -235,7 +236,7 @@ func (a *access) identify(r *http.Request) (identity, error) {
 		return a.byToken(token, nobody)
 	}
 	name, password, ok := r.BasicAuth()
-	if !ok {
+	if !ok || len(a.cfg.Users) == 0 {
 		return nobody, errNotSignedIn
 	}
 	user := PageUser{Password: absentPassword}
@@ -243,10 +244,30 @@ func (a *access) identify(r *http.Request) (identity, error) {
 		user = a.cfg.Users[i]
 	}
 	// Of an absent user a password is compared too, so that the time does not tell who is there.
-	if !a.passwords.right(name, password, user.Password) || user.Name == "" {
+	right, err := a.passwords.right(r.Context(), networkOf(r), name, password, user.Password)
+	switch {
+	case err != nil:
+		return nobody, err
+	case !right || user.Name == "":
 		return nobody, errNotSignedIn
 	}
 	return identity{user.Name, user.Grant}, nil
+}
+
+const subnetBits = 64 // of an IPv6 address: who has one has its whole subnet
+
+// networkOf is whose sign-ins are counted together: those of an IPv4 address, or of an IPv6 subnet.
+func networkOf(r *http.Request) netip.Prefix {
+	sender, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	addr := sender.Addr().Unmap().WithZone("")
+	network, err := addr.Prefix(min(addr.BitLen(), subnetBits))
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return network
 }
 
 // byToken compares with all tokens, in the same time whichever it is.

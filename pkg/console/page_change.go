@@ -206,6 +206,7 @@ func (v *visit) explain(err error) string {
 	}{
 		{schedule.ErrCommitUnknown, "err.commit"},
 		{errNotSignedIn, "err.signin"},
+		{errManySignIns, "err.signins"},
 		{errForbidden, "err.forbidden"},
 		{errOtherHost, "err.host"},
 		{errNoPage, "err.nopage"},

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/pbkdf2"
 	"crypto/rand"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 const (
@@ -23,11 +25,19 @@ const (
 	saltBytes     = 16
 )
 
+const (
+	maxSignIns        = 64 // that wait to be compared, 0.1 s each
+	maxNetworkSignIns = 16 // of one network, so that a guesser there leaves room for the sign-ins of others
+	retrySignIn       = 5 * time.Second
+)
+
 // absentPassword is a hash that no password has: with it the sign-in of an absent user takes as long as another one.
 const absentPassword = hashName + "$300000$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
 // HashPassword returns what PageUser.Password takes in place of a password: pbkdf2-sha256$rounds$salt$hash.
-func HashPassword(password string) (string, error) {
+func HashPassword(password string) (string, error) { return hashPassword(password, hashRounds) }
+
+func hashPassword(password string, rounds int) (string, error) {
 	if len(password) < minPassword {
 		return "", fmt.Errorf("the password has fewer than %d characters", minPassword)
 	}
@@ -35,12 +45,12 @@ func HashPassword(password string) (string, error) {
 	if _, err := rand.Read(salt); err != nil {
 		return "", err
 	}
-	key, err := pbkdf2.Key(sha256.New, password, salt, hashRounds, hashBytes)
+	key, err := pbkdf2.Key(sha256.New, password, salt, rounds, hashBytes)
 	if err != nil {
 		return "", err
 	}
 	return strings.Join([]string{
-		hashName, strconv.Itoa(hashRounds), base64.RawStdEncoding.EncodeToString(salt), base64.RawStdEncoding.EncodeToString(key),
+		hashName, strconv.Itoa(rounds), base64.RawStdEncoding.EncodeToString(salt), base64.RawStdEncoding.EncodeToString(key),
 	}, "$"), nil
 }
 
@@ -81,35 +91,81 @@ func checkPassword(text string) error {
 }
 
 // passwords compares passwords, and remembers of each user the last right one, as a keyed hash: browsers send it with each
-// request. Wrong ones are compared one after the other, so that guesses take one processor at most.
+// request. Others are compared one after the other, so that guesses take one processor at most, and few of them wait.
 type passwords struct {
 	key  []byte
-	mu   *sync.Mutex // held while a hash is computed
-	seen *sync.Map   // by user: the keyed hash
+	busy chan struct{} // holds one value while a hash is computed
+	seen sync.Map      // by user: the keyed hash
+
+	mu      sync.Mutex
+	waiting map[netip.Prefix]int // sign-ins by network, with the one whose hash is computed
+	total   int                  // of them
 }
 
-func newPasswords() passwords {
+func newPasswords() *passwords {
 	key := make([]byte, hashBytes)
 	_, _ = rand.Read(key) // never fails
-	return passwords{key: key, mu: new(sync.Mutex), seen: new(sync.Map)}
+	return &passwords{key: key, busy: make(chan struct{}, 1), waiting: map[netip.Prefix]int{}}
 }
 
-func (p passwords) right(user, given, want string) bool {
-	mac := hmac.New(sha256.New, p.key)
-	_, _ = mac.Write([]byte(user + "\x00" + want + "\x00" + given)) // never fails
-	digest := mac.Sum(nil)
-	if last, ok := p.seen.Load(user); ok {
-		if known, is := last.([]byte); is && hmac.Equal(known, digest) {
-			return true
-		}
+// right compares a password. Its errors are errManySignIns, and that of a context that ends before the comparison.
+func (p *passwords) right(ctx context.Context, from netip.Prefix, user, given, want string) (bool, error) {
+	digest := p.digest(user, given, want)
+	if p.remembers(user, digest) {
+		return true, nil
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !samePassword(given, want) {
-		return false
+	if !p.enter(from) {
+		return false, errManySignIns
+	}
+	defer p.leave(from)
+	select {
+	case p.busy <- struct{}{}:
+		defer func() { <-p.busy }()
+	case <-ctx.Done():
+	}
+	switch {
+	case ctx.Err() != nil: // also if both cases of the select were ready
+		return false, ctx.Err()
+	case p.remembers(user, digest): // another request of the same browser was before this one
+		return true, nil
+	case !samePassword(given, want):
+		return false, nil
 	}
 	p.seen.Store(user, digest)
+	return true, nil
+}
+
+func (p *passwords) digest(user, given, want string) []byte {
+	mac := hmac.New(sha256.New, p.key)
+	_, _ = mac.Write([]byte(user + "\x00" + want + "\x00" + given)) // never fails
+	return mac.Sum(nil)
+}
+
+func (p *passwords) remembers(user string, digest []byte) bool {
+	last, ok := p.seen.Load(user)
+	known, is := last.([]byte)
+	return ok && is && hmac.Equal(known, digest)
+}
+
+// enter counts a sign-in that waits; false if too many do. Call leave after the comparison.
+func (p *passwords) enter(from netip.Prefix) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.total == maxSignIns || p.waiting[from] == maxNetworkSignIns {
+		return false
+	}
+	p.total++
+	p.waiting[from]++
 	return true
+}
+
+func (p *passwords) leave(from netip.Prefix) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.total--
+	if p.waiting[from]--; p.waiting[from] == 0 {
+		delete(p.waiting, from)
+	}
 }
 
 func samePassword(given, want string) bool {

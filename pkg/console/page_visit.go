@@ -310,6 +310,8 @@ func statusOf(err error) int {
 	switch {
 	case errors.Is(err, errNotSignedIn):
 		return http.StatusUnauthorized
+	case errors.Is(err, errManySignIns):
+		return http.StatusTooManyRequests
 	case errors.Is(err, errForbidden), errors.Is(err, errOtherHost):
 		return http.StatusForbidden
 	case errors.Is(err, errNoPage), errors.Is(err, task.ErrNotFound), errors.Is(err, task.ErrNoOperation),

@@ -125,6 +125,7 @@ func errorWords() map[string]words {
 		"err.span":      {"This is no span of time. Write +2h, -30m or +1d.", "时长无效。请写 +2h、-30m 或 +1d。"},
 		"err.gap":       {"This time does not exist: the clocks are put forward then.", "该时间不存在：当时时钟会拨快。"},
 		"err.signin":    {"Sign in to see this.", "请先登录。"},
+		"err.signins":   {"Too many sign-ins wait to be checked. Try again in some seconds.", "等待验证的登录过多，请几秒后重试。"},
 		"err.forbidden": {"Your role does not allow this.", "您的角色不允许此操作。"},
 		"err.host": {
 			"Without a sign-in this page answers to names of this machine only, such as 127.0.0.1.",
