@@ -10,6 +10,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,8 +32,8 @@ const (
 	retrySignIn       = 5 * time.Second
 )
 
-// absentPassword is a hash that no password has: with it the sign-in of an absent user takes as long as another one.
-const absentPassword = hashName + "$300000$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+// absentPassword is a hash that no password has: it stands for those of absent users.
+const absentPassword = hashName + "$10000$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
 // HashPassword returns what PageUser.Password takes in place of a password: pbkdf2-sha256$rounds$salt$hash.
 func HashPassword(password string) (string, error) { return hashPassword(password, hashRounds) }
@@ -82,30 +83,45 @@ func parseHash(text string) (h passwordHash, isHash bool, err error) {
 	return h, true, nil
 }
 
-func checkPassword(text string) error {
-	_, isHash, err := parseHash(text)
-	if err == nil && !isHash && len(text) < minPassword {
-		err = fmt.Errorf("the password has fewer than %d characters", minPassword)
+// hashed returns the users with hashes alone: a plain password would be compared in no time, and tell that its user is there.
+func hashed(users []PageUser) ([]PageUser, error) {
+	users = slices.Clone(users)
+	for i, u := range users {
+		_, isHash, err := parseHash(u.Password)
+		if err == nil && !isHash {
+			users[i].Password, err = HashPassword(u.Password)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("console: user %s: %w", u.Name, err)
+		}
 	}
-	return err
+	return users, nil
 }
 
 // passwords compares passwords, and remembers of each user the last right one, as a keyed hash: browsers send it with each
 // request. Others are compared one after the other, so that guesses take one processor at most, and few of them wait.
 type passwords struct {
-	key  []byte
-	busy chan struct{} // holds one value while a hash is computed
-	seen sync.Map      // by user: the keyed hash
+	key    []byte
+	rounds int           // of each comparison with a wrong password
+	busy   chan struct{} // holds one value while a hash is computed
+	seen   sync.Map      // by user: the keyed hash
 
 	mu      sync.Mutex
 	waiting map[netip.Prefix]int // sign-ins by network, with the one whose hash is computed
 	total   int                  // of them
 }
 
-func newPasswords() *passwords {
-	key := make([]byte, hashBytes)
-	_, _ = rand.Read(key) // never fails
-	return &passwords{key: key, busy: make(chan struct{}, 1), waiting: map[netip.Prefix]int{}}
+func newPasswords(users []PageUser) *passwords {
+	p := &passwords{
+		key: make([]byte, hashBytes), rounds: minHashRounds, busy: make(chan struct{}, 1), waiting: map[netip.Prefix]int{},
+	}
+	_, _ = rand.Read(p.key) // never fails
+	for _, u := range users {
+		if h, _, err := parseHash(u.Password); err == nil {
+			p.rounds = max(p.rounds, h.rounds)
+		}
+	}
+	return p
 }
 
 // right compares a password. Its errors are errManySignIns, and that of a context that ends before the comparison.
@@ -128,7 +144,7 @@ func (p *passwords) right(ctx context.Context, from netip.Prefix, user, given, w
 		return false, ctx.Err()
 	case p.remembers(user, digest): // another request of the same browser was before this one
 		return true, nil
-	case !samePassword(given, want):
+	case !samePassword(given, want, p.rounds):
 		return false, nil
 	}
 	p.seen.Store(user, digest)
@@ -168,17 +184,20 @@ func (p *passwords) leave(from netip.Prefix) {
 	}
 }
 
-func samePassword(given, want string) bool {
+// samePassword compares a password with a hash. If it is wrong, the comparison takes all the rounds, whichever the hash has.
+func samePassword(given, want string, rounds int) bool {
 	h, isHash, err := parseHash(want)
-	if err != nil {
+	if err != nil || !isHash {
 		return false
 	}
-	if !isHash {
-		a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(want))
-		return subtle.ConstantTimeCompare(a[:], b[:]) == 1
-	}
 	key, err := pbkdf2.Key(sha256.New, given, h.salt, h.rounds, len(h.key))
-	return err == nil && subtle.ConstantTimeCompare(key, h.key) == 1
+	if err == nil && subtle.ConstantTimeCompare(key, h.key) == 1 {
+		return true
+	}
+	if more := rounds - h.rounds; more > 0 {
+		_, _ = pbkdf2.Key(sha256.New, given, h.salt, more, len(h.key))
+	}
+	return false
 }
 
 // ParseUsers reads users, parted by spaces or line breaks: name:role:password, where the role is as ParseGrant reads it and the

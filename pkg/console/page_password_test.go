@@ -159,3 +159,28 @@ func TestTooManySignInsAreTold(t *testing.T) {
 		t.Errorf("status %d, %v: %s", w.Code, w.Header(), w.Body)
 	}
 }
+
+// Whoever is named, a wrong password is compared with a hash, and by the most rounds that one has.
+func TestPasswordsAreHashes(t *testing.T) {
+	t.Parallel()
+	hash, err := hashPassword(rightPassword, minHashRounds)
+	pipelinetest.Must(t, err)
+	read := Grant{Role: RoleRead}
+	cfg := PageConfig{Users: []PageUser{{"ann", rightPassword, read}, {"bob", hash, read}}}
+	a, err := newAccess(cfg)
+	pipelinetest.Must(t, err)
+	for _, u := range a.cfg.Users {
+		if _, isHash, err := parseHash(u.Password); err != nil || !isHash {
+			t.Errorf("%s keeps the password %q: %v", u.Name, u.Password, err)
+		}
+	}
+	if a.passwords.rounds != hashRounds {
+		t.Errorf("a comparison takes %d rounds, want %d", a.passwords.rounds, hashRounds)
+	}
+	if cfg.Users[0].Password != rightPassword {
+		t.Error("the caller's users were changed")
+	}
+	if who, err := a.identify(signInOf(t.Context(), "10.0.0.1", rightPassword)); err != nil || who.name != "ann" {
+		t.Errorf("the plain password: %+v, %v", who, err)
+	}
+}
