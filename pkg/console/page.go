@@ -40,14 +40,25 @@ const (
 // http.StripPrefix; the prefix must end in a slash in the browser. It needs no other host, and shows without JavaScript what it
 // shows with it. Each change bears its user's name in the history: name@console, or the name that a proxy gave if it has an @.
 func Handler(c *Console, cfg PageConfig) (http.Handler, error) {
+	s, err := newSite(c, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return s.handler(), nil
+}
+
+func newSite(c *Console, cfg PageConfig) (*site, error) {
 	access, err := newAccess(cfg)
 	if err != nil {
 		return nil, err
 	}
-	s := &site{
+	return &site{
 		c: c, cfg: cfg, access: access, log: cmp.Or(cfg.Logger, slog.Default()),
 		readings: newReadings(), walks: make(chan struct{}, 1),
-	}
+	}, nil
+}
+
+func (s *site) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", s.visited(s.goHome))
 	mux.Handle("GET /static/{name}", s.visited(s.serveStatic))
@@ -58,7 +69,7 @@ func Handler(c *Console, cfg PageConfig) (http.Handler, error) {
 	mux.Handle("POST /change", s.visited(s.doChange))
 	mux.Handle("POST /settings", s.visited(s.saveSettings))
 	mux.Handle("/", s.visited(func(w http.ResponseWriter, v *visit) { s.refuse(w, v, errNoPage) }))
-	return secured(http.NewCrossOriginProtection().Handler(http.MaxBytesHandler(rooted(mux), maxForm))), nil
+	return secured(http.NewCrossOriginProtection().Handler(http.MaxBytesHandler(rooted(mux), maxForm)))
 }
 
 var errNoPage = errors.New("there is no such page")
@@ -70,7 +81,7 @@ type site struct {
 	access   *access
 	log      *slog.Logger
 	readings *readings
-	walks    chan struct{} // holds one value while a search goes on
+	walks    chan struct{} // holds one value while somebody reads rows of all owners
 }
 
 // contentPolicy allows what the page needs, and no code or style inside of a page.

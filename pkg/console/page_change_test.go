@@ -1,7 +1,9 @@
 package console_test
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -421,6 +423,42 @@ func TestPageSearch(t *testing.T) {
 		}
 	}
 	p.get(404, "search?id="+task.NewID().String())
+}
+
+// What may read all rows waits for its turn, whatever it chooses. An owner's list waits for nothing.
+func TestPageReadsAllOwnersOneAtATime(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	h, walks, err := console.HandlerWithWalks(p.p.Console(), console.PageConfig{Open: "ann@desk", Logger: slog.New(slog.DiscardHandler)})
+	pipelinetest.Must(t, err)
+	p.h = h
+	p.schedule(charge.New("ada", Charge{1}, task.In(time.Hour), task.Label("city", "Rome")))
+	p.dead(1)
+	const deadOf = "change?do=dead.retry&kind=order.charge&any=1"
+	waiting := []string{
+		"search", "search?kind=order.charge", "search?label=city%3DRome", "search?label=city%3DRome&state=pending",
+		"change?do=bulk&verb=cancel&kind=order.charge", "change?do=bulk&verb=shift&by=2h&owner=ada", deadOf,
+	}
+	for _, at := range waiting {
+		p.get(200, at)
+	}
+	walks <- struct{}{} // somebody reads
+	for _, at := range waiting {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		w := p.do(request(http.MethodGet, at, nil).WithContext(ctx))
+		cancel()
+		if w.Code != http.StatusServiceUnavailable {
+			t.Errorf("%s went on beside another reading: status %d", at, w.Code)
+		}
+	}
+	for _, at := range []string{"search?owner=ada", "search?owner=ada&label=city%3DRome", "owner?owner=ada", "change?do=bulk&verb=shift&owner=ada"} {
+		p.get(200, at)
+	}
+	<-walks
+	p.confirm(200, deadOf)
+	if len(walks) > 0 {
+		t.Error("a reading that has ended holds up others")
+	}
 }
 
 // Language and theme are kept in cookies, and the browser is led back to a page of ours only.

@@ -117,10 +117,15 @@ func (d deadChoice) facts(v *visit) []string {
 }
 
 // deadAlike finds the dead tasks that are chosen. More says that there may be others.
-func deadAlike(ctx context.Context, c *Console, d deadChoice) (found []Task, more bool, err error) {
+func deadAlike(ctx context.Context, v *visit, d deadChoice) (found []Task, more bool, err error) {
+	done, err := v.site.oneAtATime(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	defer done()
 	f := Filter{Kind: d.kind, State: new(task.Dead), Limit: deadPage}
 	for range deadScanned / walkScanned {
-		page, err := c.walk(ctx, f, 0)
+		page, err := v.c.walk(ctx, f, 0)
 		if err != nil {
 			return nil, false, err
 		}
@@ -158,7 +163,7 @@ func askDead(key string, grave bool) func(ctx context.Context, v *visit) (questi
 		if err != nil {
 			return question{}, err
 		}
-		found, more, err := deadAlike(ctx, v.c, choice)
+		found, more, err := deadAlike(ctx, v, choice)
 		if err != nil {
 			return question{}, err
 		}
@@ -183,7 +188,7 @@ func doDead(
 		if err != nil {
 			return answer{}, err
 		}
-		found, more, err := deadAlike(ctx, v.c, choice)
+		found, more, err := deadAlike(ctx, v, choice)
 		if err != nil {
 			return answer{}, err
 		}

@@ -92,9 +92,7 @@ func askBulk(ctx context.Context, v *visit, verb task.Verb) (question, error) {
 	if err != nil {
 		return question{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, previewTimeout)
-	defer cancel()
-	preview, err := v.c.PreviewBulk(ctx, o)
+	preview, err := previewOne(ctx, v, o)
 	if err != nil {
 		return question{}, err
 	}
@@ -119,6 +117,18 @@ func askBulk(ctx context.Context, v *visit, verb task.Verb) (question, error) {
 		q.Hidden["before"] = []string{v.Typed(at.UnixMilli())}
 	}
 	return q, nil
+}
+
+// previewOne counts what an operation would change, while nobody else reads rows of all owners.
+func previewOne(ctx context.Context, v *visit, o task.Operation) (Preview, error) {
+	done, err := v.site.oneAtATime(ctx)
+	if err != nil {
+		return Preview{}, err
+	}
+	defer done()
+	ctx, cancel := context.WithTimeout(ctx, previewTimeout)
+	defer cancel()
+	return v.c.PreviewBulk(ctx, o)
 }
 
 // doBulk makes the operation, and leads to its progress. The daemon carries it out.

@@ -155,14 +155,15 @@ func readSearch(ctx context.Context, v *visit) (any, error) {
 			out.Bounds[i] = at.UnixMilli()
 		}
 	}
-	list := v.c.List
-	if filter.Walks() {
-		list = v.site.walk
-		if out.Pending = filter.State == nil; out.Pending {
-			filter.State = new(task.Pending)
+	if filter.Owner == "" {
+		done, err := v.site.oneAtATime(ctx)
+		if err != nil {
+			return out, err
 		}
+		defer done()
 	}
-	if out.Page, err = list(ctx, filter); err != nil {
+	out.Pending = filter.Walks() && filter.State == nil
+	if out.Page, err = v.c.ListBounded(ctx, filter); err != nil {
 		return out, err
 	}
 	if out.Page.Next != "" {

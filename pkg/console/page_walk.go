@@ -94,15 +94,15 @@ func (c *Console) walk(ctx context.Context, f Filter, patience time.Duration) (P
 	}
 }
 
-// walk is a search's walk. One goes on at a time: many would make each other slow, and tasks late.
-func (s *site) walk(ctx context.Context, f Filter) (Page, error) {
+// oneAtATime waits until no other request reads rows of all owners: many would make each other slow, and tasks late. Call what it
+// returns after the reading. An owner's list waits for none: it reads the owner's rows by an index.
+func (s *site) oneAtATime(ctx context.Context) (done func(), err error) {
 	select {
 	case s.walks <- struct{}{}:
-		defer func() { <-s.walks }()
+		return func() { <-s.walks }, nil
 	case <-ctx.Done():
-		return Page{}, ctx.Err()
+		return nil, ctx.Err()
 	}
-	return s.c.walk(ctx, f, walkPatience)
 }
 
 func formatWalkCursor(after task.Cursor) string {
