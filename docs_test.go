@@ -44,7 +44,7 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 	breaker, answer := source{t, "pkg/deliver/breaker.go"}, source{t, "pkg/deliver/answer.go"}
 	calls := source{t, "internal/api/limits.go"}
 	minPassword := source{t, "pkg/console/page_access.go"}.number("minPassword")
-	passwords := source{t, "pkg/console/page_password.go"}
+	passwords, readings := source{t, "pkg/console/page_password.go"}, source{t, "pkg/console/page_readings.go"}
 	joining := source{t, "duetime.go"}.span(`lookingAfter = (.+)`)
 	wait := source{t, "pkg/schedule/client.go"}.span(`cmp\.Or\(c\.IndexWait, (.+?)\)`)
 	for _, c := range []struct{ doc, says string }{
@@ -86,6 +86,8 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 		{consolePage, fmt.Sprintf("the password of %d characters or more", minPassword)},
 		{consolePage, fmt.Sprintf("At most %d sign-ins wait, %d of one address or IPv6 subnet", passwords.number("maxSignIns"),
 			passwords.number("maxNetworkSignIns"))},
+		{consolePage, fmt.Sprintf("until readings are %s ahead of their tenth", readings.span(`readingTimeout\s+= (.+)`))},
+		{consolePage, fmt.Sprintf("Figures for %d addresses are kept", readings.number("maxReadings"))},
 		{guide, fmt.Sprintf("| payload | %d KiB of JSON |", task.MaxPayload>>10)},
 		{guide, fmt.Sprintf("| owner, kind, queue | %d bytes |", same(t, task.MaxOwner, task.MaxKind, task.MaxQueue))},
 		{guide, fmt.Sprintf("| subject | %d bytes |", task.MaxSubject)},

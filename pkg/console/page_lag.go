@@ -7,6 +7,8 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"github.com/duetime/duetime/pkg/task"
 )
 
 // lagView is the data of the view.
@@ -82,6 +84,11 @@ func readLag(ctx context.Context, v *visit) (any, error) {
 		}
 	}
 	out.Span = span.name
+	for name, text := range map[string]string{"kind": out.Kind, "queue": out.Queue} {
+		if len(text) > max(task.MaxKind, task.MaxQueue) { // it would be kept with the reading
+			return out, &task.FieldError{Field: name, Problem: "is too long"}
+		}
+	}
 	query, c := LagQuery{Span: span.length, Step: span.step, Kind: out.Kind, Queue: out.Queue}, v.site.c
 	key := fmt.Sprintf("lag %s %q %q", span.name, out.Kind, out.Queue)
 	read := readShared(ctx, v.site.readings, key, func(ctx context.Context) (LagOver, error) { return c.LagOver(ctx, query) })

@@ -15,27 +15,34 @@ const (
 	readingIdle     = 9                      // multiple of the time that a reading took, until the next one
 	readingPatience = 100 * time.Millisecond // of a viewer who waits for a new one; the last one, or none, is shown then
 	readingTimeout  = 15 * time.Second
-	maxReadings     = 64 // that are kept
+	maxReadings     = 64 // that are kept, with those that wait
+	// maxOwed bounds the pauses that first readings skip: one after the longest reading. Views are seen at once so, and readings
+	// take a tenth of the time all the same.
+	maxOwed = readingIdle * readingTimeout
 )
 
 // readings are kept by a key, which names the view and what it is about. A reading that is no longer new is made anew when
 // somebody asks for it.
 type readings struct {
-	busy chan struct{} // holds one value while a reading goes on
+	changed chan struct{} // holds one value when the queue has changed
 
-	mu   sync.Mutex
-	kept map[string]*kept
-	idle time.Time // until then no reading begins
+	mu      sync.Mutex
+	kept    map[string]*kept
+	queue   []*kept       // that wait for their readings, in the order in which they were asked for; each is one of kept
+	working bool          // a goroutine makes the readings of the queue
+	idle    time.Time     // until then no reading begins, but for first ones
+	owed    time.Duration // pauses that were skipped, less the time since then in which a reading could have begun and none did
 }
 
 func newReadings() *readings {
-	return &readings{busy: make(chan struct{}, 1), kept: map[string]*kept{}}
+	return &readings{changed: make(chan struct{}, 1), kept: map[string]*kept{}}
 }
 
 type kept struct {
 	last  reading[any]
 	asked time.Time
-	ended chan struct{} // closed at the end of the reading that goes on; nil if none does
+	ended chan struct{} // closed at the end of the reading that waits or goes on; nil if none does
+	read  func() (any, error)
 }
 
 // reading is what was read, when, and why the last try failed.
@@ -82,7 +89,17 @@ func (r *readings) get(ctx context.Context, key string, read func(ctx context.Co
 	k.asked = now
 	if k.ended == nil && now.Sub(k.last.at) >= readingAge {
 		k.ended = make(chan struct{})
-		go r.read(context.WithoutCancel(ctx), k, read, k.ended) // the next viewer gets it, if this one leaves
+		k.read = func() (any, error) {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readingTimeout) // the next viewer gets it, if this one leaves
+			defer cancel()
+			return read(ctx)
+		}
+		r.queue = append(r.queue, k)
+		if !r.working {
+			r.working = true
+			go r.work()
+		}
+		r.notify()
 	}
 	last, ended := k.last, k.ended
 	r.mu.Unlock()
@@ -99,7 +116,15 @@ func (r *readings) get(ctx context.Context, key string, read func(ctx context.Co
 	return k.last
 }
 
-// dropOldest makes room for one more.
+// notify has the goroutine look at the queue during a pause.
+func (r *readings) notify() {
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+}
+
+// dropOldest makes room for one more. Those who wait for a reading that is dropped have none.
 func (r *readings) dropOldest() {
 	if len(r.kept) < maxReadings {
 		return
@@ -108,48 +133,86 @@ func (r *readings) dropOldest() {
 	for key := range r.kept {
 		keys = append(keys, key)
 	}
-	delete(r.kept, slices.MinFunc(keys, func(a, b string) int { return r.kept[a].asked.Compare(r.kept[b].asked) }))
+	oldest := slices.MinFunc(keys, func(a, b string) int { return r.kept[a].asked.Compare(r.kept[b].asked) })
+	k := r.kept[oldest]
+	delete(r.kept, oldest)
+	if i := slices.Index(r.queue, k); i >= 0 {
+		r.queue = slices.Delete(r.queue, i, i+1)
+		k.end()
+	}
 }
 
-// read makes a reading when it may.
-func (r *readings) read(ctx context.Context, k *kept, read func(ctx context.Context) (any, error), ended chan struct{}) {
-	r.begin(k)
-	defer func() { <-r.busy }()
-	ctx, cancel := context.WithTimeout(ctx, readingTimeout)
-	defer cancel()
+func (k *kept) end() {
+	close(k.ended)
+	k.ended, k.read = nil, nil
+}
+
+// work makes the readings of the queue, one after the other, and ends with the last.
+func (r *readings) work() {
+	for {
+		k, pause := r.next()
+		switch {
+		case k != nil:
+			r.run(k)
+		case pause > 0:
+			select {
+			case <-time.After(pause):
+			case <-r.changed:
+			}
+		default:
+			return
+		}
+	}
+}
+
+// next takes a reading from the queue that may begin now. If none may, it returns how long to pause; 0 is the end of the queue.
+// What was never read is taken before the pause is over, up to maxOwed. What could not be read is not, or a server in need would
+// be asked without an end.
+func (r *readings) next() (*kept, time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.queue) == 0 {
+		r.working = false
+		return nil, 0
+	}
+	i, pause := 0, time.Until(r.idle)
+	if pause > 0 {
+		i = slices.IndexFunc(r.queue, func(k *kept) bool { return k.last.at.IsZero() && k.last.err == nil })
+		if i < 0 {
+			return nil, pause
+		}
+		if pause > maxOwed-r.owed {
+			return nil, pause - (maxOwed - r.owed)
+		}
+	}
+	r.owed = max(0, r.owed+pause)
+	k := r.queue[i]
+	r.queue = slices.Delete(r.queue, i, i+1)
+	return k, 0
+}
+
+// run makes one reading.
+func (r *readings) run(k *kept) {
 	began := time.Now()
-	value, err := read(ctx)
+	value, err := k.read()
 	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if k.last.err = err; err == nil {
 		k.last = reading[any]{value: value, at: now}
 	}
-	k.ended = nil
 	r.idle = now.Add(readingIdle * now.Sub(began))
-	close(ended)
+	k.end()
 }
 
-// begin waits until this reading may begin. What was never read needs no pause before it; what could not be read does, or a
-// server in need would be asked without an end.
-func (r *readings) begin(k *kept) {
-	for {
-		r.busy <- struct{}{}
-		r.mu.Lock()
-		left := time.Until(r.idle)
-		first := k.last.at.IsZero() && k.last.err == nil
-		r.mu.Unlock()
-		if first || left <= 0 {
-			return
-		}
-		<-r.busy
-		time.Sleep(left)
-	}
-}
-
-// forget makes all viewers wait for new readings: something was changed. Readings that go on are for those who wait for them.
+// forget makes all viewers wait for new readings: something was changed. The reading that goes on is for those who wait for it.
 func (r *readings) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for _, k := range r.queue {
+		k.end()
+	}
+	r.queue = nil
 	clear(r.kept)
+	r.notify()
 }

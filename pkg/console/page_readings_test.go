@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strconv"
 	"sync"
 	"testing"
@@ -150,5 +151,80 @@ func TestReadingsAreFew(t *testing.T) {
 		if len(r.kept) != maxReadings || r.kept["0"] == nil {
 			t.Errorf("%d readings are kept, want %d with the one that is asked for", len(r.kept), maxReadings)
 		}
+	})
+}
+
+// Whatever viewers ask for, few readings wait, in one goroutine. This test counts goroutines, so no other one runs beside it.
+func TestReadingsThatWaitAreFew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const keys = 1000
+		r, release, reads := newReadings(), make(chan struct{}), 0
+		read := func(context.Context) (int, error) {
+			reads++
+			<-release
+			return reads, nil
+		}
+		before := runtime.NumGoroutine()
+		for i := range keys {
+			if got := readShared(t.Context(), r, strconv.Itoa(i), read); got.about().Ready {
+				t.Fatalf("key %d has a reading, which can't end", i)
+			}
+		}
+		synctest.Wait()
+		if n := runtime.NumGoroutine() - before; n > maxReadings {
+			t.Errorf("%d goroutines wait", n)
+		}
+		close(release)
+		time.Sleep(24 * time.Hour)
+		synctest.Wait()
+		if n := reads - 1; n < 1 || n > maxReadings { // one had begun
+			t.Errorf("%d readings of %d keys came after all, want 1 to %d", n, keys, maxReadings)
+		}
+		if got := readShared(t.Context(), r, strconv.Itoa(keys-1), read); !got.about().Ready {
+			t.Error("the newest key has no reading")
+		}
+	})
+}
+
+// Readings take a tenth of the time, also where each is a first one: of keys that nobody asked for before, or after a change.
+func TestFirstReadingsAreBounded(t *testing.T) {
+	t.Parallel()
+	for name, key := range map[string]func(i int) string{
+		"new keys": strconv.Itoa, "changes": func(int) string { return "a" },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r, source := newReadings(), &slowRead{took: time.Second}
+			began := time.Now()
+			for i := 0; time.Since(began) < time.Hour; i++ {
+				readShared(t.Context(), r, key(i), source.read)
+				r.forget()
+			}
+			reads := source.reads
+			time.Sleep(time.Hour) // the last ones end
+			const share = int(time.Hour / (time.Second * (1 + readingIdle)))
+			const ahead = int(readingTimeout/time.Second) + 1
+			if reads < share*9/10 || reads > share+ahead {
+				t.Errorf("%s: %d readings of a second in an hour, want about %d", name, reads, share)
+			}
+		})
+	}
+}
+
+// What is asked for again and again is read, however many others are asked for once.
+func TestReadingIsNotPushedOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, source := newReadings(), &slowRead{took: time.Second}
+		began, ready := time.Now(), false
+		for i := 0; time.Since(began) < time.Hour && !ready; i++ {
+			readShared(t.Context(), r, strconv.Itoa(i), source.read)
+			if i > 3*maxReadings {
+				ready = readShared(t.Context(), r, "mine", source.read).about().Ready
+			}
+		}
+		if !ready {
+			t.Error("no reading within an hour")
+		}
+		time.Sleep(time.Hour) // the last ones end
 	})
 }

@@ -257,6 +257,7 @@ func TestPageHeaders(t *testing.T) {
 	for at, want := range map[string]int{
 		"ahead": 200, "": 303, "nowhere": 404, "task?id=7": 404, "static/page.css": 200,
 		"static/..%2Fpage.go": 404, "static/none": 404, "search?after=x": 400, "change?do=task.cancel": 403,
+		"lag?kind=" + strings.Repeat("k", task.MaxKind+1): 400,
 	} {
 		for _, signedIn := range []bool{true, false} {
 			r := request(http.MethodGet, at, nil)
