@@ -127,6 +127,12 @@ func (t *Tx) ResumeRecurrence(ctx context.Context, owner, name string) (task.Rec
 // RunRecurrence makes a task that is due now, beside those of the timetable, and returns it: its tick is now. Also a paused
 // recurrence runs so. It answers task.ErrNoRecurrence.
 func (t *Tx) RunRecurrence(ctx context.Context, owner, name string) (task.Task, error) {
+	return t.RunRecurrenceOnce(ctx, owner, name, task.NewID())
+}
+
+// RunRecurrenceOnce is RunRecurrence for a call that may be repeated: the task gets the id, and once it is there, a call returns it as
+// it stands. An id that a task of another owner or kind has answers a *task.FieldError.
+func (t *Tx) RunRecurrenceOnce(ctx context.Context, owner, name string, id task.ID) (task.Task, error) {
 	r, err := t.Recurrence(ctx, owner, name)
 	if err != nil {
 		return task.Task{}, fmt.Errorf("run %w", err)
@@ -137,9 +143,17 @@ func (t *Tx) RunRecurrence(ctx context.Context, owner, name string) (task.Task, 
 	if _, err := t.Now(ctx); err != nil {
 		return task.Task{}, t.fail(err)
 	}
-	stands, err := t.rows.Insert(ctx, t.db, []task.Task{r.Extra(t.now)})
+	extra := r.Extra(t.now)
+	extra.ID = id
+	stands, err := t.rows.Insert(ctx, t.db, []task.Task{extra})
 	if err != nil {
 		return task.Task{}, t.fail(fmt.Errorf("run %s of owner %s: %w", name, owner, err))
+	}
+	if row := stands[0]; row.ID == id && !row.CreatedAt.Equal(t.now) { // an earlier call has made it
+		if row.Owner != r.Owner || row.Kind != r.Kind {
+			return task.Task{}, &task.FieldError{Field: "task_id", Problem: "must be new, or that of a task which such a call has made"}
+		}
+		return row, nil
 	}
 	t.written = append(t.written, stands[0])
 	t.note(r, task.EventExtra, "task "+stands[0].ID.String())

@@ -309,6 +309,43 @@ func TestPauseAndResume(t *testing.T) {
 	})
 }
 
+// A call with an id can be repeated: it makes one task, with one line of the history.
+func TestRunRecurrenceOnce(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		w.recur(t, "breakfast", weekly, 1, recur.Policy{})
+		id := task.NewID()
+		run := func(owner string) (made task.Task, events int, err error) {
+			time.Sleep(2 * time.Millisecond) // a call of another moment
+			err = w.InTx(t.Context(), func(tx *schedule.Tx) (err error) {
+				made, err = tx.RunRecurrenceOnce(t.Context(), owner, "breakfast", id)
+				events = len(tx.Events())
+				return err
+			})
+			return made, events, err
+		}
+		for i := range 3 {
+			made, events, err := run("ann")
+			if err != nil || made.ID != id || events != max(0, 1-i) {
+				t.Errorf("call %d: made %v, %d lines, %v", i, made, events, err)
+			}
+			if i == 1 { // it is returned after its end as well
+				_, err = w.Cancel(t.Context(), id)
+				pipelinetest.Must(t, err)
+			}
+		}
+		if n := len(w.pending(t, "ann")); n != 1 {
+			t.Errorf("%d tasks are pending, want that of the timetable", n)
+		}
+		_, err := w.Recur(t.Context(), "breakfast", weekly, meal.Recurring("bob", 1), recur.Policy{})
+		pipelinetest.Must(t, err)
+		_, _, err = run("bob")
+		if _, ok := errors.AsType[*task.FieldError](err); !ok {
+			t.Errorf("the id of another owner's task: %v", err)
+		}
+	})
+}
+
 func TestStopRecurrences(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
