@@ -283,7 +283,7 @@ func TestPausesAndResignationsAreWrittenDown(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
 		o := w.console()
-		if _, err := o.askToResign(t.Context(), "event"); !errors.Is(err, ErrNeverLed) {
+		if _, err := o.askToResign(t.Context(), "event", 0); !errors.Is(err, ErrNeverLed) {
 			t.Errorf("nobody led: %v", err)
 		}
 		for range 3 {
@@ -300,12 +300,20 @@ func TestPausesAndResignationsAreWrittenDown(t *testing.T) {
 			pipelinetest.Must(t, err)
 			diff(t, "resumed", want, changed)
 		}
-		epoch, err := o.askToResign(t.Context(), "event")
+		epoch, err := o.askToResign(t.Context(), "event", 3)
 		pipelinetest.Must(t, err)
 		diff(t, "epoch", int64(3), epoch)
 		asked, err := w.store.Resigned(t.Context(), "event")
 		pipelinetest.Must(t, err)
 		diff(t, "asked", int64(3), asked)
+		_, err = w.store.Take(t.Context(), "event")
+		pipelinetest.Must(t, err)
+		again, err := o.resign(t.Context(), "event", 3) // as a form that is sent twice does
+		pipelinetest.Must(t, err)
+		diff(t, "terms", [2]int64{3, 4}, [2]int64{again.Before, again.Epoch})
+		asked, err = w.store.Resigned(t.Context(), "event")
+		pipelinetest.Must(t, err)
+		diff(t, "asked once more", int64(3), asked)
 		pipelinetest.Must(t, o.inTx(t.Context(), func(tx *sqlx.Tx, now time.Time) error {
 			return o.record(t.Context(), tx, now, task.EventRebuild, "shard 3")
 		}))

@@ -99,11 +99,16 @@ type Resigned struct {
 // Resign makes the leader of this name, LeaderEvent or LeaderDaemon, hand over, and waits for the successor's term, for at most
 // 20 s. It answers ErrNeverLed.
 func (c *Console) Resign(ctx context.Context, name string) (Resigned, error) {
+	return c.resign(ctx, name, 0)
+}
+
+// resign is Resign for the leader of a term; 0 is the newest. If another term has begun since, it asks nobody.
+func (c *Console) resign(ctx context.Context, name string, term int64) (Resigned, error) {
 	if err := CheckLeader(name); err != nil {
 		return Resigned{}, err
 	}
 	began := time.Now()
-	epoch, err := c.askToResign(ctx, name)
+	epoch, err := c.askToResign(ctx, name, term)
 	if err != nil {
 		return Resigned{}, err
 	}
@@ -122,13 +127,17 @@ func (c *Console) Resign(ctx context.Context, name string) (Resigned, error) {
 	}
 }
 
-// askToResign asks the leader of this name to end its term, and returns the term's epoch.
-func (c *Console) askToResign(ctx context.Context, name string) (epoch int64, err error) {
+// askToResign asks the leader of this name to end its term, unless it is later than the one given, and returns the epoch of the term
+// that ends.
+func (c *Console) askToResign(ctx context.Context, name string, term int64) (epoch int64, err error) {
 	if epoch, err = c.store.Current(ctx, name); err != nil {
 		return 0, err
 	}
 	if epoch == 0 {
 		return 0, fmt.Errorf("%s: %w", name, ErrNeverLed)
+	}
+	if term > 0 && term < epoch {
+		return term, nil
 	}
 	return epoch, c.inTx(ctx, func(tx *sqlx.Tx, now time.Time) error {
 		if err := c.store.Resign(ctx, tx, name, epoch, now); err != nil {

@@ -75,6 +75,23 @@ func changes() map[string]change {
 	}
 }
 
+// formID is the name of the field by which a form's answer is known: a browser may send it twice. A question that makes something
+// gives it a new id each time that it is asked.
+const formID = "once"
+
+// onceOf is the id of the form, or a new one for a program that sends none: it repeats nothing.
+func onceOf(v *visit) (task.ID, error) {
+	text := v.r.FormValue(formID)
+	if text == "" {
+		return task.NewID(), nil
+	}
+	id, err := task.ParseID(text)
+	if err != nil || id.IsZero() {
+		return id, fmt.Errorf("%w as the id of a form: %q", errMistake, text)
+	}
+	return id, nil
+}
+
 // find returns the change that the request names, if its user may do it. The verb of a mass change may come in a field of its
 // own.
 func (s *site) find(v *visit) (change, error) {
@@ -178,6 +195,7 @@ func conflictKey(err error) (string, bool) {
 		{task.ErrKeyTaken, "err.keytaken"},
 		{task.ErrRunning, "err.running"},
 		{task.ErrOperationOver, "err.over"},
+		{task.ErrOperationTaken, "err.formused"},
 		{ErrNeverLed, "err.neverled"},
 		{errNothing, "err.nothing"},
 		{ErrDiedSince, "err.meanwhile"},

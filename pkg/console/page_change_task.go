@@ -152,8 +152,11 @@ func askRecurrence(key string, grave bool) func(ctx context.Context, v *visit) (
 				v.T("fact.kind", life.Kind, life.Queue),
 			},
 		}
-		if key == "ask.rec.pause" {
+		switch key {
+		case "ask.rec.pause":
 			q.Inputs = []Input{{"note", v.T("note"), "", v.T("hint.note")}}
+		case "ask.rec.run":
+			q.Hidden = map[string][]string{formID: {task.NewID().String()}}
 		}
 		return q, nil
 	}
@@ -181,8 +184,11 @@ func recurrenceChange(
 }
 
 func doRunRecurrence(ctx context.Context, v *visit) (answer, error) {
-	owner := v.r.FormValue("owner")
-	made, err := v.c.RunRecurrence(ctx, owner, v.r.FormValue("name"))
+	id, err := onceOf(v)
+	if err != nil {
+		return answer{}, err
+	}
+	made, err := v.c.runRecurrenceOnce(ctx, v.r.FormValue("owner"), v.r.FormValue("name"), id)
 	if err != nil {
 		return answer{}, err
 	}
@@ -301,19 +307,34 @@ func doLimit(ctx context.Context, v *visit) (answer, error) {
 	return answer{Text: v.T("did.limit", cleaned(queue)), Back: "health"}, nil
 }
 
-func askResign(_ context.Context, v *visit) (question, error) {
+func askResign(ctx context.Context, v *visit) (question, error) {
 	name := v.r.FormValue("name")
 	if err := CheckLeader(name); err != nil {
 		return question{}, fmt.Errorf("%w: %w", errMistake, err)
 	}
-	return question{Title: v.T("ask.resign", name), Facts: []string{v.T("fact.resign")}, Back: "health"}, nil
+	term, err := v.c.store.Current(ctx, name)
+	if err != nil {
+		return question{}, err
+	}
+	return question{
+		Title: v.T("ask.resign", name), Facts: []string{v.T("fact.resign")}, Back: "health",
+		Hidden: map[string][]string{"term": {strconv.FormatInt(term, 10)}},
+	}, nil
 }
 
+// doResign ends the term that the page showed: the form may come once more when another one has begun.
 func doResign(ctx context.Context, v *visit) (answer, error) {
-	if _, err := askResign(ctx, v); err != nil {
-		return answer{}, err
+	name, term := v.r.FormValue("name"), int64(0)
+	if err := CheckLeader(name); err != nil {
+		return answer{}, fmt.Errorf("%w: %w", errMistake, err)
 	}
-	done, err := v.c.Resign(ctx, v.r.FormValue("name"))
+	if text := v.r.FormValue("term"); text != "" {
+		var err error
+		if term, err = strconv.ParseInt(text, 10, 64); err != nil {
+			return answer{}, fmt.Errorf("%w as a term: %q", errMistake, text)
+		}
+	}
+	done, err := v.c.resign(ctx, name, term)
 	if err != nil {
 		return answer{}, err
 	}

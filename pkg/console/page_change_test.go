@@ -13,6 +13,7 @@ import (
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/console"
+	"github.com/duetime/duetime/pkg/recur"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -184,6 +185,9 @@ func TestPageMassChange(t *testing.T) {
 	if w.Code != http.StatusSeeOther || !strings.HasPrefix(to, "operation?id=") {
 		t.Fatalf("status %d, leads to %q: %s", w.Code, to, w.Body)
 	}
+	if again := p.do(request(http.MethodPost, "change", form)); again.Code != w.Code || again.Header().Get("Location") != to {
+		t.Errorf("sent twice: status %d, leads to %q, want %q: %s", again.Code, again.Header().Get("Location"), to, again.Body)
+	}
 	page := p.get(200, to)
 	if !strings.Contains(page, "was begun") || !strings.Contains(page, `max="3"`) || !strings.Contains(page, "ann@desk") {
 		t.Errorf("the operation's page says %s", page)
@@ -205,6 +209,80 @@ func TestPageMassChange(t *testing.T) {
 	}
 	if said := p.post(409, "change", "do", "operation.pause", "id", all[0].ID.String()); !strings.Contains(said, "is over") {
 		t.Errorf("paused after its end: %s", said)
+	}
+}
+
+// Each preview begins an operation of its own. A form can't begin another one than it has shown.
+func TestPageMassChangeIsKnownByItsForm(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.schedule(charge.New("ada", Charge{1}, task.In(time.Hour)))
+	const at = "change?do=bulk&verb=shift&owner=ada&by=2h"
+	form := hidden(t, p.get(200, at))
+	other := hidden(t, p.get(200, at+"&once="+form.Get("once")))
+	for _, f := range []url.Values{form, form, other} {
+		if w := p.do(request(http.MethodPost, "change", f)); w.Code != http.StatusSeeOther {
+			t.Errorf("status %d: %s", w.Code, w.Body)
+		}
+	}
+	form.Set("by", "3h")
+	if w := p.do(request(http.MethodPost, "change", form)); w.Code != 409 || !strings.Contains(w.Body.String(), "another mass change before") {
+		t.Errorf("another change by the same form: status %d: %s", w.Code, w.Body)
+	}
+	for _, once := range []string{"7", task.ID{}.String()} {
+		form.Set("once", once)
+		if w := p.do(request(http.MethodPost, "change", form)); w.Code != 400 || !strings.Contains(w.Body.String(), "the id of a form") {
+			t.Errorf("the id %s: status %d: %s", once, w.Code, w.Body)
+		}
+	}
+	if all, err := p.p.Console().Operations(t.Context()); err != nil || len(all) != 2 {
+		t.Errorf("made: %+v, %v", all, err)
+	}
+}
+
+// A form that a browser sends twice makes one task, and retries none that has died once more since.
+func TestPageFormsThatComeTwice(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	dead := p.dead(2)
+	const past = "UPDATE duetime_tasks SET run_at = run_at - 7200000"
+	_, err := p.p.DB().ExecContext(t.Context(), past)
+	pipelinetest.Must(t, err)
+	p.recurs()
+	count := func() (n int) {
+		pipelinetest.Must(t, p.p.DB().GetContext(t.Context(), &n, "SELECT COUNT(*) FROM duetime_tasks"))
+		return n
+	}
+	before, form := count(), hidden(t, p.get(200, "change?do=recurrence.run&owner=ada&name=hourly"))
+	first := p.do(request(http.MethodPost, "change", form))
+	again := p.do(request(http.MethodPost, "change", form))
+	if made := count() - before; made != 1 || first.Code != 200 || again.Code != 200 {
+		t.Errorf("%d tasks were made, want 1: status %d, then %d: %s", made, first.Code, again.Code, again.Body)
+	}
+	form.Set("once", dead[0].String())
+	form.Set("owner", "bob")
+	_, err = p.p.Recur(t.Context(), "hourly", recur.Every(time.Hour), charge.Recurring("bob", Charge{1}), recur.Policy{})
+	pipelinetest.Must(t, err)
+	if w := p.do(request(http.MethodPost, "change", form)); w.Code != 400 {
+		t.Errorf("the id of another owner's task: status %d: %s", w.Code, w.Body)
+	}
+
+	form = hidden(t, p.get(200, "change?do=dead.retry&kind=order.charge&any=1"))
+	if w := p.do(request(http.MethodPost, "change", form)); !strings.Contains(w.Body.String(), "2 tasks are pending again") {
+		t.Errorf("retried: status %d: %s", w.Code, w.Body)
+	}
+	const dies = "UPDATE duetime_tasks SET state = 3, version = 4, finished_at = updated_at WHERE id IN (?, ?)"
+	_, err = p.p.DB().ExecContext(t.Context(), dies, dead[0][:], dead[1][:])
+	pipelinetest.Must(t, err)
+	if w := p.do(request(http.MethodPost, "change", form)); w.Code != 409 {
+		t.Errorf("retried once more: status %d: %s", w.Code, w.Body)
+	}
+	form.Set("last", "7")
+	if w := p.do(request(http.MethodPost, "change", form)); w.Code != 400 {
+		t.Errorf("a place that is none: status %d: %s", w.Code, w.Body)
+	}
+	if form := hidden(t, p.get(200, "change?do=leader.resign&name=event")); form.Get("term") != "0" {
+		t.Errorf("the form does not say whose term is to end: %v", form)
 	}
 }
 

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -83,16 +84,20 @@ const (
 // deadChoice is which dead tasks of a kind are to be changed.
 type deadChoice struct {
 	kind, alike string
-	any         bool      // whatever their error
-	since       time.Time // when they died at the earliest
+	any         bool        // whatever their error
+	since       time.Time   // when they died at the earliest
+	last        task.Cursor // of those that were shown, by their run times; zero: none was
 }
 
 func deadChoiceOf(v *visit) (deadChoice, error) {
 	d := deadChoice{kind: v.r.FormValue("kind"), alike: v.r.FormValue("error"), any: v.r.FormValue("any") != ""}
 	var err error
 	if text := v.r.FormValue("since"); text != "" {
-		d.since, err = parseBound(text, v.now)
+		if d.since, err = parseBound(text, v.now); err != nil {
+			return d, err
+		}
 	}
+	d.last, err = parseWalkCursor(v.r.FormValue("last"))
 	return d, err
 }
 
@@ -101,7 +106,16 @@ func (d deadChoice) chooses(t Task) bool {
 	if t.FinishedAt != nil {
 		died = time.UnixMilli(*t.FinishedAt)
 	}
-	return !died.Before(d.since) && (d.any || alikeError(beginning(t.LastError)) == d.alike)
+	return !died.Before(d.since) && !d.isPast(t) && (d.any || alikeError(beginning(t.LastError)) == d.alike)
+}
+
+// isPast reports whether a task comes after all that were shown: one that was retried comes later when it dies once more, and the rest
+// of more than one change takes. So a form that is sent twice changes each task once.
+func (d deadChoice) isPast(t Task) bool {
+	if d.last == (task.Cursor{}) {
+		return false
+	}
+	return cmp.Or(time.UnixMilli(t.RunAtMs).Compare(d.last.At), bytes.Compare(t.ID[:], d.last.ID[:])) > 0
 }
 
 // facts says it to the user.
@@ -124,6 +138,9 @@ func deadAlike(ctx context.Context, v *visit, d deadChoice) (found []Task, more 
 	}
 	defer done()
 	f := Filter{Kind: d.kind, State: new(task.Dead), Limit: deadPage}
+	if !d.last.At.IsZero() {
+		f.DueBefore = d.last.At.Add(time.Millisecond)
+	}
 	for range deadScanned / walkScanned {
 		page, err := v.c.walk(ctx, f, 0)
 		if err != nil {
@@ -175,11 +192,15 @@ func askDead(key string, grave bool) func(ctx context.Context, v *visit) (questi
 		if more {
 			q.Facts = append(q.Facts, v.T("fact.deadcut"))
 		}
+		if n := len(found); n > 0 {
+			last := task.Cursor{At: time.UnixMilli(found[n-1].RunAtMs), ID: found[n-1].ID}
+			q.Hidden = map[string][]string{"last": {formatWalkCursor(last)}}
+		}
 		return q, nil
 	}
 }
 
-// doDead changes those that are dead of the error by now.
+// doDead changes those that are dead of the error by now, among those that were shown.
 func doDead(
 	do func(c *Console, ctx context.Context, ids []task.ID, progress func(done int)) (Bulk, error), key string,
 ) func(ctx context.Context, v *visit) (answer, error) {

@@ -100,8 +100,9 @@ func askBulk(ctx context.Context, v *visit, verb task.Verb) (question, error) {
 	q := question{
 		Title: v.T("ask.bulk.count", grouped(matched), cleaned(o.String())),
 		Facts: []string{v.T("fact.bulk")}, Sample: preview.Sample, By: o.By, Back: back,
-		Hidden: map[string][]string{"matched": {matched}}, Inputs: []Input{{"rate", v.T("bulkrate"), "", v.T("hint.bulkrate")}},
-		Empty: preview.Matched == 0, Grave: verb == task.VerbCancel || verb == task.VerbDiscard || o.Filter.All,
+		Hidden: map[string][]string{"matched": {matched}, formID: {task.NewID().String()}},
+		Inputs: []Input{{"rate", v.T("bulkrate"), "", v.T("hint.bulkrate")}},
+		Empty:  preview.Matched == 0, Grave: verb == task.VerbCancel || verb == task.VerbDiscard || o.Filter.All,
 	}
 	if verb == task.VerbRetry {
 		q.Facts = append(q.Facts, v.T("fact.retry"))
@@ -131,7 +132,7 @@ func previewOne(ctx context.Context, v *visit, o task.Operation) (Preview, error
 	return v.c.PreviewBulk(ctx, o)
 }
 
-// doBulk makes the operation, and leads to its progress. The daemon carries it out.
+// doBulk makes the operation, and leads to its progress. The daemon carries it out. A form that comes twice makes one.
 func doBulk(verb task.Verb) func(ctx context.Context, v *visit) (answer, error) {
 	return func(ctx context.Context, v *visit) (answer, error) {
 		if err := v.r.ParseForm(); err != nil {
@@ -143,6 +144,9 @@ func doBulk(verb task.Verb) func(ctx context.Context, v *visit) (answer, error) 
 		}
 		if o.Matched, err = strconv.ParseInt(v.r.FormValue("matched"), 10, 64); err != nil || o.Matched < 1 {
 			return answer{}, errNothing // no preview was shown, or it was empty
+		}
+		if o.ID, err = onceOf(v); err != nil {
+			return answer{}, err
 		}
 		made, err := v.c.Bulk(ctx, o)
 		if err != nil {
