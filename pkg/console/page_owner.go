@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	"github.com/duetime/duetime/pkg/task"
@@ -51,15 +52,16 @@ type LinePoint struct {
 	Free bool // it can be dragged
 }
 
+const wholeDay = 24 * time.Hour // but for those on which a zone's clock is put forward or back
+
 // lineSpans are the lengths of the line, and between two marks.
 func lineSpans() []lineSpan {
-	const day = 24 * time.Hour
 	return []lineSpan{
 		{"1h", time.Hour, 10 * time.Minute},
 		{"6h", 6 * time.Hour, time.Hour},
-		{"1d", day, 4 * time.Hour},
-		{"7d", 7 * day, day},
-		{"30d", 30 * day, 5 * day},
+		{"1d", wholeDay, 4 * time.Hour},
+		{"7d", 7 * wholeDay, wholeDay},
+		{"30d", 30 * wholeDay, 5 * wholeDay},
 	}
 }
 
@@ -128,12 +130,15 @@ func (o *ownerView) draw(v *visit, from, to time.Time, span lineSpan) {
 		})
 	}
 	o.Height = lineTop + lineRow*max(1, len(ends)) + lineRow/2
-	for at := nextWall(from, span.step); at.Before(to); at = at.Add(span.step) {
+	for at := range walls(from.In(v.zone), span.step) {
+		if !at.Before(to) {
+			break
+		}
 		form := "15:04"
-		if span.step >= 24*time.Hour {
+		if span.step >= wholeDay {
 			form = "01-02"
 		}
-		o.Ticks = append(o.Ticks, LineTick{x(at.UnixMilli()), at.In(v.zone).Format(form)})
+		o.Ticks = append(o.Ticks, LineTick{x(at.UnixMilli()), at.Format(form)})
 	}
 	if now := v.now.UnixMilli(); now > o.From && now < o.To {
 		o.NowX = x(now)
@@ -143,14 +148,31 @@ func (o *ownerView) draw(v *visit, from, to time.Time, span lineSpan) {
 	o.Later = v.Link("owner", "owner", o.Owner, "span", span.name, "from", v.Typed(from.Add(half).UnixMilli()))
 }
 
-// nextWall is the first moment after from that is a multiple of step since the day's beginning in from's zone.
-func nextWall(from time.Time, step time.Duration) time.Time {
-	day := time.Date(from.Year(), from.Month(), from.Day(), 0, 0, 0, 0, from.Location())
-	at := day.Add(from.Sub(day).Truncate(step))
-	if !at.After(from) {
-		at = at.Add(step)
+// walls yields the moments after from that are multiples of step since the beginning of from's day, in its zone: every few hours,
+// or the beginning of every few days, which may have 23 or 25 hours.
+func walls(from time.Time, step time.Duration) iter.Seq[time.Time] {
+	return func(yield func(time.Time) bool) {
+		began := dayStart(from, 0)
+		for n := 1; ; n++ {
+			at := began.Add(time.Duration(n) * step)
+			if step >= wholeDay {
+				at = dayStart(from, n*int(step/wholeDay))
+			}
+			if at.After(from) && !yield(at) {
+				return
+			}
+		}
 	}
-	return at
+}
+
+// dayStart is when the day begins that is some days after at's: at midnight, or later if the clock is put forward at midnight.
+func dayStart(at time.Time, days int) time.Time {
+	y, m, d := at.Date()
+	noon, began := time.Date(y, m, d+days, 12, 0, 0, 0, at.Location()), time.Date(y, m, d+days, 0, 0, 0, 0, at.Location())
+	if began.Day() != noon.Day() {
+		return began.Add(time.Hour)
+	}
+	return began
 }
 
 // recur reads the owner's recurrences with their next moments.

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -356,6 +357,34 @@ func TestPageZones(t *testing.T) {
 		page := p.do(r).Body.String()
 		if !strings.Contains(page, `title="2031-07-01 12:00:00.000 UTC">`+want+"</time>") {
 			t.Errorf("zone %q: want %s in %s", zone, want, page)
+		}
+	}
+}
+
+// The line of an owner marks each day once, at its midnight, also where the clock is put back.
+func TestPageMarksDays(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	pipelinetest.Must(t, err)
+	from := time.Date(2025, 10, 23, 0, 0, 0, 0, berlin)
+	type mark struct{ x, text string }
+	var want []mark
+	for day := from.AddDate(0, 0, 1); day.Before(from.Add(7 * 24 * time.Hour)); day = day.AddDate(0, 0, 1) {
+		x := 12 + int(float64(day.Sub(from))/float64(7*24*time.Hour)*(1000-2*12))
+		want = append(want, mark{strconv.Itoa(x), day.Format("01-02")})
+	}
+	for _, typed := range []string{"2025-10-23", "2025-10-23T00:00:00.000%2B02:00"} { // the latter as links have it
+		r := request(http.MethodGet, "owner?owner=ada&span=7d&from="+typed, nil)
+		r.AddCookie(&http.Cookie{Name: "duetime_zone", Value: "Europe/Berlin"})
+		var got []mark
+		for _, e := range elements(t, p.do(r).Body.String()) {
+			if e.name == "text" && e.attrs["class"] == "mark" {
+				got = append(got, mark{e.attrs["x"], e.text})
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("from %s: the marks are %v, want %v", typed, got, want)
 		}
 	}
 }

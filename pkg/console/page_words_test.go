@@ -167,6 +167,35 @@ func TestPageTypedTimes(t *testing.T) {
 	}
 }
 
+// The marks of a line are whole hours or the beginnings of days, whatever the zone's clock does.
+func TestPageLineMarks(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		zone, from string
+		step       time.Duration
+		want       []string
+	}{
+		{"Europe/Berlin", "2025-10-25 14:00", wholeDay, []string{"10-26 00:00", "10-27 00:00", "10-28 00:00"}},
+		{"Europe/Berlin", "2025-10-26 23:30", wholeDay, []string{"10-27 00:00", "10-28 00:00", "10-29 00:00"}},
+		{"America/Havana", "2025-03-08 00:00", wholeDay, []string{"03-09 01:00", "03-10 00:00", "03-11 00:00"}},
+		{"Asia/Shanghai", "2026-01-28 09:00", 5 * wholeDay, []string{"02-02 00:00", "02-07 00:00", "02-12 00:00"}},
+		{"Asia/Kolkata", "2026-01-28 09:20", time.Hour, []string{"01-28 10:00", "01-28 11:00", "01-28 12:00"}},
+		{"UTC", "2026-01-28 23:50", 10 * time.Minute, []string{"01-29 00:00", "01-29 00:10", "01-29 00:20"}},
+	} {
+		zone, err := time.LoadLocation(c.zone)
+		pipelinetest.Must(t, err)
+		from, err := time.ParseInLocation("2006-01-02 15:04", c.from, zone)
+		pipelinetest.Must(t, err)
+		var got []string
+		for at := range walls(from, c.step) {
+			if got = append(got, at.Format("01-02 15:04")); len(got) == len(c.want) {
+				break
+			}
+		}
+		diff(t, c.zone+" "+c.from, c.want, got)
+	}
+}
+
 func TestPageLogins(t *testing.T) {
 	t.Parallel()
 	users, err := ParseUsers("# operators\nann:operate(move+cancel):secret:with:colons\n\n bob:read:other\teve:none:third")
