@@ -64,30 +64,47 @@ func queueLimitOf(name string, st limit.State, configured task.Limit, paused, no
 // SetRate sets the rate of a queue of the configuration over all its workers, which obey within two seconds; the zero rate is no
 // bound, nil is the configured one.
 func (c *Console) SetRate(ctx context.Context, queue string, rate *task.Rate) error {
-	detail := queue + " rate: as configured"
-	if rate != nil {
-		detail = queue + " rate: none"
-		if *rate != (task.Rate{}) {
-			detail = queue + " rate: " + rate.String()
-		}
-		if err := rate.Check(); err != nil {
-			return err
-		}
-	}
-	return c.setLimit(ctx, queue, detail, func(tx *sqlx.Tx) error { return c.store.SetRate(ctx, tx, queue, rate) })
+	return c.setLimits(ctx, queue, c.rateOf(ctx, queue, rate))
 }
 
 // SetConcurrency sets how many transactions of a queue of the configuration may run at once, over all its workers, which obey
 // within two seconds; 0 is no bound, nil is the configured one.
 func (c *Console) SetConcurrency(ctx context.Context, queue string, n *int) error {
-	detail := queue + " concurrency: as configured"
-	if n != nil {
-		if err := (task.Limit{Concurrency: *n}).Check(); err != nil {
-			return err
-		}
-		detail = queue + " concurrency: " + concurrencyText(*n)
+	return c.setLimits(ctx, queue, c.concurrencyOf(ctx, queue, n))
+}
+
+// limitChange sets one limit of a queue.
+type limitChange struct {
+	wrong  error  // outside of the bounds
+	detail string // for the history
+	set    func(tx *sqlx.Tx) error
+}
+
+func (c *Console) rateOf(ctx context.Context, queue string, rate *task.Rate) limitChange {
+	l := limitChange{
+		detail: queue + " rate: as configured",
+		set:    func(tx *sqlx.Tx) error { return c.store.SetRate(ctx, tx, queue, rate) },
 	}
-	return c.setLimit(ctx, queue, detail, func(tx *sqlx.Tx) error { return c.store.SetConcurrency(ctx, tx, queue, n) })
+	if rate != nil {
+		l.detail = queue + " rate: none"
+		if *rate != (task.Rate{}) {
+			l.detail = queue + " rate: " + rate.String()
+		}
+		l.wrong = rate.Check()
+	}
+	return l
+}
+
+func (c *Console) concurrencyOf(ctx context.Context, queue string, n *int) limitChange {
+	l := limitChange{
+		detail: queue + " concurrency: as configured",
+		set:    func(tx *sqlx.Tx) error { return c.store.SetConcurrency(ctx, tx, queue, n) },
+	}
+	if n != nil {
+		l.detail = queue + " concurrency: " + concurrencyText(*n)
+		l.wrong = task.Limit{Concurrency: *n}.Check()
+	}
+	return l
 }
 
 func concurrencyText(n int) string {
@@ -97,14 +114,25 @@ func concurrencyText(n int) string {
 	return strconv.Itoa(n)
 }
 
-func (c *Console) setLimit(ctx context.Context, queue, detail string, set func(tx *sqlx.Tx) error) error {
+// setLimits sets all of the limits, or none.
+func (c *Console) setLimits(ctx context.Context, queue string, limits ...limitChange) error {
+	for _, l := range limits {
+		if l.wrong != nil {
+			return l.wrong
+		}
+	}
 	if err := c.CheckQueue(queue); err != nil {
 		return err
 	}
 	return c.inTx(ctx, func(tx *sqlx.Tx, now time.Time) error {
-		if err := set(tx); err != nil {
-			return err
+		for _, l := range limits {
+			if err := l.set(tx); err != nil {
+				return err
+			}
+			if err := c.record(ctx, tx, now, task.EventLimited, l.detail); err != nil {
+				return err
+			}
 		}
-		return c.record(ctx, tx, now, task.EventLimited, detail)
+		return nil
 	})
 }

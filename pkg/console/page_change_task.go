@@ -19,7 +19,7 @@ func shownVersion(v *visit) int64 {
 	return n
 }
 
-// target reads the task that a change is about, and refuses one that has changed since it was shown.
+// target reads the task that a change is about, in whichever version: the change itself compares it with the one that was shown.
 func target(ctx context.Context, v *visit) (Task, error) {
 	id, err := idOf(v)
 	if err != nil {
@@ -269,7 +269,7 @@ func askLimit(ctx context.Context, v *visit) (question, error) {
 
 const asConfigured = "default" // in a field of a limit
 
-// doLimit sets what the form says: a number, nothing for no bound, or the word default for what is configured.
+// doLimit sets what the form says, both or neither: a number, nothing for no bound, or the word default for what is configured.
 func doLimit(ctx context.Context, v *visit) (answer, error) {
 	queue, rateText, countText := v.r.FormValue("queue"), v.r.FormValue("rate"), v.r.FormValue("concurrency")
 	rate, count := new(task.Rate), new(int)
@@ -294,14 +294,8 @@ func doLimit(ctx context.Context, v *visit) (answer, error) {
 		if *count, err = strconv.Atoi(countText); err != nil {
 			return answer{}, &task.FieldError{Field: "concurrency", Problem: "must be a whole number"}
 		}
-		if err := (task.Limit{Concurrency: *count}).Check(); err != nil { // before the rate is set
-			return answer{}, err
-		}
 	}
-	if err := v.c.SetRate(ctx, queue, rate); err != nil {
-		return answer{}, err
-	}
-	if err := v.c.SetConcurrency(ctx, queue, count); err != nil {
+	if err := v.c.setLimits(ctx, queue, v.c.rateOf(ctx, queue, rate), v.c.concurrencyOf(ctx, queue, count)); err != nil {
 		return answer{}, err
 	}
 	return answer{Text: v.T("did.limit", cleaned(queue)), Back: "health"}, nil

@@ -428,6 +428,27 @@ func TestPageChangesTheDeployment(t *testing.T) {
 	p.get(404, "change?do=recurrence.stop&owner=ada&name=none")
 }
 
+// Both limits of a form are set, or neither is.
+func TestPageSetsBothLimitsOrNeither(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	const breaks = "CREATE TRIGGER breaks BEFORE INSERT ON duetime_history WHEN NEW.detail LIKE '%concurrency%' " +
+		"BEGIN SELECT RAISE(ABORT, 'the line can not be written'); END"
+	_, err := p.p.DB().ExecContext(t.Context(), breaks)
+	pipelinetest.Must(t, err)
+	set := []string{"do", "queue.limit", "queue", "payments", "rate", "50/m", "concurrency", "7"}
+	p.post(500, "change", set...)
+	if limits, err := p.p.Console().Queues(t.Context()); err != nil || limits[0].ByOperator {
+		t.Errorf("after a change that failed: %+v, %v", limits, err)
+	}
+	_, err = p.p.DB().ExecContext(t.Context(), "DROP TRIGGER breaks")
+	pipelinetest.Must(t, err)
+	p.post(200, "change", set...)
+	if limits, err := p.p.Console().Queues(t.Context()); err != nil || limits[0].Rate.String() != "50/m" || limits[0].Concurrency != 7 {
+		t.Errorf("limits: %+v, %v", limits, err)
+	}
+}
+
 // The dialog gets the question alone, and a whole page gets the same without scripts.
 func TestPageDialog(t *testing.T) {
 	t.Parallel()
