@@ -33,7 +33,7 @@ type operated interface {
 	SaveShifted(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, by time.Duration) error
 	SaveQueue(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error
 	SaveDead(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error
-	// PurgeOperations is Purge for operations that are over.
+	// PurgeOperations is PurgeHistory for operations that are over.
 	PurgeOperations(ctx context.Context, before time.Time, limit int) (int, error)
 	// Retryable reports whether a transaction did not commit and may do so when it is run once more.
 	Retryable(err error) bool
