@@ -128,11 +128,21 @@ func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	pipelinetest.Must(p.t, chromedp.Do(ctx, steps...))
 }
 
-// show opens an address below the base.
+// show opens an address below the base, and waits for its figures.
 func (p *tab) show(at string) {
+	p.t.Helper()
+	p.open(at)
+	p.await(hasFigures)
+}
+
+// open opens an address below the base. A view that waits for its first reading is shown without figures, which its script
+// brings.
+func (p *tab) open(at string) {
 	p.t.Helper()
 	p.do(chromedp.Navigate(p.base + at))
 }
+
+const hasFigures = "!document.querySelector('[data-reading]')"
 
 // eval returns the value of an expression in the page, or of its promise.
 func eval[T any](p *tab, expression string) T {
@@ -226,12 +236,12 @@ func (p *tab) follow(selector, part string) {
 	p.await("location.href.includes(" + quoted(part) + ")")
 }
 
-// leave does what makes the browser read another page, or the same one anew, and waits for it.
+// leave does what makes the browser read another page, or the same one anew, and waits for it and for its figures.
 func (p *tab) leave(do func()) {
 	p.t.Helper()
 	eval[bool](p, "window.before = true")
 	do()
-	p.await("!window.before && document.readyState === 'complete'")
+	p.await("!window.before && document.readyState === 'complete' && " + hasFigures)
 }
 
 // confirm answers the question in the dialog, and returns what was done.
