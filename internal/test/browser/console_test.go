@@ -416,12 +416,13 @@ func scriptsAreNotNeeded(w *world, p *tab) {
 		"ahead": "svg.strip", "lag": "table.bars", "search?owner=plain": "main tbody a.id", "owner?owner=plain": "svg.line circle",
 		"task?id=" + made.ID.String(): "table.life", "dead": "h1", "operations": "main table", "health": "main table", "audit": "table.life",
 	} {
-		pipelinetest.Await(w.t, at+" to have "+part, func() bool {
+		pipelinetest.Await(w.t, at+" to have figures", func() bool {
 			p.open(at)
-			return p.count(part) > 0
+			return eval[bool](p, hasFigures)
 		})
+		want(w.t, at+": has "+part, p.count(part) > 0, true)
 	}
-	p.open("task?id=" + made.ID.String())
+	p.show("task?id=" + made.ID.String())
 	p.do(chromedp.Click(chromedp.CSS(`a[href*="task.cancel"]`)))
 	p.await("document.querySelector('main .question')")
 	p.do(chromedp.Click(chromedp.CSS("main form button")))

@@ -135,13 +135,14 @@ func (p *tab) show(at string) {
 	p.await(hasFigures)
 }
 
-// open opens an address below the base. A view that waits for its first reading is shown without figures, which its script
-// brings.
+// open opens an address below the base.
 func (p *tab) open(at string) {
 	p.t.Helper()
 	p.do(chromedp.Navigate(p.base + at))
 }
 
+// hasFigures is an expression: false in a view that waits for its first reading. The view is shown without figures, which its
+// script brings.
 const hasFigures = "!document.querySelector('[data-reading]')"
 
 // eval returns the value of an expression in the page, or of its promise.
