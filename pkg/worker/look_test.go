@@ -34,6 +34,14 @@ func (w *world) found(cause string) float64 {
 	return w.metric("duetime_tasks_found_total", map[string]string{"queue": "default", "cause": cause})
 }
 
+// degraded returns how many workers of the queue the history calls degraded.
+func (w *world) degraded() int {
+	w.t.Helper()
+	workers, err := w.store.Degraded(w.t.Context(), time.Now())
+	pipelinetest.Must(w.t, err)
+	return workers["default"]
+}
+
 // No hint comes. Tasks run all the same, the first ones a little late and the later ones in time; each once.
 func TestLooksStandInForHints(t *testing.T) {
 	t.Parallel()
@@ -52,9 +60,7 @@ func TestLooksStandInForHints(t *testing.T) {
 			later = append(later, w.dueIn(meal, 1, time.Second+time.Duration(i)*50*time.Millisecond)...)
 		}
 		pipelinetest.Await(t, "what was found ahead", func() bool { return w.settled("meal", "done") == 50 })
-		degraded, err := w.store.Degraded(t.Context(), time.Now())
-		pipelinetest.Must(t, err)
-		want(t, "workers that the history calls degraded", degraded["default"], 1)
+		want(t, "workers that the history calls degraded", w.degraded(), 1)
 		want(t, "stop", stop(), nil)
 		want(t, "effects", w.number("SELECT COUNT(*) FROM effects"), 50)
 		want(t, "versions of what was found ahead", w.number("SELECT COUNT(*) FROM duetime_tasks WHERE version = 2 AND attempt = 0") > 5, true)
@@ -89,9 +95,7 @@ func TestLooksGiveWayToHints(t *testing.T) {
 		time.Sleep(20 * time.Millisecond) // about 50 tasks a second
 		return degraded() == 0
 	})
-	told, err := w.store.Degraded(t.Context(), time.Now())
-	pipelinetest.Must(t, err)
-	want(t, "queues that the history calls degraded", len(told), 0)
+	pipelinetest.Await(t, "health in the history, which follows the metric", func() bool { return w.degraded() == 0 })
 	want(t, "stop", stop(), nil)
 }
 
