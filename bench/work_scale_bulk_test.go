@@ -14,7 +14,7 @@ const bulkLimit = 40 * time.Minute
 // bulkShift measures a shift of a fifth of the pending tasks: on an idle deployment, and while tasks run at the pace.
 func bulkShift(w *world, f *report.Figures) {
 	w.work(true)
-	n := w.bench.count(5_000_000)
+	n := w.bench.count(1_000_000)
 	from := time.Now().Add(farOff) // what runs at the pace is due before
 	w.indexAnew(func() { w.plantSpread(planted{n: n, owners: max(n/10, 1), from: farOff, spread: month}) })
 	w.quieten()
