@@ -2,10 +2,10 @@ package console_test
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -354,30 +354,73 @@ func TestPageDeadSince(t *testing.T) {
 		t.Errorf("all: %s", page)
 	}
 	p.get(400, "dead?since=noon")
-	var all, one string
-	for _, to := range links(t, page) {
-		u, err := url.Parse(to)
-		if err != nil || u.Query().Get("do") != "dead.retry" {
-			continue
-		}
-		if u.Query().Get("any") != "" {
-			all = to
-		} else if u.Query().Get("error") == "bank away" {
-			one = to
+	one := theLink(t, page, "do", "dead.retry", "error", "bank away")
+	all := theLink(t, page, "do", "dead.retry", "any", "1")
+	p.wantList(all, dead, 2, 3)
+	p.wantList(one, dead, 2)
+	for _, to := range []string{one, all} { // all: the one that is left
+		if said := p.confirm(200, to); !strings.Contains(said, "1 task is pending again") {
+			t.Errorf("%s: %s", to, said)
 		}
 	}
-	for _, c := range []struct {
-		to      string
-		changed int
-	}{{one, 1}, {all, 1}} { // all: the one that is left
-		if said := p.confirm(200, c.to); !strings.Contains(said, fmt.Sprint(c.changed, " tasks are pending again")) {
-			t.Errorf("%s: %s", c.to, said)
-		}
+	if page := p.get(200, "dead?since=-1h"); !strings.Contains(page, "No task has died since then.") {
+		t.Errorf("since an hour ago, afterwards: %s", page)
 	}
+	p.wantList(all, dead)
+	p.get(400, "dead?kind=order.charge&since=noon")
 	for i, want := range []task.State{task.Dead, task.Dead, task.Pending, task.Pending} {
 		if got := p.task(dead[i]).State; got != want {
 			t.Errorf("task %d is %s, want %s", i, got, want)
 		}
+	}
+}
+
+// theLink returns the address of the page's link whose query has these names and values.
+func theLink(t *testing.T, page string, pairs ...string) string {
+	t.Helper()
+	for _, to := range links(t, page) {
+		u, err := url.Parse(to)
+		matches := err == nil
+		for i := 0; matches && i < len(pairs); i += 2 {
+			matches = u.Query().Get(pairs[i]) == pairs[i+1]
+		}
+		if matches {
+			return to
+		}
+	}
+	t.Fatalf("no link has %v: %s", pairs, page)
+	return ""
+}
+
+// wantList wants exactly these of the dead tasks in the list that goes with a change, and the same change offered there.
+func (p *pages) wantList(change string, dead []task.ID, places ...int) {
+	p.t.Helper()
+	u, err := url.Parse(change)
+	pipelinetest.Must(p.t, err)
+	q := u.Query()
+	q.Del("do")
+	page := p.get(200, "dead?"+q.Encode())
+	for i, id := range dead {
+		if want := slices.Contains(places, i); strings.Contains(page, "task?id="+id.String()) != want {
+			p.t.Errorf("%s: task %d is listed: want %v: %s", change, i, want, page)
+		}
+	}
+	if offered := slices.Contains(links(p.t, page), change); offered != (len(places) > 0) {
+		p.t.Errorf("the list offers %s: %v: %s", change, offered, page)
+	}
+}
+
+// A task's id where an owner is asked for leads to the task.
+func TestPageOwnerLeadsToTask(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	made := p.schedule(charge.New("ada", Charge{1}, task.In(time.Hour)))
+	theLink(t, p.get(200, "owner?owner="+made.ID.String()), "id", made.ID.String())
+	if page := p.get(200, "owner?owner="+task.NewID().String()); strings.Contains(page, "task?id=") {
+		t.Errorf("nobody's id leads to a task: %s", page)
+	}
+	if page := p.get(200, "owner?owner=ada&from=-2h"); !strings.Contains(page, `value="-2h"`) {
+		t.Errorf("the form forgets where the line begins: %s", page)
 	}
 }
 

@@ -25,6 +25,17 @@ type deadView struct {
 	Kinds  []DeadKind // of which all can be retried or discarded
 	Cut    bool       // there are older dead tasks
 	Tasks  int64
+	List   *deadList // instead of the groups: the tasks of a kind
+}
+
+// deadList is what is dead of a kind, or of a kind with an error: those that a change of it would take.
+type deadList struct {
+	Facts       []string
+	Tasks       []Task // the first of them
+	Found       int
+	More        bool   // there may be more than were found
+	Back        string // where the groups are
+	Retry, Drop string // where the changes of all of them begin
 }
 
 type deadRead struct {
@@ -52,6 +63,9 @@ func readDead(ctx context.Context, v *visit) (any, error) {
 		out.From = q.Since.UnixMilli()
 		out.Since = v.Typed(out.From)
 	}
+	if v.r.FormValue("kind") != "" {
+		return out, out.list(ctx, v)
+	}
 	read := readShared(ctx, v.site.readings, fmt.Sprint("dead ", out.From), func(ctx context.Context) (deadRead, error) {
 		groups, cut, err := c.DeadGroups(ctx, q)
 		return deadRead{groups, cut}, err
@@ -72,6 +86,26 @@ func readDead(ctx context.Context, v *visit) (any, error) {
 	}
 	slices.SortStableFunc(out.Kinds, func(a, b DeadKind) int { return cmp.Compare(b.Tasks, a.Tasks) })
 	return out, nil
+}
+
+// list finds the tasks of the kind.
+func (d *deadView) list(ctx context.Context, v *visit) error {
+	choice, err := deadChoiceOf(v)
+	if err != nil {
+		return err
+	}
+	found, more, err := deadAlike(ctx, v, choice)
+	if err != nil {
+		return err
+	}
+	change := func(name string) string {
+		return v.Link("change", "do", name, "kind", choice.kind, "error", choice.alike, "any", v.r.FormValue("any"), "since", d.Since)
+	}
+	d.List = &deadList{
+		Facts: choice.facts(v), Tasks: found[:min(len(found), DefaultPage)], Found: len(found), More: more,
+		Back: v.Link("dead", "since", d.Since), Retry: change("dead.retry"), Drop: change("dead.discard"),
+	}
+	return nil
 }
 
 const (

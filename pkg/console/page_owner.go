@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/duetime/duetime/pkg/task"
@@ -22,6 +23,8 @@ const (
 // ownerView is the data of the view.
 type ownerView struct {
 	Owner       string
+	TaskID      string // of a task, where the owner's name is its id: somebody looks for the task
+	Typed       string // where the line begins
 	Span        string
 	Spans       []string
 	From        int64 // of the line, in ms
@@ -81,7 +84,7 @@ func lineSpanOf(name string) lineSpan {
 
 func readOwner(ctx context.Context, v *visit) (any, error) {
 	span := lineSpanOf(v.r.FormValue("span"))
-	out := &ownerView{Owner: v.r.FormValue("owner"), Span: span.name, Width: lineWidth}
+	out := &ownerView{Owner: v.r.FormValue("owner"), Typed: strings.TrimSpace(v.r.FormValue("from")), Span: span.name, Width: lineWidth}
 	for _, s := range lineSpans() {
 		out.Spans = append(out.Spans, s.name)
 	}
@@ -92,8 +95,8 @@ func readOwner(ctx context.Context, v *visit) (any, error) {
 		return out, err
 	}
 	from := v.now.Add(-span.length / 6)
-	if text := v.r.FormValue("from"); text != "" {
-		at, err := parseBound(text, v.now)
+	if out.Typed != "" {
+		at, err := parseBound(out.Typed, v.now)
 		if err != nil {
 			return out, err
 		}
@@ -106,6 +109,15 @@ func readOwner(ctx context.Context, v *visit) (any, error) {
 	}
 	out.Tasks, out.Cut = page.Tasks, page.Next != ""
 	out.draw(v, from, to, span)
+	if id, err := task.ParseID(out.Owner); err == nil {
+		rows, err := v.c.Rows(ctx, []task.ID{id})
+		if err != nil {
+			return out, err
+		}
+		if len(rows) > 0 {
+			out.TaskID = id.String()
+		}
+	}
 	return out, out.recur(ctx, v)
 }
 

@@ -23,15 +23,23 @@ type words struct{ en, zh string }
 // messages are the words of all pages by their keys.
 var messages = sync.OnceValue(func() map[string]words {
 	all := map[string]words{}
-	for _, part := range []map[string]words{frameWords(), stateWords(), viewWords(), ownerWords(), figureWords(), changeWords(), outcomeWords(), errorWords()} {
+	for _, part := range []map[string]words{
+		frameWords(), stateWords(), viewWords(), ownerWords(), figureWords(), changeWords(), outcomeWords(), errorWords(), singularWords(),
+	} {
 		maps.Copy(all, part)
 	}
 	return all
 })
 
-// say returns a message. A key without a message, such as an event of a later version, gives its last part.
+// say returns a message; that of the key with ".one", where there is one, if its first value is 1. A key without a message, such as
+// an event of a later version, gives its last part.
 func say(lang, key string, args ...any) string {
 	text, known := messages()[key]
+	if len(args) > 0 && fmt.Sprint(args[0]) == "1" {
+		if one, special := messages()[key+".one"]; special {
+			text = one
+		}
+	}
 	if !known {
 		return key[strings.LastIndexByte(key, '.')+1:]
 	}
@@ -86,7 +94,7 @@ func frameWords() map[string]words {
 		"view.refused":    {"No answer", "无法回应"},
 		"skip":            {"Skip to content", "跳到内容"},
 		"menu":            {"Views", "视图"},
-		"jump":            {"Owner", "所有者"},
+		"jump":            {"Owner or task id", "所有者或任务 ID"},
 		"question":        {"Question", "确认"},
 		"close":           {"Close", "关闭"},
 		"keys":            {"Keys", "快捷键"},
@@ -169,5 +177,37 @@ func stateWords() map[string]words {
 		"verb.requeue":      {"Move to another queue", "换队列"},
 		"verb.retry":        {"Retry", "重试"},
 		"verb.discard":      {"Discard", "丢弃"},
+	}
+}
+
+// singularWords are messages whose first value is 1.
+func singularWords() map[string]words {
+	return map[string]words{
+		"ask.dead.retry.one": {
+			"Retry %s dead task? It is due at once, with all its attempts.",
+			"要重试 %s 个死亡任务吗？它会立即到期，并重新获得全部尝试次数。",
+		},
+		"ask.dead.discard.one": {"Discard %s dead task? It ends as cancelled.", "要丢弃 %s 个死亡任务吗？它将以已取消结束。"},
+		"ask.bulk.count.one":   {"Change %s task: %s?", "要修改 %s 个任务：%s？"},
+		"fact.left.one":        {"%d task is left.", "剩余 %d 个任务。"},
+		"fact.stays.one":       {"%d task was changed, and stays so.", "已修改 %d 个任务，不会还原。"},
+		"did.dead.retry.one":   {"%d task is pending again, due now.", "%d 个任务已恢复为待执行，立即到期。"},
+		"did.dead.discard.one": {"%d task was discarded.", "%d 个任务已丢弃。"},
+		"did.op.pause.one":     {"The mass change is paused. It has changed %d task.", "批量操作已暂停，已修改 %d 个任务。"},
+		"did.op.resume.one":    {"The mass change goes on. It has changed %d task.", "批量操作继续进行，已修改 %d 个任务。"},
+		"did.op.stop.one":      {"The mass change was stopped. It has changed %d task.", "批量操作已停止，已修改 %d 个任务。"},
+		"dead.sum.one":         {"%s dead task, by kind and error", "%s 个死亡任务，按类型和错误分组"},
+		"dead.found.one":       {"%s dead task", "%s 个死亡任务"},
+		"dead.errors.one":      {"%d error", "%d 种错误"},
+		"ahead.has.one":        {"%s task", "%s 个任务"},
+		"ahead.line.one":       {"What the workers do in one step: %s task", "工作进程每个时段可完成 %s 个任务"},
+		"ahead.more.one":       {"%d smaller group is left out.", "另有 %d 个较小的分组未显示。"},
+		"health.degraded.one":  {"For %d worker, looks at MySQL stand in for hints.", "%d 个工作进程正以查询 MySQL 代替提示。"},
+		"health.broken.one":    {"%d shard lacks its memory; the daemon rebuilds it.", "%d 个分片缺失数据，守护进程会重建。"},
+		"health.unhandled.one": {
+			"%s task of kind %s in queue %s waits for a worker that knows the kind.",
+			"%s 个类型为 %s 的任务（队列 %s）在等待能处理它的工作进程。",
+		},
+		"health.shards.one": {"%d shard with %s entries", "%d 个分片，共 %s 个条目"},
 	}
 }

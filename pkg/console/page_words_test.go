@@ -27,6 +27,9 @@ func TestPageWordsAreWhole(t *testing.T) {
 		if en, zh := verbs.FindAllString(w.en, -1), verbs.FindAllString(w.zh, -1); !slices.Equal(en, zh) {
 			t.Errorf("%s: %v in English, %v in Chinese", key, en, zh)
 		}
+		if plural, one := strings.CutSuffix(key, ".one"); one {
+			wantWord(t, plural)
+		}
 	}
 }
 

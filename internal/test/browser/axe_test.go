@@ -33,7 +33,8 @@ func TestAccessible(t *testing.T) {
 	game.click(".pet [data-act=feed]")
 	views := map[*tab][]string{
 		p: {
-			"ahead", "lag", "search", "search?owner=ann", "owner?owner=ann", "dead", "operations", "health", "audit",
+			"ahead", "lag", "search", "search?owner=ann", "owner?owner=ann", "dead", "dead?kind=pet.meal_finished&any=1&since=-1h",
+			"operations", "health", "audit",
 			"task?id=" + life.ID.String(), "change?do=task.cancel&id=" + life.ID.String(), "change?do=queue.limit&queue=default", "nowhere",
 		},
 		game: {"", "?owner=ann"},
