@@ -148,7 +148,7 @@ func point(p *tab, id task.ID) (x, y float64) {
 	p.t.Helper()
 	selector := `a.free[data-id="` + id.String() + `"] circle`
 	p.there(selector)
-	p.do(chromedp.ScrollIntoView(chromedp.CSS(selector)))
+	p.use(chromedp.ScrollIntoView(chromedp.CSS(selector)))
 	at := eval[map[string]float64](p, "(r => ({x: r.x + r.width / 2, y: r.y + r.height / 2}))(document.querySelector("+quoted(selector)+").getBoundingClientRect())")
 	return at["x"], at["y"]
 }

@@ -3,6 +3,7 @@ package browser_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	cdplog "github.com/chromedp/cdproto/log"
@@ -128,6 +130,25 @@ func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	pipelinetest.Must(p.t, chromedp.Do(ctx, steps...))
 }
 
+// use takes steps with an element. Figures that are read again may replace it between the step that finds it and the one that uses
+// it: the browser then has done nothing, and the steps are taken with the new one.
+func (p *tab) use(steps ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	for {
+		err := chromedp.Do(ctx, steps...)
+		if refused, ok := errors.AsType[*cdproto.Error](err); !ok || refused.Code != replaced || ctx.Err() != nil {
+			pipelinetest.Must(p.t, err)
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// replaced is the code of the browser's error for an element that is no longer in the page.
+const replaced = -32000
+
 // show opens an address below the base, and waits for its figures.
 func (p *tab) show(at string) {
 	p.t.Helper()
@@ -208,7 +229,7 @@ func (p *tab) there(selector string) {
 func (p *tab) click(selector string) {
 	p.t.Helper()
 	p.there(selector)
-	p.do(chromedp.ScrollIntoView(chromedp.CSS(selector)), chromedp.Click(chromedp.CSS(selector)))
+	p.use(chromedp.ScrollIntoView(chromedp.CSS(selector)), chromedp.Click(chromedp.CSS(selector)))
 }
 
 // fill types into a field, in place of what is in it.
@@ -216,7 +237,7 @@ func (p *tab) fill(selector, text string) {
 	p.t.Helper()
 	p.there(selector)
 	eval[bool](p, "document.querySelector("+quoted(selector)+").select() || true")
-	p.do(chromedp.SendKeys(chromedp.CSS(selector), text))
+	p.use(chromedp.SendKeys(chromedp.CSS(selector), text))
 }
 
 // press presses keys, on whatever has the focus.
