@@ -314,12 +314,7 @@ func TestPageDeadGroups(t *testing.T) {
 	_, err := p.p.DB().ExecContext(t.Context(), "UPDATE duetime_tasks SET last_error = 'bank shut' WHERE id = ?", dead[2][:])
 	pipelinetest.Must(t, err)
 	page := p.get(200, "dead")
-	var offered string
-	for _, to := range links(t, page) {
-		if u, err := url.Parse(to); err == nil && u.Query().Get("do") == "dead.retry" && u.Query().Get("error") == "bank away" {
-			offered = to
-		}
-	}
+	offered := theLink(t, page, "do", "dead.retry", "error", "bank away")
 	if asked := p.get(200, offered); !strings.Contains(asked, "Retry 2 dead tasks") {
 		t.Errorf("asked: %s", asked)
 	}
