@@ -21,7 +21,7 @@ type violation struct {
 
 // TestAccessible wants no serious fault by axe in any view, in both themes and at the width of a phone.
 func TestAccessible(t *testing.T) {
-	w := newWorld(t, shortMeal)
+	w := newWorld(t, longMeal)
 	w.schedule("ann", 20*time.Minute, time.Hour)
 	w.recur("ann", "breakfast")
 	life := w.schedule("bob", time.Hour)[0]
@@ -31,6 +31,7 @@ func TestAccessible(t *testing.T) {
 	game.show("")
 	newPet(game, "tom", "ann")
 	game.click(".pet [data-act=feed]")
+	newPet(game, "kit", "ann") // stays hungry
 	views := map[*tab][]string{
 		p: {
 			"ahead", "lag", "search", "search?owner=ann", "owner?owner=ann", "dead", "dead?kind=pet.meal_finished&any=1&since=-1h",

@@ -18,7 +18,7 @@ import (
 
 // TestConsole goes through each view and each action. The names of its parts are the list of what it covers.
 func TestConsole(t *testing.T) {
-	w := newWorld(t, shortMeal)
+	w := newWorld(t, longMeal)
 	w.schedule("ann", 20*time.Minute, 25*time.Minute, time.Hour)
 	w.recur("ann", "breakfast")
 	w.schedule("early", 0, 0)
