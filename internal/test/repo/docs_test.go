@@ -1,4 +1,4 @@
-package duetime_test
+package repo_test
 
 import (
 	"fmt"
