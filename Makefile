@@ -13,16 +13,30 @@ BENCHTIME ?= 1x
 help: ## List the targets.
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
 
+.PHONY: quick
+quick: $(LINT) ## At each save: vet, lint of what changed since main, all tests without a server. Leaves out all that needs one.
+	go vet ./...
+	$(LINT) run --new-from-merge-base main ./...
+	go test -short ./...
+
 .PHONY: check
-check: commits lint test test-cluster model-quick microbench release-check vuln-if-reachable ## What CI runs: commit subjects, lint, all tests, the three-node tests, the model, each benchmark once, a release tried, known vulnerabilities.
+check: commits lint test-check model-quick release-build vuln-if-reachable ## What CI runs: commit subjects, lint, tests, SQL on MySQL 8 and MariaDB, the model, one build of a release, known vulnerabilities.
+
+.PHONY: nightly
+nightly: ## All of check and more, for hours: each server for every package, pages, clusters, alerts, the drill, faults; a release wants it.
+	scripts/nightly
 
 .PHONY: commits
 commits: ## Check the subjects of commits.
 	scripts/commits
 
 .PHONY: test
-test: ## Run every test with the race detector on real servers, installing what is missing.
+test: ## Run what holds a promise, with the race detector, on real servers, installing what is missing.
 	scripts/test
+
+.PHONY: test-check
+test-check: ## The same, and the packages that speak SQL on MySQL 8 and MariaDB too.
+	scripts/test check
 
 .PHONY: test-cluster
 test-cluster: ## Run the tests on a Redis Cluster and a ZooKeeper of three nodes.
@@ -113,6 +127,10 @@ build: ## Build all commands into bin/.
 .PHONY: release
 release: proto-release ## Build VERSION=v0.1.0 into bin/release, twice with the same bytes: archives, lists of parts, checksums; tag it. Pushes nothing.
 	scripts/release $(or $(VERSION),$(error say which: make release VERSION=v0.1.0))
+
+.PHONY: release-build
+release-build: ## Build a release of this platform once.
+	scripts/release --build
 
 .PHONY: release-check
 release-check: ## Build a release of this platform twice and compare, install the tool as from a module proxy, and play the demo on it.

@@ -21,6 +21,7 @@ import (
 // The programs must report their clock's offset. The programs are compiled with the test's time.Now, so that every
 // decision by their own clock shows.
 func TestProgramsWithAnotherClock(t *testing.T) {
+	pipelinetest.Nightly(t)
 	t.Setenv("GOFLAGS", "-overlay="+pipelinetest.OtherClock(t))
 	for _, name := range []string{"event", "worker", "daemon", "game"} {
 		pipelinetest.Build(t, "./cmd/"+name)

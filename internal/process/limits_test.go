@@ -95,6 +95,9 @@ func TestSlowClients(t *testing.T) {
 
 // TestSlowReader reads an endless answer as slowly as possible.
 func TestSlowReader(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: waits for the server's own limit")
+	}
 	t.Parallel()
 	gaveUp := make(chan struct{})
 	addr := hold(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -89,6 +89,7 @@ func TestHostileDefaults(t *testing.T) {
 
 // The store's conformance suite passes on such a server too.
 func TestConformanceUnderHostileDefaults(t *testing.T) {
+	pipelinetest.Nightly(t)
 	t.Parallel()
 	server := hostileServer(t)
 	t.Run("cases", func(t *testing.T) {

@@ -163,6 +163,7 @@ func (w *world) whole() (got map[string]float64) {
 
 // TestNoFigureOutlivesItsServer makes each server silent, and then makes it refuse.
 func TestNoFigureOutlivesItsServer(t *testing.T) {
+	pipelinetest.Nightly(t)
 	t.Parallel()
 	w := newWorld(t)
 	for _, c := range []struct {

@@ -11,6 +11,7 @@ import (
 // played: first the schema, then one process after the other, so that each mixture of both versions is at work for a
 // while. It measures time, so it is alone.
 func TestRollingUpgrade(t *testing.T) {
+	pipelinetest.Nightly(t)
 	d := newDrill(t, setup{previous: true}, busy)
 	began, schema := time.Now(), d.schemaVersion(t)
 

@@ -22,6 +22,7 @@ const apiTokens = "- {name: shop, role: schedule, token: shop-0123456789abcdef, 
 
 // The process api serves gRPC by TLS to callers with tokens, and ends their streams when it stops.
 func TestAPIByTLS(t *testing.T) {
+	pipelinetest.Nightly(t)
 	t.Parallel()
 	p := pipelinetest.SharedDeployment(t)
 	authority := pipelinetest.NewAuthority(t)

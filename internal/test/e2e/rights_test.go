@@ -17,6 +17,7 @@ import (
 
 // TestRights does as each user what its process does not, and a few things that it does.
 func TestRights(t *testing.T) {
+	pipelinetest.Nightly(t)
 	t.Parallel()
 	f := newFortress(t)
 	f.Ready(t, "game").Stop(t) // which makes the game's tables

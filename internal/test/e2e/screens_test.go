@@ -103,6 +103,7 @@ func (s *scene) play(t *testing.T) {
 // TestScreens shows the tool's screens on a terminal of 80×24, and makes the pictures in docs/screens where
 // DUETIME_SCREENS names that folder: scripts/screens.
 func TestScreens(t *testing.T) {
+	pipelinetest.Nightly(t)
 	t.Parallel()
 	s := newScene(t)
 	for range 4 {

@@ -181,6 +181,7 @@ const mostConnections = 10
 // TestRefusedLinks gives processes wrong credentials and other authorities, link by link: each ends with code 1 and one
 // complaint that names the key, and has not hammered the server.
 func TestRefusedLinks(t *testing.T) {
+	pipelinetest.Nightly(t)
 	t.Parallel()
 	f := newFortress(t)
 	elected := []string{"event", "daemon"}

@@ -11,6 +11,7 @@ import (
 
 // TestShardsAreChangedWhileEverythingRuns follows docs/runbooks/changing-shards.md: it grows, turns round, and shrinks.
 func TestShardsAreChangedWhileEverythingRuns(t *testing.T) {
+	pipelinetest.Nightly(t)
 	t.Parallel()
 	p := pipelinetest.SharedDeployment(t)
 	procs := map[string]pipelinetest.App{}

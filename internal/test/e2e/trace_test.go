@@ -73,6 +73,7 @@ func (r *received) find(service, name string, is func(*traces.Span) bool) *trace
 // TestProcessesSendTheirTraces plays a meal and follows it through what a collector gets of each process. The workers'
 // own share is none: they trace what a traced call has scheduled.
 func TestProcessesSendTheirTraces(t *testing.T) {
+	pipelinetest.Nightly(t)
 	t.Parallel()
 	got := &received{spans: map[string][]*traces.Span{}}
 	collector := httptest.NewServer(got)

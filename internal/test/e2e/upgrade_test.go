@@ -11,6 +11,7 @@ import (
 // TestWaitsForItsMigration starts each process on the schema of the version before: it says what to run, and goes on once
 // that was done.
 func TestWaitsForItsMigration(t *testing.T) {
+	pipelinetest.Nightly(t)
 	t.Parallel()
 	for _, name := range commands {
 		t.Run(name, func(t *testing.T) {

@@ -23,6 +23,7 @@ type Clock struct {
 // NewClock makes a clock that shows the right time.
 func NewClock(t testing.TB) *Clock {
 	t.Helper()
+	needServers(t)
 	library, err := fakeTime()
 	Must(t, err)
 	base, err := runFolder()

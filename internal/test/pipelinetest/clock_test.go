@@ -43,6 +43,7 @@ func testClock(t *testing.T, s *pipelinetest.Server, now func(context.Context) (
 }
 
 func TestClockOfMySQL(t *testing.T) {
+	pipelinetest.Nightly(t)
 	t.Parallel()
 	s := pipelinetest.OwnMySQL(t)
 	db := openDB(t, s.NewSchema(t))
@@ -80,6 +81,7 @@ func lockWait(ctx context.Context, t *testing.T, db *sql.DB) {
 }
 
 func TestClockOfRedis(t *testing.T) {
+	pipelinetest.Nightly(t)
 	t.Parallel()
 	s := pipelinetest.OwnRedis(t)
 	client := redis.NewClient(&redis.Options{Addr: s.Addr()})
@@ -96,6 +98,7 @@ func TestClockOfRedis(t *testing.T) {
 }
 
 func TestClockOfZooKeeper(t *testing.T) {
+	pipelinetest.Nightly(t)
 	t.Parallel()
 	s := pipelinetest.OwnZooKeeper(t)
 	testClock(t, s.Server, func(ctx context.Context) (time.Time, error) {
@@ -119,6 +122,7 @@ func TestClockOfZooKeeper(t *testing.T) {
 }
 
 func TestClockOfKafka(t *testing.T) {
+	pipelinetest.Nightly(t)
 	t.Parallel()
 	s := pipelinetest.OwnKafka(t, "log.message.timestamp.type=LogAppendTime")
 	testClock(t, s.Server, func(ctx context.Context) (time.Time, error) {

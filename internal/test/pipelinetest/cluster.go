@@ -37,6 +37,7 @@ func (c *RedisCluster) Addrs() []string {
 // lines, and returns once every node sees all slots served.
 func OwnRedisCluster(t testing.TB, args ...string) *RedisCluster {
 	t.Helper()
+	needServers(t)
 	return startRedisCluster(t, nodes, args)
 }
 
@@ -158,6 +159,7 @@ func (e *ZooKeeperEnsemble) Leader() (*ZooKeeperServer, error) {
 // OwnZooKeeperEnsemble starts a ZooKeeper of three for this test alone, with further lines of zoo.cfg.
 func OwnZooKeeperEnsemble(t testing.TB, lines ...string) *ZooKeeperEnsemble {
 	t.Helper()
+	needServers(t)
 	e := &ZooKeeperEnsemble{}
 	for id := 1; id <= nodes; id++ {
 		s, err := newServer("", e.recipe(id, lines))

@@ -17,6 +17,7 @@ import (
 // is replaced by its replica. It returns once every node sees all slots served and each replica has a copy.
 func OwnReplicatedRedisCluster(t testing.TB, nodeTimeout time.Duration, args ...string) *RedisCluster {
 	t.Helper()
+	needServers(t)
 	timeout := []string{"--cluster-node-timeout", strconv.FormatInt(nodeTimeout.Milliseconds(), 10)}
 	c := startRedisCluster(t, 2*nodes, append(timeout, args...))
 	for i, replica := range c.Nodes[nodes:] {

@@ -21,6 +21,7 @@ type Disk struct {
 // it MySQL needs 160 MiB, Redis 4 MiB, Kafka 16 MiB, and what their data takes.
 func SmallDisk(t testing.TB, bytes int64) *Disk {
 	t.Helper()
+	needServers(t)
 	base, err := runFolder()
 	Must(t, err)
 	dir, err := mountDisk(base, bytes)

@@ -60,6 +60,7 @@ func testFullDisk(
 }
 
 func TestFullDiskUnderMySQL(t *testing.T) {
+	pipelinetest.Nightly(t)
 	t.Parallel()
 	disk := pipelinetest.SmallDisk(t, 192<<20)
 	s, err := pipelinetest.StartMySQL(disk.Path())
@@ -79,6 +80,7 @@ func TestFullDiskUnderMySQL(t *testing.T) {
 }
 
 func TestFullDiskUnderRedis(t *testing.T) {
+	pipelinetest.Nightly(t)
 	t.Parallel()
 	disk := pipelinetest.SmallDisk(t, 4<<20)
 	s, err := pipelinetest.StartRedis(disk.Path(), "--appendonly", "yes", "--appendfsync", "everysec")
@@ -95,6 +97,7 @@ func TestFullDiskUnderRedis(t *testing.T) {
 }
 
 func TestFullDiskUnderKafka(t *testing.T) {
+	pipelinetest.Nightly(t)
 	t.Parallel()
 	disk := pipelinetest.SmallDisk(t, 16<<20)
 	s, err := pipelinetest.StartKafka(disk.Path())

@@ -10,6 +10,7 @@ import (
 )
 
 func TestKafkaDeleteRecords(t *testing.T) {
+	pipelinetest.Nightly(t)
 	t.Parallel()
 	s := pipelinetest.Kafka(t)
 	topic := pipelinetest.Namespace(t)
@@ -44,6 +45,7 @@ func TestKafkaDeleteRecords(t *testing.T) {
 }
 
 func TestKafkaWipe(t *testing.T) {
+	pipelinetest.Nightly(t)
 	t.Parallel()
 	s := pipelinetest.OwnKafka(t)
 	pipelinetest.Must(t, writeAndRead(t.Context(), s.Addr(), "gone"))

@@ -8,5 +8,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	pipelinetest.Refuse() // how servers start is what is tested here
 	os.Exit(pipelinetest.Main(m, pipelinetest.VerifyGoroutines()))
 }

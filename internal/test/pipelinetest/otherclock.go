@@ -13,6 +13,7 @@ import (
 // ahead once the program has run for CLOCK_AFTER seconds. The monotonic clock is not changed, as when a machine's clock is set.
 func OtherClock(t testing.TB) (overlay string) {
 	t.Helper()
+	needServers(t)
 	root, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
 	Must(t, err)
 	path := filepath.Join(strings.TrimSpace(string(root)), "src", "time", "time.go")

@@ -23,24 +23,46 @@ var (
 // path. It builds as a release does: without cgo and without the race detector. The flags are further ones of go build.
 func Build(t testing.TB, pkg string, flags ...string) string {
 	t.Helper()
+	needServers(t)
 	buildMu.Lock()
 	defer buildMu.Unlock()
 	key := strings.Join(append(flags, pkg), " ")
 	if path, ok := built[key]; ok {
 		return path
 	}
-	root, err := moduleRoot()
+	base, err := binFolder(flags)
 	Must(t, err)
-	base, err := runFolder()
+	path := filepath.Join(base, strings.NewReplacer("/", "-", " ", "_").Replace(strings.TrimPrefix(key, "./")))
+	guard, err := lockFile(path+".lock", syscall.LOCK_EX)
 	Must(t, err)
-	path := filepath.Join(base, fmt.Sprintf("bin%d-%s", len(built), strings.NewReplacer("/", "-", ".", "").Replace(pkg)))
-	cmd := exec.Command("go", append(append([]string{"build", "-o", path}, flags...), pkg)...) //nolint:gosec,noctx // builds our own packages
-	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v\n%s", pkg, err, out)
+	defer unlock(guard)
+	if _, err := os.Stat(path); err != nil { // another process of the run has not built it
+		Must(t, build(path, pkg, flags))
 	}
 	built[key] = path
 	return path
+}
+
+// build compiles a command, which stands at path only when it is whole.
+func build(path, pkg string, flags []string) error {
+	root, err := moduleRoot()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command("go", append(append([]string{"build", "-o", path + ".new"}, flags...), pkg)...) //nolint:gosec,noctx // builds our own packages
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)
+	}
+	return os.Rename(path+".new", path)
+}
+
+// binFolder is where commands are built: the run's, or else this process's. Flags may name files of this process.
+func binFolder(flags []string) (string, error) {
+	if dir := os.Getenv(lentBin); dir != "" && len(flags) == 0 {
+		return dir, nil
+	}
+	return runFolder()
 }
 
 // Proc is one of our binaries running as a process of its own.
@@ -53,6 +75,7 @@ type Proc struct {
 // none of its DUETIME_ names. The process is killed after the test, and the end of its log shown if the test failed.
 func Run(t testing.TB, binary string, env []string, args ...string) *Proc {
 	t.Helper()
+	needServers(t)
 	base, err := runFolder()
 	Must(t, err)
 	dir, err := os.MkdirTemp(base, "proc-")

@@ -24,6 +24,7 @@ func startProbe(t *testing.T) (*pipelinetest.Proc, []string) {
 }
 
 func TestProc(t *testing.T) {
+	pipelinetest.Nightly(t)
 	t.Parallel()
 	p, printed := startProbe(t)
 	if diff := cmp.Diff("here [--flag value]", printed[2]); diff != "" {
@@ -44,6 +45,7 @@ func TestProc(t *testing.T) {
 }
 
 func TestNothingOutlivesAKilledTestProcess(t *testing.T) {
+	pipelinetest.Nightly(t)
 	t.Parallel()
 	p, printed := startProbe(t)
 	addr, folder := printed[0], printed[1]
@@ -59,6 +61,7 @@ func TestNothingOutlivesAKilledTestProcess(t *testing.T) {
 }
 
 func TestProcessesSideBySide(t *testing.T) {
+	pipelinetest.Nightly(t)
 	t.Parallel()
 	seen := map[string]bool{}
 	for range 5 {

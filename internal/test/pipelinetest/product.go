@@ -60,6 +60,12 @@ func chosen(t testing.TB) product {
 	return p
 }
 
+// SQL names the server that StartMySQL starts, as DUETIME_TEST_SQL does.
+func SQL() (string, error) {
+	p, err := chosenProduct()
+	return p.name, err
+}
+
 // chosenProduct is the server that DUETIME_TEST_SQL names, or else today's MySQL, or else the oldest one that we support.
 func chosenProduct() (product, error) {
 	name := os.Getenv("DUETIME_TEST_SQL")

@@ -65,6 +65,7 @@ func (c *rawConn) ended(step string) {
 }
 
 func TestProxyCutsOneDirection(t *testing.T) {
+	pipelinetest.Nightly(t)
 	t.Parallel()
 	server := pipelinetest.OwnRedis(t)
 	proxy := pipelinetest.Proxy(t, server.Addr())
@@ -125,6 +126,7 @@ func TestProxyCutsOneDirection(t *testing.T) {
 }
 
 func TestProxyRedirect(t *testing.T) {
+	pipelinetest.Nightly(t)
 	t.Parallel()
 	first, second := pipelinetest.OwnRedis(t), pipelinetest.OwnRedis(t)
 	for name, server := range map[string]*pipelinetest.RedisServer{"first": first, "second": second} {
@@ -156,6 +158,7 @@ func TestProxyRedirect(t *testing.T) {
 }
 
 func TestProxyResetPeer(t *testing.T) {
+	pipelinetest.Nightly(t)
 	t.Parallel()
 	server := pipelinetest.OwnRedis(t)
 	proxy := pipelinetest.Proxy(t, server.Addr())

@@ -11,6 +11,7 @@ import (
 )
 
 func TestProxy(t *testing.T) {
+	pipelinetest.Nightly(t)
 	t.Parallel()
 	server := pipelinetest.OwnRedis(t)
 	proxy := pipelinetest.Proxy(t, server.Addr())
@@ -65,6 +66,7 @@ func TestProxy(t *testing.T) {
 }
 
 func TestKafkaBehindProxy(t *testing.T) {
+	pipelinetest.Nightly(t)
 	t.Parallel()
 	_, proxy := pipelinetest.OwnKafkaBehind(t)
 	short := func(limit time.Duration) error {
@@ -82,6 +84,7 @@ func TestKafkaBehindProxy(t *testing.T) {
 }
 
 func TestKafkaBehindManyProxies(t *testing.T) {
+	pipelinetest.Nightly(t)
 	t.Parallel()
 	_, proxies := pipelinetest.OwnKafkaBehindMany(t, 3)
 	short := func(proxy *pipelinetest.ToxicProxy, limit time.Duration) error {
@@ -104,6 +107,7 @@ func TestKafkaBehindManyProxies(t *testing.T) {
 }
 
 func TestSharedServers(t *testing.T) {
+	pipelinetest.Nightly(t)
 	t.Parallel()
 	if a, b := pipelinetest.Redis(t), pipelinetest.Redis(t); a != b {
 		t.Error("two callers got two servers")

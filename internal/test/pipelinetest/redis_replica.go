@@ -26,6 +26,7 @@ type RedisReplica struct {
 // Proxy's, with further arguments of its command line. It returns once the replica has a first copy.
 func OwnRedisReplica(t testing.TB, of string, args ...string) *RedisReplica {
 	t.Helper()
+	needServers(t)
 	r := &RedisReplica{of: of}
 	s, err := startServer("", r.recipe(args))
 	Must(t, err)

@@ -9,6 +9,7 @@ import (
 )
 
 func TestRedisReplica(t *testing.T) {
+	pipelinetest.Nightly(t)
 	t.Parallel()
 	primary := pipelinetest.OwnRedis(t)
 	link := pipelinetest.Proxy(t, primary.Addr())

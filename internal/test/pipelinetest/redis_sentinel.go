@@ -38,6 +38,7 @@ func (s *RedisSentinels) Addrs() []string {
 // master that is silent for downAfter is replaced. It returns once the sentinels know each other and the replica.
 func OwnRedisSentinels(t testing.TB, downAfter time.Duration, lines ...string) *RedisSentinels {
 	t.Helper()
+	needServers(t)
 	s := &RedisSentinels{Master: OwnRedis(t)}
 	s.Replica = OwnRedisReplica(t, s.Master.Addr())
 	for range nodes {

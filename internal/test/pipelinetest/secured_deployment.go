@@ -42,6 +42,7 @@ type SecuredServers struct {
 // OwnSecuredServers starts all four servers for this test alone, with further lines of Kafka's server.properties.
 func OwnSecuredServers(t testing.TB, namespace string, kafkaLines ...string) *SecuredServers {
 	t.Helper()
+	needServers(t)
 	a := NewAuthority(t)
 	s := &Secured{Authority: a, dir: t.TempDir(), own: a.Issue(t, "process"), password: map[string]string{}}
 	for _, user := range append(Users, "zookeeper", "pprof", "admin") {

@@ -38,6 +38,7 @@ type Server struct {
 	recipe recipe
 	dir    string
 	ports  []*portLock
+	lent   bool // by the run: it always runs
 
 	mu    sync.Mutex
 	proc  *process
@@ -119,7 +120,7 @@ func (s *Server) Running() bool {
 	return s.running()
 }
 
-func (s *Server) running() bool { return s.proc != nil && !s.proc.exited() }
+func (s *Server) running() bool { return s.lent || s.proc != nil && !s.proc.exited() }
 
 // Start starts a stopped server on its port and data, and returns once it answers. A running one is left alone.
 // The error holds the end of the server's log.
@@ -195,6 +196,9 @@ func (s *Server) awaitReady() error {
 func (s *Server) Stop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.lent {
+		return errLent
+	}
 	if s.proc == nil {
 		return nil
 	}
@@ -209,6 +213,9 @@ func (s *Server) Kill() error {
 }
 
 func (s *Server) kill() error {
+	if s.lent {
+		return errLent
+	}
 	if s.proc == nil {
 		return nil
 	}
@@ -235,6 +242,9 @@ func (s *Server) Wipe() error {
 func (s *Server) Freeze() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.lent {
+		return errLent
+	}
 	if !s.running() {
 		return fmt.Errorf("freeze %s: it does not run", s.recipe.name)
 	}
@@ -245,6 +255,9 @@ func (s *Server) Freeze() error {
 func (s *Server) Thaw() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.lent {
+		return errLent
+	}
 	if !s.running() {
 		return fmt.Errorf("thaw %s: it does not run", s.recipe.name)
 	}

@@ -16,6 +16,7 @@ import (
 )
 
 func TestRedis(t *testing.T) {
+	pipelinetest.Nightly(t)
 	t.Parallel()
 	s := pipelinetest.OwnRedis(t)
 	pong := func(ctx context.Context) error {
@@ -27,6 +28,7 @@ func TestRedis(t *testing.T) {
 }
 
 func TestMySQL(t *testing.T) {
+	pipelinetest.Nightly(t)
 	t.Parallel()
 	s := pipelinetest.OwnMySQL(t)
 	dsn := s.NewSchema(t)
@@ -54,6 +56,7 @@ func TestMySQL(t *testing.T) {
 }
 
 func TestZooKeeper(t *testing.T) {
+	pipelinetest.Nightly(t)
 	t.Parallel()
 	s := pipelinetest.OwnZooKeeper(t)
 	testServer(t, s.Server, func(ctx context.Context) error {
@@ -78,6 +81,7 @@ type silent struct{}
 func (silent) Printf(string, ...any) {}
 
 func TestKafka(t *testing.T) {
+	pipelinetest.Nightly(t)
 	t.Parallel()
 	s := pipelinetest.OwnKafka(t)
 	testServer(t, s.Server, func(ctx context.Context) error { return roundTrip(ctx, t, s.Addr()) })

@@ -12,20 +12,31 @@ import (
 	"go.uber.org/goleak"
 )
 
-// The shared servers of this test process, each started by the first test that asks.
+// The shared servers of this test process: the run's, or else each is started by the first test that asks.
 var (
-	sharedRedis     = once(func() (*RedisServer, error) { return StartRedis("") })
-	sharedMySQL     = once(func() (*MySQLServer, error) { return StartMySQL("") })
-	sharedZooKeeper = once(func() (*ZooKeeperServer, error) { return StartZooKeeper("") })
-	sharedKafka     = once(func() (*KafkaServer, error) { return StartKafka("") })
+	sharedRedis = once(lentRedis, func() (*RedisServer, error) { return StartRedis("") },
+		func(s *Server) (*RedisServer, error) { return &RedisServer{s}, nil })
+	sharedMySQL = once(lentMySQL, func() (*MySQLServer, error) { return StartMySQL("") },
+		func(s *Server) (*MySQLServer, error) { p, err := chosenProduct(); return &MySQLServer{s, p}, err })
+	sharedZooKeeper = once(lentZooKeeper, func() (*ZooKeeperServer, error) { return StartZooKeeper("") },
+		func(s *Server) (*ZooKeeperServer, error) { return &ZooKeeperServer{s}, nil })
+	sharedKafka = once(lentKafka, func() (*KafkaServer, error) { return StartKafka("") },
+		func(s *Server) (*KafkaServer, error) { return &KafkaServer{s}, nil })
 
 	stopsMu sync.Mutex
 	stops   []func()
 )
 
-// once starts a server at the first call, notes how to discard it, and answers the same ever after.
-func once[S interface{ discard() }](start func() (S, error)) func() (S, error) {
+// once takes the run's server at the first call, or starts one and notes how to discard it, and answers the same ever after.
+func once[S interface{ discard() }](variable string, start func() (S, error), take func(*Server) (S, error)) func() (S, error) {
 	return sync.OnceValues(func() (S, error) {
+		lent, err := borrowed(variable)
+		if lent != nil {
+			return take(lent)
+		}
+		if err != nil {
+			return *new(S), err
+		}
 		s, err := start()
 		if err == nil {
 			stopsMu.Lock()
@@ -54,6 +65,7 @@ func Kafka(t testing.TB) *KafkaServer { t.Helper(); return need(t, sharedKafka) 
 
 func need[S any](t testing.TB, start func() (S, error)) S {
 	t.Helper()
+	needServers(t)
 	s, err := start()
 	Must(t, err)
 	return s
@@ -62,6 +74,7 @@ func need[S any](t testing.TB, start func() (S, error)) S {
 // OwnRedis starts a redis-server for this test alone, with further arguments of its command line.
 func OwnRedis(t testing.TB, args ...string) *RedisServer {
 	t.Helper()
+	needServers(t)
 	s, err := StartRedis("", args...)
 	Must(t, err)
 	Own(t, s.Server)
@@ -71,6 +84,7 @@ func OwnRedis(t testing.TB, args ...string) *RedisServer {
 // OwnMySQL starts a MySQL (see MySQLServer) for this test alone, with further arguments of its command line.
 func OwnMySQL(t testing.TB, args ...string) *MySQLServer {
 	t.Helper()
+	needServers(t)
 	s, err := StartMySQL("", args...)
 	Must(t, err)
 	Own(t, s.Server)
@@ -80,6 +94,7 @@ func OwnMySQL(t testing.TB, args ...string) *MySQLServer {
 // OwnZooKeeper starts a ZooKeeper for this test alone, with further lines of zoo.cfg.
 func OwnZooKeeper(t testing.TB, lines ...string) *ZooKeeperServer {
 	t.Helper()
+	needServers(t)
 	s, err := StartZooKeeper("", lines...)
 	Must(t, err)
 	Own(t, s.Server)
@@ -89,6 +104,7 @@ func OwnZooKeeper(t testing.TB, lines ...string) *ZooKeeperServer {
 // OwnKafka starts a Kafka for this test alone, with further lines of server.properties.
 func OwnKafka(t testing.TB, lines ...string) *KafkaServer {
 	t.Helper()
+	needServers(t)
 	s, err := StartKafka("", lines...)
 	Must(t, err)
 	Own(t, s.Server)
@@ -112,6 +128,7 @@ func OwnKafkaBehindMany(t testing.TB, n int, lines ...string) (*KafkaServer, []*
 
 func ownKafkaBehind(t testing.TB, n int, secure *kafkaSecurity, lines []string) (*KafkaServer, []*ToxicProxy) {
 	t.Helper()
+	needServers(t)
 	fronts, err := reservePorts(n)
 	Must(t, err)
 	t.Cleanup(func() { releasePorts(fronts) })

@@ -11,6 +11,9 @@ import (
 func (s *Server) Snapshot() (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.lent {
+		return "", errLent
+	}
 	if s.running() {
 		if err := s.proc.freeze(); err != nil {
 			return "", err

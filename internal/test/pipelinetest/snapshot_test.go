@@ -9,6 +9,7 @@ import (
 )
 
 func TestSnapshot(t *testing.T) {
+	pipelinetest.Nightly(t)
 	t.Parallel()
 	s := pipelinetest.OwnMySQL(t)
 	db := openDB(t, s.NewSchema(t))

@@ -1,26 +1,30 @@
 package repo_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
 // repository is a git repository of its own with the recipe of a release and a changelog that has version 0.1.0.
-type repository struct{ dir string }
+type repository struct{ dir, cache string }
 
 func newRepository(t *testing.T) repository {
 	t.Helper()
-	r := repository{t.TempDir()}
-	recipe, err := os.ReadFile("scripts/release")
-	pipelinetest.Must(t, err)
+	r := repository{t.TempDir(), t.TempDir()}
 	pipelinetest.Must(t, os.Mkdir(filepath.Join(r.dir, "scripts"), 0o700))
-	r.write(t, "scripts/release", string(recipe))
+	for _, script := range []string{"scripts/release", "scripts/nightly"} {
+		recipe, err := os.ReadFile(script)
+		pipelinetest.Must(t, err)
+		pipelinetest.Must(t, os.WriteFile(filepath.Join(r.dir, script), recipe, 0o700))
+	}
 	r.write(t, "CHANGELOG.md", "# Changelog\n\n## [0.1.0] - 2026-11-27\n\n## [0.1.1]\n")
 	r.git(t, "init", "-q")
 	r.git(t, "add", ".")
@@ -69,6 +73,12 @@ func TestReleaseRefuses(t *testing.T) {
 			t.Helper()
 			r.git(t, "tag", "v0.1.0")
 		}, "there is a tag v0.1.0 already"},
+		"no nightly run": {"v0.1.0", clean, "no nightly run was green here: run make nightly"},
+		"old nightly run": {"v0.1.0", func(t *testing.T, r repository) {
+			t.Helper()
+			old := time.Now().Add(-200 * time.Hour).Unix()
+			pipelinetest.Must(t, os.WriteFile(filepath.Join(r.cache, "nightly"), fmt.Appendf(nil, "%d abc\n", old), 0o600))
+		}, "the last green nightly run is 200 hours old, of commit abc: run make nightly"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -76,6 +86,7 @@ func TestReleaseRefuses(t *testing.T) {
 			c.spoil(t, r)
 			before := r.git(t, "show-ref")
 			cmd := exec.CommandContext(t.Context(), "bash", filepath.Join(r.dir, "scripts/release"), c.version)
+			cmd.Env = append(os.Environ(), "DUETIME_TEST_CACHE="+r.cache)
 			out, err := cmd.CombinedOutput()
 			if want := "release: " + c.says + "\n"; err == nil || string(out) != want {
 				t.Errorf("said %q (%v), want %q", out, err, want)

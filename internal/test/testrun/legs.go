@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/duetime/duetime/internal/test/pipelinetest"
+)
+
+// raced are the arguments of go test for the race detector. SQLite is C made into Go: the detector finds nothing of ours in it,
+// and doubles the time of all tests that use it.
+var raced = []string{"-race", "-gcflags=modernc.org/...=-race=false -d=checkptr=0"}
+
+// sqlPackages are those that speak SQL, or judge implementations that do: what differs between servers shows in them.
+var sqlPackages = []string{"./internal/store", "./internal/test/protocoltest", "./internal/test/contract"}
+
+func newSession(tier string, out screen) (*session, error) {
+	c, err := newCosts()
+	if err != nil {
+		return nil, err
+	}
+	sql, err := pipelinetest.SQL()
+	if err != nil {
+		return nil, fmt.Errorf("choose the SQL server: %w", err)
+	}
+	s := &session{tier: tier, out: out, began: time.Now(), costs: c}
+	s.legs = []leg{{title: "all packages on " + sql, dir: ".", sql: sql, args: raced, packages: []string{"./..."}}}
+	switch tier {
+	case "test":
+	case "check":
+		s.legs = append(s.legs, otherServers(sql, sqlPackages)...)
+	case "nightly":
+		s.legs = append(s.legs, otherServers(sql, []string{"./..."})...)
+		s.legs = append(s.legs, moduleLegs(sql)...)
+	default:
+		return nil, fmt.Errorf("there is no tier %q: test, check, nightly", tier)
+	}
+	return s, nil
+}
+
+func (s *session) close() { s.costs.close() }
+
+// otherServers are the packages on the SQL servers besides the first one. What runs on SQLite has run already.
+func otherServers(first string, packages []string) []leg {
+	if os.Getenv("DUETIME_TEST_SQL") != "" {
+		return nil
+	}
+	var legs []leg
+	for _, sql := range []string{"mysql8", "mariadb"} {
+		if sql == first {
+			continue
+		}
+		legs = append(legs, leg{
+			title: "SQL on " + sql, dir: ".", sql: sql, own: true, packages: packages,
+			args: []string{"-skip", "TestContract/broken|SQLite|./(?i)sqlite|././(?i)sqlite"},
+		})
+	}
+	return legs
+}
+
+// moduleLegs are the modules besides the library: pages in a browser, manifests, examples, what the benchmark counts.
+func moduleLegs(sql string) []leg {
+	var legs []leg
+	for _, pattern := range []string{"deploy", "deploy/*", "examples/*", "internal/test/*", "bench"} {
+		mods, _ := filepath.Glob(filepath.Join(pattern, "go.mod"))
+		for _, mod := range mods {
+			dir := filepath.Dir(mod)
+			legs = append(legs, leg{title: dir, dir: dir, sql: sql, own: true, packages: []string{"./..."}})
+		}
+	}
+	return legs
+}
