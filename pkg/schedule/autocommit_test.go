@@ -30,51 +30,49 @@ func (w *world) wantRow(t testing.TB, what string, got task.Task) {
 
 func TestAnswerOfAChangeIsTheRow(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		for name, when := range map[string]task.When{
-			"in an hour": task.In(time.Hour), "in a while": task.In(1500*time.Microsecond + time.Second), "in the past": task.In(-time.Hour),
-			"at": task.At(time.Now().Add(time.Hour)), "at the past": task.At(time.Now().Add(-time.Hour)),
-		} {
-			made, err := w.Schedule(t.Context(), meal.New("ann", 1, when, task.Subject("pet")))
-			pipelinetest.Must(t, err)
-			w.wantRow(t, name, made)
-			if made.DueAt.Before(made.CreatedAt) || made.Version != 1 {
-				t.Errorf("%s: due %v, made %v, version %d", name, made.DueAt, made.CreatedAt, made.Version)
-			}
-			again, err := w.Reschedule(t.Context(), made.ID, when)
-			pipelinetest.Must(t, err)
-			w.wantRow(t, name+", again", again)
-			shifted, err := w.Shift(t.Context(), made.ID, time.Minute)
-			pipelinetest.Must(t, err)
-			w.wantRow(t, name+", shifted", shifted)
-			if d := shifted.DueAt.Sub(again.DueAt); d != time.Minute || shifted.Version != 3 {
-				t.Errorf("%s: shifted by %v to version %d, want a minute and 3", name, d, shifted.Version)
-			}
-			gone, err := w.Cancel(t.Context(), made.ID)
-			pipelinetest.Must(t, err)
-			w.wantRow(t, name+", cancelled", gone)
-			_, err = w.Shift(t.Context(), made.ID, time.Minute)
-			wantIs(t, err, task.ErrAlreadyCancelled)
+	w := onMySQL(t)
+	for name, when := range map[string]task.When{
+		"in an hour": task.In(time.Hour), "in a while": task.In(1500*time.Microsecond + time.Second), "in the past": task.In(-time.Hour),
+		"at": task.At(time.Now().Add(time.Hour)), "at the past": task.At(time.Now().Add(-time.Hour)),
+	} {
+		made, err := w.Schedule(t.Context(), meal.New("ann", 1, when, task.Subject("pet")))
+		pipelinetest.Must(t, err)
+		w.wantRow(t, name, made)
+		if made.DueAt.Before(made.CreatedAt) || made.Version != 1 {
+			t.Errorf("%s: due %v, made %v, version %d", name, made.DueAt, made.CreatedAt, made.Version)
 		}
-		_, err := w.Cancel(t.Context(), task.NewID())
-		wantIs(t, err, task.ErrNotFound)
-	})
+		again, err := w.Reschedule(t.Context(), made.ID, when)
+		pipelinetest.Must(t, err)
+		w.wantRow(t, name+", again", again)
+		shifted, err := w.Shift(t.Context(), made.ID, time.Minute)
+		pipelinetest.Must(t, err)
+		w.wantRow(t, name+", shifted", shifted)
+		if d := shifted.DueAt.Sub(again.DueAt); d != time.Minute || shifted.Version != 3 {
+			t.Errorf("%s: shifted by %v to version %d, want a minute and 3", name, d, shifted.Version)
+		}
+		gone, err := w.Cancel(t.Context(), made.ID)
+		pipelinetest.Must(t, err)
+		w.wantRow(t, name+", cancelled", gone)
+		_, err = w.Shift(t.Context(), made.ID, time.Minute)
+		wantIs(t, err, task.ErrAlreadyCancelled)
+	}
+	_, err := w.Cancel(t.Context(), task.NewID())
+	wantIs(t, err, task.ErrNotFound)
 }
 
 func TestSpecScheduledAgainIsOneTask(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		spec := meal.New("ann", 1, task.In(time.Hour))
-		made, err := w.Schedule(t.Context(), spec)
-		pipelinetest.Must(t, err)
-		moved, err := w.Shift(t.Context(), made.ID, time.Minute)
-		pipelinetest.Must(t, err)
-		again, err := w.Schedule(t.Context(), spec)
-		pipelinetest.Must(t, err)
-		if d := cmp.Diff(moved, again); d != "" {
-			t.Errorf("the task as it stands against the answer (-want +got):\n%s", d)
-		}
-	})
+	w := onMySQL(t)
+	spec := meal.New("ann", 1, task.In(time.Hour))
+	made, err := w.Schedule(t.Context(), spec)
+	pipelinetest.Must(t, err)
+	moved, err := w.Shift(t.Context(), made.ID, time.Minute)
+	pipelinetest.Must(t, err)
+	again, err := w.Schedule(t.Context(), spec)
+	pipelinetest.Must(t, err)
+	if d := cmp.Diff(moved, again); d != "" {
+		t.Errorf("the task as it stands against the answer (-want +got):\n%s", d)
+	}
 }
 
 // Here the database's clock stands years behind this process's: what is past, and what isn't, goes by it alone.
@@ -139,25 +137,24 @@ func TestLockedTasksHoldUpNobodyElse(t *testing.T) {
 // Each change is made of the row as the one before left it.
 func TestChangesSideBySideAllCount(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		made := w.make(t, "ann")
-		var all sync.WaitGroup
-		for range 8 {
-			all.Go(func() {
-				for range 10 {
-					err := task.ErrRunning
-					for errors.Is(err, task.ErrRunning) { // the row was locked for too long: nothing was changed
-						_, err = w.Shift(t.Context(), made.ID, time.Second)
-					}
-					pipelinetest.Must(t, err)
+	w := onMySQL(t)
+	made := w.make(t, "ann")
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 10 {
+				err := task.ErrRunning
+				for errors.Is(err, task.ErrRunning) { // the row was locked for too long: nothing was changed
+					_, err = w.Shift(t.Context(), made.ID, time.Second)
 				}
-			})
-		}
-		all.Wait()
-		if got := w.row(t, made.ID); got.Version != 81 || got.DueAt.Sub(made.DueAt) != 80*time.Second {
-			t.Errorf("version %d, moved by %v; want 81 and 80s", got.Version, got.DueAt.Sub(made.DueAt))
-		}
-	})
+				pipelinetest.Must(t, err)
+			}
+		})
+	}
+	all.Wait()
+	if got := w.row(t, made.ID); got.Version != 81 || got.DueAt.Sub(made.DueAt) != 80*time.Second {
+		t.Errorf("version %d, moved by %v; want 81 and 80s", got.Version, got.DueAt.Sub(made.DueAt))
+	}
 }
 
 // A statement that is its own transaction is also its own COMMIT.
@@ -214,52 +211,51 @@ func TestLostAnswerOfAChangeIsNeverRunAgain(t *testing.T) {
 // Callers that come together share statements; each gets its own answer all the same.
 func TestManyCallersAtOnce(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		const callers = 100
-		taken := w.make(t, "bob")
-		made := make([]task.Task, callers)
-		together(callers, func(i int) {
-			spec := meal.New("ann", i, task.In(time.Duration(i)*time.Second))
-			switch {
-			case i == callers/2:
-				spec = meal.New("ann", i, task.In(time.Hour), task.WithID(taken.ID))
-			case i%2 == 0:
-				spec = meal.New("ann", i, task.At(time.Now().Add(time.Duration(i)*time.Minute)))
-			}
-			var err error
-			made[i], err = w.Schedule(t.Context(), spec)
-			pipelinetest.Must(t, err)
-		})
-		if d := cmp.Diff(taken, made[callers/2]); d != "" {
-			t.Errorf("the task that had the id against the answer (-want +got):\n%s", d)
+	w := onMySQL(t)
+	const callers = 100
+	taken := w.make(t, "bob")
+	made := make([]task.Task, callers)
+	together(callers, func(i int) {
+		spec := meal.New("ann", i, task.In(time.Duration(i)*time.Second))
+		switch {
+		case i == callers/2:
+			spec = meal.New("ann", i, task.In(time.Hour), task.WithID(taken.ID))
+		case i%2 == 0:
+			spec = meal.New("ann", i, task.At(time.Now().Add(time.Duration(i)*time.Minute)))
 		}
-		for _, m := range made {
-			w.wantRow(t, "scheduled", m)
+		var err error
+		made[i], err = w.Schedule(t.Context(), spec)
+		pipelinetest.Must(t, err)
+	})
+	if d := cmp.Diff(taken, made[callers/2]); d != "" {
+		t.Errorf("the task that had the id against the answer (-want +got):\n%s", d)
+	}
+	for _, m := range made {
+		w.wantRow(t, "scheduled", m)
+	}
+	together(callers, func(i int) {
+		var err error
+		switch i % 3 {
+		case 0:
+			made[i], err = w.Shift(t.Context(), made[i].ID, time.Hour)
+		case 1:
+			made[i], err = w.Reschedule(t.Context(), made[i].ID, task.In(time.Hour))
+		default:
+			made[i], err = w.Cancel(t.Context(), made[i].ID)
 		}
-		together(callers, func(i int) {
-			var err error
-			switch i % 3 {
-			case 0:
-				made[i], err = w.Shift(t.Context(), made[i].ID, time.Hour)
-			case 1:
-				made[i], err = w.Reschedule(t.Context(), made[i].ID, task.In(time.Hour))
-			default:
-				made[i], err = w.Cancel(t.Context(), made[i].ID)
-			}
-			pipelinetest.Must(t, err)
-		})
-		for _, m := range made {
-			w.wantRow(t, "changed", m)
-			if m.Version != 2 {
-				t.Errorf("task %s has version %d, want 2", m.ID, m.Version)
-			}
+		pipelinetest.Must(t, err)
+	})
+	for _, m := range made {
+		w.wantRow(t, "changed", m)
+		if m.Version != 2 {
+			t.Errorf("task %s has version %d, want 2", m.ID, m.Version)
 		}
-		together(callers, func(i int) {
-			if i%3 == 2 {
-				_, err := w.Shift(t.Context(), made[i].ID, time.Hour)
-				wantIs(t, err, task.ErrAlreadyCancelled)
-			}
-		})
+	}
+	together(callers, func(i int) {
+		if i%3 == 2 {
+			_, err := w.Shift(t.Context(), made[i].ID, time.Hour)
+			wantIs(t, err, task.ErrAlreadyCancelled)
+		}
 	})
 }
 
@@ -303,27 +299,26 @@ func together(n int, do func(i int)) {
 // After Close of the client and its handle nothing is left open: nothing was sent.
 func TestCallsAfterClose(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		ctx := t.Context()
-		row := w.make(t, "ann")
-		w.Close(ctx)
-		pipelinetest.Must(t, w.store.Close())
-		for name, call := range map[string]func() error{
-			"schedule": func() error { _, err := w.Schedule(ctx, meal.New("ann", 1, task.In(time.Hour))); return err },
-			"keyed": func() error {
-				_, err := w.Schedule(ctx, meal.New("ann", 1, task.In(time.Hour), task.Key("k")))
-				return err
-			},
-			"reschedule": func() error { _, err := w.Reschedule(ctx, row.ID, task.In(time.Hour)); return err },
-			"shift":      func() error { _, err := w.Shift(ctx, row.ID, time.Hour); return err },
-			"cancel":     func() error { _, err := w.Cancel(ctx, row.ID); return err },
-			"in tx":      func() error { return w.InTx(ctx, func(*schedule.Tx) error { return nil }) },
-			"list":       func() error { _, _, err := w.TasksFromDB(ctx, "ann", ""); return err },
-		} {
-			err := call()
-			if !errors.Is(err, task.ErrClosed) || errors.Is(err, schedule.ErrCommitUnknown) || schedule.IsRetryable(err) {
-				t.Errorf("%s: %v, want ErrClosed, neither unknown nor retryable", name, err)
-			}
+	w := onMySQL(t)
+	ctx := t.Context()
+	row := w.make(t, "ann")
+	w.Close(ctx)
+	pipelinetest.Must(t, w.store.Close())
+	for name, call := range map[string]func() error{
+		"schedule": func() error { _, err := w.Schedule(ctx, meal.New("ann", 1, task.In(time.Hour))); return err },
+		"keyed": func() error {
+			_, err := w.Schedule(ctx, meal.New("ann", 1, task.In(time.Hour), task.Key("k")))
+			return err
+		},
+		"reschedule": func() error { _, err := w.Reschedule(ctx, row.ID, task.In(time.Hour)); return err },
+		"shift":      func() error { _, err := w.Shift(ctx, row.ID, time.Hour); return err },
+		"cancel":     func() error { _, err := w.Cancel(ctx, row.ID); return err },
+		"in tx":      func() error { return w.InTx(ctx, func(*schedule.Tx) error { return nil }) },
+		"list":       func() error { _, _, err := w.TasksFromDB(ctx, "ann", ""); return err },
+	} {
+		err := call()
+		if !errors.Is(err, task.ErrClosed) || errors.Is(err, schedule.ErrCommitUnknown) || schedule.IsRetryable(err) {
+			t.Errorf("%s: %v, want ErrClosed, neither unknown nor retryable", name, err)
 		}
-	})
+	}
 }

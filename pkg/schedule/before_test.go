@@ -30,80 +30,79 @@ func counted(calls *atomic.Int64) schedule.SpecFunc {
 // Each way to schedule shows each spec once, and schedules what comes back.
 func TestBeforeScheduleSeesEachWay(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		ctx := t.Context()
-		var calls atomic.Int64
-		c, err := schedule.New(schedule.Config{BeforeSchedule: counted(&calls), Logger: slog.New(slog.DiscardHandler)}, w.store, w, w)
-		pipelinetest.Must(t, err)
-		t.Cleanup(func() { c.Close(context.Background()) })
-		in := func(owner string, opts ...task.Option) task.Spec {
-			return meal.New(owner, 1, task.In(time.Hour), opts...)
-		}
-		inTx := func(fn func(tx *schedule.Tx) error) error { return c.InTx(ctx, fn) }
-		twice := in("ann")
-		_, err = c.Schedule(ctx, twice)
-		pipelinetest.Must(t, err)
-		calls.Store(0)
-		for way, test := range map[string]struct {
-			specs int64
-			do    func(owner string) error
-		}{
-			"one":            {1, func(owner string) error { _, err := c.Schedule(ctx, in(owner)); return err }},
-			"one with a key": {1, func(owner string) error { _, err := c.Schedule(ctx, in(owner, task.Key("k"))); return err }},
-			"transaction": {1, func(owner string) error {
-				return inTx(func(tx *schedule.Tx) error { _, err := tx.Schedule(ctx, in(owner)); return err })
-			}},
-			"many": {2, func(owner string) error {
-				return inTx(func(tx *schedule.Tx) error {
-					_, err := tx.ScheduleMany(ctx, []task.Spec{in("bob"), in(owner)})
-					return err
-				})
-			}},
-			"recurrence": {1, func(owner string) error {
-				_, err := c.Recur(ctx, "weekly", weekly, meal.Recurring(owner, 1), recur.Policy{})
+	w := onMySQL(t)
+	ctx := t.Context()
+	var calls atomic.Int64
+	c, err := schedule.New(schedule.Config{BeforeSchedule: counted(&calls), Logger: slog.New(slog.DiscardHandler)}, w.store, w, w)
+	pipelinetest.Must(t, err)
+	t.Cleanup(func() { c.Close(context.Background()) })
+	in := func(owner string, opts ...task.Option) task.Spec {
+		return meal.New(owner, 1, task.In(time.Hour), opts...)
+	}
+	inTx := func(fn func(tx *schedule.Tx) error) error { return c.InTx(ctx, fn) }
+	twice := in("ann")
+	_, err = c.Schedule(ctx, twice)
+	pipelinetest.Must(t, err)
+	calls.Store(0)
+	for way, test := range map[string]struct {
+		specs int64
+		do    func(owner string) error
+	}{
+		"one":            {1, func(owner string) error { _, err := c.Schedule(ctx, in(owner)); return err }},
+		"one with a key": {1, func(owner string) error { _, err := c.Schedule(ctx, in(owner, task.Key("k"))); return err }},
+		"transaction": {1, func(owner string) error {
+			return inTx(func(tx *schedule.Tx) error { _, err := tx.Schedule(ctx, in(owner)); return err })
+		}},
+		"many": {2, func(owner string) error {
+			return inTx(func(tx *schedule.Tx) error {
+				_, err := tx.ScheduleMany(ctx, []task.Spec{in("bob"), in(owner)})
 				return err
-			}},
-			"join": {1, func(owner string) error {
-				tx, err := w.store.Begin(ctx)
-				if err != nil {
-					return err
-				}
-				joined := c.Join(tx)
-				if _, err := joined.Schedule(ctx, in(owner)); err != nil {
-					_ = tx.Rollback()
-					return err
-				}
-				return joined.Commit(ctx)
-			}},
-		} {
-			before := w.number(t, "SELECT COUNT(*) FROM duetime_tasks")
-			wantIs(t, test.do("closed"), errClosed)
-			if n := w.number(t, "SELECT COUNT(*) FROM duetime_tasks"); n != before {
-				t.Errorf("%s: a refused call made %d tasks", way, n-before)
+			})
+		}},
+		"recurrence": {1, func(owner string) error {
+			_, err := c.Recur(ctx, "weekly", weekly, meal.Recurring(owner, 1), recur.Policy{})
+			return err
+		}},
+		"join": {1, func(owner string) error {
+			tx, err := w.store.Begin(ctx)
+			if err != nil {
+				return err
 			}
-			calls.Store(0)
-			pipelinetest.Must(t, test.do("ann"))
-			if got := calls.Load(); got != test.specs {
-				t.Errorf("%s: the function was called %d times, want %d", way, got, test.specs)
+			joined := c.Join(tx)
+			if _, err := joined.Schedule(ctx, in(owner)); err != nil {
+				_ = tx.Rollback()
+				return err
 			}
+			return joined.Commit(ctx)
+		}},
+	} {
+		before := w.number(t, "SELECT COUNT(*) FROM duetime_tasks")
+		wantIs(t, test.do("closed"), errClosed)
+		if n := w.number(t, "SELECT COUNT(*) FROM duetime_tasks"); n != before {
+			t.Errorf("%s: a refused call made %d tasks", way, n-before)
 		}
-		// Its id is taken, so that the shared statement leaves it to a transaction.
 		calls.Store(0)
-		row, err := c.Schedule(ctx, twice)
-		pipelinetest.Must(t, err)
-		if row.ID != twice.ID() || calls.Load() != 1 {
-			t.Errorf("scheduling the same spec again: got task %s after %d calls, want %s after one", row.ID, calls.Load(), twice.ID())
+		pipelinetest.Must(t, test.do("ann"))
+		if got := calls.Load(); got != test.specs {
+			t.Errorf("%s: the function was called %d times, want %d", way, got, test.specs)
 		}
-		if n := w.number(t, "SELECT COUNT(*) FROM duetime_tasks WHERE subject <> '+'"); n != 0 {
-			t.Errorf("%d tasks are not as the function returned them", n)
-		}
-	})
+	}
+	// Its id is taken, so that the shared statement leaves it to a transaction.
+	calls.Store(0)
+	row, err := c.Schedule(ctx, twice)
+	pipelinetest.Must(t, err)
+	if row.ID != twice.ID() || calls.Load() != 1 {
+		t.Errorf("scheduling the same spec again: got task %s after %d calls, want %s after one", row.ID, calls.Load(), twice.ID())
+	}
+	if n := w.number(t, "SELECT COUNT(*) FROM duetime_tasks WHERE subject <> '+'"); n != 0 {
+		t.Errorf("%d tasks are not as the function returned them", n)
+	}
 }
 
 // A refusal changes nothing, so that the transaction goes on. What the function returns has to keep the limits.
 func TestBeforeScheduleLeavesTheTransactionOpen(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := onMySQL(t)
 	ctx := t.Context()
 	var calls atomic.Int64
 	kinds := schedule.NewKinds([]string{"default"})

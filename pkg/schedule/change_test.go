@@ -17,42 +17,41 @@ import (
 
 func TestEachChangeIsWrittenAndPut(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		ctx := t.Context()
-		made := w.make(t, "ann", task.Subject("cat"))
-		if made.Version != 1 || made.Shard != task.Shard("ann", shards) || !made.DueAt.Equal(made.CreatedAt.Add(time.Hour)) {
-			t.Errorf("scheduled %+v", made)
-		}
-		moved, err := w.Reschedule(ctx, made.ID, task.At(made.DueAt.Add(time.Minute)))
-		pipelinetest.Must(t, err)
-		if moved.Version != 2 || !moved.DueAt.Equal(made.DueAt.Add(time.Minute)) {
-			t.Errorf("rescheduled %+v", moved)
-		}
-		shifted, err := w.Shift(ctx, made.ID, -2*time.Minute)
-		pipelinetest.Must(t, err)
-		if shifted.Version != 3 || !shifted.RunAt.Equal(made.DueAt.Add(-time.Minute)) {
-			t.Errorf("shifted %+v", shifted)
-		}
-		cancelled, err := w.Cancel(ctx, made.ID)
-		pipelinetest.Must(t, err)
-		if diff := cmp.Diff(w.row(t, made.ID), cancelled); diff != "" {
-			t.Errorf("answer differs from the row (-row +answer):\n%s", diff)
-		}
-		if diff := cmp.Diff([]int64{1, 2, 3, 4}, w.put(made.ID)); diff != "" {
-			t.Errorf("versions put (-want +got):\n%s", diff)
-		}
-		_, err = w.Shift(ctx, made.ID, -time.Minute)
-		wantIs(t, err, task.ErrAlreadyCancelled)
-		_, err = w.Reschedule(ctx, made.ID, task.In(0))
-		wantIs(t, err, task.ErrAlreadyCancelled)
-		_, err = w.Cancel(ctx, task.NewID())
-		wantIs(t, err, task.ErrNotFound)
-	})
+	w := onMySQL(t)
+	ctx := t.Context()
+	made := w.make(t, "ann", task.Subject("cat"))
+	if made.Version != 1 || made.Shard != task.Shard("ann", shards) || !made.DueAt.Equal(made.CreatedAt.Add(time.Hour)) {
+		t.Errorf("scheduled %+v", made)
+	}
+	moved, err := w.Reschedule(ctx, made.ID, task.At(made.DueAt.Add(time.Minute)))
+	pipelinetest.Must(t, err)
+	if moved.Version != 2 || !moved.DueAt.Equal(made.DueAt.Add(time.Minute)) {
+		t.Errorf("rescheduled %+v", moved)
+	}
+	shifted, err := w.Shift(ctx, made.ID, -2*time.Minute)
+	pipelinetest.Must(t, err)
+	if shifted.Version != 3 || !shifted.RunAt.Equal(made.DueAt.Add(-time.Minute)) {
+		t.Errorf("shifted %+v", shifted)
+	}
+	cancelled, err := w.Cancel(ctx, made.ID)
+	pipelinetest.Must(t, err)
+	if diff := cmp.Diff(w.row(t, made.ID), cancelled); diff != "" {
+		t.Errorf("answer differs from the row (-row +answer):\n%s", diff)
+	}
+	if diff := cmp.Diff([]int64{1, 2, 3, 4}, w.put(made.ID)); diff != "" {
+		t.Errorf("versions put (-want +got):\n%s", diff)
+	}
+	_, err = w.Shift(ctx, made.ID, -time.Minute)
+	wantIs(t, err, task.ErrAlreadyCancelled)
+	_, err = w.Reschedule(ctx, made.ID, task.In(0))
+	wantIs(t, err, task.ErrAlreadyCancelled)
+	_, err = w.Cancel(ctx, task.NewID())
+	wantIs(t, err, task.ErrNotFound)
 }
 
 func TestShiftRule(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := onMySQL(t)
 	for name, test := range map[string]struct{ due, by, want time.Duration }{
 		"later":              {time.Hour, time.Minute, time.Hour + time.Minute},
 		"earlier":            {time.Hour, -time.Minute, 59 * time.Minute},
@@ -89,37 +88,36 @@ func TestShiftRule(t *testing.T) {
 
 func TestBulkIsAllOrNothing(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		ctx := t.Context()
-		a, b, gone := w.make(t, "ann"), w.make(t, "ann"), w.make(t, "ann")
-		_, err := w.Cancel(ctx, gone.ID)
-		pipelinetest.Must(t, err)
-		err = w.InTx(ctx, func(tx *schedule.Tx) error {
-			_, err := tx.ShiftMany(ctx, []task.ID{b.ID, gone.ID, a.ID}, time.Minute)
-			wantIs(t, err, task.ErrAlreadyCancelled)
-			_, err = tx.CancelMany(ctx, []task.ID{b.ID, task.NewID()})
-			wantIs(t, err, task.ErrNotFound)
-			return nil // what was refused must not have changed anything
-		})
-		pipelinetest.Must(t, err)
-		if got := w.row(t, a.ID).Version + w.row(t, b.ID).Version; got != 2 {
-			t.Errorf("a refused call changed a task: versions %d in all, want 2", got)
-		}
-		var moved []task.Task
-		err = w.InTx(ctx, func(tx *schedule.Tx) (err error) {
-			moved, err = tx.RescheduleMany(ctx, []task.ID{b.ID, a.ID, b.ID}, task.In(time.Minute))
-			return err
-		})
-		pipelinetest.Must(t, err)
-		if len(moved) != 3 || moved[0].ID != b.ID || moved[1].ID != a.ID || moved[2].Version != 2 {
-			t.Errorf("moved %v", moved)
-		}
+	w := onMySQL(t)
+	ctx := t.Context()
+	a, b, gone := w.make(t, "ann"), w.make(t, "ann"), w.make(t, "ann")
+	_, err := w.Cancel(ctx, gone.ID)
+	pipelinetest.Must(t, err)
+	err = w.InTx(ctx, func(tx *schedule.Tx) error {
+		_, err := tx.ShiftMany(ctx, []task.ID{b.ID, gone.ID, a.ID}, time.Minute)
+		wantIs(t, err, task.ErrAlreadyCancelled)
+		_, err = tx.CancelMany(ctx, []task.ID{b.ID, task.NewID()})
+		wantIs(t, err, task.ErrNotFound)
+		return nil // what was refused must not have changed anything
 	})
+	pipelinetest.Must(t, err)
+	if got := w.row(t, a.ID).Version + w.row(t, b.ID).Version; got != 2 {
+		t.Errorf("a refused call changed a task: versions %d in all, want 2", got)
+	}
+	var moved []task.Task
+	err = w.InTx(ctx, func(tx *schedule.Tx) (err error) {
+		moved, err = tx.RescheduleMany(ctx, []task.ID{b.ID, a.ID, b.ID}, task.In(time.Minute))
+		return err
+	})
+	pipelinetest.Must(t, err)
+	if len(moved) != 3 || moved[0].ID != b.ID || moved[1].ID != a.ID || moved[2].Version != 2 {
+		t.Errorf("moved %v", moved)
+	}
 }
 
 func TestTooManyNamesFieldAndLimit(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := onMySQL(t)
 	ctx := t.Context()
 	ids := make([]task.ID, task.MaxPerCall+1)
 	specs := make([]task.Spec, task.MaxPerCall+1)
@@ -156,178 +154,173 @@ func TestTooManyNamesFieldAndLimit(t *testing.T) {
 func TestOwnerWide(t *testing.T) {
 	t.Parallel()
 	other := task.NewKind[string]("nap.done")
-	onBoth(t, func(t *testing.T, w *world) {
-		ctx := t.Context()
-		a, b := w.make(t, "ann"), w.make(t, "ann")
-		ended, foreign := w.make(t, "ann"), w.make(t, "bob")
-		_, err := w.Cancel(ctx, ended.ID)
-		pipelinetest.Must(t, err)
-		nap, err := w.Schedule(ctx, other.New("ann", "x", task.In(time.Hour)))
-		pipelinetest.Must(t, err)
-		pipelinetest.Must(t, w.InTx(ctx, func(tx *schedule.Tx) error {
-			moved, err := tx.ShiftOwner(ctx, "ann", meal.Name(), -time.Minute)
-			if len(moved) != 2 {
-				t.Errorf("shifted %d tasks, want 2", len(moved))
-			}
-			return err
-		}))
-		pipelinetest.Must(t, w.InTx(ctx, func(tx *schedule.Tx) error {
-			gone, err := tx.CancelOwner(ctx, "ann", "")
-			if len(gone) != 3 {
-				t.Errorf("cancelled %d tasks, want 3", len(gone))
-			}
-			return err
-		}))
-		got := map[task.ID]int64{}
-		for _, row := range []task.Task{a, b, ended, foreign, nap} {
-			got[row.ID] = w.row(t, row.ID).Version
+	w := onMySQL(t)
+	ctx := t.Context()
+	a, b := w.make(t, "ann"), w.make(t, "ann")
+	ended, foreign := w.make(t, "ann"), w.make(t, "bob")
+	_, err := w.Cancel(ctx, ended.ID)
+	pipelinetest.Must(t, err)
+	nap, err := w.Schedule(ctx, other.New("ann", "x", task.In(time.Hour)))
+	pipelinetest.Must(t, err)
+	pipelinetest.Must(t, w.InTx(ctx, func(tx *schedule.Tx) error {
+		moved, err := tx.ShiftOwner(ctx, "ann", meal.Name(), -time.Minute)
+		if len(moved) != 2 {
+			t.Errorf("shifted %d tasks, want 2", len(moved))
 		}
-		want := map[task.ID]int64{a.ID: 3, b.ID: 3, ended.ID: 2, foreign.ID: 1, nap.ID: 2}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("versions (-want +got):\n%s", diff)
+		return err
+	}))
+	pipelinetest.Must(t, w.InTx(ctx, func(tx *schedule.Tx) error {
+		gone, err := tx.CancelOwner(ctx, "ann", "")
+		if len(gone) != 3 {
+			t.Errorf("cancelled %d tasks, want 3", len(gone))
 		}
-		pipelinetest.Must(t, w.InTx(ctx, func(tx *schedule.Tx) error {
-			none, err := tx.CancelOwner(ctx, "ann", "")
-			if len(none) != 0 {
-				t.Errorf("cancelled %d tasks again", len(none))
-			}
-			return err
-		}))
-	})
+		return err
+	}))
+	got := map[task.ID]int64{}
+	for _, row := range []task.Task{a, b, ended, foreign, nap} {
+		got[row.ID] = w.row(t, row.ID).Version
+	}
+	want := map[task.ID]int64{a.ID: 3, b.ID: 3, ended.ID: 2, foreign.ID: 1, nap.ID: 2}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("versions (-want +got):\n%s", diff)
+	}
+	pipelinetest.Must(t, w.InTx(ctx, func(tx *schedule.Tx) error {
+		none, err := tx.CancelOwner(ctx, "ann", "")
+		if len(none) != 0 {
+			t.Errorf("cancelled %d tasks again", len(none))
+		}
+		return err
+	}))
 }
 
 func TestKeys(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		ctx := t.Context()
-		kept := w.make(t, "ann", task.Key("k"))
-		if again := w.make(t, "ann", task.Key("k")); again.ID != kept.ID || again.Version != 1 {
-			t.Errorf("Key gave %s at version %d, want %s as it was", again.ID, again.Version, kept.ID)
-		}
-		moved, err := w.Schedule(ctx, meal.New("ann", 2, task.In(time.Minute), task.KeyMove("k")))
+	w := onMySQL(t)
+	ctx := t.Context()
+	kept := w.make(t, "ann", task.Key("k"))
+	if again := w.make(t, "ann", task.Key("k")); again.ID != kept.ID || again.Version != 1 {
+		t.Errorf("Key gave %s at version %d, want %s as it was", again.ID, again.Version, kept.ID)
+	}
+	moved, err := w.Schedule(ctx, meal.New("ann", 2, task.In(time.Minute), task.KeyMove("k")))
+	pipelinetest.Must(t, err)
+	if moved.ID != kept.ID || moved.Version != 2 || !moved.DueAt.Before(kept.DueAt) {
+		t.Errorf("KeyMove gave %+v", moved)
+	}
+	if diff := cmp.Diff([]int64{1, 2}, w.put(kept.ID)); diff != "" {
+		t.Errorf("versions put (-want +got):\n%s", diff)
+	}
+	_, err = w.Cancel(ctx, kept.ID)
+	pipelinetest.Must(t, err)
+	if fresh := w.make(t, "ann", task.Key("k")); fresh.ID == kept.ID {
+		t.Error("the key was not free after the task had ended")
+	}
+	once := w.make(t, "ann", task.Once("o"))
+	_, err = w.Cancel(ctx, once.ID)
+	pipelinetest.Must(t, err)
+	if again := w.make(t, "ann", task.Once("o")); again.ID != once.ID || again.State != task.Cancelled {
+		t.Errorf("Once gave %+v, want the cancelled task", again)
+	}
+	spec := meal.New("ann", 3, task.In(time.Hour))
+	for range 2 {
+		row, err := w.Schedule(ctx, spec)
 		pipelinetest.Must(t, err)
-		if moved.ID != kept.ID || moved.Version != 2 || !moved.DueAt.Before(kept.DueAt) {
-			t.Errorf("KeyMove gave %+v", moved)
+		if row.ID != spec.ID() || row.Version != 1 {
+			t.Errorf("the same spec gave %+v", row)
 		}
-		if diff := cmp.Diff([]int64{1, 2}, w.put(kept.ID)); diff != "" {
-			t.Errorf("versions put (-want +got):\n%s", diff)
-		}
-		_, err = w.Cancel(ctx, kept.ID)
-		pipelinetest.Must(t, err)
-		if fresh := w.make(t, "ann", task.Key("k")); fresh.ID == kept.ID {
-			t.Error("the key was not free after the task had ended")
-		}
-		once := w.make(t, "ann", task.Once("o"))
-		_, err = w.Cancel(ctx, once.ID)
-		pipelinetest.Must(t, err)
-		if again := w.make(t, "ann", task.Once("o")); again.ID != once.ID || again.State != task.Cancelled {
-			t.Errorf("Once gave %+v, want the cancelled task", again)
-		}
-		spec := meal.New("ann", 3, task.In(time.Hour))
-		for range 2 {
-			row, err := w.Schedule(ctx, spec)
-			pipelinetest.Must(t, err)
-			if row.ID != spec.ID() || row.Version != 1 {
-				t.Errorf("the same spec gave %+v", row)
-			}
-		}
-	})
+	}
 }
 
 func TestKeysWithinOneCall(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		ctx := t.Context()
-		standing := w.make(t, "ann", task.KeyMove("old"))
-		specs := []task.Spec{
-			meal.New("ann", 1, task.In(1*time.Minute), task.KeyMove("new")),
-			meal.New("ann", 2, task.In(2*time.Minute)),
-			meal.New("ann", 3, task.In(3*time.Minute), task.KeyMove("new")),
-			meal.New("ann", 4, task.In(4*time.Minute), task.KeyMove("old")),
-			meal.New("ann", 5, task.In(5*time.Minute), task.KeyMove("new")),
+	w := onMySQL(t)
+	ctx := t.Context()
+	standing := w.make(t, "ann", task.KeyMove("old"))
+	specs := []task.Spec{
+		meal.New("ann", 1, task.In(1*time.Minute), task.KeyMove("new")),
+		meal.New("ann", 2, task.In(2*time.Minute)),
+		meal.New("ann", 3, task.In(3*time.Minute), task.KeyMove("new")),
+		meal.New("ann", 4, task.In(4*time.Minute), task.KeyMove("old")),
+		meal.New("ann", 5, task.In(5*time.Minute), task.KeyMove("new")),
+	}
+	var rows []task.Task
+	pipelinetest.Must(t, w.InTx(ctx, func(tx *schedule.Tx) (err error) {
+		rows, err = tx.ScheduleMany(ctx, specs)
+		return err
+	}))
+	type stand struct {
+		id      task.ID
+		version int64
+		due     time.Duration
+	}
+	var got []stand
+	for _, row := range rows {
+		got = append(got, stand{row.ID, row.Version, row.DueAt.Sub(rows[1].CreatedAt)})
+	}
+	first := stand{specs[0].ID(), 2, 5 * time.Minute}
+	want := []stand{first, {specs[1].ID(), 1, 2 * time.Minute}, first, {standing.ID, 2, 4 * time.Minute}, first}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(stand{})); diff != "" {
+		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+	for _, row := range rows {
+		if diff := cmp.Diff(w.row(t, row.ID), row); diff != "" {
+			t.Errorf("answer differs from the row (-row +answer):\n%s", diff)
 		}
-		var rows []task.Task
-		pipelinetest.Must(t, w.InTx(ctx, func(tx *schedule.Tx) (err error) {
-			rows, err = tx.ScheduleMany(ctx, specs)
-			return err
-		}))
-		type stand struct {
-			id      task.ID
-			version int64
-			due     time.Duration
-		}
-		var got []stand
-		for _, row := range rows {
-			got = append(got, stand{row.ID, row.Version, row.DueAt.Sub(rows[1].CreatedAt)})
-		}
-		first := stand{specs[0].ID(), 2, 5 * time.Minute}
-		want := []stand{first, {specs[1].ID(), 1, 2 * time.Minute}, first, {standing.ID, 2, 4 * time.Minute}, first}
-		if diff := cmp.Diff(want, got, cmp.AllowUnexported(stand{})); diff != "" {
-			t.Errorf("rows (-want +got):\n%s", diff)
-		}
-		for _, row := range rows {
-			if diff := cmp.Diff(w.row(t, row.ID), row); diff != "" {
-				t.Errorf("answer differs from the row (-row +answer):\n%s", diff)
-			}
-		}
-	})
+	}
 }
 
 func TestManyAtOnceWithOneKeyMakeOneTask(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		options := map[string]func(string) task.Option{
-			"key": task.Key, "move": task.KeyMove, "replace": task.KeyReplace, "once": task.Once,
-			"window": func(k string) task.Option { return task.Window(k, task.MaxAhead) },
+	w := onMySQL(t)
+	options := map[string]func(string) task.Option{
+		"key": task.Key, "move": task.KeyMove, "replace": task.KeyReplace, "once": task.Once,
+		"window": func(k string) task.Option { return task.Window(k, task.MaxAhead) },
+	}
+	for name, option := range options {
+		var mu sync.Mutex
+		ids := map[task.ID]bool{}
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				row, err := w.Schedule(t.Context(), meal.New("ann", 1, task.In(time.Hour), option(name)))
+				if err != nil {
+					t.Errorf("%s: %v", name, err)
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				ids[row.ID] = true
+			})
 		}
-		for name, option := range options {
-			var mu sync.Mutex
-			ids := map[task.ID]bool{}
-			var wg sync.WaitGroup
-			for range 8 {
-				wg.Go(func() {
-					row, err := w.Schedule(t.Context(), meal.New("ann", 1, task.In(time.Hour), option(name)))
-					if err != nil {
-						t.Errorf("%s: %v", name, err)
-						return
-					}
-					mu.Lock()
-					defer mu.Unlock()
-					ids[row.ID] = true
-				})
-			}
-			wg.Wait()
-			if len(ids) != 1 {
-				t.Errorf("%s: %d tasks, want 1", name, len(ids))
-			}
+		wg.Wait()
+		if len(ids) != 1 {
+			t.Errorf("%s: %d tasks, want 1", name, len(ids))
 		}
-		if n := w.number(t, "SELECT COUNT(*) FROM duetime_tasks"); n != len(options) {
-			t.Errorf("%d rows, want %d", n, len(options))
-		}
-	})
+	}
+	if n := w.number(t, "SELECT COUNT(*) FROM duetime_tasks"); n != len(options) {
+		t.Errorf("%d rows, want %d", n, len(options))
+	}
 }
 
 func TestWrongInputChangesNothing(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		good := meal.New("ann", 1, task.In(time.Hour))
-		pipelinetest.Must(t, w.InTx(t.Context(), func(tx *schedule.Tx) error {
-			_, err := tx.ScheduleMany(t.Context(), []task.Spec{good, meal.New("", 1, task.In(0))})
-			var field *task.FieldError
-			if !errors.As(err, &field) || field.Field != "owner" {
-				t.Errorf("error is %v, want one of the field owner", err)
-			}
-			return nil
-		}))
-		if w.exists(t, good.ID()) {
-			t.Error("a part of the refused call was written")
+	w := onMySQL(t)
+	good := meal.New("ann", 1, task.In(time.Hour))
+	pipelinetest.Must(t, w.InTx(t.Context(), func(tx *schedule.Tx) error {
+		_, err := tx.ScheduleMany(t.Context(), []task.Spec{good, meal.New("", 1, task.In(0))})
+		var field *task.FieldError
+		if !errors.As(err, &field) || field.Field != "owner" {
+			t.Errorf("error is %v, want one of the field owner", err)
 		}
-	})
+		return nil
+	}))
+	if w.exists(t, good.ID()) {
+		t.Error("a part of the refused call was written")
+	}
 }
 
 func TestTasksComeFromTheIndexOrTheDatabase(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := onMySQL(t)
 	ctx := t.Context()
 	row := w.make(t, "ann", task.Subject("cat"))
 	w.asked = nil
@@ -374,72 +367,70 @@ func TestTasksComeFromTheIndexOrTheDatabase(t *testing.T) {
 // While rows are moved to other shards, the list of an owner whose place moves comes from the database.
 func TestListsWhileRowsMove(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		ctx := t.Context()
-		row := w.make(t, "ann")
-		layout := func() task.Layout {
-			l, err := w.store.Layout(ctx) // all processes read it each second
-			pipelinetest.Must(t, err)
-			return l
+	w := onMySQL(t)
+	ctx := t.Context()
+	row := w.make(t, "ann")
+	layout := func() task.Layout {
+		l, err := w.store.Layout(ctx) // all processes read it each second
+		pipelinetest.Must(t, err)
+		return l
+	}
+	sources := func(want string) {
+		t.Helper()
+		if _, source, err := w.Tasks(ctx, "ann", ""); err != nil || source != want {
+			t.Errorf("Tasks from %s, want %s; %v", source, want, err)
 		}
-		sources := func(want string) {
-			t.Helper()
-			if _, source, err := w.Tasks(ctx, "ann", ""); err != nil || source != want {
-				t.Errorf("Tasks from %s, want %s; %v", source, want, err)
-			}
-			if page, err := w.TasksPage(ctx, "ann", "", schedule.Page{}); err != nil || page.Source != want {
-				t.Errorf("TasksPage from %s, want %s; %v", page.Source, want, err)
-			}
+		if page, err := w.TasksPage(ctx, "ann", "", schedule.Page{}); err != nil || page.Source != want {
+			t.Errorf("TasksPage from %s, want %s; %v", page.Source, want, err)
 		}
-		sources(schedule.FromIndex)
-		const more = 512
-		if task.Shard("ann", more) == task.Shard("ann", shards) {
-			t.Fatal("ann's place does not move: take another owner")
-		}
-		pipelinetest.Must(t, w.store.BeginChange(ctx, w.store.DB(), layout(), more))
-		l := layout()
-		sources(schedule.FromDB)
-		for _, moved := range []bool{false, true} {
-			if moved {
-				if _, err := w.store.Rehome(ctx, l, []task.ID{row.ID}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			entries, source, err := w.Tasks(ctx, "ann", "")
-			if err != nil || source != schedule.FromDB || len(entries) != 1 || entries[0].ID != row.ID {
-				t.Errorf("moved %v: %v from %s, %v", moved, entries, source, err)
+	}
+	sources(schedule.FromIndex)
+	const more = 512
+	if task.Shard("ann", more) == task.Shard("ann", shards) {
+		t.Fatal("ann's place does not move: take another owner")
+	}
+	pipelinetest.Must(t, w.store.BeginChange(ctx, w.store.DB(), layout(), more))
+	l := layout()
+	sources(schedule.FromDB)
+	for _, moved := range []bool{false, true} {
+		if moved {
+			if _, err := w.store.Rehome(ctx, l, []task.ID{row.ID}); err != nil {
+				t.Fatal(err)
 			}
 		}
-		n, err := w.CancelOwner(ctx, "ann", "")
-		if err != nil || n != 1 {
-			t.Errorf("CancelOwner: %d, %v", n, err)
+		entries, source, err := w.Tasks(ctx, "ann", "")
+		if err != nil || source != schedule.FromDB || len(entries) != 1 || entries[0].ID != row.ID {
+			t.Errorf("moved %v: %v from %s, %v", moved, entries, source, err)
 		}
-		pipelinetest.Must(t, w.store.EndChange(ctx, l, task.Event{At: time.Now(), Name: task.EventShards}))
-		layout()
-		sources(schedule.FromIndex)
-	})
+	}
+	n, err := w.CancelOwner(ctx, "ann", "")
+	if err != nil || n != 1 {
+		t.Errorf("CancelOwner: %d, %v", n, err)
+	}
+	pipelinetest.Must(t, w.store.EndChange(ctx, l, task.Event{At: time.Now(), Name: task.EventShards}))
+	layout()
+	sources(schedule.FromIndex)
 }
 
 // While the index may lack tasks that are due late, lists come from the database.
 func TestListsOfAPartialIndex(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		ctx := t.Context()
-		row := w.make(t, "ann")
-		for _, partial := range []bool{true, false} {
-			l, err := w.store.Layout(ctx)
-			pipelinetest.Must(t, err)
-			pipelinetest.Must(t, w.store.SetHorizon(ctx, l, 0, partial, task.Event{At: time.Now(), Name: task.EventHorizon}))
-			_, err = w.store.Layout(ctx) // all processes read it each second
-			pipelinetest.Must(t, err)
-			want := map[bool]string{true: schedule.FromDB, false: schedule.FromIndex}[partial]
-			entries, source, err := w.Tasks(ctx, "ann", "")
-			if err != nil || source != want || partial && (len(entries) != 1 || entries[0].ID != row.ID) { // the index of this world is empty
-				t.Errorf("partial %v: Tasks %v from %s, want %s; %v", partial, entries, source, want, err)
-			}
-			if page, err := w.TasksPage(ctx, "ann", "", schedule.Page{}); err != nil || page.Source != want {
-				t.Errorf("partial %v: TasksPage from %s, want %s; %v", partial, page.Source, want, err)
-			}
+	w := onMySQL(t)
+	ctx := t.Context()
+	row := w.make(t, "ann")
+	for _, partial := range []bool{true, false} {
+		l, err := w.store.Layout(ctx)
+		pipelinetest.Must(t, err)
+		pipelinetest.Must(t, w.store.SetHorizon(ctx, l, 0, partial, task.Event{At: time.Now(), Name: task.EventHorizon}))
+		_, err = w.store.Layout(ctx) // all processes read it each second
+		pipelinetest.Must(t, err)
+		want := map[bool]string{true: schedule.FromDB, false: schedule.FromIndex}[partial]
+		entries, source, err := w.Tasks(ctx, "ann", "")
+		if err != nil || source != want || partial && (len(entries) != 1 || entries[0].ID != row.ID) { // the index of this world is empty
+			t.Errorf("partial %v: Tasks %v from %s, want %s; %v", partial, entries, source, want, err)
 		}
-	})
+		if page, err := w.TasksPage(ctx, "ann", "", schedule.Page{}); err != nil || page.Source != want {
+			t.Errorf("partial %v: TasksPage from %s, want %s; %v", partial, page.Source, want, err)
+		}
+	}
 }

@@ -100,72 +100,70 @@ type bunTx struct {
 
 func TestPreparedStatementInTx(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		w.counters(t, 1)
-		ctx := t.Context()
-		pipelinetest.Must(t, w.InTx(ctx, func(tx *schedule.Tx) error {
-			s, err := tx.PrepareContext(ctx, "UPDATE counters SET n = n + ? WHERE id = 0")
-			if err != nil {
+	w := onMySQL(t)
+	w.counters(t, 1)
+	ctx := t.Context()
+	pipelinetest.Must(t, w.InTx(ctx, func(tx *schedule.Tx) error {
+		s, err := tx.PrepareContext(ctx, "UPDATE counters SET n = n + ? WHERE id = 0")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = s.Close() }()
+		for range 3 {
+			if _, err := s.ExecContext(ctx, 2); err != nil {
 				return err
 			}
-			defer func() { _ = s.Close() }()
-			for range 3 {
-				if _, err := s.ExecContext(ctx, 2); err != nil {
-					return err
-				}
-			}
-			_, err = tx.Schedule(ctx, meal.New("ann", 1, task.In(time.Hour)))
-			return err
-		}))
-		if got := w.number(t, "SELECT n FROM counters"); got != 6 {
-			t.Errorf("counter is %d, want 6", got)
 		}
-	})
+		_, err = tx.Schedule(ctx, meal.New("ann", 1, task.In(time.Hour)))
+		return err
+	}))
+	if got := w.number(t, "SELECT n FROM counters"); got != 6 {
+		t.Errorf("counter is %d, want 6", got)
+	}
 }
 
 // A nested transaction that is rolled back takes its tasks along: none of them is put, and the outer's are.
 func TestSavepointOfTheServices(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		ctx := t.Context()
-		moved := w.make(t, "bob")
-		var kept, gone, after task.Task
-		pipelinetest.Must(t, w.InTx(ctx, func(tx *schedule.Tx) (err error) {
-			in := func(to *task.Task) {
-				if err == nil {
-					*to, err = tx.Schedule(ctx, meal.New("ann", 1, task.In(time.Hour)))
-				}
-			}
-			run := func(text string) {
-				if err == nil {
-					_, err = tx.ExecContext(ctx, text)
-				}
-			}
-			in(&kept)
-			run("SAVEPOINT sp1")
-			in(&gone)
+	w := onMySQL(t)
+	ctx := t.Context()
+	moved := w.make(t, "bob")
+	var kept, gone, after task.Task
+	pipelinetest.Must(t, w.InTx(ctx, func(tx *schedule.Tx) (err error) {
+		in := func(to *task.Task) {
 			if err == nil {
-				_, err = tx.Cancel(ctx, moved.ID)
-			}
-			run("ROLLBACK TO SAVEPOINT sp1")
-			in(&after)
-			return err
-		}))
-		for name, made := range map[string]struct {
-			task task.Task
-			want []int64
-		}{"before": {kept, []int64{1}}, "within": {gone, nil}, "after": {after, []int64{1}}, "cancelled within": {moved, []int64{1}}} {
-			if diff := cmp.Diff(made.want, w.put(made.task.ID)); diff != "" {
-				t.Errorf("%s: versions put (-want +got):\n%s", name, diff)
+				*to, err = tx.Schedule(ctx, meal.New("ann", 1, task.In(time.Hour)))
 			}
 		}
-		if w.exists(t, gone.ID) || w.row(t, moved.ID).State != task.Pending {
-			t.Error("what the nested transaction did has stayed")
+		run := func(text string) {
+			if err == nil {
+				_, err = tx.ExecContext(ctx, text)
+			}
 		}
-		if lines := w.life(t, moved.ID); len(lines) > 0 {
-			t.Errorf("history of what never happened: %v", lines)
+		in(&kept)
+		run("SAVEPOINT sp1")
+		in(&gone)
+		if err == nil {
+			_, err = tx.Cancel(ctx, moved.ID)
 		}
-	})
+		run("ROLLBACK TO SAVEPOINT sp1")
+		in(&after)
+		return err
+	}))
+	for name, made := range map[string]struct {
+		task task.Task
+		want []int64
+	}{"before": {kept, []int64{1}}, "within": {gone, nil}, "after": {after, []int64{1}}, "cancelled within": {moved, []int64{1}}} {
+		if diff := cmp.Diff(made.want, w.put(made.task.ID)); diff != "" {
+			t.Errorf("%s: versions put (-want +got):\n%s", name, diff)
+		}
+	}
+	if w.exists(t, gone.ID) || w.row(t, moved.ID).State != task.Pending {
+		t.Error("what the nested transaction did has stayed")
+	}
+	if lines := w.life(t, moved.ID); len(lines) > 0 {
+		t.Errorf("history of what never happened: %v", lines)
+	}
 }
 
 func TestJoinOfLibraries(t *testing.T) {

@@ -37,56 +37,55 @@ func movedBy(d time.Duration, to task.Task) string {
 
 func TestChangesBecomeHistory(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		alone, inTx, joined := w.make(t, "ann"), w.make(t, "bob"), w.make(t, "cid")
-		keyed := w.make(t, "dan", task.Key("k"))
-		untouched := w.make(t, "eve")
+	w := onMySQL(t)
+	alone, inTx, joined := w.make(t, "ann"), w.make(t, "bob"), w.make(t, "cid")
+	keyed := w.make(t, "dan", task.Key("k"))
+	untouched := w.make(t, "eve")
 
-		sooner, err := w.Shift(t.Context(), alone.ID, -time.Minute)
-		pipelinetest.Must(t, err)
-		_, err = w.Cancel(t.Context(), alone.ID)
-		pipelinetest.Must(t, err)
-		var later task.Task
-		pipelinetest.Must(t, w.InTx(t.Context(), func(tx *schedule.Tx) error {
-			moved, err := tx.ShiftOwner(t.Context(), "bob", "", time.Hour)
-			later = moved[0]
-			return err
-		}))
-		errNo := errors.New("no")
-		wantIs(t, w.InTx(t.Context(), func(tx *schedule.Tx) error {
-			_, err := tx.Cancel(t.Context(), inTx.ID)
-			return errors.Join(err, errNo)
-		}), errNo)
-		raw, err := w.store.Begin(t.Context())
-		pipelinetest.Must(t, err)
-		j := w.Join(raw)
-		again, err := j.Shift(t.Context(), joined.ID, -time.Second)
-		pipelinetest.Must(t, err)
-		pipelinetest.Must(t, j.Commit(t.Context()))
-		byKey, err := w.Schedule(t.Context(), meal.New("dan", 1, task.At(keyed.DueAt.Add(time.Hour)), task.KeyMove("k")))
-		pipelinetest.Must(t, err)
+	sooner, err := w.Shift(t.Context(), alone.ID, -time.Minute)
+	pipelinetest.Must(t, err)
+	_, err = w.Cancel(t.Context(), alone.ID)
+	pipelinetest.Must(t, err)
+	var later task.Task
+	pipelinetest.Must(t, w.InTx(t.Context(), func(tx *schedule.Tx) error {
+		moved, err := tx.ShiftOwner(t.Context(), "bob", "", time.Hour)
+		later = moved[0]
+		return err
+	}))
+	errNo := errors.New("no")
+	wantIs(t, w.InTx(t.Context(), func(tx *schedule.Tx) error {
+		_, err := tx.Cancel(t.Context(), inTx.ID)
+		return errors.Join(err, errNo)
+	}), errNo)
+	raw, err := w.store.Begin(t.Context())
+	pipelinetest.Must(t, err)
+	j := w.Join(raw)
+	again, err := j.Shift(t.Context(), joined.ID, -time.Second)
+	pipelinetest.Must(t, err)
+	pipelinetest.Must(t, j.Commit(t.Context()))
+	byKey, err := w.Schedule(t.Context(), meal.New("dan", 1, task.At(keyed.DueAt.Add(time.Hour)), task.KeyMove("k")))
+	pipelinetest.Must(t, err)
 
-		w.Close(t.Context()) // writes what waits
-		for _, c := range []struct {
-			id   task.ID
-			want []string
-		}{
-			{alone.ID, []string{movedBy(-time.Minute, sooner), "service cancelled "}},
-			{inTx.ID, []string{movedBy(time.Hour, later)}},
-			{joined.ID, []string{movedBy(-time.Second, again)}},
-			{keyed.ID, []string{movedBy(time.Hour, byKey)}},
-			{untouched.ID, []string{}},
-		} {
-			if d := cmp.Diff(c.want, w.life(t, c.id)); d != "" {
-				t.Errorf("history (-want +got):\n%s", d)
-			}
+	w.Close(t.Context()) // writes what waits
+	for _, c := range []struct {
+		id   task.ID
+		want []string
+	}{
+		{alone.ID, []string{movedBy(-time.Minute, sooner), "service cancelled "}},
+		{inTx.ID, []string{movedBy(time.Hour, later)}},
+		{joined.ID, []string{movedBy(-time.Second, again)}},
+		{keyed.ID, []string{movedBy(time.Hour, byKey)}},
+		{untouched.ID, []string{}},
+	} {
+		if d := cmp.Diff(c.want, w.life(t, c.id)); d != "" {
+			t.Errorf("history (-want +got):\n%s", d)
 		}
-	})
+	}
 }
 
 func TestHistoryComesByItself(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := onMySQL(t)
 	made := w.make(t, "ann")
 	_, err := w.Cancel(t.Context(), made.ID)
 	pipelinetest.Must(t, err)
@@ -95,56 +94,54 @@ func TestHistoryComesByItself(t *testing.T) {
 
 func TestToldBehindASavepointThatIsTakenBack(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		before, behind := w.make(t, "ann"), w.make(t, "bob")
-		pipelinetest.Must(t, w.InTx(t.Context(), func(tx *schedule.Tx) error {
-			_, err := tx.Cancel(t.Context(), before.ID)
-			pipelinetest.Must(t, err)
-			_, err = tx.ExecContext(t.Context(), "SAVEPOINT one")
-			pipelinetest.Must(t, err)
-			mark := tx.Mark()
-			_, err = tx.Cancel(t.Context(), behind.ID)
-			pipelinetest.Must(t, err)
-			pipelinetest.Must(t, tx.RecordHistory(t.Context()))
-			_, err = tx.ExecContext(t.Context(), "ROLLBACK TO SAVEPOINT one")
-			pipelinetest.Must(t, err)
-			tx.Rewind(mark)
-			return nil
-		}))
-		w.Close(t.Context())
-		if d := cmp.Diff([]string{"service cancelled "}, w.life(t, before.ID)); d != "" {
-			t.Errorf("what was changed before the savepoint (-want +got):\n%s", d)
-		}
-		if got := w.life(t, behind.ID); len(got) > 0 {
-			t.Errorf("what the savepoint took back left %v", got)
-		}
-	})
+	w := onMySQL(t)
+	before, behind := w.make(t, "ann"), w.make(t, "bob")
+	pipelinetest.Must(t, w.InTx(t.Context(), func(tx *schedule.Tx) error {
+		_, err := tx.Cancel(t.Context(), before.ID)
+		pipelinetest.Must(t, err)
+		_, err = tx.ExecContext(t.Context(), "SAVEPOINT one")
+		pipelinetest.Must(t, err)
+		mark := tx.Mark()
+		_, err = tx.Cancel(t.Context(), behind.ID)
+		pipelinetest.Must(t, err)
+		pipelinetest.Must(t, tx.RecordHistory(t.Context()))
+		_, err = tx.ExecContext(t.Context(), "ROLLBACK TO SAVEPOINT one")
+		pipelinetest.Must(t, err)
+		tx.Rewind(mark)
+		return nil
+	}))
+	w.Close(t.Context())
+	if d := cmp.Diff([]string{"service cancelled "}, w.life(t, before.ID)); d != "" {
+		t.Errorf("what was changed before the savepoint (-want +got):\n%s", d)
+	}
+	if got := w.life(t, behind.ID); len(got) > 0 {
+		t.Errorf("what the savepoint took back left %v", got)
+	}
 }
 
 func TestToldInTheTransactionIsToldOnce(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		made, kept := w.make(t, "ann"), w.make(t, "bob")
-		tell := func(id task.ID, fail error) error {
-			return w.InTx(t.Context(), func(tx *schedule.Tx) error {
-				_, err := tx.Cancel(t.Context(), id)
-				return errors.Join(err, tx.RecordHistory(t.Context()), fail)
-			})
-		}
-		errNo := errors.New("no")
-		wantIs(t, tell(kept.ID, errNo), errNo)
-		pipelinetest.Must(t, tell(made.ID, nil))
-		if d := cmp.Diff([]string{"service cancelled "}, w.life(t, made.ID)); d != "" {
-			t.Errorf("right after the commit (-want +got):\n%s", d)
-		}
-		w.Close(t.Context())
-		if d := cmp.Diff([]string{"service cancelled "}, w.life(t, made.ID)); d != "" {
-			t.Errorf("after Close (-want +got):\n%s", d)
-		}
-		if got := w.life(t, kept.ID); len(got) > 0 {
-			t.Errorf("a rolled-back change left %v", got)
-		}
-	})
+	w := onMySQL(t)
+	made, kept := w.make(t, "ann"), w.make(t, "bob")
+	tell := func(id task.ID, fail error) error {
+		return w.InTx(t.Context(), func(tx *schedule.Tx) error {
+			_, err := tx.Cancel(t.Context(), id)
+			return errors.Join(err, tx.RecordHistory(t.Context()), fail)
+		})
+	}
+	errNo := errors.New("no")
+	wantIs(t, tell(kept.ID, errNo), errNo)
+	pipelinetest.Must(t, tell(made.ID, nil))
+	if d := cmp.Diff([]string{"service cancelled "}, w.life(t, made.ID)); d != "" {
+		t.Errorf("right after the commit (-want +got):\n%s", d)
+	}
+	w.Close(t.Context())
+	if d := cmp.Diff([]string{"service cancelled "}, w.life(t, made.ID)); d != "" {
+		t.Errorf("after Close (-want +got):\n%s", d)
+	}
+	if got := w.life(t, kept.ID); len(got) > 0 {
+		t.Errorf("a rolled-back change left %v", got)
+	}
 }
 
 // stuck is a store that takes no history until it is let.
@@ -167,7 +164,7 @@ func (s *stuck) Record(ctx context.Context, _ sqlx.ExtContext, _ []task.Event) e
 
 func TestHistoryThatIsRefusedDelaysNobodyAndIsCounted(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := onMySQL(t)
 	reg := prometheus.NewRegistry()
 	s := &stuck{Store: w.store, let: errors.New("no room"), now: make(chan struct{})}
 	c, err := schedule.New(schedule.Config{Logger: slog.New(slog.DiscardHandler), Metrics: reg}, s, w, w)

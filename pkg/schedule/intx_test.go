@@ -203,52 +203,50 @@ func TestLostCommitIsNeverRunAgain(t *testing.T) {
 
 func TestOnlyACommittedTryIsPut(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		refused := errors.New("no food")
-		spec := meal.New("ann", 1, task.In(time.Hour))
-		err := w.InTx(t.Context(), func(tx *schedule.Tx) error {
+	w := onMySQL(t)
+	refused := errors.New("no food")
+	spec := meal.New("ann", 1, task.In(time.Hour))
+	err := w.InTx(t.Context(), func(tx *schedule.Tx) error {
+		if _, err := tx.Schedule(t.Context(), spec); err != nil {
+			return err
+		}
+		return refused
+	})
+	wantIs(t, err, refused)
+	func() {
+		defer func() {
+			if got := recover(); got != "boom" {
+				t.Errorf("recovered %v, want boom", got)
+			}
+		}()
+		_ = w.InTx(t.Context(), func(tx *schedule.Tx) error {
 			if _, err := tx.Schedule(t.Context(), spec); err != nil {
 				return err
 			}
-			return refused
+			panic("boom")
 		})
-		wantIs(t, err, refused)
-		func() {
-			defer func() {
-				if got := recover(); got != "boom" {
-					t.Errorf("recovered %v, want boom", got)
-				}
-			}()
-			_ = w.InTx(t.Context(), func(tx *schedule.Tx) error {
-				if _, err := tx.Schedule(t.Context(), spec); err != nil {
-					return err
-				}
-				panic("boom")
-			})
-		}()
-		ctx, cancel := context.WithCancel(t.Context())
-		err = w.InTx(ctx, func(tx *schedule.Tx) error {
-			_, err := tx.Schedule(ctx, spec)
-			cancel()
-			return err
-		})
-		wantIs(t, err, context.Canceled)
-		if w.exists(t, spec.ID()) || len(w.put(spec.ID())) > 0 || w.compensated(spec.ID()) {
-			t.Error("a task of a rolled-back try exists, was put, or was compensated")
-		}
-		// The connections are as good as before.
-		_, err = w.Schedule(t.Context(), spec)
-		pipelinetest.Must(t, err)
+	}()
+	ctx, cancel := context.WithCancel(t.Context())
+	err = w.InTx(ctx, func(tx *schedule.Tx) error {
+		_, err := tx.Schedule(ctx, spec)
+		cancel()
+		return err
 	})
+	wantIs(t, err, context.Canceled)
+	if w.exists(t, spec.ID()) || len(w.put(spec.ID())) > 0 || w.compensated(spec.ID()) {
+		t.Error("a task of a rolled-back try exists, was put, or was compensated")
+	}
+	// The connections are as good as before.
+	_, err = w.Schedule(t.Context(), spec)
+	pipelinetest.Must(t, err)
 }
 
 func TestIndexAwayChangesNoAnswer(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		w.away = true
-		row := w.make(t, "ann")
-		pipelinetest.Await(t, "compensation", func() bool { return w.compensated(row.ID) })
-	})
+	w := onMySQL(t)
+	w.away = true
+	row := w.make(t, "ann")
+	pipelinetest.Await(t, "compensation", func() bool { return w.compensated(row.ID) })
 }
 
 func TestLockedTaskIsRunning(t *testing.T) {
@@ -297,7 +295,7 @@ func TestLockedTaskIsRunning(t *testing.T) {
 
 func TestTriesAreBounded(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := onMySQL(t)
 	runs := 0
 	lost := &mysql.MySQLError{Number: 1213, Message: "Deadlock found"}
 	err := w.InTx(t.Context(), func(*schedule.Tx) error { runs++; return lost })
@@ -314,29 +312,28 @@ func TestTriesAreBounded(t *testing.T) {
 
 func TestRewindForgetsWhatTheSavepointTookBack(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		ctx := t.Context()
-		kept, undone := meal.New("ann", 1, task.In(time.Hour)), meal.New("ann", 2, task.In(time.Hour))
-		pipelinetest.Must(t, w.InTx(ctx, func(tx *schedule.Tx) error {
-			_, err := tx.Schedule(ctx, kept)
-			pipelinetest.Must(t, err)
-			_, err = tx.ExecContext(ctx, "SAVEPOINT one")
-			pipelinetest.Must(t, err)
-			mark := tx.Mark()
-			_, err = tx.Schedule(ctx, undone)
-			pipelinetest.Must(t, err)
-			_, err = tx.Cancel(ctx, kept.ID())
-			pipelinetest.Must(t, err)
-			if got := tx.TouchedSince(mark); len(got) != 2 || got[0].ID != undone.ID() || got[1].State != task.Cancelled {
-				t.Errorf("touched since the mark: %v", got)
-			}
-			_, err = tx.ExecContext(ctx, "ROLLBACK TO SAVEPOINT one")
-			pipelinetest.Must(t, err)
-			tx.Rewind(mark)
-			return nil
-		}))
-		if diff := cmp.Diff([]int64{1}, w.put(kept.ID())); diff != "" || len(w.put(undone.ID())) != 0 {
-			t.Errorf("put %v of the task taken back; of the other (-want +got):\n%s", w.put(undone.ID()), diff)
+	w := onMySQL(t)
+	ctx := t.Context()
+	kept, undone := meal.New("ann", 1, task.In(time.Hour)), meal.New("ann", 2, task.In(time.Hour))
+	pipelinetest.Must(t, w.InTx(ctx, func(tx *schedule.Tx) error {
+		_, err := tx.Schedule(ctx, kept)
+		pipelinetest.Must(t, err)
+		_, err = tx.ExecContext(ctx, "SAVEPOINT one")
+		pipelinetest.Must(t, err)
+		mark := tx.Mark()
+		_, err = tx.Schedule(ctx, undone)
+		pipelinetest.Must(t, err)
+		_, err = tx.Cancel(ctx, kept.ID())
+		pipelinetest.Must(t, err)
+		if got := tx.TouchedSince(mark); len(got) != 2 || got[0].ID != undone.ID() || got[1].State != task.Cancelled {
+			t.Errorf("touched since the mark: %v", got)
 		}
-	})
+		_, err = tx.ExecContext(ctx, "ROLLBACK TO SAVEPOINT one")
+		pipelinetest.Must(t, err)
+		tx.Rewind(mark)
+		return nil
+	}))
+	if diff := cmp.Diff([]int64{1}, w.put(kept.ID())); diff != "" || len(w.put(undone.ID())) != 0 {
+		t.Errorf("put %v of the task taken back; of the other (-want +got):\n%s", w.put(undone.ID()), diff)
+	}
 }

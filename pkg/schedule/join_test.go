@@ -323,92 +323,90 @@ func TestCommitAfterAnInnerRollback(t *testing.T) {
 		return err
 	}
 	type change = func(context.Context, *schedule.Joined, task.ID) error
-	onBoth(t, func(t *testing.T, w *world) {
-		ctx := t.Context()
-		lines := map[task.ID][]string{}
-		for name, c := range map[string]struct {
-			inner   []change
-			end     string
-			after   []change
-			version int64 // of the committed row
-			lines   []string
-		}{
-			"cancelled":                   {inner: []change{cancel}, end: back, version: 1},
-			"moved":                       {inner: []change{move}, end: back, version: 1},
-			"cancelled, then moved":       {inner: []change{cancel}, end: back, after: []change{move}, version: 2},
-			"moved twice, then cancelled": {inner: []change{move, move}, end: back, after: []change{cancel}, version: 2},
-			"nothing taken back":          {inner: []change{cancel}, end: keep, version: 2, lines: []string{"service cancelled "}},
-		} {
-			there := w.make(t, "ann")
-			tx, err := w.store.DB().BeginTx(ctx, nil)
-			pipelinetest.Must(t, err)
-			j := w.Join(tx)
-			made, err := j.Schedule(ctx, meal.New("ann", 1, task.In(time.Hour)))
-			pipelinetest.Must(t, err)
-			_, err = tx.ExecContext(ctx, "SAVEPOINT inner_one")
-			pipelinetest.Must(t, err)
-			for _, do := range c.inner {
-				pipelinetest.Must(t, do(ctx, j, there.ID))
-			}
-			_, err = tx.ExecContext(ctx, c.end)
-			pipelinetest.Must(t, err)
-			for _, do := range c.after {
-				pipelinetest.Must(t, do(ctx, j, there.ID))
-			}
-			pipelinetest.Must(t, j.Commit(ctx))
-			if diff := cmp.Diff([]int64{1, c.version}, w.put(there.ID)); diff != "" { // the first is make's
-				t.Errorf("%s: versions put (-want +got):\n%s", name, diff)
-			}
-			if got := w.row(t, there.ID).Version; got != c.version {
-				t.Errorf("%s: version %d is committed, want %d", name, got, c.version)
-			}
-			if diff := cmp.Diff([]int64{1}, w.put(made.ID)); diff != "" {
-				t.Errorf("%s: versions put of the new task (-want +got):\n%s", name, diff)
-			}
-			lines[there.ID] = append([]string{}, c.lines...)
+	w := onMySQL(t)
+	ctx := t.Context()
+	lines := map[task.ID][]string{}
+	for name, c := range map[string]struct {
+		inner   []change
+		end     string
+		after   []change
+		version int64 // of the committed row
+		lines   []string
+	}{
+		"cancelled":                   {inner: []change{cancel}, end: back, version: 1},
+		"moved":                       {inner: []change{move}, end: back, version: 1},
+		"cancelled, then moved":       {inner: []change{cancel}, end: back, after: []change{move}, version: 2},
+		"moved twice, then cancelled": {inner: []change{move, move}, end: back, after: []change{cancel}, version: 2},
+		"nothing taken back":          {inner: []change{cancel}, end: keep, version: 2, lines: []string{"service cancelled "}},
+	} {
+		there := w.make(t, "ann")
+		tx, err := w.store.DB().BeginTx(ctx, nil)
+		pipelinetest.Must(t, err)
+		j := w.Join(tx)
+		made, err := j.Schedule(ctx, meal.New("ann", 1, task.In(time.Hour)))
+		pipelinetest.Must(t, err)
+		_, err = tx.ExecContext(ctx, "SAVEPOINT inner_one")
+		pipelinetest.Must(t, err)
+		for _, do := range c.inner {
+			pipelinetest.Must(t, do(ctx, j, there.ID))
 		}
-		w.Close(ctx) // writes the lines that wait
-		for id, want := range lines {
-			if diff := cmp.Diff(want, w.life(t, id)); diff != "" {
-				t.Errorf("history (-want +got):\n%s", diff)
-			}
+		_, err = tx.ExecContext(ctx, c.end)
+		pipelinetest.Must(t, err)
+		for _, do := range c.after {
+			pipelinetest.Must(t, do(ctx, j, there.ID))
 		}
-	})
+		pipelinetest.Must(t, j.Commit(ctx))
+		if diff := cmp.Diff([]int64{1, c.version}, w.put(there.ID)); diff != "" { // the first is make's
+			t.Errorf("%s: versions put (-want +got):\n%s", name, diff)
+		}
+		if got := w.row(t, there.ID).Version; got != c.version {
+			t.Errorf("%s: version %d is committed, want %d", name, got, c.version)
+		}
+		if diff := cmp.Diff([]int64{1}, w.put(made.ID)); diff != "" {
+			t.Errorf("%s: versions put of the new task (-want +got):\n%s", name, diff)
+		}
+		lines[there.ID] = append([]string{}, c.lines...)
+	}
+	w.Close(ctx) // writes the lines that wait
+	for id, want := range lines {
+		if diff := cmp.Diff(want, w.life(t, id)); diff != "" {
+			t.Errorf("history (-want +got):\n%s", diff)
+		}
+	}
 }
 
 // Commit and Index don't read the rows of recurrences: their lines are written if no task's change was taken back.
 func TestJoinedRecurrenceHasItsLine(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		ctx := t.Context()
-		var ids []task.ID
-		for name, end := range map[string]func(*sql.Tx, *schedule.Joined) error{
-			"commit": func(_ *sql.Tx, j *schedule.Joined) error { return j.Commit(ctx) },
-			"index": func(tx *sql.Tx, j *schedule.Joined) error {
-				pipelinetest.Must(t, tx.Commit())
-				return j.Index(ctx)
-			},
-		} {
-			tx, err := w.store.DB().BeginTx(ctx, nil)
+	w := onMySQL(t)
+	ctx := t.Context()
+	var ids []task.ID
+	for name, end := range map[string]func(*sql.Tx, *schedule.Joined) error{
+		"commit": func(_ *sql.Tx, j *schedule.Joined) error { return j.Commit(ctx) },
+		"index": func(tx *sql.Tx, j *schedule.Joined) error {
+			pipelinetest.Must(t, tx.Commit())
+			return j.Index(ctx)
+		},
+	} {
+		tx, err := w.store.DB().BeginTx(ctx, nil)
+		pipelinetest.Must(t, err)
+		j := w.Join(tx)
+		r, err := j.Recur(ctx, name, recur.Every(time.Hour), meal.Recurring("ann", 1), recur.Policy{})
+		pipelinetest.Must(t, err)
+		spec := meal.New("ann", 1, task.In(time.Hour))
+		for range 2 { // the second finds the first's task
+			_, err = j.Schedule(ctx, spec)
 			pipelinetest.Must(t, err)
-			j := w.Join(tx)
-			r, err := j.Recur(ctx, name, recur.Every(time.Hour), meal.Recurring("ann", 1), recur.Policy{})
-			pipelinetest.Must(t, err)
-			spec := meal.New("ann", 1, task.In(time.Hour))
-			for range 2 { // the second finds the first's task
-				_, err = j.Schedule(ctx, spec)
-				pipelinetest.Must(t, err)
-			}
-			pipelinetest.Must(t, end(tx, j))
-			ids = append(ids, r.ID)
 		}
-		w.Close(ctx) // writes the lines that wait
-		for _, id := range ids {
-			if len(w.life(t, id)) != 1 {
-				t.Errorf("got the lines %v, want one", w.life(t, id))
-			}
+		pipelinetest.Must(t, end(tx, j))
+		ids = append(ids, r.ID)
+	}
+	w.Close(ctx) // writes the lines that wait
+	for _, id := range ids {
+		if len(w.life(t, id)) != 1 {
+			t.Errorf("got the lines %v, want one", w.life(t, id))
 		}
-	})
+	}
 }
 
 // Rows in another schema would belong to another deployment, or to none: the transaction is refused before anything is written.

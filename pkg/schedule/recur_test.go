@@ -45,152 +45,147 @@ func (w *world) wantPending(t testing.TB, r task.Recurrence) task.Task {
 
 func TestRecur(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		r := w.recur(t, "breakfast", weekly, 1, recur.Policy{})
-		first := w.wantPending(t, r)
-		if v := w.put(first.ID); len(v) != 1 {
-			t.Errorf("the task was put %d times", len(v))
-		}
-		if same := w.recur(t, "breakfast", weekly, 1, recur.Policy{}); same.Newest != r.Newest || same.ID != r.ID {
-			t.Errorf("the same definition: %+v, want %+v", same, r)
-		}
-		changed := w.recur(t, "breakfast", recur.Every(14*24*time.Hour), 2, recur.Policy{CatchUp: recur.CatchUpSkip})
-		second := w.wantPending(t, changed)
-		if changed.ID != r.ID || second.ID == first.ID || string(second.Payload) != "2" {
-			t.Errorf("another definition: %+v with the task %+v", changed, second)
-		}
-		if row := w.row(t, first.ID); row.State != task.Cancelled {
-			t.Errorf("the replaced task is %v", row.State)
-		}
-		back := w.recur(t, "breakfast", weekly, 1, recur.Policy{})
-		if third := w.wantPending(t, back); !third.DueAt.Equal(first.DueAt) {
-			t.Errorf("due at %v, want the tick that was taken back, at %v", third.DueAt, first.DueAt)
-		}
-		read, err := w.Recurrence(t.Context(), "ann", "breakfast")
-		pipelinetest.Must(t, err)
-		if read.Timetable != weekly || read.Newest != back.Newest || !read.Passed.Equal(back.Passed) || read.Made != 1 {
-			t.Errorf("reads back as %+v, want %+v", read, back)
-		}
-	})
+	w := onMySQL(t)
+	r := w.recur(t, "breakfast", weekly, 1, recur.Policy{})
+	first := w.wantPending(t, r)
+	if v := w.put(first.ID); len(v) != 1 {
+		t.Errorf("the task was put %d times", len(v))
+	}
+	if same := w.recur(t, "breakfast", weekly, 1, recur.Policy{}); same.Newest != r.Newest || same.ID != r.ID {
+		t.Errorf("the same definition: %+v, want %+v", same, r)
+	}
+	changed := w.recur(t, "breakfast", recur.Every(14*24*time.Hour), 2, recur.Policy{CatchUp: recur.CatchUpSkip})
+	second := w.wantPending(t, changed)
+	if changed.ID != r.ID || second.ID == first.ID || string(second.Payload) != "2" {
+		t.Errorf("another definition: %+v with the task %+v", changed, second)
+	}
+	if row := w.row(t, first.ID); row.State != task.Cancelled {
+		t.Errorf("the replaced task is %v", row.State)
+	}
+	back := w.recur(t, "breakfast", weekly, 1, recur.Policy{})
+	if third := w.wantPending(t, back); !third.DueAt.Equal(first.DueAt) {
+		t.Errorf("due at %v, want the tick that was taken back, at %v", third.DueAt, first.DueAt)
+	}
+	read, err := w.Recurrence(t.Context(), "ann", "breakfast")
+	pipelinetest.Must(t, err)
+	if read.Timetable != weekly || read.Newest != back.Newest || !read.Passed.Equal(back.Passed) || read.Made != 1 {
+		t.Errorf("reads back as %+v, want %+v", read, back)
+	}
 }
 
 func TestRecurRefuses(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		for want, when := range map[string]recur.Timetable{
-			"timetable must have a tick to come": recur.Cron("0 0 30 2 *", "UTC"),
-			"minute must be of 0 to 59":          recur.Cron("60 0 1 1 *", "UTC"),
-		} {
-			_, err := w.Recur(t.Context(), "never", when, meal.Recurring("ann", 1), recur.Policy{})
-			var field *task.FieldError
-			if !errors.As(err, &field) || !strings.Contains(err.Error(), want) {
-				t.Errorf("got %v, want %s", err, want)
-			}
+	w := onMySQL(t)
+	for want, when := range map[string]recur.Timetable{
+		"timetable must have a tick to come": recur.Cron("0 0 30 2 *", "UTC"),
+		"minute must be of 0 to 59":          recur.Cron("60 0 1 1 *", "UTC"),
+	} {
+		_, err := w.Recur(t.Context(), "never", when, meal.Recurring("ann", 1), recur.Policy{})
+		var field *task.FieldError
+		if !errors.As(err, &field) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
 		}
-		if n := w.number(t, "SELECT COUNT(*) FROM duetime_recurrences"); n != 0 || len(w.pending(t, "ann")) != 0 {
-			t.Errorf("%d recurrences were written", n)
-		}
-		_, err := w.PauseRecurrence(t.Context(), "ann", "none", "")
-		wantIs(t, err, task.ErrNoRecurrence)
-	})
+	}
+	if n := w.number(t, "SELECT COUNT(*) FROM duetime_recurrences"); n != 0 || len(w.pending(t, "ann")) != 0 {
+		t.Errorf("%d recurrences were written", n)
+	}
+	_, err := w.PauseRecurrence(t.Context(), "ann", "none", "")
+	wantIs(t, err, task.ErrNoRecurrence)
 }
 
 // A cancelled tick is followed by the next one, in the same transaction.
 func TestCancelledTickIsFollowed(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		for name, cancel := range map[string]func(id task.ID) error{
-			"by a call": func(id task.ID) error { _, err := w.Cancel(t.Context(), id); return err },
-			"with the owner's": func(task.ID) error {
-				n, err := w.CancelOwner(t.Context(), "ann", "")
-				return errors.Join(err, wantOne(n))
-			},
-			"in a transaction": func(id task.ID) error {
-				return w.InTx(t.Context(), func(tx *schedule.Tx) error { _, err := tx.Cancel(t.Context(), id); return err })
-			},
-		} {
-			r := w.recur(t, "breakfast", weekly, 1, recur.Policy{})
-			pipelinetest.Must(t, cancel(r.Newest))
-			after, err := w.Recurrence(t.Context(), "ann", "breakfast")
-			pipelinetest.Must(t, err)
-			next := w.wantPending(t, after)
-			if id, tick, ok := next.Tick(); !ok || id != r.ID || !tick.Equal(r.DueAt.Add(7*24*time.Hour)) {
-				t.Errorf("%s: followed by the tick of %v", name, tick)
-			}
-			if v := w.put(next.ID); len(v) != 1 {
-				t.Errorf("%s: the next task was put %d times", name, len(v))
-			}
+	w := onMySQL(t)
+	for name, cancel := range map[string]func(id task.ID) error{
+		"by a call": func(id task.ID) error { _, err := w.Cancel(t.Context(), id); return err },
+		"with the owner's": func(task.ID) error {
+			n, err := w.CancelOwner(t.Context(), "ann", "")
+			return errors.Join(err, wantOne(n))
+		},
+		"in a transaction": func(id task.ID) error {
+			return w.InTx(t.Context(), func(tx *schedule.Tx) error { _, err := tx.Cancel(t.Context(), id); return err })
+		},
+	} {
+		r := w.recur(t, "breakfast", weekly, 1, recur.Policy{})
+		pipelinetest.Must(t, cancel(r.Newest))
+		after, err := w.Recurrence(t.Context(), "ann", "breakfast")
+		pipelinetest.Must(t, err)
+		next := w.wantPending(t, after)
+		if id, tick, ok := next.Tick(); !ok || id != r.ID || !tick.Equal(r.DueAt.Add(7*24*time.Hour)) {
+			t.Errorf("%s: followed by the tick of %v", name, tick)
 		}
-	})
+		if v := w.put(next.ID); len(v) != 1 {
+			t.Errorf("%s: the next task was put %d times", name, len(v))
+		}
+	}
 }
 
 // Cancelled by many callers at once, as a busy service does, whose calls share transactions.
 func TestTicksCancelledTogether(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		for _, overlap := range []recur.Overlap{recur.OverlapSkip, recur.OverlapBufferOne, recur.OverlapAllow} {
-			const n = 40
-			var made [n]task.Recurrence
-			for i := range made {
-				made[i] = w.recur(t, fmt.Sprint(overlap, i), weekly, 1, recur.Policy{Overlap: overlap})
+	w := onMySQL(t)
+	for _, overlap := range []recur.Overlap{recur.OverlapSkip, recur.OverlapBufferOne, recur.OverlapAllow} {
+		const n = 40
+		var made [n]task.Recurrence
+		for i := range made {
+			made[i] = w.recur(t, fmt.Sprint(overlap, i), weekly, 1, recur.Policy{Overlap: overlap})
+		}
+		together(n, func(i int) {
+			if _, err := w.Cancel(t.Context(), made[i].Newest); err != nil {
+				t.Error(err)
 			}
-			together(n, func(i int) {
-				if _, err := w.Cancel(t.Context(), made[i].Newest); err != nil {
-					t.Error(err)
-				}
-			})
-			for _, was := range made {
-				r, err := w.Recurrence(t.Context(), "ann", was.Name)
-				pipelinetest.Must(t, err)
-				if r.State != task.RecurrenceActive || !r.DueAt.Equal(was.DueAt.Add(7*24*time.Hour)) || r.UpdatedAt.Before(was.UpdatedAt) {
-					t.Fatalf("overlap %v: after the cancel it is %+v", overlap, r)
-				}
-				next, err := w.Get(t.Context(), r.Newest)
-				pipelinetest.Must(t, err)
-				if next.State != task.Pending {
-					t.Errorf("overlap %v: the next task is %v", overlap, next.State)
-				}
+		})
+		for _, was := range made {
+			r, err := w.Recurrence(t.Context(), "ann", was.Name)
+			pipelinetest.Must(t, err)
+			if r.State != task.RecurrenceActive || !r.DueAt.Equal(was.DueAt.Add(7*24*time.Hour)) || r.UpdatedAt.Before(was.UpdatedAt) {
+				t.Fatalf("overlap %v: after the cancel it is %+v", overlap, r)
+			}
+			next, err := w.Get(t.Context(), r.Newest)
+			pipelinetest.Must(t, err)
+			if next.State != task.Pending {
+				t.Errorf("overlap %v: the next task is %v", overlap, next.State)
 			}
 		}
-	})
+	}
 }
 
 // A tick that was cancelled, or moved ahead and done, is not made once more by what withdraws the tick after it, even after a purge.
 func TestPurgedTickIsNotRepeated(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		cancel := func(r task.Recurrence) {
-			_, err := w.Cancel(t.Context(), r.Newest)
+	w := onMySQL(t)
+	cancel := func(r task.Recurrence) {
+		_, err := w.Cancel(t.Context(), r.Newest)
+		pipelinetest.Must(t, err)
+	}
+	for name, c := range map[string]struct {
+		end   func(r task.Recurrence)
+		renew func()
+	}{
+		"another definition": {cancel, func() { w.recur(t, "another definition", weekly, 2, recur.Policy{}) }},
+		"a pause": {cancel, func() {
+			_, err := w.PauseRecurrence(t.Context(), "ann", "a pause", "")
 			pipelinetest.Must(t, err)
+			_, err = w.ResumeRecurrence(t.Context(), "ann", "a pause")
+			pipelinetest.Must(t, err)
+		}},
+		"moved ahead and done": {
+			func(r task.Recurrence) { w.runEarly(t, r.Newest) },
+			func() { w.recur(t, "moved ahead and done", weekly, 2, recur.Policy{}) },
+		},
+	} {
+		r := w.recur(t, name, weekly, 1, recur.Policy{})
+		c.end(r)
+		_, _, err := w.store.Purge(t.Context(), w.now(t).Add(time.Millisecond), 100)
+		pipelinetest.Must(t, err)
+		c.renew()
+		after, err := w.Recurrence(t.Context(), "ann", name)
+		pipelinetest.Must(t, err)
+		if _, tick, _ := w.row(t, after.Newest).Tick(); !tick.After(r.DueAt) {
+			t.Errorf("%s: the next tick is %v, want one after %v", name, tick, r.DueAt)
 		}
-		for name, c := range map[string]struct {
-			end   func(r task.Recurrence)
-			renew func()
-		}{
-			"another definition": {cancel, func() { w.recur(t, "another definition", weekly, 2, recur.Policy{}) }},
-			"a pause": {cancel, func() {
-				_, err := w.PauseRecurrence(t.Context(), "ann", "a pause", "")
-				pipelinetest.Must(t, err)
-				_, err = w.ResumeRecurrence(t.Context(), "ann", "a pause")
-				pipelinetest.Must(t, err)
-			}},
-			"moved ahead and done": {
-				func(r task.Recurrence) { w.runEarly(t, r.Newest) },
-				func() { w.recur(t, "moved ahead and done", weekly, 2, recur.Policy{}) },
-			},
-		} {
-			r := w.recur(t, name, weekly, 1, recur.Policy{})
-			c.end(r)
-			_, _, err := w.store.Purge(t.Context(), w.now(t).Add(time.Millisecond), 100)
-			pipelinetest.Must(t, err)
-			c.renew()
-			after, err := w.Recurrence(t.Context(), "ann", name)
-			pipelinetest.Must(t, err)
-			if _, tick, _ := w.row(t, after.Newest).Tick(); !tick.After(r.DueAt) {
-				t.Errorf("%s: the next tick is %v, want one after %v", name, tick, r.DueAt)
-			}
-		}
-	})
+	}
 }
 
 func (w *world) now(t testing.TB) time.Time {
@@ -220,59 +215,57 @@ func (w *world) runEarly(t testing.TB, id task.ID) {
 // that was moved to now stays.
 func TestRecurAfterAMove(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		r := w.recur(t, "breakfast", weekly, 1, recur.Policy{})
-		_, err := w.Shift(t.Context(), r.Newest, 48*time.Hour)
-		pipelinetest.Must(t, err)
-		w.exec(t, "UPDATE duetime_recurrences SET due_at = ?", w.now(t).Add(-time.Minute).UnixMilli())
-		changed := w.recur(t, "breakfast", weekly, 2, recur.Policy{})
-		if next := w.wantPending(t, changed); string(next.Payload) != "2" {
-			t.Errorf("moved away: the pending task is %+v, want one of the new definition", next)
-		}
-		_, err = w.Reschedule(t.Context(), changed.Newest, task.In(0))
-		pipelinetest.Must(t, err)
-		stays := w.recur(t, "breakfast", weekly, 3, recur.Policy{})
-		if rows := w.pending(t, "ann"); len(rows) != 1 || rows[0].ID != changed.Newest || stays.Newest != changed.Newest {
-			t.Errorf("moved to now: pending are %+v, want task %s alone", rows, changed.Newest)
-		}
-	})
+	w := onMySQL(t)
+	r := w.recur(t, "breakfast", weekly, 1, recur.Policy{})
+	_, err := w.Shift(t.Context(), r.Newest, 48*time.Hour)
+	pipelinetest.Must(t, err)
+	w.exec(t, "UPDATE duetime_recurrences SET due_at = ?", w.now(t).Add(-time.Minute).UnixMilli())
+	changed := w.recur(t, "breakfast", weekly, 2, recur.Policy{})
+	if next := w.wantPending(t, changed); string(next.Payload) != "2" {
+		t.Errorf("moved away: the pending task is %+v, want one of the new definition", next)
+	}
+	_, err = w.Reschedule(t.Context(), changed.Newest, task.In(0))
+	pipelinetest.Must(t, err)
+	stays := w.recur(t, "breakfast", weekly, 3, recur.Policy{})
+	if rows := w.pending(t, "ann"); len(rows) != 1 || rows[0].ID != changed.Newest || stays.Newest != changed.Newest {
+		t.Errorf("moved to now: pending are %+v, want task %s alone", rows, changed.Newest)
+	}
 }
 
 // An owner's recurrences that fill pages lose one tick each: the call does not go on with the ticks that it makes.
 func TestCancelOwnerLeavesTheTicksItMakes(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		pipelinetest.Must(t, w.InTx(ctx, func(tx *schedule.Tx) error {
-			for i := range task.MaxPerCall {
-				if _, err := tx.Recur(ctx, fmt.Sprint("meal ", i), weekly, meal.Recurring("ann", i), recur.Policy{}); err != nil {
-					return err
-				}
-			}
-			return nil
-		}))
-		before, err := w.Recurrences(ctx, "ann")
-		pipelinetest.Must(t, err)
-		n, err := w.CancelOwner(ctx, "ann", "")
-		if n != task.MaxPerCall || err != nil {
-			t.Fatalf("%d tasks were cancelled, %v; want %d", n, err, task.MaxPerCall)
-		}
-		pending := map[task.ID]task.Task{}
-		for _, row := range w.pending(t, "ann") {
-			pending[row.ID] = row
-		}
-		if len(pending) != len(before) {
-			t.Errorf("%d tasks are pending, want one of each of %d recurrences", len(pending), len(before))
-		}
-		after, err := w.Recurrences(ctx, "ann")
-		pipelinetest.Must(t, err)
-		for i, r := range after {
-			if next := before[i].DueAt.Add(7 * 24 * time.Hour); !pending[r.Newest].DueAt.Equal(next) {
-				t.Fatalf("%s: the pending tick is of %v, want the next one, of %v", r.Name, pending[r.Newest].DueAt, next)
+	w := onMySQL(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	pipelinetest.Must(t, w.InTx(ctx, func(tx *schedule.Tx) error {
+		for i := range task.MaxPerCall {
+			if _, err := tx.Recur(ctx, fmt.Sprint("meal ", i), weekly, meal.Recurring("ann", i), recur.Policy{}); err != nil {
+				return err
 			}
 		}
-	})
+		return nil
+	}))
+	before, err := w.Recurrences(ctx, "ann")
+	pipelinetest.Must(t, err)
+	n, err := w.CancelOwner(ctx, "ann", "")
+	if n != task.MaxPerCall || err != nil {
+		t.Fatalf("%d tasks were cancelled, %v; want %d", n, err, task.MaxPerCall)
+	}
+	pending := map[task.ID]task.Task{}
+	for _, row := range w.pending(t, "ann") {
+		pending[row.ID] = row
+	}
+	if len(pending) != len(before) {
+		t.Errorf("%d tasks are pending, want one of each of %d recurrences", len(pending), len(before))
+	}
+	after, err := w.Recurrences(ctx, "ann")
+	pipelinetest.Must(t, err)
+	for i, r := range after {
+		if next := before[i].DueAt.Add(7 * 24 * time.Hour); !pending[r.Newest].DueAt.Equal(next) {
+			t.Fatalf("%s: the pending tick is of %v, want the next one, of %v", r.Name, pending[r.Newest].DueAt, next)
+		}
+	}
 }
 
 func wantOne(n int) error {
@@ -284,96 +277,93 @@ func wantOne(n int) error {
 
 func TestPauseAndResume(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		r := w.recur(t, "breakfast", weekly, 1, recur.Policy{})
-		paused, err := w.PauseRecurrence(t.Context(), "ann", "breakfast", "sick")
-		pipelinetest.Must(t, err)
-		if paused.State != task.RecurrencePaused || paused.Note != "sick" || len(w.pending(t, "ann")) != 0 {
-			t.Errorf("paused: %+v, %d pending", paused, len(w.pending(t, "ann")))
-		}
-		if kept := w.recur(t, "breakfast", weekly, 2, recur.Policy{}); kept.State != task.RecurrencePaused || string(kept.Payload) != "2" {
-			t.Errorf("a paused one was given a definition: %+v, want it paused", kept)
-		}
-		extra, err := w.RunRecurrence(t.Context(), "ann", "breakfast")
-		pipelinetest.Must(t, err)
-		if row := w.row(t, extra.ID); row.State != task.Pending || string(row.Payload) != "2" || row.DueAt.After(row.CreatedAt) {
-			t.Errorf("run now: %+v", row)
-		}
-		_, err = w.Cancel(t.Context(), extra.ID) // it is not followed
-		pipelinetest.Must(t, err)
-		resumed, err := w.ResumeRecurrence(t.Context(), "ann", "breakfast")
-		pipelinetest.Must(t, err)
-		if next := w.wantPending(t, resumed); !next.DueAt.Equal(r.DueAt) || resumed.Note != "" || resumed.Made != 1 {
-			t.Errorf("resumed: %+v, due at %v, want the tick of %v", resumed, next.DueAt, r.DueAt)
-		}
-	})
+	w := onMySQL(t)
+	r := w.recur(t, "breakfast", weekly, 1, recur.Policy{})
+	paused, err := w.PauseRecurrence(t.Context(), "ann", "breakfast", "sick")
+	pipelinetest.Must(t, err)
+	if paused.State != task.RecurrencePaused || paused.Note != "sick" || len(w.pending(t, "ann")) != 0 {
+		t.Errorf("paused: %+v, %d pending", paused, len(w.pending(t, "ann")))
+	}
+	if kept := w.recur(t, "breakfast", weekly, 2, recur.Policy{}); kept.State != task.RecurrencePaused || string(kept.Payload) != "2" {
+		t.Errorf("a paused one was given a definition: %+v, want it paused", kept)
+	}
+	extra, err := w.RunRecurrence(t.Context(), "ann", "breakfast")
+	pipelinetest.Must(t, err)
+	if row := w.row(t, extra.ID); row.State != task.Pending || string(row.Payload) != "2" || row.DueAt.After(row.CreatedAt) {
+		t.Errorf("run now: %+v", row)
+	}
+	_, err = w.Cancel(t.Context(), extra.ID) // it is not followed
+	pipelinetest.Must(t, err)
+	resumed, err := w.ResumeRecurrence(t.Context(), "ann", "breakfast")
+	pipelinetest.Must(t, err)
+	if next := w.wantPending(t, resumed); !next.DueAt.Equal(r.DueAt) || resumed.Note != "" || resumed.Made != 1 {
+		t.Errorf("resumed: %+v, due at %v, want the tick of %v", resumed, next.DueAt, r.DueAt)
+	}
 }
 
 // A call with an id can be repeated: it makes one task, with one line of the history.
 func TestRunRecurrenceOnce(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		w.recur(t, "breakfast", weekly, 1, recur.Policy{})
-		id := task.NewID()
-		run := func(owner string) (made task.Task, events int, err error) {
-			time.Sleep(2 * time.Millisecond) // a call of another moment
-			err = w.InTx(t.Context(), func(tx *schedule.Tx) (err error) {
-				made, err = tx.RunRecurrenceOnce(t.Context(), owner, "breakfast", id)
-				events = len(tx.Events())
-				return err
-			})
-			return made, events, err
+	w := onMySQL(t)
+	w.recur(t, "breakfast", weekly, 1, recur.Policy{})
+	id := task.NewID()
+	run := func(owner string) (made task.Task, events int, err error) {
+		time.Sleep(2 * time.Millisecond) // a call of another moment
+		err = w.InTx(t.Context(), func(tx *schedule.Tx) (err error) {
+			made, err = tx.RunRecurrenceOnce(t.Context(), owner, "breakfast", id)
+			events = len(tx.Events())
+			return err
+		})
+		return made, events, err
+	}
+	for i := range 3 {
+		made, events, err := run("ann")
+		if err != nil || made.ID != id || events != max(0, 1-i) {
+			t.Errorf("call %d: made %v, %d lines, %v", i, made, events, err)
 		}
-		for i := range 3 {
-			made, events, err := run("ann")
-			if err != nil || made.ID != id || events != max(0, 1-i) {
-				t.Errorf("call %d: made %v, %d lines, %v", i, made, events, err)
-			}
-			if i == 1 { // it is returned after its end as well
-				_, err = w.Cancel(t.Context(), id)
-				pipelinetest.Must(t, err)
-			}
+		if i == 1 { // it is returned after its end as well
+			_, err = w.Cancel(t.Context(), id)
+			pipelinetest.Must(t, err)
 		}
-		if n := len(w.pending(t, "ann")); n != 1 {
-			t.Errorf("%d tasks are pending, want that of the timetable", n)
-		}
-		_, err := w.Recur(t.Context(), "breakfast", weekly, meal.Recurring("bob", 1), recur.Policy{})
-		pipelinetest.Must(t, err)
-		_, _, err = run("bob")
-		if _, ok := errors.AsType[*task.FieldError](err); !ok {
-			t.Errorf("the id of another owner's task: %v", err)
-		}
-	})
+	}
+	if n := len(w.pending(t, "ann")); n != 1 {
+		t.Errorf("%d tasks are pending, want that of the timetable", n)
+	}
+	_, err := w.Recur(t.Context(), "breakfast", weekly, meal.Recurring("bob", 1), recur.Policy{})
+	pipelinetest.Must(t, err)
+	_, _, err = run("bob")
+	if _, ok := errors.AsType[*task.FieldError](err); !ok {
+		t.Errorf("the id of another owner's task: %v", err)
+	}
 }
 
 func TestStopRecurrences(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		for _, name := range []string{"lunch", "breakfast", "supper"} {
-			w.recur(t, name, weekly, 1, recur.Policy{})
-		}
-		_, err := w.Recur(t.Context(), "breakfast", weekly, meal.Recurring("bob", 1), recur.Policy{})
-		pipelinetest.Must(t, err)
-		_, err = w.PauseRecurrence(t.Context(), "ann", "supper", "")
-		pipelinetest.Must(t, err)
-		_, err = w.StopRecurrence(t.Context(), "ann", "lunch")
-		pipelinetest.Must(t, err)
-		all, err := w.Recurrences(t.Context(), "ann")
-		pipelinetest.Must(t, err)
-		if len(all) != 2 || all[0].Name != "breakfast" || all[1].Name != "supper" {
-			t.Errorf("listed are %+v", all)
-		}
-		stopped, err := w.StopRecurrences(t.Context(), "ann")
-		pipelinetest.Must(t, err)
-		if len(stopped) != 2 || len(w.pending(t, "ann")) != 0 || len(w.pending(t, "bob")) != 1 {
-			t.Errorf("%d stopped, %d and %d tasks are pending", len(stopped), len(w.pending(t, "ann")), len(w.pending(t, "bob")))
-		}
-		_, err = w.Recurrence(t.Context(), "ann", "lunch")
-		wantIs(t, err, task.ErrNoRecurrence)
-		if r := w.recur(t, "lunch", weekly, 1, recur.Policy{}); r.State != task.RecurrenceActive {
-			t.Errorf("begun anew: %+v", r)
-		}
-	})
+	w := onMySQL(t)
+	for _, name := range []string{"lunch", "breakfast", "supper"} {
+		w.recur(t, name, weekly, 1, recur.Policy{})
+	}
+	_, err := w.Recur(t.Context(), "breakfast", weekly, meal.Recurring("bob", 1), recur.Policy{})
+	pipelinetest.Must(t, err)
+	_, err = w.PauseRecurrence(t.Context(), "ann", "supper", "")
+	pipelinetest.Must(t, err)
+	_, err = w.StopRecurrence(t.Context(), "ann", "lunch")
+	pipelinetest.Must(t, err)
+	all, err := w.Recurrences(t.Context(), "ann")
+	pipelinetest.Must(t, err)
+	if len(all) != 2 || all[0].Name != "breakfast" || all[1].Name != "supper" {
+		t.Errorf("listed are %+v", all)
+	}
+	stopped, err := w.StopRecurrences(t.Context(), "ann")
+	pipelinetest.Must(t, err)
+	if len(stopped) != 2 || len(w.pending(t, "ann")) != 0 || len(w.pending(t, "bob")) != 1 {
+		t.Errorf("%d stopped, %d and %d tasks are pending", len(stopped), len(w.pending(t, "ann")), len(w.pending(t, "bob")))
+	}
+	_, err = w.Recurrence(t.Context(), "ann", "lunch")
+	wantIs(t, err, task.ErrNoRecurrence)
+	if r := w.recur(t, "lunch", weekly, 1, recur.Policy{}); r.State != task.RecurrenceActive {
+		t.Errorf("begun anew: %+v", r)
+	}
 }
 
 // Callers define, pause, resume, run and cancel one recurrence at once: whatever their order, there is one pending tick at most,

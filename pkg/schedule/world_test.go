@@ -191,19 +191,6 @@ func onSQLite(t testing.TB) *world {
 	return newWorld(t, s, s)
 }
 
-// onBoth runs a case on MySQL and on SQLite.
-func onBoth(t *testing.T, run func(t *testing.T, w *world)) {
-	t.Helper()
-	t.Run("mysql", func(t *testing.T) {
-		t.Parallel()
-		run(t, onMySQL(t))
-	})
-	t.Run("sqlite", func(t *testing.T) {
-		t.Parallel()
-		run(t, onSQLite(t))
-	})
-}
-
 func wantIs(t testing.TB, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
