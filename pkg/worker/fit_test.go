@@ -25,53 +25,51 @@ var _ connPool = (*worker.Tx)(nil)
 
 func TestPreparedStatementInHandler(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, w *world) {
-		mux := worker.NewMux()
-		worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
-			s, err := tx.PrepareContext(ctx, "INSERT INTO effects (task_id, word) VALUES (?, ?)") //nolint:sqlclosecheck // it ends with the handler
-			if err != nil {
-				return err
-			}
-			_, err = s.ExecContext(ctx, tk.ID.String(), tk.Payload.Word)
+	w := onMySQL(t)
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+		s, err := tx.PrepareContext(ctx, "INSERT INTO effects (task_id, word) VALUES (?, ?)") //nolint:sqlclosecheck // it ends with the handler
+		if err != nil {
 			return err
-		})
-		tasks := w.due(meal, 3)
-		w.pass(w.worker(mux, worker.Config{}), tasks...)
-		for _, made := range tasks {
-			want(t, "state", w.row(made.ID).State, task.Done)
-			want(t, "effects", w.effects(made.ID), 1)
 		}
+		_, err = s.ExecContext(ctx, tk.ID.String(), tk.Payload.Word)
+		return err
 	})
+	tasks := w.due(meal, 3)
+	w.pass(w.worker(mux, worker.Config{}), tasks...)
+	for _, made := range tasks {
+		want(t, "state", w.row(made.ID).State, task.Done)
+		want(t, "effects", w.effects(made.ID), 1)
+	}
 }
 
 // A statement that a handler left to somebody else must not run in the transaction of the others of its batch.
 func TestPreparedStatementEndsWithItsHandler(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, w *world) {
-		var left *sql.Stmt
-		var late error
-		mux := worker.NewMux()
-		worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
-			if tk.Payload.Word == "0" {
-				s, err := tx.PrepareContext(ctx, "INSERT INTO effects (task_id, word) VALUES ('late', ?)") //nolint:sqlclosecheck // it ends with the handler
-				left = s
-				return errors.Join(err, effect(ctx, tx, tk))
-			}
-			if left != nil {
-				_, late = left.ExecContext(context.Background(), tk.Payload.Word)
-				left = nil
-			}
-			return effect(ctx, tx, tk)
-		})
-		tasks := w.due(meal, 3)
-		w.pass(w.worker(mux, worker.Config{}), tasks...)
-		want(t, "late effects", w.number("SELECT COUNT(*) FROM effects WHERE task_id = 'late'"), 0)
-		want(t, "an error", late != nil, true)
-		for _, made := range tasks {
-			want(t, "state", w.row(made.ID).State, task.Done)
-			want(t, "effects", w.effects(made.ID), 1)
+	w := onMySQL(t)
+	var left *sql.Stmt
+	var late error
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+		if tk.Payload.Word == "0" {
+			s, err := tx.PrepareContext(ctx, "INSERT INTO effects (task_id, word) VALUES ('late', ?)") //nolint:sqlclosecheck // it ends with the handler
+			left = s
+			return errors.Join(err, effect(ctx, tx, tk))
 		}
+		if left != nil {
+			_, late = left.ExecContext(context.Background(), tk.Payload.Word)
+			left = nil
+		}
+		return effect(ctx, tx, tk)
 	})
+	tasks := w.due(meal, 3)
+	w.pass(w.worker(mux, worker.Config{}), tasks...)
+	want(t, "late effects", w.number("SELECT COUNT(*) FROM effects WHERE task_id = 'late'"), 0)
+	want(t, "an error", late != nil, true)
+	for _, made := range tasks {
+		want(t, "state", w.row(made.ID).State, task.Done)
+		want(t, "effects", w.effects(made.ID), 1)
+	}
 }
 
 // A prepared statement ends with the handler's time, whatever context it is given.

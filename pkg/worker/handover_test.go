@@ -59,38 +59,37 @@ func TestLastAttemptThatWasChargedAndNeverRanIsRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			databases(t, func(t *testing.T, w *world) {
-				var calls atomic.Int64
-				mux := worker.NewMux()
-				worker.Handle(mux, single, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
-					calls.Add(1)
-					if c.sick {
-						return errSick
-					}
-					return effect(ctx, tx, tk)
-				})
-				made := w.due(single, 1)[0]
-				w.publish(made) // before the worker joins: a suspect
-				s := &closing{Store: w.store, deaf: c.deaf}
-				stop := w.run(w.workerOn(s, mux, worker.Config{}))
-				pipelinetest.Await(t, "charged, and then locked by somebody", func() bool { return s.attempts.Load() > 0 })
-				want(t, "stop", stop(), nil)
-				want(t, "state", w.row(made.ID).State, task.Pending)
-				want(t, "attempt that nobody took back", w.row(made.ID).Attempt, 1)
-				want(t, "calls before", calls.Load(), 0)
-				stop = w.run(w.worker(mux, worker.Config{}))
-				pipelinetest.Await(t, "it ended", func() bool { return w.row(made.ID).State != task.Pending })
-				want(t, "stop", stop(), nil)
-				row := w.row(made.ID)
-				want(t, "attempts", row.Attempt, 1)
-				want(t, "calls", calls.Load(), 1)
+			w := onMySQL(t)
+			var calls atomic.Int64
+			mux := worker.NewMux()
+			worker.Handle(mux, single, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+				calls.Add(1)
 				if c.sick {
-					want(t, "state", row.State, task.Dead)
-					want(t, "error", row.LastError, errSick.Error())
-				} else {
-					want(t, "state", row.State, task.Done)
+					return errSick
 				}
+				return effect(ctx, tx, tk)
 			})
+			made := w.due(single, 1)[0]
+			w.publish(made) // before the worker joins: a suspect
+			s := &closing{Store: w.store, deaf: c.deaf}
+			stop := w.run(w.workerOn(s, mux, worker.Config{}))
+			pipelinetest.Await(t, "charged, and then locked by somebody", func() bool { return s.attempts.Load() > 0 })
+			want(t, "stop", stop(), nil)
+			want(t, "state", w.row(made.ID).State, task.Pending)
+			want(t, "attempt that nobody took back", w.row(made.ID).Attempt, 1)
+			want(t, "calls before", calls.Load(), 0)
+			stop = w.run(w.worker(mux, worker.Config{}))
+			pipelinetest.Await(t, "it ended", func() bool { return w.row(made.ID).State != task.Pending })
+			want(t, "stop", stop(), nil)
+			row := w.row(made.ID)
+			want(t, "attempts", row.Attempt, 1)
+			want(t, "calls", calls.Load(), 1)
+			if c.sick {
+				want(t, "state", row.State, task.Dead)
+				want(t, "error", row.LastError, errSick.Error())
+			} else {
+				want(t, "state", row.State, task.Done)
+			}
 		})
 	}
 }
@@ -102,31 +101,30 @@ func TestCleanRestartLeavesNoSuspects(t *testing.T) {
 	for name, crash := range map[string]bool{"left in good order": false, "crashed": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			databases(t, func(t *testing.T, w *world) {
-				const n = 30
-				var running, most atomic.Int64
-				mux := worker.NewMux()
-				worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
-					most.Store(max(most.Load(), running.Add(1)))
-					defer running.Add(-1)
-					return effect(ctx, tx, tk)
-				})
-				s := &closing{Store: w.store, deaf: crash}
-				stop := w.run(w.workerOn(s, mux, worker.Config{}))
-				want(t, "stop", stop(), nil)
-				tasks := w.due(meal, n)
-				w.exec("UPDATE duetime_tasks SET attempt = 1") // they have failed once
-				w.publish(tasks...)
-				stop = w.run(w.worker(mux, worker.Config{}))
-				pipelinetest.Await(t, "all are done", func() bool { return w.settled("meal", "done") == n })
-				want(t, "stop", stop(), nil)
-				charged := 0
-				if crash {
-					charged = n
-				}
-				want(t, "charged beforehand", w.number("SELECT COUNT(*) FROM duetime_tasks WHERE attempt = 2"), charged)
-				t.Logf("%d retries side by side at most", most.Load())
+			w := onMySQL(t)
+			const n = 30
+			var running, most atomic.Int64
+			mux := worker.NewMux()
+			worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+				most.Store(max(most.Load(), running.Add(1)))
+				defer running.Add(-1)
+				return effect(ctx, tx, tk)
 			})
+			s := &closing{Store: w.store, deaf: crash}
+			stop := w.run(w.workerOn(s, mux, worker.Config{}))
+			want(t, "stop", stop(), nil)
+			tasks := w.due(meal, n)
+			w.exec("UPDATE duetime_tasks SET attempt = 1") // they have failed once
+			w.publish(tasks...)
+			stop = w.run(w.worker(mux, worker.Config{}))
+			pipelinetest.Await(t, "all are done", func() bool { return w.settled("meal", "done") == n })
+			want(t, "stop", stop(), nil)
+			charged := 0
+			if crash {
+				charged = n
+			}
+			want(t, "charged beforehand", w.number("SELECT COUNT(*) FROM duetime_tasks WHERE attempt = 2"), charged)
+			t.Logf("%d retries side by side at most", most.Load())
 		})
 	}
 }
@@ -224,7 +222,7 @@ func (l *listening) TakeOver(ctx context.Context, queue, holder string, parts []
 // the row no longer says what the last holder left.
 func TestPartitionsAreTakenOverOnceTheDatabaseAnswers(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := onMySQL(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, effect)
 	left := func() int { return w.number("SELECT COUNT(*) FROM duetime_handovers WHERE left_at > 0") }

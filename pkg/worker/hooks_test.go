@@ -50,70 +50,69 @@ func (r *reports) of(t *testing.T, id task.ID) worker.Event {
 // Hooks are called with what became of each task, when others can read it in the database.
 func TestHooksAreCalledAfterTheCommit(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, w *world) {
-		var seen reports
-		mux := worker.NewMux()
-		once := task.NewKind[payload]("once", task.MaxAttempts(1))
-		late := task.NewKind[payload]("late", task.CatchUpWindow(time.Minute))
-		worker.Handle(mux, late, effect)
-		worker.Handle(mux, once, func(context.Context, *worker.Tx, worker.Task[payload]) error { return errSick })
-		worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
-			switch tk.Payload.Word {
-			case "1":
-				return errSick
-			case "2":
-				return worker.Snooze(time.Hour)
-			case "3":
-				return worker.Discard(errSick)
-			case "4":
-				_, err := tx.Shift(ctx, tk.ID, time.Hour)
-				return err
-			}
-			return effect(ctx, tx, tk)
-		})
-		mux.OnEvent(func(_ context.Context, e worker.Event) {
-			row := w.row(e.Task.ID)
-			want(t, e.Name+": version in the database", row.Version, e.Task.Version)
-			want(t, e.Name+": state in the database", row.State, e.Task.State)
-		})
-		mux.OnEvent(seen.add)
-		meals := w.due(meal, 5)
-		dead, skipped := w.due(once, 1)[0], w.due(late, 1)[0]
-		w.exec("UPDATE duetime_tasks SET due_at = due_at - 7200000, run_at = run_at - 7200000 WHERE kind = 'late'")
-		stranger := w.schedule(task.NewKind[payload]("stranger").New("ann", payload{}, task.In(0)))[0]
-		early := w.dueIn(meal, 1, time.Hour)[0]
-		w.pass(w.worker(mux, worker.Config{}), append(meals, dead, w.row(skipped.ID), stranger, early)...)
-		for _, c := range []struct {
-			id    task.ID
-			name  string
-			state task.State
-			err   string
-		}{
-			{meals[0].ID, task.EventDone, task.Done, "<nil>"},
-			{meals[1].ID, task.EventFailed, task.Pending, "sick"},
-			{meals[2].ID, task.EventSnoozed, task.Pending, "snoozed for 1h0m0s"},
-			{meals[3].ID, task.EventDead, task.Dead, "discarded: sick"},
-			{meals[4].ID, task.EventDone, task.Pending, "<nil>"}, // it moved itself
-			{dead.ID, task.EventDead, task.Dead, "sick"},
-			{skipped.ID, task.EventSkipped, task.Cancelled, "skipped: 2h"},
-		} {
-			e := seen.of(t, c.id)
-			want(t, "name", e.Name, c.name)
-			want(t, c.name+": state", e.Task.State, c.state)
-			want(t, c.name+": version", e.Task.Version, w.row(c.id).Version)
-			if got := fmt.Sprint(e.Err); !strings.HasPrefix(got, c.err) {
-				t.Errorf("%s: error is %s, want %s", c.name, got, c.err)
-			}
+	w := onMySQL(t)
+	var seen reports
+	mux := worker.NewMux()
+	once := task.NewKind[payload]("once", task.MaxAttempts(1))
+	late := task.NewKind[payload]("late", task.CatchUpWindow(time.Minute))
+	worker.Handle(mux, late, effect)
+	worker.Handle(mux, once, func(context.Context, *worker.Tx, worker.Task[payload]) error { return errSick })
+	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+		switch tk.Payload.Word {
+		case "1":
+			return errSick
+		case "2":
+			return worker.Snooze(time.Hour)
+		case "3":
+			return worker.Discard(errSick)
+		case "4":
+			_, err := tx.Shift(ctx, tk.ID, time.Hour)
+			return err
 		}
-		want(t, "the handler's own error", errors.Is(seen.of(t, dead.ID).Err, errSick), true)
-		want(t, "events", len(seen.all), 7)
+		return effect(ctx, tx, tk)
 	})
+	mux.OnEvent(func(_ context.Context, e worker.Event) {
+		row := w.row(e.Task.ID)
+		want(t, e.Name+": version in the database", row.Version, e.Task.Version)
+		want(t, e.Name+": state in the database", row.State, e.Task.State)
+	})
+	mux.OnEvent(seen.add)
+	meals := w.due(meal, 5)
+	dead, skipped := w.due(once, 1)[0], w.due(late, 1)[0]
+	w.exec("UPDATE duetime_tasks SET due_at = due_at - 7200000, run_at = run_at - 7200000 WHERE kind = 'late'")
+	stranger := w.schedule(task.NewKind[payload]("stranger").New("ann", payload{}, task.In(0)))[0]
+	early := w.dueIn(meal, 1, time.Hour)[0]
+	w.pass(w.worker(mux, worker.Config{}), append(meals, dead, w.row(skipped.ID), stranger, early)...)
+	for _, c := range []struct {
+		id    task.ID
+		name  string
+		state task.State
+		err   string
+	}{
+		{meals[0].ID, task.EventDone, task.Done, "<nil>"},
+		{meals[1].ID, task.EventFailed, task.Pending, "sick"},
+		{meals[2].ID, task.EventSnoozed, task.Pending, "snoozed for 1h0m0s"},
+		{meals[3].ID, task.EventDead, task.Dead, "discarded: sick"},
+		{meals[4].ID, task.EventDone, task.Pending, "<nil>"}, // it moved itself
+		{dead.ID, task.EventDead, task.Dead, "sick"},
+		{skipped.ID, task.EventSkipped, task.Cancelled, "skipped: 2h"},
+	} {
+		e := seen.of(t, c.id)
+		want(t, "name", e.Name, c.name)
+		want(t, c.name+": state", e.Task.State, c.state)
+		want(t, c.name+": version", e.Task.Version, w.row(c.id).Version)
+		if got := fmt.Sprint(e.Err); !strings.HasPrefix(got, c.err) {
+			t.Errorf("%s: error is %s, want %s", c.name, got, c.err)
+		}
+	}
+	want(t, "the handler's own error", errors.Is(seen.of(t, dead.ID).Err, errSick), true)
+	want(t, "events", len(seen.all), 7)
 }
 
 // What was rolled back is not reported, nor is a run that was repeated for another task's sake.
 func TestHooksAreNotCalledWithWhatWasRolledBack(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := onMySQL(t)
 	var seen reports
 	calls := map[task.ID]int{}
 	mux := worker.NewMux()
@@ -140,7 +139,7 @@ func TestHooksAreNotCalledWithWhatWasRolledBack(t *testing.T) {
 // A hook that panics is nobody else's trouble.
 func TestHookThatPanics(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := onMySQL(t)
 	var seen reports
 	var log strings.Builder
 	mux := worker.NewMux()
@@ -161,7 +160,7 @@ func TestHookThatPanics(t *testing.T) {
 // Tasks go on while a hook hangs, and so does the end of the worker.
 func TestHookThatHangs(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := onMySQL(t)
 	free := make(chan struct{})
 	entered, left := make(chan struct{}, 100), make(chan struct{}, 100)
 	var log strings.Builder
@@ -194,7 +193,7 @@ func TestHookThatHangs(t *testing.T) {
 // Hooks have the time of the stop to report what waits.
 func TestStopReportsWhatWaits(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := onMySQL(t)
 	var seen reports
 	running, stopping := make(chan struct{}), make(chan struct{})
 	mux := worker.NewMux()

@@ -19,25 +19,24 @@ import (
 
 func TestStopLetsRunningHandlersFinish(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, w *world) {
-		running, stopping := make(chan struct{}), make(chan struct{})
-		mux := worker.NewMux()
-		worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
-			close(running)
-			<-stopping
-			return effect(ctx, tx, tk)
-		})
-		stop := w.run(w.worker(mux, worker.Config{}))
-		made := w.due(meal, 1)[0]
-		w.publish(made)
-		<-running
-		ended := make(chan error, 1)
-		go func() { ended <- stop() }()
-		close(stopping)
-		want(t, "run", <-ended, nil)
-		want(t, "state", w.row(made.ID).State, task.Done)
-		want(t, "offsets left", w.explained(time.Now().Add(time.Hour)), false)
+	w := onMySQL(t)
+	running, stopping := make(chan struct{}), make(chan struct{})
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+		close(running)
+		<-stopping
+		return effect(ctx, tx, tk)
 	})
+	stop := w.run(w.worker(mux, worker.Config{}))
+	made := w.due(meal, 1)[0]
+	w.publish(made)
+	<-running
+	ended := make(chan error, 1)
+	go func() { ended <- stop() }()
+	close(stopping)
+	want(t, "run", <-ended, nil)
+	want(t, "state", w.row(made.ID).State, task.Done)
+	want(t, "offsets left", w.explained(time.Now().Add(time.Hour)), false)
 }
 
 // A handler goes on for long after the stop: meanwhile others run the tasks of its worker's partitions.
@@ -252,7 +251,7 @@ func (b *breakable) Unavailable(err error) bool {
 
 func TestDatabaseAwayPausesAndChargesNothing(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := onMySQL(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, effect)
 	b := &breakable{Store: w.store}
@@ -304,7 +303,7 @@ func (r *roomless) Record(ctx context.Context, q sqlx.ExtContext, _ []task.Event
 // The handler of another kind can't reach its own server; that says nothing about ours.
 func TestHandlersOwnOutageIsItsFailure(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := onMySQL(t)
 	mux := worker.NewMux()
 	worker.HandleOutside(mux, meal, func(context.Context, worker.Task[payload]) error {
 		return fmt.Errorf("send mail: %w", errGone)

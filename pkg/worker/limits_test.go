@@ -14,7 +14,7 @@ import (
 // Whoever reads that a handler was cut off finds the key to set.
 func TestEndOfAHandlersTimeNamesItsKey(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := onMySQL(t)
 	causes := make(chan error, 1)
 	running := make(chan struct{}, 1)
 	mux := worker.NewMux()

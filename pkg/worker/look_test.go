@@ -102,7 +102,7 @@ func TestLooksGiveWayToHints(t *testing.T) {
 // The database's clock is set back by an hour while looks stand in for hints: that ends as soon as otherwise.
 func TestLooksGiveWayAfterTheClockWasSetBack(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := onMySQL(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, effect)
 	s := &stepping{Store: w.store}

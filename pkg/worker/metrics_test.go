@@ -26,16 +26,15 @@ func (w *world) histogram(name string) *dto.Histogram {
 
 func TestLagAndSettleDuration(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, w *world) {
-		mux := worker.NewMux()
-		worker.Handle(mux, meal, effect)
-		wk := w.worker(mux, worker.Config{})
-		w.pass(wk, w.due(meal, 7)...)
-		lag := w.histogram("duetime_fire_lag_seconds")
-		want(t, "lags", lag.GetSampleCount(), 7)
-		for _, bound := range []float64{0.015, 1} { // of a healthy p99, and of the promise: alerts count what lies beyond
-			want(t, "there is a bucket", slices.ContainsFunc(lag.GetBucket(), func(b *dto.Bucket) bool { return b.GetUpperBound() == bound }), true)
-		}
-		want(t, "transactions were measured", w.histogram("duetime_settle_duration_seconds").GetSampleCount() > 0, true)
-	})
+	w := onMySQL(t)
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, effect)
+	wk := w.worker(mux, worker.Config{})
+	w.pass(wk, w.due(meal, 7)...)
+	lag := w.histogram("duetime_fire_lag_seconds")
+	want(t, "lags", lag.GetSampleCount(), 7)
+	for _, bound := range []float64{0.015, 1} { // of a healthy p99, and of the promise: alerts count what lies beyond
+		want(t, "there is a bucket", slices.ContainsFunc(lag.GetBucket(), func(b *dto.Bucket) bool { return b.GetUpperBound() == bound }), true)
+	}
+	want(t, "transactions were measured", w.histogram("duetime_settle_duration_seconds").GetSampleCount() > 0, true)
 }

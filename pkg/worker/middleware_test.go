@@ -41,45 +41,44 @@ func three(by func(ctx context.Context) error) (mux *worker.Mux, kinds []task.Ki
 // Middleware sees each form's context, tasks and error, the first one as the outermost.
 func TestMiddlewareSeesEachForm(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, w *world) {
-		var mu sync.Mutex
-		var seen []string
-		note := func(format string, args ...any) {
-			mu.Lock()
-			defer mu.Unlock()
-			seen = append(seen, fmt.Sprintf(format, args...))
-		}
-		mux, kinds := three(func(ctx context.Context) error { note("handler of %v", ctx.Value(label{})); return nil })
-		for _, name := range []string{"outer", "inner"} {
-			mux.Use(func(next worker.HandlerFunc) worker.HandlerFunc {
-				note("made %s", name)
-				return func(ctx context.Context, tasks []task.Task) error {
-					note("%s sees %d of %s", name, len(tasks), tasks[0].Kind)
-					if name == "inner" {
-						tasks = nil // the handler gets its tasks all the same
-					}
-					err := next(context.WithValue(ctx, label{}, name), tasks)
-					note("%s: %v", name, err)
-					return err
+	w := onMySQL(t)
+	var mu sync.Mutex
+	var seen []string
+	note := func(format string, args ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen = append(seen, fmt.Sprintf(format, args...))
+	}
+	mux, kinds := three(func(ctx context.Context) error { note("handler of %v", ctx.Value(label{})); return nil })
+	for _, name := range []string{"outer", "inner"} {
+		mux.Use(func(next worker.HandlerFunc) worker.HandlerFunc {
+			note("made %s", name)
+			return func(ctx context.Context, tasks []task.Task) error {
+				note("%s sees %d of %s", name, len(tasks), tasks[0].Kind)
+				if name == "inner" {
+					tasks = nil // the handler gets its tasks all the same
 				}
-			})
-		}
-		wk := w.worker(mux, worker.Config{})
-		w.worker(mux, worker.Config{}) // a second worker of the mux makes no middleware
-		want(t, "made", fmt.Sprint(seen), "[made inner made outer]")
-		for i, kind := range kinds {
-			seen = nil
-			tasks := w.due(kind, []int{1, 2, 1}[i])
-			got := w.pass(wk, tasks...)
-			last, of := tasks[len(tasks)-1], fmt.Sprintf("%d of %s", len(tasks), kind.Name())
-			want(t, "result", got[last.ID].Result, "done")
-			want(t, "seen", strings.Join(seen, "; "),
-				"outer sees "+of+"; inner sees "+of+"; handler of inner; inner: <nil>; outer: <nil>")
-			if kind.Name() != "outside" {
-				want(t, "effects", w.effects(last.ID), 1)
+				err := next(context.WithValue(ctx, label{}, name), tasks)
+				note("%s: %v", name, err)
+				return err
 			}
+		})
+	}
+	wk := w.worker(mux, worker.Config{})
+	w.worker(mux, worker.Config{}) // a second worker of the mux makes no middleware
+	want(t, "made", fmt.Sprint(seen), "[made inner made outer]")
+	for i, kind := range kinds {
+		seen = nil
+		tasks := w.due(kind, []int{1, 2, 1}[i])
+		got := w.pass(wk, tasks...)
+		last, of := tasks[len(tasks)-1], fmt.Sprintf("%d of %s", len(tasks), kind.Name())
+		want(t, "result", got[last.ID].Result, "done")
+		want(t, "seen", strings.Join(seen, "; "),
+			"outer sees "+of+"; inner sees "+of+"; handler of inner; inner: <nil>; outer: <nil>")
+		if kind.Name() != "outside" {
+			want(t, "effects", w.effects(last.ID), 1)
 		}
-	})
+	}
 }
 
 // What the outermost middleware answers is what the handler has answered, for each form.
@@ -115,7 +114,7 @@ func TestMiddlewareAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := onSQLite(t)
+			w := onMySQL(t)
 			mux, kinds := three(func(context.Context) error { return test.handler })
 			mux.Use(test.middleware)
 			wk := w.worker(mux, worker.Config{})
@@ -152,7 +151,7 @@ func TestMiddlewareKnowsSnoozeAndDiscard(t *testing.T) {
 // task that is done.
 func TestMiddlewareRunsTheHandlerOnce(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := onMySQL(t)
 	var later []func() error // next of a call that is over
 	mux, kinds := three(func(context.Context) error { return nil })
 	mux.Use(func(next worker.HandlerFunc) worker.HandlerFunc {
@@ -185,7 +184,7 @@ func TestMiddlewareRunsTheHandlerOnce(t *testing.T) {
 // Middleware is within the handler's time.
 func TestMiddlewareEndsWithTheHandlersTime(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := onMySQL(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, hasty, effect)
 	mux.Use(func(next worker.HandlerFunc) worker.HandlerFunc {
@@ -209,7 +208,7 @@ func TestMiddlewareEndsWithTheHandlersTime(t *testing.T) {
 
 func TestMiddlewareIsRefused(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := onMySQL(t)
 	for name, use := range map[string]func(mux *worker.Mux){
 		"nil": func(mux *worker.Mux) { mux.Use(nil) }, "a nil hook": func(mux *worker.Mux) { mux.OnEvent(nil) },
 	} {

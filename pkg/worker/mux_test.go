@@ -52,7 +52,7 @@ func TestRegistrationIsRefused(t *testing.T) {
 // A worker that is kept to some queues takes no other queue's tasks. Another worker gets them.
 func TestWorkerReadsItsQueuesAlone(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := onMySQL(t)
 	w.log = stream.NewLocal(stream.Config{Namespace: "test", Partitions: 3, Queues: []string{"default", "mails"}})
 	mail := task.NewKind[payload]("mail.send", task.Queue("mails"))
 	mux := worker.NewMux()
@@ -76,7 +76,7 @@ func TestWorkerReadsItsQueuesAlone(t *testing.T) {
 
 func TestQueueThatTheConfigurationLacksIsRefused(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := onMySQL(t)
 	mail := task.NewKind[payload]("mail.send", task.Queue("mails"))
 	mux := worker.NewMux()
 	worker.Handle(mux, mail, effect)

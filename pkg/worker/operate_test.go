@@ -34,48 +34,47 @@ func (w *world) life(id task.ID) []string {
 
 func TestHistoryTellsWhatWasNoPlainFiring(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, w *world) {
-		mux := worker.NewMux()
-		other := w.schedule(meal.New("z", payload{}, task.In(time.Hour)))[0]
-		mate := w.schedule(meal.New("y", payload{}, task.In(time.Hour)))[0]
-		worker.Handle(mux, task.NewKind[payload]("meal", task.Retry(task.Backoff{Min: time.Millisecond, Max: time.Millisecond})),
-			func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
-				switch tk.Payload.Word {
-				case "1":
-					return errSick
-				case "2":
-					return worker.Snooze(time.Minute)
-				case "3":
-					return worker.Discard(errSick)
-				case "4":
-					_, err := tx.Shift(ctx, other.ID, -10*time.Minute)
-					return errors.Join(err, func() error { _, err := tx.Cancel(ctx, mate.ID); return err }())
-				case "5": // what it moved is undone with it
-					_, err := tx.Shift(ctx, other.ID, -time.Minute)
-					return errors.Join(err, errSick)
-				}
-				return effect(ctx, tx, tk)
-			})
-		tasks := w.due(meal, 6)
-		w.pass(w.worker(mux, worker.Config{}), tasks...)
-		moved := w.row(other.ID)
-		for _, c := range []struct {
-			name string
-			id   task.ID
-			want []string
-		}{
-			{"plain", tasks[0].ID, nil},
-			{"failed", tasks[1].ID, []string{"worker failed: next try in 1ms, attempt 1 of 3: sick"}},
-			{"snoozed", tasks[2].ID, []string{"worker snoozed: for 1m0s"}},
-			{"discarded", tasks[3].ID, []string{"worker dead: attempt 1 of 3: sick"}},
-			{"moved by a handler", other.ID, []string{"worker moved: by -10m0s to " + moved.DueAt.Format("2006-01-02T15:04:05.000Z07:00")}},
-			{"cancelled by a handler", mate.ID, []string{"worker cancelled: "}},
-		} {
-			if d := cmp.Diff(c.want, w.life(c.id)); d != "" {
-				t.Errorf("%s (-want +got):\n%s", c.name, d)
+	w := onMySQL(t)
+	mux := worker.NewMux()
+	other := w.schedule(meal.New("z", payload{}, task.In(time.Hour)))[0]
+	mate := w.schedule(meal.New("y", payload{}, task.In(time.Hour)))[0]
+	worker.Handle(mux, task.NewKind[payload]("meal", task.Retry(task.Backoff{Min: time.Millisecond, Max: time.Millisecond})),
+		func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+			switch tk.Payload.Word {
+			case "1":
+				return errSick
+			case "2":
+				return worker.Snooze(time.Minute)
+			case "3":
+				return worker.Discard(errSick)
+			case "4":
+				_, err := tx.Shift(ctx, other.ID, -10*time.Minute)
+				return errors.Join(err, func() error { _, err := tx.Cancel(ctx, mate.ID); return err }())
+			case "5": // what it moved is undone with it
+				_, err := tx.Shift(ctx, other.ID, -time.Minute)
+				return errors.Join(err, errSick)
 			}
+			return effect(ctx, tx, tk)
+		})
+	tasks := w.due(meal, 6)
+	w.pass(w.worker(mux, worker.Config{}), tasks...)
+	moved := w.row(other.ID)
+	for _, c := range []struct {
+		name string
+		id   task.ID
+		want []string
+	}{
+		{"plain", tasks[0].ID, nil},
+		{"failed", tasks[1].ID, []string{"worker failed: next try in 1ms, attempt 1 of 3: sick"}},
+		{"snoozed", tasks[2].ID, []string{"worker snoozed: for 1m0s"}},
+		{"discarded", tasks[3].ID, []string{"worker dead: attempt 1 of 3: sick"}},
+		{"moved by a handler", other.ID, []string{"worker moved: by -10m0s to " + moved.DueAt.Format("2006-01-02T15:04:05.000Z07:00")}},
+		{"cancelled by a handler", mate.ID, []string{"worker cancelled: "}},
+	} {
+		if d := cmp.Diff(c.want, w.life(c.id)); d != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, d)
 		}
-	})
+	}
 }
 
 func TestTooLateForTheCatchUpWindowIsSkipped(t *testing.T) {
@@ -98,36 +97,35 @@ func TestTooLateForTheCatchUpWindowIsSkipped(t *testing.T) {
 	for name, handle := range forms {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			databases(t, func(t *testing.T, w *world) {
-				mux := worker.NewMux()
-				var calls atomic.Int64
-				handle(mux, &calls)
-				tasks := w.due(push, 4) // in time, too late, a retry, snoozed
-				w.exec("UPDATE duetime_tasks SET due_at = due_at - 3600000, run_at = run_at - 3600000 WHERE id = ?", tasks[1].ID[:])
-				w.exec("UPDATE duetime_tasks SET due_at = due_at - 61000, run_at = due_at, attempt = 1 WHERE id = ?", tasks[2].ID[:])
-				w.exec("UPDATE duetime_tasks SET due_at = due_at - 61000 WHERE id = ?", tasks[3].ID[:])
-				got := w.pass(w.worker(mux, worker.Config{}), tasks...)
-				want(t, "calls", calls.Load(), 3)
-				for i, result := range []string{"done", "skipped", "done", "done"} {
-					want(t, "result of "+tasks[i].Owner, got[tasks[i].ID].Result, result)
-				}
-				row := w.row(tasks[1].ID)
-				want(t, "state", row.State, task.Cancelled)
-				want(t, "attempt", row.Attempt, 0)
-				want(t, "says why: "+row.LastError, strings.HasPrefix(row.LastError, "skipped: 1h0m"), true)
-				want(t, "counted", w.settled("push", "skipped"), 1)
-				want(t, "dropped from the index", w.index.of(row.ID)[0].State, task.Cancelled)
-				if d := cmp.Diff([]string{"worker skipped: " + row.LastError}, w.life(row.ID)); d != "" {
-					t.Errorf("history (-want +got):\n%s", d)
-				}
-			})
+			w := onMySQL(t)
+			mux := worker.NewMux()
+			var calls atomic.Int64
+			handle(mux, &calls)
+			tasks := w.due(push, 4) // in time, too late, a retry, snoozed
+			w.exec("UPDATE duetime_tasks SET due_at = due_at - 3600000, run_at = run_at - 3600000 WHERE id = ?", tasks[1].ID[:])
+			w.exec("UPDATE duetime_tasks SET due_at = due_at - 61000, run_at = due_at, attempt = 1 WHERE id = ?", tasks[2].ID[:])
+			w.exec("UPDATE duetime_tasks SET due_at = due_at - 61000 WHERE id = ?", tasks[3].ID[:])
+			got := w.pass(w.worker(mux, worker.Config{}), tasks...)
+			want(t, "calls", calls.Load(), 3)
+			for i, result := range []string{"done", "skipped", "done", "done"} {
+				want(t, "result of "+tasks[i].Owner, got[tasks[i].ID].Result, result)
+			}
+			row := w.row(tasks[1].ID)
+			want(t, "state", row.State, task.Cancelled)
+			want(t, "attempt", row.Attempt, 0)
+			want(t, "says why: "+row.LastError, strings.HasPrefix(row.LastError, "skipped: 1h0m"), true)
+			want(t, "counted", w.settled("push", "skipped"), 1)
+			want(t, "dropped from the index", w.index.of(row.ID)[0].State, task.Cancelled)
+			if d := cmp.Diff([]string{"worker skipped: " + row.LastError}, w.life(row.ID)); d != "" {
+				t.Errorf("history (-want +got):\n%s", d)
+			}
 		})
 	}
 }
 
 func TestWithoutAWindowAllIsRun(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := onMySQL(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, effect)
 	late := w.due(meal, 1)[0]
@@ -147,72 +145,71 @@ func (l lines) Write(line []byte) (int, error) {
 func TestPausedQueueWaitsAndGoesOn(t *testing.T) {
 	t.Parallel()
 	mail := task.NewKind[payload]("mail", task.Queue("mails"), task.MaxAttempts(3))
-	databases(t, func(t *testing.T, w *world) {
-		w.log = stream.NewLocal(stream.Config{Namespace: "test", Partitions: 3, Queues: []string{"default", "mails"}})
-		mux := worker.NewMux()
-		worker.Handle(mux, meal, effect)
-		worker.Handle(mux, mail, effect)
-		said := make(chan bool, 16) // of each queue that was paused or resumed
-		logger := slog.New(slog.NewTextHandler(lines(func(line string) {
-			if strings.Contains(line, "pause of a queue") {
-				said <- strings.Contains(line, "paused=true")
-			}
-		}), nil))
-		pause := func() {
-			_, err := w.store.Pause(t.Context(), w.store.DB(), "mails", time.Now())
-			pipelinetest.Must(t, err)
+	w := onMySQL(t)
+	w.log = stream.NewLocal(stream.Config{Namespace: "test", Partitions: 3, Queues: []string{"default", "mails"}})
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, effect)
+	worker.Handle(mux, mail, effect)
+	said := make(chan bool, 16) // of each queue that was paused or resumed
+	logger := slog.New(slog.NewTextHandler(lines(func(line string) {
+		if strings.Contains(line, "pause of a queue") {
+			said <- strings.Contains(line, "paused=true")
 		}
-		resume := func() {
-			_, err := w.store.Resume(t.Context(), w.store.DB(), "mails")
-			pipelinetest.Must(t, err)
+	}), nil))
+	pause := func() {
+		_, err := w.store.Pause(t.Context(), w.store.DB(), "mails", time.Now())
+		pipelinetest.Must(t, err)
+	}
+	resume := func() {
+		_, err := w.store.Resume(t.Context(), w.store.DB(), "mails")
+		pipelinetest.Must(t, err)
+	}
+	obeys := func(paused bool) (took time.Duration) {
+		began := time.Now()
+		select {
+		case got := <-said:
+			want(t, "paused", got, paused)
+		case <-time.After(limit):
+			t.Fatalf("paused is not %v within %v", paused, limit)
 		}
-		obeys := func(paused bool) (took time.Duration) {
-			began := time.Now()
-			select {
-			case got := <-said:
-				want(t, "paused", got, paused)
-			case <-time.After(limit):
-				t.Fatalf("paused is not %v within %v", paused, limit)
-			}
-			return time.Since(began)
-		}
-		pause()
-		stop := w.run(w.worker(mux, worker.Config{Patience: impatient, Logger: logger}))
-		obeys(true)
-		w.publish(w.dueIn(mail, 3, time.Second)...) // after the join: what was due before may have been running then, and is charged
-		w.publish(w.dueIn(meal, 3, time.Second)...)
-		pipelinetest.Await(t, "the other queue works", func() bool { return w.settled("meal", "done") == 3 })
-		until := time.Now().Add(impatient + 1500*time.Millisecond) // some looks, and beyond the moment's patience
-		pipelinetest.Await(t, "time passes", func() bool { return time.Now().After(until) })
-		want(t, "run though paused before the start", w.settled("mail", "done"), 0)
+		return time.Since(began)
+	}
+	pause()
+	stop := w.run(w.worker(mux, worker.Config{Patience: impatient, Logger: logger}))
+	obeys(true)
+	w.publish(w.dueIn(mail, 3, time.Second)...) // after the join: what was due before may have been running then, and is charged
+	w.publish(w.dueIn(meal, 3, time.Second)...)
+	pipelinetest.Await(t, "the other queue works", func() bool { return w.settled("meal", "done") == 3 })
+	until := time.Now().Add(impatient + 1500*time.Millisecond) // some looks, and beyond the moment's patience
+	pipelinetest.Await(t, "time passes", func() bool { return time.Now().After(until) })
+	want(t, "run though paused before the start", w.settled("mail", "done"), 0)
 
-		resume()
-		t.Logf("resumed after %v", obeys(false))
-		pipelinetest.Await(t, "resumed", func() bool { return w.settled("mail", "done") == 3 })
+	resume()
+	t.Logf("resumed after %v", obeys(false))
+	pipelinetest.Await(t, "resumed", func() bool { return w.settled("mail", "done") == 3 })
 
-		pause()
-		took := obeys(true)
-		for range 2 {
-			if took > 2*time.Second { // a look, and a machine that stood still
-				resume()
-				obeys(false)
-				pause()
-				took = min(took, obeys(true))
-			}
+	pause()
+	took := obeys(true)
+	for range 2 {
+		if took > 2*time.Second { // a look, and a machine that stood still
+			resume()
+			obeys(false)
+			pause()
+			took = min(took, obeys(true))
 		}
-		want(t, fmt.Sprintf("obeyed within two seconds, after %v", took), took <= 2*time.Second, true)
-		w.publish(w.due(mail, 3)...)
-		w.publish(w.due(meal, 3)...)
-		pipelinetest.Await(t, "the other queue works", func() bool { return w.settled("meal", "done") == 6 })
-		want(t, "run though paused", w.settled("mail", "done"), 3)
-		resume()
-		pipelinetest.Await(t, "resumed again", func() bool { return w.settled("mail", "done") == 6 })
-		pipelinetest.Await(t, "all is committed", func() bool { return !w.explained(time.Now().Add(time.Hour)) })
-		want(t, "stop", stop(), nil)
-		want(t, "let go", w.metric("duetime_hints_let_go_total", nil), 0)
-		want(t, "charged", w.number("SELECT COUNT(*) FROM duetime_tasks WHERE attempt > 0"), 0)
-		want(t, "effects", w.number("SELECT COUNT(*) FROM effects"), 12)
-	})
+	}
+	want(t, fmt.Sprintf("obeyed within two seconds, after %v", took), took <= 2*time.Second, true)
+	w.publish(w.due(mail, 3)...)
+	w.publish(w.due(meal, 3)...)
+	pipelinetest.Await(t, "the other queue works", func() bool { return w.settled("meal", "done") == 6 })
+	want(t, "run though paused", w.settled("mail", "done"), 3)
+	resume()
+	pipelinetest.Await(t, "resumed again", func() bool { return w.settled("mail", "done") == 6 })
+	pipelinetest.Await(t, "all is committed", func() bool { return !w.explained(time.Now().Add(time.Hour)) })
+	want(t, "stop", stop(), nil)
+	want(t, "let go", w.metric("duetime_hints_let_go_total", nil), 0)
+	want(t, "charged", w.number("SELECT COUNT(*) FROM duetime_tasks WHERE attempt > 0"), 0)
+	want(t, "effects", w.number("SELECT COUNT(*) FROM effects"), 12)
 }
 
 // The statements of a plain firing, the same as before there was a history: BEGIN, lock, effect, done, COMMIT.
@@ -246,20 +243,19 @@ func TestPlainFiringHasNoFurtherStatement(t *testing.T) {
 // The history can't be written; all else is.
 func TestLostHistoryCostsNothingElse(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, w *world) {
-		mux := worker.NewMux()
-		worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
-			if tk.Payload.Word == "0" {
-				return errSick
-			}
-			return effect(ctx, tx, tk)
-		})
-		w.exec("DROP TABLE duetime_history")
-		tasks := w.due(meal, 2)
-		w.pass(w.worker(mux, worker.Config{}), tasks...)
-		want(t, "attempts of the failed one", w.row(tasks[0].ID).Attempt, 1)
-		want(t, "state of the other", w.row(tasks[1].ID).State, task.Done)
+	w := onMySQL(t)
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+		if tk.Payload.Word == "0" {
+			return errSick
+		}
+		return effect(ctx, tx, tk)
 	})
+	w.exec("DROP TABLE duetime_history")
+	tasks := w.due(meal, 2)
+	w.pass(w.worker(mux, worker.Config{}), tasks...)
+	want(t, "attempts of the failed one", w.row(tasks[0].ID).Attempt, 1)
+	want(t, "state of the other", w.row(tasks[1].ID).State, task.Done)
 }
 
 // A deadlock at the history is one of the transaction.

@@ -44,7 +44,7 @@ func TestDueTasksTakeEffectOnceAndAreDone(t *testing.T) {
 
 func TestKindOfAnythingMayCarryNothing(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := onMySQL(t)
 	nothing := task.NewKind[any]("nothing")
 	var mux worker.Mux // its zero value is usable
 	worker.Handle(&mux, nothing, func(_ context.Context, _ *worker.Tx, tk worker.Task[any]) error {
@@ -61,34 +61,33 @@ func TestKindOfAnythingMayCarryNothing(t *testing.T) {
 // A handler that leaves its transaction to a goroutine must not write into what its neighbours do.
 func TestTxEndsWithItsHandler(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, w *world) {
-		var leaked *worker.Tx
-		mux := worker.NewMux()
-		worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
-			if leaked == nil {
-				leaked = tx
-				return effect(ctx, tx, tk)
-			}
-			own := context.Background()
-			_, err := leaked.ExecContext(own, "INSERT INTO effects (task_id, word) VALUES ('leaked', '')") //nolint:contextcheck // what must not work
-			want(t, "a statement is refused", err != nil, true)
-			_, err = leaked.Schedule(own, meal.New("leaked", payload{}, task.In(0))) //nolint:contextcheck // what must not work
-			want(t, "a task is refused", err != nil, true)
-			_, err = leaked.Now(own) //nolint:contextcheck // what must not work
-			want(t, "a look at the clock is refused", err != nil, true)
+	w := onMySQL(t)
+	var leaked *worker.Tx
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+		if leaked == nil {
+			leaked = tx
 			return effect(ctx, tx, tk)
-		})
-		tasks := w.due(meal, 3)
-		w.pass(w.worker(mux, worker.Config{}), tasks...)
-		for _, made := range tasks {
-			row := w.row(made.ID)
-			want(t, "state", row.State, task.Done)
-			want(t, "attempt", row.Attempt, 0)
-			want(t, "effects", w.effects(made.ID), 1)
 		}
-		want(t, "effects in all", w.number("SELECT COUNT(*) FROM effects"), 3)
-		want(t, "tasks", w.number("SELECT COUNT(*) FROM duetime_tasks"), 3)
+		own := context.Background()
+		_, err := leaked.ExecContext(own, "INSERT INTO effects (task_id, word) VALUES ('leaked', '')") //nolint:contextcheck // what must not work
+		want(t, "a statement is refused", err != nil, true)
+		_, err = leaked.Schedule(own, meal.New("leaked", payload{}, task.In(0))) //nolint:contextcheck // what must not work
+		want(t, "a task is refused", err != nil, true)
+		_, err = leaked.Now(own) //nolint:contextcheck // what must not work
+		want(t, "a look at the clock is refused", err != nil, true)
+		return effect(ctx, tx, tk)
 	})
+	tasks := w.due(meal, 3)
+	w.pass(w.worker(mux, worker.Config{}), tasks...)
+	for _, made := range tasks {
+		row := w.row(made.ID)
+		want(t, "state", row.State, task.Done)
+		want(t, "attempt", row.Attempt, 0)
+		want(t, "effects", w.effects(made.ID), 1)
+	}
+	want(t, "effects in all", w.number("SELECT COUNT(*) FROM effects"), 3)
+	want(t, "tasks", w.number("SELECT COUNT(*) FROM duetime_tasks"), 3)
 }
 
 func TestRowAloneDecides(t *testing.T) {
@@ -230,57 +229,55 @@ func checkTwoSick(t *testing.T, w *world, wk *worker.Worker) {
 
 func TestLastAttemptIsTheEnd(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, w *world) {
-		once := task.NewKind[payload]("once", task.MaxAttempts(1))
-		mux := worker.NewMux()
-		worker.Handle(mux, once, func(context.Context, *worker.Tx, worker.Task[payload]) error { return errSick })
-		wk := w.worker(mux, worker.Config{})
-		made := w.due(once, 1)[0]
-		want(t, "result", w.pass(wk, made)[made.ID].Result, "dead")
-		row := w.row(made.ID)
-		want(t, "state", row.State, task.Dead)
-		want(t, "attempt", row.Attempt, 1)
-		want(t, "error", row.LastError, "sick")
-		letters := w.log.Buried()
-		want(t, "letters", len(letters), 1)
-		want(t, "letter's error", letters[0].Error, "sick")
-	})
+	w := onMySQL(t)
+	once := task.NewKind[payload]("once", task.MaxAttempts(1))
+	mux := worker.NewMux()
+	worker.Handle(mux, once, func(context.Context, *worker.Tx, worker.Task[payload]) error { return errSick })
+	wk := w.worker(mux, worker.Config{})
+	made := w.due(once, 1)[0]
+	want(t, "result", w.pass(wk, made)[made.ID].Result, "dead")
+	row := w.row(made.ID)
+	want(t, "state", row.State, task.Dead)
+	want(t, "attempt", row.Attempt, 1)
+	want(t, "error", row.LastError, "sick")
+	letters := w.log.Buried()
+	want(t, "letters", len(letters), 1)
+	want(t, "letter's error", letters[0].Error, "sick")
 }
 
 func TestSnoozeChargesNothingAndDiscardEnds(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, w *world) {
-		mux := worker.NewMux()
-		worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
-			if err := effect(ctx, tx, tk); err != nil {
-				return err
-			}
-			switch tk.Payload.Word {
-			case "0":
-				return worker.Snooze(time.Minute)
-			case "1":
-				return worker.Discard(errSick)
-			}
-			return nil
-		})
-		tasks := w.due(meal, 3)
-		w.pass(w.worker(mux, worker.Config{}), tasks...)
-		snoozed, discarded := w.row(tasks[0].ID), w.row(tasks[1].ID)
-		want(t, "snoozed state", snoozed.State, task.Pending)
-		want(t, "snoozed attempt", snoozed.Attempt, 0)
-		want(t, "snoozed effects", w.effects(snoozed.ID), 0)
-		want(t, "snoozed time", snoozed.RunAt.Sub(snoozed.UpdatedAt), time.Minute)
-		want(t, "discarded state", discarded.State, task.Dead)
-		want(t, "discarded effects", w.effects(discarded.ID), 0)
-		want(t, "discarded letters", len(w.log.Buried()), 1)
-		want(t, "third", w.effects(tasks[2].ID), 1)
+	w := onMySQL(t)
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+		if err := effect(ctx, tx, tk); err != nil {
+			return err
+		}
+		switch tk.Payload.Word {
+		case "0":
+			return worker.Snooze(time.Minute)
+		case "1":
+			return worker.Discard(errSick)
+		}
+		return nil
 	})
+	tasks := w.due(meal, 3)
+	w.pass(w.worker(mux, worker.Config{}), tasks...)
+	snoozed, discarded := w.row(tasks[0].ID), w.row(tasks[1].ID)
+	want(t, "snoozed state", snoozed.State, task.Pending)
+	want(t, "snoozed attempt", snoozed.Attempt, 0)
+	want(t, "snoozed effects", w.effects(snoozed.ID), 0)
+	want(t, "snoozed time", snoozed.RunAt.Sub(snoozed.UpdatedAt), time.Minute)
+	want(t, "discarded state", discarded.State, task.Dead)
+	want(t, "discarded effects", w.effects(discarded.ID), 0)
+	want(t, "discarded letters", len(w.log.Buried()), 1)
+	want(t, "third", w.effects(tasks[2].ID), 1)
 }
 
 // Whoever shared a transaction with a slow handler would keep its locks for as long.
 func TestSlowKindRunsApart(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := onMySQL(t)
 	slow := task.NewKind[payload]("slow")
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, effect)
@@ -305,7 +302,7 @@ func TestSlowKindRunsApart(t *testing.T) {
 // A batch handler takes long for one task: its later tasks come together all the same.
 func TestSlowCallOfOneTaskKeepsItsKindsBatches(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := onMySQL(t)
 	slow := task.NewKind[payload]("slow")
 	var calls []int // tasks of each
 	mux := worker.NewMux()
@@ -322,7 +319,7 @@ func TestSlowCallOfOneTaskKeepsItsKindsBatches(t *testing.T) {
 
 func TestBatchTimeGivesTheRestBack(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := onMySQL(t)
 	mux := worker.NewMux()
 	var calls atomic.Int64
 	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {

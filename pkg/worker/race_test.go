@@ -151,27 +151,26 @@ func TestFailingHandlerTakesItsChangesBack(t *testing.T) {
 // UPDATE … WHERE name IN (p, p) counts p once.
 func TestBatchHandlerGetsOneTaskOfEachOwnerAndSubject(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, w *world) {
-		w.exec("INSERT INTO counters VALUES ('p', 0), ('q', 0)")
-		mux := worker.NewMux()
-		worker.HandleBatch(mux, meal, func(ctx context.Context, tx *worker.Tx, ts []worker.Task[payload]) error {
-			args := make([]any, len(ts))
-			marks := ""
-			for i, tk := range ts {
-				args[i] = tk.Subject
-				marks += ",?"
-			}
-			_, err := tx.ExecContext(ctx, "UPDATE counters SET n = n + 1 WHERE name IN ("+marks[1:]+")", args...)
-			return err
-		})
-		var specs []task.Spec
-		for range 3 {
-			specs = append(specs, meal.New("a", payload{}, task.In(0), task.Subject("p")), meal.New("a", payload{}, task.In(0), task.Subject("q")))
+	w := onMySQL(t)
+	w.exec("INSERT INTO counters VALUES ('p', 0), ('q', 0)")
+	mux := worker.NewMux()
+	worker.HandleBatch(mux, meal, func(ctx context.Context, tx *worker.Tx, ts []worker.Task[payload]) error {
+		args := make([]any, len(ts))
+		marks := ""
+		for i, tk := range ts {
+			args[i] = tk.Subject
+			marks += ",?"
 		}
-		w.pass(w.worker(mux, worker.Config{}), w.schedule(specs...)...)
-		want(t, "p", w.number("SELECT n FROM counters WHERE name = 'p'"), 3)
-		want(t, "q", w.number("SELECT n FROM counters WHERE name = 'q'"), 3)
+		_, err := tx.ExecContext(ctx, "UPDATE counters SET n = n + 1 WHERE name IN ("+marks[1:]+")", args...)
+		return err
 	})
+	var specs []task.Spec
+	for range 3 {
+		specs = append(specs, meal.New("a", payload{}, task.In(0), task.Subject("p")), meal.New("a", payload{}, task.In(0), task.Subject("q")))
+	}
+	w.pass(w.worker(mux, worker.Config{}), w.schedule(specs...)...)
+	want(t, "p", w.number("SELECT n FROM counters WHERE name = 'p'"), 3)
+	want(t, "q", w.number("SELECT n FROM counters WHERE name = 'q'"), 3)
 }
 
 // The mail is on its way when the player cancels.
@@ -208,28 +207,27 @@ func TestOutsideHandlerHoldsItsTaskAgainstCancel(t *testing.T) {
 // The mails before a failing one are not sent again.
 func TestOutsideTasksRunAlone(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, w *world) {
-		sent := map[string]int{}
-		mux := worker.NewMux()
-		worker.HandleOutside(mux, meal, func(_ context.Context, tk worker.Task[payload]) error {
-			sent[tk.Payload.Word]++
-			if tk.Payload.Word == "2" {
-				return errSick
-			}
-			return nil
-		})
-		w.pass(w.worker(mux, worker.Config{}), w.due(meal, 5)...)
-		for word, n := range sent {
-			want(t, "mails "+word, n, 1)
+	w := onMySQL(t)
+	sent := map[string]int{}
+	mux := worker.NewMux()
+	worker.HandleOutside(mux, meal, func(_ context.Context, tk worker.Task[payload]) error {
+		sent[tk.Payload.Word]++
+		if tk.Payload.Word == "2" {
+			return errSick
 		}
-		want(t, "mails", len(sent), 5)
+		return nil
 	})
+	w.pass(w.worker(mux, worker.Config{}), w.due(meal, 5)...)
+	for word, n := range sent {
+		want(t, "mails "+word, n, 1)
+	}
+	want(t, "mails", len(sent), 5)
 }
 
 // An early hint that was put back under its version would be removed by the acknowledgement of the claim that sent it.
 func TestEarlyHintIsHeldNotPutBack(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := onMySQL(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, effect)
 	stop := w.run(w.worker(mux, worker.Config{Patience: limit}))

@@ -95,55 +95,52 @@ func TestEachEndMakesTheNextTick(t *testing.T) {
 // A tick that is skipped, because it is too late for its kind, is followed like any other.
 func TestSkippedTickIsFollowed(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, w *world) {
-		fresh := task.NewKind[payload]("meal", task.CatchUpWindow(time.Hour))
-		mux := worker.NewMux()
-		worker.Handle(mux, fresh, effect)
-		made, ticks := w.recur(fresh, recur.Policy{}, 1)
-		w.exec("UPDATE duetime_tasks SET due_at = due_at - 7200000, run_at = due_at WHERE id = ?", ticks[0].ID[:])
-		w.exec("UPDATE duetime_tasks SET run_at = due_at WHERE id = ?", ticks[0].ID[:])
-		got := w.pass(w.worker(mux, worker.Config{}), w.row(ticks[0].ID))
-		want(t, "result", got[ticks[0].ID].Result, "skipped")
-		w.wantNext(made[0])
-	})
+	w := onMySQL(t)
+	fresh := task.NewKind[payload]("meal", task.CatchUpWindow(time.Hour))
+	mux := worker.NewMux()
+	worker.Handle(mux, fresh, effect)
+	made, ticks := w.recur(fresh, recur.Policy{}, 1)
+	w.exec("UPDATE duetime_tasks SET due_at = due_at - 7200000, run_at = due_at WHERE id = ?", ticks[0].ID[:])
+	w.exec("UPDATE duetime_tasks SET run_at = due_at WHERE id = ?", ticks[0].ID[:])
+	got := w.pass(w.worker(mux, worker.Config{}), w.row(ticks[0].ID))
+	want(t, "result", got[ticks[0].ID].Result, "skipped")
+	w.wantNext(made[0])
 }
 
 // A failing tick is not followed while it is retried: it is the recurrence's one pending task.
 func TestFailedTickIsNotFollowed(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, w *world) {
-		mux := worker.NewMux()
-		worker.Handle(mux, meal, func(context.Context, *worker.Tx, worker.Task[payload]) error { return errSick })
-		made, ticks := w.recur(meal, recur.Policy{}, 1)
-		w.pass(w.worker(mux, worker.Config{}), ticks...)
-		after := w.recurrence(made[0].ID)
-		want(t, "newest task", after.Newest, ticks[0].ID)
-		want(t, "the first attempt is noted", after.BeganAt.IsZero(), false)
-		want(t, "pending tasks", w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 0"), 1)
-	})
+	w := onMySQL(t)
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, func(context.Context, *worker.Tx, worker.Task[payload]) error { return errSick })
+	made, ticks := w.recur(meal, recur.Policy{}, 1)
+	w.pass(w.worker(mux, worker.Config{}), ticks...)
+	after := w.recurrence(made[0].ID)
+	want(t, "newest task", after.Newest, ticks[0].ID)
+	want(t, "the first attempt is noted", after.BeganAt.IsZero(), false)
+	want(t, "pending tasks", w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 0"), 1)
 }
 
 // A batch of ticks makes the next ones together, in few statements.
 func TestBatchOfTicks(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, w *world) {
-		mux := worker.NewMux()
-		worker.HandleBatch(mux, meal, func(ctx context.Context, tx *worker.Tx, ts []worker.Task[payload]) error {
-			for _, tk := range ts {
-				if err := effect(ctx, tx, tk); err != nil {
-					return err
-				}
+	w := onMySQL(t)
+	mux := worker.NewMux()
+	worker.HandleBatch(mux, meal, func(ctx context.Context, tx *worker.Tx, ts []worker.Task[payload]) error {
+		for _, tk := range ts {
+			if err := effect(ctx, tx, tk); err != nil {
+				return err
 			}
-			return nil
-		})
-		made, ticks := w.recur(meal, recur.Policy{}, 50)
-		w.pass(w.worker(mux, worker.Config{}), ticks...)
-		for i, r := range made {
-			want(t, "effects", w.effects(ticks[i].ID), 1)
-			w.wantNext(r)
 		}
-		want(t, "ticks counted", w.metric("duetime_worker_recurrence_ticks_total", map[string]string{"kind": "meal", "outcome": "made"}), 50)
+		return nil
 	})
+	made, ticks := w.recur(meal, recur.Policy{}, 50)
+	w.pass(w.worker(mux, worker.Config{}), ticks...)
+	for i, r := range made {
+		want(t, "effects", w.effects(ticks[i].ID), 1)
+		w.wantNext(r)
+	}
+	want(t, "ticks counted", w.metric("duetime_worker_recurrence_ticks_total", map[string]string{"kind": "meal", "outcome": "made"}), 50)
 }
 
 // Where overlaps are allowed, the next task stands while the handler runs, and nothing keeps it from running.
@@ -179,56 +176,54 @@ func TestOverlapIsAllowed(t *testing.T) {
 // A stop and a pause take back all pending tasks: also the one that waits for its retry beside the next one.
 func TestHaltTakesBackOverlaps(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, w *world) {
-		mux := worker.NewMux()
-		worker.Handle(mux, meal, func(context.Context, *worker.Tx, worker.Task[payload]) error { return errSick })
-		_, ticks := w.recur(meal, recur.Policy{Overlap: recur.OverlapAllow}, 3)
-		w.pass(w.worker(mux, worker.Config{}), ticks...)
-		pending := func(owner string) int {
-			return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE owner = ? AND state = 0", owner)
-		}
-		want(t, "pending tasks before", pending("owner0")+pending("owner1")+pending("owner2"), 6)
-		w.inTx(func(ctx context.Context, tx *schedule.Tx) error {
-			_, err := tx.StopRecurrence(ctx, "owner0", "meals")
-			return err
-		})
-		w.inTx(func(ctx context.Context, tx *schedule.Tx) error {
-			_, err := tx.PauseRecurrence(ctx, "owner1", "meals", "")
-			return err
-		})
-		want(t, "pending tasks of the stopped one", pending("owner0"), 0)
-		want(t, "pending tasks of the paused one", pending("owner1"), 0)
-		want(t, "pending tasks of the third one", pending("owner2"), 2)
+	w := onMySQL(t)
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, func(context.Context, *worker.Tx, worker.Task[payload]) error { return errSick })
+	_, ticks := w.recur(meal, recur.Policy{Overlap: recur.OverlapAllow}, 3)
+	w.pass(w.worker(mux, worker.Config{}), ticks...)
+	pending := func(owner string) int {
+		return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE owner = ? AND state = 0", owner)
+	}
+	want(t, "pending tasks before", pending("owner0")+pending("owner1")+pending("owner2"), 6)
+	w.inTx(func(ctx context.Context, tx *schedule.Tx) error {
+		_, err := tx.StopRecurrence(ctx, "owner0", "meals")
+		return err
 	})
+	w.inTx(func(ctx context.Context, tx *schedule.Tx) error {
+		_, err := tx.PauseRecurrence(ctx, "owner1", "meals", "")
+		return err
+	})
+	want(t, "pending tasks of the stopped one", pending("owner0"), 0)
+	want(t, "pending tasks of the paused one", pending("owner1"), 0)
+	want(t, "pending tasks of the third one", pending("owner2"), 2)
 }
 
 // A handler may stop the recurrence whose task it runs, or give it another definition: its own task goes on to its end.
 func TestHandlerChangesItsRecurrence(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, w *world) {
-		stopping, redefining := task.NewKind[payload]("stopping"), task.NewKind[payload]("redefining")
-		mux := worker.NewMux()
-		worker.Handle(mux, stopping, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
-			_, err := tx.StopRecurrence(ctx, tk.Owner, "meals")
-			return err
-		})
-		worker.Handle(mux, redefining, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
-			_, err := tx.Recur(ctx, "meals", weekly, redefining.Recurring(tk.Owner, payload{Word: "new"}), recur.Policy{})
-			return err
-		})
-		wk := w.worker(mux, worker.Config{})
-		stopped, ticks := w.recur(stopping, recur.Policy{}, 1)
-		w.pass(wk, ticks...)
-		want(t, "state of the task", w.row(ticks[0].ID).State, task.Done)
-		want(t, "state of the recurrence", w.recurrence(stopped[0].ID).State, task.RecurrenceStopped)
-		want(t, "pending tasks", w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 0"), 0)
-
-		made, ticks := w.recur(redefining, recur.Policy{}, 1)
-		w.pass(wk, ticks...)
-		want(t, "state of the task", w.row(ticks[0].ID).State, task.Done)
-		next := w.row(w.recurrence(made[0].ID).Newest)
-		want(t, "payload of the next task", string(next.Payload), `{"word":"new"}`)
+	w := onMySQL(t)
+	stopping, redefining := task.NewKind[payload]("stopping"), task.NewKind[payload]("redefining")
+	mux := worker.NewMux()
+	worker.Handle(mux, stopping, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+		_, err := tx.StopRecurrence(ctx, tk.Owner, "meals")
+		return err
 	})
+	worker.Handle(mux, redefining, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+		_, err := tx.Recur(ctx, "meals", weekly, redefining.Recurring(tk.Owner, payload{Word: "new"}), recur.Policy{})
+		return err
+	})
+	wk := w.worker(mux, worker.Config{})
+	stopped, ticks := w.recur(stopping, recur.Policy{}, 1)
+	w.pass(wk, ticks...)
+	want(t, "state of the task", w.row(ticks[0].ID).State, task.Done)
+	want(t, "state of the recurrence", w.recurrence(stopped[0].ID).State, task.RecurrenceStopped)
+	want(t, "pending tasks", w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 0"), 0)
+
+	made, ticks := w.recur(redefining, recur.Policy{}, 1)
+	w.pass(wk, ticks...)
+	want(t, "state of the task", w.row(ticks[0].ID).State, task.Done)
+	next := w.row(w.recurrence(made[0].ID).Newest)
+	want(t, "payload of the next task", string(next.Payload), `{"word":"new"}`)
 }
 
 // A worker whose transaction is rolled back has made no tick; the next one makes it once.

@@ -34,7 +34,7 @@ func (w *world) suspectsOfTwoQueues(handler func(context.Context, *worker.Tx, wo
 // If one of two suspects ends the process, the other must not have been charged for that: so they run one after the other.
 func TestSuspectsOfAllQueuesRunOneAtATime(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t) // SQLite has one transaction at a time anyway
+	w := onMySQL(t)
 	var running, most atomic.Int64
 	mux, tasks := w.suspectsOfTwoQueues(func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
 		running.Add(1)
@@ -91,7 +91,7 @@ func TestAnswerOfALastAttemptIsNotForgotten(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := onSQLite(t)
+			w := onMySQL(t)
 			made := w.due(single, 1)[0]
 			runAfterCrash := func(handler func(context.Context, *worker.Tx, worker.Task[payload]) error) {
 				w.exec("UPDATE duetime_tasks SET attempt = 1, due_at = ?, run_at = ?, updated_at = updated_at - 60000, version = version + 1",

@@ -56,28 +56,27 @@ func TestTimeoutOfAKindEndsItsHandler(t *testing.T) {
 	} {
 		t.Run(form, func(t *testing.T) {
 			t.Parallel()
-			databases(t, func(t *testing.T, w *world) {
-				var left time.Duration
-				mux := worker.NewMux()
-				register(mux)
-				worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
-					deadline, _ := ctx.Deadline()
-					left = time.Until(deadline)
-					return effect(ctx, tx, tk)
-				})
-				wk := w.worker(mux, worker.Config{HandlerTimeout: limit})
-				other, made := w.due(meal, 1)[0], w.due(hasty, 2)
-				w.pass(wk, other)
-				want(t, "the worker's time for others", left > limit/2, true)
-				pipelinetest.Await(t, "all are charged", func() bool { // a lost connection may put one off
-					w.pass(wk, made...)
-					return w.row(made[0].ID).Attempt > 0 && w.row(made[1].ID).Attempt > 0
-				})
-				for _, m := range made {
-					contains(t, "error on the row", w.row(m.ID).LastError, hastyLimit)
-					want(t, "effects", w.effects(m.ID), 0)
-				}
+			w := onMySQL(t)
+			var left time.Duration
+			mux := worker.NewMux()
+			register(mux)
+			worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+				deadline, _ := ctx.Deadline()
+				left = time.Until(deadline)
+				return effect(ctx, tx, tk)
 			})
+			wk := w.worker(mux, worker.Config{HandlerTimeout: limit})
+			other, made := w.due(meal, 1)[0], w.due(hasty, 2)
+			w.pass(wk, other)
+			want(t, "the worker's time for others", left > limit/2, true)
+			pipelinetest.Await(t, "all are charged", func() bool { // a lost connection may put one off
+				w.pass(wk, made...)
+				return w.row(made[0].ID).Attempt > 0 && w.row(made[1].ID).Attempt > 0
+			})
+			for _, m := range made {
+				contains(t, "error on the row", w.row(m.ID).LastError, hastyLimit)
+				want(t, "effects", w.effects(m.ID), 0)
+			}
 		})
 	}
 }
@@ -85,7 +84,7 @@ func TestTimeoutOfAKindEndsItsHandler(t *testing.T) {
 // A batch has its kind's time once, not once for each task.
 func TestTimeoutOfAKindBoundsTheCallOfABatch(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := onMySQL(t)
 	type call struct {
 		tasks int
 		left  time.Duration
@@ -133,7 +132,7 @@ func TestHandlerThatIgnoresItsKindsTimeIsAbandoned(t *testing.T) {
 // A suspect is charged before it runs, and not once more when it exceeds its kind's time.
 func TestSuspectThatExceedsItsKindsTimeIsChargedOnce(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := onMySQL(t)
 	mux := worker.NewMux()
 	before := make(chan int, 10)
 	worker.Handle(mux, hasty, func(ctx context.Context, _ *worker.Tx, tk worker.Task[payload]) error {
@@ -154,7 +153,7 @@ func TestSuspectThatExceedsItsKindsTimeIsChargedOnce(t *testing.T) {
 // What the worker's connections and its drain rest on is the worker's timeout: no kind may have more.
 func TestTimeoutAboveTheWorkersIsRefused(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := onMySQL(t)
 	slow := task.NewKind[payload]("slow", task.Timeout(time.Minute))
 	mux := worker.NewMux()
 	worker.Handle(mux, hasty, effect)
@@ -173,23 +172,22 @@ func TestTimeoutAboveTheWorkersIsRefused(t *testing.T) {
 
 func TestStrictPayloadIsAFailedAttempt(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, w *world) {
-		type newer struct {
-			Word string `json:"word"`
-			More int    `json:"more"`
-		}
-		strict := task.NewKind[payload]("strict", task.StrictPayload())
-		mux := worker.NewMux()
-		worker.Handle(mux, strict, effect)
-		made := w.schedule(
-			task.NewKind[newer]("strict").New("ann", newer{Word: "a", More: 1}, task.In(0)),
-			strict.New("bob", payload{Word: "b"}, task.In(0)),
-		)
-		got := w.pass(w.worker(mux, worker.Config{}), made...)
-		want(t, "result of the newer payload", got[made[0].ID].Result, "failed")
-		want(t, "attempts", w.row(made[0].ID).Attempt, 1)
-		want(t, "effects", w.effects(made[0].ID), 0)
-		contains(t, "error on the row", w.row(made[0].ID).LastError, `unknown field "more"`)
-		want(t, "result of its own payload", got[made[1].ID].Result, "done")
-	})
+	w := onMySQL(t)
+	type newer struct {
+		Word string `json:"word"`
+		More int    `json:"more"`
+	}
+	strict := task.NewKind[payload]("strict", task.StrictPayload())
+	mux := worker.NewMux()
+	worker.Handle(mux, strict, effect)
+	made := w.schedule(
+		task.NewKind[newer]("strict").New("ann", newer{Word: "a", More: 1}, task.In(0)),
+		strict.New("bob", payload{Word: "b"}, task.In(0)),
+	)
+	got := w.pass(w.worker(mux, worker.Config{}), made...)
+	want(t, "result of the newer payload", got[made[0].ID].Result, "failed")
+	want(t, "attempts", w.row(made[0].ID).Attempt, 1)
+	want(t, "effects", w.effects(made[0].ID), 0)
+	contains(t, "error on the row", w.row(made[0].ID).LastError, `unknown field "more"`)
+	want(t, "result of its own payload", got[made[1].ID].Result, "done")
 }
