@@ -14,54 +14,53 @@ func TestFinishManyMeals(t *testing.T) {
 	t.Parallel()
 	rules := start
 	rules.Food = 2
-	onBoth(t, rules, func(t *testing.T, w *world) {
-		const n = 30
-		ids, meals := make([]string, n), make([]task.ID, n)
-		promised := w.now().Add(-time.Minute)
-		for i := range ids {
-			ids[i] = w.create("ann").ID
-			meals[i] = w.act(ids[i], "feed").Meal.TaskID
-			if i%3 > 0 {
-				w.act(ids[i], "autofeed")
-			}
-			if i%3 == 2 { // a card is armed, but the pet has no food
-				w.exec("UPDATE pets SET food = 0 WHERE id = ?", ids[i])
-			}
+	w := onMySQL(t, rules)
+	const n = 30
+	ids, meals := make([]string, n), make([]task.ID, n)
+	promised := w.now().Add(-time.Minute)
+	for i := range ids {
+		ids[i] = w.create("ann").ID
+		meals[i] = w.act(ids[i], "feed").Meal.TaskID
+		if i%3 > 0 {
+			w.act(ids[i], "autofeed")
 		}
-		w.due(promised, meals...)
-		for _, o := range w.fire(meals...) {
-			if o.Result != "done" || o.Err != nil {
-				t.Errorf("%+v", o)
-			}
+		if i%3 == 2 { // a card is armed, but the pet has no food
+			w.exec("UPDATE pets SET food = 0 WHERE id = ?", ids[i])
 		}
-		next := map[task.ID]bool{}
-		for i, id := range ids {
-			p := w.see(id)
-			lines := w.journal(id)
-			last := lines[len(lines)-1]
-			if p.MealsEaten != 1 || p.Experience != 10 {
-				t.Errorf("%d: %+v", i, p)
-			}
-			if i%3 != 1 {
-				if p.Meal != nil || last.Event != "meal_finished" || last.TaskID != meals[i].String() || p.AutofeedArmed != i%3/2 {
-					t.Errorf("%d: %+v, last line %+v", i, p, last)
-				}
-				continue
-			}
-			if p.Meal == nil || p.Food != 0 || p.AutofeedArmed != 0 || p.Meal.Source != "auto" ||
-				p.Meal.DueAtMs != promised.Add(rules.Meal).UnixMilli() || last.Event != "auto_fed" || last.TaskID != p.Meal.TaskID.String() {
-				t.Fatalf("%d: %+v, meal %+v, last line %+v", i, p, p.Meal, last)
-			}
-			if row := w.row(p.Meal.TaskID); row.Subject != id || row.Owner != "ann" || next[row.ID] {
-				t.Errorf("%d: its task is %+v", i, row)
-			}
-			next[p.Meal.TaskID] = true
+	}
+	w.due(promised, meals...)
+	for _, o := range w.fire(meals...) {
+		if o.Result != "done" || o.Err != nil {
+			t.Errorf("%+v", o)
 		}
-		w.fire(meals...) // repeated hints change nothing
-		if p := w.see(ids[0]); p.MealsEaten != 1 {
-			t.Errorf("eaten twice: %+v", p)
+	}
+	next := map[task.ID]bool{}
+	for i, id := range ids {
+		p := w.see(id)
+		lines := w.journal(id)
+		last := lines[len(lines)-1]
+		if p.MealsEaten != 1 || p.Experience != 10 {
+			t.Errorf("%d: %+v", i, p)
 		}
-	})
+		if i%3 != 1 {
+			if p.Meal != nil || last.Event != "meal_finished" || last.TaskID != meals[i].String() || p.AutofeedArmed != i%3/2 {
+				t.Errorf("%d: %+v, last line %+v", i, p, last)
+			}
+			continue
+		}
+		if p.Meal == nil || p.Food != 0 || p.AutofeedArmed != 0 || p.Meal.Source != "auto" ||
+			p.Meal.DueAtMs != promised.Add(rules.Meal).UnixMilli() || last.Event != "auto_fed" || last.TaskID != p.Meal.TaskID.String() {
+			t.Fatalf("%d: %+v, meal %+v, last line %+v", i, p, p.Meal, last)
+		}
+		if row := w.row(p.Meal.TaskID); row.Subject != id || row.Owner != "ann" || next[row.ID] {
+			t.Errorf("%d: its task is %+v", i, row)
+		}
+		next[p.Meal.TaskID] = true
+	}
+	w.fire(meals...) // repeated hints change nothing
+	if p := w.see(ids[0]); p.MealsEaten != 1 {
+		t.Errorf("eaten twice: %+v", p)
+	}
 }
 
 func (w *world) meal(number int64, subject string) task.ID {
@@ -75,40 +74,38 @@ func (w *world) meal(number int64, subject string) task.ID {
 // current meal doesn't end that meal.
 func TestFinishTwoOfOnePet(t *testing.T) {
 	t.Parallel()
-	onBoth(t, start, func(t *testing.T, w *world) {
-		id := w.create("ann").ID
-		own := w.act(id, "feed").Meal.TaskID
-		w.act(id, "autofeed")
-		first, second := w.meal(1, "a"), w.meal(1, "b")
-		for _, o := range w.fire(first, second) {
-			if o.Result != "done" {
-				t.Errorf("%+v", o)
-			}
+	w := onMySQL(t, start)
+	id := w.create("ann").ID
+	own := w.act(id, "feed").Meal.TaskID
+	w.act(id, "autofeed")
+	first, second := w.meal(1, "a"), w.meal(1, "b")
+	for _, o := range w.fire(first, second) {
+		if o.Result != "done" {
+			t.Errorf("%+v", o)
 		}
-		if p := w.see(id); p.MealsEaten != 2 || p.Meal == nil || p.Meal.TaskID != own || p.Meal.Source != "hand" || p.AutofeedArmed != 1 {
-			t.Errorf("%+v, meal %+v", p, p.Meal)
-		}
-	})
+	}
+	if p := w.see(id); p.MealsEaten != 2 || p.Meal == nil || p.Meal.TaskID != own || p.Meal.Source != "hand" || p.AutofeedArmed != 1 {
+		t.Errorf("%+v, meal %+v", p, p.Meal)
+	}
 }
 
 // A meal whose pet was deleted dies, and its neighbours are not charged.
 func TestFinishWithoutPet(t *testing.T) {
 	t.Parallel()
-	onBoth(t, start, func(t *testing.T, w *world) {
-		var all []task.ID
-		for range 6 {
-			all = append(all, w.act(w.create("ann").ID, "feed").Meal.TaskID)
+	w := onMySQL(t, start)
+	var all []task.ID
+	for range 6 {
+		all = append(all, w.act(w.create("ann").ID, "feed").Meal.TaskID)
+	}
+	w.due(w.now(), all...)
+	gone := w.meal(4711, "4711")
+	w.fire(append(all, gone)...)
+	if row := w.row(gone); row.State != task.Dead || row.LastError == "" {
+		t.Errorf("without a pet: %+v", row)
+	}
+	for _, id := range all {
+		if row := w.row(id); row.State != task.Done || row.Attempt != 0 {
+			t.Errorf("a neighbour: %+v", row)
 		}
-		w.due(w.now(), all...)
-		gone := w.meal(4711, "4711")
-		w.fire(append(all, gone)...)
-		if row := w.row(gone); row.State != task.Dead || row.LastError == "" {
-			t.Errorf("without a pet: %+v", row)
-		}
-		for _, id := range all {
-			if row := w.row(id); row.State != task.Done || row.Attempt != 0 {
-				t.Errorf("a neighbour: %+v", row)
-			}
-		}
-	})
+	}
 }

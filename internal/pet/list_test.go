@@ -23,37 +23,36 @@ type journalLines struct {
 // The lists show what the single calls show, the newest first, and nothing of other owners.
 func TestLists(t *testing.T) {
 	t.Parallel()
-	onBoth(t, start, func(t *testing.T, w *world) {
-		hungry, eating, other := w.create("ann"), w.create("ann"), w.create("bob")
-		w.act(eating.ID, "feed")
-		sped := w.act(eating.ID, "speedup")
-		w.act(other.ID, "feed")
+	w := onMySQL(t, start)
+	hungry, eating, other := w.create("ann"), w.create("ann"), w.create("bob")
+	w.act(eating.ID, "feed")
+	sped := w.act(eating.ID, "speedup")
+	w.act(other.ID, "feed")
 
-		all := want[petList](w, w.do("GET", "/v1/pets", ""), http.StatusOK)
-		if all.MealMs != start.Meal.Milliseconds() || all.SpeedupMs != start.Speedup.Milliseconds() {
-			t.Errorf("the rules are %+v", all)
-		}
-		if off := w.now().UnixMilli() - all.NowMs; off < 0 || off > 60_000 {
-			t.Errorf("now is %d ms behind", off)
-		}
-		wantPets(t, all, other.ID, eating.ID, hungry.ID)
-		of := want[petList](w, w.do("GET", "/v1/pets?owner=ann", ""), http.StatusOK)
-		wantPets(t, of, eating.ID, hungry.ID)
-		if m := of.Pets[0].Meal; m == nil || *m != *sped.Meal || of.Pets[1].Meal != nil {
-			t.Errorf("the meals are %+v and %+v, want %+v and none", m, of.Pets[1].Meal, sped.Meal)
-		}
-		wantPets(t, want[petList](w, w.do("GET", "/v1/pets?limit=1", ""), http.StatusOK), other.ID)
-		wantPets(t, want[petList](w, w.do("GET", "/v1/pets?owner=nobody", ""), http.StatusOK))
+	all := want[petList](w, w.do("GET", "/v1/pets", ""), http.StatusOK)
+	if all.MealMs != start.Meal.Milliseconds() || all.SpeedupMs != start.Speedup.Milliseconds() {
+		t.Errorf("the rules are %+v", all)
+	}
+	if off := w.now().UnixMilli() - all.NowMs; off < 0 || off > 60_000 {
+		t.Errorf("now is %d ms behind", off)
+	}
+	wantPets(t, all, other.ID, eating.ID, hungry.ID)
+	of := want[petList](w, w.do("GET", "/v1/pets?owner=ann", ""), http.StatusOK)
+	wantPets(t, of, eating.ID, hungry.ID)
+	if m := of.Pets[0].Meal; m == nil || *m != *sped.Meal || of.Pets[1].Meal != nil {
+		t.Errorf("the meals are %+v and %+v, want %+v and none", m, of.Pets[1].Meal, sped.Meal)
+	}
+	wantPets(t, want[petList](w, w.do("GET", "/v1/pets?limit=1", ""), http.StatusOK), other.ID)
+	wantPets(t, want[petList](w, w.do("GET", "/v1/pets?owner=nobody", ""), http.StatusOK))
 
-		lines := want[journalLines](w, w.do("GET", "/v1/journal?owner=ann", ""), http.StatusOK).Lines
-		if len(lines) != 2 || lines[0].Event != "sped_up" || lines[1].Event != "fed" || lines[0].Name != "tom" || lines[0].PetID != eating.ID ||
-			lines[0].TaskID != sped.Meal.TaskID.String() || lines[0].Version != sped.Meal.Version || lines[0].DueAtMs != sped.Meal.DueAtMs {
-			t.Errorf("the journal of ann is %+v", lines)
-		}
-		if lines := want[journalLines](w, w.do("GET", "/v1/journal?limit=2", ""), http.StatusOK).Lines; len(lines) != 2 || lines[0].Owner != "bob" {
-			t.Errorf("the newest lines are %+v", lines)
-		}
-	})
+	lines := want[journalLines](w, w.do("GET", "/v1/journal?owner=ann", ""), http.StatusOK).Lines
+	if len(lines) != 2 || lines[0].Event != "sped_up" || lines[1].Event != "fed" || lines[0].Name != "tom" || lines[0].PetID != eating.ID ||
+		lines[0].TaskID != sped.Meal.TaskID.String() || lines[0].Version != sped.Meal.Version || lines[0].DueAtMs != sped.Meal.DueAtMs {
+		t.Errorf("the journal of ann is %+v", lines)
+	}
+	if lines := want[journalLines](w, w.do("GET", "/v1/journal?limit=2", ""), http.StatusOK).Lines; len(lines) != 2 || lines[0].Owner != "bob" {
+		t.Errorf("the newest lines are %+v", lines)
+	}
 }
 
 func wantPets(t *testing.T, l petList, ids ...string) {
@@ -70,7 +69,7 @@ func wantPets(t *testing.T, l petList, ids ...string) {
 // The page stands beside the API, which answers everything else as it did.
 func TestSite(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t, start)
+	w := onMySQL(t, start)
 	site := pet.Site(w.api, `http://127.0.0.1:8090/"><script>`)
 	ask := func(method, path string) *httptest.ResponseRecorder {
 		rec := httptest.NewRecorder()

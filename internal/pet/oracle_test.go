@@ -79,14 +79,13 @@ func TestAudit(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			onBoth(t, start, func(t *testing.T, w *world) {
-				c.plant(w)
-				got, err := pet.Audit(t.Context(), w.DB(), kept, w.Drill().Tasks)
-				pipelinetest.Must(t, err)
-				if got != c.want {
-					t.Errorf("found %+v, want %+v", got, c.want)
-				}
-			})
+			w := onMySQL(t, start)
+			c.plant(w)
+			got, err := pet.Audit(t.Context(), w.DB(), kept, w.Drill().Tasks)
+			pipelinetest.Must(t, err)
+			if got != c.want {
+				t.Errorf("found %+v, want %+v", got, c.want)
+			}
 		})
 	}
 }
@@ -94,7 +93,7 @@ func TestAudit(t *testing.T) {
 // A meal that ends during the audit is not lost.
 func TestAuditLooksTwice(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t, start)
+	w := onMySQL(t, start)
 	id := w.act(w.create("ann").ID, "feed").Meal.TaskID
 	w.due(w.now(), id)
 	asked := 0
@@ -112,30 +111,29 @@ func TestAuditLooksTwice(t *testing.T) {
 
 func TestJournalFigures(t *testing.T) {
 	t.Parallel()
-	onBoth(t, start, func(t *testing.T, w *world) {
-		if there, err := pet.HasJournal(t.Context(), w.DB()); err != nil || !there {
-			t.Errorf("journal: %v, %v", there, err)
-		}
-		now := w.now()
-		early, late := task.NewID(), task.NewID()
-		w.plant("fed", early, now.Add(time.Hour), now)
-		w.plant("sped_up", early, now, now)
-		w.plant("meal_finished", early, now, now.Add(30*time.Millisecond))
-		w.plant("auto_fed", late, now, now.Add(time.Second)) // made after its due time, so that lag counts from then
-		w.plant("meal_finished", late, now, now.Add(1010*time.Millisecond))
-		w.plant("meal_cancelled", task.NewID(), now, now)
-		firings, err := pet.Firings(t.Context(), w.DB())
-		pipelinetest.Must(t, err)
-		var lags []time.Duration
-		for _, f := range firings {
-			lags = append(lags, f.Lag())
-		}
-		if got := fmt.Sprint(lags); got != "[30ms 10ms]" {
-			t.Errorf("lags %v", got)
-		}
-		events, err := pet.Events(t.Context(), w.DB())
-		if want := (pet.EventCounts{Finished: 2, SpedUp: 1, Cancelled: 1, AutoFed: 1}); err != nil || events != want {
-			t.Errorf("events %+v, %v; want %+v", events, err, want)
-		}
-	})
+	w := onMySQL(t, start)
+	if there, err := pet.HasJournal(t.Context(), w.DB()); err != nil || !there {
+		t.Errorf("journal: %v, %v", there, err)
+	}
+	now := w.now()
+	early, late := task.NewID(), task.NewID()
+	w.plant("fed", early, now.Add(time.Hour), now)
+	w.plant("sped_up", early, now, now)
+	w.plant("meal_finished", early, now, now.Add(30*time.Millisecond))
+	w.plant("auto_fed", late, now, now.Add(time.Second)) // made after its due time, so that lag counts from then
+	w.plant("meal_finished", late, now, now.Add(1010*time.Millisecond))
+	w.plant("meal_cancelled", task.NewID(), now, now)
+	firings, err := pet.Firings(t.Context(), w.DB())
+	pipelinetest.Must(t, err)
+	var lags []time.Duration
+	for _, f := range firings {
+		lags = append(lags, f.Lag())
+	}
+	if got := fmt.Sprint(lags); got != "[30ms 10ms]" {
+		t.Errorf("lags %v", got)
+	}
+	events, err := pet.Events(t.Context(), w.DB())
+	if want := (pet.EventCounts{Finished: 2, SpedUp: 1, Cancelled: 1, AutoFed: 1}); err != nil || events != want {
+		t.Errorf("events %+v, %v; want %+v", events, err, want)
+	}
 }

@@ -90,32 +90,31 @@ func TestLastCards(t *testing.T) {
 	t.Parallel()
 	rules := start
 	rules.SpeedupCards, rules.AutofeedCards = 2, 2
-	onBoth(t, rules, func(t *testing.T, w *world) {
-		id := w.create("ann").ID
-		w.act(id, "feed")
-		for _, what := range []string{"speedup", "autofeed"} {
-			answers := make([]reply, 6)
-			var all sync.WaitGroup
-			for i := range answers {
-				all.Go(func() { answers[i] = insist(func() reply { return w.try(id, what, keyHeader, strconv.Itoa(i)) }) })
-			}
-			all.Wait()
-			got := 0
-			for _, a := range answers {
-				if a.status == http.StatusOK {
-					got++
-					continue
-				}
-				w.refused(a, http.StatusConflict, "no_card", "")
-			}
-			if got != 2 {
-				t.Errorf("%s: %d got a card, want 2", what, got)
-			}
+	w := onMySQL(t, rules)
+	id := w.create("ann").ID
+	w.act(id, "feed")
+	for _, what := range []string{"speedup", "autofeed"} {
+		answers := make([]reply, 6)
+		var all sync.WaitGroup
+		for i := range answers {
+			all.Go(func() { answers[i] = insist(func() reply { return w.try(id, what, keyHeader, strconv.Itoa(i)) }) })
 		}
-		if p := w.see(id); p.SpeedupCards != 0 || p.AutofeedCards != 0 || p.AutofeedArmed != 2 || p.Meal.Version != 3 {
-			t.Errorf("%+v, meal %+v", p, p.Meal)
+		all.Wait()
+		got := 0
+		for _, a := range answers {
+			if a.status == http.StatusOK {
+				got++
+				continue
+			}
+			w.refused(a, http.StatusConflict, "no_card", "")
 		}
-	})
+		if got != 2 {
+			t.Errorf("%s: %d got a card, want 2", what, got)
+		}
+	}
+	if p := w.see(id); p.SpeedupCards != 0 || p.AutofeedCards != 0 || p.AutofeedArmed != 2 || p.Meal.Version != 3 {
+		t.Errorf("%+v, meal %+v", p, p.Meal)
+	}
 }
 
 // promises are the answers that clients got.

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -36,20 +35,7 @@ type world struct {
 	game  *pet.Game
 	api   http.Handler
 	store *store.Store // another handle, for actions of operators and workers
-	dsn   string       // of MySQL
-}
-
-// onBoth runs a case on MySQL and on SQLite.
-func onBoth(t *testing.T, rules pet.Rules, run func(t *testing.T, w *world)) {
-	t.Helper()
-	t.Run("mysql", func(t *testing.T) {
-		t.Parallel()
-		run(t, onMySQL(t, rules))
-	})
-	t.Run("sqlite", func(t *testing.T) {
-		t.Parallel()
-		run(t, onSQLite(t, rules))
-	})
+	dsn   string
 }
 
 func onMySQL(t testing.TB, rules pet.Rules) *world {
@@ -66,16 +52,6 @@ func onSchema(t testing.TB, rules pet.Rules, dsn string) *world {
 	w := newWorld(t, rules, p, s)
 	w.dsn = dsn
 	return w
-}
-
-func onSQLite(t testing.TB, rules pet.Rules) *world {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "pet.db")
-	p, err := embedded.OpenSQLite(t.Context(), path, embedded.Config{Logger: quiet})
-	pipelinetest.Must(t, err)
-	s, err := store.OpenSQLite(path)
-	pipelinetest.Must(t, err)
-	return newWorld(t, rules, p, s)
 }
 
 func newWorld(t testing.TB, rules pet.Rules, p *embedded.Pipeline, s *store.Store) *world {
