@@ -41,7 +41,7 @@ func procedures() []string {
 // A role may call what its table says, and what the roles before it may; nobody without a token may call anything.
 func TestRoles(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t,
+	w := newWorld(t,
 		callerOf("reader", api.RoleRead, nil, nil), callerOf("shop", api.RoleSchedule, nil, nil), callerOf("admin", api.RoleOperate, nil, nil))
 	reads := []string{"Get", "List", "Watch", "ListRecurrences"}
 	operates := []string{"Retry", "PreviewOperation", "BeginOperation", "GetOperation", "ListOperations", "CancelOperation"}
@@ -124,7 +124,7 @@ var scopeCases = []scopeCase{
 // A token's scope is what its calls may name.
 func TestScopes(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t,
+	w := newWorld(t,
 		callerOf("all", api.RoleOperate, nil, nil),
 		callerOf("owners", api.RoleOperate, []string{"shop-*", "desk"}, nil),
 		callerOf("kinds", api.RoleOperate, nil, []string{"order.*", "mail"}),
@@ -157,7 +157,7 @@ func TestScopes(t *testing.T) {
 // A task outside of the scope answers as one that is not there, and stays as it is.
 func TestHiddenTasks(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t,
+	w := newWorld(t,
 		callerOf("all", api.RoleOperate, nil, nil), callerOf("owners", api.RoleOperate, []string{"shop-*"}, nil),
 		callerOf("kinds", api.RoleOperate, nil, []string{"mail"}))
 	ctx := t.Context()
@@ -234,7 +234,7 @@ func TestHiddenTasks(t *testing.T) {
 // A recurrence outside of the scope keeps its name in any state: nobody else takes it over.
 func TestHiddenRecurrences(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t, callerOf("all", api.RoleOperate, nil, nil), callerOf("kinds", api.RoleSchedule, nil, []string{"mail"}))
+	w := newWorld(t, callerOf("all", api.RoleOperate, nil, nil), callerOf("kinds", api.RoleSchedule, nil, []string{"mail"}))
 	ctx, all, kinds := t.Context(), w.dial(t, tokenOf("all")), w.dial(t, tokenOf("kinds"))
 	of := func(kind, name string) *v1.RecurRequest {
 		return &v1.RecurRequest{Owner: "ann", Name: name, Kind: kind, Timetable: "every 4h from 2026-01-01T00:00:00Z"}
@@ -269,7 +269,7 @@ func TestHiddenRecurrences(t *testing.T) {
 // A recurrence that got another kind while its task was due may have a task of the old kind, which is not its caller's to cancel.
 func TestRecurrenceOfTwoKinds(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t, callerOf("all", api.RoleOperate, nil, nil), callerOf("kinds", api.RoleSchedule, nil, []string{"mail"}))
+	w := newWorld(t, callerOf("all", api.RoleOperate, nil, nil), callerOf("kinds", api.RoleSchedule, nil, []string{"mail"}))
 	ctx, all, kinds := t.Context(), w.dial(t, tokenOf("all")), w.dial(t, tokenOf("kinds"))
 	for i, stop := range []func(name string) error{
 		func(name string) error {
@@ -306,7 +306,7 @@ func TestRecurrenceOfTwoKinds(t *testing.T) {
 // MySQL ignores blanks at the end of what it compares; a scope does not.
 func TestBlanksAreRefused(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t, callerOf("acme", api.RoleOperate, []string{"acme *"}, nil))
+	w := newWorld(t, callerOf("acme", api.RoleOperate, []string{"acme *"}, nil))
 	c := w.dial(t, tokenOf("acme"))
 	_, err := c.List(t.Context(), &v1.ListRequest{Owner: "acme "})
 	wantCode(t, err, connect.CodeInvalidArgument, "")
@@ -325,7 +325,7 @@ func soon(id string) *v1.RescheduleRequest {
 // A token has a share of the streams: others can watch beside it.
 func TestStreamsAreShared(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t, callerOf("eager", api.RoleSchedule, nil, nil), callerOf("other", api.RoleRead, nil, nil))
+	w := newWorld(t, callerOf("eager", api.RoleSchedule, nil, nil), callerOf("other", api.RoleRead, nil, nil))
 	eager, other := w.dial(t, tokenOf("eager"), connect.WithGRPC()), w.dial(t, tokenOf("other"), connect.WithGRPC())
 	id := eager.make(t, newTask("ann")).GetTaskId()
 	ctx, end := context.WithCancel(t.Context())
@@ -352,7 +352,7 @@ func TestStreamsAreShared(t *testing.T) {
 // The history names the token.
 func TestHistoryNamesTheCaller(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t, callerOf("shop", api.RoleSchedule, nil, nil))
+	w := newWorld(t, callerOf("shop", api.RoleSchedule, nil, nil))
 	c := w.dial(t, tokenOf("shop"))
 	id := c.make(t, newTask("ann")).GetTaskId()
 	_, err := c.Shift(t.Context(), &v1.ShiftRequest{TaskId: id, By: durationpb.New(time.Hour)})
@@ -369,7 +369,7 @@ func TestHistoryNamesTheCaller(t *testing.T) {
 // Without tokens, only somebody on this machine may call, and not by a web site that he looks at.
 func TestWithoutTokens(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := newWorld(t)
 	for name, change := range map[string]func(r *http.Request){
 		"another host": func(r *http.Request) { r.Host = "duetime.example" },
 		"a web site":   func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") },

@@ -64,7 +64,7 @@ func large(t *testing.T, c clients, owner string) []*v1.NewTask {
 // However much a page would hold, no answer is too large for its client, and no task is left out.
 func TestPagesAreBoundedInBytes(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := newWorld(t)
 	c, ctx := w.dial(t, "", connect.WithGRPC()), t.Context()
 	large(t, c, "ann")
 	for name, list := range map[string]*v1.ListRequest{"by owner": {Owner: "ann"}, "a walk": {Kind: "order.expire"}} {
@@ -93,7 +93,7 @@ func TestPagesAreBoundedInBytes(t *testing.T) {
 // The tasks of an answer that would be too large have no payload: the call has changed something, and its client must learn so.
 func TestManyResultsAreBoundedInBytes(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := newWorld(t)
 	c := w.dial(t, "", connect.WithGRPC())
 	kept, err := c.ScheduleMany(t.Context(), &v1.ScheduleManyRequest{Tasks: large(t, c, "ann")})
 	pipelinetest.Must(t, err)
@@ -110,7 +110,7 @@ func TestManyResultsAreBoundedInBytes(t *testing.T) {
 // A page of recurrences ends as one of tasks does.
 func TestPagesOfRecurrencesAreBoundedInBytes(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := newWorld(t)
 	c, ctx := w.dial(t, "", connect.WithGRPC()), t.Context()
 	const n = 530
 	for i := range n {
@@ -143,7 +143,7 @@ func TestPagesOfRecurrencesAreBoundedInBytes(t *testing.T) {
 // A payload comes back as text where a value of it would be large or deep, or change a number.
 func TestPayloadsComeBackAsText(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := newWorld(t)
 	c := w.dial(t, "", connect.WithGRPC())
 	for text, isText := range map[string]bool{
 		ones(199):                false,
@@ -176,7 +176,7 @@ func TestPayloadsComeBackAsText(t *testing.T) {
 // A list of all owners goes by the run time, and its bounds too: windows that follow each other leave out no retried task.
 func TestBoundsOfWalks(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := newWorld(t)
 	calls := w.dial(t, "", connect.WithGRPC())
 	calls.make(t, newTask("ann")) // due in an hour
 	_, err := w.db().ExecContext(t.Context(), "UPDATE duetime_tasks SET run_at = due_at + 7200000, attempt = 1")
@@ -203,7 +203,7 @@ func TestBoundsOfWalks(t *testing.T) {
 // Lists that may read all rows wait for each other, by whatever they choose. An owner's list waits for none.
 func TestListsWithoutOwnerWait(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	c := w.dial(t, "", connect.WithGRPC())
 	labelled := newTask("ann")
 	labelled.Labels = map[string]string{"realm": "7"}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	v1 "github.com/duetime/duetime/pkg/duetimev1"
-	"github.com/duetime/duetime/pkg/embedded"
 )
 
 // A change whose COMMIT was not answered may have been made: no call says that nothing was changed.
@@ -21,9 +20,7 @@ func TestLostCommit(t *testing.T) {
 	cfg, err := mysql.ParseDSN(dsn)
 	pipelinetest.Must(t, err)
 	loser := pipelinetest.LoseCommits(t, cfg.Addr)
-	p, err := embedded.OpenMySQL(ctx, strings.Replace(dsn, cfg.Addr, loser.Addr(), 1), config())
-	pipelinetest.Must(t, err)
-	w := serve(t, p, nil)
+	w := serve(t, open(t, strings.Replace(dsn, cfg.Addr, loser.Addr(), 1)), nil)
 	c := w.dial(t, "", connect.WithGRPC())
 	dead, pending := c.make(t, newTask("ann")).GetTaskId(), c.make(t, newTask("ann")).GetTaskId()
 	w.kill(t, dead)
@@ -61,7 +58,7 @@ func TestLostCommit(t *testing.T) {
 // The server's answer at the end of a call's time has a reason, unlike those that clients make themselves: nothing was changed.
 func TestCallTimeout(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	id := w.dial(t, "").make(t, newTask("ann")).GetTaskId()
 	holder, err := w.db().BeginTxx(t.Context(), nil)
 	pipelinetest.Must(t, err)

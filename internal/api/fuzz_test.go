@@ -12,7 +12,7 @@ import (
 // FuzzHostileInput sends anything to any method, in any form, by any caller. What is not answered with OK has changed nothing, and
 // no answer is a failure of the server.
 func FuzzHostileInput(f *testing.F) {
-	w := onSQLite(f,
+	w := newWorld(f,
 		callerOf("reader", api.RoleRead, nil, nil), callerOf("shop", api.RoleSchedule, []string{"shop-*"}, []string{"mail"}),
 		callerOf("admin", api.RoleOperate, nil, nil))
 	tokens := []string{"", tokenOf("reader"), tokenOf("shop"), tokenOf("admin")}

@@ -21,7 +21,7 @@ import (
 // Input outside of the limits names its field, and changes nothing.
 func TestFieldsAreNamed(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := newWorld(t)
 	c, ctx := w.dial(t, ""), t.Context()
 	made := c.make(t, newTask("ann"))
 	before := w.state(t)
@@ -143,7 +143,7 @@ func TestFieldsAreNamed(t *testing.T) {
 // What curl sends and gets.
 func TestPlainJSON(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := newWorld(t)
 	const path = "/duetime.v1.TaskService/"
 	status, body := w.post(t, path+"Schedule", "application/json", "",
 		`{"task": {"kind": "order.expire", "owner": "ann", "payload": {"order": 42}, "dueIn": "600s", "idempotency_key": "7"}}`)
@@ -194,7 +194,7 @@ func TestPlainJSON(t *testing.T) {
 // Payloads come back as they were sent.
 func TestPayloads(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := newWorld(t)
 	c, ctx := w.dial(t, "", connect.WithGRPC()), t.Context()
 	for _, text := range []string{"null", "true", `"a<b"`, "[]", "{}", "1.5", "-9007199254740991", `{"a":[1,{"b":null}],"ü":"\u0000"}`} {
 		value := new(structpb.Value)

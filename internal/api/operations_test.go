@@ -51,7 +51,7 @@ func TestOperationsAreRepeated(t *testing.T) {
 // The newest operations come first, whatever their ids, and none of those outside of the token's scope.
 func TestListOperations(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t, callerOf("all", api.RoleOperate, nil, nil), callerOf("shop", api.RoleOperate, []string{"shop-*"}, nil))
+	w := newWorld(t, callerOf("all", api.RoleOperate, nil, nil), callerOf("shop", api.RoleOperate, []string{"shop-*"}, nil))
 	all, ctx := w.dial(t, tokenOf("all"), connect.WithGRPC()), t.Context()
 	for i, id := range []string{
 		"ffffffff-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002", "88888888-0000-4000-8000-000000000003",

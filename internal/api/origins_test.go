@@ -1,10 +1,8 @@
 package api_test
 
 import (
-	"context"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,7 +10,6 @@ import (
 
 	"github.com/duetime/duetime/internal/api"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
-	"github.com/duetime/duetime/pkg/embedded"
 )
 
 const (
@@ -23,10 +20,8 @@ const (
 // openTo makes an API that scripts of the origins may call.
 func openTo(t *testing.T, cfg api.Config, origins ...string) http.Handler {
 	t.Helper()
-	p, err := embedded.OpenSQLite(t.Context(), filepath.Join(t.TempDir(), "api.db"), config())
-	pipelinetest.Must(t, err)
-	t.Cleanup(func() { pipelinetest.Must(t, p.Close(context.Background())) })
 	cfg.Origins = origins
+	p := open(t, pipelinetest.MySQL(t).NewSchema(t))
 	served, err := api.New(cfg, p.Client, p.Console())
 	pipelinetest.Must(t, err)
 	return served

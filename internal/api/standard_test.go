@@ -29,7 +29,7 @@ func h2(t *testing.T) *http.Client {
 // A load balancer has no token.
 func TestHealth(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t, callerOf("reader", api.RoleRead, nil, nil))
+	w := newWorld(t, callerOf("reader", api.RoleRead, nil, nil))
 	for _, name := range slices.Sorted(maps.Keys(transports)) {
 		c := grpchealth.NewClient(h2(t), w.url, transports[name]...)
 		for service, want := range map[string]connect.Code{
@@ -56,7 +56,7 @@ func TestHealth(t *testing.T) {
 // Tools learn the services from the server, with a token.
 func TestReflection(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t, callerOf("reader", api.RoleRead, nil, nil))
+	w := newWorld(t, callerOf("reader", api.RoleRead, nil, nil))
 	header := func(token string) grpcreflect.ClientStreamOption {
 		return grpcreflect.WithRequestHeaders(http.Header{"Authorization": {"Bearer " + token}})
 	}

@@ -21,7 +21,7 @@ import (
 // eachTransport runs a case by gRPC, gRPC-Web and JSON on one database; each has an owner of its own.
 func eachTransport(t *testing.T, run func(t *testing.T, w *world, c clients, owner string)) {
 	t.Helper()
-	w := onMySQL(t)
+	w := newWorld(t)
 	for _, name := range slices.Sorted(maps.Keys(transports)) {
 		t.Run(name, func(t *testing.T) { run(t, w, w.dial(t, "", transports[name]...), "owner of "+name) })
 	}

@@ -22,7 +22,7 @@ import (
 // The server's limit on requests ends every connection whose caller may not watch, or sends no message; streams outlast it.
 func TestReadLimit(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t, callerOf("reader", api.RoleRead, nil, nil), callerOf("shop", api.RoleSchedule, nil, nil))
+	w := newWorld(t, callerOf("reader", api.RoleRead, nil, nil), callerOf("shop", api.RoleSchedule, nil, nil))
 	shop := w.dial(t, tokenOf("shop"))
 	id := shop.make(t, newTask("ann")).GetTaskId()
 	server := httptest.NewUnstartedServer(w.handler)

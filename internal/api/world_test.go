@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -42,27 +41,22 @@ type world struct {
 	stop     func() // ends the API's loop, and returns when it has ended
 }
 
-func config() embedded.Config {
-	return embedded.Config{Queues: []string{"default", "reports"}, Logger: slog.New(slog.DiscardHandler)}
+func open(t testing.TB, dsn string) *embedded.Pipeline {
+	t.Helper()
+	cfg := embedded.Config{Queues: []string{"default", "reports"}, Logger: slog.New(slog.DiscardHandler)}
+	p, err := embedded.OpenMySQL(t.Context(), dsn, cfg)
+	pipelinetest.Must(t, err)
+	t.Cleanup(func() { pipelinetest.Must(t, p.Close(context.Background())) })
+	return p
 }
 
-func onMySQL(t testing.TB, tokens ...api.Token) *world {
+func newWorld(t testing.TB, tokens ...api.Token) *world {
 	t.Helper()
-	p, err := embedded.OpenMySQL(t.Context(), pipelinetest.MySQL(t).NewSchema(t), config())
-	pipelinetest.Must(t, err)
-	return serve(t, p, tokens)
-}
-
-func onSQLite(t testing.TB, tokens ...api.Token) *world {
-	t.Helper()
-	p, err := embedded.OpenSQLite(t.Context(), filepath.Join(t.TempDir(), "api.db"), config())
-	pipelinetest.Must(t, err)
-	return serve(t, p, tokens)
+	return serve(t, open(t, pipelinetest.MySQL(t).NewSchema(t)), tokens)
 }
 
 func serve(t testing.TB, p *embedded.Pipeline, tokens []api.Token) *world {
 	t.Helper()
-	t.Cleanup(func() { pipelinetest.Must(t, p.Close(context.Background())) })
 	w := &world{pipeline: p, registry: prometheus.NewRegistry()}
 	served, err := api.New(api.Config{
 		Tokens: tokens, Metrics: w.registry, Unavailable: p.Unavailable, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
