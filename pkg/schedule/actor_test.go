@@ -13,7 +13,7 @@ import (
 // A transaction made in another name has that name in the history, whether it writes its lines itself or not.
 func TestTransactionsActor(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	ctx := t.Context()
 	later, now, other := w.make(t, "ann"), w.make(t, "ann"), w.make(t, "ann")
 	for id, record := range map[task.ID]bool{later.ID: false, now.ID: true} {

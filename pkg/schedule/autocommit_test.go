@@ -11,6 +11,7 @@ import (
 
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -18,7 +19,7 @@ import (
 // wantRow wants the answer to be the row, and its version in the index.
 func (w *world) wantRow(t testing.TB, what string, got task.Task) {
 	t.Helper()
-	if d := cmp.Diff(w.row(t, got.ID), got); d != "" {
+	if d := cmp.Diff(w.store.Row(got.ID), got); d != "" {
 		t.Errorf("%s: the answer against the row (-want +got):\n%s", what, d)
 	}
 	_, _, err := w.Tasks(t.Context(), got.Owner, "") // waits for what is being put
@@ -30,7 +31,7 @@ func (w *world) wantRow(t testing.TB, what string, got task.Task) {
 
 func TestAnswerOfAChangeIsTheRow(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	for name, when := range map[string]task.When{
 		"in an hour": task.In(time.Hour), "in a while": task.In(1500*time.Microsecond + time.Second), "in the past": task.In(-time.Hour),
 		"at": task.At(time.Now().Add(time.Hour)), "at the past": task.At(time.Now().Add(-time.Hour)),
@@ -62,7 +63,7 @@ func TestAnswerOfAChangeIsTheRow(t *testing.T) {
 
 func TestSpecScheduledAgainIsOneTask(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	spec := meal.New("ann", 1, task.In(time.Hour))
 	made, err := w.Schedule(t.Context(), spec)
 	pipelinetest.Must(t, err)
@@ -78,11 +79,7 @@ func TestSpecScheduledAgainIsOneTask(t *testing.T) {
 // Here the database's clock stands years behind this process's: what is past, and what isn't, goes by it alone.
 func TestFixedMomentGoesByTheDatabasesClock(t *testing.T) {
 	t.Parallel()
-	direct := onMySQL(t)
-	s, err := store.Open(direct.dsn+"?timestamp=1577836800", store.Options{})
-	pipelinetest.Must(t, err)
-	t.Cleanup(func() { _ = s.Close() })
-	w := newWorld(t, s, direct.store)
+	w := onStore(t, worldtest.OpenStore(t, newWorld(t).store.DSN+"?timestamp=1577836800", store.Options{}))
 	now := time.Unix(1577836800, 0)
 	for due, want := range map[time.Time]time.Time{now.Add(5 * time.Second): now.Add(5 * time.Second), now.Add(-time.Hour): now} {
 		made, err := w.Schedule(t.Context(), meal.New("ann", 1, task.At(due)))
@@ -97,19 +94,16 @@ func TestFixedMomentGoesByTheDatabasesClock(t *testing.T) {
 // Callers who wait for rows that somebody has locked leave room for all others.
 func TestLockedTasksHoldUpNobodyElse(t *testing.T) {
 	t.Parallel()
-	direct := onMySQL(t)
-	s, err := store.Open(direct.dsn, store.Options{LockWait: 90 * time.Second})
-	pipelinetest.Must(t, err)
-	t.Cleanup(func() { _ = s.Close() })
-	w := newWorld(t, s, direct.store)
+	direct := newWorld(t)
+	w := onStore(t, worldtest.OpenStore(t, direct.store.DSN, store.Options{LockWait: 90 * time.Second}))
 	const held = 8
 	ids := make([]task.ID, held)
 	for i := range ids {
 		ids[i] = w.make(t, "ann").ID
 	}
-	holder, err := s.Begin(t.Context())
+	holder, err := w.store.Begin(t.Context())
 	pipelinetest.Must(t, err)
-	_, err = s.Lock(t.Context(), holder, ids)
+	_, err = w.store.Lock(t.Context(), holder, ids)
 	pipelinetest.Must(t, err)
 
 	var waiting sync.WaitGroup
@@ -137,7 +131,7 @@ func TestLockedTasksHoldUpNobodyElse(t *testing.T) {
 // Each change is made of the row as the one before left it.
 func TestChangesSideBySideAllCount(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	made := w.make(t, "ann")
 	var all sync.WaitGroup
 	for range 8 {
@@ -152,7 +146,7 @@ func TestChangesSideBySideAllCount(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if got := w.row(t, made.ID); got.Version != 81 || got.DueAt.Sub(made.DueAt) != 80*time.Second {
+	if got := w.store.Row(made.ID); got.Version != 81 || got.DueAt.Sub(made.DueAt) != 80*time.Second {
 		t.Errorf("version %d, moved by %v; want 81 and 80s", got.Version, got.DueAt.Sub(made.DueAt))
 	}
 }
@@ -169,7 +163,7 @@ func TestLostAnswerOfAChangeIsNeverRunAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			direct := onMySQL(t)
+			direct := newWorld(t)
 			w, proxy := behindProxy(t, direct)
 			together(50, func(int) { w.make(t, "ann") }) // the layout is known and all connections are open
 
@@ -211,7 +205,7 @@ func TestLostAnswerOfAChangeIsNeverRunAgain(t *testing.T) {
 // Callers that come together share statements; each gets its own answer all the same.
 func TestManyCallersAtOnce(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	const callers = 100
 	taken := w.make(t, "bob")
 	made := make([]task.Task, callers)
@@ -262,7 +256,7 @@ func TestManyCallersAtOnce(t *testing.T) {
 // A row that is held all the while, as by a handler, is in nobody's way but of who changes it.
 func TestHeldRowDelaysItsCallerAlone(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	made := make([]task.Task, 50)
 	for i := range made {
 		made[i] = w.make(t, "ann")
@@ -299,7 +293,7 @@ func together(n int, do func(i int)) {
 // After Close of the client and its handle nothing is left open: nothing was sent.
 func TestCallsAfterClose(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	ctx := t.Context()
 	row := w.make(t, "ann")
 	w.Close(ctx)

@@ -30,7 +30,7 @@ func counted(calls *atomic.Int64) schedule.SpecFunc {
 // Each way to schedule shows each spec once, and schedules what comes back.
 func TestBeforeScheduleSeesEachWay(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	ctx := t.Context()
 	var calls atomic.Int64
 	c, err := schedule.New(schedule.Config{BeforeSchedule: counted(&calls), Logger: slog.New(slog.DiscardHandler)}, w.store, w, w)
@@ -76,9 +76,9 @@ func TestBeforeScheduleSeesEachWay(t *testing.T) {
 			return joined.Commit(ctx)
 		}},
 	} {
-		before := w.number(t, "SELECT COUNT(*) FROM duetime_tasks")
+		before := w.store.Number("SELECT COUNT(*) FROM duetime_tasks")
 		wantIs(t, test.do("closed"), errClosed)
-		if n := w.number(t, "SELECT COUNT(*) FROM duetime_tasks"); n != before {
+		if n := w.store.Number("SELECT COUNT(*) FROM duetime_tasks"); n != before {
 			t.Errorf("%s: a refused call made %d tasks", way, n-before)
 		}
 		calls.Store(0)
@@ -94,7 +94,7 @@ func TestBeforeScheduleSeesEachWay(t *testing.T) {
 	if row.ID != twice.ID() || calls.Load() != 1 {
 		t.Errorf("scheduling the same spec again: got task %s after %d calls, want %s after one", row.ID, calls.Load(), twice.ID())
 	}
-	if n := w.number(t, "SELECT COUNT(*) FROM duetime_tasks WHERE subject <> '+'"); n != 0 {
+	if n := w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE subject <> '+'"); n != 0 {
 		t.Errorf("%d tasks are not as the function returned them", n)
 	}
 }
@@ -102,7 +102,7 @@ func TestBeforeScheduleSeesEachWay(t *testing.T) {
 // A refusal changes nothing, so that the transaction goes on. What the function returns has to keep the limits.
 func TestBeforeScheduleLeavesTheTransactionOpen(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	ctx := t.Context()
 	var calls atomic.Int64
 	kinds := schedule.NewKinds([]string{"default"})
@@ -134,7 +134,7 @@ func TestBeforeScheduleLeavesTheTransactionOpen(t *testing.T) {
 		_, err := tx.ScheduleMany(ctx, specs)
 		return err
 	}))
-	if n := w.number(t, "SELECT COUNT(*) FROM duetime_tasks"); n != 1 {
+	if n := w.store.Number("SELECT COUNT(*) FROM duetime_tasks"); n != 1 {
 		t.Errorf("%d tasks, want the one that was not refused", n)
 	}
 	if got := specs[0].Subject(); got != "" {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -16,13 +17,6 @@ const callersPerCPU = 32
 // serviceHeap stands for what a service has in memory. In the few MB of a test the collector would run all the time, and hide what
 // a call costs.
 var serviceHeap []byte
-
-// discarding is an index and a compensation topic that take everything at once.
-type discarding struct{ schedule.Index }
-
-func (discarding) Put(context.Context, []task.Task) error { return nil }
-
-func (discarding) Compensate(context.Context, task.Compensation) error { return nil }
 
 // instant is a store whose statements take no time.
 type instant struct{ schedule.Store }
@@ -47,7 +41,7 @@ func benchClient(b *testing.B, store schedule.Store) *schedule.Client {
 	b.Helper()
 	serviceHeap = make([]byte, 64<<20)
 	b.Cleanup(func() { serviceHeap = nil })
-	c, err := schedule.New(schedule.Config{Logger: slog.New(slog.DiscardHandler)}, store, discarding{}, discarding{})
+	c, err := schedule.New(schedule.Config{Logger: slog.New(slog.DiscardHandler)}, store, worldtest.Nowhere{}, worldtest.Nowhere{})
 	pipelinetest.Must(b, err)
 	b.Cleanup(func() { c.Close(context.Background()) })
 	b.ReportAllocs()
@@ -77,7 +71,7 @@ func BenchmarkScheduleWithoutServers(b *testing.B) {
 }
 
 func BenchmarkSchedule(b *testing.B) {
-	c := benchClient(b, onMySQL(b).store)
+	c := benchClient(b, newWorld(b).store)
 	atOnce(b, func() error {
 		_, err := c.Schedule(context.Background(), meal.New("ann", 1, task.In(time.Hour)))
 		return err
@@ -85,7 +79,7 @@ func BenchmarkSchedule(b *testing.B) {
 }
 
 func BenchmarkShift(b *testing.B) {
-	w := onMySQL(b)
+	w := newWorld(b)
 	c := benchClient(b, w.store)
 	b.SetParallelism(callersPerCPU)
 	b.RunParallel(func(pb *testing.PB) {
@@ -100,7 +94,7 @@ func BenchmarkShift(b *testing.B) {
 }
 
 func BenchmarkInTx(b *testing.B) {
-	c := benchClient(b, onMySQL(b).store)
+	c := benchClient(b, newWorld(b).store)
 	atOnce(b, func() error {
 		return c.InTx(context.Background(), func(tx *schedule.Tx) error {
 			_, err := tx.Schedule(context.Background(), meal.New("ann", 1, task.In(time.Hour)))

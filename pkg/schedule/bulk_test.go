@@ -27,7 +27,7 @@ func (w *world) lines(t testing.TB, id task.ID) (names []string) {
 // An operation commits, or vanishes, with the caller's transaction.
 func TestBulk(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	ctx := t.Context()
 	filter := task.Filter{Kind: meal.Name()}
 	wanted := task.Operation{Verb: task.VerbShift, By: 2 * time.Hour, Filter: filter, Rate: 100, Matched: 7}
@@ -92,7 +92,7 @@ func TestBulk(t *testing.T) {
 // With an id of the caller's, an operation is made once, however often the call comes, and all calls answer it as it stands.
 func TestBulkIsRepeated(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	ctx := t.Context()
 	wanted := task.Operation{
 		ID: task.ID{1, 2, 3}, Verb: task.VerbShift, By: time.Hour,
@@ -134,7 +134,7 @@ func TestBulkIsRepeated(t *testing.T) {
 
 func TestBulkPreview(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	for i := range 12 {
 		_, err := w.Schedule(t.Context(), meal.New("ann", i, task.In(time.Duration(12-i)*time.Hour)))
 		pipelinetest.Must(t, err)

@@ -11,16 +11,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 func TestEachChangeIsWrittenAndPut(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	ctx := t.Context()
 	made := w.make(t, "ann", task.Subject("cat"))
-	if made.Version != 1 || made.Shard != task.Shard("ann", shards) || !made.DueAt.Equal(made.CreatedAt.Add(time.Hour)) {
+	if made.Version != 1 || made.Shard != task.Shard("ann", worldtest.Shards) || !made.DueAt.Equal(made.CreatedAt.Add(time.Hour)) {
 		t.Errorf("scheduled %+v", made)
 	}
 	moved, err := w.Reschedule(ctx, made.ID, task.At(made.DueAt.Add(time.Minute)))
@@ -35,7 +36,7 @@ func TestEachChangeIsWrittenAndPut(t *testing.T) {
 	}
 	cancelled, err := w.Cancel(ctx, made.ID)
 	pipelinetest.Must(t, err)
-	if diff := cmp.Diff(w.row(t, made.ID), cancelled); diff != "" {
+	if diff := cmp.Diff(w.store.Row(made.ID), cancelled); diff != "" {
 		t.Errorf("answer differs from the row (-row +answer):\n%s", diff)
 	}
 	if diff := cmp.Diff([]int64{1, 2, 3, 4}, w.put(made.ID)); diff != "" {
@@ -51,7 +52,7 @@ func TestEachChangeIsWrittenAndPut(t *testing.T) {
 
 func TestShiftRule(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	for name, test := range map[string]struct{ due, by, want time.Duration }{
 		"later":              {time.Hour, time.Minute, time.Hour + time.Minute},
 		"earlier":            {time.Hour, -time.Minute, 59 * time.Minute},
@@ -88,7 +89,7 @@ func TestShiftRule(t *testing.T) {
 
 func TestBulkIsAllOrNothing(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	ctx := t.Context()
 	a, b, gone := w.make(t, "ann"), w.make(t, "ann"), w.make(t, "ann")
 	_, err := w.Cancel(ctx, gone.ID)
@@ -101,7 +102,7 @@ func TestBulkIsAllOrNothing(t *testing.T) {
 		return nil // what was refused must not have changed anything
 	})
 	pipelinetest.Must(t, err)
-	if got := w.row(t, a.ID).Version + w.row(t, b.ID).Version; got != 2 {
+	if got := w.store.Row(a.ID).Version + w.store.Row(b.ID).Version; got != 2 {
 		t.Errorf("a refused call changed a task: versions %d in all, want 2", got)
 	}
 	var moved []task.Task
@@ -117,7 +118,7 @@ func TestBulkIsAllOrNothing(t *testing.T) {
 
 func TestTooManyNamesFieldAndLimit(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	ctx := t.Context()
 	ids := make([]task.ID, task.MaxPerCall+1)
 	specs := make([]task.Spec, task.MaxPerCall+1)
@@ -146,7 +147,7 @@ func TestTooManyNamesFieldAndLimit(t *testing.T) {
 			}
 		})
 	}
-	if n := w.number(t, "SELECT COUNT(*) FROM duetime_tasks WHERE version = 1 AND state = 0"); n != len(specs) {
+	if n := w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE version = 1 AND state = 0"); n != len(specs) {
 		t.Errorf("%d tasks are untouched, want %d", n, len(specs))
 	}
 }
@@ -154,7 +155,7 @@ func TestTooManyNamesFieldAndLimit(t *testing.T) {
 func TestOwnerWide(t *testing.T) {
 	t.Parallel()
 	other := task.NewKind[string]("nap.done")
-	w := onMySQL(t)
+	w := newWorld(t)
 	ctx := t.Context()
 	a, b := w.make(t, "ann"), w.make(t, "ann")
 	ended, foreign := w.make(t, "ann"), w.make(t, "bob")
@@ -178,7 +179,7 @@ func TestOwnerWide(t *testing.T) {
 	}))
 	got := map[task.ID]int64{}
 	for _, row := range []task.Task{a, b, ended, foreign, nap} {
-		got[row.ID] = w.row(t, row.ID).Version
+		got[row.ID] = w.store.Row(row.ID).Version
 	}
 	want := map[task.ID]int64{a.ID: 3, b.ID: 3, ended.ID: 2, foreign.ID: 1, nap.ID: 2}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -195,7 +196,7 @@ func TestOwnerWide(t *testing.T) {
 
 func TestKeys(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	ctx := t.Context()
 	kept := w.make(t, "ann", task.Key("k"))
 	if again := w.make(t, "ann", task.Key("k")); again.ID != kept.ID || again.Version != 1 {
@@ -232,7 +233,7 @@ func TestKeys(t *testing.T) {
 
 func TestKeysWithinOneCall(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	ctx := t.Context()
 	standing := w.make(t, "ann", task.KeyMove("old"))
 	specs := []task.Spec{
@@ -262,7 +263,7 @@ func TestKeysWithinOneCall(t *testing.T) {
 		t.Errorf("rows (-want +got):\n%s", diff)
 	}
 	for _, row := range rows {
-		if diff := cmp.Diff(w.row(t, row.ID), row); diff != "" {
+		if diff := cmp.Diff(w.store.Row(row.ID), row); diff != "" {
 			t.Errorf("answer differs from the row (-row +answer):\n%s", diff)
 		}
 	}
@@ -270,7 +271,7 @@ func TestKeysWithinOneCall(t *testing.T) {
 
 func TestManyAtOnceWithOneKeyMakeOneTask(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	options := map[string]func(string) task.Option{
 		"key": task.Key, "move": task.KeyMove, "replace": task.KeyReplace, "once": task.Once,
 		"window": func(k string) task.Option { return task.Window(k, task.MaxAhead) },
@@ -296,14 +297,14 @@ func TestManyAtOnceWithOneKeyMakeOneTask(t *testing.T) {
 			t.Errorf("%s: %d tasks, want 1", name, len(ids))
 		}
 	}
-	if n := w.number(t, "SELECT COUNT(*) FROM duetime_tasks"); n != len(options) {
+	if n := w.store.Number("SELECT COUNT(*) FROM duetime_tasks"); n != len(options) {
 		t.Errorf("%d rows, want %d", n, len(options))
 	}
 }
 
 func TestWrongInputChangesNothing(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	good := meal.New("ann", 1, task.In(time.Hour))
 	pipelinetest.Must(t, w.InTx(t.Context(), func(tx *schedule.Tx) error {
 		_, err := tx.ScheduleMany(t.Context(), []task.Spec{good, meal.New("", 1, task.In(0))})
@@ -320,7 +321,7 @@ func TestWrongInputChangesNothing(t *testing.T) {
 
 func TestTasksComeFromTheIndexOrTheDatabase(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	ctx := t.Context()
 	row := w.make(t, "ann", task.Subject("cat"))
 	w.asked = nil
@@ -334,7 +335,7 @@ func TestTasksComeFromTheIndexOrTheDatabase(t *testing.T) {
 	if source != schedule.FromIndex || len(entries) != 1 || entries[0].ID != row.ID {
 		t.Errorf("from %s: %v", source, entries)
 	}
-	if diff := cmp.Diff([]int{task.Shard("ann", shards)}, w.asked); diff != "" {
+	if diff := cmp.Diff([]int{task.Shard("ann", worldtest.Shards)}, w.asked); diff != "" {
 		t.Errorf("shards asked (-want +got):\n%s", diff)
 	}
 	w.owned = nil
@@ -367,7 +368,7 @@ func TestTasksComeFromTheIndexOrTheDatabase(t *testing.T) {
 // While rows are moved to other shards, the list of an owner whose place moves comes from the database.
 func TestListsWhileRowsMove(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	ctx := t.Context()
 	row := w.make(t, "ann")
 	layout := func() task.Layout {
@@ -386,7 +387,7 @@ func TestListsWhileRowsMove(t *testing.T) {
 	}
 	sources(schedule.FromIndex)
 	const more = 512
-	if task.Shard("ann", more) == task.Shard("ann", shards) {
+	if task.Shard("ann", more) == task.Shard("ann", worldtest.Shards) {
 		t.Fatal("ann's place does not move: take another owner")
 	}
 	pipelinetest.Must(t, w.store.BeginChange(ctx, w.store.DB(), layout(), more))
@@ -415,7 +416,7 @@ func TestListsWhileRowsMove(t *testing.T) {
 // While the index may lack tasks that are due late, lists come from the database.
 func TestListsOfAPartialIndex(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	ctx := t.Context()
 	row := w.make(t, "ann")
 	for _, partial := range []bool{true, false} {

@@ -100,7 +100,7 @@ type bunTx struct {
 
 func TestPreparedStatementInTx(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	w.counters(t, 1)
 	ctx := t.Context()
 	pipelinetest.Must(t, w.InTx(ctx, func(tx *schedule.Tx) error {
@@ -117,7 +117,7 @@ func TestPreparedStatementInTx(t *testing.T) {
 		_, err = tx.Schedule(ctx, meal.New("ann", 1, task.In(time.Hour)))
 		return err
 	}))
-	if got := w.number(t, "SELECT n FROM counters"); got != 6 {
+	if got := w.store.Number("SELECT n FROM counters"); got != 6 {
 		t.Errorf("counter is %d, want 6", got)
 	}
 }
@@ -125,7 +125,7 @@ func TestPreparedStatementInTx(t *testing.T) {
 // A nested transaction that is rolled back takes its tasks along: none of them is put, and the outer's are.
 func TestSavepointOfTheServices(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	ctx := t.Context()
 	moved := w.make(t, "bob")
 	var kept, gone, after task.Task
@@ -158,7 +158,7 @@ func TestSavepointOfTheServices(t *testing.T) {
 			t.Errorf("%s: versions put (-want +got):\n%s", name, diff)
 		}
 	}
-	if w.exists(t, gone.ID) || w.row(t, moved.ID).State != task.Pending {
+	if w.exists(t, gone.ID) || w.store.Row(moved.ID).State != task.Pending {
 		t.Error("what the nested transaction did has stayed")
 	}
 	if lines := w.life(t, moved.ID); len(lines) > 0 {
@@ -168,7 +168,7 @@ func TestSavepointOfTheServices(t *testing.T) {
 
 func TestJoinOfLibraries(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	w.counters(t, 1)
 	ctx := t.Context()
 	db := foreign(t, w)
@@ -190,7 +190,7 @@ func TestJoinOfLibraries(t *testing.T) {
 			t.Errorf("%s: versions put (-want +got):\n%s", name, diff)
 		}
 	}
-	if got := w.number(t, "SELECT n FROM counters"); got != 4 {
+	if got := w.store.Number("SELECT n FROM counters"); got != 4 {
 		t.Errorf("counter is %d, want 4", got)
 	}
 }
@@ -213,7 +213,7 @@ func (otherTx) Rollback() error { return nil }
 // What is no transaction answers an error that names it, to each call.
 func TestJoinRefusesOtherTypes(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	ctx := t.Context()
 	row := w.make(t, "ann")
 	var number int
@@ -240,7 +240,7 @@ func TestJoinRefusesOtherTypes(t *testing.T) {
 		}
 		pipelinetest.Must(t, j.Index(ctx))
 	}
-	if got := w.row(t, row.ID); got.State != task.Pending {
+	if got := w.store.Row(row.ID); got.State != task.Pending {
 		t.Errorf("the task is %v", got.State)
 	}
 }

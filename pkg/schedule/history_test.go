@@ -15,6 +15,7 @@ import (
 
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -37,7 +38,7 @@ func movedBy(d time.Duration, to task.Task) string {
 
 func TestChangesBecomeHistory(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	alone, inTx, joined := w.make(t, "ann"), w.make(t, "bob"), w.make(t, "cid")
 	keyed := w.make(t, "dan", task.Key("k"))
 	untouched := w.make(t, "eve")
@@ -85,7 +86,7 @@ func TestChangesBecomeHistory(t *testing.T) {
 
 func TestHistoryComesByItself(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	made := w.make(t, "ann")
 	_, err := w.Cancel(t.Context(), made.ID)
 	pipelinetest.Must(t, err)
@@ -94,7 +95,7 @@ func TestHistoryComesByItself(t *testing.T) {
 
 func TestToldBehindASavepointThatIsTakenBack(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	before, behind := w.make(t, "ann"), w.make(t, "bob")
 	pipelinetest.Must(t, w.InTx(t.Context(), func(tx *schedule.Tx) error {
 		_, err := tx.Cancel(t.Context(), before.ID)
@@ -121,7 +122,7 @@ func TestToldBehindASavepointThatIsTakenBack(t *testing.T) {
 
 func TestToldInTheTransactionIsToldOnce(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	made, kept := w.make(t, "ann"), w.make(t, "bob")
 	tell := func(id task.ID, fail error) error {
 		return w.InTx(t.Context(), func(tx *schedule.Tx) error {
@@ -164,9 +165,9 @@ func (s *stuck) Record(ctx context.Context, _ sqlx.ExtContext, _ []task.Event) e
 
 func TestHistoryThatIsRefusedDelaysNobodyAndIsCounted(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	reg := prometheus.NewRegistry()
-	s := &stuck{Store: w.store, let: errors.New("no room"), now: make(chan struct{})}
+	s := &stuck{Store: w.store.Store, let: errors.New("no room"), now: make(chan struct{})}
 	c, err := schedule.New(schedule.Config{Logger: slog.New(slog.DiscardHandler), Metrics: reg}, s, w, w)
 	pipelinetest.Must(t, err)
 	for range 10 {
@@ -177,21 +178,7 @@ func TestHistoryThatIsRefusedDelaysNobodyAndIsCounted(t *testing.T) {
 	c.Close(t.Context())
 	_, err = c.Cancel(t.Context(), w.make(t, "ann").ID)
 	pipelinetest.Must(t, err)
-	if n := untold(t, reg); n != 11 {
+	if n := worldtest.Sum(t, reg, "duetime_history_dropped_total"); n != 11 {
 		t.Errorf("dropped %v lines, want 11", n)
 	}
-}
-
-// untold is the number of lines that were dropped.
-func untold(t testing.TB, reg *prometheus.Registry) float64 {
-	t.Helper()
-	families, err := reg.Gather()
-	pipelinetest.Must(t, err)
-	for _, f := range families {
-		if f.GetName() == "duetime_history_dropped_total" {
-			return f.GetMetric()[0].GetCounter().GetValue()
-		}
-	}
-	t.Fatal("not counted")
-	return 0
 }

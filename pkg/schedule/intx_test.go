@@ -46,7 +46,7 @@ func TestIsRetryable(t *testing.T) {
 
 func TestDeadlocksEndAllDoneExactlyOnce(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	w.counters(t, 4)
 	const workers, rounds = 8, 10
 	var mu sync.Mutex
@@ -79,17 +79,15 @@ func TestDeadlocksEndAllDoneExactlyOnce(t *testing.T) {
 	if tries == workers*rounds {
 		t.Error("no deadlock happened: this test shows nothing")
 	}
-	if got := w.number(t, "SELECT SUM(n) FROM counters"); got != 2*workers*rounds {
+	if got := w.store.Number("SELECT SUM(n) FROM counters"); got != 2*workers*rounds {
 		t.Errorf("counters hold %d, want %d", got, 2*workers*rounds)
 	}
-	if got := w.number(t, "SELECT COUNT(*) FROM duetime_tasks"); got != workers*rounds {
+	if got := w.store.Number("SELECT COUNT(*) FROM duetime_tasks"); got != workers*rounds {
 		t.Errorf("%d tasks, want %d", got, workers*rounds)
 	}
 	w.Close(t.Context()) // after the last put
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.puts) != workers*rounds {
-		t.Errorf("%d tasks were put, want %d: what a lost try scheduled doesn't exist", len(w.puts), workers*rounds)
+	if got := len(w.Puts()); got != workers*rounds {
+		t.Errorf("%d tasks were put, want %d: what a lost try scheduled doesn't exist", got, workers*rounds)
 	}
 }
 
@@ -117,7 +115,7 @@ func deadlock(t testing.TB, w *world, victim func(id int) error) error {
 
 func TestSwallowedDeadlockIsRunAgain(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	w.counters(t, 40)
 	tries := 0
 	specs := []task.Spec{meal.New("ann", 1, task.In(time.Hour)), meal.New("ann", 2, task.In(time.Hour))}
@@ -145,10 +143,10 @@ func TestSwallowedDeadlockIsRunAgain(t *testing.T) {
 	if tries != 2 {
 		t.Errorf("fn ran %d times, want 2", tries)
 	}
-	if got := w.number(t, "SELECT n FROM counters WHERE id = 1"); got != 1 {
+	if got := w.store.Number("SELECT n FROM counters WHERE id = 1"); got != 1 {
 		t.Errorf("counter is %d, want 1", got)
 	}
-	if got := w.number(t, "SELECT COUNT(*) FROM duetime_tasks"); got != 1 || len(w.put(specs[0].ID())) != 1 {
+	if got := w.store.Number("SELECT COUNT(*) FROM duetime_tasks"); got != 1 || len(w.put(specs[0].ID())) != 1 {
 		t.Errorf("%d tasks, put %v; want the one of the second try", got, w.put(specs[0].ID()))
 	}
 }
@@ -164,7 +162,7 @@ func TestLostCommitIsNeverRunAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			direct := onMySQL(t)
+			direct := newWorld(t)
 			direct.counters(t, 1)
 			w, proxy := behindProxy(t, direct)
 
@@ -203,7 +201,7 @@ func TestLostCommitIsNeverRunAgain(t *testing.T) {
 
 func TestOnlyACommittedTryIsPut(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	refused := errors.New("no food")
 	spec := meal.New("ann", 1, task.In(time.Hour))
 	err := w.InTx(t.Context(), func(tx *schedule.Tx) error {
@@ -243,7 +241,7 @@ func TestOnlyACommittedTryIsPut(t *testing.T) {
 
 func TestIndexAwayChangesNoAnswer(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	w.away = true
 	row := w.make(t, "ann")
 	pipelinetest.Await(t, "compensation", func() bool { return w.compensated(row.ID) })
@@ -251,7 +249,7 @@ func TestIndexAwayChangesNoAnswer(t *testing.T) {
 
 func TestLockedTaskIsRunning(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	row := w.make(t, "ann", task.Key("k"))
 	holder, err := w.store.Begin(t.Context())
 	pipelinetest.Must(t, err)
@@ -295,7 +293,7 @@ func TestLockedTaskIsRunning(t *testing.T) {
 
 func TestTriesAreBounded(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	runs := 0
 	lost := &mysql.MySQLError{Number: 1213, Message: "Deadlock found"}
 	err := w.InTx(t.Context(), func(*schedule.Tx) error { runs++; return lost })
@@ -312,7 +310,7 @@ func TestTriesAreBounded(t *testing.T) {
 
 func TestRewindForgetsWhatTheSavepointTookBack(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	ctx := t.Context()
 	kept, undone := meal.New("ann", 1, task.In(time.Hour)), meal.New("ann", 2, task.In(time.Hour))
 	pipelinetest.Must(t, w.InTx(ctx, func(tx *schedule.Tx) error {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/recur"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -21,7 +22,7 @@ import (
 // isolation.
 func foreign(t testing.TB, w *world) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("mysql", w.dsn)
+	db, err := sql.Open("mysql", w.store.DSN)
 	pipelinetest.Must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
@@ -37,7 +38,7 @@ func begin(t testing.TB, db *sql.DB) *sql.Tx {
 
 func TestJoinCommitsWithTheCaller(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	w.counters(t, 1)
 	ctx := t.Context()
 	db := foreign(t, w)
@@ -68,7 +69,7 @@ func TestJoinCommitsWithTheCaller(t *testing.T) {
 			t.Errorf("%s: history (-want +got):\n%s", name, diff)
 		}
 	}
-	if got := w.number(t, "SELECT n FROM counters"); got != 2 {
+	if got := w.store.Number("SELECT n FROM counters"); got != 2 {
 		t.Errorf("counter is %d, want 2", got)
 	}
 	rolled := begin(t, db)
@@ -84,7 +85,7 @@ func TestJoinCommitsWithTheCaller(t *testing.T) {
 
 func TestJoinOnSQLite(t *testing.T) {
 	t.Parallel()
-	w := onSQLite(t)
+	w := onStore(t, worldtest.NewSQLite(t, "test"))
 	tx, err := w.store.DB().BeginTxx(t.Context(), nil)
 	pipelinetest.Must(t, err)
 	j := w.Join(tx)
@@ -93,14 +94,14 @@ func TestJoinOnSQLite(t *testing.T) {
 	_, err = j.Cancel(t.Context(), row.ID)
 	pipelinetest.Must(t, err)
 	pipelinetest.Must(t, j.Commit(t.Context()))
-	if got := w.row(t, row.ID).State; got != task.Cancelled {
+	if got := w.store.Row(row.ID).State; got != task.Cancelled {
 		t.Errorf("state is %v, want cancelled", got)
 	}
 }
 
 func TestJoinReadsWhatIsCommittedNow(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	ctx := t.Context()
 	row := w.make(t, "ann")
 	tx := begin(t, foreign(t, w)) // REPEATABLE READ
@@ -121,7 +122,7 @@ func TestSwallowedDeadlockInJoin(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := onMySQL(t)
+			w := newWorld(t)
 			w.counters(t, 40)
 			ctx := t.Context()
 			tx := begin(t, foreign(t, w))
@@ -156,7 +157,7 @@ func TestSwallowedDeadlockInJoin(t *testing.T) {
 
 func TestFailedChangeEndsTheJoinedTransaction(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	w.counters(t, 1)
 	ctx := t.Context()
 	row := w.make(t, "ann")
@@ -173,14 +174,14 @@ func TestFailedChangeEndsTheJoinedTransaction(t *testing.T) {
 	_, err = j.Cancel(ctx, row.ID)
 	wantIs(t, err, task.ErrRunning)
 	wantIs(t, j.Commit(ctx), task.ErrRunning) // swallowed above
-	if got := w.number(t, "SELECT n FROM counters"); got != 0 {
+	if got := w.store.Number("SELECT n FROM counters"); got != 0 {
 		t.Errorf("counter is %d, want 0: the cancel did not happen, so nothing may", got)
 	}
 }
 
 func TestCallersSavepointsWork(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	ctx := t.Context()
 	db := foreign(t, w)
 	tx := begin(t, db)
@@ -216,7 +217,7 @@ func TestCallersSavepointsWork(t *testing.T) {
 
 func TestIndexAfterAFrameworksCommit(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	ctx := t.Context()
 	db := foreign(t, w)
 	schedules := func(end func(tx *sql.Tx) error) (*schedule.Joined, task.ID) {
@@ -247,7 +248,7 @@ func TestIndexAfterAFrameworksCommit(t *testing.T) {
 // What a framework's inner transaction took back to its savepoint says nothing about the outer one, which is committed.
 func TestIndexAfterAnInnerRollback(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	ctx := t.Context()
 	db := foreign(t, w)
 	run := func(tx *sql.Tx, statement string) {
@@ -323,7 +324,7 @@ func TestCommitAfterAnInnerRollback(t *testing.T) {
 		return err
 	}
 	type change = func(context.Context, *schedule.Joined, task.ID) error
-	w := onMySQL(t)
+	w := newWorld(t)
 	ctx := t.Context()
 	lines := map[task.ID][]string{}
 	for name, c := range map[string]struct {
@@ -359,7 +360,7 @@ func TestCommitAfterAnInnerRollback(t *testing.T) {
 		if diff := cmp.Diff([]int64{1, c.version}, w.put(there.ID)); diff != "" { // the first is make's
 			t.Errorf("%s: versions put (-want +got):\n%s", name, diff)
 		}
-		if got := w.row(t, there.ID).Version; got != c.version {
+		if got := w.store.Row(there.ID).Version; got != c.version {
 			t.Errorf("%s: version %d is committed, want %d", name, got, c.version)
 		}
 		if diff := cmp.Diff([]int64{1}, w.put(made.ID)); diff != "" {
@@ -378,7 +379,7 @@ func TestCommitAfterAnInnerRollback(t *testing.T) {
 // Commit and Index don't read the rows of recurrences: their lines are written if no task's change was taken back.
 func TestJoinedRecurrenceHasItsLine(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	ctx := t.Context()
 	var ids []task.ID
 	for name, end := range map[string]func(*sql.Tx, *schedule.Joined) error{
@@ -412,7 +413,7 @@ func TestJoinedRecurrenceHasItsLine(t *testing.T) {
 // Rows in another schema would belong to another deployment, or to none: the transaction is refused before anything is written.
 func TestJoinInAnotherSchema(t *testing.T) {
 	t.Parallel()
-	w, other := onMySQL(t), onMySQL(t)
+	w, other := newWorld(t), newWorld(t)
 	for name, schema := range map[string]*world{"with tables of its own": other, "its own": w} {
 		tx := begin(t, foreign(t, schema))
 		_, err := w.Join(tx).Schedule(t.Context(), meal.New("ann", 1, task.In(time.Hour)))
@@ -425,10 +426,8 @@ func TestJoinInAnotherSchema(t *testing.T) {
 // A service whose configuration names another namespace would write its entries where nobody looks.
 func TestRowsOfAnotherNamespaceAreRefused(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
-	s, err := store.Open(w.dsn, store.Options{Namespace: "coupons"})
-	pipelinetest.Must(t, err)
-	t.Cleanup(func() { _ = s.Close() })
+	w := newWorld(t)
+	s := worldtest.OpenStore(t, w.store.DSN, store.Options{Namespace: "coupons"})
 	c, err := schedule.New(schedule.Config{Layout: s.Layout}, s, w, w)
 	pipelinetest.Must(t, err)
 	t.Cleanup(func() { c.Close(context.Background()) })
@@ -444,7 +443,7 @@ func TestRowsOfAnotherNamespaceAreRefused(t *testing.T) {
 			t.Errorf("in a transaction: got %v, want ErrNamespace", err)
 		}
 	}
-	if n := w.number(t, "SELECT COUNT(*) FROM duetime_tasks"); n != 0 {
+	if n := w.store.Number("SELECT COUNT(*) FROM duetime_tasks"); n != 0 {
 		t.Errorf("%d rows were written", n)
 	}
 }

@@ -16,10 +16,10 @@ import (
 func TestKeyReplace(t *testing.T) {
 	t.Parallel()
 	later := task.NewKind[int](meal.Name(), task.Queue("vets"), task.MaxAttempts(7)) // as a later version declares it
-	w := onMySQL(t)
+	w := newWorld(t)
 	ctx := t.Context()
 	first := w.make(t, "ann", task.KeyReplace("k"), task.Subject("cat"))
-	w.exec(t, "UPDATE duetime_tasks SET attempt = 2, last_error = 'sick', run_at = run_at + 1000 WHERE id = ?", first.ID[:])
+	w.store.Exec("UPDATE duetime_tasks SET attempt = 2, last_error = 'sick', run_at = run_at + 1000 WHERE id = ?", first.ID[:])
 
 	spec := later.New("ann", 2, task.In(2*time.Hour), task.KeyReplace("k"), task.Subject("dog"))
 	got, err := w.Schedule(ctx, spec)
@@ -31,7 +31,7 @@ func TestKeyReplace(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("replaced (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(w.row(t, first.ID), got); diff != "" {
+	if diff := cmp.Diff(w.store.Row(first.ID), got); diff != "" {
 		t.Errorf("answer differs from the row (-row +answer):\n%s", diff)
 	}
 	if o := spec.Outcome(got); o != task.Replaced {
@@ -56,7 +56,7 @@ func TestKeyReplace(t *testing.T) {
 // The specs of one call change a task in their order, by one write.
 func TestKeysThatMoveAndReplaceWithinOneCall(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	ctx := t.Context()
 	moved, replaced := w.make(t, "ann", task.Key("a")), w.make(t, "ann", task.Key("b"))
 	kept, both := w.make(t, "ann", task.Key("c")), w.make(t, "ann", task.Key("d"))
@@ -88,7 +88,7 @@ func TestKeysThatMoveAndReplaceWithinOneCall(t *testing.T) {
 			in = 0 // as it was
 		}
 		got = append(got, stand{row.ID, row.Version, string(row.Payload), in, specs[i].Outcome(row)})
-		if diff := cmp.Diff(w.row(t, row.ID), row); diff != "" {
+		if diff := cmp.Diff(w.store.Row(row.ID), row); diff != "" {
 			t.Errorf("answer differs from the row (-row +answer):\n%s", diff)
 		}
 	}
@@ -108,7 +108,7 @@ func TestKeysThatMoveAndReplaceWithinOneCall(t *testing.T) {
 
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	outcome := func(spec task.Spec) task.Outcome {
 		t.Helper()
 		row, err := w.Schedule(t.Context(), spec)
@@ -141,7 +141,7 @@ func TestOutcomes(t *testing.T) {
 
 func TestWindowAdmitsOneTask(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	ctx := t.Context()
 	decade := task.Window("k", task.MaxAhead)
 	admitted := w.make(t, "ann", decade)
@@ -163,7 +163,7 @@ func TestWindowAdmitsOneTask(t *testing.T) {
 // The database's clock says which window it is, and a transaction has one moment.
 func TestWindowIsOfTheTransactionsMoment(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	ctx := t.Context()
 	second := func() task.Spec { return meal.New("ann", 1, task.In(time.Hour), task.Window("k", time.Second)) }
 	var first, within task.Task
@@ -188,13 +188,13 @@ func TestWindowIsOfTheTransactionsMoment(t *testing.T) {
 
 func TestWindowOutsideTheLimitsChangesNothing(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	_, err := w.Schedule(t.Context(), meal.New("ann", 1, task.In(time.Hour), task.Window("k", time.Millisecond)))
 	var field *task.FieldError
 	if !errors.As(err, &field) || field.Field != "window" {
 		t.Errorf("error is %v, want one of the field window", err)
 	}
-	if n := w.number(t, "SELECT COUNT(*) FROM duetime_tasks"); n != 0 {
+	if n := w.store.Number("SELECT COUNT(*) FROM duetime_tasks"); n != 0 {
 		t.Errorf("%d rows, want none", n)
 	}
 }
@@ -202,7 +202,7 @@ func TestWindowOutsideTheLimitsChangesNothing(t *testing.T) {
 // A thousand replaces are few statements, whose payloads differ.
 func TestReplaceMany(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	thousand := func(from int) []task.Task {
 		specs := make([]task.Spec, task.MaxPerCall)
 		for i := range specs {
@@ -217,7 +217,7 @@ func TestReplaceMany(t *testing.T) {
 	}
 	made, replaced := thousand(0), thousand(5000)
 	for i, row := range replaced {
-		if stored := w.row(t, made[i].ID); row.ID != made[i].ID || string(stored.Payload) != strconv.Itoa(5000+i) {
+		if stored := w.store.Row(made[i].ID); row.ID != made[i].ID || string(stored.Payload) != strconv.Itoa(5000+i) {
 			t.Fatalf("task %d: replaced %v by %s, want %v by %d", i, row.ID, stored.Payload, made[i].ID, 5000+i)
 		}
 	}

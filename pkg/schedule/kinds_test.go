@@ -16,7 +16,7 @@ import (
 // A kind of a queue that the configuration lacks, or of another queue than its handler's, is refused by every way in.
 func TestKindsThatNobodyRunsAreRefused(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	ctx := t.Context()
 	kinds := schedule.NewKinds([]string{"default", "mails"})
 	c, err := schedule.New(schedule.Config{Kinds: kinds, Logger: slog.New(slog.DiscardHandler)}, w.store, w, w)
@@ -60,7 +60,7 @@ func TestKindsThatNobodyRunsAreRefused(t *testing.T) {
 			}
 		}
 	}
-	if n := w.number(t, "SELECT COUNT(*) FROM duetime_tasks"); n != 1 {
+	if n := w.store.Number("SELECT COUNT(*) FROM duetime_tasks"); n != 1 {
 		t.Errorf("%d tasks, want the one that may be", n)
 	}
 	other := task.NewKind[int]("mail.send", task.Queue("default"))

@@ -32,7 +32,7 @@ func (w *world) labels(t testing.TB, tasks ...task.Task) (all []string) {
 
 func TestLabels(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	ctx := t.Context()
 	hour, rome, gold := task.In(time.Hour), task.Label("city", "Rome"), task.Label("tier", "gold")
 	single, err := w.Schedule(ctx, meal.New("ann", 1, hour, rome, gold))
@@ -51,7 +51,7 @@ func TestLabels(t *testing.T) {
 		w.labels(t, append([]task.Task{single}, many...)...)); d != "" {
 		t.Errorf("labels (-want +got):\n%s", d)
 	}
-	if n := w.number(t, "SELECT COUNT(*) FROM duetime_labels"); n != 4 {
+	if n := w.store.Number("SELECT COUNT(*) FROM duetime_labels"); n != 4 {
 		t.Errorf("%d labels were written, want 4: some have no task", n)
 	}
 }
@@ -59,7 +59,7 @@ func TestLabels(t *testing.T) {
 // Of several specs with one id, in one call or one transaction, the first makes the task.
 func TestLabelsOfOneTransaction(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	ctx := t.Context()
 	hour := task.In(time.Hour)
 	first, plain := meal.New("ann", 1, hour, task.Label("tier", "gold")), meal.New("ann", 1, hour)
@@ -87,7 +87,7 @@ func TestLabelsOfOneTransaction(t *testing.T) {
 // Scheduling again, by a key or by an id, finds a task with the labels that it was made with.
 func TestLabelsStayAsMade(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	ctx := t.Context()
 	tin := task.Label("tier", "tin")
 	kept, moved := w.make(t, "ann", task.Key("k"), tin), w.make(t, "ann", task.Key("m"), tin)
@@ -130,9 +130,9 @@ func (s *countingStore) InsertLabels(ctx context.Context, q sqlx.ExtContext, lab
 // Tasks without labels cost no statement; all labels of a batch cost one. Tasks and labels are written together or not at all.
 func TestLabelsAreOneStatement(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	ctx := t.Context()
-	counting := &countingStore{Store: w.store}
+	counting := &countingStore{Store: w.store.Store}
 	client, err := schedule.New(schedule.Config{}, counting, w, w)
 	pipelinetest.Must(t, err)
 	defer client.Close(context.Background())
@@ -153,18 +153,18 @@ func TestLabelsAreOneStatement(t *testing.T) {
 		t.Errorf("%d statements about labels that no task has", counting.calls)
 	}
 	pipelinetest.Must(t, batch(task.Label("a", "1"), task.Label("b", "2")))
-	if n := w.number(t, "SELECT COUNT(*) FROM duetime_labels"); counting.calls != 1 || n != 20 {
+	if n := w.store.Number("SELECT COUNT(*) FROM duetime_labels"); counting.calls != 1 || n != 20 {
 		t.Errorf("%d labels were written by %d statements, want 20 by 1", n, counting.calls)
 	}
 	counting.err = errors.New("no")
-	before := w.number(t, "SELECT COUNT(*) FROM duetime_tasks")
+	before := w.store.Number("SELECT COUNT(*) FROM duetime_tasks")
 	wantIs(t, batch(task.Label("a", "1")), counting.err)
 	ignored := client.InTx(ctx, func(tx *schedule.Tx) error {
 		_, _ = tx.Schedule(ctx, meal.New("ann", 1, task.In(time.Hour), task.Label("a", "1")))
 		return nil
 	})
 	wantIs(t, ignored, counting.err)
-	if n := w.number(t, "SELECT COUNT(*) FROM duetime_tasks"); n != before {
+	if n := w.store.Number("SELECT COUNT(*) FROM duetime_tasks"); n != before {
 		t.Errorf("%d tasks were written without their labels", n-before)
 	}
 }
@@ -172,12 +172,12 @@ func TestLabelsAreOneStatement(t *testing.T) {
 // Input outside the limits changes nothing.
 func TestWrongLabelChangesNothing(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	_, err := w.Schedule(t.Context(), meal.New("ann", 1, task.In(time.Hour), task.Label("City", "Rome")))
 	if wrong, ok := errors.AsType[*task.FieldError](err); !ok || wrong.Field != "label" {
 		t.Errorf("got %v, want a FieldError of label", err)
 	}
-	if n := w.number(t, "SELECT (SELECT COUNT(*) FROM duetime_tasks) + (SELECT COUNT(*) FROM duetime_labels)"); n != 0 {
+	if n := w.store.Number("SELECT (SELECT COUNT(*) FROM duetime_tasks) + (SELECT COUNT(*) FROM duetime_labels)"); n != 0 {
 		t.Errorf("%d rows were written", n)
 	}
 }

@@ -65,7 +65,7 @@ func sameIDs(t *testing.T, what string, got, want []task.ID) {
 
 func TestPagesOfAnOwner(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	ids := w.many(t, "ann", 2500)
 	w.make(t, "bob")
 	w.away = true
@@ -88,7 +88,7 @@ func TestPagesOfAnOwner(t *testing.T) {
 // A page whose last entry is none of ours ends where that entry stands: the next one, of the database, begins there.
 func TestPageAfterForeignEntry(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	first := w.make(t, "ann")
 	later, err := w.Schedule(t.Context(), meal.New("ann", 2, task.In(2*time.Hour)))
 	pipelinetest.Must(t, err)
@@ -111,7 +111,7 @@ func TestPageAfterForeignEntry(t *testing.T) {
 // However many tasks an owner has, they can be cancelled.
 func TestCancelOwnerGoesOnInPages(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	ids := w.many(t, "ann", 2500)
 	other := w.make(t, "bob")
 	err := w.InTx(t.Context(), func(tx *schedule.Tx) error {
@@ -130,7 +130,7 @@ func TestCancelOwnerGoesOnInPages(t *testing.T) {
 		t.Errorf("cancelled %d of %d, %v", n, len(ids), err)
 	}
 	sameIDs(t, "left", walk(t, w.TasksPageFromDB, "ann", "", 1000), nil)
-	if w.row(t, other.ID).State != task.Pending {
+	if w.store.Row(other.ID).State != task.Pending {
 		t.Error("a task of another owner was cancelled")
 	}
 }

@@ -45,7 +45,7 @@ func (w *world) wantPending(t testing.TB, r task.Recurrence) task.Task {
 
 func TestRecur(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	r := w.recur(t, "breakfast", weekly, 1, recur.Policy{})
 	first := w.wantPending(t, r)
 	if v := w.put(first.ID); len(v) != 1 {
@@ -59,7 +59,7 @@ func TestRecur(t *testing.T) {
 	if changed.ID != r.ID || second.ID == first.ID || string(second.Payload) != "2" {
 		t.Errorf("another definition: %+v with the task %+v", changed, second)
 	}
-	if row := w.row(t, first.ID); row.State != task.Cancelled {
+	if row := w.store.Row(first.ID); row.State != task.Cancelled {
 		t.Errorf("the replaced task is %v", row.State)
 	}
 	back := w.recur(t, "breakfast", weekly, 1, recur.Policy{})
@@ -75,7 +75,7 @@ func TestRecur(t *testing.T) {
 
 func TestRecurRefuses(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	for want, when := range map[string]recur.Timetable{
 		"timetable must have a tick to come": recur.Cron("0 0 30 2 *", "UTC"),
 		"minute must be of 0 to 59":          recur.Cron("60 0 1 1 *", "UTC"),
@@ -86,7 +86,7 @@ func TestRecurRefuses(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	if n := w.number(t, "SELECT COUNT(*) FROM duetime_recurrences"); n != 0 || len(w.pending(t, "ann")) != 0 {
+	if n := w.store.Number("SELECT COUNT(*) FROM duetime_recurrences"); n != 0 || len(w.pending(t, "ann")) != 0 {
 		t.Errorf("%d recurrences were written", n)
 	}
 	_, err := w.PauseRecurrence(t.Context(), "ann", "none", "")
@@ -96,7 +96,7 @@ func TestRecurRefuses(t *testing.T) {
 // A cancelled tick is followed by the next one, in the same transaction.
 func TestCancelledTickIsFollowed(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	for name, cancel := range map[string]func(id task.ID) error{
 		"by a call": func(id task.ID) error { _, err := w.Cancel(t.Context(), id); return err },
 		"with the owner's": func(task.ID) error {
@@ -124,7 +124,7 @@ func TestCancelledTickIsFollowed(t *testing.T) {
 // Cancelled by many callers at once, as a busy service does, whose calls share transactions.
 func TestTicksCancelledTogether(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	for _, overlap := range []recur.Overlap{recur.OverlapSkip, recur.OverlapBufferOne, recur.OverlapAllow} {
 		const n = 40
 		var made [n]task.Recurrence
@@ -154,7 +154,7 @@ func TestTicksCancelledTogether(t *testing.T) {
 // A tick that was cancelled, or moved ahead and done, is not made once more by what withdraws the tick after it, even after a purge.
 func TestPurgedTickIsNotRepeated(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	cancel := func(r task.Recurrence) {
 		_, err := w.Cancel(t.Context(), r.Newest)
 		pipelinetest.Must(t, err)
@@ -182,7 +182,7 @@ func TestPurgedTickIsNotRepeated(t *testing.T) {
 		c.renew()
 		after, err := w.Recurrence(t.Context(), "ann", name)
 		pipelinetest.Must(t, err)
-		if _, tick, _ := w.row(t, after.Newest).Tick(); !tick.After(r.DueAt) {
+		if _, tick, _ := w.store.Row(after.Newest).Tick(); !tick.After(r.DueAt) {
 			t.Errorf("%s: the next tick is %v, want one after %v", name, tick, r.DueAt)
 		}
 	}
@@ -215,11 +215,11 @@ func (w *world) runEarly(t testing.TB, id task.ID) {
 // that was moved to now stays.
 func TestRecurAfterAMove(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	r := w.recur(t, "breakfast", weekly, 1, recur.Policy{})
 	_, err := w.Shift(t.Context(), r.Newest, 48*time.Hour)
 	pipelinetest.Must(t, err)
-	w.exec(t, "UPDATE duetime_recurrences SET due_at = ?", w.now(t).Add(-time.Minute).UnixMilli())
+	w.store.Exec("UPDATE duetime_recurrences SET due_at = ?", w.now(t).Add(-time.Minute).UnixMilli())
 	changed := w.recur(t, "breakfast", weekly, 2, recur.Policy{})
 	if next := w.wantPending(t, changed); string(next.Payload) != "2" {
 		t.Errorf("moved away: the pending task is %+v, want one of the new definition", next)
@@ -235,7 +235,7 @@ func TestRecurAfterAMove(t *testing.T) {
 // An owner's recurrences that fill pages lose one tick each: the call does not go on with the ticks that it makes.
 func TestCancelOwnerLeavesTheTicksItMakes(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	pipelinetest.Must(t, w.InTx(ctx, func(tx *schedule.Tx) error {
@@ -277,7 +277,7 @@ func wantOne(n int) error {
 
 func TestPauseAndResume(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	r := w.recur(t, "breakfast", weekly, 1, recur.Policy{})
 	paused, err := w.PauseRecurrence(t.Context(), "ann", "breakfast", "sick")
 	pipelinetest.Must(t, err)
@@ -289,7 +289,7 @@ func TestPauseAndResume(t *testing.T) {
 	}
 	extra, err := w.RunRecurrence(t.Context(), "ann", "breakfast")
 	pipelinetest.Must(t, err)
-	if row := w.row(t, extra.ID); row.State != task.Pending || string(row.Payload) != "2" || row.DueAt.After(row.CreatedAt) {
+	if row := w.store.Row(extra.ID); row.State != task.Pending || string(row.Payload) != "2" || row.DueAt.After(row.CreatedAt) {
 		t.Errorf("run now: %+v", row)
 	}
 	_, err = w.Cancel(t.Context(), extra.ID) // it is not followed
@@ -304,7 +304,7 @@ func TestPauseAndResume(t *testing.T) {
 // A call with an id can be repeated: it makes one task, with one line of the history.
 func TestRunRecurrenceOnce(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	w.recur(t, "breakfast", weekly, 1, recur.Policy{})
 	id := task.NewID()
 	run := func(owner string) (made task.Task, events int, err error) {
@@ -339,7 +339,7 @@ func TestRunRecurrenceOnce(t *testing.T) {
 
 func TestStopRecurrences(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	for _, name := range []string{"lunch", "breakfast", "supper"} {
 		w.recur(t, name, weekly, 1, recur.Policy{})
 	}
@@ -370,7 +370,7 @@ func TestStopRecurrences(t *testing.T) {
 // the recurrence names it, and no call ends in anything but success or the state that it found.
 func TestRecurrenceFromManyConnections(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	w.recur(t, "breakfast", weekly, 0, recur.Policy{})
 	var wg sync.WaitGroup
 	for i := range 8 {
@@ -403,7 +403,7 @@ func TestRecurrenceFromManyConnections(t *testing.T) {
 	r, err := w.ResumeRecurrence(t.Context(), "ann", "breakfast")
 	pipelinetest.Must(t, err)
 	w.wantPending(t, r)
-	if n := w.number(t, "SELECT COUNT(*) FROM duetime_recurrences"); n != 1 {
+	if n := w.store.Number("SELECT COUNT(*) FROM duetime_recurrences"); n != 1 {
 		t.Errorf("there are %d recurrences, want one", n)
 	}
 }
@@ -411,7 +411,7 @@ func TestRecurrenceFromManyConnections(t *testing.T) {
 // A caller who sees some kinds only does not take over a recurrence that was given another kind after the caller has read it.
 func TestScopedRecurLeavesOtherKinds(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	w.recur(t, "breakfast", weekly, 1, recur.Policy{})
 	_, err := w.PauseRecurrence(t.Context(), "ann", "breakfast", "")
 	pipelinetest.Must(t, err)

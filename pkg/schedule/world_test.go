@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -15,39 +14,35 @@ import (
 
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
-	"github.com/duetime/duetime/migrations"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
-
-const shards = 16
 
 var meal = task.NewKind[int]("meal.done")
 
 // world is a client on a real store, with an index and a compensator that keep what they get.
 type world struct {
 	*schedule.Client
-	store *store.Store
-	dsn   string // of MySQL
+	worldtest.Recorder
+	store *worldtest.Store
 
 	mu      sync.Mutex
 	away    bool // the index refuses
 	flushed bool // the index has lost its memory
-	puts    []task.Task
 	owned   []task.Entry
 	next    string // what the index answers as the place of the next page
 	asked   []int  // shards
 	sent    []task.ID
 }
 
-func (w *world) Put(_ context.Context, tasks []task.Task) error {
+func (w *world) Put(ctx context.Context, tasks []task.Task) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.away {
 		return errors.New("index is away")
 	}
-	w.puts = append(w.puts, tasks...)
-	return nil
+	return w.Recorder.Put(ctx, tasks)
 }
 
 func (w *world) OwnerPage(_ context.Context, shard int, _, kind, _ string, _ int) ([]task.Entry, string, string, error) {
@@ -74,13 +69,9 @@ func (w *world) Compensate(_ context.Context, c task.Compensation) error {
 // put returns the versions of a task that reached the index, in order, once those on their way are there.
 func (w *world) put(id task.ID) []int64 {
 	_, _, _ = w.Tasks(context.Background(), "nobody", "") // waits for them, whatever it finds
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	var versions []int64
-	for _, t := range w.puts {
-		if t.ID == id {
-			versions = append(versions, t.Version)
-		}
+	for _, t := range w.PutsOf(id) {
+		versions = append(versions, t.Version)
 	}
 	return versions
 }
@@ -89,16 +80,6 @@ func (w *world) compensated(id task.ID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Contains(w.sent, id)
-}
-
-func (w *world) row(t testing.TB, id task.ID) task.Task {
-	t.Helper()
-	rows, err := w.store.Get(t.Context(), nil, []task.ID{id})
-	pipelinetest.Must(t, err)
-	if len(rows) != 1 {
-		t.Fatalf("task %s is missing", id)
-	}
-	return rows[0]
 }
 
 func (w *world) exists(t testing.TB, id task.ID) bool {
@@ -118,24 +99,12 @@ func (w *world) make(t testing.TB, owner string, opts ...task.Option) task.Task 
 	return row
 }
 
-func (w *world) exec(t testing.TB, query string, args ...any) {
-	t.Helper()
-	_, err := w.store.DB().ExecContext(t.Context(), query, args...)
-	pipelinetest.Must(t, err)
-}
-
-func (w *world) number(t testing.TB, query string, args ...any) (n int) {
-	t.Helper()
-	pipelinetest.Must(t, w.store.DB().GetContext(t.Context(), &n, query, args...))
-	return n
-}
-
 // counters makes a business table with n rows of zero.
 func (w *world) counters(t testing.TB, n int) {
 	t.Helper()
-	w.exec(t, "CREATE TABLE counters (id INTEGER PRIMARY KEY, n INTEGER NOT NULL)")
+	w.store.Exec("CREATE TABLE counters (id INTEGER PRIMARY KEY, n INTEGER NOT NULL)")
 	for id := range n {
-		w.exec(t, "INSERT INTO counters (id, n) VALUES (?, 0)", id)
+		w.store.Exec("INSERT INTO counters (id, n) VALUES (?, 0)", id)
 	}
 }
 
@@ -144,9 +113,9 @@ func add(ctx context.Context, q sqlx.ExecerContext, id int) error {
 	return err
 }
 
-func newWorld(t testing.TB, s *store.Store, migrated *store.Store) *world {
+// onStore is a client of a store, which may be another one of a deployment that has a client.
+func onStore(t testing.TB, s *worldtest.Store) *world {
 	t.Helper()
-	pipelinetest.Must(t, migrated.Migrate(t.Context(), migrations.Files, "test", shards))
 	w := &world{store: s}
 	c, err := schedule.New(schedule.Config{
 		IndexWait: 10 * time.Second, // what was put is looked at right after
@@ -159,36 +128,19 @@ func newWorld(t testing.TB, s *store.Store, migrated *store.Store) *world {
 	return w
 }
 
-func onMySQL(t testing.TB) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
-	dsn := pipelinetest.MySQL(t).NewSchema(t)
-	s, err := store.Open(dsn, store.Options{})
-	pipelinetest.Must(t, err)
-	t.Cleanup(func() { _ = s.Close() })
-	w := newWorld(t, s, s)
-	w.dsn = dsn
-	return w
+	return onStore(t, worldtest.NewStore(t, "test", store.Options{}))
 }
 
 // behindProxy is a second client of a world's database, whose connections can be cut; it waits five seconds for answers.
 func behindProxy(t testing.TB, direct *world) (*world, *pipelinetest.ToxicProxy) {
 	t.Helper()
-	cfg, err := mysql.ParseDSN(direct.dsn)
+	cfg, err := mysql.ParseDSN(direct.store.DSN)
 	pipelinetest.Must(t, err)
 	proxy := pipelinetest.Proxy(t, cfg.Addr)
 	cfg.Addr, cfg.ReadTimeout = proxy.Addr(), 5*time.Second
-	s, err := store.Open(cfg.FormatDSN(), store.Options{})
-	pipelinetest.Must(t, err)
-	t.Cleanup(func() { _ = s.Close() })
-	return newWorld(t, s, direct.store), proxy
-}
-
-func onSQLite(t testing.TB) *world {
-	t.Helper()
-	s, err := store.OpenSQLite(filepath.Join(t.TempDir(), "test.db"))
-	pipelinetest.Must(t, err)
-	t.Cleanup(func() { _ = s.Close() })
-	return newWorld(t, s, s)
+	return onStore(t, worldtest.OpenStore(t, cfg.FormatDSN(), store.Options{})), proxy
 }
 
 func wantIs(t testing.TB, err, want error) {
