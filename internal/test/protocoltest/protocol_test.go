@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"pgregory.net/rapid"
 
 	"github.com/duetime/duetime/internal/reconcile"
@@ -53,7 +54,8 @@ type run struct {
 // that answered yes.
 func TestProtocolKeepsItsPromises(t *testing.T) {
 	t.Parallel()
-	p := newProtocol(t)
+	p := newProtocol(t, miniredis.RunT(t), protocolShards)
+	p.restartWorker()
 	rapid.Check(t, func(r *rapid.T) {
 		h := &run{protocol: p, r: r, tasks: map[task.ID]*belief{}, epoch: p.newEpoch()}
 		p.memory.FlushAll()
@@ -322,15 +324,6 @@ func (h *run) check(r *rapid.T) {
 			}
 		}
 	}
-}
-
-// entries gives those of the due set and those of the owners' sets.
-func (h *run) entries(shard int) [2][]task.Entry {
-	due, _, err := h.index.ScanDue(h.t.Context(), shard, task.ScanCursor{}, 1000)
-	h.must(err)
-	owned, _, err := h.index.ScanOwners(h.t.Context(), shard, task.ScanCursor{}, 1000)
-	h.must(err)
-	return [2][]task.Entry{due, owned}
 }
 
 // heal lets the daemon, a leader and a worker run until nothing is pending and nothing stands in the index.

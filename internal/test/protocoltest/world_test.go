@@ -2,12 +2,14 @@ package protocoltest
 
 import (
 	"context"
+	"database/sql/driver"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"modernc.org/sqlite"
 
 	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/reconcile"
@@ -18,32 +20,38 @@ import (
 	"github.com/duetime/duetime/pkg/worker"
 )
 
-func TestMain(m *testing.M) { os.Exit(pipelinetest.Main(m, pipelinetest.VerifyGoroutines())) }
+func TestMain(m *testing.M) {
+	// In a synctest bubble, time.Now is the bubble's time. SQLite's own clock is not.
+	sqlite.MustRegisterScalarFunction("unixepoch", 1, func(*sqlite.FunctionContext, []driver.Value) (driver.Value, error) {
+		return float64(time.Now().UnixMilli()) / 1000, nil
+	})
+	os.Exit(pipelinetest.Main(m, pipelinetest.VerifyGoroutines()))
+}
 
 // protocol is the real SQL, the real Lua and the real settling of the worker, with the wires between them in the test's
 // hands: what was claimed, what is in the log, what was never put.
 type protocol struct {
 	t      *testing.T
+	shards int
 	store  *store.Store
 	memory *miniredis.Miniredis
 	index  *index.Index
 	worker *worker.Worker
 }
 
-func newProtocol(t *testing.T) *protocol {
-	p := &protocol{t: t, memory: miniredis.RunT(t)}
+func newProtocol(t *testing.T, memory *miniredis.Miniredis, shards int) *protocol {
+	p := &protocol{t: t, shards: shards, memory: memory}
 	var err error
 	p.store, err = store.OpenSQLite(filepath.Join(t.TempDir(), "protocol.db"))
 	pipelinetest.Must(t, err)
 	t.Cleanup(func() { pipelinetest.Must(t, p.store.Close()) })
-	pipelinetest.Must(t, p.store.Migrate(t.Context(), migrations.Files, "protocol", protocolShards))
+	pipelinetest.Must(t, p.store.Migrate(t.Context(), migrations.Files, "protocol", shards))
 	_, err = p.store.DB().ExecContext(t.Context(), `CREATE TABLE effects (
 		task_id TEXT NOT NULL, tones INTEGER NOT NULL, due_ms INTEGER NOT NULL, at_ms INTEGER NOT NULL)`)
 	pipelinetest.Must(t, err)
 	p.index, err = index.Open(index.Config{Namespace: "protocol", Addrs: []string{p.memory.Addr()}, Embedded: true, ReadTimeout: healLimit})
 	pipelinetest.Must(t, err)
 	t.Cleanup(func() { pipelinetest.Must(t, p.index.Close()) })
-	p.restartWorker()
 	return p
 }
 
@@ -62,6 +70,15 @@ func (p *protocol) restartWorker() {
 	w, err := worker.New(worker.Config{}, mux, p.store, nil, p.index, nobody{})
 	pipelinetest.Must(p.t, err)
 	p.worker = w
+}
+
+// entries gives those of the due set and those of the owners' sets.
+func (p *protocol) entries(shard int) [2][]task.Entry {
+	due, _, err := p.index.ScanDue(p.t.Context(), shard, task.ScanCursor{}, 1000)
+	pipelinetest.Must(p.t, err)
+	owned, _, err := p.index.ScanOwners(p.t.Context(), shard, task.ScanCursor{}, 1000)
+	pipelinetest.Must(p.t, err)
+	return [2][]task.Entry{due, owned}
 }
 
 // nobody takes dead letters.

@@ -16,9 +16,13 @@ import (
 var (
 	goFile   = regexp.MustCompile(`\b(?:cmd|internal|pkg|migrations)(?:/[\w-]+)+(?:\.\w+)*`)
 	testName = regexp.MustCompile("`(Test\\w+)")
+	raceName = regexp.MustCompile("`TestRaces/([^`]*)`")
 )
 
-// TestDocsNameWhatIsThere looks for each file, function and test that docs/ARCHITECTURE.md names.
+// races has the scripts of TestRaces.
+const races = "internal/test/protocoltest/testdata/"
+
+// TestDocsNameWhatIsThere looks for each file, function, test and script that docs/ARCHITECTURE.md names.
 func TestDocsNameWhatIsThere(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("docs/ARCHITECTURE.md")
@@ -35,6 +39,11 @@ func TestDocsNameWhatIsThere(t *testing.T) {
 		for _, m := range testName.FindAllStringSubmatch(line, -1) {
 			if !tests[m[1]] {
 				t.Errorf("there is no %s: %s", m[1], line)
+			}
+		}
+		for _, m := range raceName.FindAllStringSubmatch(line, -1) {
+			if _, err := os.Stat(races + m[1] + ".txt"); err != nil {
+				t.Errorf("%v: %s", err, line)
 			}
 		}
 		cells := strings.Split(line, "|")
