@@ -10,8 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
 // leg is one `go test`: some packages of a module, on one SQL server.
@@ -19,7 +17,7 @@ type leg struct {
 	title    string
 	dir      string   // of the module
 	sql      string   // as DUETIME_TEST_SQL names the server
-	own      bool     // each package starts the servers that it needs
+	own      bool     // each package starts the servers that it needs, instead of the run's
 	args     []string // of go test
 	packages []string
 }
@@ -33,17 +31,9 @@ const endLimit = 20 * time.Second
 // runLeg runs a leg and shows it.
 func (s *session) runLeg(ctx context.Context, l leg) (*result, error) {
 	s.out.say("go test %s: %s\n", strings.Join(l.args, " "), l.title)
-	if err := os.Setenv("DUETIME_TEST_SQL", l.sql); err != nil { // also for what Lend starts
-		return nil, fmt.Errorf("choose the SQL server: %w", err)
-	}
-	env := []string{"DUETIME_TEST_TIER=" + s.tier}
+	env := []string{"DUETIME_TEST_TIER=" + s.tier, "DUETIME_TEST_SQL=" + l.sql}
 	if !l.own {
-		servers, stop, err := pipelinetest.Lend()
-		if err != nil {
-			return nil, err
-		}
-		defer stop()
-		env = append(env, servers...)
+		env = append(env, s.lent...)
 	}
 	r := newResult(l)
 	args := append([]string{"-count=1", "-p", "2", "-timeout", packageLimit}, l.args...)

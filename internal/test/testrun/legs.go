@@ -1,9 +1,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
@@ -16,17 +20,19 @@ var raced = []string{"-race", "-gcflags=modernc.org/...=-race=false -d=checkptr=
 // sqlPackages are those that speak SQL, or judge implementations that do: what differs between servers shows in them.
 var sqlPackages = []string{"./internal/store", "./internal/test/protocoltest", "./internal/test/contract"}
 
-func newSession(tier string, out screen) (*session, error) {
-	c, err := newCosts()
-	if err != nil {
-		return nil, err
-	}
+// processes are packages whose subject runs in processes of its own, which are built as a release is: the detector would see the
+// test alone.
+var processes = []string{"./cmd/...", "./internal/test/chaos/...", "./internal/test/contract/...", "./internal/test/e2e/..."}
+
+func newSession(ctx context.Context, tier string, out screen) (*session, error) {
 	sql, err := pipelinetest.SQL()
 	if err != nil {
 		return nil, fmt.Errorf("choose the SQL server: %w", err)
 	}
-	s := &session{tier: tier, out: out, began: time.Now(), costs: c}
-	s.legs = []leg{{title: "all packages on " + sql, dir: ".", sql: sql, args: raced, packages: []string{"./..."}}}
+	s := &session{tier: tier, out: out, began: time.Now()}
+	if s.legs, err = promiseLegs(ctx, sql); err != nil {
+		return nil, err
+	}
 	switch tier {
 	case "test":
 	case "check":
@@ -37,10 +43,46 @@ func newSession(tier string, out screen) (*session, error) {
 	default:
 		return nil, fmt.Errorf("there is no tier %q: test, check, nightly", tier)
 	}
+	if s.costs, err = newCosts(); err != nil {
+		return nil, err
+	}
+	if s.lent, s.stop, err = pipelinetest.Lend(); err != nil {
+		s.costs.close()
+		return nil, err
+	}
 	return s, nil
 }
 
-func (s *session) close() { s.costs.close() }
+func (s *session) close() {
+	s.stop()
+	s.costs.close()
+}
+
+// promiseLegs hold each promise on one SQL server.
+func promiseLegs(ctx context.Context, sql string) ([]leg, error) {
+	all, err := list(ctx, "./...")
+	if err != nil {
+		return nil, err
+	}
+	apart, err := list(ctx, processes...)
+	if err != nil {
+		return nil, err
+	}
+	inside := slices.DeleteFunc(all, func(p string) bool { return slices.Contains(apart, p) })
+	return []leg{
+		{title: "with the race detector, on " + sql, dir: ".", sql: sql, args: raced, packages: inside},
+		{title: "processes, on " + sql, dir: ".", sql: sql, packages: processes},
+	}, nil
+}
+
+// list names the packages that the patterns match.
+func list(ctx context.Context, patterns ...string) ([]string, error) {
+	out, err := exec.CommandContext(ctx, "go", append([]string{"list"}, patterns...)...).Output() //nolint:gosec // our own patterns
+	if err != nil {
+		return nil, fmt.Errorf("list packages: %w", err)
+	}
+	return strings.Fields(string(out)), nil
+}
 
 // otherServers are the packages on the SQL servers besides the first one. What runs on SQLite has run already.
 func otherServers(first string, packages []string) []leg {

@@ -25,7 +25,7 @@ func run() int {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	s, err := newSession(*tier, screen{os.Stdout})
+	s, err := newSession(ctx, *tier, screen{os.Stdout})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
@@ -51,6 +51,8 @@ type session struct {
 	out   screen
 	began time.Time
 	costs *costs
+	lent  []string // what tells test processes of the servers that they share
+	stop  func()   // ends these servers
 
 	results []*result
 	flaky   []failure
