@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -13,7 +12,7 @@ import (
 
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
-	"github.com/duetime/duetime/migrations"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -21,38 +20,17 @@ func TestMain(m *testing.M) { os.Exit(pipelinetest.Main(m, pipelinetest.VerifyGo
 
 type world struct {
 	t     *testing.T
-	store *store.Store
+	store *worldtest.Store
 }
 
-func onBoth(t *testing.T, test func(t *testing.T, w *world)) {
+func newWorld(t *testing.T) *world {
 	t.Helper()
-	run := func(name string, open func(t *testing.T) (*store.Store, error)) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, err := open(t)
-			pipelinetest.Must(t, err)
-			t.Cleanup(func() { _ = s.Close() })
-			pipelinetest.Must(t, s.Migrate(t.Context(), migrations.Files, "test", 4))
-			test(t, &world{t, s})
-		})
-	}
-	run("mysql", func(t *testing.T) (*store.Store, error) {
-		return store.Open(pipelinetest.MySQL(t).NewSchema(t), store.Options{})
-	})
-	run("sqlite", func(t *testing.T) (*store.Store, error) { return store.OpenSQLite(filepath.Join(t.TempDir(), "db")) })
+	return &world{t, worldtest.NewStore(t, "test", store.Options{})}
 }
 
 // console returns a console without an index: its tests are about rows.
 func (w *world) console() *Console {
-	return New(Config{Actor: "ann@host", Queues: []string{"default", "mails"}}, w.store, nil, nil)
-}
-
-func (w *world) inTx(fn func(ctx context.Context, tx *sqlx.Tx) error) {
-	w.t.Helper()
-	tx, err := w.store.Begin(w.t.Context())
-	pipelinetest.Must(w.t, err)
-	pipelinetest.Must(w.t, fn(w.t.Context(), tx))
-	pipelinetest.Must(w.t, tx.Commit())
+	return New(Config{Actor: "ann@host", Queues: []string{"default", "mails"}}, w.store.Store, nil, nil)
 }
 
 var (
@@ -67,7 +45,7 @@ func (w *world) pending(opts ...task.Option) task.Task {
 	pipelinetest.Must(w.t, err)
 	row, err := kind.New("ann", 1, task.In(time.Hour), opts...).Resolve(now)
 	pipelinetest.Must(w.t, err)
-	w.inTx(func(ctx context.Context, tx *sqlx.Tx) error {
+	w.store.InTx(func(ctx context.Context, tx *sqlx.Tx) error {
 		made, err := w.store.Insert(ctx, tx, []task.Task{row})
 		if err == nil {
 			row = made[0]
@@ -83,15 +61,8 @@ func (w *world) dead(opts ...task.Option) task.Task {
 	row := w.pending(opts...)
 	row.Attempt = 2
 	row = row.Fail(errSick, 0, row.UpdatedAt)
-	w.inTx(func(ctx context.Context, tx *sqlx.Tx) error { return w.store.Save(ctx, tx, []task.Task{row}) })
+	w.store.InTx(func(ctx context.Context, tx *sqlx.Tx) error { return w.store.Save(ctx, tx, []task.Task{row}) })
 	return row
-}
-
-func (w *world) row(id task.ID) task.Task {
-	w.t.Helper()
-	rows, err := w.store.Get(w.t.Context(), nil, []task.ID{id})
-	pipelinetest.Must(w.t, err)
-	return rows[0]
 }
 
 // life returns a task's lines of history, or the lines that belong to no task, as "actor event: detail".
@@ -119,150 +90,141 @@ func diff(t *testing.T, what string, want, got any) {
 
 func TestRetryOfDeadTasks(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		o := w.console()
-		free, taken, waits := w.dead(task.Key("a")), w.dead(task.Key("b")), w.pending()
-		w.pending(task.Key("b"))
-		absent := task.NewID()
-		got, err := o.changeDeadBatch(t.Context(), []task.ID{free.ID, taken.ID, waits.ID, absent}, retry)
-		pipelinetest.Must(t, err)
-		row := w.row(free.ID)
-		diff(t, "changed", []task.Task{row}, got.changed)
-		diff(t, "left dead for their keys", []task.ID{taken.ID}, got.keyTaken)
-		diff(t, "left", []task.ID{waits.ID, absent}, got.left)
-		if row.State != task.Pending || row.Attempt != 0 || row.Version != free.Version+1 || row.DedupKey != "ka" || row.DueAt.After(row.UpdatedAt) {
-			t.Errorf("retried: %+v", row)
-		}
-		diff(t, "left dead", taken, w.row(taken.ID))
-		diff(t, "untouched", waits, w.row(waits.ID))
-		diff(t, "history", []string{"ann@host retried: " + task.RetriedDetail(free)}, w.life(free.ID))
-		diff(t, "history of the one left dead", []string(nil), w.life(taken.ID))
-	})
+	w := newWorld(t)
+	o := w.console()
+	free, taken, waits := w.dead(task.Key("a")), w.dead(task.Key("b")), w.pending()
+	w.pending(task.Key("b"))
+	absent := task.NewID()
+	got, err := o.changeDeadBatch(t.Context(), []task.ID{free.ID, taken.ID, waits.ID, absent}, retry)
+	pipelinetest.Must(t, err)
+	row := w.store.Row(free.ID)
+	diff(t, "changed", []task.Task{row}, got.changed)
+	diff(t, "left dead for their keys", []task.ID{taken.ID}, got.keyTaken)
+	diff(t, "left", []task.ID{waits.ID, absent}, got.left)
+	if row.State != task.Pending || row.Attempt != 0 || row.Version != free.Version+1 || row.DedupKey != "ka" || row.DueAt.After(row.UpdatedAt) {
+		t.Errorf("retried: %+v", row)
+	}
+	diff(t, "left dead", taken, w.store.Row(taken.ID))
+	diff(t, "untouched", waits, w.store.Row(waits.ID))
+	diff(t, "history", []string{"ann@host retried: " + task.RetriedDetail(free)}, w.life(free.ID))
+	diff(t, "history of the one left dead", []string(nil), w.life(taken.ID))
 }
 
 // A change that breaks off tells what it has committed, and nothing else.
 func TestRetryThatBreaksOff(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		o := w.console()
-		free, taken, last := w.dead(), w.dead(task.Key("b")), w.dead()
-		w.pending(task.Key("b"))
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		breaks, calls := retry, 0
-		breaks.next = func(row task.Task, now time.Time) (task.Task, error) {
-			if calls++; calls == 6 { // three in the transaction of all, then each in its own
-				cancel()
-			}
-			return row.Retry(now)
+	w := newWorld(t)
+	o := w.console()
+	free, taken, last := w.dead(), w.dead(task.Key("b")), w.dead()
+	w.pending(task.Key("b"))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	breaks, calls := retry, 0
+	breaks.next = func(row task.Task, now time.Time) (task.Task, error) {
+		if calls++; calls == 6 { // three in the transaction of all, then each in its own
+			cancel()
 		}
-		out, err := o.changeDeadBatch(ctx, []task.ID{free.ID, taken.ID, last.ID}, breaks)
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("error %v", err)
-		}
-		diff(t, "changed", []task.Task{w.row(free.ID)}, out.changed)
-		diff(t, "left dead for their keys", []task.ID{taken.ID}, out.keyTaken)
-		diff(t, "left dead", last, w.row(last.ID))
-	})
+		return row.Retry(now)
+	}
+	out, err := o.changeDeadBatch(ctx, []task.ID{free.ID, taken.ID, last.ID}, breaks)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	diff(t, "changed", []task.Task{w.store.Row(free.ID)}, out.changed)
+	diff(t, "left dead for their keys", []task.ID{taken.ID}, out.keyTaken)
+	diff(t, "left dead", last, w.store.Row(last.ID))
 }
 
 func TestDiscardOfDeadTasks(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		o := w.console()
-		one, two := w.dead(), w.dead()
-		for _, changed := range []int{2, 0} {
-			got, err := o.changeDeadBatch(t.Context(), []task.ID{one.ID, two.ID}, discard)
-			pipelinetest.Must(t, err)
-			diff(t, "changed", changed, len(got.changed))
-			diff(t, "left", 2-changed, len(got.left))
-		}
-		row := w.row(one.ID)
-		if row.State != task.Cancelled || row.LastError != "sick" || row.FinishedAt.IsZero() {
-			t.Errorf("discarded: %+v", row)
-		}
-		diff(t, "history", []string{"ann@host discarded: was dead after 3 attempts: sick"}, w.life(one.ID))
-	})
+	w := newWorld(t)
+	o := w.console()
+	one, two := w.dead(), w.dead()
+	for _, changed := range []int{2, 0} {
+		got, err := o.changeDeadBatch(t.Context(), []task.ID{one.ID, two.ID}, discard)
+		pipelinetest.Must(t, err)
+		diff(t, "changed", changed, len(got.changed))
+		diff(t, "left", 2-changed, len(got.left))
+	}
+	row := w.store.Row(one.ID)
+	if row.State != task.Cancelled || row.LastError != "sick" || row.FinishedAt.IsZero() {
+		t.Errorf("discarded: %+v", row)
+	}
+	diff(t, "history", []string{"ann@host discarded: was dead after 3 attempts: sick"}, w.life(one.ID))
 }
 
 func TestRetryOfOneTaskSaysWhyNot(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		o := w.console()
-		waits, done, taken, dead := w.pending(), w.pending(), w.dead(task.Key("k")), w.dead()
-		w.pending(task.Key("k"))
-		w.inTx(func(ctx context.Context, tx *sqlx.Tx) error {
-			return w.store.Finish(ctx, tx, []task.Task{done}, done.UpdatedAt)
-		})
-		for _, c := range []struct {
-			id   task.ID
-			want error
-		}{
-			{task.NewID(), task.ErrNotFound},
-			{waits.ID, task.ErrNotDead},
-			{done.ID, task.ErrAlreadyDone},
-			{taken.ID, task.ErrKeyTaken},
-			{dead.ID, nil},
-			{dead.ID, task.ErrNotDead},
-		} {
-			if _, err := o.changeDeadRow(t.Context(), c.id, 0, retry); !errors.Is(err, c.want) {
-				t.Errorf("error %v, want %v", err, c.want)
-			}
-		}
-		diff(t, "lines", 1, len(w.life(dead.ID)))
+	w := newWorld(t)
+	o := w.console()
+	waits, done, taken, dead := w.pending(), w.pending(), w.dead(task.Key("k")), w.dead()
+	w.pending(task.Key("k"))
+	w.store.InTx(func(ctx context.Context, tx *sqlx.Tx) error {
+		return w.store.Finish(ctx, tx, []task.Task{done}, done.UpdatedAt)
 	})
+	for _, c := range []struct {
+		id   task.ID
+		want error
+	}{
+		{task.NewID(), task.ErrNotFound},
+		{waits.ID, task.ErrNotDead},
+		{done.ID, task.ErrAlreadyDone},
+		{taken.ID, task.ErrKeyTaken},
+		{dead.ID, nil},
+		{dead.ID, task.ErrNotDead},
+	} {
+		if _, err := o.changeDeadRow(t.Context(), c.id, 0, retry); !errors.Is(err, c.want) {
+			t.Errorf("error %v, want %v", err, c.want)
+		}
+	}
+	diff(t, "lines", 1, len(w.life(dead.ID)))
 }
 
 func TestRequeue(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		o := w.console()
-		waits, there, done, dead := w.pending(task.Key("a")), w.pending(), w.pending(), w.dead()
-		_, err := o.requeueBatch(t.Context(), []task.ID{there.ID}, kind.Name(), "mails")
-		pipelinetest.Must(t, err)
-		there = w.row(there.ID)
-		w.inTx(func(ctx context.Context, tx *sqlx.Tx) error {
-			return w.store.Finish(ctx, tx, []task.Task{done}, done.UpdatedAt)
-		})
-		done = w.row(done.ID)
-		ids := []task.ID{waits.ID, there.ID, done.ID, dead.ID, task.NewID()}
-		for _, want := range []int{0, 1, 0} { // another kind, this kind, this kind with nothing left
-			name := kind.Name()
-			if want == 0 && w.row(waits.ID).Queue != "mails" {
-				name = "other"
-			}
-			got, err := o.requeueBatch(t.Context(), ids, name, "mails")
-			pipelinetest.Must(t, err)
-			if len(got.changed) != want || len(got.before) != want || got.held != 1 {
-				t.Fatalf("requeued: %+v, want %d", got, want)
-			}
-			if want == 1 {
-				diff(t, "before", waits, got.before[0])
-				diff(t, "changed", w.row(waits.ID), got.changed[0])
-			}
-		}
-		moved := waits
-		moved.Queue, moved.Version, moved.UpdatedAt = "mails", waits.Version+1, w.row(waits.ID).UpdatedAt
-		diff(t, "row", moved, w.row(waits.ID))
-		for _, row := range []task.Task{there, done, dead} {
-			diff(t, "untouched", row, w.row(row.ID))
-		}
-		diff(t, "history", []string{"ann@host requeued: from default to mails"}, w.life(waits.ID))
+	w := newWorld(t)
+	o := w.console()
+	waits, there, done, dead := w.pending(task.Key("a")), w.pending(), w.pending(), w.dead()
+	_, err := o.requeueBatch(t.Context(), []task.ID{there.ID}, kind.Name(), "mails")
+	pipelinetest.Must(t, err)
+	there = w.store.Row(there.ID)
+	w.store.InTx(func(ctx context.Context, tx *sqlx.Tx) error {
+		return w.store.Finish(ctx, tx, []task.Task{done}, done.UpdatedAt)
 	})
+	done = w.store.Row(done.ID)
+	ids := []task.ID{waits.ID, there.ID, done.ID, dead.ID, task.NewID()}
+	for _, want := range []int{0, 1, 0} { // another kind, this kind, this kind with nothing left
+		name := kind.Name()
+		if want == 0 && w.store.Row(waits.ID).Queue != "mails" {
+			name = "other"
+		}
+		got, err := o.requeueBatch(t.Context(), ids, name, "mails")
+		pipelinetest.Must(t, err)
+		if len(got.changed) != want || len(got.before) != want || got.held != 1 {
+			t.Fatalf("requeued: %+v, want %d", got, want)
+		}
+		if want == 1 {
+			diff(t, "before", waits, got.before[0])
+			diff(t, "changed", w.store.Row(waits.ID), got.changed[0])
+		}
+	}
+	moved := waits
+	moved.Queue, moved.Version, moved.UpdatedAt = "mails", waits.Version+1, w.store.Row(waits.ID).UpdatedAt
+	diff(t, "row", moved, w.store.Row(waits.ID))
+	for _, row := range []task.Task{there, done, dead} {
+		diff(t, "untouched", row, w.store.Row(row.ID))
+	}
+	diff(t, "history", []string{"ann@host requeued: from default to mails"}, w.life(waits.ID))
 }
 
 // A worker that runs a task holds its row: the worker's change stands, and the requeue does not wait.
 func TestRequeueLeavesRunningTasksAlone(t *testing.T) {
 	t.Parallel()
-	s, err := store.Open(pipelinetest.MySQL(t).NewSchema(t), store.Options{})
-	pipelinetest.Must(t, err)
-	t.Cleanup(func() { _ = s.Close() })
-	pipelinetest.Must(t, s.Migrate(t.Context(), migrations.Files, "test", 4))
-	w := &world{t, s}
+	w := newWorld(t)
 	held, free := w.pending(), w.pending()
 	o := w.console()
-	w.inTx(func(ctx context.Context, tx *sqlx.Tx) error {
-		if _, _, err := s.LockFree(ctx, tx, []task.ID{held.ID}); err != nil {
+	w.store.InTx(func(ctx context.Context, tx *sqlx.Tx) error {
+		if _, _, err := w.store.LockFree(ctx, tx, []task.ID{held.ID}); err != nil {
 			return err
 		}
 		got, err := o.requeueBatch(ctx, []task.ID{held.ID, free.ID}, kind.Name(), "mails")
@@ -272,74 +234,71 @@ func TestRequeueLeavesRunningTasksAlone(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return s.Finish(ctx, tx, []task.Task{held}, held.UpdatedAt)
+		return w.store.Finish(ctx, tx, []task.Task{held}, held.UpdatedAt)
 	})
-	if row := w.row(held.ID); row.State != task.Done || row.Queue != "default" {
+	if row := w.store.Row(held.ID); row.State != task.Done || row.Queue != "default" {
 		t.Errorf("the one that ran: %+v", row)
 	}
 }
 
 func TestPausesAndResignationsAreWrittenDown(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		o := w.console()
-		if _, err := o.askToResign(t.Context(), "event", 0); !errors.Is(err, ErrNeverLed) {
-			t.Errorf("nobody led: %v", err)
-		}
-		for range 3 {
-			_, err := w.store.Take(t.Context(), "event")
-			pipelinetest.Must(t, err)
-		}
-		for _, want := range []bool{true, false} {
-			changed, err := o.Pause(t.Context(), "mails")
-			pipelinetest.Must(t, err)
-			diff(t, "paused anew", want, changed)
-		}
-		for _, want := range []bool{true, false} {
-			changed, err := o.Resume(t.Context(), "mails")
-			pipelinetest.Must(t, err)
-			diff(t, "resumed", want, changed)
-		}
-		epoch, err := o.askToResign(t.Context(), "event", 3)
+	w := newWorld(t)
+	o := w.console()
+	if _, err := o.askToResign(t.Context(), "event", 0); !errors.Is(err, ErrNeverLed) {
+		t.Errorf("nobody led: %v", err)
+	}
+	for range 3 {
+		_, err := w.store.Take(t.Context(), "event")
 		pipelinetest.Must(t, err)
-		diff(t, "epoch", int64(3), epoch)
-		asked, err := w.store.Resigned(t.Context(), "event")
+	}
+	for _, want := range []bool{true, false} {
+		changed, err := o.Pause(t.Context(), "mails")
 		pipelinetest.Must(t, err)
-		diff(t, "asked", int64(3), asked)
-		_, err = w.store.Take(t.Context(), "event")
+		diff(t, "paused anew", want, changed)
+	}
+	for _, want := range []bool{true, false} {
+		changed, err := o.Resume(t.Context(), "mails")
 		pipelinetest.Must(t, err)
-		again, err := o.resign(t.Context(), "event", 3) // as a form that is sent twice does
-		pipelinetest.Must(t, err)
-		diff(t, "terms", [2]int64{3, 4}, [2]int64{again.Before, again.Epoch})
-		asked, err = w.store.Resigned(t.Context(), "event")
-		pipelinetest.Must(t, err)
-		diff(t, "asked once more", int64(3), asked)
-		pipelinetest.Must(t, o.inTx(t.Context(), func(tx *sqlx.Tx, now time.Time) error {
-			return o.record(t.Context(), tx, now, task.EventRebuild, "shard 3")
-		}))
-		diff(t, "history", []string{
-			"ann@host paused: mails", "ann@host resumed: mails", "ann@host resign: event, epoch 3", "ann@host rebuild: shard 3",
-		}, w.life(task.ID{}))
-	})
+		diff(t, "resumed", want, changed)
+	}
+	epoch, err := o.askToResign(t.Context(), "event", 3)
+	pipelinetest.Must(t, err)
+	diff(t, "epoch", int64(3), epoch)
+	asked, err := w.store.Resigned(t.Context(), "event")
+	pipelinetest.Must(t, err)
+	diff(t, "asked", int64(3), asked)
+	_, err = w.store.Take(t.Context(), "event")
+	pipelinetest.Must(t, err)
+	again, err := o.resign(t.Context(), "event", 3) // as a form that is sent twice does
+	pipelinetest.Must(t, err)
+	diff(t, "terms", [2]int64{3, 4}, [2]int64{again.Before, again.Epoch})
+	asked, err = w.store.Resigned(t.Context(), "event")
+	pipelinetest.Must(t, err)
+	diff(t, "asked once more", int64(3), asked)
+	pipelinetest.Must(t, o.inTx(t.Context(), func(tx *sqlx.Tx, now time.Time) error {
+		return o.record(t.Context(), tx, now, task.EventRebuild, "shard 3")
+	}))
+	diff(t, "history", []string{
+		"ann@host paused: mails", "ann@host resumed: mails", "ann@host resign: event, epoch 3", "ann@host rebuild: shard 3",
+	}, w.life(task.ID{}))
 }
 
 // A change and its line of history commit together: without the line there is no change.
 func TestNoChangeWithoutItsLine(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		dead := w.dead()
-		_, err := w.store.DB().ExecContext(t.Context(), "DROP TABLE duetime_history")
-		pipelinetest.Must(t, err)
-		o := w.console()
-		if _, err := o.changeDeadBatch(t.Context(), []task.ID{dead.ID}, retry); err == nil {
-			t.Error("retried without a line")
-		}
-		if _, err := o.Pause(t.Context(), "mails"); err == nil {
-			t.Error("paused without a line")
-		}
-		diff(t, "row", dead, w.row(dead.ID))
-		paused, err := w.store.Paused(t.Context())
-		pipelinetest.Must(t, err)
-		diff(t, "paused", 0, len(paused))
-	})
+	w := newWorld(t)
+	dead := w.dead()
+	w.store.Exec("DROP TABLE duetime_history")
+	o := w.console()
+	if _, err := o.changeDeadBatch(t.Context(), []task.ID{dead.ID}, retry); err == nil {
+		t.Error("retried without a line")
+	}
+	if _, err := o.Pause(t.Context(), "mails"); err == nil {
+		t.Error("paused without a line")
+	}
+	diff(t, "row", dead, w.store.Row(dead.ID))
+	paused, err := w.store.Paused(t.Context())
+	pipelinetest.Must(t, err)
+	diff(t, "paused", 0, len(paused))
 }

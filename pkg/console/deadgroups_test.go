@@ -42,43 +42,42 @@ func (w *world) died(cause string, after time.Duration) task.Task {
 	w.t.Helper()
 	row := w.pending()
 	row = row.Discard(errors.New(cause), row.UpdatedAt.Add(after))
-	w.inTx(func(ctx context.Context, tx *sqlx.Tx) error { return w.store.Save(ctx, tx, []task.Task{row}) })
+	w.store.InTx(func(ctx context.Context, tx *sqlx.Tx) error { return w.store.Save(ctx, tx, []task.Task{row}) })
 	return row
 }
 
 func TestDeadGroups(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		ctx, c := t.Context(), w.console()
-		if groups, cut, err := c.DeadGroups(ctx, DeadQuery{Limit: 0}); err != nil || cut || groups == nil || len(groups) > 0 {
-			t.Errorf("without dead tasks: %v, %v, %v", groups, cut, err)
+	w := newWorld(t)
+	ctx, c := t.Context(), w.console()
+	if groups, cut, err := c.DeadGroups(ctx, DeadQuery{Limit: 0}); err != nil || cut || groups == nil || len(groups) > 0 {
+		t.Errorf("without dead tasks: %v, %v, %v", groups, cut, err)
+	}
+	first, last, other := w.died("no pet 7", 0), w.died("no pet 12", time.Minute), w.died("no food", time.Hour)
+	w.died("no pet 9", time.Second)
+	w.pending()
+	want := []DeadGroup{
+		{"meal", "no pet #", 3, first.FinishedAt.UnixMilli(), last.FinishedAt.UnixMilli(), last.ID},
+		{"meal", "no food", 1, other.FinishedAt.UnixMilli(), other.FinishedAt.UnixMilli(), other.ID},
+	}
+	for limit := range 3 {
+		groups, cut, err := c.DeadGroups(ctx, DeadQuery{Limit: limit})
+		pipelinetest.Must(t, err)
+		if limit == 1 {
+			diff(t, "the largest group", want[:1], groups)
+		} else {
+			diff(t, "groups", want, groups)
 		}
-		first, last, other := w.died("no pet 7", 0), w.died("no pet 12", time.Minute), w.died("no food", time.Hour)
-		w.died("no pet 9", time.Second)
-		w.pending()
-		want := []DeadGroup{
-			{"meal", "no pet #", 3, first.FinishedAt.UnixMilli(), last.FinishedAt.UnixMilli(), last.ID},
-			{"meal", "no food", 1, other.FinishedAt.UnixMilli(), other.FinishedAt.UnixMilli(), other.ID},
+		if cut != (limit == 1) {
+			t.Errorf("limit %d: cut %v", limit, cut)
 		}
-		for limit := range 3 {
-			groups, cut, err := c.DeadGroups(ctx, DeadQuery{Limit: limit})
-			pipelinetest.Must(t, err)
-			if limit == 1 {
-				diff(t, "the largest group", want[:1], groups)
-			} else {
-				diff(t, "groups", want, groups)
-			}
-			if cut != (limit == 1) {
-				t.Errorf("limit %d: cut %v", limit, cut)
-			}
+	}
+	for _, limit := range []int{-1, MaxDeadGroups + 1} {
+		_, _, err := c.DeadGroups(ctx, DeadQuery{Limit: limit})
+		if wrong, ok := errors.AsType[*task.FieldError](err); !ok || wrong.Field != "limit" {
+			t.Errorf("limit %d: got %v", limit, err)
 		}
-		for _, limit := range []int{-1, MaxDeadGroups + 1} {
-			_, _, err := c.DeadGroups(ctx, DeadQuery{Limit: limit})
-			if wrong, ok := errors.AsType[*task.FieldError](err); !ok || wrong.Field != "limit" {
-				t.Errorf("limit %d: got %v", limit, err)
-			}
-		}
-	})
+	}
 }
 
 // Equal texts of two kinds are two groups; of groups with as many tasks, the one that died last comes first.

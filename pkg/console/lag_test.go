@@ -44,48 +44,47 @@ func TestLagOfASample(t *testing.T) {
 
 func TestLagOver(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		ctx, c := t.Context(), w.console()
-		now, err := w.store.Now(ctx, nil)
-		pipelinetest.Must(t, err)
-		row := w.due(now, -time.Second)
-		w.inTx(func(ctx context.Context, tx *sqlx.Tx) error {
-			return w.store.Finish(ctx, tx, []task.Task{row}, now.Add(-700*time.Millisecond))
-		})
-		w.dead()
-		over, err := c.LagOver(ctx, LagQuery{})
-		pipelinetest.Must(t, err)
-		if n := len(over.Steps); n < 61 || n > 62 || over.Steps[0].AtMs%60_000 != 0 {
-			t.Errorf("%d steps from %d on, want an hour by minutes", n, over.Steps[0].AtMs)
-		}
-		fired := int64(0)
-		for _, s := range over.Steps {
-			if fired += s.Fired; s.Fired == 1 && s.Max != 300 {
-				t.Errorf("got %+v, want a lag of 300 ms", s)
-			}
-		}
-		if fired != 1 || over.Fired != 1 || over.Late != 0 {
-			t.Errorf("got %d fired in the steps, %d in all, %d late; want 1, 1, 0", fired, over.Fired, over.Late)
-		}
-		for _, q := range []LagQuery{{Kind: "other"}, {Queue: "other"}} {
-			over, err := c.LagOver(ctx, q)
-			pipelinetest.Must(t, err)
-			if over.Fired != 0 {
-				t.Errorf("%+v: %d fired", q, over.Fired)
-			}
-		}
-		over, err = c.LagOver(ctx, LagQuery{Span: MaxLagSteps * time.Second, Step: time.Second})
-		if err != nil || len(over.Steps) < MaxLagSteps {
-			t.Errorf("%d steps, %v", len(over.Steps), err)
-		}
-		for _, bad := range []struct {
-			field string
-			q     LagQuery
-		}{{"step", LagQuery{Step: time.Millisecond}}, {"span", LagQuery{Span: 24 * time.Hour}}, {"span", LagQuery{Span: time.Second}}} {
-			_, err := c.LagOver(ctx, bad.q)
-			if wrong, ok := errors.AsType[*task.FieldError](err); !ok || wrong.Field != bad.field {
-				t.Errorf("%+v: got %v", bad.q, err)
-			}
-		}
+	w := newWorld(t)
+	ctx, c := t.Context(), w.console()
+	now, err := w.store.Now(ctx, nil)
+	pipelinetest.Must(t, err)
+	row := w.due(now, -time.Second)
+	w.store.InTx(func(ctx context.Context, tx *sqlx.Tx) error {
+		return w.store.Finish(ctx, tx, []task.Task{row}, now.Add(-700*time.Millisecond))
 	})
+	w.dead()
+	over, err := c.LagOver(ctx, LagQuery{})
+	pipelinetest.Must(t, err)
+	if n := len(over.Steps); n < 61 || n > 62 || over.Steps[0].AtMs%60_000 != 0 {
+		t.Errorf("%d steps from %d on, want an hour by minutes", n, over.Steps[0].AtMs)
+	}
+	fired := int64(0)
+	for _, s := range over.Steps {
+		if fired += s.Fired; s.Fired == 1 && s.Max != 300 {
+			t.Errorf("got %+v, want a lag of 300 ms", s)
+		}
+	}
+	if fired != 1 || over.Fired != 1 || over.Late != 0 {
+		t.Errorf("got %d fired in the steps, %d in all, %d late; want 1, 1, 0", fired, over.Fired, over.Late)
+	}
+	for _, q := range []LagQuery{{Kind: "other"}, {Queue: "other"}} {
+		over, err := c.LagOver(ctx, q)
+		pipelinetest.Must(t, err)
+		if over.Fired != 0 {
+			t.Errorf("%+v: %d fired", q, over.Fired)
+		}
+	}
+	over, err = c.LagOver(ctx, LagQuery{Span: MaxLagSteps * time.Second, Step: time.Second})
+	if err != nil || len(over.Steps) < MaxLagSteps {
+		t.Errorf("%d steps, %v", len(over.Steps), err)
+	}
+	for _, bad := range []struct {
+		field string
+		q     LagQuery
+	}{{"step", LagQuery{Step: time.Millisecond}}, {"span", LagQuery{Span: 24 * time.Hour}}, {"span", LagQuery{Span: time.Second}}} {
+		_, err := c.LagOver(ctx, bad.q)
+		if wrong, ok := errors.AsType[*task.FieldError](err); !ok || wrong.Field != bad.field {
+			t.Errorf("%+v: got %v", bad.q, err)
+		}
+	}
 }

@@ -85,8 +85,7 @@ func TestPageTellsConflicts(t *testing.T) {
 	pipelinetest.Must(t, err)
 	done := p.schedule(charge.New("ada", Charge{3}, task.In(time.Hour)))
 	const finish = "UPDATE duetime_tasks SET state = 1, version = 2, finished_at = updated_at WHERE id = ?"
-	_, err = p.p.DB().ExecContext(t.Context(), finish, done.ID[:])
-	pipelinetest.Must(t, err)
+	p.exec(finish, done.ID[:])
 	for _, c := range []struct {
 		do     string
 		id     task.ID
@@ -147,8 +146,7 @@ func TestPageTellsThatATaskDiedMeanwhile(t *testing.T) {
 	for i, id := range p.dead(2) {
 		do := []string{"task.retry", "task.discard"}[i]
 		form := hidden(t, p.get(200, "change?do="+do+"&id="+id.String()))
-		_, err := p.p.DB().ExecContext(t.Context(), "UPDATE duetime_tasks SET version = 4, last_error = 'another' WHERE id = ?", id[:])
-		pipelinetest.Must(t, err)
+		p.exec("UPDATE duetime_tasks SET version = 4, last_error = 'another' WHERE id = ?", id[:])
 		w := p.do(request(http.MethodPost, "change", form))
 		if w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "Somebody changed the task meanwhile") {
 			t.Errorf("%s: status %d: %s", do, w.Code, w.Body)
@@ -246,8 +244,7 @@ func TestPageFormsThatComeTwice(t *testing.T) {
 	p := open(t)
 	dead := p.dead(2)
 	const past = "UPDATE duetime_tasks SET run_at = run_at - 7200000"
-	_, err := p.p.DB().ExecContext(t.Context(), past)
-	pipelinetest.Must(t, err)
+	p.exec(past)
 	p.recurs()
 	count := func() (n int) {
 		pipelinetest.Must(t, p.p.DB().GetContext(t.Context(), &n, "SELECT COUNT(*) FROM duetime_tasks"))
@@ -261,7 +258,7 @@ func TestPageFormsThatComeTwice(t *testing.T) {
 	}
 	form.Set("once", dead[0].String())
 	form.Set("owner", "bob")
-	_, err = p.p.Recur(t.Context(), "hourly", recur.Every(time.Hour), charge.Recurring("bob", Charge{1}), recur.Policy{})
+	_, err := p.p.Recur(t.Context(), "hourly", recur.Every(time.Hour), charge.Recurring("bob", Charge{1}), recur.Policy{})
 	pipelinetest.Must(t, err)
 	if w := p.do(request(http.MethodPost, "change", form)); w.Code != 400 {
 		t.Errorf("the id of another owner's task: status %d: %s", w.Code, w.Body)
@@ -272,8 +269,7 @@ func TestPageFormsThatComeTwice(t *testing.T) {
 		t.Errorf("retried: status %d: %s", w.Code, w.Body)
 	}
 	const dies = "UPDATE duetime_tasks SET state = 3, version = 4, finished_at = updated_at WHERE id IN (?, ?)"
-	_, err = p.p.DB().ExecContext(t.Context(), dies, dead[0][:], dead[1][:])
-	pipelinetest.Must(t, err)
+	p.exec(dies, dead[0][:], dead[1][:])
 	if w := p.do(request(http.MethodPost, "change", form)); w.Code != 409 {
 		t.Errorf("retried once more: status %d: %s", w.Code, w.Body)
 	}
@@ -311,8 +307,7 @@ func TestPageDeadGroups(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	dead := p.dead(3)
-	_, err := p.p.DB().ExecContext(t.Context(), "UPDATE duetime_tasks SET last_error = 'bank shut' WHERE id = ?", dead[2][:])
-	pipelinetest.Must(t, err)
+	p.exec("UPDATE duetime_tasks SET last_error = 'bank shut' WHERE id = ?", dead[2][:])
 	page := p.get(200, "dead")
 	offered := theLink(t, page, "do", "dead.retry", "error", "bank away")
 	if asked := p.get(200, offered); !strings.Contains(asked, "Retry 2 dead tasks") {
@@ -337,10 +332,8 @@ func TestPageDeadSince(t *testing.T) {
 	p := open(t)
 	dead := p.dead(4)
 	const hours = 3 * 3600_000
-	_, err := p.p.DB().ExecContext(t.Context(), "UPDATE duetime_tasks SET finished_at = finished_at - ? WHERE id IN (?, ?)", hours, dead[0][:], dead[1][:])
-	pipelinetest.Must(t, err)
-	_, err = p.p.DB().ExecContext(t.Context(), "UPDATE duetime_tasks SET last_error = 'bank shut' WHERE id IN (?, ?)", dead[1][:], dead[3][:])
-	pipelinetest.Must(t, err)
+	p.exec("UPDATE duetime_tasks SET finished_at = finished_at - ? WHERE id IN (?, ?)", hours, dead[0][:], dead[1][:])
+	p.exec("UPDATE duetime_tasks SET last_error = 'bank shut' WHERE id IN (?, ?)", dead[1][:], dead[3][:])
 	page := p.get(200, "dead?since=-1h")
 	if !strings.Contains(page, "2 errors") || strings.Contains(page, "bulk.retry") || strings.Contains(page, "bulk.discard") {
 		t.Errorf("since an hour ago: %s", page)
@@ -470,17 +463,14 @@ func TestPageChangesTheDeployment(t *testing.T) {
 func TestPageSetsBothLimitsOrNeither(t *testing.T) {
 	t.Parallel()
 	p := open(t)
-	const breaks = "CREATE TRIGGER breaks BEFORE INSERT ON duetime_history WHEN NEW.detail LIKE '%concurrency%' " +
-		"BEGIN SELECT RAISE(ABORT, 'the line can not be written'); END"
-	_, err := p.p.DB().ExecContext(t.Context(), breaks)
-	pipelinetest.Must(t, err)
+	p.exec("CREATE TRIGGER breaks BEFORE INSERT ON duetime_history FOR EACH ROW " +
+		"IF NEW.detail LIKE '%concurrency%' THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'the line can not be written'; END IF")
 	set := []string{"do", "queue.limit", "queue", "payments", "rate", "50/m", "concurrency", "7"}
 	p.post(500, "change", set...)
 	if limits, err := p.p.Console().Queues(t.Context()); err != nil || limits[0].ByOperator {
 		t.Errorf("after a change that failed: %+v, %v", limits, err)
 	}
-	_, err = p.p.DB().ExecContext(t.Context(), "DROP TRIGGER breaks")
-	pipelinetest.Must(t, err)
+	p.exec("DROP TRIGGER breaks")
 	p.post(200, "change", set...)
 	if limits, err := p.p.Console().Queues(t.Context()); err != nil || limits[0].Rate.String() != "50/m" || limits[0].Concurrency != 7 {
 		t.Errorf("limits: %+v, %v", limits, err)

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/embedded"
 	"github.com/duetime/duetime/pkg/recur"
@@ -34,9 +34,7 @@ type pages struct {
 func openPages(t *testing.T, cfg console.PageConfig) *pages {
 	t.Helper()
 	cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
-	p, err := embedded.OpenSQLite(t.Context(), filepath.Join(t.TempDir(), "pages.db"), embedded.Config{
-		Queues: []string{"payments"}, Logger: cfg.Logger,
-	})
+	p, err := embedded.OpenMySQL(t.Context(), worldtest.Schema(t), embedded.Config{Queues: []string{"payments"}, Logger: cfg.Logger})
 	pipelinetest.Must(t, err)
 	t.Cleanup(func() { pipelinetest.Must(t, p.Close(context.Background())) })
 	h, err := console.Handler(p.Console(), cfg)
@@ -48,6 +46,12 @@ func openPages(t *testing.T, cfg console.PageConfig) *pages {
 func open(t *testing.T) *pages {
 	t.Helper()
 	return openPages(t, console.PageConfig{Open: "ann@desk"})
+}
+
+func (p *pages) exec(query string, args ...any) {
+	p.t.Helper()
+	_, err := p.p.DB().ExecContext(p.t.Context(), query, args...)
+	pipelinetest.Must(p.t, err)
 }
 
 func (p *pages) do(r *http.Request) *httptest.ResponseRecorder {
@@ -313,9 +317,8 @@ func TestPageEscapes(t *testing.T) {
 		made := p.schedule(charge.New(text, Charge{i}, task.In(time.Hour), task.Subject(text)))
 		payload, err := json.Marshal(map[string]string{"note": text + "</pre><script>alert(2)</script>"})
 		pipelinetest.Must(t, err)
-		_, err = p.p.DB().ExecContext(t.Context(), "UPDATE duetime_tasks SET payload = ?, last_error = ?, kind = ? WHERE id = ?",
+		p.exec("UPDATE duetime_tasks SET payload = ?, last_error = ?, kind = ? WHERE id = ?",
 			string(payload), text+"</pre><script>alert(3)</script>{{.Data}}", text+"{{.Data}}", made.ID[:])
-		pipelinetest.Must(t, err)
 		for _, at := range []string{
 			"search?owner=" + url.QueryEscape(text), "task?id=" + made.ID.String(), "owner?owner=" + url.QueryEscape(text),
 			"change?do=task.cancel&id=" + made.ID.String(), "search?after=" + url.QueryEscape(text),

@@ -14,47 +14,46 @@ import (
 // A task that was late shows what happened to its queue meanwhile, and one that was on time does not.
 func TestMeanwhile(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		ctx := t.Context()
-		now, err := w.store.Now(ctx, nil)
+	w := newWorld(t)
+	ctx := t.Context()
+	now, err := w.store.Now(ctx, nil)
+	pipelinetest.Must(t, err)
+	at := func(seconds int, name, actor, detail string) task.Event {
+		return task.Event{At: now.Add(time.Duration(seconds-60) * time.Second), Name: name, Actor: actor, Detail: detail}
+	}
+	row := w.due(now, -50*time.Second) // in the tenth second
+	pipelinetest.Must(t, w.store.Record(ctx, nil, []task.Event{
+		at(1, task.EventPaused, "ann@desk", row.Queue),
+		at(2, task.EventResumed, "ann@desk", row.Queue),
+		at(3, task.EventLimited, "ann@desk", row.Queue+" rate: 9/s"),
+		at(4, task.EventLimited, "ann@desk", row.Queue+" rate: 1/s"),
+		at(5, task.EventDegraded, "worker 1", row.Queue),
+		at(6, task.EventDegraded, "worker 2", row.Queue),
+		at(7, task.EventRecovered, "worker 1", row.Queue),
+		at(8, task.EventPaused, "bob@desk", row.Queue),
+		at(9, task.EventPaused, "bob@desk", "another"),
+		at(11, task.EventRebuild, "bob@desk", row.Queue),
+		at(20, task.EventResumed, "ann@desk", row.Queue),
+		at(40, task.EventPaused, "bob@desk", row.Queue),
+	}))
+	seen := func(name string, want ...int) {
+		t.Helper()
+		life, err := w.console().Task(ctx, row.ID)
 		pipelinetest.Must(t, err)
-		at := func(seconds int, name, actor, detail string) task.Event {
-			return task.Event{At: now.Add(time.Duration(seconds-60) * time.Second), Name: name, Actor: actor, Detail: detail}
+		var got []int
+		for _, h := range life.Meanwhile {
+			got = append(got, int(time.UnixMilli(h.AtMs).Sub(now)/time.Second)+60)
 		}
-		row := w.due(now, -50*time.Second) // in the tenth second
-		pipelinetest.Must(t, w.store.Record(ctx, nil, []task.Event{
-			at(1, task.EventPaused, "ann@desk", row.Queue),
-			at(2, task.EventResumed, "ann@desk", row.Queue),
-			at(3, task.EventLimited, "ann@desk", row.Queue+" rate: 9/s"),
-			at(4, task.EventLimited, "ann@desk", row.Queue+" rate: 1/s"),
-			at(5, task.EventDegraded, "worker 1", row.Queue),
-			at(6, task.EventDegraded, "worker 2", row.Queue),
-			at(7, task.EventRecovered, "worker 1", row.Queue),
-			at(8, task.EventPaused, "bob@desk", row.Queue),
-			at(9, task.EventPaused, "bob@desk", "another"),
-			at(11, task.EventRebuild, "bob@desk", row.Queue),
-			at(20, task.EventResumed, "ann@desk", row.Queue),
-			at(40, task.EventPaused, "bob@desk", row.Queue),
-		}))
-		seen := func(name string, want ...int) {
-			t.Helper()
-			life, err := w.console().Task(ctx, row.ID)
-			pipelinetest.Must(t, err)
-			var got []int
-			for _, h := range life.Meanwhile {
-				got = append(got, int(time.UnixMilli(h.AtMs).Sub(now)/time.Second)+60)
-			}
-			diff(t, name, want, got)
-		}
-		seen("pending", 4, 6, 8, 20, 40)
-		w.inTx(func(ctx context.Context, tx *sqlx.Tx) error {
-			return w.store.Finish(ctx, tx, []task.Task{row}, now.Add(-35*time.Second))
-		})
-		seen("done", 4, 6, 8, 20)
-		row = w.due(now, -45*time.Second)
-		w.inTx(func(ctx context.Context, tx *sqlx.Tx) error {
-			return w.store.Finish(ctx, tx, []task.Task{row}, row.DueAt.Add(300*time.Millisecond))
-		})
-		seen("on time")
+		diff(t, name, want, got)
+	}
+	seen("pending", 4, 6, 8, 20, 40)
+	w.store.InTx(func(ctx context.Context, tx *sqlx.Tx) error {
+		return w.store.Finish(ctx, tx, []task.Task{row}, now.Add(-35*time.Second))
 	})
+	seen("done", 4, 6, 8, 20)
+	row = w.due(now, -45*time.Second)
+	w.store.InTx(func(ctx context.Context, tx *sqlx.Tx) error {
+		return w.store.Finish(ctx, tx, []task.Task{row}, row.DueAt.Add(300*time.Millisecond))
+	})
+	seen("on time")
 }

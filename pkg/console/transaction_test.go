@@ -9,18 +9,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
-
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
-	"github.com/duetime/duetime/migrations"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 // compensator keeps the ids that the daemon is to look at.
 type compensator struct {
-	memory
+	worldtest.Nowhere
 	mu  sync.Mutex
 	ids []task.ID
 }
@@ -42,19 +40,15 @@ func (c *compensator) has(id task.ID) bool {
 // the tasks.
 func TestLostCommit(t *testing.T) {
 	t.Parallel()
-	ctx, dsn := t.Context(), pipelinetest.MySQL(t).NewSchema(t)
-	cfg, err := mysql.ParseDSN(dsn)
-	pipelinetest.Must(t, err)
-	loser := pipelinetest.LoseCommits(t, cfg.Addr)
-	s, err := store.Open(strings.Replace(dsn, cfg.Addr, loser.Addr(), 1), store.Options{})
-	pipelinetest.Must(t, err)
-	t.Cleanup(func() { _ = s.Close() })
-	pipelinetest.Must(t, s.Migrate(ctx, migrations.Files, "test", 4))
+	ctx, server := t.Context(), pipelinetest.MySQL(t)
+	loser := pipelinetest.LoseCommits(t, server.Addr())
+	dsn := worldtest.NewStore(t, "test", store.Options{}).DSN
+	s := worldtest.OpenStore(t, strings.Replace(dsn, server.Addr(), loser.Addr(), 1), store.Options{})
 	w, asked := &world{t, s}, &compensator{}
 	client, err := schedule.New(schedule.Config{}, s, asked, asked)
 	pipelinetest.Must(t, err)
 	t.Cleanup(func() { client.Close(context.Background()) })
-	c := New(Config{Actor: "ann@host", Queues: []string{"default", "mails"}}, s, nil, client)
+	c := New(Config{Actor: "ann@host", Queues: []string{"default", "mails"}}, s.Store, nil, client)
 
 	retried, discarded, moved := w.dead(), w.dead(), w.pending()
 	imported := kind.New("ann", 2, task.In(time.Hour))
@@ -79,8 +73,8 @@ func TestLostCommit(t *testing.T) {
 			pipelinetest.Await(t, verb.name+": compensation", func() bool { return asked.has(verb.touched) })
 		}
 	}
-	if lines := w.life(retried.ID); w.row(retried.ID).State != task.Pending || len(lines) != 2 {
-		t.Errorf("the retried and requeued task is %v with the lines %q", w.row(retried.ID), lines)
+	if lines := w.life(retried.ID); w.store.Row(retried.ID).State != task.Pending || len(lines) != 2 {
+		t.Errorf("the retried and requeued task is %v with the lines %q", w.store.Row(retried.ID), lines)
 	}
 	if paused, err := s.Paused(ctx); err != nil || len(paused) != 1 {
 		t.Errorf("paused are %v, %v", paused, err)
