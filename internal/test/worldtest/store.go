@@ -49,7 +49,7 @@ func OpenStore(t testing.TB, dsn string, o store.Options) *Store {
 
 func own(t testing.TB, s *store.Store, dsn string) *Store {
 	t.Helper()
-	t.Cleanup(func() { _ = s.Close() })
+	t.Cleanup(func() { pipelinetest.Must(t, s.Close()) })
 	return &Store{s, dsn, t}
 }
 
