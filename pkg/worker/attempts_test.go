@@ -22,9 +22,9 @@ func (w *world) ready(id task.ID) task.Task {
 	pipelinetest.Await(w.t, "due", func() bool {
 		now, err := w.store.Now(w.t.Context(), nil)
 		pipelinetest.Must(w.t, err)
-		return !w.row(id).RunAt.After(now)
+		return !w.store.Row(id).RunAt.After(now)
 	})
-	return w.row(id)
+	return w.store.Row(id)
 }
 
 func TestTaskThatMovesItselfHasItsAttemptsBack(t *testing.T) {
@@ -54,7 +54,7 @@ func TestTaskThatMovesItselfHasItsAttemptsBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := onMySQL(t)
+			w := newWorld(t)
 			calls := 0
 			mux := worker.NewMux()
 			worker.Handle(mux, poll, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
@@ -68,7 +68,7 @@ func TestTaskThatMovesItselfHasItsAttemptsBack(t *testing.T) {
 			for range 12 { // six periods of a failure and a success
 				w.pass(wk, w.ready(made.ID))
 			}
-			row := w.row(made.ID)
+			row := w.store.Row(made.ID)
 			want(t, "state", row.State, task.Pending)
 			want(t, "effects", w.effects(made.ID), 6)
 			want(t, "attempt", row.Attempt, 0)
@@ -79,9 +79,9 @@ func TestTaskThatMovesItselfHasItsAttemptsBack(t *testing.T) {
 func TestOnlySuccessGivesAttemptsBack(t *testing.T) {
 	t.Parallel()
 	kind := task.NewKind[payload]("meal", task.MaxAttempts(5), atOnce)
-	w := onMySQL(t)
+	w := newWorld(t)
 	mate := w.schedule(kind.New("mate", payload{}, task.In(time.Hour)))[0]
-	w.exec("UPDATE duetime_tasks SET attempt = 2 WHERE id = ?", mate.ID[:])
+	w.store.Exec("UPDATE duetime_tasks SET attempt = 2 WHERE id = ?", mate.ID[:])
 	mux := worker.NewMux()
 	worker.Handle(mux, kind, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
 		switch tk.Payload.Word {
@@ -97,17 +97,17 @@ func TestOnlySuccessGivesAttemptsBack(t *testing.T) {
 		return err
 	})
 	tasks := w.due(kind, 3)
-	w.exec("UPDATE duetime_tasks SET attempt = 2 WHERE kind = 'meal'")
+	w.store.Exec("UPDATE duetime_tasks SET attempt = 2 WHERE kind = 'meal'")
 	w.pass(w.worker(mux, worker.Config{}), tasks...)
-	want(t, "attempts of what failed", w.row(tasks[0].ID).Attempt, 3)
-	want(t, "attempts of what rests", w.row(tasks[1].ID).Attempt, 2)
-	want(t, "attempts of what another moved", w.row(mate.ID).Attempt, 2)
+	want(t, "attempts of what failed", w.store.Row(tasks[0].ID).Attempt, 3)
+	want(t, "attempts of what rests", w.store.Row(tasks[1].ID).Attempt, 2)
+	want(t, "attempts of what another moved", w.store.Row(mate.ID).Attempt, 2)
 }
 
 func TestTaskThatMovesItselfOutlivesRestarts(t *testing.T) {
 	t.Parallel()
 	poll := task.NewKind[payload]("poll", task.MaxAttempts(2))
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, poll, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
 		_, err := tx.Reschedule(ctx, tk.ID, task.In(0))
@@ -115,17 +115,17 @@ func TestTaskThatMovesItselfOutlivesRestarts(t *testing.T) {
 	})
 	made := w.due(poll, 1)[0]
 	for i := range 4 {
-		w.publish(w.row(made.ID)) // came due while no worker was there
+		w.publish(w.store.Row(made.ID)) // came due while no worker was there
 		stop := w.run(w.worker(mux, worker.Config{}))
 		pipelinetest.Await(t, "run", func() bool { return w.effects(made.ID) == i+1 })
 		pipelinetest.Must(t, stop())
-		want(t, "state", w.row(made.ID).State, task.Pending)
+		want(t, "state", w.store.Row(made.ID).State, task.Pending)
 	}
 }
 
 func TestPuttingOffARestingTaskNeverBringsItNearer(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, func(context.Context, *worker.Tx, worker.Task[payload]) error { return worker.Snooze(6 * time.Hour) })
 	wk := w.worker(mux, worker.Config{})
@@ -146,12 +146,12 @@ func TestPuttingOffARestingTaskNeverBringsItNearer(t *testing.T) {
 		made := w.schedule(meal.New(name, payload{}, task.In(0)), meal.New(name, payload{}, task.In(0)))
 		ahead := w.schedule(meal.New(name, payload{}, task.In(time.Hour)))[0] // waits for its time; is shifted in the same statement
 		w.pass(wk, made...)
-		w.exec("UPDATE duetime_tasks SET due_at = due_at - 1800000 WHERE id = ?", made[1].ID[:])
+		w.store.Exec("UPDATE duetime_tasks SET due_at = due_at - 1800000 WHERE id = ?", made[1].ID[:])
 		for _, d := range []time.Duration{time.Hour, 0, time.Millisecond} {
 			for _, id := range []task.ID{made[0].ID, made[1].ID, ahead.ID} {
-				before := w.row(id)
+				before := w.store.Row(id)
 				w.inTx(func(ctx context.Context, tx *schedule.Tx) error { return shift(ctx, tx, before, d) })
-				after := w.row(id)
+				after := w.store.Row(id)
 				if after.RunAt.Before(before.RunAt) || after.DueAt.Before(before.DueAt) || after.RunAt.Before(after.DueAt) {
 					t.Errorf("%s, shifted by %v: next try moved by %v, due time by %v", name, d, after.RunAt.Sub(before.RunAt), after.DueAt.Sub(before.DueAt))
 				}
@@ -163,7 +163,7 @@ func TestPuttingOffARestingTaskNeverBringsItNearer(t *testing.T) {
 func TestWhatIsNoTryLeavesTheCatchUpWindow(t *testing.T) {
 	t.Parallel()
 	offer := task.NewKind[payload]("offer", task.CatchUpWindow(time.Minute))
-	w := onMySQL(t)
+	w := newWorld(t)
 	old, fresh := worker.NewMux(), worker.NewMux()
 	worker.Handle(old, meal, effect)
 	worker.Handle(fresh, offer, effect)
@@ -181,12 +181,12 @@ func TestWhatIsNoTryLeavesTheCatchUpWindow(t *testing.T) {
 	w.publish(drained)
 	stop := w.run(w.worker(slow, worker.Config{Drain: time.Millisecond}))
 	<-begun
-	want(t, "charged before it ran", w.row(drained.ID).Attempt, 1)
+	want(t, "charged before it ran", w.store.Row(drained.ID).Attempt, 1)
 	pipelinetest.Must(t, stop())
-	want(t, "given back", w.row(drained.ID).Attempt, 0)
+	want(t, "given back", w.store.Row(drained.ID).Attempt, 0)
 
-	w.exec("UPDATE duetime_tasks SET due_at = due_at - 7200000, run_at = run_at - 7200000")
-	got := w.pass(w.worker(fresh, worker.Config{}), w.row(unknown.ID), w.row(drained.ID))
+	w.store.Exec("UPDATE duetime_tasks SET due_at = due_at - 7200000, run_at = run_at - 7200000")
+	got := w.pass(w.worker(fresh, worker.Config{}), w.store.Row(unknown.ID), w.store.Row(drained.ID))
 	want(t, "result of what nobody knew", got[unknown.ID].Result, "skipped")
 	want(t, "result of what was given back", got[drained.ID].Result, "skipped")
 }
@@ -194,24 +194,24 @@ func TestWhatIsNoTryLeavesTheCatchUpWindow(t *testing.T) {
 func TestPayloadOfAnotherVersionIsAFailedAttempt(t *testing.T) {
 	t.Parallel()
 	kind := task.NewKind[payload]("meal", task.MaxAttempts(2), atOnce)
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, kind, effect)
 	wk := w.worker(mux, worker.Config{})
 	tasks := w.due(kind, 3)
 	for _, odd := range tasks[:2] {
-		w.exec(`UPDATE duetime_tasks SET payload = '{"word":{"of":"another version"}}' WHERE id = ?`, odd.ID[:])
+		w.store.Exec(`UPDATE duetime_tasks SET payload = '{"word":{"of":"another version"}}' WHERE id = ?`, odd.ID[:])
 	}
 	got := w.pass(wk, tasks...)
 	for i, result := range []string{"failed", "failed", "done"} {
 		want(t, "result", got[tasks[i].ID].Result, result)
 	}
-	want(t, "attempt", w.row(tasks[0].ID).Attempt, 1)
-	w.exec(`UPDATE duetime_tasks SET payload = '{"word":"ours"}' WHERE id = ?`, tasks[0].ID[:]) // or a worker that knows it
+	want(t, "attempt", w.store.Row(tasks[0].ID).Attempt, 1)
+	w.store.Exec(`UPDATE duetime_tasks SET payload = '{"word":"ours"}' WHERE id = ?`, tasks[0].ID[:]) // or a worker that knows it
 	got = w.pass(wk, w.ready(tasks[0].ID), w.ready(tasks[1].ID))
 	want(t, "result of a worker that knows it", got[tasks[0].ID].Result, "done")
 	want(t, "result of the last attempt", got[tasks[1].ID].Result, "dead")
-	if dead := w.row(tasks[1].ID); dead.Attempt != 2 || !strings.Contains(dead.LastError, "decode payload") {
+	if dead := w.store.Row(tasks[1].ID); dead.Attempt != 2 || !strings.Contains(dead.LastError, "decode payload") {
 		t.Errorf("dead after %d attempts: %q", dead.Attempt, dead.LastError)
 	}
 }
@@ -242,7 +242,7 @@ func TestFollowUpUnderItsOwnKeyIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := onMySQL(t)
+			w := newWorld(t)
 			mux := worker.NewMux()
 			var got error
 			handle := func(ctx context.Context, tx *worker.Tx, own task.ID) error {
@@ -263,7 +263,7 @@ func TestFollowUpUnderItsOwnKeyIsRefused(t *testing.T) {
 			if !errors.Is(got, c.want) {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
-			follows := w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 0")
+			follows := w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 0")
 			want(t, "tasks that follow", follows, map[bool]int{true: 0, false: 1}[c.want != nil])
 		})
 	}
@@ -271,7 +271,7 @@ func TestFollowUpUnderItsOwnKeyIsRefused(t *testing.T) {
 
 func TestFollowUpUnderAKeyThatTheHandlerGaveUp(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
 		if _, err := tx.Cancel(ctx, tk.ID); err != nil {
@@ -282,6 +282,6 @@ func TestFollowUpUnderAKeyThatTheHandlerGaveUp(t *testing.T) {
 	})
 	made := w.schedule(meal.New("o", payload{}, task.In(0), task.Key("k")))[0]
 	w.pass(w.worker(mux, worker.Config{}), made)
-	want(t, "state", w.row(made.ID).State, task.Cancelled)
-	want(t, "tasks that follow", w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 0"), 1)
+	want(t, "state", w.store.Row(made.ID).State, task.Cancelled)
+	want(t, "tasks that follow", w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 0"), 1)
 }

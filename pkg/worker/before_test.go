@@ -14,7 +14,7 @@ import (
 // What handlers schedule is seen once and may be changed or refused, before the rules for keys hold.
 func TestBeforeScheduleSeesFollowUps(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	errNo := errors.New("no more of these")
 	var seen []string
 	cfg := worker.Config{BeforeSchedule: func(_ context.Context, spec task.Spec) (task.Spec, error) {
@@ -49,12 +49,12 @@ func TestBeforeScheduleSeesFollowUps(t *testing.T) {
 	})
 	made := w.schedule(meal.New("own", payload{}, task.In(0), task.Key("mine")))[0] // not by a handler
 	w.pass(w.worker(mux, cfg), made)
-	want(t, "state", w.row(made.ID).State, task.Done)
+	want(t, "state", w.store.Row(made.ID).State, task.Done)
 	want(t, "refusal", errors.Is(refused, errNo), true)
 	want(t, "the key of the task that runs", errors.Is(own, worker.ErrOwnKey), true)
 	want(t, "refusal of a recurrence", errors.Is(recurrence, errNo), true)
 	want(t, "seen", len(seen), 7)
-	want(t, "a tick's task as changed", w.number("SELECT COUNT(*) FROM duetime_tasks WHERE subject = '!'"), 1)
-	want(t, "follow-ups as changed", w.number("SELECT COUNT(*) FROM duetime_tasks WHERE subject IN ('a!', 'b!')"), 2)
-	want(t, "tasks", w.number("SELECT COUNT(*) FROM duetime_tasks"), 4)
+	want(t, "a tick's task as changed", w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE subject = '!'"), 1)
+	want(t, "follow-ups as changed", w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE subject IN ('a!', 'b!')"), 2)
+	want(t, "tasks", w.store.Number("SELECT COUNT(*) FROM duetime_tasks"), 4)
 }

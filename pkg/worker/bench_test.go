@@ -32,7 +32,7 @@ func BenchmarkSettle(b *testing.B) {
 		"single": {single, newTasks}, "batch": {batch, newTasks}, "ticks": {batch, nextTicks},
 	} {
 		b.Run(name, func(b *testing.B) {
-			w := onMySQL(b)
+			w := newWorld(b)
 			wk := w.worker(c.mux, worker.Config{})
 			due := c.due(w)
 			b.ResetTimer()
@@ -59,7 +59,7 @@ func nextTicks(w *world) func() []task.Task {
 	return func() []task.Task {
 		now, err := w.store.Now(w.t.Context(), nil)
 		pipelinetest.Must(w.t, err)
-		w.exec("UPDATE duetime_tasks SET due_at = ?, run_at = ? WHERE state = 0", now.UnixMilli(), now.UnixMilli())
+		w.store.Exec("UPDATE duetime_tasks SET due_at = ?, run_at = ? WHERE state = 0", now.UnixMilli(), now.UnixMilli())
 		ticks, err := w.store.Pending(w.t.Context(), time.Time{}, now.Add(time.Second), task.Cursor{}, 1000)
 		pipelinetest.Must(w.t, err)
 		want(w.t, "pending ticks", len(ticks), 100)

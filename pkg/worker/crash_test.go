@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/stream"
-	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
 )
@@ -49,11 +48,7 @@ func child(path string) error {
 	if err != nil {
 		return err
 	}
-	entries := make([]task.Entry, len(pending))
-	for i, t := range pending {
-		entries[i] = task.Entry{ID: t.ID, Kind: t.Kind, Queue: t.Queue, Owner: t.Owner, Score: task.ScoreOf(t)}
-	}
-	if err := errors.Join(log.Publish(ctx, entries, 1)...); err != nil {
+	if err := errors.Join(log.Publish(ctx, worldtest.Entries(pending...), 1)...); err != nil {
 		return err
 	}
 	mux := worker.NewMux()
@@ -65,7 +60,7 @@ func child(path string) error {
 	}
 	worker.Handle(mux, crash, handler)
 	worker.Handle(mux, last, handler)
-	wk, err := worker.New(worker.Config{Concurrency: 2, BatchTime: time.Second}, mux, s, log, &recorder{}, log)
+	wk, err := worker.New(worker.Config{Concurrency: 2, BatchTime: time.Second}, mux, s, log, worldtest.Nowhere{}, log)
 	if err != nil {
 		return err
 	}
@@ -88,10 +83,7 @@ var last = task.NewKind[payload]("last", task.MaxAttempts(1))
 // Two tasks end every process that runs them. They must end dead, after their attempts; nobody else may.
 func TestTaskThatKillsItsProcessIsDeadAfterItsAttempts(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "duetime.db")
-	s, err := store.OpenSQLite(path)
-	pipelinetest.Must(t, err)
-	w := newWorld(t, s)
+	w := onStore(t, worldtest.NewSQLite(t, "test"))
 	var specs []task.Spec
 	for i := range 30 {
 		word := "innocent"
@@ -105,10 +97,10 @@ func TestTaskThatKillsItsProcessIsDeadAfterItsAttempts(t *testing.T) {
 		specs = append(specs, kind.New(fmt.Sprintf("owner%d", i), payload{Word: word}, task.In(0)))
 	}
 	tasks := w.schedule(specs...)
-	exits := runUntilClean(t, path)
+	exits := runUntilClean(t, w.store.DSN)
 	t.Logf("%d processes died", exits)
 	for i, made := range tasks {
-		row := w.row(made.ID)
+		row := w.store.Row(made.ID)
 		if i == 5 || i == 20 {
 			want(t, fmt.Sprintf("%d: state", i), row.State, task.Dead)
 			want(t, fmt.Sprintf("%d: attempts", i), row.Attempt, 4)

@@ -25,7 +25,7 @@ var _ connPool = (*worker.Tx)(nil)
 
 func TestPreparedStatementInHandler(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
 		s, err := tx.PrepareContext(ctx, "INSERT INTO effects (task_id, word) VALUES (?, ?)") //nolint:sqlclosecheck // it ends with the handler
@@ -38,7 +38,7 @@ func TestPreparedStatementInHandler(t *testing.T) {
 	tasks := w.due(meal, 3)
 	w.pass(w.worker(mux, worker.Config{}), tasks...)
 	for _, made := range tasks {
-		want(t, "state", w.row(made.ID).State, task.Done)
+		want(t, "state", w.store.Row(made.ID).State, task.Done)
 		want(t, "effects", w.effects(made.ID), 1)
 	}
 }
@@ -46,7 +46,7 @@ func TestPreparedStatementInHandler(t *testing.T) {
 // A statement that a handler left to somebody else must not run in the transaction of the others of its batch.
 func TestPreparedStatementEndsWithItsHandler(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	var left *sql.Stmt
 	var late error
 	mux := worker.NewMux()
@@ -64,10 +64,10 @@ func TestPreparedStatementEndsWithItsHandler(t *testing.T) {
 	})
 	tasks := w.due(meal, 3)
 	w.pass(w.worker(mux, worker.Config{}), tasks...)
-	want(t, "late effects", w.number("SELECT COUNT(*) FROM effects WHERE task_id = 'late'"), 0)
+	want(t, "late effects", w.store.Number("SELECT COUNT(*) FROM effects WHERE task_id = 'late'"), 0)
 	want(t, "an error", late != nil, true)
 	for _, made := range tasks {
-		want(t, "state", w.row(made.ID).State, task.Done)
+		want(t, "state", w.store.Row(made.ID).State, task.Done)
 		want(t, "effects", w.effects(made.ID), 1)
 	}
 }
@@ -75,7 +75,7 @@ func TestPreparedStatementEndsWithItsHandler(t *testing.T) {
 // A prepared statement ends with the handler's time, whatever context it is given.
 func TestPreparedStatementEndsWithTheHandlersTime(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, _ worker.Task[payload]) error {
 		s, err := tx.PrepareContext(ctx, "SELECT SLEEP(?)") //nolint:sqlclosecheck // it ends with the handler
@@ -94,8 +94,8 @@ func TestPreparedStatementEndsWithTheHandlersTime(t *testing.T) {
 	if took := time.Since(began); took > 15*time.Second { // the driver's own limit is above 20 s
 		t.Errorf("the handler was waited for %v", took)
 	}
-	want(t, "attempts", w.row(made.ID).Attempt, 1)
-	want(t, "abandoned", w.metric("duetime_handlers_abandoned_total", nil), 0)
+	want(t, "attempts", w.store.Row(made.ID).Attempt, 1)
+	want(t, "abandoned", w.metric("duetime_handlers_abandoned_total"), 0)
 	want(t, "stop", stop(), nil)
 }
 
@@ -133,14 +133,14 @@ func TestNestedTransactionInHandler(t *testing.T) {
 			w.pass(wk, tasks...)
 		}
 		for i, made := range tasks {
-			row := w.row(made.ID)
+			row := w.store.Row(made.ID)
 			want(t, fmt.Sprintf("%d: state", i), row.State, task.Done)
 			want(t, fmt.Sprintf("%d: effects", i), w.effects(made.ID), 1)
 			want(t, fmt.Sprintf("%d: attempts", i), row.Attempt, 0)
 		}
-		want(t, "tasks", w.number("SELECT COUNT(*) FROM duetime_tasks"), 3)
-		want(t, "puts of what never was", len(w.index.of(follow.ID)), 0)
-		want(t, "lines of what never was", w.number("SELECT COUNT(*) FROM duetime_history"), 0)
+		want(t, "tasks", w.store.Number("SELECT COUNT(*) FROM duetime_tasks"), 3)
+		want(t, "puts of what never was", len(w.index.PutsOf(follow.ID)), 0)
+		want(t, "lines of what never was", w.store.Number("SELECT COUNT(*) FROM duetime_history"), 0)
 	})
 }
 

@@ -59,7 +59,7 @@ func TestLastAttemptThatWasChargedAndNeverRanIsRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := onMySQL(t)
+			w := newWorld(t)
 			var calls atomic.Int64
 			mux := worker.NewMux()
 			worker.Handle(mux, single, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
@@ -75,13 +75,13 @@ func TestLastAttemptThatWasChargedAndNeverRanIsRun(t *testing.T) {
 			stop := w.run(w.workerOn(s, mux, worker.Config{}))
 			pipelinetest.Await(t, "charged, and then locked by somebody", func() bool { return s.attempts.Load() > 0 })
 			want(t, "stop", stop(), nil)
-			want(t, "state", w.row(made.ID).State, task.Pending)
-			want(t, "attempt that nobody took back", w.row(made.ID).Attempt, 1)
+			want(t, "state", w.store.Row(made.ID).State, task.Pending)
+			want(t, "attempt that nobody took back", w.store.Row(made.ID).Attempt, 1)
 			want(t, "calls before", calls.Load(), 0)
 			stop = w.run(w.worker(mux, worker.Config{}))
-			pipelinetest.Await(t, "it ended", func() bool { return w.row(made.ID).State != task.Pending })
+			pipelinetest.Await(t, "it ended", func() bool { return w.store.Row(made.ID).State != task.Pending })
 			want(t, "stop", stop(), nil)
-			row := w.row(made.ID)
+			row := w.store.Row(made.ID)
 			want(t, "attempts", row.Attempt, 1)
 			want(t, "calls", calls.Load(), 1)
 			if c.sick {
@@ -101,7 +101,7 @@ func TestCleanRestartLeavesNoSuspects(t *testing.T) {
 	for name, crash := range map[string]bool{"left in good order": false, "crashed": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := onMySQL(t)
+			w := newWorld(t)
 			const n = 30
 			var running, most atomic.Int64
 			mux := worker.NewMux()
@@ -114,7 +114,7 @@ func TestCleanRestartLeavesNoSuspects(t *testing.T) {
 			stop := w.run(w.workerOn(s, mux, worker.Config{}))
 			want(t, "stop", stop(), nil)
 			tasks := w.due(meal, n)
-			w.exec("UPDATE duetime_tasks SET attempt = 1") // they have failed once
+			w.store.Exec("UPDATE duetime_tasks SET attempt = 1") // they have failed once
 			w.publish(tasks...)
 			stop = w.run(w.worker(mux, worker.Config{}))
 			pipelinetest.Await(t, "all are done", func() bool { return w.settled("meal", "done") == n })
@@ -123,7 +123,7 @@ func TestCleanRestartLeavesNoSuspects(t *testing.T) {
 			if crash {
 				charged = n
 			}
-			want(t, "charged beforehand", w.number("SELECT COUNT(*) FROM duetime_tasks WHERE attempt = 2"), charged)
+			want(t, "charged beforehand", w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE attempt = 2"), charged)
 			t.Logf("%d retries side by side at most", most.Load())
 		})
 	}
@@ -132,7 +132,7 @@ func TestCleanRestartLeavesNoSuspects(t *testing.T) {
 // A partition is lost while a handler runs: that may yet end the process, so whoever gets the partition has suspects.
 func TestPartitionThatIsLostWithAHandlerRunningIsSuspect(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	running, proceed := make(chan struct{}), make(chan struct{})
 	mux := worker.NewMux()
 	worker.HandleOutside(mux, meal, func(_ context.Context, tk worker.Task[payload]) error {
@@ -154,14 +154,14 @@ func TestPartitionThatIsLostWithAHandlerRunningIsSuspect(t *testing.T) {
 	close(proceed)
 	want(t, "stop", errors.Join(stopSecond(), stop()), nil)
 	pipelinetest.Await(t, "all are left", func() bool {
-		return w.number("SELECT COUNT(*) FROM duetime_handovers WHERE left_at > 0") == 3
+		return w.store.Number("SELECT COUNT(*) FROM duetime_handovers WHERE left_at > 0") == 3
 	})
 }
 
 // Found tasks whose messages came wait for their queue's rate as the worker stops. Nothing runs: all partitions are handed over.
 func TestFoundTasksThatWaitAreHandedOver(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	const n = 12
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, effect)
@@ -176,7 +176,7 @@ func TestFoundTasksThatWaitAreHandedOver(t *testing.T) {
 	w.publish(tasks...)
 	pipelinetest.Await(t, "all messages are held", func() bool { return heard.accepted.Load() == n })
 	want(t, "stop", stop(), nil)
-	want(t, "partitions left in good order", w.number("SELECT COUNT(*) FROM duetime_handovers WHERE left_at > 0"), 3)
+	want(t, "partitions left in good order", w.store.Number("SELECT COUNT(*) FROM duetime_handovers WHERE left_at > 0"), 3)
 }
 
 // accepting is a stream that counts the messages that a worker has accepted.
@@ -222,10 +222,10 @@ func (l *listening) TakeOver(ctx context.Context, queue, holder string, parts []
 // the row no longer says what the last holder left.
 func TestPartitionsAreTakenOverOnceTheDatabaseAnswers(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, effect)
-	left := func() int { return w.number("SELECT COUNT(*) FROM duetime_handovers WHERE left_at > 0") }
+	left := func() int { return w.store.Number("SELECT COUNT(*) FROM duetime_handovers WHERE left_at > 0") }
 	stop := w.run(w.worker(mux, worker.Config{}))
 	want(t, "stop", stop(), nil)
 	want(t, "partitions left in good order", left(), 3)
@@ -233,10 +233,10 @@ func TestPartitionsAreTakenOverOnceTheDatabaseAnswers(t *testing.T) {
 	stop = w.run(w.workerOn(away, mux, worker.Config{}))
 	want(t, "tries that failed", away.tries.Load() >= 1, true)
 	made := w.due(meal, 1)[0]
-	w.exec("UPDATE duetime_tasks SET due_at = due_at - 60000, run_at = run_at - 60000") // due before the worker joined
-	w.publish(w.row(made.ID))
-	pipelinetest.Await(t, "done", func() bool { return w.row(made.ID).State == task.Done })
-	want(t, "charged beforehand", w.row(made.ID).Attempt, 1)
+	w.store.Exec("UPDATE duetime_tasks SET due_at = due_at - 60000, run_at = run_at - 60000") // due before the worker joined
+	w.publish(w.store.Row(made.ID))
+	pipelinetest.Await(t, "done", func() bool { return w.store.Row(made.ID).State == task.Done })
+	want(t, "charged beforehand", w.store.Row(made.ID).Attempt, 1)
 	pipelinetest.Await(t, "all are taken over", func() bool { return left() == 0 })
 	want(t, "stop", stop(), nil)
 	want(t, "partitions left in good order", left(), 3)

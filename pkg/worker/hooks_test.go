@@ -50,7 +50,7 @@ func (r *reports) of(t *testing.T, id task.ID) worker.Event {
 // Hooks are called with what became of each task, when others can read it in the database.
 func TestHooksAreCalledAfterTheCommit(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	var seen reports
 	mux := worker.NewMux()
 	once := task.NewKind[payload]("once", task.MaxAttempts(1))
@@ -72,17 +72,17 @@ func TestHooksAreCalledAfterTheCommit(t *testing.T) {
 		return effect(ctx, tx, tk)
 	})
 	mux.OnEvent(func(_ context.Context, e worker.Event) {
-		row := w.row(e.Task.ID)
+		row := w.store.Row(e.Task.ID)
 		want(t, e.Name+": version in the database", row.Version, e.Task.Version)
 		want(t, e.Name+": state in the database", row.State, e.Task.State)
 	})
 	mux.OnEvent(seen.add)
 	meals := w.due(meal, 5)
 	dead, skipped := w.due(once, 1)[0], w.due(late, 1)[0]
-	w.exec("UPDATE duetime_tasks SET due_at = due_at - 7200000, run_at = run_at - 7200000 WHERE kind = 'late'")
+	w.store.Exec("UPDATE duetime_tasks SET due_at = due_at - 7200000, run_at = run_at - 7200000 WHERE kind = 'late'")
 	stranger := w.schedule(task.NewKind[payload]("stranger").New("ann", payload{}, task.In(0)))[0]
 	early := w.dueIn(meal, 1, time.Hour)[0]
-	w.pass(w.worker(mux, worker.Config{}), append(meals, dead, w.row(skipped.ID), stranger, early)...)
+	w.pass(w.worker(mux, worker.Config{}), append(meals, dead, w.store.Row(skipped.ID), stranger, early)...)
 	for _, c := range []struct {
 		id    task.ID
 		name  string
@@ -100,7 +100,7 @@ func TestHooksAreCalledAfterTheCommit(t *testing.T) {
 		e := seen.of(t, c.id)
 		want(t, "name", e.Name, c.name)
 		want(t, c.name+": state", e.Task.State, c.state)
-		want(t, c.name+": version", e.Task.Version, w.row(c.id).Version)
+		want(t, c.name+": version", e.Task.Version, w.store.Row(c.id).Version)
 		if got := fmt.Sprint(e.Err); !strings.HasPrefix(got, c.err) {
 			t.Errorf("%s: error is %s, want %s", c.name, got, c.err)
 		}
@@ -112,7 +112,7 @@ func TestHooksAreCalledAfterTheCommit(t *testing.T) {
 // What was rolled back is not reported, nor is a run that was repeated for another task's sake.
 func TestHooksAreNotCalledWithWhatWasRolledBack(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	var seen reports
 	calls := map[task.ID]int{}
 	mux := worker.NewMux()
@@ -139,7 +139,7 @@ func TestHooksAreNotCalledWithWhatWasRolledBack(t *testing.T) {
 // A hook that panics is nobody else's trouble.
 func TestHookThatPanics(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	var seen reports
 	var log strings.Builder
 	mux := worker.NewMux()
@@ -149,10 +149,10 @@ func TestHookThatPanics(t *testing.T) {
 	tasks := w.due(meal, 3)
 	w.pass(w.worker(mux, worker.Config{Logger: textLogger(&log)}), tasks...)
 	for _, made := range tasks {
-		want(t, "state", w.row(made.ID).State, task.Done)
+		want(t, "state", w.store.Row(made.ID).State, task.Done)
 		want(t, "name", seen.of(t, made.ID).Name, task.EventDone)
 	}
-	want(t, "panics", w.metric("duetime_hook_panics_total", nil), 3)
+	want(t, "panics", w.metric("duetime_hook_panics_total"), 3)
 	contains(t, "log", log.String(), "at the disco")
 	contains(t, "log", log.String(), "TestHookThatPanics") // in the stack
 }
@@ -160,7 +160,7 @@ func TestHookThatPanics(t *testing.T) {
 // Tasks go on while a hook hangs, and so does the end of the worker.
 func TestHookThatHangs(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	free := make(chan struct{})
 	entered, left := make(chan struct{}, 100), make(chan struct{}, 100)
 	var log strings.Builder
@@ -178,14 +178,14 @@ func TestHookThatHangs(t *testing.T) {
 	tasks := w.due(meal, 20)
 	w.publish(tasks...)
 	pipelinetest.Await(t, "all are done", func() bool {
-		return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == 21
+		return w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == 21
 	})
 	want(t, "stop", stop(), nil)
 	contains(t, "log", log.String(), "hook ignores the end of its context")
 	close(free)
 	<-left // the goroutine that was left behind ends
 	pipelinetest.Await(t, "what waited is counted as dropped", func() bool {
-		return w.metric("duetime_events_dropped_total", nil) == 20
+		return w.metric("duetime_events_dropped_total") == 20
 	})
 	want(t, "calls of the hook", len(entered), 0)
 }
@@ -193,7 +193,7 @@ func TestHookThatHangs(t *testing.T) {
 // Hooks have the time of the stop to report what waits.
 func TestStopReportsWhatWaits(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	var seen reports
 	running, stopping := make(chan struct{}), make(chan struct{})
 	mux := worker.NewMux()
@@ -217,7 +217,7 @@ func TestStopReportsWhatWaits(t *testing.T) {
 // The answer to a commit is lost: the next look at the row reports that the task is done.
 func TestHookIsCalledAfterALostAnswer(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	var seen reports
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, effect)

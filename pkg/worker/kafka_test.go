@@ -13,7 +13,7 @@ import (
 
 func TestOverKafkaWithAJoiningAndALeavingWorker(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	k, err := stream.NewKafka(stream.Config{
 		Namespace: pipelinetest.Namespace(t), Brokers: []string{pipelinetest.Kafka(t).Addr()}, Partitions: 6,
 	})
@@ -44,12 +44,12 @@ func TestOverKafkaWithAJoiningAndALeavingWorker(t *testing.T) {
 	want(t, "stop first", stopFirst(), nil)
 	publish(w.due(meal, n)...)
 	pipelinetest.Await(t, "all are done", func() bool {
-		return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == 3*n
+		return w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == 3*n
 	})
 	pipelinetest.Await(t, "all is committed", func() bool { return !kafkaExplains(t.Context(), t, k) })
 	want(t, "stop second", stopSecond(), nil)
-	want(t, "effects", w.number("SELECT COUNT(*) FROM effects"), 3*n)
-	want(t, "tasks with effects", w.number("SELECT COUNT(DISTINCT task_id) FROM effects"), 3*n)
+	want(t, "effects", w.store.Number("SELECT COUNT(*) FROM effects"), 3*n)
+	want(t, "tasks with effects", w.store.Number("SELECT COUNT(DISTINCT task_id) FROM effects"), 3*n)
 }
 
 func kafkaExplains(ctx context.Context, t *testing.T, k *stream.Kafka) bool {

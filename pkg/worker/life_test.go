@@ -13,13 +13,14 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
 )
 
 func TestStopLetsRunningHandlersFinish(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	running, stopping := make(chan struct{}), make(chan struct{})
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
@@ -35,14 +36,14 @@ func TestStopLetsRunningHandlersFinish(t *testing.T) {
 	go func() { ended <- stop() }()
 	close(stopping)
 	want(t, "run", <-ended, nil)
-	want(t, "state", w.row(made.ID).State, task.Done)
+	want(t, "state", w.store.Row(made.ID).State, task.Done)
 	want(t, "offsets left", w.explained(time.Now().Add(time.Hour)), false)
 }
 
 // A handler goes on for long after the stop: meanwhile others run the tasks of its worker's partitions.
 func TestStopLeavesTheGroupWhileAHandlerRuns(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mail := task.NewKind[payload]("mail")
 	running, proceed := make(chan struct{}, 10), make(chan struct{})
 	release := sync.OnceFunc(func() { close(proceed) })
@@ -68,7 +69,7 @@ func TestStopLeavesTheGroupWhileAHandlerRuns(t *testing.T) {
 	want(t, "stopped meanwhile", len(ended), 0)
 	release()
 	want(t, "run", <-ended, nil)
-	want(t, "state of the long one", w.row(slow.ID).State, task.Done)
+	want(t, "state of the long one", w.store.Row(slow.ID).State, task.Done)
 	want(t, "run of the other", stopOther(), nil)
 	want(t, "further calls", len(running), 0)
 }
@@ -94,15 +95,15 @@ func TestStopRollsBackLateHandlersUncharged(t *testing.T) {
 			stop := w.run(w.worker(mux, worker.Config{Drain: 50 * time.Millisecond}))
 			<-running
 			want(t, "run", stop(), nil)
-			row := w.row(made.ID)
+			row := w.store.Row(made.ID)
 			want(t, "state", row.State, task.Pending)
 			want(t, "effects", w.effects(made.ID), 0)
 			want(t, "its offset is kept", w.explained(time.Now().Add(time.Hour)), true)
 			if row.Attempt == 0 {
 				return
 			}
-			w.exec("UPDATE duetime_tasks SET attempt = 0, version = version + 1")
-			w.publish(w.row(made.ID))
+			w.store.Exec("UPDATE duetime_tasks SET attempt = 0, version = version + 1")
+			w.publish(w.store.Row(made.ID))
 		}
 		t.Error("an attempt was charged for good, five times")
 	})
@@ -134,17 +135,17 @@ func TestHandlerThatIgnoresItsTimeIsAbandonedAndCharged(t *testing.T) {
 		tasks := w.due(meal, 3)
 		pipelinetest.Await(t, "charged", func() bool {
 			w.pass(wk, tasks...)
-			return hung.Load() > 0 && w.row(tasks[0].ID).Attempt > 0 && w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == 2
+			return hung.Load() > 0 && w.store.Row(tasks[0].ID).Attempt > 0 && w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == 2
 		})
-		want(t, "effects", w.number("SELECT COUNT(*) FROM effects"), 2)
+		want(t, "effects", w.store.Number("SELECT COUNT(*) FROM effects"), 2)
 		want(t, "effects of the slow one", w.effects(tasks[0].ID), 0)
-		want(t, "abandoned", w.metric("duetime_handlers_abandoned_total", nil), float64(hung.Load()))
+		want(t, "abandoned", w.metric("duetime_handlers_abandoned_total"), float64(hung.Load()))
 	})
 }
 
 func TestWorkerGivesUpAfterThreeAbandonedHandlers(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	free := make(chan struct{})
 	t.Cleanup(func() { close(free) })
 	mux := worker.NewMux()
@@ -167,7 +168,7 @@ func TestWorkerGivesUpAfterThreeAbandonedHandlers(t *testing.T) {
 // Handlers that come back late are charged, but hold nothing any more.
 func TestWorkerOutlivesHandlersThatComeBackLate(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	slow := task.NewKind[payload]("slow", task.MaxAttempts(1))
 	var back atomic.Int64
 	mux := worker.NewMux()
@@ -183,13 +184,13 @@ func TestWorkerOutlivesHandlersThatComeBackLate(t *testing.T) {
 	for n := range int64(4) {
 		made := w.due(slow, 1)
 		w.publish(made...)
-		pipelinetest.Await(t, "dead", func() bool { return w.row(made[0].ID).State == task.Dead })
+		pipelinetest.Await(t, "dead", func() bool { return w.store.Row(made[0].ID).State == task.Dead })
 		pipelinetest.Await(t, "back", func() bool { return back.Load() > n })
 	}
-	want(t, "abandoned", w.metric("duetime_handlers_abandoned_total", nil) >= 4, true)
+	want(t, "abandoned", w.metric("duetime_handlers_abandoned_total") >= 4, true)
 	last := w.due(meal, 1)
 	w.publish(last...)
-	pipelinetest.Await(t, "it works on", func() bool { return w.row(last[0].ID).State == task.Done })
+	pipelinetest.Await(t, "it works on", func() bool { return w.store.Row(last[0].ID).State == task.Done })
 	want(t, "stop", stop(), nil)
 }
 
@@ -197,7 +198,7 @@ func TestWorkerOutlivesHandlersThatComeBackLate(t *testing.T) {
 // it notices: the failure is remembered that long, and the handler not called again.
 func TestQueryEndsWithTheHandlersTime(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	var calls atomic.Int64
 	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, _ worker.Task[payload]) error {
@@ -210,9 +211,9 @@ func TestQueryEndsWithTheHandlersTime(t *testing.T) {
 	made := w.due(meal, 1)[0]
 	w.publish(made)
 	pipelinetest.Await(t, "charged", func() bool { return w.settled("meal", "failed") == 1 })
-	want(t, "attempts", w.row(made.ID).Attempt, 1)
+	want(t, "attempts", w.store.Row(made.ID).Attempt, 1)
 	want(t, "calls", calls.Load(), 1)
-	want(t, "abandoned", w.metric("duetime_handlers_abandoned_total", nil), 0)
+	want(t, "abandoned", w.metric("duetime_handlers_abandoned_total"), 0)
 	want(t, "stop", stop(), nil)
 }
 
@@ -251,7 +252,7 @@ func (b *breakable) Unavailable(err error) bool {
 
 func TestDatabaseAwayPausesAndChargesNothing(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, effect)
 	b := &breakable{Store: w.store}
@@ -259,23 +260,23 @@ func TestDatabaseAwayPausesAndChargesNothing(t *testing.T) {
 	b.away.Store(true)
 	tasks := w.due(meal, 20)
 	w.publish(tasks...)
-	pipelinetest.Await(t, "paused", func() bool { return w.metric("duetime_worker_pauses_total", nil) > 0 })
+	pipelinetest.Await(t, "paused", func() bool { return w.metric("duetime_worker_pauses_total") > 0 })
 	until := time.Now().Add(impatient + 500*time.Millisecond)
 	pipelinetest.Await(t, "time passes", func() bool { return time.Now().After(until) })
-	want(t, "let go", w.metric("duetime_hints_let_go_total", nil), 0)
+	want(t, "let go", w.metric("duetime_hints_let_go_total"), 0)
 	b.away.Store(false)
 	pipelinetest.Await(t, "all are done", func() bool {
-		return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == 20
+		return w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == 20
 	})
-	want(t, "effects", w.number("SELECT COUNT(*) FROM effects"), 20)
+	want(t, "effects", w.store.Number("SELECT COUNT(*) FROM effects"), 20)
 	want(t, "stop", stop(), nil)
 }
 
 // MySQL has no room for what anybody writes: that is no fault of the handler's, whatever it makes of the error.
 func TestFullDiskUnderAHandlerPausesAndChargesNothing(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
-	w.exec("CREATE TABLE small (text CHAR(255)) ENGINE=MEMORY MAX_ROWS=100")
+	w := newWorld(t)
+	w.store.Exec("CREATE TABLE small (text CHAR(255)) ENGINE=MEMORY MAX_ROWS=100")
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, _ worker.Task[payload]) error {
 		_, err := tx.ExecContext(ctx, overfill)
@@ -284,11 +285,11 @@ func TestFullDiskUnderAHandlerPausesAndChargesNothing(t *testing.T) {
 	tasks := w.due(meal, 3)
 	wk := w.workerOn(&roomless{w.store}, mux, worker.Config{})
 	for range 6 { // more often than a handler may lose its connection uncharged
-		_, err := wk.Pass(t.Context(), hints(tasks...))
+		_, err := wk.Pass(t.Context(), worldtest.Hints(tasks...))
 		want(t, "the database is away", err != nil, true)
 	}
 	for _, made := range tasks {
-		want(t, "version", w.row(made.ID).Version, made.Version)
+		want(t, "version", w.store.Row(made.ID).Version, made.Version)
 	}
 }
 
@@ -303,7 +304,7 @@ func (r *roomless) Record(ctx context.Context, q sqlx.ExtContext, _ []task.Event
 // The handler of another kind can't reach its own server; that says nothing about ours.
 func TestHandlersOwnOutageIsItsFailure(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	worker.HandleOutside(mux, meal, func(context.Context, worker.Task[payload]) error {
 		return fmt.Errorf("send mail: %w", errGone)
@@ -311,7 +312,7 @@ func TestHandlersOwnOutageIsItsFailure(t *testing.T) {
 	made := w.due(meal, 1)[0]
 	got := w.pass(w.workerOn(&breakable{Store: w.store}, mux, worker.Config{}), made)
 	want(t, "result", got[made.ID].Result, "failed")
-	want(t, "attempts", w.row(made.ID).Attempt, 1)
+	want(t, "attempts", w.store.Row(made.ID).Attempt, 1)
 }
 
 // The answer to a commit is lost, after it took effect or without.
@@ -323,7 +324,7 @@ func TestLostAnswerOfCommitIsResolvedByTheRows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := onMySQL(t)
+			w := newWorld(t)
 			mux := worker.NewMux()
 			worker.Handle(mux, meal, effect)
 			b := &lossy{Store: w.store, end: end}
@@ -332,7 +333,7 @@ func TestLostAnswerOfCommitIsResolvedByTheRows(t *testing.T) {
 			w.publish(made)
 			pipelinetest.Await(t, "done", func() bool { return w.settled("meal", "done") == 1 })
 			want(t, "effects", w.effects(made.ID), 1)
-			want(t, "state", w.row(made.ID).State, task.Done)
+			want(t, "state", w.store.Row(made.ID).State, task.Done)
 			want(t, "stop", stop(), nil)
 		})
 	}
@@ -359,7 +360,7 @@ func (l *lossy) Ambiguous(err error) bool {
 
 func TestPartitionsMoveBetweenWorkersWithoutLossOrRepeat(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	var calls sync.Map
 	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
@@ -374,10 +375,10 @@ func TestPartitionsMoveBetweenWorkersWithoutLossOrRepeat(t *testing.T) {
 	want(t, "stop first", stopFirst(), nil)
 	w.publish(w.due(meal, n)...)
 	pipelinetest.Await(t, "all are done", func() bool {
-		return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == 3*n
+		return w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == 3*n
 	})
 	pipelinetest.Await(t, "all is committed", func() bool { return !w.explained(time.Now().Add(time.Hour)) })
 	want(t, "stop second", stopSecond(), nil)
-	want(t, "effects", w.number("SELECT COUNT(*) FROM effects"), 3*n)
-	want(t, "tasks with effects", w.number("SELECT COUNT(DISTINCT task_id) FROM effects"), 3*n)
+	want(t, "effects", w.store.Number("SELECT COUNT(*) FROM effects"), 3*n)
+	want(t, "tasks with effects", w.store.Number("SELECT COUNT(DISTINCT task_id) FROM effects"), 3*n)
 }

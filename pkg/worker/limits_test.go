@@ -14,7 +14,7 @@ import (
 // Whoever reads that a handler was cut off finds the key to set.
 func TestEndOfAHandlersTimeNamesItsKey(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	causes := make(chan error, 1)
 	running := make(chan struct{}, 1)
 	mux := worker.NewMux()
@@ -35,7 +35,7 @@ func TestEndOfAHandlersTimeNamesItsKey(t *testing.T) {
 	w.pass(w.worker(mux, worker.Config{HandlerTimeout: 50 * time.Millisecond, BatchTime: 50 * time.Millisecond}), made)
 	<-running
 	names("cause of a timeout", (<-causes).Error(), "worker.handler_timeout (Config.HandlerTimeout) of 50ms")
-	names("error on the row", w.row(made.ID).LastError, "worker.handler_timeout (Config.HandlerTimeout) of 50ms")
+	names("error on the row", w.store.Row(made.ID).LastError, "worker.handler_timeout (Config.HandlerTimeout) of 50ms")
 
 	var log strings.Builder
 	stop := w.run(w.worker(mux, worker.Config{Drain: 50 * time.Millisecond, HandlerTimeout: limit, Logger: textLogger(&log)}))

@@ -17,6 +17,7 @@ import (
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
 )
@@ -31,7 +32,7 @@ func (w *world) looks(mux *worker.Mux) (stop func() error) {
 
 func (w *world) found(cause string) float64 {
 	w.t.Helper()
-	return w.metric("duetime_tasks_found_total", map[string]string{"queue": "default", "cause": cause})
+	return w.metric("duetime_tasks_found_total", "queue", "default", "cause", cause)
 }
 
 // degraded returns how many workers of the queue the history calls degraded.
@@ -62,8 +63,8 @@ func TestLooksStandInForHints(t *testing.T) {
 		pipelinetest.Await(t, "what was found ahead", func() bool { return w.settled("meal", "done") == 50 })
 		want(t, "workers that the history calls degraded", w.degraded(), 1)
 		want(t, "stop", stop(), nil)
-		want(t, "effects", w.number("SELECT COUNT(*) FROM effects"), 50)
-		want(t, "versions of what was found ahead", w.number("SELECT COUNT(*) FROM duetime_tasks WHERE version = 2 AND attempt = 0") > 5, true)
+		want(t, "effects", w.store.Number("SELECT COUNT(*) FROM effects"), 50)
+		want(t, "versions of what was found ahead", w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE version = 2 AND attempt = 0") > 5, true)
 		if w.found("ahead") <= 5 {
 			t.Errorf("%v tasks were found ahead of their moment, want many of 30", w.found("ahead"))
 		}
@@ -81,12 +82,12 @@ func TestLooksStandInForHints(t *testing.T) {
 // Hints come in time: then a worker finds nothing, and looks end to stand in for hints.
 func TestLooksGiveWayToHints(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, effect)
 	stop := w.looks(mux)
 	degraded := func() float64 {
-		return w.metric("duetime_worker_degraded", map[string]string{"queue": "default"})
+		return w.metric("duetime_worker_degraded", "queue", "default")
 	}
 	w.due(meal, 1)
 	pipelinetest.Await(t, "a find without a hint", func() bool { return degraded() == 1 })
@@ -102,13 +103,13 @@ func TestLooksGiveWayToHints(t *testing.T) {
 // The database's clock is set back by an hour while looks stand in for hints: that ends as soon as otherwise.
 func TestLooksGiveWayAfterTheClockWasSetBack(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, effect)
 	s := &stepping{Store: w.store}
 	stop := w.run(w.workerOn(s, mux, worker.Config{Late: soon}))
 	degraded := func() float64 {
-		return w.metric("duetime_worker_degraded", map[string]string{"queue": "default"})
+		return w.metric("duetime_worker_degraded", "queue", "default")
 	}
 	w.due(meal, 1)
 	pipelinetest.Await(t, "a find without a hint", func() bool { return degraded() == 1 })
@@ -130,7 +131,7 @@ func (s *stepping) Clock(ctx context.Context) (time.Time, error) {
 
 func TestLooksLeaveAlone(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, effect)
 	worker.Handle(mux, elsewhere, effect)
@@ -144,7 +145,7 @@ func TestLooksLeaveAlone(t *testing.T) {
 	w.due(meal, 3)
 	pipelinetest.Await(t, "the queue's own, again", func() bool { return w.settled("meal", "done") == 6 })
 	for what, id := range map[string]task.ID{"a paused queue's": paused[0].ID, "of an unknown kind": unknown.ID, "another queue's": foreign.ID} {
-		want(t, "version of a task "+what, w.row(id).Version, 1)
+		want(t, "version of a task "+what, w.store.Row(id).Version, 1)
 	}
 	_, err := w.store.Resume(t.Context(), w.store.DB(), "elsewhere")
 	pipelinetest.Must(t, err)
@@ -170,7 +171,7 @@ func TestTasksThatSeveralFindAreChargedOnce(t *testing.T) {
 	}{"many": {200, 0}, "slow": {8, 1200 * time.Millisecond}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := onMySQL(t)
+			w := newWorld(t)
 			mux := worker.NewMux()
 			worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
 				time.Sleep(c.takes)
@@ -179,16 +180,16 @@ func TestTasksThatSeveralFindAreChargedOnce(t *testing.T) {
 			w.due(meal, c.tasks)
 			for range 3 {
 				cfg := worker.Config{Late: soon, Batch: 10, BatchTime: 50 * time.Millisecond, Metrics: prometheus.NewRegistry()}
-				wk, err := worker.New(cfg, mux, slowToBegin{w.store}, nobodyComes{}, w.index, w.log)
+				wk, err := worker.New(cfg, mux, slowToBegin{w.store.Store}, nobodyComes{}, w.index, w.log)
 				pipelinetest.Must(t, err)
-				w.begin(wk)
+				worldtest.Run(w.t, wk.Run)
 			}
 			pipelinetest.Await(t, "all tasks to be done", func() bool {
-				return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == c.tasks
+				return w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == c.tasks
 			})
-			want(t, "tasks that were charged twice", w.number("SELECT COUNT(*) FROM duetime_tasks WHERE attempt > 1"), 0)
-			want(t, "tasks that were charged", w.number("SELECT COUNT(*) FROM duetime_tasks WHERE attempt = 1") > c.tasks/2, true)
-			want(t, "effects", w.number("SELECT COUNT(*) FROM effects"), c.tasks)
+			want(t, "tasks that were charged twice", w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE attempt > 1"), 0)
+			want(t, "tasks that were charged", w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE attempt = 1") > c.tasks/2, true)
+			want(t, "effects", w.store.Number("SELECT COUNT(*) FROM effects"), c.tasks)
 		})
 	}
 }
@@ -196,7 +197,7 @@ func TestTasksThatSeveralFindAreChargedOnce(t *testing.T) {
 // A suspect that another worker has just charged is about to run there. Its row stays free while another task runs here.
 func TestLooksFreeWhatAnotherIsAboutToRun(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	theirs := w.due(meal, 1)[0]
 	pipelinetest.Must(t, w.store.Save(t.Context(), w.store.DB(), []task.Task{theirs.Charge(time.Now())}))
 	isFree := func() bool {
@@ -222,7 +223,7 @@ func TestLooksFreeWhatAnotherIsAboutToRun(t *testing.T) {
 	w.due(meal, 1)
 	stop := w.looks(mux)
 	pipelinetest.Await(t, "both to be done", func() bool { return w.settled("meal", "done") == 2 })
-	want(t, "attempts of the one that nobody ran", w.row(theirs.ID).Attempt, 2)
+	want(t, "attempts of the one that nobody ran", w.store.Row(theirs.ID).Attempt, 2)
 	want(t, "stop", stop(), nil)
 }
 
@@ -233,7 +234,7 @@ func second[T any](_ T, err error) error { return err }
 // A row that somebody has locked is dropped: other tasks run meanwhile, and it runs once it is free.
 func TestLooksDropWhatIsLocked(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, effect)
 	locked := w.due(meal, 1)[0]
@@ -244,18 +245,18 @@ func TestLooksDropWhatIsLocked(t *testing.T) {
 	stop := w.looks(mux)
 	w.due(meal, 5)
 	pipelinetest.Await(t, "the others", func() bool { return w.settled("meal", "done") == 5 })
-	pipelinetest.Await(t, "an empty hold", func() bool { return w.metric("duetime_hints_held", nil) == 0 })
+	pipelinetest.Await(t, "an empty hold", func() bool { return w.metric("duetime_hints_held") == 0 })
 	pipelinetest.Must(t, tx.Rollback())
 	pipelinetest.Await(t, "the freed one", func() bool { return w.settled("meal", "done") == 6 })
 	want(t, "stop", stop(), nil)
-	want(t, "attempts of the freed one", w.row(locked.ID).Attempt, 1) // charged before it ran
+	want(t, "attempts of the freed one", w.store.Row(locked.ID).Attempt, 1) // charged before it ran
 }
 
 // A handler takes longer than Late. Another worker finds its task again and again, locked: that is neither news nor a reason to
 // look more often.
 func TestLooksDoNotHurryForSlowHandlers(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	running, release := make(chan struct{}, 10), make(chan struct{})
 	slow := worker.NewMux()
 	worker.HandleOutside(slow, meal, func(context.Context, worker.Task[payload]) error {
@@ -276,7 +277,7 @@ func TestLooksDoNotHurryForSlowHandlers(t *testing.T) {
 	pipelinetest.Await(t, "finds", func() bool { return w.found("late")+w.found("anybodys") >= 3 })
 	// A look before the first assignment takes what it finds for news: nobody knows yet whose hints these are.
 	pipelinetest.Await(t, "trust in hints", func() bool {
-		return w.metric("duetime_worker_degraded", map[string]string{"queue": "default"}) == 0
+		return w.metric("duetime_worker_degraded", "queue", "default") == 0
 	})
 	before := w.histogram("duetime_look_duration_seconds").GetSampleCount()
 	time.Sleep(2 * time.Second) // of looks
@@ -292,7 +293,7 @@ func TestLooksDoNotHurryForSlowHandlers(t *testing.T) {
 // Tasks that looks found and charged are refunded at a stop, when their handlers did not run to an end.
 func TestStopRefundsWhatLooksCharged(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	var called atomic.Int64
 	worker.Handle(mux, meal, func(ctx context.Context, _ *worker.Tx, _ worker.Task[payload]) error {
@@ -305,14 +306,14 @@ func TestStopRefundsWhatLooksCharged(t *testing.T) {
 	pipelinetest.Await(t, "a call", func() bool { return called.Load() > 0 })
 	want(t, "stop", stop(), nil)
 	for i, row := range rows {
-		want(t, fmt.Sprintf("attempts of task %d", i), w.row(row.ID).Attempt, 0)
+		want(t, fmt.Sprintf("attempts of task %d", i), w.store.Row(row.ID).Attempt, 0)
 	}
 }
 
 // Three workers share two partitions: the one without a partition has work too.
 func TestWorkersBeyondThePartitionsHaveWork(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	w.log = stream.NewLocal(stream.Config{Namespace: "test", Partitions: 2})
 	const workers = 3
 	var ran [workers]atomic.Int64
@@ -354,14 +355,14 @@ func (nobodyComes) Consume(ctx context.Context, _ string, _ func(context.Context
 // A worker whose groups can't be joined works by looks alone.
 func TestLooksNeedNoStream(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, effect)
 	wk, err := worker.New(worker.Config{Late: soon, Metrics: w.reg}, mux, w.store, nobodyComes{}, w.index, w.log)
 	pipelinetest.Must(t, err)
-	stop := w.begin(wk)
+	stop := worldtest.Run(w.t, wk.Run)
 	w.due(meal, 10)
 	pipelinetest.Await(t, "all", func() bool { return w.settled("meal", "done") == 10 })
 	want(t, "stop", stop(), nil)
-	want(t, "effects", w.number("SELECT COUNT(*) FROM effects"), 10)
+	want(t, "effects", w.store.Number("SELECT COUNT(*) FROM effects"), 10)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
 )
@@ -62,8 +63,8 @@ func TestHandlerThatLosesItsConnectionIsCharged(t *testing.T) {
 	for name, cut := range cutOff {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := onMySQL(t)
-			w.exec("CREATE TABLE small (text CHAR(255)) ENGINE=MEMORY MAX_ROWS=100")
+			w := newWorld(t)
+			w.store.Exec("CREATE TABLE small (text CHAR(255)) ENGINE=MEMORY MAX_ROWS=100")
 			var calls atomic.Int64
 			mux := worker.NewMux()
 			worker.Handle(mux, meal, effect)
@@ -79,26 +80,26 @@ func TestHandlerThatLosesItsConnectionIsCharged(t *testing.T) {
 			tasks := w.schedule(specs...)
 			w.publish(tasks...)
 			pipelinetest.Await(t, "the neighbours are done", func() bool { return w.settled("meal", "done") == 40 })
-			for row := w.row(tasks[0].ID); row.State == task.Pending; row = w.row(row.ID) {
+			for row := w.store.Row(tasks[0].ID); row.State == task.Pending; row = w.store.Row(row.ID) {
 				attempt := row.Attempt
 				w.publish(row) // as the index would: it was put there
 				pipelinetest.Await(t, "another attempt", func() bool {
-					row = w.row(row.ID)
+					row = w.store.Row(row.ID)
 					return row.State != task.Pending || row.Attempt > attempt
 				})
 			}
-			row := w.row(tasks[0].ID)
+			row := w.store.Row(tasks[0].ID)
 			want(t, "state", row.State, task.Dead)
 			want(t, "attempts", row.Attempt, 3)
 			if n := calls.Load(); n < 3 || n > 3*4 {
 				t.Errorf("%d calls in 3 attempts", n)
 			}
 			t.Logf("%d calls, last error: %s", calls.Load(), row.LastError)
-			want(t, "pauses", w.metric("duetime_worker_pauses_total", nil), 0)
-			want(t, "let go", w.metric("duetime_hints_let_go_total", nil), 0)
+			want(t, "pauses", w.metric("duetime_worker_pauses_total"), 0)
+			want(t, "let go", w.metric("duetime_hints_let_go_total"), 0)
 			want(t, "stop", stop(), nil)
-			want(t, "effects", w.number("SELECT COUNT(*) FROM effects"), 40)
-			want(t, "charged neighbours", w.number("SELECT COUNT(*) FROM duetime_tasks WHERE kind = 'meal' AND attempt > 0"), 0)
+			want(t, "effects", w.store.Number("SELECT COUNT(*) FROM effects"), 40)
+			want(t, "charged neighbours", w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE kind = 'meal' AND attempt > 0"), 0)
 		})
 	}
 }
@@ -130,14 +131,14 @@ func TestRowsLeftOpenHarmNobody(t *testing.T) {
 		for _, made := range tasks {
 			want(t, fmt.Sprintf("result (%v)", got[made.ID].Err), got[made.ID].Result, "done")
 		}
-		want(t, "batches tried again", w.metric("duetime_batches_retried_total", nil), 0)
+		want(t, "batches tried again", w.metric("duetime_batches_retried_total"), 0)
 	})
 }
 
 // A handler's own context cuts the transaction off, and it passes that over: the neighbour that finds out is not charged.
 func TestOwnContextOfAHandlerIsItsOwnFault(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
 		if tk.Payload.Word == "1" {
@@ -158,14 +159,14 @@ func TestOwnContextOfAHandlerIsItsOwnFault(t *testing.T) {
 		if i == 1 {
 			attempt = 1
 		}
-		want(t, fmt.Sprintf("%d: attempt", i), w.row(made.ID).Attempt, attempt)
+		want(t, fmt.Sprintf("%d: attempt", i), w.store.Row(made.ID).Attempt, attempt)
 	}
 }
 
 // A limit of the server's on one statement ends that statement only: the handler has failed as by any error.
 func TestHandlerStoppedByTheServersLimitHasFailed(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	statement := "SELECT /*+ MAX_EXECUTION_TIME(50) */ COUNT(*) FROM " + pipelinetest.Numbers(1, 5000) + " a, " + pipelinetest.Numbers(1, 5000) + " b"
 	if pipelinetest.MySQL(t).Product() == "mariadb" {
 		statement = "SET STATEMENT max_statement_time=0.05 FOR SELECT SLEEP(5)"
@@ -190,13 +191,13 @@ func TestHandlerStoppedByTheServersLimitHasFailed(t *testing.T) {
 		}
 		want(t, fmt.Sprintf("%d: result (%v)", i, got[made.ID].Err), got[made.ID].Result, result)
 	}
-	want(t, "pauses", w.metric("duetime_worker_pauses_total", nil), 0)
+	want(t, "pauses", w.metric("duetime_worker_pauses_total"), 0)
 }
 
 // The mail is sent, and the transaction is lost before the commit: it is not sent again for nothing.
 func TestOutsideHandlerIsNotRepeatedWithoutACharge(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	var mails atomic.Int64
 	mail := task.NewKind[payload]("mail", task.MaxAttempts(3), quickly)
 	mux := worker.NewMux()
@@ -207,16 +208,16 @@ func TestOutsideHandlerIsNotRepeatedWithoutACharge(t *testing.T) {
 	})
 	wk := w.worker(mux, worker.Config{})
 	made := w.due(mail, 1)[0]
-	for row := made; row.State == task.Pending; row = w.row(made.ID) {
+	for row := made; row.State == task.Pending; row = w.store.Row(made.ID) {
 		before := mails.Load()
-		_, _ = wk.Pass(t.Context(), hints(row))
+		_, _ = wk.Pass(t.Context(), worldtest.Hints(row))
 		want(t, "mails in an attempt", mails.Load()-before <= 1, true)
-		if attempt := w.row(made.ID).Attempt; int64(attempt) != mails.Load() {
+		if attempt := w.store.Row(made.ID).Attempt; int64(attempt) != mails.Load() {
 			t.Fatalf("%d mails, %d attempts", mails.Load(), attempt)
 		}
 	}
 	want(t, "mails", mails.Load(), 3)
-	want(t, "state", w.row(made.ID).State, task.Dead)
+	want(t, "state", w.store.Row(made.ID).State, task.Dead)
 }
 
 // killOthers ends all connections to the schema but the one that it uses.
@@ -251,7 +252,7 @@ func TestNeighboursOfALostConnectionAreOnTime(t *testing.T) {
 // lagBeside returns the lag p99 of 200 tasks a second for five seconds, beside so many poisoned ones.
 func lagBeside(t *testing.T, poisoned int) time.Duration {
 	t.Helper()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, effect)
 	worker.Handle(mux, poison, func(ctx context.Context, tx *worker.Tx, _ worker.Task[payload]) error {
@@ -270,14 +271,14 @@ func lagBeside(t *testing.T, poisoned int) time.Duration {
 	w.publish(made...)
 	published := map[int64]bool{made[len(made)-1].Version: true}
 	pipelinetest.Await(t, "all are done", func() bool {
-		if row := w.row(made[len(made)-1].ID); row.Kind == "poison" && row.State == task.Pending && !published[row.Version] {
+		if row := w.store.Row(made[len(made)-1].ID); row.Kind == "poison" && row.State == task.Pending && !published[row.Version] {
 			published[row.Version] = true
 			w.publish(row)
 		}
-		return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 0") == 0
+		return w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 0") == 0
 	})
 	pipelinetest.Must(t, stop())
-	want(t, "dead", w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 3 AND attempt = 3"), poisoned)
+	want(t, "dead", w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 3 AND attempt = 3"), poisoned)
 	var lags []int64
 	pipelinetest.Must(t, w.store.DB().Select(&lags, "SELECT finished_at - due_at FROM duetime_tasks WHERE kind = 'meal' AND state = 1"))
 	want(t, "done", len(lags), 990)
@@ -288,21 +289,21 @@ func lagBeside(t *testing.T, poisoned int) time.Duration {
 // A handler writes what its server refuses with each COMMIT, in words that leave open whether it took effect.
 func TestHandlerWhoseCommitIsNeverClearIsCharged(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, effect)
 	worker.Handle(mux, poison, effect)
 	wk := w.workerOn(&refusing{lossy{Store: w.store}}, mux, worker.Config{})
 	tasks := w.schedule(poison.New("poison", payload{}, task.In(0)), meal.New("a", payload{}, task.In(0)), meal.New("b", payload{}, task.In(0)))
 	pipelinetest.Await(t, "the poison is dead", func() bool {
-		w.pass(wk, w.row(tasks[0].ID), tasks[1], tasks[2])
-		return w.row(tasks[0].ID).State == task.Dead
+		w.pass(wk, w.store.Row(tasks[0].ID), tasks[1], tasks[2])
+		return w.store.Row(tasks[0].ID).State == task.Dead
 	})
-	want(t, "attempts", w.row(tasks[0].ID).Attempt, 3)
+	want(t, "attempts", w.store.Row(tasks[0].ID).Attempt, 3)
 	want(t, "its effects", w.effects(tasks[0].ID), 0)
 	for _, made := range tasks[1:] {
-		want(t, "state", w.row(made.ID).State, task.Done)
-		want(t, "attempts of a neighbour", w.row(made.ID).Attempt, 0)
+		want(t, "state", w.store.Row(made.ID).State, task.Done)
+		want(t, "attempts of a neighbour", w.store.Row(made.ID).Attempt, 0)
 		want(t, "effects", w.effects(made.ID), 1)
 	}
 }

@@ -6,27 +6,23 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/worker"
 )
 
 // histogram returns the one of the name, of any labels.
 func (w *world) histogram(name string) *dto.Histogram {
 	w.t.Helper()
-	families, err := w.reg.Gather()
-	pipelinetest.Must(w.t, err)
-	for _, f := range families {
-		if f.GetName() == name {
-			return f.GetMetric()[0].GetHistogram()
-		}
+	found := worldtest.Samples(w.t, w.reg, name)
+	if len(found) == 0 {
+		w.t.Fatalf("no metric %s", name)
 	}
-	w.t.Fatalf("no metric %s", name)
-	return nil
+	return found[0].GetHistogram()
 }
 
 func TestLagAndSettleDuration(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, effect)
 	wk := w.worker(mux, worker.Config{})

@@ -41,7 +41,7 @@ func three(by func(ctx context.Context) error) (mux *worker.Mux, kinds []task.Ki
 // Middleware sees each form's context, tasks and error, the first one as the outermost.
 func TestMiddlewareSeesEachForm(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	var mu sync.Mutex
 	var seen []string
 	note := func(format string, args ...any) {
@@ -114,14 +114,14 @@ func TestMiddlewareAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := onMySQL(t)
+			w := newWorld(t)
 			mux, kinds := three(func(context.Context) error { return test.handler })
 			mux.Use(test.middleware)
 			wk := w.worker(mux, worker.Config{})
 			for _, kind := range kinds {
 				made := w.due(kind, 1)[0]
 				want(t, kind.Name()+": result", w.pass(wk, made)[made.ID].Result, test.result)
-				contains(t, kind.Name()+": error on the row", w.row(made.ID).LastError, test.err)
+				contains(t, kind.Name()+": error on the row", w.store.Row(made.ID).LastError, test.err)
 				if kind.Name() != "outside" {
 					want(t, kind.Name()+": effects", w.effects(made.ID), test.effects)
 				}
@@ -151,7 +151,7 @@ func TestMiddlewareKnowsSnoozeAndDiscard(t *testing.T) {
 // task that is done.
 func TestMiddlewareRunsTheHandlerOnce(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	var later []func() error // next of a call that is over
 	mux, kinds := three(func(context.Context) error { return nil })
 	mux.Use(func(next worker.HandlerFunc) worker.HandlerFunc {
@@ -184,7 +184,7 @@ func TestMiddlewareRunsTheHandlerOnce(t *testing.T) {
 // Middleware is within the handler's time.
 func TestMiddlewareEndsWithTheHandlersTime(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, hasty, effect)
 	mux.Use(func(next worker.HandlerFunc) worker.HandlerFunc {
@@ -200,15 +200,15 @@ func TestMiddlewareEndsWithTheHandlersTime(t *testing.T) {
 	made := w.due(hasty, 1)[0]
 	pipelinetest.Await(t, "charged", func() bool {
 		w.pass(wk, made)
-		return w.row(made.ID).Attempt > 0
+		return w.store.Row(made.ID).Attempt > 0
 	})
-	contains(t, "error on the row", w.row(made.ID).LastError, hastyLimit)
+	contains(t, "error on the row", w.store.Row(made.ID).LastError, hastyLimit)
 	want(t, "effects", w.effects(made.ID), 0)
 }
 
 func TestMiddlewareIsRefused(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	for name, use := range map[string]func(mux *worker.Mux){
 		"nil": func(mux *worker.Mux) { mux.Use(nil) }, "a nil hook": func(mux *worker.Mux) { mux.OnEvent(nil) },
 	} {

@@ -52,7 +52,7 @@ func TestRegistrationIsRefused(t *testing.T) {
 // A worker that is kept to some queues takes no other queue's tasks. Another worker gets them.
 func TestWorkerReadsItsQueuesAlone(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	w.log = stream.NewLocal(stream.Config{Namespace: "test", Partitions: 3, Queues: []string{"default", "mails"}})
 	mail := task.NewKind[payload]("mail.send", task.Queue("mails"))
 	mux := worker.NewMux()
@@ -76,7 +76,7 @@ func TestWorkerReadsItsQueuesAlone(t *testing.T) {
 
 func TestQueueThatTheConfigurationLacksIsRefused(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mail := task.NewKind[payload]("mail.send", task.Queue("mails"))
 	mux := worker.NewMux()
 	worker.Handle(mux, mail, effect)
@@ -97,6 +97,6 @@ func TestQueueThatTheConfigurationLacksIsRefused(t *testing.T) {
 	if !errors.As(answer, &field) || field.Field != "queue" {
 		t.Errorf("got %v for what a handler schedules, want a refusal of the queue", answer)
 	}
-	want(t, "state", w.row(made[0].ID).State, task.Done)
-	want(t, "tasks", w.number("SELECT COUNT(*) FROM duetime_tasks"), 1)
+	want(t, "state", w.store.Row(made[0].ID).State, task.Done)
+	want(t, "tasks", w.store.Number("SELECT COUNT(*) FROM duetime_tasks"), 1)
 }

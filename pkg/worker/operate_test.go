@@ -16,6 +16,7 @@ import (
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
 )
@@ -34,7 +35,7 @@ func (w *world) life(id task.ID) []string {
 
 func TestHistoryTellsWhatWasNoPlainFiring(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	other := w.schedule(meal.New("z", payload{}, task.In(time.Hour)))[0]
 	mate := w.schedule(meal.New("y", payload{}, task.In(time.Hour)))[0]
@@ -58,7 +59,7 @@ func TestHistoryTellsWhatWasNoPlainFiring(t *testing.T) {
 		})
 	tasks := w.due(meal, 6)
 	w.pass(w.worker(mux, worker.Config{}), tasks...)
-	moved := w.row(other.ID)
+	moved := w.store.Row(other.ID)
 	for _, c := range []struct {
 		name string
 		id   task.ID
@@ -97,25 +98,25 @@ func TestTooLateForTheCatchUpWindowIsSkipped(t *testing.T) {
 	for name, handle := range forms {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := onMySQL(t)
+			w := newWorld(t)
 			mux := worker.NewMux()
 			var calls atomic.Int64
 			handle(mux, &calls)
 			tasks := w.due(push, 4) // in time, too late, a retry, snoozed
-			w.exec("UPDATE duetime_tasks SET due_at = due_at - 3600000, run_at = run_at - 3600000 WHERE id = ?", tasks[1].ID[:])
-			w.exec("UPDATE duetime_tasks SET due_at = due_at - 61000, run_at = due_at, attempt = 1 WHERE id = ?", tasks[2].ID[:])
-			w.exec("UPDATE duetime_tasks SET due_at = due_at - 61000 WHERE id = ?", tasks[3].ID[:])
+			w.store.Exec("UPDATE duetime_tasks SET due_at = due_at - 3600000, run_at = run_at - 3600000 WHERE id = ?", tasks[1].ID[:])
+			w.store.Exec("UPDATE duetime_tasks SET due_at = due_at - 61000, run_at = due_at, attempt = 1 WHERE id = ?", tasks[2].ID[:])
+			w.store.Exec("UPDATE duetime_tasks SET due_at = due_at - 61000 WHERE id = ?", tasks[3].ID[:])
 			got := w.pass(w.worker(mux, worker.Config{}), tasks...)
 			want(t, "calls", calls.Load(), 3)
 			for i, result := range []string{"done", "skipped", "done", "done"} {
 				want(t, "result of "+tasks[i].Owner, got[tasks[i].ID].Result, result)
 			}
-			row := w.row(tasks[1].ID)
+			row := w.store.Row(tasks[1].ID)
 			want(t, "state", row.State, task.Cancelled)
 			want(t, "attempt", row.Attempt, 0)
 			want(t, "says why: "+row.LastError, strings.HasPrefix(row.LastError, "skipped: 1h0m"), true)
 			want(t, "counted", w.settled("push", "skipped"), 1)
-			want(t, "dropped from the index", w.index.of(row.ID)[0].State, task.Cancelled)
+			want(t, "dropped from the index", w.index.PutsOf(row.ID)[0].State, task.Cancelled)
 			if d := cmp.Diff([]string{"worker skipped: " + row.LastError}, w.life(row.ID)); d != "" {
 				t.Errorf("history (-want +got):\n%s", d)
 			}
@@ -125,11 +126,11 @@ func TestTooLateForTheCatchUpWindowIsSkipped(t *testing.T) {
 
 func TestWithoutAWindowAllIsRun(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, effect)
 	late := w.due(meal, 1)[0]
-	w.exec("UPDATE duetime_tasks SET due_at = due_at - 900000000, run_at = due_at - 900000000 WHERE id = ?", late.ID[:])
+	w.store.Exec("UPDATE duetime_tasks SET due_at = due_at - 900000000, run_at = due_at - 900000000 WHERE id = ?", late.ID[:])
 	w.pass(w.worker(mux, worker.Config{}), late)
 	want(t, "effects", w.effects(late.ID), 1)
 }
@@ -145,7 +146,7 @@ func (l lines) Write(line []byte) (int, error) {
 func TestPausedQueueWaitsAndGoesOn(t *testing.T) {
 	t.Parallel()
 	mail := task.NewKind[payload]("mail", task.Queue("mails"), task.MaxAttempts(3))
-	w := onMySQL(t)
+	w := newWorld(t)
 	w.log = stream.NewLocal(stream.Config{Namespace: "test", Partitions: 3, Queues: []string{"default", "mails"}})
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, effect)
@@ -207,17 +208,15 @@ func TestPausedQueueWaitsAndGoesOn(t *testing.T) {
 	pipelinetest.Await(t, "resumed again", func() bool { return w.settled("mail", "done") == 6 })
 	pipelinetest.Await(t, "all is committed", func() bool { return !w.explained(time.Now().Add(time.Hour)) })
 	want(t, "stop", stop(), nil)
-	want(t, "let go", w.metric("duetime_hints_let_go_total", nil), 0)
-	want(t, "charged", w.number("SELECT COUNT(*) FROM duetime_tasks WHERE attempt > 0"), 0)
-	want(t, "effects", w.number("SELECT COUNT(*) FROM effects"), 12)
+	want(t, "let go", w.metric("duetime_hints_let_go_total"), 0)
+	want(t, "charged", w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE attempt > 0"), 0)
+	want(t, "effects", w.store.Number("SELECT COUNT(*) FROM effects"), 12)
 }
 
 // The statements of a plain firing, the same as before there was a history: BEGIN, lock, effect, done, COMMIT.
 func TestPlainFiringHasNoFurtherStatement(t *testing.T) {
 	t.Parallel()
-	s, err := store.Open(pipelinetest.MySQL(t).NewSchema(t), store.Options{MaxOpen: 1}) // whose session counts all
-	pipelinetest.Must(t, err)
-	w := newWorld(t, s)
+	w := onStore(t, worldtest.NewStore(t, "test", store.Options{MaxOpen: 1})) // whose session counts all
 	mux := worker.NewMux()
 	worker.HandleBatch(mux, meal, func(ctx context.Context, tx *worker.Tx, _ []worker.Task[payload]) error {
 		_, err := tx.ExecContext(ctx, "INSERT INTO effects (task_id, word) VALUES ('', '')")
@@ -229,21 +228,21 @@ func TestPlainFiringHasNoFurtherStatement(t *testing.T) {
 	questions := func() int {
 		var n int
 		var name string
-		pipelinetest.Must(t, s.DB().QueryRowxContext(t.Context(), "SHOW SESSION STATUS LIKE 'Questions'").Scan(&name, &n))
+		pipelinetest.Must(t, w.store.DB().QueryRowxContext(t.Context(), "SHOW SESSION STATUS LIKE 'Questions'").Scan(&name, &n))
 		return n
 	}
 	before := questions()
 	w.pass(wk, tasks...)
 	const probe, look = 1, 1 // of the clock before the batch; of this count
 	want(t, "statements", questions()-before-probe-look, 5)
-	want(t, "done", w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1"), 51)
-	want(t, "lines of history", w.number("SELECT COUNT(*) FROM duetime_history"), 0)
+	want(t, "done", w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1"), 51)
+	want(t, "lines of history", w.store.Number("SELECT COUNT(*) FROM duetime_history"), 0)
 }
 
 // The history can't be written; all else is.
 func TestLostHistoryCostsNothingElse(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
 		if tk.Payload.Word == "0" {
@@ -251,17 +250,17 @@ func TestLostHistoryCostsNothingElse(t *testing.T) {
 		}
 		return effect(ctx, tx, tk)
 	})
-	w.exec("DROP TABLE duetime_history")
+	w.store.Exec("DROP TABLE duetime_history")
 	tasks := w.due(meal, 2)
 	w.pass(w.worker(mux, worker.Config{}), tasks...)
-	want(t, "attempts of the failed one", w.row(tasks[0].ID).Attempt, 1)
-	want(t, "state of the other", w.row(tasks[1].ID).State, task.Done)
+	want(t, "attempts of the failed one", w.store.Row(tasks[0].ID).Attempt, 1)
+	want(t, "state of the other", w.store.Row(tasks[1].ID).State, task.Done)
 }
 
 // A deadlock at the history is one of the transaction.
 func TestDeadlockAtTheHistoryRunsTheBatchAgain(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
 		return errors.Join(effect(ctx, tx, tk), errSick)
@@ -270,7 +269,7 @@ func TestDeadlockAtTheHistoryRunsTheBatchAgain(t *testing.T) {
 	s := &victim{Store: w.store}
 	got := w.pass(w.workerOn(s, mux, worker.Config{}), made)
 	want(t, "result", got[made.ID].Result, "failed")
-	want(t, "attempts", w.row(made.ID).Attempt, 1)
+	want(t, "attempts", w.store.Row(made.ID).Attempt, 1)
 	want(t, "lines", len(w.life(made.ID)), 1)
 	want(t, "writes", s.writes.Load(), 2)
 }

@@ -30,10 +30,10 @@ func TestDueTasksTakeEffectOnceAndAreDone(t *testing.T) {
 		w.pass(wk, tasks...)
 		for _, made := range tasks {
 			want(t, "effects", w.effects(made.ID), 1)
-			row := w.row(made.ID)
+			row := w.store.Row(made.ID)
 			want(t, "state", row.State, task.Done)
 			want(t, "attempt", row.Attempt, 0)
-			puts := w.index.of(made.ID)
+			puts := w.index.PutsOf(made.ID)
 			want(t, "state in the index", puts[0].State, task.Done)
 			want(t, "version in the index", puts[0].Version, row.Version)
 		}
@@ -44,7 +44,7 @@ func TestDueTasksTakeEffectOnceAndAreDone(t *testing.T) {
 
 func TestKindOfAnythingMayCarryNothing(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	nothing := task.NewKind[any]("nothing")
 	var mux worker.Mux // its zero value is usable
 	worker.Handle(&mux, nothing, func(_ context.Context, _ *worker.Tx, tk worker.Task[any]) error {
@@ -61,7 +61,7 @@ func TestKindOfAnythingMayCarryNothing(t *testing.T) {
 // A handler that leaves its transaction to a goroutine must not write into what its neighbours do.
 func TestTxEndsWithItsHandler(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	var leaked *worker.Tx
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
@@ -81,13 +81,13 @@ func TestTxEndsWithItsHandler(t *testing.T) {
 	tasks := w.due(meal, 3)
 	w.pass(w.worker(mux, worker.Config{}), tasks...)
 	for _, made := range tasks {
-		row := w.row(made.ID)
+		row := w.store.Row(made.ID)
 		want(t, "state", row.State, task.Done)
 		want(t, "attempt", row.Attempt, 0)
 		want(t, "effects", w.effects(made.ID), 1)
 	}
-	want(t, "effects in all", w.number("SELECT COUNT(*) FROM effects"), 3)
-	want(t, "tasks", w.number("SELECT COUNT(*) FROM duetime_tasks"), 3)
+	want(t, "effects in all", w.store.Number("SELECT COUNT(*) FROM effects"), 3)
+	want(t, "tasks", w.store.Number("SELECT COUNT(*) FROM duetime_tasks"), 3)
 }
 
 func TestRowAloneDecides(t *testing.T) {
@@ -122,20 +122,20 @@ func TestRowAloneDecides(t *testing.T) {
 			want(t, c.name+": settled", got[c.id].Settled, c.settled)
 			want(t, c.name+": effects", w.effects(c.id), 0)
 		}
-		want(t, "puts of what the row still says", len(w.index.of(soon.ID))+len(w.index.of(far.ID)), 0)
-		want(t, "version put of the moved one", w.index.of(moved.ID)[0].Version, 2)
-		row := w.row(stranger.ID)
+		want(t, "puts of what the row still says", len(w.index.PutsOf(soon.ID))+len(w.index.PutsOf(far.ID)), 0)
+		want(t, "version put of the moved one", w.index.PutsOf(moved.ID)[0].Version, 2)
+		row := w.store.Row(stranger.ID)
 		want(t, "attempts of an unknown kind", row.Attempt, 0)
 		wait := row.RunAt.Sub(row.UpdatedAt)
 		want(t, "wait of an unknown kind", wait >= 2*time.Second && wait <= 5*time.Second, true)
-		want(t, "version put of it", w.index.of(stranger.ID)[0].Version, row.Version)
+		want(t, "version put of it", w.index.PutsOf(stranger.ID)[0].Version, row.Version)
 		want(t, "its label", w.settled("unknown", "unknown_kind"), 1)
 	})
 }
 
 func TestTimeDoesNotGoBackInATransaction(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	var now, due time.Time
 	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, t worker.Task[payload]) (err error) {
@@ -208,7 +208,7 @@ func checkTwoSick(t *testing.T, w *world, wk *worker.Worker) {
 	tasks := w.due(meal, 8)
 	got := w.pass(wk, tasks...)
 	for i, made := range tasks {
-		row := w.row(made.ID)
+		row := w.store.Row(made.ID)
 		if i == 3 || i == 5 {
 			want(t, "result of a sick one", got[made.ID].Result, "failed")
 			want(t, "state of a sick one", row.State, task.Pending)
@@ -217,7 +217,7 @@ func checkTwoSick(t *testing.T, w *world, wk *worker.Worker) {
 			want(t, "error kept", row.LastError != "", true)
 			want(t, "later", row.RunAt.After(row.DueAt), true)
 			want(t, "promise unchanged", row.DueAt.Equal(made.DueAt), true)
-			want(t, "version in the index", w.index.of(made.ID)[0].Version, row.Version)
+			want(t, "version in the index", w.index.PutsOf(made.ID)[0].Version, row.Version)
 			continue
 		}
 		want(t, "result", got[made.ID].Result, "done")
@@ -229,14 +229,14 @@ func checkTwoSick(t *testing.T, w *world, wk *worker.Worker) {
 
 func TestLastAttemptIsTheEnd(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	once := task.NewKind[payload]("once", task.MaxAttempts(1))
 	mux := worker.NewMux()
 	worker.Handle(mux, once, func(context.Context, *worker.Tx, worker.Task[payload]) error { return errSick })
 	wk := w.worker(mux, worker.Config{})
 	made := w.due(once, 1)[0]
 	want(t, "result", w.pass(wk, made)[made.ID].Result, "dead")
-	row := w.row(made.ID)
+	row := w.store.Row(made.ID)
 	want(t, "state", row.State, task.Dead)
 	want(t, "attempt", row.Attempt, 1)
 	want(t, "error", row.LastError, "sick")
@@ -247,7 +247,7 @@ func TestLastAttemptIsTheEnd(t *testing.T) {
 
 func TestSnoozeChargesNothingAndDiscardEnds(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
 		if err := effect(ctx, tx, tk); err != nil {
@@ -263,7 +263,7 @@ func TestSnoozeChargesNothingAndDiscardEnds(t *testing.T) {
 	})
 	tasks := w.due(meal, 3)
 	w.pass(w.worker(mux, worker.Config{}), tasks...)
-	snoozed, discarded := w.row(tasks[0].ID), w.row(tasks[1].ID)
+	snoozed, discarded := w.store.Row(tasks[0].ID), w.store.Row(tasks[1].ID)
 	want(t, "snoozed state", snoozed.State, task.Pending)
 	want(t, "snoozed attempt", snoozed.Attempt, 0)
 	want(t, "snoozed effects", w.effects(snoozed.ID), 0)
@@ -277,13 +277,13 @@ func TestSnoozeChargesNothingAndDiscardEnds(t *testing.T) {
 // Whoever shared a transaction with a slow handler would keep its locks for as long.
 func TestSlowKindRunsApart(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	slow := task.NewKind[payload]("slow")
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, effect)
 	var committed []int // effects, as others see them when a slow handler runs
 	worker.Handle(mux, slow, func(_ context.Context, _ *worker.Tx, _ worker.Task[payload]) error {
-		committed = append(committed, w.number("SELECT COUNT(*) FROM effects"))
+		committed = append(committed, w.store.Number("SELECT COUNT(*) FROM effects"))
 		time.Sleep(600 * time.Millisecond) // the handler's work
 		return nil
 	})
@@ -295,14 +295,14 @@ func TestSlowKindRunsApart(t *testing.T) {
 	want(t, "committed before the second", committed[1], 3)
 	want(t, "committed before the third", committed[2], 3)
 	for _, made := range later {
-		want(t, "state", w.row(made.ID).State, task.Done)
+		want(t, "state", w.store.Row(made.ID).State, task.Done)
 	}
 }
 
 // A batch handler takes long for one task: its later tasks come together all the same.
 func TestSlowCallOfOneTaskKeepsItsKindsBatches(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	slow := task.NewKind[payload]("slow")
 	var calls []int // tasks of each
 	mux := worker.NewMux()
@@ -319,11 +319,11 @@ func TestSlowCallOfOneTaskKeepsItsKindsBatches(t *testing.T) {
 
 func TestBatchTimeGivesTheRestBack(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	var calls atomic.Int64
 	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
-		want(t, "committed before", int64(w.number("SELECT COUNT(*) FROM effects")), calls.Load())
+		want(t, "committed before", int64(w.store.Number("SELECT COUNT(*) FROM effects")), calls.Load())
 		calls.Add(1)
 		time.Sleep(3 * time.Millisecond) // the handler's work
 		return effect(ctx, tx, tk)

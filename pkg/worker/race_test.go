@@ -17,11 +17,11 @@ import (
 // A handler gets a deadlock, by which the server rolled back the effects of all before it, and swallows it.
 func TestSwallowedDeadlockDoesNotCommitHalfABatch(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	for i := range 50 {
-		w.exec("INSERT INTO counters VALUES (?, 0)", fmt.Sprintf("other%d", i))
+		w.store.Exec("INSERT INTO counters VALUES (?, 0)", fmt.Sprintf("other%d", i))
 	}
-	w.exec("INSERT INTO counters VALUES ('a', 0), ('b', 0)")
+	w.store.Exec("INSERT INTO counters VALUES ('a', 0), ('b', 0)")
 	other, err := w.store.DB().BeginTxx(t.Context(), nil)
 	pipelinetest.Must(t, err)
 	_, err = other.ExecContext(t.Context(), "SET SESSION innodb_lock_wait_timeout = 60") // it waits until ours is the victim
@@ -58,10 +58,10 @@ func TestSwallowedDeadlockDoesNotCommitHalfABatch(t *testing.T) {
 	pipelinetest.Must(t, <-ended)
 	pipelinetest.Await(t, "all done", func() bool {
 		w.pass(wk, tasks...)
-		return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == 5
+		return w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == 5
 	})
 	for _, made := range tasks {
-		row := w.row(made.ID)
+		row := w.store.Row(made.ID)
 		want(t, "state", row.State, task.Done)
 		want(t, "effects", w.effects(made.ID), 1)
 		want(t, "attempts", row.Attempt, 0)
@@ -101,12 +101,12 @@ func TestHandlerThatChangesBatchMatesAndItself(t *testing.T) {
 			{task.Pending, 0, "stale", 2},
 			{task.Done, 1, "done", 2},
 		} {
-			row := w.row(tasks[i].ID)
+			row := w.store.Row(tasks[i].ID)
 			want(t, fmt.Sprintf("%d: state", i), row.State, c.state)
 			want(t, fmt.Sprintf("%d: version", i), row.Version, c.version)
 			want(t, fmt.Sprintf("%d: effects", i), w.effects(row.ID), c.effects)
 			want(t, fmt.Sprintf("%d: result", i), got[row.ID].Result, c.result)
-			puts := w.index.of(row.ID)
+			puts := w.index.PutsOf(row.ID)
 			want(t, fmt.Sprintf("%d: puts", i), len(puts), 1)
 			want(t, fmt.Sprintf("%d: version put", i), puts[0].Version, row.Version)
 			want(t, fmt.Sprintf("%d: state put", i), puts[0].State, row.State)
@@ -141,18 +141,18 @@ func TestFailingHandlerTakesItsChangesBack(t *testing.T) {
 		for i, result := range []string{"done", "failed", "failed", "done", "done"} {
 			want(t, fmt.Sprintf("%d: result", i), got[tasks[i].ID].Result, result)
 			want(t, fmt.Sprintf("%d: effects", i), w.effects(tasks[i].ID), map[string]int{"done": 1}[result])
-			want(t, fmt.Sprintf("%d: state", i), w.row(tasks[i].ID).State, map[string]task.State{"done": task.Done}[result])
+			want(t, fmt.Sprintf("%d: state", i), w.store.Row(tasks[i].ID).State, map[string]task.State{"done": task.Done}[result])
 		}
-		want(t, "tasks in all", w.number("SELECT COUNT(*) FROM duetime_tasks"), 5)
-		want(t, "puts", len(w.index.puts), 5)
+		want(t, "tasks in all", w.store.Number("SELECT COUNT(*) FROM duetime_tasks"), 5)
+		want(t, "puts", len(w.index.Puts()), 5)
 	})
 }
 
 // UPDATE … WHERE name IN (p, p) counts p once.
 func TestBatchHandlerGetsOneTaskOfEachOwnerAndSubject(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
-	w.exec("INSERT INTO counters VALUES ('p', 0), ('q', 0)")
+	w := newWorld(t)
+	w.store.Exec("INSERT INTO counters VALUES ('p', 0), ('q', 0)")
 	mux := worker.NewMux()
 	worker.HandleBatch(mux, meal, func(ctx context.Context, tx *worker.Tx, ts []worker.Task[payload]) error {
 		args := make([]any, len(ts))
@@ -169,14 +169,14 @@ func TestBatchHandlerGetsOneTaskOfEachOwnerAndSubject(t *testing.T) {
 		specs = append(specs, meal.New("a", payload{}, task.In(0), task.Subject("p")), meal.New("a", payload{}, task.In(0), task.Subject("q")))
 	}
 	w.pass(w.worker(mux, worker.Config{}), w.schedule(specs...)...)
-	want(t, "p", w.number("SELECT n FROM counters WHERE name = 'p'"), 3)
-	want(t, "q", w.number("SELECT n FROM counters WHERE name = 'q'"), 3)
+	want(t, "p", w.store.Number("SELECT n FROM counters WHERE name = 'p'"), 3)
+	want(t, "q", w.store.Number("SELECT n FROM counters WHERE name = 'q'"), 3)
 }
 
 // The mail is on its way when the player cancels.
 func TestOutsideHandlerHoldsItsTaskAgainstCancel(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	sending, sent := make(chan struct{}), make(chan struct{})
 	mux := worker.NewMux()
 	worker.HandleOutside(mux, meal, func(ctx context.Context, _ worker.Task[payload]) error {
@@ -198,7 +198,7 @@ func TestOutsideHandlerHoldsItsTaskAgainstCancel(t *testing.T) {
 	err := w.tryTx(cancel)
 	want(t, "cancel while it runs: "+fmt.Sprint(err), errors.Is(err, task.ErrRunning), true)
 	close(sent)
-	pipelinetest.Await(t, "done", func() bool { return w.row(made.ID).State == task.Done })
+	pipelinetest.Await(t, "done", func() bool { return w.store.Row(made.ID).State == task.Done })
 	err = w.tryTx(cancel)
 	want(t, "cancel after: "+fmt.Sprint(err), errors.Is(err, task.ErrAlreadyDone), true)
 	want(t, "stop", stop(), nil)
@@ -207,7 +207,7 @@ func TestOutsideHandlerHoldsItsTaskAgainstCancel(t *testing.T) {
 // The mails before a failing one are not sent again.
 func TestOutsideTasksRunAlone(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	sent := map[string]int{}
 	mux := worker.NewMux()
 	worker.HandleOutside(mux, meal, func(_ context.Context, tk worker.Task[payload]) error {
@@ -227,7 +227,7 @@ func TestOutsideTasksRunAlone(t *testing.T) {
 // An early hint that was put back under its version would be removed by the acknowledgement of the claim that sent it.
 func TestEarlyHintIsHeldNotPutBack(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, effect)
 	stop := w.run(w.worker(mux, worker.Config{Patience: limit}))
@@ -238,13 +238,13 @@ func TestEarlyHintIsHeldNotPutBack(t *testing.T) {
 		early := made
 		early.RunAt = made.CreatedAt // as if the dispatcher's clock were ahead
 		w.publish(early, early)
-		pipelinetest.Await(t, "done", func() bool { return w.row(made.ID).State == task.Done })
-		want(t, "not before its time", w.row(made.ID).FinishedAt.Before(made.DueAt), false)
+		pipelinetest.Await(t, "done", func() bool { return w.store.Row(made.ID).State == task.Done })
+		want(t, "not before its time", w.store.Row(made.ID).FinishedAt.Before(made.DueAt), false)
 	}
 	want(t, "looked at early", w.settled("meal", "early") >= 1, true)
 	want(t, "stop", stop(), nil)
 	for _, made := range all {
-		for _, put := range w.index.of(made.ID) {
+		for _, put := range w.index.PutsOf(made.ID) {
 			want(t, "state put", put.State, task.Done)
 		}
 	}
@@ -268,7 +268,7 @@ func TestRunnersLookAtTheMoment(t *testing.T) {
 			before := w.settled("meal", "early")
 			w.publish(w.schedule(specs...)...)
 			pipelinetest.Await(t, "all are done", func() bool {
-				return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == done
+				return w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == done
 			})
 			// Some may be: the worker knows the database's clock only to within a part of a round trip, and that part is
 			// large until a probe meets a quiet moment of the machine.
@@ -286,7 +286,7 @@ func TestRunnersLookAtTheMoment(t *testing.T) {
 // Somebody holds one row; its neighbours don't wait for it, and it is tried again.
 func TestHeldRowIsSkippedAndTriedAgain(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, effect)
 	tasks := w.due(meal, 10)
@@ -297,20 +297,20 @@ func TestHeldRowIsSkippedAndTriedAgain(t *testing.T) {
 	stop := w.run(w.worker(mux, worker.Config{Patience: limit}))
 	w.publish(tasks...)
 	pipelinetest.Await(t, "the neighbours are done", func() bool {
-		return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == 9
+		return w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == 9
 	})
 	pipelinetest.Must(t, holder.Rollback())
 	pipelinetest.Await(t, "all are done", func() bool {
-		return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == 10
+		return w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == 10
 	})
-	want(t, "effects", w.number("SELECT COUNT(*) FROM effects"), 10)
+	want(t, "effects", w.store.Number("SELECT COUNT(*) FROM effects"), 10)
 	want(t, "stop", stop(), nil)
 }
 
 // A frozen transaction holds one row for long: its hint must not keep the offsets behind it from being committed.
 func TestStuckHintIsLetGo(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, effect)
 	tasks := w.due(meal, 10)
@@ -321,10 +321,10 @@ func TestStuckHintIsLetGo(t *testing.T) {
 	stop := w.run(w.worker(mux, worker.Config{Patience: impatient}))
 	w.publish(tasks...)
 	pipelinetest.Await(t, "the offsets are committed", func() bool {
-		return w.metric("duetime_hints_let_go_total", map[string]string{"reason": "stuck"}) == 1 &&
+		return w.metric("duetime_hints_let_go_total", "reason", "stuck") == 1 &&
 			!w.explained(time.Now().Add(time.Hour))
 	})
 	want(t, "stop", stop(), nil)
 	pipelinetest.Must(t, holder.Rollback())
-	want(t, "state", w.row(tasks[4].ID).State, task.Pending)
+	want(t, "state", w.store.Row(tasks[4].ID).State, task.Pending)
 }

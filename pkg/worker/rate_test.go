@@ -66,7 +66,7 @@ func (w *world) team(n int, cfg worker.Config, handle func(ctx context.Context, 
 
 func TestRateOverAllWorkers(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	const rate, n = 100, 400
 	var c calls
 	w.publish(w.due(meal, n)...)
@@ -77,7 +77,7 @@ func TestRateOverAllWorkers(t *testing.T) {
 	})
 	pipelinetest.Await(t, "a third has run", func() bool { return c.count() >= n/3 })
 	want(t, "stop of a worker", stops[0](), nil)
-	pipelinetest.Await(t, "all are done", func() bool { return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == n })
+	pipelinetest.Await(t, "all are done", func() bool { return w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == n })
 	// In no second more than the rate, what is made good after a stall, and the stock of each worker.
 	for i, first := range c.at {
 		if more := i + rate + rate/4 + rate/10 + 3*rate/4; more < len(c.at) && c.at[more].Sub(first) < time.Second {
@@ -87,7 +87,7 @@ func TestRateOverAllWorkers(t *testing.T) {
 	if span := c.at[len(c.at)-1].Sub(c.at[0]); span < 3*time.Second {
 		t.Errorf("%d calls took %v, want 4 s", n, span)
 	}
-	want(t, "effects", w.number("SELECT COUNT(*) FROM effects"), n)
+	want(t, "effects", w.store.Number("SELECT COUNT(*) FROM effects"), n)
 	if w.histogram("duetime_limit_wait_seconds").GetSampleCount() == 0 {
 		t.Error("no wait for the limit was observed")
 	}
@@ -95,7 +95,7 @@ func TestRateOverAllWorkers(t *testing.T) {
 
 func TestConcurrencyOverAllWorkers(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	const n = 240
 	var c calls
 	w.publish(w.due(meal, n)...)
@@ -107,18 +107,18 @@ func TestConcurrencyOverAllWorkers(t *testing.T) {
 		})
 		return err
 	})
-	pipelinetest.Await(t, "all are done", func() bool { return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == n })
+	pipelinetest.Await(t, "all are done", func() bool { return w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == n })
 	if c.most > 2 {
 		t.Errorf("%d handlers ran at once, 2 may", c.most)
 	}
-	want(t, "effects", w.number("SELECT COUNT(*) FROM effects"), n)
+	want(t, "effects", w.store.Number("SELECT COUNT(*) FROM effects"), n)
 	want(t, "workers that ran tasks", len(c.workers), 3)
 }
 
 // An operator's rate comes before the configured one, and an operator can return to this.
 func TestOperatorsRate(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	const n = 60
 	var c calls
 	tasks := w.due(meal, n)
@@ -136,7 +136,7 @@ func TestOperatorsRate(t *testing.T) {
 	}
 	pipelinetest.Await(t, "the queue to be limited", limited)
 	// The two workers share the metric here, and one of them may have no hints yet.
-	pipelinetest.Await(t, "the metric to say that tasks wait", func() bool { return w.metric("duetime_queue_limited", nil) == 1 })
+	pipelinetest.Await(t, "the metric to say that tasks wait", func() bool { return w.metric("duetime_queue_limited") == 1 })
 	want(t, "calls at one an hour", c.count(), 1)
 	oldest, _, err := w.store.Oldest(t.Context())
 	pipelinetest.Must(t, err)
@@ -144,9 +144,9 @@ func TestOperatorsRate(t *testing.T) {
 
 	none := task.Rate{}
 	pipelinetest.Must(t, w.store.SetRate(t.Context(), w.store.DB(), "default", &none))
-	pipelinetest.Await(t, "all are done", func() bool { return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == n })
-	want(t, "effects", w.number("SELECT COUNT(*) FROM effects"), n)
-	pipelinetest.Await(t, "the metric to say that none wait", func() bool { return w.metric("duetime_queue_limited", nil) == 0 })
+	pipelinetest.Await(t, "all are done", func() bool { return w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == n })
+	want(t, "effects", w.store.Number("SELECT COUNT(*) FROM effects"), n)
+	pipelinetest.Await(t, "the metric to say that none wait", func() bool { return w.metric("duetime_queue_limited") == 0 })
 }
 
 // counted counts how often workers read and write what they share of a limit.
@@ -169,7 +169,7 @@ func (c *counted) SaveLimit(ctx context.Context, st limits.State) (bool, error) 
 // Tasks that wait for a low rate don't make their worker ask all the time.
 func TestWaitForALowRateAsksSeldom(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	called := make(chan struct{}, 2)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, func(context.Context, *worker.Tx, worker.Task[payload]) error {
@@ -177,7 +177,7 @@ func TestWaitForALowRateAsksSeldom(t *testing.T) {
 		return nil
 	})
 	w.publish(w.due(meal, 2)...)
-	s := &counted{Store: w.store}
+	s := &counted{Store: w.store.Store}
 	w.run(w.workerOn(s, mux, worker.Config{Limits: map[string]task.Limit{"default": {Rate: task.Rate{Calls: 10, Per: time.Hour}}}}))
 	<-called
 	reads, writes := s.reads.Load(), s.writes.Load()
@@ -193,7 +193,7 @@ func TestWaitForALowRateAsksSeldom(t *testing.T) {
 // A crowd of hints whose tasks were cancelled does not use up the slots of the tasks behind it, of which one slot still runs one.
 func TestCancelledTasksUseNoSlots(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	var c calls
 	crowd := append(w.due(meal, task.MaxPerCall), w.due(meal, task.MaxPerCall)...)
 	for page := range slices.Chunk(crowd, task.MaxPerCall) {
@@ -223,7 +223,7 @@ func TestCancelledTasksUseNoSlots(t *testing.T) {
 
 func TestLimitsAreChecked(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, effect)
 	_, err := worker.New(worker.Config{Limits: map[string]task.Limit{"default": {Concurrency: -1}}}, mux, w.store, w.log, w.index, w.log)

@@ -48,13 +48,13 @@ func (w *world) recurrence(id task.ID) task.Recurrence {
 func (w *world) wantNext(r task.Recurrence) {
 	w.t.Helper()
 	after := w.recurrence(r.ID)
-	next := w.row(after.Newest)
+	next := w.store.Row(after.Newest)
 	id, tick, _ := next.Tick()
 	want(w.t, "recurrence of the next task", id, r.ID)
 	want(w.t, "next tick", tick, r.DueAt.Add(7*24*time.Hour))
 	want(w.t, "state of the next task", next.State, task.Pending)
-	want(w.t, "puts of the next task", len(w.index.of(next.ID)), 1)
-	want(w.t, "pending tasks", w.number("SELECT COUNT(*) FROM duetime_tasks WHERE owner = ? AND state = 0", r.Owner), 1)
+	want(w.t, "puts of the next task", len(w.index.PutsOf(next.ID)), 1)
+	want(w.t, "pending tasks", w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE owner = ? AND state = 0", r.Owner), 1)
 }
 
 // Whatever ends a tick's task, the next one stands when its transaction has committed.
@@ -85,7 +85,7 @@ func TestEachEndMakesTheNextTick(t *testing.T) {
 				made, ticks := w.recur(c.kind, recur.Policy{}, 1)
 				got := w.pass(w.worker(mux, worker.Config{}), ticks...)
 				want(t, fmt.Sprintf("result (%v)", got[ticks[0].ID].Err), got[ticks[0].ID].Result, c.result)
-				want(t, "state", w.row(ticks[0].ID).State, c.state)
+				want(t, "state", w.store.Row(ticks[0].ID).State, c.state)
 				w.wantNext(made[0])
 			})
 		})
@@ -95,14 +95,14 @@ func TestEachEndMakesTheNextTick(t *testing.T) {
 // A tick that is skipped, because it is too late for its kind, is followed like any other.
 func TestSkippedTickIsFollowed(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	fresh := task.NewKind[payload]("meal", task.CatchUpWindow(time.Hour))
 	mux := worker.NewMux()
 	worker.Handle(mux, fresh, effect)
 	made, ticks := w.recur(fresh, recur.Policy{}, 1)
-	w.exec("UPDATE duetime_tasks SET due_at = due_at - 7200000, run_at = due_at WHERE id = ?", ticks[0].ID[:])
-	w.exec("UPDATE duetime_tasks SET run_at = due_at WHERE id = ?", ticks[0].ID[:])
-	got := w.pass(w.worker(mux, worker.Config{}), w.row(ticks[0].ID))
+	w.store.Exec("UPDATE duetime_tasks SET due_at = due_at - 7200000, run_at = due_at WHERE id = ?", ticks[0].ID[:])
+	w.store.Exec("UPDATE duetime_tasks SET run_at = due_at WHERE id = ?", ticks[0].ID[:])
+	got := w.pass(w.worker(mux, worker.Config{}), w.store.Row(ticks[0].ID))
 	want(t, "result", got[ticks[0].ID].Result, "skipped")
 	w.wantNext(made[0])
 }
@@ -110,7 +110,7 @@ func TestSkippedTickIsFollowed(t *testing.T) {
 // A failing tick is not followed while it is retried: it is the recurrence's one pending task.
 func TestFailedTickIsNotFollowed(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, func(context.Context, *worker.Tx, worker.Task[payload]) error { return errSick })
 	made, ticks := w.recur(meal, recur.Policy{}, 1)
@@ -118,13 +118,13 @@ func TestFailedTickIsNotFollowed(t *testing.T) {
 	after := w.recurrence(made[0].ID)
 	want(t, "newest task", after.Newest, ticks[0].ID)
 	want(t, "the first attempt is noted", after.BeganAt.IsZero(), false)
-	want(t, "pending tasks", w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 0"), 1)
+	want(t, "pending tasks", w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 0"), 1)
 }
 
 // A batch of ticks makes the next ones together, in few statements.
 func TestBatchOfTicks(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	worker.HandleBatch(mux, meal, func(ctx context.Context, tx *worker.Tx, ts []worker.Task[payload]) error {
 		for _, tk := range ts {
@@ -140,13 +140,13 @@ func TestBatchOfTicks(t *testing.T) {
 		want(t, "effects", w.effects(ticks[i].ID), 1)
 		w.wantNext(r)
 	}
-	want(t, "ticks counted", w.metric("duetime_worker_recurrence_ticks_total", map[string]string{"kind": "meal", "outcome": "made"}), 50)
+	want(t, "ticks counted", w.metric("duetime_worker_recurrence_ticks_total", "kind", "meal", "outcome", "made"), 50)
 }
 
 // Where overlaps are allowed, the next task stands while the handler runs, and nothing keeps it from running.
 func TestOverlapIsAllowed(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	var seen []task.ID
 	mux := worker.NewMux()
 	var other *worker.Worker
@@ -158,8 +158,8 @@ func TestOverlapIsAllowed(t *testing.T) {
 		id, _, _ := tk.Tick()
 		next := w.recurrence(id).Newest
 		want(t, "a later task is the newest", next != tk.ID, true)
-		w.exec("UPDATE duetime_tasks SET due_at = created_at, run_at = created_at, version = version + 1 WHERE id = ?", next[:])
-		got := w.pass(other, w.row(next)) // beside this handler
+		w.store.Exec("UPDATE duetime_tasks SET due_at = created_at, run_at = created_at, version = version + 1 WHERE id = ?", next[:])
+		got := w.pass(other, w.store.Row(next)) // beside this handler
 		want(t, fmt.Sprintf("result of the next one (%v)", got[next].Err), got[next].Result, "done")
 		return effect(ctx, tx, tk)
 	})
@@ -168,21 +168,21 @@ func TestOverlapIsAllowed(t *testing.T) {
 	got := w.pass(w.worker(mux, worker.Config{}), ticks...)
 	want(t, fmt.Sprintf("result (%v)", got[ticks[0].ID].Err), got[ticks[0].ID].Result, "done")
 	want(t, "tasks run", len(seen), 2)
-	want(t, "effects", w.number("SELECT COUNT(*) FROM effects"), 2)
+	want(t, "effects", w.store.Number("SELECT COUNT(*) FROM effects"), 2)
 	want(t, "tasks made", w.recurrence(made[0].ID).Made, 3)
-	want(t, "pending tasks", w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 0"), 1)
+	want(t, "pending tasks", w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 0"), 1)
 }
 
 // A stop and a pause take back all pending tasks: also the one that waits for its retry beside the next one.
 func TestHaltTakesBackOverlaps(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, func(context.Context, *worker.Tx, worker.Task[payload]) error { return errSick })
 	_, ticks := w.recur(meal, recur.Policy{Overlap: recur.OverlapAllow}, 3)
 	w.pass(w.worker(mux, worker.Config{}), ticks...)
 	pending := func(owner string) int {
-		return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE owner = ? AND state = 0", owner)
+		return w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE owner = ? AND state = 0", owner)
 	}
 	want(t, "pending tasks before", pending("owner0")+pending("owner1")+pending("owner2"), 6)
 	w.inTx(func(ctx context.Context, tx *schedule.Tx) error {
@@ -201,7 +201,7 @@ func TestHaltTakesBackOverlaps(t *testing.T) {
 // A handler may stop the recurrence whose task it runs, or give it another definition: its own task goes on to its end.
 func TestHandlerChangesItsRecurrence(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	stopping, redefining := task.NewKind[payload]("stopping"), task.NewKind[payload]("redefining")
 	mux := worker.NewMux()
 	worker.Handle(mux, stopping, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
@@ -215,21 +215,21 @@ func TestHandlerChangesItsRecurrence(t *testing.T) {
 	wk := w.worker(mux, worker.Config{})
 	stopped, ticks := w.recur(stopping, recur.Policy{}, 1)
 	w.pass(wk, ticks...)
-	want(t, "state of the task", w.row(ticks[0].ID).State, task.Done)
+	want(t, "state of the task", w.store.Row(ticks[0].ID).State, task.Done)
 	want(t, "state of the recurrence", w.recurrence(stopped[0].ID).State, task.RecurrenceStopped)
-	want(t, "pending tasks", w.number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 0"), 0)
+	want(t, "pending tasks", w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 0"), 0)
 
 	made, ticks := w.recur(redefining, recur.Policy{}, 1)
 	w.pass(wk, ticks...)
-	want(t, "state of the task", w.row(ticks[0].ID).State, task.Done)
-	next := w.row(w.recurrence(made[0].ID).Newest)
+	want(t, "state of the task", w.store.Row(ticks[0].ID).State, task.Done)
+	next := w.store.Row(w.recurrence(made[0].ID).Newest)
 	want(t, "payload of the next task", string(next.Payload), `{"word":"new"}`)
 }
 
 // A worker whose transaction is rolled back has made no tick; the next one makes it once.
 func TestRolledBackTick(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, effect)
 	made, ticks := w.recur(meal, recur.Policy{}, 1)

@@ -13,7 +13,7 @@ import (
 // The effect of the run stands, and the task runs once more with its new data.
 func TestHandlerReplacesItsOwnTask(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	var outcome task.Outcome
 	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
@@ -31,22 +31,22 @@ func TestHandlerReplacesItsOwnTask(t *testing.T) {
 	want(t, "result", got[made.ID].Result, "done")
 	want(t, "outcome", outcome, task.Replaced)
 	want(t, "effects of the first run", w.effects(made.ID), 1)
-	row := w.row(made.ID)
+	row := w.store.Row(made.ID)
 	want(t, "state", row.State, task.Pending)
 	want(t, "payload", string(row.Payload), `{"word":"new"}`)
-	puts := w.index.of(made.ID)
+	puts := w.index.PutsOf(made.ID)
 	want(t, "version put", puts[len(puts)-1].Version, row.Version)
 
 	got = w.pass(wk, w.ready(made.ID))
 	want(t, "result of the second run", got[made.ID].Result, "done")
 	want(t, "effects of both runs", w.effects(made.ID), 2)
-	want(t, "words of the second run", w.number("SELECT COUNT(*) FROM effects WHERE word = 'new'"), 1)
-	want(t, "state at the end", w.row(made.ID).State, task.Done)
+	want(t, "words of the second run", w.store.Number("SELECT COUNT(*) FROM effects WHERE word = 'new'"), 1)
+	want(t, "state at the end", w.store.Row(made.ID).State, task.Done)
 }
 
 func TestHandlerThatFailsReplacesNothing(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
 		_, err := tx.Schedule(ctx, meal.New(tk.Owner, payload{Word: "new"}, task.In(0), task.KeyReplace("k")))
@@ -55,7 +55,7 @@ func TestHandlerThatFailsReplacesNothing(t *testing.T) {
 	made := w.schedule(meal.New("o", payload{Word: "old"}, task.In(0), task.Key("k")))[0]
 	got := w.pass(w.worker(mux, worker.Config{}), made)
 	want(t, "result", got[made.ID].Result, "failed")
-	row := w.row(made.ID)
+	row := w.store.Row(made.ID)
 	want(t, "payload", string(row.Payload), `{"word":"old"}`)
 	want(t, "attempt", row.Attempt, 1)
 }
@@ -63,7 +63,7 @@ func TestHandlerThatFailsReplacesNothing(t *testing.T) {
 // A task of the batch that an earlier handler replaced waits for its new time.
 func TestHandlerReplacesATaskOfItsBatch(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	batch := w.schedule(meal.New("o", payload{}, task.In(0)), meal.New("o", payload{Word: "mate"}, task.In(0), task.Key("mate")))
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
@@ -74,7 +74,7 @@ func TestHandlerReplacesATaskOfItsBatch(t *testing.T) {
 	want(t, "result", got[batch[0].ID].Result, "done")
 	want(t, "result of the mate", got[batch[1].ID].Result, "stale")
 	want(t, "effects of the mate", w.effects(batch[1].ID), 0)
-	mate := w.row(batch[1].ID)
+	mate := w.store.Row(batch[1].ID)
 	want(t, "payload of the mate", string(mate.Payload), `{"word":"later"}`)
 	want(t, "state of the mate", mate.State, task.Pending)
 }

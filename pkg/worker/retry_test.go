@@ -3,12 +3,14 @@ package worker_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
 )
@@ -19,13 +21,8 @@ type feeding struct {
 }
 
 func (f *feeding) Put(ctx context.Context, tasks []task.Task) error {
-	var entries []task.Entry
-	for _, t := range tasks {
-		if t.State == task.Pending {
-			entries = append(entries, task.Entry{ID: t.ID, Kind: t.Kind, Queue: t.Queue, Owner: t.Owner, Score: task.ScoreOf(t)})
-		}
-	}
-	for _, err := range f.w.log.Publish(ctx, entries, 1) {
+	pending := slices.DeleteFunc(slices.Clone(tasks), func(t task.Task) bool { return t.State != task.Pending })
+	for _, err := range f.w.log.Publish(ctx, worldtest.Entries(pending...), 1) {
 		if err != nil {
 			return err
 		}
@@ -36,7 +33,7 @@ func (f *feeding) Put(ctx context.Context, tasks []task.Task) error {
 // Thousands of tasks fail again and again. Mails of the same queue that never failed go out in time.
 func TestWhoIsWellDoesNotWaitForWhoFails(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	const failing, mails = 3000, 100
 	failed := task.NewKind[payload]("failing", task.MaxAttempts(1000), task.Retry(task.Backoff{Min: 100 * time.Millisecond, Max: 500 * time.Millisecond}))
 	mail := task.NewKind[payload]("mail", task.MaxAttempts(3))
@@ -64,7 +61,7 @@ func TestWhoIsWellDoesNotWaitForWhoFails(t *testing.T) {
 		w.publish(w.schedule(specs[i*1000 : (i+1)*1000]...)...)
 	}
 	pipelinetest.Await(t, "all have failed once", func() bool {
-		return w.number("SELECT COUNT(*) FROM duetime_tasks WHERE kind = 'failing' AND attempt = 0") == 0
+		return w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE kind = 'failing' AND attempt = 0") == 0
 	})
 	specs = nil
 	for i := range mails {
@@ -77,7 +74,7 @@ func TestWhoIsWellDoesNotWaitForWhoFails(t *testing.T) {
 	want(t, "stop", stop(), nil)
 	var worst time.Duration
 	sent.Range(func(_, lag any) bool { worst = max(worst, lag.(time.Duration)); return true })
-	overdue := w.number("SELECT COUNT(*) FROM duetime_tasks WHERE kind = 'failing' AND state = 0 AND run_at < ?", time.Now().UnixMilli())
+	overdue := w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE kind = 'failing' AND state = 0 AND run_at < ?", time.Now().UnixMilli())
 	t.Logf("the latest mail went out %v after its time, with %d retries meanwhile and %d waiting", worst, retries.Load()-before, overdue)
 	if worst > time.Second {
 		t.Errorf("a mail went out %v after its time", worst)

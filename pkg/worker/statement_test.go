@@ -22,9 +22,9 @@ func TestHandlerCannotEndItsTransaction(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := onMySQL(t)
-			w.exec("CREATE PROCEDURE commits() COMMIT")
-			w.exec("CREATE PROCEDURE rolls_back() ROLLBACK")
+			w := newWorld(t)
+			w.store.Exec("CREATE PROCEDURE commits() COMMIT")
+			w.store.Exec("CREATE PROCEDURE rolls_back() ROLLBACK")
 			mux := worker.NewMux()
 			worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
 				if tk.Payload.Word != "2" {
@@ -47,13 +47,13 @@ func TestHandlerCannotEndItsTransaction(t *testing.T) {
 					continue
 				}
 				want(t, fmt.Sprintf("%d: effects", i), w.effects(made.ID), 1)
-				want(t, fmt.Sprintf("%d: state", i), w.row(made.ID).State, task.Done)
+				want(t, fmt.Sprintf("%d: state", i), w.store.Row(made.ID).State, task.Done)
 				want(t, fmt.Sprintf("%d: result", i), got[made.ID].Result, "done")
-				want(t, fmt.Sprintf("%d: attempts", i), w.row(made.ID).Attempt, 0)
+				want(t, fmt.Sprintf("%d: attempts", i), w.store.Row(made.ID).Attempt, 0)
 			}
 			if opaque {
-				want(t, "attempts of the one that ended the transaction", w.row(tasks[2].ID).Attempt, 1)
-				want(t, "says why", strings.Contains(w.row(tasks[2].ID).LastError, "ended the transaction"), true)
+				want(t, "attempts of the one that ended the transaction", w.store.Row(tasks[2].ID).Attempt, 1)
+				want(t, "says why", strings.Contains(w.store.Row(tasks[2].ID).LastError, "ended the transaction"), true)
 			}
 		})
 	}
@@ -62,8 +62,8 @@ func TestHandlerCannotEndItsTransaction(t *testing.T) {
 // What a handler may say to its connection, it may.
 func TestHandlerMaySayWhatARollbackUndoes(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
-	w.exec("CREATE PROCEDURE adds(id VARCHAR(36)) INSERT INTO effects VALUES (id, 'called')")
+	w := newWorld(t)
+	w.store.Exec("CREATE PROCEDURE adds(id VARCHAR(36)) INSERT INTO effects VALUES (id, 'called')")
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
 		for _, statement := range []string{
@@ -83,7 +83,7 @@ func TestHandlerMaySayWhatARollbackUndoes(t *testing.T) {
 		want(t, fmt.Sprintf("result (%v)", got[made.ID].Err), got[made.ID].Result, "done")
 		want(t, "effects", w.effects(made.ID), 1)
 	}
-	want(t, "undone", w.number("SELECT COUNT(*) FROM effects WHERE task_id = 'undone'"), 0)
+	want(t, "undone", w.store.Number("SELECT COUNT(*) FROM effects WHERE task_id = 'undone'"), 0)
 }
 
 // A ROLLBACK TO or a RELEASE of a savepoint of before the CALL removes the savepoint by which duetime sees that the transaction
@@ -105,9 +105,9 @@ func TestCallWithinANestedTransactionEndsNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := onMySQL(t)
-			w.exec("CREATE PROCEDURE adds(id VARCHAR(36)) INSERT INTO effects VALUES (id, 'called')")
-			w.exec("CREATE PROCEDURE commits() COMMIT")
+			w := newWorld(t)
+			w.store.Exec("CREATE PROCEDURE adds(id VARCHAR(36)) INSERT INTO effects VALUES (id, 'called')")
+			w.store.Exec("CREATE PROCEDURE commits() COMMIT")
 			mux := worker.NewMux()
 			worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
 				if tk.Payload.Word == "1" {
@@ -120,7 +120,7 @@ func TestCallWithinANestedTransactionEndsNothing(t *testing.T) {
 			tasks := w.due(meal, 3)
 			w.pass(w.worker(mux, worker.Config{}), tasks...)
 			for i, made := range tasks {
-				row, attempts := w.row(made.ID), 0
+				row, attempts := w.store.Row(made.ID), 0
 				if i == 1 && c.ended {
 					attempts = 1
 				} else {
@@ -130,8 +130,8 @@ func TestCallWithinANestedTransactionEndsNothing(t *testing.T) {
 				want(t, fmt.Sprintf("%d: attempts (%s)", i, row.LastError), row.Attempt, attempts)
 			}
 			if !c.ended {
-				want(t, "undone", w.number("SELECT COUNT(*) FROM effects WHERE task_id = 'undone'"), 0)
-				want(t, "batches tried again", w.metric("duetime_batches_retried_total", nil), 0)
+				want(t, "undone", w.store.Number("SELECT COUNT(*) FROM effects WHERE task_id = 'undone'"), 0)
+				want(t, "batches tried again", w.metric("duetime_batches_retried_total"), 0)
 			}
 		})
 	}

@@ -26,7 +26,7 @@ func (w *world) suspectsOfTwoQueues(handler func(context.Context, *worker.Tx, wo
 		specs = append(specs, kind.New(queue, payload{}, task.In(0)))
 	}
 	tasks := w.schedule(specs...)
-	w.exec("UPDATE duetime_tasks SET attempt = 1, updated_at = updated_at - 60000")
+	w.store.Exec("UPDATE duetime_tasks SET attempt = 1, updated_at = updated_at - 60000")
 	w.publish(tasks...)
 	return mux, tasks
 }
@@ -34,7 +34,7 @@ func (w *world) suspectsOfTwoQueues(handler func(context.Context, *worker.Tx, wo
 // If one of two suspects ends the process, the other must not have been charged for that: so they run one after the other.
 func TestSuspectsOfAllQueuesRunOneAtATime(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	var running, most atomic.Int64
 	mux, tasks := w.suspectsOfTwoQueues(func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
 		running.Add(1)
@@ -50,7 +50,7 @@ func TestSuspectsOfAllQueuesRunOneAtATime(t *testing.T) {
 	want(t, "stop", stop(), nil)
 	want(t, "suspects side by side", most.Load(), 1)
 	for _, made := range tasks {
-		want(t, "attempts", w.row(made.ID).Attempt, 2)
+		want(t, "attempts", w.store.Row(made.ID).Attempt, 2)
 		want(t, "effects", w.effects(made.ID), 1)
 	}
 }
@@ -58,7 +58,7 @@ func TestSuspectsOfAllQueuesRunOneAtATime(t *testing.T) {
 // A suspect that waits for one of another queue is neither charged nor run when the worker stops.
 func TestStopEndsTheWaitOfASuspect(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	running := make(chan task.ID, 2)
 	mux, tasks := w.suspectsOfTwoQueues(func(ctx context.Context, _ *worker.Tx, tk worker.Task[payload]) error {
 		running <- tk.ID
@@ -70,9 +70,9 @@ func TestStopEndsTheWaitOfASuspect(t *testing.T) {
 	want(t, "stop", stop(), nil)
 	want(t, "other calls", len(running), 0)
 	for _, made := range tasks {
-		want(t, "state", w.row(made.ID).State, task.Pending)
+		want(t, "state", w.store.Row(made.ID).State, task.Pending)
 		if made.ID != first {
-			want(t, "attempts of the one that waited", w.row(made.ID).Attempt, 1)
+			want(t, "attempts of the one that waited", w.store.Row(made.ID).Attempt, 1)
 		}
 	}
 }
@@ -91,25 +91,28 @@ func TestAnswerOfALastAttemptIsNotForgotten(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := onMySQL(t)
+			w := newWorld(t)
 			made := w.due(single, 1)[0]
 			runAfterCrash := func(handler func(context.Context, *worker.Tx, worker.Task[payload]) error) {
-				w.exec("UPDATE duetime_tasks SET attempt = 1, due_at = ?, run_at = ?, updated_at = updated_at - 60000, version = version + 1",
+				w.store.Exec("UPDATE duetime_tasks SET attempt = 1, due_at = ?, run_at = ?, updated_at = updated_at - 60000, version = version + 1",
 					made.DueAt.UnixMilli(), made.RunAt.UnixMilli())
-				w.exec("UPDATE duetime_handovers SET left_at = 0")
-				before := w.row(made.ID)
+				w.store.Exec("UPDATE duetime_handovers SET left_at = 0")
+				before := w.store.Row(made.ID)
 				mux := worker.NewMux()
 				worker.Handle(mux, single, handler)
 				w.publish(before)
 				stop := w.run(w.worker(mux, worker.Config{}))
-				pipelinetest.Await(t, "answered", func() bool { row := w.row(made.ID); return row.State != task.Pending || row.RunAt.After(before.RunAt) })
+				pipelinetest.Await(t, "answered", func() bool {
+					row := w.store.Row(made.ID)
+					return row.State != task.Pending || row.RunAt.After(before.RunAt)
+				})
 				want(t, "stop", stop(), nil)
 			}
 			runAfterCrash(answer)
-			want(t, "state", w.row(made.ID).State, task.Pending)
-			want(t, "last error", w.row(made.ID).LastError, "")
+			want(t, "state", w.store.Row(made.ID).State, task.Pending)
+			want(t, "last error", w.store.Row(made.ID).LastError, "")
 			runAfterCrash(effect)
-			want(t, "state", w.row(made.ID).State, task.Done)
+			want(t, "state", w.store.Row(made.ID).State, task.Done)
 		})
 	}
 }

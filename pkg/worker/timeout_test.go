@@ -56,7 +56,7 @@ func TestTimeoutOfAKindEndsItsHandler(t *testing.T) {
 	} {
 		t.Run(form, func(t *testing.T) {
 			t.Parallel()
-			w := onMySQL(t)
+			w := newWorld(t)
 			var left time.Duration
 			mux := worker.NewMux()
 			register(mux)
@@ -71,10 +71,10 @@ func TestTimeoutOfAKindEndsItsHandler(t *testing.T) {
 			want(t, "the worker's time for others", left > limit/2, true)
 			pipelinetest.Await(t, "all are charged", func() bool { // a lost connection may put one off
 				w.pass(wk, made...)
-				return w.row(made[0].ID).Attempt > 0 && w.row(made[1].ID).Attempt > 0
+				return w.store.Row(made[0].ID).Attempt > 0 && w.store.Row(made[1].ID).Attempt > 0
 			})
 			for _, m := range made {
-				contains(t, "error on the row", w.row(m.ID).LastError, hastyLimit)
+				contains(t, "error on the row", w.store.Row(m.ID).LastError, hastyLimit)
 				want(t, "effects", w.effects(m.ID), 0)
 			}
 		})
@@ -84,7 +84,7 @@ func TestTimeoutOfAKindEndsItsHandler(t *testing.T) {
 // A batch has its kind's time once, not once for each task.
 func TestTimeoutOfAKindBoundsTheCallOfABatch(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	type call struct {
 		tasks int
 		left  time.Duration
@@ -105,7 +105,7 @@ func TestTimeoutOfAKindBoundsTheCallOfABatch(t *testing.T) {
 // A handler that ignores the end of its kind's time is abandoned long before the worker's, and the row names the limit.
 func TestHandlerThatIgnoresItsKindsTimeIsAbandoned(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	free := make(chan struct{})
 	var back atomic.Int64
 	mux := worker.NewMux()
@@ -119,12 +119,12 @@ func TestHandlerThatIgnoresItsKindsTimeIsAbandoned(t *testing.T) {
 	began := time.Now()
 	pipelinetest.Await(t, "charged", func() bool {
 		w.pass(wk, made)
-		return w.row(made.ID).Attempt > 0
+		return w.store.Row(made.ID).Attempt > 0
 	})
 	want(t, "before the worker's time", time.Since(began) < limit, true)
-	abandoned := w.metric("duetime_handlers_abandoned_total", nil)
+	abandoned := w.metric("duetime_handlers_abandoned_total")
 	want(t, "abandoned", abandoned > 0, true)
-	contains(t, "error on the row", w.row(made.ID).LastError, "abandoned: handler exceeded "+hastyLimit)
+	contains(t, "error on the row", w.store.Row(made.ID).LastError, "abandoned: handler exceeded "+hastyLimit)
 	close(free)
 	pipelinetest.Await(t, "it comes back", func() bool { return float64(back.Load()) == abandoned })
 }
@@ -132,7 +132,7 @@ func TestHandlerThatIgnoresItsKindsTimeIsAbandoned(t *testing.T) {
 // A suspect is charged before it runs, and not once more when it exceeds its kind's time.
 func TestSuspectThatExceedsItsKindsTimeIsChargedOnce(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	mux := worker.NewMux()
 	before := make(chan int, 10)
 	worker.Handle(mux, hasty, func(ctx context.Context, _ *worker.Tx, tk worker.Task[payload]) error {
@@ -145,15 +145,15 @@ func TestSuspectThatExceedsItsKindsTimeIsChargedOnce(t *testing.T) {
 	stop := w.run(w.worker(mux, worker.Config{HandlerTimeout: limit}))
 	want(t, "charged beforehand", <-before, 1)
 	pipelinetest.Await(t, "failed", func() bool { return w.settled("hasty", "failed") == 1 })
-	want(t, "attempts", w.row(made.ID).Attempt, 1)
-	contains(t, "error on the row", w.row(made.ID).LastError, hastyLimit)
+	want(t, "attempts", w.store.Row(made.ID).Attempt, 1)
+	contains(t, "error on the row", w.store.Row(made.ID).LastError, hastyLimit)
 	want(t, "stop", stop(), nil)
 }
 
 // What the worker's connections and its drain rest on is the worker's timeout: no kind may have more.
 func TestTimeoutAboveTheWorkersIsRefused(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	slow := task.NewKind[payload]("slow", task.Timeout(time.Minute))
 	mux := worker.NewMux()
 	worker.Handle(mux, hasty, effect)
@@ -172,7 +172,7 @@ func TestTimeoutAboveTheWorkersIsRefused(t *testing.T) {
 
 func TestStrictPayloadIsAFailedAttempt(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t)
+	w := newWorld(t)
 	type newer struct {
 		Word string `json:"word"`
 		More int    `json:"more"`
@@ -186,8 +186,8 @@ func TestStrictPayloadIsAFailedAttempt(t *testing.T) {
 	)
 	got := w.pass(w.worker(mux, worker.Config{}), made...)
 	want(t, "result of the newer payload", got[made[0].ID].Result, "failed")
-	want(t, "attempts", w.row(made[0].ID).Attempt, 1)
+	want(t, "attempts", w.store.Row(made[0].ID).Attempt, 1)
 	want(t, "effects", w.effects(made[0].ID), 0)
-	contains(t, "error on the row", w.row(made[0].ID).LastError, `unknown field "more"`)
+	contains(t, "error on the row", w.store.Row(made[0].ID).LastError, `unknown field "more"`)
 	want(t, "result of its own payload", got[made[1].ID].Result, "done")
 }

@@ -5,17 +5,16 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/jmoiron/sqlx"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
-	"github.com/duetime/duetime/migrations"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
@@ -41,75 +40,32 @@ type payload struct {
 // world is a database with tasks, an in-process stream, and what the worker told the index.
 type world struct {
 	t     testing.TB
-	store *store.Store
+	store *worldtest.Store
 	log   *stream.Local
-	index *recorder
+	index *worldtest.Recorder
 	reg   *prometheus.Registry
 }
 
-// recorder is an index that remembers.
-type recorder struct {
-	mu   sync.Mutex
-	puts []task.Task
-}
-
-func (r *recorder) Put(_ context.Context, tasks []task.Task) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.puts = append(r.puts, tasks...)
-	return nil
-}
-
-func (r *recorder) of(id task.ID) []task.Task {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var out []task.Task
-	for _, t := range r.puts {
-		if t.ID == id {
-			out = append(out, t)
-		}
-	}
-	return out
-}
-
-// databases runs the test on both.
+// databases runs the test on both. Most tests run on MySQL alone: these are about what the two do differently.
 func databases(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
-	t.Run("SQLite", func(t *testing.T) { t.Parallel(); test(t, onSQLite(t)) })
-	t.Run("MySQL", func(t *testing.T) { t.Parallel(); test(t, onMySQL(t)) })
+	t.Run("SQLite", func(t *testing.T) { t.Parallel(); test(t, onStore(t, worldtest.NewSQLite(t, "test"))) })
+	t.Run("MySQL", func(t *testing.T) { t.Parallel(); test(t, newWorld(t)) })
 }
 
-func onSQLite(t testing.TB) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
-	s, err := store.OpenSQLite(filepath.Join(t.TempDir(), "duetime.db"))
-	pipelinetest.Must(t, err)
-	return newWorld(t, s)
+	return onStore(t, worldtest.NewStore(t, "test", store.Options{LockWait: time.Second}))
 }
 
-func onMySQL(t testing.TB) *world {
+func onStore(t testing.TB, s *worldtest.Store) *world {
 	t.Helper()
-	s, err := store.Open(pipelinetest.MySQL(t).NewSchema(t), store.Options{LockWait: time.Second})
-	pipelinetest.Must(t, err)
-	return newWorld(t, s)
-}
-
-func newWorld(t testing.TB, s *store.Store) *world {
-	t.Helper()
-	t.Cleanup(func() { pipelinetest.Must(t, s.Close()) })
-	pipelinetest.Must(t, s.Migrate(t.Context(), migrations.Files, "test", 4))
-	w := &world{
-		t: t, store: s, index: &recorder{}, reg: prometheus.NewRegistry(),
+	s.Exec("CREATE TABLE effects (task_id VARCHAR(36), word VARCHAR(64))")
+	s.Exec("CREATE TABLE counters (name VARCHAR(64) PRIMARY KEY, n INT)")
+	return &world{
+		t: t, store: s, index: &worldtest.Recorder{}, reg: prometheus.NewRegistry(),
 		log: stream.NewLocal(stream.Config{Namespace: "test", Partitions: 3}),
 	}
-	w.exec("CREATE TABLE effects (task_id VARCHAR(36), word VARCHAR(64))")
-	w.exec("CREATE TABLE counters (name VARCHAR(64) PRIMARY KEY, n INT)")
-	return w
-}
-
-func (w *world) exec(query string, args ...any) {
-	w.t.Helper()
-	_, err := w.store.DB().ExecContext(context.WithoutCancel(w.t.Context()), query, args...)
-	pipelinetest.Must(w.t, err)
 }
 
 // inTx commits what fn does.
@@ -119,16 +75,7 @@ func (w *world) inTx(fn func(ctx context.Context, tx *schedule.Tx) error) {
 }
 
 func (w *world) tryTx(fn func(ctx context.Context, tx *schedule.Tx) error) error {
-	ctx := w.t.Context()
-	tx, err := w.store.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	if err := fn(ctx, schedule.NewTx(tx, w.store)); err != nil {
-		_ = tx.Rollback()
-		return err
-	}
-	return tx.Commit()
+	return w.store.TryTx(func(ctx context.Context, tx *sqlx.Tx) error { return fn(ctx, schedule.NewTx(tx, w.store)) })
 }
 
 func (w *world) schedule(specs ...task.Spec) []task.Task {
@@ -156,27 +103,10 @@ func (w *world) dueIn(kind task.Kind[payload], n int, d time.Duration) []task.Ta
 	return w.schedule(specs...)
 }
 
-func (w *world) row(id task.ID) task.Task {
-	w.t.Helper()
-	rows, err := w.store.Get(context.WithoutCancel(w.t.Context()), nil, []task.ID{id})
-	pipelinetest.Must(w.t, err)
-	if len(rows) != 1 {
-		w.t.Fatalf("task %s: got %d rows", id, len(rows))
-	}
-	return rows[0]
-}
-
 // effects counts the effects of a task.
 func (w *world) effects(id task.ID) int {
 	w.t.Helper()
-	return w.number("SELECT COUNT(*) FROM effects WHERE task_id = ?", id.String())
-}
-
-func (w *world) number(query string, args ...any) int {
-	w.t.Helper()
-	var n int
-	pipelinetest.Must(w.t, w.store.DB().GetContext(context.WithoutCancel(w.t.Context()), &n, query, args...))
-	return n
+	return w.store.Number("SELECT COUNT(*) FROM effects WHERE task_id = ?", id.String())
 }
 
 // effect is what most handlers here do.
@@ -202,18 +132,10 @@ func (w *world) workerOn(s worker.Store, mux *worker.Mux, cfg worker.Config) *wo
 	return made
 }
 
-func hints(tasks ...task.Task) []task.Hint {
-	out := make([]task.Hint, len(tasks))
-	for i, t := range tasks {
-		out[i] = task.Hint{ID: t.ID, Kind: t.Kind, Owner: t.Owner, RunAt: t.RunAt.UnixMilli(), Version: t.Version}
-	}
-	return out
-}
-
 // pass settles the tasks' hints once and gives the results by task.
 func (w *world) pass(wk *worker.Worker, tasks ...task.Task) map[task.ID]worker.Outcome {
 	w.t.Helper()
-	outs, err := wk.Pass(w.t.Context(), hints(tasks...))
+	outs, err := wk.Pass(w.t.Context(), worldtest.Hints(tasks...))
 	pipelinetest.Must(w.t, err)
 	got := map[task.ID]worker.Outcome{}
 	for _, o := range outs {
@@ -224,11 +146,7 @@ func (w *world) pass(wk *worker.Worker, tasks ...task.Task) map[task.ID]worker.O
 
 func (w *world) publish(tasks ...task.Task) {
 	w.t.Helper()
-	entries := make([]task.Entry, len(tasks))
-	for i, t := range tasks {
-		entries[i] = task.Entry{ID: t.ID, Kind: t.Kind, Queue: t.Queue, Owner: t.Owner, Score: task.ScoreOf(t)}
-	}
-	for _, err := range w.log.Publish(w.t.Context(), entries, 1) {
+	for _, err := range w.log.Publish(w.t.Context(), worldtest.Entries(tasks...), 1) {
 		pipelinetest.Must(w.t, err)
 	}
 }
@@ -236,48 +154,22 @@ func (w *world) publish(tasks ...task.Task) {
 // run runs the worker until stop is called, and returns when it has joined its groups.
 func (w *world) run(wk *worker.Worker) (stop func() error) {
 	w.t.Helper()
-	stop = w.begin(wk)
+	stop = worldtest.Run(w.t, wk.Run)
 	joined, done := context.WithTimeout(context.WithoutCancel(w.t.Context()), limit)
 	defer done()
 	pipelinetest.Must(w.t, wk.Joined(joined))
 	return stop
 }
 
-// begin runs the worker until stop is called, which returns what Run returned.
-func (w *world) begin(wk *worker.Worker) (stop func() error) {
-	w.t.Helper()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
-	ended := make(chan error, 1)
-	go func() { ended <- wk.Run(ctx) }()
-	stop = sync.OnceValue(func() error { cancel(); return <-ended })
-	w.t.Cleanup(func() { _ = stop() })
-	return stop
-}
-
 func (w *world) settled(kind, result string) float64 {
 	w.t.Helper()
-	return w.metric("duetime_tasks_settled_total", map[string]string{"kind": kind, "result": result})
+	return w.metric("duetime_tasks_settled_total", "kind", kind, "result", result)
 }
 
-func (w *world) metric(name string, labels map[string]string) float64 {
+// metric sums the metric's samples with the labels, given as names and values.
+func (w *world) metric(name string, labels ...string) float64 {
 	w.t.Helper()
-	families, err := w.reg.Gather()
-	pipelinetest.Must(w.t, err)
-	for _, f := range families {
-		if f.GetName() != name {
-			continue
-		}
-	next:
-		for _, m := range f.GetMetric() {
-			for _, l := range m.GetLabel() {
-				if want, ok := labels[l.GetName()]; ok && want != l.GetValue() {
-					continue next
-				}
-			}
-			return m.GetCounter().GetValue() + m.GetGauge().GetValue()
-		}
-	}
-	return 0
+	return worldtest.Sum(w.t, w.reg, name, labels...)
 }
 
 func (w *world) explained(at time.Time) bool {
