@@ -14,7 +14,7 @@ func TestFinishManyMeals(t *testing.T) {
 	t.Parallel()
 	rules := start
 	rules.Food = 2
-	w := onMySQL(t, rules)
+	w := newWorld(t, rules)
 	const n = 30
 	ids, meals := make([]string, n), make([]task.ID, n)
 	promised := w.now().Add(-time.Minute)
@@ -25,7 +25,7 @@ func TestFinishManyMeals(t *testing.T) {
 			w.act(ids[i], "autofeed")
 		}
 		if i%3 == 2 { // a card is armed, but the pet has no food
-			w.exec("UPDATE pets SET food = 0 WHERE id = ?", ids[i])
+			w.store.Exec("UPDATE pets SET food = 0 WHERE id = ?", ids[i])
 		}
 	}
 	w.due(promised, meals...)
@@ -52,7 +52,7 @@ func TestFinishManyMeals(t *testing.T) {
 			p.Meal.DueAtMs != promised.Add(rules.Meal).UnixMilli() || last.Event != "auto_fed" || last.TaskID != p.Meal.TaskID.String() {
 			t.Fatalf("%d: %+v, meal %+v, last line %+v", i, p, p.Meal, last)
 		}
-		if row := w.row(p.Meal.TaskID); row.Subject != id || row.Owner != "ann" || next[row.ID] {
+		if row := w.store.Row(p.Meal.TaskID); row.Subject != id || row.Owner != "ann" || next[row.ID] {
 			t.Errorf("%d: its task is %+v", i, row)
 		}
 		next[p.Meal.TaskID] = true
@@ -74,7 +74,7 @@ func (w *world) meal(number int64, subject string) task.ID {
 // current meal doesn't end that meal.
 func TestFinishTwoOfOnePet(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t, start)
+	w := newWorld(t, start)
 	id := w.create("ann").ID
 	own := w.act(id, "feed").Meal.TaskID
 	w.act(id, "autofeed")
@@ -92,7 +92,7 @@ func TestFinishTwoOfOnePet(t *testing.T) {
 // A meal whose pet was deleted dies, and its neighbours are not charged.
 func TestFinishWithoutPet(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t, start)
+	w := newWorld(t, start)
 	var all []task.ID
 	for range 6 {
 		all = append(all, w.act(w.create("ann").ID, "feed").Meal.TaskID)
@@ -100,11 +100,11 @@ func TestFinishWithoutPet(t *testing.T) {
 	w.due(w.now(), all...)
 	gone := w.meal(4711, "4711")
 	w.fire(append(all, gone)...)
-	if row := w.row(gone); row.State != task.Dead || row.LastError == "" {
+	if row := w.store.Row(gone); row.State != task.Dead || row.LastError == "" {
 		t.Errorf("without a pet: %+v", row)
 	}
 	for _, id := range all {
-		if row := w.row(id); row.State != task.Done || row.Attempt != 0 {
+		if row := w.store.Row(id); row.State != task.Done || row.Attempt != 0 {
 			t.Errorf("a neighbour: %+v", row)
 		}
 	}

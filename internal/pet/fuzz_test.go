@@ -40,7 +40,7 @@ func (w *world) sound(t *testing.T, got reply) (field string) {
 // FuzzAPI sends any body, with or without an Idempotency-Key, to every path that changes something. A repeated request
 // must get the first answer; with another body it must be refused.
 func FuzzAPI(f *testing.F) {
-	w := onMySQL(f, start)
+	w := newWorld(f, start)
 	id := w.create("ann").ID
 	paths := [][2]string{
 		{"POST", "/v1/pets"},
@@ -85,7 +85,7 @@ func FuzzAPI(f *testing.F) {
 
 // FuzzPath asks for any pet and any owner: a malformed name must be refused, an unknown one must not be found.
 func FuzzPath(f *testing.F) {
-	w := onMySQL(f, start)
+	w := newWorld(f, start)
 	id := w.create("ann").ID
 	paths := []struct{ method, before, after, field string }{
 		{"GET", "/v1/pets/", "", "id"},

@@ -14,7 +14,7 @@ import (
 
 func TestRequestsAreChecked(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t, start)
+	w := newWorld(t, start)
 	w.create("ann")
 	long := strings.Repeat("x", 65)
 	for _, c := range []struct {
@@ -94,7 +94,7 @@ func TestRequestsAreChecked(t *testing.T) {
 
 func TestRequestsAtTheLimits(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t, start)
+	w := newWorld(t, start)
 	all := "ABCXYZabcxyz0189._:-" + strings.Repeat("x", 44)
 	body := `{"owner":"` + all + `","name":"` + all + `"}`
 	body += strings.Repeat(" ", 64<<10-len(body))
@@ -112,7 +112,7 @@ func TestRequestsAtTheLimits(t *testing.T) {
 // An incomplete body is the client's fault, and changes nothing.
 func TestBrokenBody(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t, start)
+	w := newWorld(t, start)
 	id := w.create("ann").ID
 	server := httptest.NewServer(w.api)
 	defer server.Close()

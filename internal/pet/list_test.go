@@ -23,7 +23,7 @@ type journalLines struct {
 // The lists show what the single calls show, the newest first, and nothing of other owners.
 func TestLists(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t, start)
+	w := newWorld(t, start)
 	hungry, eating, other := w.create("ann"), w.create("ann"), w.create("bob")
 	w.act(eating.ID, "feed")
 	sped := w.act(eating.ID, "speedup")
@@ -69,7 +69,7 @@ func wantPets(t *testing.T, l petList, ids ...string) {
 // The page stands beside the API, which answers everything else as it did.
 func TestSite(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t, start)
+	w := newWorld(t, start)
 	site := pet.Site(w.api, `http://127.0.0.1:8090/"><script>`)
 	ask := func(method, path string) *httptest.ResponseRecorder {
 		rec := httptest.NewRecorder()

@@ -36,7 +36,7 @@ func (w *world) fireMealtime(owner string) {
 // A pet is fed at its mealtimes until its owner ends them: once more when it has eaten, but not beside a meal, nor without food.
 func TestMealtimes(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t, start)
+	w := newWorld(t, start)
 	id := w.create("ann").ID
 	set := want[pet.Mealtimes](w, w.do("POST", "/v1/pets/"+id+"/mealtimes", `{"cron":"0 8 * * *","zone":"Asia/Shanghai"}`), http.StatusOK)
 	if len(set.NextMs) != 5 || set.NextMs[4]-set.NextMs[0] != (4*24*time.Hour).Milliseconds() || set.ID != id {
@@ -56,7 +56,7 @@ func TestMealtimes(t *testing.T) {
 	}
 	w.due(w.now(), p.Meal.TaskID)
 	w.fire(p.Meal.TaskID)
-	w.exec("UPDATE pets SET food = 0 WHERE id = ?", id)
+	w.store.Exec("UPDATE pets SET food = 0 WHERE id = ?", id)
 	w.fireMealtime("ann") // it has no food
 	if p = w.see(id); p.Meal != nil || p.MealsEaten != 1 {
 		t.Errorf("fed without food: %+v", p)
@@ -75,7 +75,7 @@ func TestMealtimes(t *testing.T) {
 
 func TestMealtimesRefused(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t, start)
+	w := newWorld(t, start)
 	id := w.create("ann").ID
 	for field, body := range map[string]string{
 		"zone": `{"cron":"0 8 * * *","zone":"Mars/Olympus"}`,

@@ -13,7 +13,7 @@ import (
 
 func (w *world) plant(event string, id task.ID, due, at time.Time) {
 	w.t.Helper()
-	w.exec("INSERT INTO pet_journal (pet_id, owner, event, task_id, version, due_at_ms, at_ms) VALUES (1, 'ann', ?, ?, 1, ?, ?)",
+	w.store.Exec("INSERT INTO pet_journal (pet_id, owner, event, task_id, version, due_at_ms, at_ms) VALUES (1, 'ann', ?, ?, 1, ?, ?)",
 		event, id.String(), due.UnixMilli(), at.UnixMilli())
 }
 
@@ -48,20 +48,20 @@ func TestAudit(t *testing.T) {
 			w.act(id, "feed")
 			w.act(id, "cancel")
 			dead := meal(w)
-			w.exec("UPDATE duetime_tasks SET state = 3 WHERE id = ?", dead[:])
+			w.store.Exec("UPDATE duetime_tasks SET state = 3 WHERE id = ?", dead[:])
 			purged := eaten(w)
-			w.exec("DELETE FROM duetime_tasks WHERE id = ?", purged[:])
+			w.store.Exec("DELETE FROM duetime_tasks WHERE id = ?", purged[:])
 			w.plant("fed", task.NewID(), w.now(), w.now().Add(-2*kept)) // ended somehow, and was purged
 		}, pet.Findings{}},
 		{"lost: no row", func(w *world) {
 			eaten(w)
 			id := meal(w)
-			w.exec("DELETE FROM duetime_tasks WHERE id = ?", id[:])
+			w.store.Exec("DELETE FROM duetime_tasks WHERE id = ?", id[:])
 		}, pet.Findings{Lost: 1}},
 		{"lost: done without an effect", func(w *world) {
 			eaten(w)
 			id := meal(w)
-			w.exec("UPDATE duetime_tasks SET state = 1 WHERE id = ?", id[:])
+			w.store.Exec("UPDATE duetime_tasks SET state = 1 WHERE id = ?", id[:])
 		}, pet.Findings{Lost: 1}},
 		{"lost: an auto-fed one", func(w *world) {
 			w.plant("auto_fed", task.NewID(), w.now(), w.now())
@@ -79,7 +79,7 @@ func TestAudit(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			w := onMySQL(t, start)
+			w := newWorld(t, start)
 			c.plant(w)
 			got, err := pet.Audit(t.Context(), w.DB(), kept, w.Drill().Tasks)
 			pipelinetest.Must(t, err)
@@ -93,7 +93,7 @@ func TestAudit(t *testing.T) {
 // A meal that ends during the audit is not lost.
 func TestAuditLooksTwice(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t, start)
+	w := newWorld(t, start)
 	id := w.act(w.create("ann").ID, "feed").Meal.TaskID
 	w.due(w.now(), id)
 	asked := 0
@@ -111,7 +111,7 @@ func TestAuditLooksTwice(t *testing.T) {
 
 func TestJournalFigures(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t, start)
+	w := newWorld(t, start)
 	if there, err := pet.HasJournal(t.Context(), w.DB()); err != nil || !there {
 		t.Errorf("journal: %v, %v", there, err)
 	}

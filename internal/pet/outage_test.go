@@ -80,7 +80,7 @@ func TestMySQLAway(t *testing.T) {
 
 func TestBusy(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t, start)
+	w := newWorld(t, start)
 	whats := []string{"feed", "speedup", "autofeed", "cancel"}
 	ids := make([]string, len(whats))
 	for i := range whats {
@@ -134,7 +134,7 @@ func TestBusy(t *testing.T) {
 // A worker or an operator may hold the task's row too.
 func TestBusyTask(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t, start)
+	w := newWorld(t, start)
 	id := w.create("ann").ID
 	meal := w.act(id, "feed").Meal
 	tx, err := w.store.DB().BeginTxx(t.Context(), nil)
@@ -158,9 +158,9 @@ func TestIndexAway(t *testing.T) {
 		begin func() error
 	}{{"frozen", redis.Freeze}, {"gone", redis.Kill}} {
 		t.Run(outage.name, func(t *testing.T) {
-			w := onMySQL(t, start)
+			w := newWorld(t, start)
 			cfg := duetime.DefaultConfig()
-			cfg.MySQL.DSN, cfg.Redis.Addrs, cfg.Kafka.Brokers = duetime.DSN(w.dsn), []string{redis.Addr()}, []string{"127.0.0.1:1"}
+			cfg.MySQL.DSN, cfg.Redis.Addrs, cfg.Kafka.Brokers = duetime.DSN(w.store.DSN), []string{redis.Addr()}, []string{"127.0.0.1:1"}
 			client, err := duetime.Open(cfg, duetime.WithLogger(quiet))
 			pipelinetest.Must(t, err)
 			t.Cleanup(func() { _ = client.Close(t.Context()) })

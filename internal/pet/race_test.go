@@ -14,25 +14,21 @@ import (
 
 	"github.com/duetime/duetime/internal/pet"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 // play runs the pipeline's own worker, which ends meals until stop is called.
 func (w *world) play(t *testing.T) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- w.Work(ctx, w.game.Handlers()) }()
-	return sync.OnceFunc(func() {
-		cancel()
-		pipelinetest.Must(t, <-done)
-	})
+	end := worldtest.Run(t, func(ctx context.Context) error { return w.Work(ctx, w.game.Handlers()) })
+	return func() { pipelinetest.Must(t, end()) }
 }
 
 // TestRaces has many clients change a few pets while their meals end, and then compares the pets with the journal.
 func TestRaces(t *testing.T) {
 	t.Parallel()
 	rules := pet.Rules{Meal: 120 * time.Millisecond, Speedup: 40 * time.Millisecond, Food: 400, SpeedupCards: 300, AutofeedCards: 200}
-	w := onMySQL(t, rules)
+	w := newWorld(t, rules)
 	stop := w.play(t)
 	defer stop()
 	ids := make([]string, 4)
@@ -90,7 +86,7 @@ func TestLastCards(t *testing.T) {
 	t.Parallel()
 	rules := start
 	rules.SpeedupCards, rules.AutofeedCards = 2, 2
-	w := onMySQL(t, rules)
+	w := newWorld(t, rules)
 	id := w.create("ann").ID
 	w.act(id, "feed")
 	for _, what := range []string{"speedup", "autofeed"} {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/duetime/duetime/internal/pet"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/schedule"
 )
 
@@ -17,7 +18,7 @@ const keyHeader = "Idempotency-Key"
 
 func TestKeyForm(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t, start)
+	w := newWorld(t, start)
 	id := w.create("ann").ID
 	for _, key := range []string{"", strings.Repeat("k", 129), "a\tb", "a\x7f", "ké", "\x00"} {
 		w.refused(w.try(id, "feed", keyHeader, key), http.StatusBadRequest, "invalid", keyHeader)
@@ -36,7 +37,7 @@ func TestKeyReplays(t *testing.T) {
 	for name, parameters := range map[string]string{"plain": "", "rows found": "?clientFoundRows=true"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			keyReplays(t, onSchema(t, start, pipelinetest.MySQL(t).NewSchema(t)+parameters))
+			keyReplays(t, onSchema(t, start, worldtest.Schema(t)+parameters))
 		})
 	}
 }
@@ -87,7 +88,7 @@ func keyReplays(t *testing.T, w *world) {
 // A malformed request, or one for an unknown pet, may be repeated under its key.
 func TestKeyIsNotKept(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t, start)
+	w := newWorld(t, start)
 	w.refused(w.do("POST", "/v1/pets", `{"owner":"ann"}`, keyHeader, "k"), http.StatusBadRequest, "invalid", "name")
 	w.refused(w.do("POST", "/v1/pets", strings.Repeat(" ", 64<<10+1), keyHeader, "k"), http.StatusRequestEntityTooLarge, "too_large", "")
 	w.refused(w.try("1", "feed", keyHeader, "k"), http.StatusNotFound, "not_found", "")
@@ -100,13 +101,13 @@ func TestKeyIsNotKept(t *testing.T) {
 
 func TestKeyIsForgotten(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t, start)
+	w := newWorld(t, start)
 	send := func(name string) reply {
 		return w.do("POST", "/v1/pets", `{"owner":"ann","name":"`+name+`"}`, keyHeader, "k")
 	}
 	first := send("tom")
 	age := func(d time.Duration) {
-		w.exec("UPDATE pet_requests SET at_ms = ?", w.now().Add(-d).UnixMilli())
+		w.store.Exec("UPDATE pet_requests SET at_ms = ?", w.now().Add(-d).UnixMilli())
 	}
 	age(24*time.Hour - time.Minute)
 	if again := send("tom"); again != first {
@@ -135,7 +136,7 @@ func TestKeyIsForgotten(t *testing.T) {
 // Of several requests at once one makes the change, and the others wait and get its answer.
 func TestKeyAtOnce(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t, start)
+	w := newWorld(t, start)
 	for round := range 5 {
 		id := w.create("ann").ID
 		answers := make([]reply, 8)
@@ -159,7 +160,7 @@ func TestKeyAtOnce(t *testing.T) {
 // own.
 func TestKeyWaits(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t, start)
+	w := newWorld(t, start)
 	id := w.create("ann").ID
 	tx, err := w.store.DB().BeginTxx(t.Context(), nil)
 	pipelinetest.Must(t, err)

@@ -18,7 +18,7 @@ import (
 
 func TestPetBeginsWithTheStart(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t, start)
+	w := newWorld(t, start)
 	made := w.create("ann")
 	want := pet.Pet{ID: made.ID, Owner: "ann", Name: "tom", Food: 100, SpeedupCards: 10, AutofeedCards: 10}
 	if diff := cmp.Diff(want, made); diff != "" {
@@ -34,7 +34,7 @@ func TestPetBeginsWithTheStart(t *testing.T) {
 
 func TestMealByHand(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t, start)
+	w := newWorld(t, start)
 	id := w.create("ann").ID
 	before := w.now()
 	fed := w.act(id, "feed")
@@ -51,7 +51,7 @@ func TestMealByHand(t *testing.T) {
 	w.refused(w.try(id, "feed"), http.StatusConflict, "already_eating", "")
 
 	w.due(w.now(), fed.Meal.TaskID)
-	due = w.row(fed.Meal.TaskID).DueAt
+	due = w.store.Row(fed.Meal.TaskID).DueAt
 	w.fire(fed.Meal.TaskID)
 	full := w.see(id)
 	if full.MealsEaten != 1 || full.Experience != 10 || full.Meal != nil || full.Food != 99 {
@@ -97,7 +97,7 @@ func (w *world) wantJournal(id string, steps ...step) {
 func TestRefusalsInOrder(t *testing.T) {
 	t.Parallel()
 	poor := pet.Rules{Meal: time.Hour, Speedup: time.Minute, Food: 1}
-	w := onMySQL(t, poor)
+	w := newWorld(t, poor)
 	id := w.create("ann").ID
 	for _, what := range []string{"speedup", "autofeed", "cancel"} { // the answer is not no_card
 		w.refused(w.try(id, what), http.StatusConflict, "not_eating", "")
@@ -116,7 +116,7 @@ func TestRefusalsInOrder(t *testing.T) {
 
 func TestSpeedup(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t, start)
+	w := newWorld(t, start)
 	id := w.create("ann").ID
 	meal := w.act(id, "feed").Meal
 	first := w.act(id, "speedup")
@@ -142,7 +142,7 @@ func TestSpeedup(t *testing.T) {
 func TestAutofeedChain(t *testing.T) {
 	t.Parallel()
 	rules := pet.Rules{Meal: time.Hour, Speedup: 10 * time.Minute, Food: 3, SpeedupCards: 1, AutofeedCards: 4}
-	w := onMySQL(t, rules)
+	w := newWorld(t, rules)
 	id := w.create("ann").ID
 	hand := w.act(id, "feed").Meal
 	for armed := 1; armed <= 4; armed++ {
@@ -153,7 +153,7 @@ func TestAutofeedChain(t *testing.T) {
 	// Ten minutes late: the next meal counts from the due time, even after a failed attempt.
 	promised := w.now().Add(-10 * time.Minute)
 	w.due(promised, hand.TaskID)
-	w.exec("UPDATE duetime_tasks SET run_at = ?, attempt = 1, version = 2 WHERE id = ?", w.now().UnixMilli(), hand.TaskID[:])
+	w.store.Exec("UPDATE duetime_tasks SET run_at = ?, attempt = 1, version = 2 WHERE id = ?", w.now().UnixMilli(), hand.TaskID[:])
 	w.fire(hand.TaskID)
 	p := w.see(id)
 	if p.Meal == nil || p.Meal.Source != "auto" || p.Meal.Version != 1 || p.AutofeedArmed != 3 || p.Food != 1 || p.MealsEaten != 1 || p.Experience != 10 {
@@ -189,7 +189,7 @@ func TestAutofeedChain(t *testing.T) {
 
 func TestCancelRefunds(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t, start)
+	w := newWorld(t, start)
 	id := w.create("ann").ID
 	meal := w.act(id, "feed").Meal
 	w.act(id, "autofeed")
@@ -204,7 +204,7 @@ func TestCancelRefunds(t *testing.T) {
 		t.Error(diff)
 	}
 	w.refused(w.try(id, "cancel"), http.StatusConflict, "not_eating", "")
-	if row := w.row(meal.TaskID); row.State != task.Cancelled {
+	if row := w.store.Row(meal.TaskID); row.State != task.Cancelled {
 		t.Errorf("task is %v", row.State)
 	}
 	lines := w.journal(id)
@@ -223,14 +223,14 @@ func TestFeedAfterTheOperator(t *testing.T) {
 			pipelinetest.Must(w.t, err)
 		},
 		"dead": func(w *world, id task.ID) {
-			w.exec("UPDATE duetime_tasks SET state = 3, version = 2 WHERE id = ?", id[:])
+			w.store.Exec("UPDATE duetime_tasks SET state = 3, version = 2 WHERE id = ?", id[:])
 		},
-		"purged": func(w *world, id task.ID) { w.exec("DELETE FROM duetime_tasks WHERE id = ?", id[:]) },
+		"purged": func(w *world, id task.ID) { w.store.Exec("DELETE FROM duetime_tasks WHERE id = ?", id[:]) },
 	}
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := onMySQL(t, start)
+			w := newWorld(t, start)
 			id := w.create("ann").ID
 			first := w.act(id, "feed").Meal
 			w.act(id, "autofeed")
@@ -260,7 +260,7 @@ func TestOwnersTasks(t *testing.T) {
 		} `json:"tasks"`
 		Next string `json:"next"`
 	}
-	w := onMySQL(t, start)
+	w := newWorld(t, start)
 	w.act(w.create("bob").ID, "feed")
 	ids := []string{w.create("ann").ID, w.create("ann").ID, w.create("ann").ID}
 	for _, id := range ids {
@@ -314,7 +314,7 @@ func (w *world) speedupOwner(owner string) int {
 
 func TestOwnersSpeedup(t *testing.T) {
 	t.Parallel()
-	w := onMySQL(t, start)
+	w := newWorld(t, start)
 	if n := w.speedupOwner("nobody"); n != 0 {
 		t.Errorf("nobody: moved %d", n)
 	}
@@ -323,7 +323,7 @@ func TestOwnersSpeedup(t *testing.T) {
 	w.create("ann") // not eating
 	broke := w.create("ann").ID
 	w.act(broke, "feed")
-	w.exec("UPDATE pets SET speedup_cards = 0 WHERE id = ?", broke)
+	w.store.Exec("UPDATE pets SET speedup_cards = 0 WHERE id = ?", broke)
 	stopped := w.create("ann").ID
 	_, err := w.Cancel(t.Context(), w.act(stopped, "feed").Meal.TaskID)
 	pipelinetest.Must(t, err)
@@ -356,14 +356,14 @@ func TestOwnersSpeedup(t *testing.T) {
 // More pets than one call of the library takes. The test is not parallel: on a slow machine too, a request has only 5 s.
 func TestOwnersSpeedupInParts(t *testing.T) {
 	const n = task.MaxPerCall + 10
-	w := onMySQL(t, start)
+	w := newWorld(t, start)
 	specs := make([]task.Spec, n)
 	values, args := make([]string, n), make([]any, n)
 	for i := range specs {
 		specs[i] = pet.MealFinished.New("ann", pet.MealPayload{PetID: int64(i + 1)}, task.In(time.Hour), task.Subject(strconv.Itoa(i+1)))
 		values[i], args[i] = "('ann', 'x', 1, 2, 1, ?, 'hand')", specs[i].ID().String()
 	}
-	w.exec("INSERT INTO pets (owner, name, food, speedup_cards, autofeed_cards, meal_task_id, meal_source) VALUES "+strings.Join(values, ","), args...)
+	w.store.Exec("INSERT INTO pets (owner, name, food, speedup_cards, autofeed_cards, meal_task_id, meal_source) VALUES "+strings.Join(values, ","), args...)
 	for part := range slices.Chunk(specs, task.MaxPerCall) {
 		pipelinetest.Must(t, w.InTx(t.Context(), func(tx *schedule.Tx) error {
 			_, err := tx.ScheduleMany(t.Context(), part)

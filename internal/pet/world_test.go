@@ -15,6 +15,7 @@ import (
 	"github.com/duetime/duetime/internal/pet"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/embedded"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
@@ -34,37 +35,24 @@ type world struct {
 	rules pet.Rules
 	game  *pet.Game
 	api   http.Handler
-	store *store.Store // another handle, for actions of operators and workers
-	dsn   string
+	store *worldtest.Store // another handle, for actions of operators and workers
 }
 
-func onMySQL(t testing.TB, rules pet.Rules) *world {
+func newWorld(t testing.TB, rules pet.Rules) *world {
 	t.Helper()
-	return onSchema(t, rules, pipelinetest.MySQL(t).NewSchema(t))
+	return onSchema(t, rules, worldtest.Schema(t))
 }
 
 func onSchema(t testing.TB, rules pet.Rules, dsn string) *world {
 	t.Helper()
 	p, err := embedded.OpenMySQL(t.Context(), dsn, embedded.Config{Logger: quiet})
 	pipelinetest.Must(t, err)
-	s, err := store.Open(dsn, store.Options{})
-	pipelinetest.Must(t, err)
-	w := newWorld(t, rules, p, s)
-	w.dsn = dsn
-	return w
-}
-
-func newWorld(t testing.TB, rules pet.Rules, p *embedded.Pipeline, s *store.Store) *world {
-	t.Helper()
-	t.Cleanup(func() {
-		_ = s.Close()
-		_ = p.Close(context.Background())
-	})
+	t.Cleanup(func() { _ = p.Close(context.Background()) })
 	for range 2 { // the call can be repeated
 		pipelinetest.Must(t, pet.CreateTables(t.Context(), p.DB()))
 	}
 	game := pet.NewGame(rules, p.ForUpdate())
-	return &world{Pipeline: p, t: t, rules: rules, game: game, api: pet.NewAPI(game, p.Client, p, quiet), store: s}
+	return &world{Pipeline: p, t: t, rules: rules, game: game, api: pet.NewAPI(game, p.Client, p, quiet), store: worldtest.OpenStore(t, dsn, store.Options{})}
 }
 
 // reply is the answer to a request.
@@ -146,22 +134,6 @@ func (w *world) see(id string) pet.Pet {
 	return want[pet.Pet](w, w.do("GET", "/v1/pets/"+id, ""), http.StatusOK)
 }
 
-func (w *world) exec(query string, args ...any) {
-	w.t.Helper()
-	_, err := w.store.DB().ExecContext(w.t.Context(), query, args...)
-	pipelinetest.Must(w.t, err)
-}
-
-func (w *world) row(id task.ID) task.Task {
-	w.t.Helper()
-	rows, err := w.store.Get(w.t.Context(), nil, []task.ID{id})
-	pipelinetest.Must(w.t, err)
-	if len(rows) != 1 {
-		w.t.Fatalf("task %s has %d rows", id, len(rows))
-	}
-	return rows[0]
-}
-
 func (w *world) now() time.Time {
 	w.t.Helper()
 	now, err := w.store.Now(w.t.Context(), nil)
@@ -173,33 +145,30 @@ func (w *world) now() time.Time {
 func (w *world) due(at time.Time, ids ...task.ID) {
 	w.t.Helper()
 	for _, id := range ids {
-		w.exec("UPDATE duetime_tasks SET due_at = ?, run_at = ? WHERE id = ?", at.UnixMilli(), at.UnixMilli(), id[:])
+		w.store.Exec("UPDATE duetime_tasks SET due_at = ?, run_at = ? WHERE id = ?", at.UnixMilli(), at.UnixMilli(), id[:])
 	}
 }
 
 // fire runs the tasks, which must be due, in a worker's own transactions.
 func (w *world) fire(ids ...task.ID) []worker.Outcome {
 	w.t.Helper()
-	wk, err := worker.New(worker.Config{Logger: quiet}, w.game.Handlers(), w.store, nowhere{}, nowhere{}, nowhere{})
+	wk, err := worker.New(worker.Config{Logger: quiet}, w.game.Handlers(), w.store, deaf{}, deaf{}, deaf{})
 	pipelinetest.Must(w.t, err)
-	hints := make([]task.Hint, len(ids))
+	rows := make([]task.Task, len(ids))
 	for i, id := range ids {
-		row := w.row(id)
-		hints[i] = task.Hint{ID: id, Kind: row.Kind, Owner: row.Owner, RunAt: row.RunAt.UnixMilli(), Version: row.Version}
+		rows[i] = w.store.Row(id)
 	}
-	outcomes, err := wk.Pass(w.t.Context(), hints)
+	outcomes, err := wk.Pass(w.t.Context(), worldtest.Hints(rows...))
 	pipelinetest.Must(w.t, err)
 	return outcomes
 }
 
-// nowhere is a stream and an index that store nothing.
-type nowhere struct{}
+// deaf is a stream without hints.
+type deaf struct{ worldtest.Nowhere }
 
-func (nowhere) Consume(context.Context, string, func(context.Context, worker.Session) error) error {
+func (deaf) Consume(context.Context, string, func(context.Context, worker.Session) error) error {
 	return nil
 }
-func (nowhere) Put(context.Context, []task.Task) error        { return nil }
-func (nowhere) Bury(context.Context, []task.DeadLetter) error { return nil }
 
 // entry is a line of the journal.
 type entry struct {
