@@ -20,7 +20,7 @@ import (
 	"github.com/duetime/duetime/internal/api"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
-	"github.com/duetime/duetime/migrations"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/console"
 	v1 "github.com/duetime/duetime/pkg/duetimev1"
 	"github.com/duetime/duetime/pkg/duetimev1/duetimev1connect"
@@ -33,28 +33,18 @@ const callersPerCPU = 32 // 64 on two cores
 // serviceHeap stands for what a process has in memory. In the few MB of a test the collector would run all the time.
 var serviceHeap []byte
 
-// discarding is an index and a compensation topic that take everything at once: the database and the API are measured.
-type discarding struct{ schedule.Index }
-
-func (discarding) Put(context.Context, []task.Task) error { return nil }
-
-func (discarding) Compensate(context.Context, task.Compensation) error { return nil }
-
 // BenchmarkSchedule64 schedules by 64 callers on two cores, one task a call: by the library, and by the API in each of its forms.
 // The callers run in the same process, so a figure of the API has their work in it.
 func BenchmarkSchedule64(b *testing.B) {
 	serviceHeap = make([]byte, 64<<20)
 	percent := debug.SetGCPercent(200) // as in our processes
 	b.Cleanup(func() { serviceHeap = nil; debug.SetGCPercent(percent) })
-	st, err := store.Open(pipelinetest.MySQL(b).NewSchema(b), store.Options{})
-	pipelinetest.Must(b, err)
-	b.Cleanup(func() { _ = st.Close() })
-	pipelinetest.Must(b, st.Migrate(b.Context(), migrations.Files, "bench", 16))
-	client, err := schedule.New(schedule.Config{Logger: slog.New(slog.DiscardHandler)}, st, discarding{}, discarding{})
+	st := worldtest.NewStore(b, "bench", store.Options{})
+	client, err := schedule.New(schedule.Config{Logger: slog.New(slog.DiscardHandler)}, st, worldtest.Nowhere{}, worldtest.Nowhere{})
 	pipelinetest.Must(b, err)
 	b.Cleanup(func() { client.Close(context.Background()) })
 	served, err := api.New(api.Config{Logger: slog.New(slog.DiscardHandler)}, client,
-		console.New(console.Config{Queues: []string{"default"}}, st, nil, client))
+		console.New(console.Config{Queues: []string{"default"}}, st.Store, nil, client))
 	pipelinetest.Must(b, err)
 	server := httptest.NewUnstartedServer(served)
 	server.Config.Protocols = new(http.Protocols)

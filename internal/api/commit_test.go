@@ -7,20 +7,18 @@ import (
 	"testing"
 
 	"connectrpc.com/connect"
-	"github.com/go-sql-driver/mysql"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	v1 "github.com/duetime/duetime/pkg/duetimev1"
 )
 
 // A change whose COMMIT was not answered may have been made: no call says that nothing was changed.
 func TestLostCommit(t *testing.T) {
 	t.Parallel()
-	ctx, dsn := t.Context(), pipelinetest.MySQL(t).NewSchema(t)
-	cfg, err := mysql.ParseDSN(dsn)
-	pipelinetest.Must(t, err)
-	loser := pipelinetest.LoseCommits(t, cfg.Addr)
-	w := serve(t, open(t, strings.Replace(dsn, cfg.Addr, loser.Addr(), 1)), nil)
+	ctx, server := t.Context(), pipelinetest.MySQL(t)
+	loser := pipelinetest.LoseCommits(t, server.Addr())
+	w := serve(t, open(t, strings.Replace(worldtest.Schema(t), server.Addr(), loser.Addr(), 1)), nil)
 	c := w.dial(t, "", connect.WithGRPC())
 	dead, pending := c.make(t, newTask("ann")).GetTaskId(), c.make(t, newTask("ann")).GetTaskId()
 	w.kill(t, dead)

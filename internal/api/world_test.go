@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +22,7 @@ import (
 
 	"github.com/duetime/duetime/internal/api"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	v1 "github.com/duetime/duetime/pkg/duetimev1"
 	"github.com/duetime/duetime/pkg/duetimev1/duetimev1connect"
 	"github.com/duetime/duetime/pkg/embedded"
@@ -52,7 +52,7 @@ func open(t testing.TB, dsn string) *embedded.Pipeline {
 
 func newWorld(t testing.TB, tokens ...api.Token) *world {
 	t.Helper()
-	return serve(t, open(t, pipelinetest.MySQL(t).NewSchema(t)), tokens)
+	return serve(t, open(t, worldtest.Schema(t)), tokens)
 }
 
 func serve(t testing.TB, p *embedded.Pipeline, tokens []api.Token) *world {
@@ -62,13 +62,8 @@ func serve(t testing.TB, p *embedded.Pipeline, tokens []api.Token) *world {
 		Tokens: tokens, Metrics: w.registry, Unavailable: p.Unavailable, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}, p.Client, p.Console())
 	pipelinetest.Must(t, err)
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- served.Run(ctx) }()
-	w.stop = sync.OnceFunc(func() {
-		stop()
-		pipelinetest.Must(t, <-ended)
-	})
+	stop := worldtest.Run(t, served.Run)
+	w.stop = func() { pipelinetest.Must(t, stop()) }
 	server := httptest.NewUnstartedServer(served)
 	server.Config.Protocols = new(http.Protocols)
 	server.Config.Protocols.SetHTTP1(true)
