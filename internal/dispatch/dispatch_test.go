@@ -33,41 +33,6 @@ func lead(t *testing.T, w *world, epoch int64) (stop func() error) {
 	}
 }
 
-func TestZombieIsFencedAndStops(t *testing.T) {
-	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		pass(t, w.shard(1, 9, nil)) // the successor reached one shard
-		late := w.put(t, "default", 60_000)
-		err := w.Lead(t.Context(), 8, w.term)
-		if !errors.Is(err, ErrFenced) {
-			t.Errorf("got %v, want %v", err, ErrFenced)
-		}
-		if _, fenced := w.term.seen(); fenced != 9 {
-			t.Errorf("the term was told %d, want the stored epoch 9", fenced)
-		}
-		if w.stream.hints(late) != 0 {
-			t.Error("the zombie published")
-		}
-	})
-}
-
-func TestFencedAckLeavesTheEntry(t *testing.T) {
-	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		due := w.put(t, "default", -10)
-		zombie := w.shard(0, 8, nil)
-		pass(t, zombie)
-		*w.now = at(-60_000) // the successor doesn't find it due
-		pass(t, w.shard(0, 9, nil))
-		if _, err := zombie.pass(t.Context()); !errors.Is(err, ErrFenced) {
-			t.Errorf("got %v, want %v", err, ErrFenced)
-		}
-		if w.stands(t, due) == task.NoScore {
-			t.Error("a fenced acknowledgement removed the entry")
-		}
-	})
-}
-
 func TestWakeUpEndsTheSleep(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, pipelinetest.Redis(t).Addr(), false, Config{Now: time.Now, Idle: time.Hour})
@@ -116,10 +81,7 @@ func TestManyIdleShardsAreLookedAtSeldom(t *testing.T) {
 	}
 }
 
-func passes(t *term) int {
-	n, _ := t.seen()
-	return n
-}
+func passes(t *term) int { return int(t.progress.Load()) }
 
 func TestShardGrowthIsNoticedAtTheNextTerm(t *testing.T) {
 	t.Parallel()

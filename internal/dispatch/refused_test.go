@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -26,82 +25,6 @@ func (w *world) putNow(t testing.TB, queue, owner string) task.Task {
 func realWorld(t *testing.T) *world {
 	t.Helper()
 	return newWorld(t, miniredis.RunT(t).Addr(), true, Config{Now: time.Now, Idle: 20 * time.Millisecond})
-}
-
-// Other queues of a shard must not wait for a queue that Kafka doesn't answer, neither for a moment nor forever.
-func TestUnansweredQueueHoldsNobodyUp(t *testing.T) {
-	t.Parallel()
-	w := realWorld(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	w.stream.refuse(func(e task.Entry) error {
-		if e.Queue == "bad" {
-			<-ctx.Done()
-			return errRefused
-		}
-		return nil
-	})
-	stop := lead(t, w, 1)
-	for range 5 {
-		w.putNow(t, "bad", "ann")
-		good := w.putNow(t, "default", "ann")
-		pipelinetest.Await(t, "the hint of the other queue", func() bool { return w.stream.hints(good) == 1 })
-	}
-	cancel()
-	pipelinetest.Must(t, stop())
-}
-
-// Kafka refuses one owner's partition, then doesn't answer it. The queue's other partitions go on.
-func TestRefusedPartitionHoldsNobodyUp(t *testing.T) {
-	t.Parallel()
-	w := realWorld(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var asked atomic.Int64
-	w.stream.refuse(func(e task.Entry) error {
-		if e.Owner != "ann" {
-			return nil
-		}
-		if asked.Add(1) > 1 {
-			<-ctx.Done()
-		}
-		return errRefused
-	})
-	stop := lead(t, w, 1)
-	w.putNow(t, "default", "ann")
-	pipelinetest.Await(t, "a refusal and a call without an answer", func() bool { return asked.Load() > 1 })
-	for _, owner := range []string{"bob", "eve", "joe", "kim"} {
-		if w.stream.Partition(t.Context(), "default", owner) == w.stream.Partition(t.Context(), "default", "ann") {
-			continue
-		}
-		good := w.putNow(t, "default", owner)
-		pipelinetest.Await(t, "the hint of "+owner, func() bool { return w.stream.hints(good) == 1 })
-	}
-	cancel()
-	pipelinetest.Must(t, stop())
-}
-
-// While Kafka takes other hints, a refused entry neither fails its pass nor makes its shard back off.
-func TestRefusedEntryIsTriedAgainAtItsOwnTime(t *testing.T) {
-	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		w.stream.refuse(func(e task.Entry) error { return onBad(e, errRefused) })
-		bad, s := w.put(t, "bad", -100), w.shard(0, 1, nil)
-		if got := pass(t, s); got.More || got.Next != firstRetry {
-			t.Errorf("got %+v, want a sleep until its second try", got)
-		}
-		good := w.put(t, "default", -10)
-		pass(t, s)
-		w.stream.refuse(nil)
-		if pass(t, s); w.stream.hints(good) != 1 || w.stream.hints(bad) != 0 {
-			t.Errorf("%d and %d hints before the time of the second try, want 1 and 0", w.stream.hints(good), w.stream.hints(bad))
-		}
-		*w.now = at(firstRetry.Milliseconds())
-		pass(t, s)
-		if pass(t, s); w.stream.hints(bad) != 1 || w.count(t) != 0 {
-			t.Errorf("%d hints at its time, %d entries left, want 1 and 0", w.stream.hints(bad), w.count(t))
-		}
-	})
 }
 
 // Refused entries that wait for the answer to a call are not claimed again each millisecond: the answer wakes the shard.
@@ -173,28 +96,6 @@ func TestAnsweredQueueIsNotInTrouble(t *testing.T) {
 	}
 }
 
-// A term makes progress while Kafka takes anything: another leader could not publish more.
-func TestRefusedQueueIsNoStall(t *testing.T) {
-	t.Parallel()
-	for name, valve := range map[string]func(task.Entry) error{
-		"refused":      func(e task.Entry) error { return onBad(e, errRefused) },
-		"refused late": func(e task.Entry) error { time.Sleep(300 * time.Millisecond); return onBad(e, errRefused) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := realWorld(t)
-			w.stream.refuse(valve)
-			stop := lead(t, w, 1)
-			for range 3 { // only refused entries are due
-				before := passes(w.term)
-				w.putNow(t, "bad", "ann")
-				pipelinetest.Await(t, "progress", func() bool { return passes(w.term) > before+1 })
-			}
-			pipelinetest.Must(t, stop())
-		})
-	}
-}
-
 // unclaimable is an index whose claims fail.
 type unclaimable struct {
 	Index
@@ -253,27 +154,6 @@ func TestRefusedQueueIsBounded(t *testing.T) {
 	})
 }
 
-// A hint that Kafka answers late is not repeated: an entry in flight is not sent twice.
-func TestLateAnswersRepeatNothing(t *testing.T) {
-	t.Parallel()
-	w := realWorld(t)
-	w.stream.refuse(func(task.Entry) error { time.Sleep(2 * answerTimeout); return nil })
-	stop := lead(t, w, 1)
-	var all []task.Task
-	for range 4 {
-		all = append(all, w.putNow(t, "default", "ann"))
-	}
-	pipelinetest.Await(t, "all hints and an empty index", func() bool {
-		return !slices.ContainsFunc(all, func(one task.Task) bool { return w.stream.hints(one) == 0 }) && w.count(t) == 0
-	})
-	for i, one := range all {
-		if n := w.stream.hints(one); n != 1 {
-			t.Errorf("entry %d: %d hints, want 1", i, n)
-		}
-	}
-	pipelinetest.Must(t, stop())
-}
-
 // deaf answers no hint until its context ends.
 type deaf struct {
 	Stream
@@ -312,4 +192,11 @@ func TestFencedTermWaitsForNoAnswer(t *testing.T) {
 	case <-time.After(limit):
 		t.Error("the term did not end")
 	}
+}
+
+func onBad(e task.Entry, err error) error {
+	if e.Queue == "bad" {
+		return err
+	}
+	return nil
 }

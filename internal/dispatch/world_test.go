@@ -6,8 +6,8 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -123,12 +123,6 @@ func (w *world) count(t testing.TB) int64 {
 	return counts[0]
 }
 
-// junk puts an unreadable member at the head of shard 0's due set.
-func (w *world) junk(t testing.TB, n int) {
-	t.Helper()
-	pipelinetest.Must(t, w.raw.ZAdd(t.Context(), w.ns+":{0}:due", redis.Z{Score: 1, Member: "junk" + strconv.Itoa(n)}).Err())
-}
-
 // faulty is the in-process stream with a valve in front of each call.
 type faulty struct {
 	*stream.Local
@@ -209,34 +203,10 @@ func (f *faulty) requests() int {
 	return len(f.told)
 }
 
-// term records the calls of a term.
-type term struct {
-	mu       sync.Mutex
-	progress int
-	fenced   int64
-}
+// term counts the progress of a term.
+type term struct{ progress atomic.Int64 }
 
-func (t *term) Fenced(stored int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.fenced = stored
-}
-
-func (t *term) Progress() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.progress++
-}
-
-func (t *term) seen() (progress int, fenced int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.progress, t.fenced
-}
-
-// permanent is an error that no retry can fix.
-type permanent struct{ error }
-
-func (permanent) Permanent() bool { return true }
+func (*term) Fenced(int64) {}
+func (t *term) Progress()  { t.progress.Add(1) }
 
 var errRefused = errors.New("refused")
