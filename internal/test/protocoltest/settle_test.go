@@ -47,9 +47,19 @@ func (s *scene) newWorker() *worker.Worker {
 		}
 		return nil
 	})
-	w, err := worker.New(worker.Config{BatchTime: time.Second}, mux, wiredStore{s.store, s}, nil, s.index, nobody{})
+	w, err := worker.New(worker.Config{BatchTime: time.Second}, mux, wiredStore{s.store, s}, nil, s.index, grave{s})
 	pipelinetest.Must(s.t, err)
 	return w
+}
+
+// grave takes dead letters, and tells.
+type grave struct{ s *scene }
+
+func (g grave) Bury(_ context.Context, letters []task.DeadLetter) error {
+	for _, l := range letters {
+		g.s.say("buried %s: %s", g.s.names[l.ID], l.Error)
+	}
+	return nil
 }
 
 // handle has an effect, and then does what the script says.
@@ -93,6 +103,11 @@ func (s *scene) act(ctx context.Context, tx *worker.Tx, t worker.Task[string]) (
 			_, err = tx.Cancel(ctx, s.ids[words[1]])
 		case "move":
 			_, err = tx.Reschedule(ctx, s.ids[words[1]], task.At(s.moment(words[2])))
+		case "look":
+			var n int
+			pipelinetest.Must(s.t, s.store.DB().GetContext(ctx, &n, "SELECT COUNT(*) FROM effects"))
+			s.say("%s: others see %d effects", t.Payload, n)
+			continue
 		case "sql":
 			_, err = tx.ExecContext(ctx, strings.Join(words[1:], " "))
 		}
@@ -115,7 +130,10 @@ func settle(s *scene, words []string) {
 	}
 	outs, err := s.worker.Pass(s.t.Context(), s.read)
 	for _, o := range outs {
-		text := fmt.Sprintf("%s %s", s.names[o.ID], o.Result)
+		text := s.names[o.ID]
+		if o.Result != "" {
+			text += " " + o.Result
+		}
 		if !o.Settled {
 			text += ", held"
 		}
