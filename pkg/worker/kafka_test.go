@@ -23,7 +23,7 @@ func TestOverKafkaWithAJoiningAndALeavingWorker(t *testing.T) {
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, effect)
 	start := func() (stop func() error) {
-		wk, err := worker.New(worker.Config{Batch: 20}, mux, w.store, k, w.index, k)
+		wk, err := worker.New(patient(worker.Config{Batch: 20}), mux, w.store, k, w.index, k)
 		pipelinetest.Must(t, err)
 		return w.run(wk)
 	}

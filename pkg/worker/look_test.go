@@ -180,7 +180,7 @@ func TestTasksThatSeveralFindAreChargedOnce(t *testing.T) {
 			w.due(meal, c.tasks)
 			for range 3 {
 				cfg := worker.Config{Late: soon, Batch: 10, BatchTime: 50 * time.Millisecond, Metrics: prometheus.NewRegistry()}
-				wk, err := worker.New(cfg, mux, slowToBegin{w.store.Store}, nobodyComes{}, w.index, w.log)
+				wk, err := worker.New(patient(cfg), mux, slowToBegin{w.store.Store}, nobodyComes{}, w.index, w.log)
 				pipelinetest.Must(t, err)
 				worldtest.Run(w.t, wk.Run)
 			}
@@ -264,7 +264,7 @@ func TestLooksDoNotHurryForSlowHandlers(t *testing.T) {
 		<-release
 		return nil
 	})
-	wk, err := worker.New(worker.Config{Late: -1}, slow, w.store, w.log, w.index, w.log)
+	wk, err := worker.New(patient(worker.Config{Late: -1}), slow, w.store, w.log, w.index, w.log)
 	pipelinetest.Must(t, err)
 	stopSlow := w.run(wk)
 	w.publish(w.due(meal, 3)...)
@@ -325,7 +325,7 @@ func TestWorkersBeyondThePartitionsHaveWork(t *testing.T) {
 			time.Sleep(50 * time.Millisecond) // so that tasks wait for a runner
 			return nil
 		})
-		wk, err := worker.New(worker.Config{Late: soon, Concurrency: 1}, mux, w.store, w.log, w.index, w.log)
+		wk, err := worker.New(patient(worker.Config{Late: soon, Concurrency: 1}), mux, w.store, w.log, w.index, w.log)
 		pipelinetest.Must(t, err)
 		stops = append(stops, w.run(wk))
 	}
@@ -358,7 +358,7 @@ func TestLooksNeedNoStream(t *testing.T) {
 	w := newWorld(t)
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, effect)
-	wk, err := worker.New(worker.Config{Late: soon, Metrics: w.reg}, mux, w.store, nobodyComes{}, w.index, w.log)
+	wk, err := worker.New(patient(worker.Config{Late: soon, Metrics: w.reg}), mux, w.store, nobodyComes{}, w.index, w.log)
 	pipelinetest.Must(t, err)
 	stop := worldtest.Run(w.t, wk.Run)
 	w.due(meal, 10)

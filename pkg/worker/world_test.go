@@ -127,9 +127,16 @@ func (w *world) workerOn(s worker.Store, mux *worker.Mux, cfg worker.Config) *wo
 	if cfg.BatchTime == 0 {
 		cfg.BatchTime = 5 * time.Second // a slow machine must not part a batch
 	}
-	made, err := worker.New(cfg, mux, s, w.log, w.index, w.log)
+	made, err := worker.New(patient(cfg), mux, s, w.log, w.index, w.log)
 	pipelinetest.Must(w.t, err)
 	return made
+}
+
+// patient gives a handler that waits for its test, and a hint that waits for such a handler, more time than a slow machine needs.
+func patient(cfg worker.Config) worker.Config {
+	cfg.HandlerTimeout = cmp.Or(cfg.HandlerTimeout, 10*limit)
+	cfg.Patience = cmp.Or(cfg.Patience, 10*limit)
+	return cfg
 }
 
 // pass settles the tasks' hints once and gives the results by task.
