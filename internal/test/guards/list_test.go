@@ -1,0 +1,473 @@
+package guards
+
+// floor is how many of the guards must be caught, of 60. It goes up with the tests.
+const floor = 0
+
+// guard is a rule of a failure table, and the edit that takes it away.
+type guard struct {
+	name     string // what happens without it, in the words of its row
+	file     string
+	old, new string // old stands in the file exactly once
+	tests    string // those that its row names: "package Test Test/subtest; package Test"
+}
+
+// guards are in the order of the failure tables. An edit leaves the code compiling.
+var guards = []guard{
+	// Recurrences.
+	{
+		"a tick's task dies, and its recurrence ends with it",
+		"internal/settle/recurrence.go",
+		"		case m.row.State != task.Pending:\n			p.Ended(m.row, t.lockedAt)\n",
+		"		case m.row.State != task.Pending:\n",
+		"pkg/worker TestEachEndMakesTheNextTick TestSkippedTickIsFollowed",
+	},
+	{
+		"a tick's task ends by SQL of another program",
+		"internal/reconcile/recurrences.go",
+		"return t.UpdatedAt.After(settled)",
+		"return true",
+		"internal/reconcile TestRecurrencesLeftBehind TestRecurrenceLeftBehindAFullPage",
+	},
+	{
+		"a tick's row is purged before the tick has passed",
+		"internal/store/pages.go",
+		"dedup_key IS NULL OR NOT (",
+		"dedup_key IS NULL OR 1 = 1 OR NOT (",
+		"pkg/schedule TestPurgedTickIsNotRepeated",
+	},
+	{
+		"a stop leaves an earlier task that a later tick has overlapped",
+		"pkg/schedule/recur.go",
+		"	if take == takeAll {",
+		"	if false {",
+		"pkg/worker TestHaltTakesBackOverlaps",
+	},
+	{
+		"a recurrence that another transaction has locked makes no next tick",
+		"internal/settle/recurrence.go",
+		"	return t.holdLocked(ids)",
+		"	return nil",
+		"pkg/worker TestRolledBackTick; pkg/schedule TestRecurrenceFromManyConnections",
+	},
+	{
+		"a handler stops the recurrence whose task it runs, and the task with it",
+		"pkg/schedule/recur.go",
+		" || slices.Contains(t.renewed, row.ID)",
+		"",
+		"pkg/worker TestHandlerChangesItsRecurrence",
+	},
+
+	// Operations.
+	{
+		"two daemons read one cursor of an operation",
+		"internal/store/operations.go",
+		"return s.operation(ctx, q, id, s.dialect.ForUpdate())",
+		`return s.operation(ctx, q, id, "")`,
+		"internal/reconcile TestOperationOfTwoDaemons",
+	},
+	{
+		"an operation changes tasks that were made after it",
+		"pkg/task/operation.go",
+		"return !t.CreatedAt.After(o.CreatedAt) && o.Filter.Matches(t)",
+		"return o.Filter.Matches(t)",
+		"pkg/task TestOperationMatches; internal/reconcile TestOperationCancelsTick",
+	},
+	{
+		"an operation delays tasks that are due",
+		"internal/reconcile/busy.go",
+		"n == busyRows {",
+		"n < 0 {",
+		"internal/reconcile TestOperationMakesWayForTasks TestOperationIsPaced",
+	},
+
+	// Transactions and handlers.
+	{
+		"a swallowed deadlock lets later statements commit one by one",
+		"internal/store/conn.go",
+		"	if c.cause == nil {",
+		"	if true {",
+		"internal/store TestSwallowedLossPoisons",
+	},
+	{
+		"a task that a batch-mate has moved or cancelled runs",
+		"internal/settle/invoke.go",
+		"		m.stage, m.verdict = stageDecided, verdict{result: resultStale, settled: true}",
+		"		m.verdict = verdict{result: resultStale, settled: true}",
+		"pkg/worker TestHandlerThatChangesBatchMatesAndItself",
+	},
+	{
+		"a task that kills its process is never charged",
+		"internal/settle/charge.go",
+		"if m.stage == stageWaiting && m.hint.Suspect && m.hint.Charge.State != hold.Charged {",
+		"if false && m.hint.Suspect {",
+		"pkg/worker TestTaskThatKillsItsProcessIsDeadAfterItsAttempts",
+	},
+	{
+		"suspects of two queues run side by side",
+		"pkg/worker/queue.go",
+		"	if l == hold.LaneSuspect {",
+		"	if false {",
+		"pkg/worker TestSuspectsOfAllQueuesRunOneAtATime",
+	},
+	{
+		"several workers charge one suspect",
+		"internal/settle/decide.go",
+		"	if justCharged(f.hint, v.charge, f.row, f.lockedAt) {",
+		"	if false {",
+		"pkg/worker TestTasksThatSeveralFindAreChargedOnce",
+	},
+	{
+		"a stop keeps the group while a handler goes on for long",
+		"pkg/worker/stop.go",
+		"l.runners.waitFor(leaveAfter)",
+		"l.runners.Wait()",
+		"pkg/worker TestStopLeavesTheGroupWhileAHandlerRuns",
+	},
+	{
+		"a partition is handed over with a handler running",
+		"pkg/worker/handover.go",
+		"		if !busy[part] {",
+		"		if true {",
+		"pkg/worker TestPartitionThatIsLostWithAHandlerRunningIsSuspect",
+	},
+	{
+		"an early hint is put back under its own version",
+		"internal/settle/decide.go",
+		"		v.holdUntil(f.now.Add(wait), f.hint.Lane)\n		v.result = resultEarly\n",
+		"		v.settle(resultEarly)\n		v.put = true\n",
+		"pkg/worker TestEarlyHintIsHeldNotPutBack",
+	},
+	{
+		"a COMMIT that was not answered counts as refused",
+		"pkg/schedule/intx.go",
+		"	if c.store.Ambiguous(err) {",
+		"	if false {",
+		"pkg/schedule TestLostCommitIsNeverRunAgain",
+	},
+	{
+		"a handler that ignores its time keeps its runner",
+		"internal/settle/invoke.go",
+		"abandonAfter = 500 * time.Millisecond",
+		"abandonAfter = time.Hour",
+		"pkg/worker TestHandlerThatIgnoresItsTimeIsAbandonedAndCharged",
+	},
+	{
+		"middleware runs its handler twice",
+		"pkg/worker/middleware.go",
+		"	case w.over.Swap(true):",
+		"	case w.over.Swap(true) && false:",
+		"pkg/worker TestMiddlewareRunsTheHandlerOnce",
+	},
+	{
+		"a handler that ends its connection makes MySQL seem away",
+		"internal/settle/loss.go",
+		"	if !b.called || !s.databaseAnswers(ctx, b.nextLossCharges()) {",
+		"	if true {",
+		"pkg/worker TestHandlerThatLosesItsConnectionIsCharged",
+	},
+	{
+		"a COMMIT that is never clear is tried for ever",
+		"internal/settle/batch.go",
+		"			if b.chargeLoss(ctx, err) {\n				continue\n			}\n			b.putOff(",
+		"			b.putOff(",
+		"pkg/worker TestHandlerWhoseCommitIsNeverClearIsCharged",
+	},
+	{
+		"a nested transaction's rollback undoes marks of batch-mates unseen",
+		"internal/settle/statement.go",
+		"		c.tx.rewind(point)",
+		"		_ = point",
+		"pkg/worker TestNestedTransactionInHandler",
+	},
+	{
+		"a change that an inner rollback has undone is put into the index",
+		"pkg/schedule/join.go",
+		"	if j.checks <= 1 || len(touched) == 0 {",
+		"	if true {",
+		"pkg/schedule TestCommitAfterAnInnerRollback",
+	},
+	{
+		"a follow-up under the running task's own key is lost",
+		"pkg/worker/ownkey.go",
+		"if o.ID == wanted.ID || sameKey(o, wanted) && !changes {",
+		"if false && (o.ID == wanted.ID || sameKey(o, wanted) && !changes) {",
+		"pkg/worker TestFollowUpUnderItsOwnKeyIsRefused",
+	},
+	{
+		"tasks that fail again and again take the runners of others",
+		"internal/settle/decide.go",
+		"		return hold.LaneRetry",
+		"		return hold.LaneSingle",
+		"pkg/worker TestWhoIsWellDoesNotWaitForWhoFails",
+	},
+
+	// Tasks delivered by HTTP.
+	{
+		"a dead endpoint uses its tasks' attempts up",
+		"pkg/deliver/breaker.go",
+		"return c.ConsecutiveFailures >= failuresToOpen }",
+		"return false }",
+		"pkg/deliver TestOpenBreakerKeepsTasksWaiting TestBreakerCloses",
+	},
+	{
+		"an endpoint asks for patience without an end",
+		"pkg/deliver/answer.go",
+		" && now.Sub(t.FiredFrom()) < retryAfterFor",
+		"",
+		"pkg/deliver TestRetryAfter TestRetryAfterEnds",
+	},
+	{
+		"a name with a public look leads to a private address",
+		"pkg/deliver/pusher.go",
+		"	d.Control = p.guard.Control(host)",
+		"	_ = host",
+		"pkg/deliver TestPrivateAddressBehindAPublicName",
+	},
+
+	// Kinds, payloads and rows.
+	{
+		"a task that moves itself uses its attempts up",
+		"internal/settle/invoke.go",
+		"	t.changes.Renew(collect(members, idOf), renew)",
+		"	t.changes.Renew(nil, renew)",
+		"pkg/worker TestTaskThatMovesItselfHasItsAttemptsBack TestTaskThatMovesItselfOutlivesRestarts",
+	},
+	{
+		"a task of an unknown kind comes to the same worker each time",
+		"internal/stream/route.go",
+		"return (p + strides*stride(n)) % n",
+		"return p % n",
+		"internal/stream TestWaitingTaskComesByAllPartitions TestWaitingTaskSoonLeavesAWorker",
+	},
+	{
+		"a kind of a queue that is in no configuration is scheduled",
+		"pkg/schedule/kinds.go",
+		"if k.queues != nil && !slices.Contains(k.queues, kind.Queue) {",
+		"if false {",
+		"pkg/schedule TestKindsThatNobodyRunsAreRefused; pkg/worker TestQueueThatTheConfigurationLacksIsRefused",
+	},
+	{
+		"a row that no worker can run waits for ever",
+		"internal/settle/decide.go",
+		"	case row.Impossible() != nil:",
+		"	case false:",
+		"pkg/worker TestRowsThatNoLimitOfOursLikes",
+	},
+
+	// Index and Redis.
+	{
+		"a repair replaces what it has not seen",
+		"internal/index/lua/repair.lua",
+		"if stands(KEYS[1], member, ARGV[i + 2]) and stands(owner, member, ARGV[i + 3]) then",
+		"if true then",
+		"internal/reconcile TestRowMovedBetweenTheReadsIsNotOverwritten TestRowMovedAfterTheReadsIsLookedAtAgain",
+	},
+	{
+		"a row is read before the index, and moves between the reads",
+		"internal/reconcile/mend.go",
+		`	seen, err := r.index.Standings(ctx, tasks)
+	if err := skipped.collect(err, tasks); err != nil {
+		return nil, nil, fmt.Errorf("read %d standings: %w", len(tasks), err)
+	}
+	rows, err := r.rows(ctx, tasks)
+	if err != nil {
+		return nil, nil, err
+	}
+`,
+		`	rows, err := r.rows(ctx, tasks)
+	if err != nil {
+		return nil, nil, err
+	}
+	seen, err := r.index.Standings(ctx, tasks)
+	if err := skipped.collect(err, tasks); err != nil {
+		return nil, nil, fmt.Errorf("read %d standings: %w", len(tasks), err)
+	}
+`,
+		"internal/reconcile TestRowMovedBetweenTheReadsIsNotOverwritten",
+	},
+	{
+		"a speed-up committed, its put was lost",
+		"internal/reconcile/overdue.go",
+		"if o.r.right(layout, row, seen[i], now, allowAbsent) != seen[i] {",
+		"if false && o.r.right(layout, row, seen[i], now, allowAbsent) != seen[i] {",
+		"internal/reconcile TestOverdueRowAtALaterTimeIsMended",
+	},
+	{
+		"a cancel's drop overtakes its task's put inside one large flush",
+		"internal/indexwriter/flush.go",
+		"return func(t task.Task) bool { return t.Version < newest[t.ID] }",
+		"return func(task.Task) bool { return false }",
+		"internal/indexwriter TestLargeFlushPutsTheNewestOfATask",
+	},
+	{
+		"Redis is flushed midway of its rebuild, and counts as complete",
+		"internal/index/lua/finish.lua",
+		"if stored == ARGV[1] then",
+		"if true then",
+		"internal/index TestRebuildMarker",
+	},
+	{
+		"Redis refuses writes because its snapshots fail",
+		"internal/index/errors.go",
+		`		"MISCONF", // Redis refuses writes while snapshots fail` + "\n",
+		"",
+		"internal/index TestServerWhoseSnapshotsFailIsAway",
+	},
+	{
+		"one failing shard fails the puts of all others",
+		"internal/indexwriter/flush.go",
+		"	if !partial {",
+		"	if !partial || err != nil {",
+		"internal/indexwriter TestFailingShardIsNobodyElsesTrouble",
+	},
+	{
+		"a list is read from one place while the owner's tasks stand in two",
+		"pkg/schedule/list_all.go",
+		"	case len(standing) != 1:",
+		"	case false:",
+		"pkg/schedule TestListsWhileRowsMove",
+	},
+	{
+		"a row that is inserted with an old number of shards stays there",
+		"internal/reconcile/mend.go",
+		"	rows, err = r.rehomeStrays(ctx, layout, rows, now)\n",
+		"",
+		"internal/reconcile TestStaleInsertIsMet TestLatePutIntoTheOldPlaceIsRemoved",
+	},
+
+	// Dispatch, Kafka and offsets.
+	{
+		"an entry that can't be published stays at the head of its shard",
+		"internal/dispatch/publish.go",
+		"case r.count >= maxRefusals, full && kafka == kafkaWell:",
+		"case full && kafka == kafkaWell:",
+		"internal/dispatch TestUnpublishableHeadStarvesNobody TestRefusedThriceWhileOthersPass",
+	},
+	{
+		"a refused entry is sent again with each pass",
+		"internal/dispatch/publish.go",
+		"return wait <= 0 || wait > laterRetry",
+		"return wait <= 0 || wait > 0",
+		"internal/dispatch TestRefusedEntryIsTriedAgainAtItsOwnTime",
+	},
+	{
+		"offsets committed for an old generation rewind the group",
+		"internal/offsets/commit.go",
+		" && !g.over",
+		"",
+		"internal/hold TestOldGenerationsResultsAreNeverCommitted; internal/offsets TestPrefixCommitsNoOffsetBeforeAnUnsettledOne",
+	},
+	{
+		"rows that wait in a backlog raise the alarm",
+		"internal/reconcile/overdue.go",
+		"			if lost[row.ID] {",
+		"			if lost[row.ID] || true {",
+		"internal/reconcile TestOldRowIsPutAgainWhateverTheBacklog TestTasksSettledDuringTheLookAreNoAlarm",
+	},
+
+	// Workers without hints.
+	{
+		"looks go on when hints come again",
+		"pkg/worker/degraded.go",
+		"	if m.degraded && now.Sub(m.news) > calm {",
+		"	if false {",
+		"pkg/worker TestLooksGiveWayToHints",
+	},
+	{
+		"the tasks of a worker that has ended are nobody's",
+		"pkg/worker/look.go",
+		"	if first[0].RunAt.Before(old) {",
+		"	if false {",
+		"pkg/worker TestWorkersBeyondThePartitionsHaveWork",
+	},
+	{
+		"a found row that is locked is held",
+		"internal/settle/transaction.go",
+		"m.hint.Dropped = m.hint.Found && m.hint.Charge.State == hold.Uncharged",
+		"m.hint.Dropped = false",
+		"pkg/worker TestLooksDropWhatIsLocked",
+	},
+	{
+		"a found task that has ended its process is no suspect",
+		"internal/hold/hint.go",
+		"h.Found, h.Suspect = true, !row.RunAt.After(now)",
+		"h.Found = true",
+		"pkg/worker TestStopRefundsWhatLooksCharged",
+	},
+
+	// Leaders and ZooKeeper.
+	{
+		"a leader that Kafka takes nothing of keeps its place",
+		"internal/dispatch/health.go",
+		"	if took || h.unpublished.Load() == 0 {",
+		"	if true {",
+		"internal/dispatch TestNoProgressWhilePublishingFails",
+	},
+	{
+		"a daemon that has lost Redis keeps its place",
+		"internal/reconcile/progress.go",
+		"if _, partial := task.FailedShards(err); err == nil || partial {",
+		"if true {",
+		"internal/reconcile TestLostIndexIsNoProgress TestSomeShardsAreProgressAndNoneIsNot",
+	},
+	{
+		"a frozen leader wakes up beside its successor",
+		"internal/index/lua/prelude.lua",
+		"if stored and tonumber(stored) > tonumber(epoch) then",
+		"if false then",
+		"internal/index TestOlderEpochIsFenced; internal/dispatch TestZombieIsFencedAndStops",
+	},
+	{
+		"a candidate that was frozen between place and epoch outranks its successor",
+		"internal/elect/candidate.go",
+		"	if err := c.mustBeFirst(ctx); err != nil {\n		return err\n	}\n	if !c.endTerm(",
+		"	if !c.endTerm(",
+		"internal/elect TestConformance/.*/frozen_between_place_and_epoch",
+	},
+
+	// MySQL's servers and sessions.
+	{
+		"the database's clock is set, and older probes count on",
+		"internal/loop/clock.go",
+		" || s.contradicts(old)",
+		"",
+		"internal/loop TestClockFollowsADatabaseWhoseClockIsSet",
+	},
+	{
+		"a connection with a caller's leftovers is used again",
+		"internal/store/conn.go",
+		" && !c.leftTrace",
+		"",
+		"internal/store TestSessionIsRenewedAfterACallersSet TestSessionThatATransactionChangedIsNotUsedAgain",
+	},
+	{
+		"a proxy ignores AND CHAIN",
+		"internal/store/conn_chain.go",
+		"	if c.chain.confirmed {",
+		"	if true {",
+		"internal/store TestChainThatIsIgnored TestChainIsAskedForOnce",
+	},
+	{
+		"a primary that was replaced and lives on read-only answers",
+		"internal/store/primary.go",
+		"	return errReadOnly\n",
+		"	return nil\n",
+		"internal/store TestOldPrimaryAnswersNothing",
+	},
+
+	// Configuration, links and operators.
+	{
+		"the DSN asks for TLS without checking the server",
+		"internal/dsn/dsn.go",
+		`if problem := p.problem(); problem != "" {`,
+		`if problem := p.problem(); problem != "" && false {`,
+		"internal/dsn TestOthersAreRefusedByName",
+	},
+	{
+		"an operator's change whose COMMIT was not answered is called failed",
+		"pkg/console/transaction.go",
+		"	if c.store.Ambiguous(err) {",
+		"	if false {",
+		"pkg/console TestLostCommit",
+	},
+}
