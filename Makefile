@@ -66,6 +66,11 @@ soak: ## Play faults at random for DURATION (60m); writes docs/FAULTS.md.
 chaos-selftest: ## Take the product's rules away, one by one, in a copy: the fault suite must see it.
 	scripts/chaos selftest
 
+.PHONY: guards
+guards: ## Take sixty guards of the failure tables away, one at a time: the tests must turn red (GUARDS=worker picks some).
+	scripts/install
+	DUETIME_GUARDS=all go test -count=1 -v -timeout 3h -run '^TestGuards$$' ./internal/test/guards
+
 .PHONY: model
 model: ## Check the model of the protocol exhaustively, and that its broken variants fail.
 	scripts/model all
