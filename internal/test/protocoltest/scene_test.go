@@ -40,14 +40,16 @@ type scene struct {
 
 	progress bool // of the leader's term, since its pass began
 
-	mu      sync.Mutex
-	said    []string
-	armed   map[string][]string // by call: verbs that run when it is made
-	calls   map[string]int
-	valves  map[string]string // by queue: what Kafka does with its hints
-	muted   chan struct{}     // closed when Kafka answers again
-	held    map[task.ID]bool  // rows that somebody else has locked
-	forever context.Context   //nolint:containedctx // ends with the scene
+	mu     sync.Mutex
+	said   []string
+	armed  map[string][]string // by call: verbs that run when it is made
+	calls  map[string]int
+	valves map[string]string // by queue: what Kafka does with its hints
+	muted  chan struct{}     // closed when Kafka answers again
+	held   map[task.ID]bool  // rows that somebody else has locked
+
+	mysqlAway bool            // for the daemon
+	forever   context.Context //nolint:containedctx // ends with the scene
 }
 
 type pass = func(context.Context) (loop.Result, error)

@@ -22,7 +22,7 @@ func init() { //nolint:gochecknoinits // verbs run verbs
 	verbs = map[string]func(s *scene, words []string){
 		"shards": func(*scene, []string) {}, // play has read it
 		"at":     at, "insert": insert, "move": move, "cancel": cancel, "rollback": rollback, "put": put, "flush": flush,
-		"junk": junk, "stray": stray, "ghost": ghost, "redis": redis, "kafka": kafka, "lock": lock, "unlock": lock,
+		"junk": junk, "stray": stray, "ghost": ghost, "redis": redis, "mysql": mysql, "kafka": kafka, "lock": lock, "unlock": lock,
 		"elect": elect, "appoint": appoint, "dispatch": dispatchOnce, "pass": passOnce, "every": every,
 		"settle": settle, "lose": lose, "handler": handler, "compensate": compensate, "pause": pause, "resume": pause, "during": during,
 		"rows": rows, "standing": standing, "effects": effects, "markers": markers,
@@ -186,6 +186,9 @@ func stray(s *scene, words []string) {
 func redis(s *scene, words []string) {
 	s.memory.SetError(map[string]string{"away": "LOADING away"}[words[0]])
 }
+
+// mysql away|back is for the daemon alone.
+func mysql(s *scene, words []string) { s.mysqlAway = words[0] == "away" }
 
 // dispatch <leader> [<shard>] runs one pass of each of its shards, or of one.
 func dispatchOnce(s *scene, words []string) {

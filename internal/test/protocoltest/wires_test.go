@@ -26,6 +26,9 @@ type wiredStore struct {
 
 func (w wiredStore) Entries(ctx context.Context, ids []task.ID) ([]task.Task, error) {
 	defer w.s.called("entries")
+	if w.s.mysqlAway {
+		return nil, errAway
+	}
 	return w.Store.Entries(ctx, ids)
 }
 
@@ -92,7 +95,10 @@ func (w wiredStream) Compensate(ctx context.Context, c task.Compensation) error 
 	return w.Local.Compensate(ctx, c)
 }
 
-var errRefused = errors.New("refused")
+var (
+	errRefused = errors.New("refused")
+	errAway    = errors.New("away")
+)
 
 // valve answers as Kafka does for a message with these properties.
 func (s *scene) valve(ctx context.Context, properties ...string) error {
