@@ -7,35 +7,6 @@ import (
 	"time"
 )
 
-func TestGhostOfAFinishedTaskIsRemoved(t *testing.T) {
-	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		row := w.insert(t, pending("ann", time.Hour))[0]
-		w.put(t, row)
-		w.save(t, w.cancelled(t, row)) // and its drop failed
-		w.now = base.Add(sec(2))
-		w.run(t, (&changed{r: w.Reconciler}).pass)
-		w.wantTruth(t)
-	})
-}
-
-func TestLatePutIsFoundBeforeTheRowLeavesTheWindow(t *testing.T) {
-	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		row := w.insert(t, pending("ann", time.Hour))[0]
-		w.save(t, w.cancelled(t, row))
-		c := &changed{r: w.Reconciler}
-		w.now = base.Add(sec(2))
-		w.run(t, c.pass)
-		w.put(t, row) // was under way since before the cancel
-		for range 5 {
-			w.now = w.now.Add(sec(4))
-			w.run(t, c.pass)
-		}
-		w.wantTruth(t)
-	})
-}
-
 func TestChangedLooksAtEachVersionOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, inProcess(t), Config{})

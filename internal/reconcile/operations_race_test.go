@@ -138,7 +138,7 @@ func TestOperationOfTwoDaemons(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		rows := w.timers(t, "timer", 300)
 		o := w.operate(t, task.Operation{Verb: task.VerbShift, By: 2 * time.Hour, Filter: task.Filter{Kind: "timer"}, Rate: 10})
-		other, err := New(w.cfg, w.rows, w.sets, hookStream{w.hints, w})
+		other, err := New(w.cfg, w.rows, w.sets, w.hints)
 		pipelinetest.Must(t, err)
 		var both sync.WaitGroup
 		for _, r := range []*Reconciler{w.Reconciler, other} {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -70,97 +69,6 @@ func TestRebuildFillsTheNearestFirstAndMarksLast(t *testing.T) {
 		if len(rec.filled) > 0 {
 			t.Error("shards whose marker stands were rebuilt")
 		}
-	})
-}
-
-func TestSecondFlushMidwayStartsTheRebuildAgain(t *testing.T) {
-	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		w.insert(t, many(2*scanPage+500)...) // three pages
-		rec := &recorder{Index: w.index}
-		var calls atomic.Int64
-		rec.before = func() {
-			if calls.Add(1) == 2 {
-				w.flush(t)
-			}
-		}
-		w.index = rec
-		b := &rebuild{r: w.Reconciler}
-		if res := w.run(t, b.pass); !res.More || w.marked(t) {
-			t.Fatalf("got %+v and marked %v after the flush, want another pass and no marker", res, w.marked(t))
-		}
-		if res := w.run(t, b.pass); res.More || !w.marked(t) {
-			t.Errorf("got %+v and marked %v, want it done", res, w.marked(t))
-		}
-		w.wantTruth(t)
-	})
-}
-
-// A cancel's drop finds no entry, and then the rebuild puts the row that it had read before.
-func TestTaskCancelledDuringTheRebuildLeavesNoGhost(t *testing.T) {
-	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		row := w.insert(t, pending("ann", time.Hour))[0]
-		rec := &recorder{Index: w.index}
-		rec.before = func() {
-			rec.before = nil
-			gone := w.save(t, w.cancelled(t, row))
-			w.put(t, gone)
-		}
-		w.index = rec
-		w.run(t, (&rebuild{r: w.Reconciler}).pass)
-		w.wantTruth(t)
-	})
-}
-
-func TestRebuildKeepsWhatWritersPutMeanwhile(t *testing.T) {
-	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		row := w.insert(t, pending("ann", time.Hour))[0]
-		w.put(t, w.insert(t, pending("bob", time.Hour))...) // put after the flush, before the rebuild
-		rec := &recorder{Index: w.index}
-		rec.before = func() {
-			rec.before = nil
-			w.put(t, w.save(t, w.moved(t, row, 2*time.Hour))) // after its row was read
-		}
-		w.index = rec
-		w.run(t, (&rebuild{r: w.Reconciler}).pass)
-		w.wantTruth(t)
-	})
-}
-
-// The entry of a put whose transaction was rolled back looks newer than the row.
-func TestRebuildReplacesWhatNeverCommitted(t *testing.T) {
-	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		rows := w.insert(t, many(3)...)
-		w.put(t, w.moved(t, rows[1], 5*time.Hour)) // never saved
-		w.run(t, (&rebuild{r: w.Reconciler}).pass)
-		if !w.marked(t) {
-			t.Error("the marker does not stand")
-		}
-		w.wantTruth(t)
-	})
-}
-
-func TestTwoRebuildsOfOneShard(t *testing.T) {
-	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		w.insert(t, many(10)...)
-		rec := &recorder{Index: w.index}
-		rec.before = func() {
-			rec.before = nil
-			other := &rebuild{r: w.Reconciler}
-			w.run(t, other.pass) // the pass of a daemon that took over
-		}
-		w.index = rec
-		if res := w.run(t, (&rebuild{r: w.Reconciler}).pass); !res.More {
-			t.Error("a rebuild that was overtaken called itself done")
-		}
-		if !w.marked(t) {
-			t.Error("the overtaking rebuild's marker does not stand")
-		}
-		w.wantTruth(t)
 	})
 }
 

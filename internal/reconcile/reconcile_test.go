@@ -46,31 +46,10 @@ func soon(owner string) task.Task {
 	return one
 }
 
-func TestOlderDaemonStops(t *testing.T) {
-	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		older, err := w.rows.Take(t.Context(), "daemon")
-		pipelinetest.Must(t, err)
-		newer, err := w.rows.Take(t.Context(), "daemon")
-		pipelinetest.Must(t, err)
-		w.insert(t, soon("ann"))
-		var told term
-		if err := w.Lead(t.Context(), older, &told); !errors.Is(err, ErrFenced) {
-			t.Errorf("got %v, want %v", err, ErrFenced)
-		}
-		if progress, fenced := told.seen(); progress != 0 || fenced != newer {
-			t.Errorf("got %d passes and fenced by %d, want none and %d", progress, fenced, newer)
-		}
-		if got := len(w.members(t)); got != 0 {
-			t.Errorf("the older daemon wrote %d entries", got)
-		}
-	})
-}
-
 func TestTwoDaemonsOverlapAndTheOlderEnds(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
-		other, err := New(w.cfg, w.rows, w.sets, hookStream{w.hints, w})
+		other, err := New(w.cfg, w.rows, w.sets, w.hints)
 		pipelinetest.Must(t, err)
 		older, err := w.rows.Take(t.Context(), "daemon")
 		pipelinetest.Must(t, err)
@@ -119,62 +98,6 @@ func (d downStore) Entries(ctx context.Context, ids []task.ID) ([]task.Task, err
 		return nil, errors.New("mysql away")
 	}
 	return d.Store.Entries(ctx, ids)
-}
-
-func TestCompensationWaitsWhileAServerIsAway(t *testing.T) {
-	t.Parallel()
-	b := inProcess(t)
-	mini := miniredis.RunT(t)
-	b.addr = mini.Addr()
-	w := newWorld(t, b, Config{})
-	var down atomic.Bool
-	w.store = downStore{w.store, &down}
-	row := w.insert(t, soon("ann"))[0]
-	batch := []task.Compensation{{IDs: []task.ID{row.ID, task.NewID(), row.ID}}}
-
-	mini.SetError("LOADING away")
-	if err := w.compensate(t.Context(), batch); err == nil {
-		t.Error("counted as read while Redis was away")
-	}
-	mini.SetError("")
-	down.Store(true)
-	if err := w.compensate(t.Context(), batch); err == nil {
-		t.Error("counted as read while MySQL was away")
-	}
-	down.Store(false)
-	pipelinetest.Must(t, w.compensate(t.Context(), batch))
-	w.wantStanding(t, "compensated", row, both(row))
-	if w.alarms.Load() != 0 {
-		t.Error("what a message told of had everything audited")
-	}
-}
-
-func TestCompensationIsCommittedOnlyAfterTheIndexTookIt(t *testing.T) {
-	t.Parallel()
-	b := inProcess(t)
-	mini := miniredis.RunT(t)
-	b.addr = mini.Addr()
-	w := newWorld(t, b, Config{})
-	row := w.insert(t, soon("ann"))[0]
-	pipelinetest.Must(t, w.hints.Compensate(t.Context(), task.Compensation{IDs: []task.ID{row.ID}}))
-	mini.SetError("LOADING away")
-	tried := make(chan struct{}, 1000)
-	ctx, cancel := context.WithCancel(t.Context())
-	read := make(chan error, 1)
-	go func() { // a daemon that dies before Redis is back
-		read <- w.hints.Compensations(ctx, func(ctx context.Context, batch []task.Compensation) error {
-			defer func() { tried <- struct{}{} }()
-			return w.compensate(ctx, batch)
-		})
-	}()
-	<-tried
-	cancel()
-	pipelinetest.Must(t, <-read)
-	mini.SetError("")
-	var told term
-	stop := lead(t, w.Reconciler, 1, &told)
-	pipelinetest.Await(t, "the compensated entry", func() bool { return w.standing(t, row) == both(row) })
-	pipelinetest.Must(t, stop())
 }
 
 func TestRequestWakesTheRebuildOnce(t *testing.T) {
@@ -255,25 +178,6 @@ func (w *world) left(t testing.TB, tasks []task.Task) int {
 	rows, err := w.rows.Get(t.Context(), nil, ids)
 	pipelinetest.Must(t, err)
 	return len(rows)
-}
-
-func TestLookaheadMendsWhatIsDueSoon(t *testing.T) {
-	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		rows := w.insert(t, pending("ann", sec(3)), pending("bob", sec(30)), pending("cid", sec(90)))
-		l := &lookahead{r: w.Reconciler}
-		w.run(t, l.pass)
-		w.wantStanding(t, "due in 3 s", rows[0], both(rows[0]))
-		w.wantStanding(t, "due in 30 s", rows[1], both(rows[1]))
-		w.wantStanding(t, "due in 90 s", rows[2], nowhere)
-		w.flush(t)
-		w.now = base.Add(sec(26))
-		w.run(t, l.pass)
-		w.wantStanding(t, "due in 4 s, lost after it was looked at", rows[1], both(rows[1]))
-		w.now = base.Add(sec(32))
-		w.run(t, l.pass)
-		w.wantStanding(t, "came within the look-ahead", rows[2], both(rows[2]))
-	})
 }
 
 // A pass over a million overdue rows must not take a core for the whole outage.

@@ -97,7 +97,7 @@ func newWorld(t testing.TB, b backend, cfg Config) *world {
 	cfg.Layout = b.store.Layout
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	cfg.Lookahead = cmp.Or(cfg.Lookahead, time.Minute)
-	w.Reconciler, err = New(cfg, hookStore{w.rows, w}, hookIndex{w.sets, w}, hookStream{w.hints, w})
+	w.Reconciler, err = New(cfg, hookStore{w.rows, w}, hookIndex{w.sets, w}, w.hints)
 	pipelinetest.Must(t, err)
 	return w
 }
@@ -139,16 +139,6 @@ type hookIndex struct {
 func (h hookIndex) Standings(ctx context.Context, tasks []task.Task) ([]task.Standing, error) {
 	defer h.w.called()
 	return h.Index.Standings(ctx, tasks)
-}
-
-type hookStream struct {
-	*stream.Local
-	w *world
-}
-
-func (h hookStream) Backlog(ctx context.Context, queue string) (Backlog, error) {
-	defer h.w.called()
-	return h.Local.Backlog(ctx, queue)
 }
 
 func (w *world) clock() time.Time { return w.now }
