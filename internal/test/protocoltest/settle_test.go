@@ -109,7 +109,13 @@ func (s *scene) act(ctx context.Context, tx *worker.Tx, t worker.Task[string]) (
 			s.say("%s: others see %d effects", t.Payload, n)
 			continue
 		case "sql":
-			_, err = tx.ExecContext(ctx, strings.Join(words[1:], " "))
+			if _, err = tx.ExecContext(ctx, strings.Join(words[1:], " ")); err != nil {
+				return err
+			}
+		case "schedule":
+			spec := s.nextSpec(func() task.Spec { return meal.New("ann", words[1], task.At(s.moment(words[2]))) })
+			s.name(words[1], spec.ID())
+			_, err = tx.Schedule(ctx, spec)
 		}
 		answer := "yes"
 		if err != nil {
