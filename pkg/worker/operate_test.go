@@ -124,17 +124,6 @@ func TestTooLateForTheCatchUpWindowIsSkipped(t *testing.T) {
 	}
 }
 
-func TestWithoutAWindowAllIsRun(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	mux := worker.NewMux()
-	worker.Handle(mux, meal, effect)
-	late := w.due(meal, 1)[0]
-	w.store.Exec("UPDATE duetime_tasks SET due_at = due_at - 900000000, run_at = due_at - 900000000 WHERE id = ?", late.ID[:])
-	w.pass(w.worker(mux, worker.Config{}), late)
-	want(t, "effects", w.effects(late.ID), 1)
-}
-
 // lines is called with each line of a log.
 type lines func(line string)
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -165,42 +164,20 @@ func TestOnlyTheFailingTaskIsCharged(t *testing.T) {
 	for name, sick := range fail {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			databases(t, func(t *testing.T, w *world) {
-				mux := worker.NewMux()
-				worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
-					if err := effect(ctx, tx, tk); err != nil {
-						return err
-					}
-					if tk.Payload.Word == "3" || tk.Payload.Word == "5" {
-						return sick(ctx, tx)
-					}
-					return nil
-				})
-				checkTwoSick(t, w, w.worker(mux, worker.Config{}))
-			})
-		})
-	}
-}
-
-func TestBatchHandlerIsHalvedUntilTheFailingTaskIsAlone(t *testing.T) {
-	t.Parallel()
-	databases(t, func(t *testing.T, w *world) {
-		mux := worker.NewMux()
-		worker.HandleBatch(mux, meal, func(ctx context.Context, tx *worker.Tx, ts []worker.Task[payload]) error {
-			for _, tk := range ts {
+			w := newWorld(t)
+			mux := worker.NewMux()
+			worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
 				if err := effect(ctx, tx, tk); err != nil {
 					return err
 				}
-			}
-			for _, tk := range ts {
 				if tk.Payload.Word == "3" || tk.Payload.Word == "5" {
-					return errSick
+					return sick(ctx, tx)
 				}
-			}
-			return nil
+				return nil
+			})
+			checkTwoSick(t, w, w.worker(mux, worker.Config{}))
 		})
-		checkTwoSick(t, w, w.worker(mux, worker.Config{}))
-	})
+	}
 }
 
 func checkTwoSick(t *testing.T, w *world, wk *worker.Worker) {
@@ -225,115 +202,4 @@ func checkTwoSick(t *testing.T, w *world, wk *worker.Worker) {
 		want(t, "attempts", row.Attempt, 0)
 		want(t, "effects", w.effects(made.ID), 1)
 	}
-}
-
-func TestLastAttemptIsTheEnd(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	once := task.NewKind[payload]("once", task.MaxAttempts(1))
-	mux := worker.NewMux()
-	worker.Handle(mux, once, func(context.Context, *worker.Tx, worker.Task[payload]) error { return errSick })
-	wk := w.worker(mux, worker.Config{})
-	made := w.due(once, 1)[0]
-	want(t, "result", w.pass(wk, made)[made.ID].Result, "dead")
-	row := w.store.Row(made.ID)
-	want(t, "state", row.State, task.Dead)
-	want(t, "attempt", row.Attempt, 1)
-	want(t, "error", row.LastError, "sick")
-	letters := w.log.Buried()
-	want(t, "letters", len(letters), 1)
-	want(t, "letter's error", letters[0].Error, "sick")
-}
-
-func TestSnoozeChargesNothingAndDiscardEnds(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	mux := worker.NewMux()
-	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
-		if err := effect(ctx, tx, tk); err != nil {
-			return err
-		}
-		switch tk.Payload.Word {
-		case "0":
-			return worker.Snooze(time.Minute)
-		case "1":
-			return worker.Discard(errSick)
-		}
-		return nil
-	})
-	tasks := w.due(meal, 3)
-	w.pass(w.worker(mux, worker.Config{}), tasks...)
-	snoozed, discarded := w.store.Row(tasks[0].ID), w.store.Row(tasks[1].ID)
-	want(t, "snoozed state", snoozed.State, task.Pending)
-	want(t, "snoozed attempt", snoozed.Attempt, 0)
-	want(t, "snoozed effects", w.effects(snoozed.ID), 0)
-	want(t, "snoozed time", snoozed.RunAt.Sub(snoozed.UpdatedAt), time.Minute)
-	want(t, "discarded state", discarded.State, task.Dead)
-	want(t, "discarded effects", w.effects(discarded.ID), 0)
-	want(t, "discarded letters", len(w.log.Buried()), 1)
-	want(t, "third", w.effects(tasks[2].ID), 1)
-}
-
-// Whoever shared a transaction with a slow handler would keep its locks for as long.
-func TestSlowKindRunsApart(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	slow := task.NewKind[payload]("slow")
-	mux := worker.NewMux()
-	worker.Handle(mux, meal, effect)
-	var committed []int // effects, as others see them when a slow handler runs
-	worker.Handle(mux, slow, func(_ context.Context, _ *worker.Tx, _ worker.Task[payload]) error {
-		committed = append(committed, w.store.Number("SELECT COUNT(*) FROM effects"))
-		time.Sleep(600 * time.Millisecond) // the handler's work
-		return nil
-	})
-	wk := w.worker(mux, worker.Config{BatchTime: 500 * time.Millisecond}) // more than three meals take
-	w.pass(wk, w.due(slow, 1)...)
-	later := w.due(slow, 2)
-	w.pass(wk, append(later, w.due(meal, 3)...)...)
-	want(t, "slow calls", len(committed), 3)
-	want(t, "committed before the second", committed[1], 3)
-	want(t, "committed before the third", committed[2], 3)
-	for _, made := range later {
-		want(t, "state", w.store.Row(made.ID).State, task.Done)
-	}
-}
-
-// A batch handler takes long for one task: its later tasks come together all the same.
-func TestSlowCallOfOneTaskKeepsItsKindsBatches(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	slow := task.NewKind[payload]("slow")
-	var calls []int // tasks of each
-	mux := worker.NewMux()
-	worker.HandleBatch(mux, slow, func(_ context.Context, _ *worker.Tx, ts []worker.Task[payload]) error {
-		calls = append(calls, len(ts))
-		time.Sleep(20 * time.Millisecond) // the handler's work
-		return nil
-	})
-	wk := w.worker(mux, worker.Config{BatchTime: 10 * time.Millisecond})
-	w.pass(wk, w.due(slow, 1)...)
-	w.pass(wk, w.due(slow, 20)...)
-	want(t, "tasks of each call", fmt.Sprint(calls), "[1 20]")
-}
-
-func TestBatchTimeGivesTheRestBack(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	mux := worker.NewMux()
-	var calls atomic.Int64
-	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
-		want(t, "committed before", int64(w.store.Number("SELECT COUNT(*) FROM effects")), calls.Load())
-		calls.Add(1)
-		time.Sleep(3 * time.Millisecond) // the handler's work
-		return effect(ctx, tx, tk)
-	})
-	wk := w.worker(mux, worker.Config{BatchTime: time.Millisecond})
-	tasks := w.due(meal, 4)
-	got := w.pass(wk, tasks...)
-	for _, made := range tasks {
-		want(t, "result", got[made.ID].Result, "done")
-		want(t, "effects", w.effects(made.ID), 1)
-	}
-	want(t, "calls", calls.Load(), 4)
 }

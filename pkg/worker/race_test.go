@@ -71,106 +71,79 @@ func TestSwallowedDeadlockDoesNotCommitHalfABatch(t *testing.T) {
 // Of ten tasks of a batch the first cancels the second, moves the third, moves itself, and looks at what has run.
 func TestHandlerThatChangesBatchMatesAndItself(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, w *world) {
-		var tasks []task.Task
-		mux := worker.NewMux()
-		worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
-			if tk.Payload.Word == "1" {
-				_, err := tx.Cancel(ctx, tasks[0].ID)
-				want(t, "cancel of one that has run", errors.Is(err, task.ErrAlreadyDone), true)
-				_, err = tx.Cancel(ctx, tasks[2].ID)
-				want(t, "cancel of one to come", err, nil)
-				_, err = tx.Reschedule(ctx, tasks[3].ID, task.In(time.Hour))
-				want(t, "move of one to come", err, nil)
-				_, err = tx.Shift(ctx, tk.ID, time.Hour)
-				want(t, "move of itself", err, nil)
-			}
-			return effect(ctx, tx, tk)
-		})
-		tasks = w.due(meal, 5)
-		got := w.pass(w.worker(mux, worker.Config{}), tasks...)
-		for i, c := range []struct {
-			state   task.State
-			effects int
-			result  string
-			version int64
-		}{
-			{task.Done, 1, "done", 2},
-			{task.Pending, 1, "done", 2},
-			{task.Cancelled, 0, "already_done", 2},
-			{task.Pending, 0, "stale", 2},
-			{task.Done, 1, "done", 2},
-		} {
-			row := w.store.Row(tasks[i].ID)
-			want(t, fmt.Sprintf("%d: state", i), row.State, c.state)
-			want(t, fmt.Sprintf("%d: version", i), row.Version, c.version)
-			want(t, fmt.Sprintf("%d: effects", i), w.effects(row.ID), c.effects)
-			want(t, fmt.Sprintf("%d: result", i), got[row.ID].Result, c.result)
-			puts := w.index.PutsOf(row.ID)
-			want(t, fmt.Sprintf("%d: puts", i), len(puts), 1)
-			want(t, fmt.Sprintf("%d: version put", i), puts[0].Version, row.Version)
-			want(t, fmt.Sprintf("%d: state put", i), puts[0].State, row.State)
+	w := newWorld(t)
+	var tasks []task.Task
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+		if tk.Payload.Word == "1" {
+			_, err := tx.Cancel(ctx, tasks[0].ID)
+			want(t, "cancel of one that has run", errors.Is(err, task.ErrAlreadyDone), true)
+			_, err = tx.Cancel(ctx, tasks[2].ID)
+			want(t, "cancel of one to come", err, nil)
+			_, err = tx.Reschedule(ctx, tasks[3].ID, task.In(time.Hour))
+			want(t, "move of one to come", err, nil)
+			_, err = tx.Shift(ctx, tk.ID, time.Hour)
+			want(t, "move of itself", err, nil)
 		}
+		return effect(ctx, tx, tk)
 	})
+	tasks = w.due(meal, 5)
+	got := w.pass(w.worker(mux, worker.Config{}), tasks...)
+	for i, c := range []struct {
+		state   task.State
+		effects int
+		result  string
+		version int64
+	}{
+		{task.Done, 1, "done", 2},
+		{task.Pending, 1, "done", 2},
+		{task.Cancelled, 0, "already_done", 2},
+		{task.Pending, 0, "stale", 2},
+		{task.Done, 1, "done", 2},
+	} {
+		row := w.store.Row(tasks[i].ID)
+		want(t, fmt.Sprintf("%d: state", i), row.State, c.state)
+		want(t, fmt.Sprintf("%d: version", i), row.Version, c.version)
+		want(t, fmt.Sprintf("%d: effects", i), w.effects(row.ID), c.effects)
+		want(t, fmt.Sprintf("%d: result", i), got[row.ID].Result, c.result)
+		puts := w.index.PutsOf(row.ID)
+		want(t, fmt.Sprintf("%d: puts", i), len(puts), 1)
+		want(t, fmt.Sprintf("%d: version put", i), puts[0].Version, row.Version)
+		want(t, fmt.Sprintf("%d: state put", i), puts[0].State, row.State)
+	}
 }
 
 // What a handler changed before it failed is undone with it, and its mates run as if nothing had been.
 func TestFailingHandlerTakesItsChangesBack(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, w *world) {
-		var tasks []task.Task
-		mux := worker.NewMux()
-		worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
-			if err := effect(ctx, tx, tk); err != nil {
-				return err
-			}
-			switch tk.Payload.Word {
-			case "1": // fails in the first transaction: the next one is careful
-				return errSick
-			case "2": // fails between savepoints, with changes made
-				_, err := tx.Cancel(ctx, tasks[3].ID)
-				want(t, "cancel", err, nil)
-				_, err = tx.Schedule(ctx, meal.New("x", payload{Word: "follow-up"}, task.In(time.Hour)))
-				want(t, "follow-up", err, nil)
-				return errSick
-			}
-			return nil
-		})
-		tasks = w.due(meal, 5)
-		got := w.pass(w.worker(mux, worker.Config{}), tasks...)
-		for i, result := range []string{"done", "failed", "failed", "done", "done"} {
-			want(t, fmt.Sprintf("%d: result", i), got[tasks[i].ID].Result, result)
-			want(t, fmt.Sprintf("%d: effects", i), w.effects(tasks[i].ID), map[string]int{"done": 1}[result])
-			want(t, fmt.Sprintf("%d: state", i), w.store.Row(tasks[i].ID).State, map[string]task.State{"done": task.Done}[result])
-		}
-		want(t, "tasks in all", w.store.Number("SELECT COUNT(*) FROM duetime_tasks"), 5)
-		want(t, "puts", len(w.index.Puts()), 5)
-	})
-}
-
-// UPDATE … WHERE name IN (p, p) counts p once.
-func TestBatchHandlerGetsOneTaskOfEachOwnerAndSubject(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
-	w.store.Exec("INSERT INTO counters VALUES ('p', 0), ('q', 0)")
+	var tasks []task.Task
 	mux := worker.NewMux()
-	worker.HandleBatch(mux, meal, func(ctx context.Context, tx *worker.Tx, ts []worker.Task[payload]) error {
-		args := make([]any, len(ts))
-		marks := ""
-		for i, tk := range ts {
-			args[i] = tk.Subject
-			marks += ",?"
+	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+		if err := effect(ctx, tx, tk); err != nil {
+			return err
 		}
-		_, err := tx.ExecContext(ctx, "UPDATE counters SET n = n + 1 WHERE name IN ("+marks[1:]+")", args...)
-		return err
+		switch tk.Payload.Word {
+		case "1": // fails in the first transaction: the next one is careful
+			return errSick
+		case "2": // fails between savepoints, with changes made
+			_, err := tx.Cancel(ctx, tasks[3].ID)
+			want(t, "cancel", err, nil)
+			_, err = tx.Schedule(ctx, meal.New("x", payload{Word: "follow-up"}, task.In(time.Hour)))
+			want(t, "follow-up", err, nil)
+			return errSick
+		}
+		return nil
 	})
-	var specs []task.Spec
-	for range 3 {
-		specs = append(specs, meal.New("a", payload{}, task.In(0), task.Subject("p")), meal.New("a", payload{}, task.In(0), task.Subject("q")))
+	tasks = w.due(meal, 5)
+	got := w.pass(w.worker(mux, worker.Config{}), tasks...)
+	for i, result := range []string{"done", "failed", "failed", "done", "done"} {
+		want(t, fmt.Sprintf("%d: result", i), got[tasks[i].ID].Result, result)
+		want(t, fmt.Sprintf("%d: effects", i), w.effects(tasks[i].ID), map[string]int{"done": 1}[result])
+		want(t, fmt.Sprintf("%d: state", i), w.store.Row(tasks[i].ID).State, map[string]task.State{"done": task.Done}[result])
 	}
-	w.pass(w.worker(mux, worker.Config{}), w.schedule(specs...)...)
-	want(t, "p", w.store.Number("SELECT n FROM counters WHERE name = 'p'"), 3)
-	want(t, "q", w.store.Number("SELECT n FROM counters WHERE name = 'q'"), 3)
+	want(t, "tasks in all", w.store.Number("SELECT COUNT(*) FROM duetime_tasks"), 5)
+	want(t, "puts", len(w.index.Puts()), 5)
 }
 
 // The mail is on its way when the player cancels.
@@ -202,53 +175,6 @@ func TestOutsideHandlerHoldsItsTaskAgainstCancel(t *testing.T) {
 	err = w.tryTx(cancel)
 	want(t, "cancel after: "+fmt.Sprint(err), errors.Is(err, task.ErrAlreadyDone), true)
 	want(t, "stop", stop(), nil)
-}
-
-// The mails before a failing one are not sent again.
-func TestOutsideTasksRunAlone(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	sent := map[string]int{}
-	mux := worker.NewMux()
-	worker.HandleOutside(mux, meal, func(_ context.Context, tk worker.Task[payload]) error {
-		sent[tk.Payload.Word]++
-		if tk.Payload.Word == "2" {
-			return errSick
-		}
-		return nil
-	})
-	w.pass(w.worker(mux, worker.Config{}), w.due(meal, 5)...)
-	for word, n := range sent {
-		want(t, "mails "+word, n, 1)
-	}
-	want(t, "mails", len(sent), 5)
-}
-
-// An early hint that was put back under its version would be removed by the acknowledgement of the claim that sent it.
-func TestEarlyHintIsHeldNotPutBack(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	mux := worker.NewMux()
-	worker.Handle(mux, meal, effect)
-	stop := w.run(w.worker(mux, worker.Config{Patience: limit}))
-	var all []task.Task
-	for delay := 700 * time.Millisecond; w.settled("meal", "early") == 0 && delay < limit; delay *= 4 { // the slower the machine
-		made := w.schedule(meal.New("a", payload{}, task.In(delay)))[0]
-		all = append(all, made)
-		early := made
-		early.RunAt = made.CreatedAt // as if the dispatcher's clock were ahead
-		w.publish(early, early)
-		pipelinetest.Await(t, "done", func() bool { return w.store.Row(made.ID).State == task.Done })
-		want(t, "not before its time", w.store.Row(made.ID).FinishedAt.Before(made.DueAt), false)
-	}
-	want(t, "looked at early", w.settled("meal", "early") >= 1, true)
-	want(t, "stop", stop(), nil)
-	for _, made := range all {
-		for _, put := range w.index.PutsOf(made.ID) {
-			want(t, "state put", put.State, task.Done)
-		}
-	}
-	want(t, "offsets left", w.explained(time.Now().Add(time.Hour)), false)
 }
 
 // A runner takes hints a little before their moment; it must not look before it, only to come back a millisecond later.
