@@ -9,15 +9,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	_ "modernc.org/sqlite"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/deliver"
 	"github.com/duetime/duetime/pkg/duetimetest"
 	"github.com/duetime/duetime/pkg/schedule"
@@ -76,7 +75,7 @@ func newWorld(t *testing.T, allow ...string) *world {
 	if len(allow) == 0 {
 		allow = []string{"127.0.0.0/8"}
 	}
-	db, err := sql.Open("sqlite", filepath.Join(t.TempDir(), "shop.db")+"?_pragma=busy_timeout(5000)&_txlock=immediate")
+	db, err := sql.Open("mysql", worldtest.Schema(t))
 	pipelinetest.Must(t, err)
 	t.Cleanup(func() { pipelinetest.Must(t, db.Close()) })
 	duetimetest.Migrate(t, db)
@@ -121,19 +120,7 @@ func (w *world) fire(ahead time.Duration) []duetimetest.Fired {
 // metric sums the samples of a metric with a label's value; an empty value is any.
 func (w *world) metric(name, label, value string) float64 {
 	w.t.Helper()
-	families, err := w.reg.Gather()
-	pipelinetest.Must(w.t, err)
-	sum := 0.0
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			for _, l := range m.GetLabel() {
-				if f.GetName() == name && l.GetName() == label && (value == "" || l.GetValue() == value) {
-					sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
-				}
-			}
-		}
-	}
-	return sum
+	return worldtest.Sum(w.t, w.reg, name, label, value)
 }
 
 // received is a request with its body.
