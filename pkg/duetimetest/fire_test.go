@@ -49,24 +49,23 @@ func TestFireRunsEachAtItsTime(t *testing.T) {
 
 func TestFireFollowsFollowUps(t *testing.T) {
 	t.Parallel()
-	shops(t, func(t *testing.T, s *shop) {
-		mux := worker.NewMux()
-		worker.Handle(mux, expire, func(ctx context.Context, tx *worker.Tx, w worker.Task[Expire]) error {
-			if err := effect(ctx, tx, w); err != nil {
-				return err
-			}
-			_, err := tx.Schedule(ctx, expire.New(w.Owner, Expire{Order: w.Payload.Order + 1}, task.In(4*time.Hour)))
+	s := onMySQL(t)
+	mux := worker.NewMux()
+	worker.Handle(mux, expire, func(ctx context.Context, tx *worker.Tx, w worker.Task[Expire]) error {
+		if err := effect(ctx, tx, w); err != nil {
 			return err
-		})
-		s.schedule(expire.New("ada", Expire{Order: 1}, task.At(s.now.Add(4*time.Hour))))
-		if fired := duetimetest.Fire(t, s.db, mux, s.now.Add(13*time.Hour)); len(fired) != 3 {
-			t.Errorf("got %d runs in 13 hours, want 3", len(fired))
 		}
-		next := duetimetest.RequireScheduled(t, s.db, expire, "ada", duetimetest.Payload(Expire{Order: 4}))
-		if in := next.DueAt.Sub(s.now); in < 16*time.Hour || in > 16*time.Hour+time.Minute {
-			t.Errorf("got the fourth in %v, want 16 h", in)
-		}
+		_, err := tx.Schedule(ctx, expire.New(w.Owner, Expire{Order: w.Payload.Order + 1}, task.In(4*time.Hour)))
+		return err
 	})
+	s.schedule(expire.New("ada", Expire{Order: 1}, task.At(s.now.Add(4*time.Hour))))
+	if fired := duetimetest.Fire(t, s.db, mux, s.now.Add(13*time.Hour)); len(fired) != 3 {
+		t.Errorf("got %d runs in 13 hours, want 3", len(fired))
+	}
+	next := duetimetest.RequireScheduled(t, s.db, expire, "ada", duetimetest.Payload(Expire{Order: 4}))
+	if in := next.DueAt.Sub(s.now); in < 16*time.Hour || in > 16*time.Hour+time.Minute {
+		t.Errorf("got the fourth in %v, want 16 h", in)
+	}
 }
 
 // A handler's first look at the clock may come with the lock of its owner's tasks.
@@ -114,99 +113,95 @@ func TestFireKeepsItsClockInOwnerWideChanges(t *testing.T) {
 
 func TestFireRetries(t *testing.T) {
 	t.Parallel()
-	shops(t, func(t *testing.T, s *shop) {
-		mux := worker.NewMux()
-		worker.Handle(mux, expire, func(context.Context, *worker.Tx, worker.Task[Expire]) error { return errors.New("out of paper") })
-		snoozes := 0
-		worker.Handle(mux, remind, func(ctx context.Context, tx *worker.Tx, w worker.Task[Expire]) error {
-			if snoozes++; snoozes < 3 {
-				return worker.Snooze(time.Hour)
-			}
-			return effect(ctx, tx, w)
-		})
-		worker.HandleOutside(mux, mail, func(context.Context, worker.Task[Expire]) error {
-			return worker.Discard(errors.New("no such address"))
-		})
-		s.schedule(
-			expire.New("ada", Expire{Order: 1}, task.In(time.Hour)),
-			remind.New("ada", Expire{Order: 2}, task.In(2*time.Hour)),
-			mail.New("ada", Expire{Order: 3}, task.In(3*time.Hour)),
-		)
-		var got []string
-		for _, f := range duetimetest.Fire(t, s.db, mux, s.now.Add(24*time.Hour)) {
-			got = append(got, fmt.Sprintf("%s %s %d %v", f.Kind, f.Result, f.Attempt, f.Err != nil))
+	s := onMySQL(t)
+	mux := worker.NewMux()
+	worker.Handle(mux, expire, func(context.Context, *worker.Tx, worker.Task[Expire]) error { return errors.New("out of paper") })
+	snoozes := 0
+	worker.Handle(mux, remind, func(ctx context.Context, tx *worker.Tx, w worker.Task[Expire]) error {
+		if snoozes++; snoozes < 3 {
+			return worker.Snooze(time.Hour)
 		}
-		want := []string{
-			"order.expire failed 1 true", "order.expire failed 2 true", "order.expire dead 3 true",
-			"order.remind snoozed 0 true", "order.mail dead 1 true", "order.remind snoozed 0 true", "order.remind done 0 false",
-		}
-		// The snoozed task and the mail are due at about the same time.
-		want[4], want[5] = got[4], got[5]
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("runs (-want +got):\n%s", diff)
-		}
+		return effect(ctx, tx, w)
 	})
+	worker.HandleOutside(mux, mail, func(context.Context, worker.Task[Expire]) error {
+		return worker.Discard(errors.New("no such address"))
+	})
+	s.schedule(
+		expire.New("ada", Expire{Order: 1}, task.In(time.Hour)),
+		remind.New("ada", Expire{Order: 2}, task.In(2*time.Hour)),
+		mail.New("ada", Expire{Order: 3}, task.In(3*time.Hour)),
+	)
+	var got []string
+	for _, f := range duetimetest.Fire(t, s.db, mux, s.now.Add(24*time.Hour)) {
+		got = append(got, fmt.Sprintf("%s %s %d %v", f.Kind, f.Result, f.Attempt, f.Err != nil))
+	}
+	want := []string{
+		"order.expire failed 1 true", "order.expire failed 2 true", "order.expire dead 3 true",
+		"order.remind snoozed 0 true", "order.mail dead 1 true", "order.remind snoozed 0 true", "order.remind done 0 false",
+	}
+	// The snoozed task and the mail are due at about the same time.
+	want[4], want[5] = got[4], got[5]
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("runs (-want +got):\n%s", diff)
+	}
 }
 
 func TestFireBatch(t *testing.T) {
 	t.Parallel()
-	shops(t, func(t *testing.T, s *shop) {
-		mux := worker.NewMux()
-		var calls []int
-		worker.HandleBatch(mux, remind, func(_ context.Context, _ *worker.Tx, ws []worker.Task[Expire]) error {
-			calls = append(calls, len(ws))
-			return nil
-		})
-		var specs []task.Spec
-		for i := range 250 {
-			specs = append(specs, remind.New(fmt.Sprint("owner", i), Expire{Order: i}, task.At(s.now.Add(time.Hour))))
-		}
-		s.schedule(specs...)
-		if fired := duetimetest.Fire(t, s.db, mux, s.now.Add(2*time.Hour)); len(fired) != 250 {
-			t.Errorf("got %d runs, want 250", len(fired))
-		}
-		if diff := cmp.Diff([]int{100, 100, 50}, calls); diff != "" {
-			t.Errorf("calls (-want +got):\n%s", diff)
-		}
+	s := onMySQL(t)
+	mux := worker.NewMux()
+	var calls []int
+	worker.HandleBatch(mux, remind, func(_ context.Context, _ *worker.Tx, ws []worker.Task[Expire]) error {
+		calls = append(calls, len(ws))
+		return nil
 	})
+	var specs []task.Spec
+	for i := range 250 {
+		specs = append(specs, remind.New(fmt.Sprint("owner", i), Expire{Order: i}, task.At(s.now.Add(time.Hour))))
+	}
+	s.schedule(specs...)
+	if fired := duetimetest.Fire(t, s.db, mux, s.now.Add(2*time.Hour)); len(fired) != 250 {
+		t.Errorf("got %d runs, want 250", len(fired))
+	}
+	if diff := cmp.Diff([]int{100, 100, 50}, calls); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
 }
 
 func TestFireHeedsChanges(t *testing.T) {
 	t.Parallel()
-	shops(t, func(t *testing.T, s *shop) {
-		mux := worker.NewMux()
-		worker.Handle(mux, expire, effect)
-		gone := expire.New("ada", Expire{Order: 1}, task.In(time.Minute))
-		moved := expire.New("ada", Expire{Order: 2}, task.In(time.Minute))
-		s.schedule(gone, moved, mail.New("ada", Expire{Order: 3}, task.In(time.Minute)))
-		_, err := s.client.Cancel(t.Context(), gone.ID())
-		pipelinetest.Must(t, err)
-		_, err = s.client.Shift(t.Context(), moved.ID(), time.Hour)
-		pipelinetest.Must(t, err)
-		if fired := duetimetest.Fire(t, s.db, mux, s.now.Add(30*time.Minute)); len(fired) != 0 {
-			t.Errorf("got %d runs, want none", len(fired))
-		}
-		if fired := duetimetest.Fire(t, s.db, mux, s.now.Add(2*time.Hour)); len(fired) != 1 || fired[0].ID != moved.ID() {
-			t.Errorf("got %v, want the moved task", fired)
-		}
-		duetimetest.RequireScheduled(t, s.db, mail, "ada") // it has no handler and was not run
-	})
+	s := onMySQL(t)
+	mux := worker.NewMux()
+	worker.Handle(mux, expire, effect)
+	gone := expire.New("ada", Expire{Order: 1}, task.In(time.Minute))
+	moved := expire.New("ada", Expire{Order: 2}, task.In(time.Minute))
+	s.schedule(gone, moved, mail.New("ada", Expire{Order: 3}, task.In(time.Minute)))
+	_, err := s.client.Cancel(t.Context(), gone.ID())
+	pipelinetest.Must(t, err)
+	_, err = s.client.Shift(t.Context(), moved.ID(), time.Hour)
+	pipelinetest.Must(t, err)
+	if fired := duetimetest.Fire(t, s.db, mux, s.now.Add(30*time.Minute)); len(fired) != 0 {
+		t.Errorf("got %d runs, want none", len(fired))
+	}
+	if fired := duetimetest.Fire(t, s.db, mux, s.now.Add(2*time.Hour)); len(fired) != 1 || fired[0].ID != moved.ID() {
+		t.Errorf("got %v, want the moved task", fired)
+	}
+	duetimetest.RequireScheduled(t, s.db, mail, "ada") // it has no handler and was not run
 }
 
 func TestFireFailsTheTest(t *testing.T) {
 	t.Parallel()
-	shops(t, func(t *testing.T, s *shop) {
-		mux := worker.NewMux()
-		worker.Handle(mux, expire, func(ctx context.Context, tx *worker.Tx, w worker.Task[Expire]) error {
-			_, err := tx.Reschedule(ctx, w.ID, task.In(time.Millisecond))
-			return err
-		})
-		s.schedule(expire.New("ada", Expire{Order: 1}, task.In(0)))
-		got := refusal(t, func(t testing.TB) { duetimetest.Fire(t, s.db, mux, s.now.Add(1000*time.Hour)) })
-		if !strings.Contains(got, "without an end") || !strings.Contains(got, "ran order.expire") {
-			t.Errorf("got %q", got)
-		}
+	s := onMySQL(t)
+	mux := worker.NewMux()
+	worker.Handle(mux, expire, func(ctx context.Context, tx *worker.Tx, w worker.Task[Expire]) error {
+		_, err := tx.Reschedule(ctx, w.ID, task.In(time.Millisecond))
+		return err
 	})
+	s.schedule(expire.New("ada", Expire{Order: 1}, task.In(0)))
+	got := refusal(t, func(t testing.TB) { duetimetest.Fire(t, s.db, mux, s.now.Add(1000*time.Hour)) })
+	if !strings.Contains(got, "without an end") || !strings.Contains(got, "ran order.expire") {
+		t.Errorf("got %q", got)
+	}
 }
 
 func TestFireNamesALockedRow(t *testing.T) {

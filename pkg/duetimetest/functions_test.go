@@ -17,39 +17,38 @@ import (
 // Middleware, hooks, and what sees specs before they are scheduled work in a test as in production.
 func TestFireCallsTheServicesFunctions(t *testing.T) {
 	t.Parallel()
-	shops(t, func(t *testing.T, s *shop) {
-		var got []string
-		before := duetimetest.BeforeSchedule(func(_ context.Context, spec task.Spec) (task.Spec, error) {
-			if spec.Owner() == "bob" {
-				return spec, errors.New("no such owner")
-			}
-			return spec.With(task.Subject("seen")), nil
-		})
-		mux := worker.NewMux()
-		mux.Use(func(next worker.HandlerFunc) worker.HandlerFunc {
-			return func(ctx context.Context, tasks []task.Task) error {
-				got = append(got, "call "+tasks[0].Kind)
-				return next(ctx, tasks)
-			}
-		})
-		mux.OnEvent(func(_ context.Context, e worker.Event) { got = append(got, e.Name+" "+e.Task.Kind+" "+e.Task.Subject) })
-		worker.Handle(mux, expire, func(ctx context.Context, tx *worker.Tx, w worker.Task[Expire]) error {
-			_, err := tx.Schedule(ctx, remind.New("ann", w.Payload, task.In(time.Hour)))
-			return err
-		})
-		worker.Handle(mux, remind, effect)
-		client := duetimetest.Client(t, s.db, before)
-		_, err := client.Schedule(t.Context(), expire.New("ann", Expire{Order: 1}, task.In(time.Hour)))
-		pipelinetest.Must(t, err)
-		if _, err := client.Schedule(t.Context(), expire.New("bob", Expire{Order: 1}, task.In(time.Hour))); err == nil {
-			t.Error("a refused task was scheduled")
+	s := onMySQL(t)
+	var got []string
+	before := duetimetest.BeforeSchedule(func(_ context.Context, spec task.Spec) (task.Spec, error) {
+		if spec.Owner() == "bob" {
+			return spec, errors.New("no such owner")
 		}
-		duetimetest.Fire(t, s.db, mux, s.now.Add(3*time.Hour), before)
-		want := []string{"call order.expire", "done order.expire seen", "call order.remind", "done order.remind seen"}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("calls (-want +got):\n%s", diff)
+		return spec.With(task.Subject("seen")), nil
+	})
+	mux := worker.NewMux()
+	mux.Use(func(next worker.HandlerFunc) worker.HandlerFunc {
+		return func(ctx context.Context, tasks []task.Task) error {
+			got = append(got, "call "+tasks[0].Kind)
+			return next(ctx, tasks)
 		}
 	})
+	mux.OnEvent(func(_ context.Context, e worker.Event) { got = append(got, e.Name+" "+e.Task.Kind+" "+e.Task.Subject) })
+	worker.Handle(mux, expire, func(ctx context.Context, tx *worker.Tx, w worker.Task[Expire]) error {
+		_, err := tx.Schedule(ctx, remind.New("ann", w.Payload, task.In(time.Hour)))
+		return err
+	})
+	worker.Handle(mux, remind, effect)
+	client := duetimetest.Client(t, s.db, before)
+	_, err := client.Schedule(t.Context(), expire.New("ann", Expire{Order: 1}, task.In(time.Hour)))
+	pipelinetest.Must(t, err)
+	if _, err := client.Schedule(t.Context(), expire.New("bob", Expire{Order: 1}, task.In(time.Hour))); err == nil {
+		t.Error("a refused task was scheduled")
+	}
+	duetimetest.Fire(t, s.db, mux, s.now.Add(3*time.Hour), before)
+	want := []string{"call order.expire", "done order.expire seen", "call order.remind", "done order.remind seen"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
 }
 
 // What the documentation shows is a test that passes.
@@ -61,27 +60,26 @@ func TestExample(t *testing.T) {
 // A kind has its own time in Fire too, be it longer than that of others.
 func TestFireKeepsTimeouts(t *testing.T) {
 	t.Parallel()
-	shops(t, func(t *testing.T, s *shop) {
-		slow := task.NewKind[Expire]("order.slow", task.Timeout(time.Minute))
-		hasty := task.NewKind[Expire]("order.hasty", task.Timeout(50*time.Millisecond), task.MaxAttempts(1))
-		mux := worker.NewMux()
-		worker.Handle(mux, slow, func(ctx context.Context, tx *worker.Tx, w worker.Task[Expire]) error {
-			if deadline, _ := ctx.Deadline(); time.Until(deadline) < 30*time.Second {
-				t.Errorf("the slow kind has %v", time.Until(deadline))
-			}
-			return effect(ctx, tx, w)
-		})
-		worker.HandleOutside(mux, hasty, func(ctx context.Context, _ worker.Task[Expire]) error {
-			<-ctx.Done()
-			return ctx.Err()
-		})
-		s.schedule(slow.New("ann", Expire{}, task.In(time.Hour)), hasty.New("ann", Expire{}, task.In(2*time.Hour)))
-		var got []string
-		for _, f := range duetimetest.Fire(t, s.db, mux, s.now.Add(3*time.Hour)) {
-			got = append(got, f.Kind+" "+f.Result)
+	s := onMySQL(t)
+	slow := task.NewKind[Expire]("order.slow", task.Timeout(time.Minute))
+	hasty := task.NewKind[Expire]("order.hasty", task.Timeout(50*time.Millisecond), task.MaxAttempts(1))
+	mux := worker.NewMux()
+	worker.Handle(mux, slow, func(ctx context.Context, tx *worker.Tx, w worker.Task[Expire]) error {
+		if deadline, _ := ctx.Deadline(); time.Until(deadline) < 30*time.Second {
+			t.Errorf("the slow kind has %v", time.Until(deadline))
 		}
-		if diff := cmp.Diff([]string{"order.slow done", "order.hasty dead"}, got); diff != "" {
-			t.Errorf("runs (-want +got):\n%s", diff)
-		}
+		return effect(ctx, tx, w)
 	})
+	worker.HandleOutside(mux, hasty, func(ctx context.Context, _ worker.Task[Expire]) error {
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	s.schedule(slow.New("ann", Expire{}, task.In(time.Hour)), hasty.New("ann", Expire{}, task.In(2*time.Hour)))
+	var got []string
+	for _, f := range duetimetest.Fire(t, s.db, mux, s.now.Add(3*time.Hour)) {
+		got = append(got, f.Kind+" "+f.Result)
+	}
+	if diff := cmp.Diff([]string{"order.slow done", "order.hasty dead"}, got); diff != "" {
+		t.Errorf("runs (-want +got):\n%s", diff)
+	}
 }

@@ -39,45 +39,44 @@ func TestRequireScheduled(t *testing.T) {
 
 func TestRequireScheduledSaysWhatIsThere(t *testing.T) {
 	t.Parallel()
-	shops(t, func(t *testing.T, s *shop) {
-		due := s.now.Add(9*time.Minute + 30*time.Second) // a part of it may have passed
-		s.schedule(expire.New("ada", Expire{Order: 42}, task.At(due), task.Subject("o42"), task.Label("city", "Rome")), mail.New("ada", Expire{Order: 1}, task.At(due)))
-		for name, c := range map[string]struct {
-			fn   func(t testing.TB)
-			want []string
-		}{
-			"wrong task": {
-				func(t testing.TB) {
-					duetimetest.RequireScheduled(t, s.db, expire, "ada", duetimetest.Subject("o43"),
-						duetimetest.Payload(Expire{Order: 43}), duetimetest.DueIn(time.Minute, time.Second), duetimetest.DueAt(s.now),
-						duetimetest.Label("tier", "gold"), duetimetest.Queue("slow"), duetimetest.DueBetween(s.now, s.now.Add(time.Second)))
-				},
-				[]string{
-					`ada has no pending order.expire with subject "o43", payload {"order":43}, due in 1m0s ± 1s`,
-					`has subject "o42"`, `has payload {"order":42}`, "is due in 9m", `is on queue "default"`, "order.mail", `has labels "city=Rome"`,
-				},
+	s := onMySQL(t)
+	due := s.now.Add(9*time.Minute + 30*time.Second) // a part of it may have passed
+	s.schedule(expire.New("ada", Expire{Order: 42}, task.At(due), task.Subject("o42"), task.Label("city", "Rome")), mail.New("ada", Expire{Order: 1}, task.At(due)))
+	for name, c := range map[string]struct {
+		fn   func(t testing.TB)
+		want []string
+	}{
+		"wrong task": {
+			func(t testing.TB) {
+				duetimetest.RequireScheduled(t, s.db, expire, "ada", duetimetest.Subject("o43"),
+					duetimetest.Payload(Expire{Order: 43}), duetimetest.DueIn(time.Minute, time.Second), duetimetest.DueAt(s.now),
+					duetimetest.Label("tier", "gold"), duetimetest.Queue("slow"), duetimetest.DueBetween(s.now, s.now.Add(time.Second)))
 			},
-			"no task": {
-				func(t testing.TB) { duetimetest.RequireScheduled(t, s.db, expire, "bob") },
-				[]string{"bob has no pending order.expire", "pending are: none"},
+			[]string{
+				`ada has no pending order.expire with subject "o43", payload {"order":43}, due in 1m0s ± 1s`,
+				`has subject "o42"`, `has payload {"order":42}`, "is due in 9m", `is on queue "default"`, "order.mail", `has labels "city=Rome"`,
 			},
-			"one too many": {
-				func(t testing.TB) {
-					duetimetest.RequireNotScheduled(t, s.db, expire, "ada", duetimetest.Subject("o42"))
-				},
-				[]string{`ada has a pending order.expire with subject "o42", want none`, "about o42"},
+		},
+		"no task": {
+			func(t testing.TB) { duetimetest.RequireScheduled(t, s.db, expire, "bob") },
+			[]string{"bob has no pending order.expire", "pending are: none"},
+		},
+		"one too many": {
+			func(t testing.TB) {
+				duetimetest.RequireNotScheduled(t, s.db, expire, "ada", duetimetest.Subject("o42"))
 			},
-			"no owner": {
-				func(t testing.TB) { duetimetest.RequireScheduled(t, s.db, expire, "") },
-				[]string{"owner must be"},
-			},
-		} {
-			got := refusal(t, c.fn)
-			for _, want := range c.want {
-				if !strings.Contains(got, want) {
-					t.Errorf("%s: got %q, want %q in it", name, got, want)
-				}
+			[]string{`ada has a pending order.expire with subject "o42", want none`, "about o42"},
+		},
+		"no owner": {
+			func(t testing.TB) { duetimetest.RequireScheduled(t, s.db, expire, "") },
+			[]string{"owner must be"},
+		},
+	} {
+		got := refusal(t, c.fn)
+		for _, want := range c.want {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: got %q, want %q in it", name, got, want)
 			}
 		}
-	})
+	}
 }

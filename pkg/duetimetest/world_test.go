@@ -16,6 +16,7 @@ import (
 	_ "modernc.org/sqlite" // as a service would import it
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/duetimetest"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -52,32 +53,39 @@ type shop struct {
 	now    time.Time
 }
 
-// shops runs the test on both databases, with both kinds of handles.
+// shops runs the test on both databases, with all kinds of handles. Most tests run on one: these are about the handle.
 func shops(t *testing.T, test func(t *testing.T, s *shop)) {
 	t.Helper()
-	t.Run("MySQL", func(t *testing.T) {
+	for _, driver := range []string{"mysql", "traced"} {
+		t.Run(driver, func(t *testing.T) {
+			t.Parallel()
+			db := opened(t, driver, pipelinetest.MySQL(t).NewSchema(t))
+			test(t, newShop(t, db, db))
+		})
+	}
+	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		db, err := sql.Open("mysql", pipelinetest.MySQL(t).NewSchema(t))
-		pipelinetest.Must(t, err)
-		test(t, newShop(t, db, db))
-	})
-	t.Run("MySQL, traced", func(t *testing.T) {
-		t.Parallel()
-		db, err := sql.Open("traced", pipelinetest.MySQL(t).NewSchema(t))
-		pipelinetest.Must(t, err)
-		test(t, newShop(t, db, db))
-	})
-	t.Run("SQLite", func(t *testing.T) {
-		t.Parallel()
-		db, err := sql.Open("sqlite", filepath.Join(t.TempDir(), "shop.db")+"?_pragma=busy_timeout(5000)&_txlock=immediate")
-		pipelinetest.Must(t, err)
+		db := opened(t, "sqlite", filepath.Join(t.TempDir(), "shop.db")+"?_pragma=busy_timeout(5000)&_txlock=immediate")
 		test(t, newShop(t, sqlx.NewDb(db, "sqlite"), db))
 	})
 }
 
+func onMySQL(t *testing.T) *shop {
+	t.Helper()
+	db := opened(t, "mysql", worldtest.Schema(t))
+	return newShop(t, db, db)
+}
+
+func opened(t *testing.T, driver, dsn string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open(driver, dsn)
+	pipelinetest.Must(t, err)
+	t.Cleanup(func() { pipelinetest.Must(t, db.Close()) })
+	return db
+}
+
 func newShop(t *testing.T, db duetimetest.DB, plain *sql.DB) *shop {
 	t.Helper()
-	t.Cleanup(func() { pipelinetest.Must(t, plain.Close()) })
 	duetimetest.Migrate(t, db)
 	duetimetest.Migrate(t, db)
 	_, err := plain.ExecContext(t.Context(), "CREATE TABLE effects (seq INT, word VARCHAR(64), at_ms BIGINT)")
