@@ -2,9 +2,16 @@ package worldtest
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
+	"testing"
+	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -50,4 +57,15 @@ func (r *Recorder) Puts() []task.Task {
 // PutsOf returns what was put of one task, in order.
 func (r *Recorder) PutsOf(id task.ID) []task.Task {
 	return slices.DeleteFunc(r.Puts(), func(t task.Task) bool { return t.ID != id })
+}
+
+// OpenIndex opens an index that waits for answers of a slow machine, and a connection past its guards.
+func OpenIndex(t testing.TB, cfg index.Config) (*index.Index, *redis.Client) {
+	t.Helper()
+	cfg.ReadTimeout = time.Minute
+	x, err := index.Open(cfg)
+	pipelinetest.Must(t, err)
+	raw := redis.NewClient(&redis.Options{Addr: cfg.Addrs[0], Protocol: 2})
+	t.Cleanup(func() { pipelinetest.Must(t, errors.Join(raw.Close(), x.Close())) })
+	return x, raw
 }
