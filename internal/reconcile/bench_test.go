@@ -11,7 +11,7 @@ import (
 
 // BenchmarkSweep compares 20,000 rows with sets that hold them all: the cost of an audit that finds no drift.
 func BenchmarkSweep(b *testing.B) {
-	w := newWorld(b, servers(b), Config{AuditRate: 20_000})
+	w := newWorld(b, Config{AuditRate: 20_000})
 	const n = 20_000
 	for i := range n / page {
 		tasks := make([]task.Task, page)

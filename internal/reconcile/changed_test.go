@@ -9,7 +9,7 @@ import (
 
 func TestChangedLooksAtEachVersionOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, inProcess(t), Config{})
+	w := newWorld(t, Config{})
 	row := w.insert(t, pending("ann", time.Hour))[0]
 	row = w.save(t, w.moved(t, row, 2*time.Hour))
 	w.put(t, row)

@@ -261,7 +261,7 @@ func TestAuditGoesOnBehindAPlaceThatFails(t *testing.T) {
 // The changed pass remembers only rows of its window, however long earlier passes failed.
 func TestChangedRemembersNoMoreThanItsWindow(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, inProcess(t), Config{})
+	w := newWorld(t, Config{})
 	name, away := "primary", error(nil)
 	w.index = elsewhere{w.index, &name, &away}
 	c := &changed{r: w.Reconciler}

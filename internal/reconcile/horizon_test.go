@@ -288,7 +288,7 @@ func (s firstPageStore) Pending(ctx context.Context, from, to time.Time, after t
 // A horizon is set while a rebuild puts every row: it goes no farther.
 func TestRebuildEndsAtANewHorizon(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, servers(t), Config{}) // two pages of a rebuild take long in process, with the race detector
+	w := newWorld(t, Config{})
 	tasks := make([]task.Task, scanPage+100)
 	for i := range tasks {
 		tasks[i] = pending(fmt.Sprint("owner-", i%50), time.Duration(i+60)*time.Minute)

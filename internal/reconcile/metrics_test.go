@@ -14,26 +14,20 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 // drift returns duetime_index_drift_total by kind and direction.
 func drift(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 	t.Helper()
-	families, err := from.Gather()
-	pipelinetest.Must(t, err)
 	found := map[string]float64{}
-	for _, f := range families {
-		if f.GetName() != "duetime_index_drift_total" {
-			continue
+	for _, m := range worldtest.Samples(t, from, "duetime_index_drift_total") {
+		labels := map[string]string{}
+		for _, l := range m.GetLabel() {
+			labels[l.GetName()] = l.GetValue()
 		}
-		for _, m := range f.GetMetric() {
-			labels := map[string]string{}
-			for _, l := range m.GetLabel() {
-				labels[l.GetName()] = l.GetValue()
-			}
-			found[labels["kind"]+" "+labels["direction"]] = m.GetCounter().GetValue()
-		}
+		found[labels["kind"]+" "+labels["direction"]] = m.GetCounter().GetValue()
 	}
 	return found
 }
@@ -41,7 +35,7 @@ func drift(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 func TestDriftIsCountedByKindAndDirection(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewPedanticRegistry()
-	w := newWorld(t, servers(t), Config{Metrics: registry})
+	w := newWorld(t, Config{Metrics: registry})
 	rows := w.insert(t, pending("ann", time.Hour), pending("bob", time.Hour), pending("cid", time.Hour))
 	elsewhere := w.moved(t, rows[0], 2*time.Hour) // a version that never committed
 	w.put(t, elsewhere, rows[1], pending("dan", time.Hour))
@@ -61,7 +55,7 @@ func TestDriftIsCountedByKindAndDirection(t *testing.T) {
 func TestRebuildIsNoDrift(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewPedanticRegistry()
-	w := newWorld(t, servers(t), Config{Metrics: registry})
+	w := newWorld(t, Config{Metrics: registry})
 	w.insert(t, pending("ann", time.Hour), pending("bob", sec(-60)))
 	w.run(t, (&rebuild{r: w.Reconciler}).pass)
 	w.wantTruth(t)
@@ -95,7 +89,7 @@ func TestEachPassIsWatched(t *testing.T) {
 	for _, loops := range regexp.MustCompile(`last_success_timestamp_seconds\{loop=~"([^"]*)"`).FindAllSubmatch(rules, -1) {
 		watched = append(watched, strings.Split(string(loops[1]), "|")...)
 	}
-	for _, p := range newWorld(t, inProcess(t), Config{}).passes() {
+	for _, p := range newWorld(t, Config{}).passes() {
 		passes = append(passes, p.name)
 		if !strings.Contains(string(runbook), "`"+p.name+"`") {
 			t.Errorf("the runbook does not name %s", p.name)

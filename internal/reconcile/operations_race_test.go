@@ -169,7 +169,7 @@ func TestOperationMeetsLockedRows(t *testing.T) {
 	for name, held := range map[string]time.Duration{"for a moment": operationWait / 4, "for long": 2 * operationWait} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, servers(t), Config{})
+			w := newWorld(t, Config{})
 			rows := w.timers(t, "timer", 20)
 			o := w.operate(t, task.Operation{Verb: task.VerbCancel, Filter: task.Filter{Kind: "timer"}})
 			holder, err := w.rows.Begin(t.Context())
@@ -228,7 +228,7 @@ func TestOperationIsPausedBeforeItsPage(t *testing.T) {
 // Rows that end, or no longer match, between the read of a page and its locks are not changed. SQLite has one writer.
 func TestOperationComparesUnderLock(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, servers(t), Config{})
+	w := newWorld(t, Config{})
 	rows := w.timers(t, "timer", 8)
 	soon := rows[7].DueAt.Add(time.Minute)
 	filter := task.Filter{Kind: "timer", DueBefore: soon}

@@ -417,7 +417,7 @@ func sample(t *testing.T, m prometheus.Metric) float64 {
 
 func TestOperationsAreCounted(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, inProcess(t), Config{})
+	w := newWorld(t, Config{})
 	w.timers(t, "timer", 20)
 	o := w.operate(t, task.Operation{Verb: task.VerbCancel, Filter: task.Filter{Kind: "timer"}, Rate: 6})
 	pass := &operations{r: w.Reconciler}

@@ -6,8 +6,9 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -17,9 +18,7 @@ func TestOldPrimaryRepairsNothing(t *testing.T) {
 	t.Parallel()
 	server := pipelinetest.OwnMySQL(t)
 	dsn := server.NewSchema(t)
-	s, err := store.Open(dsn, store.Options{})
-	pipelinetest.Must(t, err)
-	w := newWorld(t, backend{s, pipelinetest.Redis(t).Addr(), false}, Config{})
+	w := newWorldOn(t, dsn, index.Config{Addrs: []string{pipelinetest.Redis(t).Addr()}}, Config{})
 	admin, err := sqlx.Open("mysql", dsn)
 	pipelinetest.Must(t, err)
 	defer func() { _ = admin.Close() }()
@@ -35,12 +34,12 @@ func TestOldPrimaryRepairsNothing(t *testing.T) {
 	made := pending("dan", time.Minute)
 	w.put(t, append(moved, made)...)
 
-	term := &term{}
+	term := &worldtest.Term{}
 	for _, p := range w.passes() {
-		if _, err := w.runOnce(t.Context(), p, 1, term); err == nil || !s.Unavailable(err) {
+		if _, err := w.runOnce(t.Context(), p, 1, term); err == nil || !w.rows.Unavailable(err) {
 			t.Errorf("%s: %v, want unavailable", p.name, err)
 		}
-		if _, err := p.run(t.Context(), w.clock); err != nil && !s.Unavailable(err) { // as if the pass had begun before the switch-over
+		if _, err := p.run(t.Context(), w.clock); err != nil && !w.rows.Unavailable(err) { // as if the pass had begun before the switch-over
 			t.Errorf("%s: %v, want unavailable", p.name, err)
 		}
 	}
@@ -51,14 +50,14 @@ func TestOldPrimaryRepairsNothing(t *testing.T) {
 			return w.compensate(t.Context(), []task.Compensation{{IDs: []task.ID{rows[0].ID, made.ID}}})
 		},
 	} {
-		if err := pass(); err == nil || !s.Unavailable(err) {
+		if err := pass(); err == nil || !w.rows.Unavailable(err) {
 			t.Errorf("a pass on the old primary answers %v, want unavailable", err)
 		}
 	}
 	for _, row := range append(moved, made) {
 		w.wantStanding(t, row.Owner, row, both(row))
 	}
-	if n, _ := term.seen(); n > 0 {
+	if n, _ := term.Seen(); n > 0 {
 		t.Errorf("%d passes counted as progress", n)
 	}
 

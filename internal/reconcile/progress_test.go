@@ -8,19 +8,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 // lossy is a world whose Redis answers with an error while away is called with true.
 func lossy(t *testing.T) (w *world, away func(bool)) {
 	t.Helper()
-	b := inProcess(t)
-	mini := miniredis.RunT(t)
-	b.addr = mini.Addr()
-	return newWorld(t, b, Config{}), func(is bool) {
+	w, mini := onMiniredis(t)
+	return w, func(is bool) {
 		if mini.SetError(""); is {
 			mini.SetError("LOADING away")
 		}
@@ -28,10 +25,10 @@ func lossy(t *testing.T) (w *world, away func(bool)) {
 }
 
 // grows reports whether the term has made progress within so long.
-func grows(told *term, within time.Duration) bool {
-	before, _ := told.seen()
+func grows(told *worldtest.Term, within time.Duration) bool {
+	before, _ := told.Seen()
 	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if n, _ := told.seen(); n > before {
+		if n, _ := told.Seen(); n > before {
 			return true
 		}
 	}
@@ -42,7 +39,7 @@ func grows(told *term, within time.Duration) bool {
 func TestLostIndexIsNoProgress(t *testing.T) {
 	t.Parallel()
 	w, away := lossy(t)
-	var told term
+	var told worldtest.Term
 	stop := lead(t, w.Reconciler, 1, &told)
 	pipelinetest.Await(t, "the markers", func() bool { return w.marked(t) })
 	if !grows(&told, limit) {
@@ -80,13 +77,13 @@ func TestSomeShardsAreProgressAndNoneIsNot(t *testing.T) {
 	index, failed := w.index, map[int]error{}
 	for n := range shards + 1 {
 		w.index = failing{index, failed}
-		var told term
+		var told worldtest.Term
 		for _, p := range w.passes() {
 			if p.proves {
 				_, _ = w.runOnce(t.Context(), p, 1, &told)
 			}
 		}
-		if got, _ := told.seen(); (got > 0) != (n < shards) {
+		if got, _ := told.Seen(); (got > 0) != (n < shards) {
 			t.Errorf("%d of %d shards don't answer: progress %d times", n, shards, got)
 		}
 		failed[n] = errors.New("away")
@@ -101,7 +98,7 @@ func TestLongRebuildIsProgress(t *testing.T) {
 	held, release := make(chan struct{}), make(chan struct{})
 	hold := sync.OnceFunc(func() { close(held) })
 	w.index = &recorder{Index: w.index, before: func() { hold(); <-release }}
-	var told term
+	var told worldtest.Term
 	stop := lead(t, w.Reconciler, 1, &told)
 	<-held
 	for range 2 {
@@ -128,7 +125,7 @@ func TestTermThatBeginsWithoutTheIndexOperates(t *testing.T) {
 	rows := w.timers(t, "timer", 40)
 	away(true)
 	o := w.operate(t, task.Operation{Verb: task.VerbShift, By: 2 * time.Hour, Filter: task.Filter{Kind: "timer"}})
-	stop := lead(t, w.Reconciler, 1, &term{})
+	stop := lead(t, w.Reconciler, 1, &worldtest.Term{})
 	pipelinetest.Await(t, "the end of the operation", func() bool { return w.operation(t, o.ID).Over() })
 	away(false)
 	pipelinetest.Await(t, "the rows in the index", func() bool { return maps.Equal(w.truth(t), w.members(t)) })

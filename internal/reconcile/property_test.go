@@ -92,7 +92,7 @@ func (c *chaos) actions() map[string]func(*rapid.T) {
 // After whatever writers, flushes and lost puts have done, one round of the passes makes both sets equal the rows.
 func TestPassesMakeTheSetsEqualTheRows(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, inProcess(t), Config{})
+	w := newWorld(t, Config{})
 	rapid.Check(t, func(r *rapid.T) {
 		w.flush(t)
 		_, err := w.rows.DB().Exec("DELETE FROM duetime_tasks")

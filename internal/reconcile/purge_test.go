@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -100,9 +101,9 @@ func TestLapOfAPurgeIsNotBehind(t *testing.T) {
 // Only the daemon that leads knows how far the purge is behind.
 func TestPurgeIsBehindWhileTheTermLasts(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, inProcess(t), Config{})
+	w := newWorld(t, Config{})
 	w.store = lapStore{w.store, purgeBatch, base.Add(-24 * time.Hour)}
-	var told term
+	var told worldtest.Term
 	stop := lead(t, w.Reconciler, 1, &told)
 	pipelinetest.Await(t, "the first purge", func() bool { return w.purgeBehind(t) > 0 })
 	pipelinetest.Must(t, stop())

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -82,7 +83,7 @@ func (u unhurried) Marked(ctx context.Context, shards int) ([]bool, error) {
 
 func TestLostIndexIsNoDriftToATermThatBegins(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, servers(t), Config{})
+	w := newWorld(t, Config{})
 	var rows []task.Task
 	for range 10 {
 		rows = append(rows, soon("ann"))
@@ -90,7 +91,7 @@ func TestLostIndexIsNoDriftToATermThatBegins(t *testing.T) {
 	w.insert(t, rows...)
 	w.flush(t)
 	w.index = unhurried{w.index}
-	stop := lead(t, w.Reconciler, 1, &term{})
+	stop := lead(t, w.Reconciler, 1, &worldtest.Term{})
 	pipelinetest.Await(t, "the markers", func() bool { return w.marked(t) })
 	w.wantTruth(t)
 	if n := w.alarms.Load(); n != 0 {
@@ -101,7 +102,7 @@ func TestLostIndexIsNoDriftToATermThatBegins(t *testing.T) {
 
 func TestFlushHealsWhileADaemonLeads(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, servers(t), Config{})
+	w := newWorld(t, Config{})
 	for range 5 {
 		tasks := many(page)
 		for i := range tasks {
@@ -109,7 +110,7 @@ func TestFlushHealsWhileADaemonLeads(t *testing.T) {
 		}
 		w.put(t, w.insert(t, tasks...)...)
 	}
-	var told term
+	var told worldtest.Term
 	stop := lead(t, w.Reconciler, 1, &told)
 	pipelinetest.Await(t, "the markers", func() bool { return w.marked(t) })
 	for range 2 {

@@ -11,11 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -53,7 +53,7 @@ func TestTwoDaemonsOverlapAndTheOlderEnds(t *testing.T) {
 		pipelinetest.Must(t, err)
 		older, err := w.rows.Take(t.Context(), "daemon")
 		pipelinetest.Must(t, err)
-		var first, second term
+		var first, second worldtest.Term
 		stopFirst := lead(t, w.Reconciler, older, &first)
 		for i := range 3 {
 			w.insert(t, soon("ann"), soon("bob"))
@@ -62,7 +62,7 @@ func TestTwoDaemonsOverlapAndTheOlderEnds(t *testing.T) {
 				pipelinetest.Must(t, err)
 				stopSecond := lead(t, other, newer, &second)
 				defer func() { pipelinetest.Must(t, stopSecond()) }()
-				pipelinetest.Await(t, "the older daemon to be fenced", func() bool { _, by := first.seen(); return by == newer })
+				pipelinetest.Await(t, "the older daemon to be fenced", func() bool { _, by := first.Seen(); return by == newer })
 			}
 		}
 		if err := stopFirst(); !errors.Is(err, ErrFenced) {
@@ -76,9 +76,9 @@ func TestTwoDaemonsOverlapAndTheOlderEnds(t *testing.T) {
 func TestEndOfTheContextReturnsPromptly(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
-		var told term
+		var told worldtest.Term
 		stop := lead(t, w.Reconciler, 1, &told)
-		pipelinetest.Await(t, "the first passes", func() bool { n, _ := told.seen(); return n > 0 })
+		pipelinetest.Await(t, "the first passes", func() bool { n, _ := told.Seen(); return n > 0 })
 		begun := time.Now()
 		pipelinetest.Must(t, stop())
 		if took := time.Since(begun); took > 9*time.Second { // without its own timeout a wait takes ten seconds and more
@@ -102,7 +102,7 @@ func (d downStore) Entries(ctx context.Context, ids []task.ID) ([]task.Task, err
 
 func TestRequestWakesTheRebuildOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, inProcess(t), Config{})
+	w := newWorld(t, Config{})
 	pipelinetest.Must(t, w.compensate(t.Context(), []task.Compensation{{Rebuild: []int{0}}, {Rebuild: []int{1, 2}}}))
 	if got := len(w.wake); got != 1 {
 		t.Errorf("got %d wake-ups, want 1 for all requests", got)
@@ -226,7 +226,7 @@ func TestLongCalmRunRestsBetweenItsPages(t *testing.T) {
 
 func TestCalmPassesRestBetweenTheirPages(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, inProcess(t), Config{})
+	w := newWorld(t, Config{})
 	rows := make([]task.Task, page+100)
 	for i := range rows {
 		rows[i] = pending("ann", time.Hour)
@@ -293,7 +293,7 @@ func TestPassThatWaitedGoesOnAtOnce(t *testing.T) {
 // A pass that put many missing rows must not sleep ten times as long as these puts took.
 func TestPassesOverRowsCountThem(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, inProcess(t), Config{})
+	w := newWorld(t, Config{})
 	rows := []task.Task{pending("ann", -sec(30)), pending("ann", sec(8)), pending("bob", sec(30)), pending("cid", time.Hour)}
 	for i := range rows {
 		rows[i].UpdatedAt = base
@@ -316,7 +316,7 @@ func TestPassesOverRowsCountThem(t *testing.T) {
 // sleepOf runs a pass that calms twice, each run taking worked, and returns the sleep between the runs.
 func sleepOf(t *testing.T, long time.Duration, looked *int) time.Duration {
 	t.Helper()
-	w := newWorld(t, inProcess(t), Config{Logger: slog.New(slog.DiscardHandler)})
+	w := newWorld(t, Config{Logger: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(t.Context())
 	var began, ended []time.Time
 	slow := pass{name: "slow", interval: time.Millisecond, calms: true, looked: looked, run: func(context.Context, clock) (loop.Result, error) {
@@ -329,7 +329,7 @@ func sleepOf(t *testing.T, long time.Duration, looked *int) time.Duration {
 		ended = append(ended, time.Now())
 		return loop.Result{More: true}, nil
 	}}
-	pipelinetest.Must(t, w.repeat(ctx, slow, 1, &term{}))
+	pipelinetest.Must(t, w.repeat(ctx, slow, 1, &worldtest.Term{}))
 	return began[1].Sub(ended[0])
 }
 
@@ -343,13 +343,10 @@ func TestNewRefusesWhatCantWork(t *testing.T) {
 // During an outage every write of the game, the worker and the daemon is lost without an error.
 func TestOutageOfTheIndexHeals(t *testing.T) {
 	t.Parallel()
-	b := inProcess(t)
-	mini := miniredis.RunT(t)
-	b.addr = mini.Addr()
-	w := newWorld(t, b, Config{})
+	w, mini := onMiniredis(t)
 	gone := w.insert(t, soon("ann"))[0]
 	w.put(t, gone)
-	var told term
+	var told worldtest.Term
 	stop := lead(t, w.Reconciler, 1, &told)
 	pipelinetest.Await(t, "the markers", func() bool { return w.marked(t) })
 	mini.SetError("LOADING away")

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +18,7 @@ import (
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/migrations"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -34,7 +33,7 @@ const (
 // world is a reconciler on a real database and a real index, with a clock that the test sets.
 type world struct {
 	*Reconciler
-	rows   *store.Store
+	rows   *worldtest.Store
 	sets   *index.Index
 	hints  *stream.Local
 	raw    *redis.Client // past the index's guards
@@ -48,55 +47,36 @@ var base = time.UnixMilli(1_790_000_000_000).UTC()
 
 func sec(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// onEach runs the same case over MySQL with redis-server and over SQLite with miniredis.
+// onEach runs a test on a world of its own.
 func onEach(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
-	t.Run("mysql redis", func(t *testing.T) {
-		t.Parallel()
-		test(t, newWorld(t, servers(t), Config{}))
-	})
-	t.Run("sqlite miniredis", func(t *testing.T) {
-		t.Parallel()
-		test(t, newWorld(t, inProcess(t), Config{}))
-	})
+	test(t, newWorld(t, Config{}))
 }
 
-// backend is where a world's rows and sets are kept.
-type backend struct {
-	store    *store.Store
-	addr     string
-	embedded bool
-}
-
-func servers(t testing.TB) backend {
+func newWorld(t testing.TB, cfg Config) *world {
 	t.Helper()
-	s, err := store.Open(pipelinetest.MySQL(t).NewSchema(t), store.Options{})
-	pipelinetest.Must(t, err)
-	return backend{s, pipelinetest.Redis(t).Addr(), false}
+	return newWorldOn(t, worldtest.Schema(t), index.Config{Addrs: []string{pipelinetest.Redis(t).Addr()}}, cfg)
 }
 
-func inProcess(t testing.TB) backend {
+// onMiniredis makes a world whose Redis a test can make fail.
+func onMiniredis(t testing.TB) (*world, *miniredis.Miniredis) {
 	t.Helper()
-	s, err := store.OpenSQLite(filepath.Join(t.TempDir(), "db"))
-	pipelinetest.Must(t, err)
-	return backend{s, miniredis.RunT(t).Addr(), true}
+	mini := miniredis.RunT(t)
+	return newWorldOn(t, worldtest.Schema(t), index.Config{Addrs: []string{mini.Addr()}, Embedded: true}, Config{}), mini
 }
 
-func newWorld(t testing.TB, b backend, cfg Config) *world {
+func newWorldOn(t testing.TB, dsn string, sets index.Config, cfg Config) *world {
 	t.Helper()
-	w := &world{rows: b.store, ns: pipelinetest.Namespace(t), now: base}
-	t.Cleanup(func() { _ = b.store.Close() }) // a test may have closed it
-	pipelinetest.Must(t, b.store.Migrate(t.Context(), migrations.Files, w.ns, shards))
-	var err error
-	w.sets, err = index.Open(index.Config{Namespace: w.ns, Addrs: []string{b.addr}, Embedded: b.embedded, ReadTimeout: limit, PutUntil: w.putUntil})
-	pipelinetest.Must(t, err)
-	w.raw = redis.NewClient(&redis.Options{Addr: b.addr, Protocol: 2})
-	t.Cleanup(func() { _, _ = w.raw.Close(), w.sets.Close() })
+	w := &world{rows: worldtest.OpenStore(t, dsn, store.Options{}), ns: pipelinetest.Namespace(t), now: base}
+	pipelinetest.Must(t, w.rows.Migrate(t.Context(), migrations.Files, w.ns, shards))
+	sets.Namespace, sets.PutUntil = w.ns, w.putUntil
+	w.sets, w.raw = worldtest.OpenIndex(t, sets)
 	w.hints = stream.NewLocal(stream.Config{Namespace: w.ns, Partitions: 8, Now: func() time.Time { return w.now }})
 	pipelinetest.Must(t, w.hints.Ensure(t.Context()))
-	cfg.Layout = b.store.Layout
+	cfg.Layout = w.rows.Layout
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	cfg.Lookahead = cmp.Or(cfg.Lookahead, time.Minute)
+	var err error
 	w.Reconciler, err = New(cfg, hookStore{w.rows, w}, hookIndex{w.sets, w}, w.hints)
 	pipelinetest.Must(t, err)
 	return w
@@ -122,7 +102,7 @@ func (w *world) called() {
 
 // The hooks run after the calls whose order matters.
 type hookStore struct {
-	*store.Store
+	*worldtest.Store
 	w *world
 }
 
@@ -324,29 +304,4 @@ func (w *world) wantTruth(t testing.TB) {
 	if d := diff.Diff(w.truth(t), w.members(t)); d != "" {
 		t.Errorf("the sets against the rows (-want +got):\n%s", d)
 	}
-}
-
-// term records the calls of a term.
-type term struct {
-	mu       sync.Mutex
-	progress int
-	fenced   int64
-}
-
-func (t *term) Fenced(stored int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.fenced = stored
-}
-
-func (t *term) Progress() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.progress++
-}
-
-func (t *term) seen() (progress int, fenced int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.progress, t.fenced
 }
