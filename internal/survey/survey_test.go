@@ -16,18 +16,16 @@ import (
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/survey"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
-	"github.com/duetime/duetime/migrations"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 func TestMain(m *testing.M) { os.Exit(pipelinetest.Main(m, pipelinetest.VerifyGoroutines())) }
 
-const shards = 4
-
 // world has real servers, each behind a link that a test can cut.
 type world struct {
 	t      *testing.T
-	store  *store.Store
+	store  *worldtest.Store
 	index  *index.Index
 	stream *stream.Kafka
 
@@ -40,16 +38,15 @@ func newWorld(t *testing.T) *world {
 	name, server := pipelinetest.Namespace(t), pipelinetest.MySQL(t)
 	w.mysql, w.redis = pipelinetest.Proxy(t, server.Addr()), pipelinetest.Proxy(t, pipelinetest.Redis(t).Addr())
 	_, w.kafka = pipelinetest.OwnKafkaBehind(t)
+	dsn := worldtest.NewStore(t, name, store.Options{}).DSN
+	w.store = worldtest.OpenStore(t, strings.Replace(dsn, server.Addr(), w.mysql.Addr(), 1), store.Options{})
 	var err error
-	w.store, err = store.Open(strings.Replace(server.NewSchema(t), server.Addr(), w.mysql.Addr(), 1), store.Options{})
-	pipelinetest.Must(t, err)
-	pipelinetest.Must(t, w.store.Migrate(t.Context(), migrations.Files, name, shards))
 	w.index, err = index.Open(index.Config{Namespace: name, Addrs: []string{w.redis.Addr()}})
 	pipelinetest.Must(t, err)
 	w.stream, err = stream.NewKafka(stream.Config{Namespace: name, Brokers: []string{w.kafka.Addr()}, Partitions: 3})
 	pipelinetest.Must(t, err)
 	pipelinetest.Must(t, w.stream.Ensure(t.Context()))
-	t.Cleanup(func() { _, _, _ = w.stream.Close(), w.index.Close(), w.store.Close() })
+	t.Cleanup(func() { _, _ = w.stream.Close(), w.index.Close() })
 	return w
 }
 
@@ -64,7 +61,7 @@ func (w *world) survey() *survey.Survey {
 }
 
 func fixed(context.Context) (task.Layout, error) {
-	return task.Layout{Shards: shards, ShardsEver: shards}, nil
+	return task.Layout{Shards: worldtest.Shards, ShardsEver: worldtest.Shards}, nil
 }
 
 func samples(t *testing.T, s *survey.Survey) map[string]float64 {
@@ -130,7 +127,7 @@ func TestFigures(t *testing.T) {
 	}
 
 	got, entries := w.whole(), 0.0
-	for shard := range shards {
+	for shard := range worldtest.Shards {
 		entries += got["duetime_index_entries "+strconv.Itoa(shard)]
 	}
 	for name, want := range map[string]float64{"duetime_tasks pending": 2, "duetime_tasks dead": 1, "duetime_consumer_lag_hints default": 2} {
