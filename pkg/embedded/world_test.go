@@ -6,11 +6,11 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/embedded"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
@@ -47,7 +47,7 @@ func databases(t *testing.T, test func(t *testing.T, w *world)) {
 	})
 	t.Run("MySQL", func(t *testing.T) {
 		t.Parallel()
-		dsn := pipelinetest.MySQL(t).NewSchema(t)
+		dsn := worldtest.Schema(t)
 		test(t, &world{t: t, open: func(ctx context.Context, cfg embedded.Config) (*embedded.Pipeline, error) {
 			return embedded.OpenMySQL(ctx, dsn, cfg)
 		}})
@@ -96,10 +96,7 @@ func ringing() *worker.Mux {
 // work starts Work; the returned function stops it and returns its error.
 func (w *world) work(p *embedded.Pipeline, mux *worker.Mux) (stop func() error) {
 	w.t.Helper()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
-	ended := make(chan error, 1)
-	go func() { ended <- p.Work(ctx, mux) }()
-	stop = sync.OnceValue(func() error { cancel(); return <-ended })
+	stop = worldtest.Run(w.t, func(ctx context.Context) error { return p.Work(ctx, mux) })
 	w.t.Cleanup(func() { pipelinetest.Must(w.t, stop()) })
 	return stop
 }
