@@ -58,20 +58,19 @@ func TestChangedWindowWidens(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			onEach(t, func(t *testing.T, w *world) {
-				name, err := "primary", error(nil)
-				w.index = elsewhere{w.index, &name, &err}
-				c := &changed{r: w.Reconciler}
-				w.now = base.Add(-time.Hour)
-				w.run(t, c.pass)
-				w.now = base
-				row := w.insert(t, pending("ann", time.Hour))[0]
-				row = w.save(t, w.moved(t, row, 2*time.Hour))
-				w.run(t, c.pass) // the row changed too lately for this pass
-				trouble(t, w, c, &name, &err)
-				w.run(t, c.pass)
-				w.wantStanding(t, "changed a minute ago", row, both(row))
-			})
+			w := newWorld(t, Config{})
+			name, err := "primary", error(nil)
+			w.index = elsewhere{w.index, &name, &err}
+			c := &changed{r: w.Reconciler}
+			w.now = base.Add(-time.Hour)
+			w.run(t, c.pass)
+			w.now = base
+			row := w.insert(t, pending("ann", time.Hour))[0]
+			row = w.save(t, w.moved(t, row, 2*time.Hour))
+			w.run(t, c.pass) // the row changed too lately for this pass
+			trouble(t, w, c, &name, &err)
+			w.run(t, c.pass)
+			w.wantStanding(t, "changed a minute ago", row, both(row))
 		})
 	}
 }

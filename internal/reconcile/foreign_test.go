@@ -10,19 +10,18 @@ import (
 // No hint of a row is under way that another program inserted for a moment long past. The row is put at once.
 func TestRowInsertedForAMomentThatIsPastIsPut(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		for i, ago := range []time.Duration{time.Second, time.Hour, 50 * 365 * 24 * time.Hour} {
-			row := pending("ann", -ago)
-			row.UpdatedAt = base
-			row = w.insert(t, row)[0]
-			w.now = base.Add(sec(float64(2*i + 2)))
-			w.run(t, (&changed{r: w.Reconciler}).pass)
-			w.wantStands(t, row)
-		}
-		silent := w.insert(t, pending("ann", -time.Hour))[0] // without the time of its insertion
-		w.run(t, w.auditRows().pass)
-		w.wantStands(t, silent)
-	})
+	w := newWorld(t, Config{})
+	for i, ago := range []time.Duration{time.Second, time.Hour, 50 * 365 * 24 * time.Hour} {
+		row := pending("ann", -ago)
+		row.UpdatedAt = base
+		row = w.insert(t, row)[0]
+		w.now = base.Add(sec(float64(2*i + 2)))
+		w.run(t, (&changed{r: w.Reconciler}).pass)
+		w.wantStands(t, row)
+	}
+	silent := w.insert(t, pending("ann", -time.Hour))[0] // without the time of its insertion
+	w.run(t, w.auditRows().pass)
+	w.wantStands(t, silent)
 }
 
 func (w *world) wantStands(t *testing.T, row task.Task) {

@@ -143,45 +143,44 @@ func TestPassesGoOnWithoutAFailingShard(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			onEach(t, func(t *testing.T, w *world) {
-				on := true
-				w.index = torn{w.index, failing, &on}
-				w.cfg.Lookahead = time.Minute
-				var rows []task.Task
-				for _, one := range ofEach(c.due) {
-					one.UpdatedAt = base.Add(sec(-2))
-					rows = append(rows, w.insert(t, one)...)
+			w := newWorld(t, Config{})
+			on := true
+			w.index = torn{w.index, failing, &on}
+			w.cfg.Lookahead = time.Minute
+			var rows []task.Task
+			for _, one := range ofEach(c.due) {
+				one.UpdatedAt = base.Add(sec(-2))
+				rows = append(rows, w.insert(t, one)...)
+			}
+			if name == "changed" {
+				for i, row := range rows {
+					w.now = base.Add(sec(-2))
+					rows[i] = w.save(t, w.moved(t, row, c.due+time.Minute))
 				}
-				if name == "changed" {
-					for i, row := range rows {
-						w.now = base.Add(sec(-2))
-						rows[i] = w.save(t, w.moved(t, row, c.due+time.Minute))
-					}
-					w.now = base
+				w.now = base
+			}
+			pass := c.pass(w)
+			err := pass(t.Context())
+			if failed, ok := task.FailedShards(err); !ok || len(failed) != 1 || !errors.Is(failed[failing], errTorn) {
+				t.Errorf("the pass ended with %v, want it to name shard %d", err, failing)
+			}
+			for _, row := range rows {
+				want := both(row)
+				if row.Shard == failing {
+					want = nowhere
 				}
-				pass := c.pass(w)
-				err := pass(t.Context())
-				if failed, ok := task.FailedShards(err); !ok || len(failed) != 1 || !errors.Is(failed[failing], errTorn) {
-					t.Errorf("the pass ended with %v, want it to name shard %d", err, failing)
-				}
-				for _, row := range rows {
-					want := both(row)
-					if row.Shard == failing {
-						want = nowhere
-					}
-					w.wantStanding(t, fmt.Sprint("shard ", row.Shard), row, want)
-				}
-				if name != "lookahead" { // which goes over the same rows again, though none of them is due soon
-					w.now = base.Add(5 * time.Minute) // later than the windows of all passes
-				}
-				on = false
-				for range 2 {
-					pipelinetest.Must(t, pass(t.Context()))
-				}
-				for _, row := range rows {
-					w.wantStanding(t, fmt.Sprint("healed shard ", row.Shard), row, both(row))
-				}
-			})
+				w.wantStanding(t, fmt.Sprint("shard ", row.Shard), row, want)
+			}
+			if name != "lookahead" { // which goes over the same rows again, though none of them is due soon
+				w.now = base.Add(5 * time.Minute) // later than the windows of all passes
+			}
+			on = false
+			for range 2 {
+				pipelinetest.Must(t, pass(t.Context()))
+			}
+			for _, row := range rows {
+				w.wantStanding(t, fmt.Sprint("healed shard ", row.Shard), row, both(row))
+			}
 		})
 	}
 }
@@ -189,73 +188,70 @@ func TestPassesGoOnWithoutAFailingShard(t *testing.T) {
 // A compensation for a failed shard does not delay later compensations.
 func TestCompensationsOfAFailingShardAreMadeGoodLater(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		on := true
-		w.index = torn{w.index, 1, &on}
-		var ids []task.ID
-		var rows []task.Task
-		for _, one := range ofEach(sec(-5)) { // their moment has come: no sweep puts them at once
-			rows = append(rows, w.insert(t, one)...)
-			ids = append(ids, one.ID)
+	w := newWorld(t, Config{})
+	on := true
+	w.index = torn{w.index, 1, &on}
+	var ids []task.ID
+	var rows []task.Task
+	for _, one := range ofEach(sec(-5)) { // their moment has come: no sweep puts them at once
+		rows = append(rows, w.insert(t, one)...)
+		ids = append(ids, one.ID)
+	}
+	pipelinetest.Must(t, w.compensate(t.Context(), []task.Compensation{{IDs: ids}}))
+	for _, row := range rows {
+		if row.Shard != 1 {
+			w.wantStanding(t, "compensated", row, both(row))
 		}
-		pipelinetest.Must(t, w.compensate(t.Context(), []task.Compensation{{IDs: ids}}))
-		for _, row := range rows {
-			if row.Shard != 1 {
-				w.wantStanding(t, "compensated", row, both(row))
-			}
-		}
-		on = false
-		w.run(t, (&changed{r: w.Reconciler}).pass)
-		w.wantTruth(t)
-	})
+	}
+	on = false
+	w.run(t, (&changed{r: w.Reconciler}).pass)
+	w.wantTruth(t)
 }
 
 // The put of such compensations fails as well. The next pass repeats it.
 func TestCompensationsOfAHealedShardAreKeptUntilTheyArePut(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		on, down := true, atomic.Bool{}
-		w.index, w.store = torn{w.index, 1, &on}, downStore{w.store, &down}
-		var ids []task.ID
-		rows := w.insert(t, ofEach(sec(-5))...)
-		w.put(t, rows...)
-		w.publish(t, rows...) // and the hints are lost: only the compensations say so
-		for _, row := range rows {
-			ids = append(ids, row.ID)
-		}
-		pipelinetest.Must(t, w.compensate(t.Context(), []task.Compensation{{IDs: ids}}))
-		on = false
-		down.Store(true)
-		c := &changed{r: w.Reconciler}
-		if _, err := c.pass(t.Context(), w.clock); err == nil {
-			t.Fatal("the database is away, but the pass did not fail")
-		}
-		down.Store(false)
-		w.run(t, c.pass)
-		w.wantTruth(t)
-	})
+	w := newWorld(t, Config{})
+	on, down := true, atomic.Bool{}
+	w.index, w.store = torn{w.index, 1, &on}, downStore{w.store, &down}
+	var ids []task.ID
+	rows := w.insert(t, ofEach(sec(-5))...)
+	w.put(t, rows...)
+	w.publish(t, rows...) // and the hints are lost: only the compensations say so
+	for _, row := range rows {
+		ids = append(ids, row.ID)
+	}
+	pipelinetest.Must(t, w.compensate(t.Context(), []task.Compensation{{IDs: ids}}))
+	on = false
+	down.Store(true)
+	c := &changed{r: w.Reconciler}
+	if _, err := c.pass(t.Context(), w.clock); err == nil {
+		t.Fatal("the database is away, but the pass did not fail")
+	}
+	down.Store(false)
+	w.run(t, c.pass)
+	w.wantTruth(t)
 }
 
 // The audit of the index skips a set that can't be read, and reads the following sets.
 func TestAuditGoesOnBehindAPlaceThatFails(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		on := true
-		w.index = torn{w.index, 1, &on}
-		ghosts := ofEach(time.Hour)
-		w.put(t, ghosts...)
-		a := w.auditIndex()
-		if _, err := a.pass(t.Context(), w.clock); !errors.Is(err, errTorn) {
-			t.Errorf("got %v, want it to tell of what failed", err)
+	w := newWorld(t, Config{})
+	on := true
+	w.index = torn{w.index, 1, &on}
+	ghosts := ofEach(time.Hour)
+	w.put(t, ghosts...)
+	a := w.auditIndex()
+	if _, err := a.pass(t.Context(), w.clock); !errors.Is(err, errTorn) {
+		t.Errorf("got %v, want it to tell of what failed", err)
+	}
+	for _, one := range ghosts {
+		want := nowhere
+		if one.Shard == 1 {
+			want = both(one)
 		}
-		for _, one := range ghosts {
-			want := nowhere
-			if one.Shard == 1 {
-				want = both(one)
-			}
-			w.wantStanding(t, fmt.Sprint("shard ", one.Shard), one, want)
-		}
-	})
+		w.wantStanding(t, fmt.Sprint("shard ", one.Shard), one, want)
+	}
 }
 
 // The changed pass remembers only rows of its window, however long earlier passes failed.

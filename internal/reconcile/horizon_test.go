@@ -76,100 +76,98 @@ func (w *world) wantWithin(t testing.TB, what string, until time.Time) {
 
 func TestHorizon(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		const minutes = 10
-		edge := func() time.Time { return w.now.Add(minutes*time.Minute + 30*time.Second) } // no row is due in between
-		w.run(t, (&rebuild{r: w.Reconciler}).pass)
-		w.now = w.now.Add(30 * time.Second)
-		rows := w.ladder(t)
-		began := w.now
-		w.setHorizon(t, minutes*time.Minute)
-		if took := w.now.Sub(began); took < w.cfg.Settle {
-			t.Errorf("the horizon is set after %v, before all processes read lists from the database", took)
-		}
-		alarms := w.alarms.Load()
-		if alarms == 0 {
-			t.Error("no audit was asked for")
-		}
-		w.now = base.Add(time.Minute)
-		soon := &lookahead{r: w.Reconciler}
-		w.run(t, soon.pass)
-		w.run(t, (&auditIndex{pace: pace{r: w.Reconciler}}).pass)
-		w.wantWithin(t, "after the audit", edge())
-		w.flush(t)
-		w.run(t, (&rebuild{r: w.Reconciler}).pass)
-		w.wantWithin(t, "after a rebuild", edge())
-		for range 12 {
-			w.now = w.now.Add(5 * time.Second)
-			w.run(t, (&changed{r: w.Reconciler}).pass)
-			w.run(t, (&auditRows{pace: pace{r: w.Reconciler}}).pass)
-			w.run(t, soon.pass)
-		}
-		w.wantWithin(t, "after a minute", edge())
-
-		far, near := rows[100], rows[5]
-		far, near = w.save(t, w.moved(t, far, 8*time.Minute)), w.save(t, w.moved(t, near, 3*time.Hour))
-		w.put(t, far, near)
-		w.wantWithin(t, "after moves across the edge", edge())
-		w.save(t, w.moved(t, near, 7*time.Minute)) // of a writer that dies before its put
-		w.save(t, w.moved(t, far, 5*time.Hour))
+	w := newWorld(t, Config{})
+	const minutes = 10
+	edge := func() time.Time { return w.now.Add(minutes*time.Minute + 30*time.Second) } // no row is due in between
+	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	w.now = w.now.Add(30 * time.Second)
+	rows := w.ladder(t)
+	began := w.now
+	w.setHorizon(t, minutes*time.Minute)
+	if took := w.now.Sub(began); took < w.cfg.Settle {
+		t.Errorf("the horizon is set after %v, before all processes read lists from the database", took)
+	}
+	alarms := w.alarms.Load()
+	if alarms == 0 {
+		t.Error("no audit was asked for")
+	}
+	w.now = base.Add(time.Minute)
+	soon := &lookahead{r: w.Reconciler}
+	w.run(t, soon.pass)
+	w.run(t, (&auditIndex{pace: pace{r: w.Reconciler}}).pass)
+	w.wantWithin(t, "after the audit", edge())
+	w.flush(t)
+	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	w.wantWithin(t, "after a rebuild", edge())
+	for range 12 {
 		w.now = w.now.Add(5 * time.Second)
-		for range 2 {
-			w.run(t, (&changed{r: w.Reconciler}).pass)
-		}
-		w.wantWithin(t, "after moves without a put", edge())
-		if drift := w.alarms.Load() - alarms; drift != 2 {
-			t.Errorf("%d alarms, want 2: for the moves without a put", drift)
-		}
-
-		w.setHorizon(t, 2*minutes*time.Minute)
-		w.now = base.Add(3 * time.Minute)
+		w.run(t, (&changed{r: w.Reconciler}).pass)
+		w.run(t, (&auditRows{pace: pace{r: w.Reconciler}}).pass)
 		w.run(t, soon.pass)
-		w.wantWithin(t, "with a farther horizon", edge().Add(minutes*time.Minute))
-		w.setHorizon(t, 0)
-		w.wantTruth(t)
-	})
+	}
+	w.wantWithin(t, "after a minute", edge())
+
+	far, near := rows[100], rows[5]
+	far, near = w.save(t, w.moved(t, far, 8*time.Minute)), w.save(t, w.moved(t, near, 3*time.Hour))
+	w.put(t, far, near)
+	w.wantWithin(t, "after moves across the edge", edge())
+	w.save(t, w.moved(t, near, 7*time.Minute)) // of a writer that dies before its put
+	w.save(t, w.moved(t, far, 5*time.Hour))
+	w.now = w.now.Add(5 * time.Second)
+	for range 2 {
+		w.run(t, (&changed{r: w.Reconciler}).pass)
+	}
+	w.wantWithin(t, "after moves without a put", edge())
+	if drift := w.alarms.Load() - alarms; drift != 2 {
+		t.Errorf("%d alarms, want 2: for the moves without a put", drift)
+	}
+
+	w.setHorizon(t, 2*minutes*time.Minute)
+	w.now = base.Add(3 * time.Minute)
+	w.run(t, soon.pass)
+	w.wantWithin(t, "with a farther horizon", edge().Add(minutes*time.Minute))
+	w.setHorizon(t, 0)
+	w.wantTruth(t)
 }
 
 // Until the index is complete, and as soon as it no longer is, no list may be read there.
 func TestHorizonChangesInSteps(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		w.run(t, (&rebuild{r: w.Reconciler}).pass)
-		w.ladder(t)
-		h := &horizon{r: w.Reconciler}
-		steps := func(want ...string) {
-			t.Helper()
-			for _, step := range want {
-				if got := horizonName(w.layout(t).Horizon, w.layout(t).Partial); got != step {
-					t.Errorf("got the step %s, want %s", got, step)
-				}
-				w.run(t, h.pass)
-				w.run(t, h.pass) // it waits
-				w.layout(t)
-				w.now = w.now.Add(w.cfg.Settle)
+	w := newWorld(t, Config{})
+	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	w.ladder(t)
+	h := &horizon{r: w.Reconciler}
+	steps := func(want ...string) {
+		t.Helper()
+		for _, step := range want {
+			if got := horizonName(w.layout(t).Horizon, w.layout(t).Partial); got != step {
+				t.Errorf("got the step %s, want %s", got, step)
 			}
+			w.run(t, h.pass)
+			w.run(t, h.pass) // it waits
+			w.layout(t)
+			w.now = w.now.Add(w.cfg.Settle)
 		}
-		w.cfg.Horizon = time.Hour
-		steps("none", "none yet", "1h0m0s", "1h0m0s")
-		w.cfg.Horizon = 0
-		steps("1h0m0s", "none yet", "none", "none")
-		w.wantTruth(t)
+	}
+	w.cfg.Horizon = time.Hour
+	steps("none", "none yet", "1h0m0s", "1h0m0s")
+	w.cfg.Horizon = 0
+	steps("1h0m0s", "none yet", "none", "none")
+	w.wantTruth(t)
 
-		// A row that a writer with the old layout commits, and does not put, while the index is filled.
-		w.setHorizon(t, time.Minute)
-		w.run(t, w.auditIndex().pass)
-		w.cfg.Horizon = 0
-		w.run(t, h.pass)
-		w.now = w.now.Add(time.Second)
-		w.run(t, h.pass)
-		w.now = w.now.Add(w.cfg.Settle)
-		late := pending("ann", time.Millisecond) // its page comes first
-		late.UpdatedAt = w.now
-		w.between(func() { w.insert(t, late) })
-		w.reachHorizon(t, h)
-		w.wantTruth(t)
-	})
+	// A row that a writer with the old layout commits, and does not put, while the index is filled.
+	w.setHorizon(t, time.Minute)
+	w.run(t, w.auditIndex().pass)
+	w.cfg.Horizon = 0
+	w.run(t, h.pass)
+	w.now = w.now.Add(time.Second)
+	w.run(t, h.pass)
+	w.now = w.now.Add(w.cfg.Settle)
+	late := pending("ann", time.Millisecond) // its page comes first
+	late.UpdatedAt = w.now
+	w.between(func() { w.insert(t, late) })
+	w.reachHorizon(t, h)
+	w.wantTruth(t)
 }
 
 func (s killedStore) SetHorizon(ctx context.Context, l task.Layout, d time.Duration, partial bool, line task.Event) error {
@@ -179,95 +177,92 @@ func (s killedStore) SetHorizon(ctx context.Context, l task.Layout, d time.Durat
 // A daemon dies before or after any write of a change of the horizon. The next one ends it.
 func TestHorizonSurvivesTheDaemonsDeath(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		w.run(t, (&rebuild{r: w.Reconciler}).pass)
-		w.ladder(t)
-		store, index := w.store, w.index
-		for at := 1; ; at++ {
-			died := 0
-			for _, after := range []bool{false, true} {
-				for _, d := range []time.Duration{10 * time.Minute, 0} {
-					k := &killer{at: at, after: after}
-					w.cfg.Horizon = d
-					w.store, w.index = killedStore{store, k}, killedIndex{index, k}
-					h := &horizon{r: w.Reconciler}
-					for l := w.layout(t); l.Horizon != d || l.Partial != (d > 0); l = w.layout(t) {
-						if _, err := h.pass(t.Context(), w.clock); errors.Is(err, errKilled) {
-							died++
-							break
-						} else if err != nil {
-							t.Fatal(err)
-						}
-						w.layout(t)
-						w.now = w.now.Add(w.cfg.Settle)
+	w := newWorld(t, Config{})
+	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	w.ladder(t)
+	store, index := w.store, w.index
+	for at := 1; ; at++ {
+		died := 0
+		for _, after := range []bool{false, true} {
+			for _, d := range []time.Duration{10 * time.Minute, 0} {
+				k := &killer{at: at, after: after}
+				w.cfg.Horizon = d
+				w.store, w.index = killedStore{store, k}, killedIndex{index, k}
+				h := &horizon{r: w.Reconciler}
+				for l := w.layout(t); l.Horizon != d || l.Partial != (d > 0); l = w.layout(t) {
+					if _, err := h.pass(t.Context(), w.clock); errors.Is(err, errKilled) {
+						died++
+						break
+					} else if err != nil {
+						t.Fatal(err)
 					}
-					w.store, w.index = store, index
-					w.setHorizon(t, d)
-					if d > 0 {
-						w.run(t, w.auditIndex().pass)
-					}
+					w.layout(t)
+					w.now = w.now.Add(w.cfg.Settle)
 				}
-				w.wantTruth(t)
-			}
-			if died == 0 {
-				if at < 4 {
-					t.Errorf("only %d writes to die at", at-1)
+				w.store, w.index = store, index
+				w.setHorizon(t, d)
+				if d > 0 {
+					w.run(t, w.auditIndex().pass)
 				}
-				return
 			}
+			w.wantTruth(t)
 		}
-	})
+		if died == 0 {
+			if at < 4 {
+				t.Errorf("only %d writes to die at", at-1)
+			}
+			return
+		}
+	}
 }
 
 // Another program's row whose time no score can hold stands at 1970 with a horizon too: a worker is to end it.
 func TestRowsThatNoScoreCanHoldStandWithAHorizon(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		w.run(t, (&rebuild{r: w.Reconciler}).pass)
-		w.setHorizon(t, time.Hour)
-		row := pending("ann", 0)
-		for _, at := range []*time.Time{&row.DueAt, &row.RunAt, &row.CreatedAt, &row.UpdatedAt} {
-			*at = time.UnixMilli(1.7e15).UTC()
+	w := newWorld(t, Config{})
+	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	w.setHorizon(t, time.Hour)
+	row := pending("ann", 0)
+	for _, at := range []*time.Time{&row.DueAt, &row.RunAt, &row.CreatedAt, &row.UpdatedAt} {
+		*at = time.UnixMilli(1.7e15).UTC()
+	}
+	row = w.insert(t, row)[0]
+	audit := (&auditRows{pace: pace{r: w.Reconciler}}).pass
+	sweep := func() {
+		for _, pass := range []func(context.Context, clock) (loop.Result, error){
+			(&lookahead{r: w.Reconciler}).pass, (&changed{r: w.Reconciler}).pass, audit, w.auditIndex().pass,
+		} {
+			w.run(t, pass)
 		}
-		row = w.insert(t, row)[0]
-		audit := (&auditRows{pace: pace{r: w.Reconciler}}).pass
-		sweep := func() {
-			for _, pass := range []func(context.Context, clock) (loop.Result, error){
-				(&lookahead{r: w.Reconciler}).pass, (&changed{r: w.Reconciler}).pass, audit, w.auditIndex().pass,
-			} {
-				w.run(t, pass)
-			}
-		}
-		sweep()
-		w.wantStanding(t, "inserted by another program", row, both(row))
-		sweep()
-		w.wantStanding(t, "after another sweep", row, both(row))
-	})
+	}
+	sweep()
+	w.wantStanding(t, "inserted by another program", row, both(row))
+	sweep()
+	w.wantStanding(t, "after another sweep", row, both(row))
 }
 
 // While the number of shards changes, rows beyond the horizon move without entries.
 func TestRehomeWithinTheHorizon(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		w.run(t, (&rebuild{r: w.Reconciler}).pass)
-		w.now = w.now.Add(30 * time.Second)
-		rows := w.ladder(t)
-		w.setHorizon(t, 10*time.Minute)
-		w.run(t, (&lookahead{r: w.Reconciler}).pass)
-		w.run(t, w.auditIndex().pass)
-		w.now = base.Add(time.Minute)
-		w.change(t, 16)
-		w.moveAll(t, &rehome{r: w.Reconciler})
-		w.wantPlaced(t, rows)
-		for _, row := range rows[30:] {
-			row.Shard = w.layout(t).Place(row.Owner)
-			w.wantStanding(t, "a far row in its new place", row, nowhere)
-		}
-		w.now = w.now.Truncate(time.Minute).Add(30 * time.Second) // no row is due near the edge
-		w.run(t, (&lookahead{r: w.Reconciler}).pass)
-		w.run(t, w.auditIndex().pass)
-		w.wantWithin(t, "after the change", w.now.Add(10*time.Minute))
-	})
+	w := newWorld(t, Config{})
+	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	w.now = w.now.Add(30 * time.Second)
+	rows := w.ladder(t)
+	w.setHorizon(t, 10*time.Minute)
+	w.run(t, (&lookahead{r: w.Reconciler}).pass)
+	w.run(t, w.auditIndex().pass)
+	w.now = base.Add(time.Minute)
+	w.change(t, 16)
+	w.moveAll(t, &rehome{r: w.Reconciler})
+	w.wantPlaced(t, rows)
+	for _, row := range rows[30:] {
+		row.Shard = w.layout(t).Place(row.Owner)
+		w.wantStanding(t, "a far row in its new place", row, nowhere)
+	}
+	w.now = w.now.Truncate(time.Minute).Add(30 * time.Second) // no row is due near the edge
+	w.run(t, (&lookahead{r: w.Reconciler}).pass)
+	w.run(t, w.auditIndex().pass)
+	w.wantWithin(t, "after the change", w.now.Add(10*time.Minute))
 }
 
 // firstPageStore runs a function once, after the first page of pending rows was read.
@@ -347,84 +342,81 @@ func (w *world) in(d time.Duration) time.Duration { return w.now.Add(d).Sub(base
 // A new term feeds the horizon. Meanwhile another program inserts rows: those that the lookahead has passed must stand.
 func TestRowsBehindTheLookaheadMustStand(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		w.within(t, 2*smallPage+100)
-		pages := 0
-		w.store = secondPageStore{w.store, w, &pages, func() {
-			rows := []task.Task{pending("ann", w.in(time.Minute)), pending("ann", w.in(4*time.Minute))}
-			for i := range rows {
-				rows[i].UpdatedAt = w.now.Add(-2 * time.Second)
-			}
-			rows = w.insert(t, rows...)
-			w.run(t, (&changed{r: w.Reconciler}).pass)
-			w.wantStanding(t, "due in a minute, behind the lookahead", rows[0], both(rows[0]))
-			w.wantStanding(t, "due in four minutes, before the lookahead", rows[1], nowhere)
-		}}
-		w.run(t, (&lookahead{r: w.Reconciler}).pass)
-		if pages < 2 {
-			t.Errorf("%d pages of rows that are not near, want several", pages)
+	w := newWorld(t, Config{})
+	w.within(t, 2*smallPage+100)
+	pages := 0
+	w.store = secondPageStore{w.store, w, &pages, func() {
+		rows := []task.Task{pending("ann", w.in(time.Minute)), pending("ann", w.in(4*time.Minute))}
+		for i := range rows {
+			rows[i].UpdatedAt = w.now.Add(-2 * time.Second)
 		}
-		w.wantTruth(t)
-	})
+		rows = w.insert(t, rows...)
+		w.run(t, (&changed{r: w.Reconciler}).pass)
+		w.wantStanding(t, "due in a minute, behind the lookahead", rows[0], both(rows[0]))
+		w.wantStanding(t, "due in four minutes, before the lookahead", rows[1], nowhere)
+	}}
+	w.run(t, (&lookahead{r: w.Reconciler}).pass)
+	if pages < 2 {
+		t.Errorf("%d pages of rows that are not near, want several", pages)
+	}
+	w.wantTruth(t)
 }
 
 // However many rows are within the horizon, near ones are compared in between.
 func TestNearRowsDoNotWaitForTheHorizon(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		w.within(t, 2*smallPage+100)
-		l := &lookahead{r: w.Reconciler, farPages: 1}
-		pass := func(more bool, rows int) {
-			t.Helper()
-			if res := w.run(t, l.pass); res.More != more {
-				t.Errorf("more: %v, want %v", res.More, more)
-			}
-			if n := len(w.members(t)); n != 2*rows {
-				t.Errorf("%d entries, want %d rows in both sets", n, rows)
-			}
+	w := newWorld(t, Config{})
+	w.within(t, 2*smallPage+100)
+	l := &lookahead{r: w.Reconciler, farPages: 1}
+	pass := func(more bool, rows int) {
+		t.Helper()
+		if res := w.run(t, l.pass); res.More != more {
+			t.Errorf("more: %v, want %v", res.More, more)
 		}
-		pass(true, smallPage)
-		near := pending("ann", w.in(3*time.Second))
-		near.UpdatedAt = w.now
-		near = w.insert(t, near)[0]
-		pass(true, 2*smallPage+1)
-		w.wantStanding(t, "due in 3 s", near, both(near))
-		pass(false, 2*smallPage+101)
-		w.wantTruth(t)
-	})
+		if n := len(w.members(t)); n != 2*rows {
+			t.Errorf("%d entries, want %d rows in both sets", n, rows)
+		}
+	}
+	pass(true, smallPage)
+	near := pending("ann", w.in(3*time.Second))
+	near.UpdatedAt = w.now
+	near = w.insert(t, near)[0]
+	pass(true, 2*smallPage+1)
+	w.wantStanding(t, "due in 3 s", near, both(near))
+	pass(false, 2*smallPage+101)
+	w.wantTruth(t)
 }
 
 // Rows come within the horizon while their shard fails: they are put once it answers, and were no drift until then.
 func TestEdgeOfTheHorizonWhileAShardFails(t *testing.T) {
 	t.Parallel()
 	const failing = 1
-	onEach(t, func(t *testing.T, w *world) {
-		w.within(t, 0)
-		l := &lookahead{r: w.Reconciler}
-		w.run(t, l.pass)
-		rows := w.insert(t, ofEach(w.in(10*time.Minute+15*time.Second))...)
-		on := true
-		w.index = torn{w.index, failing, &on}
-		for range 3 {
-			w.now = w.now.Add(10 * time.Second)
-			if _, err := l.pass(t.Context(), w.clock); !errors.Is(err, errTorn) {
-				t.Errorf("the pass ended with %v, want it to name the shard", err)
-			}
+	w := newWorld(t, Config{})
+	w.within(t, 0)
+	l := &lookahead{r: w.Reconciler}
+	w.run(t, l.pass)
+	rows := w.insert(t, ofEach(w.in(10*time.Minute+15*time.Second))...)
+	on := true
+	w.index = torn{w.index, failing, &on}
+	for range 3 {
+		w.now = w.now.Add(10 * time.Second)
+		if _, err := l.pass(t.Context(), w.clock); !errors.Is(err, errTorn) {
+			t.Errorf("the pass ended with %v, want it to name the shard", err)
 		}
-		for _, row := range rows {
-			want := both(row)
-			if row.Shard == failing {
-				want = nowhere
-			}
-			w.wantStanding(t, fmt.Sprint("shard ", row.Shard), row, want)
+	}
+	for _, row := range rows {
+		want := both(row)
+		if row.Shard == failing {
+			want = nowhere
 		}
-		on = false
-		before := w.alarms.Load()
-		w.run(t, (&auditRows{pace: pace{r: w.Reconciler}}).pass)
-		if n := w.alarms.Load() - before; n != 0 {
-			t.Errorf("%d alarms about rows that were not put yet", n)
-		}
-		w.run(t, l.pass)
-		w.wantTruth(t)
-	})
+		w.wantStanding(t, fmt.Sprint("shard ", row.Shard), row, want)
+	}
+	on = false
+	before := w.alarms.Load()
+	w.run(t, (&auditRows{pace: pace{r: w.Reconciler}}).pass)
+	if n := w.alarms.Load() - before; n != 0 {
+		t.Errorf("%d alarms about rows that were not put yet", n)
+	}
+	w.run(t, l.pass)
+	w.wantTruth(t)
 }

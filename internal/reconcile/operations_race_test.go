@@ -98,69 +98,67 @@ func (d dyingIndex) Repair(ctx context.Context, repairs []task.Repair) (int, err
 // A shift is interrupted after each step of its pages, and run again. It moves each matching row once, and no other.
 func TestInterruptedOperation(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		d := &death{}
-		w.store = bounded{dyingStore{hookStore{w.rows, w}, d}}
-		w.index = dyingIndex{hookIndex{w.sets, w}, d}
-		for steps := 1; ; steps++ {
-			if steps > 40 {
-				t.Fatal("the daemon dies after 40 steps still")
-			}
-			kind := fmt.Sprint("timer-", steps)
-			rows := w.timers(t, kind, 30)
-			o := w.operate(t, task.Operation{Verb: task.VerbShift, By: 2 * time.Hour, Filter: task.Filter{Kind: kind}, Rate: 7})
-			d.calls, d.spared = steps, false
-			_, err := (&operations{r: w.Reconciler}).pass(t.Context(), w.clock)
-			died := err != nil
-			if died && !errors.Is(err, errDied) {
-				t.Fatal(err)
-			}
-			d.spared = true
-			if got := w.operation(t, o.ID).Changed; got != 0 && got != 7 {
-				t.Errorf("after %d steps %d rows are counted, want a page's or none", steps, got)
-			}
-			if done := w.finish(t, o.ID); done.Changed != 15 || done.Looked != 15 {
-				t.Errorf("interrupted after %d steps: %+v, want 15 changed", steps, done)
-			}
-			w.now = value(t)(w.rows.Now(t.Context(), nil)).Add(2 * writerTime)
-			w.run(t, (&changed{r: w.Reconciler}).pass) // puts what a daemon that died had committed
-			w.wantOperated(t, o, rows)
-			if !died {
-				return
-			}
+	w := newWorld(t, Config{})
+	d := &death{}
+	w.store = bounded{dyingStore{hookStore{w.rows, w}, d}}
+	w.index = dyingIndex{hookIndex{w.sets, w}, d}
+	for steps := 1; ; steps++ {
+		if steps > 40 {
+			t.Fatal("the daemon dies after 40 steps still")
 		}
-	})
+		kind := fmt.Sprint("timer-", steps)
+		rows := w.timers(t, kind, 30)
+		o := w.operate(t, task.Operation{Verb: task.VerbShift, By: 2 * time.Hour, Filter: task.Filter{Kind: kind}, Rate: 7})
+		d.calls, d.spared = steps, false
+		_, err := (&operations{r: w.Reconciler}).pass(t.Context(), w.clock)
+		died := err != nil
+		if died && !errors.Is(err, errDied) {
+			t.Fatal(err)
+		}
+		d.spared = true
+		if got := w.operation(t, o.ID).Changed; got != 0 && got != 7 {
+			t.Errorf("after %d steps %d rows are counted, want a page's or none", steps, got)
+		}
+		if done := w.finish(t, o.ID); done.Changed != 15 || done.Looked != 15 {
+			t.Errorf("interrupted after %d steps: %+v, want 15 changed", steps, done)
+		}
+		w.now = value(t)(w.rows.Now(t.Context(), nil)).Add(2 * writerTime)
+		w.run(t, (&changed{r: w.Reconciler}).pass) // puts what a daemon that died had committed
+		w.wantOperated(t, o, rows)
+		if !died {
+			return
+		}
+	}
 }
 
 // Of two daemons that overlap each row is changed by one.
 func TestOperationOfTwoDaemons(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		rows := w.timers(t, "timer", 300)
-		o := w.operate(t, task.Operation{Verb: task.VerbShift, By: 2 * time.Hour, Filter: task.Filter{Kind: "timer"}, Rate: 10})
-		other, err := New(w.cfg, w.rows, w.sets, w.hints)
-		pipelinetest.Must(t, err)
-		var both sync.WaitGroup
-		for _, r := range []*Reconciler{w.Reconciler, other} {
-			both.Go(func() {
-				pass := &operations{r: r}
-				for range 1000 {
-					if _, err := pass.pass(t.Context(), w.clock); err != nil && !w.rows.Retryable(err) {
-						t.Error(err)
-						return
-					}
-					if got, _, err := w.rows.Operation(t.Context(), nil, o.ID); err == nil && got.Over() {
-						return
-					}
+	w := newWorld(t, Config{})
+	rows := w.timers(t, "timer", 300)
+	o := w.operate(t, task.Operation{Verb: task.VerbShift, By: 2 * time.Hour, Filter: task.Filter{Kind: "timer"}, Rate: 10})
+	other, err := New(w.cfg, w.rows, w.sets, w.hints)
+	pipelinetest.Must(t, err)
+	var both sync.WaitGroup
+	for _, r := range []*Reconciler{w.Reconciler, other} {
+		both.Go(func() {
+			pass := &operations{r: r}
+			for range 1000 {
+				if _, err := pass.pass(t.Context(), w.clock); err != nil && !w.rows.Retryable(err) {
+					t.Error(err)
+					return
 				}
-			})
-		}
-		both.Wait()
-		if done := w.operation(t, o.ID); done.Changed != 150 || done.State != task.OperationDone {
-			t.Errorf("done: %+v, want 150 changed", done)
-		}
-		w.wantOperated(t, o, rows)
-	})
+				if got, _, err := w.rows.Operation(t.Context(), nil, o.ID); err == nil && got.Over() {
+					return
+				}
+			}
+		})
+	}
+	both.Wait()
+	if done := w.operation(t, o.ID); done.Changed != 150 || done.State != task.OperationDone {
+		t.Errorf("done: %+v, want 150 changed", done)
+	}
+	w.wantOperated(t, o, rows)
 }
 
 // A row that another transaction has locked is waited for, without a lock on the others, and left alone at last.
@@ -211,18 +209,17 @@ func (h hookStore) NextIDs(ctx context.Context, q sqlx.QueryerContext, o task.Op
 // An operation that is paused after the pass has read it changes nothing more.
 func TestOperationIsPausedBeforeItsPage(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		rows := w.timers(t, "timer", 4)
-		o := w.operate(t, task.Operation{Verb: task.VerbCancel, Filter: task.Filter{Kind: "timer"}})
-		w.between(func() { w.become(t, o.ID, task.OperationPaused) })
-		w.run(t, (&operations{r: w.Reconciler}).pass)
-		if got := w.operation(t, o.ID); got.State != task.OperationPaused || got.Changed != 0 {
-			t.Errorf("it is %+v", got)
-		}
-		if d := cmp.Diff(rows, w.as(t, rows)); d != "" {
-			t.Errorf("the rows (-want +got):\n%s", d)
-		}
-	})
+	w := newWorld(t, Config{})
+	rows := w.timers(t, "timer", 4)
+	o := w.operate(t, task.Operation{Verb: task.VerbCancel, Filter: task.Filter{Kind: "timer"}})
+	w.between(func() { w.become(t, o.ID, task.OperationPaused) })
+	w.run(t, (&operations{r: w.Reconciler}).pass)
+	if got := w.operation(t, o.ID); got.State != task.OperationPaused || got.Changed != 0 {
+		t.Errorf("it is %+v", got)
+	}
+	if d := cmp.Diff(rows, w.as(t, rows)); d != "" {
+		t.Errorf("the rows (-want +got):\n%s", d)
+	}
 }
 
 // Rows that end, or no longer match, between the read of a page and its locks are not changed. SQLite has one writer.

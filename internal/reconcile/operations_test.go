@@ -153,30 +153,29 @@ func TestOperationOfEachVerb(t *testing.T) {
 	} {
 		t.Run(o.String(), func(t *testing.T) {
 			t.Parallel()
-			onEach(t, func(t *testing.T, w *world) {
-				rows := w.timers(t, "timer", 1300)
-				w.discard(t, rows, 5)
-				o := w.operate(t, o)
-				matching := int64(0)
-				for _, row := range rows {
-					if o.Matches(row) {
-						matching++
-					}
+			w := newWorld(t, Config{})
+			rows := w.timers(t, "timer", 1300)
+			w.discard(t, rows, 5)
+			o := w.operate(t, o)
+			matching := int64(0)
+			for _, row := range rows {
+				if o.Matches(row) {
+					matching++
 				}
-				done := w.finish(t, o.ID)
-				if left := done.Ended + done.Unchanged; done.Changed != matching || done.Looked != matching || left > 0 {
-					t.Errorf("done: %+v, want %d changed", done, matching)
+			}
+			done := w.finish(t, o.ID)
+			if left := done.Ended + done.Unchanged; done.Changed != matching || done.Looked != matching || left > 0 {
+				t.Errorf("done: %+v, want %d changed", done, matching)
+			}
+			w.wantOperated(t, o, rows)
+			if o.Verb != task.VerbRequeue {
+				return
+			}
+			for _, row := range rows { // the entry of the old queue
+				if o.Matches(row) {
+					w.wantStanding(t, "the old queue", row, nowhere)
 				}
-				w.wantOperated(t, o, rows)
-				if o.Verb != task.VerbRequeue {
-					return
-				}
-				for _, row := range rows { // the entry of the old queue
-					if o.Matches(row) {
-						w.wantStanding(t, "the old queue", row, nowhere)
-					}
-				}
-			})
+			}
 		})
 	}
 }
@@ -184,137 +183,131 @@ func TestOperationOfEachVerb(t *testing.T) {
 // Between two pages an operation stops where it was paused, goes on after a resume, and ends where it was cancelled.
 func TestPausedOperation(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		rows := w.timers(t, "timer", 40)
-		o := w.operate(t, task.Operation{Verb: task.VerbShift, By: 2 * time.Hour, Filter: task.Filter{Kind: "timer"}, Rate: 5})
-		pass := &operations{r: w.Reconciler}
-		changed := func(what string, want int64) {
-			t.Helper()
-			w.run(t, pass.pass)
-			if got := w.operation(t, o.ID).Changed; got != want {
-				t.Errorf("%s: %d rows changed, want %d", what, got, want)
-			}
+	w := newWorld(t, Config{})
+	rows := w.timers(t, "timer", 40)
+	o := w.operate(t, task.Operation{Verb: task.VerbShift, By: 2 * time.Hour, Filter: task.Filter{Kind: "timer"}, Rate: 5})
+	pass := &operations{r: w.Reconciler}
+	changed := func(what string, want int64) {
+		t.Helper()
+		w.run(t, pass.pass)
+		if got := w.operation(t, o.ID).Changed; got != want {
+			t.Errorf("%s: %d rows changed, want %d", what, got, want)
 		}
-		changed("running", 5)
-		w.become(t, o.ID, task.OperationPaused)
-		changed("paused", 5)
-		w.become(t, o.ID, task.OperationRunning)
-		changed("resumed", 10)
-		w.become(t, o.ID, task.OperationCancelled)
-		changed("cancelled", 10)
-		moved := 0
-		for i, row := range w.as(t, rows) {
-			if row.DueAt.Equal(rows[i].DueAt.Add(2*time.Hour)) && row.Version == 2 {
-				moved++
-			}
+	}
+	changed("running", 5)
+	w.become(t, o.ID, task.OperationPaused)
+	changed("paused", 5)
+	w.become(t, o.ID, task.OperationRunning)
+	changed("resumed", 10)
+	w.become(t, o.ID, task.OperationCancelled)
+	changed("cancelled", 10)
+	moved := 0
+	for i, row := range w.as(t, rows) {
+		if row.DueAt.Equal(rows[i].DueAt.Add(2*time.Hour)) && row.Version == 2 {
+			moved++
 		}
-		if moved != 10 {
-			t.Errorf("%d rows moved, want 10", moved)
-		}
-		w.wantTruth(t)
-	})
+	}
+	if moved != 10 {
+		t.Errorf("%d rows moved, want 10", moved)
+	}
+	w.wantTruth(t)
 }
 
 // Rows that end between the making of an operation and their turn are counted, and not changed. Rows that no longer match,
 // and rows that are made later, are neither.
 func TestOperationMeetsChangedRows(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		rows := w.timers(t, "timer", 20) // ten of the kind
-		soon := rows[18].DueAt.Add(time.Minute)
-		filter := task.Filter{Kind: "timer", DueBefore: soon}
-		o := w.operate(t, task.Operation{Verb: task.VerbShift, By: 2 * time.Hour, Filter: filter})
-		at := w.now.Add(time.Millisecond)
-		rows[0] = w.save(t, rows[0].Finish(at))
-		rows[2] = w.save(t, rows[2].Discard(errors.New("enough"), at))
-		moved, err := rows[4].Move(soon, at)
-		pipelinetest.Must(t, err)
-		rows[4] = w.save(t, moved)
-		late := w.timer(t, "ann", "timer", time.Hour)
-		late.CreatedAt = at
-		rows = append(rows, w.insert(t, late)...)
-		w.put(t, rows...)
-		if done := w.finish(t, o.ID); done.Changed != 7 || done.Ended != 2 || done.Unchanged != 0 || done.Looked != 9 {
-			t.Errorf("done: %+v, want 7 changed and 2 ended", done)
-		}
-		w.wantOperated(t, o, rows)
-	})
+	w := newWorld(t, Config{})
+	rows := w.timers(t, "timer", 20) // ten of the kind
+	soon := rows[18].DueAt.Add(time.Minute)
+	filter := task.Filter{Kind: "timer", DueBefore: soon}
+	o := w.operate(t, task.Operation{Verb: task.VerbShift, By: 2 * time.Hour, Filter: filter})
+	at := w.now.Add(time.Millisecond)
+	rows[0] = w.save(t, rows[0].Finish(at))
+	rows[2] = w.save(t, rows[2].Discard(errors.New("enough"), at))
+	moved, err := rows[4].Move(soon, at)
+	pipelinetest.Must(t, err)
+	rows[4] = w.save(t, moved)
+	late := w.timer(t, "ann", "timer", time.Hour)
+	late.CreatedAt = at
+	rows = append(rows, w.insert(t, late)...)
+	w.put(t, rows...)
+	if done := w.finish(t, o.ID); done.Changed != 7 || done.Ended != 2 || done.Unchanged != 0 || done.Looked != 9 {
+		t.Errorf("done: %+v, want 7 changed and 2 ended", done)
+	}
+	w.wantOperated(t, o, rows)
 }
 
 // A cancelled tick makes the next one, which was made after the operation: it stays.
 func TestOperationCancelsTick(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		r, row := w.recur(t, "ann")
-		time.Sleep(2 * time.Millisecond) // the next tick is not made in the operation's millisecond
-		o := w.operate(t, task.Operation{Verb: task.VerbCancel, Filter: task.Filter{All: true}})
-		time.Sleep(2 * time.Millisecond)
-		if done := w.finish(t, o.ID); done.Changed != 1 {
-			t.Errorf("done: %+v, want 1 changed", done)
-		}
-		got, _, err := w.rows.Recurrence(t.Context(), w.rows.DB(), "ann", "meals")
-		pipelinetest.Must(t, err)
-		if got.Newest.IsZero() || got.Newest == r.Newest {
-			t.Fatalf("there is no next tick: %+v", got)
-		}
-		ticks := w.as(t, []task.Task{row, {ID: got.Newest}})
-		if ticks[0].State != task.Cancelled || ticks[1].State != task.Pending || got.Made != 2 {
-			t.Errorf("the ticks are %+v of %+v", ticks, got)
-		}
-		w.wantTruth(t)
-	})
+	w := newWorld(t, Config{})
+	r, row := w.recur(t, "ann")
+	time.Sleep(2 * time.Millisecond) // the next tick is not made in the operation's millisecond
+	o := w.operate(t, task.Operation{Verb: task.VerbCancel, Filter: task.Filter{All: true}})
+	time.Sleep(2 * time.Millisecond)
+	if done := w.finish(t, o.ID); done.Changed != 1 {
+		t.Errorf("done: %+v, want 1 changed", done)
+	}
+	got, _, err := w.rows.Recurrence(t.Context(), w.rows.DB(), "ann", "meals")
+	pipelinetest.Must(t, err)
+	if got.Newest.IsZero() || got.Newest == r.Newest {
+		t.Fatalf("there is no next tick: %+v", got)
+	}
+	ticks := w.as(t, []task.Task{row, {ID: got.Newest}})
+	if ticks[0].State != task.Cancelled || ticks[1].State != task.Pending || got.Made != 2 {
+		t.Errorf("the ticks are %+v of %+v", ticks, got)
+	}
+	w.wantTruth(t)
 }
 
 // A retry leaves tasks dead whose key another task has, and goes on with the others.
 func TestOperationMeetsTakenKeys(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		rows := w.timers(t, "timer", 250)
-		w.discard(t, rows, 2) // those of the kind
-		first, taken := w.timer(t, "holder", "timer", time.Hour), w.timer(t, "holder", "timer", 2*time.Hour)
-		first.DedupKey, taken.DedupKey = "kbreakfast", "kbreakfast"
-		dead := w.save(t, w.insert(t, first)[0].Discard(errors.New("enough"), first.CreatedAt))
-		w.put(t, w.insert(t, taken)...)
-		o := w.operate(t, task.Operation{Verb: task.VerbRetry, Filter: task.Filter{Kind: "timer"}})
-		if done := w.finish(t, o.ID); done.Changed != 125 || done.Unchanged != 1 || done.Looked != 126 {
-			t.Errorf("done: %+v, want 125 changed and 1 left alone", done)
-		}
-		if got := w.as(t, []task.Task{dead}); got[0].State != task.Dead || got[0].Version != dead.Version {
-			t.Errorf("the one whose key is taken is %+v", got[0])
-		}
-		w.wantOperated(t, o, rows)
-	})
+	w := newWorld(t, Config{})
+	rows := w.timers(t, "timer", 250)
+	w.discard(t, rows, 2) // those of the kind
+	first, taken := w.timer(t, "holder", "timer", time.Hour), w.timer(t, "holder", "timer", 2*time.Hour)
+	first.DedupKey, taken.DedupKey = "kbreakfast", "kbreakfast"
+	dead := w.save(t, w.insert(t, first)[0].Discard(errors.New("enough"), first.CreatedAt))
+	w.put(t, w.insert(t, taken)...)
+	o := w.operate(t, task.Operation{Verb: task.VerbRetry, Filter: task.Filter{Kind: "timer"}})
+	if done := w.finish(t, o.ID); done.Changed != 125 || done.Unchanged != 1 || done.Looked != 126 {
+		t.Errorf("done: %+v, want 125 changed and 1 left alone", done)
+	}
+	if got := w.as(t, []task.Task{dead}); got[0].State != task.Dead || got[0].Version != dead.Version {
+		t.Errorf("the one whose key is taken is %+v", got[0])
+	}
+	w.wantOperated(t, o, rows)
 }
 
 // A task that would be due beyond the limit is left alone.
 func TestOperationLeavesTimesOutOfBounds(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		rows := w.timers(t, "timer", 4)
-		o := w.operate(t, task.Operation{Verb: task.VerbShift, By: task.MaxAhead, Filter: task.Filter{Kind: "timer"}})
-		if done := w.finish(t, o.ID); done.Changed != 0 || done.Unchanged != 2 {
-			t.Errorf("done: %+v, want 2 left alone", done)
-		}
-		if d := cmp.Diff(rows, w.as(t, rows)); d != "" {
-			t.Errorf("the rows (-want +got):\n%s", d)
-		}
-	})
+	w := newWorld(t, Config{})
+	rows := w.timers(t, "timer", 4)
+	o := w.operate(t, task.Operation{Verb: task.VerbShift, By: task.MaxAhead, Filter: task.Filter{Kind: "timer"}})
+	if done := w.finish(t, o.ID); done.Changed != 0 || done.Unchanged != 2 {
+		t.Errorf("done: %+v, want 2 left alone", done)
+	}
+	if d := cmp.Diff(rows, w.as(t, rows)); d != "" {
+		t.Errorf("the rows (-want +got):\n%s", d)
+	}
 }
 
 // An operation that this daemon can't read is paused, with the reason, and the next one goes on.
 func TestUnreadableOperation(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		rows := w.timers(t, "timer", 4)
-		o := w.operate(t, task.Operation{Verb: task.VerbCancel, Filter: task.Filter{All: true}})
-		w.alter(t, w.rows.DB(), "UPDATE duetime_operations SET verb = 'promote'")
-		next := w.operate(t, task.Operation{Verb: task.VerbShift, By: time.Hour, Filter: task.Filter{Kind: "timer"}})
-		w.finish(t, next.ID)
-		if got := w.operation(t, o.ID); got.State != task.OperationPaused || got.Error == "" {
-			t.Errorf("the unreadable one is %+v", got)
-		}
-		w.wantOperated(t, next, rows)
-	})
+	w := newWorld(t, Config{})
+	rows := w.timers(t, "timer", 4)
+	o := w.operate(t, task.Operation{Verb: task.VerbCancel, Filter: task.Filter{All: true}})
+	w.alter(t, w.rows.DB(), "UPDATE duetime_operations SET verb = 'promote'")
+	next := w.operate(t, task.Operation{Verb: task.VerbShift, By: time.Hour, Filter: task.Filter{Kind: "timer"}})
+	w.finish(t, next.ID)
+	if got := w.operation(t, o.ID); got.State != task.OperationPaused || got.Error == "" {
+		t.Errorf("the unreadable one is %+v", got)
+	}
+	w.wantOperated(t, next, rows)
 }
 
 func TestOperationIsPaced(t *testing.T) {
@@ -358,53 +351,51 @@ func TestOperationIsPaced(t *testing.T) {
 // A small rate bounds the changes, not the look for rows to change.
 func TestSlowOperationFindsFewRowsAmongMany(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		rows := make([]task.Task, 201)
-		for i := range rows {
-			rows[i] = w.timer(t, "ann", "other", time.Hour)
-		}
-		rows[200].Kind = "timer"
-		rows = w.insert(t, rows...)
-		w.put(t, rows...)
-		o := w.operate(t, task.Operation{Verb: task.VerbShift, By: time.Hour, Filter: task.Filter{Kind: "timer"}, Rate: 1})
-		pass, runs := &operations{r: w.Reconciler}, 0
-		for ; runs < 20 && !w.operation(t, o.ID).Over(); runs++ {
-			w.run(t, pass.pass)
-		}
-		if runs > 2 {
-			t.Errorf("not over after %d runs, want 2: for the one row, and for the end", runs)
-		}
-		w.wantOperated(t, o, rows)
-	})
+	w := newWorld(t, Config{})
+	rows := make([]task.Task, 201)
+	for i := range rows {
+		rows[i] = w.timer(t, "ann", "other", time.Hour)
+	}
+	rows[200].Kind = "timer"
+	rows = w.insert(t, rows...)
+	w.put(t, rows...)
+	o := w.operate(t, task.Operation{Verb: task.VerbShift, By: time.Hour, Filter: task.Filter{Kind: "timer"}, Rate: 1})
+	pass, runs := &operations{r: w.Reconciler}, 0
+	for ; runs < 20 && !w.operation(t, o.ID).Over(); runs++ {
+		w.run(t, pass.pass)
+	}
+	if runs > 2 {
+		t.Errorf("not over after %d runs, want 2: for the one row, and for the end", runs)
+	}
+	w.wantOperated(t, o, rows)
 }
 
 // What an operation itself changes does not count as running tasks; what others change does.
 func TestOperationMakesWayForTasks(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		w.timers(t, "timer", 400)
-		w.operate(t, task.Operation{Verb: task.VerbShift, By: 2 * time.Hour, Filter: task.Filter{Kind: "timer"}, Rate: 100})
-		pass := &operations{r: w.Reconciler}
-		busy := func() bool {
-			w.now = value(t)(w.rows.Now(t.Context(), nil)).Add(time.Millisecond)
-			pass.forget(w.now.Add(-busyTime))
-			busy, err := w.busy(t.Context(), w.clock, pass.at...)
-			pipelinetest.Must(t, err)
-			return busy
-		}
-		w.run(t, pass.pass)
-		if len(pass.at) != 1 || busy() {
-			t.Errorf("after pages of moments %v the operation counts as running tasks", pass.at)
-		}
-		w.now = w.now.Add(busyTime / 2)
-		w.tasksRun(t)
-		if !busy() {
-			t.Error("running tasks are not seen")
-		}
-		if res := w.run(t, pass.pass); res.More || len(pass.at) == 0 {
-			t.Errorf("beside running tasks it does not sleep: %+v", res)
-		}
-	})
+	w := newWorld(t, Config{})
+	w.timers(t, "timer", 400)
+	w.operate(t, task.Operation{Verb: task.VerbShift, By: 2 * time.Hour, Filter: task.Filter{Kind: "timer"}, Rate: 100})
+	pass := &operations{r: w.Reconciler}
+	busy := func() bool {
+		w.now = value(t)(w.rows.Now(t.Context(), nil)).Add(time.Millisecond)
+		pass.forget(w.now.Add(-busyTime))
+		busy, err := w.busy(t.Context(), w.clock, pass.at...)
+		pipelinetest.Must(t, err)
+		return busy
+	}
+	w.run(t, pass.pass)
+	if len(pass.at) != 1 || busy() {
+		t.Errorf("after pages of moments %v the operation counts as running tasks", pass.at)
+	}
+	w.now = w.now.Add(busyTime / 2)
+	w.tasksRun(t)
+	if !busy() {
+		t.Error("running tasks are not seen")
+	}
+	if res := w.run(t, pass.pass); res.More || len(pass.at) == 0 {
+		t.Errorf("beside running tasks it does not sleep: %+v", res)
+	}
 }
 
 // sample returns the value of a counter or a gauge.

@@ -69,33 +69,32 @@ func TestSpacingIsAFunctionOfTheAge(t *testing.T) {
 // The workers are stopped while event and daemon go on: each row that a pass puts is published once more.
 func TestWorkersStoppedForThreeMinutesRepeatFewHints(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		var all []task.Task
-		for i := range 400 {
-			all = append(all, pending(fmt.Sprint("owner", i), sec(float64(i)/20)))
+	w := newWorld(t, Config{})
+	var all []task.Task
+	for i := range 400 {
+		all = append(all, pending(fmt.Sprint("owner", i), sec(float64(i)/20)))
+	}
+	rows := w.flying(t, all...) // published in time, but nobody reads the hints
+	hints := len(rows)
+	o, l, c := &overdue{r: w.Reconciler}, &lookahead{r: w.Reconciler}, &changed{r: w.Reconciler}
+	a := w.auditRows()
+	for w.now = base.Add(sec(20)); w.now.Before(base.Add(sec(200))); w.now = w.now.Add(sec(4)) {
+		for _, pass := range []func(context.Context, clock) (loop.Result, error){o.pass, l.pass, c.pass, a.pass} {
+			w.run(t, pass)
 		}
-		rows := w.flying(t, all...) // published in time, but nobody reads the hints
-		hints := len(rows)
-		o, l, c := &overdue{r: w.Reconciler}, &lookahead{r: w.Reconciler}, &changed{r: w.Reconciler}
-		a := w.auditRows()
-		for w.now = base.Add(sec(20)); w.now.Before(base.Add(sec(200))); w.now = w.now.Add(sec(4)) {
-			for _, pass := range []func(context.Context, clock) (loop.Result, error){o.pass, l.pass, c.pass, a.pass} {
-				w.run(t, pass)
+		seen, err := w.sets.Standings(t.Context(), rows)
+		pipelinetest.Must(t, err)
+		for i, s := range seen {
+			if s.Due != task.NoScore {
+				w.publish(t, rows[i])
+				hints++
 			}
-			seen, err := w.sets.Standings(t.Context(), rows)
-			pipelinetest.Must(t, err)
-			for i, s := range seen {
-				if s.Due != task.NoScore {
-					w.publish(t, rows[i])
-					hints++
-				}
-			}
 		}
-		if hints > len(rows)*6/5 {
-			t.Errorf("%d hints of %d tasks, want at most 1.2 each", hints, len(rows))
-		}
-		t.Logf("%d hints of %d tasks", hints, len(rows))
-	})
+	}
+	if hints > len(rows)*6/5 {
+		t.Errorf("%d hints of %d tasks, want at most 1.2 each", hints, len(rows))
+	}
+	t.Logf("%d hints of %d tasks", hints, len(rows))
 }
 
 func (known) Partition(string) int { return 0 }

@@ -34,68 +34,66 @@ func (s purgeStore) PurgeHistory(ctx context.Context, before time.Time, limit in
 // A purge that fails keeps no other one from its rows. How far the purge of tasks is behind grows while it fails.
 func TestPurgesFailAlone(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		w.cfg.Retention = time.Hour
-		refused := errors.New("DELETE command denied")
-		var tasks, history error
-		w.store = purgeStore{w.store, &tasks, &history}
-		p := &purge{r: w.Reconciler}
-		fails := func() {
-			t.Helper()
-			if _, err := p.pass(t.Context(), w.clock); !errors.Is(err, refused) {
-				t.Errorf("the pass ended with %v, want what was refused", err)
-			}
+	w := newWorld(t, Config{})
+	w.cfg.Retention = time.Hour
+	refused := errors.New("DELETE command denied")
+	var tasks, history error
+	w.store = purgeStore{w.store, &tasks, &history}
+	p := &purge{r: w.Reconciler}
+	fails := func() {
+		t.Helper()
+		if _, err := p.pass(t.Context(), w.clock); !errors.Is(err, refused) {
+			t.Errorf("the pass ended with %v, want what was refused", err)
 		}
-		id := task.NewID()
-		old := func() task.Event { return task.Event{At: w.now.Add(-2 * time.Hour), Task: id, Name: task.EventMoved} }
-		lines := func() int {
-			t.Helper()
-			events, err := w.rows.History(t.Context(), id, 10)
-			pipelinetest.Must(t, err)
-			return len(events)
-		}
-		w.run(t, p.pass)
-		row := w.insert(t, pending("ann", time.Hour))[0]
-		row = w.save(t, w.cancelled(t, row))
+	}
+	id := task.NewID()
+	old := func() task.Event { return task.Event{At: w.now.Add(-2 * time.Hour), Task: id, Name: task.EventMoved} }
+	lines := func() int {
+		t.Helper()
+		events, err := w.rows.History(t.Context(), id, 10)
+		pipelinetest.Must(t, err)
+		return len(events)
+	}
+	w.run(t, p.pass)
+	row := w.insert(t, pending("ann", time.Hour))[0]
+	row = w.save(t, w.cancelled(t, row))
 
-		tasks = refused
-		w.now = base.Add(3 * time.Hour)
-		pipelinetest.Must(t, w.rows.Record(t.Context(), nil, []task.Event{old()}))
-		fails()
-		if n := lines(); n != 0 {
-			t.Errorf("%d old lines of the history are left while the purge of tasks fails", n)
-		}
-		if got := w.purgeBehind(t); got != (3 * time.Hour).Seconds() {
-			t.Errorf("behind by %v s after three hours of failures", got)
-		}
+	tasks = refused
+	w.now = base.Add(3 * time.Hour)
+	pipelinetest.Must(t, w.rows.Record(t.Context(), nil, []task.Event{old()}))
+	fails()
+	if n := lines(); n != 0 {
+		t.Errorf("%d old lines of the history are left while the purge of tasks fails", n)
+	}
+	if got := w.purgeBehind(t); got != (3 * time.Hour).Seconds() {
+		t.Errorf("behind by %v s after three hours of failures", got)
+	}
 
-		tasks, history = nil, refused
-		pipelinetest.Must(t, w.rows.Record(t.Context(), nil, []task.Event{old()}))
-		fails()
-		if w.left(t, []task.Task{row}) != 0 || lines() != 1 {
-			t.Error("a finished task is left while the purge of the history fails, or that did not fail")
-		}
-		if got := w.purgeBehind(t); got != 0 {
-			t.Errorf("behind by %v s after the purge of tasks", got)
-		}
-		history = nil
-		w.run(t, p.pass)
-		if n := lines(); n != 0 {
-			t.Errorf("%d old lines of the history are left", n)
-		}
-	})
+	tasks, history = nil, refused
+	pipelinetest.Must(t, w.rows.Record(t.Context(), nil, []task.Event{old()}))
+	fails()
+	if w.left(t, []task.Task{row}) != 0 || lines() != 1 {
+		t.Error("a finished task is left while the purge of the history fails, or that did not fail")
+	}
+	if got := w.purgeBehind(t); got != 0 {
+		t.Errorf("behind by %v s after the purge of tasks", got)
+	}
+	history = nil
+	w.run(t, p.pass)
+	if n := lines(); n != 0 {
+		t.Errorf("%d old lines of the history are left", n)
+	}
 }
 
 // A lap of the purge begins at the oldest rows, which are pending: that is not being behind.
 func TestLapOfAPurgeIsNotBehind(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		w.cfg.Retention = time.Hour
-		w.store = lapStore{w.store, 0, base.Add(-24 * time.Hour)}
-		if res := w.run(t, (&purge{r: w.Reconciler}).pass); !res.More || w.purgeBehind(t) != 0 {
-			t.Errorf("more: %v, behind by %v s; want true, 0", res.More, w.purgeBehind(t))
-		}
-	})
+	w := newWorld(t, Config{})
+	w.cfg.Retention = time.Hour
+	w.store = lapStore{w.store, 0, base.Add(-24 * time.Hour)}
+	if res := w.run(t, (&purge{r: w.Reconciler}).pass); !res.More || w.purgeBehind(t) != 0 {
+		t.Errorf("more: %v, behind by %v s; want true, 0", res.More, w.purgeBehind(t))
+	}
 }
 
 // Only the daemon that leads knows how far the purge is behind.

@@ -49,28 +49,27 @@ func (w *world) marked(t testing.TB) bool {
 
 func TestRebuildFillsTheNearestFirstAndMarksLast(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		w.insert(t, many(300)...)
-		rec := &recorder{Index: w.index}
-		rec.before = func() {
-			if marks, err := w.sets.Marked(t.Context(), shards); err != nil || slices.Contains(marks, true) {
-				t.Errorf("marked %v, %v before all entries stand", marks, err)
-			}
+	w := newWorld(t, Config{})
+	w.insert(t, many(300)...)
+	rec := &recorder{Index: w.index}
+	rec.before = func() {
+		if marks, err := w.sets.Marked(t.Context(), shards); err != nil || slices.Contains(marks, true) {
+			t.Errorf("marked %v, %v before all entries stand", marks, err)
 		}
-		w.index = rec
-		if res := w.run(t, (&rebuild{r: w.Reconciler}).pass); res.More || !w.marked(t) {
-			t.Errorf("got %+v and marked %v, want it done", res, w.marked(t))
-		}
-		if !slices.IsSortedFunc(rec.filled, func(a, b task.Task) int { return a.RunAt.Compare(b.RunAt) }) {
-			t.Error("entries were not filled in the order of their time")
-		}
-		w.wantTruth(t)
-		rec.filled = nil
-		w.run(t, (&rebuild{r: w.Reconciler}).pass)
-		if len(rec.filled) > 0 {
-			t.Error("shards whose marker stands were rebuilt")
-		}
-	})
+	}
+	w.index = rec
+	if res := w.run(t, (&rebuild{r: w.Reconciler}).pass); res.More || !w.marked(t) {
+		t.Errorf("got %+v and marked %v, want it done", res, w.marked(t))
+	}
+	if !slices.IsSortedFunc(rec.filled, func(a, b task.Task) int { return a.RunAt.Compare(b.RunAt) }) {
+		t.Error("entries were not filled in the order of their time")
+	}
+	w.wantTruth(t)
+	rec.filled = nil
+	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	if len(rec.filled) > 0 {
+		t.Error("shards whose marker stands were rebuilt")
+	}
 }
 
 // unhurried is an index that reads the markers slowly.

@@ -48,43 +48,41 @@ func soon(owner string) task.Task {
 
 func TestTwoDaemonsOverlapAndTheOlderEnds(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		other, err := New(w.cfg, w.rows, w.sets, w.hints)
-		pipelinetest.Must(t, err)
-		older, err := w.rows.Take(t.Context(), "daemon")
-		pipelinetest.Must(t, err)
-		var first, second worldtest.Term
-		stopFirst := lead(t, w.Reconciler, older, &first)
-		for i := range 3 {
-			w.insert(t, soon("ann"), soon("bob"))
-			if i == 1 {
-				newer, err := w.rows.Take(t.Context(), "daemon")
-				pipelinetest.Must(t, err)
-				stopSecond := lead(t, other, newer, &second)
-				defer func() { pipelinetest.Must(t, stopSecond()) }()
-				pipelinetest.Await(t, "the older daemon to be fenced", func() bool { _, by := first.Seen(); return by == newer })
-			}
+	w := newWorld(t, Config{})
+	other, err := New(w.cfg, w.rows, w.sets, w.hints)
+	pipelinetest.Must(t, err)
+	older, err := w.rows.Take(t.Context(), "daemon")
+	pipelinetest.Must(t, err)
+	var first, second worldtest.Term
+	stopFirst := lead(t, w.Reconciler, older, &first)
+	for i := range 3 {
+		w.insert(t, soon("ann"), soon("bob"))
+		if i == 1 {
+			newer, err := w.rows.Take(t.Context(), "daemon")
+			pipelinetest.Must(t, err)
+			stopSecond := lead(t, other, newer, &second)
+			defer func() { pipelinetest.Must(t, stopSecond()) }()
+			pipelinetest.Await(t, "the older daemon to be fenced", func() bool { _, by := first.Seen(); return by == newer })
 		}
-		if err := stopFirst(); !errors.Is(err, ErrFenced) {
-			t.Errorf("got %v, want %v", err, ErrFenced)
-		}
-		pipelinetest.Await(t, "both sets to say what the rows say", func() bool { return len(w.members(t)) == 12 })
-		w.wantTruth(t)
-	})
+	}
+	if err := stopFirst(); !errors.Is(err, ErrFenced) {
+		t.Errorf("got %v, want %v", err, ErrFenced)
+	}
+	pipelinetest.Await(t, "both sets to say what the rows say", func() bool { return len(w.members(t)) == 12 })
+	w.wantTruth(t)
 }
 
 func TestEndOfTheContextReturnsPromptly(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		var told worldtest.Term
-		stop := lead(t, w.Reconciler, 1, &told)
-		pipelinetest.Await(t, "the first passes", func() bool { n, _ := told.Seen(); return n > 0 })
-		begun := time.Now()
-		pipelinetest.Must(t, stop())
-		if took := time.Since(begun); took > 9*time.Second { // without its own timeout a wait takes ten seconds and more
-			t.Errorf("took %v", took)
-		}
-	})
+	w := newWorld(t, Config{})
+	var told worldtest.Term
+	stop := lead(t, w.Reconciler, 1, &told)
+	pipelinetest.Await(t, "the first passes", func() bool { n, _ := told.Seen(); return n > 0 })
+	begun := time.Now()
+	pipelinetest.Must(t, stop())
+	if took := time.Since(begun); took > 9*time.Second { // without its own timeout a wait takes ten seconds and more
+		t.Errorf("took %v", took)
+	}
 }
 
 // downStore is a database that is away while down is set.
@@ -118,55 +116,53 @@ func (w *world) purgeBehind(t *testing.T) float64 {
 
 func TestPurgeKeepsRetentionAndBatches(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		w.cfg.Retention = time.Hour
-		rows := w.insert(t, many(purgeBatch+20)...)
-		w.now = base.Add(-2 * time.Hour)
-		for _, row := range rows[:purgeBatch+10] {
-			w.save(t, w.cancelled(t, row))
-		}
-		w.now = base.Add(-30 * time.Minute)
-		kept := w.save(t, w.cancelled(t, rows[purgeBatch+10]))
-		w.now = base
-		if res := w.run(t, (&purge{r: w.Reconciler}).pass); !res.More {
-			t.Error("a full batch did not ask for another one")
-		}
-		if got := w.purgeBehind(t); got != time.Hour.Seconds() {
-			t.Errorf("behind by %v s after a full batch, want an hour", got)
-		}
-		if got := w.left(t, rows); got != 20 {
-			t.Errorf("%d rows left after a batch of %d, want 20", got, purgeBatch)
-		}
-		w.run(t, (&purge{r: w.Reconciler}).pass)
-		if got := w.left(t, rows); got != 10 {
-			t.Errorf("%d rows left, want the 9 pending ones and the one within its retention", got)
-		}
-		if got := w.purgeBehind(t); got != 0 {
-			t.Errorf("behind by %v s after the last batch", got)
-		}
-		if w.left(t, []task.Task{kept}) != 1 {
-			t.Error("a row within its retention was purged")
-		}
-	})
+	w := newWorld(t, Config{})
+	w.cfg.Retention = time.Hour
+	rows := w.insert(t, many(purgeBatch+20)...)
+	w.now = base.Add(-2 * time.Hour)
+	for _, row := range rows[:purgeBatch+10] {
+		w.save(t, w.cancelled(t, row))
+	}
+	w.now = base.Add(-30 * time.Minute)
+	kept := w.save(t, w.cancelled(t, rows[purgeBatch+10]))
+	w.now = base
+	if res := w.run(t, (&purge{r: w.Reconciler}).pass); !res.More {
+		t.Error("a full batch did not ask for another one")
+	}
+	if got := w.purgeBehind(t); got != time.Hour.Seconds() {
+		t.Errorf("behind by %v s after a full batch, want an hour", got)
+	}
+	if got := w.left(t, rows); got != 20 {
+		t.Errorf("%d rows left after a batch of %d, want 20", got, purgeBatch)
+	}
+	w.run(t, (&purge{r: w.Reconciler}).pass)
+	if got := w.left(t, rows); got != 10 {
+		t.Errorf("%d rows left, want the 9 pending ones and the one within its retention", got)
+	}
+	if got := w.purgeBehind(t); got != 0 {
+		t.Errorf("behind by %v s after the last batch", got)
+	}
+	if w.left(t, []task.Task{kept}) != 1 {
+		t.Error("a row within its retention was purged")
+	}
 }
 
 func TestPurgeWaitsForTheLastComparison(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		w.cfg.Retention = time.Second
-		row := w.insert(t, pending("ann", time.Hour))[0]
-		w.save(t, w.cancelled(t, row))
-		w.now = base.Add(w.cfg.Longest + windowMargin) // where the changed pass still looks
-		w.run(t, (&purge{r: w.Reconciler}).pass)
-		if w.left(t, []task.Task{row}) != 1 {
-			t.Error("purged while it was still to be compared")
-		}
-		w.now = w.now.Add(2 * windowMargin)
-		w.run(t, (&purge{r: w.Reconciler}).pass)
-		if w.left(t, []task.Task{row}) != 0 {
-			t.Error("kept beyond its retention")
-		}
-	})
+	w := newWorld(t, Config{})
+	w.cfg.Retention = time.Second
+	row := w.insert(t, pending("ann", time.Hour))[0]
+	w.save(t, w.cancelled(t, row))
+	w.now = base.Add(w.cfg.Longest + windowMargin) // where the changed pass still looks
+	w.run(t, (&purge{r: w.Reconciler}).pass)
+	if w.left(t, []task.Task{row}) != 1 {
+		t.Error("purged while it was still to be compared")
+	}
+	w.now = w.now.Add(2 * windowMargin)
+	w.run(t, (&purge{r: w.Reconciler}).pass)
+	if w.left(t, []task.Task{row}) != 0 {
+		t.Error("kept beyond its retention")
+	}
 }
 
 func (w *world) left(t testing.TB, tasks []task.Task) int {

@@ -73,59 +73,57 @@ func (w *world) manyRecur(t testing.TB, n int, due time.Time) {
 // A page full of recurrences whose tasks are pending, as while workers are away, does not hide those behind it.
 func TestRecurrenceLeftBehindAFullPage(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		r, row := w.recur(t, "ann")
-		w.manyRecur(t, page, row.DueAt.Add(-time.Minute))
-		w.alter(t, w.rows.DB(), "DELETE FROM duetime_tasks WHERE id = ?", row.ID[:])
-		pass := &recurrences{r: w.Reconciler}
-		for range 3 {
-			w.run(t, pass.pass)
-		}
-		got, _, err := w.rows.Recurrence(t.Context(), w.rows.DB(), "ann", "meals")
-		pipelinetest.Must(t, err)
-		if got.Newest == r.Newest || got.Newest.IsZero() {
-			t.Errorf("the newest task is %s, want one after %s", got.Newest, r.Newest)
-		}
-	})
+	w := newWorld(t, Config{})
+	r, row := w.recur(t, "ann")
+	w.manyRecur(t, page, row.DueAt.Add(-time.Minute))
+	w.alter(t, w.rows.DB(), "DELETE FROM duetime_tasks WHERE id = ?", row.ID[:])
+	pass := &recurrences{r: w.Reconciler}
+	for range 3 {
+		w.run(t, pass.pass)
+	}
+	got, _, err := w.rows.Recurrence(t.Context(), w.rows.DB(), "ann", "meals")
+	pipelinetest.Must(t, err)
+	if got.Newest == r.Newest || got.Newest.IsZero() {
+		t.Errorf("the newest task is %s, want one after %s", got.Newest, r.Newest)
+	}
 }
 
 // A recurrence whose task has ended by SQL of somebody else, or has vanished, gets the task of its next tick, once. One whose
 // task is pending, or has ended a moment ago, is left as it is.
 func TestRecurrencesLeftBehind(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		for name, c := range map[string]struct {
-			harm   string
-			ended  time.Duration // before now
-			mended bool
-		}{
-			"cancelled":     {"UPDATE duetime_tasks SET state = 2, updated_at = ? WHERE id = ?", time.Minute, true},
-			"deleted":       {"DELETE FROM duetime_tasks WHERE updated_at > ? AND id = ?", 2 * time.Minute, true},
-			"pending":       {"UPDATE duetime_tasks SET updated_at = ? WHERE id = ?", time.Minute, false},
-			"ended a while": {"UPDATE duetime_tasks SET state = 1, updated_at = ? WHERE id = ?", 0, false},
-		} {
-			r, row := w.recur(t, name)
-			w.alter(t, w.rows.DB(), c.harm, w.now.Add(-c.ended).UnixMilli(), row.ID[:])
-			pass := &recurrences{r: w.Reconciler}
-			w.run(t, pass.pass)
-			w.run(t, pass.pass)
-			got, _, err := w.rows.Recurrence(t.Context(), w.rows.DB(), name, "meals")
-			pipelinetest.Must(t, err)
-			if mended := got.Newest != r.Newest; mended != c.mended {
-				t.Errorf("%s: mended %v, want %v", name, mended, c.mended)
-				continue
-			}
-			if !c.mended {
-				w.alter(t, w.rows.DB(), "DELETE FROM duetime_recurrences WHERE id = ?", r.ID[:]) // out of the way of the others
-				continue
-			}
-			next, err := w.rows.Get(t.Context(), nil, []task.ID{got.Newest})
-			pipelinetest.Must(t, err)
-			id, tick, ok := next[0].Tick()
-			if !ok || id != r.ID || !tick.After(r.DueAt) || got.Made != 2 {
-				t.Errorf("%s: followed by the tick of %v, of %d made", name, tick, got.Made)
-			}
-			w.wantStanding(t, name, next[0], both(next[0]))
+	w := newWorld(t, Config{})
+	for name, c := range map[string]struct {
+		harm   string
+		ended  time.Duration // before now
+		mended bool
+	}{
+		"cancelled":     {"UPDATE duetime_tasks SET state = 2, updated_at = ? WHERE id = ?", time.Minute, true},
+		"deleted":       {"DELETE FROM duetime_tasks WHERE updated_at > ? AND id = ?", 2 * time.Minute, true},
+		"pending":       {"UPDATE duetime_tasks SET updated_at = ? WHERE id = ?", time.Minute, false},
+		"ended a while": {"UPDATE duetime_tasks SET state = 1, updated_at = ? WHERE id = ?", 0, false},
+	} {
+		r, row := w.recur(t, name)
+		w.alter(t, w.rows.DB(), c.harm, w.now.Add(-c.ended).UnixMilli(), row.ID[:])
+		pass := &recurrences{r: w.Reconciler}
+		w.run(t, pass.pass)
+		w.run(t, pass.pass)
+		got, _, err := w.rows.Recurrence(t.Context(), w.rows.DB(), name, "meals")
+		pipelinetest.Must(t, err)
+		if mended := got.Newest != r.Newest; mended != c.mended {
+			t.Errorf("%s: mended %v, want %v", name, mended, c.mended)
+			continue
 		}
-	})
+		if !c.mended {
+			w.alter(t, w.rows.DB(), "DELETE FROM duetime_recurrences WHERE id = ?", r.ID[:]) // out of the way of the others
+			continue
+		}
+		next, err := w.rows.Get(t.Context(), nil, []task.ID{got.Newest})
+		pipelinetest.Must(t, err)
+		id, tick, ok := next[0].Tick()
+		if !ok || id != r.ID || !tick.After(r.DueAt) || got.Made != 2 {
+			t.Errorf("%s: followed by the tick of %v, of %d made", name, tick, got.Made)
+		}
+		w.wantStanding(t, name, next[0], both(next[0]))
+	}
 }

@@ -100,29 +100,28 @@ func (w *world) tasksRun(t testing.TB) {
 
 func TestRehome(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		w.run(t, (&rebuild{r: w.Reconciler}).pass)
-		rows := w.population(t, 1200)
-		w.wantTruth(t)
-		for _, n := range []int{64, 16, 3, 4} {
-			w.change(t, n)
-			began := w.now
-			m := &rehome{r: w.Reconciler}
-			w.run(t, m.pass)
-			if l := w.layout(t); l.Moved != 0 {
-				t.Errorf("%d rows moved before all processes know the layout", l.Moved)
-			}
-			w.moveAll(t, m)
-			if took := w.now.Sub(began); took < 2*w.cfg.Settle {
-				t.Errorf("to %d shards: over after %v, before the last lap's time", n, took)
-			}
-			w.wantPlaced(t, rows)
-			w.wantTruth(t)
-			if l := w.layout(t); l.Shards != n || l.ShardsFrom != 0 || l.Moved == 0 || l.ToMove != l.Moved {
-				t.Errorf("to %d shards: layout %+v", n, l)
-			}
+	w := newWorld(t, Config{})
+	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	rows := w.population(t, 1200)
+	w.wantTruth(t)
+	for _, n := range []int{64, 16, 3, 4} {
+		w.change(t, n)
+		began := w.now
+		m := &rehome{r: w.Reconciler}
+		w.run(t, m.pass)
+		if l := w.layout(t); l.Moved != 0 {
+			t.Errorf("%d rows moved before all processes know the layout", l.Moved)
 		}
-	})
+		w.moveAll(t, m)
+		if took := w.now.Sub(began); took < 2*w.cfg.Settle {
+			t.Errorf("to %d shards: over after %v, before the last lap's time", n, took)
+		}
+		w.wantPlaced(t, rows)
+		w.wantTruth(t)
+		if l := w.layout(t); l.Shards != n || l.ShardsFrom != 0 || l.Moved == 0 || l.ToMove != l.Moved {
+			t.Errorf("to %d shards: layout %+v", n, l)
+		}
+	}
 }
 
 // errKilled stands for the daemon's death.
@@ -180,200 +179,194 @@ func (x killedIndex) Repair(ctx context.Context, repairs []task.Repair) (n int, 
 // A daemon dies before or after any write of a move. The next one ends the move, and all is right at the end.
 func TestRehomeSurvivesTheDaemonsDeath(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		w.run(t, (&rebuild{r: w.Reconciler}).pass)
-		rows := w.population(t, 60)
-		store, index := w.store, w.index
-		sizes, round := []int{16, 4}, 0
-		for at := 1; ; at++ {
-			died := false
-			for _, after := range []bool{false, true} {
-				k := &killer{at: at, after: after}
-				w.change(t, sizes[round%2])
-				round++
-				w.store, w.index = killedStore{store, k}, killedIndex{index, k}
-				m := &rehome{r: w.Reconciler}
-				for w.layout(t).Changing() {
-					if _, err := m.pass(t.Context(), w.clock); errors.Is(err, errKilled) {
-						died = true
-						break
-					} else if err != nil {
-						t.Fatal(err)
-					}
-					w.now = w.now.Add(time.Second)
+	w := newWorld(t, Config{})
+	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	rows := w.population(t, 60)
+	store, index := w.store, w.index
+	sizes, round := []int{16, 4}, 0
+	for at := 1; ; at++ {
+		died := false
+		for _, after := range []bool{false, true} {
+			k := &killer{at: at, after: after}
+			w.change(t, sizes[round%2])
+			round++
+			w.store, w.index = killedStore{store, k}, killedIndex{index, k}
+			m := &rehome{r: w.Reconciler}
+			for w.layout(t).Changing() {
+				if _, err := m.pass(t.Context(), w.clock); errors.Is(err, errKilled) {
+					died = true
+					break
+				} else if err != nil {
+					t.Fatal(err)
 				}
-				w.store, w.index = store, index
-				w.alarms.Store(0) // what the dead one knew
-				next := &rehome{r: w.Reconciler}
-				w.moveAll(t, next)
-				w.run(t, next.pass)
-				if w.alarms.Load() == 0 {
-					t.Errorf("killed at write %d, after it: %v: the change is over, and nothing is audited", at, after)
-				}
-				w.wantPlaced(t, rows)
-				w.run(t, (&auditIndex{pace: pace{r: w.Reconciler}}).pass)
-				w.wantTruth(t)
+				w.now = w.now.Add(time.Second)
 			}
-			if !died {
-				if at < 4 {
-					t.Errorf("only %d writes to die at", at-1)
-				}
-				return
+			w.store, w.index = store, index
+			w.alarms.Store(0) // what the dead one knew
+			next := &rehome{r: w.Reconciler}
+			w.moveAll(t, next)
+			w.run(t, next.pass)
+			if w.alarms.Load() == 0 {
+				t.Errorf("killed at write %d, after it: %v: the change is over, and nothing is audited", at, after)
 			}
+			w.wantPlaced(t, rows)
+			w.run(t, (&auditIndex{pace: pace{r: w.Reconciler}}).pass)
+			w.wantTruth(t)
 		}
-	})
+		if !died {
+			if at < 4 {
+				t.Errorf("only %d writes to die at", at-1)
+			}
+			return
+		}
+	}
 }
 
 // The answer that a change is over is lost. The next run sees that it is over, and has everything audited, once.
 func TestLostEndOfAChangeIsAudited(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		w.run(t, (&rebuild{r: w.Reconciler}).pass)
-		w.change(t, 16)
-		store := w.store
-		w.store = killedStore{store, &killer{at: 1, after: true}}
-		m := &rehome{r: w.Reconciler}
-		for w.layout(t).Changing() {
-			if _, err := m.pass(t.Context(), w.clock); err != nil && !errors.Is(err, errKilled) {
-				t.Fatal(err)
-			}
-			w.now = w.now.Add(time.Second)
+	w := newWorld(t, Config{})
+	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	w.change(t, 16)
+	store := w.store
+	w.store = killedStore{store, &killer{at: 1, after: true}}
+	m := &rehome{r: w.Reconciler}
+	for w.layout(t).Changing() {
+		if _, err := m.pass(t.Context(), w.clock); err != nil && !errors.Is(err, errKilled) {
+			t.Fatal(err)
 		}
-		w.store = store
-		if n := w.alarms.Load(); n != 0 {
-			t.Fatalf("%d alarms before the end is known", n)
+		w.now = w.now.Add(time.Second)
+	}
+	w.store = store
+	if n := w.alarms.Load(); n != 0 {
+		t.Fatalf("%d alarms before the end is known", n)
+	}
+	for range 3 {
+		w.run(t, m.pass)
+	}
+	if n := w.alarms.Load(); n != 1 {
+		t.Errorf("%d alarms after the end, want 1", n)
+	}
+	over := w.now
+	for _, after := range []time.Duration{auditAfter - time.Minute, auditAfter + time.Minute} {
+		w.now = over.Add(after)
+		w.run(t, (&rehome{r: w.Reconciler}).pass)
+		if n := w.alarms.Load(); n != 2 {
+			t.Errorf("%d alarms after a term that began %v after the change, want one more up to %v", n, after, auditAfter)
 		}
-		for range 3 {
-			w.run(t, m.pass)
-		}
-		if n := w.alarms.Load(); n != 1 {
-			t.Errorf("%d alarms after the end, want 1", n)
-		}
-		over := w.now
-		for _, after := range []time.Duration{auditAfter - time.Minute, auditAfter + time.Minute} {
-			w.now = over.Add(after)
-			w.run(t, (&rehome{r: w.Reconciler}).pass)
-			if n := w.alarms.Load(); n != 2 {
-				t.Errorf("%d alarms after a term that began %v after the change, want one more up to %v", n, after, auditAfter)
-			}
-		}
-	})
+	}
 }
 
 // A pause stops a move, a resume goes on, and a cancel goes back.
 func TestRehomeIsPausedAndCancelled(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		w.run(t, (&rebuild{r: w.Reconciler}).pass)
-		rows := w.population(t, 700)
-		w.change(t, 64)
-		m := &rehome{r: w.Reconciler}
-		w.run(t, m.pass)
-		w.now = w.now.Add(w.cfg.Settle)
-		w.tasksRun(t)
-		w.run(t, m.pass)
-		l := w.layout(t)
-		if l.Moved == 0 || l.Moved >= l.ToMove {
-			t.Fatalf("%d of %d rows moved by one run beside running tasks, want some", l.Moved, l.ToMove)
-		}
-		_, err := w.rows.PauseChange(t.Context(), w.rows.DB(), l, true)
-		pipelinetest.Must(t, err)
-		w.run(t, m.pass)
-		if now := w.layout(t); now.Moved != l.Moved {
-			t.Errorf("%d rows moved while the change was paused", now.Moved-l.Moved)
-		}
-		_, err = w.rows.PauseChange(t.Context(), w.rows.DB(), l, false)
-		pipelinetest.Must(t, err)
-		w.run(t, m.pass)
-		if now := w.layout(t); now.Moved == l.Moved {
-			t.Error("no row moved after the resume")
-		}
-		pipelinetest.Must(t, w.rows.CancelChange(t.Context(), w.rows.DB(), w.layout(t)))
-		w.moveAll(t, m)
-		w.wantPlaced(t, rows)
-		w.wantTruth(t)
-		if l := w.layout(t); l.Shards != shards || l.Polled() != 64 {
-			t.Errorf("layout after the cancel: %+v", l)
-		}
-	})
+	w := newWorld(t, Config{})
+	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	rows := w.population(t, 700)
+	w.change(t, 64)
+	m := &rehome{r: w.Reconciler}
+	w.run(t, m.pass)
+	w.now = w.now.Add(w.cfg.Settle)
+	w.tasksRun(t)
+	w.run(t, m.pass)
+	l := w.layout(t)
+	if l.Moved == 0 || l.Moved >= l.ToMove {
+		t.Fatalf("%d of %d rows moved by one run beside running tasks, want some", l.Moved, l.ToMove)
+	}
+	_, err := w.rows.PauseChange(t.Context(), w.rows.DB(), l, true)
+	pipelinetest.Must(t, err)
+	w.run(t, m.pass)
+	if now := w.layout(t); now.Moved != l.Moved {
+		t.Errorf("%d rows moved while the change was paused", now.Moved-l.Moved)
+	}
+	_, err = w.rows.PauseChange(t.Context(), w.rows.DB(), l, false)
+	pipelinetest.Must(t, err)
+	w.run(t, m.pass)
+	if now := w.layout(t); now.Moved == l.Moved {
+		t.Error("no row moved after the resume")
+	}
+	pipelinetest.Must(t, w.rows.CancelChange(t.Context(), w.rows.DB(), w.layout(t)))
+	w.moveAll(t, m)
+	w.wantPlaced(t, rows)
+	w.wantTruth(t)
+	if l := w.layout(t); l.Shards != shards || l.Polled() != 64 {
+		t.Errorf("layout after the cancel: %+v", l)
+	}
 }
 
 // A row of a program that knows an old number of shards is moved by the sweep that meets it, at any time.
 func TestStaleInsertIsMet(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		w.run(t, (&rebuild{r: w.Reconciler}).pass)
-		w.change(t, 16)
-		w.moveAll(t, &rehome{r: w.Reconciler})
-		for name, sweep := range map[string]func(){
-			"changed":    func() { w.run(t, (&changed{r: w.Reconciler}).pass) },
-			"lookahead":  func() { w.run(t, (&lookahead{r: w.Reconciler}).pass) },
-			"audit rows": func() { w.run(t, w.auditRows().pass) },
-		} {
-			stale := pending("stale of "+name, w.now.Sub(base)+30*time.Second)
-			stale.UpdatedAt = w.now.Add(-2 * time.Second)
-			for i := 0; task.Shard(stale.Owner, 16) == task.Shard(stale.Owner, shards); i++ {
-				stale.Owner = fmt.Sprint(name, i)
-			}
-			stale = w.insert(t, stale)[0]
-			old := task.Shard(stale.Owner, shards)
-			_, err := w.rows.DB().ExecContext(t.Context(), "UPDATE duetime_tasks SET shard = ? WHERE id = ?", old, stale.ID[:])
-			pipelinetest.Must(t, err)
-			stale.Shard = old
-			w.put(t, stale)
-			w.layout(t)
-			sweep()
-			w.wantPlaced(t, []task.Task{stale})
-			w.wantTruth(t)
+	w := newWorld(t, Config{})
+	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	w.change(t, 16)
+	w.moveAll(t, &rehome{r: w.Reconciler})
+	for name, sweep := range map[string]func(){
+		"changed":    func() { w.run(t, (&changed{r: w.Reconciler}).pass) },
+		"lookahead":  func() { w.run(t, (&lookahead{r: w.Reconciler}).pass) },
+		"audit rows": func() { w.run(t, w.auditRows().pass) },
+	} {
+		stale := pending("stale of "+name, w.now.Sub(base)+30*time.Second)
+		stale.UpdatedAt = w.now.Add(-2 * time.Second)
+		for i := 0; task.Shard(stale.Owner, 16) == task.Shard(stale.Owner, shards); i++ {
+			stale.Owner = fmt.Sprint(name, i)
 		}
-	})
+		stale = w.insert(t, stale)[0]
+		old := task.Shard(stale.Owner, shards)
+		_, err := w.rows.DB().ExecContext(t.Context(), "UPDATE duetime_tasks SET shard = ? WHERE id = ?", old, stale.ID[:])
+		pipelinetest.Must(t, err)
+		stale.Shard = old
+		w.put(t, stale)
+		w.layout(t)
+		sweep()
+		w.wantPlaced(t, []task.Task{stale})
+		w.wantTruth(t)
+	}
 }
 
 // A writer that read its row before the move puts into the old place afterwards. The entry is removed while the change goes on.
 func TestLatePutIntoTheOldPlaceIsRemoved(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		w.run(t, (&rebuild{r: w.Reconciler}).pass)
-		rows := w.population(t, 97)
-		w.change(t, 64)
-		l := w.layout(t)
-		i := slices.IndexFunc(rows, func(row task.Task) bool { return row.State == task.Pending && l.Misplaced(row) })
-		read := rows[i]
-		m := &rehome{r: w.Reconciler}
-		w.run(t, m.pass)
-		w.now = w.now.Add(w.cfg.Settle)
-		w.run(t, m.pass)
-		next := w.save(t, w.moved(t, read, time.Hour)) // saved by its version, which did not move
-		w.put(t, next)                                 // into the shard that the writer has read
-		w.now = w.now.Add(2 * time.Second)
-		w.run(t, (&changed{r: w.Reconciler}).pass)
-		w.wantTruth(t)
-		rows[i] = next
-		w.moveAll(t, m)
-		w.wantPlaced(t, rows)
-		w.wantTruth(t)
-	})
+	w := newWorld(t, Config{})
+	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	rows := w.population(t, 97)
+	w.change(t, 64)
+	l := w.layout(t)
+	i := slices.IndexFunc(rows, func(row task.Task) bool { return row.State == task.Pending && l.Misplaced(row) })
+	read := rows[i]
+	m := &rehome{r: w.Reconciler}
+	w.run(t, m.pass)
+	w.now = w.now.Add(w.cfg.Settle)
+	w.run(t, m.pass)
+	next := w.save(t, w.moved(t, read, time.Hour)) // saved by its version, which did not move
+	w.put(t, next)                                 // into the shard that the writer has read
+	w.now = w.now.Add(2 * time.Second)
+	w.run(t, (&changed{r: w.Reconciler}).pass)
+	w.wantTruth(t)
+	rows[i] = next
+	w.moveAll(t, m)
+	w.wantPlaced(t, rows)
+	w.wantTruth(t)
 }
 
 // New shards of a growth are complete at once, before any row goes there.
 func TestNewShardsAreCompleteAtOnce(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		b := &rebuild{r: w.Reconciler}
-		w.run(t, b.pass)
-		w.population(t, 10)
-		pipelinetest.Must(t, w.rows.PollShards(t.Context(), 64))
-		read := 0
-		store := w.store
-		w.store = countedStore{store, &read}
-		w.run(t, b.pass)
-		w.store = store
-		marked, err := w.sets.Marked(t.Context(), 64)
-		pipelinetest.Must(t, err)
-		if slices.Contains(marked, false) || read != 0 {
-			t.Errorf("markers %v after %d reads of the rows, want all without one", marked, read)
-		}
-	})
+	w := newWorld(t, Config{})
+	b := &rebuild{r: w.Reconciler}
+	w.run(t, b.pass)
+	w.population(t, 10)
+	pipelinetest.Must(t, w.rows.PollShards(t.Context(), 64))
+	read := 0
+	store := w.store
+	w.store = countedStore{store, &read}
+	w.run(t, b.pass)
+	w.store = store
+	marked, err := w.sets.Marked(t.Context(), 64)
+	pipelinetest.Must(t, err)
+	if slices.Contains(marked, false) || read != 0 {
+		t.Errorf("markers %v after %d reads of the rows, want all without one", marked, read)
+	}
 }
 
 type countedStore struct {
@@ -389,51 +382,49 @@ func (s countedStore) Pending(ctx context.Context, from, to time.Time, after tas
 // Redis loses its memory in the middle of a change: the rebuild and the move come to the same end.
 func TestRehomeAfterALossOfMemory(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		b := &rebuild{r: w.Reconciler}
-		w.run(t, b.pass)
-		rows := w.population(t, 700)
-		w.change(t, 64)
-		m := &rehome{r: w.Reconciler}
-		w.run(t, m.pass)
-		w.now = w.now.Add(w.cfg.Settle)
-		w.tasksRun(t)
-		w.run(t, m.pass)
-		if l := w.layout(t); l.Moved == 0 || l.Moved >= l.ToMove {
-			t.Fatalf("%d of %d rows moved by one run beside running tasks, want some", l.Moved, l.ToMove)
-		}
-		w.flush(t)
-		w.run(t, m.pass)
-		w.run(t, b.pass)
-		w.moveAll(t, m)
-		w.wantPlaced(t, rows)
-		w.wantTruth(t)
-		if marked, err := w.sets.Marked(t.Context(), 64); err != nil || slices.Contains(marked, false) {
-			t.Errorf("markers %v, %v", marked, err)
-		}
-	})
+	w := newWorld(t, Config{})
+	b := &rebuild{r: w.Reconciler}
+	w.run(t, b.pass)
+	rows := w.population(t, 700)
+	w.change(t, 64)
+	m := &rehome{r: w.Reconciler}
+	w.run(t, m.pass)
+	w.now = w.now.Add(w.cfg.Settle)
+	w.tasksRun(t)
+	w.run(t, m.pass)
+	if l := w.layout(t); l.Moved == 0 || l.Moved >= l.ToMove {
+		t.Fatalf("%d of %d rows moved by one run beside running tasks, want some", l.Moved, l.ToMove)
+	}
+	w.flush(t)
+	w.run(t, m.pass)
+	w.run(t, b.pass)
+	w.moveAll(t, m)
+	w.wantPlaced(t, rows)
+	w.wantTruth(t)
+	if marked, err := w.sets.Marked(t.Context(), 64); err != nil || slices.Contains(marked, false) {
+		t.Errorf("markers %v, %v", marked, err)
+	}
 }
 
 // While the rows of a change are on their way, nothing of it counts as drift, and an audit beside it does no harm.
 func TestRehomeIsNoDrift(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		w.run(t, (&rebuild{r: w.Reconciler}).pass)
-		rows := w.population(t, 1200)
-		w.change(t, 64)
-		alarms := w.alarms.Load()
-		m := &rehome{r: w.Reconciler}
-		ahead, fresh := &lookahead{r: w.Reconciler}, &changed{r: w.Reconciler}
-		for w.layout(t).Changing() {
-			w.run(t, m.pass)
-			w.run(t, ahead.pass)
-			w.run(t, fresh.pass)
-			w.now = w.now.Add(time.Second)
-		}
-		if n := w.alarms.Load() - alarms; n != 1 {
-			t.Errorf("%d alarms, want the one of the end", n)
-		}
-		w.wantPlaced(t, rows)
-		w.wantTruth(t)
-	})
+	w := newWorld(t, Config{})
+	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	rows := w.population(t, 1200)
+	w.change(t, 64)
+	alarms := w.alarms.Load()
+	m := &rehome{r: w.Reconciler}
+	ahead, fresh := &lookahead{r: w.Reconciler}, &changed{r: w.Reconciler}
+	for w.layout(t).Changing() {
+		w.run(t, m.pass)
+		w.run(t, ahead.pass)
+		w.run(t, fresh.pass)
+		w.now = w.now.Add(time.Second)
+	}
+	if n := w.alarms.Load() - alarms; n != 1 {
+		t.Errorf("%d alarms, want the one of the end", n)
+	}
+	w.wantPlaced(t, rows)
+	w.wantTruth(t)
 }

@@ -57,65 +57,62 @@ func (w *world) counted() *reader {
 
 func TestNewestComeBeforeMillionsThatAreOlder(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		w.crowd(t, "default", 6000, -time.Hour)
-		lost := w.insert(t, pending("bob", sec(-3)))[0]
-		read, o := w.counted(), &overdue{r: w.Reconciler}
-		res := w.run(t, o.pass)
-		w.wantStanding(t, "lost and new", lost, both(lost))
-		most := overdueRounds*overduePages*page + 1
-		if n := read.rows["default"]; n > most || !res.More {
-			t.Errorf("the pass read %d rows, then %+v; want at most %d, and the others at once", n, res, most)
-		}
-		res = w.run(t, o.pass)
-		if n := read.rows["default"]; n < 6001 || res.More {
-			t.Errorf("two passes read %d rows, then %+v; want all, and a rest", n, res)
-		}
-	})
+	w := newWorld(t, Config{})
+	w.crowd(t, "default", 6000, -time.Hour)
+	lost := w.insert(t, pending("bob", sec(-3)))[0]
+	read, o := w.counted(), &overdue{r: w.Reconciler}
+	res := w.run(t, o.pass)
+	w.wantStanding(t, "lost and new", lost, both(lost))
+	most := overdueRounds*overduePages*page + 1
+	if n := read.rows["default"]; n > most || !res.More {
+		t.Errorf("the pass read %d rows, then %+v; want at most %d, and the others at once", n, res, most)
+	}
+	res = w.run(t, o.pass)
+	if n := read.rows["default"]; n < 6001 || res.More {
+		t.Errorf("two passes read %d rows, then %+v; want all, and a rest", n, res)
+	}
 }
 
 func TestPausedMillionsHideNoLostHint(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		_, err := w.rows.Pause(t.Context(), w.rows.DB(), "paused", w.now)
-		pipelinetest.Must(t, err)
-		w.crowd(t, "paused", 9000, -time.Hour)
-		w.crowd(t, "paused", 500, sec(-2))
-		fresh, old := w.insert(t, pending("bob", sec(-3)))[0], w.insert(t, pending("eve", sec(-60)))[0]
-		read, o := w.counted(), &overdue{r: w.Reconciler}
+	w := newWorld(t, Config{})
+	_, err := w.rows.Pause(t.Context(), w.rows.DB(), "paused", w.now)
+	pipelinetest.Must(t, err)
+	w.crowd(t, "paused", 9000, -time.Hour)
+	w.crowd(t, "paused", 500, sec(-2))
+	fresh, old := w.insert(t, pending("bob", sec(-3)))[0], w.insert(t, pending("eve", sec(-60)))[0]
+	read, o := w.counted(), &overdue{r: w.Reconciler}
+	w.run(t, o.pass)
+	w.wantStanding(t, "lost and new", fresh, both(fresh))
+	passes := 1
+	for ; w.standing(t, old) != both(old) && passes < 30; passes++ {
+		w.now = w.now.Add(sec(0.5))
 		w.run(t, o.pass)
-		w.wantStanding(t, "lost and new", fresh, both(fresh))
-		passes := 1
-		for ; w.standing(t, old) != both(old) && passes < 30; passes++ {
-			w.now = w.now.Add(sec(0.5))
-			w.run(t, o.pass)
-		}
-		w.wantStanding(t, "lost and older", old, both(old))
-		if n := read.rows["paused"]; n > passes*smallPage {
-			t.Errorf("%d passes read %d rows of the paused queue, want none but %d a pass by the way", passes, n, smallPage)
-		}
-	})
+	}
+	w.wantStanding(t, "lost and older", old, both(old))
+	if n := read.rows["paused"]; n > passes*smallPage {
+		t.Errorf("%d passes read %d rows of the paused queue, want none but %d a pass by the way", passes, n, smallPage)
+	}
 }
 
 // A lap over several passes decides by when it last looked at a row, not by when the previous pass began.
 func TestTurnsAreKeptOverLongLaps(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		w.crowd(t, "default", 5000, -time.Hour)
-		row := w.insert(t, pending("bob", -time.Hour))[0]
-		o := &overdue{r: w.Reconciler}
-		puts := 0
-		for ; w.now.Before(base.Add(240 * time.Second)); w.now = w.now.Add(sec(10)) {
-			w.run(t, o.pass)
-			if w.standing(t, row).Due != task.NoScore {
-				puts++
-				_, err := w.sets.Ack(t.Context(), row.Shard, 1, []task.Entry{w.entry(t, row)})
-				pipelinetest.Must(t, err)
-			}
+	w := newWorld(t, Config{})
+	w.crowd(t, "default", 5000, -time.Hour)
+	row := w.insert(t, pending("bob", -time.Hour))[0]
+	o := &overdue{r: w.Reconciler}
+	puts := 0
+	for ; w.now.Before(base.Add(240 * time.Second)); w.now = w.now.Add(sec(10)) {
+		w.run(t, o.pass)
+		if w.standing(t, row).Due != task.NoScore {
+			puts++
+			_, err := w.sets.Ack(t.Context(), row.Shard, 1, []task.Entry{w.entry(t, row)})
+			pipelinetest.Must(t, err)
 		}
-		// For a row that is an hour old, the next two steps come after 156 and after 323 seconds.
-		if puts != 1 {
-			t.Errorf("%d puts within four minutes, want 1", puts)
-		}
-	})
+	}
+	// For a row that is an hour old, the next two steps come after 156 and after 323 seconds.
+	if puts != 1 {
+		t.Errorf("%d puts within four minutes, want 1", puts)
+	}
 }

@@ -47,12 +47,6 @@ var base = time.UnixMilli(1_790_000_000_000).UTC()
 
 func sec(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// onEach runs a test on a world of its own.
-func onEach(t *testing.T, test func(t *testing.T, w *world)) {
-	t.Helper()
-	test(t, newWorld(t, Config{}))
-}
-
 func newWorld(t testing.TB, cfg Config) *world {
 	t.Helper()
 	return newWorldOn(t, worldtest.Schema(t), index.Config{Addrs: []string{pipelinetest.Redis(t).Addr()}}, cfg)
