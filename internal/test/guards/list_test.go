@@ -135,7 +135,7 @@ var guards = []guard{
 		"internal/settle/decide.go",
 		"		v.holdUntil(f.now.Add(wait), f.hint.Lane)\n		v.result = resultEarly\n",
 		"		v.settle(resultEarly)\n		v.put = true\n",
-		"pkg/worker TestEarlyHintIsHeldNotPutBack",
+		"internal/test/protocoltest TestRaces/settle-early-hint",
 	},
 	{
 		"a COMMIT that was not answered counts as refused",
@@ -260,7 +260,7 @@ var guards = []guard{
 		"internal/index/lua/repair.lua",
 		"if stands(KEYS[1], member, ARGV[i + 2]) and stands(owner, member, ARGV[i + 3]) then",
 		"if true then",
-		"internal/reconcile TestRowMovedBetweenTheReadsIsNotOverwritten TestRowMovedAfterTheReadsIsLookedAtAgain",
+		"internal/test/protocoltest TestRaces/reconcile-moved-between-reads TestRaces/reconcile-moved-after-reads",
 	},
 	{
 		"a row is read before the index, and moves between the reads",
@@ -283,14 +283,14 @@ var guards = []guard{
 		return nil, nil, fmt.Errorf("read %d standings: %w", len(tasks), err)
 	}
 `,
-		"internal/reconcile TestRowMovedBetweenTheReadsIsNotOverwritten",
+		"internal/test/protocoltest TestRaces/reconcile-moved-between-reads",
 	},
 	{
 		"a speed-up committed, its put was lost",
 		"internal/reconcile/overdue.go",
 		"if o.r.right(layout, row, seen[i], now, allowAbsent) != seen[i] {",
 		"if false && o.r.right(layout, row, seen[i], now, allowAbsent) != seen[i] {",
-		"internal/reconcile TestOverdueRowAtALaterTimeIsMended",
+		"internal/test/protocoltest TestRaces/reconcile-sped-up-never-put",
 	},
 	{
 		"a cancel's drop overtakes its task's put inside one large flush",
@@ -341,14 +341,14 @@ var guards = []guard{
 		"internal/dispatch/publish.go",
 		"case r.count >= maxRefusals, full && kafka == kafkaWell:",
 		"case full && kafka == kafkaWell:",
-		"internal/dispatch TestUnpublishableHeadStarvesNobody TestRefusedThriceWhileOthersPass",
+		"internal/test/protocoltest TestRaces/dispatch-head-starves-nobody TestRaces/dispatch-refused-thrice",
 	},
 	{
 		"a refused entry is sent again with each pass",
 		"internal/dispatch/publish.go",
 		"return wait <= 0 || wait > laterRetry",
 		"return wait <= 0 || wait > 0",
-		"internal/dispatch TestRefusedEntryIsTriedAgainAtItsOwnTime",
+		"internal/test/protocoltest TestRaces/dispatch-mute-queue TestRaces/dispatch-refused-thrice",
 	},
 	{
 		"offsets committed for an old generation rewind the group",
@@ -362,7 +362,7 @@ var guards = []guard{
 		"internal/reconcile/overdue.go",
 		"			if lost[row.ID] {",
 		"			if lost[row.ID] || true {",
-		"internal/reconcile TestOldRowIsPutAgainWhateverTheBacklog TestTasksSettledDuringTheLookAreNoAlarm",
+		"internal/test/protocoltest TestRaces/reconcile-backlog-explains-ten-minutes TestRaces/reconcile-settled-during-overdue",
 	},
 
 	// Workers without hints.
@@ -401,7 +401,7 @@ var guards = []guard{
 		"internal/dispatch/health.go",
 		"	if took || h.unpublished.Load() == 0 {",
 		"	if true {",
-		"internal/dispatch TestNoProgressWhilePublishingFails",
+		"internal/test/protocoltest TestRaces/dispatch-no-progress",
 	},
 	{
 		"a daemon that has lost Redis keeps its place",
@@ -415,7 +415,7 @@ var guards = []guard{
 		"internal/index/lua/prelude.lua",
 		"if stored and tonumber(stored) > tonumber(epoch) then",
 		"if false then",
-		"internal/index TestOlderEpochIsFenced; internal/dispatch TestZombieIsFencedAndStops",
+		"internal/index TestOlderEpochIsFenced; internal/test/protocoltest TestRaces/dispatch-zombie",
 	},
 	{
 		"a candidate that was frozen between place and epoch outranks its successor",
