@@ -1,7 +1,8 @@
 package guards
 
-// floor is how many of the guards must be caught, of 60. It goes up with the tests.
-const floor = 0
+// floor is how many of the 60 guards must be caught. That of two daemons is caught by chance: TestOperationOfTwoDaemons rarely
+// has both at one page.
+const floor = 59
 
 // guard is a rule of a failure table, and the edit that takes it away.
 type guard struct {
