@@ -30,11 +30,11 @@ func (f *feeding) Put(ctx context.Context, tasks []task.Task) error {
 	return nil
 }
 
-// Thousands of tasks fail again and again. Mails of the same queue that never failed go out in time.
+// Two thousand tasks fail again and again. Mails of the same queue that never failed go out in time.
 func TestWhoIsWellDoesNotWaitForWhoFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	const failing, mails = 3000, 100
+	const failing, mails = 2000, 50
 	failed := task.NewKind[payload]("failing", task.MaxAttempts(1000), task.Retry(task.Backoff{Min: 100 * time.Millisecond, Max: 500 * time.Millisecond}))
 	mail := task.NewKind[payload]("mail", task.MaxAttempts(3))
 	var retries atomic.Int64

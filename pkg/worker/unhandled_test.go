@@ -33,10 +33,11 @@ func TestKindWithoutAHandlerIsTold(t *testing.T) {
 	want(t, "warnings of three tasks", strings.Count(log.String(), "no handler for kind"), 1)
 	want(t, "warning names the kind", strings.Contains(log.String(), "kind=meel"), true)
 
-	for i := range 300 { // another program's names must not grow the metrics without end
-		made = append(made, w.due(task.NewKind[payload](fmt.Sprint("kind", i)), 1)...)
+	specs := make([]task.Spec, 300) // another program's names must not grow the metrics without end
+	for i := range specs {
+		specs[i] = task.NewKind[payload](fmt.Sprint("kind", i)).New("ann", payload{}, task.In(0))
 	}
-	w.pass(wk, made[3:]...)
+	w.pass(wk, w.schedule(specs...)...)
 	if n := len(worldtest.Samples(t, w.reg, "duetime_tasks_unhandled_total")); n > 101 {
 		t.Errorf("%d kinds have a metric", n)
 	}
