@@ -49,7 +49,7 @@ type scene struct {
 	held   map[task.ID]bool  // rows that somebody else has locked
 
 	mysqlAway bool            // for the daemon
-	forever   context.Context //nolint:containedctx // ends with the scene
+	forever   context.Context // ends with the scene
 }
 
 type pass = func(context.Context) (loop.Result, error)
@@ -155,10 +155,10 @@ func (s *scene) name(name string, id task.ID) {
 	s.names[id], s.ids[name], s.last = name, id, id
 }
 
-// nextSpec makes a spec by make whose id comes behind all others: batches go by id, and ids of one millisecond are in no order.
-func (s *scene) nextSpec(make func() task.Spec) task.Spec {
+// nextSpec makes a spec by next whose id comes behind all others: batches go by id, and ids of one millisecond are in no order.
+func (s *scene) nextSpec(next func() task.Spec) task.Spec {
 	for {
-		if spec := make(); bytes.Compare(idOf(spec), s.last[:]) > 0 {
+		if spec := next(); bytes.Compare(idOf(spec), s.last[:]) > 0 {
 			return spec
 		}
 	}

@@ -85,8 +85,7 @@ func sorted(said []string) []string {
 
 // do runs one verb and returns its outcome. Verbs that run within others say what happened indented.
 func (s *scene) do(line string) []string {
-	outer := s.said
-	s.said = nil
+	outer := s.swap(nil)
 	words := strings.Fields(line)
 	verb, known := verbs[words[0]]
 	if !known {
@@ -100,9 +99,16 @@ func (s *scene) do(line string) []string {
 		}()
 		verb(s, words[1:])
 	}()
-	said := s.said
-	s.said = outer
-	return said
+	return s.swap(outer)
+}
+
+// swap replaces what was said, and returns it. Calls to Kafka that outlast their pass may be speaking.
+func (s *scene) swap(said []string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.said
+	s.said = said
+	return was
 }
 
 func (s *scene) say(format string, args ...any) {

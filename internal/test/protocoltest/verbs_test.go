@@ -279,7 +279,7 @@ func (s *scene) take(queue string) (hints []task.Hint) {
 	}()
 	synctest.Wait()
 	stop()
-	<-done
+	_ = <-done
 	return hints
 }
 
