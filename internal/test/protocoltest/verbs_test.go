@@ -279,7 +279,7 @@ func (s *scene) take(queue string) (hints []task.Hint) {
 	}()
 	synctest.Wait()
 	stop()
-	_ = <-done
+	pipelinetest.Must(s.t, <-done)
 	return hints
 }
 
