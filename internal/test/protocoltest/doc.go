@@ -14,8 +14,11 @@
 //
 // rewrites them: read what changed. Without the rule that closes its race, a script must fail.
 //
-// A script has a time of its own, which begins at 0 and goes on by "at <time>" and "every" alone; times are told since then.
-// Tasks have names instead of ids. Nothing happens by itself: a change is not put until "put", hints are not read until
-// "settle". "during <call>[#n] <verb> …" runs a verb within the next, or the n-th, such call of a pass: standings, entries,
-// backlog, fill, publish, or any. The comment of each verb's function says what it takes.
+// A script has a time of its own, which begins at 0 and goes on by "at <time>" and "every"; times are told since then. SQLite has
+// one lock for all writers, and real time waits for it: no handler may sleep while somebody else writes.
+//
+// Tasks have names instead of ids. Nothing happens by itself: a change is not put until "put", and hints are not read until
+// "settle", or a worker that was started, reads them. "during <call>[#n] <verb> …" runs a verb within the next, or the n-th, such
+// call of a process: standings, entries, backlog, fill, publish, save, takeover, or any. The comment of each verb's function says
+// what it takes.
 package protocoltest

@@ -19,6 +19,7 @@ import (
 	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/pkg/worker"
 )
 
 // scene is the world of one script. Its processes are run by hand: dispatchers and daemons pass by pass, the worker batch by
@@ -36,6 +37,7 @@ type scene struct {
 
 	leaders map[string][]pass
 	daemons map[string]map[string]pass
+	workers map[string]*process
 	read    []task.Hint // by the worker, last
 
 	progress bool // of the leader's term, since its pass began
@@ -58,16 +60,21 @@ func newScene(t *testing.T, memory *miniredis.Miniredis, shards int) *scene {
 	s := &scene{
 		protocol: newProtocol(t, memory, shards), base: time.Now(),
 		names: map[task.ID]string{}, ids: map[string]task.ID{}, versions: map[string]task.Task{}, scripted: map[string]string{},
-		leaders: map[string][]pass{}, daemons: map[string]map[string]pass{},
+		leaders: map[string][]pass{}, daemons: map[string]map[string]pass{}, workers: map[string]*process{},
 		armed: map[string][]string{}, calls: map[string]int{}, valves: map[string]string{}, muted: make(chan struct{}),
 		held: map[task.ID]bool{},
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	t.Cleanup(stop)
+	t.Cleanup(func() {
+		for _, p := range s.workers {
+			p.end()
+		}
+	})
 	s.forever = ctx
 	s.log = stream.NewLocal(stream.Config{Namespace: "protocol", Queues: []string{"default", "bad"}, Partitions: 4, Now: time.Now})
 	pipelinetest.Must(t, s.log.Ensure(t.Context()))
-	s.worker = s.newWorker()
+	s.worker = s.newWorker(worker.Config{}, &process{})
 	for shard := range s.shards {
 		token, err := s.index.BeginRebuild(ctx, shard)
 		pipelinetest.Must(t, err)
@@ -95,7 +102,7 @@ func appoint(s *scene, words []string) {
 	r, err := reconcile.New(reconcile.Config{
 		Lookahead: time.Minute, Logger: slog.New(teller{s}),
 		Layout: func(context.Context) (task.Layout, error) { return s.layout(), nil },
-	}, wiredStore{s.store, s}, wiredIndex{s.index, s}, wiredStream{s.log, s})
+	}, wiredStore{s.store, s, &process{}}, wiredIndex{s.index, s}, wiredStream{s.log, s})
 	pipelinetest.Must(s.t, err)
 	epoch, err := s.store.Take(s.t.Context(), "daemon")
 	pipelinetest.Must(s.t, err)

@@ -20,15 +20,22 @@ var (
 	herd    = task.NewKind[string]("herd", task.MaxAttempts(3), oneWait)
 	poor    = task.NewKind[string]("poor", task.MaxAttempts(3), oneWait, task.Queue("bad"))
 	brief   = task.NewKind[string]("brief", task.MaxAttempts(3), oneWait, task.CatchUpWindow(10*time.Second))
+	once    = task.NewKind[string]("once", task.MaxAttempts(1), oneWait)
 	nobodys = task.NewKind[string]("nobodys") // no worker has a handler for it
-	kinds   = []task.Kind[string]{meal, mail, herd, poor, brief, nobodys}
+	kinds   = []task.Kind[string]{meal, mail, herd, poor, brief, once, nobodys}
 )
 
 // newWorker makes a worker whose handlers do what the script says.
-func (s *scene) newWorker() *worker.Worker {
+func (s *scene) newWorker(cfg worker.Config, p *process) *worker.Worker {
 	mux := worker.NewMux()
-	for _, kind := range []task.Kind[string]{meal, poor, brief} {
-		worker.Handle(mux, kind, s.handle)
+	handle := func(ctx context.Context, tx *worker.Tx, t worker.Task[string]) error {
+		if s.scripted[t.Payload] == "die" {
+			return p.die()
+		}
+		return s.handle(ctx, tx, t)
+	}
+	for _, kind := range []task.Kind[string]{meal, poor, brief, once} {
+		worker.Handle(mux, kind, handle)
 	}
 	worker.HandleOutside(mux, mail, func(ctx context.Context, t worker.Task[string]) error {
 		s.say("%s is sent", t.Payload)
@@ -47,7 +54,8 @@ func (s *scene) newWorker() *worker.Worker {
 		}
 		return nil
 	})
-	w, err := worker.New(worker.Config{BatchTime: time.Second}, mux, wiredStore{s.store, s}, nil, s.index, grave{s})
+	cfg.BatchTime = time.Second
+	w, err := worker.New(cfg, mux, wiredStore{s.store, s, p}, s.log, s.index, grave{s})
 	pipelinetest.Must(s.t, err)
 	return w
 }
@@ -216,8 +224,8 @@ func markers(s *scene, _ []string) {
 	s.say("%v", stand)
 }
 
-// effects tells which effects were committed, and when.
-func effects(s *scene, _ []string) {
+// effects [<task> ...] tells which effects were committed, and when: of these tasks, or of all. When looks find a task is random.
+func effects(s *scene, words []string) {
 	var found []struct {
 		ID string `db:"task_id"`
 		At int64  `db:"at_ms"`
@@ -226,6 +234,8 @@ func effects(s *scene, _ []string) {
 	for _, e := range found {
 		id, err := task.ParseID(e.ID)
 		pipelinetest.Must(s.t, err)
-		s.say("%s %s", s.names[id], s.since(time.UnixMilli(e.At)))
+		if name := s.names[id]; len(words) == 0 || slices.Contains(words, name) {
+			s.say("%s %s", name, s.since(time.UnixMilli(e.At)))
+		}
 	}
 }

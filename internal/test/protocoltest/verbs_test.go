@@ -3,6 +3,7 @@ package protocoltest
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,13 +25,17 @@ func init() { //nolint:gochecknoinits // verbs run verbs
 		"at":     at, "insert": insert, "move": move, "cancel": cancel, "rollback": rollback, "put": put, "flush": flush,
 		"junk": junk, "stray": stray, "ghost": ghost, "redis": redis, "mysql": mysql, "kafka": kafka, "lock": lock, "unlock": lock,
 		"elect": elect, "appoint": appoint, "dispatch": dispatchOnce, "pass": passOnce, "every": every,
+		"start": start, "stop": stop, "crash": crash, "unread": unread,
 		"settle": settle, "lose": lose, "handler": handler, "compensate": compensate, "pause": pause, "resume": pause, "during": during,
 		"rows": rows, "standing": standing, "effects": effects, "markers": markers,
 	}
 }
 
 // at <time> moves the clock.
-func at(s *scene, words []string) { time.Sleep(time.Until(s.moment(words[0]))) }
+func at(s *scene, words []string) {
+	time.Sleep(time.Until(s.moment(words[0])))
+	synctest.Wait() // for what happens at this moment
+}
 
 // options splits words of the form name=value from the others.
 func options(words []string) (plain []string, named map[string]string) {
@@ -111,6 +116,8 @@ func (s *scene) write(commit bool, name string, fn func(tx *schedule.Tx) error) 
 	pipelinetest.Must(s.t, tx.Commit())
 }
 
+var workerID = regexp.MustCompile(`by worker [0-9a-f-]{36}`)
+
 // row tells what a row says.
 func (s *scene) row(t task.Task) string {
 	text := fmt.Sprintf("%s v%d %v %s", s.names[t.ID], t.Version, t.State, s.since(t.RunAt))
@@ -121,7 +128,7 @@ func (s *scene) row(t task.Task) string {
 		text += fmt.Sprintf(", attempt %d", t.Attempt)
 	}
 	if t.LastError != "" {
-		text += ", " + t.LastError
+		text += ", " + workerID.ReplaceAllString(t.LastError, "by a worker")
 	}
 	return text
 }
@@ -187,7 +194,7 @@ func redis(s *scene, words []string) {
 	s.memory.SetError(map[string]string{"away": "LOADING away"}[words[0]])
 }
 
-// mysql away|back is for the daemon alone.
+// mysql away|back is for the rows of daemons, and for what workers take over.
 func mysql(s *scene, words []string) { s.mysqlAway = words[0] == "away" }
 
 // dispatch <leader> [<shard>] runs one pass of each of its shards, or of one.

@@ -22,6 +22,34 @@ import (
 type wiredStore struct {
 	*store.Store
 	s *scene
+	p *process
+}
+
+func (w wiredStore) Begin(ctx context.Context) (*sqlx.Tx, error) {
+	if w.p.dead.Load() {
+		return nil, errAway
+	}
+	return w.Store.Begin(ctx)
+}
+
+func (w wiredStore) Save(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error {
+	defer w.s.called("save")
+	return w.Store.Save(ctx, q, tasks)
+}
+
+func (w wiredStore) TakeOver(ctx context.Context, queue, holder string, parts []int) ([]int, error) {
+	w.s.called("takeover")
+	if w.s.mysqlAway {
+		return nil, errAway
+	}
+	return w.Store.TakeOver(ctx, queue, holder, parts)
+}
+
+func (w wiredStore) HandOver(ctx context.Context, queue, holder string, parts []int, now time.Time) error {
+	if w.p.dead.Load() {
+		return errAway
+	}
+	return w.Store.HandOver(ctx, queue, holder, parts, now)
 }
 
 func (w wiredStore) Entries(ctx context.Context, ids []task.ID) ([]task.Task, error) {
