@@ -29,7 +29,7 @@ func newSession(ctx context.Context, tier string, out screen) (*session, error) 
 	if err != nil {
 		return nil, fmt.Errorf("choose the SQL server: %w", err)
 	}
-	s := &session{tier: tier, out: out, began: time.Now()}
+	s := &session{tier: tier, out: out, began: time.Now(), page: "docs/TESTING.md"}
 	if s.legs, err = promiseLegs(ctx, sql); err != nil {
 		return nil, err
 	}

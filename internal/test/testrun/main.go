@@ -50,6 +50,7 @@ type session struct {
 	legs  []leg
 	out   screen
 	began time.Time
+	page  string // docs/TESTING.md
 	costs *costs
 	lent  []string // what tells test processes of the servers that they share
 	stop  func()   // ends these servers

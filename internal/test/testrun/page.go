@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,7 +14,6 @@ import (
 )
 
 const (
-	pagePath   = "docs/TESTING.md"
 	slowest    = 50 // tests in the page's table
 	flakyBegin = "<!-- flaky: written by scripts/test -->"
 	tableBegin = "<!-- measured: written by scripts/test -page -->"
@@ -27,7 +25,7 @@ func (s *session) keepFlaky() error {
 	if len(s.flaky) == 0 {
 		return nil
 	}
-	return editPage(flakyBegin, func(old string) string {
+	return editPage(s.page, flakyBegin, func(old string) string {
 		for _, f := range s.flaky {
 			old += fmt.Sprintf("- %s: %s\n", time.Now().UTC().Format(time.DateOnly), f)
 		}
@@ -66,7 +64,7 @@ func (s *session) writePage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return editPage(tableBegin, func(string) string { return b.String() + compiled })
+	return editPage(s.page, tableBegin, func(string) string { return b.String() + compiled })
 }
 
 func (c cost) busy() time.Duration { return c.user + c.system }
@@ -114,17 +112,17 @@ func commit(ctx context.Context) string {
 }
 
 // editPage replaces what stands in the page between the line begin and the next end.
-func editPage(begin string, edit func(old string) string) error {
-	text, err := os.ReadFile(pagePath)
+func editPage(path, begin string, edit func(old string) string) error {
+	text, err := os.ReadFile(path) //nolint:gosec // a page of the repository
 	if err != nil {
 		return fmt.Errorf("read the page: %w", err)
 	}
 	before, section, found := strings.Cut(string(text), begin+"\n")
 	old, after, ended := strings.Cut(section, sectionEnd)
 	if !found || !ended {
-		return errors.New(pagePath + " has no section " + begin)
+		return fmt.Errorf("%s has no section %s", path, begin)
 	}
-	if err := os.WriteFile(pagePath, []byte(before+begin+"\n"+edit(old)+sectionEnd+after), 0o600); err != nil { //nolint:gosec // a page of the repository
+	if err := os.WriteFile(path, []byte(before+begin+"\n"+edit(old)+sectionEnd+after), 0o600); err != nil { //nolint:gosec // a page of the repository
 		return fmt.Errorf("write the page: %w", err)
 	}
 	return nil

@@ -28,6 +28,9 @@ type failure struct {
 	test string // without parts
 }
 
+// saysFail is what a test binary prints last when tests failed. One that ends by a panic, a limit or a signal does not.
+const saysFail = "FAIL\n"
+
 const modulePrefix = "github.com/duetime/duetime/"
 
 func (f failure) String() string {
@@ -141,7 +144,7 @@ func (r *result) failPackage(e event, out screen) {
 		return
 	}
 	of := func(f failure) bool { return f.pkg == e.Package }
-	if !slices.ContainsFunc(r.failures, of) || slices.ContainsFunc(r.printed[e.Package+" "], endedEarly) {
+	if !slices.ContainsFunc(r.failures, of) || !slices.Contains(r.printed[e.Package+" "], saysFail) {
 		r.failures = append(slices.DeleteFunc(r.failures, of), failure{r.leg, e.Package, ""})
 	}
 	for key, lines := range r.printed { // tests that were running then
@@ -150,10 +153,4 @@ func (r *result) failPackage(e event, out screen) {
 			delete(r.printed, key)
 		}
 	}
-}
-
-// endedEarly tells from what go test prints of a package whether its process ended before its last test: by a panic, a limit
-// or a signal. A process whose tests have failed ends with 1.
-func endedEarly(line string) bool {
-	return strings.HasPrefix(line, "exit status ") && line != "exit status 1\n" || strings.HasPrefix(line, "signal: ")
 }

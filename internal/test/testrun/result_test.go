@@ -20,22 +20,21 @@ const (
 	fails = `{"Action":"output","Package":"m/q","Test":"TestC/part","Output":"    c_test.go:1: got 1\n"}
 {"Action":"fail","Package":"m/q","Test":"TestC/part","Elapsed":0.1}
 {"Action":"fail","Package":"m/q","Test":"TestC","Elapsed":0.2}
-{"Action":"output","Package":"m/q","Output":"exit status 1\n"}
+{"Action":"output","Package":"m/q","Output":"FAIL\n"}
 {"Action":"output","Package":"m/q","Output":"FAIL\tm/q\t0.2s\n"}
 {"Action":"fail","Package":"m/q","Elapsed":0.2}
 `
 	panics = `{"Action":"output","Package":"m/r","Test":"TestD","Output":"panic: no\n"}
 {"Action":"fail","Package":"m/r","Test":"TestD","Elapsed":0.1}
-{"Action":"output","Package":"m/r","Output":"exit status 2\n"}
+{"Action":"output","Package":"m/r","Output":"FAIL\tm/r\t0.2s\n"}
 {"Action":"fail","Package":"m/r","Elapsed":0.2}
 `
 	hangs = `{"Action":"output","Package":"m/s","Test":"TestE","Output":"goroutine 1\n"}
-{"Action":"output","Package":"m/s","Output":"exit status 2\n"}
+{"Action":"output","Package":"m/s","Output":"FAIL\tm/s\t0.2s\n"}
 {"Action":"fail","Package":"m/s","Elapsed":0.2}
 `
 	leaks = `{"Action":"pass","Package":"m/t","Test":"TestF","Elapsed":0.1}
 {"Action":"output","Package":"m/t","Output":"goroutines left after the tests\n"}
-{"Action":"output","Package":"m/t","Output":"exit status 1\n"}
 {"Action":"fail","Package":"m/t","Elapsed":0.2}
 `
 	breaks = `{"Action":"build-output","ImportPath":"m/u","Output":"u.go:1: undefined: x\n"}
