@@ -261,7 +261,7 @@ var guards = []guard{
 		"internal/index/lua/repair.lua",
 		"if stands(KEYS[1], member, ARGV[i + 2]) and stands(owner, member, ARGV[i + 3]) then",
 		"if true then",
-		"internal/test/protocoltest TestRaces/reconcile-moved-between-reads TestRaces/reconcile-moved-after-reads",
+		"internal/test/protocoltest TestRaces/reconcile-moved-between-reads TestRaces/reconcile-moved-after-reads TestRaces/reconcile-restless",
 	},
 	{
 		"a row is read before the index, and moves between the reads",
@@ -386,14 +386,14 @@ var guards = []guard{
 		"internal/settle/transaction.go",
 		"m.hint.Dropped = m.hint.Found && m.hint.Charge.State == hold.Uncharged",
 		"m.hint.Dropped = false",
-		"pkg/worker TestLooksDropWhatIsLocked",
+		"pkg/worker TestLooksDropWhatIsLocked TestLooksDoNotHurryForSlowHandlers",
 	},
 	{
 		"a found task that has ended its process is no suspect",
 		"internal/hold/hint.go",
 		"h.Found, h.Suspect = true, !row.RunAt.After(now)",
 		"h.Found = true",
-		"pkg/worker TestStopRefundsWhatLooksCharged",
+		"pkg/worker TestStopRefundsWhatLooksCharged TestLooksDropWhatIsLocked",
 	},
 
 	// Leaders and ZooKeeper.
