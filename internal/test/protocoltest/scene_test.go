@@ -65,11 +65,12 @@ func newScene(t *testing.T, memory *miniredis.Miniredis, shards int) *scene {
 		held: map[task.ID]bool{},
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	t.Cleanup(stop)
 	t.Cleanup(func() {
 		for _, p := range s.workers {
 			p.end()
 		}
+		stop()
+		time.Sleep(time.Minute) // calls to Kafka that are under way end, or the bubble would panic
 	})
 	s.forever = ctx
 	s.log = stream.NewLocal(stream.Config{Namespace: "protocol", Queues: []string{"default", "bad"}, Partitions: 4, Now: time.Now})
