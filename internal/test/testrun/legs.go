@@ -102,11 +102,12 @@ func otherServers(first string, packages []string) []leg {
 	return legs
 }
 
-// moduleLegs are the modules besides the library: pages in a browser, manifests, examples, what the benchmark counts.
+// moduleLegs are the modules besides the library: pages in a browser, manifests, alerts, examples, and what the benchmark counts
+// and reports, without its peers.
 func moduleLegs(sql string) []leg {
-	var legs []leg
-	for _, pattern := range []string{"deploy", "deploy/*", "examples/*", "internal/test/*", "bench"} {
-		mods, _ := filepath.Glob(filepath.Join(pattern, "go.mod"))
+	legs := []leg{{title: "bench", dir: "bench", sql: sql, own: true, packages: []string{".", "./driver", "./report"}}}
+	for _, pattern := range []string{"deploy", "deploy/*", "examples/*", "internal/test/*"} {
+		mods, _ := filepath.Glob(filepath.Join(pattern, "go.mod")) // the patterns are well formed
 		for _, mod := range mods {
 			dir := filepath.Dir(mod)
 			legs = append(legs, leg{title: dir, dir: dir, sql: sql, own: true, packages: []string{"./..."}})
