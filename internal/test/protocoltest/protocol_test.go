@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/duetime/duetime/internal/reconcile"
+	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -54,7 +55,16 @@ type run struct {
 // that answered yes.
 func TestProtocolKeepsItsPromises(t *testing.T) {
 	t.Parallel()
-	p := newProtocol(t, miniredis.RunT(t), protocolShards)
+	for name, open := range map[string]func(*testing.T) *store.Store{"SQLite": onSQLite, "MySQL": onMySQL} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			playHistories(t, newProtocol(t, open(t), miniredis.RunT(t), protocolShards))
+		})
+	}
+}
+
+func playHistories(t *testing.T, p *protocol) {
+	t.Helper()
 	p.restartWorker()
 	rapid.Check(t, func(r *rapid.T) {
 		h := &run{protocol: p, r: r, tasks: map[task.ID]*belief{}, epoch: p.newEpoch()}

@@ -58,7 +58,7 @@ type pass = func(context.Context) (loop.Result, error)
 
 func newScene(t *testing.T, memory *miniredis.Miniredis, shards int) *scene {
 	s := &scene{
-		protocol: newProtocol(t, memory, shards), base: time.Now(),
+		protocol: newProtocol(t, onSQLite(t), memory, shards), base: time.Now(),
 		names: map[task.ID]string{}, ids: map[string]task.ID{}, versions: map[string]task.Task{}, scripted: map[string]string{},
 		leaders: map[string][]pass{}, daemons: map[string]map[string]pass{}, workers: map[string]*process{},
 		armed: map[string][]string{}, calls: map[string]int{}, valves: map[string]string{}, muted: make(chan struct{}),

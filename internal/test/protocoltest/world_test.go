@@ -39,15 +39,24 @@ type protocol struct {
 	worker *worker.Worker
 }
 
-func newProtocol(t *testing.T, memory *miniredis.Miniredis, shards int) *protocol {
-	p := &protocol{t: t, shards: shards, memory: memory}
-	var err error
-	p.store, err = store.OpenSQLite(filepath.Join(t.TempDir(), "protocol.db"))
+func onSQLite(t *testing.T) *store.Store {
+	s, err := store.OpenSQLite(filepath.Join(t.TempDir(), "protocol.db"))
 	pipelinetest.Must(t, err)
+	return s
+}
+
+func onMySQL(t *testing.T) *store.Store {
+	s, err := store.Open(pipelinetest.MySQL(t).NewSchema(t), store.Options{})
+	pipelinetest.Must(t, err)
+	return s
+}
+
+func newProtocol(t *testing.T, s *store.Store, memory *miniredis.Miniredis, shards int) *protocol {
+	p := &protocol{t: t, shards: shards, store: s, memory: memory}
 	t.Cleanup(func() { pipelinetest.Must(t, p.store.Close()) })
 	pipelinetest.Must(t, p.store.Migrate(t.Context(), migrations.Files, "protocol", shards))
-	_, err = p.store.DB().ExecContext(t.Context(), `CREATE TABLE effects (
-		task_id TEXT NOT NULL, tones INTEGER NOT NULL, due_ms INTEGER NOT NULL, at_ms INTEGER NOT NULL)`)
+	_, err := p.store.DB().ExecContext(t.Context(), `CREATE TABLE effects (
+		task_id TEXT NOT NULL, tones INTEGER NOT NULL, due_ms BIGINT NOT NULL, at_ms BIGINT NOT NULL)`)
 	pipelinetest.Must(t, err)
 	p.index, err = index.Open(index.Config{Namespace: "protocol", Addrs: []string{p.memory.Addr()}, Embedded: true, ReadTimeout: healLimit})
 	pipelinetest.Must(t, err)

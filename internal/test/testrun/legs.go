@@ -84,7 +84,7 @@ func list(ctx context.Context, patterns ...string) ([]string, error) {
 	return strings.Fields(string(out)), nil
 }
 
-// otherServers are the packages on the SQL servers besides the first one. What runs on SQLite has run already.
+// otherServers are the packages on the SQL servers besides the first one. What runs on SQLite has run already, and so have the scripts.
 func otherServers(first string, packages []string) []leg {
 	if os.Getenv("DUETIME_TEST_SQL") != "" {
 		return nil
@@ -96,7 +96,7 @@ func otherServers(first string, packages []string) []leg {
 		}
 		legs = append(legs, leg{
 			title: "SQL on " + sql, dir: ".", sql: sql, own: true, packages: packages,
-			args: []string{"-skip", "TestContract/broken|SQLite|./(?i)sqlite|././(?i)sqlite"},
+			args: []string{"-skip", "TestContract/broken|TestRaces|SQLite|./(?i)sqlite|././(?i)sqlite"},
 		})
 	}
 	return legs
