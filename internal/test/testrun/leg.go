@@ -43,7 +43,7 @@ func (s *session) runLeg(ctx context.Context, l leg) (*result, error) {
 // goTest runs go test and reads what it says. Tests that fail are no error.
 func (s *session) goTest(ctx context.Context, r *result, env, args []string) error {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json", "-exec", s.costs.wrapper(r.leg.title)}, args...)...) //nolint:gosec // the arguments are ours
-	cmd.Dir, cmd.Stderr = r.leg.dir, s.out.Writer
+	cmd.Dir, cmd.Stderr = r.leg.dir, os.Stderr
 	cmd.Env = append(os.Environ(), env...)
 	// A group of its own: whatever it has started ends with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
