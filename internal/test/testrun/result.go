@@ -31,6 +31,9 @@ type failure struct {
 // saysFail is what a test binary prints last when tests failed. One that ends by a panic, a limit or a signal does not.
 const saysFail = "FAIL\n"
 
+// saysRace is what the race detector prints first. A race that shows once is a fault, however seldom it shows.
+const saysRace = "WARNING: DATA RACE"
+
 const modulePrefix = "github.com/duetime/duetime/"
 
 func (f failure) String() string {
@@ -51,6 +54,7 @@ type timed struct {
 type result struct {
 	failures []failure
 	broken   []string // packages that don't compile
+	raced    []string // packages in which the race detector saw one
 	skipped  []string
 	tests    []timed
 
@@ -87,6 +91,9 @@ func (r *result) take(e event, out screen) {
 	case "build-output":
 		out.say("%s", e.Output)
 	case "output":
+		if strings.Contains(e.Output, saysRace) && !slices.Contains(r.raced, e.Package) {
+			r.raced = append(r.raced, e.Package)
+		}
 		r.printed[key] = append(r.printed[key], e.Output)
 	case "skip", "pass":
 		r.passed(e, out)

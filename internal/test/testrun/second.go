@@ -18,6 +18,10 @@ func (s *session) secondChance(ctx context.Context) (red bool) {
 			s.out.say("NOT COMPILED: %v (%s)\n", r.broken, r.leg.title)
 			red = true
 		}
+		for _, pkg := range r.raced {
+			s.out.say("RED: %s: a data race\n", failure{leg: r.leg, pkg: pkg})
+			red = true
+		}
 	}
 	if len(failures) > maxRetried {
 		s.out.say("%d failures are too many to be flakes:\n", len(failures))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -44,6 +45,7 @@ func TestSecondChance(t *testing.T) {
 	}{
 		"passes alone":    {"", false, "FLAKY: sample TestSlowMachine (leg)\n"},
 		"fails again":     {`func TestFault(t *testing.T) { t.Fatal("always") }`, true, "RED: sample TestFault (leg): tests failed\n"},
+		"races once":      {`func init() { println("WARNING: DATA RACE") }`, true, "RED: sample (leg): a data race\n"},
 		"ends the others": {`func TestPanics(t *testing.T) { panic("always") }`, true, "RED: sample (leg): tests failed\n"},
 		"doesn't compile": {`func TestNothing(t *testing.T) { nothing() }`, true, "NOT COMPILED: [sample] (leg)\n"},
 		"too many":        {many(maxRetried), true, "11 failures are too many to be flakes:\n"},
@@ -75,7 +77,7 @@ func TestSecondChance(t *testing.T) {
 				t.Fatal(err)
 			}
 			listed := strings.Contains(string(text), ": sample TestSlowMachine (leg)\n"+sectionEnd+"\nafter\n")
-			if want := name == "passes alone" || name == "fails again"; listed != want {
+			if want := slices.Contains([]string{"passes alone", "fails again", "races once"}, name); listed != want {
 				t.Errorf("the page lists the flaky test: %v, want %v: %s", listed, want, text)
 			}
 		})
