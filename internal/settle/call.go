@@ -20,12 +20,11 @@ type Call struct {
 	tx      *transaction
 	members []*member
 
-	mu         sync.Mutex
-	over       bool
-	savepoints map[string]checkpoint // set by the handler, by name
-	end        context.CancelFunc    // ends prepared statements; nil while there are none
-	ends       context.Context       //nolint:containedctx // Of prepared statements: ends when the handler has returned.
-	results    []io.Closer           // the handler may have left them open
+	mu      sync.Mutex
+	over    bool
+	end     context.CancelFunc // ends prepared statements; nil while there are none
+	ends    context.Context    //nolint:containedctx // Of prepared statements: ends when the handler has returned.
+	results []io.Closer        // the handler may have left them open
 }
 
 func (c *Call) close() {

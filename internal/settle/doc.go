@@ -82,9 +82,10 @@
 //  11. A handler's context ends while a result is open, or during a statement whose error the handler ignores. The driver
 //     closes the connection, and the next task's statement would notice and be charged. So results are closed with their
 //     handler. If several handlers were called before the connection closed, it counts as a loss, as in 10.
-//  12. A handler runs COMMIT. Effects before it would last while the rows are not marked done, and later statements would
-//     commit one by one. Such statements are refused. Before a statement that may hide a COMMIT, the tasks that ran are
-//     marked done, and a savepoint tells whether the transaction still stands.
+//  12. A handler runs COMMIT, in any words. Effects before it would last while the rows are not marked done, and later
+//     statements would commit one by one. Or it goes back to a savepoint of before its batch-mates' marks. Or it changes the
+//     session that they share. So a call may read and change rows freely; before any other statement the tasks that ran are
+//     marked done and a savepoint is set, which the end of the call releases. statement.go has the rules.
 //  13. A tick's task ends, and its recurrence makes the next one in the same transaction: recurrences are locked right after
 //     the tasks, before handlers lock rows of the service. A recurrence that somebody else has locked holds its task up, as a
 //     locked row does. If overlaps are allowed, the next task is made in a transaction before, so that no lock is held while

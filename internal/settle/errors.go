@@ -30,11 +30,8 @@ var (
 	errEnded     = errors.New("worker: the handler ended the transaction that it shares with other tasks")
 )
 
-// Errors of a handler's statement.
-var (
-	errCallOver = errors.New("the handler that this transaction was for has returned")
-	errEnds     = errors.New("worker: this statement would end the transaction that the handler shares with other tasks")
-)
+// errCallOver answers a statement of a handler that has returned.
+var errCallOver = errors.New("the handler that this transaction was for has returned")
 
 // SnoozeError is the answer of a handler that wants its task to run once more after Delay, uncharged.
 type SnoozeError struct{ Delay time.Duration }

@@ -43,9 +43,8 @@ func (t *transaction) call(members []*member) error {
 	if errors.Is(err, errAbandoned) {
 		return err // the handler may still use the transaction
 	}
-	if !t.stands() {
-		t.endedEarly = true
-		return errors.Join(errEnded, err)
+	if ended := t.release(); t.endedEarly || err == nil {
+		err = errors.Join(ended, err)
 	}
 	if err == nil {
 		err = t.changes.Err() // the handler may have ignored it

@@ -9,14 +9,15 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// run calls the handlers in id order. After Config.BatchTime of handlers it holds the remaining hints.
+// run calls the handlers in id order. It holds the remaining hints after Config.BatchTime of handlers, and after a handler that
+// may have changed the session.
 func (t *transaction) run() error {
 	var unrun []*member // charged beforehand
 	for _, m := range t.order {
 		if m.stage != stageWaiting {
 			continue // the member ran in another member's batch call, or a handler changed its task
 		}
-		if t.spent >= t.settler.cfg.BatchTime {
+		if t.spent >= t.settler.cfg.BatchTime || t.guard.Traced {
 			m.stage, m.verdict = stageDecided, verdict{}
 			m.verdict.holdUntil(t.settler.clock.Now(), m.hint.Lane)
 			if m.hint.Suspect && m.hint.Charge.State == hold.Charged {
@@ -133,15 +134,14 @@ func (t *transaction) savepoint(statement string) error {
 	return nil
 }
 
-// checkpoint remembers what a rollback to a savepoint undoes: changes of tasks, members that were marked done, and the watch.
+// checkpoint remembers what a rollback to a savepoint undoes: changes of tasks, and members that were marked done.
 type checkpoint struct {
-	stages  map[*member]stage
-	mark    schedule.Mark
-	watched bool
+	stages map[*member]stage
+	mark   schedule.Mark
 }
 
 func (t *transaction) checkpoint() checkpoint {
-	c := checkpoint{stages: map[*member]stage{}, mark: t.changes.Mark(), watched: t.watched}
+	c := checkpoint{stages: map[*member]stage{}, mark: t.changes.Mark()}
 	for _, m := range t.order {
 		c.stages[m] = m.stage
 	}
@@ -150,7 +150,6 @@ func (t *transaction) checkpoint() checkpoint {
 
 func (t *transaction) rewind(c checkpoint) {
 	t.changes.Rewind(c.mark)
-	t.watched = c.watched
 	for m, s := range c.stages {
 		m.stage = s
 	}

@@ -2,68 +2,48 @@ package settle
 
 import (
 	"context"
-	"fmt"
 
-	"github.com/duetime/duetime/internal/statement"
+	"github.com/duetime/duetime/pkg/task"
 )
 
-// A handler shares its transaction with other tasks. A statement that ends the transaction would break it: race 12. So:
+// A handler shares its transaction with other tasks, and may send any text. So race 12 is held by the server's own answers:
 //
-//   - A statement that certainly ends the transaction is refused before it is sent.
-//   - Before a statement that may end the transaction (CALL, EXECUTE), the tasks that ran are marked done, so that mark and
-//     effects last or vanish together, and a savepoint is set. If this savepoint no longer exists when the handler returns,
-//     the transaction has ended: the handler has failed, and all other tasks run in another transaction.
-//
-// If a statement leaves state in the session (a variable, a temporary table), the store discards the connection.
+//   - A statement that certainly ends the transaction is refused by the connection.
+//   - Before a call's first statement that is not known to be plain, the tasks that ran are marked done, so that mark and effects
+//     last or vanish together, and a savepoint is set. When the call returns, the savepoint is released. If it is gone, the
+//     transaction has ended: the handler has failed, and all other tasks run in another transaction. With it go the handler's
+//     savepoints, so that no other handler goes back to them. No mark is made while they stand, so going back undoes none.
+//   - What a handler did to tasks is remembered. A savepoint whose statements can't be followed may have undone it, so the rows
+//     are compared with what is remembered.
+//   - After a statement that may have changed the session (a variable, a temporary table), the batch ends with its call, and the
+//     store discards the connection.
 
-// Admit is Bound for a statement of the handler. It refuses a statement that ends the transaction.
-func (c *Call) Admit(ctx context.Context, query string) (context.Context, error) {
-	switch statement.EffectOf(query) {
-	case statement.Plain:
-		return c.Bound(ctx), nil
-	case statement.Ends:
-		word, _ := statement.FirstWord(query)
-		return nil, fmt.Errorf("%w: %s", errEnds, word)
-	default:
-		ctx, err := c.BoundForTasks(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return ctx, c.tx.watch(ctx)
+// Admit is Bound for a statement of the handler. followed says that Follow is called after it.
+func (c *Call) Admit(ctx context.Context, query string, followed bool) (context.Context, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		return nil, errCallOver
 	}
+	ctx = c.bound(ctx)
+	return ctx, c.tx.guard.Admit(ctx, c.tx.tx, query, followed, c.tx.markDone)
 }
 
-// Admitted is Admit for callers that can't return an error: for a refused statement it returns a context that has ended.
+// Admitted is Admit for callers that can't return an error: after one it returns a context that has ended.
 func (c *Call) Admitted(ctx context.Context, query string) context.Context {
-	allowed, err := c.Admit(ctx, query)
+	allowed, err := c.Admit(ctx, query, false)
 	if err != nil {
 		return ended(ctx, err)
 	}
 	return allowed
 }
 
-// FollowSavepoint records a handler's statement that sets a savepoint, rolls back to one, or releases one. A rollback undoes
-// the marks of tasks that were marked done since: they must be marked once more, or a handler's savepoint would undo other
-// handlers' work. A rollback and a release also remove the watch that was set since. That they found the handler's older
-// savepoint shows that the transaction stands, so the next statement that may end it sets the watch anew.
-func (c *Call) FollowSavepoint(query string) {
-	name, use := statement.Savepoint(query)
-	if name == "" {
-		return
-	}
+// Follow takes back what is remembered of tasks after a statement that has gone back to a savepoint of the handler's.
+func (c *Call) Follow(query string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	point, set := c.savepoints[name]
-	switch {
-	case c.over:
-	case use == statement.GoesBack && set:
-		c.tx.rewind(point)
-	case use == statement.Releases && set:
-		c.tx.watched = point.watched
-	case use == statement.Sets && c.savepoints == nil:
-		c.savepoints = map[string]checkpoint{name: c.tx.checkpoint()}
-	case use == statement.Sets:
-		c.savepoints[name] = c.tx.checkpoint()
+	if !c.over {
+		c.tx.changes.FollowSavepoint(query)
 	}
 }
 
@@ -91,24 +71,24 @@ type statementContext struct {
 // StatementEnds returns the context of the statement's life.
 func (c statementContext) StatementEnds() context.Context { return c.ends }
 
-// watch sets the savepoint that stands looks for.
-func (t *transaction) watch(ctx context.Context) error {
-	if t.watched {
+// release ends the guard of a call's statements. errEnded says that one has ended the transaction; another error, that one has
+// undone what is remembered of tasks.
+func (t *transaction) release() error {
+	hidden, err := t.guard.Release(t.ctx, t.tx)
+	switch {
+	case err != nil:
+		t.endedEarly = true
+		return errEnded
+	case !hidden:
 		return nil
 	}
-	t.watched = true
-	_, err := t.tx.ExecContext(ctx, "SAVEPOINT duetime_stands")
-	return err
-}
-
-// stands reports whether the watched transaction is still open. It is true without a watch, and if the connection is
-// lost, which blame finds out.
-func (t *transaction) stands() bool {
-	if !t.watched {
-		return true
+	var marked []task.Task
+	for _, m := range t.order {
+		if m.stage == stageMarked {
+			done := m.row
+			done.Version++
+			marked = append(marked, done)
+		}
 	}
-	t.watched = false
-	_, err := t.tx.ExecContext(t.ctx, "RELEASE SAVEPOINT duetime_stands")
-	s := t.settler.store
-	return err == nil || s.Unavailable(err) || s.Retryable(err) || t.ctx.Err() != nil
+	return t.changes.CheckUndone(t.ctx, marked...)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/duetime/duetime/internal/hold"
 	"github.com/duetime/duetime/internal/recurrence"
+	"github.com/duetime/duetime/internal/statement"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -48,7 +49,8 @@ type transaction struct {
 	batch   *batch
 	ctx     context.Context //nolint:containedctx // Ends with this transaction.
 	tx      *sqlx.Tx
-	changes *schedule.Tx // what handlers change in tx
+	changes *schedule.Tx    // what handlers change in tx
+	guard   statement.Guard // of their own statements
 
 	began    time.Time // when the hints' moment came, on the local clock
 	lockedAt time.Time // when the rows were locked, on the database's clock
@@ -67,7 +69,6 @@ type transaction struct {
 	wrote      bool
 	abandoned  bool // an abandoned handler may keep the connection busy
 	conflict   bool // rows that were to be marked done had changed
-	watched    bool // a statement may have ended the transaction
 	endedEarly bool // a statement has ended the transaction
 }
 

@@ -1,6 +1,10 @@
 package statement
 
-import "strings"
+import (
+	"slices"
+	"strings"
+	"unicode"
+)
 
 // Use is what a statement does with a savepoint.
 type Use int
@@ -13,58 +17,43 @@ const (
 )
 
 // Savepoint returns the savepoint that a statement uses, in small letters, as the server compares names. The name is empty for
-// every other statement. GORM, bun and others nest transactions by these statements; what a transaction keeps in memory must
-// follow them.
-func Savepoint(statement string) (name string, use Use) {
-	words := strings.Fields(strings.TrimRight(withoutComments(statement), "; \t\r\n"))
-	if len(words) < 2 {
-		return "", Sets
+// every statement that does not nest. GORM, bun and others nest transactions by these statements; what a transaction keeps in
+// memory must follow them.
+func Savepoint(text string) (name string, use Use) {
+	if r := read(text); len(r.words) > 0 && !r.several && !r.hidden && r.effect() == Nests {
+		return r.savepoint()
 	}
-	switch first := words[0]; {
-	case strings.EqualFold(first, "SAVEPOINT"):
-		words = words[1:]
-	case strings.EqualFold(first, "RELEASE"):
-		use, words = Releases, skipOptional(words[1:], "SAVEPOINT")
-	case strings.EqualFold(first, "ROLLBACK"):
-		words = skipOptional(words[1:], "WORK", "TRANSACTION")
-		if !strings.EqualFold(words[0], "TO") {
+	return "", Sets
+}
+
+func (r reading) savepoint() (name string, use Use) {
+	words := r.words[1:]
+	switch first := r.words[0]; {
+	case first.is("RELEASE"):
+		use, words = Releases, skipOptional(words, "SAVEPOINT")
+	case first.is("ROLLBACK"):
+		words = skipOptional(words, "WORK", "TRANSACTION")
+		if len(words) == 0 || !words[0].is("TO") {
 			return "", Sets
 		}
 		use, words = GoesBack, skipOptional(words[1:], "SAVEPOINT")
-	default:
+	}
+	if len(words) != 1 || !words[0].comparable() {
 		return "", Sets
 	}
-	if len(words) != 1 {
-		return "", Sets
-	}
-	return unquote(words[0]), use
+	return strings.ToLower(words[0].text), use
+}
+
+// comparable reports whether two such names are the same to the server exactly if their small letters are: it ignores accents, and
+// blanks at the end.
+func (w word) comparable() bool {
+	return !strings.HasSuffix(w.text, " ") && !strings.ContainsFunc(w.text, func(r rune) bool { return r > unicode.MaxASCII })
 }
 
 // skipOptional leaves out the first of several words if it is one of the optional ones.
-func skipOptional(words []string, optional ...string) []string {
-	for _, word := range optional {
-		if len(words) > 1 && strings.EqualFold(words[0], word) {
-			return words[1:]
-		}
+func skipOptional(words []word, optional ...string) []word {
+	if len(words) > 1 && slices.ContainsFunc(optional, words[0].is) {
+		return words[1:]
 	}
 	return words
 }
-
-// withoutComments removes the comments in which tracers note a statement's origin. It returns nothing for a statement
-// whose first letter shows that it sets or uses no savepoint: most statements cost no more than this check.
-func withoutComments(statement string) string {
-	statement = strings.TrimSpace(statement)
-	if statement == "" || !strings.ContainsRune("sSrR/", rune(statement[0])) || len(statement) > 4<<10 {
-		return ""
-	}
-	for {
-		before, from, found := strings.Cut(statement, "/*")
-		_, after, closed := strings.Cut(from, "*/")
-		if !found || !closed {
-			return statement
-		}
-		statement = before + " " + after
-	}
-}
-
-func unquote(name string) string { return strings.ToLower(strings.Trim(name, "`\"")) }

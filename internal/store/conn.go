@@ -135,17 +135,17 @@ func (c *conn) beforeRun(ctx context.Context) error {
 var ErrEndsTransaction = errors.New("statement would end the transaction")
 
 // beforeText is beforeRun for a statement's text. It refuses a statement that would end a transaction without its owner's
-// knowledge, and remembers one that changes the session. Such a connection is not used again: the next caller would get
+// knowledge, and remembers one that may change the session. Such a connection is not used again: the next caller would get
 // the time limit, the time zone, or the temporary table that hides the real one.
 func (c *conn) beforeText(ctx context.Context, query string) error {
 	if err := c.beforeRun(ctx); err != nil {
 		return err
 	}
-	if c.inTx && c.of.keepsTx && statement.EffectOf(query) == statement.Ends {
-		word, _ := statement.FirstWord(query)
+	effect, word := statement.Describe(query)
+	if c.inTx && c.of.keepsTx && effect == statement.Ends {
 		return fmt.Errorf("%w: %s", ErrEndsTransaction, word)
 	}
-	c.leftTrace = c.leftTrace || statement.LeavesTrace(query)
+	c.leftTrace = c.leftTrace || effect == statement.Opaque || effect == statement.Ends
 	return nil
 }
 

@@ -51,7 +51,7 @@ func TestChain(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if _, err := c.ExecContext(context.Background(), "work", nil); err != nil {
+		if _, err := c.ExecContext(context.Background(), "DO 1", nil); err != nil {
 			return err
 		}
 		return tx.Commit()
@@ -64,15 +64,15 @@ func TestChain(t *testing.T) {
 		broken bool
 		open   bool
 	}{
-		"a fresh one is taken":        {0, func(c *conn) error { return work(c, driver.TxOptions{}) }, "work, COMMIT AND CHAIN", false, false, true},
-		"an old one is not":           {maxChainedAge, func(c *conn) error { return work(c, driver.TxOptions{}) }, "BEGIN, work, COMMIT AND CHAIN", false, false, true},
-		"one with options is its own": {0, func(c *conn) error { return work(c, driver.TxOptions{ReadOnly: true}) }, "ROLLBACK, BEGIN, work, COMMIT", false, false, false},
+		"a fresh one is taken":        {0, func(c *conn) error { return work(c, driver.TxOptions{}) }, "DO 1, COMMIT AND CHAIN", false, false, true},
+		"an old one is not":           {maxChainedAge, func(c *conn) error { return work(c, driver.TxOptions{}) }, "BEGIN, DO 1, COMMIT AND CHAIN", false, false, true},
+		"one with options is its own": {0, func(c *conn) error { return work(c, driver.TxOptions{ReadOnly: true}) }, "ROLLBACK, BEGIN, DO 1, COMMIT", false, false, false},
 		"a statement of its own": {0, func(c *conn) error {
-			_, err := c.ExecContext(context.Background(), "work", nil)
+			_, err := c.ExecContext(context.Background(), "DO 1", nil)
 			return err
-		}, "ROLLBACK, work", false, false, false},
+		}, "ROLLBACK, DO 1", false, false, false},
 		"a statement whose caller has left": {0, func(c *conn) error {
-			_, err := c.ExecContext(ended, "work", nil)
+			_, err := c.ExecContext(ended, "DO 1", nil)
 			return err
 		}, "", true, true, false},
 		"a BEGIN whose caller has left": {maxChainedAge, func(c *conn) error {

@@ -10,9 +10,13 @@ import (
 )
 
 var (
-	// ErrCommitUnknown says that COMMIT was sent and its answer was lost: the transaction may have committed or not.
+	// ErrCommitUnknown says that COMMIT was sent and its answer was lost, or that a statement of the service's own has ended the
+	// transaction: it may have committed or not.
 	// It is not retryable: look for what the transaction wrote (an operation key, a task's id) before repeating it.
 	ErrCommitUnknown = errors.New("commit sent, its answer lost")
+	// ErrUnfollowed says that changes of tasks in this transaction were undone by a statement that duetime could not follow.
+	// Nothing was committed. It is not retryable: send SAVEPOINT and ROLLBACK TO by themselves, through Tx.ExecContext.
+	ErrUnfollowed = errors.New("a statement has undone changes of tasks unseen")
 	// ErrRolledBack says that the server had rolled the joined transaction back, as after a deadlock whose error was
 	// passed over: nothing was committed. It is retryable, as a whole new transaction, but for the one that Index returns.
 	ErrRolledBack = errors.New("transaction was rolled back by the server")
@@ -30,10 +34,9 @@ func (e retryable) Retryable() bool { return true }
 
 // Error numbers of MySQL and MariaDB that this package branches on, for handles that the store doesn't wrap.
 const (
-	mysqlChanged   = 1020 // the record changed since the transaction's snapshot
-	mysqlLockWait  = 1205
-	mysqlDeadlock  = 1213
-	mysqlSavepoint = 1305 // the savepoint does not exist
+	mysqlChanged  = 1020 // the record changed since the transaction's snapshot
+	mysqlLockWait = 1205
+	mysqlDeadlock = 1213
 )
 
 // IsRetryable reports whether the whole transaction may be run again: nothing of it was committed, and the cause is one

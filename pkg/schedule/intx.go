@@ -28,7 +28,7 @@ type transactions interface {
 // After a deadlock or a lock wait it runs fn again, whole and in a new transaction, so fn must set what it returns afresh
 // each time. It returns nil exactly if the transaction committed, whatever became of the index. An error of fn rolls back
 // and comes out as it is; so does a panic. After ErrCommitUnknown, fn has run and may have committed; it is never run again
-// then. task.ErrRunning comes out at once: its try has waited for the lock already.
+// then: the answer of COMMIT was lost, or one of fn's own statements has ended the transaction. task.ErrRunning comes out at once: its try has waited for the lock already.
 //
 // tx ends with fn, and with ctx.
 func (c *Client) InTx(ctx context.Context, fn func(tx *Tx) error) error {
@@ -89,7 +89,7 @@ func (c *Client) try(ctx context.Context, fn func(tx *Tx) error) (*Tx, error) {
 		}
 	}()
 	tx := c.begin(began)
-	if err := fn(tx); err != nil {
+	if err := c.run(ctx, fn, tx); err != nil {
 		return nil, err
 	}
 	if err := tx.Err(); err != nil {
@@ -100,6 +100,20 @@ func (c *Client) try(ctx context.Context, fn func(tx *Tx) error) (*Tx, error) {
 	}
 	ended = true
 	return tx, c.readCommit(began.Commit(), tx)
+}
+
+// run calls fn, and checks what its statements have left of the transaction.
+func (c *Client) run(ctx context.Context, fn func(tx *Tx) error, tx *Tx) error {
+	err := fn(tx)
+	hidden, ended := tx.watch.Release(ctx, tx.db)
+	if ended != nil {
+		c.writer.Compensate(tx.Touched())
+		return errors.Join(fmt.Errorf("%w: %w", ErrCommitUnknown, ended), err)
+	}
+	if err != nil || !hidden {
+		return err
+	}
+	return tx.CheckUndone(ctx)
 }
 
 // begin makes the Tx of a transaction that has begun.

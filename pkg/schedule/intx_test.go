@@ -14,6 +14,7 @@ import (
 
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -306,6 +307,62 @@ func TestTriesAreBounded(t *testing.T) {
 	if runs != 1 || !errors.Is(err, context.Canceled) || !errors.Is(err, lost) {
 		t.Errorf("%d tries, then %v; want 1, the cancellation and the deadlock", runs, err)
 	}
+}
+
+// A function's own statement ends the transaction: what was committed by it is neither called undone nor done.
+func TestStatementEndsTheTransaction(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]error{"fails": errors.New("sick"), "succeeds": nil} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := multiStatements(t)
+			spec := meal.New("ann", 1, task.In(time.Hour))
+			runs := 0
+			err := w.InTx(t.Context(), func(tx *schedule.Tx) error {
+				runs++
+				_, err := tx.Schedule(t.Context(), spec)
+				pipelinetest.Must(t, err)
+				_, err = tx.ExecContext(t.Context(), "DO 1; COMMIT")
+				pipelinetest.Must(t, err)
+				return answer
+			})
+			if !errors.Is(err, schedule.ErrCommitUnknown) || answer != nil && !errors.Is(err, answer) || runs != 1 {
+				t.Errorf("%d runs, then %v; want one, and ErrCommitUnknown with the function's error", runs, err)
+			}
+			pipelinetest.Await(t, "compensated", func() bool { return w.compensated(spec.ID()) })
+		})
+	}
+}
+
+// Changes of tasks that a statement has undone unseen are never told as done.
+func TestChangesUndoneUnseen(t *testing.T) {
+	t.Parallel()
+	w := multiStatements(t)
+	moved := w.make(t, "ann")
+	for _, inner := range []bool{true, false} {
+		err := w.InTx(t.Context(), func(tx *schedule.Tx) error {
+			_, err := tx.ExecContext(t.Context(), "DO 1; SAVEPOINT a")
+			pipelinetest.Must(t, err)
+			if inner {
+				_, err = tx.Shift(t.Context(), moved.ID, time.Hour)
+				pipelinetest.Must(t, err)
+			}
+			_, err = tx.ExecContext(t.Context(), "DO 1; ROLLBACK TO a")
+			return err
+		})
+		if errors.Is(err, schedule.ErrUnfollowed) != inner || !inner && err != nil {
+			t.Errorf("with a change within: %v: %v", inner, err)
+		}
+	}
+	if diff := cmp.Diff([]int64{1}, w.put(moved.ID)); diff != "" || len(w.life(t, moved.ID)) > 0 {
+		t.Errorf("history: %v; put (-want +got):\n%s", w.life(t, moved.ID), diff)
+	}
+}
+
+// multiStatements is newWorld with a DSN that lets one text have several statements.
+func multiStatements(t *testing.T) *world {
+	t.Helper()
+	return onStore(t, worldtest.OpenStore(t, newWorld(t).store.DSN+"?multiStatements=true", store.Options{}))
 }
 
 func TestRewindForgetsWhatTheSavepointTookBack(t *testing.T) {

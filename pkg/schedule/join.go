@@ -5,10 +5,10 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/statement"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -79,7 +79,7 @@ func (j *Joined) release(ctx context.Context, name string) error {
 	if err == nil {
 		return nil
 	}
-	if mysqlNumber(err) == mysqlSavepoint || strings.Contains(err.Error(), "no such savepoint") {
+	if statement.NoSavepoint(err) {
 		return fmt.Errorf("%w: %w", ErrRolledBack, err)
 	}
 	return fmt.Errorf("release savepoint: %w", err)

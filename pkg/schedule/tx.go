@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/duetime/duetime/internal/recurrence"
+	"github.com/duetime/duetime/internal/statement"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -32,6 +33,7 @@ type Tx struct {
 	now   time.Time
 	err   error           // after which it must not commit
 	kinds *Kinds          // that may be scheduled; nil: all
+	watch statement.Guard // of the service's own statements, in a transaction of ours
 	marks map[string]Mark // of the savepoints that the service has set through this Tx, by their names
 
 	inScope func(kind string) bool // which kinds of recurrences Recur may redefine; nil: all
@@ -91,9 +93,10 @@ func (t *Tx) Now(ctx context.Context) (time.Time, error) {
 }
 
 // Renew names the tasks whose moves, from now on, begin their attempts anew, which renewal does to the moved task: our own
-// worker names those whose handler is at work, because a task that moves itself has succeeded. It replaces what it named before.
+// worker names those whose handler is at work, because a task that moves itself has succeeded. It replaces what it named before, and forgets
+// the savepoints of that handler.
 func (t *Tx) Renew(ids []task.ID, renewal func(task.Task) task.Task) {
-	t.renewed, t.renewal = ids, renewal
+	t.renewed, t.renewal, t.marks = ids, renewal, nil
 }
 
 // renew is what becomes of a task that was moved.
@@ -131,6 +134,30 @@ func (t *Tx) Recurred() bool { return t.recurred }
 
 // Ticks counts the ticks of recurrences that this try has made or skipped. It is for our own worker.
 func (t *Tx) Ticks() []recurrence.Tick { return t.ticks }
+
+// CheckUndone reads the tasks that this try has touched, and those given, and answers ErrUnfollowed if their rows are of other
+// versions. It is for our own worker.
+func (t *Tx) CheckUndone(ctx context.Context, also ...task.Task) error {
+	left := latest(slices.Concat(also, t.written))
+	if len(left) == 0 {
+		return nil
+	}
+	ids := make([]task.ID, len(left))
+	for i, v := range left {
+		ids[i] = v.ID
+	}
+	rows, err := t.rows.Get(ctx, t.db, ids)
+	if err != nil {
+		return err
+	}
+	found := byID(rows)
+	for _, v := range left {
+		if found[v.ID].Version != v.Version {
+			return fmt.Errorf("%w: task %s", ErrUnfollowed, v.ID)
+		}
+	}
+	return nil
+}
 
 // Touched returns the last version of each task that this try wrote, in the order of first touch: what is put into the index
 // after the commit (Client.afterCommit).

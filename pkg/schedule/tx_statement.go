@@ -23,18 +23,42 @@ type handle interface {
 	BindNamed(query string, arg any) (string, []any, error)
 }
 
+// admit prepares for a statement of the service. The caller's own transaction is the caller's to guard: see Joined.
+func (t *Tx) admit(ctx context.Context, query string, followed bool) error {
+	if t.guard != nil {
+		return nil
+	}
+	return t.watch.Admit(ctx, t.db, query, followed, nothingBefore)
+}
+
+func nothingBefore(context.Context) error { return nil }
+
+// admitted is admit for callers that can't return an error: after one it returns a context that has ended.
+func (t *Tx) admitted(ctx context.Context, query string) context.Context {
+	if err := t.admit(ctx, query, false); err != nil {
+		over, cancel := context.WithCancelCause(ctx)
+		cancel(err)
+		return over
+	}
+	return ctx
+}
+
 // ExecContext runs the service's own statement in the transaction. With a ROLLBACK TO a savepoint that was set here too,
 // as in nested transactions, this Tx forgets the tasks that it has touched since.
 func (t *Tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if err := t.admit(ctx, query, true); err != nil {
+		return nil, err
+	}
 	r, err := t.db.ExecContext(ctx, query, args...)
 	if err == nil {
-		t.followSavepoint(statement.Savepoint(query))
+		t.FollowSavepoint(query)
 	}
 	return r, err
 }
 
-// followSavepoint follows what a statement did to a savepoint, if it is about one.
-func (t *Tx) followSavepoint(name string, use statement.Use) {
+// FollowSavepoint follows what a statement did to a savepoint, if it is about one. It is for our own worker.
+func (t *Tx) FollowSavepoint(query string) {
+	name, use := statement.Savepoint(query)
 	mark, set := t.marks[name]
 	switch {
 	case name == "":
@@ -50,36 +74,51 @@ func (t *Tx) followSavepoint(name string, use statement.Use) {
 // PrepareContext prepares the service's own statement in the transaction, as the interfaces of sqlc, GORM and others ask.
 // The statement ends with the transaction. A statement that runs once is cheaper without: preparing is a round trip more.
 func (t *Tx) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error) {
+	if err := t.admit(ctx, query, false); err != nil {
+		return nil, err
+	}
 	return t.db.PrepareContext(ctx, query)
 }
 
 // QueryContext runs the service's own query in the transaction. Close the rows before the next statement.
 func (t *Tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if err := t.admit(ctx, query, false); err != nil {
+		return nil, err
+	}
 	return t.db.QueryContext(ctx, query, args...)
 }
 
 // QueryRowContext runs the service's own query of one row in the transaction.
 func (t *Tx) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	return t.db.QueryRowContext(ctx, query, args...)
+	return t.db.QueryRowContext(t.admitted(ctx, query), query, args...)
 }
 
 // QueryxContext is QueryContext with sqlx's rows.
 func (t *Tx) QueryxContext(ctx context.Context, query string, args ...any) (*sqlx.Rows, error) {
+	if err := t.admit(ctx, query, false); err != nil {
+		return nil, err
+	}
 	return t.db.QueryxContext(ctx, query, args...)
 }
 
 // QueryRowxContext is QueryRowContext with sqlx's row.
 func (t *Tx) QueryRowxContext(ctx context.Context, query string, args ...any) *sqlx.Row {
-	return t.db.QueryRowxContext(ctx, query, args...)
+	return t.db.QueryRowxContext(t.admitted(ctx, query), query, args...)
 }
 
 // GetContext reads one row into dest; sql.ErrNoRows when there is none.
 func (t *Tx) GetContext(ctx context.Context, dest any, query string, args ...any) error {
+	if err := t.admit(ctx, query, false); err != nil {
+		return err
+	}
 	return t.db.GetContext(ctx, dest, query, args...)
 }
 
 // SelectContext reads all rows into the slice at dest.
 func (t *Tx) SelectContext(ctx context.Context, dest any, query string, args ...any) error {
+	if err := t.admit(ctx, query, false); err != nil {
+		return err
+	}
 	return t.db.SelectContext(ctx, dest, query, args...)
 }
 

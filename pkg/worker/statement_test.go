@@ -2,10 +2,14 @@ package worker_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
 )
@@ -59,6 +63,166 @@ func TestHandlerCannotEndItsTransaction(t *testing.T) {
 	}
 }
 
+// multiStatements is newWorld with a DSN that lets one text have several statements.
+func multiStatements(t *testing.T) *world {
+	t.Helper()
+	own := worldtest.NewStore(t, "test", store.Options{})
+	return onStore(t, worldtest.OpenStore(t, own.DSN+"?multiStatements=true", store.Options{LockWait: time.Second}))
+}
+
+// By whatever words a handler ends its transaction, it has failed, and its mates' effects come once.
+func TestHandlerEndsItsTransactionInOtherWords(t *testing.T) {
+	t.Parallel()
+	for _, statement := range []string{
+		"DO 1; COMMIT", "INSERT INTO counters VALUES ('x', 1); TRUNCATE scratch", "CREATE OR REPLACE VIEW seen AS SELECT 'temporary' AS x",
+		"SET STATEMENT max_statement_time = 10 FOR TRUNCATE scratch", "LOAD INDEX INTO CACHE scratch", "SET DEFAULT ROLE NONE TO root@'%'",
+		"SELECT 1 /*! ; COMMIT */", "SET @a = 1; COMMIT; BEGIN",
+	} {
+		for name, answer := range map[string]error{"fails": errors.New("sick"), "succeeds": nil} {
+			t.Run(statement+" and "+name, func(t *testing.T) {
+				t.Parallel()
+				w := multiStatements(t)
+				w.store.Exec("CREATE TABLE scratch (a INT)")
+				mux := worker.NewMux()
+				worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+					if tk.Payload.Word != "2" {
+						return effect(ctx, tx, tk)
+					}
+					if _, err := tx.ExecContext(ctx, statement); err != nil {
+						return err
+					}
+					return answer
+				})
+				tasks := w.due(meal, 5)
+				w.passAll(w.worker(mux, worker.Config{}), tasks...)
+				for i, made := range tasks {
+					if i == 2 {
+						continue
+					}
+					want(t, fmt.Sprintf("%d: effects", i), w.effects(made.ID), 1)
+					want(t, fmt.Sprintf("%d: state", i), w.store.Row(made.ID).State, task.Done)
+				}
+			})
+		}
+	}
+}
+
+// A nested transaction is undone after a batch-mate was marked done: the mate keeps its mark and its effect, by whatever words.
+func TestNestedTransactionUndoesNoMate(t *testing.T) {
+	t.Parallel()
+	exec := func(ctx context.Context, tx *worker.Tx, statement string) error {
+		_, err := tx.ExecContext(ctx, statement)
+		return err
+	}
+	query := func(ctx context.Context, tx *worker.Tx, statement string) error {
+		rows, err := tx.QueryContext(ctx, statement)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = rows.Close() }()
+		return rows.Err()
+	}
+	for name, c := range map[string]struct {
+		say       func(ctx context.Context, tx *worker.Tx, statement string) error
+		set, back string
+		follows   bool // what the handler did to tasks is undone too, and the handler succeeds
+	}{
+		"plain":             {exec, "SAVEPOINT sp", "ROLLBACK TO SAVEPOINT sp", true},
+		"comments of lines": {exec, "-- name: Set :exec\nSAVEPOINT sp\n", "-- name: Back :exec\nROLLBACK # undo\n TO SAVEPOINT sp\n", true},
+		"a blank in a name": {exec, "SAVEPOINT `a b`", "ROLLBACK TO SAVEPOINT `a b`", true},
+		"an accent":         {exec, "SAVEPOINT `é`", "ROLLBACK TO SAVEPOINT `E`", false},
+		"a query":           {query, "SAVEPOINT sp", "ROLLBACK TO SAVEPOINT sp", false},
+		"several":           {exec, "DO 1; SAVEPOINT sp", "DO 1; ROLLBACK TO sp", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := multiStatements(t)
+			mux := worker.NewMux()
+			worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+				if tk.Payload.Word == "1" {
+					if err := c.say(ctx, tx, c.set); err != nil {
+						return err
+					}
+					if _, err := tx.Shift(ctx, tk.ID, time.Hour); err != nil {
+						return err
+					}
+					if err := c.say(ctx, tx, c.back); err != nil {
+						return err
+					}
+				}
+				return effect(ctx, tx, tk)
+			})
+			tasks := w.due(meal, 2)
+			wk := w.worker(mux, worker.Config{})
+			w.passAll(wk, tasks...)
+			w.passAll(wk, tasks...) // whatever became of them, they are looked at once more
+			for i, made := range tasks {
+				row := w.store.Row(made.ID)
+				if i == 1 && !c.follows {
+					want(t, "effects without the move", w.effects(made.ID), 0)
+					want(t, "attempts", row.Attempt > 0, true)
+					continue
+				}
+				want(t, fmt.Sprintf("%d: state (%s)", i, row.LastError), row.State, task.Done)
+				want(t, fmt.Sprintf("%d: effects", i), w.effects(made.ID), 1)
+			}
+		})
+	}
+}
+
+// Savepoints of a handler end with it: no other handler goes back to them.
+func TestSavepointEndsWithItsHandler(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, w *world) {
+		mux := worker.NewMux()
+		worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+			if tk.Payload.Word == "1" {
+				_, err := tx.ExecContext(ctx, "ROLLBACK TO SAVEPOINT nested")
+				return err
+			}
+			if _, err := tx.ExecContext(ctx, "SAVEPOINT nested"); err != nil {
+				return err
+			}
+			return effect(ctx, tx, tk)
+		})
+		tasks := w.due(meal, 2)
+		w.pass(w.worker(mux, worker.Config{}), tasks...)
+		want(t, "state of the mate", w.store.Row(tasks[0].ID).State, task.Done)
+		want(t, "effects of the mate", w.effects(tasks[0].ID), 1)
+		want(t, "attempts of the one that goes back", w.store.Row(tasks[1].ID).Attempt, 1)
+	})
+}
+
+// What a handler leaves in its session no other handler sees.
+func TestSessionEndsWithItsHandler(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ set, ask, want string }{
+		"time zone":       {"SET time_zone = '+08:00'", "SELECT @@time_zone", "+00:00"},
+		"clock":           {"SET timestamp = 86400", "SELECT YEAR(UTC_TIMESTAMP()) > 2000", "1"},
+		"temporary table": {"CREATE TEMPORARY TABLE counters (a INT)", "SELECT COUNT(*) FROM counters WHERE name = 'x'", "0"},
+		"in a procedure":  {"CALL zone()", "SELECT @@time_zone", "+00:00"},
+		"several":         {"DO 1; SET timestamp = 86400", "SELECT YEAR(UTC_TIMESTAMP()) > 2000", "1"},
+		"a lock":          {"SELECT GET_LOCK('mine', 0)", "SELECT COALESCE(IS_USED_LOCK('mine') = CONNECTION_ID(), 0)", "0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := multiStatements(t)
+			w.store.Exec("CREATE PROCEDURE zone() SET time_zone = '+08:00'")
+			var seen string
+			mux := worker.NewMux()
+			worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+				if tk.Payload.Word == "0" {
+					_, err := tx.ExecContext(ctx, c.set)
+					return err
+				}
+				return tx.GetContext(ctx, &seen, c.ask)
+			})
+			w.passAll(w.worker(mux, worker.Config{}), w.due(meal, 2)...)
+			want(t, c.ask, seen, c.want)
+		})
+	}
+}
+
 // What a handler may say to its connection, it may.
 func TestHandlerMaySayWhatARollbackUndoes(t *testing.T) {
 	t.Parallel()
@@ -78,7 +242,7 @@ func TestHandlerMaySayWhatARollbackUndoes(t *testing.T) {
 		return nil
 	})
 	tasks := w.due(meal, 5)
-	got := w.pass(w.worker(mux, worker.Config{}), tasks...)
+	got := w.passAll(w.worker(mux, worker.Config{}), tasks...)
 	for _, made := range tasks {
 		want(t, fmt.Sprintf("result (%v)", got[made.ID].Err), got[made.ID].Result, "done")
 		want(t, "effects", w.effects(made.ID), 1)

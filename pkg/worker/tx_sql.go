@@ -15,13 +15,13 @@ func (r oneRow) Close() error { return r.scan() }
 // ExecContext runs the handler's own statement in the transaction. A ROLLBACK TO a savepoint that the handler has set, as in
 // nested transactions, also takes back the changes of tasks since.
 func (t *Tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	ctx, err := t.call.Admit(ctx, query)
+	ctx, err := t.call.Admit(ctx, query, true)
 	if err != nil {
 		return nil, err
 	}
 	r, err := t.call.SQL().ExecContext(ctx, query, args...)
 	if err == nil {
-		t.call.FollowSavepoint(query)
+		t.call.Follow(query)
 	}
 	return r, err
 }
@@ -30,7 +30,7 @@ func (t *Tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Re
 // The statement is over when the handler returns, and each of its runs ends with the handler's time, whatever context
 // it is given. A statement that runs once is cheaper without: preparing is a round trip more.
 func (t *Tx) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error) {
-	ctx, err := t.call.Admit(ctx, query)
+	ctx, err := t.call.Admit(ctx, query, false)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (t *Tx) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error
 // QueryContext runs the handler's own query in the transaction. Close the rows before the next statement; they end with the
 // handler.
 func (t *Tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	ctx, err := t.call.Admit(ctx, query)
+	ctx, err := t.call.Admit(ctx, query, false)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (t *Tx) QueryRowContext(ctx context.Context, query string, args ...any) *sq
 
 // QueryxContext is QueryContext with sqlx's rows.
 func (t *Tx) QueryxContext(ctx context.Context, query string, args ...any) (*sqlx.Rows, error) {
-	ctx, err := t.call.Admit(ctx, query)
+	ctx, err := t.call.Admit(ctx, query, false)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (t *Tx) QueryRowxContext(ctx context.Context, query string, args ...any) *s
 
 // GetContext reads one row into dest; sql.ErrNoRows when there is none.
 func (t *Tx) GetContext(ctx context.Context, dest any, query string, args ...any) error {
-	ctx, err := t.call.Admit(ctx, query)
+	ctx, err := t.call.Admit(ctx, query, false)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (t *Tx) GetContext(ctx context.Context, dest any, query string, args ...any
 
 // SelectContext reads all rows into the slice at dest.
 func (t *Tx) SelectContext(ctx context.Context, dest any, query string, args ...any) error {
-	ctx, err := t.call.Admit(ctx, query)
+	ctx, err := t.call.Admit(ctx, query, false)
 	if err != nil {
 		return err
 	}

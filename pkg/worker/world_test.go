@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -147,6 +149,17 @@ func (w *world) pass(wk *worker.Worker, tasks ...task.Task) map[task.ID]worker.O
 	got := map[task.ID]worker.Outcome{}
 	for _, o := range outs {
 		got[o.ID] = o
+	}
+	return got
+}
+
+// passAll passes until no task is held, and gives the last results by task.
+func (w *world) passAll(wk *worker.Worker, tasks ...task.Task) map[task.ID]worker.Outcome {
+	w.t.Helper()
+	got := map[task.ID]worker.Outcome{}
+	for range tasks {
+		held := slices.DeleteFunc(slices.Clone(tasks), func(made task.Task) bool { return got[made.ID].Result != "" })
+		maps.Copy(got, w.pass(wk, held...))
 	}
 	return got
 }
