@@ -13,9 +13,13 @@ import (
 	"testing"
 )
 
-// SecureMySQL is the further arguments of a MySQL that offers TLS with a certificate of the authority's.
+// SecureMySQL is the further arguments of a MySQL that offers TLS with a certificate of the authority's. It skips the test on a
+// server that can't.
 func (a *Authority) SecureMySQL(t testing.TB) []string {
 	t.Helper()
+	if chosen(t).name == "mysql8" {
+		t.Skip("MySQL 8.0.15 knows only key exchanges that Go has given up")
+	}
 	c := a.Issue(t, "mysql")
 	return append(slices.Clone(chosen(t).withTLS), "--ssl-ca="+a.CAFile, "--ssl-cert="+c.CertFile, "--ssl-key="+c.KeyFile)
 }
