@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/duetime/duetime/internal/hold"
+	"github.com/duetime/duetime/internal/statement"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -99,18 +100,18 @@ func (t *transaction) halve(call []*member) error {
 // runBetweenSavepoints runs one call between savepoints. If the call fails, only its own effects are undone: a single
 // task is charged in this transaction, several tasks run in halves.
 func (t *transaction) runBetweenSavepoints(call []*member) error {
-	before := t.checkpoint()
-	if err := t.savepoint("SAVEPOINT duetime_call"); err != nil {
+	before, name := t.checkpoint(), statement.NewSavepoint()
+	if err := t.savepoint("SAVEPOINT " + name); err != nil {
 		return err
 	}
 	err := t.call(call)
 	if err == nil {
-		return t.savepoint("RELEASE SAVEPOINT duetime_call")
+		return t.savepoint("RELEASE SAVEPOINT " + name)
 	}
 	if err := t.blame(call, err); err != nil {
 		return err
 	}
-	if err := t.savepoint("ROLLBACK TO SAVEPOINT duetime_call"); err != nil {
+	if err := t.savepoint("ROLLBACK TO SAVEPOINT " + name); err != nil {
 		return err
 	}
 	t.rewind(before)

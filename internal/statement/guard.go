@@ -37,7 +37,7 @@ func (g *Guard) Admit(ctx context.Context, tx sqlx.ExecerContext, query string, 
 		if err := before(ctx); err != nil {
 			return err
 		}
-		name := "duetime_" + rand.Text()[:12] // of which no statement can know
+		name := NewSavepoint()
 		if _, err := tx.ExecContext(ctx, "SAVEPOINT "+name); err != nil {
 			return fmt.Errorf("set savepoint: %w", err)
 		}
@@ -62,6 +62,9 @@ func (g *Guard) Release(ctx context.Context, tx sqlx.ExecerContext) (hidden bool
 	}
 	return hidden, nil
 }
+
+// NewSavepoint returns a name that no statement of others can know.
+func NewSavepoint() string { return "duetime_" + rand.Text()[:12] }
 
 // noSavepoint is MySQL's number for a savepoint that does not exist.
 const noSavepoint = 1305
