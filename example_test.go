@@ -74,7 +74,8 @@ func ExampleClient_Join() {
 	ctx := context.Background()
 	client := opened(ctx)
 	defer closing(ctx, client)
-	db, err := sql.Open("mysql", "user:password@tcp(127.0.0.1:3306)/game") // the service's own
+	dsn := "user:password@tcp(127.0.0.1:3306)/game?transaction_isolation=%27READ-COMMITTED%27" // on MariaDB before 11.1: tx_isolation
+	db, err := sql.Open("mysql", dsn)                                                          // the service's own
 	check(err)
 
 	tx, err := db.BeginTx(ctx, nil)

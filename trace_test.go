@@ -61,7 +61,7 @@ func newTraced(t *testing.T, mux *worker.Mux) *traced {
 	joined := make(chan struct{}, 1)
 	s.client = newClient(t, s.cfg, duetime.WithTracer(provider), duetime.WithLogger(slog.New(s.failed)), duetime.OnJoined(func() { joined <- struct{}{} }))
 	var err error
-	s.db, err = sql.Open("mysql", dsn)
+	s.db, err = sql.Open("mysql", dsn+"?"+pipelinetest.IsolationVariable(t)+"=%27READ-COMMITTED%27")
 	pipelinetest.Must(t, err)
 	t.Cleanup(func() { pipelinetest.Must(t, s.db.Close()) })
 	inBackground(t, func(ctx context.Context) error { return s.client.Work(ctx, mux) })

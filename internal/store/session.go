@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/jmoiron/sqlx"
 )
 
 // A promise can depend on a session variable whose default an administrator has changed: with autocommit=0 an
@@ -21,6 +22,8 @@ import (
 // isolation is set once per connection: as an option of BeginTx it would cost a round trip per transaction, and the
 // variable has different names on MySQL and MariaDB.
 const isolation = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE"
+
+const readCommitted = "READ-COMMITTED" // as the variable shows it
 
 // variable is a session variable on which this package depends.
 type variable struct {
@@ -122,7 +125,7 @@ func (e *SettingError) Error() string {
 // products, and those that only an administrator may set.
 func (s *Store) expectedVariables() map[string]string {
 	want := map[string]string{
-		"transaction_isolation": "READ-COMMITTED", "tx_isolation": "READ-COMMITTED",
+		"transaction_isolation": readCommitted, "tx_isolation": readCommitted,
 		"transaction_read_only": "OFF", "tx_read_only": "OFF",
 		"character_set_connection": utf8mb4, "sql_log_bin": "ON", "lock_wait_timeout": s.tableWait,
 	}
@@ -160,6 +163,24 @@ func (s *Store) CheckSession(ctx context.Context) error {
 	// In this case the server refuses every change at READ COMMITTED, with an error that does not tell the reason.
 	if have["log_bin"] == "ON" && have["binlog_format"] == "STATEMENT" {
 		return &SettingError{"binlog_format", "STATEMENT", "ROW or MIXED"}
+	}
+	return nil
+}
+
+// CheckIsolation returns a *SettingError unless the session of q is at READ COMMITTED. The server does not tell the level of a
+// single transaction.
+func (s *Store) CheckIsolation(ctx context.Context, q sqlx.QueryerContext) error {
+	if s.dialect == SQLite {
+		return nil // it has only one level
+	}
+	var level string
+	// Each product reads its own name of the variable, and takes the other for a comment.
+	const text = "SELECT /*!80000 @@transaction_isolation*/ /*M!100000 @@tx_isolation*/"
+	if err := q.QueryRowxContext(ctx, text).Scan(&level); err != nil {
+		return fmt.Errorf("read the isolation level: %w", err)
+	}
+	if level != readCommitted {
+		return &SettingError{"transaction_isolation", level, readCommitted + " for the session"}
 	}
 	return nil
 }

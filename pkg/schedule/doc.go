@@ -7,10 +7,10 @@
 // # The protocol
 //
 //  1. A transaction begins (intx.go, join.go): [Client.InTx] begins one at READ COMMITTED; [Client.Join] takes part in the
-//     caller's own.
+//     caller's own, whose session must be at READ COMMITTED too.
 //  2. New rows are written by [Tx.ScheduleMany] (tx_schedule.go), after Config.BeforeSchedule has seen their specs
 //     (before.go). Each change (tx_change.go: changeMany, changeOwner) locks the task's row FOR UPDATE, so that it reads what
-//     is committed now at any isolation. It computes the transition by the pure functions of package task, and writes it with
+//     is committed now. It computes the transition by the pure functions of package task, and writes it with
 //     version+1. Under the lock a task is either changed before its effect, or answered with "already done": there is nothing
 //     in between.
 //  3. Tx keeps the last version of each task that this try touched (tx.go: [Tx.Touched]). The list belongs to one try: what a
@@ -61,9 +61,9 @@
 //
 //  1. In InTx the store's connection refuses every statement and the COMMIT until the ROLLBACK; InTx then runs the whole
 //     transaction again, with jitter, bounded by ctx and Config.MaxTries.
-//  2. Join has the caller's own connection, which knows nothing of this (join.go: checkOpen). It sets a savepoint at its first use. Before
-//     each change a savepoint set and released shows that a transaction is open (outside one, there is nothing to
-//     release); Commit releases the first one, which a rollback in between has taken away. Either answers
+//  2. Join has the caller's own connection, which knows nothing of this (join.go: checkOpen). At its first change it sets a savepoint and
+//     goes back to it; before each later change it sets and releases one. Outside a transaction there is nothing to go back to or to
+//     release. Commit releases the first savepoint, which a rollback in between has taken away. Either answers
 //     [ErrRolledBack]. A ROLLBACK TO or a RELEASE of a savepoint that the caller set before Join's first use takes it away
 //     as well: set such savepoints after it.
 //  3. A lock wait that ends at a task's own row means that somebody works on this task for longer than the session's

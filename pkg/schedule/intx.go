@@ -12,7 +12,7 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// transactions are what InTx needs of the store.
+// transactions are what InTx and Join need of the store.
 type transactions interface {
 	// Begin starts a transaction at READ COMMITTED, which ends with ctx. A transaction that the server has rolled back
 	// must refuse every further statement and COMMIT.
@@ -21,6 +21,8 @@ type transactions interface {
 	Retryable(err error) bool
 	// Ambiguous reports whether the error of a commit leaves open if it took effect.
 	Ambiguous(err error) bool
+	// CheckIsolation refuses a session that is not at READ COMMITTED.
+	CheckIsolation(ctx context.Context, q sqlx.QueryerContext) error
 }
 
 // InTx runs fn in a transaction at READ COMMITTED and commits. The tasks that it touched are put into the index behind the

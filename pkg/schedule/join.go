@@ -22,14 +22,16 @@ type SQLTx interface {
 // Names of the savepoints that show whether the transaction still stands; see the package's account of deadlocks.
 const (
 	savepointJoined = "duetime_joined" // stays from the first use to the commit
-	savepointOpen   = "duetime_open"   // set and released before each change
+	savepointOpen   = "duetime_open"   // set and released before each later change
 )
 
 // Joined is a Tx on the caller's own transaction. End it with Commit, or commit by other means and call Index; to roll
 // back, roll back the caller's transaction. It is for one goroutine at a time.
 //
-// Its session should be READ COMMITTED with an innodb_lock_wait_timeout of a few seconds: the wait for a task that is
-// being run is that of the session.
+// Its session must be at READ COMMITTED: at any other isolation the first change answers an error, since a list of what is to
+// be changed would miss what was committed since the transaction's first read. The server tells the session's level, not one that
+// was set for a single transaction, as by sql.TxOptions. Set an innodb_lock_wait_timeout of a few seconds too: a change waits
+// that long for a task that is being run.
 type Joined struct {
 	*Tx
 	client *Client
@@ -62,27 +64,32 @@ func (c *Client) Join(tx Joinable) *Joined {
 // checkOpen checks before each change that the transaction wasn't rolled back behind our back: a change would commit by
 // itself then, without the rest.
 func (j *Joined) checkOpen(ctx context.Context) error {
-	if j.checks == 0 {
+	j.checks++
+	if j.checks == 1 {
+		if err := j.client.store.CheckIsolation(ctx, j.db); err != nil {
+			return err
+		}
 		if _, err := j.db.ExecContext(ctx, "SAVEPOINT "+savepointJoined); err != nil {
 			return fmt.Errorf("set savepoint: %w", err)
 		}
+		return j.ofSavepoint(ctx, "ROLLBACK TO SAVEPOINT "+savepointJoined) // which undoes nothing, and costs a round trip less
 	}
-	j.checks++
 	if _, err := j.db.ExecContext(ctx, "SAVEPOINT "+savepointOpen); err != nil {
 		return fmt.Errorf("set savepoint: %w", err)
 	}
-	return j.release(ctx, savepointOpen)
+	return j.ofSavepoint(ctx, "RELEASE SAVEPOINT "+savepointOpen)
 }
 
-func (j *Joined) release(ctx context.Context, name string) error {
-	_, err := j.db.ExecContext(ctx, "RELEASE SAVEPOINT "+name)
+// ofSavepoint runs a statement that fails where the savepoint is gone, and with it the transaction.
+func (j *Joined) ofSavepoint(ctx context.Context, text string) error {
+	_, err := j.db.ExecContext(ctx, text)
 	if err == nil {
 		return nil
 	}
 	if statement.NoSavepoint(err) {
 		return fmt.Errorf("%w: %w", ErrRolledBack, err)
 	}
-	return fmt.Errorf("release savepoint: %w", err)
+	return fmt.Errorf("%s: %w", text, err)
 }
 
 // Commit commits the caller's transaction and has the touched tasks put into the index, as InTx does. After more than one
@@ -120,7 +127,7 @@ func (j *Joined) checkWhole(ctx context.Context) error {
 	if j.checks == 0 {
 		return nil
 	}
-	return j.release(ctx, savepointJoined)
+	return j.ofSavepoint(ctx, "RELEASE SAVEPOINT "+savepointJoined)
 }
 
 // Index puts the touched tasks into the index after somebody else (a framework) has committed the transaction. It reads

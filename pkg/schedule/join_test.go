@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
@@ -18,11 +19,18 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// foreign opens a handle of the service's own, as a service would: without any of our guards, at the server's default
-// isolation.
+// foreign opens a handle of the service's own, as a service would: without any of our guards.
 func foreign(t testing.TB, w *world) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("mysql", w.store.DSN)
+	return foreignAt(t, w, "READ-COMMITTED")
+}
+
+func foreignAt(t testing.TB, w *world, isolation string) *sql.DB {
+	t.Helper()
+	cfg, err := mysql.ParseDSN(w.store.DSN)
+	pipelinetest.Must(t, err)
+	cfg.Params = map[string]string{pipelinetest.IsolationVariable(t): "'" + isolation + "'"}
+	db, err := sql.Open("mysql", cfg.FormatDSN())
 	pipelinetest.Must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
@@ -99,18 +107,33 @@ func TestJoinOnSQLite(t *testing.T) {
 	}
 }
 
-func TestJoinReadsWhatIsCommittedNow(t *testing.T) {
+// At another isolation a change would not see what was committed since the transaction's first read: a stop would leave a task.
+func TestJoinRefusesOtherIsolations(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx := t.Context()
-	row := w.make(t, "ann")
-	tx := begin(t, foreign(t, w)) // REPEATABLE READ
-	var n int
-	pipelinetest.Must(t, tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM duetime_tasks").Scan(&n)) // the snapshot
-	_, err := w.Cancel(ctx, row.ID)
-	pipelinetest.Must(t, err)
-	_, err = w.Join(tx).Shift(ctx, row.ID, time.Minute)
-	wantIs(t, err, task.ErrAlreadyCancelled)
+	w.recur(t, "breakfast", weekly, 1, recur.Policy{})
+	for _, level := range []string{"READ-UNCOMMITTED", "REPEATABLE-READ", "SERIALIZABLE"} {
+		for name, change := range map[string]func(j *schedule.Joined) error{
+			"Schedule": func(j *schedule.Joined) error {
+				_, err := j.Schedule(ctx, meal.New("ann", 1, task.In(time.Hour)))
+				return err
+			},
+			"CancelOwner":     func(j *schedule.Joined) error { _, err := j.CancelOwner(ctx, "ann", ""); return err },
+			"StopRecurrences": func(j *schedule.Joined) error { _, err := j.StopRecurrences(ctx, "ann"); return err },
+		} {
+			j := w.Join(begin(t, foreignAt(t, w, level)))
+			err := change(j)
+			var setting *store.SettingError
+			if !errors.As(err, &setting) || setting.Value != level || schedule.IsRetryable(err) {
+				t.Errorf("%s at %s: got %v, want an error that names the level", name, level, err)
+			}
+			wantIs(t, j.Commit(ctx), err)
+		}
+	}
+	if n := len(w.pending(t, "ann")); n != 1 {
+		t.Errorf("%d tasks are pending, want the recurrence's", n)
+	}
 }
 
 func TestSwallowedDeadlockInJoin(t *testing.T) {

@@ -32,7 +32,8 @@ func TestClinic(t *testing.T) {
 func books(t *testing.T, prepared bool) {
 	t.Helper()
 	ctx := t.Context()
-	dsn := pipelinetest.MySQL(t).NewSchema(t) + "?parseTime=true&loc=Asia%2FShanghai&time_zone=%27%2B08%3A00%27"
+	dsn := pipelinetest.MySQL(t).NewSchema(t) + "?parseTime=true&loc=Asia%2FShanghai&time_zone=%27%2B08%3A00%27" +
+		"&" + pipelinetest.IsolationVariable(t) + "=%27READ-COMMITTED%27" // for Join
 	db, err := gorm.Open(mysql.Open(dsn), &gorm.Config{
 		PrepareStmt: prepared, TranslateError: true, Logger: logger.Discard,
 	})

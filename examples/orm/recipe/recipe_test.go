@@ -23,7 +23,8 @@ func TestMain(m *testing.M) { os.Exit(pipelinetest.Main(m)) }
 func TestRecipes(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	dsn := pipelinetest.MySQL(t).NewSchema(t) + "?parseTime=true&loc=Asia%2FShanghai"
+	dsn := pipelinetest.MySQL(t).NewSchema(t) + "?parseTime=true&loc=Asia%2FShanghai" +
+		"&" + pipelinetest.IsolationVariable(t) + "=%27READ-COMMITTED%27" // for Join
 	own, err := sql.Open("mysql", dsn)
 	pipelinetest.Must(t, err)
 	t.Cleanup(func() { _ = own.Close() })
