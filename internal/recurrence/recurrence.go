@@ -10,6 +10,10 @@
 // take them in another order would wait for each other, by the thousand at eight in the morning. Whoever knows only the
 // recurrence reads it without a lock, locks its newest task (a pause or a stop: all its pending ones), locks the recurrence, and
 // begins anew if the newest task is another by then.
+//
+// A pause or a stop then lists the pending tasks again, and locks without waiting what was made meanwhile. RunRecurrence makes a task
+// without the recurrence's lock, which a worker holds for as long as a handler runs: it shares the entry of the recurrence's name in
+// the index until it commits, and a pause or a stop locks that entry before it lists again.
 package recurrence
 
 import (

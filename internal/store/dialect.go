@@ -31,6 +31,14 @@ func (d Dialect) ForUpdate() string {
 	return " FOR UPDATE"
 }
 
+// forShare is ForUpdate for a lock that others may have as well.
+func (d Dialect) forShare() string {
+	if d == SQLite {
+		return ""
+	}
+	return " LOCK IN SHARE MODE"
+}
+
 // skipLocked is ForUpdate for rows that no other transaction has locked.
 func (d Dialect) skipLocked() string {
 	if d == SQLite {

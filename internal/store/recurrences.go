@@ -186,6 +186,33 @@ func (s *Store) LockRecurrences(ctx context.Context, q sqlx.ExtContext, ids []ta
 	return s.recurrencesByID(ctx, q, ids, s.dialect.ForUpdate(), "", nil)
 }
 
+// ShareRecurrence keeps an owner's recurrence from being paused or stopped until the transaction ends. It locks the entry of the
+// name, by a read that needs no more of the row: a worker keeps the row locked for as long as a handler runs.
+func (s *Store) ShareRecurrence(ctx context.Context, q sqlx.ExtContext, owner, name string) error {
+	return s.lockNames(ctx, q, owner, []string{name}, s.dialect.forShare())
+}
+
+// UnshareRecurrences waits for the transactions that share one of the owner's recurrences, and lets no other share it until
+// this transaction ends.
+func (s *Store) UnshareRecurrences(ctx context.Context, q sqlx.ExtContext, owner string, names []string) error {
+	return s.lockNames(ctx, q, owner, names, s.dialect.ForUpdate())
+}
+
+func (s *Store) lockNames(ctx context.Context, q sqlx.QueryerContext, owner string, names []string, lock string) error {
+	for part := range slices.Chunk(names, task.MaxPerCall) {
+		args := []any{owner}
+		for _, name := range part {
+			args = append(args, name)
+		}
+		err := forEach(ctx, q, "SELECT id FROM duetime_recurrences"+s.dialect.force("duetime_recurrences_name")+
+			" WHERE owner = ? AND name IN ("+marks(len(part))+")"+lock, args, []any{idBytes{new(task.ID)}}, func() {})
+		if err != nil {
+			return fmt.Errorf("lock %d names of recurrences of owner %s: %w", len(names), owner, err)
+		}
+	}
+	return nil
+}
+
 // LockFreeRecurrences is LockRecurrences for the rows whose newest task is one of these, and that no other transaction has
 // locked: it waits for none. At READ COMMITTED the server keeps no lock on the others, but for a row that it reads as a constant,
 // because it is the only one: so a second id, which no row has, is asked for too.

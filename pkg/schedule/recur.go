@@ -26,6 +26,11 @@ type recurrences interface {
 	PendingTicks(ctx context.Context, q sqlx.QueryerContext, owner string, recurrences []task.ID) ([]task.ID, error)
 	// LockFree locks those of the tasks' rows that no other transaction has locked.
 	LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, time.Time, error)
+	// ShareRecurrence keeps an owner's recurrence from being halted until the transaction ends; a worker that runs its task does
+	// not keep it from being shared.
+	ShareRecurrence(ctx context.Context, q sqlx.ExtContext, owner, name string) error
+	// UnshareRecurrences waits for those who share the owner's recurrences, and keeps others from it.
+	UnshareRecurrences(ctx context.Context, q sqlx.ExtContext, owner string, names []string) error
 	// DefineRecurrence writes all of a locked row.
 	DefineRecurrence(ctx context.Context, q sqlx.ExtContext, r task.Recurrence) error
 }
@@ -202,13 +207,20 @@ func (t *Tx) lockRecurrences(ctx context.Context, verb string, read []task.Recur
 	if len(locked) < len(ids) {
 		return nil, t.fail(fmt.Errorf("%s: %w", verb, errMovedOn)) // purged meanwhile
 	}
+	if take == takeAll {
+		made, err := t.lockMade(ctx, locked, tasks)
+		if err != nil {
+			return nil, t.fail(fmt.Errorf("%s: %w", verb, err))
+		}
+		tasks = append(tasks, made...)
+	}
 	for _, r := range locked {
 		was := read[slices.Index(ids, r.ID)]
 		if r.Newest == was.Newest && r.State == was.State {
 			continue
 		}
 		if r.State <= task.RecurrencePaused && slices.ContainsFunc(tasks, func(row task.Task) bool { return row.ID == r.Newest }) {
-			continue // it was made before the pending tasks were read
+			continue // it is among the pending tasks
 		}
 		newest, err := t.lockMovedOn(ctx, was, r, take)
 		if err != nil {
@@ -217,6 +229,38 @@ func (t *Tx) lockRecurrences(ctx context.Context, verb string, read []task.Recur
 		tasks = append(tasks, newest...)
 	}
 	return t.withdraw(ctx, verb, locked, tasks, take)
+}
+
+// lockMade locks the pending tasks of locked recurrences that were made since the tasks were listed: by a worker, as where
+// overlaps are allowed, or by RunRecurrence.
+func (t *Tx) lockMade(ctx context.Context, locked []task.Recurrence, tasks []task.Task) ([]task.Task, error) {
+	ids, names := make([]task.ID, len(locked)), make([]string, len(locked))
+	for i, r := range locked {
+		ids[i], names[i] = r.ID, r.Name
+	}
+	owner := locked[0].Owner
+	if err := t.rows.UnshareRecurrences(ctx, t.db, owner, names); err != nil {
+		return nil, err
+	}
+	pending, err := t.rows.PendingTicks(ctx, t.db, owner, ids)
+	if err != nil {
+		return nil, err
+	}
+	known := byID(tasks)
+	return t.lockNow(ctx, slices.DeleteFunc(pending, func(id task.ID) bool { _, found := known[id]; return found }))
+}
+
+// lockNow locks tasks without waiting, since whoever holds one may wait for its recurrence. It answers errMovedOn where the whole
+// transaction is to be tried again.
+func (t *Tx) lockNow(ctx context.Context, ids []task.ID) ([]task.Task, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	locked, _, err := t.rows.LockFree(ctx, t.db, ids)
+	if err == nil && len(locked) < len(ids) {
+		err = errMovedOn
+	}
+	return locked, err
 }
 
 // lockMovedOn locks the task that a locked recurrence has made since it was read, so that one caller among many comes through at
@@ -231,11 +275,7 @@ func (t *Tx) lockMovedOn(ctx context.Context, was, r task.Recurrence, take takeB
 	case !r.DueAt.After(t.now): // by now it may be running
 		return nil, errMovedOn
 	}
-	newest, _, err := t.rows.LockFree(ctx, t.db, []task.ID{r.Newest})
-	if err == nil && len(newest) == 0 {
-		err = errMovedOn
-	}
-	return newest, err
+	return t.lockNow(ctx, []task.ID{r.Newest})
 }
 
 // withdraw cancels those of the tasks that are pending and to be taken back, but for the handler's own and for tasks of kinds that

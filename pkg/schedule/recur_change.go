@@ -52,6 +52,9 @@ func (t *Tx) stop(r task.Recurrence) task.Recurrence {
 }
 
 func (t *Tx) halt(ctx context.Context, verb, owner, name string, next func(task.Recurrence) task.Recurrence) (task.Recurrence, error) {
+	if err := t.checkUsable(ctx); err != nil {
+		return task.Recurrence{}, err
+	}
 	r, err := t.Recurrence(ctx, owner, name)
 	if err != nil {
 		return task.Recurrence{}, fmt.Errorf("%s %w", verb, err)
@@ -64,9 +67,6 @@ func (t *Tx) halt(ctx context.Context, verb, owner, name string, next func(task.
 }
 
 func (t *Tx) haltAll(ctx context.Context, verb string, read []task.Recurrence, next func(task.Recurrence) task.Recurrence) ([]task.Recurrence, error) {
-	if err := t.checkUsable(ctx); err != nil {
-		return nil, err
-	}
 	if _, err := t.Now(ctx); err != nil {
 		return nil, t.fail(err)
 	}
@@ -86,6 +86,9 @@ func (t *Tx) haltAll(ctx context.Context, verb string, read []task.Recurrence, n
 // StopRecurrences stops all recurrences of the owner, as when a player is deleted, and returns them. An owner with more than
 // task.MaxPerCall of them is refused with a FieldError. Tasks that no recurrence has made stay: CancelOwner cancels them.
 func (t *Tx) StopRecurrences(ctx context.Context, owner string) ([]task.Recurrence, error) {
+	if err := t.checkUsable(ctx); err != nil {
+		return nil, err
+	}
 	all, err := t.Recurrences(ctx, owner)
 	if err != nil || len(all) == 0 {
 		return nil, err
@@ -99,12 +102,12 @@ func (t *Tx) StopRecurrences(ctx context.Context, owner string) ([]task.Recurren
 // ResumeRecurrence ends a pause: the next task is that of the first tick from now on. An active recurrence stays as it is. It
 // answers task.ErrNoRecurrence.
 func (t *Tx) ResumeRecurrence(ctx context.Context, owner, name string) (task.Recurrence, error) {
+	if err := t.checkUsable(ctx); err != nil {
+		return task.Recurrence{}, err
+	}
 	r, err := t.Recurrence(ctx, owner, name)
 	if err != nil || r.State == task.RecurrenceActive {
 		return r, err
-	}
-	if err := t.checkUsable(ctx); err != nil {
-		return task.Recurrence{}, err
 	}
 	if _, err := t.Now(ctx); err != nil {
 		return task.Recurrence{}, t.fail(err)
@@ -133,12 +136,15 @@ func (t *Tx) RunRecurrence(ctx context.Context, owner, name string) (task.Task, 
 // RunRecurrenceOnce is RunRecurrence for a call that may be repeated: the task gets the id, and once it is there, a call returns it as
 // it stands. An id that a task of another owner or kind has answers a *task.FieldError.
 func (t *Tx) RunRecurrenceOnce(ctx context.Context, owner, name string, id task.ID) (task.Task, error) {
+	if err := t.checkUsable(ctx); err != nil {
+		return task.Task{}, err
+	}
+	if err := t.rows.ShareRecurrence(ctx, t.db, owner, name); err != nil { // a stop after this finds the task
+		return task.Task{}, t.fail(fmt.Errorf("run %s of owner %s: %w", name, owner, err))
+	}
 	r, err := t.Recurrence(ctx, owner, name)
 	if err != nil {
 		return task.Task{}, fmt.Errorf("run %w", err)
-	}
-	if err := t.checkUsable(ctx); err != nil {
-		return task.Task{}, err
 	}
 	if _, err := t.Now(ctx); err != nil {
 		return task.Task{}, t.fail(err)

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/recurrence"
+	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/recur"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -335,6 +337,74 @@ func TestRunRecurrenceOnce(t *testing.T) {
 	if _, ok := errors.AsType[*task.FieldError](err); !ok {
 		t.Errorf("the id of another owner's task: %v", err)
 	}
+}
+
+// A task that RunRecurrence has made beside a stop does not outlive it: the stop waits for the transaction that makes it, and lists
+// again what was made while it waited for another task.
+func TestStopTakesBackWhatRunsBeside(t *testing.T) {
+	t.Parallel()
+	w := onStore(t, worldtest.NewStore(t, "test", store.Options{LockWait: time.Minute}))
+	ctx := context.Background()
+	halts := map[string]func() error{
+		"stop":     func() error { _, err := w.StopRecurrence(ctx, "ann", "breakfast"); return err },
+		"stop all": func() error { _, err := w.StopRecurrences(ctx, "ann"); return err },
+		"pause":    func() error { _, err := w.PauseRecurrence(ctx, "ann", "breakfast", ""); return err },
+	}
+	for name, halt := range halts {
+		w.recur(t, "breakfast", weekly, 1, recur.Policy{})
+		halted := make(chan error, 1)
+		pipelinetest.Must(t, w.InTx(t.Context(), func(tx *schedule.Tx) error {
+			if _, err := tx.RunRecurrence(t.Context(), "ann", "breakfast"); err != nil {
+				return err
+			}
+			go func() { halted <- halt() }()
+			pipelinetest.Await(t, "the lock", func() bool { return pipelinetest.LockWaits(t, w.store.DB()) > 0 })
+			return nil
+		}))
+		pipelinetest.Must(t, <-halted)
+		if rows := w.pending(t, "ann"); len(rows) != 0 {
+			t.Errorf("%s, of a task made before: pending are %v", name, rows)
+		}
+		_, err := w.StopRecurrences(t.Context(), "ann")
+		pipelinetest.Must(t, err)
+
+		r := w.recur(t, "breakfast", weekly, 1, recur.Policy{})
+		holder, err := w.store.Begin(t.Context())
+		pipelinetest.Must(t, err)
+		_, err = w.store.Lock(t.Context(), holder, []task.ID{r.Newest})
+		pipelinetest.Must(t, err)
+		go func() { halted <- halt() }()
+		pipelinetest.Await(t, "the lock", func() bool { return pipelinetest.LockWaits(t, w.store.DB()) > 0 })
+		_, err = w.RunRecurrence(t.Context(), "ann", "breakfast")
+		pipelinetest.Must(t, err)
+		pipelinetest.Must(t, holder.Rollback())
+		pipelinetest.Must(t, <-halted)
+		if rows := w.pending(t, "ann"); len(rows) != 0 {
+			t.Errorf("%s, of a task made while it waited: pending are %v", name, rows)
+		}
+		_, err = w.StopRecurrences(t.Context(), "ann")
+		pipelinetest.Must(t, err)
+	}
+}
+
+// RunRecurrence that waits for a stop finds nothing to run.
+func TestRunBesideAStop(t *testing.T) {
+	t.Parallel()
+	w := onStore(t, worldtest.NewStore(t, "test", store.Options{LockWait: time.Minute}))
+	w.recur(t, "breakfast", weekly, 1, recur.Policy{})
+	ran := make(chan error, 1)
+	pipelinetest.Must(t, w.InTx(t.Context(), func(tx *schedule.Tx) error {
+		if _, err := tx.StopRecurrence(t.Context(), "ann", "breakfast"); err != nil {
+			return err
+		}
+		go func() {
+			_, err := w.RunRecurrence(context.Background(), "ann", "breakfast")
+			ran <- err
+		}()
+		pipelinetest.Await(t, "the lock", func() bool { return pipelinetest.LockWaits(t, w.store.DB()) > 0 })
+		return nil
+	}))
+	wantIs(t, <-ran, task.ErrNoRecurrence)
 }
 
 func TestStopRecurrences(t *testing.T) {

@@ -198,6 +198,46 @@ func TestHaltTakesBackOverlaps(t *testing.T) {
 	want(t, "pending tasks of the third one", pending("owner2"), 2)
 }
 
+// Ticks that fail while a stop waits for another task of the owner's are taken back too, also those that are the newest no more.
+func TestStopTakesBackOverlapsMadeMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, func(context.Context, *worker.Tx, worker.Task[payload]) error { return errSick })
+	wk := w.worker(mux, worker.Config{})
+	var waits, fast task.Recurrence
+	w.inTx(func(ctx context.Context, tx *schedule.Tx) (err error) {
+		if waits, err = tx.Recur(ctx, "waits", weekly, meal.Recurring("ann", payload{}), recur.Policy{}); err != nil {
+			return err
+		}
+		fast, err = tx.Recur(ctx, "fast", weekly, meal.Recurring("ann", payload{}), recur.Policy{Overlap: recur.OverlapAllow})
+		return err
+	})
+	holder, err := w.store.Begin(t.Context())
+	pipelinetest.Must(t, err)
+	_, err = w.store.Lock(t.Context(), holder, []task.ID{waits.Newest})
+	pipelinetest.Must(t, err)
+	stopped := make(chan error, 1)
+	go func() {
+		stopped <- w.tryTx(func(ctx context.Context, tx *schedule.Tx) error {
+			if _, err := tx.ExecContext(ctx, "SET innodb_lock_wait_timeout = 60"); err != nil {
+				return err
+			}
+			_, err := tx.StopRecurrences(ctx, "ann")
+			return err
+		})
+	}()
+	pipelinetest.Await(t, "the lock", func() bool { return pipelinetest.LockWaits(t, w.store.DB()) > 0 })
+	for range 2 {
+		newest := w.recurrence(fast.ID).Newest
+		w.store.Exec("UPDATE duetime_tasks SET due_at = created_at, run_at = created_at, version = version + 1 WHERE id = ?", newest[:])
+		w.pass(wk, w.store.Row(newest))
+	}
+	pipelinetest.Must(t, holder.Rollback())
+	pipelinetest.Must(t, <-stopped)
+	want(t, "pending tasks", w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 0"), 0)
+}
+
 // A handler may stop the recurrence whose task it runs, or give it another definition: its own task goes on to its end.
 func TestHandlerChangesItsRecurrence(t *testing.T) {
 	t.Parallel()
@@ -224,6 +264,26 @@ func TestHandlerChangesItsRecurrence(t *testing.T) {
 	want(t, "state of the task", w.store.Row(ticks[0].ID).State, task.Done)
 	next := w.store.Row(w.recurrence(made[0].ID).Newest)
 	want(t, "payload of the next task", string(next.Payload), `{"word":"new"}`)
+}
+
+// While a tick's task runs, which keeps its recurrence locked, RunRecurrence doesn't wait.
+func TestRunBesideARunningTick(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var beside error
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+		beside = w.tryTx(func(ctx context.Context, tx *schedule.Tx) error {
+			_, err := tx.RunRecurrence(ctx, tk.Owner, "meals")
+			return err
+		})
+		return effect(ctx, tx, tk)
+	})
+	made, ticks := w.recur(meal, recur.Policy{}, 1)
+	w.pass(w.worker(mux, worker.Config{}), ticks...)
+	pipelinetest.Must(t, beside)
+	want(t, "pending tasks: the next tick, and the one that was run", w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 0"), 2)
+	want(t, "tasks made by the timetable", w.recurrence(made[0].ID).Made, 2)
 }
 
 // A worker whose transaction is rolled back has made no tick; the next one makes it once.
