@@ -57,7 +57,7 @@ type Store interface {
 	SetHorizon(ctx context.Context, l task.Layout, horizon time.Duration, partial bool, line task.Event) error
 	// DueRecurrences reads a page of the active recurrences whose newest task was to be due before the moment, by (due_at, id).
 	DueRecurrences(ctx context.Context, before time.Time, after task.Cursor, limit int) ([]task.Recurrence, error)
-	// PurgeRecurrences is PurgeHistory for recurrences that were stopped or are over.
+	// PurgeRecurrences is PurgeHistory for recurrences that were stopped.
 	PurgeRecurrences(ctx context.Context, before time.Time, limit int) (int, error)
 	recurrence.Transactions
 	operated // operation_page.go

@@ -303,12 +303,23 @@ func (c recurrenceColumn) assign(set []string, args []any, rows []task.Recurrenc
 	return append(set, c.name+" = CASE id"+strings.Repeat(" WHEN ? THEN ?", len(rows))+" END"), args
 }
 
-// PurgeRecurrences deletes up to limit rows that were stopped, or were over, before the moment, and returns their number.
+// StopOver marks an owner's recurrences that are over as stopped, so that they are purged.
+func (s *Store) StopOver(ctx context.Context, q sqlx.ExtContext, owner string, now time.Time) error {
+	if _, err := q.ExecContext(ctx, "UPDATE duetime_recurrences"+s.dialect.force("duetime_recurrences_name")+
+		" SET state = ?, updated_at = ? WHERE owner = ? AND state = ?",
+		task.RecurrenceStopped, now.UnixMilli(), owner, task.RecurrenceOver); err != nil {
+		return fmt.Errorf("stop recurrences of owner %s that are over: %w", owner, err)
+	}
+	return nil
+}
+
+// PurgeRecurrences deletes up to limit rows that were stopped before the moment, and returns their number. A recurrence that is over
+// stays: otherwise the same definition would begin it anew, and make what Policy.Count has bounded once more.
 func (s *Store) PurgeRecurrences(ctx context.Context, before time.Time, limit int) (int, error) {
 	var ids []any
 	var id task.ID
-	err := forEach(ctx, s.db, "SELECT id FROM duetime_recurrences WHERE state IN (?, ?) AND updated_at < ? LIMIT ?",
-		[]any{task.RecurrenceStopped, task.RecurrenceOver, before.UnixMilli(), limit}, []any{idBytes{&id}},
+	err := forEach(ctx, s.db, "SELECT id FROM duetime_recurrences WHERE state = ? AND updated_at < ? LIMIT ?",
+		[]any{task.RecurrenceStopped, before.UnixMilli(), limit}, []any{idBytes{&id}},
 		func() { ids = append(ids, slices.Clone(id[:])) })
 	if err != nil {
 		return 0, fmt.Errorf("find old recurrences: %w", err)
@@ -316,8 +327,8 @@ func (s *Store) PurgeRecurrences(ctx context.Context, before time.Time, limit in
 	if len(ids) == 0 {
 		return 0, nil
 	}
-	args := append(slices.Clone(ids), task.RecurrenceStopped, task.RecurrenceOver, before.UnixMilli())
-	r, err := s.db.ExecContext(ctx, "DELETE FROM duetime_recurrences WHERE id IN ("+marks(len(ids))+") AND state IN (?, ?) AND updated_at < ?", args...)
+	args := append(slices.Clone(ids), task.RecurrenceStopped, before.UnixMilli())
+	r, err := s.db.ExecContext(ctx, "DELETE FROM duetime_recurrences WHERE id IN ("+marks(len(ids))+") AND state = ? AND updated_at < ?", args...)
 	if err != nil {
 		return 0, fmt.Errorf("delete %d recurrences: %w", len(ids), err)
 	}

@@ -107,17 +107,17 @@ func dueRecurrences(t *testing.T, s *store.Store) {
 
 func purgeRecurrences(t *testing.T, s *store.Store) {
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
-		for i, state := range []task.RecurrenceState{task.RecurrenceActive, task.RecurrencePaused, task.RecurrenceStopped, task.RecurrenceOver, task.RecurrenceOver} {
+		for i, state := range []task.RecurrenceState{task.RecurrenceActive, task.RecurrencePaused, task.RecurrenceStopped, task.RecurrenceStopped, task.RecurrenceOver} {
 			r := newRecurrence(t, "ann", state.String()+string(rune('0'+i)))
-			if r.State = state; i == 4 {
+			if r.State = state; i == 3 {
 				r.UpdatedAt = t0.Add(time.Hour)
 			}
 			must(t, s.InsertRecurrence(ctx, tx, r))
 		}
 	})
 	n := value[int](t)(s.PurgeRecurrences(t.Context(), t0.Add(time.Minute), 10))
-	if left := count(t, s, "SELECT COUNT(*) FROM duetime_recurrences"); n != 2 || left != 3 {
-		t.Errorf("%d rows were purged and %d are left, want 2 and 3", n, left)
+	if left := count(t, s, "SELECT COUNT(*) FROM duetime_recurrences"); n != 1 || left != 4 {
+		t.Errorf("%d rows were purged and %d are left, want 1 and 4", n, left)
 	}
 }
 

@@ -31,6 +31,8 @@ type recurrences interface {
 	ShareRecurrence(ctx context.Context, q sqlx.ExtContext, owner, name string) error
 	// UnshareRecurrences waits for those who share the owner's recurrences, and keeps others from it.
 	UnshareRecurrences(ctx context.Context, q sqlx.ExtContext, owner string, names []string) error
+	// StopOver marks an owner's recurrences that are over as stopped.
+	StopOver(ctx context.Context, q sqlx.ExtContext, owner string, now time.Time) error
 	// DefineRecurrence writes all of a locked row.
 	DefineRecurrence(ctx context.Context, q sqlx.ExtContext, r task.Recurrence) error
 }

@@ -84,19 +84,32 @@ func (t *Tx) haltAll(ctx context.Context, verb string, read []task.Recurrence, n
 }
 
 // StopRecurrences stops all recurrences of the owner, as when a player is deleted, and returns them. An owner with more than
-// task.MaxPerCall of them is refused with a FieldError. Tasks that no recurrence has made stay: CancelOwner cancels them.
+// task.MaxPerCall of them is refused with a FieldError. Those that are over are forgotten as well, after the retention. Tasks that
+// no recurrence has made stay: CancelOwner cancels them.
 func (t *Tx) StopRecurrences(ctx context.Context, owner string) ([]task.Recurrence, error) {
 	if err := t.checkUsable(ctx); err != nil {
 		return nil, err
 	}
 	all, err := t.Recurrences(ctx, owner)
-	if err != nil || len(all) == 0 {
+	if err != nil {
 		return nil, err
 	}
 	if len(all) > task.MaxPerCall {
 		return nil, &task.FieldError{Field: "recurrences", Problem: fmt.Sprintf("must be at most %d in one transaction", task.MaxPerCall)}
 	}
-	return t.haltAll(ctx, "stop", all, t.stop)
+	if len(all) > 0 {
+		if all, err = t.haltAll(ctx, "stop", all, t.stop); err != nil {
+			return nil, err
+		}
+	}
+	now, err := t.Now(ctx)
+	if err == nil {
+		err = t.rows.StopOver(ctx, t.db, owner, now)
+	}
+	if err != nil {
+		return nil, t.fail(err)
+	}
+	return all, nil
 }
 
 // ResumeRecurrence ends a pause: the next task is that of the first tick from now on. An active recurrence stays as it is. It

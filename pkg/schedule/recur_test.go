@@ -339,6 +339,31 @@ func TestRunRecurrenceOnce(t *testing.T) {
 	}
 }
 
+// A recurrence that is over stays known, so that the same definition does not begin it anew, until its owner's are stopped.
+func TestRecurrenceThatIsOverStaysKnown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.recur(t, "welcome", weekly, 1, recur.Policy{Count: 1})
+	w.runEarly(t, r.Newest)
+	purged := func() int {
+		n, err := w.store.PurgeRecurrences(t.Context(), w.now(t).Add(time.Millisecond), 100)
+		pipelinetest.Must(t, err)
+		return n
+	}
+	n := purged()
+	if same := w.recur(t, "welcome", weekly, 1, recur.Policy{Count: 1}); n != 0 || same.ID != r.ID || same.State != task.RecurrenceOver {
+		t.Errorf("%d rows were purged, and the same definition answers %+v, want the one that is over", n, same)
+	}
+	if rows := w.pending(t, "ann"); len(rows) != 0 {
+		t.Errorf("pending are %v", rows)
+	}
+	_, err := w.StopRecurrences(t.Context(), "ann")
+	pipelinetest.Must(t, err)
+	if n := purged(); n != 1 {
+		t.Errorf("%d rows were purged after the stop, want 1", n)
+	}
+}
+
 // A task that RunRecurrence has made beside a stop does not outlive it: the stop waits for the transaction that makes it, and lists
 // again what was made while it waited for another task.
 func TestStopTakesBackWhatRunsBeside(t *testing.T) {
