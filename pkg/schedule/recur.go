@@ -41,7 +41,7 @@ type recurrences interface {
 // unique by its owner and name, and is returned as it stands:
 //
 //   - A new one, or one that was stopped, begins. One that is over begins anew if its definition differs.
-//   - An active one with the same definition stays as it is, so that a service may call Recur at each start.
+//   - One with the same definition stays as it is, also once it is over, so that a service may call Recur at each start.
 //   - A changed definition replaces the pending task by that of the next tick from now on. A task whose time has come stays: it
 //     may be running.
 //   - A paused one takes the definition and stays paused.
@@ -67,17 +67,18 @@ func (t *Tx) Recur(ctx context.Context, name string, when recur.Timetable, spec 
 	if err != nil {
 		return task.Recurrence{}, fmt.Errorf("recur %s: %w", name, err)
 	}
+	stands, found, err := t.rows.Recurrence(ctx, t.db, wanted.Owner, name)
+	if err != nil {
+		return task.Recurrence{}, t.fail(err)
+	}
+	if found && stands.Matches(wanted) && stands.State != task.RecurrenceStopped {
+		return stands, nil
+	}
 	if _, tick := wanted.Begin(now); tick.ID.IsZero() {
 		return task.Recurrence{}, &task.FieldError{Field: "timetable", Problem: "must have a tick to come"}
 	}
-	stands, found, err := t.rows.Recurrence(ctx, t.db, wanted.Owner, name)
-	switch {
-	case err != nil:
-		return task.Recurrence{}, t.fail(err)
-	case !found:
+	if !found {
 		return t.begin(ctx, wanted, true)
-	case stands.Matches(wanted) && stands.State != task.RecurrenceStopped:
-		return stands, nil
 	}
 	return t.redefine(ctx, stands, wanted)
 }

@@ -339,6 +339,29 @@ func TestRunRecurrenceOnce(t *testing.T) {
 	}
 }
 
+// The same definition is no error once its End has passed, while its last task waits or after it: a service calls Recur at each start.
+func TestRecurAfterItsEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	begin := w.now(t).Add(-time.Hour)
+	policy := recur.Policy{Start: begin, End: begin.Add(30 * time.Minute)}
+	r := w.recur(t, "campaign", weekly, 1, recur.Policy{})
+	text, err := policy.MarshalJSON()
+	pipelinetest.Must(t, err)
+	w.store.Exec("UPDATE duetime_recurrences SET policy = ?", string(text))
+	if same := w.recur(t, "campaign", weekly, 1, policy); same.ID != r.ID || same.Newest != r.Newest {
+		t.Errorf("with a task: got %+v, want it as it stands", same)
+	}
+	w.runEarly(t, r.Newest)
+	if same := w.recur(t, "campaign", weekly, 1, policy); same.ID != r.ID || same.State != task.RecurrenceOver {
+		t.Errorf("after its last task: got %+v, want it over", same)
+	}
+	_, err = w.Recur(t.Context(), "campaign", weekly, meal.Recurring("ann", 2), policy)
+	if _, ok := errors.AsType[*task.FieldError](err); !ok {
+		t.Errorf("another definition without a tick to come: %v", err)
+	}
+}
+
 // A recurrence that is over stays known, so that the same definition does not begin it anew, until its owner's are stopped.
 func TestRecurrenceThatIsOverStaysKnown(t *testing.T) {
 	t.Parallel()
