@@ -240,7 +240,7 @@ func (r Recurrence) withdrawn(now time.Time) Recurrence {
 // recurrence: it must not end without a word.
 func (r Recurrence) plan(began, ended, now time.Time) (Recurrence, Task) {
 	if err := cmp.Or(r.Timetable.Check(), r.Policy.Check()); err != nil {
-		r.State, r.Note, r.UpdatedAt = RecurrencePaused, "its definition can't be read: "+err.Error(), now
+		r.State, r.Note, r.UpdatedAt = RecurrencePaused, cut("its definition can't be read: "+err.Error(), MaxNote), now
 		return r, Task{}
 	}
 	plan := r.Policy.Plan(r.Timetable, recur.Progress{Now: now, Last: r.Passed, Made: int(r.Made), Began: began, Ended: ended})

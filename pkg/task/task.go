@@ -207,13 +207,16 @@ func errorText(err error) string {
 	if err == nil {
 		return ""
 	}
-	s := strings.ToValidUTF8(err.Error(), "?")
-	if len(s) <= MaxError {
+	return cut(err.Error(), MaxError)
+}
+
+// cut shortens a text to what its column has room for, without splitting a character.
+func cut(s string, limit int) string {
+	s = strings.ToValidUTF8(s, "?")
+	if len(s) <= limit {
 		return s
 	}
-	s = s[:MaxError]
-	for !utf8.ValidString(s) {
-		s = s[:len(s)-1]
+	for s = s[:limit]; !utf8.ValidString(s); s = s[:len(s)-1] {
 	}
 	return s
 }

@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -284,6 +285,21 @@ func TestRunBesideARunningTick(t *testing.T) {
 	pipelinetest.Must(t, beside)
 	want(t, "pending tasks: the next tick, and the one that was run", w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 0"), 2)
 	want(t, "tasks made by the timetable", w.recurrence(made[0].ID).Made, 2)
+}
+
+// A definition that this program can't read, for a reason that is longer than a note, pauses its recurrence; the task takes effect.
+func TestUnreadableDefinitionWithALongReason(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, effect)
+	made, ticks := w.recur(meal, recur.Policy{}, 1)
+	w.store.Exec("UPDATE duetime_recurrences SET timetable = ?", "cron UTC "+strings.Repeat("1,", 100)+"1#2 8 * * *")
+	w.pass(w.worker(mux, worker.Config{}), ticks...)
+	want(t, "effects", w.effects(ticks[0].ID), 1)
+	r := w.recurrence(made[0].ID)
+	want(t, "state of the recurrence", r.State, task.RecurrencePaused)
+	want(t, "the note is cut", len(r.Note), task.MaxNote)
 }
 
 // A worker whose transaction is rolled back has made no tick; the next one makes it once.
