@@ -87,6 +87,9 @@ func (v *verdict) decideEarly(f facts) {
 // decideDue decides about a due task: most run, some must not run in this transaction.
 func (v *verdict) decideDue(f facts) {
 	kind := f.handler.Info
+	if f.row.Attempt == 0 { // a replaced task begins its attempts anew: the charge went with them
+		v.charge = hold.Charge{}
+	}
 	if v.failure.Err != nil && v.failure.Version == f.row.Version {
 		v.change(chargeFailure(f.row, v.failure.Err, v.charge, kind.Backoff, f.stamp))
 		return
