@@ -159,8 +159,11 @@ func (r Recurrence) Matches(other Recurrence) bool {
 }
 
 // Redefine is the transition to the timetable, policy and tasks of another definition of the same owner and name. The newest
-// task stays.
+// task stays. Another timetable holds from now on: nothing catches up with its ticks before.
 func (r Recurrence) Redefine(to Recurrence, now time.Time) Recurrence {
+	if r.Timetable != to.Timetable {
+		r.Passed = now
+	}
 	r.Timetable, r.Policy = to.Timetable, to.Policy
 	r.Kind, r.Queue, r.Subject, r.MaxAttempts, r.Payload = to.Kind, to.Queue, to.Subject, to.MaxAttempts, to.Payload
 	r.UpdatedAt = now

@@ -133,6 +133,34 @@ func TestRecurrencePauses(t *testing.T) {
 	}
 }
 
+// While a task runs its recurrence gets another timetable: what follows is its first tick from then on, not one before.
+func TestRecurrenceIsRedefinedWhileItsTaskRuns(t *testing.T) {
+	t.Parallel()
+	half := recur.Every(time.Hour).From(eight.Add(30 * time.Minute))
+	for name, c := range map[string]struct {
+		to    recur.Timetable
+		ended time.Time
+		want  time.Time
+	}{
+		"to an earlier time of the hour": {half, eight.Add(45 * time.Minute), eight.Add(90 * time.Minute)},
+		"the tick after it has passed":   {half, eight.Add(95 * time.Minute), eight.Add(90 * time.Minute)},
+		"other tasks only":               {recur.Every(time.Hour), eight.Add(65 * time.Minute), eight.Add(time.Hour)},
+	} {
+		r, _ := hourly(t, recur.Policy{}).Begin(eight.Add(-time.Minute))
+		to := r
+		to.Timetable, to.Payload = c.to, []byte("8")
+		_, next := r.Redefine(to, eight.Add(40*time.Minute)).Ended(c.ended, c.ended)
+		t.Log(name)
+		wantTick(t, next, r.ID, c.want)
+	}
+	r, _ := hourly(t, recur.Policy{}).Begin(eight.Add(-time.Minute))
+	to := r
+	to.Timetable = recur.Every(time.Minute)
+	at := eight.Add(-50 * time.Second) // it was moved ahead, and runs before its tick
+	_, next := r.Redefine(to, at).Ended(at, at.Add(time.Second))
+	wantTick(t, next, r.ID, eight)
+}
+
 // A definition that this program can't read pauses the recurrence, and does not end it.
 func TestRecurrenceOfALaterVersion(t *testing.T) {
 	t.Parallel()
