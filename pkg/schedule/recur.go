@@ -42,8 +42,9 @@ type recurrences interface {
 //
 //   - A new one, or one that was stopped, begins. One that is over begins anew if its definition differs.
 //   - One with the same definition stays as it is, also once it is over, so that a service may call Recur at each start.
-//   - A changed definition replaces the pending task by that of the next tick from now on. A task whose time has come stays: it
-//     may be running.
+//   - A changed definition replaces the pending task by that of the next tick from now on. If the tick of the pending task has
+//     passed, as while the task waits for its jitter or was put off, the tick keeps its time and gets a task of the new definition.
+//     A task whose time has come stays: it may be running.
 //   - A paused one takes the definition and stays paused.
 //
 // Input outside the limits, also a timetable that has no tick to come, answers a *task.FieldError, and nothing was changed. The
@@ -74,30 +75,28 @@ func (t *Tx) Recur(ctx context.Context, name string, when recur.Timetable, spec 
 	if found && stands.Matches(wanted) && stands.State != task.RecurrenceStopped {
 		return stands, nil
 	}
-	if _, tick := wanted.Begin(now); tick.ID.IsZero() {
+	next, tick := wanted.Begin(now)
+	if tick.ID.IsZero() {
 		return task.Recurrence{}, &task.FieldError{Field: "timetable", Problem: "must have a tick to come"}
 	}
 	if !found {
-		return t.begin(ctx, wanted, true)
+		return t.begin(ctx, next, tick, true)
 	}
 	return t.redefine(ctx, stands, wanted)
 }
 
-// begin writes a recurrence with the task of its first tick from now on.
-func (t *Tx) begin(ctx context.Context, wanted task.Recurrence, isNew bool) (task.Recurrence, error) {
-	next, tick := wanted.Begin(t.now)
-	var err error
+// begin writes a recurrence with the task of its next tick.
+func (t *Tx) begin(ctx context.Context, next task.Recurrence, tick task.Task, isNew bool) (task.Recurrence, error) {
+	write := t.rows.DefineRecurrence
 	if isNew {
-		err = t.rows.InsertRecurrence(ctx, t.db, next)
+		write = t.rows.InsertRecurrence
 	}
+	next, err := t.insertTick(ctx, next, tick)
 	if err == nil {
-		next, err = t.insertTick(ctx, next, tick)
-	}
-	if err == nil {
-		err = t.rows.DefineRecurrence(ctx, t.db, next)
+		err = write(ctx, t.db, next)
 	}
 	if err != nil {
-		return task.Recurrence{}, t.fail(fmt.Errorf("recur %s of owner %s: %w", wanted.Name, wanted.Owner, err))
+		return task.Recurrence{}, t.fail(fmt.Errorf("recur %s of owner %s: %w", next.Name, next.Owner, err))
 	}
 	t.note(next, task.EventDefined, next.Timetable.String())
 	return next, nil
@@ -139,7 +138,7 @@ func (t *Tx) redefine(ctx context.Context, stands, wanted task.Recurrence) (task
 	if stays {
 		take = takeNone
 	}
-	locked, err := t.lockRecurrences(ctx, "recur", []task.Recurrence{stands}, take)
+	locked, taken, err := t.lockRecurrences(ctx, "recur", []task.Recurrence{stands}, take)
 	if err != nil {
 		return task.Recurrence{}, err
 	}
@@ -155,7 +154,9 @@ func (t *Tx) redefine(ctx context.Context, stands, wanted task.Recurrence) (task
 		t.note(next, task.EventDefined, next.Timetable.String())
 		return next, nil
 	}
-	return t.begin(ctx, next, false)
+	taken = append(taken, task.Task{}) // none
+	next, tick := next.Again(taken[0], t.now)
+	return t.begin(ctx, next, tick, false)
 }
 
 // newestStays reports whether the newest task of an active recurrence is pending and its time has come. The row says so, which is
@@ -181,39 +182,40 @@ const (
 )
 
 // lockRecurrences locks recurrences of one owner that were read without a lock, in the order of package recurrence. Before, it
-// locks the tasks that are to be taken back; it cancels those that are pending, so that their ticks may be made once more. It
-// answers a retryable error if one of the recurrences has made another task meanwhile that can't be locked at once.
-func (t *Tx) lockRecurrences(ctx context.Context, verb string, read []task.Recurrence, take takeBack) ([]task.Recurrence, error) {
+// locks the tasks that are to be taken back. It cancels those that are pending, so that their ticks may be made once more, and
+// returns them as they were. It answers a retryable error if one of the recurrences has made another task meanwhile that can't be
+// locked at once.
+func (t *Tx) lockRecurrences(ctx context.Context, verb string, read []task.Recurrence, take takeBack) (locked []task.Recurrence, taken []task.Task, err error) {
 	ids := make([]task.ID, len(read))
-	var taken []task.ID
+	var toTake []task.ID
 	for i, r := range read {
 		ids[i] = r.ID
 		if !r.Newest.IsZero() && take != takeNone {
-			taken = append(taken, r.Newest)
+			toTake = append(toTake, r.Newest)
 		}
 	}
 	if take == takeAll {
 		pending, err := t.rows.PendingTicks(ctx, t.db, read[0].Owner, ids)
 		if err != nil {
-			return nil, t.fail(fmt.Errorf("%s: %w", verb, err))
+			return nil, nil, t.fail(fmt.Errorf("%s: %w", verb, err))
 		}
-		taken = append(taken, pending...)
+		toTake = append(toTake, pending...)
 	}
-	tasks, err := t.lock(ctx, verb, taken)
+	tasks, err := t.lock(ctx, verb, toTake)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	locked, err := t.rows.LockRecurrences(ctx, t.db, ids)
+	locked, err = t.rows.LockRecurrences(ctx, t.db, ids)
 	if err != nil {
-		return nil, t.fail(fmt.Errorf("%s: %w", verb, asRunning(err)))
+		return nil, nil, t.fail(fmt.Errorf("%s: %w", verb, asRunning(err)))
 	}
 	if len(locked) < len(ids) {
-		return nil, t.fail(fmt.Errorf("%s: %w", verb, errMovedOn)) // purged meanwhile
+		return nil, nil, t.fail(fmt.Errorf("%s: %w", verb, errMovedOn)) // purged meanwhile
 	}
 	if take == takeAll {
 		made, err := t.lockMade(ctx, locked, tasks)
 		if err != nil {
-			return nil, t.fail(fmt.Errorf("%s: %w", verb, err))
+			return nil, nil, t.fail(fmt.Errorf("%s: %w", verb, err))
 		}
 		tasks = append(tasks, made...)
 	}
@@ -227,7 +229,7 @@ func (t *Tx) lockRecurrences(ctx context.Context, verb string, read []task.Recur
 		}
 		newest, err := t.lockMovedOn(ctx, was, r, take)
 		if err != nil {
-			return nil, t.fail(fmt.Errorf("%s %s of owner %s: %w", verb, r.Name, r.Owner, err))
+			return nil, nil, t.fail(fmt.Errorf("%s %s of owner %s: %w", verb, r.Name, r.Owner, err))
 		}
 		tasks = append(tasks, newest...)
 	}
@@ -285,8 +287,8 @@ func (t *Tx) lockMovedOn(ctx context.Context, was, r task.Recurrence, take takeB
 // the caller may not see, which a definition before this one has made.
 func (t *Tx) withdraw(
 	ctx context.Context, verb string, locked []task.Recurrence, tasks []task.Task, take takeBack,
-) ([]task.Recurrence, error) {
-	var before, after []task.Task
+) (_ []task.Recurrence, before []task.Task, _ error) {
+	var after []task.Task
 	for _, row := range tasks {
 		i := slices.IndexFunc(locked, func(r task.Recurrence) bool { return r.Newest == row.ID })
 		isTaken := (i >= 0 || take == takeAll) && row.State == task.Pending
@@ -299,12 +301,12 @@ func (t *Tx) withdraw(
 		}
 	}
 	if len(before) == 0 {
-		return locked, nil
+		return locked, before, nil
 	}
 	if err := t.save(ctx, verb, before, after); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return locked, nil
+	return locked, before, nil
 }
 
 // advance makes the next tasks of recurrences whose tasks a change of this transaction has ended.

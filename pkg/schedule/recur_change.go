@@ -70,7 +70,7 @@ func (t *Tx) haltAll(ctx context.Context, verb string, read []task.Recurrence, n
 	if _, err := t.Now(ctx); err != nil {
 		return nil, t.fail(err)
 	}
-	locked, err := t.lockRecurrences(ctx, verb, read, takeAll)
+	locked, _, err := t.lockRecurrences(ctx, verb, read, takeAll)
 	if err != nil {
 		return nil, err
 	}
@@ -112,8 +112,8 @@ func (t *Tx) StopRecurrences(ctx context.Context, owner string) ([]task.Recurren
 	return all, nil
 }
 
-// ResumeRecurrence ends a pause: the next task is that of the first tick from now on. An active recurrence stays as it is. It
-// answers task.ErrNoRecurrence.
+// ResumeRecurrence ends a pause: the next task is that of the first tick from now on, or of one before whose jitter is not over. An
+// active recurrence stays as it is. It answers task.ErrNoRecurrence.
 func (t *Tx) ResumeRecurrence(ctx context.Context, owner, name string) (task.Recurrence, error) {
 	if err := t.checkUsable(ctx); err != nil {
 		return task.Recurrence{}, err
@@ -125,7 +125,7 @@ func (t *Tx) ResumeRecurrence(ctx context.Context, owner, name string) (task.Rec
 	if _, err := t.Now(ctx); err != nil {
 		return task.Recurrence{}, t.fail(err)
 	}
-	locked, err := t.lockRecurrences(ctx, "resume", []task.Recurrence{r}, takeNone)
+	locked, _, err := t.lockRecurrences(ctx, "resume", []task.Recurrence{r}, takeNone)
 	if err != nil {
 		return task.Recurrence{}, err
 	}

@@ -234,6 +234,52 @@ func TestRecurAfterAMove(t *testing.T) {
 	}
 }
 
+// tickPasses moves the tick of a recurrence's task, though not the task, to a minute ago: it waits for its jitter, or was put off.
+func (w *world) tickPasses(t testing.TB, r task.Recurrence) (tick time.Time) {
+	t.Helper()
+	tick = w.now(t).Add(-time.Minute)
+	key, _, _ := strings.Cut(w.store.Row(r.Newest).DedupKey, ":")
+	w.store.Exec("UPDATE duetime_tasks SET dedup_key = ? WHERE id = ?", fmt.Sprint(key, ":", tick.UnixMilli()), r.Newest[:])
+	w.store.Exec("UPDATE duetime_recurrences SET passed = ? WHERE id = ?", tick.UnixMilli(), r.ID[:])
+	return tick
+}
+
+// A tick that has passed while its task waits is made once more by what takes the task back: the day's run is not lost.
+func TestTickThatPassedSurvives(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	daily := recur.Every(24 * time.Hour).From(w.now(t).Add(12 * time.Hour)) // far from now
+	for name, c := range map[string]struct {
+		when   recur.Timetable
+		policy recur.Policy
+	}{
+		"another payload":      {daily, recur.Policy{}},
+		"none caught up with":  {daily, recur.Policy{CatchUp: recur.CatchUpSkip}},
+		"another time of day":  {daily.From(w.now(t).Add(13 * time.Hour)), recur.Policy{}},
+		"no more than one run": {daily, recur.Policy{Count: 1}},
+	} {
+		r := w.recur(t, name, daily, 1, recur.Policy{})
+		tick := w.tickPasses(t, r)
+		changed := w.recur(t, name, c.when, 2, c.policy)
+		next := w.store.Row(changed.Newest)
+		if _, got, _ := next.Tick(); !got.Equal(tick) || !next.DueAt.Equal(r.DueAt) || string(next.Payload) != "2" || changed.Made != 1 {
+			t.Errorf("%s: got %+v for the tick of %v, want that of %v, due as before, of the new definition", name, next, got, tick)
+		}
+		w.runEarly(t, changed.Newest)
+		after, _, err := w.store.Recurrence(t.Context(), w.store.DB(), "ann", name)
+		pipelinetest.Must(t, err)
+		if over := c.policy.Count == 1; over != (after.State == task.RecurrenceOver) || !over && !after.DueAt.Equal(c.when.Next(w.now(t))) {
+			t.Errorf("%s: it is followed by %+v", name, after)
+		}
+	}
+	r := w.recur(t, "begins later", daily, 1, recur.Policy{})
+	tick := w.tickPasses(t, r)
+	changed := w.recur(t, "begins later", daily, 2, recur.Policy{Start: tick.Add(48 * time.Hour)})
+	if _, got, _ := w.store.Row(changed.Newest).Tick(); got.Before(tick.Add(48 * time.Hour)) {
+		t.Errorf("the next tick is of %v, before the start", got)
+	}
+}
+
 // An owner's recurrences that fill pages lose one tick each: the call does not go on with the ticks that it makes.
 func TestCancelOwnerLeavesTheTicksItMakes(t *testing.T) {
 	t.Parallel()

@@ -171,14 +171,41 @@ func (r Recurrence) Redefine(to Recurrence, now time.Time) Recurrence {
 }
 
 // Begin is the transition to active. It makes the task of the first tick from now on; a zero id says that there is none.
-// Nothing catches up with ticks before now.
+// Nothing catches up with ticks before now, but after a pause a tick whose jitter is not over yet has not passed.
 func (r Recurrence) Begin(now time.Time) (Recurrence, Task) {
-	if r.State == RecurrenceStopped || r.State == RecurrenceOver {
+	var waits Task
+	switch r.State {
+	case RecurrencePaused:
+		waits, _ = r.taskOf(r.Timetable.Next(r.Passed), now) // an error is plan's to meet
+	case RecurrenceStopped, RecurrenceOver:
 		r.Made = 0 // Policy.Count counts anew
 	}
 	r.State, r.Note = RecurrenceActive, ""
 	r.Passed = latest(r.Passed, now)
+	if waits.DueAt.After(now) {
+		return r.Again(waits, now)
+	}
 	return r.plan(time.Time{}, time.Time{}, now)
+}
+
+// Again is Begin for a recurrence whose newest task was taken back. If its tick has passed, since the task waited for its jitter or
+// was put off, the tick gets another task, due when that one was.
+func (r Recurrence) Again(taken Task, now time.Time) (Recurrence, Task) {
+	_, tick, ok := taken.Tick()
+	p := r.Policy
+	if !ok || tick.After(now) || r.State != RecurrenceActive || tick.Before(p.Start) || !p.End.IsZero() && !tick.Before(p.End) ||
+		p.Count > 0 && r.Made >= int64(p.Count) {
+		return r.Begin(now)
+	}
+	r.Passed, r.UpdatedAt = latest(r.Passed, tick), now
+	return r.withNewest(r.task(taken.DedupKey, taken.DueAt, now))
+}
+
+// withNewest notes the task that was made.
+func (r Recurrence) withNewest(t Task) (Recurrence, Task) {
+	r.Newest, r.DueAt, r.BeganAt = t.ID, t.DueAt, time.Time{}
+	r.Made++
+	return r, t
 }
 
 // Ended is the transition after the newest task has ended, or has vanished. It makes the task of the next tick; a zero id says
@@ -217,7 +244,10 @@ func (r Recurrence) Attempted(now time.Time) (Recurrence, Task) {
 
 // Pause is the transition to paused. Its pending tasks are to be taken back.
 func (r Recurrence) Pause(note string, now time.Time) Recurrence {
-	r.State, r.Note = RecurrencePaused, note
+	r.State, r.Note, r.UpdatedAt = RecurrencePaused, note, now
+	if r.Newest.IsZero() {
+		return r // Withdraw has said from where it goes on
+	}
 	return r.withdrawn(now)
 }
 
@@ -227,10 +257,15 @@ func (r Recurrence) Stop(now time.Time) Recurrence {
 	return r.withdrawn(now)
 }
 
-// Withdraw is the transition after the newest task was taken back before its time: its tick has not been made.
+// Withdraw is the transition after the newest task was taken back before its time: its tick has not been made, see Again.
 func (r Recurrence) Withdraw(now time.Time) Recurrence {
+	before := r.Passed.Add(-time.Millisecond)
 	r.Made--
-	return r.withdrawn(now)
+	r = r.withdrawn(now)
+	if before.Before(now) {
+		r.Passed = before // the tick has passed, and its task was put off
+	}
+	return r
 }
 
 func (r Recurrence) withdrawn(now time.Time) Recurrence {
@@ -260,9 +295,7 @@ func (r Recurrence) plan(began, ended, now time.Time) (Recurrence, Task) {
 	if !plan.Tick.After(now) {
 		r.CaughtUp++
 	}
-	r.Newest, r.DueAt, r.BeganAt = t.ID, t.DueAt, time.Time{}
-	r.Made++
-	return r, t
+	return r.withNewest(t)
 }
 
 // taskOf makes the task of a tick; the zero Task for the zero tick.

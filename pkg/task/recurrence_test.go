@@ -161,6 +161,26 @@ func TestRecurrenceIsRedefinedWhileItsTaskRuns(t *testing.T) {
 	wantTick(t, next, r.ID, eight)
 }
 
+// A pause within a tick's jitter does not lose the tick, unless it lasts longer than the jitter.
+func TestRecurrencePausedInItsJitter(t *testing.T) {
+	t.Parallel()
+	r, first := hourly(t, recur.Policy{Jitter: time.Hour}).Begin(eight.Add(-time.Minute))
+	paused := r.Withdraw(eight.Add(time.Millisecond)).Pause("", eight.Add(time.Millisecond))
+	for name, c := range map[string]struct{ at, want time.Time }{
+		"resumed in it":    {first.DueAt.Add(-time.Millisecond), eight},
+		"resumed after it": {first.DueAt, eight.Add(time.Hour)},
+	} {
+		resumed, again := paused.Begin(c.at)
+		t.Log(name)
+		wantTick(t, again, r.ID, c.want)
+		if resumed.State != task.RecurrenceActive || resumed.Newest != again.ID || resumed.Made != 1 || resumed.Skipped != 0 {
+			t.Errorf("%s: got %+v", name, resumed)
+		}
+	}
+	_, next := r.Withdraw(eight.Add(time.Millisecond)).Stop(eight.Add(time.Millisecond)).Begin(first.DueAt.Add(-time.Millisecond))
+	wantTick(t, next, r.ID, eight.Add(time.Hour)) // begun anew
+}
+
 // A definition that this program can't read pauses the recurrence, and does not end it.
 func TestRecurrenceOfALaterVersion(t *testing.T) {
 	t.Parallel()
