@@ -28,6 +28,8 @@ import (
 
 // Store is what changes of recurrences need of the database.
 type Store interface {
+	// GetRecurrences reads rows without locking them, and returns those that exist.
+	GetRecurrences(ctx context.Context, q sqlx.QueryerContext, ids []task.ID) ([]task.Recurrence, error)
 	// LockRecurrences locks rows in id order, and returns those that exist.
 	LockRecurrences(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Recurrence, error)
 	// SaveRecurrences writes the progress of locked rows.
@@ -104,8 +106,8 @@ func (p *Progress) Events() []task.Event { return p.notes }
 // Ticks returns what is to be counted after the commit.
 func (p *Progress) Ticks() []Tick { return p.ticks }
 
-// Write locks the recurrences of the tasks that were noted, and makes their next tasks: in one INSERT and one UPDATE for a
-// batch. The tasks' own rows must be locked.
+// Write locks the recurrences whose newest tasks were noted, and makes their next tasks: in one INSERT and one UPDATE for a batch.
+// The tasks' own rows must be locked.
 func (p *Progress) Write(ctx context.Context, q sqlx.ExtContext, store Store, now time.Time) error {
 	if p.Empty() {
 		return nil
@@ -113,7 +115,7 @@ func (p *Progress) Write(ctx context.Context, q sqlx.ExtContext, store Store, no
 	locked := p.known
 	if locked == nil {
 		var err error
-		if locked, err = store.LockRecurrences(ctx, q, p.ids); err != nil {
+		if locked, err = p.lock(ctx, q, store); err != nil {
 			return err
 		}
 	}
@@ -144,6 +146,29 @@ func (p *Progress) Write(ctx context.Context, q sqlx.ExtContext, store Store, no
 		return nil
 	}
 	return store.SaveRecurrences(ctx, q, changed)
+}
+
+// lock locks the recurrences of tasks that are the newest ones. Those of others are let be, since a worker has a recurrence locked for
+// as long as it runs its newest task. A task whose row is locked does not become the newest one meanwhile.
+func (p *Progress) lock(ctx context.Context, q sqlx.ExtContext, store Store) ([]task.Recurrence, error) {
+	read, err := store.GetRecurrences(ctx, q, p.ids)
+	if err != nil {
+		return nil, err
+	}
+	ended := make(map[task.ID]bool, len(p.steps))
+	for _, s := range p.steps {
+		ended[s.task] = true
+	}
+	var ids []task.ID
+	for _, r := range read {
+		if ended[r.Newest] {
+			ids = append(ids, r.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	return store.LockRecurrences(ctx, q, ids)
 }
 
 // pair is a recurrence before and after a step, with the task that the step makes.

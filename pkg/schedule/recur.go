@@ -47,6 +47,9 @@ type recurrences interface {
 //     A task whose time has come stays: it may be running.
 //   - A paused one takes the definition and stays paused.
 //
+// While a worker runs a task of the recurrence, another definition waits for the worker, as a change of a running task does: it
+// answers task.ErrRunning after the session's lock wait, and may be tried again later. The same definition does not wait.
+//
 // Input outside the limits, also a timetable that has no tick to come, answers a *task.FieldError, and nothing was changed. The
 // times of a timetable can be seen beforehand: recur.Timetable.Ticks.
 func (t *Tx) Recur(ctx context.Context, name string, when recur.Timetable, spec task.Spec, policy recur.Policy) (task.Recurrence, error) {

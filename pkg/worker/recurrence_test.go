@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -267,24 +268,36 @@ func TestHandlerChangesItsRecurrence(t *testing.T) {
 	want(t, "payload of the next task", string(next.Payload), `{"word":"new"}`)
 }
 
-// While a tick's task runs, which keeps its recurrence locked, RunRecurrence doesn't wait.
-func TestRunBesideARunningTick(t *testing.T) {
+// While a tick's task runs, which keeps its recurrence locked, RunRecurrence doesn't wait, nor does a cancel of what it has made.
+// Another definition waits, and says why.
+func TestCallsBesideARunningTick(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	var beside error
+	var ran, cancelled, redefined error
+	var extra task.Task
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
-		beside = w.tryTx(func(ctx context.Context, tx *schedule.Tx) error {
-			_, err := tx.RunRecurrence(ctx, tk.Owner, "meals")
+		ran = w.tryTx(func(ctx context.Context, tx *schedule.Tx) (err error) {
+			extra, err = tx.RunRecurrence(ctx, tk.Owner, "meals")
+			return err
+		})
+		cancelled = w.tryTx(func(ctx context.Context, tx *schedule.Tx) error {
+			_, err := tx.Cancel(ctx, extra.ID)
+			return err
+		})
+		redefined = w.tryTx(func(ctx context.Context, tx *schedule.Tx) error {
+			_, err := tx.Recur(ctx, "meals", weekly, meal.Recurring(tk.Owner, payload{Word: "new"}), recur.Policy{})
 			return err
 		})
 		return effect(ctx, tx, tk)
 	})
 	made, ticks := w.recur(meal, recur.Policy{}, 1)
 	w.pass(w.worker(mux, worker.Config{}), ticks...)
-	pipelinetest.Must(t, beside)
-	want(t, "pending tasks: the next tick, and the one that was run", w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 0"), 2)
-	want(t, "tasks made by the timetable", w.recurrence(made[0].ID).Made, 2)
+	pipelinetest.Must(t, ran)
+	pipelinetest.Must(t, cancelled)
+	want(t, fmt.Sprintf("another definition is refused as running: %v", redefined), errors.Is(redefined, task.ErrRunning), true)
+	want(t, "state of the extra task", w.store.Row(extra.ID).State, task.Cancelled)
+	w.wantNext(made[0])
 }
 
 // A definition that this program can't read, for a reason that is longer than a note, pauses its recurrence; the task takes effect.
