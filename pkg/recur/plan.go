@@ -1,6 +1,7 @@
 package recur
 
 import (
+	"math/bits"
 	"slices"
 	"time"
 )
@@ -22,7 +23,7 @@ type Progress struct {
 // Plan says what to do for a recurrence now.
 type Plan struct {
 	Tick    time.Time // make a task for it; zero: make none now
-	Skipped int       // passed ticks that get no task; of more than 10,000 passed ticks, 10,000 are counted
+	Skipped int       // passed ticks that get no task; of more than 10,000, 10,000 are counted
 	Last    time.Time // the latest tick of this plan, made or skipped: the next plan begins after it
 	Over    bool      // there are no further ticks: nothing is made, now or later
 }
@@ -48,12 +49,13 @@ func (p Policy) Plan(t Timetable, now Progress) Plan {
 	if start := p.Start.Add(-1); !p.Start.IsZero() && start.After(after) {
 		after = start
 	}
-	passed, count := t.passed(after, p.lastBefore(now.Now))
-	if oldest := p.oldestChosen(passed, now); oldest < len(passed) {
-		return Plan{Tick: passed[oldest], Skipped: count - len(passed) + oldest, Last: passed[oldest]}
+	until := p.lastBefore(now.Now)
+	if tick := p.oldestChosen(t, after, until, now); !tick.IsZero() {
+		return Plan{Tick: tick, Skipped: t.count(after, tick.Add(-1)), Last: tick}
 	}
-	if count > 0 {
-		after, plan.Skipped = passed[len(passed)-1], count
+	if latest := t.latest(after, until, 1); len(latest) > 0 {
+		plan.Skipped = t.count(after, until)
+		after = latest[0]
 	}
 	next := t.Next(later(after, now.Now))
 	if plan.Over = next.IsZero() || !p.End.IsZero() && !next.Before(p.End); !plan.Over {
@@ -71,55 +73,101 @@ func (p Policy) lastBefore(now time.Time) time.Time {
 	return now
 }
 
-// oldestChosen returns the place of the oldest passed tick that gets a task, or len(passed). A tick that passed while the
-// last task ran is Overlap's, any other CatchUp's.
-func (p Policy) oldestChosen(passed []time.Time, now Progress) int {
-	missed, overlapped := p.CatchUp.limit(), 0
+// oldestChosen returns the oldest tick later than after, and not later than until, that gets a task, or the zero time. A tick that
+// passed while the last task ran is Overlap's, any other CatchUp's. It looks at no more ticks than may get one.
+func (p Policy) oldestChosen(t Timetable, after, until time.Time, now Progress) time.Time {
+	missedAfter := after
+	if p.Window > 0 {
+		missedAfter = later(after, now.Now.Add(-p.Window-1))
+	}
+	if p.Overlap == OverlapAllow || now.Ended.IsZero() {
+		return oldest(t.latest(missedAfter, until, p.CatchUp.limit()))
+	}
+	missed := t.latest(later(missedAfter, now.Ended), until, p.CatchUp.limit())
+	before := t.latest(missedAfter, earlier(until, now.Began), p.CatchUp.limit()-len(missed))
+	var overlapped []time.Time
 	if p.Overlap == OverlapBufferOne {
-		overlapped = 1
+		overlapped = t.latest(later(after, now.Began), earlier(until, now.Ended), 1)
 	}
-	oldest := len(passed)
-	for i, tick := range slices.Backward(passed) {
-		limit := &missed
-		switch {
-		case p.Overlap != OverlapAllow && tick.After(now.Began) && !tick.After(now.Ended):
-			limit = &overlapped
-		case p.Window > 0 && tick.Before(now.Now.Add(-p.Window)):
-			continue
-		}
-		if *limit > 0 {
-			*limit--
-			oldest = i
-		}
-	}
-	return oldest
+	return oldest(slices.Concat(before, overlapped, missed)) // in this order they passed
 }
 
-// passed returns the ticks later than after and not later than until, and their number. Of more than maxSkipped it
-// returns the latest maxCatchUp or more, and the number maxSkipped.
-func (t Timetable) passed(after, until time.Time) ([]time.Time, int) {
-	ticks := t.between(after, until, maxSkipped)
-	if len(ticks) < maxSkipped {
-		return ticks, len(ticks)
+func oldest(ticks []time.Time) time.Time {
+	if len(ticks) == 0 {
+		return time.Time{}
 	}
-	for back := time.Hour; ; back *= 2 {
-		if tail := t.between(later(after, until.Add(-back)), until, 0); len(tail) >= maxCatchUp {
-			return tail, maxSkipped
+	return ticks[0]
+}
+
+// latest returns the latest n ticks, or fewer, later than after and not later than until.
+func (t Timetable) latest(after, until time.Time, n int) []time.Time {
+	if n <= 0 {
+		return nil
+	}
+	for back := time.Minute; ; back *= 2 {
+		begin := later(after, until.Add(-back))
+		ticks := t.between(begin, until)
+		if len(ticks) >= n || !begin.After(after) {
+			return ticks[max(0, len(ticks)-n):]
 		}
 	}
 }
 
-// between returns the ticks later than after and not later than until: the first limit ones, or all if limit is 0.
-func (t Timetable) between(after, until time.Time, limit int) []time.Time {
-	var ticks []time.Time
-	for limit == 0 || len(ticks) < limit {
-		after = t.Next(after)
-		if after.IsZero() || after.After(until) {
+// count returns the number of ticks later than after and not later than until, or maxSkipped if there are more.
+func (t Timetable) count(after, until time.Time) int {
+	n := 0
+	for n < maxSkipped {
+		tick := t.Next(after)
+		if tick.IsZero() || tick.After(until) {
+			return n
+		}
+		ticks, last := t.series(tick, until)
+		n, after = n+ticks, last
+	}
+	return maxSkipped
+}
+
+// series returns how many ticks there are from the tick to a moment not later than until: those of a whole day, hour or minute if
+// the tick is the first one of it and the clock does not change in it, otherwise the tick alone.
+func (t Timetable) series(tick, until time.Time) (n int, last time.Time) {
+	if t.zone == nil {
+		return 1, tick
+	}
+	s := spanAt(tick, t.zone)
+	wall := s.wall(tick)
+	if wall.Before(s.shown) || tick.Equal(s.begin) { // a second pass, or perhaps what makes up for a gap
+		return 1, tick
+	}
+	n, last = 1, tick
+	first, ticks := time.Duration(0), 1
+	for i, unit := range []time.Duration{time.Minute, time.Hour, 24 * time.Hour} {
+		values := t.fields[i] &^ star
+		first += time.Duration(bits.TrailingZeros64(values)) * []time.Duration{time.Second, time.Minute, time.Hour}[i]
+		ticks *= bits.OnesCount64(values)
+		begin := wall.Truncate(unit)
+		end := begin.Add(unit - s.offset)
+		if !wall.Equal(begin.Add(first)) || end.After(until) || !s.end.IsZero() && end.After(s.end) {
 			break
 		}
-		ticks = append(ticks, after)
+		n, last = ticks, end.Add(-1)
+	}
+	return n, last
+}
+
+// between returns the ticks later than after and not later than until.
+func (t Timetable) between(after, until time.Time) []time.Time {
+	var ticks []time.Time
+	for tick := t.Next(after); !tick.IsZero() && !tick.After(until); tick = t.Next(tick) {
+		ticks = append(ticks, tick)
 	}
 	return ticks
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 func later(a, b time.Time) time.Time {

@@ -95,9 +95,56 @@ func TestPlanAfterLongOutage(t *testing.T) {
 		valid(recur.Cron("* * * * * *", "Europe/Berlin")),
 	} {
 		got := recur.Policy{CatchUp: recur.CatchUpAll(1000)}.Plan(timetable, recur.Progress{Now: now, Last: now.AddDate(-1, 0, 0)})
-		if oldest := now.Truncate(time.Second).Add(-999 * time.Second); got.Skipped != 9000 || !got.Tick.Equal(oldest) || !got.Last.Equal(oldest) {
+		if oldest := now.Truncate(time.Second).Add(-999 * time.Second); got.Skipped != 10_000 || !got.Tick.Equal(oldest) || !got.Last.Equal(oldest) {
 			t.Errorf("%s: got %+v, want the oldest of a thousand ticks", timetable, got)
 		}
+	}
+}
+
+// A tick that was missed before a task ran for long gets its task, however many passed meanwhile.
+func TestPlanAfterALongRun(t *testing.T) {
+	t.Parallel()
+	last := at("2026-11-26T12:00:00Z")
+	began, ended := last.Add(10*time.Second), last.Add(6*time.Hour)
+	got := recur.Policy{}.Plan(valid(recur.Cron("* * * * * *", "Europe/Berlin")), recur.Progress{Now: ended, Last: last, Began: began, Ended: ended})
+	if !got.Tick.Equal(began) || got.Skipped != 9 {
+		t.Errorf("got %+v, want the latest tick of before", got)
+	}
+}
+
+// Skipped ticks are counted by whole days, hours and minutes, also around changes of a clock: as many as one by one.
+func TestSkippedTicksAreCounted(t *testing.T) {
+	t.Parallel()
+	crons := slices.Concat(expressions, exactExpressions, []string{"0,30 30 2,3 * * *", "0,30 0,30 0-3 * * *", "30 0,30 * 1,2 * *"})
+	for zone, changes := range map[string][]string{
+		"Europe/Berlin":       {"2026-03-29T01:00:00Z", "2026-10-25T01:00:00Z"},
+		"Australia/Lord_Howe": {"2026-04-04T15:00:00Z", "2026-10-03T15:30:00Z"},
+		"America/Santiago":    {"2026-04-05T03:00:00Z", "2026-09-06T04:00:00Z"},
+		"UTC":                 {"2026-02-28T12:00:00Z"},
+	} {
+		for _, change := range changes {
+			for i, cron := range crons {
+				timetable := valid(recur.Cron(cron, zone))
+				now := at(change).Add(time.Duration(i) * 97 * time.Minute)
+				last := now.Add(-time.Duration(len(crons)-i)*151*time.Minute - time.Duration(i)*time.Second)
+				want := 0
+				for tick := timetable.Next(last); !tick.After(now) && want < 10_000; tick = timetable.Next(tick) {
+					want++
+				}
+				got := recur.Policy{CatchUp: recur.CatchUpSkip}.Plan(timetable, recur.Progress{Now: now, Last: last})
+				if got.Skipped != want || !got.Tick.Equal(timetable.Next(now)) {
+					t.Errorf("%s %s, from %v to %v: got %+v, want %d skipped", zone, cron, last, now, got, want)
+				}
+			}
+		}
+	}
+}
+
+// A batch of recurrences is planned while its rows are locked: here each has passed a week of minutes.
+func BenchmarkPlanAfterAWeek(b *testing.B) {
+	timetable, now := valid(recur.Cron("* * * * *", "Europe/Berlin")), at("2026-11-26T12:00:00Z")
+	for b.Loop() {
+		recur.Policy{}.Plan(timetable, recur.Progress{Now: now, Last: now.AddDate(0, 0, -7)})
 	}
 }
 
