@@ -11,6 +11,8 @@
 // recurrence reads it without a lock, locks its newest task (a pause or a stop: all its pending ones), locks the recurrence, and
 // begins anew if the newest task is another by then.
 //
+// The locks keep transactions from failing. They decide nothing: a row is written only over the row that was read.
+//
 // A pause or a stop then lists the pending tasks again, and locks without waiting what was made meanwhile. RunRecurrence makes a task
 // without the recurrence's lock, which a worker holds for as long as a handler runs: it shares the entry of the recurrence's name in
 // the index until it commits, and a pause or a stop locks that entry before it lists again.
@@ -32,8 +34,8 @@ type Store interface {
 	GetRecurrences(ctx context.Context, q sqlx.QueryerContext, ids []task.ID) ([]task.Recurrence, error)
 	// LockRecurrences locks rows in id order, and returns those that exist.
 	LockRecurrences(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Recurrence, error)
-	// SaveRecurrences writes the progress of locked rows.
-	SaveRecurrences(ctx context.Context, q sqlx.ExtContext, rows []task.Recurrence) error
+	// SaveRecurrences writes the progress of rows that are as before.
+	SaveRecurrences(ctx context.Context, q sqlx.ExtContext, before, after []task.Recurrence) error
 	// Insert writes new rows, and returns for each the row that stands: its own, or the one that has its key.
 	Insert(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) ([]task.Task, error)
 }
@@ -137,15 +139,12 @@ func (p *Progress) Write(ctx context.Context, q sqlx.ExtContext, store Store, no
 	if err := p.insert(ctx, q, store, pairs, now); err != nil {
 		return err
 	}
-	changed := make([]task.Recurrence, len(pairs))
+	before, after := make([]task.Recurrence, len(pairs)), make([]task.Recurrence, len(pairs))
 	for i, r := range pairs {
 		p.note(r.before, r.after)
-		changed[i] = r.after
+		before[i], after[i] = r.before, r.after
 	}
-	if len(changed) == 0 {
-		return nil
-	}
-	return store.SaveRecurrences(ctx, q, changed)
+	return store.SaveRecurrences(ctx, q, before, after)
 }
 
 // lock locks the recurrences of tasks that are the newest ones. Those of others are let be, since a worker has a recurrence locked for

@@ -47,6 +47,9 @@ var recurrenceColumns = []recurrenceColumn{
 	{"updated_at", true, func(r *task.Recurrence) any { return unixMs{&r.UpdatedAt} }, func(r *task.Recurrence) any { return r.UpdatedAt.UnixMilli() }},
 }
 
+// recurrenceProgress are the columns that a tick may change.
+var recurrenceProgress = slices.DeleteFunc(slices.Clone(recurrenceColumns), func(c recurrenceColumn) bool { return !c.progress })
+
 var recurrenceList = func() string {
 	names := make([]string, len(recurrenceColumns))
 	for i, c := range recurrenceColumns {
@@ -249,38 +252,52 @@ func (s *Store) InsertRecurrence(ctx context.Context, q sqlx.ExtContext, r task.
 	return nil
 }
 
-// DefineRecurrence writes all of a row that the transaction has locked.
-func (s *Store) DefineRecurrence(ctx context.Context, q sqlx.ExtContext, r task.Recurrence) error {
-	var set []string
-	var args []any
-	for _, c := range recurrenceColumns[1:] {
-		set, args = append(set, c.name+" = ?"), append(args, c.value(&r))
-	}
-	if _, err := q.ExecContext(ctx, "UPDATE duetime_recurrences SET "+strings.Join(set, ", ")+" WHERE id = ?", append(args, r.ID[:])...); err != nil {
-		return fmt.Errorf("change recurrence %s of owner %s: %w", r.Name, r.Owner, err)
+// DefineRecurrence writes all of a row that is as before. It returns the errors of SaveRecurrences.
+func (s *Store) DefineRecurrence(ctx context.Context, q sqlx.ExtContext, before, after task.Recurrence) error {
+	return s.saveRecurrences(ctx, q, []task.Recurrence{before}, []task.Recurrence{after}, recurrenceColumns[1:])
+}
+
+// SaveRecurrences writes the progress of rows that are as before, saveChunk of them in one statement. It returns ErrConflict if a
+// row has changed since it was read; the caller must roll back then.
+func (s *Store) SaveRecurrences(ctx context.Context, q sqlx.ExtContext, before, after []task.Recurrence) error {
+	for len(after) > 0 {
+		n := min(saveChunk, len(after))
+		if err := s.saveRecurrences(ctx, q, before[:n], after[:n], recurrenceProgress); err != nil {
+			return err
+		}
+		before, after = before[n:], after[n:]
 	}
 	return nil
 }
 
-// SaveRecurrences writes the progress of rows that the transaction has locked, saveChunk of them in one statement.
-func (s *Store) SaveRecurrences(ctx context.Context, q sqlx.ExtContext, rows []task.Recurrence) error {
-	for part := range slices.Chunk(rows, saveChunk) {
-		var set []string
-		var args []any
-		for _, c := range recurrenceColumns {
-			if c.progress {
-				set, args = c.assign(set, args, part)
-			}
+// saveRecurrences writes columns of rows. The time of the last transition is a row's version: each write raises it.
+func (s *Store) saveRecurrences(ctx context.Context, q sqlx.ExtContext, before, after []task.Recurrence, columns []recurrenceColumn) error {
+	after = slices.Clone(after)
+	ids, versions := make([]any, len(after)), make([]any, 0, 2*len(after))
+	for i, was := range before {
+		if !after[i].UpdatedAt.After(was.UpdatedAt) {
+			after[i].UpdatedAt = was.UpdatedAt.Add(time.Millisecond)
 		}
-		ids := make([]any, len(part))
-		for i := range part {
-			ids[i] = part[i].ID[:]
-		}
-		_, err := q.ExecContext(ctx, "UPDATE duetime_recurrences"+s.dialect.force("PRIMARY")+" SET "+strings.Join(set, ", ")+
-			" WHERE id IN ("+marks(len(part))+")", append(args, ids...)...)
-		if err != nil {
-			return fmt.Errorf("save %d recurrences: %w", len(rows), err)
-		}
+		ids[i] = was.ID[:]
+		versions = append(versions, was.ID[:], was.UpdatedAt.UnixMilli())
+	}
+	var set []string
+	var args []any
+	for _, c := range columns {
+		set, args = c.assign(set, args, after)
+	}
+	r, err := q.ExecContext(ctx, "UPDATE duetime_recurrences"+s.dialect.force("PRIMARY")+" SET "+strings.Join(set, ", ")+
+		" WHERE id IN ("+marks(len(ids))+") AND updated_at = CASE id"+strings.Repeat(" WHEN ? THEN ?", len(ids))+" END",
+		slices.Concat(args, ids, versions)...)
+	var got int64
+	if err == nil {
+		got, err = r.RowsAffected()
+	}
+	if err == nil && got != int64(len(after)) {
+		err = &conflictError{got, int64(len(after))}
+	}
+	if err != nil {
+		return fmt.Errorf("save %d recurrences, the first %s of owner %s: %w", len(after), after[0].Name, after[0].Owner, err)
 	}
 	return nil
 }
@@ -306,8 +323,8 @@ func (c recurrenceColumn) assign(set []string, args []any, rows []task.Recurrenc
 // StopOver marks an owner's recurrences that are over as stopped, so that they are purged.
 func (s *Store) StopOver(ctx context.Context, q sqlx.ExtContext, owner string, now time.Time) error {
 	if _, err := q.ExecContext(ctx, "UPDATE duetime_recurrences"+s.dialect.force("duetime_recurrences_name")+
-		" SET state = ?, updated_at = ? WHERE owner = ? AND state = ?",
-		task.RecurrenceStopped, now.UnixMilli(), owner, task.RecurrenceOver); err != nil {
+		" SET state = ?, updated_at = CASE WHEN updated_at < ? THEN ? ELSE updated_at + 1 END WHERE owner = ? AND state = ?",
+		task.RecurrenceStopped, now.UnixMilli(), now.UnixMilli(), owner, task.RecurrenceOver); err != nil {
 		return fmt.Errorf("stop recurrences of owner %s that are over: %w", owner, err)
 	}
 	return nil

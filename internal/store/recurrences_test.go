@@ -45,6 +45,7 @@ func recurrences(t *testing.T, s *store.Store) {
 	}
 	must(t, tx.Rollback())
 
+	before := []task.Recurrence{ann, bob}
 	ann.State, ann.Note, ann.Newest, ann.DueAt, ann.BeganAt = task.RecurrencePaused, "sick", task.ID{}, time.Time{}, t0.Add(time.Minute)
 	ann.Passed, ann.Made, ann.Skipped, ann.CaughtUp = t0.Add(2*time.Hour), 5, 6, 7
 	bob.Newest, bob.DueAt, bob.Made, bob.UpdatedAt = task.NewID(), t0.Add(3*time.Hour), 1, t0.Add(4*time.Hour)
@@ -53,10 +54,26 @@ func recurrences(t *testing.T, s *store.Store) {
 		if len(locked) != 2 {
 			t.Errorf("locked %d rows", len(locked))
 		}
-		must(t, s.SaveRecurrences(ctx, tx, []task.Recurrence{ann, bob}))
+		must(t, s.SaveRecurrences(ctx, tx, before, []task.Recurrence{ann, bob}))
 	})
+	ann.UpdatedAt = t0.Add(time.Millisecond) // each write raises it
+	was := bob
 	bob.Timetable, bob.Policy, bob.Payload = recur.Every(time.Minute), recur.Policy{}, []byte("1")
-	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.DefineRecurrence(ctx, tx, bob)) })
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.DefineRecurrence(ctx, tx, was, bob)) })
+	bob.UpdatedAt = was.UpdatedAt.Add(time.Millisecond)
+	for name, stale := range map[string]func(tx *sqlx.Tx) error{
+		"progress, both": func(tx *sqlx.Tx) error { return s.SaveRecurrences(ctx, tx, before, []task.Recurrence{ann, bob}) },
+		"progress, of one": func(tx *sqlx.Tx) error {
+			return s.SaveRecurrences(ctx, tx, []task.Recurrence{ann, was}, []task.Recurrence{ann, bob})
+		},
+		"definition": func(tx *sqlx.Tx) error { return s.DefineRecurrence(ctx, tx, was, bob) },
+	} {
+		tx := begin(t, s)
+		if err := stale(tx); !errors.Is(err, store.ErrConflict) || !s.Retryable(err) {
+			t.Errorf("%s over a row that has changed: %v, want a retryable conflict", name, err)
+		}
+		must(t, tx.Rollback())
+	}
 	for _, want := range []task.Recurrence{ann, bob} {
 		got, found, err := s.Recurrence(ctx, s.DB(), want.Owner, "meals")
 		must(t, err)

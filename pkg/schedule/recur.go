@@ -33,8 +33,8 @@ type recurrences interface {
 	UnshareRecurrences(ctx context.Context, q sqlx.ExtContext, owner string, names []string) error
 	// StopOver marks an owner's recurrences that are over as stopped.
 	StopOver(ctx context.Context, q sqlx.ExtContext, owner string, now time.Time) error
-	// DefineRecurrence writes all of a locked row.
-	DefineRecurrence(ctx context.Context, q sqlx.ExtContext, r task.Recurrence) error
+	// DefineRecurrence writes all of a row that is as before.
+	DefineRecurrence(ctx context.Context, q sqlx.ExtContext, before, after task.Recurrence) error
 }
 
 // Recur makes tasks by a timetable, from now on: spec, made by Kind.Recurring, says whose and what they are. The recurrence is
@@ -83,20 +83,16 @@ func (t *Tx) Recur(ctx context.Context, name string, when recur.Timetable, spec 
 		return task.Recurrence{}, &task.FieldError{Field: "timetable", Problem: "must have a tick to come"}
 	}
 	if !found {
-		return t.begin(ctx, next, tick, true)
+		return t.begin(ctx, next, tick, func(r task.Recurrence) error { return t.rows.InsertRecurrence(ctx, t.db, r) })
 	}
 	return t.redefine(ctx, stands, wanted)
 }
 
-// begin writes a recurrence with the task of its next tick.
-func (t *Tx) begin(ctx context.Context, next task.Recurrence, tick task.Task, isNew bool) (task.Recurrence, error) {
-	write := t.rows.DefineRecurrence
-	if isNew {
-		write = t.rows.InsertRecurrence
-	}
+// begin makes the task of a recurrence's next tick, and writes the recurrence.
+func (t *Tx) begin(ctx context.Context, next task.Recurrence, tick task.Task, write func(task.Recurrence) error) (task.Recurrence, error) {
 	next, err := t.insertTick(ctx, next, tick)
 	if err == nil {
-		err = write(ctx, t.db, next)
+		err = write(next)
 	}
 	if err != nil {
 		return task.Recurrence{}, t.fail(fmt.Errorf("recur %s of owner %s: %w", next.Name, next.Owner, err))
@@ -150,8 +146,9 @@ func (t *Tx) redefine(ctx context.Context, stands, wanted task.Recurrence) (task
 		return task.Recurrence{}, t.fail(fmt.Errorf("recur %s of owner %s: %w", r.Name, r.Owner, task.ErrNameTaken))
 	}
 	next := r.Redefine(wanted, t.now)
+	define := func(next task.Recurrence) error { return t.rows.DefineRecurrence(ctx, t.db, r, next) }
 	if stays || r.State == task.RecurrencePaused {
-		if err := t.rows.DefineRecurrence(ctx, t.db, next); err != nil {
+		if err := define(next); err != nil {
 			return task.Recurrence{}, t.fail(err)
 		}
 		t.note(next, task.EventDefined, next.Timetable.String())
@@ -159,7 +156,7 @@ func (t *Tx) redefine(ctx context.Context, stands, wanted task.Recurrence) (task
 	}
 	taken = append(taken, task.Task{}) // none
 	next, tick := next.Again(taken[0], t.now)
-	return t.begin(ctx, next, tick, false)
+	return t.begin(ctx, next, tick, define)
 }
 
 // newestStays reports whether the newest task of an active recurrence is pending and its time has come. The row says so, which is

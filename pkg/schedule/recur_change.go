@@ -74,13 +74,14 @@ func (t *Tx) haltAll(ctx context.Context, verb string, read []task.Recurrence, n
 	if err != nil {
 		return nil, err
 	}
+	halted := make([]task.Recurrence, len(locked))
 	for i, r := range locked {
-		locked[i] = next(r)
+		halted[i] = next(r)
 	}
-	if err := t.rows.SaveRecurrences(ctx, t.db, locked); err != nil {
+	if err := t.rows.SaveRecurrences(ctx, t.db, locked, halted); err != nil {
 		return nil, t.fail(err)
 	}
-	return locked, nil
+	return halted, nil
 }
 
 // StopRecurrences stops all recurrences of the owner, as when a player is deleted, and returns them. An owner with more than
@@ -133,7 +134,7 @@ func (t *Tx) ResumeRecurrence(ctx context.Context, owner, name string) (task.Rec
 	if next, err = t.insertTick(ctx, next, tick); err != nil {
 		return task.Recurrence{}, t.fail(err)
 	}
-	if err := t.rows.SaveRecurrences(ctx, t.db, []task.Recurrence{next}); err != nil {
+	if err := t.rows.SaveRecurrences(ctx, t.db, locked, []task.Recurrence{next}); err != nil {
 		return task.Recurrence{}, t.fail(err)
 	}
 	t.note(next, task.EventResumed, next.Name)

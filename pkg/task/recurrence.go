@@ -253,11 +253,12 @@ func (r Recurrence) Pause(note string, now time.Time) Recurrence {
 
 // Stop is the transition to stopped. Its pending tasks are to be taken back.
 func (r Recurrence) Stop(now time.Time) Recurrence {
-	r.State, r.Note = RecurrenceStopped, ""
+	r.State, r.Note, r.UpdatedAt = RecurrenceStopped, "", now
 	return r.withdrawn(now)
 }
 
-// Withdraw is the transition after the newest task was taken back before its time: its tick has not been made, see Again.
+// Withdraw is the transition after the newest task was taken back before its time: its tick has not been made,
+// see Again. Another transition follows, with which the row is written: it tells the time.
 func (r Recurrence) Withdraw(now time.Time) Recurrence {
 	before := r.Passed.Add(-time.Millisecond)
 	r.Made--
@@ -270,7 +271,7 @@ func (r Recurrence) Withdraw(now time.Time) Recurrence {
 
 func (r Recurrence) withdrawn(now time.Time) Recurrence {
 	r.Newest, r.DueAt, r.BeganAt = ID{}, time.Time{}, time.Time{}
-	r.Passed, r.UpdatedAt = now, now
+	r.Passed = now
 	return r
 }
 
