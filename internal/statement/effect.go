@@ -41,7 +41,7 @@ func Describe(text string) (effect Effect, first string) {
 		return Opaque, ""
 	}
 	first = r.words[0].text
-	if effect = r.effect(); effect != Ends && (r.several || r.unsure || r.hidden) {
+	if effect = r.effect(); effect != Ends && (r.several || r.unsure || r.hidden || effect == Nests && r.partly) {
 		effect = Opaque
 	}
 	return effect, first

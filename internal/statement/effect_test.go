@@ -13,6 +13,7 @@ func TestEffectOf(t *testing.T) {
 			"SELECT 1", " select 1;", "(SELECT 1)", "-- name: GetPet :one\nSELECT * FROM pets", "# x\nUPDATE pets SET a = ';'",
 			"INSERT INTO notes VALUES ('COMMIT; DROP', \"@x\", `@y;`)", "WITH c AS (SELECT 1) SELECT * FROM c", "DO 1;\n-- the end;",
 			"SELECT /*+ MAX_EXECUTION_TIME(9) */ @@global.read_only", "SELECT 'it''s', 'a\\'b'", "SELECT 5--1",
+			"SELECT /*!80000 @@transaction_isolation*/ /*M!100000 @@tx_isolation*/", "SELECT 1 /*!50000 FOR UPDATE*/",
 			"/*M!100100 SET STATEMENT max_statement_time = 9.000 FOR*/ SELECT 1", "SET STATEMENT max_statement_time=1 FOR SELECT 1",
 		},
 		statement.Nests: {
@@ -31,7 +32,8 @@ func TestEffectOf(t *testing.T) {
 			"DROP TEMPORARY TABLE a", "SET STATEMENT max_statement_time = 9, time_zone = '+08:00' FOR SELECT 1", "HANDLER a OPEN", "KILL 1",
 			`SELECT 'a\'; COMMIT -- '`, `SELECT "a\" ; COMMIT; -- "`, "ROLLBACK WORK TO", "SAVEPOINT a b", "LOAD DATA INFILE 'x' INTO TABLE a",
 			"/*M!100100 SET STATEMENT max_statement_time = 9 FOR*/ SET @x = 1", "`COMMIT`", "ROLLBACK TO /*! a; COMMIT */",
-			"/*! SELECT */ 1",
+			"/*! SELECT */ 1", "/*!99999 SELECT */ CALL p()", "SELECT /*!99999 ' */ ; COMMIT /* ' */", "SELECT /*!99999 -- */ ; COMMIT", "ROLLBACK TO /*!99999 a*/ b",
+			"SELECT /*!", "/*!*/", "SELECT /*!' */ ; COMMIT; '", "SELECT /*! @a := 1 */",
 		},
 	} {
 		for _, text := range texts {
@@ -40,4 +42,17 @@ func TestEffectOf(t *testing.T) {
 			}
 		}
 	}
+}
+
+// No text makes the reading fail or go on without end.
+func FuzzEffectOf(f *testing.F) {
+	for _, text := range []string{"SELECT 1", "/*! x */", "'a\\", "ROLLBACK TO `a", "-- x", "@@a.b := 'c' /*M!1*/;"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		effect, _ := statement.Describe(text)
+		if name, _ := statement.Savepoint(text); name != "" && effect == statement.Plain {
+			t.Errorf("%q is plain, and about a savepoint", text)
+		}
+	})
 }

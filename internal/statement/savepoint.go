@@ -20,7 +20,7 @@ const (
 // every statement that does not nest. GORM, bun and others nest transactions by these statements; what a transaction keeps in
 // memory must follow them.
 func Savepoint(text string) (name string, use Use) {
-	if r := read(text); len(r.words) > 0 && !r.several && !r.hidden && r.effect() == Nests {
+	if r := read(text); len(r.words) > 0 && !r.several && !r.partly && r.effect() == Nests {
 		return r.savepoint()
 	}
 	return "", Sets

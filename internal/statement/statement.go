@@ -10,7 +10,8 @@ const maxWords = 8
 // reading is what one pass over a statement's text finds, without its comments.
 type reading struct {
 	words   []word
-	hidden  bool // a comment that a server runs
+	hidden  bool // a comment that a server may run, and that may be more than a part of the first statement
+	partly  bool // another such comment
 	several bool // a statement after another one
 	unsure  bool // more than rows may change, or the text's strings end where the server's mode says
 }
@@ -65,8 +66,11 @@ func skipBlank(text string, r *reading) string {
 		text = strings.TrimLeft(text, " \t\r\n\f\v\x00")
 		switch {
 		case strings.HasPrefix(text, "/*!"), strings.HasPrefix(text, "/*M!"):
-			r.hidden = true
-			text = strings.TrimLeft(text[strings.Index(text, "!")+1:], "0123456789")
+			text = text[strings.Index(text, "!")+1:]
+			content, _, closed := strings.Cut(text, "*/")
+			r.partly = true
+			r.hidden = r.hidden || len(r.words) == 0 || !closed || strings.ContainsAny(content, "'\"`;#-/")
+			text = strings.TrimLeft(text, "0123456789")
 		case strings.HasPrefix(text, "*/"):
 			text = text[2:]
 		case strings.HasPrefix(text, "/*"):
