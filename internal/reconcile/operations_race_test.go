@@ -131,32 +131,56 @@ func TestInterruptedOperation(t *testing.T) {
 	}
 }
 
-// Of two daemons that overlap each row is changed by one.
+// meetingStore calls after once LockOperation has returned.
+type meetingStore struct {
+	hookStore
+	after func()
+}
+
+func (m meetingStore) LockOperation(ctx context.Context, q sqlx.ExtContext, id task.ID) (task.Operation, bool, error) {
+	o, found, err := m.hookStore.LockOperation(ctx, q, id)
+	m.after()
+	return o, found, err
+}
+
+// Of two daemons that overlap each row is changed by one. They meet at each page: one has the operation's row, the other one asks
+// for it. If the other one has the row too, it goes on with what it has read once the first one's page is done.
 func TestOperationOfTwoDaemons(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Config{})
-	rows := w.timers(t, "timer", 300)
-	o := w.operate(t, task.Operation{Verb: task.VerbShift, By: 2 * time.Hour, Filter: task.Filter{Kind: "timer"}, Rate: 10})
-	other, err := New(w.cfg, w.rows, w.sets, w.hints)
-	pipelinetest.Must(t, err)
-	var both sync.WaitGroup
-	for _, r := range []*Reconciler{w.Reconciler, other} {
-		both.Go(func() {
-			pass := &operations{r: r}
-			for range 1000 {
-				if _, err := pass.pass(t.Context(), w.clock); err != nil && !w.rows.Retryable(err) {
-					t.Error(err)
-					return
-				}
-				if got, _, err := w.rows.Operation(t.Context(), nil, o.ID); err == nil && got.Over() {
-					return
-				}
-			}
-		})
+	rows := w.timers(t, "timer", 40)
+	o := w.operate(t, task.Operation{Verb: task.VerbShift, By: 2 * time.Hour, Filter: task.Filter{Kind: "timer"}, Rate: 5})
+	daemon := func(after func()) *operations {
+		r, err := New(w.cfg, meetingStore{hookStore{w.rows, w}, after}, w.sets, w.hints)
+		pipelinetest.Must(t, err)
+		return &operations{r: r}
 	}
-	both.Wait()
-	if done := w.operation(t, o.ID); done.Changed != 150 || done.State != task.OperationDone {
-		t.Errorf("done: %+v, want 150 changed", done)
+	for range 3 {
+		read, done, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		second := daemon(func() {
+			close(read)
+			<-done
+		})
+		first := daemon(func() {
+			go func() {
+				_, err := second.pass(t.Context(), w.clock)
+				ended <- err
+			}()
+			pipelinetest.Await(t, "the second daemon at the operation's row", func() bool {
+				select {
+				case <-read:
+					return true
+				default:
+					return pipelinetest.LockWaits(t, w.rows.DB()) > 0
+				}
+			})
+		})
+		w.run(t, first.pass)
+		close(done)
+		pipelinetest.Must(t, <-ended)
+	}
+	if done := w.finish(t, o.ID); done.Changed != 20 || done.State != task.OperationDone {
+		t.Errorf("done: %+v, want 20 changed", done)
 	}
 	w.wantOperated(t, o, rows)
 }
