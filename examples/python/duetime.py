@@ -34,7 +34,7 @@ def connect(**server):
     db = pymysql.connect(charset="utf8mb4", cursorclass=pymysql.cursors.DictCursor, **server)
     with db.cursor() as cursor:
         cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
-        cursor.execute("SET innodb_lock_wait_timeout = 2")
+        cursor.execute("SET innodb_lock_wait_timeout = 2, wait_timeout = 30")
         cursor.execute("SELECT MAX(version_id) AS newest FROM duetime_migrations")
         newest = cursor.fetchone()["newest"]
     db.rollback()

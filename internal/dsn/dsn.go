@@ -97,7 +97,7 @@ func Unreadable(text string) string {
 	return ""
 }
 
-// Unused lists the parameters without effect: duetime sets them on all its connections, or on its workers' connections.
+// Unused lists the parameters without effect: duetime sets them on all its connections.
 func Unused(text string) []string {
 	var unused []string
 	for _, p := range parameters(text) {

@@ -63,7 +63,7 @@ func OpenSQLite(path string) (*Store, error) {
 type Options struct {
 	LockWait    time.Duration // for a row lock, in whole seconds, at least 1 s; default 2 s
 	TableWait   time.Duration // for a table that another session has locked, in whole seconds; default LockWait, at least 2 s
-	WaitTimeout time.Duration // after which the server ends an idle session and its transaction; default the server's
+	WaitTimeout time.Duration // after which the server ends an idle session and its transaction; default 30 s
 	Longest     time.Duration // time limit of a caller's statement; default, and at least, 10 s
 	MaxOpen     int           // connections; default 32
 	Chain       bool          // each COMMIT begins the next transaction; see chain
@@ -82,6 +82,16 @@ func ForWorker(queues, concurrency int, longest time.Duration) Options {
 		LockWait: time.Second, WaitTimeout: longest + 15*time.Second, Longest: longest, MaxOpen: queues*(2*concurrency+(concurrency+1)/2+1) + 4,
 		Chain: true,
 	}
+}
+
+// waitTimeout is after how long the server frees the locks of a process that is frozen, or whose host is lost. The server's own
+// eight hours would keep a page of tasks locked for as long. The session that holds the lock of migrations is idle while a table
+// is changed.
+func (o Options) waitTimeout() time.Duration {
+	if o.changesTables {
+		return 8 * time.Hour
+	}
+	return cmp.Or(o.WaitTimeout, 30*time.Second)
 }
 
 // openMySQL opens a handle as the pipeline needs it: with sessions at READ COMMITTED, guarded against lost transactions.
@@ -112,9 +122,7 @@ func newPool(inner driver.Connector, settings []string, o Options) *sqlx.DB {
 	db.SetMaxOpenConns(n)
 	db.SetMaxIdleConns(n)
 	db.SetConnMaxLifetime(10 * time.Minute) // so that a primary that moved behind its name is found
-	if o.WaitTimeout > 0 {
-		db.SetConnMaxIdleTime(o.WaitTimeout / 2) // before the server closes the connection
-	}
+	db.SetConnMaxIdleTime(o.waitTimeout() / 2) // before the server closes the connection
 	return db
 }
 
@@ -140,9 +148,7 @@ func configure(cfg *mysql.Config, o Options) {
 		cfg.Params = map[string]string{}
 	}
 	cfg.Params["innodb_lock_wait_timeout"] = seconds(cmp.Or(o.LockWait, 2*time.Second))
-	if o.WaitTimeout > 0 {
-		cfg.Params["wait_timeout"] = seconds(o.WaitTimeout)
-	}
+	cfg.Params["wait_timeout"] = seconds(o.waitTimeout())
 	if cfg.Params["time_zone"] == "" {
 		cfg.Params["time_zone"] = serverZone
 	}

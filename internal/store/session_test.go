@@ -269,12 +269,22 @@ func TestCommitUnderAGlobalReadLock(t *testing.T) {
 // Every session has the settings on which the promises depend.
 func TestSession(t *testing.T) {
 	t.Parallel()
-	s, _ := openMySQLStore(t, store.Options{LockWait: 1500 * time.Millisecond, WaitTimeout: 11 * time.Second})
-	var isolation, zone string
-	var lockWait, wait int
-	must(t, s.DB().QueryRowxContext(t.Context(), "SELECT @@SESSION."+pipelinetest.IsolationVariable(t)+", @@SESSION.time_zone, "+
-		"@@SESSION.innodb_lock_wait_timeout, @@SESSION.wait_timeout").Scan(&isolation, &zone, &lockWait, &wait))
-	if isolation != "READ-COMMITTED" || zone != "+00:00" || lockWait != 2 || wait != 11 {
-		t.Errorf("session: %s, %s, lock wait %d s, wait %d s", isolation, zone, lockWait, wait)
+	for _, c := range []struct {
+		options        store.Options
+		lockWait, wait int
+	}{
+		{store.Options{}, 2, 30},
+		{store.Options{LockWait: 1500 * time.Millisecond, WaitTimeout: 11 * time.Second}, 2, 11},
+		{store.ForWorker(1, 1, time.Minute), 1, 75},
+	} {
+		s, dsn := openMySQLStore(t, c.options)
+		s = opened(t, dsn+"?wait_timeout=28800&innodb_lock_wait_timeout=50", c.options)
+		var isolation, zone string
+		var lockWait, wait int
+		must(t, s.DB().QueryRowxContext(t.Context(), "SELECT @@SESSION."+pipelinetest.IsolationVariable(t)+", @@SESSION.time_zone, "+
+			"@@SESSION.innodb_lock_wait_timeout, @@SESSION.wait_timeout").Scan(&isolation, &zone, &lockWait, &wait))
+		if isolation != "READ-COMMITTED" || zone != "+00:00" || lockWait != c.lockWait || wait != c.wait {
+			t.Errorf("session of %+v: %s, %s, lock wait %d s, wait %d s", c.options, isolation, zone, lockWait, wait)
+		}
 	}
 }
