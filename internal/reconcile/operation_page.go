@@ -26,8 +26,11 @@ type operated interface {
 		ids []task.ID, next task.ID, over bool, err error)
 	// LockFree locks those of the rows that no other transaction has locked. The time is the moment of the changes.
 	LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, time.Time, error)
-	// Get reads rows without locking them.
+	// Get and GetRecurrences read rows without locking them.
 	Get(ctx context.Context, q sqlx.QueryerContext, ids []task.ID) ([]task.Task, error)
+	GetRecurrences(ctx context.Context, q sqlx.QueryerContext, ids []task.ID) ([]task.Recurrence, error)
+	// LockFreeRecurrences locks those of the recurrences that are free and whose newest task is one of these, and returns them.
+	LockFreeRecurrences(ctx context.Context, q sqlx.ExtContext, ids, newest []task.ID) ([]task.Recurrence, error)
 	// Save and its kin write transitions of locked rows.
 	Save(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error
 	SaveShifted(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, by time.Duration) error
@@ -48,13 +51,14 @@ const savedAtOnce = 100
 // operationPage changes the next rows of an operation, in one transaction:
 //
 //  1. Lock the operation's row, and read its state and cursor: an operation that was paused or cancelled ends here, and of two
-//     daemons one waits for the other. The page waits for no task's row, so a caller that has locked tasks may wait for the
-//     page.
+//     daemons one waits for the other. The page waits for no row of a task or a recurrence, so a caller that has locked such
+//     rows may wait for the page.
 //  2. Read the ids of the next rows that may match, without locks.
 //  3. Lock those rows that are free. If others have locked some, roll back, and try again a little later: no row stays locked
 //     while the page waits. The last try leaves them alone.
 //  4. Compare each row once more, under its lock, and make its transition.
-//  5. Save the rows, the next ticks of recurrences, the lines of the history, and the operation's cursor and counts. Commit.
+//  5. Lock the recurrences whose newest task ends, as in 3: a worker holds one while it runs the task before.
+//  6. Save the rows, the next ticks of recurrences, the lines of the history, and the operation's cursor and counts. Commit.
 //
 // Whatever dies, the cursor and the changes stand together or not at all: no row is changed twice, and none is left out.
 // After the commit the rows are put into the index.
@@ -68,6 +72,7 @@ type operationPage struct {
 	at               time.Time      // the moment of the changes
 	before, changed  []task.Task
 	ended, unchanged int
+	newest           map[task.ID]bool // tasks that end, and whose recurrences are locked
 	progress         recurrence.Progress
 }
 
@@ -105,6 +110,9 @@ func (p *operationPage) run(ctx context.Context, id task.ID) error {
 		}
 	}
 	p.transit(rows)
+	if err := p.lockRecurrences(ctx, tx); err != nil {
+		return err
+	}
 	if err := p.save(ctx, tx); err != nil {
 		return err
 	}
@@ -165,6 +173,51 @@ func (p *operationPage) transit(rows []task.Task) {
 	}
 }
 
+// lockRecurrences locks the recurrences that need a next tick, and leaves a task alone whose recurrence others have locked.
+func (p *operationPage) lockRecurrences(ctx context.Context, tx *sqlx.Tx) error {
+	var ids, ended []task.ID
+	for i, row := range p.changed {
+		if id, _, tick := row.Tick(); tick && p.before[i].State == task.Pending && row.State != task.Pending {
+			ids, ended = append(ids, id), append(ended, row.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	locked, err := p.r.store.LockFreeRecurrences(ctx, tx, ids, ended)
+	if err != nil {
+		return err
+	}
+	for _, r := range locked {
+		p.newest[r.Newest] = true
+	}
+	p.progress.Know(locked)
+	if len(locked) == len(ids) {
+		return nil
+	}
+	read, err := p.r.store.GetRecurrences(ctx, tx, ids)
+	if err != nil {
+		return err
+	}
+	held := map[task.ID]bool{}
+	for _, r := range read {
+		held[r.Newest] = !p.newest[r.Newest]
+	}
+	if n := p.leave(func(row task.Task) bool { return held[row.ID] }); n > 0 && !p.last {
+		return errLocked
+	}
+	return nil
+}
+
+// leave leaves some of the rows alone, and returns their number.
+func (p *operationPage) leave(these func(task.Task) bool) int {
+	n := len(p.changed)
+	p.before, p.changed = slices.DeleteFunc(p.before, these), slices.DeleteFunc(p.changed, these)
+	n -= len(p.changed)
+	p.unchanged += n
+	return n
+}
+
 // save writes the changed rows, the lines about them, and the next ticks of recurrences.
 func (p *operationPage) save(ctx context.Context, tx *sqlx.Tx) error {
 	if len(p.changed) == 0 {
@@ -176,7 +229,7 @@ func (p *operationPage) save(ctx context.Context, tx *sqlx.Tx) error {
 	lines := make([]task.Event, len(p.changed))
 	for i, row := range p.changed {
 		lines[i] = p.operation.Event(p.before[i], row)
-		if p.before[i].State == task.Pending && row.State != task.Pending {
+		if p.newest[row.ID] {
 			p.progress.Ended(row, p.at)
 		}
 	}
@@ -229,9 +282,7 @@ func (p *operationPage) saveDead(ctx context.Context, tx *sqlx.Tx) error {
 			}
 		}
 	}
-	isTaken := func(row task.Task) bool { return taken[row.ID] }
-	p.before, p.changed = slices.DeleteFunc(p.before, isTaken), slices.DeleteFunc(p.changed, isTaken)
-	p.unchanged += len(taken)
+	p.leave(func(row task.Task) bool { return taken[row.ID] })
 	return nil
 }
 

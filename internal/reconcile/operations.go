@@ -134,7 +134,7 @@ func (s *operations) pages(ctx context.Context, o task.Operation, busy bool) (ch
 func (s *operations) page(ctx context.Context, id task.ID, scan, size int) (*operationPage, error) {
 	began := time.Now()
 	for try := 1; ; {
-		p := &operationPage{r: s.r, scan: scan, size: size, last: time.Since(began) >= operationWait}
+		p := &operationPage{r: s.r, scan: scan, size: size, last: time.Since(began) >= operationWait, newest: map[task.ID]bool{}}
 		err := p.run(ctx, id)
 		switch {
 		case err == nil:

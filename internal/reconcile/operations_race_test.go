@@ -218,6 +218,45 @@ func TestOperationMeetsLockedRows(t *testing.T) {
 	}
 }
 
+// A recurrence that a worker has locked while it runs the task before is waited for like a row, and its task is left alone at last.
+func TestOperationMeetsLockedRecurrence(t *testing.T) {
+	t.Parallel()
+	for name, last := range map[string]bool{"a page": false, "the last try of a page": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, Config{})
+			rows := w.timers(t, "pet.meal_finished", 20)
+			r, tick := w.recur(t, "ann")
+			w.put(t, tick)
+			o := w.operate(t, task.Operation{Verb: task.VerbCancel, Filter: task.Filter{Kind: "pet.meal_finished"}})
+			holder, err := w.rows.Begin(t.Context())
+			pipelinetest.Must(t, err)
+			_, err = w.rows.LockRecurrences(t.Context(), holder, []task.ID{r.ID})
+			pipelinetest.Must(t, err)
+			s := &operations{r: w.Reconciler}
+			scan, size, _ := pagesOf(0, false)
+			p := &operationPage{r: w.Reconciler, scan: scan, size: size, last: last, newest: map[task.ID]bool{}}
+			err = p.run(t.Context(), o.ID)
+			switch done := w.operation(t, o.ID); {
+			case !last && (!errors.Is(err, errLocked) || done.Looked != 0):
+				t.Errorf("a page: %v, and the operation is %+v; want it to be tried again", err, done)
+			case last && (err != nil || done.Changed != 10 || done.Unchanged != 1):
+				t.Errorf("the last try: %v, and the operation is %+v; want 10 changed and 1 left alone", err, done)
+			case last:
+				pipelinetest.Must(t, s.put(t.Context(), p))
+			}
+			if got := w.as(t, []task.Task{tick})[0]; got.State != task.Pending {
+				t.Errorf("the tick is %+v", got)
+			}
+			pipelinetest.Must(t, holder.Rollback())
+			if done := w.finish(t, o.ID); done.Changed+done.Unchanged != 11 {
+				t.Errorf("done: %+v, want 11 in all", done)
+			}
+			w.wantOperated(t, o, rows)
+		})
+	}
+}
+
 func (h hookStore) RunningOperations(ctx context.Context) ([]task.Operation, error) {
 	defer h.w.called()
 	return h.Store.RunningOperations(ctx)
