@@ -38,4 +38,6 @@
 //  5. A partition is revoked while a runner has its hints in hand. These hints stay: the row decides whether their run
 //     still counts. If the partition comes back meanwhile, the new message shares the hint again. The partition is busy until
 //     the hint is released, since its handler may end the process. A hint that only waits keeps no partition busy.
+//  6. A suspect waits for one of another queue, which may run for an hour. Had it been taken already, its queue's permit and its
+//     owner would be taken for as long. So the seat comes first, and a hint that waits for it is no demand of its queue.
 package hold

@@ -39,6 +39,7 @@ type Hint struct {
 
 	rank    int            // of its kind's priority
 	phase   phase          // guarded by the hold
+	seated  bool           // the seat of suspects is to be freed at the Release
 	marks   []offsets.Mark // messages that wait for the hint to be settled; guarded by the hold
 	revoked []int          // partitions that were lost while a runner has the hint in hand; guarded by the hold
 }

@@ -32,7 +32,9 @@ type Hold struct {
 	owners  map[string]*owner // owners with a runner, or with parked hints
 	resting []string          // owners without a runner, which are freed after the next take
 	wake    [Lanes]chan struct{}
-	paused  bool // nothing is handed out
+	paused  bool          // nothing is handed out
+	seat    chan struct{} // see ShareSeat
+	waits   bool          // for the seat, with a due suspect
 	found   Found
 
 	allowed allowance
@@ -52,6 +54,10 @@ func New(c *loop.Clock, kinds ...task.KindInfo) *Hold {
 	}
 	return h
 }
+
+// ShareSeat has the suspects of several holds run one at a time: seat has room for one, and is full while one is with a runner. A
+// suspect waits for the seat before its owner and the queue's limit are taken for it: race 6. Call it before the first Take.
+func (h *Hold) ShareSeat(seat chan struct{}) { h.seat = seat }
 
 // Add adds a hint, and reports whether it is new. If the hold has this hint already, the new message is settled with it.
 func (h *Hold) Add(e *Hint) bool {
@@ -96,7 +102,7 @@ func (h *Hold) signal(l Lane) { loop.Rouse(h.wake[l]) }
 // nil when ctx ends. The owners of these hints are the caller's until Release.
 func (h *Hold) Take(ctx context.Context, l Lane, n int) []*Hint {
 	for ctx.Err() == nil {
-		taken, wait := h.takeDue(l, n)
+		taken, wait := h.takeSeated(ctx, l, n)
 		if len(taken) > 0 {
 			return taken
 		}
@@ -109,6 +115,46 @@ func (h *Hold) Take(ctx context.Context, l Lane, n int) []*Hint {
 		timer.Stop()
 	}
 	return nil
+}
+
+// takeSeated is takeDue once the lane's seat is free. Release frees the seat.
+func (h *Hold) takeSeated(ctx context.Context, l Lane, n int) ([]*Hint, time.Duration) {
+	if l != LaneSuspect || h.seat == nil {
+		return h.takeDue(l, n)
+	}
+	if wait := h.awaitSuspect(); wait > 0 {
+		return nil, wait
+	}
+	defer h.setWaits(false)
+	select {
+	case h.seat <- struct{}{}:
+	case <-ctx.Done():
+		return nil, 0
+	}
+	taken, wait := h.takeDue(l, n)
+	if len(taken) == 0 {
+		<-h.seat
+		return nil, wait
+	}
+	taken[0].seated = true
+	return taken, wait
+}
+
+// awaitSuspect returns how long no suspect will be due. If one is, it waits for the seat from now on.
+func (h *Hold) awaitSuspect() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.clock.Now()
+	h.wakeOwners(now)
+	_, wait := h.dueIn(LaneSuspect, now)
+	h.waits = wait <= 0
+	return wait
+}
+
+func (h *Hold) setWaits(waits bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.waits = waits
 }
 
 // takeDue takes up to n hints that are due within TakeAhead. It also returns how long no further hint will be due.
@@ -126,16 +172,10 @@ func (h *Hold) takeDue(l Lane, n int) ([]*Hint, time.Duration) {
 }
 
 func (h *Hold) take(l Lane, n int) ([]*Hint, time.Duration) {
-	if h.paused {
-		return nil, idleWait
-	}
 	now, line := h.clock.Now(), &h.lanes[l]
-	next, ok := line.next()
-	if !ok {
-		return nil, idleWait
-	}
-	if next.After(now.Add(TakeAhead)) {
-		return nil, next.Sub(now.Add(TakeAhead))
+	next, wait := h.dueIn(l, now)
+	if wait > 0 {
+		return nil, wait
 	}
 	until := now
 	if next.After(now) {
@@ -147,13 +187,23 @@ func (h *Hold) take(l Lane, n int) ([]*Hint, time.Duration) {
 		h.allowed.refuse(until)
 		return nil, retry.Sub(now)
 	}
-	if next, ok = line.next(); !ok {
+	next, ok := line.next()
+	if !ok {
 		return taken, idleWait
 	}
 	if len(taken) > 0 {
 		h.signal(l) // race 4
 	}
 	return taken, next.Sub(now.Add(TakeAhead))
+}
+
+// dueIn returns the moment of the lane's first hint, and how long no hint of the lane is to be handed out.
+func (h *Hold) dueIn(l Lane, now time.Time) (next time.Time, wait time.Duration) {
+	next, ok := h.lanes[l].next()
+	if h.paused || !ok {
+		return next, idleWait
+	}
+	return next, next.Sub(now.Add(TakeAhead))
 }
 
 // takeUntil takes up to n hints of the lane that are due until a moment, those of the highest priority first.
@@ -193,6 +243,10 @@ func (h *Hold) Release(taken []*Hint) (forgotten []*Hint) {
 	}
 	h.freeOwners(taken, now)
 	for _, e := range taken {
+		if e.seated {
+			e.seated = false
+			<-h.seat
+		}
 		switch {
 		case e.Settled:
 			h.found.count(e)
@@ -277,17 +331,26 @@ func (h *Hold) TakeFound() Found {
 	return f
 }
 
-// HasDue reports whether a hint waits although its moment has come: all runners of its lane are busy.
+// HasDue reports whether a hint waits although its moment has come: all runners of its lane are busy. A suspect that waits for one
+// of another queue says nothing about this queue's runners.
 func (h *Hold) HasDue() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.clock.Now()
 	for l := range h.lanes {
-		if at, ok := h.lanes[l].next(); ok && !at.After(now) {
+		if at, ok := h.nextOf(Lane(l)); ok && !at.After(now) {
 			return true
 		}
 	}
 	return false
+}
+
+// nextOf is the lane's next moment; false also for suspects that wait for the seat: nothing of theirs can be handed out.
+func (h *Hold) nextOf(l Lane) (time.Time, bool) {
+	if l == LaneSuspect && h.waits {
+		return time.Time{}, false
+	}
+	return h.lanes[l].next()
 }
 
 // Pause pauses or resumes the queue; false if this changes nothing.

@@ -403,6 +403,51 @@ func TestSomebodyAlwaysWakesForTheNextMoment(t *testing.T) {
 	}
 }
 
+// Race 6: a suspect that waits for one of another queue is no demand, and its owner is free.
+func TestSuspectWaitsForItsSeatFirst(t *testing.T) {
+	t.Parallel()
+	suspect := func(owner string) *Hint {
+		return &Hint{Hint: task.Hint{ID: task.NewID(), Owner: owner}, Lane: LaneSuspect}
+	}
+	seat := make(chan struct{}, 1)
+	first, second := New(localClock()), New(localClock())
+	first.ShareSeat(seat)
+	second.ShareSeat(seat)
+	if taken, wait := second.takeSeated(t.Context(), LaneSuspect, 1); len(taken) > 0 || wait < time.Minute || len(seat) > 0 {
+		t.Fatalf("without suspects %d are handed out, the next look is in %v", len(taken), wait)
+	}
+	first.Add(suspect("ann"))
+	running := first.Take(t.Context(), LaneSuspect, 1)
+	second.Add(suspect("bob"))
+	if !second.Demand().Due || !second.HasDue() {
+		t.Error("a due suspect is no demand")
+	}
+	got := make(chan []*Hint)
+	go func() { got <- second.Take(t.Context(), LaneSuspect, 1) }()
+	for second.HasDue() {
+		time.Sleep(time.Millisecond) // until it waits
+	}
+	if second.Demand().Due {
+		t.Error("a suspect that waits for its seat asks for permits")
+	}
+	second.Add(&Hint{Hint: task.Hint{ID: task.NewID(), Owner: "bob"}})
+	if taken, _ := second.takeDue(LaneBatch, 1); len(taken) != 1 {
+		t.Error("the owner of a suspect that waits is taken")
+	} else {
+		taken[0].Settled = true
+		second.Release(taken)
+	}
+	running[0].Settled = true
+	first.Release(running)
+	taken := <-got
+	if len(taken) != 1 || len(seat) != 1 {
+		t.Fatalf("%d taken once the seat was free, %d in it; want 1, 1", len(taken), len(seat))
+	}
+	if second.Release(taken); len(seat) != 0 || !second.HasDue() {
+		t.Error("the seat is not free after the Release")
+	}
+}
+
 // A batch ends after its partitions were given to another worker. Its offsets must never be committed: not by the old
 // generation, and not by the new one, which has read its own messages from the committed offset on.
 func TestOldGenerationsResultsAreNeverCommitted(t *testing.T) {

@@ -83,7 +83,7 @@ func (h *Hold) Demand() Demand {
 		return d
 	}
 	for l := range h.lanes {
-		if at, ok := h.lanes[l].next(); ok {
+		if at, ok := h.nextOf(Lane(l)); ok {
 			d.Due = d.Due || !at.After(now.Add(soon))
 			d.Refused = d.Refused || !at.After(now) && !a.refused.Before(at)
 		}

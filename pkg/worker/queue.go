@@ -46,6 +46,7 @@ func newQueue(w *Worker, name string, handovers Handovers, holder string, kinds 
 		handovers: handovers, holder: holder, joined: make(chan struct{}),
 	}
 	q.hold.SetLimit(w.cfg.Limits[name])
+	q.hold.ShareSeat(w.suspect)
 	q.looker = newLooker(q)
 	return q
 }
@@ -60,23 +61,14 @@ func (q *queue) run(ctx context.Context, l hold.Lane) {
 		if len(taken) == 0 {
 			return
 		}
-		q.settle(ctx, l, taken, sleeper)
+		q.settle(ctx, taken, sleeper)
 	}
 }
 
-// settle settles what a runner has taken, and releases it. Suspects of all queues run one at a time: one that ends the process
-// would have those charged that run beside it.
-func (q *queue) settle(ctx context.Context, l hold.Lane, taken []*hold.Hint, sleeper *precise.Sleeper) {
+// settle settles what a runner has taken, and releases it.
+func (q *queue) settle(ctx context.Context, taken []*hold.Hint, sleeper *precise.Sleeper) {
 	w := q.worker
 	defer func() { w.settler.Refund(q.hold.Release(taken)) }()
-	if l == hold.LaneSuspect {
-		select {
-		case w.suspect <- struct{}{}:
-			defer func() { <-w.suspect }()
-		case <-w.intake.Done():
-			return
-		}
-	}
 	w.settler.Settle(ctx, taken, sleeper)
 }
 

@@ -55,6 +55,43 @@ func TestSuspectsOfAllQueuesRunOneAtATime(t *testing.T) {
 	}
 }
 
+// While a suspect waits for one of another queue, other tasks of its owner and of its queue run.
+func TestSuspectThatWaitsHoldsNothing(t *testing.T) {
+	t.Parallel()
+	for name, limits := range map[string]map[string]task.Limit{
+		"without a limit": nil, "with one permit a queue": {"one": {Concurrency: 1}, "two": {Concurrency: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			suspects, running, end := map[task.ID]bool{}, make(chan string, 2), make(chan struct{})
+			mux, made := w.suspectsOfTwoQueues(func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+				if suspects[tk.ID] {
+					running <- tk.Queue
+					<-end
+				}
+				return effect(ctx, tx, tk)
+			})
+			for _, suspect := range made {
+				suspects[suspect.ID] = true
+			}
+			stop := w.run(w.worker(mux, worker.Config{Limits: limits}))
+			other := map[string]string{"one": "two", "two": "one"}[<-running]
+			kind := task.NewKind[payload](other, task.Queue(other))
+			const rounds = 20 // the other suspect comes to its seat during one of them, if it has not before
+			for n := range rounds {
+				w.publish(w.schedule(kind.New(other, payload{}, task.In(0)), kind.New("somebody", payload{}, task.In(0)))...)
+				pipelinetest.Await(t, "the others are done", func() bool { return w.settled(other, "done") == float64(2*(n+1)) })
+			}
+			close(end)
+			pipelinetest.Await(t, "the suspects are done", func() bool {
+				return w.settled("one", "done")+w.settled("two", "done") == 2*rounds+2
+			})
+			want(t, "stop", stop(), nil)
+		})
+	}
+}
+
 // A suspect that waits for one of another queue is neither charged nor run when the worker stops.
 func TestStopEndsTheWaitOfASuspect(t *testing.T) {
 	t.Parallel()

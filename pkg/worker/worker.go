@@ -30,7 +30,7 @@ type Worker struct {
 	after    *aftermath
 	hooks    *hooks
 	queues   []*queue
-	suspect  chan struct{} // full while a suspect runs, of whichever queue
+	suspect  chan struct{} // full while a suspect runs, of whichever queue: one that ends the process would have others charged
 
 	intake  context.Context //nolint:containedctx // Ends when no further message is to be taken in.
 	stop    context.CancelCauseFunc

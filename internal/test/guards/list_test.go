@@ -105,8 +105,8 @@ var guards = []guard{
 	{
 		"suspects of two queues run side by side",
 		"pkg/worker/queue.go",
-		"	if l == hold.LaneSuspect {",
-		"	if false {",
+		"	q.hold.ShareSeat(w.suspect)\n",
+		"",
 		"pkg/worker TestSuspectsOfAllQueuesRunOneAtATime",
 	},
 	{
