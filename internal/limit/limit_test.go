@@ -269,3 +269,60 @@ func TestPermitsOfOthers(t *testing.T) {
 		t.Errorf("b keeps %d while a wants more, want its half", g.Permits)
 	}
 }
+
+// The database's clock is set back by an hour, as in a failover to another host. Holders of before are the dead worker's, and those of
+// living ones that renew theirs.
+func TestHoldersAfterTheClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	back := t0.Add(-time.Hour)
+	for name, c := range map[string]struct {
+		concurrency int
+		dead        limit.Holder
+	}{
+		"it had permits":    {4, limit.Holder{Permits: 4, Wanted: 8}},
+		"it waited for one": {1, limit.Holder{Wanted: 8}},
+	} {
+		c.dead.Name, c.dead.Since, c.dead.Until = "dead", t0.Add(-time.Minute), t0.Add(limit.PermitTTL)
+		bound, st, g := task.Limit{Concurrency: c.concurrency}, limit.State{Holders: []limit.Holder{c.dead}}, limit.Grant{}
+		waited := time.Duration(0)
+		for ; g.Permits == 0 && waited < time.Minute; waited += 100 * time.Millisecond {
+			st, g = st.Grant(limit.Ask{Limit: bound, Holder: "living", Wanted: 8}, back.Add(waited))
+		}
+		if waited > 2*limit.PermitTTL {
+			t.Errorf("%s: the only living worker waits for %v", name, waited)
+		}
+	}
+
+	st, _ := limit.State{}.Grant(limit.Ask{Limit: task.Limit{Concurrency: 1}, Holder: "a", Wanted: 8}, t0)
+	served := map[string]bool{}
+	for at := back; at.Before(back.Add(4 * time.Second)); at = at.Add(100 * time.Millisecond) {
+		for _, name := range []string{"a", "b"} {
+			var g limit.Grant
+			st, g = st.Grant(limit.Ask{Limit: task.Limit{Concurrency: 1}, Holder: name, Wanted: 8}, at)
+			served[name] = served[name] || g.Permits > 0
+		}
+	}
+	if !served["a"] || !served["b"] {
+		t.Errorf("served are %v: one worker keeps the permit", served)
+	}
+	if st := (limit.State{LimitedAt: t0}); st.Limited(back) {
+		t.Error("the queue counts as limited until the clock has caught up")
+	}
+}
+
+// Slots that were leased before the clock was set back would come as much later: a worker with enough of them would ask for none.
+func TestSlotsAfterTheClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	rate := task.Rate{Calls: 100, Per: time.Second}
+	var s limit.Slots
+	lease, pace := limit.Next(rate, limit.Pace{}, t0, 1)
+	for s.Add(lease); lease.N > 0; s.Add(lease) {
+		lease, pace = limit.Next(rate, pace, t0, 1)
+	}
+	if s.Ready(t0); s.Len() < 50 {
+		t.Errorf("%d slots are left of those that come soon", s.Len())
+	}
+	if s.Ready(t0.Add(-time.Hour)); s.Len() != 0 || s.Lost() != 0 {
+		t.Errorf("%d slots are left of those that come in an hour", s.Len())
+	}
+}

@@ -19,6 +19,18 @@ type Holder struct {
 	Until   time.Time `json:"until"`  // then its permits, or its wish, expire
 }
 
+// bounded brings back the times of a holder that tells of the future: the clock was set back since. Otherwise the permits of a dead
+// worker would last for as long, and a living one would keep its own from those that wait.
+func (h Holder) bounded(now time.Time) Holder {
+	if latest := now.Add(PermitTTL); h.Until.After(latest) {
+		h.Until = latest
+	}
+	if h.Since.After(now) {
+		h.Since = now
+	}
+	return h
+}
+
 func (h Holder) waits() bool { return h.Permits == 0 && h.Wanted > 0 }
 
 // Permits decides how many transactions of a holder may run, if it wants a number of them, and runs some already. The others

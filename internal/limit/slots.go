@@ -116,9 +116,13 @@ func (s *Slots) Len() (n int) {
 	return n
 }
 
-// Ready returns how many slots have come, and forgets those that came long ago.
+// Ready returns how many slots have come, and forgets those that came long ago. It forgets all if the first one is farther ahead than
+// slots are leased: the clock was set back since.
 func (s *Slots) Ready(now time.Time) (n int) {
 	s.expire(now.Add(-s.life()))
+	if first, ok := s.First(); ok && first.After(now.Add(2*ahead)) {
+		s.leases = nil
+	}
 	for _, l := range s.leases {
 		n += l.ready(now)
 	}

@@ -36,7 +36,7 @@ const (
 )
 
 // Limited reports whether due tasks of the queue wait for its limit.
-func (s State) Limited(now time.Time) bool { return now.Sub(s.LimitedAt) < limitedFor }
+func (s State) Limited(now time.Time) bool { return now.Sub(s.LimitedAt).Abs() < limitedFor }
 
 // Same reports whether the workers share the same in both states.
 func (s State) Same(other State) bool {
@@ -85,6 +85,7 @@ func (s State) Grant(a Ask, now time.Time) (State, Grant) {
 	}
 	mine, others := Holder{Name: a.Holder, Since: now}, make([]Holder, 0, len(s.Holders)+1)
 	for _, h := range s.Holders {
+		h = h.bounded(now)
 		switch {
 		case h.Name == a.Holder:
 			mine = h

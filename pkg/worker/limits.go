@@ -106,11 +106,11 @@ func (l *lessee) awaitSlots(d time.Duration) {
 
 // needs reports whether it is time to ask: for slots, for permits, to renew or return these, or to tell that due tasks wait.
 func (l *lessee) needs(a limit.Ask, now time.Time) bool {
-	since := now.Sub(l.asked)
+	since := now.Sub(l.asked).Abs() // the database's clock may have been set back since
 	switch {
 	case a.Slots:
 		return true
-	case a.Refused && now.Sub(l.reported) >= refusalInterval:
+	case a.Refused && now.Sub(l.reported).Abs() >= refusalInterval:
 		return true
 	case a.Limit.Concurrency == 0:
 		return false
