@@ -192,6 +192,7 @@ func (p *operationPage) lockRecurrences(ctx context.Context, tx *sqlx.Tx) error 
 		p.newest[r.Newest] = true
 	}
 	p.progress.Know(locked)
+	p.progress.MakeAfter(p.operation.CreatedAt) // or the operation would cancel these too
 	if len(locked) == len(ids) {
 		return nil
 	}

@@ -45,6 +45,7 @@ type Progress struct {
 	steps []step
 	ids   []task.ID // of the recurrences
 	known []task.Recurrence
+	since time.Time // see MakeAfter
 	made  []task.Task
 	notes []task.Event
 	ticks []Tick
@@ -95,6 +96,10 @@ func (p *Progress) add(t task.Task, began time.Time, ended bool) {
 // Know gives Write the rows of all recurrences that are concerned, as the transaction has locked them: it does not read them. Nil
 // has it read them.
 func (p *Progress) Know(locked []task.Recurrence) { p.known = locked }
+
+// MakeAfter has Write make tasks of a later moment than this one, whatever the time is: the database's clock may have been set back
+// since.
+func (p *Progress) MakeAfter(t time.Time) { p.since = t }
 
 // Empty reports whether no recurrence is concerned: then Write does nothing.
 func (p *Progress) Empty() bool { return len(p.steps) == 0 }
@@ -194,6 +199,9 @@ func (p *Progress) insert(ctx context.Context, q sqlx.ExtContext, store Store, p
 	of := map[task.ID]*pair{}
 	for i := range pairs {
 		if tick := pairs[i].tick; !tick.ID.IsZero() {
+			if !tick.CreatedAt.After(p.since) {
+				tick.CreatedAt = p.since.Add(time.Millisecond)
+			}
 			ticks = append(ticks, tick)
 			of[tick.ID] = &pairs[i]
 		}
