@@ -108,6 +108,9 @@ func BeforePurge(s *Store, fn func()) func(ctx context.Context, before time.Time
 // SetPurgeScan sets how many entries of the index a call of Purge examines.
 func SetPurgeScan(s *Store, n int) { s.purgeScan = n }
 
+// SetOwnedAhead sets how many ids of an owner are read at once.
+func SetOwnedAhead(s *Store, n int) { s.ownedAhead = n }
+
 // PurgeSQL are the statements of Purge that find a page's end, and rows up to it, for EXPLAIN.
 func PurgeSQL(d Dialect, before time.Time, after, end task.Cursor, limit int) (ofEnd, ofRows Statement) {
 	ofEnd.Text, ofEnd.Args = byChange.endSQL(d, window{to: before, after: after, limit: purgeScan})

@@ -121,7 +121,7 @@ func newPool(inner driver.Connector, settings []string, o Options) *sqlx.DB {
 	n := cmp.Or(o.MaxOpen, 32)
 	db.SetMaxOpenConns(n)
 	db.SetMaxIdleConns(n)
-	db.SetConnMaxLifetime(10 * time.Minute) // so that a primary that moved behind its name is found
+	db.SetConnMaxLifetime(10 * time.Minute)    // so that a primary that moved behind its name is found
 	db.SetConnMaxIdleTime(o.waitTimeout() / 2) // before the server closes the connection
 	return db
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -15,7 +16,30 @@ import (
 )
 
 // An operation walks by the primary key: whatever it changes in a row, no row comes twice or moves past the cursor. With an
-// owner it reads the owner's index instead, and sorts what that holds: an owner has few tasks compared with the table.
+// owner it takes the ids from the owner's index. That is not in their order, so they are sorted, and kept for the next pages:
+// otherwise each page of an owner with a million tasks would sort a million. Whether a row is still one to change, its page asks.
+
+const (
+	ownedAhead = 20_000 // ids that are kept for the next pages of an operation
+	maxOwned   = 16     // operations for which ids are kept
+)
+
+// ownedIDs are ids of an owner's tasks, in id order.
+type ownedIDs struct {
+	after task.ID // they are behind this one
+	ids   []task.ID
+	more  bool // others are behind them
+}
+
+// behind returns what follows a cursor; false if that is not known.
+func (w ownedIDs) behind(cursor task.ID) ([]task.ID, bool) {
+	n, found := slices.BinarySearchFunc(w.ids, cursor, compareIDs)
+	if found {
+		n++
+	}
+	known := !cursor.IsZero() && compareIDs(cursor, w.after) >= 0 && (n < len(w.ids) || !w.more)
+	return w.ids[n:], known
+}
 
 // NextIDs reads the ids of the next tasks that the operation may be about, as they are now, in id order behind its cursor:
 // at most limit of them, among the next scan rows. It returns up to where it has looked, and whether no row was left. Without
@@ -23,16 +47,19 @@ import (
 func (s *Store) NextIDs(ctx context.Context, q sqlx.QueryerContext, o task.Operation, scan, limit int) (
 	ids []task.ID, next task.ID, over bool, err error,
 ) {
-	last, bounded := task.ID{}, false
-	if o.Filter.Owner == "" {
-		if last, bounded, err = s.scanEnd(ctx, q, o.Cursor, scan); err != nil {
-			return nil, next, false, fmt.Errorf("read where the page of operation %s ends: %w", o.ID, err)
-		}
+	if o.Filter.Owner != "" {
+		return s.nextOwned(ctx, q, o, scan, limit)
 	}
-	text, args := s.nextIDsSQL(o, last, bounded, limit)
-	var id task.ID
-	if err = forEach(ctx, q, "SELECT id"+text, args, []any{idBytes{&id}}, func() { ids = append(ids, id) }); err != nil {
-		return nil, next, false, fmt.Errorf("read the tasks of operation %s: %w", o.ID, err)
+	last, bounded, err := s.scanEnd(ctx, q, o.Cursor, scan)
+	if err != nil {
+		return nil, next, false, fmt.Errorf("read where the page of operation %s ends: %w", o.ID, err)
+	}
+	where, args := " AND id > ?", []any{o.Cursor[:]}
+	if bounded {
+		where, args = where+" AND id <= ?", append(args, last[:])
+	}
+	if ids, err = s.chosenIDs(ctx, q, o, where, args, limit); err != nil {
+		return nil, next, false, err
 	}
 	switch {
 	case len(ids) == limit:
@@ -57,18 +84,74 @@ func (s *Store) scanEnd(ctx context.Context, q sqlx.QueryerContext, after task.I
 	return last, err == nil, err
 }
 
-// nextIDsSQL is the statement of NextIDs after its columns; up to the last id if it is bounded.
-func (s *Store) nextIDsSQL(o task.Operation, last task.ID, bounded bool, limit int) (string, []any) {
-	index := "PRIMARY"
-	if o.Filter.Owner != "" {
-		index = "duetime_tasks_owner"
+// nextOwned is NextIDs of an operation with an owner.
+func (s *Store) nextOwned(ctx context.Context, q sqlx.QueryerContext, o task.Operation, scan, limit int) (
+	ids []task.ID, next task.ID, over bool, err error,
+) {
+	found, more, err := s.ownedBehind(ctx, q, o)
+	if err != nil {
+		return nil, next, false, err
 	}
-	where, args := s.chosenBy(o)
-	where, args = where+" AND id > ?", append(args, o.Cursor[:])
-	if bounded {
-		where, args = where+" AND id <= ?", append(args, last[:])
+	if len(found) > scan {
+		found, more = found[:scan], true
 	}
-	return " FROM duetime_tasks" + s.dialect.force(index) + " WHERE " + where + " ORDER BY id LIMIT ?", append(args, limit)
+	next = o.Cursor
+	for part := range slices.Chunk(found, task.MaxPerCall) {
+		chosen, err := s.chosenIDs(ctx, q, o, " AND id IN ("+marks(len(part))+")", idArgs(part), limit-len(ids))
+		if err != nil {
+			return nil, next, false, err
+		}
+		if ids = append(ids, chosen...); len(ids) == limit {
+			return ids, ids[limit-1], false, nil
+		}
+		next = part[len(part)-1]
+	}
+	return ids, next, !more, nil
+}
+
+// ownedBehind returns ids of the operation's owner behind its cursor, and whether others follow. It knows them from an earlier
+// page, or reads them: by the index alone, without their rows.
+func (s *Store) ownedBehind(ctx context.Context, q sqlx.QueryerContext, o task.Operation) (ids []task.ID, more bool, err error) {
+	s.ownedMu.Lock()
+	w, kept := s.owned[o.ID]
+	s.ownedMu.Unlock()
+	if ids, known := w.behind(o.Cursor); kept && known {
+		return ids, w.more, nil
+	}
+	where, args := "owner = ? AND id > ?", []any{o.Filter.Owner, o.Cursor[:]}
+	if from, _ := o.Verb.From(); from == task.Dead {
+		where, args = where+" AND state = ?", append(args, int64(from))
+	}
+	w = ownedIDs{after: o.Cursor}
+	limit := cmp.Or(s.ownedAhead, ownedAhead)
+	var id task.ID
+	err = forEach(ctx, q, "SELECT id FROM duetime_tasks"+s.dialect.force("duetime_tasks_owner")+" WHERE "+where+" ORDER BY id LIMIT ?",
+		append(args, limit), []any{idBytes{&id}}, func() { w.ids = append(w.ids, id) })
+	if err != nil {
+		return nil, false, fmt.Errorf("read the tasks of owner %s for operation %s: %w", o.Filter.Owner, o.ID, err)
+	}
+	w.more = len(w.ids) == limit
+	s.ownedMu.Lock()
+	defer s.ownedMu.Unlock()
+	if len(s.owned) >= maxOwned || s.owned == nil {
+		s.owned = map[task.ID]ownedIDs{}
+	}
+	s.owned[o.ID] = w
+	return w.ids, w.more, nil
+}
+
+// chosenIDs reads the ids of the tasks that the operation may be about, by the primary key.
+func (s *Store) chosenIDs(ctx context.Context, q sqlx.QueryerContext, o task.Operation, where string, bounds []any, limit int) (
+	ids []task.ID, err error,
+) {
+	chosen, args := s.chosenBy(o)
+	var id task.ID
+	err = forEach(ctx, q, "SELECT id FROM duetime_tasks"+s.dialect.force("PRIMARY")+" WHERE "+chosen+where+" ORDER BY id LIMIT ?",
+		append(append(args, bounds...), limit), []any{idBytes{&id}}, func() { ids = append(ids, id) })
+	if err != nil {
+		return nil, fmt.Errorf("read the tasks of operation %s: %w", o.ID, err)
+	}
+	return ids, nil
 }
 
 // chosenBy is the condition that the operation's verb and filter choose a row. For an operation that was made it includes

@@ -31,6 +31,10 @@ type Store struct {
 	refreshing atomic.Bool                // such a read is under way in the background
 	refreshes  sync.WaitGroup
 
+	ownedMu    sync.Mutex
+	owned      map[task.ID]ownedIDs // by operation
+	ownedAhead int                  // ids that are read at once; 0: ownedAhead
+
 	purgeMu   sync.Mutex
 	purged    task.Cursor // where the last purge stopped
 	purging   bool        // a round of purges is under way
