@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -19,14 +20,15 @@ const (
 	operationsReason = "operation"
 )
 
-// operations carries out operations, the oldest first, in pages: see operationPage. While tasks run, a run of the pass does a
+// operations carries out operations in pages: see operationPage. All that run take turns: that goes on whose turn is the longest
+// ago, and one with a rate once its rate allows. So a slow or a large one delays another one by a run of the pass. While tasks run, a run of the pass does a
 // small page and then sleeps, as rehome does. The rows of a page are put into the index while the next page is changed; a
 // daemon that dies before leaves them to the changed pass. While Redis is away operations go on, also in a term that begins
 // then: they wait for a rebuild that is under way, not for the first look at the markers.
 type operations struct {
-	r       *Reconciler
-	current task.ID     // of which the log has said that it goes on
-	at      []time.Time // moments of the last pages' changes: busy leaves them out
+	r    *Reconciler
+	next map[task.ID]time.Time // when each one goes on, on the local clock; only those of which the log has said that they do
+	at   []time.Time           // moments of the last pages' changes: busy leaves them out
 }
 
 func (s *operations) pass(ctx context.Context, now clock) (loop.Result, error) {
@@ -41,25 +43,54 @@ func (s *operations) pass(ctx context.Context, now clock) (loop.Result, error) {
 	if s.r.rebuilding() {
 		return loop.Result{Next: yieldInterval}, nil
 	}
-	o := running[0]
-	if s.current != o.ID {
-		s.current = o.ID
-		s.r.cfg.Logger.InfoContext(ctx, "operation goes on", "operation", o.ID, "verb", o.Verb, "n", o.Changed, "actor", o.Actor)
-	}
+	o := s.first(ctx, running)
 	s.forget(now().Add(-busyTime))
 	busy, err := s.r.busy(ctx, now, s.at...)
 	if err != nil {
 		return loop.Result{}, err
 	}
 	began := time.Now()
-	changed, err := s.pages(ctx, o, busy)
+	changed, stands, err := s.pages(ctx, o, busy)
+	took := time.Since(began)
+	s.next[o.ID] = time.Now().Add(paced(o.Rate, changed, busy, took).Next) // after an error too: the others come first
 	if err != nil {
 		return loop.Result{}, err
 	}
-	return paced(o.Rate, changed, busy, time.Since(began)), nil
+	if stands {
+		running = slices.DeleteFunc(running, func(other task.Operation) bool { return other.ID == o.ID })
+	}
+	return s.nextRun(running, paced(0, changed, busy, took)), nil
 }
 
-// paced says when the next run begins after one that has changed so many rows.
+// first returns the operation that goes on.
+func (s *operations) first(ctx context.Context, running []task.Operation) task.Operation {
+	next := make(map[task.ID]time.Time, len(running))
+	for _, o := range running {
+		at, known := s.next[o.ID]
+		if next[o.ID] = at; !known {
+			s.r.cfg.Logger.InfoContext(ctx, "operation goes on", "operation", o.ID, "verb", o.Verb, "n", o.Changed, "actor", o.Actor)
+		}
+	}
+	s.next = next
+	return slices.MinFunc(running, func(a, b task.Operation) int { return next[a.ID].Compare(next[b.ID]) })
+}
+
+// nextRun says when the next run begins: once an operation may go on, and no earlier than after as long a sleep as running tasks want.
+func (s *operations) nextRun(running []task.Operation, sleep loop.Result) loop.Result {
+	if len(running) == 0 {
+		return sleep
+	}
+	wait := time.Until(s.next[running[0].ID])
+	for _, o := range running[1:] {
+		wait = min(wait, time.Until(s.next[o.ID]))
+	}
+	if wait = max(wait, sleep.Next); wait <= 0 {
+		return loop.Result{More: true}
+	}
+	return loop.Result{Next: wait}
+}
+
+// paced says when an operation's next run begins after one that has changed so many rows.
 func paced(rate, changed int, busy bool, took time.Duration) loop.Result {
 	wait := time.Duration(0)
 	if busy {
@@ -98,8 +129,8 @@ func pagesOf(rate int, busy bool) (scan, size, n int) {
 	return scan, size, n
 }
 
-// pages runs the next pages of the operation, and returns how many rows they have changed.
-func (s *operations) pages(ctx context.Context, o task.Operation, busy bool) (changed int, err error) {
+// pages runs the next pages of the operation, and returns how many rows they have changed, and whether the operation does not go on.
+func (s *operations) pages(ctx context.Context, o task.Operation, busy bool) (changed int, stands bool, err error) {
 	scan, size, n := pagesOf(o.Rate, busy)
 	var puts errgroup.Group
 	puts.SetLimit(rehomeMoves)
@@ -110,11 +141,11 @@ func (s *operations) pages(ctx context.Context, o task.Operation, busy bool) (ch
 	}()
 	for range n {
 		if s.r.rebuilding() {
-			return changed, nil
+			return changed, false, nil
 		}
 		p, err := s.page(ctx, o.ID, scan, size)
 		if err != nil {
-			return changed, err
+			return changed, false, err
 		}
 		if len(p.changed) > 0 {
 			s.at = append(s.at, p.at)
@@ -124,10 +155,10 @@ func (s *operations) pages(ctx context.Context, o task.Operation, busy bool) (ch
 		s.count(p)
 		if p.operation.State != task.OperationRunning {
 			s.ended(ctx, p.operation)
-			return changed, nil
+			return changed, true, nil
 		}
 	}
-	return changed, nil
+	return changed, false, nil
 }
 
 // page runs one page. Rows that others have locked are waited for, without a transaction; at last they are left alone.
@@ -175,7 +206,6 @@ func (s *operations) count(p *operationPage) {
 
 // ended logs that an operation does not go on.
 func (s *operations) ended(ctx context.Context, o task.Operation) {
-	s.current = task.ID{}
 	s.r.cfg.Logger.InfoContext(ctx, "operation stands",
 		"operation", o.ID, "verb", o.Verb, "state", o.State.String(), "n", o.Changed, "actor", o.Actor)
 }

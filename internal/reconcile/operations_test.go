@@ -1,12 +1,15 @@
 package reconcile
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
@@ -345,6 +348,63 @@ func TestOperationIsPaced(t *testing.T) {
 			t.Errorf("%+v: got %d pages of %d among %d", c, n, size, scan)
 		}
 	}
+}
+
+// A slow operation, a large one and one whose pages fail don't keep others waiting, and each goes on as its rate allows.
+func TestOperationsTakeTurns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Config{})
+	w.timers(t, "timer", 80)
+	slow := w.operate(t, task.Operation{Verb: task.VerbShift, By: time.Hour, Filter: task.Filter{Kind: "timer"}, Rate: 1})
+	fast := w.operate(t, task.Operation{Verb: task.VerbShift, By: time.Hour, Filter: task.Filter{Kind: "other"}, Rate: 10})
+	failing := w.operate(t, task.Operation{Verb: task.VerbCancel, Filter: task.Filter{Kind: "none"}})
+	w.store = bounded{failingStore{hookStore{w.rows, w}, failing.ID}}
+	pass := &operations{r: w.Reconciler}
+	failed := 0
+	for range 15 {
+		before := maps.Clone(pass.next)
+		if _, err := pass.pass(t.Context(), w.clock); err != nil {
+			failed++
+		}
+		for id, wait := range map[task.ID]time.Duration{slow.ID: time.Hour, fast.ID: 0} { // as if their rates allowed no more, and more
+			if !pass.next[id].Equal(before[id]) {
+				pass.next[id] = time.Now().Add(wait)
+			}
+		}
+	}
+	if got := w.operation(t, slow.ID); got.Changed != 1 {
+		t.Errorf("the slow one has changed %d, want 1", got.Changed)
+	}
+	if got := w.operation(t, fast.ID); got.State != task.OperationDone || got.Changed != 40 {
+		t.Errorf("the other one: %+v", got)
+	}
+	if failed < 5 {
+		t.Errorf("the failing one had %d turns", failed)
+	}
+	one, two := task.Operation{ID: task.NewID()}, task.Operation{ID: task.NewID()}
+	pass.next = map[task.ID]time.Time{one.ID: time.Now().Add(time.Hour), two.ID: time.Now().Add(time.Minute)}
+	if got := pass.nextRun([]task.Operation{one, two}, loop.Result{More: true}); got.Next <= 0 || got.Next > time.Minute {
+		t.Errorf("the next run is in %v, want the first turn's moment", got.Next)
+	}
+	if got := pass.nextRun([]task.Operation{one, two}, loop.Result{Next: 2 * time.Minute}); got.Next != 2*time.Minute {
+		t.Errorf("the next run is in %v, want the sleep beside running tasks", got.Next)
+	}
+	if got := pass.nextRun([]task.Operation{one, {}}, loop.Result{More: true}); !got.More {
+		t.Errorf("a new operation waits for %v", got.Next)
+	}
+}
+
+// failingStore fails to lock the row of an operation.
+type failingStore struct {
+	hookStore
+	id task.ID
+}
+
+func (f failingStore) LockOperation(ctx context.Context, q sqlx.ExtContext, id task.ID) (task.Operation, bool, error) {
+	if id == f.id {
+		return task.Operation{}, false, errors.New("it fails")
+	}
+	return f.hookStore.LockOperation(ctx, q, id)
 }
 
 // A small rate bounds the changes, not the look for rows to change.

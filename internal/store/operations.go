@@ -125,7 +125,7 @@ func (s *Store) operation(ctx context.Context, q sqlx.QueryerContext, id task.ID
 }
 
 // Operations reads the newest limit operations, in any state, the newest first. An id may be its caller's, and says nothing
-// about the time. All rows are sorted: operations are carried out one after the other, and purged some time after their end.
+// about the time. All rows are sorted: operations are few, and purged some time after their end.
 func (s *Store) Operations(ctx context.Context, limit int) ([]task.Operation, error) {
 	text := "SELECT " + operationList + " FROM duetime_operations ORDER BY created_at DESC, id DESC LIMIT ?"
 	found, err := queryOperations(ctx, s.db, text, []any{limit})

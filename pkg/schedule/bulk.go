@@ -40,7 +40,7 @@ const maxOperations = 1000
 
 // Bulk makes an operation, and returns it with its id: when the transaction has committed, the daemon changes all tasks that
 // the operation's filter chooses, in pages of a transaction each and in the order of their ids. It goes on after crashes,
-// changes no task twice, and makes way for running tasks. One operation runs at a time, the oldest first.
+// changes no task twice, and makes way for running tasks. Operations that run at the same time take turns.
 //
 // Which tasks: those that match when their turn comes. A task that was made after the operation is not changed, and one of a
 // transaction that was open at that moment may be left out. Look at it by Operation; PauseOperation, ResumeOperation and

@@ -49,7 +49,7 @@ type OperationState int8
 
 // The states of an operation. The numbers are those of the column.
 const (
-	OperationRunning   OperationState = iota // the daemon works on it, or on one that was made before it
+	OperationRunning   OperationState = iota // the daemon works on it, in turn with the others
 	OperationPaused                          // until somebody resumes it
 	OperationCancelled                       // by a service or an operator; what it has changed stays so
 	OperationDone                            // it has come to the last task
