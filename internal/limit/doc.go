@@ -18,4 +18,5 @@
 // A permit lets one transaction run. Permits last two seconds and are renewed twice a second. A worker whose permits have
 // expired, because it was frozen or MySQL was away, hands out nothing until it has new ones. What it has in hand meanwhile
 // runs on: for that long there may be more at once. If the database's clock is set back, permits of before last two seconds from then on.
+// The row names 350 workers at most. Where more want permits, one that has had its turn makes room.
 package limit

@@ -1,6 +1,7 @@
 package limit_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -324,5 +325,50 @@ func TestSlotsAfterTheClockWasSetBack(t *testing.T) {
 	}
 	if s.Ready(t0.Add(-time.Hour)); s.Len() != 0 || s.Lost() != 0 {
 		t.Errorf("%d slots are left of those that come in an hour", s.Len())
+	}
+}
+
+// However many workers want permits, the row holds those that it names, and all have their turn.
+func TestMoreWorkersThanARowHolds(t *testing.T) {
+	t.Parallel()
+	const workers, concurrency = 500, 100
+	r := rand.New(rand.NewPCG(1, 7))
+	st, served, until := limit.State{}, map[string]bool{}, map[string]time.Time{}
+	names := make([]string, workers)
+	for i := range names {
+		names[i] = task.NewID().String()
+	}
+	permits := map[string]int{}
+	for now := t0.Add(123456789); len(served) < workers; now = now.Add(100 * time.Millisecond) {
+		if now.After(t0.Add(2 * time.Minute)) {
+			t.Fatalf("%d of %d workers had a permit after %v", len(served), workers, now.Sub(t0))
+		}
+		for _, i := range r.Perm(workers) {
+			name := names[i]
+			running := permits[name]
+			if until[name].Before(now) {
+				running = 0
+			}
+			var g limit.Grant
+			ask := limit.Ask{Limit: task.Limit{Concurrency: concurrency}, Holder: name, Wanted: 12345, Running: running}
+			if st, g = st.Grant(ask, now); g.Permits > 0 {
+				served[name] = true
+			}
+			if g.Permits == 0 && running > 0 { // its transactions end at once
+				ask.Running = 0
+				st, g = st.Grant(ask, now)
+			}
+			permits[name], until[name] = g.Permits, g.Until
+		}
+		if text, err := json.Marshal(st.Holders); err != nil || len(text) > 65535 {
+			t.Fatalf("%d holders take %d bytes, %v", len(st.Holders), len(text), err)
+		}
+		total := 0
+		for _, h := range st.Holders {
+			total += h.Permits
+		}
+		if total > concurrency {
+			t.Fatalf("%d permits are given, %d may be", total, concurrency)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import "time"
 // Constants of permits.
 const (
 	minHolding = time.Second // a worker keeps its permits this long while others, which have none, wait
+	maxHolders = 350         // that a row has: each takes up to 170 of its 65,535 bytes
 
 	// PermitTTL is how long a permit lasts without being renewed: that long after the end of a worker its permits are lost.
 	PermitTTL = 2 * time.Second

@@ -16,6 +16,7 @@ type State struct {
 	Pace        Pace       // of the rate
 	Holders     []Holder   // those that have permits, or want some
 	LimitedAt   time.Time  // when a worker last told that due tasks wait for the limit
+	Damaged     error      // why the row can't be read: then nothing else of it counts; nil: it can
 }
 
 // Limit returns the queue's limit, if it is configured so: what an operator has set comes first.
@@ -93,17 +94,23 @@ func (s State) Grant(a Ask, now time.Time) (State, Grant) {
 			others = append(others, h)
 		}
 	}
-	if mine.Until.Before(now) {
+	known := !mine.Until.Before(now)
+	if !known {
 		mine = Holder{Name: a.Holder, Since: now}
 	}
 	mine.Wanted = max(a.Wanted, a.Running)
 	g.Permits, g.Until = Permits(a.Limit.Concurrency, mine, others, now), now.Add(PermitTTL)
+	// A full row has no room for another worker: it asks again. So that all have their turn, one that has had permits leaves.
+	if !known && len(others) >= maxHolders {
+		s.Holders = others
+		return s, Grant{Slots: g.Slots, SlotsAt: g.SlotsAt, Until: g.Until}
+	}
 	had := mine.Permits > 0
 	mine.Permits, mine.Until = max(g.Permits, a.Running), g.Until
 	if had != (mine.Permits > 0) {
 		mine.Since = now
 	}
-	if mine.Wanted > 0 || mine.Permits > 0 {
+	if yields := had && len(others) >= maxHolders-1; mine.Permits > 0 || mine.Wanted > 0 && !yields {
 		others = append(others, mine)
 	}
 	s.Holders = others

@@ -19,27 +19,28 @@ import (
 
 const limitColumns = "queue, rate, concurrency, version, leased_us, owed_us, holders, limited_at"
 
-// Limits returns the shared state of all queues that have one.
+// Limits returns the shared state of all queues that have one. A row that can't be read is Damaged, and spoils no other queue's.
 func (s *Store) Limits(ctx context.Context) (map[string]limit.State, error) { return s.limits(ctx, "") }
 
-// Limit returns the shared state of a queue; its version is 0 if it has none yet.
+// Limit returns the shared state of a queue; its version is 0 if it has none yet. A damaged row is an error.
 func (s *Store) Limit(ctx context.Context, queue string) (limit.State, error) {
 	found, err := s.limits(ctx, " WHERE queue = ?", queue)
 	st := found[queue]
 	st.Queue = queue
-	return st, err
+	return st, cmp.Or(err, st.Damaged)
 }
 
 func (s *Store) limits(ctx context.Context, where string, args ...any) (map[string]limit.State, error) {
 	found := map[string]limit.State{}
 	var r limitRow
-	var wrong error
 	err := forEach(ctx, s.db, "SELECT "+limitColumns+" FROM duetime_limits"+where, args, r.dest(), func() {
 		st, err := r.state()
-		wrong = cmp.Or(wrong, err)
+		if err != nil {
+			st.Damaged = fmt.Errorf("read the limit of queue %s, whose row of duetime_limits is damaged: %w", r.queue, err)
+		}
 		found[st.Queue] = st
 	})
-	if err := cmp.Or(err, wrong); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("read limits: %w", err)
 	}
 	return found, nil

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -62,5 +63,16 @@ func limits(t *testing.T, s *store.Store) {
 	must(t, err)
 	if got := read.Limit(configured); got != configured || read.Pace.Leased.IsZero() {
 		t.Errorf("as configured: %+v of %+v", got, read)
+	}
+
+	// A row that can't be read spoils no other one.
+	must(t, exec(s.DB(), "UPDATE duetime_limits SET holders = '[{\"na' WHERE queue = 'mails'"))
+	if _, err = s.Limit(ctx, "mails"); err == nil || !strings.Contains(err.Error(), "queue mails") {
+		t.Errorf("a damaged row: %v", err)
+	}
+	all, err = s.Limits(ctx)
+	must(t, err)
+	if got := all["fresh"].Limit(configured); all["mails"].Damaged == nil || all["fresh"].Damaged != nil || got.Concurrency != 9 {
+		t.Errorf("beside a damaged row: %+v", all)
 	}
 }

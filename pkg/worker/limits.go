@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -153,18 +154,24 @@ func (l *lessee) show(limited bool) {
 	l.queue.worker.metrics.limited.WithLabelValues(l.queue.name).Set(value)
 }
 
-// applyLimits sets each queue's limit: an operator's, or as configured.
+// applyLimits sets each queue's limit: an operator's, or as configured. A queue whose row is damaged keeps its own.
 func (w *Worker) applyLimits(ctx context.Context) error {
 	shared, err := w.limits.Limits(ctx)
 	if err != nil {
 		return err
 	}
+	var damaged []error
 	for _, q := range w.queues {
-		bound := shared[q.name].Limit(w.cfg.Limits[q.name])
+		st := shared[q.name]
+		if st.Damaged != nil {
+			damaged = append(damaged, st.Damaged)
+			continue
+		}
+		bound := st.Limit(w.cfg.Limits[q.name])
 		if bound != q.hold.Limit() {
 			q.log.InfoContext(ctx, "limit of a queue", slog.String("rate", bound.Rate.String()), slog.Int("concurrency", bound.Concurrency))
 			q.hold.SetLimit(bound)
 		}
 	}
-	return nil
+	return errors.Join(damaged...)
 }

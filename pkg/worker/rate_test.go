@@ -142,6 +142,7 @@ func TestOperatorsRate(t *testing.T) {
 	pipelinetest.Must(t, err)
 	want(t, "the oldest task that nobody holds back", oldest.IsZero(), true)
 
+	w.store.Exec(`INSERT INTO duetime_limits (queue, holders) VALUES ('other', '[{"na')`) // another queue's row is damaged
 	none := task.Rate{}
 	pipelinetest.Must(t, w.store.SetRate(t.Context(), w.store.DB(), "default", &none))
 	pipelinetest.Await(t, "all are done", func() bool { return w.store.Number("SELECT COUNT(*) FROM duetime_tasks WHERE state = 1") == n })
