@@ -155,7 +155,7 @@ func (t *Tx) redefine(ctx context.Context, stands, wanted task.Recurrence) (task
 		return next, nil
 	}
 	taken = append(taken, task.Task{}) // none
-	next, tick := next.Again(taken[0], t.now)
+	next, tick := next.Remake(taken[0], t.now)
 	return t.begin(ctx, next, tick, define)
 }
 

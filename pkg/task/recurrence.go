@@ -183,14 +183,14 @@ func (r Recurrence) Begin(now time.Time) (Recurrence, Task) {
 	r.State, r.Note = RecurrenceActive, ""
 	r.Passed = latest(r.Passed, now)
 	if waits.DueAt.After(now) {
-		return r.Again(waits, now)
+		return r.Remake(waits, now)
 	}
 	return r.plan(time.Time{}, time.Time{}, now)
 }
 
-// Again is Begin for a recurrence whose newest task was taken back. If its tick has passed, since the task waited for its jitter or
+// Remake is Begin for a recurrence whose newest task was taken back. If its tick has passed, since the task waited for its jitter or
 // was put off, the tick gets another task, due when that one was.
-func (r Recurrence) Again(taken Task, now time.Time) (Recurrence, Task) {
+func (r Recurrence) Remake(taken Task, now time.Time) (Recurrence, Task) {
 	_, tick, ok := taken.Tick()
 	p := r.Policy
 	if !ok || tick.After(now) || r.State != RecurrenceActive || tick.Before(p.Start) || !p.End.IsZero() && !tick.Before(p.End) ||
@@ -258,7 +258,7 @@ func (r Recurrence) Stop(now time.Time) Recurrence {
 }
 
 // Withdraw is the transition after the newest task was taken back before its time: its tick has not been made,
-// see Again. Another transition follows, with which the row is written: it tells the time.
+// see Remake. Another transition follows, with which the row is written: it tells the time.
 func (r Recurrence) Withdraw(now time.Time) Recurrence {
 	before := r.Passed.Add(-time.Millisecond)
 	r.Made--
