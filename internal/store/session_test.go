@@ -277,8 +277,8 @@ func TestSession(t *testing.T) {
 		{store.Options{LockWait: 1500 * time.Millisecond, WaitTimeout: 11 * time.Second}, 2, 11},
 		{store.ForWorker(1, 1, time.Minute), 1, 75},
 	} {
-		s, dsn := openMySQLStore(t, c.options)
-		s = opened(t, dsn+"?wait_timeout=28800&innodb_lock_wait_timeout=50", c.options)
+		_, dsn := openMySQLStore(t, c.options)
+		s := opened(t, dsn+"?wait_timeout=28800&innodb_lock_wait_timeout=50", c.options)
 		var isolation, zone string
 		var lockWait, wait int
 		must(t, s.DB().QueryRowxContext(t.Context(), "SELECT @@SESSION."+pipelinetest.IsolationVariable(t)+", @@SESSION.time_zone, "+
