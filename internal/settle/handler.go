@@ -1,7 +1,9 @@
 package settle
 
 import (
+	"cmp"
 	"context"
+	"math"
 	"sync/atomic"
 
 	"github.com/duetime/duetime/pkg/task"
@@ -30,4 +32,9 @@ type Handler struct {
 }
 
 // needsOwnTransaction reports whether a task of this handler must not share its transaction.
-func (h *Handler) needsOwnTransaction() bool { return h.Form == Outside || h.slow.Load() }
+func (h *Handler) needsOwnTransaction() bool {
+	return h.Form == Outside || h.Info.Batch == 1 || h.slow.Load()
+}
+
+// batch is how many tasks of this handler may share a transaction.
+func (h *Handler) batch() int { return cmp.Or(h.Info.Batch, math.MaxInt) }

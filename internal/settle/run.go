@@ -10,15 +10,15 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// run calls the handlers in id order. It holds the remaining hints after Config.BatchTime of handlers, and after a handler that
-// may have changed the session.
+// run calls the handlers in id order. It holds the remaining hints after Config.BatchTime of handlers, after as many tasks of a kind as
+// may share a transaction, and after a handler that may have changed the session.
 func (t *transaction) run() error {
 	var unrun []*member // charged beforehand
 	for _, m := range t.order {
 		if m.stage != stageWaiting {
 			continue // the member ran in another member's batch call, or a handler changed its task
 		}
-		if t.spent >= t.settler.cfg.BatchTime || t.guard.Traced {
+		if t.full || t.spent >= t.settler.cfg.BatchTime || t.guard.Traced {
 			m.stage, m.verdict = stageDecided, verdict{}
 			m.verdict.holdUntil(t.settler.clock.Now(), m.hint.Lane)
 			if m.hint.Suspect && m.hint.Charge.State == hold.Charged {
@@ -26,15 +26,18 @@ func (t *transaction) run() error {
 			}
 			continue
 		}
-		if err := t.runCall(t.membersOfCall(m)); err != nil {
+		call := t.membersOfCall(m)
+		if err := t.runCall(call); err != nil {
 			return err
 		}
+		t.ran[m.handler] += len(call)
+		t.full = t.ran[m.handler] >= m.handler.batch()
 	}
 	return t.refundUnrun(unrun)
 }
 
-// membersOfCall returns the members of m's call: for a batch handler all that wait, but one of each owner and subject:
-// race 3.
+// membersOfCall returns the members of m's call: for a batch handler all that wait and may share a transaction, but one of each
+// owner and subject: race 3.
 func (t *transaction) membersOfCall(m *member) []*member {
 	if m.handler.Form != Batch {
 		return []*member{m}
@@ -44,7 +47,8 @@ func (t *transaction) membersOfCall(m *member) []*member {
 	var call []*member
 	for _, other := range t.order {
 		key := target{other.row.Owner, other.row.Subject}
-		if other.stage == stageWaiting && other.handler == m.handler && !seen[key] {
+		room := t.ran[m.handler]+len(call) < m.handler.batch()
+		if room && other.stage == stageWaiting && other.handler == m.handler && !seen[key] {
 			seen[key] = true
 			call = append(call, other)
 		}

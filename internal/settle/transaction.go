@@ -61,6 +61,8 @@ type transaction struct {
 	order       []*member // members to run, by id
 	touched     map[task.ID]task.Task
 	spent       time.Duration     // time of handlers
+	ran         map[*Handler]int  // tasks of each
+	full        bool              // of as many as one of them allows
 	span        trace.SpanContext // of the last call of a handler
 
 	newest      map[task.ID]bool    // members that are the newest tasks of recurrences, which are locked
@@ -79,7 +81,7 @@ func (b *batch) transact(ctx context.Context) error {
 	b.forgetCalls()
 	t := &transaction{
 		settler: b.settler, batch: b, ctx: ctx, members: map[task.ID]*member{}, touched: map[task.ID]task.Task{},
-		newest: map[task.ID]bool{},
+		newest: map[task.ID]bool{}, ran: map[*Handler]int{},
 	}
 	if err := t.begin(); err != nil {
 		return err

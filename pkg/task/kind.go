@@ -22,6 +22,8 @@ type KindInfo struct {
 	CatchUpWindow time.Duration
 	// Timeout bounds one call of the handler; 0, the default, is the worker's bound (worker.handler_timeout).
 	Timeout time.Duration
+	// Batch bounds the kind's tasks in one transaction; 0, the default, is the worker's bound (worker.batch).
+	Batch int
 	// StrictPayload refuses a payload with a field that the payload's type lacks.
 	StrictPayload bool
 	// Priority decides which of the queue's due tasks run first.
@@ -57,6 +59,12 @@ func CatchUpWindow(d time.Duration) KindOption { return func(k *KindInfo) { k.Ca
 // for all its tasks. The worker's bound is the highest: connections and the drain rest on it, and a worker refuses a kind
 // that is to have more.
 func Timeout(d time.Duration) KindOption { return func(k *KindInfo) { k.Timeout = d } }
+
+// Batch has a worker commit once a transaction has run n tasks of the kind; 1 to 1000, or 0 for the worker's bound (worker.batch).
+// Until the commit, each row that a handler of the transaction has changed is locked: tasks in other transactions that change
+// the same row wait. So a kind whose handlers share a row, such as a city's or a shop's, wants a small n. A batch handler gets at
+// most n tasks in one call.
+func Batch(n int) KindOption { return func(k *KindInfo) { k.Batch = n } }
 
 // StrictPayload refuses to decode a payload with a field that the payload's type lacks: the attempt fails, as with any
 // payload that can't be decoded. Without it such fields are ignored. While a new field is rolled out, workers of the version
@@ -95,6 +103,9 @@ func (k KindInfo) Check() error {
 	}
 	if k.CatchUpWindow < 0 || k.CatchUpWindow > MaxAhead {
 		return &FieldError{"catch_up_window", "must be 0 (none) to 10 years"}
+	}
+	if k.Batch < 0 || k.Batch > MaxPerCall {
+		return &FieldError{"batch", fmt.Sprintf("must be 1 to %d, or 0 for the worker's", MaxPerCall)}
 	}
 	if k.Timeout != 0 && (k.Timeout < MinTimeout || k.Timeout > MaxTimeout) {
 		return &FieldError{"timeout", "must be 10 ms to 1 h, or 0 for the worker's"}

@@ -30,6 +30,17 @@ func TestLimitsOfATimeout(t *testing.T) {
 	}
 }
 
+func TestLimitsOfABatch(t *testing.T) {
+	t.Parallel()
+	for n, refused := range map[int]bool{0: false, 1: false, task.MaxPerCall: false, -1: true, task.MaxPerCall + 1: true} {
+		info := task.NewKind[int]("meal").Info()
+		info.Batch = n
+		if err := info.Check(); (err != nil) != refused {
+			t.Errorf("%d: %v, refused: %v", n, err, refused)
+		}
+	}
+}
+
 // pointed is a payload with a level below.
 type pointed struct {
 	Pet  int                `json:"pet"`

@@ -254,3 +254,60 @@ func TestStuckHintIsLetGo(t *testing.T) {
 	pipelinetest.Must(t, holder.Rollback())
 	want(t, "state", w.store.Row(tasks[4].ID).State, task.Pending)
 }
+
+// A kind bounds how many of its tasks share a transaction, and so how long one of them locks a row that others want.
+func TestBatchOfAKind(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, c := range map[string]struct{ limit, want int }{"1": {1, 1}, "2": {2, 2}, "no limit": {0, 5}, "more than there are": {9, 5}} {
+		for _, form := range []string{"single", "batch"} {
+			t.Run(form+", "+name, func(t *testing.T) {
+				kind, mux := task.NewKind[payload]("limited", task.Batch(c.limit)), worker.NewMux()
+				w.store.Exec("DELETE FROM effects")
+				ran, together := 0, 0
+				run := func(ctx context.Context, tx *worker.Tx, tk worker.Task[payload]) error {
+					ran++
+					together = max(together, ran-w.store.Number("SELECT COUNT(*) FROM effects")) // which counts what is committed
+					return effect(ctx, tx, tk)
+				}
+				if form == "single" {
+					worker.Handle(mux, kind, run)
+				} else {
+					worker.HandleBatch(mux, kind, func(ctx context.Context, tx *worker.Tx, tasks []worker.Task[payload]) error {
+						for _, one := range tasks {
+							if err := run(ctx, tx, one); err != nil {
+								return err
+							}
+						}
+						return nil
+					})
+				}
+				w.passAll(w.worker(mux, worker.Config{}), w.due(kind, 5)...)
+				want(t, "tasks that ran", ran, 5)
+				want(t, "tasks in one transaction", together, c.want)
+			})
+		}
+	}
+}
+
+// The row that all handlers change is free as soon as the first of them has ended, not only once the batch has.
+func TestBatchOfOneHoldsNoRowForOthers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.store.Exec("INSERT INTO counters VALUES ('city', 0)")
+	kind := task.NewKind[payload]("limited", task.Batch(1))
+	held := 0
+	mux := worker.NewMux()
+	worker.Handle(mux, kind, func(ctx context.Context, tx *worker.Tx, _ worker.Task[payload]) error {
+		if w.store.Number("SELECT COUNT(*) FROM (SELECT n FROM counters WHERE name = 'city' FOR UPDATE SKIP LOCKED) AS free") == 0 {
+			held++
+		}
+		_, err := tx.ExecContext(ctx, "UPDATE counters SET n = n + 1 WHERE name = 'city'")
+		return err
+	})
+	w.publish(w.due(kind, 20)...)
+	stop := w.run(w.worker(mux, worker.Config{Concurrency: 1}))
+	pipelinetest.Await(t, "all done", func() bool { return w.store.Number("SELECT n FROM counters WHERE name = 'city'") == 20 })
+	pipelinetest.Must(t, stop())
+	want(t, "handlers that found the row locked", held, 0)
+}
