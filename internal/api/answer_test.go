@@ -173,8 +173,8 @@ func TestPayloadsComeBackAsText(t *testing.T) {
 	}
 }
 
-// A list of all owners goes by the run time, and its bounds too: windows that follow each other leave out no retried task.
-func TestBoundsOfWalks(t *testing.T) {
+// A list, of all owners or of one, and an operation with the same bounds choose the same tasks, also where an attempt has failed.
+func TestBoundsAreOfTheDueTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	calls := w.dial(t, "", connect.WithGRPC())
@@ -187,15 +187,18 @@ func TestBoundsOfWalks(t *testing.T) {
 		list *v1.ListRequest
 		want int
 	}{
-		{"a walk before", &v1.ListRequest{DueBefore: between}, 0},
-		{"a walk after", &v1.ListRequest{DueAfter: between}, 1},
+		{"a walk before", &v1.ListRequest{DueBefore: between}, 1},
+		{"a walk after", &v1.ListRequest{DueAfter: between}, 0},
 		{"an owner's before", &v1.ListRequest{Owner: "ann", DueBefore: between}, 1},
 		{"an owner's after", &v1.ListRequest{Owner: "ann", DueAfter: between}, 0},
 	} {
 		page, err := calls.List(t.Context(), c.list)
 		pipelinetest.Must(t, err)
-		if len(page.GetTasks()) != c.want {
-			t.Errorf("%s: %d tasks, want %d", c.name, len(page.GetTasks()), c.want)
+		filter := &v1.Filter{Owner: c.list.GetOwner(), DueAfter: c.list.GetDueAfter(), DueBefore: c.list.GetDueBefore()}
+		preview, err := calls.PreviewOperation(t.Context(), &v1.PreviewOperationRequest{Operation: &v1.NewOperation{Verb: v1.Verb_VERB_CANCEL, Filter: filter}})
+		pipelinetest.Must(t, err)
+		if len(page.GetTasks()) != c.want || preview.GetMatched() != int64(c.want) {
+			t.Errorf("%s: %d tasks are listed, %d would be cancelled, want %d", c.name, len(page.GetTasks()), preview.GetMatched(), c.want)
 		}
 	}
 }

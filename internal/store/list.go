@@ -69,10 +69,10 @@ func (f Filter) where(d Dialect) (string, []any) {
 		add("state = ?", int8(*f.State))
 	}
 	if !f.DueAfter.IsZero() {
-		add("due_at >= ?", f.DueAfter.UnixMilli())
+		add("due_at >= ?", wholeMs(f.DueAfter))
 	}
 	if !f.DueBefore.IsZero() {
-		add("due_at < ?", f.DueBefore.UnixMilli())
+		add("due_at < ?", wholeMs(f.DueBefore))
 	}
 	if f.After != (task.Cursor{}) {
 		due := f.After.At.UnixMilli()

@@ -13,6 +13,7 @@ import (
 type WalkQuery struct {
 	State                task.State
 	From, To             time.Time   // of run_at: [From, To)
+	DueAfter, DueBefore  time.Time   // of due_at: [DueAfter, DueBefore); zero: no bound
 	After                task.Cursor // zero: from the first row
 	Kind, Queue, Subject string      // empty: all
 	Scan                 int         // rows that are read
@@ -44,6 +45,12 @@ func (q WalkQuery) sql(d Dialect, w window, end task.Cursor) (string, []any) {
 		if c.value != "" {
 			conditions, values = append(conditions, c.column+" = ?"), append(values, c.value)
 		}
+	}
+	if !q.DueAfter.IsZero() {
+		conditions, values = append(conditions, "due_at >= ?"), append(values, wholeMs(q.DueAfter))
+	}
+	if !q.DueBefore.IsZero() {
+		conditions, values = append(conditions, "due_at < ?"), append(values, wholeMs(q.DueBefore))
 	}
 	return walkOrder(q.State).selectSQL(d, w, end, strings.Join(conditions, " AND "), values, q.Limit+1)
 }

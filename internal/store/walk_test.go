@@ -38,6 +38,17 @@ func walks(t *testing.T, s *store.Store) {
 	if d := cmp.Diff([]task.ID{rows[1].ID, rows[3].ID, rows[4].ID, rows[5].ID, rows[6].ID}, got); d != "" || pages != 3 {
 		t.Errorf("pending, in %d pages of 3 (-want +got):\n%s", pages, d)
 	}
+	for want, q := range map[int]store.WalkQuery{ // the rows that are left are due in 0, 1, 1, 1, 2, 3, 4 and 5 s
+		2: {DueAfter: t0.Add(4*time.Second - time.Microsecond)},
+		4: {DueBefore: t0.Add(time.Second + time.Microsecond)},
+		5: {DueAfter: t0.Add(time.Second), DueBefore: t0.Add(4 * time.Second)},
+	} {
+		q.To, q.Scan, q.Limit = t0.Add(time.Hour), 100, 100
+		page, _, err := s.Walk(t.Context(), q)
+		if must(t, err); len(page) != want {
+			t.Errorf("%+v: %d rows, want %d", q, len(page), want)
+		}
+	}
 	done, next, err := s.Walk(t.Context(), store.WalkQuery{State: task.Done, To: t0.Add(time.Hour), Scan: 10, Limit: 10})
 	must(t, err)
 	if d := cmp.Diff(ids(rows[2:3]), ids(done)); d != "" || next != (task.Cursor{}) {

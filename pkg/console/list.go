@@ -27,10 +27,12 @@ type Filter struct {
 	Subject            string
 	State              *task.State
 	Labels             map[string]string // labels that the task has, by name, among others: task.Label
-	DueAfter           time.Time         // due at this moment or after it; ListBounded says when it bounds the run time instead
-	DueBefore          time.Time         // due before this moment, likewise
+	DueAfter           time.Time         // due at this moment or after it, as task.Filter means it
+	DueBefore          time.Time         // due before this moment
 	After              string            // only tasks after this place of the list, as Page.Next names it
 	Limit              int               // of List 1 to MaxPage, default DefaultPage; of Select 1 to MaxSelected, the default
+
+	runAfter, runBefore time.Time // bounds of the run time, likewise; for a walk
 }
 
 // Page is a part of a list, which is sorted by due time and id.

@@ -108,9 +108,9 @@ func readAhead(ctx context.Context, v *visit) (any, error) {
 	return out, nil
 }
 
-// list is the address of the tasks that are due in a step.
+// list is the address of the tasks whose next attempt is in a step.
 func (a *aheadView) list(v *visit, atMs int64, pairs ...any) string {
-	return v.Link("search", append(pairs, "state", "pending", "after", v.Typed(atMs), "before", v.Typed(atMs+a.StepMs))...)
+	return v.Link("search", append(pairs, "state", "pending", "after", v.Typed(atMs), "before", v.Typed(atMs+a.StepMs), "bounds", byRun)...)
 }
 
 // strip draws a bar for each step, and the line of what the workers do in one.

@@ -173,7 +173,7 @@ func deadAlike(ctx context.Context, v *visit, d deadChoice) (found []Task, more 
 	defer done()
 	f := Filter{Kind: d.kind, State: new(task.Dead), Limit: deadPage}
 	if !d.last.At.IsZero() {
-		f.DueBefore = d.last.At.Add(time.Millisecond)
+		f.runBefore = d.last.At.Add(time.Millisecond)
 	}
 	for range deadScanned / walkScanned {
 		page, err := v.c.walk(ctx, f, 0)

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,13 +15,17 @@ import (
 // searchForm is what the search's form holds, as it was typed.
 type searchForm struct {
 	ID, Owner, Kind, Queue, Subject, Label, State, After, Before, Cursor string
+
+	Bounds string // byRun: After and Before bound the run time, as the steps of Ahead do; else the due time
 }
+
+const byRun = "run"
 
 func formOf(q url.Values) searchForm {
 	get := func(name string) string { return strings.TrimSpace(q.Get(name)) }
 	return searchForm{
 		ID: get("id"), Owner: q.Get("owner"), Kind: get("kind"), Queue: get("queue"), Subject: q.Get("subject"), Label: get("label"),
-		State: get("state"), After: get("after"), Before: get("before"), Cursor: get("cursor"),
+		State: get("state"), After: get("after"), Before: get("before"), Cursor: get("cursor"), Bounds: get("bounds"),
 	}
 }
 
@@ -28,11 +33,16 @@ func formOf(q url.Values) searchForm {
 func (f searchForm) pairs() []any {
 	return []any{
 		"owner", f.Owner, "kind", f.Kind, "queue", f.Queue, "subject", f.Subject, "label", f.Label, "state", f.State,
-		"after", f.After, "before", f.Before,
+		"after", f.After, "before", f.Before, "bounds", f.Bounds,
 	}
 }
 
-// window reads the due window; zero times are no bound.
+// ByRun reports whether the bounds are of the run time. A mass change has none of these.
+func (f searchForm) ByRun() bool {
+	return f.Bounds == byRun && f.Owner == "" && f.Label == "" && f.After+f.Before != ""
+}
+
+// window reads the bounds; zero times are no bound.
 func (f searchForm) window(now time.Time) (after, before time.Time, err error) {
 	if f.After != "" {
 		if after, err = parseBound(f.After, now); err != nil {
@@ -69,6 +79,9 @@ func (f searchForm) filter(now time.Time) (Filter, error) {
 	var err error
 	if out.DueAfter, out.DueBefore, err = f.window(now); err != nil {
 		return out, err
+	}
+	if f.ByRun() {
+		out.runAfter, out.runBefore, out.DueAfter, out.DueBefore = out.DueAfter, out.DueBefore, time.Time{}, time.Time{}
 	}
 	if out.Labels, err = f.labels(); err != nil {
 		return out, err
@@ -109,7 +122,7 @@ type search struct {
 	States []string
 	Queues []string
 	Page   Page
-	// Bounds are those of the due window as they were understood, in Unix milliseconds; 0: none.
+	// Bounds are those of the window as they were understood, in Unix milliseconds; 0: none.
 	Bounds [2]int64
 	// Pending says that pending tasks alone were searched: without an owner or a label there is no list of all states.
 	Pending bool
@@ -150,7 +163,7 @@ func readSearch(ctx context.Context, v *visit) (any, error) {
 	if err != nil {
 		return out, err
 	}
-	for i, at := range []time.Time{filter.DueAfter, filter.DueBefore} {
+	for i, at := range []time.Time{cmp.Or(filter.DueAfter, filter.runAfter), cmp.Or(filter.DueBefore, filter.runBefore)} {
 		if !at.IsZero() {
 			out.Bounds[i] = at.UnixMilli()
 		}
@@ -172,7 +185,9 @@ func readSearch(ctx context.Context, v *visit) (any, error) {
 	if form.Cursor != "" {
 		out.First = v.Link("search", form.pairs()...)
 	}
-	out.Verbs = bulkChoices(v, form.State)
+	if !form.ByRun() {
+		out.Verbs = bulkChoices(v, form.State)
+	}
 	return out, nil
 }
 

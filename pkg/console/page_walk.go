@@ -26,8 +26,7 @@ const (
 func (f Filter) Walks() bool { return f.Owner == "" && len(f.Labels) == 0 }
 
 // ListBounded is List for callers who must not cost much, such as those of an API. A filter without an owner and a label walks
-// through the tasks of its state, or the pending ones, by their run times, which DueAfter and DueBefore then bound: due times
-// have no index of their own. A walk reads a bounded number of rows for a bounded time, so that a page may have fewer tasks than
+// through the tasks of its state, or the pending ones, by their run times: due times have no index of their own. A walk reads a bounded number of rows for a bounded time, so that a page may have fewer tasks than
 // its limit, or none, and yet a next one. Let one such call go on at a time. A place in a list that is none is a
 // *task.FieldError.
 func (c *Console) ListBounded(ctx context.Context, f Filter) (Page, error) {
@@ -57,8 +56,7 @@ func (f Filter) Place(t Task) string {
 var errPlace = &task.FieldError{Field: "cursor", Problem: "must be one that a page before has given"}
 
 // walk reads a page of the tasks that the filter chooses, in the order of their run times, until the patience is over; 0 has no
-// end. The filter's state must be set. A page may have fewer tasks than its limit, or none, and yet a next one. DueAfter and
-// DueBefore bound the run time.
+// end. The filter's state must be set. A page may have fewer tasks than its limit, or none, and yet a next one.
 func (c *Console) walk(ctx context.Context, f Filter, patience time.Duration) (Page, error) {
 	if err := f.check(); err != nil {
 		return Page{}, err
@@ -69,10 +67,14 @@ func (c *Console) walk(ctx context.Context, f Filter, patience time.Duration) (P
 		return Page{}, err
 	}
 	q := store.WalkQuery{
-		State: *f.State, From: f.DueAfter, To: f.DueBefore, After: after, Kind: f.Kind, Queue: f.Queue, Subject: f.Subject, Scan: walkPage,
+		State: *f.State, From: f.runAfter, To: f.runBefore, DueAfter: f.DueAfter, DueBefore: f.DueBefore, After: after,
+		Kind: f.Kind, Queue: f.Queue, Subject: f.Subject, Scan: walkPage,
 	}
 	if q.To.IsZero() {
 		q.To = maxDue
+	}
+	if q.From.Before(f.DueAfter) { // no task's next attempt is before its due time; it may be long after it
+		q.From = f.DueAfter
 	}
 	page, limit := Page{Tasks: []Task{}}, cmp.Or(f.Limit, DefaultPage)
 	for left := walkScanned; ; left -= walkPage {

@@ -14,6 +14,8 @@ func viewWords() map[string]words {
 		"run":          {"Next attempt", "下次尝试"},
 		"dueafter":     {"Due from", "到期不早于"},
 		"duebefore":    {"Due before", "到期早于"},
+		"runafter":     {"Next attempt from", "下次执行不早于"},
+		"runbefore":    {"Next attempt before", "下次执行早于"},
 		"attempts":     {"Attempts", "尝试次数"},
 		"version":      {"Version", "版本"},
 		"shard":        {"Shard", "分片"},

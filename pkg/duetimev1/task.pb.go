@@ -886,8 +886,8 @@ type ListRequest struct {
 	State State `protobuf:"varint,5,opt,name=state,proto3,enum=duetime.v1.State" json:"state,omitempty"`
 	// All of them are wanted.
 	Labels map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Due at this moment, of 1970 or later, or after it. Without owner and labels lists go by run time: then due_after and due_before
-	// bound run_at, which is later than due_at once an attempt has failed.
+	// Due at this moment, of 1970 or later, or after it: it bounds due_at, as in the filter of an operation. Without owner and labels
+	// lists go by run_at, which is later than due_at once an attempt has failed.
 	DueAfter *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=due_after,json=dueAfter,proto3" json:"due_after,omitempty"`
 	// Due before this moment; see due_after.
 	DueBefore *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=due_before,json=dueBefore,proto3" json:"due_before,omitempty"`
