@@ -331,7 +331,7 @@ func TestSlotsAfterTheClockWasSetBack(t *testing.T) {
 // However many workers want permits, the row holds those that it names, and all have their turn.
 func TestMoreWorkersThanARowHolds(t *testing.T) {
 	t.Parallel()
-	const workers, concurrency = 500, 100
+	const workers, concurrency = 450, 200
 	r := rand.New(rand.NewPCG(1, 7))
 	st, served, until := limit.State{}, map[string]bool{}, map[string]time.Time{}
 	names := make([]string, workers)
