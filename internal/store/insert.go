@@ -16,9 +16,6 @@ import (
 // maxInsertBytes bounds the payloads of one INSERT: escaped they may take twice that, and a server accepts 16 MiB.
 const maxInsertBytes = 4 << 20
 
-// keysPerLock bounds one statement of lockKeys, which joins its conditions by OR.
-const keysPerLock = 200
-
 // A new row has the defaults of all other columns: the server parses a shorter statement faster.
 var (
 	newRow      = having(inserted)
@@ -28,7 +25,8 @@ var (
 
 // Insert writes the rows of new tasks, pending and of version 1, each into its owner's shard. For each task it returns,
 // locked, the row that exists afterwards: the task's own, or an earlier one with the same id or (owner, kind, dedup_key).
-// An earlier task of the same call counts too. Call it within a transaction.
+// An earlier task of the same call counts too. Call it within a transaction. It returns ErrConflict if somebody else takes one of the
+// ids or keys in this moment; the caller must roll back then.
 func (s *Store) Insert(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) ([]task.Task, error) {
 	layout, err := s.placingLayout(ctx, q)
 	if err != nil {
@@ -38,15 +36,26 @@ func (s *Store) Insert(ctx context.Context, q sqlx.ExtContext, tasks []task.Task
 	for i := range tasks {
 		tasks[i].Shard = layout.Place(tasks[i].Owner)
 	}
+	keyed := slices.ContainsFunc(tasks, func(t task.Task) bool { return t.DedupKey != "" })
+	stands, missing := standing{}, tasks
+	if keyed {
+		if stands, err = s.lockStanding(ctx, q, tasks); err != nil {
+			return nil, err
+		}
+		missing = stands.addMissing(tasks)
+	}
 	allNew := true
-	for part := range insertParts(tasks) {
-		partNew, err := s.insert(ctx, q, part)
+	for part := range insertParts(missing) {
+		partNew, err := s.insert(ctx, q, part, keyed)
 		if err != nil {
 			return nil, fmt.Errorf("insert %d tasks, the first %s of %s: %w", len(tasks), tasks[0].ID, tasks[0].Owner, err)
 		}
 		allNew = allNew && partNew
 	}
-	if allNew {
+	switch {
+	case keyed:
+		return stands.of(tasks), nil
+	case allNew:
 		return tasks, nil
 	}
 	return s.existing(ctx, q, tasks)
@@ -80,15 +89,22 @@ func insertParts(tasks []task.Task) func(yield func([]task.Task) bool) {
 	}
 }
 
-// insert runs one statement and reports whether all its rows are new.
-func (s *Store) insert(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) (bool, error) {
-	args := make([]any, 0, len(tasks)*len(newRow))
+// insert runs one statement and reports whether all its rows are new. Of tasks with keys, none of which was taken before, all are new,
+// or it answers ErrConflict. It must not wait for the row of a task that has the key: see lockStanding.
+func (s *Store) insert(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, keyed bool) (bool, error) {
+	args, taken := make([]any, 0, len(tasks)*len(newRow)), s.dialect.ignoreTaken("id")
 	for i := range tasks {
 		args = appendValues(args, newRow, &tasks[i])
 	}
-	r, err := q.ExecContext(ctx, insertInto+strings.Repeat(","+newRowMarks, len(tasks))[1:]+s.dialect.ignoreTaken("id"), args...)
-	if err != nil {
-		return false, err
+	if keyed {
+		taken = ""
+	}
+	r, err := q.ExecContext(ctx, insertInto+strings.Repeat(","+newRowMarks, len(tasks))[1:]+taken, args...)
+	switch {
+	case keyed && classOf(err) == Duplicate:
+		return false, &conflictError{0, int64(len(tasks))}
+	case err != nil || keyed:
+		return err == nil, err
 	}
 	return s.allNew(r, len(tasks))
 }
@@ -103,40 +119,16 @@ func (s *Store) allNew(r sql.Result, n int) (bool, error) {
 	return taken == 0, err
 }
 
-// existing finds for each task the row that has its id, or else the row that has its key. The INSERT before it has locked
-// all these rows, so none can vanish.
+// existing finds the rows that have the ids of tasks without keys. The INSERT before it has locked them, so none can vanish.
 func (s *Store) existing(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) ([]task.Task, error) {
 	found, err := s.byID(ctx, q, idsOf(tasks), s.dialect.ForUpdate())
 	if err != nil {
 		return nil, err
 	}
-	byID := make(map[task.ID]task.Task, len(found))
-	for _, t := range found {
-		byID[t.ID] = t
+	stands := standing{}
+	stands.add(found)
+	if left := stands.addMissing(tasks); len(left) > 0 {
+		return nil, fmt.Errorf("find the row that took the id of %s: %w", left[0].ID, &conflictError{0, 1})
 	}
-	var taken []task.Task
-	for _, t := range tasks {
-		if _, ok := byID[t.ID]; !ok {
-			taken = append(taken, t)
-		}
-	}
-	byKey, err := s.lockKeys(ctx, q, taken)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]task.Task, len(tasks))
-	for i, t := range tasks {
-		var ok bool
-		if out[i], ok = byID[t.ID]; ok {
-			continue
-		}
-		if out[i], ok = byKey[keyOf(t)]; !ok {
-			return nil, fmt.Errorf("find the row that took the key of %s: %w", t.ID, &conflictError{0, 1})
-		}
-	}
-	return out, nil
+	return stands.of(tasks), nil
 }
-
-type dedupKey struct{ owner, kind, key string }
-
-func keyOf(t task.Task) dedupKey { return dedupKey{t.Owner, t.Kind, t.DedupKey} }

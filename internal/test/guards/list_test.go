@@ -187,6 +187,20 @@ var guards = []guard{
 		"pkg/worker TestHandlerEndsItsTransactionInOtherWords",
 	},
 	{
+		"the task that had a key is taken for the one that has it, after a wait for its row",
+		"internal/store/standing.go",
+		"		if len(locked) == len(found) && !slices.ContainsFunc(locked, isOther) {",
+		"		if len(locked) == len(found) {",
+		"pkg/worker TestKeyOfARunningTask",
+	},
+	{
+		"a follow-up outlives a cancel of its owner's tasks that waited for its parent",
+		"internal/store/lock.go",
+		"		if !slices.ContainsFunc(tasks, func(t task.Task) bool { return t.State != task.Pending }) {",
+		"		if tasks = slices.DeleteFunc(tasks, func(t task.Task) bool { return t.State != task.Pending }); true {",
+		"pkg/worker TestCancelOwnerTakesFollowUps",
+	},
+	{
 		"a handler's session is its batch-mates' too",
 		"internal/settle/run.go",
 		" || t.guard.Traced {",

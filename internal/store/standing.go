@@ -1,0 +1,118 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+const (
+	keysPerRead = 200 // conditions joined by OR in one statement
+	maxKeyMoves = 10  // of keys between reads of them
+)
+
+// standing are rows that stand, by their ids and keys.
+type standing struct {
+	byID  map[task.ID]task.Task
+	byKey map[dedupKey]task.Task
+}
+
+type dedupKey struct{ owner, kind, key string }
+
+func keyOf(t task.Task) dedupKey { return dedupKey{t.Owner, t.Kind, t.DedupKey} }
+
+func (s *standing) add(rows []task.Task) {
+	if s.byID == nil {
+		s.byID, s.byKey = map[task.ID]task.Task{}, map[dedupKey]task.Task{}
+	}
+	for _, row := range rows {
+		s.byID[row.ID] = row
+		if row.DedupKey != "" {
+			s.byKey[keyOf(row)] = row
+		}
+	}
+}
+
+// row returns the row that has the task's id, or else its key.
+func (s *standing) row(t task.Task) (task.Task, bool) {
+	row, found := s.byID[t.ID]
+	if !found && t.DedupKey != "" {
+		row, found = s.byKey[keyOf(t)]
+	}
+	return row, found
+}
+
+// addMissing adds those of the tasks of which neither the id nor the key stands, and returns them.
+func (s *standing) addMissing(tasks []task.Task) (missing []task.Task) {
+	for _, t := range tasks {
+		if _, found := s.row(t); !found {
+			missing = append(missing, t)
+			s.add([]task.Task{t})
+		}
+	}
+	return missing
+}
+
+// of returns for each task the row that stands.
+func (s *standing) of(tasks []task.Task) []task.Task {
+	rows := make([]task.Task, len(tasks))
+	for i, t := range tasks {
+		rows[i], _ = s.row(t)
+	}
+	return rows
+}
+
+// lockStanding locks the rows that have the ids or the keys of tasks. The index of keys is read without locks, since a worker locks a
+// row first, and frees its key when the task has ended: who held the key while it waits for the row would end in a deadlock with the
+// worker, and a handler's work would be lost. So a key that was read is compared once more when its row is locked.
+func (s *Store) lockStanding(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) (standing, error) {
+	var asked standing
+	asked.add(tasks)
+	isOther := func(row task.Task) bool { _, found := asked.row(row); return !found }
+	for range maxKeyMoves {
+		var stands standing
+		found, err := s.keyHolders(ctx, q, tasks)
+		if err != nil || len(found) == 0 {
+			return stands, err
+		}
+		locked, err := s.byID(ctx, q, found, s.dialect.ForUpdate())
+		if err != nil {
+			return stands, fmt.Errorf("lock %d tasks by key: %w", len(found), err)
+		}
+		stands.add(locked)
+		if len(locked) == len(found) && !slices.ContainsFunc(locked, isOther) {
+			return stands, nil
+		}
+	}
+	return standing{}, fmt.Errorf("lock the tasks that have the keys: %w", &conflictError{0, int64(len(tasks))})
+}
+
+// keyHolders returns the ids of the rows that have the ids or keys of tasks.
+func (s *Store) keyHolders(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) (ids []task.ID, err error) {
+	var id task.ID
+	for part := range slices.Chunk(tasks, keysPerRead) {
+		var keys int
+		var args []any
+		for _, t := range part {
+			if t.DedupKey != "" {
+				keys, args = keys+1, append(args, t.Owner, t.Kind, t.DedupKey)
+			}
+		}
+		text := "SELECT id FROM duetime_tasks" + s.dialect.force("PRIMARY") + " WHERE id IN (" + marks(len(part)) + ")"
+		if keys > 0 {
+			text = "SELECT id FROM duetime_tasks" + s.dialect.force("duetime_tasks_dedup") + " WHERE " +
+				strings.Repeat(" OR (owner = ? AND kind = ? AND dedup_key = ?)", keys)[len(" OR "):] + " UNION " + text
+		}
+		err := forEach(ctx, q, text, append(args, idArgs(idsOf(part))...), []any{idBytes{&id}}, func() { ids = append(ids, id) })
+		if err != nil {
+			return nil, fmt.Errorf("read which tasks have %d keys: %w", keys, err)
+		}
+	}
+	slices.SortFunc(ids, compareIDs)
+	return slices.Compact(ids), nil
+}
