@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -54,34 +53,20 @@ func (s *Store) LockOwner(ctx context.Context, q sqlx.ExtContext, owner, kind st
 	// The rows are found without locks, then locked by id, one after the other: locking through the owner's index would take
 	// locks in another order than every other statement.
 	where, args := s.pendingOf(owner, kind)
-	var ms int64
-	tasks, err := s.query(ctx, q, s.dialect.stateThen(s.dialect.now()+", "+wholeRow.list)+" FROM (SELECT id AS found"+where+" ORDER BY id LIMIT ?) AS owned"+
-		s.dialect.leftFirst()+"duetime_tasks"+s.dialect.force("PRIMARY")+" ON id = found"+s.dialect.ForUpdate(), append(args, task.MaxPerCall+1), writable{}, &ms)
-	if err == nil && len(tasks) == 0 {
-		return nil, time.Time{}, s.checkPrimary(ctx, q)
-	}
-	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("lock tasks of owner %s: %w", owner, err)
-	}
-	return slices.DeleteFunc(tasks, func(t task.Task) bool { return t.State != task.Pending }), fromMs(ms), nil
-}
-
-// lockKeys reads and locks the rows that hold the tasks' keys.
-func (s *Store) lockKeys(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) (map[dedupKey]task.Task, error) {
-	rows := make(map[dedupKey]task.Task, len(tasks))
-	for part := range slices.Chunk(tasks, keysPerLock) {
-		var args []any
-		for _, t := range part {
-			args = append(args, t.Owner, t.Kind, t.DedupKey)
+	text := s.dialect.stateThen(s.dialect.now()+", "+wholeRow.list) + " FROM (SELECT id AS found" + where + " ORDER BY id LIMIT ?) AS owned" +
+		s.dialect.leftFirst() + "duetime_tasks" + s.dialect.force("PRIMARY") + " ON id = found" + s.dialect.ForUpdate()
+	for {
+		var ms int64
+		tasks, err := s.query(ctx, q, text, append(args, task.MaxPerCall+1), writable{}, &ms)
+		if err == nil && len(tasks) == 0 {
+			return nil, time.Time{}, s.checkPrimary(ctx, q)
 		}
-		found, err := s.query(ctx, q, "SELECT "+wholeRow.list+" FROM duetime_tasks"+s.dialect.force("duetime_tasks_dedup")+" WHERE "+
-			strings.Repeat(" OR (owner = ? AND kind = ? AND dedup_key = ?)", len(part))[len(" OR "):]+s.dialect.ForUpdate(), args)
 		if err != nil {
-			return nil, fmt.Errorf("lock %d tasks by key: %w", len(tasks), err)
+			return nil, time.Time{}, fmt.Errorf("lock tasks of owner %s: %w", owner, err)
 		}
-		for _, t := range found {
-			rows[keyOf(t)] = t
+		// A task that has ended while it was waited for may have follow-ups, which are found now.
+		if !slices.ContainsFunc(tasks, func(t task.Task) bool { return t.State != task.Pending }) {
+			return tasks, fromMs(ms), nil
 		}
 	}
-	return rows, nil
 }
