@@ -30,6 +30,7 @@ const (
 	reasonNotDead       = "NOT_DEAD"
 	reasonKeyTaken      = "KEY_TAKEN"
 	reasonIDTaken       = "ID_TAKEN"
+	reasonCallKeyTaken  = "IDEMPOTENCY_KEY_TAKEN"
 	reasonNameTaken     = "NAME_TAKEN"
 	reasonOver          = "OPERATION_OVER"
 	reasonNoTask        = "NO_TASK"
@@ -47,10 +48,11 @@ const (
 )
 
 var (
-	errIDTaken     = errors.New("another task has this task_id")
-	errTooManyOpen = fmt.Errorf("%d streams are open already", maxWatches)
-	errShareOpen   = fmt.Errorf("the caller has %d streams open already", maxCallerWatches)
-	errStopping    = errors.New("the server stops")
+	errIDTaken      = errors.New("another task has this task_id")
+	errCallKeyTaken = errors.New("a call with another payload has this idempotency_key")
+	errTooManyOpen  = fmt.Errorf("%d streams are open already", maxWatches)
+	errShareOpen    = fmt.Errorf("the caller has %d streams open already", maxCallerWatches)
+	errStopping     = errors.New("the server stops")
 )
 
 // staleError answers a change of a task that has another version than its caller has seen.
@@ -132,6 +134,9 @@ func (f failures) answer(ctx context.Context, procedure string, err error) *conn
 	}
 	if errors.Is(err, errIDTaken) {
 		return reasoned(connect.CodeAlreadyExists, errIDTaken, reasonIDTaken, map[string]string{"field": pathTo(err, "task_id")})
+	}
+	if errors.Is(err, errCallKeyTaken) {
+		return reasoned(connect.CodeAlreadyExists, errCallKeyTaken, reasonCallKeyTaken, map[string]string{"field": pathTo(err, "idempotency_key")})
 	}
 	for _, k := range answers {
 		if errors.Is(err, k.err) {

@@ -83,14 +83,18 @@ func (s tasks) ScheduleMany(ctx context.Context, r *v1.ScheduleManyRequest) (*v1
 
 func inTask(i int, err error) error { return inField(fmt.Sprintf("tasks[%d]", i), err) }
 
-// checkTaken refuses an id that another owner's task has, one of another kind, or one with another payload. The caller must not
-// see the task of the first two, and would take the third for the one that it wanted.
+// checkTaken refuses an id that another owner's task has, one of another kind, or one with another payload; and a key of a call that
+// was made with another payload. The caller must not see the task of the first two, and would take the others for the one that
+// it wanted.
 func checkTaken(spec task.Spec, row task.Task) error {
 	if row.Owner != spec.Owner() || row.Kind != spec.Kind().Name {
 		return errIDTaken
 	}
 	if row.ID == spec.ID() && !mayBeReplaced(spec, row) && !bytes.Equal(row.Payload, spec.Payload()) {
 		return errIDTaken
+	}
+	if spec.Mode() == task.OnceOnly && !bytes.Equal(row.Payload, spec.Payload()) {
+		return errCallKeyTaken
 	}
 	return nil
 }

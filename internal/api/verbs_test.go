@@ -370,6 +370,16 @@ func TestKeys(t *testing.T) {
 			second.GetTask().GetState() != v1.State_STATE_CANCELLED {
 			t.Errorf("the repeated call answers %v", second)
 		}
+		other := newTask(owner)
+		once(other)
+		other.Payload = structpb.NewStringValue("another")
+		_, err = c.Schedule(ctx, &v1.ScheduleRequest{Task: other})
+		wantCode(t, err, connect.CodeAlreadyExists, "IDEMPOTENCY_KEY_TAKEN")
+		_, err = c.ScheduleMany(ctx, &v1.ScheduleManyRequest{Tasks: []*v1.NewTask{newTask(owner), other}})
+		wantCode(t, err, connect.CodeAlreadyExists, "IDEMPOTENCY_KEY_TAKEN")
+		if field := reasonOf(t, err).GetMetadata()["field"]; field != "tasks[1].idempotency_key" {
+			t.Errorf("the error names %q", field)
+		}
 
 		for i, c := range []struct {
 			mode v1.KeyMode
