@@ -13,6 +13,7 @@ package embedded
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -222,11 +223,16 @@ func (p *Pipeline) open(ctx context.Context) error {
 	if err := p.clock.Learn(ctx); err != nil {
 		return err
 	}
-	var err error
-	if p.memory, err = miniredis.Run(); err != nil {
+	secret := rand.Text() // it listens on a port of loopback, which other users of the machine reach too
+	p.memory = miniredis.NewMiniRedis()
+	p.memory.RequireAuth(secret)
+	err := p.memory.Start()
+	if err != nil {
 		return fmt.Errorf("start the index in memory: %w", err)
 	}
-	p.index, err = index.Open(index.Config{Namespace: p.cfg.Namespace, Addrs: []string{p.memory.Addr()}, Embedded: true, Now: p.clock.Now})
+	p.index, err = index.Open(index.Config{
+		Namespace: p.cfg.Namespace, Addrs: []string{p.memory.Addr()}, Password: secret, Embedded: true, Now: p.clock.Now,
+	})
 	if err != nil {
 		return err
 	}
