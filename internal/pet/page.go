@@ -47,7 +47,7 @@ func Page(console string) http.Handler {
 		h := w.Header()
 		h.Set("Content-Security-Policy", pagePolicy)
 		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Referrer-Policy", "same-origin")
 		h.Set("Cache-Control", "no-cache")
 		mux.ServeHTTP(w, r)
 	})

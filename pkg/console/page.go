@@ -94,7 +94,8 @@ func secured(h http.Handler) http.Handler {
 		header := w.Header()
 		header.Set("Content-Security-Policy", contentPolicy)
 		header.Set("X-Content-Type-Options", "nosniff")
-		header.Set("Referrer-Policy", "no-referrer")
+		// With no-referrer a browser sends Origin: null, by which CrossOriginProtection refuses the page's own forms on plain http.
+		header.Set("Referrer-Policy", "same-origin")
 		header.Set("Cache-Control", "no-store")
 		h.ServeHTTP(w, r)
 	})

@@ -279,7 +279,7 @@ func TestPageHeaders(t *testing.T) {
 			for name, value := range map[string]string{
 				"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
 					"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-				"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
+				"X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Cache-Control": "no-store",
 			} {
 				if got := w.Header().Get(name); got != value {
 					t.Errorf("%q: %s is %q", at, name, got)

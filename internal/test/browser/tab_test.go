@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -29,9 +30,9 @@ func TestMain(m *testing.M) { os.Exit(pipelinetest.Main(m)) }
 const patience = time.Minute
 
 // openBrowser starts Chromium.
-func openBrowser(t *testing.T) context.Context {
+func openBrowser(t *testing.T, options ...chromedp.ExecAllocatorOption) context.Context {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("chromium"), chromedp.NoSandbox,
+	options = append(slices.Concat(chromedp.DefaultExecAllocatorOptions[:], options), chromedp.ExecPath("chromium"), chromedp.NoSandbox,
 		chromedp.WindowSize(1280, 900), chromedp.Flag("lang", "en-US"))
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(stop)
