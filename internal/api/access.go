@@ -128,8 +128,8 @@ func (a *access) guarded(h http.Handler, origins []string) (http.Handler, error)
 	}
 	h = shared(h, origins)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !loopback.Is(r.Host) {
-			http.Error(w, "an API without tokens answers by a name of loopback only", http.StatusForbidden)
+		if !loopback.Sent(r) {
+			http.Error(w, "an API without tokens answers this machine only, by a name of loopback", http.StatusForbidden)
 			return
 		}
 		h.ServeHTTP(w, r)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -386,6 +387,12 @@ func TestWithoutTokens(t *testing.T) {
 		if res.StatusCode != http.StatusForbidden {
 			t.Errorf("%s: status %d", name, res.StatusCode)
 		}
+	}
+	elsewhere := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/duetime.v1.TaskService/List", strings.NewReader("{}"))
+	elsewhere.Header.Set("Content-Type", "application/json")
+	answer := httptest.NewRecorder()
+	if w.handler.ServeHTTP(answer, elsewhere); answer.Code != http.StatusForbidden {
+		t.Errorf("another machine that writes Host: localhost: status %d", answer.Code)
 	}
 }
 

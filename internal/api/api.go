@@ -20,7 +20,7 @@ import (
 
 // Config says who may call, and where calls are counted.
 type Config struct {
-	// Tokens are the callers; none: everybody may do everything, by a name of loopback. Then serve on loopback alone.
+	// Tokens are the callers; none: everybody on this machine may do everything, by a name of loopback.
 	Tokens []Token
 	// Origins are the web sites whose scripts may call, such as https://shop.example; "*", with tokens only, is all.
 	Origins []string

@@ -32,6 +32,7 @@ func openTo(t *testing.T, cfg api.Config, origins ...string) http.Handler {
 func sent(t *testing.T, h http.Handler, method, origin string, header ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, "http://127.0.0.1:8091/duetime.v1.TaskService/List", strings.NewReader(`{"limit":1}`))
+	r.RemoteAddr = "127.0.0.1:4567"
 	r.Header.Set("Origin", origin)
 	r.Header.Set("Sec-Fetch-Site", "cross-site")
 	for i := 0; i < len(header); i += 2 {

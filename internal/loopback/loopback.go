@@ -3,6 +3,7 @@ package loopback
 
 import (
 	"net"
+	"net/http"
 	"net/netip"
 	"strings"
 )
@@ -17,4 +18,11 @@ func Is(host string) bool {
 	}
 	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	return err == nil && addr.Unmap().IsLoopback()
+}
+
+// Sent reports whether a request comes from this machine and names it by loopback. The Host header alone is whatever a client writes;
+// the sender alone may be the browser of somebody here, whom a web site has led here by a name of its own.
+func Sent(r *http.Request) bool {
+	_, socket := r.Context().Value(http.LocalAddrContextKey).(*net.UnixAddr)
+	return Is(r.Host) && (socket || Is(r.RemoteAddr))
 }

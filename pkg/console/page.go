@@ -22,7 +22,7 @@ type PageConfig struct {
 	Tokens  []PageToken // programs, which sign in by a bearer token
 	Proxies []PageProxy // servers in front of the page, which sign people in
 	// Open is the actor of everybody, without a sign-in and with all verbs, for a server that listens on loopback. It can't be set
-	// beside the other three. Requests by another name than one of loopback are refused: a web site could lead its name here.
+	// beside the other three. Requests of other machines, and by another name than one of loopback, are refused: a web site could lead its name here.
 	Open         string
 	HidePayloads bool         // from the role read
 	Logger       *slog.Logger // default slog.Default()

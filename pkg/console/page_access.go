@@ -112,7 +112,7 @@ type PageProxy struct {
 var (
 	errNotSignedIn = errors.New("nobody is signed in")
 	errForbidden   = errors.New("the role does not allow this")
-	errOtherHost   = errors.New("the page without a sign-in answers by a name of loopback only")
+	errOtherHost   = errors.New("the page without a sign-in answers this machine only, by a name of loopback")
 	errManySignIns = errors.New("too many sign-ins wait to be compared")
 )
 
@@ -225,7 +225,7 @@ func (a *access) challenge(header http.Header) {
 func (a *access) identify(r *http.Request) (identity, error) {
 	nobody := identity{grant: Grant{Role: RoleNone}}
 	if a.cfg.Open != "" {
-		if !loopback.Is(r.Host) {
+		if !loopback.Sent(r) {
 			return nobody, errOtherHost
 		}
 		return identity{a.cfg.Open, Grant{Role: RoleOperate}}, nil

@@ -1,6 +1,8 @@
 package console_test
 
 import (
+	"context"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -244,6 +246,22 @@ func TestPageOpenIsForThisMachine(t *testing.T) {
 		if w := p.do(r); w.Code != want {
 			t.Errorf("%q: status %d, want %d", host, w.Code, want)
 		}
+	}
+	for sender, want := range map[string]int{
+		"127.0.0.1:4567": 200, "[::1]:4567": 200, "[::ffff:127.0.0.1]:4567": 200,
+		"10.1.2.3:4567": 403, "[fd00::7]:4567": 403, "[fe80::1%eth0]:4567": 403, "": 403, "@": 403,
+	} {
+		r := request(http.MethodGet, "search", nil)
+		r.RemoteAddr = sender
+		if w := p.do(r); w.Code != want {
+			t.Errorf("from %q: status %d, want %d", sender, w.Code, want)
+		}
+	}
+	r := request(http.MethodGet, "search", nil)
+	r.RemoteAddr = "@"
+	r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.UnixAddr{Name: "console.sock", Net: "unix"}))
+	if w := p.do(r); w.Code != http.StatusOK {
+		t.Errorf("by a socket of this machine: status %d", w.Code)
 	}
 }
 

@@ -63,6 +63,7 @@ func (p *pages) do(r *http.Request) *httptest.ResponseRecorder {
 
 func request(method, at string, form url.Values) *http.Request {
 	r := httptest.NewRequest(method, "http://localhost/"+at, strings.NewReader(form.Encode()))
+	r.RemoteAddr = "127.0.0.1:4567"
 	if form != nil {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
