@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -241,61 +242,86 @@ func queueAnswer(
 	return answer{Text: v.T(key, cleaned(queue)), Back: "health"}, nil
 }
 
-// askLimit asks for a queue's rate and concurrency.
+// askLimit asks for a queue's rate and concurrency. It shows what an operator has set: of a configured limit, the word default, so that
+// a form that changes the other limit leaves it to the configuration.
 func askLimit(ctx context.Context, v *visit) (question, error) {
 	queue := v.r.FormValue("queue")
 	if err := checkQueue(v, queue); err != nil {
 		return question{}, err
 	}
-	all, err := v.c.Queues(ctx)
+	all, err := v.c.store.Limits(ctx)
 	if err != nil {
 		return question{}, err
 	}
-	q := question{Title: v.T("ask.limit", cleaned(queue)), Facts: []string{v.T("fact.limit"), v.T("fact.workers")}, Back: "health"}
-	for _, l := range all {
-		if l.Queue == queue {
-			concurrency := ""
-			if l.Concurrency > 0 {
-				concurrency = strconv.Itoa(l.Concurrency)
-			}
-			q.Inputs = []Input{
-				{"rate", v.T("rate"), l.Rate.String(), v.T("hint.rate")},
-				{"concurrency", v.T("concurrency"), concurrency, v.T("hint.concurrency")},
-			}
+	rate, concurrency := asConfigured, asConfigured
+	if set := all[queue].Rate; set != nil {
+		rate = set.String()
+	}
+	if set := all[queue].Concurrency; set != nil {
+		concurrency = ""
+		if *set > 0 {
+			concurrency = strconv.Itoa(*set)
 		}
 	}
-	return q, nil
+	return question{
+		Title: v.T("ask.limit", cleaned(queue)), Facts: []string{v.T("fact.limit"), v.T("fact.workers")}, Back: "health",
+		Inputs: []Input{
+			{"rate", v.T("rate"), rate, v.T("hint.rate")},
+			{"concurrency", v.T("concurrency"), concurrency, v.T("hint.concurrency")},
+		},
+		Hidden: url.Values{shownPrefix + "rate": {rate}, shownPrefix + "concurrency": {concurrency}},
+	}, nil
 }
 
-const asConfigured = "default" // in a field of a limit
+const (
+	asConfigured = "default" // in a field of a limit
+	shownPrefix  = "shown_"  // begins the name of a field that holds what its input showed
+)
 
-// doLimit sets what the form says, both or neither: a number, nothing for no bound, or the word default for what is configured.
+// isAsShown reports whether a field holds what the form showed in it: another operator may have changed the limit since.
+func isAsShown(v *visit, field string) bool {
+	now := v.r.FormValue(field) // parses the form
+	shown, has := v.r.Form[shownPrefix+field]
+	return has && shown[0] == now
+}
+
+// doLimit sets what the form has changed, all of it or nothing: a number, nothing for no bound, or the word default for what is
+// configured.
 func doLimit(ctx context.Context, v *visit) (answer, error) {
-	queue, rateText, countText := v.r.FormValue("queue"), v.r.FormValue("rate"), v.r.FormValue("concurrency")
-	rate, count := new(task.Rate), new(int)
-	err := checkQueue(v, queue)
-	if err != nil {
+	queue := v.r.FormValue("queue")
+	if err := checkQueue(v, queue); err != nil {
 		return answer{}, err
 	}
-	switch rateText {
-	case "":
-	case asConfigured:
-		rate = nil
-	default:
-		if *rate, err = task.ParseRate(rateText); err != nil {
-			return answer{}, err
+	var limits []limitChange
+	if !isAsShown(v, "rate") {
+		rate := new(task.Rate)
+		switch text := v.r.FormValue("rate"); text {
+		case "":
+		case asConfigured:
+			rate = nil
+		default:
+			var err error
+			if *rate, err = task.ParseRate(text); err != nil {
+				return answer{}, err
+			}
 		}
+		limits = append(limits, v.c.rateOf(ctx, queue, rate))
 	}
-	switch countText {
-	case "":
-	case asConfigured:
-		count = nil
-	default:
-		if *count, err = strconv.Atoi(countText); err != nil {
-			return answer{}, &task.FieldError{Field: "concurrency", Problem: "must be a whole number"}
+	if !isAsShown(v, "concurrency") {
+		count := new(int)
+		switch text := v.r.FormValue("concurrency"); text {
+		case "":
+		case asConfigured:
+			count = nil
+		default:
+			var err error
+			if *count, err = strconv.Atoi(text); err != nil {
+				return answer{}, &task.FieldError{Field: "concurrency", Problem: "must be a whole number"}
+			}
 		}
+		limits = append(limits, v.c.concurrencyOf(ctx, queue, count))
 	}
-	if err := v.c.setLimits(ctx, queue, v.c.rateOf(ctx, queue, rate), v.c.concurrencyOf(ctx, queue, count)); err != nil {
+	if err := v.c.setLimits(ctx, queue, limits...); err != nil {
 		return answer{}, err
 	}
 	return answer{Text: v.T("did.limit", cleaned(queue)), Back: "health"}, nil

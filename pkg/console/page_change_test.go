@@ -459,6 +459,40 @@ func TestPageChangesTheDeployment(t *testing.T) {
 	p.get(404, "change?do=recurrence.stop&owner=ada&name=none")
 }
 
+// A form of limits changes what somebody changes in it. The other limit stays as configured, or as another operator has set it since.
+func TestPageLimitsLeaveTheOtherAlone(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	const asked = "change?do=queue.limit&queue=payments"
+	first := hidden(t, p.get(200, asked))
+	set := func(rate, concurrency string) {
+		t.Helper()
+		p.post(200, "change", "do", "queue.limit", "queue", "payments", "rate", rate, "concurrency", concurrency,
+			"shown_rate", first.Get("shown_rate"), "shown_concurrency", first.Get("shown_concurrency"))
+	}
+	stands := func() (row string) {
+		t.Helper()
+		pipelinetest.Must(t, p.p.DB().GetContext(t.Context(), &row, "SELECT CONCAT(COALESCE(rate, 'as configured'), ', ', "+
+			"COALESCE(concurrency, 'as configured')) FROM duetime_limits WHERE queue = 'payments'"))
+		return row
+	}
+	set("50/m", "default")
+	if rows := stands(); rows != "50/m, as configured" {
+		t.Errorf("one rate was set: %s", rows)
+	}
+	set("default", "7") // by somebody who asked for the form before
+	if rows := stands(); rows != "50/m, 7" {
+		t.Errorf("one concurrency was set: %s", rows)
+	}
+	if form := p.get(200, asked); !strings.Contains(form, `value="50/m"`) || !strings.Contains(form, `value="7"`) {
+		t.Errorf("the form shows not what is set: %s", form)
+	}
+	p.confirm(200, asked, "rate", "default", "concurrency", "")
+	if rows := stands(); rows != "as configured, 0" {
+		t.Errorf("as configured, and none: %s", rows)
+	}
+}
+
 // Both limits of a form are set, or neither is.
 func TestPageSetsBothLimitsOrNeither(t *testing.T) {
 	t.Parallel()
