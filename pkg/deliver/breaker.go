@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -23,19 +24,20 @@ type breaker struct {
 	*gobreaker.CircuitBreaker[struct{}]
 
 	opened atomic.Int64 // since when the endpoint is away, in Unix milliseconds; 0 if it is not
+	kinds  []string     // that are delivered to the endpoint; Pusher.mu guards them
 }
 
-// breakerOf returns the breaker of the URL's scheme, host and port.
-func (p *Pusher) breakerOf(u *url.URL) *breaker {
+// breakerOf returns the breaker of the URL, for one more kind. Others behind the same gateway may be well, so health is the URL's, not
+// the host's.
+func (p *Pusher) breakerOf(u *url.URL, kind string) *breaker {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	origin := u.Scheme + "://" + u.Host
-	if b := p.breakers[origin]; b != nil {
+	if b := p.breakers[u.String()]; b != nil {
+		b.kinds = append(b.kinds, kind)
 		return b
 	}
-	b := &breaker{}
+	b := &breaker{kinds: []string{kind}}
 	p.metrics.show(u.Host)
-	shown := p.metrics.open.WithLabelValues(u.Host)
 	b.CircuitBreaker = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		Timeout:      p.open,
 		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= failuresToOpen },
@@ -44,17 +46,30 @@ func (p *Pusher) breakerOf(u *url.URL) *breaker {
 			switch {
 			case from == gobreaker.StateClosed:
 				b.opened.Store(time.Now().UnixMilli())
-				shown.Set(1)
-				p.log.Warn("endpoint is away, its tasks wait", slog.String("endpoint", u.Host), slog.Int("n", failuresToOpen))
+				p.log.Warn("endpoint is away, its tasks wait", slog.String("endpoint", u.Host),
+					slog.String("kinds", p.show(b, u.Host)), slog.Int("n", failuresToOpen))
 			case to == gobreaker.StateClosed:
 				b.opened.Store(0)
-				shown.Set(0)
-				p.log.Info("endpoint is back", slog.String("endpoint", u.Host))
+				p.log.Info("endpoint is back", slog.String("endpoint", u.Host), slog.String("kinds", p.show(b, u.Host)))
 			}
 		},
 	})
-	p.breakers[origin] = b
+	p.breakers[u.String()] = b
 	return b
+}
+
+// show shows whether any endpoint of the host is away: their URLs may hold tokens, so the host labels the metric. It returns the
+// breaker's kinds, which tell them apart in the log.
+func (p *Pusher) show(b *breaker, host string) (kinds string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if b.opened.Load() != 0 {
+		p.away[host]++
+	} else {
+		p.away[host]--
+	}
+	p.metrics.open.WithLabelValues(host).Set(float64(min(p.away[host], 1)))
+	return strings.Join(b.kinds, ",")
 }
 
 // delay returns how long a task waits while the breaker is open. The longer the endpoint has been away, the longer its tasks

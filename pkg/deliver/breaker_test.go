@@ -1,6 +1,7 @@
 package deliver_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"sync/atomic"
@@ -29,8 +30,8 @@ func TestOpenBreakerKeepsTasksWaiting(t *testing.T) {
 	w := newWorld(t)
 	w.pusher.OpenFor(time.Hour)
 	expired, paid, sent := kindOf("order.expired", once), kindOf("order.paid", once), kindOf("order.sent", once)
-	w.handle(expired, down.URL+"/expired", 0)
-	w.handle(paid, down.URL+"/paid", 0)
+	w.handle(expired, down.URL+"/orders", 0)
+	w.handle(paid, down.URL+"/orders", 0)
 	w.handle(sent, up.URL, 0)
 	for i := range 8 {
 		w.due(expired, fmt.Sprint("owner", i))
@@ -65,8 +66,51 @@ func TestOpenBreakerKeepsTasksWaiting(t *testing.T) {
 	if n := w.metric("duetime_pushes_total", "outcome", "waiting"); n != 4 {
 		t.Errorf("%v waits counted, want 4", n)
 	}
-	if n := w.log.count(`level=WARN msg="endpoint is away, its tasks wait" endpoint=` + at); n != 1 {
+	if n := w.log.count(`level=WARN msg="endpoint is away, its tasks wait" endpoint=` + at + ` kinds=order.expired,order.paid`); n != 1 {
 		t.Errorf("logged %d times, want once", n)
+	}
+}
+
+// Behind one gateway a path that fails keeps no task of another path waiting. The metric shows the host as away until all its paths
+// are back.
+func TestBreakerIsThePaths(t *testing.T) {
+	t.Parallel()
+	var billingIsBack, mailIsBack atomic.Bool
+	gateway := newReceiver(t, func(_ int, rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/billing" && !billingIsBack.Load() || r.URL.Path == "/mail" && !mailIsBack.Load() {
+			rw.WriteHeader(http.StatusInternalServerError)
+		}
+	})
+	w := newWorld(t)
+	w.pusher.OpenFor(time.Millisecond)
+	billing, mail, stock := kindOf("billing.close", task.MaxAttempts(1000)), kindOf("mail.send", task.MaxAttempts(1000)), kindOf("stock.release", once)
+	w.handle(billing, gateway.URL+"/billing", 0)
+	w.handle(mail, gateway.URL+"/mail", 0)
+	w.handle(stock, gateway.URL+"/stock", 0)
+	for i := range 6 {
+		w.due(billing, fmt.Sprint("customer", i))
+		w.due(mail, fmt.Sprint("customer", i))
+	}
+	w.fire(0)
+	well := w.due(stock, "customer")
+	for _, run := range w.fire(0) {
+		if run.ID == well.ID && run.Result != duetimetest.Done {
+			t.Errorf("the task of the path that is well: %s", run.Result)
+		}
+	}
+	for _, step := range []struct {
+		back  *atomic.Bool
+		kind  task.Kind[json.RawMessage]
+		shown float64
+	}{{&billingIsBack, billing, 1}, {&mailIsBack, mail, 0}} {
+		step.back.Store(true)
+		pipelinetest.Await(t, step.kind.Name()+" to be back", func() bool {
+			w.fire(2 * time.Minute)
+			return w.log.count(`level=INFO msg="endpoint is back" endpoint=`+gateway.Listener.Addr().String()+" kinds="+step.kind.Name()) == 1
+		})
+		if open := w.metric("duetime_push_breaker_open", "endpoint", ""); open != step.shown {
+			t.Errorf("%s is back: the breaker is shown as %v, want %v", step.kind.Name(), open, step.shown)
+		}
 	}
 }
 

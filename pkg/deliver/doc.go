@@ -18,7 +18,7 @@
 //  4. 2xx: done. 410: dead. 429 and 5xx with Retry-After: snoozed for that time, up to a day after the task was due. Any other
 //     answer, and no answer within the endpoint's timeout: a failed attempt, retried with the kind's backoff.
 //  5. Failures that speak against the endpoint (no answer, 3xx, 408, and 429 and 5xx without Retry-After) count for its
-//     breaker; other answers close it.
+//     breaker; other answers close it. The breaker is the URL's: its neighbours behind the same host may be well.
 //
 // # Races that shaped it
 //

@@ -21,7 +21,7 @@ func newEndpoint(t *testing.T, url string) (*Pusher, *endpoint) {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Close)
-	e, err := p.check(Endpoint{URL: url, Secrets: []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}}, 0)
+	e, err := p.check(Endpoint{URL: url, Secrets: []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}}, "order.expired", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

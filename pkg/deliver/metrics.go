@@ -29,13 +29,14 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Buckets: prometheus.ExponentialBuckets(0.001, 2, 16),
 		}, []string{"endpoint"})),
 		open: metric.Shared(reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "duetime_push_breaker_open", Help: "1 while tasks of the endpoint wait because it is away.",
+			Name: "duetime_push_breaker_open", Help: "1 while tasks of one of the endpoint's URLs wait because it is away.",
 		}, []string{"endpoint"})),
 	}
 }
 
 // show has all counters of an endpoint begin with 0: alerts look for growth, and a counter that begins with 1 has not grown.
 func (m *metrics) show(host string) {
+	m.open.WithLabelValues(host)
 	for _, outcome := range outcomes {
 		m.pushes.WithLabelValues(host, outcome)
 	}

@@ -61,8 +61,8 @@ type Endpoint struct {
 	Timeout time.Duration
 }
 
-// Pusher sends tasks to endpoints. It is safe for concurrent use. Endpoints of one scheme, host and port share connections
-// and a breaker.
+// Pusher sends tasks to endpoints. It is safe for concurrent use. Endpoints of one scheme, host and port share
+// connections, those of one URL a breaker.
 type Pusher struct {
 	source    string
 	guard     *webhook.Guard
@@ -73,7 +73,8 @@ type Pusher struct {
 	open      time.Duration // of breakers
 
 	mu       sync.Mutex
-	breakers map[string]*breaker // by scheme, host and port
+	breakers map[string]*breaker // by URL
+	away     map[string]int      // open breakers by host and port
 }
 
 // New makes a Pusher. The error names the field that is wrong, and the item of Allow.
@@ -90,7 +91,7 @@ func New(cfg Config) (*Pusher, error) {
 	p := &Pusher{
 		source: cfg.Source, guard: guard, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
 		metrics: newMetrics(metric.In(cfg.Namespace, cfg.Metrics)), dialer: net.Dialer{Timeout: connectTimeout}, open: breakerOpen,
-		breakers: map[string]*breaker{},
+		breakers: map[string]*breaker{}, away: map[string]int{},
 	}
 	// HTTP/1.1 alone: a timeout then ends its connection. A connection of HTTP/2 that hangs would be used again.
 	p.transport = &http.Transport{
@@ -136,7 +137,7 @@ type endpoint struct {
 // The worker's drain must not be below the handler's timeout, which is the kind's task.Timeout or worker.handler_timeout: else
 // each stop cuts requests off that then are sent once more.
 func Handle[P any](m *worker.Mux, kind task.Kind[P], p *Pusher, to Endpoint) error {
-	e, err := p.check(to, kind.Info().Timeout)
+	e, err := p.check(to, kind.Name(), kind.Info().Timeout)
 	if err != nil {
 		return fmt.Errorf("deliver: kind %s: %w", kind.Name(), err)
 	}
@@ -145,7 +146,7 @@ func Handle[P any](m *worker.Mux, kind task.Kind[P], p *Pusher, to Endpoint) err
 }
 
 // check returns the endpoint, or what is wrong with it. The handler's timeout is 0 for the worker's, which nobody knows yet.
-func (p *Pusher) check(to Endpoint, ofHandler time.Duration) (*endpoint, error) {
+func (p *Pusher) check(to Endpoint, kind string, ofHandler time.Duration) (*endpoint, error) {
 	u, err := p.guard.Parse(to.URL)
 	if err != nil {
 		return nil, fmt.Errorf("its URL %w", err)
@@ -161,7 +162,7 @@ func (p *Pusher) check(to Endpoint, ofHandler time.Duration) (*endpoint, error) 
 	case ofHandler > 0 && timeout >= ofHandler:
 		return nil, fmt.Errorf("its timeout of %v is not below the handler's timeout (task.Timeout) of %v", timeout, ofHandler)
 	}
-	return &endpoint{url: u, signer: signer, timeout: timeout, breaker: p.breakerOf(u)}, nil
+	return &endpoint{url: u, signer: signer, timeout: timeout, breaker: p.breakerOf(u, kind)}, nil
 }
 
 // deliver is the handler. While the breaker is open, the task waits without using up an attempt.
