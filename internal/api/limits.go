@@ -16,6 +16,7 @@ const (
 	previewTimeout   = 20 * time.Second       // of a preview, which reads an index entry of each task that matches
 	watchLimit       = 10 * time.Minute       // of a stream
 	watchInterval    = 500 * time.Millisecond // between two looks at what streams watch
+	watchHeartbeat   = 20 * time.Second       // of a stream without changes: many proxies end one that is silent for a minute
 	maxWatches       = 1000                   // streams at once
 	maxCallerWatches = 250                    // streams of one caller
 	defaultPage      = 100                    // tasks

@@ -22,6 +22,7 @@ type watches struct {
 	read  func(ctx context.Context, ids []task.ID) ([]task.Task, error)
 	ended chan struct{}
 	end   func()
+	beat  time.Duration // after which a silent stream gets a message without a task
 
 	mu   sync.Mutex
 	open map[*watch]struct{}
@@ -38,7 +39,7 @@ type watch struct {
 func newWatches(read func(ctx context.Context, ids []task.ID) ([]task.Task, error)) *watches {
 	ended := make(chan struct{})
 	return &watches{
-		read: read, ended: ended, end: sync.OnceFunc(func() { close(ended) }), open: map[*watch]struct{}{},
+		read: read, ended: ended, end: sync.OnceFunc(func() { close(ended) }), beat: watchHeartbeat, open: map[*watch]struct{}{},
 	}
 }
 
@@ -149,6 +150,8 @@ func (s tasks) Watch(ctx context.Context, r *v1.WatchRequest, stream *connect.Se
 func (s tasks) follow(ctx context.Context, watched *watch, row task.Task, stream *connect.ServerStream[v1.WatchResponse]) error {
 	limit := time.NewTimer(watchLimit)
 	defer limit.Stop()
+	beat := time.NewTicker(s.watches.beat)
+	defer beat.Stop()
 	for row.State == task.Pending {
 		select {
 		case <-ctx.Done():
@@ -157,7 +160,13 @@ func (s tasks) follow(ctx context.Context, watched *watch, row task.Task, stream
 			return nil
 		case <-s.watches.ended:
 			return errStopping
+		case <-beat.C:
+			if err := stream.Send(&v1.WatchResponse{}); err != nil {
+				return err
+			}
+			continue
 		case row = <-watched.changes:
+			beat.Reset(s.watches.beat)
 		}
 		if row.ID.IsZero() {
 			return task.ErrNotFound

@@ -19,6 +19,32 @@ import (
 	"github.com/duetime/duetime/pkg/duetimev1/duetimev1connect"
 )
 
+// A stream without changes has heartbeats, messages without a task, which a proxy sees and a client can skip. A change comes between them.
+func TestWatchHasHeartbeats(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.handler.(*api.API).BeatEvery(10 * time.Millisecond)
+	for name, options := range transports {
+		c := w.dial(t, "", options...)
+		id := c.make(t, newTask("ann")).GetTaskId()
+		stream, err := c.Watch(t.Context(), &v1.WatchRequest{TaskId: id, Version: 1})
+		pipelinetest.Must(t, err)
+		for range 3 {
+			if !stream.Receive() || stream.Msg().GetTask() != nil {
+				t.Fatalf("%s: want a heartbeat, got %v, %v", name, stream.Msg(), stream.Err())
+			}
+		}
+		_, err = c.Cancel(t.Context(), &v1.CancelRequest{TaskId: id})
+		pipelinetest.Must(t, err)
+		for stream.Receive() && stream.Msg().GetTask() == nil { //nolint:revive // skips heartbeats
+		}
+		if stream.Msg().GetTask().GetState() != v1.State_STATE_CANCELLED || stream.Receive() || stream.Err() != nil {
+			t.Errorf("%s: want the cancel and the end, got %v, %v", name, stream.Msg(), stream.Err())
+		}
+		pipelinetest.Must(t, stream.Close())
+	}
+}
+
 // The server's limit on requests ends every connection whose caller may not watch, or sends no message; streams outlast it.
 func TestReadLimit(t *testing.T) {
 	t.Parallel()

@@ -73,7 +73,8 @@ type TaskServiceClient interface {
 	// Retry makes a dead task pending again: due now, with all its attempts.
 	Retry(context.Context, *duetimev1.RetryRequest) (*duetimev1.RetryResponse, error)
 	// Watch sends the task, and sends it again after it has changed, until it has ended. Changes that follow each other within
-	// half a second may come as one. A stream ends after ten minutes at the latest: then call Watch again.
+	// half a second may come as one. Without a change, a message without a task comes each 20 seconds, so that no proxy ends the stream
+	// as idle: skip it. A stream ends after ten minutes at the latest: then call Watch again.
 	Watch(context.Context, *duetimev1.WatchRequest) (*connect.ServerStreamForClient[duetimev1.WatchResponse], error)
 }
 
@@ -254,7 +255,8 @@ type TaskServiceHandler interface {
 	// Retry makes a dead task pending again: due now, with all its attempts.
 	Retry(context.Context, *duetimev1.RetryRequest) (*duetimev1.RetryResponse, error)
 	// Watch sends the task, and sends it again after it has changed, until it has ended. Changes that follow each other within
-	// half a second may come as one. A stream ends after ten minutes at the latest: then call Watch again.
+	// half a second may come as one. Without a change, a message without a task comes each 20 seconds, so that no proxy ends the stream
+	// as idle: skip it. A stream ends after ten minutes at the latest: then call Watch again.
 	Watch(context.Context, *duetimev1.WatchRequest, *connect.ServerStream[duetimev1.WatchResponse]) error
 }
 
