@@ -72,8 +72,8 @@ func (s *Store) History(ctx context.Context, id task.ID, limit int) ([]task.Even
 	return events, nil
 }
 
-// degradedFor is how long a line of the history says that a worker is degraded: a little longer than until the next one.
-const degradedFor = 90 * time.Second
+// DegradedFor is how long a line of the history says that a worker is degraded: a little longer than until the next one.
+const DegradedFor = 90 * time.Second
 
 // Bounds of how many lines about no task are read.
 const (
@@ -106,7 +106,7 @@ func (s *Store) Degraded(ctx context.Context, now time.Time) (map[string]int, er
 			continue
 		}
 		seen[e.Actor+"\x00"+e.Detail] = true
-		if e.Name == task.EventDegraded && now.Sub(e.At) <= degradedFor {
+		if e.Name == task.EventDegraded && now.Sub(e.At) <= DegradedFor {
 			workers[e.Detail]++
 		}
 	}

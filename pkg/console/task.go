@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -148,7 +149,9 @@ func during(events []task.Event, from time.Time) []task.Event {
 		case task.EventRecovered:
 			delete(open, e.Actor)
 		case task.EventDegraded:
-			open[e.Actor] = e
+			if from.Sub(e.At) <= store.DegradedFor { // else the worker has ended without a word
+				open[e.Actor] = e
+			}
 		default:
 			open[what] = e
 		}

@@ -11,7 +11,8 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// A task that was late shows what happened to its queue meanwhile, and one that was on time does not.
+// A task that was late shows what happened to its queue meanwhile, and one that was on time does not. A worker that had ended without a
+// word before the task was due is none of it.
 func TestMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -23,6 +24,10 @@ func TestMeanwhile(t *testing.T) {
 	}
 	row := w.due(now, -50*time.Second) // in the tenth second
 	pipelinetest.Must(t, w.store.Record(ctx, nil, []task.Event{
+		at(-140, task.EventDegraded, "worker 3", row.Queue),
+		at(-100, task.EventDegraded, "worker 4", row.Queue),
+		at(-100, task.EventDegraded, "worker 3", row.Queue),
+		at(-40, task.EventDegraded, "worker 3", row.Queue),
 		at(1, task.EventPaused, "ann@desk", row.Queue),
 		at(2, task.EventResumed, "ann@desk", row.Queue),
 		at(3, task.EventLimited, "ann@desk", row.Queue+" rate: 9/s"),
@@ -46,11 +51,11 @@ func TestMeanwhile(t *testing.T) {
 		}
 		diff(t, name, want, got)
 	}
-	seen("pending", 4, 6, 8, 20, 40)
+	seen("pending", -40, 4, 6, 8, 20, 40)
 	w.store.InTx(func(ctx context.Context, tx *sqlx.Tx) error {
 		return w.store.Finish(ctx, tx, []task.Task{row}, now.Add(-35*time.Second))
 	})
-	seen("done", 4, 6, 8, 20)
+	seen("done", -40, 4, 6, 8, 20)
 	row = w.due(now, -45*time.Second)
 	w.store.InTx(func(ctx context.Context, tx *sqlx.Tx) error {
 		return w.store.Finish(ctx, tx, []task.Task{row}, row.DueAt.Add(300*time.Millisecond))
