@@ -48,7 +48,8 @@ var roles = map[string]Role{
 
 // access knows who may call. Without tokens everybody may.
 type access struct {
-	callers map[[sha256.Size]byte]caller // by the hash of the token: the time of a look-up tells nothing about tokens
+	everybody caller                       // calls an API without tokens
+	callers   map[[sha256.Size]byte]caller // by the hash of the token: the time of a look-up tells nothing about tokens
 }
 
 // caller is who calls.
@@ -56,13 +57,14 @@ type caller struct {
 	name          string
 	role          Role
 	owners, kinds []string // nil: all
+	turns         turns
 }
 
-// everybody calls an API without tokens.
-var everybody = caller{name: "loopback", role: RoleOperate}
-
 func newAccess(tokens []Token) (*access, error) {
-	a := &access{callers: make(map[[sha256.Size]byte]caller, len(tokens))}
+	a := &access{
+		everybody: caller{name: "loopback", role: RoleOperate, turns: newTurns(callerOwnersLists)},
+		callers:   make(map[[sha256.Size]byte]caller, len(tokens)),
+	}
 	names := map[string]bool{}
 	for _, t := range tokens {
 		if err := t.check(); err != nil {
@@ -77,7 +79,7 @@ func newAccess(tokens []Token) (*access, error) {
 			return nil, fmt.Errorf("%s has the token of %s", t.Name, other.name)
 		}
 		names[t.Name] = true
-		a.callers[hash] = caller{t.Name, t.Role, t.Owners, t.Kinds}
+		a.callers[hash] = caller{t.Name, t.Role, t.Owners, t.Kinds, newTurns(callerOwnersLists)}
 	}
 	return a, nil
 }
@@ -103,7 +105,7 @@ var errNoToken = errors.New("the call needs a valid token: Authorization: Bearer
 
 func (a *access) identify(header http.Header) (caller, error) {
 	if len(a.callers) == 0 {
-		return everybody, nil
+		return a.everybody, nil
 	}
 	token, found := strings.CutPrefix(header.Get("Authorization"), "Bearer ")
 	if !found {

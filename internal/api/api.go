@@ -44,7 +44,7 @@ type service struct {
 	client  *schedule.Client
 	console *console.Console
 	watches *watches
-	reads   chan struct{} // holds a value while a call reads rows of all owners: many such calls would make tasks late
+	turns   turns
 }
 
 // New makes an API on an open client and its console. An error names the token or the origin that can't be meant.
@@ -58,7 +58,7 @@ func New(cfg Config, client *schedule.Client, c *console.Console) (*API, error) 
 	if unavailable == nil {
 		unavailable = func(error) bool { return false }
 	}
-	s := &service{client: client, console: c, watches: newWatches(c.Rows), reads: make(chan struct{}, 1)}
+	s := &service{client: client, console: c, watches: newWatches(c.Rows), turns: newTurns(ownersLists)}
 	options := connect.WithHandlerOptions(
 		connect.WithRequestGate(access.admit),
 		connect.WithInterceptors(calls{failures{unavailable, log}}),

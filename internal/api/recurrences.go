@@ -90,7 +90,7 @@ func (s recurrences) ListRecurrences(
 	if err := callerOf(ctx).checkScope(filter.Owner, filter.Kind); err != nil {
 		return nil, err
 	}
-	done, err := s.oneAtATime(ctx, filter.Owner == "")
+	done, err := s.turn(ctx, filter.Owner == "")
 	if err != nil {
 		return nil, err
 	}

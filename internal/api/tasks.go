@@ -156,7 +156,7 @@ func (s tasks) List(ctx context.Context, r *v1.ListRequest) (*v1.ListResponse, e
 	if err := callerOf(ctx).checkScope(filter.Owner, filter.Kind); err != nil {
 		return nil, err
 	}
-	done, err := s.oneAtATime(ctx, filter.Owner == "")
+	done, err := s.turn(ctx, filter.Owner == "")
 	if err != nil {
 		return nil, err
 	}
@@ -170,20 +170,6 @@ func (s tasks) List(ctx context.Context, r *v1.ListRequest) (*v1.ListResponse, e
 		out.NextCursor = filter.Place(page.Tasks[n-1])
 	}
 	return out, nil
-}
-
-// oneAtATime waits until no other call reads rows of all owners, if this one does. Call what it returns after the reading. An
-// owner's list waits for none: it reads the owner's rows by an index, which takes microseconds for each.
-func (s *service) oneAtATime(ctx context.Context, readsMany bool) (done func(), err error) {
-	if !readsMany {
-		return func() {}, nil
-	}
-	select {
-	case s.reads <- struct{}{}:
-		return func() { <-s.reads }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }
 
 // Reschedule gives a pending task another due time.

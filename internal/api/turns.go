@@ -1,0 +1,40 @@
+package api
+
+import "context"
+
+const (
+	ownersLists       = 8 // lists of owners at once: one reads all rows of its owner, and their connections are missing elsewhere
+	callerOwnersLists = ownersLists / 2
+)
+
+// turns has the places of calls that read many rows: all of them, or those of one owner. The service has some, and each caller has fewer:
+// a call takes its caller's place first. So a caller waits behind one call of each other caller, however many calls the others make.
+type turns struct{ all, owners chan struct{} }
+
+func newTurns(owners int) turns { return turns{make(chan struct{}, 1), make(chan struct{}, owners)} }
+
+// turn waits until the call may read: rows of all owners, one call at a time, for many such calls would make tasks late; or those of one
+// owner. Call what it returns after the reading.
+func (s *service) turn(ctx context.Context, readsAll bool) (done func(), err error) {
+	mine, shared := callerOf(ctx).turns.owners, s.turns.owners
+	if readsAll {
+		mine, shared = callerOf(ctx).turns.all, s.turns.all
+	}
+	if err := take(ctx, mine); err != nil {
+		return nil, err
+	}
+	if err := take(ctx, shared); err != nil {
+		<-mine
+		return nil, err
+	}
+	return func() { <-shared; <-mine }, nil
+}
+
+func take(ctx context.Context, place chan struct{}) error {
+	select {
+	case place <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,63 @@
+package api
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+)
+
+// A caller that asks again and again takes the place from no other caller: behind the call that reads, the others come first.
+func TestTurnsOfCallers(t *testing.T) {
+	t.Parallel()
+	for _, readsAll := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &service{turns: newTurns(ownersLists)}
+			as := func() context.Context {
+				return context.WithValue(t.Context(), callerKey{}, caller{turns: newTurns(callerOwnersLists)})
+			}
+			ends := make(chan struct{})
+			defer close(ends)
+			begun := make(chan string, 100)
+			call := func(ctx context.Context, name string) {
+				go func() {
+					done, err := s.turn(ctx, readsAll)
+					if err != nil { // the test has ended
+						return
+					}
+					begun <- name
+					<-ends
+					done()
+				}()
+				synctest.Wait()
+			}
+			greedy, polite := as(), as()
+			for range 20 {
+				call(greedy, "greedy")
+			}
+			call(polite, "polite")
+			for n := len(begun); n > 0; n-- { // those that read by now come to their end
+				if readsAll {
+					ends <- struct{}{}
+				}
+			}
+			synctest.Wait()
+			for last := ""; last != "polite"; last = <-begun {
+				if len(begun) == 0 {
+					t.Fatalf("reads all rows %v: the other caller waits", readsAll)
+				}
+			}
+		})
+	}
+}
+
+// A call that gives up while it waits leaves its caller's place.
+func TestTurnIsGivenBack(t *testing.T) {
+	t.Parallel()
+	s, own := &service{turns: newTurns(1)}, newTurns(1)
+	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), callerKey{}, caller{turns: own}))
+	s.turns.all <- struct{}{}
+	cancel()
+	if _, err := s.turn(ctx, true); err == nil || len(own.all) > 0 {
+		t.Errorf("got %v with %d places taken, want an error and none", err, len(own.all))
+	}
+}
