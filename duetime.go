@@ -180,7 +180,9 @@ func (c *Client) Work(ctx context.Context, mux *worker.Mux) error {
 	}
 	cfg := c.parts.Config
 	queues := cmp.Or(len(cfg.Worker.Queues), len(mux.Queues()))
-	st, err := parts.OpenStore(cfg, store.ForWorker(queues, cfg.Worker.Concurrency, cfg.Worker.HandlerTimeout))
+	options := store.ForWorker(queues, cfg.Worker.Concurrency, cfg.Worker.HandlerTimeout)
+	options.OnFull = metric.CountFull(c.metrics)
+	st, err := parts.OpenStore(cfg, options)
 	if err != nil {
 		return err
 	}

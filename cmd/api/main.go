@@ -15,6 +15,7 @@ import (
 	"github.com/duetime/duetime/internal/command"
 	"github.com/duetime/duetime/internal/config"
 	"github.com/duetime/duetime/internal/process"
+	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/trust"
 )
 
@@ -37,6 +38,7 @@ func run(ctx context.Context, env *process.Env) error {
 	env.OnStop("client", client.Close)
 	served, err := api.New(api.Config{
 		Tokens: tokens, Origins: section.Origins, Logger: env.Log(), Metrics: env.Registry, Unavailable: client.Unavailable,
+		Full: func(err error) bool { return store.Classify(err) == store.Full },
 	}, client.Client, client.Console())
 	if err != nil {
 		return fmt.Errorf("api.%w", err)

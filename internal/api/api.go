@@ -29,6 +29,8 @@ type Config struct {
 
 	// Unavailable reports whether an error says that the database is away and nothing was committed; nil: none does.
 	Unavailable func(err error) bool
+	// Full reports whether an error says that the database's disk is full and nothing was committed; nil: none does.
+	Full func(err error) bool
 }
 
 // API serves the calls. Run it beside its handler.
@@ -54,14 +56,18 @@ func New(cfg Config, client *schedule.Client, c *console.Console) (*API, error) 
 		return nil, fmt.Errorf("tokens: %w", err)
 	}
 	log := cmp.Or(cfg.Logger, slog.Default())
-	unavailable := cfg.Unavailable
+	never := func(error) bool { return false }
+	unavailable, full := cfg.Unavailable, cfg.Full
 	if unavailable == nil {
-		unavailable = func(error) bool { return false }
+		unavailable = never
+	}
+	if full == nil {
+		full = never
 	}
 	s := &service{client: client, console: c, watches: newWatches(c.Rows), turns: newTurns(ownersLists)}
 	options := connect.WithHandlerOptions(
 		connect.WithRequestGate(access.admit),
-		connect.WithInterceptors(calls{failures{unavailable, log}}),
+		connect.WithInterceptors(calls{&failures{unavailable: unavailable, full: full, log: log}}),
 		connect.WithCodec(strictJSON{"json"}), connect.WithCodec(strictJSON{"json; charset=utf-8"}),
 		connect.WithReadMaxBytes(maxMessage), connect.WithCompressMinBytes(minCompressed),
 	)

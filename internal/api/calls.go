@@ -12,7 +12,7 @@ import (
 )
 
 // calls bounds each call's time, recovers from panics, and turns errors into answers.
-type calls struct{ failures failures }
+type calls struct{ failures *failures }
 
 // WrapUnary wraps a call that has one answer.
 func (c calls) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {

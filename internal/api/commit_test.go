@@ -53,6 +53,17 @@ func TestLostCommit(t *testing.T) {
 	}
 }
 
+// The trigger answers as a server without space does.
+func TestFullDatabase(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const full = "CREATE TRIGGER full BEFORE INSERT ON duetime_tasks FOR EACH ROW SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1114"
+	_, err := w.db().ExecContext(t.Context(), full)
+	pipelinetest.Must(t, err)
+	_, err = w.dial(t, "").Schedule(t.Context(), &v1.ScheduleRequest{Task: newTask("ann")})
+	wantCode(t, err, connect.CodeUnavailable, "DATABASE_FULL")
+}
+
 // The server's answer at the end of a call's time has a reason, unlike those that clients make themselves: nothing was changed.
 func TestCallTimeout(t *testing.T) {
 	t.Parallel()

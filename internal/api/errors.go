@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -41,6 +43,7 @@ const (
 	reasonRunning       = "TASK_RUNNING"
 	reasonTryLater      = "TRY_LATER"
 	reasonAway          = "DATABASE_AWAY"
+	reasonFull          = "DATABASE_FULL"
 	reasonTimeout       = "CALL_TIMEOUT"
 	reasonStopping      = "STOPPING"
 	reasonWatches       = "TOO_MANY_WATCHES"
@@ -118,11 +121,25 @@ var answers = []struct {
 // failures turns errors of the library into answers.
 type failures struct {
 	unavailable func(err error) bool
+	full        func(err error) bool
 	log         *slog.Logger
+	awayLogged  atomic.Int64 // Unix time in ns
+}
+
+// awayInterval is the time between two lines about a database that is away: each call would write one.
+const awayInterval = 10 * time.Second
+
+// logAway logs why the database is away.
+func (f *failures) logAway(ctx context.Context, procedure string, err error) {
+	now, last := time.Now().UnixNano(), f.awayLogged.Load()
+	if last != 0 && now-last < int64(awayInterval) || !f.awayLogged.CompareAndSwap(last, now) {
+		return
+	}
+	f.log.LogAttrs(ctx, slog.LevelWarn, "database is away", slog.String("method", procedure), slog.String("err", err.Error()))
 }
 
 // answer returns the error that the caller gets.
-func (f failures) answer(ctx context.Context, procedure string, err error) *connect.Error {
+func (f *failures) answer(ctx context.Context, procedure string, err error) *connect.Error {
 	if known, is := errors.AsType[*connect.Error](err); is {
 		return known
 	}
@@ -148,14 +165,18 @@ func (f failures) answer(ctx context.Context, procedure string, err error) *conn
 
 // trouble is the answer to an error that is not the caller's. Its text may be the database's: it is logged, and not shown. The
 // answers with a reason are true whatever the call was: where a COMMIT may have taken effect, the error is ErrCommitUnknown.
-func (f failures) trouble(ctx context.Context, procedure string, err error) *connect.Error {
+func (f *failures) trouble(ctx context.Context, procedure string, err error) *connect.Error {
 	switch {
 	case errors.Is(err, errPanic): // perhaps after a COMMIT
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return reasoned(connect.CodeDeadlineExceeded, errors.New("the call's time is over: nothing was changed"), reasonTimeout, nil)
 	case errors.Is(err, context.Canceled) || ctx.Err() != nil:
 		return connect.NewError(connect.CodeCanceled, errors.New("the call was given up: nothing was changed"))
+	case f.full(err):
+		f.logAway(ctx, procedure, err)
+		return reasoned(connect.CodeUnavailable, errors.New("the database's disk is full: nothing was changed"), reasonFull, nil)
 	case f.unavailable(err):
+		f.logAway(ctx, procedure, err)
 		return reasoned(connect.CodeUnavailable, errors.New("the database can't be reached: nothing was changed"), reasonAway, nil)
 	case schedule.IsRetryable(err):
 		return reasoned(connect.CodeUnavailable, errors.New("others were in the way: nothing was changed, try again"), reasonTryLater, nil)

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/duetime/duetime/internal/api"
+	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	v1 "github.com/duetime/duetime/pkg/duetimev1"
@@ -60,6 +61,7 @@ func serve(t testing.TB, p *embedded.Pipeline, tokens []api.Token) *world {
 	w := &world{pipeline: p, registry: prometheus.NewRegistry()}
 	served, err := api.New(api.Config{
 		Tokens: tokens, Metrics: w.registry, Unavailable: p.Unavailable, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Full: func(err error) bool { return store.Classify(err) == store.Full },
 	}, p.Client, p.Console())
 	pipelinetest.Must(t, err)
 	stop := worldtest.Run(t, served.Run)

@@ -7,6 +7,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
+// CountFull returns a function that counts an answer of MySQL that its disk is full. Reading works on a full disk, so
+// duetime_server_up stays 1.
+func CountFull(reg prometheus.Registerer) (count func()) {
+	return Shared(reg, prometheus.NewCounter(prometheus.CounterOpts{
+		Name: metricPrefix + "database_full_total", Help: "Statements that MySQL refused because its disk is full.",
+	})).Inc
+}
+
 // ShowPool registers what database/sql counts of a pool of connections, under a name. hide takes it back, before the pool is
 // closed. A nil reg registers nothing. If a pool of the name is shown already, as by another client of the process, that one
 // stays.

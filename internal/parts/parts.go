@@ -57,6 +57,7 @@ type Parts struct {
 func Open(cfg config.Config, log *slog.Logger, reg prometheus.Registerer, o store.Options) (*Parts, error) {
 	p := &Parts{Config: cfg, Log: log, Kinds: schedule.NewKinds(cfg.Queues)}
 	var err error
+	o.OnFull = metric.CountFull(reg)
 	if p.Store, err = OpenStore(cfg, o); err != nil {
 		return nil, err
 	}

@@ -40,11 +40,15 @@ func TestRefusedAndUnavailable(t *testing.T) {
 // A server without space counts as away: it gives the same answer when a table in memory has reached its limit.
 func TestFullIsUnavailable(t *testing.T) {
 	t.Parallel()
-	s, _ := openMySQLStore(t, store.Options{})
+	counted := 0
+	s, _ := openMySQLStore(t, store.Options{OnFull: func() { counted++ }})
 	must(t, exec(s.DB(), "CREATE TABLE small (text CHAR(255)) ENGINE=MEMORY MAX_ROWS=100"))
 	err := exec(s.DB(), "INSERT INTO small SELECT REPEAT('x', 255) FROM "+pipelinetest.Numbers(1, 1000))
 	if number(err) != 1114 || !s.Unavailable(err) || s.Retryable(err) || store.Classify(err).Refused() {
 		t.Errorf("%v, want unavailable", err)
+	}
+	if counted != 1 {
+		t.Errorf("%d answers were counted, want 1", counted)
 	}
 	tx := begin(t, s)
 	inserted := newTasks(t, 1)

@@ -17,6 +17,7 @@ type connector struct {
 	settings []string // see sessionSettings
 	chains   bool     // see chain
 	keepsTx  bool     // refuse statements that would end a transaction
+	onFull   func()   // see Options
 
 	// era is raised when a server was found to be read-only. Connections of earlier eras are closed when they are taken from
 	// the pool: they may lead to the old primary too.
@@ -75,6 +76,9 @@ func (c *conn) record(err error) error {
 		c.retirePool()
 		_ = c.Close() // a server that refuses writes is useless to us
 		err, class = driver.ErrBadConn, Lost
+	}
+	if class == Full && c.of.onFull != nil {
+		c.of.onFull()
 	}
 	if c.inTx && c.cause == nil && class.endsTx() {
 		c.cause = err

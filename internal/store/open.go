@@ -69,6 +69,7 @@ type Options struct {
 	Chain       bool          // each COMMIT begins the next transaction; see chain
 	Namespace   string        // to which the schema must belong; empty: any. Rows of another namespace are refused
 	TLS         *tls.Config   // of every connection; nil: none, or the DSN's
+	OnFull      func()        // called when the server answers that its disk is full; nil: none
 
 	changesTables bool // for migrations: a change of a table ends its transaction
 }
@@ -117,7 +118,7 @@ func openMySQL(dsn string, o Options, change func(*mysql.Config)) (*sqlx.DB, err
 
 // newPool makes a pool of guarded connections, and sets up each by the settings.
 func newPool(inner driver.Connector, settings []string, o Options) *sqlx.DB {
-	db := sqlx.NewDb(sql.OpenDB(&connector{inner: inner, settings: settings, chains: o.Chain, keepsTx: !o.changesTables}), "mysql")
+	db := sqlx.NewDb(sql.OpenDB(&connector{inner: inner, settings: settings, chains: o.Chain, keepsTx: !o.changesTables, onFull: o.OnFull}), "mysql")
 	n := cmp.Or(o.MaxOpen, 32)
 	db.SetMaxOpenConns(n)
 	db.SetMaxIdleConns(n)
