@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/duetime/duetime/internal/command"
 	"github.com/duetime/duetime/internal/config"
 	"github.com/duetime/duetime/internal/parts"
 )
@@ -34,7 +35,7 @@ func (t *tool) configuration() *cobra.Command {
 			return err
 		},
 	}
-	check.Flags().BoolVar(&servers, "servers", false, "also ask MySQL, Redis and Kafka whether they are there and set up so that the promises hold")
+	check.Flags().BoolVar(&servers, "servers", false, "also ask MySQL, Redis, Kafka and ZooKeeper whether they are there and set up so that the promises hold")
 	cmd.AddCommand(
 		check,
 		&cobra.Command{
@@ -77,6 +78,7 @@ func (t *tool) checkServers(ctx context.Context, p *parts.Parts) error {
 			return err
 		}},
 		{"kafka", p.Stream.Ping},
+		{"zookeeper", func(ctx context.Context) error { return command.CheckElector(ctx, p) }},
 	} {
 		ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 		err := server.ask(ctx)

@@ -11,7 +11,7 @@ func TestConfigCheckServers(t *testing.T) {
 	t.Parallel()
 	d := unmigrated(t)
 	got := d.wantCode(t, 0, "config", "check", "--servers")
-	if want := "mysql is right\nredis is right\nkafka is right\n"; got.out != want {
+	if want := "mysql is right\nredis is right\nkafka is right\nzookeeper is right\n"; got.out != want {
 		t.Errorf("said %q, want %q", got.out, want)
 	}
 
@@ -25,6 +25,10 @@ func TestConfigCheckServers(t *testing.T) {
 	d.env = append(d.env, "DUETIME_MYSQL__DSN=root@tcp(127.0.0.1:1)/x")
 	if got := d.wantCode(t, 2, "config", "check", "--servers"); !strings.Contains(got.out, "kafka is right") {
 		t.Errorf("said %q, want the others told though one is away", got.out)
+	}
+	got = d.run(t, away(t, "ZOOKEEPER__SERVERS"), "config", "check", "--servers")
+	if got.code != 2 || !strings.Contains(got.err, "zookeeper") || strings.Contains(got.out, "zookeeper") {
+		t.Errorf("exit code %d, said %q and %q, want ZooKeeper named as away", got.code, got.out, got.err)
 	}
 }
 

@@ -72,7 +72,7 @@ func unmigratedOn(t *testing.T, dsn string) deployment {
 	d := deployment{namespace: pipelinetest.Namespace(t), dsn: dsn}
 	d.env = []string{
 		"DUETIME_NAMESPACE=" + d.namespace, "DUETIME_MYSQL__DSN=" + d.dsn, "DUETIME_REDIS__ADDRS=" + pipelinetest.Redis(t).Addr(),
-		"DUETIME_KAFKA__BROKERS=" + pipelinetest.Kafka(t).Addr(), "DUETIME_KAFKA__PARTITIONS=2", "DUETIME_SHARDS=4",
+		"DUETIME_KAFKA__BROKERS=" + pipelinetest.Kafka(t).Addr(), "DUETIME_ZOOKEEPER__SERVERS=" + pipelinetest.ZooKeeper(t).Addr(), "DUETIME_KAFKA__PARTITIONS=2", "DUETIME_SHARDS=4",
 		"DUETIME_DAEMON__GRACE=100ms",
 	}
 	var err error

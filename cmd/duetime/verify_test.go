@@ -203,3 +203,15 @@ func TestVerifyAuditsTheRowsThemselves(t *testing.T) {
 		pipelinetest.Must(t, err)
 	}
 }
+
+// Most counts need MySQL alone.
+func TestVerifyWithoutRedis(t *testing.T) {
+	t.Parallel()
+	d := migrated(t)
+	d.schedule(t, "ann", time.Hour)
+	got := d.run(t, away(t, "REDIS__ADDRS"), "verify", "--json")
+	counted := decode[map[string]*int](t, got)
+	if n := counted["pending"]; got.code != 2 || n == nil || *n != 1 || counted["missing"] != nil || counted["extra"] != nil {
+		t.Errorf("exit code %d, said %s, want what MySQL tells and null for the rest", got.code, got.out)
+	}
+}

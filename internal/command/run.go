@@ -70,7 +70,7 @@ func Stand(ctx context.Context, env *process.Env, p *parts.Parts, c Candidate) e
 	if err := p.AwaitSchema(ctx); err != nil {
 		return err
 	}
-	elector, err := openElector(p, metrics)
+	elector, err := openElector(p, metrics.changed)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,16 @@ func Stand(ctx context.Context, env *process.Env, p *parts.Parts, c Candidate) e
 	return group.Wait()
 }
 
-func openElector(p *parts.Parts, metrics *electionMetrics) (*elect.ZooKeeper, error) {
+// CheckElector returns an error unless ZooKeeper gives this configuration a session.
+func CheckElector(ctx context.Context, p *parts.Parts) error {
+	elector, err := openElector(p, func(bool, int64) {})
+	if err != nil {
+		return err
+	}
+	return errors.Join(elector.Ready(ctx), elector.Close())
+}
+
+func openElector(p *parts.Parts, changed func(leading bool, epoch int64)) (*elect.ZooKeeper, error) {
 	cfg := p.Config.ZooKeeper
 	password, err := cfg.Secret()
 	if err != nil {
@@ -121,7 +130,7 @@ func openElector(p *parts.Parts, metrics *electionMetrics) (*elect.ZooKeeper, er
 		Servers: cfg.Servers, SessionTimeout: cfg.SessionTimeout,
 		TLS: tls, Username: cfg.Username, Password: string(password),
 		Root: "/" + p.Config.Namespace, RetryMax: retryMax, Logger: p.Log,
-		OnChange: func(_ string, leading bool, epoch int64) { metrics.changed(leading, epoch) },
+		OnChange: func(_ string, leading bool, epoch int64) { changed(leading, epoch) },
 	}, p.Store)
 }
 

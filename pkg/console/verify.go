@@ -8,6 +8,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -70,11 +71,12 @@ type AuditSource struct {
 	Tasks     func(ctx context.Context, ids []task.ID) ([]task.Task, error) // rows by id; ids without a row are absent
 }
 
-// Verify compares MySQL and Redis, and runs the audits. It reads all rows, in short statements that lock none.
+// Verify compares MySQL and Redis, and runs the audits. It reads all rows, in short statements that lock none. Without Redis it
+// returns what MySQL alone tells, and the error.
 func (c *Console) Verify(ctx context.Context) (Verified, error) {
-	drift, err := c.Drift(ctx)
-	if err != nil {
-		return nil, err
+	drift, away := c.Drift(ctx)
+	if away != nil && !index.Away(away) {
+		return nil, away
 	}
 	overdue, err := c.store.Overdue(ctx, c.cfg.Grace)
 	if err != nil {
@@ -106,8 +108,8 @@ func (c *Console) Verify(ctx context.Context) (Verified, error) {
 	}
 	v = append(v,
 		Count{"overdue", &overdue, true, ""},
-		Count{"missing", &drift.Missing, true, ""},
-		Count{"extra", &drift.Extra, true, ""},
+		compared("missing", drift.Missing, away),
+		compared("extra", drift.Extra, away),
 		Count{"stuck", &stuck, true, ""},
 		Count{"premature", &audited.Premature, true, firstOf(audited.FirstPremature)},
 		Count{"invalid", &audited.Invalid, true, firstOf(audited.FirstInvalid)},
@@ -127,7 +129,15 @@ func (c *Console) Verify(ctx context.Context) (Verified, error) {
 	if waiting > 0 {
 		v = append(v, Count{Name: "unhandled", Number: &waiting, Remark: UnhandledText(unhandledOf(unhandled))})
 	}
-	return v, nil
+	return v, away
+}
+
+// compared is a figure for which Redis is needed.
+func compared(name string, n int64, away error) Count {
+	if away != nil {
+		return Count{Name: name, Broken: true, Remark: "Redis can't be reached"}
+	}
+	return Count{Name: name, Number: &n, Broken: true}
 }
 
 // audit appends the counts of one audit.
