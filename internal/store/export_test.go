@@ -38,7 +38,7 @@ func OpenThrough(dsn string, o Options, wrap func(driver.Connector) driver.Conne
 	}
 	s := &Store{db: newPool(wrap(c), settings, o), dialect: MySQL, tableWait: o.tableWait()}
 	o.changesTables = true
-	s.openPatient = func() (*sqlx.DB, error) { return openMySQL(dsn, o, func(*mysql.Config) {}) }
+	s.openPatient = func(time.Duration) (*sqlx.DB, error) { return openMySQL(dsn, o, func(*mysql.Config) {}) }
 	return s, nil
 }
 
@@ -75,7 +75,12 @@ func (s *Store) Apply(ctx context.Context, files fs.FS) error {
 		return err
 	}
 	defer done()
-	return s.applyAll(ctx, db, files, func(int, int) {})
+	lastDB, lastDone, err := s.patientFor(buildWait)
+	if err != nil {
+		return err
+	}
+	defer lastDone()
+	return s.applyAll(ctx, db, lastDB, files, func(int, int) {})
 }
 
 // ListSQL is the statement of List, for EXPLAIN.

@@ -48,12 +48,17 @@ func (s *Store) MigrateShowing(ctx context.Context, files fs.FS, namespace strin
 		return err
 	}
 	defer done()
+	lastDB, lastDone, err := s.patientFor(buildWait)
+	if err != nil {
+		return err
+	}
+	defer lastDone()
 	unlock, err := s.lockMigrations(ctx, db)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if err := s.applyAll(ctx, db, files, show); err != nil {
+	if err := s.applyAll(ctx, db, lastDB, files, show); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
 	return s.claimLayout(ctx, namespace, shards)
@@ -61,13 +66,17 @@ func (s *Store) MigrateShowing(ctx context.Context, files fs.FS, namespace strin
 
 // applyAll runs the missing migrations. SQLite has no lock that spans transactions, so another process may have made a
 // change just before, and this try fails. The next try finds that change done: there are no more such tries than changes.
-func (s *Store) applyAll(ctx context.Context, db *sqlx.DB, files fs.FS, show func(done, missing int)) error {
+func (s *Store) applyAll(ctx context.Context, db, lastDB *sqlx.DB, files fs.FS, show func(done, missing int)) error {
 	for tries := 1; ; tries++ {
 		p, err := s.provider(db, files)
 		if err != nil {
 			return err
 		}
-		if err = up(ctx, p, show); err == nil && s.dialect == SQLite {
+		last, err := s.provider(lastDB, files)
+		if err != nil {
+			return err
+		}
+		if err = up(ctx, p, last, show); err == nil && s.dialect == SQLite {
 			err = addColumns(ctx, db)
 		}
 		if err == nil || s.dialect == MySQL || ctx.Err() != nil || tries > len(p.ListSources())+len(columns) {
@@ -94,8 +103,8 @@ func addColumns(ctx context.Context, db *sqlx.DB) error {
 	return nil
 }
 
-// up runs the missing migrations one by one.
-func up(ctx context.Context, p *goose.Provider, show func(done, missing int)) error {
+// up runs the missing migrations one by one. last waits for tables as upByOne wants it after a lost build.
+func up(ctx context.Context, p, last *goose.Provider, show func(done, missing int)) error {
 	// GetDBVersion is used, not Status: Status reads times, which a caller's own handle may return as text.
 	version, err := p.GetDBVersion(ctx)
 	if err != nil {
@@ -109,7 +118,7 @@ func up(ctx context.Context, p *goose.Provider, show func(done, missing int)) er
 	}
 	for done := 0; ; done++ {
 		show(done, missing)
-		if err := upByOne(ctx, p); errors.Is(err, goose.ErrNoNextVersion) {
+		if err := upByOne(ctx, p, last); errors.Is(err, goose.ErrNoNextVersion) {
 			return nil
 		} else if err != nil {
 			return err
@@ -120,20 +129,29 @@ func up(ctx context.Context, p *goose.Provider, show func(done, missing int)) er
 // A change of a table waits for the transactions that have used the table, and every later statement waits behind the
 // change. So the change gives up before those statements would. It then waits longer than it has blocked them, and tries
 // again.
+//
+// A build of an index waits for the table once more at its end, and giving up there throws the build away. A try that took
+// longer than its wait has lost such a build, so the next one waits for longer than most transactions last.
 const (
 	migrationWait  = time.Second      // of one try; other statements wait longer for a table
+	lostBuild      = 5 * time.Second  // a try that fails after this has lost a build
+	buildWait      = 15 * time.Second // of a try after a lost build
 	migrationPause = 2 * time.Second  // between two tries
 	migrationTries = 10 * time.Minute // until migrate fails
 )
 
 // upByOne runs the next migration. It retries a migration that found a table in use: a retry skips the changes already
 // made.
-func upByOne(ctx context.Context, p *goose.Provider) error {
+func upByOne(ctx context.Context, p, last *goose.Provider) error {
 	busy := false
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		began := time.Now()
 		_, err := p.UpByOne(ctx)
 		if busy = serverNumber(err) == lockWaitTimeout; err != nil && !busy {
 			err = backoff.Permanent(err)
+		}
+		if busy && time.Since(began) > lostBuild {
+			p = last
 		}
 		return struct{}{}, err
 	}, backoff.WithBackOff(backoff.NewConstantBackOff(migrationPause)), backoff.WithMaxElapsedTime(migrationTries))

@@ -194,6 +194,28 @@ func TestMigrationBesideReadersAndWriters(t *testing.T) {
 
 // Each change of a table names its algorithm, so that a server that can't use it refuses the change instead of copying
 // the table.
+// A build of an index waits for the table's transactions at its end. A try that failed there waits longer the next time:
+// the build is not lost again and again. SLEEP stands for the build.
+func TestLostBuildWaitsLonger(t *testing.T) {
+	t.Parallel()
+	s := opened(t, pipelinetest.MySQL(t).NewSchema(t), store.Options{})
+	must(t, exec(s.DB(), "CREATE TABLE big (n INT)"))
+	reader := begin(t, s)
+	must(t, exec(reader, "INSERT INTO big VALUES (1)"))
+	files := fstest.MapFS{"mysql/00001_big.sql": {Data: []byte(
+		"-- +goose NO TRANSACTION\n-- +goose Up\nDO SLEEP(5);\nALTER TABLE big ADD COLUMN m INT, ALGORITHM = INPLACE;\n",
+	)}}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Apply(t.Context(), files) }()
+	const waits = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND INFO LIKE 'ALTER TABLE big%' AND TIME >= 3"
+	pipelinetest.Await(t, "the try after the lost build waits", func() (waiting bool) {
+		must(t, s.DB().QueryRowxContext(t.Context(), waits).Scan(&waiting))
+		return waiting || len(ended) > 0
+	})
+	must(t, reader.Rollback())
+	must(t, <-ended)
+}
+
 func TestEveryAlterSaysWhatItCosts(t *testing.T) {
 	t.Parallel()
 	files := value[[]string](t)(fs.Glob(migrations.Files, "mysql/*.sql"))

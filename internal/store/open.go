@@ -23,8 +23,8 @@ func Open(dsn string, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{db: db, dialect: MySQL, tableWait: o.tableWait(), namespace: o.Namespace, schema: schemaOf(dsn)}
-	s.openPatient = func() (*sqlx.DB, error) {
-		return openMySQL(dsn, Options{MaxOpen: 4, TLS: o.TLS, TableWait: migrationWait, changesTables: true}, func(cfg *mysql.Config) {
+	s.openPatient = func(tableWait time.Duration) (*sqlx.DB, error) {
+		return openMySQL(dsn, Options{MaxOpen: 4, TLS: o.TLS, TableWait: tableWait, changesTables: true}, func(cfg *mysql.Config) {
 			cfg.ReadTimeout = 0
 			cfg.ParseTime = true // goose reads times, and only goose uses this handle
 			cfg.Loc, cfg.Params["time_zone"] = time.UTC, "'+00:00'"

@@ -18,8 +18,9 @@ import (
 type Store struct {
 	db      *sqlx.DB
 	dialect Dialect
-	// openPatient opens a handle for statements that may run for minutes; nil: the pool's connections have no read timeout.
-	openPatient func() (*sqlx.DB, error)
+	// openPatient opens a handle for statements that may run for minutes, and waits as long for a table; nil: the pool's
+	// connections have no read timeout.
+	openPatient func(tableWait time.Duration) (*sqlx.DB, error)
 	// tableWait is the lock_wait_timeout of the handle's sessions, as the server shows it.
 	tableWait string
 	namespace string // to which the schema must belong; empty: any
@@ -48,11 +49,14 @@ type Store struct {
 func On(db *sqlx.DB, d Dialect) *Store { return &Store{db: db, dialect: d} }
 
 // patient returns a handle without a read timeout, and a function that closes it.
-func (s *Store) patient() (db *sqlx.DB, done func(), err error) {
+func (s *Store) patient() (db *sqlx.DB, done func(), err error) { return s.patientFor(migrationWait) }
+
+// patientFor is patient with another wait for a table.
+func (s *Store) patientFor(tableWait time.Duration) (db *sqlx.DB, done func(), err error) {
 	if s.openPatient == nil {
 		return s.db, func() {}, nil
 	}
-	if db, err = s.openPatient(); err != nil {
+	if db, err = s.openPatient(tableWait); err != nil {
 		return nil, nil, err
 	}
 	return db, func() { _ = db.Close() }, nil // the caller has read all its rows
