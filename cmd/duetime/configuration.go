@@ -64,8 +64,7 @@ func (t *tool) checkServers(ctx context.Context, p *parts.Parts) error {
 			if err := p.CheckMySQL(ctx); err != nil {
 				return err
 			}
-			_, err := p.Store.Clock(ctx)
-			return err
+			return p.Store.CheckLocks(ctx)
 		}},
 		{"redis", func(ctx context.Context) error {
 			if err := p.Index.Ping(ctx); err != nil {

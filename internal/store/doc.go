@@ -31,6 +31,6 @@
 //
 // The other files: store.go and open.go make a handle, session.go sets up its sessions. conn.go guards a connection, with
 // conn_tx.go (lost transactions), conn_chain.go (COMMIT AND CHAIN), conn_rows.go and conn_stmt.go. primary.go reads from
-// a server that may be written. classify.go and answers.go classify errors, errors.go has the errors that callers match.
+// a server that may be written. product.go refuses servers that are not MySQL. classify.go and answers.go classify errors, errors.go has the errors that callers match.
 // select.go runs SELECTs, dialect.go has the SQL that differs between MySQL and SQLite.
 package store

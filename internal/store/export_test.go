@@ -182,3 +182,6 @@ func SampleRows(entries []int64, whole []float64, budget int64) []int64 {
 	}
 	return sampleRows(counts, func(i int) float64 { return whole[i] }, budget)
 }
+
+// CheckProduct refuses servers by the variables version and version_comment.
+var CheckProduct = checkProduct

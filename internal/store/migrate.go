@@ -29,7 +29,7 @@ type Migration struct {
 
 // Migrate brings the schema up to date by the files of package migrations, and writes the layout if there is none; it
 // keeps an existing shard count. Several processes may call it at once, and repeatedly. It returns ErrNamespace if the
-// schema belongs to another namespace.
+// schema belongs to another namespace, and refuses a server whose locks are not MySQL's.
 func (s *Store) Migrate(ctx context.Context, files fs.FS, namespace string, shards int) error {
 	return s.MigrateShowing(ctx, files, namespace, shards, func(int, int) {})
 }
@@ -61,7 +61,13 @@ func (s *Store) MigrateShowing(ctx context.Context, files fs.FS, namespace strin
 	if err := s.applyAll(ctx, db, lastDB, files, show); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	return s.claimLayout(ctx, namespace, shards)
+	if err := s.claimLayout(ctx, namespace, shards); err != nil {
+		return err
+	}
+	if err := s.CheckLocks(ctx); err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	return nil
 }
 
 // applyAll runs the missing migrations. SQLite has no lock that spans transactions, so another process may have made a

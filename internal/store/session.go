@@ -146,8 +146,11 @@ func (s *Store) CheckSession(ctx context.Context) error {
 	}
 	want := s.expectedVariables()
 	names := slices.Sorted(maps.Keys(want))
-	have, err := s.variables(ctx, append(names, "sql_mode", "log_bin", "binlog_format"))
+	have, err := s.variables(ctx, append(names, "sql_mode", "log_bin", "binlog_format", "version", "version_comment"))
 	if err != nil {
+		return err
+	}
+	if err := checkProduct(have["version"], have["version_comment"]); err != nil {
 		return err
 	}
 	for _, name := range names {
