@@ -57,12 +57,12 @@ type caller struct {
 	name          string
 	role          Role
 	owners, kinds []string // nil: all
-	turns         turns
+	places        places
 }
 
 func newAccess(tokens []Token) (*access, error) {
 	a := &access{
-		everybody: caller{name: "loopback", role: RoleOperate, turns: newTurns(callerOwnersLists)},
+		everybody: caller{name: "loopback", role: RoleOperate, places: newPlaces(callerOwnersLists)},
 		callers:   make(map[[sha256.Size]byte]caller, len(tokens)),
 	}
 	names := map[string]bool{}
@@ -79,7 +79,7 @@ func newAccess(tokens []Token) (*access, error) {
 			return nil, fmt.Errorf("%s has the token of %s", t.Name, other.name)
 		}
 		names[t.Name] = true
-		a.callers[hash] = caller{t.Name, t.Role, t.Owners, t.Kinds, newTurns(callerOwnersLists)}
+		a.callers[hash] = caller{t.Name, t.Role, t.Owners, t.Kinds, newPlaces(callerOwnersLists)}
 	}
 	return a, nil
 }

@@ -46,7 +46,7 @@ type service struct {
 	client  *schedule.Client
 	console *console.Console
 	watches *watches
-	turns   turns
+	places  places
 }
 
 // New makes an API on an open client and its console. An error names the token or the origin that can't be meant.
@@ -64,7 +64,7 @@ func New(cfg Config, client *schedule.Client, c *console.Console) (*API, error) 
 	if full == nil {
 		full = never
 	}
-	s := &service{client: client, console: c, watches: newWatches(c.Rows), turns: newTurns(ownersLists)}
+	s := &service{client: client, console: c, watches: newWatches(c.Rows), places: newPlaces(ownersLists)}
 	options := connect.WithHandlerOptions(
 		connect.WithRequestGate(access.admit),
 		connect.WithInterceptors(calls{&failures{unavailable: unavailable, full: full, log: log}}),

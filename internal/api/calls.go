@@ -11,7 +11,7 @@ import (
 	"github.com/duetime/duetime/pkg/duetimev1/duetimev1connect"
 )
 
-// calls bounds each call's time, recovers from panics, and turns errors into answers.
+// calls bounds each call's time, recovers from panics, and places errors into answers.
 type calls struct{ failures *failures }
 
 // WrapUnary wraps a call that has one answer.

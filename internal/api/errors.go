@@ -118,7 +118,7 @@ var answers = []struct {
 	{task.ErrClosed, connect.CodeUnavailable, reasonStopping},
 }
 
-// failures turns errors of the library into answers.
+// failures places errors of the library into answers.
 type failures struct {
 	unavailable func(err error) bool
 	full        func(err error) bool

@@ -21,7 +21,7 @@ func (s operations) PreviewOperation(
 	if err != nil {
 		return nil, inField("operation", err)
 	}
-	done, err := s.turn(ctx, true)
+	done, err := s.awaitPlace(ctx, true)
 	if err != nil {
 		return nil, err
 	}

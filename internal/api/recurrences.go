@@ -90,7 +90,7 @@ func (s recurrences) ListRecurrences(
 	if err := callerOf(ctx).checkScope(filter.Owner, filter.Kind); err != nil {
 		return nil, err
 	}
-	done, err := s.turn(ctx, filter.Owner == "")
+	done, err := s.awaitPlace(ctx, filter.Owner == "")
 	if err != nil {
 		return nil, err
 	}

@@ -156,7 +156,7 @@ func (s tasks) List(ctx context.Context, r *v1.ListRequest) (*v1.ListResponse, e
 	if err := callerOf(ctx).checkScope(filter.Owner, filter.Kind); err != nil {
 		return nil, err
 	}
-	done, err := s.turn(ctx, filter.Owner == "")
+	done, err := s.awaitPlace(ctx, filter.Owner == "")
 	if err != nil {
 		return nil, err
 	}

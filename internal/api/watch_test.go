@@ -36,7 +36,7 @@ func TestWatchHasHeartbeats(t *testing.T) {
 		}
 		_, err = c.Cancel(t.Context(), &v1.CancelRequest{TaskId: id})
 		pipelinetest.Must(t, err)
-		for stream.Receive() && stream.Msg().GetTask() == nil { //nolint:revive // skips heartbeats
+		for stream.Receive() && stream.Msg().GetTask() == nil {
 		}
 		if stream.Msg().GetTask().GetState() != v1.State_STATE_CANCELLED || stream.Receive() || stream.Err() != nil {
 			t.Errorf("%s: want the cancel and the end, got %v, %v", name, stream.Msg(), stream.Err())

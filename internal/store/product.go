@@ -11,8 +11,13 @@ import (
 // otherProducts speak MySQL's protocol, and their row locks or transactions are not MySQL's. Each is known by a part of the
 // variable version or version_comment, in small letters.
 var otherProducts = []struct{ part, name string }{
-	{"tidb", "TiDB"}, {"vitess", "Vitess"}, {"oceanbase", "OceanBase"},
-	{"singlestore", "SingleStore"}, {"memsql", "SingleStore"}, {"polardb-x", "PolarDB-X"}, {"tddl", "PolarDB-X"},
+	{"tidb", "TiDB"},
+	{"vitess", "Vitess"},
+	{"oceanbase", "OceanBase"},
+	{"singlestore", "SingleStore"},
+	{"memsql", "SingleStore"},
+	{"polardb-x", "PolarDB-X"},
+	{"tddl", "PolarDB-X"},
 }
 
 const noTableRight = 1142 // the user may not do this with the table

@@ -11,16 +11,16 @@ func TestTurnsOfCallers(t *testing.T) {
 	t.Parallel()
 	for _, readsAll := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			s := &service{turns: newTurns(ownersLists)}
+			s := &service{places: newPlaces(ownersLists)}
 			as := func() context.Context {
-				return context.WithValue(t.Context(), callerKey{}, caller{turns: newTurns(callerOwnersLists)})
+				return context.WithValue(t.Context(), callerKey{}, caller{places: newPlaces(callerOwnersLists)})
 			}
 			ends := make(chan struct{})
 			defer close(ends)
 			begun := make(chan string, 100)
 			call := func(ctx context.Context, name string) {
 				go func() {
-					done, err := s.turn(ctx, readsAll)
+					done, err := s.awaitPlace(ctx, readsAll)
 					if err != nil { // the test has ended
 						return
 					}
@@ -53,11 +53,11 @@ func TestTurnsOfCallers(t *testing.T) {
 // A call that gives up while it waits leaves its caller's place.
 func TestTurnIsGivenBack(t *testing.T) {
 	t.Parallel()
-	s, own := &service{turns: newTurns(1)}, newTurns(1)
-	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), callerKey{}, caller{turns: own}))
-	s.turns.all <- struct{}{}
+	s, own := &service{places: newPlaces(1)}, newPlaces(1)
+	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), callerKey{}, caller{places: own}))
+	s.places.all <- struct{}{}
 	cancel()
-	if _, err := s.turn(ctx, true); err == nil || len(own.all) > 0 {
+	if _, err := s.awaitPlace(ctx, true); err == nil || len(own.all) > 0 {
 		t.Errorf("got %v with %d places taken, want an error and none", err, len(own.all))
 	}
 }

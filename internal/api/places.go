@@ -7,18 +7,18 @@ const (
 	callerOwnersLists = ownersLists / 2
 )
 
-// turns has the places of calls that read many rows: all of them, or those of one owner. The service has some, and each caller has fewer:
+// places has the places of calls that read many rows: all of them, or those of one owner. The service has some, and each caller has fewer:
 // a call takes its caller's place first. So a caller waits behind one call of each other caller, however many calls the others make.
-type turns struct{ all, owners chan struct{} }
+type places struct{ all, owners chan struct{} }
 
-func newTurns(owners int) turns { return turns{make(chan struct{}, 1), make(chan struct{}, owners)} }
+func newPlaces(owners int) places { return places{make(chan struct{}, 1), make(chan struct{}, owners)} }
 
-// turn waits until the call may read: rows of all owners, one call at a time, for many such calls would make tasks late; or those of one
+// awaitPlace waits until the call may read: rows of all owners, one call at a time, for many such calls would make tasks late; or those of one
 // owner. Call what it returns after the reading.
-func (s *service) turn(ctx context.Context, readsAll bool) (done func(), err error) {
-	mine, shared := callerOf(ctx).turns.owners, s.turns.owners
+func (s *service) awaitPlace(ctx context.Context, readsAll bool) (done func(), err error) {
+	mine, shared := callerOf(ctx).places.owners, s.places.owners
 	if readsAll {
-		mine, shared = callerOf(ctx).turns.all, s.turns.all
+		mine, shared = callerOf(ctx).places.all, s.places.all
 	}
 	if err := take(ctx, mine); err != nil {
 		return nil, err
