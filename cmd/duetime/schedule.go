@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/duetime/duetime/pkg/console"
+	"github.com/duetime/duetime/pkg/recur"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -241,6 +242,7 @@ func (t *tool) writeRecurrence(r console.Recurrence, nextMs []int64) error {
 	line("state", r.State.String())
 	line("note", r.Note)
 	line("timetable", r.Timetable)
+	line("no tick in", shortMonths(r.Timetable))
 	if string(policy) != "{}" {
 		line("policy", string(policy))
 	}
@@ -260,6 +262,22 @@ func (t *tool) writeRecurrence(r console.Recurrence, nextMs []int64) error {
 	line("caught up", thousands(r.CaughtUp))
 	line("skipped", thousands(r.Skipped))
 	return writeTable(t.out, lines)
+}
+
+// shortMonths names the months that the timetable skips because they don't have its day.
+func shortMonths(text string) string {
+	timetable, err := recur.Parse(text)
+	if err != nil { // a later version has written it
+		return ""
+	}
+	var names []string
+	for _, m := range timetable.ShortMonths() {
+		names = append(names, m.String())
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return strings.Join(names, ", ") + " where they are too short; the day L is the last one of each month"
 }
 
 // writeRecurrenceLife writes one recurrence and its history.

@@ -116,7 +116,12 @@ func TestSchedule(t *testing.T) {
 	d.wantCode(t, 1, "schedule", "list", "--state", "gone")
 	d.wantCode(t, 0, "schedule", "stop", "ann", "--all")
 	wantList(listed("--state", "active"), "bob/reward active")
-	if text := d.wantCode(t, 0, "schedule", "get", "bob", "reward").out; !strings.Contains(text, "cron Asia/Shanghai 0 8 1 * *") {
+	if text := d.wantCode(t, 0, "schedule", "get", "bob", "reward").out; !strings.Contains(text, "cron Asia/Shanghai 0 8 1 * *") || strings.Contains(text, "no tick in") {
 		t.Errorf("shown as %s", text)
+	}
+	_, err := d.client.Recur(t.Context(), "invoice", recur.Cron("0 8 31 4-6 *", "UTC"), remind.Recurring("bob", reminder{"hello"}), recur.Policy{})
+	pipelinetest.Must(t, err)
+	if text := d.wantCode(t, 0, "schedule", "get", "bob", "invoice").out; !strings.Contains(text, "April, June where they are too short") {
+		t.Errorf("months without a tick are not named: %s", text)
 	}
 }

@@ -14,6 +14,10 @@
 // or @yearly. If both day fields are restricted, a day that fits one of them is enough, as in crontab(5):
 // "0 0 13 * FRI" ticks on each 13th and on each Friday.
 //
+// The day of month may be L, the last day, or LW, the last Monday to Friday of the month. 5#2 as a day of week is the
+// second Friday of the month; a fifth one is not in every month. A day that a month doesn't have skips the month: "0 0 31 * *"
+// has seven ticks a year (ShortMonths); "0 0 L * *" has twelve.
+//
 // # When the clock changes
 //
 // A clock that is set forward leaves a gap: wall times that it never shows. A clock that is set back makes a fold:

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +68,20 @@ func TestCron(t *testing.T) {
 		{"0 22-2 * * *", "UTC", "2026-11-26T22:00:00.5Z", "2026-11-26T23:00:00Z"},
 		{"0 0 29 2 *", "UTC", "2096-02-29T00:00:00Z", "2104-02-29T00:00:00Z"},
 		{"0 0 31 * *", "UTC", "2026-08-31T00:00:00Z", "2026-10-31T00:00:00Z"},
+		{"0 0 L * *", "UTC", "2026-08-31T00:00:00Z", "2026-09-30T00:00:00Z"},
+		{"0 0 l 2 *", "UTC", "2026-08-31T00:00:00Z", "2027-02-28T00:00:00Z"},
+		{"0 0 L 2 *", "UTC", "2027-08-31T00:00:00Z", "2028-02-29T00:00:00Z"},
+		{"0 0 15,L * *", "UTC", "2026-09-15T00:00:00Z", "2026-09-30T00:00:00Z"},
+		{"0 0 1-3,L * *", "UTC", "2026-09-30T00:00:00Z", "2026-10-01T00:00:00Z"},
+		{"0 18 LW * *", "Europe/Berlin", "2026-10-01T00:00:00Z", "2026-10-30T17:00:00Z"},
+		{"0 18 LW * *", "UTC", "2027-01-30T00:00:00Z", "2027-02-26T18:00:00Z"},
+		{"0 0 * * 5#2", "UTC", "2026-11-26T00:00:00Z", "2026-12-11T00:00:00Z"},
+		{"0 0 ? * FRI#2,1#1", "UTC", "2026-11-26T00:00:00Z", "2026-12-07T00:00:00Z"},
+		{"0 0 * * 7#5", "UTC", "2026-11-29T00:00:00Z", "2027-01-31T00:00:00Z"},
+		{"0 0 * * SAT#5", "UTC", "2026-11-26T00:00:00Z", "2027-01-30T00:00:00Z"},
+		{"0 0 L * 5#1", "UTC", "2026-11-30T00:00:00Z", "2026-12-04T00:00:00Z"},
+		{"0 0 L * 5#1", "UTC", "2026-12-04T00:00:00Z", "2026-12-31T00:00:00Z"},
+		{"0 0 * * MON,5#2", "UTC", "2026-12-08T00:00:00Z", "2026-12-11T00:00:00Z"},
 	} {
 		got := valid(recur.Cron(c.expr, c.zone)).Next(at(c.after))
 		if !got.Equal(at(c.want)) || got.Location() != time.UTC {
@@ -78,6 +93,32 @@ func TestCron(t *testing.T) {
 		if got := timetable.Ticks(at("2026-01-01T00:00:00Z"), 5); len(got) != 0 {
 			t.Errorf("%s: got %v, want no tick", never, got)
 		}
+	}
+}
+
+// Months that are too short for the day have no tick.
+func TestShortMonths(t *testing.T) {
+	t.Parallel()
+	for expr, want := range map[string][]time.Month{
+		"0 0 31 * *":     {time.February, time.April, time.June, time.September, time.November},
+		"0 0 30-31 * *":  {time.February},
+		"0 0 29 * *":     {time.February},
+		"0 0 31 4-7 *":   {time.April, time.June},
+		"0 0 28 * *":     nil,
+		"0 0 15,31 * *":  nil,
+		"0 0 31,L * *":   nil,
+		"0 0 LW * *":     nil,
+		"0 0 31 * MON":   nil,
+		"0 0 * * 5#2":    nil,
+		"0 0 31 1,3,5 *": nil,
+		"@daily":         nil,
+	} {
+		if got := valid(recur.Cron(expr, "UTC")).ShortMonths(); !slices.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", expr, got, want)
+		}
+	}
+	if got := recur.Every(time.Hour).ShortMonths(); got != nil {
+		t.Errorf("an interval: got %v", got)
 	}
 }
 
@@ -100,6 +141,14 @@ func TestRefusals(t *testing.T) {
 		{"hour", recur.Cron("0 24 * * *", "UTC"), "hour must be of 0 to 23"},
 		{"second", recur.Cron("*/90 * * * * *", "UTC"), "second must be of 0 to 59"},
 		{"day", recur.Cron("0 0 0 * *", "UTC"), "day of month must be of 1 to 31"},
+		{"day before the last", recur.Cron("0 0 L-3 * *", "UTC"), `day of month must be of 1 to 31, L (the last day) or LW (the last Monday to Friday), or *, with lists, ranges and steps: "L-3"`},
+		{"nearest weekday", recur.Cron("0 0 15W * *", "UTC"), "day of month must be of 1 to 31, L"},
+		{"sixth weekday", recur.Cron("0 0 * * 5#6", "UTC"), "day of week must be of 0 to 7 or SUN to SAT, or the first to fifth of one in the month, such as 5#2"},
+		{"last weekday of the week", recur.Cron("0 0 * * 5#L", "UTC"), "day of week must be of 0 to 7"},
+		{"L of the week", recur.Cron("0 0 * * L", "UTC"), "day of week must be of 0 to 7"},
+		{"# of a month", recur.Cron("0 0 5#2 * *", "UTC"), "day of month must be of 1 to 31, L"},
+		{"# of an hour", recur.Cron("0 5#2 * * *", "UTC"), "hour must be of 0 to 23"},
+		{"L of an hour", recur.Cron("0 L * * *", "UTC"), "hour must be of 0 to 23"},
 		{"month", recur.Cron("0 0 1 FOO *", "UTC"), "month must be of 1 to 12 or JAN to DEC"},
 		{"weekday", recur.Cron("0 0 * * 8", "UTC"), "day of week must be of 0 to 7 or SUN to SAT"},
 		{"no value", recur.Cron(", * * * *", "UTC"), "minute must be of 0 to 59"},
