@@ -220,12 +220,12 @@ func (t *tool) changeRecurrence(ctx context.Context, asJSON bool, change func(*c
 		if asJSON {
 			return writeJSON(t.out, changed)
 		}
-		return t.writeRecurrence(changed, nil)
+		return t.writeRecurrence(console.RecurrenceLife{Recurrence: changed})
 	})
 }
 
 // writeRecurrence writes one recurrence, a line for each field.
-func (t *tool) writeRecurrence(r console.Recurrence, nextMs []int64) error {
+func (t *tool) writeRecurrence(r console.RecurrenceLife) error {
 	policy, err := json.Marshal(r.Policy)
 	if err != nil {
 		return err
@@ -251,10 +251,14 @@ func (t *tool) writeRecurrence(r console.Recurrence, nextMs []int64) error {
 	line("subject", r.Subject)
 	line("payload", r.PayloadText)
 	if r.Newest != nil && r.DueAtMs != nil {
-		line("task", fmt.Sprintf("%s, due %s (%s)", r.Newest, t.stamped(*r.DueAtMs), sinceNow(*r.DueAtMs)))
+		due, moved := *r.DueAtMs, ""
+		if now := r.NewestDueMs; now != nil && *now != due {
+			due, moved = *now, ", moved from "+t.stamped(due)
+		}
+		line("task", fmt.Sprintf("%s, due %s (%s)%s", r.Newest, t.stamped(due), sinceNow(due), moved))
 	}
-	ticks := make([]string, len(nextMs))
-	for i, ms := range nextMs {
+	ticks := make([]string, len(r.NextMs))
+	for i, ms := range r.NextMs {
 		ticks[i] = t.stamped(ms)
 	}
 	line("then", strings.Join(ticks, ", "))
@@ -282,7 +286,7 @@ func shortMonths(text string) string {
 
 // writeRecurrenceLife writes one recurrence and its history.
 func (t *tool) writeRecurrenceLife(life console.RecurrenceLife) error {
-	if err := t.writeRecurrence(life.Recurrence, life.NextMs); err != nil {
+	if err := t.writeRecurrence(life); err != nil {
 		return err
 	}
 	_, _ = fmt.Fprintln(t.out)

@@ -21,6 +21,9 @@ type recurring struct {
 	DueAtMs int64        `json:"due_at_ms"`
 	Made    int64        `json:"made"`
 	NextMs  []int64      `json:"next_ms"`
+
+	NewestDueMs int64 `json:"newest_due_ms"`
+
 	History []struct{ Event, Actor, Detail string }
 }
 
@@ -108,7 +111,16 @@ func TestSchedule(t *testing.T) {
 	if next := get("ann", "reward"); next.DueAtMs != ticks[1].UnixMilli() {
 		t.Errorf("after a cancel it is due at %d, want %v", next.DueAtMs, ticks[1])
 	}
-	d.leaveBehind(t, get("bob", "reward"))
+	bobs := get("bob", "reward")
+	if moved, err := d.client.Shift(t.Context(), *bobs.Newest, 2*time.Hour); err != nil {
+		t.Error(err)
+	} else if got := get("bob", "reward"); got.NewestDueMs != moved.DueAt.UnixMilli() || got.DueAtMs != bobs.DueAtMs {
+		t.Errorf("after its task was moved to %v: %+v", moved.DueAt, got)
+	}
+	if text := d.wantCode(t, 0, "schedule", "get", "bob", "reward").out; !strings.Contains(text, ", moved from ") {
+		t.Errorf("a moved task is shown as %s", text)
+	}
+	d.leaveBehind(t, bobs)
 	d.wantCode(t, 0, "schedule", "stop", "ann", "reward")
 	d.wantCode(t, 4, "schedule", "pause", "ann", "reward")
 	d.wantCode(t, 4, "schedule", "get", "ann", "none")

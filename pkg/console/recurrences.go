@@ -51,6 +51,8 @@ type RecurrenceLife struct {
 	NextMs  []int64    `json:"next_ms"` // ticks after that of the newest task, if it goes on as it is
 	History []Happened `json:"history"`
 	Cut     bool       `json:"-"` // the history has older lines, which are left out
+
+	NewestDueMs *int64 `json:"newest_due_ms,omitempty"` // of the newest task as it stands: it may have been moved
 }
 
 // RecurrenceOf returns the recurrence of a row.
@@ -154,7 +156,14 @@ func (c *Console) Recurrence(ctx context.Context, owner, name string) (Recurrenc
 			life.NextMs = append(life.NextMs, tick.UnixMilli())
 		}
 	}
-	return life, nil
+	if r.Newest.IsZero() {
+		return life, nil
+	}
+	newest, err := c.store.Get(ctx, nil, []task.ID{r.Newest})
+	if err == nil && len(newest) > 0 {
+		life.NewestDueMs = unixMs(newest[0].DueAt)
+	}
+	return life, err
 }
 
 // PauseRecurrence pauses a recurrence; the note says why. Its errors, and those of the other changes of a recurrence, are those
