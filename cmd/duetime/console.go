@@ -35,10 +35,16 @@ Without users, tokens and proxies everybody on this machine may do everything, a
 			if hash {
 				return t.hashPassword()
 			}
-			if _, err := t.load(); err != nil {
+			loaded, err := t.load()
+			if err != nil {
 				return err
 			}
 			addr := config.Loopback(cmp.Or(listen, t.page.Listen))
+			log, err := loaded.Log.Handler(t.errs)
+			if err != nil {
+				return err
+			}
+			t.log = slog.New(log)
 			cfg, err := t.pageConfig(addr)
 			if err != nil {
 				return err
@@ -67,7 +73,7 @@ func (t *tool) hashPassword() error {
 // pageConfig reads who may see and do what.
 func (t *tool) pageConfig(addr string) (console.PageConfig, error) {
 	out := console.PageConfig{
-		HidePayloads: t.page.HidesPayloads(), Logger: slog.New(slog.NewTextHandler(t.errs, nil)),
+		HidePayloads: t.page.HidesPayloads(), Logger: t.log,
 	}
 	users, err := t.page.UsersSecret()
 	if err != nil {

@@ -16,7 +16,7 @@ func TestConsoleServes(t *testing.T) {
 	t.Parallel()
 	d := migrated(t)
 	made := d.schedule(t, "ada", time.Hour)
-	env := append(slices.Clone(d.env), "DUETIME_CONSOLE__USERS=ann:read:correct-horse-battery")
+	env := append(slices.Clone(d.env), "DUETIME_CONSOLE__USERS=ann:read:correct-horse-battery", "DUETIME_LOG__FORMAT=json")
 	p := pipelinetest.Run(t, pipelinetest.Build(t, "./cmd/duetime"), env, "console", "--listen", "127.0.0.1:0")
 	_, at, _ := strings.Cut(p.WaitLine(t, "the console is at "), "the console is at ")
 	at, _, _ = strings.Cut(at, " ")
@@ -47,7 +47,7 @@ func TestConsoleServes(t *testing.T) {
 	if code := p.Wait(t, 30*time.Second); code != 0 {
 		t.Errorf("exit code %d: %v", code, p.Lines())
 	}
-	if first := p.Lines()[0]; !strings.Contains(first, "msg=starting version=") {
+	if first := p.Lines()[0]; !strings.Contains(first, `"msg":"starting","version":`) {
 		t.Errorf("the first line does not say the build: %s", first)
 	}
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,6 +100,7 @@ type tool struct {
 	config    string
 	explicit  bool
 	yes       bool             // answers all questions
+	log       *slog.Logger     // of a command that runs for long; nil: errors alone, as text
 	zone      zone             // of times
 	sections  []config.Section // of programs that share the configuration
 	page      *config.Console  // the section of the command console
@@ -138,7 +140,7 @@ func (t *tool) open() (*parts.Parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	log := slog.New(slog.NewTextHandler(t.errs, &slog.HandlerOptions{Level: slog.LevelError}))
+	log := cmp.Or(t.log, slog.New(slog.NewTextHandler(t.errs, &slog.HandlerOptions{Level: slog.LevelError})))
 	p, err := parts.Open(cfg, log, nil, store.Options{})
 	if err == nil {
 		p.Actor = who()

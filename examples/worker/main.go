@@ -9,6 +9,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -56,6 +57,11 @@ func start(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	log, err := cfg.Log.Handler(os.Stderr)
+	if err != nil {
+		return err
+	}
+	slog.SetDefault(slog.New(log)) // duetime logs to it
 	if cfg.Worker.Admin == "" {
 		return errors.New("worker.admin is empty: probes and Prometheus need an address, such as 0.0.0.0:9090")
 	}

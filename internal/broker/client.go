@@ -32,6 +32,8 @@ type Client struct {
 	ensuring   *semaphore.Weighted // held during Ensure
 	ensured    ensured             // guarded by ensuring
 
+	stalls, joins, topics quiet // warnings of readers, and of members
+
 	wrapBalancer func(kafka.GroupBalancer) kafka.GroupBalancer // for tests; else nil
 }
 

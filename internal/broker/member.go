@@ -17,9 +17,8 @@ import (
 )
 
 const (
-	joinRetryDelay   = 300 * time.Millisecond
-	joinWarnInterval = 10 * time.Second
-	leaveTimeout     = time.Second // a rebalance may hold the connection
+	joinRetryDelay = 300 * time.Millisecond
+	leaveTimeout   = time.Second // a rebalance may hold the connection
 	// rebalanceTimeout is how long the group waits for a member to join again, and a member for fn to return.
 	rebalanceTimeout = 3 * time.Second
 
@@ -43,7 +42,6 @@ type member struct {
 	group         *kafka.ConsumerGroup
 	running       *runningSession            // nil before the first generation
 	failureDelays backoff.ExponentialBackOff // after errors of fn
-	warned        time.Time                  // when a failed join was last logged
 
 	assigned atomic.Pointer[int] // partitions that this member has just assigned as the group's leader; nil otherwise
 }
@@ -117,7 +115,7 @@ func (c *Client) awaitEnsured(ctx context.Context, topic Topic) error {
 			return err
 		}
 		if ctx.Err() == nil {
-			c.cfg.Logger.Warn("waiting for the topics", "queue", topic.Name, "err", err)
+			c.topics.warn(c.cfg.Logger, time.Now(), "waiting for the topics", "queue", topic.Name, "err", err)
 		}
 		loop.Sleep(ctx, delays.NextBackOff())
 	}
@@ -172,14 +170,9 @@ func (m *member) leaveUntilReturned() error {
 	return m.join()
 }
 
-// warn logs that joining failed, at most once in joinWarnInterval: while the broker is away joining fails three times a
-// second.
+// warn logs that joining failed: while the broker is away joining fails three times a second.
 func (m *member) warn(err error) {
-	if time.Since(m.warned) < joinWarnInterval {
-		return
-	}
-	m.warned = time.Now()
-	m.c.cfg.Logger.Warn("joining the group is being tried again", "queue", m.topic.Name, "err", err)
+	m.c.joins.warn(m.c.cfg.Logger, time.Now(), "joining the group is being tried again", "queue", m.topic.Name, "err", err)
 }
 
 // serve runs fn for one generation, and returns when the generation has ended. Heartbeats go on until fn has returned, so
@@ -230,7 +223,7 @@ func (m *member) work(ctx context.Context, s *Session, gen *kafka.Generation) {
 	if len(s.partitions) == 0 {
 		// The broker's data may have been wiped, and the topic with it.
 		if err := m.c.ensureThrottled(ctx, m.topic); err != nil && ctx.Err() == nil {
-			log.Warn("waiting for the topics", "err", err)
+			m.c.topics.warn(log, time.Now(), "waiting for the topics", "err", err)
 		}
 	}
 	err := s.run(ctx, gen.Assignments[m.topic.Name], m.fn)

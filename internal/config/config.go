@@ -6,6 +6,9 @@
 package config
 
 import (
+	"fmt"
+	"io"
+	"log/slog"
 	"time"
 
 	"github.com/duetime/duetime/pkg/task"
@@ -114,6 +117,22 @@ type TLS struct {
 type Log struct {
 	Level  string `koanf:"level" doc:"debug, info, warn or error"`
 	Format string `koanf:"format" doc:"json or text"`
+}
+
+// Handler returns a handler of slog that writes to w as the configuration says.
+func (l Log) Handler(w io.Writer) (slog.Handler, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(l.Level)); err != nil {
+		return nil, fmt.Errorf("log.level: %w", err)
+	}
+	options := &slog.HandlerOptions{Level: level}
+	switch l.Format {
+	case "json":
+		return slog.NewJSONHandler(w, options), nil
+	case "text":
+		return slog.NewTextHandler(w, options), nil
+	}
+	return nil, fmt.Errorf("log.format: %q is neither json nor text", l.Format)
 }
 
 // Trace says where traces go: to an OpenTelemetry collector, by OTLP over HTTP.
