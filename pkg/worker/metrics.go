@@ -33,7 +33,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	return &metrics{
 		held:      gauge("duetime_hints_held", "Hints held for their moment or being worked on."),
 		unburied:  counter("duetime_dead_letters_lost_total", "Dead letters that were refused three times and passed over."),
-		unindexed: counter("duetime_settled_unindexed_total", "Settled or scheduled tasks whose index write is left to the sweeps."),
+		unindexed: counter("duetime_settled_unindexed_total", "Settled or scheduled tasks whose index write is left to the sweeps, as the worker had no room for it. The client counts puts that failed."),
 		tidied: gauge("duetime_worker_last_success_timestamp_seconds",
 			"When the worker's own loop last got through a pass without an error, in Unix seconds of this machine's clock."),
 		found: metric.Shared(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
