@@ -24,6 +24,6 @@ func (q *quiet) warn(log *slog.Logger, now time.Time, text string, args ...any) 
 	if now.Sub(q.logged) < warnInterval {
 		return
 	}
-	log.Warn(text, append(args, "n", q.n)...)
+	log.Warn(text, append(args, "n", q.n)...) //nolint:sloglint // Each caller passes a constant.
 	q.n, q.logged = 0, now
 }
