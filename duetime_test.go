@@ -136,7 +136,7 @@ func newKitchenOn(t *testing.T, cfg duetime.Config) *kitchen {
 	k.client = newClient(t, cfg, duetime.OnJoined(func() { k.joined <- struct{}{} }))
 	pipelinetest.Must(t, k.client.Ready(t.Context()))
 	var err error
-	k.db, err = sqlx.Open("mysql", string(cfg.MySQL.DSN))
+	k.db, err = sqlx.Open("mysql", string(cfg.MySQL.DSN)+"?"+pipelinetest.IsolationVariable(t)+"=%27READ-COMMITTED%27")
 	pipelinetest.Must(t, err)
 	t.Cleanup(func() { pipelinetest.Must(t, k.db.Close()) })
 	_, err = k.db.ExecContext(t.Context(), "CREATE TABLE eaten (task_id CHAR(36), pet BIGINT)")
