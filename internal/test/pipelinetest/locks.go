@@ -17,7 +17,7 @@ const (
 
 	// MySQL's information_schema.PROCESSLIST fails while any connection runs a statement with bytes that are no UTF-8.
 	mysqlConnections = "(SELECT PROCESSLIST_ID AS ID, PROCESSLIST_DB AS DB, PROCESSLIST_COMMAND AS COMMAND, " +
-		"PROCESSLIST_STATE AS STATE, PROCESSLIST_INFO AS INFO FROM performance_schema.threads WHERE PROCESSLIST_ID IS NOT NULL) AS connections"
+		"PROCESSLIST_STATE AS STATE, PROCESSLIST_INFO AS INFO, PROCESSLIST_TIME AS TIME FROM performance_schema.threads WHERE PROCESSLIST_ID IS NOT NULL) AS connections"
 
 	mariadbConnections = "information_schema.PROCESSLIST"
 
@@ -36,7 +36,7 @@ type rowQueryer interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// Connections is a table of the server's connections for a FROM, with ID, DB, COMMAND, STATE and INFO.
+// Connections is a table of the server's connections for a FROM, with ID, DB, COMMAND, STATE, INFO and TIME in seconds.
 func Connections(t testing.TB) string {
 	t.Helper()
 	return chosen(t).connections
