@@ -307,7 +307,7 @@ func TestUnreadableDefinitionWithALongReason(t *testing.T) {
 	mux := worker.NewMux()
 	worker.Handle(mux, meal, effect)
 	made, ticks := w.recur(meal, recur.Policy{}, 1)
-	w.store.Exec("UPDATE duetime_recurrences SET timetable = ?", "cron UTC "+strings.Repeat("1,", 100)+"1#2 8 * * *")
+	w.store.Exec("UPDATE duetime_recurrences SET timetable = ?", "cron UTC "+strings.Repeat("1,", 100)+"1!2 8 * * *")
 	w.pass(w.worker(mux, worker.Config{}), ticks...)
 	want(t, "effects", w.effects(ticks[0].ID), 1)
 	r := w.recurrence(made[0].ID)
