@@ -41,7 +41,12 @@ func (s *Store) CheckLocks(ctx context.Context) error {
 	if s.openPatient == nil {
 		return nil
 	}
-	holder, err := s.Begin(ctx)
+	db, done, err := s.patientFor(migrationWait) // the own handle may have one connection only
+	if err != nil {
+		return err
+	}
+	defer done()
+	holder, err := db.BeginTxx(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -54,7 +59,7 @@ func (s *Store) CheckLocks(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("lock the layout: %w", err)
 	}
-	other, err := s.Begin(ctx)
+	other, err := db.BeginTxx(ctx, nil)
 	if err != nil {
 		return err
 	}
