@@ -42,7 +42,7 @@ func (c *Call) Admitted(ctx context.Context, query string) context.Context {
 func (c *Call) Follow(query string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.over {
+	if !c.over && c.tx.guard.Nested() {
 		c.tx.changes.FollowSavepoint(query)
 	}
 }

@@ -32,7 +32,8 @@ func TestEffectOf(t *testing.T) {
 			"DROP TEMPORARY TABLE a", "SET STATEMENT max_statement_time = 9, time_zone = '+08:00' FOR SELECT 1", "HANDLER a OPEN", "KILL 1",
 			`SELECT 'a\'; COMMIT -- '`, `SELECT "a\" ; COMMIT; -- "`, "ROLLBACK WORK TO", "SAVEPOINT a b", "LOAD DATA INFILE 'x' INTO TABLE a",
 			"/*M!100100 SET STATEMENT max_statement_time = 9 FOR*/ SET @x = 1", "`COMMIT`", "ROLLBACK TO /*! a; COMMIT */",
-			"/*! SELECT */ 1", "/*!99999 SELECT */ CALL p()", "SELECT /*!99999 ' */ ; COMMIT /* ' */", "SELECT /*!99999 -- */ ; COMMIT", "ROLLBACK TO /*!99999 a*/ b",
+			"INSERT INTO a (b, c) VALUES (1, 2), (3, 4), (5, 6); COMMIT", "SELECT a, b, c, d, e, f, g, get_lock('x', 1)",
+			"SELECT a, b, c, d, e, f, h, 'x' INTO @y", "/*! SELECT */ 1", "/*!99999 SELECT */ CALL p()", "SELECT /*!99999 ' */ ; COMMIT /* ' */", "SELECT /*!99999 -- */ ; COMMIT", "ROLLBACK TO /*!99999 a*/ b",
 			"SELECT /*!", "/*!*/", "SELECT /*!' */ ; COMMIT; '", "SELECT /*! @a := 1 */",
 		},
 	} {

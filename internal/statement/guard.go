@@ -48,6 +48,9 @@ func (g *Guard) Admit(ctx context.Context, tx sqlx.ExecerContext, query string, 
 	return nil
 }
 
+// Nested reports whether the savepoint is set: before that, no statement was about savepoints.
+func (g *Guard) Nested() bool { return g.savepoint != "" }
+
 // Release removes the savepoint, and with it all that were set since, so that nobody else goes back to them. It returns
 // ErrEnded if the transaction has ended; if the server doesn't answer, it is the next statement that tells. hidden says that a
 // statement may have gone back to a savepoint in a way that the caller could not follow.

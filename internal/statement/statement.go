@@ -42,7 +42,9 @@ func read(text string) reading {
 		}
 		r.several = r.several || ended
 		r.unsure = r.unsure || marks && (token[0] == '\'' || token[0] == '"') && strings.Contains(token, `\`)
-		r.take(token)
+		if r.take(token); len(r.words) == maxWords {
+			text = skipPlain(text)
+		}
 	}
 	return r
 }
@@ -58,6 +60,14 @@ func (r *reading) take(token string) {
 	default:
 		r.words = append(r.words, word{strings.ToUpper(token), false})
 	}
+}
+
+// skipPlain skips what can't begin anything that matters behind a statement's first words: a long list of values costs little.
+func skipPlain(text string) string {
+	if i := strings.IndexAny(text, "'\"`#-/;@gG"); i >= 0 {
+		return text[i:]
+	}
+	return ""
 }
 
 // skipBlank skips blanks and comments. The text of a comment that a server runs is read like any other.

@@ -30,7 +30,8 @@ type transactions interface {
 // After a deadlock or a lock wait it runs fn again, whole and in a new transaction, so fn must set what it returns afresh
 // each time. It returns nil exactly if the transaction committed, whatever became of the index. An error of fn rolls back
 // and comes out as it is; so does a panic. After ErrCommitUnknown, fn has run and may have committed; it is never run again
-// then: the answer of COMMIT was lost, or one of fn's own statements has ended the transaction. task.ErrRunning comes out at once: its try has waited for the lock already.
+// then: the answer of COMMIT was lost, or one of fn's own statements has ended the transaction. task.ErrRunning comes out at
+// once: its try has waited for the lock already.
 //
 // tx ends with fn, and with ctx.
 func (c *Client) InTx(ctx context.Context, fn func(tx *Tx) error) error {

@@ -93,8 +93,8 @@ func (t *Tx) Now(ctx context.Context) (time.Time, error) {
 }
 
 // Renew names the tasks whose moves, from now on, begin their attempts anew, which renewal does to the moved task: our own
-// worker names those whose handler is at work, because a task that moves itself has succeeded. It replaces what it named before, and forgets
-// the savepoints of that handler.
+// worker names those whose handler is at work, because a task that moves itself has succeeded. It replaces what it
+// named before, and forgets the savepoints of that handler.
 func (t *Tx) Renew(ids []task.ID, renewal func(task.Task) task.Task) {
 	t.renewed, t.renewal, t.marks = ids, renewal, nil
 }

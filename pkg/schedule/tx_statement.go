@@ -50,7 +50,7 @@ func (t *Tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Re
 		return nil, err
 	}
 	r, err := t.db.ExecContext(ctx, query, args...)
-	if err == nil {
+	if err == nil && (t.guard != nil || t.watch.Nested()) {
 		t.FollowSavepoint(query)
 	}
 	return r, err
