@@ -69,7 +69,7 @@ func New(cfg Config, client *schedule.Client, c *console.Console) (*API, error) 
 		connect.WithRequestGate(access.admit),
 		connect.WithInterceptors(calls{&failures{unavailable: unavailable, full: full, log: log}}),
 		connect.WithCodec(strictJSON{"json"}), connect.WithCodec(strictJSON{"json; charset=utf-8"}),
-		connect.WithReadMaxBytes(maxMessage), connect.WithCompressMinBytes(minCompressed),
+		connect.WithReadMaxBytes(maxMessage), unpacking(maxMessage), connect.WithCompressMinBytes(minCompressed),
 	)
 	mux := http.NewServeMux()
 	mux.Handle(duetimev1connect.NewTaskServiceHandler(tasks{s}, options))

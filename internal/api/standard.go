@@ -29,7 +29,7 @@ type asked struct{ grpchealth.Checker }
 // handleStandard adds the services that gRPC has for all servers. Health needs no token, as load balancers have none; reflection
 // is a call as any other.
 func handleStandard(mux *http.ServeMux, health *grpchealth.StaticChecker, options connect.HandlerOption) {
-	mux.Handle(grpchealth.NewHandler(asked{health}, connect.WithReadMaxBytes(maxHealthMessage)))
+	mux.Handle(grpchealth.NewHandler(asked{health}, connect.WithReadMaxBytes(maxHealthMessage), unpacking(maxHealthMessage)))
 	reflector := grpcreflect.NewStaticReflector(services()...)
 	mux.Handle(grpcreflect.NewHandlerV1(reflector, options))
 	mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, options))
