@@ -182,6 +182,15 @@ func (d idBytes) Scan(src any) (err error) {
 	return err
 }
 
+// anyTrue is a destination that any row's true makes true.
+type anyTrue bool
+
+func (d *anyTrue) Scan(src any) error {
+	n, err := toInt64(src)
+	*d = *d || n != 0
+	return err
+}
+
 // toInt64 converts a whole number as drivers return it.
 func toInt64(src any) (int64, error) {
 	switch v := src.(type) {

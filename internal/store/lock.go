@@ -53,19 +53,21 @@ func (s *Store) LockOwner(ctx context.Context, q sqlx.ExtContext, owner, kind st
 	// The rows are found without locks, then locked by id, one after the other: locking through the owner's index would take
 	// locks in another order than every other statement.
 	where, args := s.pendingOf(owner, kind)
-	text := s.dialect.stateThen(s.dialect.now()+", "+wholeRow.list) + " FROM (SELECT id AS found" + where + " ORDER BY id LIMIT ?) AS owned" +
+	text := s.dialect.stateThen(s.dialect.now()+", version <> found_version, "+wholeRow.list) +
+		" FROM (SELECT id AS found, version AS found_version" + where + " ORDER BY id LIMIT ?) AS owned" +
 		s.dialect.leftFirst() + "duetime_tasks" + s.dialect.force("PRIMARY") + " ON id = found" + s.dialect.ForUpdate()
 	for {
 		var ms int64
-		tasks, err := s.query(ctx, q, text, append(args, task.MaxPerCall+1), writable{}, &ms)
+		var changed anyTrue
+		tasks, err := s.query(ctx, q, text, append(args, task.MaxPerCall+1), writable{}, &ms, &changed)
 		if err == nil && len(tasks) == 0 {
 			return nil, time.Time{}, s.checkPrimary(ctx, q)
 		}
 		if err != nil {
 			return nil, time.Time{}, fmt.Errorf("lock tasks of owner %s: %w", owner, err)
 		}
-		// A task that has ended while it was waited for may have follow-ups, which are found now.
-		if !slices.ContainsFunc(tasks, func(t task.Task) bool { return t.State != task.Pending }) {
+		// A task that has ended or moved while it was waited for may have follow-ups, which are found now.
+		if !changed {
 			return tasks, fromMs(ms), nil
 		}
 	}

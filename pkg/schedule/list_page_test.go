@@ -134,31 +134,3 @@ func TestCancelOwnerGoesOnInPages(t *testing.T) {
 		t.Error("a task of another owner was cancelled")
 	}
 }
-
-// A task ends while CancelOwner waits for its row, and its follow-up is cancelled too.
-func TestCancelOwnerListsAgain(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	running, follow := w.make(t, "ann"), meal.New("ann", 2, task.In(time.Hour))
-	worker, err := w.store.Begin(t.Context())
-	pipelinetest.Must(t, err)
-	defer func() { _ = worker.Rollback() }()
-	locked, err := w.store.Lock(t.Context(), worker, []task.ID{running.ID})
-	pipelinetest.Must(t, err)
-	cancelled := make(chan int, 1)
-	go func() {
-		n, err := w.CancelOwner(t.Context(), "ann", "")
-		if err != nil {
-			t.Error(err)
-		}
-		cancelled <- n
-	}()
-	pipelinetest.Await(t, "CancelOwner waits", func() bool { return pipelinetest.LockWaits(t, w.store.DB()) > 0 })
-	pipelinetest.Must(t, w.store.Finish(t.Context(), worker, locked, time.Now()))
-	_, err = schedule.NewTx(worker, w.store).Schedule(t.Context(), follow)
-	pipelinetest.Must(t, err)
-	pipelinetest.Must(t, worker.Commit())
-	if n := <-cancelled; n != 1 || w.store.Row(follow.ID()).State != task.Cancelled {
-		t.Errorf("%d cancelled, the follow-up is %v; want 1, cancelled", n, w.store.Row(follow.ID()).State)
-	}
-}
