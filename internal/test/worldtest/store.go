@@ -1,9 +1,11 @@
 package worldtest
 
 import (
+	"cmp"
 	"context"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 
@@ -24,9 +26,11 @@ type Store struct {
 	t testing.TB
 }
 
-// NewStore opens a store on a schema of its own, whose deployment has the namespace.
+// NewStore opens a store on a schema of its own, whose deployment has the namespace. Unless o says otherwise, its transactions may
+// wait for minutes: on a slow machine a test holds one for long.
 func NewStore(t testing.TB, namespace string, o store.Options) *Store {
 	t.Helper()
+	o.WaitTimeout = cmp.Or(o.WaitTimeout, 10*time.Minute)
 	return OpenStore(t, Schema(t), o).claim(namespace)
 }
 
