@@ -42,6 +42,12 @@ var healthy = map[string]string{
 	`duetime_fire_lag_seconds_bucket{instance="worker-1",kind="k",le="1"}`:             "0+9995xCOUNT", // half of what is allowed
 	`duetime_fire_lag_seconds_bucket{instance="worker-1",kind="k",le="+Inf"}`:          "0+10000xCOUNT",
 	`duetime_build_info{instance="event-1",process="event",version="v1",revision="r"}`: "1xCOUNT",
+	`duetime_build_info{instance="api-1",process="api",version="v1",revision="r"}`:     "1xCOUNT",
+	`duetime_clock_gap_seconds{instance="worker-1"}`:                                   "-0.4xCOUNT",
+	`duetime_database_full_total{instance="worker-1"}`:                                 "2xCOUNT",
+	`duetime_index_puts_total{instance="game-1",result="failed"}`:                      "7xCOUNT",
+	`duetime_go_sql_wait_duration_seconds_total{instance="game-1",db_name="client"}`:   "0+1xCOUNT",
+	`up{instance="worker-1",job="duetime-worker"}`:                                     "1xCOUNT",
 }
 
 const (
@@ -87,6 +93,27 @@ func TestAlerts(t *testing.T) {
 		{"mysql away", map[string]string{
 			`duetime_server_up{instance="daemon-1",server="mysql"}`: "0xCOUNT", `duetime_oldest_unfinished_due_age_seconds{instance="daemon-1"}`: "",
 		}, 0, []string{"DuetimeMySQLLost"}},
+		{"mysql's disk is full", map[string]string{`duetime_database_full_total{instance="worker-1"}`: "2x230 2+1xCOUNT"}, 0, []string{"DuetimeMySQLFull"}},
+		{"two event processes lead", map[string]string{`duetime_leader{instance="event-2"}`: "0x230 1xCOUNT"}, 0, []string{"DuetimeTwoLeaders"}},
+		{"two daemons lead", map[string]string{`duetime_daemon_leader{instance="daemon-2"}`: "0x230 1xCOUNT"}, 0, []string{"DuetimeTwoLeaders"}},
+		{"another event process takes over", map[string]string{
+			`duetime_leader{instance="event-1"}`: "1x238 0xCOUNT", `duetime_leader{instance="event-2"}`: "0x237 1xCOUNT",
+		}, 0, nil},
+		{"the api is away", map[string]string{`duetime_build_info{instance="api-1",process="api",version="v1",revision="r"}`: "1x200"}, 0, []string{"DuetimeAPIAway"}},
+		{"there is no api", map[string]string{`duetime_build_info{instance="api-1",process="api",version="v1",revision="r"}`: ""}, 0, nil},
+		{"half of the workers are away", map[string]string{`duetime_worker_degraded{instance="worker-2",queue="default"}`: "0x150"}, 0, []string{"DuetimeWorkersAway"}},
+		{"a third of the workers is away", map[string]string{
+			`duetime_worker_degraded{instance="worker-2",queue="default"}`: "0xCOUNT", `duetime_worker_degraded{instance="worker-3",queue="default"}`: "0x150",
+		}, 0, nil},
+		{"a process is not scraped", map[string]string{`up{instance="worker-1",job="duetime-worker"}`: "1x210 0xCOUNT"}, 0, []string{"DuetimeNotScraped"}},
+		{"another program is not scraped", map[string]string{`up{instance="shop",job="shop"}`: "0xCOUNT"}, 0, nil},
+		{"a clock is two minutes behind", map[string]string{`duetime_clock_gap_seconds{instance="worker-1"}`: "120xCOUNT"}, 0, []string{"DuetimeClockGap"}},
+		{"a clock is two minutes ahead", map[string]string{`duetime_clock_gap_seconds{instance="worker-1"}`: "-120xCOUNT"}, 0, []string{"DuetimeClockGap"}},
+		{"callers wait for connections", map[string]string{`duetime_go_sql_wait_duration_seconds_total{instance="game-1",db_name="client"}`: "0+60xCOUNT"}, 0, []string{"DuetimePoolWaits"}},
+		{"puts fail", map[string]string{`duetime_index_puts_total{instance="game-1",result="failed"}`: "7x180 7+1xCOUNT"}, 0, []string{"DuetimeIndexPutsFail"}},
+		{"puts are skipped while redis is away", map[string]string{
+			`duetime_index_puts_total{instance="game-1",result="skipped"}`: "0+1xCOUNT", `duetime_server_up{instance="daemon-1",server="redis"}`: "0xCOUNT",
+		}, 0, []string{"DuetimeRedisLost"}},
 		{"redis away", map[string]string{`duetime_server_up{instance="daemon-1",server="redis"}`: "0xCOUNT"}, 0, []string{"DuetimeRedisLost"}},
 		{"kafka away", map[string]string{`duetime_server_up{instance="daemon-1",server="kafka"}`: "0xCOUNT"}, 0, []string{"DuetimeKafkaLost"}},
 		{"zookeeper away", map[string]string{`duetime_zookeeper_connected{instance="event-1"}`: "0xCOUNT"}, 0, []string{"DuetimeZooKeeperLost"}},

@@ -12,21 +12,21 @@ var errUnpacked = errors.New("its unpacked form is too long")
 
 // unpacking bounds what is unpacked of a request. Connect reads a message that is too long to its end, to tell its length: half a
 // megabyte of gzip is half a gigabyte of zeros, a second of a core.
-func unpacking(most int) connect.HandlerOption {
+func unpacking(limit int) connect.HandlerOption {
 	return connect.WithCompression("gzip",
-		func() connect.Decompressor { return &unpacker{most: most} },
+		func() connect.Decompressor { return &unpacker{limit: limit} },
 		func() connect.Compressor { return gzip.NewWriter(nil) })
 }
 
-// unpacker unpacks one byte more than most, by which Connect sees that the message is too long.
+// unpacker unpacks one byte more than limit, by which Connect sees that the message is too long.
 type unpacker struct {
 	gzip.Reader
 
-	most, left int
+	limit, left int
 }
 
 func (u *unpacker) Reset(r io.Reader) error {
-	u.left = u.most + 1
+	u.left = u.limit + 1
 	return u.Reader.Reset(r)
 }
 
