@@ -51,6 +51,7 @@ var healthy = map[string]string{
 }
 
 const (
+	fires  = `duetime_fire_lag_seconds_count{instance="worker-1",kind="k"}`
 	onTime = `duetime_fire_lag_seconds_bucket{instance="worker-1",kind="k",le="1"}`
 	lags   = `duetime_consumer_lag_hints{instance="daemon-1",queue="default"}`
 	open   = `duetime_push_breaker_open{instance="worker-1",endpoint="shop:443"}`
@@ -82,6 +83,13 @@ func TestAlerts(t *testing.T) {
 		{"0.15 % late", map[string]string{onTime: "0+9985xCOUNT"}, 3 * day, []string{"DuetimeLateBurn1x"}},
 		// All late for the hour before the last half: the long windows say so still, the short ones know that it is over.
 		{"all late for a while, and over", map[string]string{onTime: "0+10000x4200 42000000+0x60 42000000+10000x60"}, 3 * day, []string{"DuetimeLateBurn1x", "DuetimeLateBurn3x"}},
+		{"one of twenty late in an hour", map[string]string{
+			fires: "0x100 0+1x9 10+0x119 11+1x9 20x20", onTime: "0x100 0+1x9 10x119 10+1x9 19x20",
+		}, 0, nil},
+		{"twenty of forty late, at the end", map[string]string{fires: "0x220 0+2x20", onTime: "0x220 0+1x20"}, 0, []string{"DuetimeLateBurn14x"}},
+		{"a new deployment's first burst is late, and over", map[string]string{
+			fires: "_x170 0x5 0+1000x5 5000x60", onTime: "_x170 0x5 0+900x5 4500x60",
+		}, 0, nil},
 		{"the oldest waits", map[string]string{`duetime_oldest_unfinished_due_age_seconds{instance="daemon-1"}`: "0+STEPxCOUNT"}, 0, []string{"DuetimeOldestDueOld"}},
 		{"workers fall behind", map[string]string{lags: "0+50xCOUNT"}, 0, []string{"DuetimeConsumerLagGrowing"}},
 		{"a limited queue falls behind", map[string]string{lags: "0+50xCOUNT", `duetime_queue_limited{instance="worker-1",queue="default"}`: "1xCOUNT"}, 0, nil},
