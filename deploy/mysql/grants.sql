@@ -24,10 +24,12 @@ GRANT SELECT, UPDATE, DELETE ON `${SCHEMA}`.duetime_operations TO duetime_daemon
 GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_daemon@'%';
 GRANT SELECT, INSERT, DELETE ON `${SCHEMA}`.duetime_history TO duetime_daemon@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_limits TO duetime_daemon@'%';
+GRANT SELECT ON `${SCHEMA}`.duetime_blocks TO duetime_daemon@'%';
 
 -- worker: runs tasks, and schedules those that follow from them.
 GRANT SELECT ON `${SCHEMA}`.duetime_layout TO duetime_worker@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_worker@'%';
+GRANT SELECT, INSERT, DELETE ON `${SCHEMA}`.duetime_blocks TO duetime_worker@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_tasks TO duetime_worker@'%';
 GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_labels TO duetime_worker@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_recurrences TO duetime_worker@'%';
@@ -40,6 +42,7 @@ GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_limits TO duetime_worker@'%'
 -- game, or any service: schedules, moves and cancels tasks.
 GRANT SELECT ON `${SCHEMA}`.duetime_layout TO duetime_game@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_game@'%';
+GRANT SELECT, INSERT, DELETE ON `${SCHEMA}`.duetime_blocks TO duetime_game@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_tasks TO duetime_game@'%';
 GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_labels TO duetime_game@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_recurrences TO duetime_game@'%';
@@ -50,6 +53,7 @@ GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_history TO duetime_game@'%';
 -- api: schedules, moves, cancels and retries tasks for its callers, and makes operations.
 GRANT SELECT ON `${SCHEMA}`.duetime_layout TO duetime_api@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_api@'%';
+GRANT SELECT, INSERT, DELETE ON `${SCHEMA}`.duetime_blocks TO duetime_api@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_tasks TO duetime_api@'%';
 GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_labels TO duetime_api@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_recurrences TO duetime_api@'%';
@@ -61,6 +65,7 @@ GRANT INSERT ON `${SCHEMA}`.duetime_history TO duetime_api@'%';
 GRANT SELECT, UPDATE (shards, shards_ever, shards_from, generation, paused, moved, to_move)
   ON `${SCHEMA}`.duetime_layout TO duetime_operator@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_operator@'%';
+GRANT SELECT, INSERT, DELETE ON `${SCHEMA}`.duetime_blocks TO duetime_operator@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_epochs TO duetime_operator@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_tasks TO duetime_operator@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_labels TO duetime_operator@'%';

@@ -95,9 +95,15 @@ func (s *Store) Begin(ctx context.Context) (*sqlx.Tx, error) {
 // Now reads the database's clock, to the millisecond, from a server that may be written. A nil q means a connection of
 // the pool. It returns ErrSchema for a caller's transaction in another schema: tasks written there would never run.
 func (s *Store) Now(ctx context.Context, q sqlx.QueryerContext) (time.Time, error) {
+	return s.nowAnd(ctx, q, "", nil)
+}
+
+// nowAnd is Now, and reads further expressions in the same statement.
+func (s *Store) nowAnd(ctx context.Context, q sqlx.QueryerContext, further string, args []any, dest ...any) (time.Time, error) {
 	var ms int64
 	var schema sql.NullString
-	if err := s.queryPrimary(ctx, q, s.dialect.now()+", "+s.dialect.schema(), nil, &ms, &schema); err != nil {
+	err := s.queryPrimary(ctx, q, s.dialect.now()+", "+s.dialect.schema()+further, args, append([]any{&ms, &schema}, dest...)...)
+	if err != nil {
 		return time.Time{}, fmt.Errorf("read the database's clock: %w", err)
 	}
 	if s.schema != "" && !strings.EqualFold(schema.String, s.schema) {

@@ -35,6 +35,12 @@ func (a *ahead) Now(ctx context.Context, q sqlx.QueryerContext) (time.Time, erro
 	return now.Add(a.by), err
 }
 
+// NowAndBlocked reads as the store does; its time is this clock's.
+func (a *ahead) NowAndBlocked(ctx context.Context, q sqlx.QueryerContext, owners []string) (time.Time, string, error) {
+	now, blocked, err := a.tables.NowAndBlocked(ctx, q, owners)
+	return now.Add(a.by), blocked, err
+}
+
 // LockFree locks as the store does; its time is this clock's.
 func (a *ahead) LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, time.Time, error) {
 	rows, now, err := a.tables.LockFree(ctx, q, ids)

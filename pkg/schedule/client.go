@@ -26,6 +26,7 @@ type Store interface {
 	autocommits  // autocommit.go
 	ownerPages   // list_page.go
 	previews     // bulk.go
+	blockedPages // block.go
 }
 
 // Index is what a client needs of the wake-up index.

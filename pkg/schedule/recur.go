@@ -63,9 +63,9 @@ func (t *Tx) Recur(ctx context.Context, name string, when recur.Timetable, spec 
 	if err := t.checkUsable(ctx); err != nil {
 		return task.Recurrence{}, err
 	}
-	now, err := t.Now(ctx)
+	now, err := t.nowUnlessBlocked(ctx, spec.Owner())
 	if err != nil {
-		return task.Recurrence{}, t.fail(err)
+		return task.Recurrence{}, err
 	}
 	wanted, err := spec.Recurrence(name, when, policy, now)
 	if err != nil {

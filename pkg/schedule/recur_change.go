@@ -98,6 +98,11 @@ func (t *Tx) StopRecurrences(ctx context.Context, owner string) ([]task.Recurren
 	if len(all) > task.MaxPerCall {
 		return nil, &task.FieldError{Field: "recurrences", Problem: fmt.Sprintf("must be at most %d in one transaction", task.MaxPerCall)}
 	}
+	return t.stopAll(ctx, owner, all)
+}
+
+// stopAll stops these recurrences, and marks those as stopped that are over.
+func (t *Tx) stopAll(ctx context.Context, owner string, all []task.Recurrence) (_ []task.Recurrence, err error) {
 	if len(all) > 0 {
 		if all, err = t.haltAll(ctx, "stop", all, t.stop); err != nil {
 			return nil, err
@@ -123,8 +128,8 @@ func (t *Tx) ResumeRecurrence(ctx context.Context, owner, name string) (task.Rec
 	if err != nil || r.State == task.RecurrenceActive {
 		return r, err
 	}
-	if _, err := t.Now(ctx); err != nil {
-		return task.Recurrence{}, t.fail(err)
+	if _, err := t.nowUnlessBlocked(ctx, owner); err != nil {
+		return task.Recurrence{}, fmt.Errorf("resume %s: %w", name, err)
 	}
 	locked, _, err := t.lockRecurrences(ctx, "resume", []task.Recurrence{r}, takeNone)
 	if err != nil {
@@ -153,15 +158,15 @@ func (t *Tx) RunRecurrenceOnce(ctx context.Context, owner, name string, id task.
 	if err := t.checkUsable(ctx); err != nil {
 		return task.Task{}, err
 	}
+	if _, err := t.nowUnlessBlocked(ctx, owner); err != nil {
+		return task.Task{}, fmt.Errorf("run %s: %w", name, err)
+	}
 	if err := t.rows.ShareRecurrence(ctx, t.db, owner, name); err != nil { // a stop after this finds the task
 		return task.Task{}, t.fail(fmt.Errorf("run %s of owner %s: %w", name, owner, err))
 	}
 	r, err := t.Recurrence(ctx, owner, name)
 	if err != nil {
 		return task.Task{}, fmt.Errorf("run %w", err)
-	}
-	if _, err := t.Now(ctx); err != nil {
-		return task.Task{}, t.fail(err)
 	}
 	extra := r.Extra(t.now)
 	extra.ID = id

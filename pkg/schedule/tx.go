@@ -22,6 +22,7 @@ type Rows interface {
 	recurrences // recur.go
 	operations  // bulk.go
 	labeler     // tx_labels.go
+	blocks      // block.go
 }
 
 // Tx is one try of a transaction: the service's own statements, and the changes of tasks that commit or vanish with
@@ -36,6 +37,7 @@ type Tx struct {
 	watch statement.Guard // of the service's own statements, in a transaction of ours
 	marks map[string]Mark // of the savepoints that the service has set through this Tx, by their names
 
+	free    map[string]bool        // owners who were not blocked when this transaction asked
 	inScope func(kind string) bool // which kinds of recurrences Recur may redefine; nil: all
 
 	before SpecFunc // sees what is scheduled; nil: none

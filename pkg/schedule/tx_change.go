@@ -155,6 +155,18 @@ func (t *Tx) changeOwner(ctx context.Context, verb, owner, kind string, next tra
 	if err := t.checkUsable(ctx); err != nil {
 		return nil, err
 	}
+	locked, err := t.lockOwner(ctx, verb, owner, kind)
+	if err != nil || len(locked) == 0 {
+		return nil, err
+	}
+	if len(locked) > task.MaxPerCall {
+		return nil, tooManyOfOwner(largeOwnerAdvice[verb])
+	}
+	return t.transit(ctx, verb, locked, next)
+}
+
+// lockOwner locks the owner's pending tasks, at most task.MaxPerCall+1.
+func (t *Tx) lockOwner(ctx context.Context, verb, owner, kind string) ([]task.Task, error) {
 	locked, now, err := t.rows.LockOwner(ctx, t.db, owner, kind)
 	if err != nil {
 		return nil, t.fail(fmt.Errorf("%s tasks of owner %s: lock: %w", verb, owner, asRunning(err)))
@@ -162,14 +174,7 @@ func (t *Tx) changeOwner(ctx context.Context, verb, owner, kind string, next tra
 	if t.now.IsZero() {
 		t.now = now
 	}
-	if len(locked) == 0 {
-		return nil, nil
-	}
-	if len(locked) > task.MaxPerCall {
-		return nil, &task.FieldError{Field: "tasks", Problem: fmt.Sprintf("must be at most %d in one transaction: %s",
-			task.MaxPerCall, largeOwnerAdvice[verb])}
-	}
-	return t.transit(ctx, verb, locked, next)
+	return locked, nil
 }
 
 // largeOwnerAdvice is what to do instead of changing all of an owner's tasks in one transaction.

@@ -42,9 +42,13 @@ func (t *Tx) scheduleMany(ctx context.Context, specs []task.Spec) ([]task.Task, 
 	if err := t.checkUsable(ctx); err != nil {
 		return nil, err
 	}
-	now, err := t.Now(ctx)
+	owners := make([]string, len(specs))
+	for i, spec := range specs {
+		owners[i] = spec.Owner()
+	}
+	now, err := t.nowUnlessBlocked(ctx, owners...)
 	if err != nil {
-		return nil, t.fail(err)
+		return nil, err
 	}
 	wanted, err := resolve(specs, now)
 	if err != nil {

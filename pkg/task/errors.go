@@ -22,6 +22,8 @@ var (
 	ErrAlreadyDead = fmt.Errorf("%w: already dead", ErrFinished)
 	// ErrRunning says that the task is being run right now by an outside handler; try again in a second.
 	ErrRunning = errors.New("task is running, try again")
+	// ErrOwnerBlocked says that the owner is blocked, so that no task is made for the owner: nothing was changed.
+	ErrOwnerBlocked = errors.New("owner is blocked")
 )
 
 // FieldError says which field of the input broke which limit. Nothing was changed.

@@ -9,7 +9,7 @@ import (
 // asked for. Nothing is decided by it.
 type Event struct {
 	At     time.Time
-	Task   ID // or a recurrence's, or an operation's; zero for what concerns a queue, a shard, a leader
+	Task   ID // or a recurrence's, or an operation's; zero for what concerns an owner, a queue, a shard, a leader
 	Name   string
 	Actor  string // service, worker, or user@host of an operator
 	Detail string // by how much, which error, which queue
@@ -45,6 +45,8 @@ const (
 	EventLimited   = "limited"  // a queue got another limit of rate or concurrency
 	EventDegraded  = "degraded" // looks at MySQL stand in for a queue's hints; told again each minute
 	EventRecovered = "recovered"
+	EventBlocked   = "blocked"   // an owner's tasks were cancelled, and no others are made
+	EventUnblocked = "unblocked" // tasks may be made for the owner again
 )
 
 // Actors of events that no operator caused.

@@ -1,0 +1,76 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Block writes the row of a blocked owner; false if the owner was blocked before.
+func (s *Store) Block(ctx context.Context, q sqlx.ExtContext, b task.BlockedOwner) (bool, error) {
+	r, err := q.ExecContext(ctx, s.dialect.insertIgnore()+" INTO duetime_blocks (owner, at, actor) VALUES (?, ?, ?)",
+		b.Owner, b.At.UnixMilli(), cut(b.Actor, maxActor))
+	if err != nil {
+		return false, fmt.Errorf("block owner %s: %w", b.Owner, err)
+	}
+	n, err := r.RowsAffected()
+	return n == 1, err
+}
+
+// LockBlock locks the row of a blocked owner until the transaction ends; false if there is none.
+func (s *Store) LockBlock(ctx context.Context, q sqlx.QueryerContext, owner string) (found bool, err error) {
+	err = forEach(ctx, q, "SELECT at FROM duetime_blocks WHERE owner = ?"+s.dialect.ForUpdate(), []any{owner}, []any{new(int64)},
+		func() { found = true })
+	if err == nil && !found {
+		err = s.checkPrimary(ctx, q)
+	}
+	if err != nil {
+		return false, fmt.Errorf("lock the block of owner %s: %w", owner, err)
+	}
+	return found, nil
+}
+
+// Unblock deletes the row of a blocked owner.
+func (s *Store) Unblock(ctx context.Context, q sqlx.ExtContext, owner string) error {
+	if _, err := q.ExecContext(ctx, "DELETE FROM duetime_blocks WHERE owner = ?", owner); err != nil {
+		return fmt.Errorf("unblock owner %s: %w", owner, err)
+	}
+	return nil
+}
+
+// NowAndBlocked is Now, and returns one of the owners that is blocked; empty if none is. It reads what is committed, and waits for
+// nobody.
+func (s *Store) NowAndBlocked(ctx context.Context, q sqlx.QueryerContext, owners []string) (time.Time, string, error) {
+	var blocked sql.NullString
+	now, err := s.nowAnd(ctx, q, ", (SELECT MIN(owner) FROM duetime_blocks WHERE owner IN ("+marks(len(owners))+"))", anys(owners), &blocked)
+	return now, blocked.String, err
+}
+
+// BlockedOwners reads a page of the blocked owners, by name, after this one.
+func (s *Store) BlockedOwners(ctx context.Context, after string, limit int) ([]task.BlockedOwner, error) {
+	return s.blocks(ctx, " WHERE owner > ? ORDER BY owner LIMIT ?", after, limit)
+}
+
+// BlockedSince reads a page of the owners that were blocked at the moment or later, after this one.
+func (s *Store) BlockedSince(ctx context.Context, since time.Time, after string, limit int) ([]task.BlockedOwner, error) {
+	return s.blocks(ctx, " WHERE at >= ? AND owner > ? ORDER BY owner LIMIT ?", since.UnixMilli(), after, limit)
+}
+
+func (s *Store) blocks(ctx context.Context, where string, args ...any) ([]task.BlockedOwner, error) {
+	var all []task.BlockedOwner
+	var b task.BlockedOwner
+	err := forEach(ctx, s.db, s.dialect.stateThen("owner, at, actor")+" FROM duetime_blocks"+where, args,
+		[]any{writable{}, &b.Owner, unixMs{&b.At}, &b.Actor}, func() { all = append(all, b) })
+	if err == nil && len(all) == 0 {
+		err = s.checkPrimary(ctx, nil)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list blocked owners: %w", err)
+	}
+	return all, nil
+}
