@@ -20,17 +20,25 @@ var (
 	computedTimes  = []string{"created_at", "updated_at", "due_at", "run_at"}
 	autocommitRow  = having(inserted, append(computedTimes, "dedup_key")...)
 	autocommitInto = "INSERT INTO duetime_tasks (" + strings.Join(computedTimes, ", ") + ", " + names(autocommitRow) + ") VALUES "
-	dueAtMarks     = autocommitMarks("?")
-	dueInMarks     = autocommitMarks("created_at + ?")
+	dueAtMarks     = autocommitMarks("created_at", "?")
+	dueInMarks     = autocommitMarks("created_at", "created_at + ?")
 )
 
-func autocommitMarks(due string) string {
-	return ",(LAST_INSERT_ID(" + MySQL.now() + "), created_at, GREATEST(created_at, " + due + "), due_at, " + marks(len(autocommitRow)) + ")"
+func autocommitMarks(updated, due string) string {
+	return ",(LAST_INSERT_ID(" + MySQL.now() + "), " + updated + ", GREATEST(created_at, " + due + "), due_at, " + marks(len(autocommitRow)) + ")"
+}
+
+// unlessBlocked is the time of the first row's last change. If one of the owners is blocked, the sum is out of range: the server
+// then refuses the whole statement, whatever its sql_mode. The read of an INSERT waits for blocks that are not committed yet, and
+// in a small table also for those of other owners: a transaction inserts its block last.
+func unlessBlocked(owners int) string {
+	return "created_at + 9223372036854775807 * EXISTS (SELECT 1 FROM duetime_blocks" + MySQL.force("PRIMARY") +
+		" WHERE owner IN (" + marks(owners) + "))"
 }
 
 // InsertAutocommit writes the rows of new tasks in one statement, which is a transaction of its own, and returns the
-// rows. It returns nil if nothing was written: an id was taken, or a task has a key, or this is SQLite, which has no
-// round trips to save.
+// rows. It returns nil if nothing was written: an id was taken, an owner is blocked, or a task has a key, or this is SQLite,
+// which has no round trips to save.
 func (s *Store) InsertAutocommit(ctx context.Context, specs []task.Spec) ([]task.Task, error) {
 	if s.dialect == SQLite {
 		return nil, nil
@@ -46,29 +54,32 @@ func (s *Store) InsertAutocommit(ctx context.Context, specs []task.Spec) ([]task
 	tasks, due := make([]task.Task, len(specs)), make([]int64, len(specs))
 	var text strings.Builder
 	text.WriteString(autocommitInto)
-	args := make([]any, 0, len(specs)*(1+len(autocommitRow)))
+	args := make([]any, 0, len(specs)*(2+len(autocommitRow)))
+	for _, spec := range specs {
+		args = append(args, spec.Owner())
+	}
 	for i, spec := range specs {
 		t, err := spec.Resolve(time.Now()) // checks limits and sets all but the times, which the database's clock sets
 		if err != nil || t.DedupKey != "" {
 			return nil, err
 		}
 		t.Shard = layout.Place(t.Owner)
-		var row string
+		row, expression := dueAtMarks, "?"
 		if at, fixed := spec.At(); fixed {
-			row, due[i] = dueAtMarks, at.UnixMilli()
+			due[i] = at.UnixMilli()
 		} else {
 			d, _ := spec.In()
-			row, due[i] = dueInMarks, ceilMs(d)
+			row, expression, due[i] = dueInMarks, "created_at + ?", ceilMs(d)
 		}
 		if i == 0 {
-			row = row[1:] // its comma
+			row = autocommitMarks(unlessBlocked(len(specs)), expression)[1:] // without its comma
 		}
 		text.WriteString(row)
 		tasks[i] = t
 		args = appendValues(append(args, due[i]), autocommitRow, &tasks[i])
 	}
 	r, err := s.db.ExecContext(ctx, text.String(), args...)
-	if Classify(err) == Duplicate {
+	if Classify(err) == Duplicate || serverNumber(err) == outOfRange {
 		return nil, nil
 	}
 	if err != nil {
@@ -89,6 +100,9 @@ func (s *Store) InsertAutocommit(ctx context.Context, specs []task.Spec) ([]task
 	}
 	return tasks, nil
 }
+
+// outOfRange is the server's answer to a sum that is too large.
+const outOfRange = 1690
 
 // ceilMs rounds up to milliseconds, as due times are rounded.
 func ceilMs(d time.Duration) int64 {

@@ -27,20 +27,46 @@ func (s *Store) Lock(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]t
 // LockFree is Lock without waiting. Its result lacks rows that another transaction holds, as well as missing rows; it has
 // rows in any state. The time is the moment of the same statement, or of a statement right after it if no row was found.
 func (s *Store) LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, time.Time, error) {
+	var ms int64
+	return s.lockFree(ctx, q, ids, "", wholeRow.scanner(writable{}, &ms), &ms)
+}
+
+// LockToRun is LockFree, and says which of the rows are of blocked owners. It reads the blocks that are committed, and locks none.
+func (s *Store) LockToRun(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, map[task.ID]bool, time.Time, error) {
+	var ms int64
+	var isBlocked bool
+	var blocked map[task.ID]bool
+	scanRow := wholeRow.scanner(writable{}, &ms, &isBlocked)
+	scan := func(r *sqlx.Rows) (task.Task, error) {
+		t, err := scanRow(r)
+		if isBlocked && err == nil {
+			if blocked == nil {
+				blocked = map[task.ID]bool{}
+			}
+			blocked[t.ID] = true
+		}
+		return t, err
+	}
+	rows, now, err := s.lockFree(ctx, q, ids, "EXISTS (SELECT 1 FROM duetime_blocks AS b WHERE b.owner = duetime_tasks.owner), ", scan, &ms)
+	return rows, blocked, now, err
+}
+
+func (s *Store) lockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID, further string, scan func(*sqlx.Rows) (task.Task, error),
+	ms *int64,
+) ([]task.Task, time.Time, error) {
 	// The statement has no condition on the state: with a second condition the optimizer may read another index, and SKIP
 	// LOCKED locks every row that it examines.
-	var ms int64
+	text := s.dialect.stateThen(s.dialect.now()+", "+further+wholeRow.list) + " FROM duetime_tasks" + s.dialect.force("PRIMARY")
 	var tasks []task.Task
 	for part := range slices.Chunk(sorted(ids), task.MaxPerCall) {
-		found, err := s.query(ctx, q, s.dialect.stateThen(s.dialect.now()+", "+wholeRow.list)+" FROM duetime_tasks"+s.dialect.force("PRIMARY")+
-			" WHERE id IN ("+marks(len(part))+") ORDER BY id"+s.dialect.skipLocked(), idArgs(part), writable{}, &ms)
+		found, err := s.read(ctx, q, scan, text+" WHERE id IN ("+marks(len(part))+") ORDER BY id"+s.dialect.skipLocked(), idArgs(part))
 		if err != nil {
 			return nil, time.Time{}, fmt.Errorf("lock %d free tasks: %w", len(ids), err)
 		}
 		tasks = append(tasks, found...)
 	}
 	if len(tasks) > 0 {
-		return tasks, fromMs(ms), nil
+		return tasks, fromMs(*ms), nil
 	}
 	now, err := s.Now(ctx, q)
 	return nil, now, err

@@ -79,16 +79,21 @@ func (c *Client) BlockedOwners(ctx context.Context, after string, n int) ([]task
 	return c.store.BlockedOwners(ctx, after, n)
 }
 
-// BlockOwner blocks the owner, as Client.BlockOwner does, from the commit on, and returns the tasks that it has cancelled. An owner
-// with more than task.MaxPerCall pending tasks or recurrences is refused with a FieldError, after which the transaction can't
-// commit: Client.BlockOwner goes on in pages.
+// BlockOwner blocks the owner, as Client.BlockOwner does, from the commit on, and returns the tasks that it has cancelled. What
+// others schedule for the owner before the commit is cancelled when its time comes; but a task that is being run at the commit,
+// because it was scheduled and came due while this transaction was open, may take effect after it. A call of Client.BlockOwner after
+// the commit rules that out. An owner with more than task.MaxPerCall pending tasks or recurrences is refused with a FieldError,
+// after which the transaction can't commit: Client.BlockOwner goes on in pages.
 func (t *Tx) BlockOwner(ctx context.Context, owner string) ([]task.Task, error) {
-	if err := t.block(ctx, owner); err != nil {
+	if _, err := t.beginOfOwner(ctx, owner); err != nil {
 		return nil, err
 	}
 	ended, more, err := t.endOwner(ctx, owner)
 	if err == nil && more {
 		err = tooManyOfOwner("Client.BlockOwner goes on in pages")
+	}
+	if err == nil {
+		err = t.block(ctx, owner) // last: calls that schedule may wait for the row's commit
 	}
 	if err != nil {
 		return nil, t.fail(err)
