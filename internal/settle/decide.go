@@ -11,6 +11,7 @@ import (
 type facts struct {
 	hint     *hold.Hint // has the findings of earlier transactions; decide does not change it
 	row      task.Task  // as locked
+	blocked  bool       // the row's owner is
 	handler  *Handler   // of the row's kind; nil if there is none here
 	lockedAt time.Time  // when the row was locked, on the database's clock: decides what is due
 	stamp    time.Time  // the time of a transition
@@ -52,6 +53,9 @@ func decide(f facts) verdict {
 			v.result = resultDone // the commit whose answer was lost has taken effect
 		}
 		v.put = true // a lost drop may have left the entry in the index
+	case f.blocked:
+		cancelled, _ := row.Cancel(f.stamp) // it is pending
+		v.change(cancelled, resultBlocked)
 	case row.Impossible() != nil:
 		v.change(row.Discard(row.Impossible(), f.stamp), resultDead)
 	case row.RunAt.After(f.lockedAt):

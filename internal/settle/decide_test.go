@@ -141,6 +141,33 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+func TestTaskOfABlockedOwnerIsCancelled(t *testing.T) {
+	t.Parallel()
+	single := &Handler{Decode: decoded}
+	const cancelled = "blocked settled put cancelled/"
+	for _, tt := range []struct {
+		name string
+		hint hold.Hint
+		row  task.Task
+		want string
+	}{
+		{"due", hold.Hint{}, meal(), cancelled + "0"},
+		{"not due", hold.Hint{}, meal(runIn(time.Hour)), cancelled + "0"},
+		{"failed at this version", hold.Hint{Failure: hold.Failure{Err: errMeal, Version: 3}}, meal(attempts(1)), cancelled + "1"},
+		{"suspect", hold.Hint{Suspect: true}, meal(attempts(2)), cancelled + "2"},
+		{"impossible", hold.Hint{}, meal(func(r *task.Task) { r.MaxAttempts = 0 }), cancelled + "0"},
+		{"no slot", hold.Hint{NoSlot: true}, meal(), cancelled + "0"},
+		{"done before", hold.Hint{}, meal(state(task.Done)), "already_done settled put"},
+		{"dead", hold.Hint{}, meal(state(task.Dead)), "already_done settled put"},
+	} {
+		tt.hint.Version = 3
+		v := decide(facts{hint: &tt.hint, row: tt.row, blocked: true, handler: single, lockedAt: locked, stamp: locked, now: locked, patience: patience})
+		if got := said(v, tt.hint); got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
 func decoded(task.Task) (any, error) { return "food", nil }
 
 // said describes a verdict.

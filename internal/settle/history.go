@@ -46,6 +46,8 @@ func (m *member) event() (task.Event, bool) {
 		e.Name, e.Detail = task.EventDead, attempt
 	case resultSkipped:
 		e.Name, e.Detail = task.EventSkipped, m.row.LastError
+	case resultBlocked:
+		e.Name, e.Detail = task.EventCancelled, task.ErrOwnerBlocked.Error()
 	case resultSnoozed:
 		snooze, _ := errors.AsType[SnoozeError](m.hint.Failure.Err)
 		e.Name, e.Detail = task.EventSnoozed, "for "+snooze.Delay.String()

@@ -22,12 +22,13 @@ const (
 	resultUnknownKind Result = "unknown_kind" // re-armed: this worker has no handler
 	resultSnoozed     Result = "snoozed"      // re-armed by the handler
 	resultSkipped     Result = "skipped"      // cancelled: later than its kind's catch-up window
+	resultBlocked     Result = "blocked"      // cancelled: the owner is blocked
 )
 
 // results are the label values that the settled counter shows from the start.
 var results = []Result{
 	resultDone, resultEarly, resultStale, resultAlreadyDone, resultMissing, resultFailed, resultDead, resultUnknownKind, resultSnoozed,
-	resultSkipped,
+	resultSkipped, resultBlocked,
 }
 
 // unknownLabel is the label of all kinds without a handler: rows of other programs can name any number of kinds.

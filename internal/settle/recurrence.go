@@ -19,7 +19,8 @@ import (
 func (t *transaction) lockRecurrences() error {
 	var ids, tasks []task.ID
 	for _, m := range t.members {
-		if id, _, ok := m.row.Tick(); ok && (m.stage == stageWaiting || m.verdict.next != nil) {
+		ends := m.stage == stageWaiting || m.verdict.next != nil && m.verdict.result != resultBlocked // the daemon stops a blocked owner's
+		if id, _, ok := m.row.Tick(); ok && ends {
 			ids, tasks = append(ids, id), append(tasks, m.row.ID)
 		}
 	}

@@ -26,6 +26,8 @@ type Store interface {
 	// LockFree locks the rows that are free, in any state, without waiting. It returns them and the database's time of the
 	// same statement.
 	LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, time.Time, error)
+	// LockToRun is LockFree, and says which of the rows are of blocked owners.
+	LockToRun(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, map[task.ID]bool, time.Time, error)
 	// Finish marks tasks done, given as they were read. It fails unless it changes each of them.
 	Finish(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, now time.Time) error
 	// Retryable reports whether the transaction did not commit, and may commit if it runs once more.

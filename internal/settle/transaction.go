@@ -142,15 +142,20 @@ func (t *transaction) lock() error {
 		byID[h.ID] = append(byID[h.ID], h)
 	}
 	slices.SortFunc(ids, func(a, b task.ID) int { return bytes.Compare(a[:], b[:]) })
-	rows, now, err := t.settler.store.LockFree(t.ctx, t.tx, ids)
+	rows, blocked, now, err := t.settler.store.LockToRun(t.ctx, t.tx, ids)
 	if err != nil {
 		return fmt.Errorf("lock batch of %d: %w", len(ids), err)
 	}
 	t.lockedAt, t.answered = now, time.Now()
+	var free []string // owners
 	for _, row := range rows {
-		t.judge(t.pick(byID, row.ID), row)
+		t.judge(t.pick(byID, row.ID), row, blocked[row.ID])
 		delete(byID, row.ID)
+		if row.State == task.Pending && !blocked[row.ID] {
+			free = append(free, row.Owner)
+		}
 	}
+	t.changes.Admit(free)
 	if t.leaveElsewhere() {
 		return errRetryNow
 	}

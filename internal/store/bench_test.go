@@ -38,7 +38,7 @@ func BenchmarkLockFreeFinish100(b *testing.B) {
 	s, _ := openMySQLStore(b, store.Options{})
 	settle := func(batch []task.Task) {
 		tx := begin(b, s)
-		rows, now, err := s.LockFree(b.Context(), tx, ids(batch))
+		rows, _, now, err := s.LockToRun(b.Context(), tx, ids(batch))
 		must(b, err)
 		must(b, s.Finish(b.Context(), tx, rows, now))
 		must(b, tx.Commit())

@@ -47,6 +47,12 @@ func (a *ahead) LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) 
 	return rows, now.Add(a.by), err
 }
 
+// LockToRun locks as the store does; its time is this clock's.
+func (a *ahead) LockToRun(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, map[task.ID]bool, time.Time, error) {
+	rows, blocked, now, err := a.tables.LockToRun(ctx, q, ids)
+	return rows, blocked, now.Add(a.by), err
+}
+
 // LockOwner locks as the store does; its time is this clock's, and zero if there are no rows.
 func (a *ahead) LockOwner(ctx context.Context, q sqlx.ExtContext, owner, kind string) ([]task.Task, time.Time, error) {
 	rows, now, err := a.tables.LockOwner(ctx, q, owner, kind)

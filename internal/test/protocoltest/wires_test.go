@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing/synctest"
 	"time"
@@ -60,15 +61,17 @@ func (w wiredStore) Entries(ctx context.Context, ids []task.ID) ([]task.Task, er
 	return w.Store.Entries(ctx, ids)
 }
 
-// LockFree leaves out rows that are held: SQLite locks no single row.
+// LockFree and LockToRun leave out rows that are held: SQLite locks no single row.
 func (w wiredStore) LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, time.Time, error) {
-	var free []task.ID
-	for _, id := range ids {
-		if !w.s.held[id] {
-			free = append(free, id)
-		}
-	}
-	return w.Store.LockFree(ctx, q, free)
+	return w.Store.LockFree(ctx, q, w.free(ids))
+}
+
+func (w wiredStore) LockToRun(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, map[task.ID]bool, time.Time, error) {
+	return w.Store.LockToRun(ctx, q, w.free(ids))
+}
+
+func (w wiredStore) free(ids []task.ID) []task.ID {
+	return slices.DeleteFunc(slices.Clone(ids), func(id task.ID) bool { return w.s.held[id] })
 }
 
 type wiredIndex struct {
