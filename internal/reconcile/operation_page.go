@@ -45,7 +45,7 @@ type operated interface {
 // errLocked says that others have locked rows of a page, which was rolled back.
 var errLocked = errors.New("rows of the page are locked by others")
 
-// savedAtOnce is how many dead rows one statement saves: if another task has the key of one of them, each is saved by itself.
+// savedAtOnce is how many dead rows one statement saves: if one of them is refused, each is saved by itself.
 const savedAtOnce = 100
 
 // operationPage changes the next rows of an operation, in one transaction:
@@ -263,27 +263,28 @@ func (p *operationPage) saveRows(ctx context.Context, tx *sqlx.Tx) error {
 	}
 }
 
-// saveDead saves dead rows, and leaves those alone whose key another task has. The server takes back the statement that met the
-// key, and nothing else of the transaction.
+// saveDead saves dead rows, and leaves those alone whose key another task has, or whose owner is blocked. The server takes back the
+// statement that met the key, and nothing else of the transaction.
 func (p *operationPage) saveDead(ctx context.Context, tx *sqlx.Tx) error {
-	taken := map[task.ID]bool{}
+	refused := func(err error) bool { return errors.Is(err, task.ErrKeyTaken) || errors.Is(err, task.ErrOwnerBlocked) }
+	left := map[task.ID]bool{}
 	for part := range slices.Chunk(p.changed, savedAtOnce) {
 		err := p.r.store.SaveDead(ctx, tx, part)
 		if err == nil {
 			continue
 		}
 		for _, row := range part {
-			if !errors.Is(err, task.ErrKeyTaken) {
+			if !refused(err) {
 				return err
 			}
-			if one := p.r.store.SaveDead(ctx, tx, []task.Task{row}); errors.Is(one, task.ErrKeyTaken) {
-				taken[row.ID] = true
+			if one := p.r.store.SaveDead(ctx, tx, []task.Task{row}); refused(one) {
+				left[row.ID] = true
 			} else if one != nil {
 				return one
 			}
 		}
 	}
-	p.leave(func(row task.Task) bool { return taken[row.ID] })
+	p.leave(func(row task.Task) bool { return left[row.ID] })
 	return nil
 }
 

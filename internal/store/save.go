@@ -40,8 +40,22 @@ func (s *Store) SaveShifted(ctx context.Context, q sqlx.ExtContext, tasks []task
 	return s.save(ctx, q, task.Pending, tasks, changing, &by)
 }
 
-// SaveDead is Save for transitions of dead rows. It returns task.ErrKeyTaken if another task has the key of one of them.
+// SaveDead is Save for transitions of dead rows. It returns task.ErrKeyTaken if another task has the key of one of them, and
+// task.ErrOwnerBlocked if one that is to be pending again has a blocked owner: nothing was written then.
 func (s *Store) SaveDead(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error {
+	var owners []string
+	for _, t := range tasks {
+		if t.State == task.Pending {
+			owners = append(owners, t.Owner)
+		}
+	}
+	for part := range slices.Chunk(owners, task.MaxPerCall) {
+		if _, blocked, err := s.NowAndBlocked(ctx, q, part); err != nil {
+			return err
+		} else if blocked != "" {
+			return fmt.Errorf("retry a task of owner %s: %w", blocked, task.ErrOwnerBlocked)
+		}
+	}
 	err := s.save(ctx, q, task.Dead, tasks, changing, nil)
 	if Classify(err) == Duplicate {
 		return fmt.Errorf("%w: %w", task.ErrKeyTaken, err)

@@ -135,6 +135,31 @@ func TestRetryThatBreaksOff(t *testing.T) {
 	diff(t, "left dead", last, w.store.Row(last.ID))
 }
 
+// A task of a blocked owner stays dead, and is told; the others are retried. It can be discarded.
+func TestRetryForABlockedOwner(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	o := w.console()
+	blocked, free := w.dead(), w.dead()
+	w.store.Exec("UPDATE duetime_tasks SET owner = 'bob' WHERE id = ?", free.ID[:])
+	w.store.Exec("INSERT INTO duetime_blocks (owner, at, actor) VALUES ('ann', 1, 'test')")
+	if _, err := o.changeDeadRow(t.Context(), blocked.ID, 0, retry); !errors.Is(err, task.ErrOwnerBlocked) {
+		t.Errorf("retry of one: %v, want %v", err, task.ErrOwnerBlocked)
+	}
+	got, err := o.changeDeadBatch(t.Context(), []task.ID{blocked.ID, free.ID}, retry)
+	pipelinetest.Must(t, err)
+	diff(t, "changed", []task.Task{w.store.Row(free.ID)}, got.changed)
+	diff(t, "left", []task.ID{blocked.ID}, got.left)
+	why, err := o.WhyLeft(t.Context(), got.left)
+	pipelinetest.Must(t, err)
+	if !errors.Is(why[0].Reason, task.ErrOwnerBlocked) {
+		t.Errorf("left because of %v, want %v", why[0].Reason, task.ErrOwnerBlocked)
+	}
+	got, err = o.changeDeadBatch(t.Context(), []task.ID{blocked.ID}, discard)
+	pipelinetest.Must(t, err)
+	diff(t, "discarded", 1, len(got.changed))
+}
+
 func TestDiscardOfDeadTasks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -67,7 +67,7 @@ func (c *Console) changeDead(ctx context.Context, ids []task.ID, v deadVerb, pro
 }
 
 // RetryOne is RetryDead for one task. Its error says why the task can't be retried: task.ErrNotFound, task.ErrNotDead,
-// one that is task.ErrFinished, or task.ErrKeyTaken.
+// one that is task.ErrFinished, task.ErrKeyTaken, or task.ErrOwnerBlocked.
 func (c *Console) RetryOne(ctx context.Context, id task.ID) (Task, error) {
 	return c.RetryVersion(ctx, id, 0)
 }
@@ -119,11 +119,11 @@ type deadOutcome struct {
 	left     []task.ID
 }
 
-// changeDeadBatch changes the tasks in one transaction. If one of them can't have its key, each task has its own
-// transaction. Beside an error it returns what was committed before.
+// changeDeadBatch changes the tasks in one transaction. If one of them can't have its key, or has a blocked owner, each task has
+// its own transaction. Beside an error it returns what was committed before.
 func (c *Console) changeDeadBatch(ctx context.Context, ids []task.ID, v deadVerb) (deadOutcome, error) {
 	out, err := c.changeDeadTogether(ctx, ids, v)
-	if !errors.Is(err, task.ErrKeyTaken) {
+	if !errors.Is(err, task.ErrKeyTaken) && !errors.Is(err, task.ErrOwnerBlocked) {
 		return out, err
 	}
 	var all deadOutcome
@@ -131,6 +131,10 @@ func (c *Console) changeDeadBatch(ctx context.Context, ids []task.ID, v deadVerb
 		out, err := c.changeDeadTogether(ctx, []task.ID{id}, v)
 		if errors.Is(err, task.ErrKeyTaken) {
 			all.keyTaken = append(all.keyTaken, id)
+			continue
+		}
+		if errors.Is(err, task.ErrOwnerBlocked) {
+			all.left = append(all.left, id)
 			continue
 		}
 		if err != nil {
@@ -195,7 +199,7 @@ func (c *Console) saveDead(ctx context.Context, tx *sqlx.Tx, v deadVerb, before,
 // LeftTask is a task that was not changed, and why.
 type LeftTask struct {
 	ID     task.ID
-	Reason error // task.ErrNotFound, task.ErrNotDead, one that is task.ErrFinished, or ErrDiedSince
+	Reason error // task.ErrNotFound, task.ErrNotDead, one that is task.ErrFinished, task.ErrOwnerBlocked, or ErrDiedSince
 }
 
 // ErrDiedSince is the reason for a task that was not dead when the change read it, and is dead now.
@@ -211,6 +215,15 @@ func (c *Console) WhyLeft(ctx context.Context, ids []task.ID) ([]LeftTask, error
 	reasons := make(map[task.ID]error, len(rows))
 	for _, row := range rows {
 		_, err := row.Retry(row.UpdatedAt)
+		if err == nil {
+			_, blocked, readErr := c.store.NowAndBlocked(ctx, nil, []string{row.Owner})
+			if readErr != nil {
+				return nil, readErr
+			}
+			if blocked != "" {
+				err = task.ErrOwnerBlocked
+			}
+		}
 		reasons[row.ID] = cmp.Or(err, ErrDiedSince)
 	}
 	left := make([]LeftTask, len(ids))
