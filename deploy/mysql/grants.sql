@@ -12,7 +12,7 @@ GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_epochs TO duetime_event@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_event@'%';
 
 -- daemon: elections, sweeps, rows that go to another shard, operations on many tasks, the next task of a recurrence that was left
--- behind, and the end of what is past its retention. (UPDATE of tasks is of the whole table, as an INSERT with ON DUPLICATE KEY UPDATE wants it for every
+-- behind, what is left of blocked owners (it locks their rows, which wants DELETE), and the end of what is past its retention. (UPDATE of tasks is of the whole table, as an INSERT with ON DUPLICATE KEY UPDATE wants it for every
 -- column that it inserts.)
 GRANT SELECT, UPDATE (shards_from, moved, to_move, horizon_ms, partial) ON `${SCHEMA}`.duetime_layout TO duetime_daemon@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_daemon@'%';
@@ -24,7 +24,7 @@ GRANT SELECT, UPDATE, DELETE ON `${SCHEMA}`.duetime_operations TO duetime_daemon
 GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_daemon@'%';
 GRANT SELECT, INSERT, DELETE ON `${SCHEMA}`.duetime_history TO duetime_daemon@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_limits TO duetime_daemon@'%';
-GRANT SELECT ON `${SCHEMA}`.duetime_blocks TO duetime_daemon@'%';
+GRANT SELECT, DELETE ON `${SCHEMA}`.duetime_blocks TO duetime_daemon@'%';
 
 -- worker: runs tasks, and schedules those that follow from them.
 GRANT SELECT ON `${SCHEMA}`.duetime_layout TO duetime_worker@'%';

@@ -14,6 +14,7 @@ import (
 
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/recurrence"
+	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -59,6 +60,9 @@ type Store interface {
 	DueRecurrences(ctx context.Context, before time.Time, after task.Cursor, limit int) ([]task.Recurrence, error)
 	// PurgeRecurrences is PurgeHistory for recurrences that were stopped.
 	PurgeRecurrences(ctx context.Context, before time.Time, limit int) (int, error)
+	// LeftOfBlocked reads, by name, the owners after this one that were blocked at the moment or later, and have tasks or recurrences.
+	LeftOfBlocked(ctx context.Context, since time.Time, after string, limit int) ([]string, error)
+	schedule.Rows
 	recurrence.Transactions
 	operated // operation_page.go
 	// Moment returns the database's time and the newest epoch of this name.
@@ -219,6 +223,7 @@ func (r *Reconciler) passes() []pass {
 		{name: "audit index", interval: sampleInterval, wake: r.wakeIndex, yields: true, idles: true, run: (&auditIndex{pace: pace{r: r}}).pass},
 		{name: "operations", interval: time.Second, urgent: true, run: mass.pass}, // it paces itself, and yields by itself
 		{name: "recurrences", interval: r.cfg.Interval, looked: &ticks.looked, run: ticks.pass},
+		{name: "blocked", interval: time.Minute, run: (&blocked{r: r}).pass},
 		{name: "purge", interval: min(time.Minute, r.cfg.Retention), run: (&purge{r: r}).pass},
 	}
 }

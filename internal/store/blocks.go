@@ -56,9 +56,18 @@ func (s *Store) BlockedOwners(ctx context.Context, after string, limit int) ([]t
 	return s.blocks(ctx, " WHERE owner > ? ORDER BY owner LIMIT ?", after, limit)
 }
 
-// BlockedSince reads a page of the owners that were blocked at the moment or later, after this one.
-func (s *Store) BlockedSince(ctx context.Context, since time.Time, after string, limit int) ([]task.BlockedOwner, error) {
-	return s.blocks(ctx, " WHERE at >= ? AND owner > ? ORDER BY owner LIMIT ?", since.UnixMilli(), after, limit)
+// LeftOfBlocked reads, by name, the owners after this one that were blocked at the moment or later, and have a pending task or a
+// recurrence that goes on.
+func (s *Store) LeftOfBlocked(ctx context.Context, since time.Time, after string, limit int) ([]string, error) {
+	left, err := s.blocks(ctx, " WHERE at >= ? AND owner > ? AND (EXISTS (SELECT 1 FROM duetime_tasks AS t"+s.dialect.force("duetime_tasks_owner")+
+		" WHERE t.owner = duetime_blocks.owner AND t.state = 0) OR EXISTS (SELECT 1 FROM duetime_recurrences AS r"+
+		" WHERE r.owner = duetime_blocks.owner AND r.state <= ?)) ORDER BY owner LIMIT ?",
+		since.UnixMilli(), after, task.RecurrencePaused, limit)
+	owners := make([]string, len(left))
+	for i, b := range left {
+		owners[i] = b.Owner
+	}
+	return owners, err
 }
 
 func (s *Store) blocks(ctx context.Context, where string, args ...any) ([]task.BlockedOwner, error) {

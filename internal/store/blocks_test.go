@@ -45,12 +45,12 @@ func TestBlocks(t *testing.T) {
 				t.Errorf("of nobody and %s, %q is blocked, %v; want %q", owner, got, err, want)
 			}
 		}
-		since := value[[]task.BlockedOwner](t)(s.BlockedSince(t.Context(), t0, "", 10))
-		later := value[[]task.BlockedOwner](t)(s.BlockedSince(t.Context(), t0.Add(time.Millisecond), "", 10))
-		if len(since) != 2 || len(later) != 0 {
-			t.Errorf("%d blocked since the moment, %d since a later one; want 2, 0", len(since), len(later))
-		}
 		rows := inserted(t, s, newTask(t, "ann", 0), newTask(t, "bob", 0))
+		since := value[[]string](t)(s.LeftOfBlocked(t.Context(), t0, "", 10)) // Zoë has nothing
+		later := value[[]string](t)(s.LeftOfBlocked(t.Context(), t0.Add(time.Millisecond), "", 10))
+		if d := cmp.Diff([]string{"bob"}, since); d != "" || len(later) != 0 {
+			t.Errorf("left of owners blocked since the moment (-want +got):\n%s\nsince a later one: %v", d, later)
+		}
 		inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
 			locked, blocked, _, err := s.LockToRun(ctx, tx, ids(rows))
 			must(t, err)

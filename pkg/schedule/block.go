@@ -151,6 +151,16 @@ func (t *Tx) unblock(ctx context.Context, owner string) (more bool, err error) {
 	return false, nil
 }
 
+// EndBlocked cancels what is left of a blocked owner, up to task.MaxPerCall tasks and recurrences; nothing of one who is not blocked
+// any more. It is for our own daemon.
+func (t *Tx) EndBlocked(ctx context.Context, owner string) error {
+	blocked, err := t.rows.LockBlock(ctx, t.db, owner)
+	if err == nil && blocked {
+		_, _, err = t.endOwner(ctx, owner)
+	}
+	return err
+}
+
 func (t *Tx) beginOfOwner(ctx context.Context, owner string) (time.Time, error) {
 	if err := task.CheckOwner(owner); err != nil {
 		return time.Time{}, err

@@ -1,0 +1,69 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/pkg/schedule"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// blockedFor is how long after its block an owner is looked at: longer than any transaction that began before the block.
+const blockedFor = time.Hour
+
+// blocked cancels the pending tasks, and stops the recurrences, of owners who were blocked lately: what a transaction has left that
+// asked before the block and committed after it. A worker would cancel each of these tasks only when its time comes.
+type blocked struct {
+	r     *Reconciler
+	after string // the last owner of the page before
+}
+
+func (b *blocked) pass(ctx context.Context, now clock) (loop.Result, error) {
+	owners, err := b.r.store.LeftOfBlocked(ctx, now().Add(-blockedFor), b.after, page)
+	if err != nil {
+		return loop.Result{}, err
+	}
+	var errs []error
+	for _, owner := range owners {
+		if err := b.end(ctx, owner); err != nil && !b.r.store.Retryable(err) { // the next run meets the owner again
+			errs = append(errs, err)
+		}
+	}
+	if b.after = ""; len(owners) == page {
+		b.after = owners[page-1]
+	}
+	return loop.Result{More: len(owners) == page}, errors.Join(errs...)
+}
+
+func (b *blocked) end(ctx context.Context, owner string) error {
+	tx, err := b.r.store.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // does nothing after the commit
+	changes := schedule.NewTx(tx, b.r.store).As(b.r.cfg.Name)
+	err = changes.EndBlocked(ctx, owner)
+	if err == nil {
+		err = changes.RecordHistory(ctx)
+	}
+	if err == nil {
+		err = tx.Commit()
+	}
+	if err != nil {
+		return fmt.Errorf("cancel what is left of blocked owner %s: %w", owner, err)
+	}
+	touched := changes.Touched()
+	if len(touched) == 0 {
+		return nil
+	}
+	b.r.cfg.Logger.InfoContext(ctx, "tasks of a blocked owner cancelled", slog.String("owner", owner), slog.Int("n", len(touched)))
+	ids := make([]task.ID, len(touched))
+	for i, t := range touched {
+		ids[i] = t.ID
+	}
+	return b.r.putIDs(ctx, ids)
+}
