@@ -39,6 +39,7 @@
 //   - recurrences: makes the next task of each recurrence that was left behind.
 //   - audit: compares samples of rows and of entries; compares everything once any pass has found drift or a lost hint, or
 //     has another reason. Compensated rows are neither.
+//   - blocked: cancels the tasks, and stops the recurrences, that a transaction has left of an owner blocked within the last hour.
 //   - purge: deletes finished rows past their retention, and history, recurrences and operations of the same age.
 //
 // After a run, most passes sleep at least twice as long as they worked, so that comparing a large table never takes a whole

@@ -39,6 +39,27 @@
 //  4. Each caller has its own answer (conclude); only a lost one is everybody's. A caller whose context ends while it waits has
 //     changed nothing; later the answer is [ErrCommitUnknown].
 //
+// # Blocked owners
+//
+// A row of duetime_blocks keeps an owner from having tasks (block.go). The row is read where it costs no round trip of its own, and
+// nothing is locked for it:
+//
+//  1. [Client.BlockOwner] commits the row. Every call that makes tasks, and begins from now on, reads it and answers
+//     [task.ErrOwnerBlocked]: in the statement that reads the clock (nowUnlessBlocked), in the INSERT of calls of one task
+//     (store: InsertAutocommit, which the server then refuses as a whole, so that each caller goes on by a transaction of its own),
+//     and at the retry of a dead task (store: SaveDead).
+//  2. Then it stops recurrences and cancels pending tasks, in transactions (endOwner). A worker that claimed before step 1 holds the
+//     task's row: the cancel waits for it, and takes what its handler has made. So a worker need not ask again for owners of whom it
+//     has locked a pending task ([Tx.Admit]).
+//  3. A transaction that asked before step 1 may commit after step 2. The statement of a worker's claim begins after that commit,
+//     and says that the owner is blocked: the worker cancels the task. The daemon does the same for tasks that are not due, and stops
+//     recurrences, of owners blocked within the last hour ([Tx.EndBlocked]).
+//  4. [Client.UnblockOwner] locks the row, cancels what is left, and deletes the row, in one transaction: nothing of before the block
+//     that is committed by then runs after it.
+//
+// [Tx.BlockOwner] commits the row after step 2. A task that was made in between, and is being run at the commit, may take effect
+// after it.
+//
 // # The history
 //
 // What a change means to people (moved by how much, replaced, cancelled) becomes a line of the history (history.go): from a
