@@ -91,7 +91,7 @@ func (f bulkFlags) operation(verb task.Verb, now time.Time) (task.Operation, err
 	}
 	o.Filter = task.Filter{
 		Kind: filter.Kind, Owner: filter.Owner, OwnerPrefix: f.prefix, Queue: filter.Queue, Subject: f.subject,
-		DueAfter: filter.DueAfter, DueBefore: filter.DueBefore, Labels: filter.Labels, All: f.all,
+		DueAfter: filter.DueAfter, DueBefore: filter.DueBefore, Labels: filter.Labels, All: f.all, Exclude: filter.Exclude,
 	}
 	if f.by != "" {
 		if o.By, err = parseSpan(f.by); err != nil {

@@ -51,6 +51,11 @@ func TestBulkRefuses(t *testing.T) {
 		args []string
 	}{
 		{"give a filter, or --all", []string{"bulk", "cancel", "--yes"}},
+		{"give a filter, or --all", []string{"bulk", "cancel", "--exclude-kind", "a", "--yes"}},
+		{"give ids, a filter, or --all", []string{"dead", "retry", "--exclude-kind", "a", "--yes"}},
+		{"give either ids or filters", []string{"dead", "retry", nobody, "--exclude-kind", "a", "--yes"}},
+		{"must be name=value", []string{"bulk", "cancel", "--all", "--exclude-label", "a", "--yes"}},
+		{"exclude.kinds must be", []string{"bulk", "cancel", "--all", "--exclude-kind", "", "--yes"}},
 		{"all must not be set beside other fields", []string{"bulk", "cancel", "--all", "--owner", "ann", "--yes"}},
 		{"--state: cancel is for pending tasks, not for dead ones", []string{"bulk", "cancel", "--state", "dead", "--all", "--yes"}},
 		{"--state: retry is for dead tasks, not for pending ones", []string{"bulk", "retry", "--state", "pending", "--all", "--yes"}},

@@ -18,7 +18,8 @@ type filterFlags struct {
 	owner, kind, queue  string
 	dueAfter, dueBefore string
 	labels              []string // name=value
-	after               string   // the cursor
+	exclude             task.Exclusion
+	after               string // the cursor
 	limit               int
 }
 
@@ -29,8 +30,11 @@ func (t *tool) addFilterFlags(cmd *cobra.Command, f *filterFlags) {
 	cmd.Flags().StringVar(&f.dueAfter, "due-after", "", "only tasks due at this time or after it: "+timeForms)
 	cmd.Flags().StringVar(&f.dueBefore, "due-before", "", "only tasks due before this time")
 	cmd.Flags().StringArrayVar(&f.labels, "label", nil, "only tasks with this label, name=value; repeated: with all of them")
+	cmd.Flags().StringArrayVar(&f.exclude.Kinds, "exclude-kind", nil, "no tasks of this kind; repeated: of none of them")
+	cmd.Flags().StringArrayVar(&f.exclude.Labels, "exclude-label", nil, "no tasks with this label, name=value; repeated: with none of them")
 	complete(cmd, "queue", t.queues)
 	complete(cmd, "kind", t.kinds)
+	complete(cmd, "exclude-kind", t.kinds)
 }
 
 // addListFlags adds the flags of the commands that list tasks.
@@ -43,7 +47,7 @@ func (t *tool) addListFlags(cmd *cobra.Command, f *filterFlags, asJSON *bool) {
 
 // filter reads the flags. now is this machine's clock, in the operator's zone.
 func (f filterFlags) filter(now time.Time) (console.Filter, error) {
-	out := console.Filter{Owner: f.owner, Kind: f.kind, Queue: f.queue, Limit: f.limit}
+	out := console.Filter{Owner: f.owner, Kind: f.kind, Queue: f.queue, Limit: f.limit, Exclude: f.exclude}
 	var err error
 	if out.Labels, err = parseLabels(f.labels); err != nil {
 		return out, fmt.Errorf("--label: %w", err)
@@ -98,7 +102,7 @@ func (f filterFlags) selection(cmd *cobra.Command, now time.Time, ids, all bool)
 	switch {
 	case limited && (f.limit < 1 || f.limit > console.MaxSelected):
 		return console.Filter{}, fmt.Errorf("--limit: %d is not between 1 and %d", f.limit, console.MaxSelected)
-	case ids && (all || limited || !empty):
+	case ids && (all || limited || !empty || !f.exclude.IsZero()):
 		return console.Filter{}, errors.New("give either ids or filters")
 	case all && !empty:
 		return console.Filter{}, errors.New("give either filters or --all")

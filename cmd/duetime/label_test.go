@@ -36,6 +36,10 @@ func TestLabels(t *testing.T) {
 		{"task list --label realm=7 --label event=siege=42", "p0"},
 		{"task list --label realm=8 --label event=siege=42", ""},
 		{"task list --label realm=7 --owner p1", "p1"},
+		{"task list --label realm=7 --exclude-label event=siege=42", "p1"},
+		{"task list --exclude-label event=siege=42 --exclude-label realm=8", "p1 p3"},
+		{"task list --exclude-kind other --owner p1", "p1"},
+		{"task list --exclude-kind other --exclude-kind " + remind.Name(), ""},
 		{"task list", "p0 p1 p2 p3"},
 	} {
 		if got := strings.Join(listed(strings.Fields(c.args)...), " "); got != c.want {
@@ -89,7 +93,12 @@ func TestChangesByLabel(t *testing.T) {
 	if !strings.Contains(dry, "1 pending task: label for=cancelled") {
 		t.Errorf("the preview says %s", dry)
 	}
-	d.wantCode(t, 0, "bulk", "cancel", "--label", "for=cancelled", "--yes", "--wait")
+	but := []string{"bulk", "cancel", "--all", "--exclude-label", "for=retried", "--exclude-label", "for=other"}
+	dry = d.wantCode(t, 0, append(but, "--dry-run")...).out
+	if !strings.Contains(dry, "1 pending task: all tasks, without label for=retried, without label for=other") {
+		t.Errorf("the preview says %s", dry)
+	}
+	d.wantCode(t, 0, append(but, "--yes", "--wait")...)
 	for owner, want := range map[string]string{
 		"retried": "pending", "discarded": "cancelled", "cancelled": "cancelled", "other": "pending",
 	} {

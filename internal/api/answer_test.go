@@ -203,6 +203,49 @@ func TestBoundsAreOfTheDueTime(t *testing.T) {
 	}
 }
 
+// A list and an operation leave the same tasks out.
+func TestExclusions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	calls := w.dial(t, "", connect.WithGRPC())
+	for _, event := range []string{"", "siege", "feast"} {
+		one := newTask("ann")
+		if event != "" {
+			one.Labels = map[string]string{"event": event}
+		}
+		calls.make(t, one)
+	}
+	for _, c := range []struct {
+		exclude *v1.Exclusion
+		want    int
+	}{
+		{nil, 3},
+		{&v1.Exclusion{Labels: []string{"event=siege"}}, 2},
+		{&v1.Exclusion{Labels: []string{"event=siege", "event=feast"}}, 1},
+		{&v1.Exclusion{Kinds: []string{"other", "order.expire"}}, 0},
+		{&v1.Exclusion{Kinds: []string{"other"}}, 3},
+	} {
+		for _, owner := range []string{"ann", ""} {
+			page, err := calls.List(t.Context(), &v1.ListRequest{Owner: owner, Exclude: c.exclude})
+			pipelinetest.Must(t, err)
+			o := &v1.NewOperation{Verb: v1.Verb_VERB_CANCEL, Filter: &v1.Filter{Owner: owner, All: owner == "", Exclude: c.exclude}}
+			preview, err := calls.PreviewOperation(t.Context(), &v1.PreviewOperationRequest{Operation: o})
+			pipelinetest.Must(t, err)
+			begun, err := calls.BeginOperation(t.Context(), &v1.BeginOperationRequest{Operation: o})
+			pipelinetest.Must(t, err)
+			if len(page.GetTasks()) != c.want || preview.GetMatched() != int64(c.want) {
+				t.Errorf("without %v, owner %q: %d tasks are listed, %d would be cancelled, want %d",
+					c.exclude, owner, len(page.GetTasks()), preview.GetMatched(), c.want)
+			}
+			if !proto.Equal(begun.GetOperation().GetFilter(), o.GetFilter()) {
+				t.Errorf("the operation's filter is %v, want %v", begun.GetOperation().GetFilter(), o.GetFilter())
+			}
+		}
+	}
+	_, err := calls.List(t.Context(), &v1.ListRequest{Exclude: &v1.Exclusion{Labels: []string{"event"}}})
+	wantField(t, err, connect.CodeInvalidArgument, "exclude.labels")
+}
+
 // Lists that may read all rows wait for each other, by whatever they choose. An owner's list waits for none.
 func TestListsWithoutOwnerWait(t *testing.T) {
 	t.Parallel()

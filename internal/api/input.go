@@ -187,6 +187,7 @@ func pageOf(limit int32, cursor string) (int, string, error) {
 func listOf(r *v1.ListRequest) (console.Filter, error) {
 	f := console.Filter{
 		Owner: r.GetOwner(), Kind: r.GetKind(), Queue: r.GetQueue(), Subject: r.GetSubject(), Labels: r.GetLabels(),
+		Exclude: exclusionOf(r.GetExclude()),
 	}
 	var err error
 	if f.State, err = stateOf(r.GetState()); err != nil {
@@ -200,6 +201,10 @@ func listOf(r *v1.ListRequest) (console.Filter, error) {
 	}
 	f.Limit, f.After, err = pageOf(r.GetLimit(), r.GetCursor())
 	return f, err
+}
+
+func exclusionOf(e *v1.Exclusion) task.Exclusion {
+	return task.Exclusion{Kinds: e.GetKinds(), Labels: e.GetLabels()}
 }
 
 // stateOf reads a state; nil is any.

@@ -115,6 +115,8 @@ func TestFieldsAreNamed(t *testing.T) {
 		"owner_prefix": {Owner: "ann", OwnerPrefix: "a"},
 		"labels":       {Labels: map[string]string{"Realm": "7"}},
 		"all":          {Owner: "ann", All: true},
+
+		"exclude.kinds": {All: true, Exclude: &v1.Exclusion{Kinds: []string{""}}},
 	} {
 		wantFilter(field, filter)
 	}

@@ -92,10 +92,14 @@ func operationMessage(o task.Operation) *v1.Operation {
 }
 
 func filterMessage(f task.Filter) *v1.Filter {
-	return &v1.Filter{
+	out := &v1.Filter{
 		Kind: f.Kind, Owner: f.Owner, OwnerPrefix: f.OwnerPrefix, Queue: f.Queue, Subject: f.Subject,
 		DueAfter: stamp(f.DueAfter), DueBefore: stamp(f.DueBefore), Labels: f.Labels, All: f.All,
 	}
+	if !f.Exclude.IsZero() {
+		out.Exclude = &v1.Exclusion{Kinds: f.Exclude.Kinds, Labels: f.Exclude.Labels}
+	}
+	return out
 }
 
 // stamp is absent for the zero time.

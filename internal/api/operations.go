@@ -81,7 +81,7 @@ func (s operations) operation(ctx context.Context, r *v1.NewOperation) (task.Ope
 func filterOf(f *v1.Filter) (task.Filter, error) {
 	out := task.Filter{
 		Kind: f.GetKind(), Owner: f.GetOwner(), OwnerPrefix: f.GetOwnerPrefix(), Queue: f.GetQueue(), Subject: f.GetSubject(),
-		Labels: f.GetLabels(), All: f.GetAll(),
+		Labels: f.GetLabels(), All: f.GetAll(), Exclude: exclusionOf(f.GetExclude()),
 	}
 	var err error
 	if out.DueAfter, err = momentOf("due_after", f.GetDueAfter()); err != nil {

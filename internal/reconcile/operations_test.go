@@ -150,6 +150,7 @@ func TestOperationOfEachVerb(t *testing.T) {
 		{Verb: task.VerbShift, By: -90 * time.Minute, Filter: timers}, // some only to now
 		{Verb: task.VerbCancel, Filter: task.Filter{OwnerPrefix: "owner-1"}},
 		{Verb: task.VerbCancel, Filter: task.Filter{Owner: "owner-1"}},
+		{Verb: task.VerbCancel, Filter: task.Filter{All: true, Exclude: task.Exclusion{Kinds: []string{"timer"}}}},
 		{Verb: task.VerbRequeue, To: "mails", Filter: timers},
 		{Verb: task.VerbRetry, Filter: timers},
 		{Verb: task.VerbDiscard, Filter: task.Filter{All: true}},

@@ -67,12 +67,20 @@ func listByLabels(t *testing.T, s *store.Store) {
 		filter store.Filter
 		want   []task.ID
 	}{
-		"one":      {city(store.Filter{}), ids([]task.Task{rows[1], rows[2], rows[0]})},
-		"both":     {city(store.Filter{}, "tier=gold"), ids([]task.Task{rows[2], rows[0]})},
-		"neither":  {city(store.Filter{}, "tier=silver"), []task.ID{}},
-		"owner":    {city(store.Filter{Owner: "ann"}, "tier=gold"), ids([]task.Task{rows[2], rows[0]})},
-		"limit":    {city(store.Filter{Limit: 2}), ids([]task.Task{rows[1], rows[2]})},
-		"due":      {city(store.Filter{DueAfter: t0.Add(2 * time.Second), Kind: "meal.done"}), ids([]task.Task{rows[2], rows[0]})},
+		"one":     {city(store.Filter{}), ids([]task.Task{rows[1], rows[2], rows[0]})},
+		"both":    {city(store.Filter{}, "tier=gold"), ids([]task.Task{rows[2], rows[0]})},
+		"neither": {city(store.Filter{}, "tier=silver"), []task.ID{}},
+		"owner":   {city(store.Filter{Owner: "ann"}, "tier=gold"), ids([]task.Task{rows[2], rows[0]})},
+		"limit":   {city(store.Filter{Limit: 2}), ids([]task.Task{rows[1], rows[2]})},
+		"due":     {city(store.Filter{DueAfter: t0.Add(2 * time.Second), Kind: "meal.done"}), ids([]task.Task{rows[2], rows[0]})},
+		"none of some": {
+			store.Filter{Exclude: task.Exclusion{Labels: []string{"city=b", "tier=tin", "tier=silver"}}}, ids([]task.Task{rows[2], rows[0]}),
+		},
+		"but some": {city(store.Filter{Exclude: task.Exclusion{Labels: []string{"tier=tin"}}}), ids([]task.Task{rows[2], rows[0]})},
+		"an owner's but some": {
+			store.Filter{Owner: "ann", Exclude: task.Exclusion{Labels: []string{"tier=gold"}}}, []task.ID{},
+		},
+		"no kind":  {store.Filter{Exclude: task.Exclusion{Kinds: []string{"other", "meal.done"}}}, []task.ID{}},
 		"a cursor": {city(store.Filter{After: task.Cursor{At: rows[2].DueAt, ID: rows[2].ID}}), ids(rows[:1])},
 	} {
 		if d := cmp.Diff(c.want, ids(value[[]task.Task](t)(s.List(t.Context(), c.filter)))); d != "" {
@@ -127,8 +135,11 @@ func walkByLabels(t *testing.T, s *store.Store) {
 			want = append(want, row.ID)
 		}
 	}
-	for _, f := range []task.Filter{{}, {Kind: "meal.done"}} {
-		f.Labels = map[string]string{"city": "1", "tier": "1"}
+	but := task.Exclusion{Kinds: []string{"other"}, Labels: []string{"city=0", "tier=0", "tier=2"}}
+	for _, f := range []task.Filter{{}, {Kind: "meal.done"}, {All: true, Exclude: but}} {
+		if !f.All {
+			f.Labels = map[string]string{"city": "1", "tier": "1"}
+		}
 		o := operation(t, s, task.Operation{Filter: f})
 		for _, size := range []struct{ scan, limit int }{{1, 1}, {7, 3}, {3, 7}, {100, 100}} {
 			if d := cmp.Diff(want, walked(t, s, o, size.scan, size.limit)); d != "" {

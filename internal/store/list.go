@@ -25,7 +25,8 @@ type Filter struct {
 	After     task.Cursor // only rows after this place of the list; zero: from its beginning
 	Limit     int         // of the rows; default 100
 
-	Labels map[string]string // that the task has, by name
+	Labels  map[string]string // that the task has, by name
+	Exclude task.Exclusion
 }
 
 // from is the table of tasks, joined to the rows of each label by the conditions. The first label is read first: it names the
@@ -74,6 +75,7 @@ func (f Filter) where(d Dialect) (string, []any) {
 	if !f.DueBefore.IsZero() {
 		add("due_at < ?", wholeMs(f.DueBefore))
 	}
+	conditions, args = exclude(f.Exclude, conditions, args)
 	if f.After != (task.Cursor{}) {
 		due := f.After.At.UnixMilli()
 		conditions = append(conditions, "(due_at > ? OR due_at = ? AND id > ?)")

@@ -187,6 +187,7 @@ func (s *Store) chosenBy(o task.Operation) (string, []any) {
 	for name, value := range f.Labels {
 		add(labelCondition, name, value)
 	}
+	conditions, args = exclude(f.Exclude, conditions, args)
 	if o.Verb == task.VerbRequeue {
 		add("queue <> ?", o.To)
 	}

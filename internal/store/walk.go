@@ -16,8 +16,9 @@ type WalkQuery struct {
 	DueAfter, DueBefore  time.Time   // of due_at: [DueAfter, DueBefore); zero: no bound
 	After                task.Cursor // zero: from the first row
 	Kind, Queue, Subject string      // empty: all
-	Scan                 int         // rows that are read
-	Limit                int         // rows that are returned
+	Exclude              task.Exclusion
+	Scan                 int // rows that are read
+	Limit                int // rows that are returned
 }
 
 // Walk reads whole rows, and returns where the next page begins; zero when there are no more rows. It reads the index in its
@@ -52,6 +53,7 @@ func (q WalkQuery) sql(d Dialect, w window, end task.Cursor) (string, []any) {
 	if !q.DueBefore.IsZero() {
 		conditions, values = append(conditions, "due_at < ?"), append(values, wholeMs(q.DueBefore))
 	}
+	conditions, values = exclude(q.Exclude, conditions, values)
 	return walkOrder(q.State).selectSQL(d, w, end, strings.Join(conditions, " AND "), values, q.Limit+1)
 }
 

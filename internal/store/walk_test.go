@@ -67,7 +67,13 @@ func walksFind(t *testing.T, s *store.Store) {
 		rows = append(rows, row)
 	}
 	rows = inserted(t, s, rows...)
-	for _, q := range []store.WalkQuery{{Kind: "rare"}, {Queue: "side"}, {Subject: "seven"}, {Kind: "rare", Queue: "side", Subject: "seven"}} {
+	label(t, s, rows[0], "tier=gold")
+	for _, row := range rows[1:4] {
+		label(t, s, row, "tier=tin")
+	}
+	butCommon := task.Exclusion{Kinds: []string{rows[0].Kind}}
+	butLabels := task.Exclusion{Labels: []string{"tier=gold", "tier=tin"}}
+	for _, q := range []store.WalkQuery{{Exclude: butCommon}, {Exclude: butLabels}, {Kind: "rare"}, {Queue: "side"}, {Subject: "seven"}, {Kind: "rare", Queue: "side", Subject: "seven"}} {
 		q.To, q.Scan, q.Limit = t0.Add(time.Hour), 4, 1
 		found, next, err := s.Walk(t.Context(), q)
 		must(t, err)

@@ -29,6 +29,7 @@ type Filter struct {
 	Labels             map[string]string // labels that the task has, by name, among others: task.Label
 	DueAfter           time.Time         // due at this moment or after it, as task.Filter means it
 	DueBefore          time.Time         // due before this moment
+	Exclude            task.Exclusion    // tasks that are left out
 	After              string            // only tasks after this place of the list, as Page.Next names it
 	Limit              int               // of List 1 to MaxPage, default DefaultPage; of Select 1 to MaxSelected, the default
 
@@ -91,14 +92,14 @@ func checkLimit(limit, highest int) (int, error) {
 func (f Filter) check() error {
 	return cmp.Or(
 		task.CheckBlanks("owner", f.Owner), task.CheckBlanks("kind", f.Kind),
-		task.CheckBlanks("queue", f.Queue), task.CheckBlanks("subject", f.Subject),
+		task.CheckBlanks("queue", f.Queue), task.CheckBlanks("subject", f.Subject), f.Exclude.Check(),
 	)
 }
 
 func (f Filter) rows(limit int) (store.Filter, error) {
 	out := store.Filter{
 		Owner: f.Owner, Kind: f.Kind, Queue: f.Queue, Subject: f.Subject, State: f.State,
-		DueAfter: f.DueAfter, DueBefore: f.DueBefore, Limit: limit, Labels: f.Labels,
+		DueAfter: f.DueAfter, DueBefore: f.DueBefore, Limit: limit, Labels: f.Labels, Exclude: f.Exclude,
 	}
 	err := cmp.Or(f.check(), task.CheckLabels(f.Labels))
 	if err != nil || f.After == "" {

@@ -16,6 +16,8 @@ import (
 type searchForm struct {
 	ID, Owner, Kind, Queue, Subject, Label, State, After, Before, Cursor string
 
+	ExcludeKind, ExcludeLabel string // parted by commas
+
 	Bounds string // byRun: After and Before bound the run time, as the steps of Ahead do; else the due time
 }
 
@@ -26,6 +28,7 @@ func formOf(q url.Values) searchForm {
 	return searchForm{
 		ID: get("id"), Owner: q.Get("owner"), Kind: get("kind"), Queue: get("queue"), Subject: q.Get("subject"), Label: get("label"),
 		State: get("state"), After: get("after"), Before: get("before"), Cursor: get("cursor"), Bounds: get("bounds"),
+		ExcludeKind: get("excludekind"), ExcludeLabel: get("excludelabel"),
 	}
 }
 
@@ -33,7 +36,7 @@ func formOf(q url.Values) searchForm {
 func (f searchForm) pairs() []any {
 	return []any{
 		"owner", f.Owner, "kind", f.Kind, "queue", f.Queue, "subject", f.Subject, "label", f.Label, "state", f.State,
-		"after", f.After, "before", f.Before, "bounds", f.Bounds,
+		"after", f.After, "before", f.Before, "bounds", f.Bounds, "excludekind", f.ExcludeKind, "excludelabel", f.ExcludeLabel,
 	}
 }
 
@@ -74,8 +77,22 @@ func (f searchForm) labels() (map[string]string, error) {
 	return all, nil
 }
 
+// exclusion reads kinds, and labels as name=value, parted by commas.
+func (f searchForm) exclusion() task.Exclusion {
+	return task.Exclusion{Kinds: parted(f.ExcludeKind), Labels: parted(f.ExcludeLabel)}
+}
+
+func parted(text string) (parts []string) {
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
 func (f searchForm) filter(now time.Time) (Filter, error) {
-	out := Filter{Owner: f.Owner, Kind: f.Kind, Queue: f.Queue, Subject: f.Subject, After: f.Cursor, Limit: DefaultPage}
+	out := Filter{Owner: f.Owner, Kind: f.Kind, Queue: f.Queue, Subject: f.Subject, After: f.Cursor, Limit: DefaultPage, Exclude: f.exclusion()}
 	var err error
 	if out.DueAfter, out.DueBefore, err = f.window(now); err != nil {
 		return out, err
@@ -104,7 +121,7 @@ func (f searchForm) filter(now time.Time) (Filter, error) {
 
 // bulkFilter is the filter of an operation, which has its state by its verb.
 func (f searchForm) bulkFilter(now time.Time) (task.Filter, error) {
-	out := task.Filter{Owner: f.Owner, Kind: f.Kind, Queue: f.Queue, Subject: f.Subject}
+	out := task.Filter{Owner: f.Owner, Kind: f.Kind, Queue: f.Queue, Subject: f.Subject, Exclude: f.exclusion()}
 	var err error
 	if out.DueAfter, out.DueBefore, err = f.window(now); err != nil {
 		return out, err

@@ -46,3 +46,31 @@ func TestWindowIsOfTheDueTime(t *testing.T) {
 		}
 	}
 }
+
+// A search and the mass change below it leave the same tasks out.
+func TestSearchExcludes(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	kept := p.schedule(charge.New("ada", Charge{1}, task.In(time.Hour)))
+	out := p.schedule(charge.New("ada", Charge{2}, task.In(time.Hour), task.Label("event", "siege")))
+	other := p.schedule(task.NewKind[struct{}]("mail.send", task.Queue("payments")).New("ada", struct{}{}, task.In(time.Hour)))
+	for _, owner := range []string{"ada", ""} {
+		form := url.Values{"owner": {owner}, "excludekind": {"mail.send, mail.read"}, "excludelabel": {"event=feast,event=siege"}}
+		list := p.get(200, "search?"+form.Encode())
+		sent := hidden(t, list) // as the form of the mass change sends it
+		sent.Set("do", "bulk")
+		sent.Set("verb", "cancel")
+		preview := p.get(200, "change?"+sent.Encode())
+		for name, page := range map[string]string{"list": list, "preview": preview} {
+			for id, want := range map[task.ID]bool{kept.ID: true, out.ID: false, other.ID: false} {
+				if strings.Contains(page, "task?id="+id.String()) != want {
+					t.Errorf("owner %q: the %s has %s: want %v: %s", owner, name, id, want, page)
+				}
+			}
+		}
+		if !strings.Contains(preview, "without kind mail.send") || !strings.Contains(preview, "without label event=siege") {
+			t.Errorf("the preview says %s", preview)
+		}
+	}
+	p.get(400, "search?owner=ada&excludelabel=event")
+}

@@ -68,7 +68,7 @@ func (c *Console) walk(ctx context.Context, f Filter, patience time.Duration) (P
 	}
 	q := store.WalkQuery{
 		State: *f.State, From: f.runAfter, To: f.runBefore, DueAfter: f.DueAfter, DueBefore: f.DueBefore, After: after,
-		Kind: f.Kind, Queue: f.Queue, Subject: f.Subject, Scan: walkPage,
+		Kind: f.Kind, Queue: f.Queue, Subject: f.Subject, Exclude: f.Exclude, Scan: walkPage,
 	}
 	if q.To.IsZero() {
 		q.To = maxDue

@@ -9,6 +9,8 @@ func viewWords() map[string]words {
 		"queue":        {"Queue", "队列"},
 		"subject":      {"Subject", "对象"},
 		"label":        {"Label", "标签"},
+		"excludekind":  {"Without kinds", "排除类型"},
+		"excludelabel": {"Without labels", "排除标签"},
 		"state":        {"State", "状态"},
 		"due":          {"Due", "到期时间"},
 		"run":          {"Next attempt", "下次尝试"},

@@ -143,7 +143,8 @@ func (OperationState) EnumDescriptor() ([]byte, []int) {
 	return file_duetime_v1_operation_proto_rawDescGZIP(), []int{1}
 }
 
-// Filter chooses the tasks that meet all of its fields. A filter without any is refused, unless it says all.
+// Filter chooses the tasks that meet all of its fields, but for those that exclude names. A filter without any other field is refused,
+// unless it says all.
 type Filter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Kind  string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
@@ -156,7 +157,9 @@ type Filter struct {
 	DueBefore   *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=due_before,json=dueBefore,proto3" json:"due_before,omitempty"`
 	Labels      map[string]string      `protobuf:"bytes,8,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Every task.
-	All           bool `protobuf:"varint,9,opt,name=all,proto3" json:"all,omitempty"`
+	All bool `protobuf:"varint,9,opt,name=all,proto3" json:"all,omitempty"`
+	// Tasks that are left out.
+	Exclude       *Exclusion `protobuf:"bytes,10,opt,name=exclude,proto3" json:"exclude,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -252,6 +255,13 @@ func (x *Filter) GetAll() bool {
 		return x.All
 	}
 	return false
+}
+
+func (x *Filter) GetExclude() *Exclusion {
+	if x != nil {
+		return x.Exclude
+	}
+	return nil
 }
 
 // NewOperation is an operation to be made.
@@ -986,7 +996,7 @@ var File_duetime_v1_operation_proto protoreflect.FileDescriptor
 const file_duetime_v1_operation_proto_rawDesc = "" +
 	"\n" +
 	"\x1aduetime/v1/operation.proto\x12\n" +
-	"duetime.v1\x1a\x15duetime/v1/task.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfe\x02\n" +
+	"duetime.v1\x1a\x15duetime/v1/task.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xaf\x03\n" +
 	"\x06Filter\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x12!\n" +
@@ -997,7 +1007,9 @@ const file_duetime_v1_operation_proto_rawDesc = "" +
 	"\n" +
 	"due_before\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tdueBefore\x126\n" +
 	"\x06labels\x18\b \x03(\v2\x1e.duetime.v1.Filter.LabelsEntryR\x06labels\x12\x10\n" +
-	"\x03all\x18\t \x01(\bR\x03all\x1a9\n" +
+	"\x03all\x18\t \x01(\bR\x03all\x12/\n" +
+	"\aexclude\x18\n" +
+	" \x01(\v2\x15.duetime.v1.ExclusionR\aexclude\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xec\x01\n" +
@@ -1108,45 +1120,47 @@ var file_duetime_v1_operation_proto_goTypes = []any{
 	(*CancelOperationResponse)(nil),  // 14: duetime.v1.CancelOperationResponse
 	nil,                              // 15: duetime.v1.Filter.LabelsEntry
 	(*timestamppb.Timestamp)(nil),    // 16: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),      // 17: google.protobuf.Duration
-	(*Task)(nil),                     // 18: duetime.v1.Task
+	(*Exclusion)(nil),                // 17: duetime.v1.Exclusion
+	(*durationpb.Duration)(nil),      // 18: google.protobuf.Duration
+	(*Task)(nil),                     // 19: duetime.v1.Task
 }
 var file_duetime_v1_operation_proto_depIdxs = []int32{
 	16, // 0: duetime.v1.Filter.due_after:type_name -> google.protobuf.Timestamp
 	16, // 1: duetime.v1.Filter.due_before:type_name -> google.protobuf.Timestamp
 	15, // 2: duetime.v1.Filter.labels:type_name -> duetime.v1.Filter.LabelsEntry
-	0,  // 3: duetime.v1.NewOperation.verb:type_name -> duetime.v1.Verb
-	17, // 4: duetime.v1.NewOperation.by:type_name -> google.protobuf.Duration
-	2,  // 5: duetime.v1.NewOperation.filter:type_name -> duetime.v1.Filter
-	0,  // 6: duetime.v1.Operation.verb:type_name -> duetime.v1.Verb
-	17, // 7: duetime.v1.Operation.by:type_name -> google.protobuf.Duration
-	2,  // 8: duetime.v1.Operation.filter:type_name -> duetime.v1.Filter
-	1,  // 9: duetime.v1.Operation.state:type_name -> duetime.v1.OperationState
-	16, // 10: duetime.v1.Operation.created_at:type_name -> google.protobuf.Timestamp
-	16, // 11: duetime.v1.Operation.updated_at:type_name -> google.protobuf.Timestamp
-	16, // 12: duetime.v1.Operation.finished_at:type_name -> google.protobuf.Timestamp
-	3,  // 13: duetime.v1.PreviewOperationRequest.operation:type_name -> duetime.v1.NewOperation
-	18, // 14: duetime.v1.PreviewOperationResponse.sample:type_name -> duetime.v1.Task
-	3,  // 15: duetime.v1.BeginOperationRequest.operation:type_name -> duetime.v1.NewOperation
-	4,  // 16: duetime.v1.BeginOperationResponse.operation:type_name -> duetime.v1.Operation
-	4,  // 17: duetime.v1.GetOperationResponse.operation:type_name -> duetime.v1.Operation
-	4,  // 18: duetime.v1.ListOperationsResponse.operations:type_name -> duetime.v1.Operation
-	4,  // 19: duetime.v1.CancelOperationResponse.operation:type_name -> duetime.v1.Operation
-	5,  // 20: duetime.v1.OperationService.PreviewOperation:input_type -> duetime.v1.PreviewOperationRequest
-	7,  // 21: duetime.v1.OperationService.BeginOperation:input_type -> duetime.v1.BeginOperationRequest
-	9,  // 22: duetime.v1.OperationService.GetOperation:input_type -> duetime.v1.GetOperationRequest
-	11, // 23: duetime.v1.OperationService.ListOperations:input_type -> duetime.v1.ListOperationsRequest
-	13, // 24: duetime.v1.OperationService.CancelOperation:input_type -> duetime.v1.CancelOperationRequest
-	6,  // 25: duetime.v1.OperationService.PreviewOperation:output_type -> duetime.v1.PreviewOperationResponse
-	8,  // 26: duetime.v1.OperationService.BeginOperation:output_type -> duetime.v1.BeginOperationResponse
-	10, // 27: duetime.v1.OperationService.GetOperation:output_type -> duetime.v1.GetOperationResponse
-	12, // 28: duetime.v1.OperationService.ListOperations:output_type -> duetime.v1.ListOperationsResponse
-	14, // 29: duetime.v1.OperationService.CancelOperation:output_type -> duetime.v1.CancelOperationResponse
-	25, // [25:30] is the sub-list for method output_type
-	20, // [20:25] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	17, // 3: duetime.v1.Filter.exclude:type_name -> duetime.v1.Exclusion
+	0,  // 4: duetime.v1.NewOperation.verb:type_name -> duetime.v1.Verb
+	18, // 5: duetime.v1.NewOperation.by:type_name -> google.protobuf.Duration
+	2,  // 6: duetime.v1.NewOperation.filter:type_name -> duetime.v1.Filter
+	0,  // 7: duetime.v1.Operation.verb:type_name -> duetime.v1.Verb
+	18, // 8: duetime.v1.Operation.by:type_name -> google.protobuf.Duration
+	2,  // 9: duetime.v1.Operation.filter:type_name -> duetime.v1.Filter
+	1,  // 10: duetime.v1.Operation.state:type_name -> duetime.v1.OperationState
+	16, // 11: duetime.v1.Operation.created_at:type_name -> google.protobuf.Timestamp
+	16, // 12: duetime.v1.Operation.updated_at:type_name -> google.protobuf.Timestamp
+	16, // 13: duetime.v1.Operation.finished_at:type_name -> google.protobuf.Timestamp
+	3,  // 14: duetime.v1.PreviewOperationRequest.operation:type_name -> duetime.v1.NewOperation
+	19, // 15: duetime.v1.PreviewOperationResponse.sample:type_name -> duetime.v1.Task
+	3,  // 16: duetime.v1.BeginOperationRequest.operation:type_name -> duetime.v1.NewOperation
+	4,  // 17: duetime.v1.BeginOperationResponse.operation:type_name -> duetime.v1.Operation
+	4,  // 18: duetime.v1.GetOperationResponse.operation:type_name -> duetime.v1.Operation
+	4,  // 19: duetime.v1.ListOperationsResponse.operations:type_name -> duetime.v1.Operation
+	4,  // 20: duetime.v1.CancelOperationResponse.operation:type_name -> duetime.v1.Operation
+	5,  // 21: duetime.v1.OperationService.PreviewOperation:input_type -> duetime.v1.PreviewOperationRequest
+	7,  // 22: duetime.v1.OperationService.BeginOperation:input_type -> duetime.v1.BeginOperationRequest
+	9,  // 23: duetime.v1.OperationService.GetOperation:input_type -> duetime.v1.GetOperationRequest
+	11, // 24: duetime.v1.OperationService.ListOperations:input_type -> duetime.v1.ListOperationsRequest
+	13, // 25: duetime.v1.OperationService.CancelOperation:input_type -> duetime.v1.CancelOperationRequest
+	6,  // 26: duetime.v1.OperationService.PreviewOperation:output_type -> duetime.v1.PreviewOperationResponse
+	8,  // 27: duetime.v1.OperationService.BeginOperation:output_type -> duetime.v1.BeginOperationResponse
+	10, // 28: duetime.v1.OperationService.GetOperation:output_type -> duetime.v1.GetOperationResponse
+	12, // 29: duetime.v1.OperationService.ListOperations:output_type -> duetime.v1.ListOperationsResponse
+	14, // 30: duetime.v1.OperationService.CancelOperation:output_type -> duetime.v1.CancelOperationResponse
+	26, // [26:31] is the sub-list for method output_type
+	21, // [21:26] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_duetime_v1_operation_proto_init() }

@@ -876,6 +876,61 @@ func (x *GetResponse) GetTask() *Task {
 	return nil
 }
 
+// Exclusion leaves tasks out of what a filter chooses: those of any of its kinds, and those that have any of its labels.
+type Exclusion struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Up to 100.
+	Kinds []string `protobuf:"bytes,1,rep,name=kinds,proto3" json:"kinds,omitempty"`
+	// Up to 100, as name=value each.
+	Labels        []string `protobuf:"bytes,2,rep,name=labels,proto3" json:"labels,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Exclusion) Reset() {
+	*x = Exclusion{}
+	mi := &file_duetime_v1_task_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Exclusion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Exclusion) ProtoMessage() {}
+
+func (x *Exclusion) ProtoReflect() protoreflect.Message {
+	mi := &file_duetime_v1_task_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Exclusion.ProtoReflect.Descriptor instead.
+func (*Exclusion) Descriptor() ([]byte, []int) {
+	return file_duetime_v1_task_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Exclusion) GetKinds() []string {
+	if x != nil {
+		return x.Kinds
+	}
+	return nil
+}
+
+func (x *Exclusion) GetLabels() []string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
 type ListRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Owner   string                 `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
@@ -894,14 +949,16 @@ type ListRequest struct {
 	// Tasks of a page: 1 to 1,000; 100 if it is absent.
 	Limit int32 `protobuf:"varint,9,opt,name=limit,proto3" json:"limit,omitempty"`
 	// The next_cursor of the page before; absent for the first page.
-	Cursor        string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// Tasks that are left out.
+	Exclude       *Exclusion `protobuf:"bytes,11,opt,name=exclude,proto3" json:"exclude,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_duetime_v1_task_proto_msgTypes[8]
+	mi := &file_duetime_v1_task_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -913,7 +970,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_duetime_v1_task_proto_msgTypes[8]
+	mi := &file_duetime_v1_task_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -926,7 +983,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_duetime_v1_task_proto_rawDescGZIP(), []int{8}
+	return file_duetime_v1_task_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListRequest) GetOwner() string {
@@ -999,6 +1056,13 @@ func (x *ListRequest) GetCursor() string {
 	return ""
 }
 
+func (x *ListRequest) GetExclude() *Exclusion {
+	if x != nil {
+		return x.Exclude
+	}
+	return nil
+}
+
 type ListResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// By due time, without labels. A page ends before the limit where it would be larger than 2 MiB. Without owner and labels: by
@@ -1012,7 +1076,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_duetime_v1_task_proto_msgTypes[9]
+	mi := &file_duetime_v1_task_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1024,7 +1088,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_duetime_v1_task_proto_msgTypes[9]
+	mi := &file_duetime_v1_task_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1037,7 +1101,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_duetime_v1_task_proto_rawDescGZIP(), []int{9}
+	return file_duetime_v1_task_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListResponse) GetTasks() []*Task {
@@ -1072,7 +1136,7 @@ type RescheduleRequest struct {
 
 func (x *RescheduleRequest) Reset() {
 	*x = RescheduleRequest{}
-	mi := &file_duetime_v1_task_proto_msgTypes[10]
+	mi := &file_duetime_v1_task_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1084,7 +1148,7 @@ func (x *RescheduleRequest) String() string {
 func (*RescheduleRequest) ProtoMessage() {}
 
 func (x *RescheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_duetime_v1_task_proto_msgTypes[10]
+	mi := &file_duetime_v1_task_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1097,7 +1161,7 @@ func (x *RescheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RescheduleRequest.ProtoReflect.Descriptor instead.
 func (*RescheduleRequest) Descriptor() ([]byte, []int) {
-	return file_duetime_v1_task_proto_rawDescGZIP(), []int{10}
+	return file_duetime_v1_task_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RescheduleRequest) GetTaskId() string {
@@ -1164,7 +1228,7 @@ type RescheduleResponse struct {
 
 func (x *RescheduleResponse) Reset() {
 	*x = RescheduleResponse{}
-	mi := &file_duetime_v1_task_proto_msgTypes[11]
+	mi := &file_duetime_v1_task_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1176,7 +1240,7 @@ func (x *RescheduleResponse) String() string {
 func (*RescheduleResponse) ProtoMessage() {}
 
 func (x *RescheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_duetime_v1_task_proto_msgTypes[11]
+	mi := &file_duetime_v1_task_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1189,7 +1253,7 @@ func (x *RescheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RescheduleResponse.ProtoReflect.Descriptor instead.
 func (*RescheduleResponse) Descriptor() ([]byte, []int) {
-	return file_duetime_v1_task_proto_rawDescGZIP(), []int{11}
+	return file_duetime_v1_task_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RescheduleResponse) GetTask() *Task {
@@ -1212,7 +1276,7 @@ type ShiftRequest struct {
 
 func (x *ShiftRequest) Reset() {
 	*x = ShiftRequest{}
-	mi := &file_duetime_v1_task_proto_msgTypes[12]
+	mi := &file_duetime_v1_task_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1224,7 +1288,7 @@ func (x *ShiftRequest) String() string {
 func (*ShiftRequest) ProtoMessage() {}
 
 func (x *ShiftRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_duetime_v1_task_proto_msgTypes[12]
+	mi := &file_duetime_v1_task_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1237,7 +1301,7 @@ func (x *ShiftRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShiftRequest.ProtoReflect.Descriptor instead.
 func (*ShiftRequest) Descriptor() ([]byte, []int) {
-	return file_duetime_v1_task_proto_rawDescGZIP(), []int{12}
+	return file_duetime_v1_task_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ShiftRequest) GetTaskId() string {
@@ -1270,7 +1334,7 @@ type ShiftResponse struct {
 
 func (x *ShiftResponse) Reset() {
 	*x = ShiftResponse{}
-	mi := &file_duetime_v1_task_proto_msgTypes[13]
+	mi := &file_duetime_v1_task_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1282,7 +1346,7 @@ func (x *ShiftResponse) String() string {
 func (*ShiftResponse) ProtoMessage() {}
 
 func (x *ShiftResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_duetime_v1_task_proto_msgTypes[13]
+	mi := &file_duetime_v1_task_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1295,7 +1359,7 @@ func (x *ShiftResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShiftResponse.ProtoReflect.Descriptor instead.
 func (*ShiftResponse) Descriptor() ([]byte, []int) {
-	return file_duetime_v1_task_proto_rawDescGZIP(), []int{13}
+	return file_duetime_v1_task_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ShiftResponse) GetTask() *Task {
@@ -1316,7 +1380,7 @@ type CancelRequest struct {
 
 func (x *CancelRequest) Reset() {
 	*x = CancelRequest{}
-	mi := &file_duetime_v1_task_proto_msgTypes[14]
+	mi := &file_duetime_v1_task_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1328,7 +1392,7 @@ func (x *CancelRequest) String() string {
 func (*CancelRequest) ProtoMessage() {}
 
 func (x *CancelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_duetime_v1_task_proto_msgTypes[14]
+	mi := &file_duetime_v1_task_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1341,7 +1405,7 @@ func (x *CancelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRequest.ProtoReflect.Descriptor instead.
 func (*CancelRequest) Descriptor() ([]byte, []int) {
-	return file_duetime_v1_task_proto_rawDescGZIP(), []int{14}
+	return file_duetime_v1_task_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CancelRequest) GetTaskId() string {
@@ -1367,7 +1431,7 @@ type CancelResponse struct {
 
 func (x *CancelResponse) Reset() {
 	*x = CancelResponse{}
-	mi := &file_duetime_v1_task_proto_msgTypes[15]
+	mi := &file_duetime_v1_task_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1379,7 +1443,7 @@ func (x *CancelResponse) String() string {
 func (*CancelResponse) ProtoMessage() {}
 
 func (x *CancelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_duetime_v1_task_proto_msgTypes[15]
+	mi := &file_duetime_v1_task_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1392,7 +1456,7 @@ func (x *CancelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelResponse.ProtoReflect.Descriptor instead.
 func (*CancelResponse) Descriptor() ([]byte, []int) {
-	return file_duetime_v1_task_proto_rawDescGZIP(), []int{15}
+	return file_duetime_v1_task_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CancelResponse) GetTask() *Task {
@@ -1413,7 +1477,7 @@ type RetryRequest struct {
 
 func (x *RetryRequest) Reset() {
 	*x = RetryRequest{}
-	mi := &file_duetime_v1_task_proto_msgTypes[16]
+	mi := &file_duetime_v1_task_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1425,7 +1489,7 @@ func (x *RetryRequest) String() string {
 func (*RetryRequest) ProtoMessage() {}
 
 func (x *RetryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_duetime_v1_task_proto_msgTypes[16]
+	mi := &file_duetime_v1_task_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1438,7 +1502,7 @@ func (x *RetryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryRequest.ProtoReflect.Descriptor instead.
 func (*RetryRequest) Descriptor() ([]byte, []int) {
-	return file_duetime_v1_task_proto_rawDescGZIP(), []int{16}
+	return file_duetime_v1_task_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RetryRequest) GetTaskId() string {
@@ -1464,7 +1528,7 @@ type RetryResponse struct {
 
 func (x *RetryResponse) Reset() {
 	*x = RetryResponse{}
-	mi := &file_duetime_v1_task_proto_msgTypes[17]
+	mi := &file_duetime_v1_task_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1476,7 +1540,7 @@ func (x *RetryResponse) String() string {
 func (*RetryResponse) ProtoMessage() {}
 
 func (x *RetryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_duetime_v1_task_proto_msgTypes[17]
+	mi := &file_duetime_v1_task_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1489,7 +1553,7 @@ func (x *RetryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryResponse.ProtoReflect.Descriptor instead.
 func (*RetryResponse) Descriptor() ([]byte, []int) {
-	return file_duetime_v1_task_proto_rawDescGZIP(), []int{17}
+	return file_duetime_v1_task_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RetryResponse) GetTask() *Task {
@@ -1510,7 +1574,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_duetime_v1_task_proto_msgTypes[18]
+	mi := &file_duetime_v1_task_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1522,7 +1586,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_duetime_v1_task_proto_msgTypes[18]
+	mi := &file_duetime_v1_task_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1535,7 +1599,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_duetime_v1_task_proto_rawDescGZIP(), []int{18}
+	return file_duetime_v1_task_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *WatchRequest) GetTaskId() string {
@@ -1562,7 +1626,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_duetime_v1_task_proto_msgTypes[19]
+	mi := &file_duetime_v1_task_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1574,7 +1638,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_duetime_v1_task_proto_msgTypes[19]
+	mi := &file_duetime_v1_task_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1587,7 +1651,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_duetime_v1_task_proto_rawDescGZIP(), []int{19}
+	return file_duetime_v1_task_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *WatchResponse) GetTask() *Task {
@@ -1664,7 +1728,10 @@ const file_duetime_v1_task_proto_rawDesc = "" +
 	"GetRequest\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\"3\n" +
 	"\vGetResponse\x12$\n" +
-	"\x04task\x18\x01 \x01(\v2\x10.duetime.v1.TaskR\x04task\"\xaa\x03\n" +
+	"\x04task\x18\x01 \x01(\v2\x10.duetime.v1.TaskR\x04task\"9\n" +
+	"\tExclusion\x12\x14\n" +
+	"\x05kinds\x18\x01 \x03(\tR\x05kinds\x12\x16\n" +
+	"\x06labels\x18\x02 \x03(\tR\x06labels\"\xdb\x03\n" +
 	"\vListRequest\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
@@ -1677,7 +1744,8 @@ const file_duetime_v1_task_proto_rawDesc = "" +
 	"due_before\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tdueBefore\x12\x14\n" +
 	"\x05limit\x18\t \x01(\x05R\x05limit\x12\x16\n" +
 	"\x06cursor\x18\n" +
-	" \x01(\tR\x06cursor\x1a9\n" +
+	" \x01(\tR\x06cursor\x12/\n" +
+	"\aexclude\x18\v \x01(\v2\x15.duetime.v1.ExclusionR\aexclude\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"W\n" +
@@ -1759,7 +1827,7 @@ func file_duetime_v1_task_proto_rawDescGZIP() []byte {
 }
 
 var file_duetime_v1_task_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_duetime_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_duetime_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_duetime_v1_task_proto_goTypes = []any{
 	(State)(0),                    // 0: duetime.v1.State
 	(KeyMode)(0),                  // 1: duetime.v1.KeyMode
@@ -1772,40 +1840,41 @@ var file_duetime_v1_task_proto_goTypes = []any{
 	(*ScheduleManyResponse)(nil),  // 8: duetime.v1.ScheduleManyResponse
 	(*GetRequest)(nil),            // 9: duetime.v1.GetRequest
 	(*GetResponse)(nil),           // 10: duetime.v1.GetResponse
-	(*ListRequest)(nil),           // 11: duetime.v1.ListRequest
-	(*ListResponse)(nil),          // 12: duetime.v1.ListResponse
-	(*RescheduleRequest)(nil),     // 13: duetime.v1.RescheduleRequest
-	(*RescheduleResponse)(nil),    // 14: duetime.v1.RescheduleResponse
-	(*ShiftRequest)(nil),          // 15: duetime.v1.ShiftRequest
-	(*ShiftResponse)(nil),         // 16: duetime.v1.ShiftResponse
-	(*CancelRequest)(nil),         // 17: duetime.v1.CancelRequest
-	(*CancelResponse)(nil),        // 18: duetime.v1.CancelResponse
-	(*RetryRequest)(nil),          // 19: duetime.v1.RetryRequest
-	(*RetryResponse)(nil),         // 20: duetime.v1.RetryResponse
-	(*WatchRequest)(nil),          // 21: duetime.v1.WatchRequest
-	(*WatchResponse)(nil),         // 22: duetime.v1.WatchResponse
-	nil,                           // 23: duetime.v1.Task.LabelsEntry
-	nil,                           // 24: duetime.v1.NewTask.LabelsEntry
-	nil,                           // 25: duetime.v1.ListRequest.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
-	(*structpb.Value)(nil),        // 27: google.protobuf.Value
-	(*durationpb.Duration)(nil),   // 28: google.protobuf.Duration
+	(*Exclusion)(nil),             // 11: duetime.v1.Exclusion
+	(*ListRequest)(nil),           // 12: duetime.v1.ListRequest
+	(*ListResponse)(nil),          // 13: duetime.v1.ListResponse
+	(*RescheduleRequest)(nil),     // 14: duetime.v1.RescheduleRequest
+	(*RescheduleResponse)(nil),    // 15: duetime.v1.RescheduleResponse
+	(*ShiftRequest)(nil),          // 16: duetime.v1.ShiftRequest
+	(*ShiftResponse)(nil),         // 17: duetime.v1.ShiftResponse
+	(*CancelRequest)(nil),         // 18: duetime.v1.CancelRequest
+	(*CancelResponse)(nil),        // 19: duetime.v1.CancelResponse
+	(*RetryRequest)(nil),          // 20: duetime.v1.RetryRequest
+	(*RetryResponse)(nil),         // 21: duetime.v1.RetryResponse
+	(*WatchRequest)(nil),          // 22: duetime.v1.WatchRequest
+	(*WatchResponse)(nil),         // 23: duetime.v1.WatchResponse
+	nil,                           // 24: duetime.v1.Task.LabelsEntry
+	nil,                           // 25: duetime.v1.NewTask.LabelsEntry
+	nil,                           // 26: duetime.v1.ListRequest.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
+	(*structpb.Value)(nil),        // 28: google.protobuf.Value
+	(*durationpb.Duration)(nil),   // 29: google.protobuf.Duration
 }
 var file_duetime_v1_task_proto_depIdxs = []int32{
-	23, // 0: duetime.v1.Task.labels:type_name -> duetime.v1.Task.LabelsEntry
+	24, // 0: duetime.v1.Task.labels:type_name -> duetime.v1.Task.LabelsEntry
 	0,  // 1: duetime.v1.Task.state:type_name -> duetime.v1.State
-	26, // 2: duetime.v1.Task.due_at:type_name -> google.protobuf.Timestamp
-	26, // 3: duetime.v1.Task.run_at:type_name -> google.protobuf.Timestamp
-	27, // 4: duetime.v1.Task.payload:type_name -> google.protobuf.Value
-	26, // 5: duetime.v1.Task.created_at:type_name -> google.protobuf.Timestamp
-	26, // 6: duetime.v1.Task.updated_at:type_name -> google.protobuf.Timestamp
-	26, // 7: duetime.v1.Task.finished_at:type_name -> google.protobuf.Timestamp
-	27, // 8: duetime.v1.NewTask.payload:type_name -> google.protobuf.Value
-	26, // 9: duetime.v1.NewTask.due_at:type_name -> google.protobuf.Timestamp
-	28, // 10: duetime.v1.NewTask.due_in:type_name -> google.protobuf.Duration
-	24, // 11: duetime.v1.NewTask.labels:type_name -> duetime.v1.NewTask.LabelsEntry
+	27, // 2: duetime.v1.Task.due_at:type_name -> google.protobuf.Timestamp
+	27, // 3: duetime.v1.Task.run_at:type_name -> google.protobuf.Timestamp
+	28, // 4: duetime.v1.Task.payload:type_name -> google.protobuf.Value
+	27, // 5: duetime.v1.Task.created_at:type_name -> google.protobuf.Timestamp
+	27, // 6: duetime.v1.Task.updated_at:type_name -> google.protobuf.Timestamp
+	27, // 7: duetime.v1.Task.finished_at:type_name -> google.protobuf.Timestamp
+	28, // 8: duetime.v1.NewTask.payload:type_name -> google.protobuf.Value
+	27, // 9: duetime.v1.NewTask.due_at:type_name -> google.protobuf.Timestamp
+	29, // 10: duetime.v1.NewTask.due_in:type_name -> google.protobuf.Duration
+	25, // 11: duetime.v1.NewTask.labels:type_name -> duetime.v1.NewTask.LabelsEntry
 	1,  // 12: duetime.v1.NewTask.key_mode:type_name -> duetime.v1.KeyMode
-	28, // 13: duetime.v1.NewTask.window:type_name -> google.protobuf.Duration
+	29, // 13: duetime.v1.NewTask.window:type_name -> google.protobuf.Duration
 	4,  // 14: duetime.v1.ScheduleRequest.task:type_name -> duetime.v1.NewTask
 	3,  // 15: duetime.v1.ScheduleResponse.task:type_name -> duetime.v1.Task
 	2,  // 16: duetime.v1.ScheduleResponse.outcome:type_name -> duetime.v1.Outcome
@@ -1813,41 +1882,42 @@ var file_duetime_v1_task_proto_depIdxs = []int32{
 	6,  // 18: duetime.v1.ScheduleManyResponse.results:type_name -> duetime.v1.ScheduleResponse
 	3,  // 19: duetime.v1.GetResponse.task:type_name -> duetime.v1.Task
 	0,  // 20: duetime.v1.ListRequest.state:type_name -> duetime.v1.State
-	25, // 21: duetime.v1.ListRequest.labels:type_name -> duetime.v1.ListRequest.LabelsEntry
-	26, // 22: duetime.v1.ListRequest.due_after:type_name -> google.protobuf.Timestamp
-	26, // 23: duetime.v1.ListRequest.due_before:type_name -> google.protobuf.Timestamp
-	3,  // 24: duetime.v1.ListResponse.tasks:type_name -> duetime.v1.Task
-	26, // 25: duetime.v1.RescheduleRequest.due_at:type_name -> google.protobuf.Timestamp
-	28, // 26: duetime.v1.RescheduleRequest.due_in:type_name -> google.protobuf.Duration
-	3,  // 27: duetime.v1.RescheduleResponse.task:type_name -> duetime.v1.Task
-	28, // 28: duetime.v1.ShiftRequest.by:type_name -> google.protobuf.Duration
-	3,  // 29: duetime.v1.ShiftResponse.task:type_name -> duetime.v1.Task
-	3,  // 30: duetime.v1.CancelResponse.task:type_name -> duetime.v1.Task
-	3,  // 31: duetime.v1.RetryResponse.task:type_name -> duetime.v1.Task
-	3,  // 32: duetime.v1.WatchResponse.task:type_name -> duetime.v1.Task
-	5,  // 33: duetime.v1.TaskService.Schedule:input_type -> duetime.v1.ScheduleRequest
-	7,  // 34: duetime.v1.TaskService.ScheduleMany:input_type -> duetime.v1.ScheduleManyRequest
-	9,  // 35: duetime.v1.TaskService.Get:input_type -> duetime.v1.GetRequest
-	11, // 36: duetime.v1.TaskService.List:input_type -> duetime.v1.ListRequest
-	13, // 37: duetime.v1.TaskService.Reschedule:input_type -> duetime.v1.RescheduleRequest
-	15, // 38: duetime.v1.TaskService.Shift:input_type -> duetime.v1.ShiftRequest
-	17, // 39: duetime.v1.TaskService.Cancel:input_type -> duetime.v1.CancelRequest
-	19, // 40: duetime.v1.TaskService.Retry:input_type -> duetime.v1.RetryRequest
-	21, // 41: duetime.v1.TaskService.Watch:input_type -> duetime.v1.WatchRequest
-	6,  // 42: duetime.v1.TaskService.Schedule:output_type -> duetime.v1.ScheduleResponse
-	8,  // 43: duetime.v1.TaskService.ScheduleMany:output_type -> duetime.v1.ScheduleManyResponse
-	10, // 44: duetime.v1.TaskService.Get:output_type -> duetime.v1.GetResponse
-	12, // 45: duetime.v1.TaskService.List:output_type -> duetime.v1.ListResponse
-	14, // 46: duetime.v1.TaskService.Reschedule:output_type -> duetime.v1.RescheduleResponse
-	16, // 47: duetime.v1.TaskService.Shift:output_type -> duetime.v1.ShiftResponse
-	18, // 48: duetime.v1.TaskService.Cancel:output_type -> duetime.v1.CancelResponse
-	20, // 49: duetime.v1.TaskService.Retry:output_type -> duetime.v1.RetryResponse
-	22, // 50: duetime.v1.TaskService.Watch:output_type -> duetime.v1.WatchResponse
-	42, // [42:51] is the sub-list for method output_type
-	33, // [33:42] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	26, // 21: duetime.v1.ListRequest.labels:type_name -> duetime.v1.ListRequest.LabelsEntry
+	27, // 22: duetime.v1.ListRequest.due_after:type_name -> google.protobuf.Timestamp
+	27, // 23: duetime.v1.ListRequest.due_before:type_name -> google.protobuf.Timestamp
+	11, // 24: duetime.v1.ListRequest.exclude:type_name -> duetime.v1.Exclusion
+	3,  // 25: duetime.v1.ListResponse.tasks:type_name -> duetime.v1.Task
+	27, // 26: duetime.v1.RescheduleRequest.due_at:type_name -> google.protobuf.Timestamp
+	29, // 27: duetime.v1.RescheduleRequest.due_in:type_name -> google.protobuf.Duration
+	3,  // 28: duetime.v1.RescheduleResponse.task:type_name -> duetime.v1.Task
+	29, // 29: duetime.v1.ShiftRequest.by:type_name -> google.protobuf.Duration
+	3,  // 30: duetime.v1.ShiftResponse.task:type_name -> duetime.v1.Task
+	3,  // 31: duetime.v1.CancelResponse.task:type_name -> duetime.v1.Task
+	3,  // 32: duetime.v1.RetryResponse.task:type_name -> duetime.v1.Task
+	3,  // 33: duetime.v1.WatchResponse.task:type_name -> duetime.v1.Task
+	5,  // 34: duetime.v1.TaskService.Schedule:input_type -> duetime.v1.ScheduleRequest
+	7,  // 35: duetime.v1.TaskService.ScheduleMany:input_type -> duetime.v1.ScheduleManyRequest
+	9,  // 36: duetime.v1.TaskService.Get:input_type -> duetime.v1.GetRequest
+	12, // 37: duetime.v1.TaskService.List:input_type -> duetime.v1.ListRequest
+	14, // 38: duetime.v1.TaskService.Reschedule:input_type -> duetime.v1.RescheduleRequest
+	16, // 39: duetime.v1.TaskService.Shift:input_type -> duetime.v1.ShiftRequest
+	18, // 40: duetime.v1.TaskService.Cancel:input_type -> duetime.v1.CancelRequest
+	20, // 41: duetime.v1.TaskService.Retry:input_type -> duetime.v1.RetryRequest
+	22, // 42: duetime.v1.TaskService.Watch:input_type -> duetime.v1.WatchRequest
+	6,  // 43: duetime.v1.TaskService.Schedule:output_type -> duetime.v1.ScheduleResponse
+	8,  // 44: duetime.v1.TaskService.ScheduleMany:output_type -> duetime.v1.ScheduleManyResponse
+	10, // 45: duetime.v1.TaskService.Get:output_type -> duetime.v1.GetResponse
+	13, // 46: duetime.v1.TaskService.List:output_type -> duetime.v1.ListResponse
+	15, // 47: duetime.v1.TaskService.Reschedule:output_type -> duetime.v1.RescheduleResponse
+	17, // 48: duetime.v1.TaskService.Shift:output_type -> duetime.v1.ShiftResponse
+	19, // 49: duetime.v1.TaskService.Cancel:output_type -> duetime.v1.CancelResponse
+	21, // 50: duetime.v1.TaskService.Retry:output_type -> duetime.v1.RetryResponse
+	23, // 51: duetime.v1.TaskService.Watch:output_type -> duetime.v1.WatchResponse
+	43, // [43:52] is the sub-list for method output_type
+	34, // [34:43] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_duetime_v1_task_proto_init() }
@@ -1859,7 +1929,7 @@ func file_duetime_v1_task_proto_init() {
 		(*NewTask_DueAt)(nil),
 		(*NewTask_DueIn)(nil),
 	}
-	file_duetime_v1_task_proto_msgTypes[10].OneofWrappers = []any{
+	file_duetime_v1_task_proto_msgTypes[11].OneofWrappers = []any{
 		(*RescheduleRequest_DueAt)(nil),
 		(*RescheduleRequest_DueIn)(nil),
 	}
@@ -1869,7 +1939,7 @@ func file_duetime_v1_task_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_duetime_v1_task_proto_rawDesc), len(file_duetime_v1_task_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   23,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,9 +1,11 @@
 package task
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -19,8 +21,47 @@ type Filter struct {
 	DueAfter    time.Time `json:"due_after,omitzero"`  // due at this moment or after it
 	DueBefore   time.Time `json:"due_before,omitzero"` // due before this moment
 	// Labels, by name, are labels that the task has, among others; CheckLabels has their limits.
-	Labels map[string]string `json:"labels,omitempty"`
-	All    bool              `json:"all,omitempty"` // every task: without it, a filter that chooses all is refused
+	Labels  map[string]string `json:"labels,omitempty"`
+	All     bool              `json:"all,omitempty"` // every task: without it, a filter that chooses all is refused
+	Exclude Exclusion         `json:"exclude,omitzero"`
+}
+
+// Exclusion leaves tasks out of what a filter chooses: those of any of its kinds, and those that have any of its labels.
+type Exclusion struct {
+	Kinds  []string `json:"kinds,omitempty"`
+	Labels []string `json:"labels,omitempty"` // as name=value each; the first = parts them
+}
+
+// maxExcluded is how many kinds, and how many labels, an Exclusion may have.
+const maxExcluded = 100
+
+// Check returns a FieldError for an exclusion that can't be meant.
+func (e Exclusion) Check() error {
+	if n := max(len(e.Kinds), len(e.Labels)); n > maxExcluded {
+		return &FieldError{"exclude", fmt.Sprintf("must have at most %d kinds and as many labels, and has %d", maxExcluded, n)}
+	}
+	for _, kind := range e.Kinds {
+		if err := checkPlain("exclude.kinds", kind, 1, MaxKind); err != nil {
+			return err
+		}
+	}
+	for _, label := range e.Labels {
+		name, value, found := strings.Cut(label, "=")
+		if !found {
+			return &FieldError{"exclude.labels", fmt.Sprintf("must be name=value each, and one is %q", label)}
+		}
+		if wrong, is := errors.AsType[*FieldError](CheckLabel(name, value)); is {
+			return &FieldError{"exclude.labels", fmt.Sprintf("%q: %s", label, wrong.Problem)}
+		}
+	}
+	return nil
+}
+
+// IsZero reports whether the exclusion leaves nothing out.
+func (e Exclusion) IsZero() bool { return len(e.Kinds)+len(e.Labels) == 0 }
+
+func (e Exclusion) equal(other Exclusion) bool {
+	return slices.Equal(e.Kinds, other.Kinds) && slices.Equal(e.Labels, other.Labels)
 }
 
 // Check returns a FieldError for a filter that can't be meant.
@@ -48,6 +89,10 @@ func (f Filter) Check() error {
 	if err := CheckLabels(f.Labels); err != nil {
 		return err
 	}
+	if err := f.Exclude.Check(); err != nil {
+		return err
+	}
+	f.Exclude = Exclusion{} // it chooses nothing by itself
 	fields := f
 	fields.All = false
 	switch {
@@ -56,7 +101,7 @@ func (f Filter) Check() error {
 	case !f.DueAfter.IsZero() && !f.DueBefore.IsZero() && !f.DueAfter.Before(f.DueBefore):
 		return &FieldError{"due_before", "must be later than due_after"}
 	case f.All && !fields.isZero():
-		return &FieldError{"all", "must not be set beside other fields of the filter"}
+		return &FieldError{"all", "must not be set beside other fields of the filter, but for exclude"}
 	case f.isZero():
 		return &FieldError{"filter", "must choose tasks by a field, or say all"}
 	}
@@ -71,19 +116,20 @@ func (f Filter) isZero() bool {
 }
 
 // Matches reports whether the filter chooses the task, as far as the row says. A task's labels are rows of their own, which never
-// change: the statement that finds the task compares them.
+// change: the statement that finds the task compares them, also with those to leave out.
 func (f Filter) Matches(t Task) bool {
 	return chosen(f.Kind, t.Kind) && chosen(f.Owner, t.Owner) && strings.HasPrefix(t.Owner, f.OwnerPrefix) &&
 		chosen(f.Queue, t.Queue) && chosen(f.Subject, t.Subject) &&
-		!t.DueAt.Before(f.DueAfter) && (f.DueBefore.IsZero() || t.DueAt.Before(f.DueBefore))
+		!slices.Contains(f.Exclude.Kinds, t.Kind) && !t.DueAt.Before(f.DueAfter) && (f.DueBefore.IsZero() || t.DueAt.Before(f.DueBefore))
 }
 
 // Equal reports whether both filters choose by the same fields.
 func (f Filter) Equal(other Filter) bool {
-	if !f.DueAfter.Equal(other.DueAfter) || !f.DueBefore.Equal(other.DueBefore) || !maps.Equal(f.Labels, other.Labels) {
+	if !f.DueAfter.Equal(other.DueAfter) || !f.DueBefore.Equal(other.DueBefore) || !maps.Equal(f.Labels, other.Labels) ||
+		!f.Exclude.equal(other.Exclude) {
 		return false
 	}
-	f.DueAfter, f.DueBefore, f.Labels = other.DueAfter, other.DueBefore, other.Labels
+	f.DueAfter, f.DueBefore, f.Labels, f.Exclude = other.DueAfter, other.DueBefore, other.Labels, other.Exclude
 	return reflect.DeepEqual(f, other)
 }
 
@@ -91,10 +137,10 @@ func chosen(wanted, value string) bool { return wanted == "" || wanted == value 
 
 // String says in words which tasks the filter chooses.
 func (f Filter) String() string {
-	if f.All {
-		return "all tasks"
-	}
 	var parts []string
+	if f.All {
+		parts = append(parts, "all tasks")
+	}
 	for _, p := range [][2]string{
 		{"kind", f.Kind},
 		{"owner", f.Owner},
@@ -108,6 +154,12 @@ func (f Filter) String() string {
 		if p[1] != "" {
 			parts = append(parts, p[0]+" "+p[1])
 		}
+	}
+	for _, kind := range f.Exclude.Kinds {
+		parts = append(parts, "without kind "+kind)
+	}
+	for _, label := range f.Exclude.Labels {
+		parts = append(parts, "without label "+label)
 	}
 	return strings.Join(parts, ", ")
 }

@@ -41,6 +41,14 @@ func TestOperationsAreChecked(t *testing.T) {
 		"matched below 0":   {task.Operation{Verb: task.VerbCancel, Matched: -1, Filter: all}, "matched"},
 		"no filter":         {task.Operation{Verb: task.VerbCancel}, "filter"},
 		"all and a kind":    {task.Operation{Verb: task.VerbCancel, Filter: task.Filter{All: true, Kind: "a"}}, "all"},
+		"all but some": {
+			cancel(task.Filter{All: true, Exclude: task.Exclusion{Kinds: []string{"a", "b"}, Labels: []string{"event=a=b"}}}), "",
+		},
+		"nothing but some":  {cancel(task.Filter{Exclude: task.Exclusion{Kinds: []string{"a"}}}), "filter"},
+		"but no kind":       {cancel(task.Filter{All: true, Exclude: task.Exclusion{Kinds: []string{""}}}), "exclude.kinds"},
+		"but no label":      {cancel(task.Filter{All: true, Exclude: task.Exclusion{Labels: []string{"event"}}}), "exclude.labels"},
+		"but no value":      {cancel(task.Filter{All: true, Exclude: task.Exclusion{Labels: []string{"event="}}}), "exclude.labels"},
+		"but too many":      {cancel(task.Filter{All: true, Exclude: task.Exclusion{Kinds: make([]string, 101)}}), "exclude"},
 		"owner and prefix":  {cancel(task.Filter{Owner: "a", OwnerPrefix: "a"}), "owner_prefix"},
 		"due never":         {cancel(task.Filter{DueAfter: when, DueBefore: when}), "due_before"},
 		"long kind":         {task.Operation{Verb: task.VerbCancel, Filter: task.Filter{Kind: long}}, "kind"},
@@ -74,6 +82,8 @@ func TestFilterMatches(t *testing.T) {
 		{task.Filter{OwnerPrefix: row.Owner + "x"}, false},
 		{task.Filter{OwnerPrefix: row.Owner[1:]}, false},
 		{task.Filter{Kind: "other"}, false},
+		{task.Filter{All: true, Exclude: task.Exclusion{Kinds: []string{"other", row.Kind}}}, false},
+		{task.Filter{Owner: row.Owner, Exclude: task.Exclusion{Kinds: []string{"other", row.Kind + "x"}}}, true},
 		{task.Filter{Owner: row.Owner + " "}, false},
 		{task.Filter{Queue: "other"}, false},
 		{task.Filter{Subject: "ca"}, false},
@@ -92,6 +102,7 @@ func TestFilterIsJSON(t *testing.T) {
 	t.Parallel()
 	want := task.Filter{Kind: "k", OwnerPrefix: "Zoë", Queue: "q", Subject: "s", DueAfter: now}
 	want.DueBefore = now.Add(time.Millisecond)
+	want.Exclude = task.Exclusion{Kinds: []string{"l"}, Labels: []string{"event=a=b"}}
 	text, err := json.Marshal(want)
 	var got task.Filter
 	if err := errors.Join(err, json.Unmarshal(text, &got)); err != nil {
@@ -102,6 +113,19 @@ func TestFilterIsJSON(t *testing.T) {
 	}
 	if text, err = json.Marshal(task.Filter{All: true}); string(text) != `{"all":true}` || err != nil {
 		t.Errorf("all is %s, %v", text, err)
+	}
+}
+
+func TestFilterInWords(t *testing.T) {
+	t.Parallel()
+	f := task.Filter{All: true, Exclude: task.Exclusion{Kinds: []string{"a", "b"}, Labels: []string{"event=c"}}}
+	if got, want := f.String(), "all tasks, without kind a, without kind b, without label event=c"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	other := f
+	other.Exclude.Kinds = []string{"a"}
+	if f.Equal(other) || !f.Equal(f) {
+		t.Error("filters are compared without what they leave out")
 	}
 }
 
