@@ -44,6 +44,7 @@ type bulkFlags struct {
 	by, to                 string
 	rate                   int
 	all, dryRun, wait      bool
+	recurrences            bool
 	asJSON                 bool
 }
 
@@ -64,6 +65,7 @@ func (t *tool) bulkVerb(verb task.Verb, short string) *cobra.Command {
 	switch verb {
 	case task.VerbShift:
 		cmd.Flags().StringVar(&f.by, "by", "", "move by this much, such as 2h, -30m or 1d12h; below 0 sooner, never before now")
+		cmd.Flags().BoolVar(&f.recurrences, "recurrences", false, "move tasks of recurrences too, which else stay on their timetables")
 	case task.VerbRequeue:
 		cmd.Flags().StringVar(&f.to, "to", "", "the queue to which they move, one of the configuration's")
 		complete(cmd, "to", t.queues)
@@ -80,7 +82,7 @@ func (t *tool) bulkVerb(verb task.Verb, short string) *cobra.Command {
 
 // operation reads the flags. now is this machine's clock, in the operator's zone.
 func (f bulkFlags) operation(verb task.Verb, now time.Time) (task.Operation, error) {
-	o := task.Operation{Verb: verb, To: f.to, Rate: f.rate}
+	o := task.Operation{Verb: verb, To: f.to, Rate: f.rate, Recurrences: f.recurrences}
 	filter, err := f.filter(now)
 	if err != nil {
 		return o, err
@@ -160,6 +162,9 @@ func (t *tool) writePreview(o task.Operation, p console.Preview) error {
 	from, _ := o.Verb.From()
 	_, err := fmt.Fprintf(t.out, "%s %s %s: %s\n",
 		thousands(p.Matched), from, plural(int(p.Matched), "task"), printable(o.Filter.String()))
+	if err == nil && o.LeavesRecurrences() {
+		_, err = fmt.Fprintln(t.out, "tasks of recurrences stay on their timetables: --recurrences moves them too")
+	}
 	if err != nil || p.Matched == 0 {
 		return err
 	}

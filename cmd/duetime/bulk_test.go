@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/pkg/recur"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -60,6 +61,7 @@ func TestBulkRefuses(t *testing.T) {
 		{"--state: cancel is for pending tasks, not for dead ones", []string{"bulk", "cancel", "--state", "dead", "--all", "--yes"}},
 		{"--state: retry is for dead tasks, not for pending ones", []string{"bulk", "retry", "--state", "pending", "--all", "--yes"}},
 		{"by must be whole milliseconds", []string{"bulk", "shift", "--all", "--yes"}},
+		{"unknown flag: --recurrences", []string{"bulk", "cancel", "--all", "--recurrences", "--yes"}},
 		{"--by:", []string{"bulk", "shift", "--all", "--by", "soon", "--yes"}},
 		{"is none of the configuration's", []string{"bulk", "requeue", "--all", "--to", "elsewhere", "--yes"}},
 		{"to must be", []string{"bulk", "requeue", "--all", "--yes"}},
@@ -82,7 +84,7 @@ func TestBulkRefuses(t *testing.T) {
 	}
 }
 
-// Maintenance of two hours: every timer comes two hours later. Before the daemon runs, the operation is looked at, paused and
+// Maintenance of two hours: every timer comes two hours later, and recurrences stay on their timetables. Before the daemon runs, the operation is looked at, paused and
 // resumed.
 func TestBulkShift(t *testing.T) {
 	t.Parallel()
@@ -93,9 +95,17 @@ func TestBulkShift(t *testing.T) {
 	}
 	others = append(others, d.schedule(t, "clan-1", time.Hour), d.schedule(t, "player-1", 5*time.Hour))
 	args := []string{"bulk", "shift", "--by", "2h", "--owner-prefix", "player-", "--due-before", "+3h"}
+	r, err := d.client.Recur(t.Context(), "hourly", recur.Every(time.Hour), remind.Recurring("player-0", reminder{"hello"}), recur.Policy{})
+	pipelinetest.Must(t, err)
+	tick, err := d.client.Get(t.Context(), r.Newest)
+	pipelinetest.Must(t, err)
+	others = append(others, tick)
 
+	if too := d.wantCode(t, 0, append(args, "--recurrences", "--dry-run")...).out; !strings.Contains(too, "13 pending tasks") || strings.Contains(too, "stay") {
+		t.Errorf("with recurrences the preview says %s", too)
+	}
 	dry := d.wantCode(t, 0, append(args, "--dry-run")...).out
-	for _, part := range []string{"12 pending tasks: owner prefix player-", "cat", "and 2 more"} {
+	for _, part := range []string{"12 pending tasks: owner prefix player-", "tasks of recurrences stay on their timetables", "cat", "and 2 more"} {
 		if !strings.Contains(dry, part) {
 			t.Errorf("the preview lacks %q: %s", part, dry)
 		}

@@ -86,7 +86,7 @@ func operationMessage(o task.Operation) *v1.Operation {
 		OperationId: o.ID.String(), Verb: verbNames[o.Verb], By: lengthOf(o.By), To: o.To, Filter: filterMessage(o.Filter),
 		Rate:  int32(o.Rate), //nolint:gosec // at most a million
 		State: operationStates[o.State], Matched: o.Matched, Looked: o.Looked, Changed: o.Changed, Ended: o.Ended,
-		Unchanged: o.Unchanged, Actor: o.Actor, Error: o.Error,
+		Unchanged: o.Unchanged, Actor: o.Actor, Error: o.Error, Recurrences: o.Recurrences,
 		CreatedAt: stamp(o.CreatedAt), UpdatedAt: stamp(o.UpdatedAt), FinishedAt: stamp(o.FinishedAt),
 	}
 }

@@ -48,7 +48,7 @@ func (s operations) operation(ctx context.Context, r *v1.NewOperation) (task.Ope
 	if r == nil {
 		return task.Operation{}, &task.FieldError{Field: "verb", Problem: "must be set"}
 	}
-	o := task.Operation{To: r.GetTo(), Rate: int(r.GetRate()), Matched: r.GetMatched()}
+	o := task.Operation{To: r.GetTo(), Rate: int(r.GetRate()), Matched: r.GetMatched(), Recurrences: r.GetRecurrences()}
 	for verb, name := range verbNames {
 		if name == r.GetVerb() {
 			o.Verb = verb

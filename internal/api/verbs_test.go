@@ -342,6 +342,11 @@ func TestOperations(t *testing.T) {
 		}
 		_, err = c.CancelOperation(ctx, &v1.CancelOperationRequest{OperationId: id})
 		wantCode(t, err, connect.CodeFailedPrecondition, "OPERATION_OVER")
+		o.Recurrences = true
+		begun, err = c.BeginOperation(ctx, &v1.BeginOperationRequest{Operation: o})
+		if pipelinetest.Must(t, err); !begun.GetOperation().GetRecurrences() {
+			t.Errorf("recurrences too: got %v", begun)
+		}
 		o.Filter = nil
 		_, err = c.BeginOperation(ctx, &v1.BeginOperationRequest{Operation: o})
 		wantField(t, err, connect.CodeInvalidArgument, "operation.filter")

@@ -264,6 +264,31 @@ func TestOperationCancelsTick(t *testing.T) {
 	w.wantTruth(t)
 }
 
+// A shift leaves the tasks of recurrences on their timetables, unless it is for them too.
+func TestShiftLeavesRecurrences(t *testing.T) {
+	t.Parallel()
+	for _, with := range []bool{false, true} {
+		w := newWorld(t, Config{})
+		_, tick := w.recur(t, "ann")
+		rows := append(w.timers(t, "timer", 4), tick)
+		o := task.Operation{Verb: task.VerbShift, By: 2 * time.Hour, Filter: task.Filter{All: true}, Recurrences: with}
+		matching, err := w.rows.CountMatching(t.Context(), o)
+		pipelinetest.Must(t, err)
+		o = w.operate(t, o)
+		moved := 0
+		done := w.finish(t, o.ID)
+		for i, row := range w.as(t, rows) {
+			if row.DueAt.Equal(rows[i].DueAt.Add(2 * time.Hour)) {
+				moved++
+			}
+		}
+		want := map[bool]int{false: 4, true: 5}[with]
+		if moved != want || done.Changed != int64(want) || done.Looked != int64(want) || matching != int64(want) {
+			t.Errorf("recurrences %v: %d rows moved, the preview counts %d, done is %+v; want %d", with, moved, matching, done, want)
+		}
+	}
+}
+
 // A retry leaves tasks dead whose key another task has, and goes on with the others.
 func TestOperationMeetsTakenKeys(t *testing.T) {
 	t.Parallel()

@@ -68,6 +68,7 @@ var conformance = map[string]func(t *testing.T, s *store.Store){
 	"preview of an operation":          operationPreview,
 	"purge of operations":              purgeOperations,
 	"unreadable operation":             unreadableOperation,
+	"operation for recurrences":        operationForRecurrences,
 	"limits":                           limits,
 	"labels":                           labelsReadBack,
 	"list by labels":                   listByLabels,

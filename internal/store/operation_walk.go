@@ -188,6 +188,9 @@ func (s *Store) chosenBy(o task.Operation) (string, []any) {
 		add(labelCondition, name, value)
 	}
 	conditions, args = exclude(f.Exclude, conditions, args)
+	if o.LeavesRecurrences() {
+		add("(dedup_key IS NULL OR NOT (" + ofTicks + "))")
+	}
 	if o.Verb == task.VerbRequeue {
 		add("queue <> ?", o.To)
 	}

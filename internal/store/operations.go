@@ -31,7 +31,7 @@ var operationColumns = []operationColumn{
 		func(o *task.Operation) any { return o.By.Milliseconds() },
 	},
 	{"to_queue", false, func(o *task.Operation) any { return &o.To }, func(o *task.Operation) any { return o.To }},
-	{"filter", false, func(o *task.Operation) any { return filterJSON{&o.Filter} }, filterText},
+	{"filter", false, func(o *task.Operation) any { return filterJSON{o} }, filterText},
 	{"rate", false, func(o *task.Operation) any { return &o.Rate }, func(o *task.Operation) any { return o.Rate }},
 	{"matched", false, func(o *task.Operation) any { return &o.Matched }, func(o *task.Operation) any { return o.Matched }},
 	{"state", true, func(o *task.Operation) any { return &o.State }, func(o *task.Operation) any { return int64(o.State) }},
@@ -189,8 +189,16 @@ func (d spanMs) Scan(src any) error {
 	return err
 }
 
-// A filter that this program can't read does not fail the statement: it is one that Check refuses.
-type filterJSON struct{ to *task.Filter }
+// storedFilter is the column filter. Recurrences is false in a shift without Operation.Recurrences, and absent in all others, as in those
+// of versions that moved tasks of recurrences always: such a version can't read the field, and refuses the operation.
+type storedFilter struct {
+	task.Filter
+
+	Recurrences *bool `json:"recurrences,omitempty"`
+}
+
+// A filter that this program can't read does not fail the statement: it is one that Check refuses. The verb is read before.
+type filterJSON struct{ of *task.Operation }
 
 func (d filterJSON) Scan(src any) error {
 	var text string
@@ -199,14 +207,21 @@ func (d filterJSON) Scan(src any) error {
 	}
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.DisallowUnknownFields() // a later version's field, left out, would choose more tasks
-	if *d.to = (task.Filter{}); decoder.Decode(d.to) != nil {
-		*d.to = task.Filter{}
+	var read storedFilter
+	if decoder.Decode(&read) != nil {
+		read = storedFilter{}
 	}
+	d.of.Filter = read.Filter
+	d.of.Recurrences = d.of.Verb == task.VerbShift && (read.Recurrences == nil || *read.Recurrences)
 	return nil
 }
 
 func filterText(o *task.Operation) any {
-	text, err := json.Marshal(o.Filter)
+	stored := storedFilter{Filter: o.Filter}
+	if o.LeavesRecurrences() {
+		stored.Recurrences = new(false)
+	}
+	text, err := json.Marshal(stored)
 	if err != nil {
 		return "{}" // a Filter has nothing that JSON can't hold but moments after the year 9999; Check refuses {}
 	}

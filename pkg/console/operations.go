@@ -16,6 +16,7 @@ type Operation struct {
 	ByMs        int64               `json:"by_ms,omitempty"`
 	To          string              `json:"to,omitempty"`
 	Filter      task.Filter         `json:"filter"`
+	Recurrences bool                `json:"recurrences,omitempty"` // of a shift: tasks of recurrences move too
 	Rate        int                 `json:"rate,omitempty"`
 	State       task.OperationState `json:"state"`
 	Matched     int64               `json:"matched"` // by the preview; 0: none was made
@@ -53,7 +54,8 @@ func (l OperationLife) Remaining() time.Duration {
 func operationOf(o task.Operation) Operation {
 	return Operation{
 		ID: o.ID, Verb: o.Verb, ByMs: o.By.Milliseconds(), To: o.To, Filter: o.Filter, Rate: o.Rate, State: o.State,
-		Matched: o.Matched, Looked: o.Looked, Changed: o.Changed, Ended: o.Ended, Unchanged: o.Unchanged,
+		Recurrences: o.Recurrences,
+		Matched:     o.Matched, Looked: o.Looked, Changed: o.Changed, Ended: o.Ended, Unchanged: o.Unchanged,
 		Actor: o.Actor, Error: o.Error,
 		CreatedAtMs: o.CreatedAt.UnixMilli(), UpdatedAtMs: o.UpdatedAt.UnixMilli(), FinishedAt: unixMs(o.FinishedAt),
 		Text: o.String(), Left: o.Left(),

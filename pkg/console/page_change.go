@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/duetime/duetime/pkg/schedule"
@@ -28,6 +29,7 @@ type question struct {
 	Sample []Task
 	By     time.Duration // by which the sample's tasks are to move
 	Inputs []Input       // still to be filled in
+	Boxes  []Input       // to be ticked: one that is sends its value
 	Hidden url.Values    // go back with the answer
 	Back   string        // where a "no" leads
 	// Preview means that the form asks once more, with what was filled in, before anything is done.
@@ -131,7 +133,7 @@ func withoutInputs(asked url.Values, q question) url.Values {
 	for name, values := range q.Hidden {
 		asked[name] = values
 	}
-	for _, in := range q.Inputs {
+	for _, in := range slices.Concat(q.Inputs, q.Boxes) {
 		asked.Del(in.Name)
 	}
 	asked.Del("part")

@@ -210,6 +210,39 @@ func TestPageMassChange(t *testing.T) {
 	}
 }
 
+// A shift leaves tasks of recurrences alone and says so, unless its box was ticked.
+func TestPageShiftLeavesRecurrences(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.recurs()
+	asked := p.get(200, "change?do=bulk&verb=shift&owner=ada")
+	box := slices.IndexFunc(elements(t, asked), func(e element) bool { return e.attrs["type"] == "checkbox" && e.attrs["name"] == "recurrences" })
+	if box < 0 {
+		t.Errorf("no box is offered: %s", asked)
+	}
+	p.schedule(charge.New("ada", Charge{1}, task.In(time.Hour)))
+	for query, matched := range map[string]string{"": "1", "&recurrences=1": "2"} {
+		page := p.get(200, "change?do=bulk&verb=shift&by=2h&owner=ada"+query)
+		if stay := strings.Contains(page, "stay on their timetables"); stay != (query == "") {
+			t.Errorf("%q: the preview says that they stay: %v: %s", query, stay, page)
+		}
+		if got := hidden(t, page).Get("matched"); got != matched {
+			t.Errorf("%q: %s tasks, want %s", query, got, matched)
+		}
+		w := p.do(request(http.MethodPost, "change", hidden(t, page)))
+		if w.Code != http.StatusSeeOther {
+			t.Errorf("%q: status %d: %s", query, w.Code, w.Body)
+		}
+		all, err := p.p.Console().Operations(t.Context())
+		if pipelinetest.Must(t, err); all[0].Recurrences != (query != "") {
+			t.Errorf("%q: made %+v", query, all[0])
+		}
+		if _, err := p.p.Console().StopOperation(t.Context(), all[0].ID); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // Each preview begins an operation of its own. A form can't begin another one than it has shown.
 func TestPageMassChangeIsKnownByItsForm(t *testing.T) {
 	t.Parallel()

@@ -59,6 +59,7 @@ func bulkOf(v *visit, verb task.Verb) (task.Operation, error) {
 		if o.By, err = parseTypedSpan(v.r.FormValue("by")); err != nil {
 			return o, err
 		}
+		o.Recurrences = v.r.FormValue("recurrences") != ""
 	case task.VerbRequeue:
 		o.To = v.r.FormValue("to")
 		if err := v.c.CheckQueue(o.To); err != nil {
@@ -84,9 +85,11 @@ func askBulk(ctx context.Context, v *visit, verb task.Verb) (question, error) {
 		missing = Input{"to", v.T("toqueue"), "", v.T("hint.queue")}
 	}
 	if (verb == task.VerbShift || verb == task.VerbRequeue) && v.r.FormValue(missing.Name) == "" {
-		return question{
-			Title: v.T("ask.bulk." + string(verb)), Back: back, Inputs: []Input{missing}, Preview: true,
-		}, nil
+		q := question{Title: v.T("ask.bulk." + string(verb)), Back: back, Inputs: []Input{missing}, Preview: true}
+		if verb == task.VerbShift {
+			q.Boxes = []Input{{"recurrences", v.T("recurrencestoo"), "1", v.T("hint.recurrences")}}
+		}
+		return q, nil
 	}
 	o, err := bulkOf(v, verb)
 	if err != nil {
@@ -103,6 +106,9 @@ func askBulk(ctx context.Context, v *visit, verb task.Verb) (question, error) {
 		Hidden: map[string][]string{"matched": {matched}, formID: {task.NewID().String()}},
 		Inputs: []Input{{"rate", v.T("bulkrate"), "", v.T("hint.bulkrate")}},
 		Empty:  preview.Matched == 0, Grave: verb == task.VerbCancel || verb == task.VerbDiscard || o.Filter.All,
+	}
+	if o.LeavesRecurrences() {
+		q.Facts = append(q.Facts, v.T("fact.ticks"))
 	}
 	if verb == task.VerbRetry {
 		q.Facts = append(q.Facts, v.T("fact.retry"))

@@ -279,7 +279,9 @@ type NewOperation struct {
 	Matched int64 `protobuf:"varint,6,opt,name=matched,proto3" json:"matched,omitempty"`
 	// A UUID of the caller's own: a repeated call with it makes one operation, and answers it as it stands. Made by the server if it
 	// is absent.
-	OperationId   string `protobuf:"bytes,7,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	OperationId string `protobuf:"bytes,7,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	// Of VERB_SHIFT: tasks of recurrences move too. Without it they stay on their timetables, whatever the filter says.
+	Recurrences   bool `protobuf:"varint,8,opt,name=recurrences,proto3" json:"recurrences,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -363,6 +365,13 @@ func (x *NewOperation) GetOperationId() string {
 	return ""
 }
 
+func (x *NewOperation) GetRecurrences() bool {
+	if x != nil {
+		return x.Recurrences
+	}
+	return false
+}
+
 // Operation is an operation and its progress.
 type Operation struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
@@ -383,10 +392,12 @@ type Operation struct {
 	Unchanged int64  `protobuf:"varint,12,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
 	Actor     string `protobuf:"bytes,13,opt,name=actor,proto3" json:"actor,omitempty"`
 	// Why the daemon has paused it.
-	Error         string                 `protobuf:"bytes,14,opt,name=error,proto3" json:"error,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
-	FinishedAt    *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
+	Error      string                 `protobuf:"bytes,14,opt,name=error,proto3" json:"error,omitempty"`
+	CreatedAt  *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	UpdatedAt  *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	FinishedAt *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
+	// Of VERB_SHIFT: tasks of recurrences move too.
+	Recurrences   bool `protobuf:"varint,18,opt,name=recurrences,proto3" json:"recurrences,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -538,6 +549,13 @@ func (x *Operation) GetFinishedAt() *timestamppb.Timestamp {
 		return x.FinishedAt
 	}
 	return nil
+}
+
+func (x *Operation) GetRecurrences() bool {
+	if x != nil {
+		return x.Recurrences
+	}
+	return false
 }
 
 type PreviewOperationRequest struct {
@@ -1012,7 +1030,7 @@ const file_duetime_v1_operation_proto_rawDesc = "" +
 	" \x01(\v2\x15.duetime.v1.ExclusionR\aexclude\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xec\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8e\x02\n" +
 	"\fNewOperation\x12$\n" +
 	"\x04verb\x18\x01 \x01(\x0e2\x10.duetime.v1.VerbR\x04verb\x12)\n" +
 	"\x02by\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x02by\x12\x0e\n" +
@@ -1020,7 +1038,8 @@ const file_duetime_v1_operation_proto_rawDesc = "" +
 	"\x06filter\x18\x04 \x01(\v2\x12.duetime.v1.FilterR\x06filter\x12\x12\n" +
 	"\x04rate\x18\x05 \x01(\x05R\x04rate\x12\x18\n" +
 	"\amatched\x18\x06 \x01(\x03R\amatched\x12!\n" +
-	"\foperation_id\x18\a \x01(\tR\voperationId\"\xe0\x04\n" +
+	"\foperation_id\x18\a \x01(\tR\voperationId\x12 \n" +
+	"\vrecurrences\x18\b \x01(\bR\vrecurrences\"\x82\x05\n" +
 	"\tOperation\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12$\n" +
 	"\x04verb\x18\x02 \x01(\x0e2\x10.duetime.v1.VerbR\x04verb\x12)\n" +
@@ -1042,7 +1061,8 @@ const file_duetime_v1_operation_proto_rawDesc = "" +
 	"\n" +
 	"updated_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12;\n" +
 	"\vfinished_at\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"finishedAt\"Q\n" +
+	"finishedAt\x12 \n" +
+	"\vrecurrences\x18\x12 \x01(\bR\vrecurrences\"Q\n" +
 	"\x17PreviewOperationRequest\x126\n" +
 	"\toperation\x18\x01 \x01(\v2\x18.duetime.v1.NewOperationR\toperation\"^\n" +
 	"\x18PreviewOperationResponse\x12\x18\n" +

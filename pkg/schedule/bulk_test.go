@@ -117,6 +117,7 @@ func TestBulkIsRepeated(t *testing.T) {
 	for name, change := range map[string]func(o *task.Operation){
 		"verb":   func(o *task.Operation) { o.Verb, o.By = task.VerbCancel, 0 },
 		"by":     func(o *task.Operation) { o.By = -time.Hour },
+		"reach":  func(o *task.Operation) { o.Recurrences = true },
 		"kind":   func(o *task.Operation) { o.Filter.Kind = "" },
 		"window": func(o *task.Operation) { o.Filter.DueBefore = o.Filter.DueBefore.Add(time.Second) },
 		"labels": func(o *task.Operation) { o.Filter.Labels = map[string]string{"realm": "8"} },

@@ -32,5 +32,5 @@ func ExampleClient_Bulk() {
 	check(err)
 	// Output:
 	// 2 tasks, the next one of ann
-	// shift by 2h0m0s, kind reward.daily: running, 2 left
+	// shift by 2h0m0s, kind reward.daily, without recurrences: running, 2 left
 }

@@ -25,7 +25,7 @@ type Verb string
 
 // The verbs.
 const (
-	VerbShift   Verb = "shift"   // pending tasks: their due times move by Operation.By, as Task.Shift does
+	VerbShift   Verb = "shift"   // pending tasks: their due times move by Operation.By, as Task.Shift does; see Operation.Recurrences
 	VerbCancel  Verb = "cancel"  // pending tasks: they are taken back
 	VerbRequeue Verb = "requeue" // pending tasks: they go to the queue Operation.To
 	VerbRetry   Verb = "retry"   // dead tasks: pending again, due now, with all their attempts
@@ -70,7 +70,7 @@ func (s OperationState) MarshalText() ([]byte, error) { return []byte(s.String()
 
 // Operation is a change of all tasks that a filter chooses; a row of duetime_operations. The daemon walks through the tasks by
 // their ids, in pages of a transaction each, and changes each task once at most. A task that was made after the operation is
-// not its task. Verb, By, To, Filter, Rate and Matched are the caller's; the other fields are set by duetime.
+// not its task. Verb, By, To, Filter, Rate, Matched and Recurrences are the caller's; the other fields are set by duetime.
 type Operation struct {
 	ID      ID // the caller's own, so that a call can be repeated; zero: duetime makes one
 	Verb    Verb
@@ -79,6 +79,9 @@ type Operation struct {
 	Filter  Filter
 	Rate    int   // tasks changed a second at most; 0: as many as the daemon's care for running tasks allows
 	Matched int64 // tasks that a preview has counted; 0: none was made
+
+	// Recurrences, of VerbShift, moves tasks of recurrences too. Without it they stay on their timetables, whatever the filter says.
+	Recurrences bool
 
 	State  OperationState
 	Cursor ID // tasks up to this id were looked at; zero at the beginning
@@ -106,6 +109,8 @@ func (o Operation) Check() error {
 		return &FieldError{"by", "must be whole milliseconds other than 0, and at most 10 years"}
 	case o.Verb != VerbShift && o.By != 0:
 		return &FieldError{"by", "must not be set: it is for the verb shift"}
+	case o.Verb != VerbShift && o.Recurrences:
+		return &FieldError{"recurrences", "must not be set: it is for the verb shift"}
 	case o.Verb != VerbRequeue && o.To != "":
 		return &FieldError{"to", "must not be set: it is for the verb requeue"}
 	case o.Verb == VerbRequeue && CheckQueue(o.To) != nil:
@@ -126,13 +131,14 @@ func (o Operation) Begin(actor string, now time.Time) (Operation, error) {
 	o.Filter.DueAfter, o.Filter.DueBefore = wholeMs(o.Filter.DueAfter), wholeMs(o.Filter.DueBefore)
 	return Operation{
 		ID: cmp.Or(o.ID, NewID()), Verb: o.Verb, By: o.By, To: o.To, Filter: o.Filter, Rate: o.Rate, Matched: o.Matched,
-		Actor: actor, CreatedAt: now, UpdatedAt: now,
+		Recurrences: o.Recurrences, Actor: actor, CreatedAt: now, UpdatedAt: now,
 	}, nil
 }
 
 // Repeats reports whether both do the same to the same tasks.
 func (o Operation) Repeats(other Operation) bool {
-	return o.Verb == other.Verb && o.By == other.By && o.To == other.To && o.Filter.Equal(other.Filter)
+	return o.Verb == other.Verb && o.By == other.By && o.To == other.To && o.Recurrences == other.Recurrences &&
+		o.Filter.Equal(other.Filter)
 }
 
 // Matches reports whether the operation changes the task, as its row is now.
@@ -148,8 +154,12 @@ func (o Operation) TooLate(t Task) bool {
 }
 
 func (o Operation) chooses(t Task) bool {
-	return !t.CreatedAt.After(o.CreatedAt) && o.Filter.Matches(t)
+	_, _, tick := t.Tick()
+	return !t.CreatedAt.After(o.CreatedAt) && o.Filter.Matches(t) && (!tick || !o.LeavesRecurrences())
 }
+
+// LeavesRecurrences reports whether the operation leaves tasks of recurrences as they are.
+func (o Operation) LeavesRecurrences() bool { return o.Verb == VerbShift && !o.Recurrences }
 
 // Apply is the operation's transition of a task. Its errors are those of Task.Shift, Task.Cancel, Task.Requeue, Task.Retry and
 // Task.Dismiss.
@@ -236,5 +246,9 @@ func (o Operation) String() string {
 	case VerbRequeue:
 		text += " to " + o.To
 	}
-	return text + ", " + o.Filter.String()
+	text += ", " + o.Filter.String()
+	if o.LeavesRecurrences() {
+		text += ", without recurrences"
+	}
+	return text
 }

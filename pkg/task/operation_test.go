@@ -32,6 +32,8 @@ func TestOperationsAreChecked(t *testing.T) {
 		"by half a ms":      {task.Operation{Verb: task.VerbShift, By: 1500 * time.Microsecond, Filter: all}, "by"},
 		"by 11 years":       {task.Operation{Verb: task.VerbShift, By: task.MaxAhead + time.Second, Filter: all}, "by"},
 		"by -11 years":      {task.Operation{Verb: task.VerbShift, By: -task.MaxAhead - time.Second, Filter: all}, "by"},
+		"with recurrences":  {task.Operation{Verb: task.VerbShift, By: time.Hour, Filter: all, Recurrences: true}, ""},
+		"cancel these too":  {task.Operation{Verb: task.VerbCancel, Filter: all, Recurrences: true}, "recurrences"},
 		"cancel by":         {task.Operation{Verb: task.VerbCancel, By: time.Hour, Filter: all}, "by"},
 		"requeue nowhere":   {task.Operation{Verb: task.VerbRequeue, Filter: all}, "to"},
 		"requeue to a blob": {task.Operation{Verb: task.VerbRequeue, To: "a b", Filter: all}, "to"},
@@ -122,9 +124,9 @@ func TestFilterInWords(t *testing.T) {
 	if got, want := f.String(), "all tasks, without kind a, without kind b, without label event=c"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	other := f
-	other.Exclude.Kinds = []string{"a"}
-	if f.Equal(other) || !f.Equal(f) {
+	same, other := f, f
+	same.Exclude.Kinds, other.Exclude.Kinds = []string{"a", "b"}, []string{"a"}
+	if f.Equal(other) || !f.Equal(same) {
 		t.Error("filters are compared without what they leave out")
 	}
 }
