@@ -56,6 +56,15 @@ func (s *Store) BlockedOwners(ctx context.Context, after string, limit int) ([]t
 	return s.blocks(ctx, " WHERE owner > ? ORDER BY owner LIMIT ?", after, limit)
 }
 
+// BlockedOwner reads the row of a blocked owner; false if there is none.
+func (s *Store) BlockedOwner(ctx context.Context, owner string) (b task.BlockedOwner, found bool, err error) {
+	rows, err := s.blocks(ctx, " WHERE owner = ?", owner)
+	if len(rows) == 0 {
+		return b, false, err
+	}
+	return rows[0], true, nil
+}
+
 // LeftOfBlocked reads, by name, the owners after this one that were blocked at the moment or later, and have a pending task or a
 // recurrence that goes on.
 func (s *Store) LeftOfBlocked(ctx context.Context, since time.Time, after string, limit int) ([]string, error) {

@@ -37,10 +37,29 @@ type blockedPages interface {
 // may be repeated. A task that is being run is waited for, for as long as the session waits for a lock; then the answer is
 // task.ErrRunning. What a transaction that began before has scheduled, and commits later, does not run either.
 func (c *Client) BlockOwner(ctx context.Context, owner string) (cancelled int, err error) {
-	err = c.InTx(ctx, func(tx *Tx) error { return tx.block(ctx, owner) })
+	return c.blockOwner(ctx, owner, c.InTx)
+}
+
+// BlockOwnerAs is BlockOwner by an actor, as Tx.As names it. Each transaction writes its lines of the history with its changes. It is
+// for our own console.
+func (c *Client) BlockOwnerAs(ctx context.Context, actor, owner string) (cancelled int, err error) {
+	return c.blockOwner(ctx, owner, func(ctx context.Context, fn func(tx *Tx) error) error {
+		return c.InTx(ctx, func(tx *Tx) error {
+			if err := fn(tx.As(actor)); err != nil {
+				return err
+			}
+			return tx.RecordHistory(ctx)
+		})
+	})
+}
+
+func (c *Client) blockOwner(
+	ctx context.Context, owner string, inTx func(ctx context.Context, fn func(tx *Tx) error) error,
+) (cancelled int, err error) {
+	err = inTx(ctx, func(tx *Tx) error { return tx.block(ctx, owner) })
 	for more := err == nil; more; {
 		var ended []task.Task
-		err = c.InTx(ctx, func(tx *Tx) error {
+		err = inTx(ctx, func(tx *Tx) error {
 			ended, more, err = tx.endOwner(ctx, owner)
 			return err
 		})
