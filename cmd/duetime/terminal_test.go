@@ -36,6 +36,7 @@ func TestDestructiveVerbsAskOnATerminal(t *testing.T) {
 		{"\x03", 1, "nothing was changed", "discard 1 dead task? [y/N]", []string{"dead", "discard", dead}}, // Ctrl-C
 		{"y\n", 0, "discarded 1 task", "discard 1 dead task? [y/N]", []string{"dead", "discard", dead}},
 		{"n\n", 1, "nothing was changed", "cancel task " + waits + "? [y/N]", []string{"task", "cancel", waits}},
+		{"n\n", 1, "nothing was changed", "block owner ann, cancel its tasks and stop its recurrences? [y/N]", []string{"owner", "block", "ann"}},
 		{"yes\n", 0, "cancelled", "cancel task " + waits + "? [y/N]", []string{"task", "cancel", waits}},
 	} {
 		x := d.onTerminal(t, c.args...)

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/duetime/duetime/pkg/console"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+func (t *tool) owner() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "owner", Short: "Block owners", Args: cobra.NoArgs, RunE: needsCommand,
+		Long: `Block owners.
+
+A blocked owner has no tasks and gets none: its pending tasks are cancelled, its recurrences are stopped, and what services schedule
+for it is refused.`,
+	}
+	cmd.AddCommand(t.ownerBlock(), t.ownerUnblock(), t.ownerBlocked())
+	return cmd
+}
+
+func (t *tool) ownerBlock() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "block OWNER", Short: "Cancel the owner's tasks, and refuse what is scheduled for it; asks on a terminal", Args: cobra.ExactArgs(1),
+		Long: `Cancel the owner's tasks, and refuse what is scheduled for it; asks on a terminal.
+
+After an error run the command again: the owner may be blocked already, with some of its tasks left.`,
+	}
+	asJSON := jsonFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if isTerminal(t.in) { // a script is trusted to name the right owner
+			if err := t.confirm(cmd.Context(), "block owner "+args[0]+", cancel its tasks and stop its recurrences?"); err != nil {
+				return err
+			}
+		}
+		return t.with(cmd.Context(), func(c *console.Console) error {
+			n, err := c.BlockOwner(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if *asJSON {
+				return writeJSON(t.out, map[string]int{"cancelled": n})
+			}
+			_, err = fmt.Fprintf(t.out, "blocked: %s %s cancelled\n", thousands(n), plural(n, "task"))
+			return err
+		})
+	}
+	return cmd
+}
+
+func (t *tool) ownerUnblock() *cobra.Command {
+	return &cobra.Command{
+		Use: "unblock OWNER", Short: "Let tasks be scheduled for the owner again; what was cancelled stays so", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.with(cmd.Context(), func(c *console.Console) error { return c.UnblockOwner(cmd.Context(), args[0]) })
+		},
+	}
+}
+
+func (t *tool) ownerBlocked() *cobra.Command {
+	var after string
+	var limit int
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "blocked", Short: "List blocked owners, by name", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if limit < 1 || limit > console.MaxPage {
+				return fmt.Errorf("--limit: %d is not between 1 and %d", limit, console.MaxPage)
+			}
+			return t.listBlocked(cmd.Context(), after, limit, asJSON)
+		},
+	}
+	cmd.Flags().IntVar(&limit, "limit", console.DefaultPage, fmt.Sprintf("most owners to list, 1 to %d", console.MaxPage))
+	cmd.Flags().StringVar(&after, "after", "", "go on behind this place, as an earlier list named it")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
+	return cmd
+}
+
+func (t *tool) listBlocked(ctx context.Context, after string, limit int, asJSON bool) error {
+	return t.with(ctx, func(c *console.Console) error {
+		page, err := c.BlockedOwners(ctx, after, limit)
+		if wrong, is := errors.AsType[*task.FieldError](err); is {
+			return fmt.Errorf("--after %s: %q", wrong.Problem, after)
+		}
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			err = writeJSON(t.out, page.Blocks)
+		} else {
+			lines := [][]string{{"OWNER", "BLOCKED", "BY"}}
+			for _, b := range page.Blocks {
+				lines = append(lines, []string{oneLine(b.Owner), t.stamped(b.AtMs), oneLine(b.Actor)})
+			}
+			err = writeTable(t.out, lines)
+		}
+		if err == nil && page.Next != "" {
+			_, err = fmt.Fprintf(t.errs, "there are more: go on with --after %s\n", page.Next)
+		}
+		return err
+	})
+}
