@@ -34,6 +34,7 @@ const (
 	PageDiscard    = "discard"    // the same
 	PageOperation  = "operation"  // pause, resume and stop mass changes
 	PageRecurrence = "recurrence" // pause, resume, stop and run recurrences
+	PageOwner      = "owner"      // block and unblock owners
 	PageQueue      = "queue"      // pause and resume queues, and set their limits
 	PageLeader     = "leader"     // ask leaders to resign
 )
@@ -41,7 +42,7 @@ const (
 // PageVerbs returns all verbs of a Grant.
 func PageVerbs() []string {
 	return []string{
-		PageMove, PageCancel, PageRequeue, PageRetry, PageDiscard, PageOperation, PageRecurrence, PageQueue, PageLeader,
+		PageMove, PageCancel, PageRequeue, PageRetry, PageDiscard, PageOperation, PageRecurrence, PageOwner, PageQueue, PageLeader,
 	}
 }
 

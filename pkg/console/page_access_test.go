@@ -125,6 +125,7 @@ func TestPageVerbs(t *testing.T) {
 		"operation.stop": console.PageOperation, "recurrence.pause": console.PageRecurrence,
 		"recurrence.resume": console.PageRecurrence,
 		"recurrence.stop":   console.PageRecurrence, "recurrence.run": console.PageRecurrence,
+		"owner.block": console.PageOwner, "owner.unblock": console.PageOwner,
 		"dead.retry": console.PageRetry, "dead.discard": console.PageDiscard,
 		"bulk&verb=shift": console.PageMove, "bulk&verb=cancel": console.PageCancel, "bulk&verb=requeue": console.PageRequeue,
 		"bulk&verb=retry": console.PageRetry, "bulk&verb=discard": console.PageDiscard,

@@ -24,7 +24,7 @@ func auditEvents() []string {
 	return []string{
 		task.EventMoved, task.EventCancelled, task.EventRetried, task.EventDiscarded, task.EventRequeued, task.EventPaused,
 		task.EventResumed, task.EventLimited, task.EventResign, task.EventRebuild, task.EventShards, task.EventBegun,
-		task.EventStopped, task.EventExtra, task.EventImported,
+		task.EventStopped, task.EventExtra, task.EventImported, task.EventBlocked, task.EventUnblocked,
 	}
 }
 

@@ -685,3 +685,52 @@ func TestPageSettings(t *testing.T) {
 		t.Errorf("kept %v", cookies)
 	}
 }
+
+// An owner is blocked and unblocked by forms alone. Its page and the audit say so.
+func TestPageBlocksAnOwner(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	made := p.schedule(charge.New("ada", Charge{1}, task.In(time.Hour)))
+	block := theLink(t, p.get(200, "owner?owner=ada"), "do", "owner.block", "owner", "ada")
+	asked := p.get(200, block)
+	if !strings.Contains(asked, "Block the owner ada?") || !strings.Contains(asked, "1 pending task is cancelled") || !strings.Contains(asked, made.ID.String()) {
+		t.Errorf("asked: %s", asked)
+	}
+	if p.task(made.ID).State != task.Pending {
+		t.Error("the question has cancelled the task")
+	}
+	if said := p.confirm(200, block); !strings.Contains(said, "1 task was cancelled") {
+		t.Errorf("said: %s", said)
+	}
+	if life := p.task(made.ID); life.State != task.Cancelled {
+		t.Errorf("the task is %+v", life)
+	}
+	page := p.get(200, "owner?owner=ada")
+	unblock := theLink(t, page, "do", "owner.unblock", "owner", "ada")
+	if !strings.Contains(page, "Blocked: nothing is scheduled") || !strings.Contains(page, "ann@desk") || strings.Contains(page, "owner.block&") {
+		t.Errorf("the owner's page: %s", page)
+	}
+	theLink(t, p.get(200, "owner"), "owner", "ada")
+	p.confirm(200, unblock)
+	page = p.get(200, "owner?owner=ada")
+	if theLink(t, page, "do", "owner.block"); strings.Contains(page, "Blocked: nothing") {
+		t.Errorf("the owner's page, unblocked: %s", page)
+	}
+	for _, event := range []string{task.EventBlocked, task.EventUnblocked} {
+		audit, err := p.p.Console().Audit(t.Context(), console.AuditQuery{Event: event})
+		pipelinetest.Must(t, err)
+		if len(audit.Lines) != 1 || audit.Lines[0].Actor != "ann@desk" || !strings.Contains(audit.Lines[0].Detail, "ada") {
+			t.Errorf("%s: the audit has %+v", event, audit.Lines)
+		}
+		if page := p.get(200, "audit?event="+event); !strings.Contains(page, "ada") {
+			t.Errorf("the page's audit: %s", page)
+		}
+	}
+	for _, event := range []string{task.EventBlocked, task.EventUnblocked} {
+		if !strings.Contains(p.get(200, "audit"), `<option value="`+event+`">`) {
+			t.Errorf("the audit can't be asked for %s", event)
+		}
+	}
+	p.get(400, "change?do=owner.block&owner=")
+	p.post(400, "change", "do", "owner.block")
+}

@@ -23,8 +23,10 @@ const (
 // ownerView is the data of the view.
 type ownerView struct {
 	Owner       string
-	TaskID      string // of a task, where the owner's name is its id: somebody looks for the task
-	Typed       string // where the line begins
+	Blocked     *Block    // the owner's block
+	Blocks      BlockPage // of all owners, while none is named
+	TaskID      string    // of a task, where the owner's name is its id: somebody looks for the task
+	Typed       string    // where the line begins
 	Span        string
 	Spans       []string
 	From        int64 // of the line, in ms
@@ -89,7 +91,9 @@ func readOwner(ctx context.Context, v *visit) (any, error) {
 		out.Spans = append(out.Spans, s.name)
 	}
 	if out.Owner == "" {
-		return out, nil
+		var err error
+		out.Blocks, err = v.c.BlockedOwners(ctx, "", DefaultPage)
+		return out, err
 	}
 	if err := task.CheckOwner(out.Owner); err != nil {
 		return out, err
@@ -108,6 +112,13 @@ func readOwner(ctx context.Context, v *visit) (any, error) {
 		return out, err
 	}
 	out.Tasks, out.Cut = page.Tasks, page.Next != ""
+	block, blocked, err := v.c.store.BlockedOwner(ctx, out.Owner)
+	if err != nil {
+		return out, err
+	}
+	if blocked {
+		out.Blocked = new(blockOf(block))
+	}
 	out.draw(v, from, to, span)
 	if id, err := task.ParseID(out.Owner); err == nil {
 		rows, err := v.c.Rows(ctx, []task.ID{id})

@@ -83,6 +83,10 @@ func TestPageWordsAreUsed(t *testing.T) {
 		case "recurrence":
 			wantWord(t, "ask.rec."+verb)
 			wantWord(t, "did.rec."+verb)
+		case "owner":
+			for _, key := range []string{"ask.owner.", "fact.owner.", "did.owner."} {
+				wantWord(t, key+verb)
+			}
 		case "task", "dead":
 			if thing == "dead" {
 				verb = name
