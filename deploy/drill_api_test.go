@@ -31,6 +31,7 @@ func (d *drill) callAPI(t *testing.T) {
 	t.Run("operations", func(t *testing.T) {
 		callOperations(t, duetimev1connect.NewOperationServiceClient(http.DefaultClient, url, bearer))
 	})
+	t.Run("owners", func(t *testing.T) { callOwners(t, duetimev1connect.NewOwnerServiceClient(http.DefaultClient, url, bearer)) })
 	_, err := duetimev1connect.NewTaskServiceClient(http.DefaultClient, url).List(t.Context(), &v1.ListRequest{})
 	if connect.CodeOf(err) != connect.CodeUnauthenticated {
 		t.Errorf("without a token: %v", err)
@@ -85,6 +86,16 @@ func callRecurrences(t *testing.T, c duetimev1connect.RecurrenceServiceClient) {
 	_, err = c.ResumeRecurrence(ctx, &v1.ResumeRecurrenceRequest{Owner: "customer-7", Name: "tea"})
 	pipelinetest.Must(t, err)
 	_, err = c.StopRecurrence(ctx, &v1.StopRecurrenceRequest{Owner: "customer-7", Name: "tea"})
+	pipelinetest.Must(t, err)
+}
+
+func callOwners(t *testing.T, c duetimev1connect.OwnerServiceClient) {
+	ctx := t.Context()
+	_, err := c.BlockOwner(ctx, &v1.BlockOwnerRequest{Owner: "customer-8"})
+	pipelinetest.Must(t, err)
+	_, err = c.ListBlockedOwners(ctx, &v1.ListBlockedOwnersRequest{})
+	pipelinetest.Must(t, err)
+	_, err = c.UnblockOwner(ctx, &v1.UnblockOwnerRequest{Owner: "customer-8"})
 	pipelinetest.Must(t, err)
 }
 

@@ -24,6 +24,7 @@ var roles = map[string]Role{
 	duetimev1connect.TaskServiceListProcedure:                  RoleRead,
 	duetimev1connect.TaskServiceWatchProcedure:                 RoleRead,
 	duetimev1connect.RecurrenceServiceListRecurrencesProcedure: RoleRead,
+	duetimev1connect.OwnerServiceListBlockedOwnersProcedure:    RoleRead,
 
 	reflectProcedure:      RoleRead,
 	reflectAlphaProcedure: RoleRead,
@@ -44,6 +45,8 @@ var roles = map[string]Role{
 	duetimev1connect.OperationServiceGetOperationProcedure:     RoleOperate,
 	duetimev1connect.OperationServiceListOperationsProcedure:   RoleOperate,
 	duetimev1connect.OperationServiceCancelOperationProcedure:  RoleOperate,
+	duetimev1connect.OwnerServiceBlockOwnerProcedure:           RoleOperate,
+	duetimev1connect.OwnerServiceUnblockOwnerProcedure:         RoleOperate,
 }
 
 // access knows who may call. Without tokens everybody may.

@@ -28,7 +28,9 @@ func callerOf(name string, role api.Role, owners, kinds []string) api.Token {
 // procedures returns the paths of all methods that the files describe.
 func procedures() []string {
 	var paths []string
-	for _, file := range []protoreflect.FileDescriptor{v1.File_duetime_v1_task_proto, v1.File_duetime_v1_recurrence_proto, v1.File_duetime_v1_operation_proto} {
+	for _, file := range []protoreflect.FileDescriptor{
+		v1.File_duetime_v1_task_proto, v1.File_duetime_v1_recurrence_proto, v1.File_duetime_v1_operation_proto, v1.File_duetime_v1_owner_proto,
+	} {
 		for i := range file.Services().Len() {
 			service := file.Services().Get(i)
 			for k := range service.Methods().Len() {
@@ -44,8 +46,10 @@ func TestRoles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t,
 		callerOf("reader", api.RoleRead, nil, nil), callerOf("shop", api.RoleSchedule, nil, nil), callerOf("admin", api.RoleOperate, nil, nil))
-	reads := []string{"Get", "List", "Watch", "ListRecurrences"}
-	operates := []string{"Retry", "PreviewOperation", "BeginOperation", "GetOperation", "ListOperations", "CancelOperation"}
+	reads := []string{"Get", "List", "Watch", "ListRecurrences", "ListBlockedOwners"}
+	operates := []string{
+		"Retry", "PreviewOperation", "BeginOperation", "GetOperation", "ListOperations", "CancelOperation", "BlockOwner", "UnblockOwner",
+	}
 	for _, path := range procedures() {
 		method := path[strings.LastIndexByte(path, '/')+1:]
 		needed := 2

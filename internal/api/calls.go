@@ -19,7 +19,8 @@ func (c calls) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (res connect.AnyResponse, err error) {
 		procedure := req.Spec().Procedure
 		limit := callTimeout
-		if procedure == duetimev1connect.OperationServicePreviewOperationProcedure {
+		switch procedure {
+		case duetimev1connect.OperationServicePreviewOperationProcedure, duetimev1connect.OwnerServiceBlockOwnerProcedure:
 			limit = previewTimeout
 		}
 		bounded, cancel := context.WithTimeout(ctx, limit)

@@ -35,6 +35,7 @@ const (
 	reasonCallKeyTaken  = "IDEMPOTENCY_KEY_TAKEN"
 	reasonNameTaken     = "NAME_TAKEN"
 	reasonOver          = "OPERATION_OVER"
+	reasonBlocked       = "OWNER_BLOCKED"
 	reasonNoTask        = "NO_TASK"
 	reasonNoRecurrence  = "NO_RECURRENCE"
 	reasonNoOperation   = "NO_OPERATION"
@@ -104,6 +105,7 @@ var answers = []struct {
 	{task.ErrAlreadyDead, connect.CodeFailedPrecondition, reasonDead},
 	{task.ErrNotDead, connect.CodeFailedPrecondition, reasonNotDead},
 	{task.ErrOperationOver, connect.CodeFailedPrecondition, reasonOver},
+	{task.ErrOwnerBlocked, connect.CodeFailedPrecondition, reasonBlocked},
 	{console.ErrMeanwhile, connect.CodeAborted, reasonStale},
 	{task.ErrKeyTaken, connect.CodeAlreadyExists, reasonKeyTaken},
 	{task.ErrNameTaken, connect.CodeAlreadyExists, reasonNameTaken},

@@ -65,7 +65,9 @@ func TestReflection(t *testing.T) {
 	services, err := stream.ListServices()
 	pipelinetest.Must(t, err)
 	slices.Sort(services)
-	want := []protoreflect.FullName{"duetime.v1.OperationService", "duetime.v1.RecurrenceService", "duetime.v1.TaskService"}
+	want := []protoreflect.FullName{
+		"duetime.v1.OperationService", "duetime.v1.OwnerService", "duetime.v1.RecurrenceService", "duetime.v1.TaskService",
+	}
 	if d := cmp.Diff(want, services); d != "" {
 		t.Errorf("services (-want +got):\n%s", d)
 	}

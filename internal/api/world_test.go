@@ -101,10 +101,11 @@ func (w *world) kill(t testing.TB, id string) {
 	pipelinetest.Must(t, err)
 }
 
-// clients call the three services.
+// clients call all services.
 type clients struct {
 	duetimev1connect.TaskServiceClient
 	duetimev1connect.RecurrenceServiceClient
+	duetimev1connect.OwnerServiceClient
 	duetimev1connect.OperationServiceClient
 }
 
@@ -125,6 +126,7 @@ func (w *world) dial(t testing.TB, token string, options ...connect.ClientOption
 	return clients{
 		duetimev1connect.NewTaskServiceClient(h, w.url, options...),
 		duetimev1connect.NewRecurrenceServiceClient(h, w.url, options...),
+		duetimev1connect.NewOwnerServiceClient(h, w.url, options...),
 		duetimev1connect.NewOperationServiceClient(h, w.url, options...),
 	}
 }

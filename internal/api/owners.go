@@ -1,0 +1,69 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/duetime/duetime/pkg/console"
+	v1 "github.com/duetime/duetime/pkg/duetimev1"
+	"github.com/duetime/duetime/pkg/schedule"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// owners is the OwnerService. A block is about all kinds, so a token with kinds may not block.
+type owners struct{ *service }
+
+// BlockOwner blocks an owner. It goes on in several transactions: what an error other than a refusal leaves behind is not known.
+func (s owners) BlockOwner(ctx context.Context, r *v1.BlockOwnerRequest) (*v1.BlockOwnerResponse, error) {
+	who := callerOf(ctx)
+	if err := who.checkScope(r.GetOwner(), ""); err != nil {
+		return nil, err
+	}
+	n, err := s.console.As(who.operator()).BlockOwner(ctx, r.GetOwner())
+	if _, refused := errors.AsType[*task.FieldError](err); err != nil && !refused {
+		err = fmt.Errorf("%w: %w", schedule.ErrCommitUnknown, err)
+	}
+	return &v1.BlockOwnerResponse{Cancelled: int64(n)}, err
+}
+
+// UnblockOwner ends a block.
+func (s owners) UnblockOwner(ctx context.Context, r *v1.UnblockOwnerRequest) (*v1.UnblockOwnerResponse, error) {
+	who := callerOf(ctx)
+	if err := who.checkScope(r.GetOwner(), ""); err != nil {
+		return nil, err
+	}
+	return &v1.UnblockOwnerResponse{}, s.console.As(who.operator()).UnblockOwner(ctx, r.GetOwner())
+}
+
+// ListBlockedOwners reads a page of blocked owners, and leaves out those that the caller does not see.
+func (s owners) ListBlockedOwners(
+	ctx context.Context, r *v1.ListBlockedOwnersRequest,
+) (*v1.ListBlockedOwnersResponse, error) {
+	limit, after, err := pageOf(r.GetLimit(), r.GetCursor())
+	if err != nil {
+		return nil, err
+	}
+	who := callerOf(ctx)
+	if !inScope(who.kinds, "") {
+		return nil, who.checkScope("", "")
+	}
+	page, err := s.console.BlockedOwners(ctx, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	out := &v1.ListBlockedOwnersResponse{NextCursor: page.Next}
+	for _, b := range page.Blocks {
+		if inScope(who.owners, b.Owner) {
+			out.Owners = append(out.Owners, blockMessage(b))
+		}
+	}
+	return out, nil
+}
+
+func blockMessage(b console.Block) *v1.BlockedOwner {
+	return &v1.BlockedOwner{Owner: b.Owner, BlockedAt: timestamppb.New(time.UnixMilli(b.AtMs)), Actor: b.Actor}
+}
