@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"unicode/utf8"
 
-	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -31,12 +30,7 @@ func (c *Console) BlockOwner(ctx context.Context, owner string) (cancelled int, 
 
 // UnblockOwner ends the block of an owner. An owner that is not blocked stays as it is.
 func (c *Console) UnblockOwner(ctx context.Context, owner string) error {
-	return c.clientTx(ctx, func(tx *schedule.Tx) error {
-		if err := tx.UnblockOwner(ctx, owner); err != nil {
-			return err
-		}
-		return tx.RecordHistory(ctx)
-	})
+	return c.client.UnblockOwnerAs(ctx, c.cfg.Actor, owner)
 }
 
 // BlockedOwners reads a page of the blocked owners, behind a place of the list as BlockPage.Next names it. Its limit is 1 to MaxPage,

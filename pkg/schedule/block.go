@@ -37,25 +37,31 @@ type blockedPages interface {
 // may be repeated. A task that is being run is waited for, for as long as the session waits for a lock; then the answer is
 // task.ErrRunning. What a transaction that began before has scheduled, and commits later, does not run either.
 func (c *Client) BlockOwner(ctx context.Context, owner string) (cancelled int, err error) {
-	return c.blockOwner(ctx, owner, c.InTx)
+	return blockOwner(ctx, owner, c.InTx)
 }
 
 // BlockOwnerAs is BlockOwner by an actor, as Tx.As names it. Each transaction writes its lines of the history with its changes. It is
 // for our own console.
 func (c *Client) BlockOwnerAs(ctx context.Context, actor, owner string) (cancelled int, err error) {
-	return c.blockOwner(ctx, owner, func(ctx context.Context, fn func(tx *Tx) error) error {
+	return blockOwner(ctx, owner, c.inTxAs(actor))
+}
+
+// transactor runs a function in a transaction.
+type transactor func(ctx context.Context, fn func(tx *Tx) error) error
+
+// inTxAs is InTx by an actor, with the lines of the history in the transaction.
+func (c *Client) inTxAs(actor string) transactor {
+	return func(ctx context.Context, fn func(tx *Tx) error) error {
 		return c.InTx(ctx, func(tx *Tx) error {
 			if err := fn(tx.As(actor)); err != nil {
 				return err
 			}
 			return tx.RecordHistory(ctx)
 		})
-	})
+	}
 }
 
-func (c *Client) blockOwner(
-	ctx context.Context, owner string, inTx func(ctx context.Context, fn func(tx *Tx) error) error,
-) (cancelled int, err error) {
+func blockOwner(ctx context.Context, owner string, inTx transactor) (cancelled int, err error) {
 	err = inTx(ctx, func(tx *Tx) error { return tx.block(ctx, owner) })
 	for more := err == nil; more; {
 		var ended []task.Task
@@ -77,8 +83,17 @@ func (c *Client) blockOwner(
 // UnblockOwner ends a block. First it cancels what a transaction has left pending that began before the block and ended after it. An
 // owner who is not blocked stays as it is.
 func (c *Client) UnblockOwner(ctx context.Context, owner string) error {
+	return unblockOwner(ctx, owner, c.InTx)
+}
+
+// UnblockOwnerAs is UnblockOwner as BlockOwnerAs is BlockOwner.
+func (c *Client) UnblockOwnerAs(ctx context.Context, actor, owner string) error {
+	return unblockOwner(ctx, owner, c.inTxAs(actor))
+}
+
+func unblockOwner(ctx context.Context, owner string, inTx transactor) error {
 	for more := true; more; {
-		err := c.InTx(ctx, func(tx *Tx) (err error) {
+		err := inTx(ctx, func(tx *Tx) (err error) {
 			more, err = tx.unblock(ctx, owner)
 			return err
 		})
