@@ -201,6 +201,27 @@ var guards = []guard{
 		"pkg/worker TestCancelOwnerTakesFollowUps",
 	},
 	{
+		"what slipped past a block of its owner runs",
+		"internal/settle/decide.go",
+		"	case f.blocked:",
+		"	case false:",
+		"pkg/worker TestTaskThatSlippedPastABlock",
+	},
+	{
+		"a worker is refused the follow-ups of a task that it runs while its owner is blocked",
+		"internal/settle/transaction.go",
+		"	t.changes.Admit(free)\n",
+		"	_ = free\n",
+		"pkg/worker TestBlockBesideARunningHandler",
+	},
+	{
+		"an INSERT of several callers has a task of a blocked owner",
+		"internal/store/autocommit.go",
+		"created_at + 9223372036854775807 * EXISTS",
+		"created_at + 0 * EXISTS",
+		"pkg/schedule TestBlockOwner",
+	},
+	{
 		"a handler's session is its batch-mates' too",
 		"internal/settle/run.go",
 		" || t.guard.Traced {",

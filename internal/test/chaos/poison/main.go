@@ -6,6 +6,7 @@
 //	chaos.slow   takes longer than a SIGTERM leaves it, then has an effect: a line in chaos_effects
 //	chaos.exit   ends the process
 //	chaos.tick   is made by a recurrence; snoozes as long as its payload says, fails now and then, and has an effect: a line in chaos_ticks
+//	chaos.chain  has an effect, a line in chaos_chain, and schedules the next task of its owner
 //	chaos.limited  has an effect: a line in chaos_limited; of a queue of its own, if the configuration has it
 //	chaos.cut    ends its own connection
 //	chaos.full   fills a table in memory of its own
@@ -53,6 +54,7 @@ func run(ctx context.Context, env *process.Env) error {
 	mux := pet.NewGame(settings.Rules(), client.ForUpdate()).Handlers()
 	misbehave(mux)
 	worker.Handle(mux, task.NewKind[tick]("chaos.tick", soon), ticked)
+	worker.Handle(mux, chain, linked)
 	if slices.Contains(cfg.Queues, "limited") {
 		worker.Handle(mux, task.NewKind[nothing]("chaos.limited", task.Queue("limited")), limited)
 	}
@@ -77,6 +79,17 @@ func ticked(ctx context.Context, tx *worker.Tx, t worker.Task[tick]) error {
 		return worker.Snooze(long)
 	}
 	_, err := tx.ExecContext(ctx, `INSERT INTO chaos_ticks (task_id) VALUES (?)`, t.ID.String())
+	return err
+}
+
+var chain = task.NewKind[nothing]("chaos.chain", soon)
+
+func linked(ctx context.Context, tx *worker.Tx, t worker.Task[nothing]) error {
+	_, err := tx.Schedule(ctx, chain.New(t.Owner, nothing{}, task.In(time.Second)))
+	if err != nil && !errors.Is(err, task.ErrOwnerBlocked) { // a task of a blocked owner must not run at all
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `INSERT INTO chaos_chain (owner) VALUES (?)`, t.Owner)
 	return err
 }
 
