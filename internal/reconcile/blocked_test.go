@@ -28,7 +28,7 @@ func TestLeftoversOfBlockedOwnersAreCancelled(t *testing.T) {
 
 	w.run(t, (&blocked{r: w.Reconciler}).pass)
 	for i, want := range []task.State{task.Cancelled, task.Cancelled, task.Pending, task.Pending, task.Cancelled} {
-		if got := w.as(t, append(rows, tick)[i : i+1])[0]; got.State != want {
+		if got := w.as(t, append(rows, tick)[i:i+1])[0]; got.State != want {
 			t.Errorf("the %d. task, of %s, is %v, want %v", i+1, got.Owner, got.State, want)
 		}
 	}
