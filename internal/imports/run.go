@@ -162,23 +162,46 @@ func (r *run) missing(ctx context.Context, all []wanted) ([]wanted, error) {
 
 // write commits the tasks in one transaction, but for those that may have had a row.
 func (r *run) write(ctx context.Context, missing []wanted) error {
-	var specs []task.Spec
+	var ready []wanted
 	for _, w := range missing {
 		if err := r.checkDue(w); err != nil {
 			r.refuse(w.member, err)
 			continue
 		}
-		specs = append(specs, w.spec)
+		ready = append(ready, w)
 		if r.cfg.DryRun && len(r.sum.First) < FirstTasks {
 			r.sum.First = append(r.sum.First, w.row)
 		}
 	}
-	if !r.cfg.DryRun && len(specs) > 0 {
-		if err := r.rows.Import(ctx, specs, r.source.String()); err != nil {
-			return fmt.Errorf("import from %s: %w", r.source, err)
-		}
+	if r.cfg.DryRun || len(ready) == 0 {
+		r.sum.Imported += len(ready)
+		return nil
 	}
-	r.sum.Imported += len(specs)
+	return r.commit(ctx, ready)
+}
+
+// commit commits the tasks in one transaction. If an owner is blocked, each task has its own, and those of blocked owners are refused.
+func (r *run) commit(ctx context.Context, ready []wanted) error {
+	specs := make([]task.Spec, len(ready))
+	for i, w := range ready {
+		specs[i] = w.spec
+	}
+	err := r.rows.Import(ctx, specs, r.source.String())
+	switch isBlocked := errors.Is(err, task.ErrOwnerBlocked); {
+	case isBlocked && len(ready) == 1:
+		r.refuse(ready[0].member, task.ErrOwnerBlocked)
+		return nil
+	case isBlocked:
+		for i := range ready {
+			if err := r.commit(ctx, ready[i:i+1]); err != nil {
+				return err
+			}
+		}
+		return nil
+	case err != nil:
+		return fmt.Errorf("import from %s: %w", r.source, err)
+	}
+	r.sum.Imported += len(ready)
 	return nil
 }
 
