@@ -28,10 +28,15 @@ func (b *blocked) pass(ctx context.Context, now clock) (loop.Result, error) {
 		return loop.Result{}, err
 	}
 	var errs []error
+	changed := 0
 	for _, owner := range owners {
-		if err := b.end(ctx, owner); err != nil && !b.r.store.Retryable(err) { // the next run meets the owner again
+		n, err := b.end(ctx, owner)
+		if changed += n; err != nil && !b.r.store.Retryable(err) { // the next run meets the owner again
 			errs = append(errs, err)
 		}
+	}
+	if changed > 0 {
+		b.r.cfg.Logger.InfoContext(ctx, "tasks of blocked owners cancelled", slog.Int("n", changed))
 	}
 	if b.after = ""; len(owners) == page {
 		b.after = owners[page-1]
@@ -39,10 +44,11 @@ func (b *blocked) pass(ctx context.Context, now clock) (loop.Result, error) {
 	return loop.Result{More: len(owners) == page}, errors.Join(errs...)
 }
 
-func (b *blocked) end(ctx context.Context, owner string) error {
+// end returns how many tasks it has cancelled.
+func (b *blocked) end(ctx context.Context, owner string) (int, error) {
 	tx, err := b.r.store.Begin(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { _ = tx.Rollback() }() // does nothing after the commit
 	changes := schedule.NewTx(tx, b.r.store).As(b.r.cfg.Name)
@@ -54,16 +60,15 @@ func (b *blocked) end(ctx context.Context, owner string) error {
 		err = tx.Commit()
 	}
 	if err != nil {
-		return fmt.Errorf("cancel what is left of blocked owner %s: %w", owner, err)
+		return 0, fmt.Errorf("cancel what is left of blocked owner %s: %w", owner, err)
 	}
 	touched := changes.Touched()
 	if len(touched) == 0 {
-		return nil
+		return 0, nil
 	}
-	b.r.cfg.Logger.InfoContext(ctx, "tasks of a blocked owner cancelled", slog.String("owner", owner), slog.Int("n", len(touched)))
 	ids := make([]task.ID, len(touched))
 	for i, t := range touched {
 		ids[i] = t.ID
 	}
-	return b.r.putIDs(ctx, ids)
+	return len(ids), b.r.putIDs(ctx, ids)
 }
