@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -48,6 +49,11 @@ func (s *Store) Unblock(ctx context.Context, q sqlx.ExtContext, owner string) er
 func (s *Store) NowAndBlocked(ctx context.Context, q sqlx.QueryerContext, owners []string) (time.Time, string, error) {
 	var blocked sql.NullString
 	now, err := s.nowAnd(ctx, q, ", (SELECT MIN(owner) FROM duetime_blocks WHERE owner IN ("+marks(len(owners))+"))", anys(owners), &blocked)
+	if serverNumber(err) != 0 {
+		if _, schema := s.Now(ctx, q); errors.Is(schema, ErrSchema) {
+			err = schema // where the table is missing
+		}
+	}
 	return now, blocked.String, err
 }
 

@@ -444,6 +444,12 @@ func TestJoinInAnotherSchema(t *testing.T) {
 			t.Errorf("schema %s: got %v", name, err)
 		}
 	}
+	tx := begin(t, foreign(t, w))
+	_, err := tx.ExecContext(t.Context(), "USE information_schema") // it has no table of ours
+	pipelinetest.Must(t, err)
+	if _, err = w.Join(tx).Schedule(t.Context(), meal.New("ann", 1, task.In(time.Hour))); !errors.Is(err, store.ErrSchema) {
+		t.Errorf("a schema without tables: got %v", err)
+	}
 }
 
 // A service whose configuration names another namespace would write its entries where nobody looks.
