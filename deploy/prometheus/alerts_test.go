@@ -94,6 +94,7 @@ func TestAlerts(t *testing.T) {
 		{"workers fall behind", map[string]string{lags: "0+50xCOUNT"}, 0, []string{"DuetimeConsumerLagGrowing"}},
 		{"a limited queue falls behind", map[string]string{lags: "0+50xCOUNT", `duetime_queue_limited{instance="worker-1",queue="default"}`: "1xCOUNT"}, 0, nil},
 		{"workers fall behind without a limit in their way", map[string]string{lags: "0+50xCOUNT", `duetime_queue_limited{instance="worker-1",queue="default"}`: "0xCOUNT"}, 0, []string{"DuetimeConsumerLagGrowing"}},
+		{"a paused queue falls behind", map[string]string{lags: "0+50xCOUNT", `duetime_queue_paused{instance="daemon-1",queue="default"}`: "1xCOUNT"}, 0, nil},
 		{"a small lag grows", map[string]string{lags: "0+1xCOUNT"}, 0, nil},
 		{"nobody leads", map[string]string{`duetime_leader{instance="event-1"}`: "0xCOUNT"}, 0, []string{"DuetimeNoLeader"}},
 		{"no event process at all", map[string]string{`duetime_leader{instance="event-1"}`: "", `duetime_leader{instance="event-2"}`: ""}, 0, []string{"DuetimeNoLeader"}},

@@ -14,25 +14,25 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// maxPassedOver bounds how many rows of limited queues Oldest passes over.
+// maxPassedOver bounds how many rows of paused and limited queues Oldest passes over.
 const maxPassedOver = 20_000
 
 // Oldest returns the earliest run time of all pending rows, zero when there is none, and the database's time of the same
-// statement. It reads one entry of an index. While due tasks of a queue wait for its limit, their rows are passed over, and the
-// result is zero if there are no others among the first 20,000.
+// statement. It reads one entry of an index. While a queue is paused, or its due tasks wait for its limit, their rows are passed
+// over. If there are no others among the first 20,000, the result is zero.
 func (s *Store) Oldest(ctx context.Context) (oldest, now time.Time, err error) {
-	limited, err := s.limitedQueues(ctx)
+	held, err := s.heldQueues(ctx)
 	if err != nil {
 		return time.Time{}, time.Time{}, err
 	}
 	first := "SELECT run_at FROM duetime_tasks" + s.dialect.force("duetime_tasks_due") + " WHERE state = 0 ORDER BY run_at LIMIT 1"
-	if len(limited) > 0 {
+	if len(held) > 0 {
 		first = "SELECT MIN(run_at) FROM (SELECT run_at, queue FROM duetime_tasks" + s.dialect.force("duetime_tasks_due") +
-			" WHERE state = 0 ORDER BY run_at LIMIT " + strconv.Itoa(maxPassedOver) + ") earliest WHERE queue NOT IN (" + marks(len(limited)) + ")"
+			" WHERE state = 0 ORDER BY run_at LIMIT " + strconv.Itoa(maxPassedOver) + ") earliest WHERE queue NOT IN (" + marks(len(held)) + ")"
 	}
 	var at sql.NullInt64
 	var ms int64
-	err = s.db.QueryRowxContext(ctx, "SELECT "+s.dialect.now()+", ("+first+")", anys(limited)...).Scan(&ms, &at)
+	err = s.db.QueryRowxContext(ctx, "SELECT "+s.dialect.now()+", ("+first+")", anys(held)...).Scan(&ms, &at)
 	if err != nil {
 		return time.Time{}, time.Time{}, fmt.Errorf("read the oldest pending task: %w", err)
 	}

@@ -12,6 +12,33 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
+func TestOldestPassesOverPausedQueues(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, s *store.Store) {
+		now := time.Now().UTC().Truncate(time.Millisecond)
+		var specs []task.Task
+		for i, queue := range []string{"paused", "default"} {
+			row, err := kind.New("ann", 7, task.At(now.Add(time.Duration(i)*time.Second))).Resolve(now)
+			must(t, err)
+			row.Queue = queue
+			specs = append(specs, row)
+		}
+		rows := inserted(t, s, specs...)
+		oldest := func() time.Time {
+			at, _, err := s.Oldest(t.Context())
+			must(t, err)
+			return at
+		}
+		if got := oldest(); !got.Equal(rows[0].RunAt) {
+			t.Errorf("the oldest is due at %v, want %v", got, rows[0].RunAt)
+		}
+		value[bool](t)(s.Pause(t.Context(), s.DB(), "paused", now))
+		if got := oldest(); !got.Equal(rows[1].RunAt) {
+			t.Errorf("paused: the oldest is due at %v, want %v", got, rows[1].RunAt)
+		}
+	})
+}
+
 func TestUnhandledCountsWhatWaitsForAWorker(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, s *store.Store) {

@@ -20,9 +20,11 @@ import (
 
 // Store is the part of MySQL that a survey reads.
 type Store interface {
-	// Oldest returns the earliest run time of all pending rows, zero for none, and the database's time.
+	// Oldest returns the earliest run time of the pending rows whose queue is not held back, zero for none, and the database's time.
 	Oldest(ctx context.Context) (oldest, now time.Time, err error)
 	Count(ctx context.Context, state task.State) (int64, error)
+	// Paused returns the paused queues.
+	Paused(ctx context.Context) (map[string]time.Time, error)
 }
 
 // Index is the part of Redis that a survey reads.
@@ -64,6 +66,7 @@ var (
 	upDesc     = desc("duetime_server_up", "1 if the server answered when it was last asked, else 0.", "server")
 	oldestDesc = desc("duetime_oldest_unfinished_due_age_seconds",
 		"How long ago the oldest pending task was to be tried next, by MySQL's rows and clock; 0 if none is due. No sample while MySQL doesn't answer.")
+	pausedDesc    = desc("duetime_queue_paused", "1 while the queue is paused, else 0.", "queue")
 	tasksDesc     = desc("duetime_tasks", "Rows in a state: pending or dead. How long ago they were counted says duetime_tasks_counted_timestamp_seconds.", "state")
 	countedDesc   = desc("duetime_tasks_counted_timestamp_seconds", "When duetime_tasks was counted, in Unix seconds of this machine's clock.")
 	entriesDesc   = desc("duetime_index_entries", "Entries in the due set of each shard.", "shard")
@@ -101,7 +104,7 @@ func New(cfg Config, store Store, index Index, stream Stream) *Survey {
 
 // Describe names the metrics.
 func (s *Survey) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{upDesc, oldestDesc, tasksDesc, countedDesc, entriesDesc, evictionsDesc, unhandledDesc, lagDesc} {
+	for _, d := range []*prometheus.Desc{upDesc, oldestDesc, pausedDesc, tasksDesc, countedDesc, entriesDesc, evictionsDesc, unhandledDesc, lagDesc} {
 		ch <- d
 	}
 }
@@ -167,7 +170,19 @@ func (s *Survey) readOldest(ctx context.Context) ([]prometheus.Metric, error) {
 	if !oldest.IsZero() {
 		age = max(now.Sub(oldest).Seconds(), 0)
 	}
-	return []prometheus.Metric{gauge(oldestDesc, age)}, nil
+	paused, err := s.store.Paused(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := []prometheus.Metric{gauge(oldestDesc, age)}
+	for _, queue := range s.cfg.Queues {
+		value := 0.0
+		if _, ok := paused[queue]; ok {
+			value = 1
+		}
+		found = append(found, gauge(pausedDesc, value, queue))
+	}
+	return found, nil
 }
 
 // readTasks counts dead and pending rows. It leaves out finished rows: they are the great majority, and nobody waits

@@ -109,7 +109,7 @@ func TestFigures(t *testing.T) {
 	empty := w.whole()
 	for name, want := range map[string]float64{
 		"duetime_server_up mysql": 1, "duetime_server_up redis": 1, "duetime_server_up kafka": 1,
-		"duetime_oldest_unfinished_due_age_seconds": 0, "duetime_tasks pending": 0, "duetime_tasks dead": 0,
+		"duetime_oldest_unfinished_due_age_seconds": 0, "duetime_queue_paused default": 0, "duetime_tasks pending": 0, "duetime_tasks dead": 0,
 		"duetime_index_entries 3": 0, "duetime_redis_evicted_keys_total": 0, "duetime_consumer_lag_hints default": 0,
 	} {
 		if got, ok := empty[name]; !ok || got != want {
@@ -206,6 +206,7 @@ type asked struct{ oldest, count, ping, counts int }
 
 func (a *asked) Oldest(context.Context) (oldest, now time.Time, err error) { a.oldest++; return }
 func (a *asked) Count(context.Context, task.State) (int64, error)          { a.count++; return 0, nil }
+func (a *asked) Paused(context.Context) (map[string]time.Time, error)      { return nil, nil }
 func (a *asked) Ping(context.Context) error                                { a.ping++; return nil }
 func (a *asked) Counts(context.Context, int) ([]int64, error)              { a.counts++; return nil, nil }
 func (a *asked) Evicted(context.Context) (int64, error)                    { return 0, nil }
@@ -221,6 +222,22 @@ func TestCountsSeldom(t *testing.T) {
 	}
 	if want := (asked{oldest: 5, count: 2, ping: 1, counts: 1}); *a != want {
 		t.Errorf("asked %+v, want %+v", *a, want)
+	}
+}
+
+// paused is a database where a queue is paused.
+type paused struct{ *asked }
+
+func (paused) Paused(context.Context) (map[string]time.Time, error) {
+	return map[string]time.Time{"q": {}}, nil
+}
+
+func TestPausedQueues(t *testing.T) {
+	t.Parallel()
+	a := &asked{}
+	got := samples(t, survey.New(survey.Config{Queues: []string{"q", "other"}, Layout: fixed}, paused{a}, a, a))
+	if got["duetime_queue_paused q"] != 1 || got["duetime_queue_paused other"] != 0 {
+		t.Errorf("told of %v", got)
 	}
 }
 
