@@ -29,12 +29,19 @@ func autocommitMarks(updated, due string) string {
 }
 
 // unlessBlocked is the time of the first row's last change. If one of the owners is blocked, the sum is out of range: the server
-// then refuses the whole statement, whatever its sql_mode. The read of an INSERT waits for blocks that are not committed yet, and
-// in a small table also for those of other owners: a transaction inserts its block last.
+// then refuses the whole statement, whatever its sql_mode. Without owners it is if anybody is blocked, which costs the server less. The
+// read of an INSERT waits for blocks that are not committed yet, and in a small table also for those of other owners: a transaction
+// inserts its block last.
 func unlessBlocked(owners int) string {
-	return "created_at + 9223372036854775807 * EXISTS (SELECT 1 FROM duetime_blocks" + MySQL.force("PRIMARY") +
-		" WHERE owner IN (" + marks(owners) + "))"
+	text := "created_at + 9223372036854775807 * EXISTS (SELECT 1 FROM duetime_blocks" + MySQL.force("PRIMARY")
+	if owners > 0 {
+		text += " WHERE owner IN (" + marks(owners) + ")"
+	}
+	return text + ")"
 }
+
+// blocksRemembered is how long a process names its owners after a statement met a block: most deployments have none.
+const blocksRemembered = time.Minute
 
 // InsertAutocommit writes the rows of new tasks in one statement, which is a transaction of its own, and returns the
 // rows. It returns nil if nothing was written: an id was taken, an owner is blocked, or a task has a key, or this is SQLite,
@@ -55,9 +62,13 @@ func (s *Store) InsertAutocommit(ctx context.Context, specs []task.Spec) ([]task
 	var text strings.Builder
 	text.WriteString(autocommitInto)
 	args := make([]any, 0, len(specs)*(2+len(autocommitRow)))
-	for _, spec := range specs {
-		args = append(args, spec.Owner())
+	byOwner := s.blocked.isRecent(blocksRemembered)
+	if byOwner {
+		for _, spec := range specs {
+			args = append(args, spec.Owner())
+		}
 	}
+	guard := unlessBlocked(len(args))
 	for i, spec := range specs {
 		t, err := spec.Resolve(time.Now()) // checks limits and sets all but the times, which the database's clock sets
 		if err != nil || t.DedupKey != "" {
@@ -72,14 +83,18 @@ func (s *Store) InsertAutocommit(ctx context.Context, specs []task.Spec) ([]task
 			row, expression, due[i] = dueInMarks, "created_at + ?", ceilMs(d)
 		}
 		if i == 0 {
-			row = autocommitMarks(unlessBlocked(len(specs)), expression)[1:] // without its comma
+			row = autocommitMarks(guard, expression)[1:] // without its comma
 		}
 		text.WriteString(row)
 		tasks[i] = t
 		args = appendValues(append(args, due[i]), autocommitRow, &tasks[i])
 	}
 	r, err := s.db.ExecContext(ctx, text.String(), args...)
-	if Classify(err) == Duplicate || serverNumber(err) == outOfRange {
+	switch {
+	case !byOwner && (serverNumber(err) == outOfRange || serverNumber(err) == lockWaitTimeout): // or a block is not committed yet
+		s.blocked.set()
+		return s.InsertAutocommit(ctx, specs)
+	case serverNumber(err) == outOfRange || Classify(err) == Duplicate:
 		return nil, nil
 	}
 	if err != nil {

@@ -29,6 +29,7 @@ type Store struct {
 	layout     atomic.Pointer[layoutCopy] // as last read
 	tried      lastTime                   // when a read in the background last began
 	failed     lastTime                   // when a read last failed
+	blocked    lastTime                   // when a block last stood in the way of a shared INSERT
 	refreshing atomic.Bool                // such a read is under way in the background
 	refreshes  sync.WaitGroup
 
