@@ -185,7 +185,7 @@ type mainOptions struct {
 func VerifyGoroutines(ignore ...goleak.Option) Option {
 	// Toxiproxy leaves a link that ends while it delays.
 	toxic := goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2/toxics.(*LatencyToxic).Pipe")
-	return func(o *mainOptions) { o.verify, o.ignore = true, append(ignore, toxic) }
+	return func(o *mainOptions) { o.verify, o.ignore = true, append([]goleak.Option{toxic}, ignore...) }
 }
 
 // IgnoreServers keeps goleak, inside one test, from taking the goroutines that wait for servers for leaks.
