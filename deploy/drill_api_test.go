@@ -31,7 +31,9 @@ func (d *drill) callAPI(t *testing.T) {
 	t.Run("operations", func(t *testing.T) {
 		callOperations(t, duetimev1connect.NewOperationServiceClient(http.DefaultClient, url, bearer))
 	})
-	t.Run("owners", func(t *testing.T) { callOwners(t, duetimev1connect.NewOwnerServiceClient(http.DefaultClient, url, bearer)) })
+	t.Run("owners", func(t *testing.T) {
+		callOwners(t, duetimev1connect.NewOwnerServiceClient(http.DefaultClient, url, bearer))
+	})
 	_, err := duetimev1connect.NewTaskServiceClient(http.DefaultClient, url).List(t.Context(), &v1.ListRequest{})
 	if connect.CodeOf(err) != connect.CodeUnauthenticated {
 		t.Errorf("without a token: %v", err)
