@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"log/slog"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -185,13 +186,32 @@ func (q *Queue) Settled() int64 {
 	return int64(n)
 }
 
+// The native buckets of the worker's histogram, eight for each doubling: from half a millisecond to half an hour.
+const (
+	lagSchema          = 3
+	firstLag, worstLag = -88, 88
+)
+
 // Lags returns the worker's own histogram: from the due time to the commit of the effect.
 func (q *Queue) Lags() map[float64]uint64 {
-	lags := map[float64]uint64{}
+	counts := map[int]uint64{}
 	for _, m := range family(q.metrics, "duetime_fire_lag_seconds") {
-		for _, b := range m.GetHistogram().GetBucket() {
-			lags[b.GetUpperBound()] += b.GetCumulativeCount()
+		h := m.GetHistogram()
+		counts[firstLag] += h.GetZeroCount()
+		index, n, deltas := 0, int64(0), h.GetPositiveDelta()
+		for _, span := range h.GetPositiveSpan() {
+			index += int(span.GetOffset())
+			for range span.GetLength() {
+				n, deltas = n+deltas[0], deltas[1:]
+				counts[min(max(index, firstLag), worstLag)] += uint64(n) //nolint:gosec // a count
+				index++
+			}
 		}
+	}
+	lags, total := map[float64]uint64{}, uint64(0)
+	for i := firstLag; i <= worstLag; i++ {
+		total += counts[i]
+		lags[math.Exp2(float64(i)/(1<<lagSchema))] = total
 	}
 	return lags
 }

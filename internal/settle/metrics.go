@@ -67,7 +67,7 @@ func newMetrics(reg prometheus.Registerer, handlers map[string]*Handler) *metric
 		}, []string{"kind", "result"})),
 		lag: metric.Shared(reg, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "duetime_fire_lag_seconds", Help: "From the due time (or the making, or when its queue's limit let the task run, if later) to the commit of the effect.",
-			Buckets: lagBuckets,
+			Buckets: lagBuckets, NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 200, // up to half an hour
 		}, []string{"kind"})),
 		limitWait: metric.Shared(reg, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "duetime_limit_wait_seconds", Help: "How long due tasks waited for the limit of their queue; those that did not wait are not counted.",
