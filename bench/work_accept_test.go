@@ -13,11 +13,11 @@ const bulk = 1000
 // acceptSteps measure how fast jobs are made with a durable row each.
 func acceptSteps(w *world) [][]step {
 	w.running()
-	w.accept(64, 1, time.Second/2) // opens the connections
+	w.accept(64, 1, false, time.Second/2) // opens the connections
 	of := func(m report.Metric, callers int, many int64, turns int, long time.Duration) []step {
-		return []step{{w, m, turns, func() amount { return w.accept(callers, many, w.bench.seconds(long)) }}}
+		return []step{{w, m, turns, func() amount { return w.accept(callers, many, false, w.bench.seconds(long)) }}}
 	}
-	return [][]step{
+	steps := [][]step{
 		of(report.Accept8, 8, 1, 3, time.Second),
 		of(report.Accept64, 64, 1, 3, time.Second),
 		// The most rows come last: they keep servers busy behind the callers' backs for a while. What was begun by the end of
@@ -25,11 +25,18 @@ func acceptSteps(w *world) [][]step {
 		of(report.AcceptBulk8, 8, bulk, 2, 3*time.Second),
 		of(report.AcceptBulk64, 64, bulk, 1, 3*time.Second),
 	}
+	if !ours(w.system) {
+		return steps
+	}
+	own := func(m report.Metric, callers int) step {
+		return step{w, m, 1, func() amount { return w.accept(callers, 1, true, w.bench.seconds(time.Second)) }}
+	}
+	return append([][]step{{own(report.AcceptOwn8, 8)}, {own(report.AcceptOwn64, 64)}}, steps...)
 }
 
-// accept makes jobs for so long, until the last one can fire: duetime answers once the rows have committed, and its index may
+// accept makes jobs for so long, until the last one can fire, own with a row of the service in each transaction: duetime answers once the rows have committed, and its index may
 // follow.
-func (w *world) accept(callers int, bulk int64, long time.Duration) amount {
+func (w *world) accept(callers int, bulk int64, own bool, long time.Duration) amount {
 	w.Helper()
 	var before int64
 	if ours(w.system) {
@@ -37,7 +44,7 @@ func (w *world) accept(callers int, bulk int64, long time.Duration) amount {
 	}
 	began := time.Now()
 	r := w.producer.must(w, protocol.Request{
-		Op: "accept", First: w.next, Due: time.Now().Add(farOff).UnixMicro(), Callers: callers, Bulk: int(bulk), Seconds: long.Seconds(),
+		Op: "accept", First: w.next, Due: time.Now().Add(farOff).UnixMicro(), Callers: callers, Bulk: int(bulk), Seconds: long.Seconds(), Own: own,
 	})
 	w.next += r.Jobs + int64(callers)*bulk // as many numbers are left free
 	if !ours(w.system) {

@@ -90,7 +90,7 @@ func (w *world) folder(name string) string {
 }
 
 // serversNote tells how the servers are set.
-const serversNote = "Servers: MySQL with a flush at each commit, a buffer pool of 4 GB and a log of 2 GB; Postgres with a flush at each " +
+const serversNote = "Servers: MySQL with a flush at each commit, of its binary log too, a buffer pool of 4 GB and a log of 2 GB; Postgres with a flush at each " +
 	"commit, shared buffers and a WAL of 4 GB; Redis with its append-only file flushed each second; RabbitMQ with durable queues, " +
 	"persistent messages and confirms; RocketMQ with a flush before each answer; one Kafka broker, 24 partitions, acknowledged by all replicas; one ZooKeeper. 32 handlers run " +
 	"side by side in each peer, with as many connections to MySQL; duetime runs 4 batches of up to 100 on 4 connections. All " +
@@ -104,7 +104,9 @@ func (w *world) servers() {
 	if w.bench.scale < 1 {
 		buffer, log = "256M", "64M"
 	}
-	args := []string{"--innodb-flush-log-at-trx-commit=1", "--innodb-buffer-pool-size=" + buffer, pipelinetest.RedoLog(w, log)}
+	args := []string{
+		"--innodb-flush-log-at-trx-commit=1", "--log-bin=binlog", "--sync-binlog=1", "--innodb-buffer-pool-size=" + buffer, pipelinetest.RedoLog(w, log),
+	}
 	mysql, err := pipelinetest.StartMySQL(w.folder("mysql"), append(args, strings.Fields(os.Getenv("BENCH_SQL_ARGS"))...)...)
 	pipelinetest.Must(w, err)
 	w.owns(mysql.Server)

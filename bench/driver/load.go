@@ -39,6 +39,13 @@ func (s *server) schedule(ctx context.Context, r protocol.Request) (protocol.Res
 }
 
 func (s *server) accept(ctx context.Context, r protocol.Request) (protocol.Response, error) {
+	if r.Own {
+		a, ok := s.queue.(queue.RowAccepter)
+		if !ok {
+			return protocol.Response{}, errNotAble
+		}
+		return many(ctx, r, func(ctx context.Context, n int64) (int64, error) { return 1, a.AcceptWithRow(ctx, job(r, n)) })
+	}
 	bulk := int64(max(r.Bulk, 1))
 	return many(ctx, r, func(ctx context.Context, n int64) (int64, error) {
 		return bulk, s.acceptOnce(ctx, jobs(r, n*bulk, bulk))

@@ -74,11 +74,12 @@ func (r registry) MustRegister(cs ...prometheus.Collector) {
 
 // What the benchmark measures of it beside scheduling and working.
 var (
-	_ queue.Mover      = (*Queue)(nil)
-	_ queue.OwnerMover = (*Queue)(nil)
-	_ queue.Accepter   = (*Queue)(nil)
-	_ queue.Settler    = (*Queue)(nil)
-	_ queue.Lagger     = (*Queue)(nil)
+	_ queue.Mover       = (*Queue)(nil)
+	_ queue.OwnerMover  = (*Queue)(nil)
+	_ queue.Accepter    = (*Queue)(nil)
+	_ queue.RowAccepter = (*Queue)(nil)
+	_ queue.Settler     = (*Queue)(nil)
+	_ queue.Lagger      = (*Queue)(nil)
 )
 
 // Open makes a client of the environment's configuration.
@@ -123,6 +124,17 @@ func (q *Queue) Accept(ctx context.Context, jobs []queue.Job) error {
 	}
 	return q.client.InTx(ctx, func(tx *schedule.Tx) error {
 		_, err := tx.ScheduleMany(ctx, specs)
+		return err
+	})
+}
+
+// AcceptWithRow makes the job beside a row of the service.
+func (q *Queue) AcceptWithRow(ctx context.Context, j queue.Job) error {
+	return q.client.InTx(ctx, func(tx *schedule.Tx) error {
+		if _, err := tx.ExecContext(ctx, "INSERT INTO bench_tasks (id, due_at) VALUES (?, ?)", j.ID, j.Due); err != nil {
+			return err
+		}
+		_, err := tx.Schedule(ctx, spec(j))
 		return err
 	})
 }

@@ -8,6 +8,7 @@ import "github.com/duetime/duetime/bench/queue"
 //
 //	schedule   makes Count jobs in bulk                                                   answers Jobs, Micros
 //	accept     makes jobs for Seconds from Callers, Bulk at a time, a durable row first   answers Jobs, Micros
+//	           Own: one by one, in a transaction with a row of the caller's own
 //	move       moves the Count jobs to Due and later, for Seconds from Callers, one by one answers Jobs, Micros
 //	moveowner  moves the Count jobs by Step, for Seconds from Callers, an owner's at once answers Jobs, Micros
 //	work       begins to run what is due; Effect: write to MySQL                        answers at once
@@ -26,6 +27,7 @@ type Request struct {
 	Bulk     int     `json:"bulk"`
 	Effect   bool    `json:"effect"`
 	Lag      bool    `json:"lag"`
+	Own      bool    `json:"own"`
 }
 
 // Response is one line from a driver; Error says why it could not be done.

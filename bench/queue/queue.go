@@ -46,6 +46,12 @@ type Accepter interface {
 	Accept(ctx context.Context, jobs []Job) error
 }
 
+// RowAccepter is a Queue that makes jobs in transactions of its callers.
+type RowAccepter interface {
+	// AcceptWithRow makes the job and inserts a row of bench_tasks in one transaction.
+	AcceptWithRow(ctx context.Context, j Job) error
+}
+
 // Settler is a Queue that commits effects itself and counts them when the commit has been answered.
 type Settler interface {
 	Settled() int64

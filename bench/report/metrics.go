@@ -45,6 +45,8 @@ var (
 	Accept64     = Metric{"accept", "one by one, 64 callers", "/s"}
 	AcceptBulk8  = Metric{"accept", "in bulk, 8 callers", "/s"}
 	AcceptBulk64 = Metric{"accept", "in bulk, 64 callers", "/s"}
+	AcceptOwn8   = Metric{"accept", "in InTx with a row of one's own, 8 callers", "/s"}
+	AcceptOwn64  = Metric{"accept", "in InTx with a row of one's own, 64 callers", "/s"}
 
 	Moved         = Metric{"move", "one by one, 32 callers", "/s"}
 	MovedAlone    = Metric{"move", "an owner's 100, one by one, 1 caller", "/s"}
@@ -118,7 +120,7 @@ var sections = []section{
 	{
 		"accept", "Accepting",
 		"Tasks made with a durable row: duetime's row is its own, the others' is one in MySQL that is written first.",
-		[]Metric{Accept8, Accept64, AcceptBulk8, AcceptBulk64},
+		[]Metric{Accept8, Accept64, AcceptBulk8, AcceptBulk64, AcceptOwn8, AcceptOwn64},
 	},
 	{
 		"move", "Moving", "Pending tasks that get another due time, out of 100,000.",

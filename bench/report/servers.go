@@ -14,7 +14,7 @@ type Servers struct {
 
 // serverFigures are the rows of the first table.
 var serverFigures = []Metric{
-	LagP50, LagP99, LagEffect, BurstEffectRate, BurstLargeRate, BurstEmptyRate, Accept8, Accept64, AcceptBulk8, Moved, MovedTogether,
+	LagP50, LagP99, LagEffect, BurstEffectRate, BurstLargeRate, BurstEmptyRate, Accept8, Accept64, AcceptBulk8, AcceptOwn64, Moved, MovedTogether,
 }
 
 // serverLimits are the rows of the second one: duetime's figure, and what its statements alone do on the same server.
