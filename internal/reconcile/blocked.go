@@ -9,7 +9,6 @@ import (
 
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/pkg/schedule"
-	"github.com/duetime/duetime/pkg/task"
 )
 
 // blockedFor is how long after its block an owner is looked at: longer than any transaction that began before the block.
@@ -66,9 +65,5 @@ func (b *blocked) end(ctx context.Context, owner string) (int, error) {
 	if len(touched) == 0 {
 		return 0, nil
 	}
-	ids := make([]task.ID, len(touched))
-	for i, t := range touched {
-		ids[i] = t.ID
-	}
-	return len(ids), b.r.putIDs(ctx, ids)
+	return len(touched), b.r.putRows(ctx, "compensated", touched)
 }

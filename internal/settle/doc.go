@@ -20,9 +20,9 @@
 //     database's time, and for blocked owners, in the same statement.
 //  2. Decide, by each row alone. Missing row: settle (the daemon's audit drops the entry, which the hint can't name). Row
 //     locked by another transaction: hold for 100 ms, or drop the hint if a look found the task. Ended task: settle, and
-//     drop the entry. Pending, of a blocked owner: cancel (package schedule has the protocol). Pending but not due: hold for the remaining time if the row has the hint's version, else settle and put
-//     the row. Due: run, or cancel if the first run would begin after its kind's catch-up window. In a probe of a queue
-//     with a rate (Hint.NoSlot) due tasks do not run: hold.
+//     drop the entry. Pending, of a blocked owner: cancel (package schedule has the protocol). Pending but not due: hold for
+//     the remaining time if the row has the hint's version, else settle and put the row. Due: run, or cancel if the first run
+//     would begin after its kind's catch-up window. In a probe of a queue with a rate (Hint.NoSlot) due tasks do not run: hold.
 //  3. Charge suspects, in a transaction of their own, before any of them runs.
 //  4. Run the handlers in id order. After Config.BatchTime of handlers, the remaining hints are held. A task that a handler
 //     moved or cancelled does not run.

@@ -147,15 +147,15 @@ func (t *transaction) lock() error {
 		return fmt.Errorf("lock batch of %d: %w", len(ids), err)
 	}
 	t.lockedAt, t.answered = now, time.Now()
-	var free []string // owners
+	var unblocked []string // owners
 	for _, row := range rows {
 		t.judge(t.pick(byID, row.ID), row, blocked[row.ID])
 		delete(byID, row.ID)
 		if row.State == task.Pending && !blocked[row.ID] {
-			free = append(free, row.Owner)
+			unblocked = append(unblocked, row.Owner)
 		}
 	}
-	t.changes.Admit(free)
+	t.changes.AssumeUnblocked(unblocked)
 	if t.leaveElsewhere() {
 		return errRetryNow
 	}

@@ -7,14 +7,14 @@ import (
 )
 
 // askOwner asks whether to block or unblock an owner.
-func askOwner(key string, grave bool) func(ctx context.Context, v *visit) (question, error) {
+func askOwner(key string) func(ctx context.Context, v *visit) (question, error) {
 	return func(ctx context.Context, v *visit) (question, error) {
 		owner := v.r.FormValue("owner")
 		if err := task.CheckOwner(owner); err != nil {
 			return question{}, err
 		}
 		q := question{
-			Title: v.T("ask.owner."+key, cleaned(owner)), Facts: []string{v.T("fact.owner." + key)}, Grave: grave,
+			Title: v.T("ask.owner."+key, cleaned(owner)), Facts: []string{v.T("fact.owner." + key)}, Grave: key == "block",
 			Back: v.Link("owner", "owner", owner),
 		}
 		if key == "block" {

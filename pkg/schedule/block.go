@@ -154,7 +154,7 @@ func (t *Tx) block(ctx context.Context, owner string) error {
 	if err != nil {
 		return t.fail(asRunning(err))
 	}
-	delete(t.free, owner)
+	delete(t.unblocked, owner)
 	if isNew {
 		t.events = append(t.events, task.Event{At: now, Name: task.EventBlocked, Detail: owner})
 	}
@@ -248,12 +248,8 @@ func (t *Tx) endOwner(ctx context.Context, owner string) (cancelled []task.Task,
 // nowUnlessBlocked is Now for a call that makes tasks of these owners. It answers task.ErrOwnerBlocked if one of them is blocked. It
 // asks for each owner once in a transaction, in the statement that reads the clock if there is none before.
 func (t *Tx) nowUnlessBlocked(ctx context.Context, owners ...string) (time.Time, error) {
-	var ask []string
-	for _, owner := range owners {
-		if !t.free[owner] && task.CheckOwner(owner) == nil && (len(ask) == 0 || !slices.Contains(ask, owner)) {
-			ask = append(ask, owner)
-		}
-	}
+	ask := slices.Compact(slices.Sorted(slices.Values(owners)))
+	ask = slices.DeleteFunc(ask, func(owner string) bool { return t.unblocked[owner] || task.CheckOwner(owner) != nil })
 	if len(ask) == 0 {
 		now, err := t.Now(ctx)
 		if err != nil {
@@ -271,18 +267,18 @@ func (t *Tx) nowUnlessBlocked(ctx context.Context, owners ...string) (time.Time,
 	if blocked != "" {
 		return t.now, fmt.Errorf("schedule for owner %s: %w", blocked, task.ErrOwnerBlocked)
 	}
-	t.Admit(ask)
+	t.AssumeUnblocked(ask)
 	return t.now, nil
 }
 
-// Admit names owners who can't become blocked while this transaction is open, because it has locked a pending task of each: it
+// AssumeUnblocked names owners who can't become blocked while this transaction is open, because it has locked a pending task of each: it
 // does not ask for them. It is for our own worker.
-func (t *Tx) Admit(owners []string) {
-	if t.free == nil {
-		t.free = make(map[string]bool, len(owners))
+func (t *Tx) AssumeUnblocked(owners []string) {
+	if t.unblocked == nil {
+		t.unblocked = make(map[string]bool, len(owners))
 	}
 	for _, owner := range owners {
-		t.free[owner] = true
+		t.unblocked[owner] = true
 	}
 }
 

@@ -13,7 +13,8 @@ import (
 // many they were. It goes on in transactions of up to task.MaxPerCall tasks each: on an error what was cancelled so far stays
 // so, and the call may be repeated. Tasks that an outside handler is running are an error, task.ErrRunning, after all others
 // of its transaction were left as they were. What others schedule for the owner meanwhile may be cancelled as well, or not; the
-// follow-ups of its own tasks that run meanwhile are. A cancelled tick of a recurrence makes the next tick, which this call leaves: stop the recurrence to end it.
+// follow-ups of its own tasks that run meanwhile are. A cancelled tick of a recurrence makes the next tick, which this call
+// leaves: stop the recurrence to end it.
 func (c *Client) CancelOwner(ctx context.Context, owner, kind string) (cancelled int, err error) {
 	if err := task.CheckOwner(owner); err != nil {
 		return 0, err

@@ -50,7 +50,7 @@
 //     and at the retry of a dead task (store: SaveDead).
 //  2. Then it stops recurrences and cancels pending tasks, in transactions (endOwner). A worker that claimed before step 1 holds the
 //     task's row: the cancel waits for it, and takes what its handler has made. So a worker need not ask again for owners of whom it
-//     has locked a pending task ([Tx.Admit]).
+//     has locked a pending task ([Tx.AssumeUnblocked]).
 //  3. A transaction that asked before step 1 may commit after step 2. The statement of a worker's claim begins after that commit,
 //     and says that the owner is blocked: the worker cancels the task. The daemon does the same for tasks that are not due, and stops
 //     recurrences, of owners blocked within the last hour ([Tx.EndBlocked]).

@@ -37,8 +37,8 @@ type Tx struct {
 	watch statement.Guard // of the service's own statements, in a transaction of ours
 	marks map[string]Mark // of the savepoints that the service has set through this Tx, by their names
 
-	free    map[string]bool        // owners who were not blocked when this transaction asked
-	inScope func(kind string) bool // which kinds of recurrences Recur may redefine; nil: all
+	unblocked map[string]bool        // owners who were not blocked when this transaction asked
+	inScope   func(kind string) bool // which kinds of recurrences Recur may redefine; nil: all
 
 	before SpecFunc // sees what is scheduled; nil: none
 

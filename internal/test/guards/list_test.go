@@ -210,7 +210,7 @@ var guards = []guard{
 	{
 		"a worker is refused the follow-ups of a task that it runs while its owner is blocked",
 		"internal/settle/transaction.go",
-		"	t.changes.Admit(free)\n",
+		"	t.changes.AssumeUnblocked(unblocked)\n",
 		"	_ = free\n",
 		"pkg/worker TestBlockBesideARunningHandler",
 	},

@@ -205,18 +205,14 @@ func Main(m *testing.M, options ...Option) int {
 		return code
 	}
 	// A client's connection ends when its server answers, or not any more: on a slow machine that takes longer than goleak waits.
-	err := goleak.Find(o.ignore...)
-	for range 15 {
-		if err == nil {
-			break
+	var err error
+	for range 16 {
+		if err = goleak.Find(o.ignore...); err == nil {
+			return 0
 		}
-		err = goleak.Find(o.ignore...)
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "goroutines left after the tests:", err)
-		return 1
-	}
-	return 0
+	fmt.Fprintln(os.Stderr, "goroutines left after the tests:", err)
+	return 1
 }
 
 // stopShared ends the shared servers and removes the run's folder, if there is one.
