@@ -40,8 +40,25 @@ func unlessBlocked(owners int) string {
 	return text + ")"
 }
 
-// blocksRemembered is how long a process names its owners after a statement met a block: most deployments have none.
-const blocksRemembered = time.Minute
+// blocksRemembered is how long a process names its owners after a statement met a block. Many deployments have none: a process then
+// asks only once in freeRemembered, because to ask costs the server as much as a row, and AwaitBlocks waits until no process trusts
+// its last answer.
+const (
+	blocksRemembered = time.Minute
+	freeRemembered   = 250 * time.Millisecond
+	awaitBlocks      = freeRemembered * 6 / 5 // the clocks of hosts don't go alike
+)
+
+// AwaitBlocks waits until no process inserts without asking for a block that was committed before the call, or until ctx ends.
+func (s *Store) AwaitBlocks(ctx context.Context) {
+	if s.dialect == SQLite {
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(awaitBlocks):
+	}
+}
 
 // InsertAutocommit writes the rows of new tasks in one statement, which is a transaction of its own, and returns the
 // rows. It returns nil if nothing was written: an id was taken, an owner is blocked, or a task has a key, or this is SQLite,
@@ -62,13 +79,17 @@ func (s *Store) InsertAutocommit(ctx context.Context, specs []task.Spec) ([]task
 	var text strings.Builder
 	text.WriteString(autocommitInto)
 	args := make([]any, 0, len(specs)*(2+len(autocommitRow)))
-	byOwner := s.blocked.isRecent(blocksRemembered)
+	began, byOwner := time.Now(), s.blocked.isRecent(blocksRemembered)
+	asks := byOwner || !s.free.isRecent(freeRemembered)
 	if byOwner {
 		for _, spec := range specs {
 			args = append(args, spec.Owner())
 		}
 	}
-	guard := unlessBlocked(len(args))
+	first := "created_at"
+	if asks {
+		first = unlessBlocked(len(args))
+	}
 	for i, spec := range specs {
 		t, err := spec.Resolve(time.Now()) // checks limits and sets all but the times, which the database's clock sets
 		if err != nil || t.DedupKey != "" {
@@ -83,7 +104,7 @@ func (s *Store) InsertAutocommit(ctx context.Context, specs []task.Spec) ([]task
 			row, expression, due[i] = dueInMarks, "created_at + ?", ceilMs(d)
 		}
 		if i == 0 {
-			row = autocommitMarks(guard, expression)[1:] // without its comma
+			row = autocommitMarks(first, expression)[1:] // without its comma
 		}
 		text.WriteString(row)
 		tasks[i] = t
@@ -91,14 +112,17 @@ func (s *Store) InsertAutocommit(ctx context.Context, specs []task.Spec) ([]task
 	}
 	r, err := s.db.ExecContext(ctx, text.String(), args...)
 	switch {
-	case !byOwner && (serverNumber(err) == outOfRange || serverNumber(err) == lockWaitTimeout): // or a block is not committed yet
-		s.blocked.set()
+	case asks && !byOwner && (serverNumber(err) == outOfRange || serverNumber(err) == lockWaitTimeout): // or a block is not committed yet
+		s.blocked.set(time.Now())
 		return s.InsertAutocommit(ctx, specs)
 	case serverNumber(err) == outOfRange || Classify(err) == Duplicate:
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("insert %d tasks, the first %s: %w", len(specs), specs[0].ID(), markUnlessRefused(err))
+	}
+	if asks && !byOwner {
+		s.free.set(began)
 	}
 	now, err := r.LastInsertId()
 	if err != nil {

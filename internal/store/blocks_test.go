@@ -117,3 +117,18 @@ func TestAutocommitInsertBesideABlock(t *testing.T) {
 		t.Errorf("for ann: %d rows written, %v; want a lock wait", len(made), err)
 	}
 }
+
+// A process that found nobody blocked does not ask at each INSERT: after AwaitBlocks it has asked again.
+func TestAwaitBlocks(t *testing.T) {
+	t.Parallel()
+	s, _ := openMySQLStore(t, store.Options{})
+	bob, ann := kind.New("bob", 1, task.In(time.Hour)), kind.New("ann", 1, task.In(time.Hour))
+	if made := value[[]task.Task](t)(s.InsertAutocommit(t.Context(), []task.Spec{bob})); len(made) != 1 {
+		t.Fatalf("%d rows written while nobody is blocked, want 1", len(made))
+	}
+	block(t, s, s.DB(), "ann")
+	s.AwaitBlocks(t.Context())
+	if made := value[[]task.Task](t)(s.InsertAutocommit(t.Context(), []task.Spec{ann})); made != nil {
+		t.Errorf("%d rows written for a blocked owner, want none", len(made))
+	}
+}

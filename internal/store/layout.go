@@ -45,10 +45,7 @@ type layoutCopy struct {
 // lastTime is when something last happened. It keeps the monotonic clock: setting the host's clock back must not make it recent.
 type lastTime struct{ at atomic.Pointer[time.Time] }
 
-func (l *lastTime) set() {
-	now := time.Now()
-	l.at.Store(&now)
-}
+func (l *lastTime) set(at time.Time) { l.at.Store(&at) }
 
 // isRecent reports whether it happened in the last d.
 func (l *lastTime) isRecent(d time.Duration) bool {
@@ -82,7 +79,7 @@ func (s *Store) refresh(ctx context.Context) (task.Layout, error) {
 	began := time.Now()
 	l, err := scanLayout(s.db.QueryRowxContext(ctx, s.dialect.stateThen(layoutColumns)+fromLayout), writable{})
 	if err != nil {
-		s.failed.set()
+		s.failed.set(time.Now())
 		return l, err
 	}
 	s.keep(&layoutCopy{l, began})
@@ -137,7 +134,7 @@ func (s *Store) refreshIfOld(c *layoutCopy) {
 	if time.Since(c.at) < layoutRefresh || s.tried.isRecent(layoutRefresh) || !s.refreshing.CompareAndSwap(false, true) {
 		return
 	}
-	s.tried.set()
+	s.tried.set(time.Now())
 	s.refreshes.Go(func() {
 		defer s.refreshing.Store(false)
 		ctx, cancel := context.WithTimeout(context.Background(), layoutTimeout)

@@ -30,6 +30,7 @@ type Store struct {
 	tried      lastTime                   // when a read in the background last began
 	failed     lastTime                   // when a read last failed
 	blocked    lastTime                   // when a block last stood in the way of a shared INSERT
+	free       lastTime                   // when the shared INSERT last began that found nobody blocked
 	refreshing atomic.Bool                // such a read is under way in the background
 	refreshes  sync.WaitGroup
 

@@ -20,6 +20,8 @@ type blocks interface {
 	LockBlock(ctx context.Context, q sqlx.QueryerContext, owner string) (bool, error)
 	// Unblock deletes the row of a blocked owner.
 	Unblock(ctx context.Context, q sqlx.ExtContext, owner string) error
+	// AwaitBlocks waits until no process makes tasks without asking for the blocks that are committed, or until ctx ends.
+	AwaitBlocks(ctx context.Context)
 	// NowAndBlocked is Now, and returns one of the owners that is blocked, by the rows that are committed; empty: none is.
 	NowAndBlocked(ctx context.Context, q sqlx.QueryerContext, owners []string) (time.Time, string, error)
 }
@@ -113,8 +115,9 @@ func (c *Client) BlockedOwners(ctx context.Context, after string, n int) ([]task
 	return c.store.BlockedOwners(ctx, after, n)
 }
 
-// BlockOwner blocks the owner, as Client.BlockOwner does, from the commit on, and returns the tasks that it has cancelled. What
-// others schedule for the owner before the commit is cancelled when its time comes; but a task that is being run at the commit,
+// BlockOwner blocks the owner, as Client.BlockOwner does, from the commit on, and returns the tasks that it has cancelled. InTx,
+// Joined.Commit and Joined.Index wait after the commit until all processes refuse the owner, for a third of a second. What others
+// schedule for the owner until then is cancelled when its time comes; but a task that is being run at the commit,
 // because it was scheduled and came due while this transaction was open, may take effect after it. A call of Client.BlockOwner after
 // the commit rules that out. An owner with more than task.MaxPerCall pending tasks or recurrences is refused with a FieldError,
 // after which the transaction can't commit: Client.BlockOwner goes on in pages.
@@ -155,6 +158,7 @@ func (t *Tx) block(ctx context.Context, owner string) error {
 		return t.fail(asRunning(err))
 	}
 	delete(t.unblocked, owner)
+	t.blocks = true
 	if isNew {
 		t.events = append(t.events, task.Event{At: now, Name: task.EventBlocked, Detail: owner})
 	}

@@ -139,11 +139,19 @@ func (c *Client) readCommit(err error, tx *Tx) error {
 }
 
 // afterCommit has the touched tasks put into the index, and the lines about them written, behind the caller's back. It waits
-// only where callers schedule faster than the index accepts.
+// only where callers schedule faster than the index accepts, and after a block.
 func (c *Client) afterCommit(ctx context.Context, tx *Tx) {
 	c.writer.Enqueue(ctx, tx.Touched())
 	c.history.add(tx.actor, tx.Events())
 	c.ticks.Count(tx.Ticks())
+	c.awaitBlocks(ctx, tx)
+}
+
+// awaitBlocks waits until every process refuses tasks of the owners that the transaction has blocked.
+func (c *Client) awaitBlocks(ctx context.Context, tx *Tx) {
+	if tx.blocks {
+		c.store.AwaitBlocks(ctx)
+	}
 }
 
 // IndexTasks puts tasks whose transaction somebody else committed, and waits for that at most Config.IndexWait, and that again

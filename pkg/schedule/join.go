@@ -148,6 +148,7 @@ func (j *Joined) Index(ctx context.Context) error {
 // indexCommitted reads the rows of the touched tasks, puts them, and writes the lines about what is committed. It returns
 // false if none of the changes is committed. If the rows can't be read, the tasks go to compensation, and the answer is true.
 func (j *Joined) indexCommitted(ctx context.Context, touched []task.Task, put func(context.Context, []task.Task)) bool {
+	j.client.awaitBlocks(ctx, j.Tx)
 	ids := make([]task.ID, len(touched))
 	for i, t := range touched {
 		ids[i] = t.ID

@@ -38,6 +38,7 @@ type Tx struct {
 	marks map[string]Mark // of the savepoints that the service has set through this Tx, by their names
 
 	unblocked map[string]bool        // owners who were not blocked when this transaction asked
+	blocks    bool                   // it has blocked an owner
 	inScope   func(kind string) bool // which kinds of recurrences Recur may redefine; nil: all
 
 	before SpecFunc // sees what is scheduled; nil: none

@@ -222,6 +222,13 @@ var guards = []guard{
 		"pkg/schedule TestBlockOwner",
 	},
 	{
+		"a process trusts for a moment that nobody is blocked",
+		"pkg/schedule/intx.go",
+		"		c.store.AwaitBlocks(ctx)\n",
+		"",
+		"pkg/schedule TestBlockOwner",
+	},
+	{
 		"a handler's session is its batch-mates' too",
 		"internal/settle/run.go",
 		" || t.guard.Traced {",
