@@ -77,7 +77,8 @@ func policyMessage(p recur.Policy) *v1.Policy {
 	return &v1.Policy{
 		CatchUp: p.CatchUp.String(), Window: lengthOf(p.Window), Overlap: p.Overlap.String(), Jitter: lengthOf(p.Jitter),
 		Start: stamp(p.Start), End: stamp(p.End),
-		Count: int32(p.Count), //nolint:gosec // at most a billion
+		Count:    int32(p.Count),    //nolint:gosec // at most a billion
+		Revision: int32(p.Revision), //nolint:gosec // likewise
 	}
 }
 

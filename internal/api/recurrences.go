@@ -66,7 +66,7 @@ func policyOf(p *v1.Policy) (policy recur.Policy, err error) {
 	if policy.End, err = momentOf("end", p.GetEnd()); err != nil {
 		return policy, err
 	}
-	policy.Count = int(p.GetCount())
+	policy.Count, policy.Revision = int(p.GetCount()), int(p.GetRevision())
 	return policy, policy.Check()
 }
 

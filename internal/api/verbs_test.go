@@ -269,7 +269,7 @@ func TestRecurrences(t *testing.T) {
 		ctx := t.Context()
 		wanted := &v1.RecurRequest{
 			Owner: owner, Name: "breakfast", Kind: "pet.feed", Timetable: "cron Asia/Shanghai 0 8 * * *",
-			Payload: newTask(owner).GetPayload(), Policy: &v1.Policy{CatchUp: "all 3", Jitter: durationpb.New(time.Minute)},
+			Payload: newTask(owner).GetPayload(), Policy: &v1.Policy{CatchUp: "all 3", Jitter: durationpb.New(time.Minute), Revision: 2},
 		}
 		made, err := c.Recur(ctx, wanted)
 		pipelinetest.Must(t, err)
@@ -281,6 +281,13 @@ func TestRecurrences(t *testing.T) {
 		pipelinetest.Must(t, err)
 		if !proto.Equal(same.GetRecurrence(), r) {
 			t.Errorf("the same definition changed %v to %v", r, same.GetRecurrence())
+		}
+		wanted.Policy.Revision = 1
+		wanted.Timetable = "cron Asia/Shanghai 0 9 * * *"
+		same, err = c.Recur(ctx, wanted)
+		pipelinetest.Must(t, err)
+		if !proto.Equal(same.GetRecurrence(), r) || r.GetPolicy().GetRevision() != 2 {
+			t.Errorf("an older definition changed %v to %v", r, same.GetRecurrence())
 		}
 		paused, err := c.PauseRecurrence(ctx, &v1.PauseRecurrenceRequest{Owner: owner, Name: "breakfast", Note: "holidays"})
 		pipelinetest.Must(t, err)

@@ -97,7 +97,9 @@ type Policy struct {
 	// No tick at it or after it.
 	End *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=end,proto3" json:"end,omitempty"`
 	// Tasks to make.
-	Count         int32 `protobuf:"varint,7,opt,name=count,proto3" json:"count,omitempty"`
+	Count int32 `protobuf:"varint,7,opt,name=count,proto3" json:"count,omitempty"`
+	// Of the whole definition. A definition with a smaller number changes nothing: Recur answers the recurrence as it stands.
+	Revision      int32 `protobuf:"varint,8,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -177,6 +179,13 @@ func (x *Policy) GetEnd() *timestamppb.Timestamp {
 func (x *Policy) GetCount() int32 {
 	if x != nil {
 		return x.Count
+	}
+	return 0
+}
+
+func (x *Policy) GetRevision() int32 {
+	if x != nil {
+		return x.Revision
 	}
 	return 0
 }
@@ -988,7 +997,7 @@ var File_duetime_v1_recurrence_proto protoreflect.FileDescriptor
 const file_duetime_v1_recurrence_proto_rawDesc = "" +
 	"\n" +
 	"\x1bduetime/v1/recurrence.proto\x12\n" +
-	"duetime.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x99\x02\n" +
+	"duetime.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb5\x02\n" +
 	"\x06Policy\x12\x19\n" +
 	"\bcatch_up\x18\x01 \x01(\tR\acatchUp\x121\n" +
 	"\x06window\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06window\x12\x18\n" +
@@ -996,7 +1005,8 @@ const file_duetime_v1_recurrence_proto_rawDesc = "" +
 	"\x06jitter\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x06jitter\x120\n" +
 	"\x05start\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05start\x12,\n" +
 	"\x03end\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x03end\x12\x14\n" +
-	"\x05count\x18\a \x01(\x05R\x05count\"\xc2\x05\n" +
+	"\x05count\x18\a \x01(\x05R\x05count\x12\x1a\n" +
+	"\brevision\x18\b \x01(\x05R\brevision\"\xc2\x05\n" +
 	"\n" +
 	"Recurrence\x12#\n" +
 	"\rrecurrence_id\x18\x01 \x01(\tR\frecurrenceId\x12\x14\n" +

@@ -161,6 +161,7 @@ func TestCheckPolicy(t *testing.T) {
 		{recur.Policy{Jitter: 25 * time.Hour}, "jitter must be 0 to 24h0m0s"},
 		{recur.Policy{Start: date(2027), End: date(2027)}, "end must be after the start"},
 		{recur.Policy{Count: -1}, "count must be 0 (no limit) to 1000000000"},
+		{recur.Policy{Revision: -1}, "revision must be 0 to 1000000000"},
 	} {
 		if err := c.policy.Check(); err == nil || err.Error() != c.want {
 			t.Errorf("%+v: got %v, want %s", c.policy, err, c.want)

@@ -10,7 +10,7 @@ import (
 const (
 	maxCatchUp = 1000 // tasks made at once
 	maxJitter  = 24 * time.Hour
-	maxCount   = 1_000_000_000
+	maxCount   = 1_000_000_000 // also of revisions
 )
 
 // CatchUp says for which missed ticks a task is made: ticks that passed while nothing could make one, as in an outage.
@@ -56,13 +56,14 @@ const (
 
 // Policy says for which ticks of a timetable a task is made, and when the task is due.
 type Policy struct {
-	CatchUp CatchUp       // default CatchUpLast
-	Window  time.Duration // missed ticks that are older are skipped; 0 = none is too old
-	Overlap Overlap       // default OverlapSkip
-	Jitter  time.Duration // a task is due up to this long after its tick, at most 24 h
-	Start   time.Time     // no tick before it; zero = no start
-	End     time.Time     // no tick at it or after it; zero = no end
-	Count   int           // tasks to make; 0 = no limit
+	CatchUp  CatchUp       // default CatchUpLast
+	Window   time.Duration // missed ticks that are older are skipped; 0 = none is too old
+	Overlap  Overlap       // default OverlapSkip
+	Jitter   time.Duration // a task is due up to this long after its tick, at most 24 h
+	Start    time.Time     // no tick before it; zero = no start
+	End      time.Time     // no tick at it or after it; zero = no end
+	Count    int           // tasks to make; 0 = no limit
+	Revision int           // of the whole definition: one with a smaller number never replaces it
 }
 
 // Check returns a FieldError for a value outside its limits.
@@ -80,6 +81,8 @@ func (p Policy) Check() error {
 		return &FieldError{"end", "must be after the start"}
 	case p.Count < 0 || p.Count > maxCount:
 		return &FieldError{"count", fmt.Sprintf("must be 0 (no limit) to %d", maxCount)}
+	case p.Revision < 0 || p.Revision > maxCount:
+		return &FieldError{"revision", fmt.Sprintf("must be 0 to %d", maxCount)}
 	}
 	return nil
 }

@@ -57,18 +57,22 @@ func ParseOverlap(text string) (Overlap, error) {
 // policyText is the JSON form of a Policy: durations as time.Duration prints them, times as RFC 3339. Defaults are left
 // out.
 type policyText struct {
-	CatchUp string     `json:"catch_up,omitempty"`
-	Window  string     `json:"window,omitempty"`
-	Overlap string     `json:"overlap,omitempty"`
-	Jitter  string     `json:"jitter,omitempty"`
-	Start   *time.Time `json:"start,omitempty"`
-	End     *time.Time `json:"end,omitempty"`
-	Count   int        `json:"count,omitempty"`
+	CatchUp  string     `json:"catch_up,omitempty"`
+	Window   string     `json:"window,omitempty"`
+	Overlap  string     `json:"overlap,omitempty"`
+	Jitter   string     `json:"jitter,omitempty"`
+	Start    *time.Time `json:"start,omitempty"`
+	End      *time.Time `json:"end,omitempty"`
+	Count    int        `json:"count,omitempty"`
+	Revision int        `json:"revision,omitempty"`
 }
 
 // MarshalJSON writes the policy without its defaults, such as {"catch_up":"all 3","jitter":"5m0s"}.
 func (p Policy) MarshalJSON() ([]byte, error) {
-	text := policyText{Count: p.Count, Window: durationText(p.Window), Jitter: durationText(p.Jitter), Start: timeText(p.Start), End: timeText(p.End)}
+	text := policyText{
+		Window: durationText(p.Window), Jitter: durationText(p.Jitter), Start: timeText(p.Start), End: timeText(p.End),
+		Count: p.Count, Revision: p.Revision,
+	}
 	if p.CatchUp != CatchUpLast {
 		text.CatchUp = p.CatchUp.String()
 	}
@@ -84,7 +88,7 @@ func (p *Policy) UnmarshalJSON(data []byte) (err error) {
 	if err := json.Unmarshal(data, &text); err != nil {
 		return err
 	}
-	*p = Policy{Count: text.Count}
+	*p = Policy{Count: text.Count, Revision: text.Revision}
 	if text.CatchUp != "" {
 		if p.CatchUp, err = ParseCatchUp(text.CatchUp); err != nil {
 			return err

@@ -19,9 +19,9 @@ func TestPolicyJSON(t *testing.T) {
 		{
 			recur.Policy{
 				CatchUp: recur.CatchUpAll(3), Window: 90 * time.Minute, Overlap: recur.OverlapAllow, Jitter: 1500 * time.Millisecond,
-				Start: at("2026-01-01T00:00:00.5Z"), End: at("2027-01-01T00:00:00Z"), Count: 7,
+				Start: at("2026-01-01T00:00:00.5Z"), End: at("2027-01-01T00:00:00Z"), Count: 7, Revision: 2,
 			},
-			`{"catch_up":"all 3","window":"1h30m0s","overlap":"allow","jitter":"1.5s","start":"2026-01-01T00:00:00.5Z","end":"2027-01-01T00:00:00Z","count":7}`,
+			`{"catch_up":"all 3","window":"1h30m0s","overlap":"allow","jitter":"1.5s","start":"2026-01-01T00:00:00.5Z","end":"2027-01-01T00:00:00Z","count":7,"revision":2}`,
 		},
 	} {
 		if got := string(must(json.Marshal(c.policy))); got != c.text {

@@ -46,6 +46,7 @@ type recurrences interface {
 //     passed, as while the task waits for its jitter or was put off, the tick keeps its time and gets a task of the new definition.
 //     A task whose time has come stays: it may be running.
 //   - A paused one takes the definition and stays paused.
+//   - One with a greater Policy.Revision stays as it is, in any state: a process of an older version does not bring its definition back.
 //
 // While a worker runs a task of the recurrence, another definition waits for the worker, as a change of a running task does: it
 // answers task.ErrRunning after the session's lock wait, and may be tried again later. The same definition does not wait.
@@ -75,7 +76,7 @@ func (t *Tx) Recur(ctx context.Context, name string, when recur.Timetable, spec 
 	if err != nil {
 		return task.Recurrence{}, t.fail(err)
 	}
-	if found && stands.Matches(wanted) && stands.State != task.RecurrenceStopped {
+	if found && (stands.Supersedes(wanted) || stands.Matches(wanted) && stands.State != task.RecurrenceStopped) {
 		return stands, nil
 	}
 	next, tick := wanted.Begin(now)
@@ -144,6 +145,9 @@ func (t *Tx) redefine(ctx context.Context, stands, wanted task.Recurrence) (task
 	r := locked[0]
 	if t.inScope != nil && !t.inScope(r.Kind) { // compared by the locked row: another transaction may have redefined it since
 		return task.Recurrence{}, t.fail(fmt.Errorf("recur %s of owner %s: %w", r.Name, r.Owner, task.ErrNameTaken))
+	}
+	if r.Supersedes(wanted) { // likewise
+		return r, nil
 	}
 	next := r.Redefine(wanted, t.now)
 	define := func(next task.Recurrence) error { return t.rows.DefineRecurrence(ctx, t.db, r, next) }

@@ -27,6 +27,58 @@ func (w *world) recur(t testing.TB, name string, when recur.Timetable, payload i
 	return r
 }
 
+// In a rollout, processes of the version before start too, and bring their definition.
+func TestRecurOfAnOlderRevision(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := t.Context()
+	revision := func(n int) recur.Policy { return recur.Policy{Revision: n} }
+	r := w.recur(t, "breakfast", weekly, 2, revision(2))
+	for n := range 2 {
+		stands := w.recur(t, "breakfast", recur.Every(time.Hour), n, revision(n))
+		want(t, "the task after an older definition", stands.Newest, r.Newest)
+		want(t, "the timetable after it", stands.Timetable, weekly)
+	}
+	w.wantPending(t, r)
+	again := w.recur(t, "breakfast", weekly, 3, revision(2))
+	want(t, "payload after another definition of the same revision", string(again.Payload), "3")
+	next := w.recur(t, "breakfast", weekly, 3, revision(3))
+	want(t, "revision after a newer one", next.Policy.Revision, 3)
+	w.wantPending(t, next)
+
+	_, err := w.StopRecurrence(ctx, "ann", "breakfast")
+	pipelinetest.Must(t, err)
+	want(t, "state of a stopped one after an older definition", w.recur(t, "breakfast", weekly, 2, revision(2)).State, task.RecurrenceStopped)
+	want(t, "state after the same revision", w.recur(t, "breakfast", weekly, 2, revision(3)).State, task.RecurrenceActive)
+}
+
+// An older definition that was read before a newer one is committed waits for it, and changes nothing.
+func TestRecurBesideANewerRevision(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := t.Context()
+	w.recur(t, "breakfast", weekly, 1, recur.Policy{})
+	_, err := w.PauseRecurrence(ctx, "ann", "breakfast", "") // so that no other task tells of the newer one
+	pipelinetest.Must(t, err)
+	older := make(chan task.Recurrence, 1)
+	pipelinetest.Must(t, w.InTx(ctx, func(tx *schedule.Tx) error {
+		_, err := tx.Recur(ctx, "breakfast", weekly, meal.Recurring("ann", 2), recur.Policy{Revision: 1})
+		if err != nil {
+			return err
+		}
+		go func() {
+			r, err := w.Recur(context.WithoutCancel(ctx), "breakfast", recur.Every(time.Hour), meal.Recurring("ann", 1), recur.Policy{})
+			if err != nil {
+				t.Error(err)
+			}
+			older <- r
+		}()
+		pipelinetest.Await(t, "the older definition to wait", func() bool { return pipelinetest.LockWaits(t, w.store.DB()) > 0 })
+		return nil
+	}))
+	want(t, "payload", string((<-older).Payload), "2")
+}
+
 // pending returns the owner's pending tasks, as rows.
 func (w *world) pending(t testing.TB, owner string) []task.Task {
 	t.Helper()

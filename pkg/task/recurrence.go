@@ -158,6 +158,11 @@ func (r Recurrence) Matches(other Recurrence) bool {
 		r.Subject == other.Subject && r.MaxAttempts == other.MaxAttempts && bytes.Equal(r.Payload, other.Payload)
 }
 
+// Supersedes reports whether the other definition is older, by its number.
+func (r Recurrence) Supersedes(other Recurrence) bool {
+	return r.Policy.Revision > other.Policy.Revision
+}
+
 // Redefine is the transition to the timetable, policy and tasks of another definition of the same owner and name. The newest
 // task stays. Another timetable holds from now on: nothing catches up with its ticks before.
 func (r Recurrence) Redefine(to Recurrence, now time.Time) Recurrence {
