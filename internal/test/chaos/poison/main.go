@@ -7,6 +7,8 @@
 //	chaos.exit   ends the process
 //	chaos.tick   is made by a recurrence; snoozes as long as its payload says, fails now and then, and has an effect: a line in chaos_ticks
 //	chaos.chain  has an effect, a line in chaos_chain, and schedules the next task of its owner
+//	chaos.debounced          takes a while, and has an effect: a line in chaos_debounced
+//	chaos.debounced_outside  likewise, outside its transaction
 //	chaos.limited  has an effect: a line in chaos_limited; of a queue of its own, if the configuration has it
 //	chaos.cut    ends its own connection
 //	chaos.full   fills a table in memory of its own
@@ -21,6 +23,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime"
 	"github.com/duetime/duetime/internal/command"
@@ -55,6 +59,12 @@ func run(ctx context.Context, env *process.Env) error {
 	misbehave(mux)
 	worker.Handle(mux, task.NewKind[tick]("chaos.tick", soon), ticked)
 	worker.Handle(mux, chain, linked)
+	worker.Handle(mux, task.NewKind[nothing]("chaos.debounced", soon), func(ctx context.Context, tx *worker.Tx, t worker.Task[nothing]) error {
+		return debounced(ctx, tx, t.ID)
+	})
+	worker.HandleOutside(mux, task.NewKind[nothing]("chaos.debounced_outside", soon), func(ctx context.Context, t worker.Task[nothing]) error {
+		return debounced(ctx, client.DB(), t.ID)
+	})
 	if slices.Contains(cfg.Queues, "limited") {
 		worker.Handle(mux, task.NewKind[nothing]("chaos.limited", task.Queue("limited")), limited)
 	}
@@ -91,6 +101,19 @@ func linked(ctx context.Context, tx *worker.Tx, t worker.Task[nothing]) error {
 	}
 	_, err = tx.ExecContext(ctx, `INSERT INTO chaos_chain (owner) VALUES (?)`, t.Owner)
 	return err
+}
+
+// debounced has its effect first: whatever ends the run later makes it come again.
+func debounced(ctx context.Context, db sqlx.ExecerContext, id task.ID) error {
+	if _, err := db.ExecContext(ctx, `INSERT INTO chaos_debounced (task_id, pid) VALUES (?, ?)`, id[:], os.Getpid()); err != nil {
+		return err
+	}
+	select {
+	case <-time.After(20 * time.Millisecond):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func limited(ctx context.Context, tx *worker.Tx, t worker.Task[nothing]) error {
