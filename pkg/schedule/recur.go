@@ -77,6 +77,9 @@ func (t *Tx) Recur(ctx context.Context, name string, when recur.Timetable, spec 
 		return task.Recurrence{}, t.fail(err)
 	}
 	if found && (stands.Supersedes(wanted) || stands.Matches(wanted) && stands.State != task.RecurrenceStopped) {
+		if err := t.checkScope(stands); err != nil {
+			return task.Recurrence{}, err
+		}
 		return stands, nil
 	}
 	next, tick := wanted.Begin(now)
@@ -143,11 +146,11 @@ func (t *Tx) redefine(ctx context.Context, stands, wanted task.Recurrence) (task
 		return task.Recurrence{}, err
 	}
 	r := locked[0]
-	if t.inScope != nil && !t.inScope(r.Kind) { // compared by the locked row: another transaction may have redefined it since
-		return task.Recurrence{}, t.fail(fmt.Errorf("recur %s of owner %s: %w", r.Name, r.Owner, task.ErrNameTaken))
+	if err := t.checkScope(r); err != nil { // by the locked row: another transaction may have redefined it since
+		return task.Recurrence{}, err
 	}
-	if r.Supersedes(wanted) { // likewise
-		return r, nil
+	if r.Supersedes(wanted) { // likewise, and the task that was taken back may be the newer definition's
+		return task.Recurrence{}, t.fail(fmt.Errorf("recur %s of owner %s: %w", r.Name, r.Owner, errMovedOn))
 	}
 	next := r.Redefine(wanted, t.now)
 	define := func(next task.Recurrence) error { return t.rows.DefineRecurrence(ctx, t.db, r, next) }
@@ -161,6 +164,14 @@ func (t *Tx) redefine(ctx context.Context, stands, wanted task.Recurrence) (task
 	taken = append(taken, task.Task{}) // none
 	next, tick := next.Remake(taken[0], t.now)
 	return t.begin(ctx, next, tick, define)
+}
+
+// checkScope refuses a recurrence whose kind the caller does not see.
+func (t *Tx) checkScope(r task.Recurrence) error {
+	if t.inScope == nil || t.inScope(r.Kind) {
+		return nil
+	}
+	return t.fail(fmt.Errorf("recur %s of owner %s: %w", r.Name, r.Owner, task.ErrNameTaken))
 }
 
 // newestStays reports whether the newest task of an active recurrence is pending and its time has come. The row says so, which is

@@ -55,28 +55,39 @@ func TestRecurOfAnOlderRevision(t *testing.T) {
 // An older definition that was read before a newer one is committed waits for it, and changes nothing.
 func TestRecurBesideANewerRevision(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	ctx := t.Context()
-	w.recur(t, "breakfast", weekly, 1, recur.Policy{})
-	_, err := w.PauseRecurrence(ctx, "ann", "breakfast", "") // so that no other task tells of the newer one
-	pipelinetest.Must(t, err)
-	older := make(chan task.Recurrence, 1)
-	pipelinetest.Must(t, w.InTx(ctx, func(tx *schedule.Tx) error {
-		_, err := tx.Recur(ctx, "breakfast", weekly, meal.Recurring("ann", 2), recur.Policy{Revision: 1})
-		if err != nil {
-			return err
-		}
-		go func() {
-			r, err := w.Recur(context.WithoutCancel(ctx), "breakfast", recur.Every(time.Hour), meal.Recurring("ann", 1), recur.Policy{})
-			if err != nil {
-				t.Error(err)
+	for _, paused := range []bool{true, false} { // a paused one has no other task that tells of the newer one
+		t.Run(fmt.Sprint("paused ", paused), func(t *testing.T) {
+			t.Parallel()
+			w := onStore(t, worldtest.NewStore(t, "test", store.Options{LockWait: time.Minute}))
+			ctx := t.Context()
+			w.recur(t, "breakfast", weekly, 1, recur.Policy{})
+			if paused {
+				_, err := w.PauseRecurrence(ctx, "ann", "breakfast", "")
+				pipelinetest.Must(t, err)
 			}
-			older <- r
-		}()
-		pipelinetest.Await(t, "the older definition to wait", func() bool { return pipelinetest.LockWaits(t, w.store.DB()) > 0 })
-		return nil
-	}))
-	want(t, "payload", string((<-older).Payload), "2")
+			older := make(chan task.Recurrence, 1)
+			pipelinetest.Must(t, w.InTx(ctx, func(tx *schedule.Tx) error {
+				_, err := tx.Recur(ctx, "breakfast", weekly, meal.Recurring("ann", 2), recur.Policy{Revision: 1})
+				if err != nil {
+					return err
+				}
+				go func() {
+					r, err := w.Recur(context.WithoutCancel(ctx), "breakfast", recur.Every(time.Hour), meal.Recurring("ann", 1), recur.Policy{})
+					if err != nil {
+						t.Error(err)
+					}
+					older <- r
+				}()
+				pipelinetest.Await(t, "the older definition to wait", func() bool { return pipelinetest.LockWaits(t, w.store.DB()) > 0 })
+				return nil
+			}))
+			r := <-older
+			want(t, "payload", string(r.Payload), "2")
+			if !paused {
+				w.wantPending(t, r)
+			}
+		})
+	}
 }
 
 // pending returns the owner's pending tasks, as rows.
@@ -649,6 +660,9 @@ func TestScopedRecurLeavesOtherKinds(t *testing.T) {
 		return nil
 	}))
 	wantIs(t, <-answered, task.ErrNameTaken)
+	wantIs(t, scoped(), task.ErrNameTaken)
+	_, err = w.Recur(t.Context(), "breakfast", weekly, other.Recurring("ann", 3), recur.Policy{Revision: 1})
+	pipelinetest.Must(t, err)
 	wantIs(t, scoped(), task.ErrNameTaken)
 	r, err := w.Recurrence(t.Context(), "ann", "breakfast")
 	pipelinetest.Must(t, err)
