@@ -99,6 +99,9 @@ func (s *Store) OwnerRecurrences(ctx context.Context, q sqlx.QueryerContext, own
 	return found, nil
 }
 
+// maxOwnerRead is how many pending rows of an owner are read to find ticks among them.
+const maxOwnerRead = 10_000
+
 // PendingTicks reads the ids of the pending tasks that some recurrences of an owner have made, without locking them.
 func (s *Store) PendingTicks(ctx context.Context, q sqlx.QueryerContext, owner string, recurrences []task.ID) ([]task.ID, error) {
 	made := make(map[task.ID]bool, len(recurrences))
@@ -107,17 +110,49 @@ func (s *Store) PendingTicks(ctx context.Context, q sqlx.QueryerContext, owner s
 	}
 	var ids []task.ID
 	var t task.Task
-	// By the owner's pending rows: a task may be of an earlier kind, and a kind has many more rows that have ended.
+	rows := 0
+	// By the owner's pending rows first: recurrences that have ticked for long have many more rows that have ended.
 	where, args := s.pendingOf(owner, "")
-	err := forEach(ctx, q, "SELECT id, dedup_key"+where+" AND "+ofTicks, args, []any{idBytes{&t.ID}, &t.DedupKey}, func() {
+	err := forEach(ctx, q, "SELECT id, COALESCE(dedup_key, '')"+where+" LIMIT ?", append(args, maxOwnerRead), []any{idBytes{&t.ID}, &t.DedupKey}, func() {
+		rows++
 		if id, _, _ := t.Tick(); made[id] {
 			ids = append(ids, t.ID)
 		}
 	})
+	if err == nil && rows == maxOwnerRead {
+		ids, err = s.pendingTicksByKey(ctx, q, owner, recurrences)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read pending ticks of owner %s: %w", owner, err)
 	}
 	return ids, nil
+}
+
+// pendingTicksByKey is PendingTicks by the keys of ticks, of all kinds of the owner: a task may be of a kind that its recurrence had.
+func (s *Store) pendingTicksByKey(ctx context.Context, q sqlx.QueryerContext, owner string, recurrences []task.ID) (ids []task.ID, err error) {
+	const of = "owner = ? AND kind = ? AND dedup_key >= ? AND dedup_key < ?"
+	from := " FROM duetime_tasks" + s.dialect.force("duetime_tasks_dedup") + " WHERE "
+	for kind := ""; ; {
+		var next string
+		err := forEach(ctx, q, "SELECT kind"+from+"owner = ? AND kind > ? ORDER BY kind LIMIT 1", []any{owner, kind}, []any{&next}, func() {})
+		if err != nil || next == "" {
+			return ids, err
+		}
+		kind = next
+		for part := range slices.Chunk(recurrences, keysPerRead) {
+			var args []any
+			for _, id := range part {
+				key := strings.TrimSuffix(task.Recurrence{ID: id}.Extra(time.UnixMilli(0)).DedupKey, ":0")
+				args = append(args, owner, kind, key+":", key+";") // the character after the colon
+			}
+			var id task.ID
+			err := forEach(ctx, q, "SELECT id"+from+"("+strings.Repeat(" OR "+of, len(part))[len(" OR "):]+") AND state = 0", args,
+				[]any{idBytes{&id}}, func() { ids = append(ids, id) })
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
 }
 
 // ofTicks is the condition that the row of duetime_tasks is a recurrence's: its key is r<id>:<tick>, with 22 characters of id.

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/recur"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -171,6 +173,35 @@ func TestLockFreeRecurrences(t *testing.T) {
 	value[[]task.Recurrence](t)(s.LockFreeRecurrences(t.Context(), two, []task.ID{cid.ID}, []task.ID{ann.Newest})) // the only one
 	if others := value[[]task.Recurrence](t)(s.LockFreeRecurrences(t.Context(), one, []task.ID{cid.ID}, []task.ID{cid.Newest})); len(others) != 1 {
 		t.Error("a recurrence whose newest task is another one was kept locked")
+	}
+}
+
+// An owner of many pending tasks stops one recurrence after the other: each stop reads a bounded number of rows, and the ticks.
+func TestPendingTicksOfACrowdedOwner(t *testing.T) {
+	t.Parallel()
+	s, _ := openMySQLStore(t, store.Options{MaxOpen: 1}) // whose session counts all
+	r, other := newRecurrence(t, "ann", "meals"), newRecurrence(t, "ann", "walks")
+	was := r
+	was.Kind = "meal.early"
+	ended := r.Extra(t0)
+	pending := inserted(t, s, r.Extra(t0.Add(time.Second)), was.Extra(t0.Add(2*time.Second)), other.Extra(t0), ended)
+	must(t, exec(s.DB(), "UPDATE duetime_tasks SET state = 1 WHERE id = ?", ended.ID[:]))
+	read := func() (n int) {
+		var name string
+		must(t, s.DB().QueryRowxContext(t.Context(), "SHOW SESSION STATUS LIKE 'Handler_read_next'").Scan(&name, &n))
+		return n
+	}
+	for _, crowd := range []int{1000, 30_000} {
+		must(t, exec(s.DB(), "INSERT INTO duetime_tasks (id, kind, owner, due_at, run_at, payload, created_at, updated_at)"+
+			" SELECT UNHEX(LPAD(HEX(seq + "+strconv.Itoa(crowd)+"), 32, '0')), 'meal.done', 'ann', 0, 0, '7', 0, 0 FROM "+pipelinetest.Numbers(1, crowd)))
+		before := read()
+		got := value[[]task.ID](t)(s.PendingTicks(t.Context(), s.DB(), "ann", []task.ID{r.ID}))
+		if n := read() - before; n > 11_000 {
+			t.Errorf("read %d rows of %d", n, crowd)
+		}
+		if d := cmp.Diff(ids(pending[:2]), got, cmpopts.SortSlices(func(a, b task.ID) bool { return a.String() < b.String() })); d != "" {
+			t.Errorf("pending ticks beside %d tasks (-want +got):\n%s", crowd, d)
+		}
 	}
 }
 
