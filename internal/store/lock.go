@@ -77,15 +77,15 @@ func (s *Store) lockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID, 
 // there is no such row.
 func (s *Store) LockOwner(ctx context.Context, q sqlx.ExtContext, owner, kind string) ([]task.Task, time.Time, error) {
 	// The rows are found without locks, then locked by id, one after the other: locking through the owner's index would take
-	// locks in another order than every other statement.
+	// locks in another order than every other statement. They are the first of the index, so that each page of a large owner reads few.
 	where, args := s.pendingOf(owner, kind)
 	text := s.dialect.stateThen(s.dialect.now()+", version <> found_version, "+wholeRow.list) +
-		" FROM (SELECT id AS found, version AS found_version" + where + " ORDER BY id LIMIT ?) AS owned" +
+		" FROM (SELECT * FROM (SELECT id AS found, version AS found_version" + where + " LIMIT ?) AS page ORDER BY found LIMIT ?) AS owned" +
 		s.dialect.leftFirst() + "duetime_tasks" + s.dialect.force("PRIMARY") + " ON id = found" + s.dialect.ForUpdate()
 	for {
 		var ms int64
 		var changed anyTrue
-		tasks, err := s.query(ctx, q, text, append(args, task.MaxPerCall+1), writable{}, &ms, &changed)
+		tasks, err := s.query(ctx, q, text, append(args, task.MaxPerCall+1, task.MaxPerCall+1), writable{}, &ms, &changed)
 		if err == nil && len(tasks) == 0 {
 			return nil, time.Time{}, s.checkPrimary(ctx, q)
 		}

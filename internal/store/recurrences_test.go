@@ -3,7 +3,6 @@ package store_test
 import (
 	"context"
 	"errors"
-	"strconv"
 	"testing"
 	"time"
 
@@ -186,23 +185,32 @@ func TestPendingTicksOfACrowdedOwner(t *testing.T) {
 	ended := r.Extra(t0)
 	pending := inserted(t, s, r.Extra(t0.Add(time.Second)), was.Extra(t0.Add(2*time.Second)), other.Extra(t0), ended)
 	must(t, exec(s.DB(), "UPDATE duetime_tasks SET state = 1 WHERE id = ?", ended.ID[:]))
-	read := func() (n int) {
-		var name string
-		must(t, s.DB().QueryRowxContext(t.Context(), "SHOW SESSION STATUS LIKE 'Handler_read_next'").Scan(&name, &n))
-		return n
-	}
 	for _, crowd := range []int{1000, 30_000} {
-		must(t, exec(s.DB(), "INSERT INTO duetime_tasks (id, kind, owner, due_at, run_at, payload, created_at, updated_at)"+
-			" SELECT UNHEX(LPAD(HEX(seq + "+strconv.Itoa(crowd)+"), 32, '0')), 'meal.done', 'ann', 0, 0, '7', 0, 0 FROM "+pipelinetest.Numbers(1, crowd)))
-		before := read()
+		crowdOf(t, s, "ann", crowd)
+		before := rowsRead(t, s)
 		got := value[[]task.ID](t)(s.PendingTicks(t.Context(), s.DB(), "ann", []task.ID{r.ID}))
-		if n := read() - before; n > 11_000 {
+		if n := rowsRead(t, s) - before; n > 11_000 {
 			t.Errorf("read %d rows of %d", n, crowd)
 		}
 		if d := cmp.Diff(ids(pending[:2]), got, cmpopts.SortSlices(func(a, b task.ID) bool { return a.String() < b.String() })); d != "" {
 			t.Errorf("pending ticks beside %d tasks (-want +got):\n%s", crowd, d)
 		}
 	}
+}
+
+// crowdOf gives the owner n pending tasks, whose ids differ from those of fewer.
+func crowdOf(t *testing.T, s *store.Store, owner string, n int) {
+	t.Helper()
+	must(t, exec(s.DB(), "INSERT INTO duetime_tasks (id, kind, owner, due_at, run_at, payload, created_at, updated_at)"+
+		" SELECT UNHEX(LPAD(HEX(seq), 32, '0')), 'meal.done', ?, 0, 0, '7', 0, 0 FROM "+pipelinetest.Numbers(n+1, 2*n), owner))
+}
+
+// rowsRead is how many rows the store's only session has read in the order of an index.
+func rowsRead(t *testing.T, s *store.Store) (n int) {
+	t.Helper()
+	var name string
+	must(t, s.DB().QueryRowxContext(t.Context(), "SHOW SESSION STATUS LIKE 'Handler_read_next'").Scan(&name, &n))
+	return n
 }
 
 func count(t *testing.T, s *store.Store, query string) (n int) {
