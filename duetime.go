@@ -23,6 +23,7 @@ import (
 	"github.com/duetime/duetime/internal/config"
 	"github.com/duetime/duetime/internal/metric"
 	"github.com/duetime/duetime/internal/parts"
+	"github.com/duetime/duetime/internal/presence"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/schedule"
@@ -207,6 +208,10 @@ func (c *Client) Work(ctx context.Context, mux *worker.Mux) error {
 	if err := c.parts.CheckConnections(ctx, pools); err != nil {
 		c.parts.Log.WarnContext(ctx, "connections not compared with MySQL's", slog.Any("err", err))
 	}
+	if len(cfg.Worker.Queues) == 0 {
+		cfg.Worker.Queues = mux.Queues()
+	}
+	defer presence.Start(presence.Config{Role: "worker", Queues: cfg.Worker.Queues, Logger: c.parts.Log}, c.parts.Store).Stop()
 	return c.work(ctx, w)
 }
 

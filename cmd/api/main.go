@@ -14,6 +14,7 @@ import (
 	"github.com/duetime/duetime/internal/api"
 	"github.com/duetime/duetime/internal/command"
 	"github.com/duetime/duetime/internal/config"
+	"github.com/duetime/duetime/internal/presence"
 	"github.com/duetime/duetime/internal/process"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/trust"
@@ -50,6 +51,7 @@ func run(ctx context.Context, env *process.Env) error {
 	if err := client.Ready(ctx); err != nil {
 		return err
 	}
+	defer presence.Start(presence.Config{Role: "api", Logger: env.Log()}, store.On(client.DB(), store.MySQL)).Stop()
 	if _, err := env.ServeBy(ctx, server, "api", section.Listen); err != nil {
 		return err
 	}

@@ -17,6 +17,8 @@ import (
 
 	"github.com/duetime/duetime/internal/build"
 	"github.com/duetime/duetime/internal/config"
+	"github.com/duetime/duetime/internal/parts"
+	"github.com/duetime/duetime/internal/presence"
 	"github.com/duetime/duetime/internal/process"
 	"github.com/duetime/duetime/pkg/console"
 )
@@ -49,7 +51,10 @@ Without users, tokens and proxies everybody on this machine may do everything, a
 			if err != nil {
 				return err
 			}
-			return t.with(cmd.Context(), func(c *console.Console) error { return t.serveConsole(cmd.Context(), c, cfg, addr) })
+			return t.withParts(cmd.Context(), func(p *parts.Parts, c *console.Console) error {
+				defer presence.Start(presence.Config{Role: "console", Logger: t.log}, p.Store).Stop()
+				return t.serveConsole(cmd.Context(), c, cfg, addr)
+			})
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", "", "host:port of the pages, or a port of this machine; default is console.listen")

@@ -22,7 +22,8 @@ func (t *tool) leaderShow() *cobra.Command {
 		Use: "show", Short: "Show the newest term of event and daemon", Args: cobra.NoArgs,
 		Long: `Show the newest term of event and daemon.
 
-The epoch is that of the newest election. The event leader claims in every shard each second, each four seconds where there
+The epoch is that of the newest election. A process that leads says so in MySQL every few seconds: where none has for 15 s, as after a
+crash or in a restored backup, no living process leads the term. The event leader claims in every shard each second, each four seconds where there
 are many: as long as one works, all shards stand at its epoch.`,
 	}
 	shows(t, cmd, (*console.Console).Leaders, func(_ context.Context, _ *console.Console, all []console.Leader) error { return t.writeLeaders(all) })
@@ -30,16 +31,19 @@ are many: as long as one works, all shards stand at its epoch.`,
 }
 
 func (t *tool) writeLeaders(leaders []console.Leader) error {
-	lines := [][]string{{"LEADER", "EPOCH", "SHARDS AT IT", "ASKED TO RESIGN"}}
+	lines := [][]string{{"LEADER", "EPOCH", "LED BY", "SHARDS AT IT", "ASKED TO RESIGN"}}
 	for _, l := range leaders {
-		shards, asked := "-", "no"
+		shards, asked, by := "-", "no", "no living process"
 		if l.Shards != nil {
 			shards = fmt.Sprintf("%d of %d", *l.Shards, *l.Of)
 		}
 		if l.Resigns {
 			asked = "yes"
 		}
-		lines = append(lines, []string{l.Name, strconv.FormatInt(l.Epoch, 10), shards, asked})
+		if l.Host != "" {
+			by = oneLine(l.Host)
+		}
+		lines = append(lines, []string{l.Name, strconv.FormatInt(l.Epoch, 10), by, shards, asked})
 	}
 	return writeTable(t.out, lines)
 }

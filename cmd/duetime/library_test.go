@@ -58,6 +58,7 @@ var inLibrary = map[string][]any{
 	"verify":            {(*console.Console).Verify},
 	"leader show":       {(*console.Console).Leaders},
 	"leader resign":     {(*console.Console).Resign},
+	"processes":         {(*console.Console).Processes},
 	"shard stat":        {(*console.Console).Shards, (*console.Console).ShardChange, (*console.Console).Horizon},
 	"shard rebuild":     {(*console.Console).Rebuild},
 	"shard grow":        {(*console.Console).ChangeShards, (*console.Console).PauseShards, (*console.Console).CancelShards},

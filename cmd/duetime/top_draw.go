@@ -161,7 +161,7 @@ func (p picture) drawStates(s style) []string {
 }
 
 func (p picture) drawLeaders(s style) []string {
-	lines := []string{s.head(" LEADER   EPOCH  SHARDS AT IT")}
+	lines := []string{s.head(" LEADER   EPOCH  SHARDS AT IT  LED BY")}
 	for _, l := range p.Leaders {
 		at := ""
 		if l.Shards != nil {
@@ -170,10 +170,14 @@ func (p picture) drawLeaders(s style) []string {
 				at = s.bad(at)
 			}
 		}
-		if l.Epoch == 0 {
-			at = s.bad("nobody has ever led")
+		by := printable(l.Host)
+		if l.Host == "" {
+			by = s.bad("no living process")
 		}
-		lines = append(lines, fmt.Sprintf(" %-8s %5d  %s", l.Name, l.Epoch, at))
+		if l.Epoch == 0 {
+			by = s.bad("nobody has ever led")
+		}
+		lines = append(lines, fmt.Sprintf(" %-8s %5d  %s  %s", l.Name, l.Epoch, fit(at, 12), by))
 	}
 	return lines
 }

@@ -20,7 +20,7 @@ func busy(queues, shards int) picture {
 			NowMs:    now,
 			States:   map[string]int64{"pending": 1234567, "done": 9_876_543_210, "cancelled": 12, "dead": 3},
 			WindowMs: 10_000, Scheduled: 123_456, Fired: 98_765, LagMs: console.Lag{P50: 3, P99: 1234, Max: 2 * 3600 * 1000},
-			Leaders:   []console.Leader{{Name: "event", Epoch: 7, Shards: new(shards), Of: new(shards)}, {Name: "daemon"}},
+			Leaders:   []console.Leader{{Name: "event", Epoch: 7, Shards: new(shards), Of: new(shards), Host: "event-7f9c"}, {Name: "daemon"}},
 			Namespace: "pets", TookMs: 12,
 		},
 		interval: 2 * time.Second, fired: []int64{1, 2, 3, 4, 5, 6, 7, 98_765},
@@ -71,9 +71,9 @@ func TestFrame(t *testing.T) {
 
  pending 1,234,567   done 9,876,543,210   cancelled 12   dead 3
 
- LEADER   EPOCH  SHARDS AT IT
- event        7  3 of 4
- daemon       0  nobody has ever led
+ LEADER   EPOCH  SHARDS AT IT  LED BY
+ event        7  3 of 4        event-7f9c
+ daemon       0                nobody has ever led
 
  shards  ▁▃▅█      6 entries, 0 to 3 a shard
  markers ■■◪□      2 of 4 whole
@@ -92,6 +92,10 @@ func TestFrame(t *testing.T) {
 	}
 	if diff := cmp.Diff(strings.Split(want, "\n"), got); diff != "" {
 		t.Errorf("frame (-want +got):\n%s", diff)
+	}
+	f.Leaders[0].Host = ""
+	if text := f.draw(100, 24, plain); !strings.Contains(text, "event        7  3 of 4        no living process") {
+		t.Errorf("a term that nobody leads:\n%s", text)
 	}
 	f.Queues[2].Degraded, f.IndexErr = 3, errors.New("dial tcp: refused")
 	for _, want := range []string{"queue-2                          0          -  degraded, workers that look in MySQL: 3", "\n Redis is away: dial tcp: refused"} {

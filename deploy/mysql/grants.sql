@@ -3,11 +3,14 @@
 --
 --   SCHEMA=duetime envsubst < deploy/mysql/grants.sql | mysql
 --
+-- Each long-running process writes a row of its own in duetime_processes, and deletes those of processes that crashed.
+--
 -- Nobody updates or deletes a line of the history, but for the daemon, which deletes what is past its retention.
 
 -- event: elections. It reads no task.
 GRANT SELECT ON `${SCHEMA}`.duetime_layout TO duetime_event@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_event@'%';
+GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_processes TO duetime_event@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_epochs TO duetime_event@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_event@'%';
 
@@ -16,6 +19,7 @@ GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_event@'%';
 -- column that it inserts.)
 GRANT SELECT, UPDATE (shards_from, moved, to_move, horizon_ms, partial) ON `${SCHEMA}`.duetime_layout TO duetime_daemon@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_daemon@'%';
+GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_processes TO duetime_daemon@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_epochs TO duetime_daemon@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_tasks TO duetime_daemon@'%';
 GRANT SELECT, DELETE ON `${SCHEMA}`.duetime_labels TO duetime_daemon@'%';
@@ -29,6 +33,7 @@ GRANT SELECT, DELETE ON `${SCHEMA}`.duetime_blocks TO duetime_daemon@'%';
 -- worker: runs tasks, and schedules those that follow from them.
 GRANT SELECT ON `${SCHEMA}`.duetime_layout TO duetime_worker@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_worker@'%';
+GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_processes TO duetime_worker@'%';
 GRANT SELECT, INSERT, DELETE ON `${SCHEMA}`.duetime_blocks TO duetime_worker@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_tasks TO duetime_worker@'%';
 GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_labels TO duetime_worker@'%';
@@ -53,6 +58,7 @@ GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_history TO duetime_game@'%';
 -- api: schedules, moves, cancels and retries tasks for its callers, and makes operations.
 GRANT SELECT ON `${SCHEMA}`.duetime_layout TO duetime_api@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_api@'%';
+GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_processes TO duetime_api@'%';
 GRANT SELECT, INSERT, DELETE ON `${SCHEMA}`.duetime_blocks TO duetime_api@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_tasks TO duetime_api@'%';
 GRANT SELECT, INSERT ON `${SCHEMA}`.duetime_labels TO duetime_api@'%';
@@ -65,6 +71,7 @@ GRANT INSERT ON `${SCHEMA}`.duetime_history TO duetime_api@'%';
 GRANT SELECT, UPDATE (shards, shards_ever, shards_from, generation, paused, moved, to_move)
   ON `${SCHEMA}`.duetime_layout TO duetime_operator@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_migrations TO duetime_operator@'%';
+GRANT SELECT, INSERT, UPDATE, DELETE ON `${SCHEMA}`.duetime_processes TO duetime_operator@'%';
 GRANT SELECT, INSERT, DELETE ON `${SCHEMA}`.duetime_blocks TO duetime_operator@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_epochs TO duetime_operator@'%';
 GRANT SELECT, INSERT, UPDATE ON `${SCHEMA}`.duetime_tasks TO duetime_operator@'%';

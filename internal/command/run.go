@@ -15,6 +15,7 @@ import (
 	"github.com/duetime/duetime/internal/elect"
 	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/parts"
+	"github.com/duetime/duetime/internal/presence"
 	"github.com/duetime/duetime/internal/process"
 	"github.com/duetime/duetime/internal/tracing"
 	"github.com/duetime/duetime/internal/trust"
@@ -70,7 +71,15 @@ func Stand(ctx context.Context, env *process.Env, p *parts.Parts, c Candidate) e
 	if err := p.AwaitSchema(ctx); err != nil {
 		return err
 	}
-	elector, err := openElector(p, metrics.changed)
+	reporter := presence.Start(presence.Config{Role: c.Name, Logger: p.Log}, p.Store)
+	defer reporter.Stop()
+	elector, err := openElector(p, func(leading bool, epoch int64) {
+		metrics.changed(leading, epoch)
+		if !leading {
+			epoch = 0
+		}
+		reporter.Lead(epoch)
+	})
 	if err != nil {
 		return err
 	}

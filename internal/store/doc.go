@@ -1,5 +1,5 @@
 // Package store owns all SQL of the pipeline: the tables duetime_tasks, duetime_epochs, duetime_layout, duetime_requests,
-// duetime_history, duetime_blocks and duetime_handovers, on MySQL 8, MariaDB from 10.6, and SQLite.
+// duetime_history, duetime_blocks, duetime_handovers and duetime_processes, on MySQL 8, MariaDB from 10.6, and SQLite.
 //
 // What it promises:
 //   - Every time is the database's, in Unix milliseconds; this process's clock is never used.
@@ -27,7 +27,7 @@
 //   - duetime_tasks, figures: counts.go, stats.go, stats_live.go (what duetime top shows), audit.go (rows that are wrong).
 //     Bounded reads for views: spans.go (counts and samples by time), ahead.go, lag_sample.go, dead.go.
 //   - duetime_layout: layout.go, and shardchange.go, which also moves rows to other shards. duetime_epochs: epochs.go. duetime_requests: requests.go. duetime_history: history.go, acts.go (of operators).
-//     duetime_handovers: handover.go. duetime_blocks: blocks.go. Migrations: migrate.go.
+//     duetime_handovers: handover.go. duetime_blocks: blocks.go. duetime_processes: processes.go. Migrations: migrate.go.
 //
 // The other files: store.go and open.go make a handle, session.go sets up its sessions. conn.go guards a connection, with
 // conn_tx.go (lost transactions), conn_chain.go (COMMIT AND CHAIN), conn_rows.go and conn_stmt.go. primary.go reads from

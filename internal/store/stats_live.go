@@ -20,6 +20,7 @@ type Live struct {
 	Paused                 map[string]time.Time
 	Degraded               map[string]int // workers, by queue; others are absent
 	Epochs                 map[string]int64
+	Processes              []Process
 	Unhandled              []Unhandled // tasks that wait for a worker of their kind, among the next ones by run time
 }
 
@@ -85,6 +86,9 @@ func (s *Store) liveRequests(ctx context.Context, l *Live, _ time.Duration) (err
 		return err
 	}
 	if l.Unhandled, err = s.Unhandled(ctx, liveUnhandled); err != nil {
+		return err
+	}
+	if l.Processes, err = s.Processes(ctx); err != nil {
 		return err
 	}
 	l.Epochs, err = counts[string](ctx, s.db, "SELECT name, epoch FROM duetime_epochs")

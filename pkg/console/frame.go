@@ -59,7 +59,7 @@ func (c *Console) Frame(ctx context.Context) (Frame, error) {
 		Namespace: c.cfg.Namespace, NowMs: live.Now.UnixMilli(), States: map[string]int64{},
 		WindowMs: frameWindow.Milliseconds(), Scheduled: live.Scheduled, Fired: live.Fired,
 		LagMs:  lagOf(live.LagP50, live.LagP99, live.LagMax),
-		Queues: queuesOf(c.cfg.Queues, live), Leaders: leadersOf(live.Epochs, shards), Shards: shardsOf(shards),
+		Queues: queuesOf(c.cfg.Queues, live), Leaders: leadersOf(live.Epochs, live.Processes, shards), Shards: shardsOf(shards),
 		Unhandled: unhandledOf(live.Unhandled), TookMs: time.Since(began).Milliseconds(),
 	}
 	f.IndexErr = err

@@ -27,6 +27,12 @@ func TestQueuesWithSomethingToSayComeFirst(t *testing.T) {
 
 func TestLeadersSayHowManyShardsFollow(t *testing.T) {
 	t.Parallel()
-	got := leadersOf(map[string]int64{"event": 7}, []index.Shard{{Epoch: 7}, {Epoch: 7}, {Epoch: 6}, {Epoch: 7}})
-	diff(t, "leaders", []Leader{{Name: "event", Epoch: 7, Shards: new(3), Of: new(4)}, {Name: "daemon"}}, got)
+	alive := []store.Process{
+		{Role: "event", Host: "old", Detail: store.ProcessDetail{Epoch: 6}},
+		{Role: "event", Host: "new", Detail: store.ProcessDetail{Epoch: 7}},
+		{Role: "event", Host: "queued"},
+		{Role: "daemon", Host: "queued"},
+	}
+	got := leadersOf(map[string]int64{"event": 7}, alive, []index.Shard{{Epoch: 7}, {Epoch: 7}, {Epoch: 6}, {Epoch: 7}})
+	diff(t, "leaders", []Leader{{Name: "event", Epoch: 7, Shards: new(3), Of: new(4), Host: "new"}, {Name: "daemon"}}, got)
 }

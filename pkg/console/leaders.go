@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -37,10 +38,11 @@ type Leader struct {
 	Epoch   int64  `json:"epoch"`            // in MySQL; 0 if nobody has ever led
 	Shards  *int   `json:"shards,omitempty"` // of event: shards that were claimed under the epoch
 	Of      *int   `json:"of,omitempty"`
-	Resigns bool   `json:"resigns"` // it was asked to resign
+	Resigns bool   `json:"resigns"`        // it was asked to resign
+	Host    string `json:"host,omitempty"` // of the living process that says that it leads this term; empty if none does
 }
 
-// Leaders reads the newest terms.
+// Leaders reads the newest terms, and which living processes lead them.
 func (c *Console) Leaders(ctx context.Context) ([]Leader, error) {
 	epochs, asked := map[string]int64{}, map[string]int64{}
 	var err error
@@ -52,22 +54,31 @@ func (c *Console) Leaders(ctx context.Context) ([]Leader, error) {
 			return nil, err
 		}
 	}
+	alive, err := c.store.Processes(ctx)
+	if err != nil {
+		return nil, err
+	}
 	shards, err := c.indexShards(ctx)
 	if err != nil {
 		return nil, err
 	}
-	leaders := leadersOf(epochs, shards)
+	leaders := leadersOf(epochs, alive, shards)
 	for i, l := range leaders {
 		leaders[i].Resigns = l.Epoch > 0 && asked[l.Name] >= l.Epoch
 	}
 	return leaders, nil
 }
 
-// leadersOf counts for event how many shards have its epoch.
-func leadersOf(epochs map[string]int64, shards []index.Shard) []Leader {
+// leadersOf finds the processes that lead, and counts for event how many shards have its epoch.
+func leadersOf(epochs map[string]int64, alive []store.Process, shards []index.Shard) []Leader {
 	var leaders []Leader
 	for _, name := range LeaderNames() {
 		l := Leader{Name: name, Epoch: epochs[name]}
+		for _, p := range alive {
+			if p.Role == name && p.Detail.Epoch == l.Epoch && l.Epoch > 0 {
+				l.Host = p.Host
+			}
+		}
 		if name == LeaderEvent && len(shards) > 0 {
 			l.Shards, l.Of = new(int), new(len(shards))
 			for _, s := range shards {

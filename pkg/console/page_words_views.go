@@ -168,6 +168,8 @@ func figureWords() map[string]words {
 		"leaders":         {"Leaders", "领导者"},
 		"leader":          {"Leader", "领导者"},
 		"term":            {"Term", "任期"},
+		"ledby":           {"Led by", "当前进程"},
+		"nobody":          {"no living process", "没有存活的进程"},
 		"shards":          {"Shards", "分片"},
 		"marker":          {"Marker", "标记"},
 		"rate":            {"Rate", "速率"},

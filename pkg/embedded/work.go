@@ -11,6 +11,7 @@ import (
 
 	"github.com/duetime/duetime/internal/dispatch"
 	"github.com/duetime/duetime/internal/elect"
+	"github.com/duetime/duetime/internal/presence"
 	"github.com/duetime/duetime/internal/reconcile"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/pkg/worker"
@@ -37,6 +38,7 @@ func (p *Pipeline) Work(ctx context.Context, mux *worker.Mux) error {
 	if err != nil {
 		return err
 	}
+	defer presence.Start(presence.Config{Role: "embedded", Queues: mux.Queues(), Logger: p.cfg.Logger}, p.store).Stop()
 	group, ctx := errgroup.WithContext(ctx)
 	for _, stage := range stages {
 		group.Go(func() error { return stage(ctx) })

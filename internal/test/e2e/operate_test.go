@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -56,9 +58,74 @@ func TestLeaderHandsOverWhenAsked(t *testing.T) {
 	if n := first.Says("resigning as an operator asked"); n != resigned+1 {
 		t.Errorf("resigned %d times, want %d: a request is for the terms up to it alone", n, resigned+1)
 	}
-	code, said := p.Duetime(t, "leader", "show")
-	if code != 0 || !strings.Contains(said, "event") {
-		t.Errorf("show: exit code %d, said %q", code, said)
+}
+
+// alive returns the processes that the tool lists, as "role, whether it leads, [queues]", and the hosts of the leaders that it shows.
+func alive(t *testing.T, p pipelinetest.Deployment) (processes []string, leaders map[string]string) {
+	t.Helper()
+	var listed []struct {
+		Role          string
+		Epoch         int64
+		Queues        []string
+		Host, Version string
+		PID           int
+	}
+	var led []struct{ Name, Host string }
+	for command, into := range map[string]any{"processes": &listed, "leader show": &led} {
+		code, said := p.Duetime(t, append(strings.Fields(command), "--json")...)
+		if code != 0 {
+			t.Fatalf("%s: exit code %d, said %q", command, code, said)
+		}
+		pipelinetest.Must(t, json.Unmarshal([]byte(said), into))
+	}
+	for _, l := range listed {
+		if l.Host == "" || l.Version == "" || l.PID == 0 {
+			t.Errorf("the %s lacks a host, a version or a PID: %+v", l.Role, l)
+		}
+		processes = append(processes, fmt.Sprintf("%s %t%v", l.Role, l.Epoch > 0, l.Queues))
+	}
+	leaders = map[string]string{}
+	for _, l := range led {
+		leaders[l.Name] = l.Host
+	}
+	return processes, leaders
+}
+
+// TestProcessesAreListedWhileTheyLive kills and stops processes: the tool lists those that are left, and shows no leader where
+// none is.
+func TestProcessesAreListedWhileTheyLive(t *testing.T) {
+	t.Parallel()
+	p := pipelinetest.SharedDeployment(t)
+	host, err := os.Hostname()
+	pipelinetest.Must(t, err)
+	await := func(what string, wantLeader string, want ...string) {
+		t.Helper()
+		var got []string
+		var leaders map[string]string
+		defer func() { t.Log(got, leaders) }()
+		pipelinetest.Await(t, what, func() bool {
+			time.Sleep(500 * time.Millisecond) // each look starts the tool twice
+			got, leaders = alive(t, p)
+			return slices.Equal(got, want) && leaders["event"] == wantLeader && leaders["daemon"] == ""
+		})
+	}
+	event, worker := p.Ready(t, "event"), p.Ready(t, "worker")
+	api := p.Ready(t, "api")
+	p.Console(t)
+	await("all processes", host, "api false[]", "console false[]", "event true[]", "worker false[default]")
+	pipelinetest.Must(t, worker.Kill())
+	await("the killed worker to leave the list", host, "api false[]", "console false[]", "event true[]")
+	api.Stop(t)
+	if got, _ := alive(t, p); slices.Contains(got, "api false[]") {
+		t.Errorf("an API that has stopped is listed: %v", got)
+	}
+	pipelinetest.Must(t, event.Kill())
+	await("the killed leader not to lead", "", "console false[]")
+	second := p.Ready(t, "event")
+	await("its successor", host, "console false[]", "event true[]")
+	second.Stop(t)
+	if got, leaders := alive(t, p); leaders["event"] != "" {
+		t.Errorf("a leader that has stopped is shown at %s; %v", leaders["event"], got)
 	}
 }
 

@@ -107,6 +107,7 @@ func (f *fortress) look(t *testing.T) {
 		{"shard", "stat"},
 		{"shard", "rebuild", "--all", "--yes"},
 		{"leader", "show"},
+		{"processes"},
 		{"leader", "resign", "daemon", "--yes"},
 		{"pause", "default", "--yes"},
 		{"resume", "default"},
