@@ -29,7 +29,7 @@ import (
 //     died: so it is a suspect, charged before it runs. A task that is found ahead of its moment has not run yet.
 //  5. A found row that is locked is dropped: whoever has locked it is at work on it.
 //  6. A look with news makes the queue degraded: looks come every 50 ms, and take tasks ahead of their moment. Without news
-//     for five seconds the queue is healthy again.
+//     for five seconds the queue is healthy again, also if no look is made.
 //
 // A look is bounded: it examines maxExamined rows of late and as many older ones. Rows of queues that are paused, of kinds
 // without a handler here, and other workers' shares are left out by MySQL, but are examined. So a look that ends at the bound
@@ -79,7 +79,12 @@ func (l *looker) run(ctx context.Context) {
 // pass looks once, unless there is a reason not to.
 func (l *looker) pass(ctx context.Context) (loop.Result, error) {
 	q, w := l.queue, l.queue.worker
-	if closed, _ := w.gate.NextProbe(); closed || q.hold.Paused() {
+	if closed, _ := w.gate.NextProbe(); closed {
+		return loop.Result{}, nil
+	}
+	found := q.hold.TakeFound()
+	l.setMode(ctx, l.mode.after(found.Missed > 0, w.clock.Local())) // also where no look follows, or none comes to its end
+	if q.hold.Paused() {
 		return loop.Result{}, nil
 	}
 	share, brings := q.share()
@@ -93,8 +98,9 @@ func (l *looker) pass(ctx context.Context) (loop.Result, error) {
 	if err != nil {
 		return loop.Result{}, err
 	}
-	found := q.hold.TakeFound()
-	l.setMode(ctx, l.mode.after(news || found.Missed > 0, w.clock.Local()))
+	if news {
+		l.setMode(ctx, l.mode.after(true, w.clock.Local()))
+	}
 	next := l.mode.interval(membersOf(share))
 	if found.Settled > 0 { // it can help: what the last look found was not only locked
 		next = min(next, degradedInterval)

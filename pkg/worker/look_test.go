@@ -100,6 +100,39 @@ func TestLooksGiveWayToHints(t *testing.T) {
 	want(t, "stop", stop(), nil)
 }
 
+// Looks end to stand in for hints also where none is made: hints wait for a runner all the time, or the queue is paused.
+func TestLooksGiveWayWithoutALook(t *testing.T) {
+	t.Parallel()
+	for name, hinder := range map[string]func(w *world){
+		"hints wait": func(w *world) { w.publish(w.due(meal, 5)...) },
+		"paused": func(w *world) {
+			pipelinetest.Must(w.t, second(w.store.Pause(w.t.Context(), w.store.DB(), "default", time.Now())))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			release := make(chan struct{})
+			mux := worker.NewMux()
+			worker.HandleOutside(mux, meal, func(context.Context, worker.Task[payload]) error {
+				<-release
+				return nil
+			})
+			stop := w.run(w.worker(mux, worker.Config{Late: soon, Concurrency: 1}))
+			degraded := func() float64 {
+				return w.metric("duetime_worker_degraded", "queue", "default")
+			}
+			w.due(meal, 1)
+			pipelinetest.Await(t, "a find without a hint", func() bool { return degraded() == 1 })
+			hinder(w)
+			pipelinetest.Await(t, "health", func() bool { return degraded() == 0 })
+			want(t, "tasks that have ended", w.settled("meal", "done"), 0)
+			close(release)
+			want(t, "stop", stop(), nil)
+		})
+	}
+}
+
 // The database's clock is set back by an hour while looks stand in for hints: that ends as soon as otherwise.
 func TestLooksGiveWayAfterTheClockWasSetBack(t *testing.T) {
 	t.Parallel()
