@@ -211,7 +211,9 @@ func (c *Client) Work(ctx context.Context, mux *worker.Mux) error {
 	if len(cfg.Worker.Queues) == 0 {
 		cfg.Worker.Queues = mux.Queues()
 	}
-	defer presence.Start(presence.Config{Role: "worker", Queues: cfg.Worker.Queues, Logger: c.parts.Log}, c.parts.Store).Stop()
+	defer presence.Start(presence.Config{
+		Role: "worker", Queues: cfg.Worker.Queues, Kinds: mux.Kinds(), Logger: c.parts.Log,
+	}, c.parts.Store).Stop()
 	return c.work(ctx, w)
 }
 

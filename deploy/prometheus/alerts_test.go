@@ -20,7 +20,7 @@ var healthy = map[string]string{
 	`duetime_leader{instance="event-1"}`:                                               "1xCOUNT",
 	`duetime_leader{instance="event-2"}`:                                               "0xCOUNT",
 	`duetime_daemon_leader{instance="daemon-1"}`:                                       "1xCOUNT",
-	`duetime_oldest_unfinished_due_age_seconds{instance="daemon-1"}`:                   "0.2xCOUNT",
+	`duetime_oldest_unfinished_due_age_seconds{instance="daemon-1",queue="default"}`:   "0.2xCOUNT",
 	`duetime_server_up{instance="daemon-1",server="mysql"}`:                            "1xCOUNT",
 	`duetime_server_up{instance="daemon-1",server="redis"}`:                            "1xCOUNT",
 	`duetime_server_up{instance="daemon-1",server="kafka"}`:                            "1xCOUNT",
@@ -90,7 +90,7 @@ func TestAlerts(t *testing.T) {
 		{"a new deployment's first burst is late, and over", map[string]string{
 			fires: "_x170 0x5 0+1000x5 5000x60", onTime: "_x170 0x5 0+900x5 4500x60",
 		}, 0, nil},
-		{"the oldest waits", map[string]string{`duetime_oldest_unfinished_due_age_seconds{instance="daemon-1"}`: "0+STEPxCOUNT"}, 0, []string{"DuetimeOldestDueOld"}},
+		{"the oldest waits", map[string]string{`duetime_oldest_unfinished_due_age_seconds{instance="daemon-1",queue="default"}`: "0+STEPxCOUNT"}, 0, []string{"DuetimeOldestDueOld"}},
 		{"workers fall behind", map[string]string{lags: "0+50xCOUNT"}, 0, []string{"DuetimeConsumerLagGrowing"}},
 		{"a limited queue falls behind", map[string]string{lags: "0+50xCOUNT", `duetime_queue_limited{instance="worker-1",queue="default"}`: "1xCOUNT"}, 0, nil},
 		{"workers fall behind without a limit in their way", map[string]string{lags: "0+50xCOUNT", `duetime_queue_limited{instance="worker-1",queue="default"}`: "0xCOUNT"}, 0, []string{"DuetimeConsumerLagGrowing"}},
@@ -100,7 +100,7 @@ func TestAlerts(t *testing.T) {
 		{"no event process at all", map[string]string{`duetime_leader{instance="event-1"}`: "", `duetime_leader{instance="event-2"}`: ""}, 0, []string{"DuetimeNoLeader"}},
 		{"no daemon at all", map[string]string{`duetime_daemon_leader{instance="daemon-1"}`: ""}, 0, []string{"DuetimeNoDaemonLeader"}},
 		{"mysql away", map[string]string{
-			`duetime_server_up{instance="daemon-1",server="mysql"}`: "0xCOUNT", `duetime_oldest_unfinished_due_age_seconds{instance="daemon-1"}`: "",
+			`duetime_server_up{instance="daemon-1",server="mysql"}`: "0xCOUNT", `duetime_oldest_unfinished_due_age_seconds{instance="daemon-1",queue="default"}`: "",
 		}, 0, []string{"DuetimeMySQLLost"}},
 		{"mysql's disk is full", map[string]string{`duetime_database_full_total{instance="worker-1"}`: "2x230 2+1xCOUNT"}, 0, []string{"DuetimeMySQLFull"}},
 		{"two event processes lead", map[string]string{`duetime_leader{instance="event-2"}`: "0x230 1xCOUNT"}, 0, []string{"DuetimeTwoLeaders"}},
@@ -167,8 +167,33 @@ func in(namespace, series string) string {
 	return strings.Replace(series, "{", `{namespace="`+namespace+`",`, 1)
 }
 
-// fired plays the series, evaluates the rules each half minute of the last hour, and gives what fires at the end.
+// An alert is silenced for one queue: it names the one that is late, and no other.
+func TestOldestDueOldNamesItsQueue(t *testing.T) {
+	t.Parallel()
+	series := maps.Clone(healthy)
+	series[`duetime_oldest_unfinished_due_age_seconds{instance="daemon-1",queue="mails"}`] = "0+STEPxCOUNT"
+	var queues []string
+	for _, g := range played(t, series, time.Hour).groups {
+		for _, r := range g.AlertingRules() {
+			for _, a := range r.ActiveAlerts() {
+				queues = append(queues, r.Name()+" "+a.Labels.Get("queue"))
+			}
+		}
+	}
+	if d := cmp.Diff([]string{"DuetimeOldestDueOld mails"}, queues); d != "" {
+		t.Errorf("fired (-want +got):\n%s", d)
+	}
+}
+
+// fired gives what fires at the end of the series.
 func fired(t *testing.T, series map[string]string, length time.Duration) []string {
+	t.Helper()
+	_, firing := played(t, series, length).alerts()
+	return slices.Sorted(maps.Keys(firing))
+}
+
+// played plays the series, and evaluates the rules each half minute of the last hour.
+func played(t *testing.T, series map[string]string, length time.Duration) *watch {
 	t.Helper()
 	step := 15 * time.Second
 	if length > time.Hour {
@@ -201,6 +226,5 @@ func fired(t *testing.T, series map[string]string, length time.Duration) []strin
 		load(at)
 		w.eval(t, at)
 	}
-	_, firing := w.alerts()
-	return slices.Sorted(maps.Keys(firing))
+	return w
 }

@@ -100,6 +100,26 @@ func TestFaultsTurnTheirAlertsTrue(t *testing.T) {
 		_, err := s.db.ExecContext(t.Context(), "UPDATE duetime_tasks SET state = 2, version = version + 1 WHERE kind = 'nobody.knows' AND state = 0")
 		pipelinetest.Must(t, err)
 	})
+	t.Run("a kind that nobody handles while Kafka is away, and no DuetimeOldestDueOld", func(t *testing.T) {
+		s.t = t
+		pipelinetest.Must(t, s.kafka.Stop())
+		s.insert(1, "nobody.heard.of", "{}")
+		pipelinetest.Await(t, "the daemon to count it", func() bool {
+			return s.apps["daemon"].Metric(t, `duetime_unhandled_tasks{kind="nobody.heard.of"`) == 1
+		})
+		for late := false; !late; time.Sleep(time.Second) {
+			if s.look()["DuetimeOldestDueOld"] {
+				t.Error("a kind that nobody handles pages as if workers were late")
+			}
+			err := s.db.QueryRowContext(t.Context(), `SELECT run_at + 10000 < TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000
+				FROM duetime_tasks WHERE kind = 'nobody.heard.of'`).Scan(&late)
+			pipelinetest.Must(t, err)
+		}
+		_, err := s.db.ExecContext(t.Context(), "UPDATE duetime_tasks SET state = 2, version = version + 1 WHERE kind = 'nobody.heard.of'")
+		pipelinetest.Must(t, err)
+		pipelinetest.Must(t, s.kafka.Start())
+		s.await("DuetimeKafkaLost", false, nil)
+	})
 	t.Run("DuetimeEndpointAway", func(t *testing.T) {
 		s.t = t
 		s.insert(10, "shop.order", "{}")

@@ -27,6 +27,7 @@ const (
 type Config struct {
 	Role   string
 	Queues []string // whose tasks it runs
+	Kinds  []string // for which it has a handler
 	Logger *slog.Logger
 }
 
@@ -50,7 +51,7 @@ func Start(cfg Config, st *store.Store) *Reporter {
 		store: st, log: cfg.Logger, began: time.Now(), wake: make(chan struct{}, 1), stop: stop, done: make(chan struct{}),
 		row: store.Process{
 			ID: task.NewID().String(), Role: cfg.Role, Host: cmp.Or(host, "unknown"), Version: build.Read().Version,
-			Detail: store.ProcessDetail{PID: os.Getpid(), Queues: cfg.Queues},
+			Detail: store.ProcessDetail{PID: os.Getpid(), Queues: cfg.Queues, Kinds: cfg.Kinds},
 		},
 	}
 	go r.run(ctx)

@@ -1,12 +1,11 @@
 package store
 
 import (
+	"cmp"
 	"context"
-	"database/sql"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -14,30 +13,33 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// maxPassedOver bounds how many rows of paused and limited queues Oldest passes over.
-const maxPassedOver = 20_000
+// maxOldest bounds how many due rows Oldest reads.
+const maxOldest = 20_000
 
-// Oldest returns the earliest run time of all pending rows, zero when there is none, and the database's time of the same
-// statement. It reads one entry of an index. While a queue is paused, or its due tasks wait for its limit, their rows are passed
-// over. If there are no others among the first 20,000, the result is zero.
-func (s *Store) Oldest(ctx context.Context) (oldest, now time.Time, err error) {
+// Oldest returns by queue the earliest run time of the pending rows that are due, and the database's time. It leaves out what is
+// late by intent: rows of queues that are paused or wait for their limit, and of kinds that none of a queue's workers handles. It
+// reads the 20,000 rows that are due for longest, so a queue whose rows are all younger is left out too.
+func (s *Store) Oldest(ctx context.Context) (oldest map[string]time.Time, now time.Time, err error) {
 	held, err := s.heldQueues(ctx)
 	if err != nil {
-		return time.Time{}, time.Time{}, err
+		return nil, time.Time{}, err
 	}
-	first := "SELECT run_at FROM duetime_tasks" + s.dialect.force("duetime_tasks_due") + " WHERE state = 0 ORDER BY run_at LIMIT 1"
-	if len(held) > 0 {
-		first = "SELECT MIN(run_at) FROM (SELECT run_at, queue FROM duetime_tasks" + s.dialect.force("duetime_tasks_due") +
-			" WHERE state = 0 ORDER BY run_at LIMIT " + strconv.Itoa(maxPassedOver) + ") earliest WHERE queue NOT IN (" + marks(len(held)) + ")"
+	handlers := s.handlers(ctx)
+	var ms, at int64
+	var queue, kind string
+	oldest = map[string]time.Time{}
+	if err = s.db.QueryRowxContext(ctx, "SELECT "+s.dialect.now()).Scan(&ms); err == nil {
+		err = forEach(ctx, s.db, "SELECT queue, kind, MIN(run_at) FROM (SELECT run_at, queue, kind FROM duetime_tasks"+s.dialect.force("duetime_tasks_due")+
+			" WHERE state = 0 AND run_at <= ? ORDER BY run_at LIMIT ?) AS earliest GROUP BY queue, kind", []any{ms, maxOldest},
+			[]any{&queue, &kind, &at}, func() {
+				if before, found := oldest[queue]; found && before.UnixMilli() <= at || slices.Contains(held, queue) || handlers.lack(queue, kind) {
+					return
+				}
+				oldest[queue] = fromMs(at)
+			})
 	}
-	var at sql.NullInt64
-	var ms int64
-	err = s.db.QueryRowxContext(ctx, "SELECT "+s.dialect.now()+", ("+first+")", anys(held)...).Scan(&ms, &at)
 	if err != nil {
-		return time.Time{}, time.Time{}, fmt.Errorf("read the oldest pending task: %w", err)
-	}
-	if at.Valid {
-		oldest = fromMs(at.Int64)
+		return nil, time.Time{}, fmt.Errorf("read the oldest due tasks: %w", err)
 	}
 	return oldest, fromMs(ms), nil
 }
@@ -146,31 +148,43 @@ type Unhandled struct {
 // unhandledSpan is longer than a task waits for a worker of its kind before it is tried again.
 const unhandledSpan = time.Hour
 
-// Unhandled counts the tasks that wait for a worker of their kind, the largest numbers first. It reads the first limit
-// pending tasks by run time, or those of the next hour if limit is 0.
+// Unhandled counts the tasks that wait for a worker of their kind, the largest numbers first. Either a worker has put them off,
+// or they are due and no hint has brought them to one, as while Kafka is away. It reads the first limit pending tasks by run
+// time, or those of the next hour if limit is 0.
 func (s *Store) Unhandled(ctx context.Context, limit int) ([]Unhandled, error) {
 	db, done, err := s.patient()
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	from := "SELECT queue, kind, last_error FROM duetime_tasks" + s.dialect.force("duetime_tasks_due") + " WHERE state = 0"
+	handlers := s.handlers(ctx)
+	from := "SELECT queue, kind, run_at, last_error FROM duetime_tasks" + s.dialect.force("duetime_tasks_due") + " WHERE state = 0"
 	args := []any{task.Unhandled + "%", task.Unknown + "%"}
 	if limit > 0 {
 		from += " ORDER BY run_at, id LIMIT ?"
-		args = append([]any{limit}, args...)
+		args = append(args, limit)
 	} else {
 		from += " AND run_at < " + s.dialect.now() + " + ?"
-		args = append([]any{unhandledSpan.Milliseconds()}, args...)
+		args = append(args, unhandledSpan.Milliseconds())
 	}
 	var all []Unhandled
 	var u Unhandled
-	err = forEach(ctx, db, "SELECT queue, kind, COUNT(*) AS tasks FROM ("+from+") AS waiting"+
-		" WHERE last_error LIKE ? OR last_error LIKE ? GROUP BY queue, kind ORDER BY tasks DESC, queue, kind", args,
-		[]any{&u.Queue, &u.Kind, &u.Tasks}, func() { all = append(all, u) })
+	var putOff, due bool
+	err = forEach(ctx, db, "SELECT queue, kind, last_error LIKE ? OR last_error LIKE ? AS put_off, run_at <= "+s.dialect.now()+" AS due, COUNT(*)"+
+		" FROM ("+from+") AS waiting GROUP BY queue, kind, put_off, due ORDER BY queue, kind", args,
+		[]any{&u.Queue, &u.Kind, &putOff, &due, &u.Tasks}, func() {
+			if last := len(all) - 1; !putOff && !(due && handlers.lack(u.Queue, u.Kind)) {
+				return
+			} else if last >= 0 && all[last].Queue == u.Queue && all[last].Kind == u.Kind {
+				all[last].Tasks += u.Tasks
+			} else {
+				all = append(all, u)
+			}
+		})
 	if err != nil {
 		return nil, fmt.Errorf("count unhandled tasks: %w", err)
 	}
+	slices.SortStableFunc(all, func(a, b Unhandled) int { return -cmp.Compare(a.Tasks, b.Tasks) })
 	return all, nil
 }
 

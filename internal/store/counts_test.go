@@ -12,30 +12,47 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-func TestOldestPassesOverPausedQueues(t *testing.T) {
+func TestOldest(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, s *store.Store) {
 		now := time.Now().UTC().Truncate(time.Millisecond)
-		var specs []task.Task
-		for i, queue := range []string{"paused", "default"} {
-			row, err := kind.New("ann", 7, task.At(now.Add(time.Duration(i)*time.Second))).Resolve(now)
+		insert := func(queue, kind string, ago time.Duration) task.Task {
+			t.Helper()
+			row := newTask(t, "ann", 0)
+			row.Queue, row.Kind, row.RunAt = queue, kind, now.Add(-ago)
+			return inserted(t, s, row)[0]
+		}
+		want := func(what string, rows ...task.Task) {
+			t.Helper()
+			want := map[string]time.Time{}
+			for _, row := range rows {
+				want[row.Queue] = row.RunAt
+			}
+			got, _, err := s.Oldest(t.Context())
 			must(t, err)
-			row.Queue = queue
-			specs = append(specs, row)
+			if d := cmp.Diff(want, got); d != "" {
+				t.Errorf("%s (-want +got):\n%s", what, d)
+			}
 		}
-		rows := inserted(t, s, specs...)
-		oldest := func() time.Time {
-			at, _, err := s.Oldest(t.Context())
-			must(t, err)
-			return at
+		want("nothing is due")
+		insert("default", "known", -time.Hour)
+		mail := insert("mails", "mail", 3*time.Minute)
+		typo := insert("default", "knwon", 2*time.Minute)
+		known := insert("default", "known", time.Minute)
+		want("nobody says what is handled", mail, typo)
+		worker := store.Process{ID: "w", Role: "worker", Detail: store.ProcessDetail{Queues: []string{"default"}, Kinds: []string{"known", "mail"}}}
+		must(t, s.ReportProcess(t.Context(), worker, 0))
+		want("no worker of its queue handles a kind", mail, known)
+		lacking := []store.Unhandled{{Queue: "default", Kind: "knwon", Tasks: 1}}
+		for _, among := range []int{0, 100} {
+			if d := cmp.Diff(lacking, value[[]store.Unhandled](t)(s.Unhandled(t.Context(), among))); d != "" {
+				t.Errorf("unhandled among %d (-want +got):\n%s", among, d)
+			}
 		}
-		if got := oldest(); !got.Equal(rows[0].RunAt) {
-			t.Errorf("the oldest is due at %v, want %v", got, rows[0].RunAt)
-		}
-		value[bool](t)(s.Pause(t.Context(), s.DB(), "paused", now))
-		if got := oldest(); !got.Equal(rows[1].RunAt) {
-			t.Errorf("paused: the oldest is due at %v, want %v", got, rows[1].RunAt)
-		}
+		value[bool](t)(s.Pause(t.Context(), s.DB(), "mails", now))
+		want("a queue is paused", known)
+		must(t, s.ForgetProcess(t.Context(), "w"))
+		want("no worker lives", typo)
 	})
 }
 

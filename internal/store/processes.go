@@ -28,6 +28,7 @@ type Process struct {
 type ProcessDetail struct {
 	PID    int      `json:"pid"`
 	Queues []string `json:"queues,omitempty"` // whose tasks it runs
+	Kinds  []string `json:"kinds,omitempty"`  // for which it has a handler
 	Epoch  int64    `json:"epoch,omitempty"`  // of the term that it leads; 0: it leads none
 }
 
@@ -79,4 +80,30 @@ func (s *Store) Processes(ctx context.Context) ([]Process, error) {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}
 	return all, nil
+}
+
+// handlers are by queue the kinds that the queue's living workers handle.
+type handlers map[string]map[string]bool
+
+// handlers reads who handles what. Without an answer nothing is known, and nothing lacks a handler.
+func (s *Store) handlers(ctx context.Context) handlers {
+	alive, _ := s.Processes(ctx)
+	all := handlers{}
+	for _, p := range alive {
+		for _, queue := range p.Detail.Queues {
+			for _, kind := range p.Detail.Kinds {
+				if all[queue] == nil {
+					all[queue] = map[string]bool{}
+				}
+				all[queue][kind] = true
+			}
+		}
+	}
+	return all
+}
+
+// lack reports whether workers of the queue live, and none handles the kind.
+func (h handlers) lack(queue, kind string) bool {
+	kinds := h[queue]
+	return len(kinds) > 0 && !kinds[kind]
 }

@@ -20,8 +20,8 @@ import (
 
 // Store is the part of MySQL that a survey reads.
 type Store interface {
-	// Oldest returns the earliest run time of the pending rows whose queue is not held back, zero for none, and the database's time.
-	Oldest(ctx context.Context) (oldest, now time.Time, err error)
+	// Oldest returns by queue the earliest run time of the due rows that are not late by intent, and the database's time.
+	Oldest(ctx context.Context) (oldest map[string]time.Time, now time.Time, err error)
 	Count(ctx context.Context, state task.State) (int64, error)
 	// Paused returns the paused queues.
 	Paused(ctx context.Context) (map[string]time.Time, error)
@@ -65,7 +65,7 @@ const (
 var (
 	upDesc     = desc("duetime_server_up", "1 if the server answered when it was last asked, else 0.", "server")
 	oldestDesc = desc("duetime_oldest_unfinished_due_age_seconds",
-		"How long ago the oldest pending task was to be tried next, by MySQL's rows and clock; 0 if none is due. No sample while MySQL doesn't answer.")
+		"How long ago the queue's oldest pending task was to be tried next, by MySQL's rows and clock; 0 if none is due. No sample while MySQL doesn't answer.", "queue")
 	pausedDesc    = desc("duetime_queue_paused", "1 while the queue is paused, else 0.", "queue")
 	tasksDesc     = desc("duetime_tasks", "Rows in a state: pending or dead. How long ago they were counted says duetime_tasks_counted_timestamp_seconds.", "state")
 	countedDesc   = desc("duetime_tasks_counted_timestamp_seconds", "When duetime_tasks was counted, in Unix seconds of this machine's clock.")
@@ -161,20 +161,32 @@ func (l *source) metrics() []prometheus.Metric {
 	return found
 }
 
+// otherQueues stands for queues that the configuration lacks: rows of other programs may have any number of them.
+const otherQueues = "other"
+
 func (s *Survey) readOldest(ctx context.Context) ([]prometheus.Metric, error) {
 	oldest, now, err := s.store.Oldest(ctx)
 	if err != nil {
 		return nil, err
 	}
-	age := 0.0
-	if !oldest.IsZero() {
-		age = max(now.Sub(oldest).Seconds(), 0)
+	ages := map[string]float64{otherQueues: 0}
+	for _, queue := range s.cfg.Queues {
+		ages[queue] = 0
+	}
+	for queue, at := range oldest {
+		if _, configured := ages[queue]; !configured {
+			queue = otherQueues
+		}
+		ages[queue] = max(ages[queue], now.Sub(at).Seconds())
 	}
 	paused, err := s.store.Paused(ctx)
 	if err != nil {
 		return nil, err
 	}
-	found := []prometheus.Metric{gauge(oldestDesc, age)}
+	var found []prometheus.Metric
+	for queue, age := range ages {
+		found = append(found, gauge(oldestDesc, age, queue))
+	}
 	for _, queue := range s.cfg.Queues {
 		value := 0.0
 		if _, ok := paused[queue]; ok {

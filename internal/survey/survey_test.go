@@ -109,7 +109,7 @@ func TestFigures(t *testing.T) {
 	empty := w.whole()
 	for name, want := range map[string]float64{
 		"duetime_server_up mysql": 1, "duetime_server_up redis": 1, "duetime_server_up kafka": 1,
-		"duetime_oldest_unfinished_due_age_seconds": 0, "duetime_queue_paused default": 0, "duetime_tasks pending": 0, "duetime_tasks dead": 0,
+		"duetime_oldest_unfinished_due_age_seconds default": 0, "duetime_queue_paused default": 0, "duetime_tasks pending": 0, "duetime_tasks dead": 0,
 		"duetime_index_entries 3": 0, "duetime_redis_evicted_keys_total": 0, "duetime_consumer_lag_hints default": 0,
 	} {
 		if got, ok := empty[name]; !ok || got != want {
@@ -135,7 +135,7 @@ func TestFigures(t *testing.T) {
 			t.Errorf("%s is %v, want %v", name, got[name], want)
 		}
 	}
-	if age := got["duetime_oldest_unfinished_due_age_seconds"]; age < 60 || age > 600 {
+	if age := got["duetime_oldest_unfinished_due_age_seconds default"]; age < 60 || age > 600 {
 		t.Errorf("the oldest is %v s old, want 60 and a little", age)
 	}
 	if entries != 2 {
@@ -168,7 +168,7 @@ func TestNoFigureOutlivesItsServer(t *testing.T) {
 		link   *pipelinetest.ToxicProxy
 		gone   []string
 	}{
-		{"mysql", w.mysql, []string{"duetime_oldest_unfinished_due_age_seconds"}},
+		{"mysql", w.mysql, []string{"duetime_oldest_unfinished_due_age_seconds default"}},
 		{"redis", w.redis, []string{"duetime_index_entries 0", "duetime_redis_evicted_keys_total"}},
 		{"kafka", w.kafka, []string{"duetime_consumer_lag_hints default"}},
 	} {
@@ -204,15 +204,18 @@ func TestNoFigureOutlivesItsServer(t *testing.T) {
 // asked counts the calls of each method.
 type asked struct{ oldest, count, ping, counts int }
 
-func (a *asked) Oldest(context.Context) (oldest, now time.Time, err error) { a.oldest++; return }
-func (a *asked) Count(context.Context, task.State) (int64, error)          { a.count++; return 0, nil }
-func (a *asked) Paused(context.Context) (map[string]time.Time, error)      { return nil, nil }
-func (a *asked) Ping(context.Context) error                                { a.ping++; return nil }
-func (a *asked) Counts(context.Context, int) ([]int64, error)              { a.counts++; return nil, nil }
-func (a *asked) Evicted(context.Context) (int64, error)                    { return 0, nil }
-func (a *asked) Lag(context.Context, string) (int64, error)                { return 0, nil }
+func (a *asked) Oldest(context.Context) (oldest map[string]time.Time, now time.Time, err error) {
+	a.oldest++
+	return
+}
+func (a *asked) Count(context.Context, task.State) (int64, error)     { a.count++; return 0, nil }
+func (a *asked) Paused(context.Context) (map[string]time.Time, error) { return nil, nil }
+func (a *asked) Ping(context.Context) error                           { a.ping++; return nil }
+func (a *asked) Counts(context.Context, int) ([]int64, error)         { a.counts++; return nil, nil }
+func (a *asked) Evicted(context.Context) (int64, error)               { return 0, nil }
+func (a *asked) Lag(context.Context, string) (int64, error)           { return 0, nil }
 
-// TestCountsSeldom reads the metrics in quick succession: only the oldest task, by one index look-up, is read each time.
+// TestCountsSeldom reads the metrics in quick succession: only the oldest tasks are read each time.
 func TestCountsSeldom(t *testing.T) {
 	t.Parallel()
 	a := &asked{}
@@ -238,6 +241,27 @@ func TestPausedQueues(t *testing.T) {
 	got := samples(t, survey.New(survey.Config{Queues: []string{"q", "other"}, Layout: fixed}, paused{a}, a, a))
 	if got["duetime_queue_paused q"] != 1 || got["duetime_queue_paused other"] != 0 {
 		t.Errorf("told of %v", got)
+	}
+}
+
+// waiting is a database where tasks of several queues are due.
+type waiting struct{ *asked }
+
+func (waiting) Oldest(context.Context) (oldest map[string]time.Time, now time.Time, err error) {
+	now = time.UnixMilli(1_800_000_000_000)
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	return map[string]time.Time{"q": ago(7 * time.Second), "stray": ago(time.Minute), "lost": ago(time.Hour)}, now, nil
+}
+
+// Each queue has an age of its own, so that an alert is silenced for one of them. Those that nobody has configured share one.
+func TestOldestByQueue(t *testing.T) {
+	t.Parallel()
+	a := &asked{}
+	got := samples(t, survey.New(survey.Config{Queues: []string{"q", "idle"}, Layout: fixed}, waiting{a}, a, a))
+	for queue, want := range map[string]float64{"q": 7, "idle": 0, "other": 3600} {
+		if age, ok := got["duetime_oldest_unfinished_due_age_seconds "+queue]; !ok || age != want {
+			t.Errorf("queue %s: %v s, want %v", queue, age, want)
+		}
 	}
 }
 

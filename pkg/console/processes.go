@@ -11,6 +11,7 @@ type Process struct {
 	StartedMs int64    `json:"started_ms"`
 	SeenMs    int64    `json:"seen_ms"`          // its last report
 	Queues    []string `json:"queues,omitempty"` // whose tasks it runs
+	Kinds     []string `json:"kinds,omitempty"`  // for which it has a handler
 	Epoch     int64    `json:"epoch,omitempty"`  // of the term that it leads
 }
 
@@ -23,7 +24,7 @@ func (c *Console) Processes(ctx context.Context) ([]Process, error) {
 	all := []Process{}
 	for _, p := range alive {
 		all = append(all, Process{
-			p.Role, p.Host, p.Detail.PID, p.Version, p.Started.UnixMilli(), p.Seen.UnixMilli(), p.Detail.Queues, p.Detail.Epoch,
+			p.Role, p.Host, p.Detail.PID, p.Version, p.Started.UnixMilli(), p.Seen.UnixMilli(), p.Detail.Queues, p.Detail.Kinds, p.Detail.Epoch,
 		})
 	}
 	return all, nil

@@ -38,7 +38,9 @@ func (p *Pipeline) Work(ctx context.Context, mux *worker.Mux) error {
 	if err != nil {
 		return err
 	}
-	defer presence.Start(presence.Config{Role: "embedded", Queues: mux.Queues(), Logger: p.cfg.Logger}, p.store).Stop()
+	defer presence.Start(presence.Config{
+		Role: "embedded", Queues: mux.Queues(), Kinds: mux.Kinds(), Logger: p.cfg.Logger,
+	}, p.store).Stop()
 	group, ctx := errgroup.WithContext(ctx)
 	for _, stage := range stages {
 		group.Go(func() error { return stage(ctx) })

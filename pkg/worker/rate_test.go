@@ -140,7 +140,7 @@ func TestOperatorsRate(t *testing.T) {
 	want(t, "calls at one an hour", c.count(), 1)
 	oldest, _, err := w.store.Oldest(t.Context())
 	pipelinetest.Must(t, err)
-	want(t, "the oldest task that nobody holds back", oldest.IsZero(), true)
+	want(t, "queues with a task that nobody holds back", len(oldest), 0)
 
 	w.store.Exec(`INSERT INTO duetime_limits (queue, holders) VALUES ('other', '[{"na')`) // another queue's row is damaged
 	none := task.Rate{}
