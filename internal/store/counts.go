@@ -173,11 +173,11 @@ func (s *Store) Unhandled(ctx context.Context, limit int) ([]Unhandled, error) {
 	err = forEach(ctx, db, "SELECT queue, kind, last_error LIKE ? OR last_error LIKE ? AS put_off, run_at <= "+s.dialect.now()+" AS due, COUNT(*)"+
 		" FROM ("+from+") AS waiting GROUP BY queue, kind, put_off, due ORDER BY queue, kind", args,
 		[]any{&u.Queue, &u.Kind, &putOff, &due, &u.Tasks}, func() {
-			if last := len(all) - 1; !putOff && !(due && handlers.lack(u.Queue, u.Kind)) {
-				return
-			} else if last >= 0 && all[last].Queue == u.Queue && all[last].Kind == u.Kind {
+			waits := putOff || due && handlers.lack(u.Queue, u.Kind)
+			switch last := len(all) - 1; {
+			case waits && last >= 0 && all[last].Queue == u.Queue && all[last].Kind == u.Kind:
 				all[last].Tasks += u.Tasks
-			} else {
+			case waits:
 				all = append(all, u)
 			}
 		})
