@@ -91,6 +91,10 @@ func (a *auditRows) pass(ctx context.Context, now clock) (loop.Result, error) {
 		return loop.Result{}, err
 	}
 	end := horizonEnd(layout, now)
+	floor, err := a.r.store.Floor(ctx)
+	if err != nil {
+		return loop.Result{}, err
+	}
 	a.skipped = skippedShards{}
 	if layout.Horizon > 0 {
 		if err := a.putUnscorable(ctx, now); err != nil {
@@ -99,7 +103,7 @@ func (a *auditRows) pass(ctx context.Context, now clock) (loop.Result, error) {
 	}
 	for done := 0; done < rate; done += page {
 		n := min(page, rate)
-		rows, err := a.r.store.Pending(ctx, time.Time{}, end, a.after, n)
+		rows, err := a.r.store.Pending(ctx, floor, end, a.after, n)
 		if err != nil {
 			return loop.Result{}, err
 		}

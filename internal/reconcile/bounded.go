@@ -42,6 +42,10 @@ func (b bounded) Entries(ctx context.Context, ids []task.ID) ([]task.Task, error
 	return withTimeout(ctx, func(ctx context.Context) ([]task.Task, error) { return b.Store.Entries(ctx, ids) })
 }
 
+func (b bounded) Floor(ctx context.Context) (time.Time, error) {
+	return withTimeout(ctx, b.Store.Floor)
+}
+
 // Pending has a timeout, except for the large pages of a rebuild, which take long on a cold disk.
 func (b bounded) Pending(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error) {
 	read := func(ctx context.Context) ([]task.Task, error) { return b.Store.Pending(ctx, from, to, after, limit) }

@@ -55,7 +55,11 @@ func (o *overdue) pass(ctx context.Context, now clock) (loop.Result, error) {
 	check := overdueCheck{grace: o.r.cfg.Grace, now: began, paused: paused, resumed: o.resumed}
 	to := began.Add(-o.r.cfg.Grace)
 	from := to.Add(-newestTime)
-	if err := o.mendPaused(ctx, to, now); err != nil {
+	floor, err := o.r.store.Floor(ctx)
+	if err != nil {
+		return loop.Result{}, err
+	}
+	if err := o.mendPaused(ctx, floor, to, now); err != nil {
 		return loop.Result{}, err
 	}
 	for range overdueRounds {
@@ -64,7 +68,7 @@ func (o *overdue) pass(ctx context.Context, now clock) (loop.Result, error) {
 				return loop.Result{}, err
 			}
 		}
-		if err := o.walk(ctx, &o.older, time.Time{}, from, check, now); err != nil {
+		if err := o.walk(ctx, &o.older, floor, from, check, now); err != nil {
 			return loop.Result{}, err
 		}
 		if !o.newest.underWay() && !o.older.underWay() {
@@ -108,12 +112,12 @@ func (o *overdue) walk(ctx context.Context, l *lap, from, to time.Time, check ov
 
 // mendPaused mends entries of paused queues' rows, some in each pass: their owners' lists must show these tasks while
 // they wait for an operator. It does not put rows that are absent from the due set.
-func (o *overdue) mendPaused(ctx context.Context, to time.Time, now clock) error {
+func (o *overdue) mendPaused(ctx context.Context, from, to time.Time, now clock) error {
 	if len(o.paused) == 0 {
 		o.pausedAfter = task.Cursor{}
 		return nil
 	}
-	rows, err := o.r.store.Pending(ctx, time.Time{}, to, o.pausedAfter, smallPage)
+	rows, err := o.r.store.Pending(ctx, from, to, o.pausedAfter, smallPage)
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,8 @@ type Store interface {
 	// Entries reads the columns that index entries need; missing ids are absent from the answer.
 	Entries(ctx context.Context, ids []task.ID) ([]task.Task, error)
 	Pending(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error)
+	// Floor returns a moment before which no row is pending, as far as is known.
+	Floor(ctx context.Context) (time.Time, error)
 	// PendingExcept is Pending without the rows of some queues. It looks at limit rows and returns where the next page
 	// begins; zero after the last page.
 	PendingExcept(ctx context.Context, except []string, from, to time.Time, after task.Cursor, limit int) ([]task.Task, task.Cursor, error)

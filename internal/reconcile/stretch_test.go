@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -53,6 +56,44 @@ func (w *world) counted() *reader {
 	r := &reader{Store: w.store, rows: map[string]int{}}
 	w.store = r
 	return r
+}
+
+// flooredStore is a store that says where the pending rows begin.
+type flooredStore struct {
+	Store
+	floor time.Time
+}
+
+func (s flooredStore) Floor(context.Context) (time.Time, error) { return s.floor, nil }
+
+// Passes that come often read from the floor on: in front of it there may be millions of entries of ended tasks.
+func TestPassesBeginAtTheFloor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Config{})
+	_, err := w.rows.Pause(t.Context(), w.rows.DB(), "paused", w.now)
+	pipelinetest.Must(t, err)
+	for _, queue := range []string{"default", "paused"} {
+		below, above := pending("ann", -2*time.Hour), pending("ann", -time.Minute)
+		below.Queue, above.Queue = queue, queue
+		w.insert(t, below, above)
+	}
+	for _, c := range []struct {
+		name string
+		pass func(context.Context, clock) (loop.Result, error)
+		want map[string]int
+	}{
+		{"overdue", (&overdue{r: w.Reconciler}).pass, map[string]int{"default": 2, "paused": 1}}, // the look at paused rows reads both
+		{"audit", w.auditRows().pass, map[string]int{"default": 1, "paused": 1}},
+	} {
+		store := w.store
+		w.store = flooredStore{store, base.Add(-time.Hour)}
+		read := w.counted()
+		w.run(t, c.pass)
+		if d := cmp.Diff(c.want, read.rows); d != "" {
+			t.Errorf("%s read (-want +got):\n%s", c.name, d)
+		}
+		w.store = store
+	}
 }
 
 func TestNewestComeBeforeMillionsThatAreOlder(t *testing.T) {

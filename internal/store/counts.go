@@ -18,9 +18,13 @@ const maxOldest = 20_000
 
 // Oldest returns by queue the earliest run time of the pending rows that are due, and the database's time. It leaves out what is
 // late by intent: rows of queues that are paused or wait for their limit, and of kinds that none of a queue's workers handles. It
-// reads the 20,000 rows that are due for longest, so a queue whose rows are all younger is left out too.
+// reads the 20,000 rows that are due for longest, from the floor (floor.go) on, so a queue whose rows are all younger is left out too.
 func (s *Store) Oldest(ctx context.Context) (oldest map[string]time.Time, now time.Time, err error) {
 	held, err := s.heldQueues(ctx)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	floor, err := s.floorMs(ctx)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
@@ -30,7 +34,7 @@ func (s *Store) Oldest(ctx context.Context) (oldest map[string]time.Time, now ti
 	oldest = map[string]time.Time{}
 	if err = s.db.QueryRowxContext(ctx, "SELECT "+s.dialect.now()).Scan(&ms); err == nil {
 		err = forEach(ctx, s.db, "SELECT queue, kind, MIN(run_at) FROM (SELECT run_at, queue, kind FROM duetime_tasks"+s.dialect.force("duetime_tasks_due")+
-			" WHERE state = 0 AND run_at <= ? ORDER BY run_at LIMIT ?) AS earliest GROUP BY queue, kind", []any{ms, maxOldest},
+			" WHERE state = 0 AND run_at >= ? AND run_at <= ? ORDER BY run_at LIMIT ?) AS earliest GROUP BY queue, kind", []any{floor, ms, maxOldest},
 			[]any{&queue, &kind, &at}, func() {
 				if before, found := oldest[queue]; found && before.UnixMilli() <= at || slices.Contains(held, queue) || handlers.lack(queue, kind) {
 					return
@@ -161,8 +165,12 @@ func (s *Store) Unhandled(ctx context.Context, limit int) ([]Unhandled, error) {
 	from := "SELECT queue, kind, run_at, last_error FROM duetime_tasks" + s.dialect.force("duetime_tasks_due") + " WHERE state = 0"
 	args := []any{task.Unhandled + "%", task.Unknown + "%"}
 	if limit > 0 {
-		from += " ORDER BY run_at, id LIMIT ?"
-		args = append(args, limit)
+		floor, err := s.floorMs(ctx)
+		if err != nil {
+			return nil, err
+		}
+		from += " AND run_at >= ? ORDER BY run_at, id LIMIT ?"
+		args = append(args, floor, limit)
 	} else {
 		from += " AND run_at < " + s.dialect.now() + " + ?"
 		args = append(args, unhandledSpan.Milliseconds())

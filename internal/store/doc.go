@@ -22,7 +22,7 @@
 // The files, by table:
 //   - duetime_tasks, one row or many by id: columns.go declares the columns, from which every list of them is made.
 //     insert.go, autocommit.go (statements that are transactions of their own), get.go, lock.go, save.go (transitions, Finish).
-//   - duetime_tasks, ranges: pages.go (what sweeps read), owner.go (one owner's rows), list.go (what operators filter),
+//   - duetime_tasks, ranges: pages.go (what sweeps read), floor.go (where these reads begin), owner.go (one owner's rows), list.go (what operators filter),
 //     purge.go.
 //   - duetime_tasks, figures: counts.go, stats.go, stats_live.go (what duetime top shows), audit.go (rows that are wrong).
 //     Bounded reads for views: spans.go (counts and samples by time), ahead.go, lag_sample.go, dead.go.

@@ -185,3 +185,15 @@ func SampleRows(entries []int64, whole []float64, budget int64) []int64 {
 
 // CheckProduct refuses servers by the variables version and version_comment.
 var CheckProduct = checkProduct
+
+// ReadFloor is Floor that asks the server even within a second of the last time. The server gives each read up after the limit; 0 leaves
+// the limit as it is.
+func ReadFloor(ctx context.Context, s *Store, limit time.Duration) (time.Time, error) {
+	s.floor.mu.Lock()
+	s.floor.read, s.floor.atFirst = time.Now().Add(-floorInterval), limit
+	s.floor.mu.Unlock()
+	return s.Floor(ctx)
+}
+
+// SetFloor sets what ReadFloor has learnt.
+func SetFloor(s *Store, at time.Time) { s.floor.at = at.UnixMilli() }

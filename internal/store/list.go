@@ -91,14 +91,19 @@ const (
 )
 
 // selectUntil begins a SELECT that the server gives up soon after the deadline of ctx. A server goes on with a statement whose
-// client has left: callers who try again would have it sort the same million rows several times at once. MySQL takes MariaDB's
-// limit for a comment, MariaDB takes MySQL's for one, and SQLite both.
+// client has left: callers who try again would have it sort the same million rows several times at once.
 func selectUntil(ctx context.Context) string {
 	deadline, limited := ctx.Deadline()
 	if !limited {
 		return "SELECT "
 	}
-	ms := (min(max(time.Until(deadline), 0), maxListed) + listGrace).Milliseconds()
+	return selectWithin(min(max(time.Until(deadline), 0), maxListed) + listGrace)
+}
+
+// selectWithin begins a SELECT that the server gives up after so long. MySQL takes MariaDB's limit for a comment, MariaDB takes MySQL's
+// for one, and SQLite both.
+func selectWithin(limit time.Duration) string {
+	ms := limit.Milliseconds()
 	return fmt.Sprintf("/*M!100100 SET STATEMENT max_statement_time = %d.%03d FOR*/ SELECT /*+ MAX_EXECUTION_TIME(%d) */ ",
 		ms/1000, ms%1000, ms)
 }

@@ -34,6 +34,8 @@ type Store struct {
 	refreshing atomic.Bool                // such a read is under way in the background
 	refreshes  sync.WaitGroup
 
+	floor floor
+
 	ownedMu    sync.Mutex
 	owned      map[task.ID]ownedIDs // by operation
 	ownedAhead int                  // ids that are read at once; 0: ownedAhead

@@ -36,6 +36,8 @@ type Looks interface {
 	Record(ctx context.Context, q sqlx.ExtContext, events []task.Event) error
 	// Pending reads a page of the tasks of all queues with a next try in [from, to).
 	Pending(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error)
+	// Floor returns a moment before which no task is pending, as far as is known.
+	Floor(ctx context.Context) (time.Time, error)
 	// Look reads the tasks of a page that the look asks for, and returns where the next page begins; zero for none.
 	Look(ctx context.Context, l task.Look) (tasks []task.Task, next task.Cursor, err error)
 }

@@ -21,7 +21,8 @@ import (
 //  1. A worker looks for each of its queues once a second, unless the queue is paused, MySQL is away, or hints of the queue
 //     wait for a free runner: what comes late then is known, and not lost. It also looks when it has lost its partitions: what
 //     is late then would wait until all members have joined again.
-//  2. One seek in the index of next tries says whether any task is overdue by Config.Late. In good health none is.
+//  2. One seek in the index of next tries says whether any task is overdue by Config.Late. In good health none is. The seek begins at the
+//     floor of pending rows (internal/store/floor.go), not at the first entry.
 //  3. Of what became due lately, a worker takes its share (task.Share). What nobody has taken for a further anybodysAfter is
 //     anybody's: a worker takes a few, from a random place. So an idle worker helps a busy one, and a worker without a partition
 //     has work.
@@ -124,7 +125,11 @@ func (l *looker) look(ctx context.Context, share task.Share, brings func(task.Ta
 	case l.mode.degraded:
 		until = now.Add(l.mode.ahead(membersOf(share)))
 	}
-	first, err := w.looks.Pending(ctx, time.Time{}, until, task.Cursor{}, 1)
+	floor, err := w.looks.Floor(ctx)
+	if err != nil {
+		return false, err
+	}
+	first, err := w.looks.Pending(ctx, floor, until, task.Cursor{}, 1)
 	if err != nil || len(first) == 0 {
 		return false, err
 	}
@@ -149,7 +154,7 @@ func (l *looker) look(ctx context.Context, share task.Share, brings func(task.Ta
 		})
 	}
 	if first[0].RunAt.Before(old) {
-		rows, err := l.examine(ctx, &l.older, task.Look{To: old})
+		rows, err := l.examine(ctx, &l.older, task.Look{From: floor, To: old})
 		if err != nil {
 			return news, err
 		}

@@ -151,6 +151,37 @@ func TestLooksGiveWayAfterTheClockWasSetBack(t *testing.T) {
 	want(t, "stop", stop(), nil)
 }
 
+// A look begins at the floor of pending rows. What comes to stand below is found once the floor is there.
+func TestLooksBeginAtTheFloor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	mux := worker.NewMux()
+	worker.Handle(mux, meal, effect)
+	s := &sinking{Store: w.store}
+	s.floor.Store(time.Now().Add(-time.Hour).UnixNano())
+	below := w.due(meal, 1)[0]
+	w.store.Exec("UPDATE duetime_tasks SET run_at = run_at - 7200000")
+	w.schedule(task.NewKind[payload]("unknown").New("ann", payload{}, task.In(0)))
+	w.store.Exec("UPDATE duetime_tasks SET run_at = run_at - 60000 WHERE kind = 'unknown'") // so that looks examine what is old
+	stop := w.run(w.workerOn(s, mux, worker.Config{Late: soon}))
+	for n := range 3 {
+		w.due(meal, 1)
+		pipelinetest.Await(t, "a task above the floor", func() bool { return w.settled("meal", "done") == float64(n+1) })
+	}
+	want(t, "version of the task below the floor", w.store.Row(below.ID).Version, 1)
+	s.floor.Store(0)
+	pipelinetest.Await(t, "the task below", func() bool { return w.settled("meal", "done") == 4 })
+	want(t, "stop", stop(), nil)
+}
+
+// sinking is a store whose floor falls.
+type sinking struct {
+	worker.Store
+	floor atomic.Int64
+}
+
+func (s *sinking) Floor(context.Context) (time.Time, error) { return time.Unix(0, s.floor.Load()), nil }
+
 // stepping is a store whose clock is set back.
 type stepping struct {
 	worker.Store
