@@ -4,7 +4,11 @@ package main
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"os"
+	"sync"
+	"time"
 
 	"github.com/duetime/duetime/internal/command"
 	"github.com/duetime/duetime/internal/config"
@@ -38,7 +42,7 @@ func run(ctx context.Context, env *process.Env) error {
 		return err
 	}
 	env.Registry.MustRegister(survey.New(survey.Config{
-		Queues: cfg.Queues, Layout: p.Store.Layout, Unhandled: unhandled(p.Store),
+		Queues: cfg.Queues, Layout: p.Store.Layout, Unhandled: unhandled(p.Store), OldestTransaction: oldestTransaction(p.Store, env.Log()),
 	}, p.Store, p.Index, p.Stream))
 	return command.Stand(ctx, env, p, command.Candidate{
 		Name: "daemon",
@@ -58,5 +62,20 @@ func unhandled(s *store.Store) func(ctx context.Context) ([]survey.Unhandled, er
 			all[i] = survey.Unhandled(row)
 		}
 		return all, err
+	}
+}
+
+// oldestTransaction logs once that the user may not see transactions.
+func oldestTransaction(s *store.Store, log *slog.Logger) func(ctx context.Context) (time.Duration, bool, error) {
+	var once sync.Once
+	return func(ctx context.Context) (time.Duration, bool, error) {
+		age, err := s.OldestTransaction(ctx)
+		if errors.Is(err, store.ErrNoProcessRight) {
+			once.Do(func() {
+				log.InfoContext(ctx, "no metric duetime_database_oldest_transaction_seconds: the user lacks the right PROCESS", slog.Any("err", err))
+			})
+			return 0, false, nil
+		}
+		return age, err == nil, err
 	}
 }

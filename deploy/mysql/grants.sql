@@ -29,6 +29,9 @@ GRANT SELECT ON `${SCHEMA}`.duetime_requests TO duetime_daemon@'%';
 GRANT SELECT, INSERT, DELETE ON `${SCHEMA}`.duetime_history TO duetime_daemon@'%';
 GRANT SELECT ON `${SCHEMA}`.duetime_limits TO duetime_daemon@'%';
 GRANT SELECT, DELETE ON `${SCHEMA}`.duetime_blocks TO duetime_daemon@'%';
+-- For the alert DuetimeTransactionOld the daemon has to see other users' transactions. The right shows it their statements too, so it is
+-- yours to give:
+-- GRANT PROCESS ON *.* TO duetime_daemon@'%';
 
 -- worker: runs tasks, and schedules those that follow from them.
 GRANT SELECT ON `${SCHEMA}`.duetime_layout TO duetime_worker@'%';

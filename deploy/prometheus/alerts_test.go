@@ -30,6 +30,7 @@ var healthy = map[string]string{
 	`duetime_worker_degraded{instance="worker-1",queue="default"}`:                     "0xCOUNT",
 	`duetime_push_breaker_open{instance="worker-1",endpoint="shop:443"}`:               "0xCOUNT",
 	`duetime_purge_behind_seconds{instance="daemon-1"}`:                                "0xCOUNT",
+	`duetime_database_oldest_transaction_seconds{instance="daemon-1"}`:                 "0+STEPx200 0xCOUNT", // a dump of 50 minutes
 	`duetime_redis_evicted_keys_total{instance="daemon-1"}`:                            "17xCOUNT",
 	`duetime_index_drift_total{instance="daemon-1",kind="k",direction="missing"}`:      "4xCOUNT",
 	`duetime_tasks_settled_total{instance="worker-1",kind="k",result="dead"}`:          "3xCOUNT",
@@ -128,6 +129,9 @@ func TestAlerts(t *testing.T) {
 		{"zookeeper away", map[string]string{`duetime_zookeeper_connected{instance="event-1"}`: "0xCOUNT"}, 0, []string{"DuetimeZooKeeperLost"}},
 		{"finished tasks stay for long", map[string]string{`duetime_purge_behind_seconds{instance="daemon-1"}`: "0x110 4000xCOUNT"}, 0, []string{"DuetimePurgeBehind"}},
 		{"finished tasks stayed for a quarter of an hour", map[string]string{`duetime_purge_behind_seconds{instance="daemon-1"}`: "0x180 4000xCOUNT"}, 0, nil},
+		{"a transaction stays open", map[string]string{`duetime_database_oldest_transaction_seconds{instance="daemon-1"}`: "3300+STEPxCOUNT"}, 0, []string{"DuetimeTransactionOld"}},
+		{"a transaction was open for an hour", map[string]string{`duetime_database_oldest_transaction_seconds{instance="daemon-1"}`: "3300+STEPx35 0xCOUNT"}, 0, nil},
+		{"the daemon may not see transactions", map[string]string{`duetime_database_oldest_transaction_seconds{instance="daemon-1"}`: ""}, 0, nil},
 		{"a worker looks for tasks in MySQL", map[string]string{`duetime_worker_degraded{instance="worker-1",queue="default"}`: "0x230 1xCOUNT"}, 0, []string{"DuetimeWorkersDegraded"}},
 		{"a worker looked for tasks for half a minute", map[string]string{`duetime_worker_degraded{instance="worker-1",queue="default"}`: "0x238 1xCOUNT"}, 0, nil},
 		{"a dead task stands", map[string]string{`duetime_tasks{instance="daemon-1",state="dead"}`: "1xCOUNT"}, 0, []string{"DuetimeTasksDead"}},

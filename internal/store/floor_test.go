@@ -20,7 +20,7 @@ func holdSnapshot(t *testing.T, s *store.Store) {
 	must(t, err)
 	t.Cleanup(func() { must(t, c.Close()) })
 	ctx := context.WithoutCancel(t.Context())
-	for _, statement := range []string{"SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION WITH CONSISTENT SNAPSHOT"} {
+	for _, statement := range []string{"SET SESSION wait_timeout = 600", "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION WITH CONSISTENT SNAPSHOT"} {
 		_, err = c.ExecContext(ctx, statement)
 		must(t, err)
 	}

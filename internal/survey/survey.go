@@ -53,7 +53,10 @@ type Config struct {
 	Queues []string
 	// Unhandled reads the tasks that wait for a worker of their kind, the largest numbers first; nil disables the metric.
 	Unhandled func(ctx context.Context) ([]Unhandled, error)
-	Layout    func(ctx context.Context) (task.Layout, error)
+	// OldestTransaction returns for how long MySQL's oldest transaction has been open; false if that is not known. Nil disables the
+	// metric.
+	OldestTransaction func(ctx context.Context) (time.Duration, bool, error)
+	Layout            func(ctx context.Context) (task.Layout, error)
 }
 
 const (
@@ -72,7 +75,9 @@ var (
 	entriesDesc   = desc("duetime_index_entries", "Entries in the due set of each shard.", "shard")
 	evictionsDesc = desc("duetime_redis_evicted_keys_total", "Keys that Redis has thrown out for want of memory since it began.")
 	unhandledDesc = desc("duetime_unhandled_tasks", "Pending tasks that wait for a worker which knows their kind, among those whose next try comes first.", "queue", "kind")
-	lagDesc       = desc("duetime_consumer_lag_hints", "Hints of a queue that its workers have not committed yet.", "queue")
+	oldestTxDesc  = desc("duetime_database_oldest_transaction_seconds",
+		"For how long the oldest transaction of MySQL's server, of any user, has been open; 0 for none. No sample without the right PROCESS.")
+	lagDesc = desc("duetime_consumer_lag_hints", "Hints of a queue that its workers have not committed yet.", "queue")
 )
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
@@ -96,6 +101,7 @@ func New(cfg Config, store Store, index Index, stream Stream) *Survey {
 		{server: "mysql", timeout: answerTimeout, read: s.readOldest},
 		{timeout: countTimeout, minInterval: slowInterval, idleFactor: 100, read: s.readTasks},
 		{timeout: countTimeout, minInterval: slowInterval, idleFactor: 100, read: s.readUnhandled},
+		{timeout: answerTimeout, minInterval: slowInterval, read: s.readOldestTransaction},
 		{server: "redis", timeout: answerTimeout, minInterval: slowInterval, read: s.readIndex},
 		{server: "kafka", timeout: answerTimeout, minInterval: slowInterval, read: s.readLag},
 	}
@@ -104,7 +110,7 @@ func New(cfg Config, store Store, index Index, stream Stream) *Survey {
 
 // Describe names the metrics.
 func (s *Survey) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{upDesc, oldestDesc, pausedDesc, tasksDesc, countedDesc, entriesDesc, evictionsDesc, unhandledDesc, lagDesc} {
+	for _, d := range []*prometheus.Desc{upDesc, oldestDesc, pausedDesc, tasksDesc, countedDesc, entriesDesc, evictionsDesc, unhandledDesc, oldestTxDesc, lagDesc} {
 		ch <- d
 	}
 }
@@ -240,6 +246,17 @@ func (s *Survey) readUnhandled(ctx context.Context) ([]prometheus.Metric, error)
 	}
 	// The figure of other kinds is always reported, so that the metric always exists.
 	return append(found, gauge(unhandledDesc, float64(others), otherKinds, otherKinds)), nil
+}
+
+func (s *Survey) readOldestTransaction(ctx context.Context) ([]prometheus.Metric, error) {
+	if s.cfg.OldestTransaction == nil {
+		return nil, nil
+	}
+	age, known, err := s.cfg.OldestTransaction(ctx)
+	if err != nil || !known {
+		return nil, err
+	}
+	return []prometheus.Metric{gauge(oldestTxDesc, age.Seconds())}, nil
 }
 
 func (s *Survey) readIndex(ctx context.Context) ([]prometheus.Metric, error) {

@@ -228,6 +228,21 @@ func TestCountsSeldom(t *testing.T) {
 	}
 }
 
+// A database that doesn't tell its transactions has no sample of them.
+func TestOldestTransaction(t *testing.T) {
+	t.Parallel()
+	const name = "duetime_database_oldest_transaction_seconds"
+	a := &asked{}
+	for _, known := range []bool{true, false} {
+		got := samples(t, survey.New(survey.Config{Layout: fixed, OldestTransaction: func(context.Context) (time.Duration, bool, error) {
+			return 90 * time.Second, known, nil
+		}}, a, a, a))
+		if seconds, shown := got[name]; shown != known || known && seconds != 90 {
+			t.Errorf("%s is %v, shown: %v; want 90, shown: %v", name, seconds, shown, known)
+		}
+	}
+}
+
 // paused is a database where a queue is paused.
 type paused struct{ *asked }
 
