@@ -47,11 +47,11 @@ const (
 	floorInterval = time.Second
 	floorMargin   = 5 * time.Second // longer than most transactions take
 	floorShare    = 10              // reads take at most this fraction of the time
-	floorMost     = 500 * time.Millisecond
+	maxFloorTime  = 500 * time.Millisecond
 	belowTime     = 100 * time.Millisecond // of one read
 	wholeTime     = math.MinInt64          // another program's row may have any time
 	firstPiece    = int64(time.Minute / time.Millisecond)
-	leastPiece    = int64(time.Second / time.Millisecond)
+	minPiece      = int64(time.Second / time.Millisecond)
 )
 
 // Floor returns a moment before which no row is pending, as far as this process knows: a later read may begin there. Rows that
@@ -89,7 +89,7 @@ func (f *floor) refresh(ctx context.Context, s *Store) error {
 	if err := f.raise(ctx, s); err != nil {
 		return err
 	}
-	for budget := min(since/floorShare, floorMost); ; {
+	for budget := min(since/floorShare, maxFloorTime); ; {
 		whole, err := f.readBelow(ctx, s)
 		if err != nil {
 			return err
@@ -142,12 +142,12 @@ func (f *floor) readBelow(ctx context.Context, s *Store) (whole bool, err error)
 	}
 	_, first, err := s.firstPending(ctx, from, f.below, f.limit)
 	switch {
-	case tooLong(err) && f.width == leastPiece: // many tasks were due at one moment
+	case tooLong(err) && f.width == minPiece: // many tasks were due at one moment
 		f.limit *= 2
 		return false, nil
 	case tooLong(err):
 		f.tight = true
-		f.width = max(leastPiece, f.width/2)
+		f.width = max(minPiece, f.width/2)
 		if from == wholeTime {
 			f.width = firstPiece
 		}
@@ -165,7 +165,7 @@ func (f *floor) readBelow(ctx context.Context, s *Store) (whole bool, err error)
 // firstPending returns the run time of the first pending row in [from, to), and the database's clock, both in Unix milliseconds. The
 // server gives up at the limit, if there is one.
 func (s *Store) firstPending(ctx context.Context, from, to int64, limit time.Duration) (now int64, first sql.NullInt64, err error) {
-	err = s.db.QueryRowxContext(ctx, selectWithin(limit)+s.dialect.now()+", (SELECT run_at FROM duetime_tasks"+
+	err = s.db.QueryRowxContext(ctx, selectLimited(limit)+s.dialect.now()+", (SELECT run_at FROM duetime_tasks"+
 		s.dialect.force(byRunAt.index)+" WHERE "+byRunAt.where+"run_at >= ? AND run_at < ? ORDER BY run_at LIMIT 1)", from, to).Scan(&now, &first)
 	return now, first, err
 }

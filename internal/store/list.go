@@ -97,12 +97,12 @@ func selectUntil(ctx context.Context) string {
 	if !limited {
 		return "SELECT "
 	}
-	return selectWithin(min(max(time.Until(deadline), 0), maxListed) + listGrace)
+	return selectLimited(min(max(time.Until(deadline), 0), maxListed) + listGrace)
 }
 
-// selectWithin begins a SELECT that the server gives up after so long. MySQL takes MariaDB's limit for a comment, MariaDB takes MySQL's
+// selectLimited begins a SELECT that the server gives up after so long. MySQL takes MariaDB's limit for a comment, MariaDB takes MySQL's
 // for one, and SQLite both.
-func selectWithin(limit time.Duration) string {
+func selectLimited(limit time.Duration) string {
 	ms := limit.Milliseconds()
 	return fmt.Sprintf("/*M!100100 SET STATEMENT max_statement_time = %d.%03d FOR*/ SELECT /*+ MAX_EXECUTION_TIME(%d) */ ",
 		ms/1000, ms%1000, ms)
