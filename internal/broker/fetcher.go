@@ -38,7 +38,7 @@ type partitionFetch struct {
 }
 
 type fetchAnswer struct {
-	records       kafka.RecordReader
+	batches       []byte
 	highWatermark int64
 	err           error
 }
@@ -93,12 +93,12 @@ func (f *fetcher) request(ctx context.Context, client *kafka.Client, fetches []*
 			PartitionMaxBytes: maxPartitionBytes,
 		})
 	}
-	answer, err := client.Transport.RoundTrip(ctx, client.Addr, &fetch.Request{
+	answer, err := client.Transport.RoundTrip(ctx, client.Addr, &fetchRequest{Request: fetch.Request{
 		ReplicaID: -1, SessionID: -1, SessionEpoch: -1, MinBytes: 1, MaxBytes: int32(min(maxPartitionBytes*len(fetches), maxAnswerBytes)),
 		MaxWaitTime: int32(now.Truncate(maxFetchWait).Add(maxFetchWait).Sub(now) / time.Millisecond), //nolint:gosec // at most 1000
 		Topics:      []fetch.RequestTopic{topic},
-	})
-	res, isFetch := answer.(*fetch.Response)
+	}})
+	res, isFetch := answer.(*fetchResponse)
 	switch {
 	case err == nil && !isFetch:
 		err = errNotAnswered
@@ -121,15 +121,11 @@ func (f *fetcher) request(ctx context.Context, client *kafka.Client, fetches []*
 	}
 }
 
-func answerOf(p fetch.ResponsePartition) fetchAnswer {
+func answerOf(p partitionResponse) fetchAnswer {
 	if p.ErrorCode != 0 {
 		return fetchAnswer{err: kafka.Error(p.ErrorCode)}
 	}
-	a := fetchAnswer{records: p.RecordSet.Records, highWatermark: p.HighWatermark}
-	if a.records == nil {
-		a.records = kafka.NewRecordReader()
-	}
-	return a
+	return fetchAnswer{batches: p.Records, highWatermark: p.HighWatermark}
 }
 
 // firstOffset asks for the log's first offset.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol/fetch"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
@@ -26,11 +25,11 @@ type logs struct {
 }
 
 func (l *logs) RoundTrip(ctx context.Context, addr net.Addr, r kafka.Request) (kafka.Response, error) {
-	req, ours := r.(*fetch.Request)
+	req, ours := r.(*fetchRequest)
 	if !ours {
 		return l.brokers.RoundTrip(ctx, addr, r)
 	}
-	res := &fetch.Response{Topics: []fetch.ResponseTopic{{Topic: req.Topics[0].Topic}}}
+	res := &fetchResponse{Topics: []topicResponse{{Topic: req.Topics[0].Topic}}}
 	wait := time.Duration(req.MaxWaitTime) * time.Millisecond
 	var partitions []int
 	for _, p := range req.Topics[0].Partitions {
@@ -40,7 +39,7 @@ func (l *logs) RoundTrip(ctx context.Context, addr net.Addr, r kafka.Request) (k
 			wait = 0
 		}
 		if !l.mute[int(p.Partition)] {
-			res.Topics[0].Partitions = append(res.Topics[0].Partitions, fetch.ResponsePartition{
+			res.Topics[0].Partitions = append(res.Topics[0].Partitions, partitionResponse{
 				Partition: p.Partition, ErrorCode: int16(code), HighWatermark: p.FetchOffset,
 			})
 		}

@@ -73,7 +73,7 @@ func (r *reader) fetch(ctx context.Context) error {
 	if answer.err != nil {
 		return fmt.Errorf("fetch offset %d: %w", r.offset, answer.err)
 	}
-	records, err := r.c.cfg.readRecords(answer.records, r.partition, r.offset)
+	records, err := r.c.cfg.readBatches(answer.batches, r.partition, r.offset)
 	if err != nil && len(records) == 0 {
 		return fmt.Errorf("read records at offset %d: %w", r.offset, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"runtime"
 	"testing"
 	"time"
 
@@ -102,4 +103,23 @@ func (w *world) mark() {
 	})
 	pipelinetest.Must(w.t, err)
 	pipelinetest.Must(w.t, ended.Error)
+}
+
+// A log whose batches have one small record each takes about as much memory as its records, not 64 KiB for each batch.
+func TestSmallBatchesTakeLittleMemory(t *testing.T) { //nolint:paralleltest // it counts what the process allocates
+	const records, most = 1000, 32 << 10 // bytes for each record; a page of kafka-go takes 64 KiB
+	w := newWorldWithTopic(t, pipelinetest.Kafka(t).Addr(), 1)
+	for range records {
+		pipelinetest.Must(t, errors.Join(w.produce("ann")...))
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	in, _ := w.read(w.connect())
+	for range records {
+		w.next(in)
+	}
+	runtime.ReadMemStats(&after)
+	if got := (after.TotalAlloc - before.TotalAlloc) / records; got > most {
+		t.Errorf("%d bytes for each record, want at most %d", got, most)
+	}
 }
