@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/fetch"
@@ -45,6 +46,10 @@ type partitionResponse struct {
 
 // ApiKey has the name that kafka-go asks for.
 func (*fetchResponse) ApiKey() protocol.ApiKey { return protocol.Fetch } //nolint:revive // the name
+
+func (t topicResponse) served() bool {
+	return slices.ContainsFunc(t.Partitions, func(p partitionResponse) bool { return len(p.Records) > 0 })
+}
 
 var (
 	_ protocol.BrokerMessage = (*fetchRequest)(nil)

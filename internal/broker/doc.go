@@ -36,7 +36,7 @@
 //  2. member.serve starts the session, and fn with it. session.go Session.run starts a reader for each partition.
 //  3. reader.go reader.run fetches from the group's committed offset on (from the log's start if there is none), and
 //     puts records into the session's inbox (inbox.go); fetcher.go fetcher makes one request of all readers for one broker,
-//     and each reader decodes its part of the answer, batch by batch (answer.go).
+//     and each reader decodes its part of the answer, batch by batch (answer.go). An answer and the inbox are bounded in bytes.
 //     A reader without a good answer for five seconds makes the fetcher reconnect.
 //  4. fn calls Session.Fetch and Session.Commit. Commit takes the next offset to read, per partition.
 //  5. A member comes or goes, or the coordinator can't be reached: the generation ends and the member joins again.

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 const (
 	maxFetchWait      = time.Second // how long the broker holds a fetch that finds nothing; an append ends the wait at once
 	maxPartitionBytes = 1 << 20     // of one partition in one answer
-	maxAnswerBytes    = 64 << 20    // of one answer
+	maxAnswerBytes    = 4 << 20     // of one answer; some 20,000 hints
 )
 
 // fetcher sends each broker one request for all readers of a session. One request for each reader would cost the broker,
@@ -34,12 +35,14 @@ type fetcher struct {
 type partitionFetch struct {
 	partition int
 	offset    int64
+	since     time.Time        // of the reader's last progress
 	answer    chan fetchAnswer // has room for the answer
 }
 
 type fetchAnswer struct {
 	batches       []byte
 	highWatermark int64
+	leftOut       bool // there are no batches, and the broker may have filled its answer with other partitions
 	err           error
 }
 
@@ -51,8 +54,8 @@ func newFetcher(ctx context.Context, c *Client, topic string) *fetcher {
 }
 
 // fetch returns the records at the offset of a partition, perhaps none, within maxFetchWait and two callTimeouts.
-func (f *fetcher) fetch(partition int, offset int64) fetchAnswer {
-	mine := &partitionFetch{partition, offset, make(chan fetchAnswer, 1)}
+func (f *fetcher) fetch(partition int, offset int64, since time.Time) fetchAnswer {
+	mine := &partitionFetch{partition, offset, since, make(chan fetchAnswer, 1)}
 	f.fetches.add(mine)
 	return <-mine.answer
 }
@@ -80,11 +83,13 @@ func (f *fetcher) send(ctx context.Context, fetches []*partitionFetch) {
 	}
 }
 
-// request asks one broker, and answers all its readers.
+// request asks one broker, and answers all its readers. The broker fills its answer in the order of the partitions: who has made no
+// progress for longest is the first.
 func (f *fetcher) request(ctx context.Context, client *kafka.Client, fetches []*partitionFetch) {
 	ctx, cancel := context.WithTimeout(ctx, maxFetchWait+callTimeout)
 	defer cancel()
 	now := time.Now()
+	slices.SortFunc(fetches, func(a, b *partitionFetch) int { return a.since.Compare(b.since) })
 	topic, unanswered := fetch.RequestTopic{Topic: f.topic}, map[int]*partitionFetch{}
 	for _, p := range fetches {
 		unanswered[p.partition] = p
@@ -107,11 +112,12 @@ func (f *fetcher) request(ctx context.Context, client *kafka.Client, fetches []*
 	}
 	if err == nil {
 		err = errNotAnswered // for partitions that the answer lacks
+		served := slices.ContainsFunc(res.Topics, topicResponse.served)
 		for _, t := range res.Topics {
 			for _, part := range t.Partitions {
 				if p := unanswered[int(part.Partition)]; p != nil {
 					delete(unanswered, p.partition)
-					p.answer <- answerOf(part)
+					p.answer <- answerOf(part, p != fetches[0] && served)
 				}
 			}
 		}
@@ -121,11 +127,11 @@ func (f *fetcher) request(ctx context.Context, client *kafka.Client, fetches []*
 	}
 }
 
-func answerOf(p partitionResponse) fetchAnswer {
+func answerOf(p partitionResponse, full bool) fetchAnswer {
 	if p.ErrorCode != 0 {
 		return fetchAnswer{err: kafka.Error(p.ErrorCode)}
 	}
-	return fetchAnswer{batches: p.Records, highWatermark: p.HighWatermark}
+	return fetchAnswer{batches: p.Records, highWatermark: p.HighWatermark, leftOut: full && len(p.Records) == 0}
 }
 
 // firstOffset asks for the log's first offset.

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/segmentio/kafka-go"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
@@ -19,6 +20,7 @@ type logs struct {
 	brokers
 	refuse map[int]kafka.Error // partitions whose fetches end at once with this error
 	mute   map[int]bool        // partitions that answers lack
+	full   bool                // an answer has room for a batch of the partition that is asked for first, and all have more
 
 	mu    sync.Mutex
 	asked [][]int // partitions of each request
@@ -32,16 +34,21 @@ func (l *logs) RoundTrip(ctx context.Context, addr net.Addr, r kafka.Request) (k
 	res := &fetchResponse{Topics: []topicResponse{{Topic: req.Topics[0].Topic}}}
 	wait := time.Duration(req.MaxWaitTime) * time.Millisecond
 	var partitions []int
-	for _, p := range req.Topics[0].Partitions {
+	for i, p := range req.Topics[0].Partitions {
 		partitions = append(partitions, int(p.Partition))
 		code := l.refuse[int(p.Partition)]
 		if code != 0 {
 			wait = 0
 		}
+		part := partitionResponse{Partition: p.Partition, ErrorCode: int16(code), HighWatermark: p.FetchOffset}
+		if l.full {
+			wait, part.HighWatermark = 0, p.FetchOffset+1
+			if i == 0 {
+				part.Records = []byte("a batch")
+			}
+		}
 		if !l.mute[int(p.Partition)] {
-			res.Topics[0].Partitions = append(res.Topics[0].Partitions, partitionResponse{
-				Partition: p.Partition, ErrorCode: int16(code), HighWatermark: p.FetchOffset,
-			})
+			res.Topics[0].Partitions = append(res.Topics[0].Partitions, part)
 		}
 	}
 	l.mu.Lock()
@@ -79,7 +86,7 @@ func TestReadersShareRequests(t *testing.T) {
 			readers.Go(func() {
 				time.Sleep(time.Duration(p) * apart)
 				for ctx.Err() == nil {
-					if a := f.fetch(p, int64(p)); a.highWatermark != int64(p) && ctx.Err() == nil {
+					if a := f.fetch(p, int64(p), time.Time{}); a.highWatermark != int64(p) && ctx.Err() == nil {
 						t.Errorf("partition %d: mark %d, %v", p, a.highWatermark, a.err)
 					}
 				}
@@ -107,7 +114,7 @@ func TestFetchesOfSeveralBrokers(t *testing.T) {
 		got := make([]error, 4)
 		var readers sync.WaitGroup
 		for p := range got {
-			readers.Go(func() { got[p] = f.fetch(p, 0).err })
+			readers.Go(func() { got[p] = f.fetch(p, 0, time.Time{}).err })
 		}
 		readers.Wait()
 		if n := l.requests(); n != 3 {
@@ -116,6 +123,29 @@ func TestFetchesOfSeveralBrokers(t *testing.T) {
 		for p, want := range []error{nil, kafka.OffsetOutOfRange, errNotAnswered, kafka.LeaderNotAvailable} {
 			if !errors.Is(got[p], want) {
 				t.Errorf("partition %d: %v, want %v", p, got[p], want)
+			}
+		}
+	})
+}
+
+// Who has made no progress for longest is first in the answer. Others that a full answer leaves out know this.
+func TestFullAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := &logs{brokers: brokers{n: 3, one: true}, full: true}
+		f := newTestFetcher(t.Context(), l)
+		got := make([]fetchAnswer, 3)
+		var readers sync.WaitGroup
+		for p, waited := range []time.Duration{time.Second, time.Minute, 0} {
+			readers.Go(func() { got[p] = f.fetch(p, 0, time.Now().Add(-waited)) })
+		}
+		readers.Wait()
+		if diff := cmp.Diff([][]int{{1, 0, 2}}, l.asked); diff != "" {
+			t.Errorf("asked for (-want +got):\n%s", diff)
+		}
+		for p, a := range got {
+			if a.err != nil || a.leftOut != (p != 1) {
+				t.Errorf("partition %d: left out %v, %v", p, a.leftOut, a.err)
 			}
 		}
 	})

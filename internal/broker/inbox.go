@@ -5,14 +5,18 @@ import (
 	"sync"
 )
 
-// refillRecords is the number of records of a partition below which its reader fetches more.
-const refillRecords = 500
+const (
+	refillRecords = 500     // records of a partition below which its reader fetches more
+	maxInboxBytes = 8 << 20 // of all partitions; from here on no reader fetches more
+	recordBytes   = 100     // that a record takes beside its value, about
+)
 
 // inbox holds the records that the readers of a session's partitions fetched until the session's one consumer takes them.
 // A reader may put all records of one fetch at once; it then waits for awaitRoom.
 type inbox struct {
 	mu     sync.Mutex
 	queues []inboxQueue
+	bytes  int           // of all records
 	first  int           // the queue that is served first; the next one at each take
 	ready  chan struct{} // holds a token after a put
 }
@@ -41,17 +45,26 @@ func signal(ch chan struct{}) {
 func (b *inbox) put(queue int, records []Record) {
 	b.mu.Lock()
 	b.queues[queue].records = append(b.queues[queue].records, records...)
+	b.bytes += bytesOf(records)
 	b.mu.Unlock()
 	signal(b.ready)
 }
 
-// awaitRoom returns once the queue has fewer than refillRecords records, or with ctx's error.
+func bytesOf(records []Record) (n int) {
+	for _, r := range records {
+		n += recordBytes + len(r.Value) + len(r.Header)
+	}
+	return n
+}
+
+// awaitRoom returns once the queue has fewer than refillRecords records and all queues have fewer than maxInboxBytes, or with ctx's
+// error.
 func (b *inbox) awaitRoom(ctx context.Context, queue int) error {
 	for {
 		b.mu.Lock()
-		n := len(b.queues[queue].records)
+		room := len(b.queues[queue].records) < refillRecords && b.bytes < maxInboxBytes
 		b.mu.Unlock()
-		if n < refillRecords {
+		if room {
 			return ctx.Err()
 		}
 		select {
@@ -98,6 +111,10 @@ func (b *inbox) takeNow(limit int) []Record {
 	}
 	out := b.takeFromEach(nil, max(1, limit/waiting), limit)
 	out = b.takeFromEach(out, limit, limit)
+	b.bytes -= bytesOf(out)
+	for i := range b.queues {
+		signal(b.queues[i].room)
+	}
 	b.first = (b.first + 1) % len(b.queues)
 	return out
 }
@@ -115,7 +132,6 @@ func (b *inbox) takeFromEach(out []Record, share, limit int) []Record {
 		if len(q.records) == 0 {
 			q.records = nil
 		}
-		signal(q.room)
 	}
 	return out
 }

@@ -69,7 +69,7 @@ func (r *reader) fetch(ctx context.Context) error {
 		}
 		r.offset = first
 	}
-	answer := r.fetcher.fetch(r.partition, r.offset)
+	answer := r.fetcher.fetch(r.partition, r.offset, r.progress)
 	if answer.err != nil {
 		return fmt.Errorf("fetch offset %d: %w", r.offset, answer.err)
 	}
@@ -78,6 +78,9 @@ func (r *reader) fetch(ctx context.Context) error {
 		return fmt.Errorf("read records at offset %d: %w", r.offset, err)
 	}
 	if len(records) == 0 && r.offset < answer.highWatermark {
+		if answer.leftOut {
+			return nil // it has made no progress, so it comes earlier in the next request
+		}
 		return errNothingServed
 	}
 	if len(records) > 0 {
