@@ -41,7 +41,7 @@ const (
 
 // gcPercent is GOGC where the environment doesn't set it. The heap of a process is some tens of MB, and its garbage is
 // mostly hints. At Go's default of 100, a tenth of a burst's time goes to garbage collection; at 400, two event
-// processes without Kafka grow by 100 MB instead of 50. GOMEMLIMIT holds in any case.
+// processes without Kafka grow by 100 MB instead of 50. The limit of limitMemory, or GOMEMLIMIT, holds in any case.
 const gcPercent = 200
 
 // Main runs one command and returns its exit code. It reads the flags from os.Args, calls run with a context that ends
@@ -57,6 +57,7 @@ func Main(name, defaultConfig string, run func(ctx context.Context, env *Env) er
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
+	limitMemory()
 	return program{
 		name: name, args: os.Args[1:], defaultConfig: defaultConfig,
 		stdout: os.Stdout, stderr: os.Stderr, signals: signals,
