@@ -48,18 +48,23 @@ var healthy = map[string]string{
 	`duetime_database_full_total{instance="worker-1"}`:                                 "2xCOUNT",
 	`duetime_index_puts_total{instance="game-1",result="failed"}`:                      "7xCOUNT",
 	`duetime_go_sql_wait_duration_seconds_total{instance="game-1",db_name="client"}`:   "0+1xCOUNT",
+	`process_resident_memory_bytes{instance="event-1"}`:                                "300000000xCOUNT",
+	`go_gc_gomemlimit_bytes{instance="event-1"}`:                                       "480000000xCOUNT",
+	`process_resident_memory_bytes{instance="api-1"}`:                                  "900000000xCOUNT",
+	`go_gc_gomemlimit_bytes{instance="api-1"}`:                                         "9.2e18xCOUNT", // no limit
 	`up{instance="worker-1",job="duetime-worker"}`:                                     "1xCOUNT",
 }
 
 const (
-	fires  = `duetime_fire_lag_seconds_count{instance="worker-1",kind="k"}`
-	onTime = `duetime_fire_lag_seconds_bucket{instance="worker-1",kind="k",le="1"}`
-	lags   = `duetime_consumer_lag_hints{instance="daemon-1",queue="default"}`
-	open   = `duetime_push_breaker_open{instance="worker-1",endpoint="shop:443"}`
-	waits  = `duetime_pushes_total{instance="worker-1",endpoint="shop:443",outcome="waiting"}`
-	refuse = `duetime_pushes_total{instance="worker-1",endpoint="shop:443",outcome="refused"}`
-	putOff = `duetime_pushes_total{instance="worker-1",endpoint="shop:443",outcome="put_off"}`
-	pushed = `duetime_pushes_total{instance="worker-1",endpoint="shop:443",outcome="done"}`
+	fires    = `duetime_fire_lag_seconds_count{instance="worker-1",kind="k"}`
+	onTime   = `duetime_fire_lag_seconds_bucket{instance="worker-1",kind="k",le="1"}`
+	lags     = `duetime_consumer_lag_hints{instance="daemon-1",queue="default"}`
+	open     = `duetime_push_breaker_open{instance="worker-1",endpoint="shop:443"}`
+	waits    = `duetime_pushes_total{instance="worker-1",endpoint="shop:443",outcome="waiting"}`
+	refuse   = `duetime_pushes_total{instance="worker-1",endpoint="shop:443",outcome="refused"}`
+	putOff   = `duetime_pushes_total{instance="worker-1",endpoint="shop:443",outcome="put_off"}`
+	resident = `process_resident_memory_bytes{instance="event-1"}`
+	pushed   = `duetime_pushes_total{instance="worker-1",endpoint="shop:443",outcome="done"}`
 )
 
 // TestAlerts has each alert fire on what it is for, and no other; and none while all is well.
@@ -120,6 +125,11 @@ func TestAlerts(t *testing.T) {
 		{"a clock is two minutes behind", map[string]string{`duetime_clock_gap_seconds{instance="worker-1"}`: "120xCOUNT"}, 0, []string{"DuetimeClockGap"}},
 		{"a clock is two minutes ahead", map[string]string{`duetime_clock_gap_seconds{instance="worker-1"}`: "-120xCOUNT"}, 0, []string{"DuetimeClockGap"}},
 		{"callers wait for connections", map[string]string{`duetime_go_sql_wait_duration_seconds_total{instance="game-1",db_name="client"}`: "0+60xCOUNT"}, 0, []string{"DuetimePoolWaits"}},
+		{"a process takes almost all its memory", map[string]string{resident: "300000000x180 450000000xCOUNT"}, 0, []string{"DuetimeMemoryHigh"}},
+		{"a process took almost all its memory for five minutes", map[string]string{resident: "300000000x220 450000000xCOUNT"}, 0, nil},
+		{"another program takes almost all its memory", map[string]string{
+			`process_resident_memory_bytes{instance="shop"}`: "450000000xCOUNT", `go_gc_gomemlimit_bytes{instance="shop"}`: "480000000xCOUNT",
+		}, 0, nil},
 		{"puts fail", map[string]string{`duetime_index_puts_total{instance="game-1",result="failed"}`: "7x180 7+1xCOUNT"}, 0, []string{"DuetimeIndexPutsFail"}},
 		{"puts are skipped while redis is away", map[string]string{
 			`duetime_index_puts_total{instance="game-1",result="skipped"}`: "0+1xCOUNT", `duetime_server_up{instance="daemon-1",server="redis"}`: "0xCOUNT",

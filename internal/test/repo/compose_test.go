@@ -111,6 +111,9 @@ func TestComposeProcesses(t *testing.T) {
 		if s.Restart == "" || s.Image != "duetime:local" {
 			t.Errorf("%s: got restart %q and image %q", name, s.Restart, s.Image)
 		}
+		if limit := s.Environment["GOMEMLIMIT"]; s.MemLimit != 512<<20 || limit == nil || *limit != "460MiB" {
+			t.Errorf("%s: may take %d bytes of memory, of these Go %v; want as much as in deploy/k8s", name, s.MemLimit, limit)
+		}
 		if name == "api" {
 			wantTokens(t, s)
 		}
@@ -202,6 +205,9 @@ func TestComposeEnvironment(t *testing.T) {
 		}
 		var environ []string
 		for key, value := range s.Environment {
+			if key == "GOMEMLIMIT" { // Go's own
+				continue
+			}
 			if value == nil || !strings.HasPrefix(key, "DUETIME_") {
 				t.Errorf("%s: variable %s is not ours, or has no value", name, key)
 				continue
