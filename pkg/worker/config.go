@@ -44,7 +44,8 @@ type Config struct {
 	// 1 s; a negative one turns looks off.
 	Late time.Duration
 	// MaxUncommitted bounds the messages fetched and not yet committed, per queue. Default 10·Batch·Concurrency, at least
-	// 250,000, which is more than are ever sent ahead of their time: those must not keep others from being read.
+	// 250,000, which is more than are ever sent ahead of their time: those must not keep others from being read. All queues together
+	// hold about as many hints, some 600 bytes each; where one holds more than its share, the others may still hold theirs.
 	MaxUncommitted int
 	// Limits bound what all workers of a queue do together. Every worker must have the same. An operator's limit comes before
 	// these. Default: none.

@@ -13,7 +13,10 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-const fetchRetryInterval = 200 * time.Millisecond // after a fetch that failed
+const (
+	fetchRetryInterval = 200 * time.Millisecond // after a fetch that failed
+	fullInterval       = 10 * time.Millisecond  // between two looks whether the worker may hold more hints
+)
 
 // queue is the work of one queue: its hints, and where they came from.
 type queue struct {
@@ -152,6 +155,10 @@ func (q *queue) fetch(ctx context.Context, g *generation) {
 		if g.offsets.WaitRoom(ctx, q.worker.cfg.MaxUncommitted) != nil || q.worker.gate.Wait(ctx) != nil {
 			return
 		}
+		if !q.worker.mayHoldMore(q) {
+			loop.Sleep(ctx, fullInterval)
+			continue
+		}
 		ds, err := g.session.Fetch(ctx)
 		if ctx.Err() != nil {
 			return
@@ -163,6 +170,16 @@ func (q *queue) fetch(ctx context.Context, g *generation) {
 		}
 		q.accept(g, ds)
 	}
+}
+
+// mayHoldMore reports whether the queue may take more hints in. It may hold its share whatever others hold: the hints of a paused or
+// limited queue stay for long.
+func (w *Worker) mayHoldMore(q *queue) bool {
+	held := 0
+	for _, each := range w.queues {
+		held += each.hold.Len()
+	}
+	return held < w.cfg.MaxUncommitted || q.hold.Len() < w.cfg.MaxUncommitted/len(w.queues)
 }
 
 // accept puts each hint on hold. What was due before this worker got the partition may have been running when the last
