@@ -18,7 +18,8 @@ const (
 	maxTasksPerWrite = 2000                  // in one call to the index
 	writeInterval    = 50 * time.Millisecond // between writes of tasks that ended: the more in one, the less each costs Redis
 	writeTries       = 2
-	maxQueuedLetters = 256 // batches of dead letters that wait for the dead topic
+	maxQueuedLetters = 5_000 // dead letters that wait for the dead topic, of at most 9 KiB
+	maxPerLetterCall = 100
 	letterInterval   = 200 * time.Millisecond
 	letterTries      = 3
 	afterTimeout     = time.Second // of one call to the index or the dead topic
@@ -32,7 +33,7 @@ type aftermath struct {
 	metrics *metrics
 	log     *slog.Logger
 	writes  *batcher.Batcher[task.Task, struct{}]
-	letters *batcher.Batcher[[]task.DeadLetter, struct{}]
+	letters *batcher.Batcher[task.DeadLetter, struct{}]
 }
 
 func newAftermath(index Index, dead Buryer, m *metrics, log *slog.Logger) *aftermath {
@@ -44,7 +45,7 @@ func newAftermath(index Index, dead Buryer, m *metrics, log *slog.Logger) *after
 		Urgent: func(t task.Task) bool { return t.State == task.Pending },
 	}
 	a.writes = batcher.New(bounds, a.write)
-	a.letters = batcher.New(batcher.Config[[]task.DeadLetter]{Calls: 1, Items: 1, Queue: maxQueuedLetters}, a.send)
+	a.letters = batcher.New(batcher.Config[task.DeadLetter]{Calls: 1, Items: maxPerLetterCall, Queue: maxQueuedLetters}, a.send)
 	return a
 }
 
@@ -55,8 +56,8 @@ func (a *aftermath) Put(tasks []task.Task) {
 
 // Bury queues dead letters.
 func (a *aftermath) Bury(letters []task.DeadLetter) {
-	if len(letters) > 0 && a.letters.Add(letters) > 0 {
-		a.metrics.unburied.Add(float64(len(letters)))
+	if len(letters) > 0 {
+		a.metrics.unburied.Add(float64(a.letters.Add(letters...)))
 	}
 }
 
@@ -91,9 +92,8 @@ func (a *aftermath) write(ctx context.Context, tasks []task.Task) ([]struct{}, e
 	return nil, err
 }
 
-// send passes the dead letters of one batch on. After three refusals they are passed over: the rows say dead all the same.
-func (a *aftermath) send(ctx context.Context, batches [][]task.DeadLetter) ([]struct{}, error) {
-	letters := batches[0]
+// send passes dead letters on. After three refusals they are passed over: the rows say dead all the same.
+func (a *aftermath) send(ctx context.Context, letters []task.DeadLetter) ([]struct{}, error) {
 	var errs []error
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
 		err := a.limited(ctx, func(ctx context.Context) error { return a.dead.Bury(ctx, letters) })

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
+
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -72,5 +74,34 @@ func TestTasksThatEndedAreDroppedTogether(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		expect("when the worker stops", 10, 50, 11, 10, maxTasksPerWrite, 10)
+	})
+}
+
+// silent is a dead topic that never answers.
+type silent struct{}
+
+func (silent) Bury(ctx context.Context, _ []task.DeadLetter) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// However many tasks die in one transaction, few letters wait for a dead topic that is away.
+func TestDeadLettersThatWaitAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMetrics(nil)
+		a := newAftermath(nil, silent{}, m, slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go a.run(ctx, ctx)
+		a.Bury(make([]task.DeadLetter, 1))
+		synctest.Wait() // it is being sent
+		for range 100 {
+			a.Bury(make([]task.DeadLetter, maxQueuedLetters/50))
+		}
+		var lost dto.Metric
+		if err := m.unburied.Write(&lost); err != nil || lost.GetCounter().GetValue() != maxQueuedLetters {
+			t.Errorf("%v letters were passed over, want %d (%v)", lost.GetCounter().GetValue(), maxQueuedLetters, err)
+		}
 	})
 }
