@@ -91,8 +91,8 @@ func TestLooksBeginAtTheFloor(t *testing.T) {
 	}
 	whole, part := requests(first(time.Time{})), requests(first(floor))
 	oldest := requests(func() {
-		if at, _, err := s.Oldest(t.Context()); err != nil || !at.Equal(now.Truncate(time.Millisecond)) {
-			t.Errorf("the oldest is of %v (%v), want %v", at, err, now)
+		if at, _, err := s.Oldest(t.Context()); err != nil || !at["default"].Equal(now.Truncate(time.Millisecond)) {
+			t.Errorf("the oldest are of %v (%v), want %v", at, err, now)
 		}
 	})
 	t.Logf("pages read: %d from the first row, %d from the floor, %d for the oldest", whole, part, oldest)
@@ -122,7 +122,7 @@ func TestFloorFalls(t *testing.T) {
 		if at := floor(); !at.Equal(old) {
 			t.Errorf("the floor is at %v, want that of the row due at %v", at, old)
 		}
-		if at, _, err := s.Oldest(t.Context()); err != nil || !at.Equal(old) {
+		if at, _, err := s.Oldest(t.Context()); err != nil || !at["default"].Equal(old) {
 			t.Errorf("the oldest is of %v (%v), want %v", at, err, old)
 		}
 	}

@@ -209,6 +209,7 @@ func (d *drill) finish(t *testing.T) result {
 		t.Errorf("an answer that the API must never give: %s", text)
 	}
 	d.drift(t)
+	d.memory.bounded(t, d)
 	return result{
 		verdict: v, calls: len(calls) - d.planted, rate: callsASecond(calls, d.began, ended),
 		outcomes: d.outcomes, notes: d.notes, lags: d.lags(v),

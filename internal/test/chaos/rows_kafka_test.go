@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -81,19 +79,9 @@ finished_at = UNIX_TIMESTAMP(NOW(3)) * 1000, updated_at = UNIX_TIMESTAMP(NOW(3))
 func (d *drill) resident(t *testing.T) (bytes int) {
 	t.Helper()
 	for _, s := range d.events {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.Pid()))
+		rss, err := memoryOf(s.App, "VmRSS:")
 		pipelinetest.Must(t, err)
-		kib := 0
-		for line := range strings.Lines(string(text)) {
-			if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-				_, err = fmt.Sscan(rest, &kib)
-				pipelinetest.Must(t, err)
-			}
-		}
-		if kib == 0 {
-			t.Fatalf("no memory of %s in\n%s", s.Name, text)
-		}
-		bytes += kib << 10
+		bytes += rss
 	}
 	return bytes
 }

@@ -60,6 +60,7 @@ type world struct {
 	pipelinetest.Deployment
 
 	setup     setup
+	memory    memory
 	overlay   string // with which the row's own worker is built; empty: none
 	mysql     *pipelinetest.MySQLServer
 	front     string // where the processes find MySQL; empty: at its own address
@@ -243,9 +244,10 @@ func (w *world) start(t *testing.T, s *seat, more ...string) {
 	env := append(slices.Clone(s.env), more...)
 	if s.Name == "worker" && w.setup.worker != "" {
 		s.App = pipelinetest.App{Proc: pipelinetest.Run(t, w.workerBinary(t), w.EnvOf(s.Name, env...), w.Args()...), Name: s.Name}
-		return
+	} else {
+		s.App = w.Start(t, s.Name, env...)
 	}
-	s.App = w.Start(t, s.Name, env...)
+	w.memory.watch(t, s.App)
 }
 
 // workerBinary builds the row's own worker.
