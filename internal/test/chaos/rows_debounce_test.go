@@ -40,7 +40,7 @@ func debouncesMeetRuns(t *testing.T, d *drill) {
 	cfg.Namespace, cfg.MySQL.DSN, cfg.Redis.Addrs, cfg.Kafka.Brokers = d.Namespace, duetime.DSN(d.DSN), []string{d.Redis}, []string{d.Kafka}
 	client, err := duetime.Open(cfg, duetime.WithLogger(slog.New(slog.DiscardHandler)))
 	pipelinetest.Must(t, err)
-	t.Cleanup(func() { client.Close(context.Background()) })
+	t.Cleanup(func() { _ = client.Close(context.Background()) })
 
 	var b debounces
 	killed, retried, waits := map[int]bool{}, 0, d.innodb(t, "lock_row_lock_waits")
