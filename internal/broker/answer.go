@@ -90,13 +90,17 @@ func (r *fetchRequest) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 // the one before.
 func (c *Config) readBatches(raw []byte, partition int, offset int64) (out []Record, err error) {
 	const head = 12 // bytes of a batch: its first offset, and the length of the rest
+	var batch bytes.Buffer
 	for len(raw) >= head {
 		n := head + int(binary.BigEndian.Uint32(raw[head-4:]))
 		if n > len(raw) {
 			break // the broker has cut the last batch
 		}
+		batch.Reset()
+		_ = binary.Write(&batch, binary.BigEndian, uint32(n)) //nolint:gosec // at most len(raw)
+		batch.Write(raw[:n])
 		set := protocol.RecordSet{}
-		if _, err := set.ReadFrom(bytes.NewBuffer(append(binary.BigEndian.AppendUint32(nil, uint32(n)), raw[:n]...))); err != nil { //nolint:gosec // len(raw)
+		if _, err := set.ReadFrom(&batch); err != nil {
 			return out, err
 		}
 		if set.Records != nil {
