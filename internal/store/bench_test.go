@@ -90,6 +90,27 @@ func BenchmarkPending500(b *testing.B) {
 	}
 }
 
+// The seek of a look while a snapshot keeps the entries of 50,000 tasks that ended: from the first entry, and from the floor, which is
+// asked for too.
+func BenchmarkSeekWhileASnapshotIsKept(b *testing.B) {
+	s, _ := openMySQLStore(b, store.Options{})
+	now := value[time.Time](b)(s.Clock(b.Context()))
+	holdSnapshot(b, s)
+	endedTasks(b, s, now, 50)
+	for name, floor := range map[string]func() time.Time{
+		"first entry": func() time.Time { return time.Time{} },
+		"floor":       func() time.Time { return value[time.Time](b)(s.Floor(b.Context())) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := s.Pending(b.Context(), floor(), now, task.Cursor{}, 1); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 // Moving an owner's hundred tasks together: find them, lock them, write them, commit.
 func BenchmarkShiftOwner100(b *testing.B) {
 	s, _ := openMySQLStore(b, store.Options{})

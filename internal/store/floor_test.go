@@ -14,7 +14,7 @@ import (
 
 // holdSnapshot opens a transaction that sees the tables as they are now, and keeps it open until the test ends: the server keeps the
 // index entries of all rows that change meanwhile.
-func holdSnapshot(t *testing.T, s *store.Store) {
+func holdSnapshot(t testing.TB, s *store.Store) {
 	t.Helper()
 	c, err := s.DB().Connx(t.Context())
 	must(t, err)
@@ -31,7 +31,7 @@ func holdSnapshot(t *testing.T, s *store.Store) {
 }
 
 // endedTasks makes rows that were due in the hour before now, a page each, and ends them.
-func endedTasks(t *testing.T, s *store.Store, now time.Time, pages int) {
+func endedTasks(t testing.TB, s *store.Store, now time.Time, pages int) {
 	t.Helper()
 	for i := range pages {
 		rows := newTasks(t, task.MaxPerCall)
