@@ -67,3 +67,6 @@ func (a *ahead) Clock(ctx context.Context) (time.Time, error) {
 	now, err := a.tables.Clock(ctx)
 	return now.Add(a.by), err
 }
+
+// Floor is a place among the rows, which moves with none of this clock's steps.
+func (a *ahead) Floor(ctx context.Context) (time.Time, error) { return a.tables.Floor(ctx) }
