@@ -31,11 +31,8 @@ type operated interface {
 	GetRecurrences(ctx context.Context, q sqlx.QueryerContext, ids []task.ID) ([]task.Recurrence, error)
 	// LockFreeRecurrences locks those of the recurrences that are free and whose newest task is one of these, and returns them.
 	LockFreeRecurrences(ctx context.Context, q sqlx.ExtContext, ids, newest []task.ID) ([]task.Recurrence, error)
-	// Save and its kin write transitions of locked rows.
-	Save(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error
-	SaveShifted(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, by time.Duration) error
-	SaveQueue(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error
-	SaveDead(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error
+	// Write writes transitions of locked rows.
+	Write(ctx context.Context, q sqlx.ExtContext, changes []task.Change) error
 	// PurgeOperations is PurgeHistory for operations that are over.
 	PurgeOperations(ctx context.Context, before time.Time, limit int) (int, error)
 	// Retryable reports whether a transaction did not commit and may do so when it is run once more.
@@ -45,8 +42,8 @@ type operated interface {
 // errLocked says that others have locked rows of a page, which was rolled back.
 var errLocked = errors.New("rows of the page are locked by others")
 
-// savedAtOnce is how many dead rows one statement saves: if one of them is refused, each is saved by itself.
-const savedAtOnce = 100
+// writtenAtOnce is how many rows one statement writes: if one of them is refused, each is written by itself.
+const writtenAtOnce = 100
 
 // operationPage changes the next rows of an operation, in one transaction:
 //
@@ -70,7 +67,7 @@ type operationPage struct {
 
 	operation        task.Operation // after the page
 	at               time.Time      // the moment of the changes
-	before, changed  []task.Task
+	changes          []task.Change
 	ended, unchanged int
 	newest           map[task.ID]bool // tasks that end, and whose recurrences are locked
 	progress         recurrence.Progress
@@ -168,7 +165,7 @@ func (p *operationPage) transit(rows []task.Task) {
 				p.unchanged++
 				continue
 			}
-			p.before, p.changed = append(p.before, row), append(p.changed, changed)
+			p.changes = append(p.changes, task.Change{Before: row, After: changed})
 		}
 	}
 }
@@ -176,9 +173,9 @@ func (p *operationPage) transit(rows []task.Task) {
 // lockRecurrences locks the recurrences that need a next tick, and leaves a task alone whose recurrence others have locked.
 func (p *operationPage) lockRecurrences(ctx context.Context, tx *sqlx.Tx) error {
 	var ids, ended []task.ID
-	for i, row := range p.changed {
-		if id, _, tick := row.Tick(); tick && p.before[i].State == task.Pending && row.State != task.Pending {
-			ids, ended = append(ids, id), append(ended, row.ID)
+	for _, c := range p.changes {
+		if id, _, tick := c.After.Tick(); tick && c.Before.State == task.Pending && c.After.State != task.Pending {
+			ids, ended = append(ids, id), append(ended, c.After.ID)
 		}
 	}
 	if len(ids) == 0 {
@@ -204,34 +201,34 @@ func (p *operationPage) lockRecurrences(ctx context.Context, tx *sqlx.Tx) error 
 	for _, r := range read {
 		held[r.Newest] = !p.newest[r.Newest]
 	}
-	if n := p.leave(func(row task.Task) bool { return held[row.ID] }); n > 0 && !p.last {
+	if n := p.leave(held); n > 0 && !p.last {
 		return errLocked
 	}
 	return nil
 }
 
 // leave leaves some of the rows alone, and returns their number.
-func (p *operationPage) leave(these func(task.Task) bool) int {
-	n := len(p.changed)
-	p.before, p.changed = slices.DeleteFunc(p.before, these), slices.DeleteFunc(p.changed, these)
-	n -= len(p.changed)
+func (p *operationPage) leave(these map[task.ID]bool) int {
+	n := len(p.changes)
+	p.changes = slices.DeleteFunc(p.changes, func(c task.Change) bool { return these[c.After.ID] })
+	n -= len(p.changes)
 	p.unchanged += n
 	return n
 }
 
 // save writes the changed rows, the lines about them, and the next ticks of recurrences.
 func (p *operationPage) save(ctx context.Context, tx *sqlx.Tx) error {
-	if len(p.changed) == 0 {
+	if len(p.changes) == 0 {
 		return nil
 	}
-	if err := p.saveRows(ctx, tx); err != nil {
+	if err := p.write(ctx, tx); err != nil {
 		return err
 	}
-	lines := make([]task.Event, len(p.changed))
-	for i, row := range p.changed {
-		lines[i] = p.operation.Event(p.before[i], row)
-		if p.newest[row.ID] {
-			p.progress.Ended(row, p.at)
+	lines := make([]task.Event, len(p.changes))
+	for i, c := range p.changes {
+		lines[i] = p.operation.Event(c.Before, c.After)
+		if p.newest[c.After.ID] {
+			p.progress.Ended(c.After, p.at)
 		}
 	}
 	if err := p.progress.Write(ctx, tx, p.r.store, p.at); err != nil {
@@ -244,47 +241,28 @@ func (p *operationPage) save(ctx context.Context, tx *sqlx.Tx) error {
 	return p.r.store.Record(ctx, tx, lines)
 }
 
-func (p *operationPage) saveRows(ctx context.Context, tx *sqlx.Tx) error {
-	switch p.operation.Verb {
-	case task.VerbRequeue:
-		return p.r.store.SaveQueue(ctx, tx, p.changed)
-	case task.VerbRetry, task.VerbDiscard:
-		return p.saveDead(ctx, tx)
-	case task.VerbShift:
-		by := p.changed[0].DueAt.Sub(p.before[0].DueAt)
-		for i, row := range p.changed {
-			if row.DueAt.Sub(p.before[i].DueAt) != by {
-				return p.r.store.Save(ctx, tx, p.changed)
-			}
-		}
-		return p.r.store.SaveShifted(ctx, tx, p.changed, by)
-	default:
-		return p.r.store.Save(ctx, tx, p.changed)
-	}
-}
-
-// saveDead saves dead rows, and leaves those alone whose key another task has, or whose owner is blocked. The server takes back the
-// statement that met the key, and nothing else of the transaction.
-func (p *operationPage) saveDead(ctx context.Context, tx *sqlx.Tx) error {
+// write leaves dead rows alone whose key another task has, or whose owner is blocked. The server takes back the statement that met the
+// key, and nothing else of the transaction.
+func (p *operationPage) write(ctx context.Context, tx *sqlx.Tx) error {
 	refused := func(err error) bool { return errors.Is(err, task.ErrKeyTaken) || errors.Is(err, task.ErrOwnerBlocked) }
 	left := map[task.ID]bool{}
-	for part := range slices.Chunk(p.changed, savedAtOnce) {
-		err := p.r.store.SaveDead(ctx, tx, part)
+	for part := range slices.Chunk(p.changes, writtenAtOnce) {
+		err := p.r.store.Write(ctx, tx, part)
 		if err == nil {
 			continue
 		}
-		for _, row := range part {
+		for i, c := range part {
 			if !refused(err) {
 				return err
 			}
-			if one := p.r.store.SaveDead(ctx, tx, []task.Task{row}); refused(one) {
-				left[row.ID] = true
+			if one := p.r.store.Write(ctx, tx, part[i:i+1]); refused(one) {
+				left[c.After.ID] = true
 			} else if one != nil {
 				return one
 			}
 		}
 	}
-	p.leave(func(row task.Task) bool { return left[row.ID] })
+	p.leave(left)
 	return nil
 }
 
@@ -293,7 +271,7 @@ func (p *operationPage) advance(ctx context.Context, tx *sqlx.Tx, next task.ID, 
 	o := &p.operation
 	o.Cursor, o.UpdatedAt = next, p.at
 	o.Looked += int64(looked)
-	o.Changed += int64(len(p.changed))
+	o.Changed += int64(len(p.changes))
 	o.Ended += int64(p.ended)
 	o.Unchanged += int64(p.unchanged)
 	if over {

@@ -68,8 +68,8 @@ func (d dyingStore) LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.
 	return rows, now, d.after(err)
 }
 
-func (d dyingStore) SaveShifted(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, by time.Duration) error {
-	return d.after(d.hookStore.SaveShifted(ctx, q, tasks, by))
+func (d dyingStore) Write(ctx context.Context, q sqlx.ExtContext, changes []task.Change) error {
+	return d.after(d.hookStore.Write(ctx, q, changes))
 }
 
 func (d dyingStore) Record(ctx context.Context, q sqlx.ExtContext, events []task.Event) error {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -97,7 +98,7 @@ func (w *world) discard(t testing.TB, rows []task.Task, nth int) {
 		rows[i] = rows[i].Discard(errors.New("enough"), rows[i].CreatedAt.Add(time.Minute))
 		dead = append(dead, rows[i])
 	}
-	pipelinetest.Must(t, w.rows.Save(t.Context(), w.rows.DB(), dead))
+	pipelinetest.Must(t, worldtest.Save(t.Context(), w.rows.Store, w.rows.DB(), dead...))
 	w.put(t, dead...)
 }
 

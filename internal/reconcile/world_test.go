@@ -159,7 +159,7 @@ func (w *world) insert(t testing.TB, tasks ...task.Task) []task.Task {
 // save commits a row's next version without putting it.
 func (w *world) save(t testing.TB, one task.Task) task.Task {
 	t.Helper()
-	pipelinetest.Must(t, w.rows.Save(t.Context(), w.rows.DB(), []task.Task{one}))
+	pipelinetest.Must(t, worldtest.Save(t.Context(), w.rows.Store, w.rows.DB(), one))
 	return one
 }
 

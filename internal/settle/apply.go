@@ -12,7 +12,7 @@ import (
 
 // judge makes the hint a member of the transaction, with the verdict on its locked row.
 func (t *transaction) judge(h *hold.Hint, row task.Task, blocked bool) {
-	m := &member{hint: h, row: row, handler: t.settler.handlers[row.Kind]}
+	m := &member{hint: h, row: row, stands: row, handler: t.settler.handlers[row.Kind]}
 	m.verdict = decide(facts{
 		hint: h, row: row, blocked: blocked, handler: m.handler,
 		lockedAt: t.lockedAt, stamp: t.stamp(), now: t.settler.clock.Now(), patience: t.settler.cfg.Patience,

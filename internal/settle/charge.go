@@ -178,20 +178,20 @@ func (s *Settler) refundRows(ctx context.Context, charged map[task.ID]int64) err
 	if err != nil {
 		return err
 	}
-	var refunded []task.Task
+	var refunded []task.Change
 	for _, row := range rows {
 		if row.State == task.Pending && row.Version == charged[row.ID] {
-			refunded = append(refunded, refund(row, now))
+			refunded = append(refunded, task.Change{Before: row, After: refund(row, now)})
 		}
 	}
 	if len(refunded) > 0 {
-		if err := s.store.Save(ctx, tx, refunded); err != nil {
+		if err := s.store.Write(ctx, tx, refunded); err != nil {
 			return err
 		}
 		if err := tx.Commit(); err != nil {
 			return err
 		}
-		s.after.Put(refunded)
+		s.after.Put(task.AfterOf(refunded))
 	}
 	for _, row := range rows {
 		delete(charged, row.ID)

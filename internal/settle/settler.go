@@ -28,8 +28,6 @@ type Store interface {
 	LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, time.Time, error)
 	// LockToRun is LockFree, and says which of the rows are of blocked owners.
 	LockToRun(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, map[task.ID]bool, time.Time, error)
-	// Finish marks tasks done, given as they were read. It fails unless it changes each of them.
-	Finish(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, now time.Time) error
 	// Retryable reports whether the transaction did not commit, and may commit if it runs once more.
 	Retryable(err error) bool
 	// Ambiguous reports whether a commit with this error may have taken effect.

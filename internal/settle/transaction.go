@@ -35,7 +35,8 @@ const (
 // member is a hint with its row in one transaction, and the verdict if the transaction commits.
 type member struct {
 	hint    *hold.Hint
-	row     task.Task // as locked, or as the transaction has changed it
+	row     task.Task // as locked, or as the transaction changes it
+	stands  task.Task // as the transaction has locked or written it
 	handler *Handler
 	payload any // decoded
 	stage   stage
@@ -205,7 +206,7 @@ func (t *transaction) judgeAbsent(byID map[task.ID][]*hold.Hint) error {
 		return fmt.Errorf("look for %d locked tasks: %w", len(byID), err)
 	}
 	for _, row := range rows {
-		m := &member{hint: t.pick(byID, row.ID), row: row}
+		m := &member{hint: t.pick(byID, row.ID), row: row, stands: row}
 		m.verdict.holdUntil(t.settler.clock.Now().Add(hold.RetryInterval), m.hint.Lane)
 		m.hint.Dropped = m.hint.Found && m.hint.Charge.State == hold.Uncharged // whoever has locked the row is at work on it
 		m.hint.Looks++
@@ -258,7 +259,11 @@ func (t *transaction) save(ms ...*member) error {
 		return nil
 	}
 	t.wrote = true
-	return t.settler.store.Save(t.ctx, t.tx, collect(ms, rowOf))
+	changes := collect(ms, func(m *member) task.Change { return task.Change{Before: m.stands, After: m.row} })
+	for _, m := range ms {
+		m.stands = m.row
+	}
+	return t.settler.store.Write(t.ctx, t.tx, changes)
 }
 
 // markDone marks done, in one statement, the rows of members that have run. It is also called before a handler reads or
@@ -274,7 +279,9 @@ func (t *transaction) markDone(ctx context.Context) error {
 		return nil
 	}
 	t.wrote = true
-	if err := t.settler.store.Finish(ctx, t.tx, collect(ran, rowOf), t.stamp()); err != nil {
+	now := t.stamp()
+	done := collect(ran, func(m *member) task.Change { return task.Change{Before: m.row, After: m.row.Finish(now)} })
+	if err := t.settler.store.Write(ctx, t.tx, done); err != nil {
 		t.conflict = true
 		return fmt.Errorf("mark %d tasks done: %w", len(ran), err)
 	}

@@ -167,7 +167,7 @@ func (s *Store) ReadFree(ctx context.Context, id task.ID) (task.Task, time.Time,
 	return rows[0], fromMs(ms), true, nil
 }
 
-// SaveAutocommit is Save of one task as a transaction of its own.
-func (s *Store) SaveAutocommit(ctx context.Context, t task.Task) error {
-	return markUnlessRefused(s.Save(ctx, s.db, []task.Task{t}))
+// WriteAutocommit is Write of one change as a transaction of its own.
+func (s *Store) WriteAutocommit(ctx context.Context, c task.Change) error {
+	return markUnlessRefused(s.Write(ctx, s.db, []task.Change{c}))
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -40,7 +41,7 @@ func BenchmarkLockFreeFinish100(b *testing.B) {
 		tx := begin(b, s)
 		rows, _, now, err := s.LockToRun(b.Context(), tx, ids(batch))
 		must(b, err)
-		must(b, s.Finish(b.Context(), tx, rows, now))
+		must(b, worldtest.Finish(b.Context(), s, tx, rows, now))
 		must(b, tx.Commit())
 	}
 	prepare := func(b *testing.B) [][]task.Task {
@@ -132,7 +133,7 @@ func BenchmarkShiftOwner100(b *testing.B) {
 			rows[i], err = rows[i].Shift(time.Minute, now)
 			must(b, err)
 		}
-		must(b, s.SaveShifted(b.Context(), tx, rows, time.Minute))
+		must(b, worldtest.Save(b.Context(), s, tx, rows...))
 		must(b, tx.Commit())
 	}
 	b.ReportMetric(float64(100*b.N)/b.Elapsed().Seconds(), "tasks/s")

@@ -244,5 +244,5 @@ func (s *Store) Unavailable(err error) bool {
 // Ambiguous reports for a stage whether an error of COMMIT leaves open whether the COMMIT took effect.
 func (s *Store) Ambiguous(err error) bool { return ClassifyCommit(err) == Ambiguous }
 
-// Unclear reports for a stage whether an error of InsertAutocommit or SaveAutocommit leaves open whether it took effect.
+// Unclear reports for a stage whether an error of InsertAutocommit or WriteAutocommit leaves open whether it took effect.
 func (s *Store) Unclear(err error) bool { return Classify(err) == Ambiguous }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
@@ -20,24 +21,24 @@ var columns = []column{
 	text("kind", func(t *task.Task) *string { return &t.Kind }, inserted|indexed),
 	text("owner", func(t *task.Task) *string { return &t.Owner }, inserted|indexed),
 	text("subject", func(t *task.Task) *string { return &t.Subject }, inserted|indexed),
-	text("queue", func(t *task.Task) *string { return &t.Queue }, inserted|indexed),
+	text("queue", func(t *task.Task) *string { return &t.Queue }, inserted|changed|indexed),
 	number("shard", func(t *task.Task) *int { return &t.Shard }, inserted|indexed),
-	number("state", func(t *task.Task) *task.State { return &t.State }, saved|indexed),
-	moment("due_at", func(t *task.Task) *time.Time { return &t.DueAt }, inserted|saved),
-	moment("run_at", func(t *task.Task) *time.Time { return &t.RunAt }, inserted|saved|indexed),
+	number("state", func(t *task.Task) *task.State { return &t.State }, changed|indexed),
+	moment("due_at", func(t *task.Task) *time.Time { return &t.DueAt }, inserted|changed),
+	moment("run_at", func(t *task.Task) *time.Time { return &t.RunAt }, inserted|changed|indexed),
 	number("version", func(t *task.Task) *int64 { return &t.Version }, indexed), // each write raises it in SQL
-	number("attempt", func(t *task.Task) *int { return &t.Attempt }, saved),
-	number("max_attempts", func(t *task.Task) *int { return &t.MaxAttempts }, inserted|replaced),
-	nullable("dedup_key", func(t *task.Task) *string { return &t.DedupKey }, inserted|saved),
+	number("attempt", func(t *task.Task) *int { return &t.Attempt }, changed),
+	number("max_attempts", func(t *task.Task) *int { return &t.MaxAttempts }, inserted|changed),
+	nullable("dedup_key", func(t *task.Task) *string { return &t.DedupKey }, inserted|changed),
 	{
 		"payload", "", func(t *task.Task) any { return &t.Payload }, func(t *task.Task) any { return string(t.Payload) },
-		inserted | replaced,
+		func(a, b *task.Task) bool { return bytes.Equal(a.Payload, b.Payload) }, inserted | changed,
 	},
-	text("last_error", func(t *task.Task) *string { return &t.LastError }, saved),
-	text("traceparent", func(t *task.Task) *string { return &t.Traceparent }, inserted|replaced),
+	text("last_error", func(t *task.Task) *string { return &t.LastError }, changed),
+	text("traceparent", func(t *task.Task) *string { return &t.Traceparent }, inserted|changed),
 	moment("created_at", func(t *task.Task) *time.Time { return &t.CreatedAt }, inserted),
-	moment("updated_at", func(t *task.Task) *time.Time { return &t.UpdatedAt }, inserted|saved|indexed),
-	ending("finished_at", func(t *task.Task) *time.Time { return &t.FinishedAt }, inserted|saved),
+	moment("updated_at", func(t *task.Task) *time.Time { return &t.UpdatedAt }, inserted|changed|indexed),
+	ending("finished_at", func(t *task.Task) *time.Time { return &t.FinishedAt }, inserted|changed),
 }
 
 // column is one column of duetime_tasks.
@@ -46,6 +47,7 @@ type column struct {
 	sqlite string               // type of the column if SQLite's table lacks it; empty: a migration makes the column
 	into   func(*task.Task) any // destination of a scan: the value goes straight into the task
 	value  func(*task.Task) any // value for INSERT and UPDATE
+	same   func(a, b *task.Task) bool
 	uses   use
 }
 
@@ -54,8 +56,7 @@ type use int
 
 const (
 	inserted use = 1 << iota // written with a new row; other columns start with the schema's default
-	saved                    // written by Save and SaveReplaced
-	replaced                 // written by SaveReplaced alone: no other transition changes such a column
+	changed                  // written by transitions
 	indexed                  // read by sweeps and lists, which make index entries of it
 )
 
@@ -82,7 +83,7 @@ func appendValues(args []any, of []column, t *task.Task) []any {
 }
 
 func text(name string, field func(*task.Task) *string, uses use) column {
-	return column{name, "", func(t *task.Task) any { return field(t) }, func(t *task.Task) any { return *field(t) }, uses}
+	return column{name, "", func(t *task.Task) any { return field(t) }, func(t *task.Task) any { return *field(t) }, func(a, b *task.Task) bool { return *field(a) == *field(b) }, uses}
 }
 
 // nullable is a text that is stored as NULL if it is empty.
@@ -92,19 +93,19 @@ func nullable(name string, field func(*task.Task) *string, uses use) column {
 			return s
 		}
 		return nil
-	}, uses}
+	}, func(a, b *task.Task) bool { return *field(a) == *field(b) }, uses}
 }
 
 func number[N integer](name string, field func(*task.Task) *N, uses use) column {
-	return column{name, "", func(t *task.Task) any { return whole[N]{field(t)} }, func(t *task.Task) any { return int64(*field(t)) }, uses}
+	return column{name, "", func(t *task.Task) any { return whole[N]{field(t)} }, func(t *task.Task) any { return int64(*field(t)) }, func(a, b *task.Task) bool { return *field(a) == *field(b) }, uses}
 }
 
 func binaryID(name string, field func(*task.Task) *task.ID, uses use) column {
-	return column{name, "", func(t *task.Task) any { return idBytes{field(t)} }, func(t *task.Task) any { return field(t)[:] }, uses}
+	return column{name, "", func(t *task.Task) any { return idBytes{field(t)} }, func(t *task.Task) any { return field(t)[:] }, func(a, b *task.Task) bool { return *field(a) == *field(b) }, uses}
 }
 
 func moment(name string, field func(*task.Task) *time.Time, uses use) column {
-	return column{name, "", func(t *task.Task) any { return unixMs{field(t)} }, func(t *task.Task) any { return field(t).UnixMilli() }, uses}
+	return column{name, "", func(t *task.Task) any { return unixMs{field(t)} }, func(t *task.Task) any { return field(t).UnixMilli() }, func(a, b *task.Task) bool { return field(a).UnixMilli() == field(b).UnixMilli() }, uses}
 }
 
 // ending is a moment that is 0 until the task ends. NULL means the same but takes no space in the row. A row that grows
@@ -115,7 +116,7 @@ func ending(name string, field func(*task.Task) *time.Time, uses use) column {
 			return at.UnixMilli()
 		}
 		return int64(0)
-	}, uses}
+	}, func(a, b *task.Task) bool { return field(a).Equal(*field(b)) }, uses}
 }
 
 // The following types are destinations of a scan. Each is one pointer, so that its conversion to an interface allocates

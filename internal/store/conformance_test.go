@@ -12,6 +12,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -97,7 +98,7 @@ func insertReadsBack(t *testing.T, s *store.Store) {
 		t.Errorf("Insert answered (-want +got):\n%s", d)
 	}
 	want[0].Version, want[0].Attempt, want[0].LastError = 2, 3, "it's \\ \"over\"\x00"
-	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Save(ctx, tx, want[:1])) })
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, worldtest.Save(ctx, s, tx, want[:1]...)) })
 	for _, q := range []sqlx.QueryerContext{nil, s.DB()} {
 		got = value[[]task.Task](t)(s.Get(t.Context(), q, []task.ID{plain.ID, task.NewID(), full.ID, plain.ID}))
 		if d := cmp.Diff(want, got); d != "" {
@@ -157,10 +158,10 @@ func keyTwice(t *testing.T, s *store.Store) {
 func keyAfterEnd(t *testing.T, s *store.Store) {
 	rows := inserted(t, s, newTask(t, "ann", 0, task.Key("a")), newTask(t, "ann", 0, task.Once("b")), newTask(t, "ann", 0, task.Key("c")))
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
-		must(t, s.Finish(ctx, tx, rows[:2], t0))
+		must(t, worldtest.Finish(ctx, s, tx, rows[:2], t0))
 		cancelled, err := rows[2].Cancel(t0)
 		must(t, err)
-		must(t, s.Save(ctx, tx, []task.Task{cancelled}))
+		must(t, worldtest.Save(ctx, s, tx, cancelled))
 	})
 	second := inserted(t, s, newTask(t, "ann", 0, task.Key("a")), newTask(t, "ann", 0, task.Once("b")), newTask(t, "ann", 0, task.Key("c")))
 	if second[0].ID == rows[0].ID || second[2].ID == rows[2].ID {
@@ -175,7 +176,7 @@ func save(t *testing.T, s *store.Store) {
 	row := inserted(t, s, newTask(t, "ann", time.Hour, task.Key("a")))[0]
 	step := func(next task.Task) {
 		t.Helper()
-		inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Save(ctx, tx, []task.Task{next})) })
+		inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, worldtest.Save(ctx, s, tx, next)) })
 		got := value[[]task.Task](t)(s.Get(t.Context(), nil, []task.ID{row.ID}))
 		if d := cmp.Diff([]task.Task{next}, got); d != "" {
 			t.Fatalf("after Save (-want +got):\n%s", d)
@@ -193,8 +194,8 @@ func saveConflict(t *testing.T, s *store.Store) {
 	for i := range rows {
 		moved[i] = value[task.Task](t)(rows[i].Move(t0.Add(time.Hour), t0))
 	}
-	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Save(ctx, tx, moved[:1])) })
-	err := s.Save(t.Context(), begin(t, s), moved)
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, worldtest.Save(ctx, s, tx, moved[:1]...)) })
+	err := worldtest.Save(t.Context(), s, begin(t, s), moved...)
 	if !errors.Is(err, store.ErrConflict) || !s.Retryable(err) {
 		t.Errorf("Save over a newer version: %v, want a retryable ErrConflict", err)
 	}
@@ -208,7 +209,7 @@ func saveMany(t *testing.T, s *store.Store) {
 		}
 	}
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
-		must(t, s.Save(ctx, tx, slices.DeleteFunc(slices.Clone(rows), func(r task.Task) bool { return r.Version == 1 })))
+		must(t, worldtest.Save(ctx, s, tx, slices.DeleteFunc(slices.Clone(rows), func(r task.Task) bool { return r.Version == 1 })...))
 	})
 	for i := range rows {
 		switch i % 4 {
@@ -222,7 +223,7 @@ func saveMany(t *testing.T, s *store.Store) {
 			rows[i] = rows[i].Charge(t0.Add(time.Second))
 		}
 	}
-	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Save(ctx, tx, rows)) })
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, worldtest.Save(ctx, s, tx, rows...)) })
 	got := value[[]task.Task](t)(s.Get(t.Context(), nil, ids(rows)))
 	if d := cmp.Diff(rows, got); d != "" {
 		t.Errorf("after Save (-want +got):\n%s", d)
@@ -235,18 +236,18 @@ func saveShifted(t *testing.T, s *store.Store) {
 		for i := range rows[:120] { // their run time differs from their due time, and they must move all the same
 			rows[i] = rows[i].Fail(errors.New("no"), time.Duration(i)*time.Second, t0)
 		}
-		must(t, s.Save(ctx, tx, rows[:120]))
+		must(t, worldtest.Save(ctx, s, tx, rows[:120]...))
 	})
 	for _, by := range []time.Duration{time.Minute, -time.Second, 0} {
 		for i := range rows {
 			rows[i] = value[task.Task](t)(rows[i].Shift(by, t0.Add(-time.Hour)))
 		}
-		inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.SaveShifted(ctx, tx, rows, by)) })
+		inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, worldtest.Save(ctx, s, tx, rows...)) })
 		if d := cmp.Diff(rows, value[[]task.Task](t)(s.Get(t.Context(), nil, ids(rows)))); d != "" {
 			t.Errorf("after SaveShifted by %v (-want +got):\n%s", by, d)
 		}
 	}
-	if err := s.SaveShifted(t.Context(), begin(t, s), rows, time.Minute); !errors.Is(err, store.ErrConflict) {
+	if err := worldtest.Save(t.Context(), s, begin(t, s), rows...); !errors.Is(err, store.ErrConflict) {
 		t.Errorf("SaveShifted of a version that stands: %v, want ErrConflict", err)
 	}
 }
@@ -257,9 +258,9 @@ func finish(t *testing.T, s *store.Store) {
 		for i := range rows[:5] {
 			rows[i] = rows[i].Charge(t0)
 		}
-		must(t, s.Save(ctx, tx, rows[:5]))
-		must(t, s.Finish(ctx, tx, rows, t0.Add(time.Minute)))
-		must(t, s.Finish(ctx, tx, nil, t0))
+		must(t, worldtest.Save(ctx, s, tx, rows[:5]...))
+		must(t, worldtest.Finish(ctx, s, tx, rows, t0.Add(time.Minute)))
+		must(t, worldtest.Finish(ctx, s, tx, nil, t0))
 	})
 	want := make([]task.Task, len(rows))
 	for i := range rows {
@@ -272,14 +273,14 @@ func finish(t *testing.T, s *store.Store) {
 
 func finishConflict(t *testing.T, s *store.Store) {
 	rows := inserted(t, s, newTasks(t, 3)...)
-	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Finish(ctx, tx, rows[:1], t0)) })
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, worldtest.Finish(ctx, s, tx, rows[:1], t0)) })
 	tx := begin(t, s)
-	if err := s.Finish(t.Context(), tx, rows, t0); !errors.Is(err, store.ErrConflict) || !s.Retryable(err) {
+	if err := worldtest.Finish(t.Context(), s, tx, rows, t0); !errors.Is(err, store.ErrConflict) || !s.Retryable(err) {
 		t.Errorf("Finish of an ended task: %v, want a retryable ErrConflict", err)
 	}
 	must(t, tx.Rollback())
 	rows[1].Version = 2
-	if err := s.Finish(t.Context(), begin(t, s), rows[1:], t0); !errors.Is(err, store.ErrConflict) {
+	if err := worldtest.Finish(t.Context(), s, begin(t, s), rows[1:], t0); !errors.Is(err, store.ErrConflict) {
 		t.Errorf("Finish at another version: %v, want ErrConflict", err)
 	}
 }
@@ -289,7 +290,7 @@ func lock(t *testing.T, s *store.Store) {
 	wanted := append(ids(rows), task.NewID(), rows[0].ID)
 	slices.Reverse(wanted)
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
-		must(t, s.Finish(ctx, tx, rows[:1], t0))
+		must(t, worldtest.Finish(ctx, s, tx, rows[:1], t0))
 		rows[0] = rows[0].Finish(t0)
 		if d := cmp.Diff(rows, value[[]task.Task](t)(s.Lock(ctx, tx, wanted))); d != "" {
 			t.Errorf("Lock (-want +got):\n%s", d)

@@ -9,6 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -70,8 +71,8 @@ func TestUnhandledCountsWhatWaitsForAWorker(t *testing.T) {
 		rows := inserted(t, s, specs...)
 		snoozed := rows[1].Rearm(0, now) // a handler snoozed the task, and the next worker does not know its kind
 		inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
-			must(t, s.Save(ctx, tx, []task.Task{rows[0].Await(now), snoozed, rows[2].Await(now)}))
-			must(t, s.Save(ctx, tx, []task.Task{snoozed.Await(now)}))
+			must(t, worldtest.Save(ctx, s, tx, rows[0].Await(now), snoozed, rows[2].Await(now)))
+			must(t, worldtest.Save(ctx, s, tx, snoozed.Await(now)))
 		})
 		want := []store.Unhandled{{Queue: "default", Kind: "removed", Tasks: 2}, {Queue: "default", Kind: "typo", Tasks: 1}}
 		for _, among := range []int{0, 100} {

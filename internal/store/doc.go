@@ -6,7 +6,7 @@
 //   - Every session is READ COMMITTED. Rows are locked through the primary key, in id order, so two transactions of this
 //     package never deadlock over them.
 //   - LockFree never waits. Its result lacks both locked and missing rows; Get tells which of the two a row is.
-//   - A transition is written only over the version from which it was computed: otherwise Save and Finish return ErrConflict,
+//   - A transition is written only over the version from which it was computed: otherwise Write returns ErrConflict,
 //     and the caller rolls back.
 //   - A transaction that the server has rolled back can't be committed by a caller who overlooked the error (conn_tx.go).
 //
@@ -21,7 +21,7 @@
 //
 // The files, by table:
 //   - duetime_tasks, one row or many by id: columns.go declares the columns, from which every list of them is made.
-//     insert.go, autocommit.go (statements that are transactions of their own), get.go, lock.go, save.go (transitions, Finish).
+//     insert.go, autocommit.go (statements that are transactions of their own), get.go, lock.go, write.go (transitions).
 //   - duetime_tasks, ranges: pages.go (what sweeps read), floor.go (where these reads begin), owner.go (one owner's rows), list.go (what operators filter),
 //     purge.go.
 //   - duetime_tasks, figures: counts.go, stats.go, stats_live.go (what duetime top shows), audit.go (rows that are wrong).

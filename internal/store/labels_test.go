@@ -13,6 +13,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -99,10 +100,14 @@ func purgeLabels(t *testing.T, s *store.Store) {
 	for _, row := range rows[:3] {
 		label(t, s, row, "city=a", "tier=gold")
 	}
-	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Finish(ctx, tx, rows[1:2], t0.Add(time.Second))) })
-	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Finish(ctx, tx, rows[3:], t0.Add(time.Second))) })
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
+		must(t, worldtest.Finish(ctx, s, tx, rows[1:2], t0.Add(time.Second)))
+	})
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
+		must(t, worldtest.Finish(ctx, s, tx, rows[3:], t0.Add(time.Second)))
+	})
 	dead := rows[2].Discard(errors.New("enough"), t0.Add(time.Second))
-	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Save(ctx, tx, []task.Task{dead})) })
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, worldtest.Save(ctx, s, tx, dead)) })
 	retry := store.BeforePurge(s, func() {
 		must(t, exec(s.DB(), "UPDATE duetime_tasks SET state = 0 WHERE id = ?", dead.ID[:]))
 	})
@@ -116,7 +121,9 @@ func purgeLabels(t *testing.T, s *store.Store) {
 	if left := value[[]task.Task](t)(s.Get(t.Context(), nil, ids(rows))); len(left) != 2 {
 		t.Errorf("%d rows are left, want 2", len(left))
 	}
-	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Finish(ctx, tx, rows[:1], t0.Add(time.Second))) })
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
+		must(t, worldtest.Finish(ctx, s, tx, rows[:1], t0.Add(time.Second)))
+	})
 	if n := purged(t, s, t0.Add(time.Hour), 10); n != 1 { // it alone, and it has labels
 		t.Errorf("purged %d, want 1", n)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -41,8 +42,8 @@ func TestLockFreeTakesWhatIsFree(t *testing.T) {
 				t.Errorf("second (-want +got):\n%s", d)
 			}
 			// Both mark their rows done, without waiting for each other.
-			must(t, s.Finish(t.Context(), one, held, now))
-			must(t, s.Finish(t.Context(), two, free, now))
+			must(t, worldtest.Finish(t.Context(), s, one, held, now))
+			must(t, worldtest.Finish(t.Context(), s, two, free, now))
 			must(t, one.Commit())
 			must(t, two.Commit())
 		})
@@ -194,8 +195,8 @@ func TestPlans(t *testing.T) {
 			_, err := s.Lock(t.Context(), q, ids(rows[:100]))
 			return err
 		}},
-		"finish": {"PRIMARY", func(q sqlx.ExtContext) error { return s.Finish(t.Context(), q, twoVersions(rows[:100]), t0) }},
-		"save":   {"PRIMARY", func(q sqlx.ExtContext) error { return s.Save(t.Context(), q, twoVersions(rows[:100])) }},
+		"finish": {"PRIMARY", func(q sqlx.ExtContext) error { return worldtest.Finish(t.Context(), s, q, twoVersions(rows[:100]), t0) }},
+		"save":   {"PRIMARY", func(q sqlx.ExtContext) error { return worldtest.Save(t.Context(), s, q, twoVersions(rows[:100])...) }},
 		"owner": {"duetime_tasks_owner", func(q sqlx.ExtContext) error {
 			_, err := s.ListOwner(t.Context(), q, "owner-1", "")
 			return err

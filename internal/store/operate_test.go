@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -164,7 +165,7 @@ var errSick = errors.New("sick")
 func dead(t *testing.T, s *store.Store, opts ...task.Option) task.Task {
 	t.Helper()
 	row := inserted(t, s, newTask(t, "ann", 0, opts...))[0].Discard(errSick, t0)
-	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Save(ctx, tx, []task.Task{row})) })
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, worldtest.Save(ctx, s, tx, row)) })
 	return row
 }
 
@@ -175,11 +176,11 @@ func retryDead(t *testing.T, s *store.Store) {
 	}
 	retried, err := row.Retry(t0.Add(time.Hour))
 	must(t, err)
-	must(t, s.SaveDead(t.Context(), s.DB(), []task.Task{retried}))
+	must(t, worldtest.Save(t.Context(), s, s.DB(), retried))
 	if got := value[[]task.Task](t)(s.Get(t.Context(), nil, []task.ID{row.ID})); cmp.Diff([]task.Task{retried}, got) != "" {
 		t.Errorf("retried: %s", cmp.Diff([]task.Task{retried}, got))
 	}
-	if err := s.SaveDead(t.Context(), s.DB(), []task.Task{retried}); !errors.Is(err, store.ErrConflict) {
+	if err := worldtest.Save(t.Context(), s, s.DB(), retried); !errors.Is(err, store.ErrConflict) {
 		t.Errorf("over a pending row: %v", err)
 	}
 }
@@ -193,7 +194,7 @@ func retryTaken(t *testing.T, s *store.Store) {
 		t.Fatal("the key of a dead task was not free")
 	}
 	inserted(t, s, newTask(t, "ann", 0, task.Key("k")))
-	if err := s.SaveDead(t.Context(), s.DB(), []task.Task{retried}); !errors.Is(err, task.ErrKeyTaken) {
+	if err := worldtest.Save(t.Context(), s, s.DB(), retried); !errors.Is(err, task.ErrKeyTaken) {
 		t.Errorf("the key is taken: %v", err)
 	}
 }
@@ -202,7 +203,7 @@ func purgeRetried(t *testing.T, s *store.Store) {
 	row := dead(t, s)
 	retried, err := row.Retry(t0.Add(time.Hour))
 	must(t, err)
-	must(t, s.SaveDead(t.Context(), s.DB(), []task.Task{retried}))
+	must(t, worldtest.Save(t.Context(), s, s.DB(), retried))
 	if n := purged(t, s, t0.Add(time.Minute), 10); n != 0 {
 		t.Errorf("purged %d rows", n)
 	}
@@ -250,8 +251,10 @@ func live(t *testing.T, s *store.Store) {
 	old, lately, waiting := made(time.Hour, 30*time.Minute), made(2*time.Second, time.Second), made(time.Hour, time.Minute)
 	rows := inserted(t, s, old, lately, waiting, made(time.Hour, -time.Hour))
 	done := now.Add(-900 * time.Millisecond)
-	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Finish(ctx, tx, rows[1:2], done)) })
-	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Finish(ctx, tx, rows[:1], now.Add(-20*time.Minute))) })
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, worldtest.Finish(ctx, s, tx, rows[1:2], done)) })
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
+		must(t, worldtest.Finish(ctx, s, tx, rows[:1], now.Add(-20*time.Minute)))
+	})
 	value[bool](t)(s.Pause(t.Context(), s.DB(), "default", t0))
 	value[int64](t)(s.Take(t.Context(), "event"))
 

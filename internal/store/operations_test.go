@@ -14,6 +14,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -194,7 +195,7 @@ func crowd(t *testing.T, s *store.Store) []task.Task {
 		default:
 			continue
 		}
-		inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Save(ctx, tx, rows[i:i+1])) })
+		inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, worldtest.Save(ctx, s, tx, rows[i:i+1]...)) })
 	}
 	slices.SortFunc(rows, func(a, b task.Task) int { return bytes.Compare(a.ID[:], b.ID[:]) })
 	return rows

@@ -12,6 +12,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -22,7 +23,7 @@ func ownerRows(t *testing.T, s *store.Store) {
 	done := newTask(t, "ann", 0)
 	rows := inserted(t, s, late, early, other, done, newTask(t, "Ann", 0), newTask(t, "bob", 0))
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
-		must(t, s.Finish(ctx, tx, rows[3:4], t0))
+		must(t, worldtest.Finish(ctx, s, tx, rows[3:4], t0))
 		all, now, err := s.LockOwner(ctx, tx, "ann", "")
 		must(t, err)
 		if since := value[time.Time](t)(s.Now(ctx, tx)).Sub(now); since < 0 || since > time.Minute {
@@ -72,7 +73,7 @@ func pagesOfPending(t *testing.T, s *store.Store) {
 		rows = append(rows, newTask(t, "ann", time.Duration(in)*time.Second))
 	}
 	rows = inserted(t, s, rows...)
-	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Finish(ctx, tx, rows[2:3], t0)) })
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, worldtest.Finish(ctx, s, tx, rows[2:3], t0)) })
 	got := pages(t, func(after task.Cursor) ([]task.Task, error) {
 		return s.Pending(t.Context(), t0.Add(time.Second), t0.Add(5*time.Second), after, 3)
 	}, func(r task.Task) time.Time { return r.RunAt })
@@ -119,7 +120,9 @@ func pagesOfChanged(t *testing.T, s *store.Store) {
 		rows[i].UpdatedAt = t0.Add(time.Duration(i/5) * time.Second)
 	}
 	rows = inserted(t, s, rows...)
-	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Finish(ctx, tx, rows[:1], t0.Add(2*time.Second))) })
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
+		must(t, worldtest.Finish(ctx, s, tx, rows[:1], t0.Add(2*time.Second)))
+	})
 	got := pages(t, func(after task.Cursor) ([]task.Task, error) {
 		return s.Changed(t.Context(), t0, t0.Add(3*time.Second), after, 3)
 	}, func(r task.Task) time.Time { return r.UpdatedAt })
@@ -140,8 +143,8 @@ func purged(t *testing.T, s *store.Store, before time.Time, limit int) int {
 func purge(t *testing.T, s *store.Store) {
 	rows := inserted(t, s, newTasks(t, 10)...)
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
-		must(t, s.Finish(ctx, tx, rows[:5], t0.Add(time.Second)))
-		must(t, s.Finish(ctx, tx, rows[5:7], t0.Add(time.Hour)))
+		must(t, worldtest.Finish(ctx, s, tx, rows[:5], t0.Add(time.Second)))
+		must(t, worldtest.Finish(ctx, s, tx, rows[5:7], t0.Add(time.Hour)))
 	})
 	for _, want := range []int{3, 2, 0} {
 		if got := purged(t, s, t0.Add(time.Hour), 3); got != want {
@@ -150,7 +153,9 @@ func purge(t *testing.T, s *store.Store) {
 	}
 	// A long transaction commits a row late, with a time that a purge has already passed.
 	late := inserted(t, s, newTask(t, "ann", 0))
-	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Finish(ctx, tx, late, t0.Add(55*time.Minute))) })
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
+		must(t, worldtest.Finish(ctx, s, tx, late, t0.Add(55*time.Minute)))
+	})
 	if got := purged(t, s, t0.Add(time.Hour+time.Minute), 3); got != 3 {
 		t.Errorf("purged %d, want the late one and the two of the hour", got)
 	}
@@ -162,15 +167,15 @@ func purge(t *testing.T, s *store.Store) {
 	// next round looks back.
 	many := inserted(t, s, newTasks(t, 6)...)
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
-		must(t, s.Finish(ctx, tx, many[:4], t0.Add(2*time.Hour)))
-		must(t, s.Finish(ctx, tx, many[4:5], t0.Add(2*time.Hour+time.Second)))
+		must(t, worldtest.Finish(ctx, s, tx, many[:4], t0.Add(2*time.Hour)))
+		must(t, worldtest.Finish(ctx, s, tx, many[4:5], t0.Add(2*time.Hour+time.Second)))
 	})
 	end := t0.Add(2*time.Hour + time.Minute)
 	if got := purged(t, s, end, 4); got != 4 {
 		t.Errorf("purged %d, want 4", got)
 	}
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
-		must(t, s.Finish(ctx, tx, many[5:], t0.Add(time.Hour+55*time.Minute)))
+		must(t, worldtest.Finish(ctx, s, tx, many[5:], t0.Add(time.Hour+55*time.Minute)))
 	})
 	for _, want := range []int{1, 1, 0} { // the one behind; then the late one
 		if got := purged(t, s, end, 4); got != want {
@@ -189,7 +194,9 @@ func purgeBehindPending(t *testing.T, s *store.Store) {
 	rows = inserted(t, s, rows...)
 	finish := func(of ...int) {
 		for _, i := range of {
-			inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Finish(ctx, tx, rows[i:i+1], rows[i].UpdatedAt)) })
+			inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
+				must(t, worldtest.Finish(ctx, s, tx, rows[i:i+1], rows[i].UpdatedAt))
+			})
 		}
 	}
 	type answer struct {
@@ -288,7 +295,7 @@ func purgeTicks(t *testing.T, s *store.Store) {
 	rows := inserted(t, s, tick, newTask(t, "ann", 0, task.Once("r")), newTask(t, "bob", 0))
 	for i := range rows { // the tick's row first
 		inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
-			must(t, s.Finish(ctx, tx, rows[i:i+1], t0.Add(time.Duration(i)*time.Second)))
+			must(t, worldtest.Finish(ctx, s, tx, rows[i:i+1], t0.Add(time.Duration(i)*time.Second)))
 		})
 	}
 	for _, c := range []struct {
@@ -309,7 +316,7 @@ func purgeTicks(t *testing.T, s *store.Store) {
 
 func list(t *testing.T, s *store.Store) {
 	rows := inserted(t, s, newTask(t, "ann", 3*time.Second), newTask(t, "bob", time.Second), newTask(t, "ann", 2*time.Second))
-	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Finish(ctx, tx, rows[:1], t0)) })
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, worldtest.Finish(ctx, s, tx, rows[:1], t0)) })
 	done := task.Done
 	for name, c := range map[string]struct {
 		filter store.Filter
@@ -339,9 +346,9 @@ func stats(t *testing.T, s *store.Store) {
 	rows = inserted(t, s, rows...)
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
 		for i := range rows[:200] {
-			must(t, s.Finish(ctx, tx, rows[i:i+1], t0.Add(time.Duration(i+1)*time.Millisecond)))
+			must(t, worldtest.Finish(ctx, s, tx, rows[i:i+1], t0.Add(time.Duration(i+1)*time.Millisecond)))
 		}
-		must(t, s.Save(ctx, tx, []task.Task{value[task.Task](t)(rows[200].Cancel(t0))}))
+		must(t, worldtest.Save(ctx, s, tx, value[task.Task](t)(rows[200].Cancel(t0))))
 	})
 	want := store.Stats{
 		States: map[string]int64{"pending": 2, "done": 200, "cancelled": 1, "dead": 0},
@@ -368,7 +375,7 @@ func overdue(t *testing.T, s *store.Store) {
 	now := value[time.Time](t)(s.Now(t.Context(), nil))
 	rows[0].RunAt, rows[1].RunAt, rows[2].RunAt = now.Add(-time.Hour), now.Add(-time.Hour), now.Add(-50*time.Minute)
 	rows = inserted(t, s, rows...)
-	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Finish(ctx, tx, rows[:1], now)) })
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, worldtest.Finish(ctx, s, tx, rows[:1], now)) })
 	if got := value[int64](t)(s.Overdue(t.Context(), 55*time.Minute)); got != 1 {
 		t.Errorf("overdue %d, want 1", got)
 	}

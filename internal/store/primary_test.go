@@ -11,6 +11,7 @@ import (
 
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -59,7 +60,7 @@ func TestOldPrimaryAnswersNothing(t *testing.T) {
 	inserted(t, s, row)
 	row = inserted(t, other, row)[0]
 	moved := value[task.Task](t)(row.Move(t0.Add(2*time.Hour), t0))
-	inTx(t, other, func(ctx context.Context, tx *sqlx.Tx) { must(t, other.Save(ctx, tx, []task.Task{moved})) })
+	inTx(t, other, func(ctx context.Context, tx *sqlx.Tx) { must(t, worldtest.Save(ctx, other, tx, moved)) })
 	later := inserted(t, other, newTask(t, "bob", time.Hour))[0]
 	value[int64](t)(other.TakeAbove(t.Context(), "daemon", 41))
 

@@ -292,11 +292,11 @@ func (s *Store) DefineRecurrence(ctx context.Context, q sqlx.ExtContext, before,
 	return s.saveRecurrences(ctx, q, []task.Recurrence{before}, []task.Recurrence{after}, recurrenceColumns[1:])
 }
 
-// SaveRecurrences writes the progress of rows that are as before, saveChunk of them in one statement. It returns ErrConflict if a
+// SaveRecurrences writes the progress of rows that are as before, writeChunk of them in one statement. It returns ErrConflict if a
 // row has changed since it was read; the caller must roll back then.
 func (s *Store) SaveRecurrences(ctx context.Context, q sqlx.ExtContext, before, after []task.Recurrence) error {
 	for len(after) > 0 {
-		n := min(saveChunk, len(after))
+		n := min(writeChunk, len(after))
 		if err := s.saveRecurrences(ctx, q, before[:n], after[:n], recurrenceProgress); err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -22,7 +23,7 @@ func saveReplaced(t *testing.T, s *store.Store) {
 		for i := range rows {
 			rows[i] = value[task.Task](t)(rows[i].Replace(with(i, rows[i]), t0.Add(time.Second)))
 		}
-		inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.SaveReplaced(ctx, tx, rows)) })
+		inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, worldtest.Save(ctx, s, tx, rows...)) })
 		if d := cmp.Diff(rows, value[[]task.Task](t)(s.Get(t.Context(), nil, ids(rows)))); d != "" {
 			t.Fatalf("after SaveReplaced (-want +got):\n%s", d)
 		}
@@ -36,13 +37,13 @@ func saveReplaced(t *testing.T, s *store.Store) {
 		for i := range rows {
 			rows[i] = rows[i].Fail(errors.New("no"), time.Second, t0.Add(time.Second))
 		}
-		must(t, s.Save(ctx, tx, rows))
+		must(t, worldtest.Save(ctx, s, tx, rows...))
 	})
 	step(func(_ int, row task.Task) task.Task { // all alike
 		row.Payload, row.MaxAttempts, row.Traceparent, row.DueAt = []byte("{}"), 7, "", t0.Add(time.Hour)
 		return row
 	})
-	if err := s.SaveReplaced(t.Context(), begin(t, s), rows); !errors.Is(err, store.ErrConflict) {
+	if err := worldtest.Save(t.Context(), s, begin(t, s), rows...); !errors.Is(err, store.ErrConflict) {
 		t.Errorf("SaveReplaced of a version that stands: %v, want ErrConflict", err)
 	}
 }
@@ -50,7 +51,7 @@ func saveReplaced(t *testing.T, s *store.Store) {
 func longestWindowKey(t *testing.T, s *store.Store) {
 	option := task.Window(strings.Repeat("k", task.MaxKey), time.Second)
 	row := inserted(t, s, newTask(t, "ann", time.Hour, option))[0]
-	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Finish(ctx, tx, []task.Task{row}, t0)) })
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, worldtest.Finish(ctx, s, tx, []task.Task{row}, t0)) })
 	got := inserted(t, s, newTask(t, "ann", time.Hour, option), newTask(t, "ann", time.Hour, task.Window("k", time.Second)))
 	if got[0].ID != row.ID || got[0].State != task.Done || got[0].DedupKey != row.DedupKey {
 		t.Errorf("got %+v, want the task that was admitted", got[0])

@@ -12,6 +12,7 @@ import (
 
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/migrations"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -64,7 +65,7 @@ func TestHostileDefaults(t *testing.T) {
 			t.Fatalf("%s: %d rows of 5 inserted are there for others, of owner %q", name, len(got), got[0].Owner)
 		}
 		moved := value[task.Task](t)(made[0].Move(t0.Add(1e9), t0))
-		must(t, s.SaveAutocommit(t.Context(), moved))
+		must(t, worldtest.Save(t.Context(), s, s.DB(), moved))
 		if got := value[[]task.Task](t)(other.Get(t.Context(), nil, ids(made[:1]))); !got[0].RunAt.Equal(moved.RunAt) || got[0].Version != 2 {
 			t.Errorf("%s: moved to %v, and reads %v of version %d", name, moved.RunAt, got[0].RunAt, got[0].Version)
 		}
@@ -72,7 +73,7 @@ func TestHostileDefaults(t *testing.T) {
 		inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) {
 			rows, now, err := s.LockFree(ctx, tx, ids(made))
 			must(t, err)
-			must(t, s.Finish(ctx, tx, rows, now))
+			must(t, worldtest.Finish(ctx, s, tx, rows, now))
 		})
 		must(t, exec(s.DB(), "UPDATE duetime_tasks SET last_error = 'after a commit' WHERE state = 1")) // must not begin a transaction
 		for _, row := range value[[]task.Task](t)(other.Get(t.Context(), nil, ids(made))) {

@@ -168,7 +168,7 @@ func (s *Store) saveShards(ctx context.Context, q sqlx.ExtContext, l task.Layout
 			append([]any{l.Shards}, idArgs(idsOf(rows))...)...)
 		return err
 	}
-	for part := range slices.Chunk(rows, saveChunk) {
+	for part := range slices.Chunk(rows, writeChunk) {
 		args := make([]any, 0, 3*len(part))
 		for i := range part {
 			args = append(args, part[i].ID[:], part[i].Shard)

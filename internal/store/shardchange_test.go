@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -78,10 +79,10 @@ func rehome(t *testing.T, s *store.Store) {
 	ctx := t.Context()
 	rows := inserted(t, s, newTasks(t, 250)...)
 	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { // a done row stays, a dead one goes
-		must(t, s.Finish(ctx, tx, rows[:1], t0))
+		must(t, worldtest.Finish(ctx, s, tx, rows[:1], t0))
 		rows[0] = rows[0].Finish(t0)
 		rows[1] = rows[1].Discard(errors.New("enough"), t0)
-		must(t, s.Save(ctx, tx, rows[1:2]))
+		must(t, worldtest.Save(ctx, s, tx, rows[1:2]...))
 	})
 	if n := value[int64](t)(s.CountPlaced(ctx)); n != 249 {
 		t.Errorf("%d rows need a place, want 249", n)

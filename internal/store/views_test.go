@@ -14,6 +14,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -140,7 +141,7 @@ func TestViewPlans(t *testing.T) {
 	for i := range dead {
 		dead[i] = dead[i].Discard(errSick, t0)
 	}
-	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Save(ctx, tx, dead)) })
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, worldtest.Save(ctx, s, tx, dead...)) })
 	var lines []task.Event
 	for i := range 3000 {
 		lines = append(lines, task.Event{

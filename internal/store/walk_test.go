@@ -9,6 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -19,7 +20,7 @@ func walks(t *testing.T, s *store.Store) {
 		rows = append(rows, newTask(t, "ann", time.Duration(in)*time.Second))
 	}
 	rows = inserted(t, s, rows...)
-	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, s.Finish(ctx, tx, rows[2:3], t0)) })
+	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, worldtest.Finish(ctx, s, tx, rows[2:3], t0)) })
 	var got []task.ID
 	pages := 0
 	for q := (store.WalkQuery{From: t0.Add(time.Second), To: t0.Add(4 * time.Second), Scan: 3, Limit: 2}); ; {

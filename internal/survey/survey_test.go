@@ -119,7 +119,7 @@ func TestFigures(t *testing.T) {
 
 	tasks := w.insert(time.Minute, -time.Hour, -time.Hour)
 	dead := tasks[1].Discard(errors.New("no use"), tasks[1].CreatedAt)
-	pipelinetest.Must(t, w.store.SaveAutocommit(t.Context(), dead))
+	pipelinetest.Must(t, worldtest.Save(t.Context(), w.store.Store, w.store.DB(), dead))
 	pipelinetest.Must(t, w.index.Put(t.Context(), []task.Task{tasks[0], tasks[2]}))
 	hint := task.Entry{ID: tasks[0].ID, Kind: "k", Queue: "default", Owner: tasks[0].Owner, Score: task.ScoreOf(tasks[0])}
 	if errs := w.stream.Publish(t.Context(), []task.Entry{hint, hint}, 1); errs != nil {

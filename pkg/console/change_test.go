@@ -61,7 +61,7 @@ func (w *world) dead(opts ...task.Option) task.Task {
 	row := w.pending(opts...)
 	row.Attempt = 2
 	row = row.Fail(errSick, 0, row.UpdatedAt)
-	w.store.InTx(func(ctx context.Context, tx *sqlx.Tx) error { return w.store.Save(ctx, tx, []task.Task{row}) })
+	w.store.InTx(func(ctx context.Context, tx *sqlx.Tx) error { return worldtest.Save(ctx, w.store.Store, tx, row) })
 	return row
 }
 
@@ -185,7 +185,7 @@ func TestRetryOfOneTaskSaysWhyNot(t *testing.T) {
 	waits, done, taken, dead := w.pending(), w.pending(), w.dead(task.Key("k")), w.dead()
 	w.pending(task.Key("k"))
 	w.store.InTx(func(ctx context.Context, tx *sqlx.Tx) error {
-		return w.store.Finish(ctx, tx, []task.Task{done}, done.UpdatedAt)
+		return worldtest.Finish(ctx, w.store.Store, tx, []task.Task{done}, done.UpdatedAt)
 	})
 	for _, c := range []struct {
 		id   task.ID
@@ -214,7 +214,7 @@ func TestRequeue(t *testing.T) {
 	pipelinetest.Must(t, err)
 	there = w.store.Row(there.ID)
 	w.store.InTx(func(ctx context.Context, tx *sqlx.Tx) error {
-		return w.store.Finish(ctx, tx, []task.Task{done}, done.UpdatedAt)
+		return worldtest.Finish(ctx, w.store.Store, tx, []task.Task{done}, done.UpdatedAt)
 	})
 	done = w.store.Row(done.ID)
 	ids := []task.ID{waits.ID, there.ID, done.ID, dead.ID, task.NewID()}
@@ -225,12 +225,11 @@ func TestRequeue(t *testing.T) {
 		}
 		got, err := o.requeueBatch(t.Context(), ids, name, "mails")
 		pipelinetest.Must(t, err)
-		if len(got.changed) != want || len(got.before) != want || got.held != 1 {
+		if len(got.changes) != want || got.held != 1 {
 			t.Fatalf("requeued: %+v, want %d", got, want)
 		}
 		if want == 1 {
-			diff(t, "before", waits, got.before[0])
-			diff(t, "changed", w.store.Row(waits.ID), got.changed[0])
+			diff(t, "change", task.Change{Before: waits, After: w.store.Row(waits.ID)}, got.changes[0])
 		}
 	}
 	moved := waits
@@ -253,13 +252,13 @@ func TestRequeueLeavesRunningTasksAlone(t *testing.T) {
 			return err
 		}
 		got, err := o.requeueBatch(ctx, []task.ID{held.ID, free.ID}, kind.Name(), "mails")
-		if len(got.changed) != 1 || got.held != 1 {
+		if len(got.changes) != 1 || got.held != 1 {
 			t.Errorf("requeued beside a worker: %+v, want one, and one held", got)
 		}
 		if err != nil {
 			return err
 		}
-		return w.store.Finish(ctx, tx, []task.Task{held}, held.UpdatedAt)
+		return worldtest.Finish(ctx, w.store.Store, tx, []task.Task{held}, held.UpdatedAt)
 	})
 	if row := w.store.Row(held.ID); row.State != task.Done || row.Queue != "default" {
 		t.Errorf("the one that ran: %+v", row)

@@ -185,12 +185,14 @@ func (c *Console) saveDead(ctx context.Context, tx *sqlx.Tx, v deadVerb, before,
 		were[row.ID] = row
 	}
 	events := make([]task.Event, len(changed))
+	changes := make([]task.Change, len(changed))
 	for i, row := range changed {
+		changes[i] = task.Change{Before: were[row.ID], After: row}
 		events[i] = task.Event{
 			At: row.UpdatedAt, Task: row.ID, Name: v.event, Actor: c.cfg.Actor, Detail: v.detail(were[row.ID]),
 		}
 	}
-	if err := c.store.SaveDead(ctx, tx, changed); err != nil {
+	if err := c.store.Write(ctx, tx, changes); err != nil {
 		return err
 	}
 	return c.store.Record(ctx, tx, events)

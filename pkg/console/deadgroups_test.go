@@ -10,6 +10,7 @@ import (
 
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -42,7 +43,7 @@ func (w *world) died(cause string, after time.Duration) task.Task {
 	w.t.Helper()
 	row := w.pending()
 	row = row.Discard(errors.New(cause), row.UpdatedAt.Add(after))
-	w.store.InTx(func(ctx context.Context, tx *sqlx.Tx) error { return w.store.Save(ctx, tx, []task.Task{row}) })
+	w.store.InTx(func(ctx context.Context, tx *sqlx.Tx) error { return worldtest.Save(ctx, w.store.Store, tx, row) })
 	return row
 }
 

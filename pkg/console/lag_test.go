@@ -10,6 +10,7 @@ import (
 
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -50,7 +51,7 @@ func TestLagOver(t *testing.T) {
 	pipelinetest.Must(t, err)
 	row := w.due(now, -time.Second)
 	w.store.InTx(func(ctx context.Context, tx *sqlx.Tx) error {
-		return w.store.Finish(ctx, tx, []task.Task{row}, now.Add(-700*time.Millisecond))
+		return worldtest.Finish(ctx, w.store.Store, tx, []task.Task{row}, now.Add(-700*time.Millisecond))
 	})
 	w.dead()
 	over, err := c.LagOver(ctx, LagQuery{})

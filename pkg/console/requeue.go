@@ -78,10 +78,10 @@ func (c *Console) requeueRound(ctx context.Context, kind, from, to string, sum *
 			if err != nil {
 				return held, err
 			}
-			sum.Moved += len(out.changed)
+			sum.Moved += len(out.changes)
 			held += out.held
 			if !c.indexRequeued(ctx, out) {
-				sum.OldEntries += len(out.before)
+				sum.OldEntries += len(out.changes)
 			}
 		}
 		if len(rows) < pendingPage {
@@ -96,9 +96,8 @@ var maxDue = time.UnixMilli(1 << 41) // later than every due time that the index
 
 // requeueOutcome is the result of one batch.
 type requeueOutcome struct {
-	changed []task.Task // after the move
-	before  []task.Task // the same tasks before the move, in the same order: their old entries name the old queue
-	held    int         // tasks that were locked, by a worker that runs them for example, or deleted
+	changes []task.Change // the old entries name the old queue
+	held    int           // tasks that were locked, by a worker that runs them for example, or deleted
 }
 
 // requeueBatch moves the tasks that are pending, of this kind, and in another queue. It waits for no lock: a task that a
@@ -118,7 +117,7 @@ func (c *Console) requeueBatch(ctx context.Context, ids []task.ID, kind, queue s
 			if err != nil || changed.Version == row.Version || row.Kind != kind {
 				continue
 			}
-			out.before, out.changed = append(out.before, row), append(out.changed, changed)
+			out.changes = append(out.changes, task.Change{Before: row, After: changed})
 			events = append(events, task.Event{
 				At: now, Task: row.ID, Name: task.EventRequeued, Actor: c.cfg.Actor, Detail: "from " + row.Queue + " to " + queue,
 			})
@@ -126,25 +125,25 @@ func (c *Console) requeueBatch(ctx context.Context, ids []task.ID, kind, queue s
 		if len(events) == 0 {
 			return nil
 		}
-		if err := c.store.SaveQueue(ctx, tx, out.changed); err != nil {
+		if err := c.store.Write(ctx, tx, out.changes); err != nil {
 			return err
 		}
 		return c.store.Record(ctx, tx, events)
 	})
-	c.compensate(err, out.changed)
+	c.compensate(err, task.AfterOf(out.changes))
 	return out, err
 }
 
 // indexRequeued puts the new entries, then drops the old ones; false if old entries are left. The new entries come first:
 // a task with two entries fires once, but a task without one would wait for a sweep.
 func (c *Console) indexRequeued(ctx context.Context, out requeueOutcome) bool {
-	if len(out.changed) == 0 {
+	if len(out.changes) == 0 {
 		return true
 	}
-	c.client.IndexTasks(ctx, out.changed)
-	dropped := slices.Clone(out.before) // marked as cancelled: a put drops the entries of ended tasks
+	c.client.IndexTasks(ctx, task.AfterOf(out.changes))
+	dropped := task.BeforeOf(out.changes) // marked as cancelled: a put drops the entries of ended tasks
 	for i := range dropped {
-		dropped[i].State, dropped[i].Version = task.Cancelled, out.changed[i].Version
+		dropped[i].State, dropped[i].Version = task.Cancelled, out.changes[i].After.Version
 	}
 	return c.index.Put(ctx, dropped) == nil
 }

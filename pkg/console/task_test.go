@@ -8,6 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -53,12 +54,12 @@ func TestMeanwhile(t *testing.T) {
 	}
 	seen("pending", -40, 4, 6, 8, 20, 40)
 	w.store.InTx(func(ctx context.Context, tx *sqlx.Tx) error {
-		return w.store.Finish(ctx, tx, []task.Task{row}, now.Add(-35*time.Second))
+		return worldtest.Finish(ctx, w.store.Store, tx, []task.Task{row}, now.Add(-35*time.Second))
 	})
 	seen("done", -40, 4, 6, 8, 20)
 	row = w.due(now, -45*time.Second)
 	w.store.InTx(func(ctx context.Context, tx *sqlx.Tx) error {
-		return w.store.Finish(ctx, tx, []task.Task{row}, row.DueAt.Add(300*time.Millisecond))
+		return worldtest.Finish(ctx, w.store.Store, tx, []task.Task{row}, row.DueAt.Add(300*time.Millisecond))
 	})
 	seen("on time")
 }

@@ -26,8 +26,8 @@ type autocommits interface {
 	LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, time.Time, error)
 	// ReadFree reads a row that nobody has locked, with the database's time; false if there is none.
 	ReadFree(ctx context.Context, id task.ID) (task.Task, time.Time, bool, error)
-	// SaveAutocommit writes the next version of a row as a transaction of its own.
-	SaveAutocommit(ctx context.Context, t task.Task) error
+	// WriteAutocommit writes the next version of a row as a transaction of its own.
+	WriteAutocommit(ctx context.Context, c task.Change) error
 	// Unclear reports whether an error of these leaves open if it took effect.
 	Unclear(err error) bool
 }
@@ -156,7 +156,7 @@ func (c *Client) changeRows(ctx context.Context, asked []change) ([]answer, erro
 		}
 		tx.now = now
 		free := byID(rows)
-		var before, after []task.Task
+		var changes []task.Change
 		for i, a := range asked {
 			row, ok := free[a.id]
 			if !ok {
@@ -166,13 +166,10 @@ func (c *Client) changeRows(ctx context.Context, asked []change) ([]answer, erro
 			if outs[i] = a.apply(row, now); endsTick(row, outs[i]) {
 				outs[i] = answer{}
 			} else if outs[i].err == nil {
-				before, after = append(before, row), append(after, outs[i].task)
+				changes = append(changes, task.Change{Before: row, After: outs[i].task})
 			}
 		}
-		if len(after) == 0 {
-			return nil
-		}
-		return tx.save(ctx, "change", before, after)
+		return tx.write(ctx, "change", changes, task.EventMoved)
 	})
 	if err != nil {
 		return nil, err
@@ -203,7 +200,7 @@ func (c *Client) changeRow(ctx context.Context, asked change) (answer, error) {
 	if endsTick(row, out) {
 		return answer{}, nil
 	}
-	if err := c.store.SaveAutocommit(ctx, out.task); err != nil {
+	if err := c.store.WriteAutocommit(ctx, task.Change{Before: row, After: out.task}); err != nil {
 		if mysqlNumber(err) == mysqlLockWait {
 			return asked.refused(fmt.Errorf("lock: %w", asRunning(err))), nil
 		}

@@ -47,7 +47,7 @@
 //  1. [Client.BlockOwner] commits the row. Every call that makes tasks, and begins from now on, reads it and answers
 //     [task.ErrOwnerBlocked]: in the statement that reads the clock (nowUnlessBlocked), in the INSERT of calls of one task
 //     (store: InsertAutocommit, which the server then refuses as a whole, so that each caller goes on by a transaction of its own),
-//     and at the retry of a dead task (store: SaveDead). The INSERT asks only once in a quarter of a second: whoever has committed a
+//     and at the retry of a dead task (store: Write). The INSERT asks only once in a quarter of a second: whoever has committed a
 //     block waits for a little longer ([Client.InTx], [Joined.Commit] and [Joined.Index] do), before it goes on.
 //  2. Then it stops recurrences and cancels pending tasks, in transactions (endOwner). A worker that claimed before step 1 holds the
 //     task's row: the cancel waits for it, and takes what its handler has made. So a worker need not ask again for owners of whom it

@@ -36,7 +36,7 @@ func TestOwnerWideChangesIncludeFollowUps(t *testing.T) {
 	} {
 		for end, finish := range map[string]func(ctx context.Context, w *world, tx *sqlx.Tx, row task.Task, now time.Time) error{
 			"that ended": func(ctx context.Context, w *world, tx *sqlx.Tx, row task.Task, now time.Time) error {
-				return w.store.Finish(ctx, tx, []task.Task{row}, now)
+				return worldtest.Finish(ctx, w.store.Store, tx, []task.Task{row}, now)
 			},
 			"that moved itself": func(ctx context.Context, w *world, tx *sqlx.Tx, row task.Task, _ time.Time) error {
 				_, err := schedule.NewTx(tx, w.store).Reschedule(ctx, row.ID, task.In(time.Minute))

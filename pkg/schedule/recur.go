@@ -303,25 +303,22 @@ func (t *Tx) lockMovedOn(ctx context.Context, was, r task.Recurrence, take takeB
 func (t *Tx) withdraw(
 	ctx context.Context, verb string, locked []task.Recurrence, tasks []task.Task, take takeBack,
 ) (_ []task.Recurrence, before []task.Task, _ error) {
-	var after []task.Task
+	var changes []task.Change
 	for _, row := range tasks {
 		i := slices.IndexFunc(locked, func(r task.Recurrence) bool { return r.Newest == row.ID })
 		isTaken := (i >= 0 || take == takeAll) && row.State == task.Pending
 		if !isTaken || slices.Contains(t.renewed, row.ID) || t.inScope != nil && !t.inScope(row.Kind) {
 			continue
 		}
-		before, after = append(before, row), append(after, row.Withdraw(t.now))
+		changes = append(changes, task.Change{Before: row, After: row.Withdraw(t.now)})
 		if i >= 0 {
 			locked[i] = locked[i].Withdraw(t.now)
 		}
 	}
-	if len(before) == 0 {
-		return locked, before, nil
-	}
-	if err := t.save(ctx, verb, before, after); err != nil {
+	if err := t.write(ctx, verb, changes, task.EventMoved); err != nil {
 		return nil, nil, err
 	}
-	return locked, before, nil
+	return locked, task.BeforeOf(changes), nil
 }
 
 // advance makes the next tasks of recurrences whose tasks a change of this transaction has ended.

@@ -269,7 +269,7 @@ func (w *world) runEarly(t testing.TB, id task.ID) {
 	tx, err := w.store.Begin(t.Context())
 	pipelinetest.Must(t, err)
 	defer func() { _ = tx.Rollback() }()
-	pipelinetest.Must(t, w.store.Finish(t.Context(), tx, []task.Task{row}, now))
+	pipelinetest.Must(t, worldtest.Finish(t.Context(), w.store.Store, tx, []task.Task{row}, now))
 	var p recurrence.Progress
 	p.Ended(row, now)
 	pipelinetest.Must(t, p.Write(t.Context(), tx, w.store, now))

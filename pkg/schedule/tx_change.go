@@ -22,12 +22,8 @@ type rowWriter interface {
 	// LockOwner locks the owner's pending rows ("" kind: of any kind), at most task.MaxPerCall+1, in id order. The time is
 	// that of the database just before; zero if there are none.
 	LockOwner(ctx context.Context, q sqlx.ExtContext, owner, kind string) ([]task.Task, time.Time, error)
-	// Save writes rows whose transition was computed, each over the version before it.
-	Save(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error
-	// SaveReplaced is Save for rows that were replaced, which writes also what other transitions leave as it is.
-	SaveReplaced(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error
-	// SaveShifted is Save for rows whose due times have all moved by the same.
-	SaveShifted(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, by time.Duration) error
+	// Write writes transitions of rows, each over the version before it.
+	Write(ctx context.Context, q sqlx.ExtContext, changes []task.Change) error
 }
 
 // transition computes a task's next version at the transaction's moment.
@@ -189,40 +185,37 @@ func (t *Tx) transit(ctx context.Context, verb string, locked []task.Task, next 
 	if err != nil {
 		return nil, t.fail(err)
 	}
-	changed := make([]task.Task, len(locked))
+	changes, changed := make([]task.Change, len(locked)), make([]task.Task, len(locked))
 	for i, row := range locked {
 		if changed[i], err = next(row, now); err != nil {
 			return nil, fmt.Errorf("%s %s: %w", verb, row.ID, err)
 		}
 		changed[i] = t.renew(changed[i])
+		changes[i] = task.Change{Before: row, After: changed[i]}
 	}
-	if err := t.save(ctx, verb, locked, changed); err != nil {
+	if err := t.write(ctx, verb, changes, task.EventMoved); err != nil {
 		return nil, err
 	}
 	return changed, nil
 }
 
-// save writes changed rows, and keeps them for what follows the commit (Client.afterCommit): their puts, and their lines.
-func (t *Tx) save(ctx context.Context, verb string, before, changed []task.Task) error {
-	if err := t.saveRows(ctx, before, changed); err != nil {
-		return t.fail(fmt.Errorf("%s %d tasks: %w", verb, len(changed), err))
+// write writes changes, and keeps them for what follows the commit (Client.afterCommit): their puts, and their lines, which call a
+// move by this name.
+func (t *Tx) write(ctx context.Context, verb string, changes []task.Change, move string) error {
+	if err := t.rows.Write(ctx, t.db, changes); err != nil {
+		return t.fail(fmt.Errorf("%s %d tasks: %w", verb, len(changes), err))
 	}
-	t.written = append(t.written, changed...)
-	for i := range changed {
-		t.events = append(t.events, task.Changed(before[i], changed[i]))
-	}
-	return t.advance(ctx, changed)
-}
-
-// saveRows takes the cheaper way where all due times moved by the same.
-func (t *Tx) saveRows(ctx context.Context, before, changed []task.Task) error {
-	by := changed[0].DueAt.Sub(before[0].DueAt)
-	for i, row := range changed {
-		if row.DueAt.Sub(before[i].DueAt) != by {
-			return t.rows.Save(ctx, t.db, changed)
+	rows := make([]task.Task, len(changes))
+	for i, c := range changes {
+		rows[i] = c.After
+		event := task.Changed(c.Before, c.After)
+		if event.Name == task.EventMoved {
+			event.Name = move
 		}
+		t.events = append(t.events, event)
 	}
-	return t.rows.SaveShifted(ctx, t.db, changed, by)
+	t.written = append(t.written, rows...)
+	return t.advance(ctx, rows)
 }
 
 func checkCount(n int) error {

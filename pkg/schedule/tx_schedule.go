@@ -140,30 +140,16 @@ func (t *Tx) changeTaken(ctx context.Context, specs []task.Spec, wanted, standin
 
 // saveTaken writes tasks that were moved, and those that were replaced.
 func (t *Tx) saveTaken(ctx context.Context, taken map[task.ID]*takenTask) error {
-	var wereMoved, moved, wereReplaced, replaced []task.Task
+	var moved, replaced []task.Change
 	for _, k := range taken {
-		if k.replaced {
-			wereReplaced, replaced = append(wereReplaced, k.before), append(replaced, k.after)
+		if c := (task.Change{Before: k.before, After: k.after}); k.replaced {
+			replaced = append(replaced, c)
 		} else {
-			wereMoved, moved = append(wereMoved, k.before), append(moved, k.after)
+			moved = append(moved, c)
 		}
 	}
-	if len(moved) > 0 {
-		if err := t.save(ctx, "move", wereMoved, moved); err != nil {
-			return err
-		}
+	if err := t.write(ctx, "move", moved, task.EventMoved); err != nil {
+		return err
 	}
-	if len(replaced) == 0 {
-		return nil
-	}
-	if err := t.rows.SaveReplaced(ctx, t.db, replaced); err != nil {
-		return t.fail(fmt.Errorf("replace %d tasks: %w", len(replaced), err))
-	}
-	t.written = append(t.written, replaced...)
-	for i := range replaced {
-		event := task.Changed(wereReplaced[i], replaced[i])
-		event.Name = task.EventReplaced
-		t.events = append(t.events, event)
-	}
-	return nil
+	return t.write(ctx, "replace", replaced, task.EventReplaced)
 }

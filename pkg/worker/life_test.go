@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -347,8 +348,9 @@ type lossy struct {
 	lost atomic.Bool
 }
 
-func (l *lossy) Finish(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, now time.Time) error {
-	if err := l.Store.Finish(ctx, q, tasks, now); err != nil || l.lost.Swap(true) {
+func (l *lossy) Write(ctx context.Context, q sqlx.ExtContext, changes []task.Change) error {
+	err := l.Store.Write(ctx, q, changes)
+	if err != nil || !slices.ContainsFunc(changes, func(c task.Change) bool { return c.After.State == task.Done }) || l.lost.Swap(true) {
 		return err
 	}
 	return l.end(q.(*sqlx.Tx))

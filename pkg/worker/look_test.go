@@ -263,7 +263,7 @@ func TestLooksFreeWhatAnotherIsAboutToRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	theirs := w.due(meal, 1)[0]
-	pipelinetest.Must(t, w.store.Save(t.Context(), w.store.DB(), []task.Task{theirs.Charge(time.Now())}))
+	pipelinetest.Must(t, worldtest.Save(t.Context(), w.store.Store, w.store.DB(), theirs.Charge(time.Now())))
 	isFree := func() bool {
 		tx, err := w.store.Begin(t.Context())
 		pipelinetest.Must(t, err)

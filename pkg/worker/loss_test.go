@@ -311,8 +311,9 @@ func TestHandlerWhoseCommitIsNeverClearIsCharged(t *testing.T) {
 // refusing is a store that loses each transaction in which a poisoned task is done.
 type refusing struct{ lossy }
 
-func (r *refusing) Finish(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, now time.Time) error {
-	if err := r.Store.Finish(ctx, q, tasks, now); err != nil || !slices.ContainsFunc(tasks, func(t task.Task) bool { return t.Kind == "poison" }) {
+func (r *refusing) Write(ctx context.Context, q sqlx.ExtContext, changes []task.Change) error {
+	err := r.Store.Write(ctx, q, changes)
+	if err != nil || !slices.ContainsFunc(changes, func(c task.Change) bool { return c.After.State == task.Done && c.After.Kind == "poison" }) {
 		return err
 	}
 	return q.(*sqlx.Tx).Rollback()

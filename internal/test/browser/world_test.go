@@ -11,6 +11,7 @@ import (
 	"github.com/duetime/duetime/internal/pet"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/recur"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -96,7 +97,7 @@ func (w *world) dead(owner, reason string, n int) []task.Task {
 	for i, one := range made {
 		made[i] = one.Discard(fmt.Errorf("%s %d", reason, i), time.Now())
 	}
-	pipelinetest.Must(w.t, w.store.Save(w.t.Context(), w.store.DB(), made))
+	pipelinetest.Must(w.t, worldtest.Save(w.t.Context(), w.store, w.store.DB(), made...))
 	return made
 }
 

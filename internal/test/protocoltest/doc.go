@@ -19,6 +19,6 @@
 //
 // Tasks have names instead of ids. Nothing happens by itself: a change is not put until "put", and hints are not read until
 // "settle", or a worker that was started, reads them. "during <call>[#n] <verb> …" runs a verb within the next, or the n-th, such
-// call of a process: standings, entries, backlog, fill, publish, save, takeover, or any. The comment of each verb's function says
+// call of a process: standings, entries, backlog, fill, publish, write, takeover, or any. The comment of each verb's function says
 // what it takes.
 package protocoltest

@@ -33,9 +33,9 @@ func (w wiredStore) Begin(ctx context.Context) (*sqlx.Tx, error) {
 	return w.Store.Begin(ctx)
 }
 
-func (w wiredStore) Save(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) error {
-	defer w.s.called("save")
-	return w.Store.Save(ctx, q, tasks)
+func (w wiredStore) Write(ctx context.Context, q sqlx.ExtContext, changes []task.Change) error {
+	defer w.s.called("write")
+	return w.Store.Write(ctx, q, changes)
 }
 
 func (w wiredStore) TakeOver(ctx context.Context, queue, holder string, parts []int) ([]int, error) {
