@@ -29,6 +29,7 @@ func TestOldest(t *testing.T) {
 			for _, row := range rows {
 				want[row.Queue] = row.RunAt
 			}
+			value[time.Time](t)(store.ReadFloor(t.Context(), s, 0)) // which these rows come to stand below
 			got, _, err := s.Oldest(t.Context())
 			must(t, err)
 			if d := cmp.Diff(want, got); d != "" {
