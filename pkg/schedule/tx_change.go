@@ -205,15 +205,14 @@ func (t *Tx) write(ctx context.Context, verb string, changes []task.Change, move
 	if err := t.rows.Write(ctx, t.db, changes); err != nil {
 		return t.fail(fmt.Errorf("%s %d tasks: %w", verb, len(changes), err))
 	}
-	rows := make([]task.Task, len(changes))
-	for i, c := range changes {
-		rows[i] = c.After
+	for _, c := range changes {
 		event := task.Changed(c.Before, c.After)
 		if event.Name == task.EventMoved {
 			event.Name = move
 		}
 		t.events = append(t.events, event)
 	}
+	rows := task.AfterOf(changes)
 	t.written = append(t.written, rows...)
 	return t.advance(ctx, rows)
 }

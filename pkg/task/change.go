@@ -1,6 +1,6 @@
 package task
 
-// Change is a task before and after one transition. Before is empty for a new task.
+// Change is a task before and after one transition.
 type Change struct{ Before, After Task }
 
 // BeforeOf returns the tasks as they were.
