@@ -61,7 +61,7 @@ func (b *blocked) end(ctx context.Context, owner string) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("cancel what is left of blocked owner %s: %w", owner, err)
 	}
-	touched := changes.Touched()
+	touched := changes.Ledger().Touched(0)
 	if len(touched) == 0 {
 		return 0, nil
 	}

@@ -62,7 +62,7 @@ func (t *transaction) apply() {
 	for _, changed := range t.touched {
 		puts = append(puts, changed)
 	}
-	s.ticks.Count(t.changes.Ticks())
+	s.ticks.Count(t.ledger.Ticks())
 	s.ticks.Count(t.recurrences.Ticks())
 	s.after.Put(puts)
 	s.after.Bury(letters)

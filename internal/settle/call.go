@@ -54,7 +54,7 @@ func (c *Call) Runs(id task.ID) bool {
 // OwnTasks returns the call's tasks, with the transaction's changes.
 func (c *Call) OwnTasks() []task.Task {
 	own := collect(c.members, rowOf)
-	for _, changed := range c.tx.changes.Touched() {
+	for _, changed := range c.tx.ledger.Touched(0) {
 		for i := range own {
 			if own[i].ID == changed.ID {
 				own[i] = changed

@@ -12,9 +12,10 @@ import (
 // history, with one statement in the transaction. The history is for people: if it can't be written although the
 // transaction stands, the transaction commits without it.
 func (t *transaction) recordHistory() error {
-	events := append(t.changes.Events(), t.recurrences.Events()...)
-	for i := range events {
-		events[i].Actor = task.ActorWorker
+	events := t.ledger.Events()
+	for _, e := range t.recurrences.Events() {
+		e.Actor = task.ActorWorker
+		events = append(events, e)
 	}
 	for _, m := range t.transitions {
 		if e, ok := m.event(); ok {

@@ -26,7 +26,7 @@ func (t *transaction) call(members []*member) error {
 	defer cancel()
 	ctx, end := s.traced(ctx, members)
 	t.span = trace.SpanContextFromContext(ctx)
-	c, mark := &Call{ctx: ctx, tx: t, members: members}, t.changes.Mark()
+	c, mark := &Call{ctx: ctx, tx: t, members: members}, t.ledger.Mark()
 	t.changes.Renew(collect(members, idOf), renew) // a handler that moves its own task has succeeded
 	t.batch.called = true
 	for _, m := range members {
@@ -47,7 +47,7 @@ func (t *transaction) call(members []*member) error {
 		err = errors.Join(ended, err)
 	}
 	if err == nil {
-		err = t.changes.Err() // the handler may have ignored it
+		err = t.ledger.Err() // the handler may have ignored it
 	}
 	if err != nil {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -59,7 +59,7 @@ func (t *transaction) call(members []*member) error {
 		m.stage, m.verdict = stageRan, verdict{result: resultDone, settled: true}
 	}
 	t.wrote = true
-	for _, changed := range t.changes.TouchedSince(mark) {
+	for _, changed := range t.ledger.Touched(mark) {
 		t.recordChange(changed)
 	}
 	return nil

@@ -112,7 +112,7 @@ func (t *transaction) advance() error {
 	if p.Empty() {
 		return nil
 	}
-	if t.changes.Recurred() {
+	if t.ledger.ChangedRecurrences() {
 		p.Know(nil) // a handler has changed recurrences since they were locked
 	}
 	if err := p.Write(t.ctx, t.tx, t.settler.store, t.stamp()); err != nil {

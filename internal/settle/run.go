@@ -6,7 +6,6 @@ import (
 
 	"github.com/duetime/duetime/internal/hold"
 	"github.com/duetime/duetime/internal/statement"
-	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -142,11 +141,11 @@ func (t *transaction) savepoint(statement string) error {
 // checkpoint remembers what a rollback to a savepoint undoes: changes of tasks, and members that were marked done.
 type checkpoint struct {
 	stages map[*member]stage
-	mark   schedule.Mark
+	mark   int // in the ledger
 }
 
 func (t *transaction) checkpoint() checkpoint {
-	c := checkpoint{stages: map[*member]stage{}, mark: t.changes.Mark()}
+	c := checkpoint{stages: map[*member]stage{}, mark: t.ledger.Mark()}
 	for _, m := range t.order {
 		c.stages[m] = m.stage
 	}
@@ -154,7 +153,7 @@ func (t *transaction) checkpoint() checkpoint {
 }
 
 func (t *transaction) rewind(c checkpoint) {
-	t.changes.Rewind(c.mark)
+	t.ledger.Rewind(c.mark)
 	for m, s := range c.stages {
 		m.stage = s
 	}

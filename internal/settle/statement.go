@@ -90,5 +90,5 @@ func (t *transaction) release() error {
 			marked = append(marked, done)
 		}
 	}
-	return t.changes.CheckUndone(t.ctx, marked...)
+	return t.ledger.CheckUndone(t.ctx, marked...)
 }

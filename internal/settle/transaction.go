@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/duetime/duetime/internal/hold"
+	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/internal/recurrence"
 	"github.com/duetime/duetime/internal/statement"
 	"github.com/duetime/duetime/pkg/schedule"
@@ -50,7 +51,8 @@ type transaction struct {
 	batch   *batch
 	ctx     context.Context //nolint:containedctx // Ends with this transaction.
 	tx      *sqlx.Tx
-	changes *schedule.Tx    // what handlers change in tx
+	changes *schedule.Tx    // what handlers get
+	ledger  *ledger.Tx      // what they changed
 	guard   statement.Guard // of their own statements
 
 	began    time.Time // when the hints' moment came, on the local clock
@@ -117,6 +119,7 @@ func (t *transaction) begin() error {
 		return fmt.Errorf("begin batch of %d: %w", len(t.batch.hints), err)
 	}
 	t.tx, t.changes = tx, schedule.NewTx(tx, t.settler.store).Only(t.settler.cfg.Kinds)
+	t.ledger = t.changes.Ledger()
 	t.sleepUntil(0)
 	t.began = time.Now()
 	if err := t.lock(); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/batcher"
+	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -20,14 +21,10 @@ const (
 
 // autocommits are what calls of one task need of the store: statements that are transactions of their own.
 type autocommits interface {
-	// InsertAutocommit writes the rows of new tasks as a transaction of its own; nil if an id or a key was taken.
-	InsertAutocommit(ctx context.Context, specs []task.Spec) ([]task.Task, error)
 	// LockFree locks those of the rows that nobody else has locked, and gives the database's time of that moment.
 	LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, time.Time, error)
 	// ReadFree reads a row that nobody has locked, with the database's time; false if there is none.
 	ReadFree(ctx context.Context, id task.ID) (task.Task, time.Time, bool, error)
-	// WriteAutocommit writes the next version of a row as a transaction of its own.
-	WriteAutocommit(ctx context.Context, c task.Change) error
 	// Unclear reports whether an error of these leaves open if it took effect.
 	Unclear(err error) bool
 }
@@ -79,11 +76,10 @@ func (c *Client) autocommitInsert(ctx context.Context, spec task.Spec) (made tas
 // insertRows writes the rows of several callers in one statement. They need the database's answer alone: the put follows
 // behind their backs.
 func (c *Client) insertRows(ctx context.Context, specs []task.Spec) ([]answer, error) {
-	made, err := c.store.InsertAutocommit(ctx, specs)
+	made, err := c.ledger.Insert(ctx, specs)
 	if err != nil || made == nil {
 		return nil, err
 	}
-	c.writer.Enqueue(ctx, made)
 	outs := make([]answer, len(made))
 	for i, t := range made {
 		outs[i].task = t
@@ -149,12 +145,13 @@ func (c *Client) changeRows(ctx context.Context, asked []change) ([]answer, erro
 		ids[i] = a.id
 	}
 	outs := make([]answer, len(asked))
-	tx, err := c.try(ctx, func(tx *Tx) error {
-		rows, now, err := c.store.LockFree(ctx, tx.db, inLockOrder(ids))
+	err := c.ledger.RunOnce(ctx, func(began *sqlx.Tx) (*ledger.Tx, error) {
+		tx := ledger.NewTx(began, c.store, c.cfg.Actor)
+		rows, now, err := c.store.LockFree(ctx, began, inLockOrder(ids))
 		if err != nil {
-			return err
+			return tx, err
 		}
-		tx.now = now
+		tx.SetNow(now)
 		free := byID(rows)
 		var changes []task.Change
 		for i, a := range asked {
@@ -169,14 +166,11 @@ func (c *Client) changeRows(ctx context.Context, asked []change) ([]answer, erro
 				changes = append(changes, task.Change{Before: row, After: outs[i].task})
 			}
 		}
-		return tx.write(ctx, "change", changes, task.EventMoved)
+		return tx, tx.Write(ctx, "change", changes, task.EventMoved)
 	})
 	if err != nil {
 		return nil, err
 	}
-	c.writer.PutDirectly(ctx, tx.Touched())
-	c.history.add(tx.actor, tx.Events())
-	c.ticks.Count(tx.Ticks())
 	return outs, nil
 }
 
@@ -200,14 +194,13 @@ func (c *Client) changeRow(ctx context.Context, asked change) (answer, error) {
 	if endsTick(row, out) {
 		return answer{}, nil
 	}
-	if err := c.store.WriteAutocommit(ctx, task.Change{Before: row, After: out.task}); err != nil {
-		if mysqlNumber(err) == mysqlLockWait {
-			return asked.refused(fmt.Errorf("lock: %w", asRunning(err))), nil
-		}
+	err = c.ledger.WriteOne(ctx, c.cfg.Actor, task.Change{Before: row, After: out.task})
+	if running := ledger.AsRunning(err); errors.Is(running, task.ErrRunning) {
+		return asked.refused(fmt.Errorf("lock: %w", running)), nil
+	}
+	if err != nil {
 		return answer{}, err
 	}
-	c.writer.PutDirectly(ctx, []task.Task{out.task})
-	c.history.add(c.cfg.Actor, []task.Event{task.Changed(row, out.task)})
 	return out, nil
 }
 
@@ -218,7 +211,7 @@ func (c *Client) conclude(id task.ID, out answer, err error) (done bool, _ error
 	case errors.Is(err, ErrCommitUnknown):
 		return true, err
 	case c.store.Unclear(err) || errors.Is(err, batcher.ErrLeft):
-		c.writer.Compensate([]task.Task{{ID: id}})
+		c.ledger.Writer().Compensate([]task.Task{{ID: id}})
 		return true, fmt.Errorf("%w: %w", ErrCommitUnknown, err)
 	case err != nil || out.task.Version == 0:
 		return false, nil //nolint:nilerr // a transaction tries the same, and says what it ran into

@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -133,7 +133,7 @@ func (t *Tx) BlockOwner(ctx context.Context, owner string) ([]task.Task, error) 
 		err = t.block(ctx, owner) // last: calls that schedule may wait for the row's commit
 	}
 	if err != nil {
-		return nil, t.fail(err)
+		return nil, t.ledger.Fail(err)
 	}
 	return ended, nil
 }
@@ -142,7 +142,7 @@ func (t *Tx) BlockOwner(ctx context.Context, owner string) ([]task.Task, error) 
 func (t *Tx) UnblockOwner(ctx context.Context, owner string) error {
 	more, err := t.unblock(ctx, owner)
 	if err == nil && more {
-		err = t.fail(tooManyOfOwner("Client.UnblockOwner goes on in pages"))
+		err = t.ledger.Fail(tooManyOfOwner("Client.UnblockOwner goes on in pages"))
 	}
 	return err
 }
@@ -153,14 +153,14 @@ func (t *Tx) block(ctx context.Context, owner string) error {
 	if err != nil {
 		return err
 	}
-	isNew, err := t.rows.Block(ctx, t.db, task.BlockedOwner{Owner: owner, At: now, Actor: cmp.Or(t.actor, task.ActorWorker)})
+	isNew, err := t.rows.Block(ctx, t.db, task.BlockedOwner{Owner: owner, At: now, Actor: t.ledger.Actor()})
 	if err != nil {
-		return t.fail(asRunning(err))
+		return t.ledger.Fail(ledger.AsRunning(err))
 	}
 	delete(t.unblocked, owner)
 	t.blocks = true
 	if isNew {
-		t.events = append(t.events, task.Event{At: now, Name: task.EventBlocked, Detail: owner})
+		t.ledger.Note(task.Event{At: now, Name: task.EventBlocked, Detail: owner})
 	}
 	return nil
 }
@@ -174,7 +174,7 @@ func (t *Tx) unblock(ctx context.Context, owner string) (more bool, err error) {
 	}
 	blocked, err := t.rows.LockBlock(ctx, t.db, owner)
 	if err != nil {
-		return false, t.fail(asRunning(err))
+		return false, t.ledger.Fail(ledger.AsRunning(err))
 	}
 	if !blocked {
 		return false, nil
@@ -183,9 +183,9 @@ func (t *Tx) unblock(ctx context.Context, owner string) (more bool, err error) {
 		return more, err
 	}
 	if err := t.rows.Unblock(ctx, t.db, owner); err != nil {
-		return false, t.fail(err)
+		return false, t.ledger.Fail(err)
 	}
-	t.events = append(t.events, task.Event{At: now, Name: task.EventUnblocked, Detail: owner})
+	t.ledger.Note(task.Event{At: now, Name: task.EventUnblocked, Detail: owner})
 	return false, nil
 }
 
@@ -208,7 +208,7 @@ func (t *Tx) beginOfOwner(ctx context.Context, owner string) (time.Time, error) 
 	}
 	now, err := t.Now(ctx)
 	if err != nil {
-		return time.Time{}, t.fail(err)
+		return time.Time{}, t.ledger.Fail(err)
 	}
 	return now, nil
 }
@@ -216,10 +216,10 @@ func (t *Tx) beginOfOwner(ctx context.Context, owner string) (time.Time, error) 
 // endOwner stops the owner's recurrences and cancels the pending tasks, up to task.MaxPerCall of each, and returns the tasks that it
 // has cancelled. more says that others are left, or that a recurrence which began meanwhile has made a tick.
 func (t *Tx) endOwner(ctx context.Context, owner string) (cancelled []task.Task, more bool, err error) {
-	mark := t.Mark()
+	mark := t.ledger.Mark()
 	all, err := t.Recurrences(ctx, owner)
 	if err != nil {
-		return nil, false, t.fail(err)
+		return nil, false, t.ledger.Fail(err)
 	}
 	if len(all) > task.MaxPerCall {
 		all, more = all[:task.MaxPerCall], true
@@ -239,7 +239,7 @@ func (t *Tx) endOwner(ctx context.Context, owner string) (cancelled []task.Task,
 			return nil, false, err
 		}
 	}
-	for _, row := range t.TouchedSince(mark) {
+	for _, row := range t.ledger.Touched(mark) {
 		if row.State == task.Cancelled {
 			cancelled = append(cancelled, row)
 		} else {
@@ -257,22 +257,20 @@ func (t *Tx) nowUnlessBlocked(ctx context.Context, owners ...string) (time.Time,
 	if len(ask) == 0 {
 		now, err := t.Now(ctx)
 		if err != nil {
-			return now, t.fail(err)
+			return now, t.ledger.Fail(err)
 		}
 		return now, nil
 	}
 	now, blocked, err := t.rows.NowAndBlocked(ctx, t.db, ask)
 	if err != nil {
-		return time.Time{}, t.fail(fmt.Errorf("read the database's clock: %w", err))
+		return time.Time{}, t.ledger.Fail(fmt.Errorf("read the database's clock: %w", err))
 	}
-	if t.now.IsZero() {
-		t.now = now
-	}
+	t.ledger.SetNow(now)
 	if blocked != "" {
-		return t.now, fmt.Errorf("schedule for owner %s: %w", blocked, task.ErrOwnerBlocked)
+		return t.ledger.Moment(), fmt.Errorf("schedule for owner %s: %w", blocked, task.ErrOwnerBlocked)
 	}
 	t.AssumeUnblocked(ask)
-	return t.now, nil
+	return t.ledger.Moment(), nil
 }
 
 // AssumeUnblocked names owners who can't become blocked while this transaction is open, because it has locked a pending task of each: it

@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
@@ -59,15 +58,15 @@ func (t *Tx) Bulk(ctx context.Context, o task.Operation) (task.Operation, error)
 	}
 	now, err := t.Now(ctx)
 	if err != nil {
-		return task.Operation{}, t.fail(err)
+		return task.Operation{}, t.ledger.Fail(err)
 	}
-	o, err = o.Begin(t.operator(), now)
+	o, err = o.Begin(t.ledger.Actor(), now)
 	if err != nil {
 		return task.Operation{}, err
 	}
 	made, err := t.rows.InsertOperation(ctx, t.db, o)
 	if err != nil {
-		return task.Operation{}, t.fail(err)
+		return task.Operation{}, t.ledger.Fail(err)
 	}
 	if !made {
 		return t.begun(ctx, o)
@@ -124,11 +123,11 @@ func (t *Tx) changeOperation(
 	}
 	now, err := t.Now(ctx)
 	if err != nil {
-		return task.Operation{}, t.fail(err)
+		return task.Operation{}, t.ledger.Fail(err)
 	}
 	o, found, err := t.rows.LockOperation(ctx, t.db, id)
 	if err != nil {
-		return task.Operation{}, t.fail(err)
+		return task.Operation{}, t.ledger.Fail(err)
 	}
 	if !found {
 		return task.Operation{}, fmt.Errorf("%s %s: %w", verb, id, task.ErrNoOperation)
@@ -140,22 +139,19 @@ func (t *Tx) changeOperation(
 		return task.Operation{}, fmt.Errorf("%s %s: %w", verb, id, err)
 	}
 	if err := t.rows.SaveOperation(ctx, t.db, o); err != nil {
-		return task.Operation{}, t.fail(err)
+		return task.Operation{}, t.ledger.Fail(err)
 	}
 	return o, t.recordOperation(ctx, o, event, "")
 }
 
 // recordOperation writes a line of the history about an operation with it, not after the commit: it is no hot path.
 func (t *Tx) recordOperation(ctx context.Context, o task.Operation, event, detail string) error {
-	line := task.Event{At: t.now, Task: o.ID, Name: event, Actor: t.operator(), Detail: detail}
+	line := task.Event{At: t.ledger.Moment(), Task: o.ID, Name: event, Actor: t.ledger.Actor(), Detail: detail}
 	if err := t.rows.Record(ctx, t.db, []task.Event{line}); err != nil {
-		return t.fail(err)
+		return t.ledger.Fail(err)
 	}
 	return nil
 }
-
-// operator is the actor of operations. Our own worker's transactions have none.
-func (t *Tx) operator() string { return cmp.Or(t.actor, task.ActorWorker) }
 
 // Bulk is Tx.Bulk in a transaction of its own. After schedule.ErrCommitUnknown repeat it with the same id, or look
 // for the operation by Operations.

@@ -60,7 +60,7 @@ func (c *Client) cancelPage(ctx context.Context, rows []task.Task, kind string, 
 	var touched []task.Task
 	err = c.InTx(ctx, func(tx *Tx) (err error) {
 		n, changed, err = tx.cancelPending(ctx, rows)
-		touched = tx.Touched()
+		touched = tx.ledger.Touched(0)
 		return err
 	})
 	if err != nil {

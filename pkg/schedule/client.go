@@ -13,8 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/duetime/duetime/internal/batcher"
-	"github.com/duetime/duetime/internal/indexwriter"
-	"github.com/duetime/duetime/internal/recurrence"
+	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -95,15 +94,12 @@ type Client struct {
 	cfg        Config
 	store      Store
 	index      Index
-	writer     *indexwriter.Writer
-	history    *history
-	ticks      *recurrence.Metrics
+	ledger     *ledger.Ledger
 	inserts    *batcher.Batcher[task.Spec, answer]
 	changes    *batcher.Batcher[change, answer]
 	tracer     trace.Tracer
 	cancel     context.CancelFunc
 	committing sync.WaitGroup // shared statements; Close waits for them first
-	following  sync.WaitGroup // puts, compensations and history of what they commit
 }
 
 // New makes a client and starts its goroutines, which Close ends. Services get theirs from duetime.Open or pkg/embedded.
@@ -115,18 +111,16 @@ func New(cfg Config, store Store, index Index, compensator Compensator) (*Client
 		return nil, errors.New("schedule: a client needs a store, an index and a compensator")
 	}
 	cfg = cfg.withDefaults()
-	c := &Client{cfg: cfg, store: store, index: index, history: newHistory(cfg, store), ticks: recurrence.NewMetrics(cfg.Metrics, recurrence.TicksTotal), tracer: cfg.Tracer.Tracer(tracerName)}
-	c.writer = indexwriter.New(indexwriter.Config{
-		CallerWait: cfg.IndexWait, PutTimeout: cfg.PutTimeout, Backlog: cfg.Backlog, Logger: cfg.Logger, Metrics: cfg.Metrics,
-	}, index, compensator)
+	ctx, stop := context.WithCancel(context.Background())
+	c := &Client{cfg: cfg, store: store, index: index, tracer: cfg.Tracer.Tracer(tracerName), cancel: stop}
+	c.ledger = ledger.Start(ctx, ledger.Config{
+		MaxTries: cfg.MaxTries, CallerWait: cfg.IndexWait, PutTimeout: cfg.PutTimeout, Backlog: cfg.Backlog,
+		Logger: cfg.Logger, Metrics: cfg.Metrics,
+	}, store, index, compensator)
 	c.inserts = batcher.New(batcher.Config[task.Spec]{Calls: concurrentInserts, Items: maxRowsPerStatement}, c.insertRows)
 	c.changes = batcher.New(batcher.Config[change]{Calls: concurrentChanges, Items: maxRowsPerStatement}, c.changeRows)
-	ctx, stop := context.WithCancel(context.Background())
-	c.cancel = stop
 	c.committing.Go(func() { c.inserts.Run(ctx) })
 	c.committing.Go(func() { c.changes.Run(ctx) })
-	c.following.Go(func() { c.writer.Run(ctx) })
-	c.following.Go(func() { c.history.lines.Run(ctx) })
 	return c, nil
 }
 
@@ -140,8 +134,6 @@ func (c *Client) Close(ctx context.Context) {
 	c.inserts.Close()
 	c.changes.Close()
 	c.committing.Wait() // what they commit is put, and has its lines
-	c.writer.Close()
-	c.history.lines.Close()
-	c.following.Wait()
+	c.ledger.Close()
 	c.cancel()
 }

@@ -4,12 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"slices"
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/internal/statement"
-	"github.com/duetime/duetime/pkg/task"
 )
 
 // SQLTx is the caller's own transaction: a *sql.Tx, or one of a library that holds a *sql.Tx. See Client.Join.
@@ -50,7 +49,9 @@ func (c *Client) Join(tx Joinable) *Joined {
 	j := &Joined{client: c}
 	own, mapper, err := unwrap(tx)
 	if err != nil {
-		j.Tx = &Tx{db: newRefusal(err), rows: c.store, err: err}
+		refusal := newRefusal(err)
+		j.Tx = &Tx{db: refusal, rows: c.store, ledger: ledger.NewTx(refusal, c.store, c.cfg.Actor)}
+		_ = j.ledger.Fail(err)
 		return j
 	}
 	j.Tx = c.begin(&sqlx.Tx{Tx: own, Mapper: mapper})
@@ -103,16 +104,16 @@ func (j *Joined) Commit(ctx context.Context) error {
 		}
 		return fmt.Errorf("commit: %w", err)
 	}
-	if err := j.client.readCommit(j.raw.Commit(), j.Tx); err != nil {
+	if err := j.client.ledger.ReadCommit(j.raw.Commit(), j.ledger); err != nil {
 		return err
 	}
-	touched := j.Touched()
-	if j.checks <= 1 || len(touched) == 0 {
+	if j.checks <= 1 || len(j.ledger.Touched(0)) == 0 {
 		// A ROLLBACK TO that undoes the only change also removes savepointJoined, which was set just before it.
-		j.client.afterCommit(ctx, j.Tx)
-		return nil
+		j.client.ledger.Follow(ctx, j.ledger)
+	} else {
+		j.client.ledger.FollowCommitted(ctx, j.ledger, false)
 	}
-	j.indexCommitted(ctx, touched, j.client.writer.Enqueue)
+	j.client.awaitBlocks(ctx, j.Tx)
 	return nil
 }
 
@@ -138,62 +139,14 @@ func (j *Joined) checkWhole(ctx context.Context) error {
 // whose every change was rolled back to a savepoint has committed the rest, which a retry would do twice. Whoever wants to
 // retry looks first for something else that the transaction wrote.
 func (j *Joined) Index(ctx context.Context) error {
-	touched := j.Touched()
-	if len(touched) == 0 || j.indexCommitted(ctx, touched, j.client.writer.PutAndWait) {
+	touched := j.ledger.Touched(0)
+	if len(touched) == 0 {
 		return nil
 	}
-	return fmt.Errorf("index task %s and %d more: %w", touched[0].ID, len(touched)-1, errNothingStands)
-}
-
-// indexCommitted reads the rows of the touched tasks, puts them, and writes the lines about what is committed. It returns
-// false if none of the changes is committed. If the rows can't be read, the tasks go to compensation, and the answer is true.
-func (j *Joined) indexCommitted(ctx context.Context, touched []task.Task, put func(context.Context, []task.Task)) bool {
+	stands := j.client.ledger.FollowCommitted(ctx, j.ledger, true)
 	j.client.awaitBlocks(ctx, j.Tx)
-	ids := make([]task.ID, len(touched))
-	for i, t := range touched {
-		ids[i] = t.ID
+	if !stands {
+		return fmt.Errorf("index task %s and %d more: %w", touched[0].ID, len(touched)-1, ledger.ErrNothingStands)
 	}
-	rows, err := j.client.store.Get(ctx, nil, ids)
-	if err != nil {
-		j.client.writer.Compensate(touched) // the daemon reads the rows
-		return true
-	}
-	put(ctx, rows)
-	committed := byID(rows)
-	if !slices.ContainsFunc(j.written, func(t task.Task) bool { return committed[t.ID].Version >= t.Version }) {
-		return false
-	}
-	j.addCommitted(committed)
-	return true
+	return nil
 }
-
-// addCommitted writes the lines and counts the ticks. If a change was rolled back to a savepoint, it writes only lines about
-// tasks whose changes are all committed: the other lines may tell of changes that never were.
-func (j *Joined) addCommitted(committed map[task.ID]task.Task) {
-	undone := j.undone(committed)
-	if len(undone) == 0 {
-		j.client.history.add(j.actor, j.Events())
-		j.client.ticks.Count(j.Ticks())
-		return
-	}
-	j.client.history.add(j.actor, slices.DeleteFunc(slices.Clone(j.Events()), func(e task.Event) bool {
-		_, found := committed[e.Task]
-		return !found || undone[e.Task]
-	}))
-}
-
-// undone returns the tasks with a version that was taken back: the committed row is older, or the version was written twice.
-// A new row is no change: scheduling the same Spec again finds version 1 once more.
-func (j *Joined) undone(committed map[task.ID]task.Task) map[task.ID]bool {
-	undone, newest := map[task.ID]bool{}, map[task.ID]int64{}
-	for _, t := range j.written {
-		if t.Version > committed[t.ID].Version || t.Version > 1 && t.Version <= newest[t.ID] {
-			undone[t.ID] = true
-		}
-		newest[t.ID] = max(newest[t.ID], t.Version)
-	}
-	return undone
-}
-
-// errNothingStands is ErrRolledBack from Index, which can't tell whether the rest of the transaction was committed.
-var errNothingStands = fmt.Errorf("none of its changes is committed: %w", ErrRolledBack)

@@ -109,10 +109,10 @@ func (c *Client) readableShard(ctx context.Context, owner string) (int, error) {
 		return 0, errPartial
 	case len(standing) != 1:
 		return 0, errManyShards
-	case c.writer.Away(standing[0]):
+	case c.ledger.Writer().Away(standing[0]):
 		return 0, errAway
 	}
-	c.writer.WaitForEarlierPuts(ctx)
+	c.ledger.Writer().WaitForEarlierPuts(ctx)
 	return standing[0], nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/internal/recurrence"
 	"github.com/duetime/duetime/pkg/recur"
 	"github.com/duetime/duetime/pkg/task"
@@ -15,7 +16,6 @@ import (
 
 // recurrences are what recurrences need of the store. q is the transaction.
 type recurrences interface {
-	recurrence.Store
 	// Recurrence reads an owner's recurrence, in any state, without locking it; false if there is none.
 	Recurrence(ctx context.Context, q sqlx.QueryerContext, owner, name string) (task.Recurrence, bool, error)
 	// OwnerRecurrences reads the owner's active and paused recurrences, by name, without locking them.
@@ -74,7 +74,7 @@ func (t *Tx) Recur(ctx context.Context, name string, when recur.Timetable, spec 
 	}
 	stands, found, err := t.rows.Recurrence(ctx, t.db, wanted.Owner, name)
 	if err != nil {
-		return task.Recurrence{}, t.fail(err)
+		return task.Recurrence{}, t.ledger.Fail(err)
 	}
 	if found && (stands.Supersedes(wanted) || stands.Matches(wanted) && stands.State != task.RecurrenceStopped) {
 		if err := t.checkScope(stands); err != nil {
@@ -99,7 +99,7 @@ func (t *Tx) begin(ctx context.Context, next task.Recurrence, tick task.Task, wr
 		err = write(next)
 	}
 	if err != nil {
-		return task.Recurrence{}, t.fail(fmt.Errorf("recur %s of owner %s: %w", next.Name, next.Owner, err))
+		return task.Recurrence{}, t.ledger.Fail(fmt.Errorf("recur %s of owner %s: %w", next.Name, next.Owner, err))
 	}
 	t.note(next, task.EventDefined, next.Timetable.String())
 	return next, nil
@@ -117,25 +117,23 @@ func (t *Tx) insertTick(ctx context.Context, r task.Recurrence, tick task.Task) 
 		return r, err
 	}
 	if stands[0].State != task.Pending {
-		next, later := r.Taken(t.now)
+		next, later := r.Taken(t.ledger.Moment())
 		return t.insertTick(ctx, next, later)
 	}
-	t.written = append(t.written, stands[0])
-	t.ticks = append(t.ticks, recurrence.Tick{Kind: r.Kind, Outcome: recurrence.OutcomeMade, N: 1})
+	t.ledger.Inserted(stands, recurrence.Tick{Kind: r.Kind, Outcome: recurrence.OutcomeMade, N: 1})
 	r.Newest = stands[0].ID
 	return r, nil
 }
 
 func (t *Tx) note(r task.Recurrence, event, detail string) {
-	t.recurred = true
-	t.events = append(t.events, task.Event{At: t.now, Task: r.ID, Name: event, Detail: detail})
+	t.ledger.NoteRecurrence(task.Event{At: t.ledger.Moment(), Task: r.ID, Name: event, Detail: detail})
 }
 
 // redefine gives a recurrence another definition. It does not lock a task whose time has come, which may be running for long.
 func (t *Tx) redefine(ctx context.Context, stands, wanted task.Recurrence) (task.Recurrence, error) {
 	stays, err := t.newestStays(ctx, stands)
 	if err != nil {
-		return task.Recurrence{}, t.fail(err)
+		return task.Recurrence{}, t.ledger.Fail(err)
 	}
 	take := takeNewest
 	if stays {
@@ -150,19 +148,19 @@ func (t *Tx) redefine(ctx context.Context, stands, wanted task.Recurrence) (task
 		return task.Recurrence{}, err
 	}
 	if r.Supersedes(wanted) { // likewise, and the task that was taken back may be the newer definition's
-		return task.Recurrence{}, t.fail(fmt.Errorf("recur %s of owner %s: %w", r.Name, r.Owner, errMovedOn))
+		return task.Recurrence{}, t.ledger.Fail(fmt.Errorf("recur %s of owner %s: %w", r.Name, r.Owner, errMovedOn))
 	}
-	next := r.Redefine(wanted, t.now)
+	next := r.Redefine(wanted, t.ledger.Moment())
 	define := func(next task.Recurrence) error { return t.rows.DefineRecurrence(ctx, t.db, r, next) }
 	if stays || r.State == task.RecurrencePaused {
 		if err := define(next); err != nil {
-			return task.Recurrence{}, t.fail(err)
+			return task.Recurrence{}, t.ledger.Fail(err)
 		}
 		t.note(next, task.EventDefined, next.Timetable.String())
 		return next, nil
 	}
 	taken = append(taken, task.Task{}) // none
-	next, tick := next.Remake(taken[0], t.now)
+	next, tick := next.Remake(taken[0], t.ledger.Moment())
 	return t.begin(ctx, next, tick, define)
 }
 
@@ -171,7 +169,7 @@ func (t *Tx) checkScope(r task.Recurrence) error {
 	if t.inScope == nil || t.inScope(r.Kind) {
 		return nil
 	}
-	return t.fail(fmt.Errorf("recur %s of owner %s: %w", r.Name, r.Owner, task.ErrNameTaken))
+	return t.ledger.Fail(fmt.Errorf("recur %s of owner %s: %w", r.Name, r.Owner, task.ErrNameTaken))
 }
 
 // newestStays reports whether the newest task of an active recurrence is pending and its time has come. The row says so, which is
@@ -184,7 +182,7 @@ func (t *Tx) newestStays(ctx context.Context, r task.Recurrence) (bool, error) {
 	if err != nil || len(rows) == 0 {
 		return false, err
 	}
-	return rows[0].State == task.Pending && !rows[0].DueAt.After(t.now), nil
+	return rows[0].State == task.Pending && !rows[0].DueAt.After(t.ledger.Moment()), nil
 }
 
 // takeBack says which tasks a change of recurrences withdraws, if they are pending.
@@ -212,7 +210,7 @@ func (t *Tx) lockRecurrences(ctx context.Context, verb string, read []task.Recur
 	if take == takeAll {
 		pending, err := t.rows.PendingTicks(ctx, t.db, read[0].Owner, ids)
 		if err != nil {
-			return nil, nil, t.fail(fmt.Errorf("%s: %w", verb, err))
+			return nil, nil, t.ledger.Fail(fmt.Errorf("%s: %w", verb, err))
 		}
 		toTake = append(toTake, pending...)
 	}
@@ -222,15 +220,15 @@ func (t *Tx) lockRecurrences(ctx context.Context, verb string, read []task.Recur
 	}
 	locked, err = t.rows.LockRecurrences(ctx, t.db, ids)
 	if err != nil {
-		return nil, nil, t.fail(fmt.Errorf("%s: %w", verb, asRunning(err)))
+		return nil, nil, t.ledger.Fail(fmt.Errorf("%s: %w", verb, ledger.AsRunning(err)))
 	}
 	if len(locked) < len(ids) {
-		return nil, nil, t.fail(fmt.Errorf("%s: %w", verb, errMovedOn)) // purged meanwhile
+		return nil, nil, t.ledger.Fail(fmt.Errorf("%s: %w", verb, errMovedOn)) // purged meanwhile
 	}
 	if take == takeAll {
 		made, err := t.lockMade(ctx, locked, tasks)
 		if err != nil {
-			return nil, nil, t.fail(fmt.Errorf("%s: %w", verb, err))
+			return nil, nil, t.ledger.Fail(fmt.Errorf("%s: %w", verb, err))
 		}
 		tasks = append(tasks, made...)
 	}
@@ -244,7 +242,7 @@ func (t *Tx) lockRecurrences(ctx context.Context, verb string, read []task.Recur
 		}
 		newest, err := t.lockMovedOn(ctx, was, r, take)
 		if err != nil {
-			return nil, nil, t.fail(fmt.Errorf("%s %s of owner %s: %w", verb, r.Name, r.Owner, err))
+			return nil, nil, t.ledger.Fail(fmt.Errorf("%s %s of owner %s: %w", verb, r.Name, r.Owner, err))
 		}
 		tasks = append(tasks, newest...)
 	}
@@ -292,7 +290,7 @@ func (t *Tx) lockMovedOn(ctx context.Context, was, r task.Recurrence, take takeB
 		return nil, errMovedOn
 	case r.Newest.IsZero():
 		return nil, nil
-	case !r.DueAt.After(t.now): // by now it may be running
+	case !r.DueAt.After(t.ledger.Moment()): // by now it may be running
 		return nil, errMovedOn
 	}
 	return t.lockNow(ctx, []task.ID{r.Newest})
@@ -310,34 +308,13 @@ func (t *Tx) withdraw(
 		if !isTaken || slices.Contains(t.renewed, row.ID) || t.inScope != nil && !t.inScope(row.Kind) {
 			continue
 		}
-		changes = append(changes, task.Change{Before: row, After: row.Withdraw(t.now)})
+		changes = append(changes, task.Change{Before: row, After: row.Withdraw(t.ledger.Moment())})
 		if i >= 0 {
-			locked[i] = locked[i].Withdraw(t.now)
+			locked[i] = locked[i].Withdraw(t.ledger.Moment())
 		}
 	}
-	if err := t.write(ctx, verb, changes, task.EventMoved); err != nil {
+	if err := t.ledger.Write(ctx, verb, changes, task.EventMoved); err != nil {
 		return nil, nil, err
 	}
 	return locked, task.BeforeOf(changes), nil
-}
-
-// advance makes the next tasks of recurrences whose tasks a change of this transaction has ended.
-func (t *Tx) advance(ctx context.Context, changed []task.Task) error {
-	var p recurrence.Progress
-	for _, row := range changed {
-		if row.State != task.Pending {
-			p.Ended(row, row.UpdatedAt)
-		}
-	}
-	if p.Empty() {
-		return nil
-	}
-	t.recurred = true
-	if err := p.Write(ctx, t.db, t.rows, t.now); err != nil {
-		return t.fail(err)
-	}
-	t.written = append(t.written, p.Made()...)
-	t.events = append(t.events, p.Events()...)
-	t.ticks = append(t.ticks, p.Ticks()...)
-	return nil
 }

@@ -37,7 +37,7 @@ func (t *Tx) PauseRecurrence(ctx context.Context, owner, name, note string) (tas
 	}
 	return t.halt(ctx, "pause", owner, name, func(r task.Recurrence) task.Recurrence {
 		t.note(r, task.EventPaused, note)
-		return r.Pause(note, t.now)
+		return r.Pause(note, t.ledger.Moment())
 	})
 }
 
@@ -48,7 +48,7 @@ func (t *Tx) StopRecurrence(ctx context.Context, owner, name string) (task.Recur
 
 func (t *Tx) stop(r task.Recurrence) task.Recurrence {
 	t.note(r, task.EventStopped, r.Name)
-	return r.Stop(t.now)
+	return r.Stop(t.ledger.Moment())
 }
 
 func (t *Tx) halt(ctx context.Context, verb, owner, name string, next func(task.Recurrence) task.Recurrence) (task.Recurrence, error) {
@@ -68,7 +68,7 @@ func (t *Tx) halt(ctx context.Context, verb, owner, name string, next func(task.
 
 func (t *Tx) haltAll(ctx context.Context, verb string, read []task.Recurrence, next func(task.Recurrence) task.Recurrence) ([]task.Recurrence, error) {
 	if _, err := t.Now(ctx); err != nil {
-		return nil, t.fail(err)
+		return nil, t.ledger.Fail(err)
 	}
 	locked, _, err := t.lockRecurrences(ctx, verb, read, takeAll)
 	if err != nil {
@@ -79,7 +79,7 @@ func (t *Tx) haltAll(ctx context.Context, verb string, read []task.Recurrence, n
 		halted[i] = next(r)
 	}
 	if err := t.rows.SaveRecurrences(ctx, t.db, locked, halted); err != nil {
-		return nil, t.fail(err)
+		return nil, t.ledger.Fail(err)
 	}
 	return halted, nil
 }
@@ -113,7 +113,7 @@ func (t *Tx) stopAll(ctx context.Context, owner string, all []task.Recurrence) (
 		err = t.rows.StopOver(ctx, t.db, owner, now)
 	}
 	if err != nil {
-		return nil, t.fail(err)
+		return nil, t.ledger.Fail(err)
 	}
 	return all, nil
 }
@@ -135,12 +135,12 @@ func (t *Tx) ResumeRecurrence(ctx context.Context, owner, name string) (task.Rec
 	if err != nil {
 		return task.Recurrence{}, err
 	}
-	next, tick := locked[0].Begin(t.now)
+	next, tick := locked[0].Begin(t.ledger.Moment())
 	if next, err = t.insertTick(ctx, next, tick); err != nil {
-		return task.Recurrence{}, t.fail(err)
+		return task.Recurrence{}, t.ledger.Fail(err)
 	}
 	if err := t.rows.SaveRecurrences(ctx, t.db, locked, []task.Recurrence{next}); err != nil {
-		return task.Recurrence{}, t.fail(err)
+		return task.Recurrence{}, t.ledger.Fail(err)
 	}
 	t.note(next, task.EventResumed, next.Name)
 	return next, nil
@@ -162,25 +162,25 @@ func (t *Tx) RunRecurrenceOnce(ctx context.Context, owner, name string, id task.
 		return task.Task{}, fmt.Errorf("run %s: %w", name, err)
 	}
 	if err := t.rows.ShareRecurrence(ctx, t.db, owner, name); err != nil { // a stop after this finds the task
-		return task.Task{}, t.fail(fmt.Errorf("run %s of owner %s: %w", name, owner, err))
+		return task.Task{}, t.ledger.Fail(fmt.Errorf("run %s of owner %s: %w", name, owner, err))
 	}
 	r, err := t.Recurrence(ctx, owner, name)
 	if err != nil {
 		return task.Task{}, fmt.Errorf("run %w", err)
 	}
-	extra := r.Extra(t.now)
+	extra := r.Extra(t.ledger.Moment())
 	extra.ID = id
 	stands, err := t.rows.Insert(ctx, t.db, []task.Task{extra})
 	if err != nil {
-		return task.Task{}, t.fail(fmt.Errorf("run %s of owner %s: %w", name, owner, err))
+		return task.Task{}, t.ledger.Fail(fmt.Errorf("run %s of owner %s: %w", name, owner, err))
 	}
-	if row := stands[0]; row.ID == id && !row.CreatedAt.Equal(t.now) { // an earlier call has made it
+	if row := stands[0]; row.ID == id && !row.CreatedAt.Equal(t.ledger.Moment()) { // an earlier call has made it
 		if row.Owner != r.Owner || row.Kind != r.Kind {
 			return task.Task{}, &task.FieldError{Field: "task_id", Problem: "must be new, or that of a task which such a call has made"}
 		}
 		return row, nil
 	}
-	t.written = append(t.written, stands[0])
+	t.ledger.Inserted(stands)
 	t.note(r, task.EventExtra, "task "+stands[0].ID.String())
 	return stands[0], nil
 }

@@ -422,7 +422,7 @@ func TestRunRecurrenceOnce(t *testing.T) {
 		time.Sleep(2 * time.Millisecond) // a call of another moment
 		err = w.InTx(t.Context(), func(tx *schedule.Tx) (err error) {
 			made, err = tx.RunRecurrenceOnce(t.Context(), owner, "breakfast", id)
-			events = len(tx.Events())
+			events = len(tx.Ledger().Events())
 			return err
 		})
 		return made, events, err

@@ -9,21 +9,17 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 // rowWriter is what changes need of the store. q is the transaction.
 type rowWriter interface {
-	// Insert writes new rows, in an order that all transactions share, and returns for each the row that stands, locked:
-	// its own, or the one that has its id or its key.
-	Insert(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) ([]task.Task, error)
 	// Lock locks rows in id order and returns those that exist.
 	Lock(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, error)
 	// LockOwner locks the owner's pending rows ("" kind: of any kind), at most task.MaxPerCall+1, in id order. The time is
 	// that of the database just before; zero if there are none.
 	LockOwner(ctx context.Context, q sqlx.ExtContext, owner, kind string) ([]task.Task, time.Time, error)
-	// Write writes transitions of rows, each over the version before it.
-	Write(ctx context.Context, q sqlx.ExtContext, changes []task.Change) error
 }
 
 // transition computes a task's next version at the transaction's moment.
@@ -139,7 +135,7 @@ func (t *Tx) lock(ctx context.Context, verb string, ids []task.ID) ([]task.Task,
 	}
 	locked, err := t.rows.Lock(ctx, t.db, inLockOrder(ids))
 	if err != nil {
-		return nil, t.fail(fmt.Errorf("%s %s: lock: %w", verb, idsText(ids), asRunning(err)))
+		return nil, t.ledger.Fail(fmt.Errorf("%s %s: lock: %w", verb, idsText(ids), ledger.AsRunning(err)))
 	}
 	return locked, nil
 }
@@ -165,11 +161,9 @@ func (t *Tx) changeOwner(ctx context.Context, verb, owner, kind string, next tra
 func (t *Tx) lockOwner(ctx context.Context, verb, owner, kind string) ([]task.Task, error) {
 	locked, now, err := t.rows.LockOwner(ctx, t.db, owner, kind)
 	if err != nil {
-		return nil, t.fail(fmt.Errorf("%s tasks of owner %s: lock: %w", verb, owner, asRunning(err)))
+		return nil, t.ledger.Fail(fmt.Errorf("%s tasks of owner %s: lock: %w", verb, owner, ledger.AsRunning(err)))
 	}
-	if t.now.IsZero() {
-		t.now = now
-	}
+	t.ledger.SetNow(now)
 	return locked, nil
 }
 
@@ -183,7 +177,7 @@ var largeOwnerAdvice = map[string]string{
 func (t *Tx) transit(ctx context.Context, verb string, locked []task.Task, next transition) ([]task.Task, error) {
 	now, err := t.Now(ctx)
 	if err != nil {
-		return nil, t.fail(err)
+		return nil, t.ledger.Fail(err)
 	}
 	changes, changed := make([]task.Change, len(locked)), make([]task.Task, len(locked))
 	for i, row := range locked {
@@ -193,28 +187,10 @@ func (t *Tx) transit(ctx context.Context, verb string, locked []task.Task, next 
 		changed[i] = t.renew(changed[i])
 		changes[i] = task.Change{Before: row, After: changed[i]}
 	}
-	if err := t.write(ctx, verb, changes, task.EventMoved); err != nil {
+	if err := t.ledger.Write(ctx, verb, changes, task.EventMoved); err != nil {
 		return nil, err
 	}
 	return changed, nil
-}
-
-// write writes changes, and keeps them for what follows the commit (Client.afterCommit): their puts, and their lines, which call a
-// move by this name.
-func (t *Tx) write(ctx context.Context, verb string, changes []task.Change, move string) error {
-	if err := t.rows.Write(ctx, t.db, changes); err != nil {
-		return t.fail(fmt.Errorf("%s %d tasks: %w", verb, len(changes), err))
-	}
-	for _, c := range changes {
-		event := task.Changed(c.Before, c.After)
-		if event.Name == task.EventMoved {
-			event.Name = move
-		}
-		t.events = append(t.events, event)
-	}
-	rows := task.AfterOf(changes)
-	t.written = append(t.written, rows...)
-	return t.advance(ctx, rows)
 }
 
 func checkCount(n int) error {

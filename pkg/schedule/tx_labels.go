@@ -18,13 +18,13 @@ type labeler interface {
 
 // insertLabels writes the labels of the tasks that were made just now. A task that was found by its key or its id keeps its
 // own, and so does one that this transaction has made by another spec before: a task has one value of a name.
-func (t *Tx) insertLabels(ctx context.Context, specs []task.Spec, wanted, standing, earlier []task.Task) error {
+func (t *Tx) insertLabels(ctx context.Context, specs []task.Spec, wanted, standing []task.Task) error {
 	if !slices.ContainsFunc(specs, func(s task.Spec) bool { return len(s.LabelRows()) > 0 }) {
 		return nil
 	}
-	known := make(map[task.ID]bool, len(earlier)+len(specs))
-	for _, row := range earlier {
-		known[row.ID] = true
+	known := make(map[task.ID]bool, len(specs))
+	for c := range t.ledger.Changes(0) {
+		known[c.After.ID] = true
 	}
 	var labels []task.LabelRow
 	for i, spec := range specs {
@@ -39,7 +39,7 @@ func (t *Tx) insertLabels(ctx context.Context, specs []task.Spec, wanted, standi
 		return nil
 	}
 	if err := t.rows.InsertLabels(ctx, t.db, labels); err != nil {
-		return t.fail(fmt.Errorf("label %s of owner %s: %w", wanted[0].ID, wanted[0].Owner, err))
+		return t.ledger.Fail(fmt.Errorf("label %s of owner %s: %w", wanted[0].ID, wanted[0].Owner, err))
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package schedule
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/jmoiron/sqlx"
 
@@ -12,8 +11,6 @@ import (
 
 // rowReader is what reading needs of the store. q is the transaction; nil: a connection of its own.
 type rowReader interface {
-	// Now reads the database's clock.
-	Now(ctx context.Context, q sqlx.QueryerContext) (time.Time, error)
 	// Get reads rows without locking.
 	Get(ctx context.Context, q sqlx.QueryerContext, ids []task.ID) ([]task.Task, error)
 	// ListOwner reads the owner's pending rows without locking, by run_at.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -57,20 +58,26 @@ func (t *Tx) scheduleMany(ctx context.Context, specs []task.Spec) ([]task.Task, 
 	standing, err := t.rows.Insert(ctx, t.db, wanted)
 	if err != nil {
 		if slices.ContainsFunc(specs, func(s task.Spec) bool { return s.Mode() != task.Unkeyed }) {
-			err = asRunning(err) // the task that has the key; a new row waits for a locked table only
+			err = ledger.AsRunning(err) // the task that has the key; a new row waits for a locked table only
 		}
-		return nil, t.fail(fmt.Errorf("schedule %s of owner %s: %w", wanted[0].ID, wanted[0].Owner, err))
+		return nil, t.ledger.Fail(fmt.Errorf("schedule %s of owner %s: %w", wanted[0].ID, wanted[0].Owner, err))
 	}
-	earlier := t.written
-	for i, spec := range specs {
-		if row := standing[i]; row.ID == spec.ID() {
-			t.written = append(t.written, row) // to be put into the index after the commit
-		}
-	}
-	if err := t.insertLabels(ctx, specs, wanted, standing, earlier); err != nil {
+	if err := t.insertLabels(ctx, specs, wanted, standing); err != nil {
 		return nil, err
 	}
+	t.ledger.Inserted(madeBy(specs, standing))
 	return t.changeTaken(ctx, specs, wanted, standing, now)
+}
+
+// madeBy returns the rows that specs have made, in this call or in an earlier one.
+func madeBy(specs []task.Spec, standing []task.Task) []task.Task {
+	made := make([]task.Task, 0, len(specs))
+	for i, spec := range specs {
+		if standing[i].ID == spec.ID() {
+			made = append(made, standing[i])
+		}
+	}
+	return made
 }
 
 func resolve(specs []task.Spec, now time.Time) ([]task.Task, error) {
@@ -120,7 +127,7 @@ func (t *Tx) changeTaken(ctx context.Context, specs []task.Spec, wanted, standin
 			taken[row.ID] = k
 		}
 		if err := k.follow(mode, wanted[i], now); err != nil {
-			return nil, t.fail(fmt.Errorf("schedule by changing %s: %w", row.ID, err))
+			return nil, t.ledger.Fail(fmt.Errorf("schedule by changing %s: %w", row.ID, err))
 		}
 		k.after = t.renew(k.after)
 	}
@@ -148,8 +155,8 @@ func (t *Tx) saveTaken(ctx context.Context, taken map[task.ID]*takenTask) error 
 			moved = append(moved, c)
 		}
 	}
-	if err := t.write(ctx, "move", moved, task.EventMoved); err != nil {
+	if err := t.ledger.Write(ctx, "move", moved, task.EventMoved); err != nil {
 		return err
 	}
-	return t.write(ctx, "replace", replaced, task.EventReplaced)
+	return t.ledger.Write(ctx, "replace", replaced, task.EventReplaced)
 }

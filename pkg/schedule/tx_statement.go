@@ -63,11 +63,11 @@ func (t *Tx) FollowSavepoint(query string) {
 	switch {
 	case name == "":
 	case use == statement.GoesBack && set:
-		t.Rewind(mark)
+		t.ledger.Rewind(mark)
 	case use == statement.Sets && t.marks == nil:
-		t.marks = map[string]Mark{name: t.Mark()}
+		t.marks = map[string]int{name: t.ledger.Mark()}
 	case use == statement.Sets:
-		t.marks[name] = t.Mark()
+		t.marks[name] = t.ledger.Mark()
 	}
 }
 

@@ -116,10 +116,10 @@ func (h *run) inTx(commit bool, fn func(tx *schedule.Tx) error) ([]task.Task, er
 	door := schedule.NewTx(tx, h.store)
 	if err := fn(door); err != nil || !commit {
 		h.must(tx.Rollback())
-		return door.Touched(), err
+		return door.Ledger().Touched(0), err
 	}
 	h.must(tx.Commit())
-	return door.Touched(), nil
+	return door.Ledger().Touched(0), nil
 }
 
 // put puts what was written, now, later or never.

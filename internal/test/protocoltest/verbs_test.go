@@ -101,7 +101,7 @@ func (s *scene) write(commit bool, name string, fn func(tx *schedule.Tx) error) 
 		s.say("%s", strings.TrimSuffix(err.Error(), s.ids[name].String()))
 		return
 	}
-	for _, written := range door.Touched() {
+	for _, written := range door.Ledger().Touched(0) {
 		if commit {
 			s.versions[fmt.Sprintf("%s v%d", s.names[written.ID], written.Version)] = written
 			s.versions[s.names[written.ID]+" "] = written

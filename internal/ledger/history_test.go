@@ -1,7 +1,8 @@
-package schedule
+package ledger
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 
 	"github.com/jmoiron/sqlx"
@@ -21,12 +22,12 @@ func (n *lines) Record(_ context.Context, _ sqlx.ExtContext, events []task.Event
 func TestHistoryIsBounded(t *testing.T) {
 	t.Parallel()
 	var recorded lines
-	h := newHistory(Config{}.withDefaults(), &recorded)
+	h := newHistory(Config{Logger: slog.New(slog.DiscardHandler)}, &recorded)
 	for _, c := range []struct {
 		events  int
 		dropped float64
 	}{{maxHistoryLines - 1, 0}, {3, 2}, {1000, 1002}} {
-		h.add("service", make([]task.Event, c.events))
+		h.add(make([]task.Event, c.events))
 		var m dto.Metric
 		if err := h.dropped.Write(&m); err != nil {
 			t.Fatal(err)

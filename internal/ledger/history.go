@@ -1,8 +1,7 @@
-package schedule
+package ledger
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -48,9 +47,7 @@ func newHistory(cfg Config, to recorder) *history {
 }
 
 // add never waits.
-func (h *history) add(actor string, events []task.Event) {
-	h.dropped.Add(float64(h.lines.Add(setActor(actor, events)...)))
-}
+func (h *history) add(events []task.Event) { h.dropped.Add(float64(h.lines.Add(events...))) }
 
 func (h *history) write(ctx context.Context, events []task.Event) ([]struct{}, error) {
 	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
@@ -61,25 +58,4 @@ func (h *history) write(ctx context.Context, events []task.Event) ([]struct{}, e
 		h.logger.DebugContext(ctx, "history dropped", "n", len(events), "err", err)
 	}
 	return nil, err
-}
-
-// Events returns what the changes of this try mean to people, in their order and without an actor, but for those that
-// RecordHistory has written. It is for our own worker, which writes them with its own.
-func (t *Tx) Events() []task.Event { return t.events[t.recorded:] }
-
-// RecordHistory writes the lines about the changes so far into the transaction itself, instead of after its commit: they are
-// written exactly if the changes are. It costs a statement.
-func (t *Tx) RecordHistory(ctx context.Context) error {
-	if err := t.rows.Record(ctx, t.db, setActor(t.actor, t.Events())); err != nil {
-		return t.fail(fmt.Errorf("tell of %d changes: %w", len(t.Events()), err))
-	}
-	t.recorded = len(t.events)
-	return nil
-}
-
-func setActor(actor string, events []task.Event) []task.Event {
-	for i := range events {
-		events[i].Actor = actor
-	}
-	return events
 }

@@ -1,0 +1,68 @@
+package ledger
+
+import (
+	"context"
+	"slices"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// FollowCommitted is Follow for a transaction that has touched tasks and that somebody else has committed, who may have rolled back to a
+// savepoint before. It reads the rows, and tells of what is committed. With wait it waits for the puts. It returns false if none of the changes is committed. If
+// the rows can't be read, the tasks go to compensation, and the answer is true.
+func (l *Ledger) FollowCommitted(ctx context.Context, tx *Tx, wait bool) bool {
+	touched := tx.Touched(0)
+	ids := make([]task.ID, len(touched))
+	for i, row := range touched {
+		ids[i] = row.ID
+	}
+	rows, err := l.store.Get(ctx, nil, ids)
+	if err != nil {
+		l.Unknown(tx) // the daemon reads the rows
+		return true
+	}
+	if wait {
+		l.writer.PutAndWait(ctx, rows)
+	} else {
+		l.writer.Enqueue(ctx, rows)
+	}
+	committed := make(map[task.ID]int64, len(rows))
+	for _, row := range rows {
+		committed[row.ID] = row.Version
+	}
+	if !tx.stands(committed) {
+		return false
+	}
+	undone := tx.undone(committed)
+	if len(undone) == 0 {
+		l.tell(tx)
+		return true
+	}
+	// Other lines may tell of changes that were taken back too.
+	l.history.add(slices.DeleteFunc(tx.Events(), func(e task.Event) bool { return committed[e.Task] == 0 || undone[e.Task] }))
+	return true
+}
+
+// stands reports whether one of the changes is committed.
+func (t *Tx) stands(committed map[task.ID]int64) bool {
+	for c := range t.Changes(0) {
+		if committed[c.After.ID] >= c.After.Version {
+			return true
+		}
+	}
+	return false
+}
+
+// undone returns the tasks with a version that was taken back: the committed row is older, or the version was written twice.
+// A new row is no change: scheduling the same Spec again finds version 1 once more.
+func (t *Tx) undone(committed map[task.ID]int64) map[task.ID]bool {
+	undone, newest := map[task.ID]bool{}, map[task.ID]int64{}
+	for c := range t.Changes(0) {
+		id, version := c.After.ID, c.After.Version
+		if version > committed[id] || version > 1 && version <= newest[id] {
+			undone[id] = true
+		}
+		newest[id] = max(newest[id], version)
+	}
+	return undone
+}

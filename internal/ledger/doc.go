@@ -1,0 +1,17 @@
+// Package ledger commits changes of tasks, and does what follows a commit: index entries, lines of the history, counters.
+//
+// A transaction is a list ([Tx]): the changes that it wrote, the events beside them, and its failures. Whatever must follow
+// is read from the list after the commit, so a rollback to a savepoint only has to cut the list.
+//
+// # Steps
+//
+//  1. [Ledger.Run] begins a transaction. Its caller locks rows and computes transitions of pkg/task.
+//  2. [Tx.Write] writes the transitions, and makes the next tasks of recurrences whose tasks have ended. [Tx.Inserted] adds
+//     new rows to the list, [Tx.Note] an event.
+//  3. Run commits, and reads the answer. After a deadlock it runs everything again.
+//  4. The transaction has one of three ends. Committed: [Ledger.Follow] tells everything. Certainly not committed: nothing
+//     follows. Unknown: the daemon compares the rows with the index ([Ledger.Unknown]), and nothing else is told.
+//
+// A single row that no other transaction has locked needs no transaction: [Ledger.Insert] and [Ledger.WriteOne] are one
+// statement each. A transaction that its caller commits ends with [Ledger.FollowCommitted].
+package ledger

@@ -1,0 +1,112 @@
+package ledger
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/duetime/duetime/internal/indexwriter"
+	"github.com/duetime/duetime/internal/recurrence"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Store is what a ledger needs of the database.
+type Store interface {
+	Rows
+	// Begin starts a transaction at READ COMMITTED, which ends with ctx. A transaction that the server has rolled back
+	// must refuse every further statement and COMMIT.
+	Begin(ctx context.Context) (*sqlx.Tx, error)
+	// Retryable reports whether the error says that the transaction did not commit and may do so when run again.
+	Retryable(err error) bool
+	// Ambiguous reports whether the error of a commit leaves open if it took effect.
+	Ambiguous(err error) bool
+	// InsertAutocommit writes the rows of new tasks as a transaction of its own; nil if an id or a key was taken.
+	InsertAutocommit(ctx context.Context, specs []task.Spec) ([]task.Task, error)
+	// WriteAutocommit writes the next version of a row as a transaction of its own.
+	WriteAutocommit(ctx context.Context, c task.Change) error
+}
+
+// Config tunes a Ledger. Every field but Metrics must be set.
+type Config struct {
+	MaxTries   int           // of a transaction
+	CallerWait time.Duration // how long a caller waits for its put
+	PutTimeout time.Duration // of one call to the index
+	Backlog    int           // ids that may wait for compensation; further ids are dropped
+	Logger     *slog.Logger
+	Metrics    prometheus.Registerer // nil: none
+}
+
+// Ledger commits changes of tasks, and tells of them. It is safe for concurrent use.
+type Ledger struct {
+	store    Store
+	maxTries int
+	writer   *indexwriter.Writer
+	history  *history
+	ticks    *recurrence.Metrics
+	working  sync.WaitGroup
+}
+
+// Start makes a ledger, and begins to write what its transactions leave behind. After the end of ctx the calls of what is left fail.
+func Start(ctx context.Context, cfg Config, store Store, index indexwriter.Index, compensator indexwriter.Compensator) *Ledger {
+	l := &Ledger{
+		store: store, maxTries: cfg.MaxTries, history: newHistory(cfg, store),
+		ticks: recurrence.NewMetrics(cfg.Metrics, recurrence.TicksTotal),
+		writer: indexwriter.New(indexwriter.Config{
+			CallerWait: cfg.CallerWait, PutTimeout: cfg.PutTimeout, Backlog: cfg.Backlog, Logger: cfg.Logger, Metrics: cfg.Metrics,
+		}, index, compensator),
+	}
+	l.working.Go(func() { l.writer.Run(ctx) })
+	l.working.Go(func() { l.history.lines.Run(ctx) })
+	return l
+}
+
+// Close waits until everything that was committed is put, compensated or dropped. Transactions after Close commit as before, but are
+// not put.
+func (l *Ledger) Close() {
+	l.writer.Close()
+	l.history.lines.Close()
+	l.working.Wait()
+}
+
+// Writer puts tasks into the index whose transactions somebody else has committed.
+func (l *Ledger) Writer() *indexwriter.Writer { return l.writer }
+
+// Insert writes the rows of new tasks in one statement, and follows. It returns nil if an id or a key was taken.
+func (l *Ledger) Insert(ctx context.Context, specs []task.Spec) ([]task.Task, error) {
+	made, err := l.store.InsertAutocommit(ctx, specs)
+	if err == nil {
+		l.writer.Enqueue(ctx, made)
+	}
+	return made, err
+}
+
+// WriteOne writes a transition in one statement, and follows. The actor is that of its line.
+func (l *Ledger) WriteOne(ctx context.Context, actor string, c task.Change) error {
+	if err := l.store.WriteAutocommit(ctx, c); err != nil {
+		return err
+	}
+	l.writer.PutDirectly(ctx, []task.Task{c.After})
+	event := task.Changed(c.Before, c.After)
+	event.Actor = actor
+	l.history.add([]task.Event{event})
+	return nil
+}
+
+// Follow puts the tasks of a committed transaction into the index, and tells of its changes, behind the caller's back. It waits
+// only where callers schedule faster than the index accepts.
+func (l *Ledger) Follow(ctx context.Context, tx *Tx) {
+	l.writer.Enqueue(ctx, tx.Touched(0))
+	l.tell(tx)
+}
+
+func (l *Ledger) tell(tx *Tx) {
+	l.history.add(tx.Events())
+	l.ticks.Count(tx.Ticks())
+}
+
+// Unknown has the daemon look at the tasks of a transaction of which nobody knows whether it has committed. It never waits.
+func (l *Ledger) Unknown(tx *Tx) { l.writer.Compensate(tx.Touched(0)) }

@@ -1,0 +1,270 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/internal/recurrence"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Rows are what a transaction's changes need of the store. q is the transaction.
+type Rows interface {
+	recurrence.Store
+	// Now reads the database's clock.
+	Now(ctx context.Context, q sqlx.QueryerContext) (time.Time, error)
+	// Get reads rows without locking.
+	Get(ctx context.Context, q sqlx.QueryerContext, ids []task.ID) ([]task.Task, error)
+	// Write writes transitions of rows, each over the version before it.
+	Write(ctx context.Context, q sqlx.ExtContext, changes []task.Change) error
+	// Record appends lines to the history; a nil q means a transaction of its own.
+	Record(ctx context.Context, q sqlx.ExtContext, events []task.Event) error
+}
+
+// Tx is one try of a transaction, and the list of what it does. Like the connection under it, it is for one goroutine at a time.
+type Tx struct {
+	q     sqlx.ExtContext
+	rows  Rows
+	actor string
+	now   time.Time
+	list  []entry
+	err   error // the first failure in the list
+
+	changedRecurrences bool
+}
+
+// entry is one step of a transaction.
+type entry struct {
+	changes  []task.Change // of one write; Before is empty for a new row
+	move     string        // the event of a change that moves its task
+	events   []task.Event  // that are no change of a task's row
+	ticks    []recurrence.Tick
+	recorded bool  // the transaction itself has written the lines about all entries before
+	failure  error // after which the transaction must not commit
+}
+
+// NewTx makes the list of a transaction that its caller ends. The actor is that of the lines.
+func NewTx(q sqlx.ExtContext, rows Rows, actor string) *Tx {
+	return &Tx{q: q, rows: rows, actor: actor}
+}
+
+// As names another actor.
+func (t *Tx) As(actor string) { t.actor = actor }
+
+// Actor is who makes the changes.
+func (t *Tx) Actor() string { return t.actor }
+
+// Now is the moment of the transaction on the database's clock, exact to the millisecond: read at the first call, unless
+// SetNow has set it, and the same from then on.
+func (t *Tx) Now(ctx context.Context) (time.Time, error) {
+	if !t.now.IsZero() {
+		return t.now, nil
+	}
+	now, err := t.rows.Now(ctx, t.q)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read the database's clock: %w", err)
+	}
+	t.now = now
+	return now, nil
+}
+
+// SetNow sets the moment, if it is not known yet, to one that a statement of the transaction has read.
+func (t *Tx) SetNow(now time.Time) {
+	if t.now.IsZero() {
+		t.now = now
+	}
+}
+
+// Moment is the moment that Now has read; zero before.
+func (t *Tx) Moment() time.Time { return t.now }
+
+// Write writes transitions of locked rows, and the next tasks of recurrences whose tasks they end. The lines of the history call a
+// move of a task by the name of move.
+func (t *Tx) Write(ctx context.Context, verb string, changes []task.Change, move string) error {
+	if len(changes) == 0 {
+		return nil
+	}
+	if err := t.rows.Write(ctx, t.q, changes); err != nil {
+		return t.Fail(fmt.Errorf("%s %d tasks: %w", verb, len(changes), err))
+	}
+	t.list = append(t.list, entry{changes: changes, move: move})
+	var p recurrence.Progress
+	for i := range changes {
+		if after := &changes[i].After; after.State != task.Pending {
+			p.Ended(*after, after.UpdatedAt)
+		}
+	}
+	if p.Empty() {
+		return nil
+	}
+	t.changedRecurrences = true
+	if err := p.Write(ctx, t.q, t.rows, t.now); err != nil {
+		return t.Fail(err)
+	}
+	t.list = append(t.list, entry{changes: created(p.Made()), events: p.Events(), ticks: p.Ticks()})
+	return nil
+}
+
+// Inserted adds rows that the transaction has inserted, with the ticks that they are.
+func (t *Tx) Inserted(rows []task.Task, ticks ...recurrence.Tick) {
+	if len(rows) > 0 {
+		t.list = append(t.list, entry{changes: created(rows), ticks: ticks})
+	}
+}
+
+func created(rows []task.Task) []task.Change {
+	changes := make([]task.Change, len(rows))
+	for i, row := range rows {
+		changes[i].After = row
+	}
+	return changes
+}
+
+// Note adds an event that is no change of a task's row.
+func (t *Tx) Note(e task.Event) { t.list = append(t.list, entry{events: []task.Event{e}}) }
+
+// NoteRecurrence is Note of a change of a recurrence.
+func (t *Tx) NoteRecurrence(e task.Event) {
+	t.changedRecurrences = true
+	t.Note(e)
+}
+
+// ChangedRecurrences reports whether this try has changed recurrences.
+func (t *Tx) ChangedRecurrences() bool { return t.changedRecurrences }
+
+// Fail adds a failure after which the transaction must not commit, though its caller may pass over the error. It returns the error.
+func (t *Tx) Fail(err error) error {
+	t.list = append(t.list, entry{failure: err})
+	if t.err == nil {
+		t.err = err
+	}
+	return err
+}
+
+// Err is the first failure; nil while the try is sound.
+func (t *Tx) Err() error { return t.err }
+
+// Mark is a place in the list, for Rewind: take it where a savepoint is set.
+func (t *Tx) Mark() int { return len(t.list) }
+
+// Rewind forgets everything since the mark; call it after a ROLLBACK TO the savepoint has succeeded.
+func (t *Tx) Rewind(mark int) {
+	t.list, t.err = t.list[:mark], nil
+	for _, e := range t.list {
+		if e.failure != nil {
+			t.err = e.failure
+			return
+		}
+	}
+}
+
+// Changes are the changes since the mark, in their order.
+func (t *Tx) Changes(mark int) iter.Seq[*task.Change] {
+	return func(yield func(*task.Change) bool) {
+		for _, e := range t.list[mark:] {
+			for i := range e.changes {
+				if !yield(&e.changes[i]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Touched returns the last version of each task that was written since the mark, in the order of the first write.
+func (t *Tx) Touched(mark int) []task.Task {
+	at := map[task.ID]int{}
+	var touched []task.Task
+	for c := range t.Changes(mark) {
+		i, seen := at[c.After.ID]
+		switch {
+		case !seen:
+			at[c.After.ID] = len(touched)
+			touched = append(touched, c.After)
+		case c.After.Version >= touched[i].Version:
+			touched[i] = c.After
+		}
+	}
+	return touched
+}
+
+// Events returns the lines of the history that the transaction has not written itself, in their order.
+func (t *Tx) Events() (events []task.Event) {
+	from := 0
+	for i, e := range t.list {
+		if e.recorded {
+			from = i
+		}
+	}
+	for _, e := range t.list[from:] {
+		for i := range e.changes {
+			if c := &e.changes[i]; c.Before.Version > 0 {
+				line := task.Changed(c.Before, c.After)
+				if line.Name == task.EventMoved {
+					line.Name = e.move
+				}
+				events = append(events, line)
+			}
+		}
+		events = append(events, e.events...)
+	}
+	for i := range events {
+		events[i].Actor = t.actor
+	}
+	return events
+}
+
+// Ticks returns the ticks of recurrences that the transaction has made or skipped.
+func (t *Tx) Ticks() (ticks []recurrence.Tick) {
+	for _, e := range t.list {
+		ticks = append(ticks, e.ticks...)
+	}
+	return ticks
+}
+
+// Record writes the lines so far in the transaction itself, instead of after its commit. It costs a statement.
+func (t *Tx) Record(ctx context.Context) error {
+	events := t.Events()
+	if err := t.rows.Record(ctx, t.q, events); err != nil {
+		return t.Fail(fmt.Errorf("record %d lines of the history: %w", len(events), err))
+	}
+	t.list = append(t.list, entry{recorded: true})
+	return nil
+}
+
+// CheckUndone reads the rows that this try has touched, and those given, and answers ErrUnfollowed if one is of another version: a
+// statement that was not followed has gone back to a savepoint.
+func (t *Tx) CheckUndone(ctx context.Context, also ...task.Task) error {
+	left := slices.Concat(also, t.Touched(0))
+	if len(left) == 0 {
+		return nil
+	}
+	want := make(map[task.ID]int64, len(left))
+	ids := make([]task.ID, 0, len(left))
+	for _, row := range left {
+		if _, seen := want[row.ID]; !seen {
+			ids = append(ids, row.ID)
+		}
+		want[row.ID] = max(want[row.ID], row.Version)
+	}
+	rows, err := t.rows.Get(ctx, t.q, ids)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if row.Version == want[row.ID] {
+			delete(want, row.ID)
+		}
+	}
+	for _, id := range ids {
+		if _, undone := want[id]; undone {
+			return fmt.Errorf("%w: task %s", ErrUnfollowed, id)
+		}
+	}
+	return nil
+}
