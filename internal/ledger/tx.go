@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -41,8 +40,7 @@ type Tx struct {
 // entry is one step of a transaction.
 type entry struct {
 	changes  []task.Change // of one write; Before is empty for a new row
-	move     string        // the event of a change that moves its task
-	events   []task.Event  // that are no change of a task's row
+	events   []task.Event  // about them, or about something else
 	ticks    []recurrence.Tick
 	recorded bool  // the transaction itself has written the lines about all entries before
 	failure  error // after which the transaction must not commit
@@ -89,10 +87,15 @@ func (t *Tx) Write(ctx context.Context, verb string, changes []task.Change, move
 	if len(changes) == 0 {
 		return nil
 	}
-	if err := t.rows.Write(ctx, t.q, changes); err != nil {
-		return t.Fail(fmt.Errorf("%s %d tasks: %w", verb, len(changes), err))
+	lines := make([]task.Event, len(changes))
+	for i := range changes {
+		if lines[i] = task.Changed(changes[i].Before, changes[i].After); lines[i].Name == task.EventMoved {
+			lines[i].Name = move
+		}
 	}
-	t.list = append(t.list, entry{changes: changes, move: move})
+	if err := t.Save(ctx, changes, lines); err != nil {
+		return fmt.Errorf("%s %d tasks: %w", verb, len(changes), err)
+	}
 	var p recurrence.Progress
 	for i := range changes {
 		if after := &changes[i].After; after.State != task.Pending {
@@ -102,12 +105,26 @@ func (t *Tx) Write(ctx context.Context, verb string, changes []task.Change, move
 	if p.Empty() {
 		return nil
 	}
-	t.changedRecurrences = true
 	if err := p.Write(ctx, t.q, t.rows, t.now); err != nil {
 		return t.Fail(err)
 	}
-	t.list = append(t.list, entry{changes: created(p.Made()), events: p.Events(), ticks: p.Ticks()})
+	t.Advanced(&p)
 	return nil
+}
+
+// Save is Write for a caller that says the lines, and makes the next tasks itself.
+func (t *Tx) Save(ctx context.Context, changes []task.Change, lines []task.Event) error {
+	if err := t.rows.Write(ctx, t.q, changes); err != nil {
+		return t.Fail(err)
+	}
+	t.list = append(t.list, entry{changes: changes, events: lines})
+	return nil
+}
+
+// Advanced adds what the progress of recurrences has written.
+func (t *Tx) Advanced(p *recurrence.Progress) {
+	t.changedRecurrences = true
+	t.list = append(t.list, entry{changes: created(p.Made()), events: p.Events(), ticks: p.Ticks()})
 }
 
 // Inserted adds rows that the transaction has inserted, with the ticks that they are.
@@ -202,15 +219,6 @@ func (t *Tx) Events() (events []task.Event) {
 		}
 	}
 	for _, e := range t.list[from:] {
-		for i := range e.changes {
-			if c := &e.changes[i]; c.Before.Version > 0 {
-				line := task.Changed(c.Before, c.After)
-				if line.Name == task.EventMoved {
-					line.Name = e.move
-				}
-				events = append(events, line)
-			}
-		}
 		events = append(events, e.events...)
 	}
 	for i := range events {
@@ -230,6 +238,9 @@ func (t *Tx) Ticks() (ticks []recurrence.Tick) {
 // Record writes the lines so far in the transaction itself, instead of after its commit. It costs a statement.
 func (t *Tx) Record(ctx context.Context) error {
 	events := t.Events()
+	if len(events) == 0 {
+		return nil
+	}
 	if err := t.rows.Record(ctx, t.q, events); err != nil {
 		return t.Fail(fmt.Errorf("record %d lines of the history: %w", len(events), err))
 	}
@@ -237,33 +248,28 @@ func (t *Tx) Record(ctx context.Context) error {
 	return nil
 }
 
-// CheckUndone reads the rows that this try has touched, and those given, and answers ErrUnfollowed if one is of another version: a
-// statement that was not followed has gone back to a savepoint.
-func (t *Tx) CheckUndone(ctx context.Context, also ...task.Task) error {
-	left := slices.Concat(also, t.Touched(0))
-	if len(left) == 0 {
+// CheckUndone reads the rows that this try has touched, and answers ErrUnfollowed if one is of another version: a statement that was not
+// followed has gone back to a savepoint.
+func (t *Tx) CheckUndone(ctx context.Context) error {
+	touched := t.Touched(0)
+	if len(touched) == 0 {
 		return nil
 	}
-	want := make(map[task.ID]int64, len(left))
-	ids := make([]task.ID, 0, len(left))
-	for _, row := range left {
-		if _, seen := want[row.ID]; !seen {
-			ids = append(ids, row.ID)
-		}
-		want[row.ID] = max(want[row.ID], row.Version)
+	ids := make([]task.ID, len(touched))
+	for i, row := range touched {
+		ids[i] = row.ID
 	}
 	rows, err := t.rows.Get(ctx, t.q, ids)
 	if err != nil {
 		return err
 	}
+	versions := make(map[task.ID]int64, len(rows))
 	for _, row := range rows {
-		if row.Version == want[row.ID] {
-			delete(want, row.ID)
-		}
+		versions[row.ID] = row.Version
 	}
-	for _, id := range ids {
-		if _, undone := want[id]; undone {
-			return fmt.Errorf("%w: task %s", ErrUnfollowed, id)
+	for _, row := range touched {
+		if versions[row.ID] != row.Version {
+			return fmt.Errorf("%w: task %s", ErrUnfollowed, row.ID)
 		}
 	}
 	return nil

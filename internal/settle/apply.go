@@ -34,15 +34,19 @@ func (t *transaction) judge(h *hold.Hint, row task.Task, blocked bool) {
 // apply carries out the verdicts of a committed transaction.
 func (t *transaction) apply() {
 	s := t.settler
-	puts := make([]task.Task, 0, len(t.members)+len(t.touched))
+	rows := t.follow()
+	written := make(map[task.ID]*task.Task, len(rows))
+	for i := range rows {
+		written[rows[i].ID] = &rows[i]
+	}
+	var stale []task.Task // rows of which the index may have an old entry
 	var letters []task.DeadLetter
 	done := s.clock.Now()
 	for id, m := range t.members {
-		if m.stage == stageMarked {
-			m.row, m.verdict.put = m.row.Finish(done), true
-		}
-		if _, newer := t.touched[id]; m.verdict.put && !newer {
-			puts = append(puts, m.row)
+		if row := written[id]; row != nil {
+			m.row = *row
+		} else if m.verdict.put {
+			stale = append(stale, m.row)
 		}
 		if m.stage == stageMarked || m.hint.CommitUnknown && m.verdict.result == resultDone {
 			s.countFired(m, done)
@@ -59,16 +63,19 @@ func (t *transaction) apply() {
 		}
 		t.applyToHint(m)
 	}
-	for _, changed := range t.touched {
-		puts = append(puts, changed)
-	}
-	s.ticks.Count(t.ledger.Ticks())
-	s.ticks.Count(t.recurrences.Ticks())
-	s.after.Put(puts)
+	s.after.Put(stale)
 	s.after.Bury(letters)
 	if s.cfg.OnEvents != nil {
 		t.reportEvents()
 	}
+}
+
+// follow puts what the transaction has written into the index, counts its ticks, and returns the rows.
+func (t *transaction) follow() []task.Task {
+	written := t.ledger.Touched(0)
+	t.settler.after.Put(written)
+	t.settler.ticks.Count(t.ledger.Ticks())
+	return written
 }
 
 // applyToHint records the verdict in the hint.

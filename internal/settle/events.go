@@ -36,16 +36,12 @@ func (r Result) eventName() string {
 // reportEvents reports what became of the members' tasks, in id order.
 func (t *transaction) reportEvents() {
 	var events []Event
-	for id, m := range t.members {
+	for _, m := range t.members {
 		name := m.verdict.result.eventName()
 		if name == "" {
 			continue
 		}
-		e := Event{Name: name, Task: m.row, Err: m.reason()}
-		if newer, changed := t.touched[id]; changed {
-			e.Task = newer
-		}
-		events = append(events, e)
+		events = append(events, Event{Name: name, Task: m.row, Err: m.reason()})
 	}
 	if len(events) == 0 {
 		return

@@ -13,15 +13,6 @@ import (
 // transaction stands, the transaction commits without it.
 func (t *transaction) recordHistory() error {
 	events := t.ledger.Events()
-	for _, e := range t.recurrences.Events() {
-		e.Actor = task.ActorWorker
-		events = append(events, e)
-	}
-	for _, m := range t.transitions {
-		if e, ok := m.event(); ok {
-			events = append(events, e)
-		}
-	}
 	if len(events) == 0 {
 		return nil
 	}
@@ -37,7 +28,7 @@ func (t *transaction) recordHistory() error {
 // event returns the history's line about a transition; false for transitions without one, such as of a task without a
 // handler.
 func (m *member) event() (task.Event, bool) {
-	e := task.Event{At: m.row.UpdatedAt, Task: m.row.ID, Actor: task.ActorWorker}
+	e := task.Event{At: m.row.UpdatedAt, Task: m.row.ID}
 	attempt := fmt.Sprintf("attempt %d of %d: %s", m.row.Attempt, m.row.MaxAttempts, m.row.LastError)
 	switch m.verdict.result {
 	case resultFailed:

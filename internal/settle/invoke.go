@@ -68,7 +68,6 @@ func (t *transaction) call(members []*member) error {
 // recordChange records a task that a handler changed. A changed member is not marked done, and does not run if it has
 // not run yet. A member that moved itself stays pending, at its new time.
 func (t *transaction) recordChange(changed task.Task) {
-	t.touched[changed.ID] = changed
 	m := t.members[changed.ID]
 	if m == nil || changed.Version == m.row.Version {
 		return

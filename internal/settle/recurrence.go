@@ -73,11 +73,8 @@ func (t *transaction) makeOverlaps(p *recurrence.Progress) error {
 	if err := p.Write(t.ctx, t.tx, s.store, t.stamp()); err != nil {
 		return fmt.Errorf("make ticks that may overlap: %w", err)
 	}
-	events := p.Events()
-	for i := range events {
-		events[i].Actor = task.ActorWorker
-	}
-	if err := s.store.Record(t.ctx, t.tx, events); err != nil {
+	t.ledger.Advanced(p)
+	if err := t.ledger.Record(t.ctx); err != nil {
 		return err
 	}
 	if err := t.tx.Commit(); err != nil {
@@ -86,8 +83,7 @@ func (t *transaction) makeOverlaps(p *recurrence.Progress) error {
 		}
 		return err
 	}
-	s.ticks.Count(p.Ticks())
-	s.after.Put(p.Made())
+	t.follow()
 	return errRetryNow
 }
 
@@ -118,8 +114,6 @@ func (t *transaction) advance() error {
 	if err := p.Write(t.ctx, t.tx, t.settler.store, t.stamp()); err != nil {
 		return fmt.Errorf("make the next ticks: %w", err)
 	}
-	for _, made := range p.Made() {
-		t.touched[made.ID] = made
-	}
+	t.ledger.Advanced(p)
 	return nil
 }

@@ -125,7 +125,6 @@ func (t *transaction) runBetweenSavepoints(call []*member) error {
 		row, result := chargeFailure(m.row, m.hint.Failure.Err, m.hint.Charge, m.handler.Info.Backoff, t.stamp())
 		m.stage, m.verdict, m.row = stageDecided, verdict{}, row
 		m.verdict.change(row, result)
-		t.transitions = append(t.transitions, m)
 	}
 	return t.save(call...)
 }

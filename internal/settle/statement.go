@@ -2,8 +2,6 @@ package settle
 
 import (
 	"context"
-
-	"github.com/duetime/duetime/pkg/task"
 )
 
 // A handler shares its transaction with other tasks, and may send any text. So race 12 is held by the server's own answers:
@@ -82,13 +80,5 @@ func (t *transaction) release() error {
 	case !hidden:
 		return nil
 	}
-	var marked []task.Task
-	for _, m := range t.order {
-		if m.stage == stageMarked {
-			done := m.row
-			done.Version++
-			marked = append(marked, done)
-		}
-	}
-	return t.ledger.CheckUndone(t.ctx, marked...)
+	return t.ledger.CheckUndone(t.ctx)
 }

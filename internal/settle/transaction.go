@@ -60,9 +60,8 @@ type transaction struct {
 	answered time.Time // when the answer to the lock came, on the local clock
 
 	members     map[task.ID]*member
-	transitions []*member // members with a transition that needs no handler
-	order       []*member // members to run, by id
-	touched     map[task.ID]task.Task
+	transitions []*member         // members with a transition that needs no handler
+	order       []*member         // members to run, by id
 	spent       time.Duration     // time of handlers
 	ran         map[*Handler]int  // tasks of each
 	full        bool              // of as many as one of them allows
@@ -83,7 +82,7 @@ func (b *batch) transact(ctx context.Context) error {
 	defer cancel() // ends a transaction that an abandoned handler keeps busy
 	b.forgetCalls()
 	t := &transaction{
-		settler: b.settler, batch: b, ctx: ctx, members: map[task.ID]*member{}, touched: map[task.ID]task.Task{},
+		settler: b.settler, batch: b, ctx: ctx, members: map[task.ID]*member{},
 		newest: map[task.ID]bool{}, ran: map[*Handler]int{},
 	}
 	if err := t.begin(); err != nil {
@@ -263,10 +262,14 @@ func (t *transaction) save(ms ...*member) error {
 	}
 	t.wrote = true
 	changes := collect(ms, func(m *member) task.Change { return task.Change{Before: m.stands, After: m.row} })
+	var lines []task.Event
 	for _, m := range ms {
+		if line, ok := m.event(); ok {
+			lines = append(lines, line)
+		}
 		m.stands = m.row
 	}
-	return t.settler.store.Write(t.ctx, t.tx, changes)
+	return t.ledger.Save(t.ctx, changes, lines)
 }
 
 // markDone marks done, in one statement, the rows of members that have run. It is also called before a handler reads or
@@ -284,7 +287,7 @@ func (t *transaction) markDone(ctx context.Context) error {
 	t.wrote = true
 	now := t.stamp()
 	done := collect(ran, func(m *member) task.Change { return task.Change{Before: m.row, After: m.row.Finish(now)} })
-	if err := t.settler.store.Write(ctx, t.tx, done); err != nil {
+	if err := t.ledger.Save(ctx, done, nil); err != nil {
 		t.conflict = true
 		return fmt.Errorf("mark %d tasks done: %w", len(ran), err)
 	}
