@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
@@ -205,7 +207,12 @@ func TestExitsOnWhatNoWaitingCures(t *testing.T) {
 func TestTwoSchemasOfOneNamespace(t *testing.T) {
 	t.Parallel()
 	first := pipelinetest.SharedDeployment(t)
-	first.Ready(t, "event").Stop(t)
+	event, client := first.Ready(t, "event"), redis.NewClient(&redis.Options{Addr: first.Redis})
+	t.Cleanup(func() { _ = client.Close() })
+	pipelinetest.Await(t, "the claim", func() bool { // it is ready before
+		return client.Exists(t.Context(), first.Namespace+":deployment").Val() == 1
+	})
+	event.Stop(t)
 	second := first
 	second.DSN = pipelinetest.MySQL(t).NewSchema(t)
 	second.Migrate(t)
