@@ -8,7 +8,7 @@ import (
 )
 
 // FollowCommitted is Follow for a transaction that has touched tasks and that somebody else has committed, who may have rolled back to a
-// savepoint before. It reads the rows, and tells of what is committed. With wait it waits for the puts. It returns false if none of the changes is committed. If
+// savepoint before. It reads the rows, and records what is committed. With wait it waits for the puts. It returns false if none of the changes is committed. If
 // the rows can't be read, the tasks go to compensation, and the answer is true.
 func (l *Ledger) FollowCommitted(ctx context.Context, tx *Tx, wait bool) bool {
 	touched := tx.Touched(0)
@@ -35,7 +35,7 @@ func (l *Ledger) FollowCommitted(ctx context.Context, tx *Tx, wait bool) bool {
 	}
 	undone := tx.undone(committed)
 	if len(undone) == 0 {
-		l.tell(tx)
+		l.record(tx)
 		return true
 	}
 	// Other lines may tell of changes that were taken back too.

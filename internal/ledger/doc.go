@@ -9,8 +9,8 @@
 //  2. [Tx.Write] writes the transitions, and makes the next tasks of recurrences whose tasks have ended. [Tx.Inserted] adds
 //     new rows to the list, [Tx.Note] an event.
 //  3. Run commits, and reads the answer. After a deadlock it runs everything again.
-//  4. The transaction has one of three ends. Committed: [Ledger.Follow] tells everything. Certainly not committed: nothing
-//     follows. Unknown: the daemon compares the rows with the index ([Ledger.Unknown]), and nothing else is told.
+//  4. The transaction has one of three ends. Committed: [Ledger.Follow] does everything. Certainly not committed: nothing
+//     follows. Unknown: the daemon compares the rows with the index ([Ledger.Unknown]), and nothing else is done.
 //
 // A single row that no other transaction has locked needs no transaction: [Ledger.Insert] and [Ledger.WriteOne] are one
 // statement each. A transaction that its caller commits ends with [Ledger.FollowCommitted].

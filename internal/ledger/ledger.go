@@ -40,7 +40,7 @@ type Config struct {
 	Metrics    prometheus.Registerer // nil: none
 }
 
-// Ledger commits changes of tasks, and tells of them. It is safe for concurrent use.
+// Ledger commits changes of tasks, and does what follows a commit. It is safe for concurrent use.
 type Ledger struct {
 	store    Store
 	maxTries int
@@ -96,14 +96,15 @@ func (l *Ledger) WriteOne(ctx context.Context, actor string, c task.Change) erro
 	return nil
 }
 
-// Follow puts the tasks of a committed transaction into the index, and tells of its changes, behind the caller's back. It waits
+// Follow puts the tasks of a committed transaction into the index, and records its changes, behind the caller's back. It waits
 // only where callers schedule faster than the index accepts.
 func (l *Ledger) Follow(ctx context.Context, tx *Tx) {
 	l.writer.Enqueue(ctx, tx.Touched(0))
-	l.tell(tx)
+	l.record(tx)
 }
 
-func (l *Ledger) tell(tx *Tx) {
+// record counts the ticks, and leaves the lines to the history.
+func (l *Ledger) record(tx *Tx) {
 	l.history.add(tx.Events())
 	l.ticks.Count(tx.Ticks())
 }

@@ -13,15 +13,15 @@
 //     is committed now. It computes the transition by the pure functions of package task, and writes it with
 //     version+1. Under the lock a task is either changed before its effect, or answered with "already done": there is nothing
 //     in between.
-//  3. Tx keeps the last version of each task that this try touched (tx.go: [Tx.Touched]). The list belongs to one try: what a
-//     rolled-back try touched is forgotten with it, for its versions never existed.
-//  4. COMMIT (intx.go: try, readCommit). This alone decides. Its answer is yes, a definite no, or lost (below).
-//  5. After a yes the touched tasks are put into the index (intx.go: afterCommit; internal/indexwriter: Enqueue), in one call
+//  3. Each change joins the list of what this try does (internal/ledger: Tx). What a rolled-back try did is forgotten with its list,
+//     for its versions never existed.
+//  4. COMMIT (internal/ledger: Run). This alone decides. Its answer is yes, a definite no, or lost (below).
+//  5. After a yes the touched tasks are put into the index (internal/ledger: Follow; internal/indexwriter: Enqueue), in one call
 //     with those of all callers who wait at that moment. The caller is answered meanwhile, for the index decides nothing.
 //     Callers that schedule faster than the index accepts are slowed down. A change of one task by Client waits for its put,
 //     and a list (list_all.go, list_page.go) for the puts before it, for at most Config.IndexWait. A joined transaction with more
-//     than one change reads its rows first (join.go: indexCommitted): a ROLLBACK TO on the caller's own handle, as in a nested
-//     transaction of bun or GORM, takes changes back unseen.
+//     than one change reads its rows first (internal/ledger: FollowCommitted): a ROLLBACK TO on the caller's own handle, as in a
+//     nested transaction of bun or GORM, takes changes back unseen.
 //  6. A put that fails is tried once more; then its ids go to the compensation topic, and the daemon indexes the rows.
 //     Repeated failures open a circuit breaker. The steps of this are told by internal/indexwriter.
 //
@@ -35,7 +35,7 @@
 //  1. New rows go in one INSERT (insertRows).
 //  2. Changes lock the rows that are free, by SKIP LOCKED (changeRows): a row that somebody holds is left to a transaction of its
 //     caller's own, so that it is in nobody else's way. A single change is two statements (changeRow).
-//  3. The batch hands its tasks to internal/indexwriter (Enqueue, PutDirectly).
+//  3. The ledger hands the tasks to internal/indexwriter (Enqueue, PutDirectly).
 //  4. Each caller has its own answer (conclude); only a lost one is everybody's. A caller whose context ends while it waits has
 //     changed nothing; later the answer is [ErrCommitUnknown].
 //
@@ -63,7 +63,7 @@
 //
 // # The history
 //
-// What a change means to people (moved by how much, replaced, cancelled) becomes a line of the history (history.go): from a
+// What a change means to people (moved by how much, replaced, cancelled) becomes a line of the history (internal/ledger: history.go): from a
 // bounded buffer, in bulk every 200 ms and at Close, after the commit, so that a change of one task stays the one statement
 // that it is. Lines that don't fit, or that the database refuses, are dropped and counted. The history is for people: it may
 // miss the last moment before a crash, and a change whose COMMIT's answer was lost. The row is the truth. A tool that must not

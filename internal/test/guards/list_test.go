@@ -139,8 +139,8 @@ var guards = []guard{
 	},
 	{
 		"a COMMIT that was not answered counts as refused",
-		"pkg/schedule/intx.go",
-		"	if c.store.Ambiguous(err) {",
+		"internal/ledger/run.go",
+		"	if l.store.Ambiguous(err) {",
 		"	if false {",
 		"pkg/schedule TestLostCommitIsNeverRunAgain",
 	},
@@ -245,7 +245,7 @@ var guards = []guard{
 	{
 		"a change that an inner rollback has undone is put into the index",
 		"pkg/schedule/join.go",
-		"	if j.checks <= 1 || len(touched) == 0 {",
+		"	if j.checks <= 1 || len(j.ledger.Touched(0)) == 0 {",
 		"	if true {",
 		"pkg/schedule TestCommitAfterAnInnerRollback",
 	},
