@@ -194,7 +194,7 @@ func (c *Client) Work(ctx context.Context, mux *worker.Mux) error {
 		HandlerTimeout: cfg.Worker.HandlerTimeout, Drain: cfg.Worker.Drain, Late: cmp.Or(cfg.Worker.Late, -1),
 		Limits: cfg.Limits, Kinds: c.parts.Kinds, BeforeSchedule: c.parts.BeforeSchedule, Logger: c.parts.Log,
 		Metrics: c.metrics, Tracer: c.parts.Tracer,
-	}, mux, st, c.parts.Stream, indexer{c.Client}, c.parts.Stream)
+	}, mux, st, c.parts.Stream, c.Ledger().Writer(), c.parts.Stream)
 	if err != nil {
 		return err
 	}
@@ -279,13 +279,4 @@ func (c *Client) awaitWork(ctx context.Context, w *worker.Worker) bool {
 	}
 	c.parts.Log.WarnContext(ctx, "ready without Kafka: due tasks are looked for in MySQL until the groups are joined")
 	return true
-}
-
-// indexer puts what a worker committed as the client puts its own commits: the client's writer tries a failed put once more, counts
-// it in duetime_index_puts_total, and compensates. So the worker never has an error to handle.
-type indexer struct{ client *schedule.Client }
-
-func (x indexer) Put(ctx context.Context, tasks []task.Task) error {
-	x.client.IndexTasks(ctx, tasks)
-	return nil
 }

@@ -6,7 +6,8 @@
 // # Steps
 //
 //  1. Callers hand tasks over (writer.go). [Writer.Enqueue] is for callers that need no answer, [Writer.PutAndWait] for
-//     callers that wait, [Writer.PutDirectly] for a batch of changes, which is not gathered a second time.
+//     callers that wait, [Writer.PutDirectly] for a batch of changes, which is not gathered a second time, [Writer.Offer] for a
+//     worker, which never waits.
 //  2. The queue (queue.go) has room for maxQueuedTasks. Callers that schedule faster than the index accepts wait for room.
 //  3. One flush at a time (flush.go) puts the gathered tasks, in calls of at most maxTasksPerCall tasks, two side by side.
 //     Small flushes that nobody waits for begin minPutInterval apart. A failed call is retried once.

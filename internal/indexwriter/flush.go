@@ -20,10 +20,12 @@ const (
 
 	smallFlush     = 100                  // tasks; smaller flushes wait for minPutInterval
 	minPutInterval = 5 * time.Millisecond // from one flush to the next: most of a small put's cost is the call itself
+
+	lateDropInterval = 50 * time.Millisecond // from one flush to one of late drops alone
 )
 
 // flush puts the tasks of some callers, or compensates them.
-func (w *Writer) flush(ctx context.Context, groups [][]task.Task) ([]struct{}, error) {
+func (w *Writer) flush(ctx context.Context, groups []group) ([]struct{}, error) {
 	w.spaceSmallFlush(groups)
 	defer func() { w.lastFlush = time.Now() }()
 	var calls errgroup.Group
@@ -31,8 +33,8 @@ func (w *Writer) flush(ctx context.Context, groups [][]task.Task) ([]struct{}, e
 	superseded := findSuperseded(groups)
 	for first := 0; first < len(groups); {
 		end, n := first, 0
-		for end < len(groups) && (n == 0 || n+len(groups[end]) <= maxTasksPerCall) {
-			n += len(groups[end])
+		for end < len(groups) && (n == 0 || n+len(groups[end].tasks) <= maxTasksPerCall) {
+			n += len(groups[end].tasks)
 			end++
 		}
 		some := groups[first:end]
@@ -44,7 +46,7 @@ func (w *Writer) flush(ctx context.Context, groups [][]task.Task) ([]struct{}, e
 
 // spaceSmallFlush delays a small flush until minPutInterval after the last one, so that it gathers more tasks, unless a
 // caller waits.
-func (w *Writer) spaceSmallFlush(groups [][]task.Task) {
+func (w *Writer) spaceSmallFlush(groups []group) {
 	if countTasks(groups) >= smallFlush || w.waiting.Load() > 0 {
 		return
 	}
@@ -54,23 +56,23 @@ func (w *Writer) spaceSmallFlush(groups [][]task.Task) {
 	}
 }
 
-func countTasks(groups [][]task.Task) (n int) {
-	for _, tasks := range groups {
-		n += len(tasks)
+func countTasks(groups []group) (n int) {
+	for _, g := range groups {
+		n += len(g.tasks)
 	}
 	return n
 }
 
 // findSuperseded finds tasks that are in the flush in a newer version too. The calls of one flush have no order: without
 // this a cancel's drop could overtake the put of its task.
-func findSuperseded(groups [][]task.Task) func(task.Task) bool {
+func findSuperseded(groups []group) func(task.Task) bool {
 	total := countTasks(groups)
 	if total <= maxTasksPerCall {
 		return func(task.Task) bool { return false } // within one call the index takes the newest version by itself
 	}
 	newest := make(map[task.ID]int64, total)
-	for _, tasks := range groups {
-		for _, t := range tasks {
+	for _, g := range groups {
+		for _, t := range g.tasks {
 			newest[t.ID] = max(newest[t.ID], t.Version)
 		}
 	}
@@ -78,13 +80,17 @@ func findSuperseded(groups [][]task.Task) func(task.Task) bool {
 }
 
 // put puts the tasks that are not superseded in one call, and frees their room.
-func (w *Writer) put(ctx context.Context, groups [][]task.Task, superseded func(task.Task) bool) error {
+func (w *Writer) put(ctx context.Context, groups []group, superseded func(task.Task) bool) error {
 	defer func() {
-		for _, tasks := range groups {
-			w.dequeue(tasks)
+		for _, g := range groups {
+			w.dequeue(g)
 		}
 	}()
-	tasks, failing := w.shards.split(slices.DeleteFunc(slices.Concat(groups...), superseded))
+	all := make([]task.Task, 0, countTasks(groups))
+	for _, g := range groups {
+		all = append(all, g.tasks...)
+	}
+	tasks, failing := w.shards.split(slices.DeleteFunc(all, superseded))
 	w.probe(ctx, failing)
 	if len(tasks) == 0 {
 		return nil // the items of WaitForEarlierPuts have no tasks

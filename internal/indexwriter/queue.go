@@ -22,7 +22,7 @@ func (w *Writer) enqueueWithRoom(ctx context.Context, tasks []task.Task) <-chan 
 	if len(tasks) == 0 {
 		return nil
 	}
-	return w.enqueue(tasks, func(n int64) bool {
+	return w.enqueue(group{tasks: tasks}, func(n int64) bool {
 		if w.room.TryAcquire(n) { // also if ctx has ended
 			return true
 		}
@@ -32,24 +32,34 @@ func (w *Writer) enqueueWithRoom(ctx context.Context, tasks []task.Task) <-chan 
 	})
 }
 
+// group is the tasks of one caller.
+type group struct {
+	tasks []task.Task
+	late  bool // they may wait for others: see Offer
+}
+
 // enqueue adds the tasks to the next flush, or skips them. The channel is closed when the tasks were put; nil if they
 // were skipped.
-func (w *Writer) enqueue(tasks []task.Task, acquireRoom func(int64) bool) <-chan struct{} {
-	if !w.refuses() && acquireRoom(roomFor(tasks)) {
-		w.queuedTasks.Add(int64(len(tasks)))
-		if put := w.puts.Submit(tasks); put != nil {
+func (w *Writer) enqueue(g group, acquireRoom func(int64) bool) <-chan struct{} {
+	if !w.refuses() && acquireRoom(roomFor(g.tasks)) {
+		if !g.late {
+			w.queuedTasks.Add(int64(len(g.tasks)))
+		}
+		if put := w.puts.Submit(g); put != nil {
 			return put
 		}
-		w.dequeue(tasks)
+		w.dequeue(g)
 	}
-	w.skip(tasks)
+	w.skip(g.tasks)
 	return nil
 }
 
-// dequeue frees the tasks' room.
-func (w *Writer) dequeue(tasks []task.Task) {
-	w.queuedTasks.Add(-int64(len(tasks)))
-	w.room.Release(roomFor(tasks))
+// dequeue frees the group's room.
+func (w *Writer) dequeue(g group) {
+	if !g.late {
+		w.queuedTasks.Add(-int64(len(g.tasks)))
+	}
+	w.room.Release(roomFor(g.tasks))
 }
 
 // roomFor returns the room that the tasks take: more than maxQueuedTasks tasks take all of it.

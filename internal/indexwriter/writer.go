@@ -3,6 +3,7 @@ package indexwriter
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,12 +56,12 @@ type Writer struct {
 	probing *semaphore.Weighted // one probe of failing shards at a time
 	probes  sync.WaitGroup
 
-	puts        *batcher.Batcher[[]task.Task, struct{}] // an item is the tasks of one caller
-	room        *semaphore.Weighted                     // of maxQueuedTasks
-	queuedTasks atomic.Int64                            // tasks that wait for a flush, or are in one
-	waiting     atomic.Int64                            // callers that wait for a put
-	callerCame  chan struct{}                           // capacity 1: a caller has begun to wait
-	lastFlush   time.Time                               // when the last flush ended; used by flush only
+	puts        *batcher.Batcher[group, struct{}]
+	room        *semaphore.Weighted // of maxQueuedTasks
+	queuedTasks atomic.Int64        // tasks that wait for a flush, or are in one, but for late drops
+	waiting     atomic.Int64        // callers that wait for a put
+	callerCame  chan struct{}       // capacity 1: a caller has begun to wait
+	lastFlush   time.Time           // when the last flush ended; used by flush only
 }
 
 // New makes a writer; Run makes its calls.
@@ -74,7 +75,9 @@ func New(cfg Config, index Index, compensator Compensator) *Writer {
 	}
 	// One flush at a time: a cancel's drop must not overtake the put of its task, and WaitForEarlierPuts waits for one
 	// flush.
-	w.puts = batcher.New(batcher.Config[[]task.Task]{Calls: 1, Items: maxCallersPerFlush}, w.flush)
+	w.puts = batcher.New(batcher.Config[group]{
+		Calls: 1, Items: maxCallersPerFlush, Interval: lateDropInterval, Urgent: func(g group) bool { return !g.late },
+	}, w.flush)
 	return w
 }
 
@@ -95,6 +98,17 @@ func (w *Writer) Close() { w.puts.Close() }
 // Enqueue hands tasks over that are put in the background. It returns at once while there is room for them. Otherwise it
 // waits as enqueueWithRoom does: callers that schedule faster than the index accepts are slowed down.
 func (w *Writer) Enqueue(ctx context.Context, tasks []task.Task) { w.enqueueWithRoom(ctx, tasks) }
+
+// Offer hands over what a worker's batch has changed. It never waits: tasks for which there is no room are compensated. Tasks that all
+// have ended wait for others, up to lateDropInterval: the more a put has, the less each costs Redis. At most a hint too many is sent of
+// such a task, and no list of this client waits for it.
+func (w *Writer) Offer(tasks []task.Task) {
+	if len(tasks) == 0 {
+		return
+	}
+	late := !slices.ContainsFunc(tasks, func(t task.Task) bool { return t.State == task.Pending })
+	w.enqueue(group{tasks, late}, w.room.TryAcquire)
+}
 
 // PutAndWait hands tasks over and waits until they were put: for at most Config.CallerWait, and another CallerWait for
 // each tasksPerWait tasks. It first waits for room as Enqueue does.
@@ -123,13 +137,13 @@ func (w *Writer) PutDirectly(ctx context.Context, tasks []task.Task) {
 			}
 		}
 	}
-	w.enqueue(tasks, w.room.TryAcquire)
+	w.enqueue(group{tasks: tasks}, w.room.TryAcquire)
 }
 
 // WaitForEarlierPuts waits until all tasks handed over so far were put, for at most Config.CallerWait.
 func (w *Writer) WaitForEarlierPuts(ctx context.Context) {
 	if w.queuedTasks.Load() > 0 {
-		w.await(ctx, w.puts.Submit(nil), 0) // flushes run one after the other
+		w.await(ctx, w.puts.Submit(group{}), 0) // flushes run one after the other
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -430,5 +431,72 @@ func TestCloseGivesUpOnWhatHangs(t *testing.T) {
 			t.Errorf("closing took %v, want 2s", got)
 		}
 		r.counted(t, map[string]float64{"put failed": 4, "compensated dropped": 4})
+	})
+}
+
+// Under load many batches of a worker end between two puts, and one put has them all. What comes alone, or is to fire again, waits
+// for nothing.
+func TestLateDropsWaitForOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var sizes []int
+		r := newRig(t, Config{}, func(_ context.Context, tasks []task.Task) error {
+			mu.Lock()
+			defer mu.Unlock()
+			sizes = append(sizes, len(tasks))
+			return nil
+		}, &inbox{})
+		expect := func(when string, want ...int) {
+			t.Helper()
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			if !slices.Equal(sizes, want) {
+				t.Errorf("%s: puts of %v tasks, want %v", when, sizes, want)
+			}
+		}
+		ended := slices.Repeat([]task.Task{{State: task.Done}}, 10)
+		r.Offer(ended)
+		expect("the first", 10)
+		for range 5 {
+			r.Offer(ended)
+			time.Sleep(time.Millisecond)
+		}
+		r.WaitForEarlierPuts(t.Context()) // a list does not wait for them
+		expect("right behind it", 10)
+		time.Sleep(lateDropInterval)
+		expect("after the interval", 10, 50)
+		r.Offer(ended)
+		r.Offer([]task.Task{{State: task.Pending}})
+		time.Sleep(minPutInterval)
+		expect("with one that fires again", 10, 50, 11)
+		r.Offer(ended)
+		time.Sleep(minPutInterval)
+		r.PutAndWait(t.Context(), someTasks(1))
+		expect("with one that somebody waits for", 10, 50, 11, 11)
+		r.Offer(ended)
+		r.close()
+		expect("at the end", 10, 50, 11, 11, 10)
+		r.counted(t, map[string]float64{"put ok": 92})
+	})
+}
+
+// A worker does not wait for room: what does not fit is compensated.
+func TestOfferNeverWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		in := &inbox{}
+		r := newRig(t, Config{}, func(ctx context.Context, _ []task.Task) error { <-ctx.Done(); return ctx.Err() }, in)
+		began := time.Now()
+		r.Offer(someTasks(maxQueuedTasks))
+		r.Offer(someTasks(3))
+		if waited := time.Since(began); waited > 0 {
+			t.Errorf("waited %v", waited)
+		}
+		r.close()
+		if got := len(in.got()); got != maxQueuedTasks+3 {
+			t.Errorf("compensated %d ids, want %d", got, maxQueuedTasks+3)
+		}
 	})
 }

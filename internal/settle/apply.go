@@ -63,8 +63,8 @@ func (t *transaction) apply() {
 		}
 		t.applyToHint(m)
 	}
-	s.after.Put(stale)
-	s.after.Bury(letters)
+	s.index.Offer(stale)
+	s.letters.Bury(letters)
 	if s.cfg.OnEvents != nil {
 		t.reportEvents()
 	}
@@ -73,7 +73,7 @@ func (t *transaction) apply() {
 // follow puts what the transaction has written into the index, counts its ticks, and returns the rows.
 func (t *transaction) follow() []task.Task {
 	written := t.ledger.Touched(0)
-	t.settler.after.Put(written)
+	t.settler.index.Offer(written)
 	t.settler.ticks.Count(t.ledger.Ticks())
 	return written
 }

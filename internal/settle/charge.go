@@ -191,7 +191,7 @@ func (s *Settler) refundRows(ctx context.Context, charged map[task.ID]int64) err
 		if err := tx.Commit(); err != nil {
 			return err
 		}
-		s.after.Put(task.AfterOf(refunded))
+		s.index.Offer(task.AfterOf(refunded))
 	}
 	for _, row := range rows {
 		delete(charged, row.ID)

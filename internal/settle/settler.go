@@ -40,10 +40,12 @@ type Store interface {
 	LockFreeRecurrences(ctx context.Context, q sqlx.ExtContext, ids, newest []task.ID) ([]task.Recurrence, error)
 }
 
-// After does what follows a commit. It never blocks, and no task waits for it.
-type After interface {
-	Put(tasks []task.Task)          // into the index
-	Bury(letters []task.DeadLetter) // into the dead topic
+// Index takes the tasks of committed batches. It never waits.
+type Index interface{ Offer(tasks []task.Task) }
+
+// Letters take dead letters. They never wait.
+type Letters interface {
+	Bury(letters []task.DeadLetter)
 }
 
 // Config bounds a Settler.
@@ -67,7 +69,8 @@ type Settler struct {
 	handlers  map[string]*Handler // by kind
 	store     Store
 	clock     *loop.Clock
-	after     After
+	index     Index
+	letters   Letters
 	log       *slog.Logger
 	gate      *Gate
 	metrics   *metrics
@@ -78,10 +81,10 @@ type Settler struct {
 }
 
 // New makes a settler for the handlers' kinds.
-func New(cfg Config, handlers map[string]*Handler, store Store, clock *loop.Clock, after After) *Settler {
+func New(cfg Config, handlers map[string]*Handler, store Store, clock *loop.Clock, index Index, letters Letters) *Settler {
 	m := newMetrics(cfg.Metrics, handlers)
 	return &Settler{
-		cfg: cfg, handlers: handlers, store: store, clock: clock, after: after, log: cfg.Logger,
+		cfg: cfg, handlers: handlers, store: store, clock: clock, index: index, letters: letters, log: cfg.Logger,
 		gate: newGate(clock, m.pauses, cfg.Logger), metrics: m, ticks: recurrence.NewMetrics(cfg.Metrics, recurrence.WorkerTicksTotal),
 		unhandled: newUnhandled(cfg.Metrics, cfg.Logger), timeouts: newTimeouts(handlers, cfg.HandlerTimeout),
 	}

@@ -111,6 +111,7 @@ func Client(t testing.TB, db DB, opts ...Option) *schedule.Client {
 type nowhere struct{}
 
 func (nowhere) Put(context.Context, []task.Task) error              { return nil }
+func (nowhere) Offer([]task.Task)                                   {}
 func (nowhere) Compensate(context.Context, task.Compensation) error { return nil }
 func (nowhere) Bury(context.Context, []task.DeadLetter) error       { return nil }
 

@@ -143,7 +143,7 @@ func (p *Pipeline) worker(number int, mux *worker.Mux) (*worker.Worker, error) {
 	if p.store.Dialect() == store.SQLite {
 		cfg.BatchTime = sqliteBatchTime
 	}
-	return worker.New(cfg, mux, p.worked, p.stream, p.index, p.stream)
+	return worker.New(cfg, mux, p.worked, p.stream, p.Ledger().Writer(), p.stream)
 }
 
 // metrics labels the metrics of equal stages with their numbers.

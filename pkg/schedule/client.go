@@ -124,6 +124,9 @@ func New(cfg Config, store Store, index Index, compensator Compensator) (*Client
 	return c, nil
 }
 
+// Ledger is where the client's transactions are committed. It is for our own worker, daemon and console.
+func (c *Client) Ledger() *ledger.Ledger { return c.ledger }
+
 // Close puts and compensates what is waiting, until ctx ends or Config.DrainTime has passed, and stops. What is left then
 // is dropped and counted; the daemon's sweeps find it. Transactions after Close commit as before, but aren't put.
 func (c *Client) Close(ctx context.Context) {

@@ -31,7 +31,7 @@ func TestWorkerThatHangsIsNotAlive(t *testing.T) {
 		}
 		clock := loop.NewClock(probe, cfg.Logger, nil)
 		w := &Worker{cfg: cfg, clock: clock, metrics: newMetrics(nil)}
-		w.settler = settle.New(settle.Config{Logger: cfg.Logger}, nil, nil, clock, nil)
+		w.settler = settle.New(settle.Config{Logger: cfg.Logger}, nil, nil, clock, nil, nil)
 		w.gate = w.settler.Gate()
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})

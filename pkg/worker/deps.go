@@ -78,9 +78,9 @@ type Stream interface {
 	Consume(ctx context.Context, queue string, fn func(ctx context.Context, s Session) error) error
 }
 
-// Index takes the current state of tasks after a commit.
+// Index takes the current state of tasks after a commit. It never waits, and compensates what it could not put.
 type Index interface {
-	Put(ctx context.Context, tasks []task.Task) error
+	Offer(tasks []task.Task)
 }
 
 // Buryer takes what no worker will ever run.

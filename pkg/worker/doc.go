@@ -14,7 +14,7 @@
 //     to a batch, without lingering. A paused queue hands nothing out (pause.go).
 //  3. Settle (package settle): lock the rows, decide by them, run the handlers, mark done, commit.
 //  4. Release. Settled hints leave; their offsets are committed as a contiguous prefix (package offsets). The index, the
-//     dead topic and the service's hooks follow without anybody waiting for them (after.go, hooks.go).
+//     dead topic and the service's hooks follow without anybody waiting for them (internal/indexwriter, letters.go, hooks.go).
 //
 // While no hint comes, the worker finds due tasks itself (look.go, degraded.go), and goes on at step 2.
 //

@@ -8,14 +8,13 @@ import (
 
 // metrics are the worker's own; what comes of hints is counted where they are settled.
 type metrics struct {
-	held      prometheus.Gauge
-	unburied  prometheus.Counter
-	unindexed prometheus.Counter
-	tidied    prometheus.Gauge
-	found     *prometheus.CounterVec
-	degraded  *prometheus.GaugeVec
-	looks     prometheus.Histogram
-	limited   *prometheus.GaugeVec
+	held     prometheus.Gauge
+	unburied prometheus.Counter
+	tidied   prometheus.Gauge
+	found    *prometheus.CounterVec
+	degraded *prometheus.GaugeVec
+	looks    prometheus.Histogram
+	limited  *prometheus.GaugeVec
 
 	unreported prometheus.Counter
 	hookPanics prometheus.Counter
@@ -31,9 +30,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		return metric.Shared(reg, prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help}))
 	}
 	return &metrics{
-		held:      gauge("duetime_hints_held", "Hints held for their moment or being worked on."),
-		unburied:  counter("duetime_dead_letters_lost_total", "Dead letters that were refused three times and passed over."),
-		unindexed: counter("duetime_settled_unindexed_total", "Settled or scheduled tasks whose index write is left to the sweeps, as the worker had no room for it. The client counts puts that failed."),
+		held:     gauge("duetime_hints_held", "Hints held for their moment or being worked on."),
+		unburied: counter("duetime_dead_letters_lost_total", "Dead letters that were refused three times and passed over."),
 		tidied: gauge("duetime_worker_last_success_timestamp_seconds",
 			"When the worker's own loop last got through a pass without an error, in Unix seconds of this machine's clock."),
 		found: metric.Shared(reg, prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -43,7 +43,7 @@ func (w *Worker) Pass(ctx context.Context, hints []task.Hint) ([]Outcome, error)
 			open = left
 		}
 	}
-	w.after.flush(ctx)
+	w.letters.queue.Flush(ctx)
 	w.hooks.flush(ctx)
 	out := make([]Outcome, len(all))
 	for i, h := range all {

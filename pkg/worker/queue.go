@@ -200,5 +200,5 @@ func (q *queue) accept(g *generation, ds []task.Delivery) {
 		h.Suspect = !g.clean[d.Partition] && before < cfg.MaxUncommitted && !d.Hint.Moment().After(g.since)
 		q.hold.Add(h)
 	}
-	q.worker.after.Bury(letters)
+	q.worker.letters.Bury(letters)
 }

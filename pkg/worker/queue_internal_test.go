@@ -26,8 +26,8 @@ func TestQueuesShareWhatAWorkerHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
 		clock := loop.NewClock(nil, log, nil)
-		w := &Worker{cfg: Config{MaxUncommitted: 100}, clock: clock, after: &aftermath{}}
-		w.gate = settle.New(settle.Config{Logger: log}, nil, nil, clock, nil).Gate()
+		w := &Worker{cfg: Config{MaxUncommitted: 100}, clock: clock, letters: &letters{}}
+		w.gate = settle.New(settle.Config{Logger: log}, nil, nil, clock, nil, nil).Gate()
 		for range 2 {
 			w.queues = append(w.queues, &queue{worker: w, hold: hold.New(clock)})
 		}

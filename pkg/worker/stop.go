@@ -20,8 +20,8 @@ import (
 //   - in hand of a runner: its handler has Config.Drain to finish. If its transaction commits, it is settled. Else the
 //     transaction is rolled back, uncharged, and a charge beforehand is refunded (queue.run).
 //   - settled: its offset is committed if all hints before it in its partition are settled too (queue.commitLast); if not, or if
-//     the group was left before, the partition's next worker reads it again and finds its task done. Index and dead letters are
-//     written without delay (aftermath).
+//     the group was left before, the partition's next worker reads it again and finds its task done. Dead letters are
+//     sent without delay (letters.go); entries of the index are the client's to write, until its Close.
 //
 // The group is left when nothing is in hand any more, and leaveAfter at the latest: a handler that goes on for long must not keep
 // all tasks of the worker's partitions waiting. The partitions are handed over with nothing running (queue.handOver), but for
@@ -37,8 +37,8 @@ const (
 
 // lifecycle holds what Run started, by the order in which it must end.
 type lifecycle struct {
-	runners, tidying, consumers, aftermath *stage
-	calls                                  *stage // has no goroutine: its end cancels the aftermath's calls in flight
+	runners, tidying, consumers, following *stage
+	calls                                  *stage // has no goroutine: its end cancels calls of the last stage
 }
 
 // stage is some goroutines that end together.
@@ -79,13 +79,13 @@ func (s *stage) waitFor(d time.Duration) {
 
 func newLifecycle() *lifecycle {
 	return &lifecycle{
-		runners: newStage(), tidying: newStage(), consumers: newStage(), aftermath: newStage(), calls: newStage(),
+		runners: newStage(), tidying: newStage(), consumers: newStage(), following: newStage(), calls: newStage(),
 	}
 }
 
 func (l *lifecycle) begin(w *Worker) {
-	l.aftermath.Go(func() { w.after.run(l.aftermath.ctx, l.calls.ctx) })
-	l.aftermath.Go(func() { w.hooks.run(l.aftermath.ctx, l.calls.ctx) })
+	l.following.Go(func() { w.letters.run(l.following.ctx, l.calls.ctx) })
+	l.following.Go(func() { w.hooks.run(l.following.ctx, l.calls.ctx) })
 	l.tidying.Go(func() { w.tidy(l.tidying.ctx) })
 	l.tidying.Go(func() { w.watchRequests(l.tidying.ctx) })
 	for _, q := range w.queues {
@@ -129,7 +129,7 @@ func (l *lifecycle) end(w *Worker) {
 		w.settler.Refund(q.hold.ForgetFound()) // that were in hand, or had a message, when the groups were left
 	}
 	late = time.AfterFunc(leaveTimeout, l.calls.end)
-	l.aftermath.stop()
+	l.following.stop()
 	late.Stop()
 	l.calls.stop()
 }

@@ -27,7 +27,7 @@ type Worker struct {
 	settler  *settle.Settler
 	gate     *settle.Gate
 	metrics  *metrics
-	after    *aftermath
+	letters  *letters
 	hooks    *hooks
 	queues   []*queue
 	suspect  chan struct{} // full while a suspect runs, of whichever queue: one that ends the process would have others charged
@@ -66,7 +66,7 @@ func New(cfg Config, mux *Mux, store Store, stream Stream, index Index, dead Bur
 	m := newMetrics(cfg.Metrics)
 	w := &Worker{
 		cfg: cfg, stream: stream, requests: store, limits: store, looks: store, clock: loop.NewClock(store.Clock, cfg.Logger, cfg.Metrics), metrics: m,
-		after: newAftermath(index, dead, m, cfg.Logger), hooks: newHooks(mux.hooks, m, cfg.Logger),
+		letters: newLetters(dead, m, cfg.Logger), hooks: newHooks(mux.hooks, m, cfg.Logger),
 		suspect: make(chan struct{}, 1),
 	}
 	w.intake, w.stop = context.WithCancelCause(context.Background())
@@ -75,7 +75,7 @@ func New(cfg Config, mux *Mux, store Store, stream Stream, index Index, dead Bur
 		BatchTime: cfg.BatchTime, HandlerTimeout: cfg.HandlerTimeout, Patience: cfg.Patience, Holder: holder, Kinds: cfg.Kinds,
 		BeforeSchedule: cfg.BeforeSchedule, OnEvents: w.hooks.adder(),
 		Logger: cfg.Logger, Metrics: cfg.Metrics, Tracer: cfg.Tracer.Tracer(tracerName), OnStuck: w.stop,
-	}, mux.handlers, store, w.clock, w.after)
+	}, mux.handlers, store, w.clock, index, w.letters)
 	w.gate = w.settler.Gate()
 	for _, name := range queues {
 		q := newQueue(w, name, store, holder, kinds)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
 )
@@ -55,7 +56,7 @@ func (s *scene) newWorker(cfg worker.Config, p *process) *worker.Worker {
 		return nil
 	})
 	cfg.BatchTime = time.Second
-	w, err := worker.New(cfg, mux, wiredStore{s.store, s, p}, s.log, s.index, grave{s})
+	w, err := worker.New(cfg, mux, wiredStore{s.store, s, p}, s.log, worldtest.Direct{Index: s.index}, grave{s})
 	pipelinetest.Must(s.t, err)
 	return w
 }

@@ -21,6 +21,9 @@ type Nowhere struct{}
 // Put forgets the tasks.
 func (Nowhere) Put(context.Context, []task.Task) error { return nil }
 
+// Offer forgets the tasks.
+func (Nowhere) Offer([]task.Task) {}
+
 // OwnerPage answers as an index that has lost its memory.
 func (Nowhere) OwnerPage(context.Context, int, string, string, string, int) ([]task.Entry, string, string, error) {
 	return nil, "", "", nil
@@ -47,6 +50,9 @@ func (r *Recorder) Put(_ context.Context, tasks []task.Task) error {
 	return nil
 }
 
+// Offer remembers the tasks.
+func (r *Recorder) Offer(tasks []task.Task) { _ = r.Put(context.Background(), tasks) }
+
 // Puts returns all that was put, in order.
 func (r *Recorder) Puts() []task.Task {
 	r.mu.Lock()
@@ -58,6 +64,16 @@ func (r *Recorder) Puts() []task.Task {
 func (r *Recorder) PutsOf(id task.ID) []task.Task {
 	return slices.DeleteFunc(r.Puts(), func(t task.Task) bool { return t.ID != id })
 }
+
+// Direct is a worker's index that puts at once, on the worker's goroutine. What is refused is lost.
+type Direct struct {
+	Index interface {
+		Put(ctx context.Context, tasks []task.Task) error
+	}
+}
+
+// Offer puts the tasks.
+func (d Direct) Offer(tasks []task.Task) { _ = d.Index.Put(context.Background(), tasks) }
 
 // OpenIndex opens an index that waits for answers of a slow machine, and a connection past its guards.
 func OpenIndex(t testing.TB, cfg index.Config) (*index.Index, *redis.Client) {

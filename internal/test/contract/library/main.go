@@ -266,6 +266,7 @@ func (a *adapter) stop(point string) error {
 type nowhere struct{}
 
 func (nowhere) Put(context.Context, []task.Task) error              { return nil }
+func (nowhere) Offer([]task.Task)                                   {}
 func (nowhere) Compensate(context.Context, task.Compensation) error { return nil }
 func (nowhere) Bury(context.Context, []task.DeadLetter) error       { return nil }
 
