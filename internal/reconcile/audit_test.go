@@ -47,7 +47,7 @@ func TestASampleThatFindsSomethingHasAllAudited(t *testing.T) {
 	for _, row := range []task.Task{rows[0], rows[len(rows)-1]} { // in the first sample, and in the last
 		pipelinetest.Must(t, w.raw.ZRem(t.Context(), w.dueKey(row.Shard), w.entry(t, row).Member).Err())
 	}
-	a := &auditRows{pace: pace{r: w.Reconciler}}
+	a := new(auditRows)
 	if res := w.run(t, a.pass); res.Next != auditInterval {
 		t.Errorf("the next pass comes after %v, want %v once something was found", res.Next, auditInterval)
 	}

@@ -40,7 +40,7 @@ func BenchmarkSweep(b *testing.B) {
 	b.Run("rebuild", func(b *testing.B) {
 		for b.Loop() {
 			w.flush(b)
-			w.run(b, (&rebuild{r: w.Reconciler}).pass)
+			w.run(b, new(rebuild).pass)
 		}
 		rate(b)
 	})

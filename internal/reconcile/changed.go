@@ -23,121 +23,106 @@ const (
 // If a shard fails, its rows that changed since then are compared once the shard answers again. The other shards' window
 // doesn't grow meanwhile.
 type changed struct {
-	r        *Reconciler
 	until    time.Time         // the end of the last window that was compared completely
 	compared map[task.ID]int64 // versions compared in the last window, of rows that the next window overlaps
 	identity string            // of the Redis servers
-	feeds    bool              // that rows are missing is no drift
-	throttle
 }
 
-func (c *changed) pass(ctx context.Context, now clock) (loop.Result, error) {
-	c.throttle = c.r.throttle(true)
-	var skipped skippedShards
-	identity, err := c.r.index.Identity(ctx)
+func (c *changed) pass(ctx context.Context, s *sweep) (loop.Result, error) {
+	identity, err := s.index.Identity(ctx)
 	if err != nil {
 		return loop.Result{}, err
 	}
-	to := now().Add(-writerTime)
-	from := to.Add(-c.r.cfg.Longest - windowMargin)
-	if overlap := c.until.Add(-c.r.cfg.Longest - windowMargin); !c.until.IsZero() && overlap.Before(from) {
+	to := s.now().Add(-writerTime)
+	from := to.Add(-s.cfg.Longest - windowMargin)
+	if overlap := c.until.Add(-s.cfg.Longest - windowMargin); !c.until.IsZero() && overlap.Before(from) {
 		from = overlap // passes since then failed
 	}
 	if identity != c.identity {
 		c.compared = nil
 		from = from.Add(-failoverWindow)
-		c.alarms = -1 // as if drift was found: many entries may be missing, so this run does not sleep
+		s.alarmed = -1 // as if drift was found: many entries may be missing, so this sweep does not sleep
 	}
-	compared, err := c.window(ctx, from, to, now, nil)
-	if err := skipped.collect(err, nil); err != nil {
+	compared, err := s.compareChanged(ctx, "changed", from, to, c.compared, nil)
+	if err := s.index.skip(err); err != nil {
 		return loop.Result{}, err
 	}
 	c.until, c.compared, c.identity = to, compared, identity
-	for shard := range skipped.shards {
-		c.r.uncompared.add(shard, from)
+	since := s.uncompared.all()
+	for shard := range s.index.failed {
+		s.uncompared.add(shard, from)
+		delete(since, shard)
 	}
-	if err := skipped.collect(c.catchUp(ctx, to, now, skipped), nil); err != nil {
-		return loop.Result{}, err
-	}
-	return loop.Result{}, skipped.err()
+	return loop.Result{}, s.catchUp(ctx, since, to)
 }
 
 // catchUp compares the rows of shards that failed in earlier passes and answer now, from when they failed.
-func (c *changed) catchUp(ctx context.Context, to time.Time, now clock, skipped skippedShards) error {
-	since := c.r.uncompared.all()
-	maps.DeleteFunc(since, func(shard int, _ time.Time) bool { return skipped.shards[shard] != nil })
+func (s *sweep) catchUp(ctx context.Context, since map[int]time.Time, to time.Time) error {
 	if len(since) == 0 {
 		return nil
 	}
 	from := slices.MinFunc(slices.Collect(maps.Values(since)), time.Time.Compare)
-	whole := &changed{r: c.r, throttle: c.throttle}
-	_, err := whole.window(ctx, from, to, now, func(shard int) bool { _, ok := since[shard]; return ok })
-	failed, partial := task.FailedShards(err)
-	if err != nil && !partial {
+	_, err := s.compareChanged(ctx, "changed", from, to, nil, func(row task.Task) bool { return since[row.Shard].IsZero() })
+	if err := s.index.skip(err); err != nil {
 		return err
 	}
 	for shard, at := range since {
-		if failed[shard] != nil {
+		if s.index.skips(shard) {
 			continue
 		}
-		ids := c.r.uncompared.take(shard, at)
+		ids := s.uncompared.take(shard, at)
 		for len(ids) > 0 {
 			n := min(len(ids), page)
-			if err := c.r.putIDs(ctx, ids[:n]); err != nil {
-				c.r.uncompared.putBack(shard, at, ids)
+			if err := s.putIDs(ctx, ids[:n]); err != nil {
+				s.uncompared.putBack(shard, at, ids)
 				return err
 			}
 			ids = ids[n:]
 		}
 	}
-	return err
+	return nil
 }
 
-// window compares the rows that changed in [from, to), of some shards or (nil) of all. A task.ShardsError names the
-// shards whose rows were skipped. window ends early if no shard answers.
-func (c *changed) window(ctx context.Context, from, to time.Time, now clock, of func(shard int) bool) (map[task.ID]int64, error) {
-	leaving, next := to.Add(-c.r.cfg.Longest-windowMargin/2), to.Add(-c.r.cfg.Longest-windowMargin)
+// compareChanged compares the rows that changed in [from, to), but for those that except names and those that were compared
+// before at their version. It returns the versions that it has compared, of rows that the next window overlaps.
+func (s *sweep) compareChanged(
+	ctx context.Context, reason string, from, to time.Time, before map[task.ID]int64, except func(row task.Task) bool,
+) (map[task.ID]int64, error) {
+	leaving, next := to.Add(-s.cfg.Longest-windowMargin/2), to.Add(-s.cfg.Longest-windowMargin)
 	compared := map[task.ID]int64{}
-	reason := "changed"
-	if c.feeds {
-		reason = feedReason
+	read := func(ctx context.Context, after task.Cursor) (rows []task.Task, next task.Cursor, err error) {
+		limit := s.page()
+		rows, err = s.store.Changed(ctx, from, to, after, limit)
+		if err == nil && len(rows) == limit {
+			next = task.Cursor{At: rows[limit-1].UpdatedAt, ID: rows[limit-1].ID}
+		}
+		if except != nil {
+			rows = slices.DeleteFunc(rows, except)
+		}
+		return rows, next, err
 	}
-	var skipped skippedShards
-	var after task.Cursor
-	for {
-		n := c.page()
-		rows, err := c.r.store.Changed(ctx, from, to, after, n)
-		if err != nil {
-			return nil, err
+	_, err := new(walk).pages(ctx, s, read, nil, func(rows []task.Task) error {
+		news := slices.DeleteFunc(slices.Clone(rows), func(row task.Task) bool {
+			return before[row.ID] == row.Version && !row.UpdatedAt.Before(leaving)
+		})
+		if err := s.mendUnlike(ctx, reason, news); err != nil {
+			return err
 		}
-		c.looked += len(rows)
-		var news []task.Task
-		for _, row := range rows {
-			if of != nil && !of(row.Shard) {
-				continue
-			}
-			if c.compared[row.ID] != row.Version || row.UpdatedAt.Before(leaving) {
-				news = append(news, row)
-			}
+		if err := s.dropElsewhere(ctx, news); err != nil {
+			return err
 		}
-		if err := skipped.collect(c.r.mendUnlike(ctx, reason, skipped.reachable(news), now), news); err != nil {
-			return compared, err
-		}
-		if err := skipped.collect(c.r.dropElsewhere(ctx, skipped.reachable(news), now), news); err != nil {
-			return compared, err
-		}
-		for _, row := range rows {
-			if !row.UpdatedAt.Before(next) && !skipped.has(row) {
+		for _, row := range s.index.without(rows) {
+			if !row.UpdatedAt.Before(next) {
 				compared[row.ID] = row.Version
 			}
 		}
-		if len(rows) < n {
-			return compared, skipped.err()
-		}
-		if err := c.wait(ctx); err != nil {
-			return nil, err
-		}
-		last := rows[len(rows)-1]
-		after = task.Cursor{At: last.UpdatedAt, ID: last.ID}
-	}
+		return nil
+	})
+	return compared, err
+}
+
+// compareChangedSince compares what changed since a pass that was to look at every row began.
+func (s *sweep) compareChangedSince(ctx context.Context, reason string, began time.Time) error {
+	_, err := s.compareChanged(ctx, reason, began.Add(-s.cfg.Longest), s.now().Add(time.Millisecond), nil, nil)
+	return err
 }

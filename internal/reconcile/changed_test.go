@@ -13,7 +13,7 @@ func TestChangedLooksAtEachVersionOnce(t *testing.T) {
 	row := w.insert(t, pending("ann", time.Hour))[0]
 	row = w.save(t, w.moved(t, row, 2*time.Hour))
 	w.put(t, row)
-	c := &changed{r: w.Reconciler}
+	c := new(changed)
 	w.now = base.Add(sec(2))
 	w.run(t, c.pass)
 	looks := 0
@@ -49,7 +49,7 @@ func TestChangedWindowWidens(t *testing.T) {
 			*err = errors.New("away")
 			for w.now.Before(base.Add(sec(60))) {
 				w.now = w.now.Add(sec(4))
-				if _, got := c.pass(t.Context(), w.clock); !errors.Is(got, *err) {
+				if _, got := w.try(t.Context(), c.pass); !errors.Is(got, *err) {
 					t.Fatalf("got %v, want %v", got, *err)
 				}
 			}
@@ -61,7 +61,7 @@ func TestChangedWindowWidens(t *testing.T) {
 			w := newWorld(t, Config{})
 			name, err := "primary", error(nil)
 			w.index = elsewhere{w.index, &name, &err}
-			c := &changed{r: w.Reconciler}
+			c := new(changed)
 			w.now = base.Add(-time.Hour)
 			w.run(t, c.pass)
 			w.now = base

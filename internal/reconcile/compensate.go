@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -39,22 +40,28 @@ func (r *Reconciler) putIDs(ctx context.Context, ids []task.ID) error {
 	return r.putRows(ctx, "compensated", rows)
 }
 
+// errUncompared says that a shard failed in an earlier pass: the changed pass compares its rows first.
+var errUncompared = errors.New("not yet compared since it failed")
+
 // putRows makes the index hold what rows say that were changed just now. It leaves rows of failed shards to the changed pass.
 func (r *Reconciler) putRows(ctx context.Context, reason string, rows []task.Task) error {
 	now, err := r.clock(ctx)
 	if err != nil {
 		return err
 	}
-	failed := r.uncompared.all()
-	var skipped skippedShards
-	tried := slices.DeleteFunc(slices.Clone(rows), func(row task.Task) bool { _, skip := failed[row.Shard]; return skip })
-	if err := skipped.collect(r.mend(ctx, reason, tried, now, putAlways), nil); err != nil {
+	s := r.sweep(pass{}, now)
+	s.index.failed = map[int]error{}
+	for shard := range r.uncompared.all() {
+		s.index.failed[shard] = errUncompared
+	}
+	err = s.mend(ctx, reason, rows, putAlways)
+	if err != nil && !errors.Is(err, errStillMoving) {
 		return err
 	}
 	for _, row := range rows {
-		if _, skip := failed[row.Shard]; skip || skipped.has(row) {
+		if s.index.skips(row.Shard) {
 			r.uncompared.addRow(row)
 		}
 	}
-	return nil
+	return err
 }

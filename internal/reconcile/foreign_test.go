@@ -16,7 +16,7 @@ func TestRowInsertedForAMomentThatIsPastIsPut(t *testing.T) {
 		row.UpdatedAt = base
 		row = w.insert(t, row)[0]
 		w.now = base.Add(sec(float64(2*i + 2)))
-		w.run(t, (&changed{r: w.Reconciler}).pass)
+		w.run(t, new(changed).pass)
 		w.wantStands(t, row)
 	}
 	silent := w.insert(t, pending("ann", -time.Hour))[0] // without the time of its insertion

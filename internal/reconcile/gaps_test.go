@@ -120,25 +120,25 @@ func TestPassesGoOnWithoutAFailingShard(t *testing.T) {
 		pass func(w *world) func(context.Context) error
 	}{
 		"lookahead": {sec(30), func(w *world) func(context.Context) error {
-			p := &lookahead{r: w.Reconciler}
-			return func(ctx context.Context) error { _, err := p.pass(ctx, w.clock); return err }
+			p := new(lookahead)
+			return func(ctx context.Context) error { _, err := w.try(ctx, p.pass); return err }
 		}},
 		"overdue": {-time.Hour, func(w *world) func(context.Context) error {
 			return func(ctx context.Context) error {
-				_, err := (&overdue{r: w.Reconciler, last: base.Add(-time.Hour)}).pass(ctx, w.clock)
+				_, err := w.try(ctx, (&overdue{last: base.Add(-time.Hour)}).pass)
 				return err
 			}
 		}},
 		"rebuild": {time.Hour, func(w *world) func(context.Context) error {
-			p := &rebuild{r: w.Reconciler}
-			return func(ctx context.Context) error { _, err := p.pass(ctx, w.clock); return err }
+			p := new(rebuild)
+			return func(ctx context.Context) error { _, err := w.try(ctx, p.pass); return err }
 		}},
 		"audit rows": {time.Hour, func(w *world) func(context.Context) error {
-			return func(ctx context.Context) error { _, err := w.auditRows().pass(ctx, w.clock); return err }
+			return func(ctx context.Context) error { _, err := w.try(ctx, w.auditRows().pass); return err }
 		}},
 		"changed": {time.Hour, func(w *world) func(context.Context) error {
-			p := &changed{r: w.Reconciler}
-			return func(ctx context.Context) error { _, err := p.pass(ctx, w.clock); return err }
+			p := new(changed)
+			return func(ctx context.Context) error { _, err := w.try(ctx, p.pass); return err }
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -204,7 +204,7 @@ func TestCompensationsOfAFailingShardAreMadeGoodLater(t *testing.T) {
 		}
 	}
 	on = false
-	w.run(t, (&changed{r: w.Reconciler}).pass)
+	w.run(t, new(changed).pass)
 	w.wantTruth(t)
 }
 
@@ -224,8 +224,8 @@ func TestCompensationsOfAHealedShardAreKeptUntilTheyArePut(t *testing.T) {
 	pipelinetest.Must(t, w.compensate(t.Context(), []task.Compensation{{IDs: ids}}))
 	on = false
 	down.Store(true)
-	c := &changed{r: w.Reconciler}
-	if _, err := c.pass(t.Context(), w.clock); err == nil {
+	c := new(changed)
+	if _, err := w.try(t.Context(), c.pass); err == nil {
 		t.Fatal("the database is away, but the pass did not fail")
 	}
 	down.Store(false)
@@ -242,7 +242,7 @@ func TestAuditGoesOnBehindAPlaceThatFails(t *testing.T) {
 	ghosts := ofEach(time.Hour)
 	w.put(t, ghosts...)
 	a := w.auditIndex()
-	if _, err := a.pass(t.Context(), w.clock); !errors.Is(err, errTorn) {
+	if _, err := w.try(t.Context(), a.pass); !errors.Is(err, errTorn) {
 		t.Errorf("got %v, want it to tell of what failed", err)
 	}
 	for _, one := range ghosts {
@@ -260,13 +260,13 @@ func TestChangedRemembersNoMoreThanItsWindow(t *testing.T) {
 	w := newWorld(t, Config{})
 	name, away := "primary", error(nil)
 	w.index = elsewhere{w.index, &name, &away}
-	c := &changed{r: w.Reconciler}
+	c := new(changed)
 	w.run(t, c.pass)
 	away = errors.New("away")
 	for i := range 200 {
 		w.now = base.Add(sec(float64(3 * i)))
 		w.save(t, w.moved(t, w.insert(t, pending("ann", time.Hour))[0], 2*time.Hour))
-		if _, err := c.pass(t.Context(), w.clock); !errors.Is(err, away) {
+		if _, err := w.try(t.Context(), c.pass); !errors.Is(err, away) {
 			t.Fatalf("got %v", err)
 		}
 	}

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,63 +34,61 @@ const feedPages = 4 // of a run; between two runs the pass looks whether a newer
 //
 // From one horizon to another it is set, and the lookahead feeds the new edge.
 type horizon struct {
-	r       *Reconciler
 	layout  task.Layout // of the present step
 	since   time.Time   // when this term saw the present step first
 	began   time.Time   // when the fill began; zero before
-	after   task.Cursor // the last row that the fill has compared
-	looked  int         // rows, by the present pass
+	rows    walk        // of the fill
+	filled  bool        // the fill has come to its end
 	audited bool        // this term has asked for an audit of the index
 }
 
-func (h *horizon) pass(ctx context.Context, now clock) (loop.Result, error) {
-	h.looked = 0
-	l, err := h.r.cfg.Layout(ctx)
+func (h *horizon) pass(ctx context.Context, s *sweep) (loop.Result, error) {
+	l, err := s.cfg.Layout(ctx)
 	if err != nil {
 		return loop.Result{}, fmt.Errorf("read the layout: %w", err)
 	}
-	want := h.r.cfg.Horizon
+	want := s.cfg.Horizon
 	if l.Horizon == want && l.Partial == (want > 0) {
-		h.audit(l)
+		h.audit(s, l)
 		return loop.Result{}, nil
 	}
 	if h.since.IsZero() || h.layout.Horizon != l.Horizon || h.layout.Partial != l.Partial {
-		*h = horizon{r: h.r, layout: l, since: now()}
+		*h = horizon{layout: l, since: s.now()}
 	}
-	settled := !now().Before(h.since.Add(h.r.cfg.Settle))
+	settled := !s.now().Before(h.since.Add(s.cfg.Settle))
 	switch {
 	case !l.Partial, want == 0 && l.Horizon > 0:
-		return loop.Result{}, h.set(ctx, l, 0, true, now)
+		return loop.Result{}, s.setHorizon(ctx, l, 0, true)
 	case !settled:
 		return loop.Result{}, nil
 	case want > 0:
-		return loop.Result{}, h.set(ctx, l, want, true, now)
+		return loop.Result{}, s.setHorizon(ctx, l, want, true)
 	default:
-		return h.fill(ctx, l, now)
+		return h.fill(ctx, s, l)
 	}
 }
 
 // audit makes the audit look at the whole index, once in each term: what was put before may be beyond the horizon.
-func (h *horizon) audit(l task.Layout) {
+func (h *horizon) audit(s *sweep, l task.Layout) {
 	if l.Horizon > 0 && !h.audited {
 		h.audited = true
-		h.r.alarms.Add(1)
-		loop.Rouse(h.r.wakeIndex)
+		s.alarms.Add(1)
+		loop.Rouse(s.wakeIndex)
 	}
 }
 
-// set writes a step into the layout and the history.
-func (h *horizon) set(ctx context.Context, l task.Layout, to time.Duration, partial bool, now clock) error {
+// setHorizon writes a step into the layout and the history.
+func (s *sweep) setHorizon(ctx context.Context, l task.Layout, to time.Duration, partial bool) error {
 	line := task.Event{
-		At: now(), Name: task.EventHorizon, Actor: h.r.cfg.Name,
+		At: s.now(), Name: task.EventHorizon, Actor: s.cfg.Name,
 		Detail: horizonName(l.Horizon, l.Partial) + " to " + horizonName(to, partial),
 	}
-	err := h.r.store.SetHorizon(ctx, l, to, partial, line)
+	err := s.store.SetHorizon(ctx, l, to, partial, line)
 	switch {
 	case errors.Is(err, task.ErrLayoutChanged):
 		return nil // the next pass reads the layout again
 	case err == nil:
-		h.r.cfg.Logger.InfoContext(ctx, "horizon changes", "from", horizonName(l.Horizon, l.Partial), "horizon", horizonName(to, partial))
+		s.cfg.Logger.InfoContext(ctx, "horizon changes", "from", horizonName(l.Horizon, l.Partial), "horizon", horizonName(to, partial))
 	}
 	return err
 }
@@ -108,36 +107,26 @@ func horizonName(d time.Duration, partial bool) string {
 
 // fill compares some pages of pending rows. After the last page it compares the rows that changed meanwhile, and the index is
 // complete.
-func (h *horizon) fill(ctx context.Context, l task.Layout, now clock) (loop.Result, error) {
+func (h *horizon) fill(ctx context.Context, s *sweep, l task.Layout) (loop.Result, error) {
+	if s.filling.Load() {
+		return loop.Result{}, nil // a rebuild puts every row, too
+	}
 	if h.began.IsZero() {
-		h.began = now()
+		h.began = s.now()
 	}
-	for range feedPages {
-		if h.r.filling.Load() {
-			return loop.Result{}, nil // a rebuild puts every row, too
+	if !h.filled {
+		over, err := h.rows.pages(ctx, s, s.pending(time.Time{}, farFuture, page), upTo(feedPages), func(rows []task.Task) error {
+			return cmp.Or(s.mendUnlike(ctx, feedReason, rows), s.index.err()) // the page is repeated, also if some shards have failed
+		})
+		if err != nil || !over {
+			return loop.Result{More: err == nil}, err
 		}
-		rows, err := h.r.store.Pending(ctx, time.Time{}, farFuture, h.after, page)
-		if err != nil {
-			return loop.Result{}, err
-		}
-		h.looked += len(rows)
-		if err := h.r.mendUnlike(ctx, feedReason, rows, now); err != nil {
-			return loop.Result{}, err // also if it is about some shards: the page is repeated
-		}
-		if len(rows) < page {
-			return loop.Result{}, h.endFill(ctx, l, now)
-		}
-		h.after = behind(rows)
+		h.filled = true
 	}
-	return loop.Result{More: true}, nil
-}
-
-func (h *horizon) endFill(ctx context.Context, l task.Layout, now clock) error {
-	recent := &changed{r: h.r, feeds: true}
-	if _, err := recent.window(ctx, h.began.Add(-h.r.cfg.Longest), now().Add(time.Millisecond), now, nil); err != nil {
-		return err
+	if err := cmp.Or(s.compareChangedSince(ctx, feedReason, h.began), s.index.err()); err != nil {
+		return loop.Result{}, err
 	}
-	return h.set(ctx, l, 0, false, now)
+	return loop.Result{}, s.setHorizon(ctx, l, 0, false)
 }
 
 // horizonEnd returns the moment up to which rows stand in the index.

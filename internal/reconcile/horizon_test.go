@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -17,7 +16,7 @@ import (
 func (w *world) setHorizon(t testing.TB, d time.Duration) {
 	t.Helper()
 	w.cfg.Horizon = d
-	w.reachHorizon(t, &horizon{r: w.Reconciler})
+	w.reachHorizon(t, new(horizon))
 }
 
 func (w *world) reachHorizon(t testing.TB, h *horizon) {
@@ -79,7 +78,7 @@ func TestHorizon(t *testing.T) {
 	w := newWorld(t, Config{})
 	const minutes = 10
 	edge := func() time.Time { return w.now.Add(minutes*time.Minute + 30*time.Second) } // no row is due in between
-	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	w.run(t, new(rebuild).pass)
 	w.now = w.now.Add(30 * time.Second)
 	rows := w.ladder(t)
 	began := w.now
@@ -92,17 +91,17 @@ func TestHorizon(t *testing.T) {
 		t.Error("no audit was asked for")
 	}
 	w.now = base.Add(time.Minute)
-	soon := &lookahead{r: w.Reconciler}
+	soon := new(lookahead)
 	w.run(t, soon.pass)
-	w.run(t, (&auditIndex{pace: pace{r: w.Reconciler}}).pass)
+	w.run(t, new(auditIndex).pass)
 	w.wantWithin(t, "after the audit", edge())
 	w.flush(t)
-	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	w.run(t, new(rebuild).pass)
 	w.wantWithin(t, "after a rebuild", edge())
 	for range 12 {
 		w.now = w.now.Add(5 * time.Second)
-		w.run(t, (&changed{r: w.Reconciler}).pass)
-		w.run(t, (&auditRows{pace: pace{r: w.Reconciler}}).pass)
+		w.run(t, new(changed).pass)
+		w.run(t, new(auditRows).pass)
 		w.run(t, soon.pass)
 	}
 	w.wantWithin(t, "after a minute", edge())
@@ -115,7 +114,7 @@ func TestHorizon(t *testing.T) {
 	w.save(t, w.moved(t, far, 5*time.Hour))
 	w.now = w.now.Add(5 * time.Second)
 	for range 2 {
-		w.run(t, (&changed{r: w.Reconciler}).pass)
+		w.run(t, new(changed).pass)
 	}
 	w.wantWithin(t, "after moves without a put", edge())
 	if drift := w.alarms.Load() - alarms; drift != 2 {
@@ -134,9 +133,9 @@ func TestHorizon(t *testing.T) {
 func TestHorizonChangesInSteps(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Config{})
-	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	w.run(t, new(rebuild).pass)
 	w.ladder(t)
-	h := &horizon{r: w.Reconciler}
+	h := new(horizon)
 	steps := func(want ...string) {
 		t.Helper()
 		for _, step := range want {
@@ -178,7 +177,7 @@ func (s killedStore) SetHorizon(ctx context.Context, l task.Layout, d time.Durat
 func TestHorizonSurvivesTheDaemonsDeath(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Config{})
-	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	w.run(t, new(rebuild).pass)
 	w.ladder(t)
 	store, index := w.store, w.index
 	for at := 1; ; at++ {
@@ -188,9 +187,9 @@ func TestHorizonSurvivesTheDaemonsDeath(t *testing.T) {
 				k := &killer{at: at, after: after}
 				w.cfg.Horizon = d
 				w.store, w.index = killedStore{store, k}, killedIndex{index, k}
-				h := &horizon{r: w.Reconciler}
+				h := new(horizon)
 				for l := w.layout(t); l.Horizon != d || l.Partial != (d > 0); l = w.layout(t) {
-					if _, err := h.pass(t.Context(), w.clock); errors.Is(err, errKilled) {
+					if _, err := w.try(t.Context(), h.pass); errors.Is(err, errKilled) {
 						died++
 						break
 					} else if err != nil {
@@ -220,17 +219,17 @@ func TestHorizonSurvivesTheDaemonsDeath(t *testing.T) {
 func TestRowsThatNoScoreCanHoldStandWithAHorizon(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Config{})
-	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	w.run(t, new(rebuild).pass)
 	w.setHorizon(t, time.Hour)
 	row := pending("ann", 0)
 	for _, at := range []*time.Time{&row.DueAt, &row.RunAt, &row.CreatedAt, &row.UpdatedAt} {
 		*at = time.UnixMilli(1.7e15).UTC()
 	}
 	row = w.insert(t, row)[0]
-	audit := (&auditRows{pace: pace{r: w.Reconciler}}).pass
+	audit := new(auditRows).pass
 	sweep := func() {
-		for _, pass := range []func(context.Context, clock) (loop.Result, error){
-			(&lookahead{r: w.Reconciler}).pass, (&changed{r: w.Reconciler}).pass, audit, w.auditIndex().pass,
+		for _, pass := range []sweepRun{
+			new(lookahead).pass, new(changed).pass, audit, w.auditIndex().pass,
 		} {
 			w.run(t, pass)
 		}
@@ -245,22 +244,22 @@ func TestRowsThatNoScoreCanHoldStandWithAHorizon(t *testing.T) {
 func TestRehomeWithinTheHorizon(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Config{})
-	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	w.run(t, new(rebuild).pass)
 	w.now = w.now.Add(30 * time.Second)
 	rows := w.ladder(t)
 	w.setHorizon(t, 10*time.Minute)
-	w.run(t, (&lookahead{r: w.Reconciler}).pass)
+	w.run(t, new(lookahead).pass)
 	w.run(t, w.auditIndex().pass)
 	w.now = base.Add(time.Minute)
 	w.change(t, 16)
-	w.moveAll(t, &rehome{r: w.Reconciler})
+	w.moveAll(t, new(rehome))
 	w.wantPlaced(t, rows)
 	for _, row := range rows[30:] {
 		row.Shard = w.layout(t).Place(row.Owner)
 		w.wantStanding(t, "a far row in its new place", row, nowhere)
 	}
 	w.now = w.now.Truncate(time.Minute).Add(30 * time.Second) // no row is due near the edge
-	w.run(t, (&lookahead{r: w.Reconciler}).pass)
+	w.run(t, new(lookahead).pass)
 	w.run(t, w.auditIndex().pass)
 	w.wantWithin(t, "after the change", w.now.Add(10*time.Minute))
 }
@@ -296,7 +295,7 @@ func TestRebuildEndsAtANewHorizon(t *testing.T) {
 		w.layout(t)
 	}
 	w.store = firstPageStore{w.store, &then}
-	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	w.run(t, new(rebuild).pass)
 	if n := len(w.members(t)); n != 2*scanPage {
 		t.Errorf("%d entries, want those of the first page of %d rows in both sets", n, scanPage)
 	}
@@ -325,7 +324,7 @@ func (s secondPageStore) Pending(ctx context.Context, from, to time.Time, after 
 // within makes the horizon ten minutes, and n rows without entries that are due there, two a second from half a minute on.
 func (w *world) within(t testing.TB, n int) {
 	t.Helper()
-	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	w.run(t, new(rebuild).pass)
 	w.setHorizon(t, 10*time.Minute)
 	tasks := make([]task.Task, n)
 	for i := range tasks {
@@ -351,11 +350,11 @@ func TestRowsBehindTheLookaheadMustStand(t *testing.T) {
 			rows[i].UpdatedAt = w.now.Add(-2 * time.Second)
 		}
 		rows = w.insert(t, rows...)
-		w.run(t, (&changed{r: w.Reconciler}).pass)
+		w.run(t, new(changed).pass)
 		w.wantStanding(t, "due in a minute, behind the lookahead", rows[0], both(rows[0]))
 		w.wantStanding(t, "due in four minutes, before the lookahead", rows[1], nowhere)
 	}}
-	w.run(t, (&lookahead{r: w.Reconciler}).pass)
+	w.run(t, new(lookahead).pass)
 	if pages < 2 {
 		t.Errorf("%d pages of rows that are not near, want several", pages)
 	}
@@ -367,7 +366,7 @@ func TestNearRowsDoNotWaitForTheHorizon(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Config{})
 	w.within(t, 2*smallPage+100)
-	l := &lookahead{r: w.Reconciler, farPages: 1}
+	l := &lookahead{farPages: 1}
 	pass := func(more bool, rows int) {
 		t.Helper()
 		if res := w.run(t, l.pass); res.More != more {
@@ -393,14 +392,14 @@ func TestEdgeOfTheHorizonWhileAShardFails(t *testing.T) {
 	const failing = 1
 	w := newWorld(t, Config{})
 	w.within(t, 0)
-	l := &lookahead{r: w.Reconciler}
+	l := new(lookahead)
 	w.run(t, l.pass)
 	rows := w.insert(t, ofEach(w.in(10*time.Minute+15*time.Second))...)
 	on := true
 	w.index = torn{w.index, failing, &on}
 	for range 3 {
 		w.now = w.now.Add(10 * time.Second)
-		if _, err := l.pass(t.Context(), w.clock); !errors.Is(err, errTorn) {
+		if _, err := w.try(t.Context(), l.pass); !errors.Is(err, errTorn) {
 			t.Errorf("the pass ended with %v, want it to name the shard", err)
 		}
 	}
@@ -413,7 +412,7 @@ func TestEdgeOfTheHorizonWhileAShardFails(t *testing.T) {
 	}
 	on = false
 	before := w.alarms.Load()
-	w.run(t, (&auditRows{pace: pace{r: w.Reconciler}}).pass)
+	w.run(t, new(auditRows).pass)
 	if n := w.alarms.Load() - before; n != 0 {
 		t.Errorf("%d alarms about rows that were not put yet", n)
 	}

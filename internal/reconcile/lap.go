@@ -9,14 +9,13 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// lap is a way through a range of rows by (run_at, id), which may take several passes. It remembers when each part was
+// lap is a walk through a range of rows by (run_at, id), which may take several passes. It remembers when each part was
 // looked at, in this lap and in the previous one: mustPut depends on when a row was last looked at.
 type lap struct {
-	next       task.Cursor // the last row that was looked at; zero at the beginning of a lap
-	began      time.Time   // when the lap began
-	before     time.Time   // the latest time at which rows without a known look were looked at
-	looks, old []look      // of this lap and of the previous one, in order
-	earlier    int         // looks of earlier passes
+	walk
+	began      time.Time // when the lap began
+	before     time.Time // the latest time at which rows without a known look were looked at
+	looks, old []look    // of this lap and of the previous one, in order
 }
 
 // look says when the rows from a moment on, up to one row, were looked at.
@@ -26,32 +25,27 @@ type look struct {
 	at   time.Time
 }
 
-func (l *lap) underWay() bool { return l.next != (task.Cursor{}) }
-
 // start begins a lap unless one is under way; last is when the previous pass began.
 func (l *lap) start(now, last time.Time) {
 	if l.underWay() {
 		return
 	}
 	l.began, l.before = now, last
-	l.old, l.looks, l.earlier = l.looks, l.old[:0], 0
+	l.old, l.looks = l.looks, l.old[:0]
 }
 
-// record records that rows were looked at up to next, or up to the end if next is zero.
-func (l *lap) record(from time.Time, next task.Cursor, end, now time.Time) {
-	k := look{from: later(from, l.next.At), upTo: next, at: now}
-	if next == (task.Cursor{}) {
+// record records that rows from a moment on were looked at, up to where the lap has come, or up to the end.
+func (l *lap) record(from, end, now time.Time) {
+	k := look{from: from, upTo: l.after, at: now}
+	if !l.underWay() {
 		k.upTo.At = end
 	}
 	l.looks = append(l.looks, k)
-	l.next = next
 }
 
-func (l *lap) endPass() { l.earlier = len(l.looks) }
-
-// lookedAt returns when a row was last looked at in an earlier pass; zero if that is not known.
+// lookedAt returns when a row was last looked at; zero if that is not known.
 func (l *lap) lookedAt(at task.Cursor) time.Time {
-	return later(find(l.looks[:l.earlier], at), find(l.old, at))
+	return later(find(l.looks, at), find(l.old, at))
 }
 
 func find(looks []look, at task.Cursor) time.Time {
@@ -62,11 +56,4 @@ func find(looks []look, at task.Cursor) time.Time {
 		return time.Time{}
 	}
 	return looks[i].at
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

@@ -57,7 +57,7 @@ func TestRebuildIsNoDrift(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	w := newWorld(t, Config{Metrics: registry})
 	w.insert(t, pending("ann", time.Hour), pending("bob", sec(-60)))
-	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	w.run(t, new(rebuild).pass)
 	w.wantTruth(t)
 	if got := drift(t, registry); len(got) != 0 {
 		t.Errorf("drift is %v, want none", got)

@@ -123,7 +123,7 @@ func TestInterruptedOperation(t *testing.T) {
 			t.Errorf("interrupted after %d steps: %+v, want 15 changed", steps, done)
 		}
 		w.now = value(t)(w.rows.Now(t.Context(), nil)).Add(2 * writerTime)
-		w.run(t, (&changed{r: w.Reconciler}).pass) // puts what a daemon that died had committed
+		w.run(t, new(changed).pass) // puts what a daemon that died had committed
 		w.wantOperated(t, o, rows)
 		if !died {
 			return

@@ -31,55 +31,51 @@ const (
 // backlog, then (in mend) the rows. A row that was absent from the sets was published before: its hint is in the
 // backlog, or was settled before the row is read.
 type overdue struct {
-	r             *Reconciler
 	last          time.Time // when the previous pass began
 	paused        map[string]time.Time
 	resumed       map[string]time.Time // by queue: when a pass found it resumed
 	newest, older lap
-	pausedAfter   task.Cursor   // the last row that mendPaused has read
-	skipped       skippedShards // of the present pass
-	throttle
+	pausedRows    walk // of mendPaused
 }
 
-func (o *overdue) pass(ctx context.Context, now clock) (loop.Result, error) {
-	began := now()
-	o.throttle, o.skipped = o.r.throttle(false), skippedShards{}
+func (o *overdue) pass(ctx context.Context, s *sweep) (loop.Result, error) {
+	began := s.now()
 	if o.last.IsZero() {
-		o.last = began.Add(-o.r.cfg.Interval)
+		o.last = began.Add(-s.cfg.Interval)
 	}
-	paused, err := o.r.store.Paused(ctx)
+	paused, err := s.store.Paused(ctx)
 	if err != nil {
 		return loop.Result{}, err
 	}
 	o.trackPauses(paused, began)
-	check := overdueCheck{grace: o.r.cfg.Grace, now: began, paused: paused, resumed: o.resumed}
-	to := began.Add(-o.r.cfg.Grace)
+	check := overdueCheck{grace: s.cfg.Grace, now: began, paused: paused, resumed: o.resumed}
+	to := began.Add(-s.cfg.Grace)
 	from := to.Add(-newestTime)
-	floor, err := o.r.store.Floor(ctx)
+	floor, err := s.store.Floor(ctx)
 	if err != nil {
 		return loop.Result{}, err
 	}
-	if err := o.mendPaused(ctx, floor, to, now); err != nil {
+	if err := o.mendPaused(ctx, s, floor, to); err != nil {
 		return loop.Result{}, err
 	}
-	for range overdueRounds {
-		if o.newest.underWay() || !o.older.underWay() || !began.Before(o.newest.began.Add(o.r.cfg.Interval)) {
-			if err := o.walk(ctx, &o.newest, from, to, check, now); err != nil {
+	more := true
+	for round := 0; more && round < overdueRounds; round++ {
+		if o.newest.underWay() || !o.older.underWay() || !began.Before(o.newest.began.Add(s.cfg.Interval)) {
+			if err := o.goOn(ctx, s, &o.newest, from, to, check); err != nil {
 				return loop.Result{}, err
 			}
 		}
-		if err := o.walk(ctx, &o.older, floor, from, check, now); err != nil {
+		if err := o.goOn(ctx, s, &o.older, floor, from, check); err != nil {
 			return loop.Result{}, err
 		}
-		if !o.newest.underWay() && !o.older.underWay() {
-			break
-		}
-		if err := o.wait(ctx); err != nil {
-			return loop.Result{}, err
+		if more = o.newest.underWay() || o.older.underWay(); more {
+			if err := s.wait(ctx); err != nil {
+				return loop.Result{}, err
+			}
 		}
 	}
 	o.last = began
-	return loop.Result{More: o.newest.underWay() || o.older.underWay()}, o.skipped.err()
+	return loop.Result{More: more}, nil
 }
 
 // trackPauses records which queues are paused now, and which were resumed since the previous pass.
@@ -95,108 +91,88 @@ func (o *overdue) trackPauses(paused map[string]time.Time, now time.Time) {
 	o.paused = paused
 }
 
-// walk looks at the next pages of a lap through the rows due in [from, to), or begins a new lap.
-func (o *overdue) walk(ctx context.Context, l *lap, from, to time.Time, check overdueCheck, now clock) error {
+// goOn looks at the next pages of a lap through the rows due in [from, to), or begins a new lap. An entry with another time is
+// wrong whatever the backlog says: no hint for the row's own time was published.
+func (o *overdue) goOn(ctx context.Context, s *sweep, l *lap, from, to time.Time, check overdueCheck) error {
 	l.start(check.now, o.last)
-	check.look = now()
-	absent, err := o.absent(ctx, l, from, to, check.now, now)
+	begins := later(from, l.after.At)
+	except := slices.Sorted(maps.Keys(o.paused))
+	read := func(ctx context.Context, after task.Cursor) ([]task.Task, task.Cursor, error) {
+		rows, next, err := s.store.PendingExcept(ctx, except, from, to, after, page)
+		if next != (task.Cursor{}) {
+			s.looked += page - len(rows) // those of paused queues
+		}
+		return rows, next, err
+	}
+	var absent []task.Task
+	_, err := l.pages(ctx, s, read, upTo(overduePages), func(rows []task.Task) error {
+		missing, err := s.mendMisplaced(ctx, rows)
+		absent = append(absent, missing...)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	if err := o.put(ctx, absent, l, check, now); err != nil {
+	check.look = s.now()
+	if err := o.put(ctx, s, absent, l, check); err != nil {
 		return err
 	}
-	l.endPass()
+	l.record(begins, to, check.now)
 	return nil
 }
 
 // mendPaused mends entries of paused queues' rows, some in each pass: their owners' lists must show these tasks while
 // they wait for an operator. It does not put rows that are absent from the due set.
-func (o *overdue) mendPaused(ctx context.Context, from, to time.Time, now clock) error {
+func (o *overdue) mendPaused(ctx context.Context, s *sweep, from, to time.Time) error {
 	if len(o.paused) == 0 {
-		o.pausedAfter = task.Cursor{}
+		o.pausedRows = walk{}
 		return nil
 	}
-	rows, err := o.r.store.Pending(ctx, from, to, o.pausedAfter, smallPage)
-	if err != nil {
+	_, err := o.pausedRows.pages(ctx, s, s.pending(from, to, smallPage), upTo(1), func(rows []task.Task) error {
+		_, err := s.mendMisplaced(ctx, slices.DeleteFunc(slices.Clone(rows), func(row task.Task) bool {
+			_, paused := o.paused[row.Queue]
+			return !paused
+		}))
 		return err
-	}
-	o.looked += len(rows)
-	o.pausedAfter = task.Cursor{}
-	if len(rows) == smallPage {
-		o.pausedAfter = behind(rows)
-	}
-	_, err = o.mendMisplaced(ctx, slices.DeleteFunc(rows, func(row task.Task) bool {
-		_, paused := o.paused[row.Queue]
-		return !paused
-	}), now)
+	})
 	return err
 }
 
-// absent reads some pages of a lap, mends entries with another time, and returns the rows that are absent from the due
-// set. An entry with another time is wrong whatever the backlog says: no hint for the row's own time was published.
-func (o *overdue) absent(ctx context.Context, l *lap, from, to, began time.Time, now clock) ([]task.Task, error) {
-	var absent []task.Task
-	except := slices.Sorted(maps.Keys(o.paused))
-	for range overduePages {
-		rows, next, err := o.r.store.PendingExcept(ctx, except, from, to, l.next, page)
-		if err != nil {
-			return nil, err
-		}
-		if o.looked += len(rows); next != (task.Cursor{}) {
-			o.looked += page - len(rows)
-		}
-		missing, err := o.mendMisplaced(ctx, rows, now)
-		if err != nil {
-			return nil, err
-		}
-		absent = append(absent, missing...)
-		if l.record(from, next, to, began); next == (task.Cursor{}) {
-			break
-		}
-	}
-	return absent, nil
-}
-
 // mendMisplaced mends entries that differ from their rows, and returns the rows that are absent from the due set.
-func (o *overdue) mendMisplaced(ctx context.Context, rows []task.Task, now clock) (missing []task.Task, err error) {
+func (s *sweep) mendMisplaced(ctx context.Context, rows []task.Task) (missing []task.Task, err error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
-	sound := o.skipped.reachable(rows)
-	seen, err := o.r.index.Standings(ctx, sound)
-	if err := o.skipped.collect(err, rows); err != nil {
+	rows, seen, err := s.index.Standings(ctx, rows)
+	if err != nil {
 		return nil, err
 	}
-	layout, err := o.r.layoutFor(ctx, "overdue")
+	layout, err := s.layoutFor(ctx, "overdue")
 	if err != nil {
 		return nil, err
 	}
 	var wrong []task.Task
-	for i, row := range sound {
-		if o.skipped.has(row) {
-			continue
-		}
+	for i, row := range rows {
 		if seen[i].Due == task.NoScore {
 			missing = append(missing, row)
 		}
-		if o.r.right(layout, row, seen[i], now, allowAbsent) != seen[i] {
+		if s.right(layout, row, seen[i], allowAbsent) != seen[i] {
 			wrong = append(wrong, row)
 		}
 	}
-	return missing, o.skipped.collect(o.r.mendUnlessMoving(ctx, "overdue", wrong, now, allowAbsent), wrong)
+	return missing, s.mendUnlessMoving(ctx, "overdue", wrong, allowAbsent)
 }
 
 // put puts the absent rows again for which mustPut says so. Lost hints raise the alarm; rows that may wait in a backlog don't: it
 // may last for hours, and nothing may be wrong.
-func (o *overdue) put(ctx context.Context, rows []task.Task, l *lap, check overdueCheck, now clock) error {
+func (o *overdue) put(ctx context.Context, s *sweep, rows []task.Task, l *lap, check overdueCheck) error {
 	backlogs := map[string]Backlog{}
 	var due []task.Task
 	lost := map[task.ID]bool{}
 	for _, row := range rows {
 		b, asked := backlogs[row.Queue]
 		if !asked {
-			b = o.backlog(ctx, row.Queue)
+			b = s.backlog(ctx, row.Queue)
 			backlogs[row.Queue] = b
 		}
 		check.last = o.lookedAt(row, l)
@@ -207,7 +183,7 @@ func (o *overdue) put(ctx context.Context, rows []task.Task, l *lap, check overd
 		}
 	}
 	for part := range slices.Chunk(due, page) {
-		still, _, err := o.r.reread(ctx, part) // in a burst most were settled before the backlog was read
+		still, _, err := s.reread(ctx, part) // in a burst most were settled before the backlog was read
 		if err != nil {
 			return err
 		}
@@ -217,8 +193,8 @@ func (o *overdue) put(ctx context.Context, rows []task.Task, l *lap, check overd
 				n++
 			}
 		}
-		o.r.alarm(ctx, "overdue", n)
-		if err := o.skipped.collect(o.r.mendUnlessMoving(ctx, "overdue", still, now, putAlways), still); err != nil {
+		s.alarm(ctx, "overdue", n)
+		if err := s.mendUnlessMoving(ctx, "overdue", still, putAlways); err != nil {
 			return err
 		}
 	}
@@ -236,10 +212,10 @@ func (o *overdue) lookedAt(row task.Task, l *lap) time.Time {
 }
 
 // backlog returns the queue's backlog; nil if it is not known.
-func (o *overdue) backlog(ctx context.Context, queue string) Backlog {
-	b, err := o.r.stream.Backlog(ctx, queue)
+func (s *sweep) backlog(ctx context.Context, queue string) Backlog {
+	b, err := s.stream.Backlog(ctx, queue)
 	if err != nil {
-		o.r.cfg.Logger.WarnContext(ctx, "backlog unknown", "queue", queue, "err", err)
+		s.cfg.Logger.WarnContext(ctx, "backlog unknown", "queue", queue, "err", err)
 		return nil
 	}
 	return b

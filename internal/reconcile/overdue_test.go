@@ -1,12 +1,10 @@
 package reconcile
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
 
-	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -76,10 +74,10 @@ func TestWorkersStoppedForThreeMinutesRepeatFewHints(t *testing.T) {
 	}
 	rows := w.flying(t, all...) // published in time, but nobody reads the hints
 	hints := len(rows)
-	o, l, c := &overdue{r: w.Reconciler}, &lookahead{r: w.Reconciler}, &changed{r: w.Reconciler}
+	o, l, c := new(overdue), new(lookahead), new(changed)
 	a := w.auditRows()
 	for w.now = base.Add(sec(20)); w.now.Before(base.Add(sec(200))); w.now = w.now.Add(sec(4)) {
-		for _, pass := range []func(context.Context, clock) (loop.Result, error){o.pass, l.pass, c.pass, a.pass} {
+		for _, pass := range []sweepRun{o.pass, l.pass, c.pass, a.pass} {
 			w.run(t, pass)
 		}
 		seen, err := w.sets.Standings(t.Context(), rows)

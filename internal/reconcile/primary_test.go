@@ -36,16 +36,16 @@ func TestOldPrimaryRepairsNothing(t *testing.T) {
 
 	term := &worldtest.Term{}
 	for _, p := range w.passes() {
-		if _, err := w.runOnce(t.Context(), p, 1, term); err == nil || !w.rows.Unavailable(err) {
+		if _, _, err := w.runOnce(t.Context(), p, 1, term); err == nil || !w.rows.Unavailable(err) {
 			t.Errorf("%s: %v, want unavailable", p.name, err)
 		}
-		if _, err := p.run(t.Context(), w.clock); err != nil && !w.rows.Unavailable(err) { // as if the pass had begun before the switch-over
+		if _, err := w.try(t.Context(), p.run); err != nil && !w.rows.Unavailable(err) { // as if the pass had begun before the switch-over
 			t.Errorf("%s: %v, want unavailable", p.name, err)
 		}
 	}
 	for _, pass := range []func() error{
-		func() error { _, err := w.auditRows().pass(t.Context(), w.clock); return err },
-		func() error { _, err := w.auditIndex().pass(t.Context(), w.clock); return err },
+		func() error { _, err := w.try(t.Context(), w.auditRows().pass); return err },
+		func() error { _, err := w.try(t.Context(), w.auditIndex().pass); return err },
 		func() error {
 			return w.compensate(t.Context(), []task.Compensation{{IDs: []task.ID{rows[0].ID, made.ID}}})
 		},
@@ -64,7 +64,7 @@ func TestOldPrimaryRepairsNothing(t *testing.T) {
 	_, err = admin.ExecContext(t.Context(), "SET GLOBAL read_only = OFF")
 	pipelinetest.Must(t, err)
 	for _, p := range w.passes() {
-		_, err = w.runOnce(t.Context(), p, 1, term)
+		_, _, err = w.runOnce(t.Context(), p, 1, term)
 		pipelinetest.Must(t, err)
 	}
 }

@@ -80,7 +80,7 @@ func TestSomeShardsAreProgressAndNoneIsNot(t *testing.T) {
 		var told worldtest.Term
 		for _, p := range w.passes() {
 			if p.proves {
-				_, _ = w.runOnce(t.Context(), p, 1, &told)
+				_, _, _ = w.runOnce(t.Context(), p, 1, &told)
 			}
 		}
 		if got, _ := told.Seen(); (got > 0) != (n < shards) {
@@ -121,7 +121,7 @@ func TestLongRebuildIsProgress(t *testing.T) {
 func TestTermThatBeginsWithoutTheIndexOperates(t *testing.T) {
 	t.Parallel()
 	w, away := lossy(t)
-	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	w.run(t, new(rebuild).pass)
 	rows := w.timers(t, "timer", 40)
 	away(true)
 	o := w.operate(t, task.Operation{Verb: task.VerbShift, By: 2 * time.Hour, Filter: task.Filter{Kind: "timer"}})
@@ -152,7 +152,7 @@ func TestOperationWaitsForARebuild(t *testing.T) {
 func TestTermThatBeginsInAnOutageAuditsAll(t *testing.T) {
 	t.Parallel()
 	w, away := lossy(t)
-	b := &rebuild{r: w.Reconciler}
+	b := new(rebuild)
 	looks := func(when string, want int64) {
 		t.Helper()
 		w.run(t, b.pass)
@@ -163,15 +163,15 @@ func TestTermThatBeginsInAnOutageAuditsAll(t *testing.T) {
 	w.unread.Store(true)
 	looks("a term that begins", 0)
 	away(true)
-	if _, err := b.pass(t.Context(), w.clock); err == nil {
+	if _, err := w.try(t.Context(), b.pass); err == nil {
 		t.Error("the markers were read while the index was away")
 	}
 	away(false)
 	looks("an outage within a term", 0)
-	b = &rebuild{r: w.Reconciler}
+	b = new(rebuild)
 	w.unread.Store(true)
 	away(true)
-	if _, err := b.pass(t.Context(), w.clock); err == nil {
+	if _, err := w.try(t.Context(), b.pass); err == nil {
 		t.Error("the markers were read while the index was away")
 	}
 	away(false)

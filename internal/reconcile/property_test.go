@@ -83,7 +83,7 @@ func (c *chaos) actions() map[string]func(*rapid.T) {
 		},
 		"flush": func(*rapid.T) { w.flush(c.t) },
 		"rebuild": func(*rapid.T) {
-			w.run(c.t, (&rebuild{r: w.Reconciler}).pass)
+			w.run(c.t, new(rebuild).pass)
 		},
 		"time": func(*rapid.T) { w.now = w.now.Add(time.Second) },
 	}

@@ -58,7 +58,7 @@ func TestRebuildFillsTheNearestFirstAndMarksLast(t *testing.T) {
 		}
 	}
 	w.index = rec
-	if res := w.run(t, (&rebuild{r: w.Reconciler}).pass); res.More || !w.marked(t) {
+	if res := w.run(t, new(rebuild).pass); res.More || !w.marked(t) {
 		t.Errorf("got %+v and marked %v, want it done", res, w.marked(t))
 	}
 	if !slices.IsSortedFunc(rec.filled, func(a, b task.Task) int { return a.RunAt.Compare(b.RunAt) }) {
@@ -66,7 +66,7 @@ func TestRebuildFillsTheNearestFirstAndMarksLast(t *testing.T) {
 	}
 	w.wantTruth(t)
 	rec.filled = nil
-	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	w.run(t, new(rebuild).pass)
 	if len(rec.filled) > 0 {
 		t.Error("shards whose marker stands were rebuilt")
 	}

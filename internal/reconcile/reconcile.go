@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -129,11 +128,6 @@ type Config struct {
 	Loops     *loop.Successes // nil: none
 }
 
-const (
-	page      = 1000 // rows read at once
-	smallPage = 200  // while nothing is found to mend: due tasks wait less for a core
-)
-
 // ErrFenced ends a term: a newer daemon leads.
 var ErrFenced = errors.New("fenced by a newer epoch")
 
@@ -175,20 +169,6 @@ func New(cfg Config, store Store, index Index, stream Stream) (*Reconciler, erro
 	}, nil
 }
 
-// pass is one repeating job of a term.
-type pass struct {
-	name     string
-	interval time.Duration
-	wake     <-chan struct{}
-	urgent   bool // doesn't sleep after a long run, unless its run says so
-	yields   bool // waits while a rebuild is under way, or may be needed
-	calms    bool // sleeps longer while nothing is found to mend
-	idles    bool // always sleeps longer: it looks for rare differences
-	proves   bool // its success proves that both servers answer
-	looked   *int // rows that the run has looked at since it last slept; nil if the pass doesn't count them
-	run      func(ctx context.Context, now clock) (loop.Result, error)
-}
-
 // Lead runs all passes side by side until ctx ends or a newer daemon leads (ErrFenced).
 func (r *Reconciler) Lead(ctx context.Context, epoch int64, term Term) error {
 	r.filling.Store(true) // until the markers were read: an audit would take missing entries of lost shards for drift
@@ -211,187 +191,5 @@ func (r *Reconciler) Lead(ctx context.Context, epoch int64, term Term) error {
 	return group.Wait()
 }
 
-func (r *Reconciler) passes() []pass {
-	soon, late, fresh, move, far := &lookahead{r: r}, &overdue{r: r}, &changed{r: r}, &rehome{r: r}, &horizon{r: r}
-	ticks, mass := &recurrences{r: r}, &operations{r: r}
-	return []pass{
-		{name: "lookahead", interval: r.cfg.Interval, looked: &soon.looked, run: soon.pass},
-		{name: "overdue", interval: r.cfg.Interval, calms: true, looked: &late.looked, run: late.pass},
-		{name: "changed", interval: 2 * r.cfg.Interval, yields: true, calms: true, looked: &fresh.looked, run: fresh.pass},
-		{name: "rebuild", interval: time.Second, wake: r.wake, urgent: true, proves: true, run: (&rebuild{r: r}).pass},
-		{name: "rehome", interval: time.Second, yields: true, urgent: true, run: move.pass}, // it paces itself
-		{name: "horizon", interval: time.Second, looked: &far.looked, run: far.pass},
-		{name: "audit rows", interval: sampleInterval, wake: r.wakeRows, yields: true, idles: true, run: (&auditRows{pace: pace{r: r}}).pass},
-		{name: "audit index", interval: sampleInterval, wake: r.wakeIndex, yields: true, idles: true, run: (&auditIndex{pace: pace{r: r}}).pass},
-		{name: "operations", interval: time.Second, urgent: true, run: mass.pass}, // it paces itself, and yields by itself
-		{name: "recurrences", interval: r.cfg.Interval, looked: &ticks.looked, run: ticks.pass},
-		{name: "blocked", interval: time.Minute, run: (&blocked{r: r}).pass},
-		{name: "purge", interval: min(time.Minute, r.cfg.Retention), run: (&purge{r: r}).pass},
-	}
-}
-
-// After work a pass sleeps for a multiple of the time that the work took: a table with a million overdue rows must not
-// take a core for the whole outage. Overdue rows without anything to mend are a burst, which needs the database for
-// itself. During a burst a pass sleeps much longer for some seconds, but not so long that it falls behind the changes of
-// services and workers.
-//
-// Only the cost of looking at rows counts as work. A pass that waited out an outage, or put a hundred thousand rows,
-// must not sleep when it is needed most. So where rows are counted, work is bounded by lookCost for each row.
-const (
-	sleepShare    = 2
-	idleShare     = 10
-	maxExtraSleep = 30 * time.Second      // sum of the longer sleeps within one run; also of the sleep after it
-	lookCost      = 20 * time.Microsecond // of a row whose entries are right; about 6 on a quiet machine
-)
-
-// sleepAfter returns how long to sleep after work that found nothing to mend; extra bounds the longer sleep.
-func sleepAfter(worked, extra time.Duration) time.Duration {
-	return max(sleepShare*worked, min(idleShare*worked, extra))
-}
-
-// throttle makes a long run sleep between its pages. The zero throttle never sleeps.
-type throttle struct {
-	of     *Reconciler
-	yields bool          // waits while a rebuild is under way
-	alarms int64         // when the run began
-	extra  time.Duration // that remains for longer sleeps
-	since  time.Time     // when the run began or its last sleep ended
-	looked int           // rows looked at since then
-}
-
-func (r *Reconciler) throttle(yields bool) throttle {
-	return throttle{of: r, yields: yields, alarms: r.alarms.Load(), extra: maxExtraSleep, since: time.Now()}
-}
-
-// wait is called between two pages. It returns at once if any pass found something to mend since the run began. If a
-// newer daemon leads, other passes find this out and end ctx.
-func (t *throttle) wait(ctx context.Context) error {
-	if t.of == nil {
-		return nil
-	}
-	for t.yields && t.of.filling.Load() {
-		if loop.Sleep(ctx, yieldInterval); ctx.Err() != nil {
-			return ctx.Err()
-		}
-	}
-	if t.of.alarms.Load() != t.alarms {
-		return nil
-	}
-	d := sleepAfter(min(time.Since(t.since), time.Duration(t.looked)*lookCost), t.extra)
-	if loop.Sleep(ctx, d); ctx.Err() != nil {
-		return ctx.Err()
-	}
-	t.since, t.looked, t.extra = time.Now(), 0, t.extra-d
-	return nil
-}
-
-// page returns how many rows to read at once.
-func (t *throttle) page() int {
-	if t.of == nil || t.of.alarms.Load() != t.alarms {
-		return page
-	}
-	return smallPage
-}
-
-const (
-	failedShardsLogInterval = 30 * time.Second       // for shards that fail in every pass
-	yieldInterval           = 500 * time.Millisecond // between looks whether the rebuild has ended
-)
-
-// repeat runs one pass in a loop.
-func (r *Reconciler) repeat(ctx context.Context, p pass, epoch int64, term Term) error {
-	var sleepsUntil, logged time.Time
-	succeeded := r.cfg.Loops.Of(p.name) // not Config.Succeeded: the loop also runs while the pass sleeps
-	return loop.Run(ctx, loop.Config{
-		Name: "reconcile " + p.name, Interval: p.interval, Jitter: 0.1,
-		MinBackoff: 200 * time.Millisecond, MaxBackoff: 2 * time.Second, Wake: p.wake, Logger: r.cfg.Logger,
-	}, func(ctx context.Context) (loop.Result, error) {
-		began := time.Now()
-		if wait := sleepsUntil.Sub(began); wait > 0 {
-			return loop.Result{Next: wait}, nil
-		}
-		if p.yields && r.filling.Load() {
-			return loop.Result{Next: yieldInterval}, nil
-		}
-		alarms := r.alarms.Load()
-		res, err := r.runOnce(ctx, p, epoch, term)
-		failed, partial := task.FailedShards(err)
-		switch {
-		case err == nil:
-			succeeded()
-		case partial: // the pass did its work in the other shards, and sleeps as after any run
-			if began.Sub(logged) > failedShardsLogInterval {
-				logged = began
-				r.cfg.Logger.WarnContext(ctx, "pass went on without some shards", "loop", p.name, "n", len(failed), "err", err)
-			}
-			err = nil
-		}
-		if err != nil || p.urgent {
-			return res, err
-		}
-		worked := time.Since(began)
-		if p.looked != nil {
-			worked = min(worked, time.Duration(*p.looked)*lookCost)
-		}
-		wait := sleepShare * worked
-		switch {
-		case p.idles:
-			wait = idleShare * worked
-		case p.calms && r.alarms.Load() == alarms:
-			wait = sleepAfter(worked, maxExtraSleep)
-		}
-		sleepsUntil = time.Now().Add(wait)
-		if res.More {
-			res = loop.Result{Next: max(time.Until(sleepsUntil), time.Millisecond)}
-		}
-		return res, nil
-	})
-}
-
-// runOnce runs a pass once, unless a newer daemon leads.
-func (r *Reconciler) runOnce(ctx context.Context, p pass, epoch int64, term Term) (loop.Result, error) {
-	asked := time.Now()
-	now, current, err := r.store.Moment(ctx, r.cfg.Name)
-	if err != nil {
-		return loop.Result{}, err
-	}
-	if current > epoch {
-		term.Fenced(current)
-		return loop.Result{}, loop.Stop(ErrFenced)
-	}
-	if p.proves {
-		defer r.progressWhileAnswered(ctx, term)()
-	}
-	res, err := p.run(ctx, since(now, asked))
-	if p.proves {
-		reportProgress(term, err)
-	}
-	if err != nil {
-		return res, fmt.Errorf("reconcile %s: %w", p.name, err)
-	}
-	return res, nil
-}
-
 // rebuilding reports whether a rebuild is under way.
 func (r *Reconciler) rebuilding() bool { return r.filling.Load() && !r.unread.Load() }
-
-// clock reads the database's time once, and returns a clock that goes on by the local one.
-func (r *Reconciler) clock(ctx context.Context) (clock, error) {
-	asked := time.Now()
-	now, err := r.store.Now(ctx, nil)
-	if err != nil {
-		return nil, fmt.Errorf("read the database's clock: %w", err)
-	}
-	return since(now, asked), nil
-}
-
-// since returns a clock that read now when the local time was asked.
-func since(now, asked time.Time) clock {
-	return func() time.Time { return now.Add(time.Since(asked)) }
-}
-
-// behind returns where the next page begins after these rows, which are in order of their run time.
-func behind(rows []task.Task) task.Cursor {
-	last := rows[len(rows)-1]
-	return task.Cursor{At: last.RunAt, ID: last.ID}
-}

@@ -179,7 +179,7 @@ func (w *world) left(t testing.TB, tasks []task.Task) int {
 // A pass over a million overdue rows must not take a core for the whole outage.
 func TestLongPassRests(t *testing.T) {
 	t.Parallel()
-	if slept := sleepOf(t, 50*time.Millisecond, nil); slept < 100*time.Millisecond {
+	if slept := sleepOf(t, 50*time.Millisecond, byTime, 0); slept < 100*time.Millisecond {
 		t.Errorf("slept %v after a run of 50 ms, want 100 ms or more", slept)
 	}
 }
@@ -189,7 +189,7 @@ func TestLongCalmRunRestsBetweenItsPages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := &Reconciler{}
-		b := r.throttle(true)
+		b := r.sweep(pass{sleep: longer, yields: true}, time.Now)
 		slept := func() time.Duration {
 			time.Sleep(10 * time.Millisecond)
 			b.looked = page
@@ -234,32 +234,29 @@ func TestCalmPassesRestBetweenTheirPages(t *testing.T) {
 	expect := func(when string, c *changed, want int) {
 		t.Helper()
 		w.now = base.Add(sec(2))
-		w.run(t, c.pass)
-		if c.looked != want {
-			t.Errorf("%s: %d rows since the last sleep, want %d", when, c.looked, want)
+		if looked := w.looked(t, "changed", c.pass); looked != want {
+			t.Errorf("%s: %d rows since the last sleep, want %d", when, looked, want)
 		}
 	}
-	unknown := &changed{r: w.Reconciler}
+	unknown := new(changed)
 	expect("another Redis, where much may be missing", unknown, len(rows))
-	expect("nothing to mend", &changed{r: w.Reconciler, identity: unknown.identity}, 100)
+	expect("nothing to mend", &changed{identity: unknown.identity}, 100)
 	w.between(func() { w.alarm(t.Context(), "tested", 1) })
-	expect("something was found", &changed{r: w.Reconciler, identity: unknown.identity}, len(rows))
+	expect("something was found", &changed{identity: unknown.identity}, len(rows))
 
 	soon := make([]task.Task, 2*smallPage+1)
 	for i := range soon {
 		soon[i] = pending("bob", sec(6))
 	}
 	w.put(t, w.insert(t, soon...)...)
-	l := &lookahead{r: w.Reconciler}
-	w.run(t, l.pass)
-	if l.looked != 1 {
-		t.Errorf("lookahead: %d rows since the last sleep, want 1", l.looked)
+	l := new(lookahead)
+	if looked := w.looked(t, "lookahead", l.pass); looked != 1 {
+		t.Errorf("lookahead: %d rows since the last sleep, want 1", looked)
 	}
 	was := w.now
 	w.between(func() { w.now = was.Add(time.Minute) })
-	w.run(t, l.pass)
-	if l.looked != 0 {
-		t.Errorf("lookahead: %d rows after a slept in which they became due, want none", l.looked)
+	if looked := w.looked(t, "lookahead", l.pass); looked != 0 {
+		t.Errorf("lookahead: %d rows after a slept in which they became due, want none", looked)
 	}
 	w.now = was
 
@@ -270,18 +267,28 @@ func TestCalmPassesRestBetweenTheirPages(t *testing.T) {
 	for part := range slices.Chunk(late, page) {
 		w.put(t, w.insert(t, part...)...)
 	}
-	o := &overdue{r: w.Reconciler}
-	w.run(t, o.pass)
-	if o.looked != 1 {
-		t.Errorf("overdue: %d rows since the last sleep, want 1", o.looked)
+	if looked := w.looked(t, "overdue", new(overdue).pass); looked != 1 {
+		t.Errorf("overdue: %d rows since the last sleep, want 1", looked)
 	}
+}
+
+// looked runs a pass under its name, and returns how many rows it has looked at since its last sleep.
+func (w *world) looked(t testing.TB, name string, run sweepRun) int {
+	t.Helper()
+	passes := w.passes()
+	p := passes[slices.IndexFunc(passes, func(p pass) bool { return p.name == name })]
+	p.run = run
+	s := w.sweep(p, w.clock)
+	_, err := s.runPass(t.Context())
+	pipelinetest.Must(t, err)
+	return s.looked
 }
 
 // Waiting, as for a database that is away, does not count as work.
 func TestPassThatWaitedGoesOnAtOnce(t *testing.T) {
 	t.Parallel()
 	const waited = 2 * time.Second
-	if slept := sleepOf(t, waited, new(10)); slept > 5*waited { // ten times as long, if waiting counted as work
+	if slept := sleepOf(t, waited, longer, 10); slept > 5*waited { // ten times as long, if waiting counted as work
 		t.Errorf("slept %v after a run that waited for %v to look at 10 rows", slept, waited)
 	}
 }
@@ -298,30 +305,28 @@ func TestPassesOverRowsCountThem(t *testing.T) {
 	w.now = base.Add(sec(2))
 	want := map[string]int{"lookahead": 2, "overdue": 1, "changed": 4}
 	for _, p := range w.passes() {
-		rows, counts := want[p.name]
-		if !counts {
-			continue
-		}
-		w.run(t, p.run)
-		if p.looked == nil || *p.looked != rows {
-			t.Errorf("pass %s looked at %v rows, want %d", p.name, p.looked, rows)
+		if rows, counts := want[p.name]; counts {
+			if looked := w.looked(t, p.name, p.run); looked != rows {
+				t.Errorf("pass %s looked at %d rows, want %d", p.name, looked, rows)
+			}
 		}
 	}
 }
 
-// sleepOf runs a pass that calms twice, each run taking worked, and returns the sleep between the runs.
-func sleepOf(t *testing.T, long time.Duration, looked *int) time.Duration {
+// sleepOf runs a pass twice, the first run taking long for so many rows, and returns the sleep between the runs.
+func sleepOf(t *testing.T, long time.Duration, sleep sleepRule, looked int) time.Duration {
 	t.Helper()
 	w := newWorld(t, Config{Logger: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(t.Context())
 	var began, ended []time.Time
-	slow := pass{name: "slow", interval: time.Millisecond, calms: true, looked: looked, run: func(context.Context, clock) (loop.Result, error) {
+	slow := pass{name: "slow", interval: time.Millisecond, sleep: sleep, run: func(_ context.Context, s *sweep) (loop.Result, error) {
 		began = append(began, time.Now())
 		if len(began) == 2 {
 			cancel()
 			return loop.Result{}, nil
 		}
 		time.Sleep(long)
+		s.looked = looked
 		ended = append(ended, time.Now())
 		return loop.Result{More: true}, nil
 	}}
@@ -352,7 +357,7 @@ func TestOutageOfTheIndexHeals(t *testing.T) {
 	w.insert(t, soon("ann"), late)
 	w.save(t, w.cancelled(t, gone))
 	sweep := w.auditRows()
-	if _, err := sweep.pass(t.Context(), w.clock); err == nil {
+	if _, err := w.try(t.Context(), sweep.pass); err == nil {
 		t.Error("a pass went well while the index was away")
 	}
 	mini.SetError("")

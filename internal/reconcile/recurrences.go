@@ -16,9 +16,8 @@ const mendAtOnce = 100
 // behind: the newest task has ended by SQL of somebody else, or its row has vanished, as by a restore. A recurrence cannot end
 // without a word, whatever becomes of its task.
 type recurrences struct {
-	r      *Reconciler
-	after  task.Cursor
-	looked int
+	r     *Reconciler
+	after task.Cursor
 }
 
 func (s *recurrences) pass(ctx context.Context, now clock) (loop.Result, error) {
@@ -26,7 +25,6 @@ func (s *recurrences) pass(ctx context.Context, now clock) (loop.Result, error) 
 	if err != nil {
 		return loop.Result{}, err
 	}
-	s.looked = len(rows)
 	left, err := s.leftBehind(ctx, rows, now)
 	if err != nil {
 		return loop.Result{}, err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -42,56 +43,50 @@ const auditAfter = 24 * time.Hour
 // Rows that come later all the same, of a long transaction or of another program that knows an old number, are moved by the
 // sweeps that meet them: see rehomeStrays.
 type rehome struct {
-	r        *Reconciler
 	layout   task.Layout // of the change that is going on
 	since    time.Time   // when this term first saw the change
-	after    task.Cursor // where the next page begins
+	rows     walk        // of the lap
 	dead     bool        // the lap has come to the dead rows
+	dirty    bool        // the lap has found misplaced rows, or could not look everywhere
 	last     bool        // this is the last lap, unless it finds something
 	lastFrom time.Time   // before this moment the last lap does not begin
 	looked   bool        // this term has looked whether a change has just ended
-
-	mu    sync.Mutex
-	dirty bool // the lap has found misplaced rows, or could not look everywhere
 }
 
-func (m *rehome) pass(ctx context.Context, now clock) (loop.Result, error) {
-	l, err := m.r.cfg.Layout(ctx)
+func (m *rehome) pass(ctx context.Context, s *sweep) (loop.Result, error) {
+	l, err := s.cfg.Layout(ctx)
 	if err != nil {
 		return loop.Result{}, fmt.Errorf("read the layout: %w", err)
 	}
 	if !l.Changing() {
-		m.r.metrics.toRehome.Set(0)
-		return loop.Result{}, m.auditEnded(ctx, now)
+		s.metrics.toRehome.Set(0)
+		return loop.Result{}, m.auditEnded(ctx, s)
 	}
 	if l.Generation != m.layout.Generation {
-		*m = rehome{r: m.r, since: now(), looked: true}
-		m.r.cfg.Logger.InfoContext(ctx, "shards change", "from", l.ShardsFrom, "n", l.Shards)
+		*m = rehome{since: s.now(), looked: true}
+		s.cfg.Logger.InfoContext(ctx, "shards change", "from", l.ShardsFrom, "n", l.Shards)
 	}
 	m.layout = l
-	m.r.metrics.toRehome.Set(float64(max(l.ToMove-l.Moved, 0)))
-	if l.Paused || now().Before(m.since.Add(m.r.cfg.Settle)) || now().Before(m.lastFrom) {
+	s.metrics.toRehome.Set(float64(max(l.ToMove-l.Moved, 0)))
+	if l.Paused || s.now().Before(m.since.Add(s.cfg.Settle)) || s.now().Before(m.lastFrom) {
 		return loop.Result{}, nil
 	}
 	if l.ToMove == 0 {
-		if err := m.count(ctx); err != nil {
+		if err := m.count(ctx, s); err != nil {
 			return loop.Result{}, err
 		}
 	}
-	busy, err := m.r.busy(ctx, now)
+	busy, err := s.busy(ctx, s.now)
 	if err != nil {
 		return loop.Result{}, err
 	}
 	began := time.Now()
-	var skipped skippedShards
-	over, err := m.pages(ctx, now, busy, &skipped)
+	over, err := m.pages(ctx, s, busy)
 	switch {
 	case errors.Is(err, task.ErrLayoutChanged):
 		return loop.Result{More: true}, nil
-	case err != nil:
+	case err != nil || over || s.index.err() != nil:
 		return loop.Result{}, err
-	case over || len(skipped.shards) > 0:
-		return loop.Result{}, skipped.err()
 	case busy:
 		return loop.Result{Next: rehomeSleep * time.Since(began)}, nil
 	}
@@ -99,77 +94,73 @@ func (m *rehome) pass(ctx context.Context, now clock) (loop.Result, error) {
 }
 
 // auditEnded has everything audited if a change has ended since the last run, or shortly before this term.
-func (m *rehome) auditEnded(ctx context.Context, now clock) error {
+func (m *rehome) auditEnded(ctx context.Context, s *sweep) error {
 	if m.layout.Changing() {
-		m.over(ctx)
+		m.over(ctx, s)
 	}
 	if m.looked {
 		return nil
 	}
-	at, err := m.r.store.ShardsChanged(ctx)
+	at, err := s.store.ShardsChanged(ctx)
 	if err != nil {
 		return err
 	}
-	if m.looked = true; now().Sub(at) < auditAfter {
-		m.r.auditAll()
+	if m.looked = true; s.now().Sub(at) < auditAfter {
+		s.auditAll()
 	}
 	return nil
 }
 
 // over has everything audited after the end of the change: entries may be left in old places.
-func (m *rehome) over(ctx context.Context) {
-	m.r.cfg.Logger.InfoContext(ctx, "shards changed", "from", m.layout.ShardsFrom, "n", m.layout.Shards)
+func (m *rehome) over(ctx context.Context, s *sweep) {
+	s.cfg.Logger.InfoContext(ctx, "shards changed", "from", m.layout.ShardsFrom, "n", m.layout.Shards)
 	m.layout = task.Layout{}
-	m.r.metrics.toRehome.Set(0)
-	m.r.auditAll()
+	s.metrics.toRehome.Set(0)
+	s.auditAll()
 }
 
 // count records how many rows will move, by the number of rows and the part of owners whose place moves.
-func (m *rehome) count(ctx context.Context) error {
-	n, err := m.r.store.CountPlaced(ctx)
+func (m *rehome) count(ctx context.Context, s *sweep) error {
+	n, err := s.store.CountPlaced(ctx)
 	if err != nil {
 		return err
 	}
-	return m.r.store.SetToMove(ctx, m.layout, int64(float64(n)*m.layout.MovingShare()))
+	return s.store.SetToMove(ctx, m.layout, int64(float64(n)*m.layout.MovingShare()))
 }
 
 // pages looks at the next pages of a lap; over is true if the lap, or the change, has ended.
-func (m *rehome) pages(ctx context.Context, now clock, busy bool, skipped *skippedShards) (over bool, err error) {
+func (m *rehome) pages(ctx context.Context, s *sweep, busy bool) (over bool, err error) {
 	size, n := page, rehomePages
 	if busy {
 		size, n = rehomeSmall, 1
 	}
+	read := s.pending(time.Time{}, farFuture, size)
+	if m.dead {
+		read = func(ctx context.Context, after task.Cursor) ([]task.Task, task.Cursor, error) {
+			rows, err := s.store.DeadPage(ctx, after, size)
+			return rows, behind(rows, size), err
+		}
+	}
+	var found atomic.Bool
 	var moves errgroup.Group
 	moves.SetLimit(rehomeMoves)
-	defer func() { err = cmp.Or(moves.Wait(), err) }()
-	for range n {
-		if m.r.filling.Load() {
-			return false, nil
-		}
-		rows, err := m.read(ctx, size)
-		if err != nil {
-			return false, err
-		}
-		compares := m.last && !m.dead
-		moves.Go(func() error { return m.move(ctx, rows, compares, now, skipped) })
-		if len(rows) == size {
-			m.after = behind(rows)
-			continue
-		}
-		m.after = task.Cursor{}
-		if m.dead = !m.dead; m.dead {
-			continue
-		}
-		if err := moves.Wait(); err != nil {
-			return false, err
-		}
-		return true, m.endLap(ctx, now)
+	over, err = m.rows.pages(ctx, s, read, upTo(n), func(rows []task.Task) error {
+		moves.Go(func() error { return m.move(ctx, s, rows, &found) })
+		return nil
+	})
+	err = cmp.Or(moves.Wait(), err)
+	m.dirty = m.dirty || found.Load() || err != nil || s.index.err() != nil
+	if err != nil || !over {
+		return false, err
 	}
-	return false, nil
+	if m.dead = !m.dead; m.dead {
+		return false, nil
+	}
+	return true, m.endLap(ctx, s)
 }
 
 // move moves the misplaced ones of a page's rows. In the last lap it compares the others with the index.
-func (m *rehome) move(ctx context.Context, rows []task.Task, compares bool, now clock, skipped *skippedShards) error {
+func (m *rehome) move(ctx context.Context, s *sweep, rows []task.Task, found *atomic.Bool) error {
 	var strays, placed []task.Task
 	for _, row := range rows {
 		if m.layout.Misplaced(row) {
@@ -178,52 +169,38 @@ func (m *rehome) move(ctx context.Context, rows []task.Task, compares bool, now 
 			placed = append(placed, row)
 		}
 	}
-	var err error
 	if len(strays) > 0 {
-		_, err = m.r.rehomeRows(ctx, m.layout, strays, now)
-		err = m.collect(skipped, err, strays, true)
+		found.Store(true)
+		if _, err := s.rehomeRows(ctx, m.layout, strays); err != nil {
+			return err
+		}
 	}
-	if err == nil && compares {
-		err = m.collect(skipped, m.r.mendUnlike(ctx, "rehomed", placed, now), placed, false)
+	if m.last && !m.dead {
+		return s.mendUnlike(ctx, "rehomed", placed)
 	}
-	return err
-}
-
-// collect records shards that failed, whose rows are left to another lap, and whether the lap has found anything.
-func (m *rehome) collect(skipped *skippedShards, err error, rows []task.Task, found bool) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.dirty = m.dirty || found || err != nil
-	return skipped.collect(err, rows)
-}
-
-func (m *rehome) read(ctx context.Context, size int) ([]task.Task, error) {
-	if m.dead {
-		return m.r.store.DeadPage(ctx, m.after, size)
-	}
-	return m.r.store.Pending(ctx, time.Time{}, farFuture, m.after, size)
+	return nil
 }
 
 // endLap decides what follows a lap: another one, the last one, or the end of the change.
-func (m *rehome) endLap(ctx context.Context, now clock) error {
+func (m *rehome) endLap(ctx context.Context, s *sweep) error {
 	dirty, last := m.dirty, m.last
 	m.dirty, m.last = false, !dirty
 	switch {
 	case dirty:
 		return nil
 	case !last:
-		m.lastFrom = now().Add(m.r.cfg.Settle)
+		m.lastFrom = s.now().Add(s.cfg.Settle)
 		return nil
 	}
 	m.last = false // in case the change can't be ended
 	line := task.Event{
-		At: now(), Name: task.EventShards, Actor: m.r.cfg.Name,
+		At: s.now(), Name: task.EventShards, Actor: s.cfg.Name,
 		Detail: fmt.Sprintf("%d to %d: over", m.layout.ShardsFrom, m.layout.Shards),
 	}
-	if err := m.r.store.EndChange(ctx, m.layout, line); err != nil {
+	if err := s.store.EndChange(ctx, m.layout, line); err != nil {
 		return err
 	}
-	m.over(ctx)
+	m.over(ctx, s)
 	return nil
 }
 
@@ -240,43 +217,36 @@ func (m *rehome) endLap(ctx context.Context, now clock) error {
 //
 // A daemon that dies after step 2 leaves rows without entries: the lookahead puts them before they are due, the last lap in any
 // case. One that dies after step 3 leaves extra entries: an extra hint is harmless, and no list is read there.
-func (r *Reconciler) rehomeRows(ctx context.Context, l task.Layout, rows []task.Task, now clock) ([]task.Task, error) {
-	var skipped skippedShards
-	seen, err := r.index.Standings(ctx, rows)
-	if err := skipped.collect(err, nil); err != nil {
-		return nil, fmt.Errorf("read %d standings: %w", len(rows), err)
+func (s *sweep) rehomeRows(ctx context.Context, l task.Layout, rows []task.Task) ([]task.Task, error) {
+	rows, seen, err := s.index.Standings(ctx, rows)
+	if err != nil || len(rows) == 0 {
+		return nil, err
 	}
-	var ids []task.ID
+	ids := make([]task.ID, len(rows))
 	before, from := map[task.ID]task.Standing{}, map[task.ID]int{}
 	for i, row := range rows {
-		if !skipped.has(row) {
-			ids = append(ids, row.ID)
-			before[row.ID], from[row.ID] = seen[i], row.Shard
-		}
+		ids[i], before[row.ID], from[row.ID] = row.ID, seen[i], row.Shard
 	}
-	if len(ids) == 0 {
-		return nil, skipped.err()
-	}
-	r.inHand.take(ids)
-	rehomed, err := r.store.Rehome(ctx, l, ids)
+	s.inHand.take(ids)
+	rehomed, err := s.store.Rehome(ctx, l, ids)
 	if err != nil {
 		return nil, err
 	}
-	r.metrics.rehomed.Add(float64(len(rehomed)))
+	s.metrics.rehomed.Add(float64(len(rehomed)))
 	pending := slices.DeleteFunc(slices.Clone(rehomed), func(row task.Task) bool { return row.State != task.Pending })
-	if err := skipped.collect(r.putRehomed(ctx, l, pending, before, now), nil); err != nil {
+	if err := s.putRehomed(ctx, l, pending, before); err != nil {
 		return rehomed, err
 	}
-	pending = slices.DeleteFunc(pending, skipped.has) // an entry that is not in the new place must stay in the old one
+	pending = s.index.without(pending) // an entry that is not in the new place must stay in the old one
 	old := slices.Clone(pending)
 	for i := range old {
 		old[i].Shard = from[old[i].ID]
 	}
-	differing, err := r.dropRehomed(ctx, slices.DeleteFunc(old, skipped.has), before)
-	if err := skipped.collect(err, nil); err != nil {
+	differing, err := s.dropRehomed(ctx, old, before)
+	if err != nil {
 		return rehomed, err
 	}
-	moved, err := r.moved(ctx, pending)
+	moved, err := s.moved(ctx, pending)
 	if err != nil {
 		return rehomed, err
 	}
@@ -285,73 +255,57 @@ func (r *Reconciler) rehomeRows(ctx context.Context, l task.Layout, rows []task.
 		row.Shard = from[row.ID]
 		differing = append(differing, row)
 	}
-	differing = slices.DeleteFunc(differing, skipped.has)
-	if err := skipped.collect(r.mendUnlessMoving(ctx, "rehomed", differing, now, putAlways), nil); err != nil {
-		return rehomed, err
-	}
-	return rehomed, skipped.err()
+	return rehomed, s.mendUnlessMoving(ctx, "rehomed", differing, putAlways)
 }
 
 // dropRehomed removes entries from old places, if they are as they were seen, and returns the rows of which some may be otherwise.
-func (r *Reconciler) dropRehomed(ctx context.Context, old []task.Task, seen map[task.ID]task.Standing) ([]task.Task, error) {
+func (s *sweep) dropRehomed(ctx context.Context, old []task.Task, seen map[task.ID]task.Standing) ([]task.Task, error) {
 	var repairs []task.Repair
-	var there []task.Task
 	for _, t := range old {
 		if seen[t.ID] != nowhere {
-			repairs, there = append(repairs, task.Repair{Task: t, Seen: seen[t.ID], Right: nowhere}), append(there, t)
+			repairs = append(repairs, task.Repair{Task: t, Seen: seen[t.ID], Right: nowhere})
 		}
 	}
-	n, err := r.index.Repair(ctx, repairs)
-	r.report(ctx, "rehomed", n)
-	if err != nil {
-		return there, fmt.Errorf("drop %d entries: %w", len(repairs), err)
+	there, n, err := s.index.Repair(ctx, repairs)
+	s.report(ctx, "rehomed", n)
+	if n == len(there) {
+		return nil, err
 	}
-	if n == len(repairs) {
-		return nil, nil
-	}
-	return there, nil
+	return there, err
 }
 
 // putRehomed puts rows into their new places, but for those beyond the horizon.
-func (r *Reconciler) putRehomed(ctx context.Context, l task.Layout, rows []task.Task, before map[task.ID]task.Standing, now clock) error {
+func (s *sweep) putRehomed(ctx context.Context, l task.Layout, rows []task.Task, before map[task.ID]task.Standing) error {
 	var absent, sent []task.Task // sent: the hint may be under way
 	for _, row := range rows {
-		switch s := before[row.ID]; {
-		case s == nowhere && r.unfed(l, row):
-		case s.Due == task.NoScore && s.Owner != task.NoScore && mayBeUnderWay(row, now):
+		switch seen := before[row.ID]; {
+		case seen == nowhere && s.unfed(l, row):
+		case seen.Due == task.NoScore && seen.Owner != task.NoScore && s.mayBeUnderWay(row):
 			sent = append(sent, row)
 		default:
 			absent = append(absent, row)
 		}
 	}
-	var skipped skippedShards
-	if err := skipped.collect(r.mendUnlessMoving(ctx, "rehomed", sent, now, allowAbsent), nil); err != nil {
+	if err := s.mendUnlessMoving(ctx, "rehomed", sent, allowAbsent); err != nil {
 		return err
 	}
-	if len(absent) == 0 {
-		return skipped.err()
-	}
-	otherwise, err := r.index.Fill(ctx, absent)
-	if err := skipped.collect(err, nil); err != nil {
-		return fmt.Errorf("fill %d entries: %w", len(absent), err)
-	}
-	absent = slices.DeleteFunc(absent, skipped.has)
-	r.report(ctx, "rehomed", len(absent)-len(otherwise))
-	if err := skipped.collect(r.mendUnlessMoving(ctx, "rehomed", otherwise, now, putAlways), nil); err != nil {
+	absent, otherwise, err := s.index.Fill(ctx, absent)
+	if err != nil {
 		return err
 	}
-	return skipped.err()
+	s.report(ctx, "rehomed", len(absent)-len(otherwise))
+	return s.mendUnlessMoving(ctx, "rehomed", otherwise, putAlways)
 }
 
 // rehomeStrays moves misplaced rows that a sweep has met, unless the number of shards is changing: then it is the pass's work.
 // A transaction that was open for long, and a program that knows an old number of shards, insert such rows at any time.
 // rehomeStrays returns all rows, the moved ones with their new shards.
-func (r *Reconciler) rehomeStrays(ctx context.Context, l task.Layout, rows []task.Task, now clock) ([]task.Task, error) {
+func (s *sweep) rehomeStrays(ctx context.Context, l task.Layout, rows []task.Task) ([]task.Task, error) {
 	if l.Changing() || !slices.ContainsFunc(rows, l.Misplaced) {
 		return rows, nil
 	}
 	strays := slices.DeleteFunc(slices.Clone(rows), func(row task.Task) bool { return !l.Misplaced(row) })
-	rehomed, err := r.rehomeRows(ctx, l, strays, now)
+	rehomed, err := s.rehomeRows(ctx, l, strays)
 	if errors.Is(err, task.ErrLayoutChanged) {
 		return rows, nil
 	}
@@ -370,8 +324,8 @@ func (r *Reconciler) rehomeStrays(ctx context.Context, l task.Layout, rows []tas
 
 // dropElsewhere removes entries of changed rows from places where the rows do not stand, while the number of shards changes:
 // a writer that read its row before the row was moved puts into the old place, after the pass has removed the entry there.
-func (r *Reconciler) dropElsewhere(ctx context.Context, rows []task.Task, now clock) error {
-	l, err := r.store.RecentLayout(ctx)
+func (s *sweep) dropElsewhere(ctx context.Context, rows []task.Task) error {
+	l, err := s.store.RecentLayout(ctx)
 	if err != nil || !l.Changing() {
 		return err
 	}
@@ -384,24 +338,17 @@ func (r *Reconciler) dropElsewhere(ctx context.Context, rows []task.Task, now cl
 			}
 		}
 	}
-	if len(elsewhere) == 0 {
-		return nil
-	}
-	var skipped skippedShards
-	seen, err := r.index.Standings(ctx, elsewhere)
-	if err := skipped.collect(err, nil); err != nil {
-		return fmt.Errorf("read %d standings: %w", len(elsewhere), err)
+	elsewhere, seen, err := s.index.Standings(ctx, elsewhere)
+	if err != nil {
+		return err
 	}
 	var extra []task.Task
 	for i, t := range elsewhere {
-		if !skipped.has(t) && seen[i] != nowhere {
+		if seen[i] != nowhere {
 			extra = append(extra, t)
 		}
 	}
-	if err := skipped.collect(r.mendUnlessMoving(ctx, "changed", extra, now, putAlways), nil); err != nil {
-		return err
-	}
-	return skipped.err()
+	return s.mendUnlessMoving(ctx, "changed", extra, putAlways)
 }
 
 // inHand are the rows that were moved to another shard just now: other passes may see them between two steps, which is no

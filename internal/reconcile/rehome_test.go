@@ -25,7 +25,7 @@ func (w *world) layout(t testing.TB) task.Layout {
 func (w *world) change(t testing.TB, n int) {
 	t.Helper()
 	pipelinetest.Must(t, w.rows.PollShards(t.Context(), n))
-	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	w.run(t, new(rebuild).pass)
 	pipelinetest.Must(t, w.rows.BeginChange(t.Context(), w.rows.DB(), w.layout(t), n))
 	w.layout(t)
 }
@@ -101,13 +101,13 @@ func (w *world) tasksRun(t testing.TB) {
 func TestRehome(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Config{})
-	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	w.run(t, new(rebuild).pass)
 	rows := w.population(t, 1200)
 	w.wantTruth(t)
 	for _, n := range []int{64, 16, 3, 4} {
 		w.change(t, n)
 		began := w.now
-		m := &rehome{r: w.Reconciler}
+		m := new(rehome)
 		w.run(t, m.pass)
 		if l := w.layout(t); l.Moved != 0 {
 			t.Errorf("%d rows moved before all processes know the layout", l.Moved)
@@ -180,7 +180,7 @@ func (x killedIndex) Repair(ctx context.Context, repairs []task.Repair) (n int, 
 func TestRehomeSurvivesTheDaemonsDeath(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Config{})
-	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	w.run(t, new(rebuild).pass)
 	rows := w.population(t, 60)
 	store, index := w.store, w.index
 	sizes, round := []int{16, 4}, 0
@@ -191,9 +191,9 @@ func TestRehomeSurvivesTheDaemonsDeath(t *testing.T) {
 			w.change(t, sizes[round%2])
 			round++
 			w.store, w.index = killedStore{store, k}, killedIndex{index, k}
-			m := &rehome{r: w.Reconciler}
+			m := new(rehome)
 			for w.layout(t).Changing() {
-				if _, err := m.pass(t.Context(), w.clock); errors.Is(err, errKilled) {
+				if _, err := w.try(t.Context(), m.pass); errors.Is(err, errKilled) {
 					died = true
 					break
 				} else if err != nil {
@@ -203,14 +203,14 @@ func TestRehomeSurvivesTheDaemonsDeath(t *testing.T) {
 			}
 			w.store, w.index = store, index
 			w.alarms.Store(0) // what the dead one knew
-			next := &rehome{r: w.Reconciler}
+			next := new(rehome)
 			w.moveAll(t, next)
 			w.run(t, next.pass)
 			if w.alarms.Load() == 0 {
 				t.Errorf("killed at write %d, after it: %v: the change is over, and nothing is audited", at, after)
 			}
 			w.wantPlaced(t, rows)
-			w.run(t, (&auditIndex{pace: pace{r: w.Reconciler}}).pass)
+			w.run(t, new(auditIndex).pass)
 			w.wantTruth(t)
 		}
 		if !died {
@@ -226,13 +226,13 @@ func TestRehomeSurvivesTheDaemonsDeath(t *testing.T) {
 func TestLostEndOfAChangeIsAudited(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Config{})
-	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	w.run(t, new(rebuild).pass)
 	w.change(t, 16)
 	store := w.store
 	w.store = killedStore{store, &killer{at: 1, after: true}}
-	m := &rehome{r: w.Reconciler}
+	m := new(rehome)
 	for w.layout(t).Changing() {
-		if _, err := m.pass(t.Context(), w.clock); err != nil && !errors.Is(err, errKilled) {
+		if _, err := w.try(t.Context(), m.pass); err != nil && !errors.Is(err, errKilled) {
 			t.Fatal(err)
 		}
 		w.now = w.now.Add(time.Second)
@@ -250,7 +250,7 @@ func TestLostEndOfAChangeIsAudited(t *testing.T) {
 	over := w.now
 	for _, after := range []time.Duration{auditAfter - time.Minute, auditAfter + time.Minute} {
 		w.now = over.Add(after)
-		w.run(t, (&rehome{r: w.Reconciler}).pass)
+		w.run(t, new(rehome).pass)
 		if n := w.alarms.Load(); n != 2 {
 			t.Errorf("%d alarms after a term that began %v after the change, want one more up to %v", n, after, auditAfter)
 		}
@@ -261,10 +261,10 @@ func TestLostEndOfAChangeIsAudited(t *testing.T) {
 func TestRehomeIsPausedAndCancelled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Config{})
-	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	w.run(t, new(rebuild).pass)
 	rows := w.population(t, 700)
 	w.change(t, 64)
-	m := &rehome{r: w.Reconciler}
+	m := new(rehome)
 	w.run(t, m.pass)
 	w.now = w.now.Add(w.cfg.Settle)
 	w.tasksRun(t)
@@ -298,12 +298,12 @@ func TestRehomeIsPausedAndCancelled(t *testing.T) {
 func TestStaleInsertIsMet(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Config{})
-	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	w.run(t, new(rebuild).pass)
 	w.change(t, 16)
-	w.moveAll(t, &rehome{r: w.Reconciler})
+	w.moveAll(t, new(rehome))
 	for name, sweep := range map[string]func(){
-		"changed":    func() { w.run(t, (&changed{r: w.Reconciler}).pass) },
-		"lookahead":  func() { w.run(t, (&lookahead{r: w.Reconciler}).pass) },
+		"changed":    func() { w.run(t, new(changed).pass) },
+		"lookahead":  func() { w.run(t, new(lookahead).pass) },
 		"audit rows": func() { w.run(t, w.auditRows().pass) },
 	} {
 		stale := pending("stale of "+name, w.now.Sub(base)+30*time.Second)
@@ -328,20 +328,20 @@ func TestStaleInsertIsMet(t *testing.T) {
 func TestLatePutIntoTheOldPlaceIsRemoved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Config{})
-	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	w.run(t, new(rebuild).pass)
 	rows := w.population(t, 97)
 	w.change(t, 64)
 	l := w.layout(t)
 	i := slices.IndexFunc(rows, func(row task.Task) bool { return row.State == task.Pending && l.Misplaced(row) })
 	read := rows[i]
-	m := &rehome{r: w.Reconciler}
+	m := new(rehome)
 	w.run(t, m.pass)
 	w.now = w.now.Add(w.cfg.Settle)
 	w.run(t, m.pass)
 	next := w.save(t, w.moved(t, read, time.Hour)) // saved by its version, which did not move
 	w.put(t, next)                                 // into the shard that the writer has read
 	w.now = w.now.Add(2 * time.Second)
-	w.run(t, (&changed{r: w.Reconciler}).pass)
+	w.run(t, new(changed).pass)
 	w.wantTruth(t)
 	rows[i] = next
 	w.moveAll(t, m)
@@ -353,7 +353,7 @@ func TestLatePutIntoTheOldPlaceIsRemoved(t *testing.T) {
 func TestNewShardsAreCompleteAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Config{})
-	b := &rebuild{r: w.Reconciler}
+	b := new(rebuild)
 	w.run(t, b.pass)
 	w.population(t, 10)
 	pipelinetest.Must(t, w.rows.PollShards(t.Context(), 64))
@@ -383,11 +383,11 @@ func (s countedStore) Pending(ctx context.Context, from, to time.Time, after tas
 func TestRehomeAfterALossOfMemory(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Config{})
-	b := &rebuild{r: w.Reconciler}
+	b := new(rebuild)
 	w.run(t, b.pass)
 	rows := w.population(t, 700)
 	w.change(t, 64)
-	m := &rehome{r: w.Reconciler}
+	m := new(rehome)
 	w.run(t, m.pass)
 	w.now = w.now.Add(w.cfg.Settle)
 	w.tasksRun(t)
@@ -410,12 +410,12 @@ func TestRehomeAfterALossOfMemory(t *testing.T) {
 func TestRehomeIsNoDrift(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Config{})
-	w.run(t, (&rebuild{r: w.Reconciler}).pass)
+	w.run(t, new(rebuild).pass)
 	rows := w.population(t, 1200)
 	w.change(t, 64)
 	alarms := w.alarms.Load()
-	m := &rehome{r: w.Reconciler}
-	ahead, fresh := &lookahead{r: w.Reconciler}, &changed{r: w.Reconciler}
+	m := new(rehome)
+	ahead, fresh := new(lookahead), new(changed)
 	for w.layout(t).Changing() {
 		w.run(t, m.pass)
 		w.run(t, ahead.pass)

@@ -1,6 +1,8 @@
 package reconcile
 
 import (
+	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -9,54 +11,102 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// maxFailedPages bounds the pages in a row that have only tasks of failed shards; then the pass ends.
-const maxFailedPages = 8
-
-// skippedShards are the shards whose Redis node failed during a pass. The pass goes on with the other shards, and
-// returns the failures at its end.
-type skippedShards struct {
-	shards      map[int]error
-	failedPages int // pages in a row with only tasks of failed shards
+// reachable is the index without the shards that have failed since a sweep began: a call that waits for a lost node would
+// delay the other shards' tasks. Its calls leave out the tasks of failed shards, and return the others. The pass that runs the
+// sweep needs to know nothing of it; the failures are its error at the end. It is safe for concurrent use.
+type reachable struct {
+	Index
+	mu     sync.Mutex
+	failed map[int]error // by shard
 }
 
-// collect records the shards in which a call for a page of tasks failed. It returns errors that end the pass.
-func (s *skippedShards) collect(err error, page []task.Task) error {
+// skip records the shards in which a call failed. It returns the error of a call that failed as a whole.
+func (x *reachable) skip(err error) error {
 	failed, partial := task.FailedShards(err)
-	switch {
-	case err != nil && !partial:
+	if !partial {
 		return err
-	case partial && s.shards == nil:
-		s.shards = map[int]error{}
 	}
-	maps.Copy(s.shards, failed)
-	if len(page) == 0 || slices.ContainsFunc(page, func(t task.Task) bool { return !s.has(t) }) {
-		s.failedPages = 0
-		return nil
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.failed == nil {
+		x.failed = map[int]error{}
 	}
-	if s.failedPages++; s.failedPages >= maxFailedPages {
-		return s.err()
-	}
+	maps.Copy(x.failed, failed)
 	return nil
 }
 
-// reachable leaves out the tasks of failed shards: a call that waits for a lost node delays the other shards' tasks.
-func (s *skippedShards) reachable(tasks []task.Task) []task.Task {
-	if len(s.shards) == 0 {
+// skips reports whether the shard has failed.
+func (x *reachable) skips(shard int) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.failed[shard] != nil
+}
+
+// without leaves out the tasks of failed shards.
+func (x *reachable) without(tasks []task.Task) []task.Task {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return outside(tasks, x.failed)
+}
+
+// outside returns the tasks outside some shards.
+func outside(tasks []task.Task, shards map[int]error) []task.Task {
+	if len(shards) == 0 {
 		return tasks
 	}
-	return slices.DeleteFunc(slices.Clone(tasks), s.has)
+	return slices.DeleteFunc(slices.Clone(tasks), func(t task.Task) bool { return shards[t.Shard] != nil })
 }
 
-// err returns the failures of all skipped shards; nil if there are none.
-func (s *skippedShards) err() error {
-	if len(s.shards) == 0 {
+// err names the failed shards; nil if there are none.
+func (x *reachable) err() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.failed) == 0 {
 		return nil
 	}
-	return &task.ShardsError{Shards: s.shards}
+	return &task.ShardsError{Shards: maps.Clone(x.failed)}
 }
 
-// has reports whether the task's shard is skipped.
-func (s *skippedShards) has(t task.Task) bool { return s.shards[t.Shard] != nil }
+// Standings returns the tasks that it has reached, and their standings.
+func (x *reachable) Standings(ctx context.Context, tasks []task.Task) (reached []task.Task, seen []task.Standing, err error) {
+	tasks = x.without(tasks)
+	all, err := x.Index.Standings(ctx, tasks)
+	failed, _ := task.FailedShards(err)
+	if err := x.skip(err); err != nil {
+		return nil, nil, fmt.Errorf("read %d standings: %w", len(tasks), err)
+	}
+	for i, t := range tasks {
+		if failed[t.Shard] == nil {
+			reached, seen = append(reached, t), append(seen, all[i])
+		}
+	}
+	return reached, seen, nil
+}
+
+// Repair returns the tasks that it has reached, and how many of them it has changed.
+func (x *reachable) Repair(ctx context.Context, repairs []task.Repair) (reached []task.Task, changed int, err error) {
+	repairs = slices.DeleteFunc(repairs, func(rep task.Repair) bool { return x.skips(rep.Task.Shard) })
+	changed, err = x.Index.Repair(ctx, repairs)
+	failed, _ := task.FailedShards(err)
+	if err := x.skip(err); err != nil {
+		return nil, changed, fmt.Errorf("repair %d entries: %w", len(repairs), err)
+	}
+	for _, rep := range repairs {
+		reached = append(reached, rep.Task)
+	}
+	return outside(reached, failed), changed, nil
+}
+
+// Fill returns the tasks that it has reached, and those of them whose entries differ.
+func (x *reachable) Fill(ctx context.Context, tasks []task.Task) (reached, otherwise []task.Task, err error) {
+	tasks = x.without(tasks)
+	otherwise, err = x.Index.Fill(ctx, tasks)
+	failed, _ := task.FailedShards(err)
+	if err := x.skip(err); err != nil {
+		return nil, nil, fmt.Errorf("fill %d entries: %w", len(tasks), err)
+	}
+	return outside(tasks, failed), otherwise, nil
+}
 
 // uncomparedShards are shards that failed in earlier passes. Their rows that changed meanwhile are compared once they
 // answer.

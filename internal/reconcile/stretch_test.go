@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -79,10 +78,10 @@ func TestPassesBeginAtTheFloor(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name string
-		pass func(context.Context, clock) (loop.Result, error)
+		pass sweepRun
 		want map[string]int
 	}{
-		{"overdue", (&overdue{r: w.Reconciler}).pass, map[string]int{"default": 2, "paused": 1}}, // the look at paused rows reads both
+		{"overdue", new(overdue).pass, map[string]int{"default": 2, "paused": 1}}, // the look at paused rows reads both
 		{"audit", w.auditRows().pass, map[string]int{"default": 1, "paused": 1}},
 	} {
 		store := w.store
@@ -101,7 +100,7 @@ func TestNewestComeBeforeMillionsThatAreOlder(t *testing.T) {
 	w := newWorld(t, Config{})
 	w.crowd(t, "default", 6000, -time.Hour)
 	lost := w.insert(t, pending("bob", sec(-3)))[0]
-	read, o := w.counted(), &overdue{r: w.Reconciler}
+	read, o := w.counted(), new(overdue)
 	res := w.run(t, o.pass)
 	w.wantStanding(t, "lost and new", lost, both(lost))
 	most := overdueRounds*overduePages*page + 1
@@ -122,7 +121,7 @@ func TestPausedMillionsHideNoLostHint(t *testing.T) {
 	w.crowd(t, "paused", 9000, -time.Hour)
 	w.crowd(t, "paused", 500, sec(-2))
 	fresh, old := w.insert(t, pending("bob", sec(-3)))[0], w.insert(t, pending("eve", sec(-60)))[0]
-	read, o := w.counted(), &overdue{r: w.Reconciler}
+	read, o := w.counted(), new(overdue)
 	w.run(t, o.pass)
 	w.wantStanding(t, "lost and new", fresh, both(fresh))
 	passes := 1
@@ -142,7 +141,7 @@ func TestTurnsAreKeptOverLongLaps(t *testing.T) {
 	w := newWorld(t, Config{})
 	w.crowd(t, "default", 5000, -time.Hour)
 	row := w.insert(t, pending("bob", -time.Hour))[0]
-	o := &overdue{r: w.Reconciler}
+	o := new(overdue)
 	puts := 0
 	for ; w.now.Before(base.Add(240 * time.Second)); w.now = w.now.Add(sec(10)) {
 		w.run(t, o.pass)

@@ -120,23 +120,37 @@ func (h hookIndex) Standings(ctx context.Context, tasks []task.Task) ([]task.Sta
 
 func (w *world) clock() time.Time { return w.now }
 
-// run runs a pass once. The pass must not fail.
-func (w *world) run(t testing.TB, pass func(context.Context, clock) (loop.Result, error)) loop.Result {
+type sweepRun = func(context.Context, *sweep) (loop.Result, error)
+
+// run runs a pass, or a chore, once. It must not fail.
+func (w *world) run(t testing.TB, pass any) loop.Result {
 	t.Helper()
-	res, err := pass(t.Context(), w.clock)
+	res, err := w.try(t.Context(), pass)
 	pipelinetest.Must(t, err)
 	return res
+}
+
+// try is run for what may fail.
+func (w *world) try(ctx context.Context, run any) (loop.Result, error) {
+	p := pass{}
+	switch run := run.(type) {
+	case sweepRun:
+		p.run = run
+	case func(context.Context, clock) (loop.Result, error):
+		p.run = chore(run)
+	}
+	return w.sweep(p, w.clock).runPass(ctx)
 }
 
 // auditRows and auditIndex look at everything, as after an alarm, and at AuditRate a pass.
 func (w *world) auditRows() *auditRows {
 	w.alarm(context.Background(), "tested", 1)
-	return &auditRows{pace: pace{r: w.Reconciler}}
+	return new(auditRows)
 }
 
 func (w *world) auditIndex() *auditIndex {
 	w.alarm(context.Background(), "tested", 1)
-	return &auditIndex{pace: pace{r: w.Reconciler}}
+	return new(auditIndex)
 }
 
 // pending makes a task that is due at a duration after base.
@@ -288,10 +302,9 @@ func (w *world) truth(t testing.TB) map[string]task.Score {
 			all[fmt.Sprintf("%d due %s %s", row.Shard, row.Owner, row.ID)] = task.ScoreOf(row)
 			all[fmt.Sprintf("%d owner %s %s", row.Shard, row.Owner, row.ID)] = task.ScoreOf(row)
 		}
-		if len(rows) < page {
+		if after = behind(rows, page); after.ID.IsZero() {
 			return all
 		}
-		after = behind(rows)
 	}
 }
 

@@ -328,22 +328,22 @@ var guards = []guard{
 	{
 		"a row is read before the index, and moves between the reads",
 		"internal/reconcile/mend.go",
-		`	seen, err := r.index.Standings(ctx, tasks)
-	if err := skipped.collect(err, tasks); err != nil {
-		return nil, nil, fmt.Errorf("read %d standings: %w", len(tasks), err)
+		`	tasks, seen, err := s.index.Standings(ctx, tasks)
+	if err != nil {
+		return nil, nil, err
 	}
-	rows, err := r.rows(ctx, tasks)
+	rows, err := s.rows(ctx, tasks)
 	if err != nil {
 		return nil, nil, err
 	}
 `,
-		`	rows, err := r.rows(ctx, tasks)
+		`	rows, err := s.rows(ctx, tasks)
 	if err != nil {
 		return nil, nil, err
 	}
-	seen, err := r.index.Standings(ctx, tasks)
-	if err := skipped.collect(err, tasks); err != nil {
-		return nil, nil, fmt.Errorf("read %d standings: %w", len(tasks), err)
+	tasks, seen, err := s.index.Standings(ctx, tasks)
+	if err != nil {
+		return nil, nil, err
 	}
 `,
 		"internal/test/protocoltest TestRaces/reconcile-moved-between-reads",
@@ -351,8 +351,8 @@ var guards = []guard{
 	{
 		"a speed-up committed, its put was lost",
 		"internal/reconcile/overdue.go",
-		"if o.r.right(layout, row, seen[i], now, allowAbsent) != seen[i] {",
-		"if false && o.r.right(layout, row, seen[i], now, allowAbsent) != seen[i] {",
+		"if s.right(layout, row, seen[i], allowAbsent) != seen[i] {",
+		"if false && s.right(layout, row, seen[i], allowAbsent) != seen[i] {",
 		"internal/test/protocoltest TestRaces/reconcile-sped-up-never-put",
 	},
 	{
@@ -393,7 +393,7 @@ var guards = []guard{
 	{
 		"a row that is inserted with an old number of shards stays there",
 		"internal/reconcile/mend.go",
-		"	rows, err = r.rehomeStrays(ctx, layout, rows, now)\n",
+		"	rows, err = s.rehomeStrays(ctx, layout, rows)\n",
 		"",
 		"internal/reconcile TestStaleInsertIsMet TestLatePutIntoTheOldPlaceIsRemoved",
 	},

@@ -77,7 +77,7 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 		{architecture, fmt.Sprintf("is ready after %s", joining)},
 		{operating, fmt.Sprintf("is ready after %s", joining)},
 		{operating, fmt.Sprintf("in pages of %s; while tasks run, in pages of %d with sleeps",
-			grouped(source{t, "internal/reconcile/reconcile.go"}.number("page")),
+			grouped(source{t, "internal/reconcile/sweep.go"}.number("page")),
 			source{t, "internal/reconcile/rehome.go"}.number("rehomeSmall"))},
 		{operating, fmt.Sprintf("somebody had locked for %s",
 			source{t, "internal/reconcile/operations.go"}.span(`operationWait\s+= (.+?)\s+//`))},
