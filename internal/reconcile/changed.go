@@ -71,13 +71,11 @@ func (s *sweep) catchUp(ctx context.Context, since map[int]time.Time, to time.Ti
 			continue
 		}
 		ids := s.uncompared.take(shard, at)
-		for len(ids) > 0 {
-			n := min(len(ids), page)
-			if err := s.putIDs(ctx, ids[:n]); err != nil {
-				s.uncompared.putBack(shard, at, ids)
+		for some := range slices.Chunk(ids, page) {
+			if err := s.putIDs(ctx, some); err != nil {
+				s.uncompared.add(shard, at, ids...)
 				return err
 			}
-			ids = ids[n:]
 		}
 	}
 	return nil

@@ -60,7 +60,7 @@ func (r *Reconciler) putRows(ctx context.Context, reason string, rows []task.Tas
 	}
 	for _, row := range rows {
 		if s.index.skips(row.Shard) {
-			r.uncompared.addRow(row)
+			r.uncompared.add(row.Shard, row.UpdatedAt, row.ID)
 		}
 	}
 	return err

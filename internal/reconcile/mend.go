@@ -210,7 +210,8 @@ func (s *sweep) reread(ctx context.Context, tasks []task.Task) (still, moved []t
 	return still, moved, nil
 }
 
-func (s *sweep) rows(ctx context.Context, tasks []task.Task) (map[task.ID]task.Task, error) {
+// rows reads the tasks' rows.
+func (r *Reconciler) rows(ctx context.Context, tasks []task.Task) (map[task.ID]task.Task, error) {
 	if len(tasks) == 0 {
 		return nil, nil
 	}
@@ -218,7 +219,7 @@ func (s *sweep) rows(ctx context.Context, tasks []task.Task) (map[task.ID]task.T
 	for i, t := range tasks {
 		ids[i] = t.ID
 	}
-	rows, err := s.store.Entries(ctx, ids)
+	rows, err := r.store.Entries(ctx, ids)
 	if err != nil {
 		return nil, fmt.Errorf("read %d rows: %w", len(ids), err)
 	}

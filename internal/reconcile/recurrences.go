@@ -62,21 +62,15 @@ func (s *recurrences) mend(ctx context.Context, part []task.Recurrence) error {
 
 // leftBehind returns those of the recurrences that need a task. A task that ended just now may have a next one by now.
 func (s *recurrences) leftBehind(ctx context.Context, rows []task.Recurrence, now clock) ([]task.Recurrence, error) {
-	var ids []task.ID
+	var named []task.Task
 	for _, r := range rows {
 		if !r.Newest.IsZero() {
-			ids = append(ids, r.Newest)
+			named = append(named, task.Task{ID: r.Newest})
 		}
 	}
-	newest := map[task.ID]task.Task{}
-	if len(ids) > 0 {
-		found, err := s.r.store.Entries(ctx, ids)
-		if err != nil {
-			return nil, err
-		}
-		for _, t := range found {
-			newest[t.ID] = t
-		}
+	newest, err := s.r.rows(ctx, named)
+	if err != nil {
+		return nil, err
 	}
 	settled := now().Add(-s.r.cfg.Grace)
 	return slices.DeleteFunc(slices.Clone(rows), func(r task.Recurrence) bool {

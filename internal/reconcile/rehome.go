@@ -211,9 +211,8 @@ func (m *rehome) endLap(ctx context.Context, s *sweep) error {
 //  2. Write the rows' shards. Now the new place is right. The old one still wakes the tasks: it is polled.
 //  3. Put the entries into the new place. A row whose hint may be under way is not put into the due set if it was absent from
 //     the old one.
-//  4. Remove from the old place what step 1 has read.
-//  5. Read the rows once more. If one has changed, or went back, compare both places with it: its own put or drop may have come
-//     before ours.
+//  4. Compare the old places with the rows, which removes the entries there. If a row has changed since step 2, compare its new
+//     place too: its own put or drop may have come before ours.
 //
 // A daemon that dies after step 2 leaves rows without entries: the lookahead puts them before they are due, the last lap in any
 // case. One that dies after step 3 leaves extra entries: an extra hint is harmless, and no list is read there.
@@ -238,40 +237,15 @@ func (s *sweep) rehomeRows(ctx context.Context, l task.Layout, rows []task.Task)
 		return rehomed, err
 	}
 	pending = s.index.without(pending) // an entry that is not in the new place must stay in the old one
-	old := slices.Clone(pending)
-	for i := range old {
-		old[i].Shard = from[old[i].ID]
-	}
-	differing, err := s.dropRehomed(ctx, old, before)
+	differing, err := s.moved(ctx, pending)
 	if err != nil {
 		return rehomed, err
 	}
-	moved, err := s.moved(ctx, pending)
-	if err != nil {
-		return rehomed, err
-	}
-	for _, row := range moved {
-		differing = append(differing, row)
+	for _, row := range pending {
 		row.Shard = from[row.ID]
 		differing = append(differing, row)
 	}
 	return rehomed, s.mendUnlessMoving(ctx, "rehomed", differing, putAlways)
-}
-
-// dropRehomed removes entries from old places, if they are as they were seen, and returns the rows of which some may be otherwise.
-func (s *sweep) dropRehomed(ctx context.Context, old []task.Task, seen map[task.ID]task.Standing) ([]task.Task, error) {
-	var repairs []task.Repair
-	for _, t := range old {
-		if seen[t.ID] != nowhere {
-			repairs = append(repairs, task.Repair{Task: t, Seen: seen[t.ID], Right: nowhere})
-		}
-	}
-	there, n, err := s.index.Repair(ctx, repairs)
-	s.report(ctx, "rehomed", n)
-	if n == len(there) {
-		return nil, err
-	}
-	return there, err
 }
 
 // putRehomed puts rows into their new places, but for those beyond the horizon.
@@ -338,17 +312,7 @@ func (s *sweep) dropElsewhere(ctx context.Context, rows []task.Task) error {
 			}
 		}
 	}
-	elsewhere, seen, err := s.index.Standings(ctx, elsewhere)
-	if err != nil {
-		return err
-	}
-	var extra []task.Task
-	for i, t := range elsewhere {
-		if seen[i] != nowhere {
-			extra = append(extra, t)
-		}
-	}
-	return s.mendUnlessMoving(ctx, "changed", extra, putAlways)
+	return s.mendUnlessMoving(ctx, "changed", elsewhere, putAlways)
 }
 
 // inHand are the rows that were moved to another shard just now: other passes may see them between two steps, which is no

@@ -119,17 +119,20 @@ type uncomparedShards struct {
 
 const maxUncomparedIDs = 100_000 // the sweeps find the rows of further ids
 
-// add records that a shard's rows that changed from a moment on are not compared.
-func (u *uncomparedShards) add(shard int, since time.Time) {
+// add records that a shard's rows that changed from a moment on are not compared, and some rows that compensations named.
+func (u *uncomparedShards) add(shard int, since time.Time, ids ...task.ID) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if before, ok := u.since[shard]; ok && before.Before(since) {
-		return
-	}
 	if u.since == nil {
-		u.since = map[int]time.Time{}
+		u.since, u.ids = map[int]time.Time{}, map[int][]task.ID{}
 	}
-	u.since[shard] = since
+	if before, ok := u.since[shard]; !ok || since.Before(before) {
+		u.since[shard] = since
+	}
+	if u.n < maxUncomparedIDs {
+		u.ids[shard] = append(u.ids[shard], ids...)
+		u.n += len(ids)
+	}
 }
 
 // all returns a copy of since.
@@ -137,21 +140,6 @@ func (u *uncomparedShards) all() map[int]time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return maps.Clone(u.since)
-}
-
-// addRow is add for a row that a compensation named.
-func (u *uncomparedShards) addRow(row task.Task) {
-	u.add(row.Shard, row.UpdatedAt)
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.n >= maxUncomparedIDs {
-		return
-	}
-	if u.ids == nil {
-		u.ids = map[int][]task.ID{}
-	}
-	u.ids[row.Shard] = append(u.ids[row.Shard], row.ID)
-	u.n++
 }
 
 // take removes a shard, unless an earlier moment was added meanwhile, and returns the ids of the rows to be put now.
@@ -165,16 +153,4 @@ func (u *uncomparedShards) take(shard int, since time.Time) []task.ID {
 	delete(u.ids, shard)
 	u.n -= len(ids)
 	return ids
-}
-
-// putBack undoes a take: these ids were not put.
-func (u *uncomparedShards) putBack(shard int, since time.Time, ids []task.ID) {
-	u.add(shard, since)
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.ids == nil {
-		u.ids = map[int][]task.ID{}
-	}
-	u.ids[shard] = append(u.ids[shard], ids...)
-	u.n += len(ids)
 }
