@@ -46,22 +46,18 @@ func (b bounded) Floor(ctx context.Context) (time.Time, error) {
 	return withTimeout(ctx, b.Store.Floor)
 }
 
-// Pending has a timeout, except for the large pages of a rebuild, which take long on a cold disk.
-func (b bounded) Pending(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error) {
-	read := func(ctx context.Context) ([]task.Task, error) { return b.Store.Pending(ctx, from, to, after, limit) }
-	if limit > page {
-		return read(ctx)
-	}
-	return withTimeout(ctx, read)
-}
-
+// PendingExcept has a timeout, except for the large pages of a rebuild, which take long on a cold disk.
 func (b bounded) PendingExcept(
 	ctx context.Context, except []string, from, to time.Time, after task.Cursor, limit int,
 ) (rows []task.Task, next task.Cursor, err error) {
-	rows, err = withTimeout(ctx, func(ctx context.Context) ([]task.Task, error) {
-		var err error
+	read := func(ctx context.Context) ([]task.Task, error) {
 		rows, next, err = b.Store.PendingExcept(ctx, except, from, to, after, limit)
 		return rows, err
-	})
+	}
+	if limit > page {
+		_, err = read(ctx)
+	} else {
+		_, err = withTimeout(ctx, read)
+	}
 	return rows, next, err
 }

@@ -13,9 +13,11 @@ import (
 // deaf is a store that never answers.
 type deaf struct{ Store }
 
-func (deaf) Pending(ctx context.Context, _, _ time.Time, _ task.Cursor, _ int) ([]task.Task, error) {
+func (deaf) PendingExcept(
+	ctx context.Context, _ []string, _, _ time.Time, after task.Cursor, _ int,
+) ([]task.Task, task.Cursor, error) {
 	<-ctx.Done()
-	return nil, ctx.Err()
+	return nil, after, ctx.Err()
 }
 
 // A server was cut off while it read a page. The pass must not wait until the connection counts as lost.
@@ -23,7 +25,7 @@ func TestReadWithoutAnAnswerEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		_, err := bounded{deaf{}}.Pending(t.Context(), began, began, task.Cursor{}, page)
+		_, _, err := bounded{deaf{}}.PendingExcept(t.Context(), nil, began, began, task.Cursor{}, page)
 		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != readTimeout {
 			t.Errorf("ended after %v with %v", took, err)
 		}

@@ -90,8 +90,7 @@ func (s *sweep) compareChanged(
 	compared := map[task.ID]int64{}
 	read := func(ctx context.Context, after task.Cursor) (rows []task.Task, next task.Cursor, err error) {
 		limit := s.page()
-		rows, err = s.store.Changed(ctx, from, to, after, limit)
-		if err == nil && len(rows) == limit {
+		if rows, err = s.store.Changed(ctx, from, to, after, limit); len(rows) == limit {
 			next = task.Cursor{At: rows[limit-1].UpdatedAt, ID: rows[limit-1].ID}
 		}
 		if except != nil {

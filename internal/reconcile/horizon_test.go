@@ -270,13 +270,15 @@ type firstPageStore struct {
 	then *func()
 }
 
-func (s firstPageStore) Pending(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error) {
-	rows, err := s.Store.Pending(ctx, from, to, after, limit)
+func (s firstPageStore) PendingExcept(
+	ctx context.Context, except []string, from, to time.Time, after task.Cursor, limit int,
+) ([]task.Task, task.Cursor, error) {
+	rows, next, err := s.Store.PendingExcept(ctx, except, from, to, after, limit)
 	if then := *s.then; then != nil {
 		*s.then = nil
 		then()
 	}
-	return rows, err
+	return rows, next, err
 }
 
 // A horizon is set while a rebuild puts every row: it goes no farther.
@@ -312,13 +314,15 @@ type secondPageStore struct {
 	then  func()
 }
 
-func (s secondPageStore) Pending(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error) {
+func (s secondPageStore) PendingExcept(
+	ctx context.Context, except []string, from, to time.Time, after task.Cursor, limit int,
+) ([]task.Task, task.Cursor, error) {
 	if from.After(s.w.now.Add(2 * s.w.cfg.Interval)) {
 		if *s.pages++; *s.pages == 2 {
 			s.then()
 		}
 	}
-	return s.Store.Pending(ctx, from, to, after, limit)
+	return s.Store.PendingExcept(ctx, except, from, to, after, limit)
 }
 
 // within makes the horizon ten minutes, and n rows without entries that are due there, two a second from half a minute on.

@@ -96,14 +96,7 @@ func (o *overdue) trackPauses(paused map[string]time.Time, now time.Time) {
 func (o *overdue) goOn(ctx context.Context, s *sweep, l *lap, from, to time.Time, check overdueCheck) error {
 	l.start(check.now, o.last)
 	begins := later(from, l.after.At)
-	except := slices.Sorted(maps.Keys(o.paused))
-	read := func(ctx context.Context, after task.Cursor) ([]task.Task, task.Cursor, error) {
-		rows, next, err := s.store.PendingExcept(ctx, except, from, to, after, page)
-		if next != (task.Cursor{}) {
-			s.looked += page - len(rows) // those of paused queues
-		}
-		return rows, next, err
-	}
+	read := s.pending(from, to, page, slices.Sorted(maps.Keys(o.paused))...)
 	var absent []task.Task
 	_, err := l.pages(ctx, s, read, upTo(overduePages), func(rows []task.Task) error {
 		missing, err := s.mendMisplaced(ctx, rows)

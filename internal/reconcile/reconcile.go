@@ -23,11 +23,10 @@ import (
 type Store interface {
 	// Entries reads the columns that index entries need; missing ids are absent from the answer.
 	Entries(ctx context.Context, ids []task.ID) ([]task.Task, error)
-	Pending(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error)
 	// Floor returns a moment before which no row is pending, as far as is known.
 	Floor(ctx context.Context) (time.Time, error)
-	// PendingExcept is Pending without the rows of some queues. It looks at limit rows and returns where the next page
-	// begins; zero after the last page.
+	// PendingExcept reads pending rows due in [from, to), by (run_at, id), but for the rows of some queues. It looks at limit rows
+	// and returns where the next page begins; zero after the last page.
 	PendingExcept(ctx context.Context, except []string, from, to time.Time, after task.Cursor, limit int) ([]task.Task, task.Cursor, error)
 	Changed(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error)
 	// Purge deletes up to limit finished rows, and reports whether there may be more.
@@ -41,7 +40,7 @@ type Store interface {
 	// RecentLayout returns the layout as it was some seconds ago at most. That is enough to find misplaced rows: Rehome moves none
 	// if the layout has changed since.
 	RecentLayout(ctx context.Context) (task.Layout, error)
-	// DeadPage is Pending for all dead rows.
+	// DeadPage reads dead rows, by (run_at, id).
 	DeadPage(ctx context.Context, after task.Cursor, limit int) ([]task.Task, error)
 	// Rehome moves those of the rows that are misplaced by the layout to their owners' places, and returns them with their new
 	// shards. It leaves rows that a transaction holds. It returns task.ErrLayoutChanged if the layout has changed.

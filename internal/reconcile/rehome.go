@@ -136,9 +136,11 @@ func (m *rehome) pages(ctx context.Context, s *sweep, busy bool) (over bool, err
 	}
 	read := s.pending(time.Time{}, farFuture, size)
 	if m.dead {
-		read = func(ctx context.Context, after task.Cursor) ([]task.Task, task.Cursor, error) {
-			rows, err := s.store.DeadPage(ctx, after, size)
-			return rows, behind(rows, size), err
+		read = func(ctx context.Context, after task.Cursor) (rows []task.Task, next task.Cursor, err error) {
+			if rows, err = s.store.DeadPage(ctx, after, size); len(rows) == size {
+				next = task.Cursor{At: rows[size-1].RunAt, ID: rows[size-1].ID}
+			}
+			return rows, next, err
 		}
 	}
 	var found atomic.Bool

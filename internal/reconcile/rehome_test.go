@@ -374,9 +374,11 @@ type countedStore struct {
 	pages *int
 }
 
-func (s countedStore) Pending(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error) {
+func (s countedStore) PendingExcept(
+	ctx context.Context, except []string, from, to time.Time, after task.Cursor, limit int,
+) ([]task.Task, task.Cursor, error) {
 	*s.pages++
-	return s.Store.Pending(ctx, from, to, after, limit)
+	return s.Store.PendingExcept(ctx, except, from, to, after, limit)
 }
 
 // Redis loses its memory in the middle of a change: the rebuild and the move come to the same end.

@@ -31,23 +31,13 @@ type reader struct {
 	rows map[string]int // by queue
 }
 
-func (r *reader) count(rows []task.Task) {
-	for _, row := range rows {
-		r.rows[row.Queue]++
-	}
-}
-
-func (r *reader) Pending(ctx context.Context, from, to time.Time, after task.Cursor, limit int) ([]task.Task, error) {
-	rows, err := r.Store.Pending(ctx, from, to, after, limit)
-	r.count(rows)
-	return rows, err
-}
-
 func (r *reader) PendingExcept(
 	ctx context.Context, except []string, from, to time.Time, after task.Cursor, limit int,
 ) ([]task.Task, task.Cursor, error) {
 	rows, next, err := r.Store.PendingExcept(ctx, except, from, to, after, limit)
-	r.count(rows)
+	for _, row := range rows {
+		r.rows[row.Queue]++
+	}
 	return rows, next, err
 }
 

@@ -56,21 +56,15 @@ func (w *walk) pages(
 // upTo is enough after n pages.
 func upTo(n int) func(pages int) bool { return func(pages int) bool { return pages >= n } }
 
-// pending reads pages of the pending rows that are due in [from, to).
-func (s *sweep) pending(from, to time.Time, limit int) readPage {
+// pending reads pages of the pending rows that are due in [from, to), but for those of some queues.
+func (s *sweep) pending(from, to time.Time, limit int, except ...string) readPage {
 	return func(ctx context.Context, after task.Cursor) ([]task.Task, task.Cursor, error) {
-		rows, err := s.store.Pending(ctx, from, to, after, limit)
-		return rows, behind(rows, limit), err
+		rows, next, err := s.store.PendingExcept(ctx, except, from, to, after, limit)
+		if next != (task.Cursor{}) {
+			s.looked += limit - len(rows) // those of the other queues
+		}
+		return rows, next, err
 	}
-}
-
-// behind returns where the page after these rows begins, which are in order of their run time; zero if there is none.
-func behind(rows []task.Task, limit int) task.Cursor {
-	if len(rows) < limit {
-		return task.Cursor{}
-	}
-	last := rows[len(rows)-1]
-	return task.Cursor{At: last.RunAt, ID: last.ID}
 }
 
 func later(a, b time.Time) time.Time {
