@@ -16,36 +16,18 @@
 //  4. Read the row once more. If the row has changed, start over: its own put or drop may have come before ours. If a set
 //     had changed, so that nothing was written, start over too: the new entry may be of a version that never commits.
 //
-// The hint of a pending row may be under way if its moment has come or comes soon (underWayUntil). Such a row may be
+// The hint of a pending row may be under way if its moment has come or comes soon (sweep.underWayUntil). Such a row may be
 // absent from the due set, if its entry is in the owner's set. Only the overdue pass, a compensation, or a rebuild puts
 // such a row again. The clock goes on during a pass, so that a long pass doesn't put rows that were published since it
 // began.
 //
 // An entry that lacks a change of the last second is mended, but is no drift: in a burst some entry always lacks one.
 //
-// # The passes, one file each
+// # Passes
 //
-//   - compensate: puts rows whose index write failed, named by a message; wakes the rebuild.
-//   - lookahead: compares rows that are due soon.
-//   - overdue: puts rows again that are past their time and absent from the due set: at once if the queue's backlog shows
-//     that the hint is lost, not while the backlog explains the wait, else at ages that double. It mends entries with
-//     another time.
-//   - changed: compares recently changed rows with both sets, in any state, and once more before they leave the window. It
-//     finds entries of finished tasks in owners' sets.
-//   - rebuild: fills shards without a generation marker, whose memory was lost: near-due rows first, the marker last.
-//   - rehome: moves rows to their owners' places while the number of shards changes.
-//   - horizon: changes in steps how far ahead tasks stand in the index.
-//   - operations: carries out changes of many tasks that services and operators have asked for.
-//   - recurrences: makes the next task of each recurrence that was left behind.
-//   - audit: compares samples of rows and of entries; compares everything once any pass has found drift or a lost hint, or
-//     has another reason. Compensated rows are neither.
-//   - blocked: cancels the tasks, and stops the recurrences, that a transaction has left of an owner blocked within the last hour.
-//   - purge: deletes finished rows past their retention, and history, recurrences and operations of the same age.
-//
-// After a run, most passes sleep at least twice as long as they worked, so that comparing a large table never takes a whole
-// core. The audits sleep ten times as long. So do overdue and changed, for the first seconds of a run and between its pages,
-// while they find nothing to mend: a burst needs the servers for itself. The rebuild doesn't sleep. While tasks run, rehome
-// and operations sleep three times as long as each small page took; else they don't sleep, but for an operation's rate.
+// passes.go lists the passes: what each repairs, how often it runs, and how it sleeps. Each is in the file of its name. A run of a
+// pass is a sweep (sweep.go): it tells the time, sleeps between pages, and leaves out shards that have failed since it began
+// (skipped.go). A pass goes through rows by a walk (walk.go), which keeps its place.
 //
 // Every pass first reads the epoch and stops if a newer daemon leads. Two daemons may overlap, which costs work, never
 // correctness.
