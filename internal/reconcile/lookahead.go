@@ -1,16 +1,12 @@
 package reconcile
 
 import (
-	"cmp"
 	"context"
 	"time"
 
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/pkg/task"
 )
-
-// farPages is how many pages of far rows a pass compares at most; then near rows are compared again.
-const farPages = 100
 
 // lookahead compares rows that are due soon with the index. It compares rows due within the next few passes in each
 // pass, and rows farther off once, when they come within Config.Lookahead or within the horizon. A row that is scheduled
@@ -19,10 +15,9 @@ const farPages = 100
 // The far rows may be millions, as when a term begins with a horizon: one lap over them takes many passes. A lap that has
 // skipped rows of a failing shard is followed by another one over the same rows.
 type lookahead struct {
-	far      walk      // through rows that are not near
-	skips    bool      // the lap has skipped rows
-	seen     time.Time // rows due before this moment were compared
-	farPages int       // 0: farPages
+	far   walk      // through rows that are not near
+	skips bool      // the lap has skipped rows
+	seen  time.Time // rows due before this moment were compared
 }
 
 func (l *lookahead) pass(ctx context.Context, s *sweep) (loop.Result, error) {
@@ -54,7 +49,7 @@ func (l *lookahead) pass(ctx context.Context, s *sweep) (loop.Result, error) {
 // the lap has more rows. Rows that the lap has passed must stand from then on: the changed pass mends those that come later.
 func (l *lookahead) passFar(ctx context.Context, s *sweep, reason string, near, end time.Time) (more bool, err error) {
 	until := s.now().Add(s.cfg.Interval)
-	enough := func(pages int) bool { return pages == cmp.Or(l.farPages, farPages) || !s.now().Before(until) }
+	enough := func(int) bool { return !s.now().Before(until) }
 	over, err := l.far.pages(ctx, s, s.notUnderWay(later(near, l.seen), end), enough, func(rows []task.Task) error {
 		if err := s.mendUnlike(ctx, reason, rows); err != nil {
 			return err

@@ -124,7 +124,7 @@ func (s *sweep) fill(ctx context.Context, reason string, absent []task.Task) ([]
 		return nil, err
 	}
 	s.report(ctx, reason, len(absent)-len(otherwise))
-	moved, err := s.moved(ctx, absent)
+	_, moved, err := s.reread(ctx, absent)
 	return append(otherwise, moved...), err
 }
 
@@ -188,12 +188,6 @@ func (s *sweep) stillMoving(ctx context.Context, tasks []task.Task, done int, be
 // sameRow reports whether a row has not changed between two reads. A row that went to another shard keeps its version.
 func sameRow(a, b task.Task) bool { return a.Version == b.Version && a.Shard == b.Shard }
 
-// moved returns the tasks whose rows are no longer at the tasks' versions, or no longer in their shards.
-func (s *sweep) moved(ctx context.Context, tasks []task.Task) ([]task.Task, error) {
-	_, moved, err := s.reread(ctx, tasks)
-	return moved, err
-}
-
 // reread separates the tasks whose rows are still at the tasks' versions and in their shards from the others.
 func (s *sweep) reread(ctx context.Context, tasks []task.Task) (still, moved []task.Task, err error) {
 	after, err := s.rows(ctx, tasks)
@@ -243,9 +237,13 @@ func (s *sweep) recordDrift(ctx context.Context, reason string, l task.Layout, r
 
 // recordMissing counts rows that a sweep is about to put, and raises the alarm.
 func (s *sweep) recordMissing(ctx context.Context, reason string, rows []task.Task) {
-	s.alarm(ctx, reason, s.metrics.countMissing(slices.DeleteFunc(slices.Clone(rows), func(row task.Task) bool {
-		return s.changedLately(row) || s.inHand.has(row.ID)
-	})))
+	var missing []task.Repair
+	for _, row := range rows {
+		if !s.changedLately(row) && !s.inHand.has(row.ID) {
+			missing = append(missing, task.Repair{Task: row, Seen: nowhere})
+		}
+	}
+	s.alarm(ctx, reason, s.metrics.countDrift(missing))
 }
 
 // changedLately reports whether the row's writer may still be about to put it: in a burst this is true of some row at any

@@ -93,14 +93,6 @@ func (m *metrics) countDrift(repairs []task.Repair) int {
 	return len(repairs)
 }
 
-// countMissing counts rows that a sweep is about to put, and returns their number.
-func (m *metrics) countMissing(rows []task.Task) int {
-	for _, row := range rows {
-		m.drift.WithLabelValues(m.kind(row.Kind), driftMissing).Inc()
-	}
-	return len(rows)
-}
-
 // kind returns the label of a kind: its name for the first maxKinds kinds.
 func (m *metrics) kind(name string) string {
 	if _, known := m.kinds.Load(name); known {

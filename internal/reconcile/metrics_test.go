@@ -70,7 +70,7 @@ func TestKindsOfDriftAreBounded(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	m := newMetrics(registry)
 	for i := range 3 * maxKinds {
-		m.countMissing([]task.Task{{Kind: "k" + strconv.Itoa(i%(2*maxKinds))}})
+		m.countDrift([]task.Repair{{Task: task.Task{Kind: "k" + strconv.Itoa(i%(2*maxKinds))}, Seen: nowhere}})
 	}
 	got := drift(t, registry)
 	if len(got) != maxKinds+1 || got["k0 missing"] != 2 || got["other missing"] != maxKinds {

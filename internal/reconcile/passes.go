@@ -140,5 +140,5 @@ func (r *Reconciler) runOnce(ctx context.Context, p pass, epoch int64, term Term
 	if err != nil {
 		err = fmt.Errorf("reconcile %s: %w", p.name, err)
 	}
-	return res, s.sleepBehind(), err
+	return res, s.sleepAfter(s.began, maxExtraSleep), err
 }

@@ -239,7 +239,7 @@ func (s *sweep) rehomeRows(ctx context.Context, l task.Layout, rows []task.Task)
 		return rehomed, err
 	}
 	pending = s.index.without(pending) // an entry that is not in the new place must stay in the old one
-	differing, err := s.moved(ctx, pending)
+	_, differing, err := s.reread(ctx, pending)
 	if err != nil {
 		return rehomed, err
 	}
@@ -275,7 +275,7 @@ func (s *sweep) putRehomed(ctx context.Context, l task.Layout, rows []task.Task,
 
 // rehomeStrays moves misplaced rows that a sweep has met, unless the number of shards is changing: then it is the pass's work.
 // A transaction that was open for long, and a program that knows an old number of shards, insert such rows at any time.
-// rehomeStrays returns all rows, the moved ones with their new shards.
+// rehomeStrays returns the rows that it has not moved.
 func (s *sweep) rehomeStrays(ctx context.Context, l task.Layout, rows []task.Task) ([]task.Task, error) {
 	if l.Changing() || !slices.ContainsFunc(rows, l.Misplaced) {
 		return rows, nil
@@ -285,17 +285,11 @@ func (s *sweep) rehomeStrays(ctx context.Context, l task.Layout, rows []task.Tas
 	if errors.Is(err, task.ErrLayoutChanged) {
 		return rows, nil
 	}
-	byID := make(map[task.ID]task.Task, len(rehomed))
+	moved := map[task.ID]bool{}
 	for _, row := range rehomed {
-		byID[row.ID] = row
+		moved[row.ID] = true
 	}
-	rows = slices.Clone(rows)
-	for i, row := range rows {
-		if now, ok := byID[row.ID]; ok {
-			rows[i] = now
-		}
-	}
-	return rows, err
+	return slices.DeleteFunc(slices.Clone(rows), func(row task.Task) bool { return moved[row.ID] }), err
 }
 
 // dropElsewhere removes entries of changed rows from places where the rows do not stand, while the number of shards changes:

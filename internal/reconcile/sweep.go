@@ -43,14 +43,10 @@ type sweep struct {
 }
 
 func (r *Reconciler) sweep(p pass, now clock) *sweep {
-	s := &sweep{
+	return &sweep{
 		Reconciler: r, index: &reachable{Index: r.index}, now: now, pass: p,
-		began: time.Now(), alarmed: r.alarms.Load(), woke: time.Now(),
+		began: time.Now(), alarmed: r.alarms.Load(), extra: maxExtraSleep, woke: time.Now(),
 	}
-	if p.sleep == longer {
-		s.extra = maxExtraSleep
-	}
-	return s
 }
 
 // runPass runs the pass. The shards that it has skipped are its error, if it has no other.
@@ -102,34 +98,26 @@ func (s *sweep) wait(ctx context.Context) error {
 		loop.Sleep(ctx, yieldInterval)
 	}
 	if s.calm() && (s.sleep == byRows || s.sleep == longer) {
-		d := sleepAfter(s.lookedFor(s.woke), s.extra)
+		d := s.sleepAfter(s.woke, s.extra)
 		loop.Sleep(ctx, d)
 		s.woke, s.looked, s.extra = time.Now(), 0, s.extra-d
 	}
 	return ctx.Err()
 }
 
-// lookedFor returns for how long the sweep has looked at rows since its last sleep, if it has worked since a moment.
-func (s *sweep) lookedFor(since time.Time) time.Duration {
-	return min(time.Since(since), time.Duration(s.looked)*lookCost)
-}
-
-// sleepAfter returns how long to sleep after work that found nothing to mend; extra bounds the longer sleep.
-func sleepAfter(worked, extra time.Duration) time.Duration {
-	return max(sleepShare*worked, min(idleShare*worked, extra))
-}
-
-// sleepBehind returns how long the pass sleeps after the sweep.
-func (s *sweep) sleepBehind() time.Duration {
+// sleepAfter returns how long to sleep after the work since a moment; extra bounds the longer sleep.
+func (s *sweep) sleepAfter(since time.Time, extra time.Duration) time.Duration {
+	worked := time.Since(since)
+	looked := min(worked, time.Duration(s.looked)*lookCost)
 	switch {
 	case s.sleep == never:
 		return 0
 	case s.sleep == idly:
-		return idleShare * time.Since(s.began)
+		return idleShare * worked
 	case s.sleep == byTime:
-		return sleepShare * time.Since(s.began)
+		return sleepShare * worked
 	case s.sleep == longer && s.calm():
-		return sleepAfter(s.lookedFor(s.began), maxExtraSleep)
+		return max(sleepShare*looked, min(idleShare*looked, extra))
 	}
-	return sleepShare * s.lookedFor(s.began)
+	return sleepShare * looked
 }
