@@ -10,9 +10,11 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// repairs are the passes that compare rows and entries. A pass is in the file of its name, which is also the name of its loop in
-// logs and metrics. One more repair has no interval: compensate reads messages, and puts the rows that they name.
-func (r *Reconciler) repairs() []pass {
+// sweeps are the passes that compare rows and entries. A pass is in the file of its name, which is also the name of its loop in
+// logs and metrics.
+//
+// One more has no interval: compensate reads messages, and puts the rows that they name, which is no drift.
+func (r *Reconciler) sweeps() []pass {
 	return []pass{
 		// puts rows that are due soon, or come within the horizon
 		{name: "lookahead", interval: r.cfg.Interval, sleep: byRows, run: new(lookahead).pass},
@@ -49,7 +51,7 @@ func (r *Reconciler) chores() []pass {
 	}
 }
 
-func (r *Reconciler) passes() []pass { return slices.Concat(r.repairs(), r.chores()) }
+func (r *Reconciler) passes() []pass { return slices.Concat(r.sweeps(), r.chores()) }
 
 // pass is one repeating job of a term.
 type pass struct {
