@@ -86,7 +86,7 @@ func (s *sweep) catchUp(ctx context.Context, since map[int]time.Time, to time.Ti
 func (s *sweep) compareChanged(
 	ctx context.Context, reason string, from, to time.Time, before map[task.ID]int64, except func(row task.Task) bool,
 ) (map[task.ID]int64, error) {
-	leaving, next := to.Add(-s.cfg.Longest-windowMargin/2), to.Add(-s.cfg.Longest-windowMargin)
+	leaving, kept := to.Add(-s.cfg.Longest-windowMargin/2), to.Add(-s.cfg.Longest-windowMargin)
 	compared := map[task.ID]int64{}
 	read := func(ctx context.Context, after task.Cursor) (rows []task.Task, next task.Cursor, err error) {
 		limit := s.page()
@@ -109,7 +109,7 @@ func (s *sweep) compareChanged(
 			return err
 		}
 		for _, row := range s.index.without(rows) {
-			if !row.UpdatedAt.Before(next) {
+			if !row.UpdatedAt.Before(kept) {
 				compared[row.ID] = row.Version
 			}
 		}
