@@ -117,29 +117,13 @@ func TestPassesGoOnWithoutAFailingShard(t *testing.T) {
 	const failing = 1
 	for name, c := range map[string]struct {
 		due  time.Duration
-		pass func(w *world) func(context.Context) error
+		pass sweepRun
 	}{
-		"lookahead": {sec(30), func(w *world) func(context.Context) error {
-			p := new(lookahead)
-			return func(ctx context.Context) error { _, err := w.try(ctx, p.pass); return err }
-		}},
-		"overdue": {-time.Hour, func(w *world) func(context.Context) error {
-			return func(ctx context.Context) error {
-				_, err := w.try(ctx, (&overdue{last: base.Add(-time.Hour)}).pass)
-				return err
-			}
-		}},
-		"rebuild": {time.Hour, func(w *world) func(context.Context) error {
-			p := new(rebuild)
-			return func(ctx context.Context) error { _, err := w.try(ctx, p.pass); return err }
-		}},
-		"audit rows": {time.Hour, func(w *world) func(context.Context) error {
-			return func(ctx context.Context) error { _, err := w.try(ctx, w.auditRows().pass); return err }
-		}},
-		"changed": {time.Hour, func(w *world) func(context.Context) error {
-			p := new(changed)
-			return func(ctx context.Context) error { _, err := w.try(ctx, p.pass); return err }
-		}},
+		"lookahead":  {sec(30), new(lookahead).pass},
+		"overdue":    {-time.Hour, (&overdue{last: base.Add(-time.Hour)}).pass},
+		"rebuild":    {time.Hour, new(rebuild).pass},
+		"audit rows": {time.Hour, new(auditRows).pass},
+		"changed":    {time.Hour, new(changed).pass},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -159,8 +143,7 @@ func TestPassesGoOnWithoutAFailingShard(t *testing.T) {
 				}
 				w.now = base
 			}
-			pass := c.pass(w)
-			err := pass(t.Context())
+			_, err := w.try(t.Context(), c.pass)
 			if failed, ok := task.FailedShards(err); !ok || len(failed) != 1 || !errors.Is(failed[failing], errTorn) {
 				t.Errorf("the pass ended with %v, want it to name shard %d", err, failing)
 			}
@@ -176,7 +159,7 @@ func TestPassesGoOnWithoutAFailingShard(t *testing.T) {
 			}
 			on = false
 			for range 2 {
-				pipelinetest.Must(t, pass(t.Context()))
+				w.run(t, c.pass)
 			}
 			for _, row := range rows {
 				w.wantStanding(t, fmt.Sprint("healed shard ", row.Shard), row, both(row))
