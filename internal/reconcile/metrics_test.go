@@ -94,6 +94,9 @@ func TestEachPassIsWatched(t *testing.T) {
 		if !strings.Contains(string(runbook), "`"+p.name+"`") {
 			t.Errorf("the runbook does not name %s", p.name)
 		}
+		if _, err := os.Stat(strings.ReplaceAll(p.name, " ", "_") + ".go"); err != nil {
+			t.Errorf("no file has the name of the pass %s: %v", p.name, err)
+		}
 	}
 	slices.Sort(watched)
 	slices.Sort(passes)
