@@ -13,8 +13,7 @@ import (
 
 const (
 	maxExplainedAge = 10 * time.Minute // no backlog explains why an older row is overdue
-	overduePages    = 2                // read between two looks at the backlog
-	overdueRounds   = 2                // of a pass; each looks at some of the newest rows and at some older ones
+	overduePages    = 4                // of each lap that a pass reads, before it looks at the backlog
 	newestTime      = 30 * time.Second // after its grace, in which a row counts among the newest
 	freshLag        = time.Second      // under steady load, the oldest unread hint of a partition may have this age
 	lostSteps       = 16               // tries of a row for each doubling of its age, if its hint is lost
@@ -58,24 +57,16 @@ func (o *overdue) pass(ctx context.Context, s *sweep) (loop.Result, error) {
 	if err := o.mendPaused(ctx, s, floor, to); err != nil {
 		return loop.Result{}, err
 	}
-	more := true
-	for round := 0; more && round < overdueRounds; round++ {
-		if o.newest.underWay() || !o.older.underWay() || !began.Before(o.newest.began.Add(s.cfg.Interval)) {
-			if err := o.goOn(ctx, s, &o.newest, from, to, check); err != nil {
-				return loop.Result{}, err
-			}
-		}
-		if err := o.goOn(ctx, s, &o.older, floor, from, check); err != nil {
+	if o.newest.underWay() || !o.older.underWay() || !began.Before(o.newest.began.Add(s.cfg.Interval)) {
+		if err := o.goOn(ctx, s, &o.newest, from, to, check); err != nil {
 			return loop.Result{}, err
 		}
-		if more = o.newest.underWay() || o.older.underWay(); more {
-			if err := s.wait(ctx); err != nil {
-				return loop.Result{}, err
-			}
-		}
+	}
+	if err := o.goOn(ctx, s, &o.older, floor, from, check); err != nil {
+		return loop.Result{}, err
 	}
 	o.last = began
-	return loop.Result{More: more}, nil
+	return loop.Result{More: o.newest.underWay() || o.older.underWay()}, nil
 }
 
 // trackPauses records which queues are paused now, and which were resumed since the previous pass.

@@ -260,7 +260,7 @@ func TestCalmPassesRestBetweenTheirPages(t *testing.T) {
 	}
 	w.now = was
 
-	late := make([]task.Task, overduePages*page+1)
+	late := make([]task.Task, page+1)
 	for i := range late {
 		late[i] = pending("bob", -time.Minute)
 	}

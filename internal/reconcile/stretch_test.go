@@ -93,7 +93,7 @@ func TestNewestComeBeforeMillionsThatAreOlder(t *testing.T) {
 	read, o := w.counted(), new(overdue)
 	res := w.run(t, o.pass)
 	w.wantStanding(t, "lost and new", lost, both(lost))
-	most := overdueRounds*overduePages*page + 1
+	most := overduePages*page + 1
 	if n := read.rows["default"]; n > most || !res.More {
 		t.Errorf("the pass read %d rows, then %+v; want at most %d, and the others at once", n, res, most)
 	}
