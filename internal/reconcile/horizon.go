@@ -49,7 +49,10 @@ func (h *horizon) pass(ctx context.Context, s *sweep) (loop.Result, error) {
 	}
 	want := s.cfg.Horizon
 	if l.Horizon == want && l.Partial == (want > 0) {
-		h.audit(s, l)
+		if l.Horizon > 0 && !h.audited { // what was put before this term may be beyond the horizon
+			h.audited = true
+			s.auditAll()
+		}
 		return loop.Result{}, nil
 	}
 	if h.since.IsZero() || h.layout.Horizon != l.Horizon || h.layout.Partial != l.Partial {
@@ -65,15 +68,6 @@ func (h *horizon) pass(ctx context.Context, s *sweep) (loop.Result, error) {
 		return loop.Result{}, s.setHorizon(ctx, l, want, true)
 	default:
 		return h.fill(ctx, s, l)
-	}
-}
-
-// audit makes the audit look at the whole index, once in each term: what was put before may be beyond the horizon.
-func (h *horizon) audit(s *sweep, l task.Layout) {
-	if l.Horizon > 0 && !h.audited {
-		h.audited = true
-		s.alarms.Add(1)
-		loop.Rouse(s.wakeIndex)
 	}
 }
 
