@@ -99,7 +99,7 @@ func (c *candidate) lead(ctx context.Context) {
 		return
 	}
 	for {
-		switch c.holdPlace(ctx) {
+		switch c.watchTerm(ctx) {
 		case endStopped:
 			return
 		case endLost:

@@ -120,10 +120,10 @@ func TestMembersGetEqualShares(t *testing.T) {
 // A rate that was an hour's is not waited for when it is raised, nor after the clock was set back.
 func TestLeasedFarAheadIsForgotten(t *testing.T) {
 	t.Parallel()
-	_, pace := limit.Next(task.Rate{Calls: 1, Per: time.Hour}, limit.Pace{}, t0, 1)
+	_, account := limit.Next(task.Rate{Calls: 1, Per: time.Hour}, limit.Account{}, t0, 1)
 	raised := task.Rate{Calls: 100, Per: time.Second}
-	_, pace = limit.Next(raised, pace, t0, 1)
-	if ahead := pace.Leased.Sub(t0); ahead > time.Second {
+	_, account = limit.Next(raised, account, t0, 1)
+	if ahead := account.Leased.Sub(t0); ahead > time.Second {
 		t.Errorf("slots of %v are leased for %v ahead", raised, ahead)
 	}
 }
@@ -186,7 +186,7 @@ func TestNoSlots(t *testing.T) {
 		t.Fatalf("the first worker gets %+v", g)
 	}
 	same, g := st.Grant(ask, t0.Add(900*time.Millisecond))
-	next := st.Pace.Leased.Add(-500 * time.Millisecond)
+	next := st.Account.Leased.Add(-500 * time.Millisecond)
 	if g.Slots.N != 0 || !g.SlotsAt.Equal(next) || !same.Same(st) {
 		t.Errorf("the second worker gets %+v, want to ask again at %v", g, next)
 	}
@@ -316,9 +316,9 @@ func TestSlotsAfterTheClockWasSetBack(t *testing.T) {
 	t.Parallel()
 	rate := task.Rate{Calls: 100, Per: time.Second}
 	var s limit.Slots
-	lease, pace := limit.Next(rate, limit.Pace{}, t0, 1)
+	lease, account := limit.Next(rate, limit.Account{}, t0, 1)
 	for s.Add(lease); lease.N > 0; s.Add(lease) {
-		lease, pace = limit.Next(rate, pace, t0, 1)
+		lease, account = limit.Next(rate, account, t0, 1)
 	}
 	if s.Ready(t0); s.Len() < 50 {
 		t.Errorf("%d slots are left of those that come soon", s.Len())

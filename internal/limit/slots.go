@@ -42,31 +42,31 @@ func (l Lease) ready(now time.Time) int {
 // each for the slots after the one before; a worker that asks alone gets all. An empty lease means that slots are leased far
 // enough ahead. Slots that nobody leased in their time, as in a stall, are made good by shorter steps. A moment that is beyond
 // what the rate can have leased is of another rate, or of a clock that was set back.
-func Next(rate task.Rate, p Pace, now time.Time, members int) (Lease, Pace) {
-	if earliest := now.Add(-tardy); p.Leased.Before(earliest) {
-		p.Owed = min(maxOwed, p.Owed+min(maxOwed, earliest.Sub(p.Leased)))
-		p.Leased = earliest
+func Next(rate task.Rate, a Account, now time.Time, members int) (Lease, Account) {
+	if earliest := now.Add(-tardy); a.Leased.Before(earliest) {
+		a.Owed = min(maxOwed, a.Owed+min(maxOwed, earliest.Sub(a.Leased)))
+		a.Leased = earliest
 	}
-	if latest := now.Add(ahead + rate.Span(max(1, rate.In(quantum)))); p.Leased.After(latest) {
-		p.Leased = latest
+	if latest := now.Add(ahead + rate.Span(max(1, rate.In(quantum)))); a.Leased.After(latest) {
+		a.Leased = latest
 	}
-	if p.Leased.After(now.Add(ahead)) {
-		return Lease{}, p
+	if a.Leased.After(now.Add(ahead)) {
+		return Lease{}, a
 	}
 	step := rate.Span(1)
-	n := max(Lot(rate, members), rate.In(now.Add(prefetch).Sub(p.Leased)))
-	if made := time.Duration(n) * (step - shorter(step)); p.Owed >= made && p.Owed > 0 {
-		step, p.Owed = shorter(step), p.Owed-made
+	n := max(Lot(rate, members), rate.In(now.Add(prefetch).Sub(a.Leased)))
+	if made := time.Duration(n) * (step - shorter(step)); a.Owed >= made && a.Owed > 0 {
+		step, a.Owed = shorter(step), a.Owed-made
 	}
-	l := Lease{From: p.Leased, Step: step, N: n}
-	p.Leased = l.slot(n)
-	return l, p
+	l := Lease{From: a.Leased, Step: step, N: n}
+	a.Leased = l.slot(n)
+	return l, a
 }
 
 func shorter(step time.Duration) time.Duration { return time.Duration(float64(step) / faster) }
 
-// Pace is how far a rate is leased.
-type Pace struct {
+// Account says how far a rate is leased.
+type Account struct {
 	Leased time.Time     // slots up to this moment are leased
 	Owed   time.Duration // the time of slots that nobody has leased, and that are still to be made good
 }

@@ -13,7 +13,7 @@ type State struct {
 	Rate        *task.Rate // an operator's; nil: as configured
 	Concurrency *int       // an operator's; nil: as configured
 	Version     int64      // of the row; 0: there is none yet
-	Pace        Pace       // of the rate
+	Account     Account    // of the rate
 	Holders     []Holder   // those that have permits, or want some
 	LimitedAt   time.Time  // when a worker last told that due tasks wait for the limit
 	Damaged     error      // why the row can't be read: then nothing else of it counts; nil: it can
@@ -41,7 +41,7 @@ func (s State) Limited(now time.Time) bool { return now.Sub(s.LimitedAt).Abs() <
 
 // Same reports whether the workers share the same in both states.
 func (s State) Same(other State) bool {
-	return s.Pace == other.Pace && s.LimitedAt.Equal(other.LimitedAt) && slices.Equal(s.Holders, other.Holders)
+	return s.Account == other.Account && s.LimitedAt.Equal(other.LimitedAt) && slices.Equal(s.Holders, other.Holders)
 }
 
 // Ask is what a worker asks for.
@@ -71,11 +71,11 @@ func (s State) Grant(a Ask, now time.Time) (State, Grant) {
 		s.LimitedAt = now
 	}
 	if a.Limit.Rate != (task.Rate{}) && a.Slots {
-		s.Pace.Owed = min(maxOwed, s.Pace.Owed+a.Limit.Rate.Span(a.Lost))
-		g.Slots, s.Pace = Next(a.Limit.Rate, s.Pace, now, a.Members)
+		s.Account.Owed = min(maxOwed, s.Account.Owed+a.Limit.Rate.Span(a.Lost))
+		g.Slots, s.Account = Next(a.Limit.Rate, s.Account, now, a.Members)
 		switch g.Slots.N {
 		case 0:
-			g.SlotsAt = s.Pace.Leased.Add(-ahead)
+			g.SlotsAt = s.Account.Leased.Add(-ahead)
 		case 1: // lots are small: there may be more workers than slots, and whoever has just used one must not always ask first
 			g.SlotsAt = g.Slots.From
 		}

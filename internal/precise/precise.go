@@ -6,15 +6,15 @@ package precise
 import "time"
 
 // Sleeper sleeps for one goroutine at a time. Close frees its descriptor. A nil Sleeper sleeps by Go's timers.
-type Sleeper struct{ alarm *alarm }
+type Sleeper struct{ timer *kernelTimer }
 
 // New makes a sleeper. It sleeps by Go's timers on systems without kernel timers.
 func New() *Sleeper {
-	a, err := newAlarm()
+	t, err := newKernelTimer()
 	if err != nil {
 		return &Sleeper{}
 	}
-	return &Sleeper{alarm: a}
+	return &Sleeper{timer: t}
 }
 
 // Sleep returns after d.
@@ -23,15 +23,15 @@ func (s *Sleeper) Sleep(d time.Duration) {
 		return
 	}
 	began := time.Now()
-	if s != nil && s.alarm != nil {
-		_ = s.alarm.wait(d) // after an error Go's timer sleeps the remaining time
+	if s != nil && s.timer != nil {
+		_ = s.timer.wait(d) // after an error Go's timer sleeps the remaining time
 	}
 	time.Sleep(d - time.Since(began))
 }
 
 // Close frees the kernel timer.
 func (s *Sleeper) Close() {
-	if s.alarm != nil {
-		_ = s.alarm.close() // nothing was written to it
+	if s.timer != nil {
+		_ = s.timer.close() // nothing was written to it
 	}
 }

@@ -25,15 +25,15 @@ func TestSleepIsNeverShort(t *testing.T) {
 	}
 }
 
-func TestLinuxHasAlarms(t *testing.T) {
+func TestLinuxHasKernelTimers(t *testing.T) {
 	t.Parallel()
 	s := New()
 	defer s.Close()
-	if got, want := s.alarm != nil, runtime.GOOS == "linux"; got != want {
-		t.Fatalf("an alarm on %s: %v, want %v", runtime.GOOS, got, want)
+	if got, want := s.timer != nil, runtime.GOOS == "linux"; got != want {
+		t.Fatalf("a kernel timer on %s: %v, want %v", runtime.GOOS, got, want)
 	}
-	if s.alarm != nil {
-		if err := s.alarm.wait(time.Microsecond); err != nil {
+	if s.timer != nil {
+		if err := s.timer.wait(time.Microsecond); err != nil {
 			t.Error(err)
 		}
 	}
@@ -41,9 +41,9 @@ func TestLinuxHasAlarms(t *testing.T) {
 
 // BenchmarkSleep shows by how much sleeps of a millisecond and less are too long.
 func BenchmarkSleep(b *testing.B) {
-	alarmed := New()
-	defer alarmed.Close()
-	for name, s := range map[string]*Sleeper{"alarm": alarmed, "timer": nil} {
+	kernel := New()
+	defer kernel.Close()
+	for name, s := range map[string]*Sleeper{"kernel": kernel, "Go": nil} {
 		b.Run(name, func(b *testing.B) {
 			var late time.Duration
 			n := 0

@@ -52,7 +52,7 @@ func (s *Store) SaveLimit(ctx context.Context, st limit.State) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("encode holders: %w", err)
 	}
-	leased, owed, limited := usOrZero(st.Pace.Leased), st.Pace.Owed.Microseconds(), msOrZero(st.LimitedAt)
+	leased, owed, limited := usOrZero(st.Account.Leased), st.Account.Owed.Microseconds(), msOrZero(st.LimitedAt)
 	var r sql.Result
 	if st.Version == 0 {
 		r, err = s.db.ExecContext(ctx, "INSERT INTO duetime_limits (queue, leased_us, owed_us, holders, limited_at) VALUES (?, ?, ?, ?, ?)"+
@@ -114,7 +114,7 @@ func (r *limitRow) dest() []any {
 
 func (r *limitRow) state() (limit.State, error) {
 	st := limit.State{Queue: r.queue, Version: r.version, LimitedAt: fromMs(r.limited)}
-	st.Pace = limit.Pace{Leased: time.UnixMicro(r.leased).UTC(), Owed: time.Duration(r.owed) * time.Microsecond}
+	st.Account = limit.Account{Leased: time.UnixMicro(r.leased).UTC(), Owed: time.Duration(r.owed) * time.Microsecond}
 	if r.rate.Valid {
 		st.Rate = new(task.Rate)
 		if err := st.Rate.UnmarshalText([]byte(r.rate.String)); err != nil {

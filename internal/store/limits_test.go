@@ -19,7 +19,7 @@ func limits(t *testing.T, s *store.Store) {
 	if st.Version != 0 || st.Queue != "mails" {
 		t.Fatalf("a queue without a row: %+v", st)
 	}
-	st.Pace, st.LimitedAt = limit.Pace{Leased: t0.Add(1234 * time.Microsecond), Owed: 5 * time.Millisecond}, t0
+	st.Account, st.LimitedAt = limit.Account{Leased: t0.Add(1234 * time.Microsecond), Owed: 5 * time.Millisecond}, t0
 	st.Holders = []limit.Holder{{Name: "a", Permits: 2, Wanted: 3, Since: t0, Until: t0.Add(time.Second)}}
 	save := func(st limit.State, want bool) {
 		t.Helper()
@@ -61,7 +61,7 @@ func limits(t *testing.T, s *store.Store) {
 	must(t, s.SetConcurrency(ctx, s.DB(), "mails", nil))
 	read, err = s.Limit(ctx, "mails")
 	must(t, err)
-	if got := read.Limit(configured); got != configured || read.Pace.Leased.IsZero() {
+	if got := read.Limit(configured); got != configured || read.Account.Leased.IsZero() {
 		t.Errorf("as configured: %+v of %+v", got, read)
 	}
 

@@ -16,8 +16,8 @@ const (
 	endReturned               // the function returned during its term
 )
 
-// holdPlace watches the running term and its place until either ends.
-func (c *candidate) holdPlace(ctx context.Context) ending {
+// watchTerm watches the running term and its place until either ends.
+func (c *candidate) watchTerm(ctx context.Context) ending {
 	t := c.term
 	ctx, cancel := context.WithCancel(ctx)
 	lost := make(chan struct{})

@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// alarm is a kernel timer that is read like a file: it wakes the runtime as an answer on a connection does.
-type alarm struct {
+// kernelTimer is one that is read like a file: it wakes the runtime as an answer on a connection does.
+type kernelTimer struct {
 	file *os.File
 	raw  syscall.RawConn
 }
 
-func newAlarm() (*alarm, error) {
+func newKernelTimer() (*kernelTimer, error) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("make a timer: %w", err)
@@ -27,20 +27,20 @@ func newAlarm() (*alarm, error) {
 		_ = file.Close() // the caller gets the first error
 		return nil, fmt.Errorf("make a timer: %w", err)
 	}
-	return &alarm{file, raw}, nil
+	return &kernelTimer{file, raw}, nil
 }
 
 // wait returns after d, which must be positive, or at once with an error.
-func (a *alarm) wait(d time.Duration) error {
+func (t *kernelTimer) wait(d time.Duration) error {
 	once := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}
 	var set error
-	err := a.raw.Control(func(fd uintptr) { set = unix.TimerfdSettime(int(fd), 0, &once, nil) })
+	err := t.raw.Control(func(fd uintptr) { set = unix.TimerfdSettime(int(fd), 0, &once, nil) })
 	if err != nil || set != nil {
 		return errors.Join(err, set)
 	}
 	var expirations [8]byte
-	_, err = a.file.Read(expirations[:])
+	_, err = t.file.Read(expirations[:])
 	return err
 }
 
-func (a *alarm) close() error { return a.file.Close() }
+func (t *kernelTimer) close() error { return t.file.Close() }
