@@ -14,7 +14,7 @@ const (
 	rebuildInterval = time.Second            // between two requests for a shard's rebuild
 	probeTimeout    = 500 * time.Millisecond // of a message on the compensation topic, which the shard waits for
 	maxAckDelay     = 100 * time.Millisecond // until published entries are acknowledged, if there is no beat
-	maxWindowFactor = 3                      // times Config.Limit: a claim that reaches past the entries that wait takes no more
+	maxClaimFactor  = 3                      // times Config.Limit: a claim that reaches past the entries that wait takes no more
 	waitingSleep    = 200 * time.Millisecond // after a full claim of entries that wait
 	maxKafkaSilence = time.Second            // until Kafka is probed
 )
@@ -61,8 +61,8 @@ func (s *shard) pass(ctx context.Context) (loop.Result, error) {
 	}
 	now := s.d.cfg.Now()
 	lead, limit := s.crowd.reach(now, s.d.cfg)
-	window := s.window(limit)
-	claim, err := s.d.index.Claim(ctx, s.number, s.epoch, now, lead, window, s.acked)
+	wanted := s.claimLimit(limit)
+	claim, err := s.d.index.Claim(ctx, s.number, s.epoch, now, lead, wanted, s.acked)
 	if err != nil {
 		return loop.Result{}, fmt.Errorf("claim shard %d: %w", s.number, err)
 	}
@@ -82,7 +82,7 @@ func (s *shard) pass(ctx context.Context) (loop.Result, error) {
 	}
 	s.recordWaiting(ctx, claim)
 	s.health.completed(took || before)
-	full := len(claim.Entries) == window
+	full := len(claim.Entries) == wanted
 	claim.Entries = sent
 	s.crowd.record(claim, lead, limit, now.Add(s.d.cfg.Lead))
 	if !claim.Marked {
@@ -99,13 +99,13 @@ func newShard(d *Dispatcher, number int, epoch int64, health *health, shards int
 	}
 }
 
-// window returns how many entries to claim, so that limit entries fit in besides those that wait unpublished in the due
+// claimLimit returns how many entries to claim, so that limit entries fit in besides those that wait unpublished in the due
 // set.
-func (s *shard) window(limit int) int {
+func (s *shard) claimLimit(limit int) int {
 	if s.health.away.Load() {
 		return limit // no other entry could be published
 	}
-	return min(limit+len(s.inFlight)+len(s.refusals)+s.waiting, maxWindowFactor*s.d.cfg.Limit)
+	return min(limit+len(s.inFlight)+len(s.refusals)+s.waiting, maxClaimFactor*s.d.cfg.Limit)
 }
 
 // recordWaiting records whether claimed entries are unpublished. If calls are not answered and nothing else shows

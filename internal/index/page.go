@@ -13,9 +13,9 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// pageWindow is how many members of an owner's set one call looks at. This takes a millisecond or two, in which Redis
+// pageMembers is how many members of an owner's set one call looks at. This takes a millisecond or two, in which Redis
 // answers no other client.
-const pageWindow = 1000
+const pageMembers = 1000
 
 // OwnerPage lists up to limit (1 … task.MaxPerCall) of the owner's pending tasks, of one kind or ("") of any, by their
 // run time. An empty place begins the list; next continues it, and is empty at the end. A page of one kind may be short,
@@ -31,7 +31,7 @@ func (x *Index) OwnerPage(
 	look := limit
 	if kind != "" {
 		kind = part(kind)
-		look = max(limit, pageWindow)
+		look = max(limit, pageMembers)
 	}
 	c := &call{
 		script: x.scripts.page, shard: shard, keys: []string{x.ownerKey(shard, owner)},
@@ -109,7 +109,7 @@ func readPlace(place string) (score, id string, err error) {
 func (x *Index) Owner(ctx context.Context, shard int, owner string) (entries []task.Entry, whole bool, err error) {
 	place, whole := "", true
 	for first := ""; ; {
-		some, next, generation, err := x.OwnerPage(ctx, shard, owner, "", place, pageWindow)
+		some, next, generation, err := x.OwnerPage(ctx, shard, owner, "", place, pageMembers)
 		if err != nil {
 			return nil, false, fmt.Errorf("list owner: %w", err)
 		}

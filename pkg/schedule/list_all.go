@@ -60,16 +60,16 @@ func entryOf(t task.Task) task.Entry {
 	}
 }
 
-// fromIndex lists all, each window within the time of a put. What moves between two windows comes once.
+// fromIndex lists all, each page within the time of a put. What moves between two pages comes once.
 func (c *Client) fromIndex(ctx context.Context, owner, kind string) (all []task.Entry, err error) {
 	shard, err := c.readableShard(ctx, owner)
 	if err != nil {
 		return nil, err
 	}
 	var first, place string
-	for windows := 0; windows == 0 || place != ""; windows++ {
-		entries, next, generation, err := c.readWindow(ctx, shard, owner, kind, place, task.MaxPerCall)
-		if windows == 0 {
+	for pages := 0; pages == 0 || place != ""; pages++ {
+		entries, next, generation, err := c.readPage(ctx, shard, owner, kind, place, task.MaxPerCall)
+		if pages == 0 {
 			first = generation
 		}
 		if err == nil && generation != first {
@@ -83,7 +83,7 @@ func (c *Client) fromIndex(ctx context.Context, owner, kind string) (all []task.
 	if len(all) <= task.MaxPerCall {
 		return ours(all), nil
 	}
-	// Reading many windows takes long enough for the owner's tasks to have begun to move.
+	// Reading many pages takes long enough for the owner's tasks to have begun to move.
 	if now, err := c.readableShard(ctx, owner); err != nil || now != shard {
 		return nil, errManyShards
 	}
@@ -116,8 +116,8 @@ func (c *Client) readableShard(ctx context.Context, owner string) (int, error) {
 	return standing[0], nil
 }
 
-// readWindow reads one answer of the index, of a shard that has not lost its memory.
-func (c *Client) readWindow(ctx context.Context, shard int, owner, kind, place string, limit int) (
+// readPage reads one answer of the index, of a shard that has not lost its memory.
+func (c *Client) readPage(ctx context.Context, shard int, owner, kind, place string, limit int) (
 	entries []task.Entry, next, generation string, err error,
 ) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.PutTimeout)

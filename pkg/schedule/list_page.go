@@ -96,7 +96,7 @@ func (c *Client) pageFromIndex(ctx context.Context, owner, kind string, p Page) 
 		return TaskPage{}, err
 	}
 	_, place, _ := strings.Cut(p.After, ".")
-	entries, next, _, err := c.readWindow(ctx, shard, owner, kind, place, p.Limit)
+	entries, next, _, err := c.readPage(ctx, shard, owner, kind, place, p.Limit)
 	if err != nil {
 		return TaskPage{}, err
 	}
