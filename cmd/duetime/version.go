@@ -11,8 +11,8 @@ import (
 	"github.com/duetime/duetime/migrations"
 )
 
-// versions is what the command shows.
-type versions struct {
+// builtFrom is what the command shows.
+type builtFrom struct {
 	build.Info
 
 	Schema int64 `json:"schema"` // the newest migration that this tool brings
@@ -28,7 +28,7 @@ func (t *tool) version() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			v := versions{build.Read(), schema}
+			v := builtFrom{build.Read(), schema}
 			if asJSON {
 				return json.NewEncoder(t.out).Encode(v)
 			}

@@ -20,9 +20,9 @@ func TestVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := versions{build.Read(), int64(len(files))} // numbered from 1 on, without a gap
+	want := builtFrom{build.Read(), int64(len(files))} // numbered from 1 on, without a gap
 
-	var got versions
+	var got builtFrom
 	if err := json.Unmarshal([]byte(printed(t, "version", "--json")), &got); err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 type fetchRequest struct {
 	fetch.Request
 
-	version int16 // of the API, which the broker and kafka-go have agreed on
+	apiVersion int16 // which the broker and kafka-go have agreed on
 }
 
 // fetchResponse is fetch.Response with encoded records.
@@ -58,14 +58,14 @@ var (
 
 // Required reports that RawExchange is to be called.
 func (r *fetchRequest) Required(versions map[protocol.ApiKey]int16) bool {
-	r.version = versions[protocol.Fetch]
+	r.apiVersion = versions[protocol.Fetch]
 	return true
 }
 
 // RawExchange writes the request and reads its answer. A connection has one request at a time, so each may have the same number.
 func (r *fetchRequest) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 	const number = 1
-	if err := protocol.WriteRequest(rw, r.version, number, clientID, &r.Request); err != nil {
+	if err := protocol.WriteRequest(rw, r.apiVersion, number, clientID, &r.Request); err != nil {
 		return nil, err
 	}
 	var head struct{ Size, Number uint32 }
@@ -80,7 +80,7 @@ func (r *fetchRequest) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 		return nil, fmt.Errorf("read an answer of %d bytes: %w", head.Size, err)
 	}
 	res := &fetchResponse{}
-	if err := protocol.Unmarshal(body, r.version, res); err != nil {
+	if err := protocol.Unmarshal(body, r.apiVersion, res); err != nil {
 		return nil, fmt.Errorf("decode an answer: %w", err)
 	}
 	return res, nil
