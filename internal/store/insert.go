@@ -37,9 +37,9 @@ func (s *Store) Insert(ctx context.Context, q sqlx.ExtContext, tasks []task.Task
 		tasks[i].Shard = layout.Place(tasks[i].Owner)
 	}
 	keyed := slices.ContainsFunc(tasks, func(t task.Task) bool { return t.DedupKey != "" })
-	stands, missing := standing{}, tasks
+	stands, missing := rowSet{}, tasks
 	if keyed {
-		if stands, err = s.lockStanding(ctx, q, tasks); err != nil {
+		if stands, err = s.lockExisting(ctx, q, tasks); err != nil {
 			return nil, err
 		}
 		missing = stands.addMissing(tasks)
@@ -90,7 +90,7 @@ func insertParts(tasks []task.Task) func(yield func([]task.Task) bool) {
 }
 
 // insert runs one statement and reports whether all its rows are new. Of tasks with keys, none of which was taken before, all are new,
-// or it answers ErrConflict. It must not wait for the row of a task that has the key: see lockStanding.
+// or it answers ErrConflict. It must not wait for the row of a task that has the key: see lockExisting.
 func (s *Store) insert(ctx context.Context, q sqlx.ExtContext, tasks []task.Task, keyed bool) (bool, error) {
 	args, taken := make([]any, 0, len(tasks)*len(newRow)), s.dialect.ignoreTaken("id")
 	for i := range tasks {
@@ -125,7 +125,7 @@ func (s *Store) existing(ctx context.Context, q sqlx.ExtContext, tasks []task.Ta
 	if err != nil {
 		return nil, err
 	}
-	stands := standing{}
+	stands := rowSet{}
 	stands.add(found)
 	if left := stands.addMissing(tasks); len(left) > 0 {
 		return nil, fmt.Errorf("find the row that took the id of %s: %w", left[0].ID, &conflictError{0, 1})

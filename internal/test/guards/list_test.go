@@ -188,7 +188,7 @@ var guards = []guard{
 	},
 	{
 		"the task that had a key is taken for the one that has it, after a wait for its row",
-		"internal/store/standing.go",
+		"internal/store/rowset.go",
 		"		if len(locked) == len(found) && !slices.ContainsFunc(locked, isOther) {",
 		"		if len(locked) == len(found) {",
 		"pkg/worker TestKeyOfARunningTask",

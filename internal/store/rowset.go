@@ -16,8 +16,8 @@ const (
 	maxKeyMoves = 10  // of keys between reads of them
 )
 
-// standing are rows that stand, by their ids and keys.
-type standing struct {
+// rowSet are rows by their ids and keys.
+type rowSet struct {
 	byID  map[task.ID]task.Task
 	byKey map[dedupKey]task.Task
 }
@@ -26,7 +26,7 @@ type dedupKey struct{ owner, kind, key string }
 
 func keyOf(t task.Task) dedupKey { return dedupKey{t.Owner, t.Kind, t.DedupKey} }
 
-func (s *standing) add(rows []task.Task) {
+func (s *rowSet) add(rows []task.Task) {
 	if s.byID == nil {
 		s.byID, s.byKey = map[task.ID]task.Task{}, map[dedupKey]task.Task{}
 	}
@@ -39,7 +39,7 @@ func (s *standing) add(rows []task.Task) {
 }
 
 // row returns the row that has the task's id, or else its key.
-func (s *standing) row(t task.Task) (task.Task, bool) {
+func (s *rowSet) row(t task.Task) (task.Task, bool) {
 	row, found := s.byID[t.ID]
 	if !found && t.DedupKey != "" {
 		row, found = s.byKey[keyOf(t)]
@@ -47,8 +47,8 @@ func (s *standing) row(t task.Task) (task.Task, bool) {
 	return row, found
 }
 
-// addMissing adds those of the tasks of which neither the id nor the key stands, and returns them.
-func (s *standing) addMissing(tasks []task.Task) (missing []task.Task) {
+// addMissing adds those of the tasks of which it has neither the id nor the key, and returns them.
+func (s *rowSet) addMissing(tasks []task.Task) (missing []task.Task) {
 	for _, t := range tasks {
 		if _, found := s.row(t); !found {
 			missing = append(missing, t)
@@ -58,8 +58,8 @@ func (s *standing) addMissing(tasks []task.Task) (missing []task.Task) {
 	return missing
 }
 
-// of returns for each task the row that stands.
-func (s *standing) of(tasks []task.Task) []task.Task {
+// of returns for each task the row that has its id or its key.
+func (s *rowSet) of(tasks []task.Task) []task.Task {
 	rows := make([]task.Task, len(tasks))
 	for i, t := range tasks {
 		rows[i], _ = s.row(t)
@@ -67,16 +67,16 @@ func (s *standing) of(tasks []task.Task) []task.Task {
 	return rows
 }
 
-// lockStanding locks the rows that have the ids or the keys of tasks. The index of keys is read without locks, since a worker locks a
+// lockExisting locks the rows that have the ids or the keys of tasks. The index of keys is read without locks, since a worker locks a
 // row first, and frees its key when the task has ended: who held the key while it waits for the row would end in a deadlock with the
 // worker, and a handler's work would be lost. So a key that was read is compared once more when its row is locked.
-func (s *Store) lockStanding(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) (standing, error) {
-	var asked standing
+func (s *Store) lockExisting(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) (rowSet, error) {
+	var asked rowSet
 	asked.add(tasks)
 	isOther := func(row task.Task) bool { _, found := asked.row(row); return !found }
 	for range maxKeyMoves {
-		var stands standing
-		found, err := s.keyHolders(ctx, q, tasks)
+		var stands rowSet
+		found, err := s.existingIDs(ctx, q, tasks)
 		if err != nil || len(found) == 0 {
 			return stands, err
 		}
@@ -89,11 +89,11 @@ func (s *Store) lockStanding(ctx context.Context, q sqlx.ExtContext, tasks []tas
 			return stands, nil
 		}
 	}
-	return standing{}, fmt.Errorf("lock the tasks that have the keys: %w", &conflictError{0, int64(len(tasks))})
+	return rowSet{}, fmt.Errorf("lock the tasks that have the keys: %w", &conflictError{0, int64(len(tasks))})
 }
 
-// keyHolders returns the ids of the rows that have the ids or keys of tasks.
-func (s *Store) keyHolders(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) (ids []task.ID, err error) {
+// existingIDs returns the ids of the rows that have the ids or keys of tasks.
+func (s *Store) existingIDs(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) (ids []task.ID, err error) {
 	var id task.ID
 	for part := range slices.Chunk(tasks, keysPerRead) {
 		var keys int
