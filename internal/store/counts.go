@@ -20,7 +20,7 @@ const maxOldest = 20_000
 // late by intent: rows of queues that are paused or wait for their limit, and of kinds that none of a queue's workers handles. It
 // reads the 20,000 rows that are due for longest, from the floor (floor.go) on, so a queue whose rows are all younger is left out too.
 func (s *Store) Oldest(ctx context.Context) (oldest map[string]time.Time, now time.Time, err error) {
-	held, err := s.heldQueues(ctx)
+	late, err := s.lateByIntent(ctx)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
@@ -36,7 +36,7 @@ func (s *Store) Oldest(ctx context.Context) (oldest map[string]time.Time, now ti
 		err = forEach(ctx, s.db, "SELECT queue, kind, MIN(run_at) FROM (SELECT run_at, queue, kind FROM duetime_tasks"+s.dialect.force("duetime_tasks_due")+
 			" WHERE state = 0 AND run_at >= ? AND run_at <= ? ORDER BY run_at LIMIT ?) AS earliest GROUP BY queue, kind", []any{floor, ms, maxOldest},
 			[]any{&queue, &kind, &at}, func() {
-				if before, found := oldest[queue]; found && before.UnixMilli() <= at || slices.Contains(held, queue) || handlers.lack(queue, kind) {
+				if before, found := oldest[queue]; found && before.UnixMilli() <= at || slices.Contains(late, queue) || handlers.lack(queue, kind) {
 					return
 				}
 				oldest[queue] = fromMs(at)
@@ -88,8 +88,8 @@ func (s *Store) Overdue(ctx context.Context, grace time.Duration) (int64, error)
 	return n, nil
 }
 
-// heldQueues returns the queues whose tasks are late by intent: paused ones, and those where due tasks wait for a limit.
-func (s *Store) heldQueues(ctx context.Context) ([]string, error) {
+// lateByIntent returns the queues whose tasks are late by intent: paused ones, and those where due tasks wait for a limit.
+func (s *Store) lateByIntent(ctx context.Context) ([]string, error) {
 	paused, err := s.Paused(ctx)
 	if err != nil {
 		return nil, err
@@ -116,15 +116,15 @@ func (s *Store) limitedQueues(ctx context.Context) (limited []string, err error)
 // Stuck counts the pending rows that have been due for longer than this, on the database's clock, and whose queues are
 // neither paused nor limited. A worker that runs a task changes its run time or ends it, so no worker has run these.
 func (s *Store) Stuck(ctx context.Context, longer time.Duration) (int64, error) {
-	held, err := s.heldQueues(ctx)
+	late, err := s.lateByIntent(ctx)
 	if err != nil {
 		return 0, err
 	}
 	where, args := " WHERE state = 0 AND run_at < "+s.dialect.now()+" - ?", []any{longer.Milliseconds()}
-	if len(held) > 0 { // without this condition the server reads only the index
-		where += " AND queue NOT IN (" + marks(len(held)) + ")"
+	if len(late) > 0 { // without this condition the server reads only the index
+		where += " AND queue NOT IN (" + marks(len(late)) + ")"
 	}
-	args = append(args, anys(held)...)
+	args = append(args, anys(late)...)
 	db, done, err := s.patient()
 	if err != nil {
 		return 0, err
