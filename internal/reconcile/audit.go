@@ -13,37 +13,37 @@ const (
 	auditInterval  = time.Second      // between two passes of a whole audit
 )
 
-// pace makes an audit look at a sample in each pass. Once any pass has found drift, the audit looks at everything, at
+// auditMode makes an audit look at a sample in each pass. Once any pass has found drift, the audit looks at everything, at
 // AuditRate, until a whole round finds no drift.
-type pace struct {
+type auditMode struct {
 	roundAlarms    int64 // alarms when the present whole round began
 	answeredAlarms int64 // alarms before the last completed whole round
 	whole          bool  // the present round looks at everything
 }
 
 // rate returns how many entries this pass looks at, and whether it begins a round.
-func (p *pace) rate(s *sweep) (n int, begin bool) {
+func (m *auditMode) rate(s *sweep) (n int, begin bool) {
 	alarms := s.alarms.Load()
-	if alarms == p.answeredAlarms {
+	if alarms == m.answeredAlarms {
 		return min(sampleEntries, s.cfg.AuditRate), false
 	}
-	if begin = !p.whole; begin {
-		p.whole, p.roundAlarms = true, alarms
+	if begin = !m.whole; begin {
+		m.whole, m.roundAlarms = true, alarms
 	}
 	return s.cfg.AuditRate, begin
 }
 
 // endRound records the end of a round.
-func (p *pace) endRound() {
-	if p.whole {
-		p.answeredAlarms = p.roundAlarms
+func (m *auditMode) endRound() {
+	if m.whole {
+		m.answeredAlarms = m.roundAlarms
 	}
-	p.whole = false
+	m.whole = false
 }
 
 // next returns when the next pass runs.
-func (p *pace) next(s *sweep) loop.Result {
-	if s.alarms.Load() == p.answeredAlarms {
+func (m *auditMode) next(s *sweep) loop.Result {
+	if s.alarms.Load() == m.answeredAlarms {
 		return loop.Result{}
 	}
 	return loop.Result{Next: auditInterval}

@@ -14,7 +14,7 @@ import (
 // never committed tasks, and unreadable members. It skips a set that it can't read until the next round, or it would
 // never reach the following sets.
 type auditIndex struct {
-	pace
+	auditMode
 	shard  int
 	owners bool // the walk is in the shard's owner sets, which come after its due set
 	cursor task.ScanCursor

@@ -11,7 +11,7 @@ import (
 // auditRows walks the pending rows in time order, and mends those whose entries are missing or wrong. With a horizon it also puts
 // the rows behind it whose times no score can hold: they stand at 1970, so that a worker ends them.
 type auditRows struct {
-	pace
+	auditMode
 	rows, unscorable walk
 }
 

@@ -85,7 +85,7 @@ func (s *sweep) mendUnlike(ctx context.Context, reason string, rows []task.Task)
 	if err != nil {
 		return err
 	}
-	rows, err = s.rehomeStrays(ctx, layout, rows)
+	rows, err = s.rehomeMisplaced(ctx, layout, rows)
 	if err != nil {
 		return err
 	}
@@ -231,7 +231,7 @@ func (s *sweep) recordDrift(ctx context.Context, reason string, l task.Layout, r
 		row, found := rows[rep.Task.ID]
 		score := task.ScoreOf(row)
 		beyond := !l.Keeps(score.RunAt(), s.now()) && (rep.Seen.Owner == score || rep.Seen.Due == score)
-		return found && (s.changedLately(row) || beyond) || s.inHand.has(rep.Task.ID)
+		return found && (s.changedLately(row) || beyond) || s.justMoved.has(rep.Task.ID)
 	})))
 }
 
@@ -239,7 +239,7 @@ func (s *sweep) recordDrift(ctx context.Context, reason string, l task.Layout, r
 func (s *sweep) recordMissing(ctx context.Context, reason string, rows []task.Task) {
 	var missing []task.Repair
 	for _, row := range rows {
-		if !s.changedLately(row) && !s.inHand.has(row.ID) {
+		if !s.changedLately(row) && !s.justMoved.has(row.ID) {
 			missing = append(missing, task.Repair{Task: row, Seen: nowhere})
 		}
 	}

@@ -140,7 +140,7 @@ type Reconciler struct {
 	wake       chan struct{} // a rebuild was asked for
 	alarms     atomic.Int64  // times that a pass found a reason to audit everything
 	uncompared uncomparedShards
-	inHand     inHand // rows on their way to another shard
+	justMoved  justMoved // rows on their way to another shard
 	fed        fed
 	filling    atomic.Bool // a rebuild is under way, or may be needed: unread
 	unread     atomic.Bool // the term has not yet read the markers

@@ -41,7 +41,7 @@ const auditAfter = 24 * time.Hour
 //     change over asks for the audits too, and for auditAfter each term does.
 //
 // Rows that come later all the same, of a long transaction or of another program that knows an old number, are moved by the
-// sweeps that meet them: see rehomeStrays.
+// sweeps that meet them: see rehomeMisplaced.
 type rehome struct {
 	layout   task.Layout // of the change that is going on
 	since    time.Time   // when this term first saw the change
@@ -163,17 +163,17 @@ func (m *rehome) pages(ctx context.Context, s *sweep, busy bool) (over bool, err
 
 // move moves the misplaced ones of a page's rows. In the last lap it compares the others with the index.
 func (m *rehome) move(ctx context.Context, s *sweep, rows []task.Task, found *atomic.Bool) error {
-	var strays, placed []task.Task
+	var misplaced, placed []task.Task
 	for _, row := range rows {
 		if m.layout.Misplaced(row) {
-			strays = append(strays, row)
+			misplaced = append(misplaced, row)
 		} else {
 			placed = append(placed, row)
 		}
 	}
-	if len(strays) > 0 {
+	if len(misplaced) > 0 {
 		found.Store(true)
-		if _, err := s.rehomeRows(ctx, m.layout, strays); err != nil {
+		if _, err := s.rehomeRows(ctx, m.layout, misplaced); err != nil {
 			return err
 		}
 	}
@@ -228,7 +228,7 @@ func (s *sweep) rehomeRows(ctx context.Context, l task.Layout, rows []task.Task)
 	for i, row := range rows {
 		ids[i], before[row.ID], from[row.ID] = row.ID, seen[i], row.Shard
 	}
-	s.inHand.take(ids)
+	s.justMoved.take(ids)
 	rehomed, err := s.store.Rehome(ctx, l, ids)
 	if err != nil {
 		return nil, err
@@ -273,15 +273,15 @@ func (s *sweep) putRehomed(ctx context.Context, l task.Layout, rows []task.Task,
 	return s.mendUnlessMoving(ctx, "rehomed", otherwise, putAlways)
 }
 
-// rehomeStrays moves misplaced rows that a sweep has met, unless the number of shards is changing: then it is the pass's work.
+// rehomeMisplaced moves misplaced rows that a sweep has met, unless the number of shards is changing: then it is the pass's work.
 // A transaction that was open for long, and a program that knows an old number of shards, insert such rows at any time.
-// rehomeStrays returns the rows that it has not moved.
-func (s *sweep) rehomeStrays(ctx context.Context, l task.Layout, rows []task.Task) ([]task.Task, error) {
+// rehomeMisplaced returns the rows that it has not moved.
+func (s *sweep) rehomeMisplaced(ctx context.Context, l task.Layout, rows []task.Task) ([]task.Task, error) {
 	if l.Changing() || !slices.ContainsFunc(rows, l.Misplaced) {
 		return rows, nil
 	}
-	strays := slices.DeleteFunc(slices.Clone(rows), func(row task.Task) bool { return !l.Misplaced(row) })
-	rehomed, err := s.rehomeRows(ctx, l, strays)
+	misplaced := slices.DeleteFunc(slices.Clone(rows), func(row task.Task) bool { return !l.Misplaced(row) })
+	rehomed, err := s.rehomeRows(ctx, l, misplaced)
 	if errors.Is(err, task.ErrLayoutChanged) {
 		return rows, nil
 	}
@@ -311,34 +311,34 @@ func (s *sweep) dropElsewhere(ctx context.Context, rows []task.Task) error {
 	return s.mendUnlessMoving(ctx, "changed", elsewhere, putAlways)
 }
 
-// inHand are the rows that were moved to another shard just now: other passes may see them between two steps, which is no
+// justMoved are the rows that were moved to another shard just now: other passes may see them between two steps, which is no
 // drift.
-type inHand struct {
+type justMoved struct {
 	mu    sync.Mutex
 	at    time.Time              // when the last page was taken
-	pages []map[task.ID]struct{} // the last inHandPages ones
+	pages []map[task.ID]struct{} // the last justMovedPages ones
 }
 
 const (
-	inHandPages = 4 * rehomeMoves  // before these, the steps of a page have ended
-	inHandTime  = 30 * time.Second // after which they have ended, too
+	justMovedPages = 4 * rehomeMoves  // before these, the steps of a page have ended
+	justMovedTime  = 30 * time.Second // after which they have ended, too
 )
 
-func (h *inHand) take(ids []task.ID) {
+func (h *justMoved) take(ids []task.ID) {
 	taken := make(map[task.ID]struct{}, len(ids))
 	for _, id := range ids {
 		taken[id] = struct{}{}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.pages = append(h.pages[max(0, len(h.pages)-inHandPages+1):], taken)
+	h.pages = append(h.pages[max(0, len(h.pages)-justMovedPages+1):], taken)
 	h.at = time.Now()
 }
 
-func (h *inHand) has(id task.ID) bool {
+func (h *justMoved) has(id task.ID) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if time.Since(h.at) > inHandTime {
+	if time.Since(h.at) > justMovedTime {
 		return false
 	}
 	return slices.ContainsFunc(h.pages, func(taken map[task.ID]struct{}) bool { _, ok := taken[id]; return ok })

@@ -393,7 +393,7 @@ var guards = []guard{
 	{
 		"a row that is inserted with an old number of shards stays there",
 		"internal/reconcile/mend.go",
-		"	rows, err = s.rehomeStrays(ctx, layout, rows)\n",
+		"	rows, err = s.rehomeMisplaced(ctx, layout, rows)\n",
 		"",
 		"internal/reconcile TestStaleInsertIsMet TestLatePutIntoTheOldPlaceIsRemoved",
 	},
