@@ -113,3 +113,23 @@ func wordsOf(name string) []string {
 	}
 	return words
 }
+
+// TestGlossary refuses a word that has two rows in one table.
+func TestGlossary(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("docs/GLOSSARY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for section := range strings.SplitSeq(string(text), "\n## ") {
+		seen := map[string]bool{}
+		for _, m := range regexp.MustCompile(`(?m)^\| ([a-z][^|]*) \|`).FindAllStringSubmatch(section, -1) {
+			for word := range strings.SplitSeq(m[1], ", ") {
+				if seen[word] {
+					t.Errorf("the glossary says twice what %q means", word)
+				}
+				seen[word] = true
+			}
+		}
+	}
+}
