@@ -1,5 +1,4 @@
-// Package store owns all SQL of the pipeline: the tables duetime_tasks, duetime_epochs, duetime_layout, duetime_requests,
-// duetime_history, duetime_blocks, duetime_handovers and duetime_processes, on MySQL 8, MariaDB from 10.6, and SQLite.
+// Package store owns all SQL of the pipeline, on MySQL 8, MariaDB from 10.6, and SQLite.
 //
 // What it promises:
 //   - Every time is the database's, in Unix milliseconds; this process's clock is never used.
@@ -19,18 +18,35 @@
 // All methods are safe for concurrent use. An argument q is a *sqlx.Tx, *sqlx.Conn or *sqlx.DB; if a method's comment
 // says so, nil means a connection of the pool.
 //
-// The files, by table:
-//   - duetime_tasks, one row or many by id: columns.go declares the columns, from which every list of them is made.
-//     insert.go, autocommit.go (statements that are transactions of their own), get.go, lock.go, write.go (transitions).
-//   - duetime_tasks, ranges: pages.go (what sweeps read), floor.go (where these reads begin), owner.go (one owner's rows), list.go (what operators filter),
-//     purge.go.
-//   - duetime_tasks, figures: counts.go, stats.go, stats_live.go (what duetime top shows), audit.go (rows that are wrong).
-//     Bounded reads for views: spans.go (counts and samples by time), ahead.go, lag_sample.go, dead.go.
-//   - duetime_layout: layout.go, and shardchange.go, which also moves rows to other shards. duetime_epochs: epochs.go. duetime_requests: requests.go. duetime_history: history.go, acts.go (of operators).
-//     duetime_handovers: handover.go. duetime_blocks: blocks.go. duetime_processes: processes.go. Migrations: migrate.go.
+// The tables, with the migration that makes each, what a row is, who writes it, and its files:
+//   - duetime_tasks (00001): a task. Services make and change tasks, workers end them, and the daemon moves and purges
+//     them. columns.go declares the columns, from which every list of them is made.
+//     One row or many by id: insert.go, rowset.go (rows by id and key), autocommit.go (statements that are transactions of
+//     their own), get.go, lock.go, write.go (transitions).
+//     Ranges: pages.go (what sweeps read), floor.go (where these reads begin), walk.go, operation_walk.go, owner.go (one
+//     owner's rows), list.go (what operators filter), purge.go.
+//     Figures: counts.go, stats.go, stats_live.go (what duetime top shows), audit.go (rows that are wrong). Bounded reads for
+//     views: spans.go (counts and samples by time), ahead.go, lag_sample.go, dead.go.
+//   - duetime_epochs (00001): the newest term of an election. A process takes the next one when it begins to lead. epochs.go
+//   - duetime_layout (00001): the namespace and the shards; one row. Migrate makes it, operators and the daemon change it.
+//     layout.go, horizon.go, and shardchange.go, which also moves rows to other shards.
+//   - duetime_requests (00002): what an operator asks of the processes. requests.go
+//   - duetime_history (00002): a line for people, by whoever changed the task, or by an operator. history.go, acts.go (of
+//     operators).
+//   - duetime_handovers (00004): a partition of a queue, by the worker that has it or had it last. handover.go
+//   - duetime_recurrences (00008): a recurrence. Services define it; who ends its newest task advances it. recurrences.go
+//   - duetime_operations (00009): a change of many tasks. Operators and services make it, the daemon carries it out.
+//     operations.go
+//   - duetime_limits (00010): what the workers of a queue share of its limit. Workers write it, and operators set the limit.
+//     limits.go
+//   - duetime_labels (00011): a label of a task. Services write it with a new task, and it is deleted with the task. labels.go
+//   - duetime_blocks (00013): a blocked owner. Services and operators write it. blocks.go
+//   - duetime_processes (00014): a running process, by the process itself. processes.go
+//   - duetime_migrations: an applied migration. The migration library makes the table, and migrate.go runs it.
 //
 // The other files: store.go and open.go make a handle, session.go sets up its sessions. conn.go guards a connection, with
 // conn_tx.go (lost transactions), conn_chain.go (COMMIT AND CHAIN), conn_rows.go and conn_stmt.go. primary.go reads from
-// a server that may be written. product.go refuses servers that are not MySQL. classify.go and answers.go classify errors, errors.go has the errors that callers match.
-// select.go runs SELECTs, dialect.go has the SQL that differs between MySQL and SQLite.
+// a server that may be written. product.go refuses servers that are not MySQL. classify.go and answers.go classify errors,
+// errors.go has the errors that callers match. select.go runs SELECTs, transactions.go looks for old transactions, dialect.go
+// has the SQL that differs between MySQL and SQLite.
 package store

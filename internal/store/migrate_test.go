@@ -4,7 +4,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -225,6 +227,21 @@ func TestEveryAlterSaysWhatItCosts(t *testing.T) {
 		for _, statement := range strings.Split(text, ";\n") {
 			if strings.Contains(statement, "ALTER TABLE") && (!strings.Contains(statement, "ALGORITHM = ") || !strings.Contains(statement, "LOCK = ")) {
 				t.Errorf("%s: without ALGORITHM and LOCK:\n%s", file, statement)
+			}
+		}
+	}
+}
+
+// A table that the package's comment lacks would have no owner that a reader finds.
+func TestDocNamesEveryTable(t *testing.T) {
+	t.Parallel()
+	doc := string(value[[]byte](t)(os.ReadFile("doc.go")))
+	for _, file := range value[[]string](t)(fs.Glob(migrations.Files, "mysql/*.sql")) {
+		number, _, _ := strings.Cut(filepath.Base(file), "_")
+		text := string(value[[]byte](t)(migrations.Files.ReadFile(file)))
+		for _, made := range regexp.MustCompile(`CREATE TABLE IF NOT EXISTS (\w+)`).FindAllStringSubmatch(text, -1) {
+			if want := "//   - " + made[1] + " (" + number + "): "; !strings.Contains(doc, want) {
+				t.Errorf("doc.go lacks a line that begins with %q", want)
 			}
 		}
 	}
