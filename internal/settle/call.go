@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/statement"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -92,7 +93,7 @@ func (c *Call) Bound(ctx context.Context) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over {
-		return ended(ctx, errCallOver)
+		return statement.EndedContext(ctx, errCallOver)
 	}
 	return c.bound(ctx)
 }
@@ -104,12 +105,6 @@ func (c *Call) bound(ctx context.Context) context.Context {
 	bounded, cancel := context.WithCancelCause(ctx)
 	context.AfterFunc(c.ctx, func() { cancel(c.ctx.Err()) })
 	return bounded
-}
-
-func ended(ctx context.Context, cause error) context.Context {
-	over, cancel := context.WithCancelCause(ctx)
-	cancel(cause)
-	return over
 }
 
 // BoundForTasks is Bound for a statement on tasks. It first marks done the tasks that have run. The call is not over

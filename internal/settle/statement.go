@@ -2,6 +2,8 @@ package settle
 
 import (
 	"context"
+
+	"github.com/duetime/duetime/internal/statement"
 )
 
 // A handler shares its transaction with other tasks, and may send any text. So race 12 is held by the server's own answers:
@@ -31,7 +33,7 @@ func (c *Call) Admit(ctx context.Context, query string, followed bool) (context.
 func (c *Call) Admitted(ctx context.Context, query string) context.Context {
 	allowed, err := c.Admit(ctx, query, false)
 	if err != nil {
-		return ended(ctx, err)
+		return statement.EndedContext(ctx, err)
 	}
 	return allowed
 }

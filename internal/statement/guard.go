@@ -66,6 +66,13 @@ func (g *Guard) Release(ctx context.Context, tx sqlx.ExecerContext) (hidden bool
 	return hidden, nil
 }
 
+// EndedContext returns a context that has ended: a statement with it does not run. It is for callers that can't return an error.
+func EndedContext(ctx context.Context, cause error) context.Context {
+	over, cancel := context.WithCancelCause(ctx)
+	cancel(cause)
+	return over
+}
+
 // NewSavepoint returns a name that no statement of others can know.
 func NewSavepoint() string { return "duetime_" + rand.Text()[:12] }
 

@@ -36,9 +36,7 @@ func nothingBefore(context.Context) error { return nil }
 // admitted is admit for callers that can't return an error: after one it returns a context that has ended.
 func (t *Tx) admitted(ctx context.Context, query string) context.Context {
 	if err := t.admit(ctx, query, false); err != nil {
-		over, cancel := context.WithCancelCause(ctx)
-		cancel(err)
-		return over
+		return statement.EndedContext(ctx, err)
 	}
 	return ctx
 }
