@@ -1,7 +1,6 @@
 package bench_test
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"fmt"
@@ -95,7 +94,7 @@ func (s *statements) known(w *world, n int64) ([]task.ID, int64) {
 		_, err := s.db.ExecContext(w.Context(), "INSERT INTO duetime_tasks ("+rawNew+") VALUES "+strings.Repeat(rawRow, int(part))[1:], args...)
 		pipelinetest.Must(w, err)
 	}
-	slices.SortFunc(ids, func(a, b task.ID) int { return bytes.Compare(a[:], b[:]) })
+	slices.SortFunc(ids, task.ID.Compare)
 	return ids, first
 }
 

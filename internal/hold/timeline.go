@@ -1,7 +1,6 @@
 package hold
 
 import (
-	"bytes"
 	"container/heap"
 	"encoding/binary"
 	"time"
@@ -36,7 +35,7 @@ func (t timeline) Less(i, j int) bool {
 	case a.head != b.head:
 		return a.head < b.head
 	}
-	return bytes.Compare(a.ID[:], b.ID[:]) < 0
+	return a.ID.Compare(b.ID) < 0
 }
 func (t timeline) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
 func (t *timeline) Push(x any)   { *t = append(*t, itemOf(x.(*Hint))) } //nolint:forcetypeassert // The heap holds nothing else.

@@ -34,11 +34,7 @@ func newCompensations(cfg Config, to Compensator, m metrics) *compensations {
 
 // add adds the tasks' ids, without waiting.
 func (c *compensations) add(tasks []task.Task) {
-	ids := make([]task.ID, len(tasks))
-	for i, t := range tasks {
-		ids[i] = t.ID
-	}
-	c.count(resultDropped, c.ids.Add(ids...))
+	c.count(resultDropped, c.ids.Add(task.IDs(tasks)...))
 }
 
 // send sends ids to the daemon. After the end of ctx it drops them.

@@ -96,7 +96,7 @@ func TestFailingShardIsNobodyElsesTrouble(t *testing.T) {
 					}
 				}
 				sorted := func(ids []task.ID) []task.ID {
-					slices.SortFunc(ids, func(a, b task.ID) int { return slices.Compare(a[:], b[:]) })
+					slices.SortFunc(ids, task.ID.Compare)
 					return ids
 				}
 				if diff := cmp.Diff(sorted(lost), sorted(r.inbox.got())); diff != "" {

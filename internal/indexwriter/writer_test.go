@@ -86,14 +86,6 @@ func someTasks(n int) []task.Task {
 	return tasks
 }
 
-func idsOf(tasks []task.Task) []task.ID {
-	ids := make([]task.ID, len(tasks))
-	for i, t := range tasks {
-		ids[i] = t.ID
-	}
-	return ids
-}
-
 func hang(ctx context.Context, _ []task.Task) error {
 	<-ctx.Done()
 	return ctx.Err()
@@ -139,7 +131,7 @@ func TestHangingIndexDelaysNobodyForLong(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if diff := cmp.Diff(idsOf(tasks), r.inbox.got()); diff != "" {
+		if diff := cmp.Diff(task.IDs(tasks), r.inbox.got()); diff != "" {
 			t.Errorf("compensated (-want +got):\n%s", diff)
 		}
 		r.close()

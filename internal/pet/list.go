@@ -39,15 +39,13 @@ func (g *Game) List(ctx context.Context, tx *schedule.Tx, owner string, limit in
 			ids = append(ids, id)
 		}
 	}
-	meals := map[task.ID]task.Task{}
+	var meals map[task.ID]task.Task
 	if len(ids) > 0 {
 		found, err := tx.GetMany(ctx, ids)
 		if err != nil {
 			return nil, err
 		}
-		for _, t := range found {
-			meals[t.ID] = t
-		}
+		meals = task.ByID(found)
 	}
 	pets := make([]Pet, len(rows))
 	for i, r := range rows {

@@ -1,7 +1,6 @@
 package pet
 
 import (
-	"bytes"
 	"context"
 	"slices"
 
@@ -20,7 +19,7 @@ func (g *Game) SpeedupOwner(ctx context.Context, tx *schedule.Tx, owner string) 
 	for i, r := range pets {
 		ids[i] = r.mealID()
 	}
-	slices.SortFunc(ids, func(a, b task.ID) int { return bytes.Compare(a[:], b[:]) })
+	slices.SortFunc(ids, task.ID.Compare)
 	meals := make(map[task.ID]task.Task, len(ids))
 	for part := range slices.Chunk(ids, task.MaxPerCall) {
 		moved, err := g.shift(ctx, tx, part)

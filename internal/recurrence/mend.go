@@ -57,15 +57,13 @@ func leftBehind(ctx context.Context, tx *sqlx.Tx, store Transactions, read []tas
 			ids = append(ids, r.Newest)
 		}
 	}
-	rows := map[task.ID]task.Task{}
+	var rows map[task.ID]task.Task
 	if len(ids) > 0 {
 		locked, err := store.Lock(ctx, tx, ids)
 		if err != nil {
 			return nil, err
 		}
-		for _, row := range locked {
-			rows[row.ID] = row
-		}
+		rows = task.ByID(locked)
 	}
 	p := &Progress{}
 	for _, r := range read {

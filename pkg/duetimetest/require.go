@@ -156,11 +156,7 @@ func read(ctx context.Context, s tables, owner string) (listing, error) {
 	if err != nil {
 		return listing{}, err
 	}
-	ids := make([]task.ID, len(tasks))
-	for i, t := range tasks {
-		ids[i] = t.ID
-	}
-	labels, err := s.Labels(ctx, ids)
+	labels, err := s.Labels(ctx, task.IDs(tasks))
 	if err != nil {
 		return listing{}, err
 	}

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"bytes"
 	"database/sql/driver"
 	"fmt"
 
@@ -42,6 +43,27 @@ func (id ID) String() string { return uuid.UUID(id).String() }
 
 // IsZero reports whether no id was set.
 func (id ID) IsZero() bool { return id == ID{} }
+
+// Compare orders ids by their bytes, which is the order in which rows are locked.
+func (id ID) Compare(other ID) int { return bytes.Compare(id[:], other[:]) }
+
+// IDs returns the tasks' ids, in their order.
+func IDs(tasks []Task) []ID {
+	ids := make([]ID, len(tasks))
+	for i := range tasks {
+		ids[i] = tasks[i].ID
+	}
+	return ids
+}
+
+// ByID returns the tasks by their ids.
+func ByID(tasks []Task) map[ID]Task {
+	found := make(map[ID]Task, len(tasks))
+	for _, t := range tasks {
+		found[t.ID] = t
+	}
+	return found
+}
 
 // MarshalText returns the text form, so that JSON carries ids as strings.
 func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -67,6 +66,6 @@ func (w *Worker) ready(all []*hold.Hint, l hold.Lane) []*hold.Hint {
 			open = append(open, h)
 		}
 	}
-	slices.SortFunc(open, func(a, b *hold.Hint) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	slices.SortFunc(open, func(a, b *hold.Hint) int { return a.ID.Compare(b.ID) })
 	return open
 }

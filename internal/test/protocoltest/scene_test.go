@@ -1,7 +1,6 @@
 package protocoltest
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -166,13 +165,11 @@ func (s *scene) name(name string, id task.ID) {
 // nextSpec makes a spec by next whose id comes behind all others: batches go by id, and ids of one millisecond are in no order.
 func (s *scene) nextSpec(next func() task.Spec) task.Spec {
 	for {
-		if spec := next(); bytes.Compare(idOf(spec), s.last[:]) > 0 {
+		if spec := next(); spec.ID().Compare(s.last) > 0 {
 			return spec
 		}
 	}
 }
-
-func idOf(spec task.Spec) []byte { id := spec.ID(); return id[:] }
 
 // since tells a time as scripts write it.
 func (s *scene) since(at time.Time) string {

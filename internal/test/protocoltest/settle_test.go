@@ -181,7 +181,7 @@ func (s *scene) all() []string {
 	for name := range s.ids {
 		names = append(names, name)
 	}
-	slices.SortFunc(names, func(a, b string) int { x, y := s.ids[a], s.ids[b]; return slices.Compare(x[:], y[:]) })
+	slices.SortFunc(names, func(a, b string) int { return s.ids[a].Compare(s.ids[b]) })
 	return names
 }
 

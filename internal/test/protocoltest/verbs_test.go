@@ -292,7 +292,7 @@ func (s *scene) take(queue string) (hints []task.Hint) {
 
 func (s *scene) takeAll() []task.Hint {
 	hints := append(s.take("default"), s.take("bad")...)
-	slices.SortStableFunc(hints, func(a, b task.Hint) int { return slices.Compare(a.ID[:], b.ID[:]) })
+	slices.SortStableFunc(hints, func(a, b task.Hint) int { return a.ID.Compare(b.ID) })
 	return hints
 }
 

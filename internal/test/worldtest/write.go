@@ -12,18 +12,11 @@ import (
 
 // Save writes the next versions of rows over what stands.
 func Save(ctx context.Context, s *store.Store, q sqlx.ExtContext, next ...task.Task) error {
-	ids := make([]task.ID, len(next))
-	for i, t := range next {
-		ids[i] = t.ID
-	}
-	stands, err := s.Get(ctx, q, ids)
+	stands, err := s.Get(ctx, q, task.IDs(next))
 	if err != nil {
 		return err
 	}
-	before := make(map[task.ID]task.Task, len(stands))
-	for _, t := range stands {
-		before[t.ID] = t
-	}
+	before := task.ByID(stands)
 	changes := make([]task.Change, len(next))
 	for i, t := range next {
 		changes[i] = task.Change{Before: before[t.ID], After: t}
