@@ -66,7 +66,7 @@ func (s *Store) Insert(ctx context.Context, q sqlx.ExtContext, tasks []task.Task
 func insertParts(tasks []task.Task) func(yield func([]task.Task) bool) {
 	compare := func(a, b task.Task) int {
 		if a.DedupKey == "" && b.DedupKey == "" {
-			return compareIDs(a.ID, b.ID)
+			return a.ID.Compare(b.ID)
 		}
 		return cmp.Or(cmp.Compare(a.DedupKey, b.DedupKey), cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Kind, b.Kind))
 	}
@@ -121,7 +121,7 @@ func (s *Store) allNew(r sql.Result, n int) (bool, error) {
 
 // existing finds the rows that have the ids of tasks without keys. The INSERT before it has locked them, so none can vanish.
 func (s *Store) existing(ctx context.Context, q sqlx.ExtContext, tasks []task.Task) ([]task.Task, error) {
-	found, err := s.byID(ctx, q, idsOf(tasks), s.dialect.ForUpdate())
+	found, err := s.byID(ctx, q, task.IDs(tasks), s.dialect.ForUpdate())
 	if err != nil {
 		return nil, err
 	}

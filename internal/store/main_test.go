@@ -140,13 +140,7 @@ func inserted(t testing.TB, s *store.Store, tasks ...task.Task) []task.Task {
 	return out
 }
 
-func ids(tasks []task.Task) []task.ID {
-	out := make([]task.ID, len(tasks))
-	for i, t := range tasks {
-		out[i] = t.ID
-	}
-	return out
-}
+var ids = task.IDs
 
 func exec(q sqlx.ExecerContext, query string, args ...any) error {
 	_, err := q.ExecContext(context.Background(), query, args...)

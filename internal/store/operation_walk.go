@@ -33,11 +33,11 @@ type ownedIDs struct {
 
 // behind returns what follows a cursor; false if that is not known.
 func (w ownedIDs) behind(cursor task.ID) ([]task.ID, bool) {
-	n, found := slices.BinarySearchFunc(w.ids, cursor, compareIDs)
+	n, found := slices.BinarySearchFunc(w.ids, cursor, task.ID.Compare)
 	if found {
 		n++
 	}
-	known := !cursor.IsZero() && compareIDs(cursor, w.after) >= 0 && (n < len(w.ids) || !w.more)
+	known := !cursor.IsZero() && cursor.Compare(w.after) >= 0 && (n < len(w.ids) || !w.more)
 	return w.ids[n:], known
 }
 

@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -197,7 +196,7 @@ func crowd(t *testing.T, s *store.Store) []task.Task {
 		}
 		inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, worldtest.Save(ctx, s, tx, rows[i:i+1]...)) })
 	}
-	slices.SortFunc(rows, func(a, b task.Task) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	slices.SortFunc(rows, func(a, b task.Task) int { return a.ID.Compare(b.ID) })
 	return rows
 }
 
@@ -252,7 +251,7 @@ func walked(t *testing.T, s *store.Store, o task.Operation, scan, limit int) (al
 	for range 200 {
 		ids, next, over, err := s.NextIDs(t.Context(), s.DB(), o, scan, limit)
 		must(t, err)
-		if len(ids) > limit || bytes.Compare(next[:], o.Cursor[:]) < 0 {
+		if len(ids) > limit || next.Compare(o.Cursor) < 0 {
 			t.Fatalf("a page of %d rows, limit %d, leads from %s to %s", len(ids), limit, o.Cursor, next)
 		}
 		all, o.Cursor = append(all, ids...), next

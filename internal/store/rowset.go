@@ -108,11 +108,10 @@ func (s *Store) existingIDs(ctx context.Context, q sqlx.ExtContext, tasks []task
 			text = "SELECT id FROM duetime_tasks" + s.dialect.force("duetime_tasks_dedup") + " WHERE " +
 				strings.Repeat(" OR (owner = ? AND kind = ? AND dedup_key = ?)", keys)[len(" OR "):] + " UNION " + text
 		}
-		err := forEach(ctx, q, text, append(args, idArgs(idsOf(part))...), []any{idBytes{&id}}, func() { ids = append(ids, id) })
+		err := forEach(ctx, q, text, append(args, idArgs(task.IDs(part))...), []any{idBytes{&id}}, func() { ids = append(ids, id) })
 		if err != nil {
 			return nil, fmt.Errorf("read which tasks have %d keys: %w", keys, err)
 		}
 	}
-	slices.SortFunc(ids, compareIDs)
-	return slices.Compact(ids), nil
+	return sorted(ids), nil
 }

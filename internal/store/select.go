@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -125,11 +124,9 @@ func anys[T any](values []T) []any {
 // sorted returns the ids in ascending order, without duplicates: the order in which rows are locked.
 func sorted(ids []task.ID) []task.ID {
 	ids = slices.Clone(ids)
-	slices.SortFunc(ids, compareIDs)
+	slices.SortFunc(ids, task.ID.Compare)
 	return slices.Compact(ids)
 }
-
-func compareIDs(a, b task.ID) int { return bytes.Compare(a[:], b[:]) }
 
 func idArgs(ids []task.ID) []any {
 	args := make([]any, len(ids))
@@ -137,12 +134,4 @@ func idArgs(ids []task.ID) []any {
 		args[i] = ids[i][:]
 	}
 	return args
-}
-
-func idsOf(tasks []task.Task) []task.ID {
-	ids := make([]task.ID, len(tasks))
-	for i, t := range tasks {
-		ids[i] = t.ID
-	}
-	return ids
 }

@@ -165,7 +165,7 @@ func (s *Store) Rehome(ctx context.Context, l task.Layout, ids []task.ID) (rehom
 func (s *Store) saveShards(ctx context.Context, q sqlx.ExtContext, l task.Layout, rows []task.Task) error {
 	if place := s.dialect.place(); place != "" && len(rows) > 0 {
 		_, err := q.ExecContext(ctx, "UPDATE duetime_tasks"+s.dialect.force("PRIMARY")+" SET shard = "+place+" WHERE id IN ("+marks(len(rows))+")",
-			append([]any{l.Shards}, idArgs(idsOf(rows))...)...)
+			append([]any{l.Shards}, idArgs(task.IDs(rows))...)...)
 		return err
 	}
 	for part := range slices.Chunk(rows, writeChunk) {
@@ -174,7 +174,7 @@ func (s *Store) saveShards(ctx context.Context, q sqlx.ExtContext, l task.Layout
 			args = append(args, part[i].ID[:], part[i].Shard)
 		}
 		_, err := q.ExecContext(ctx, "UPDATE duetime_tasks"+s.dialect.force("PRIMARY")+" SET shard = CASE id"+
-			strings.Repeat(" WHEN ? THEN ?", len(part))+" END WHERE id IN ("+marks(len(part))+")", append(args, idArgs(idsOf(part))...)...)
+			strings.Repeat(" WHEN ? THEN ?", len(part))+" END WHERE id IN ("+marks(len(part))+")", append(args, idArgs(task.IDs(part))...)...)
 		if err != nil {
 			return err
 		}

@@ -31,7 +31,7 @@ func (s *Store) Write(ctx context.Context, q sqlx.ExtContext, changes []task.Cha
 	for i := range changes {
 		byID[i] = &changes[i]
 	}
-	slices.SortFunc(byID, func(a, b *task.Change) int { return compareIDs(a.After.ID, b.After.ID) })
+	slices.SortFunc(byID, func(a, b *task.Change) int { return a.After.ID.Compare(b.After.ID) })
 	if changes[0].Before.State == task.Dead {
 		return s.writeDead(ctx, q, byID)
 	}
