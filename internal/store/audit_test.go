@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"bytes"
 	"slices"
 	"testing"
 	"time"
@@ -86,7 +85,7 @@ func listBehind(t *testing.T, s *store.Store) {
 	for range 5 {
 		want = append(want, inserted(t, s, newTask(t, "ann", time.Hour))[0].ID)
 	}
-	slices.SortFunc(want, func(a, b task.ID) int { return bytes.Compare(a[:], b[:]) })
+	slices.SortFunc(want, task.ID.Compare)
 	must(t, exec(s.DB(), "UPDATE duetime_tasks SET due_at = 1900000000000"))
 	inserted(t, s, newTask(t, "bob", time.Hour))
 	f := store.Filter{Limit: 2, Owner: "ann"}

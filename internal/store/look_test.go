@@ -49,7 +49,7 @@ func looks(t *testing.T, s *store.Store) {
 		if c := a.RunAt.Compare(b.RunAt); c != 0 {
 			return c
 		}
-		return slices.Compare(a.ID[:], b.ID[:])
+		return a.ID.Compare(b.ID)
 	}
 	slices.SortFunc(want, byTime)
 	if d := cmp.Diff(ids(want), got); d != "" {
