@@ -12,11 +12,7 @@ import (
 // the rows can't be read, the tasks go to compensation, and the answer is true.
 func (l *Ledger) FollowCommitted(ctx context.Context, tx *Tx, wait bool) bool {
 	touched := tx.Touched(0)
-	ids := make([]task.ID, len(touched))
-	for i, row := range touched {
-		ids[i] = row.ID
-	}
-	rows, err := l.store.Get(ctx, nil, ids)
+	rows, err := l.store.Get(ctx, nil, task.IDs(touched))
 	if err != nil {
 		l.Unknown(tx) // the daemon reads the rows
 		return true

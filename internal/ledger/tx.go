@@ -255,11 +255,7 @@ func (t *Tx) CheckUndone(ctx context.Context) error {
 	if len(touched) == 0 {
 		return nil
 	}
-	ids := make([]task.ID, len(touched))
-	for i, row := range touched {
-		ids[i] = row.ID
-	}
-	rows, err := t.rows.Get(ctx, t.q, ids)
+	rows, err := t.rows.Get(ctx, t.q, task.IDs(touched))
 	if err != nil {
 		return err
 	}

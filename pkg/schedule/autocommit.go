@@ -152,7 +152,7 @@ func (c *Client) changeRows(ctx context.Context, asked []change) ([]answer, erro
 			return tx, err
 		}
 		tx.SetNow(now)
-		free := byID(rows)
+		free := task.ByID(rows)
 		var changes []task.Change
 		for i, a := range asked {
 			row, ok := free[a.id]

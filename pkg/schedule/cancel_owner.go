@@ -76,7 +76,7 @@ func (c *Client) cancelPage(ctx context.Context, rows []task.Task, kind string, 
 
 // cancelPending cancels those of the tasks that are still pending. changed says that one is of another version than was read.
 func (t *Tx) cancelPending(ctx context.Context, read []task.Task) (n int, changed bool, err error) {
-	found := byID(read)
+	found := task.ByID(read)
 	locked, err := t.lock(ctx, "cancel", slices.Collect(maps.Keys(found)))
 	if err != nil {
 		return 0, false, err

@@ -18,10 +18,7 @@ import (
 // labels returns the labels of tasks, as name=value, in the order of the tasks.
 func (w *world) labels(t testing.TB, tasks ...task.Task) (all []string) {
 	t.Helper()
-	ids := make([]task.ID, len(tasks))
-	for i, one := range tasks {
-		ids[i] = one.ID
-	}
+	ids := task.IDs(tasks)
 	found, err := w.store.Labels(t.Context(), ids)
 	pipelinetest.Must(t, err)
 	for _, id := range ids {

@@ -56,8 +56,7 @@ func walk(t *testing.T, list lister, owner, kind string, limit int) (ids []task.
 
 func sameIDs(t *testing.T, what string, got, want []task.ID) {
 	t.Helper()
-	order := func(a, b task.ID) int { return slices.Compare(a[:], b[:]) }
-	got, want = slices.SortedFunc(slices.Values(got), order), slices.SortedFunc(slices.Values(want), order)
+	got, want = slices.SortedFunc(slices.Values(got), task.ID.Compare), slices.SortedFunc(slices.Values(want), task.ID.Compare)
 	if !slices.Equal(got, want) {
 		t.Errorf("%s: %d tasks, want %d, each once", what, len(got), len(want))
 	}

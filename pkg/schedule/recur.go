@@ -264,7 +264,7 @@ func (t *Tx) lockMade(ctx context.Context, locked []task.Recurrence, tasks []tas
 	if err != nil {
 		return nil, err
 	}
-	known := byID(tasks)
+	known := task.ByID(tasks)
 	return t.lockNow(ctx, slices.DeleteFunc(pending, func(id task.ID) bool { _, found := known[id]; return found }))
 }
 

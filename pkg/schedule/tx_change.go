@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -108,7 +107,7 @@ func (t *Tx) changeMany(ctx context.Context, verb string, ids []task.ID, next tr
 	if err != nil {
 		return nil, err
 	}
-	rows := byID(locked)
+	rows := task.ByID(locked)
 	for _, id := range ids {
 		if _, ok := rows[id]; !ok {
 			return nil, fmt.Errorf("%s %s: %w", verb, id, task.ErrNotFound)
@@ -200,18 +199,10 @@ func checkCount(n int) error {
 	return nil
 }
 
-func byID(rows []task.Task) map[task.ID]task.Task {
-	found := make(map[task.ID]task.Task, len(rows))
-	for _, row := range rows {
-		found[row.ID] = row
-	}
-	return found
-}
-
 // inLockOrder returns each id once, in the order in which all transactions lock.
 func inLockOrder(ids []task.ID) []task.ID {
 	sorted := slices.Clone(ids)
-	slices.SortFunc(sorted, func(a, b task.ID) int { return bytes.Compare(a[:], b[:]) })
+	slices.SortFunc(sorted, task.ID.Compare)
 	return slices.Compact(sorted)
 }
 
