@@ -1,7 +1,6 @@
 package reconcile
 
 import (
-	"bytes"
 	"cmp"
 	"slices"
 	"time"
@@ -50,7 +49,7 @@ func (l *lap) lookedAt(at task.Cursor) time.Time {
 
 func find(looks []look, at task.Cursor) time.Time {
 	i, _ := slices.BinarySearchFunc(looks, at, func(k look, at task.Cursor) int {
-		return cmp.Or(k.upTo.At.Compare(at.At), bytes.Compare(k.upTo.ID[:], at.ID[:]))
+		return cmp.Or(k.upTo.At.Compare(at.At), k.upTo.ID.Compare(at.ID))
 	})
 	if i == len(looks) || at.At.Before(looks[i].from) {
 		return time.Time{}

@@ -215,13 +215,9 @@ func (r *Reconciler) rows(ctx context.Context, tasks []task.Task) (map[task.ID]t
 	}
 	rows, err := r.store.Entries(ctx, ids)
 	if err != nil {
-		return nil, fmt.Errorf("read %d rows: %w", len(ids), err)
+		return nil, fmt.Errorf("read %d rows: %w", len(tasks), err)
 	}
-	byID := make(map[task.ID]task.Task, len(rows))
-	for _, row := range rows {
-		byID[row.ID] = row
-	}
-	return byID, nil
+	return task.ByID(rows), nil
 }
 
 // recordDrift counts repairs that a sweep is about to make, and raises the alarm. An entry beyond the horizon is no drift: the

@@ -105,16 +105,9 @@ func (w *world) discard(t testing.TB, rows []task.Task, nth int) {
 // as reads the rows as they are now, in the order of the others.
 func (w *world) as(t testing.TB, rows []task.Task) []task.Task {
 	t.Helper()
-	ids := make([]task.ID, len(rows))
-	for i, row := range rows {
-		ids[i] = row.ID
-	}
-	found, err := w.rows.Get(t.Context(), nil, ids)
+	found, err := w.rows.Get(t.Context(), nil, task.IDs(rows))
 	pipelinetest.Must(t, err)
-	byID := map[task.ID]task.Task{}
-	for _, row := range found {
-		byID[row.ID] = row
-	}
+	byID := task.ByID(found)
 	for i := range rows {
 		found[i] = byID[rows[i].ID]
 	}

@@ -167,11 +167,7 @@ func TestPurgeWaitsForTheLastComparison(t *testing.T) {
 
 func (w *world) left(t testing.TB, tasks []task.Task) int {
 	t.Helper()
-	ids := make([]task.ID, len(tasks))
-	for i, one := range tasks {
-		ids[i] = one.ID
-	}
-	rows, err := w.rows.Get(t.Context(), nil, ids)
+	rows, err := w.rows.Get(t.Context(), nil, task.IDs(tasks))
 	pipelinetest.Must(t, err)
 	return len(rows)
 }

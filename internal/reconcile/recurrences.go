@@ -53,11 +53,7 @@ func (s *recurrences) mend(ctx context.Context, part []task.Recurrence) error {
 	s.r.metrics.ticks.Count(p.Ticks())
 	s.r.metrics.mended.Add(float64(len(made)))
 	s.r.cfg.Logger.WarnContext(ctx, "recurrences left behind", "n", len(made))
-	ids := make([]task.ID, len(made))
-	for i, t := range made {
-		ids[i] = t.ID
-	}
-	return s.r.putIDs(ctx, ids)
+	return s.r.putIDs(ctx, task.IDs(made))
 }
 
 // leftBehind returns those of the recurrences that need a task. A task that ended just now may have a next one by now.

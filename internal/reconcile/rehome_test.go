@@ -46,11 +46,8 @@ func (w *world) moveAll(t testing.TB, m *rehome) {
 // wantPlaced checks that every row that needs a place is in its owner's, with its version as before.
 func (w *world) wantPlaced(t testing.TB, rows []task.Task) {
 	t.Helper()
-	l, ids := w.layout(t), make([]task.ID, len(rows))
-	for i, row := range rows {
-		ids[i] = row.ID
-	}
-	now, err := w.rows.Get(t.Context(), nil, ids)
+	l := w.layout(t)
+	now, err := w.rows.Get(t.Context(), nil, task.IDs(rows))
 	pipelinetest.Must(t, err)
 	versions := map[task.ID]int64{}
 	for _, row := range rows {
