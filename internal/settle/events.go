@@ -1,7 +1,6 @@
 package settle
 
 import (
-	"bytes"
 	"errors"
 	"slices"
 
@@ -46,7 +45,7 @@ func (t *transaction) reportEvents() {
 	if len(events) == 0 {
 		return
 	}
-	slices.SortFunc(events, func(a, b Event) int { return bytes.Compare(a.Task.ID[:], b.Task.ID[:]) })
+	slices.SortFunc(events, func(a, b Event) int { return a.Task.ID.Compare(b.Task.ID) })
 	t.settler.cfg.OnEvents(events)
 }
 

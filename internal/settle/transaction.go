@@ -1,7 +1,6 @@
 package settle
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -144,7 +143,7 @@ func (t *transaction) lock() error {
 		}
 		byID[h.ID] = append(byID[h.ID], h)
 	}
-	slices.SortFunc(ids, func(a, b task.ID) int { return bytes.Compare(a[:], b[:]) })
+	slices.SortFunc(ids, task.ID.Compare)
 	rows, blocked, now, err := t.settler.store.LockToRun(t.ctx, t.tx, ids)
 	if err != nil {
 		return fmt.Errorf("lock batch of %d: %w", len(ids), err)
@@ -338,5 +337,5 @@ func idOf(m *member) task.ID      { return m.row.ID }
 func hintOf(m *member) *hold.Hint { return m.hint }
 
 func sortByID(ms []*member) {
-	slices.SortFunc(ms, func(a, b *member) int { return bytes.Compare(a.row.ID[:], b.row.ID[:]) })
+	slices.SortFunc(ms, func(a, b *member) int { return a.row.ID.Compare(b.row.ID) })
 }
