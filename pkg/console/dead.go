@@ -1,7 +1,6 @@
 package console
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -180,10 +179,7 @@ func (c *Console) saveDead(ctx context.Context, tx *sqlx.Tx, v deadVerb, before,
 	if len(changed) == 0 {
 		return nil
 	}
-	were := make(map[task.ID]task.Task, len(before))
-	for _, row := range before {
-		were[row.ID] = row
-	}
+	were := task.ByID(before)
 	events := make([]task.Event, len(changed))
 	changes := make([]task.Change, len(changed))
 	for i, row := range changed {
@@ -209,7 +205,7 @@ var ErrDiedSince = errors.New("task was not dead when it was looked at")
 
 // WhyLeft returns why a bulk change left the tasks unchanged, in the order of their ids.
 func (c *Console) WhyLeft(ctx context.Context, ids []task.ID) ([]LeftTask, error) {
-	ids = slices.SortedFunc(slices.Values(ids), func(a, b task.ID) int { return bytes.Compare(a[:], b[:]) })
+	ids = slices.SortedFunc(slices.Values(ids), task.ID.Compare)
 	rows, err := c.store.Get(ctx, nil, ids)
 	if err != nil {
 		return nil, err

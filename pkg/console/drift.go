@@ -270,11 +270,7 @@ func (c driftCheck) stillMissing(ctx context.Context, before []task.Task) (int64
 	}
 	// The index was read after the rows, and some of thousands of rows may have changed in between, as after Redis lost its
 	// memory.
-	ids = ids[:0]
-	for _, t := range differing {
-		ids = append(ids, t.ID)
-	}
-	still, err := c.atVersion(ctx, ids, versions)
+	still, err := c.atVersion(ctx, task.IDs(differing), versions)
 	return int64(len(still)), err
 }
 

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -149,7 +148,7 @@ func (d deadChoice) isPast(t Task) bool {
 	if d.last == (task.Cursor{}) {
 		return false
 	}
-	return cmp.Or(time.UnixMilli(t.RunAtMs).Compare(d.last.At), bytes.Compare(t.ID[:], d.last.ID[:])) > 0
+	return cmp.Or(time.UnixMilli(t.RunAtMs).Compare(d.last.At), t.ID.Compare(d.last.ID)) > 0
 }
 
 // facts says it to the user.
