@@ -19,26 +19,26 @@ var answers = []struct {
 	proves  proof
 	numbers []uint16
 }{
-	{Retryable, ofEveryCommit, []uint16{1020, 1205, 1206, 1213}}, // record changed, lock wait timeout, lock table full, deadlock
-	{Full, ofStatement, []uint16{1021, 1114}},                    // the number depends on the layer that finds the disk full
+	{Retryable, ofEveryCommit, []uint16{1020, lockWaitTimeout, 1206, 1213}}, // record changed, lock wait timeout, lock table full, deadlock
+	{Full, ofStatement, []uint16{1021, 1114}},                               // the number depends on the layer that finds the disk full
 	{Full, nothing, []uint16{1026}},
-	{Unavailable, nothing, []uint16{1040, 1203, 1226}},             // all connections in use, or another limit of the user
-	{Unavailable, nothing, []uint16{1047, 1053, 1129, 3032}},       // node not ready, stopping, host blocked, offline mode
-	{Unavailable, nothing, []uint16{1927, 3169, 4031}},             // connection or session killed, idle for too long
-	{Unavailable, ofEveryCommit, []uint16{1792, optionForbids}},    // the transaction is read-only; see readOnlyText
-	{ReadOnly, ofEveryCommit, []uint16{1836}},                      // read-only
-	{NoDatabase, nothing, []uint16{1049}},                          // unknown database
-	{NoTable, nothing, []uint16{1146}},                             // no such table
-	{Duplicate, nothing, []uint16{1062}},                           // duplicate entry
-	{Refused, nothing, []uint16{1044, 1142, 1143, 1227}},           // rights
-	{Refused, nothing, []uint16{1045, 1130, 1251, 1524, 1698}},     // passwords, hosts, plugins
-	{Refused, nothing, []uint16{1820, 1862, 3118, 4151, needsTLS}}, // expired or locked accounts
-	{BadSetting, nothing, []uint16{1115, 1273}},                    // charset, collation
-	{BadSetting, nothing, []uint16{1193, 1229, 1231, 1232, 1238}},  // system variables and their values
-	{BadSetting, nothing, []uint16{1298}},                          // time zone; also if the server's zone tables were never loaded
-	{Other, ofStatement, []uint16{1153, 1364, 1366, 1526, 3819}},   // packet too large, no default, wrong value, no partition, CHECK
-	{Other, ofStatement, []uint16{1175, 1665, 1969, 3024}},         // sql_safe_updates, binlog_format, time limits of the server
-	{Other, ofEveryCommit, []uint16{3100, 3101}},                   // a plugin refused before the COMMIT, or rolled back
+	{Unavailable, nothing, []uint16{1040, 1203, 1226}},                           // all connections in use, or another limit of the user
+	{Unavailable, nothing, []uint16{1047, 1053, 1129, 3032}},                     // node not ready, stopping, host blocked, offline mode
+	{Unavailable, nothing, []uint16{1927, 3169, 4031}},                           // connection or session killed, idle for too long
+	{Unavailable, ofEveryCommit, []uint16{1792, optionForbids}},                  // the transaction is read-only; see readOnlyText
+	{ReadOnly, ofEveryCommit, []uint16{1836}},                                    // read-only
+	{NoDatabase, nothing, []uint16{1049}},                                        // unknown database
+	{NoTable, nothing, []uint16{1146}},                                           // no such table
+	{Duplicate, nothing, []uint16{1062}},                                         // duplicate entry
+	{Refused, nothing, []uint16{1044, noTableRight, 1143, 1227}},                 // rights
+	{Refused, nothing, []uint16{1045, 1130, 1251, 1524, 1698}},                   // passwords, hosts, plugins
+	{Refused, nothing, []uint16{1820, 1862, 3118, 4151, needsTLS}},               // expired or locked accounts
+	{BadSetting, nothing, []uint16{1115, 1273}},                                  // charset, collation
+	{BadSetting, nothing, []uint16{1193, 1229, 1231, 1232, 1238}},                // system variables and their values
+	{BadSetting, nothing, []uint16{1298}},                                        // time zone; also if the server's zone tables were never loaded
+	{Other, ofStatement, []uint16{1153, 1364, 1366, 1526, 3819}},                 // packet too large, no default, wrong value, no partition, CHECK
+	{Other, ofStatement, []uint16{1175, 1665, timeLimitMariaDB, timeLimitMySQL}}, // sql_safe_updates, binlog_format, time limits of the server
+	{Other, ofEveryCommit, []uint16{3100, 3101}},                                 // a plugin refused before the COMMIT, or rolled back
 }
 
 // meaning returns the class of a server's error number, and what the answer proves.
@@ -51,11 +51,17 @@ func meaning(number uint16) (Class, proof) {
 	return Other, nothing
 }
 
-// optionForbids is the server's answer if one of its options forbids the statement.
-const optionForbids = 1290
-
-// needsTLS is MySQL's answer under require_secure_transport; MariaDB answers that access is denied.
-const needsTLS = 3159
+// The answers that are asked for by their numbers, beside their classes.
+const (
+	unknownColumn    = 1054 // the table lacks a column
+	noTableRight     = 1142 // the user may not do this with the table
+	lockWaitTimeout  = 1205 // the statement waited too long for a lock of a row or a table
+	optionForbids    = 1290 // one of the server's options forbids the statement
+	outOfRange       = 1690 // a sum is too large
+	timeLimitMariaDB = 1969 // the statement took longer than its limit
+	timeLimitMySQL   = 3024
+	needsTLS         = 3159 // require_secure_transport; MariaDB answers that access is denied
+)
 
 // statesOfStatement are the classes of SQLSTATE for a statement that the server refused: because of its text, its values,
 // or the caller's rights.

@@ -140,9 +140,6 @@ func (s *Store) InsertAutocommit(ctx context.Context, specs []task.Spec) ([]task
 	return tasks, nil
 }
 
-// outOfRange is the server's answer to a sum that is too large.
-const outOfRange = 1690
-
 // ceilMs rounds up to milliseconds, as due times are rounded.
 func ceilMs(d time.Duration) int64 {
 	ms := d.Milliseconds()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql/driver"
 	"time"
+
+	"github.com/duetime/duetime/internal/statement"
 )
 
 // chain saves a busy session the BEGIN of its transactions, one statement of five in a worker's batch: COMMIT AND CHAIN
@@ -25,7 +27,6 @@ type chain struct {
 const (
 	maxChainedAge  = time.Second
 	chainSavepoint = "duetime_chained"
-	noSavepoint    = 1305 // MySQL's answer for a savepoint that does not exist
 )
 
 // open reports whether the session is in an empty transaction.
@@ -64,7 +65,7 @@ func (c *conn) confirmChained(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	err := c.execBare(ctx, "RELEASE SAVEPOINT "+chainSavepoint)
-	if serverNumber(err) == noSavepoint {
+	if statement.NoSavepoint(err) {
 		c.chain.enabled = false
 		return false, nil
 	}

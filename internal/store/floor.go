@@ -4,15 +4,11 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/go-sql-driver/mysql"
 )
 
 // # The floor of pending rows
@@ -172,6 +168,6 @@ func (s *Store) firstPending(ctx context.Context, from, to int64, limit time.Dur
 
 // tooLong reports whether the server gave a statement up because of its limit.
 func tooLong(err error) bool {
-	refused, ok := errors.AsType[*mysql.MySQLError](err)
-	return ok && slices.Contains([]uint16{1969, 3024}, refused.Number) // of MariaDB and MySQL
+	number := serverNumber(err)
+	return number == timeLimitMariaDB || number == timeLimitMySQL
 }

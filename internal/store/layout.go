@@ -24,9 +24,6 @@ func (s *Store) Layout(ctx context.Context) (task.Layout, error) {
 	return l, err
 }
 
-// unknownColumn is MySQL's answer if a table lacks a column.
-const unknownColumn = 1054
-
 // A process uses its copy of the layout for a second, then reads the row in the background. Only an insert waits for the
 // row, if the copy is older than maxLayoutAge: its rows must not go to a shard of long ago. The daemon begins to move rows
 // when all copies have aged that much.

@@ -167,9 +167,6 @@ func upByOne(ctx context.Context, p, last *goose.Provider) error {
 	return err
 }
 
-// lockWaitTimeout is MySQL's answer to a statement that waited too long for a lock of a row or a table.
-const lockWaitTimeout = 1205
-
 // MigrationStatus lists all migrations in order, applied or not. It creates goose's table if that is missing.
 func (s *Store) MigrationStatus(ctx context.Context, files fs.FS) ([]Migration, error) {
 	db, done, err := s.patient()

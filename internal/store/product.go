@@ -20,8 +20,6 @@ var otherProducts = []struct{ part, name string }{
 	{"tddl", "PolarDB-X"},
 }
 
-const noTableRight = 1142 // the user may not do this with the table
-
 // checkProduct returns a *SettingError for a server that is known to be neither MySQL nor MariaDB.
 func checkProduct(version, comment string) error {
 	have := strings.ToLower(version + " " + comment)
