@@ -16,7 +16,7 @@ import (
 //
 // All lists have this order. due_at comes before run_at, because "run_at = due_at" in an UPDATE reads the value that was
 // set just before.
-var columns = []column{
+var columns = []column[task.Task]{
 	binaryID("id", func(t *task.Task) *task.ID { return &t.ID }, inserted|indexed),
 	text("kind", func(t *task.Task) *string { return &t.Kind }, inserted|indexed),
 	text("owner", func(t *task.Task) *string { return &t.Owner }, inserted|indexed),
@@ -30,10 +30,7 @@ var columns = []column{
 	number("attempt", func(t *task.Task) *int { return &t.Attempt }, changed),
 	number("max_attempts", func(t *task.Task) *int { return &t.MaxAttempts }, inserted|changed),
 	nullable("dedup_key", func(t *task.Task) *string { return &t.DedupKey }, inserted|changed),
-	{
-		"payload", "", func(t *task.Task) any { return &t.Payload }, func(t *task.Task) any { return string(t.Payload) },
-		func(a, b *task.Task) bool { return bytes.Equal(a.Payload, b.Payload) }, inserted | changed,
-	},
+	payload("payload", func(t *task.Task) *[]byte { return &t.Payload }, inserted|changed),
 	text("last_error", func(t *task.Task) *string { return &t.LastError }, changed),
 	text("traceparent", func(t *task.Task) *string { return &t.Traceparent }, inserted|changed),
 	moment("created_at", func(t *task.Task) *time.Time { return &t.CreatedAt }, inserted),
@@ -41,13 +38,13 @@ var columns = []column{
 	ending("finished_at", func(t *task.Task) *time.Time { return &t.FinishedAt }, inserted|changed),
 }
 
-// column is one column of duetime_tasks.
-type column struct {
+// column is one column of a table whose rows are T: tasks, recurrences, operations.
+type column[T any] struct {
 	name   string
-	sqlite string               // type of the column if SQLite's table lacks it; empty: a migration makes the column
-	into   func(*task.Task) any // destination of a scan: the value goes straight into the task
-	value  func(*task.Task) any // value for INSERT and UPDATE
-	same   func(a, b *task.Task) bool
+	sqlite string       // type of the column if SQLite's table lacks it; empty: a migration makes the column
+	into   func(*T) any // destination of a scan: the value goes straight into the row
+	value  func(*T) any // value for INSERT and UPDATE
+	same   func(a, b *T) bool
 	uses   use
 }
 
@@ -60,13 +57,13 @@ const (
 	indexed                  // read by sweeps and lists, which make index entries of it
 )
 
-// having returns the columns of one use, except those named in without.
-func having(u use, without ...string) []column {
-	return slices.DeleteFunc(slices.Clone(columns), func(c column) bool { return c.uses&u == 0 || slices.Contains(without, c.name) })
+// having returns the columns of tasks of one use, except those named in without.
+func having(u use, without ...string) []column[task.Task] {
+	return slices.DeleteFunc(slices.Clone(columns), func(c column[task.Task]) bool { return c.uses&u == 0 || slices.Contains(without, c.name) })
 }
 
 // names joins the columns' names for a statement.
-func names(of []column) string {
+func names[T any](of []column[T]) string {
 	all := make([]string, len(of))
 	for i, c := range of {
 		all[i] = c.name
@@ -74,49 +71,57 @@ func names(of []column) string {
 	return strings.Join(all, ", ")
 }
 
-// appendValues appends the values of a task's columns.
-func appendValues(args []any, of []column, t *task.Task) []any {
+// appendValues appends the values of a row's columns.
+func appendValues[T any](args []any, of []column[T], row *T) []any {
 	for _, c := range of {
-		args = append(args, c.value(t))
+		args = append(args, c.value(row))
 	}
 	return args
 }
 
-func text(name string, field func(*task.Task) *string, uses use) column {
-	return column{name, "", func(t *task.Task) any { return field(t) }, func(t *task.Task) any { return *field(t) }, func(a, b *task.Task) bool { return *field(a) == *field(b) }, uses}
+// destinations are first, and behind it those of a row's columns.
+func destinations[T any](first []any, of []column[T], row *T) []any {
+	dest := append(make([]any, 0, len(first)+len(of)), first...)
+	for _, c := range of {
+		dest = append(dest, c.into(row))
+	}
+	return dest
+}
+
+func text[T any](name string, field func(*T) *string, uses use) column[T] {
+	return column[T]{name, "", func(r *T) any { return field(r) }, func(r *T) any { return *field(r) }, func(a, b *T) bool { return *field(a) == *field(b) }, uses}
 }
 
 // nullable is a text that is stored as NULL if it is empty.
-func nullable(name string, field func(*task.Task) *string, uses use) column {
-	return column{name, "TEXT", func(t *task.Task) any { return nullableText{field(t)} }, func(t *task.Task) any {
-		if s := *field(t); s != "" {
+func nullable[T any](name string, field func(*T) *string, uses use) column[T] {
+	return column[T]{name, "TEXT", func(r *T) any { return nullableText{field(r)} }, func(r *T) any {
+		if s := *field(r); s != "" {
 			return s
 		}
 		return nil
-	}, func(a, b *task.Task) bool { return *field(a) == *field(b) }, uses}
+	}, func(a, b *T) bool { return *field(a) == *field(b) }, uses}
 }
 
-func number[N integer](name string, field func(*task.Task) *N, uses use) column {
-	return column{name, "", func(t *task.Task) any { return whole[N]{field(t)} }, func(t *task.Task) any { return int64(*field(t)) }, func(a, b *task.Task) bool { return *field(a) == *field(b) }, uses}
+func payload[T any](name string, field func(*T) *[]byte, uses use) column[T] {
+	return column[T]{name, "", func(r *T) any { return field(r) }, func(r *T) any { return string(*field(r)) }, func(a, b *T) bool { return bytes.Equal(*field(a), *field(b)) }, uses}
 }
 
-func binaryID(name string, field func(*task.Task) *task.ID, uses use) column {
-	return column{name, "", func(t *task.Task) any { return idBytes{field(t)} }, func(t *task.Task) any { return field(t)[:] }, func(a, b *task.Task) bool { return *field(a) == *field(b) }, uses}
+func number[T any, N integer](name string, field func(*T) *N, uses use) column[T] {
+	return column[T]{name, "", func(r *T) any { return whole[N]{field(r)} }, func(r *T) any { return int64(*field(r)) }, func(a, b *T) bool { return *field(a) == *field(b) }, uses}
 }
 
-func moment(name string, field func(*task.Task) *time.Time, uses use) column {
-	return column{name, "", func(t *task.Task) any { return unixMs{field(t)} }, func(t *task.Task) any { return field(t).UnixMilli() }, func(a, b *task.Task) bool { return field(a).UnixMilli() == field(b).UnixMilli() }, uses}
+func binaryID[T any](name string, field func(*T) *task.ID, uses use) column[T] {
+	return column[T]{name, "", func(r *T) any { return idBytes{field(r)} }, func(r *T) any { return field(r)[:] }, func(a, b *T) bool { return *field(a) == *field(b) }, uses}
+}
+
+func moment[T any](name string, field func(*T) *time.Time, uses use) column[T] {
+	return column[T]{name, "", func(r *T) any { return unixMs{field(r)} }, func(r *T) any { return field(r).UnixMilli() }, func(a, b *T) bool { return field(a).UnixMilli() == field(b).UnixMilli() }, uses}
 }
 
 // ending is a moment that is 0 until the task ends. NULL means the same but takes no space in the row. A row that grows
 // when its task ends is moved within its page: MariaDB would mark a quarter fewer tasks done in the same time.
-func ending(name string, field func(*task.Task) *time.Time, uses use) column {
-	return column{name, "INTEGER", func(t *task.Task) any { return endMs{field(t)} }, func(t *task.Task) any {
-		if at := *field(t); !at.IsZero() {
-			return at.UnixMilli()
-		}
-		return int64(0)
-	}, func(a, b *task.Task) bool { return field(a).Equal(*field(b)) }, uses}
+func ending[T any](name string, field func(*T) *time.Time, uses use) column[T] {
+	return column[T]{name, "INTEGER", func(r *T) any { return endMs{field(r)} }, func(r *T) any { return msOrZero(*field(r)) }, func(a, b *T) bool { return field(a).Equal(*field(b)) }, uses}
 }
 
 // The following types are destinations of a scan. Each is one pointer, so that its conversion to an interface allocates
@@ -206,3 +211,10 @@ func toInt64(src any) (int64, error) {
 }
 
 func fromMs(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
+
+func msOrZero(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}

@@ -34,7 +34,8 @@
 //   - duetime_history (00002): a line for people, by whoever changed the task, or by an operator. history.go, acts.go (of
 //     operators).
 //   - duetime_handovers (00004): a partition of a queue, by the worker that has it or had it last. handover.go
-//   - duetime_recurrences (00008): a recurrence. Services define it; who ends its newest task advances it. recurrences.go
+//   - duetime_recurrences (00008): a recurrence. Services define it; who ends its newest task advances it. recurrences.go,
+//     recurrence_columns.go
 //   - duetime_operations (00009): a change of many tasks. Operators and services make it, the daemon carries it out.
 //     operations.go
 //   - duetime_limits (00010): what the workers of a queue share of its limit. Workers write it, and operators set the limit.

@@ -12,70 +12,39 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// operationColumn is one column of duetime_operations.
-type operationColumn struct {
-	name     string
-	progress bool // a transition or a page may change it
-	into     func(*task.Operation) any
-	value    func(*task.Operation) any
+// operationColumns are the columns of duetime_operations; a transition or a page changes those that are changed.
+var operationColumns = []column[task.Operation]{
+	binaryID("id", func(o *task.Operation) *task.ID { return &o.ID }, 0),
+	text("verb", func(o *task.Operation) *string { return (*string)(&o.Verb) }, 0),
+	{
+		name: "by_ms", into: func(o *task.Operation) any { return spanMs{&o.By} },
+		value: func(o *task.Operation) any { return o.By.Milliseconds() },
+	},
+	text("to_queue", func(o *task.Operation) *string { return &o.To }, 0),
+	{name: "filter", into: func(o *task.Operation) any { return filterJSON{o} }, value: filterText},
+	number("rate", func(o *task.Operation) *int { return &o.Rate }, 0),
+	number("matched", func(o *task.Operation) *int64 { return &o.Matched }, 0),
+	number("state", func(o *task.Operation) *task.OperationState { return &o.State }, changed),
+	binaryID("cursor_id", func(o *task.Operation) *task.ID { return &o.Cursor }, changed),
+	number("looked", func(o *task.Operation) *int64 { return &o.Looked }, changed),
+	number("changed", func(o *task.Operation) *int64 { return &o.Changed }, changed),
+	number("ended", func(o *task.Operation) *int64 { return &o.Ended }, changed),
+	number("left_alone", func(o *task.Operation) *int64 { return &o.Unchanged }, changed),
+	{
+		name: "actor", into: func(o *task.Operation) any { return &o.Actor },
+		value: func(o *task.Operation) any { return cut(o.Actor, maxActor) },
+	},
+	text("error", func(o *task.Operation) *string { return &o.Error }, changed),
+	moment("created_at", func(o *task.Operation) *time.Time { return &o.CreatedAt }, 0),
+	moment("updated_at", func(o *task.Operation) *time.Time { return &o.UpdatedAt }, changed),
+	ending("finished_at", func(o *task.Operation) *time.Time { return &o.FinishedAt }, changed),
 }
 
-var operationColumns = []operationColumn{
-	{"id", false, func(o *task.Operation) any { return idBytes{&o.ID} }, func(o *task.Operation) any { return o.ID[:] }},
-	{
-		"verb", false, func(o *task.Operation) any { return (*string)(&o.Verb) },
-		func(o *task.Operation) any { return string(o.Verb) },
-	},
-	{
-		"by_ms", false, func(o *task.Operation) any { return spanMs{&o.By} },
-		func(o *task.Operation) any { return o.By.Milliseconds() },
-	},
-	{"to_queue", false, func(o *task.Operation) any { return &o.To }, func(o *task.Operation) any { return o.To }},
-	{"filter", false, func(o *task.Operation) any { return filterJSON{o} }, filterText},
-	{"rate", false, func(o *task.Operation) any { return &o.Rate }, func(o *task.Operation) any { return o.Rate }},
-	{"matched", false, func(o *task.Operation) any { return &o.Matched }, func(o *task.Operation) any { return o.Matched }},
-	{"state", true, func(o *task.Operation) any { return &o.State }, func(o *task.Operation) any { return int64(o.State) }},
-	{
-		"cursor_id", true, func(o *task.Operation) any { return idBytes{&o.Cursor} },
-		func(o *task.Operation) any { return o.Cursor[:] },
-	},
-	{"looked", true, func(o *task.Operation) any { return &o.Looked }, func(o *task.Operation) any { return o.Looked }},
-	{"changed", true, func(o *task.Operation) any { return &o.Changed }, func(o *task.Operation) any { return o.Changed }},
-	{"ended", true, func(o *task.Operation) any { return &o.Ended }, func(o *task.Operation) any { return o.Ended }},
-	{"left_alone", true, func(o *task.Operation) any { return &o.Unchanged }, func(o *task.Operation) any { return o.Unchanged }},
-	{
-		"actor", false, func(o *task.Operation) any { return &o.Actor },
-		func(o *task.Operation) any { return cut(o.Actor, maxActor) },
-	},
-	{"error", true, func(o *task.Operation) any { return &o.Error }, func(o *task.Operation) any { return o.Error }},
-	{
-		"created_at", false, func(o *task.Operation) any { return unixMs{&o.CreatedAt} },
-		func(o *task.Operation) any { return o.CreatedAt.UnixMilli() },
-	},
-	{
-		"updated_at", true, func(o *task.Operation) any { return unixMs{&o.UpdatedAt} },
-		func(o *task.Operation) any { return o.UpdatedAt.UnixMilli() },
-	},
-	{
-		"finished_at", true, func(o *task.Operation) any { return endMs{&o.FinishedAt} },
-		func(o *task.Operation) any { return msOrZero(o.FinishedAt) },
-	},
-}
-
-var operationList = func() string {
-	names := make([]string, len(operationColumns))
-	for i, c := range operationColumns {
-		names[i] = c.name
-	}
-	return strings.Join(names, ", ")
-}()
+var operationList = names(operationColumns)
 
 // InsertOperation writes a new row; false if an operation has its id already.
 func (s *Store) InsertOperation(ctx context.Context, q sqlx.ExtContext, o task.Operation) (made bool, err error) {
-	args := make([]any, len(operationColumns))
-	for i, c := range operationColumns {
-		args[i] = c.value(&o)
-	}
+	args := appendValues(nil, operationColumns, &o)
 	_, err = q.ExecContext(ctx, "INSERT INTO duetime_operations ("+operationList+") VALUES ("+marks(len(args))+")", args...)
 	if Classify(err) == Duplicate {
 		return false, nil
@@ -91,7 +60,7 @@ func (s *Store) SaveOperation(ctx context.Context, q sqlx.ExtContext, o task.Ope
 	var set []string
 	var args []any
 	for _, c := range operationColumns {
-		if c.progress {
+		if c.uses&changed != 0 {
 			set, args = append(set, c.name+" = ?"), append(args, c.value(&o))
 		}
 	}
@@ -114,7 +83,7 @@ func (s *Store) LockOperation(ctx context.Context, q sqlx.ExtContext, id task.ID
 
 func (s *Store) operation(ctx context.Context, q sqlx.QueryerContext, id task.ID, lock string) (task.Operation, bool, error) {
 	text := s.dialect.stateThen(operationList) + " FROM duetime_operations WHERE id = ?" + lock
-	found, err := queryOperations(ctx, q, text, []any{id[:]}, writable{})
+	found, err := queryRows(ctx, q, operationColumns, text, []any{id[:]}, writable{})
 	if err == nil && len(found) == 0 {
 		return task.Operation{}, false, s.checkPrimary(ctx, q)
 	}
@@ -128,7 +97,7 @@ func (s *Store) operation(ctx context.Context, q sqlx.QueryerContext, id task.ID
 // about the time. All rows are sorted: operations are few, and purged some time after their end.
 func (s *Store) Operations(ctx context.Context, limit int) ([]task.Operation, error) {
 	text := "SELECT " + operationList + " FROM duetime_operations ORDER BY created_at DESC, id DESC LIMIT ?"
-	found, err := queryOperations(ctx, s.db, text, []any{limit})
+	found, err := queryRows(ctx, s.db, operationColumns, text, []any{limit})
 	if err != nil {
 		return nil, fmt.Errorf("list operations: %w", err)
 	}
@@ -139,7 +108,7 @@ func (s *Store) Operations(ctx context.Context, limit int) ([]task.Operation, er
 func (s *Store) RunningOperations(ctx context.Context) ([]task.Operation, error) {
 	text := s.dialect.stateThen(operationList) + " FROM duetime_operations" + s.dialect.force("duetime_operations_state") +
 		" WHERE state = ? ORDER BY created_at, id"
-	found, err := queryOperations(ctx, s.db, text, []any{int64(task.OperationRunning)}, writable{})
+	found, err := queryRows(ctx, s.db, operationColumns, text, []any{int64(task.OperationRunning)}, writable{})
 	if err != nil {
 		return nil, fmt.Errorf("read running operations: %w", err)
 	}
@@ -165,20 +134,6 @@ func (s *Store) PurgeOperations(ctx context.Context, before time.Time, limit int
 		return 0, fmt.Errorf("delete %d operations: %w", len(ids), err)
 	}
 	return len(ids), nil
-}
-
-// queryOperations runs a SELECT of whole rows of duetime_operations.
-func queryOperations(
-	ctx context.Context, q sqlx.QueryerContext, text string, args []any, first ...any,
-) ([]task.Operation, error) {
-	var o task.Operation
-	dest := append([]any{}, first...)
-	for _, c := range operationColumns {
-		dest = append(dest, c.into(&o))
-	}
-	var all []task.Operation
-	err := forEach(ctx, q, text, args, dest, func() { all = append(all, o) })
-	return all, err
 }
 
 type spanMs struct{ to *time.Duration }

@@ -2,80 +2,19 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/duetime/duetime/pkg/recur"
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// recurrenceColumn is one column of duetime_recurrences.
-type recurrenceColumn struct {
-	name     string
-	progress bool // a tick may change it; the others are the definition
-	into     func(*task.Recurrence) any
-	value    func(*task.Recurrence) any
-}
-
-var recurrenceColumns = []recurrenceColumn{
-	{"id", false, func(r *task.Recurrence) any { return idBytes{&r.ID} }, func(r *task.Recurrence) any { return r.ID[:] }},
-	{"owner", false, func(r *task.Recurrence) any { return &r.Owner }, func(r *task.Recurrence) any { return r.Owner }},
-	{"name", false, func(r *task.Recurrence) any { return &r.Name }, func(r *task.Recurrence) any { return r.Name }},
-	{"created_at", false, func(r *task.Recurrence) any { return unixMs{&r.CreatedAt} }, func(r *task.Recurrence) any { return r.CreatedAt.UnixMilli() }},
-	{"timetable", false, func(r *task.Recurrence) any { return timetableText{&r.Timetable} }, func(r *task.Recurrence) any { return r.Timetable.String() }},
-	{"policy", false, func(r *task.Recurrence) any { return policyJSON{&r.Policy} }, policyText},
-	{"kind", false, func(r *task.Recurrence) any { return &r.Kind }, func(r *task.Recurrence) any { return r.Kind }},
-	{"queue", false, func(r *task.Recurrence) any { return &r.Queue }, func(r *task.Recurrence) any { return r.Queue }},
-	{"subject", false, func(r *task.Recurrence) any { return &r.Subject }, func(r *task.Recurrence) any { return r.Subject }},
-	{"max_attempts", false, func(r *task.Recurrence) any { return &r.MaxAttempts }, func(r *task.Recurrence) any { return r.MaxAttempts }},
-	{"payload", false, func(r *task.Recurrence) any { return &r.Payload }, func(r *task.Recurrence) any { return string(r.Payload) }},
-	{"state", true, func(r *task.Recurrence) any { return &r.State }, func(r *task.Recurrence) any { return int64(r.State) }},
-	{"note", true, func(r *task.Recurrence) any { return &r.Note }, func(r *task.Recurrence) any { return r.Note }},
-	{"passed", true, func(r *task.Recurrence) any { return unixMs{&r.Passed} }, func(r *task.Recurrence) any { return r.Passed.UnixMilli() }},
-	{"newest", true, func(r *task.Recurrence) any { return nullableID{&r.Newest} }, func(r *task.Recurrence) any { return idOrNull(r.Newest) }},
-	{"due_at", true, func(r *task.Recurrence) any { return endMs{&r.DueAt} }, func(r *task.Recurrence) any { return msOrZero(r.DueAt) }},
-	{"began_at", true, func(r *task.Recurrence) any { return endMs{&r.BeganAt} }, func(r *task.Recurrence) any { return msOrZero(r.BeganAt) }},
-	{"made", true, func(r *task.Recurrence) any { return &r.Made }, func(r *task.Recurrence) any { return r.Made }},
-	{"skipped", true, func(r *task.Recurrence) any { return &r.Skipped }, func(r *task.Recurrence) any { return r.Skipped }},
-	{"caught_up", true, func(r *task.Recurrence) any { return &r.CaughtUp }, func(r *task.Recurrence) any { return r.CaughtUp }},
-	{"updated_at", true, func(r *task.Recurrence) any { return unixMs{&r.UpdatedAt} }, func(r *task.Recurrence) any { return r.UpdatedAt.UnixMilli() }},
-}
-
-// recurrenceProgress are the columns that a tick may change.
-var recurrenceProgress = slices.DeleteFunc(slices.Clone(recurrenceColumns), func(c recurrenceColumn) bool { return !c.progress })
-
-var recurrenceList = func() string {
-	names := make([]string, len(recurrenceColumns))
-	for i, c := range recurrenceColumns {
-		names[i] = c.name
-	}
-	return strings.Join(names, ", ")
-}()
-
-// queryRecurrences runs a SELECT of whole rows of duetime_recurrences.
-func queryRecurrences(ctx context.Context, q sqlx.QueryerContext, text string, args []any, first ...any) ([]task.Recurrence, error) {
-	var r task.Recurrence
-	dest := slices.Clone(first)
-	for _, c := range recurrenceColumns {
-		dest = append(dest, c.into(&r))
-	}
-	var all []task.Recurrence
-	err := forEach(ctx, q, text, args, dest, func() {
-		r.Payload = slices.Clone(r.Payload)
-		all = append(all, r)
-	})
-	return all, err
-}
-
 // Recurrence reads an owner's recurrence, in any state, without locking it; false if there is none.
 func (s *Store) Recurrence(ctx context.Context, q sqlx.QueryerContext, owner, name string) (task.Recurrence, bool, error) {
-	found, err := queryRecurrences(ctx, q, s.dialect.stateThen(recurrenceList)+" FROM duetime_recurrences WHERE owner = ? AND name = ?",
+	found, err := queryRows(ctx, q, recurrenceColumns, s.dialect.stateThen(recurrenceList)+" FROM duetime_recurrences WHERE owner = ? AND name = ?",
 		[]any{owner, name}, writable{})
 	if err == nil && len(found) == 0 {
 		return task.Recurrence{}, false, s.checkPrimary(ctx, q)
@@ -88,7 +27,7 @@ func (s *Store) Recurrence(ctx context.Context, q sqlx.QueryerContext, owner, na
 
 // OwnerRecurrences reads an owner's recurrences in the states active and paused, by name, without locking them.
 func (s *Store) OwnerRecurrences(ctx context.Context, q sqlx.QueryerContext, owner string) ([]task.Recurrence, error) {
-	found, err := queryRecurrences(ctx, q, s.dialect.stateThen(recurrenceList)+" FROM duetime_recurrences WHERE owner = ? AND state <= ? ORDER BY name",
+	found, err := queryRows(ctx, q, recurrenceColumns, s.dialect.stateThen(recurrenceList)+" FROM duetime_recurrences WHERE owner = ? AND state <= ? ORDER BY name",
 		[]any{owner, task.RecurrencePaused}, writable{})
 	if err == nil && len(found) == 0 {
 		err = s.checkPrimary(ctx, q)
@@ -181,7 +120,7 @@ func (s *Store) ListRecurrences(ctx context.Context, f RecurrenceFilter) ([]task
 		text, args = text+" AND state = ?", append(args, int64(*f.State))
 	}
 	text, args = selectUntil(ctx)+recurrenceList+text+" ORDER BY owner, name LIMIT ?", append(args, f.Limit)
-	found, err := queryRecurrences(ctx, s.db, text, args)
+	found, err := queryRows(ctx, s.db, recurrenceColumns, text, args)
 	if err != nil {
 		return nil, fmt.Errorf("list recurrences: %w", err)
 	}
@@ -195,7 +134,7 @@ func (s *Store) DueRecurrences(ctx context.Context, before time.Time, after task
 	text := s.dialect.stateThen(recurrenceList) + " FROM duetime_recurrences" + s.dialect.force("duetime_recurrences_due") +
 		" WHERE state = 0 AND ((due_at = ? AND id > ?) OR (due_at > ? AND due_at < ?)) AND due_at < ? ORDER BY due_at, id LIMIT ?"
 	args := []any{at, after.ID[:], at, before.UnixMilli(), before.UnixMilli(), limit}
-	found, err := queryRecurrences(ctx, s.db, text, args, writable{})
+	found, err := queryRows(ctx, s.db, recurrenceColumns, text, args, writable{})
 	if err != nil {
 		return nil, fmt.Errorf("read due recurrences: %w", err)
 	}
@@ -261,7 +200,7 @@ func (s *Store) LockFreeRecurrences(ctx context.Context, q sqlx.ExtContext, ids,
 func (s *Store) recurrencesByID(ctx context.Context, q sqlx.QueryerContext, ids []task.ID, lock, where string, args []any) ([]task.Recurrence, error) {
 	var all []task.Recurrence
 	for part := range slices.Chunk(sorted(ids), task.MaxPerCall) {
-		found, err := queryRecurrences(ctx, q, s.dialect.stateThen(recurrenceList)+" FROM duetime_recurrences"+s.dialect.force("PRIMARY")+
+		found, err := queryRows(ctx, q, recurrenceColumns, s.dialect.stateThen(recurrenceList)+" FROM duetime_recurrences"+s.dialect.force("PRIMARY")+
 			" WHERE id IN ("+marks(len(part))+")"+where+" ORDER BY id"+lock, append(idArgs(part), args...), writable{})
 		if err != nil {
 			return nil, fmt.Errorf("read %d recurrences: %w", len(ids), err)
@@ -273,10 +212,7 @@ func (s *Store) recurrencesByID(ctx context.Context, q sqlx.QueryerContext, ids 
 
 // InsertRecurrence writes a new row. It returns ErrConflict if the owner has one of this name: the transaction may be tried again.
 func (s *Store) InsertRecurrence(ctx context.Context, q sqlx.ExtContext, r task.Recurrence) error {
-	args := make([]any, len(recurrenceColumns))
-	for i, c := range recurrenceColumns {
-		args[i] = c.value(&r)
-	}
+	args := appendValues(nil, recurrenceColumns, &r)
 	_, err := q.ExecContext(ctx, "INSERT INTO duetime_recurrences ("+recurrenceList+") VALUES ("+marks(len(args))+")", args...)
 	if Classify(err) == Duplicate {
 		err = &conflictError{0, 1}
@@ -306,7 +242,7 @@ func (s *Store) SaveRecurrences(ctx context.Context, q sqlx.ExtContext, before, 
 }
 
 // saveRecurrences writes columns of rows. The time of the last transition is a row's version: each write raises it.
-func (s *Store) saveRecurrences(ctx context.Context, q sqlx.ExtContext, before, after []task.Recurrence, columns []recurrenceColumn) error {
+func (s *Store) saveRecurrences(ctx context.Context, q sqlx.ExtContext, before, after []task.Recurrence, columns []column[task.Recurrence]) error {
 	after = slices.Clone(after)
 	ids, versions := make([]any, len(after)), make([]any, 0, 2*len(after))
 	for i, was := range before {
@@ -319,7 +255,7 @@ func (s *Store) saveRecurrences(ctx context.Context, q sqlx.ExtContext, before, 
 	var set []string
 	var args []any
 	for _, c := range columns {
-		set, args = c.assign(set, args, after)
+		set, args = assign(c, set, args, after)
 	}
 	r, err := q.ExecContext(ctx, "UPDATE duetime_recurrences"+s.dialect.force("PRIMARY")+" SET "+strings.Join(set, ", ")+
 		" WHERE id IN ("+marks(len(ids))+") AND updated_at = CASE id"+strings.Repeat(" WHEN ? THEN ?", len(ids))+" END",
@@ -335,24 +271,6 @@ func (s *Store) saveRecurrences(ctx context.Context, q sqlx.ExtContext, before, 
 		return fmt.Errorf("save %d recurrences, the first %s of owner %s: %w", len(after), after[0].Name, after[0].Owner, err)
 	}
 	return nil
-}
-
-// assign sets a column of rows to one value if all have the same, otherwise by CASE.
-func (c recurrenceColumn) assign(set []string, args []any, rows []task.Recurrence) ([]string, []any) {
-	values := make([]any, len(rows))
-	same := true
-	for i := range rows {
-		values[i] = c.value(&rows[i])
-		_, bytes := values[i].([]byte) // can't be compared
-		same = same && !bytes && values[i] == values[0]
-	}
-	if same {
-		return append(set, c.name+" = ?"), append(args, values[0])
-	}
-	for i := range rows {
-		args = append(args, rows[i].ID[:], values[i])
-	}
-	return append(set, c.name+" = CASE id"+strings.Repeat(" WHEN ? THEN ?", len(rows))+" END"), args
 }
 
 // StopOver marks an owner's recurrences that are over as stopped, so that they are purged.
@@ -386,90 +304,4 @@ func (s *Store) PurgeRecurrences(ctx context.Context, before time.Time, limit in
 	}
 	n, err := r.RowsAffected()
 	return int(n), err
-}
-
-func idOrNull(id task.ID) any {
-	if id.IsZero() {
-		return nil
-	}
-	return id[:]
-}
-
-func msOrZero(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
-}
-
-// nullableID is the zero id if the column is NULL.
-type nullableID struct{ to *task.ID }
-
-func (d nullableID) Scan(src any) error {
-	if src == nil {
-		*d.to = task.ID{}
-		return nil
-	}
-	return idBytes(d).Scan(src)
-}
-
-// A timetable or a policy that this program can't read does not fail the statement, which may be about many rows: it is one
-// that Check refuses.
-type timetableText struct{ to *recur.Timetable }
-
-func (d timetableText) Scan(src any) error {
-	var text string
-	if err := (nullableText{&text}).Scan(src); err != nil {
-		return err
-	}
-	*d.to = parsed(text)
-	return nil
-}
-
-// timetables keeps those that were parsed lately: a batch of recurrences has few.
-var timetables struct {
-	sync.Mutex
-
-	byText map[string]recur.Timetable
-}
-
-const maxTimetables = 10_000
-
-func parsed(text string) recur.Timetable {
-	timetables.Lock()
-	defer timetables.Unlock()
-	t, ok := timetables.byText[text]
-	if ok {
-		return t
-	}
-	t, _ = recur.Parse(text)
-	if timetables.byText == nil || len(timetables.byText) >= maxTimetables {
-		timetables.byText = map[string]recur.Timetable{}
-	}
-	timetables.byText[text] = t
-	return t
-}
-
-type policyJSON struct{ to *recur.Policy }
-
-func (d policyJSON) Scan(src any) error {
-	var text string
-	if err := (nullableText{&text}).Scan(src); err != nil {
-		return err
-	}
-	if *d.to = (recur.Policy{}); text == "{}" {
-		return nil
-	}
-	if json.Unmarshal([]byte(text), d.to) != nil {
-		d.to.Count = -1
-	}
-	return nil
-}
-
-func policyText(r *task.Recurrence) any {
-	text, err := json.Marshal(r.Policy)
-	if err != nil {
-		return "{}" // a Policy has nothing that JSON can't hold
-	}
-	return string(text)
 }

@@ -15,7 +15,7 @@ import (
 // selection is the part of a row that a SELECT reads.
 type selection struct {
 	list    string
-	columns []column
+	columns []column[task.Task]
 	after   func(task.Task) task.Task // applied to each row
 }
 
@@ -29,11 +29,7 @@ var (
 // first. All rows are scanned into one task, which is then copied: the list of destinations is made once.
 func (sel selection) scanner(first ...any) func(*sqlx.Rows) (task.Task, error) {
 	t := new(task.Task)
-	dest := make([]any, 0, len(first)+len(sel.columns))
-	dest = append(dest, first...)
-	for _, c := range sel.columns {
-		dest = append(dest, c.into(t))
-	}
+	dest := destinations(first, sel.columns, t)
 	return func(r *sqlx.Rows) (task.Task, error) {
 		if err := r.Scan(dest...); err != nil {
 			return task.Task{}, fmt.Errorf("scan task: %w", err)
@@ -107,6 +103,13 @@ func forEach(ctx context.Context, q sqlx.QueryerContext, query string, args, des
 		fn()
 	}
 	return r.Err()
+}
+
+// queryRows runs a SELECT of whole rows of anything but tasks. In each row, the columns before them are scanned into first.
+func queryRows[T any](ctx context.Context, q sqlx.QueryerContext, of []column[T], text string, args []any, first ...any) (all []T, err error) {
+	var row T
+	err = forEach(ctx, q, text, args, destinations(first, of, &row), func() { all = append(all, row) })
+	return all, err
 }
 
 // marks returns n placeholders.

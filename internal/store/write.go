@@ -115,12 +115,12 @@ func versions(changes []*task.Change) (string, []any) {
 func (d Dialect) assignments(changes []*task.Change) (set string, args []any, own bool) {
 	sets := []string{"version = version + 1"}
 	for _, c := range changeable {
-		if !c.changes(changes) {
+		if !differ(c, changes) {
 			continue
 		}
 		first := c.value(&changes[0].After)
 		switch {
-		case c.agree(changes, first):
+		case agree(c, changes, first):
 			sets = append(sets, c.name+" = ?")
 			args = append(args, first)
 		case c.name == "due_at" && movedTogether(changes):
@@ -139,13 +139,13 @@ func (d Dialect) assignments(changes []*task.Change) (set string, args []any, ow
 	return strings.Join(sets, ", "), args, own
 }
 
-// changes reports whether one of the changes differs in the column.
-func (c column) changes(changes []*task.Change) bool {
+// differ reports whether one of the changes differs in the column.
+func differ(c column[task.Task], changes []*task.Change) bool {
 	return slices.ContainsFunc(changes, func(a *task.Change) bool { return !c.same(&a.Before, &a.After) })
 }
 
 // agree reports whether all rows get this value.
-func (c column) agree(changes []*task.Change, value any) bool {
+func agree(c column[task.Task], changes []*task.Change, value any) bool {
 	return !slices.ContainsFunc(changes, func(a *task.Change) bool { return c.value(&a.After) != value })
 }
 
