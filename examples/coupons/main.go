@@ -26,6 +26,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 	"golang.org/x/sync/errgroup"
+	_ "modernc.org/sqlite" // for OpenSQLite
 
 	"github.com/duetime/duetime/pkg/embedded"
 )

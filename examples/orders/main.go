@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	_ "modernc.org/sqlite" // for OpenSQLite
 
 	"github.com/duetime/duetime/pkg/embedded"
 )

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	_ "modernc.org/sqlite" // the database of the demo
 
 	"github.com/duetime/duetime/internal/pet"
 	"github.com/duetime/duetime/internal/process"

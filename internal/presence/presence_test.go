@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	_ "modernc.org/sqlite" // for OpenSQLite
+
 	"github.com/duetime/duetime/internal/presence"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"

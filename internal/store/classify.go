@@ -6,13 +6,13 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"slices"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
-	"modernc.org/sqlite"
 
 	"github.com/duetime/duetime/internal/trust"
 	"github.com/duetime/duetime/pkg/task"
@@ -102,7 +102,7 @@ func classOf(err error) Class {
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		return classOfAnswer(e, isRefusal(err))
 	}
-	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+	if e, ok := asSQLite(err); ok {
 		return classOfSQLite(e)
 	}
 	_, network := errors.AsType[net.Error](err)
@@ -136,7 +136,18 @@ func classOfAnswer(e *mysql.MySQLError, connecting bool) Class {
 	return class
 }
 
-func classOfSQLite(e *sqlite.Error) Class {
+// codedError is modernc.org/sqlite's error. The package is not imported: a service on MySQL would link it.
+type codedError interface {
+	error
+	Code() int
+}
+
+func asSQLite(err error) (e codedError, ok bool) {
+	e, ok = errors.AsType[codedError](err)
+	return e, ok && fmt.Sprintf("%T", e) == "*sqlite.Error" // an error of a handler may have a code too
+}
+
+func classOfSQLite(e codedError) Class {
 	if e.Code() == sqliteUnique || e.Code() == sqlitePrimary {
 		return Duplicate
 	}
@@ -165,7 +176,7 @@ func provesNoEffect(err error, want proof) bool {
 		state := string(e.SQLState[:2])
 		return proves >= want || state == rolledBack || want == ofStatement && slices.Contains(statesOfStatement, state)
 	}
-	e, ok := errors.AsType[*sqlite.Error](err)
+	e, ok := asSQLite(err)
 	return ok && e.Code()&0xff != sqliteIOErr
 }
 

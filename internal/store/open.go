@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"database/sql"
 	"database/sql/driver"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
-	"modernc.org/sqlite"
 )
 
 // Open prepares a store on MySQL or MariaDB. It does not dial: a server that is away shows at the first use. The DSN
@@ -41,7 +41,7 @@ func schemaOf(dsn string) string {
 	return cfg.DBName
 }
 
-// OpenSQLite prepares a store in one file, which the first use creates. Its transactions take the write lock when they
+// OpenSQLite prepares a store in one file, which the first use creates. The program must import modernc.org/sqlite. Its transactions take the write lock when they
 // begin and wait up to 5 s for it.
 func OpenSQLite(path string) (*Store, error) {
 	q := url.Values{}
@@ -49,15 +49,27 @@ func OpenSQLite(path string) (*Store, error) {
 	q.Add("_pragma", "journal_mode(WAL)")
 	q.Add("_pragma", "synchronous(NORMAL)")
 	q.Add("_txlock", "immediate")
-	c, err := sqlite.NewConnector("file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode())
+	name := "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
+	registered, err := sql.Open("sqlite", name) // it connects to nothing
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, err)
+		return nil, fmt.Errorf(`open %s: import _ "modernc.org/sqlite": %w`, path, err)
 	}
-	db := sqlx.NewDb(sql.OpenDB(&connector{inner: c}), "sqlite3")
+	defer func() { _ = registered.Close() }() // only its driver is used
+	db := sqlx.NewDb(sql.OpenDB(&connector{inner: dsnConnector{name, registered.Driver()}}), "sqlite3")
 	db.SetMaxOpenConns(16)
 	db.SetMaxIdleConns(16)
 	return On(db, SQLite), nil
 }
+
+// dsnConnector connects by a registered driver. The driver is the caller's import: a service on MySQL links none of SQLite.
+type dsnConnector struct {
+	dsn    string
+	driver driver.Driver
+}
+
+func (c dsnConnector) Connect(context.Context) (driver.Conn, error) { return c.driver.Open(c.dsn) }
+
+func (c dsnConnector) Driver() driver.Driver { return c.driver }
 
 // Options tune the sessions of a MySQL handle; zero values mean the defaults.
 type Options struct {

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"time"
 
+	_ "modernc.org/sqlite" // for OpenSQLite
+
 	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/embedded"
 	"github.com/duetime/duetime/pkg/task"

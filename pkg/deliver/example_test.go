@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"time"
 
+	_ "modernc.org/sqlite" // for OpenSQLite
+
 	"github.com/duetime/duetime/pkg/deliver"
 	"github.com/duetime/duetime/pkg/embedded"
 	"github.com/duetime/duetime/pkg/task"

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	_ "modernc.org/sqlite" // for OpenSQLite
+
 	"github.com/duetime/duetime/pkg/embedded"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"

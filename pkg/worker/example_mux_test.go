@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
+	_ "modernc.org/sqlite" // for OpenSQLite
+
 	"github.com/duetime/duetime/pkg/embedded"
 	"github.com/duetime/duetime/pkg/task"
 	"github.com/duetime/duetime/pkg/worker"
