@@ -46,7 +46,7 @@ func journalAudit() console.Audit {
 func (t *tool) demo() *cobra.Command {
 	cfg := demo.Config{Out: t.out, Err: t.errs}
 	cmd := &cobra.Command{
-		Use: "demo", Short: "Play the pet game on the whole pipeline in this process, and break it meanwhile", Args: cobra.NoArgs,
+		Use: "demo", Short: "Play the pet game in this process, on SQLite, and restart it meanwhile", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := demo.Run(cmd.Context(), cfg)
 			if errors.Is(err, demo.ErrBroken) {

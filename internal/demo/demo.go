@@ -1,5 +1,5 @@
-// Package demo plays the pet game on the embedded pipeline, injects faults while it plays, and reports whether the
-// promises held. It needs only the binary.
+// Package demo plays the pet game on the embedded pipeline, restarts that meanwhile, and reports whether the promises held. It
+// needs only the binary.
 package demo
 
 import (
@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/duetime/duetime/internal/pet"
 	"github.com/duetime/duetime/internal/process"
+	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/embedded"
 )
@@ -66,11 +68,17 @@ const mealSlack = 5 * time.Second
 
 // stage is everything that a demo has open.
 type stage struct {
-	cfg      Config
+	cfg    Config
+	file   string
+	rows   *store.Store // another handle on the file: it outlives the pipeline
+	game   *pet.Game
+	url    string
+	counts *counts
+
+	mu       sync.RWMutex // held for reading by each request, so that a restart makes none fail
 	pipeline *embedded.Pipeline
-	game     *pet.Game
-	url      string
-	counts   *counts
+	site     http.Handler // of the pipeline
+	failed   chan error   // of Work
 }
 
 // Rules of the game that people play after the report, and how many pets others keep feeding beside theirs.
@@ -90,32 +98,39 @@ func Run(ctx context.Context, cfg Config) error {
 		return fmt.Errorf("make a folder for the demo: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	p, err := embedded.OpenSQLite(ctx, filepath.Join(dir, "demo.db"), embedded.Config{
-		Events: 2, Workers: 2, Logger: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		return err
-	}
-	s := &stage{cfg: cfg, pipeline: p, counts: &counts{}}
-	return errors.Join(s.run(ctx), p.Close(context.WithoutCancel(ctx)))
-}
-
-// run opens the API and the handlers on the pipeline, and plays.
-func (s *stage) run(ctx context.Context) error {
-	if err := pet.CreateTables(ctx, s.pipeline.DB()); err != nil {
+	s := &stage{cfg: cfg, file: filepath.Join(dir, "demo.db"), counts: &counts{}, failed: make(chan error, 1)}
+	if s.rows, err = store.OpenSQLite(s.file); err != nil {
 		return err
 	}
 	s.game = pet.NewGame(pet.Rules{
-		Meal: s.cfg.Meal, Speedup: s.cfg.Meal / 3, Food: 1000, SpeedupCards: 1000, AutofeedCards: 1000,
-	}, s.pipeline.ForUpdate())
+		Meal: cfg.Meal, Speedup: cfg.Meal / 3, Food: 1000, SpeedupCards: 1000, AutofeedCards: 1000,
+	}, s.rows.Dialect().ForUpdate())
+	return errors.Join(s.run(ctx), s.rows.Close())
+}
+
+// run plays until it has reported.
+func (s *stage) run(ctx context.Context) error {
+	if err := s.start(ctx); err != nil {
+		return err
+	}
+	defer func() { _ = s.pipeline.Close(context.WithoutCancel(ctx)) }()
+	if err := pet.CreateTables(ctx, s.rows.DB()); err != nil {
+		return err
+	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.pipeline.Work(ctx, s.game.Handlers()) })
 	if err := s.serve(ctx, group); err != nil {
-		stop()
-		return errors.Join(err, group.Wait())
+		return err
 	}
+	group.Go(func() error {
+		select {
+		case err := <-s.failed:
+			return err
+		case <-ctx.Done():
+			return nil
+		}
+	})
 	group.Go(func() error {
 		defer stop()
 		return s.playAndReport(ctx)
@@ -123,25 +138,54 @@ func (s *stage) run(ctx context.Context) error {
 	return group.Wait()
 }
 
+// start opens the pipeline, its worker, the game's API and the console.
+func (s *stage) start(ctx context.Context) error {
+	log := slog.New(slog.DiscardHandler)
+	p, err := embedded.OpenSQLite(ctx, s.file, embedded.Config{Logger: log})
+	if err != nil {
+		return err
+	}
+	pages, err := console.Handler(p.Console(), console.PageConfig{Open: "demo@console", Logger: log})
+	if err != nil {
+		return errors.Join(err, p.Close(ctx))
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", pet.Site(pet.NewAPI(s.game, p.Client, p, log), consolePath[1:]))
+	mux.Handle(consolePath, http.StripPrefix(strings.TrimSuffix(consolePath, "/"), pages))
+	s.pipeline, s.site = p, mux
+	go func() {
+		if err := p.Work(context.WithoutCancel(ctx), s.game.Handlers()); err != nil { // until Close
+			s.failed <- err
+		}
+	}()
+	return nil
+}
+
+// restart ends the pipeline, and opens another one on its file.
+func (s *stage) restart(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return errors.Join(s.pipeline.Close(ctx), s.start(ctx))
+}
+
+// ServeHTTP answers by the pipeline that runs.
+func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	s.site.ServeHTTP(w, r)
+}
+
 // consolePath is where the console's pages stand beside the game's API.
 const consolePath = "/console/"
 
-// serve puts the game's page and API, and the console, on a loopback port.
+// serve puts the pages on a loopback port.
 func (s *stage) serve(ctx context.Context, group *errgroup.Group) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("serve the game: %w", err)
 	}
 	s.url = "http://" + listener.Addr().String()
-	log := slog.New(slog.DiscardHandler)
-	pages, err := console.Handler(s.pipeline.Console(), console.PageConfig{Open: "demo@console", Logger: log})
-	if err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	mux := http.NewServeMux()
-	mux.Handle("/", pet.Site(pet.NewAPI(s.game, s.pipeline.Client, s.pipeline, log), consolePath[1:]))
-	mux.Handle(consolePath, http.StripPrefix(strings.TrimSuffix(consolePath, "/"), pages))
-	server := process.NewServer(mux)
+	server := process.NewServer(s)
 	group.Go(func() error {
 		<-ctx.Done()
 		return server.Close()
@@ -178,8 +222,8 @@ func (s *stage) playAndReport(ctx context.Context) error {
 	switch {
 	case r.broken():
 		return ErrBroken
-	case len(faults) < faultsMade:
-		return fmt.Errorf("%w: tasks were late until the end, and %d of %d faults were seen to heal", ErrBroken, len(faults), faultsMade)
+	case len(faults) < restarts:
+		return fmt.Errorf("%w: tasks were late until the end, and %d of %d restarts were seen to heal", ErrBroken, len(faults), restarts)
 	}
 	return nil
 }
@@ -237,7 +281,7 @@ func (s *stage) awaitMeals(ctx context.Context) error {
 	defer cancel()
 	for {
 		// A negative age counts tasks that are due in the future too.
-		n, err := s.pipeline.Drill().Overdue(ctx, -100*365*24*time.Hour)
+		n, err := s.rows.Overdue(ctx, -100*365*24*time.Hour)
 		if err != nil && ctx.Err() == nil {
 			return err
 		}

@@ -34,7 +34,7 @@ func TestDemoKeepsItsPromisesAndReports(t *testing.T) {
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &r); err != nil {
 		t.Fatal(err)
 	}
-	if r.Lost+r.Duplicate+r.Early != 0 || r.MealsFinished == 0 || r.Moved == 0 || r.AutoFed == 0 || len(r.Faults) != faultsMade {
+	if r.Lost+r.Duplicate+r.Early != 0 || r.MealsFinished == 0 || r.Moved == 0 || r.AutoFed == 0 || len(r.Faults) != restarts {
 		t.Errorf("report %+v", r)
 	}
 	if !strings.Contains(progress.String(), "http://127.0.0.1:") {
@@ -87,11 +87,11 @@ func TestDemoGoesOn(t *testing.T) {
 func TestTableNamesEveryCount(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	r := report{MealsFinished: 7, Lost: 1, Faults: []fault{{Kind: "redis_flush", HealMs: 12}}}
+	r := report{MealsFinished: 7, Lost: 1, Faults: []fault{{Kind: "restart", HealMs: 12}}}
 	if err := r.write(&out, false); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"meals finished", "moved", "cancelled", "auto-fed", "lost", "duplicate", "early", "redis_flush healed after", "lag p50 / p99 / max"} {
+	for _, want := range []string{"meals finished", "moved", "cancelled", "auto-fed", "lost", "duplicate", "early", "restart healed after", "lag p50 / p99 / max"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}

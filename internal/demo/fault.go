@@ -18,47 +18,27 @@ const (
 	watchInterval = 20 * time.Millisecond
 	quietTime     = time.Second // without a late task: then the fault counts as healed
 
-	faultsMade = 2
+	restarts = 2
 )
 
-// injectFaults flushes the index after a quarter of the game, and deposes the leader another quarter after that healed.
+// injectFaults restarts the pipeline after a quarter of the game, and once more another quarter after that has healed.
 func (s *stage) injectFaults(ctx context.Context) ([]fault, error) {
-	drill := s.pipeline.Drill()
 	faults := []fault{}
-	for _, f := range []struct {
-		kind string
-		make func(ctx context.Context) (done func(ctx context.Context) (bool, error), err error)
-	}{
-		{"redis_flush", func(context.Context) (func(context.Context) (bool, error), error) {
-			drill.FlushIndex()
-			return drill.Marked, nil
-		}},
-		{"leader_loss", func(ctx context.Context) (func(context.Context) (bool, error), error) {
-			before, err := drill.Epoch(ctx)
-			for err == nil && !drill.DeposeLeader() && sleep(ctx, watchInterval) {
-				continue // no process leads at this moment
-			}
-			return func(ctx context.Context) (bool, error) {
-				now, err := drill.Epoch(ctx)
-				return now > before, err
-			}, err
-		}},
-	} {
+	for range restarts {
 		late, err := s.usual(ctx, s.cfg.For/4)
 		if err != nil {
 			return faults, unlessOver(ctx, err)
 		}
 		began := time.Now()
-		mended, err := f.make(ctx)
-		if err != nil {
+		if err := s.restart(ctx); err != nil {
 			return faults, unlessOver(ctx, err)
 		}
-		healed, err := s.watch(ctx, began, late, mended)
+		healed, err := s.watch(ctx, time.Now(), late)
 		if err != nil {
 			return faults, unlessOver(ctx, err)
 		}
 		faults = append(faults, fault{
-			Kind: f.kind, HealMs: float64(healed.Sub(began).Microseconds()) / 1000, began: began, healed: healed,
+			Kind: "restart", HealMs: float64(healed.Sub(began).Microseconds()) / 1000, began: began, healed: healed,
 		})
 	}
 	return faults, nil
@@ -68,7 +48,7 @@ func (s *stage) injectFaults(ctx context.Context) ([]fault, error) {
 func (s *stage) usual(ctx context.Context, d time.Duration) (late time.Duration, err error) {
 	late = lateBy
 	for end := time.Now().Add(d); time.Now().Before(end); {
-		n, err := s.pipeline.Drill().Overdue(ctx, late)
+		n, err := s.rows.Overdue(ctx, late)
 		if err != nil {
 			return 0, err
 		}
@@ -82,21 +62,12 @@ func (s *stage) usual(ctx context.Context, d time.Duration) (late time.Duration,
 	return late, nil
 }
 
-// watch returns the moment from which the cause is mended and no task is late, once quietTime has confirmed it.
-func (s *stage) watch(
-	ctx context.Context, began time.Time, late time.Duration, mended func(context.Context) (bool, error),
-) (time.Time, error) {
-	healed, whole := began, false
-	for time.Since(healed) < quietTime || !whole {
-		n, err := s.pipeline.Drill().Overdue(ctx, late)
+// watch returns the moment from which no task is late, once quietTime has confirmed it.
+func (s *stage) watch(ctx context.Context, healed time.Time, late time.Duration) (time.Time, error) {
+	for time.Since(healed) < quietTime {
+		n, err := s.rows.Overdue(ctx, late)
 		if err != nil {
 			return healed, err
-		}
-		if !whole {
-			if whole, err = mended(ctx); err != nil {
-				return healed, err
-			}
-			healed = time.Now()
 		}
 		if n > 0 {
 			healed = time.Now()

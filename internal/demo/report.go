@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/pet"
+	"github.com/duetime/duetime/pkg/task"
 )
 
 // report is the game's result: counts of the game, broken promises, lags and faults.
@@ -23,8 +24,6 @@ type report struct {
 	Duplicate     int64   `json:"duplicate"`
 	Early         int64   `json:"early"`
 	Overdue       int64   `json:"overdue"`
-	Missing       int64   `json:"missing"`
-	Extra         int64   `json:"extra"`
 	LagP50        float64 `json:"lag_p50_ms"`
 	LagP99        float64 `json:"lag_p99_ms"`
 	LagMax        float64 `json:"lag_max_ms"`
@@ -32,30 +31,28 @@ type report struct {
 }
 
 func (r report) broken() bool {
-	return r.Lost+r.Duplicate+r.Early+r.Overdue+r.Missing+r.Extra > 0 || r.MealsFinished == 0
+	return r.Lost+r.Duplicate+r.Early+r.Overdue > 0 || r.MealsFinished == 0
 }
 
 func (s *stage) report(ctx context.Context, faults []fault) (report, error) {
 	r := report{Faults: faults, Failed: s.counts.failed.Load()}
-	drill := s.pipeline.Drill()
-	found, err := pet.Audit(ctx, s.pipeline.DB(), time.Hour, drill.Tasks)
+	found, err := pet.Audit(ctx, s.rows.DB(), time.Hour, func(ctx context.Context, ids []task.ID) ([]task.Task, error) {
+		return s.rows.Get(ctx, nil, ids)
+	})
 	if err != nil {
 		return r, err
 	}
 	r.Lost, r.Duplicate, r.Early = found.Lost, found.Duplicate, found.Early
-	if r.Missing, r.Extra, err = drill.Drift(ctx); err != nil {
+	if r.Overdue, err = s.rows.Overdue(ctx, 2*time.Second); err != nil {
 		return r, err
 	}
-	if r.Overdue, err = drill.Overdue(ctx, 2*time.Second); err != nil {
-		return r, err
-	}
-	events, err := pet.Events(ctx, s.pipeline.DB())
+	events, err := pet.Events(ctx, s.rows.DB())
 	if err != nil {
 		return r, err
 	}
 	r.MealsFinished, r.Moved = events.Finished, events.SpedUp
 	r.Cancelled, r.AutoFed = events.Cancelled, events.AutoFed
-	firings, err := pet.Firings(ctx, s.pipeline.DB())
+	firings, err := pet.Firings(ctx, s.rows.DB())
 	if err != nil {
 		return r, err
 	}
@@ -95,8 +92,6 @@ func (r report) write(w io.Writer, asJSON bool) error {
 		{"duplicate", r.Duplicate},
 		{"early", r.Early},
 		{"overdue", r.Overdue},
-		{"missing in the index", r.Missing},
-		{"extra in the index", r.Extra},
 	} {
 		_, _ = fmt.Fprintf(t, "%s\t%d\n", line.name, line.value)
 	}

@@ -81,7 +81,7 @@ func TestAudit(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, start)
 			c.plant(w)
-			got, err := pet.Audit(t.Context(), w.DB(), kept, w.Drill().Tasks)
+			got, err := pet.Audit(t.Context(), w.DB(), kept, w.tasks)
 			pipelinetest.Must(t, err)
 			if got != c.want {
 				t.Errorf("found %+v, want %+v", got, c.want)
@@ -101,7 +101,7 @@ func TestAuditLooksTwice(t *testing.T) {
 		if asked++; asked == 1 {
 			w.fire(id)
 		}
-		return w.Drill().Tasks(ctx, ids)
+		return w.tasks(ctx, ids)
 	})
 	pipelinetest.Must(t, err)
 	if got != (pet.Findings{}) || asked == 0 {

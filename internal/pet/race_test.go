@@ -75,7 +75,7 @@ func TestRaces(t *testing.T) {
 	for _, id := range ids {
 		w.account(t, id, seen)
 	}
-	found, err := pet.Audit(t.Context(), w.DB(), kept, w.Drill().Tasks)
+	found, err := pet.Audit(t.Context(), w.DB(), kept, w.tasks)
 	if err != nil || found != (pet.Findings{}) {
 		t.Errorf("audit: %+v, %v", found, err)
 	}

@@ -55,6 +55,10 @@ func onSchema(t testing.TB, rules pet.Rules, dsn string) *world {
 	return &world{Pipeline: p, t: t, rules: rules, game: game, api: pet.NewAPI(game, p.Client, p, quiet), store: worldtest.OpenStore(t, dsn, store.Options{})}
 }
 
+func (w *world) tasks(ctx context.Context, ids []task.ID) ([]task.Task, error) {
+	return w.store.Get(ctx, nil, ids)
+}
+
 // reply is the answer to a request.
 type reply struct {
 	status int

@@ -43,8 +43,12 @@ func (r *Reconciler) putIDs(ctx context.Context, ids []task.ID) error {
 // errUncompared says that a shard failed in an earlier pass: the changed pass compares its rows first.
 var errUncompared = errors.New("not yet compared since it failed")
 
-// putRows makes the index hold what rows say that were changed just now. It leaves rows of failed shards to the changed pass.
+// putRows makes the index, if there is one, hold what rows say that were changed just now. It leaves rows of failed shards to the
+// changed pass.
 func (r *Reconciler) putRows(ctx context.Context, reason string, rows []task.Task) error {
+	if r.index == nil {
+		return nil
+	}
 	now, err := r.clock(ctx)
 	if err != nil {
 		return err

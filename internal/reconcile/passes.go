@@ -51,7 +51,12 @@ func (r *Reconciler) chores() []pass {
 	}
 }
 
-func (r *Reconciler) passes() []pass { return slices.Concat(r.sweeps(), r.chores()) }
+func (r *Reconciler) passes() []pass {
+	if r.index == nil {
+		return r.chores()
+	}
+	return slices.Concat(r.sweeps(), r.chores())
+}
 
 // pass is one repeating job of a term.
 type pass struct {

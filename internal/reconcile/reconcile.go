@@ -148,7 +148,8 @@ type Reconciler struct {
 	wakeRows, wakeIndex chan struct{} // of the audits
 }
 
-// New checks the configuration; Layout is required.
+// New checks the configuration; Layout is required. Without an index (nil) there is nothing to compare, and only the passes
+// over rows run.
 func New(cfg Config, store Store, index Index, stream Stream) (*Reconciler, error) {
 	if cfg.Layout == nil {
 		return nil, errors.New("reconcile: Layout must be set")
@@ -179,6 +180,9 @@ func (r *Reconciler) Lead(ctx context.Context, epoch int64, term Term) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, p := range r.passes() {
 		group.Go(func() error { return r.repeat(ctx, p, epoch, term) })
+	}
+	if r.index == nil {
+		return group.Wait()
 	}
 	group.Go(func() error {
 		err := r.stream.Compensations(ctx, r.compensate)

@@ -1,37 +1,32 @@
-// Package embedded runs the whole pipeline in one process: the same stages as the event, worker and daemon processes, on
-// an index in memory, a stream in memory and an in-process election. Only the database keeps what must survive, so a
-// crash loses nothing: the next start rebuilds everything else from the rows.
+// Package embedded runs duetime in one process: a database and a worker. Only the database keeps what must survive, so a
+// crash loses nothing. The worker reads from the database what comes due, and hears of tasks that its own process commits
+// for now. A loop deletes old rows, carries out operators' mass changes, and meets recurrences.
 //
 // It has two uses. On the service's own MySQL it serves small deployments and local development: one process, without
 // Redis, Kafka or ZooKeeper. On SQLite it needs no server, for demos and tests.
 //
-// Only one process at a time should work on a schema this way. A second one fires the same tasks from its own index, and
-// each task's row is read twice; but nothing is lost or done twice. The memory grows with the pending tasks, by about a
-// kilobyte each.
+// Several processes may work on a schema this way. Each reads every task; nothing is lost or done twice. A task that one
+// process schedules for now, and another one runs, is up to half a second late.
 package embedded
 
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/jmoiron/sqlx"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/duetime/duetime/internal/dsn"
-	"github.com/duetime/duetime/internal/elect"
 	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/metric"
 	"github.com/duetime/duetime/internal/store"
-	"github.com/duetime/duetime/internal/stream"
 	"github.com/duetime/duetime/migrations"
 	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/schedule"
@@ -43,16 +38,13 @@ type Config struct {
 	Namespace      string                // default duetime; a schema belongs to one namespace
 	Queues         []string              // of the kinds; other queues are refused, without any from Work on; default [default]
 	Limits         map[string]task.Limit // of queues, over all workers; an operator's come first; default none
-	Shards         int                   // of a new schema; default 16
-	Events         int                   // candidates of the event election; default 1, more only to practise a fail-over
-	Workers        int                   // workers that share the queues; default 1
-	Concurrency    int                   // concurrent transactions in each worker and queue; default 8, on SQLite always 1
+	Shards         int                   // of a new schema, for when it gets an index (duetime.Open); default 16
+	Concurrency    int                   // concurrent transactions in each queue; default 8, on SQLite always 1
 	Batch          int                   // tasks in one transaction; default 100
 	HandlerTimeout time.Duration         // of one call of a handler; default 10 s; a kind may have less (task.Timeout), not more
 	Drain          time.Duration         // of running handlers when Run's context ends; default 8 s, otherwise at least HandlerTimeout
-	Lead           time.Duration         // how far ahead of its time a hint is sent; default 50 ms, 1 ns for none
 	Grace          time.Duration         // after which a pending row is overdue; default 2 s
-	Interval       time.Duration         // between two sweeps; default 2 s
+	Interval       time.Duration         // between two looks for recurrences without a next task; default 2 s
 	Retention      time.Duration         // of finished rows; default 168 h
 	Logger         *slog.Logger          // default slog.Default()
 
@@ -74,12 +66,9 @@ func (c Config) withDefaults() Config {
 		c.Queues = []string{"default"}
 	}
 	c.Shards = cmp.Or(c.Shards, 16)
-	c.Events = cmp.Or(c.Events, 1)
-	c.Workers = cmp.Or(c.Workers, 1)
 	c.Concurrency = cmp.Or(c.Concurrency, 8)
 	c.Batch = cmp.Or(c.Batch, 100)
 	c.HandlerTimeout = cmp.Or(c.HandlerTimeout, 10*time.Second)
-	c.Lead = cmp.Or(c.Lead, 50*time.Millisecond)
 	c.Grace = cmp.Or(c.Grace, 2*time.Second)
 	c.Interval = cmp.Or(c.Interval, 2*time.Second)
 	c.Retention = cmp.Or(c.Retention, 168*time.Hour)
@@ -95,13 +84,10 @@ func (c Config) Validate() error {
 		got, min, max int64
 	}{
 		{"Shards", int64(c.Shards), 1, 1024},
-		{"Events", int64(c.Events), 1, 16},
-		{"Workers", int64(c.Workers), 1, 64},
 		{"Concurrency", int64(c.Concurrency), 1, 1000},
 		{"Batch", int64(c.Batch), 1, 1000},
 		{"HandlerTimeout in ms", c.HandlerTimeout.Milliseconds(), 100, time.Hour.Milliseconds()},
 		{"Drain in ms", c.Drain.Milliseconds(), 0, time.Hour.Milliseconds()},
-		{"Lead in ms", c.Lead.Milliseconds(), 0, 1000},
 		{"Grace in ms", c.Grace.Milliseconds(), 100, time.Hour.Milliseconds()},
 		{"Interval in ms", c.Interval.Milliseconds(), 10, time.Hour.Milliseconds()},
 		{"Retention in ms", c.Retention.Milliseconds(), 1000, 100 * 365 * 24 * time.Hour.Milliseconds()},
@@ -113,16 +99,12 @@ func (c Config) Validate() error {
 	if c.Drain > 0 && c.Drain < c.HandlerTimeout {
 		return fmt.Errorf("embedded: Drain: %v is below HandlerTimeout %v", c.Drain, c.HandlerTimeout)
 	}
-	if err := c.stream().Validate(); err != nil {
-		return fmt.Errorf("embedded: %w", err)
+	for _, name := range append([]string{c.Namespace}, c.Queues...) {
+		if task.CheckQueue(name) != nil {
+			return fmt.Errorf("embedded: Namespace and Queues: %q must be 1 to %d characters of A-Z a-z 0-9 . _ -", name, task.MaxQueue)
+		}
 	}
 	return nil
-}
-
-func (c Config) stream() stream.Config {
-	return stream.Config{
-		Namespace: c.Namespace, Queues: c.Queues, Partitions: partitions, Logger: c.Logger, Metrics: c.Metrics,
-	}
 }
 
 // Errors on which a caller may branch.
@@ -139,13 +121,9 @@ type Pipeline struct {
 	*schedule.Client
 	cfg    Config
 	store  *store.Store
-	worked *store.Store // the workers' handle; the store itself on SQLite
-	memory *miniredis.Miniredis
-	index  *index.Index
-	stream *stream.Local
+	worked *store.Store // the worker's handle; the store itself on SQLite
 	clock  *loop.Clock
-	ballot *elect.Ballot
-	epochs *epochs
+	hints  *hints
 	kinds  *schedule.Kinds
 
 	mu      sync.Mutex
@@ -153,9 +131,6 @@ type Pipeline struct {
 	stop    context.CancelFunc // ends Work; nil before Work was called
 	stopped chan struct{}      // closed when Work has returned
 }
-
-// partitions of each queue's topic in memory: enough for a few workers.
-const partitions = 8
 
 // OpenMySQL opens a pipeline on a MySQL or MariaDB schema and brings duetime's tables in it up to date. The address is a
 // DSN of go-sql-driver/mysql with user, address and schema; the service's own tables may be in the same schema. The DSN's
@@ -184,14 +159,15 @@ func OpenMySQL(ctx context.Context, address string, cfg Config) (*Pipeline, erro
 		}
 		return nil, fmt.Errorf("open dsn: %w", err)
 	}
-	worked, err := store.Open(address, store.ForWorker(cfg.Workers*len(cfg.Queues), cfg.Concurrency, cfg.HandlerTimeout))
+	worked, err := store.Open(address, store.ForWorker(len(cfg.Queues), cfg.Concurrency, cfg.HandlerTimeout))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open dsn: %w", err), s.Close())
 	}
 	return open(ctx, s, worked, cfg)
 }
 
-// OpenSQLite opens a pipeline on one file, and creates it if it is missing. Only one process at a time may have it open.
+// OpenSQLite opens a pipeline on one file, and creates it if it is missing. The program must import modernc.org/sqlite, the
+// driver: a service on MySQL does not link it. Only one process at a time may have the file open.
 func OpenSQLite(ctx context.Context, path string, cfg Config) (*Pipeline, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -207,7 +183,7 @@ func OpenSQLite(ctx context.Context, path string, cfg Config) (*Pipeline, error)
 }
 
 func open(ctx context.Context, s, worked *store.Store, cfg Config) (*Pipeline, error) {
-	p := &Pipeline{cfg: cfg, store: s, worked: worked, ballot: elect.NewBallot(), epochs: &epochs{last: map[string]int64{}}, kinds: schedule.NewKinds(cfg.named)}
+	p := &Pipeline{cfg: cfg, store: s, worked: worked, kinds: schedule.NewKinds(cfg.named)}
 	if err := p.open(ctx); err != nil {
 		return nil, errors.Join(err, p.Close(ctx))
 	}
@@ -218,31 +194,17 @@ func (p *Pipeline) open(ctx context.Context) error {
 	if err := p.store.Migrate(ctx, migrations.Files, p.cfg.Namespace, p.cfg.Shards); err != nil {
 		return err
 	}
-	// The workers' metrics already have the clock's offset.
+	// The worker's metrics already have the clock's offset.
 	p.clock = loop.NewClock(p.store.Clock, p.cfg.Logger, nil)
 	if err := p.clock.Learn(ctx); err != nil {
 		return err
 	}
-	secret := rand.Text() // it listens on a port of loopback, which other users of the machine reach too
-	p.memory = miniredis.NewMiniRedis()
-	p.memory.RequireAuth(secret)
-	err := p.memory.Start()
-	if err != nil {
-		return fmt.Errorf("start the index in memory: %w", err)
-	}
-	p.index, err = index.Open(index.Config{
-		Namespace: p.cfg.Namespace, Addrs: []string{p.memory.Addr()}, Password: secret, Embedded: true, Now: p.clock.Now,
-	})
-	if err != nil {
-		return err
-	}
-	messages := p.cfg.stream()
-	messages.Now = p.clock.Now
-	p.stream = stream.NewLocal(messages)
+	p.hints = newHints(p.store, p.clock, p.cfg.Logger, p.cfg.Queues)
+	var err error
 	p.Client, err = schedule.New(schedule.Config{
-		Layout: p.store.RecentLayout, Kinds: p.kinds, BeforeSchedule: p.cfg.BeforeSchedule,
+		Kinds: p.kinds, BeforeSchedule: p.cfg.BeforeSchedule,
 		Logger: p.cfg.Logger, Metrics: p.cfg.Metrics, Tracer: p.cfg.Tracer,
-	}, p.store, p.index, p.stream)
+	}, p.store, p.hints, p.hints)
 	return err
 }
 
@@ -250,11 +212,12 @@ func (p *Pipeline) open(ctx context.Context) error {
 func (p *Pipeline) DB() *sqlx.DB { return p.store.DB() }
 
 // Console returns operators' view of the pipeline and their changes of it, for the service's own pages and tools. Changes by it
-// have the actor service@host in the history; Console.As gives another one. It knows the queues of Config.Queues.
+// have the actor service@host in the history; Console.As gives another one. It knows the queues of Config.Queues. To it the
+// index, which there is none of, is a Redis that is away.
 func (p *Pipeline) Console() *console.Console {
 	return console.New(console.Config{
 		Namespace: p.cfg.Namespace, Queues: p.cfg.Queues, Limits: p.cfg.Limits, Grace: p.cfg.Grace, Retention: p.cfg.Retention,
-	}, p.store, p.index, p.Client)
+	}, p.store, index.Absent(), p.Client)
 }
 
 // ForUpdate is the suffix of a SELECT that locks its rows until the transaction ends; empty on SQLite.
@@ -274,15 +237,6 @@ func (p *Pipeline) Close(ctx context.Context) error {
 	var errs []error
 	if p.Client != nil {
 		p.Client.Close(ctx)
-	}
-	if p.stream != nil {
-		errs = append(errs, p.stream.Close())
-	}
-	if p.index != nil {
-		errs = append(errs, p.index.Close())
-	}
-	if p.memory != nil {
-		p.memory.Close()
 	}
 	if p.worked != p.store {
 		errs = append(errs, p.worked.Close())

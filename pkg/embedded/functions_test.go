@@ -12,12 +12,12 @@ import (
 	"github.com/duetime/duetime/pkg/worker"
 )
 
-// What a service gives to a pipeline and to a mux reaches what is scheduled, the handlers and the hooks, with several workers.
+// What a service gives to a pipeline and to a mux reaches what is scheduled, the handlers and the hooks.
 func TestFunctionsOfTheService(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, w *world) {
 		ctx := t.Context()
-		p := w.pipeline(embedded.Config{Workers: 2, BeforeSchedule: func(_ context.Context, spec task.Spec) (task.Spec, error) {
+		p := w.pipeline(embedded.Config{BeforeSchedule: func(_ context.Context, spec task.Spec) (task.Spec, error) {
 			return spec.With(task.Subject("seen")), nil
 		}})
 		type key struct{}

@@ -58,46 +58,6 @@ func TestRestartKeepsTasks(t *testing.T) {
 	})
 }
 
-func TestHeals(t *testing.T) {
-	t.Parallel()
-	databases(t, func(t *testing.T, w *world) {
-		ctx := t.Context()
-		p := w.pipeline(embedded.Config{Events: 2, Workers: 2})
-		w.work(p, ringing())
-		drill := p.Drill()
-		tasks := w.bells(p, "calm", 20)
-		w.awaitAll(p, 20)
-
-		tasks = append(tasks, w.bells(p, "flushed", 50)...)
-		drill.FlushIndex()
-		w.awaitAll(p, 70)
-		pipelinetest.Await(t, "the index being whole", func() bool {
-			whole, err := drill.Marked(ctx)
-			return err == nil && whole
-		})
-
-		before, err := drill.Epoch(ctx)
-		pipelinetest.Must(t, err)
-		if !drill.DeposeLeader() {
-			t.Error("nobody led")
-		}
-		tasks = append(tasks, w.bells(p, "deposed", 50)...)
-		w.awaitAll(p, 120)
-		if after, err := drill.Epoch(ctx); err != nil || after <= before {
-			t.Errorf("got epoch %d and %v after %d", after, err, before)
-		}
-		w.once(p, tasks...)
-		// A write that the index refused meanwhile is the sweeps' to repeat.
-		pipelinetest.Await(t, "no drift", func() bool {
-			missing, extra, err := drill.Drift(ctx)
-			return err == nil && missing+extra == 0
-		})
-		if n, err := drill.Overdue(ctx, 0); err != nil || n != 0 {
-			t.Errorf("got %d overdue and %v", n, err)
-		}
-	})
-}
-
 // A stop lets running handlers finish, and starts no other.
 func TestStopDrains(t *testing.T) {
 	t.Parallel()
@@ -133,7 +93,7 @@ func TestStopDrains(t *testing.T) {
 	})
 }
 
-// Two pipelines on one schema slow each other down, but neither loses or repeats a task.
+// Of two pipelines on one schema neither loses or repeats a task.
 func TestTwoPipelines(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, w *world) {
@@ -155,7 +115,7 @@ func TestTwoPipelines(t *testing.T) {
 		}
 		left := w.schedule(a, ring.New("eve", note{"left"}, task.In(2*time.Second)))
 		w.await(b, moved.ID, task.Done)
-		pipelinetest.Must(t, stopA()) // b finds the tasks that only a's index had
+		pipelinetest.Must(t, stopA()) // b has a's tasks too
 		w.await(b, left.ID, task.Done)
 		for _, made := range tasks {
 			w.await(b, made.ID, task.Done)

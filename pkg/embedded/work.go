@@ -3,14 +3,11 @@ package embedded
 import (
 	"context"
 	"errors"
-	"strconv"
+	"math"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/duetime/duetime/internal/dispatch"
-	"github.com/duetime/duetime/internal/elect"
 	"github.com/duetime/duetime/internal/presence"
 	"github.com/duetime/duetime/internal/reconcile"
 	"github.com/duetime/duetime/internal/store"
@@ -33,7 +30,7 @@ func (p *Pipeline) Work(ctx context.Context, mux *worker.Mux) error {
 		return err
 	}
 	defer done()
-	p.kinds.Restrict(p.cfg.Queues) // no leader publishes hints of other queues
+	p.kinds.Restrict(p.cfg.Queues) // nothing reads hints of other queues
 	stages, err := p.stages(mux)
 	if err != nil {
 		return err
@@ -66,90 +63,31 @@ func (p *Pipeline) begin(ctx context.Context) (working context.Context, done fun
 	}, nil
 }
 
-// stage does the work of one process of a full deployment, until its context ends.
+// stage does a part of the work until its context ends.
 type stage func(ctx context.Context) error
 
 func (p *Pipeline) stages(mux *worker.Mux) ([]stage, error) {
-	stages := []stage{p.clock.Run}
-	for i := range p.cfg.Workers {
-		w, err := p.worker(i, mux)
-		if err != nil {
-			return nil, err
-		}
-		stages = append(stages, w.Run)
-	}
-	for i := range p.cfg.Events {
-		event, err := p.event(i)
-		if err != nil {
-			return nil, err
-		}
-		stages = append(stages, event)
-	}
-	daemon, err := p.daemon()
-	if err != nil {
-		return nil, err
-	}
-	return append(stages, daemon), nil
-}
-
-// event returns a candidate of the event election.
-func (p *Pipeline) event(number int) (stage, error) {
-	d, err := dispatch.New(dispatch.Config{
-		Lead: p.cfg.Lead, Now: p.clock.Now, Layout: p.store.Layout, Logger: p.cfg.Logger, Metrics: p.metrics("event", number), Tracer: p.cfg.Tracer,
-		Queues: p.cfg.Queues,
-	}, p.index, p.stream)
-	if err != nil {
-		return nil, err
-	}
-	return p.stand("event", func(ctx context.Context, term *elect.Term) error {
-		return d.Lead(ctx, term.Epoch, term)
-	})
-}
-
-// daemon returns the stage that repairs the index.
-func (p *Pipeline) daemon() (stage, error) {
-	r, err := reconcile.New(reconcile.Config{
-		Interval: p.cfg.Interval, Lookahead: time.Minute, Grace: p.cfg.Grace, Retention: p.cfg.Retention,
-		Layout: p.store.Layout, Logger: p.cfg.Logger, Metrics: p.cfg.Metrics,
-	}, daemonStore{p.store, p.epochs}, p.index, p.stream)
-	if err != nil {
-		return nil, err
-	}
-	return p.stand("daemon", func(ctx context.Context, term *elect.Term) error {
-		return r.Lead(ctx, term.Epoch, term)
-	})
-}
-
-// retryMax bounds how long a candidate that resigned stays out of the queue.
-const retryMax = 3 * time.Second
-
-func (p *Pipeline) stand(name string, lead func(context.Context, *elect.Term) error) (stage, error) {
-	elector, err := elect.NewLocal(elect.Config{RetryMax: retryMax, Logger: p.cfg.Logger}, p.ballot, p.epochs)
-	if err != nil {
-		return nil, err
-	}
-	return func(ctx context.Context) error {
-		defer func() { _ = elector.Close() }() // it returns nil
-		return elector.Lead(ctx, name, lead)
-	}, nil
-}
-
-func (p *Pipeline) worker(number int, mux *worker.Mux) (*worker.Worker, error) {
 	cfg := worker.Config{
 		Concurrency: p.cfg.Concurrency, Batch: p.cfg.Batch, HandlerTimeout: p.cfg.HandlerTimeout, Drain: p.cfg.Drain,
-		Limits: p.cfg.Limits, Kinds: p.kinds, BeforeSchedule: p.cfg.BeforeSchedule, Logger: p.cfg.Logger, Metrics: p.metrics("worker", number),
+		Late:   -1, // hints reads what is late
+		Limits: p.cfg.Limits, Kinds: p.kinds, BeforeSchedule: p.cfg.BeforeSchedule, Logger: p.cfg.Logger, Metrics: p.cfg.Metrics,
 		Tracer: p.cfg.Tracer,
 	}
 	if p.store.Dialect() == store.SQLite {
 		cfg.BatchTime = sqliteBatchTime
 	}
-	return worker.New(cfg, mux, p.worked, p.stream, p.Ledger().Writer(), p.stream)
-}
-
-// metrics labels the metrics of equal stages with their numbers.
-func (p *Pipeline) metrics(stage string, number int) prometheus.Registerer {
-	if p.cfg.Metrics == nil {
-		return nil
+	w, err := worker.New(cfg, mux, p.worked, p.hints, p.Ledger().Writer(), p.hints)
+	if err != nil {
+		return nil, err
 	}
-	return prometheus.WrapRegistererWith(prometheus.Labels{stage: strconv.Itoa(number)}, p.cfg.Metrics)
+	r, err := reconcile.New(reconcile.Config{
+		Interval: p.cfg.Interval, Grace: p.cfg.Grace, Retention: p.cfg.Retention,
+		Layout: p.store.Layout, Logger: p.cfg.Logger, Metrics: p.cfg.Metrics,
+	}, p.store, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	return []stage{p.clock.Run, w.Run, p.hints.run, func(ctx context.Context) error {
+		return r.Lead(ctx, math.MaxInt64, nil) // no epoch fences it: processes that do the same meet in the rows' locks
+	}}, nil
 }

@@ -110,12 +110,9 @@ func (w *world) schedule(p *embedded.Pipeline, spec task.Spec) task.Task {
 
 func (w *world) row(p *embedded.Pipeline, id task.ID) task.Task {
 	w.t.Helper()
-	rows, err := p.Drill().Tasks(w.t.Context(), []task.ID{id})
+	row, err := p.Get(w.t.Context(), id)
 	pipelinetest.Must(w.t, err)
-	if len(rows) != 1 {
-		w.t.Fatalf("got %d rows of task %s", len(rows), id)
-	}
-	return rows[0]
+	return row
 }
 
 // await waits until the task is in the state, and returns its row.

@@ -1,0 +1,231 @@
+package embedded
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/pkg/worker"
+)
+
+const (
+	readInterval = 500 * time.Millisecond
+	readAhead    = 2 * readInterval // a task is read in the pass before the last one that can bring it in time
+	readPage     = 1000             // rows
+	maxLatePages = 10               // of late tasks in one pass
+	maxFetch     = 1000             // hints
+	maxWaiting   = 10_000           // hints of a queue that the worker has not fetched
+	repeatAfter  = 10 * time.Second // a task that is still pending then is brought once more: its hint may have expired
+)
+
+// hints brings due tasks to the worker of this process. It stands in for the index and for Kafka.
+//
+//  1. A pass reads the tasks that come due within readAhead, each once.
+//  2. A task that is committed in this process for a moment before that is brought at its commit, by Put. The pass sets that
+//     moment before it reads: it reads what was committed before, and Put brings what is committed later.
+//  3. The pass also reads what is late: tasks of before the start, of other programs, and those whose hint has expired.
+type hints struct {
+	store *store.Store
+	clock *loop.Clock
+	log   *slog.Logger
+	from  time.Time   // up to where coming tasks were read; zero before the first pass
+	late  task.Cursor // where the next pass goes on among late tasks
+
+	mu      sync.Mutex
+	until   time.Time // tasks that are due before it are brought at their commit
+	waiting map[string]*waiting
+	brought map[version]time.Time // on the local clock
+}
+
+// waiting has the hints of one queue that the worker has not fetched.
+type waiting struct {
+	hints []task.Hint
+	next  int64 // offset
+	came  chan struct{}
+}
+
+// version is one version of a task.
+type version struct {
+	id     task.ID
+	number int64
+}
+
+var _ worker.Stream = (*hints)(nil)
+
+func newHints(st *store.Store, clock *loop.Clock, log *slog.Logger, queues []string) *hints {
+	h := &hints{store: st, clock: clock, log: log, waiting: map[string]*waiting{}, brought: map[version]time.Time{}}
+	for _, q := range queues {
+		h.waiting[q] = &waiting{came: make(chan struct{}, 1)}
+	}
+	return h
+}
+
+// run reads until ctx ends.
+func (h *hints) run(ctx context.Context) error {
+	return loop.Run(ctx, loop.Config{
+		Name: "due tasks", Interval: readInterval, MaxBackoff: readInterval, Logger: h.log,
+	}, h.pass)
+}
+
+// pass reads what comes due, and some of what is late.
+func (h *hints) pass(ctx context.Context) (loop.Result, error) {
+	except, err := h.except(ctx)
+	if err != nil {
+		return loop.Result{}, err
+	}
+	floor, err := h.store.Floor(ctx)
+	if err != nil {
+		return loop.Result{}, err
+	}
+	now := h.clock.Now()
+	until := now.Add(readAhead)
+	h.setUntil(until)
+	if h.from.IsZero() {
+		h.from = now
+	}
+	for after := (task.Cursor{}); ; {
+		if _, after, err = h.read(ctx, except, h.from, until, after); err != nil {
+			return loop.Result{}, err
+		}
+		if after == (task.Cursor{}) {
+			break
+		}
+	}
+	h.from = until
+	found := 0
+	for range maxLatePages {
+		n, next, err := h.read(ctx, except, floor, now, h.late)
+		if err != nil {
+			return loop.Result{}, err
+		}
+		found += n
+		if h.late = next; next == (task.Cursor{}) {
+			return loop.Result{}, nil
+		}
+	}
+	return loop.Result{More: found > 0}, nil
+}
+
+// except returns the queues that get no hints: an operator has paused them, or the worker does not fetch fast enough.
+func (h *hints) except(ctx context.Context) ([]string, error) {
+	paused, err := h.store.Paused(ctx)
+	if err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for name, w := range h.waiting {
+		if len(w.hints) >= maxWaiting {
+			paused[name] = time.Time{}
+		}
+	}
+	return slices.Collect(maps.Keys(paused)), nil
+}
+
+// setUntil also forgets what may be brought once more.
+func (h *hints) setUntil(until time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.until = until
+	maps.DeleteFunc(h.brought, func(_ version, at time.Time) bool { return time.Since(at) > repeatAfter })
+}
+
+// read brings the tasks of a page, and returns how many there were to bring, and where the next page begins.
+func (h *hints) read(ctx context.Context, except []string, from, to time.Time, after task.Cursor) (n int, next task.Cursor, err error) {
+	rows, next, err := h.store.PendingExcept(ctx, except, from, to, after, readPage)
+	if err != nil {
+		return 0, next, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.bring(rows), next, nil
+}
+
+// bring adds hints of the tasks that were not brought lately; mu is held.
+func (h *hints) bring(rows []task.Task) (n int) {
+	for _, row := range rows {
+		v, w := version{row.ID, row.Version}, h.waiting[row.Queue]
+		if _, known := h.brought[v]; known || w == nil || len(w.hints) >= maxWaiting {
+			continue
+		}
+		h.brought[v] = time.Now()
+		w.hints = append(w.hints, task.Hint{
+			ID: row.ID, Kind: task.HintKind(row.Kind), Owner: task.HintOwner(row.Owner), RunAt: row.RunAt.UnixMilli(),
+			Version: task.WindowedVersion(row.Version),
+		})
+		loop.Rouse(w.came)
+		n++
+	}
+	return n
+}
+
+// Put brings those of the tasks, committed just now, that no pass reads in time.
+func (h *hints) Put(_ context.Context, tasks []task.Task) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.bring(slices.DeleteFunc(slices.Clone(tasks), func(t task.Task) bool {
+		return t.State != task.Pending || !t.RunAt.Before(h.until)
+	}))
+	return nil
+}
+
+// OwnerPage answers as an index without a memory: lists come from the database.
+func (h *hints) OwnerPage(context.Context, int, string, string, string, int) ([]task.Entry, string, string, error) {
+	return nil, "", "", nil
+}
+
+// Compensate does nothing: a pass reads the rows.
+func (h *hints) Compensate(context.Context, task.Compensation) error { return nil }
+
+// Consume gives the queue's hints to fn until ctx ends.
+func (h *hints) Consume(ctx context.Context, queue string, fn func(ctx context.Context, s worker.Session) error) error {
+	return fn(ctx, session{h, h.waiting[queue]})
+}
+
+// Bury does nothing: the rows of dead tasks tell all that a dead letter would.
+func (h *hints) Bury(context.Context, []task.DeadLetter) error { return nil }
+
+// session is the worker's only one of a queue: one partition that is never lost.
+type session struct {
+	of      *hints
+	waiting *waiting
+}
+
+func (s session) Share() task.Share                           { return task.Share{} }
+func (s session) Brings(task.Task) bool                       { return true }
+func (s session) Partitions() []int                           { return []int{0} }
+func (s session) Commit(context.Context, map[int]int64) error { return nil }
+func (s session) Lost() <-chan struct{}                       { return nil }
+
+// Fetch waits until there is a hint.
+func (s session) Fetch(ctx context.Context) ([]task.Delivery, error) {
+	for {
+		if ds := s.take(); len(ds) > 0 {
+			return ds, nil
+		}
+		select {
+		case <-s.waiting.came:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (s session) take() []task.Delivery {
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	w := s.waiting
+	ds := make([]task.Delivery, min(len(w.hints), maxFetch))
+	for i := range ds {
+		ds[i] = task.Delivery{Hint: w.hints[i], Offset: w.next}
+		w.next++
+	}
+	w.hints = w.hints[len(ds):]
+	return ds
+}

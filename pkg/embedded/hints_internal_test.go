@@ -1,0 +1,79 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/pkg/worker"
+)
+
+// brings is what a worker of the queue default gets at once.
+func (h *hints) brings(t *testing.T) (ids []task.ID) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	pipelinetest.Must(t, h.Consume(ctx, "default", func(ctx context.Context, s worker.Session) error {
+		ds, err := s.Fetch(ctx)
+		for _, d := range ds {
+			ids = append(ids, d.Hint.ID)
+		}
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		return nil
+	}))
+	return ids
+}
+
+// A task comes once, by a pass or by its commit, and once more if it is still pending long afterwards.
+func TestHintsComeOnce(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	p, err := OpenSQLite(ctx, filepath.Join(t.TempDir(), "a.db"), Config{Logger: slog.New(slog.DiscardHandler)})
+	pipelinetest.Must(t, err)
+	t.Cleanup(func() { pipelinetest.Must(t, p.Close(context.Background())) })
+	h, ring := p.hints, task.NewKind[struct{}]("ring")
+	made := func(in time.Duration) task.ID {
+		row, err := p.Schedule(ctx, ring.New("ann", struct{}{}, task.In(in)))
+		pipelinetest.Must(t, err)
+		return row.ID
+	}
+	pass := func() {
+		_, err := h.pass(ctx)
+		pipelinetest.Must(t, err)
+	}
+	want := func(what string, want ...task.ID) {
+		t.Helper()
+		var got []task.ID
+		pipelinetest.Await(t, what, func() bool { got = append(got, h.brings(t)...); return len(got) >= len(want) })
+		for _, ids := range [][]task.ID{got, want} {
+			slices.SortFunc(ids, func(a, b task.ID) int { return bytes.Compare(a[:], b[:]) })
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", what, got, want)
+		}
+	}
+	late, soon := made(0), made(readAhead/2)
+	made(time.Hour)
+	want("nothing before the first pass")
+	pass()
+	want("what comes due, and what is late", soon, late)
+	pass()
+	want("nothing twice")
+	want("a task committed for now, without a pass", made(0))
+	made(time.Hour)
+	want("nothing far off")
+
+	h.mu.Lock()
+	h.brought[version{late, 1}] = time.Now().Add(-2 * repeatAfter)
+	h.mu.Unlock()
+	pass()
+	want("a task that is still pending", late)
+}
