@@ -1,5 +1,5 @@
 // Command duetime is the operator's tool: it migrates the schema, shows and changes tasks, watches and controls the
-// pipeline, verifies that nothing is lost, and plays a demo of the whole pipeline in one process.
+// pipeline, verifies that nothing is lost, and plays a demo in one process.
 package main
 
 import (

@@ -5,7 +5,7 @@
 //	go run ./examples/coupons                                          # on SQLite, in a temporary folder
 //	go run ./examples/coupons --dsn 'user:password@tcp(127.0.0.1:3306)/shop'
 //
-// It runs the whole pipeline in its own process (package embedded). On real servers, replace embedded.OpenMySQL by
+// It runs its tasks in its own process (package embedded). On real servers, replace embedded.OpenMySQL by
 // duetime.Open; all other code stays the same.
 package main
 

@@ -4,7 +4,7 @@
 //	go run ./examples/orders                                          # on SQLite, in a temporary folder
 //	go run ./examples/orders --dsn 'user:password@tcp(127.0.0.1:3306)/shop'
 //
-// It runs the whole pipeline in its own process (package embedded). On real servers, replace embedded.OpenMySQL by
+// It runs its tasks in its own process (package embedded). On real servers, replace embedded.OpenMySQL by
 // duetime.Open; the shop stays the same.
 package main
 

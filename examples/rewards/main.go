@@ -5,7 +5,7 @@
 //	go run ./examples/rewards                                          # on SQLite, in a temporary folder
 //	go run ./examples/rewards --dsn 'user:password@tcp(127.0.0.1:3306)/game'
 //
-// It runs the whole pipeline in its own process (package embedded). On real servers, replace embedded.OpenMySQL by
+// It runs its tasks in its own process (package embedded). On real servers, replace embedded.OpenMySQL by
 // duetime.Open; all other code stays the same.
 package main
 
