@@ -21,10 +21,10 @@ import (
 
 	"github.com/duetime/duetime"
 	"github.com/duetime/duetime/internal/dispatch"
-	"github.com/duetime/duetime/internal/elect"
 	"github.com/duetime/duetime/internal/parts"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/migrations"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
@@ -68,16 +68,12 @@ func event(t *testing.T, p *parts.Parts) {
 		Lead: p.Config.Event.Lead, Now: p.Clock.Now, Layout: p.Store.Layout, Logger: p.Log, Tracer: p.Tracer,
 	}, p.Index, p.Stream)
 	pipelinetest.Must(t, err)
-	elector, err := elect.NewLocal(elect.Config{Logger: p.Log}, elect.NewBallot(), p.Store)
+	epoch, err := p.Store.Take(t.Context(), "event")
 	pipelinetest.Must(t, err)
 	inBackground(t, func(ctx context.Context) error {
 		group, ctx := errgroup.WithContext(ctx)
 		group.Go(func() error { return p.Clock.Run(ctx) })
-		group.Go(func() error {
-			return elector.Lead(ctx, "event", func(ctx context.Context, term *elect.Term) error {
-				return d.Lead(ctx, term.Epoch, term)
-			})
-		})
+		group.Go(func() error { return d.Lead(ctx, epoch, new(worldtest.Term)) })
 		return group.Wait()
 	})
 }

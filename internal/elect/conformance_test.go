@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -13,26 +12,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/duetime/duetime/internal/elect"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
 const office = "event"
 
-// elector is the interface of both implementations.
-type elector interface {
-	Lead(ctx context.Context, name string, fn func(context.Context, *elect.Term) error) error
-	Ready(ctx context.Context) error
-	SessionTimeout() time.Duration
-	Close() error
-}
-
-var (
-	_ elector = (*elect.ZooKeeper)(nil)
-	_ elector = (*elect.Local)(nil)
-)
-
-// world is one implementation without candidates.
+// world is an ensemble without candidates.
 type world struct {
-	open   func(t *testing.T, cfg elect.Config, epochs elect.Epochs) elector
+	open   func(t *testing.T, cfg elect.Config, epochs elect.Epochs) *elect.ZooKeeper
 	depose func(t *testing.T)     // removes the first candidate's place
 	count  func(t *testing.T) int // number of candidates
 	dir    string                 // ZooKeeper's queue
@@ -58,9 +45,10 @@ func TestConformance(t *testing.T) {
 		{"shutdown in every state", shutdown},
 		{"changes are told", changes},
 	}
-	all := maps.Clone(worlds)
-	all["zookeeper with TLS and names"] = newVault(t).world
-	for name, open := range all {
+	for name, open := range map[string]func(*testing.T) world{
+		"zookeeper":                    func(t *testing.T) world { return zooWorld(t, pipelinetest.ZooKeeper(t).Addr()) },
+		"zookeeper with TLS and names": newVault(t).world,
+	} {
 		for _, tc := range cases {
 			t.Run(name+"/"+tc.name, func(t *testing.T) {
 				t.Parallel()

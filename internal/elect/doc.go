@@ -1,7 +1,7 @@
 // Package elect decides which process leads. It owns the election's znodes and the life of a term. It promises that one
 // of the processes that can work leads, and that each term has a higher epoch than the last. It does not promise that
 // only one process believes that it leads, and never touches the leader's writes: the servers that take the writes check
-// the epoch and fence older leaders. Local is the in-process twin of ZooKeeper, with the same rules over another queue.
+// the epoch and fence older leaders.
 //
 // # States
 //

@@ -27,7 +27,7 @@ type Epochs interface {
 	Current(ctx context.Context, name string) (int64, error)
 }
 
-// Config sets up an elector. Zero values take the defaults named at each field. Local ignores the fields about ZooKeeper.
+// Config sets up an elector. Zero values take the defaults named at each field.
 type Config struct {
 	// Servers are host:port of the ensemble; the port defaults to 2181. Names are resolved at each connection.
 	Servers []string
@@ -95,7 +95,7 @@ func (c Config) Validate() error {
 // leadFunc is the caller's function, which does the leader's work.
 type leadFunc = func(ctx context.Context, term *Term) error
 
-// elector is the common part of ZooKeeper and Local: everything but the queue.
+// elector is ZooKeeper without the queue.
 type elector struct {
 	cfg    Config
 	epochs Epochs

@@ -73,7 +73,7 @@ func (v *vault) world(t *testing.T) world {
 		pipelinetest.Must(t, conn.Delete(w.dir+"/"+queue[0], -1))
 	}
 	open := w.open
-	w.open = func(t *testing.T, with elect.Config, epochs elect.Epochs) elector {
+	w.open = func(t *testing.T, with elect.Config, epochs elect.Epochs) *elect.ZooKeeper {
 		t.Helper()
 		with.Servers, with.TLS, with.Username, with.Password, with.Root = cfg.Servers, cfg.TLS, cfg.Username, cfg.Password, root
 		return open(t, with, epochs)

@@ -21,7 +21,7 @@ type stage struct {
 // player is one candidate with an elector of its own, like a process.
 type player struct {
 	who     string
-	elector elector
+	elector *elect.ZooKeeper
 	cancel  context.CancelFunc
 	left    chan struct{} // closed when Lead returned
 }

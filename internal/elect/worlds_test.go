@@ -17,33 +17,6 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(pipelinetest.Main(m, pipelinetest.VerifyGoroutines())) }
 
-// worlds are the implementations that must behave alike.
-var worlds = map[string]func(*testing.T) world{
-	"local":     localWorld,
-	"zookeeper": func(t *testing.T) world { return zooWorld(t, pipelinetest.ZooKeeper(t).Addr()) },
-}
-
-func localWorld(*testing.T) world {
-	ballot := elect.NewBallot()
-	return world{
-		open: func(t *testing.T, cfg elect.Config, epochs elect.Epochs) elector {
-			t.Helper()
-			e, err := elect.NewLocal(cfg, ballot, epochs)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return e
-		},
-		count: func(*testing.T) int { return ballot.Candidates(office) },
-		depose: func(t *testing.T) {
-			t.Helper()
-			if !ballot.Depose(office) {
-				t.Error("nobody to depose")
-			}
-		},
-	}
-}
-
 // zooWorld is a queue of its own at the given servers.
 func zooWorld(t *testing.T, servers ...string) world {
 	t.Helper()
@@ -59,7 +32,7 @@ func zooWorld(t *testing.T, servers ...string) world {
 			}
 			return len(queue)
 		},
-		open: func(t *testing.T, cfg elect.Config, epochs elect.Epochs) elector {
+		open: func(t *testing.T, cfg elect.Config, epochs elect.Epochs) *elect.ZooKeeper {
 			t.Helper()
 			cfg.Root = root
 			if cfg.Servers == nil {
