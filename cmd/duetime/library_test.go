@@ -91,9 +91,12 @@ var toolOnly = map[string]string{
 
 // helpers are the console's calls that no command makes: they serve other calls, or a page.
 var helpers = []any{
-	(*console.Console).As, (*console.Console).CheckQueue, (*console.Console).Clock, (*console.Console).Drift,
-	(*console.Console).Labels, (*console.Console).ListBounded, (*console.Console).OnlyOperation, (*console.Console).RetryVersion,
-	(*console.Console).Rows, (*console.Console).ShardCount, (*console.Console).WhyLeft,
+	(*console.Console).As, (*console.Console).BlockedOwner, (*console.Console).CancelVersion, (*console.Console).CheckQueue,
+	(*console.Console).Clock, (*console.Console).DeadAlike, (*console.Console).DiscardVersion, (*console.Console).Drift,
+	(*console.Console).Labels, (*console.Console).ListBounded, (*console.Console).OnlyOperation, (*console.Console).QueueNames,
+	(*console.Console).RescheduleVersion, (*console.Console).ResignTerm, (*console.Console).RetryVersion, (*console.Console).Rows,
+	(*console.Console).RunRecurrenceOnce, (*console.Console).SetLimits, (*console.Console).ShardCount, (*console.Console).Term,
+	(*console.Console).WhyLeft,
 }
 
 // commands returns the paths of all commands that do something, without the tool's name.

@@ -3,7 +3,6 @@ package console
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -48,7 +47,7 @@ type AuditPage struct {
 
 // Audit reads what operators did, the newest first: acts of actors with an @, among them services that use a console. An
 // operation has a line for each task too. A page with an Event may have few lines, or none, and yet a Next: a call reads 5,000
-// lines at most.
+// lines at most. A place in the list that is none is a *task.FieldError.
 func (c *Console) Audit(ctx context.Context, q AuditQuery) (page AuditPage, err error) {
 	page.Lines = []AuditLine{}
 	rows := store.ActQuery{Actors: []string{q.Actor}, From: q.From, To: q.To}
@@ -111,7 +110,7 @@ func parseActCursor(text string) (store.ActCursor, error) {
 	ms, err := strconv.ParseInt(at, 10, 64)
 	number, wrong := strconv.ParseInt(seq, 10, 64)
 	if err != nil || wrong != nil {
-		return store.ActCursor{}, fmt.Errorf("%q is no place in the audit, such as 1767225600000%s42", text, cursorMark)
+		return store.ActCursor{}, errPlace
 	}
 	return store.ActCursor{At: time.UnixMilli(ms), Seq: number}, nil
 }

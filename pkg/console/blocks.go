@@ -33,6 +33,15 @@ func (c *Console) UnblockOwner(ctx context.Context, owner string) error {
 	return c.client.UnblockOwnerAs(ctx, c.cfg.Actor, owner)
 }
 
+// BlockedOwner reads the block of an owner; false if the owner is not blocked.
+func (c *Console) BlockedOwner(ctx context.Context, owner string) (Block, bool, error) {
+	row, blocked, err := c.store.BlockedOwner(ctx, owner)
+	if err != nil || !blocked {
+		return Block{}, false, err
+	}
+	return blockOf(row), true, nil
+}
+
 // BlockedOwners reads a page of the blocked owners, behind a place of the list as BlockPage.Next names it. Its limit is 1 to MaxPage,
 // default DefaultPage. A place in the list that is none is a *task.FieldError.
 func (c *Console) BlockedOwners(ctx context.Context, after string, limit int) (BlockPage, error) {

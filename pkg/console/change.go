@@ -2,6 +2,8 @@ package console
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/duetime/duetime/pkg/schedule"
@@ -11,17 +13,45 @@ import (
 // Cancel cancels a pending task. Its errors are those of schedule.Tx: task.ErrNotFound, task.ErrRunning, and one that is
 // task.ErrFinished if the task has ended.
 func (c *Console) Cancel(ctx context.Context, id task.ID) (Task, error) {
-	return c.change(ctx, func(tx *schedule.Tx) (task.Task, error) { return tx.Cancel(ctx, id) })
+	return c.CancelVersion(ctx, id, 0)
+}
+
+// CancelVersion is Cancel for a task as its caller has seen it: if it has another version now, the error is ErrMeanwhile. Version 0
+// stands for any.
+func (c *Console) CancelVersion(ctx context.Context, id task.ID, version int64) (Task, error) {
+	return c.changeVersion(ctx, version, func(tx *schedule.Tx) (task.Task, error) { return tx.Cancel(ctx, id) })
 }
 
 // Reschedule gives a pending task another due time; the past means now. Its errors are those of Cancel.
 func (c *Console) Reschedule(ctx context.Context, id task.ID, due task.When) (Task, error) {
-	return c.change(ctx, func(tx *schedule.Tx) (task.Task, error) { return tx.Reschedule(ctx, id, due) })
+	return c.RescheduleVersion(ctx, id, 0, due)
+}
+
+// RescheduleVersion is Reschedule for a task as its caller has seen it; see CancelVersion.
+func (c *Console) RescheduleVersion(ctx context.Context, id task.ID, version int64, due task.When) (Task, error) {
+	return c.changeVersion(ctx, version, func(tx *schedule.Tx) (task.Task, error) { return tx.Reschedule(ctx, id, due) })
 }
 
 // Shift moves a pending task by a duration, but never before now. Its errors are those of Cancel.
 func (c *Console) Shift(ctx context.Context, id task.ID, by time.Duration) (Task, error) {
 	return c.change(ctx, func(tx *schedule.Tx) (task.Task, error) { return tx.Shift(ctx, id, by) })
+}
+
+// ErrMeanwhile answers a change of a task that somebody has changed since its caller saw it.
+var ErrMeanwhile = errors.New("the task was changed meanwhile")
+
+// changeVersion makes a change of a task if its version is still the one that its caller saw. The row is locked before the versions
+// are compared, and the change is rolled back if they differ.
+func (c *Console) changeVersion(
+	ctx context.Context, version int64, fn func(tx *schedule.Tx) (task.Task, error),
+) (Task, error) {
+	return c.change(ctx, func(tx *schedule.Tx) (task.Task, error) {
+		changed, err := fn(tx)
+		if err == nil && version > 0 && changed.Version > version+1 {
+			err = fmt.Errorf("%w: version %d, seen was %d", ErrMeanwhile, changed.Version-1, version)
+		}
+		return changed, err
+	})
 }
 
 // change makes one change of one task, and writes its line of history in the same transaction.

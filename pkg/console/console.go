@@ -83,6 +83,9 @@ func advance(progress func(done int), done int) {
 	}
 }
 
+// QueueNames returns the configuration's queues.
+func (c *Console) QueueNames() []string { return slices.Clone(c.cfg.Queues) }
+
 // CheckQueue returns an error that names the configuration's queues unless the queue is one of them.
 func (c *Console) CheckQueue(queue string) error {
 	if !slices.Contains(c.cfg.Queues, queue) {

@@ -77,6 +77,11 @@ func (c *Console) RetryVersion(ctx context.Context, id task.ID, version int64) (
 	return c.changeOneDead(ctx, id, version, retry)
 }
 
+// DiscardVersion is DiscardDead for one task, as RetryVersion is RetryDead.
+func (c *Console) DiscardVersion(ctx context.Context, id task.ID, version int64) (Task, error) {
+	return c.changeOneDead(ctx, id, version, discard)
+}
+
 func (c *Console) changeOneDead(ctx context.Context, id task.ID, version int64, v deadVerb) (Task, error) {
 	changed, err := c.changeDeadRow(ctx, id, version, v)
 	if err != nil {

@@ -110,11 +110,19 @@ type Resigned struct {
 // Resign makes the leader of this name, LeaderEvent or LeaderDaemon, hand over, and waits for the successor's term, for at most
 // 20 s. It answers ErrNeverLed.
 func (c *Console) Resign(ctx context.Context, name string) (Resigned, error) {
-	return c.resign(ctx, name, 0)
+	return c.ResignTerm(ctx, name, 0)
 }
 
-// resign is Resign for the leader of a term; 0 is the newest. If another term has begun since, it asks nobody.
-func (c *Console) resign(ctx context.Context, name string, term int64) (Resigned, error) {
+// Term reads the newest term of a leadership; 0 if nobody has ever led.
+func (c *Console) Term(ctx context.Context, name string) (int64, error) {
+	if err := CheckLeader(name); err != nil {
+		return 0, err
+	}
+	return c.store.Current(ctx, name)
+}
+
+// ResignTerm is Resign for the leader of a term; 0 is the newest. If another term has begun since, it asks nobody.
+func (c *Console) ResignTerm(ctx context.Context, name string, term int64) (Resigned, error) {
 	if err := CheckLeader(name); err != nil {
 		return Resigned{}, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/limit"
+	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -22,6 +23,9 @@ type QueueLimit struct {
 	ByOperator  bool      `json:"by_operator"`               // an operator set one of the two; false: both are as configured
 	Limited     bool      `json:"limited"`                   // due tasks wait for the limit
 	Running     int       `json:"running"`                   // transactions that workers may run by now, in a queue with a concurrency
+
+	RateSet        bool `json:"-"` // an operator set the rate
+	ConcurrencySet bool `json:"-"` // an operator set the concurrency
 }
 
 // Queues returns what bounds each queue, sorted by name: those of the configuration, and those that are paused or have a limit.
@@ -51,8 +55,9 @@ func queueLimitOf(name string, st limit.State, configured task.Limit, paused, no
 	bound := st.Limit(configured)
 	q := QueueLimit{
 		Queue: name, PausedMs: unixMs(paused), Rate: bound.Rate, Concurrency: bound.Concurrency,
-		ByOperator: st.Rate != nil || st.Concurrency != nil, Limited: st.Limited(now),
+		RateSet: st.Rate != nil, ConcurrencySet: st.Concurrency != nil, Limited: st.Limited(now),
 	}
+	q.ByOperator = q.RateSet || q.ConcurrencySet
 	for _, h := range st.Holders {
 		if h.Until.After(now) {
 			q.Running += h.Permits
@@ -61,61 +66,62 @@ func queueLimitOf(name string, st limit.State, configured task.Limit, paused, no
 	return q
 }
 
-// SetRate sets the rate of a queue of the configuration over all its workers, which obey within two seconds; the zero rate is no
-// bound, nil is the configured one.
-func (c *Console) SetRate(ctx context.Context, queue string, rate *task.Rate) error {
-	return c.setLimits(ctx, queue, c.rateOf(ctx, queue, rate))
-}
-
-// SetConcurrency sets how many transactions of a queue of the configuration may run at once, over all its workers, which obey
-// within two seconds; 0 is no bound, nil is the configured one.
-func (c *Console) SetConcurrency(ctx context.Context, queue string, n *int) error {
-	return c.setLimits(ctx, queue, c.concurrencyOf(ctx, queue, n))
-}
-
-// limitChange sets one limit of a queue.
-type limitChange struct {
+// LimitChange sets one limit of a queue: what LimitRate and LimitConcurrency return.
+type LimitChange struct {
 	wrong  error  // outside of the bounds
-	detail string // for the history
-	set    func(tx *sqlx.Tx) error
+	detail string // for the history, behind the queue's name
+	set    func(ctx context.Context, st *store.Store, tx *sqlx.Tx, queue string) error
 }
 
-func (c *Console) rateOf(ctx context.Context, queue string, rate *task.Rate) limitChange {
-	l := limitChange{
-		detail: queue + " rate: as configured",
-		set:    func(tx *sqlx.Tx) error { return c.store.SetRate(ctx, tx, queue, rate) },
+// LimitRate changes a queue's rate; the zero rate is no bound, nil is the configured one.
+func LimitRate(rate *task.Rate) LimitChange {
+	l := LimitChange{
+		detail: "rate: as configured",
+		set: func(ctx context.Context, st *store.Store, tx *sqlx.Tx, queue string) error {
+			return st.SetRate(ctx, tx, queue, rate)
+		},
 	}
 	if rate != nil {
-		l.detail = queue + " rate: none"
+		l.detail = "rate: none"
 		if *rate != (task.Rate{}) {
-			l.detail = queue + " rate: " + rate.String()
+			l.detail = "rate: " + rate.String()
 		}
 		l.wrong = rate.Check()
 	}
 	return l
 }
 
-func (c *Console) concurrencyOf(ctx context.Context, queue string, n *int) limitChange {
-	l := limitChange{
-		detail: queue + " concurrency: as configured",
-		set:    func(tx *sqlx.Tx) error { return c.store.SetConcurrency(ctx, tx, queue, n) },
+// LimitConcurrency changes how many transactions of a queue may run at once; 0 is no bound, nil is the configured one.
+func LimitConcurrency(n *int) LimitChange {
+	l := LimitChange{
+		detail: "concurrency: as configured",
+		set: func(ctx context.Context, st *store.Store, tx *sqlx.Tx, queue string) error {
+			return st.SetConcurrency(ctx, tx, queue, n)
+		},
 	}
 	if n != nil {
-		l.detail = queue + " concurrency: " + concurrencyText(*n)
+		l.detail = "concurrency: none"
+		if *n != 0 {
+			l.detail = "concurrency: " + strconv.Itoa(*n)
+		}
 		l.wrong = task.Limit{Concurrency: *n}.Check()
 	}
 	return l
 }
 
-func concurrencyText(n int) string {
-	if n == 0 {
-		return "none"
-	}
-	return strconv.Itoa(n)
+// SetRate is SetLimits for a queue's rate.
+func (c *Console) SetRate(ctx context.Context, queue string, rate *task.Rate) error {
+	return c.SetLimits(ctx, queue, LimitRate(rate))
 }
 
-// setLimits sets all of the limits, or none.
-func (c *Console) setLimits(ctx context.Context, queue string, limits ...limitChange) error {
+// SetConcurrency is SetLimits for a queue's concurrency.
+func (c *Console) SetConcurrency(ctx context.Context, queue string, n *int) error {
+	return c.SetLimits(ctx, queue, LimitConcurrency(n))
+}
+
+// SetLimits sets limits of a queue of the configuration, all of them or none. They hold over all its workers, which obey within two
+// seconds.
+func (c *Console) SetLimits(ctx context.Context, queue string, limits ...LimitChange) error {
 	for _, l := range limits {
 		if l.wrong != nil {
 			return l.wrong
@@ -126,10 +132,10 @@ func (c *Console) setLimits(ctx context.Context, queue string, limits ...limitCh
 	}
 	return c.inTx(ctx, func(tx *sqlx.Tx, now time.Time) error {
 		for _, l := range limits {
-			if err := l.set(tx); err != nil {
+			if err := l.set(ctx, c.store, tx, queue); err != nil {
 				return err
 			}
-			if err := c.record(ctx, tx, now, task.EventLimited, l.detail); err != nil {
+			if err := c.record(ctx, tx, now, task.EventLimited, queue+" "+l.detail); err != nil {
 				return err
 			}
 		}

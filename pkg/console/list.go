@@ -33,7 +33,8 @@ type Filter struct {
 	After              string            // only tasks after this place of the list, as Page.Next names it
 	Limit              int               // of List 1 to MaxPage, default DefaultPage; of Select 1 to MaxSelected, the default
 
-	runAfter, runBefore time.Time // bounds of the run time, likewise; for a walk
+	// RunAfter and RunBefore are bounds of the run time, likewise: for ListBounded without an owner and a label alone.
+	RunAfter, RunBefore time.Time
 }
 
 // Page is a part of a list, which is sorted by due time and id.
@@ -100,6 +101,9 @@ func (f Filter) rows(limit int) (store.Filter, error) {
 	out := store.Filter{
 		Owner: f.Owner, Kind: f.Kind, Queue: f.Queue, Subject: f.Subject, State: f.State,
 		DueAfter: f.DueAfter, DueBefore: f.DueBefore, Limit: limit, Labels: f.Labels, Exclude: f.Exclude,
+	}
+	if !f.RunAfter.IsZero() || !f.RunBefore.IsZero() {
+		return out, &task.FieldError{Field: "run time", Problem: "must not be bounded in this list"}
 	}
 	err := cmp.Or(f.check(), task.CheckLabels(f.Labels))
 	if err != nil || f.After == "" {

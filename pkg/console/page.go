@@ -154,6 +154,17 @@ func (s *site) show(w http.ResponseWriter, v *visit, at place) {
 	s.render(w, status, at.name, v.r.FormValue("part"), out)
 }
 
+// oneAtATime waits until no other request reads rows of all owners: many would make each other slow, and tasks late. Call what it
+// returns after the reading. An owner's list waits for none: it reads the owner's rows by an index.
+func (s *site) oneAtATime(ctx context.Context) (done func(), err error) {
+	select {
+	case s.walks <- struct{}{}:
+		return func() { <-s.walks }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
 // refuse writes why there is no answer.
 func (s *site) refuse(w http.ResponseWriter, v *visit, err error) {
 	status := statusOf(err)

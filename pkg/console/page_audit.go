@@ -2,8 +2,6 @@ package console
 
 import (
 	"context"
-	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/duetime/duetime/pkg/task"
@@ -32,9 +30,6 @@ func readAudit(ctx context.Context, v *visit) (any, error) {
 	get := func(name string) string { return strings.TrimSpace(v.r.FormValue(name)) }
 	out := &auditView{Actor: get("actor"), Event: get("event"), From: get("from"), To: get("to"), Events: auditEvents()}
 	q := AuditQuery{Actor: out.Actor, Event: out.Event, After: get("cursor"), Limit: auditLines}
-	if at, seq, _ := strings.Cut(q.After, cursorMark); q.After != "" && (!isNumber(at) || !isNumber(seq)) {
-		return out, fmt.Errorf("%w as a place in the audit: %q", errMistake, q.After)
-	}
 	var err error
 	if out.From != "" {
 		if q.From, err = parseBound(out.From, v.now); err != nil {
@@ -57,9 +52,4 @@ func readAudit(ctx context.Context, v *visit) (any, error) {
 		out.First = v.Link("audit", pairs...)
 	}
 	return out, nil
-}
-
-func isNumber(text string) bool {
-	_, err := strconv.ParseInt(text, 10, 64)
-	return err == nil
 }

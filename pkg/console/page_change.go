@@ -167,23 +167,6 @@ func (s *site) doChange(w http.ResponseWriter, v *visit) {
 	}
 }
 
-// ErrMeanwhile answers a change of a task that somebody has changed since its caller saw it.
-var ErrMeanwhile = errors.New("the task was changed meanwhile")
-
-// changeAt makes a change of a task if its version is still the one that the page showed. The row is locked before the versions
-// are compared, and the change is rolled back if they differ.
-func (c *Console) changeAt(
-	ctx context.Context, version int64, fn func(tx *schedule.Tx) (task.Task, error),
-) (Task, error) {
-	return c.change(ctx, func(tx *schedule.Tx) (task.Task, error) {
-		changed, err := fn(tx)
-		if err == nil && version > 0 && changed.Version > version+1 {
-			err = fmt.Errorf("%w: version %d, shown was %d", ErrMeanwhile, changed.Version-1, version)
-		}
-		return changed, err
-	})
-}
-
 // conflictKey names the message for an error that says that the thing is no longer as the page showed it.
 func conflictKey(err error) (string, bool) {
 	for _, c := range []struct {

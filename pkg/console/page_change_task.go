@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -93,9 +92,7 @@ func doMove(ctx context.Context, v *visit) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	changed, err := v.c.changeAt(ctx, shownVersion(v), func(tx *schedule.Tx) (task.Task, error) {
-		return tx.Reschedule(ctx, t.ID, task.At(to))
-	})
+	changed, err := v.c.RescheduleVersion(ctx, t.ID, shownVersion(v), task.At(to))
 	if err != nil {
 		return answer{}, err
 	}
@@ -110,7 +107,7 @@ func doCancel(ctx context.Context, v *visit) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	changed, err := v.c.changeAt(ctx, shownVersion(v), func(tx *schedule.Tx) (task.Task, error) { return tx.Cancel(ctx, id) })
+	changed, err := v.c.CancelVersion(ctx, id, shownVersion(v))
 	if err != nil {
 		return answer{}, err
 	}
@@ -133,7 +130,7 @@ func doDiscard(ctx context.Context, v *visit) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if _, err := v.c.changeOneDead(ctx, id, shownVersion(v), discard); err != nil {
+	if _, err := v.c.DiscardVersion(ctx, id, shownVersion(v)); err != nil {
 		return answer{}, err
 	}
 	return answer{Text: v.T("did.discard"), Back: taskBack(v, id)}, nil
@@ -189,7 +186,7 @@ func doRunRecurrence(ctx context.Context, v *visit) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	made, err := v.c.runRecurrenceOnce(ctx, v.r.FormValue("owner"), v.r.FormValue("name"), id)
+	made, err := v.c.RunRecurrenceOnce(ctx, v.r.FormValue("owner"), v.r.FormValue("name"), id)
 	if err != nil {
 		return answer{}, err
 	}
@@ -249,18 +246,19 @@ func askLimit(ctx context.Context, v *visit) (question, error) {
 	if err := checkQueue(v, queue); err != nil {
 		return question{}, err
 	}
-	all, err := v.c.store.Limits(ctx)
+	all, err := v.c.Queues(ctx)
 	if err != nil {
 		return question{}, err
 	}
 	rate, concurrency := asConfigured, asConfigured
-	if set := all[queue].Rate; set != nil {
-		rate = set.String()
+	bound := limitOf(all, queue)
+	if bound.RateSet {
+		rate = bound.Rate.String()
 	}
-	if set := all[queue].Concurrency; set != nil {
+	if bound.ConcurrencySet {
 		concurrency = ""
-		if *set > 0 {
-			concurrency = strconv.Itoa(*set)
+		if bound.Concurrency > 0 {
+			concurrency = strconv.Itoa(bound.Concurrency)
 		}
 	}
 	return question{
@@ -292,7 +290,7 @@ func doLimit(ctx context.Context, v *visit) (answer, error) {
 	if err := checkQueue(v, queue); err != nil {
 		return answer{}, err
 	}
-	var limits []limitChange
+	var limits []LimitChange
 	if !isAsShown(v, "rate") {
 		rate := new(task.Rate)
 		switch text := v.r.FormValue("rate"); text {
@@ -305,7 +303,7 @@ func doLimit(ctx context.Context, v *visit) (answer, error) {
 				return answer{}, err
 			}
 		}
-		limits = append(limits, v.c.rateOf(ctx, queue, rate))
+		limits = append(limits, LimitRate(rate))
 	}
 	if !isAsShown(v, "concurrency") {
 		count := new(int)
@@ -319,9 +317,9 @@ func doLimit(ctx context.Context, v *visit) (answer, error) {
 				return answer{}, &task.FieldError{Field: "concurrency", Problem: "must be a whole number"}
 			}
 		}
-		limits = append(limits, v.c.concurrencyOf(ctx, queue, count))
+		limits = append(limits, LimitConcurrency(count))
 	}
-	if err := v.c.setLimits(ctx, queue, limits...); err != nil {
+	if err := v.c.SetLimits(ctx, queue, limits...); err != nil {
 		return answer{}, err
 	}
 	return answer{Text: v.T("did.limit", cleaned(queue)), Back: "health"}, nil
@@ -332,7 +330,7 @@ func askResign(ctx context.Context, v *visit) (question, error) {
 	if err := CheckLeader(name); err != nil {
 		return question{}, fmt.Errorf("%w: %w", errMistake, err)
 	}
-	term, err := v.c.store.Current(ctx, name)
+	term, err := v.c.Term(ctx, name)
 	if err != nil {
 		return question{}, err
 	}
@@ -354,7 +352,7 @@ func doResign(ctx context.Context, v *visit) (answer, error) {
 			return answer{}, fmt.Errorf("%w as a term: %q", errMistake, text)
 		}
 	}
-	done, err := v.c.resign(ctx, name, term)
+	done, err := v.c.ResignTerm(ctx, name, term)
 	if err != nil {
 		return answer{}, err
 	}

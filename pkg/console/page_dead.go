@@ -98,114 +98,50 @@ func (d *deadView) list(ctx context.Context, v *visit) error {
 		return err
 	}
 	change := func(name string) string {
-		return v.Link("change", "do", name, "kind", choice.kind, "error", choice.alike, "any", v.r.FormValue("any"), "since", d.Since)
+		return v.Link("change", "do", name, "kind", choice.Kind, "error", choice.Error, "any", v.r.FormValue("any"), "since", d.Since)
 	}
 	d.List = &deadList{
-		Facts: choice.facts(v), Tasks: found[:min(len(found), DefaultPage)], Found: len(found), More: more,
+		Facts: deadFacts(v, choice), Tasks: found[:min(len(found), DefaultPage)], Found: len(found), More: more,
 		Back: v.Link("dead", "since", d.Since), Retry: change("dead.retry"), Drop: change("dead.discard"),
 	}
 	return nil
 }
 
-const (
-	deadPage    = walkScanned // tasks that one walk returns: as many as it reads
-	deadScanned = 30_000      // dead tasks, in search of those of a kind with an error
-	deadAtOnce  = 5000        // that one change takes: some seconds
-	errorRead   = 200         // characters of an error by which it is told from others, as DeadGroups has it
-)
-
-// deadChoice is which dead tasks of a kind are to be changed.
-type deadChoice struct {
-	kind, alike string
-	any         bool        // whatever their error
-	since       time.Time   // when they died at the earliest
-	last        task.Cursor // of those that were shown, by their run times; zero: none was
-}
-
-func deadChoiceOf(v *visit) (deadChoice, error) {
-	d := deadChoice{kind: v.r.FormValue("kind"), alike: v.r.FormValue("error"), any: v.r.FormValue("any") != ""}
+// deadChoiceOf reads which dead tasks of a kind are to be changed.
+func deadChoiceOf(v *visit) (DeadChoice, error) {
+	d := DeadChoice{
+		Kind: v.r.FormValue("kind"), Error: v.r.FormValue("error"), Any: v.r.FormValue("any") != "", Until: v.r.FormValue("last"),
+	}
 	var err error
 	if text := v.r.FormValue("since"); text != "" {
-		if d.since, err = parseBound(text, v.now); err != nil {
-			return d, err
-		}
+		d.Since, err = parseBound(text, v.now)
 	}
-	d.last, err = parseWalkCursor(v.r.FormValue("last"))
 	return d, err
 }
 
-func (d deadChoice) chooses(t Task) bool {
-	died := time.UnixMilli(t.UpdatedAtMs)
-	if t.FinishedAt != nil {
-		died = time.UnixMilli(*t.FinishedAt)
+// deadFacts says it to the user.
+func deadFacts(v *visit, d DeadChoice) []string {
+	facts := []string{v.T("fact.dead", cleaned(d.Kind), cleaned(d.Error))}
+	if d.Any {
+		facts = []string{v.T("fact.deadany", cleaned(d.Kind))}
 	}
-	return !died.Before(d.since) && !d.isPast(t) && (d.any || alikeError(beginning(t.LastError)) == d.alike)
-}
-
-// isPast reports whether a task comes after all that were shown: one that was retried comes later when it dies once more, and the rest
-// of more than one change takes. So a form that is sent twice changes each task once.
-func (d deadChoice) isPast(t Task) bool {
-	if d.last == (task.Cursor{}) {
-		return false
-	}
-	return cmp.Or(time.UnixMilli(t.RunAtMs).Compare(d.last.At), t.ID.Compare(d.last.ID)) > 0
-}
-
-// facts says it to the user.
-func (d deadChoice) facts(v *visit) []string {
-	facts := []string{v.T("fact.dead", cleaned(d.kind), cleaned(d.alike))}
-	if d.any {
-		facts = []string{v.T("fact.deadany", cleaned(d.kind))}
-	}
-	if !d.since.IsZero() {
-		facts = append(facts, v.T("fact.since", v.At(d.since.UnixMilli()).Text))
+	if !d.Since.IsZero() {
+		facts = append(facts, v.T("fact.since", v.At(d.Since.UnixMilli()).Text))
 	}
 	return facts
 }
 
-// deadAlike finds the dead tasks that are chosen. More says that there may be others.
-func deadAlike(ctx context.Context, v *visit, d deadChoice) (found []Task, more bool, err error) {
+// deadAlike finds the dead tasks that are chosen, while nobody else reads rows of all owners.
+func deadAlike(ctx context.Context, v *visit, d DeadChoice) (found []Task, more bool, err error) {
 	done, err := v.site.oneAtATime(ctx)
 	if err != nil {
 		return nil, false, err
 	}
 	defer done()
-	f := Filter{Kind: d.kind, State: new(task.Dead), Limit: deadPage}
-	if !d.last.At.IsZero() {
-		f.runBefore = d.last.At.Add(time.Millisecond)
-	}
-	for range deadScanned / walkScanned {
-		page, err := v.c.walk(ctx, f, 0)
-		if err != nil {
-			return nil, false, err
-		}
-		for _, t := range page.Tasks {
-			if d.chooses(t) {
-				found = append(found, t)
-			}
-		}
-		if len(found) >= deadAtOnce {
-			return found[:deadAtOnce], true, nil
-		}
-		if f.After = page.Next; page.Next == "" {
-			return found, false, nil
-		}
-	}
-	return found, true, nil
+	return v.c.DeadAlike(ctx, d)
 }
 
 func deadBack(v *visit) string { return v.Link("dead", "since", v.r.FormValue("since")) }
-
-func beginning(text string) string {
-	n := 0
-	for i := range text {
-		if n == errorRead {
-			return text[:i]
-		}
-		n++
-	}
-	return text
-}
 
 func askDead(key string, grave bool) func(ctx context.Context, v *visit) (question, error) {
 	return func(ctx context.Context, v *visit) (question, error) {
@@ -220,14 +156,13 @@ func askDead(key string, grave bool) func(ctx context.Context, v *visit) (questi
 		const shown = 10
 		q := question{
 			Title: v.T(key, grouped(strconv.Itoa(len(found)))), Sample: found[:min(len(found), shown)], Back: deadBack(v),
-			Facts: choice.facts(v), Empty: len(found) == 0, Grave: grave,
+			Facts: deadFacts(v, choice), Empty: len(found) == 0, Grave: grave,
 		}
 		if more {
 			q.Facts = append(q.Facts, v.T("fact.deadcut"))
 		}
 		if n := len(found); n > 0 {
-			last := task.Cursor{At: time.UnixMilli(found[n-1].RunAtMs), ID: found[n-1].ID}
-			q.Hidden = map[string][]string{"last": {formatWalkCursor(last)}}
+			q.Hidden = map[string][]string{"last": {Filter{}.Place(found[n-1])}}
 		}
 		return q, nil
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 	"time"
-
-	"github.com/duetime/duetime/internal/index"
 )
 
 // health is the data of the view.
@@ -57,10 +55,10 @@ func readFrame(ctx context.Context, c *Console) (frameRead, error) {
 	if err != nil {
 		return frameRead{}, err
 	}
-	leads, err := c.Leaders(ctx) // which says who was asked to resign
-	if index.Away(err) {
-		leads, err = frame.Leaders, nil
+	if frame.IndexErr != nil { // Leaders would fail too
+		return frameRead{frame, frame.Leaders}, nil
 	}
+	leads, err := c.Leaders(ctx) // which says who was asked to resign
 	return frameRead{frame, leads}, err
 }
 
@@ -96,8 +94,10 @@ func (h *health) sum() {
 func (h health) ShardRows() []Shard { return h.Shards[:min(len(h.Shards), maxShardRows)] }
 
 // LimitOf is what bounds a queue.
-func (h health) LimitOf(queue string) QueueLimit {
-	for _, l := range h.Limits {
+func (h health) LimitOf(queue string) QueueLimit { return limitOf(h.Limits, queue) }
+
+func limitOf(all []QueueLimit, queue string) QueueLimit {
+	for _, l := range all {
 		if l.Queue == queue {
 			return l
 		}

@@ -74,7 +74,7 @@ const (
 func readLag(ctx context.Context, v *visit) (any, error) {
 	span := lagSpans()[1]
 	out := &lagView{
-		Kind: strings.TrimSpace(v.r.FormValue("kind")), Queue: v.r.FormValue("queue"), Queues: v.c.cfg.Queues,
+		Kind: strings.TrimSpace(v.r.FormValue("kind")), Queue: v.r.FormValue("queue"), Queues: v.c.QueueNames(),
 		Width: plotWidth, Height: plotHeight, ZeroY: plotHeight - plotBelow, Goal: fmt.Sprintf("%g", lagGoal*100),
 	}
 	for _, s := range lagSpans() {

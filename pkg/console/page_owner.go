@@ -112,12 +112,12 @@ func readOwner(ctx context.Context, v *visit) (any, error) {
 		return out, err
 	}
 	out.Tasks, out.Cut = page.Tasks, page.Next != ""
-	block, blocked, err := v.c.store.BlockedOwner(ctx, out.Owner)
+	block, blocked, err := v.c.BlockedOwner(ctx, out.Owner)
 	if err != nil {
 		return out, err
 	}
 	if blocked {
-		out.Blocked = new(blockOf(block))
+		out.Blocked = &block
 	}
 	out.draw(v, from, to, span)
 	if id, err := task.ParseID(out.Owner); err == nil {

@@ -98,7 +98,7 @@ func (f searchForm) filter(now time.Time) (Filter, error) {
 		return out, err
 	}
 	if f.ByRun() {
-		out.runAfter, out.runBefore, out.DueAfter, out.DueBefore = out.DueAfter, out.DueBefore, time.Time{}, time.Time{}
+		out.RunAfter, out.RunBefore, out.DueAfter, out.DueBefore = out.DueAfter, out.DueBefore, time.Time{}, time.Time{}
 	}
 	if out.Labels, err = f.labels(); err != nil {
 		return out, err
@@ -109,12 +109,6 @@ func (f searchForm) filter(now time.Time) (Filter, error) {
 			return out, err
 		}
 		out.State = &state
-	}
-	if f.Cursor == "" || out.Walks() {
-		return out, nil
-	}
-	if err := CheckCursor(f.Cursor); err != nil {
-		return out, fmt.Errorf("%w: %w", errMistake, err)
 	}
 	return out, nil
 }
@@ -172,7 +166,7 @@ func stateNames() []string {
 
 func readSearch(ctx context.Context, v *visit) (any, error) {
 	form := formOf(v.r.URL.Query())
-	out := &search{Form: form, States: stateNames(), Queues: v.c.cfg.Queues}
+	out := &search{Form: form, States: stateNames(), Queues: v.c.QueueNames()}
 	if form.ID != "" {
 		return out, out.byID(ctx, v)
 	}
@@ -180,7 +174,7 @@ func readSearch(ctx context.Context, v *visit) (any, error) {
 	if err != nil {
 		return out, err
 	}
-	for i, at := range []time.Time{cmp.Or(filter.DueAfter, filter.runAfter), cmp.Or(filter.DueBefore, filter.runBefore)} {
+	for i, at := range []time.Time{cmp.Or(filter.DueAfter, filter.RunAfter), cmp.Or(filter.DueBefore, filter.RunBefore)} {
 		if !at.IsZero() {
 			out.Bounds[i] = at.UnixMilli()
 		}

@@ -197,8 +197,8 @@ func (c *Console) RunRecurrence(ctx context.Context, owner, name string) (Task, 
 	return c.change(ctx, func(tx *schedule.Tx) (task.Task, error) { return tx.RunRecurrence(ctx, owner, name) })
 }
 
-// runRecurrenceOnce is RunRecurrence for a call that may be repeated: it makes one task with the id.
-func (c *Console) runRecurrenceOnce(ctx context.Context, owner, name string, id task.ID) (Task, error) {
+// RunRecurrenceOnce is RunRecurrence for a call that may be repeated: it makes one task with the id.
+func (c *Console) RunRecurrenceOnce(ctx context.Context, owner, name string, id task.ID) (Task, error) {
 	return c.change(ctx, func(tx *schedule.Tx) (task.Task, error) { return tx.RunRecurrenceOnce(ctx, owner, name, id) })
 }
 

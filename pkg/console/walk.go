@@ -3,7 +3,6 @@ package console
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -36,9 +35,6 @@ func (c *Console) ListBounded(ctx context.Context, f Filter) (Page, error) {
 		}
 		return c.List(ctx, f)
 	}
-	if _, err := parseWalkCursor(f.After); err != nil {
-		return Page{}, errPlace
-	}
 	if f.State == nil {
 		f.State = new(task.Pending)
 	}
@@ -67,7 +63,7 @@ func (c *Console) walk(ctx context.Context, f Filter, patience time.Duration) (P
 		return Page{}, err
 	}
 	q := store.WalkQuery{
-		State: *f.State, From: f.runAfter, To: f.runBefore, DueAfter: f.DueAfter, DueBefore: f.DueBefore, After: after,
+		State: *f.State, From: f.RunAfter, To: f.RunBefore, DueAfter: f.DueAfter, DueBefore: f.DueBefore, After: after,
 		Kind: f.Kind, Queue: f.Queue, Subject: f.Subject, Exclude: f.Exclude, Scan: walkPage,
 	}
 	if q.To.IsZero() {
@@ -96,17 +92,6 @@ func (c *Console) walk(ctx context.Context, f Filter, patience time.Duration) (P
 	}
 }
 
-// oneAtATime waits until no other request reads rows of all owners: many would make each other slow, and tasks late. Call what it
-// returns after the reading. An owner's list waits for none: it reads the owner's rows by an index.
-func (s *site) oneAtATime(ctx context.Context) (done func(), err error) {
-	select {
-	case s.walks <- struct{}{}:
-		return func() { <-s.walks }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
 func formatWalkCursor(after task.Cursor) string {
 	return walkMark + formatCursor(task.Task{DueAt: after.At, ID: after.ID})
 }
@@ -118,7 +103,7 @@ func parseWalkCursor(text string) (task.Cursor, error) {
 	place, ours := strings.CutPrefix(text, walkMark)
 	at, err := parseCursor(place)
 	if !ours || err != nil {
-		return task.Cursor{}, fmt.Errorf("%w as a place in a list: %q", errMistake, text)
+		return task.Cursor{}, errPlace
 	}
 	return at, nil
 }
