@@ -21,6 +21,7 @@ import (
 	"github.com/duetime/duetime/internal/presence"
 	"github.com/duetime/duetime/internal/process"
 	"github.com/duetime/duetime/pkg/console"
+	"github.com/duetime/duetime/pkg/consoleweb"
 )
 
 const consoleDrain = 3 * time.Second // for answers that are under way when the console is stopped
@@ -67,7 +68,7 @@ func (t *tool) hashPassword() error {
 	if line = strings.TrimRight(line, "\r\n"); line == "" && err != nil {
 		return fmt.Errorf("read the password: %w", err)
 	}
-	hash, err := console.HashPassword(line)
+	hash, err := consoleweb.HashPassword(line)
 	if err != nil {
 		return err
 	}
@@ -76,15 +77,15 @@ func (t *tool) hashPassword() error {
 }
 
 // pageConfig reads who may see and do what.
-func (t *tool) pageConfig(addr string) (console.PageConfig, error) {
-	out := console.PageConfig{
+func (t *tool) pageConfig(addr string) (consoleweb.Config, error) {
+	out := consoleweb.Config{
 		HidePayloads: t.page.HidesPayloads(), Logger: t.log,
 	}
 	users, err := t.page.UsersSecret()
 	if err != nil {
 		return out, err
 	}
-	if out.Users, err = console.ParseUsers(string(users)); err != nil {
+	if out.Users, err = consoleweb.ParseUsers(string(users)); err != nil {
 		return out, fmt.Errorf("console.users: %w", err)
 	}
 	if users != "" && len(out.Users) == 0 {
@@ -94,18 +95,18 @@ func (t *tool) pageConfig(addr string) (console.PageConfig, error) {
 	if err != nil {
 		return out, err
 	}
-	if out.Tokens, err = console.ParseTokens(string(tokens)); err != nil {
+	if out.Tokens, err = consoleweb.ParseTokens(string(tokens)); err != nil {
 		return out, fmt.Errorf("console.tokens: %w", err)
 	}
 	if tokens != "" && len(out.Tokens) == 0 {
 		return out, errors.New("console.tokens: names nobody")
 	}
 	if len(t.page.Proxies) > 0 {
-		proxy, err := console.ParseProxy(t.page.Proxies, t.page.UserHeader, t.page.RoleHeader, t.page.Roles)
+		proxy, err := consoleweb.ParseProxy(t.page.Proxies, t.page.UserHeader, t.page.RoleHeader, t.page.Roles)
 		if err != nil {
 			return out, fmt.Errorf("console.proxies: %w", err)
 		}
-		out.Proxies = []console.PageProxy{proxy}
+		out.Proxies = []consoleweb.Proxy{proxy}
 	}
 	if len(out.Users)+len(out.Tokens)+len(out.Proxies) > 0 {
 		return out, nil
@@ -125,8 +126,8 @@ func withLivez(pages http.Handler) http.Handler {
 	return mux
 }
 
-func (t *tool) serveConsole(ctx context.Context, c *console.Console, cfg console.PageConfig, addr string) error {
-	handler, err := console.Handler(c, cfg)
+func (t *tool) serveConsole(ctx context.Context, c *console.Console, cfg consoleweb.Config, addr string) error {
+	handler, err := consoleweb.Handler(c, cfg)
 	if err != nil {
 		return err
 	}

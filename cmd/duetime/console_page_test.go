@@ -10,6 +10,7 @@ import (
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/console"
+	"github.com/duetime/duetime/pkg/consoleweb"
 )
 
 // onFile runs the tool on a configuration, and returns what it wrote.
@@ -29,9 +30,9 @@ func TestConsoleHash(t *testing.T) {
 	t.Parallel()
 	hash, err := onFile(t, "", "correct horse battery\n", "console", "--hash")
 	pipelinetest.Must(t, err)
-	users, err := console.ParseUsers("ann:read:" + hash)
+	users, err := consoleweb.ParseUsers("ann:read:" + hash)
 	pipelinetest.Must(t, err)
-	_, err = console.Handler(new(console.Console), console.PageConfig{Users: users})
+	_, err = consoleweb.Handler(new(console.Console), consoleweb.Config{Users: users})
 	if err != nil || !strings.HasPrefix(hash, "pbkdf2-sha256$") {
 		t.Errorf("%s: %v", hash, err)
 	}

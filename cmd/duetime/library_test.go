@@ -15,6 +15,7 @@ import (
 
 	"github.com/duetime/duetime"
 	"github.com/duetime/duetime/pkg/console"
+	"github.com/duetime/duetime/pkg/consoleweb"
 	"github.com/duetime/duetime/pkg/schedule"
 )
 
@@ -70,7 +71,7 @@ var inLibrary = map[string][]any{
 		(*duetime.Client).Ready, (*duetime.Client).AwaitIndex, (*duetime.Client).AwaitStream,
 	},
 	"console": {
-		console.Handler, (*console.Console).Ahead, (*console.Console).LagOver, (*console.Console).DeadGroups, (*console.Console).Audit,
+		consoleweb.Handler, (*console.Console).Ahead, (*console.Console).LagOver, (*console.Console).DeadGroups, (*console.Console).Audit,
 	},
 }
 
@@ -92,7 +93,7 @@ var toolOnly = map[string]string{
 // helpers are the console's calls that no command makes: they serve other calls, or a page.
 var helpers = []any{
 	(*console.Console).As, (*console.Console).BlockedOwner, (*console.Console).CancelVersion, (*console.Console).CheckQueue,
-	(*console.Console).Clock, (*console.Console).DeadAlike, (*console.Console).DiscardVersion, (*console.Console).Drift,
+	(*console.Console).Clock, (*console.Console).DeadAlike, (*console.Console).DiscardVersion, (*console.Console).Drift, (*console.Console).Grace,
 	(*console.Console).Labels, (*console.Console).ListBounded, (*console.Console).OnlyOperation, (*console.Console).QueueNames,
 	(*console.Console).RescheduleVersion, (*console.Console).ResignTerm, (*console.Console).RetryVersion, (*console.Console).Rows,
 	(*console.Console).RunRecurrenceOnce, (*console.Console).SetLimits, (*console.Console).ShardCount, (*console.Console).Term,

@@ -22,7 +22,7 @@ import (
 	"github.com/duetime/duetime/internal/pet"
 	"github.com/duetime/duetime/internal/process"
 	"github.com/duetime/duetime/internal/store"
-	"github.com/duetime/duetime/pkg/console"
+	"github.com/duetime/duetime/pkg/consoleweb"
 	"github.com/duetime/duetime/pkg/embedded"
 )
 
@@ -145,7 +145,7 @@ func (s *stage) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	pages, err := console.Handler(p.Console(), console.PageConfig{Open: "demo@console", Logger: log})
+	pages, err := consoleweb.Handler(p.Console(), consoleweb.Config{Open: "demo@console", Logger: log})
 	if err != nil {
 		return errors.Join(err, p.Close(ctx))
 	}

@@ -86,6 +86,9 @@ func advance(progress func(done int), done int) {
 // QueueNames returns the configuration's queues.
 func (c *Console) QueueNames() []string { return slices.Clone(c.cfg.Queues) }
 
+// Grace returns how long a task may be due before it counts as overdue.
+func (c *Console) Grace() time.Duration { return c.cfg.Grace }
+
 // CheckQueue returns an error that names the configuration's queues unless the queue is one of them.
 func (c *Console) CheckQueue(queue string) error {
 	if !slices.Contains(c.cfg.Queues, queue) {

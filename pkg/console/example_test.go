@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"time"
@@ -153,27 +151,4 @@ func ExampleConsole_Task() {
 	// retried by grace@support
 	// cancelled by grace@support
 	// true
-}
-
-// A service serves the console's pages below a path of its own, to people who sign in.
-func ExampleHandler() {
-	client, closing := shop()
-	defer closing()
-	users, err := console.ParseUsers("grace:operate:correct-horse-battery")
-	check(err)
-	pages, err := console.Handler(client.Console(), console.PageConfig{Users: users})
-	check(err)
-	mux := http.NewServeMux()
-	mux.Handle("/tasks/", http.StripPrefix("/tasks", pages))
-
-	for _, password := range []string{"correct-horse-battery", "guessed"} {
-		request := httptest.NewRequest(http.MethodGet, "/tasks/health", http.NoBody)
-		request.SetBasicAuth("grace", password)
-		answer := httptest.NewRecorder()
-		mux.ServeHTTP(answer, request)
-		fmt.Println(answer.Code)
-	}
-	// Output:
-	// 200
-	// 401
 }

@@ -80,13 +80,3 @@ func TestLostCommit(t *testing.T) {
 		t.Errorf("paused are %v, %v", paused, err)
 	}
 }
-
-// The page says what nobody knows, in place of the driver's words.
-func TestPageExplainsALostCommit(t *testing.T) {
-	t.Parallel()
-	v := &visit{lang: "en"}
-	said := v.explain(errors.Join(schedule.ErrCommitUnknown, context.DeadlineExceeded))
-	if !strings.Contains(said, "may have been made") {
-		t.Errorf("the page says %q", said)
-	}
-}

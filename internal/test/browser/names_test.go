@@ -11,15 +11,16 @@ import (
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/console"
+	"github.com/duetime/duetime/pkg/consoleweb"
 )
 
 // On plain http of a name that is not loopback's, Chromium sends no Sec-Fetch-Site: the page's own forms then depend on Origin, which
 // the page's Referrer-Policy must not turn into null.
 func TestFormsByAnotherName(t *testing.T) {
 	t.Parallel()
-	pages, err := console.Handler(console.New(console.Config{}, nil, nil, nil), console.PageConfig{Proxies: []console.PageProxy{{
+	pages, err := consoleweb.Handler(console.New(console.Config{}, nil, nil, nil), consoleweb.Config{Proxies: []consoleweb.Proxy{{
 		From:  []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
-		Roles: map[string]console.Grant{"ann": {Role: console.RoleOperate}},
+		Roles: map[string]consoleweb.Grant{"ann": {Role: consoleweb.RoleOperate}},
 	}}})
 	pipelinetest.Must(t, err)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

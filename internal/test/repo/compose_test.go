@@ -19,6 +19,7 @@ import (
 	"github.com/duetime/duetime/internal/pet"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/console"
+	"github.com/duetime/duetime/pkg/consoleweb"
 )
 
 // composed is docker-compose.yml as docker parses it.
@@ -146,9 +147,9 @@ func wantConsole(t *testing.T, s types.ServiceConfig) {
 	if users == nil {
 		t.Fatal("console: nobody may sign in")
 	}
-	logins, err := console.ParseUsers(*users)
+	logins, err := consoleweb.ParseUsers(*users)
 	if err == nil {
-		_, err = console.Handler(new(console.Console), console.PageConfig{Users: logins})
+		_, err = consoleweb.Handler(new(console.Console), consoleweb.Config{Users: logins})
 	}
 	if err != nil || len(logins) != 1 {
 		t.Errorf("console: %d may sign in, want one: %v", len(logins), err)

@@ -43,8 +43,8 @@ func TestDocsSayWhatTheCodeDoes(t *testing.T) {
 	hooks := source{t, "pkg/worker/hooks.go"}
 	breaker, answer := source{t, "pkg/deliver/breaker.go"}, source{t, "pkg/deliver/answer.go"}
 	calls := source{t, "internal/api/limits.go"}
-	minPassword := source{t, "pkg/console/page_access.go"}.number("minPassword")
-	passwords, readings := source{t, "pkg/console/page_password.go"}, source{t, "pkg/console/page_readings.go"}
+	minPassword := source{t, "pkg/consoleweb/access.go"}.number("minPassword")
+	passwords, readings := source{t, "pkg/consoleweb/password.go"}, source{t, "pkg/consoleweb/readings.go"}
 	joining := source{t, "duetime.go"}.span(`lookingAfter = (.+)`)
 	wait := source{t, "pkg/schedule/client.go"}.span(`cmp\.Or\(c\.IndexWait, (.+?)\)`)
 	for _, c := range []struct{ doc, says string }{

@@ -9,12 +9,12 @@ import (
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 )
 
-// TestImportsCostLittle checks what a service expects of an import: no profiles on net/http's default mux, no exporter of traces, and
+// TestImportsCostLittle checks what a service expects of an import: no profiles on net/http's default mux, no exporter of traces, no page templates, and
 // no module that only other programs or tests need.
 func TestImportsCostLittle(t *testing.T) {
 	t.Parallel()
 	library := []string{
-		"net/http/pprof", "go.opentelemetry.io/otel/exporters", "go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/proto",
+		"net/http/pprof", "html/template", "go.opentelemetry.io/otel/exporters", "go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/proto",
 		"modernc.org/", "github.com/mattn/", "github.com/lib/pq", "github.com/jackc/", "github.com/alicebob/", "github.com/spf13/", "charm.land/",
 		"github.com/schollz/", "google.golang.org/grpc", "connectrpc.com/",
 	}

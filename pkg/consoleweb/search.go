@@ -1,4 +1,4 @@
-package console
+package consoleweb
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -91,8 +92,8 @@ func parted(text string) (parts []string) {
 	return parts
 }
 
-func (f searchForm) filter(now time.Time) (Filter, error) {
-	out := Filter{Owner: f.Owner, Kind: f.Kind, Queue: f.Queue, Subject: f.Subject, After: f.Cursor, Limit: DefaultPage, Exclude: f.exclusion()}
+func (f searchForm) filter(now time.Time) (console.Filter, error) {
+	out := console.Filter{Owner: f.Owner, Kind: f.Kind, Queue: f.Queue, Subject: f.Subject, After: f.Cursor, Limit: console.DefaultPage, Exclude: f.exclusion()}
 	var err error
 	if out.DueAfter, out.DueBefore, err = f.window(now); err != nil {
 		return out, err
@@ -132,25 +133,25 @@ type search struct {
 	Form   searchForm
 	States []string
 	Queues []string
-	Page   Page
+	Page   console.Page
 	// Bounds are those of the window as they were understood, in Unix milliseconds; 0: none.
 	Bounds [2]int64
 	// Pending says that pending tasks alone were searched: without an owner or a label there is no list of all states.
 	Pending bool
 	Next    string // the next page's address
 	First   string // the first page's, from a later one
-	Verbs   []BulkChoice
+	Verbs   []bulkChoice
 }
 
-// BulkChoice is a mass change that the search offers.
-type BulkChoice struct{ Verb, Grant string }
+// bulkChoice is a mass change that the search offers.
+type bulkChoice struct{ Verb, Grant string }
 
 // bulkChoices are the mass changes of tasks in a state.
-func bulkChoices(v *visit, state string) []BulkChoice {
-	var offered []BulkChoice
+func bulkChoices(v *visit, state string) []bulkChoice {
+	var offered []bulkChoice
 	for _, b := range bulkVerbs() {
 		if from, _ := b.verb.From(); (state == "" || from.String() == state) && v.May(b.grant) {
-			offered = append(offered, BulkChoice{string(b.verb), b.grant})
+			offered = append(offered, bulkChoice{string(b.verb), b.grant})
 		}
 	}
 	return offered
@@ -215,7 +216,7 @@ func (s *search) byID(ctx context.Context, v *visit) error {
 	if len(rows) == 0 {
 		return task.ErrNotFound
 	}
-	s.Page.Tasks = []Task{TaskOf(rows[0])}
+	s.Page.Tasks = []console.Task{console.TaskOf(rows[0])}
 	return nil
 }
 

@@ -1,9 +1,10 @@
-package console
+package consoleweb
 
 import (
 	"context"
 	"strings"
 
+	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -13,7 +14,7 @@ const auditLines = 100
 type auditView struct {
 	Actor, Event, From, To string
 	Events                 []string
-	Page                   AuditPage
+	Page                   console.AuditPage
 	Next, First            string
 }
 
@@ -29,7 +30,7 @@ func auditEvents() []string {
 func readAudit(ctx context.Context, v *visit) (any, error) {
 	get := func(name string) string { return strings.TrimSpace(v.r.FormValue(name)) }
 	out := &auditView{Actor: get("actor"), Event: get("event"), From: get("from"), To: get("to"), Events: auditEvents()}
-	q := AuditQuery{Actor: out.Actor, Event: out.Event, After: get("cursor"), Limit: auditLines}
+	q := console.AuditQuery{Actor: out.Actor, Event: out.Event, After: get("cursor"), Limit: auditLines}
 	var err error
 	if out.From != "" {
 		if q.From, err = parseBound(out.From, v.now); err != nil {

@@ -1,31 +1,33 @@
-package console
+package consoleweb
 
 import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/duetime/duetime/pkg/console"
 )
 
 // health is the data of the view.
 type health struct {
 	frameRead
-	Reading  // of the frame
-	Limits   []QueueLimit
-	Change   ShardChange
-	Horizon  time.Duration
-	Partial  bool
-	Away     string // why Redis did not answer; empty if it did
-	Due      int64
-	Broken   int // shards without a complete memory
-	Degraded int // workers
-	Rate     float64
-	Made     float64
+	freshness // of the frame
+	Limits    []console.QueueLimit
+	Change    console.ShardChange
+	Horizon   time.Duration
+	Partial   bool
+	Away      string // why Redis did not answer; empty if it did
+	Due       int64
+	Broken    int // shards without a complete memory
+	Degraded  int // workers
+	Rate      float64
+	Made      float64
 }
 
 // frameRead is what all viewers share.
 type frameRead struct {
-	Frame
-	Leads []Leader
+	console.Frame
+	Leads []console.Leader
 }
 
 const maxShardRows = 64
@@ -44,21 +46,21 @@ func readHealth(ctx context.Context, v *visit) (any, error) {
 	}
 	c := v.site.c
 	read := readShared(ctx, v.site.readings, "health", func(ctx context.Context) (frameRead, error) { return readFrame(ctx, c) })
-	out.Reading = read.about()
+	out.freshness = read.about()
 	out.frameRead = read.value
 	out.sum()
 	return out, nil
 }
 
-func readFrame(ctx context.Context, c *Console) (frameRead, error) {
+func readFrame(ctx context.Context, c *console.Console) (frameRead, error) {
 	frame, err := c.Frame(ctx)
 	if err != nil {
 		return frameRead{}, err
 	}
-	if frame.IndexErr != nil { // Leaders would fail too
-		return frameRead{frame, frame.Leaders}, nil
+	leads := frame.Leaders
+	if frame.IndexErr == nil { // else Leaders, which says who was asked to resign, would fail too
+		leads, err = c.Leaders(ctx)
 	}
-	leads, err := c.Leaders(ctx) // which says who was asked to resign
 	return frameRead{frame, leads}, err
 }
 
@@ -69,15 +71,15 @@ func (h *health) sum() {
 	}
 	for _, s := range h.Shards {
 		h.Due += s.Due
-		if s.Marker != MarkerComplete {
+		if s.Marker != console.MarkerComplete {
 			h.Broken++
 		}
 	}
 	queues := slices.Clone(h.Queues)
 	for _, l := range h.Limits {
-		i := slices.IndexFunc(queues, func(q Queue) bool { return q.Queue == l.Queue })
+		i := slices.IndexFunc(queues, func(q console.Queue) bool { return q.Queue == l.Queue })
 		if i < 0 {
-			i, queues = len(queues), append(queues, Queue{Queue: l.Queue})
+			i, queues = len(queues), append(queues, console.Queue{Queue: l.Queue})
 		}
 		queues[i].PausedMs = l.PausedMs
 	}
@@ -91,16 +93,16 @@ func (h *health) sum() {
 }
 
 // ShardRows are the shards that are listed.
-func (h health) ShardRows() []Shard { return h.Shards[:min(len(h.Shards), maxShardRows)] }
+func (h health) ShardRows() []console.Shard { return h.Shards[:min(len(h.Shards), maxShardRows)] }
 
 // LimitOf is what bounds a queue.
-func (h health) LimitOf(queue string) QueueLimit { return limitOf(h.Limits, queue) }
+func (h health) LimitOf(queue string) console.QueueLimit { return limitOf(h.Limits, queue) }
 
-func limitOf(all []QueueLimit, queue string) QueueLimit {
+func limitOf(all []console.QueueLimit, queue string) console.QueueLimit {
 	for _, l := range all {
 		if l.Queue == queue {
 			return l
 		}
 	}
-	return QueueLimit{Queue: queue}
+	return console.QueueLimit{Queue: queue}
 }

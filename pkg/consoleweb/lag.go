@@ -1,4 +1,4 @@
-package console
+package consoleweb
 
 import (
 	"context"
@@ -8,22 +8,23 @@ import (
 	"strings"
 	"time"
 
+	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 // lagView is the data of the view.
 type lagView struct {
-	LagOver
-	Reading
+	console.LagOver
+	freshness
 	Kind, Queue, Span string
 	Spans             []string
 	Queues            []string
 	Early             int64 // ended before their time: a broken promise
 	Width, Height     int
 	ZeroY             int       // of the line that nothing may cross
-	Marks             []LagMark // of the scale
-	Lines             []LagLine
-	Bars              []LagBar
+	Marks             []lagMark // of the scale
+	Lines             []lagLine
+	Bars              []lagBar
 	Plot              string // the same figures for the script, as JSON
 	Goal              string // of the budget, in percent
 	Budget            int64  // tasks that may be late
@@ -31,17 +32,17 @@ type lagView struct {
 	Burn              float64 // how many times as fast as allowed the budget is spent
 }
 
-// LagMark is a height with its name.
-type LagMark struct {
+// lagMark is a height with its name.
+type lagMark struct {
 	Y    int
 	Text string
 }
 
-// LagLine is one percentile over time.
-type LagLine struct{ Class, Points string }
+// lagLine is one percentile over time.
+type lagLine struct{ Class, Points string }
 
-// LagBar is a bucket of the histogram.
-type LagBar struct {
+// lagBar is a bucket of the histogram.
+type lagBar struct {
 	Text  string
 	Tasks int64
 	Share float64 // of the fullest bucket, 0 to 100
@@ -89,10 +90,10 @@ func readLag(ctx context.Context, v *visit) (any, error) {
 			return out, &task.FieldError{Field: name, Problem: "is too long"}
 		}
 	}
-	query, c := LagQuery{Span: span.length, Step: span.step, Kind: out.Kind, Queue: out.Queue}, v.site.c
+	query, c := console.LagQuery{Span: span.length, Step: span.step, Kind: out.Kind, Queue: out.Queue}, v.site.c
 	key := fmt.Sprintf("lag %s %q %q", span.name, out.Kind, out.Queue)
-	read := readShared(ctx, v.site.readings, key, func(ctx context.Context) (LagOver, error) { return c.LagOver(ctx, query) })
-	out.LagOver, out.Reading = read.value, read.about()
+	read := readShared(ctx, v.site.readings, key, func(ctx context.Context) (console.LagOver, error) { return c.LagOver(ctx, query) })
+	out.LagOver, out.freshness = read.value, read.about()
 	out.sum()
 	out.draw()
 	return out, nil
@@ -120,7 +121,7 @@ func (l *lagView) sum() {
 			text = "> " + lower
 		}
 		lower = msText(b.UpToMs)
-		l.Bars = append(l.Bars, LagBar{text, b.Tasks, 100 * float64(b.Tasks) / float64(fullest), b.UpToMs > lateMs})
+		l.Bars = append(l.Bars, lagBar{text, b.Tasks, 100 * float64(b.Tasks) / float64(fullest), b.UpToMs > lateMs})
 	}
 }
 
@@ -143,7 +144,7 @@ func (l *lagView) lagY(ms float64) int {
 // draw makes the lines for browsers without scripts, and the same figures for those with them.
 func (l *lagView) draw() {
 	for _, ms := range []float64{1, 10, 100, 1000, 10_000, 100_000} {
-		l.Marks = append(l.Marks, LagMark{l.lagY(ms), msText(ms)})
+		l.Marks = append(l.Marks, lagMark{l.lagY(ms), msText(ms)})
 	}
 	if len(l.Steps) == 0 {
 		return
@@ -163,7 +164,7 @@ func (l *lagView) draw() {
 		}
 	}
 	for j, class := range []string{"p50", "p90", "p99", "pmax"} {
-		l.Lines = append(l.Lines, LagLine{class, strings.Join(points[j], " ")})
+		l.Lines = append(l.Lines, lagLine{class, strings.Join(points[j], " ")})
 	}
 	text, err := json.Marshal(plot)
 	if err == nil {

@@ -1,4 +1,4 @@
-package console
+package consoleweb
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -23,37 +24,37 @@ const (
 // ownerView is the data of the view.
 type ownerView struct {
 	Owner       string
-	Blocked     *Block    // the owner's block
-	Blocks      BlockPage // of all owners, while none is named
-	TaskID      string    // of a task, where the owner's name is its id: somebody looks for the task
-	Typed       string    // where the line begins
+	Blocked     *console.Block    // the owner's block
+	Blocks      console.BlockPage // of all owners, while none is named
+	TaskID      string            // of a task, where the owner's name is its id: somebody looks for the task
+	Typed       string            // where the line begins
 	Span        string
 	Spans       []string
 	From        int64 // of the line, in ms
 	To          int64
 	NowX        int // 0: outside of the line
 	Height      int
-	Ticks       []LineTick
-	Points      []LinePoint
+	Ticks       []lineTick
+	Points      []linePoint
 	Cut         bool // the window has more tasks
 	Earlier     string
 	Later       string
-	Tasks       []Task
-	Recurrences []RecurrenceLife
+	Tasks       []console.Task
+	Recurrences []console.RecurrenceLife
 	MoreRecur   bool
 	Width       int
 }
 
-// LineTick is a mark of the line's axis.
-type LineTick struct {
+// lineTick is a mark of the line's axis.
+type lineTick struct {
 	X    int
 	Text string
 }
 
-// LinePoint is a task on the line.
-type LinePoint struct {
+// linePoint is a task on the line.
+type linePoint struct {
 	X, Y int
-	Task Task
+	Task console.Task
 	Free bool // it can be dragged
 }
 
@@ -92,7 +93,7 @@ func readOwner(ctx context.Context, v *visit) (any, error) {
 	}
 	if out.Owner == "" {
 		var err error
-		out.Blocks, err = v.c.BlockedOwners(ctx, "", DefaultPage)
+		out.Blocks, err = v.c.BlockedOwners(ctx, "", console.DefaultPage)
 		return out, err
 	}
 	if err := task.CheckOwner(out.Owner); err != nil {
@@ -107,7 +108,7 @@ func readOwner(ctx context.Context, v *visit) (any, error) {
 		from = at
 	}
 	to := from.Add(span.length)
-	page, err := v.c.List(ctx, Filter{Owner: out.Owner, DueAfter: from, DueBefore: to, Limit: lineTasks})
+	page, err := v.c.List(ctx, console.Filter{Owner: out.Owner, DueAfter: from, DueBefore: to, Limit: lineTasks})
 	if err != nil {
 		return out, err
 	}
@@ -148,8 +149,8 @@ func (o *ownerView) draw(v *visit, from, to time.Time, span lineSpan) {
 			ends = append(ends, at)
 		}
 		ends[row] = at
-		o.Points = append(o.Points, LinePoint{
-			X: at, Y: lineTop + lineRow*row + lineRow/2, Task: t, Free: t.State == task.Pending && v.May(PageMove),
+		o.Points = append(o.Points, linePoint{
+			X: at, Y: lineTop + lineRow*row + lineRow/2, Task: t, Free: t.State == task.Pending && v.May(VerbMove),
 		})
 	}
 	o.Height = lineTop + lineRow*max(1, len(ends)) + lineRow/2
@@ -161,7 +162,7 @@ func (o *ownerView) draw(v *visit, from, to time.Time, span lineSpan) {
 		if span.step >= wholeDay {
 			form = "01-02"
 		}
-		o.Ticks = append(o.Ticks, LineTick{x(at.UnixMilli()), at.Format(form)})
+		o.Ticks = append(o.Ticks, lineTick{x(at.UnixMilli()), at.Format(form)})
 	}
 	if now := v.now.UnixMilli(); now > o.From && now < o.To {
 		o.NowX = x(now)
@@ -200,7 +201,7 @@ func dayStart(at time.Time, days int) time.Time {
 
 // recur reads the owner's recurrences with their next moments.
 func (o *ownerView) recur(ctx context.Context, v *visit) error {
-	page, err := v.c.Recurrences(ctx, RecurrenceFilter{Owner: o.Owner, Limit: lineRecurrences})
+	page, err := v.c.Recurrences(ctx, console.RecurrenceFilter{Owner: o.Owner, Limit: lineRecurrences})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
-package console
+package consoleweb
 
 import (
+	"context"
+	"errors"
 	"io/fs"
 	"regexp"
 	"slices"
@@ -8,7 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -94,6 +99,13 @@ func TestPageWordsAreUsed(t *testing.T) {
 			wantWord(t, "ask."+verb)
 			wantWord(t, "did."+verb)
 		}
+	}
+}
+
+func diff(t *testing.T, what string, want, got any) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("%s (-want +got):\n%s", what, d)
 	}
 }
 
@@ -207,8 +219,8 @@ func TestPageLogins(t *testing.T) {
 	t.Parallel()
 	users, err := ParseUsers("# operators\nann:operate(move+cancel):secret:with:colons\n\n bob:read:other\teve:none:third")
 	pipelinetest.Must(t, err)
-	diff(t, "users", []PageUser{
-		{"ann", "secret:with:colons", Grant{RoleOperate, []string{PageMove, PageCancel}}},
+	diff(t, "users", []User{
+		{"ann", "secret:with:colons", Grant{RoleOperate, []string{VerbMove, VerbCancel}}},
 		{"bob", "other", Grant{Role: RoleRead}},
 		{"eve", "third", Grant{Role: RoleNone}},
 	}, users)
@@ -228,5 +240,15 @@ func TestPageLogins(t *testing.T) {
 	}
 	if h, isHash, err := parseHash(absentPassword); err != nil || !isHash || h.rounds != minHashRounds {
 		t.Errorf("nobody's hash: %v", err)
+	}
+}
+
+// The page says what nobody knows, in place of the driver's words.
+func TestPageExplainsALostCommit(t *testing.T) {
+	t.Parallel()
+	v := &visit{lang: "en"}
+	said := v.explain(errors.Join(schedule.ErrCommitUnknown, context.DeadlineExceeded))
+	if !strings.Contains(said, "may have been made") {
+		t.Errorf("the page says %q", said)
 	}
 }

@@ -1,4 +1,4 @@
-package console
+package consoleweb
 
 import (
 	"context"
@@ -35,7 +35,7 @@ const (
 // absentPassword is a hash that no password has: it stands for those of absent users.
 const absentPassword = hashName + "$10000$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
-// HashPassword returns what PageUser.Password takes in place of a password: pbkdf2-sha256$rounds$salt$hash.
+// HashPassword returns what User.Password takes in place of a password: pbkdf2-sha256$rounds$salt$hash.
 func HashPassword(password string) (string, error) { return hashPassword(password, hashRounds) }
 
 func hashPassword(password string, rounds int) (string, error) {
@@ -84,7 +84,7 @@ func parseHash(text string) (h passwordHash, isHash bool, err error) {
 }
 
 // hashed returns the users with hashes alone: a plain password would be compared in no time, and tell that its user is there.
-func hashed(users []PageUser) ([]PageUser, error) {
+func hashed(users []User) ([]User, error) {
 	users = slices.Clone(users)
 	for i, u := range users {
 		_, isHash, err := parseHash(u.Password)
@@ -111,7 +111,7 @@ type passwords struct {
 	total   int                  // of them
 }
 
-func newPasswords(users []PageUser) *passwords {
+func newPasswords(users []User) *passwords {
 	p := &passwords{
 		key: make([]byte, hashBytes), rounds: minHashRounds, busy: make(chan struct{}, 1), waiting: map[netip.Prefix]int{},
 	}
@@ -202,19 +202,19 @@ func samePassword(given, want string, rounds int) bool {
 
 // ParseUsers reads users, parted by spaces or line breaks: name:role:password, where the role is as ParseGrant reads it and the
 // password is a hash or plain. Lines that begin with # are comments.
-func ParseUsers(text string) ([]PageUser, error) {
-	var users []PageUser
+func ParseUsers(text string) ([]User, error) {
+	var users []User
 	err := eachLogin(text, func(name string, g Grant, secret string) {
-		users = append(users, PageUser{Name: name, Password: secret, Grant: g})
+		users = append(users, User{Name: name, Password: secret, Grant: g})
 	})
 	return users, err
 }
 
 // ParseTokens reads tokens as ParseUsers reads users: name:role:token.
-func ParseTokens(text string) ([]PageToken, error) {
-	var tokens []PageToken
+func ParseTokens(text string) ([]Token, error) {
+	var tokens []Token
 	err := eachLogin(text, func(name string, g Grant, secret string) {
-		tokens = append(tokens, PageToken{Name: name, Token: secret, Grant: g})
+		tokens = append(tokens, Token{Name: name, Token: secret, Grant: g})
 	})
 	return tokens, err
 }
@@ -235,7 +235,7 @@ func eachLogin(text string, add func(name string, g Grant, secret string)) error
 			g, err := ParseGrant(parts[1])
 			if err != nil {
 				return fmt.Errorf("entry %d is not of the form name:role:secret: its role is none of none, read and operate, "+
-					"or its verbs are none of %s", n, strings.Join(PageVerbs(), ", "))
+					"or its verbs are none of %s", n, strings.Join(Verbs(), ", "))
 			}
 			add(parts[0], g, parts[2])
 		}
@@ -244,8 +244,8 @@ func eachLogin(text string, add func(name string, g Grant, secret string)) error
 }
 
 // ParseProxy makes a proxy of addresses, such as 10.0.0.0/8 or 10.1.2.3, headers, and roles as user=role.
-func ParseProxy(from []string, userHeader, roleHeader string, roles []string) (PageProxy, error) {
-	p := PageProxy{UserHeader: userHeader, RoleHeader: roleHeader, Roles: map[string]Grant{}}
+func ParseProxy(from []string, userHeader, roleHeader string, roles []string) (Proxy, error) {
+	p := Proxy{UserHeader: userHeader, RoleHeader: roleHeader, Roles: map[string]Grant{}}
 	for _, text := range from {
 		prefix, err := netip.ParsePrefix(text)
 		if err != nil {

@@ -1,4 +1,4 @@
-package console
+package consoleweb
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/pkg/console"
 )
 
 const (
@@ -23,7 +24,7 @@ func guarded(t *testing.T) *access {
 	t.Helper()
 	hash, err := hashPassword(rightPassword, minHashRounds)
 	pipelinetest.Must(t, err)
-	a, err := newAccess(PageConfig{Users: []PageUser{{Name: "ann", Password: hash, Grant: Grant{Role: RoleRead}}}})
+	a, err := newAccess(Config{Users: []User{{Name: "ann", Password: hash, Grant: Grant{Role: RoleRead}}}})
 	pipelinetest.Must(t, err)
 	return a
 }
@@ -39,8 +40,8 @@ func signInOf(ctx context.Context, address, password string) *http.Request {
 // Where nobody signs in by a password, none is compared.
 func TestNoUsersNoHash(t *testing.T) {
 	t.Parallel()
-	token := PageToken{Name: "bot", Token: "0123456789abcdef", Grant: Grant{Role: RoleRead}}
-	a, err := newAccess(PageConfig{Tokens: []PageToken{token}})
+	token := Token{Name: "bot", Token: "0123456789abcdef", Grant: Grant{Role: RoleRead}}
+	a, err := newAccess(Config{Tokens: []Token{token}})
 	pipelinetest.Must(t, err)
 	ctx, leave := context.WithCancel(t.Context())
 	leave() // ends a comparison by another error
@@ -151,7 +152,7 @@ func TestSignInOfABrowserIsComparedOnce(t *testing.T) {
 // A sign-in beyond the bounds is told when to try again.
 func TestTooManySignInsAreTold(t *testing.T) {
 	t.Parallel()
-	s := &site{c: new(Console), access: guarded(t), log: slog.New(slog.DiscardHandler)}
+	s := &site{c: new(console.Console), access: guarded(t), log: slog.New(slog.DiscardHandler)}
 	s.access.passwords.total = maxSignIns
 	w := httptest.NewRecorder()
 	s.visited(func(http.ResponseWriter, *visit) { t.Error("let in") }).ServeHTTP(w, signInOf(t.Context(), "10.0.0.1", rightPassword))
@@ -166,7 +167,7 @@ func TestPasswordsAreHashes(t *testing.T) {
 	hash, err := hashPassword(rightPassword, minHashRounds)
 	pipelinetest.Must(t, err)
 	read := Grant{Role: RoleRead}
-	cfg := PageConfig{Users: []PageUser{{"ann", rightPassword, read}, {"bob", hash, read}}}
+	cfg := Config{Users: []User{{"ann", rightPassword, read}, {"bob", hash, read}}}
 	a, err := newAccess(cfg)
 	pipelinetest.Must(t, err)
 	for _, u := range a.cfg.Users {

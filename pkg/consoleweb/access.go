@@ -1,4 +1,4 @@
-package console
+package consoleweb
 
 import (
 	"cmp"
@@ -27,22 +27,22 @@ const (
 
 // Verbs of a Grant: what an operator may do.
 const (
-	PageMove       = "move"       // tasks, one by one and many
-	PageCancel     = "cancel"     // the same
-	PageRequeue    = "requeue"    // many tasks
-	PageRetry      = "retry"      // dead tasks, one by one and many
-	PageDiscard    = "discard"    // the same
-	PageOperation  = "operation"  // pause, resume and stop mass changes
-	PageRecurrence = "recurrence" // pause, resume, stop and run recurrences
-	PageOwner      = "owner"      // block and unblock owners
-	PageQueue      = "queue"      // pause and resume queues, and set their limits
-	PageLeader     = "leader"     // ask leaders to resign
+	VerbMove       = "move"       // tasks, one by one and many
+	VerbCancel     = "cancel"     // the same
+	VerbRequeue    = "requeue"    // many tasks
+	VerbRetry      = "retry"      // dead tasks, one by one and many
+	VerbDiscard    = "discard"    // the same
+	VerbOperation  = "operation"  // pause, resume and stop mass changes
+	VerbRecurrence = "recurrence" // pause, resume, stop and run recurrences
+	VerbOwner      = "owner"      // block and unblock owners
+	VerbQueue      = "queue"      // pause and resume queues, and set their limits
+	VerbLeader     = "leader"     // ask leaders to resign
 )
 
-// PageVerbs returns all verbs of a Grant.
-func PageVerbs() []string {
+// Verbs returns all verbs of a Grant.
+func Verbs() []string {
 	return []string{
-		PageMove, PageCancel, PageRequeue, PageRetry, PageDiscard, PageOperation, PageRecurrence, PageOwner, PageQueue, PageLeader,
+		VerbMove, VerbCancel, VerbRequeue, VerbRetry, VerbDiscard, VerbOperation, VerbRecurrence, VerbOwner, VerbQueue, VerbLeader,
 	}
 }
 
@@ -66,8 +66,8 @@ func (g Grant) Check() error {
 		return fmt.Errorf("role %s has no verbs", g.Role)
 	}
 	for _, verb := range g.Verbs {
-		if !slices.Contains(PageVerbs(), verb) {
-			return fmt.Errorf("verb %q is none of %s", verb, strings.Join(PageVerbs(), ", "))
+		if !slices.Contains(Verbs(), verb) {
+			return fmt.Errorf("verb %q is none of %s", verb, strings.Join(Verbs(), ", "))
 		}
 	}
 	return nil
@@ -87,22 +87,22 @@ func ParseGrant(text string) (Grant, error) {
 	return g, g.Check()
 }
 
-// PageUser is somebody who signs in by a password. Password is what HashPassword returns, or the password itself, of 12
+// User is somebody who signs in by a password. Password is what HashPassword returns, or the password itself, of 12
 // characters or more, of which Handler makes the hash: that takes about 0.1 s.
-type PageUser struct {
+type User struct {
 	Name, Password string
 	Grant          Grant
 }
 
-// PageToken is a program that signs in by a token, of 16 characters or more.
-type PageToken struct {
+// Token is a program that signs in by a token, of 16 characters or more.
+type Token struct {
 	Name, Token string
 	Grant       Grant
 }
 
-// PageProxy is a server that signs people in, and names them in a header of each request. Headers of other senders count for
+// Proxy is a server that signs people in, and names them in a header of each request. Headers of other senders count for
 // nothing. A proxy must replace both headers, whatever its clients send.
-type PageProxy struct {
+type Proxy struct {
 	From       []netip.Prefix   // its addresses
 	UserHeader string           // default X-Forwarded-User
 	RoleHeader string           // with a role as ParseGrant reads it; empty: Roles say it
@@ -139,11 +139,11 @@ func (i identity) actor() string {
 
 // access knows who may do what.
 type access struct {
-	cfg       PageConfig
+	cfg       Config
 	passwords *passwords
 }
 
-func newAccess(cfg PageConfig) (*access, error) {
+func newAccess(cfg Config) (*access, error) {
 	signIns := len(cfg.Users) + len(cfg.Tokens) + len(cfg.Proxies)
 	if signIns == 0 && cfg.Open == "" {
 		return nil, errors.New("console: the page needs users, tokens or proxies, or Open on loopback")
@@ -191,7 +191,7 @@ func checkLogin(name string, g Grant, names map[string]bool) error {
 	return nil
 }
 
-func (p PageProxy) check() error {
+func (p Proxy) check() error {
 	if len(p.From) == 0 {
 		return errors.New("console: a proxy has no addresses")
 	}
@@ -241,8 +241,8 @@ func (a *access) identify(r *http.Request) (identity, error) {
 	if !ok || len(a.cfg.Users) == 0 {
 		return nobody, errNotSignedIn
 	}
-	user := PageUser{Password: absentPassword}
-	if i := slices.IndexFunc(a.cfg.Users, func(u PageUser) bool { return u.Name == name }); i >= 0 {
+	user := User{Password: absentPassword}
+	if i := slices.IndexFunc(a.cfg.Users, func(u User) bool { return u.Name == name }); i >= 0 {
 		user = a.cfg.Users[i]
 	}
 	// Of an absent user a password is compared too: the time must not tell who is there.
@@ -307,7 +307,7 @@ func (a *access) byProxy(r *http.Request) (identity, bool) {
 }
 
 // grant is the role of a user whom the proxy names: none if nothing readable says it.
-func (p PageProxy) grant(r *http.Request, user string) Grant {
+func (p Proxy) grant(r *http.Request, user string) Grant {
 	none := Grant{Role: RoleNone}
 	if p.RoleHeader != "" {
 		given := r.Header.Values(p.RoleHeader)

@@ -1,10 +1,11 @@
-package console
+package consoleweb
 
 import (
 	"context"
 	"fmt"
 	"strconv"
 
+	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -25,11 +26,11 @@ type bulkVerb struct {
 
 func bulkVerbs() []bulkVerb {
 	return []bulkVerb{
-		{task.VerbShift, PageMove},
-		{task.VerbCancel, PageCancel},
-		{task.VerbRequeue, PageRequeue},
-		{task.VerbRetry, PageRetry},
-		{task.VerbDiscard, PageDiscard},
+		{task.VerbShift, VerbMove},
+		{task.VerbCancel, VerbCancel},
+		{task.VerbRequeue, VerbRequeue},
+		{task.VerbRetry, VerbRetry},
+		{task.VerbDiscard, VerbDiscard},
 	}
 }
 
@@ -80,14 +81,14 @@ func askBulk(ctx context.Context, v *visit, verb task.Verb) (question, error) {
 		return question{}, fmt.Errorf("%w: %w", errMistake, err)
 	}
 	back := v.Link("search", formOf(v.r.Form).pairs()...)
-	missing := Input{"by", v.T("by"), "", v.T("hint.by")}
+	missing := input{"by", v.T("by"), "", v.T("hint.by")}
 	if verb == task.VerbRequeue {
-		missing = Input{"to", v.T("toqueue"), "", v.T("hint.queue")}
+		missing = input{"to", v.T("toqueue"), "", v.T("hint.queue")}
 	}
 	if (verb == task.VerbShift || verb == task.VerbRequeue) && v.r.FormValue(missing.Name) == "" {
-		q := question{Title: v.T("ask.bulk." + string(verb)), Back: back, Inputs: []Input{missing}, Preview: true}
+		q := question{Title: v.T("ask.bulk." + string(verb)), Back: back, Inputs: []input{missing}, Preview: true}
 		if verb == task.VerbShift {
-			q.Boxes = []Input{{"recurrences", v.T("recurrencestoo"), "1", v.T("hint.recurrences")}}
+			q.Boxes = []input{{"recurrences", v.T("recurrencestoo"), "1", v.T("hint.recurrences")}}
 		}
 		return q, nil
 	}
@@ -104,7 +105,7 @@ func askBulk(ctx context.Context, v *visit, verb task.Verb) (question, error) {
 		Title: v.T("ask.bulk.count", grouped(matched), cleaned(o.String())),
 		Facts: []string{v.T("fact.bulk")}, Sample: preview.Sample, By: o.By, Back: back,
 		Hidden: map[string][]string{"matched": {matched}, formID: {task.NewID().String()}},
-		Inputs: []Input{{"rate", v.T("bulkrate"), "", v.T("hint.bulkrate")}},
+		Inputs: []input{{"rate", v.T("bulkrate"), "", v.T("hint.bulkrate")}},
 		Empty:  preview.Matched == 0, Grave: verb == task.VerbCancel || verb == task.VerbDiscard || o.Filter.All,
 	}
 	if o.LeavesRecurrences() {
@@ -127,10 +128,10 @@ func askBulk(ctx context.Context, v *visit, verb task.Verb) (question, error) {
 }
 
 // previewOne counts what an operation would change, while nobody else reads rows of all owners.
-func previewOne(ctx context.Context, v *visit, o task.Operation) (Preview, error) {
+func previewOne(ctx context.Context, v *visit, o task.Operation) (console.Preview, error) {
 	done, err := v.site.oneAtATime(ctx)
 	if err != nil {
-		return Preview{}, err
+		return console.Preview{}, err
 	}
 	defer done()
 	ctx, cancel := context.WithTimeout(ctx, previewTimeout)
@@ -173,7 +174,7 @@ func readOperations(ctx context.Context, v *visit) (any, error) {
 
 // operationView is the data of the view.
 type operationView struct {
-	Operation OperationLife
+	Operation console.OperationLife
 	Came      int64 // tasks to which it has come
 	Made      bool  // just now, by this user
 	Live      bool  // it changes
@@ -217,8 +218,8 @@ func askOperation(key string, grave bool) func(ctx context.Context, v *visit) (q
 }
 
 // operationChange pauses, resumes or stops an operation.
-func operationChange(name string, grave bool, do func(*Console, context.Context, task.ID) (Operation, error)) change {
-	return change{PageOperation, askOperation("ask.op."+name, grave), func(ctx context.Context, v *visit) (answer, error) {
+func operationChange(name string, grave bool, do func(*console.Console, context.Context, task.ID) (console.Operation, error)) change {
+	return change{VerbOperation, askOperation("ask.op."+name, grave), func(ctx context.Context, v *visit) (answer, error) {
 		id, err := idOf(v)
 		if err != nil {
 			return answer{}, err

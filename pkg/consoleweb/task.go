@@ -1,16 +1,17 @@
-package console
+package consoleweb
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
 
+	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 // taskView is the data of the view.
 type taskView struct {
-	Task    TaskLife
+	Task    console.TaskLife
 	Payload string // for people
 	Ended   bool
 }

@@ -1,4 +1,4 @@
-package console_test
+package consoleweb_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/console"
+	"github.com/duetime/duetime/pkg/consoleweb"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -22,33 +23,33 @@ const (
 )
 
 var (
-	mayRead   = console.Grant{Role: console.RoleRead}
-	mayAll    = console.Grant{Role: console.RoleOperate}
-	mayCancel = console.Grant{Role: console.RoleOperate, Verbs: []string{console.PageCancel}}
-	mayNone   = console.Grant{Role: console.RoleNone}
+	mayRead   = consoleweb.Grant{Role: consoleweb.RoleRead}
+	mayAll    = consoleweb.Grant{Role: consoleweb.RoleOperate}
+	mayCancel = consoleweb.Grant{Role: consoleweb.RoleOperate, Verbs: []string{consoleweb.VerbCancel}}
+	mayNone   = consoleweb.Grant{Role: consoleweb.RoleNone}
 )
 
 // signIn is a way to sign in.
 type signIn func(r *http.Request, role string)
 
 // signIns are the three ways, with a user of each role: none, read, cancel and all.
-func signIns(t *testing.T) (console.PageConfig, map[string]signIn) {
+func signIns(t *testing.T) (consoleweb.Config, map[string]signIn) {
 	t.Helper()
-	hash, err := console.HashPassword(longPassword)
+	hash, err := consoleweb.HashPassword(longPassword)
 	pipelinetest.Must(t, err)
-	grants := map[string]console.Grant{"none": mayNone, "read": mayRead, "cancel": mayCancel, "all": mayAll}
-	var cfg console.PageConfig
-	roles := map[string]console.Grant{}
+	grants := map[string]consoleweb.Grant{"none": mayNone, "read": mayRead, "cancel": mayCancel, "all": mayAll}
+	var cfg consoleweb.Config
+	roles := map[string]consoleweb.Grant{}
 	for name, g := range grants {
 		password := longPassword
 		if name == "all" {
 			password = hash
 		}
-		cfg.Users = append(cfg.Users, console.PageUser{Name: name, Password: password, Grant: g})
-		cfg.Tokens = append(cfg.Tokens, console.PageToken{Name: "bot-" + name, Token: longToken + name, Grant: g})
+		cfg.Users = append(cfg.Users, consoleweb.User{Name: name, Password: password, Grant: g})
+		cfg.Tokens = append(cfg.Tokens, consoleweb.Token{Name: "bot-" + name, Token: longToken + name, Grant: g})
 		roles[name+"@corp"] = g
 	}
-	cfg.Proxies = []console.PageProxy{
+	cfg.Proxies = []consoleweb.Proxy{
 		{From: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Roles: roles},
 		{From: []netip.Prefix{netip.MustParsePrefix("fd00::/8")}, UserHeader: "X-User", RoleHeader: "X-Role"},
 	}
@@ -118,26 +119,26 @@ func TestPageRoles(t *testing.T) {
 func TestPageVerbs(t *testing.T) {
 	t.Parallel()
 	changes := map[string]string{
-		"task.move": console.PageMove, "task.cancel": console.PageCancel, "task.retry": console.PageRetry,
-		"task.discard": console.PageDiscard,
-		"queue.pause":  console.PageQueue, "queue.resume": console.PageQueue, "queue.limit": console.PageQueue,
-		"leader.resign": console.PageLeader, "operation.pause": console.PageOperation, "operation.resume": console.PageOperation,
-		"operation.stop": console.PageOperation, "recurrence.pause": console.PageRecurrence,
-		"recurrence.resume": console.PageRecurrence,
-		"recurrence.stop":   console.PageRecurrence, "recurrence.run": console.PageRecurrence,
-		"owner.block": console.PageOwner, "owner.unblock": console.PageOwner,
-		"dead.retry": console.PageRetry, "dead.discard": console.PageDiscard,
-		"bulk&verb=shift": console.PageMove, "bulk&verb=cancel": console.PageCancel, "bulk&verb=requeue": console.PageRequeue,
-		"bulk&verb=retry": console.PageRetry, "bulk&verb=discard": console.PageDiscard,
+		"task.move": consoleweb.VerbMove, "task.cancel": consoleweb.VerbCancel, "task.retry": consoleweb.VerbRetry,
+		"task.discard": consoleweb.VerbDiscard,
+		"queue.pause":  consoleweb.VerbQueue, "queue.resume": consoleweb.VerbQueue, "queue.limit": consoleweb.VerbQueue,
+		"leader.resign": consoleweb.VerbLeader, "operation.pause": consoleweb.VerbOperation, "operation.resume": consoleweb.VerbOperation,
+		"operation.stop": consoleweb.VerbOperation, "recurrence.pause": consoleweb.VerbRecurrence,
+		"recurrence.resume": consoleweb.VerbRecurrence,
+		"recurrence.stop":   consoleweb.VerbRecurrence, "recurrence.run": consoleweb.VerbRecurrence,
+		"owner.block": consoleweb.VerbOwner, "owner.unblock": consoleweb.VerbOwner,
+		"dead.retry": consoleweb.VerbRetry, "dead.discard": consoleweb.VerbDiscard,
+		"bulk&verb=shift": consoleweb.VerbMove, "bulk&verb=cancel": consoleweb.VerbCancel, "bulk&verb=requeue": consoleweb.VerbRequeue,
+		"bulk&verb=retry": consoleweb.VerbRetry, "bulk&verb=discard": consoleweb.VerbDiscard,
 	}
-	var cfg console.PageConfig
-	for _, verb := range console.PageVerbs() {
-		grant := console.Grant{Role: console.RoleOperate, Verbs: []string{verb}}
-		cfg.Tokens = append(cfg.Tokens, console.PageToken{Name: verb, Token: longToken + verb, Grant: grant})
+	var cfg consoleweb.Config
+	for _, verb := range consoleweb.Verbs() {
+		grant := consoleweb.Grant{Role: consoleweb.RoleOperate, Verbs: []string{verb}}
+		cfg.Tokens = append(cfg.Tokens, consoleweb.Token{Name: verb, Token: longToken + verb, Grant: grant})
 	}
 	p := openPages(t, cfg)
 	for name, needed := range changes {
-		for _, verb := range console.PageVerbs() {
+		for _, verb := range consoleweb.Verbs() {
 			for _, method := range []string{http.MethodGet, http.MethodPost} {
 				r := request(method, "change?do="+name, nil)
 				r.Header.Set("Authorization", "Bearer "+longToken+verb)
@@ -191,7 +192,7 @@ func TestPageRefusesStrangers(t *testing.T) {
 	}
 }
 
-func cfgPassword(cfg console.PageConfig, name string) string {
+func cfgPassword(cfg consoleweb.Config, name string) string {
 	for _, u := range cfg.Users {
 		if u.Name == name {
 			return u.Password
@@ -287,27 +288,27 @@ func TestPageHidesPayloads(t *testing.T) {
 // A configuration that would let in nobody, everybody, or a guesser is refused.
 func TestPageConfigIsRefused(t *testing.T) {
 	t.Parallel()
-	user := console.PageUser{Name: "ann", Password: longPassword, Grant: mayRead}
-	for says, cfg := range map[string]console.PageConfig{
+	user := consoleweb.User{Name: "ann", Password: longPassword, Grant: mayRead}
+	for says, cfg := range map[string]consoleweb.Config{
 		"needs users":       {},
-		"lets everybody in": {Open: "ann", Users: []console.PageUser{user}},
-		"named twice":       {Users: []console.PageUser{user, user}},
-		"fewer than 12":     {Users: []console.PageUser{{Name: "ann", Password: "short", Grant: mayRead}}},
-		"fewer than 16":     {Tokens: []console.PageToken{{Name: "bot", Token: "short", Grant: mayRead}}},
-		"is no name":        {Users: []console.PageUser{{Name: "a:b", Password: longPassword, Grant: mayRead}}},
-		`role ""`:           {Users: []console.PageUser{{Name: "ann", Password: longPassword}}},
-		`verb "fly"`: {Users: []console.PageUser{{
-			Name: "ann", Password: longPassword, Grant: console.Grant{Role: console.RoleOperate, Verbs: []string{"fly"}},
+		"lets everybody in": {Open: "ann", Users: []consoleweb.User{user}},
+		"named twice":       {Users: []consoleweb.User{user, user}},
+		"fewer than 12":     {Users: []consoleweb.User{{Name: "ann", Password: "short", Grant: mayRead}}},
+		"fewer than 16":     {Tokens: []consoleweb.Token{{Name: "bot", Token: "short", Grant: mayRead}}},
+		"is no name":        {Users: []consoleweb.User{{Name: "a:b", Password: longPassword, Grant: mayRead}}},
+		`role ""`:           {Users: []consoleweb.User{{Name: "ann", Password: longPassword}}},
+		`verb "fly"`: {Users: []consoleweb.User{{
+			Name: "ann", Password: longPassword, Grant: consoleweb.Grant{Role: consoleweb.RoleOperate, Verbs: []string{"fly"}},
 		}}},
-		"rounds": {Users: []console.PageUser{{
+		"rounds": {Users: []consoleweb.User{{
 			Name: "ann", Password: "pbkdf2-sha256$1$AAAAAAAAAAAAAAAAAAAAAA$AAAA", Grant: mayRead,
 		}}},
-		"no addresses": {Proxies: []console.PageProxy{{Roles: map[string]console.Grant{"ann": mayRead}}}},
+		"no addresses": {Proxies: []consoleweb.Proxy{{Roles: map[string]consoleweb.Grant{"ann": mayRead}}}},
 		"a header with the role": {
-			Proxies: []console.PageProxy{{From: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}},
+			Proxies: []consoleweb.Proxy{{From: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}},
 		},
 	} {
-		if _, err := console.Handler(nil, cfg); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := consoleweb.Handler(nil, cfg); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("got %v, want an error about %q", err, says)
 		}
 	}
@@ -317,7 +318,7 @@ func TestPageConfigIsRefused(t *testing.T) {
 func TestPageRemembersPasswords(t *testing.T) {
 	t.Parallel()
 	cfg, ways := signIns(t)
-	h, err := console.Handler(new(console.Console), cfg)
+	h, err := consoleweb.Handler(new(console.Console), cfg)
 	pipelinetest.Must(t, err)
 	for _, password := range []string{longPassword, longPassword, longPassword + "x", longPassword} {
 		r := request(http.MethodGet, "static/page.css", nil)

@@ -1,4 +1,4 @@
-package console_test
+package consoleweb_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/console"
+	"github.com/duetime/duetime/pkg/consoleweb"
 	"github.com/duetime/duetime/pkg/recur"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -623,7 +624,7 @@ func TestPageSearch(t *testing.T) {
 func TestPageReadsAllOwnersOneAtATime(t *testing.T) {
 	t.Parallel()
 	p := open(t)
-	h, walks, err := console.HandlerWithWalks(p.p.Console(), console.PageConfig{Open: "ann@desk", Logger: slog.New(slog.DiscardHandler)})
+	h, walks, err := consoleweb.HandlerWithWalks(p.p.Console(), consoleweb.Config{Open: "ann@desk", Logger: slog.New(slog.DiscardHandler)})
 	pipelinetest.Must(t, err)
 	p.h = h
 	p.schedule(charge.New("ada", Charge{1}, task.In(time.Hour), task.Label("city", "Rome")))

@@ -1,4 +1,4 @@
-package console_test
+package consoleweb_test
 
 import (
 	"net/url"

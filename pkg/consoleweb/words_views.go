@@ -1,4 +1,4 @@
-package console
+package consoleweb
 
 // viewWords are the words of lists, tasks and owners.
 func viewWords() map[string]words {

@@ -1,4 +1,4 @@
-package console
+package consoleweb
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -16,12 +17,12 @@ const maxDeadGroups = 200
 
 // deadView is the data of the view.
 type deadView struct {
-	Reading
+	freshness
 	Typed  string // since when
 	Since  string // as the forms send it back, to the minute
 	From   int64  // the same in Unix milliseconds; 0: all
-	Groups []DeadGroup
-	Kinds  []DeadKind // of which all can be retried or discarded
+	Groups []console.DeadGroup
+	Kinds  []deadKind // of which all can be retried or discarded
 	Cut    bool       // there are older dead tasks
 	Tasks  int64
 	List   *deadList // instead of the groups: the tasks of a kind
@@ -30,7 +31,7 @@ type deadView struct {
 // deadList is what is dead of a kind, or of a kind with an error: those that a change of it would take.
 type deadList struct {
 	Facts       []string
-	Tasks       []Task // the first of them
+	Tasks       []console.Task // the first of them
 	Found       int
 	More        bool   // there may be more than were found
 	Back        string // where the groups are
@@ -38,12 +39,12 @@ type deadList struct {
 }
 
 type deadRead struct {
-	groups []DeadGroup
+	groups []console.DeadGroup
 	cut    bool
 }
 
-// DeadKind is what is dead of one kind.
-type DeadKind struct {
+// deadKind is what is dead of one kind.
+type deadKind struct {
 	Kind          string
 	Tasks         int64
 	Errors        int
@@ -52,7 +53,7 @@ type DeadKind struct {
 
 func readDead(ctx context.Context, v *visit) (any, error) {
 	out := &deadView{Typed: strings.TrimSpace(v.r.FormValue("since"))}
-	q, c := DeadQuery{Limit: maxDeadGroups}, v.site.c
+	q, c := console.DeadQuery{Limit: maxDeadGroups}, v.site.c
 	if out.Typed != "" {
 		at, err := parseBound(out.Typed, v.now)
 		if err != nil {
@@ -69,7 +70,7 @@ func readDead(ctx context.Context, v *visit) (any, error) {
 		groups, cut, err := c.DeadGroups(ctx, q)
 		return deadRead{groups, cut}, err
 	})
-	out.Reading, out.Groups, out.Cut = read.about(), read.value.groups, read.value.cut
+	out.freshness, out.Groups, out.Cut = read.about(), read.value.groups, read.value.cut
 	kinds := map[string]int{} // places in out.Kinds
 	for _, g := range out.Groups {
 		out.Tasks += g.Tasks
@@ -77,13 +78,13 @@ func readDead(ctx context.Context, v *visit) (any, error) {
 		if !known {
 			at = len(out.Kinds)
 			kinds[g.Kind] = at
-			out.Kinds = append(out.Kinds, DeadKind{Kind: g.Kind, FirstMs: g.FirstMs, Last: g.LastMs})
+			out.Kinds = append(out.Kinds, deadKind{Kind: g.Kind, FirstMs: g.FirstMs, Last: g.LastMs})
 		}
 		k := &out.Kinds[at]
 		k.Tasks, k.Errors = k.Tasks+g.Tasks, k.Errors+1
 		k.FirstMs, k.Last = min(k.FirstMs, g.FirstMs), max(k.Last, g.LastMs)
 	}
-	slices.SortStableFunc(out.Kinds, func(a, b DeadKind) int { return cmp.Compare(b.Tasks, a.Tasks) })
+	slices.SortStableFunc(out.Kinds, func(a, b deadKind) int { return cmp.Compare(b.Tasks, a.Tasks) })
 	return out, nil
 }
 
@@ -101,15 +102,15 @@ func (d *deadView) list(ctx context.Context, v *visit) error {
 		return v.Link("change", "do", name, "kind", choice.Kind, "error", choice.Error, "any", v.r.FormValue("any"), "since", d.Since)
 	}
 	d.List = &deadList{
-		Facts: deadFacts(v, choice), Tasks: found[:min(len(found), DefaultPage)], Found: len(found), More: more,
+		Facts: deadFacts(v, choice), Tasks: found[:min(len(found), console.DefaultPage)], Found: len(found), More: more,
 		Back: v.Link("dead", "since", d.Since), Retry: change("dead.retry"), Drop: change("dead.discard"),
 	}
 	return nil
 }
 
 // deadChoiceOf reads which dead tasks of a kind are to be changed.
-func deadChoiceOf(v *visit) (DeadChoice, error) {
-	d := DeadChoice{
+func deadChoiceOf(v *visit) (console.DeadChoice, error) {
+	d := console.DeadChoice{
 		Kind: v.r.FormValue("kind"), Error: v.r.FormValue("error"), Any: v.r.FormValue("any") != "", Until: v.r.FormValue("last"),
 	}
 	var err error
@@ -120,7 +121,7 @@ func deadChoiceOf(v *visit) (DeadChoice, error) {
 }
 
 // deadFacts says it to the user.
-func deadFacts(v *visit, d DeadChoice) []string {
+func deadFacts(v *visit, d console.DeadChoice) []string {
 	facts := []string{v.T("fact.dead", cleaned(d.Kind), cleaned(d.Error))}
 	if d.Any {
 		facts = []string{v.T("fact.deadany", cleaned(d.Kind))}
@@ -132,7 +133,7 @@ func deadFacts(v *visit, d DeadChoice) []string {
 }
 
 // deadAlike finds the dead tasks that are chosen, while nobody else reads rows of all owners.
-func deadAlike(ctx context.Context, v *visit, d DeadChoice) (found []Task, more bool, err error) {
+func deadAlike(ctx context.Context, v *visit, d console.DeadChoice) (found []console.Task, more bool, err error) {
 	done, err := v.site.oneAtATime(ctx)
 	if err != nil {
 		return nil, false, err
@@ -162,7 +163,7 @@ func askDead(key string, grave bool) func(ctx context.Context, v *visit) (questi
 			q.Facts = append(q.Facts, v.T("fact.deadcut"))
 		}
 		if n := len(found); n > 0 {
-			q.Hidden = map[string][]string{"last": {Filter{}.Place(found[n-1])}}
+			q.Hidden = map[string][]string{"last": {console.Filter{}.Place(found[n-1])}}
 		}
 		return q, nil
 	}
@@ -170,7 +171,7 @@ func askDead(key string, grave bool) func(ctx context.Context, v *visit) (questi
 
 // doDead changes those that are dead of the error by now, among those that were shown.
 func doDead(
-	do func(c *Console, ctx context.Context, ids []task.ID, progress func(done int)) (Bulk, error), key string,
+	do func(c *console.Console, ctx context.Context, ids []task.ID, progress func(done int)) (console.Bulk, error), key string,
 ) func(ctx context.Context, v *visit) (answer, error) {
 	return func(ctx context.Context, v *visit) (answer, error) {
 		choice, err := deadChoiceOf(v)

@@ -1,4 +1,4 @@
-package console
+package consoleweb
 
 import (
 	"errors"
@@ -9,14 +9,15 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 // errMistake is wrapped by errors about what a user typed.
 var errMistake = errors.New("this can't be read")
 
-// Moment is a moment as pages show it.
-type Moment struct {
+// moment is a moment as pages show it.
+type moment struct {
 	ISO, UTC string // for programs, and for the title
 	Text     string // in the user's zone
 	Relative string
@@ -28,9 +29,9 @@ const (
 )
 
 // At is a moment in Unix milliseconds for the template time.
-func (v *visit) At(ms int64) Moment {
+func (v *visit) At(ms int64) moment {
 	at := time.UnixMilli(ms)
-	return Moment{
+	return moment{
 		ISO: at.UTC().Format(time.RFC3339Nano), UTC: at.UTC().Format(utcForm), Text: at.In(v.zone).Format(localForm),
 		Relative: v.relative(at.Sub(v.now)),
 	}
@@ -86,8 +87,8 @@ func (v *visit) short(d time.Duration) string {
 }
 
 // Late reports whether a task waits though it is due.
-func (v *visit) Late(t Task) bool {
-	return t.State == task.Pending && time.UnixMilli(t.RunAtMs).Before(v.now.Add(-v.c.cfg.Grace))
+func (v *visit) Late(t console.Task) bool {
+	return t.State == task.Pending && time.UnixMilli(t.RunAtMs).Before(v.now.Add(-v.c.Grace()))
 }
 
 var utcText = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)

@@ -1,4 +1,4 @@
-package console
+package consoleweb
 
 import (
 	"context"
@@ -52,15 +52,15 @@ type reading[T any] struct {
 	err   error
 }
 
-// Reading is what a view says of its figures' reading.
-type Reading struct {
+// freshness is what a view says of its figures' reading.
+type freshness struct {
 	Ready  bool   // there are figures
 	AgeMs  int64  // of them
 	Failed string // why they could not be read anew
 }
 
-func (r reading[T]) about() Reading {
-	out := Reading{Ready: !r.at.IsZero()}
+func (r reading[T]) about() freshness {
+	out := freshness{Ready: !r.at.IsZero()}
 	if out.Ready {
 		out.AgeMs = time.Since(r.at).Milliseconds()
 	}

@@ -1,4 +1,4 @@
-package console
+package consoleweb
 
 import (
 	"cmp"
@@ -8,29 +8,31 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/duetime/duetime/pkg/console"
 )
 
 // aheadView is the data of the view.
 type aheadView struct {
-	Ahead
-	Reading
+	console.Ahead
+	freshness
 	Span, By string
 	Spans    []string
 	Total    int64
 	Highest  int64 // tasks of the fullest step
-	Bars     []AheadBar
+	Bars     []aheadBar
 	Width    int
 	Height   int
 	RateY    int // of the line that says what the workers do in a step; 0: none is drawn
-	Heads    []AheadHead
-	Rows     []HeatRow
-	Busy     []BusyStep
+	Heads    []aheadHead
+	Rows     []heatRow
+	Busy     []busyStep
 	Hidden   int // groups that have no row
 	PerStep  float64
 }
 
-// AheadBar is one step of the strip.
-type AheadBar struct {
+// aheadBar is one step of the strip.
+type aheadBar struct {
 	X, Y, W, H int
 	AtMs       int64
 	Tasks      int64
@@ -38,29 +40,29 @@ type AheadBar struct {
 	Link       string
 }
 
-// AheadHead is a column of the heat map.
-type AheadHead struct {
+// aheadHead is a column of the heat map.
+type aheadHead struct {
 	Text string // empty for the columns between two marks
 	AtMs int64
 }
 
-// HeatRow is one kind or queue of the heat map.
-type HeatRow struct {
+// heatRow is one kind or queue of the heat map.
+type heatRow struct {
 	Name  string
 	Tasks int64
-	Cells []HeatCell
+	Cells []heatCell
 }
 
-// HeatCell is one step of a row. Heat is 0 for nothing, up to 9.
-type HeatCell struct {
+// heatCell is one step of a row. Heat is 0 for nothing, up to 9.
+type heatCell struct {
 	Tasks int64
 	Heat  int
 	AtMs  int64
 	Link  string
 }
 
-// BusyStep is one of the fullest steps.
-type BusyStep struct {
+// busyStep is one of the fullest steps.
+type busyStep struct {
 	AtMs    int64
 	Tasks   int64
 	Seconds float64 // that workers need; 0: unknown
@@ -100,9 +102,9 @@ func readAhead(ctx context.Context, v *visit) (any, error) {
 		by = "queue"
 	}
 	out.Span, out.By = span.name, by
-	query, c := AheadQuery{Step: span.step, Steps: span.steps, By: by}, v.site.c
-	read := readShared(ctx, v.site.readings, "ahead "+span.name+by, func(ctx context.Context) (Ahead, error) { return c.Ahead(ctx, query) })
-	out.Ahead, out.Reading = read.value, read.about()
+	query, c := console.AheadQuery{Step: span.step, Steps: span.steps, By: by}, v.site.c
+	read := readShared(ctx, v.site.readings, "ahead "+span.name+by, func(ctx context.Context) (console.Ahead, error) { return c.Ahead(ctx, query) })
+	out.Ahead, out.freshness = read.value, read.about()
 	out.strip(v)
 	out.heat(v)
 	return out, nil
@@ -128,18 +130,18 @@ func (a *aheadView) strip(v *visit) {
 	w := stripWidth / max(1, len(a.Steps))
 	for i, s := range a.Steps {
 		h := int(math.Ceil(float64(s.Tasks) / top * (stripHeight - 10)))
-		a.Bars = append(a.Bars, AheadBar{
+		a.Bars = append(a.Bars, aheadBar{
 			X: i * w, Y: stripHeight - h, W: max(1, w-2), H: h, AtMs: s.AtMs, Tasks: s.Tasks,
 			Over: a.PerStep > 0 && float64(s.Tasks) > a.PerStep, Link: a.list(v, s.AtMs),
 		})
 	}
 	steps := slices.Clone(a.Steps)
-	slices.SortStableFunc(steps, func(x, y AheadStep) int { return cmp.Compare(y.Tasks, x.Tasks) })
+	slices.SortStableFunc(steps, func(x, y console.AheadStep) int { return cmp.Compare(y.Tasks, x.Tasks) })
 	for _, s := range steps[:min(busySteps, len(steps))] {
 		if s.Tasks == 0 {
 			break
 		}
-		busy := BusyStep{AtMs: s.AtMs, Tasks: s.Tasks, Link: a.list(v, s.AtMs)}
+		busy := busyStep{AtMs: s.AtMs, Tasks: s.Tasks, Link: a.list(v, s.AtMs)}
 		if a.Rate > 0 {
 			busy.Seconds = float64(s.Tasks) / a.Rate
 		}
@@ -164,16 +166,16 @@ func (a *aheadView) heat(v *visit) {
 	})
 	a.Hidden = max(0, len(names)-maxHeatRows)
 	for _, name := range names[:len(names)-a.Hidden] {
-		row := HeatRow{Name: name, Tasks: totals[name]}
+		row := heatRow{Name: name, Tasks: totals[name]}
 		for _, s := range a.Steps {
 			n := s.Groups[name]
-			row.Cells = append(row.Cells, HeatCell{n, heatOf(n, highest), s.AtMs, a.list(v, s.AtMs, a.By, name)})
+			row.Cells = append(row.Cells, heatCell{n, heatOf(n, highest), s.AtMs, a.list(v, s.AtMs, a.By, name)})
 		}
 		a.Rows = append(a.Rows, row)
 	}
 	every := max(1, len(a.Steps)/marks)
 	for i, s := range a.Steps {
-		head := AheadHead{AtMs: s.AtMs}
+		head := aheadHead{AtMs: s.AtMs}
 		if i%every == 0 {
 			head.Text = v.Clock(s.AtMs)
 		}

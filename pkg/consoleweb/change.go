@@ -1,4 +1,4 @@
-package console
+package consoleweb
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -26,10 +27,10 @@ type change struct {
 type question struct {
 	Title  string
 	Facts  []string
-	Sample []Task
+	Sample []console.Task
 	By     time.Duration // by which the sample's tasks are to move
-	Inputs []Input       // still to be filled in
-	Boxes  []Input       // to be ticked: one that is sends its value
+	Inputs []input       // still to be filled in
+	Boxes  []input       // to be ticked: one that is sends its value
 	Hidden url.Values    // go back with the answer
 	Back   string        // where a "no" leads
 	// Preview means that the form asks once more, with what was filled in, before anything is done.
@@ -38,8 +39,8 @@ type question struct {
 	Grave   bool // it can't be taken back
 }
 
-// Input is a field that a question needs.
-type Input struct{ Name, Label, Value, Hint string }
+// input is a field that a question needs.
+type input struct{ Name, Label, Value, Hint string }
 
 // answer is what was done.
 type answer struct {
@@ -52,30 +53,30 @@ type answer struct {
 // changes returns all changes by the names that forms send as "do".
 func changes() map[string]change {
 	return map[string]change{
-		"task.move":           {PageMove, askMove, doMove},
-		"task.cancel":         {PageCancel, askTask("ask.cancel", true), doCancel},
-		"task.retry":          {PageRetry, askTask("ask.retry", false), doRetry},
-		"task.discard":        {PageDiscard, askTask("ask.discard", true), doDiscard},
-		"queue.pause":         {PageQueue, askQueue("ask.pause"), doPause},
-		"queue.resume":        {PageQueue, askQueue("ask.resume"), doResume},
-		"queue.limit":         {PageQueue, askLimit, doLimit},
-		"leader.resign":       {PageLeader, askResign, doResign},
-		"operation.pause":     operationChange("pause", false, (*Console).PauseOperation),
-		"operation.resume":    operationChange("resume", false, (*Console).ResumeOperation),
-		"operation.stop":      operationChange("stop", true, (*Console).StopOperation),
-		"recurrence.pause":    {PageRecurrence, askRecurrence("ask.rec.pause", false), doPauseRecurrence},
-		"recurrence.resume":   recurrenceChange("resume", false, (*Console).ResumeRecurrence),
-		"recurrence.stop":     recurrenceChange("stop", true, (*Console).StopRecurrence),
-		"recurrence.run":      {PageRecurrence, askRecurrence("ask.rec.run", false), doRunRecurrence},
-		"owner.block":         {PageOwner, askOwner("block"), doBlockOwner},
-		"owner.unblock":       {PageOwner, askOwner("unblock"), doUnblockOwner},
+		"task.move":           {VerbMove, askMove, doMove},
+		"task.cancel":         {VerbCancel, askTask("ask.cancel", true), doCancel},
+		"task.retry":          {VerbRetry, askTask("ask.retry", false), doRetry},
+		"task.discard":        {VerbDiscard, askTask("ask.discard", true), doDiscard},
+		"queue.pause":         {VerbQueue, askQueue("ask.pause"), doPause},
+		"queue.resume":        {VerbQueue, askQueue("ask.resume"), doResume},
+		"queue.limit":         {VerbQueue, askLimit, doLimit},
+		"leader.resign":       {VerbLeader, askResign, doResign},
+		"operation.pause":     operationChange("pause", false, (*console.Console).PauseOperation),
+		"operation.resume":    operationChange("resume", false, (*console.Console).ResumeOperation),
+		"operation.stop":      operationChange("stop", true, (*console.Console).StopOperation),
+		"recurrence.pause":    {VerbRecurrence, askRecurrence("ask.rec.pause", false), doPauseRecurrence},
+		"recurrence.resume":   recurrenceChange("resume", false, (*console.Console).ResumeRecurrence),
+		"recurrence.stop":     recurrenceChange("stop", true, (*console.Console).StopRecurrence),
+		"recurrence.run":      {VerbRecurrence, askRecurrence("ask.rec.run", false), doRunRecurrence},
+		"owner.block":         {VerbOwner, askOwner("block"), doBlockOwner},
+		"owner.unblock":       {VerbOwner, askOwner("unblock"), doUnblockOwner},
 		"bulk." + bulkShift:   bulkChange(task.VerbShift),
 		"bulk." + bulkCancel:  bulkChange(task.VerbCancel),
 		"bulk." + bulkRequeue: bulkChange(task.VerbRequeue),
 		"bulk." + bulkRetry:   bulkChange(task.VerbRetry),
 		"bulk." + bulkDiscard: bulkChange(task.VerbDiscard),
-		"dead.retry":          {PageRetry, askDead("ask.dead.retry", false), doDead((*Console).RetryDead, "did.dead.retry")},
-		"dead.discard":        {PageDiscard, askDead("ask.dead.discard", true), doDead((*Console).DiscardDead, "did.dead.discard")},
+		"dead.retry":          {VerbRetry, askDead("ask.dead.retry", false), doDead((*console.Console).RetryDead, "did.dead.retry")},
+		"dead.discard":        {VerbDiscard, askDead("ask.dead.discard", true), doDead((*console.Console).DiscardDead, "did.dead.discard")},
 	}
 }
 
@@ -173,7 +174,7 @@ func conflictKey(err error) (string, bool) {
 		err error
 		key string
 	}{
-		{ErrMeanwhile, "err.meanwhile"},
+		{console.ErrMeanwhile, "err.meanwhile"},
 		{task.ErrAlreadyDone, "err.done"},
 		{task.ErrAlreadyCancelled, "err.cancelled"},
 		{task.ErrAlreadyDead, "err.dead"},
@@ -184,9 +185,9 @@ func conflictKey(err error) (string, bool) {
 		{task.ErrOwnerBlocked, "err.blocked"},
 		{task.ErrOperationOver, "err.over"},
 		{task.ErrOperationTaken, "err.formused"},
-		{ErrNeverLed, "err.neverled"},
+		{console.ErrNeverLed, "err.neverled"},
 		{errNothing, "err.nothing"},
-		{ErrDiedSince, "err.meanwhile"},
+		{console.ErrDiedSince, "err.meanwhile"},
 	} {
 		if errors.Is(err, c.err) {
 			return c.key, true

@@ -1,4 +1,4 @@
-package console
+package consoleweb
 
 import (
 	"bytes"
@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -48,7 +49,7 @@ func places() []place {
 type visit struct {
 	site *site
 	r    *http.Request
-	c    *Console // whose changes bear the user's name
+	c    *console.Console // whose changes bear the user's name
 	who  identity
 	now  time.Time
 	zone *time.Location
@@ -144,18 +145,18 @@ func (v *visit) Live() string {
 }
 
 // Menu lists the views of the menu.
-func (v *visit) Menu() []MenuItem {
-	var items []MenuItem
+func (v *visit) Menu() []menuItem {
+	var items []menuItem
 	for _, at := range places() {
 		if at.key != "" {
-			items = append(items, MenuItem{at.name, at.key})
+			items = append(items, menuItem{at.name, at.key})
 		}
 	}
 	return items
 }
 
-// MenuItem is a view of the menu.
-type MenuItem struct{ Name, Key string }
+// menuItem is a view of the menu.
+type menuItem struct{ Name, Key string }
 
 // May reports whether the user has the verb.
 func (v *visit) May(verb string) bool { return v.who.grant.May(verb) }
@@ -189,28 +190,30 @@ func textOf(value any) string {
 }
 
 // Table is a list of tasks for the template of that name.
-func (v *visit) Table(tasks []Task) taskTable { return taskTable{v, tasks, 0} }
+func (v *visit) Table(tasks []console.Task) taskTable { return taskTable{v, tasks, 0} }
 
 // TableBy is a list of tasks that are to move by a span of time.
-func (v *visit) TableBy(tasks []Task, by time.Duration) taskTable { return taskTable{v, tasks, by} }
+func (v *visit) TableBy(tasks []console.Task, by time.Duration) taskTable {
+	return taskTable{v, tasks, by}
+}
 
 type taskTable struct {
 	*visit
-	Tasks []Task
+	Tasks []console.Task
 	By    time.Duration
 }
 
 // Moved is when a task is due after the move: not before now.
-func (t taskTable) Moved(one Task) int64 {
+func (t taskTable) Moved(one console.Task) int64 {
 	return max(one.DueAtMs+t.By.Milliseconds(), t.now.UnixMilli())
 }
 
 // LifeOf is a history for the template of that name.
-func (v *visit) LifeOf(lines []Happened) lifeTable { return lifeTable{v, lines} }
+func (v *visit) LifeOf(lines []console.Happened) lifeTable { return lifeTable{v, lines} }
 
 type lifeTable struct {
 	*visit
-	Lines []Happened
+	Lines []console.Happened
 }
 
 // Hides reports whether payloads are hidden from the user.

@@ -1,4 +1,4 @@
-package console
+package consoleweb
 
 import (
 	"cmp"
@@ -11,16 +11,18 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/duetime/duetime/pkg/console"
 )
 
 //go:embed page/*.html page/static
 var pageFiles embed.FS
 
-// PageConfig says who may see and do what on the console's page. Of Users, Tokens, Proxies and Open at least one must be set.
-type PageConfig struct {
-	Users   []PageUser  // people, who sign in by name and password (basic auth)
-	Tokens  []PageToken // programs, which sign in by a bearer token
-	Proxies []PageProxy // servers in front of the page, which sign people in
+// Config says who may see and do what on the console's page. Of Users, Tokens, Proxies and Open at least one must be set.
+type Config struct {
+	Users   []User  // people, who sign in by name and password (basic auth)
+	Tokens  []Token // programs, which sign in by a bearer token
+	Proxies []Proxy // servers in front of the page, which sign people in
 	// Open is the actor of everybody, without a sign-in and with all verbs, for a server that listens on loopback. It can't be set
 	// beside the other three. Requests of other machines, and by another name than one of loopback, are refused: a web site could lead its name here.
 	Open         string
@@ -39,7 +41,7 @@ const (
 // Handler serves the console as web pages. All addresses in them are relative, so it can stand below any prefix, by
 // http.StripPrefix; the prefix must end in a slash in the browser. It needs no other host, and shows without JavaScript what it
 // shows with it. Each change bears its user's name in the history: name@console, or the name that a proxy gave if it has an @.
-func Handler(c *Console, cfg PageConfig) (http.Handler, error) {
+func Handler(c *console.Console, cfg Config) (http.Handler, error) {
 	s, err := newSite(c, cfg)
 	if err != nil {
 		return nil, err
@@ -47,7 +49,7 @@ func Handler(c *Console, cfg PageConfig) (http.Handler, error) {
 	return s.handler(), nil
 }
 
-func newSite(c *Console, cfg PageConfig) (*site, error) {
+func newSite(c *console.Console, cfg Config) (*site, error) {
 	access, err := newAccess(cfg)
 	if err != nil {
 		return nil, err
@@ -76,8 +78,8 @@ var errNoPage = errors.New("there is no such page")
 
 // site serves the pages.
 type site struct {
-	c        *Console
-	cfg      PageConfig
+	c        *console.Console
+	cfg      Config
 	access   *access
 	log      *slog.Logger
 	readings *readings

@@ -1,4 +1,4 @@
-package console_test
+package consoleweb_test
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/console"
+	"github.com/duetime/duetime/pkg/consoleweb"
 	"github.com/duetime/duetime/pkg/embedded"
 	"github.com/duetime/duetime/pkg/recur"
 	"github.com/duetime/duetime/pkg/task"
@@ -31,13 +32,13 @@ type pages struct {
 	h http.Handler
 }
 
-func openPages(t *testing.T, cfg console.PageConfig) *pages {
+func openPages(t *testing.T, cfg consoleweb.Config) *pages {
 	t.Helper()
 	cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	p, err := embedded.OpenMySQL(t.Context(), worldtest.Schema(t), embedded.Config{Queues: []string{"payments"}, Logger: cfg.Logger})
 	pipelinetest.Must(t, err)
 	t.Cleanup(func() { pipelinetest.Must(t, p.Close(context.Background())) })
-	h, err := console.Handler(p.Console(), cfg)
+	h, err := consoleweb.Handler(p.Console(), cfg)
 	pipelinetest.Must(t, err)
 	return &pages{t, p, h}
 }
@@ -45,7 +46,7 @@ func openPages(t *testing.T, cfg console.PageConfig) *pages {
 // open lets everybody in.
 func open(t *testing.T) *pages {
 	t.Helper()
-	return openPages(t, console.PageConfig{Open: "ann@desk"})
+	return openPages(t, consoleweb.Config{Open: "ann@desk"})
 }
 
 func (p *pages) exec(query string, args ...any) {
@@ -101,9 +102,14 @@ func (p *pages) schedule(spec task.Spec) task.Task {
 	return made
 }
 
-func (p *pages) dead(n int) []task.ID {
+// dead schedules tasks that have used up their attempts.
+func (p *pages) dead(n int) (ids []task.ID) {
 	p.t.Helper()
-	return failed(p.t.Context(), p.p, n)
+	for i := range n {
+		ids = append(ids, p.schedule(charge.New("ada", Charge{i}, task.In(time.Hour))).ID)
+	}
+	p.exec(`UPDATE duetime_tasks SET state = 3, version = 2, attempt = 1, last_error = 'bank away', finished_at = updated_at`)
+	return ids
 }
 
 func (p *pages) task(id task.ID) console.TaskLife {
@@ -259,7 +265,7 @@ func TestPageLinksAnswer(t *testing.T) {
 // Every answer, whatever its status, has the headers that keep others' code out.
 func TestPageHeaders(t *testing.T) {
 	t.Parallel()
-	p := openPages(t, console.PageConfig{Tokens: []console.PageToken{{Name: "bot", Token: longToken, Grant: mayRead}}})
+	p := openPages(t, consoleweb.Config{Tokens: []consoleweb.Token{{Name: "bot", Token: longToken, Grant: mayRead}}})
 	for at, want := range map[string]int{
 		"ahead": 200, "": 303, "nowhere": 404, "task?id=7": 404, "static/page.css": 200,
 		"static/..%2Fpage.go": 404, "static/none": 404, "search?after=x": 400, "change?do=task.cancel": 403,

@@ -1,4 +1,4 @@
-package console
+package consoleweb
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -20,26 +21,26 @@ func shownVersion(v *visit) int64 {
 }
 
 // target reads the task that a change is about, in whichever version: the change itself compares it with the one that was shown.
-func target(ctx context.Context, v *visit) (Task, error) {
+func target(ctx context.Context, v *visit) (console.Task, error) {
 	id, err := idOf(v)
 	if err != nil {
-		return Task{}, err
+		return console.Task{}, err
 	}
 	rows, err := v.c.Rows(ctx, []task.ID{id})
 	if err != nil {
-		return Task{}, err
+		return console.Task{}, err
 	}
 	if len(rows) == 0 {
-		return Task{}, task.ErrNotFound
+		return console.Task{}, task.ErrNotFound
 	}
-	return TaskOf(rows[0]), nil
+	return console.TaskOf(rows[0]), nil
 }
 
 func taskBack(v *visit, id task.ID) string { return v.Link("task", "id", id) }
 
 // taskQuestion asks about one task. The version travels with the form, so that an answer is about what was shown.
-func taskQuestion(v *visit, t Task, title string) question {
-	q := question{Title: title, Sample: []Task{t}, Back: taskBack(v, t.ID), Hidden: map[string][]string{}}
+func taskQuestion(v *visit, t console.Task, title string) question {
+	q := question{Title: title, Sample: []console.Task{t}, Back: taskBack(v, t.ID), Hidden: map[string][]string{}}
 	if v.r.FormValue("version") == "" {
 		q.Hidden["version"] = []string{strconv.FormatInt(t.Version, 10)}
 	}
@@ -67,7 +68,7 @@ func askMove(ctx context.Context, v *visit) (question, error) {
 	q := taskQuestion(v, t, v.T("ask.move"))
 	at := v.r.FormValue("at")
 	if at == "" {
-		q.Inputs, q.Preview = []Input{{"at", v.T("due"), v.At(t.DueAtMs).Text, v.T("hint.time")}}, true
+		q.Inputs, q.Preview = []input{{"at", v.T("due"), v.At(t.DueAtMs).Text, v.T("hint.time")}}, true
 		return q, nil
 	}
 	to, err := parseTyped(at, v.now)
@@ -152,7 +153,7 @@ func askRecurrence(key string, grave bool) func(ctx context.Context, v *visit) (
 		}
 		switch key {
 		case "ask.rec.pause":
-			q.Inputs = []Input{{"note", v.T("note"), "", v.T("hint.note")}}
+			q.Inputs = []input{{"note", v.T("note"), "", v.T("hint.note")}}
 		case "ask.rec.run":
 			q.Hidden = map[string][]string{formID: {task.NewID().String()}}
 		}
@@ -170,9 +171,9 @@ func doPauseRecurrence(ctx context.Context, v *visit) (answer, error) {
 
 // recurrenceChange resumes or stops a recurrence.
 func recurrenceChange(
-	name string, grave bool, do func(c *Console, ctx context.Context, owner, name string) (Recurrence, error),
+	name string, grave bool, do func(c *console.Console, ctx context.Context, owner, name string) (console.Recurrence, error),
 ) change {
-	return change{PageRecurrence, askRecurrence("ask.rec."+name, grave), func(ctx context.Context, v *visit) (answer, error) {
+	return change{VerbRecurrence, askRecurrence("ask.rec."+name, grave), func(ctx context.Context, v *visit) (answer, error) {
 		owner := v.r.FormValue("owner")
 		if _, err := do(v.c, ctx, owner, v.r.FormValue("name")); err != nil {
 			return answer{}, err
@@ -263,7 +264,7 @@ func askLimit(ctx context.Context, v *visit) (question, error) {
 	}
 	return question{
 		Title: v.T("ask.limit", cleaned(queue)), Facts: []string{v.T("fact.limit"), v.T("fact.workers")}, Back: "health",
-		Inputs: []Input{
+		Inputs: []input{
 			{"rate", v.T("rate"), rate, v.T("hint.rate")},
 			{"concurrency", v.T("concurrency"), concurrency, v.T("hint.concurrency")},
 		},
@@ -290,7 +291,7 @@ func doLimit(ctx context.Context, v *visit) (answer, error) {
 	if err := checkQueue(v, queue); err != nil {
 		return answer{}, err
 	}
-	var limits []LimitChange
+	var limits []console.LimitChange
 	if !isAsShown(v, "rate") {
 		rate := new(task.Rate)
 		switch text := v.r.FormValue("rate"); text {
@@ -303,7 +304,7 @@ func doLimit(ctx context.Context, v *visit) (answer, error) {
 				return answer{}, err
 			}
 		}
-		limits = append(limits, LimitRate(rate))
+		limits = append(limits, console.LimitRate(rate))
 	}
 	if !isAsShown(v, "concurrency") {
 		count := new(int)
@@ -317,7 +318,7 @@ func doLimit(ctx context.Context, v *visit) (answer, error) {
 				return answer{}, &task.FieldError{Field: "concurrency", Problem: "must be a whole number"}
 			}
 		}
-		limits = append(limits, LimitConcurrency(count))
+		limits = append(limits, console.LimitConcurrency(count))
 	}
 	if err := v.c.SetLimits(ctx, queue, limits...); err != nil {
 		return answer{}, err
@@ -327,7 +328,7 @@ func doLimit(ctx context.Context, v *visit) (answer, error) {
 
 func askResign(ctx context.Context, v *visit) (question, error) {
 	name := v.r.FormValue("name")
-	if err := CheckLeader(name); err != nil {
+	if err := console.CheckLeader(name); err != nil {
 		return question{}, fmt.Errorf("%w: %w", errMistake, err)
 	}
 	term, err := v.c.Term(ctx, name)
@@ -343,7 +344,7 @@ func askResign(ctx context.Context, v *visit) (question, error) {
 // doResign ends the term that the page showed: the form may come once more when another one has begun.
 func doResign(ctx context.Context, v *visit) (answer, error) {
 	name, term := v.r.FormValue("name"), int64(0)
-	if err := CheckLeader(name); err != nil {
+	if err := console.CheckLeader(name); err != nil {
 		return answer{}, fmt.Errorf("%w: %w", errMistake, err)
 	}
 	if text := v.r.FormValue("term"); text != "" {

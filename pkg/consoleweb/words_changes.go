@@ -1,4 +1,4 @@
-package console
+package consoleweb
 
 // changeWords are the words of questions and answers.
 func changeWords() map[string]words {
