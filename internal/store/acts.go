@@ -73,7 +73,7 @@ func (s *Store) Operators(ctx context.Context) (all []string, longer bool, err e
 
 // operatorSQL reads the next actor from the index.
 func operatorSQL(d Dialect) string {
-	return "SELECT actor FROM duetime_history" + d.force(actorIndex) + " WHERE actor > ? ORDER BY actor LIMIT 1"
+	return "SELECT actor FROM duetime_history" + d.Force(actorIndex) + " WHERE actor > ? ORDER BY actor LIMIT 1"
 }
 
 // Acts reads lines of some actors. It reads at most limit entries of the index for each of them.
@@ -112,10 +112,10 @@ func actsSQL(d Dialect, q ActQuery) (string, []any) {
 	texts, args := make([]string, len(q.Actors)), []any(nil)
 	for i, actor := range q.Actors {
 		texts[i] = fmt.Sprintf("SELECT * FROM (SELECT at AS acted, seq AS found FROM duetime_history%s WHERE actor = ? AND"+
-			" ((at = ? AND seq < ?) OR at < ?) AND at >= ? ORDER BY at DESC, seq DESC LIMIT %d) AS a%d", d.force(actorIndex), q.Limit, i)
+			" ((at = ? AND seq < ?) OR at < ?) AND at >= ? ORDER BY at DESC, seq DESC LIMIT %d) AS a%d", d.Force(actorIndex), q.Limit, i)
 		args = append(args, actor, before, seq, before, from)
 	}
 	return "SELECT seq, at, task, event, actor, detail FROM (" + strings.Join(texts, " UNION ALL ") +
-		" ORDER BY acted DESC, found DESC LIMIT ?) AS page" + d.leftFirst() + "duetime_history" + d.force("PRIMARY") +
+		" ORDER BY acted DESC, found DESC LIMIT ?) AS page" + d.LeftFirst() + "duetime_history" + d.Force("PRIMARY") +
 		" ON seq = found ORDER BY at DESC, seq DESC", append(args, q.Limit)
 }

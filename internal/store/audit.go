@@ -69,7 +69,7 @@ func (s *Store) auditPage(ctx context.Context, from string, args []any) (page Ro
 	}
 	var firstPremature, firstInvalid []byte
 	err = s.db.QueryRowxContext(ctx, "SELECT COUNT(*), MAX(id), "+countAndFirst(premature)+", "+countAndFirst(invalid)+" FROM (SELECT "+auditColumns+
-		" FROM duetime_tasks"+s.dialect.force("PRIMARY")+from+" ORDER BY id LIMIT ?) AS page", args...).
+		" FROM duetime_tasks"+s.dialect.Force("PRIMARY")+from+" ORDER BY id LIMIT ?) AS page", args...).
 		Scan(&page.Rows, &last, &page.Premature, &firstPremature, &page.Invalid, &firstInvalid)
 	copy(page.FirstPremature[:], firstPremature)
 	copy(page.FirstInvalid[:], firstInvalid)

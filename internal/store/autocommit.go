@@ -33,7 +33,7 @@ func autocommitMarks(updated, due string) string {
 // read of an INSERT waits for blocks that are not committed yet, and in a small table also for those of other owners: a transaction
 // inserts its block last.
 func unlessBlocked(owners int) string {
-	text := "created_at + 9223372036854775807 * EXISTS (SELECT 1 FROM duetime_blocks" + MySQL.force("PRIMARY")
+	text := "created_at + 9223372036854775807 * EXISTS (SELECT 1 FROM duetime_blocks" + MySQL.Force("PRIMARY")
 	if owners > 0 {
 		text += " WHERE owner IN (" + marks(owners) + ")"
 	}

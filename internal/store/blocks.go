@@ -74,7 +74,7 @@ func (s *Store) BlockedOwner(ctx context.Context, owner string) (b task.BlockedO
 // LeftOfBlocked reads, by name, the owners after this one that were blocked at the moment or later, and have a pending task or a
 // recurrence that goes on.
 func (s *Store) LeftOfBlocked(ctx context.Context, since time.Time, after string, limit int) ([]string, error) {
-	left, err := s.blocks(ctx, " WHERE at >= ? AND owner > ? AND (EXISTS (SELECT 1 FROM duetime_tasks AS t"+s.dialect.force("duetime_tasks_owner")+
+	left, err := s.blocks(ctx, " WHERE at >= ? AND owner > ? AND (EXISTS (SELECT 1 FROM duetime_tasks AS t"+s.dialect.Force("duetime_tasks_owner")+
 		" WHERE t.owner = duetime_blocks.owner AND t.state = 0) OR EXISTS (SELECT 1 FROM duetime_recurrences AS r"+
 		" WHERE r.owner = duetime_blocks.owner AND r.state <= ?)) ORDER BY owner LIMIT ?",
 		since.UnixMilli(), after, task.RecurrencePaused, limit)

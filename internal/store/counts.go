@@ -33,7 +33,7 @@ func (s *Store) Oldest(ctx context.Context) (oldest map[string]time.Time, now ti
 	var queue, kind string
 	oldest = map[string]time.Time{}
 	if err = s.db.QueryRowxContext(ctx, "SELECT "+s.dialect.now()).Scan(&ms); err == nil {
-		err = forEach(ctx, s.db, "SELECT queue, kind, MIN(run_at) FROM (SELECT run_at, queue, kind FROM duetime_tasks"+s.dialect.force("duetime_tasks_due")+
+		err = forEach(ctx, s.db, "SELECT queue, kind, MIN(run_at) FROM (SELECT run_at, queue, kind FROM duetime_tasks"+s.dialect.Force("duetime_tasks_due")+
 			" WHERE state = 0 AND run_at >= ? AND run_at <= ? ORDER BY run_at LIMIT ?) AS earliest GROUP BY queue, kind", []any{floor, ms, maxOldest},
 			[]any{&queue, &kind, &at}, func() {
 				if before, found := oldest[queue]; found && before.UnixMilli() <= at || slices.Contains(late, queue) || handlers.lack(queue, kind) {
@@ -139,7 +139,7 @@ func (s *Store) Stuck(ctx context.Context, longer time.Duration) (int64, error) 
 
 // countDue counts rows by the index of run times.
 func (s *Store) countDue(ctx context.Context, db *sqlx.DB, where string, args ...any) (n int64, err error) {
-	err = db.GetContext(ctx, &n, "SELECT COUNT(*) FROM duetime_tasks"+s.dialect.force("duetime_tasks_due")+where, args...)
+	err = db.GetContext(ctx, &n, "SELECT COUNT(*) FROM duetime_tasks"+s.dialect.Force("duetime_tasks_due")+where, args...)
 	return n, err
 }
 
@@ -162,7 +162,7 @@ func (s *Store) Unhandled(ctx context.Context, limit int) ([]Unhandled, error) {
 	}
 	defer done()
 	handlers := s.handlers(ctx)
-	from := "SELECT queue, kind, run_at, last_error FROM duetime_tasks" + s.dialect.force("duetime_tasks_due") + " WHERE state = 0"
+	from := "SELECT queue, kind, run_at, last_error FROM duetime_tasks" + s.dialect.Force("duetime_tasks_due") + " WHERE state = 0"
 	args := []any{task.Unhandled + "%", task.Unknown + "%"}
 	if limit > 0 {
 		floor, err := s.floorMs(ctx)

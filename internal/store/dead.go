@@ -36,5 +36,5 @@ func (s *Store) Dead(ctx context.Context, limit int) ([]DeadTask, error) {
 
 func deadSQL(d Dialect) string {
 	return fmt.Sprintf("SELECT id, kind, SUBSTR(last_error, 1, %d), COALESCE(finished_at, updated_at) FROM duetime_tasks%s"+
-		" WHERE state = 3 ORDER BY run_at DESC, id DESC LIMIT ?", maxErrorRead, d.force("duetime_tasks_due"))
+		" WHERE state = 3 ORDER BY run_at DESC, id DESC LIMIT ?", maxErrorRead, d.Force("duetime_tasks_due"))
 }

@@ -47,9 +47,9 @@ func (d Dialect) skipLocked() string {
 	return " FOR UPDATE SKIP LOCKED"
 }
 
-// force pins a statement to one index. Otherwise the optimizer may read a small table through any index, and a locking
+// Force pins a statement to one index. Otherwise the optimizer may read a small table through any index, and a locking
 // read locks every row that it reads.
-func (d Dialect) force(index string) string {
+func (d Dialect) Force(index string) string {
 	if d == SQLite {
 		return ""
 	}
@@ -65,8 +65,8 @@ func (d Dialect) insertIgnore() string {
 	return "INSERT IGNORE"
 }
 
-// leftFirst is a join that reads its left side first and in order, whatever the optimizer prefers.
-func (d Dialect) leftFirst() string {
+// LeftFirst is a join that reads its left side first and in order, whatever the optimizer prefers.
+func (d Dialect) LeftFirst() string {
 	if d == SQLite {
 		return " CROSS JOIN "
 	}

@@ -162,7 +162,7 @@ func (f *floor) readBelow(ctx context.Context, s *Store) (whole bool, err error)
 // server gives up at the limit, if there is one.
 func (s *Store) firstPending(ctx context.Context, from, to int64, limit time.Duration) (now int64, first sql.NullInt64, err error) {
 	err = s.db.QueryRowxContext(ctx, selectLimited(limit)+s.dialect.now()+", (SELECT run_at FROM duetime_tasks"+
-		s.dialect.force(byRunAt.index)+" WHERE "+byRunAt.where+"run_at >= ? AND run_at < ? ORDER BY run_at LIMIT 1)", from, to).Scan(&now, &first)
+		s.dialect.Force(byRunAt.index)+" WHERE "+byRunAt.where+"run_at >= ? AND run_at < ? ORDER BY run_at LIMIT 1)", from, to).Scan(&now, &first)
 	return now, first, err
 }
 

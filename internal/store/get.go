@@ -38,7 +38,7 @@ func (s *Store) Entries(ctx context.Context, ids []task.ID) ([]task.Task, error)
 func (s *Store) byID(ctx context.Context, q sqlx.QueryerContext, ids []task.ID, lock string) ([]task.Task, error) {
 	var tasks []task.Task
 	for part := range slices.Chunk(sorted(ids), task.MaxPerCall) {
-		found, err := s.query(ctx, q, s.dialect.stateThen(wholeRow.list)+" FROM duetime_tasks"+s.dialect.force("PRIMARY")+
+		found, err := s.query(ctx, q, s.dialect.stateThen(wholeRow.list)+" FROM duetime_tasks"+s.dialect.Force("PRIMARY")+
 			" WHERE id IN ("+marks(len(part))+") ORDER BY id"+lock, idArgs(part), writable{})
 		if err != nil {
 			return nil, err
@@ -52,7 +52,7 @@ func (s *Store) byID(ctx context.Context, q sqlx.QueryerContext, ids []task.ID, 
 func (s *Store) primaryByID(ctx context.Context, of selection, ids []task.ID) ([]task.Task, error) {
 	var tasks []task.Task
 	for part := range slices.Chunk(sorted(ids), task.MaxPerCall) {
-		found, err := s.readPrimary(ctx, of, " FROM duetime_tasks"+s.dialect.force("PRIMARY")+
+		found, err := s.readPrimary(ctx, of, " FROM duetime_tasks"+s.dialect.Force("PRIMARY")+
 			" WHERE id IN ("+marks(len(part))+") ORDER BY id LIMIT "+strconv.Itoa(len(part)), idArgs(part))
 		if err != nil {
 			return nil, err

@@ -42,7 +42,7 @@ func (s *Store) takeOver(ctx context.Context, queue, holder string, parts []int)
 		rows = append(rows, queue, part, holder)
 	}
 	var left []int
-	err = tx.SelectContext(ctx, &left, "SELECT part FROM duetime_handovers"+s.dialect.force("PRIMARY")+" WHERE queue = ? AND part IN ("+
+	err = tx.SelectContext(ctx, &left, "SELECT part FROM duetime_handovers"+s.dialect.Force("PRIMARY")+" WHERE queue = ? AND part IN ("+
 		marks(len(parts))+") AND left_at > 0"+s.dialect.ForUpdate(), args...)
 	if err != nil {
 		return nil, err

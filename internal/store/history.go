@@ -148,7 +148,7 @@ func (s *Store) QueueHistory(ctx context.Context, queue string, to time.Time) ([
 func (s *Store) PurgeHistory(ctx context.Context, before time.Time, limit int) (int, error) {
 	var seqs []any
 	var seq int64
-	err := forEach(ctx, s.db, "SELECT seq FROM duetime_history"+s.dialect.force("duetime_history_at")+" WHERE at < ? ORDER BY at LIMIT ?",
+	err := forEach(ctx, s.db, "SELECT seq FROM duetime_history"+s.dialect.Force("duetime_history_at")+" WHERE at < ? ORDER BY at LIMIT ?",
 		[]any{before.UnixMilli(), limit}, []any{&seq}, func() { seqs = append(seqs, seq) })
 	if err != nil {
 		return 0, fmt.Errorf("find old history: %w", err)

@@ -36,7 +36,7 @@ func (s *Store) Labels(ctx context.Context, ids []task.ID) (map[task.ID]map[stri
 	for part := range slices.Chunk(ids, task.MaxPerCall) {
 		var id task.ID
 		var name, value string
-		err := forEach(ctx, s.db, "SELECT task_id, name, value FROM duetime_labels"+s.dialect.force("duetime_labels_task")+
+		err := forEach(ctx, s.db, "SELECT task_id, name, value FROM duetime_labels"+s.dialect.Force("duetime_labels_task")+
 			" WHERE task_id IN ("+marks(len(part))+")", idArgs(part), []any{idBytes{&id}, &name, &value}, func() {
 			if all[id] == nil {
 				all[id] = map[string]string{}
@@ -61,7 +61,7 @@ func (s *Store) labelled(ctx context.Context, ids []task.ID) (found []task.ID, e
 }
 
 func (s *Store) labelledSQL(ids []task.ID) string {
-	return "SELECT DISTINCT task_id FROM duetime_labels" + s.dialect.force("duetime_labels_task") +
+	return "SELECT DISTINCT task_id FROM duetime_labels" + s.dialect.Force("duetime_labels_task") +
 		" WHERE task_id IN (" + marks(len(ids)) + ")"
 }
 
@@ -79,7 +79,7 @@ func (s *Store) deleteLabelled(ctx context.Context, ids []task.ID, before time.T
 // deleteLabelledSQL reads each row's labels by the index of tasks. A scan of a small table of labels would wait for those that
 // others have just inserted.
 func deleteLabelledSQL(n int) string {
-	return "DELETE duetime_tasks, duetime_labels FROM duetime_tasks" + MySQL.force("PRIMARY") + MySQL.leftFirst() +
+	return "DELETE duetime_tasks, duetime_labels FROM duetime_tasks" + MySQL.Force("PRIMARY") + MySQL.LeftFirst() +
 		"duetime_labels ON task_id = id WHERE id IN (" + marks(n) +
 		") AND state <> 0 AND updated_at < ?"
 }

@@ -35,7 +35,7 @@ func (f Filter) from(d Dialect) (text string, conditions []string, args []any) {
 	if len(f.Labels) == 0 {
 		return " FROM duetime_tasks", []string{"1 = 1"}, nil
 	}
-	join := d.leftFirst()
+	join := d.LeftFirst()
 	if f.Owner != "" {
 		join = " JOIN "
 	}
@@ -132,7 +132,7 @@ func (s *Store) ListIDs(ctx context.Context, f Filter) ([]task.ID, error) {
 func (s *Store) Kinds(ctx context.Context, rows int) ([]string, error) {
 	var kinds []string
 	err := s.db.SelectContext(ctx, &kinds, "SELECT DISTINCT kind FROM (SELECT kind FROM duetime_tasks"+
-		s.dialect.force("duetime_tasks_updated")+" ORDER BY updated_at DESC LIMIT ?) lately ORDER BY kind", rows)
+		s.dialect.Force("duetime_tasks_updated")+" ORDER BY updated_at DESC LIMIT ?) lately ORDER BY kind", rows)
 	if err != nil {
 		return nil, fmt.Errorf("list kinds: %w", err)
 	}

@@ -56,7 +56,7 @@ func (s *Store) lockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID, 
 ) ([]task.Task, time.Time, error) {
 	// The statement has no condition on the state: with a second condition the optimizer may read another index, and SKIP
 	// LOCKED locks every row that it examines.
-	text := s.dialect.stateThen(s.dialect.now()+", "+further+wholeRow.list) + " FROM duetime_tasks" + s.dialect.force("PRIMARY")
+	text := s.dialect.stateThen(s.dialect.now()+", "+further+wholeRow.list) + " FROM duetime_tasks" + s.dialect.Force("PRIMARY")
 	var tasks []task.Task
 	for part := range slices.Chunk(sorted(ids), task.MaxPerCall) {
 		found, err := s.read(ctx, q, scan, text+" WHERE id IN ("+marks(len(part))+") ORDER BY id"+s.dialect.skipLocked(), idArgs(part))
@@ -81,7 +81,7 @@ func (s *Store) LockOwner(ctx context.Context, q sqlx.ExtContext, owner, kind st
 	where, args := s.pendingOf(owner, kind)
 	text := s.dialect.stateThen(s.dialect.now()+", version <> found_version, "+wholeRow.list) +
 		" FROM (SELECT * FROM (SELECT id AS found, version AS found_version" + where + " LIMIT ?) AS page ORDER BY found LIMIT ?) AS owned" +
-		s.dialect.leftFirst() + "duetime_tasks" + s.dialect.force("PRIMARY") + " ON id = found" + s.dialect.ForUpdate()
+		s.dialect.LeftFirst() + "duetime_tasks" + s.dialect.Force("PRIMARY") + " ON id = found" + s.dialect.ForUpdate()
 	for {
 		var ms int64
 		var changed anyTrue

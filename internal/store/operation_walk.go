@@ -76,7 +76,7 @@ func (s *Store) NextIDs(ctx context.Context, q sqlx.QueryerContext, o task.Opera
 func (s *Store) scanEnd(ctx context.Context, q sqlx.QueryerContext, after task.ID, scan int) (
 	last task.ID, found bool, err error,
 ) {
-	text := "SELECT id FROM duetime_tasks" + s.dialect.force("PRIMARY") + " WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?"
+	text := "SELECT id FROM duetime_tasks" + s.dialect.Force("PRIMARY") + " WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?"
 	err = q.QueryRowxContext(ctx, text, after[:], scan-1).Scan(idBytes{&last})
 	if errors.Is(err, sql.ErrNoRows) {
 		return last, false, nil
@@ -125,7 +125,7 @@ func (s *Store) ownedBehind(ctx context.Context, q sqlx.QueryerContext, o task.O
 	w = ownedIDs{after: o.Cursor}
 	limit := cmp.Or(s.ownedAhead, ownedAhead)
 	var id task.ID
-	err = forEach(ctx, q, "SELECT id FROM duetime_tasks"+s.dialect.force("duetime_tasks_owner")+" WHERE "+where+" ORDER BY id LIMIT ?",
+	err = forEach(ctx, q, "SELECT id FROM duetime_tasks"+s.dialect.Force("duetime_tasks_owner")+" WHERE "+where+" ORDER BY id LIMIT ?",
 		append(args, limit), []any{idBytes{&id}}, func() { w.ids = append(w.ids, id) })
 	if err != nil {
 		return nil, false, fmt.Errorf("read the tasks of owner %s for operation %s: %w", o.Filter.Owner, o.ID, err)
@@ -146,7 +146,7 @@ func (s *Store) chosenIDs(ctx context.Context, q sqlx.QueryerContext, o task.Ope
 ) {
 	chosen, args := s.chosenBy(o)
 	var id task.ID
-	err = forEach(ctx, q, "SELECT id FROM duetime_tasks"+s.dialect.force("PRIMARY")+" WHERE "+chosen+where+" ORDER BY id LIMIT ?",
+	err = forEach(ctx, q, "SELECT id FROM duetime_tasks"+s.dialect.Force("PRIMARY")+" WHERE "+chosen+where+" ORDER BY id LIMIT ?",
 		append(append(args, bounds...), limit), []any{idBytes{&id}}, func() { ids = append(ids, id) })
 	if err != nil {
 		return nil, fmt.Errorf("read the tasks of operation %s: %w", o.ID, err)
@@ -234,7 +234,7 @@ func (s *Store) Matching(ctx context.Context, o task.Operation, limit int) ([]ta
 func (s *Store) previewSQL(o task.Operation) (string, []any) {
 	index := ""
 	if o.Filter.Owner != "" {
-		index = s.dialect.force("duetime_tasks_owner")
+		index = s.dialect.Force("duetime_tasks_owner")
 	}
 	o.CreatedAt = time.Time{}
 	where, args := s.chosenBy(o)

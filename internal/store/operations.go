@@ -106,7 +106,7 @@ func (s *Store) Operations(ctx context.Context, limit int) ([]task.Operation, er
 
 // RunningOperations reads all running operations, the oldest first.
 func (s *Store) RunningOperations(ctx context.Context) ([]task.Operation, error) {
-	text := s.dialect.stateThen(operationList) + " FROM duetime_operations" + s.dialect.force("duetime_operations_state") +
+	text := s.dialect.stateThen(operationList) + " FROM duetime_operations" + s.dialect.Force("duetime_operations_state") +
 		" WHERE state = ? ORDER BY created_at, id"
 	found, err := queryRows(ctx, s.db, operationColumns, text, []any{int64(task.OperationRunning)}, writable{})
 	if err != nil {

@@ -28,7 +28,7 @@ func (s *Store) ListOwner(ctx context.Context, q sqlx.QueryerContext, owner, kin
 
 // pendingOf returns the end of a SELECT of an owner's pending rows, of a kind or, if kind is empty, of any.
 func (s *Store) pendingOf(owner, kind string) (string, []any) {
-	where := " FROM duetime_tasks" + s.dialect.force("duetime_tasks_owner") + " WHERE owner = ? AND state = 0"
+	where := " FROM duetime_tasks" + s.dialect.Force("duetime_tasks_owner") + " WHERE owner = ? AND state = 0"
 	if kind == "" {
 		return where, []any{owner}
 	}

@@ -55,7 +55,7 @@ func (o indexOrder) sqlUntil(d Dialect, w window, end task.Cursor) (string, []an
 	if end != (task.Cursor{}) {
 		to = min(to, last+1)
 	}
-	text := d.force(o.index) + " WHERE " + o.where + "((COL = ? AND id > ?) OR (COL > ? AND COL < ?)) AND COL < ?"
+	text := d.Force(o.index) + " WHERE " + o.where + "((COL = ? AND id > ?) OR (COL > ? AND COL < ?)) AND COL < ?"
 	args := []any{at, start.ID[:], at, to, to}
 	if end != (task.Cursor{}) {
 		text += " AND (COL < ? OR (COL = ? AND id <= ?))"
@@ -157,8 +157,8 @@ func (o indexOrder) endSQL(d Dialect, w window) (string, []any) {
 func (o indexOrder) selectSQL(d Dialect, w window, end task.Cursor, condition string, values []any, limit int) (string, []any) {
 	w.limit *= slack
 	text, args := o.sqlUntil(d, w, end)
-	return " FROM (SELECT id AS found FROM duetime_tasks" + text + ") AS page" + d.leftFirst() +
-		"duetime_tasks" + d.force("PRIMARY") + " ON id = found WHERE " + condition + " ORDER BY " + o.column + ", id" +
+	return " FROM (SELECT id AS found FROM duetime_tasks" + text + ") AS page" + d.LeftFirst() +
+		"duetime_tasks" + d.Force("PRIMARY") + " ON id = found WHERE " + condition + " ORDER BY " + o.column + ", id" +
 		" LIMIT " + strconv.Itoa(limit), append(args, values...) // a part of a UNION without a limit has no order
 }
 

@@ -70,7 +70,7 @@ func (s *Store) PendingTicks(ctx context.Context, q sqlx.QueryerContext, owner s
 // pendingTicksByKey is PendingTicks by the keys of ticks, of all kinds of the owner: a task may be of a kind that its recurrence had.
 func (s *Store) pendingTicksByKey(ctx context.Context, q sqlx.QueryerContext, owner string, recurrences []task.ID) (ids []task.ID, err error) {
 	const of = "owner = ? AND kind = ? AND dedup_key >= ? AND dedup_key < ?"
-	from := " FROM duetime_tasks" + s.dialect.force("duetime_tasks_dedup") + " WHERE "
+	from := " FROM duetime_tasks" + s.dialect.Force("duetime_tasks_dedup") + " WHERE "
 	for kind := ""; ; {
 		var next string
 		err := forEach(ctx, q, "SELECT kind"+from+"owner = ? AND kind > ? ORDER BY kind LIMIT 1", []any{owner, kind}, []any{&next}, func() {})
@@ -108,7 +108,7 @@ type RecurrenceFilter struct {
 
 // ListRecurrences reads the recurrences that the filter selects, by owner and name.
 func (s *Store) ListRecurrences(ctx context.Context, f RecurrenceFilter) ([]task.Recurrence, error) {
-	text, args := " FROM duetime_recurrences"+s.dialect.force("duetime_recurrences_name")+" WHERE (owner > ? OR owner = ? AND name > ?)",
+	text, args := " FROM duetime_recurrences"+s.dialect.Force("duetime_recurrences_name")+" WHERE (owner > ? OR owner = ? AND name > ?)",
 		[]any{f.AfterName[0], f.AfterName[0], f.AfterName[1]}
 	if f.Owner != "" {
 		text, args = text+" AND owner = ?", append(args, f.Owner)
@@ -131,7 +131,7 @@ func (s *Store) ListRecurrences(ctx context.Context, f RecurrenceFilter) ([]task
 // (due_at, id), after the cursor; a zero cursor means from the first row. Fewer than limit rows mean that this was the last page.
 func (s *Store) DueRecurrences(ctx context.Context, before time.Time, after task.Cursor, limit int) ([]task.Recurrence, error) {
 	at := msOrZero(after.At)
-	text := s.dialect.stateThen(recurrenceList) + " FROM duetime_recurrences" + s.dialect.force("duetime_recurrences_due") +
+	text := s.dialect.stateThen(recurrenceList) + " FROM duetime_recurrences" + s.dialect.Force("duetime_recurrences_due") +
 		" WHERE state = 0 AND ((due_at = ? AND id > ?) OR (due_at > ? AND due_at < ?)) AND due_at < ? ORDER BY due_at, id LIMIT ?"
 	args := []any{at, after.ID[:], at, before.UnixMilli(), before.UnixMilli(), limit}
 	found, err := queryRows(ctx, s.db, recurrenceColumns, text, args, writable{})
@@ -149,7 +149,7 @@ func (s *Store) GetRecurrences(ctx context.Context, q sqlx.QueryerContext, ids [
 // LeftBehind counts the active recurrences whose newest task should have been due for longer than this, and has ended for as
 // long, or has no row.
 func (s *Store) LeftBehind(ctx context.Context, longer time.Duration) (n int64, err error) {
-	text := "SELECT COUNT(*) FROM duetime_recurrences AS r" + s.dialect.force("duetime_recurrences_due") +
+	text := "SELECT COUNT(*) FROM duetime_recurrences AS r" + s.dialect.Force("duetime_recurrences_due") +
 		" LEFT JOIN duetime_tasks AS t ON t.id = r.newest WHERE r.state = 0 AND r.due_at < " + s.dialect.now() + " - ?" +
 		" AND (t.id IS NULL OR t.state <> 0 AND t.updated_at < " + s.dialect.now() + " - ?)"
 	if err := s.db.QueryRowxContext(ctx, text, longer.Milliseconds(), longer.Milliseconds()).Scan(&n); err != nil {
@@ -181,7 +181,7 @@ func (s *Store) lockNames(ctx context.Context, q sqlx.QueryerContext, owner stri
 		for _, name := range part {
 			args = append(args, name)
 		}
-		err := forEach(ctx, q, "SELECT id FROM duetime_recurrences"+s.dialect.force("duetime_recurrences_name")+
+		err := forEach(ctx, q, "SELECT id FROM duetime_recurrences"+s.dialect.Force("duetime_recurrences_name")+
 			" WHERE owner = ? AND name IN ("+marks(len(part))+")"+lock, args, []any{idBytes{new(task.ID)}}, func() {})
 		if err != nil {
 			return fmt.Errorf("lock %d names of recurrences of owner %s: %w", len(names), owner, err)
@@ -200,7 +200,7 @@ func (s *Store) LockFreeRecurrences(ctx context.Context, q sqlx.ExtContext, ids,
 func (s *Store) recurrencesByID(ctx context.Context, q sqlx.QueryerContext, ids []task.ID, lock, where string, args []any) ([]task.Recurrence, error) {
 	var all []task.Recurrence
 	for part := range slices.Chunk(sorted(ids), task.MaxPerCall) {
-		found, err := queryRows(ctx, q, recurrenceColumns, s.dialect.stateThen(recurrenceList)+" FROM duetime_recurrences"+s.dialect.force("PRIMARY")+
+		found, err := queryRows(ctx, q, recurrenceColumns, s.dialect.stateThen(recurrenceList)+" FROM duetime_recurrences"+s.dialect.Force("PRIMARY")+
 			" WHERE id IN ("+marks(len(part))+")"+where+" ORDER BY id"+lock, append(idArgs(part), args...), writable{})
 		if err != nil {
 			return nil, fmt.Errorf("read %d recurrences: %w", len(ids), err)
@@ -257,7 +257,7 @@ func (s *Store) saveRecurrences(ctx context.Context, q sqlx.ExtContext, before, 
 	for _, c := range columns {
 		set, args = assign(c, set, args, after)
 	}
-	r, err := q.ExecContext(ctx, "UPDATE duetime_recurrences"+s.dialect.force("PRIMARY")+" SET "+strings.Join(set, ", ")+
+	r, err := q.ExecContext(ctx, "UPDATE duetime_recurrences"+s.dialect.Force("PRIMARY")+" SET "+strings.Join(set, ", ")+
 		" WHERE id IN ("+marks(len(ids))+") AND updated_at = CASE id"+strings.Repeat(" WHEN ? THEN ?", len(ids))+" END",
 		slices.Concat(args, ids, versions)...)
 	var got int64
@@ -275,7 +275,7 @@ func (s *Store) saveRecurrences(ctx context.Context, q sqlx.ExtContext, before, 
 
 // StopOver marks an owner's recurrences that are over as stopped, so that they are purged.
 func (s *Store) StopOver(ctx context.Context, q sqlx.ExtContext, owner string, now time.Time) error {
-	if _, err := q.ExecContext(ctx, "UPDATE duetime_recurrences"+s.dialect.force("duetime_recurrences_name")+
+	if _, err := q.ExecContext(ctx, "UPDATE duetime_recurrences"+s.dialect.Force("duetime_recurrences_name")+
 		" SET state = ?, updated_at = CASE WHEN updated_at < ? THEN ? ELSE updated_at + 1 END WHERE owner = ? AND state = ?",
 		task.RecurrenceStopped, now.UnixMilli(), now.UnixMilli(), owner, task.RecurrenceOver); err != nil {
 		return fmt.Errorf("stop recurrences of owner %s that are over: %w", owner, err)

@@ -103,9 +103,9 @@ func (s *Store) existingIDs(ctx context.Context, q sqlx.ExtContext, tasks []task
 				keys, args = keys+1, append(args, t.Owner, t.Kind, t.DedupKey)
 			}
 		}
-		text := "SELECT id FROM duetime_tasks" + s.dialect.force("PRIMARY") + " WHERE id IN (" + marks(len(part)) + ")"
+		text := "SELECT id FROM duetime_tasks" + s.dialect.Force("PRIMARY") + " WHERE id IN (" + marks(len(part)) + ")"
 		if keys > 0 {
-			text = "SELECT id FROM duetime_tasks" + s.dialect.force("duetime_tasks_dedup") + " WHERE " +
+			text = "SELECT id FROM duetime_tasks" + s.dialect.Force("duetime_tasks_dedup") + " WHERE " +
 				strings.Repeat(" OR (owner = ? AND kind = ? AND dedup_key = ?)", keys)[len(" OR "):] + " UNION " + text
 		}
 		err := forEach(ctx, q, text, append(args, idArgs(task.IDs(part))...), []any{idBytes{&id}}, func() { ids = append(ids, id) })

@@ -134,7 +134,7 @@ func (s *Store) Rehome(ctx context.Context, l task.Layout, ids []task.ID) (rehom
 	}
 	defer func() { _ = tx.Rollback() }() // does nothing after the commit
 	for part := range slices.Chunk(sorted(ids), task.MaxPerCall) {
-		rows, err := s.read(ctx, tx, entry.scanner(), "SELECT "+entry.list+" FROM duetime_tasks"+s.dialect.force("PRIMARY")+
+		rows, err := s.read(ctx, tx, entry.scanner(), "SELECT "+entry.list+" FROM duetime_tasks"+s.dialect.Force("PRIMARY")+
 			" WHERE id IN ("+marks(len(part))+") ORDER BY id"+s.dialect.skipLocked(), idArgs(part))
 		if err != nil {
 			return nil, fmt.Errorf("lock %d rows to rehome: %w", len(part), err)
@@ -164,7 +164,7 @@ func (s *Store) Rehome(ctx context.Context, l task.Layout, ids []task.ID) (rehom
 // saveShards writes the rows' shards, which are their owners' places, and nothing else.
 func (s *Store) saveShards(ctx context.Context, q sqlx.ExtContext, l task.Layout, rows []task.Task) error {
 	if place := s.dialect.place(); place != "" && len(rows) > 0 {
-		_, err := q.ExecContext(ctx, "UPDATE duetime_tasks"+s.dialect.force("PRIMARY")+" SET shard = "+place+" WHERE id IN ("+marks(len(rows))+")",
+		_, err := q.ExecContext(ctx, "UPDATE duetime_tasks"+s.dialect.Force("PRIMARY")+" SET shard = "+place+" WHERE id IN ("+marks(len(rows))+")",
 			append([]any{l.Shards}, idArgs(task.IDs(rows))...)...)
 		return err
 	}
@@ -173,7 +173,7 @@ func (s *Store) saveShards(ctx context.Context, q sqlx.ExtContext, l task.Layout
 		for i := range part {
 			args = append(args, part[i].ID[:], part[i].Shard)
 		}
-		_, err := q.ExecContext(ctx, "UPDATE duetime_tasks"+s.dialect.force("PRIMARY")+" SET shard = CASE id"+
+		_, err := q.ExecContext(ctx, "UPDATE duetime_tasks"+s.dialect.Force("PRIMARY")+" SET shard = CASE id"+
 			strings.Repeat(" WHEN ? THEN ?", len(part))+" END WHERE id IN ("+marks(len(part))+")", append(args, idArgs(task.IDs(part))...)...)
 		if err != nil {
 			return err

@@ -81,7 +81,7 @@ func (o indexOrder) countSQL(d Dialect, spans []span, of []int, limit int) (stri
 	for k, i := range of {
 		texts[k] = fmt.Sprintf("SELECT %d AS span, COUNT(*) AS entries, COALESCE(MAX(%[2]s), 0) AS last_at"+
 			" FROM (SELECT %[2]s FROM duetime_tasks%s WHERE %s%[2]s >= ? AND %[2]s < ? ORDER BY %[2]s LIMIT %[5]d) AS s%[1]d",
-			i, o.column, d.force(o.index), o.where, limit)
+			i, o.column, d.Force(o.index), o.where, limit)
 		args = append(args, spans[i].from, spans[i].to)
 	}
 	return strings.Join(texts, " UNION ALL "), args
@@ -137,7 +137,7 @@ func (o indexOrder) sampleSQL(d Dialect, spans []span, counts []counted, rows []
 		}
 		texts = append(texts, d.limited(fmt.Sprintf(
 			"SELECT %d AS span, %s FROM duetime_tasks%s WHERE %s%[5]s >= ? AND %[5]s <= ?%s LIMIT %d",
-			i, list, d.force(o.index), o.where, o.column, chosen, 2*rows[i])))
+			i, list, d.Force(o.index), o.where, o.column, chosen, 2*rows[i])))
 		args = append(args, spans[i].from, c.last)
 	}
 	return strings.Join(texts, " UNION ALL "), args

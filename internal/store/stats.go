@@ -35,7 +35,7 @@ func (s *Store) Stats(ctx context.Context, window time.Duration) (Stats, error) 
 	defer done()
 	rows, args := " FROM duetime_tasks WHERE 1 = 1", []any(nil)
 	if window > 0 {
-		rows = " FROM duetime_tasks" + s.dialect.force("duetime_tasks_updated") + " WHERE updated_at >= " + s.dialect.now() + " - ?"
+		rows = " FROM duetime_tasks" + s.dialect.Force("duetime_tasks_updated") + " WHERE updated_at >= " + s.dialect.now() + " - ?"
 		args = []any{window.Milliseconds()}
 	}
 	if st.Kinds, err = counts[string](ctx, db, "SELECT kind, COUNT(*)"+rows+" GROUP BY kind", args...); err != nil {

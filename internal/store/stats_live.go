@@ -58,7 +58,7 @@ func (s *Store) liveStates(ctx context.Context, l *Live, _ time.Duration) (err e
 
 func (s *Store) liveRates(ctx context.Context, l *Live, window time.Duration) error {
 	from := l.Now.Add(-window).UnixMilli()
-	changed := " FROM duetime_tasks" + s.dialect.force("duetime_tasks_updated") + " WHERE updated_at >= ?"
+	changed := " FROM duetime_tasks" + s.dialect.Force("duetime_tasks_updated") + " WHERE updated_at >= ?"
 	err := s.db.QueryRowxContext(ctx, "SELECT COUNT(*)"+changed+" AND created_at >= ?", from, from).Scan(&l.Scheduled)
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ func (s *Store) liveDue(ctx context.Context, l *Live, _ time.Duration) error {
 	var queue string
 	var tasks, oldest int64
 	l.Due = map[string]DueTasks{}
-	return forEach(ctx, s.db, "SELECT queue, COUNT(*), MIN(run_at) FROM duetime_tasks"+s.dialect.force("duetime_tasks_due")+
+	return forEach(ctx, s.db, "SELECT queue, COUNT(*), MIN(run_at) FROM duetime_tasks"+s.dialect.Force("duetime_tasks_due")+
 		" WHERE state = 0 AND run_at <= ? GROUP BY queue", []any{l.Now.UnixMilli()},
 		[]any{&queue, &tasks, &oldest}, func() { l.Due[queue] = DueTasks{tasks, fromMs(oldest)} })
 }

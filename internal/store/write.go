@@ -83,7 +83,7 @@ func (s *Store) write(ctx context.Context, q sqlx.ExtContext, from task.State, c
 
 func (s *Store) update(ctx context.Context, q sqlx.ExtContext, from task.State, set string, args []any, where string, want int) error {
 	r, err := q.ExecContext(ctx, fmt.Sprintf("UPDATE duetime_tasks%s SET %s WHERE state = %d AND %s",
-		s.dialect.force("PRIMARY"), set, from, where), args...)
+		s.dialect.Force("PRIMARY"), set, from, where), args...)
 	if err != nil {
 		return err
 	}
