@@ -73,14 +73,6 @@ func (d Dialect) LeftFirst() string {
 	return " STRAIGHT_JOIN "
 }
 
-// limited makes a SELECT with a limit a part of a UNION. MySQL would write a part that selects from it into a temporary table.
-func (d Dialect) limited(text string) string {
-	if d == SQLite {
-		return "SELECT * FROM (" + text + ")"
-	}
-	return "(" + text + ")"
-}
-
 // place is the expression for the place of a row's owner among so many shards; empty where SQL can't compute it.
 func (d Dialect) place() string {
 	if d == SQLite {

@@ -1,4 +1,5 @@
-// Package store owns all SQL of the pipeline, on MySQL 8, MariaDB from 10.6, and SQLite.
+// Package store owns the SQL of the pipeline, on MySQL 8, MariaDB from 10.6, and SQLite. Package pkg/console/internal/views has the
+// statements that read for the console's views alone.
 //
 // What it promises:
 //   - Every time is the database's, in Unix milliseconds; this process's clock is never used.
@@ -25,14 +26,12 @@
 //     their own), get.go, lock.go, write.go (transitions).
 //     Ranges: pages.go (what sweeps read), floor.go (where these reads begin), walk.go, operation_walk.go, owner.go (one
 //     owner's rows), list.go (what operators filter), purge.go.
-//     Figures: counts.go, stats.go, stats_live.go (what duetime top shows), audit.go (rows that are wrong). Bounded reads for
-//     views: spans.go (counts and samples by time), ahead.go, lag_sample.go, dead.go.
+//     Figures: counts.go, stats.go, stats_live.go (what duetime top shows), audit.go (rows that are wrong).
 //   - duetime_epochs (00001): the newest term of an election. A process takes the next one when it begins to lead. epochs.go
 //   - duetime_layout (00001): the namespace and the shards; one row. Migrate makes it, operators and the daemon change it.
 //     layout.go, horizon.go, and shardchange.go, which also moves rows to other shards.
 //   - duetime_requests (00002): what an operator asks of the processes. requests.go
-//   - duetime_history (00002): a line for people, by whoever changed the task, or by an operator. history.go, acts.go (of
-//     operators).
+//   - duetime_history (00002): a line for people, by whoever changed the task, or by an operator. history.go
 //   - duetime_handovers (00004): a partition of a queue, by the worker that has it or had it last. handover.go
 //   - duetime_recurrences (00008): a recurrence. Services define it; who ends its newest task advances it. recurrences.go,
 //     recurrence_columns.go

@@ -129,60 +129,6 @@ type Statement struct {
 	Args []any
 }
 
-// CountSpansSQL is the statement that counts spans by the index of run times, or by that of changes.
-func CountSpansSQL(d Dialect, pending bool, from time.Time, step time.Duration, steps int) Statement {
-	spans, of := spansOf(from, step, steps), make([]int, steps)
-	for i := range of {
-		of[i] = i
-	}
-	text, args := orderOf(pending).countSQL(d, spans, of, 100)
-	return Statement{text, args}
-}
-
-// SampleSpansSQL is the statement that reads ten of 100 counted entries of each span.
-func SampleSpansSQL(d Dialect, pending bool, list string, from time.Time, step time.Duration, steps int) Statement {
-	spans, counts, rows := spansOf(from, step, steps), make([]counted, steps), make([]int64, steps)
-	for i := range counts {
-		counts[i], rows[i] = counted{entries: 100, last: spans[i].to - 1}, 10
-	}
-	text, args := orderOf(pending).sampleSQL(d, spans, counts, rows, list)
-	return Statement{text, args}
-}
-
-func orderOf(pending bool) indexOrder {
-	if pending {
-		return byRunAt
-	}
-	return byChange
-}
-
-// LagColumns are the columns of a sample of LagSample.
-const LagColumns = lagColumns
-
-// DeadSQL is the statement of Dead.
-func DeadSQL(d Dialect) Statement { return Statement{deadSQL(d), []any{100}} }
-
-// ActsSQL is the statement of Acts.
-func ActsSQL(d Dialect, q ActQuery) Statement {
-	text, args := actsSQL(d, q)
-	return Statement{text, args}
-}
-
-// OperatorSQL is a statement of Operators.
-func OperatorSQL(d Dialect) Statement { return Statement{operatorSQL(d), []any{"ann@host"}} }
-
-// Fastest is the rate of ends that stand for some tasks.
-func Fastest(ends []int64, tasks int64) float64 { return fastest(ends, tasks) }
-
-// SampleRows is how many rows are read of spans with so many counted entries, which stand for so many rows.
-func SampleRows(entries []int64, whole []float64, budget int64) []int64 {
-	counts := make([]counted, len(entries))
-	for i, n := range entries {
-		counts[i].entries = n
-	}
-	return sampleRows(counts, func(i int) float64 { return whole[i] }, budget)
-}
-
 // CheckProduct refuses servers by the variables version and version_comment.
 var CheckProduct = checkProduct
 

@@ -34,11 +34,6 @@ func TestOperateConformance(t *testing.T) {
 		"stuck":                    stuck,
 		"list behind a cursor":     listBehind,
 		"live figures":             live,
-		"ahead":                    ahead,
-		"sample of lag":            lagSample,
-		"newest dead tasks":        newestDead,
-		"acts":                     acts,
-		"acts of many operators":   manyOperators,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

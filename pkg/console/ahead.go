@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/pkg/console/internal/views"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -57,7 +57,7 @@ func (c *Console) Ahead(ctx context.Context, q AheadQuery) (Ahead, error) {
 	if q, err = q.complete(now); err != nil {
 		return Ahead{}, err
 	}
-	read, err := c.store.Ahead(ctx, store.AheadQuery{
+	read, err := c.views.Ahead(ctx, views.AheadQuery{
 		From: q.From, Step: q.Step, Steps: q.Steps, By: q.By, Overdue: now.Add(-c.cfg.Grace),
 	})
 	if err != nil {
@@ -70,7 +70,7 @@ func (c *Console) Ahead(ctx context.Context, q AheadQuery) (Ahead, error) {
 	for i, s := range read.Steps {
 		a.Steps[i] = AheadStep{AtMs: a.FromMs + int64(i)*a.StepMs, Tasks: s.Tasks, Groups: s.Groups}
 	}
-	a.Rate, err = c.pace.measure(ctx, c.store, now)
+	a.Rate, err = c.pace.measure(ctx, c.views, now)
 	return a, err
 }
 

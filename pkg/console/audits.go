@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/pkg/console/internal/views"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -50,7 +50,7 @@ type AuditPage struct {
 // lines at most. A place in the list that is none is a *task.FieldError.
 func (c *Console) Audit(ctx context.Context, q AuditQuery) (page AuditPage, err error) {
 	page.Lines = []AuditLine{}
-	rows := store.ActQuery{Actors: []string{q.Actor}, From: q.From, To: q.To}
+	rows := views.ActQuery{Actors: []string{q.Actor}, From: q.From, To: q.To}
 	limit, err := checkLimit(cmp.Or(q.Limit, DefaultPage), MaxAudit)
 	if err != nil {
 		return page, err
@@ -59,7 +59,7 @@ func (c *Console) Audit(ctx context.Context, q AuditQuery) (page AuditPage, err 
 		return page, err
 	}
 	if q.Actor == "" {
-		if rows.Actors, page.Cut, err = c.store.Operators(ctx); err != nil {
+		if rows.Actors, page.Cut, err = c.views.Operators(ctx); err != nil {
 			return page, err
 		}
 	}
@@ -67,7 +67,7 @@ func (c *Console) Audit(ctx context.Context, q AuditQuery) (page AuditPage, err 
 		rows.Limit = auditRead
 	}
 	for read := 0; read < auditScan; read += rows.Limit {
-		acts, err := c.store.Acts(ctx, rows)
+		acts, err := c.views.Acts(ctx, rows)
 		if err != nil {
 			return page, err
 		}
@@ -76,7 +76,7 @@ func (c *Console) Audit(ctx context.Context, q AuditQuery) (page AuditPage, err 
 				page.Next = formatActCursor(rows.After)
 				return page, nil
 			}
-			rows.After = store.ActCursor{At: act.At, Seq: act.Seq}
+			rows.After = views.ActCursor{At: act.At, Seq: act.Seq}
 			if q.Event == "" || act.Name == q.Event {
 				page.Lines = append(page.Lines, auditLine(act))
 			}
@@ -89,7 +89,7 @@ func (c *Console) Audit(ctx context.Context, q AuditQuery) (page AuditPage, err 
 	return page, nil
 }
 
-func auditLine(a store.Act) AuditLine {
+func auditLine(a views.Act) AuditLine {
 	line := AuditLine{AtMs: a.At.UnixMilli(), Event: a.Name, Actor: a.Actor, Detail: a.Detail}
 	if !a.Task.IsZero() {
 		line.Task = &a.Task
@@ -98,19 +98,19 @@ func auditLine(a store.Act) AuditLine {
 }
 
 // A cursor of the list of acts is the moment in Unix ms, and the number of the line.
-func formatActCursor(p store.ActCursor) string {
+func formatActCursor(p views.ActCursor) string {
 	return strconv.FormatInt(p.At.UnixMilli(), 10) + cursorMark + strconv.FormatInt(p.Seq, 10)
 }
 
-func parseActCursor(text string) (store.ActCursor, error) {
+func parseActCursor(text string) (views.ActCursor, error) {
 	if text == "" {
-		return store.ActCursor{}, nil
+		return views.ActCursor{}, nil
 	}
 	at, seq, _ := strings.Cut(text, cursorMark)
 	ms, err := strconv.ParseInt(at, 10, 64)
 	number, wrong := strconv.ParseInt(seq, 10, 64)
 	if err != nil || wrong != nil {
-		return store.ActCursor{}, errPlace
+		return views.ActCursor{}, errPlace
 	}
-	return store.ActCursor{At: time.UnixMilli(ms), Seq: number}, nil
+	return views.ActCursor{At: time.UnixMilli(ms), Seq: number}, nil
 }

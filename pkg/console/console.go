@@ -24,6 +24,7 @@ import (
 
 	"github.com/duetime/duetime/internal/index"
 	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/pkg/console/internal/views"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -52,6 +53,7 @@ func serviceActor() string {
 type Console struct {
 	cfg    Config
 	store  *store.Store
+	views  views.Views
 	index  *index.Index
 	client *schedule.Client
 	pace   *pace
@@ -60,7 +62,7 @@ type Console struct {
 // New makes a console on open servers. It is for our own wiring; services get theirs from Client.Console.
 func New(cfg Config, st *store.Store, x *index.Index, client *schedule.Client) *Console {
 	cfg.Actor = cmp.Or(cfg.Actor, serviceActor())
-	return &Console{cfg: cfg, store: st, index: x, client: client, pace: &pace{}}
+	return &Console{cfg: cfg, store: st, views: views.Views{Store: st}, index: x, client: client, pace: &pace{}}
 }
 
 // As returns a console whose changes bear another actor in the history: an operator who is signed in to a page of the

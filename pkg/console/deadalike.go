@@ -6,13 +6,13 @@ import (
 	"context"
 	"time"
 
+	"github.com/duetime/duetime/pkg/console/internal/views"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 const (
 	deadScanned = 30_000 // dead tasks, in search of those of a kind with an error
 	deadAtOnce  = 5000   // that DeadAlike returns: one change of them takes some seconds
-	errorRead   = 200    // characters of an error by which it is told from others, as DeadGroups has it
 )
 
 // DeadChoice chooses dead tasks of a kind.
@@ -72,7 +72,7 @@ func isPast(t Task, last task.Cursor) bool {
 func beginning(text string) string {
 	n := 0
 	for i := range text {
-		if n == errorRead {
+		if n == views.MaxError {
 			return text[:i]
 		}
 		n++

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/pkg/console/internal/views"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -39,18 +39,18 @@ func (c *Console) DeadGroups(ctx context.Context, q DeadQuery) (groups []DeadGro
 	if err != nil {
 		return nil, false, err
 	}
-	dead, err := c.store.Dead(ctx, deadScan+1)
+	dead, err := c.views.Dead(ctx, deadScan+1)
 	if err != nil {
 		return nil, false, err
 	}
 	cut = len(dead) > deadScan
-	dead = slices.DeleteFunc(dead[:min(len(dead), deadScan)], func(d store.DeadTask) bool { return d.Died.Before(q.Since) })
+	dead = slices.DeleteFunc(dead[:min(len(dead), deadScan)], func(d views.DeadTask) bool { return d.Died.Before(q.Since) })
 	groups = deadGroups(dead)
 	cut = cut || len(groups) > limit
 	return groups[:min(len(groups), limit)], cut, nil
 }
 
-func deadGroups(dead []store.DeadTask) []DeadGroup {
+func deadGroups(dead []views.DeadTask) []DeadGroup {
 	type key struct{ kind, text string }
 	found, texts := map[key]*DeadGroup{}, map[string]string{}
 	for _, d := range dead {

@@ -8,9 +8,9 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
+	"github.com/duetime/duetime/pkg/console/internal/views"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -88,7 +88,7 @@ func TestDeadGroupsAreSorted(t *testing.T) {
 	a, b := task.NewID(), task.NewID()
 	diff(t, "groups", []DeadGroup{
 		{"meal", "x", 1, at.UnixMilli() + 1, at.UnixMilli() + 1, b}, {"mail", "x", 1, at.UnixMilli(), at.UnixMilli(), a},
-	}, deadGroups([]store.DeadTask{
+	}, deadGroups([]views.DeadTask{
 		{ID: a, Kind: "mail", Error: "x", Died: at}, {ID: b, Kind: "meal", Error: "x", Died: at.Add(time.Millisecond)},
 	}))
 }

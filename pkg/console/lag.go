@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/pkg/console/internal/views"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -68,7 +68,7 @@ func (c *Console) LagOver(ctx context.Context, q LagQuery) (LagOver, error) {
 	}
 	from := now.Add(-q.Span).Truncate(q.Step)
 	steps := int(now.Sub(from)/q.Step) + 1
-	done, err := c.store.LagSample(ctx, store.LagQuery{
+	done, err := c.views.LagSample(ctx, views.LagQuery{
 		From: from, Step: q.Step, Steps: steps, Now: now, Kind: q.Kind, Queue: q.Queue,
 	})
 	if err != nil {
@@ -78,9 +78,9 @@ func (c *Console) LagOver(ctx context.Context, q LagQuery) (LagOver, error) {
 }
 
 // lagOver makes the figures of a sample.
-func lagOver(from time.Time, step time.Duration, steps int, done []store.DoneTask) LagOver {
-	slices.SortFunc(done, func(a, b store.DoneTask) int { return cmp.Compare(a.Lag, b.Lag) })
-	of := make([][]store.DoneTask, steps)
+func lagOver(from time.Time, step time.Duration, steps int, done []views.DoneTask) LagOver {
+	slices.SortFunc(done, func(a, b views.DoneTask) int { return cmp.Compare(a.Lag, b.Lag) })
+	of := make([][]views.DoneTask, steps)
 	late := 0.0
 	for _, d := range done {
 		of[d.Step] = append(of[d.Step], d)
@@ -100,7 +100,7 @@ func lagOver(from time.Time, step time.Duration, steps int, done []store.DoneTas
 }
 
 // lagStep makes the figures of tasks that are sorted by lag.
-func lagStep(at int64, done []store.DoneTask) LagStep {
+func lagStep(at int64, done []views.DoneTask) LagStep {
 	s := LagStep{AtMs: at}
 	whole := 0.0
 	for _, d := range done {
@@ -117,7 +117,7 @@ func lagStep(at int64, done []store.DoneTask) LagStep {
 }
 
 // percentile returns the lag of the task with which the weights of sorted tasks reach a rank.
-func percentile(sorted []store.DoneTask, rank float64) float64 {
+func percentile(sorted []views.DoneTask, rank float64) float64 {
 	const rounding = 1e-9 // weights are sums of fractions
 	for _, d := range sorted {
 		if rank -= d.Weight; rank <= rounding {
@@ -128,7 +128,7 @@ func percentile(sorted []store.DoneTask, rank float64) float64 {
 }
 
 // buckets counts sorted tasks up to 1, 2, 5, 10, 20, 50 ms and so on, as far as their lag goes.
-func buckets(sorted []store.DoneTask) []LagBucket {
+func buckets(sorted []views.DoneTask) []LagBucket {
 	all := []LagBucket{}
 	for decade := 1.0; len(sorted) > 0; decade *= 10 {
 		for _, mantissa := range []float64{1, 2, 5} {

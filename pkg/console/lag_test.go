@@ -8,24 +8,24 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
+	"github.com/duetime/duetime/pkg/console/internal/views"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 // Percentiles count by nearest rank, and each task of a sample as many times as it stands for others.
 func TestLagOfASample(t *testing.T) {
 	t.Parallel()
-	var done []store.DoneTask
+	var done []views.DoneTask
 	for i := range 200 {
-		done = append(done, store.DoneTask{Weight: 1, Lag: time.Duration(200-i) * time.Millisecond})
+		done = append(done, views.DoneTask{Weight: 1, Lag: time.Duration(200-i) * time.Millisecond})
 	}
 	done = append(done,
-		store.DoneTask{Step: 2, Weight: 98.5, Lag: 2 * time.Millisecond},
-		store.DoneTask{Step: 2, Weight: 1, Lag: -time.Millisecond, Early: true},
-		store.DoneTask{Step: 2, Weight: 1.5, Lag: 1500 * time.Millisecond},
-		store.DoneTask{Step: 2, Weight: 99, Lag: time.Second},
+		views.DoneTask{Step: 2, Weight: 98.5, Lag: 2 * time.Millisecond},
+		views.DoneTask{Step: 2, Weight: 1, Lag: -time.Millisecond, Early: true},
+		views.DoneTask{Step: 2, Weight: 1.5, Lag: 1500 * time.Millisecond},
+		views.DoneTask{Step: 2, Weight: 99, Lag: time.Second},
 	)
 	from := time.UnixMilli(1_800_000_000_000)
 	at := func(minutes int64) int64 { return from.UnixMilli() + minutes*60_000 }

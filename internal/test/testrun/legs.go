@@ -18,7 +18,9 @@ import (
 var raced = []string{"-race", "-gcflags=modernc.org/...=-race=false -d=checkptr=0"}
 
 // sqlPackages are those that speak SQL, or judge implementations that do: what differs between servers shows in them.
-var sqlPackages = []string{"./internal/store", "./internal/test/protocoltest", "./internal/test/contract"}
+var sqlPackages = []string{
+	"./internal/store", "./pkg/console/internal/views", "./internal/test/protocoltest", "./internal/test/contract",
+}
 
 // processes are packages whose subject runs in processes of its own, which are built as a release is: the detector would see the
 // test alone.

@@ -1,4 +1,4 @@
-package store
+package views
 
 import (
 	"cmp"
@@ -42,15 +42,15 @@ const (
 
 // LagSample reads tasks that were done in the steps: all of them if they are few. Else each step is divided, and the rate of
 // changes in each part, as far as it was counted, says for how many tasks one of them stands.
-func (s *Store) LagSample(ctx context.Context, q LagQuery) ([]DoneTask, error) {
+func (v Views) LagSample(ctx context.Context, q LagQuery) ([]DoneTask, error) {
 	if q.Steps < 1 || q.Steps > maxLagSteps {
 		return nil, fmt.Errorf("lag in %d steps can't be read", q.Steps)
 	}
-	changed, err := s.countChanges(ctx, q)
+	changed, err := v.countChanges(ctx, q)
 	if err != nil {
 		return nil, fmt.Errorf("read lag: %w", err)
 	}
-	done, err := s.readDone(ctx, changed, q)
+	done, err := v.readDone(ctx, changed, q)
 	if err != nil {
 		return nil, fmt.Errorf("read lag: %w", err)
 	}
@@ -84,14 +84,14 @@ func (c *changedSpans) changes(i int, now time.Time) float64 {
 // countChanges counts the changes of rows. Parts of what it may read are for the spans with most changes, if they could not be
 // counted in full: they are divided once more, and so are their parts. Else many changes in a short time would seem to go on
 // for the whole span.
-func (s *Store) countChanges(ctx context.Context, q LagQuery) (*changedSpans, error) {
+func (v Views) countChanges(ctx context.Context, q LagQuery) (*changedSpans, error) {
 	budget := cmp.Or(q.Entries, lagBudget) / (1 + refinements)
 	all := &changedSpans{}
 	for step, of := range spansOf(q.From, q.Step, q.Steps) {
 		all.add(step, of, int64(max(1, min(maxStepParts, dividedSteps/q.Steps))))
 	}
 	var err error
-	if all.counts, err = s.countSpans(ctx, byChange, all.spans, budget); err != nil {
+	if all.counts, err = v.countSpans(ctx, byChange, all.spans, budget); err != nil {
 		return nil, err
 	}
 	for range refinements {
@@ -100,7 +100,7 @@ func (s *Store) countChanges(ctx context.Context, q LagQuery) (*changedSpans, er
 			finer.add(all.steps[i], all.spans[i], refinedParts)
 			all.counts[i] = counted{} // its parts have its rows
 		}
-		if finer.counts, err = s.countSpans(ctx, byChange, finer.spans, budget); err != nil {
+		if finer.counts, err = v.countSpans(ctx, byChange, finer.spans, budget); err != nil {
 			return nil, err
 		}
 		all.spans, all.steps = append(all.spans, finer.spans...), append(all.steps, finer.steps...)
@@ -139,42 +139,44 @@ func (c *changedSpans) sampleRows(q LagQuery) []int64 {
 	return rows
 }
 
-// lagRow is a row of a sample while it is scanned.
+// lagRow is a row of a sample.
 type lagRow struct {
-	span                int
-	state               task.State
-	kind, queue         string
-	due, made, finished int64
+	Span             int
+	State            task.State
+	Kind, Queue      string
+	Due, Made, Ended int64
 }
 
-const lagColumns = "state, kind, queue, due_at, created_at, COALESCE(finished_at, 0) AS ended_at"
+const lagColumns = "state, kind, queue, due_at AS due, created_at AS made, COALESCE(finished_at, 0) AS ended"
 
 // readDone reads the sample of each span, and keeps the rows that the query asks for. All rows of a sample stand for the span's
 // changes together, whether or not they are kept.
-func (s *Store) readDone(ctx context.Context, c *changedSpans, q LagQuery) ([]DoneTask, error) {
+func (v Views) readDone(ctx context.Context, c *changedSpans, q LagQuery) ([]DoneTask, error) {
 	rows := c.sampleRows(q)
-	text, args := byChange.sampleSQL(s.dialect, c.spans, c.counts, rows, lagColumns)
+	text, args := byChange.sampleSQL(v.Store.Dialect(), c.spans, c.counts, rows, lagColumns)
 	if text == "" {
 		return nil, nil
 	}
-	var r lagRow
+	var sample []lagRow
+	if err := v.Store.DB().SelectContext(ctx, &sample, text, args...); err != nil {
+		return nil, err
+	}
+	read := make([]int, len(c.spans))
+	for _, r := range sample {
+		read[r.Span]++
+	}
 	var done []DoneTask
-	read, of := make([]int, len(c.spans)), []int(nil)
-	err := forEach(ctx, s.db, text, args, []any{&r.span, &r.state, &r.kind, &r.queue, &r.due, &r.made, &r.finished}, func() {
-		read[r.span]++
-		if r.state == task.Done && r.finished > 0 && q.wants(r) {
-			of = append(of, r.span)
+	for _, r := range sample {
+		if r.State == task.Done && r.Ended > 0 && q.wants(r) {
 			done = append(done, DoneTask{
-				Step: c.steps[r.span], Lag: time.Duration(r.finished-max(r.due, r.made)) * time.Millisecond, Early: r.finished < r.due,
+				Step: c.steps[r.Span], Weight: c.changes(r.Span, q.Now) / float64(read[r.Span]),
+				Lag: time.Duration(r.Ended-max(r.Due, r.Made)) * time.Millisecond, Early: r.Ended < r.Due,
 			})
 		}
-	})
-	for k, i := range of {
-		done[k].Weight = c.changes(i, q.Now) / float64(read[i])
 	}
-	return done, err
+	return done, nil
 }
 
 func (q LagQuery) wants(r lagRow) bool {
-	return (q.Kind == "" || r.kind == q.Kind) && (q.Queue == "" || r.queue == q.Queue)
+	return (q.Kind == "" || r.Kind == q.Kind) && (q.Queue == "" || r.Queue == q.Queue)
 }

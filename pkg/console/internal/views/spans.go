@@ -1,4 +1,4 @@
-package store
+package views
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/duetime/duetime/internal/store"
 )
 
 // A view has to answer however many rows there are. So its figures come from bounded reads: of each span of time, entries of an
@@ -17,8 +19,17 @@ const (
 	maxSpans     = 240     // in one statement, which opens the table for each: MySQL keeps some thousand open tables
 )
 
-// doneByRunAt is the index of run times, of done rows.
-var doneByRunAt = indexOrder{index: "duetime_tasks_due", column: "run_at", where: "state = 1 AND "}
+// indexOrder is an index whose entries are counted.
+type indexOrder struct {
+	index, column string
+	where         string // a further condition, with its AND
+}
+
+var (
+	byChange    = indexOrder{index: "duetime_tasks_updated", column: "updated_at"}
+	byRunAt     = indexOrder{index: "duetime_tasks_due", column: "run_at", where: "state = 0 AND "} // of pending rows
+	doneByRunAt = indexOrder{index: "duetime_tasks_due", column: "run_at", where: "state = 1 AND "}
+)
 
 // span is a range of an index: moments in [from, to), in Unix milliseconds.
 type span struct{ from, to int64 }
@@ -42,7 +53,7 @@ type counted struct {
 // countSpans counts the entries of each span, at most budget entries altogether. First all spans may use equal parts of the
 // budget. Then those that have more entries are counted anew, with equal parts of what is left, while this at least doubles
 // their part: so a minute of many tasks among others of few is counted in full.
-func (s *Store) countSpans(ctx context.Context, order indexOrder, spans []span, budget int) ([]counted, error) {
+func (v Views) countSpans(ctx context.Context, order indexOrder, spans []span, budget int) ([]counted, error) {
 	counts := make([]counted, len(spans))
 	open := make([]int, len(spans))
 	for i := range open {
@@ -51,20 +62,22 @@ func (s *Store) countSpans(ctx context.Context, order indexOrder, spans []span, 
 	limit := 0
 	for len(open) > 0 && budget/len(open) >= max(1, 2*limit) {
 		limit = budget / len(open)
-		var i int
-		var c counted
+		var rows []struct {
+			Span            int
+			Entries, LastAt int64
+		}
 		var longer []int
-		text, args := order.countSQL(s.dialect, spans, open, limit)
-		err := forEach(ctx, s.db, text, args, []any{&i, &c.entries, &c.last}, func() {
-			c.cut = c.entries == int64(limit)
-			counts[i] = c
+		text, args := order.countSQL(v.Store.Dialect(), spans, open, limit)
+		if err := v.Store.DB().SelectContext(ctx, &rows, text, args...); err != nil {
+			return nil, fmt.Errorf("count %d spans of %s: %w", len(open), order.column, err)
+		}
+		for _, r := range rows {
+			c := counted{r.Entries, r.LastAt, r.Entries == int64(limit)}
+			counts[r.Span] = c
 			budget -= int(c.entries)
 			if c.cut {
-				longer = append(longer, i)
+				longer = append(longer, r.Span)
 			}
-		})
-		if err != nil {
-			return nil, fmt.Errorf("count %d spans of %s: %w", len(open), order.column, err)
 		}
 		open = longer
 	}
@@ -75,11 +88,11 @@ func (s *Store) countSpans(ctx context.Context, order indexOrder, spans []span, 
 }
 
 // countSQL counts the entries of some spans, each up to the limit. The server reads only the index, in its order.
-func (o indexOrder) countSQL(d Dialect, spans []span, of []int, limit int) (string, []any) {
+func (o indexOrder) countSQL(d store.Dialect, spans []span, of []int, limit int) (string, []any) {
 	texts := make([]string, len(of))
 	args := make([]any, 0, 2*len(of))
 	for k, i := range of {
-		texts[k] = fmt.Sprintf("SELECT %d AS span, COUNT(*) AS entries, COALESCE(MAX(%[2]s), 0) AS last_at"+
+		texts[k] = fmt.Sprintf("SELECT %d AS span, COUNT(*) AS entries, COALESCE(MAX(%[2]s), 0) AS lastat"+
 			" FROM (SELECT %[2]s FROM duetime_tasks%s WHERE %s%[2]s >= ? AND %[2]s < ? ORDER BY %[2]s LIMIT %[5]d) AS s%[1]d",
 			i, o.column, d.Force(o.index), o.where, limit)
 		args = append(args, spans[i].from, spans[i].to)
@@ -122,9 +135,7 @@ func equalPart(numbers []int64, budget int64) int64 {
 // sampleSQL reads a list of columns of about so many rows of each span, from the counted part of the span. Rows are chosen by
 // the last bytes of their ids, which are random: so each counted row is as likely as any other, and the server chooses in the
 // index, before it looks a row up.
-//
-//nolint:gosec // The three lists are as long as each other.
-func (o indexOrder) sampleSQL(d Dialect, spans []span, counts []counted, rows []int64, list string) (string, []any) {
+func (o indexOrder) sampleSQL(d store.Dialect, spans []span, counts []counted, rows []int64, list string) (string, []any) {
 	var texts []string
 	var args []any
 	for i, c := range counts {
@@ -135,10 +146,18 @@ func (o indexOrder) sampleSQL(d Dialect, spans []span, counts []counted, rows []
 		if rows[i] < c.entries {
 			chosen = fmt.Sprintf(" AND SUBSTR(id, 15, 2) < x'%04X'", max(1, rows[i]<<16/c.entries))
 		}
-		texts = append(texts, d.limited(fmt.Sprintf(
+		texts = append(texts, limited(d, fmt.Sprintf(
 			"SELECT %d AS span, %s FROM duetime_tasks%s WHERE %s%[5]s >= ? AND %[5]s <= ?%s LIMIT %d",
 			i, list, d.Force(o.index), o.where, o.column, chosen, 2*rows[i])))
 		args = append(args, spans[i].from, c.last)
 	}
 	return strings.Join(texts, " UNION ALL "), args
+}
+
+// limited makes a SELECT with a limit a part of a UNION. MySQL would write a part that selects from it into a temporary table.
+func limited(d store.Dialect, text string) string {
+	if d == store.SQLite {
+		return "SELECT * FROM (" + text + ")"
+	}
+	return "(" + text + ")"
 }

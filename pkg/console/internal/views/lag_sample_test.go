@@ -1,4 +1,4 @@
-package store_test
+package views
 
 import (
 	"cmp"
@@ -8,12 +8,11 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 // Few tasks are all read. Those that are not done, or not asked for, are left out.
-func lagSample(t *testing.T, s *store.Store) {
+func lagSample(t *testing.T, v Views) {
 	g := newGenerator()
 	rows := []task.Task{
 		g.done(t0, 5*time.Millisecond),
@@ -29,34 +28,34 @@ func lagSample(t *testing.T, s *store.Store) {
 	for i := range rows {
 		rows[i].Kind, rows[i].Queue = string("abbbbbb"[i]), string("xxyxxxx"[i])
 	}
-	write(t, s, len(rows), func(i int) task.Task { return rows[i] })
-	first := store.DoneTask{Step: 0, Weight: 1, Lag: 5 * time.Millisecond}
-	early := store.DoneTask{Step: 0, Weight: 1, Lag: -time.Millisecond, Early: true}
-	late := store.DoneTask{Step: 1, Weight: 1, Lag: 2 * time.Second}
-	made := store.DoneTask{Step: 1, Weight: 1, Lag: 100 * time.Millisecond}
+	write(t, v, len(rows), func(i int) task.Task { return rows[i] })
+	first := DoneTask{Step: 0, Weight: 1, Lag: 5 * time.Millisecond}
+	early := DoneTask{Step: 0, Weight: 1, Lag: -time.Millisecond, Early: true}
+	late := DoneTask{Step: 1, Weight: 1, Lag: 2 * time.Second}
+	made := DoneTask{Step: 1, Weight: 1, Lag: 100 * time.Millisecond}
 	for name, c := range map[string]struct {
-		q    store.LagQuery
-		want []store.DoneTask
+		q    LagQuery
+		want []DoneTask
 	}{
-		"all":         {store.LagQuery{}, []store.DoneTask{early, first, made, late}},
-		"of a kind":   {store.LagQuery{Kind: "a"}, []store.DoneTask{first}},
-		"of a queue":  {store.LagQuery{Queue: "x"}, []store.DoneTask{first, made, late}},
-		"of both":     {store.LagQuery{Kind: "b", Queue: "y"}, []store.DoneTask{early}},
-		"of no queue": {store.LagQuery{Queue: "z"}, nil},
+		"all":         {LagQuery{}, []DoneTask{early, first, made, late}},
+		"of a kind":   {LagQuery{Kind: "a"}, []DoneTask{first}},
+		"of a queue":  {LagQuery{Queue: "x"}, []DoneTask{first, made, late}},
+		"of both":     {LagQuery{Kind: "b", Queue: "y"}, []DoneTask{early}},
+		"of no queue": {LagQuery{Queue: "z"}, nil},
 	} {
 		c.q.From, c.q.Step, c.q.Steps, c.q.Now = t0, time.Minute, 2, t0.Add(90*time.Second)
-		got := value[[]store.DoneTask](t)(s.LagSample(t.Context(), c.q))
-		slices.SortFunc(got, func(a, b store.DoneTask) int { return cmp.Compare(a.Lag, b.Lag) })
+		got := value[[]DoneTask](t)(v.LagSample(t.Context(), c.q))
+		slices.SortFunc(got, func(a, b DoneTask) int { return cmp.Compare(a.Lag, b.Lag) })
 		if d := gocmp.Diff(c.want, got); d != "" {
 			t.Errorf("%s (-want +got):\n%s", name, d)
 		}
 	}
-	nothing := store.LagQuery{From: t0.Add(time.Hour), Step: time.Minute, Steps: 2, Now: t0.Add(2 * time.Hour)}
-	if got := value[[]store.DoneTask](t)(s.LagSample(t.Context(), nothing)); len(got) > 0 {
+	nothing := LagQuery{From: t0.Add(time.Hour), Step: time.Minute, Steps: 2, Now: t0.Add(2 * time.Hour)}
+	if got := value[[]DoneTask](t)(v.LagSample(t.Context(), nothing)); len(got) > 0 {
 		t.Errorf("where nothing was done: %+v", got)
 	}
 	for _, steps := range []int{0, 161} {
-		if _, err := s.LagSample(t.Context(), store.LagQuery{From: t0, Step: time.Minute, Steps: steps, Now: t0}); err == nil {
+		if _, err := v.LagSample(t.Context(), LagQuery{From: t0, Step: time.Minute, Steps: steps, Now: t0}); err == nil {
 			t.Errorf("%d steps were read", steps)
 		}
 	}
@@ -74,19 +73,19 @@ func TestLagOfManyTasks(t *testing.T) {
 	for i := range crowd {
 		rows = append(rows, g.done(t0.Add(4*time.Minute), time.Duration(i)*3*time.Second/crowd))
 	}
-	onLargeTable(t, rows, func(t *testing.T, s *store.Store) {
+	onBoth(t, rows, func(t *testing.T, v Views) {
 		for _, c := range []struct {
-			q         store.LagQuery
+			q         LagQuery
 			part      float64 // of the tasks
 			tolerance float64
 		}{
-			{store.LagQuery{}, 1, 0.05},
-			{store.LagQuery{Kind: "b"}, 0.3, 0.35},
-			{store.LagQuery{Entries: 20_000}, 1, 0.2},
-			{store.LagQuery{Entries: 20_000, Rows: 2000, Kind: "a"}, 0.7, 0.25},
+			{LagQuery{}, 1, 0.05},
+			{LagQuery{Kind: "b"}, 0.3, 0.35},
+			{LagQuery{Entries: 20_000}, 1, 0.2},
+			{LagQuery{Entries: 20_000, Rows: 2000, Kind: "a"}, 0.7, 0.25},
 		} {
 			c.q.From, c.q.Step, c.q.Steps, c.q.Now = t0, time.Minute, steps, t0.Add(steps*time.Minute)
-			got := value[[]store.DoneTask](t)(s.LagSample(t.Context(), c.q))
+			got := value[[]DoneTask](t)(v.LagSample(t.Context(), c.q))
 			if len(got) > 8000 {
 				t.Errorf("%+v: %d rows were read", c.q, len(got))
 			}
@@ -105,9 +104,9 @@ func TestLagOfManyTasks(t *testing.T) {
 }
 
 // figures returns for each step how many tasks a sample stands for, and the median of their lag.
-func figures(sample []store.DoneTask, steps int) (tasks []float64, median []time.Duration) {
+func figures(sample []DoneTask, steps int) (tasks []float64, median []time.Duration) {
 	tasks, median = make([]float64, steps), make([]time.Duration, steps)
-	slices.SortFunc(sample, func(a, b store.DoneTask) int { return cmp.Compare(a.Lag, b.Lag) })
+	slices.SortFunc(sample, func(a, b DoneTask) int { return cmp.Compare(a.Lag, b.Lag) })
 	for _, d := range sample {
 		tasks[d.Step] += d.Weight
 	}

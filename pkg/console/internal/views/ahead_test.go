@@ -1,4 +1,4 @@
-package store_test
+package views
 
 import (
 	"slices"
@@ -7,12 +7,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 // Few tasks are counted exactly: pending ones alone, each in the step of its run time, by kind or queue.
-func ahead(t *testing.T, s *store.Store) {
+func ahead(t *testing.T, v Views) {
 	g := newGenerator()
 	rows := []task.Task{
 		g.pending(t0.Add(-time.Hour)), g.pending(t0.Add(-time.Second)), g.pending(t0), g.pending(t0.Add(59 * time.Second)),
@@ -22,26 +21,26 @@ func ahead(t *testing.T, s *store.Store) {
 		rows[i].Kind, rows[i].Queue = string("ababbcc"[i]), string("rrrqrrq"[i])
 	}
 	rows[3].RunAt = t0.Add(2 * time.Minute) // waits for its retry
-	write(t, s, len(rows), func(i int) task.Task { return rows[i] })
-	q := store.AheadQuery{From: t0, Step: time.Minute, Steps: 3, By: "kind", Overdue: t0.Add(-time.Second)}
-	want := store.Ahead{Overdue: 1, Steps: []store.AheadStep{
+	write(t, v, len(rows), func(i int) task.Task { return rows[i] })
+	q := AheadQuery{From: t0, Step: time.Minute, Steps: 3, By: "kind", Overdue: t0.Add(-time.Second)}
+	want := Ahead{Overdue: 1, Steps: []AheadStep{
 		{1, map[string]int64{"a": 1}}, {1, map[string]int64{"b": 1}}, {1, map[string]int64{"b": 1}},
 	}}
-	if d := cmp.Diff(want, value[store.Ahead](t)(s.Ahead(t.Context(), q))); d != "" {
+	if d := cmp.Diff(want, value[Ahead](t)(v.Ahead(t.Context(), q))); d != "" {
 		t.Errorf("by kind (-want +got):\n%s", d)
 	}
 	q.By, q.Steps, q.Step = "queue", 2, 3*time.Minute
-	want.Steps = []store.AheadStep{{3, map[string]int64{"q": 1, "r": 2}}, {1, map[string]int64{"r": 1}}}
-	if d := cmp.Diff(want, value[store.Ahead](t)(s.Ahead(t.Context(), q))); d != "" {
+	want.Steps = []AheadStep{{3, map[string]int64{"q": 1, "r": 2}}, {1, map[string]int64{"r": 1}}}
+	if d := cmp.Diff(want, value[Ahead](t)(v.Ahead(t.Context(), q))); d != "" {
 		t.Errorf("by queue (-want +got):\n%s", d)
 	}
 	q.From = t0.Add(time.Hour)
-	want.Steps = []store.AheadStep{{}, {}}
-	if d := cmp.Diff(want, value[store.Ahead](t)(s.Ahead(t.Context(), q))); d != "" {
+	want.Steps = []AheadStep{{}, {}}
+	if d := cmp.Diff(want, value[Ahead](t)(v.Ahead(t.Context(), q))); d != "" {
 		t.Errorf("where nothing is due (-want +got):\n%s", d)
 	}
-	for _, wrong := range []store.AheadQuery{{By: "payload", Steps: 1}, {By: "kind"}, {By: "kind", Steps: 1000}} {
-		if _, err := s.Ahead(t.Context(), wrong); err == nil {
+	for _, wrong := range []AheadQuery{{By: "payload", Steps: 1}, {By: "kind"}, {By: "kind", Steps: 1000}} {
+		if _, err := v.Ahead(t.Context(), wrong); err == nil {
 			t.Errorf("%+v was read", wrong)
 		}
 	}
@@ -53,7 +52,7 @@ func TestAheadOfManyTasks(t *testing.T) {
 	g := newGenerator()
 	const steps, calm, crowd = 10, 4000, 60_000
 	var rows []task.Task
-	plain := make([]store.AheadStep, steps)
+	plain := make([]AheadStep, steps)
 	for i := range steps*calm + crowd {
 		at := t0.Add(time.Duration(i) * steps * time.Minute / (steps * calm))
 		if i >= steps*calm {
@@ -70,9 +69,9 @@ func TestAheadOfManyTasks(t *testing.T) {
 		}
 		step.Groups[row.Kind]++
 	}
-	q := store.AheadQuery{From: t0, Step: time.Minute, Steps: steps, By: "kind", Overdue: t0}
-	onLargeTable(t, rows, func(t *testing.T, s *store.Store) {
-		got := value[store.Ahead](t)(s.Ahead(t.Context(), q))
+	q := AheadQuery{From: t0, Step: time.Minute, Steps: steps, By: "kind", Overdue: t0}
+	onBoth(t, rows, func(t *testing.T, v Views) {
+		got := value[Ahead](t)(v.Ahead(t.Context(), q))
 		if got.Cut || got.Overdue != 0 {
 			t.Errorf("cut %v, %d overdue", got.Cut, got.Overdue)
 		}
@@ -86,15 +85,15 @@ func TestAheadOfManyTasks(t *testing.T) {
 				}
 			}
 		}
-		lowerBounds(t, s, q, plain)
+		lowerBounds(t, v, q, plain)
 	})
 }
 
 // With a budget that is too small the numbers are lower bounds, and no more entries than the budget says are counted.
-func lowerBounds(t *testing.T, s *store.Store, q store.AheadQuery, plain []store.AheadStep) {
+func lowerBounds(t *testing.T, v Views, q AheadQuery, plain []AheadStep) {
 	t.Helper()
 	q.Entries = 50_000 // 4,545 for each step and for overdue tasks; then 9,455 for the step of the crowd
-	got := value[store.Ahead](t)(s.Ahead(t.Context(), q))
+	got := value[Ahead](t)(v.Ahead(t.Context(), q))
 	for i, want := range plain {
 		bound := want.Tasks
 		if i == 4 {
@@ -130,7 +129,7 @@ func TestFastest(t *testing.T) {
 		"none, for all were purged": {nil, 100, 0},
 	} {
 		slices.Sort(c.ends)
-		if got := store.Fastest(c.ends, c.tasks); !about(got, c.want, 0.03) {
+		if got := fastest(c.ends, c.tasks); !about(got, c.want, 0.03) {
 			t.Errorf("%s: %.0f a second, want %.0f", name, got, c.want)
 		}
 	}
@@ -152,14 +151,14 @@ func TestPace(t *testing.T) {
 		rows = append(rows, g.done(t0.Add(time.Minute+time.Duration(i)*time.Minute/3000), time.Millisecond))
 	}
 	rows = append(rows, g.done(t0.Add(2*time.Minute), 0), g.pending(t0.Add(2*time.Minute)))
-	onLargeTable(t, rows, func(t *testing.T, s *store.Store) {
+	onBoth(t, rows, func(t *testing.T, v Views) {
 		for i, want := range []struct{ low, high float64 }{
 			{20_000, 47_000}, // 60,000 are counted
 			{45, 75},
 			{0, 0}, // too few
 		} {
 			from := t0.Add(time.Duration(i) * time.Minute)
-			got := value[float64](t)(s.Pace(t.Context(), from, from.Add(time.Minute)))
+			got := value[float64](t)(v.Pace(t.Context(), from, from.Add(time.Minute)))
 			if got < want.low || got > want.high {
 				t.Errorf("minute %d: %.0f a second, want %.0f to %.0f", i, got, want.low, want.high)
 			}

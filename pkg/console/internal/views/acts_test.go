@@ -1,4 +1,4 @@
-package store_test
+package views
 
 import (
 	"fmt"
@@ -9,13 +9,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
 // Acts come newest first, and in the order of their lines within a millisecond; lines without an operator are none.
-func acts(t *testing.T, s *store.Store) {
-	if got, longer, err := s.Operators(t.Context()); err != nil || longer || len(got) > 0 {
+func acts(t *testing.T, v Views) {
+	if got, longer, err := v.Operators(t.Context()); err != nil || longer || len(got) > 0 {
 		t.Errorf("operators of an empty history: %v, longer %v, %v", got, longer, err)
 	}
 	actors := []string{
@@ -34,10 +34,10 @@ func acts(t *testing.T, s *store.Store) {
 			want = append(want, e)
 		}
 	}
-	must(t, s.Record(t.Context(), nil, lines))
+	pipelinetest.Must(t, v.Store.Record(t.Context(), nil, lines))
 	slices.Reverse(want)
-	operators, longer, err := s.Operators(t.Context())
-	must(t, err)
+	operators, longer, err := v.Operators(t.Context())
+	pipelinetest.Must(t, err)
 	if d := cmp.Diff([]string{"ann@host", "bob@host", "service@pod", "workers@host"}, operators); d != "" || longer {
 		t.Errorf("operators, longer %v (-want +got):\n%s", longer, d)
 	}
@@ -46,18 +46,18 @@ func acts(t *testing.T, s *store.Store) {
 	}
 	from, to := t0.Add(time.Second), t0.Add(3*time.Second)
 	for name, c := range map[string]struct {
-		q    store.ActQuery
+		q    ActQuery
 		want []task.Event
 	}{
-		"all":    {store.ActQuery{Actors: operators}, want},
-		"of one": {store.ActQuery{Actors: operators[:1]}, but(func(e task.Event) bool { return e.Actor != "ann@host" })},
-		"from":   {store.ActQuery{Actors: operators, From: from}, but(func(e task.Event) bool { return e.At.Before(from) })},
-		"to":     {store.ActQuery{Actors: operators, To: to}, but(func(e task.Event) bool { return !e.At.Before(to) })},
-		"none":   {store.ActQuery{}, nil},
+		"all":    {ActQuery{Actors: operators}, want},
+		"of one": {ActQuery{Actors: operators[:1]}, but(func(e task.Event) bool { return e.Actor != "ann@host" })},
+		"from":   {ActQuery{Actors: operators, From: from}, but(func(e task.Event) bool { return e.At.Before(from) })},
+		"to":     {ActQuery{Actors: operators, To: to}, but(func(e task.Event) bool { return !e.At.Before(to) })},
+		"none":   {ActQuery{}, nil},
 	} {
 		for _, size := range []int{1, 3, 100} {
 			c.q.Limit = size
-			if d := cmp.Diff(c.want, actPages(t, s, c.q)); d != "" {
+			if d := cmp.Diff(c.want, actPages(t, v, c.q)); d != "" {
 				t.Errorf("%s, %d at once (-want +got):\n%s", name, size, d)
 			}
 		}
@@ -65,13 +65,13 @@ func acts(t *testing.T, s *store.Store) {
 }
 
 // actPages reads all pages.
-func actPages(t *testing.T, s *store.Store, q store.ActQuery) (all []task.Event) {
+func actPages(t *testing.T, v Views, q ActQuery) (all []task.Event) {
 	t.Helper()
 	for {
-		page := value[[]store.Act](t)(s.Acts(t.Context(), q))
+		page := value[[]Act](t)(v.Acts(t.Context(), q))
 		for _, a := range page {
 			all = append(all, a.Event)
-			q.After = store.ActCursor{At: a.At, Seq: a.Seq}
+			q.After = ActCursor{At: a.At, Seq: a.Seq}
 		}
 		if len(page) < q.Limit {
 			return all
@@ -79,31 +79,31 @@ func actPages(t *testing.T, s *store.Store, q store.ActQuery) (all []task.Event)
 	}
 }
 
-func manyOperators(t *testing.T, s *store.Store) {
+func manyOperators(t *testing.T, v Views) {
 	var lines []task.Event
 	for i := range 201 {
 		lines = append(lines, task.Event{At: t0, Name: task.EventMoved, Actor: fmt.Sprintf("service@pod-%03d", i)})
 	}
-	must(t, s.Record(t.Context(), nil, lines))
-	operators, longer, err := s.Operators(t.Context())
+	pipelinetest.Must(t, v.Store.Record(t.Context(), nil, lines))
+	operators, longer, err := v.Operators(t.Context())
 	if len(operators) != 200 || !longer || err != nil {
 		t.Errorf("%d operators, longer %v, %v; want 200 of 201", len(operators), longer, err)
 	}
-	if got := value[[]store.Act](t)(s.Acts(t.Context(), store.ActQuery{Actors: operators, Limit: 300})); len(got) != 200 {
+	if got := value[[]Act](t)(v.Acts(t.Context(), ActQuery{Actors: operators, Limit: 300})); len(got) != 200 {
 		t.Errorf("%d acts, want one of each operator", len(got))
 	}
 	lines = nil
 	for i := range 1001 {
 		lines = append(lines, task.Event{At: t0, Name: task.EventMoved, Actor: fmt.Sprintf("player %04d", i)})
 	}
-	must(t, s.Record(t.Context(), nil, lines))
-	if operators, longer, err = s.Operators(t.Context()); len(operators) > 0 || !longer || err != nil {
+	pipelinetest.Must(t, v.Store.Record(t.Context(), nil, lines))
+	if operators, longer, err = v.Operators(t.Context()); len(operators) > 0 || !longer || err != nil {
 		t.Errorf("of 1001 players %d are operators, longer %v, %v", len(operators), longer, err)
 	}
 }
 
 // The newest dead tasks come first by their last run time, with the beginning of their error.
-func newestDead(t *testing.T, s *store.Store) {
+func newestDead(t *testing.T, v Views) {
 	g := newGenerator()
 	var rows []task.Task
 	for i := range 5 {
@@ -112,12 +112,12 @@ func newestDead(t *testing.T, s *store.Store) {
 		rows = append(rows, row)
 	}
 	rows[2].State, rows[4].FinishedAt = task.Cancelled, time.Time{}
-	write(t, s, len(rows), func(i int) task.Task { return rows[i] })
-	var want []store.DeadTask
+	write(t, v, len(rows), func(i int) task.Task { return rows[i] })
+	var want []DeadTask
 	for _, row := range []task.Task{rows[4], rows[3], rows[1]} {
-		want = append(want, store.DeadTask{ID: row.ID, Kind: row.Kind, Error: strings.Repeat("é", 200), Died: row.UpdatedAt})
+		want = append(want, DeadTask{ID: row.ID, Kind: row.Kind, Error: strings.Repeat("é", 200), Died: row.UpdatedAt})
 	}
-	if d := cmp.Diff(want, value[[]store.DeadTask](t)(s.Dead(t.Context(), 3))); d != "" {
+	if d := cmp.Diff(want, value[[]DeadTask](t)(v.Dead(t.Context(), 3))); d != "" {
 		t.Errorf("dead (-want +got):\n%s", d)
 	}
 }

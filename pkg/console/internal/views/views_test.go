@@ -1,4 +1,4 @@
-package store_test
+package views
 
 import (
 	"context"
@@ -6,37 +6,83 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
 	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// onLargeTable runs a case on a MySQL and an SQLite store with the rows.
-func onLargeTable(t *testing.T, rows []task.Task, run func(t *testing.T, s *store.Store)) {
+func TestMain(m *testing.M) { os.Exit(pipelinetest.Main(m, pipelinetest.VerifyGoroutines())) }
+
+// t0 is an arbitrary moment.
+var t0 = time.UnixMilli(1_800_000_000_000).UTC()
+
+// TestConformance has the cases with the same results on both databases.
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	for name, run := range map[string]func(t *testing.T, v Views){
+		"ahead":                  ahead,
+		"sample of lag":          lagSample,
+		"newest dead tasks":      newestDead,
+		"acts":                   acts,
+		"acts of many operators": manyOperators,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onBoth(t, nil, run)
+		})
+	}
+}
+
+// onBoth runs a case on a MySQL and an SQLite store with the rows.
+func onBoth(t *testing.T, rows []task.Task, run func(t *testing.T, v Views)) {
 	t.Helper()
 	t.Run("mysql", func(t *testing.T) {
 		t.Parallel()
-		s, _ := openMySQLStore(t, store.Options{})
-		write(t, s, len(rows), func(i int) task.Task { return rows[i] })
-		run(t, s)
+		v := openMySQL(t)
+		write(t, v, len(rows), func(i int) task.Task { return rows[i] })
+		run(t, v)
 	})
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		s := openSQLite(t)
-		write(t, s, len(rows), func(i int) task.Task { return rows[i] })
-		run(t, s)
+		v := openSQLite(t)
+		write(t, v, len(rows), func(i int) task.Task { return rows[i] })
+		run(t, v)
 	})
 }
 
+func openMySQL(t testing.TB) Views {
+	t.Helper()
+	return Views{worldtest.NewStore(t, "test", store.Options{}).Store}
+}
+
+func openSQLite(t testing.TB) Views {
+	t.Helper()
+	return Views{worldtest.NewSQLite(t, "test").Store}
+}
+
+func exec(v Views, query string, args ...any) error {
+	_, err := v.Store.DB().ExecContext(context.Background(), query, args...)
+	return err
+}
+
+// value returns the first of two results, and fails the test on an error.
+func value[T any](t testing.TB) func(T, error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		pipelinetest.Must(t, err)
+		return v
+	}
+}
+
 // write inserts rows in any state.
-func write(t testing.TB, s *store.Store, n int, row func(i int) task.Task) {
+func write(t testing.TB, v Views, n int, row func(i int) task.Task) {
 	t.Helper()
 	const chunk = 1000
 	for from := 0; from < n; from += chunk {
@@ -50,7 +96,7 @@ func write(t testing.TB, s *store.Store, n int, row func(i int) task.Task) {
 			args = append(args, r.ID[:], r.Kind, r.Owner, r.Queue, int8(r.State), r.DueAt.UnixMilli(), r.RunAt.UnixMilli(),
 				"{}", r.LastError, r.CreatedAt.UnixMilli(), r.UpdatedAt.UnixMilli(), finished)
 		}
-		must(t, exec(s.DB(), "INSERT INTO duetime_tasks (id, kind, owner, queue, state, due_at, run_at, payload, last_error,"+
+		pipelinetest.Must(t, exec(v, "INSERT INTO duetime_tasks (id, kind, owner, queue, state, due_at, run_at, payload, last_error,"+
 			" created_at, updated_at, finished_at) VALUES "+strings.Repeat(",(?,?,?,?,?,?,?,?,?,?,?,?)", len(args)/12)[1:], args...))
 	}
 }
@@ -96,52 +142,78 @@ func about(got, want, tolerance float64) bool {
 	return got >= want*(1-tolerance) && got <= want*(1+tolerance)
 }
 
-// tablePlan is a line of EXPLAIN with the table that it is about.
-type tablePlan struct {
+// statement is a statement for EXPLAIN.
+type statement struct {
+	text string
+	args []any
+}
+
+// plan is a line of EXPLAIN with the table that it is about, with the columns that both MySQL and MariaDB have.
+type plan struct {
 	Table sql.NullString `db:"table"`
-	plan
+	Type  sql.NullString `db:"type"`
+	Key   sql.NullString `db:"key"`
+	Extra sql.NullString `db:"Extra"`
 }
 
 // explained returns the lines of EXPLAIN that are about our tables.
-func explained(t *testing.T, s *store.Store, of store.Statement) []tablePlan {
+func explained(t *testing.T, v Views, of statement) []plan {
 	t.Helper()
-	var plans []tablePlan
-	must(t, s.DB().Unsafe().SelectContext(t.Context(), &plans, "EXPLAIN FORMAT=TRADITIONAL "+of.Text, of.Args...))
-	return slices.DeleteFunc(plans, func(p tablePlan) bool { return !strings.HasPrefix(p.Table.String, "duetime_") })
+	var plans []plan
+	pipelinetest.Must(t, v.Store.DB().Unsafe().SelectContext(t.Context(), &plans, "EXPLAIN FORMAT=TRADITIONAL "+of.text, of.args...))
+	return slices.DeleteFunc(plans, func(p plan) bool { return !strings.HasPrefix(p.Table.String, "duetime_") })
+}
+
+// counting counts nine spans by an index.
+func counting(d store.Dialect, order indexOrder) statement {
+	spans := spansOf(t0, time.Minute, 9)
+	text, args := order.countSQL(d, spans, []int{0, 1, 2, 3, 4, 5, 6, 7, 8}, 100)
+	return statement{text, args}
+}
+
+// sampling reads ten of 100 counted entries of each of nine spans.
+func sampling(d store.Dialect, order indexOrder, list string) statement {
+	spans, counts, rows := spansOf(t0, time.Minute, 9), make([]counted, 9), make([]int64, 9)
+	for i := range counts {
+		counts[i], rows[i] = counted{entries: 100, last: spans[i].to - 1}, 10
+	}
+	text, args := order.sampleSQL(d, spans, counts, rows, list)
+	return statement{text, args}
 }
 
 // viewStatement is a statement of a view, and the index that it reads.
 type viewStatement struct {
-	of    store.Statement
+	of    statement
 	index string
 }
 
 func viewStatements(d store.Dialect) map[string]viewStatement {
 	const due, updated, actor = "duetime_tasks_due", "duetime_tasks_updated", "duetime_history_actor"
-	acts := store.ActQuery{
-		Actors: []string{"ann@host", "bob@host"}, From: t0, After: store.ActCursor{At: t0.Add(time.Hour), Seq: 7}, Limit: 100,
-	}
+	text, args := actsSQL(d, ActQuery{
+		Actors: []string{"ann@host", "bob@host"}, From: t0, After: ActCursor{At: t0.Add(time.Hour), Seq: 7}, Limit: 100,
+	})
 	return map[string]viewStatement{
-		"counts by run time":  {store.CountSpansSQL(d, true, t0, time.Minute, 9), due},
-		"counts by change":    {store.CountSpansSQL(d, false, t0, time.Minute, 9), updated},
-		"samples by run time": {store.SampleSpansSQL(d, true, "kind", t0, time.Minute, 9), due},
-		"samples by change":   {store.SampleSpansSQL(d, false, store.LagColumns, t0, time.Minute, 9), updated},
-		"dead tasks":          {store.DeadSQL(d), due},
-		"operators":           {store.OperatorSQL(d), actor},
-		"acts":                {store.ActsSQL(d, acts), actor},
+		"counts by run time":  {counting(d, byRunAt), due},
+		"counts by change":    {counting(d, byChange), updated},
+		"samples by run time": {sampling(d, byRunAt, "kind"), due},
+		"samples by change":   {sampling(d, byChange, lagColumns), updated},
+		"dead tasks":          {statement{deadSQL(d), []any{100}}, due},
+		"operators":           {statement{operatorSQL(d), []any{"ann@host"}}, actor},
+		"acts":                {statement{text, args}, actor},
 	}
 }
 
 // What views read is a range of an index. Entries are counted in the index alone, samples are chosen there, nothing is sorted.
 func TestViewPlans(t *testing.T) {
 	t.Parallel()
-	s, _ := openMySQLStore(t, store.Options{})
-	rows := filled(t, s, 3000)
-	dead := slices.Clone(rows[:500])
-	for i := range dead {
-		dead[i] = dead[i].Discard(errSick, t0)
-	}
-	inTx(t, s, func(ctx context.Context, tx *sqlx.Tx) { must(t, worldtest.Save(ctx, s, tx, dead...)) })
+	v, g := openMySQL(t), newGenerator()
+	write(t, v, 3000, func(i int) task.Task {
+		row := g.pending(t0.Add(time.Duration(i) * time.Second))
+		if row.UpdatedAt = row.DueAt; i < 500 { // over an hour, not all at one moment
+			row.State, row.FinishedAt, row.LastError = task.Dead, t0, "sick"
+		}
+		return row
+	})
 	var lines []task.Event
 	for i := range 3000 {
 		lines = append(lines, task.Event{
@@ -149,11 +221,8 @@ func TestViewPlans(t *testing.T) {
 			Actor: []string{"service", "worker", "ann@host", "bob@host"}[min(3, i%10)],
 		})
 	}
-	must(t, s.Record(t.Context(), nil, lines))
-	must(t, exec(s.DB(), "UPDATE duetime_tasks SET updated_at = due_at")) // over an hour, not all at one moment
-	// Until they are purged, entries that the changes above left behind count in estimates, and make a range look like the table.
-	must(t, exec(s.DB(), "OPTIMIZE TABLE duetime_tasks"))
-	must(t, exec(s.DB(), "ANALYZE TABLE duetime_tasks, duetime_history"))
+	pipelinetest.Must(t, v.Store.Record(t.Context(), nil, lines))
+	pipelinetest.Must(t, exec(v, "ANALYZE TABLE duetime_tasks, duetime_history"))
 	for name, c := range map[string]struct {
 		extra   string // what EXPLAIN says more
 		refused string // what it doesn't say, besides filesort
@@ -168,7 +237,7 @@ func TestViewPlans(t *testing.T) {
 		"acts":                {"Using index", "condition", 2},
 	} {
 		found, view := 0, viewStatements(store.MySQL)[name]
-		for _, p := range explained(t, s, view.of) {
+		for _, p := range explained(t, v, view.of) {
 			if p.Key.String == "PRIMARY" && p.Type.String == "eq_ref" { // a row by its number, which was found before
 				continue
 			}
@@ -202,7 +271,11 @@ func TestSampleRows(t *testing.T) {
 		"small budget":    {[]int64{5, 5, 5}, []float64{5, 5, 5}, 2, []int64{1, 1, 1}},
 		"more than there": {[]int64{40, 100}, []float64{9900, 100}, 100, []int64{40, 25}},
 	} {
-		if got := store.SampleRows(c.entries, c.whole, c.budget); !slices.Equal(got, c.want) {
+		counts := make([]counted, len(c.entries))
+		for i, n := range c.entries {
+			counts[i].entries = n
+		}
+		if got := sampleRows(counts, func(i int) float64 { return c.whole[i] }, c.budget); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
 		}
 	}
@@ -211,10 +284,10 @@ func TestSampleRows(t *testing.T) {
 // SQLite reads the same ranges, and looks rows up by their ids alone.
 func TestViewPlansOfSQLite(t *testing.T) {
 	t.Parallel()
-	s := openSQLite(t)
+	v := openSQLite(t)
 	for name, view := range viewStatements(store.SQLite) {
 		var plans []struct{ Detail string }
-		must(t, s.DB().Unsafe().SelectContext(t.Context(), &plans, "EXPLAIN QUERY PLAN "+view.of.Text, view.of.Args...))
+		pipelinetest.Must(t, v.Store.DB().Unsafe().SelectContext(t.Context(), &plans, "EXPLAIN QUERY PLAN "+view.of.text, view.of.args...))
 		found := 0
 		for _, p := range plans {
 			switch {

@@ -1,4 +1,4 @@
-package store
+package views
 
 import (
 	"cmp"
@@ -35,12 +35,12 @@ type AheadStep struct {
 
 // Ahead counts the pending tasks of each step, and those that are overdue. However many there are, it reads no more than the
 // query says.
-func (s *Store) Ahead(ctx context.Context, q AheadQuery) (Ahead, error) {
+func (v Views) Ahead(ctx context.Context, q AheadQuery) (Ahead, error) {
 	if q.By != "kind" && q.By != "queue" || q.Steps < 1 || q.Steps >= maxSpans {
 		return Ahead{}, fmt.Errorf("%d steps by %q can't be read", q.Steps, q.By)
 	}
 	spans := append(spansOf(q.From, q.Step, q.Steps), span{math.MinInt64, q.Overdue.UnixMilli()})
-	counts, err := s.countSpans(ctx, byRunAt, spans, cmp.Or(q.Entries, countBudget))
+	counts, err := v.countSpans(ctx, byRunAt, spans, cmp.Or(q.Entries, countBudget))
 	if err != nil {
 		return Ahead{}, fmt.Errorf("read what is ahead: %w", err)
 	}
@@ -49,7 +49,7 @@ func (s *Store) Ahead(ctx context.Context, q AheadQuery) (Ahead, error) {
 		Cut: slices.ContainsFunc(counts, func(c counted) bool { return c.cut }),
 	}
 	counts = counts[:q.Steps]
-	groups, err := s.sampleGroups(ctx, spans, counts, q)
+	groups, err := v.sampleGroups(ctx, spans, counts, q)
 	if err != nil {
 		return Ahead{}, fmt.Errorf("read groups of what is ahead: %w", err)
 	}
@@ -60,24 +60,30 @@ func (s *Store) Ahead(ctx context.Context, q AheadQuery) (Ahead, error) {
 }
 
 // sampleGroups counts the rows of each span's sample by their group.
-func (s *Store) sampleGroups(
+func (v Views) sampleGroups(
 	ctx context.Context, spans []span, counts []counted, q AheadQuery,
 ) (map[int]map[string]int64, error) {
 	groups := map[int]map[string]int64{}
 	whole := func(i int) float64 { return float64(counts[i].entries) }
 	rows := sampleRows(counts, whole, int64(cmp.Or(q.Rows, sampleBudget)))
-	text, args := byRunAt.sampleSQL(s.dialect, spans, counts, rows, q.By)
+	text, args := byRunAt.sampleSQL(v.Store.Dialect(), spans, counts, rows, q.By+" AS name")
 	if text == "" {
 		return groups, nil
 	}
-	var i int
-	var name string
-	return groups, forEach(ctx, s.db, text, args, []any{&i, &name}, func() {
-		if groups[i] == nil {
-			groups[i] = map[string]int64{}
+	var sample []struct {
+		Span int
+		Name string
+	}
+	if err := v.Store.DB().SelectContext(ctx, &sample, text, args...); err != nil {
+		return nil, err
+	}
+	for _, r := range sample {
+		if groups[r.Span] == nil {
+			groups[r.Span] = map[string]int64{}
 		}
-		groups[i][name]++
-	})
+		groups[r.Span][r.Name]++
+	}
+	return groups, nil
 }
 
 // scaled makes numbers of a whole out of those of its sample.
@@ -100,19 +106,21 @@ const (
 
 // Pace returns how many tasks a second workers ended when they were fastest, among the done tasks whose run times are in
 // [from, to); 0 if these are fewer than 100. It reads some of them.
-func (s *Store) Pace(ctx context.Context, from, to time.Time) (float64, error) {
+func (v Views) Pace(ctx context.Context, from, to time.Time) (float64, error) {
 	spans := []span{{from.UnixMilli(), to.UnixMilli()}}
-	counts, err := s.countSpans(ctx, doneByRunAt, spans, paceBudget)
+	counts, err := v.countSpans(ctx, doneByRunAt, spans, paceBudget)
 	if err != nil || counts[0].entries < minPace {
 		return 0, err
 	}
-	var i int
-	var at int64
-	var ends []int64
+	var sample []struct{ Span, Ended int64 }
 	rows := []int64{min(counts[0].entries, paceRows)}
-	text, args := doneByRunAt.sampleSQL(s.dialect, spans, counts, rows, "COALESCE(finished_at, updated_at) AS ended_at")
-	if err := forEach(ctx, s.db, text, args, []any{&i, &at}, func() { ends = append(ends, at) }); err != nil {
+	text, args := doneByRunAt.sampleSQL(v.Store.Dialect(), spans, counts, rows, "COALESCE(finished_at, updated_at) AS ended")
+	if err := v.Store.DB().SelectContext(ctx, &sample, text, args...); err != nil {
 		return 0, fmt.Errorf("read when tasks were done: %w", err)
+	}
+	ends := make([]int64, len(sample))
+	for i, r := range sample {
+		ends[i] = r.Ended
 	}
 	slices.Sort(ends)
 	return fastest(ends, counts[0].entries), nil

@@ -1,4 +1,4 @@
-package store
+package views
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -48,12 +49,12 @@ const (
 
 // Operators returns the actors with an @, sorted. longer says that there may be others after the first 200, or after the first
 // 1000 actors of any kind.
-func (s *Store) Operators(ctx context.Context) (all []string, longer bool, err error) {
-	text := operatorSQL(s.dialect)
+func (v Views) Operators(ctx context.Context) (all []string, longer bool, err error) {
+	text := operatorSQL(v.Store.Dialect())
 	after := ""
 	for range maxActors {
 		var actor string
-		err := s.db.QueryRowxContext(ctx, text, after).Scan(&actor)
+		err := v.Store.DB().QueryRowxContext(ctx, text, after).Scan(&actor)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 			return all, false, nil
@@ -72,33 +73,34 @@ func (s *Store) Operators(ctx context.Context) (all []string, longer bool, err e
 }
 
 // operatorSQL reads the next actor from the index.
-func operatorSQL(d Dialect) string {
+func operatorSQL(d store.Dialect) string {
 	return "SELECT actor FROM duetime_history" + d.Force(actorIndex) + " WHERE actor > ? ORDER BY actor LIMIT 1"
 }
 
 // Acts reads lines of some actors. It reads at most limit entries of the index for each of them.
-func (s *Store) Acts(ctx context.Context, q ActQuery) ([]Act, error) {
+func (v Views) Acts(ctx context.Context, q ActQuery) ([]Act, error) {
 	if len(q.Actors) == 0 {
 		return nil, nil
 	}
-	text, args := actsSQL(s.dialect, q)
-	var acts []Act
-	var at int64
-	var id []byte
-	var a Act
-	err := forEach(ctx, s.db, text, args, []any{&a.Seq, &at, &id, &a.Name, &a.Actor, &a.Detail}, func() {
-		a.At, a.Task = fromMs(at), task.ID{}
-		copy(a.Task[:], id)
-		acts = append(acts, a)
-	})
-	if err != nil {
+	text, args := actsSQL(v.Store.Dialect(), q)
+	var rows []struct {
+		Seq, At              int64
+		Task                 []byte
+		Event, Actor, Detail string
+	}
+	if err := v.Store.DB().SelectContext(ctx, &rows, text, args...); err != nil {
 		return nil, fmt.Errorf("read what %d operators did: %w", len(q.Actors), err)
+	}
+	acts := make([]Act, len(rows))
+	for i, r := range rows {
+		acts[i] = Act{task.Event{At: time.UnixMilli(r.At).UTC(), Name: r.Event, Actor: r.Actor, Detail: r.Detail}, r.Seq}
+		copy(acts[i].Task[:], r.Task)
 	}
 	return acts, nil
 }
 
 // actsSQL finds the lines in the index alone, and then reads them by their numbers.
-func actsSQL(d Dialect, q ActQuery) (string, []any) {
+func actsSQL(d store.Dialect, q ActQuery) (string, []any) {
 	from, before, seq := int64(math.MinInt64), int64(math.MaxInt64), int64(newestSeq)
 	if !q.From.IsZero() {
 		from = q.From.UnixMilli()
