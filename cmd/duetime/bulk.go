@@ -177,27 +177,17 @@ func (t *tool) writePreview(o task.Operation, p console.Preview) error {
 	return err
 }
 
-// operationPoll is how often --wait looks at its operation.
-const operationPoll = 500 * time.Millisecond
-
 // awaitOperation waits until the operation stands, and tells what it has changed.
 func (t *tool) awaitOperation(ctx context.Context, c *console.Console, o console.Operation, asJSON bool) error {
 	bar := t.progress(string(o.Verb), int(o.Matched))
-	for o.State == task.OperationRunning {
-		select {
-		case <-ctx.Done():
-			bar.end()
-			return fmt.Errorf("operation %s goes on: duetime bulk get %s shows how far it is", o.ID, o.ID)
-		case <-time.After(operationPoll):
-		}
-		life, err := c.Operation(ctx, o.ID, 0)
-		if err != nil {
-			return cmp.Or(ctx.Err(), err)
-		}
-		o = life.Operation
-		bar.set(int(o.Changed + o.Ended + o.Unchanged))
-	}
+	o, err := c.AwaitOperation(ctx, o, bar.set)
 	bar.end()
+	if ctx.Err() != nil {
+		return fmt.Errorf("operation %s goes on: duetime bulk get %s shows how far it is", o.ID, o.ID)
+	}
+	if err != nil {
+		return err
+	}
 	if asJSON {
 		if err := writeJSON(t.out, o); err != nil {
 			return err

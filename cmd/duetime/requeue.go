@@ -16,8 +16,8 @@ func (t *tool) taskRequeue() *cobra.Command {
 		Long: `Move a kind's pending tasks to another queue.
 
 A task waits in the queue that its kind had when it was scheduled. Where the kind has moved, and the old queue's workers don't
-know it any more, this moves what waits. Due times, attempts and keys stay. It goes through all pending tasks, in transactions
-of ` + fmt.Sprint(console.BulkBatch) + `, each with its lines in the history, while services and workers go on; what was interrupted can be run again.
+know it any more, this moves what waits. Due times, attempts and keys stay. The daemon goes through all pending tasks, by an
+operation for which this waits, while services and workers go on; what was interrupted goes on, and can be run again.
 Let the services of before end first: they go on scheduling into the old queue.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if kind == "" || to == "" {
@@ -32,10 +32,6 @@ Let the services of before end first: they go on scheduling into the old queue.`
 				}
 				out, err := c.Requeue(cmd.Context(), kind, from, to)
 				_, _ = fmt.Fprintf(t.out, "moved %d %s to %s\n", out.Moved, plural(out.Moved, "task"), to)
-				if out.OldEntries > 0 {
-					_, _ = fmt.Fprintf(t.errs, "old entries of %d %s are left in the index, for the daemon's audit to remove\n",
-						out.OldEntries, plural(out.OldEntries, "task"))
-				}
 				return err
 			})
 		},

@@ -205,66 +205,6 @@ func TestRetryOfOneTaskSaysWhyNot(t *testing.T) {
 	diff(t, "lines", 1, len(w.life(dead.ID)))
 }
 
-func TestRequeue(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	o := w.console()
-	waits, there, done, dead := w.pending(task.Key("a")), w.pending(), w.pending(), w.dead()
-	_, err := o.requeueBatch(t.Context(), []task.ID{there.ID}, kind.Name(), "mails")
-	pipelinetest.Must(t, err)
-	there = w.store.Row(there.ID)
-	w.store.InTx(func(ctx context.Context, tx *sqlx.Tx) error {
-		return worldtest.Finish(ctx, w.store.Store, tx, []task.Task{done}, done.UpdatedAt)
-	})
-	done = w.store.Row(done.ID)
-	ids := []task.ID{waits.ID, there.ID, done.ID, dead.ID, task.NewID()}
-	for _, want := range []int{0, 1, 0} { // another kind, this kind, this kind with nothing left
-		name := kind.Name()
-		if want == 0 && w.store.Row(waits.ID).Queue != "mails" {
-			name = "other"
-		}
-		got, err := o.requeueBatch(t.Context(), ids, name, "mails")
-		pipelinetest.Must(t, err)
-		if len(got.changes) != want || got.held != 1 {
-			t.Fatalf("requeued: %+v, want %d", got, want)
-		}
-		if want == 1 {
-			diff(t, "change", task.Change{Before: waits, After: w.store.Row(waits.ID)}, got.changes[0])
-		}
-	}
-	moved := waits
-	moved.Queue, moved.Version, moved.UpdatedAt = "mails", waits.Version+1, w.store.Row(waits.ID).UpdatedAt
-	diff(t, "row", moved, w.store.Row(waits.ID))
-	for _, row := range []task.Task{there, done, dead} {
-		diff(t, "untouched", row, w.store.Row(row.ID))
-	}
-	diff(t, "history", []string{"ann@host requeued: from default to mails"}, w.life(waits.ID))
-}
-
-// A worker that runs a task holds its row: the worker's change stands, and the requeue does not wait.
-func TestRequeueLeavesRunningTasksAlone(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	held, free := w.pending(), w.pending()
-	o := w.console()
-	w.store.InTx(func(ctx context.Context, tx *sqlx.Tx) error {
-		if _, _, err := w.store.LockFree(ctx, tx, []task.ID{held.ID}); err != nil {
-			return err
-		}
-		got, err := o.requeueBatch(ctx, []task.ID{held.ID, free.ID}, kind.Name(), "mails")
-		if len(got.changes) != 1 || got.held != 1 {
-			t.Errorf("requeued beside a worker: %+v, want one, and one held", got)
-		}
-		if err != nil {
-			return err
-		}
-		return worldtest.Finish(ctx, w.store.Store, tx, []task.Task{held}, held.UpdatedAt)
-	})
-	if row := w.store.Row(held.ID); row.State != task.Done || row.Queue != "default" {
-		t.Errorf("the one that ran: %+v", row)
-	}
-}
-
 func TestPausesAndResignationsAreWrittenDown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -156,6 +157,28 @@ func (c *Console) Operation(ctx context.Context, id task.ID, measure time.Durati
 		life.History = append(life.History, happenedOf(e))
 	}
 	return life, nil
+}
+
+// operationPoll is how often AwaitOperation looks at its operation.
+const operationPoll = 200 * time.Millisecond
+
+// AwaitOperation waits until an operation no longer runs: it is done, paused or stopped. It calls progress, unless it is nil, with the
+// number of tasks to which the operation has come. An end of ctx ends the wait, not the operation.
+func (c *Console) AwaitOperation(ctx context.Context, o Operation, progress func(done int)) (Operation, error) {
+	for o.State == task.OperationRunning {
+		select {
+		case <-ctx.Done():
+			return o, fmt.Errorf("waiting given up, operation %s goes on: %w", o.ID, ctx.Err())
+		case <-time.After(operationPoll):
+		}
+		row, err := c.client.Operation(ctx, o.ID)
+		if err != nil {
+			return o, cmp.Or(ctx.Err(), err)
+		}
+		o = operationOf(row)
+		advance(progress, int(came(row)))
+	}
+	return o, nil
 }
 
 // came is to how many tasks the operation has come.

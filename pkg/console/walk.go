@@ -21,6 +21,8 @@ const (
 	walkMark     = "r"                   // begins a cursor of a walk: the other lists have another order
 )
 
+var maxDue = time.UnixMilli(1 << 41) // later than every due time that the index can hold
+
 // Walks reports whether the filter is for a walk: ListBounded and the page's search then read tasks of all owners.
 func (f Filter) Walks() bool { return f.Owner == "" && len(f.Labels) == 0 }
 
