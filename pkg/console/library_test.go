@@ -89,6 +89,9 @@ func TestInputOutsideTheLimits(t *testing.T) {
 	if wrong, ok := errors.AsType[*task.FieldError](err); !ok || wrong.Field != "label" {
 		t.Errorf("a label that is none: %v", err)
 	}
+	if _, err := c.List(ctx, Filter{RunBefore: time.Now()}); err == nil {
+		t.Error("a bound of the run time was taken")
+	}
 	if _, err := c.List(ctx, Filter{After: "nowhere"}); err == nil {
 		t.Error("a cursor that is none was taken")
 	}
