@@ -19,9 +19,8 @@ const (
 	maxLocalLetters = 1000    // dead letters that are kept, the newest ones
 )
 
-// Local is the stream within one process, in memory: the twin of Kafka for the embedded pipeline and for tests. Its
-// partitions, groups, generations, and commits behave like Kafka's. Its content ends with the process, which is harmless:
-// it carries hints. It is safe for concurrent use.
+// Local is the stream in memory, the twin of Kafka for tests. Its partitions, groups, generations, and commits behave like
+// Kafka's. It is safe for concurrent use.
 type Local struct {
 	cfg     Config
 	names   names

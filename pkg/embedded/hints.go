@@ -18,7 +18,7 @@ const (
 	readInterval = 500 * time.Millisecond
 	readAhead    = 2 * readInterval // a task is read in the pass before the last one that can bring it in time
 	readPage     = 1000             // rows
-	maxLatePages = 10               // of late tasks in one pass
+	maxLatePages = 10               // of late tasks between two looks at what comes due
 	maxFetch     = 1000             // hints
 	maxWaiting   = 10_000           // hints of a queue that the worker has not fetched
 	repeatAfter  = 10 * time.Second // a task that is still pending then is brought once more: its hint may have expired
@@ -98,18 +98,16 @@ func (h *hints) pass(ctx context.Context) (loop.Result, error) {
 		}
 	}
 	h.from = until
-	found := 0
 	for range maxLatePages {
 		n, next, err := h.read(ctx, except, floor, now, h.late)
 		if err != nil {
 			return loop.Result{}, err
 		}
-		found += n
-		if h.late = next; next == (task.Cursor{}) {
+		if h.late = next; n == 0 || next == (task.Cursor{}) { // all of a page waits in the worker: it has enough to do
 			return loop.Result{}, nil
 		}
 	}
-	return loop.Result{More: found > 0}, nil
+	return loop.Result{More: true}, nil
 }
 
 // except returns the queues that get no hints: an operator has paused them, or the worker does not fetch fast enough.
