@@ -135,7 +135,8 @@ func (l *looker) look(ctx context.Context, share task.Share, brings func(task.Ta
 	}
 	take := func(rows []task.Task, causeOf func(task.Task) string) {
 		for _, row := range rows {
-			awaited := brings(row)
+			charged := row.Version > 1 && row.UpdatedAt.After(row.RunAt) // beforehand: its hint has come, under the version before
+			awaited := brings(row) && !charged
 			if l.hold(row, awaited, causeOf(row)) && awaited && row.RunAt.Before(overdue) {
 				news = true
 			}

@@ -320,6 +320,16 @@ func TestLooksDropWhatIsLocked(t *testing.T) {
 // look more often.
 func TestLooksDoNotHurryForSlowHandlers(t *testing.T) {
 	t.Parallel()
+	for name, suspects := range map[string]bool{"of tasks that were charged before": true, "of others": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			doNotHurry(t, suspects)
+		})
+	}
+}
+
+func doNotHurry(t *testing.T, suspects bool) {
+	t.Helper()
 	w := newWorld(t)
 	running, release := make(chan struct{}, 10), make(chan struct{})
 	slow := worker.NewMux()
@@ -330,8 +340,16 @@ func TestLooksDoNotHurryForSlowHandlers(t *testing.T) {
 	})
 	wk, err := worker.New(patient(worker.Config{Late: -1}), slow, w.store, w.log, w.index, w.log)
 	pipelinetest.Must(t, err)
+	var rows []task.Task
+	if suspects { // they were due before the worker got their partitions
+		rows = w.due(meal, 3)
+	}
 	stopSlow := w.run(wk)
-	w.publish(w.due(meal, 3)...)
+	pipelinetest.Must(t, wk.Joined(t.Context()))
+	if !suspects {
+		rows = w.due(meal, 3)
+	}
+	w.publish(rows...)
 	for range 3 {
 		<-running
 	}
