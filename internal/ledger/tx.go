@@ -83,7 +83,7 @@ func (t *Tx) Moment() time.Time { return t.now }
 
 // Write writes transitions of locked rows, and the next tasks of recurrences whose tasks they end. The lines of the history call a
 // move of a task by the name of move.
-func (t *Tx) Write(ctx context.Context, verb string, changes []task.Change, move string) error {
+func (t *Tx) Write(ctx context.Context, changes []task.Change, move string) error {
 	if len(changes) == 0 {
 		return nil
 	}
@@ -94,12 +94,12 @@ func (t *Tx) Write(ctx context.Context, verb string, changes []task.Change, move
 		}
 	}
 	if err := t.Save(ctx, changes, lines); err != nil {
-		return fmt.Errorf("%s %d tasks: %w", verb, len(changes), err)
+		return err
 	}
 	var p recurrence.Progress
 	for i := range changes {
-		if after := &changes[i].After; after.State != task.Pending {
-			p.Ended(*after, after.UpdatedAt)
+		if c := &changes[i]; c.Before.State == task.Pending && c.After.State != task.Pending {
+			p.Ended(c.After, c.After.UpdatedAt)
 		}
 	}
 	if p.Empty() {
@@ -142,8 +142,8 @@ func created(rows []task.Task) []task.Change {
 	return changes
 }
 
-// Note adds an event that is no change of a task's row.
-func (t *Tx) Note(e task.Event) { t.list = append(t.list, entry{events: []task.Event{e}}) }
+// Note adds events that are no changes of tasks' rows.
+func (t *Tx) Note(events ...task.Event) { t.list = append(t.list, entry{events: events}) }
 
 // NoteRecurrence is Note of a change of a recurrence.
 func (t *Tx) NoteRecurrence(e task.Event) {

@@ -11,8 +11,10 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/store"
+	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/internal/test/pipelinetest"
 	"github.com/duetime/duetime/internal/test/worldtest"
+	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -30,7 +32,11 @@ func newWorld(t *testing.T) *world {
 
 // console returns a console without an index: its tests are about rows.
 func (w *world) console() *Console {
-	return New(Config{Actor: "ann@host", Queues: []string{"default", "mails"}}, w.store.Store, nil, nil)
+	w.t.Helper()
+	client, err := schedule.New(schedule.Config{}, w.store, worldtest.Nowhere{}, worldtest.Nowhere{})
+	pipelinetest.Must(w.t, err)
+	w.t.Cleanup(func() { client.Close(context.Background()) })
+	return New(Config{Actor: "ann@host", Queues: []string{"default", "mails"}}, w.store.Store, nil, client)
 }
 
 var (
@@ -98,7 +104,7 @@ func TestRetryOfDeadTasks(t *testing.T) {
 	got, err := o.changeDeadBatch(t.Context(), []task.ID{free.ID, taken.ID, waits.ID, absent}, retry)
 	pipelinetest.Must(t, err)
 	row := w.store.Row(free.ID)
-	diff(t, "changed", []task.Task{row}, got.changed)
+	diff(t, "changed", 1, got.changed)
 	diff(t, "left dead for their keys", []task.ID{taken.ID}, got.keyTaken)
 	diff(t, "left", []task.ID{waits.ID, absent}, got.left)
 	if row.State != task.Pending || row.Attempt != 0 || row.Version != free.Version+1 || row.DedupKey != "ka" || row.DueAt.After(row.UpdatedAt) {
@@ -106,7 +112,7 @@ func TestRetryOfDeadTasks(t *testing.T) {
 	}
 	diff(t, "left dead", taken, w.store.Row(taken.ID))
 	diff(t, "untouched", waits, w.store.Row(waits.ID))
-	diff(t, "history", []string{"ann@host retried: " + task.RetriedDetail(free)}, w.life(free.ID))
+	diff(t, "history", []string{"ann@host retried: " + task.Changed(free, row).Detail}, w.life(free.ID))
 	diff(t, "history of the one left dead", []string(nil), w.life(taken.ID))
 }
 
@@ -130,7 +136,8 @@ func TestRetryThatBreaksOff(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
-	diff(t, "changed", []task.Task{w.store.Row(free.ID)}, out.changed)
+	diff(t, "changed", 1, out.changed)
+	diff(t, "state of the changed one", task.Pending, w.store.Row(free.ID).State)
 	diff(t, "left dead for their keys", []task.ID{taken.ID}, out.keyTaken)
 	diff(t, "left dead", last, w.store.Row(last.ID))
 }
@@ -143,12 +150,13 @@ func TestRetryForABlockedOwner(t *testing.T) {
 	blocked, free := w.dead(), w.dead()
 	w.store.Exec("UPDATE duetime_tasks SET owner = 'bob' WHERE id = ?", free.ID[:])
 	w.store.Exec("INSERT INTO duetime_blocks (owner, at, actor) VALUES ('ann', 1, 'test')")
-	if _, err := o.changeDeadRow(t.Context(), blocked.ID, 0, retry); !errors.Is(err, task.ErrOwnerBlocked) {
+	if _, err := o.RetryOne(t.Context(), blocked.ID); !errors.Is(err, task.ErrOwnerBlocked) {
 		t.Errorf("retry of one: %v, want %v", err, task.ErrOwnerBlocked)
 	}
 	got, err := o.changeDeadBatch(t.Context(), []task.ID{blocked.ID, free.ID}, retry)
 	pipelinetest.Must(t, err)
-	diff(t, "changed", []task.Task{w.store.Row(free.ID)}, got.changed)
+	diff(t, "changed", 1, got.changed)
+	diff(t, "state of the free one", task.Pending, w.store.Row(free.ID).State)
 	diff(t, "left", []task.ID{blocked.ID}, got.left)
 	why, err := o.WhyLeft(t.Context(), got.left)
 	pipelinetest.Must(t, err)
@@ -157,7 +165,7 @@ func TestRetryForABlockedOwner(t *testing.T) {
 	}
 	got, err = o.changeDeadBatch(t.Context(), []task.ID{blocked.ID}, discard)
 	pipelinetest.Must(t, err)
-	diff(t, "discarded", 1, len(got.changed))
+	diff(t, "discarded", 1, got.changed)
 }
 
 func TestDiscardOfDeadTasks(t *testing.T) {
@@ -168,7 +176,7 @@ func TestDiscardOfDeadTasks(t *testing.T) {
 	for _, changed := range []int{2, 0} {
 		got, err := o.changeDeadBatch(t.Context(), []task.ID{one.ID, two.ID}, discard)
 		pipelinetest.Must(t, err)
-		diff(t, "changed", changed, len(got.changed))
+		diff(t, "changed", changed, got.changed)
 		diff(t, "left", 2-changed, len(got.left))
 	}
 	row := w.store.Row(one.ID)
@@ -198,7 +206,7 @@ func TestRetryOfOneTaskSaysWhyNot(t *testing.T) {
 		{dead.ID, nil},
 		{dead.ID, task.ErrNotDead},
 	} {
-		if _, err := o.changeDeadRow(t.Context(), c.id, 0, retry); !errors.Is(err, c.want) {
+		if _, err := o.RetryOne(t.Context(), c.id); !errors.Is(err, c.want) {
 			t.Errorf("error %v, want %v", err, c.want)
 		}
 	}
@@ -240,8 +248,9 @@ func TestPausesAndResignationsAreWrittenDown(t *testing.T) {
 	asked, err = w.store.Resigned(t.Context(), "event")
 	pipelinetest.Must(t, err)
 	diff(t, "asked once more", int64(3), asked)
-	pipelinetest.Must(t, o.inTx(t.Context(), func(tx *sqlx.Tx, now time.Time) error {
-		return o.record(t.Context(), tx, now, task.EventRebuild, "shard 3")
+	pipelinetest.Must(t, o.inTx(t.Context(), func(_ *sqlx.Tx, changes *ledger.Tx) error {
+		changes.Note(event(changes, task.EventRebuild, "shard 3"))
+		return nil
 	}))
 	diff(t, "history", []string{
 		"ann@host paused: mails", "ann@host resumed: mails", "ann@host resign: event, epoch 3", "ann@host rebuild: shard 3",

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -18,14 +19,13 @@ const BulkBatch = 200
 
 // deadVerb is a change of dead tasks.
 type deadVerb struct {
-	name, event string
-	next        func(task.Task, time.Time) (task.Task, error)
-	detail      func(before task.Task) string
+	name string
+	next func(task.Task, time.Time) (task.Task, error)
 }
 
 var (
-	retry   = deadVerb{"retry", task.EventRetried, task.Task.Retry, task.RetriedDetail}
-	discard = deadVerb{"discard", task.EventDiscarded, task.Task.Dismiss, task.DeadDetail}
+	retry   = deadVerb{"retry", task.Task.Retry}
+	discard = deadVerb{"discard", task.Task.Dismiss}
 )
 
 // Bulk is the result of a change of many dead tasks.
@@ -53,8 +53,7 @@ func (c *Console) changeDead(ctx context.Context, ids []task.ID, v deadVerb, pro
 	var sum Bulk
 	for part := range slices.Chunk(ids, BulkBatch) {
 		out, err := c.changeDeadBatch(ctx, part, v)
-		c.client.IndexTasks(ctx, out.changed)
-		sum.Changed += len(out.changed)
+		sum.Changed += out.changed
 		sum.KeyTaken = append(sum.KeyTaken, out.keyTaken...)
 		sum.Left = append(sum.Left, out.left...)
 		if err != nil {
@@ -83,17 +82,8 @@ func (c *Console) DiscardVersion(ctx context.Context, id task.ID, version int64)
 }
 
 func (c *Console) changeOneDead(ctx context.Context, id task.ID, version int64, v deadVerb) (Task, error) {
-	changed, err := c.changeDeadRow(ctx, id, version, v)
-	if err != nil {
-		return Task{}, err
-	}
-	c.client.IndexTasks(ctx, []task.Task{changed})
-	return TaskOf(changed), nil
-}
-
-func (c *Console) changeDeadRow(ctx context.Context, id task.ID, version int64, v deadVerb) (task.Task, error) {
 	var changed task.Task
-	err := c.inTx(ctx, func(tx *sqlx.Tx, now time.Time) error {
+	err := c.inTx(ctx, func(tx *sqlx.Tx, changes *ledger.Tx) error {
 		rows, err := c.store.Lock(ctx, tx, []task.ID{id})
 		if err != nil {
 			return err
@@ -101,24 +91,23 @@ func (c *Console) changeDeadRow(ctx context.Context, id task.ID, version int64, 
 		if len(rows) == 0 {
 			return task.ErrNotFound
 		}
-		if changed, err = v.next(rows[0], now); err != nil {
+		if changed, err = v.next(rows[0], changes.Moment()); err != nil {
 			return err
 		}
 		if stands := rows[0].Version; version > 0 && stands != version {
 			return fmt.Errorf("%w: version %d, seen was %d", ErrMeanwhile, stands, version)
 		}
-		return c.saveDead(ctx, tx, v, rows, []task.Task{changed})
+		return changes.Write(ctx, []task.Change{{Before: rows[0], After: changed}}, "")
 	})
-	c.compensate(err, []task.Task{changed})
 	if err != nil {
-		return task.Task{}, fmt.Errorf("%s %s: %w", v.name, id, err)
+		return Task{}, fmt.Errorf("%s %s: %w", v.name, id, err)
 	}
-	return changed, nil
+	return TaskOf(changed), nil
 }
 
 // deadOutcome is the result of one batch.
 type deadOutcome struct {
-	changed  []task.Task // after the change
+	changed  int
 	keyTaken []task.ID
 	left     []task.ID
 }
@@ -144,7 +133,7 @@ func (c *Console) changeDeadBatch(ctx context.Context, ids []task.ID, v deadVerb
 		if err != nil {
 			return all, err
 		}
-		all.changed = append(all.changed, out.changed...)
+		all.changed += out.changed
 		all.left = append(all.left, out.left...)
 	}
 	return all, nil
@@ -152,16 +141,17 @@ func (c *Console) changeDeadBatch(ctx context.Context, ids []task.ID, v deadVerb
 
 func (c *Console) changeDeadTogether(ctx context.Context, ids []task.ID, v deadVerb) (deadOutcome, error) {
 	var out deadOutcome
-	err := c.inTx(ctx, func(tx *sqlx.Tx, now time.Time) error {
+	err := c.inTx(ctx, func(tx *sqlx.Tx, changes *ledger.Tx) error {
 		rows, err := c.store.Lock(ctx, tx, ids)
 		if err != nil {
 			return err
 		}
 		out = deadOutcome{}
+		var list []task.Change
 		changed := map[task.ID]bool{}
 		for _, row := range rows {
-			if next, err := v.next(row, now); err == nil {
-				out.changed = append(out.changed, next)
+			if next, err := v.next(row, changes.Moment()); err == nil {
+				list = append(list, task.Change{Before: row, After: next})
 				changed[row.ID] = true
 			}
 		}
@@ -170,33 +160,13 @@ func (c *Console) changeDeadTogether(ctx context.Context, ids []task.ID, v deadV
 				out.left = append(out.left, id)
 			}
 		}
-		return c.saveDead(ctx, tx, v, rows, out.changed)
+		out.changed = len(list)
+		return changes.Write(ctx, list, "")
 	})
-	c.compensate(err, out.changed)
 	if err != nil {
 		return deadOutcome{}, err
 	}
 	return out, nil
-}
-
-// saveDead writes the changed rows and their history.
-func (c *Console) saveDead(ctx context.Context, tx *sqlx.Tx, v deadVerb, before, changed []task.Task) error {
-	if len(changed) == 0 {
-		return nil
-	}
-	were := task.ByID(before)
-	events := make([]task.Event, len(changed))
-	changes := make([]task.Change, len(changed))
-	for i, row := range changed {
-		changes[i] = task.Change{Before: were[row.ID], After: row}
-		events[i] = task.Event{
-			At: row.UpdatedAt, Task: row.ID, Name: v.event, Actor: c.cfg.Actor, Detail: v.detail(were[row.ID]),
-		}
-	}
-	if err := c.store.Write(ctx, tx, changes); err != nil {
-		return err
-	}
-	return c.store.Record(ctx, tx, events)
 }
 
 // LeftTask is a task that was not changed, and why.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -21,21 +22,17 @@ func (c *Console) Rows(ctx context.Context, ids []task.ID) ([]task.Task, error) 
 // Import commits up to task.MaxPerCall tasks that waited in a source, each with its line of history, and has them put into
 // the index. It leaves a row as it is that has one of the ids.
 func (c *Console) Import(ctx context.Context, specs []task.Spec, source string) error {
-	var rows []task.Task
-	err := c.inTx(ctx, func(tx *sqlx.Tx, now time.Time) (err error) {
-		rows, err = schedule.NewTx(tx, c.store).ScheduleMany(ctx, specs)
+	return c.inTx(ctx, func(tx *sqlx.Tx, changes *ledger.Tx) error {
+		rows, err := schedule.NewTx(tx, c.store).ScheduleMany(ctx, specs)
 		if err != nil {
 			return err
 		}
-		events := make([]task.Event, len(rows))
-		for i, row := range rows {
-			events[i] = task.Event{At: now, Task: row.ID, Name: task.EventImported, Actor: c.cfg.Actor, Detail: "from " + source}
+		changes.Inserted(rows)
+		for _, row := range rows {
+			e := event(changes, task.EventImported, "from "+source)
+			e.Task = row.ID
+			changes.Note(e)
 		}
-		return c.store.Record(ctx, tx, events)
+		return nil
 	})
-	c.compensate(err, rows)
-	if err == nil {
-		c.client.IndexTasks(ctx, rows)
-	}
-	return err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -158,10 +159,11 @@ func (c *Console) askToResign(ctx context.Context, name string, term int64) (epo
 	if term > 0 && term < epoch {
 		return term, nil
 	}
-	return epoch, c.inTx(ctx, func(tx *sqlx.Tx, now time.Time) error {
-		if err := c.store.Resign(ctx, tx, name, epoch, now); err != nil {
+	return epoch, c.inTx(ctx, func(tx *sqlx.Tx, changes *ledger.Tx) error {
+		if err := c.store.Resign(ctx, tx, name, epoch, changes.Moment()); err != nil {
 			return err
 		}
-		return c.record(ctx, tx, now, task.EventResign, fmt.Sprintf("%s, epoch %d", name, epoch))
+		changes.Note(event(changes, task.EventResign, fmt.Sprintf("%s, epoch %d", name, epoch)))
+		return nil
 	})
 }

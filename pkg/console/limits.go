@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/internal/limit"
 	"github.com/duetime/duetime/internal/store"
 	"github.com/duetime/duetime/pkg/task"
@@ -130,14 +131,12 @@ func (c *Console) SetLimits(ctx context.Context, queue string, limits ...LimitCh
 	if err := c.CheckQueue(queue); err != nil {
 		return err
 	}
-	return c.inTx(ctx, func(tx *sqlx.Tx, now time.Time) error {
+	return c.inTx(ctx, func(tx *sqlx.Tx, changes *ledger.Tx) error {
 		for _, l := range limits {
 			if err := l.set(ctx, c.store, tx, queue); err != nil {
 				return err
 			}
-			if err := c.record(ctx, tx, now, task.EventLimited, queue+" "+l.detail); err != nil {
-				return err
-			}
+			changes.Note(event(changes, task.EventLimited, queue+" "+l.detail))
 		}
 		return nil
 	})

@@ -4,10 +4,10 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -36,22 +36,24 @@ func (c *Console) Pause(ctx context.Context, queue string) (changed bool, err er
 	if err := c.CheckQueue(queue); err != nil {
 		return false, err
 	}
-	err = c.inTx(ctx, func(tx *sqlx.Tx, now time.Time) error {
-		if changed, err = c.store.Pause(ctx, tx, queue, now); err != nil || !changed {
+	err = c.inTx(ctx, func(tx *sqlx.Tx, changes *ledger.Tx) error {
+		if changed, err = c.store.Pause(ctx, tx, queue, changes.Moment()); err != nil || !changed {
 			return err
 		}
-		return c.record(ctx, tx, now, task.EventPaused, queue)
+		changes.Note(event(changes, task.EventPaused, queue))
+		return nil
 	})
 	return changed, err
 }
 
 // Resume ends a pause; changed is false if there was none.
 func (c *Console) Resume(ctx context.Context, queue string) (changed bool, err error) {
-	err = c.inTx(ctx, func(tx *sqlx.Tx, now time.Time) error {
+	err = c.inTx(ctx, func(tx *sqlx.Tx, changes *ledger.Tx) error {
 		if changed, err = c.store.Resume(ctx, tx, queue); err != nil || !changed {
 			return err
 		}
-		return c.record(ctx, tx, now, task.EventResumed, queue)
+		changes.Note(event(changes, task.EventResumed, queue))
+		return nil
 	})
 	return changed, err
 }

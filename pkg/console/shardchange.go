@@ -9,6 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -89,11 +90,12 @@ func (c *Console) ChangeShards(ctx context.Context, n int) (begun bool, err erro
 	if err := c.awaitPolled(ctx, l.Shards, n); err != nil {
 		return false, err
 	}
-	err = c.inTx(ctx, func(tx *sqlx.Tx, now time.Time) error {
+	err = c.inTx(ctx, func(tx *sqlx.Tx, changes *ledger.Tx) error {
 		if err := c.store.BeginChange(ctx, tx, l, n); err != nil {
 			return err
 		}
-		return c.record(ctx, tx, now, task.EventShards, fmt.Sprintf("%d to %d: begun", l.Shards, n))
+		changes.Note(event(changes, task.EventShards, fmt.Sprintf("%d to %d: begun", l.Shards, n)))
+		return nil
 	})
 	return err == nil, err
 }
@@ -142,12 +144,13 @@ func (c *Console) PauseShards(ctx context.Context, paused bool) (changed bool, e
 	if err != nil {
 		return false, err
 	}
-	err = c.inTx(ctx, func(tx *sqlx.Tx, now time.Time) error {
+	err = c.inTx(ctx, func(tx *sqlx.Tx, changes *ledger.Tx) error {
 		if changed, err = c.store.PauseChange(ctx, tx, l, paused); err != nil || !changed {
 			return err
 		}
 		word := map[bool]string{true: "paused", false: "resumed"}[paused]
-		return c.record(ctx, tx, now, task.EventShards, fmt.Sprintf("%d to %d: %s", l.ShardsFrom, l.Shards, word))
+		changes.Note(event(changes, task.EventShards, fmt.Sprintf("%d to %d: %s", l.ShardsFrom, l.Shards, word)))
+		return nil
 	})
 	return changed, err
 }
@@ -159,11 +162,12 @@ func (c *Console) CancelShards(ctx context.Context) (shards int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	err = c.inTx(ctx, func(tx *sqlx.Tx, now time.Time) error {
+	err = c.inTx(ctx, func(tx *sqlx.Tx, changes *ledger.Tx) error {
 		if err := c.store.CancelChange(ctx, tx, l); err != nil {
 			return err
 		}
-		return c.record(ctx, tx, now, task.EventShards, fmt.Sprintf("%d to %d: cancelled", l.ShardsFrom, l.Shards))
+		changes.Note(event(changes, task.EventShards, fmt.Sprintf("%d to %d: cancelled", l.ShardsFrom, l.Shards)))
+		return nil
 	})
 	return l.ShardsFrom, err
 }

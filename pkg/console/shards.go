@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/index"
+	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -109,8 +110,9 @@ func (c *Console) Rebuild(ctx context.Context, shards []int, progress func(done 
 	if err := c.checkShards(ctx, shards); err != nil {
 		return err
 	}
-	err := c.inTx(ctx, func(tx *sqlx.Tx, now time.Time) error {
-		return c.record(ctx, tx, now, task.EventRebuild, ShardNames(shards))
+	err := c.inTx(ctx, func(tx *sqlx.Tx, changes *ledger.Tx) error {
+		changes.Note(event(changes, task.EventRebuild, ShardNames(shards)))
+		return nil
 	})
 	if err != nil {
 		return err

@@ -166,7 +166,7 @@ func (c *Client) changeRows(ctx context.Context, asked []change) ([]answer, erro
 				changes = append(changes, task.Change{Before: row, After: outs[i].task})
 			}
 		}
-		return tx, tx.Write(ctx, "change", changes, task.EventMoved)
+		return tx, tx.Write(ctx, changes, task.EventMoved)
 	})
 	if err != nil {
 		return nil, err

@@ -313,8 +313,8 @@ func (t *Tx) withdraw(
 			locked[i] = locked[i].Withdraw(t.ledger.Moment())
 		}
 	}
-	if err := t.ledger.Write(ctx, verb, changes, task.EventMoved); err != nil {
-		return nil, nil, err
+	if err := t.ledger.Write(ctx, changes, task.EventMoved); err != nil {
+		return nil, nil, fmt.Errorf("%s %d tasks: %w", verb, len(changes), err)
 	}
 	return locked, task.BeforeOf(changes), nil
 }

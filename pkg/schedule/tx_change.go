@@ -186,8 +186,8 @@ func (t *Tx) transit(ctx context.Context, verb string, locked []task.Task, next 
 		changed[i] = t.renew(changed[i])
 		changes[i] = task.Change{Before: row, After: changed[i]}
 	}
-	if err := t.ledger.Write(ctx, verb, changes, task.EventMoved); err != nil {
-		return nil, err
+	if err := t.ledger.Write(ctx, changes, task.EventMoved); err != nil {
+		return nil, fmt.Errorf("%s %d tasks: %w", verb, len(changes), err)
 	}
 	return changed, nil
 }

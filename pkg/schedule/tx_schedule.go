@@ -155,8 +155,11 @@ func (t *Tx) saveTaken(ctx context.Context, taken map[task.ID]*takenTask) error 
 			moved = append(moved, c)
 		}
 	}
-	if err := t.ledger.Write(ctx, "move", moved, task.EventMoved); err != nil {
-		return err
+	if err := t.ledger.Write(ctx, moved, task.EventMoved); err != nil {
+		return fmt.Errorf("move %d tasks: %w", len(moved), err)
 	}
-	return t.ledger.Write(ctx, "replace", replaced, task.EventReplaced)
+	if err := t.ledger.Write(ctx, replaced, task.EventReplaced); err != nil {
+		return fmt.Errorf("replace %d tasks: %w", len(replaced), err)
+	}
+	return nil
 }

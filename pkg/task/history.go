@@ -64,14 +64,29 @@ func (e Event) OfQueue() bool {
 	return false
 }
 
-// Changed tells the transition of a task by a service or a handler: moved, or cancelled. The actor is left to who writes it.
+// Changed tells the transition of a task by a service, a handler or an operator: moved or cancelled, and of a dead task retried or
+// discarded. The actor is left to who writes it.
 func Changed(before, after Task) Event {
 	e := Event{At: after.UpdatedAt, Task: after.ID, Name: EventCancelled}
-	if after.State == Pending {
+	switch {
+	case before.State == Dead && after.State == Pending:
+		e.Name, e.Detail = EventRetried, retriedDetail(before)
+	case before.State == Dead:
+		e.Name, e.Detail = EventDiscarded, deadDetail(before)
+	case after.State == Pending:
 		e.Name = EventMoved
 		e.Detail = "by " + after.DueAt.Sub(before.DueAt).String() + " to " + after.DueAt.Format(eventTime)
 	}
 	return e
+}
+
+func deadDetail(before Task) string {
+	return fmt.Sprintf("was dead after %d attempts: %s", before.Attempt, before.LastError)
+}
+
+// retriedDetail is what the row of a retried task no longer says.
+func retriedDetail(before Task) string {
+	return "was due " + before.DueAt.Format(eventTime) + ", " + deadDetail(before)
 }
 
 // eventTime is how details name a moment.

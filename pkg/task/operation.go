@@ -182,30 +182,12 @@ func (o Operation) Apply(t Task, now time.Time) (Task, error) {
 
 // Event is the line of the history about a task that the operation has changed.
 func (o Operation) Event(before, after Task) Event {
-	e := Event{At: after.UpdatedAt, Task: after.ID, Name: EventCancelled, Actor: o.Actor}
-	switch o.Verb {
-	case VerbShift:
-		e = Changed(before, after)
-		e.Actor = o.Actor
-	case VerbRequeue:
+	e := Changed(before, after)
+	if e.Actor = o.Actor; o.Verb == VerbRequeue {
 		e.Name, e.Detail = EventRequeued, "from "+before.Queue+" to "+after.Queue
-	case VerbRetry:
-		e.Name, e.Detail = EventRetried, RetriedDetail(before)
-	case VerbDiscard:
-		e.Name, e.Detail = EventDiscarded, DeadDetail(before)
 	}
 	e.Detail = strings.TrimPrefix(e.Detail+", operation "+o.ID.String(), ", ")
 	return e
-}
-
-// DeadDetail is the detail of a line about a dead task that is discarded.
-func DeadDetail(before Task) string {
-	return fmt.Sprintf("was dead after %d attempts: %s", before.Attempt, before.LastError)
-}
-
-// RetriedDetail is the detail of a line about a dead task that is retried: what its row no longer says.
-func RetriedDetail(before Task) string {
-	return "was due " + before.DueAt.Format(eventTime) + ", " + DeadDetail(before)
 }
 
 // Over reports whether the operation has come to an end.
