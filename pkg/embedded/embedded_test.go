@@ -73,6 +73,26 @@ func (w *world) cancelled(p *embedded.Pipeline) (task.Task, time.Duration) {
 	}
 }
 
+// A mass change is carried out, also beside an index that is absent.
+func TestCarriesOutOperations(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		p := w.pipeline(embedded.Config{})
+		w.work(p, ringing())
+		far := w.schedule(p, ring.New("ada", note{"far"}, task.In(time.Hour)))
+		o, err := p.Bulk(ctx, task.Operation{Verb: task.VerbShift, By: -2 * time.Hour, Filter: task.Filter{Kind: ring.Name()}})
+		pipelinetest.Must(t, err)
+		w.await(p, far.ID, task.Done)
+		w.once(p, far)
+		pipelinetest.Await(t, "the end of the operation", func() bool {
+			o, err = p.Operation(ctx, o.ID)
+			pipelinetest.Must(t, err)
+			return o.State == task.OperationDone
+		})
+	})
+}
+
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, w *world) {
