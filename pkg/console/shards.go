@@ -110,7 +110,7 @@ func (c *Console) Rebuild(ctx context.Context, shards []int, progress func(done 
 	if err := c.checkShards(ctx, shards); err != nil {
 		return err
 	}
-	err := c.inTx(ctx, func(tx *sqlx.Tx, changes *ledger.Tx) error {
+	err := c.inTx(ctx, func(_ *sqlx.Tx, changes *ledger.Tx) error {
 		changes.Note(event(changes, task.EventRebuild, ShardNames(shards)))
 		return nil
 	})

@@ -142,7 +142,7 @@ var guards = []guard{
 		"internal/ledger/run.go",
 		"	if l.store.Ambiguous(err) {",
 		"	if false {",
-		"pkg/schedule TestLostCommitIsNeverRunAgain",
+		"pkg/schedule TestLostCommitIsNeverRunAgain; pkg/console TestLostCommit",
 	},
 	{
 		"a handler that ignores its time keeps its runner",
@@ -525,12 +525,5 @@ var guards = []guard{
 		`if problem := p.problem(); problem != "" {`,
 		`if problem := p.problem(); problem != "" && false {`,
 		"internal/dsn TestOthersAreRefusedByName",
-	},
-	{
-		"an operator's change whose COMMIT was not answered is called failed",
-		"pkg/console/transaction.go",
-		"	if c.store.Ambiguous(err) {",
-		"	if false {",
-		"pkg/console TestLostCommit",
 	},
 }
