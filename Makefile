@@ -16,7 +16,7 @@ help: ## List the targets.
 .PHONY: quick
 quick: $(LINT) ## At each save: vet, lint of what changed since main, all tests without a server. Leaves out all that needs one.
 	go vet ./...
-	$(LINT) run --new-from-merge-base main ./...
+	$(LINT) run --allow-serial-runners --new-from-merge-base main ./...
 	go test -short ./...
 
 .PHONY: check
@@ -89,8 +89,8 @@ bench-quick: ## The main rows of it, within five minutes.
 
 .PHONY: lint
 lint: $(LINT) proto-check ## Run golangci-lint, gosec and the import rules included, on every module; check the API's files.
-	$(LINT) run --build-tags cluster ./...
-	for module in bench proto/tools $(MODULES); do (cd $$module && $(CURDIR)/$(LINT) run ./...) || exit; done
+	$(LINT) run --allow-serial-runners --build-tags cluster ./...
+	for module in bench proto/tools $(MODULES); do (cd $$module && $(CURDIR)/$(LINT) run --allow-serial-runners ./...) || exit; done
 
 .PHONY: proto
 proto: $(BUF) ## Make pkg/duetimev1 and proto/openapi.yaml of proto/duetime/v1.

@@ -27,8 +27,9 @@ func rateRow() entry {
 }
 
 // rateIsKept lets a backlog drain at the rate of its queue, and kills a worker meanwhile. Over any ten seconds after the first the
-// calls are at most 5 % above the rate, and the game's tasks, in the other queue, are on time but for the kill. How far they fall
-// below it is noted: a busy machine calls less, and limit's TestRateIsKept bounds that on a clock of its own.
+// calls are at most 5 % above the rate, and by half a second's calls that a busy machine made late; the game's tasks, in the other
+// queue, are on time but for the kill. How far they fall below it is noted: a busy machine calls less, and limit's TestRateIsKept
+// bounds both on a clock of its own.
 func rateIsKept(t *testing.T, d *drill) {
 	t.Helper()
 	d.exec(t, `CREATE TABLE chaos_limited (task_id CHAR(36) NOT NULL, at DATETIME(3) NOT NULL) ENGINE=InnoDB`)
@@ -54,8 +55,8 @@ func rateIsKept(t *testing.T, d *drill) {
 	d.note(t, "the longest time without a call: %v", longestPause(at))
 	t.Logf("calls in each second: %v", perSecond(at))
 	d.note(t, "%.0f to %.0f calls a second over any ten seconds of a queue of %d/s", float64(fewest)/10, float64(most)/10, limitedRate)
-	if want := 10 * limitedRate; most > want*105/100 {
-		t.Errorf("%d calls in ten seconds, want at most 5 %% above %d", most, want)
+	if want := 10*limitedRate*105/100 + limitedRate/2; most > want {
+		t.Errorf("%d calls in ten seconds, want at most %d", most, want)
 	}
 }
 
