@@ -41,8 +41,8 @@ func (l *Ledger) FollowCommitted(ctx context.Context, tx *Tx, wait bool) bool {
 
 // stands reports whether one of the changes is committed.
 func (t *Tx) stands(committed map[task.ID]int64) bool {
-	for c := range t.Changes(0) {
-		if committed[c.After.ID] >= c.After.Version {
+	for row := range t.Written(0) {
+		if committed[row.ID] >= row.Version {
 			return true
 		}
 	}
@@ -53,8 +53,8 @@ func (t *Tx) stands(committed map[task.ID]int64) bool {
 // A new row is no change: scheduling the same Spec again finds version 1 once more.
 func (t *Tx) undone(committed map[task.ID]int64) map[task.ID]bool {
 	undone, newest := map[task.ID]bool{}, map[task.ID]int64{}
-	for c := range t.Changes(0) {
-		id, version := c.After.ID, c.After.Version
+	for row := range t.Written(0) {
+		id, version := row.ID, row.Version
 		if version > committed[id] || version > 1 && version <= newest[id] {
 			undone[id] = true
 		}

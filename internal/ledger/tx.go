@@ -39,7 +39,8 @@ type Tx struct {
 
 // entry is one step of a transaction.
 type entry struct {
-	changes  []task.Change // of one write; Before is empty for a new row
+	made     []task.Task   // new rows
+	changes  []task.Change // of one write
 	events   []task.Event  // about them, or about something else
 	ticks    []recurrence.Tick
 	recorded bool  // the transaction itself has written the lines about all entries before
@@ -124,22 +125,14 @@ func (t *Tx) Save(ctx context.Context, changes []task.Change, lines []task.Event
 // Advanced adds what the progress of recurrences has written.
 func (t *Tx) Advanced(p *recurrence.Progress) {
 	t.changedRecurrences = true
-	t.list = append(t.list, entry{changes: created(p.Made()), events: p.Events(), ticks: p.Ticks()})
+	t.list = append(t.list, entry{made: p.Made(), events: p.Events(), ticks: p.Ticks()})
 }
 
 // Inserted adds rows that the transaction has inserted, with the ticks that they are.
 func (t *Tx) Inserted(rows []task.Task, ticks ...recurrence.Tick) {
 	if len(rows) > 0 {
-		t.list = append(t.list, entry{changes: created(rows), ticks: ticks})
+		t.list = append(t.list, entry{made: rows, ticks: ticks})
 	}
-}
-
-func created(rows []task.Task) []task.Change {
-	changes := make([]task.Change, len(rows))
-	for i, row := range rows {
-		changes[i].After = row
-	}
-	return changes
 }
 
 // Note adds events that are no changes of tasks' rows.
@@ -180,12 +173,17 @@ func (t *Tx) Rewind(mark int) {
 	}
 }
 
-// Changes are the changes since the mark, in their order.
-func (t *Tx) Changes(mark int) iter.Seq[*task.Change] {
-	return func(yield func(*task.Change) bool) {
+// Written are the versions that were written since the mark, in their order.
+func (t *Tx) Written(mark int) iter.Seq[*task.Task] {
+	return func(yield func(*task.Task) bool) {
 		for _, e := range t.list[mark:] {
+			for i := range e.made {
+				if !yield(&e.made[i]) {
+					return
+				}
+			}
 			for i := range e.changes {
-				if !yield(&e.changes[i]) {
+				if !yield(&e.changes[i].After) {
 					return
 				}
 			}
@@ -195,16 +193,22 @@ func (t *Tx) Changes(mark int) iter.Seq[*task.Change] {
 
 // Touched returns the last version of each task that was written since the mark, in the order of the first write.
 func (t *Tx) Touched(mark int) []task.Task {
-	at := map[task.ID]int{}
-	var touched []task.Task
-	for c := range t.Changes(mark) {
-		i, seen := at[c.After.ID]
+	n := 0
+	for _, e := range t.list[mark:] {
+		n += len(e.made) + len(e.changes)
+	}
+	if n == 0 {
+		return nil
+	}
+	at, touched := make(map[task.ID]int, n), make([]task.Task, 0, n)
+	for row := range t.Written(mark) {
+		i, seen := at[row.ID]
 		switch {
 		case !seen:
-			at[c.After.ID] = len(touched)
-			touched = append(touched, c.After)
-		case c.After.Version >= touched[i].Version:
-			touched[i] = c.After
+			at[row.ID] = len(touched)
+			touched = append(touched, *row)
+		case row.Version >= touched[i].Version:
+			touched[i] = *row
 		}
 	}
 	return touched

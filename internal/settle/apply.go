@@ -34,18 +34,16 @@ func (t *transaction) judge(h *hold.Hint, row task.Task, blocked bool) {
 // apply carries out the verdicts of a committed transaction.
 func (t *transaction) apply() {
 	s := t.settler
-	rows := t.follow()
-	written := make(map[task.ID]*task.Task, len(rows))
-	for i := range rows {
-		written[rows[i].ID] = &rows[i]
+	for _, row := range t.follow() {
+		if m := t.members[row.ID]; m != nil {
+			m.row, m.written = row, true
+		}
 	}
 	var stale []task.Task // rows of which the index may have an old entry
 	var letters []task.DeadLetter
 	done := s.clock.Now()
 	for id, m := range t.members {
-		if row := written[id]; row != nil {
-			m.row = *row
-		} else if m.verdict.put {
+		if m.verdict.put && !m.written {
 			stale = append(stale, m.row)
 		}
 		if m.stage == stageMarked || m.hint.CommitUnknown && m.verdict.result == resultDone {

@@ -41,6 +41,7 @@ type member struct {
 	payload any // decoded
 	stage   stage
 	verdict verdict
+	written bool // row is what the transaction has committed
 }
 
 // transaction is one try of a batch, with its findings. After a rollback only what blame has recorded in the hints is

@@ -23,8 +23,8 @@ func (t *Tx) insertLabels(ctx context.Context, specs []task.Spec, wanted, standi
 		return nil
 	}
 	known := make(map[task.ID]bool, len(specs))
-	for c := range t.ledger.Changes(0) {
-		known[c.After.ID] = true
+	for row := range t.ledger.Written(0) {
+		known[row.ID] = true
 	}
 	var labels []task.LabelRow
 	for i, spec := range specs {
