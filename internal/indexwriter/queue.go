@@ -5,13 +5,15 @@ import (
 	"time"
 
 	"github.com/sony/gobreaker/v2"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/duetime/duetime/pkg/task"
 )
 
 const (
-	maxQueuedTasks   = 10000 // tasks that wait for a put or are in one
-	tasksPerRoomWait = 10    // tasks for each of which a caller waits another Config.CallerWait for room
+	maxQueuedTasks   = 10_000 // tasks that wait for a put or are in one, but for late drops
+	maxLateDrops     = 25_600 // late drops that do: a burst ends more tasks than Redis forgets beside its claims
+	tasksPerRoomWait = 10     // tasks for each of which a caller waits another Config.CallerWait for room
 )
 
 // enqueueWithRoom is enqueue that waits for room: for at most Config.CallerWait, and another CallerWait for each
@@ -59,7 +61,15 @@ func (w *Writer) dequeue(g group) {
 	if !g.late {
 		w.queuedTasks.Add(-int64(len(g.tasks)))
 	}
-	w.room.Release(roomFor(g.tasks))
+	w.roomOf(g).Release(roomFor(g.tasks))
+}
+
+// roomOf returns where the group's tasks take room.
+func (w *Writer) roomOf(g group) *semaphore.Weighted {
+	if g.late {
+		return w.lateRoom
+	}
+	return w.room
 }
 
 // roomFor returns the room that the tasks take: more than maxQueuedTasks tasks take all of it.

@@ -58,6 +58,7 @@ type Writer struct {
 
 	puts        *batcher.Batcher[group, struct{}]
 	room        *semaphore.Weighted // of maxQueuedTasks
+	lateRoom    *semaphore.Weighted // of maxLateDrops
 	queuedTasks atomic.Int64        // tasks that wait for a flush, or are in one, but for late drops
 	waiting     atomic.Int64        // callers that wait for a put
 	callerCame  chan struct{}       // capacity 1: a caller has begun to wait
@@ -71,7 +72,7 @@ func New(cfg Config, index Index, compensator Compensator) *Writer {
 		index: index, compensations: newCompensations(cfg, compensator, m), metrics: m,
 		callerWait: cfg.CallerWait, putTimeout: cfg.PutTimeout,
 		breaker: newIndexBreaker(cfg.Logger), shards: shardBreakers{logger: cfg.Logger}, probing: semaphore.NewWeighted(1),
-		room: semaphore.NewWeighted(maxQueuedTasks), callerCame: make(chan struct{}, 1),
+		room: semaphore.NewWeighted(maxQueuedTasks), lateRoom: semaphore.NewWeighted(maxLateDrops), callerCame: make(chan struct{}, 1),
 	}
 	// One flush at a time: a cancel's drop must not overtake the put of its task, and WaitForEarlierPuts waits for one
 	// flush.
@@ -107,7 +108,8 @@ func (w *Writer) Offer(tasks []task.Task) {
 		return
 	}
 	late := !slices.ContainsFunc(tasks, func(t task.Task) bool { return t.State == task.Pending })
-	w.enqueue(group{tasks, late}, w.room.TryAcquire)
+	g := group{tasks, late}
+	w.enqueue(g, w.roomOf(g).TryAcquire)
 }
 
 // PutAndWait hands tasks over and waits until they were put: for at most Config.CallerWait, and another CallerWait for
