@@ -8,8 +8,8 @@ import (
 )
 
 // FollowCommitted is Follow for a transaction that has touched tasks and that somebody else has committed, who may have rolled back to a
-// savepoint before. It reads the rows, and records what is committed. With wait it waits for the puts. It returns false if none of the changes is committed. If
-// the rows can't be read, the tasks go to compensation, and the answer is true.
+// savepoint before. It reads the rows, and records what is committed. With wait it waits for the puts. It returns false if none of the
+// changes is committed. If the rows can't be read, the tasks go to compensation, and the answer is true.
 func (l *Ledger) FollowCommitted(ctx context.Context, tx *Tx, wait bool) bool {
 	touched := tx.Touched(0)
 	rows, err := l.store.Get(ctx, nil, task.IDs(touched))

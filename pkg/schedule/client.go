@@ -48,7 +48,7 @@ type Compensator interface {
 // Config tunes a client; zero values mean the defaults.
 type Config struct {
 	MaxTries   int           // of a transaction in InTx; default 10
-	IndexWait  time.Duration // how long a change of one task, a list and IndexTasks wait for puts; default 50 ms
+	IndexWait  time.Duration // how long a change of one task, a list and Joined.Index wait for puts; default 50 ms
 	PutTimeout time.Duration // of one call to the index; default 500 ms
 	Backlog    int           // ids that may wait for compensation; default 131072
 	DrainTime  time.Duration // how long Close goes on at most; default 2 s

@@ -32,7 +32,7 @@ func TestCloseGivesUpOnWhatHangs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.IndexTasks(t.Context(), []task.Task{{ID: task.NewID(), Version: 1}})
+		c.Ledger().Writer().PutAndWait(t.Context(), []task.Task{{ID: task.NewID(), Version: 1}})
 		began := time.Now()
 		c.Close(t.Context())
 		if got := time.Since(began); got != 2*time.Second {

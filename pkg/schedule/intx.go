@@ -8,7 +8,6 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/ledger"
-	"github.com/duetime/duetime/pkg/task"
 )
 
 // transactions are what InTx and Join need of the store.
@@ -19,7 +18,8 @@ type transactions interface {
 }
 
 // InTx runs fn in a transaction at READ COMMITTED and commits. The tasks that it touched are put into the index behind the
-// caller's back, unless callers in bulk schedule faster than the index accepts: then it waits for room, as IndexTasks does.
+// caller's back, unless callers in bulk schedule faster than the index accepts: then it waits for room, at most Config.IndexWait, and
+// that again for each 10 tasks.
 // After a deadlock or a lock wait it runs fn again, whole and in a new transaction, so fn must set what it returns afresh
 // each time. It returns nil exactly if the transaction committed, whatever became of the index. An error of fn rolls back
 // and comes out as it is; so does a panic. After ErrCommitUnknown, fn has run and may have committed; it is never run again
@@ -65,17 +65,6 @@ func (c *Client) awaitBlocks(ctx context.Context, tx *Tx) {
 		c.store.AwaitBlocks(ctx)
 	}
 }
-
-// IndexTasks puts tasks whose transaction somebody else committed, and waits for that at most Config.IndexWait, and that again
-// for each 100 tasks, with compensation behind it. Before, while callers in bulk schedule faster than the index accepts, it
-// waits for room: at most IndexWait, and that again for each 10 tasks. It is for our own worker and commands.
-func (c *Client) IndexTasks(ctx context.Context, tasks []task.Task) {
-	c.ledger.Writer().PutAndWait(ctx, tasks)
-}
-
-// CompensateTasks has the daemon look at tasks of which nobody knows whether the transaction that changed them has committed.
-// It never waits. It is for our own commands.
-func (c *Client) CompensateTasks(tasks []task.Task) { c.ledger.Writer().Compensate(tasks) }
 
 // inTx returns what fn returned in the transaction that committed.
 func inTx[T any](ctx context.Context, c *Client, fn func(tx *Tx) (T, error)) (T, error) {
