@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jmoiron/sqlx"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/duetime/duetime/internal/indexwriter"
@@ -17,13 +16,9 @@ import (
 // Store is what a ledger needs of the database.
 type Store interface {
 	Rows
-	// Begin starts a transaction at READ COMMITTED, which ends with ctx. A transaction that the server has rolled back
-	// must refuse every further statement and COMMIT.
-	Begin(ctx context.Context) (*sqlx.Tx, error)
+	Transactions
 	// Retryable reports whether the error says that the transaction did not commit and may do so when run again.
 	Retryable(err error) bool
-	// Ambiguous reports whether the error of a commit leaves open if it took effect.
-	Ambiguous(err error) bool
 	// InsertAutocommit writes the rows of new tasks as a transaction of its own; nil if an id or a key was taken.
 	InsertAutocommit(ctx context.Context, specs []task.Spec) ([]task.Task, error)
 	// WriteAutocommit writes the next version of a row as a transaction of its own.

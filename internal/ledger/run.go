@@ -71,43 +71,19 @@ func jitter() backoff.BackOff {
 	return b
 }
 
-// try is one transaction from BEGIN to COMMIT; it returns what committed.
+// try is one transaction; it returns what committed.
 func (l *Ledger) try(ctx context.Context, fn func(began *sqlx.Tx) (*Tx, error)) (*Tx, error) {
-	began, err := l.store.Begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	ended := false
-	defer func() {
-		if !ended { // also when fn panics
-			_ = began.Rollback() // the server rolls back by itself when this can't be said
-		}
-	}()
-	tx, err := fn(began)
+	tx, err := Transact(ctx, l.store, fn)
 	if errors.Is(err, ErrCommitUnknown) {
 		l.Unknown(tx)
 	}
-	if err != nil {
-		return nil, err
-	}
-	if err := tx.Err(); err != nil {
-		return nil, fmt.Errorf("commit: %w", err)
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("commit: %w", err)
-	}
-	ended = true
-	return tx, l.ReadCommit(began.Commit(), tx)
+	return tx, err
 }
 
-// ReadCommit reads the answer of a COMMIT.
+// ReadCommit reads the answer of a COMMIT that somebody else has sent.
 func (l *Ledger) ReadCommit(err error, tx *Tx) error {
-	if err == nil {
-		return nil
-	}
-	if l.store.Ambiguous(err) {
+	if err = readCommit(l.store, err); errors.Is(err, ErrCommitUnknown) {
 		l.Unknown(tx)
-		return fmt.Errorf("%w: %w", ErrCommitUnknown, err)
 	}
-	return fmt.Errorf("commit: %w", err)
+	return err
 }

@@ -35,6 +35,7 @@ type Tx struct {
 	err   error // the first failure in the list
 
 	changedRecurrences bool
+	busy               bool // its connection may be
 }
 
 // entry is one step of a transaction.
@@ -103,14 +104,7 @@ func (t *Tx) Write(ctx context.Context, changes []task.Change, move string) erro
 			p.Ended(c.After, c.After.UpdatedAt)
 		}
 	}
-	if p.Empty() {
-		return nil
-	}
-	if err := p.Write(ctx, t.q, t.rows, t.now); err != nil {
-		return t.Fail(err)
-	}
-	t.Advanced(&p)
-	return nil
+	return t.Advance(ctx, &p, t.now)
 }
 
 // Save is Write for a caller that says the lines, and makes the next tasks itself.
@@ -122,10 +116,17 @@ func (t *Tx) Save(ctx context.Context, changes []task.Change, lines []task.Event
 	return nil
 }
 
-// Advanced adds what the progress of recurrences has written.
-func (t *Tx) Advanced(p *recurrence.Progress) {
+// Advance makes the next tasks of recurrences. The tasks' own rows must be locked.
+func (t *Tx) Advance(ctx context.Context, p *recurrence.Progress, now time.Time) error {
+	if p.Empty() {
+		return nil
+	}
+	if err := p.Write(ctx, t.q, t.rows, now); err != nil {
+		return t.Fail(err)
+	}
 	t.changedRecurrences = true
 	t.list = append(t.list, entry{made: p.Made(), events: p.Events(), ticks: p.Ticks()})
+	return nil
 }
 
 // Inserted adds rows that the transaction has inserted, with the ticks that they are.
@@ -156,13 +157,19 @@ func (t *Tx) Fail(err error) error {
 	return err
 }
 
+// LeaveBusy says that somebody may keep the connection busy: the transaction ends with its context, for a ROLLBACK would wait.
+func (t *Tx) LeaveBusy() { t.busy = true }
+
+func (t *Tx) leftBusy() bool { return t != nil && t.busy }
+
 // Err is the first failure; nil while the try is sound.
 func (t *Tx) Err() error { return t.err }
 
 // Mark is a place in the list, for Rewind: take it where a savepoint is set.
 func (t *Tx) Mark() int { return len(t.list) }
 
-// Rewind forgets everything since the mark; call it after a ROLLBACK TO the savepoint has succeeded.
+// Rewind forgets everything since the mark; call it after a ROLLBACK TO the savepoint has succeeded, or the server has taken back the
+// one statement since.
 func (t *Tx) Rewind(mark int) {
 	t.list, t.err = t.list[:mark], nil
 	for _, e := range t.list {
@@ -212,6 +219,18 @@ func (t *Tx) Touched(mark int) []task.Task {
 		}
 	}
 	return touched
+}
+
+// Left returns the rows as they were of tasks that went to another queue. Their entries of before must leave the index.
+func (t *Tx) Left() (left []task.Task) {
+	for _, e := range t.list {
+		for _, c := range e.changes {
+			if c.Before.Queue != c.After.Queue {
+				left = append(left, c.Before)
+			}
+		}
+	}
+	return left
 }
 
 // Events returns the lines of the history that the transaction has not written itself, in their order.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/duetime/duetime/internal/hold"
+	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/pkg/task"
 )
 
@@ -34,7 +35,7 @@ func (t *transaction) judge(h *hold.Hint, row task.Task, blocked bool) {
 // apply carries out the verdicts of a committed transaction.
 func (t *transaction) apply() {
 	s := t.settler
-	for _, row := range t.follow() {
+	for _, row := range s.follow(t.ledger) {
 		if m := t.members[row.ID]; m != nil {
 			m.row, m.written = row, true
 		}
@@ -68,11 +69,11 @@ func (t *transaction) apply() {
 	}
 }
 
-// follow puts what the transaction has written into the index, counts its ticks, and returns the rows.
-func (t *transaction) follow() []task.Task {
-	written := t.ledger.Touched(0)
-	t.settler.index.Offer(written)
-	t.settler.ticks.Count(t.ledger.Ticks())
+// follow puts what a committed transaction has written into the index, counts its ticks, and returns the rows.
+func (s *Settler) follow(tx *ledger.Tx) []task.Task {
+	written := tx.Touched(0)
+	s.index.Offer(written)
+	s.ticks.Count(tx.Ticks())
 	return written
 }
 

@@ -16,11 +16,14 @@ import (
 // matters, or may have called another server. It asks the transaction whether it still stands.
 func (t *transaction) blame(call []*member, cause error) error {
 	s := t.settler
-	t.abandoned = errors.Is(cause, errAbandoned)
+	abandoned := errors.Is(cause, errAbandoned)
+	if abandoned {
+		t.ledger.LeaveBusy()
+	}
 	switch {
 	case t.ctx.Err() != nil:
 		return t.ctx.Err() // the worker stops
-	case t.abandoned:
+	case abandoned:
 		return t.blameForLoss(call, cause)
 	case t.endedEarly:
 		for _, h := range t.batch.hints {

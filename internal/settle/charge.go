@@ -9,7 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
 	"github.com/duetime/duetime/internal/hold"
+	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -68,13 +71,12 @@ func (t *transaction) chargeSuspects() error {
 	for _, m := range suspects { // before the commit, whose answer may be lost
 		m.hint.Charge = hold.Charge{State: hold.ChargeSent, Version: m.row.Version}
 	}
-	if err := t.tx.Commit(); err != nil {
-		return err
+	t.prepared = func() {
+		for _, m := range suspects {
+			m.hint.Charge.State = hold.Charged
+		}
 	}
-	for _, m := range suspects {
-		m.hint.Charge.State = hold.Charged
-	}
-	return errRetryNow
+	return errPrepared
 }
 
 // The last error of a suspect whose last attempt was begun once more: which worker began it, and the error before.
@@ -169,30 +171,28 @@ func (s *Settler) Refund(hints []*hold.Hint) {
 
 // refundRows refunds the charges of the rows that are free, and leaves the others in charged.
 func (s *Settler) refundRows(ctx context.Context, charged map[task.ID]int64) error {
-	tx, err := s.store.Begin(ctx)
+	var rows []task.Task
+	tx, err := ledger.Transact(ctx, s.store, func(began *sqlx.Tx) (tx *ledger.Tx, err error) {
+		tx = ledger.NewTx(began, s.store, task.ActorWorker)
+		var now time.Time
+		if rows, now, err = s.store.LockFree(ctx, began, slices.Collect(maps.Keys(charged))); err != nil {
+			return tx, err
+		}
+		var refunded []task.Change
+		for _, row := range rows {
+			if row.State == task.Pending && row.Version == charged[row.ID] {
+				refunded = append(refunded, task.Change{Before: row, After: refund(row, now)})
+			}
+		}
+		if len(refunded) == 0 {
+			return tx, nil
+		}
+		return tx, tx.Save(ctx, refunded, nil)
+	})
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // after the commit it does nothing
-	rows, now, err := s.store.LockFree(ctx, tx, slices.Collect(maps.Keys(charged)))
-	if err != nil {
-		return err
-	}
-	var refunded []task.Change
-	for _, row := range rows {
-		if row.State == task.Pending && row.Version == charged[row.ID] {
-			refunded = append(refunded, task.Change{Before: row, After: refund(row, now)})
-		}
-	}
-	if len(refunded) > 0 {
-		if err := s.store.Write(ctx, tx, refunded); err != nil {
-			return err
-		}
-		if err := tx.Commit(); err != nil {
-			return err
-		}
-		s.index.Offer(task.AfterOf(refunded))
-	}
+	s.follow(tx)
 	for _, row := range rows {
 		delete(charged, row.ID)
 	}

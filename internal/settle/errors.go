@@ -13,6 +13,10 @@ var ErrStuck = errors.New("handlers ignore their context")
 var (
 	// errRetryNow: the batch learnt something, such as whom to charge. The next transaction begins at once.
 	errRetryNow = errors.New("run again at once")
+	// errPrepared: what is written commits before handlers run. The next transaction begins at once.
+	errPrepared = errors.New("commit, and run again at once")
+	// errNothing: nothing is written, so a COMMIT would be for nothing.
+	errNothing = errors.New("nothing to commit")
 	// errSplit: the tasks of the batch can't share a transaction. Each gets a transaction of its own.
 	errSplit = errors.New("run each task by itself")
 	// errCountLoss: the context of some handler ended the connection; it is unknown of which.

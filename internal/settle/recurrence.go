@@ -1,7 +1,6 @@
 package settle
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -69,22 +68,14 @@ func (t *transaction) holdLocked(ids []task.ID) error {
 
 // makeOverlaps makes the next tasks of recurrences whose newest tasks are about to run.
 func (t *transaction) makeOverlaps(p *recurrence.Progress) error {
-	s := t.settler
-	if err := p.Write(t.ctx, t.tx, s.store, t.stamp()); err != nil {
+	if err := t.ledger.Advance(t.ctx, p, t.stamp()); err != nil {
 		return fmt.Errorf("make ticks that may overlap: %w", err)
 	}
-	t.ledger.Advanced(p)
+	t.prepared = func() { t.settler.follow(t.ledger) }
 	if err := t.ledger.Record(t.ctx); err != nil {
 		return err
 	}
-	if err := t.tx.Commit(); err != nil {
-		if s.store.Ambiguous(err) && !s.store.Unavailable(err) {
-			return errors.Join(errRetryNow, err) // the next look at the recurrences tells
-		}
-		return err
-	}
-	t.follow()
-	return errRetryNow
+	return errPrepared
 }
 
 // advance makes the next tasks of the recurrences whose newest tasks have ended, with one INSERT for all.
@@ -111,9 +102,8 @@ func (t *transaction) advance() error {
 	if t.ledger.ChangedRecurrences() {
 		p.Know(nil) // a handler has changed recurrences since they were locked
 	}
-	if err := p.Write(t.ctx, t.tx, t.settler.store, t.stamp()); err != nil {
+	if err := t.ledger.Advance(t.ctx, p, t.stamp()); err != nil {
 		return fmt.Errorf("make the next ticks: %w", err)
 	}
-	t.ledger.Advanced(p)
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/duetime/duetime/internal/hold"
+	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/precise"
 	"github.com/duetime/duetime/internal/recurrence"
@@ -21,8 +22,7 @@ import (
 // Store is what transactions, and the changes of handlers, need of MySQL.
 type Store interface {
 	schedule.Rows
-	// Begin starts a transaction at READ COMMITTED, which ends with ctx.
-	Begin(ctx context.Context) (*sqlx.Tx, error)
+	ledger.Transactions
 	// LockFree locks the rows that are free, in any state, without waiting. It returns them and the database's time of the
 	// same statement.
 	LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, time.Time, error)
@@ -30,8 +30,6 @@ type Store interface {
 	LockToRun(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, map[task.ID]bool, time.Time, error)
 	// Retryable reports whether the transaction did not commit, and may commit if it runs once more.
 	Retryable(err error) bool
-	// Ambiguous reports whether a commit with this error may have taken effect.
-	Ambiguous(err error) bool
 	// Unavailable reports whether the error says that MySQL is away.
 	Unavailable(err error) bool
 	// GetRecurrences reads rows without locking them; missing ones are absent.

@@ -2,6 +2,7 @@ package settle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -71,9 +72,11 @@ type transaction struct {
 	recurrences recurrence.Progress // what their ends make
 
 	wrote      bool
-	abandoned  bool // an abandoned handler may keep the connection busy
+	committing bool // all steps are through
 	conflict   bool // rows that were to be marked done had changed
 	endedEarly bool // a statement has ended the transaction
+
+	prepared func() // follows the commit of a step that must be committed before handlers run
 }
 
 // transact runs one transaction, by the steps of the package comment.
@@ -85,17 +88,16 @@ func (b *batch) transact(ctx context.Context) error {
 		settler: b.settler, batch: b, ctx: ctx, members: map[task.ID]*member{},
 		newest: map[task.ID]bool{}, ran: map[*Handler]int{},
 	}
-	if err := t.begin(); err != nil {
-		return err
-	}
-	if err := t.work(); err != nil {
-		t.rollback()
-		return err
-	}
-	if err := t.commit(); err != nil {
-		return err
-	}
-	if t.wrote {
+	t.sleepUntil(beginAhead)
+	_, err := ledger.Transact(ctx, b.settler.store, t.steps)
+	switch {
+	case errors.Is(err, errNothing): // verdicts without a change hold after a rollback too
+	case err != nil:
+		return t.readAnswer(err)
+	case t.prepared != nil:
+		t.prepared()
+		return errRetryNow
+	default:
 		b.settler.metrics.settling.Observe(time.Since(t.began).Seconds())
 	}
 	t.apply()
@@ -110,22 +112,26 @@ func (b *batch) forgetCalls() {
 	}
 }
 
-// begin opens the transaction just before the hints' moment. At the moment it locks the rows and decides by them.
-func (t *transaction) begin() error {
-	t.sleepUntil(beginAhead)
-	tx, err := t.settler.store.Begin(t.ctx)
-	if err != nil {
-		return fmt.Errorf("begin batch of %d: %w", len(t.batch.hints), err)
-	}
-	t.tx, t.changes = tx, schedule.NewTx(tx, t.settler.store).Only(t.settler.cfg.Kinds)
+// steps are what the transaction does, which began just before the hints' moment: at the moment it locks the rows.
+func (t *transaction) steps(began *sqlx.Tx) (*ledger.Tx, error) {
+	t.tx, t.changes = began, schedule.NewTx(began, t.settler.store).Only(t.settler.cfg.Kinds)
 	t.ledger = t.changes.Ledger()
 	t.sleepUntil(0)
 	t.began = time.Now()
-	if err := t.lock(); err != nil {
-		t.rollback()
-		return err
+	err := t.lock()
+	if err == nil {
+		err = t.work()
 	}
-	return nil
+	switch {
+	case errors.Is(err, errPrepared):
+		return t.ledger, nil
+	case err != nil:
+		return t.ledger, err
+	case !t.wrote:
+		return t.ledger, errNothing
+	}
+	t.committing = true
+	return t.ledger, nil
 }
 
 // sleepUntil sleeps until a time before the moment of the batch's first hint: the other hints are due then too.
@@ -297,31 +303,22 @@ func (t *transaction) markDone(ctx context.Context) error {
 	return nil
 }
 
-// commit commits the transaction. If the answer is lost, the next look at the rows tells whether it took effect.
-func (t *transaction) commit() error {
-	if !t.wrote {
-		t.rollback()
-		return nil
-	}
-	err := t.tx.Commit()
-	if err == nil || !t.settler.store.Ambiguous(err) {
+// readAnswer reads why the transaction failed. If the answer to COMMIT was lost, the next look at the rows tells whether it took
+// effect.
+func (t *transaction) readAnswer(err error) error {
+	if !errors.Is(err, ledger.ErrCommitUnknown) || t.prepared == nil && !t.committing {
 		return err
 	}
-	for _, h := range t.batch.hints {
-		h.CommitUnknown = true
-		h.Looks++
+	if t.committing {
+		for _, h := range t.batch.hints {
+			h.CommitUnknown = true
+			h.Looks++
+		}
 	}
 	if t.settler.store.Unavailable(err) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", errAskRows, err)
-}
-
-// rollback rolls the transaction back. If an abandoned handler keeps it busy, it ends with its context instead.
-func (t *transaction) rollback() {
-	if !t.abandoned {
-		_ = t.tx.Rollback() // after an error the server rolls back by itself
-	}
 }
 
 // collect returns what of each member.
