@@ -7,6 +7,9 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/pkg/schedule"
 )
@@ -45,25 +48,15 @@ func (b *blocked) pass(ctx context.Context, now clock) (loop.Result, error) {
 
 // end returns how many tasks it has cancelled.
 func (b *blocked) end(ctx context.Context, owner string) (int, error) {
-	tx, err := b.r.store.Begin(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = tx.Rollback() }() // does nothing after the commit
-	changes := schedule.NewTx(tx, b.r.store).As(b.r.cfg.Name)
-	err = changes.EndBlocked(ctx, owner)
-	if err == nil {
-		err = changes.RecordHistory(ctx)
-	}
-	if err == nil {
-		err = tx.Commit()
-	}
+	tx, err := ledger.Transact(ctx, b.r.store, func(began *sqlx.Tx) (*ledger.Tx, error) {
+		changes := schedule.NewTx(began, b.r.store).As(b.r.cfg.Name)
+		if err := changes.EndBlocked(ctx, owner); err != nil {
+			return changes.Ledger(), err
+		}
+		return changes.Ledger(), changes.RecordHistory(ctx)
+	})
 	if err != nil {
 		return 0, fmt.Errorf("cancel what is left of blocked owner %s: %w", owner, err)
 	}
-	touched := changes.Ledger().Touched(0)
-	if len(touched) == 0 {
-		return 0, nil
-	}
-	return len(touched), b.r.putRows(ctx, "compensated", touched)
+	return len(tx.Touched(0)), b.r.follow(ctx, "compensated", tx)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -38,6 +39,23 @@ func (r *Reconciler) putIDs(ctx context.Context, ids []task.ID) error {
 		return fmt.Errorf("read %d compensated rows: %w", len(ids), err)
 	}
 	return r.putRows(ctx, "compensated", rows)
+}
+
+// follow makes the index hold what a transaction of the daemon has committed, and counts its ticks. Of rows that went to another queue
+// the old entries are removed afterwards: a task with two entries fires once, one without an entry would wait for a sweep.
+func (r *Reconciler) follow(ctx context.Context, reason string, tx *ledger.Tx) error {
+	r.metrics.ticks.Count(tx.Ticks())
+	for _, rows := range [][]task.Task{tx.Touched(0), tx.Left()} {
+		if len(rows) == 0 {
+			continue
+		}
+		if err := r.putRows(ctx, reason, rows); errors.Is(err, errStillMoving) {
+			return nil // their writers put them
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // errUncompared says that a shard failed in an earlier pass: the changed pass compares its rows first.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/internal/recurrence"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -31,8 +32,6 @@ type operated interface {
 	GetRecurrences(ctx context.Context, q sqlx.QueryerContext, ids []task.ID) ([]task.Recurrence, error)
 	// LockFreeRecurrences locks those of the recurrences that are free and whose newest task is one of these, and returns them.
 	LockFreeRecurrences(ctx context.Context, q sqlx.ExtContext, ids, newest []task.ID) ([]task.Recurrence, error)
-	// Write writes transitions of locked rows.
-	Write(ctx context.Context, q sqlx.ExtContext, changes []task.Change) error
 	// PurgeOperations is PurgeHistory for operations that are over.
 	PurgeOperations(ctx context.Context, before time.Time, limit int) (int, error)
 	// Retryable reports whether a transaction did not commit and may do so when it is run once more.
@@ -65,6 +64,9 @@ type operationPage struct {
 	size int  // rows to change at most
 	last bool // rows that others have locked are left alone
 
+	sql *sqlx.Tx
+	tx  *ledger.Tx
+
 	operation        task.Operation // after the page
 	at               time.Time      // the moment of the changes
 	changes          []task.Change
@@ -74,12 +76,15 @@ type operationPage struct {
 }
 
 func (p *operationPage) run(ctx context.Context, id task.ID) error {
-	tx, err := p.r.store.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }() // does nothing after the commit
-	o, found, err := p.r.store.LockOperation(ctx, tx, id)
+	_, err := ledger.Transact(ctx, p.r.store, func(began *sqlx.Tx) (*ledger.Tx, error) {
+		p.sql, p.tx = began, ledger.NewTx(began, p.r.store, p.r.cfg.Name)
+		return p.tx, p.steps(ctx, id)
+	})
+	return err
+}
+
+func (p *operationPage) steps(ctx context.Context, id task.ID) error {
+	o, found, err := p.r.store.LockOperation(ctx, p.sql, id)
 	if err != nil {
 		return err
 	}
@@ -90,56 +95,48 @@ func (p *operationPage) run(ctx context.Context, id task.ID) error {
 		return nil
 	}
 	if err := o.Check(); err != nil {
-		return p.refuse(ctx, tx, err)
+		return p.refuse(ctx, err)
 	}
-	ids, next, over, err := p.r.store.NextIDs(ctx, tx, o, p.scan, p.size)
+	ids, next, over, err := p.r.store.NextIDs(ctx, p.sql, o, p.scan, p.size)
 	if err != nil {
 		return err
 	}
-	rows, now, err := p.r.store.LockFree(ctx, tx, ids)
+	rows, now, err := p.r.store.LockFree(ctx, p.sql, ids)
 	if err != nil {
 		return err
 	}
 	p.at = now
 	if len(rows) < len(ids) {
-		if err := p.leaveLocked(ctx, tx, ids, rows); err != nil {
+		if err := p.leaveLocked(ctx, ids, rows); err != nil {
 			return err
 		}
 	}
 	p.transit(rows)
-	if err := p.lockRecurrences(ctx, tx); err != nil {
+	if err := p.lockRecurrences(ctx); err != nil {
 		return err
 	}
-	if err := p.save(ctx, tx); err != nil {
+	if err := p.save(ctx); err != nil {
 		return err
 	}
-	if err := p.advance(ctx, tx, next, over, len(ids)); err != nil {
-		return err
-	}
-	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("commit a page of operation %s: %w", id, err)
-	}
-	return nil
+	return p.advance(ctx, next, over, len(ids))
 }
 
 // refuse pauses an operation that this program can't read.
-func (p *operationPage) refuse(ctx context.Context, tx *sqlx.Tx, cause error) error {
-	now, err := p.r.store.Now(ctx, tx)
+func (p *operationPage) refuse(ctx context.Context, cause error) error {
+	now, err := p.tx.Now(ctx)
 	if err != nil {
 		return err
 	}
 	p.operation = p.operation.Refuse(fmt.Errorf("it can't be read: %w", cause), now)
-	if err := p.r.store.SaveOperation(ctx, tx, p.operation); err != nil {
+	p.note(task.EventPaused, p.operation.Error)
+	if err := p.tx.Record(ctx); err != nil {
 		return err
 	}
-	if err := p.r.store.Record(ctx, tx, []task.Event{p.line(task.EventPaused, p.operation.Error)}); err != nil {
-		return err
-	}
-	return tx.Commit()
+	return p.r.store.SaveOperation(ctx, p.sql, p.operation)
 }
 
 // leaveLocked counts the rows that others have locked, if this is the last try. A row that was deleted has ended.
-func (p *operationPage) leaveLocked(ctx context.Context, tx *sqlx.Tx, ids []task.ID, locked []task.Task) error {
+func (p *operationPage) leaveLocked(ctx context.Context, ids []task.ID, locked []task.Task) error {
 	if !p.last {
 		return errLocked
 	}
@@ -148,7 +145,7 @@ func (p *operationPage) leaveLocked(ctx context.Context, tx *sqlx.Tx, ids []task
 		free[row.ID] = true
 	}
 	missing := slices.DeleteFunc(slices.Clone(ids), func(id task.ID) bool { return free[id] })
-	there, err := p.r.store.Get(ctx, tx, missing)
+	there, err := p.r.store.Get(ctx, p.sql, missing)
 	p.unchanged, p.ended = len(there), len(missing)-len(there)
 	return err
 }
@@ -171,7 +168,7 @@ func (p *operationPage) transit(rows []task.Task) {
 }
 
 // lockRecurrences locks the recurrences that need a next tick, and leaves a task alone whose recurrence others have locked.
-func (p *operationPage) lockRecurrences(ctx context.Context, tx *sqlx.Tx) error {
+func (p *operationPage) lockRecurrences(ctx context.Context) error {
 	var ids, ended []task.ID
 	for _, c := range p.changes {
 		if id, _, tick := c.After.Tick(); tick && c.Before.State == task.Pending && c.After.State != task.Pending {
@@ -181,7 +178,7 @@ func (p *operationPage) lockRecurrences(ctx context.Context, tx *sqlx.Tx) error 
 	if len(ids) == 0 {
 		return nil
 	}
-	locked, err := p.r.store.LockFreeRecurrences(ctx, tx, ids, ended)
+	locked, err := p.r.store.LockFreeRecurrences(ctx, p.sql, ids, ended)
 	if err != nil {
 		return err
 	}
@@ -193,7 +190,7 @@ func (p *operationPage) lockRecurrences(ctx context.Context, tx *sqlx.Tx) error 
 	if len(locked) == len(ids) {
 		return nil
 	}
-	read, err := p.r.store.GetRecurrences(ctx, tx, ids)
+	read, err := p.r.store.GetRecurrences(ctx, p.sql, ids)
 	if err != nil {
 		return err
 	}
@@ -210,55 +207,44 @@ func (p *operationPage) lockRecurrences(ctx context.Context, tx *sqlx.Tx) error 
 // leave leaves some of the rows alone, and returns their number.
 func (p *operationPage) leave(these map[task.ID]bool) int {
 	n := len(p.changes)
-	p.changes = slices.DeleteFunc(p.changes, func(c task.Change) bool { return these[c.After.ID] })
+	p.changes = slices.DeleteFunc(slices.Clone(p.changes), func(c task.Change) bool { return these[c.After.ID] })
 	n -= len(p.changes)
 	p.unchanged += n
 	return n
 }
 
 // save writes the changed rows, the lines about them, and the next ticks of recurrences.
-func (p *operationPage) save(ctx context.Context, tx *sqlx.Tx) error {
-	if len(p.changes) == 0 {
-		return nil
-	}
-	if err := p.write(ctx, tx); err != nil {
+func (p *operationPage) save(ctx context.Context) error {
+	p.tx.As(p.operation.Actor)
+	defer p.tx.As(p.r.cfg.Name)
+	if err := p.writeAll(ctx); err != nil {
 		return err
 	}
-	lines := make([]task.Event, len(p.changes))
-	for i, c := range p.changes {
-		lines[i] = p.operation.Event(c.Before, c.After)
+	for _, c := range p.changes {
 		if p.newest[c.After.ID] {
 			p.progress.Ended(c.After, p.at)
 		}
 	}
-	if err := p.progress.Write(ctx, tx, p.r.store, p.at); err != nil {
+	if err := p.tx.Advance(ctx, &p.progress, p.at); err != nil {
 		return err
 	}
-	for _, line := range p.progress.Events() {
-		line.Actor = p.operation.Actor
-		lines = append(lines, line)
-	}
-	return p.r.store.Record(ctx, tx, lines)
+	return p.tx.Record(ctx)
 }
 
-// write leaves dead rows alone whose key another task has, or whose owner is blocked. The server takes back the statement that met the
-// key, and nothing else of the transaction.
-func (p *operationPage) write(ctx context.Context, tx *sqlx.Tx) error {
-	refused := func(err error) bool { return errors.Is(err, task.ErrKeyTaken) || errors.Is(err, task.ErrOwnerBlocked) }
+// writeAll leaves dead rows alone whose key another task has, or whose owner is blocked.
+func (p *operationPage) writeAll(ctx context.Context) error {
 	left := map[task.ID]bool{}
 	for part := range slices.Chunk(p.changes, writtenAtOnce) {
-		err := p.r.store.Write(ctx, tx, part)
-		if err == nil {
+		refused, err := p.write(ctx, part)
+		if err != nil {
+			return err
+		}
+		if !refused {
 			continue
 		}
 		for i, c := range part {
-			if !refused(err) {
+			if left[c.After.ID], err = p.write(ctx, part[i:i+1]); err != nil {
 				return err
-			}
-			if one := p.r.store.Write(ctx, tx, part[i:i+1]); refused(one) {
-				left[c.After.ID] = true
-			} else if one != nil {
-				return one
 			}
 		}
 	}
@@ -266,8 +252,22 @@ func (p *operationPage) write(ctx context.Context, tx *sqlx.Tx) error {
 	return nil
 }
 
+// write reports whether the server has taken back the statement, and nothing else of the transaction.
+func (p *operationPage) write(ctx context.Context, part []task.Change) (refused bool, err error) {
+	lines, mark := make([]task.Event, len(part)), p.tx.Mark()
+	for i, c := range part {
+		lines[i] = p.operation.Event(c.Before, c.After)
+	}
+	err = p.tx.Save(ctx, part, lines)
+	if errors.Is(err, task.ErrKeyTaken) || errors.Is(err, task.ErrOwnerBlocked) {
+		p.tx.Rewind(mark)
+		return true, nil
+	}
+	return false, err
+}
+
 // advance writes how far the operation has come.
-func (p *operationPage) advance(ctx context.Context, tx *sqlx.Tx, next task.ID, over bool, looked int) error {
+func (p *operationPage) advance(ctx context.Context, next task.ID, over bool, looked int) error {
 	o := &p.operation
 	o.Cursor, o.UpdatedAt = next, p.at
 	o.Looked += int64(looked)
@@ -276,18 +276,15 @@ func (p *operationPage) advance(ctx context.Context, tx *sqlx.Tx, next task.ID, 
 	o.Unchanged += int64(p.unchanged)
 	if over {
 		*o = o.Done(p.at)
-		line := p.line(task.EventOver, fmt.Sprintf("%d changed, %d had ended, %d left alone", o.Changed, o.Ended, o.Unchanged))
-		if err := p.r.store.Record(ctx, tx, []task.Event{line}); err != nil {
+		p.note(task.EventOver, fmt.Sprintf("%d changed, %d had ended, %d left alone", o.Changed, o.Ended, o.Unchanged))
+		if err := p.tx.Record(ctx); err != nil {
 			return err
 		}
 	}
-	return p.r.store.SaveOperation(ctx, tx, *o)
+	return p.r.store.SaveOperation(ctx, p.sql, *o)
 }
 
-// line is a line of the history about the operation, by the daemon.
-func (p *operationPage) line(name, detail string) task.Event {
-	return task.Event{At: p.operation.UpdatedAt, Task: p.operation.ID, Name: name, Actor: p.r.cfg.Name, Detail: detail}
+// note adds a line of the history about the operation, by the daemon.
+func (p *operationPage) note(name, detail string) {
+	p.tx.Note(task.Event{At: p.operation.UpdatedAt, Task: p.operation.ID, Name: name, Detail: detail})
 }
-
-// made returns the next tasks of recurrences.
-func (p *operationPage) made() []task.Task { return p.progress.Made() }

@@ -149,7 +149,7 @@ func (s *operations) pages(ctx context.Context, o task.Operation, busy bool) (ch
 		}
 		if len(p.changes) > 0 {
 			s.at = append(s.at, p.at)
-			puts.Go(func() error { return s.put(ctx, p) })
+			puts.Go(func() error { return s.r.follow(ctx, operationsReason, p.tx) })
 		}
 		changed += len(p.changes)
 		s.count(p)
@@ -182,26 +182,12 @@ func (s *operations) page(ctx context.Context, id task.ID, scan, size int) (*ope
 	}
 }
 
-// put makes the index hold the page's rows. Of rows that went to another queue the old entries are removed afterwards: a task
-// with two entries fires once, one without an entry would wait for a sweep.
-func (s *operations) put(ctx context.Context, p *operationPage) error {
-	err := s.r.putRows(ctx, operationsReason, append(task.AfterOf(p.changes), p.made()...))
-	if err == nil && p.operation.Verb == task.VerbRequeue {
-		err = s.r.putRows(ctx, operationsReason, task.BeforeOf(p.changes))
-	}
-	if errors.Is(err, errStillMoving) { // their writers put them
-		return nil
-	}
-	return err
-}
-
 func (s *operations) count(p *operationPage) {
 	for outcome, n := range map[string]int{"changed": len(p.changes), "ended": p.ended, "left_alone": p.unchanged} {
 		if n > 0 {
 			s.r.metrics.operated.WithLabelValues(string(p.operation.Verb), outcome).Add(float64(n))
 		}
 	}
-	s.r.metrics.ticks.Count(p.progress.Ticks())
 }
 
 // ended logs that an operation does not go on.

@@ -233,7 +233,6 @@ func TestOperationMeetsLockedRecurrence(t *testing.T) {
 			pipelinetest.Must(t, err)
 			_, err = w.rows.LockRecurrences(t.Context(), holder, []task.ID{r.ID})
 			pipelinetest.Must(t, err)
-			s := &operations{r: w.Reconciler}
 			scan, size, _ := pagesOf(0, false)
 			p := &operationPage{r: w.Reconciler, scan: scan, size: size, last: last, newest: map[task.ID]bool{}}
 			err = p.run(t.Context(), o.ID)
@@ -243,7 +242,7 @@ func TestOperationMeetsLockedRecurrence(t *testing.T) {
 			case last && (err != nil || done.Changed != 10 || done.Unchanged != 1):
 				t.Errorf("the last try: %v, and the operation is %+v; want 10 changed and 1 left alone", err, done)
 			case last:
-				pipelinetest.Must(t, s.put(t.Context(), p))
+				pipelinetest.Must(t, w.follow(t.Context(), operationsReason, p.tx))
 			}
 			if got := w.as(t, []task.Task{tick})[0]; got.State != task.Pending {
 				t.Errorf("the tick is %+v", got)

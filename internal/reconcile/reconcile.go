@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/internal/loop"
-	"github.com/duetime/duetime/internal/recurrence"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
 )
@@ -63,7 +63,7 @@ type Store interface {
 	// LeftOfBlocked reads, by name, the owners after this one that were blocked at the moment or later, and have tasks or recurrences.
 	LeftOfBlocked(ctx context.Context, since time.Time, after string, limit int) ([]string, error)
 	schedule.Rows
-	recurrence.Transactions
+	ledger.Transactions
 	operated // operation_page.go
 	// Moment returns the database's time and the newest epoch of this name.
 	Moment(ctx context.Context, name string) (now time.Time, epoch int64, err error)

@@ -4,6 +4,9 @@ import (
 	"context"
 	"slices"
 
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/internal/ledger"
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/recurrence"
 	"github.com/duetime/duetime/pkg/task"
@@ -42,18 +45,53 @@ func (s *recurrences) pass(ctx context.Context, now clock) (loop.Result, error) 
 }
 
 func (s *recurrences) mend(ctx context.Context, part []task.Recurrence) error {
-	p, err := recurrence.Mend(ctx, s.r.store, part, s.r.cfg.Name)
-	if err != nil {
+	var lost recurrence.Progress
+	tx, err := ledger.Transact(ctx, s.r.store, func(began *sqlx.Tx) (*ledger.Tx, error) {
+		tx := ledger.NewTx(began, s.r.store, s.r.cfg.Name)
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return tx, err
+		}
+		if err := s.lose(ctx, began, &lost, part); err != nil {
+			return tx, err
+		}
+		if err := tx.Advance(ctx, &lost, now); err != nil {
+			return tx, err
+		}
+		return tx, tx.Record(ctx)
+	})
+	if err != nil || lost.Empty() {
 		return err
 	}
-	made := p.Made()
-	if p.Empty() {
-		return nil
+	n := len(tx.Touched(0))
+	s.r.metrics.mended.Add(float64(n))
+	s.r.cfg.Logger.WarnContext(ctx, "recurrences left behind", "n", n)
+	return s.r.follow(ctx, "compensated", tx)
+}
+
+// lose notes the recurrences whose newest task is pending no more, by its locked row. A task that was run to its end meanwhile has
+// made the next one: Progress sees that it is the newest no more.
+func (s *recurrences) lose(ctx context.Context, q sqlx.ExtContext, lost *recurrence.Progress, part []task.Recurrence) error {
+	var ids []task.ID
+	for _, r := range part {
+		if !r.Newest.IsZero() {
+			ids = append(ids, r.Newest)
+		}
 	}
-	s.r.metrics.ticks.Count(p.Ticks())
-	s.r.metrics.mended.Add(float64(len(made)))
-	s.r.cfg.Logger.WarnContext(ctx, "recurrences left behind", "n", len(made))
-	return s.r.putIDs(ctx, task.IDs(made))
+	var rows map[task.ID]task.Task
+	if len(ids) > 0 {
+		locked, err := s.r.store.Lock(ctx, q, ids)
+		if err != nil {
+			return err
+		}
+		rows = task.ByID(locked)
+	}
+	for _, r := range part {
+		if row, found := rows[r.Newest]; !found || row.State != task.Pending {
+			lost.Lost(r)
+		}
+	}
+	return nil
 }
 
 // leftBehind returns those of the recurrences that need a task. A task that ended just now may have a next one by now.
