@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,44 +24,55 @@ var (
 	errAway       = errors.New("the index is away")
 )
 
-// Tasks lists the owner's pending tasks, of one kind or ("") of any, by their next try, and says where the list came
-// from: the index, or the database when the index is away or has lost its memory. The index may lag behind other clients'
-// commits for a moment; what this one has committed is waited for as long as a put may take a caller.
+// Tasks lists the owner's pending tasks, of one kind or ("") of any, by their next try, and says where they were found: in
+// the index, or by the database alone when the index is away or has lost its memory. Each task is as the database has it. The index may
+// not have heard yet of what other clients have just scheduled; what this one has committed is waited for as long as a put may take a
+// caller.
 //
 // It lists all of them, a thousand at a time. For owners who may have many more, TasksPage is kinder to everybody.
-func (c *Client) Tasks(ctx context.Context, owner, kind string) (entries []task.Entry, source string, err error) {
+func (c *Client) Tasks(ctx context.Context, owner, kind string) (tasks []task.Task, source string, err error) {
 	if err := task.CheckOwner(owner); err != nil {
 		return nil, "", err
 	}
-	if entries, err = c.fromIndex(ctx, owner, kind); err == nil {
-		return entries, FromIndex, nil
+	entries, err := c.fromIndex(ctx, owner, kind)
+	if err != nil {
+		return c.TasksFromDB(ctx, owner, kind)
 	}
-	return c.TasksFromDB(ctx, owner, kind)
+	tasks, err = c.pendingOf(ctx, entries)
+	return tasks, FromIndex, err
 }
 
 // TasksFromDB is Tasks by the database alone, as committed.
-func (c *Client) TasksFromDB(ctx context.Context, owner, kind string) (entries []task.Entry, source string, err error) {
+func (c *Client) TasksFromDB(ctx context.Context, owner, kind string) (tasks []task.Task, source string, err error) {
 	if err := task.CheckOwner(owner); err != nil {
 		return nil, "", err
 	}
-	rows, err := c.store.ListOwner(ctx, nil, owner, kind)
-	if err != nil {
+	if tasks, err = c.store.ListOwner(ctx, nil, owner, kind); err != nil {
 		return nil, "", fmt.Errorf("list tasks of owner %s: %w", owner, err)
 	}
-	for _, t := range rows {
-		entries = append(entries, entryOf(t))
-	}
-	return entries, FromDB, nil
+	return tasks, FromDB, nil
 }
 
-// entryOf is the index's entry of a pending row, but for its member.
-func entryOf(t task.Task) task.Entry {
-	return task.Entry{
-		Score: task.ScoreOf(t), ID: t.ID, Kind: t.Kind, Queue: t.Queue, Owner: t.Owner, Subject: t.Subject,
+// pendingOf reads the rows of what was found, and leaves out those that have ended meanwhile.
+func (c *Client) pendingOf(ctx context.Context, found []task.Entry) ([]task.Task, error) {
+	if len(found) == 0 {
+		return nil, nil
 	}
+	ids := make([]task.ID, len(found))
+	for i, e := range found {
+		ids[i] = e.ID
+	}
+	slices.SortFunc(ids, task.ID.Compare)
+	rows, err := c.store.Get(ctx, nil, slices.Compact(ids)) // what moves between two pages comes twice
+	if err != nil {
+		return nil, fmt.Errorf("read %d tasks of owner %s: %w", len(ids), found[0].Owner, err)
+	}
+	rows = slices.DeleteFunc(rows, func(t task.Task) bool { return t.State != task.Pending })
+	slices.SortFunc(rows, func(a, b task.Task) int { return cmp.Or(a.RunAt.Compare(b.RunAt), a.ID.Compare(b.ID)) })
+	return rows, nil
 }
 
-// fromIndex lists all, each page within the time of a put. What moves between two pages comes once.
+// fromIndex lists all, each page within the time of a put.
 func (c *Client) fromIndex(ctx context.Context, owner, kind string) (all []task.Entry, err error) {
 	shard, err := c.readableShard(ctx, owner)
 	if err != nil {
@@ -87,7 +99,7 @@ func (c *Client) fromIndex(ctx context.Context, owner, kind string) (all []task.
 	if now, err := c.readableShard(ctx, owner); err != nil || now != shard {
 		return nil, errManyShards
 	}
-	return lastOfEach(ours(all)), nil
+	return ours(all), nil
 }
 
 // readableShard returns the one shard in which all of the owner's tasks stand, once what this client has committed was put
@@ -127,14 +139,4 @@ func (c *Client) readPage(ctx context.Context, shard int, owner, kind, place str
 		err = errNotWhole
 	}
 	return entries, next, generation, err
-}
-
-// lastOfEach keeps the last entry of each task.
-func lastOfEach(entries []task.Entry) []task.Entry {
-	last := make(map[task.ID]int, len(entries))
-	for i, e := range entries {
-		last[e.ID] = i
-	}
-	i := -1
-	return slices.DeleteFunc(entries, func(e task.Entry) bool { i++; return last[e.ID] != i })
 }

@@ -32,9 +32,9 @@ type Page struct {
 
 // TaskPage is a part of an owner's list.
 type TaskPage struct {
-	Entries []task.Entry // by their next try
-	Source  string       // FromIndex or FromDB
-	Next    string       // what Page.After of the next page must be; empty: this was the last one
+	Tasks  []task.Task // by their next try
+	Source string      // FromIndex or FromDB
+	Next   string      // what Page.After of the next page must be; empty: this was the last one
 }
 
 // The first byte of a cursor says whose it is: the two lists have orders of their own within a millisecond.
@@ -108,8 +108,8 @@ func (c *Client) pageFromIndex(ctx context.Context, owner, kind string, p Page) 
 		}
 		page.Next = indexCursor + strconv.FormatInt(last.At.UnixMilli(), 10) + "." + next
 	}
-	page.Entries = ours(entries) // overwrites the last ones
-	return page, nil
+	page.Tasks, err = c.pendingOf(ctx, ours(entries)) // overwrites the last ones
+	return page, err
 }
 
 // ours leaves out entries that are none of ours.
@@ -133,16 +133,18 @@ func (c *Client) pageFromDB(ctx context.Context, owner, kind string, p Page) (Ta
 		return TaskPage{}, fmt.Errorf("list tasks of owner %s: %w", owner, err)
 	}
 	page := TaskPage{Source: FromDB}
+	var found []task.Entry
 	for i, row := range rows {
 		if kind == "" || row.Kind == kind {
-			page.Entries = append(page.Entries, entryOf(row))
+			found = append(found, task.Entry{ID: row.ID, Owner: owner})
 		}
-		if len(page.Entries) == p.Limit || i == scan-1 {
+		if len(found) == p.Limit || i == scan-1 {
 			page.Next = dbCursor + strconv.FormatInt(row.RunAt.UnixMilli(), 10) + "." + hex.EncodeToString(row.ID[:])
 			break
 		}
 	}
-	return page, nil
+	page.Tasks, err = c.pendingOf(ctx, found)
+	return page, err
 }
 
 // at is the time of the last task of the page before; the beginning of time for the first page.

@@ -42,10 +42,10 @@ func walk(t *testing.T, list lister, owner, kind string, limit int) (ids []task.
 	for p := (schedule.Page{Limit: limit}); ; {
 		page, err := list(t.Context(), owner, kind, p)
 		pipelinetest.Must(t, err)
-		if len(page.Entries) > limit {
-			t.Errorf("a page of %d tasks, want %d at most", len(page.Entries), limit)
+		if len(page.Tasks) > limit {
+			t.Errorf("a page of %d tasks, want %d at most", len(page.Tasks), limit)
 		}
-		for _, e := range page.Entries {
+		for _, e := range page.Tasks {
 			ids = append(ids, e.ID)
 		}
 		if p.After = page.Next; p.After == "" {
@@ -96,13 +96,13 @@ func TestPageAfterForeignEntry(t *testing.T) {
 	w.next = "7"
 	page, err := w.TasksPage(t.Context(), "ann", "", schedule.Page{Limit: 2})
 	pipelinetest.Must(t, err)
-	if len(page.Entries) != 1 || page.Entries[0].ID != first.ID {
+	if len(page.Tasks) != 1 || page.Tasks[0].ID != first.ID {
 		t.Errorf("the first page is %+v", page)
 	}
 	w.away = true
 	page, err = w.TasksPage(t.Context(), "ann", "", schedule.Page{Limit: 2, After: page.Next})
 	pipelinetest.Must(t, err)
-	if len(page.Entries) != 1 || page.Entries[0].ID != later.ID {
+	if len(page.Tasks) != 1 || page.Tasks[0].ID != later.ID {
 		t.Errorf("the second page is %+v, want the later task alone", page)
 	}
 }
