@@ -167,9 +167,9 @@ func (a *API) tasks(w http.ResponseWriter, r *http.Request) {
 		Source string      `json:"source"`
 		Tasks  []ownedTask `json:"tasks"`
 		Next   string      `json:"next,omitempty"` // cursor of the next page; absent on the last one
-	}{Source: page.Source, Tasks: make([]ownedTask, 0, len(page.Entries)), Next: page.Next}
-	for _, t := range page.Entries {
-		out.Tasks = append(out.Tasks, ownedTask{TaskID: t.ID, Kind: t.Kind, PetID: t.Subject, DueAtMs: t.Score.RunAt().UnixMilli()})
+	}{Source: page.Source, Tasks: make([]ownedTask, 0, len(page.Tasks)), Next: page.Next}
+	for _, t := range page.Tasks {
+		out.Tasks = append(out.Tasks, ownedTask{TaskID: t.ID, Kind: t.Kind, PetID: t.Subject, DueAtMs: t.RunAt.UnixMilli()})
 	}
 	a.write(w, answer{http.StatusOK, encode(out)})
 }
