@@ -98,10 +98,15 @@ func (l *Ledger) Follow(ctx context.Context, tx *Tx) {
 	l.record(tx)
 }
 
-// record counts the ticks, and leaves the lines to the history.
+// record counts the ticks, leaves the lines to the history, and calls what wants to know.
 func (l *Ledger) record(tx *Tx) {
 	l.history.add(tx.Events())
 	l.ticks.Count(tx.Ticks())
+	for _, e := range tx.list {
+		if e.then != nil {
+			e.then()
+		}
+	}
 }
 
 // Unknown has the daemon look at the tasks of a transaction of which nobody knows whether it has committed. It never waits.

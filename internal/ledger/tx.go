@@ -44,8 +44,9 @@ type entry struct {
 	changes  []task.Change // of one write
 	events   []task.Event  // about them, or about something else
 	ticks    []recurrence.Tick
-	recorded bool  // the transaction itself has written the lines about all entries before
-	failure  error // after which the transaction must not commit
+	then     func() // follows the commit
+	recorded bool   // the transaction itself has written the lines about all entries before
+	failure  error  // after which the transaction must not commit
 }
 
 // NewTx makes the list of a transaction that its caller ends. The actor is that of the lines.
@@ -138,6 +139,9 @@ func (t *Tx) Inserted(rows []task.Task, ticks ...recurrence.Tick) {
 
 // Note adds events that are no changes of tasks' rows.
 func (t *Tx) Note(events ...task.Event) { t.list = append(t.list, entry{events: events}) }
+
+// Then has fn called after the commit. It must not wait.
+func (t *Tx) Then(fn func()) { t.list = append(t.list, entry{then: fn}) }
 
 // NoteRecurrence is Note of a change of a recurrence.
 func (t *Tx) NoteRecurrence(e task.Event) {

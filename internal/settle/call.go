@@ -1,6 +1,7 @@
 package settle
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"slices"
@@ -76,8 +77,8 @@ func (c *Call) Prepare(ctx context.Context, specs []task.Spec) ([]task.Spec, err
 	return c.tx.settler.cfg.BeforeSchedule.Apply(ctx, specs)
 }
 
-// LockedAt is when the tasks were locked, on the database's clock.
-func (c *Call) LockedAt() time.Time { return c.tx.lockedAt }
+// LockedAt is when the tasks were locked, on the database's clock; for a reader, the task's own time.
+func (c *Call) LockedAt() time.Time { return cmp.Or(c.tx.asOf, c.tx.lockedAt) }
 
 // CloseAtEnd closes a result when the handler has returned. A result that is open when its context ends would close the
 // connection.

@@ -28,6 +28,10 @@ type Store interface {
 	LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, time.Time, error)
 	// LockToRun is LockFree, and says which of the rows are of blocked owners.
 	LockToRun(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, map[task.ID]bool, time.Time, error)
+	// LockDue locks the owner's pending rows that are due, the first limit of them by (run_at, id), and waits for those that others
+	// hold. It says whether the owner is blocked, and which queues are paused.
+	LockDue(ctx context.Context, q sqlx.ExtContext, owner string, limit int) (
+		rows []task.Task, blocked bool, paused map[string]bool, now time.Time, err error)
 	// Retryable reports whether the transaction did not commit, and may commit if it runs once more.
 	Retryable(err error) bool
 	// Unavailable reports whether the error says that MySQL is away.
@@ -53,8 +57,9 @@ type Config struct {
 	Patience       time.Duration // hints of rows farther off than this are settled, not held
 	Holder         string        // the worker's name in its charges
 	Kinds          *schedule.Kinds
-	BeforeSchedule schedule.SpecFunc // sees what handlers schedule; nil: none
-	OnEvents       func([]Event)     // called after a commit, with what became of its tasks; nil: not called
+	Limits         map[string]task.Limit // queues of which no reader runs a task
+	BeforeSchedule schedule.SpecFunc     // sees what handlers schedule; nil: none
+	OnEvents       func([]Event)         // called after a commit, with what became of its tasks; nil: not called
 	Logger         *slog.Logger
 	Metrics        prometheus.Registerer
 	Tracer         trace.Tracer

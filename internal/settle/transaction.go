@@ -76,7 +76,8 @@ type transaction struct {
 	conflict   bool // rows that were to be marked done had changed
 	endedEarly bool // a statement has ended the transaction
 
-	prepared func() // follows the commit of a step that must be committed before handlers run
+	asOf     time.Time // of the task that runs for a reader; zero for a worker
+	prepared func()    // follows the commit of a step that must be committed before handlers run
 }
 
 // transact runs one transaction, by the steps of the package comment.

@@ -98,6 +98,14 @@ func (d Dialect) schema() string {
 	return "DATABASE()"
 }
 
+// pauseOf is the name of the request that pauses the queue in this column.
+func (d Dialect) pauseOf(queue string) string {
+	if d == SQLite {
+		return "'" + pauseRequest + "' || " + queue
+	}
+	return "CONCAT('" + pauseRequest + "', " + queue + ")"
+}
+
 // micros is the statement's moment in Unix microseconds; SQLite has only milliseconds.
 func (d Dialect) micros() string {
 	if d == SQLite {

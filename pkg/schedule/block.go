@@ -206,7 +206,7 @@ func (t *Tx) beginOfOwner(ctx context.Context, owner string) (time.Time, error) 
 	if err := t.checkUsable(ctx); err != nil {
 		return time.Time{}, err
 	}
-	now, err := t.Now(ctx)
+	now, err := t.ledger.Now(ctx)
 	if err != nil {
 		return time.Time{}, t.ledger.Fail(err)
 	}
@@ -255,7 +255,7 @@ func (t *Tx) nowUnlessBlocked(ctx context.Context, owners ...string) (time.Time,
 	ask := slices.Compact(slices.Sorted(slices.Values(owners)))
 	ask = slices.DeleteFunc(ask, func(owner string) bool { return t.unblocked[owner] || task.CheckOwner(owner) != nil })
 	if len(ask) == 0 {
-		now, err := t.Now(ctx)
+		now, err := t.ledger.Now(ctx)
 		if err != nil {
 			return now, t.ledger.Fail(err)
 		}

@@ -56,7 +56,7 @@ func (t *Tx) Bulk(ctx context.Context, o task.Operation) (task.Operation, error)
 	if err := t.checkUsable(ctx); err != nil {
 		return task.Operation{}, err
 	}
-	now, err := t.Now(ctx)
+	now, err := t.ledger.Now(ctx)
 	if err != nil {
 		return task.Operation{}, t.ledger.Fail(err)
 	}
@@ -121,7 +121,7 @@ func (t *Tx) changeOperation(
 	if err := t.checkUsable(ctx); err != nil {
 		return task.Operation{}, err
 	}
-	now, err := t.Now(ctx)
+	now, err := t.ledger.Now(ctx)
 	if err != nil {
 		return task.Operation{}, t.ledger.Fail(err)
 	}

@@ -61,6 +61,9 @@ type Config struct {
 	// Kinds refuses what nobody would run; nil: nothing is refused.
 	Kinds *Kinds
 
+	// Settler runs due tasks in this client's transactions, for SettleDue; nil: none does.
+	Settler settler
+
 	// BeforeSchedule sees each spec before it is scheduled, and may change or refuse it; nil: none.
 	BeforeSchedule SpecFunc
 

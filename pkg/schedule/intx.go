@@ -42,7 +42,7 @@ func (c *Client) InTx(ctx context.Context, fn func(tx *Tx) error) error {
 // begin makes the Tx of a transaction that has begun.
 func (c *Client) begin(began *sqlx.Tx) *Tx {
 	tx := NewTx(began, c.store).As(c.cfg.Actor)
-	tx.kinds, tx.tracer, tx.before = c.cfg.Kinds, c.tracer, c.cfg.BeforeSchedule
+	tx.kinds, tx.tracer, tx.before, tx.settler = c.cfg.Kinds, c.tracer, c.cfg.BeforeSchedule, c.cfg.Settler
 	return tx
 }
 

@@ -67,7 +67,7 @@ func (t *Tx) halt(ctx context.Context, verb, owner, name string, next func(task.
 }
 
 func (t *Tx) haltAll(ctx context.Context, verb string, read []task.Recurrence, next func(task.Recurrence) task.Recurrence) ([]task.Recurrence, error) {
-	if _, err := t.Now(ctx); err != nil {
+	if _, err := t.ledger.Now(ctx); err != nil {
 		return nil, t.ledger.Fail(err)
 	}
 	locked, _, err := t.lockRecurrences(ctx, verb, read, takeAll)
@@ -108,7 +108,7 @@ func (t *Tx) stopAll(ctx context.Context, owner string, all []task.Recurrence) (
 			return nil, err
 		}
 	}
-	now, err := t.Now(ctx)
+	now, err := t.ledger.Now(ctx)
 	if err == nil {
 		err = t.rows.StopOver(ctx, t.db, owner, now)
 	}

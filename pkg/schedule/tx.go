@@ -40,7 +40,9 @@ type Tx struct {
 	blocks    bool                   // it has blocked an owner
 	inScope   func(kind string) bool // which kinds of recurrences Recur may redefine; nil: all
 
-	before SpecFunc // sees what is scheduled; nil: none
+	before  SpecFunc  // sees what is scheduled; nil: none
+	settler settler   // nil: the client has no handlers
+	asOf    time.Time // the time of the task whose handler this is for; zero: see from
 
 	renewed []task.ID                 // whose moves begin their attempts anew
 	renewal func(task.Task) task.Task // begins them anew
@@ -81,7 +83,18 @@ func (t *Tx) Scoped(inScope func(kind string) bool) *Tx {
 
 // Now is the moment of this transaction on the database's clock, exact to the millisecond: read at the first call or
 // the first change that needs it, and the same from then on.
-func (t *Tx) Now(ctx context.Context) (time.Time, error) { return t.ledger.Now(ctx) }
+func (t *Tx) Now(ctx context.Context) (time.Time, error) {
+	now, err := t.ledger.Now(ctx)
+	return t.from(now), err
+}
+
+// from is the moment from which due times count: the transaction's, but for a handler that runs in a caller's transaction.
+func (t *Tx) from(now time.Time) time.Time {
+	if t.asOf.IsZero() {
+		return now
+	}
+	return t.asOf
+}
 
 // Renew names the tasks whose moves, from now on, begin their attempts anew, which renewal does to the moved task: our own
 // worker names those whose handler is at work, because a task that moves itself has succeeded. It replaces what it

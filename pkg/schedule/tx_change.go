@@ -174,16 +174,17 @@ var largeOwnerAdvice = map[string]string{
 
 // transit writes the transition of locked rows, all of them or none.
 func (t *Tx) transit(ctx context.Context, verb string, locked []task.Task, next transition) ([]task.Task, error) {
-	now, err := t.Now(ctx)
+	now, err := t.ledger.Now(ctx)
 	if err != nil {
 		return nil, t.ledger.Fail(err)
 	}
 	changes, changed := make([]task.Change, len(locked)), make([]task.Task, len(locked))
 	for i, row := range locked {
-		if changed[i], err = next(row, now); err != nil {
+		if changed[i], err = next(row, t.from(now)); err != nil {
 			return nil, fmt.Errorf("%s %s: %w", verb, row.ID, err)
 		}
 		changed[i] = t.renew(changed[i])
+		changed[i].UpdatedAt = now
 		changes[i] = task.Change{Before: row, After: changed[i]}
 	}
 	if err := t.ledger.Write(ctx, changes, task.EventMoved); err != nil {

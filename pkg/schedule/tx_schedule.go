@@ -51,9 +51,12 @@ func (t *Tx) scheduleMany(ctx context.Context, specs []task.Spec) ([]task.Task, 
 	if err != nil {
 		return nil, err
 	}
-	wanted, err := resolve(specs, now)
+	wanted, err := resolve(specs, t.from(now))
 	if err != nil {
 		return nil, err
+	}
+	for i := range wanted {
+		wanted[i].CreatedAt, wanted[i].UpdatedAt = now, now
 	}
 	standing, err := t.rows.Insert(ctx, t.db, wanted)
 	if err != nil {
@@ -126,10 +129,11 @@ func (t *Tx) changeTaken(ctx context.Context, specs []task.Spec, wanted, standin
 			k = &takenTask{before: row, after: row}
 			taken[row.ID] = k
 		}
-		if err := k.follow(mode, wanted[i], now); err != nil {
+		if err := k.follow(mode, wanted[i], t.from(now)); err != nil {
 			return nil, t.ledger.Fail(fmt.Errorf("schedule by changing %s: %w", row.ID, err))
 		}
 		k.after = t.renew(k.after)
+		k.after.UpdatedAt = now
 	}
 	if len(taken) == 0 {
 		return standing, nil

@@ -1,0 +1,226 @@
+package settle
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/internal/hold"
+	"github.com/duetime/duetime/internal/ledger"
+	"github.com/duetime/duetime/internal/recurrence"
+	"github.com/duetime/duetime/internal/statement"
+	"github.com/duetime/duetime/pkg/schedule"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// A reader is a transaction of somebody else, in which an owner's due tasks take effect before the caller reads. It keeps the
+// protocol's steps, with these differences:
+//
+//   - It waits for rows that others have locked: what a worker runs at this moment must be done before the caller reads.
+//   - Tasks run in the order of their times, each between savepoints. One that fails is undone and not charged: a worker meets it as if
+//     nothing had happened.
+//   - It runs nothing that a rollback would not undo, or that an operator or a limit holds back.
+//   - What follows a commit (puts, metrics, events) follows the caller's.
+
+const (
+	readerTasks = 100
+	readerTime  = time.Second // of one SettleDue, then it begins no further task
+)
+
+// reader is one SettleDue.
+type reader struct {
+	settler  *Settler
+	tx       *sqlx.Tx
+	changes  *schedule.Tx // of the handlers
+	owner    string
+	began    time.Time
+	passed   map[task.ID]bool // tasks that this reader does not run, or no more
+	answered schedule.Settled
+}
+
+// SettleDue runs the owner's due tasks in the caller's transaction: see schedule.Tx.SettleDue.
+func (s *Settler) SettleDue(ctx context.Context, caller *schedule.Tx, owner string) (schedule.Settled, error) {
+	r := &reader{settler: s, owner: owner, began: time.Now(), passed: map[task.ID]bool{}}
+	r.changes, r.tx = caller.Handlers()
+	for {
+		again, err := r.round(ctx)
+		if err != nil {
+			return schedule.Settled{}, fmt.Errorf("settle what is due of owner %s: %w", owner, err)
+		}
+		if !again {
+			return r.answered, nil
+		}
+	}
+}
+
+// round runs what is due, and reports whether more is due by then.
+func (r *reader) round(ctx context.Context) (again bool, err error) {
+	limit := readerTasks + len(r.passed)
+	due, blocked, paused, now, err := r.settler.store.LockDue(ctx, r.tx, r.owner, limit)
+	if err != nil || len(due) == 0 {
+		return false, err
+	}
+	t := r.begin(ctx, due, blocked, paused, now)
+	for _, m := range t.order {
+		if r.passed[m.row.ID] || m.stage != stageWaiting && m.verdict.next == nil {
+			continue // or a handler of this round has moved or cancelled it
+		}
+		if r.answered.Done >= readerTasks || time.Since(r.began) > readerTime || t.guard.Traced {
+			r.answered.More = true
+			return false, nil
+		}
+		mark := t.ledger.Mark()
+		if err := r.settle(t, m); err != nil {
+			return false, err
+		}
+		for row := range t.ledger.Written(mark) {
+			if row.State == task.Pending && row.Owner == r.owner && !row.RunAt.After(now) {
+				return true, nil // it may come before the next one
+			}
+		}
+	}
+	return len(due) == limit, nil
+}
+
+// begin makes the members of a round, in the order of their times.
+func (r *reader) begin(ctx context.Context, due []task.Task, blocked bool, paused map[string]bool, now time.Time) *transaction {
+	s := r.settler
+	t := &transaction{
+		settler: s, batch: &batch{settler: s, careful: true}, ctx: ctx, tx: r.tx, changes: r.changes, ledger: r.changes.Ledger(),
+		members: map[task.ID]*member{}, newest: map[task.ID]bool{}, ran: map[*Handler]int{},
+		began: time.Now(), lockedAt: now, answered: time.Now(),
+	}
+	t.ledger.SetNow(now)
+	for _, row := range due {
+		h := hold.FoundHint(row, now, s.cfg.Patience)
+		h.Suspect, h.Lane = false, hold.LaneSuspect // a caller is no suspect's, and needs no lane of its own
+		t.judge(h, row, blocked)
+		m := t.members[row.ID]
+		t.order = append(t.order, m)
+		if r.leaves(m, paused[row.Queue]) && !r.passed[row.ID] {
+			r.passed[row.ID] = true
+			r.answered.Left++
+		}
+	}
+	slices.SortFunc(t.order, func(a, b *member) int {
+		return cmp.Or(a.row.RunAt.Compare(b.row.RunAt), a.row.ID.Compare(b.row.ID))
+	})
+	return t
+}
+
+// leaves reports whether the task is left to a worker.
+func (r *reader) leaves(m *member, paused bool) bool {
+	if m.verdict.next != nil {
+		return m.verdict.result != resultSkipped && m.verdict.result != resultBlocked
+	}
+	_, limited := r.settler.cfg.Limits[m.row.Queue]
+	return m.stage != stageWaiting || m.handler.Form == Outside || paused || limited
+}
+
+// settle gives one task its end, or undoes what its handler did.
+func (r *reader) settle(t *transaction, m *member) error {
+	var p recurrence.Progress
+	if id, _, tick := m.row.Tick(); tick { // before its handler locks rows of the service
+		locked, err := t.settler.store.LockRecurrences(t.ctx, t.tx, []task.ID{id})
+		if err != nil {
+			return err
+		}
+		p.Know(locked)
+	}
+	if m.verdict.next != nil {
+		if err := t.save(m); err != nil {
+			return err
+		}
+		p.Ended(m.row, m.row.UpdatedAt)
+		return t.ledger.Advance(t.ctx, &p, t.stamp())
+	}
+	t.asOf = m.row.RunAt
+	t.changes.AsOf(t.asOf)
+	before, name := t.checkpoint(), statement.NewSavepoint()
+	if err := t.savepoint("SAVEPOINT " + name); err != nil {
+		return err
+	}
+	if err := t.call([]*member{m}); err != nil {
+		if err := r.blame(t, err); err != nil {
+			return err
+		}
+		if err := t.savepoint("ROLLBACK TO SAVEPOINT " + name); err != nil {
+			return err
+		}
+		t.rewind(before)
+		r.pass(m, err)
+		return nil
+	}
+	if err := t.savepoint("RELEASE SAVEPOINT " + name); err != nil {
+		return err
+	}
+	if err := t.markDone(t.ctx); err != nil {
+		return err
+	}
+	if m.stage == stageMarked {
+		p.Ended(m.row, t.lockedAt)
+	}
+	if t.ledger.ChangedRecurrences() {
+		p.Know(nil)
+	}
+	if err := t.ledger.Advance(t.ctx, &p, t.stamp()); err != nil {
+		return err
+	}
+	r.answered.Done++
+	r.follow(t, m)
+	return nil
+}
+
+// blame returns nil if the handler failed and the transaction still stands.
+func (r *reader) blame(t *transaction, cause error) error {
+	switch {
+	case errors.Is(cause, errAbandoned):
+		t.ledger.LeaveBusy()
+		return cause
+	case t.ctx.Err() != nil:
+		return t.ctx.Err()
+	case t.endedEarly: // by a statement that may have committed what was done before
+		return fmt.Errorf("%w: %w", ledger.ErrCommitUnknown, cause)
+	case t.conflict:
+		return cause
+	}
+	if _, err := t.settler.store.Now(t.ctx, t.tx); err != nil {
+		return fmt.Errorf("after a handler's %q: %w", cause.Error(), err)
+	}
+	return nil
+}
+
+// pass leaves a task to a worker whose handler did not end it.
+func (r *reader) pass(m *member, cause error) {
+	r.passed[m.row.ID] = true
+	if _, snoozed := errors.AsType[SnoozeError](cause); snoozed {
+		r.answered.Left++
+		return
+	}
+	if r.answered.Failed == nil {
+		r.answered.Failed = map[task.ID]error{}
+	}
+	r.answered.Failed[m.row.ID] = cause
+}
+
+// follow counts and reports the task after the caller's commit.
+func (r *reader) follow(t *transaction, m *member) {
+	s, row := r.settler, m.row
+	for written := range t.ledger.Written(0) {
+		if written.ID == row.ID {
+			row = *written
+		}
+	}
+	t.ledger.Then(func() {
+		s.metrics.count(row.Kind, resultRead)
+		s.metrics.observeLag(row.Kind, t.stamp().Sub(row.FiredFrom()))
+		if s.cfg.OnEvents != nil {
+			s.cfg.OnEvents([]Event{{Name: task.EventDone, Task: row}})
+		}
+	})
+}

@@ -1,0 +1,78 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Settled is what SettleDue has done.
+type Settled struct {
+	// Done is how many tasks have taken effect.
+	Done int
+	// Failed has the errors of handlers that failed. Nothing of what they did remains, and no attempt is charged: a worker will run
+	// these tasks too.
+	Failed map[task.ID]error
+	// Left is how many of the due tasks were left to a worker: those whose handlers act outside the database, those of paused queues and of
+	// queues with a limit, and those of kinds that have no handler here.
+	Left int
+	// More says that more tasks may be due: SettleDue came to its bounds, 100 tasks or a second.
+	More bool
+}
+
+// Whole reports whether every task that was due has taken effect.
+func (s Settled) Whole() bool { return len(s.Failed) == 0 && s.Left == 0 && !s.More }
+
+// settler runs due tasks in a caller's transaction.
+type settler interface {
+	SettleDue(ctx context.Context, tx *Tx, owner string) (Settled, error)
+}
+
+var errNoHandlers = errors.New("schedule: this client runs no tasks: it was opened without handlers")
+
+// SettleDue runs the owner's due tasks in this transaction, so that what is read from then on is what the rules say for this moment:
+// by the same handlers as a worker, in the order of their times, with what they schedule, until nothing of the owner is due. A handler
+// runs as if in time: what it schedules counts from its task's time, and its Tx.Now is that time. A worker finds the tasks done. If the transaction is rolled back, nothing has happened, and a worker runs them.
+//
+// Call it first: it locks tasks' rows, as a worker does before its handlers lock rows of the service. A caller that has locked
+// one of these before may meet a deadlock, after which InTx runs again. A task that a worker runs at this moment is waited for; after the
+// session's lock wait the answer is task.ErrRunning.
+//
+// With a joined transaction other reads must be at READ COMMITTED too, which Join checks. A read from a replica or a cache is not fresh.
+func (t *Tx) SettleDue(ctx context.Context, owner string) (Settled, error) {
+	if err := task.CheckOwner(owner); err != nil {
+		return Settled{}, err
+	}
+	if t.settler == nil {
+		return Settled{}, errNoHandlers
+	}
+	if err := t.checkUsable(ctx); err != nil {
+		return Settled{}, err
+	}
+	return t.settler.SettleDue(ctx, t, owner)
+}
+
+// Fresh is InTx with SettleDue before fn: what fn reads through tx has everything that was due.
+func (c *Client) Fresh(ctx context.Context, owner string, fn func(tx *Tx, settled Settled) error) error {
+	return c.InTx(ctx, func(tx *Tx) error {
+		settled, err := tx.SettleDue(ctx, owner)
+		if err != nil {
+			return err
+		}
+		return fn(tx, settled)
+	})
+}
+
+// Handlers makes the Tx of the handlers that run in this transaction: what they do joins the same list. It is for our own settler.
+func (t *Tx) Handlers() (handlers *Tx, own *sqlx.Tx) {
+	own, _ = t.db.(*sqlx.Tx)
+	return &Tx{db: own, rows: t.rows, ledger: t.ledger, kinds: t.kinds, tracer: t.tracer}, own
+}
+
+// AsOf has due times count from this moment, which Now answers too: a handler that runs for a caller schedules and moves tasks as if it
+// had run in time. It is for our own settler.
+func (t *Tx) AsOf(at time.Time) { t.asOf = at }

@@ -1,0 +1,57 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/duetime/duetime/internal/loop"
+	"github.com/duetime/duetime/internal/settle"
+	"github.com/duetime/duetime/pkg/schedule"
+	"github.com/duetime/duetime/pkg/task"
+)
+
+// Reader runs the handlers of a mux in transactions of a client that wants an owner's due tasks done before it reads: see
+// schedule.Tx.SettleDue. It is for our own wiring.
+type Reader struct {
+	settler *settle.Settler
+	hooks   *hooks
+}
+
+// NewReader makes a reader for the kinds in mux. Of the configuration, what bounds one handler's call counts, and Limits: a reader
+// runs no task of a queue that has a limit.
+func NewReader(cfg Config, mux *Mux, store Store) (*Reader, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if mux == nil || len(mux.handlers) == 0 {
+		return nil, errors.New("worker: no kind has a handler")
+	}
+	if err := cmp.Or(cfg.checkTimeouts(mux.infos(mux.Queues())), mux.compose()); err != nil {
+		return nil, err
+	}
+	r := &Reader{hooks: newHooks(mux.hooks, newMetrics(cfg.Metrics), cfg.Logger)}
+	stuck := func(err error) { cfg.Logger.Error("reader stuck", slog.Any("err", err)) }
+	r.settler = settle.New(settle.Config{
+		BatchTime: cfg.BatchTime, HandlerTimeout: cfg.HandlerTimeout, Patience: cfg.Patience, Limits: cfg.Limits, Kinds: cfg.Kinds,
+		BeforeSchedule: cfg.BeforeSchedule, OnEvents: r.hooks.adder(),
+		Logger: cfg.Logger, Metrics: cfg.Metrics, Tracer: cfg.Tracer.Tracer(tracerName), OnStuck: stuck,
+	}, mux.handlers, store, loop.NewClock(store.Clock, cfg.Logger, nil), nowhere{}, nowhere{})
+	return r, nil
+}
+
+// Run calls the mux's hooks until ctx ends and none waits.
+func (r *Reader) Run(ctx context.Context) { r.hooks.run(ctx, context.WithoutCancel(ctx)) }
+
+// SettleDue runs the owner's due tasks in the caller's transaction.
+func (r *Reader) SettleDue(ctx context.Context, tx *schedule.Tx, owner string) (schedule.Settled, error) {
+	return r.settler.SettleDue(ctx, tx, owner)
+}
+
+// nowhere takes what a reader has none of: what follows its commits is its callers'.
+type nowhere struct{}
+
+func (nowhere) Offer([]task.Task)      {}
+func (nowhere) Bury([]task.DeadLetter) {}
