@@ -61,6 +61,7 @@ type options struct {
 	joined  func()
 	tracer  trace.TracerProvider
 	before  schedule.SpecFunc
+	mux     *worker.Mux
 }
 
 // WithLogger sends the client's log to l; without it slog's default is used. The Redis library's own messages go where
@@ -85,6 +86,10 @@ func BeforeSchedule(fn func(ctx context.Context, spec task.Spec) (task.Spec, err
 	return func(o *options) { o.before = fn }
 }
 
+// Handlers gives the client the handlers by which it runs due tasks in transactions of its own, for schedule.Tx.SettleDue and
+// Fresh. They are those of the workers; the mux must not be changed after.
+func Handlers(mux *worker.Mux) Option { return func(o *options) { o.mux = mux } }
+
 // Client schedules tasks and runs them. It is safe for concurrent use. If it is not closed, index writes in flight are
 // left to the daemon.
 type Client struct {
@@ -92,6 +97,7 @@ type Client struct {
 	parts   *parts.Parts
 	metrics prometheus.Registerer
 	joined  func()
+	reader  *worker.Reader // nil: no handlers
 
 	mu      sync.Mutex
 	workers map[*worker.Worker]bool // of the calls of Work under way
@@ -114,11 +120,28 @@ func Open(cfg Config, opts ...Option) (*Client, error) {
 		return nil, err
 	}
 	p.Tracer, p.BeforeSchedule = o.tracer, o.before
-	s, err := p.Scheduler(o.metrics)
-	if err != nil {
+	c := &Client{parts: p, metrics: o.metrics, joined: o.joined, workers: map[*worker.Worker]bool{}}
+	if o.mux != nil {
+		if c.reader, err = worker.NewReader(c.workerConfig(), o.mux, p.Store); err != nil {
+			return nil, errors.Join(err, p.Close(context.Background()))
+		}
+		p.Settler = c.reader
+	}
+	if c.Client, err = p.Scheduler(o.metrics); err != nil {
 		return nil, errors.Join(err, p.Close(context.Background()))
 	}
-	return &Client{Client: s, parts: p, metrics: o.metrics, joined: o.joined, workers: map[*worker.Worker]bool{}}, nil
+	return c, nil
+}
+
+// workerConfig is what the configuration and the options say about running tasks.
+func (c *Client) workerConfig() worker.Config {
+	cfg := c.parts.Config
+	return worker.Config{
+		Queues: cfg.Worker.Queues, Concurrency: cfg.Worker.Concurrency, Batch: cfg.Worker.Batch,
+		HandlerTimeout: cfg.Worker.HandlerTimeout, Drain: cfg.Worker.Drain, Late: cmp.Or(cfg.Worker.Late, -1),
+		Limits: cfg.Limits, Kinds: c.parts.Kinds, BeforeSchedule: c.parts.BeforeSchedule, Logger: c.parts.Log,
+		Metrics: c.metrics, Tracer: c.parts.Tracer,
+	}
 }
 
 // Ready waits until MySQL answers and its schema is there, even while Redis and Kafka are away. It returns at once when
@@ -168,6 +191,7 @@ func (c *Client) ForUpdate() string { return c.parts.Store.Dialect().ForUpdate()
 // Close waits briefly for the index writes in flight and closes all connections. Work must have returned.
 func (c *Client) Close(ctx context.Context) error {
 	c.Client.Close(ctx)
+	c.reader.Close()
 	return c.parts.Close(ctx)
 }
 
@@ -189,12 +213,7 @@ func (c *Client) Work(ctx context.Context, mux *worker.Mux) error {
 	}
 	defer func() { _ = st.Close() }()
 	defer metric.ShowPool(c.metrics, "worker", st.DB().DB)()
-	w, err := worker.New(worker.Config{
-		Queues: cfg.Worker.Queues, Concurrency: cfg.Worker.Concurrency, Batch: cfg.Worker.Batch,
-		HandlerTimeout: cfg.Worker.HandlerTimeout, Drain: cfg.Worker.Drain, Late: cmp.Or(cfg.Worker.Late, -1),
-		Limits: cfg.Limits, Kinds: c.parts.Kinds, BeforeSchedule: c.parts.BeforeSchedule, Logger: c.parts.Log,
-		Metrics: c.metrics, Tracer: c.parts.Tracer,
-	}, mux, st, c.parts.Stream, c.Ledger().Writer(), c.parts.Stream)
+	w, err := worker.New(c.workerConfig(), mux, st, c.parts.Stream, c.Ledger().Writer(), c.parts.Stream)
 	if err != nil {
 		return err
 	}

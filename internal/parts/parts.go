@@ -44,6 +44,7 @@ type Parts struct {
 	Kinds  *schedule.Kinds      // of the configuration's queues
 
 	BeforeSchedule schedule.SpecFunc // sees what the Scheduler schedules; nil means none
+	Settler        schedule.Settler  // runs due tasks in the Scheduler's transactions; nil means none
 
 	hidePool func() // from the metrics
 
@@ -318,7 +319,7 @@ func fatal(refusal, err error) error {
 // Scheduler returns a client that schedules on these parts. reg may be nil.
 func (p *Parts) Scheduler(reg prometheus.Registerer) (*schedule.Client, error) {
 	return schedule.New(schedule.Config{
-		Layout: p.Store.RecentLayout, Kinds: p.Kinds, BeforeSchedule: p.BeforeSchedule, Actor: p.Actor, Logger: p.Log,
+		Layout: p.Store.RecentLayout, Kinds: p.Kinds, BeforeSchedule: p.BeforeSchedule, Settler: p.Settler, Actor: p.Actor, Logger: p.Log,
 		Metrics: reg, Tracer: p.Tracer,
 	}, p.Store, p.Index, p.Stream)
 }

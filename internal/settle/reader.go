@@ -61,7 +61,7 @@ func (s *Settler) SettleDue(ctx context.Context, caller *schedule.Tx, owner stri
 // round runs what is due, and reports whether more is due by then.
 func (r *reader) round(ctx context.Context) (again bool, err error) {
 	limit := readerTasks + len(r.passed)
-	due, blocked, paused, now, err := r.settler.store.LockDue(ctx, r.tx, r.owner, limit)
+	due, blocked, paused, now, err := r.settler.store.LockDue(ctx, r.tx, r.owner, 0, limit)
 	if err != nil || len(due) == 0 {
 		return false, err
 	}

@@ -28,9 +28,9 @@ type Store interface {
 	LockFree(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, time.Time, error)
 	// LockToRun is LockFree, and says which of the rows are of blocked owners.
 	LockToRun(ctx context.Context, q sqlx.ExtContext, ids []task.ID) ([]task.Task, map[task.ID]bool, time.Time, error)
-	// LockDue locks the owner's pending rows that are due, the first limit of them by (run_at, id), and waits for those that others
+	// LockDue locks the owner's pending rows that are due, or will be so soon, the first limit of them by (run_at, id), and waits for those that others
 	// hold. It says whether the owner is blocked, and which queues are paused.
-	LockDue(ctx context.Context, q sqlx.ExtContext, owner string, limit int) (
+	LockDue(ctx context.Context, q sqlx.ExtContext, owner string, soon time.Duration, limit int) (
 		rows []task.Task, blocked bool, paused map[string]bool, now time.Time, err error)
 	// Retryable reports whether the transaction did not commit, and may commit if it runs once more.
 	Retryable(err error) bool

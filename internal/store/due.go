@@ -11,14 +11,14 @@ import (
 	"github.com/duetime/duetime/pkg/task"
 )
 
-// LockDue locks the owner's pending rows that are due, the first limit of them by (run_at, id), and waits for those that
+// LockDue locks the owner's pending rows that are due, or will be so soon, the first limit of them by (run_at, id), and waits for those that
 // others have locked. It says whether the owner is blocked, and which of the rows' queues are paused. For an owner with nothing due it is
 // one seek. The time is the moment just before the locks; zero if nothing is due. A row that has ended while it was waited for is not
 // among them.
-func (s *Store) LockDue(ctx context.Context, q sqlx.ExtContext, owner string, limit int) (
+func (s *Store) LockDue(ctx context.Context, q sqlx.ExtContext, owner string, soon time.Duration, limit int) (
 	found []task.Task, blocked bool, paused map[string]bool, now time.Time, err error,
 ) {
-	due := " FROM duetime_tasks" + s.dialect.Force("duetime_tasks_owner") + " WHERE owner = ? AND state = 0 AND run_at <= " + s.dialect.now()
+	due := " FROM duetime_tasks" + s.dialect.Force("duetime_tasks_owner") + " WHERE owner = ? AND state = 0 AND run_at <= ? + " + s.dialect.now()
 	// Found without locks and then locked by id, as in LockOwner.
 	text := s.dialect.stateThen(s.dialect.now()+", version <> found_version"+
 		", EXISTS (SELECT 1 FROM duetime_blocks AS b WHERE b.owner = duetime_tasks.owner)"+
@@ -27,7 +27,7 @@ func (s *Store) LockDue(ctx context.Context, q sqlx.ExtContext, owner string, li
 		s.dialect.LeftFirst() + "duetime_tasks" + s.dialect.Force("PRIMARY") + " ON id = found" + s.dialect.ForUpdate()
 	for {
 		var some bool
-		if err := s.queryPrimary(ctx, q, "EXISTS (SELECT 1"+due+")", []any{owner}, &some); err != nil || !some {
+		if err := s.queryPrimary(ctx, q, "EXISTS (SELECT 1"+due+")", []any{owner, soon.Milliseconds()}, &some); err != nil || !some {
 			return nil, false, nil, now, err
 		}
 		var ms int64
@@ -39,7 +39,7 @@ func (s *Store) LockDue(ctx context.Context, q sqlx.ExtContext, owner string, li
 			t, err := scanRow(r)
 			paused[t.Queue] = pausedHere
 			return t, err
-		}, text, []any{owner, limit, limit})
+		}, text, []any{owner, soon.Milliseconds(), limit, limit})
 		if err != nil {
 			return nil, false, nil, now, fmt.Errorf("lock due tasks of owner %s: %w", owner, err)
 		}

@@ -62,6 +62,17 @@ func (a *ahead) LockOwner(ctx context.Context, q sqlx.ExtContext, owner, kind st
 	return rows, now, err
 }
 
+// LockDue locks what is due by this clock; its time is this clock's, and zero if there are no rows.
+func (a *ahead) LockDue(ctx context.Context, q sqlx.ExtContext, owner string, soon time.Duration, limit int) (
+	[]task.Task, bool, map[string]bool, time.Time, error,
+) {
+	rows, blocked, paused, now, err := a.tables.LockDue(ctx, q, owner, soon+a.by, limit)
+	if !now.IsZero() {
+		now = now.Add(a.by)
+	}
+	return rows, blocked, paused, now, err
+}
+
 // Clock returns this clock's time, as finely as the database tells.
 func (a *ahead) Clock(ctx context.Context) (time.Time, error) {
 	now, err := a.tables.Clock(ctx)

@@ -14,6 +14,7 @@ import (
 	"github.com/duetime/duetime/migrations"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/pkg/worker"
 )
 
 // DB is a *sql.DB or a *sqlx.DB on the schema that holds duetime's tables. A handle from a duetime or embedded client's
@@ -99,7 +100,17 @@ func Migrate(t testing.TB, db DB) {
 // It is closed after the test.
 func Client(t testing.TB, db DB, opts ...Option) *schedule.Client {
 	t.Helper()
-	c, err := schedule.New(schedule.Config{BeforeSchedule: chosen(opts).before}, opened(t, db), nowhere{}, nowhere{})
+	o, tables := chosen(opts), opened(t, db)
+	cfg := schedule.Config{BeforeSchedule: o.before}
+	if o.mux != nil {
+		r, err := worker.NewReader(workerConfig(t, o.mux, o), o.mux, tables)
+		if err != nil {
+			t.Fatalf("duetimetest.Client: %v", err)
+		}
+		t.Cleanup(r.Close)
+		cfg.Settler = r
+	}
+	c, err := schedule.New(cfg, tables, nowhere{}, nowhere{})
 	if err != nil {
 		t.Fatalf("duetimetest.Client: %v", err)
 	}

@@ -56,12 +56,8 @@ func Fire(t testing.TB, db DB, mux *worker.Mux, until time.Time, opts ...Option)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), fireTime)
 	defer cancel()
 	f := &firing{kinds: mux.Kinds(), store: &ahead{tables: opened(t, db)}, until: until}
-	cfg := worker.Config{
-		HandlerTimeout: max(handlerTime, mux.LongestTimeout()), BeforeSchedule: chosen(opts).before,
-		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
-	}
 	var err error
-	if f.worker, err = worker.New(cfg, mux, f.store, nil, nowhere{}, nowhere{}); err != nil {
+	if f.worker, err = worker.New(workerConfig(t, mux, chosen(opts)), mux, f.store, nil, nowhere{}, nowhere{}); err != nil {
 		t.Fatalf("duetimetest.Fire: %v", err)
 	}
 	if err := f.run(ctx); err != nil {
@@ -71,6 +67,13 @@ func Fire(t testing.TB, db DB, mux *worker.Mux, until time.Time, opts ...Option)
 		t.Logf("duetimetest.Fire: left pending, no handler in the mux for kind: %s", strings.Join(left, ", "))
 	}
 	return f.fired
+}
+
+func workerConfig(t testing.TB, mux *worker.Mux, o options) worker.Config {
+	return worker.Config{
+		HandlerTimeout: max(handlerTime, mux.LongestTimeout()), BeforeSchedule: o.before,
+		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	}
 }
 
 // firing is one call of Fire.

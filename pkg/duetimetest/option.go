@@ -1,15 +1,24 @@
 package duetimetest
 
-import "github.com/duetime/duetime/pkg/schedule"
+import (
+	"github.com/duetime/duetime/pkg/schedule"
+	"github.com/duetime/duetime/pkg/worker"
+)
 
 // Option adds to Client and Fire what the service gives to its client and its worker.
 type Option func(*options)
 
-type options struct{ before schedule.SpecFunc }
+type options struct {
+	before schedule.SpecFunc
+	mux    *worker.Mux
+}
 
 // BeforeSchedule has fn see each spec before it is scheduled, as with duetime.BeforeSchedule: in Client what the service
 // schedules, in Fire what handlers schedule.
 func BeforeSchedule(fn schedule.SpecFunc) Option { return func(o *options) { o.before = fn } }
+
+// Handlers gives Client the handlers by which SettleDue and Fresh run due tasks, as with duetime.Handlers.
+func Handlers(mux *worker.Mux) Option { return func(o *options) { o.mux = mux } }
 
 func chosen(opts []Option) (o options) {
 	for _, opt := range opts {

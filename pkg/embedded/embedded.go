@@ -31,6 +31,7 @@ import (
 	"github.com/duetime/duetime/pkg/console"
 	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/task"
+	"github.com/duetime/duetime/pkg/worker"
 )
 
 // Config tunes an embedded pipeline; its zero value is usable.
@@ -51,6 +52,9 @@ type Config struct {
 	// BeforeSchedule sees each spec before the pipeline or one of its handlers schedules it, and may change or refuse it; nil
 	// means none.
 	BeforeSchedule schedule.SpecFunc
+	// Handlers are those by which the pipeline runs due tasks in transactions of its own, for SettleDue and Fresh; nil means none. They
+	// are those that Work is given; the mux must not be changed after.
+	Handlers *worker.Mux
 	// Metrics registers the metrics of this pipeline, with the label namespace; nil disables them. A second pipeline of the
 	// same namespace in the process needs another registerer.
 	Metrics prometheus.Registerer
@@ -125,6 +129,7 @@ type Pipeline struct {
 	clock  *loop.Clock
 	hints  *hints
 	kinds  *schedule.Kinds
+	reader *worker.Reader // nil: no handlers
 
 	mu      sync.Mutex
 	closed  bool
@@ -200,9 +205,17 @@ func (p *Pipeline) open(ctx context.Context) error {
 		return err
 	}
 	p.hints = newHints(p.store, p.clock, p.cfg.Logger, p.cfg.Queues)
+	var settler schedule.Settler
+	if p.cfg.Handlers != nil {
+		reader, err := worker.NewReader(p.workerConfig(), p.cfg.Handlers, p.store)
+		if err != nil {
+			return err
+		}
+		p.reader, settler = reader, reader
+	}
 	var err error
 	p.Client, err = schedule.New(schedule.Config{
-		Kinds: p.kinds, BeforeSchedule: p.cfg.BeforeSchedule,
+		Kinds: p.kinds, BeforeSchedule: p.cfg.BeforeSchedule, Settler: settler,
 		Logger: p.cfg.Logger, Metrics: p.cfg.Metrics, Tracer: p.cfg.Tracer,
 	}, p.store, p.hints, p.hints)
 	return err
@@ -238,6 +251,7 @@ func (p *Pipeline) Close(ctx context.Context) error {
 	if p.Client != nil {
 		p.Client.Close(ctx)
 	}
+	p.reader.Close()
 	if p.worked != p.store {
 		errs = append(errs, p.worked.Close())
 	}

@@ -66,7 +66,8 @@ func (p *Pipeline) begin(ctx context.Context) (working context.Context, done fun
 // stage does a part of the work until its context ends.
 type stage func(ctx context.Context) error
 
-func (p *Pipeline) stages(mux *worker.Mux) ([]stage, error) {
+// workerConfig is what the configuration says about running tasks.
+func (p *Pipeline) workerConfig() worker.Config {
 	cfg := worker.Config{
 		Concurrency: p.cfg.Concurrency, Batch: p.cfg.Batch, HandlerTimeout: p.cfg.HandlerTimeout, Drain: p.cfg.Drain,
 		Late:   -1, // hints reads what is late
@@ -76,7 +77,11 @@ func (p *Pipeline) stages(mux *worker.Mux) ([]stage, error) {
 	if p.store.Dialect() == store.SQLite {
 		cfg.BatchTime = sqliteBatchTime
 	}
-	w, err := worker.New(cfg, mux, p.worked, p.hints, p.Ledger().Writer(), p.hints)
+	return cfg
+}
+
+func (p *Pipeline) stages(mux *worker.Mux) ([]stage, error) {
+	w, err := worker.New(p.workerConfig(), mux, p.worked, p.hints, p.Ledger().Writer(), p.hints)
 	if err != nil {
 		return nil, err
 	}

@@ -62,7 +62,7 @@ type Config struct {
 	Kinds *Kinds
 
 	// Settler runs due tasks in this client's transactions, for SettleDue; nil: none does.
-	Settler settler
+	Settler Settler
 
 	// BeforeSchedule sees each spec before it is scheduled, and may change or refuse it; nil: none.
 	BeforeSchedule SpecFunc

@@ -27,8 +27,8 @@ type Settled struct {
 // Whole reports whether every task that was due has taken effect.
 func (s Settled) Whole() bool { return len(s.Failed) == 0 && s.Left == 0 && !s.More }
 
-// settler runs due tasks in a caller's transaction.
-type settler interface {
+// Settler runs due tasks in a caller's transaction.
+type Settler interface {
 	SettleDue(ctx context.Context, tx *Tx, owner string) (Settled, error)
 }
 

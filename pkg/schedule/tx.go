@@ -41,7 +41,7 @@ type Tx struct {
 	inScope   func(kind string) bool // which kinds of recurrences Recur may redefine; nil: all
 
 	before  SpecFunc  // sees what is scheduled; nil: none
-	settler settler   // nil: the client has no handlers
+	settler Settler   // nil: the client has no handlers
 	asOf    time.Time // the time of the task whose handler this is for; zero: see from
 
 	renewed []task.ID                 // whose moves begin their attempts anew

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 
 	"github.com/duetime/duetime/internal/loop"
 	"github.com/duetime/duetime/internal/settle"
@@ -17,10 +18,12 @@ import (
 type Reader struct {
 	settler *settle.Settler
 	hooks   *hooks
+	stop    context.CancelFunc
+	running sync.WaitGroup
 }
 
 // NewReader makes a reader for the kinds in mux. Of the configuration, what bounds one handler's call counts, and Limits: a reader
-// runs no task of a queue that has a limit.
+// runs no task of a queue that has a limit. Close ends it.
 func NewReader(cfg Config, mux *Mux, store Store) (*Reader, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -39,11 +42,19 @@ func NewReader(cfg Config, mux *Mux, store Store) (*Reader, error) {
 		BeforeSchedule: cfg.BeforeSchedule, OnEvents: r.hooks.adder(),
 		Logger: cfg.Logger, Metrics: cfg.Metrics, Tracer: cfg.Tracer.Tracer(tracerName), OnStuck: stuck,
 	}, mux.handlers, store, loop.NewClock(store.Clock, cfg.Logger, nil), nowhere{}, nowhere{})
+	ctx, stop := context.WithCancel(context.Background())
+	r.stop = stop
+	r.running.Go(func() { r.hooks.run(ctx, context.Background()) })
 	return r, nil
 }
 
-// Run calls the mux's hooks until ctx ends and none waits.
-func (r *Reader) Run(ctx context.Context) { r.hooks.run(ctx, context.WithoutCancel(ctx)) }
+// Close returns when the mux's hooks have heard of everything. A nil reader has none.
+func (r *Reader) Close() {
+	if r != nil {
+		r.stop()
+		r.running.Wait()
+	}
+}
 
 // SettleDue runs the owner's due tasks in the caller's transaction.
 func (r *Reader) SettleDue(ctx context.Context, tx *schedule.Tx, owner string) (schedule.Settled, error) {

@@ -24,7 +24,7 @@ func (w *world) reads(mux *worker.Mux, cfg worker.Config) *schedule.Client {
 	pipelinetest.Must(w.t, err)
 	c, err := schedule.New(schedule.Config{Settler: r}, w.store, w.index, worldtest.Nowhere{})
 	pipelinetest.Must(w.t, err)
-	w.t.Cleanup(func() { c.Close(context.Background()) })
+	w.t.Cleanup(func() { c.Close(context.Background()); r.Close() })
 	return c
 }
 
