@@ -58,12 +58,53 @@ func (s *Settler) SettleDue(ctx context.Context, caller *schedule.Tx, owner stri
 	}
 }
 
+// RunNow runs one task in the caller's transaction, whatever its time: see schedule.Tx.RunNow.
+func (s *Settler) RunNow(ctx context.Context, caller *schedule.Tx, id task.ID) (task.Task, error) {
+	r := &reader{settler: s, began: time.Now(), passed: map[task.ID]bool{}}
+	r.changes, r.tx = caller.Handlers()
+	rows, blocked, paused, now, err := s.store.LockToRunNow(ctx, r.tx, id)
+	switch {
+	case err != nil:
+		return task.Task{}, ledger.AsRunning(err)
+	case len(rows) == 0:
+		return task.Task{}, task.ErrNotFound
+	}
+	row := rows[0]
+	if _, err := row.Move(now, now); err != nil {
+		return row, err // it has ended
+	}
+	if row.RunAt.After(now) {
+		row.DueAt, row.RunAt = now, now
+	}
+	t := r.begin(ctx, []task.Task{row}, blocked, paused, now)
+	m := t.order[0]
+	m.stands = rows[0]
+	if r.passed[id] || m.verdict.next != nil {
+		return row, schedule.ErrNotHere
+	}
+	if err := r.settle(t, m); err != nil {
+		return row, err
+	}
+	if err := r.answered.Failed[id]; err != nil {
+		return row, err
+	}
+	if r.answered.Left > 0 {
+		return row, schedule.ErrNotHere
+	}
+	for written := range t.ledger.Written(0) {
+		if written.ID == id {
+			row = *written
+		}
+	}
+	return row, nil
+}
+
 // round runs what is due, and reports whether more is due by then.
 func (r *reader) round(ctx context.Context) (again bool, err error) {
 	limit := readerTasks + len(r.passed)
 	due, blocked, paused, now, err := r.settler.store.LockDue(ctx, r.tx, r.owner, 0, limit)
 	if err != nil || len(due) == 0 {
-		return false, err
+		return false, ledger.AsRunning(err)
 	}
 	t := r.begin(ctx, due, blocked, paused, now)
 	for _, m := range t.order {
@@ -218,7 +259,7 @@ func (r *reader) follow(t *transaction, m *member) {
 	}
 	t.ledger.Then(func() {
 		s.metrics.count(row.Kind, resultRead)
-		s.metrics.observeLag(row.Kind, t.stamp().Sub(row.FiredFrom()))
+		s.metrics.observeLag(row.Kind, max(0, t.stamp().Sub(row.FiredFrom())))
 		if s.cfg.OnEvents != nil {
 			s.cfg.OnEvents([]Event{{Name: task.EventDone, Task: row}})
 		}

@@ -32,6 +32,9 @@ type Store interface {
 	// hold. It says whether the owner is blocked, and which queues are paused.
 	LockDue(ctx context.Context, q sqlx.ExtContext, owner string, soon time.Duration, limit int) (
 		rows []task.Task, blocked bool, paused map[string]bool, now time.Time, err error)
+	// LockToRunNow locks one row in any state, as LockDue does; there is none if rows is empty.
+	LockToRunNow(ctx context.Context, q sqlx.ExtContext, id task.ID) (
+		rows []task.Task, blocked bool, paused map[string]bool, now time.Time, err error)
 	// Retryable reports whether the transaction did not commit, and may commit if it runs once more.
 	Retryable(err error) bool
 	// Unavailable reports whether the error says that MySQL is away.

@@ -293,7 +293,7 @@ func (t *transaction) markDone(ctx context.Context) error {
 	}
 	t.wrote = true
 	now := t.stamp()
-	done := collect(ran, func(m *member) task.Change { return task.Change{Before: m.row, After: m.row.Finish(now)} })
+	done := collect(ran, func(m *member) task.Change { return task.Change{Before: m.stands, After: m.row.Finish(now)} })
 	if err := t.ledger.Save(ctx, done, nil); err != nil {
 		t.conflict = true
 		return fmt.Errorf("mark %d tasks done: %w", len(ran), err)

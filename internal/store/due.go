@@ -18,35 +18,59 @@ import (
 func (s *Store) LockDue(ctx context.Context, q sqlx.ExtContext, owner string, soon time.Duration, limit int) (
 	found []task.Task, blocked bool, paused map[string]bool, now time.Time, err error,
 ) {
-	due := " FROM duetime_tasks" + s.dialect.Force("duetime_tasks_owner") + " WHERE owner = ? AND state = 0 AND run_at <= ? + " + s.dialect.now()
-	// Found without locks and then locked by id, as in LockOwner.
-	text := s.dialect.stateThen(s.dialect.now()+", version <> found_version"+
-		", EXISTS (SELECT 1 FROM duetime_blocks AS b WHERE b.owner = duetime_tasks.owner)"+
-		", EXISTS (SELECT 1 FROM duetime_requests AS r WHERE r.name = "+s.dialect.pauseOf("duetime_tasks.queue")+"), "+wholeRow.list) +
-		" FROM (SELECT * FROM (SELECT id AS found, version AS found_version" + due + " ORDER BY run_at, id LIMIT ?) AS page ORDER BY found LIMIT ?) AS owned" +
-		s.dialect.LeftFirst() + "duetime_tasks" + s.dialect.Force("PRIMARY") + " ON id = found" + s.dialect.ForUpdate()
+	due := s.dialect.Force("duetime_tasks_owner") + " WHERE owner = ? AND state = 0 AND run_at <= ? + " + s.dialect.now()
+	args := []any{owner, soon.Milliseconds()}
 	for {
 		var some bool
-		if err := s.queryPrimary(ctx, q, "EXISTS (SELECT 1"+due+")", []any{owner, soon.Milliseconds()}, &some); err != nil || !some {
+		if err := s.queryPrimary(ctx, q, "EXISTS (SELECT 1 FROM duetime_tasks"+due+")", args, &some); err != nil || !some {
 			return nil, false, nil, now, err
 		}
-		var ms int64
-		var changed anyTrue
-		var pausedHere bool
-		paused = map[string]bool{}
-		scanRow := wholeRow.scanner(writable{}, &ms, &changed, &blocked, &pausedHere)
-		rows, err := s.read(ctx, q, func(r *sqlx.Rows) (task.Task, error) {
-			t, err := scanRow(r)
-			paused[t.Queue] = pausedHere
-			return t, err
-		}, text, []any{owner, soon.Milliseconds(), limit, limit})
+		var changed bool
+		found, blocked, paused, now, changed, err = s.lockFound(ctx, q, due+" ORDER BY run_at, id LIMIT ?", append(args, limit))
 		if err != nil {
 			return nil, false, nil, now, fmt.Errorf("lock due tasks of owner %s: %w", owner, err)
 		}
-		found = slices.DeleteFunc(rows, func(t task.Task) bool { return t.State != task.Pending })
 		// A task that has ended or moved while it was waited for may have follow-ups, which are found now.
+		found = slices.DeleteFunc(found, func(t task.Task) bool { return t.State != task.Pending })
 		if !changed && len(found) > 0 {
-			return found, blocked, paused, fromMs(ms), nil
+			return found, blocked, paused, now, nil
 		}
 	}
+}
+
+// LockToRunNow locks one row in any state, as LockDue does; there is none if found is empty.
+func (s *Store) LockToRunNow(ctx context.Context, q sqlx.ExtContext, id task.ID) (
+	found []task.Task, blocked bool, paused map[string]bool, now time.Time, err error,
+) {
+	found, blocked, paused, now, _, err = s.lockFound(ctx, q, s.dialect.Force("PRIMARY")+" WHERE id = ? LIMIT 1", []any{id[:]})
+	if err == nil && len(found) == 0 {
+		err = s.checkPrimary(ctx, q)
+	}
+	if err != nil {
+		err = fmt.Errorf("lock task %s: %w", id, err)
+	}
+	return found, blocked, paused, now, err
+}
+
+// lockFound locks the rows that were found without locks, by id, as LockOwner does. Changed says that one of them has another version
+// since it was found.
+func (s *Store) lockFound(ctx context.Context, q sqlx.ExtContext, found string, args []any) (
+	rows []task.Task, blocked bool, paused map[string]bool, now time.Time, changed bool, err error,
+) {
+	text := s.dialect.stateThen(s.dialect.now()+", version <> found_version"+
+		", EXISTS (SELECT 1 FROM duetime_blocks AS b WHERE b.owner = duetime_tasks.owner)"+
+		", EXISTS (SELECT 1 FROM duetime_requests AS r WHERE r.name = "+s.dialect.pauseOf("duetime_tasks.queue")+"), "+wholeRow.list) +
+		" FROM (SELECT * FROM (SELECT id AS found, version AS found_version FROM duetime_tasks" + found + ") AS page ORDER BY found LIMIT 1000) AS owned" +
+		s.dialect.LeftFirst() + "duetime_tasks" + s.dialect.Force("PRIMARY") + " ON id = found" + s.dialect.ForUpdate()
+	var ms int64
+	var other anyTrue
+	var pausedHere bool
+	paused = map[string]bool{}
+	scanRow := wholeRow.scanner(writable{}, &ms, &other, &blocked, &pausedHere)
+	rows, err = s.read(ctx, q, func(r *sqlx.Rows) (task.Task, error) {
+		t, err := scanRow(r)
+		paused[t.Queue] = pausedHere
+		return t, err
+	}, text, args)
+	return rows, blocked, paused, fromMs(ms), bool(other), err
 }

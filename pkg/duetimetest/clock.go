@@ -73,6 +73,12 @@ func (a *ahead) LockDue(ctx context.Context, q sqlx.ExtContext, owner string, so
 	return rows, blocked, paused, now, err
 }
 
+// LockToRunNow locks as the store does; its time is this clock's.
+func (a *ahead) LockToRunNow(ctx context.Context, q sqlx.ExtContext, id task.ID) ([]task.Task, bool, map[string]bool, time.Time, error) {
+	rows, blocked, paused, now, err := a.tables.LockToRunNow(ctx, q, id)
+	return rows, blocked, paused, now.Add(a.by), err
+}
+
 // Clock returns this clock's time, as finely as the database tells.
 func (a *ahead) Clock(ctx context.Context) (time.Time, error) {
 	now, err := a.tables.Clock(ctx)

@@ -88,18 +88,18 @@ func (c *Client) insertRows(ctx context.Context, specs []task.Spec) ([]answer, e
 }
 
 // Reschedule is Tx.Reschedule in a transaction of its own.
-func (c *Client) Reschedule(ctx context.Context, id task.ID, when task.When) (task.Task, error) {
-	return c.change(ctx, change{"reschedule", id, move(when)})
+func (c *Client) Reschedule(ctx context.Context, id task.ID, when task.When, conditions ...Condition) (task.Task, error) {
+	return c.change(ctx, change{"reschedule", id, only(move(when), conditions)})
 }
 
 // Shift is Tx.Shift in a transaction of its own. It is not safe to repeat after ErrCommitUnknown.
-func (c *Client) Shift(ctx context.Context, id task.ID, d time.Duration) (task.Task, error) {
-	return c.change(ctx, change{"shift", id, shift(d)})
+func (c *Client) Shift(ctx context.Context, id task.ID, d time.Duration, conditions ...Condition) (task.Task, error) {
+	return c.change(ctx, change{"shift", id, only(shift(d), conditions)})
 }
 
 // Cancel is Tx.Cancel in a transaction of its own.
-func (c *Client) Cancel(ctx context.Context, id task.ID) (task.Task, error) {
-	return c.change(ctx, change{"cancel", id, cancel})
+func (c *Client) Cancel(ctx context.Context, id task.ID, conditions ...Condition) (task.Task, error) {
+	return c.change(ctx, change{"cancel", id, only(cancel, conditions)})
 }
 
 // change is what a caller asks for.

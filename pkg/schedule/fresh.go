@@ -3,6 +3,7 @@ package schedule
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -30,9 +31,14 @@ func (s Settled) Whole() bool { return len(s.Failed) == 0 && s.Left == 0 && !s.M
 // Settler runs due tasks in a caller's transaction.
 type Settler interface {
 	SettleDue(ctx context.Context, tx *Tx, owner string) (Settled, error)
+	RunNow(ctx context.Context, tx *Tx, id task.ID) (task.Task, error)
 }
 
 var errNoHandlers = errors.New("schedule: this client runs no tasks: it was opened without handlers")
+
+// ErrNotHere answers RunNow for a task that only a worker runs: its handler acts outside the database or snoozes, its queue is paused or has a
+// limit, or this client has no handler of its kind.
+var ErrNotHere = errors.New("only a worker runs this task")
 
 // SettleDue runs the owner's due tasks in this transaction, so that what is read from then on is what the rules say for this moment:
 // by the same handlers as a worker, in the order of their times, with what they schedule, until nothing of the owner is due. A handler
@@ -54,6 +60,25 @@ func (t *Tx) SettleDue(ctx context.Context, owner string) (Settled, error) {
 		return Settled{}, err
 	}
 	return t.settler.SettleDue(ctx, t, owner)
+}
+
+// RunNow runs one pending task in this transaction whatever its time, as when a player pays to finish at once, and returns it as it
+// is then: its due time is now, and it takes effect exactly if the transaction commits. What SettleDue says about order, locks and
+// Tx.Now holds here too. A handler that fails leaves nothing behind, and its error comes out. A task that has ended answers
+// task.ErrAlreadyDone and its kin, an unknown id task.ErrNotFound, one that a worker runs at this moment task.ErrRunning after the session's
+// lock wait, and one that only a worker may run ErrNotHere.
+func (t *Tx) RunNow(ctx context.Context, id task.ID) (task.Task, error) {
+	if t.settler == nil {
+		return task.Task{}, errNoHandlers
+	}
+	if err := t.checkUsable(ctx); err != nil {
+		return task.Task{}, err
+	}
+	ran, err := t.settler.RunNow(ctx, t, id)
+	if err != nil {
+		return task.Task{}, fmt.Errorf("run %s now: %w", id, err)
+	}
+	return ran, nil
 }
 
 // Fresh is InTx with SettleDue before fn: what fn reads through tx has everything that was due.

@@ -44,21 +44,21 @@ func shift(d time.Duration) transition {
 func cancel(t task.Task, now time.Time) (task.Task, error) { return t.Cancel(now) }
 
 // Reschedule moves the task to another due time, which is then also that of its next try, and returns it as moved. A task that
-// has ended answers task.ErrAlreadyDone, ErrAlreadyCancelled or ErrAlreadyDead, an unknown id task.ErrNotFound, and one that is being run
-// by an outside handler task.ErrRunning, after which the transaction can't commit.
-func (t *Tx) Reschedule(ctx context.Context, id task.ID, when task.When) (task.Task, error) {
-	return t.changeOne(ctx, "reschedule", id, move(when))
+// has ended answers task.ErrAlreadyDone, ErrAlreadyCancelled or ErrAlreadyDead, an unknown id task.ErrNotFound, one whose condition
+// is not met task.ErrUnmet, and one that is being run by an outside handler task.ErrRunning, after which the transaction can't commit.
+func (t *Tx) Reschedule(ctx context.Context, id task.ID, when task.When, conditions ...Condition) (task.Task, error) {
+	return t.changeOne(ctx, "reschedule", id, only(move(when), conditions))
 }
 
 // Shift moves the task by d and returns it as moved: for d < 0 to min(due, max(due+d, now)). The next try of a task that waits
 // for a retry, or snoozes, moves by d too: for d ≥ 0 it never comes nearer. Its errors are those of Reschedule.
-func (t *Tx) Shift(ctx context.Context, id task.ID, d time.Duration) (task.Task, error) {
-	return t.changeOne(ctx, "shift", id, shift(d))
+func (t *Tx) Shift(ctx context.Context, id task.ID, d time.Duration, conditions ...Condition) (task.Task, error) {
+	return t.changeOne(ctx, "shift", id, only(shift(d), conditions))
 }
 
 // Cancel takes the task back: its effect will never commit. Its errors are those of Reschedule.
-func (t *Tx) Cancel(ctx context.Context, id task.ID) (task.Task, error) {
-	return t.changeOne(ctx, "cancel", id, cancel)
+func (t *Tx) Cancel(ctx context.Context, id task.ID, conditions ...Condition) (task.Task, error) {
+	return t.changeOne(ctx, "cancel", id, only(cancel, conditions))
 }
 
 // RescheduleMany moves up to task.MaxPerCall tasks to one due time. It is all or nothing: an error names the first id

@@ -22,6 +22,10 @@ var (
 	ErrAlreadyDead = fmt.Errorf("%w: already dead", ErrFinished)
 	// ErrRunning says that the task is being run right now by an outside handler; try again in a second.
 	ErrRunning = errors.New("task is running, try again")
+	// ErrDue says that the task's time has come: it can't be put off any more, though its effect may not have committed yet.
+	ErrDue = errors.New("task is due")
+	// ErrUnmet says that a change's condition is not met: nothing was changed.
+	ErrUnmet = errors.New("condition is not met")
 	// ErrOwnerBlocked says that the owner is blocked, so that no task is made for the owner: nothing was changed.
 	ErrOwnerBlocked = errors.New("owner is blocked")
 )

@@ -61,6 +61,11 @@ func (r *Reader) SettleDue(ctx context.Context, tx *schedule.Tx, owner string) (
 	return r.settler.SettleDue(ctx, tx, owner)
 }
 
+// RunNow runs one task in the caller's transaction.
+func (r *Reader) RunNow(ctx context.Context, tx *schedule.Tx, id task.ID) (task.Task, error) {
+	return r.settler.RunNow(ctx, tx, id)
+}
+
 // nowhere takes what a reader has none of: what follows its commits is its callers'.
 type nowhere struct{}
 

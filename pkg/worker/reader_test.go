@@ -283,3 +283,50 @@ func TestReaderMakesTheNextTick(t *testing.T) {
 		want(t, "its state", next.State, task.Pending)
 	})
 }
+
+// A player pays to finish at once.
+func TestRunNow(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, w *world) {
+		kind, outside := task.NewKind[payload]("build"), task.NewKind[payload]("mail")
+		mux := worker.NewMux()
+		worker.Handle(mux, kind, func(ctx context.Context, tx *worker.Tx, b worker.Task[payload]) error {
+			if b.Payload.Word == "bad" {
+				return errSick
+			}
+			return effect(ctx, tx, b)
+		})
+		worker.HandleOutside(mux, outside, func(context.Context, worker.Task[payload]) error { return nil })
+		c := w.reads(mux, worker.Config{})
+		run := func(id task.ID) (ran task.Task, err error) {
+			err = c.InTx(t.Context(), func(tx *schedule.Tx) error {
+				ran, err = tx.RunNow(t.Context(), id)
+				return err
+			})
+			return ran, err
+		}
+		made := w.schedule(
+			kind.New("ann", payload{"good"}, task.In(time.Hour)), kind.New("ann", payload{"bad"}, task.In(time.Hour)),
+			outside.New("ann", payload{}, task.In(time.Hour)),
+		)
+		ran, err := run(made[0].ID)
+		if err != nil || ran.State != task.Done || w.effects(ran.ID) != 1 || !ran.DueAt.Before(made[0].DueAt) {
+			t.Errorf("ran %+v, %v", ran, err)
+		}
+		if row := w.store.Row(ran.ID); row.State != task.Done || row.Version != 2 || !row.DueAt.Equal(ran.DueAt) {
+			t.Errorf("the row is %+v", row)
+		}
+		for id, want := range map[task.ID]error{
+			made[0].ID: task.ErrAlreadyDone, made[1].ID: errSick, made[2].ID: schedule.ErrNotHere, task.NewID(): task.ErrNotFound,
+		} {
+			if _, err := run(id); !errors.Is(err, want) {
+				t.Errorf("%v, want %v", err, want)
+			}
+		}
+		for _, row := range made[1:] {
+			if now := w.store.Row(row.ID); now.State != task.Pending || now.Version != 1 || !now.DueAt.Equal(row.DueAt) {
+				t.Errorf("%s is %+v", row.Kind, now)
+			}
+		}
+	})
+}
