@@ -12,15 +12,17 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/duetime/duetime/internal/test/pipelinetest"
+	"github.com/duetime/duetime/pkg/schedule"
 	"github.com/duetime/duetime/pkg/worker"
 )
 
 // A method of the store that returns the database's time would put a handler's transaction back to the present.
 func TestEachTimeIsOfFiresClock(t *testing.T) {
 	t.Parallel()
-	store, wrapper := reflect.TypeFor[worker.Store](), reflect.TypeFor[*ahead]()
+	wrapper := reflect.TypeFor[*ahead]()
 	times := 0
-	for m := range store.Methods() {
+	methods := slices.Concat(slices.Collect(reflect.TypeFor[worker.Store]().Methods()), slices.Collect(reflect.TypeFor[schedule.Store]().Methods()))
+	for _, m := range methods {
 		if !slices.Contains(slices.Collect(m.Type.Outs()), reflect.TypeFor[time.Time]()) {
 			continue
 		}

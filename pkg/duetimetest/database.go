@@ -100,17 +100,21 @@ func Migrate(t testing.TB, db DB) {
 // It is closed after the test.
 func Client(t testing.TB, db DB, opts ...Option) *schedule.Client {
 	t.Helper()
-	o, tables := chosen(opts), opened(t, db)
+	o := chosen(opts)
+	clock := o.clock
+	if clock == nil {
+		clock = NewClock(t, db)
+	}
 	cfg := schedule.Config{BeforeSchedule: o.before}
 	if o.mux != nil {
-		r, err := worker.NewReader(workerConfig(t, o.mux, o), o.mux, tables)
+		r, err := worker.NewReader(workerConfig(t, o.mux, o), o.mux, clock.store)
 		if err != nil {
 			t.Fatalf("duetimetest.Client: %v", err)
 		}
 		t.Cleanup(r.Close)
 		cfg.Settler = r
 	}
-	c, err := schedule.New(cfg, tables, nowhere{}, nowhere{})
+	c, err := schedule.New(cfg, clock.store, nowhere{}, nowhere{})
 	if err != nil {
 		t.Fatalf("duetimetest.Client: %v", err)
 	}

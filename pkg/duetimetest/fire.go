@@ -49,13 +49,20 @@ const (
 // Fired has the error. Fire fails the test if a task's row stays locked (by a transaction that the test left open), if
 // the database fails, and if the tasks don't end: after a thousand different due times.
 //
+// A story of several steps, whose client goes by the same time, is told by a Clock.
+//
 // Kinds with outside handlers are called as well: give the mux a stand-in for handlers that must not act in a test. The
 // mux's middleware and hooks are called as in production; the hooks are through when Fire returns.
 func Fire(t testing.TB, db DB, mux *worker.Mux, until time.Time, opts ...Option) []Fired {
 	t.Helper()
+	return fire(t, &ahead{tables: opened(t, db)}, mux, until, opts)
+}
+
+func fire(t testing.TB, store *ahead, mux *worker.Mux, until time.Time, opts []Option) []Fired {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), fireTime)
 	defer cancel()
-	f := &firing{kinds: mux.Kinds(), store: &ahead{tables: opened(t, db)}, until: until}
+	f := &firing{kinds: mux.Kinds(), store: store, until: until}
 	var err error
 	if f.worker, err = worker.New(workerConfig(t, mux, chosen(opts)), mux, f.store, nil, nowhere{}, nowhere{}); err != nil {
 		t.Fatalf("duetimetest.Fire: %v", err)

@@ -11,6 +11,7 @@ type Option func(*options)
 type options struct {
 	before schedule.SpecFunc
 	mux    *worker.Mux
+	clock  *Clock
 }
 
 // BeforeSchedule has fn see each spec before it is scheduled, as with duetime.BeforeSchedule: in Client what the service
@@ -19,6 +20,9 @@ func BeforeSchedule(fn schedule.SpecFunc) Option { return func(o *options) { o.b
 
 // Handlers gives Client the handlers by which SettleDue and Fresh run due tasks, as with duetime.Handlers.
 func Handlers(mux *worker.Mux) Option { return func(o *options) { o.mux = mux } }
+
+// On has Client go by the clock.
+func On(clock *Clock) Option { return func(o *options) { o.clock = clock } }
 
 func chosen(opts []Option) (o options) {
 	for _, opt := range opts {
