@@ -48,11 +48,11 @@ func (s *Settler) SettleDue(ctx context.Context, caller *schedule.Tx, owner stri
 	r := &reader{settler: s, owner: owner, began: time.Now(), passed: map[task.ID]bool{}}
 	r.changes, r.tx = caller.Handlers()
 	for {
-		again, err := r.round(ctx)
+		more, err := r.round(ctx)
 		if err != nil {
 			return schedule.Settled{}, fmt.Errorf("settle what is due of owner %s: %w", owner, err)
 		}
-		if !again {
+		if !more {
 			return r.answered, nil
 		}
 	}
@@ -100,7 +100,7 @@ func (s *Settler) RunNow(ctx context.Context, caller *schedule.Tx, id task.ID) (
 }
 
 // round runs what is due, and reports whether more is due by then.
-func (r *reader) round(ctx context.Context) (again bool, err error) {
+func (r *reader) round(ctx context.Context) (more bool, err error) {
 	limit := readerTasks + len(r.passed)
 	due, blocked, paused, now, err := r.settler.store.LockDue(ctx, r.tx, r.owner, 0, limit)
 	if err != nil || len(due) == 0 {

@@ -139,9 +139,9 @@ var guards = []guard{
 	},
 	{
 		"a COMMIT that was not answered counts as refused",
-		"internal/ledger/run.go",
-		"	if l.store.Ambiguous(err) {",
-		"	if false {",
+		"internal/ledger/transact.go",
+		"	case store.Ambiguous(err):",
+		"	case false:",
 		"pkg/schedule TestLostCommitIsNeverRunAgain; pkg/console TestLostCommit",
 	},
 	{
