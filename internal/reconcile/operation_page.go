@@ -97,7 +97,7 @@ func (p *operationPage) steps(ctx context.Context, id task.ID) error {
 	if err := o.Check(); err != nil {
 		return p.refuse(ctx, err)
 	}
-	ids, next, over, err := p.r.store.NextIDs(ctx, p.sql, o, p.scan, p.size)
+	ids, next, over, err := p.r.store.NextIDs(ctx, p.sql, o, p.scan, o.Room(p.size))
 	if err != nil {
 		return err
 	}
@@ -274,7 +274,7 @@ func (p *operationPage) advance(ctx context.Context, next task.ID, over bool, lo
 	o.Changed += int64(len(p.changes))
 	o.Ended += int64(p.ended)
 	o.Unchanged += int64(p.unchanged)
-	if over {
+	if over || o.Room(1) == 0 {
 		*o = o.Done(p.at)
 		p.note(task.EventOver, fmt.Sprintf("%d changed, %d had ended, %d left alone", o.Changed, o.Ended, o.Unchanged))
 		if err := p.tx.Record(ctx); err != nil {

@@ -70,6 +70,7 @@ var conformance = map[string]func(t *testing.T, s *store.Store){
 	"purge of operations":              purgeOperations,
 	"unreadable operation":             unreadableOperation,
 	"operation for recurrences":        operationForRecurrences,
+	"operation that is bounded":        operationBounded,
 	"limits":                           limits,
 	"labels":                           labelsReadBack,
 	"list by labels":                   listByLabels,

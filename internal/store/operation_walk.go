@@ -16,7 +16,7 @@ import (
 )
 
 // An operation walks by the primary key: whatever it changes in a row, no row comes twice or moves past the cursor. With an
-// owner it takes the ids from the owner's index. That is not in their order, so they are sorted, and kept for the next pages:
+// owner it takes the ids from the owner's index, unless it has a list of ids. The index is not in their order, so they are sorted, and kept for the next pages:
 // otherwise each page of an owner with a million tasks would sort a million. Whether a row is still one to change, its page asks.
 
 const (
@@ -47,8 +47,8 @@ func (w ownedIDs) behind(cursor task.ID) ([]task.ID, bool) {
 func (s *Store) NextIDs(ctx context.Context, q sqlx.QueryerContext, o task.Operation, scan, limit int) (
 	ids []task.ID, next task.ID, over bool, err error,
 ) {
-	if o.Filter.Owner != "" {
-		return s.nextOwned(ctx, q, o, scan, limit)
+	if o.Filter.Owner != "" || len(o.Filter.IDs) > 0 {
+		return s.nextListed(ctx, q, o, scan, limit)
 	}
 	last, bounded, err := s.scanEnd(ctx, q, o.Cursor, scan)
 	if err != nil {
@@ -84,13 +84,16 @@ func (s *Store) scanEnd(ctx context.Context, q sqlx.QueryerContext, after task.I
 	return last, err == nil, err
 }
 
-// nextOwned is NextIDs of an operation with an owner.
-func (s *Store) nextOwned(ctx context.Context, q sqlx.QueryerContext, o task.Operation, scan, limit int) (
+// nextListed is NextIDs of an operation with an owner or a list of ids.
+func (s *Store) nextListed(ctx context.Context, q sqlx.QueryerContext, o task.Operation, scan, limit int) (
 	ids []task.ID, next task.ID, over bool, err error,
 ) {
-	found, more, err := s.ownedBehind(ctx, q, o)
-	if err != nil {
-		return nil, next, false, err
+	found, _ := ownedIDs{ids: o.Filter.IDs}.behind(o.Cursor)
+	more := false
+	if len(o.Filter.IDs) == 0 {
+		if found, more, err = s.ownedBehind(ctx, q, o); err != nil {
+			return nil, next, false, err
+		}
 	}
 	if len(found) > scan {
 		found, more = found[:scan], true
@@ -184,6 +187,9 @@ func (s *Store) chosenBy(o task.Operation) (string, []any) {
 	if !f.DueBefore.IsZero() {
 		add("due_at < ?", wholeMs(f.DueBefore))
 	}
+	if !f.DiedBefore.IsZero() {
+		add("COALESCE(finished_at, 0) < ?", wholeMs(f.DiedBefore))
+	}
 	for name, value := range f.Labels {
 		add(labelCondition, name, value)
 	}
@@ -200,8 +206,8 @@ func (s *Store) chosenBy(o task.Operation) (string, []any) {
 // wholeMs is the first whole millisecond that is not before the moment.
 func wholeMs(t time.Time) int64 { return t.Add(time.Millisecond - 1).UnixMilli() }
 
-// CountMatching counts the tasks that the operation would change now. It reads every row of the verb's state, but for an
-// owner's.
+// CountMatching counts the tasks that the operation would change now, if it had no limit. It reads every row of the verb's state,
+// but for an owner's and for a list of ids.
 func (s *Store) CountMatching(ctx context.Context, o task.Operation) (n int64, err error) {
 	db, done, err := s.patient()
 	if err != nil {
@@ -215,7 +221,8 @@ func (s *Store) CountMatching(ctx context.Context, o task.Operation) (n int64, e
 	return n, nil
 }
 
-// Matching reads some of the tasks that CountMatching counts, at most limit, the earliest due first.
+// Matching reads some of the tasks that CountMatching counts, at most limit, the earliest due first. They are the first ones by id if the
+// operation has a limit.
 func (s *Store) Matching(ctx context.Context, o task.Operation, limit int) ([]task.Task, error) {
 	db, done, err := s.patient()
 	if err != nil {
@@ -223,6 +230,9 @@ func (s *Store) Matching(ctx context.Context, o task.Operation, limit int) ([]ta
 	}
 	defer done()
 	text, args := s.previewSQL(o)
+	if o.Limit > 0 {
+		text += " ORDER BY id"
+	}
 	tasks, err := s.query(ctx, db, selectUntil(ctx)+wholeRow.list+text+" LIMIT ?", append(args, limit))
 	if err != nil {
 		return nil, fmt.Errorf("read some tasks of an operation: %w", err)
@@ -232,11 +242,15 @@ func (s *Store) Matching(ctx context.Context, o task.Operation, limit int) ([]ta
 }
 
 func (s *Store) previewSQL(o task.Operation) (string, []any) {
-	index := ""
-	if o.Filter.Owner != "" {
-		index = s.dialect.Force("duetime_tasks_owner")
-	}
 	o.CreatedAt = time.Time{}
 	where, args := s.chosenBy(o)
+	index := ""
+	switch f := o.Filter; {
+	case len(f.IDs) > 0:
+		index = s.dialect.Force("PRIMARY")
+		where, args = where+" AND id IN ("+marks(len(f.IDs))+")", append(args, idArgs(f.IDs)...)
+	case f.Owner != "":
+		index = s.dialect.Force("duetime_tasks_owner")
+	}
 	return " FROM duetime_tasks" + index + " WHERE " + where, args
 }

@@ -145,11 +145,13 @@ func (d spanMs) Scan(src any) error {
 }
 
 // storedFilter is the column filter. Recurrences is false in a shift without Operation.Recurrences, and absent in all others, as in those
-// of versions that moved tasks of recurrences always: such a version can't read the field, and refuses the operation.
+// of versions that moved tasks of recurrences always: such a version can't read the field, and refuses the operation. So it is with
+// Limit, which versions before would exceed.
 type storedFilter struct {
 	task.Filter
 
 	Recurrences *bool `json:"recurrences,omitempty"`
+	Limit       int   `json:"limit,omitempty"`
 }
 
 // A filter that this program can't read does not fail the statement: it is one that Check refuses. The verb is read before.
@@ -166,13 +168,13 @@ func (d filterJSON) Scan(src any) error {
 	if decoder.Decode(&read) != nil {
 		read = storedFilter{}
 	}
-	d.of.Filter = read.Filter
+	d.of.Filter, d.of.Limit = read.Filter, read.Limit
 	d.of.Recurrences = d.of.Verb == task.VerbShift && (read.Recurrences == nil || *read.Recurrences)
 	return nil
 }
 
 func filterText(o *task.Operation) any {
-	stored := storedFilter{Filter: o.Filter}
+	stored := storedFilter{Filter: o.Filter, Limit: o.Limit}
 	if o.LeavesRecurrences() {
 		stored.Recurrences = new(false)
 	}

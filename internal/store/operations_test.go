@@ -2,8 +2,10 @@ package store_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -134,6 +136,43 @@ func operationForRecurrences(t *testing.T, s *store.Store) {
 	}
 }
 
+// What bounds an operation is in the column that versions before can't read: they would change more tasks, and pause it instead.
+func operationBounded(t *testing.T, s *store.Store) {
+	type filterBefore struct {
+		Kind        string            `json:"kind"`
+		Owner       string            `json:"owner"`
+		OwnerPrefix string            `json:"owner_prefix"`
+		Queue       string            `json:"queue"`
+		Subject     string            `json:"subject"`
+		DueAfter    time.Time         `json:"due_after"`
+		DueBefore   time.Time         `json:"due_before"`
+		Labels      map[string]string `json:"labels"`
+		All         bool              `json:"all"`
+		Exclude     task.Exclusion    `json:"exclude"`
+		Recurrences *bool             `json:"recurrences"`
+	}
+	for what, o := range map[string]task.Operation{
+		"":            {Filter: task.Filter{Kind: "k"}},
+		"limit":       {Filter: task.Filter{Kind: "k"}, Limit: 7},
+		"ids":         {Filter: task.Filter{IDs: []task.ID{{2}, {1}, {2}}}},
+		"died_before": {Filter: task.Filter{Kind: "k", DiedBefore: t0}},
+	} {
+		o.Verb = task.VerbRetry
+		o = operation(t, s, o)
+		got, _, err := s.Operation(t.Context(), nil, o.ID)
+		if d := cmp.Diff(o, got); d != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", what, err, d)
+		}
+		text := value[string](t)(stored(t, s, o))
+		decoder := json.NewDecoder(strings.NewReader(text))
+		decoder.DisallowUnknownFields()
+		err = decoder.Decode(&filterBefore{})
+		if want := `unknown field "` + what + `"`; (err == nil) != (what == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: a version before reads %s: %v", what, text, err)
+		}
+	}
+}
+
 // stored is an operation's filter in its row.
 func stored(t *testing.T, s *store.Store, o task.Operation) (text string, err error) {
 	err = s.DB().GetContext(t.Context(), &text, "SELECT filter FROM duetime_operations WHERE id = ?", o.ID[:])
@@ -220,7 +259,7 @@ var choices = []task.Filter{
 func operationWalk(t *testing.T, s *store.Store) {
 	rows := crowd(t, s)
 	for _, verb := range []task.Verb{task.VerbCancel, task.VerbDiscard, task.VerbRequeue} {
-		for i, f := range choices {
+		for i, f := range chosen(rows, verb) {
 			made := task.Operation{Verb: verb, Filter: f}
 			if verb == task.VerbRequeue {
 				made.To = "mails"
@@ -246,6 +285,19 @@ func operationWalk(t *testing.T, s *store.Store) {
 	}
 }
 
+// chosen are the choices, lists of ids, and of dead tasks a moment of death.
+func chosen(rows []task.Task, verb task.Verb) []task.Filter {
+	ids := []task.ID{{1}, {0xff}} // of no task
+	for i := 0; i < len(rows); i += 2 {
+		ids = append(ids, rows[i].ID)
+	}
+	all := append(slices.Clone(choices), task.Filter{IDs: ids}, task.Filter{IDs: ids, Owner: "ann", Kind: "mail"})
+	if from, _ := verb.From(); from == task.Dead {
+		all = append(all, task.Filter{DiedBefore: t0.Add(2 * time.Hour)}, task.Filter{DiedBefore: t0.Add(2*time.Hour + time.Microsecond)})
+	}
+	return all
+}
+
 func walked(t *testing.T, s *store.Store, o task.Operation, scan, limit int) (all []task.ID) {
 	t.Helper()
 	for range 200 {
@@ -266,7 +318,7 @@ func walked(t *testing.T, s *store.Store, o task.Operation, scan, limit int) (al
 func operationPreview(t *testing.T, s *store.Store) {
 	rows := crowd(t, s)
 	for _, verb := range []task.Verb{task.VerbShift, task.VerbRetry} {
-		for _, f := range choices {
+		for _, f := range chosen(rows, verb) {
 			o := task.Operation{Verb: verb, Filter: f, By: time.Hour, CreatedAt: t0.Add(24 * time.Hour)}
 			want := map[task.ID]bool{}
 			for _, row := range rows {
@@ -286,6 +338,13 @@ func operationPreview(t *testing.T, s *store.Store) {
 				if !want[row.ID] {
 					t.Errorf("%s, %v: the sample has %+v", verb, f, row)
 				}
+			}
+			o.Limit = 2
+			first := slices.SortedFunc(maps.Keys(want), task.ID.Compare)
+			limited := task.IDs(value[[]task.Task](t)(s.Matching(t.Context(), o, 2)))
+			slices.SortFunc(limited, task.ID.Compare)
+			if !slices.Equal(limited, first[:min(2, len(first))]) {
+				t.Errorf("%s, %v: the sample of a limit is %v, of %v", verb, f, limited, first)
 			}
 		}
 	}

@@ -19,6 +19,7 @@ type Operation struct {
 	Filter      task.Filter         `json:"filter"`
 	Recurrences bool                `json:"recurrences,omitempty"` // of a shift: tasks of recurrences move too
 	Rate        int                 `json:"rate,omitempty"`
+	Limit       int                 `json:"limit,omitempty"`
 	State       task.OperationState `json:"state"`
 	Matched     int64               `json:"matched"` // by the preview; 0: none was made
 	Looked      int64               `json:"looked"`
@@ -54,7 +55,7 @@ func (l OperationLife) Remaining() time.Duration {
 
 func operationOf(o task.Operation) Operation {
 	return Operation{
-		ID: o.ID, Verb: o.Verb, ByMs: o.By.Milliseconds(), To: o.To, Filter: o.Filter, Rate: o.Rate, State: o.State,
+		ID: o.ID, Verb: o.Verb, ByMs: o.By.Milliseconds(), To: o.To, Filter: o.Filter, Rate: o.Rate, Limit: o.Limit, State: o.State,
 		Recurrences: o.Recurrences,
 		Matched:     o.Matched, Looked: o.Looked, Changed: o.Changed, Ended: o.Ended, Unchanged: o.Unchanged,
 		Actor: o.Actor, Error: o.Error,

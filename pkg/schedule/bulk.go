@@ -23,7 +23,7 @@ type operations interface {
 
 // previews are what a client needs of the store for operations outside of transactions.
 type previews interface {
-	// CountMatching counts the tasks that the operation would change now.
+	// CountMatching counts the tasks that the operation would change now, if it had no limit.
 	CountMatching(ctx context.Context, o task.Operation) (int64, error)
 	// Matching reads some of these tasks, the earliest due first.
 	Matching(ctx context.Context, o task.Operation, limit int) ([]task.Task, error)
@@ -160,7 +160,8 @@ func (c *Client) Bulk(ctx context.Context, o task.Operation) (task.Operation, er
 }
 
 // BulkPreview counts the tasks that the operation would change now, and returns up to ten of them. Set Operation.Matched to the
-// count to see how much is left. It reads every task of the verb's state, but for an owner's: about a second for a million.
+// count to see how much is left. It reads every task of the verb's state, but for an owner's and for Filter.IDs: about a second for a
+// million.
 func (c *Client) BulkPreview(ctx context.Context, o task.Operation) (count int64, sample []task.Task, err error) {
 	if err := o.Check(); err != nil {
 		return 0, nil, err
@@ -168,8 +169,8 @@ func (c *Client) BulkPreview(ctx context.Context, o task.Operation) (count int64
 	if count, err = c.store.CountMatching(ctx, o); err != nil || count == 0 {
 		return count, nil, err
 	}
-	sample, err = c.store.Matching(ctx, o, sampleTasks)
-	return count, sample, err
+	sample, err = c.store.Matching(ctx, o, o.Room(sampleTasks))
+	return int64(o.Room(int(count))), sample, err
 }
 
 // Operation is Tx.Operation, as committed.

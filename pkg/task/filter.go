@@ -21,9 +21,11 @@ type Filter struct {
 	DueAfter    time.Time `json:"due_after,omitzero"`  // due at this moment or after it
 	DueBefore   time.Time `json:"due_before,omitzero"` // due before this moment
 	// Labels, by name, are labels that the task has, among others; CheckLabels has their limits.
-	Labels  map[string]string `json:"labels,omitempty"`
-	All     bool              `json:"all,omitempty"` // every task: without it, a filter that chooses all is refused
-	Exclude Exclusion         `json:"exclude,omitzero"`
+	Labels     map[string]string `json:"labels,omitempty"`
+	IDs        []ID              `json:"ids,omitempty"`        // these tasks, at most MaxPerCall
+	DiedBefore time.Time         `json:"died_before,omitzero"` // of VerbRetry and VerbDiscard: dead since a moment before this one
+	All        bool              `json:"all,omitempty"`        // every task: without it, a filter that chooses all is refused
+	Exclude    Exclusion         `json:"exclude,omitzero"`
 }
 
 // Exclusion leaves tasks out of what a filter chooses: those of any of its kinds, and those that have any of its labels.
@@ -92,6 +94,9 @@ func (f Filter) Check() error {
 	if err := f.Exclude.Check(); err != nil {
 		return err
 	}
+	if n := len(f.IDs); n > MaxPerCall {
+		return &FieldError{"ids", fmt.Sprintf("must be at most %d, and are %d", MaxPerCall, n)}
+	}
 	f.Exclude = Exclusion{} // it chooses nothing by itself
 	fields := f
 	fields.All = false
@@ -112,6 +117,9 @@ func (f Filter) isZero() bool {
 	if len(f.Labels) == 0 {
 		f.Labels = nil
 	}
+	if len(f.IDs) == 0 {
+		f.IDs = nil
+	}
 	return reflect.ValueOf(f).IsZero()
 }
 
@@ -120,16 +128,19 @@ func (f Filter) isZero() bool {
 func (f Filter) Matches(t Task) bool {
 	return chosen(f.Kind, t.Kind) && chosen(f.Owner, t.Owner) && strings.HasPrefix(t.Owner, f.OwnerPrefix) &&
 		chosen(f.Queue, t.Queue) && chosen(f.Subject, t.Subject) &&
-		!slices.Contains(f.Exclude.Kinds, t.Kind) && !t.DueAt.Before(f.DueAfter) && (f.DueBefore.IsZero() || t.DueAt.Before(f.DueBefore))
+		!slices.Contains(f.Exclude.Kinds, t.Kind) && !t.DueAt.Before(f.DueAfter) && (f.DueBefore.IsZero() || t.DueAt.Before(f.DueBefore)) &&
+		(len(f.IDs) == 0 || slices.Contains(f.IDs, t.ID)) &&
+		(f.DiedBefore.IsZero() || t.State != Dead || t.FinishedAt.Before(f.DiedBefore))
 }
 
 // Equal reports whether both filters choose by the same fields.
 func (f Filter) Equal(other Filter) bool {
 	if !f.DueAfter.Equal(other.DueAfter) || !f.DueBefore.Equal(other.DueBefore) || !maps.Equal(f.Labels, other.Labels) ||
-		!f.Exclude.equal(other.Exclude) {
+		!f.Exclude.equal(other.Exclude) || !slices.Equal(f.IDs, other.IDs) || !f.DiedBefore.Equal(other.DiedBefore) {
 		return false
 	}
 	f.DueAfter, f.DueBefore, f.Labels, f.Exclude = other.DueAfter, other.DueBefore, other.Labels, other.Exclude
+	f.IDs, f.DiedBefore = other.IDs, other.DiedBefore
 	return reflect.DeepEqual(f, other)
 }
 
@@ -141,6 +152,9 @@ func (f Filter) String() string {
 	if f.All {
 		parts = append(parts, "all tasks")
 	}
+	if n := len(f.IDs); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d tasks by id", n))
+	}
 	for _, p := range [][2]string{
 		{"kind", f.Kind},
 		{"owner", f.Owner},
@@ -150,6 +164,7 @@ func (f Filter) String() string {
 		{"label", LabelsText(f.Labels)},
 		{"due after", moment(f.DueAfter)},
 		{"due before", moment(f.DueBefore)},
+		{"died before", moment(f.DiedBefore)},
 	} {
 		if p[1] != "" {
 			parts = append(parts, p[0]+" "+p[1])

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -70,7 +71,7 @@ func (s OperationState) MarshalText() ([]byte, error) { return []byte(s.String()
 
 // Operation is a change of all tasks that a filter chooses; a row of duetime_operations. The daemon walks through the tasks by
 // their ids, in pages of a transaction each, and changes each task once at most. A task that was made after the operation is
-// not its task. Verb, By, To, Filter, Rate, Matched and Recurrences are the caller's; the other fields are set by duetime.
+// not its task. Verb, By, To, Filter, Rate, Limit, Matched and Recurrences are the caller's; the other fields are set by duetime.
 type Operation struct {
 	ID      ID // the caller's own, so that a call can be repeated; zero: duetime makes one
 	Verb    Verb
@@ -78,6 +79,7 @@ type Operation struct {
 	To      string        // of VerbRequeue: the queue
 	Filter  Filter
 	Rate    int   // tasks changed a second at most; 0: as many as the daemon's care for running tasks allows
+	Limit   int   // tasks changed at most, the first ones by their ids; 0: all
 	Matched int64 // tasks that a preview has counted; 0: none was made
 
 	// Recurrences, of VerbShift, moves tasks of recurrences too. Without it they stay on their timetables, whatever the filter says.
@@ -101,7 +103,7 @@ type Operation struct {
 
 // Check returns a FieldError for input outside the limits.
 func (o Operation) Check() error {
-	_, known := o.Verb.From()
+	from, known := o.Verb.From()
 	switch {
 	case !known:
 		return &FieldError{"verb", "must be shift, cancel, requeue, retry or discard"}
@@ -117,6 +119,10 @@ func (o Operation) Check() error {
 		return &FieldError{"to", fmt.Sprintf("must be 1 to %d characters of A-Z a-z 0-9 . _ -", MaxQueue)}
 	case o.Rate < 0 || o.Rate > maxRate:
 		return &FieldError{"rate", fmt.Sprintf("must be 0 to %d tasks a second", maxRate)}
+	case o.Limit < 0:
+		return &FieldError{"limit", "must not be below 0"}
+	case from != Dead && !o.Filter.DiedBefore.IsZero():
+		return &FieldError{"died_before", "must not be set: it is for the verbs retry and discard"}
 	case o.Matched < 0:
 		return &FieldError{"matched", "must not be below 0"}
 	}
@@ -128,9 +134,11 @@ func (o Operation) Begin(actor string, now time.Time) (Operation, error) {
 	if err := o.Check(); err != nil {
 		return Operation{}, err
 	}
-	o.Filter.DueAfter, o.Filter.DueBefore = wholeMs(o.Filter.DueAfter), wholeMs(o.Filter.DueBefore)
+	f := &o.Filter
+	f.DueAfter, f.DueBefore, f.DiedBefore = wholeMs(f.DueAfter), wholeMs(f.DueBefore), wholeMs(f.DiedBefore)
+	f.IDs = slices.Compact(slices.SortedFunc(slices.Values(f.IDs), ID.Compare)) // the daemon goes through them in this order
 	return Operation{
-		ID: cmp.Or(o.ID, NewID()), Verb: o.Verb, By: o.By, To: o.To, Filter: o.Filter, Rate: o.Rate, Matched: o.Matched,
+		ID: cmp.Or(o.ID, NewID()), Verb: o.Verb, By: o.By, To: o.To, Filter: o.Filter, Rate: o.Rate, Limit: o.Limit, Matched: o.Matched,
 		Recurrences: o.Recurrences, Actor: actor, CreatedAt: now, UpdatedAt: now,
 	}, nil
 }
@@ -138,7 +146,7 @@ func (o Operation) Begin(actor string, now time.Time) (Operation, error) {
 // Repeats reports whether both do the same to the same tasks.
 func (o Operation) Repeats(other Operation) bool {
 	return o.Verb == other.Verb && o.By == other.By && o.To == other.To && o.Recurrences == other.Recurrences &&
-		o.Filter.Equal(other.Filter)
+		o.Limit == other.Limit && o.Filter.Equal(other.Filter)
 }
 
 // Matches reports whether the operation changes the task, as its row is now.
@@ -193,6 +201,14 @@ func (o Operation) Event(before, after Task) Event {
 // Over reports whether the operation has come to an end.
 func (o Operation) Over() bool { return o.State == OperationCancelled || o.State == OperationDone }
 
+// Room is how many of n tasks the operation may still change.
+func (o Operation) Room(n int) int {
+	if o.Limit == 0 {
+		return n
+	}
+	return min(n, max(0, o.Limit-int(o.Changed)))
+}
+
 // Left is how many of the tasks that the preview has counted are still to come; 0 without a preview.
 func (o Operation) Left() int64 { return max(0, o.Matched-o.Changed-o.Ended-o.Unchanged) }
 
@@ -231,6 +247,9 @@ func (o Operation) String() string {
 	text += ", " + o.Filter.String()
 	if o.LeavesRecurrences() {
 		text += ", without recurrences"
+	}
+	if o.Limit > 0 {
+		text += fmt.Sprintf(", at most %d", o.Limit)
 	}
 	return text
 }

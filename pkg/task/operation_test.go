@@ -41,6 +41,12 @@ func TestOperationsAreChecked(t *testing.T) {
 		"rate below 0":      {task.Operation{Verb: task.VerbCancel, Rate: -1, Filter: all}, "rate"},
 		"rate above":        {task.Operation{Verb: task.VerbCancel, Rate: 1_000_001, Filter: all}, "rate"},
 		"matched below 0":   {task.Operation{Verb: task.VerbCancel, Matched: -1, Filter: all}, "matched"},
+		"limit below 0":     {task.Operation{Verb: task.VerbRetry, Limit: -1, Filter: all}, "limit"},
+		"died before":       {task.Operation{Verb: task.VerbRetry, Limit: 7, Filter: task.Filter{DiedBefore: when}}, ""},
+		"cancel the dead":   {cancel(task.Filter{DiedBefore: when}), "died_before"},
+		"ids":               {cancel(task.Filter{IDs: make([]task.ID, task.MaxPerCall)}), ""},
+		"too many ids":      {cancel(task.Filter{IDs: make([]task.ID, task.MaxPerCall+1)}), "ids"},
+		"all and ids":       {cancel(task.Filter{All: true, IDs: make([]task.ID, 1)}), "all"},
 		"no filter":         {task.Operation{Verb: task.VerbCancel}, "filter"},
 		"all and a kind":    {task.Operation{Verb: task.VerbCancel, Filter: task.Filter{All: true, Kind: "a"}}, "all"},
 		"all but some": {
@@ -92,6 +98,9 @@ func TestFilterMatches(t *testing.T) {
 		{task.Filter{DueAfter: row.DueAt.Add(time.Millisecond)}, false},
 		{task.Filter{DueBefore: row.DueAt}, false},
 		{task.Filter{DueBefore: row.DueAt.Add(time.Millisecond)}, true},
+		{task.Filter{IDs: []task.ID{task.NewID(), row.ID}}, true},
+		{task.Filter{IDs: []task.ID{task.NewID()}}, false},
+		{task.Filter{DiedBefore: now}, true}, // it is not dead
 	} {
 		if got := c.filter.Matches(row); got != c.want {
 			t.Errorf("%+v matches: %v, want %v", c.filter, got, c.want)
@@ -105,6 +114,7 @@ func TestFilterIsJSON(t *testing.T) {
 	want := task.Filter{Kind: "k", OwnerPrefix: "Zoë", Queue: "q", Subject: "s", DueAfter: now}
 	want.DueBefore = now.Add(time.Millisecond)
 	want.Exclude = task.Exclusion{Kinds: []string{"l"}, Labels: []string{"event=a=b"}}
+	want.IDs, want.DiedBefore = []task.ID{{1}, {2}}, now.Add(time.Second)
 	text, err := json.Marshal(want)
 	var got task.Filter
 	if err := errors.Join(err, json.Unmarshal(text, &got)); err != nil {
@@ -120,6 +130,11 @@ func TestFilterIsJSON(t *testing.T) {
 
 func TestFilterInWords(t *testing.T) {
 	t.Parallel()
+	ids := task.Operation{Verb: task.VerbRetry, Filter: task.Filter{IDs: make([]task.ID, 2), DiedBefore: now}, Limit: 1}
+	died := now.Format("2006-01-02T15:04:05.000Z07:00")
+	if got, want := ids.String(), "retry, 2 tasks by id, died before "+died+", at most 1"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
 	f := task.Filter{All: true, Exclude: task.Exclusion{Kinds: []string{"a", "b"}, Labels: []string{"event=c"}}}
 	if got, want := f.String(), "all tasks, without kind a, without kind b, without label event=c"; got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -128,6 +143,11 @@ func TestFilterInWords(t *testing.T) {
 	same.Exclude.Kinds, other.Exclude.Kinds = []string{"a", "b"}, []string{"a"}
 	if f.Equal(other) || !f.Equal(same) {
 		t.Error("filters are compared without what they leave out")
+	}
+	for _, other := range []task.Filter{{IDs: make([]task.ID, 1)}, {IDs: make([]task.ID, 2), DiedBefore: now}} {
+		if f := (task.Filter{IDs: make([]task.ID, 2)}); f.Equal(other) {
+			t.Errorf("%v equals %v", f, other)
+		}
 	}
 }
 
@@ -160,6 +180,12 @@ func TestOperationMatches(t *testing.T) {
 	there := task.Operation{Verb: task.VerbRequeue, Filter: task.Filter{All: true}, To: row.Queue, CreatedAt: now}
 	if there.Matches(row) {
 		t.Error("a task is moved to the queue in which it waits")
+	}
+	for before, want := range map[time.Time]bool{now: false, now.Add(time.Millisecond): true} {
+		o := task.Operation{Verb: task.VerbRetry, Filter: task.Filter{DiedBefore: before}, CreatedAt: now}
+		if got := o.Matches(dead); got != want {
+			t.Errorf("a task that died at %v matches one before %v: %v", now, before, got)
+		}
 	}
 }
 
@@ -226,6 +252,9 @@ func TestOperationStates(t *testing.T) {
 	resumed, err := refused.Become(task.OperationRunning, later)
 	if err != nil || resumed.State != task.OperationRunning || resumed.Error != "" {
 		t.Errorf("resumed: %+v, %v", resumed, err)
+	}
+	if limited := (task.Operation{Limit: 5, Changed: 3}); o.Room(9) != 9 || limited.Room(9) != 2 || limited.Room(1) != 1 {
+		t.Errorf("room for %d, and with a limit for %d and %d", o.Room(9), limited.Room(9), limited.Room(1))
 	}
 	o.Changed, o.Ended, o.Unchanged = 3, 2, 1
 	if o.Left() != 4 {
